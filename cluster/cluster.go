@@ -1,0 +1,646 @@
+// Package cluster is the machine: nodes with typed GPUs, CPUs and memory, where
+// they stand, how they are linked, whether they work, and the ledger of what is
+// taken.
+//
+// Nouns: a Node has groups of equal devices (GPUs); a device has a capacity of
+// 1000 milli and can be shared; a Pool is a partition of the nodes (a virtual
+// cluster; pool 0 takes what belongs to no other); a Domain is a place in the
+// topology tree (rack, zone, region, to any depth); an Alloc is what one job
+// holds. A node may count its devices instead of telling them apart (Pooled):
+// its group is then one device of count x 1000 milli.
+//
+// Units: devices and cores in thousandths (unit.Milli), memory in bytes, link
+// speeds in GB/s.
+//
+// The ledger (Take, Release) works in time that depends on what is taken and
+// not on the size of the cluster: groups are indexed by pool, GPU type and
+// number of whole free devices, devices in partial use by what is left of them.
+// Mark, Undo and Keep make it a what-if: Undo restores every index bit by bit.
+package cluster
+
+import (
+	"fmt"
+	"math/bits"
+
+	"github.com/norn-scheduler/norn/dense"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// Numbers of things, dense from zero in the order in which they were added.
+type (
+	NodeID   int32
+	DeviceID int32
+	GroupID  int32
+	TypeID   int32
+	PoolID   int32
+	DomainID int32
+)
+
+// MaxGroup is the largest number of devices that a node can tell apart in one
+// group. A larger group must be Pooled.
+const MaxGroup = 64
+
+// TypeMask is a set of GPU types, one bit each; zero means any type.
+type TypeMask uint64
+
+// Has tells whether the set holds t.
+func (m TypeMask) Has(t TypeID) bool { return m == 0 || m&(1<<t) != 0 }
+
+// GPUType is a model of GPU. Speed is relative to the reference type of the
+// cluster, for jobs about which nothing better is known; zero means one.
+type GPUType struct {
+	Name   string
+	Memory unit.Bytes
+	Speed  float64
+}
+
+// GPUs is a group of equal devices in a node.
+type GPUs struct {
+	Type  TypeID
+	Count int
+}
+
+// NodeSpec is a node as an operator describes it.
+type NodeSpec struct {
+	Name   string
+	GPUs   []GPUs
+	CPU    unit.Milli // zero: not accounted
+	Memory unit.Bytes // zero: not accounted
+	Domain DomainID   // the smallest place it stands in
+	Pool   PoolID
+	Links  *Links // between its devices; nil: not known
+	Pooled bool   // count the devices instead of telling them apart
+}
+
+// Health says whether a node may be used.
+type Health uint8
+
+// The healths of a node.
+const (
+	Up       Health = iota
+	Cordoned        // takes no new work, what runs goes on
+	Down            // lost with all that ran there
+)
+
+func (h Health) String() string { return [...]string{"up", "cordoned", "down"}[h] }
+
+// Power is the power state of a node.
+type Power uint8
+
+// The power states of a node.
+const (
+	Awake Power = iota
+	Asleep
+	Booting
+)
+
+func (p Power) String() string { return [...]string{"awake", "asleep", "booting"}[p] }
+
+// node is the accounted side of a NodeSpec.
+type node struct {
+	spec      NodeSpec
+	groups    []GroupID
+	health    Health
+	power     Power
+	shares    int32 // device shares and CPU pieces held here
+	cpuFree   unit.Milli
+	memFree   unit.Bytes
+	accountsC bool
+	accountsM bool
+}
+
+func (n *node) usable() bool { return n.health == Up && n.power == Awake }
+
+type group struct {
+	node   NodeID
+	typ    TypeID
+	shelf  int32
+	first  DeviceID
+	count  int32  // devices
+	free   int32  // wholly free and healthy devices
+	mask   uint64 // of those, when not pooled
+	pooled bool
+	listed bool // in the indexes, because its node is usable
+}
+
+type device struct {
+	free    int32 // milli
+	cap     int32 // milli
+	group   GroupID
+	sharers int32
+	broken  bool
+	memFree unit.Bytes
+}
+
+// shelf indexes the usable groups of one pool and one GPU type.
+type shelf struct {
+	pool       PoolID
+	typ        TypeID
+	byFree     []dense.Set // byFree[k]: groups with exactly k whole free devices
+	pooled     dense.Set   // pooled groups
+	partialBy  []dense.Set // partialBy[m]: devices with m milli left, 0 < m < 1000
+	partial    dense.Set   // the m for which partialBy[m] is not empty
+	domainFree []int32     // whole free devices of each leaf domain
+	free       int64       // whole free devices
+	milli      int64       // free milli, partial devices included
+	total      int64       // devices
+}
+
+type pool struct {
+	name    string
+	shelves []int32 // in order of type
+	free    int64
+	milli   int64
+	total   int64
+	room    dense.Set // usable nodes with CPU left (or not accounted)
+	nodes   []NodeID
+}
+
+// Cluster is an inventory and its ledger. It is not safe for concurrent use.
+type Cluster struct {
+	types   []GPUType
+	pools   []pool
+	domains []domain
+	nodes   []node
+	groups  []group
+	devices []device
+	shelves []shelf
+
+	journal []journalEntry
+	depth   int
+	version uint64
+}
+
+// New returns an empty cluster with the default pool 0 and the root domain 0.
+func New() *Cluster {
+	c := &Cluster{}
+	c.pools = append(c.pools, pool{})
+	c.domains = append(c.domains, domain{parent: -1, level: "cluster"})
+	return c
+}
+
+// AddType makes a GPU type known and returns its number; a name already known
+// keeps its number, and its data is replaced where given. It fails beyond 64
+// types.
+func (c *Cluster) AddType(t GPUType) (TypeID, error) {
+	for i := range c.types {
+		if c.types[i].Name == t.Name {
+			if t.Memory > 0 {
+				c.types[i].Memory = t.Memory
+			}
+			if t.Speed > 0 {
+				c.types[i].Speed = t.Speed
+			}
+			return TypeID(i), nil
+		}
+	}
+	if len(c.types) == 64 {
+		return 0, fmt.Errorf("GPU type %q: a cluster has at most 64 types", t.Name)
+	}
+	c.types = append(c.types, t)
+	return TypeID(len(c.types) - 1), nil
+}
+
+// AddPool makes a pool known and returns its number. The empty name is pool 0.
+func (c *Cluster) AddPool(name string) PoolID {
+	if id, ok := c.PoolByName(name); ok {
+		return id
+	}
+	c.pools = append(c.pools, pool{name: name})
+	return PoolID(len(c.pools) - 1)
+}
+
+// PoolByName finds a pool.
+func (c *Cluster) PoolByName(name string) (PoolID, bool) {
+	for i := range c.pools {
+		if c.pools[i].name == name {
+			return PoolID(i), true
+		}
+	}
+	return 0, false
+}
+
+// AddNode adds a node, up and awake. It fails when the description names an
+// unknown type, pool or domain, or a group is too large to tell its devices
+// apart; the cluster is then unchanged.
+func (c *Cluster) AddNode(spec NodeSpec) (NodeID, error) {
+	if err := c.checkSpec(&spec); err != nil {
+		return 0, err
+	}
+	id := NodeID(len(c.nodes))
+	if spec.Name == "" {
+		spec.Name = fmt.Sprintf("n%d", id)
+	}
+	c.nodes = append(c.nodes, node{
+		spec: spec, cpuFree: spec.CPU, memFree: spec.Memory,
+		accountsC: spec.CPU > 0, accountsM: spec.Memory > 0,
+	})
+	n := &c.nodes[id]
+	for _, g := range spec.GPUs {
+		if g.Count > 0 {
+			n.groups = append(n.groups, c.addGroup(id, spec, g))
+		}
+	}
+	c.pools[spec.Pool].nodes = append(c.pools[spec.Pool].nodes, id)
+	c.domains[spec.Domain].nodes = append(c.domains[spec.Domain].nodes, id)
+	c.list(id)
+	return id, nil
+}
+
+func (c *Cluster) checkSpec(spec *NodeSpec) error {
+	bad := func(format string, args ...any) error {
+		return fmt.Errorf("node %q: %s", spec.Name, fmt.Sprintf(format, args...))
+	}
+	switch {
+	case int(spec.Pool) >= len(c.pools) || spec.Pool < 0:
+		return bad("unknown pool %d", spec.Pool)
+	case int(spec.Domain) >= len(c.domains) || spec.Domain < 0:
+		return bad("unknown domain %d", spec.Domain)
+	case spec.CPU < 0 || spec.Memory < 0:
+		return bad("negative CPU or memory")
+	}
+	devices := 0
+	for _, g := range spec.GPUs {
+		switch {
+		case int(g.Type) >= len(c.types) || g.Type < 0:
+			return bad("unknown GPU type %d", g.Type)
+		case g.Count < 0:
+			return bad("%d GPUs", g.Count)
+		case g.Count > MaxGroup && !spec.Pooled:
+			return bad("%d GPUs of one type: more than %d cannot be told apart, write pooled: true to have them counted", g.Count, MaxGroup)
+		case g.Count > 2_000_000:
+			return bad("%d GPUs: a node counts at most 2,000,000", g.Count)
+		}
+		devices += g.Count
+	}
+	if spec.Links != nil && spec.Links.Devices() != devices {
+		return bad("links are given for %d devices, it has %d", spec.Links.Devices(), devices)
+	}
+	return nil
+}
+
+func (c *Cluster) addGroup(id NodeID, spec NodeSpec, g GPUs) GroupID {
+	gid := GroupID(len(c.groups))
+	gr := group{
+		node: id, typ: g.Type, shelf: c.shelfFor(spec.Pool, g.Type), first: DeviceID(len(c.devices)),
+		count: int32(g.Count), free: int32(g.Count), pooled: spec.Pooled,
+	}
+	mem := c.types[g.Type].Memory
+	if spec.Pooled {
+		c.devices = append(c.devices, device{free: int32(g.Count) * 1000, cap: int32(g.Count) * 1000, group: gid, memFree: mem * unit.Bytes(g.Count)})
+	} else {
+		gr.mask = ^uint64(0) >> (64 - g.Count)
+		for range g.Count {
+			c.devices = append(c.devices, device{free: 1000, cap: 1000, group: gid, memFree: mem})
+		}
+	}
+	c.groups = append(c.groups, gr)
+	return gid
+}
+
+func (c *Cluster) shelfFor(p PoolID, t TypeID) int32 {
+	for _, s := range c.pools[p].shelves {
+		if c.shelves[s].typ == t {
+			return s
+		}
+	}
+	id := int32(len(c.shelves))
+	c.shelves = append(c.shelves, shelf{pool: p, typ: t, partialBy: make([]dense.Set, 1000)})
+	c.pools[p].shelves = append(c.pools[p].shelves, id)
+	return id
+}
+
+// list brings the groups of a usable node into the indexes.
+func (c *Cluster) list(id NodeID) {
+	n := &c.nodes[id]
+	p := &c.pools[n.spec.Pool]
+	for _, gid := range n.groups {
+		g := &c.groups[gid]
+		if g.listed {
+			continue
+		}
+		g.listed = true
+		s := &c.shelves[g.shelf]
+		c.shelveFree(s, g, gid, true)
+		s.total += int64(g.count)
+		p.total += int64(g.count)
+		c.countFree(s, g, int64(g.free))
+		for d := g.first; d < g.first+DeviceID(c.deviceCount(g)); d++ {
+			c.countMilli(s, &c.devices[d], d, true)
+		}
+	}
+	if !n.accountsC || n.cpuFree > 0 {
+		p.room.Add(int(id))
+	}
+	c.version++
+}
+
+// unlist takes the groups of a node out of the indexes.
+func (c *Cluster) unlist(id NodeID) {
+	n := &c.nodes[id]
+	p := &c.pools[n.spec.Pool]
+	for _, gid := range n.groups {
+		g := &c.groups[gid]
+		if !g.listed {
+			continue
+		}
+		s := &c.shelves[g.shelf]
+		c.shelveFree(s, g, gid, false)
+		s.total -= int64(g.count)
+		p.total -= int64(g.count)
+		c.countFree(s, g, -int64(g.free))
+		for d := g.first; d < g.first+DeviceID(c.deviceCount(g)); d++ {
+			c.countMilli(s, &c.devices[d], d, false)
+		}
+		g.listed = false
+	}
+	p.room.Remove(int(id))
+	c.version++
+}
+
+func (c *Cluster) deviceCount(g *group) int32 {
+	if g.pooled {
+		return 1
+	}
+	return g.count
+}
+
+func (c *Cluster) shelveFree(s *shelf, g *group, id GroupID, in bool) {
+	if g.pooled {
+		if in {
+			s.pooled.Add(int(id))
+		} else {
+			s.pooled.Remove(int(id))
+		}
+		return
+	}
+	for int(g.free) >= len(s.byFree) {
+		s.byFree = append(s.byFree, dense.Set{})
+	}
+	if in {
+		s.byFree[g.free].Add(int(id))
+	} else {
+		s.byFree[g.free].Remove(int(id))
+	}
+}
+
+func (c *Cluster) countFree(s *shelf, g *group, delta int64) {
+	s.free += delta
+	c.pools[s.pool].free += delta
+	leaf := c.nodes[g.node].spec.Domain
+	for int(leaf) >= len(s.domainFree) {
+		s.domainFree = append(s.domainFree, 0)
+	}
+	s.domainFree[leaf] += int32(delta)
+}
+
+// countMilli adds a device to the counts of free milli, and to the index of
+// partial devices when it is one.
+func (c *Cluster) countMilli(s *shelf, d *device, id DeviceID, in bool) {
+	if d.broken {
+		return
+	}
+	delta := int64(d.free)
+	if !in {
+		delta = -delta
+	}
+	s.milli += delta
+	c.pools[s.pool].milli += delta
+	if d.cap == 1000 && d.free > 0 && d.free < 1000 {
+		set := &s.partialBy[d.free]
+		if in {
+			set.Add(int(id))
+			s.partial.Add(int(d.free))
+		} else if set.Remove(int(id)); set.Len() == 0 {
+			s.partial.Remove(int(d.free))
+		}
+	}
+}
+
+// SetHealth changes the health of a node. What is held there stays held until
+// it is released.
+func (c *Cluster) SetHealth(id NodeID, h Health) {
+	c.nodes[id].health = h
+	c.relist(id)
+}
+
+// SetPower changes the power state of a node.
+func (c *Cluster) SetPower(id NodeID, p Power) {
+	c.nodes[id].power = p
+	c.relist(id)
+}
+
+func (c *Cluster) relist(id NodeID) {
+	if c.nodes[id].usable() {
+		c.list(id)
+	} else {
+		c.unlist(id)
+	}
+}
+
+// SetBroken takes one device out of use, or back into use. What is held on it
+// stays held until it is released. A pooled device loses or regains all.
+func (c *Cluster) SetBroken(id DeviceID, broken bool) {
+	d := &c.devices[id]
+	if d.broken == broken {
+		return
+	}
+	g := &c.groups[d.group]
+	node := g.node
+	listed := g.listed
+	if listed {
+		c.unlist(node)
+	}
+	whole := int32(0)
+	if g.pooled {
+		whole = d.free / 1000
+	} else if d.free == 1000 {
+		whole = 1
+	}
+	d.broken = broken
+	if broken {
+		g.free -= whole
+		g.mask &^= 1 << (id - g.first)
+	} else {
+		g.free += whole
+		if whole > 0 && !g.pooled {
+			g.mask |= 1 << (id - g.first)
+		}
+	}
+	if listed {
+		c.list(node)
+	}
+}
+
+// Version changes whenever nodes come, go, or change health or power.
+func (c *Cluster) Version() uint64 { return c.version }
+
+// Nodes is the number of nodes, usable or not.
+func (c *Cluster) Nodes() int { return len(c.nodes) }
+
+// Devices is the number of devices; a pooled group counts as one.
+func (c *Cluster) Devices() int { return len(c.devices) }
+
+// Pools is the number of pools, the default pool included.
+func (c *Cluster) Pools() int { return len(c.pools) }
+
+// PoolName is the name of a pool, empty for the default one.
+func (c *Cluster) PoolName(p PoolID) string { return c.pools[p].name }
+
+// Types is the number of GPU types.
+func (c *Cluster) Types() int { return len(c.types) }
+
+// Type is a GPU type.
+func (c *Cluster) Type(t TypeID) GPUType { return c.types[t] }
+
+// TypeByName finds a GPU type.
+func (c *Cluster) TypeByName(name string) (TypeID, bool) {
+	for i := range c.types {
+		if c.types[i].Name == name {
+			return TypeID(i), true
+		}
+	}
+	return 0, false
+}
+
+// Node is the description of a node. It must not be changed.
+func (c *Cluster) Node(id NodeID) *NodeSpec { return &c.nodes[id].spec }
+
+// Health is the health of a node.
+func (c *Cluster) Health(id NodeID) Health { return c.nodes[id].health }
+
+// Power is the power state of a node.
+func (c *Cluster) Power(id NodeID) Power { return c.nodes[id].power }
+
+// Usable tells whether a node may be given new work.
+func (c *Cluster) Usable(id NodeID) bool { return c.nodes[id].usable() }
+
+// Busy tells whether anything is held on a node.
+func (c *Cluster) Busy(id NodeID) bool { return c.nodes[id].shares > 0 }
+
+// NodeOf is the node that a device sits in.
+func (c *Cluster) NodeOf(d DeviceID) NodeID { return c.groups[c.devices[d].group].node }
+
+// TypeOf is the type of a device.
+func (c *Cluster) TypeOf(d DeviceID) TypeID { return c.groups[c.devices[d].group].typ }
+
+// Sharers is the number of shares held on a device.
+func (c *Cluster) Sharers(d DeviceID) int { return int(c.devices[d].sharers) }
+
+// DeviceFree is what is left of a device, in milli.
+func (c *Cluster) DeviceFree(d DeviceID) unit.Milli { return unit.Milli(c.devices[d].free) }
+
+// DeviceRange is the first device of a node and their number; a pooled group
+// counts as one device.
+func (c *Cluster) DeviceRange(id NodeID) (first DeviceID, n int) {
+	for i, g := range c.nodes[id].groups {
+		if i == 0 {
+			first = c.groups[g].first
+		}
+		n += int(c.deviceCount(&c.groups[g]))
+	}
+	return first, n
+}
+
+// FreeGPUs is the number of wholly free, usable devices of a pool whose types
+// are in the mask; TotalGPUs the number of usable devices. FreeMilli counts
+// what is left of devices in partial use too.
+func (c *Cluster) FreeGPUs(p PoolID, m TypeMask) int {
+	if m == 0 {
+		return int(c.pools[p].free)
+	}
+	return int(c.sumShelves(p, m, func(s *shelf) int64 { return s.free }))
+}
+
+// TotalGPUs is the number of usable devices of a pool whose types are in the
+// mask.
+func (c *Cluster) TotalGPUs(p PoolID, m TypeMask) int {
+	if m == 0 {
+		return int(c.pools[p].total)
+	}
+	return int(c.sumShelves(p, m, func(s *shelf) int64 { return s.total }))
+}
+
+// FreeMilli is what is left of the devices of a pool, partial ones included.
+func (c *Cluster) FreeMilli(p PoolID, m TypeMask) unit.Milli {
+	if m == 0 {
+		return unit.Milli(c.pools[p].milli)
+	}
+	return unit.Milli(c.sumShelves(p, m, func(s *shelf) int64 { return s.milli }))
+}
+
+func (c *Cluster) sumShelves(p PoolID, m TypeMask, f func(*shelf) int64) int64 {
+	var sum int64
+	for _, i := range c.pools[p].shelves {
+		if s := &c.shelves[i]; m.Has(s.typ) {
+			sum += f(s)
+		}
+	}
+	return sum
+}
+
+// PoolNodes are the nodes of a pool in order. The slice must not be changed.
+func (c *Cluster) PoolNodes(p PoolID) []NodeID { return c.pools[p].nodes }
+
+// CPUFree and MemoryFree tell what is left in a node; ok is false where the
+// node does not account for it.
+func (c *Cluster) CPUFree(id NodeID) (free unit.Milli, ok bool) {
+	n := &c.nodes[id]
+	return n.cpuFree, n.accountsC
+}
+
+// MemoryFree tells how much memory is left in a node; ok is false where the
+// node does not account for it.
+func (c *Cluster) MemoryFree(id NodeID) (free unit.Bytes, ok bool) {
+	n := &c.nodes[id]
+	return n.memFree, n.accountsM
+}
+
+// NodeFreeGPUs is the number of wholly free, healthy devices of a node whose
+// types are in the mask, usable or not.
+func (c *Cluster) NodeFreeGPUs(id NodeID, m TypeMask) int {
+	n := 0
+	for _, gid := range c.nodes[id].groups {
+		if g := &c.groups[gid]; m.Has(g.typ) {
+			n += int(g.free)
+		}
+	}
+	return n
+}
+
+// NodeGPUs is the number of devices of a node, counted ones included.
+func (c *Cluster) NodeGPUs(id NodeID) int {
+	n := 0
+	for _, g := range c.nodes[id].spec.GPUs {
+		n += g.Count
+	}
+	return n
+}
+
+// MaxNodeGPUs is the largest number of devices of one type that any node of a
+// pool has, over the types in the mask.
+func (c *Cluster) MaxNodeGPUs(p PoolID, m TypeMask) int {
+	most := 0
+	for _, id := range c.pools[p].nodes {
+		for _, gid := range c.nodes[id].groups {
+			if g := &c.groups[gid]; m.Has(g.typ) {
+				most = max(most, int(g.count))
+			}
+		}
+	}
+	return most
+}
+
+// lowest returns the n lowest bits of mask.
+func lowest(mask uint64, n int) uint64 {
+	if bits.OnesCount64(mask) <= n {
+		return mask
+	}
+	var out uint64
+	for range n {
+		low := mask & -mask
+		out |= low
+		mask &^= low
+	}
+	return out
+}

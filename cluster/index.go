@@ -1,0 +1,171 @@
+package cluster
+
+import (
+	"math/bits"
+
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// ShelfID numbers the sets of usable groups of one pool and one GPU type.
+type ShelfID int32
+
+// None is the answer of a search that found nothing.
+const None = -1
+
+// Shelves are the shelves of a pool in order of GPU type. The slice must not
+// be changed.
+func (c *Cluster) Shelves(p PoolID) []int32 { return c.pools[p].shelves }
+
+// ShelfType is the GPU type of a shelf.
+func (c *Cluster) ShelfType(s ShelfID) TypeID { return c.shelves[s].typ }
+
+// ShelfFree is the number of wholly free devices on a shelf.
+func (c *Cluster) ShelfFree(s ShelfID) int { return int(c.shelves[s].free) }
+
+// ShelfLevels is one more than the largest number of free devices that a group
+// on the shelf can have; pooled groups aside.
+func (c *Cluster) ShelfLevels(s ShelfID) int { return len(c.shelves[s].byFree) }
+
+// NextGroup is the first group, numbered after the given one, with exactly that
+// many whole free devices, or None.
+func (c *Cluster) NextGroup(s ShelfID, free int, after GroupID) GroupID {
+	sets := c.shelves[s].byFree
+	if free >= len(sets) {
+		return None
+	}
+	return GroupID(sets[free].Next(int(after) + 1))
+}
+
+// NextPooled is the first pooled group after the given one, or None.
+func (c *Cluster) NextPooled(s ShelfID, after GroupID) GroupID {
+	return GroupID(c.shelves[s].pooled.Next(int(after) + 1))
+}
+
+// BestPartial is the device in partial use with the least left that still has
+// that much, and as much memory, lowest number first; or None.
+func (c *Cluster) BestPartial(s ShelfID, need unit.Milli, memory unit.Bytes) DeviceID {
+	sh := &c.shelves[s]
+	for m := sh.partial.Next(int(need)); m >= 0; m = sh.partial.Next(m + 1) {
+		set := &sh.partialBy[m]
+		for d := set.Min(); d >= 0; d = set.Next(d + 1) {
+			if c.devices[d].memFree >= memory {
+				return DeviceID(d)
+			}
+		}
+	}
+	return None
+}
+
+// NextPartial is the first device in partial use, numbered after the given
+// one, with that much left and as much memory; or None. It looks at every
+// device in partial use.
+func (c *Cluster) NextPartial(s ShelfID, need unit.Milli, memory unit.Bytes, after DeviceID) DeviceID {
+	sh := &c.shelves[s]
+	best := None
+	for m := sh.partial.Next(int(need)); m >= 0; m = sh.partial.Next(m + 1) {
+		set := &sh.partialBy[m]
+		for d := set.Next(int(after) + 1); d >= 0 && (best < 0 || d < best); d = set.Next(d + 1) {
+			if c.devices[d].memFree >= memory {
+				best = d
+			}
+		}
+	}
+	return DeviceID(best)
+}
+
+// GroupNode is the node of a group.
+func (c *Cluster) GroupNode(g GroupID) NodeID { return c.groups[g].node }
+
+// GroupFree is the number of wholly free devices of a group.
+func (c *Cluster) GroupFree(g GroupID) int { return int(c.groups[g].free) }
+
+// GroupCount is the number of devices of a group.
+func (c *Cluster) GroupCount(g GroupID) int { return int(c.groups[g].count) }
+
+// GroupOf is the group of a device.
+func (c *Cluster) GroupOf(d DeviceID) GroupID { return c.devices[d].group }
+
+// NodeGroups are the groups of a node. The slice must not be changed.
+func (c *Cluster) NodeGroups(id NodeID) []GroupID { return c.nodes[id].groups }
+
+// GroupType is the GPU type of a group.
+func (c *Cluster) GroupType(g GroupID) TypeID { return c.groups[g].typ }
+
+// AppendWhole appends shares of n whole free devices of a group: the best
+// linked ones where the links are known, else the lowest numbered. The group
+// must have as many. Nothing is booked.
+func (c *Cluster) AppendWhole(shares []Share, gid GroupID, n int, memory unit.Bytes) []Share {
+	g := &c.groups[gid]
+	if g.pooled {
+		return append(shares, Share{Device: g.first, Milli: int32(n) * 1000, Memory: memory * unit.Bytes(n)})
+	}
+	mask := lowest(g.mask, n)
+	if links := c.nodes[g.node].spec.Links; links != nil && n > 1 && n < int(g.free) {
+		first, _ := c.DeviceRange(g.node)
+		mask = links.best(g.mask, int(g.first-first), n)
+	}
+	for ; mask != 0; mask &= mask - 1 {
+		shares = append(shares, Share{Device: g.first + DeviceID(bits.TrailingZeros64(mask)), Milli: 1000, Memory: memory})
+	}
+	return shares
+}
+
+// NextRoom is the first usable node of a pool, numbered after the given one,
+// with any CPU left; or None.
+func (c *Cluster) NextRoom(p PoolID, after NodeID) NodeID {
+	return NodeID(c.pools[p].room.Next(int(after) + 1))
+}
+
+// best picks n of the free devices: grown greedily from every start by the
+// device with the fastest links to those chosen, the set with the largest sum
+// of link speeds, lowest numbers first. offset is the index in the node of bit
+// zero.
+func (l *Links) best(free uint64, offset, n int) uint64 {
+	var best uint64
+	bestSum := -1.0
+	for starts := free; starts != 0; starts &= starts - 1 {
+		chosen, sum := starts&-starts, 0.0
+		for range n - 1 {
+			next, gain := uint64(0), -1.0
+			for rest := free &^ chosen; rest != 0; rest &= rest - 1 {
+				g := l.speedTo(bits.TrailingZeros64(rest)+offset, chosen, offset)
+				if g > gain {
+					next, gain = rest&-rest, g
+				}
+			}
+			chosen |= next
+			sum += gain
+		}
+		if sum > bestSum {
+			best, bestSum = chosen, sum
+		}
+	}
+	return best
+}
+
+func (l *Links) speedTo(device int, chosen uint64, offset int) float64 {
+	sum := 0.0
+	for ; chosen != 0; chosen &= chosen - 1 {
+		_, gbps := l.Between(device, bits.TrailingZeros64(chosen)+offset)
+		sum += gbps
+	}
+	return sum
+}
+
+// FirstFree is the lowest numbered wholly free device of a group, or the one
+// device that counts those of a pooled group. The group must have one.
+func (c *Cluster) FirstFree(gid GroupID) DeviceID {
+	g := &c.groups[gid]
+	if g.pooled {
+		return g.first
+	}
+	return g.first + DeviceID(bits.TrailingZeros64(g.mask))
+}
+
+// LevelLen is the number of groups with exactly that many whole free devices.
+func (c *Cluster) LevelLen(s ShelfID, free int) int {
+	if sets := c.shelves[s].byFree; free < len(sets) {
+		return sets[free].Len()
+	}
+	return 0
+}

@@ -1,0 +1,374 @@
+package cluster
+
+import (
+	"fmt"
+	"math/bits"
+
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// Alloc is what one job holds: pieces, one for each node and role, and the
+// device shares of all pieces in the order of the ranks of its tasks.
+type Alloc struct {
+	Pieces []Piece
+	Shares []Share
+}
+
+// Piece is the part of an Alloc that lies in one node and serves the tasks of
+// one role. Its device shares are the next Shares entries of Alloc.Shares.
+type Piece struct {
+	Node   NodeID
+	Role   uint8
+	Tasks  int32
+	Shares int32
+	CPU    unit.Milli // for all its tasks together
+	Memory unit.Bytes // for all its tasks together
+}
+
+// Share is a part of a device: Milli of its time and Memory of its memory. A
+// packed guest holds zero milli: it runs in the gaps of the other sharers.
+type Share struct {
+	Device DeviceID
+	Milli  int32
+	Memory unit.Bytes
+}
+
+// Reset empties an Alloc and keeps its memory.
+func (a *Alloc) Reset() { a.Pieces, a.Shares = a.Pieces[:0], a.Shares[:0] }
+
+// CopyFrom makes a equal to b without sharing memory with it.
+func (a *Alloc) CopyFrom(b *Alloc) {
+	a.Pieces = append(a.Pieces[:0], b.Pieces...)
+	a.Shares = append(a.Shares[:0], b.Shares...)
+}
+
+// Equal tells whether both hold the same parts in the same order.
+func (a *Alloc) Equal(b *Alloc) bool {
+	if len(a.Pieces) != len(b.Pieces) || len(a.Shares) != len(b.Shares) {
+		return false
+	}
+	for i := range a.Pieces {
+		if a.Pieces[i] != b.Pieces[i] {
+			return false
+		}
+	}
+	for i := range a.Shares {
+		if a.Shares[i] != b.Shares[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// Milli is the device time held, in thousandths of a device.
+func (a *Alloc) Milli() unit.Milli {
+	var sum unit.Milli
+	for i := range a.Shares {
+		sum += unit.Milli(a.Shares[i].Milli)
+	}
+	return sum
+}
+
+// Tasks is the number of tasks of a role.
+func (a *Alloc) Tasks(role uint8) int {
+	n := int32(0)
+	for i := range a.Pieces {
+		if a.Pieces[i].Role == role {
+			n += a.Pieces[i].Tasks
+		}
+	}
+	return int(n)
+}
+
+// Nodes is the number of different nodes.
+func (a *Alloc) Nodes() int {
+	n := 0
+next:
+	for i := range a.Pieces {
+		for j := range a.Pieces[:i] {
+			if a.Pieces[j].Node == a.Pieces[i].Node {
+				continue next
+			}
+		}
+		n++
+	}
+	return n
+}
+
+type journalEntry struct {
+	alloc *Alloc
+	taken bool
+}
+
+// Mark opens a what-if. Every Take and Release until the matching Undo or Keep
+// is remembered; the Allocs given to them must not change meanwhile. What-ifs
+// nest.
+func (c *Cluster) Mark() int {
+	c.depth++
+	return len(c.journal)
+}
+
+// Undo closes the innermost what-if and restores the ledger as it was at Mark.
+func (c *Cluster) Undo(mark int) {
+	for i := len(c.journal) - 1; i >= mark; i-- {
+		e := c.journal[i]
+		if e.taken {
+			c.put(e.alloc, len(e.alloc.Pieces))
+		} else {
+			c.mustTake(e.alloc)
+		}
+	}
+	c.journal = c.journal[:mark]
+	c.depth--
+}
+
+// Keep closes the innermost what-if and leaves the ledger as it is.
+func (c *Cluster) Keep(mark int) {
+	c.depth--
+	if c.depth == 0 {
+		c.journal = c.journal[:0]
+	}
+}
+
+// Take books an Alloc. It fails, and changes nothing, when a device, a node's
+// CPU or its memory would be over-committed, or when a node is not usable.
+func (c *Cluster) Take(a *Alloc) error {
+	at := 0
+	for i := range a.Pieces {
+		p := &a.Pieces[i]
+		if err := c.takePiece(p, a.Shares[at:at+int(p.Shares)]); err != nil {
+			c.put(a, i)
+			return err
+		}
+		at += int(p.Shares)
+	}
+	if c.depth > 0 {
+		c.journal = append(c.journal, journalEntry{a, true})
+	}
+	return nil
+}
+
+// Release gives back what Take booked.
+func (c *Cluster) Release(a *Alloc) {
+	c.put(a, len(a.Pieces))
+	if c.depth > 0 {
+		c.journal = append(c.journal, journalEntry{a, false})
+	}
+}
+
+// mustTake books without the checks: it restores what was held before.
+func (c *Cluster) mustTake(a *Alloc) {
+	at := 0
+	for i := range a.Pieces {
+		p := &a.Pieces[i]
+		c.bookPiece(p, a.Shares[at:at+int(p.Shares)], 1)
+		at += int(p.Shares)
+	}
+}
+
+// put gives the first n pieces back.
+func (c *Cluster) put(a *Alloc, n int) {
+	at := 0
+	for i := range a.Pieces[:n] {
+		p := &a.Pieces[i]
+		c.bookPiece(p, a.Shares[at:at+int(p.Shares)], -1)
+		at += int(p.Shares)
+	}
+}
+
+func (c *Cluster) takePiece(p *Piece, shares []Share) error {
+	n := &c.nodes[p.Node]
+	switch {
+	case !n.usable():
+		return fmt.Errorf("node %s is %s and %s", n.spec.Name, n.health, n.power)
+	case n.accountsC && p.CPU > n.cpuFree:
+		return fmt.Errorf("node %s has %v CPUs free, %v are needed", n.spec.Name, n.cpuFree, p.CPU)
+	case n.accountsM && p.Memory > n.memFree:
+		return fmt.Errorf("node %s has %v of memory free, %v are needed", n.spec.Name, n.memFree, p.Memory)
+	}
+	for i := range shares {
+		s := &shares[i]
+		d := &c.devices[s.Device]
+		var err error
+		switch {
+		case c.groups[d.group].node != p.Node:
+			err = fmt.Errorf("device %d is not in node %s", s.Device, n.spec.Name)
+		case d.broken:
+			err = fmt.Errorf("%s is broken", c.DeviceName(s.Device))
+		case s.Milli < 0 || s.Memory < 0:
+			err = fmt.Errorf("%s: a share of %v and %v", c.DeviceName(s.Device), unit.Milli(s.Milli), s.Memory)
+		case s.Milli > d.free:
+			err = fmt.Errorf("%s has %v of a GPU free, %v is needed", c.DeviceName(s.Device), unit.Milli(d.free), unit.Milli(s.Milli))
+		case s.Memory > d.memFree:
+			err = fmt.Errorf("%s has %v of GPU memory free, %v are needed", c.DeviceName(s.Device), d.memFree, s.Memory)
+		}
+		if err != nil {
+			for j := range shares[:i] {
+				c.bookShare(&shares[j], -1)
+			}
+			return err
+		}
+		c.bookShare(s, 1)
+	}
+	c.bookNode(p, 1)
+	return nil
+}
+
+func (c *Cluster) bookPiece(p *Piece, shares []Share, sign int32) {
+	for i := range shares {
+		c.bookShare(&shares[i], sign)
+	}
+	c.bookNode(p, sign)
+}
+
+func (c *Cluster) bookNode(p *Piece, sign int32) {
+	n := &c.nodes[p.Node]
+	n.shares += sign
+	n.memFree -= unit.Bytes(sign) * p.Memory
+	if p.CPU == 0 {
+		return
+	}
+	n.cpuFree -= unit.Milli(sign) * p.CPU
+	if n.accountsC && n.usable() {
+		room := &c.pools[n.spec.Pool].room
+		if n.cpuFree > 0 {
+			room.Add(int(p.Node))
+		} else {
+			room.Remove(int(p.Node))
+		}
+	}
+}
+
+// bookShare books (sign 1) or gives back (sign -1) one share and keeps every
+// index true.
+func (c *Cluster) bookShare(s *Share, sign int32) {
+	d := &c.devices[s.Device]
+	g := &c.groups[d.group]
+	d.sharers += sign
+	d.memFree -= unit.Bytes(sign) * s.Memory
+	if s.Milli == 0 {
+		return
+	}
+	sh := &c.shelves[g.shelf]
+	counted := g.listed && !d.broken
+	if counted {
+		c.countMilli(sh, d, s.Device, false)
+	}
+	was := d.free
+	d.free -= sign * s.Milli
+	if counted {
+		c.countMilli(sh, d, s.Device, true)
+	}
+	if d.broken {
+		return
+	}
+	whole := d.free/1000 - was/1000 // for a device told apart: 1, 0 or -1
+	if whole == 0 {
+		return
+	}
+	if !g.pooled {
+		g.mask ^= 1 << (s.Device - g.first)
+	}
+	if !g.listed {
+		g.free += whole
+		return
+	}
+	c.shelveFree(sh, g, d.group, false)
+	g.free += whole
+	c.shelveFree(sh, g, d.group, true)
+	c.countFree(sh, g, int64(whole))
+}
+
+// DeviceName names a device for a reader: node/index.
+func (c *Cluster) DeviceName(id DeviceID) string {
+	g := &c.groups[c.devices[id].group]
+	first, _ := c.DeviceRange(g.node)
+	return fmt.Sprintf("GPU %d of node %s", id-first, c.nodes[g.node].spec.Name)
+}
+
+// Check verifies every count and index against the devices and nodes. It is
+// slow and meant for tests.
+func (c *Cluster) Check() error {
+	for i := range c.shelves {
+		if err := c.checkShelf(int32(i)); err != nil {
+			return err
+		}
+	}
+	for i := range c.nodes {
+		n := &c.nodes[i]
+		if n.accountsC && (n.cpuFree < 0 || n.cpuFree > n.spec.CPU) || n.accountsM && (n.memFree < 0 || n.memFree > n.spec.Memory) {
+			return fmt.Errorf("node %s: %v of %v CPUs and %v of %v memory free", n.spec.Name, n.cpuFree, n.spec.CPU, n.memFree, n.spec.Memory)
+		}
+		inRoom := c.pools[n.spec.Pool].room.Has(i)
+		if want := n.usable() && (!n.accountsC || n.cpuFree > 0); inRoom != want {
+			return fmt.Errorf("node %s: in the index of nodes with CPU room: %v, want %v", n.spec.Name, inRoom, want)
+		}
+	}
+	return nil
+}
+
+func (c *Cluster) checkShelf(id int32) error {
+	s := &c.shelves[id]
+	var free, milli, total int64
+	domains := make([]int32, len(c.domains))
+	for gid := range c.groups {
+		g := &c.groups[gid]
+		if g.shelf != id {
+			continue
+		}
+		if err := c.checkGroup(s, GroupID(gid)); err != nil {
+			return err
+		}
+		if !g.listed {
+			continue
+		}
+		free += int64(g.free)
+		total += int64(g.count)
+		domains[c.nodes[g.node].spec.Domain] += g.free
+		for d := g.first; d < g.first+DeviceID(c.deviceCount(g)); d++ {
+			if !c.devices[d].broken {
+				milli += int64(c.devices[d].free)
+			}
+		}
+	}
+	if free != s.free || milli != s.milli || total != s.total {
+		return fmt.Errorf("shelf %d: counts %d free, %d milli, %d devices; the devices say %d, %d, %d", id, s.free, s.milli, s.total, free, milli, total)
+	}
+	for d, n := range s.domainFree {
+		if domains[d] != n {
+			return fmt.Errorf("shelf %d domain %d: counts %d free devices, has %d", id, d, n, domains[d])
+		}
+	}
+	return nil
+}
+
+func (c *Cluster) checkGroup(s *shelf, gid GroupID) error {
+	g := &c.groups[gid]
+	var free int32
+	var mask uint64
+	for i := range c.deviceCount(g) {
+		d := &c.devices[g.first+DeviceID(i)]
+		if d.free < 0 || d.free > d.cap || d.sharers < 0 {
+			return fmt.Errorf("%s: %d of %d milli free, %d sharers", c.DeviceName(g.first+DeviceID(i)), d.free, d.cap, d.sharers)
+		}
+		if !d.broken {
+			free += d.free / 1000
+			if d.free == 1000 {
+				mask |= 1 << i
+			}
+		}
+		partial := g.listed && !d.broken && d.cap == 1000 && d.free > 0 && d.free < 1000
+		if d.free > 0 && d.free < 1000 && s.partialBy[d.free].Has(int(g.first)+int(i)) != partial {
+			return fmt.Errorf("%s: wrongly in or out of the index of partial devices", c.DeviceName(g.first+DeviceID(i)))
+		}
+	}
+	if free != g.free || !g.pooled && (mask != g.mask || bits.OnesCount64(mask) != int(free)) {
+		return fmt.Errorf("node %s: counts %d free devices, has %d", c.nodes[g.node].spec.Name, g.free, free)
+	}
+	for k := range s.byFree {
+		if want := g.listed && !g.pooled && int(g.free) == k; s.byFree[k].Has(int(gid)) != want {
+			return fmt.Errorf("node %s: in the index of %d free devices: %v, want %v", c.nodes[g.node].spec.Name, k, !want, want)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,429 @@
+// Package engine is the loop: a world tells what happened, the engine folds it
+// into the state, the policy answers with a plan, and the engine turns the
+// difference between plan and state into actions, which the world carries out.
+//
+// Nouns: a World is where jobs run (the simulator, this machine, Kubernetes); a
+// Sink watches every event after it was folded in; an instant is everything
+// that happens at one moment, after which the policy decides once.
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"runtime/debug"
+	"time"
+
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/predict"
+	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/state"
+	"github.com/norn-scheduler/norn/tenant"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// World is where jobs run. The engine calls it from one goroutine.
+type World interface {
+	// Next moves on to the next instant at which anything happens, but not
+	// beyond wake, and appends what happened to out. io.EOF says that nothing
+	// will ever happen again, wake aside.
+	Next(wake time.Duration, out []eventlog.Event) (now time.Duration, events []eventlog.Event, err error)
+	// Start launches a job on what it was given. It answers after what delay
+	// the job makes progress, and at what speed.
+	Start(id job.ID, a *cluster.Alloc) (delay time.Duration, speed float64)
+	// Stop makes a job leave its devices. It answers with how much progress the
+	// job keeps, and whether it has left already; if not, a Gone event follows.
+	Stop(id job.ID) (kept time.Duration, atOnce bool)
+	// Reshape moves or resizes a running job to a.
+	Reshape(id job.ID, a *cluster.Alloc, moved bool) (pause time.Duration, speed float64)
+}
+
+// Sink watches events. The event is only valid during the call.
+type Sink interface {
+	Event(ev *eventlog.Event, s *state.State)
+}
+
+// Config is a run.
+type Config struct {
+	Cluster    *cluster.Cluster
+	Tenants    *tenant.Tree // nil: every tenant unlimited
+	Policy     sched.Policy
+	PolicyName string
+	Estimator  predict.Estimator // nil: predict.None
+	Costs      *perf.Costs       // what the policy believes transitions cost
+	Seed       uint64            // of v.Rand
+	Sinks      []Sink
+}
+
+// Engine runs one policy in one world.
+type Engine struct {
+	cfg    Config
+	world  World
+	state  *state.State
+	waker  sched.Waker
+	why    sched.Explainer
+	rand   *rand.Rand
+	plan   sched.Plan
+	view   sched.View
+	ev     eventlog.Event
+	events []eventlog.Event
+
+	changes []sched.Change
+	nodes   bool
+	first   bool
+	wake    time.Duration
+	idle    int // wakes in a row without anything else happening
+	drains  drains
+}
+
+// maxIdleWakes ends a run in which the policy keeps waking up and nothing else
+// can ever happen.
+const maxIdleWakes = 10_000
+
+// New prepares a run.
+func New(cfg Config, world World) *Engine {
+	if cfg.Tenants == nil {
+		cfg.Tenants = tenant.NewTree(0)
+	}
+	if cfg.Estimator == nil {
+		cfg.Estimator = predict.None{}
+	}
+	if cfg.Costs == nil {
+		cfg.Costs = &perf.Costs{}
+	}
+	e := &Engine{
+		cfg: cfg, world: world, state: state.New(cfg.Cluster, cfg.Tenants),
+		rand: rand.New(rand.NewPCG(cfg.Seed, 0x6e6f726e)), first: true, wake: unit.Never,
+	}
+	e.SetPolicy(cfg.PolicyName, cfg.Policy)
+	return e
+}
+
+// SetPolicy replaces the policy, as a restart does. The new one is told of
+// every active job.
+func (e *Engine) SetPolicy(name string, p sched.Policy) {
+	e.cfg.PolicyName, e.cfg.Policy = name, p
+	e.waker, _ = p.(sched.Waker)
+	e.why, _ = p.(sched.Explainer)
+	e.first = true
+}
+
+// State is the state of the run. It must not be changed.
+func (e *Engine) State() *state.State { return e.state }
+
+// Run goes on until the world has nothing more to tell, or the context ends.
+func (e *Engine) Run(ctx context.Context) error {
+	for {
+		for range 1024 {
+			if err := e.Step(); err != nil {
+				if errors.Is(err, io.EOF) {
+					return nil
+				}
+				return err
+			}
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+}
+
+// Step handles one instant. io.EOF says that the run is over.
+func (e *Engine) Step() error {
+	now, events, err := e.world.Next(e.wake, e.events[:0])
+	e.events = events
+	if err != nil && (!errors.Is(err, io.EOF) || e.wake == unit.Never) {
+		return err
+	}
+	if errors.Is(err, io.EOF) {
+		if now, e.idle = e.wake, e.idle+1; e.idle > maxIdleWakes {
+			return io.EOF
+		}
+	} else if len(events) > 0 {
+		e.idle = 0
+	}
+	if now < e.state.Now {
+		return fmt.Errorf("the world went back from %v to %v", e.state.Now, now)
+	}
+	e.state.Now = now
+	for i := range events {
+		if err := e.happen(&events[i]); err != nil {
+			return err
+		}
+	}
+	return e.decide()
+}
+
+// happen folds in what the world told.
+func (e *Engine) happen(ev *eventlog.Event) error {
+	if ev.Kind == eventlog.Submit {
+		ev.Job, ev.Estimate = ev.Spec.ID, -1
+		if d, ok := e.cfg.Estimator.Estimate(ev.Spec); ok {
+			ev.Estimate = d
+		}
+	}
+	if err := e.apply(ev); err != nil {
+		return fmt.Errorf("the world told what cannot be: %w", err)
+	}
+	switch ev.Kind {
+	case eventlog.End:
+		r := e.state.Record(ev.Job)
+		e.cfg.Estimator.Observe(r.Job, r.Progress)
+	case eventlog.Gone:
+		return e.left(ev.Job)
+	case eventlog.Evict:
+		e.drains.forget(ev.Job)
+	case eventlog.Fail:
+		return e.estimateAgain(ev.Job)
+	case eventlog.NodeSet:
+		if on := e.state.Holders(ev.Node, nil); ev.Health == cluster.Down && len(on) > 0 {
+			return fmt.Errorf("the world told that node %s went down and left job %s there",
+				e.state.Cluster.Node(ev.Node).Name, e.state.Record(on[0]).Job.Key)
+		}
+	}
+	return nil
+}
+
+// estimateAgain asks the estimator about the next attempt of a job.
+func (e *Engine) estimateAgain(id job.ID) error {
+	r := e.state.Record(id)
+	d, ok := e.cfg.Estimator.Estimate(r.Job)
+	if !ok || d == r.Estimate {
+		return nil
+	}
+	e.ev = eventlog.Event{Time: e.state.Now, Kind: eventlog.Estimate, Job: id, Estimate: d}
+	return e.apply(&e.ev)
+}
+
+// apply folds one event in, notes what the policy must hear of, and tells the
+// sinks.
+func (e *Engine) apply(ev *eventlog.Event) error {
+	if err := Apply(e.state, ev); err != nil {
+		return err
+	}
+	switch ev.Kind {
+	case eventlog.Submit, eventlog.Free:
+		e.changes = append(e.changes, sched.Change{Job: ev.Job, Kind: sched.Arrived})
+	case eventlog.Preempt:
+		if e.state.Record(ev.Job).Phase == job.Waiting {
+			e.changes = append(e.changes, sched.Change{Job: ev.Job, Kind: sched.Stopped})
+		}
+	case eventlog.Gone, eventlog.Evict, eventlog.Fail:
+		e.changes = append(e.changes, sched.Change{Job: ev.Job, Kind: sched.Stopped})
+	case eventlog.End, eventlog.Cancel, eventlog.Hold:
+		e.changes = append(e.changes, sched.Change{Job: ev.Job, Kind: sched.Ended})
+	case eventlog.Speed, eventlog.Progress, eventlog.Estimate:
+		e.changes = append(e.changes, sched.Change{Job: ev.Job, Kind: sched.Altered})
+	case eventlog.NodeAdd, eventlog.NodeSet, eventlog.Device:
+		e.nodes = true
+	}
+	for _, sink := range e.cfg.Sinks {
+		sink.Event(ev, e.state)
+	}
+	return nil
+}
+
+// decide asks the policy and carries out its plan.
+func (e *Engine) decide() error {
+	if e.first {
+		e.changes = e.everything(e.changes[:0])
+	}
+	woken := e.wake <= e.state.Now
+	arrived := len(e.changes)
+	e.view = sched.NewView(e.state, e.changes, e.nodes)
+	e.view.First, e.view.Woken, e.view.Rand, e.view.Costs = e.first, woken, e.rand, e.cfg.Costs
+	e.plan.Open(&e.view)
+	if err := e.ask(); err != nil {
+		e.plan.Discard()
+		return err
+	}
+	if err := e.plan.Commit(); err != nil {
+		return fmt.Errorf("policy %s at %s made a plan that cannot be: %w", e.cfg.PolicyName, unit.Human(e.state.Now), err)
+	}
+	if err := e.carryOut(); err != nil {
+		return fmt.Errorf("policy %s at %s: %w", e.cfg.PolicyName, unit.Human(e.state.Now), err)
+	}
+	if err := e.explain(e.changes[:arrived]); err != nil {
+		return err
+	}
+	// What the plan itself led to is news for the next call.
+	e.changes = append(e.changes[:0], e.changes[arrived:]...)
+	e.nodes, e.first = false, false
+	return e.askWake()
+}
+
+// ask calls the policy and turns a panic of it into an error.
+func (e *Engine) ask() (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("policy %s at %s panicked: %v\n%s", e.cfg.PolicyName, unit.Human(e.state.Now), r, debug.Stack())
+		}
+	}()
+	e.cfg.Policy.Decide(&e.view, &e.plan)
+	return nil
+}
+
+func (e *Engine) askWake() error {
+	e.wake = unit.Never
+	if e.waker == nil {
+		return nil
+	}
+	if e.wake = e.waker.NextWake(&e.view); e.wake <= e.state.Now {
+		return fmt.Errorf("policy %s at %s wants to be woken at %s, which is not later", e.cfg.PolicyName, unit.Human(e.state.Now), unit.Human(e.wake))
+	}
+	return nil
+}
+
+// everything lists every active job, for a policy that starts anew.
+func (e *Engine) everything(out []sched.Change) []sched.Change {
+	for i := range e.state.Jobs() {
+		switch r := e.state.Record(job.ID(i)); {
+		case r.Phase == job.Waiting && r.Starts == 0:
+			out = append(out, sched.Change{Job: job.ID(i), Kind: sched.Arrived})
+		case r.Phase == job.Waiting:
+			out = append(out, sched.Change{Job: job.ID(i), Kind: sched.Stopped})
+		case r.Phase.Holds():
+			out = append(out, sched.Change{Job: job.ID(i), Kind: sched.Runs})
+		}
+	}
+	return out
+}
+
+// carryOut turns the difference between plan and state into events and actions:
+// first who leaves, then who changes, then who comes.
+func (e *Engine) carryOut() error {
+	ops := e.plan.Ops()
+	e.state.Booked(true)
+	defer e.state.Booked(false)
+	for i := range ops {
+		if op := &ops[i]; op.Was != nil && op.Now == nil {
+			if err := e.stop(op); err != nil {
+				return err
+			}
+		}
+	}
+	for i := range ops {
+		if op := &ops[i]; op.Was != nil && op.Now != nil && op.Was != op.Now && !op.Was.Equal(op.Now) {
+			if err := e.reshape(op); err != nil {
+				return err
+			}
+		}
+	}
+	for i := range ops {
+		if op := &ops[i]; op.Was == nil && op.Now != nil {
+			if err := e.start(op); err != nil {
+				return err
+			}
+		}
+	}
+	return e.notes()
+}
+
+// notes carries out what the plan only says: reasons and memos.
+func (e *Engine) notes() error {
+	for _, n := range e.plan.Notes() {
+		if e.state.Record(n.Job).Memo == n.Memo {
+			continue
+		}
+		e.ev = eventlog.Event{Time: e.state.Now, Kind: eventlog.Memo, Job: n.Job, Memo: n.Memo}
+		if err := e.apply(&e.ev); err != nil {
+			return err
+		}
+	}
+	holds := e.plan.Holds()
+	for i := range holds {
+		if err := e.waits(holds[i].Job, holds[i].Why); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// waits tells why a job waits, if that is news.
+func (e *Engine) waits(id job.ID, why job.Reason) error {
+	r := e.state.Record(id)
+	if was := r.Reason; r.Phase != job.Waiting || was.Code == why.Code && was.Job == why.Job && was.Need == why.Need && was.Text == why.Text {
+		return nil
+	}
+	e.ev = eventlog.Event{Time: e.state.Now, Kind: eventlog.Wait, Job: id, Reason: why}
+	return e.apply(&e.ev)
+}
+
+// explain sees to it that a job which came and was left waiting has a reason.
+func (e *Engine) explain(changes []sched.Change) error {
+	for _, ch := range changes {
+		if ch.Kind != sched.Arrived && ch.Kind != sched.Stopped {
+			continue
+		}
+		r := e.state.Record(ch.Job)
+		if r.Phase != job.Waiting || waitReason(r.Reason) {
+			continue
+		}
+		why := job.Reason{Code: job.Outranked, Job: job.None}
+		if e.why != nil {
+			why = e.why.Why(&e.view, ch.Job)
+		}
+		if err := e.waits(ch.Job, why); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func waitReason(r job.Reason) bool { return r.Code > job.NoReason && r.Code <= job.Because }
+
+func (e *Engine) start(op *sched.Op) error {
+	if e.drains.blocks(op.Job, op.Now) {
+		e.ev = eventlog.Event{Time: e.state.Now, Kind: eventlog.Assign, Job: op.Job, Alloc: op.Now}
+		return e.apply(&e.ev)
+	}
+	delay, speed := e.world.Start(op.Job, op.Now)
+	e.ev = eventlog.Event{Time: e.state.Now, Kind: eventlog.Start, Job: op.Job, Alloc: op.Now, Delay: delay, Speed: speed}
+	return e.apply(&e.ev)
+}
+
+func (e *Engine) stop(op *sched.Op) error {
+	e.ev = eventlog.Event{Time: e.state.Now, Kind: eventlog.Preempt, Job: op.Job, AtOnce: true, Reason: op.Why}
+	r := e.state.Record(op.Job)
+	if r.Phase == job.Assigned {
+		e.drains.forget(op.Job)
+		e.ev.Kept = r.Progress
+	} else {
+		e.ev.Kept, e.ev.AtOnce = e.world.Stop(op.Job)
+		if !e.ev.AtOnce {
+			e.drains.leave(op.Job, op.Was)
+		}
+	}
+	return e.apply(&e.ev)
+}
+
+func (e *Engine) reshape(op *sched.Op) error {
+	if e.state.Record(op.Job).Phase == job.Assigned {
+		return fmt.Errorf("job %s: cannot move it before it has started", e.state.Record(op.Job).Job.Key)
+	}
+	kind := eventlog.Move
+	if op.Was.Tasks(0) != op.Now.Tasks(0) {
+		kind = eventlog.Resize
+	}
+	pause, speed := e.world.Reshape(op.Job, op.Now, kind == eventlog.Move)
+	e.ev = eventlog.Event{Time: e.state.Now, Kind: kind, Job: op.Job, Alloc: op.Now, Delay: pause, Speed: speed}
+	return e.apply(&e.ev)
+}
+
+// left starts the assigned jobs for which the last of those that had to leave
+// has left.
+func (e *Engine) left(id job.ID) error {
+	for _, next := range e.drains.left(id) {
+		delay, speed := e.world.Start(next, e.state.Alloc(next))
+		e.ev = eventlog.Event{Time: e.state.Now, Kind: eventlog.Start, Job: next, Delay: delay, Speed: speed}
+		if err := e.apply(&e.ev); err != nil {
+			return err
+		}
+	}
+	return nil
+}

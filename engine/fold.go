@@ -1,0 +1,94 @@
+package engine
+
+import (
+	"fmt"
+
+	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/state"
+)
+
+// Apply folds one event into a state. It fails, naming the job or node, on an
+// event that cannot follow what is known; the state must then be given up.
+func Apply(s *state.State, ev *eventlog.Event) error {
+	if ev.Time < s.Now {
+		return fmt.Errorf("an event at %v follows one at %v", ev.Time, s.Now)
+	}
+	s.Now = ev.Time
+	switch ev.Kind {
+	case eventlog.Submit:
+		return s.Submit(ev.Spec, ev.Estimate)
+	case eventlog.NodeAdd:
+		_, err := s.AddNode(*ev.NodeSpec)
+		return err
+	case eventlog.NodeSet:
+		if int(ev.Node) >= s.Cluster.Nodes() || ev.Node < 0 {
+			return fmt.Errorf("node number %d is not known", ev.Node)
+		}
+		s.Cluster.SetHealth(ev.Node, ev.Health)
+		s.Cluster.SetPower(ev.Node, ev.Power)
+		return nil
+	case eventlog.Device:
+		if int(ev.Device) >= s.Cluster.Devices() || ev.Device < 0 {
+			return fmt.Errorf("device number %d is not known", ev.Device)
+		}
+		s.Cluster.SetBroken(ev.Device, ev.Broken)
+		return nil
+	}
+	if !s.Known(ev.Job) {
+		return fmt.Errorf("%s: job number %d is not known", ev.Kind, ev.Job)
+	}
+	return applyJob(s, ev)
+}
+
+func applyJob(s *state.State, ev *eventlog.Event) error {
+	switch ev.Kind {
+	case eventlog.Start:
+		if err := s.Begin(ev.Job, ev.Alloc, ev.Delay); err != nil {
+			return err
+		}
+		return setSpeed(s, ev)
+	case eventlog.Assign:
+		return s.Assign(ev.Job, ev.Alloc)
+	case eventlog.Preempt:
+		return s.Preempt(ev.Job, ev.Kept, ev.AtOnce, ev.Reason)
+	case eventlog.Gone:
+		return s.Gone(ev.Job)
+	case eventlog.Evict:
+		return s.Evict(ev.Job, ev.Kept, ev.Reason)
+	case eventlog.Fail:
+		return s.Fail(ev.Job, ev.Kept, ev.Reason)
+	case eventlog.End:
+		return s.Finish(ev.Job, ev.Outcome)
+	case eventlog.Cancel:
+		return s.Cancel(ev.Job)
+	case eventlog.Hold:
+		return s.Hold(ev.Job, ev.Reason)
+	case eventlog.Free:
+		return s.Free(ev.Job)
+	case eventlog.Wait:
+		s.SetReason(ev.Job, ev.Reason)
+	case eventlog.Move, eventlog.Resize:
+		if err := s.Reshape(ev.Job, ev.Alloc, ev.Delay, ev.Kind == eventlog.Move); err != nil {
+			return err
+		}
+		return setSpeed(s, ev)
+	case eventlog.Speed:
+		return s.SetSpeed(ev.Job, ev.Speed)
+	case eventlog.Progress:
+		return s.SetProgress(ev.Job, ev.Kept)
+	case eventlog.Estimate:
+		s.SetEstimate(ev.Job, ev.Estimate)
+	case eventlog.Memo:
+		s.SetMemo(ev.Job, ev.Memo)
+	default:
+		return fmt.Errorf("event kind %d is not known", ev.Kind)
+	}
+	return nil
+}
+
+func setSpeed(s *state.State, ev *eventlog.Event) error {
+	if ev.Speed == 1 {
+		return nil
+	}
+	return s.SetSpeed(ev.Job, ev.Speed)
+}

@@ -1,0 +1,79 @@
+// Package eventlog is the one record of a run: what the world told and what was
+// decided, in order. A state is a fold over it; reports, explanations and
+// what-ifs are computed from it.
+//
+// Nouns: an Event is one line of the log; the Header says what run it is; a
+// Writer appends, a Reader reads. docs/formats.md describes the encoding, JSON
+// Lines, one event a line.
+//
+// Units: times in seconds since the start of the run, written exactly;
+// devices and cores in whole and decimal numbers; memory in bytes.
+package eventlog
+
+import (
+	"time"
+
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/job"
+)
+
+// Kind is what an event tells.
+type Kind uint8
+
+// The kinds of events. The comment says which fields each uses beside Time.
+const (
+	Submit   Kind = iota // Spec, Estimate
+	Start                // Job, Alloc (unless it was assigned), Delay, Speed
+	Assign               // Job, Alloc
+	Preempt              // Job, Kept, AtOnce, Reason
+	Gone                 // Job
+	Evict                // Job, Kept, Reason
+	Fail                 // Job, Kept, Reason
+	End                  // Job, Outcome
+	Cancel               // Job
+	Hold                 // Job, Reason
+	Free                 // Job
+	Wait                 // Job, Reason: why it waits has changed
+	Move                 // Job, Alloc, Delay, Speed
+	Resize               // Job, Alloc, Delay, Speed
+	Speed                // Job, Speed
+	Progress             // Job, Kept: the work it has done
+	Estimate             // Job, Estimate
+	Memo                 // Job, Memo
+	NodeAdd              // NodeSpec
+	NodeSet              // Node, Health, Power
+	Device               // Device, Broken
+	kinds
+)
+
+var kindNames = [kinds]string{
+	"submit", "start", "assign", "preempt", "gone", "evict", "fail", "end", "cancel", "hold", "free", "wait",
+	"move", "resize", "speed", "progress", "estimate", "memo", "node-add", "node-set", "device",
+}
+
+func (k Kind) String() string { return kindNames[k] }
+
+// Event is one thing that happened or was decided.
+type Event struct {
+	Time time.Duration
+	Kind Kind
+
+	Job      job.ID
+	Spec     *job.Job
+	Alloc    *cluster.Alloc
+	Delay    time.Duration // before it makes progress
+	Kept     time.Duration // progress that it keeps
+	Estimate time.Duration // -1: none
+	Speed    float64       // progress per second
+	Reason   job.Reason
+	Memo     job.Memo
+	Outcome  job.Phase // how it ended
+	AtOnce   bool      // it left its devices in no time
+
+	NodeSpec *cluster.NodeSpec
+	Node     cluster.NodeID
+	Device   cluster.DeviceID
+	Health   cluster.Health
+	Power    cluster.Power
+	Broken   bool
+}

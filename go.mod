@@ -1,0 +1,3 @@
+module github.com/norn-scheduler/norn
+
+go 1.26.8

@@ -1,0 +1,130 @@
+package job
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// MaxTasks bounds the tasks of a role, so that no sum can overflow.
+const MaxTasks = 1_000_000
+
+func (d *Demand) check() error {
+	if d.Roles[0].Tasks <= 0 {
+		return fmt.Errorf("asks for %d tasks, needs at least one", d.Roles[0].Tasks)
+	}
+	for i := range d.Roles {
+		r := &d.Roles[i]
+		if r.Tasks == 0 && i > 0 {
+			if *r != (Role{}) {
+				return fmt.Errorf("role %q has no tasks", r.Name)
+			}
+			continue
+		}
+		if err := r.check(i == 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Role) check(first bool) error {
+	least, most := r.Range()
+	switch {
+	case r.Tasks < 0 || r.Tasks > MaxTasks || most > MaxTasks:
+		return fmt.Errorf("asks for %d tasks, at most %d are allowed", max(r.Tasks, most), MaxTasks)
+	case least < 1 || least > r.Tasks || most < r.Tasks:
+		return fmt.Errorf("runs with %d to %d tasks but asks for %d", least, most, r.Tasks)
+	case !first && least != most:
+		return fmt.Errorf("role %q is elastic; only the first role can be", r.Name)
+	case r.GPU < 0 || r.CPU < 0 || r.Memory < 0 || r.GPUMemory < 0:
+		return fmt.Errorf("asks for a negative amount")
+	case r.GPU > unit.One && r.GPU%unit.One != 0:
+		return fmt.Errorf("asks for %v GPUs in one task: more than one must be a whole number", r.GPU)
+	case r.GPU > 1000*unit.One:
+		return fmt.Errorf("asks for %v GPUs in one task, at most 1000 are allowed", r.GPU)
+	case r.CPU > 1<<40 || r.Memory > 1<<50 || r.GPUMemory > 1<<50:
+		return fmt.Errorf("asks for an absurd amount of CPU or memory")
+	case r.GPU == 0 && r.CPU == 0 && r.Memory == 0:
+		return fmt.Errorf("asks for no GPU, CPU or memory")
+	}
+	return nil
+}
+
+// String says the demand in a few words: "8 GPUs", "2 x 0.5 GPU + 4 CPUs".
+func (d *Demand) String() string {
+	var parts []string
+	for i := range d.Roles {
+		r := &d.Roles[i]
+		if r.Tasks == 0 {
+			continue
+		}
+		var s strings.Builder
+		if d.Roles[1].Tasks > 0 && r.Name != "" {
+			s.WriteString(r.Name + ": ")
+		}
+		switch {
+		case r.GPU == unit.One && r.CPU == 0 && r.Memory == 0:
+			s.WriteString(count(int(r.Tasks), "GPU"))
+		case r.Tasks > 1:
+			fmt.Fprintf(&s, "%d x (%s)", r.Tasks, r.each())
+		default:
+			s.WriteString(r.each())
+		}
+		if least, most := r.Range(); least != most {
+			fmt.Fprintf(&s, " (%d to %d tasks)", least, most)
+		}
+		parts = append(parts, s.String())
+	}
+	out := strings.Join(parts, ", ")
+	if d.Types != "" {
+		out += " of type " + strings.ReplaceAll(d.Types, "|", " or ")
+	}
+	return out
+}
+
+func (r *Role) each() string {
+	var parts []string
+	if r.GPU > 0 {
+		parts = append(parts, countMilli(r.GPU, "GPU"))
+	}
+	if r.CPU > 0 {
+		parts = append(parts, countMilli(r.CPU, "CPU"))
+	}
+	if r.Memory > 0 {
+		parts = append(parts, r.Memory.String()+" memory")
+	}
+	return strings.Join(parts, " + ")
+}
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+func countMilli(m unit.Milli, noun string) string {
+	if m <= unit.One {
+		return m.String() + " " + noun
+	}
+	return m.String() + " " + noun + "s"
+}
+
+// Interner hands out one shared Demand for each shape.
+type Interner struct{ known map[Demand]*Demand }
+
+// Get returns the shared Demand equal to d.
+func (in *Interner) Get(d Demand) *Demand {
+	if p, ok := in.known[d]; ok {
+		return p
+	}
+	if in.known == nil {
+		in.known = map[Demand]*Demand{}
+	}
+	p := new(Demand)
+	*p = d
+	in.known[d] = p
+	return p
+}

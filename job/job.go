@@ -1,0 +1,235 @@
+// Package job is the work: what a user submitted (Job), what it asks for
+// (Demand), and what has become of it so far (Record).
+//
+// Nouns: a Job is a gang of tasks in one or more roles; a Demand is its shape;
+// a Record is its lifecycle; an attempt is one run from the start to an end or
+// a failure; service is GPU-time held; progress is work done, counted as the
+// time it would have taken in the reference configuration (the size the user
+// asked for, on the reference GPU type, alone).
+//
+// # Lifecycle
+//
+//	          submit
+//	            |
+//	            v         assign               begin
+//	held <-> waiting ----------------> assigned ----> running -------> done
+//	            ^  ^                      |          |  |   \--------> failed
+//	            |  |       preempt        |          |  |    \-------> cancelled
+//	            |  +----------------------+          |  |
+//	            |                                    |  | resize, move: stays running
+//	            |   gone               preempt       |
+//	            +--------- stopping <----------------+
+//	            |                                    |
+//	            +------------------------------------+
+//	              preempt at no cost, eviction, failure with a retry left
+//
+// A job that waits may also be cancelled. A job is assigned while the devices
+// meant for it are still being left by others, and stopping while it leaves its
+// own (writing a checkpoint). Record has one method for each arrow; each says
+// from where it may be taken, and an arrow that is not in the picture is an
+// error that names the job.
+package job
+
+import (
+	"strings"
+	"time"
+
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// ID is the number of a job within a run: dense from zero, in order of
+// submission, ties in the order of the input. Every tie in Norn is broken by
+// submit time and then by this number, which is one comparison of IDs.
+type ID int32
+
+// None is no job.
+const None ID = -1
+
+// Job is what a user submitted. It does not change once submitted. It holds
+// nothing that a scheduler could not know: how long the job will really run is
+// the simulator's secret.
+type Job struct {
+	ID       ID
+	Key      string        // the job's own name or number in its source
+	Name     string        // what the user called it; the same for similar jobs
+	User     string        // who submitted it
+	Tenant   string        // virtual cluster, queue, project
+	Submit   time.Duration // since the start of the run
+	Demand   *Demand       // shared between jobs of the same shape
+	Kind     Kind
+	Model    string        // what is trained: resnet50, bert
+	Backbone string        // fine-tuning: the foundation model
+	Dataset  string        // what it is trained on
+	Batch    int           // global batch size, 0 unknown
+	Units    float64       // its work in its own units, 0 unknown
+	Unit     string        // of Units: iterations, epochs, samples
+	Priority int32         // class, larger is more urgent
+	Deadline time.Duration // since the start of the run, 0 none
+	Estimate time.Duration // the user's word on its run time, 0 none
+	Stop     StopMode      // what a preemption costs it
+	Retries  int32         // how often it is started again after a failure, -1 always
+	Hints    *Hints        // what else its source tells; nil: nothing
+}
+
+// Hints are features of a job that only some sources tell and some predictors
+// use.
+type Hints struct {
+	UserEstimate, GroupEstimate, GroupSizeEstimate time.Duration // run times predicted by the source
+	Group                                          string        // recurrence key
+	Rank                                           float64       // predicted priority of the source, smaller first; see HasRank
+	HasRank                                        bool
+}
+
+// Kind is what sort of work a job does.
+type Kind uint8
+
+// The kinds of jobs.
+const (
+	Training Kind = iota
+	FineTuning
+	Recommendation
+	Inference
+)
+
+var kindNames = [...]string{"training", "fine-tuning", "recommendation", "inference"}
+
+func (k Kind) String() string { return kindNames[k] }
+
+// ParseKind reads the name of a kind; the empty name is Training.
+func ParseKind(s string) (Kind, bool) { return parseName[Kind](kindNames[:], s) }
+
+// StopMode is what a job can do when it has to leave its devices.
+type StopMode uint8
+
+// The ways to stop.
+const (
+	Checkpoint StopMode = iota // saves its state and goes on from there
+	Freeze                     // keeps its state in memory
+	Restart                    // loses its work
+	Pinned                     // must not be stopped
+)
+
+var stopNames = [...]string{"checkpoint", "freeze", "restart", "never"}
+
+func (m StopMode) String() string { return stopNames[m] }
+
+// ParseStopMode reads the name of a way to stop; the empty name is Checkpoint.
+func ParseStopMode(s string) (StopMode, bool) { return parseName[StopMode](stopNames[:], s) }
+
+func parseName[T ~uint8](names []string, s string) (T, bool) {
+	if s == "" {
+		return 0, true
+	}
+	for i, name := range names {
+		if strings.EqualFold(name, s) {
+			return T(i), true
+		}
+	}
+	return 0, false
+}
+
+// MaxRoles is the largest number of roles in a gang.
+const MaxRoles = 4
+
+// Demand is the shape of a gang: its roles, and which GPU types will do. It is
+// comparable, so equal shapes can be recognised and share one Demand.
+type Demand struct {
+	Roles [MaxRoles]Role // unused ones have no tasks; the first one is elastic if any is
+	Types string         // acceptable GPU types joined by "|", best first; empty: any
+}
+
+// Role is a group of equal tasks.
+type Role struct {
+	Name      string     // worker, ps, chief, evaluator
+	Tasks     int32      // as the user asked
+	Min, Max  int32      // range of an elastic role; zero: Tasks
+	GPU       unit.Milli // for each task: whole devices (1000, 2000, ...) or a part of one (< 1000)
+	GPUMemory unit.Bytes // for each device it uses; 0 unknown
+	CPU       unit.Milli // for each task; 0 not accounted
+	Memory    unit.Bytes // for each task; 0 not accounted
+}
+
+// GPUs is the demand for a gang of n single-GPU tasks on any device.
+func GPUs(n int) Demand {
+	var d Demand
+	d.Roles[0] = Role{Tasks: int32(n), GPU: unit.One}
+	return d
+}
+
+// Range is the smallest and the largest number of tasks with which the role
+// can run.
+func (r *Role) Range() (least, most int32) {
+	least, most = r.Min, r.Max
+	if least == 0 {
+		least = r.Tasks
+	}
+	if most == 0 {
+		most = r.Tasks
+	}
+	return least, most
+}
+
+// Elastic tells whether the gang can run with different numbers of tasks.
+func (d *Demand) Elastic() bool {
+	least, most := d.Roles[0].Range()
+	return least != most
+}
+
+// Milli is the device time asked for, in thousandths of a device, when the
+// first role has the given number of tasks.
+func (d *Demand) Milli(tasks int32) unit.Milli {
+	sum := d.Roles[0].GPU * unit.Milli(tasks)
+	for i := 1; i < MaxRoles; i++ {
+		sum += d.Roles[i].GPU * unit.Milli(d.Roles[i].Tasks)
+	}
+	return sum
+}
+
+// GPUs is the number of devices asked for at the user's size, parts rounded up
+// together.
+func (d *Demand) GPUs() int {
+	return int((d.Milli(d.Roles[0].Tasks) + 999) / 1000)
+}
+
+// CPU is the number of cores asked for at the user's size.
+func (d *Demand) CPU() unit.Milli {
+	var sum unit.Milli
+	for i := range d.Roles {
+		sum += d.Roles[i].CPU * unit.Milli(d.Roles[i].Tasks)
+	}
+	return sum
+}
+
+// Memory is the main memory asked for at the user's size.
+func (d *Demand) Memory() unit.Bytes {
+	var sum unit.Bytes
+	for i := range d.Roles {
+		sum += d.Roles[i].Memory * unit.Bytes(d.Roles[i].Tasks)
+	}
+	return sum
+}
+
+// Plain tells whether the gang is just a number of whole devices, with nothing
+// else accounted.
+func (d *Demand) Plain() bool {
+	r := &d.Roles[0]
+	return d.Types == "" && r.GPU == unit.One && r.GPUMemory == 0 && r.CPU == 0 && r.Memory == 0 && d.Roles[1].Tasks == 0
+}
+
+// TypeMask is the set of acceptable GPU types of a cluster; ok is false when
+// the cluster knows none of them.
+func (d *Demand) TypeMask(c *cluster.Cluster) (m cluster.TypeMask, ok bool) {
+	if d.Types == "" {
+		return 0, true
+	}
+	for name := range strings.SplitSeq(d.Types, "|") {
+		if t, known := c.TypeByName(strings.TrimSpace(name)); known {
+			m |= 1 << t
+		}
+	}
+	return m, m != 0
+}
+
+// Check says what is wrong with a demand, or nil.
+func (d *Demand) Check() error { return d.check() }

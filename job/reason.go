@@ -1,0 +1,162 @@
+package job
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// Reason says why a job waits, or why it was stopped. It is small and costs
+// nothing to make; String turns it into a sentence for a reader.
+type Reason struct {
+	Code ReasonCode
+	Need int32         // GPUs, nodes or thousandths, as the code says
+	Have int32         // as the code says
+	Job  ID            // the other job, where the code names one
+	At   time.Duration // a moment, where the code names one; 0 otherwise
+	Text string        // for Because: the policy's own words
+}
+
+// ReasonCode tells apart the reasons.
+type ReasonCode uint8
+
+// Reasons to wait.
+const (
+	NoReason      ReasonCode = iota
+	NeedGPUs                 // Need GPUs, Have are free
+	NeedOneNode              // Need GPUs of one node, the best node has Have free
+	NeedWholeNode            // Need wholly free nodes, there are Have
+	NeedRack                 // Need GPUs of one rack, the best rack has Have free
+	NeedCPU                  // GPUs would do, but CPU or memory beside them is short
+	NeedPart                 // Need milli of one GPU, no GPU has that much left
+	TooLarge                 // Need GPUs, the pool has Have in all: can never run
+	NoSuchType               // no node has an acceptable GPU type: can never run
+	Behind                   // job Job goes first and blocks the queue
+	Outranked                // jobs of higher priority take the GPUs
+	Quota                    // the tenant holds Have of the Need GPUs it may hold
+	Reserved                 // it would delay job Job, which has a reservation for At
+	NotYet                   // the policy decides again at At
+	OnHold                   // the user or an operator holds it
+	Because                  // see Text
+	// Reasons to be stopped.
+	MakesRoom   // for job Job, which goes first
+	UsedShare   // it has used its share for now: Need GPU-seconds
+	Reclaimed   // another tenant takes back what it is guaranteed
+	Moved       // to better GPUs
+	Resized     // to Need tasks
+	NodeLost    // a node it ran on was lost
+	Failed      // the attempt failed
+	Ended       // the job has ended
+	UserRequest // the user asked for it
+	lastReason
+)
+
+var reasonNames = [lastReason]string{
+	"none", "need-gpus", "need-one-node", "need-whole-nodes", "need-rack", "need-cpu", "need-part", "too-large", "no-such-type",
+	"behind", "outranked", "quota", "reserved", "not-yet", "on-hold", "because",
+	"makes-room", "used-share", "reclaimed", "moved", "resized", "node-lost", "failed", "ended", "user-request",
+}
+
+func (c ReasonCode) String() string {
+	if int(c) < len(reasonNames) {
+		return reasonNames[c]
+	}
+	return fmt.Sprintf("reason-%d", uint8(c))
+}
+
+// ParseReasonCode reads the name of a reason.
+func ParseReasonCode(s string) (ReasonCode, bool) {
+	for i, name := range reasonNames {
+		if name == s {
+			return ReasonCode(i), true
+		}
+	}
+	return NoReason, false
+}
+
+// Never tells whether a wait for this reason cannot end by itself.
+func (r Reason) Never() bool { return r.Code == TooLarge || r.Code == NoSuchType }
+
+// Fragmentation tells whether enough GPUs exist but not where they are wanted.
+func (r Reason) Fragmentation() bool {
+	switch r.Code {
+	case NeedOneNode, NeedWholeNode, NeedRack, NeedCPU, NeedPart:
+		return true
+	}
+	return false
+}
+
+// Sentence says the reason. name turns a job number into what the reader
+// knows the job by.
+func (r Reason) Sentence(name func(ID) string) string {
+	if r.At > 0 && r.Code >= NeedGPUs && r.Code <= NeedPart {
+		at := r.At
+		r.At = 0
+		return r.Sentence(name) + "; expected to fit at " + unit.Human(at)
+	}
+	switch r.Code {
+	case NeedGPUs:
+		return fmt.Sprintf("needs %s; %d free", count(int(r.Need), "GPU"), r.Have)
+	case NeedOneNode:
+		return fmt.Sprintf("needs %s of one node; the best node has %d free", count(int(r.Need), "GPU"), r.Have)
+	case NeedWholeNode:
+		return fmt.Sprintf("needs %s wholly free; there are %d", count(int(r.Need), "node"), r.Have)
+	case NeedRack:
+		return fmt.Sprintf("needs %s of one rack; the best rack has %d free", count(int(r.Need), "GPU"), r.Have)
+	case NeedCPU:
+		return "GPUs would do, but the CPU or memory beside them is short"
+	case NeedPart:
+		return fmt.Sprintf("needs %v of one GPU; no GPU has that much left", unit.Milli(r.Need))
+	case TooLarge:
+		return fmt.Sprintf("needs %s but there are only %d in all: it can never run here", count(int(r.Need), "GPU"), r.Have)
+	case NoSuchType:
+		return "no node has a GPU type that it accepts: it can never run here"
+	case Behind:
+		return "waits behind job " + name(r.Job) + ", which goes first"
+	case Outranked:
+		return "jobs of higher priority take the GPUs"
+	case Quota:
+		return fmt.Sprintf("its tenant holds %d of the %d GPUs that it may hold", r.Have, r.Need)
+	case Reserved:
+		return fmt.Sprintf("would delay job %s, which is to start at %s", name(r.Job), unit.Human(r.At))
+	case NotYet:
+		return "the next decision is at " + unit.Human(r.At)
+	case OnHold:
+		return "is held"
+	case Because:
+		return r.Text
+	}
+	return r.stopSentence(name)
+}
+
+func (r Reason) stopSentence(name func(ID) string) string {
+	switch r.Code {
+	case MakesRoom:
+		if r.Job == None {
+			return "makes room for jobs of higher priority"
+		}
+		return "makes room for job " + name(r.Job) + ", which goes first"
+	case UsedShare:
+		return fmt.Sprintf("has used its share of %d GPU-seconds for now", r.Need)
+	case Reclaimed:
+		return "another tenant takes back what it is guaranteed"
+	case Moved:
+		return "moves to better GPUs"
+	case Resized:
+		return fmt.Sprintf("is resized to %s", count(int(r.Need), "task"))
+	case NodeLost:
+		return "a node it ran on was lost"
+	case Failed:
+		return "the attempt failed"
+	case Ended:
+		return "has ended"
+	case UserRequest:
+		return "the user asked for it"
+	}
+	return "no reason is known"
+}
+
+func (r Reason) String() string {
+	return r.Sentence(func(id ID) string { return fmt.Sprint(int(id)) })
+}

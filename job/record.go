@@ -1,0 +1,326 @@
+package job
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/tenant"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// Phase is where a job stands in its lifecycle; the package comment has the
+// picture.
+type Phase uint8
+
+// The phases.
+const (
+	Unknown Phase = iota // not submitted yet
+	Held
+	Waiting
+	Assigned
+	Running
+	Stopping
+	Done
+	FailedPhase
+	Cancelled
+)
+
+var phaseNames = [...]string{"unknown", "held", "waiting", "assigned", "running", "stopping", "done", "failed", "cancelled"}
+
+func (p Phase) String() string { return phaseNames[p] }
+
+// Over tells whether the job has left for good.
+func (p Phase) Over() bool { return p >= Done }
+
+// Holds tells whether the scheduler has given devices to the job.
+func (p Phase) Holds() bool { return p == Assigned || p == Running }
+
+// Record is what has become of a job. The methods that change it are the
+// arrows of the lifecycle; they keep the times true.
+type Record struct {
+	Job    *Job
+	Phase  Phase
+	Reason Reason // why it waits, or was last stopped
+
+	Tenant tenant.ID
+	Pool   cluster.PoolID
+	Class  int32            // jobs of equal demand have equal classes
+	Mask   cluster.TypeMask // acceptable GPU types; 0 any
+	Slot   int32            // of its Alloc while it holds one, -1 otherwise
+	Tasks  int32            // of the first role while it holds devices
+	Milli  unit.Milli       // device time held, in thousandths of a device
+
+	Since      time.Duration // of the current phase
+	FirstStart time.Duration // -1 before
+	End        time.Duration // -1 before
+	Estimate   time.Duration // run time that the scheduler believes in, -1 none
+
+	HeldTime time.Duration // time with devices, up to Since
+	Service  float64       // GPU-seconds held, up to Since
+	Lost     float64       // GPU-seconds in transitions and in work done twice
+	Ready    time.Duration // running: since when (or from when) it makes progress
+	Speed    float64       // running: progress per second; 1 is the reference
+	Progress time.Duration // work done up to Ready
+
+	Starts, Preemptions, Migrations, Resizes, Failures int32
+
+	Memo Memo
+}
+
+// Memo is what a policy remembers about a job. It travels in the event log, so
+// that a policy that starts anew finds it again.
+type Memo [2]int64
+
+// Submit is the arrow into waiting.
+func (r *Record) Submit(j *Job, now time.Duration) {
+	*r = Record{Job: j, Phase: Waiting, Slot: -1, Since: now, FirstStart: -1, End: -1, Estimate: -1}
+}
+
+// Hold is the arrow from waiting to held, Free the one back.
+func (r *Record) Hold(now time.Duration) error {
+	return r.move(now, Held, "hold", r.Phase == Waiting)
+}
+
+// Free is the arrow from held to waiting.
+func (r *Record) Free(now time.Duration) error {
+	return r.move(now, Waiting, "free", r.Phase == Held)
+}
+
+// Assign is the arrow from waiting (or stopping, when it will start again as
+// soon as it has left) to assigned.
+func (r *Record) Assign(now time.Duration, tasks int32, milli unit.Milli) error {
+	if err := r.move(now, Assigned, "assign", r.Phase == Waiting); err != nil {
+		return err
+	}
+	r.Tasks, r.Milli = tasks, milli
+	return nil
+}
+
+// Begin is the arrow into running, from waiting or from assigned. The job
+// holds its devices from now on and makes progress after delay.
+func (r *Record) Begin(now, delay time.Duration, tasks int32, milli unit.Milli) error {
+	if err := r.move(now, Running, "start", r.Phase == Waiting || r.Phase == Assigned); err != nil {
+		return err
+	}
+	r.Tasks, r.Milli = tasks, milli
+	if r.FirstStart < 0 {
+		r.FirstStart = now
+	}
+	r.Starts++
+	r.Speed = 1
+	r.Ready = now + delay
+	r.Lost += gpuSeconds(milli, delay)
+	return nil
+}
+
+// SetSpeed changes the speed of a running job.
+func (r *Record) SetSpeed(now time.Duration, speed float64) error {
+	if r.Phase != Running {
+		return r.wrong("change the speed of")
+	}
+	if now > r.Ready {
+		r.Progress, r.Ready = r.ProgressAt(now), now
+	}
+	r.Speed = speed
+	return nil
+}
+
+// SetProgress corrects the work that a running job has done.
+func (r *Record) SetProgress(now, done time.Duration) error {
+	if r.Phase != Running {
+		return r.wrong("change the progress of")
+	}
+	r.Progress, r.Ready = done, max(now, r.Ready)
+	return nil
+}
+
+// Reshape changes what a running job holds, at the cost of a pause.
+func (r *Record) Reshape(now, pause time.Duration, tasks int32, milli unit.Milli, moved bool) error {
+	if r.Phase != Running {
+		return r.wrong("reshape")
+	}
+	progress := r.ProgressAt(now)
+	unpaid := max(0, r.Ready-now)
+	r.settle(now)
+	r.Progress, r.Ready = progress, now+pause
+	r.Lost += gpuSeconds(milli, pause) - gpuSeconds(r.Milli, unpaid)
+	r.Tasks, r.Milli = tasks, milli
+	if moved {
+		r.Migrations++
+	} else {
+		r.Resizes++
+	}
+	return nil
+}
+
+// Preempt is the arrow from running to stopping. kept is the progress with
+// which it will start again.
+func (r *Record) Preempt(now, kept time.Duration) error {
+	if err := r.leave(now, kept, Stopping, "preempt", r.Phase == Running); err != nil {
+		return err
+	}
+	r.Preemptions++
+	return nil
+}
+
+// PreemptNow is the arrow from running or assigned to waiting, at no cost in
+// time.
+func (r *Record) PreemptNow(now, kept time.Duration) error {
+	if r.Phase == Assigned {
+		return r.move(now, Waiting, "preempt", true)
+	}
+	if err := r.leave(now, kept, Waiting, "preempt", r.Phase == Running); err != nil {
+		return err
+	}
+	r.Preemptions++
+	return nil
+}
+
+// Gone is the arrow from stopping to waiting: it has left its devices.
+func (r *Record) Gone(now time.Duration) error {
+	spent := now - r.Since
+	if err := r.move(now, Waiting, "stop", r.Phase == Stopping); err != nil {
+		return err
+	}
+	r.HeldTime += spent
+	r.Service += gpuSeconds(r.Milli, spent)
+	r.Lost += gpuSeconds(r.Milli, spent)
+	return nil
+}
+
+// Evict is the arrow from running to waiting when its node is lost, Fail the
+// one when the attempt failed and another will follow.
+func (r *Record) Evict(now, kept time.Duration) error {
+	if r.Phase == Assigned {
+		return r.move(now, Waiting, "evict", true)
+	}
+	if r.Phase == Stopping {
+		return r.Gone(now)
+	}
+	if err := r.leave(now, kept, Waiting, "evict", r.Phase == Running); err != nil {
+		return err
+	}
+	r.Preemptions++
+	return nil
+}
+
+// Fail is the arrow from running to waiting after a failed attempt.
+func (r *Record) Fail(now, kept time.Duration) error {
+	if err := r.leave(now, kept, Waiting, "fail", r.Phase == Running); err != nil {
+		return err
+	}
+	r.Failures++
+	return nil
+}
+
+// Finish is the arrow from running to one of the last phases.
+func (r *Record) Finish(now time.Duration, outcome Phase) error {
+	progress := r.ProgressAt(now)
+	if err := r.leave(now, progress, outcome, "end", r.Phase == Running && outcome.Over()); err != nil {
+		return err
+	}
+	r.End = now
+	if outcome == FailedPhase {
+		r.Failures++
+	}
+	return nil
+}
+
+// Cancel is the arrow from any phase that is not over to cancelled.
+func (r *Record) Cancel(now time.Duration) error {
+	switch {
+	case r.Phase == Running:
+		return r.Finish(now, Cancelled)
+	case r.Phase == Stopping:
+		if err := r.Gone(now); err != nil {
+			return err
+		}
+	}
+	if err := r.move(now, Cancelled, "cancel", r.Phase != Unknown && !r.Phase.Over()); err != nil {
+		return err
+	}
+	r.End = now
+	return nil
+}
+
+// ProgressAt is the work done at a moment not before Since.
+func (r *Record) ProgressAt(now time.Duration) time.Duration {
+	if r.Phase != Running || now <= r.Ready {
+		return r.Progress
+	}
+	if r.Speed == 1 {
+		return r.Progress + now - r.Ready
+	}
+	return r.Progress + time.Duration(float64(now-r.Ready)*r.Speed+0.5)
+}
+
+// ServiceAt is the GPU-time held up to a moment not before Since, in
+// GPU-seconds.
+func (r *Record) ServiceAt(now time.Duration) float64 {
+	if r.Phase != Running && r.Phase != Stopping {
+		return r.Service
+	}
+	return r.Service + gpuSeconds(r.Milli, now-r.Since)
+}
+
+// HeldAt is the time with devices up to a moment not before Since.
+func (r *Record) HeldAt(now time.Duration) time.Duration {
+	if r.Phase != Running && r.Phase != Stopping {
+		return r.HeldTime
+	}
+	return r.HeldTime + now - r.Since
+}
+
+// WaitAt is the time without devices since submission, up to a moment not
+// before Since, or up to its end.
+func (r *Record) WaitAt(now time.Duration) time.Duration {
+	if r.Phase.Over() {
+		now = r.End
+	}
+	return now - r.Job.Submit - r.HeldAt(now)
+}
+
+// leave ends a running segment: the times are settled, and what was done
+// beyond kept is lost.
+func (r *Record) leave(now, kept time.Duration, to Phase, what string, allowed bool) error {
+	if !allowed {
+		return r.wrong(what)
+	}
+	progress := r.ProgressAt(now)
+	if unpaid := r.Ready - now; unpaid > 0 {
+		r.Lost -= gpuSeconds(r.Milli, unpaid)
+	}
+	if lost := progress - kept; lost > 0 && r.Speed > 0 {
+		r.Lost += gpuSeconds(r.Milli, lost) / r.Speed
+	}
+	r.settle(now)
+	r.Progress = kept
+	r.Phase, r.Since = to, now
+	return nil
+}
+
+func (r *Record) settle(now time.Duration) {
+	r.HeldTime += now - r.Since
+	r.Service += gpuSeconds(r.Milli, now-r.Since)
+	r.Since = now
+}
+
+func (r *Record) move(now time.Duration, to Phase, what string, allowed bool) error {
+	if !allowed {
+		return r.wrong(what)
+	}
+	r.Phase, r.Since = to, now
+	return nil
+}
+
+func (r *Record) wrong(what string) error {
+	if r.Job == nil {
+		return fmt.Errorf("cannot %s a job that was never submitted", what)
+	}
+	return fmt.Errorf("job %s: cannot %s it, it is %s", r.Job.Key, what, r.Phase)
+}
+
+func gpuSeconds(m unit.Milli, d time.Duration) float64 {
+	return float64(m) / 1000 * d.Seconds()
+}

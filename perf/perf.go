@@ -1,0 +1,120 @@
+// Package perf is how fast a job runs with what it holds, and what it costs to
+// change that.
+//
+// Nouns: a speed is progress per second relative to the reference configuration
+// (the size the user asked for, together on one node, on the reference GPU
+// type, alone); a Model tells the speed of a job on an Alloc; a transition is a
+// start, a stop, a resume, a move or a resize, and Costs is the one place that
+// says what each costs.
+package perf
+
+import (
+	"math"
+	"time"
+
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/job"
+)
+
+// Model tells how fast jobs run. The simulator owns one, which is the truth;
+// a policy may be given another, which is what it believes.
+type Model interface {
+	// Speed is the speed of j on a, at least 0, 1 in the reference
+	// configuration.
+	Speed(j *job.Job, c *cluster.Cluster, a *cluster.Alloc) float64
+}
+
+// Reference runs every job at speed 1 wherever it is.
+type Reference struct{}
+
+// Speed is 1.
+func (Reference) Speed(*job.Job, *cluster.Cluster, *cluster.Alloc) float64 { return 1 }
+
+// Analytic is a simple model for jobs about which nothing is measured.
+//
+// speed = scaling x type x spread, where
+//
+//   - scaling = (n/n0)^Scaling for an elastic job on n instead of n0 tasks;
+//   - type = the speed of the slowest GPU type it holds (a gang waits for its
+//     slowest member);
+//   - spread = Spread^d for a gang on several nodes, d being the steps in the
+//     topology tree from the first of them to the farthest.
+type Analytic struct {
+	Scaling float64 // exponent, 1 is linear
+	Spread  float64 // factor for each step, 1 is no penalty
+}
+
+// Speed implements Model.
+func (m Analytic) Speed(j *job.Job, c *cluster.Cluster, a *cluster.Alloc) float64 {
+	speed := 1.0
+	if asked, has := j.Demand.Roles[0].Tasks, a.Tasks(0); j.Demand.Elastic() && has != int(asked) {
+		speed = math.Pow(float64(has)/float64(asked), m.Scaling)
+	}
+	slowest := math.Inf(1)
+	for i := range a.Shares {
+		if s := c.Type(c.TypeOf(a.Shares[i].Device)).Speed; s > 0 {
+			slowest = min(slowest, s)
+		} else {
+			slowest = min(slowest, 1)
+		}
+	}
+	if !math.IsInf(slowest, 1) {
+		speed *= slowest
+	}
+	if m.Spread != 1 && len(a.Pieces) > 1 {
+		far := 0
+		for i := range a.Pieces[1:] {
+			far = max(far, c.Distance(a.Pieces[0].Node, a.Pieces[i+1].Node))
+		}
+		speed *= math.Pow(m.Spread, float64(far))
+	}
+	return speed
+}
+
+// Cost is the price of each transition in time during which the job holds its
+// devices and makes no progress.
+type Cost struct {
+	Start      time.Duration // first start
+	Checkpoint time.Duration // before it leaves its devices
+	Restore    time.Duration // start after a stop, in addition to nothing else
+	Migrate    time.Duration // after it has moved, instead of Restore
+	Resize     time.Duration // after its size has changed
+}
+
+// Zero tells whether every transition is free.
+func (c Cost) Zero() bool { return c == Cost{} }
+
+// Tier is the Cost of jobs with at least so many GPUs.
+type Tier struct {
+	GPUs int
+	Cost Cost
+}
+
+// Costs is the cost model of a run: what a transition costs a job of a given
+// size. The zero Costs makes everything free, as most published simulators do.
+type Costs struct {
+	Base  Cost
+	Tiers []Tier // in increasing order of GPUs; the last that applies counts
+}
+
+// Of is the Cost for a job of that many GPUs.
+func (c *Costs) Of(gpus int) Cost {
+	cost := c.Base
+	for _, t := range c.Tiers {
+		if gpus < t.GPUs {
+			break
+		}
+		cost = t.Cost
+	}
+	return cost
+}
+
+// Free tells whether no transition costs anything.
+func (c *Costs) Free() bool {
+	for _, t := range c.Tiers {
+		if !t.Cost.Zero() {
+			return false
+		}
+	}
+	return c.Base.Zero()
+}

@@ -1,0 +1,396 @@
+package place
+
+import (
+	"slices"
+
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// order is in which order groups of devices are tried.
+type order uint8
+
+const (
+	fewestFirst order = iota // fewest free devices first
+	mostFirst
+	byNumber
+	shuffled
+)
+
+// give appends n whole devices of a group to the Alloc as single-device tasks
+// of the first role.
+func (r *Request) give(g cluster.GroupID, n int) {
+	before := len(r.Out.Shares)
+	r.Out.Shares = r.Cluster.AppendWhole(r.Out.Shares, g, n, r.Demand.Roles[0].GPUMemory)
+	r.Out.Pieces = append(r.Out.Pieces, cluster.Piece{Node: r.Cluster.GroupNode(g), Tasks: int32(n), Shares: int32(len(r.Out.Shares) - before)})
+}
+
+// consolidate finds devices on as few nodes as can be, on one shelf.
+func (r *Request) consolidate(need int) bool {
+	r.Out.Reset()
+	shelf := r.shelves[0]
+	if g := r.bestFit(shelf, need); g != cluster.None {
+		r.give(g, need)
+		return true
+	}
+	size := r.Cluster.ShelfLevels(shelf) - 1
+	if size < 1 || need <= size {
+		return false
+	}
+	last := cluster.GroupID(cluster.None)
+	for need >= size {
+		if last = r.Cluster.NextGroup(shelf, size, last); last == cluster.None {
+			r.Out.Reset()
+			return false
+		}
+		r.give(last, size)
+		need -= size
+	}
+	if need == 0 {
+		return true
+	}
+	for k := need; k < size; k++ {
+		if g := r.Cluster.NextGroup(shelf, k, cluster.None); g != cluster.None {
+			r.give(g, need)
+			return true
+		}
+	}
+	if g := r.Cluster.NextGroup(shelf, size, last); g != cluster.None {
+		r.give(g, need)
+		return true
+	}
+	r.Out.Reset()
+	return false
+}
+
+// bestFit is the group with the fewest free devices that has enough, or None.
+// Pooled groups are the last resort.
+func (r *Request) bestFit(shelf cluster.ShelfID, need int) cluster.GroupID {
+	for k := need; k < r.Cluster.ShelfLevels(shelf); k++ {
+		if g := r.Cluster.NextGroup(shelf, k, cluster.None); g != cluster.None {
+			return g
+		}
+	}
+	best := cluster.GroupID(cluster.None)
+	for g := r.Cluster.NextPooled(shelf, cluster.None); g != cluster.None; g = r.Cluster.NextPooled(shelf, g) {
+		if free := r.Cluster.GroupFree(g); free >= need && (best == cluster.None || free < r.Cluster.GroupFree(best)) {
+			best = g
+		}
+	}
+	return best
+}
+
+// anywhere takes devices from group after group in the order of the search.
+func (r *Request) anywhere(need int) bool {
+	r.Out.Reset()
+	r.eachGroup(func(g cluster.GroupID) bool {
+		n := min(need, r.Cluster.GroupFree(g))
+		if n > 0 {
+			r.give(g, n)
+			need -= n
+		}
+		return need > 0
+	})
+	if need > 0 {
+		r.Out.Reset()
+	}
+	return need == 0
+}
+
+// eachGroup calls visit on every group with a free device, in the order of the
+// search, until it returns false.
+func (r *Request) eachGroup(visit func(cluster.GroupID) bool) {
+	switch r.order {
+	case byNumber:
+		for g := r.nextByNumber(cluster.None); g != cluster.None && visit(g); g = r.nextByNumber(g) {
+		}
+		return
+	case shuffled:
+		r.groups = r.groups[:0]
+		for g := r.nextByNumber(cluster.None); g != cluster.None; g = r.nextByNumber(g) {
+			r.groups = append(r.groups, g)
+		}
+		r.Rand.Shuffle(len(r.groups), func(i, j int) { r.groups[i], r.groups[j] = r.groups[j], r.groups[i] })
+		for _, g := range r.groups {
+			if !visit(g) {
+				return
+			}
+		}
+		return
+	}
+	levels := 0
+	for _, s := range r.shelves {
+		levels = max(levels, r.Cluster.ShelfLevels(s))
+	}
+	for i := 1; i < levels; i++ {
+		k := i
+		if r.order == mostFirst {
+			k = levels - i
+		}
+		for _, s := range r.shelves {
+			for g := r.Cluster.NextGroup(s, k, cluster.None); g != cluster.None; g = r.Cluster.NextGroup(s, k, g) {
+				if !visit(g) {
+					return
+				}
+			}
+		}
+	}
+	for _, s := range r.shelves {
+		for g := r.Cluster.NextPooled(s, cluster.None); g != cluster.None; g = r.Cluster.NextPooled(s, g) {
+			if r.Cluster.GroupFree(g) > 0 && !visit(g) {
+				return
+			}
+		}
+	}
+}
+
+// nextByNumber is the next group with a free device, over all shelves of the
+// search.
+func (r *Request) nextByNumber(after cluster.GroupID) cluster.GroupID {
+	best := cluster.GroupID(cluster.None)
+	for _, s := range r.shelves {
+		for k := 1; k < r.Cluster.ShelfLevels(s); k++ {
+			if g := r.Cluster.NextGroup(s, k, after); g != cluster.None && (best == cluster.None || g < best) {
+				best = g
+			}
+		}
+		for g := r.Cluster.NextPooled(s, after); g != cluster.None; g = r.Cluster.NextPooled(s, g) {
+			if r.Cluster.GroupFree(g) > 0 {
+				if best == cluster.None || g < best {
+					best = g
+				}
+				break
+			}
+		}
+	}
+	return best
+}
+
+// inRack finds devices inside the rack with the fewest free ones that suffice.
+func (r *Request) inRack(need int) bool {
+	r.Out.Reset()
+	mask := cluster.TypeMask(1) << r.Cluster.ShelfType(r.shelves[0])
+	best, bestFree := cluster.DomainID(cluster.None), 0
+	for d := range cluster.DomainID(r.Cluster.Domains()) {
+		if len(r.Cluster.DomainNodes(d)) == 0 {
+			continue
+		}
+		if free := r.Cluster.DomainFree(d, r.Pool, mask); free >= need && (best == cluster.None || free < bestFree) {
+			best, bestFree = d, free
+		}
+	}
+	if best == cluster.None {
+		return false
+	}
+	r.nodes = append(r.nodes[:0], r.Cluster.DomainNodes(best)...)
+	slices.SortStableFunc(r.nodes, func(a, b cluster.NodeID) int {
+		return r.Cluster.NodeFreeGPUs(b, mask) - r.Cluster.NodeFreeGPUs(a, mask)
+	})
+	for _, node := range r.nodes {
+		if r.Cluster.Node(node).Pool != r.Pool || !r.Cluster.Usable(node) {
+			continue
+		}
+		for _, g := range r.Cluster.NodeGroups(node) {
+			if n := min(need, r.Cluster.GroupFree(g)); n > 0 && mask.Has(r.Cluster.GroupType(g)) {
+				r.give(g, n)
+				need -= n
+			}
+		}
+		if need == 0 {
+			return true
+		}
+	}
+	r.Out.Reset()
+	return false
+}
+
+// general places gangs of any shape, role by role and task by task. What it
+// finds is booked as it goes, so that later tasks see it, and given back at
+// the end.
+func (r *Request) general() bool {
+	r.Out.Reset()
+	r.used = 0
+	mark := r.Cluster.Mark()
+	defer r.Cluster.Undo(mark)
+	for i := range r.Demand.Roles {
+		role := &r.Demand.Roles[i]
+		tasks := int(role.Tasks)
+		if i == 0 {
+			tasks = int(r.Tasks)
+		}
+		if tasks > 0 && !r.role(uint8(i), role, tasks) {
+			return false
+		}
+	}
+	return true
+}
+
+// part is an empty Alloc that lives until the gang is placed.
+func (r *Request) part() *cluster.Alloc {
+	if r.used == len(r.parts) {
+		r.parts = append(r.parts, new(cluster.Alloc))
+	}
+	a := r.parts[r.used]
+	r.used++
+	a.Reset()
+	return a
+}
+
+// book books a part and appends it to the answer, joined with the last piece
+// when both serve the same role in the same node.
+func (r *Request) book(a *cluster.Alloc) bool {
+	if r.Cluster.Take(a) != nil {
+		return false
+	}
+	p := a.Pieces[0]
+	r.Out.Shares = append(r.Out.Shares, a.Shares...)
+	if n := len(r.Out.Pieces); n > 0 && r.Out.Pieces[n-1].Node == p.Node && r.Out.Pieces[n-1].Role == p.Role {
+		last := &r.Out.Pieces[n-1]
+		last.Tasks += p.Tasks
+		last.Shares += p.Shares
+		last.CPU += p.CPU
+		last.Memory += p.Memory
+		return true
+	}
+	r.Out.Pieces = append(r.Out.Pieces, p)
+	return true
+}
+
+// role places the tasks of one role.
+func (r *Request) role(index uint8, role *job.Role, tasks int) bool {
+	switch {
+	case role.GPU == 0:
+		return r.cpuTasks(index, role, tasks)
+	case role.GPU < unit.One:
+		for range tasks {
+			if !r.partTask(index, role) {
+				return false
+			}
+		}
+		return true
+	}
+	per := int(role.GPU / unit.One)
+	if r.order != byNumber && r.order != shuffled {
+		// One node for all, the fullest that has room, before any spreading.
+		if g := r.fullest(role, tasks, per); g != cluster.None {
+			return r.wholeTasks(index, role, g, tasks, per)
+		}
+	}
+	r.eachGroup(func(g cluster.GroupID) bool {
+		if n := min(tasks, r.fits(role, g, per)); n > 0 && r.wholeTasks(index, role, g, n, per) {
+			tasks -= n
+		}
+		return tasks > 0
+	})
+	return tasks == 0
+}
+
+// fullest is the group with the fewest free devices that can hold all tasks.
+func (r *Request) fullest(role *job.Role, tasks, per int) cluster.GroupID {
+	saved := r.order
+	r.order = fewestFirst
+	best := cluster.GroupID(cluster.None)
+	r.eachGroup(func(g cluster.GroupID) bool {
+		if r.fits(role, g, per) >= tasks {
+			best = g
+		}
+		return best == cluster.None
+	})
+	r.order = saved
+	return best
+}
+
+// fits is the number of tasks that a group and its node have room for.
+func (r *Request) fits(role *job.Role, g cluster.GroupID, per int) int {
+	n := r.Cluster.GroupFree(g) / per
+	node := r.Cluster.GroupNode(g)
+	if free, ok := r.Cluster.CPUFree(node); ok && role.CPU > 0 {
+		n = min(n, int(free/role.CPU))
+	}
+	if free, ok := r.Cluster.MemoryFree(node); ok && role.Memory > 0 {
+		n = min(n, int(free/role.Memory))
+	}
+	return n
+}
+
+// wholeTasks books n tasks of per whole devices each in one group.
+func (r *Request) wholeTasks(index uint8, role *job.Role, g cluster.GroupID, n, per int) bool {
+	a := r.part()
+	a.Shares = r.Cluster.AppendWhole(a.Shares, g, n*per, role.GPUMemory)
+	a.Pieces = append(a.Pieces, cluster.Piece{
+		Node: r.Cluster.GroupNode(g), Role: index, Tasks: int32(n), Shares: int32(len(a.Shares)),
+		CPU: role.CPU * unit.Milli(n), Memory: role.Memory * unit.Bytes(n),
+	})
+	return r.book(a)
+}
+
+// partTask books one task that needs a part of a device: the device in partial
+// use with the least left that suffices, or else a whole one.
+func (r *Request) partTask(index uint8, role *job.Role) bool {
+	c := r.Cluster
+	for _, s := range r.shelves {
+		if d := c.BestPartial(s, role.GPU, role.GPUMemory); d != cluster.None && r.bookPart(index, role, d) {
+			return true
+		}
+	}
+	done := false
+	r.eachGroup(func(g cluster.GroupID) bool {
+		done = r.fits(role, g, 1) > 0 && r.bookPart(index, role, c.FirstFree(g))
+		return !done
+	})
+	if done {
+		return true
+	}
+	// The best device in partial use may sit in a node that is short of CPU,
+	// and a pooled group with less than a whole device left is not in order.
+	for _, s := range r.shelves {
+		for d := c.NextPartial(s, role.GPU, role.GPUMemory, cluster.None); d != cluster.None; d = c.NextPartial(s, role.GPU, role.GPUMemory, d) {
+			if r.bookPart(index, role, d) {
+				return true
+			}
+		}
+		for g := c.NextPooled(s, cluster.None); g != cluster.None; g = c.NextPooled(s, g) {
+			if d := c.FirstFree(g); c.DeviceFree(d) >= role.GPU && r.bookPart(index, role, d) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (r *Request) bookPart(index uint8, role *job.Role, d cluster.DeviceID) bool {
+	a := r.part()
+	a.Shares = append(a.Shares, cluster.Share{Device: d, Milli: int32(role.GPU), Memory: role.GPUMemory})
+	a.Pieces = append(a.Pieces, cluster.Piece{
+		Node: r.Cluster.NodeOf(d), Role: index, Tasks: 1, Shares: 1, CPU: role.CPU, Memory: role.Memory,
+	})
+	return r.book(a)
+}
+
+// cpuTasks books tasks that need no device, on the lowest numbered nodes with
+// room.
+func (r *Request) cpuTasks(index uint8, role *job.Role, tasks int) bool {
+	c := r.Cluster
+	for node := c.NextRoom(r.Pool, cluster.None); node != cluster.None && tasks > 0; node = c.NextRoom(r.Pool, node) {
+		n := tasks
+		if free, ok := c.CPUFree(node); ok && role.CPU > 0 {
+			n = min(n, int(free/role.CPU))
+		}
+		if free, ok := c.MemoryFree(node); ok && role.Memory > 0 {
+			n = min(n, int(free/role.Memory))
+		}
+		if n <= 0 {
+			continue
+		}
+		a := r.part()
+		a.Pieces = append(a.Pieces, cluster.Piece{
+			Node: node, Role: index, Tasks: int32(n),
+			CPU: role.CPU * unit.Milli(n), Memory: role.Memory * unit.Bytes(n),
+		})
+		if r.book(a) {
+			tasks -= n
+		}
+	}
+	return tasks == 0
+}

@@ -1,0 +1,131 @@
+// Package fifo serves jobs in the order in which they came: strictly, skipping
+// what does not fit, or backfilling around a reservation for the first that
+// does not.
+//
+// Sources: first in, first out is what YARN and Slurm do by default; EASY
+// backfill is Lifka, "The ANL/IBM SP Scheduling System", JSSPP 1995.
+package fifo
+
+import (
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/param"
+	"github.com/norn-scheduler/norn/place"
+	"github.com/norn-scheduler/norn/queue"
+	"github.com/norn-scheduler/norn/sched"
+)
+
+// Mode is what happens behind a job that does not fit.
+type Mode uint8
+
+// The modes.
+const (
+	Strict Mode = iota // everyone behind it waits
+	Skip               // whoever fits goes ahead
+	EASY               // whoever fits without delaying it goes ahead
+)
+
+// Config is the settings of the policy.
+type Config struct {
+	Mode     Mode
+	Priority bool // larger priority classes first
+	Place    place.Strategy
+}
+
+// NewConfig returns the defaults.
+func NewConfig() *Config { return &Config{Place: place.Pack} }
+
+// Params binds the settings.
+func (c *Config) Params() param.Set {
+	return param.Set{
+		param.Choice("mode", &c.Mode, []param.Option[Mode]{{Name: "strict", Value: Strict}, {Name: "skip", Value: Skip}, {Name: "easy", Value: EASY}},
+			"what happens behind a job that does not fit"),
+		param.Bool("priority", &c.Priority, "serve larger priority classes first"),
+		place.Param(&c.Place),
+	}
+}
+
+// Policy makes the policy.
+func (c *Config) Policy() (sched.Policy, error) { return &policy{cfg: *c}, nil }
+
+type policy struct {
+	cfg     Config
+	queue   queue.Queue
+	blocked job.ID // the first job that did not fit
+}
+
+// Decide implements sched.Policy.
+func (f *policy) Decide(v *sched.View, p *sched.Plan) {
+	for _, ch := range v.Changes() {
+		switch ch.Kind {
+		case sched.Arrived, sched.Stopped:
+			j := v.Job(ch.Job)
+			key := queue.Key{}
+			if f.cfg.Priority {
+				key.A = -int64(j.Spec().Priority)
+			}
+			f.queue.Add(ch.Job, j.Class(), key)
+		case sched.Ended:
+			f.queue.Remove(ch.Job)
+		}
+	}
+	f.blocked = job.None
+	var why job.Reason
+	f.queue.Walk(nil, func(id job.ID) queue.Step {
+		if p.Start(id, f.cfg.Place) {
+			return queue.Took
+		}
+		if p.Why().Never() {
+			return queue.SkipClass // it blocks nobody
+		}
+		if f.blocked == job.None {
+			f.blocked, why = id, p.Why()
+		}
+		if f.cfg.Mode == Skip {
+			return queue.SkipClass
+		}
+		return queue.Stop
+	})
+	if f.cfg.Mode == EASY && f.blocked != job.None {
+		f.backfill(v, p, why)
+	}
+}
+
+// backfill starts jobs behind the blocked one that do not delay it: they end
+// before it can start, or keep off the devices that it will start on.
+func (f *policy) backfill(v *sched.View, p *sched.Plan, why job.Reason) {
+	at, on, ok := p.Expect(f.blocked, f.cfg.Place)
+	if !ok {
+		return // nobody knows when it can start, so anybody might delay it
+	}
+	why.At = at
+	p.Hold(f.blocked, why)
+	var reserved cluster.Alloc
+	reserved.CopyFrom(on)
+	f.queue.Walk(nil, func(id job.ID) queue.Step {
+		if id == f.blocked {
+			return queue.SkipJob
+		}
+		if left, known := v.Job(id).Remaining(); known && v.Now+left <= at {
+			if p.Start(id, f.cfg.Place) {
+				return queue.Took
+			}
+			return queue.SkipClass
+		}
+		took := false
+		p.Without(&reserved, func() { took = p.Start(id, f.cfg.Place) })
+		if took {
+			return queue.Took
+		}
+		p.Hold(id, job.Reason{Code: job.Reserved, Job: f.blocked, At: at})
+		return queue.SkipJob
+	})
+}
+
+// Why implements sched.Explainer.
+func (f *policy) Why(v *sched.View, id job.ID) job.Reason {
+	if f.blocked != job.None && f.blocked != id {
+		return job.Reason{Code: job.Behind, Job: f.blocked}
+	}
+	return job.Reason{Code: job.NeedGPUs, Need: int32(v.Job(id).GPUs()), Have: int32(v.Free()), Job: job.None}
+}

@@ -1,0 +1,46 @@
+// Package policy is the table of all policies, and what they have in common
+// for a user: a name, a source, settings. There is no registry: a policy exists
+// because it stands in Table.
+package policy
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/norn-scheduler/norn/param"
+	"github.com/norn-scheduler/norn/policy/fifo"
+	"github.com/norn-scheduler/norn/sched"
+)
+
+// Config is the settings of a policy, which can make it.
+type Config interface {
+	Params() param.Set
+	Policy() (sched.Policy, error)
+}
+
+// Entry is one line of the table.
+type Entry struct {
+	Name   string // as a user writes it
+	Title  string // one line
+	Source string // paper or system
+	New    func() Config
+}
+
+// Table are all policies, in the order in which they are shown.
+func Table() []Entry {
+	return []Entry{
+		{"fifo", "first in, first out: strict, skipping, or EASY backfill", "YARN, Slurm; Lifka, JSSPP 1995", func() Config { return fifo.NewConfig() }},
+	}
+}
+
+// ByName finds a policy; an unknown name is an error that lists the known ones.
+func ByName(name string) (Entry, error) {
+	var names []string
+	for _, e := range Table() {
+		if e.Name == name {
+			return e, nil
+		}
+		names = append(names, e.Name)
+	}
+	return Entry{}, fmt.Errorf("unknown policy %q; known are: %s", name, strings.Join(names, ", "))
+}

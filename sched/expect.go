@@ -1,0 +1,117 @@
+package sched
+
+import (
+	"slices"
+	"time"
+
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/place"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// ending is a job that holds devices and when it is expected to leave them.
+type ending struct {
+	id job.ID
+	at time.Duration
+	on *cluster.Alloc
+}
+
+// Expect is when a waiting job would fit at the earliest if every job that
+// holds devices in its pool, started in this plan or before, left them when its
+// estimate says, and nobody else were started; and on which devices. ok is
+// false when it would never fit, as far as is known: jobs without an estimate
+// are taken to run for ever. The Alloc is valid until the next call.
+func (p *Plan) Expect(id job.ID, where place.Strategy) (at time.Duration, on *cluster.Alloc, ok bool) {
+	if !p.known(id, "place") {
+		return 0, nil, false
+	}
+	r := p.state.Record(id)
+	tasks := int(r.Job.Demand.Roles[0].Tasks)
+	need := r.Job.Demand.GPUs()
+	mark := p.state.Cluster.Mark()
+	defer p.state.Cluster.Undo(mark)
+	if _, ok := p.find(id, tasks, where); ok {
+		return p.view.Now, &p.req.Out, true
+	}
+	p.endings(r.Pool)
+	for i := 0; i < len(p.ends) && p.ends[i].at != unit.Never; {
+		at = p.ends[i].at
+		for ; i < len(p.ends) && p.ends[i].at == at; i++ {
+			p.state.Cluster.Release(p.ends[i].on)
+		}
+		if p.state.Cluster.FreeGPUs(r.Pool, r.Mask) < need && r.Job.Demand.Plain() {
+			continue
+		}
+		if _, ok := p.find(id, tasks, where); ok {
+			return at, &p.req.Out, true
+		}
+	}
+	return unit.Never, nil, false
+}
+
+// endings lists who holds devices in a pool as the plan stands, by expected
+// end.
+func (p *Plan) endings(pool cluster.PoolID) {
+	p.ends = p.ends[:0]
+	add := func(id job.ID, on *cluster.Alloc, started bool) {
+		j := p.view.Job(id)
+		at, ok := j.ExpectedEnd()
+		if started {
+			var left time.Duration
+			if left, ok = j.Remaining(); ok {
+				at = p.view.Now + left
+			}
+		}
+		if !ok {
+			at = unit.Never
+		}
+		p.ends = append(p.ends, ending{id, at, on})
+	}
+	for i := range p.state.Running(pool).All() {
+		if id := job.ID(i); p.opOf[id] == 0 {
+			add(id, p.state.Alloc(id), false)
+		}
+	}
+	for i := range p.ops {
+		if op := &p.ops[i]; op.Now != nil && p.state.Record(op.Job).Pool == pool {
+			add(op.Job, op.Now, op.Was == nil)
+		}
+	}
+	slices.SortFunc(p.ends, func(a, b ending) int {
+		switch {
+		case a.at != b.at && a.at < b.at, a.at == b.at && a.id < b.id:
+			return -1
+		}
+		return 1
+	})
+}
+
+// Without runs f while the free part of a is not available to anybody.
+func (p *Plan) Without(a *cluster.Alloc, f func()) {
+	kept := p.newAlloc()
+	shares := a.Shares
+	for _, piece := range a.Pieces {
+		q := cluster.Piece{Node: piece.Node, Role: piece.Role, Tasks: piece.Tasks}
+		for _, s := range shares[:piece.Shares] {
+			if s.Milli = min(s.Milli, int32(p.state.Cluster.DeviceFree(s.Device))); s.Milli > 0 {
+				s.Memory = 0
+				kept.Shares = append(kept.Shares, s)
+				q.Shares++
+			}
+		}
+		shares = shares[piece.Shares:]
+		if free, ok := p.state.Cluster.CPUFree(piece.Node); ok {
+			q.CPU = min(piece.CPU, free)
+		}
+		if free, ok := p.state.Cluster.MemoryFree(piece.Node); ok {
+			q.Memory = min(piece.Memory, free)
+		}
+		kept.Pieces = append(kept.Pieces, q)
+	}
+	if p.state.Cluster.Take(kept) != nil {
+		kept.Reset() // one of its nodes went away: nothing of it can be kept
+	}
+	f()
+	p.state.Cluster.Release(kept)
+}

@@ -1,0 +1,337 @@
+package sched
+
+import (
+	"fmt"
+
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/place"
+	"github.com/norn-scheduler/norn/state"
+)
+
+// Plan is what a policy wants to hold from now on, as a transaction over the
+// ledger: everything planned is booked at once, so that View.Cluster shows what
+// is left, and nothing of it is real until the policy returns. A job may be
+// stopped and started again in one plan; what counts is the end: the same
+// devices mean that nothing happens to it, others that it is moved, none that
+// it is preempted.
+//
+// What cannot be is refused at once: a gang that does not fit with false and a
+// reason, a call that makes no sense (starting a running job) by spoiling the
+// whole plan with an error that names the job.
+type Plan struct {
+	view   *View
+	state  *state.State
+	ops    []Op
+	opOf   []int32 // job -> place in ops + 1
+	holds  []Held
+	memos  []Note
+	undo   []undoOp
+	depth  int
+	mark   int
+	allocs []*cluster.Alloc
+	used   int
+	req    place.Request
+	ends   []ending
+	why    job.Reason
+	err    error
+}
+
+// Op is the plan for one job.
+type Op struct {
+	Job job.ID
+	Was *cluster.Alloc // what it held before; nil: nothing
+	Now *cluster.Alloc // what it shall hold; nil: nothing
+	Why job.Reason     // of its stop
+}
+
+// Held is a waiting job and why it waits.
+type Held struct {
+	Job job.ID
+	Why job.Reason
+}
+
+// Note is what a policy wants to remember about a job.
+type Note struct {
+	Job  job.ID
+	Memo job.Memo
+}
+
+type undoOp struct {
+	at  int
+	was Op
+}
+
+// Open begins a plan for a view. It is meant for the engine and for tests;
+// every Open needs a Commit or a Discard.
+func (p *Plan) Open(v *View) {
+	p.view, p.state = v, v.state
+	for i := range p.ops {
+		p.opOf[p.ops[i].Job] = 0
+	}
+	p.ops, p.holds, p.memos, p.undo, p.depth, p.used, p.err = p.ops[:0], p.holds[:0], p.memos[:0], p.undo[:0], 0, 0, nil
+	for len(p.opOf) < p.state.Jobs() {
+		p.opOf = append(p.opOf, make([]int32, max(1024, len(p.opOf), p.state.Jobs()-len(p.opOf)))...)
+	}
+	p.req.Cluster, p.req.Rand = p.state.Cluster, v.Rand
+	p.mark = p.state.Cluster.Mark()
+}
+
+// Commit ends the plan and leaves the ledger as planned. When the plan was
+// spoilt it restores the ledger and returns what was wrong.
+func (p *Plan) Commit() error {
+	if p.err != nil {
+		p.Discard()
+		return p.err
+	}
+	p.state.Cluster.Keep(p.mark)
+	return nil
+}
+
+// Discard ends the plan and restores the ledger.
+func (p *Plan) Discard() {
+	p.state.Cluster.Undo(p.mark)
+	p.holds, p.memos = p.holds[:0], p.memos[:0]
+}
+
+// Ops is the plan so far, in the order in which jobs were first mentioned.
+func (p *Plan) Ops() []Op { return p.ops }
+
+// Holds are the reasons given to waiting jobs, Notes what is to be remembered.
+func (p *Plan) Holds() []Held { return p.holds }
+
+// Notes are what is to be remembered about jobs.
+func (p *Plan) Notes() []Note { return p.memos }
+
+// Start starts a waiting job at the size it asks for, where the strategy says.
+// When it does not fit, the result is false, and the job's reason to wait is
+// noted.
+func (p *Plan) Start(id job.ID, where place.Strategy) bool {
+	if !p.known(id, "start") {
+		return false
+	}
+	tasks := p.state.Record(id).Job.Demand.Roles[0].Tasks
+	return p.StartSize(id, int(tasks), where)
+}
+
+// StartSize starts a waiting job with the given number of tasks of its first
+// role.
+func (p *Plan) StartSize(id job.ID, tasks int, where place.Strategy) bool {
+	op := p.startable(id)
+	if op == nil {
+		return false
+	}
+	why, ok := p.find(id, tasks, where)
+	if !ok {
+		p.why = why
+		p.Hold(id, why)
+		return false
+	}
+	return p.take(op, &p.req.Out)
+}
+
+// Why is the reason for which the last Start or StartSize was refused.
+func (p *Plan) Why() job.Reason { return p.why }
+
+// StartOn starts a waiting job on the given devices, which are copied. It
+// spoils the plan when they are not free.
+func (p *Plan) StartOn(id job.ID, a *cluster.Alloc) bool {
+	op := p.startable(id)
+	return op != nil && p.take(op, a)
+}
+
+// Fits tells whether a waiting job could be started now, and why not.
+func (p *Plan) Fits(id job.ID, where place.Strategy) (job.Reason, bool) {
+	if !p.known(id, "place") {
+		return job.Reason{}, false
+	}
+	return p.find(id, int(p.state.Record(id).Job.Demand.Roles[0].Tasks), where)
+}
+
+// Stop takes a job off its devices.
+func (p *Plan) Stop(id job.ID, why job.Reason) bool {
+	if !p.known(id, "stop") {
+		return false
+	}
+	op := p.op(id)
+	if op.Now == nil {
+		return p.fail(id, "stop it", "holds nothing")
+	}
+	if r := p.state.Record(id); op.Was != nil && r.Job.Stop == job.Pinned {
+		return p.fail(id, "stop it", "must never be stopped")
+	}
+	p.remember(op)
+	p.state.Cluster.Release(op.Now)
+	op.Now, op.Why = nil, why
+	return true
+}
+
+// Move takes a job to other devices, if the strategy finds any better: when it
+// finds the same, or none, the job stays and the result is false.
+func (p *Plan) Move(id job.ID, where place.Strategy) bool {
+	return p.Resize(id, int(p.state.Record(id).Tasks), where)
+}
+
+// Resize changes the number of tasks of the first role of a running job. When
+// the new size does not fit, the job stays as it is and the result is false.
+func (p *Plan) Resize(id job.ID, tasks int, where place.Strategy) bool {
+	changed := false
+	p.Try(func() bool {
+		if !p.known(id, "resize") {
+			return false
+		}
+		op := p.op(id)
+		if op.Now == nil {
+			return p.fail(id, "resize it", "holds nothing")
+		}
+		was := op.Now
+		p.remember(op)
+		p.state.Cluster.Release(was)
+		op.Now, op.Why = nil, job.Reason{Code: job.Moved, Job: job.None}
+		if tasks != was.Tasks(0) {
+			op.Why = job.Reason{Code: job.Resized, Need: int32(tasks), Job: job.None}
+		}
+		if _, ok := p.find(id, tasks, where); !ok || p.req.Out.Equal(was) {
+			return false
+		}
+		changed = p.take(p.op(id), &p.req.Out)
+		return changed
+	})
+	return changed
+}
+
+// Hold notes why a job waits. Of several notes for one job the last counts.
+func (p *Plan) Hold(id job.ID, why job.Reason) {
+	if p.known(id, "hold") {
+		p.holds = append(p.holds, Held{id, why})
+	}
+}
+
+// Remember notes something about a job that the policy will want to know
+// again, even after a restart.
+func (p *Plan) Remember(id job.ID, m job.Memo) {
+	if p.known(id, "remember") {
+		p.memos = append(p.memos, Note{id, m})
+	}
+}
+
+// Try runs f and takes back everything that it planned when it returns false.
+// It returns what f returned. Tries nest.
+func (p *Plan) Try(f func() bool) bool {
+	mark := p.state.Cluster.Mark()
+	undo, holds, memos, used := len(p.undo), len(p.holds), len(p.memos), p.used
+	p.depth++
+	ok := f()
+	p.depth--
+	if ok && p.err == nil {
+		p.state.Cluster.Keep(mark)
+		return true
+	}
+	p.state.Cluster.Undo(mark)
+	for i := len(p.undo) - 1; i >= undo; i-- {
+		p.ops[p.undo[i].at] = p.undo[i].was
+	}
+	p.undo, p.holds, p.memos, p.used = p.undo[:undo], p.holds[:holds], p.memos[:memos], used
+	return false
+}
+
+// Holding is what a job will hold as the plan stands, or nil.
+func (p *Plan) Holding(id job.ID) *cluster.Alloc {
+	if i := p.opOf[id]; i != 0 {
+		return p.ops[i-1].Now
+	}
+	return p.state.Alloc(id)
+}
+
+// Err is what spoilt the plan, or nil.
+func (p *Plan) Err() error { return p.err }
+
+// op is the plan for a job, made when there is none yet.
+func (p *Plan) op(id job.ID) *Op {
+	if i := p.opOf[id]; i != 0 {
+		return &p.ops[i-1]
+	}
+	was := p.state.Alloc(id)
+	p.ops = append(p.ops, Op{Job: id, Was: was, Now: was})
+	p.opOf[id] = int32(len(p.ops))
+	return &p.ops[len(p.ops)-1]
+}
+
+func (p *Plan) startable(id job.ID) *Op {
+	if !p.known(id, "start") {
+		return nil
+	}
+	op := p.op(id)
+	switch phase := p.state.Record(id).Phase; {
+	case op.Now != nil:
+		p.fail(id, "start it", "holds devices already")
+		return nil
+	case phase != job.Waiting && op.Was == nil:
+		p.fail(id, "start it", "is "+phase.String())
+		return nil
+	}
+	return op
+}
+
+// find asks the strategy for devices; the answer is in p.req.Out.
+func (p *Plan) find(id job.ID, tasks int, where place.Strategy) (job.Reason, bool) {
+	r := p.state.Record(id)
+	class := p.state.Class(r.Class)
+	p.req.Demand, p.req.Tasks, p.req.Pool, p.req.Mask = class.Demand, int32(tasks), r.Pool, r.Mask
+	if class.NoType {
+		return job.Reason{Code: job.NoSuchType, Job: job.None}, false
+	}
+	why, ok := where.Place(&p.req)
+	if !ok {
+		if never, possible := p.req.Possible(); !possible {
+			why = never
+		}
+	}
+	return why, ok
+}
+
+// take books devices for a job. a may be p.req.Out: it is copied.
+func (p *Plan) take(op *Op, a *cluster.Alloc) bool {
+	own := p.newAlloc()
+	own.CopyFrom(a)
+	if err := p.state.Cluster.Take(own); err != nil {
+		return p.fail(op.Job, "start it", err.Error())
+	}
+	p.remember(op)
+	op.Now = own
+	return true
+}
+
+// newAlloc is an empty Alloc that lives as long as the plan.
+func (p *Plan) newAlloc() *cluster.Alloc {
+	if p.used == len(p.allocs) {
+		p.allocs = append(p.allocs, new(cluster.Alloc))
+	}
+	a := p.allocs[p.used]
+	p.used++
+	a.Reset()
+	return a
+}
+
+func (p *Plan) remember(op *Op) {
+	if p.depth > 0 {
+		p.undo = append(p.undo, undoOp{int(p.opOf[op.Job]) - 1, *op})
+	}
+}
+
+func (p *Plan) known(id job.ID, what string) bool {
+	if p.state.Known(id) {
+		return true
+	}
+	if p.err == nil {
+		p.err = fmt.Errorf("cannot %s job number %d: there is no such job", what, id)
+	}
+	return false
+}
+
+func (p *Plan) fail(id job.ID, what, why string) bool {
+	if p.err == nil {
+		p.err = fmt.Errorf("job %s: cannot %s: it %s", p.state.Record(id).Job.Key, what, why)
+	}
+	return false
+}

@@ -1,0 +1,280 @@
+// Package sched is one decision, with no effects: a Policy looks at a View and
+// writes into a Plan what should hold from now on.
+//
+// Nouns: a View is what may be known at v.Now; a Change is what happened since
+// the policy was last asked; a Plan is a transaction over a what-if copy of the
+// cluster; a Reason (job.Reason) says why a job waits or is stopped.
+//
+// # Writing a policy
+//
+// A policy is a function of the view alone: no clock, no randomness but v.Rand,
+// no reference to v or p kept. What it keeps between calls must be what it
+// could make again from a view: on its first call (and on the first after a
+// restart) the view lists every active job as a Change, so that code which
+// follows the changes needs nothing else. What cannot be seen in a view, it
+// writes on the job with Plan.Remember.
+package sched
+
+import (
+	"iter"
+	"math/rand/v2"
+	"time"
+
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/dense"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/state"
+	"github.com/norn-scheduler/norn/tenant"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// Policy decides who runs where.
+type Policy interface {
+	// Decide looks at the view and writes into the plan what should hold from
+	// now on. What it does not mention stays as it is.
+	Decide(v *View, p *Plan)
+}
+
+// Waker is a policy with moments of its own: rounds, leases, demotions.
+type Waker interface {
+	// NextWake is the next moment at which the policy wants to decide even if
+	// nothing happens, or unit.Never. It is asked after every Decide. A moment
+	// that is not after v.Now is an error.
+	NextWake(v *View) time.Duration
+}
+
+// Explainer is a policy that can say more about a waiting job than the plan
+// knows.
+type Explainer interface {
+	// Why says why a job waits, after a Decide that left it waiting.
+	Why(v *View, id job.ID) job.Reason
+}
+
+// ChangeKind is what happened to a job.
+type ChangeKind uint8
+
+// The kinds of changes. A policy hears of what the world did, and of what its
+// own plans led to only where that takes time: it is not told of its own
+// starts.
+const (
+	Arrived ChangeKind = iota // it waits for the first time, or again after a hold
+	Stopped                   // it waits again: preempted, evicted, or its attempt failed
+	Ended                     // it has left for good
+	Runs                      // first call only: it was given devices before
+	Altered                   // its estimate or speed changed
+)
+
+// Change is what happened to one job since the last call.
+type Change struct {
+	Job  job.ID
+	Kind ChangeKind
+}
+
+// View is what a policy may know at one moment. It is valid during one call.
+type View struct {
+	Now   time.Duration
+	First bool // the policy is asked for the first time since it was made
+	Woken bool // the moment it asked for in NextWake has come
+	Rand  *rand.Rand
+	Costs *perf.Costs
+	Pool  cluster.PoolID // the part of the cluster it decides on, see All
+	All   bool           // it decides on every pool
+
+	changes []Change
+	nodes   bool
+	state   *state.State
+}
+
+// NewView makes the view of a state. It is meant for the engine and for tests.
+func NewView(s *state.State, changes []Change, nodes bool) View {
+	return View{Now: s.Now, All: true, state: s, changes: changes, nodes: nodes}
+}
+
+// Within is the same view restricted to one pool, with the given changes.
+func (v *View) Within(p cluster.PoolID, changes []Change) View {
+	w := *v
+	w.Pool, w.All, w.changes = p, false, changes
+	return w
+}
+
+// Changes is what happened to jobs since the last call, in the order in which
+// it happened. On the first call it lists every active job, by number.
+func (v *View) Changes() []Change { return v.changes }
+
+// NodesChanged tells whether nodes came, went, or changed health or power since
+// the last call.
+func (v *View) NodesChanged() bool { return v.nodes || v.First }
+
+// Cluster is the cluster and its ledger. It must not be changed.
+func (v *View) Cluster() *cluster.Cluster { return v.state.Cluster }
+
+// Tenants is who shares the cluster. It must not be changed.
+func (v *View) Tenants() *tenant.Tree { return v.state.Tenants }
+
+// Alloc is what a job holds, or nil. It must not be changed.
+func (v *View) Alloc(id job.ID) *cluster.Alloc { return v.state.Alloc(id) }
+
+// Job is one job as it stands.
+func (v *View) Job(id job.ID) Job { return Job{v.state.Record(id), id, v.Now} }
+
+// Class is what all jobs of a class have in common.
+func (v *View) Class(c int32) *state.Class { return v.state.Class(c) }
+
+// Classes is the number of classes so far.
+func (v *View) Classes() int { return v.state.Classes() }
+
+// Pools is the number of pools of the cluster.
+func (v *View) Pools() int { return v.state.Cluster.Pools() }
+
+// Waiting yields the jobs that wait, in order of submission. The plan may be
+// changed while they are visited.
+func (v *View) Waiting() iter.Seq[Job] { return v.each((*state.State).Waiting) }
+
+// Running yields the jobs that were given devices before this call, in order of
+// submission.
+func (v *View) Running() iter.Seq[Job] { return v.each((*state.State).Running) }
+
+// each yields the members of one set of a pool, or of that set of all pools
+// merged by number.
+func (v *View) each(set func(*state.State, cluster.PoolID) *dense.Set) iter.Seq[Job] {
+	first, last := v.Pool, v.Pool
+	if v.All {
+		first, last = 0, cluster.PoolID(v.Pools()-1)
+	}
+	return func(yield func(Job) bool) {
+		for at := 0; ; at++ {
+			next := -1
+			for p := first; p <= last; p++ {
+				if i := set(v.state, p).Next(at); i >= 0 && (next < 0 || i < next) {
+					next = i
+				}
+			}
+			if at = next; next < 0 || !yield(v.Job(job.ID(next))) {
+				return
+			}
+		}
+	}
+}
+
+// Free is the number of wholly free GPUs, Total the number of usable ones.
+func (v *View) Free() int { return v.sum((*cluster.Cluster).FreeGPUs) }
+
+// Total is the number of usable GPUs.
+func (v *View) Total() int { return v.sum((*cluster.Cluster).TotalGPUs) }
+
+func (v *View) sum(f func(*cluster.Cluster, cluster.PoolID, cluster.TypeMask) int) int {
+	if !v.All {
+		return f(v.state.Cluster, v.Pool, 0)
+	}
+	n := 0
+	for p := range cluster.PoolID(v.Pools()) {
+		n += f(v.state.Cluster, p, 0)
+	}
+	return n
+}
+
+// Job is a job as it stands at one moment. It is a handle: copying it is cheap,
+// keeping it beyond the call is not allowed.
+type Job struct {
+	r   *job.Record
+	ID  job.ID
+	now time.Duration
+}
+
+// Spec is what the user submitted. It must not be changed.
+func (j Job) Spec() *job.Job { return j.r.Job }
+
+// GPUs is the number of GPUs it asks for.
+func (j Job) GPUs() int { return j.r.Job.Demand.GPUs() }
+
+// Submit is when it was submitted.
+func (j Job) Submit() time.Duration { return j.r.Job.Submit }
+
+// Phase is where it stands in its lifecycle.
+func (j Job) Phase() job.Phase { return j.r.Phase }
+
+// Waiting tells whether it waits.
+func (j Job) Waiting() bool { return j.r.Phase == job.Waiting }
+
+// Running tells whether it was given devices.
+func (j Job) Running() bool { return j.r.Phase.Holds() }
+
+// Since is when its phase began.
+func (j Job) Since() time.Duration { return j.r.Since }
+
+// FirstStart is when it first ran; ok is false before.
+func (j Job) FirstStart() (at time.Duration, ok bool) { return j.r.FirstStart, j.r.FirstStart >= 0 }
+
+// Class is the number of the set of jobs with equal demands in its pool.
+func (j Job) Class() int32 { return j.r.Class }
+
+// Pool is the part of the cluster it belongs to.
+func (j Job) Pool() cluster.PoolID { return j.r.Pool }
+
+// Tenant is who it belongs to.
+func (j Job) Tenant() tenant.ID { return j.r.Tenant }
+
+// Tasks is the number of tasks of the first role that it runs with.
+func (j Job) Tasks() int { return int(j.r.Tasks) }
+
+// Held is the device time it holds now, in thousandths of a GPU.
+func (j Job) Held() unit.Milli {
+	if !j.r.Phase.Holds() {
+		return 0
+	}
+	return j.r.Milli
+}
+
+// Service is the GPU-seconds it has held so far, Run the time with devices,
+// Wait the time without since it was submitted.
+func (j Job) Service() float64 { return j.r.ServiceAt(j.now) }
+
+// Run is the time it has held devices so far.
+func (j Job) Run() time.Duration { return j.r.HeldAt(j.now) }
+
+// Wait is the time it has been without devices since it was submitted.
+func (j Job) Wait() time.Duration { return j.r.WaitAt(j.now) }
+
+// Progress is the work it has done so far, as run time in the reference
+// configuration.
+func (j Job) Progress() time.Duration { return j.r.ProgressAt(j.now) }
+
+// Estimate is the run time in the reference configuration that the scheduler
+// believes in; ok is false when it believes nothing.
+func (j Job) Estimate() (d time.Duration, ok bool) { return j.r.Estimate, j.r.Estimate >= 0 }
+
+// Remaining is the estimate less the progress, not below 0; ok is false
+// without an estimate.
+func (j Job) Remaining() (d time.Duration, ok bool) {
+	return max(0, j.r.Estimate-j.r.ProgressAt(j.now)), j.r.Estimate >= 0
+}
+
+// ExpectedEnd is when a running job will end if the estimate holds; ok is false
+// without an estimate. One that has outrun its estimate is expected to end now.
+func (j Job) ExpectedEnd() (at time.Duration, ok bool) {
+	if j.r.Estimate < 0 || j.r.Phase != job.Running || j.r.Speed <= 0 {
+		return unit.Never, false
+	}
+	left := max(0, j.r.Estimate-j.r.Progress)
+	if j.r.Speed != 1 {
+		left = time.Duration(float64(left) / j.r.Speed)
+	}
+	return max(j.now, j.r.Ready+left), true
+}
+
+// Speed is its progress per second, 1 in the reference configuration.
+func (j Job) Speed() float64 { return j.r.Speed }
+
+// Preemptions is how often it was preempted or evicted, Failures how many of
+// its attempts failed.
+func (j Job) Preemptions() int { return int(j.r.Preemptions) }
+
+// Failures is how many of its attempts failed.
+func (j Job) Failures() int { return int(j.r.Failures) }
+
+// Reason is why it waits, or was last stopped.
+func (j Job) Reason() job.Reason { return j.r.Reason }
+
+// Memo is what the policy remembers about it.
+func (j Job) Memo() job.Memo { return j.r.Memo }

@@ -1,0 +1,426 @@
+// Package sim is the world of virtual time: jobs arrive as a trace says, run as
+// their truth says, and fail as a seeded random source says. The truth stays in
+// here: a policy is shown estimates at most.
+//
+// Nouns: the truth of a job is its work (trace.Truth); its speed is what the
+// performance model says for what it holds; a completion is exact: progress is
+// an integral of speed, and there are no ticks.
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/dense"
+	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/predict"
+	"github.com/norn-scheduler/norn/state"
+	"github.com/norn-scheduler/norn/trace"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// Config is how the simulated world behaves.
+type Config struct {
+	Source trace.Source
+	Model  perf.Model // nil: perf.Reference
+	Costs  perf.Costs // what transitions really cost
+	Seed   uint64     // of failures
+
+	NodeMTBF   time.Duration // mean time between failures of a node, 0 never
+	NodeRepair time.Duration // mean time to repair a node
+	JobMTBF    time.Duration // mean time between failures of a running job, 0 never
+	Snapshot   time.Duration // how often jobs save their state; 0: only when stopped
+
+	Nodes []Node // nodes that arrive later, in order of time
+
+	// Disturb is for published simulators in which any event disturbs every
+	// running job. When set, it is asked at each instant, for each running job
+	// that does not end then, how much progress the job has lost since the last
+	// instant, gap ago; the answer is bounded by the gap.
+	Disturb func(j *job.Job, gap time.Duration) time.Duration
+}
+
+// Node is a node that arrives during the run.
+type Node struct {
+	At   time.Duration
+	Spec cluster.NodeSpec
+}
+
+// Sim is a simulated world. It implements engine.World.
+type Sim struct {
+	cfg   Config
+	state *state.State
+	truth []truth
+	specs []job.Job   // the chunk that the next jobs go into
+	next  trace.Entry // the next arrival
+	more  bool
+
+	timers  dense.Heap // running: end of the attempt; stopping: when it has left
+	nodes   dense.Heap // node -> next failure or repair
+	down    dense.Set  // nodes under repair
+	rand    *rand.Rand
+	breaks  map[job.ID]bool // running jobs whose timer is a random failure
+	leaving []leaving
+	last    time.Duration
+	err     error
+}
+
+// truth is the truth of one job and how far it has come in it.
+type truth struct {
+	trace.Truth
+	attempt int32 // number of attempts that failed as the trace says
+	broken  int32 // number of random failures
+}
+
+// work is the work of the attempt that the job is in.
+func (t *truth) work() time.Duration {
+	if int(t.attempt) < len(t.Attempts) {
+		return t.Attempts[t.attempt]
+	}
+	return t.Work
+}
+
+// leaving is a device that its holder is still leaving.
+type leaving struct {
+	device cluster.DeviceID
+	until  time.Duration
+}
+
+// New makes a world. Attach must follow before it is used.
+func New(cfg Config) *Sim {
+	if cfg.Model == nil {
+		cfg.Model = perf.Reference{}
+	}
+	return &Sim{cfg: cfg, rand: rand.New(rand.NewPCG(cfg.Seed, 0x73696d)), breaks: map[job.ID]bool{}}
+}
+
+// Attach gives the world the state of the run, which it reads, and fetches the
+// first job.
+func (w *Sim) Attach(s *state.State) error {
+	w.state = s
+	if w.cfg.NodeMTBF > 0 {
+		for n := range s.Cluster.Nodes() {
+			w.nodes.Set(int32(n), int64(w.exponential(w.cfg.NodeMTBF)))
+		}
+	}
+	return w.fetch()
+}
+
+// fetch reads the next arrival.
+func (w *Sim) fetch() error {
+	before := w.next.Job.Submit
+	w.next = trace.Entry{}
+	err := w.cfg.Source.Next(&w.next)
+	if errors.Is(err, io.EOF) {
+		w.more = false
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if w.next.Job.Submit < before {
+		return fmt.Errorf("job %s: is submitted at %s, before the job ahead of it", w.next.Job.Key, unit.Human(w.next.Job.Submit))
+	}
+	w.more = true
+	return nil
+}
+
+// Next implements engine.World.
+func (w *Sim) Next(wake time.Duration, out []eventlog.Event) (time.Duration, []eventlog.Event, error) {
+	if w.err != nil {
+		return 0, out, w.err
+	}
+	now := w.nextInstant()
+	if now == unit.Never {
+		return 0, out, io.EOF
+	}
+	now = min(now, wake)
+	if w.cfg.Disturb != nil {
+		out = w.disturb(now, out)
+	}
+	w.last = now
+	out = w.ended(now, out)
+	out = w.nodeEvents(now, out)
+	out, err := w.arrivals(now, out)
+	return now, out, err
+}
+
+// nextInstant is when something happens next. Failures of nodes alone do not
+// keep a run going.
+func (w *Sim) nextInstant() time.Duration {
+	now := unit.Never
+	if w.more {
+		now = w.next.Job.Submit
+	}
+	if w.timers.Len() > 0 {
+		_, at := w.timers.Min()
+		now = min(now, time.Duration(at))
+	}
+	if len(w.cfg.Nodes) > 0 {
+		now = min(now, w.cfg.Nodes[0].At)
+	}
+	mayHelp := w.down.Len() > 0 && w.state.Over() < w.state.Jobs()
+	if w.nodes.Len() > 0 && (now != unit.Never || mayHelp) {
+		_, at := w.nodes.Min()
+		now = min(now, time.Duration(at))
+	}
+	return now
+}
+
+// ended tells which attempts end at this instant and which jobs have left.
+func (w *Sim) ended(now time.Duration, out []eventlog.Event) []eventlog.Event {
+	for w.timers.Len() > 0 {
+		n, at := w.timers.Min()
+		if time.Duration(at) > now {
+			break
+		}
+		w.timers.Pop()
+		id := job.ID(n)
+		r := w.state.Record(id)
+		switch {
+		case r.Phase == job.Stopping:
+			out = append(out, eventlog.Event{Time: now, Kind: eventlog.Gone, Job: id})
+		case w.breaks[id]:
+			delete(w.breaks, id)
+			out = append(out, w.broke(id, r, now))
+		case int(w.truth[id].attempt) < len(w.truth[id].Attempts):
+			w.truth[id].attempt++
+			out = append(out, eventlog.Event{Time: now, Kind: eventlog.Fail, Job: id, Reason: job.Reason{Code: job.Failed, Job: job.None}})
+		default:
+			out = append(out, eventlog.Event{Time: now, Kind: eventlog.End, Job: id, Outcome: w.truth[id].Outcome.Phase()})
+		}
+	}
+	return out
+}
+
+// broke is a random failure of a running job: it goes on from its last
+// snapshot, or fails for good when it has no retry left.
+func (w *Sim) broke(id job.ID, r *job.Record, now time.Duration) eventlog.Event {
+	t := &w.truth[id]
+	if t.broken++; r.Job.Retries >= 0 && t.broken > r.Job.Retries {
+		return eventlog.Event{Time: now, Kind: eventlog.End, Job: id, Outcome: job.FailedPhase}
+	}
+	return eventlog.Event{
+		Time: now, Kind: eventlog.Fail, Job: id, Kept: w.saved(r, now),
+		Reason: job.Reason{Code: job.Failed, Job: job.None},
+	}
+}
+
+// saved is the progress in the last snapshot.
+func (w *Sim) saved(r *job.Record, now time.Duration) time.Duration {
+	if w.cfg.Snapshot <= 0 || r.Job.Stop == job.Restart {
+		return 0
+	}
+	return r.ProgressAt(now) / w.cfg.Snapshot * w.cfg.Snapshot
+}
+
+func (w *Sim) nodeEvents(now time.Duration, out []eventlog.Event) []eventlog.Event {
+	before := len(out)
+	for len(w.cfg.Nodes) > 0 && w.cfg.Nodes[0].At <= now {
+		out = append(out, eventlog.Event{Time: now, Kind: eventlog.NodeAdd, NodeSpec: &w.cfg.Nodes[0].Spec})
+		if w.cfg.NodeMTBF > 0 {
+			id := w.state.Cluster.Nodes() + len(out) - before - 1
+			w.nodes.Set(int32(id), int64(now+max(1, w.exponential(w.cfg.NodeMTBF))))
+		}
+		w.cfg.Nodes = w.cfg.Nodes[1:]
+	}
+	for w.nodes.Len() > 0 {
+		n, at := w.nodes.Min()
+		if time.Duration(at) > now {
+			break
+		}
+		if w.down.Remove(int(n)) {
+			w.nodes.Set(n, int64(now+max(1, w.exponential(w.cfg.NodeMTBF))))
+			out = append(out, eventlog.Event{Time: now, Kind: eventlog.NodeSet, Node: cluster.NodeID(n)})
+			continue
+		}
+		w.down.Add(int(n))
+		w.nodes.Set(n, int64(now+max(1, w.exponential(w.cfg.NodeRepair))))
+		out = w.evict(cluster.NodeID(n), now, out)
+		out = append(out, eventlog.Event{Time: now, Kind: eventlog.NodeSet, Node: cluster.NodeID(n), Health: cluster.Down})
+	}
+	return out
+}
+
+// evict throws off a node what runs there, unless it has ended at this very
+// instant.
+func (w *Sim) evict(node cluster.NodeID, now time.Duration, out []eventlog.Event) []eventlog.Event {
+	for _, id := range w.state.Holders(node, nil) {
+		r := w.state.Record(id)
+		if r.Phase == job.Running && !w.timers.Has(int32(id)) {
+			continue
+		}
+		w.timers.Remove(int32(id))
+		delete(w.breaks, id)
+		kept := r.Progress
+		if r.Phase == job.Running {
+			kept = w.saved(r, now)
+		}
+		out = append(out, eventlog.Event{
+			Time: now, Kind: eventlog.Evict, Job: id, Kept: kept,
+			Reason: job.Reason{Code: job.NodeLost, Need: int32(node), Job: job.None},
+		})
+	}
+	return out
+}
+
+func (w *Sim) arrivals(now time.Duration, out []eventlog.Event) ([]eventlog.Event, error) {
+	for w.more && w.next.Job.Submit <= now {
+		if len(w.specs) == cap(w.specs) {
+			w.specs = make([]job.Job, 0, 512)
+		}
+		w.specs = append(w.specs, w.next.Job)
+		spec := &w.specs[len(w.specs)-1]
+		if int(spec.ID) != len(w.truth) {
+			return out, fmt.Errorf("job %s: has number %d, the next one is %d", spec.Key, spec.ID, len(w.truth))
+		}
+		w.truth = append(w.truth, truth{Truth: w.next.Truth})
+		out = append(out, eventlog.Event{Time: now, Kind: eventlog.Submit, Job: spec.ID, Spec: spec})
+		if err := w.fetch(); err != nil {
+			return out, err
+		}
+	}
+	return out, nil
+}
+
+// Start implements engine.World.
+func (w *Sim) Start(id job.ID, a *cluster.Alloc) (delay time.Duration, speed float64) {
+	r := w.state.Record(id)
+	cost := w.cfg.Costs.Of(int(a.Milli() / unit.One))
+	delay = cost.Start
+	if r.Starts > 0 {
+		delay = cost.Restore
+	}
+	speed = w.cfg.Model.Speed(r.Job, w.state.Cluster, a)
+	w.schedule(id, w.state.Now+delay, r.Progress, speed)
+	return delay, speed
+}
+
+// schedule sets the timer of a running job that makes progress from ready on.
+func (w *Sim) schedule(id job.ID, ready, progress time.Duration, speed float64) {
+	end := unit.Never
+	left := max(0, w.truth[id].work()-progress)
+	switch {
+	case speed == 1:
+		end = ready + left
+	case speed > 0 && float64(left)/speed < float64(math.MaxInt64/2):
+		end = ready + time.Duration(math.Ceil(float64(left)/speed))
+	}
+	if w.cfg.JobMTBF > 0 {
+		delete(w.breaks, id)
+		if at := ready + w.exponential(w.cfg.JobMTBF); at < end {
+			end = at
+			w.breaks[id] = true
+		}
+	}
+	if end == unit.Never {
+		w.timers.Remove(int32(id))
+		return
+	}
+	w.timers.Set(int32(id), int64(end))
+}
+
+// Stop implements engine.World.
+func (w *Sim) Stop(id job.ID) (kept time.Duration, atOnce bool) {
+	r := w.state.Record(id)
+	now := w.state.Now
+	delete(w.breaks, id)
+	if r.Phase != job.Running {
+		w.timers.Remove(int32(id))
+		return r.Progress, true
+	}
+	kept = r.ProgressAt(now)
+	cost := w.cfg.Costs.Of(int(r.Milli / unit.One)).Checkpoint
+	if r.Job.Stop == job.Restart {
+		kept, cost = 0, 0
+	}
+	if cost <= 0 {
+		w.timers.Remove(int32(id))
+		return kept, true
+	}
+	w.timers.Set(int32(id), int64(now+cost))
+	w.leave(w.state.Alloc(id), now+cost)
+	return kept, false
+}
+
+// leave notes until when the devices of an Alloc are still being left.
+func (w *Sim) leave(a *cluster.Alloc, until time.Duration) {
+	for i := range a.Shares {
+		w.leaving = append(w.leaving, leaving{a.Shares[i].Device, until})
+	}
+}
+
+// Reshape implements engine.World. A job that moves to devices which others
+// are still leaving waits for them.
+func (w *Sim) Reshape(id job.ID, a *cluster.Alloc, moved bool) (pause time.Duration, speed float64) {
+	r := w.state.Record(id)
+	now := w.state.Now
+	cost := w.cfg.Costs.Of(int(a.Milli() / unit.One))
+	pause = cost.Resize
+	if moved {
+		pause = cost.Migrate
+	}
+	kept := w.leaving[:0]
+	wait := now
+	for _, l := range w.leaving {
+		if l.until <= now {
+			continue
+		}
+		kept = append(kept, l)
+		for i := range a.Shares {
+			if a.Shares[i].Device == l.device {
+				wait = max(wait, l.until)
+			}
+		}
+	}
+	w.leaving = kept
+	pause += wait - now
+	speed = w.cfg.Model.Speed(r.Job, w.state.Cluster, a)
+	w.schedule(id, now+pause, r.ProgressAt(now), speed)
+	return pause, speed
+}
+
+// disturb takes progress from the running jobs that do not end at this instant.
+func (w *Sim) disturb(now time.Duration, out []eventlog.Event) []eventlog.Event {
+	gap := now - w.last
+	for p := range cluster.PoolID(w.state.Cluster.Pools()) {
+		for i := range w.state.Running(p).All() {
+			end := w.timers.Key(int32(i))
+			if end <= int64(now) {
+				continue
+			}
+			r := w.state.Record(job.ID(i))
+			lost := min(gap, w.cfg.Disturb(r.Job, gap))
+			w.timers.Set(int32(i), end+int64(lost))
+			out = append(out, eventlog.Event{Time: now, Kind: eventlog.Progress, Job: job.ID(i), Kept: r.ProgressAt(now) - lost})
+		}
+	}
+	return out
+}
+
+func (w *Sim) exponential(mean time.Duration) time.Duration {
+	return time.Duration(min(w.rand.ExpFloat64()*float64(mean), float64(math.MaxInt64/4)))
+}
+
+// Truth is what really is the matter with a submitted job. It is for reports
+// and tests, never for a policy.
+func (w *Sim) Truth(id job.ID) *trace.Truth { return &w.truth[id].Truth }
+
+// Oracle is an estimator that knows the truth of this world. Giving it to a run
+// is how an experiment says that the scheduler knows run times.
+func (w *Sim) Oracle() predict.Estimator { return oracle{w} }
+
+type oracle struct{ w *Sim }
+
+// Estimate is the true run time of the attempt that the job is in.
+func (o oracle) Estimate(j *job.Job) (time.Duration, bool) { return o.w.truth[j.ID].work(), true }
+
+// Observe learns nothing.
+func (oracle) Observe(*job.Job, time.Duration) {}

@@ -1,0 +1,430 @@
+// Package state is all that a run knows at one moment: the cluster and its
+// ledger, the tenants, and the record of every job. It is a fold over the event
+// log: the engine changes it, event by event, and nothing else does.
+//
+// Nouns: a class is the set of jobs of equal demand in the same pool; a slot
+// holds the Alloc of one job. A job belongs to the pool that bears the name of
+// its tenant, or to pool 0 when there is none.
+package state
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/dense"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/tenant"
+)
+
+const chunk = 4096
+
+// State is a run at one moment.
+type State struct {
+	Now     time.Duration
+	Cluster *cluster.Cluster
+	Tenants *tenant.Tree
+
+	records [][]job.Record // in chunks, so that a record never moves
+	n       int
+	over    int
+	pools   []poolJobs
+	poolOf  []cluster.PoolID // of each tenant; -1 not looked up yet
+
+	classes   []Class
+	classOf   map[classKey]int32
+	classMemo map[*job.Demand]int32 // the last class of each shared demand
+
+	slots  []*cluster.Alloc
+	spare  []int32
+	booked bool
+}
+
+type poolJobs struct{ waiting, running dense.Set }
+
+// Class is what all jobs of equal demand and pool have in common.
+type Class struct {
+	Demand *job.Demand
+	Pool   cluster.PoolID
+	Mask   cluster.TypeMask
+	NoType bool // the cluster knows none of the acceptable types
+	GPUs   int32
+	Amount tenant.Amount
+}
+
+type classKey struct {
+	demand job.Demand
+	pool   cluster.PoolID
+}
+
+// New returns a state with no jobs.
+func New(c *cluster.Cluster, t *tenant.Tree) *State {
+	return &State{
+		Cluster: c, Tenants: t, pools: make([]poolJobs, c.Pools()),
+		classOf: map[classKey]int32{}, classMemo: map[*job.Demand]int32{},
+	}
+}
+
+// Jobs is the number of jobs submitted so far, Over the number of those that
+// have left for good.
+func (s *State) Jobs() int { return s.n }
+
+// Over is the number of jobs that have left for good.
+func (s *State) Over() int { return s.over }
+
+// Known tells whether a job with that number was submitted.
+func (s *State) Known(id job.ID) bool { return id >= 0 && int(id) < s.n }
+
+// Record is the record of a known job. It must not be changed outside this
+// package.
+func (s *State) Record(id job.ID) *job.Record { return &s.records[id/chunk][id%chunk] }
+
+// Waiting are the jobs of a pool that wait, by number.
+func (s *State) Waiting(p cluster.PoolID) *dense.Set { return &s.pools[p].waiting }
+
+// Running are the jobs of a pool that were given devices, by number.
+func (s *State) Running(p cluster.PoolID) *dense.Set { return &s.pools[p].running }
+
+// Class is what all jobs of a class have in common.
+func (s *State) Class(c int32) *Class { return &s.classes[c] }
+
+// Classes is the number of classes so far.
+func (s *State) Classes() int { return len(s.classes) }
+
+// Alloc is what a job holds, or nil.
+func (s *State) Alloc(id job.ID) *cluster.Alloc {
+	if slot := s.Record(id).Slot; slot >= 0 {
+		return s.slots[slot]
+	}
+	return nil
+}
+
+// Booked tells the state that the ledger already shows what the following
+// changes say, because a plan has booked it (true), or that it does not
+// (false, as at the start).
+func (s *State) Booked(yes bool) { s.booked = yes }
+
+// Submit makes a job known. Its number must be the next one.
+func (s *State) Submit(j *job.Job, estimate time.Duration) error {
+	if int(j.ID) != s.n {
+		return fmt.Errorf("job %s: has number %d, the next one is %d", j.Key, j.ID, s.n)
+	}
+	if j.Demand == nil {
+		return fmt.Errorf("job %s: has no demand", j.Key)
+	}
+	if s.n%chunk == 0 {
+		s.records = append(s.records, make([]job.Record, chunk))
+	}
+	s.n++
+	r := s.Record(j.ID)
+	r.Submit(j, s.Now)
+	r.Estimate = estimate
+	r.Tenant = s.Tenants.Get(j.Tenant)
+	r.Pool = s.pool(r.Tenant, j.Tenant)
+	r.Class = s.class(j.Demand, r.Pool)
+	r.Mask = s.classes[r.Class].Mask
+	s.pools[r.Pool].waiting.Add(int(j.ID))
+	return nil
+}
+
+func (s *State) pool(t tenant.ID, name string) cluster.PoolID {
+	for int(t) >= len(s.poolOf) {
+		s.poolOf = append(s.poolOf, cluster.None)
+	}
+	if s.poolOf[t] == cluster.None {
+		s.poolOf[t], _ = s.Cluster.PoolByName(name) // pool 0 when there is none
+	}
+	return s.poolOf[t]
+}
+
+func (s *State) class(d *job.Demand, p cluster.PoolID) int32 {
+	if c, ok := s.classMemo[d]; ok && s.classes[c].Pool == p {
+		return c
+	}
+	key := classKey{*d, p}
+	c, ok := s.classOf[key]
+	if !ok {
+		c = int32(len(s.classes))
+		mask, known := d.TypeMask(s.Cluster)
+		s.classes = append(s.classes, Class{
+			Demand: d, Pool: p, Mask: mask, NoType: !known, GPUs: int32(d.GPUs()),
+			Amount: tenant.Amount{GPU: d.Milli(d.Roles[0].Tasks), CPU: d.CPU(), Memory: d.Memory()},
+		})
+		s.classOf[key] = c
+	}
+	s.classMemo[d] = c
+	return c
+}
+
+// Hold and Free are the arrows between waiting and held.
+func (s *State) Hold(id job.ID, why job.Reason) error {
+	r := s.Record(id)
+	if err := r.Hold(s.Now); err != nil {
+		return err
+	}
+	r.Reason = why
+	s.pools[r.Pool].waiting.Remove(int(id))
+	return nil
+}
+
+// Free is the arrow from held to waiting.
+func (s *State) Free(id job.ID) error {
+	r := s.Record(id)
+	return s.left(id, r, false, job.Reason{}, r.Free(s.Now))
+}
+
+// Begin starts a job on a copy of a; it makes progress after delay. A job that
+// was assigned its devices before keeps those, and a is not looked at.
+func (s *State) Begin(id job.ID, a *cluster.Alloc, delay time.Duration) error {
+	r := s.Record(id)
+	if r.Phase == job.Assigned {
+		return r.Begin(s.Now, delay, r.Tasks, r.Milli)
+	}
+	if err := r.Begin(s.Now, delay, int32(a.Tasks(0)), a.Milli()); err != nil {
+		return err
+	}
+	return s.give(id, r, a)
+}
+
+// Assign gives a job devices that others are still leaving.
+func (s *State) Assign(id job.ID, a *cluster.Alloc) error {
+	r := s.Record(id)
+	if err := r.Assign(s.Now, int32(a.Tasks(0)), a.Milli()); err != nil {
+		return err
+	}
+	return s.give(id, r, a)
+}
+
+func (s *State) give(id job.ID, r *job.Record, a *cluster.Alloc) error {
+	if !s.booked {
+		if err := s.Cluster.Take(a); err != nil {
+			return fmt.Errorf("job %s: %w", r.Job.Key, err)
+		}
+	}
+	r.Slot = s.newSlot()
+	s.slots[r.Slot].CopyFrom(a)
+	s.pools[r.Pool].waiting.Remove(int(id))
+	s.pools[r.Pool].running.Add(int(id))
+	s.Tenants.Hold(r.Tenant, s.amount(r), 1, s.Now)
+	return nil
+}
+
+// take takes a job's devices away.
+func (s *State) take(id job.ID, r *job.Record) {
+	s.Tenants.Hold(r.Tenant, s.amount(r), -1, s.Now)
+	if !s.booked {
+		s.Cluster.Release(s.slots[r.Slot])
+	}
+	s.slots[r.Slot].Reset()
+	s.spare = append(s.spare, r.Slot)
+	r.Slot = -1
+	s.pools[r.Pool].running.Remove(int(id))
+}
+
+// amount is what a job that was given devices holds.
+func (s *State) amount(r *job.Record) tenant.Amount {
+	c := &s.classes[r.Class]
+	if r.Milli == c.Amount.GPU {
+		return c.Amount
+	}
+	a := tenant.Amount{GPU: r.Milli}
+	held := s.slots[r.Slot]
+	for i := range held.Pieces {
+		a.CPU += held.Pieces[i].CPU
+		a.Memory += held.Pieces[i].Memory
+	}
+	return a
+}
+
+func (s *State) newSlot() int32 {
+	if n := len(s.spare); n > 0 {
+		slot := s.spare[n-1]
+		s.spare = s.spare[:n-1]
+		return slot
+	}
+	s.slots = append(s.slots, new(cluster.Alloc))
+	return int32(len(s.slots) - 1)
+}
+
+// Preempt takes a job off its devices, with the progress that it keeps. It
+// waits again at once when leaving costs no time (atOnce) or when it had only
+// been assigned, and is stopping until Gone otherwise.
+func (s *State) Preempt(id job.ID, kept time.Duration, atOnce bool, why job.Reason) error {
+	r := s.Record(id)
+	held := r.Phase.Holds()
+	var err error
+	if atOnce || r.Phase == job.Assigned {
+		err = r.PreemptNow(s.Now, kept)
+	} else {
+		err = r.Preempt(s.Now, kept)
+	}
+	return s.left(id, r, held, why, err)
+}
+
+// Gone tells that a stopping job has left its devices and waits again.
+func (s *State) Gone(id job.ID) error {
+	r := s.Record(id)
+	return s.left(id, r, false, r.Reason, r.Gone(s.Now))
+}
+
+// Evict tells that a job was thrown off its devices and waits again.
+func (s *State) Evict(id job.ID, kept time.Duration, why job.Reason) error {
+	r := s.Record(id)
+	held := r.Phase.Holds()
+	return s.left(id, r, held, why, r.Evict(s.Now, kept))
+}
+
+// Fail tells that an attempt failed and that the job waits for the next.
+func (s *State) Fail(id job.ID, kept time.Duration, why job.Reason) error {
+	r := s.Record(id)
+	held := r.Phase.Holds()
+	return s.left(id, r, held, why, r.Fail(s.Now, kept))
+}
+
+// Finish tells that a running job has ended.
+func (s *State) Finish(id job.ID, outcome job.Phase) error {
+	r := s.Record(id)
+	held := r.Phase.Holds()
+	return s.left(id, r, held, job.Reason{Code: job.Ended}, r.Finish(s.Now, outcome))
+}
+
+// Cancel tells that a job was taken back by its user.
+func (s *State) Cancel(id job.ID) error {
+	r := s.Record(id)
+	held := r.Phase.Holds()
+	return s.left(id, r, held, job.Reason{Code: job.UserRequest}, r.Cancel(s.Now))
+}
+
+// left completes an arrow of a record that led away from its devices or out of
+// the waiting jobs: held tells whether it held devices before.
+func (s *State) left(id job.ID, r *job.Record, held bool, why job.Reason, err error) error {
+	if err != nil {
+		return err
+	}
+	r.Reason = why
+	if held {
+		s.take(id, r)
+	}
+	switch {
+	case r.Phase == job.Waiting:
+		s.pools[r.Pool].waiting.Add(int(id))
+	case r.Phase.Over():
+		s.pools[r.Pool].waiting.Remove(int(id))
+		s.over++
+	}
+	return nil
+}
+
+// SetSpeed changes the speed of a running job.
+func (s *State) SetSpeed(id job.ID, speed float64) error { return s.Record(id).SetSpeed(s.Now, speed) }
+
+// SetProgress corrects the work that a running job has done.
+func (s *State) SetProgress(id job.ID, done time.Duration) error {
+	return s.Record(id).SetProgress(s.Now, done)
+}
+
+// SetReason notes why a job waits.
+func (s *State) SetReason(id job.ID, why job.Reason) { s.Record(id).Reason = why }
+
+// SetMemo notes what a policy remembers about a job.
+func (s *State) SetMemo(id job.ID, m job.Memo) { s.Record(id).Memo = m }
+
+// SetEstimate changes the run time that the scheduler believes in.
+func (s *State) SetEstimate(id job.ID, d time.Duration) { s.Record(id).Estimate = d }
+
+// Reshape changes what a running job holds to a copy of a, at the cost of a
+// pause.
+func (s *State) Reshape(id job.ID, a *cluster.Alloc, pause time.Duration, moved bool) error {
+	r := s.Record(id)
+	if r.Phase != job.Running {
+		return r.Reshape(s.Now, pause, 0, 0, moved) // says what is wrong
+	}
+	held := s.slots[r.Slot]
+	s.Tenants.Hold(r.Tenant, s.amount(r), -1, s.Now)
+	if !s.booked {
+		mark := s.Cluster.Mark()
+		s.Cluster.Release(held)
+		if err := s.Cluster.Take(a); err != nil {
+			s.Cluster.Undo(mark)
+			s.Tenants.Hold(r.Tenant, s.amount(r), 1, s.Now)
+			return fmt.Errorf("job %s: %w", r.Job.Key, err)
+		}
+		s.Cluster.Keep(mark)
+	}
+	held.CopyFrom(a)
+	if err := r.Reshape(s.Now, pause, int32(a.Tasks(0)), a.Milli(), moved); err != nil {
+		return err
+	}
+	s.Tenants.Hold(r.Tenant, s.amount(r), 1, s.Now)
+	return nil
+}
+
+// AddNode adds a node to the cluster.
+func (s *State) AddNode(spec cluster.NodeSpec) (cluster.NodeID, error) {
+	id, err := s.Cluster.AddNode(spec)
+	for len(s.pools) < s.Cluster.Pools() {
+		s.pools = append(s.pools, poolJobs{})
+	}
+	return id, err
+}
+
+// Holders appends the jobs that hold anything on a node, by number.
+func (s *State) Holders(node cluster.NodeID, out []job.ID) []job.ID {
+	for p := range s.pools {
+		for id := range s.pools[p].running.All() {
+			for _, piece := range s.Alloc(job.ID(id)).Pieces {
+				if piece.Node == node {
+					out = append(out, job.ID(id))
+					break
+				}
+			}
+		}
+	}
+	return out
+}
+
+// Check verifies that the ledger, the tenants and the records agree. It is slow
+// and meant for tests.
+func (s *State) Check() error {
+	if err := s.Cluster.Check(); err != nil {
+		return err
+	}
+	used := make([]tenant.Amount, s.Tenants.Len())
+	mark := s.Cluster.Mark()
+	defer s.Cluster.Undo(mark)
+	for i := range s.n {
+		id := job.ID(i)
+		r := s.Record(id)
+		p := &s.pools[r.Pool]
+		if p.waiting.Has(i) != (r.Phase == job.Waiting) || p.running.Has(i) != r.Phase.Holds() || (r.Slot >= 0) != r.Phase.Holds() {
+			return fmt.Errorf("job %s is %s but is listed as waiting %v, running %v", r.Job.Key, r.Phase, p.waiting.Has(i), p.running.Has(i))
+		}
+		if r.Slot < 0 {
+			continue
+		}
+		a := s.amount(r)
+		for t := r.Tenant; t >= 0; t = s.Tenants.At(t).Parent {
+			used[t].GPU += a.GPU
+			used[t].CPU += a.CPU
+			used[t].Memory += a.Memory
+		}
+		s.Cluster.Release(s.slots[r.Slot])
+	}
+	for t := range used {
+		if got := s.Tenants.At(tenant.ID(t)).Used; got != used[t] {
+			return fmt.Errorf("tenant %q is booked with %+v, its jobs hold %+v", s.Tenants.At(tenant.ID(t)).Name, got, used[t])
+		}
+	}
+	return s.checkEmpty()
+}
+
+// checkEmpty verifies that nothing is held once every job has given back what
+// it holds.
+func (s *State) checkEmpty() error {
+	for n := range s.Cluster.Nodes() {
+		if s.Cluster.Busy(cluster.NodeID(n)) {
+			return fmt.Errorf("node %s holds something that belongs to no job", s.Cluster.Node(cluster.NodeID(n)).Name)
+		}
+	}
+	return s.Cluster.Check()
+}
