@@ -644,3 +644,23 @@ func lowest(mask uint64, n int) uint64 {
 	}
 	return out
 }
+
+// Empty is a cluster with the same inventory, in which nothing is held and
+// every node and device works.
+func (c *Cluster) Empty() *Cluster {
+	e := New()
+	e.types = append(e.types, c.types...)
+	for i := range c.pools[1:] {
+		e.AddPool(c.pools[i+1].name)
+	}
+	e.domains[0].children = c.domains[0].children
+	for _, d := range c.domains[1:] {
+		e.domains = append(e.domains, domain{name: d.name, level: d.level, parent: d.parent, children: d.children})
+	}
+	for i := range c.nodes {
+		if _, err := e.AddNode(c.nodes[i].spec); err != nil {
+			panic("cluster: a node that was added once cannot be added again: " + err.Error())
+		}
+	}
+	return e
+}

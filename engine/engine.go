@@ -20,6 +20,7 @@ import (
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/predict"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/state"
@@ -354,19 +355,26 @@ func (e *Engine) waits(id job.ID, why job.Reason) error {
 	return e.apply(&e.ev)
 }
 
-// explain sees to it that a job which came and was left waiting has a reason.
+// explain sees to it that a job which came and was left waiting has a reason,
+// and that one which can never run is told so.
 func (e *Engine) explain(changes []sched.Change) error {
 	for _, ch := range changes {
 		if ch.Kind != sched.Arrived && ch.Kind != sched.Stopped {
 			continue
 		}
 		r := e.state.Record(ch.Job)
-		if r.Phase != job.Waiting || waitReason(r.Reason) {
+		if r.Phase != job.Waiting || r.Reason.Never() {
 			continue
 		}
-		why := job.Reason{Code: job.Outranked, Job: job.None}
-		if e.why != nil {
+		why := e.plan.Never(ch.Job, place.Pack)
+		switch {
+		case why.Code != job.NoReason:
+		case waitReason(r.Reason):
+			continue
+		case e.why != nil:
 			why = e.why.Why(&e.view, ch.Job)
+		default:
+			why = job.Reason{Code: job.Outranked, Job: job.None}
 		}
 		if err := e.waits(ch.Job, why); err != nil {
 			return err

@@ -73,12 +73,39 @@ type Job struct {
 }
 
 // Hints are features of a job that only some sources tell and some predictors
-// use.
+// use. Zero means that the source does not tell. Hints are comparable.
 type Hints struct {
 	UserEstimate, GroupEstimate, GroupSizeEstimate time.Duration // run times predicted by the source
 	Group                                          string        // recurrence key
 	Rank                                           float64       // predicted priority of the source, smaller first; see HasRank
 	HasRank                                        bool
+
+	Iteration time.Duration    // time of one unit of its work in the reference configuration
+	Stages    [3]time.Duration // of that: loading and CPU work, GPU, network; they may overlap
+	Speed     float64          // units of its work per second, alone
+	GPUUse    float64          // mean use of its GPUs when alone, 0 to 1
+	MemoryUse float64          // mean use of the bandwidth of their memory when alone, 0 to 1
+	GPUMemory unit.Bytes       // memory of each GPU that it uses when alone
+	Mixed     bool             // trains in mixed precision
+
+	Weight    float64  // its share relative to that of other jobs
+	QoS       string   // class of service, in the source's words
+	Worth     [4]Worth // what it is worth to end in time, in order of time
+	Adapts    string   // how it changes its own batch size, in the source's words: static, gns
+	Plan      string   // how it is laid out in parallel, in the source's words
+	Pattern   string   // how its tasks talk to each other, in the source's words: ring
+	Sensitive bool     // to the bandwidth between its tasks
+
+	CPUTime     time.Duration // run time without GPUs; 0: it needs them
+	CPUEstimate time.Duration // the same as far as its user knows
+	CPUs        unit.Milli    // that it needs instead of GPUs
+	CPUMemory   unit.Bytes    // that it needs beside them
+}
+
+// Worth is what a job is worth when it ends by a moment.
+type Worth struct {
+	By    time.Duration // since the start of the run
+	Value float64
 }
 
 // Kind is what sort of work a job does.

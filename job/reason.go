@@ -32,6 +32,7 @@ const (
 	NeedPart                 // Need milli of one GPU, no GPU has that much left
 	TooLarge                 // Need GPUs, the pool has Have in all: can never run
 	NoSuchType               // no node has an acceptable GPU type: can never run
+	Impossible               // it would not fit even if nothing else ran
 	Behind                   // job Job goes first and blocks the queue
 	Outranked                // jobs of higher priority take the GPUs
 	Quota                    // the tenant holds Have of the Need GPUs it may hold
@@ -53,7 +54,7 @@ const (
 )
 
 var reasonNames = [lastReason]string{
-	"none", "need-gpus", "need-one-node", "need-whole-nodes", "need-rack", "need-cpu", "need-part", "too-large", "no-such-type",
+	"none", "need-gpus", "need-one-node", "need-whole-nodes", "need-rack", "need-cpu", "need-part", "too-large", "no-such-type", "impossible",
 	"behind", "outranked", "quota", "reserved", "not-yet", "on-hold", "because",
 	"makes-room", "used-share", "reclaimed", "moved", "resized", "node-lost", "failed", "ended", "user-request",
 }
@@ -76,7 +77,9 @@ func ParseReasonCode(s string) (ReasonCode, bool) {
 }
 
 // Never tells whether a wait for this reason cannot end by itself.
-func (r Reason) Never() bool { return r.Code == TooLarge || r.Code == NoSuchType }
+func (r Reason) Never() bool {
+	return r.Code == TooLarge || r.Code == NoSuchType || r.Code == Impossible
+}
 
 // Fragmentation tells whether enough GPUs exist but not where they are wanted.
 func (r Reason) Fragmentation() bool {
@@ -112,6 +115,8 @@ func (r Reason) Sentence(name func(ID) string) string {
 		return fmt.Sprintf("needs %s but there are only %d in all: it can never run here", count(int(r.Need), "GPU"), r.Have)
 	case NoSuchType:
 		return "no node has a GPU type that it accepts: it can never run here"
+	case Impossible:
+		return "would not fit, as it must be placed, even if nothing else ran: it can never run here"
 	case Behind:
 		return "waits behind job " + name(r.Job) + ", which goes first"
 	case Outranked:

@@ -92,16 +92,6 @@ func ByName(name string) (Strategy, bool) {
 // GPUs is the number of devices the gang needs, parts rounded up together.
 func (r *Request) GPUs() int { return int((r.Demand.Milli(r.Tasks) + unit.One - 1) / unit.One) }
 
-// Possible tells whether the gang could run in the empty pool as far as counts
-// go, and the reason when it never can.
-func (r *Request) Possible() (job.Reason, bool) {
-	need, have := r.GPUs(), r.Cluster.TotalGPUs(r.Pool, r.Mask)
-	if need > have {
-		return job.Reason{Code: job.TooLarge, Need: int32(need), Have: int32(have), Job: job.None}, false
-	}
-	return job.Reason{}, true
-}
-
 // simple tells whether the gang is just a number of whole devices.
 func (r *Request) simple() bool {
 	role := &r.Demand.Roles[0]

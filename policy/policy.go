@@ -9,6 +9,9 @@ import (
 
 	"github.com/norn-scheduler/norn/param"
 	"github.com/norn-scheduler/norn/policy/fifo"
+	"github.com/norn-scheduler/norn/policy/las"
+	"github.com/norn-scheduler/norn/policy/shortest"
+	"github.com/norn-scheduler/norn/policy/tiresias"
 	"github.com/norn-scheduler/norn/sched"
 )
 
@@ -30,6 +33,11 @@ type Entry struct {
 func Table() []Entry {
 	return []Entry{
 		{"fifo", "first in, first out: strict, skipping, or EASY backfill", "YARN, Slurm; Lifka, JSSPP 1995", func() Config { return fifo.NewConfig() }},
+		{"sjf", "shortest job first, no preemption", "classic; Helios (SC 2021), PAI (NSDI 2022)", func() Config { return shortest.NewSJF() }},
+		{"srtf", "shortest remaining time first", "classic", func() Config { return shortest.NewSRTF() }},
+		{"srsf", "shortest remaining service (time x GPUs) first", "Tiresias (NSDI 2019), section 2.2", func() Config { return shortest.NewSRSF() }},
+		{"las", "least attained service first, in rounds", "Tiresias (NSDI 2019), section 3", func() Config { return las.NewConfig() }},
+		{"tiresias", "discretised 2D-LAS or 2D-Gittins with promotion and profile-based placement", "Gu et al., NSDI 2019", func() Config { return tiresias.NewConfig() }},
 	}
 }
 

@@ -49,6 +49,9 @@ func (q *Queue) Len() int { return q.n }
 // Has tells whether a job is in the queue.
 func (q *Queue) Has(id job.ID) bool { return int(id) < len(q.entries) && q.entries[id].class != 0 }
 
+// Key is the priority of a job in the queue.
+func (q *Queue) Key(id job.ID) Key { return q.entries[id].key }
+
 // Add puts a job into the queue, or changes its place in it.
 func (q *Queue) Add(id job.ID, class int32, key Key) {
 	q.Remove(id)

@@ -2,6 +2,7 @@ package sched
 
 import (
 	"fmt"
+	"math/rand/v2"
 
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/job"
@@ -35,6 +36,10 @@ type Plan struct {
 	ends   []ending
 	why    job.Reason
 	err    error
+
+	empty   place.Request // to the empty cluster
+	version uint64        // of the cluster that it is the empty one of
+	answers map[emptyKey]job.Reason
 }
 
 // Op is the plan for one job.
@@ -243,6 +248,13 @@ func (p *Plan) Holding(id job.ID) *cluster.Alloc {
 	return p.state.Alloc(id)
 }
 
+// Spoil makes the plan fail with an error of the policy's own.
+func (p *Plan) Spoil(err error) {
+	if p.err == nil {
+		p.err = err
+	}
+}
+
 // Err is what spoilt the plan, or nil.
 func (p *Plan) Err() error { return p.err }
 
@@ -276,18 +288,67 @@ func (p *Plan) startable(id job.ID) *Op {
 // find asks the strategy for devices; the answer is in p.req.Out.
 func (p *Plan) find(id job.ID, tasks int, where place.Strategy) (job.Reason, bool) {
 	r := p.state.Record(id)
-	class := p.state.Class(r.Class)
-	p.req.Demand, p.req.Tasks, p.req.Pool, p.req.Mask = class.Demand, int32(tasks), r.Pool, r.Mask
-	if class.NoType {
+	p.request(&p.req, r, tasks)
+	if p.state.Class(r.Class).NoType {
 		return job.Reason{Code: job.NoSuchType, Job: job.None}, false
 	}
 	why, ok := where.Place(&p.req)
 	if !ok {
-		if never, possible := p.req.Possible(); !possible {
+		if never := p.never(r, tasks, where); never.Code != job.NoReason {
 			why = never
 		}
 	}
 	return why, ok
+}
+
+func (p *Plan) request(req *place.Request, r *job.Record, tasks int) {
+	class := p.state.Class(r.Class)
+	req.Demand, req.Tasks, req.Pool, req.Mask = class.Demand, int32(tasks), r.Pool, r.Mask
+}
+
+// Never is the reason for which a job can never run on this cluster, even if
+// nothing else ran and every node worked; its code is NoReason when it can.
+func (p *Plan) Never(id job.ID, where place.Strategy) job.Reason {
+	if !p.known(id, "place") {
+		return job.Reason{}
+	}
+	r := p.state.Record(id)
+	return p.never(r, int(r.Job.Demand.Roles[0].Tasks), where)
+}
+
+// emptyKey names a question that was put to the empty cluster.
+type emptyKey struct {
+	class, tasks int32
+	where        place.Strategy
+}
+
+// never is what the empty cluster says. Its answers are kept until nodes come
+// or go.
+func (p *Plan) never(r *job.Record, tasks int, where place.Strategy) job.Reason {
+	if v := p.state.Cluster.Version(); p.answers == nil || p.version != v {
+		p.empty.Cluster, p.version, p.answers = nil, v, map[emptyKey]job.Reason{}
+	}
+	key := emptyKey{r.Class, int32(tasks), where}
+	if why, known := p.answers[key]; known {
+		return why
+	}
+	why := job.Reason{Code: job.NoSuchType, Job: job.None}
+	if !p.state.Class(r.Class).NoType {
+		if p.empty.Cluster == nil {
+			p.empty.Cluster, p.empty.Rand = p.state.Cluster.Empty(), rand.New(rand.NewPCG(0, 0))
+		}
+		p.request(&p.empty, r, tasks)
+		why = job.Reason{}
+		if _, ok := where.Place(&p.empty); !ok {
+			need, have := p.empty.GPUs(), p.empty.Cluster.TotalGPUs(r.Pool, r.Mask)
+			why = job.Reason{Code: job.Impossible, Need: int32(need), Have: int32(have), Job: job.None}
+			if need > have {
+				why.Code = job.TooLarge
+			}
+		}
+	}
+	p.answers[key] = why
+	return why
 }
 
 // take books devices for a job. a may be p.req.Out: it is copied.

@@ -16,8 +16,10 @@
 package sched
 
 import (
+	"cmp"
 	"iter"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
@@ -98,6 +100,10 @@ func (v *View) Within(p cluster.PoolID, changes []Change) View {
 	return w
 }
 
+// Covers tells whether the policy decides on a job: whether it belongs to the
+// view's pool.
+func (v *View) Covers(j Job) bool { return v.All || j.r.Pool == v.Pool }
+
 // Changes is what happened to jobs since the last call, in the order in which
 // it happened. On the first call it lists every active job, by number.
 func (v *View) Changes() []Change { return v.changes }
@@ -117,6 +123,9 @@ func (v *View) Alloc(id job.ID) *cluster.Alloc { return v.state.Alloc(id) }
 
 // Job is one job as it stands.
 func (v *View) Job(id job.ID) Job { return Job{v.state.Record(id), id, v.Now} }
+
+// Jobs is the number of jobs submitted so far: their numbers are below it.
+func (v *View) Jobs() int { return v.state.Jobs() }
 
 // Class is what all jobs of a class have in common.
 func (v *View) Class(c int32) *state.Class { return v.state.Class(c) }
@@ -157,21 +166,51 @@ func (v *View) each(set func(*state.State, cluster.PoolID) *dense.Set) iter.Seq[
 	}
 }
 
-// Free is the number of wholly free GPUs, Total the number of usable ones.
-func (v *View) Free() int { return v.sum((*cluster.Cluster).FreeGPUs) }
+// Free is the number of wholly free GPUs.
+func (v *View) Free() int { return v.sum((*cluster.Cluster).FreeGPUs, 0) }
 
 // Total is the number of usable GPUs.
-func (v *View) Total() int { return v.sum((*cluster.Cluster).TotalGPUs) }
+func (v *View) Total() int { return v.sum((*cluster.Cluster).TotalGPUs, 0) }
 
-func (v *View) sum(f func(*cluster.Cluster, cluster.PoolID, cluster.TypeMask) int) int {
+// TotalOf is the number of usable GPUs of some types.
+func (v *View) TotalOf(m cluster.TypeMask) int { return v.sum((*cluster.Cluster).TotalGPUs, m) }
+
+func (v *View) sum(f func(*cluster.Cluster, cluster.PoolID, cluster.TypeMask) int, m cluster.TypeMask) int {
 	if !v.All {
-		return f(v.state.Cluster, v.Pool, 0)
+		return f(v.state.Cluster, v.Pool, m)
 	}
 	n := 0
 	for p := range cluster.PoolID(v.Pools()) {
-		n += f(v.state.Cluster, p, 0)
+		n += f(v.state.Cluster, p, m)
 	}
 	return n
+}
+
+// Past yields the jobs that have left for good and are not among the changes, in
+// the order in which they left, ties by number. It looks at every job, and is
+// meant for a policy that starts anew and learns from history.
+func (v *View) Past() iter.Seq[Job] {
+	news := map[job.ID]bool{}
+	for _, ch := range v.changes {
+		news[ch.Job] = true
+	}
+	var past []job.ID
+	for i := range v.state.Jobs() {
+		id := job.ID(i)
+		if r := v.state.Record(id); r.Phase.Over() && !news[id] && (v.All || r.Pool == v.Pool) {
+			past = append(past, id)
+		}
+	}
+	slices.SortStableFunc(past, func(a, b job.ID) int {
+		return cmp.Compare(v.state.Record(a).End, v.state.Record(b).End)
+	})
+	return func(yield func(Job) bool) {
+		for _, id := range past {
+			if !yield(v.Job(id)) {
+				return
+			}
+		}
+	}
 }
 
 // Job is a job as it stands at one moment. It is a handle: copying it is cheap,
@@ -235,6 +274,10 @@ func (j Job) Run() time.Duration { return j.r.HeldAt(j.now) }
 
 // Wait is the time it has been without devices since it was submitted.
 func (j Job) Wait() time.Duration { return j.r.WaitAt(j.now) }
+
+// RunAt is the time it had held devices at an earlier moment of its present
+// phase, or at the beginning of the phase when that came later.
+func (j Job) RunAt(t time.Duration) time.Duration { return j.r.HeldAt(max(t, j.r.Since)) }
 
 // Progress is the work it has done so far, as run time in the reference
 // configuration.

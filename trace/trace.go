@@ -1,12 +1,21 @@
-// Package trace reads, writes and makes streams of jobs.
+// Package trace reads and writes streams of jobs: published traces, Norn's own
+// two formats, and what clusters in production say of themselves.
 //
 // Nouns: an Entry is a job and its Truth; the Truth is what only the simulator
 // may know: how long the job really runs, in which attempts, and how it ends; a
-// Source is a stream of entries in order of submission; a Format turns a file
-// into one.
+// Source is a stream of entries; a Format turns a file into one; a Reader opens
+// a file in whatever format it is and gives its entries in order of submission;
+// the Info says what the Reader has met, assumed and left out; a Summary is the
+// statistics of a source.
 //
-// Units: times are durations since the first submission of the trace, unless
-// the trace has an origin of its own.
+// Units: times are durations since the zero of the trace. Where a file tells
+// the time of day, zero is the first submission that is read and Info.Origin
+// says when that was; where a file has a zero of its own, it is kept. Devices
+// and cores are counted in thousandths, memory in bytes.
+//
+// docs/traces.md tells for each format which fields are used and what is
+// guessed when they are missing. To read a format of your own, describe it with
+// a Table (see the example) and hand it over in Options.Extra.
 package trace
 
 import (
@@ -26,6 +35,10 @@ type Truth struct {
 	Work     time.Duration   // of the last attempt: run time in the reference configuration
 	Attempts []time.Duration // how long each failed attempt before it ran
 	Outcome  Outcome
+
+	Wait    time.Duration // how long it queued where the trace was taken; see HasWait
+	HasWait bool
+	AtLeast bool // Work is a lower bound: the trace ends or was cut before the job did
 }
 
 // Total is the run time over all attempts.
@@ -47,7 +60,23 @@ const (
 	Killed // by its user
 )
 
-func (o Outcome) String() string { return [...]string{"passed", "failed", "killed"}[o] }
+var outcomeNames = [...]string{"passed", "failed", "killed"}
+
+// String is the name of the outcome: passed, failed or killed.
+func (o Outcome) String() string { return outcomeNames[o] }
+
+// ParseOutcome reads the name of an outcome; the empty name is Passed.
+func ParseOutcome(s string) (Outcome, bool) {
+	if s == "" {
+		return Passed, true
+	}
+	for i, name := range outcomeNames {
+		if name == s {
+			return Outcome(i), true
+		}
+	}
+	return 0, false
+}
 
 // Phase is the last phase of a job with this outcome.
 func (o Outcome) Phase() job.Phase {

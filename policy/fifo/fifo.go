@@ -51,22 +51,22 @@ func (c *Config) Policy() (sched.Policy, error) { return &policy{cfg: *c}, nil }
 type policy struct {
 	cfg     Config
 	queue   queue.Queue
+	barred  sched.Barred
 	blocked job.ID // the first job that did not fit
 }
 
 // Decide implements sched.Policy.
 func (f *policy) Decide(v *sched.View, p *sched.Plan) {
+	for _, id := range f.barred.Reconsider(v) {
+		f.add(v.Job(id), p)
+	}
 	for _, ch := range v.Changes() {
 		switch ch.Kind {
 		case sched.Arrived, sched.Stopped:
-			j := v.Job(ch.Job)
-			key := queue.Key{}
-			if f.cfg.Priority {
-				key.A = -int64(j.Spec().Priority)
-			}
-			f.queue.Add(ch.Job, j.Class(), key)
+			f.add(v.Job(ch.Job), p)
 		case sched.Ended:
 			f.queue.Remove(ch.Job)
+			f.barred.Remove(ch.Job)
 		}
 	}
 	f.blocked = job.None
@@ -74,9 +74,6 @@ func (f *policy) Decide(v *sched.View, p *sched.Plan) {
 	f.queue.Walk(nil, func(id job.ID) queue.Step {
 		if p.Start(id, f.cfg.Place) {
 			return queue.Took
-		}
-		if p.Why().Never() {
-			return queue.SkipClass // it blocks nobody
 		}
 		if f.blocked == job.None {
 			f.blocked, why = id, p.Why()
@@ -89,6 +86,17 @@ func (f *policy) Decide(v *sched.View, p *sched.Plan) {
 	if f.cfg.Mode == EASY && f.blocked != job.None {
 		f.backfill(v, p, why)
 	}
+}
+
+func (f *policy) add(j sched.Job, p *sched.Plan) {
+	if f.barred.Bars(p, j.ID, f.cfg.Place) {
+		return
+	}
+	key := queue.Key{}
+	if f.cfg.Priority {
+		key.A = -int64(j.Spec().Priority)
+	}
+	f.queue.Add(j.ID, j.Class(), key)
 }
 
 // backfill starts jobs behind the blocked one that do not delay it: they end

@@ -1,0 +1,137 @@
+package clusterspec
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/norn-scheduler/norn/cluster"
+)
+
+// compact joins neighbouring nodes that differ in nothing but the number in
+// their names into groups. Each node is a group of one with a plain name, or
+// none.
+func compact(nodes []Group) ([]Group, error) {
+	var groups []Group
+	var names pattern
+	for _, n := range nodes {
+		if strings.ContainsAny(n.Name, "{}") {
+			return nil, fmt.Errorf("node %q: braces are not allowed in the name of a node", n.Name)
+		}
+		if len(groups) > 0 {
+			last := &groups[len(groups)-1]
+			if alike(last, &n) && (last.Name == "" && n.Name == "" || last.Name != "" && names.counts && n.Name == names.name(last.Count)) {
+				last.Count++
+				continue
+			}
+		}
+		names = pattern{}
+		if p, ok := patternOf(n.Name); ok {
+			names, _ = parsePattern(p) // cannot fail: patternOf has made it
+			n.Name = p
+		}
+		groups = append(groups, n)
+	}
+	for i := range groups {
+		plainName(&groups[i])
+	}
+	return groups, nil
+}
+
+// plainName takes the counter out of the name of a single node.
+func plainName(g *Group) {
+	if g.Count > 1 || g.Name == "" {
+		return
+	}
+	if p, err := parsePattern(g.Name); err == nil && p.counts {
+		g.Name = p.name(0)
+	}
+}
+
+// alike tells whether two groups differ in nothing but names and counts.
+func alike(a, b *Group) bool {
+	return slices.Equal(a.GPUs, b.GPUs) && a.CPU == b.CPU && a.Memory == b.Memory && a.Pooled == b.Pooled &&
+		a.Partition == b.Partition && slices.Equal(a.Place, b.Place) && a.Health == b.Health && a.Power == b.Power && a.At == b.At &&
+		a.Links.Preset == b.Links.Preset && slices.Equal(a.Links.Pairs, b.Links.Pairs)
+}
+
+// Of describes a cluster as it stands: the nodes, their health and their
+// places, but not what is held on them, broken devices, places without nodes,
+// or tenants. It fails on a cluster larger than a description may be.
+func Of(c *cluster.Cluster) (*Spec, error) {
+	s := &Spec{}
+	for t := range c.Types() {
+		s.Types = append(s.Types, c.Type(cluster.TypeID(t)))
+	}
+	for p := 1; p < c.Pools(); p++ {
+		s.Partitions = append(s.Partitions, c.PoolName(cluster.PoolID(p)))
+	}
+	for d := 1; d < c.Domains(); d++ {
+		level, _, at := c.Domain(cluster.DomainID(d))
+		depth := 0
+		for ; at > 0; depth++ {
+			_, _, at = c.Domain(at)
+		}
+		for len(s.Levels) <= depth {
+			s.Levels = append(s.Levels, Level{Name: level})
+		}
+	}
+	var nodes []Group
+	for id := range cluster.NodeID(c.Nodes()) {
+		n := c.Node(id)
+		g := Group{
+			Name: n.Name, Count: 1, CPU: n.CPU, Memory: n.Memory, Pooled: n.Pooled, Partition: c.PoolName(n.Pool),
+			Health: c.Health(id), Power: c.Power(id), Links: linksOf(n.Links),
+		}
+		for _, x := range n.GPUs {
+			if x.Count > 0 {
+				g.GPUs = append(g.GPUs, GPUs{c.Type(x.Type).Name, x.Count})
+			}
+		}
+		for d := n.Domain; d > 0; {
+			_, name, parent := c.Domain(d)
+			g.Place = append([]string{name}, g.Place...)
+			d = parent
+		}
+		nodes = append(nodes, g)
+	}
+	var err error
+	if s.Nodes, err = compact(nodes); err != nil {
+		return nil, err
+	}
+	return s, s.finish()
+}
+
+// linksOf is the preset that links agree with, or their pairs.
+func linksOf(l *cluster.Links) Links {
+	if l == nil {
+		return Links{}
+	}
+	var pairs []Link
+	for a := range l.Devices() {
+		for b := range a {
+			class, gbps := l.Between(b, a)
+			pairs = append(pairs, Link{A: b, B: a, Class: class, GBps: gbps})
+		}
+	}
+	for _, name := range []string{"nvswitch", "pcie", "dgx1"} {
+		preset, err := cluster.LinkPreset(name, l.Devices())
+		if err == nil && sameLinks(preset, l) {
+			return Links{Preset: name}
+		}
+	}
+	return Links{Pairs: pairs}
+}
+
+func sameLinks(a, b *cluster.Links) bool {
+	for i := range a.Devices() {
+		for k := range i {
+			classA, speedA := a.Between(k, i)
+			classB, speedB := b.Between(k, i)
+			if classA != classB || speedA != speedB {
+				return false
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,207 @@
+package simtest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/sim"
+	"github.com/norn-scheduler/norn/tenant"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// World is a random cluster with random jobs, as Draw makes them.
+type World struct {
+	Config
+	Jobs []Job
+}
+
+// Shape says what Draw may put into a world.
+type Shape struct {
+	Tenants  bool // several tenants with guarantees and limits
+	Types    bool // two GPU types, and jobs that accept only one
+	Parts    bool // parts of GPUs, CPUs, memory, several roles
+	Costs    bool // transitions that cost time
+	Failures bool // nodes and jobs that fail
+	Pools    bool // a partition for each tenant
+}
+
+// Draw makes a random world. Its cluster is made anew by each call of Fresh.
+func Draw(t *rapid.T, shape Shape) World {
+	w := World{}
+	w.Seed = rapid.Uint64Range(0, 1<<20).Draw(t, "seed")
+	n := rapid.IntRange(1, 12).Draw(t, "jobs")
+	at := 0.0
+	for i := range n {
+		at += float64(rapid.IntRange(0, 6).Draw(t, "gap")) * 5
+		j := Job{
+			Key: fmt.Sprintf("j%d", i), At: at, GPUs: rapid.SampledFrom([]int{1, 1, 1, 2, 2, 3, 4, 5, 8}).Draw(t, "gpus"),
+			Run: float64(rapid.IntRange(0, 20).Draw(t, "run")) * 5, User: rapid.SampledFrom([]string{"u", "v"}).Draw(t, "user"),
+			Model: rapid.SampledFrom([]string{"", "vgg16", "resnet50"}).Draw(t, "model"),
+		}
+		if rapid.IntRange(0, 5).Draw(t, "fails") == 0 {
+			j.Fails = []float64{5, 10}
+		}
+		if shape.Tenants || shape.Pools {
+			j.Tenant = rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "tenant")
+		}
+		if shape.Types || shape.Parts {
+			d := drawDemand(t, shape, j.GPUs)
+			j.Demand = &d
+		}
+		j.Spec = drawSpec(t)
+		w.Jobs = append(w.Jobs, j)
+	}
+	if shape.Costs {
+		c := func(name string) time.Duration {
+			return time.Duration(rapid.IntRange(0, 4).Draw(t, name)) * 3 * time.Second
+		}
+		w.Costs = perf.Costs{Base: perf.Cost{Start: c("start"), Checkpoint: c("checkpoint"), Restore: c("restore"), Migrate: c("migrate"), Resize: c("resize")}}
+	}
+	if shape.Failures {
+		w.World = func(c *sim.Config) {
+			c.NodeMTBF, c.NodeRepair, c.JobMTBF, c.Snapshot = 300*time.Second, 30*time.Second, 200*time.Second, 10*time.Second
+		}
+	}
+	return w
+}
+
+func drawSpec(t *rapid.T) func(*job.Job) {
+	stop := rapid.SampledFrom([]job.StopMode{job.Checkpoint, job.Checkpoint, job.Checkpoint, job.Restart, job.Pinned}).Draw(t, "stop")
+	priority := rapid.Int32Range(0, 2).Draw(t, "priority")
+	return func(j *job.Job) { j.Stop, j.Priority = stop, priority }
+}
+
+func drawDemand(t *rapid.T, shape Shape, gpus int) job.Demand {
+	d := job.GPUs(gpus)
+	if shape.Types {
+		d.Types = rapid.SampledFrom([]string{"", "", "A", "B", "B|A", "C"}).Draw(t, "types")
+	}
+	if !shape.Parts {
+		return d
+	}
+	r := &d.Roles[0]
+	r.GPU = rapid.SampledFrom([]unit.Milli{1000, 1000, 2000, 500, 250, 0}).Draw(t, "part")
+	r.CPU = rapid.SampledFrom([]unit.Milli{0, 1000, 2500}).Draw(t, "cpu")
+	r.Memory = rapid.SampledFrom([]unit.Bytes{0, unit.GiB, 5 * unit.GiB}).Draw(t, "memory")
+	if r.GPU == 0 && r.CPU == 0 && r.Memory == 0 {
+		r.CPU = 1000
+	}
+	if rapid.IntRange(0, 3).Draw(t, "roles") == 0 {
+		d.Roles[1] = job.Role{Name: "ps", Tasks: 1, CPU: 2000}
+	}
+	return d
+}
+
+// Fresh is a new cluster and tenant tree of the shape, equal at every call.
+func (w *World) Fresh(t *rapid.T, shape Shape, nodes []int) {
+	c := cluster.New()
+	types := []string{"A", "B"}
+	for i, g := range nodes {
+		name := "A"
+		if shape.Types {
+			name = types[i%2]
+		}
+		typ, err := c.AddType(cluster.GPUType{Name: name, Memory: 16 * unit.GiB})
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec := cluster.NodeSpec{GPUs: []cluster.GPUs{{Type: typ, Count: g}}}
+		if shape.Parts {
+			spec.CPU, spec.Memory = 8000, 16*unit.GiB
+		}
+		if shape.Pools {
+			spec.Pool = c.AddPool([]string{"a", "b", "c"}[i%3])
+		}
+		if _, err := c.AddNode(spec); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.Cluster = c
+	w.Tenants = nil
+	if shape.Tenants {
+		w.Tenants = tenant.NewTree(time.Minute)
+		total := unit.Milli(c.TotalGPUs(0, 0)) * unit.One
+		for i, name := range []string{"a", "b", "c"} {
+			limit := unit.Milli(0)
+			if i == 2 {
+				limit = total/2 + unit.One
+			}
+			if _, err := w.Tenants.Add(name, tenant.Root, total/4/unit.One*unit.One, limit, float64(1+i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// Properties checks on random worlds that a policy keeps the invariants of
+// every run, that it decides the same when it is replaced by a new one at
+// random moments, and that every job which can run ends.
+func Properties(t *testing.T, shape Shape, make func() (sched.Policy, error)) {
+	t.Helper()
+	rapid.Check(t, func(t *rapid.T) {
+		w := Draw(t, shape)
+		w.Make = make
+		nodes := rapid.SliceOfN(rapid.IntRange(1, 6), 1, 5).Draw(t, "nodes")
+		w.Fresh(t, shape, nodes)
+		run, err := Try(w.Config, w.Jobs...)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, run.text())
+		}
+		run.checkEnded(t)
+		w.Fresh(t, shape, nodes)
+		w.Restart = true
+		again, err := Try(w.Config, w.Jobs...)
+		if err != nil {
+			t.Fatalf("with restarts: %v\n%s", err, again.text())
+		}
+		a, b := run.decisions(), again.decisions()
+		for i := range a {
+			if i >= len(b) || a[i] != b[i] {
+				t.Fatalf("a policy that starts anew decides otherwise:\n%s\n--- with restarts:\n%s", around(a, i), around(b, i))
+			}
+		}
+	})
+}
+
+// checkEnded fails when a job was left that could have run.
+func (r *Run) checkEnded(t *rapid.T) {
+	for i := range r.State.Jobs() {
+		rec := r.State.Record(job.ID(i))
+		if !rec.Phase.Over() && !rec.Reason.Never() {
+			t.Fatalf("job %s was left %s (%v)\n%s", rec.Job.Key, rec.Phase, rec.Reason, r.text())
+		}
+	}
+}
+
+// around is the lines of a log up to a few behind line i.
+func around(lines []string, i int) string {
+	return strings.Join(lines[:min(len(lines), i+5)], "\n")
+}
+
+// decisions are the lines of the log without the reasons given to jobs that
+// wait, which need not be given again in the same words.
+func (r *Run) decisions() []string {
+	var out []string
+	for _, line := range r.Log {
+		if !strings.Contains(line, " wait ") {
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
+func (r *Run) text() string {
+	out := ""
+	for _, line := range r.Log {
+		out += line + "\n"
+	}
+	return out
+}

@@ -1,0 +1,91 @@
+// Package las serves the job that has attained the least service: least
+// attained service in GPU-time (2D) or in time alone (1D).
+//
+// Source: Gu et al., "Tiresias", NSDI 2019, section 3. Taken literally, the
+// order would make jobs of equal service share the GPUs without end; here the
+// service of running jobs is taken note of once a round, at multiples of the
+// round's length, so that a round bounds how often jobs change places.
+package las
+
+import (
+	"time"
+
+	"github.com/norn-scheduler/norn/greedy"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/param"
+	"github.com/norn-scheduler/norn/place"
+	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// Config is the settings of the policy.
+type Config struct {
+	Round time.Duration
+	OneD  bool
+	Place place.Strategy
+}
+
+// NewConfig returns the defaults.
+func NewConfig() *Config { return &Config{Round: 5 * time.Minute, Place: place.Pack} }
+
+// Params binds the settings.
+func (c *Config) Params() param.Set {
+	return param.Set{
+		param.Duration("round", &c.Round, "how often the service of running jobs is taken note of; 0: at every event"),
+		param.Bool("1d", &c.OneD, "attained service is time, not GPUs x time"),
+		place.Param(&c.Place),
+	}
+}
+
+// Policy makes the policy.
+func (c *Config) Policy() (sched.Policy, error) {
+	p := &policy{cfg: *c}
+	p.run.Order, p.run.Literal = order{c.Round, c.OneD}, true
+	p.run.Place = func(sched.Job) place.Strategy { return p.cfg.Place }
+	return p, nil
+}
+
+type policy struct {
+	cfg Config
+	run greedy.Runner
+}
+
+// Decide implements sched.Policy.
+func (l *policy) Decide(v *sched.View, p *sched.Plan) {
+	l.run.Follow(v, p)
+	l.run.Decide(v, p)
+}
+
+// NextWake implements sched.Waker: rounds are multiples of the round length, as
+// long as any job waits.
+func (l *policy) NextWake(v *sched.View) time.Duration {
+	if l.cfg.Round <= 0 || !l.run.Contended() {
+		return unit.Never
+	}
+	return (v.Now/l.cfg.Round + 1) * l.cfg.Round
+}
+
+// Why implements sched.Explainer.
+func (l *policy) Why(v *sched.View, id job.ID) job.Reason { return l.run.Why(v, id) }
+
+type order struct {
+	round time.Duration
+	oneD  bool
+}
+
+// Key is the service attained at the last beginning of a round, in
+// GPU-nanoseconds or nanoseconds.
+func (o order) Key(v *sched.View, j sched.Job, chosen bool) greedy.Key {
+	ran := j.Run()
+	if chosen && o.round > 0 {
+		ran = j.RunAt(v.Now / o.round * o.round)
+	}
+	if o.oneD {
+		return greedy.Key{A: int64(ran)}
+	}
+	d := j.Spec().Demand
+	return greedy.Key{A: int64(float64(ran) / 1000 * float64(d.Milli(d.Roles[0].Tasks)))}
+}
+
+// Shift is 0: both scales are the same.
+func (order) Shift(*sched.View) int64 { return 0 }

@@ -1,0 +1,203 @@
+// Package shortest serves short jobs first, by the estimates that the run
+// gives: shortest job first (SJF), which never stops a job, and the preemptive
+// shortest remaining time first (SRTF) and shortest remaining service first
+// (SRSF), service being remaining time times GPUs.
+//
+// Sources: the classic orders; SRSF as used by Tiresias (Gu et al., NSDI 2019,
+// section 2.2). Jobs without an estimate come after all others, by submission.
+package shortest
+
+import (
+	"math"
+	"time"
+
+	"github.com/norn-scheduler/norn/greedy"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/param"
+	"github.com/norn-scheduler/norn/place"
+	"github.com/norn-scheduler/norn/queue"
+	"github.com/norn-scheduler/norn/sched"
+)
+
+// By is what is short.
+type By uint8
+
+// The measures.
+const (
+	Time    By = iota // remaining run time
+	Service           // remaining run time x GPUs
+)
+
+// Config is the settings of the preemptive policies.
+type Config struct {
+	By    By
+	Place place.Strategy
+}
+
+// NewSRTF returns the defaults of shortest remaining time first.
+func NewSRTF() *Config { return &Config{By: Time, Place: place.Pack} }
+
+// NewSRSF returns the defaults of shortest remaining service first.
+func NewSRSF() *Config { return &Config{By: Service, Place: place.Pack} }
+
+// Params binds the settings.
+func (c *Config) Params() param.Set { return param.Set{place.Param(&c.Place)} }
+
+// Policy makes the policy.
+func (c *Config) Policy() (sched.Policy, error) {
+	p := &policy{place: c.Place}
+	p.run.Order = order(c.By)
+	p.run.Literal = c.By == Service // remaining services shrink at different rates
+	p.run.Place = func(sched.Job) place.Strategy { return p.place }
+	return p, nil
+}
+
+type policy struct {
+	run   greedy.Runner
+	place place.Strategy
+}
+
+// Decide implements sched.Policy.
+func (s *policy) Decide(v *sched.View, p *sched.Plan) {
+	s.run.Follow(v, p)
+	s.run.Decide(v, p)
+}
+
+// Why implements sched.Explainer.
+func (s *policy) Why(v *sched.View, id job.ID) job.Reason { return s.run.Why(v, id) }
+
+// unknown is the key of a job without an estimate.
+const unknown = math.MaxInt64 / 4
+
+type order By
+
+// Key is the remaining time or service of a job, with the time that it takes to
+// start it: so a job that runs is not stopped for one that would end no sooner.
+// A chosen job is ordered by its expected end, which stays as its remaining time
+// shrinks; by service, it is asked anew at each decision.
+func (o order) Key(v *sched.View, j sched.Job, chosen bool) greedy.Key {
+	left, ok := j.Remaining()
+	if !ok {
+		return greedy.Key{A: unknown}
+	}
+	end, runs := j.ExpectedEnd()
+	if !runs {
+		cost := v.Costs.Of(j.GPUs())
+		if j.Preemptions()+j.Failures() > 0 {
+			left += cost.Restore
+		} else {
+			left += cost.Start
+		}
+		end = v.Now + left
+	}
+	switch {
+	case o == order(Service) && runs:
+		return greedy.Key{A: times(end-v.Now, j.GPUs())}
+	case o == order(Service):
+		return greedy.Key{A: times(left, j.GPUs())}
+	case chosen:
+		return greedy.Key{A: int64(end)}
+	}
+	return greedy.Key{A: int64(left)}
+}
+
+// Shift brings remaining times onto the scale of expected ends.
+func (o order) Shift(v *sched.View) int64 {
+	if o == order(Service) {
+		return 0
+	}
+	return int64(v.Now)
+}
+
+// times is a duration times a count, saturated below the key of jobs without
+// an estimate, in GPU-microseconds.
+func times(d time.Duration, n int) int64 {
+	us := int64(d / time.Microsecond)
+	if n > 0 && us > (unknown-1)/int64(n) {
+		return unknown - 1
+	}
+	return us * int64(n)
+}
+
+// SJF is the settings of shortest job first without preemption.
+type SJF struct {
+	By    By
+	Block bool
+	Place place.Strategy
+}
+
+// NewSJF returns the defaults.
+func NewSJF() *SJF { return &SJF{Place: place.Pack} }
+
+// Params binds the settings.
+func (c *SJF) Params() param.Set {
+	return param.Set{
+		param.Choice("by", &c.By, []param.Option[By]{{Name: "time", Value: Time}, {Name: "service", Value: Service}},
+			"what is short: the estimated run time, or that times GPUs"),
+		param.Bool("block", &c.Block, "a job that does not fit blocks those behind it (Helios) instead of being skipped (PAI)"),
+		place.Param(&c.Place),
+	}
+}
+
+// Policy makes the policy.
+func (c *SJF) Policy() (sched.Policy, error) { return &sjf{cfg: *c}, nil }
+
+type sjf struct {
+	cfg     SJF
+	queue   queue.Queue
+	barred  sched.Barred
+	blocked job.ID
+}
+
+// Decide implements sched.Policy.
+func (s *sjf) Decide(v *sched.View, p *sched.Plan) {
+	for _, id := range s.barred.Reconsider(v) {
+		s.add(v.Job(id), p)
+	}
+	for _, ch := range v.Changes() {
+		switch ch.Kind {
+		case sched.Arrived, sched.Stopped:
+			s.add(v.Job(ch.Job), p)
+		case sched.Altered:
+			if s.queue.Has(ch.Job) {
+				s.add(v.Job(ch.Job), p)
+			}
+		case sched.Ended:
+			s.queue.Remove(ch.Job)
+			s.barred.Remove(ch.Job)
+		}
+	}
+	s.blocked = job.None
+	s.queue.Walk(nil, func(id job.ID) queue.Step {
+		switch {
+		case p.Start(id, s.cfg.Place):
+			return queue.Took
+		case s.cfg.Block:
+			s.blocked = id
+			return queue.Stop
+		}
+		return queue.SkipClass
+	})
+}
+
+func (s *sjf) add(j sched.Job, p *sched.Plan) {
+	if s.barred.Bars(p, j.ID, s.cfg.Place) {
+		return
+	}
+	key := queue.Key{A: unknown}
+	if left, ok := j.Remaining(); ok {
+		key.A = int64(left / time.Microsecond)
+		if s.cfg.By == Service {
+			key.A = times(left, j.GPUs())
+		}
+	}
+	s.queue.Add(j.ID, j.Class(), key)
+}
+
+// Why implements sched.Explainer.
+func (s *sjf) Why(v *sched.View, id job.ID) job.Reason {
+	if s.blocked != job.None && s.blocked != id {
+		return job.Reason{Code: job.Behind, Job: s.blocked}
+	}
+	return job.Reason{Code: job.NeedGPUs, Need: int32(v.Job(id).GPUs()), Have: int32(v.Free()), Job: job.None}
+}

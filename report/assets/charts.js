@@ -1,0 +1,180 @@
+'use strict';
+// charts.js: the charts with lines, drawn by uPlot.
+
+(function () {
+  const decades = [0.001, 0.01, 0.1, 1, 10, 60, 600, 3600, 6 * 3600, 86400, 10 * 86400, 100 * 86400, 1000 * 86400, 1e4 * 86400, 1e5 * 86400];
+  const powers = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 1e5, 1e6];
+
+  // Plot is one chart: a line for each run over a common horizontal axis.
+  class Plot {
+    constructor(id, spec, runs) {
+      this.box = document.querySelector('#plot-' + id + ' .canvas');
+      this.id = id;
+      this.spec = spec;
+      this.runs = runs;
+      this.shown = runs.map(() => true);
+      this.make();
+    }
+
+    // make draws the chart anew, in the colours of the page as it looks now.
+    make() {
+      const zoom = this.u && this.spec.time ? { min: this.u.scales.x.min, max: this.u.scales.x.max } : null;
+      if (this.u) this.u.destroy();
+      this.u = new uPlot(this.options(), [this.spec.x, ...this.spec.lines.map((l) => l || this.spec.x.map(() => null))], this.box);
+      if (zoom && zoom.min !== null) this.u.setScale('x', zoom);
+    }
+
+    options() {
+      const s = this.spec;
+      return {
+        width: this.width(), height: this.height(), padding: [10, 14, 0, 0],
+        legend: { live: true, markers: markers() },
+        cursor: { drag: { x: Boolean(s.time), y: false }, points: { size: 6 }, sync: s.time ? { key: 'time' } : undefined },
+        scales: {
+          x: s.time ? { time: false } : { time: false, distr: 3, log: 10, range: (u, low, high) => [low, high] },
+          y: { range: s.range },
+        },
+        axes: this.axes(),
+        series: [
+          { label: s.what, value: (u, v) => (v === null ? '' : s.read(v)) },
+          ...this.runs.map((run, i) => ({
+            label: run.name, show: this.shown[i], stroke: Norn.tone(i), width: 2, dash: Norn.dashes[i % 8],
+            points: { show: false },
+            value: (u, v) => (v === null || v === undefined ? '' : s.percent ? Norn.percent(v) : Norn.count(v)),
+          })),
+        ],
+        hooks: { drawAxes: [(u) => { this.bands(u); this.rule(u); }] },
+      };
+    }
+
+    axes() {
+      const s = this.spec, font = '12px system-ui, sans-serif';
+      const axis = { stroke: Norn.colour('muted'), grid: { stroke: Norn.colour('grid'), width: 1 }, ticks: { show: false }, font };
+      const x = s.time ? timeAxis() : logAxis(s.marks, s.mark);
+      const read = (v) => (v === null ? '' : s.percent ? Norn.percent(v, 0) : Norn.count(v));
+      const y = { size: s.percent ? 48 : 56, values: (u, vs) => vs.map(read), incrs: s.percent ? [0.05, 0.1, 0.2, 0.25, 0.5] : undefined };
+      return [{ ...axis, ...x, size: 30 }, { ...axis, ...y }];
+    }
+
+    // bands shades what lies between the least and the most.
+    bands(u) {
+      const ctx = u.ctx;
+      ctx.save();
+      ctx.beginPath();
+      ctx.rect(u.bbox.left, u.bbox.top, u.bbox.width, u.bbox.height);
+      ctx.clip();
+      ctx.globalAlpha = 0.13;
+      (this.spec.bands || []).forEach((band, i) => {
+        if (!band || !this.shown[i]) return;
+        const line = (k, v) => { if (v !== null) ctx.lineTo(u.valToPos(this.spec.x[k], 'x', true), u.valToPos(v, 'y', true)); };
+        ctx.fillStyle = Norn.tone(i);
+        ctx.beginPath();
+        for (let k = 0; k < band.max.length; k++) line(k, band.max[k]);
+        for (let k = band.min.length - 1; k >= 0; k--) line(k, band.min[k]);
+        ctx.fill();
+      });
+      ctx.restore();
+    }
+
+    // rule draws a line at a value that divides the axis.
+    rule(u) {
+      const x = this.spec.rule;
+      if (x === undefined || x < u.scales.x.min || x > u.scales.x.max) return;
+      const at = Math.round(u.valToPos(x, 'x', true)), ctx = u.ctx;
+      ctx.save();
+      ctx.strokeStyle = Norn.colour('muted');
+      ctx.lineWidth = uPlot.pxRatio;
+      ctx.setLineDash([4 * uPlot.pxRatio, 4 * uPlot.pxRatio]);
+      ctx.beginPath();
+      ctx.moveTo(at, u.bbox.top);
+      ctx.lineTo(at, u.bbox.top + u.bbox.height);
+      ctx.stroke();
+      ctx.restore();
+    }
+
+    height() { return document.documentElement.classList.contains('printing') ? 175 : 230; }
+
+    width() { return Math.max(200, Math.floor(this.box.clientWidth)); }
+
+    resize() { if (this.width() !== this.u.width) this.u.setSize({ width: this.width(), height: this.height() }); }
+
+    show(run, yes) {
+      this.shown[run] = yes;
+      this.u.setSeries(run + 1, { show: yes });
+    }
+  }
+
+  // markers are the lines in a legend.
+  function markers() {
+    return {
+      width: 2,
+      fill: () => 'transparent',
+      stroke: (u, i) => (i > 0 ? Norn.tone(i - 1) : 'transparent'),
+      dash: (u, i) => Norn.borders[(i + 7) % 8],
+    };
+  }
+
+  function timeAxis() {
+    return {
+      incrs: Norn.steps, space: 60,
+      values: (u, vs, i, space, step) => vs.map((v) => Norn.clock(v, step)),
+    };
+  }
+
+  // logAxis has its marks where a reader expects them, as many as there is room.
+  function logAxis(marks, mark) {
+    return {
+      splits: (u) => {
+        const { min, max } = u.scales.x, inside = marks.filter((v) => v >= min * 0.999 && v <= max * 1.001);
+        const room = Math.max(2, Math.floor(u.width / 58)), every = Math.ceil(inside.length / room);
+        return inside.filter((v, i) => (inside.length - 1 - i) % every === 0);
+      },
+      filter: (u, vs) => vs,
+      values: (u, vs) => vs.map(mark),
+    };
+  }
+
+  // overTime is what lines of runs have in common: one axis for all their
+  // buckets, whose widths differ by powers of two.
+  function overTime(runs, what) {
+    const series = runs.map((r) => r.series);
+    const any = series.filter(Boolean);
+    const width = Math.min(...any.map((s) => s.width)), start = Math.min(...any.map((s) => s.start));
+    const end = Math.max(...any.map((s) => s.start + s.width * s[what].mean.length));
+    const step = Math.max(width, (end - start) / 2000);
+    const n = Math.max(2, Math.ceil((end - start) / step));
+    const x = Array.from({ length: n }, (_, i) => start + (i + 0.5) * step);
+    const pick = (s, list) => x.map((t) => {
+      const v = list[Math.floor((t - s.start) / s.width)];
+      return v === undefined ? null : v;
+    });
+    return {
+      x,
+      lines: series.map((s) => s && pick(s, s[what].mean)),
+      bands: series.map((s) => s && { min: pick(s, s[what].min), max: pick(s, s[what].max) }),
+    };
+  }
+
+  const whole = () => [0, 1];
+
+  // specs are the charts of the page, by the name of their place in it.
+  Norn.plots = function (data) {
+    const runs = data.runs, plots = {};
+    const add = (id, spec) => { if (document.getElementById('plot-' + id)) plots[id] = new Plot(id, spec, runs); };
+    const curve = (what, x, extra) => add(what, { x, lines: runs.map((r) => r[what] || null), percent: true, range: whole, ...extra });
+    if (data.seconds.length > 1) {
+      curve('jct', data.seconds, { what: 'JCT up to', read: Norn.human, marks: decades, mark: Norn.human });
+      curve('wait', data.seconds, { what: 'wait up to', read: Norn.human, marks: decades, mark: Norn.human });
+    }
+    if (data.rhos.length > 1) {
+      const plain = (v) => String(Number(v.toPrecision(3)));
+      curve('rho', data.rhos, { what: 'rho up to', read: plain, marks: powers, mark: plain, rule: 1 });
+    }
+    if (runs.some((r) => r.series)) {
+      const most = Math.max(...runs.filter((r) => r.series).flatMap((r) => r.series.queue.max));
+      add('used', { time: true, ...overTime(runs, 'used'), what: 'time', read: Norn.human, percent: true, range: whole });
+      add('queue', { time: true, ...overTime(runs, 'queue'), what: 'time', read: Norn.human, range: () => [0, Math.max(1, 1.05 * most)] });
+    }
+    return plots;
+  };
+})();

@@ -1,0 +1,387 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/norn-scheduler/norn/policy/fifo"
+)
+
+// samplePage writes the page of three runs to a file.
+func samplePage(t *testing.T) string {
+	t.Helper()
+	opt := Options{Series: true, Intervals: true, MaxIntervals: 500}
+	var runs []Named
+	for _, u := range []struct {
+		name string
+		setup
+	}{
+		{"fifo", setup{policy: first(t, fifo.Strict)}},
+		{"fifo mode=easy", setup{policy: first(t, fifo.EASY)}},
+		{"churn", setup{}},
+	} {
+		u.jobs, u.seed, u.opt = 300, 5, opt
+		c, s := play(t, u.setup)
+		runs = append(runs, Named{u.name, c.Result(s)})
+	}
+	return writePage(t, Meta{Title: "Three policies", Trace: "random", Cluster: "28 GPUs", Seed: "5"}, runs)
+}
+
+func writePage(t *testing.T, m Meta, runs []Named) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "report.html")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteHTML(f, m, runs); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+var plots = []string{"jct", "wait", "used", "queue", "rho"}
+
+// drawn checks that every chart shows something.
+func (b *browser) drawn() {
+	b.t.Helper()
+	for _, id := range plots {
+		if n := b.colours("#plot-" + id + " canvas"); n < 5 {
+			b.t.Errorf("chart %s shows %d colours", id, n)
+		}
+	}
+	if n := b.colours("#gantt canvas"); n < 10 {
+		b.t.Errorf("the chart of GPUs by time shows %d colours", n)
+	}
+}
+
+func TestPageOnDesktop(t *testing.T) {
+	b := open(t, samplePage(t), 1280, 900, false)
+	b.drawn()
+	b.noOverflow()
+	testZoom(b)
+	testPick(b)
+	testRuns(b)
+	testChips(b)
+	testSorting(b)
+	testPrint(b)
+	b.check()
+}
+
+// testZoom zooms and moves with buttons, keys, the wheel and by dragging.
+func testZoom(b *browser) {
+	at := func(edge string) float64 { return eval[float64](b, `nornReport.gantt.view.`+edge) }
+	before := b.picture()
+	// step does something, and checks that an extent of the view shrinks or
+	// that its start moves the way it should.
+	step := func(what string, act func(), measure func() float64, sign float64) {
+		b.t.Helper()
+		was := measure()
+		act()
+		after := b.picture()
+		if after == before {
+			b.t.Errorf("%s changes nothing in the picture", what)
+		}
+		if now := measure(); (now-was)*sign <= 0 {
+			b.t.Errorf("%s turns %v into %v", what, was, now)
+		}
+		before = after
+	}
+	time := func() float64 { return at("t1") - at("t0") }
+	rows := func() float64 { return at("y1") - at("y0") }
+	start := func() float64 { return at("t0") }
+	whole, all := time(), rows()
+	step("the button to zoom in", func() { b.click(`#gantt [data-do="in"]`) }, time, -1)
+	step("the button for GPUs", func() { b.click(`#gantt [data-do="taller"]`) }, rows, -1)
+	step("the key +", func() { b.key("+") }, time, -1)
+	step("the key ]", func() { b.key("]") }, rows, -1)
+	step("the arrow to the right", func() { b.key(kb.ArrowRight) }, start, 1)
+	x, y := b.middle(`#gantt canvas`)
+	step("the wheel", func() { b.wheel(x, y) }, time, -1)
+	step("dragging to the right", func() { b.drag(x, y, 90) }, start, -1)
+	b.key("0")
+	b.frame()
+	if time() != whole || rows() != all {
+		b.t.Errorf("%v seconds and %v GPUs in view after showing all, want %v and %v", time(), rows(), whole, all)
+	}
+}
+
+func (b *browser) wheel(x, y float64) {
+	b.t.Helper()
+	call(b, input.DispatchMouseEvent, input.DispatchMouseEventParams{Type: chromedp.MouseWheel, X: x, Y: y, DeltaX: 0.01, DeltaY: -200})
+}
+
+func (b *browser) drag(x, y, dx float64) {
+	b.t.Helper()
+	b.do(chromedp.MouseEvent(chromedp.MousePressed, x, y, chromedp.ButtonLeft, chromedp.ClickCount(1)),
+		chromedp.MouseEvent(chromedp.MouseMoved, x+dx/2, y, chromedp.ButtonLeft),
+		chromedp.MouseEvent(chromedp.MouseMoved, x+dx, y, chromedp.ButtonLeft),
+		chromedp.MouseEvent(chromedp.MouseReleased, x+dx, y, chromedp.ButtonLeft, chromedp.ClickCount(1)))
+}
+
+// barAt is a point of the window on the longest bar, and the key of its job.
+const barAt = `(() => {
+	const g = nornReport.gantt, d = nornReport.draw, b = g.bars;
+	document.querySelector('#gantt canvas').scrollIntoView({block: 'center'});
+	let best = 0;
+	const area = (i) => (b.end[i] - b.start[i]) * b.height[b.box[i]];
+	for (let i = 0; i < b.n; i++) if (area(i) > area(best)) best = i;
+	const box = document.querySelector('#gantt canvas').getBoundingClientRect();
+	return {x: box.left + d.x((b.start[best] + b.end[best]) / 2), y: box.top + d.y(b.top[b.box[best]] + b.height[b.box[best]] / 2), key: g.jobs[b.job[best]].key};
+})()`
+
+type point struct {
+	X, Y float64
+	Key  string
+}
+
+// testPick hovers over a bar and picks it.
+func testPick(b *browser) {
+	at := eval[point](b, barAt)
+	b.do(chromedp.MouseEvent(chromedp.MouseMoved, at.X, at.Y))
+	b.frame()
+	tip := b.text("#gantt-tip")
+	for _, want := range []string{"Job " + at.Key, "GPU", "From ", "How it ended: ", "submitted at", "tenant "} {
+		if !strings.Contains(tip, want) {
+			b.t.Errorf("the tip %q does not say %q", tip, want)
+		}
+	}
+	b.do(chromedp.MouseClickXY(at.X, at.Y))
+	b.frame()
+	if picked := b.text("#gantt-picked"); !strings.Contains(picked, "Job "+at.Key) {
+		b.t.Errorf("picked %q, want job %s", picked, at.Key)
+	}
+	was := b.text("#gantt-picked")
+	b.key("n")
+	b.frame()
+	if picked := b.text("#gantt-picked"); !strings.HasPrefix(picked, "Job ") || picked == was {
+		b.t.Errorf("the key n turns %q into %q", was, picked)
+	}
+}
+
+// testRuns selects another run and other colours.
+func testRuns(b *browser) {
+	before := b.picture()
+	b.choose("#gantt-run", "2")
+	after := b.picture()
+	if after == before || eval[int](b, `nornReport.gantt.run`) != 2 {
+		b.t.Error("selecting another run changes nothing")
+	}
+	if note := b.text("#gantt-note"); !strings.Contains(note, "left out") {
+		b.t.Errorf("the note %q does not say how many intervals are left out", note)
+	}
+	for _, colour := range []string{"tenant", "size", "ending"} {
+		b.choose("#gantt-colour", colour)
+		now := b.picture()
+		if now == after {
+			b.t.Errorf("colouring by %s changes nothing", colour)
+		}
+		after = now
+		if n := eval[int](b, `document.getElementById('gantt-legend').children.length`); n < 3 {
+			b.t.Errorf("the legend of colours by %s has %d entries", colour, n)
+		}
+	}
+	b.choose("#tenants-run", "1")
+	if shown := eval[string](b, `[...document.querySelectorAll('.by-run')].filter(e => !e.hidden).map(e => e.dataset.run).join()`); shown != "1" {
+		b.t.Errorf("tenants of runs %q are shown, want those of run 1", shown)
+	}
+}
+
+// testChips hides a run and shows it again.
+func testChips(b *browser) {
+	before := b.image("#plot-jct canvas")
+	b.click(`.chip[data-run="0"]`)
+	if b.image("#plot-jct canvas") == before {
+		b.t.Error("hiding a run changes nothing")
+	}
+	b.click(`.chip[data-run="0"]`)
+	if b.image("#plot-jct canvas") != before {
+		b.t.Error("showing a run again does not restore the chart")
+	}
+}
+
+// testSorting sorts the comparison by its second column, both ways.
+func testSorting(b *browser) {
+	column := `[...document.querySelectorAll('#compare tbody tr')].map(r => Number(r.cells[1].dataset.value))`
+	button := `#compare thead th:nth-child(2) button`
+	b.click(button)
+	up := eval[[]float64](b, column)
+	b.click(button)
+	down := eval[[]float64](b, column)
+	for i := range up {
+		if i > 0 && up[i] < up[i-1] || up[i] != down[len(down)-1-i] {
+			b.t.Fatalf("sorted up: %v, down: %v", up, down)
+		}
+	}
+	if order := eval[string](b, `document.querySelector('#compare thead th:nth-child(2)').getAttribute('aria-sort')`); order != "descending" {
+		b.t.Errorf("aria-sort is %q", order)
+	}
+}
+
+// testPrint looks at the page as it is printed by a reader who likes it dark.
+func testPrint(b *browser) {
+	b.media("print", "dark")
+	b.drawn()
+	if shown := eval[string](b, `[...document.querySelectorAll('select, .tools')].filter(e => e.offsetParent !== null).map(e => e.id).join()`); shown != "" {
+		b.t.Errorf("in print, selectors are shown: %s", shown)
+	}
+	if card := eval[string](b, `getComputedStyle(document.querySelector('.card')).backgroundColor`); card != "rgb(255, 255, 255)" {
+		b.t.Errorf("in print, cards are %s", card)
+	}
+	if cut := eval[int](b, `[...document.querySelectorAll('canvas')].filter(c => c.getBoundingClientRect().right > c.closest('.card').getBoundingClientRect().right).length`); cut != 0 {
+		b.t.Errorf("in print, %d charts are cut", cut)
+	}
+	pdf, err := chromedp.Run(b.ctx, chromedp.PrintToPDF(chromedp.PDFPrintBackground(), chromedp.PDFPreferCSSPageSize()))
+	if err != nil || len(pdf) < 10_000 {
+		b.t.Errorf("the printed page has %d bytes: %v", len(pdf), err)
+	}
+	b.media("", "")
+	b.drawn()
+}
+
+func TestPageOnPhone(t *testing.T) {
+	b := open(t, samplePage(t), 390, 844, true)
+	b.drawn()
+	b.noOverflow()
+	span := func() float64 { return eval[float64](b, `nornReport.gantt.view.t1 - nornReport.gantt.view.t0`) }
+	whole, before := span(), b.picture()
+	x, y := b.middle(`#gantt canvas`)
+	for _, dx := range []float64{30, 60, 90} {
+		kind := input.DispatchTouchEventTypeTouchMove
+		if dx == 30 {
+			kind = input.DispatchTouchEventTypeTouchStart
+		}
+		b.touch(kind, [2]float64{x - dx, y}, [2]float64{x + dx, y})
+	}
+	b.touch(input.DispatchTouchEventTypeTouchEnd)
+	if b.picture() == before || span() >= whole {
+		t.Errorf("%v seconds in view of %v after pinching", span(), whole)
+	}
+	b.click(`#gantt [data-do="reset"]`)
+	b.frame()
+	at := eval[point](b, barAt)
+	b.touch(input.DispatchTouchEventTypeTouchStart, [2]float64{at.X, at.Y})
+	b.touch(input.DispatchTouchEventTypeTouchEnd)
+	b.frame()
+	if picked := b.text("#gantt-picked"); !strings.Contains(picked, "Job "+at.Key) {
+		t.Errorf("tapping job %s picks %q", at.Key, picked)
+	}
+	b.noOverflow()
+	b.check()
+}
+
+func TestPageInTheDark(t *testing.T) {
+	b := open(t, samplePage(t), 1100, 800, false)
+	light := b.image("#plot-jct canvas")
+	b.media("", "dark")
+	b.drawn()
+	if b.image("#plot-jct canvas") == light {
+		t.Error("the charts do not follow the colours of the page")
+	}
+	b.check()
+}
+
+// hostile is text that would break a careless page.
+var hostile = []string{
+	`</script><script>window.pwned = 1</script>`, `"><img src=x onerror="window.pwned = 2">`, `'; window.pwned = 3; //`, "{{.}} ${window.pwned=4} `",
+	"\u2028\u2029\x00\x01\n\r\t", `<!--`, `]]>`, "名前 \U0001F680 é \u202Etxet", "bad \xff\xfe utf-8", strings.Repeat("long", 2500), `\u003c/script>`, `&lt;b&gt;`, "",
+}
+
+func TestPageWithHostileNames(t *testing.T) {
+	name := func(i int) string { return fmt.Sprint(hostile[i%len(hostile)], i/len(hostile)) }
+	var runs []Named
+	for i := range 2 {
+		c, s := play(t, setup{jobs: 150, seed: uint64(i), name: name, tenant: hostile, opt: Options{Series: true, Intervals: true}})
+		runs = append(runs, Named{hostile[i], c.Result(s)})
+	}
+	runs = append(runs, Named{hostile[9], runs[0].Result})
+	path := writePage(t, Meta{Title: hostile[0] + hostile[1], Trace: hostile[9], Cluster: hostile[4], Seed: hostile[2]}, runs)
+	b := open(t, path, 390, 844, true)
+	b.drawn()
+	b.noOverflow()
+	for range 30 {
+		b.key("n")
+	}
+	b.choose("#gantt-colour", "tenant")
+	b.frame()
+	if eval[bool](b, `'pwned' in window`) {
+		t.Errorf("the page ran a user's string: pwned = %v", eval[int](b, `window.pwned`))
+	}
+	keys := eval[[]string](b, `nornReport.gantt.jobs.map(j => j.key)`)
+	want := map[string]bool{}
+	for i := range 150 {
+		want[clean(short(name(i)))] = true
+	}
+	for _, k := range keys {
+		if !want[k] {
+			t.Errorf("the page knows a job %q that was never there", k)
+		}
+	}
+	if n := eval[int](b, `document.querySelectorAll('img, script').length`); n != 2 {
+		t.Errorf("%d scripts and images, want the page's own 2 scripts", n)
+	}
+	b.check()
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// TestPageStandsAlone checks that nothing in the page points anywhere else, and
+// that its lists keep to their bounds.
+func TestPageStandsAlone(t *testing.T) {
+	text, err := os.ReadFile(samplePage(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := strings.Replace(string(text), "/*! https://github.com/leeoniya/uPlot (v1.6.32) */", "", 1)
+	for _, bad := range []string{"http://", "https://", "src=", "href=\"/", "@import", "url(", "ZgotmplZ", "<nil>", "%!"} {
+		if i := strings.Index(page, bad); i >= 0 {
+			t.Errorf("the page contains %q: %s", bad, page[max(0, i-80):i+80])
+		}
+	}
+	if !strings.Contains(page, "Leon Sorokin") || !strings.Contains(page, "MIT License") {
+		t.Error("the page does not carry the licence of uPlot")
+	}
+	data := page[strings.Index(page, `id="data">`)+len(`id="data">`):]
+	var got pageData
+	if err := json.Unmarshal([]byte(data[:strings.Index(data, "</script>")]), &got); err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Runs) != 3 || len(got.Seconds) > 512 || len(got.Rhos) > 512 || len(got.Seconds) < 50 {
+		t.Errorf("%d runs, %d points of times, %d of rho", len(got.Runs), len(got.Seconds), len(got.Rhos))
+	}
+	for _, r := range got.Runs {
+		if n := len(r.Series.Used.Mean); n > 2000 || n < 100 || len(r.JCT) != len(got.Seconds) || len(r.Rho) != len(got.Rhos) || r.JCT[len(r.JCT)-1] != 1 {
+			t.Errorf("%s: %d points over time, %d and %d of distributions", r.Name, n, len(r.JCT), len(r.Rho))
+		}
+		if r.Chart.N == 0 || r.Chart.N > 500 {
+			t.Errorf("%s: %d intervals", r.Name, r.Chart.N)
+		}
+	}
+}
+
+// TestPageOfTheTableAlone checks that a page can be made of results without
+// series and intervals, and of no results.
+func TestPageOfTheTableAlone(t *testing.T) {
+	c, s := play(t, setup{jobs: 50, seed: 1})
+	b := open(t, writePage(t, Meta{Title: "Figures alone"}, []Named{{"fifo", c.Result(s)}}), 390, 844, true)
+	if n := eval[int](b, `document.querySelectorAll('canvas').length`); n != 0 {
+		t.Errorf("%d charts without data", n)
+	}
+	if text := b.text("main"); !strings.Contains(text, "makespan") || !strings.Contains(text, "vision") {
+		t.Errorf("the page says %q", text)
+	}
+	b.noOverflow()
+	b.check()
+	open(t, writePage(t, Meta{Title: "Nothing"}, nil), 800, 600, false).check()
+}

@@ -1,0 +1,359 @@
+package report
+
+import (
+	"cmp"
+	"html/template"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// pageView is what the page's template shows.
+type pageView struct {
+	Meta   Meta
+	Style  template.CSS
+	Script template.JS
+	Data   template.JS
+
+	Columns []columnView
+	Rows    []rowView // the comparison
+	Runs    []runView
+	Sizes   []sizeView
+	Jobs    int // submitted, of the first run
+	Curves  bool
+	Series  bool
+	Charts  bool
+}
+
+type columnView struct {
+	Title string
+	More  bool // a larger figure is the better one
+}
+
+type rowView struct {
+	Index int
+	Name  string
+	Cells []cellView
+}
+
+type cellView struct {
+	Text  string
+	Value string // to sort by
+	Best  bool
+}
+
+// runView is the part of the page about one run.
+type runView struct {
+	Index    int
+	Name     string
+	Summary  *Summary
+	Outcomes string
+	Kinds    []barView // waiting by kind
+	Reasons  []Wait
+	Most     string // the reasons for which jobs waited longest
+	Tenants  []tenantView
+	More     int // tenants that are not shown
+	Quantile []quantileView
+	Times    []timeView
+	Largest  []largeView
+	Dropped  string
+}
+
+// barView is a part of a bar: a share of its full length.
+type barView struct {
+	Name  string
+	Class string
+	Share float64
+	Text  string
+}
+
+type tenantView struct {
+	Group
+	Name  string
+	Share float64 // of the largest tenant's GPU time
+}
+
+// sizeView is the jobs of one size, over all runs.
+type sizeView struct {
+	Name               string
+	Jobs               int
+	JobShare, GPUShare float64
+	Runs               []Group
+}
+
+type quantileView struct {
+	Name      string
+	JCT, Wait string
+}
+
+type timeView struct{ From, To, Used, Queue string }
+
+type largeView struct{ Job, Tenant, GPUs, Start, End, Why string }
+
+const (
+	shownTenants = 40
+	shownBars    = 20
+	shownTimes   = 12
+)
+
+func newPageView(m Meta, runs []Named) (*pageView, error) {
+	if m.Title == "" {
+		m.Title = "Report of a run"
+	}
+	v := &pageView{Meta: Meta{short(m.Title), short(m.Trace), short(m.Cluster), short(m.Seed)}}
+	script, err := concat(scripts, "script")
+	if err != nil {
+		return nil, err
+	}
+	style, err := concat(styles, "style")
+	if err != nil {
+		return nil, err
+	}
+	license, err := assets.ReadFile("assets/vendor/uplot/LICENSE")
+	if err != nil {
+		return nil, err
+	}
+	v.Script, v.Style = template.JS("/* uPlot:\n"+string(license)+"*/\n"+script), template.CSS(style)
+	if v.Data, err = newPageData(runs).encode(); err != nil {
+		return nil, err
+	}
+	v.compare(runs)
+	most := 0.0
+	for _, run := range runs {
+		most = max(most, run.Result.Waiting.Total())
+	}
+	for i, run := range runs {
+		r := run.Result
+		v.Runs = append(v.Runs, newRunView(i, run, most))
+		v.Curves = v.Curves || r.curves != nil && r.JCT.N > 0
+		v.Series = v.Series || r.series != nil && len(r.series.buckets) > 0
+		v.Charts = v.Charts || r.chart != nil && len(r.chart.bars) > 0
+	}
+	v.sizes(runs)
+	if len(runs) > 0 {
+		v.Jobs = runs[0].Result.Jobs.Submitted
+	}
+	return v, nil
+}
+
+// compare fills in the comparison.
+func (v *pageView) compare(runs []Named) {
+	t := Compare(runs)
+	cols := columns()
+	for _, c := range cols {
+		v.Columns = append(v.Columns, columnView{c.title, c.better > 0})
+	}
+	for r, row := range t.cells {
+		view := rowView{Index: r, Name: short(t.names[r])}
+		for i, c := range cols {
+			cell := cellView{Text: c.text(row[i]), Best: row[i].best}
+			if row[i].known {
+				cell.Value = strconv.FormatFloat(row[i].value, 'g', -1, 64)
+			}
+			view.Cells = append(view.Cells, cell)
+		}
+		v.Rows = append(v.Rows, view)
+	}
+}
+
+func newRunView(i int, run Named, most float64) runView {
+	r := run.Result
+	v := runView{Index: i, Name: short(run.Name), Summary: &r.Summary, Reasons: r.Reasons, Outcomes: outcomes(&r.Jobs)}
+	for _, k := range []barView{
+		{Name: "fairness", Class: "k0", Share: r.Waiting.Fairness},
+		{Name: "fragmentation", Class: "k1", Share: r.Waiting.Fragmentation},
+		{Name: "other", Class: "k2", Share: r.Waiting.Other},
+	} {
+		k.Text = hours(k.Share)
+		k.Share = safeShare(k.Share, most)
+		v.Kinds = append(v.Kinds, k)
+	}
+	v.Most = mostWaited(r.Reasons)
+	v.tenants(r)
+	if r.JCT.N > 0 {
+		v.Quantile = []quantileView{
+			{"mean", unit.Human(r.JCT.Mean), unit.Human(r.Wait.Mean)},
+			{"median", unit.Human(r.JCT.Median), unit.Human(r.Wait.Median)},
+			{"90 %", unit.Human(r.JCT.P90), unit.Human(r.Wait.P90)},
+			{"99 %", unit.Human(r.JCT.P99), unit.Human(r.Wait.P99)},
+			{"largest", unit.Human(r.JCT.Max), unit.Human(r.Wait.Max)},
+		}
+	}
+	if r.series != nil {
+		v.Times = r.series.coarse()
+	}
+	if r.chart != nil {
+		v.Largest = r.chart.largest()
+		if r.chart.dropped > 0 {
+			v.Dropped = number(r.chart.dropped) + " shorter intervals with " + hours(r.chart.lost) + " GPU-hours in all"
+		}
+	}
+	return v
+}
+
+// mostWaited names the three reasons of the longest waits.
+func mostWaited(waits []Wait) string {
+	longest := slices.Clone(waits)
+	slices.SortStableFunc(longest, func(a, b Wait) int { return cmp.Compare(b.Hours, a.Hours) })
+	var parts []string
+	for _, w := range longest[:min(3, len(longest))] {
+		parts = append(parts, w.Reason+" "+hours(w.Hours))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// tenants lists those of the most GPU time first.
+func (v *runView) tenants(r *Result) {
+	groups := slices.Clone(r.Tenants)
+	slices.SortStableFunc(groups, func(a, b Group) int { return cmp.Compare(b.GPUHours, a.GPUHours) })
+	if len(groups) > shownTenants {
+		v.More = len(groups) - shownTenants
+		groups = groups[:shownTenants]
+	}
+	for _, g := range groups {
+		name := short(g.Name)
+		if name == "" {
+			name = "(no tenant)"
+		}
+		v.Tenants = append(v.Tenants, tenantView{g, name, safeShare(g.GPUHours, groups[0].GPUHours)})
+	}
+}
+
+// sizes fills in the jobs by size. The shares are those of the first run.
+func (v *pageView) sizes(runs []Named) {
+	for _, name := range sizeNames {
+		s := sizeView{Name: name}
+		for i, run := range runs {
+			at := slices.IndexFunc(run.Result.Sizes, func(g Group) bool { return g.Name == name })
+			if at < 0 {
+				s.Runs = append(s.Runs, Group{})
+				continue
+			}
+			g := run.Result.Sizes[at]
+			s.Runs = append(s.Runs, g)
+			if i == 0 {
+				s.Jobs = g.Jobs
+				s.JobShare = safeShare(float64(g.Jobs), float64(run.Result.Jobs.Submitted))
+				s.GPUShare = safeShare(g.GPUHours, run.Result.GPU.Held)
+			}
+		}
+		if s.Jobs > 0 {
+			v.Sizes = append(v.Sizes, s)
+		}
+	}
+}
+
+// coarse is the series in a few lines, for readers of the table.
+func (s *series) coarse() []timeView {
+	var out []timeView
+	step := (len(s.buckets) + shownTimes - 1) / shownTimes
+	for i := 0; i < len(s.buckets); i += step {
+		end := min(i+step, len(s.buckets))
+		var sum bucket
+		for _, b := range s.buckets[i:end] {
+			sum.join(&b)
+		}
+		if sum.seconds == 0 {
+			continue
+		}
+		out = append(out, timeView{
+			unit.Human(s.start + time.Duration(i)*s.width), unit.Human(s.start + time.Duration(end)*s.width),
+			percent(sum.used.sum / sum.seconds), number(int(math.Round(sum.queue.sum / sum.seconds))),
+		})
+	}
+	return out
+}
+
+// largest is the intervals of the most GPU time, in order of their start.
+func (t *timeline) largest() []largeView {
+	order := make([]int, len(t.bars))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(t.bars[b].weight(), t.bars[a].weight()) })
+	order = order[:min(len(order), shownBars)]
+	slices.Sort(order)
+	var out []largeView
+	for _, i := range order {
+		b := &t.bars[i]
+		_, why := b.ended()
+		if b.other != nil {
+			why = strings.Replace(why, otherJob, short(jobKey(b.other)), 1)
+		}
+		out = append(out, largeView{
+			short(jobKey(b.job)), short(b.job.Tenant), b.milli.String(), unit.Human(b.start), unit.Human(b.end), short(why),
+		})
+	}
+	return out
+}
+
+func (b *bar) weight() float64 { return float64(b.milli) * (b.end - b.start).Seconds() }
+
+func pageFuncs() template.FuncMap {
+	return template.FuncMap{"human": unit.Human, "hours": hours, "number": number, "percent": percent, "decimal": decimal, "dict": dict, "tone": tone}
+}
+
+// tones is how many colours tell runs apart; more runs share them.
+const tones = 8
+
+func tone(run int) int { return run % tones }
+
+// dict makes a map of pairs, for a template with several arguments.
+func dict(pairs ...string) map[string]string {
+	m := map[string]string{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		m[pairs[i]] = pairs[i+1]
+	}
+	return m
+}
+
+// number writes a count with its thousands apart.
+func number(n int) string {
+	s := strconv.Itoa(n)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// hours writes an amount of hours for a reader.
+func hours(h float64) string {
+	if h < 100 {
+		return strconv.FormatFloat(h, 'f', 1, 64)
+	}
+	return number(int(math.Round(h)))
+}
+
+// safeShare is a part of a whole, 0 where there is no whole.
+func safeShare(a, whole float64) float64 {
+	if whole <= 0 {
+		return 0
+	}
+	return a / whole
+}
+
+func rounded(x, scale float64) float64 { return math.Round(x*scale) / scale }
+
+// outcomes says in one line what became of the jobs.
+func outcomes(c *Counts) string {
+	var parts []string
+	for _, p := range []struct {
+		n    int
+		what string
+	}{
+		{c.Finished, "finished"}, {c.Failed, "failed"}, {c.Cancelled, "cancelled"},
+		{c.Running, "still running"}, {c.Waiting, "still waiting"}, {c.Held, "on hold"},
+	} {
+		if p.n > 0 {
+			parts = append(parts, number(p.n)+" "+p.what)
+		}
+	}
+	if c.Impossible > 0 {
+		parts = append(parts, number(c.Impossible)+" of those waiting can never run here")
+	}
+	return strings.Join(parts, ", ")
+}

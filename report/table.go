@@ -1,0 +1,129 @@
+package report
+
+import (
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// Named is the result of a run under the name by which a reader knows it, most
+// often that of its policy.
+type Named struct {
+	Name   string
+	Result *Result
+}
+
+// Table compares runs: a row for each, a column for each figure.
+type Table struct {
+	names []string
+	cells [][]cell // by row
+}
+
+// cell is one figure of one run.
+type cell struct {
+	value float64
+	known bool
+	best  bool
+}
+
+// column is one figure: how it is called, read off, written and judged.
+type column struct {
+	field  string // in CSV and JSON, with its unit
+	title  string
+	rank   int // the larger, the sooner it is left out where space is short
+	better int // -1: less is better; 1: more is; 0: neither
+	value  func(*Result) (float64, bool)
+	human  func(float64) string
+}
+
+func columns() []column {
+	return []column{
+		{"jct_mean_s", "mean JCT", 0, -1, ofStats(func(r *Result) (Stats, time.Duration) { return r.JCT, r.JCT.Mean }), humanTime},
+		{"jct_median_s", "JCT p50", 7, -1, ofStats(func(r *Result) (Stats, time.Duration) { return r.JCT, r.JCT.Median }), humanTime},
+		{"jct_p90_s", "JCT p90", 11, -1, ofStats(func(r *Result) (Stats, time.Duration) { return r.JCT, r.JCT.P90 }), humanTime},
+		{"jct_p99_s", "JCT p99", 3, -1, ofStats(func(r *Result) (Stats, time.Duration) { return r.JCT, r.JCT.P99 }), humanTime},
+		{"wait_mean_s", "mean wait", 1, -1, ofStats(func(r *Result) (Stats, time.Duration) { return r.Wait, r.Wait.Mean }), humanTime},
+		{"wait_p99_s", "wait p99", 8, -1, ofStats(func(r *Result) (Stats, time.Duration) { return r.Wait, r.Wait.P99 }), humanTime},
+		{"makespan_s", "makespan", 2, -1, ofStats(func(r *Result) (Stats, time.Duration) { return r.JCT, r.Makespan }), humanTime},
+		{"gpu_utilisation", "util", 4, 1, always(func(r *Result) float64 { return r.Utilisation }), percent},
+		{"preemptions", "preempt", 6, -1, always(func(r *Result) float64 { return float64(r.Preemptions) }), count},
+		{"rho_worst", "worst rho", 5, -1, rated(func(f *Fairness) float64 { return f.Worst }), decimal},
+		{"rho_above_1_share", "rho>1", 9, -1, rated(func(f *Fairness) float64 { return f.Unfair }), percent},
+		{"jobs_left", "left", 10, -1, always(func(r *Result) float64 { return float64(r.Jobs.Left()) }), count},
+	}
+}
+
+func ofStats(f func(*Result) (Stats, time.Duration)) func(*Result) (float64, bool) {
+	return func(r *Result) (float64, bool) {
+		s, d := f(r)
+		return d.Seconds(), s.N > 0
+	}
+}
+
+func always(f func(*Result) float64) func(*Result) (float64, bool) {
+	return func(r *Result) (float64, bool) { return f(r), true }
+}
+
+func rated(f func(*Fairness) float64) func(*Result) (float64, bool) {
+	return func(r *Result) (float64, bool) { return f(&r.Fairness), r.Fairness.Rated > 0 }
+}
+
+func humanTime(v float64) string { return unit.Human(time.Duration(math.Round(v * 1e9))) }
+func percent(v float64) string   { return strconv.FormatFloat(v*100, 'f', 1, 64) + "%" }
+func count(v float64) string     { return strconv.FormatFloat(v, 'f', 0, 64) }
+func decimal(v float64) string   { return strconv.FormatFloat(v, 'f', 2, 64) }
+
+// Compare makes the table of several runs, in the order given.
+func Compare(runs []Named) *Table {
+	t := &Table{}
+	cols := columns()
+	for _, run := range runs {
+		row := make([]cell, len(cols))
+		for i, c := range cols {
+			row[i].value, row[i].known = c.value(run.Result)
+		}
+		t.names = append(t.names, run.Name)
+		t.cells = append(t.cells, row)
+	}
+	for i, c := range cols {
+		t.judge(i, c)
+	}
+	return t
+}
+
+// judge marks the best figures of a column: those that read the same as the
+// best one. Nothing is marked where all read the same.
+func (t *Table) judge(i int, c column) {
+	best, known := 0.0, 0
+	for _, row := range t.cells {
+		if v := row[i]; v.known {
+			if known == 0 || float64(c.better)*(v.value-best) > 0 {
+				best = v.value
+			}
+			known++
+		}
+	}
+	same := 0
+	for r := range t.cells {
+		v := &t.cells[r][i]
+		v.best = v.known && c.better != 0 && c.human(v.value) == c.human(best)
+		if v.best {
+			same++
+		}
+	}
+	if same == known {
+		for r := range t.cells {
+			t.cells[r][i].best = false
+		}
+	}
+}
+
+// text is a cell as it is read.
+func (c column) text(v cell) string {
+	if !v.known {
+		return "-"
+	}
+	return c.human(v.value)
+}

@@ -1,0 +1,202 @@
+package report
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// TextOptions say how a table is written for a terminal.
+type TextOptions struct {
+	Width int  // columns of the terminal; 0: 120
+	Color bool // mark the best figure of each column
+}
+
+const (
+	defaultWidth = 120
+	minName      = 8 // the name of a run keeps at least so many columns
+	maxName      = 32
+	markOn       = "\x1b[1;32m"
+	markOff      = "\x1b[0m"
+)
+
+// WriteText writes the table in aligned columns with times for a reader. Where
+// the width does not suffice, names are cut and the least important figures are
+// left out.
+func (t *Table) WriteText(w io.Writer, opt TextOptions) error {
+	if opt.Width <= 0 {
+		opt.Width = defaultWidth
+	}
+	cols, name, widths := t.layout(opt.Width)
+	out := bufio.NewWriter(w)
+	writeCut(out, "policy", name)
+	for i, c := range cols {
+		if widths[i] > 0 {
+			writeRight(out, c.title, c.title, widths[i])
+		}
+	}
+	out.WriteByte('\n')
+	for r, row := range t.cells {
+		writeCut(out, t.names[r], name)
+		for i, c := range cols {
+			if widths[i] == 0 {
+				continue
+			}
+			text := c.text(row[i])
+			shown := text
+			if opt.Color && row[i].best {
+				shown = markOn + text + markOff
+			}
+			writeRight(out, text, shown, widths[i])
+		}
+		out.WriteByte('\n')
+	}
+	return out.Flush()
+}
+
+// layout chooses the columns that fit: widths[i] is 0 for one that is left out.
+func (t *Table) layout(width int) (cols []column, name int, widths []int) {
+	cols = columns()
+	widths = make([]int, len(cols))
+	name = len("policy")
+	for _, n := range t.names {
+		name = max(name, utf8.RuneCountInString(clean(n)))
+	}
+	name = max(minName, min(name, maxName))
+	sum := 0
+	for i, c := range cols {
+		widths[i] = utf8.RuneCountInString(c.title)
+		for _, row := range t.cells {
+			widths[i] = max(widths[i], utf8.RuneCountInString(c.text(row[i])))
+		}
+		widths[i] += 2
+		sum += widths[i]
+	}
+	for rank := len(cols) - 1; rank >= 0 && sum+min(name, 2*minName) > width; rank-- {
+		for i := range cols {
+			if cols[i].rank == rank {
+				sum -= widths[i]
+				widths[i] = 0
+			}
+		}
+	}
+	return cols, min(name, max(minName, width-sum)), widths
+}
+
+// writeCut writes a name in exactly so many columns.
+func writeCut(out *bufio.Writer, s string, width int) {
+	s = clean(s)
+	n := utf8.RuneCountInString(s)
+	if n > width {
+		s = string([]rune(s)[:width-1]) + "…"
+		n = width
+	}
+	out.WriteString(s)
+	out.WriteString(strings.Repeat(" ", width-n))
+}
+
+// writeRight writes a text flush right; shown is the text with marks around it.
+func writeRight(out *bufio.Writer, text, shown string, width int) {
+	out.WriteString(strings.Repeat(" ", max(0, width-utf8.RuneCountInString(text))))
+	out.WriteString(shown)
+}
+
+// clean makes a name fit for one line: what cannot be seen becomes a space.
+func clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, s)
+}
+
+// WriteMarkdown writes the table in Markdown, the best figure of each column in
+// bold.
+func (t *Table) WriteMarkdown(w io.Writer) error {
+	out := bufio.NewWriter(w)
+	cols := columns()
+	out.WriteString("| policy |")
+	for _, c := range cols {
+		out.WriteString(" " + strings.ReplaceAll(c.title, ">", "\\>") + " |")
+	}
+	out.WriteString("\n| :-- |" + strings.Repeat(" --: |", len(cols)) + "\n")
+	for r, row := range t.cells {
+		out.WriteString("| " + markdown(t.names[r]) + " |")
+		for i, c := range cols {
+			text := c.text(row[i])
+			if row[i].best {
+				text = "**" + text + "**"
+			}
+			out.WriteString(" " + text + " |")
+		}
+		out.WriteByte('\n')
+	}
+	return out.Flush()
+}
+
+// markdown writes a name so that nothing in it is taken for markup.
+func markdown(s string) string {
+	var b strings.Builder
+	for _, r := range clean(s) {
+		if strings.ContainsRune("\\`*_{}[]<>()#+!|~&$", r) {
+			b.WriteByte('\\')
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// WriteCSV writes the table with exact figures: times in seconds, shares as
+// parts of one. What is not known is empty.
+func (t *Table) WriteCSV(w io.Writer) error {
+	out := bufio.NewWriter(w)
+	out.WriteString("policy")
+	for _, c := range columns() {
+		out.WriteString("," + c.field)
+	}
+	out.WriteByte('\n')
+	for r, row := range t.cells {
+		out.Write(appendField(nil, t.names[r]))
+		for _, v := range row {
+			out.WriteByte(',')
+			if v.known {
+				out.WriteString(strconv.FormatFloat(v.value, 'f', -1, 64))
+			}
+		}
+		out.WriteByte('\n')
+	}
+	return out.Flush()
+}
+
+// WriteJSON writes the table as a list with one object for each run, with the
+// same fields as the CSV. What is not known is null.
+func (t *Table) WriteJSON(w io.Writer) error {
+	out := bufio.NewWriter(w)
+	out.WriteByte('[')
+	for r, row := range t.cells {
+		if r > 0 {
+			out.WriteByte(',')
+		}
+		name, err := json.Marshal(t.names[r])
+		if err != nil {
+			return err
+		}
+		out.WriteString("\n  {\"policy\": ")
+		out.Write(name)
+		for i, c := range columns() {
+			value := "null"
+			if row[i].known {
+				value = strconv.FormatFloat(row[i].value, 'f', -1, 64)
+			}
+			out.WriteString(", \"" + c.field + "\": " + value)
+		}
+		out.WriteByte('}')
+	}
+	out.WriteString("\n]\n")
+	return out.Flush()
+}

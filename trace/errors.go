@@ -1,0 +1,89 @@
+package trace
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Error is something wrong with one row of a trace: where it is, what was
+// found there and what was expected.
+type Error struct {
+	File   string // as it was opened
+	Line   int    // from 1; 0 where a file has no lines to speak of
+	Column string // name of the column or field; empty: the whole row
+	Number int    // of the column, from 1; 0 unknown
+	Found  string // shortened to fit a message
+	Want   string
+}
+
+// Error says it in one line, the file first.
+func (e *Error) Error() string {
+	var s strings.Builder
+	s.WriteString(e.File)
+	if e.Line > 0 {
+		s.WriteString(", line " + strconv.Itoa(e.Line))
+	}
+	switch {
+	case e.Number > 0:
+		fmt.Fprintf(&s, ", column %d", e.Number)
+		if e.Column != "" {
+			s.WriteString(" (" + e.Column + ")")
+		}
+	case e.Column != "":
+		s.WriteString(", " + e.Column)
+	}
+	s.WriteString(": ")
+	if e.Found != "" {
+		s.WriteString("found " + e.Found + ", ")
+	}
+	s.WriteString("expected " + e.Want)
+	return s.String()
+}
+
+// Want is an error of a Setter: what it expected to find.
+type Want string
+
+// Error says what was expected.
+func (w Want) Error() string { return "expected " + string(w) }
+
+// leftOut is a row that a format leaves out on purpose.
+type leftOut struct {
+	line int
+	why  string
+}
+
+// Error says why the row was left out.
+func (l *leftOut) Error() string {
+	if l.line == 0 {
+		return "left out: " + l.why
+	}
+	return fmt.Sprintf("line %d left out: %s", l.line, l.why)
+}
+
+// LeaveOut is the error with which a format says that a row is well formed but
+// is no job, such as a step of a job that has its own row. The Reader counts it
+// and goes on.
+func LeaveOut(why string) error { return &leftOut{why: why} }
+
+// quote shows what was found, not more of it than fits a message.
+func quote(found []byte) string {
+	const most = 60
+	if len(found) == 0 {
+		return "nothing"
+	}
+	if len(found) > most {
+		return strconv.Quote(string(found[:most])) + "..."
+	}
+	return strconv.Quote(string(found))
+}
+
+// want turns the error of a Setter into words that follow "expected".
+func want(err error) string {
+	var w Want
+	if errors.As(err, &w) {
+		return string(w)
+	}
+	return "something valid: " + err.Error()
+}

@@ -1,0 +1,86 @@
+package trace
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+var utf8BOM = []byte("\xef\xbb\xbf")
+
+// bytesReader is an unpacked file; its beginning can be looked at.
+type bytesReader struct {
+	*bufio.Reader
+	closers []func()
+}
+
+func (b *bytesReader) close() {
+	for _, c := range b.closers {
+		c()
+	}
+	b.closers = nil
+}
+
+const (
+	headSize    = 64 << 10  // of a file, to tell its format
+	zstdMemory  = 256 << 20 // at most for unpacking
+	packedDepth = 3         // files packed more often than that are refused
+)
+
+// unpack undoes the packing that the first bytes tell of.
+func unpack(r io.Reader) (*bytesReader, error) {
+	out := &bytesReader{Reader: bufio.NewReaderSize(r, headSize)}
+	for depth := 0; ; depth++ {
+		magic, err := out.Peek(4)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return nil, err
+		}
+		inner, err := unpackOne(magic, out)
+		if err != nil {
+			out.close()
+			return nil, err
+		}
+		if inner == nil {
+			return out, nil
+		}
+		if depth == packedDepth {
+			out.close()
+			return nil, errors.New("is packed in packed files too deeply")
+		}
+		out.Reader = bufio.NewReaderSize(inner, headSize)
+	}
+}
+
+// unpackOne returns a reader of what is packed, or nil when nothing is.
+func unpackOne(magic []byte, out *bytesReader) (io.Reader, error) {
+	switch {
+	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}):
+		z, err := gzip.NewReader(out.Reader)
+		if err != nil {
+			return nil, fmt.Errorf("gzip: %w", err)
+		}
+		return z, nil
+	case bytes.Equal(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+		z, err := zstd.NewReader(out.Reader, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(zstdMemory))
+		if err != nil {
+			return nil, fmt.Errorf("zstd: %w", err)
+		}
+		out.closers = append(out.closers, z.Close)
+		return z, nil
+	}
+	return nil, nil
+}
+
+// head looks at the beginning of the file.
+func (b *bytesReader) head() (*Head, error) {
+	text, err := b.Peek(headSize)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	return &Head{Text: text, All: err != nil}, nil
+}

@@ -1,0 +1,188 @@
+package trace
+
+import (
+	"strings"
+	"time"
+
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// Inputs of published simulators that tell how much work a job has and leave
+// its run time to a table of speeds.
+
+// pollux is the layout of the workloads of Pollux (OSDI 2021) and Sia (SOSP
+// 2023). Its jobs can run on any number of GPUs.
+func pollux() Format {
+	f := CSV("pollux", "Pollux and Sia workloads (OSDI 2021, SOSP 2023)", func(in *Input) *Table {
+		speeds := &polluxProfile{folder: in.Options.Profile, gpu: in.Options.GPU, apps: map[string]*polluxMeasured{}}
+		speed := speeds.speed
+		if in.Options.Profile == "" {
+			speed = polluxBuiltIn
+			in.Nominal("training to convergence at speeds fitted to Pollux' profiles on T4 GPUs")
+		} else {
+			in.Nominal("training to convergence at the speeds in " + in.Options.Profile)
+		}
+		return &Table{
+			Columns: []Column{
+				Col("name", Key),
+				Col("time", Submit(time.Second)),
+				Col("application", Model),
+				Col("num_replicas", GPUs),
+				Col("batch_size", Batch),
+			},
+			Finish: func(r *Row) error {
+				gpus := int(r.Shape.GPUs / unit.One)
+				if gpus < 1 || gpus > polluxMost || r.Job.Batch < 1 {
+					return Want("1 to 1000 replicas and a batch size")
+				}
+				iterations, step, err := speed(r.Job.Model, gpus, r.Job.Batch)
+				if err != nil {
+					return err
+				}
+				r.Job.Name = r.Job.Model
+				r.Job.Units, r.Job.Unit = iterations, "iterations"
+				r.Shape.Tasks, r.Shape.Min, r.Shape.Max = int32(gpus), 1, int32(max(gpus, polluxMax))
+				r.Truth.Work, err = unit.Seconds(round(iterations*step, 1e-3))
+				return err
+			},
+		}
+	})
+	f.Aliases = []string{"sia"}
+	f.Order, f.Profile = Sorted, "a folder of profiles of Pollux or Sia, for the cluster type of Options.GPU or Pollux' own"
+	return f
+}
+
+const (
+	polluxMax  = 64   // replicas that a job scales to, as its simulator bounds it
+	polluxMost = 1000 // replicas that a row may ask for
+)
+
+func polluxBuiltIn(app string, gpus, batch int) (iterations, step float64, err error) {
+	iterations, step, ok := polluxNominal(app, gpus, batch)
+	if !ok {
+		return 0, 0, Want("an application whose speed is built in, not " + app + " (or Options.Profile)")
+	}
+	return iterations, step, nil
+}
+
+// synergy is the layout of the traces of Synergy (OSDI 2022): lines of number,
+// model, arrival, iterations and GPUs.
+func synergy() Format {
+	f := headless("synergy", "Synergy (OSDI 2022)", ',', []int{0, 2, 3, 4}, 1, func(in *Input) (*Table, error) {
+		seconds := synergyIterations
+		if in.Options.Profile == "" {
+			in.Nominal("iterations at Synergy's speeds with three cores for each GPU")
+		} else {
+			var err error
+			if seconds, err = readSynergyProfile(in.Options.Profile, in.Options.GPU); err != nil {
+				return nil, err
+			}
+			in.Nominal("iterations at the speeds in " + in.Options.Profile)
+		}
+		return &Table{
+			Columns: []Column{
+				Col("id", Key),
+				Col("model", Model),
+				Col("arrival", Submit(time.Second)),
+				Col("iterations", Units("iterations")),
+				Col("gpus", GPUs),
+			},
+			Finish: func(r *Row) error {
+				each, ok := seconds[r.Job.Model]
+				if !ok {
+					return Want("a model whose speed is known, not " + r.Job.Model)
+				}
+				var err error
+				r.Truth.Work, err = unit.Seconds(round(r.Job.Units*each, 1e-6))
+				return err
+			},
+		}, nil
+	})
+	f.Profile = "the model summary of Synergy (CSV), for the server type of Options.GPU or models"
+	return f
+}
+
+// arena is the layout of the traces of Arena, also called Crius (EuroSys 2026):
+// large models on named GPU types.
+func arena() Format {
+	f := CSV("arena", "Arena and Crius, large models on given GPU types (EuroSys 2026)", func(in *Input) *Table {
+		a := &arenaRow{path: in.Options.Profile}
+		if a.path == "" {
+			in.Nominal("iterations at speeds fitted to Arena's best measured plans")
+		} else {
+			in.Nominal("iterations at the speeds in " + a.path)
+		}
+		return &Table{
+			Columns: []Column{
+				Col("job_id", Key),
+				Col("submission_time", Submit(time.Second)),
+				Col("num_iteration", Units("iterations")),
+				Col("model_name", Model),
+				Col("deadline", Deadline(time.Second)),
+				Col("batch_size", Batch),
+				Col("num_gpu", GPUs),
+				Col("gpu_type", Types),
+			},
+			Finish: a.finish,
+		}
+	})
+	f.Clock, f.Profile = Either, "the best plans of Arena (JSON)"
+	return f
+}
+
+type arenaRow struct {
+	path  string
+	table arenaTable
+}
+
+func (a *arenaRow) finish(r *Row) error {
+	if a.path != "" && a.table == nil {
+		table, err := readArenaProfile(a.path)
+		if err != nil {
+			return err
+		}
+		a.table = table
+	}
+	gpus := r.Shape.GPUs / unit.One
+	each, ok := a.table.speed(r.Job.Model, r.Shape.Types, int(gpus), r.Job.Batch)
+	if !ok {
+		return Want("a model and GPU type whose speed is known, not " + r.Job.Model + " on " + r.Shape.Types)
+	}
+	var err error
+	r.Truth.Work, err = unit.Seconds(round(r.Job.Units*each, 1e-3))
+	return err
+}
+
+// ones is the layout of the traces of ONES (SC 2021). A job trains until it has
+// reached an accuracy.
+func ones() Format {
+	f := CSV("ones", "ONES (SC 2021)", func(in *Input) *Table {
+		var epoch float64
+		in.Nominal("epochs and speeds of ONES' published training history")
+		return &Table{
+			Columns: []Column{
+				Col("time", Submit(time.Second)),
+				Col("model", Model),
+				Col("task", Dataset),
+				Col("epoch_size", Number(func(*Row) *float64 { return &epoch })),
+				Unused("patience"),
+				Col("batch_size", Batch),
+				Unused("lr"),
+				Unused("max_lr"),
+				Unused("target_acc"),
+				Col("num_gpus", GPUs),
+			},
+			Finish: func(r *Row) error {
+				t, ok := onesTasks[r.Job.Model+"/"+r.Job.Dataset]
+				if !ok {
+					return Want("a model and task whose speed is built in, not " + strings.Join([]string{r.Job.Model, r.Job.Dataset}, " on "))
+				}
+				r.Job.Units, r.Job.Unit = epoch*t.epochs, "samples"
+				var err error
+				r.Truth.Work, err = unit.Seconds(round(r.Job.Units/t.samplesPerSecond, 1e-3))
+				return err
+			},
+		}
+	})
+	return f
+}

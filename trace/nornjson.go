@@ -1,0 +1,390 @@
+package trace
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// nornJSON is Norn's own JSON Lines. The first line says what the file is; each
+// further line is a job, carried exactly, with what is zero left out:
+//
+//	{"norn":"trace","version":1,"sorted":true,"origin":"2017-08-07T10:03:01Z"}
+//	{"job":"17","submit":12.5,"gpus":8,"work":3600,"attempts":[30,500],"outcome":"failed"}
+func nornJSON() Format {
+	return Format{
+		Name: "jsonl", Aliases: []string{"norn-jsonl"}, Title: "Norn's own JSON Lines, carries everything",
+		Match: func(h *Head) int {
+			line := h.Line(0)
+			if len(line) == 0 || line[0] != '{' {
+				return 0
+			}
+			if err := readTraceHeader(line, &traceHeader{}); err != nil {
+				return 0
+			}
+			return 1000
+		},
+		Decode: func(in *Input) (Source, error) {
+			s := &jsonSource{in: in, rec: records{r: in.Body}}
+			if err := s.rec.nextLine(); err != nil {
+				return nil, err
+			}
+			var h traceHeader
+			if err := readTraceHeader(s.rec.text, &h); err != nil {
+				return nil, fmt.Errorf("line 1: %w", err)
+			}
+			if !h.origin.IsZero() {
+				in.Origin(h.origin)
+			}
+			if h.sorted {
+				in.InOrder()
+			}
+			return s, nil
+		},
+	}
+}
+
+// traceHeader is the first line.
+type traceHeader struct {
+	what    string
+	version int64
+	sorted  bool
+	origin  time.Time
+}
+
+const traceVersion = 1
+
+func readTraceHeader(line []byte, h *traceHeader) error {
+	t := jsonText{b: line}
+	err := t.object(func(key []byte) (err error) {
+		var v []byte
+		switch string(key) {
+		case "norn":
+			v, err = t.str()
+			h.what = string(v)
+		case "version":
+			h.version, err = t.integer(0, 1<<30)
+		case "sorted":
+			h.sorted, err = t.boolean()
+		case "origin":
+			if v, err = t.str(); err == nil {
+				h.origin, err = time.Parse(time.RFC3339Nano, string(v))
+			}
+		default:
+			err = t.skip(0)
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return err
+	case h.what != "trace":
+		return errors.New(`is no trace: it should begin with {"norn":"trace"`)
+	case h.version != traceVersion:
+		return fmt.Errorf("is of version %d, known is %d", h.version, traceVersion)
+	}
+	return t.end()
+}
+
+type jsonSource struct {
+	in   *Input
+	rec  records
+	text jsonText
+	d    job.Demand
+}
+
+// Next implements Source.
+func (s *jsonSource) Next(e *Entry) error {
+	if err := s.rec.nextLine(); err != nil {
+		return err
+	}
+	s.in.Row()
+	*e = Entry{}
+	s.d = job.Demand{}
+	s.text.b, s.text.i = s.rec.text, 0
+	err := s.text.object(func(key []byte) error { return s.jobField(e, key) })
+	if err == nil {
+		err = s.text.end()
+	}
+	var at *jsonError
+	switch {
+	case errors.As(err, &at):
+		return s.in.Bad(s.rec.line, "", tail(s.rec.text, at.at), at.want)
+	case err != nil:
+		return s.in.Bad(s.rec.line, "", nil, err.Error())
+	}
+	if e.Job.Demand, err = s.in.pool.whole(&s.d); err != nil {
+		return s.in.Bad(s.rec.line, "", []byte(s.d.String()), "a demand that can be met: the job "+err.Error())
+	}
+	return nil
+}
+
+// tail is the text from at on.
+func tail(text []byte, at int) []byte { return text[min(at, len(text)):] }
+
+func (s *jsonSource) jobField(e *Entry, key []byte) error {
+	j := &e.Job
+	switch string(key) {
+	case "job":
+		v, err := s.text.str()
+		j.Key = s.in.pool.unique(v)
+		return err
+	case "submit":
+		return s.time(&j.Submit)
+	case "name":
+		return s.string(&j.Name)
+	case "user":
+		return s.string(&j.User)
+	case "tenant":
+		return s.string(&j.Tenant)
+	case "model":
+		return s.string(&j.Model)
+	case "backbone":
+		return s.string(&j.Backbone)
+	case "dataset":
+		return s.string(&j.Dataset)
+	case "unit":
+		return s.string(&j.Unit)
+	case "units":
+		return s.float(&j.Units)
+	case "deadline":
+		return s.time(&j.Deadline)
+	case "estimate":
+		return s.time(&j.Estimate)
+	case "batch":
+		n, err := s.text.integer(-1<<53, 1<<53)
+		j.Batch = int(n)
+		return err
+	case "priority":
+		return s.int32(&j.Priority)
+	case "retries":
+		return s.int32(&j.Retries)
+	case "kind":
+		return parsed(s, &j.Kind, job.ParseKind, "a kind of job")
+	case "stop":
+		return parsed(s, &j.Stop, job.ParseStopMode, "a way to stop")
+	case "hints":
+		j.Hints = &job.Hints{}
+		return s.text.object(func(key []byte) error { return s.hintField(j.Hints, key) })
+	}
+	if done, err := s.demandField(key); done {
+		return err
+	}
+	return s.truthField(&e.Truth, key)
+}
+
+func (s *jsonSource) truthField(t *Truth, key []byte) error {
+	switch string(key) {
+	case "work":
+		return s.time(&t.Work)
+	case "attempts":
+		t.Attempts = []time.Duration{}
+		return s.text.array(func() error {
+			var d time.Duration
+			err := s.time(&d)
+			t.Attempts = append(t.Attempts, d)
+			return err
+		})
+	case "outcome":
+		return parsed(s, &t.Outcome, ParseOutcome, "passed, failed or killed")
+	case "wait":
+		t.HasWait = true
+		return s.time(&t.Wait)
+	case "at_least":
+		return s.bool(&t.AtLeast)
+	}
+	return s.unknown(key)
+}
+
+func (s *jsonSource) unknown(key []byte) error {
+	return fmt.Errorf("no field %q", key)
+}
+
+// demandField reads what makes up the demand.
+func (s *jsonSource) demandField(key []byte) (done bool, err error) {
+	switch string(key) {
+	case "gpus":
+		n, err := s.text.integer(1, job.MaxTasks)
+		s.d.Roles[0] = job.Role{Tasks: int32(n), GPU: unit.One}
+		return true, err
+	case "types":
+		return true, s.string(&s.d.Types)
+	case "roles":
+		n := 0
+		return true, s.text.array(func() error {
+			if n == job.MaxRoles {
+				return fmt.Errorf("%d roles at most", job.MaxRoles)
+			}
+			role := &s.d.Roles[n]
+			n++
+			*role = job.Role{}
+			return s.text.object(func(key []byte) error { return s.roleField(role, key) })
+		})
+	}
+	return false, nil
+}
+
+func (s *jsonSource) roleField(r *job.Role, key []byte) error {
+	switch string(key) {
+	case "name":
+		return s.string(&r.Name)
+	case "tasks":
+		return s.int32(&r.Tasks)
+	case "min":
+		return s.int32(&r.Min)
+	case "max":
+		return s.int32(&r.Max)
+	case "gpu":
+		return s.milli(&r.GPU)
+	case "cpu":
+		return s.milli(&r.CPU)
+	case "mem":
+		return s.bytes(&r.Memory)
+	case "gpu_mem":
+		return s.bytes(&r.GPUMemory)
+	}
+	return s.unknown(key)
+}
+
+func (s *jsonSource) hintField(h *job.Hints, key []byte) error {
+	switch string(key) {
+	case "user_estimate":
+		return s.time(&h.UserEstimate)
+	case "group_estimate":
+		return s.time(&h.GroupEstimate)
+	case "group_gpu_estimate":
+		return s.time(&h.GroupSizeEstimate)
+	case "group":
+		return s.string(&h.Group)
+	case "rank":
+		h.HasRank = true
+		return s.float(&h.Rank)
+	case "iteration":
+		return s.time(&h.Iteration)
+	case "stages":
+		n := 0
+		return s.text.array(func() error {
+			if n++; n > len(h.Stages) {
+				return fmt.Errorf("%d stages at most", len(h.Stages))
+			}
+			return s.time(&h.Stages[n-1])
+		})
+	case "speed":
+		return s.float(&h.Speed)
+	case "gpu_use":
+		return s.float(&h.GPUUse)
+	case "memory_use":
+		return s.float(&h.MemoryUse)
+	case "gpu_mem":
+		return s.bytes(&h.GPUMemory)
+	case "mixed":
+		return s.bool(&h.Mixed)
+	case "weight":
+		return s.float(&h.Weight)
+	}
+	return s.moreHints(h, key)
+}
+
+func (s *jsonSource) moreHints(h *job.Hints, key []byte) error {
+	switch string(key) {
+	case "qos":
+		return s.string(&h.QoS)
+	case "adapts":
+		return s.string(&h.Adapts)
+	case "plan":
+		return s.string(&h.Plan)
+	case "pattern":
+		return s.string(&h.Pattern)
+	case "sensitive":
+		return s.bool(&h.Sensitive)
+	case "worth":
+		n := 0
+		return s.text.array(func() error {
+			if n++; n > len(h.Worth) {
+				return fmt.Errorf("%d deadlines at most", len(h.Worth))
+			}
+			return s.worth(&h.Worth[n-1])
+		})
+	case "cpu_time":
+		return s.time(&h.CPUTime)
+	case "cpu_estimate":
+		return s.time(&h.CPUEstimate)
+	case "cpus":
+		return s.milli(&h.CPUs)
+	case "cpu_mem":
+		return s.bytes(&h.CPUMemory)
+	}
+	return s.unknown(key)
+}
+
+// worth reads [moment, value].
+func (s *jsonSource) worth(w *job.Worth) error {
+	n := 0
+	return s.text.array(func() error {
+		switch n++; n {
+		case 1:
+			return s.time(&w.By)
+		case 2:
+			return s.float(&w.Value)
+		}
+		return errors.New("a moment and a value")
+	})
+}
+
+func (s *jsonSource) time(to *time.Duration) error {
+	n, err := s.text.scaled(int64(time.Second))
+	*to = time.Duration(n)
+	return err
+}
+
+func (s *jsonSource) milli(to *unit.Milli) error {
+	n, err := s.text.scaled(1000)
+	*to = unit.Milli(n)
+	return err
+}
+
+func (s *jsonSource) bytes(to *unit.Bytes) error {
+	n, err := s.text.integer(0, maxScaled)
+	*to = unit.Bytes(n)
+	return err
+}
+
+func (s *jsonSource) int32(to *int32) error {
+	n, err := s.text.integer(-1<<31, 1<<31-1)
+	*to = int32(n)
+	return err
+}
+
+func (s *jsonSource) float(to *float64) (err error) {
+	*to, err = s.text.float()
+	return err
+}
+
+func (s *jsonSource) bool(to *bool) (err error) {
+	*to, err = s.text.boolean()
+	return err
+}
+
+func (s *jsonSource) string(to *string) error {
+	v, err := s.text.str()
+	*to = s.in.pool.text(v)
+	return err
+}
+
+// parsed reads a string that names a T.
+func parsed[T any](s *jsonSource, to *T, parse func(string) (T, bool), want string) error {
+	at := s.text.i
+	v, err := s.text.str()
+	if err != nil {
+		return err
+	}
+	value, ok := parse(string(v))
+	if !ok {
+		return &jsonError{at, want}
+	}
+	*to = value
+	return nil
+}

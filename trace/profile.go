@@ -1,0 +1,319 @@
+package trace
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Measured speeds that a caller names in Options.Profile, in the files in which
+// they are published.
+
+// readJSON decodes a file, which may be packed.
+func readJSON(path string, to any) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	body, err := unpack(f)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	defer body.close()
+	if err := json.NewDecoder(body).Decode(to); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+// readColumns reads the named columns of a CSV file as numbers or, where they
+// are none, as NaN; text gets the fields of the first name.
+func readColumns(path string, names ...string) (text []string, rows [][]float64, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close()
+	body, err := unpack(f)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	defer body.close()
+	rec := records{r: body, comma: ','}
+	if err := rec.next(); err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	index := make([]int, len(names))
+	for i, name := range names {
+		if index[i] = columnIndex(rec.fields, name); index[i] < 0 {
+			return nil, nil, fmt.Errorf("%s: has no column %q", path, name)
+		}
+	}
+	for {
+		if err := rec.next(); errors.Is(err, io.EOF) {
+			return text, rows, nil
+		} else if err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", path, err)
+		}
+		row := make([]float64, len(names))
+		for i, at := range index {
+			row[i] = math.NaN()
+			if at < len(rec.fields) {
+				if v, ok := ParseFloat(rec.fields[at]); ok {
+					row[i] = v
+				}
+			}
+		}
+		if index[0] >= len(rec.fields) {
+			return nil, nil, fmt.Errorf("%s, line %d: has too few fields", path, rec.line)
+		}
+		text = append(text, string(rec.fields[index[0]]))
+		rows = append(rows, row)
+	}
+}
+
+// gavelTable is steps per second by job type and number of GPUs.
+type gavelTable map[string]map[int]float64
+
+// readGavelProfile reads a table of throughputs as Gavel and Shockwave publish
+// them: GPU type -> "('job type', GPUs)" -> "null" -> steps per second alone.
+func readGavelProfile(path, gpu string) (gavelTable, error) {
+	if gpu == "" {
+		gpu = "v100"
+	}
+	var all map[string]map[string]map[string]json.RawMessage
+	if err := readJSON(path, &all); err != nil {
+		return nil, err
+	}
+	jobs, ok := all[gpu]
+	if !ok {
+		return nil, fmt.Errorf("%s: has no throughputs of GPU type %q", path, gpu)
+	}
+	table := gavelTable{}
+	for key, speeds := range jobs {
+		name, gpus, ok := gavelKey(key)
+		if !ok {
+			return nil, fmt.Errorf("%s: %q is not a job type and a number of GPUs", path, key)
+		}
+		var alone float64
+		if err := json.Unmarshal(speeds["null"], &alone); err != nil {
+			return nil, fmt.Errorf("%s: the speed of %q alone: %w", path, key, err)
+		}
+		if table[name] == nil {
+			table[name] = map[int]float64{}
+		}
+		table[name][gpus] = alone
+	}
+	return table, nil
+}
+
+// gavelKey splits "('ResNet-18 (batch size 64)', 2)".
+func gavelKey(key string) (name string, gpus int, ok bool) {
+	name, rest, ok := strings.Cut(strings.TrimPrefix(key, "('"), "', ")
+	if !ok {
+		return "", 0, false
+	}
+	gpus, err := strconv.Atoi(strings.TrimSuffix(rest, ")"))
+	return name, gpus, err == nil
+}
+
+// speed is as in gavelNominal.
+func (t gavelTable) speed(jobType string, gpus int) (float64, bool) {
+	at := 0
+	for n, s := range t[jobType] {
+		if n <= gpus && n > at && s > 0 {
+			at = n
+		}
+	}
+	if at == 0 {
+		return 0, false
+	}
+	return t[jobType][at] * float64(gpus) / float64(at), true
+}
+
+// polluxProfile is the folder of profiles that is published with Sia.
+type polluxProfile struct {
+	folder, gpu string
+	apps        map[string]*polluxMeasured
+}
+
+// polluxMeasured is one application of it.
+type polluxMeasured struct {
+	steps      []polluxStep
+	iterations curve
+}
+
+// polluxStep is the time of a step on GPUs of so many nodes.
+type polluxStep struct {
+	gpus, nodes    int
+	local, seconds float64
+}
+
+// speed is as in polluxNominal.
+func (p *polluxProfile) speed(app string, gpus, batch int) (iterations, step float64, err error) {
+	m, ok := p.apps[app]
+	if !ok {
+		if m, err = p.read(app); err != nil {
+			return 0, 0, err
+		}
+		p.apps[app] = m
+	}
+	return iterationsAt(m.iterations, batch), m.step(gpus, float64(batch)/float64(gpus)), nil
+}
+
+func (p *polluxProfile) read(app string) (*polluxMeasured, error) {
+	folder := filepath.Join(p.folder, filepath.Base(app))
+	if inner := filepath.Join(p.folder, "profiles", filepath.Base(app)); !exists(folder) && exists(inner) {
+		folder = inner
+	}
+	name := "placements.csv"
+	if p.gpu != "" {
+		name = "placements-" + p.gpu + ".csv"
+	}
+	placements, rows, err := readColumns(filepath.Join(folder, name), "placement", "local_bsz", "step_time")
+	if err != nil {
+		return nil, err
+	}
+	m := &polluxMeasured{}
+	for i, digits := range placements {
+		s := polluxStep{nodes: len(digits), local: rows[i][1], seconds: rows[i][2]}
+		for _, d := range digits {
+			s.gpus += int(d - '0')
+		}
+		m.steps = append(m.steps, s)
+	}
+	if m.iterations, err = readIterations(folder); err != nil {
+		return nil, err
+	}
+	if len(m.steps) == 0 || len(m.iterations) == 0 {
+		return nil, fmt.Errorf("%s: holds no profile", folder)
+	}
+	return m, nil
+}
+
+func exists(path string) bool { _, err := os.Stat(path); return err == nil }
+
+// readIterations reads how many iterations training takes for each batch size.
+func readIterations(folder string) (curve, error) {
+	files, err := filepath.Glob(filepath.Join(folder, "validation-*.csv"))
+	if err != nil {
+		return nil, err
+	}
+	var c curve
+	for _, file := range files {
+		batch, err := strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(filepath.Base(file), "validation-"), ".csv"))
+		if err != nil || batch < 1 {
+			continue
+		}
+		_, rows, err := readColumns(file, "iteration")
+		if err != nil {
+			return nil, err
+		}
+		if len(rows) > 0 && rows[len(rows)-1][0] > 0 {
+			c = append(c, knot{float64(batch), rows[len(rows)-1][0]})
+		}
+	}
+	sortCurve(c)
+	return c, nil
+}
+
+// step is the time of a step at the nearest measured number of GPUs, on as few
+// nodes as were measured, between the measured batch sizes.
+func (m *polluxMeasured) step(gpus int, local float64) float64 {
+	distance := func(s *polluxStep) int { return abs(s.gpus-gpus)*100 + s.nodes }
+	best := math.MaxInt
+	for i := range m.steps {
+		best = min(best, distance(&m.steps[i]))
+	}
+	var c curve
+	for i := range m.steps {
+		if s := &m.steps[i]; distance(s) == best {
+			c = append(c, knot{s.local, s.seconds})
+		}
+	}
+	sortCurve(c)
+	return c.at(local)
+}
+
+func abs(n int) int { return max(n, -n) }
+
+// readSynergyProfile reads seconds per iteration from the model summary of
+// Synergy.
+func readSynergyProfile(path, table string) (map[string]float64, error) {
+	if table == "" {
+		table = "models"
+	}
+	tables, _, err := readColumns(path, "table")
+	if err != nil {
+		return nil, err
+	}
+	models, rows, err := readColumns(path, "model", "gpus", "iter_time_base_s")
+	if err != nil {
+		return nil, err
+	}
+	seconds := map[string]float64{}
+	for i, model := range models {
+		if tables[i] == table && rows[i][1] == 1 && rows[i][2] > 0 {
+			seconds[model] = rows[i][2]
+		}
+	}
+	if len(seconds) == 0 {
+		return nil, fmt.Errorf("%s: has no models of table %q", path, table)
+	}
+	return seconds, nil
+}
+
+// arenaTable is seconds per iteration: model and batch -> GPU type -> GPUs.
+type arenaTable map[string]map[string]map[int]float64
+
+// readArenaProfile reads the best measured plans of Arena. A key such as
+// 2_a40_2_n_1_d is two nodes with one device each.
+func readArenaProfile(path string) (arenaTable, error) {
+	var all map[string]map[string]map[string]float64
+	if err := readJSON(path, &all); err != nil {
+		return nil, err
+	}
+	table := arenaTable{}
+	for model, plans := range all["optimal"] {
+		table[model] = map[string]map[int]float64{}
+		for key, seconds := range plans {
+			parts := strings.Split(key, "_")
+			if len(parts) != 6 || seconds <= 0 {
+				continue
+			}
+			nodes, err1 := strconv.Atoi(parts[0])
+			devices, err2 := strconv.Atoi(parts[4])
+			if err1 != nil || err2 != nil {
+				return nil, fmt.Errorf("%s: %q is not a number of nodes and devices", path, key)
+			}
+			gpu, n := parts[1], nodes*devices
+			if table[model][gpu] == nil {
+				table[model][gpu] = map[int]float64{}
+			}
+			if before, ok := table[model][gpu][n]; !ok || seconds < before {
+				table[model][gpu][n] = seconds
+			}
+		}
+	}
+	if len(table) == 0 {
+		return nil, fmt.Errorf("%s: holds no plans", path)
+	}
+	return table, nil
+}
+
+// speed is as in arenaNominal: what was measured, or the nominal fit where it
+// was not.
+func (t arenaTable) speed(model, gpuType string, gpus, batch int) (float64, bool) {
+	key := strings.Replace(model, "__", "_", 1) + "_" + strconv.Itoa(batch)
+	if s, ok := t[key][strings.ToLower(gpuType)][gpus]; ok {
+		return s, true
+	}
+	return arenaNominal(model, gpuType, gpus, batch)
+}

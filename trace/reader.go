@@ -1,0 +1,340 @@
+package trace
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/norn-scheduler/norn/job"
+)
+
+// Options says how to read a trace and what of it. The zero Options reads all
+// of it as it is.
+type Options struct {
+	Format string   // name of the format; empty: told from the content
+	Extra  []Format // formats of the caller, beside those of Formats
+
+	Profile string // file or folder of measured speeds, for formats without run times
+	GPU     string // GPU type whose speeds count; empty: the one that the format names as nominal
+
+	SkipBad bool // leave out rows with errors, and count and list them, instead of failing
+	Sort    bool // hold all of it in memory and sort it, also when the format says that it is in order
+
+	Merge    bool // replace the attempts of a job by one run as long as all of them
+	GPUOnly  bool // leave CPU, memory and GPU memory out of the demands
+	AnyType  bool // leave GPU types out of the demands
+	NodeGPUs int  // GPUs of a node, for formats that count nodes; 0: 1
+
+	Tenants          []string      // only jobs of these; empty: all
+	From, To         time.Duration // only jobs submitted in [From, To) on the clock of the trace; To 0: no end
+	FromTime, ToTime time.Time     // the same by the time of day, where the trace tells it; zero: no bound
+	Limit            int           // at most so many jobs; 0: all
+	Load             float64       // jobs arrive so many times as fast; 0: 1
+	Rebase           bool          // zero is the first submission, also when the trace has a zero of its own
+}
+
+// Info says what a Reader has met so far. Every row is accounted for: at the
+// end of the file, Rows = Jobs + Folded + LeftOut + Bad + Filtered.
+type Info struct {
+	File    string
+	Format  string
+	Title   string
+	Origin  time.Time // time of day at zero, in UTC as far as the trace tells; zero: not known
+	Nominal string    // when run times are not in the trace: where they come from
+	Sorted  bool      // the file was not in order of submission and was sorted in memory
+	Held    bool      // the file was held in memory, because its order was not known
+
+	Rows     int // rows read, without headers and empty lines
+	Jobs     int // jobs given out
+	Folded   int // rows that became a part of another row's job
+	LeftOut  int // rows that are no job, or none that ran
+	Bad      int // rows with errors, left out
+	Filtered int // jobs that were not asked for
+
+	Problems []error  // the first rows that were left out or bad
+	Notes    []string // what was assumed or guessed
+	Ignored  []string // columns that the format does not know
+}
+
+// maxProblems bounds Info.Problems.
+const maxProblems = 20
+
+// Reader reads a trace. It implements Source.
+type Reader struct {
+	opt     Options
+	format  Format
+	info    Info
+	pool    pool
+	source  Source // in the order of the file
+	file    io.Closer
+	body    *bytesReader
+	reopen  func() (io.ReadCloser, error) // nil: it cannot be read again
+	ordered ordering
+	ready   Entry // the first entry, read by open
+	started bool
+	ended   bool
+	demand  *job.Demand // the last that was checked
+	plain   map[*job.Demand]*job.Demand
+	tenants map[string]bool
+	zero    time.Duration // of the file's clock
+	unix    bool
+	shift   time.Duration // from the file's zero to that of what is given out
+}
+
+// Open opens the trace at path, "-" being standard input.
+func Open(path string, opt Options) (*Reader, error) {
+	if path == "-" {
+		return open(os.Stdin, nil, "standard input", opt, nil)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	var reopen func() (io.ReadCloser, error)
+	if st, err := f.Stat(); err == nil && st.Mode().IsRegular() {
+		reopen = func() (io.ReadCloser, error) { return os.Open(path) }
+	}
+	return open(f, f, path, opt, reopen)
+}
+
+// NewReader reads a trace from r. The name is for messages.
+func NewReader(r io.Reader, name string, opt Options) (*Reader, error) {
+	return open(r, nil, name, opt, nil)
+}
+
+func open(in io.Reader, closer io.Closer, name string, opt Options, reopen func() (io.ReadCloser, error)) (*Reader, error) {
+	r := &Reader{opt: opt, file: closer, reopen: reopen, info: Info{File: name}}
+	if err := r.start(in, name); err != nil {
+		r.Close()
+		var e *Error
+		if errors.As(err, &e) {
+			return nil, err
+		}
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return r, nil
+}
+
+// start finds the format and reads up to the first job.
+func (r *Reader) start(in io.Reader, name string) error {
+	if r.opt.Load < 0 || r.opt.Limit < 0 || r.opt.NodeGPUs < 0 || r.opt.NodeGPUs > 1000 {
+		return errors.New("load, limit and GPUs of a node must not be negative or absurd")
+	}
+	for _, t := range r.opt.Tenants {
+		if r.tenants == nil {
+			r.tenants = map[string]bool{}
+		}
+		r.tenants[t] = true
+	}
+	body, err := unpack(in)
+	if err != nil {
+		return err
+	}
+	r.body = body
+	if r.format, err = findFormat(body, &r.opt); err != nil {
+		return err
+	}
+	r.info.Format, r.info.Title = r.format.Name, r.format.Title
+	if r.opt.Profile != "" && r.format.Profile == "" {
+		return fmt.Errorf("format %s makes no use of measured speeds (%s)", r.format.Name, r.opt.Profile)
+	}
+	input := &Input{Name: name, Options: &r.opt, Body: body.Reader, info: &r.info, pool: &r.pool}
+	if r.source, err = r.format.Decode(input); err != nil {
+		return err
+	}
+	if input.ordered {
+		r.format.Order = Sorted
+	}
+	return r.prime()
+}
+
+func findFormat(body *bytesReader, opt *Options) (Format, error) {
+	if opt.Format != "" {
+		return Named(opt.Format, opt.Extra)
+	}
+	h, err := body.head()
+	if err != nil {
+		return Format{}, err
+	}
+	return Detect(h, opt.Extra)
+}
+
+// Info tells what has been met so far.
+func (r *Reader) Info() Info {
+	i := r.info
+	i.Problems = slices.Clone(i.Problems)
+	i.Notes = slices.Clone(i.Notes)
+	i.Ignored = slices.Clone(i.Ignored)
+	return i
+}
+
+// Close closes the file.
+func (r *Reader) Close() error {
+	if r.body != nil {
+		r.body.close()
+	}
+	r.source, r.ended = nil, true
+	if r.file == nil {
+		return nil
+	}
+	f := r.file
+	r.file = nil
+	return f.Close()
+}
+
+// Next implements Source. After io.EOF, Info accounts for the whole file unless
+// Limit, To or ToTime ended it early.
+func (r *Reader) Next(e *Entry) error {
+	for {
+		if r.ended || r.opt.Limit > 0 && r.info.Jobs >= r.opt.Limit {
+			return io.EOF
+		}
+		if err := r.nextOrdered(e); err != nil {
+			r.ended = true
+			return r.named(err)
+		}
+		verdict := r.selects(e)
+		if verdict == pass {
+			r.info.Filtered++
+			continue
+		}
+		if verdict == stop {
+			r.ended = true
+			return io.EOF
+		}
+		r.give(e)
+		return nil
+	}
+}
+
+// named adds the file to an error that does not name it.
+func (r *Reader) named(err error) error {
+	var e *Error
+	if errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return io.EOF
+	}
+	if errors.As(err, &e) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", r.info.File, err)
+}
+
+// nextOrdered gives the entries in order of submission, on the clock of the
+// file.
+func (r *Reader) nextOrdered(e *Entry) error {
+	if r.started {
+		return r.ordered.next(r, e)
+	}
+	r.started = true
+	*e = r.ready
+	r.ready = Entry{}
+	if e.Job.Demand == nil {
+		return io.EOF
+	}
+	return nil
+}
+
+// raw gives the entries in the order of the file, checked, without the rows
+// that are left out.
+func (r *Reader) raw(e *Entry) error {
+	for {
+		err := r.source.Next(e)
+		if err == nil {
+			if err = r.check(e); err == nil {
+				r.simplify(e)
+				return nil
+			}
+		}
+		var out *leftOut
+		var bad *Error
+		switch {
+		case errors.Is(err, io.EOF):
+			return io.EOF
+		case errors.As(err, &out):
+			r.info.LeftOut++
+		case r.opt.SkipBad && errors.As(err, &bad):
+			r.info.Bad++
+		default:
+			return err
+		}
+		if len(r.info.Problems) < maxProblems {
+			r.info.Problems = append(r.info.Problems, err)
+		}
+	}
+}
+
+// century bounds the times of a trace, so that no sum of some of them can
+// overflow.
+const century = 100 * 365 * 24 * time.Hour
+
+// check guards against what no format should let pass.
+func (r *Reader) check(e *Entry) error {
+	j, t := &e.Job, &e.Truth
+	if j.Key == "" {
+		j.Key = r.pool.number(r.info.Rows - 1)
+	}
+	bad := func(found, want string) error {
+		return &Error{File: r.info.File, Column: "job " + j.Key, Found: found, Want: want}
+	}
+	total := t.Work
+	for _, a := range t.Attempts {
+		if a < 0 || a > century || total > century {
+			return bad("attempts that are negative or too long", "100 years at most")
+		}
+		total += a
+	}
+	switch {
+	case j.Demand == nil:
+		return bad("no demand", "one")
+	case t.Work < 0 || total > century:
+		return bad("a run time of "+t.Work.String(), "0 to 100 years")
+	case j.Submit < 0 || j.Deadline < 0 || j.Estimate < 0 || t.Wait < 0:
+		return bad("a negative time", "0 or more")
+	case r.format.Clock == OwnZero && (j.Submit > century || j.Deadline > 2*century):
+		return bad("a submission or deadline more than 100 years after the beginning", "an earlier one")
+	}
+	if j.Demand != r.demand {
+		if err := j.Demand.Check(); err != nil {
+			return bad("a job that "+err.Error(), "a demand that can be met")
+		}
+		r.demand = j.Demand
+	}
+	return nil
+}
+
+// simplify leaves out what the caller does not want to see.
+func (r *Reader) simplify(e *Entry) {
+	if r.opt.Merge && len(e.Truth.Attempts) > 0 {
+		e.Truth.Work = e.Truth.Total()
+		e.Truth.Attempts = nil
+	}
+	if !r.opt.GPUOnly && !r.opt.AnyType {
+		return
+	}
+	d, ok := r.plain[e.Job.Demand]
+	if !ok {
+		d = r.pool.demands.Get(r.strip(*e.Job.Demand))
+		if r.plain == nil {
+			r.plain = map[*job.Demand]*job.Demand{}
+		}
+		r.plain[e.Job.Demand] = d
+	}
+	e.Job.Demand = d
+}
+
+// strip takes CPU, memory and GPU types out of a demand as the options say. A
+// job that asks for no GPU keeps its CPU and memory.
+func (r *Reader) strip(d job.Demand) job.Demand {
+	if r.opt.AnyType {
+		d.Types = ""
+	}
+	for i := range d.Roles {
+		if role := &d.Roles[i]; r.opt.GPUOnly && role.GPU > 0 {
+			role.CPU, role.Memory, role.GPUMemory = 0, 0, 0
+		}
+	}
+	return d
+}

@@ -1,0 +1,429 @@
+package trace
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// sacctFormat is an export of Slurm's accounting: sacct --parsable2 (or
+// --parsable), with its header. JobID, Submit, State and Elapsed or ElapsedRaw
+// are needed; of the rest it uses what is there.
+func sacctFormat() Format {
+	return Format{
+		Name: "sacct", Aliases: []string{"slurm"}, Title: "Slurm accounting, sacct --parsable2 with a header",
+		Clock: Unix, Order: Unsorted,
+		Match: func(h *Head) int {
+			known := 0
+			for _, c := range h.Columns(0, '|') {
+				if sacctColumn(c) != noColumn {
+					known++
+				}
+			}
+			need := []byte(strings.ToLower(string(h.Line(0))))
+			if !bytes.Contains(need, []byte("jobid")) || !bytes.Contains(need, []byte("submit")) ||
+				!bytes.Contains(need, []byte("state")) || !bytes.Contains(need, []byte("elapsed")) {
+				return 0
+			}
+			return known
+		},
+		Decode: func(in *Input) (Source, error) {
+			s := &sacctSource{in: in, rec: records{r: in.Body, comma: '|'}, byID: map[string]int{}}
+			return s, s.header()
+		},
+	}
+}
+
+// sacctField is a column of sacct that is used.
+type sacctField uint8
+
+const (
+	noColumn sacctField = iota
+	jobID
+	jobName
+	user
+	account
+	partition
+	submit
+	eligible
+	start
+	elapsed
+	elapsedRaw
+	state
+	allocTRES
+	reqTRES
+	usage
+	allocGRES
+	reqGRES
+	allocCPUs
+	reqCPUs
+	reqMem
+	nodes
+	timelimit
+	timelimitRaw
+	priority
+	qos
+	sacctFields
+)
+
+var sacctNames = map[string]sacctField{
+	"jobid": jobID, "jobname": jobName, "user": user, "account": account, "partition": partition,
+	"submit": submit, "eligible": eligible, "start": start, "elapsed": elapsed, "elapsedraw": elapsedRaw,
+	"state": state, "alloctres": allocTRES, "reqtres": reqTRES, "tresusageinave": usage,
+	"allocgres": allocGRES, "reqgres": reqGRES, "alloccpus": allocCPUs, "ncpus": allocCPUs, "reqcpus": reqCPUs,
+	"reqmem": reqMem, "nnodes": nodes, "allocnodes": nodes,
+	"timelimit": timelimit, "timelimitraw": timelimitRaw, "priority": priority, "qos": qos,
+}
+
+func sacctColumn(name []byte) sacctField {
+	return sacctNames[strings.ToLower(string(bytes.TrimSpace(name)))]
+}
+
+// sacctJob is a job with all its runs and, when it is a heterogeneous one, all
+// its components.
+type sacctJob struct {
+	entry   Entry
+	roles   []sacctRole
+	why     string // it is left out; empty: it is not
+	line    int
+	bad     error
+	rows    int
+	gpuUse  float64
+	gpuMem  unit.Bytes
+	started time.Duration
+	ready   time.Duration // eligible
+}
+
+// sacctRole is what a component of a job asks for.
+type sacctRole struct {
+	component string // after the +
+	shape     Shape
+}
+
+// sacctSource reads a whole export before it gives the first job, for the runs
+// of a job may stand anywhere in it.
+type sacctSource struct {
+	in    *Input
+	rec   records
+	index [sacctFields]int // of the columns; -1: not there
+	width int
+	jobs  []sacctJob
+	byID  map[string]int
+	at    int
+	read  bool
+}
+
+func (s *sacctSource) header() error {
+	if err := s.rec.next(); err != nil {
+		return err
+	}
+	for i := range s.index {
+		s.index[i] = -1
+	}
+	s.width = len(s.rec.fields)
+	for i, name := range s.rec.fields {
+		if c := sacctColumn(name); c != noColumn && s.index[c] < 0 {
+			s.index[c] = i
+		} else if c == noColumn && len(name) > 0 {
+			s.in.info.Ignored = append(s.in.info.Ignored, string(name))
+		}
+	}
+	if s.index[jobID] < 0 || s.index[submit] < 0 || s.index[state] < 0 || s.index[elapsed] < 0 && s.index[elapsedRaw] < 0 {
+		return &Error{File: s.in.Name, Line: 1, Found: quote(s.rec.text), Want: "columns JobID, Submit, State and Elapsed or ElapsedRaw"}
+	}
+	s.in.Note("times of day are those of the cluster, taken as they stand")
+	s.in.Note("GPUs, cores and memory of a job are spread evenly over its nodes")
+	return nil
+}
+
+// Next implements Source.
+func (s *sacctSource) Next(e *Entry) error {
+	if !s.read {
+		if err := s.readAll(); err != nil {
+			return err
+		}
+		s.read = true
+	}
+	if s.at == len(s.jobs) {
+		return io.EOF
+	}
+	j := &s.jobs[s.at]
+	s.at++
+	err := s.finish(j)
+	*e = j.entry
+	*j = sacctJob{}
+	return err
+}
+
+func (s *sacctSource) readAll() error {
+	for {
+		err := s.rec.next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		s.in.Row()
+		s.row()
+	}
+}
+
+// field is the text of a column, empty where there is none.
+func (s *sacctSource) field(c sacctField) []byte {
+	i := s.index[c]
+	if i < 0 || i >= len(s.rec.fields) {
+		return nil
+	}
+	switch v := s.rec.fields[i]; string(v) {
+	case "Unknown", "None", "N/A", "None assigned", "(null)":
+		return nil
+	default:
+		return v
+	}
+}
+
+// row adds a line to the job that it is about.
+func (s *sacctSource) row() {
+	id := s.field(jobID)
+	base, step, isStep := bytes.Cut(id, []byte{'.'})
+	base, component, _ := bytes.Cut(base, []byte{'+'})
+	if isStep {
+		s.step(base, step)
+		return
+	}
+	if n, ok := s.byID[string(base)]; ok {
+		j := &s.jobs[n]
+		j.rows++
+		s.again(j, string(component))
+		return
+	}
+	key := s.in.Unique(base)
+	s.byID[key] = len(s.jobs)
+	s.jobs = append(s.jobs, sacctJob{line: s.rec.line, rows: 1})
+	j := &s.jobs[len(s.jobs)-1]
+	j.entry.Job.Key = key
+	switch {
+	case len(s.rec.fields) != s.width || len(id) == 0:
+		j.bad = s.in.Bad(s.rec.line, "", s.rec.text, fmt.Sprintf("%d fields, JobID first among what is needed", s.width))
+	case bytes.ContainsRune(base, '['):
+		j.why = "tasks of an array that have not started"
+	default:
+		j.bad = s.first(j, string(component))
+	}
+}
+
+// step takes from a line about a step what only those tell.
+func (s *sacctSource) step(base, _ []byte) {
+	n, ok := s.byID[string(base)]
+	if !ok { // a step whose job is not in the export
+		s.jobs = append(s.jobs, sacctJob{line: s.rec.line, rows: 1, why: "a step of a job"})
+		return
+	}
+	j := &s.jobs[n]
+	s.in.Fold(1)
+	tres(s.field(usage), func(key, value []byte) {
+		switch string(key) {
+		case "gres/gpuutil":
+			if f, ok := ParseFloat(value); ok && f > 0 {
+				j.gpuUse = max(j.gpuUse, min(f/100, 1e6))
+			}
+		case "gres/gpumem":
+			if b, err := unit.ParseBytes(string(value)); err == nil {
+				j.gpuMem = max(j.gpuMem, b)
+			}
+		}
+	})
+}
+
+// first reads the first line about a job.
+func (s *sacctSource) first(j *sacctJob, component string) error {
+	e := &j.entry
+	e.Job.Name = s.in.Text(s.field(jobName))
+	e.Job.User = s.in.Text(s.field(user))
+	e.Job.Tenant = s.in.Text(s.field(account))
+	if e.Job.Tenant == "" {
+		e.Job.Tenant = s.in.Text(s.field(partition))
+	}
+	var ok bool
+	if e.Job.Submit, ok = ParseWall(s.field(submit)); !ok {
+		return s.in.Bad(s.rec.line, "Submit", s.field(submit), string(wantWall))
+	}
+	j.ready = e.Job.Submit
+	if at, ok := ParseWall(s.field(eligible)); ok {
+		j.ready = max(j.ready, at)
+	}
+	if limit, ok := slurmTime(s.field(timelimit)); ok {
+		e.Job.Estimate = limit
+	} else if minutes, ok := ParseTimes(s.field(timelimitRaw), time.Minute); ok && minutes > 0 {
+		e.Job.Estimate = minutes
+	}
+	if n, ok := ParseInt(s.field(priority)); ok {
+		e.Job.Priority = int32(min(max(n, 0), math.MaxInt32))
+	}
+	if q := s.field(qos); len(q) > 0 {
+		e.Job.Hints = &job.Hints{QoS: s.in.Text(q)}
+	}
+	if err := s.run(j, false); err != nil {
+		return err
+	}
+	return s.role(j, component)
+}
+
+// again reads a further line about a job: another component of it, which runs
+// together with the first, or another run.
+func (s *sacctSource) again(j *sacctJob, component string) {
+	if j.bad != nil {
+		return
+	}
+	known := false
+	for i := range j.roles {
+		known = known || j.roles[i].component == component
+	}
+	if known {
+		j.bad = s.run(j, component == j.roles[0].component)
+		return
+	}
+	if j.bad = s.role(j, component); j.bad == nil {
+		work := j.entry.Truth.Work
+		if d, ok := s.elapsed(); ok {
+			j.entry.Truth.Work = max(work, d)
+		}
+	}
+}
+
+// run reads how long a run took and how it ended. When it follows another, that
+// one is a failed attempt.
+func (s *sacctSource) run(j *sacctJob, follows bool) error {
+	t := &j.entry.Truth
+	ran, ok := s.elapsed()
+	if !ok {
+		return s.in.Bad(s.rec.line, "Elapsed", s.field(elapsed), "a time such as 1-02:03:04")
+	}
+	text := s.field(state)
+	word, _, _ := bytes.Cut(text, []byte{' '}) // CANCELLED by 1000
+	word = bytes.TrimSuffix(word, []byte{'+'})
+	if follows && j.why == "" && t.Work > 0 {
+		t.Attempts = append(t.Attempts, t.Work)
+	}
+	j.why, t.AtLeast = "", false
+	switch string(word) {
+	case "RUNNING", "SUSPENDED", "COMPLETING", "STOPPED", "RESIZING", "SIGNALING", "STAGE_OUT":
+		t.Outcome, t.AtLeast = Passed, true
+	case "PENDING", "CONFIGURING", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD":
+		j.why = "it has not started"
+	case "REVOKED":
+		j.why = "it ran in another cluster"
+	case "REQUEUED":
+		t.Outcome = Failed
+	default:
+		if t.Outcome, ok = outcomeOf(word); !ok || len(word) == 0 {
+			return s.in.Bad(s.rec.line, "State", text, "a state of a job")
+		}
+	}
+	began, known := ParseWall(s.field(start))
+	if j.why == "" && ran == 0 && !known {
+		j.why = "it was over before it started"
+	}
+	if known && (j.started == 0 || began < j.started) {
+		j.started = began
+	}
+	t.Work = ran
+	return nil
+}
+
+func (s *sacctSource) elapsed() (time.Duration, bool) {
+	if v := s.field(elapsedRaw); len(v) > 0 {
+		d, ok := ParseTimes(v, time.Second)
+		return d, ok && d >= 0
+	}
+	return slurmTime(s.field(elapsed))
+}
+
+// finish makes the entry of a job that has been read whole.
+func (s *sacctSource) finish(j *sacctJob) error {
+	if j.why == "" && j.bad == nil {
+		s.in.Fold(j.rows - 1)
+	} else {
+		s.in.info.LeftOut += j.rows - 1
+	}
+	switch {
+	case j.bad != nil:
+		return j.bad
+	case j.why != "":
+		return &leftOut{line: j.line, why: j.why}
+	}
+	e := &j.entry
+	if j.started > 0 {
+		e.Truth.Wait, e.Truth.HasWait = max(0, j.started-j.ready), true
+	}
+	j.tellUse()
+	d, err := sacctDemand(j.roles)
+	if err == nil {
+		e.Job.Demand, err = s.in.pool.whole(&d)
+	}
+	if err != nil {
+		return s.in.Bad(j.line, "", []byte("job "+e.Job.Key), "a demand that can be met: it "+err.Error())
+	}
+	return nil
+}
+
+// tellUse makes hints of how much the steps used their GPUs. A use of more than
+// one GPU is taken as the sum over those of the job.
+func (j *sacctJob) tellUse() {
+	if j.gpuUse == 0 && j.gpuMem == 0 {
+		return
+	}
+	e := &j.entry
+	if e.Job.Hints == nil {
+		e.Job.Hints = &job.Hints{}
+	}
+	if j.gpuUse > 1 {
+		var gpus unit.Milli
+		for i := range j.roles {
+			gpus += j.roles[i].shape.GPUs
+		}
+		j.gpuUse = min(1, j.gpuUse/max(1, float64(gpus/unit.One)))
+	}
+	e.Job.Hints.GPUUse, e.Job.Hints.GPUMemory = j.gpuUse, j.gpuMem
+}
+
+// sacctDemand puts the components of a job together.
+func sacctDemand(roles []sacctRole) (job.Demand, error) {
+	var d job.Demand
+	if len(roles) > job.MaxRoles {
+		return d, fmt.Errorf("has %d components, at most %d are read", len(roles), job.MaxRoles)
+	}
+	for i := range roles {
+		one, err := roles[i].shape.demand()
+		if err != nil {
+			return d, err
+		}
+		d.Roles[i] = one.Roles[0]
+		if len(roles) > 1 {
+			d.Roles[i].Name = "het" + roles[i].component
+		}
+		d.Types = joinTypes(d.Types, one.Types)
+	}
+	return d, nil
+}
+
+// joinTypes adds GPU types to those acceptable.
+func joinTypes(all, more string) string {
+	for t := range strings.SplitSeq(more, "|") {
+		if t != "" && !strings.Contains("|"+all+"|", "|"+t+"|") {
+			if all != "" {
+				all += "|"
+			}
+			all += t
+		}
+	}
+	return all
+}

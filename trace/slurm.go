@@ -1,0 +1,181 @@
+package trace
+
+import (
+	"bytes"
+	"time"
+
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// How Slurm writes times and what a job holds.
+
+// slurmTime reads [days-][hours:]minutes:seconds, perhaps with a fraction.
+func slurmTime(v []byte) (time.Duration, bool) {
+	var days int64
+	if before, after, found := bytes.Cut(v, []byte{'-'}); found {
+		n, ok := ParseInt(before)
+		if !ok || n < 0 || n > 36500 {
+			return 0, false
+		}
+		days, v = n, after
+	}
+	var whole time.Duration
+	parts := bytes.Split(v, []byte{':'})
+	if len(parts) < 2 || len(parts) > 3 {
+		return 0, false
+	}
+	for _, p := range parts[:len(parts)-1] {
+		n, ok := ParseInt(p)
+		if !ok || n < 0 || n > 1e6 {
+			return 0, false
+		}
+		whole = whole*60 + time.Duration(n)
+	}
+	last, ok := ParseTimes(parts[len(parts)-1], time.Second)
+	if !ok || last < 0 || last > time.Hour {
+		return 0, false
+	}
+	return time.Duration(days)*24*time.Hour + whole*time.Minute + last, true
+}
+
+// tres reads a list such as cpu=8,gres/gpu:a100=2,mem=64G.
+func tres(v []byte, use func(key, value []byte)) {
+	for part := range bytes.SplitSeq(v, []byte{','}) {
+		if key, value, found := bytes.Cut(part, []byte{'='}); found {
+			use(bytes.TrimSpace(key), bytes.TrimSpace(value))
+		}
+	}
+}
+
+// held is what a list of trackable resources tells.
+type held struct {
+	gpus, typed int64
+	types       string
+	cpus        unit.Milli
+	memory      unit.Bytes
+	nodes       int64
+}
+
+func readTRES(v []byte) held {
+	var h held
+	tres(v, func(key, value []byte) {
+		if kind, found := bytes.CutPrefix(key, []byte("gres/gpu")); found {
+			n, ok := ParseInt(value)
+			switch {
+			case !ok || n < 0 || n > job.MaxTasks:
+			case len(kind) == 0:
+				h.gpus = n
+			case kind[0] == ':':
+				h.typed += n
+				if n > 0 {
+					h.types = joinTypes(h.types, string(kind[1:]))
+				}
+			}
+			return
+		}
+		switch string(key) {
+		case "cpu":
+			if m, ok := ParseMilli(value); ok && m >= 0 && m < 1<<40 {
+				h.cpus = m
+			}
+		case "mem":
+			if b, err := unit.ParseBytes(string(value)); err == nil {
+				h.memory = b
+			}
+		case "node":
+			if n, ok := ParseInt(value); ok && n > 0 && n <= job.MaxTasks {
+				h.nodes = n
+			}
+		}
+	})
+	h.gpus = max(h.gpus, h.typed)
+	return h
+}
+
+// readGRES reads the generic resources of one node, such as gpu:a100:4 or
+// gres:gpu:2(IDX:0-1).
+func readGRES(v []byte) (gpus int64, types string) {
+	for part := range bytes.SplitSeq(v, []byte{','}) {
+		part = bytes.TrimPrefix(part, []byte("gres:"))
+		rest, found := bytes.CutPrefix(part, []byte("gpu"))
+		if !found {
+			continue
+		}
+		if before, _, found := bytes.Cut(rest, []byte{'('}); found {
+			rest = before
+		}
+		n := int64(1)
+		for word := range bytes.SplitSeq(bytes.TrimPrefix(rest, []byte{':'}), []byte{':'}) {
+			if count, ok := ParseInt(word); ok && count >= 0 && count <= 1000 {
+				n = count
+			} else if len(word) > 0 {
+				types = joinTypes(types, string(word))
+			}
+		}
+		gpus += n
+	}
+	return gpus, types
+}
+
+// reqMem reads ReqMem, which ends in c (for each core) or n (for each node) in
+// older versions.
+func reqMemory(v []byte, cpus unit.Milli, nodes int64) unit.Bytes {
+	if len(v) == 0 {
+		return 0
+	}
+	times := int64(1)
+	switch v[len(v)-1] {
+	case 'c':
+		times, v = int64(cpus/unit.One), v[:len(v)-1]
+	case 'n':
+		times, v = nodes, v[:len(v)-1]
+	}
+	b, err := unit.ParseBytes(string(v))
+	if err != nil || b > 1<<50 {
+		return 0
+	}
+	return b * unit.Bytes(min(times, 1000))
+}
+
+// role adds what a line asks for.
+func (s *sacctSource) role(j *sacctJob, component string) error {
+	h := readTRES(s.field(allocTRES))
+	asked := readTRES(s.field(reqTRES))
+	if h == (held{}) {
+		h = asked
+	}
+	if h.types == "" {
+		h.types = asked.types
+	}
+	if n, ok := ParseInt(s.field(nodes)); ok && n > 0 && n <= job.MaxTasks && h.nodes == 0 {
+		h.nodes = n
+	}
+	h.nodes = max(1, h.nodes)
+	for _, c := range []sacctField{allocCPUs, reqCPUs} {
+		if m, ok := ParseMilli(s.field(c)); ok && m > 0 && m < 1<<40 && h.cpus == 0 {
+			h.cpus = m
+		}
+	}
+	if h.gpus == 0 {
+		for _, c := range []sacctField{allocGRES, reqGRES} {
+			if n, types := readGRES(s.field(c)); n > 0 && h.gpus == 0 {
+				h.gpus, h.types = n*h.nodes, joinTypes(h.types, types)
+			}
+		}
+	}
+	if h.memory == 0 {
+		h.memory = reqMemory(s.field(reqMem), h.cpus, h.nodes)
+	}
+	shape := Shape{
+		GPUs: milliOf(h.gpus), CPUs: h.cpus, Memory: h.memory, Types: s.in.Text([]byte(h.types)), Tasks: int32(h.nodes),
+	}
+	if h.gpus%h.nodes != 0 {
+		shape.Tasks = 0 // uneven over its nodes: a task for each GPU
+	}
+	if _, err := shape.demand(); err != nil {
+		return s.in.Bad(s.rec.line, "", s.rec.text, "a demand that can be met: it "+err.Error())
+	}
+	j.roles = append(j.roles, sacctRole{component, shape})
+	return nil
+}

@@ -1,0 +1,276 @@
+package trace
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// Table describes a format whose rows are lines and whose columns are
+// separated by a comma, in the CSV way or plainly.
+type Table struct {
+	Comma    byte // 0: ','
+	Comment  byte // lines that begin with it are passed over; 0: none
+	NoHeader bool // the columns are all of those below, in that order
+	Columns  []Column
+
+	// Finish, when not nil, is called after the columns of a row have been set,
+	// for what needs several of them.
+	Finish func(r *Row) error
+}
+
+// Column is a column of a Table.
+type Column struct {
+	Name     string // as the header has it
+	Set      Setter // nil: the column is known and not used
+	Optional bool   // the header may lack it
+}
+
+// Setter stores the text of a field in a row. An error of type Want says what
+// it expected; the Reader adds where that was and what it found. LeaveOut
+// leaves out the row. An empty field means what the column says it means;
+// setters of this package leave the value as it is.
+type Setter func(r *Row, field []byte) error
+
+// Col is a column that a file must have.
+func Col(name string, set Setter) Column { return Column{Name: name, Set: set} }
+
+// Opt is a column that a file may have.
+func Opt(name string, set Setter) Column { return Column{Name: name, Set: set, Optional: true} }
+
+// Unused is a column that a file must have and that nothing is taken from.
+func Unused(name string) Column { return Column{Name: name} }
+
+// Ignored is a column that a file may have and that nothing is taken from.
+func Ignored(name string) Column { return Column{Name: name, Optional: true} }
+
+// Row is the row being read.
+type Row struct {
+	*Entry
+	Shape Shape // what the job asks for, unless Job.Demand is set
+	Line  int   // of the file, from 1
+	In    *Input
+
+	hints job.Hints
+	told  bool // hints are to be given to the job
+}
+
+// Hints are the hints of the job, made when first asked for.
+func (r *Row) Hints() *job.Hints {
+	r.told = true
+	return &r.hints
+}
+
+// Text is the string of a field, equal ones sharing memory.
+func (r *Row) Text(field []byte) string { return r.In.pool.text(field) }
+
+// Unique is the string of a field whose value does not come again.
+func (r *Row) Unique(field []byte) string { return r.In.pool.unique(field) }
+
+// CSV makes a format of a table. The function is called once for each file, so
+// that setters can share variables; it is also called to learn the columns,
+// then with an Input of which only the Options, all zero, are set.
+func CSV(name, title string, table func(in *Input) *Table) Format {
+	shape := table(&Input{Options: &Options{}, info: &Info{}, pool: &pool{}})
+	return Format{
+		Name: name, Title: title,
+		Match:  shape.match,
+		Decode: func(in *Input) (Source, error) { return table(in).open(in) },
+	}
+}
+
+func (t *Table) comma() byte {
+	if t.Comma == 0 {
+		return ','
+	}
+	return t.Comma
+}
+
+// match counts the columns of the header that the table knows; 0 when one that
+// it needs is missing. A table without a header never matches by itself.
+func (t *Table) match(h *Head) int {
+	if t.NoHeader {
+		return 0
+	}
+	header, err := t.header(h)
+	if err != nil {
+		return 0
+	}
+	known := 0
+	for i := range t.Columns {
+		c := &t.Columns[i]
+		switch {
+		case columnIndex(header, c.Name) >= 0:
+			known++
+		case !c.Optional:
+			return 0
+		}
+	}
+	return known
+}
+
+func (t *Table) header(h *Head) ([][]byte, error) {
+	for n := 0; ; n++ {
+		line := h.Line(n)
+		if line == nil {
+			return nil, io.EOF
+		}
+		if t.Comment != 0 && line[0] == t.Comment {
+			continue
+		}
+		return h.Columns(n, t.comma()), nil
+	}
+}
+
+func columnIndex(header [][]byte, name string) int {
+	for i, h := range header {
+		if string(bytes.TrimSpace(h)) == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// bound is a column found in a file.
+type bound struct {
+	index int
+	set   Setter
+	name  string
+}
+
+// tableSource reads a file by a table.
+type tableSource struct {
+	table *Table
+	in    *Input
+	rec   records
+	cols  []bound
+	width int
+	names []string
+	row   Row
+}
+
+func (t *Table) open(in *Input) (Source, error) {
+	s := &tableSource{table: t, in: in, rec: records{r: in.Body, comma: t.comma(), comment: t.Comment}}
+	if t.NoHeader {
+		for i, c := range t.Columns {
+			s.names = append(s.names, c.Name)
+			s.bind(i, c)
+		}
+		s.width = len(t.Columns)
+		return s, nil
+	}
+	if err := s.rec.next(); err != nil {
+		if errors.Is(err, io.EOF) {
+			return nil, fmt.Errorf("is empty")
+		}
+		return nil, err
+	}
+	return s, s.readHeader()
+}
+
+func (s *tableSource) bind(index int, c Column) {
+	if c.Set != nil {
+		s.cols = append(s.cols, bound{index, c.Set, c.Name})
+	}
+}
+
+// readHeader finds the columns of the table in the first record.
+func (s *tableSource) readHeader() error {
+	header := s.rec.fields
+	s.width = len(header)
+	known := make([]bool, len(header))
+	for _, h := range header {
+		s.names = append(s.names, string(bytes.TrimSpace(h)))
+	}
+	for _, c := range s.table.Columns {
+		i := columnIndex(header, c.Name)
+		if i < 0 {
+			if c.Optional {
+				continue
+			}
+			return &Error{File: s.in.Name, Line: s.rec.line, Found: "a header without it", Want: "a column " + strconv.Quote(c.Name)}
+		}
+		known[i] = true
+		s.bind(i, c)
+	}
+	for i, k := range known {
+		if !k && s.names[i] != "" {
+			s.in.info.Ignored = append(s.in.info.Ignored, s.names[i])
+		}
+	}
+	return nil
+}
+
+// Next implements Source.
+func (s *tableSource) Next(e *Entry) error {
+	err := s.rec.next()
+	if err != nil && !errors.Is(err, errQuote) {
+		return err
+	}
+	s.in.Row()
+	*e = Entry{}
+	r := &s.row
+	if r.told {
+		r.hints, r.told = job.Hints{}, false
+	}
+	r.Entry, r.Line, r.In, r.Shape = e, s.rec.line, s.in, Shape{}
+	switch {
+	case err != nil:
+		return &Error{File: s.in.Name, Line: r.Line, Want: err.Error()}
+	case len(s.rec.fields) != s.width:
+		return &Error{
+			File: s.in.Name, Line: r.Line, Found: fmt.Sprintf("%d fields", len(s.rec.fields)),
+			Want: fmt.Sprintf("%d, as many as the first line has", s.width),
+		}
+	}
+	for i := range s.cols {
+		c := &s.cols[i]
+		if err := c.set(r, s.rec.fields[c.index]); err != nil {
+			return s.wrong(err, c)
+		}
+	}
+	return s.finish(r)
+}
+
+// finish completes a row whose columns are set.
+func (s *tableSource) finish(r *Row) error {
+	if s.table.Finish != nil {
+		if err := s.table.Finish(r); err != nil {
+			return s.wrong(err, nil)
+		}
+	}
+	if r.told {
+		h := r.hints
+		r.Job.Hints = &h
+	}
+	if r.Job.Demand != nil {
+		return nil
+	}
+	d, err := s.in.pool.demand(&r.Shape)
+	if err != nil {
+		return &Error{File: s.in.Name, Line: r.Line, Found: "a job that " + err.Error(), Want: "a demand that can be met"}
+	}
+	r.Job.Demand = d
+	return nil
+}
+
+// wrong adds to the error of a setter where it is.
+func (s *tableSource) wrong(err error, c *bound) error {
+	var out *leftOut
+	if errors.As(err, &out) {
+		return &leftOut{line: s.row.Line, why: out.why}
+	}
+	e := &Error{File: s.in.Name, Line: s.row.Line, Want: want(err)}
+	if c != nil {
+		e.Column, e.Number, e.Found = s.names[c.index], c.index+1, quote(s.rec.fields[c.index])
+	}
+	return e
+}
+
+// milliOf is n whole devices.
+func milliOf(n int64) unit.Milli { return unit.Milli(n) * unit.One }
