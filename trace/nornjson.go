@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/jsontext"
 	"github.com/norn-scheduler/norn/unit"
 )
 
@@ -58,23 +59,23 @@ type traceHeader struct {
 const traceVersion = 1
 
 func readTraceHeader(line []byte, h *traceHeader) error {
-	t := jsonText{b: line}
-	err := t.object(func(key []byte) (err error) {
+	t := jsontext.NewReader(line)
+	err := t.Object(func(key []byte) (err error) {
 		var v []byte
 		switch string(key) {
 		case "norn":
-			v, err = t.str()
+			v, err = t.Text()
 			h.what = string(v)
 		case "version":
-			h.version, err = t.integer(0, 1<<30)
+			h.version, err = t.Int(0, 1<<30)
 		case "sorted":
-			h.sorted, err = t.boolean()
+			h.sorted, err = t.Bool()
 		case "origin":
-			if v, err = t.str(); err == nil {
+			if v, err = t.Text(); err == nil {
 				h.origin, err = time.Parse(time.RFC3339Nano, string(v))
 			}
 		default:
-			err = t.skip(0)
+			err = t.Skip()
 		}
 		return err
 	})
@@ -86,14 +87,13 @@ func readTraceHeader(line []byte, h *traceHeader) error {
 	case h.version != traceVersion:
 		return fmt.Errorf("is of version %d, known is %d", h.version, traceVersion)
 	}
-	return t.end()
+	return t.End()
 }
 
 type jsonSource struct {
-	in   *Input
-	rec  records
-	text jsonText
-	d    job.Demand
+	in  *Input
+	rec records
+	job JobText
 }
 
 // Next implements Source.
@@ -103,21 +103,21 @@ func (s *jsonSource) Next(e *Entry) error {
 	}
 	s.in.Row()
 	*e = Entry{}
-	s.d = job.Demand{}
-	s.text.b, s.text.i = s.rec.text, 0
-	err := s.text.object(func(key []byte) error { return s.jobField(e, key) })
+	s.job.pool = s.in.pool
+	s.job.text.Reset(s.rec.text)
+	err := s.job.read(&e.Job, &e.Truth)
 	if err == nil {
-		err = s.text.end()
+		err = s.job.text.End()
 	}
-	var at *jsonError
+	var at *jsontext.Error
 	switch {
 	case errors.As(err, &at):
-		return s.in.Bad(s.rec.line, "", tail(s.rec.text, at.at), at.want)
+		return s.in.Bad(s.rec.line, "", tail(s.rec.text, at.At), at.Want)
 	case err != nil:
 		return s.in.Bad(s.rec.line, "", nil, err.Error())
 	}
-	if e.Job.Demand, err = s.in.pool.whole(&s.d); err != nil {
-		return s.in.Bad(s.rec.line, "", []byte(s.d.String()), "a demand that can be met: the job "+err.Error())
+	if e.Job.Demand, err = s.in.pool.whole(&s.job.d); err != nil {
+		return s.in.Bad(s.rec.line, "", []byte(s.job.d.String()), "a demand that can be met: the job "+err.Error())
 	}
 	return nil
 }
@@ -125,12 +125,42 @@ func (s *jsonSource) Next(e *Entry) error {
 // tail is the text from at on.
 func tail(text []byte, at int) []byte { return text[min(at, len(text)):] }
 
-func (s *jsonSource) jobField(e *Entry, key []byte) error {
-	j := &e.Job
+// JobText reads jobs that are written as JSON objects, wherever they stand. Text
+// that repeats from job to job is kept once.
+type JobText struct {
+	text jsontext.Reader
+	pool *pool
+	d    job.Demand
+}
+
+// Read reads a job from where r stands. The object must not tell how long the
+// job really runs.
+func (s *JobText) Read(r *jsontext.Reader, j *job.Job) error {
+	if s.pool == nil {
+		s.pool = &pool{}
+	}
+	s.text = *r
+	*j = job.Job{}
+	err := s.read(j, nil)
+	*r = s.text
+	if err == nil {
+		if j.Demand, err = s.pool.whole(&s.d); err != nil {
+			err = fmt.Errorf("job %s: %w", j.Key, err)
+		}
+	}
+	return err
+}
+
+func (s *JobText) read(j *job.Job, t *Truth) error {
+	s.d = job.Demand{}
+	return s.text.Object(func(key []byte) error { return s.jobField(j, t, key) })
+}
+
+func (s *JobText) jobField(j *job.Job, t *Truth, key []byte) error {
 	switch string(key) {
 	case "job":
-		v, err := s.text.str()
-		j.Key = s.in.pool.unique(v)
+		v, err := s.text.Text()
+		j.Key = s.pool.unique(v)
 		return err
 	case "submit":
 		return s.time(&j.Submit)
@@ -155,7 +185,7 @@ func (s *jsonSource) jobField(e *Entry, key []byte) error {
 	case "estimate":
 		return s.time(&j.Estimate)
 	case "batch":
-		n, err := s.text.integer(-1<<53, 1<<53)
+		n, err := s.text.Int(-1<<53, 1<<53)
 		j.Batch = int(n)
 		return err
 	case "priority":
@@ -168,21 +198,24 @@ func (s *jsonSource) jobField(e *Entry, key []byte) error {
 		return parsed(s, &j.Stop, job.ParseStopMode, "a way to stop")
 	case "hints":
 		j.Hints = &job.Hints{}
-		return s.text.object(func(key []byte) error { return s.hintField(j.Hints, key) })
+		return s.text.Object(func(key []byte) error { return s.hintField(j.Hints, key) })
 	}
 	if done, err := s.demandField(key); done {
 		return err
 	}
-	return s.truthField(&e.Truth, key)
+	if t == nil {
+		return s.unknown(key)
+	}
+	return s.truthField(t, key)
 }
 
-func (s *jsonSource) truthField(t *Truth, key []byte) error {
+func (s *JobText) truthField(t *Truth, key []byte) error {
 	switch string(key) {
 	case "work":
 		return s.time(&t.Work)
 	case "attempts":
 		t.Attempts = []time.Duration{}
-		return s.text.array(func() error {
+		return s.text.Array(func() error {
 			var d time.Duration
 			err := s.time(&d)
 			t.Attempts = append(t.Attempts, d)
@@ -199,35 +232,35 @@ func (s *jsonSource) truthField(t *Truth, key []byte) error {
 	return s.unknown(key)
 }
 
-func (s *jsonSource) unknown(key []byte) error {
+func (s *JobText) unknown(key []byte) error {
 	return fmt.Errorf("no field %q", key)
 }
 
 // demandField reads what makes up the demand.
-func (s *jsonSource) demandField(key []byte) (done bool, err error) {
+func (s *JobText) demandField(key []byte) (done bool, err error) {
 	switch string(key) {
 	case "gpus":
-		n, err := s.text.integer(1, job.MaxTasks)
+		n, err := s.text.Int(1, job.MaxTasks)
 		s.d.Roles[0] = job.Role{Tasks: int32(n), GPU: unit.One}
 		return true, err
 	case "types":
 		return true, s.string(&s.d.Types)
 	case "roles":
 		n := 0
-		return true, s.text.array(func() error {
+		return true, s.text.Array(func() error {
 			if n == job.MaxRoles {
 				return fmt.Errorf("%d roles at most", job.MaxRoles)
 			}
 			role := &s.d.Roles[n]
 			n++
 			*role = job.Role{}
-			return s.text.object(func(key []byte) error { return s.roleField(role, key) })
+			return s.text.Object(func(key []byte) error { return s.roleField(role, key) })
 		})
 	}
 	return false, nil
 }
 
-func (s *jsonSource) roleField(r *job.Role, key []byte) error {
+func (s *JobText) roleField(r *job.Role, key []byte) error {
 	switch string(key) {
 	case "name":
 		return s.string(&r.Name)
@@ -249,7 +282,7 @@ func (s *jsonSource) roleField(r *job.Role, key []byte) error {
 	return s.unknown(key)
 }
 
-func (s *jsonSource) hintField(h *job.Hints, key []byte) error {
+func (s *JobText) hintField(h *job.Hints, key []byte) error {
 	switch string(key) {
 	case "user_estimate":
 		return s.time(&h.UserEstimate)
@@ -266,7 +299,7 @@ func (s *jsonSource) hintField(h *job.Hints, key []byte) error {
 		return s.time(&h.Iteration)
 	case "stages":
 		n := 0
-		return s.text.array(func() error {
+		return s.text.Array(func() error {
 			if n++; n > len(h.Stages) {
 				return fmt.Errorf("%d stages at most", len(h.Stages))
 			}
@@ -288,7 +321,7 @@ func (s *jsonSource) hintField(h *job.Hints, key []byte) error {
 	return s.moreHints(h, key)
 }
 
-func (s *jsonSource) moreHints(h *job.Hints, key []byte) error {
+func (s *JobText) moreHints(h *job.Hints, key []byte) error {
 	switch string(key) {
 	case "qos":
 		return s.string(&h.QoS)
@@ -302,7 +335,7 @@ func (s *jsonSource) moreHints(h *job.Hints, key []byte) error {
 		return s.bool(&h.Sensitive)
 	case "worth":
 		n := 0
-		return s.text.array(func() error {
+		return s.text.Array(func() error {
 			if n++; n > len(h.Worth) {
 				return fmt.Errorf("%d deadlines at most", len(h.Worth))
 			}
@@ -321,9 +354,9 @@ func (s *jsonSource) moreHints(h *job.Hints, key []byte) error {
 }
 
 // worth reads [moment, value].
-func (s *jsonSource) worth(w *job.Worth) error {
+func (s *JobText) worth(w *job.Worth) error {
 	n := 0
-	return s.text.array(func() error {
+	return s.text.Array(func() error {
 		switch n++; n {
 		case 1:
 			return s.time(&w.By)
@@ -334,56 +367,56 @@ func (s *jsonSource) worth(w *job.Worth) error {
 	})
 }
 
-func (s *jsonSource) time(to *time.Duration) error {
-	n, err := s.text.scaled(int64(time.Second))
+func (s *JobText) time(to *time.Duration) error {
+	n, err := s.text.Scaled(int64(time.Second))
 	*to = time.Duration(n)
 	return err
 }
 
-func (s *jsonSource) milli(to *unit.Milli) error {
-	n, err := s.text.scaled(1000)
+func (s *JobText) milli(to *unit.Milli) error {
+	n, err := s.text.Scaled(1000)
 	*to = unit.Milli(n)
 	return err
 }
 
-func (s *jsonSource) bytes(to *unit.Bytes) error {
-	n, err := s.text.integer(0, maxScaled)
+func (s *JobText) bytes(to *unit.Bytes) error {
+	n, err := s.text.Int(0, unit.MaxScaled)
 	*to = unit.Bytes(n)
 	return err
 }
 
-func (s *jsonSource) int32(to *int32) error {
-	n, err := s.text.integer(-1<<31, 1<<31-1)
+func (s *JobText) int32(to *int32) error {
+	n, err := s.text.Int(-1<<31, 1<<31-1)
 	*to = int32(n)
 	return err
 }
 
-func (s *jsonSource) float(to *float64) (err error) {
-	*to, err = s.text.float()
+func (s *JobText) float(to *float64) (err error) {
+	*to, err = s.text.Float()
 	return err
 }
 
-func (s *jsonSource) bool(to *bool) (err error) {
-	*to, err = s.text.boolean()
+func (s *JobText) bool(to *bool) (err error) {
+	*to, err = s.text.Bool()
 	return err
 }
 
-func (s *jsonSource) string(to *string) error {
-	v, err := s.text.str()
-	*to = s.in.pool.text(v)
+func (s *JobText) string(to *string) error {
+	v, err := s.text.Text()
+	*to = s.pool.text(v)
 	return err
 }
 
 // parsed reads a string that names a T.
-func parsed[T any](s *jsonSource, to *T, parse func(string) (T, bool), want string) error {
-	at := s.text.i
-	v, err := s.text.str()
+func parsed[T any](s *JobText, to *T, parse func(string) (T, bool), want string) error {
+	at := s.text.At()
+	v, err := s.text.Text()
 	if err != nil {
 		return err
 	}
 	value, ok := parse(string(v))
 	if !ok {
-		return &jsonError{at, want}
+		return &jsontext.Error{At: at, Want: want}
 	}
 	*to = value
 	return nil

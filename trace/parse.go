@@ -10,35 +10,7 @@ import (
 
 // ParseInt reads a whole number, which may be written with zeros after a
 // decimal point (8.0).
-func ParseInt(v []byte) (int64, bool) {
-	neg := len(v) > 0 && v[0] == '-'
-	digits := v
-	if neg {
-		digits = v[1:]
-	}
-	if len(digits) == 0 || len(digits) > 40 {
-		return 0, false
-	}
-	var n int64
-	for i, c := range digits {
-		if c == '.' && i > 0 {
-			for _, z := range digits[i+1:] {
-				if z != '0' {
-					return 0, false
-				}
-			}
-			break
-		}
-		if c -= '0'; c > 9 || n > (math.MaxInt64-9)/10 {
-			return 0, false
-		}
-		n = n*10 + int64(c)
-	}
-	if neg {
-		n = -n
-	}
-	return n, true
-}
+func ParseInt(v []byte) (int64, bool) { return unit.ParseInt(v) }
 
 // ParseFloat reads a finite number.
 func ParseFloat(v []byte) (float64, bool) {
@@ -53,75 +25,14 @@ func ParseFloat(v []byte) (float64, bool) {
 // nanosecond: exactly where it has at most nine decimals and the unit is a
 // second or less.
 func ParseTimes(v []byte, of time.Duration) (time.Duration, bool) {
-	n, ok := parseScaled(v, int64(of))
+	n, ok := unit.ParseScaled(v, int64(of))
 	return time.Duration(n), ok
 }
 
 // ParseMilli reads a decimal number of devices or cores.
 func ParseMilli(v []byte) (unit.Milli, bool) {
-	n, ok := parseScaled(v, 1000)
+	n, ok := unit.ParseScaled(v, 1000)
 	return unit.Milli(n), ok
-}
-
-// maxScaled bounds what is read, so that sums of many cannot overflow.
-const maxScaled = math.MaxInt64 / 2
-
-// parseScaled reads a decimal number and multiplies it by scale, rounding to
-// the nearest.
-func parseScaled(v []byte, scale int64) (int64, bool) {
-	neg := len(v) > 0 && v[0] == '-'
-	digits := v
-	if neg {
-		digits = v[1:]
-	}
-	var whole, frac int64
-	fracDigits, seen, point := 0, 0, false
-	for _, c := range digits {
-		if c == '.' && !point {
-			point = true
-			continue
-		}
-		if c -= '0'; c > 9 || fracDigits == 9 || seen == 18 {
-			return parseScaledFloat(v, scale)
-		}
-		seen++
-		if point {
-			frac = frac*10 + int64(c)
-			fracDigits++
-		} else {
-			whole = whole*10 + int64(c)
-		}
-	}
-	if seen == 0 || whole > maxScaled/scale {
-		return 0, false
-	}
-	n := whole*scale + scaleFraction(frac, fracDigits, scale)
-	if neg {
-		n = -n
-	}
-	return n, true
-}
-
-var powersOfTen = [...]int64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9}
-
-func scaleFraction(frac int64, digits int, scale int64) int64 {
-	if frac == 0 {
-		return 0
-	}
-	unit := powersOfTen[digits]
-	if scale <= 1e9 {
-		return (frac*scale + unit/2) / unit
-	}
-	return int64(math.Round(float64(frac) / float64(unit) * float64(scale)))
-}
-
-func parseScaledFloat(v []byte, scale int64) (int64, bool) {
-	f, err := strconv.ParseFloat(string(v), 64)
-	f = math.Round(f * float64(scale))
-	if err != nil || math.IsNaN(f) || math.Abs(f) > maxScaled {
-		return 0, false
-	}
-	return int64(f), true
 }
 
 // ParseWall reads a time of day: 2006-01-02 15:04:05, with a T for the space, a

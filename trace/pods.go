@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/jsontext"
 )
 
 // podsFormat is a list of pods as kubectl get pods -o json writes it (with -A
@@ -18,23 +19,23 @@ func podsFormat() Format {
 		Name: "pods", Aliases: []string{"kubernetes", "kubectl"}, Title: "Kubernetes pods, kubectl get pods -o json",
 		Clock: Unix, Order: Unsorted,
 		Match: func(h *Head) int {
-			t := jsonText{b: h.Text}
+			t := jsontext.NewReader(h.Text)
 			kind, items := false, false
 			// The head may end anywhere, so what follows the first fields is not asked for.
-			_ = t.object(func(key []byte) error {
+			_ = t.Object(func(key []byte) error {
 				switch string(key) {
 				case "kind":
-					v, err := t.str()
+					v, err := t.Text()
 					kind = string(v) == "List" || string(v) == "PodList"
 					return err
 				case "apiVersion":
-					_, err := t.str()
+					_, err := t.Text()
 					return err
 				case "items":
-					items = t.peek() == '['
+					items = t.Peek() == '['
 					return io.EOF
 				}
-				return t.skip(0)
+				return t.Skip()
 			})
 			if items || kind {
 				return 500

@@ -118,7 +118,7 @@ func setScaled(to *unit.Bytes, v []byte, of unit.Bytes) error {
 	if len(v) == 0 {
 		return nil
 	}
-	n, ok := parseScaled(v, int64(of))
+	n, ok := unit.ParseScaled(v, int64(of))
 	if !ok || n < 0 {
 		return wantAmount
 	}

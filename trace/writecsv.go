@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/jsontext"
 	"github.com/norn-scheduler/norn/unit"
 )
 
@@ -158,7 +159,7 @@ func demandColumns(number func(string, func(e *Entry) int64) csvColumn) []csvCol
 	first := func(e *Entry) *job.Role { return &e.Job.Demand.Roles[0] }
 	return []csvColumn{
 		{name: "gpus", append: func(b []byte, e *Entry) []byte {
-			return appendMilli(b, first(e).GPU*unit.Milli(first(e).Tasks))
+			return jsontext.AppendMilli(b, first(e).GPU*unit.Milli(first(e).Tasks))
 		}, always: true},
 		number("tasks", func(e *Entry) int64 {
 			if r := first(e); r.GPU == unit.One || r.Tasks == 1 && r.GPU < unit.One {
@@ -172,7 +173,7 @@ func demandColumns(number func(string, func(e *Entry) int64) csvColumn) []csvCol
 			if first(e).CPU == 0 {
 				return b
 			}
-			return appendMilli(b, first(e).CPU*unit.Milli(first(e).Tasks))
+			return jsontext.AppendMilli(b, first(e).CPU*unit.Milli(first(e).Tasks))
 		}},
 		number("mem", func(e *Entry) int64 { return int64(first(e).Memory) * int64(first(e).Tasks) }),
 		number("gpu_mem", func(e *Entry) int64 { return int64(first(e).GPUMemory) }),
@@ -231,7 +232,7 @@ func appendFloat(b []byte, v float64, told bool) []byte {
 	if !told {
 		return b
 	}
-	return appendNumber(b, v)
+	return jsontext.AppendNumber(b, v)
 }
 
 func appendTime(b []byte, d time.Duration) []byte {

@@ -1,4 +1,10 @@
-package trace
+// Package jsontext reads and writes JSON by hand: field by field, without
+// reflection, without a tree, and with numbers that stay exact. It serves the
+// formats in which Norn keeps traces and event logs, a line an object.
+//
+// Nouns: a Reader walks over one JSON text; a Writer appends the fields of one
+// object, those that are zero left out.
+package jsontext
 
 import (
 	"bytes"
@@ -8,31 +14,43 @@ import (
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/norn-scheduler/norn/unit"
 )
 
-// jsonText reads one JSON value without making anything of it but what is asked
+// Reader reads one JSON value without making anything of it but what is asked
 // for. Its strings are valid until the next one is read.
-type jsonText struct {
+type Reader struct {
 	b       []byte
 	i       int
 	scratch []byte
 }
 
+// NewReader reads text.
+func NewReader(text []byte) *Reader { return &Reader{b: text} }
+
+// Reset goes on with another text.
+func (t *Reader) Reset(text []byte) { t.b, t.i = text, 0 }
+
+// At is the number of bytes that were read.
+func (t *Reader) At() int { return t.i }
+
 // maxDepth bounds how deeply values may nest.
 const maxDepth = 32
 
-// jsonError is what was expected and where.
-type jsonError struct {
-	at   int
-	want string
+// Error is what was expected and where.
+type Error struct {
+	At   int    // byte, from zero
+	Want string // what was expected there
 }
 
 // Error says what was expected and where.
-func (e *jsonError) Error() string { return fmt.Sprintf("expected %s at byte %d", e.want, e.at+1) }
+func (e *Error) Error() string { return fmt.Sprintf("expected %s at byte %d", e.Want, e.At+1) }
 
-func (t *jsonText) wrong(want string) error { return &jsonError{t.i, want} }
+// Wrong is the error that something else was expected here.
+func (t *Reader) Wrong(want string) error { return &Error{At: t.i, Want: want} }
 
-func (t *jsonText) space() {
+func (t *Reader) space() {
 	for t.i < len(t.b) {
 		switch t.b[t.i] {
 		case ' ', '\t', '\n', '\r':
@@ -43,8 +61,8 @@ func (t *jsonText) space() {
 	}
 }
 
-// peek is the next byte that is no space; 0 at the end.
-func (t *jsonText) peek() byte {
+// Peek is the next byte that is no space; 0 at the end.
+func (t *Reader) Peek() byte {
 	t.space()
 	if t.i == len(t.b) {
 		return 0
@@ -53,30 +71,30 @@ func (t *jsonText) peek() byte {
 }
 
 // take passes over one byte if it is c.
-func (t *jsonText) take(c byte) bool {
-	if t.peek() != c {
+func (t *Reader) take(c byte) bool {
+	if t.Peek() != c {
 		return false
 	}
 	t.i++
 	return true
 }
 
-// object reads an object, calling field for each key with the text standing
+// Object reads an object, calling field for each key with the text standing
 // before its value.
-func (t *jsonText) object(field func(key []byte) error) error {
+func (t *Reader) Object(field func(key []byte) error) error {
 	if !t.take('{') {
-		return t.wrong("an object")
+		return t.Wrong("an object")
 	}
 	if t.take('}') {
 		return nil
 	}
 	for {
-		key, err := t.str()
+		key, err := t.Text()
 		if err != nil {
 			return err
 		}
 		if !t.take(':') {
-			return t.wrong("a colon")
+			return t.Wrong("a colon")
 		}
 		if err := field(key); err != nil {
 			return err
@@ -85,15 +103,15 @@ func (t *jsonText) object(field func(key []byte) error) error {
 			return nil
 		}
 		if !t.take(',') {
-			return t.wrong("a comma or the end of the object")
+			return t.Wrong("a comma or the end of the object")
 		}
 	}
 }
 
-// array reads an array, calling element with the text standing before each.
-func (t *jsonText) array(element func() error) error {
+// Array reads an array, calling element with the text standing before each.
+func (t *Reader) Array(element func() error) error {
 	if !t.take('[') {
-		return t.wrong("an array")
+		return t.Wrong("an array")
 	}
 	if t.take(']') {
 		return nil
@@ -106,15 +124,15 @@ func (t *jsonText) array(element func() error) error {
 			return nil
 		}
 		if !t.take(',') {
-			return t.wrong("a comma or the end of the array")
+			return t.Wrong("a comma or the end of the array")
 		}
 	}
 }
 
-// str reads a string.
-func (t *jsonText) str() ([]byte, error) {
+// Text reads a string.
+func (t *Reader) Text() ([]byte, error) {
 	if !t.take('"') {
-		return nil, t.wrong("a string")
+		return nil, t.Wrong("a string")
 	}
 	from := t.i
 	for t.i < len(t.b) {
@@ -126,17 +144,17 @@ func (t *jsonText) str() ([]byte, error) {
 		case c == '\\':
 			return t.escaped(from)
 		case c < ' ':
-			return nil, t.wrong("no control character in a string")
+			return nil, t.Wrong("no control character in a string")
 		}
 		t.i++
 	}
-	return nil, t.wrong("a closing quote")
+	return nil, t.Wrong("a closing quote")
 }
 
 var simpleEscapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
 // escaped goes on with a string in which an escape has been met.
-func (t *jsonText) escaped(from int) ([]byte, error) {
+func (t *Reader) escaped(from int) ([]byte, error) {
 	t.scratch = append(t.scratch[:0], t.b[from:t.i]...)
 	for t.i < len(t.b) {
 		c := t.b[t.i]
@@ -145,7 +163,7 @@ func (t *jsonText) escaped(from int) ([]byte, error) {
 		case c == '"':
 			return t.scratch, nil
 		case c < ' ':
-			return nil, t.wrong("no control character in a string")
+			return nil, t.Wrong("no control character in a string")
 		case c != '\\':
 			t.scratch = append(t.scratch, c)
 		case t.i < len(t.b) && t.b[t.i] == 'u':
@@ -158,17 +176,17 @@ func (t *jsonText) escaped(from int) ([]byte, error) {
 			t.scratch = append(t.scratch, simpleEscapes[t.b[t.i]])
 			t.i++
 		default:
-			return nil, t.wrong("an escape")
+			return nil, t.Wrong("an escape")
 		}
 	}
-	return nil, t.wrong("a closing quote")
+	return nil, t.Wrong("a closing quote")
 }
 
 // unicode reads u1234 and, where it begins a pair, the other half.
-func (t *jsonText) unicode() (rune, error) {
+func (t *Reader) unicode() (rune, error) {
 	r, ok := t.hex()
 	if !ok {
-		return 0, t.wrong("four hexadecimal digits")
+		return 0, t.Wrong("four hexadecimal digits")
 	}
 	if !utf16.IsSurrogate(r) {
 		return r, nil
@@ -186,7 +204,7 @@ func (t *jsonText) unicode() (rune, error) {
 	return utf8.RuneError, nil
 }
 
-func (t *jsonText) hex() (rune, bool) {
+func (t *Reader) hex() (rune, bool) {
 	if len(t.b)-t.i < 5 {
 		return 0, false
 	}
@@ -196,7 +214,7 @@ func (t *jsonText) hex() (rune, bool) {
 }
 
 // number reads the text of a number.
-func (t *jsonText) number() ([]byte, error) {
+func (t *Reader) number() ([]byte, error) {
 	t.space()
 	from := t.i
 	for t.i < len(t.b) {
@@ -206,25 +224,27 @@ func (t *jsonText) number() ([]byte, error) {
 		t.i++
 	}
 	if t.i == from {
-		return nil, t.wrong("a number")
+		return nil, t.Wrong("a number")
 	}
 	return t.b[from:t.i], nil
 }
 
-func (t *jsonText) integer(least, most int64) (int64, error) {
+// Int reads a whole number between least and most.
+func (t *Reader) Int(least, most int64) (int64, error) {
 	at := t.i
 	v, err := t.number()
 	if err != nil {
 		return 0, err
 	}
-	n, ok := ParseInt(v)
+	n, ok := unit.ParseInt(v)
 	if !ok || n < least || n > most {
-		return 0, &jsonError{at, fmt.Sprintf("a whole number from %d to %d", least, most)}
+		return 0, &Error{At: at, Want: fmt.Sprintf("a whole number from %d to %d", least, most)}
 	}
 	return n, nil
 }
 
-func (t *jsonText) float() (float64, error) {
+// Float reads a finite number.
+func (t *Reader) Float() (float64, error) {
 	at := t.i
 	v, err := t.number()
 	if err != nil {
@@ -232,26 +252,28 @@ func (t *jsonText) float() (float64, error) {
 	}
 	f, err := strconv.ParseFloat(string(v), 64)
 	if err != nil || math.IsInf(f, 0) {
-		return 0, &jsonError{at, "a number"}
+		return 0, &Error{At: at, Want: "a number"}
 	}
 	return f, nil
 }
 
-// scaled reads a decimal number, times scale.
-func (t *jsonText) scaled(scale int64) (int64, error) {
+// Scaled reads a decimal number that is not negative, times scale, rounded to
+// the nearest.
+func (t *Reader) Scaled(scale int64) (int64, error) {
 	at := t.i
 	v, err := t.number()
 	if err != nil {
 		return 0, err
 	}
-	n, ok := parseScaled(v, scale)
+	n, ok := unit.ParseScaled(v, scale)
 	if !ok || n < 0 {
-		return 0, &jsonError{at, "a number, 0 or more"}
+		return 0, &Error{At: at, Want: "a number, 0 or more"}
 	}
 	return n, nil
 }
 
-func (t *jsonText) boolean() (bool, error) {
+// Bool reads true or false.
+func (t *Reader) Bool() (bool, error) {
 	t.space()
 	switch rest := t.b[t.i:]; {
 	case bytes.HasPrefix(rest, []byte("true")):
@@ -261,34 +283,36 @@ func (t *jsonText) boolean() (bool, error) {
 		t.i += 5
 		return false, nil
 	}
-	return false, t.wrong("true or false")
+	return false, t.Wrong("true or false")
 }
 
-// end checks that nothing follows.
-func (t *jsonText) end() error {
-	if t.peek() != 0 || t.i != len(t.b) {
-		return t.wrong("the end of the line")
+// End checks that nothing follows.
+func (t *Reader) End() error {
+	if t.Peek() != 0 || t.i != len(t.b) {
+		return t.Wrong("the end of the line")
 	}
 	return nil
 }
 
 var errDeep = errors.New("nests too deeply")
 
-// skip passes over a value.
-func (t *jsonText) skip(depth int) error {
+// Skip passes over a value.
+func (t *Reader) Skip() error { return t.skip(0) }
+
+func (t *Reader) skip(depth int) error {
 	if depth > maxDepth {
 		return errDeep
 	}
-	switch c := t.peek(); c {
+	switch c := t.Peek(); c {
 	case '{':
-		return t.object(func([]byte) error { return t.skip(depth + 1) })
+		return t.Object(func([]byte) error { return t.skip(depth + 1) })
 	case '[':
-		return t.array(func() error { return t.skip(depth + 1) })
+		return t.Array(func() error { return t.skip(depth + 1) })
 	case '"':
-		_, err := t.str()
+		_, err := t.Text()
 		return err
 	case 't', 'f':
-		_, err := t.boolean()
+		_, err := t.Bool()
 		return err
 	case 'n':
 		if bytes.HasPrefix(t.b[t.i:], []byte("null")) {
