@@ -169,3 +169,6 @@ func (c *Cluster) LevelLen(s ShelfID, free int) int {
 	}
 	return 0
 }
+
+// Broken tells whether a device is out of use.
+func (c *Cluster) Broken(d DeviceID) bool { return c.devices[d].broken }

@@ -95,6 +95,32 @@ next:
 	return n
 }
 
+// Valid checks that an Alloc which comes from outside names nodes and devices
+// that exist and has as many shares as its pieces say. Whether they are free is
+// for Take to say.
+func (c *Cluster) Valid(a *Alloc) error {
+	shares := 0
+	for i := range a.Pieces {
+		p := &a.Pieces[i]
+		if p.Node < 0 || int(p.Node) >= len(c.nodes) {
+			return fmt.Errorf("node number %d is not known", p.Node)
+		}
+		if p.Tasks < 0 || p.Shares < 0 || p.CPU < 0 || p.Memory < 0 {
+			return fmt.Errorf("a negative amount on node %s", c.nodes[p.Node].spec.Name)
+		}
+		shares += int(p.Shares)
+	}
+	if shares != len(a.Shares) {
+		return fmt.Errorf("%d device shares where the pieces have %d", len(a.Shares), shares)
+	}
+	for i := range a.Shares {
+		if d := a.Shares[i].Device; d < 0 || int(d) >= len(c.devices) {
+			return fmt.Errorf("device number %d is not known", d)
+		}
+	}
+	return nil
+}
+
 type journalEntry struct {
 	alloc *Alloc
 	taken bool

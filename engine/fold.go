@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/state"
 )
 
@@ -36,6 +37,13 @@ func Apply(s *state.State, ev *eventlog.Event) error {
 	}
 	if !s.Known(ev.Job) {
 		return fmt.Errorf("%s: job number %d is not known", ev.Kind, ev.Job)
+	}
+	if ev.Alloc != nil {
+		if err := s.Cluster.Valid(ev.Alloc); err != nil {
+			return fmt.Errorf("job %s: %w", s.Record(ev.Job).Job.Key, err)
+		}
+	} else if ev.Kind == eventlog.Start && s.Record(ev.Job).Phase != job.Assigned {
+		return fmt.Errorf("job %s: starts on no devices", s.Record(ev.Job).Job.Key)
 	}
 	return applyJob(s, ev)
 }

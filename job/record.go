@@ -62,6 +62,7 @@ type Record struct {
 	Ready    time.Duration // running: since when (or from when) it makes progress
 	Speed    float64       // running: progress per second; 1 is the reference
 	Progress time.Duration // work done up to Ready
+	Attempt  time.Duration // work done in the last attempt that failed, and kept nothing
 
 	Starts, Preemptions, Migrations, Resizes, Failures int32
 
@@ -207,8 +208,12 @@ func (r *Record) Evict(now, kept time.Duration) error {
 
 // Fail is the arrow from running to waiting after a failed attempt.
 func (r *Record) Fail(now, kept time.Duration) error {
+	done := r.ProgressAt(now)
 	if err := r.leave(now, kept, Waiting, "fail", r.Phase == Running); err != nil {
 		return err
+	}
+	if kept == 0 {
+		r.Attempt = done
 	}
 	r.Failures++
 	return nil

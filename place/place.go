@@ -263,3 +263,26 @@ func Param(v *Strategy) param.Param {
 	}
 	return param.Choice("place", v, options, "where gangs run; see norn policies --placements")
 }
+
+// About says in one line what a strategy does.
+func About(s Strategy) string {
+	switch s {
+	case Pack:
+		return "as few nodes as can be had now; never waits while enough GPUs are free"
+	case Consolidated:
+		return "as few nodes as possible, or wait: best fit in one node, or whole nodes and best fit for the rest"
+	case BestFit:
+		return "GPUs anywhere, from the nodes with the fewest free first"
+	case WorstFit:
+		return "GPUs anywhere, from the nodes with the most free first"
+	case FirstFit:
+		return "GPUs anywhere, from the lowest numbered nodes first"
+	case Random:
+		return "GPUs anywhere, from nodes in random order"
+	case Rack:
+		return "consolidated, or all in one rack, or wait"
+	case RackPack:
+		return "as rack, but never waits while enough GPUs are free"
+	}
+	return ""
+}

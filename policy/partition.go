@@ -11,7 +11,8 @@ import (
 
 // Partitioned runs an independent policy in each pool of the cluster, so that
 // tenants with a partition of their own neither wait for nor disturb each
-// other. make is called once for each pool that ever has a job.
+// other. make is called once for each pool that ever has a job; a policy that is
+// a sched.Divider makes those of further pools itself.
 func Partitioned(make func() (sched.Policy, error)) sched.Policy { return &partitioned{make: make} }
 
 type partitioned struct {
@@ -47,7 +48,7 @@ func (d *partitioned) Decide(v *sched.View, p *sched.Plan) {
 		w := v.Within(cluster.PoolID(i), q.changes)
 		w.First, w.Woken = v.First || q.policy == nil, due
 		if q.policy == nil {
-			policy, err := d.make()
+			policy, err := d.another()
 			if err != nil {
 				p.Spoil(err)
 				return
@@ -60,6 +61,16 @@ func (d *partitioned) Decide(v *sched.View, p *sched.Plan) {
 			q.wake = waker.NextWake(&w)
 		}
 	}
+}
+
+// another makes the policy of one more pool.
+func (d *partitioned) another() (sched.Policy, error) {
+	for i := range d.pools {
+		if first, ok := d.pools[i].policy.(sched.Divider); ok {
+			return first.Divide(), nil
+		}
+	}
+	return d.make()
 }
 
 // NextWake implements sched.Waker.

@@ -53,6 +53,15 @@ type Explainer interface {
 	Why(v *View, id job.ID) job.Reason
 }
 
+// Divider is a policy whose instances in the pools of a partitioned cluster share
+// what they learn from history.
+type Divider interface {
+	Policy
+	// Divide makes the policy of a further pool. What it shares with this one
+	// must be a function of the views alone, whichever instance saw them.
+	Divide() Policy
+}
+
 // ChangeKind is what happened to a job.
 type ChangeKind uint8
 
@@ -212,6 +221,12 @@ func (v *View) Past() iter.Seq[Job] {
 		}
 	}
 }
+
+// Ended are the jobs of all pools that have left for good, in the order in which
+// they left. The list only grows, so that a policy which learns from history
+// needs no more than its place in it; one that starts anew begins at 0. It must
+// not be changed.
+func (v *View) Ended() []job.ID { return v.state.Ended() }
 
 // Job is a job as it stands at one moment. It is a handle: copying it is cheap,
 // keeping it beyond the call is not allowed.

@@ -27,7 +27,7 @@ type State struct {
 
 	records [][]job.Record // in chunks, so that a record never moves
 	n       int
-	over    int
+	ended   []job.ID // in the order in which they left for good
 	pools   []poolJobs
 	poolOf  []cluster.PoolID // of each tenant; -1 not looked up yet
 
@@ -70,7 +70,11 @@ func New(c *cluster.Cluster, t *tenant.Tree) *State {
 func (s *State) Jobs() int { return s.n }
 
 // Over is the number of jobs that have left for good.
-func (s *State) Over() int { return s.over }
+func (s *State) Over() int { return len(s.ended) }
+
+// Ended are the jobs that have left for good, in the order in which they left.
+// It must not be changed.
+func (s *State) Ended() []job.ID { return s.ended }
 
 // Known tells whether a job with that number was submitted.
 func (s *State) Known(id job.ID) bool { return id >= 0 && int(id) < s.n }
@@ -310,7 +314,7 @@ func (s *State) left(id job.ID, r *job.Record, held bool, why job.Reason, err er
 		s.pools[r.Pool].waiting.Add(int(id))
 	case r.Phase.Over():
 		s.pools[r.Pool].waiting.Remove(int(id))
-		s.over++
+		s.ended = append(s.ended, id)
 	}
 	return nil
 }

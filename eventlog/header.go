@@ -1,0 +1,319 @@
+package eventlog
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/jsontext"
+	"github.com/norn-scheduler/norn/tenant"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// Header is the first line of a log: which run it is, and what must be known of
+// the cluster before its nodes are added by events.
+type Header struct {
+	World    string   // sim, local, kube
+	Policy   string   // name of the policy
+	Settings []string // name=value, where they differ from the defaults
+	Estimate string   // estimator
+	Trace    string   // what was run
+	Cluster  string   // the cluster as the user wrote it
+	Seed     uint64
+	Origin   time.Time // time of day at zero; zero: not known
+	HalfLife time.Duration
+
+	Types   []cluster.GPUType
+	Pools   []string // without the default pool
+	Domains []Domain // without the cluster itself
+	Tenants []tenant.Tenant
+}
+
+// Domain is a place in the topology tree; its number is its place in the list,
+// counted from one.
+type Domain struct {
+	Level, Name string
+	Parent      cluster.DomainID
+}
+
+// Describe fills in what the header must say of a cluster and its tenants.
+func (h *Header) Describe(c *cluster.Cluster, t *tenant.Tree) {
+	h.Types, h.Pools, h.Domains, h.Tenants = nil, nil, nil, nil
+	for i := range cluster.TypeID(c.Types()) {
+		h.Types = append(h.Types, c.Type(i))
+	}
+	for p := cluster.PoolID(1); int(p) < c.Pools(); p++ {
+		h.Pools = append(h.Pools, c.PoolName(p))
+	}
+	for d := cluster.DomainID(1); int(d) < c.Domains(); d++ {
+		level, name, parent := c.Domain(d)
+		h.Domains = append(h.Domains, Domain{level, name, parent})
+	}
+	if t == nil {
+		return
+	}
+	h.HalfLife = t.HalfLife()
+	for i := tenant.ID(1); int(i) < t.Len(); i++ {
+		e := t.At(i)
+		h.Tenants = append(h.Tenants, tenant.Tenant{Name: e.Name, Parent: e.Parent, Guarantee: e.Guarantee, Limit: e.Limit, Weight: e.Weight})
+	}
+}
+
+// Build makes the cluster, still without nodes, and the tenants that the header
+// describes.
+func (h *Header) Build() (*cluster.Cluster, *tenant.Tree, error) {
+	c := cluster.New()
+	for _, t := range h.Types {
+		if _, err := c.AddType(t); err != nil {
+			return nil, nil, err
+		}
+	}
+	for _, p := range h.Pools {
+		c.AddPool(p)
+	}
+	for _, d := range h.Domains {
+		if _, err := c.AddDomain(d.Level, d.Name, d.Parent); err != nil {
+			return nil, nil, err
+		}
+	}
+	tree := tenant.NewTree(h.HalfLife)
+	for _, t := range h.Tenants {
+		if _, err := tree.Add(t.Name, t.Parent, t.Guarantee, t.Limit, t.Weight); err != nil {
+			return nil, nil, err
+		}
+	}
+	return c, tree, nil
+}
+
+func (h *Header) append(b []byte) ([]byte, error) {
+	f := jsontext.Writer{B: append(b, `{"norn":"eventlog"`...)}
+	integer(&f, "version", Version)
+	f.Text("world", h.World)
+	f.Text("policy", h.Policy)
+	list(&f, "settings", len(h.Settings), func(i int) { f.B = jsontext.AppendText(f.B, h.Settings[i]) })
+	f.Text("estimates", h.Estimate)
+	f.Text("trace", h.Trace)
+	f.Text("cluster", h.Cluster)
+	if h.Seed != 0 {
+		f.Text("seed", strconv.FormatUint(h.Seed, 10))
+	}
+	if !h.Origin.IsZero() {
+		f.Text("origin", h.Origin.UTC().Format(time.RFC3339Nano))
+	}
+	f.Time("half_life", h.HalfLife)
+	list(&f, "types", len(h.Types), func(i int) {
+		f.B = append(f.B, '{')
+		f.Text("name", h.Types[i].Name)
+		f.Int("mem", int64(h.Types[i].Memory))
+		f.Float("speed", h.Types[i].Speed)
+		f.B = append(f.B, '}')
+	})
+	list(&f, "pools", len(h.Pools), func(i int) { f.B = jsontext.AppendText(f.B, h.Pools[i]) })
+	list(&f, "domains", len(h.Domains), func(i int) {
+		f.B = append(f.B, '{')
+		f.Text("level", h.Domains[i].Level)
+		f.Text("name", h.Domains[i].Name)
+		f.Int("parent", int64(h.Domains[i].Parent))
+		f.B = append(f.B, '}')
+	})
+	list(&f, "tenants", len(h.Tenants), func(i int) {
+		t := &h.Tenants[i]
+		f.B = append(f.B, '{')
+		f.Text("name", t.Name)
+		f.Int("parent", int64(t.Parent))
+		f.Milli("guarantee", t.Guarantee)
+		if t.Limit != tenant.Unlimited {
+			f.Milli("limit", t.Limit)
+		}
+		f.Float("weight", t.Weight)
+		f.B = append(f.B, '}')
+	})
+	return append(f.B, '}', '\n'), f.Err
+}
+
+// list writes an array, unless it is empty.
+func list(f *jsontext.Writer, name string, n int, element func(int)) {
+	if n == 0 {
+		return
+	}
+	f.Key(name)
+	f.B = append(f.B, '[')
+	for i := range n {
+		if i > 0 {
+			f.B = append(f.B, ',')
+		}
+		element(i)
+	}
+	f.B = append(f.B, ']')
+}
+
+// ErrNotLog is the error of a file that does not begin like an event log.
+var ErrNotLog = errors.New(`is no event log: it should begin with {"norn":"eventlog"`)
+
+func (h *Header) read(line []byte) error {
+	t := jsontext.NewReader(line)
+	what, version := "", int64(0)
+	err := t.Object(func(key []byte) (err error) {
+		switch string(key) {
+		case "norn":
+			return text(t, &what)
+		case "version":
+			version, err = t.Int(0, 1<<30)
+			return err
+		}
+		return h.field(t, key)
+	})
+	switch {
+	case what != "eventlog":
+		return ErrNotLog
+	case version != Version:
+		return fmt.Errorf("is an event log of version %d; this program knows version %d", version, Version)
+	case err != nil:
+		return err
+	}
+	return t.End()
+}
+
+func (h *Header) field(t *jsontext.Reader, key []byte) (err error) {
+	switch string(key) {
+	case "world":
+		return text(t, &h.World)
+	case "policy":
+		return text(t, &h.Policy)
+	case "settings":
+		return texts(t, &h.Settings)
+	case "estimates":
+		return text(t, &h.Estimate)
+	case "trace":
+		return text(t, &h.Trace)
+	case "cluster":
+		return text(t, &h.Cluster)
+	case "pools":
+		return texts(t, &h.Pools)
+	case "seed":
+		var s string
+		if err := text(t, &s); err != nil {
+			return err
+		}
+		h.Seed, err = strconv.ParseUint(s, 10, 64)
+		return err
+	case "origin":
+		var s string
+		if err := text(t, &s); err != nil {
+			return err
+		}
+		h.Origin, err = time.Parse(time.RFC3339Nano, s)
+		return err
+	case "half_life":
+		return seconds(t, &h.HalfLife)
+	}
+	return h.lists(t, key)
+}
+
+func (h *Header) lists(t *jsontext.Reader, key []byte) error {
+	switch string(key) {
+	case "types":
+		return t.Array(func() error {
+			var g cluster.GPUType
+			err := t.Object(func(key []byte) (err error) {
+				switch string(key) {
+				case "name":
+					return text(t, &g.Name)
+				case "mem":
+					return bytes(t, &g.Memory)
+				case "speed":
+					g.Speed, err = t.Float()
+					return err
+				}
+				return unknown(key)
+			})
+			h.Types = append(h.Types, g)
+			return err
+		})
+	case "domains":
+		return t.Array(func() error {
+			var d Domain
+			err := t.Object(func(key []byte) error {
+				switch string(key) {
+				case "level":
+					return text(t, &d.Level)
+				case "name":
+					return text(t, &d.Name)
+				case "parent":
+					return number(t, &d.Parent)
+				}
+				return unknown(key)
+			})
+			h.Domains = append(h.Domains, d)
+			return err
+		})
+	case "tenants":
+		return t.Array(func() error { return h.tenant(t) })
+	}
+	return unknown(key)
+}
+
+func (h *Header) tenant(t *jsontext.Reader) error {
+	e := tenant.Tenant{Limit: tenant.Unlimited}
+	err := t.Object(func(key []byte) (err error) {
+		switch string(key) {
+		case "name":
+			return text(t, &e.Name)
+		case "parent":
+			return number(t, &e.Parent)
+		case "guarantee":
+			return milli(t, &e.Guarantee)
+		case "limit":
+			return milli(t, &e.Limit)
+		case "weight":
+			e.Weight, err = t.Float()
+			return err
+		}
+		return unknown(key)
+	})
+	h.Tenants = append(h.Tenants, e)
+	return err
+}
+
+func unknown(key []byte) error { return fmt.Errorf("no field %q", key) }
+
+func text(t *jsontext.Reader, to *string) error {
+	v, err := t.Text()
+	*to = string(v)
+	return err
+}
+
+func texts(t *jsontext.Reader, to *[]string) error {
+	return t.Array(func() error {
+		var s string
+		err := text(t, &s)
+		*to = append(*to, s)
+		return err
+	})
+}
+
+func number[T ~int32](t *jsontext.Reader, to *T) error {
+	n, err := t.Int(-1<<31, 1<<31-1)
+	*to = T(n)
+	return err
+}
+
+func seconds(t *jsontext.Reader, to *time.Duration) error {
+	n, err := t.Scaled(int64(time.Second))
+	*to = time.Duration(n)
+	return err
+}
+
+func milli(t *jsontext.Reader, to *unit.Milli) error {
+	n, err := t.Scaled(1000)
+	*to = unit.Milli(n)
+	return err
+}
+
+func bytes(t *jsontext.Reader, to *unit.Bytes) error {
+	n, err := t.Int(0, unit.MaxScaled)
+	*to = unit.Bytes(n)
+	return err
+}

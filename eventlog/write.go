@@ -1,0 +1,306 @@
+package eventlog
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/jsontext"
+	"github.com/norn-scheduler/norn/trace"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// Version is the version of the encoding.
+const Version = 1
+
+// Compression is how a log is packed.
+type Compression uint8
+
+// The ways to pack a log.
+const (
+	Plain Compression = iota
+	Gzip
+	Zstd
+)
+
+// CompressionOf is the compression that the ending of a file name asks for.
+func CompressionOf(name string) Compression {
+	switch {
+	case len(name) > 3 && name[len(name)-3:] == ".gz":
+		return Gzip
+	case len(name) > 4 && name[len(name)-4:] == ".zst":
+		return Zstd
+	}
+	return Plain
+}
+
+// Writer appends events to a log, one line each. The first error is kept, and
+// returned by Close.
+type Writer struct {
+	out    *bufio.Writer
+	packed io.WriteCloser
+	line   []byte
+	err    error
+}
+
+// NewWriter begins a log with its header.
+func NewWriter(w io.Writer, h *Header, c Compression) (*Writer, error) {
+	l := &Writer{}
+	switch c {
+	case Gzip:
+		l.packed = gzip.NewWriter(w)
+	case Zstd:
+		z, err := zstd.NewWriter(w, zstd.WithEncoderConcurrency(1))
+		if err != nil {
+			return nil, err
+		}
+		l.packed = z
+	}
+	if l.packed != nil {
+		w = l.packed
+	}
+	l.out = bufio.NewWriterSize(w, 1<<16)
+	l.line, l.err = h.append(l.line)
+	if l.err == nil {
+		_, l.err = l.out.Write(l.line)
+	}
+	return l, l.err
+}
+
+// Write appends one event.
+func (l *Writer) Write(ev *Event) error {
+	if l.err != nil {
+		return l.err
+	}
+	if l.line, l.err = ev.Append(l.line[:0]); l.err != nil {
+		return l.err
+	}
+	_, l.err = l.out.Write(l.line)
+	return l.err
+}
+
+// Flush hands what was written to the file behind the log. A compressed log may
+// still hold some of it back.
+func (l *Writer) Flush() error {
+	if l.err == nil {
+		l.err = l.out.Flush()
+	}
+	return l.err
+}
+
+// Close ends the log. It does not close the file behind it.
+func (l *Writer) Close() error {
+	err := l.Flush()
+	if l.packed != nil {
+		if e := l.packed.Close(); err == nil {
+			err = e
+		}
+	}
+	return err
+}
+
+// Append writes an event as one line of JSON.
+func (ev *Event) Append(b []byte) ([]byte, error) {
+	f := jsontext.Writer{B: append(b, '{')}
+	f.Key("t")
+	f.B = unit.AppendSeconds(f.B, ev.Time)
+	f.Text("e", ev.Kind.String())
+	switch ev.Kind {
+	case NodeAdd:
+		appendNode(&f, ev.NodeSpec)
+	case NodeSet:
+		integer(&f, "n", int64(ev.Node))
+		f.Text("health", ev.Health.String())
+		f.Text("power", ev.Power.String())
+	case Device:
+		integer(&f, "d", int64(ev.Device))
+		f.Bool("broken", ev.Broken)
+	default:
+		ev.appendJob(&f)
+	}
+	return append(f.B, '}', '\n'), f.Err
+}
+
+func (ev *Event) appendJob(f *jsontext.Writer) {
+	integer(f, "j", int64(ev.Job))
+	switch ev.Kind {
+	case Submit:
+		f.Key("spec")
+		var err error
+		if f.B, err = trace.AppendJob(f.B, ev.Spec); err != nil {
+			f.Err = fmt.Errorf("job %s: %w", ev.Spec.Key, err)
+		}
+		ev.appendEstimate(f)
+	case Start, Move, Resize:
+		appendAlloc(f, ev.Alloc)
+		f.Time("delay", ev.Delay)
+		if ev.Speed != 1 {
+			f.Key("speed")
+			f.Number(ev.Speed)
+		}
+	case Assign:
+		appendAlloc(f, ev.Alloc)
+	case Preempt, Evict, Fail:
+		f.Time("kept", ev.Kept)
+		f.Bool("at_once", ev.AtOnce)
+		appendReason(f, &ev.Reason)
+	case Hold, Wait:
+		appendReason(f, &ev.Reason)
+	case End:
+		f.Text("outcome", ev.Outcome.String())
+	case Speed:
+		f.Key("speed")
+		f.Number(ev.Speed)
+	case Progress:
+		f.Time("kept", ev.Kept)
+	case Estimate:
+		ev.appendEstimate(f)
+	case Memo:
+		f.Key("memo")
+		f.B = append(f.B, '[')
+		f.B = strconv.AppendInt(f.B, ev.Memo[0], 10)
+		f.B = append(f.B, ',')
+		f.B = strconv.AppendInt(f.B, ev.Memo[1], 10)
+		f.B = append(f.B, ']')
+	}
+}
+
+// appendEstimate writes an estimate, even of zero; none is left out.
+func (ev *Event) appendEstimate(f *jsontext.Writer) {
+	if ev.Estimate >= 0 {
+		f.Key("est")
+		f.B = unit.AppendSeconds(f.B, ev.Estimate)
+	}
+}
+
+// integer writes a number even when it is zero.
+func integer(f *jsontext.Writer, name string, v int64) {
+	f.Key(name)
+	f.B = strconv.AppendInt(f.B, v, 10)
+}
+
+// appendAlloc writes what a job holds: a piece for each node and role.
+func appendAlloc(f *jsontext.Writer, a *cluster.Alloc) {
+	if a == nil {
+		return
+	}
+	f.Key("on")
+	f.B = append(f.B, '[')
+	shares := a.Shares
+	for i := range a.Pieces {
+		p := &a.Pieces[i]
+		if i > 0 {
+			f.B = append(f.B, ',')
+		}
+		f.B = append(f.B, '{')
+		integer(f, "n", int64(p.Node))
+		f.Int("role", int64(p.Role))
+		if p.Tasks != p.Shares {
+			integer(f, "tasks", int64(p.Tasks))
+		}
+		appendShares(f, shares[:p.Shares])
+		shares = shares[p.Shares:]
+		f.Milli("cpu", p.CPU)
+		f.Int("mem", int64(p.Memory))
+		f.B = append(f.B, '}')
+	}
+	f.B = append(f.B, ']')
+}
+
+// appendShares writes the devices of a piece, and what is taken of each where
+// it is not one whole device.
+func appendShares(f *jsontext.Writer, shares []cluster.Share) {
+	if len(shares) == 0 {
+		return
+	}
+	f.Key("d")
+	f.B = append(f.B, '[')
+	whole, memory := true, false
+	for i := range shares {
+		if i > 0 {
+			f.B = append(f.B, ',')
+		}
+		f.B = strconv.AppendInt(f.B, int64(shares[i].Device), 10)
+		whole = whole && shares[i].Milli == 1000
+		memory = memory || shares[i].Memory != 0
+	}
+	f.B = append(f.B, ']')
+	if !whole {
+		f.Key("gpu")
+		f.B = append(f.B, '[')
+		for i := range shares {
+			if i > 0 {
+				f.B = append(f.B, ',')
+			}
+			f.B = jsontext.AppendMilli(f.B, unit.Milli(shares[i].Milli))
+		}
+		f.B = append(f.B, ']')
+	}
+	if memory {
+		f.Key("gpu_mem")
+		f.B = append(f.B, '[')
+		for i := range shares {
+			if i > 0 {
+				f.B = append(f.B, ',')
+			}
+			f.B = strconv.AppendInt(f.B, int64(shares[i].Memory), 10)
+		}
+		f.B = append(f.B, ']')
+	}
+}
+
+func appendReason(f *jsontext.Writer, r *job.Reason) {
+	if r.Code == job.NoReason {
+		return
+	}
+	f.Text("why", r.Code.String())
+	f.Int("need", int64(r.Need))
+	f.Int("have", int64(r.Have))
+	if r.Job != job.None {
+		integer(f, "for", int64(r.Job))
+	}
+	f.Time("at", r.At)
+	f.Text("text", r.Text)
+}
+
+func appendNode(f *jsontext.Writer, n *cluster.NodeSpec) {
+	f.Text("name", n.Name)
+	f.Key("gpus")
+	f.B = append(f.B, '[')
+	for i, g := range n.GPUs {
+		if i > 0 {
+			f.B = append(f.B, ',')
+		}
+		f.B = fmt.Appendf(f.B, "[%d,%d]", g.Type, g.Count)
+	}
+	f.B = append(f.B, ']')
+	f.Milli("cpu", n.CPU)
+	f.Int("mem", int64(n.Memory))
+	f.Int("domain", int64(n.Domain))
+	f.Int("pool", int64(n.Pool))
+	f.Bool("pooled", n.Pooled)
+	if n.Links == nil {
+		return
+	}
+	f.Key("links")
+	f.B = append(f.B, '[')
+	first := true
+	for i := range n.Links.Devices() {
+		for j := range i {
+			class, gbps := n.Links.Between(i, j)
+			if !first {
+				f.B = append(f.B, ',')
+			}
+			first = false
+			f.B = fmt.Appendf(f.B, "[%d,", class)
+			f.B = append(jsontext.AppendNumber(f.B, gbps), ']')
+		}
+	}
+	f.B = append(f.B, ']')
+}

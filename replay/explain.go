@@ -1,0 +1,322 @@
+package replay
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/place"
+	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/state"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// Life is the life of one job, as a log tells it.
+type Life struct {
+	Job    *job.Job
+	Record *job.Record // at the end of the log
+	End    time.Duration
+	Steps  []Step
+
+	name func(job.ID) string
+}
+
+// Step is one thing that happened to the job.
+type Step struct {
+	At   time.Duration
+	What string
+	More []string // what stood in its way, when it would have fitted
+}
+
+// Explain folds a log and follows one job, named by its key or, with a # before
+// it, by its number. It fails when the log has no such job.
+func Explain(r *eventlog.Reader, name string) (*Life, error) {
+	f := &follower{name: name, id: job.None}
+	s, err := Fold(r, f)
+	if err != nil {
+		return nil, err
+	}
+	if f.id == job.None {
+		return nil, fmt.Errorf("the log has no job %s; it has %d jobs", name, s.Jobs())
+	}
+	rec := s.Record(f.id)
+	return &Life{Job: rec.Job, Record: rec, End: s.Now, Steps: f.steps, name: names(s)}, nil
+}
+
+func names(s *state.State) func(job.ID) string {
+	return func(id job.ID) string {
+		if !s.Known(id) {
+			return fmt.Sprintf("#%d", id)
+		}
+		return s.Record(id).Job.Key
+	}
+}
+
+// follower is the sink that notes the steps of one job.
+type follower struct {
+	name  string
+	id    job.ID
+	steps []Step
+	plan  sched.Plan
+}
+
+// Event implements engine.Sink.
+func (f *follower) Event(ev *eventlog.Event, s *state.State) {
+	if ev.Kind == eventlog.Submit && f.id == job.None && (ev.Spec.Key == f.name || fmt.Sprintf("#%d", ev.Spec.ID) == f.name) {
+		f.id = ev.Spec.ID
+	}
+	if ev.Job != f.id || f.id == job.None {
+		return
+	}
+	what := f.what(ev, s)
+	if what == "" {
+		return
+	}
+	step := Step{At: ev.Time, What: what}
+	if ev.Kind == eventlog.Wait && !ev.Reason.Never() {
+		step.More = f.standing(s)
+	}
+	f.steps = append(f.steps, step)
+}
+
+// what says an event in words; empty for those that a reader need not know.
+func (f *follower) what(ev *eventlog.Event, s *state.State) string {
+	r, name := s.Record(f.id), names(s)
+	switch ev.Kind {
+	case eventlog.Submit:
+		return "submitted"
+	case eventlog.Wait:
+		return "waits: " + ev.Reason.Sentence(name)
+	case eventlog.Assign:
+		return "is given " + Where(s, s.Alloc(f.id)) + ", and waits for those who are still leaving it"
+	case eventlog.Start:
+		return "starts on " + Where(s, s.Alloc(f.id)) + f.after(r) + delayed(ev.Delay) + paced(ev.Speed)
+	case eventlog.Preempt:
+		text := "is stopped: " + ev.Reason.Sentence(name)
+		if !ev.AtOnce {
+			text += "; it is still leaving its GPUs"
+		}
+		return text + kept(r)
+	case eventlog.Gone:
+		return "has left its GPUs"
+	case eventlog.Evict, eventlog.Fail:
+		return "is thrown back: " + ev.Reason.Sentence(name) + kept(r)
+	case eventlog.Hold:
+		return "is held"
+	case eventlog.Free:
+		return "is free to run again"
+	case eventlog.Move:
+		return "moves to " + Where(s, s.Alloc(f.id)) + delayed(ev.Delay)
+	case eventlog.Resize:
+		return fmt.Sprintf("is resized to %d tasks, on %s", r.Tasks, Where(s, s.Alloc(f.id))) + delayed(ev.Delay)
+	case eventlog.Speed:
+		return "runs" + paced(ev.Speed)
+	case eventlog.Cancel:
+		return "is cancelled"
+	case eventlog.End:
+		return "ends: " + ev.Outcome.String()
+	}
+	return ""
+}
+
+// after says how long a job that starts had waited.
+func (f *follower) after(r *job.Record) string {
+	for i := len(f.steps) - 1; i >= 0; i-- {
+		if w := f.steps[i].What; strings.HasPrefix(w, "submitted") || strings.HasPrefix(w, "is stopped") || strings.HasPrefix(w, "is thrown") || strings.HasPrefix(w, "has left") {
+			if waited := r.Since - f.steps[i].At; waited > 0 {
+				return ", after " + unit.Human(waited)
+			}
+			return ", at once"
+		}
+	}
+	return ""
+}
+
+func delayed(d time.Duration) string {
+	if d <= 0 {
+		return ""
+	}
+	return ", makes progress after " + unit.Human(d)
+}
+
+func paced(speed float64) string {
+	if speed == 1 || speed == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", at %.3g times its reference speed", speed)
+}
+
+func kept(r *job.Record) string {
+	return fmt.Sprintf("; it keeps %s of work", unit.Human(r.Progress))
+}
+
+// standing says what stands in the way of a waiting job: who holds the GPUs,
+// and when it would fit if they ended as estimated and nobody went ahead.
+func (f *follower) standing(s *state.State) []string {
+	view := sched.NewView(s, nil, false)
+	view.Costs = &perf.Costs{}
+	f.plan.Open(&view)
+	defer f.plan.Discard()
+	r := s.Record(f.id)
+	class := s.Class(r.Class)
+	free := s.Cluster.FreeGPUs(r.Pool, class.Mask)
+	out := []string{fmt.Sprintf("it asks for %s; %d GPUs are free, %d jobs wait", r.Job.Demand, free, s.Waiting(r.Pool).Len())}
+	at, _, ok := f.plan.Expect(f.id, place.Pack)
+	switch {
+	case !ok:
+		return append(out, "when it would fit is not known, because run times are not estimated")
+	case at <= s.Now:
+		return append(out, "it would fit now: others go first")
+	}
+	return append(out, fmt.Sprintf("nobody going ahead, it would fit at %s, in %s, when %s have ended",
+		unit.Human(at), unit.Human(at-s.Now), f.holders(s, r, at)))
+}
+
+// holders names the jobs that must end by a moment for the job to fit, the
+// largest first.
+func (f *follower) holders(s *state.State, r *job.Record, by time.Duration) string {
+	view := sched.NewView(s, nil, false)
+	var ids []job.ID
+	for i := range s.Running(r.Pool).All() {
+		if end, ok := view.Job(job.ID(i)).ExpectedEnd(); ok && end <= by {
+			ids = append(ids, job.ID(i))
+		}
+	}
+	slices.SortStableFunc(ids, func(a, b job.ID) int { return int(s.Record(b).Milli - s.Record(a).Milli) })
+	var parts []string
+	for _, id := range ids[:min(3, len(ids))] {
+		parts = append(parts, fmt.Sprintf("%s (%v GPUs)", s.Record(id).Job.Key, s.Record(id).Milli))
+	}
+	if more := len(ids) - len(parts); more > 0 {
+		parts = append(parts, fmt.Sprintf("%d more", more))
+	}
+	if len(parts) == 0 {
+		return "those that run"
+	}
+	return "jobs " + strings.Join(parts, ", ")
+}
+
+// Where says where devices are, for a reader: n3[0-3], n4[1].
+func Where(s *state.State, a *cluster.Alloc) string {
+	if a == nil {
+		return "nothing"
+	}
+	var parts []string
+	shares := a.Shares
+	for i := range a.Pieces {
+		p := &a.Pieces[i]
+		first, _ := s.Cluster.DeviceRange(p.Node)
+		node := s.Cluster.Node(p.Node).Name
+		if len(parts) == 8 {
+			parts = append(parts, fmt.Sprintf("%d more nodes", len(a.Pieces)-8))
+			break
+		}
+		if p.Shares == 0 {
+			parts = append(parts, node)
+			continue
+		}
+		parts = append(parts, node+"["+devices(shares[:p.Shares], first)+"]")
+		shares = shares[p.Shares:]
+	}
+	return strings.Join(parts, ", ")
+}
+
+// devices writes device indices with ranges, and what is taken of each where
+// it is not one whole device.
+func devices(shares []cluster.Share, first cluster.DeviceID) string {
+	var parts []string
+	for i := 0; i < len(shares); i++ {
+		from := i
+		for i+1 < len(shares) && shares[i+1].Device == shares[i].Device+1 && shares[i+1].Milli == shares[i].Milli {
+			i++
+		}
+		text := fmt.Sprint(shares[from].Device - first)
+		if i > from {
+			text += fmt.Sprintf("-%d", shares[i].Device-first)
+		}
+		if shares[i].Milli != 1000 {
+			text += " x " + unit.Milli(shares[i].Milli).String()
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, ",")
+}
+
+// Write tells the life of the job to a reader.
+func (l *Life) Write(w io.Writer) error {
+	r := l.Record
+	fmt.Fprintf(w, "Job %s", l.Job.Key)
+	for _, part := range []struct{ what, value string }{{"", l.Job.Name}, {"of tenant ", l.Job.Tenant}, {"by user ", l.Job.User}, {"model ", l.Job.Model}} {
+		if part.value != "" && part.value != l.Job.Key {
+			fmt.Fprintf(w, ", %s%s", part.what, part.value)
+		}
+	}
+	fmt.Fprintf(w, ": %s", l.Job.Demand)
+	if r.Estimate >= 0 {
+		fmt.Fprintf(w, ", estimated to run for %s", unit.Human(r.Estimate))
+	}
+	fmt.Fprint(w, "\n\n")
+	for _, s := range l.Steps {
+		fmt.Fprintf(w, "%10s  %s\n", unit.Human(s.At), s.What)
+		for _, more := range s.More {
+			fmt.Fprintf(w, "%10s    %s\n", "", more)
+		}
+	}
+	jct := l.End - l.Job.Submit
+	state := "is " + r.Phase.String() + " at the end of the log, "
+	if r.Phase.Over() {
+		jct, state = r.End-l.Job.Submit, ""
+	}
+	_, err := fmt.Fprintf(w, "\n%s%s after its submission: %s without GPUs, %s with; %d starts, %d preemptions, %.3g GPU-hours held, %.3g of them lost\n",
+		state, unit.Human(jct), unit.Human(r.WaitAt(l.End)), unit.Human(r.HeldAt(min(l.End, l.last()))), r.Starts, r.Preemptions, r.ServiceAt(l.last())/3600, r.Lost/3600)
+	return err
+}
+
+// last is the last moment of the job that the log knows.
+func (l *Life) last() time.Duration {
+	if l.Record.Phase.Over() {
+		return l.Record.End
+	}
+	return l.End
+}
+
+// LifeJSON is the life of a job for other programs; times are in seconds.
+type LifeJSON struct {
+	Job         string     `json:"job"`
+	Tenant      string     `json:"tenant,omitempty"`
+	GPUs        int        `json:"gpus"`
+	State       string     `json:"state"`
+	SubmitS     float64    `json:"submit_s"`
+	WaitS       float64    `json:"wait_s"`
+	RunS        float64    `json:"run_s"`
+	Starts      int        `json:"starts"`
+	Preemptions int        `json:"preemptions"`
+	Steps       []StepJSON `json:"steps"`
+}
+
+// StepJSON is one step of a LifeJSON.
+type StepJSON struct {
+	AtS  float64  `json:"at_s"`
+	What string   `json:"what"`
+	More []string `json:"more,omitempty"`
+}
+
+// JSON is the life as other programs read it.
+func (l *Life) JSON() LifeJSON {
+	r := l.Record
+	out := LifeJSON{
+		Job: l.Job.Key, Tenant: l.Job.Tenant, GPUs: l.Job.Demand.GPUs(), State: r.Phase.String(),
+		SubmitS: l.Job.Submit.Seconds(), WaitS: r.WaitAt(l.last()).Seconds(), RunS: r.HeldAt(l.last()).Seconds(),
+		Starts: int(r.Starts), Preemptions: int(r.Preemptions),
+	}
+	for _, s := range l.Steps {
+		out.Steps = append(out.Steps, StepJSON{s.At.Seconds(), s.What, s.More})
+	}
+	return out
+}

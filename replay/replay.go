@@ -1,0 +1,150 @@
+// Package replay turns an event log back into what it tells of: the state at
+// any moment, the trace of jobs that another policy may be tried on, and the
+// life of one job.
+package replay
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/norn-scheduler/norn/engine"
+	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/state"
+	"github.com/norn-scheduler/norn/trace"
+)
+
+// Fold reads a log to its end and folds it, showing every event to the sinks.
+// On an error, which names the line, the state is that before the line.
+func Fold(r *eventlog.Reader, sinks ...engine.Sink) (*state.State, error) {
+	c, tenants, err := r.Header.Build()
+	if err != nil {
+		return nil, fmt.Errorf("the header of the log: %w", err)
+	}
+	s := state.New(c, tenants)
+	var ev eventlog.Event
+	for {
+		err := r.Next(&ev)
+		if errors.Is(err, io.EOF) {
+			return s, nil
+		}
+		if err != nil {
+			return s, err
+		}
+		if err := engine.Apply(s, &ev); err != nil {
+			return s, fmt.Errorf("line %d of the log: %w", r.Line(), err)
+		}
+		for _, sink := range sinks {
+			sink.Event(&ev, s)
+		}
+	}
+}
+
+// Format reads an event log as a trace: the jobs that were submitted, with the
+// run times that the log tells. It is meant for trace.Options.Extra.
+//
+// A job that had not ended when the log did is taken to run at least as long as
+// it had; one that had never run, as long as was estimated, and it is left out
+// when there was no estimate.
+func Format() trace.Format {
+	return trace.Format{
+		Name: "log", Aliases: []string{"eventlog", "norn-log"}, Title: "Norn's event log, of a simulation or a live cluster",
+		Match: func(h *trace.Head) int {
+			if line := h.Line(0); len(line) > 19 && string(line[:19]) == `{"norn":"eventlog",` {
+				return 1000
+			}
+			return 0
+		},
+		Decode: func(in *trace.Input) (trace.Source, error) {
+			r, err := eventlog.NewReader(in.Body, "log")
+			if err != nil {
+				return nil, err
+			}
+			if !r.Header.Origin.IsZero() {
+				in.Origin(r.Header.Origin)
+			}
+			in.InOrder()
+			return jobs(r, in)
+		},
+	}
+}
+
+// history is the source of the jobs of a log.
+type history struct {
+	in       *trace.Input
+	state    *state.State
+	attempts map[job.ID][]time.Duration
+	next     job.ID
+	unknown  int
+}
+
+// jobs folds the log, and keeps how long the attempts that failed ran.
+func jobs(r *eventlog.Reader, in *trace.Input) (trace.Source, error) {
+	h := &history{in: in, attempts: map[job.ID][]time.Duration{}}
+	watch := &attempts{h: h}
+	s, err := Fold(r, watch)
+	if err != nil {
+		return nil, err
+	}
+	h.state = s
+	return h, nil
+}
+
+// attempts notes each attempt that failed and kept nothing.
+type attempts struct{ h *history }
+
+// Event implements engine.Sink.
+func (a *attempts) Event(ev *eventlog.Event, s *state.State) {
+	if ev.Kind != eventlog.Fail || ev.Kept > 0 {
+		return
+	}
+	a.h.attempts[ev.Job] = append(a.h.attempts[ev.Job], s.Record(ev.Job).Attempt)
+}
+
+// Next implements trace.Source.
+func (h *history) Next(e *trace.Entry) error {
+	for int(h.next) < h.state.Jobs() {
+		r := h.state.Record(h.next)
+		h.next++
+		h.in.Row()
+		*e = trace.Entry{Job: *r.Job}
+		e.Truth.Attempts = h.attempts[r.Job.ID]
+		if ok := truth(&e.Truth, r, h.state.Now); ok {
+			return nil
+		}
+		h.unknown++
+	}
+	if h.unknown > 0 {
+		h.in.Note(fmt.Sprintf("%d jobs that never ran and had no estimate are left out", h.unknown))
+		h.unknown = 0
+	}
+	return io.EOF
+}
+
+// truth is what the log tells about how long a job runs; ok is false when it
+// tells nothing.
+func truth(t *trace.Truth, r *job.Record, end time.Duration) (ok bool) {
+	t.Work = r.ProgressAt(end)
+	switch {
+	case r.Phase == job.FailedPhase:
+		t.Outcome = trace.Failed
+	case r.Phase == job.Cancelled:
+		t.Outcome = trace.Killed
+	case !r.Phase.Over():
+		t.AtLeast = true
+	}
+	if r.Starts > 0 {
+		return true
+	}
+	switch {
+	case r.Estimate > 0:
+		t.Work = r.Estimate
+	case r.Job.Estimate > 0:
+		t.Work = r.Job.Estimate
+	default:
+		return false
+	}
+	return true
+}
