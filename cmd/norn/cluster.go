@@ -1,0 +1,49 @@
+package main
+
+import (
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/norn-scheduler/norn/clusterspec"
+)
+
+func clusterCommand() *cobra.Command {
+	yaml := false
+	cmd := &cobra.Command{
+		Use:   "cluster [SPEC]",
+		Short: "Show the cluster that a spec describes, or list the presets",
+		Long: `SPEC is a shorthand (16x8:V100), the name of a preset (philly), a YAML file, or a
+node list in a format of others; docs/clusters.md describes them.`,
+		Example: `  norn cluster 16x8:V100+4x4:P100
+  norn cluster philly
+  norn cluster 16x8:V100 --yaml > cluster.yaml`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			out := cmd.OutOrStdout()
+			if len(args) == 0 {
+				w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+				for _, p := range clusterspec.Presets() {
+					fmt.Fprintf(w, "%s\t%s\n", p.Name, p.About)
+				}
+				return w.Flush()
+			}
+			spec, err := clusterspec.Load(args[0])
+			if err != nil {
+				return err
+			}
+			if yaml {
+				_, err := out.Write(spec.YAML())
+				return err
+			}
+			site, err := spec.Build()
+			if err != nil {
+				return err
+			}
+			return clusterspec.Describe(out, site.Cluster)
+		},
+	}
+	cmd.Flags().BoolVar(&yaml, "yaml", false, "write the spec as YAML")
+	return cmd
+}

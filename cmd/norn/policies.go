@@ -1,0 +1,85 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/norn-scheduler/norn/place"
+	"github.com/norn-scheduler/norn/policy"
+)
+
+func policiesCommand() *cobra.Command {
+	placements := false
+	cmd := &cobra.Command{
+		Use:   "policies [NAME]",
+		Short: "List the scheduling policies, or the parameters of one",
+		Example: `  norn policies
+  norn policies tiresias
+  norn policies --placements`,
+		Args: cobra.MaximumNArgs(1),
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return policyNames(), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			out := cmd.OutOrStdout()
+			switch {
+			case placements:
+				return listPlacements(out)
+			case len(args) == 0:
+				return listPolicies(out)
+			}
+			return showPolicy(out, args[0])
+		},
+	}
+	cmd.Flags().BoolVar(&placements, "placements", false, "list the placement strategies instead")
+	return cmd
+}
+
+func policyNames() []string {
+	var names []string
+	for _, e := range policy.Table() {
+		names = append(names, e.Name)
+	}
+	return names
+}
+
+func listPolicies(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	for _, e := range policy.Table() {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", e.Name, e.Title, e.Source)
+	}
+	return w.Flush()
+}
+
+func showPolicy(out io.Writer, name string) error {
+	e, err := policy.ByName(name)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%s: %s\nsource: %s\n\n", e.Name, e.Title, e.Source)
+	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(w, "PARAMETER\tDEFAULT\tUNIT OR VALUES\tMEANING")
+	for _, p := range e.New().Params() {
+		def := p.Default
+		if def == "" {
+			def = "-"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", p.Name, def, p.Unit, p.Doc)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "\nSet one with --set %s.PARAMETER=VALUE.\n", e.Name)
+	return err
+}
+
+func listPlacements(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	for _, s := range place.All() {
+		fmt.Fprintf(w, "%s\t%s\n", s, place.About(s))
+	}
+	return w.Flush()
+}

@@ -1,0 +1,270 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/norn-scheduler/norn/replay"
+	"github.com/norn-scheduler/norn/trace"
+	"github.com/norn-scheduler/norn/trace/gen"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+func traceCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "trace",
+		Short: "Summarise, generate and convert job traces",
+		Example: `  norn trace summary jobs.csv.gz
+  norn trace generate --like philly --jobs 10000 -o jobs.csv
+  norn trace convert sacct.txt jobs.jsonl.zst
+  norn trace formats`,
+	}
+	cmd.AddCommand(summaryCommand(), generateCommand(), convertCommand(), formatsCommand())
+	return cmd
+}
+
+// reading is the flags that say how a trace is read.
+type reading struct {
+	opt      trace.Options
+	from, to string
+	attempts string
+}
+
+func (r *reading) flags(f *pflag.FlagSet) {
+	f.StringVar(&r.opt.Format, "format", "", "format of the trace (default: told from its content; see norn trace formats)")
+	f.StringVar(&r.opt.Profile, "profile", "", "file or folder of measured speeds, for traces without run times")
+	f.BoolVar(&r.opt.SkipBad, "skip-bad", false, "leave out rows with errors, and count and list them")
+	f.StringVar(&r.attempts, "attempts", "replay", "failed attempts of a job: replay each, or merge all into one run")
+	f.BoolVar(&r.opt.GPUOnly, "gpu-only", false, "leave CPU and memory out of the demands")
+	f.BoolVar(&r.opt.AnyType, "any-type", false, "leave GPU types out of the demands")
+	f.StringSliceVar(&r.opt.Tenants, "tenant", nil, "only jobs of these tenants")
+	f.StringVar(&r.from, "from", "", "only jobs submitted from then on: seconds, 1d12h, or 2017-10-01")
+	f.StringVar(&r.to, "to", "", "only jobs submitted before then")
+	f.IntVar(&r.opt.Limit, "limit", 0, "at most so many jobs (0: all)")
+	f.Float64Var(&r.opt.Load, "load", 0, "jobs arrive so many times as fast (0: as they did)")
+}
+
+func (r *reading) options() (trace.Options, error) {
+	opt := r.opt
+	opt.Extra = []trace.Format{replay.Format()}
+	switch r.attempts {
+	case "replay":
+	case "merge":
+		opt.Merge = true
+	default:
+		return opt, fmt.Errorf("--attempts %s: write replay or merge", r.attempts)
+	}
+	var err error
+	if opt.From, opt.FromTime, err = moment(r.from); err != nil {
+		return opt, fmt.Errorf("--from: %w", err)
+	}
+	if opt.To, opt.ToTime, err = moment(r.to); err != nil {
+		return opt, fmt.Errorf("--to: %w", err)
+	}
+	return opt, nil
+}
+
+// moment reads a time of day or a time since the start of a trace.
+func moment(s string) (time.Duration, time.Time, error) {
+	if s == "" {
+		return 0, time.Time{}, nil
+	}
+	for _, layout := range []string{time.RFC3339, "2006-01-02 15:04:05", "2006-01-02T15:04:05", "2006-01-02"} {
+		if t, err := time.Parse(layout, s); err == nil {
+			return 0, t, nil
+		}
+	}
+	d, err := unit.ParseSeconds(s)
+	return d, time.Time{}, err
+}
+
+func (r *reading) open(path string) (*trace.Reader, error) {
+	opt, err := r.options()
+	if err != nil {
+		return nil, err
+	}
+	return trace.Open(path, opt)
+}
+
+// remarks tells what a reader assumed and left out.
+func remarks(w io.Writer, info trace.Info) {
+	if info.Nominal != "" {
+		fmt.Fprintf(w, "norn: %s tells no run times; they are taken from %s\n", info.File, info.Nominal)
+	}
+	for _, note := range info.Notes {
+		fmt.Fprintf(w, "norn: %s: %s\n", info.File, note)
+	}
+	if len(info.Ignored) > 0 {
+		fmt.Fprintf(w, "norn: %s: columns that are not used: %s\n", info.File, strings.Join(info.Ignored, ", "))
+	}
+	if info.LeftOut+info.Bad == 0 {
+		return
+	}
+	fmt.Fprintf(w, "norn: %s: of %d rows, %d were left out because they are no jobs that ran, and %d because of errors:\n",
+		info.File, info.Rows, info.LeftOut, info.Bad)
+	for _, p := range info.Problems {
+		fmt.Fprintf(w, "  %v\n", p)
+	}
+	if more := info.LeftOut + info.Bad - len(info.Problems); more > 0 {
+		fmt.Fprintf(w, "  and %d more\n", more)
+	}
+}
+
+func summaryCommand() *cobra.Command {
+	var r reading
+	asJSON := false
+	cmd := &cobra.Command{
+		Use:   "summary FILE",
+		Short: "Say what is in a trace: jobs, sizes, run times, load, tenants",
+		Example: `  norn trace summary jobs.csv.gz
+  norn trace summary sacct.txt --skip-bad --json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			src, err := r.open(args[0])
+			if err != nil {
+				return err
+			}
+			defer src.Close()
+			sum, err := trace.Summarize(src)
+			if err != nil {
+				return err
+			}
+			remarks(cmd.ErrOrStderr(), src.Info())
+			if asJSON {
+				return sum.WriteJSON(cmd.OutOrStdout())
+			}
+			return sum.WriteTable(cmd.OutOrStdout())
+		},
+	}
+	r.flags(cmd.Flags())
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	return cmd
+}
+
+func generateCommand() *cobra.Command {
+	var (
+		opt         gen.Options
+		like, out   string
+		span, limit string
+	)
+	cmd := &cobra.Command{
+		Use:   "generate --like philly|venus|itp|pai|pollux",
+		Short: "Make a synthetic trace that resembles a published log",
+		Example: `  norn trace generate --like philly --jobs 10000 -o jobs.csv
+  norn trace generate --like venus --span 7d --gpus 512 --load 0.9 --seed 3 -o week.jsonl.zst`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if opt.Like, err = gen.ParseLike(like); err != nil {
+				return err
+			}
+			if span != "" {
+				if opt.Span, err = unit.ParseSeconds(span); err != nil {
+					return fmt.Errorf("--span: %w", err)
+				}
+			}
+			if limit != "" {
+				if opt.MaxRun, err = unit.ParseSeconds(limit); err != nil {
+					return fmt.Errorf("--max-run: %w", err)
+				}
+			}
+			if opt.Jobs == 0 && opt.Span == 0 {
+				return errors.New("say how many: --jobs N or --span DURATION")
+			}
+			g, err := gen.New(opt)
+			if err != nil {
+				return err
+			}
+			return write(cmd, out, g)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&like, "like", "philly", "the log to imitate: philly, venus, itp, pai or pollux")
+	f.IntVar(&opt.Jobs, "jobs", 0, "number of jobs")
+	f.StringVar(&span, "span", "", "time from the first to the last submission")
+	f.Uint64Var(&opt.Seed, "seed", 0, "equal seeds give equal traces")
+	f.IntVar(&opt.GPUs, "gpus", 0, "size of the cluster that the trace is meant for (0: that of the log)")
+	f.Float64Var(&opt.Load, "offered-load", 0, "mean GPUs demanded over GPUs (0: as in the log)")
+	f.IntVar(&opt.MaxGPUs, "max-gpus", 0, "leave out larger jobs (0: those larger than the cluster)")
+	f.StringVar(&limit, "max-run", "", "leave out longer jobs")
+	f.IntVar(&opt.Tenants, "tenants", 0, "number of tenants (0: as in the log)")
+	f.StringVarP(&out, "output", "o", "", "file to write: .csv or .jsonl, perhaps .gz or .zst behind it (default: CSV to standard output)")
+	return cmd
+}
+
+// write writes a trace to a file, or as CSV to standard output.
+func write(cmd *cobra.Command, path string, src trace.Source) error {
+	var done trace.Written
+	var err error
+	if path == "" || path == "-" {
+		done, err = trace.WriteCSV(cmd.OutOrStdout(), src)
+	} else {
+		done, err = trace.WriteFile(path, src)
+	}
+	if err != nil {
+		return err
+	}
+	for _, l := range done.Lost {
+		fmt.Fprintln(cmd.ErrOrStderr(), "norn: CSV cannot carry", l)
+	}
+	if path != "" && path != "-" {
+		fmt.Fprintf(cmd.ErrOrStderr(), "norn: wrote %d jobs to %s\n", done.Jobs, path)
+	}
+	return nil
+}
+
+func convertCommand() *cobra.Command {
+	var r reading
+	cmd := &cobra.Command{
+		Use:   "convert FILE OUTPUT",
+		Short: "Write a trace, or a part of it, as Norn's CSV or JSON Lines",
+		Long: `Convert reads a trace of any known format and writes it as Norn's CSV (.csv),
+which a person can read and write, or as JSON Lines (.jsonl), which carry
+everything; .gz or .zst behind the name packs it. "-" is standard input, or CSV
+to standard output.`,
+		Example: `  norn trace convert sacct.txt jobs.csv
+  norn trace convert events.log.zst jobs.jsonl        a log of Norn's own
+  norn trace convert philly.csv.gz october.jsonl.zst --from 2017-10-01 --to 2017-11-01`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			src, err := r.open(args[0])
+			if err != nil {
+				return err
+			}
+			defer src.Close()
+			if err := write(cmd, args[1], src); err != nil {
+				return err
+			}
+			remarks(cmd.ErrOrStderr(), src.Info())
+			return nil
+		},
+	}
+	r.flags(cmd.Flags())
+	return cmd
+}
+
+func formatsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "formats",
+		Short:   "List the formats of traces that can be read",
+		Example: "  norn trace formats",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 3, ' ', 0)
+			for _, f := range append(trace.Formats(), replay.Format()) {
+				name := f.Name
+				if len(f.Aliases) > 0 {
+					name += " (" + strings.Join(f.Aliases, ", ") + ")"
+				}
+				fmt.Fprintf(w, "%s\t%s\n", name, f.Title)
+			}
+			return w.Flush()
+		},
+	}
+}

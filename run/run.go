@@ -1,0 +1,219 @@
+// Package run puts a simulation together: a trace, a cluster, a policy with its
+// settings, what the policy may know about run times, and how the world behaves.
+// It is what norn sim does, as a library.
+//
+// Nouns: a Choice is a policy with its settings; an Experiment is everything
+// else, and is the same for all choices that are compared; an Outcome is what
+// came of one choice.
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/norn-scheduler/norn/clusterspec"
+	"github.com/norn-scheduler/norn/engine"
+	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/policy"
+	"github.com/norn-scheduler/norn/report"
+	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/sim"
+	"github.com/norn-scheduler/norn/state"
+	"github.com/norn-scheduler/norn/trace"
+)
+
+// Choice is a policy and the settings that differ from its defaults.
+type Choice struct {
+	Policy   string
+	Settings []Setting
+}
+
+// Setting is one parameter and its value as a user writes it.
+type Setting struct{ Name, Value string }
+
+// String is how tables name the choice: tiresias, or tiresias(limits=500).
+func (c Choice) String() string {
+	if len(c.Settings) == 0 {
+		return c.Policy
+	}
+	return c.Policy + "(" + strings.Join(c.settings(), ",") + ")"
+}
+
+func (c Choice) settings() []string {
+	parts := make([]string, len(c.Settings))
+	for i, s := range c.Settings {
+		parts[i] = s.Name + "=" + s.Value
+	}
+	return parts
+}
+
+// Make builds the policy. It fails on an unknown policy, setting or value, and
+// says which are known.
+func (c Choice) Make() (sched.Policy, error) {
+	e, err := policy.ByName(c.Policy)
+	if err != nil {
+		return nil, err
+	}
+	cfg := e.New()
+	for _, s := range c.Settings {
+		if err := cfg.Params().Set(s.Name, s.Value); err != nil {
+			return nil, fmt.Errorf("policy %s: %w", c.Policy, err)
+		}
+	}
+	p, err := cfg.Policy()
+	if err != nil {
+		return nil, fmt.Errorf("policy %s: %w", c.Policy, err)
+	}
+	return p, nil
+}
+
+// Experiment is what a simulation is run on.
+type Experiment struct {
+	Spec     *clusterspec.Spec
+	Whole    bool // ignore the partitions of the cluster
+	Estimate Estimate
+	Seed     uint64
+	Model    perf.Model                // the true speeds; nil: perf.Analytic with no penalty for spreading
+	Costs    *perf.Costs               // of transitions; nil: those of the cluster
+	World    func(*sim.Config)         // failures and the like; nil: none
+	Report   report.Options            // what the result holds beside the figures
+	Header   eventlog.Header           // of the log: trace, cluster as written, origin
+	Watch    func(Choice) engine.Sink  // watches a run, to show progress; nil: nobody
+	Log      func(Choice) (Log, error) // where the event log goes; nil: nowhere
+}
+
+// Log is where an event log is written.
+type Log struct {
+	io.WriteCloser
+	Compression eventlog.Compression
+}
+
+// Outcome is what came of one choice.
+type Outcome struct {
+	Choice Choice
+	Result *report.Result
+	State  *state.State
+	Sim    *sim.Sim
+}
+
+// Run simulates a trace under one choice, until nothing more can happen or the
+// context ends.
+func (x *Experiment) Run(ctx context.Context, c Choice, src trace.Source) (*Outcome, error) {
+	site, err := x.site()
+	if err != nil {
+		return nil, err
+	}
+	p, err := x.policy(c, site)
+	if err != nil {
+		return nil, err
+	}
+	costs := &site.Costs
+	if x.Costs != nil {
+		costs = x.Costs
+	}
+	cfg := sim.Config{Source: trace.ByKey(src), Model: x.Model, Costs: *costs, Seed: x.Seed}
+	if cfg.Model == nil {
+		cfg.Model = perf.Analytic{Scaling: 1, Spread: 1}
+	}
+	for _, a := range site.Arrivals {
+		cfg.Nodes = append(cfg.Nodes, sim.Node(a))
+	}
+	if x.World != nil {
+		x.World(&cfg)
+	}
+	world := sim.New(cfg)
+	collector := report.NewCollector(x.Report)
+	sinks := []engine.Sink{collector}
+	if x.Watch != nil {
+		sinks = append(sinks, x.Watch(c))
+	}
+	log, err := x.openLog(c, site, &sinks)
+	if err != nil {
+		return nil, err
+	}
+	estimator, err := x.Estimate.Make(world.Oracle(), x.Seed)
+	if err != nil {
+		return nil, err
+	}
+	e := engine.New(engine.Config{
+		Cluster: site.Cluster, Tenants: site.Tenants, Policy: p, PolicyName: c.String(),
+		Estimator: estimator, Costs: costs, Seed: x.Seed, Sinks: sinks,
+	}, world)
+	err = world.Attach(e.State())
+	if err == nil {
+		err = e.Run(ctx)
+	}
+	if err = errors.Join(err, log.close()); err != nil {
+		return nil, fmt.Errorf("%s: %w", c, err)
+	}
+	return &Outcome{Choice: c, Result: collector.Result(e.State()), State: e.State(), Sim: world}, nil
+}
+
+// site builds the cluster, without its partitions when those are to be ignored.
+func (x *Experiment) site() (*clusterspec.Site, error) {
+	spec := x.Spec
+	if x.Whole && len(spec.Partitions) > 0 {
+		whole := *spec
+		whole.Partitions = nil
+		whole.Nodes = append([]clusterspec.Group(nil), spec.Nodes...)
+		for i := range whole.Nodes {
+			whole.Nodes[i].Partition = ""
+		}
+		spec = &whole
+	}
+	return spec.Build()
+}
+
+// policy makes the policy: one for the whole cluster, or one for each partition.
+func (x *Experiment) policy(c Choice, site *clusterspec.Site) (sched.Policy, error) {
+	p, err := c.Make() // also to be told early of a setting that is wrong
+	if err != nil || site.Cluster.Pools() == 1 {
+		return p, err
+	}
+	return policy.Partitioned(c.Make), nil
+}
+
+// logSink writes events to a log.
+type logSink struct {
+	file io.Closer
+	w    *eventlog.Writer
+}
+
+// Event implements engine.Sink. An error is kept by the writer until the end.
+func (l *logSink) Event(ev *eventlog.Event, _ *state.State) { _ = l.w.Write(ev) }
+
+func (l *logSink) close() error {
+	if l == nil {
+		return nil
+	}
+	return errors.Join(l.w.Close(), l.file.Close())
+}
+
+// openLog begins the event log, if one is wanted, with the nodes that are there
+// from the start.
+func (x *Experiment) openLog(c Choice, site *clusterspec.Site, sinks *[]engine.Sink) (*logSink, error) {
+	if x.Log == nil {
+		return nil, nil
+	}
+	file, err := x.Log(c)
+	if err != nil || file.WriteCloser == nil {
+		return nil, err
+	}
+	h := x.Header
+	h.World, h.Policy, h.Settings, h.Estimate, h.Seed = "sim", c.Policy, c.settings(), x.Estimate.String(), x.Seed
+	h.Describe(site.Cluster, site.Tenants)
+	w, err := eventlog.NewWriter(file, &h, file.Compression)
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	l := &logSink{file, w}
+	for _, ev := range eventlog.Inventory(site.Cluster) {
+		l.Event(&ev, nil)
+	}
+	*sinks = append(*sinks, l)
+	return l, nil
+}
