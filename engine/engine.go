@@ -78,7 +78,8 @@ type Engine struct {
 	nodes   bool
 	first   bool
 	wake    time.Duration
-	idle    int // wakes in a row without anything else happening
+	idle    int           // wakes in a row without anything else happening
+	last    time.Duration // of the last event
 	drains  drains
 }
 
@@ -114,6 +115,16 @@ func (e *Engine) SetPolicy(name string, p sched.Policy) {
 	e.first = true
 }
 
+// Announce tells the sinks of the nodes that are there from the start, as a log
+// begins with. It must be called before the first Step, if at all.
+func (e *Engine) Announce() {
+	for _, ev := range eventlog.Inventory(e.cfg.Cluster) {
+		for _, sink := range e.cfg.Sinks {
+			sink.Event(&ev, e.state)
+		}
+	}
+}
+
 // State is the state of the run. It must not be changed.
 func (e *Engine) State() *state.State { return e.state }
 
@@ -134,22 +145,30 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 }
 
-// Step handles one instant. io.EOF says that the run is over.
+// horizon is the end of time: beyond it sums of times could overflow, and no log
+// can carry them.
+const horizon = time.Duration(unit.MaxScaled)
+
+// Step handles one instant. io.EOF says that the run is over; the state is then
+// that of its last event.
 func (e *Engine) Step() error {
 	now, events, err := e.world.Next(e.wake, e.events[:0])
 	e.events = events
-	if err != nil && (!errors.Is(err, io.EOF) || e.wake == unit.Never) {
-		return err
-	}
 	if errors.Is(err, io.EOF) {
-		if now, e.idle = e.wake, e.idle+1; e.idle > maxIdleWakes {
+		if now, e.idle = e.wake, e.idle+1; e.wake == unit.Never || e.idle > maxIdleWakes {
+			e.state.Now = e.last
 			return io.EOF
 		}
+	} else if err != nil {
+		return err
 	} else if len(events) > 0 {
 		e.idle = 0
 	}
-	if now < e.state.Now {
+	switch {
+	case now < e.state.Now:
 		return fmt.Errorf("the world went back from %v to %v", e.state.Now, now)
+	case now > horizon:
+		return e.tooFar()
 	}
 	e.state.Now = now
 	for i := range events {
@@ -158,6 +177,18 @@ func (e *Engine) Step() error {
 		}
 	}
 	return e.decide()
+}
+
+// tooFar is the error of a run that goes on for longer than time can be counted.
+func (e *Engine) tooFar() error {
+	who := "nothing runs any more, but the policy wants to be woken again and again"
+	for i := range e.state.Jobs() {
+		if r := e.state.Record(job.ID(i)); r.Phase == job.Running {
+			who = fmt.Sprintf("job %s, for one, runs since %s at speed %g", r.Job.Key, unit.Human(r.Since), r.Speed)
+			break
+		}
+	}
+	return fmt.Errorf("policy %s: the run does not end within %s, which is as far as time is counted: %s", e.cfg.PolicyName, unit.Human(horizon), who)
 }
 
 // happen folds in what the world told.
@@ -207,6 +238,7 @@ func (e *Engine) apply(ev *eventlog.Event) error {
 	if err := Apply(e.state, ev); err != nil {
 		return err
 	}
+	e.last = ev.Time
 	switch ev.Kind {
 	case eventlog.Submit, eventlog.Free:
 		e.changes = append(e.changes, sched.Change{Job: ev.Job, Kind: sched.Arrived})
@@ -258,11 +290,24 @@ func (e *Engine) decide() error {
 	return e.askWake()
 }
 
+// PanicError is the error of a policy that panicked: a mistake of its author.
+type PanicError struct {
+	Policy string
+	At     time.Duration
+	Value  any
+	Stack  []byte // where it happened
+}
+
+// Error says what happened, without the stack.
+func (e *PanicError) Error() string {
+	return fmt.Sprintf("policy %s at %s panicked: %v", e.Policy, unit.Human(e.At), e.Value)
+}
+
 // ask calls the policy and turns a panic of it into an error.
 func (e *Engine) ask() (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("policy %s at %s panicked: %v\n%s", e.cfg.PolicyName, unit.Human(e.state.Now), r, debug.Stack())
+			err = &PanicError{Policy: e.cfg.PolicyName, At: e.state.Now, Value: r, Stack: debug.Stack()}
 		}
 	}()
 	e.cfg.Policy.Decide(&e.view, &e.plan)
@@ -345,10 +390,13 @@ func (e *Engine) notes() error {
 	return nil
 }
 
-// waits tells why a job waits, if that is news.
+// waits tells why a job waits, if that is news: a count of free GPUs that changes
+// is none, a promised moment that changes is.
 func (e *Engine) waits(id job.ID, why job.Reason) error {
 	r := e.state.Record(id)
-	if was := r.Reason; r.Phase != job.Waiting || was.Code == why.Code && was.Job == why.Job && was.Need == why.Need && was.Text == why.Text {
+	was := r.Reason
+	same := was.Code == why.Code && was.Job == why.Job && was.Need == why.Need && was.Text == why.Text
+	if r.Phase != job.Waiting || same && (was.At == why.At || !why.Promises()) {
 		return nil
 	}
 	e.ev = eventlog.Event{Time: e.state.Now, Kind: eventlog.Wait, Job: id, Reason: why}

@@ -232,9 +232,12 @@ func (r *Runner) choose(p *sched.Plan) {
 	}
 }
 
-// Contended tells whether jobs wait while others run, where the choice is made
-// by walking: whether time alone can change it.
-func (r *Runner) Contended() bool { return r.walk.waiting.Len() > 0 && r.walk.running.Len() > 0 }
+// Contended tells whether jobs wait, or were stopped by the last plan, while
+// others run, where the choice is made by walking: whether time alone can change
+// it.
+func (r *Runner) Contended() bool {
+	return r.walk.waiting.Len()+len(r.stops) > 0 && r.walk.running.Len() > 0
+}
 
 // Why says why a job was left waiting.
 func (r *Runner) Why(v *sched.View, id job.ID) job.Reason {

@@ -33,9 +33,11 @@ const (
 	TooLarge                 // Need GPUs, the pool has Have in all: can never run
 	NoSuchType               // no node has an acceptable GPU type: can never run
 	Impossible               // it would not fit even if nothing else ran
+	OverLimit                // Need GPUs, its tenant may never hold more than Have: can never run
 	Behind                   // job Job goes first and blocks the queue
 	Outranked                // jobs of higher priority take the GPUs
 	Quota                    // the tenant holds Have of the Need GPUs it may hold
+	OverShare                // the tenant holds Have, its share is Need, and no others are free
 	Reserved                 // it would delay job Job, which has a reservation for At
 	NotYet                   // the policy decides again at At
 	OnHold                   // the user or an operator holds it
@@ -54,8 +56,8 @@ const (
 )
 
 var reasonNames = [lastReason]string{
-	"none", "need-gpus", "need-one-node", "need-whole-nodes", "need-rack", "need-cpu", "need-part", "too-large", "no-such-type", "impossible",
-	"behind", "outranked", "quota", "reserved", "not-yet", "on-hold", "because",
+	"none", "need-gpus", "need-one-node", "need-whole-nodes", "need-rack", "need-cpu", "need-part", "too-large", "no-such-type", "impossible", "over-limit",
+	"behind", "outranked", "quota", "over-share", "reserved", "not-yet", "on-hold", "because",
 	"makes-room", "used-share", "reclaimed", "moved", "resized", "node-lost", "failed", "ended", "user-request",
 }
 
@@ -78,7 +80,7 @@ func ParseReasonCode(s string) (ReasonCode, bool) {
 
 // Never tells whether a wait for this reason cannot end by itself.
 func (r Reason) Never() bool {
-	return r.Code == TooLarge || r.Code == NoSuchType || r.Code == Impossible
+	return r.Code == TooLarge || r.Code == NoSuchType || r.Code == Impossible || r.Code == OverLimit
 }
 
 // Fragmentation tells whether enough GPUs exist but not where they are wanted.
@@ -90,10 +92,13 @@ func (r Reason) Fragmentation() bool {
 	return false
 }
 
+// Promises tells whether At is when the job is expected to fit.
+func (r Reason) Promises() bool { return r.At > 0 && r.Code >= NeedGPUs && r.Code <= NeedPart }
+
 // Sentence says the reason. name turns a job number into what the reader
 // knows the job by.
 func (r Reason) Sentence(name func(ID) string) string {
-	if r.At > 0 && r.Code >= NeedGPUs && r.Code <= NeedPart {
+	if r.Promises() {
 		at := r.At
 		r.At = 0
 		return r.Sentence(name) + "; expected to fit at " + unit.Human(at)
@@ -117,12 +122,16 @@ func (r Reason) Sentence(name func(ID) string) string {
 		return "no node has a GPU type that it accepts: it can never run here"
 	case Impossible:
 		return "would not fit, as it must be placed, even if nothing else ran: it can never run here"
+	case OverLimit:
+		return fmt.Sprintf("needs %s but its tenant may hold at most %d: it can never run here", count(int(r.Need), "GPU"), r.Have)
 	case Behind:
 		return "waits behind job " + name(r.Job) + ", which goes first"
 	case Outranked:
 		return "jobs of higher priority take the GPUs"
 	case Quota:
 		return fmt.Sprintf("its tenant holds %d of the %d GPUs that it may hold", r.Have, r.Need)
+	case OverShare:
+		return fmt.Sprintf("its tenant holds %s of its share of %d, and too few of others are free", count(int(r.Have), "GPU"), r.Need)
 	case Reserved:
 		return fmt.Sprintf("would delay job %s, which is to start at %s", name(r.Job), unit.Human(r.At))
 	case NotYet:

@@ -1,7 +1,6 @@
 package sched
 
 import (
-	"slices"
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
@@ -34,11 +33,11 @@ func (p *Plan) Expect(id job.ID, where place.Strategy) (at time.Duration, on *cl
 	if _, ok := p.find(id, tasks, where); ok {
 		return p.view.Now, &p.req.Out, true
 	}
-	p.endings(r.Pool)
-	for i := 0; i < len(p.ends) && p.ends[i].at != unit.Never; {
-		at = p.ends[i].at
-		for ; i < len(p.ends) && p.ends[i].at == at; i++ {
-			p.state.Cluster.Release(p.ends[i].on)
+	p.listEndings(r.Pool)
+	for p.ends.more() {
+		at = p.ends[0].at
+		for p.ends.more() && p.ends[0].at == at {
+			p.state.Cluster.Release(p.ends.pop().on)
 		}
 		if p.state.Cluster.FreeGPUs(r.Pool, r.Mask) < need && r.Job.Demand.Plain() {
 			continue
@@ -50,9 +49,9 @@ func (p *Plan) Expect(id job.ID, where place.Strategy) (at time.Duration, on *cl
 	return unit.Never, nil, false
 }
 
-// endings lists who holds devices in a pool as the plan stands, by expected
+// listEndings lists who holds devices in a pool as the plan stands, by expected
 // end.
-func (p *Plan) endings(pool cluster.PoolID) {
+func (p *Plan) listEndings(pool cluster.PoolID) {
 	p.ends = p.ends[:0]
 	add := func(id job.ID, on *cluster.Alloc, started bool) {
 		j := p.view.Job(id)
@@ -78,14 +77,49 @@ func (p *Plan) endings(pool cluster.PoolID) {
 			add(op.Job, op.Now, op.Was == nil)
 		}
 	}
-	slices.SortFunc(p.ends, func(a, b ending) int {
-		switch {
-		case a.at != b.at && a.at < b.at, a.at == b.at && a.id < b.id:
-			return -1
-		}
-		return 1
-	})
+	p.ends.order()
 }
+
+// endings is a heap: few of them are looked at before a job fits.
+type endings []ending
+
+// order makes the heap.
+func (e endings) order() {
+	for i := len(e)/2 - 1; i >= 0; i-- {
+		e.down(i)
+	}
+}
+
+// more tells whether anything is left that is expected to end.
+func (e endings) more() bool { return len(e) > 0 && e[0].at != unit.Never }
+
+// pop takes out the first to end, ties by number.
+func (e *endings) pop() ending {
+	h := *e
+	first, last := h[0], len(h)-1
+	h[0] = h[last]
+	*e = h[:last]
+	h[:last].down(0)
+	return first
+}
+
+func (e endings) down(i int) {
+	for {
+		least := i
+		for c := 2*i + 1; c <= 2*i+2 && c < len(e); c++ {
+			if e[c].before(&e[least]) {
+				least = c
+			}
+		}
+		if least == i {
+			return
+		}
+		e[i], e[least] = e[least], e[i]
+		i = least
+	}
+}
+
+func (a *ending) before(b *ending) bool { return a.at < b.at || a.at == b.at && a.id < b.id }
 
 // Without runs f while the free part of a is not available to anybody.
 func (p *Plan) Without(a *cluster.Alloc, f func()) {

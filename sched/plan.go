@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/dense"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/state"
@@ -33,13 +34,15 @@ type Plan struct {
 	allocs []*cluster.Alloc
 	used   int
 	req    place.Request
-	ends   []ending
+	ends   endings
 	why    job.Reason
 	err    error
+	noted  dense.Set // scratch of lastHolds
 
 	empty   place.Request // to the empty cluster
 	version uint64        // of the cluster that it is the empty one of
 	answers map[emptyKey]job.Reason
+	last    []emptyAnswer // by class, the answer that was last given
 }
 
 // Op is the plan for one job.
@@ -90,7 +93,26 @@ func (p *Plan) Commit() error {
 		return p.err
 	}
 	p.state.Cluster.Keep(p.mark)
+	p.lastHolds()
 	return nil
+}
+
+// lastHolds keeps the last note for each job.
+func (p *Plan) lastHolds() {
+	if len(p.holds) < 2 {
+		return
+	}
+	keep := len(p.holds)
+	for i := len(p.holds) - 1; i >= 0; i-- {
+		if h := p.holds[i]; p.noted.Add(int(h.Job)) {
+			keep--
+			p.holds[keep] = h
+		}
+	}
+	for _, h := range p.holds[keep:] {
+		p.noted.Remove(int(h.Job))
+	}
+	p.holds = append(p.holds[:0], p.holds[keep:]...)
 }
 
 // Discard ends the plan and restores the ledger.
@@ -322,14 +344,32 @@ type emptyKey struct {
 	where        place.Strategy
 }
 
+// emptyAnswer is the answer to a question about a class, which spares a look
+// into the map where the same question is put again. The zero value answers
+// nothing: every strategy is set.
+type emptyAnswer struct {
+	tasks int32
+	where place.Strategy
+	why   job.Reason
+}
+
 // never is what the empty cluster says. Its answers are kept until nodes come
 // or go.
 func (p *Plan) never(r *job.Record, tasks int, where place.Strategy) job.Reason {
 	if v := p.state.Cluster.Version(); p.answers == nil || p.version != v {
 		p.empty.Cluster, p.version, p.answers = nil, v, map[emptyKey]job.Reason{}
+		clear(p.last)
 	}
 	key := emptyKey{r.Class, int32(tasks), where}
+	for int(r.Class) >= len(p.last) {
+		p.last = append(p.last, emptyAnswer{})
+	}
+	last := &p.last[r.Class]
+	if last.tasks == key.tasks && last.where == where {
+		return last.why
+	}
 	if why, known := p.answers[key]; known {
+		*last = emptyAnswer{key.tasks, where, why}
 		return why
 	}
 	why := job.Reason{Code: job.NoSuchType, Job: job.None}
@@ -347,7 +387,7 @@ func (p *Plan) never(r *job.Record, tasks int, where place.Strategy) job.Reason 
 			}
 		}
 	}
-	p.answers[key] = why
+	p.answers[key], *last = why, emptyAnswer{key.tasks, where, why}
 	return why
 }
 

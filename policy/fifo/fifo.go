@@ -7,7 +7,6 @@
 package fifo
 
 import (
-	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/param"
 	"github.com/norn-scheduler/norn/place"
@@ -53,6 +52,7 @@ type policy struct {
 	queue   queue.Queue
 	barred  sched.Barred
 	blocked job.ID // the first job that did not fit
+	easy    backfill
 }
 
 // Decide implements sched.Policy.
@@ -64,12 +64,14 @@ func (f *policy) Decide(v *sched.View, p *sched.Plan) {
 		switch ch.Kind {
 		case sched.Arrived, sched.Stopped:
 			f.add(v.Job(ch.Job), p)
+		case sched.Altered:
+			f.easy.noted(v.Job(ch.Job))
 		case sched.Ended:
 			f.queue.Remove(ch.Job)
 			f.barred.Remove(ch.Job)
 		}
 	}
-	f.blocked = job.None
+	f.blocked, f.easy.at = job.None, 0
 	var why job.Reason
 	f.queue.Walk(nil, func(id job.ID) queue.Step {
 		if p.Start(id, f.cfg.Place) {
@@ -84,7 +86,7 @@ func (f *policy) Decide(v *sched.View, p *sched.Plan) {
 		return queue.Stop
 	})
 	if f.cfg.Mode == EASY && f.blocked != job.None {
-		f.backfill(v, p, why)
+		f.easy.start(v, p, f, why)
 	}
 }
 
@@ -97,43 +99,18 @@ func (f *policy) add(j sched.Job, p *sched.Plan) {
 		key.A = -int64(j.Spec().Priority)
 	}
 	f.queue.Add(j.ID, j.Class(), key)
-}
-
-// backfill starts jobs behind the blocked one that do not delay it: they end
-// before it can start, or keep off the devices that it will start on.
-func (f *policy) backfill(v *sched.View, p *sched.Plan, why job.Reason) {
-	at, on, ok := p.Expect(f.blocked, f.cfg.Place)
-	if !ok {
-		return // nobody knows when it can start, so anybody might delay it
-	}
-	why.At = at
-	p.Hold(f.blocked, why)
-	var reserved cluster.Alloc
-	reserved.CopyFrom(on)
-	f.queue.Walk(nil, func(id job.ID) queue.Step {
-		if id == f.blocked {
-			return queue.SkipJob
-		}
-		if left, known := v.Job(id).Remaining(); known && v.Now+left <= at {
-			if p.Start(id, f.cfg.Place) {
-				return queue.Took
-			}
-			return queue.SkipClass
-		}
-		took := false
-		p.Without(&reserved, func() { took = p.Start(id, f.cfg.Place) })
-		if took {
-			return queue.Took
-		}
-		p.Hold(id, job.Reason{Code: job.Reserved, Job: f.blocked, At: at})
-		return queue.SkipJob
-	})
+	f.easy.noted(j)
 }
 
 // Why implements sched.Explainer.
 func (f *policy) Why(v *sched.View, id job.ID) job.Reason {
-	if f.blocked != job.None && f.blocked != id {
+	need, have := v.Job(id).GPUs(), v.Free()
+	switch {
+	case f.blocked == job.None || f.blocked == id:
+	case f.cfg.Mode == EASY && f.easy.at > 0 && need <= have:
+		return job.Reason{Code: job.Reserved, Job: f.blocked, At: f.easy.at}
+	case f.cfg.Mode != EASY || need <= have:
 		return job.Reason{Code: job.Behind, Job: f.blocked}
 	}
-	return job.Reason{Code: job.NeedGPUs, Need: int32(v.Job(id).GPUs()), Have: int32(v.Free()), Job: job.None}
+	return job.Reason{Code: job.NeedGPUs, Need: int32(need), Have: int32(have), Job: job.None}
 }

@@ -1,7 +1,6 @@
 package tiresias_test
 
 import (
-	"math"
 	"testing"
 
 	"github.com/norn-scheduler/norn/internal/simtest"
@@ -63,7 +62,6 @@ func TestDemotion(t *testing.T) {
 	if n := run.Preemptions(); n != 1 {
 		t.Errorf("%d preemptions, want 1", n)
 	}
-	t.Log(run.Log)
 }
 
 // Section 3.4: PROMOTEKNOB.
@@ -81,5 +79,4 @@ func TestPromotion(t *testing.T) {
 			t.Errorf("kappa %v: ends %v %v %v", kappa, run.End("A"), run.End("B"), run.End("C"))
 		}
 	}
-	_ = math.Inf
 }

@@ -1,0 +1,27 @@
+# The usual errands. None is needed to use Norn: go build and go test do it all.
+
+.PHONY: build test bench micro fuzz check
+
+build: ## the program, as ./norn
+	go build -o norn ./cmd/norn
+
+test: ## everything, as in README.md
+	go test ./...
+
+check: ## what continuous integration checks besides the tests
+	test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }
+	go vet ./...
+	go mod tidy -diff
+
+bench: ## whole processes against their bounds; rewrites the tables of docs/performance.md
+	go run ./internal/bench -write docs/performance.md
+
+micro: ## benchmarks of single packages
+	go test -run '^$$' -bench . -benchmem ./...
+
+fuzz: ## every reader of input for half a minute each
+	@for pkg in $$(go list ./...); do \
+		for f in $$(go test -list '^Fuzz' $$pkg 2>/dev/null | grep '^Fuzz'); do \
+			echo "$$pkg $$f"; go test -run '^$$' -fuzz "^$$f$$" -fuzztime 30s $$pkg || exit 1; \
+		done; \
+	done

@@ -1,0 +1,247 @@
+// Command bench measures norn as whole processes, from start to the printed
+// table, and prints a Markdown table: CPU time (user and system, the least of
+// several runs), peak memory, and the bound that the figure is held to.
+//
+// Published inputs are read from ../shared; rows that need them are left out,
+// with a word, where they are missing. CPU times of published simulators are
+// those measured beside their results, on a machine of the same kind, under the
+// same load as nobody can know: compare ratios.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	repeat := flag.Int("repeat", 5, "runs of each row; the least CPU time counts")
+	shared := flag.String("shared", filepath.Join("..", "shared"), "folder of published data")
+	write := flag.String("write", "", "file whose part between the bench marks is replaced by the tables")
+	large := flag.Bool("large", true, "also 1,000,000 jobs on 10,000 GPUs")
+	flag.Parse()
+	if err := bench(*repeat, *shared, *write, *large); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func bench(repeat int, shared, write string, large bool) error {
+	dir, err := os.MkdirTemp("", "norn-bench")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	m := machine{bin: filepath.Join(dir, "norn"), repeat: repeat}
+	if out, err := exec.Command("go", "build", "-o", m.bin, "./cmd/norn").CombinedOutput(); err != nil {
+		return fmt.Errorf("%w\n%s", err, out)
+	}
+	var text strings.Builder
+	describe(&text)
+	steps := []func(io.Writer) error{
+		func(w io.Writer) error { return m.traces(w, shared) },
+		func(w io.Writer) error { return m.simulators(w, shared) },
+	}
+	if large {
+		steps = append(steps, func(w io.Writer) error { return m.growth(w, dir) })
+	}
+	for _, step := range steps {
+		if err := step(io.MultiWriter(&text, os.Stdout)); err != nil {
+			return err
+		}
+	}
+	if write == "" {
+		return nil
+	}
+	return replace(write, text.String())
+}
+
+// describe names the machine and the commit.
+func describe(w io.Writer) {
+	commit, err := exec.Command("git", "describe", "--always", "--dirty").Output()
+	if err != nil {
+		commit = []byte("unknown")
+	}
+	fmt.Fprintf(w, "%s, %d cores of %s, %s/%s, commit %s, %s.\n\n", runtime.Version(), runtime.NumCPU(), processor(),
+		runtime.GOOS, runtime.GOARCH, strings.TrimSpace(string(commit)), time.Now().Format(time.DateOnly))
+}
+
+// processor is the name of the processor, as far as the system tells.
+func processor() string {
+	info, _ := os.ReadFile("/proc/cpuinfo") // not there on other systems
+	for line := range strings.Lines(string(info)) {
+		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return "an unnamed processor"
+}
+
+// machine runs the program.
+type machine struct {
+	bin    string
+	repeat int
+}
+
+// cost is what a run took.
+type cost struct {
+	cpu    time.Duration
+	memory int64 // bytes at the peak
+}
+
+// measure runs norn several times and returns the least of each figure.
+func (m *machine) measure(repeat int, args ...string) (cost, error) {
+	best := cost{cpu: 1 << 62, memory: 1 << 62}
+	for range repeat {
+		cmd := exec.Command(m.bin, args...)
+		var out strings.Builder
+		cmd.Stderr = &out
+		if err := cmd.Run(); err != nil {
+			return best, fmt.Errorf("norn %s: %w\n%s", strings.Join(args, " "), err, out.String())
+		}
+		state := cmd.ProcessState
+		best.cpu = min(best.cpu, state.UserTime()+state.SystemTime())
+		if usage, ok := state.SysUsage().(*syscall.Rusage); ok {
+			best.memory = min(best.memory, usage.Maxrss*1024)
+		}
+	}
+	return best, nil
+}
+
+func mib(b int64) string { return fmt.Sprintf("%d MB", b/1_000_000) }
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%.3f s", d.Seconds()) }
+
+func verdict(ok bool) string {
+	if ok {
+		return "met"
+	}
+	return "**missed**"
+}
+
+// traces is the Philly log under the policies of this project.
+func (m *machine) traces(w io.Writer, shared string) error {
+	philly := filepath.Join(shared, "data", "philly", "philly_jobs_reconstructed.csv.gz")
+	if missing(w, philly) {
+		return nil
+	}
+	fmt.Fprintf(w, "### Philly, 111,813 jobs on 2,490 GPUs\n\n| policy | CPU | memory | bound | |\n|---|--:|--:|---|---|\n")
+	for _, policy := range []string{"fifo", "srtf", "tiresias"} {
+		c, err := m.measure(m.repeat, "sim", philly, "--cluster", "philly", "--policy", policy, "--quiet")
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(w, "| %s | %s | %s | 1.5 s, 400 MB | %s |\n", policy, seconds(c.cpu), mib(c.memory),
+			verdict(c.cpu <= 1500*time.Millisecond && c.memory <= 400e6))
+	}
+	fmt.Fprintln(w)
+	return nil
+}
+
+// simulators is the input of published simulators, under their conditions.
+func (m *machine) simulators(w io.Writer, shared string) error {
+	golden := filepath.Join(shared, "golden")
+	if missing(w, golden) {
+		return nil
+	}
+	fmt.Fprintf(w, "### Published simulators on the same input\n\n| simulator | policy | published CPU | norn | memory | times less | bound | |\n|---|---|--:|--:|--:|--:|--:|---|\n")
+	for _, r := range []struct {
+		simulator, trace, cluster, policy, result string
+		published                                 float64 // seconds of CPU
+	}{
+		{"lucid", "lucid_synth6000_cluster_full_log.csv.gz", "venus-15vc", "fifo", "lucid/synth6000-venus-fifo.csv.gz", 51},
+		{"lucid", "lucid_synth6000_cluster_full_log.csv.gz", "venus-15vc", "srtf", "lucid/synth6000-venus-srtf.csv.gz", 54},
+		{"pai", "pai_synth10k.csv.gz", "g300", "SJF", "pai/synth10k-g300-SJF.csv.gz", 15.4},
+		{"pai", "pai_synth10k.csv.gz", "g300", "FIFO", "pai/synth10k-g300-FIFO.csv.gz", 46.7},
+		{"tiresias", "tiresias_muri_trace1.csv.gz", "n8g8", "dlas-gpu-2-count", "tiresias/muri_trace1-n8g8-dlas-gpu-2-count.csv.gz", 71.4},
+	} {
+		args := []string{"validate", r.simulator, "--trace", filepath.Join(golden, "inputs", r.trace), "--cluster", r.cluster, "--policy", r.policy}
+		if against := filepath.Join(golden, filepath.FromSlash(r.result)); exists(against) {
+			args = append(args, "--against", against)
+		} else {
+			args = append(args, "--out", os.DevNull)
+		}
+		c, err := m.measure(4*m.repeat, args...)
+		if err != nil {
+			return err
+		}
+		times := r.published / c.cpu.Seconds()
+		fmt.Fprintf(w, "| %s | %s | %.1f s | %s | %s | %.0f | 500 | %s |\n", r.simulator, r.policy, r.published, seconds(c.cpu), mib(c.memory), times, verdict(times >= 500))
+	}
+	fmt.Fprintln(w)
+	return nil
+}
+
+// growth is Tiresias on 10,000 GPUs with ten times as many jobs at equal load.
+func (m *machine) growth(w io.Writer, dir string) error {
+	fmt.Fprintf(w, "### Generated jobs on 10,000 GPUs under Tiresias, load 0.9\n\n| jobs | CPU | of a job | memory | bound | |\n|--:|--:|--:|--:|---|---|\n")
+	var first float64
+	for _, jobs := range []int{100_000, 1_000_000} {
+		file := filepath.Join(dir, fmt.Sprintf("%d.csv", jobs))
+		err := run(m.bin, "trace", "generate", "--like", "philly", "--jobs", fmt.Sprint(jobs), "--gpus", "10000",
+			"--offered-load", "0.9", "--max-run", "1d", "--seed", "1", "-o", file)
+		if err != nil {
+			return err
+		}
+		c, err := m.measure(max(1, m.repeat/2), "sim", file, "--cluster", "1250x8", "--policy", "tiresias", "--quiet")
+		if err != nil {
+			return err
+		}
+		each := c.cpu.Seconds() / float64(jobs)
+		bound, ok := "", true
+		if first == 0 {
+			first = each
+		} else {
+			bound = "20 s, 2,000 MB, 1.5 times as much for a job"
+			ok = c.cpu <= 20*time.Second && c.memory <= 2e9 && each < 1.5*first
+		}
+		fmt.Fprintf(w, "| %d | %s | %.2f us | %s | %s | %s |\n", jobs, seconds(c.cpu), 1e6*each, mib(c.memory), bound, verdict(ok))
+	}
+	fmt.Fprintln(w)
+	return nil
+}
+
+func run(name string, args ...string) error {
+	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s %s: %w\n%s", filepath.Base(name), strings.Join(args, " "), err, out)
+	}
+	return nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// missing tells, and says, that an input is not there.
+func missing(w io.Writer, path string) bool {
+	if exists(path) {
+		return false
+	}
+	fmt.Fprintf(w, "Left out: %s is not there.\n\n", path)
+	return true
+}
+
+const from, to = "<!-- bench: written by make bench -->\n", "<!-- bench: end -->\n"
+
+// replace puts the tables into a page.
+func replace(path, tables string) error {
+	page, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	head, rest, ok := strings.Cut(string(page), from)
+	_, tail, ended := strings.Cut(rest, to)
+	if !ok || !ended {
+		return errors.New(path + " has no bench marks")
+	}
+	return os.WriteFile(path, []byte(head+from+"\n"+tables+to+tail), 0o644)
+}
