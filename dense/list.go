@@ -118,15 +118,27 @@ func (l *List) SumBefore(it Item) int64 {
 		return 0
 	}
 	i := l.blockOf(it)
-	var sum int64
-	for _, s := range l.sums[:i] {
-		sum += s
-	}
+	sum := l.before(i)
 	b := l.blocks[i]
 	for j := range b.items[:b.search(it)] {
 		sum += int64(b.items[j].W)
 	}
 	return sum
+}
+
+// before is the weight of the blocks before block i, summed from the nearer end.
+func (l *List) before(i int) int64 {
+	var sum int64
+	if i <= len(l.sums)/2 {
+		for _, s := range l.sums[:i] {
+			sum += s
+		}
+		return sum
+	}
+	for _, s := range l.sums[i:] {
+		sum += s
+	}
+	return l.sum - sum
 }
 
 // Min is the first item.
@@ -156,18 +168,20 @@ func (l *List) From(it Item) (Item, bool) {
 // FirstOver is the first item with which the running sum of weights exceeds
 // limit, and the sum before it.
 func (l *List) FirstOver(limit int64) (it Item, before int64, ok bool) {
-	for i, s := range l.sums {
-		if before+s <= limit {
-			before += s
-			continue
+	if l.sum <= limit {
+		return Item{}, l.sum, false
+	}
+	i := len(l.sums) // where the running sum is mostly exceeded: near the end
+	for before = l.sum; i > 0 && before > limit; {
+		i--
+		before -= l.sums[i]
+	}
+	b := l.blocks[i]
+	for j := range b.items[:b.n] {
+		if before+int64(b.items[j].W) > limit {
+			return b.items[j], before, true
 		}
-		b := l.blocks[i]
-		for j := range b.items[:b.n] {
-			if before+int64(b.items[j].W) > limit {
-				return b.items[j], before, true
-			}
-			before += int64(b.items[j].W)
-		}
+		before += int64(b.items[j].W)
 	}
 	return Item{}, before, false
 }

@@ -22,7 +22,7 @@ type Order interface {
 // the changes of the view, keeps the choice true, and turns it into a plan.
 //
 // Sizes are counted in thousandths of a GPU, the capacity is that of all usable
-// GPUs of the view. A job that is chosen but finds no place (its strategy wants
+// GPUs of the view; jobs on nodes that are cordoned are left alone. A job that is chosen but finds no place (its strategy wants
 // GPUs together, say) keeps its claim and is tried again at every decision; a
 // job that must not be stopped, or that would lose its work, stays at the top
 // while it runs.
@@ -87,7 +87,9 @@ func (r *Runner) Follow(v *sched.View, p *sched.Plan) {
 			r.remove(j.ID)
 			r.wait(v, p, j)
 		case sched.Runs:
-			r.sel.AddChosen(j.ID, int(j.Held()), r.chosenKey(v, j))
+			if !stays(v, j.ID) {
+				r.sel.AddChosen(j.ID, int(j.Held()), r.chosenKey(v, j))
+			}
 			if j.Phase() == job.Assigned {
 				r.started = append(r.started, j.ID)
 			}
@@ -97,8 +99,39 @@ func (r *Runner) Follow(v *sched.View, p *sched.Plan) {
 			r.Rekey(v, ch.Job)
 		}
 	}
+	if v.NodesChanged() && !v.First {
+		r.leaveAlone(v)
+	}
 	// Less is left only once those that were on the lost nodes have left.
 	r.sel.SetCapacity(capacity)
+}
+
+// leaveAlone takes the jobs on nodes that take no new ones out of the choice, and
+// puts those of nodes that do again back in.
+func (r *Runner) leaveAlone(v *sched.View) {
+	for j := range v.Running() {
+		if stays(v, j.ID) {
+			r.sel.Remove(j.ID)
+		} else if !r.sel.Has(j.ID) {
+			r.sel.AddChosen(j.ID, int(j.Held()), r.chosenKey(v, j))
+		}
+	}
+}
+
+// stays tells whether a running job is on a node that takes no new ones (a
+// cordoned one): stopping it would make room for nobody, and what it holds is
+// not part of the capacity.
+func stays(v *sched.View, id job.ID) bool {
+	a := v.Alloc(id)
+	if a == nil {
+		return false
+	}
+	for i := range a.Pieces {
+		if !v.Cluster().Usable(a.Pieces[i].Node) {
+			return true
+		}
+	}
+	return false
 }
 
 func (r *Runner) wait(v *sched.View, p *sched.Plan, j sched.Job) {

@@ -18,10 +18,14 @@ type walker struct {
 	running dense.Set
 	order   []start
 	free    []int64 // of each GPU type, in thousandths
+	cordons bool    // some node may be cordoned
 }
 
 // follow takes in what happened since the last decision.
 func (w *walker) follow(v *sched.View, p *sched.Plan, r *Runner) {
+	if v.NodesChanged() {
+		w.cordons = someUnusable(v)
+	}
 	for _, id := range r.barred.Reconsider(v) {
 		w.wait(v, p, r, v.Job(id))
 	}
@@ -43,6 +47,16 @@ func (w *walker) follow(v *sched.View, p *sched.Plan, r *Runner) {
 	}
 }
 
+func someUnusable(v *sched.View) bool {
+	c := v.Cluster()
+	for i := range c.Nodes() {
+		if !c.Usable(cluster.NodeID(i)) {
+			return true
+		}
+	}
+	return false
+}
+
 func (w *walker) wait(v *sched.View, p *sched.Plan, r *Runner, j sched.Job) {
 	r.barred.Remove(j.ID)
 	if r.barred.Bars(p, j.ID, r.Place(j)) {
@@ -54,6 +68,7 @@ func (w *walker) wait(v *sched.View, p *sched.Plan, r *Runner, j sched.Job) {
 
 // takeOver begins in the middle of a run.
 func (w *walker) takeOver(v *sched.View, p *sched.Plan, r *Runner) {
+	w.cordons = someUnusable(v)
 	for j := range v.Waiting() {
 		w.wait(v, p, r, j)
 	}
@@ -109,6 +124,9 @@ func (w *walker) choose(v *sched.View, r *Runner) {
 func (w *walker) sortRunning(v *sched.View, r *Runner) {
 	w.order = w.order[:0]
 	for i := range w.running.All() {
+		if w.cordons && stays(v, job.ID(i)) {
+			continue
+		}
 		j := v.Job(job.ID(i))
 		w.order = append(w.order, start{j.ID, r.chosenKey(v, j)})
 	}
@@ -151,26 +169,27 @@ func (w *walker) visitRunning(v *sched.View, r *Runner, id job.ID) {
 func (w *walker) take(v *sched.View, j sched.Job) bool {
 	class := v.Class(j.Class())
 	need := int64(class.Amount.GPU)
-	sum := int64(0)
-	for t := range w.free {
-		if !class.Mask.Has(cluster.TypeID(t)) {
-			continue
-		}
+	sum, took := int64(0), false
+	class.Demand.EachType(v.Cluster(), func(t cluster.TypeID) bool {
 		if w.free[t] >= need {
 			w.free[t] -= need
-			return true
+			took = true
+			return false
 		}
 		sum += w.free[t]
+		return true
+	})
+	if took {
+		return true
 	}
 	if sum < need || class.NoType {
 		return false
 	}
-	for t := range w.free {
-		if class.Mask.Has(cluster.TypeID(t)) {
-			n := min(need, w.free[t])
-			w.free[t] -= n
-			need -= n
-		}
-	}
+	class.Demand.EachType(v.Cluster(), func(t cluster.TypeID) bool {
+		n := min(need, w.free[t])
+		w.free[t] -= n
+		need -= n
+		return need > 0
+	})
 	return true
 }

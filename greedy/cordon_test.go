@@ -1,0 +1,40 @@
+package greedy_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/internal/simtest"
+	"github.com/norn-scheduler/norn/policy/shortest"
+	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/sim"
+)
+
+// A job on a node that is cordoned goes on, though it is the last in the order:
+// stopping it would make room for nobody. Once the node takes jobs again it may
+// have to make room as any other. Kept by repair (srtf) and by walking (srsf).
+func TestJobsOnCordonedNodesAreLeftAlone(t *testing.T) {
+	health := func(at time.Duration, h cluster.Health) eventlog.Event {
+		return eventlog.Event{Time: at * time.Second, Kind: eventlog.NodeSet, Node: 1, Health: h}
+	}
+	for name, make := range map[string]func() (sched.Policy, error){"srtf": shortest.NewSRTF().Policy, "srsf": shortest.NewSRSF().Policy} {
+		run := simtest.Go(t, simtest.Config{
+			Cluster: simtest.Nodes(2, 4), Make: make,
+			World: func(c *sim.Config) {
+				c.Script = []eventlog.Event{health(10, cluster.Cordoned), health(60, cluster.Up)}
+			},
+		},
+			simtest.Job{Key: "a", GPUs: 4, Run: 200},
+			simtest.Job{Key: "b", GPUs: 4, Run: 300},
+			simtest.Job{Key: "c", At: 20, GPUs: 4, Run: 30}, // stops a, not b
+			simtest.Job{Key: "d", At: 70, GPUs: 4, Run: 30}, // stops b
+		)
+		for key, want := range map[string]float64{"a": 230, "b": 330, "c": 50, "d": 100} {
+			if got := run.End(key); got != want {
+				t.Errorf("%s: %s ends at %v, want %v\n%v", name, key, got, want, run.Log)
+			}
+		}
+	}
+}
