@@ -8,8 +8,14 @@ import (
 	"strings"
 
 	"github.com/norn-scheduler/norn/param"
+	"github.com/norn-scheduler/norn/policy/drf"
+	"github.com/norn-scheduler/norn/policy/fairshare"
 	"github.com/norn-scheduler/norn/policy/fifo"
+	"github.com/norn-scheduler/norn/policy/helios"
 	"github.com/norn-scheduler/norn/policy/las"
+	"github.com/norn-scheduler/norn/policy/maxmin"
+	"github.com/norn-scheduler/norn/policy/pai"
+	"github.com/norn-scheduler/norn/policy/philly"
 	"github.com/norn-scheduler/norn/policy/shortest"
 	"github.com/norn-scheduler/norn/policy/tiresias"
 	"github.com/norn-scheduler/norn/sched"
@@ -38,6 +44,12 @@ func Table() []Entry {
 		{"srsf", "shortest remaining service (time x GPUs) first", "Tiresias (NSDI 2019), section 2.2", func() Config { return shortest.NewSRSF() }},
 		{"las", "least attained service first, in rounds", "Tiresias (NSDI 2019), section 3", func() Config { return las.NewConfig() }},
 		{"tiresias", "discretised 2D-LAS or 2D-Gittins with promotion and profile-based placement", "Gu et al., NSDI 2019", func() Config { return tiresias.NewConfig() }},
+		{"philly", "fair share between virtual clusters with borrowing and reclaim, locality relaxed with waiting", "Jeon et al., ATC 2019", func() Config { return philly.NewConfig() }},
+		{"pai", "shortest first by the means of groups, skipping, fractional GPUs, high-end GPUs kept for heavy jobs", "Weng et al., NSDI 2022", func() Config { return pai.NewConfig() }},
+		{"qssf", "quasi-shortest service first: run times predicted from history, no preemption", "Helios: Hu et al., SC 2021", func() Config { return helios.NewConfig() }},
+		{"drf", "dominant resource fairness between tenants, down the tenant tree, with guarantees and limits", "Ghodsi et al., NSDI 2011", func() Config { return drf.NewConfig() }},
+		{"maxmin", "weighted max-min share of GPUs between tenants with guarantee, borrowing and reclaim", "water-filling; YARN fair scheduler, Kueue, KAI", func() Config { return maxmin.NewConfig() }},
+		{"fairshare", "decayed usage for one's share first, with age, size and priority; no preemption", "Slurm multifactor and Fair Tree", func() Config { return fairshare.NewConfig() }},
 	}
 }
 
@@ -50,5 +62,5 @@ func ByName(name string) (Entry, error) {
 		}
 		names = append(names, e.Name)
 	}
-	return Entry{}, fmt.Errorf("unknown policy %q; known are: %s", name, strings.Join(names, ", "))
+	return Entry{}, fmt.Errorf("unknown policy %q; known are: %s%s", name, strings.Join(names, ", "), param.Near(name, names))
 }

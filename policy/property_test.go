@@ -12,9 +12,21 @@ import (
 // settings that change its course, over random worlds of every shape.
 func TestProperties(t *testing.T) {
 	settings := map[string][]map[string]string{
-		"fifo":     {{"mode": "skip"}, {"mode": "easy"}, {"priority": "true", "place": "consolidated"}},
-		"sjf":      {{"block": "true"}, {"by": "service"}},
-		"las":      {{"1d": "true", "round": "40s"}},
+		"fifo": {{"mode": "skip"}, {"mode": "easy"}, {"priority": "true", "place": "consolidated"}},
+		"drf":  {{"order": "sjf", "grace": "20s"}, {"order": "priority", "block": "true", "minrun": "30s"}, {"reclaim": "none", "place": "consolidated"}},
+		"maxmin": {
+			{"order": "sjf", "grace": "20s", "victims": "newest"}, {"order": "priority", "block": "true", "minrun": "30s", "victims": "service"},
+			{"reclaim": "guarantee", "divide": "all", "place": "consolidated"}, {"reclaim": "none"},
+		},
+		"sjf": {{"block": "true"}, {"by": "service"}},
+		"las": {{"1d": "true", "round": "40s"}},
+		"qssf": {
+			{"lambda": "0.3", "refresh": "20s", "trees": "3", "leaf": "1", "rows": "4", "growth": "0"},
+			{"refresh": "30s", "trees": "2", "leaf": "1", "block": "false", "place": "pack"},
+			{"predict": "given", "age": "60s", "refresh": "30s"},
+		},
+		"pai":      {{"by": "estimate", "place": "worst-fit", "reserve": "B"}, {"by": "user", "reserve": "B", "overflow": "true", "heavy": "0.5"}, {"by": "submit", "reserve": "A", "heavy-gang": "2"}},
+		"philly":   {{"reclaim-at": "0", "acquire": "5s", "backoff": "5s", "attempts": "1"}, {"lend": "false", "locality": "rack"}, {"relax-to": "server", "reclaim-at": "0.5"}},
 		"tiresias": {{"limits": "200,600", "promote": "1"}, {"rank": "gittins", "limits": "200,600"}, {"1d": "true", "limits": "60", "promote": "2", "place": "consolidated"}},
 	}
 	shapes := map[string]simtest.Shape{

@@ -12,24 +12,34 @@ import (
 
 // All simulates a trace under several choices, as many at once as there are
 // processors, and returns the outcomes in the order of the choices. Done is told
-// of each as it ends, one at a time; it may be nil. A single choice streams the
-// trace; several share one copy of it in memory.
-func (x *Experiment) All(ctx context.Context, choices []Choice, src trace.Source, done func(*Outcome)) ([]*Outcome, error) {
+// of each as it ends, one at a time; it may be nil, and an error of it ends all.
+// A single choice streams the trace; several share one copy of it in memory.
+//
+// On an error, and when the context ends, the outcomes of those that had ended
+// are returned too; those of the others are nil.
+func (x *Experiment) All(ctx context.Context, choices []Choice, src trace.Source, done func(*Outcome) error) ([]*Outcome, error) {
+	if done == nil {
+		done = func(*Outcome) error { return nil }
+	}
 	if len(choices) == 1 {
 		o, err := x.Run(ctx, choices[0], src)
-		if err == nil && done != nil {
-			done(o)
+		if err == nil {
+			err = done(o)
 		}
 		return []*Outcome{o}, err
 	}
-	jobs, err := ReadAll(src)
+	jobs, err := readAll(ctx, src)
 	if err != nil {
-		return nil, err
+		return make([]*Outcome, len(choices)), err
+	}
+	if x.Total != nil {
+		x.Total(len(jobs))
 	}
 	return x.parallel(ctx, choices, jobs, done)
 }
 
-func (x *Experiment) parallel(ctx context.Context, choices []Choice, jobs Jobs, done func(*Outcome)) ([]*Outcome, error) {
+func (x *Experiment) parallel(ctx context.Context, choices []Choice, jobs Jobs, done func(*Outcome) error) ([]*Outcome, error) {
+	outer := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	outcomes := make([]*Outcome, len(choices))
@@ -46,20 +56,19 @@ func (x *Experiment) parallel(ctx context.Context, choices []Choice, jobs Jobs, 
 	for range min(runtime.GOMAXPROCS(0), len(choices)) {
 		all.Go(func() {
 			for i := take(); i < len(choices) && ctx.Err() == nil; i = take() {
-				if outcomes[i], errs[i] = x.Run(ctx, choices[i], jobs.Source()); errs[i] != nil {
-					cancel()
-					continue
-				}
-				if done != nil {
+				if outcomes[i], errs[i] = x.Run(ctx, choices[i], jobs.Source()); errs[i] == nil {
 					told.Lock()
-					done(outcomes[i])
+					errs[i] = done(outcomes[i])
 					told.Unlock()
+				}
+				if errs[i] != nil {
+					cancel()
 				}
 			}
 		})
 	}
 	all.Wait()
-	return outcomes, firstCause(errs)
+	return outcomes, firstCause(append(errs, outer.Err()))
 }
 
 // firstCause is the first error that is not the echo of another.
@@ -81,7 +90,9 @@ func firstCause(errs []error) error {
 type Jobs []trace.Entry
 
 // ReadAll reads a trace to its end.
-func ReadAll(src trace.Source) (Jobs, error) {
+func ReadAll(src trace.Source) (Jobs, error) { return readAll(context.Background(), src) }
+
+func readAll(ctx context.Context, src trace.Source) (Jobs, error) {
 	var jobs Jobs
 	for {
 		var e trace.Entry
@@ -90,7 +101,9 @@ func ReadAll(src trace.Source) (Jobs, error) {
 		} else if err != nil {
 			return nil, err
 		}
-		jobs = append(jobs, e)
+		if jobs = append(jobs, e); len(jobs)%4096 == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 	}
 }
 

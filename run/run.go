@@ -83,6 +83,7 @@ type Experiment struct {
 	Report   report.Options            // what the result holds beside the figures
 	Header   eventlog.Header           // of the log: trace, cluster as written, origin
 	Watch    func(Choice) engine.Sink  // watches a run, to show progress; nil: nobody
+	Total    func(jobs int)            // told how many jobs there are, where that is known; nil: nobody
 	Log      func(Choice) (Log, error) // where the event log goes; nil: nowhere
 }
 
@@ -101,8 +102,11 @@ type Outcome struct {
 }
 
 // Run simulates a trace under one choice, until nothing more can happen or the
-// context ends.
+// context ends. The event log is whole up to where it ended, also on an error.
 func (x *Experiment) Run(ctx context.Context, c Choice, src trace.Source) (*Outcome, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	site, err := x.site()
 	if err != nil {
 		return nil, err
@@ -115,6 +119,65 @@ func (x *Experiment) Run(ctx context.Context, c Choice, src trace.Source) (*Outc
 	if x.Costs != nil {
 		costs = x.Costs
 	}
+	jobs := &source{Source: src}
+	world := sim.New(x.world(site, costs, jobs))
+	estimator, err := x.Estimate.Make(world.Oracle(), x.Seed)
+	if err != nil {
+		return nil, err
+	}
+	collector := report.NewCollector(x.Report)
+	sinks := []engine.Sink{collector}
+	if x.Watch != nil {
+		sinks = append(sinks, x.Watch(c))
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	log, err := x.openLog(c, site, stop)
+	if err != nil {
+		return nil, err
+	}
+	if log != nil {
+		sinks = append(sinks, log)
+	}
+	e := engine.New(engine.Config{
+		Cluster: site.Cluster, Tenants: site.Tenants, Policy: p, PolicyName: c.String(),
+		Estimator: estimator, Costs: costs, Seed: x.Seed, Sinks: sinks,
+	}, world)
+	e.Announce()
+	if err = world.Attach(e.State()); err == nil {
+		err = e.Run(ctx)
+	}
+	switch broken := log.close(); {
+	case broken != nil:
+		return nil, fmt.Errorf("policy %s: the event log: %w", c, broken)
+	case jobs.err != nil:
+		return nil, jobs.err
+	case err != nil && !errors.Is(err, context.Canceled) && !strings.HasPrefix(err.Error(), "policy "):
+		return nil, fmt.Errorf("policy %s: %w", c, err)
+	case err != nil:
+		return nil, err
+	}
+	return &Outcome{Choice: c, Result: collector.Result(e.State()), State: e.State(), Sim: world}, nil
+}
+
+// source notes what is wrong with a trace, so that it is not taken for a fault of
+// the policy.
+type source struct {
+	trace.Source
+	err error
+}
+
+// Next implements trace.Source.
+func (s *source) Next(e *trace.Entry) error {
+	err := s.Source.Next(e)
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.err = err
+	}
+	return err
+}
+
+// world is how the simulated world of one run behaves.
+func (x *Experiment) world(site *clusterspec.Site, costs *perf.Costs, src trace.Source) sim.Config {
 	cfg := sim.Config{Source: trace.ByKey(src), Model: x.Model, Costs: *costs, Seed: x.Seed}
 	if cfg.Model == nil {
 		cfg.Model = perf.Analytic{Scaling: 1, Spread: 1}
@@ -125,32 +188,7 @@ func (x *Experiment) Run(ctx context.Context, c Choice, src trace.Source) (*Outc
 	if x.World != nil {
 		x.World(&cfg)
 	}
-	world := sim.New(cfg)
-	collector := report.NewCollector(x.Report)
-	sinks := []engine.Sink{collector}
-	if x.Watch != nil {
-		sinks = append(sinks, x.Watch(c))
-	}
-	log, err := x.openLog(c, site, &sinks)
-	if err != nil {
-		return nil, err
-	}
-	estimator, err := x.Estimate.Make(world.Oracle(), x.Seed)
-	if err != nil {
-		return nil, err
-	}
-	e := engine.New(engine.Config{
-		Cluster: site.Cluster, Tenants: site.Tenants, Policy: p, PolicyName: c.String(),
-		Estimator: estimator, Costs: costs, Seed: x.Seed, Sinks: sinks,
-	}, world)
-	err = world.Attach(e.State())
-	if err == nil {
-		err = e.Run(ctx)
-	}
-	if err = errors.Join(err, log.close()); err != nil {
-		return nil, fmt.Errorf("%s: %w", c, err)
-	}
-	return &Outcome{Choice: c, Result: collector.Result(e.State()), State: e.State(), Sim: world}, nil
+	return cfg
 }
 
 // site builds the cluster, without its partitions when those are to be ignored.
@@ -181,21 +219,30 @@ func (x *Experiment) policy(c Choice, site *clusterspec.Site) (sched.Policy, err
 type logSink struct {
 	file io.Closer
 	w    *eventlog.Writer
+	stop func() // ends the run
 }
 
-// Event implements engine.Sink. An error is kept by the writer until the end.
-func (l *logSink) Event(ev *eventlog.Event, _ *state.State) { _ = l.w.Write(ev) }
+// Event implements engine.Sink. An error is kept by the writer until the end,
+// which then comes soon.
+func (l *logSink) Event(ev *eventlog.Event, _ *state.State) {
+	if l.w.Write(ev) != nil {
+		l.stop()
+	}
+}
 
 func (l *logSink) close() error {
 	if l == nil {
 		return nil
 	}
-	return errors.Join(l.w.Close(), l.file.Close())
+	err := l.w.Close()
+	if e := l.file.Close(); err == nil {
+		err = e
+	}
+	return err
 }
 
-// openLog begins the event log, if one is wanted, with the nodes that are there
-// from the start.
-func (x *Experiment) openLog(c Choice, site *clusterspec.Site, sinks *[]engine.Sink) (*logSink, error) {
+// openLog begins the event log; nil when none is wanted. stop ends the run.
+func (x *Experiment) openLog(c Choice, site *clusterspec.Site, stop func()) (*logSink, error) {
 	if x.Log == nil {
 		return nil, nil
 	}
@@ -210,10 +257,5 @@ func (x *Experiment) openLog(c Choice, site *clusterspec.Site, sinks *[]engine.S
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
-	l := &logSink{file, w}
-	for _, ev := range eventlog.Inventory(site.Cluster) {
-		l.Event(&ev, nil)
-	}
-	*sinks = append(*sinks, l)
-	return l, nil
+	return &logSink{file, w, stop}, nil
 }

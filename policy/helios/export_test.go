@@ -1,0 +1,19 @@
+package helios
+
+import (
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/sched"
+)
+
+// Blend weighs the rolling estimate against that of the trees.
+var Blend = blend
+
+// Predict is the run time in seconds that a policy of this package would predict
+// for a job that began to wait now, and what the rolling estimate alone says.
+func Predict(p sched.Policy, v *sched.View, j *job.Job) (both, rolling float64, err error) {
+	l := p.(*policy).learner
+	l.follow(v)
+	d, _ := l.rolling.Estimate(j)
+	both, err = l.predict(j)
+	return both, d.Seconds(), err
+}

@@ -1,0 +1,90 @@
+package run
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/state"
+)
+
+// Remarks says what a user should know before believing the figures: jobs that
+// could never run, and why, and jobs that were left when the run ended.
+func (o *Outcome) Remarks() []string {
+	var astray, never, left remark
+	s := o.State
+	nowhere := s.Cluster.Pools() > 1 && len(s.Cluster.PoolNodes(0)) == 0
+	for id := range job.ID(s.Jobs()) {
+		switch r := s.Record(id); {
+		case r.Phase.Over():
+		case nowhere && r.Pool == 0:
+			astray.note(r)
+		case r.Phase == job.Waiting && r.Reason.Never():
+			never.note(r)
+		default:
+			left.note(r)
+		}
+	}
+	var out []string
+	if astray.jobs > 0 {
+		out = append(out, fmt.Sprintf("%s of %s never ran, because no partition bears the name of their tenant and no node is outside the partitions (--whole ignores partitions)",
+			plural(astray.jobs, "job"), astray.who()))
+	}
+	if never.jobs > 0 {
+		out = append(out, fmt.Sprintf("%s can never run here; job %s, for one, %s", plural(never.jobs, "job"), never.first.Job.Key, sentence(s, never.first)))
+	}
+	if left.jobs > 0 {
+		out = append(out, fmt.Sprintf("%s had not ended when nothing more could happen; job %s, for one, is %s: %s",
+			plural(left.jobs, "job"), left.first.Job.Key, left.first.Phase, sentence(s, left.first)))
+	}
+	return out
+}
+
+// remark is jobs of which something is to be said.
+type remark struct {
+	jobs    int
+	first   *job.Record
+	tenants []string
+}
+
+func (m *remark) note(r *job.Record) {
+	if m.jobs++; m.first == nil {
+		m.first = r
+	}
+	if !slices.Contains(m.tenants, r.Job.Tenant) {
+		m.tenants = append(m.tenants, r.Job.Tenant)
+	}
+}
+
+// who names the tenants.
+func (m *remark) who() string {
+	const most = 5
+	var names []string
+	for _, t := range m.tenants[:min(most, len(m.tenants))] {
+		if t == "" {
+			t = "no tenant"
+		}
+		names = append(names, t)
+	}
+	if more := len(m.tenants) - most; more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(names, ", ")
+}
+
+func sentence(s *state.State, r *job.Record) string {
+	return r.Reason.Sentence(func(id job.ID) string {
+		if !s.Known(id) {
+			return fmt.Sprintf("#%d", id)
+		}
+		return s.Record(id).Job.Key
+	})
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
