@@ -21,6 +21,7 @@ package cluster
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 
 	"github.com/norn-scheduler/norn/dense"
 	"github.com/norn-scheduler/norn/unit"
@@ -143,7 +144,7 @@ type shelf struct {
 	domainFree []int32     // whole free devices of each leaf domain
 	free       int64       // whole free devices
 	milli      int64       // free milli, partial devices included
-	total      int64       // devices
+	total      int64       // devices that work
 }
 
 type pool struct {
@@ -306,7 +307,11 @@ func (c *Cluster) shelfFor(p PoolID, t TypeID) int32 {
 	}
 	id := int32(len(c.shelves))
 	c.shelves = append(c.shelves, shelf{pool: p, typ: t, partialBy: make([]dense.Set, 1000)})
-	c.pools[p].shelves = append(c.pools[p].shelves, id)
+	at := 0
+	for at < len(c.pools[p].shelves) && c.shelves[c.pools[p].shelves[at]].typ < t {
+		at++
+	}
+	c.pools[p].shelves = slices.Insert(c.pools[p].shelves, at, id)
 	return id
 }
 
@@ -322,8 +327,9 @@ func (c *Cluster) list(id NodeID) {
 		g.listed = true
 		s := &c.shelves[g.shelf]
 		c.shelveFree(s, g, gid, true)
-		s.total += int64(g.count)
-		p.total += int64(g.count)
+		works := c.works(g)
+		s.total += works
+		p.total += works
 		c.countFree(s, g, int64(g.free))
 		for d := g.first; d < g.first+DeviceID(c.deviceCount(g)); d++ {
 			c.countMilli(s, &c.devices[d], d, true)
@@ -346,8 +352,9 @@ func (c *Cluster) unlist(id NodeID) {
 		}
 		s := &c.shelves[g.shelf]
 		c.shelveFree(s, g, gid, false)
-		s.total -= int64(g.count)
-		p.total -= int64(g.count)
+		works := c.works(g)
+		s.total -= works
+		p.total -= works
 		c.countFree(s, g, -int64(g.free))
 		for d := g.first; d < g.first+DeviceID(c.deviceCount(g)); d++ {
 			c.countMilli(s, &c.devices[d], d, false)
@@ -356,6 +363,17 @@ func (c *Cluster) unlist(id NodeID) {
 	}
 	p.room.Remove(int(id))
 	c.version++
+}
+
+// works is the number of devices of a group that are not broken.
+func (c *Cluster) works(g *group) int64 {
+	n := int64(g.count)
+	for d := g.first; d < g.first+DeviceID(c.deviceCount(g)); d++ {
+		if c.devices[d].broken {
+			n -= int64(c.devices[d].cap / 1000)
+		}
+	}
+	return n
 }
 
 func (c *Cluster) deviceCount(g *group) int32 {
@@ -543,8 +561,7 @@ func (c *Cluster) DeviceRange(id NodeID) (first DeviceID, n int) {
 }
 
 // FreeGPUs is the number of wholly free, usable devices of a pool whose types
-// are in the mask; TotalGPUs the number of usable devices. FreeMilli counts
-// what is left of devices in partial use too.
+// are in the mask.
 func (c *Cluster) FreeGPUs(p PoolID, m TypeMask) int {
 	if m == 0 {
 		return int(c.pools[p].free)
@@ -553,7 +570,7 @@ func (c *Cluster) FreeGPUs(p PoolID, m TypeMask) int {
 }
 
 // TotalGPUs is the number of usable devices of a pool whose types are in the
-// mask.
+// mask: those of usable nodes that are not broken.
 func (c *Cluster) TotalGPUs(p PoolID, m TypeMask) int {
 	if m == 0 {
 		return int(c.pools[p].total)
@@ -582,8 +599,8 @@ func (c *Cluster) sumShelves(p PoolID, m TypeMask, f func(*shelf) int64) int64 {
 // PoolNodes are the nodes of a pool in order. The slice must not be changed.
 func (c *Cluster) PoolNodes(p PoolID) []NodeID { return c.pools[p].nodes }
 
-// CPUFree and MemoryFree tell what is left in a node; ok is false where the
-// node does not account for it.
+// CPUFree tells how many cores are left in a node; ok is false where the node
+// does not account for them.
 func (c *Cluster) CPUFree(id NodeID) (free unit.Milli, ok bool) {
 	n := &c.nodes[id]
 	return n.cpuFree, n.accountsC

@@ -82,6 +82,10 @@ func (c *Cluster) GroupFree(g GroupID) int { return int(c.groups[g].free) }
 // GroupCount is the number of devices of a group.
 func (c *Cluster) GroupCount(g GroupID) int { return int(c.groups[g].count) }
 
+// GroupPooled tells whether a group counts its devices instead of telling them
+// apart.
+func (c *Cluster) GroupPooled(g GroupID) bool { return c.groups[g].pooled }
+
 // GroupOf is the group of a device.
 func (c *Cluster) GroupOf(d DeviceID) GroupID { return c.devices[d].group }
 

@@ -349,7 +349,7 @@ func (c *Cluster) checkShelf(id int32) error {
 			continue
 		}
 		free += int64(g.free)
-		total += int64(g.count)
+		total += c.works(g)
 		domains[c.nodes[g.node].spec.Domain] += g.free
 		for d := g.first; d < g.first+DeviceID(c.deviceCount(g)); d++ {
 			if !c.devices[d].broken {

@@ -38,15 +38,22 @@ func (c *Cluster) DomainNodes(d DomainID) []NodeID { return c.domains[d].nodes }
 // DomainChildren are the places directly inside a place.
 func (c *Cluster) DomainChildren(d DomainID) []DomainID { return c.domains[d].children }
 
-// DomainFree is the number of wholly free, usable devices inside a place and
-// all places in it, of a pool and of the types in the mask.
-func (c *Cluster) DomainFree(d DomainID, p PoolID, m TypeMask) int {
+// DomainOwnFree is the number of wholly free, usable devices of the nodes that
+// stand directly in a place, of a pool and of the types in the mask.
+func (c *Cluster) DomainOwnFree(d DomainID, p PoolID, m TypeMask) int {
 	n := 0
 	for _, i := range c.pools[p].shelves {
 		if s := &c.shelves[i]; m.Has(s.typ) && int(d) < len(s.domainFree) {
 			n += int(s.domainFree[d])
 		}
 	}
+	return n
+}
+
+// DomainFree is the number of wholly free, usable devices inside a place and
+// all places in it, of a pool and of the types in the mask.
+func (c *Cluster) DomainFree(d DomainID, p PoolID, m TypeMask) int {
+	n := c.DomainOwnFree(d, p, m)
 	for _, child := range c.domains[d].children {
 		n += c.DomainFree(child, p, m)
 	}

@@ -208,8 +208,9 @@ func (e *Engine) happen(ev *eventlog.Event) error {
 		e.cfg.Estimator.Observe(r.Job, r.Progress)
 	case eventlog.Gone:
 		return e.left(ev.Job)
-	case eventlog.Evict:
+	case eventlog.Evict, eventlog.Cancel:
 		e.drains.forget(ev.Job)
+		return e.left(ev.Job) // if it was still leaving its devices, it has left them
 	case eventlog.Fail:
 		return e.estimateAgain(ev.Job)
 	case eventlog.NodeSet:

@@ -14,7 +14,15 @@ func Apply(s *state.State, ev *eventlog.Event) error {
 	if ev.Time < s.Now {
 		return fmt.Errorf("an event at %v follows one at %v", ev.Time, s.Now)
 	}
+	if ev.Kind != eventlog.Move && ev.Kind != eventlog.Resize || ev.Time > s.Now {
+		if err := s.Settle(); err != nil {
+			return err
+		}
+	}
 	s.Now = ev.Time
+	if ev.Reason.Code == job.NoReason { // equal in a run and in its log
+		ev.Reason = job.Reason{Job: job.None}
+	}
 	switch ev.Kind {
 	case eventlog.Submit:
 		return s.Submit(ev.Spec, ev.Estimate)

@@ -276,11 +276,8 @@ func (r *Runner) Contended() bool {
 func (r *Runner) Why(v *sched.View, id job.ID) job.Reason {
 	class := v.Class(v.Job(id).Class())
 	need, have := v.Job(id).GPUs(), v.TotalOf(class.Mask)
-	switch {
-	case class.NoType:
-		return job.Reason{Code: job.NoSuchType, Job: job.None}
-	case need > have:
-		return job.Reason{Code: job.TooLarge, Need: int32(need), Have: int32(have), Job: job.None}
+	if need > have { // while nodes are down; the engine knows who can never run
+		return job.Reason{Code: job.NeedGPUs, Need: int32(need), Have: int32(v.FreeOf(class.Mask)), Job: job.None}
 	}
 	return job.Reason{Code: job.Outranked, Job: job.None}
 }

@@ -9,25 +9,43 @@
 //
 // # Lifecycle
 //
-//	          submit
-//	            |
-//	            v         assign               begin
-//	held <-> waiting ----------------> assigned ----> running -------> done
-//	            ^  ^                      |          |  |   \--------> failed
-//	            |  |       preempt        |          |  |    \-------> cancelled
-//	            |  +----------------------+          |  |
-//	            |                                    |  | resize, move: stays running
-//	            |   gone               preempt       |
-//	            +--------- stopping <----------------+
-//	            |                                    |
-//	            +------------------------------------+
-//	              preempt at no cost, eviction, failure with a retry left
+//	             submit
+//	               |
+//	       hold    v      assign               begin
+//	held <-----> waiting --------> assigned --------> running -----> done
+//	       free   ^ ^ ^               |                ^ | | \-----> failed
+//	              | | |    preempt    |                | | |  \----> cancelled
+//	              | | +---------------+                | | |
+//	              | |                begin             | | |  resize, move: stays running
+//	              | +------------------ (from waiting) + | |
+//	              |        gone               preempt    | |
+//	              +-------------- stopping <-------------+ |
+//	              |                                        |
+//	              +----------------------------------------+
+//	                preempt at no cost, evict, fail with a retry left
 //
-// A job that waits may also be cancelled. A job is assigned while the devices
-// meant for it are still being left by others, and stopping while it leaves its
-// own (writing a checkpoint). Record has one method for each arrow; each says
-// from where it may be taken, and an arrow that is not in the picture is an
-// error that names the job.
+// A job is assigned while the devices meant for it are still being left by
+// others, and stopping while it leaves its own (writing a checkpoint). Record
+// has one method for each arrow, and these are all of them:
+//
+//	Submit      unknown                               -> waiting
+//	Hold        waiting                               -> held
+//	Free        held                                  -> waiting
+//	Assign      waiting                               -> assigned
+//	Begin       waiting assigned                      -> running
+//	SetSpeed    running                               -> running
+//	SetProgress running                               -> running
+//	Reshape     running                               -> running
+//	Preempt     running                               -> stopping
+//	PreemptNow  running assigned                      -> waiting
+//	Gone        stopping                              -> waiting
+//	Evict       running assigned stopping             -> waiting
+//	Fail        running                               -> waiting
+//	Finish      running                               -> done
+//	Cancel      waiting held assigned running stopping -> cancelled
+//
+// Finish goes to done, failed or cancelled, as the outcome says. An arrow that
+// is not in the table is an error that names the job, and changes nothing.
 package job
 
 import (
@@ -256,6 +274,25 @@ func (d *Demand) TypeMask(c *cluster.Cluster) (m cluster.TypeMask, ok bool) {
 		}
 	}
 	return m, m != 0
+}
+
+// EachType calls visit for the acceptable GPU types that a cluster has, best
+// first, or for all of them in the order of the cluster when any will do, until
+// it returns false.
+func (d *Demand) EachType(c *cluster.Cluster, visit func(cluster.TypeID) bool) {
+	if d.Types == "" {
+		for t := range cluster.TypeID(c.Types()) {
+			if !visit(t) {
+				return
+			}
+		}
+		return
+	}
+	for name := range strings.SplitSeq(d.Types, "|") {
+		if t, known := c.TypeByName(strings.TrimSpace(name)); known && !visit(t) {
+			return
+		}
+	}
 }
 
 // Check says what is wrong with a demand, or nil.

@@ -59,6 +59,7 @@ type Record struct {
 	HeldTime time.Duration // time with devices, up to Since
 	Service  float64       // GPU-seconds held, up to Since
 	Lost     float64       // GPU-seconds in transitions and in work done twice
+	Failed   float64       // of Lost: work of its failed attempts, and work that lost nodes took with them
 	Ready    time.Duration // running: since when (or from when) it makes progress
 	Speed    float64       // running: progress per second; 1 is the reference
 	Progress time.Duration // work done up to Ready
@@ -88,8 +89,7 @@ func (r *Record) Free(now time.Duration) error {
 	return r.move(now, Waiting, "free", r.Phase == Held)
 }
 
-// Assign is the arrow from waiting (or stopping, when it will start again as
-// soon as it has left) to assigned.
+// Assign is the arrow from waiting to assigned.
 func (r *Record) Assign(now time.Duration, tasks int32, milli unit.Milli) error {
 	if err := r.move(now, Assigned, "assign", r.Phase == Waiting); err != nil {
 		return err
@@ -190,8 +190,9 @@ func (r *Record) Gone(now time.Duration) error {
 	return nil
 }
 
-// Evict is the arrow from running to waiting when its node is lost, Fail the
-// one when the attempt failed and another will follow.
+// Evict is the arrow from running, assigned or stopping to waiting when a node
+// of the job is lost. kept is the progress with which a running job will start
+// again.
 func (r *Record) Evict(now, kept time.Duration) error {
 	if r.Phase == Assigned {
 		return r.move(now, Waiting, "evict", true)
@@ -199,19 +200,23 @@ func (r *Record) Evict(now, kept time.Duration) error {
 	if r.Phase == Stopping {
 		return r.Gone(now)
 	}
+	undone := r.undone(now, kept)
 	if err := r.leave(now, kept, Waiting, "evict", r.Phase == Running); err != nil {
 		return err
 	}
+	r.Failed += undone
 	r.Preemptions++
 	return nil
 }
 
-// Fail is the arrow from running to waiting after a failed attempt.
+// Fail is the arrow from running to waiting after a failed attempt, when another
+// will follow.
 func (r *Record) Fail(now, kept time.Duration) error {
-	done := r.ProgressAt(now)
+	done, undone := r.ProgressAt(now), r.undone(now, kept)
 	if err := r.leave(now, kept, Waiting, "fail", r.Phase == Running); err != nil {
 		return err
 	}
+	r.Failed += undone
 	if kept == 0 {
 		r.Attempt = done
 	}
@@ -292,17 +297,22 @@ func (r *Record) leave(now, kept time.Duration, to Phase, what string, allowed b
 	if !allowed {
 		return r.wrong(what)
 	}
-	progress := r.ProgressAt(now)
 	if unpaid := r.Ready - now; unpaid > 0 {
 		r.Lost -= gpuSeconds(r.Milli, unpaid)
 	}
-	if lost := progress - kept; lost > 0 && r.Speed > 0 {
-		r.Lost += gpuSeconds(r.Milli, lost) / r.Speed
-	}
+	r.Lost += r.undone(now, kept)
 	r.settle(now)
 	r.Progress = kept
 	r.Phase, r.Since = to, now
 	return nil
+}
+
+// undone is the GPU-seconds of the work that is lost when only kept of it stays.
+func (r *Record) undone(now, kept time.Duration) float64 {
+	if lost := r.ProgressAt(now) - kept; r.Phase == Running && lost > 0 && r.Speed > 0 {
+		return gpuSeconds(r.Milli, lost) / r.Speed
+	}
+	return 0
 }
 
 func (r *Record) settle(now time.Duration) {

@@ -213,7 +213,7 @@ func (t *Reader) hex() (rune, bool) {
 	return rune(n), err == nil
 }
 
-// number reads the text of a number.
+// number reads the text of a number, which must be one by the grammar of JSON.
 func (t *Reader) number() ([]byte, error) {
 	t.space()
 	from := t.i
@@ -223,20 +223,62 @@ func (t *Reader) number() ([]byte, error) {
 		}
 		t.i++
 	}
-	if t.i == from {
-		return nil, t.Wrong("a number")
+	if v := t.b[from:t.i]; grammatical(v) {
+		return v, nil
 	}
-	return t.b[from:t.i], nil
+	t.i = from
+	return nil, t.Wrong("a number")
+}
+
+// grammatical tells whether v is a number: an optional minus, a whole part
+// without leading zeros, and perhaps a fraction and an exponent.
+func grammatical(v []byte) bool {
+	if len(v) > 0 && v[0] == '-' {
+		v = v[1:]
+	}
+	whole := digits(v)
+	if whole == 0 || whole > 1 && v[0] == '0' {
+		return false
+	}
+	if v = v[whole:]; len(v) > 0 && v[0] == '.' {
+		n := digits(v[1:])
+		if n == 0 {
+			return false
+		}
+		v = v[1+n:]
+	}
+	if len(v) > 0 && v[0]|0x20 == 'e' {
+		if v = v[1:]; len(v) > 0 && (v[0] == '+' || v[0] == '-') {
+			v = v[1:]
+		}
+		n := digits(v)
+		return n > 0 && n == len(v)
+	}
+	return len(v) == 0
+}
+
+// digits is the number of digits that v begins with.
+func digits(v []byte) int {
+	n := 0
+	for n < len(v) && v[n]-'0' <= 9 {
+		n++
+	}
+	return n
 }
 
 // Int reads a whole number between least and most.
 func (t *Reader) Int(least, most int64) (int64, error) {
+	t.space()
 	at := t.i
 	v, err := t.number()
 	if err != nil {
 		return 0, err
 	}
 	n, ok := unit.ParseInt(v)
+	if !ok && v[0] != '+' { // the very largest and smallest
+		n, err = strconv.ParseInt(string(v), 10, 64)
+		ok = err == nil
+	}
 	if !ok || n < least || n > most {
 		return 0, &Error{At: at, Want: fmt.Sprintf("a whole number from %d to %d", least, most)}
 	}
@@ -245,6 +287,7 @@ func (t *Reader) Int(least, most int64) (int64, error) {
 
 // Float reads a finite number.
 func (t *Reader) Float() (float64, error) {
+	t.space()
 	at := t.i
 	v, err := t.number()
 	if err != nil {
@@ -260,6 +303,7 @@ func (t *Reader) Float() (float64, error) {
 // Scaled reads a decimal number that is not negative, times scale, rounded to
 // the nearest.
 func (t *Reader) Scaled(scale int64) (int64, error) {
+	t.space()
 	at := t.i
 	v, err := t.number()
 	if err != nil {

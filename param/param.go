@@ -45,7 +45,7 @@ func (s Set) Set(name, value string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("unknown parameter %q; known are: %s", name, strings.Join(s.Names(), ", "))
+	return fmt.Errorf("unknown parameter %q; known are: %s%s", name, strings.Join(s.Names(), ", "), Near(name, s.Names()))
 }
 
 // Names are the names of the settings, sorted.
@@ -203,4 +203,17 @@ func parseFloat(s string) (float64, error) {
 		err = fmt.Errorf("not a number")
 	}
 	return f, err
+}
+
+// Words binds a list of words, written with commas.
+func Words(name string, v *[]string, unit, doc string) Param {
+	return bind(name, unit, doc, func() string { return strings.Join(*v, ",") }, func(s string) error {
+		*v = (*v)[:0:0]
+		for word := range strings.SplitSeq(s, ",") {
+			if word = strings.TrimSpace(word); word != "" {
+				*v = append(*v, word)
+			}
+		}
+		return nil
+	})
 }

@@ -26,14 +26,22 @@ func (r *Request) give(g cluster.GroupID, n int) {
 	r.Out.Pieces = append(r.Out.Pieces, cluster.Piece{Node: r.Cluster.GroupNode(g), Tasks: int32(n), Shares: int32(len(r.Out.Shares) - before)})
 }
 
+// inNode finds devices in one node, on one shelf.
+func (r *Request) inNode(need int) bool {
+	r.Out.Reset()
+	g := r.bestFit(r.shelves[0], need)
+	if g != cluster.None {
+		r.give(g, need)
+	}
+	return g != cluster.None
+}
+
 // consolidate finds devices on as few nodes as can be, on one shelf.
 func (r *Request) consolidate(need int) bool {
-	r.Out.Reset()
-	shelf := r.shelves[0]
-	if g := r.bestFit(shelf, need); g != cluster.None {
-		r.give(g, need)
+	if r.inNode(need) {
 		return true
 	}
+	shelf := r.shelves[0]
 	size := r.Cluster.ShelfLevels(shelf) - 1
 	if size < 1 || need <= size {
 		return false
@@ -167,48 +175,105 @@ func (r *Request) nextByNumber(after cluster.GroupID) cluster.GroupID {
 	return best
 }
 
-// inRack finds devices inside the rack with the fewest free ones that suffice.
+// roomy is a rack and its free devices.
+type roomy struct {
+	rack cluster.DomainID
+	free int
+}
+
+// byRoom lists the racks with at least so many free devices of the types of the
+// search, fewest first.
+func (r *Request) byRoom(least int) {
+	r.racks = r.racks[:0]
+	var mask cluster.TypeMask
+	for _, s := range r.shelves {
+		mask |= 1 << r.Cluster.ShelfType(s)
+	}
+	for d := range cluster.DomainID(r.Cluster.Domains()) {
+		if free := r.Cluster.DomainOwnFree(d, r.Pool, mask); free >= least && len(r.Cluster.DomainNodes(d)) > 0 {
+			r.racks = append(r.racks, roomy{d, free})
+		}
+	}
+	slices.SortStableFunc(r.racks, func(a, b roomy) int { return a.free - b.free })
+}
+
+// inRack finds devices on as few nodes as can be in the rack with the fewest
+// free ones that suffice: the nodes with the most free first, and the best fit
+// for what is left in the end.
 func (r *Request) inRack(need int) bool {
 	r.Out.Reset()
-	mask := cluster.TypeMask(1) << r.Cluster.ShelfType(r.shelves[0])
-	best, bestFree := cluster.DomainID(cluster.None), 0
-	for d := range cluster.DomainID(r.Cluster.Domains()) {
-		if len(r.Cluster.DomainNodes(d)) == 0 {
-			continue
-		}
-		if free := r.Cluster.DomainFree(d, r.Pool, mask); free >= need && (best == cluster.None || free < bestFree) {
-			best, bestFree = d, free
-		}
-	}
-	if best == cluster.None {
+	r.byRoom(need)
+	if len(r.racks) == 0 {
 		return false
 	}
-	r.nodes = append(r.nodes[:0], r.Cluster.DomainNodes(best)...)
-	slices.SortStableFunc(r.nodes, func(a, b cluster.NodeID) int {
-		return r.Cluster.NodeFreeGPUs(b, mask) - r.Cluster.NodeFreeGPUs(a, mask)
-	})
-	for _, node := range r.nodes {
+	typ := r.Cluster.ShelfType(r.shelves[0])
+	r.groups = r.groups[:0]
+	for _, node := range r.Cluster.DomainNodes(r.racks[0].rack) {
 		if r.Cluster.Node(node).Pool != r.Pool || !r.Cluster.Usable(node) {
 			continue
 		}
 		for _, g := range r.Cluster.NodeGroups(node) {
-			if n := min(need, r.Cluster.GroupFree(g)); n > 0 && mask.Has(r.Cluster.GroupType(g)) {
-				r.give(g, n)
-				need -= n
+			if r.Cluster.GroupType(g) == typ && r.Cluster.GroupFree(g) > 0 {
+				r.groups = append(r.groups, g)
 			}
 		}
-		if need == 0 {
-			return true
+	}
+	slices.SortStableFunc(r.groups, func(a, b cluster.GroupID) int {
+		return r.Cluster.GroupFree(b) - r.Cluster.GroupFree(a)
+	})
+	for i, g := range r.groups {
+		if r.Cluster.GroupFree(g) < need {
+			r.give(g, r.Cluster.GroupFree(g))
+			need -= r.Cluster.GroupFree(g)
+			continue
 		}
+		for _, next := range r.groups[i+1:] {
+			if free := r.Cluster.GroupFree(next); free >= need && free < r.Cluster.GroupFree(g) {
+				g = next
+			}
+		}
+		r.give(g, need)
+		return true
 	}
 	r.Out.Reset()
 	return false
 }
 
-// general places gangs of any shape, role by role and task by task. What it
-// finds is booked as it goes, so that later tasks see it, and given back at
-// the end.
+// general places gangs of any shape, role by role and task by task.
 func (r *Request) general() bool {
+	switch r.style {
+	case together:
+		return r.roles(true)
+	case packed:
+		return r.roles(true) || r.roles(false)
+	case racked:
+		return r.generalRack()
+	}
+	return r.roles(false)
+}
+
+// generalRack places a gang of any shape in one rack, or else together.
+func (r *Request) generalRack() bool {
+	least := r.GPUs()
+	if r.Demand.Roles[0].GPU < unit.One {
+		least = 0 // parts of devices may do
+	}
+	r.byRoom(least)
+	defer func() { r.rack = cluster.None }()
+	for _, oneNode := range []bool{true, false} {
+		for i := range r.racks {
+			if r.rack = r.racks[i].rack; r.roles(oneNode) && (!oneNode || r.Out.Nodes() == 1) {
+				return true
+			}
+		}
+	}
+	r.rack = cluster.None
+	return r.roles(true)
+}
+
+// roles places role after role. What it finds is booked as it goes, so that
+// later tasks see it, and given back at the end.
+func (r *Request) roles(close bool) bool {
 	r.Out.Reset()
 	r.used = 0
 	mark := r.Cluster.Mark()
@@ -219,11 +284,17 @@ func (r *Request) general() bool {
 		if i == 0 {
 			tasks = int(r.Tasks)
 		}
-		if tasks > 0 && !r.role(uint8(i), role, tasks) {
+		if tasks > 0 && !r.role(uint8(i), role, tasks, close) {
+			r.Out.Reset()
 			return false
 		}
 	}
 	return true
+}
+
+// inside tells whether a node is where the gang must stay.
+func (r *Request) inside(node cluster.NodeID) bool {
+	return r.rack == cluster.None || r.Cluster.Node(node).Domain == r.rack
 }
 
 // part is an empty Alloc that lives until the gang is placed.
@@ -257,8 +328,8 @@ func (r *Request) book(a *cluster.Alloc) bool {
 	return true
 }
 
-// role places the tasks of one role.
-func (r *Request) role(index uint8, role *job.Role, tasks int) bool {
+// role places the tasks of one role; close says on as few nodes as can be.
+func (r *Request) role(index uint8, role *job.Role, tasks int, close bool) bool {
 	switch {
 	case role.GPU == 0:
 		return r.cpuTasks(index, role, tasks)
@@ -271,11 +342,8 @@ func (r *Request) role(index uint8, role *job.Role, tasks int) bool {
 		return true
 	}
 	per := int(role.GPU / unit.One)
-	if r.order != byNumber && r.order != shuffled {
-		// One node for all, the fullest that has room, before any spreading.
-		if g := r.fullest(role, tasks, per); g != cluster.None {
-			return r.wholeTasks(index, role, g, tasks, per)
-		}
+	if close {
+		return r.closeTasks(index, role, tasks, per)
 	}
 	r.eachGroup(func(g cluster.GroupID) bool {
 		if n := min(tasks, r.fits(role, g, per)); n > 0 && r.wholeTasks(index, role, g, n, per) {
@@ -286,16 +354,74 @@ func (r *Request) role(index uint8, role *job.Role, tasks int) bool {
 	return tasks == 0
 }
 
-// fullest is the group with the fewest free devices that can hold all tasks.
+// closeTasks places tasks in one node, the fullest that has room, or fills
+// whole nodes, lowest numbers first, and puts the rest into the fullest one that
+// has room for it.
+func (r *Request) closeTasks(index uint8, role *job.Role, tasks, per int) bool {
+	if g := r.fullest(role, tasks, per); g != cluster.None {
+		return r.wholeTasks(index, role, g, tasks, per)
+	}
+	most := r.most(role, per)
+	if most == 0 || tasks <= most {
+		return false
+	}
+	saved := r.order
+	r.order = byNumber
+	r.eachGroup(func(g cluster.GroupID) bool {
+		if r.fits(role, g, per) >= most && r.wholeTasks(index, role, g, most, per) {
+			tasks -= most
+		}
+		return tasks >= most
+	})
+	r.order = saved
+	if tasks == 0 || tasks >= most {
+		return tasks == 0
+	}
+	g := r.fullest(role, tasks, per)
+	return g != cluster.None && r.wholeTasks(index, role, g, tasks, per)
+}
+
+// most is the largest number of tasks that any node of the pool could hold if
+// nothing else ran, in devices of one type of the search.
+func (r *Request) most(role *job.Role, per int) int {
+	most := 0
+	for _, id := range r.Cluster.PoolNodes(r.Pool) {
+		node := r.Cluster.Node(id)
+		for _, g := range r.Cluster.NodeGroups(id) {
+			n := r.Cluster.GroupCount(g) / per
+			if n <= most || !r.onShelf(r.Cluster.GroupType(g)) {
+				continue
+			}
+			if node.CPU > 0 && role.CPU > 0 {
+				n = min(n, int(node.CPU/role.CPU))
+			}
+			if node.Memory > 0 && role.Memory > 0 {
+				n = min(n, int(node.Memory/role.Memory))
+			}
+			most = max(most, n)
+		}
+	}
+	return most
+}
+
+// onShelf tells whether the search is for devices of a type.
+func (r *Request) onShelf(t cluster.TypeID) bool {
+	return slices.ContainsFunc(r.shelves, func(s cluster.ShelfID) bool { return r.Cluster.ShelfType(s) == t })
+}
+
+// fullest is the group with the fewest free devices that can hold all tasks;
+// groups that count their devices are the last resort.
 func (r *Request) fullest(role *job.Role, tasks, per int) cluster.GroupID {
 	saved := r.order
 	r.order = fewestFirst
 	best := cluster.GroupID(cluster.None)
 	r.eachGroup(func(g cluster.GroupID) bool {
-		if r.fits(role, g, per) >= tasks {
+		if r.fits(role, g, per) >= tasks && (best == cluster.None || r.Cluster.GroupFree(g) < r.Cluster.GroupFree(best)) {
 			best = g
 		}
-		return best == cluster.None
+		// Of groups that are told apart the first is the fullest, the others come
+		// in the order of their numbers.
+		return best == cluster.None || r.Cluster.GroupPooled(best)
 	})
 	r.order = saved
 	return best
@@ -305,6 +431,9 @@ func (r *Request) fullest(role *job.Role, tasks, per int) cluster.GroupID {
 func (r *Request) fits(role *job.Role, g cluster.GroupID, per int) int {
 	n := r.Cluster.GroupFree(g) / per
 	node := r.Cluster.GroupNode(g)
+	if !r.inside(node) {
+		return 0
+	}
 	if free, ok := r.Cluster.CPUFree(node); ok && role.CPU > 0 {
 		n = min(n, int(free/role.CPU))
 	}
@@ -360,6 +489,9 @@ func (r *Request) partTask(index uint8, role *job.Role) bool {
 }
 
 func (r *Request) bookPart(index uint8, role *job.Role, d cluster.DeviceID) bool {
+	if !r.inside(r.Cluster.NodeOf(d)) {
+		return false
+	}
 	a := r.part()
 	a.Shares = append(a.Shares, cluster.Share{Device: d, Milli: int32(role.GPU), Memory: role.GPUMemory})
 	a.Pieces = append(a.Pieces, cluster.Piece{
@@ -380,7 +512,7 @@ func (r *Request) cpuTasks(index uint8, role *job.Role, tasks int) bool {
 		if free, ok := c.MemoryFree(node); ok && role.Memory > 0 {
 			n = min(n, int(free/role.Memory))
 		}
-		if n <= 0 {
+		if n <= 0 || !r.inside(node) {
 			continue
 		}
 		a := r.part()

@@ -9,7 +9,15 @@
 // A gang keeps to one GPU type while any acceptable type can hold it, in the
 // order of its preference, or of the cluster where it has none; only the
 // strategies that take devices anywhere mix types, and only when they must.
-// Equal choices are broken by the lowest number.
+// Equal choices are broken by the lowest number. A group that counts its devices
+// instead of telling them apart is the last resort of every strategy but
+// FirstFit and Random.
+//
+// A task that asks for a part of a device gets it from the device in partial use
+// with the least left that suffices, and only when there is none from a whole
+// one, which the strategy chooses; tasks without devices get the lowest numbered
+// nodes with room. Such tasks are not consolidated. A rack is a place in which
+// nodes stand directly.
 package place
 
 import (
@@ -33,12 +41,25 @@ type Request struct {
 	Out cluster.Alloc // the answer
 
 	order   order
+	style   style
 	shelves []cluster.ShelfID
+	rack    cluster.DomainID // where a general gang must stay; None: anywhere
 	parts   []*cluster.Alloc // scratch: booked while a general gang is placed
 	used    int
 	nodes   []cluster.NodeID
 	groups  []cluster.GroupID
+	racks   []roomy
 }
+
+// style is how close together a gang must be.
+type style uint8
+
+const (
+	spread   style = iota // anywhere, in the order of the search
+	together              // on as few nodes as can be, or nowhere
+	packed                // together, or else spread
+	racked                // on one node, or in one rack, or together
+)
 
 // Strategy finds devices for gangs.
 type Strategy interface {
@@ -67,8 +88,9 @@ var (
 	FirstFit Strategy = scatter{"first-fit", byNumber}
 	// Random takes devices anywhere, from nodes in random order.
 	Random Strategy = random{}
-	// Rack is Consolidated, or all in the rack with the fewest free devices that
-	// suffice, or waits.
+	// Rack takes one node as Consolidated does, or else as few nodes as can be in
+	// the rack with the fewest free devices that suffice; where no rack has
+	// enough, it is Consolidated, over as many racks as that takes, or waits.
 	Rack Strategy = rack{relax: false}
 	// RackPack is Rack where that is possible, and Pack otherwise.
 	RackPack Strategy = rack{relax: true}
@@ -99,43 +121,76 @@ func (r *Request) simple() bool {
 }
 
 // gang tries each acceptable type alone and then, when mix is set, all of them
-// together. find handles a simple gang; anything else goes the general way, in
-// the given order of groups.
-func (r *Request) gang(mix bool, ord order, find func(*Request, int) bool) (job.Reason, bool) {
-	r.order = ord
+// together.
+func (r *Request) gang(mix bool, ord order, st style) (job.Reason, bool) {
+	r.order, r.style, r.rack = ord, st, cluster.None
 	simple := r.simple()
-	attempt := func() bool {
-		if simple {
-			return find(r, int(r.Tasks))
-		}
-		return r.general()
-	}
+	r.shelves = r.shelves[:0]
 	if r.GPUs() == 0 && r.general() {
 		return job.Reason{}, true
 	}
-	for _, s := range r.Cluster.Shelves(r.Pool) {
-		shelf := cluster.ShelfID(s)
-		if !r.Mask.Has(r.Cluster.ShelfType(shelf)) || simple && r.Cluster.ShelfFree(shelf) < int(r.Tasks) {
-			continue
+	placed := false
+	r.eachShelf(func(shelf cluster.ShelfID) bool {
+		if simple && r.Cluster.ShelfFree(shelf) < int(r.Tasks) {
+			return true
 		}
 		r.shelves = append(r.shelves[:0], shelf)
-		if attempt() {
-			return job.Reason{}, true
-		}
-	}
-	if mix && (!simple || r.Cluster.FreeGPUs(r.Pool, r.Mask) >= int(r.Tasks)) {
+		placed = r.attempt(simple)
+		return !placed
+	})
+	if !placed && mix && (!simple || r.Cluster.FreeGPUs(r.Pool, r.Mask) >= int(r.Tasks)) {
 		r.shelves = r.shelves[:0]
-		for _, s := range r.Cluster.Shelves(r.Pool) {
-			if r.Mask.Has(r.Cluster.ShelfType(cluster.ShelfID(s))) {
-				r.shelves = append(r.shelves, cluster.ShelfID(s))
-			}
-		}
-		if len(r.shelves) != 1 && attempt() {
-			return job.Reason{}, true
-		}
+		r.eachShelf(func(shelf cluster.ShelfID) bool {
+			r.shelves = append(r.shelves, shelf)
+			return true
+		})
+		r.style = spread
+		placed = len(r.shelves) != 1 && r.attempt(simple)
+	}
+	if placed {
+		return job.Reason{}, true
 	}
 	r.Out.Reset()
 	return r.why(simple), false
+}
+
+// eachShelf calls visit for the shelves with acceptable types, in the order of
+// the gang's preference, until it returns false.
+func (r *Request) eachShelf(visit func(cluster.ShelfID) bool) {
+	shelves := r.Cluster.Shelves(r.Pool)
+	if r.Demand.Types == "" {
+		for _, s := range shelves {
+			if r.Mask.Has(r.Cluster.ShelfType(cluster.ShelfID(s))) && !visit(cluster.ShelfID(s)) {
+				return
+			}
+		}
+		return
+	}
+	r.Demand.EachType(r.Cluster, func(t cluster.TypeID) bool {
+		for _, s := range shelves {
+			if r.Cluster.ShelfType(cluster.ShelfID(s)) == t && r.Mask.Has(t) && !visit(cluster.ShelfID(s)) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// attempt looks for devices on the shelves of the search.
+func (r *Request) attempt(simple bool) bool {
+	if !simple {
+		return r.general()
+	}
+	need := int(r.Tasks)
+	switch r.style {
+	case together:
+		return r.consolidate(need)
+	case packed:
+		return r.consolidate(need) || r.anywhere(need)
+	case racked:
+		return r.inNode(need) || r.inRack(need) || r.consolidate(need)
+	}
+	return r.anywhere(need)
 }
 
 // why says what is missing for a gang that was not placed.
@@ -195,7 +250,7 @@ type consolidated struct{}
 func (consolidated) String() string { return "consolidated" }
 
 func (consolidated) Place(r *Request) (job.Reason, bool) {
-	return r.gang(false, fewestFirst, (*Request).consolidate)
+	return r.gang(false, fewestFirst, together)
 }
 
 type pack struct{}
@@ -203,9 +258,7 @@ type pack struct{}
 func (pack) String() string { return "pack" }
 
 func (pack) Place(r *Request) (job.Reason, bool) {
-	return r.gang(true, mostFirst, func(r *Request, need int) bool {
-		return r.consolidate(need) || r.anywhere(need)
-	})
+	return r.gang(true, mostFirst, packed)
 }
 
 type scatter struct {
@@ -216,7 +269,7 @@ type scatter struct {
 func (s scatter) String() string { return s.name }
 
 func (s scatter) Place(r *Request) (job.Reason, bool) {
-	return r.gang(true, s.order, (*Request).anywhere)
+	return r.gang(true, s.order, spread)
 }
 
 type random struct{}
@@ -224,7 +277,7 @@ type random struct{}
 func (random) String() string { return "random" }
 
 func (random) Place(r *Request) (job.Reason, bool) {
-	return r.gang(true, shuffled, (*Request).anywhere)
+	return r.gang(true, shuffled, spread)
 }
 
 type rack struct{ relax bool }
@@ -237,9 +290,7 @@ func (s rack) String() string {
 }
 
 func (s rack) Place(r *Request) (job.Reason, bool) {
-	why, ok := r.gang(false, fewestFirst, func(r *Request, need int) bool {
-		return r.consolidate(need) || r.inRack(need)
-	})
+	why, ok := r.gang(false, mostFirst, racked)
 	switch {
 	case ok || r.Cluster.FreeGPUs(r.Pool, r.Mask) < r.GPUs():
 		return why, ok
@@ -249,7 +300,7 @@ func (s rack) Place(r *Request) (job.Reason, bool) {
 	best := 0
 	for d := range cluster.DomainID(r.Cluster.Domains()) {
 		if len(r.Cluster.DomainNodes(d)) > 0 {
-			best = max(best, r.Cluster.DomainFree(d, r.Pool, r.Mask))
+			best = max(best, r.Cluster.DomainOwnFree(d, r.Pool, r.Mask))
 		}
 	}
 	return job.Reason{Code: job.NeedRack, Need: int32(r.GPUs()), Have: int32(best), Job: job.None}, false
@@ -280,7 +331,7 @@ func About(s Strategy) string {
 	case Random:
 		return "GPUs anywhere, from nodes in random order"
 	case Rack:
-		return "consolidated, or all in one rack, or wait"
+		return "one node, or few nodes of one rack, or as few nodes as possible where no rack has enough, or wait"
 	case RackPack:
 		return "as rack, but never waits while enough GPUs are free"
 	}

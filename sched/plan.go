@@ -117,6 +117,9 @@ func (p *Plan) lastHolds() {
 
 // Discard ends the plan and restores the ledger.
 func (p *Plan) Discard() {
+	for ; p.depth > 0; p.depth-- { // Tries that a policy left by a panic
+		p.state.Cluster.Keep(p.mark)
+	}
 	p.state.Cluster.Undo(p.mark)
 	p.holds, p.memos = p.holds[:0], p.memos[:0]
 }
@@ -145,7 +148,7 @@ func (p *Plan) Start(id job.ID, where place.Strategy) bool {
 // role.
 func (p *Plan) StartSize(id job.ID, tasks int, where place.Strategy) bool {
 	op := p.startable(id)
-	if op == nil {
+	if op == nil || !p.sized(id, "start it", tasks) {
 		return false
 	}
 	why, ok := p.find(id, tasks, where)
@@ -161,7 +164,7 @@ func (p *Plan) StartSize(id job.ID, tasks int, where place.Strategy) bool {
 func (p *Plan) Why() job.Reason { return p.why }
 
 // StartOn starts a waiting job on the given devices, which are copied. It
-// spoils the plan when they are not free.
+// spoils the plan when they are not free or not enough for the whole gang.
 func (p *Plan) StartOn(id job.ID, a *cluster.Alloc) bool {
 	op := p.startable(id)
 	return op != nil && p.take(op, a)
@@ -196,7 +199,14 @@ func (p *Plan) Stop(id job.ID, why job.Reason) bool {
 // Move takes a job to other devices, if the strategy finds any better: when it
 // finds the same, or none, the job stays and the result is false.
 func (p *Plan) Move(id job.ID, where place.Strategy) bool {
-	return p.Resize(id, int(p.state.Record(id).Tasks), where)
+	if !p.known(id, "move") {
+		return false
+	}
+	held := p.Holding(id)
+	if held == nil {
+		return p.fail(id, "move it", "holds nothing")
+	}
+	return p.Resize(id, held.Tasks(0), where)
 }
 
 // Resize changes the number of tasks of the first role of a running job. When
@@ -210,6 +220,9 @@ func (p *Plan) Resize(id job.ID, tasks int, where place.Strategy) bool {
 		op := p.op(id)
 		if op.Now == nil {
 			return p.fail(id, "resize it", "holds nothing")
+		}
+		if !p.sized(id, "resize it", tasks) {
+			return false
 		}
 		was := op.Now
 		p.remember(op)
@@ -264,6 +277,9 @@ func (p *Plan) Try(f func() bool) bool {
 
 // Holding is what a job will hold as the plan stands, or nil.
 func (p *Plan) Holding(id job.ID) *cluster.Alloc {
+	if !p.state.Known(id) {
+		return nil
+	}
 	if i := p.opOf[id]; i != 0 {
 		return p.ops[i-1].Now
 	}
@@ -393,14 +409,39 @@ func (p *Plan) never(r *job.Record, tasks int, where place.Strategy) job.Reason 
 
 // take books devices for a job. a may be p.req.Out: it is copied.
 func (p *Plan) take(op *Op, a *cluster.Alloc) bool {
+	d := p.state.Record(op.Job).Job.Demand
+	if !p.sized(op.Job, "start it", a.Tasks(0)) {
+		return false
+	}
+	for role := 1; role < job.MaxRoles; role++ {
+		if n := a.Tasks(uint8(role)); n != int(d.Roles[role].Tasks) {
+			return p.fail(op.Job, "start it", fmt.Sprintf("has %d tasks of role %q, not %d", d.Roles[role].Tasks, d.Roles[role].Name, n))
+		}
+	}
+	if op.Was != nil && p.state.Record(op.Job).Phase == job.Assigned && !a.Equal(op.Was) {
+		return p.fail(op.Job, "move it", "waits for others to leave its devices")
+	}
 	own := p.newAlloc()
 	own.CopyFrom(a)
 	if err := p.state.Cluster.Take(own); err != nil {
-		return p.fail(op.Job, "start it", err.Error())
+		return p.fail(op.Job, "start it", "does not fit: "+err.Error())
 	}
 	p.remember(op)
 	op.Now = own
 	return true
+}
+
+// sized tells whether a gang can run with so many tasks of its first role, and
+// spoils the plan when it cannot.
+func (p *Plan) sized(id job.ID, what string, tasks int) bool {
+	least, most := p.state.Record(id).Job.Demand.Roles[0].Range()
+	switch {
+	case tasks >= int(least) && tasks <= int(most):
+		return true
+	case least == most:
+		return p.fail(id, what, fmt.Sprintf("is a gang of %d tasks, not %d", least, tasks))
+	}
+	return p.fail(id, what, fmt.Sprintf("is a gang of %d to %d tasks, not %d", least, most, tasks))
 }
 
 // newAlloc is an empty Alloc that lives as long as the plan.

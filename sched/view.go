@@ -178,6 +178,9 @@ func (v *View) each(set func(*state.State, cluster.PoolID) *dense.Set) iter.Seq[
 // Free is the number of wholly free GPUs.
 func (v *View) Free() int { return v.sum((*cluster.Cluster).FreeGPUs, 0) }
 
+// FreeOf is the number of wholly free GPUs of some types.
+func (v *View) FreeOf(m cluster.TypeMask) int { return v.sum((*cluster.Cluster).FreeGPUs, m) }
+
 // Total is the number of usable GPUs.
 func (v *View) Total() int { return v.sum((*cluster.Cluster).TotalGPUs, 0) }
 

@@ -13,6 +13,7 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
@@ -36,9 +37,14 @@ type Config struct {
 	NodeMTBF   time.Duration // mean time between failures of a node, 0 never
 	NodeRepair time.Duration // mean time to repair a node
 	JobMTBF    time.Duration // mean time between failures of a running job, 0 never
-	Snapshot   time.Duration // how often jobs save their state; 0: only when stopped
+	Snapshot   time.Duration // how often jobs save their state; 0: only when they leave with a checkpoint
 
 	Nodes []Node // nodes that arrive later, in order of time
+
+	// Script is what happens besides, in order of time: NodeSet, Device, Cancel,
+	// Hold, Free and Speed. A node that goes down throws off what runs there.
+	// What cannot be by then (to cancel a job that has ended) does not happen.
+	Script []eventlog.Event
 
 	// Disturb is for published simulators in which any event disturbs every
 	// running job. When set, it is asked at each instant, for each running job
@@ -68,6 +74,9 @@ type Sim struct {
 	rand    *rand.Rand
 	breaks  map[job.ID]bool // running jobs whose timer is a random failure
 	leaving []leaving
+	ends    []job.ID // whose attempts end at this instant
+	gone    []job.ID // who has left at this instant
+	taken   []taken  // by a disturbance at this instant
 	last    time.Duration
 	err     error
 }
@@ -75,8 +84,9 @@ type Sim struct {
 // truth is the truth of one job and how far it has come in it.
 type truth struct {
 	trace.Truth
-	attempt int32 // number of attempts that failed as the trace says
-	broken  int32 // number of random failures
+	attempt int32         // number of attempts that failed as the trace says
+	broken  int32         // number of random failures
+	saved   time.Duration // progress in the checkpoint with which it last left
 }
 
 // work is the work of the attempt that the job is in.
@@ -85,6 +95,12 @@ func (t *truth) work() time.Duration {
 		return t.Attempts[t.attempt]
 	}
 	return t.Work
+}
+
+// taken is progress that a job has lost to a disturbance.
+type taken struct {
+	id   job.ID
+	lost time.Duration
 }
 
 // leaving is a device that its holder is still leaving.
@@ -141,14 +157,25 @@ func (w *Sim) Next(wake time.Duration, out []eventlog.Event) (time.Duration, []e
 	if now == unit.Never {
 		return 0, out, io.EOF
 	}
-	now = min(now, wake)
+	// While nothing but wakes of the policy happened, failures of nodes were not
+	// looked at: those that are overdue happen now.
+	now = min(max(now, w.state.Now), wake)
 	if w.cfg.Disturb != nil {
 		out = w.disturb(now, out)
 	}
 	w.last = now
 	out = w.ended(now, out)
 	out = w.nodeEvents(now, out)
-	out, err := w.arrivals(now, out)
+	out, err := w.script(now, out)
+	if err != nil {
+		return now, out, err
+	}
+	// Who has left comes after the nodes that are lost, so that nobody is started
+	// there.
+	for _, id := range w.gone {
+		out = append(out, eventlog.Event{Time: now, Kind: eventlog.Gone, Job: id})
+	}
+	out, err = w.arrivals(now, out)
 	return now, out, err
 }
 
@@ -166,6 +193,9 @@ func (w *Sim) nextInstant() time.Duration {
 	if len(w.cfg.Nodes) > 0 {
 		now = min(now, w.cfg.Nodes[0].At)
 	}
+	if len(w.cfg.Script) > 0 {
+		now = min(now, w.cfg.Script[0].Time)
+	}
 	mayHelp := w.down.Len() > 0 && w.state.Over() < w.state.Jobs()
 	if w.nodes.Len() > 0 && (now != unit.Never || mayHelp) {
 		_, at := w.nodes.Min()
@@ -174,8 +204,9 @@ func (w *Sim) nextInstant() time.Duration {
 	return now
 }
 
-// ended tells which attempts end at this instant and which jobs have left.
+// ended tells which attempts end at this instant, and notes which jobs have left.
 func (w *Sim) ended(now time.Duration, out []eventlog.Event) []eventlog.Event {
+	w.ends, w.gone = w.ends[:0], w.gone[:0]
 	for w.timers.Len() > 0 {
 		n, at := w.timers.Min()
 		if time.Duration(at) > now {
@@ -184,14 +215,18 @@ func (w *Sim) ended(now time.Duration, out []eventlog.Event) []eventlog.Event {
 		w.timers.Pop()
 		id := job.ID(n)
 		r := w.state.Record(id)
+		if r.Phase == job.Stopping {
+			w.gone = append(w.gone, id)
+			continue
+		}
+		w.ends = append(w.ends, id)
 		switch {
-		case r.Phase == job.Stopping:
-			out = append(out, eventlog.Event{Time: now, Kind: eventlog.Gone, Job: id})
 		case w.breaks[id]:
 			delete(w.breaks, id)
 			out = append(out, w.broke(id, r, now))
 		case int(w.truth[id].attempt) < len(w.truth[id].Attempts):
 			w.truth[id].attempt++
+			w.truth[id].saved = 0
 			out = append(out, eventlog.Event{Time: now, Kind: eventlog.Fail, Job: id, Reason: job.Reason{Code: job.Failed, Job: job.None}})
 		default:
 			out = append(out, eventlog.Event{Time: now, Kind: eventlog.End, Job: id, Outcome: w.truth[id].Outcome.Phase()})
@@ -213,12 +248,17 @@ func (w *Sim) broke(id job.ID, r *job.Record, now time.Duration) eventlog.Event 
 	}
 }
 
-// saved is the progress in the last snapshot.
+// saved is the progress in the last snapshot, or in the checkpoint with which the
+// job last left its devices.
 func (w *Sim) saved(r *job.Record, now time.Duration) time.Duration {
-	if w.cfg.Snapshot <= 0 || r.Job.Stop == job.Restart {
+	if r.Job.Stop == job.Restart {
 		return 0
 	}
-	return r.ProgressAt(now) / w.cfg.Snapshot * w.cfg.Snapshot
+	saved := w.truth[r.Job.ID].saved
+	if w.cfg.Snapshot > 0 {
+		saved = max(saved, r.ProgressAt(now)/w.cfg.Snapshot*w.cfg.Snapshot)
+	}
+	return saved
 }
 
 func (w *Sim) nodeEvents(now time.Duration, out []eventlog.Event) []eventlog.Event {
@@ -254,7 +294,7 @@ func (w *Sim) nodeEvents(now time.Duration, out []eventlog.Event) []eventlog.Eve
 func (w *Sim) evict(node cluster.NodeID, now time.Duration, out []eventlog.Event) []eventlog.Event {
 	for _, id := range w.state.Holders(node, nil) {
 		r := w.state.Record(id)
-		if r.Phase == job.Running && !w.timers.Has(int32(id)) {
+		if slices.Contains(w.ends, id) {
 			continue
 		}
 		w.timers.Remove(int32(id))
@@ -269,6 +309,68 @@ func (w *Sim) evict(node cluster.NodeID, now time.Duration, out []eventlog.Event
 		})
 	}
 	return out
+}
+
+// script tells what Config.Script has for this instant.
+func (w *Sim) script(now time.Duration, out []eventlog.Event) ([]eventlog.Event, error) {
+	for len(w.cfg.Script) > 0 && w.cfg.Script[0].Time <= now {
+		ev := w.cfg.Script[0]
+		w.cfg.Script = w.cfg.Script[1:]
+		ev.Time = now
+		switch ev.Kind {
+		case eventlog.NodeSet:
+			if ev.Node < 0 || int(ev.Node) >= w.state.Cluster.Nodes() {
+				return out, fmt.Errorf("the script tells of node number %d, which is not there at %s", ev.Node, unit.Human(now))
+			}
+			if ev.Health == cluster.Down {
+				out = w.evict(ev.Node, now, out)
+			}
+		case eventlog.Device:
+		case eventlog.Cancel, eventlog.Hold, eventlog.Free, eventlog.Speed:
+			if !w.state.Known(ev.Job) {
+				return out, fmt.Errorf("the script tells of job number %d, which is not there at %s", ev.Job, unit.Human(now))
+			}
+			if !w.happens(&ev, now) {
+				continue
+			}
+		default:
+			return out, fmt.Errorf("the script has an event of kind %s", ev.Kind)
+		}
+		out = append(out, ev)
+	}
+	return out, nil
+}
+
+// happens carries out in the world what a script tells of a job, and tells
+// whether it can be by now.
+func (w *Sim) happens(ev *eventlog.Event, now time.Duration) bool {
+	r := w.state.Record(ev.Job)
+	ended := slices.Contains(w.ends, ev.Job)
+	switch ev.Kind {
+	case eventlog.Hold:
+		return r.Phase == job.Waiting
+	case eventlog.Free:
+		return r.Phase == job.Held
+	case eventlog.Speed:
+		if ended || r.Phase != job.Running {
+			return false
+		}
+		progress := r.ProgressAt(now)
+		for _, d := range w.taken { // which the record does not show yet
+			if d.id == ev.Job {
+				progress -= d.lost
+			}
+		}
+		w.schedule(ev.Job, max(now, r.Ready), progress, ev.Speed)
+		return true
+	}
+	if ended || r.Phase.Over() {
+		return false
+	}
+	w.timers.Remove(int32(ev.Job))
+	delete(w.breaks, ev.Job)
+	w.gone = slices.DeleteFunc(w.gone, func(id job.ID) bool { return id == ev.Job })
+	return true
 }
 
 func (w *Sim) arrivals(now time.Duration, out []eventlog.Event) ([]eventlog.Event, error) {
@@ -309,13 +411,13 @@ func (w *Sim) schedule(id job.ID, ready, progress time.Duration, speed float64) 
 	left := max(0, w.truth[id].work()-progress)
 	switch {
 	case speed == 1:
-		end = ready + left
-	case speed > 0 && float64(left)/speed < float64(math.MaxInt64/2):
-		end = ready + time.Duration(math.Ceil(float64(left)/speed))
+		end = later(ready, left)
+	case speed > 0:
+		end = later(ready, time.Duration(min(math.Ceil(float64(left)/speed), math.MaxInt64/2)))
 	}
 	if w.cfg.JobMTBF > 0 {
 		delete(w.breaks, id)
-		if at := ready + w.exponential(w.cfg.JobMTBF); at < end {
+		if at := later(ready, w.exponential(w.cfg.JobMTBF)); at < end {
 			end = at
 			w.breaks[id] = true
 		}
@@ -325,6 +427,15 @@ func (w *Sim) schedule(id job.ID, ready, progress time.Duration, speed float64) 
 		return
 	}
 	w.timers.Set(int32(id), int64(end))
+}
+
+// later is d after t. What cannot be counted any more is just before never, which
+// ends a run with an error.
+func later(t, d time.Duration) time.Duration {
+	if d >= unit.Never-t {
+		return unit.Never - 1
+	}
+	return t + d
 }
 
 // Stop implements engine.World.
@@ -338,8 +449,11 @@ func (w *Sim) Stop(id job.ID) (kept time.Duration, atOnce bool) {
 	}
 	kept = r.ProgressAt(now)
 	cost := w.cfg.Costs.Of(int(r.Milli / unit.One)).Checkpoint
-	if r.Job.Stop == job.Restart {
+	switch r.Job.Stop {
+	case job.Restart:
 		kept, cost = 0, 0
+	case job.Checkpoint:
+		w.truth[id].saved = kept
 	}
 	if cost <= 0 {
 		w.timers.Remove(int32(id))
@@ -352,6 +466,8 @@ func (w *Sim) Stop(id job.ID) (kept time.Duration, atOnce bool) {
 
 // leave notes until when the devices of an Alloc are still being left.
 func (w *Sim) leave(a *cluster.Alloc, until time.Duration) {
+	now := w.state.Now
+	w.leaving = slices.DeleteFunc(w.leaving, func(l leaving) bool { return l.until <= now })
 	for i := range a.Shares {
 		w.leaving = append(w.leaving, leaving{a.Shares[i].Device, until})
 	}
@@ -390,15 +506,20 @@ func (w *Sim) Reshape(id job.ID, a *cluster.Alloc, moved bool) (pause time.Durat
 // disturb takes progress from the running jobs that do not end at this instant.
 func (w *Sim) disturb(now time.Duration, out []eventlog.Event) []eventlog.Event {
 	gap := now - w.last
+	w.taken = w.taken[:0]
 	for p := range cluster.PoolID(w.state.Cluster.Pools()) {
 		for i := range w.state.Running(p).All() {
-			end := w.timers.Key(int32(i))
-			if end <= int64(now) {
-				continue
+			if !w.timers.Has(int32(i)) || w.timers.Key(int32(i)) <= int64(now) {
+				continue // it has not begun, makes no progress, or ends now
 			}
 			r := w.state.Record(job.ID(i))
 			lost := min(gap, w.cfg.Disturb(r.Job, gap))
-			w.timers.Set(int32(i), end+int64(lost))
+			w.taken = append(w.taken, taken{job.ID(i), lost})
+			later := lost
+			if r.Speed != 1 {
+				later = time.Duration(math.Ceil(float64(lost) / r.Speed))
+			}
+			w.timers.Set(int32(i), w.timers.Key(int32(i))+int64(later))
 			out = append(out, eventlog.Event{Time: now, Kind: eventlog.Progress, Job: job.ID(i), Kept: r.ProgressAt(now) - lost})
 		}
 	}

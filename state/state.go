@@ -38,6 +38,7 @@ type State struct {
 	slots  []*cluster.Alloc
 	spare  []int32
 	booked bool
+	moving []job.ID // their new devices are not booked yet
 }
 
 type poolJobs struct{ waiting, running dense.Set }
@@ -337,7 +338,8 @@ func (s *State) SetMemo(id job.ID, m job.Memo) { s.Record(id).Memo = m }
 func (s *State) SetEstimate(id job.ID, d time.Duration) { s.Record(id).Estimate = d }
 
 // Reshape changes what a running job holds to a copy of a, at the cost of a
-// pause.
+// pause. Jobs may change places: whether all of them fit is known when the last
+// has moved, and Settle says so.
 func (s *State) Reshape(id job.ID, a *cluster.Alloc, pause time.Duration, moved bool) error {
 	r := s.Record(id)
 	if r.Phase != job.Running {
@@ -345,22 +347,46 @@ func (s *State) Reshape(id job.ID, a *cluster.Alloc, pause time.Duration, moved 
 	}
 	held := s.slots[r.Slot]
 	s.Tenants.Hold(r.Tenant, s.amount(r), -1, s.Now)
-	if !s.booked {
-		mark := s.Cluster.Mark()
+	if s.booked {
+		held.CopyFrom(a)
+	} else {
 		s.Cluster.Release(held)
-		if err := s.Cluster.Take(a); err != nil {
-			s.Cluster.Undo(mark)
-			s.Tenants.Hold(r.Tenant, s.amount(r), 1, s.Now)
-			return fmt.Errorf("job %s: %w", r.Job.Key, err)
-		}
-		s.Cluster.Keep(mark)
+		held.CopyFrom(a)
+		s.moving = append(s.moving, id)
+		s.arrive()
 	}
-	held.CopyFrom(a)
 	if err := r.Reshape(s.Now, pause, int32(a.Tasks(0)), a.Milli(), moved); err != nil {
 		return err
 	}
 	s.Tenants.Hold(r.Tenant, s.amount(r), 1, s.Now)
 	return nil
+}
+
+// arrive books the devices of the jobs that have moved. What one moves to may
+// still be held by another that moves at the same moment but later in the log.
+func (s *State) arrive() {
+	for some := true; some; {
+		some = false
+		kept := s.moving[:0]
+		for _, id := range s.moving {
+			if s.Cluster.Take(s.Alloc(id)) != nil {
+				kept = append(kept, id)
+				continue
+			}
+			some = true
+		}
+		s.moving = kept
+	}
+}
+
+// Settle checks that every job which has moved holds its new devices. It must be
+// asked behind the last of the moves of one moment.
+func (s *State) Settle() error {
+	if len(s.moving) == 0 {
+		return nil
+	}
+	id := s.moving[0]
+	return fmt.Errorf("job %s: moves to where it does not fit: %w", s.Record(id).Job.Key, s.Cluster.Take(s.Alloc(id)))
 }
 
 // AddNode adds a node to the cluster.

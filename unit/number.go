@@ -55,7 +55,7 @@ func ParseScaled(v []byte, scale int64) (int64, bool) {
 			point = true
 			continue
 		}
-		if c -= '0'; c > 9 || fracDigits == 9 || seen == 18 {
+		if c -= '0'; c > 9 || fracDigits == 9 || !point && seen == 18 {
 			return parseScaledFloat(v, scale)
 		}
 		seen++

@@ -67,7 +67,7 @@ func ParseBytes(s string) (Bytes, error) {
 // or two decimals.
 func (b Bytes) String() string {
 	if b < 0 {
-		return "-" + (-b).String()
+		return "-" + max(-b, -(b+1)).String() // the least number has no positive twin
 	}
 	units := []struct {
 		name string
@@ -124,7 +124,7 @@ func ParseSeconds(s string) (time.Duration, error) {
 		}
 	}
 	rest, err := time.ParseDuration(text)
-	if err != nil || rest < 0 && days > 0 {
+	if err != nil || days != 0 && (days < 0 || rest < 0 || rest > Never-days) {
 		return 0, bad
 	}
 	return days + rest, nil
@@ -142,17 +142,18 @@ func Seconds(v float64) (time.Duration, error) {
 
 // AppendSeconds writes d in seconds, exactly, without needless zeros: 90, 0.5.
 func AppendSeconds(dst []byte, d time.Duration) []byte {
+	ns := uint64(d)
 	if d < 0 {
 		dst = append(dst, '-')
-		d = -d
+		ns = -ns // so that the least duration has a positive twin
 	}
-	dst = strconv.AppendInt(dst, int64(d/time.Second), 10)
-	frac := int64(d % time.Second)
+	dst = strconv.AppendUint(dst, ns/1e9, 10)
+	frac := ns % 1e9
 	if frac == 0 {
 		return dst
 	}
 	dst = append(dst, '.')
-	for scale := int64(1e8); frac > 0; scale /= 10 {
+	for scale := uint64(1e8); frac > 0; scale /= 10 {
 		dst = append(dst, byte('0'+frac/scale))
 		frac %= scale
 	}
@@ -162,25 +163,28 @@ func AppendSeconds(dst []byte, d time.Duration) []byte {
 // FormatSeconds is AppendSeconds as a string.
 func FormatSeconds(d time.Duration) string { return string(AppendSeconds(nil, d)) }
 
-// Human writes a duration for a reader: 45s, 12m, 3h20m, 5d4h.
+// Human writes a duration for a reader: 45s, 12m, 3h20m, 5d4h. It is rounded to
+// the smaller of the two units.
 func Human(d time.Duration) string {
+	const day = 24 * time.Hour
 	switch {
 	case d == Never:
 		return "never"
 	case d < 0:
-		return "-" + Human(-d)
-	case d < time.Second:
+		return "-" + Human(max(-d, -(d+1))) // the least duration has no positive twin
+	case d < time.Second-500*time.Microsecond:
 		return d.Round(time.Millisecond).String()
-	case d < time.Minute:
+	case d < time.Minute-50*time.Millisecond:
 		return strconv.FormatFloat(d.Round(100*time.Millisecond).Seconds(), 'f', -1, 64) + "s"
-	case d < time.Hour:
+	case d < time.Hour-time.Second/2:
 		return pair(d, time.Minute, "m", time.Second, "s")
-	case d < 24*time.Hour:
+	case d < day-time.Minute/2:
 		return pair(d, time.Hour, "h", time.Minute, "m")
 	}
-	return pair(d, 24*time.Hour, "d", time.Hour, "h")
+	return pair(d, day, "d", time.Hour, "h")
 }
 
+// pair writes d in two units, rounded to the smaller.
 func pair(d, big time.Duration, bigName string, small time.Duration, smallName string) string {
 	d = d.Round(small)
 	s := strconv.FormatInt(int64(d/big), 10) + bigName

@@ -333,7 +333,8 @@ func Line(ev *eventlog.Event, s *state.State) string {
 	return b.String()
 }
 
-// On writes an Alloc for a reader: n0[0-3]+n1[2].
+// On writes an Alloc for a reader: n0[0-3]+n1[2], and n1 alone where it holds no
+// GPU there.
 func On(s *state.State, a *cluster.Alloc) string {
 	var parts []string
 	shares := a.Shares
@@ -356,7 +357,11 @@ func On(s *state.State, a *cluster.Alloc) string {
 			i = k
 		}
 		shares = shares[p.Shares:]
-		parts = append(parts, s.Cluster.Node(p.Node).Name+"["+strings.Join(ids, ",")+"]")
+		name := s.Cluster.Node(p.Node).Name
+		if len(ids) > 0 {
+			name += "[" + strings.Join(ids, ",") + "]"
+		}
+		parts = append(parts, name)
 	}
 	return strings.Join(parts, "+")
 }

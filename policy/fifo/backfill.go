@@ -85,6 +85,9 @@ func (b *backfill) visit(v *sched.View, p *sched.Plan, f *policy, id job.ID, c *
 		if c.beside {
 			return queue.Took
 		}
+		if _, fits := p.Fits(id, f.cfg.Place); fits {
+			p.Hold(id, job.Reason{Code: job.Reserved, Job: f.blocked, At: b.at})
+		}
 	}
 	if c.shortest > window {
 		return queue.SkipClass

@@ -1,0 +1,506 @@
+package sched_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/place"
+	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/state"
+	"github.com/norn-scheduler/norn/tenant"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// fatal is what testing.T and rapid.T have in common.
+type fatal interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
+// table is a state in which a plan can be made.
+type table struct {
+	t    fatal
+	s    *state.State
+	view sched.View
+	plan sched.Plan
+}
+
+// newTable is a cluster of nodes with the given numbers of GPUs.
+func newTable(t fatal, nodes ...int) *table {
+	t.Helper()
+	c := cluster.New()
+	typ, _ := c.AddType(cluster.GPUType{Name: "V100"})
+	for _, g := range nodes {
+		if _, err := c.AddNode(cluster.NodeSpec{GPUs: []cluster.GPUs{{Type: typ, Count: g}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &table{t: t, s: state.New(c, tenant.NewTree(0))}
+}
+
+// submit makes a job known: its key is j and its number.
+func (b *table) submit(d job.Demand, estimate time.Duration, change ...func(*job.Job)) job.ID {
+	b.t.Helper()
+	id := job.ID(b.s.Jobs())
+	j := &job.Job{ID: id, Key: fmt.Sprint("j", id), Demand: &d, Submit: b.s.Now}
+	for _, f := range change {
+		f(j)
+	}
+	if err := b.s.Submit(j, estimate); err != nil {
+		b.t.Fatal(err)
+	}
+	return id
+}
+
+// run starts a job at once, outside any plan.
+func (b *table) run(id job.ID, where place.Strategy) {
+	b.t.Helper()
+	r := place.Request{Cluster: b.s.Cluster, Demand: b.s.Record(id).Job.Demand, Tasks: b.s.Record(id).Job.Demand.Roles[0].Tasks}
+	if why, ok := where.Place(&r); !ok {
+		b.t.Fatalf("job %d does not fit: %v", id, why)
+	}
+	if err := b.s.Begin(id, &r.Out, 0); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *table) open() *sched.Plan {
+	b.view = sched.NewView(b.s, nil, false)
+	b.view.Rand, b.view.Costs = rand.New(rand.NewPCG(1, 1)), &perf.Costs{}
+	b.plan.Open(&b.view)
+	return &b.plan
+}
+
+// ledger is what is left of every device.
+func (b *table) ledger() string {
+	var out strings.Builder
+	c := b.s.Cluster
+	for d := range cluster.DeviceID(c.Devices()) {
+		fmt.Fprint(&out, c.DeviceFree(d), "/", c.Sharers(d), " ")
+	}
+	return out.String()
+}
+
+// planned is all that a plan says so far.
+func planned(p *sched.Plan, b *table) string {
+	var out strings.Builder
+	for _, op := range p.Ops() {
+		if op.Was == op.Now {
+			continue // looked at, and left as it is
+		}
+		fmt.Fprintf(&out, "%d %v -> %v %v\n", op.Job, op.Was, op.Now, op.Why)
+	}
+	fmt.Fprintln(&out, p.Holds(), p.Notes(), b.ledger())
+	return out.String()
+}
+
+var because = job.Reason{Code: job.Because, Text: "test", Job: job.None}
+
+// badPlan is calls that make no sense, and the error they lead to.
+type badPlan struct {
+	name string
+	do   func(p *sched.Plan)
+	want string
+}
+
+// badPlans are for a table in which j0 runs on both GPUs of n0, j1 waits for two,
+// j2 is pinned on a GPU of n1, j3 is elastic and waits, j4 has ended, and j5 has
+// two roles and waits.
+func badPlans() []badPlan {
+	on := func(node cluster.NodeID, tasks int32, devices ...cluster.DeviceID) *cluster.Alloc {
+		a := &cluster.Alloc{Pieces: []cluster.Piece{{Node: node, Tasks: tasks, Shares: int32(len(devices))}}}
+		for _, d := range devices {
+			a.Shares = append(a.Shares, cluster.Share{Device: d, Milli: 1000})
+		}
+		return a
+	}
+	return []badPlan{
+		{"start a running job", func(p *sched.Plan) { p.Start(0, place.Pack) }, "job j0: cannot start it: it holds devices already"},
+		{"start a job twice", func(p *sched.Plan) { p.Start(3, place.Pack); p.Start(3, place.Pack) }, "job j3: cannot start it: it holds devices already"},
+		{"start an ended job", func(p *sched.Plan) { p.Start(4, place.Pack) }, "job j4: cannot start it: it is done"},
+		{"start nobody", func(p *sched.Plan) { p.Start(9, place.Pack) }, "cannot start job number 9: there is no such job"},
+		{"start a negative job", func(p *sched.Plan) { p.Start(job.None, place.Pack) }, "cannot start job number -1: there is no such job"},
+		{"stop a waiting job", func(p *sched.Plan) { p.Stop(1, because) }, "job j1: cannot stop it: it holds nothing"},
+		{"stop a job twice", func(p *sched.Plan) { p.Stop(0, because); p.Stop(0, because) }, "job j0: cannot stop it: it holds nothing"},
+		{"stop a pinned job", func(p *sched.Plan) { p.Stop(2, because) }, "job j2: cannot stop it: it must never be stopped"},
+		{"stop nobody", func(p *sched.Plan) { p.Stop(9, because) }, "cannot stop job number 9"},
+		{"move nobody", func(p *sched.Plan) { p.Move(9, place.Pack) }, "cannot move job number 9"},
+		{"move a waiting job", func(p *sched.Plan) { p.Move(1, place.Pack) }, "job j1: cannot move it: it holds nothing"},
+		{"resize nobody", func(p *sched.Plan) { p.Resize(9, 1, place.Pack) }, "cannot resize job number 9"},
+		{"resize a waiting job", func(p *sched.Plan) { p.Resize(3, 1, place.Pack) }, "job j3: cannot resize it: it holds nothing"},
+		{"resize a rigid job", func(p *sched.Plan) { p.Resize(0, 1, place.Pack) }, "job j0: cannot resize it: it is a gang of 2 tasks, not 1"},
+		{"half a gang", func(p *sched.Plan) { p.StartSize(1, 1, place.Pack) }, "job j1: cannot start it: it is a gang of 2 tasks, not 1"},
+		{"too many tasks", func(p *sched.Plan) { p.StartSize(3, 4, place.Pack) }, "job j3: cannot start it: it is a gang of 1 to 3 tasks, not 4"},
+		{"no tasks", func(p *sched.Plan) { p.StartSize(3, 0, place.Pack) }, "job j3: cannot start it: it is a gang of 1 to 3 tasks, not 0"},
+		{"half a gang on devices", func(p *sched.Plan) { p.StartOn(1, on(1, 1, 3)) }, "job j1: cannot start it: it is a gang of 2 tasks, not 1"},
+		{"a gang without a role", func(p *sched.Plan) { p.StartOn(5, on(1, 1, 3)) }, `job j5: cannot start it: it has 1 tasks of role "ps", not 0`},
+		{"busy devices", func(p *sched.Plan) { p.StartOn(1, on(0, 2, 0, 1)) }, "job j1: cannot start it: it does not fit: GPU 0 of node n0 has 0 of a GPU free, 1 is needed"},
+		{"devices of another node", func(p *sched.Plan) { p.StartOn(1, on(0, 2, 2, 3)) }, "job j1: cannot start it: it does not fit: device 2 is not in node n0"},
+		{"hold nobody", func(p *sched.Plan) { p.Hold(9, because) }, "cannot hold job number 9"},
+		{"remember nobody", func(p *sched.Plan) { p.Remember(-5, job.Memo{}) }, "cannot remember job number -5"},
+		{"ask about nobody", func(p *sched.Plan) { p.Fits(9, place.Pack) }, "cannot place job number 9"},
+		{"expect nobody", func(p *sched.Plan) { p.Expect(9, place.Pack) }, "cannot place job number 9"},
+		{"never nobody", func(p *sched.Plan) { p.Never(9, place.Pack) }, "cannot place job number 9"},
+		{"an error of its own", func(p *sched.Plan) { p.Spoil(errors.New("I give up")); p.Start(9, place.Pack) }, "I give up"},
+	}
+}
+
+// TestBadPlans: what makes no sense spoils the whole plan with an error that
+// names the job, and leaves the ledger as it was.
+func TestBadPlans(t *testing.T) {
+	elastic := job.GPUs(2)
+	elastic.Roles[0].Min, elastic.Roles[0].Max = 1, 3
+	roles := job.GPUs(1)
+	roles.Roles[1] = job.Role{Name: "ps", Tasks: 1, CPU: 1000}
+	for _, c := range badPlans() {
+		b := newTable(t, 2, 5)
+		for i, d := range []job.Demand{job.GPUs(2), job.GPUs(2), job.GPUs(1), elastic, job.GPUs(1), roles} {
+			b.submit(d, -1, func(j *job.Job) {
+				if i == 2 {
+					j.Stop = job.Pinned
+				}
+			})
+		}
+		b.run(0, place.BestFit)
+		b.run(2, place.Pack)
+		b.run(4, place.Pack)
+		if err := b.s.Finish(4, job.Done); err != nil {
+			t.Fatal(err)
+		}
+		before := b.ledger()
+		p := b.open()
+		p.Start(1, place.Pack) // something sensible, taken back with the rest
+		if strings.Contains(c.want, "j1") {
+			p.Discard()
+			p = b.open()
+		}
+		c.do(p)
+		err := p.Commit()
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %s", c.name, err, c.want)
+		}
+		if after := b.ledger(); after != before || len(p.Holds())+len(p.Notes()) > 0 {
+			t.Errorf("%s: the ledger is %s, it was %s", c.name, after, before)
+		}
+		if err := b.s.Check(); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		// The next plan is not spoilt by this one.
+		p = b.open()
+		if !p.Start(3, place.Pack) || p.Commit() != nil {
+			t.Errorf("%s: the next plan is spoilt too", c.name)
+		}
+	}
+}
+
+// TestMoveBeforeStart: a job that waits for others to leave its devices cannot be
+// given other ones.
+func TestMoveBeforeStart(t *testing.T) {
+	b := newTable(t, 2, 2)
+	id := b.submit(job.GPUs(1), -1)
+	r := place.Request{Cluster: b.s.Cluster, Demand: b.s.Record(id).Job.Demand, Tasks: 1}
+	place.Pack.Place(&r)
+	if err := b.s.Assign(id, &r.Out); err != nil {
+		t.Fatal(err)
+	}
+	blocker := b.submit(job.GPUs(1), -1)
+	p := b.open()
+	p.Start(blocker, place.FirstFit)
+	if p.Move(id, place.WorstFit) {
+		t.Error("it was moved")
+	}
+	if err := p.Commit(); err == nil || err.Error() != "job j0: cannot move it: it waits for others to leave its devices" {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+// TestTry: whatever is planned inside a Try that fails is taken back exactly, at
+// any depth, and what is planned around it stays.
+func TestTry(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b := newTable(t, 2, 3, 4)
+		elastic := job.GPUs(2)
+		elastic.Roles[0].Min, elastic.Roles[0].Max = 1, 4
+		for i := range 10 {
+			d := job.GPUs(rapid.IntRange(1, 4).Draw(t, "gpus"))
+			if i%3 == 0 {
+				d = elastic
+			}
+			id := b.submit(d, -1)
+			if f := (place.Request{Cluster: b.s.Cluster, Demand: &d, Tasks: d.Roles[0].Tasks}); i < 4 {
+				if _, ok := place.Pack.Place(&f); ok {
+					b.run(id, place.Pack)
+				}
+			}
+		}
+		p := b.open()
+		before := b.ledger()
+		randomPlan(t, b, p, 0)
+		if p.Err() != nil {
+			t.Fatal(p.Err())
+		}
+		if rapid.Bool().Draw(t, "discard") {
+			p.Discard()
+			if after := b.ledger(); after != before {
+				t.Fatalf("after Discard the ledger is %s, it was %s", after, before)
+			}
+			return
+		}
+		want := b.ledger()
+		if err := p.Commit(); err != nil || b.ledger() != want {
+			t.Fatalf("Commit: %v, the ledger is %s, was planned as %s", err, b.ledger(), want)
+		}
+	})
+}
+
+// randomPlan makes random sensible calls, with nested Tries among them.
+func randomPlan(t *rapid.T, b *table, p *sched.Plan, depth int) {
+	for range rapid.IntRange(1, 5).Draw(t, "calls") {
+		id := job.ID(rapid.IntRange(0, b.s.Jobs()-1).Draw(t, "job"))
+		where := place.All()[rapid.IntRange(0, len(place.All())-1).Draw(t, "where")]
+		tasks := rapid.IntRange(1, 4).Draw(t, "tasks")
+		elastic := b.s.Record(id).Job.Demand.Elastic()
+		held := p.Holding(id)
+		switch what := rapid.IntRange(0, 6).Draw(t, "what"); {
+		case what < 2 && held == nil:
+			if p.Start(id, where) != (p.Holding(id) != nil) {
+				t.Fatal("Start lied")
+			}
+		case what < 2:
+			p.Stop(id, because)
+		case what == 2 && held != nil && elastic:
+			was := held.Tasks(0)
+			if done := p.Resize(id, tasks, where); !done && p.Holding(id).Tasks(0) != was || done && p.Holding(id).Tasks(0) != tasks {
+				t.Fatal("Resize lied")
+			}
+		case what == 3 && held != nil:
+			p.Move(id, where)
+		case what == 4:
+			p.Hold(id, because)
+			p.Remember(id, job.Memo{int64(tasks)})
+		case what > 4 && depth < 3:
+			before := planned(p, b)
+			keep := rapid.Bool().Draw(t, "keep")
+			inside := ""
+			got := p.Try(func() bool {
+				randomPlan(t, b, p, depth+1)
+				inside = planned(p, b)
+				return keep
+			})
+			switch after := planned(p, b); {
+			case got != keep:
+				t.Fatal("Try lied")
+			case !keep && after != before:
+				t.Fatalf("after a Try that failed the plan is\n%s, it was\n%s", after, before)
+			case keep && after != inside:
+				t.Fatalf("after a Try that holds the plan is\n%s, inside it was\n%s", after, inside)
+			}
+		}
+	}
+}
+
+// end is when somebody is expected to leave what.
+type end struct {
+	at time.Duration
+	on cluster.Alloc
+}
+
+// bruteForce sets up a cluster anew for every moment at which somebody ends, with
+// who is left, and asks the strategy.
+func bruteForce(t fatal, sizes []int, now time.Duration, ends []end, d *job.Demand, where place.Strategy) (at time.Duration, on cluster.Alloc, ok bool) {
+	moments := []time.Duration{now}
+	for _, e := range ends {
+		moments = append(moments, e.at)
+	}
+	slices.Sort(moments)
+	for i, m := range moments {
+		if m == unit.Never {
+			break
+		}
+		twin := newTable(t, sizes...)
+		for _, e := range ends {
+			if e.at > m || i == 0 { // at the present moment nobody has left yet
+				if err := twin.s.Cluster.Take(&e.on); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		r := place.Request{Cluster: twin.s.Cluster, Demand: d, Tasks: d.Roles[0].Tasks}
+		if _, ok := where.Place(&r); ok {
+			return m, r.Out, true
+		}
+	}
+	return unit.Never, on, false
+}
+
+// TestExpectAgainstBruteForce: for every moment at which somebody is expected to
+// end, a cluster is set up anew with who is left, and asked.
+func TestExpectAgainstBruteForce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		sizes := rapid.SliceOfN(rapid.IntRange(1, 4), 1, 4).Draw(t, "nodes")
+		b := newTable(t, sizes...)
+		b.s.Now = 100 * time.Second
+		var ends []end
+		for range rapid.IntRange(0, 8).Draw(t, "running") {
+			d := job.GPUs(rapid.IntRange(1, 4).Draw(t, "gpus"))
+			if r := (place.Request{Cluster: b.s.Cluster, Demand: &d, Tasks: d.Roles[0].Tasks}); r.Tasks > 0 {
+				if _, ok := place.WorstFit.Place(&r); !ok {
+					continue
+				}
+			}
+			estimate := time.Duration(rapid.IntRange(-1, 5).Draw(t, "estimate")) * 10 * time.Second
+			id := b.submit(d, max(-1, estimate))
+			b.run(id, place.WorstFit)
+			e := end{at: b.s.Now + estimate}
+			if estimate < 0 {
+				e.at = unit.Never
+			}
+			e.on.CopyFrom(b.s.Alloc(id))
+			ends = append(ends, e)
+		}
+		where := place.All()[rapid.IntRange(0, len(place.All())-1).Draw(t, "where")]
+		if where == place.Random {
+			where = place.FirstFit // Random draws anew each time
+		}
+		id := b.submit(job.GPUs(rapid.IntRange(1, 10).Draw(t, "gang")), -1)
+		p := b.open()
+		before := planned(p, b)
+		at, on, ok := p.Expect(id, where)
+
+		wantAt, wantOn, found := bruteForce(t, sizes, b.s.Now, ends, b.s.Record(id).Job.Demand, where)
+		if ok != found || ok && (at != wantAt || !on.Equal(&wantOn)) {
+			t.Fatalf("%s expects %v at %v on %v; brute force finds %v at %v on %v", where, ok, at, on, found, wantAt, wantOn)
+		}
+		if after := planned(p, b); after != before {
+			t.Fatalf("asking changed the plan:\n%s\nit was\n%s", after, before)
+		}
+		p.Discard()
+	})
+}
+
+// TestWithout: while f runs nobody gets the free part of what is kept back, and
+// afterwards only what f planned is gone.
+func TestWithout(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b := newTable(t, 4, 4)
+		for range rapid.IntRange(0, 3).Draw(t, "running") {
+			b.run(b.submit(job.GPUs(rapid.IntRange(1, 2).Draw(t, "gpus")), -1), place.WorstFit)
+		}
+		kept := cluster.Alloc{}
+		for node := range cluster.NodeID(2) {
+			first, n := b.s.Cluster.DeviceRange(node)
+			piece := cluster.Piece{Node: node}
+			for d := first; d < first+cluster.DeviceID(n); d++ {
+				if rapid.Bool().Draw(t, "keep back") {
+					kept.Shares = append(kept.Shares, cluster.Share{Device: d, Milli: 1000})
+					piece.Shares++
+				}
+			}
+			kept.Pieces = append(kept.Pieces, piece)
+		}
+		var free []cluster.DeviceID
+		for d := range cluster.DeviceID(8) {
+			back := slices.ContainsFunc(kept.Shares, func(s cluster.Share) bool { return s.Device == d })
+			if b.s.Cluster.DeviceFree(d) == 1000 && !back {
+				free = append(free, d)
+			}
+		}
+		id := b.submit(job.GPUs(rapid.IntRange(1, 8).Draw(t, "gang")), -1)
+		p := b.open()
+		before := b.ledger()
+		p.Without(&kept, func() {
+			if got := b.s.Cluster.FreeGPUs(0, 0); got != len(free) {
+				t.Fatalf("%d GPUs are free while %v is kept back, want %d", got, kept, len(free))
+			}
+			p.Start(id, place.FirstFit)
+		})
+		held := p.Holding(id)
+		if (held != nil) != (b.s.Record(id).Job.Demand.GPUs() <= len(free)) {
+			t.Fatalf("a gang of %v was given %v, %d GPUs are free beside what is kept back", b.s.Record(id).Job.Demand, held, len(free))
+		}
+		if held != nil {
+			for _, s := range held.Shares {
+				if !slices.Contains(free, s.Device) {
+					t.Fatalf("device %d was kept back", s.Device)
+				}
+			}
+			p.Stop(id, because)
+		}
+		if after := b.ledger(); after != before {
+			t.Fatalf("the ledger is %s, it was %s", after, before)
+		}
+		p.Discard()
+	})
+}
+
+// TestFitsAndNever: Fits is what Start would answer, and Never what it would
+// answer on an empty cluster, whatever runs and whichever nodes are down.
+func TestFitsAndNever(t *testing.T) {
+	b := newTable(t, 4, 4)
+	b.run(b.submit(job.GPUs(3), -1), place.FirstFit)
+	b.s.Cluster.SetHealth(1, cluster.Down)
+	typed, part := job.GPUs(1), job.GPUs(1)
+	typed.Types = "A100"
+	part.Roles[0].GPU, part.Roles[0].GPUMemory = 500, unit.GiB
+	for _, c := range []struct {
+		d     job.Demand
+		where place.Strategy
+		fits  string // why not; empty: it does
+		never job.ReasonCode
+	}{
+		{job.GPUs(1), place.Pack, "", job.NoReason},
+		{job.GPUs(4), place.Pack, "needs 4 GPUs; 1 free", job.NoReason},
+		{job.GPUs(8), place.Pack, "needs 8 GPUs; 1 free", job.NoReason},
+		{job.GPUs(9), place.Pack, "needs 9 GPUs but there are only 8 in all: it can never run here", job.TooLarge},
+		{typed, place.Pack, "no node has a GPU type that it accepts: it can never run here", job.NoSuchType},
+		{part, place.Pack, "would not fit, as it must be placed, even if nothing else ran: it can never run here", job.Impossible},
+	} {
+		id := b.submit(c.d, -1)
+		p := b.open()
+		why, ok := p.Fits(id, c.where)
+		if ok != (c.fits == "") || !ok && why.String() != c.fits {
+			t.Errorf("%v: fits %v, %v; want %q", &c.d, ok, why, c.fits)
+		}
+		if got := p.Never(id, c.where); got.Code != c.never {
+			t.Errorf("%v: never for the reason %v, want %v", &c.d, got.Code, c.never)
+		}
+		if p.Start(id, c.where) != ok || !ok && p.Why().String() != c.fits {
+			t.Errorf("%v: Start differs from Fits: %v", &c.d, p.Why())
+		}
+		if !ok && (len(p.Holds()) != 1 || p.Holds()[0].Job != id || p.Holds()[0].Why.String() != c.fits) {
+			t.Errorf("%v: Start noted %v", &c.d, p.Holds())
+		}
+		p.Discard()
+	}
+}
+
+// TestPlanAllocatesNothing: once warm, planning costs no memory.
+func TestPlanAllocatesNothing(t *testing.T) {
+	b := newTable(t, 4, 4)
+	running := b.submit(job.GPUs(3), -1)
+	b.run(running, place.Pack)
+	waiting, large := b.submit(job.GPUs(5), -1), b.submit(job.GPUs(9), -1)
+	b.view = sched.NewView(b.s, nil, false)
+	work := func() {
+		b.plan.Open(&b.view)
+		b.plan.Start(large, place.Pack)
+		b.plan.Stop(running, because)
+		b.plan.Try(func() bool { return b.plan.Start(waiting, place.Pack) && b.plan.Start(running, place.Pack) })
+		b.plan.Discard()
+	}
+	work()
+	if n := testing.AllocsPerRun(50, work); n != 0 {
+		t.Errorf("%v allocations in a warm plan", n)
+	}
+}
