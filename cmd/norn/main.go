@@ -6,12 +6,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/norn-scheduler/norn/engine"
+	"github.com/norn-scheduler/norn/param"
 )
 
 func main() {
@@ -19,23 +24,67 @@ func main() {
 	// the time of small runs and bounds large ones all the same.
 	debug.SetGCPercent(400)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := root().ExecuteContext(ctx)
-	stop()
+	context.AfterFunc(ctx, stop) // a second interrupt ends the program at once
+	os.Exit(execute(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// The exit codes of norn.
+const (
+	exitFailed      = 1
+	exitUsage       = 2
+	exitInterrupted = 130 // 128 + SIGINT, as shells have it
+)
+
+// execute runs one command line and returns the exit code. Every failure is told
+// in one message.
+func execute(ctx context.Context, args []string, out, errOut io.Writer) int {
+	cmd := root()
+	cmd.SetArgs(args)
+	cmd.SetOut(out)
+	cmd.SetErr(errOut)
+	called, err := cmd.ExecuteContextC(ctx)
+	return fate(called, err, errOut)
+}
+
+// fate tells what an error is, and returns the exit code for it.
+func fate(called *cobra.Command, err error, errOut io.Writer) int {
+	var usage *usageError
+	var panicked *engine.PanicError
 	switch {
 	case err == nil:
-	case errors.Is(err, context.Canceled):
-		fmt.Fprintln(os.Stderr, "norn: interrupted")
-		os.Exit(130)
+		return 0
 	case errors.Is(err, errQuiet):
-		os.Exit(1)
-	default:
-		fmt.Fprintln(os.Stderr, "norn:", err)
-		os.Exit(1)
+		return exitFailed
+	case errors.Is(err, syscall.EPIPE): // whoever read the output has seen enough
+		return exitFailed
+	case errors.As(err, &usage):
+		fmt.Fprintf(errOut, "norn: %v\n%s --help says more.\n", err, called.CommandPath())
+		return exitUsage
+	case errors.Is(err, context.Canceled):
+		fmt.Fprintln(errOut, "norn:", strings.Replace(err.Error(), context.Canceled.Error(), "interrupted", 1))
+		return exitInterrupted
+	case errors.As(err, &panicked):
+		fmt.Fprintf(errOut, "norn: %v\nThis is a mistake in the policy, not in your input. NORN_DEBUG=1 shows where it happened.\n", err)
+		if os.Getenv("NORN_DEBUG") != "" {
+			errOut.Write(panicked.Stack)
+		}
+		return exitFailed
 	}
+	fmt.Fprintln(errOut, "norn:", err)
+	return exitFailed
 }
 
 // errQuiet ends the program with a failure that has been told already.
 var errQuiet = errors.New("")
+
+// usageError is a command line that cannot be understood.
+type usageError struct{ err error }
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+// misused is the error of a command line that cannot be understood.
+func misused(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
 
 func root() *cobra.Command {
 	cmd := &cobra.Command{
@@ -48,10 +97,56 @@ cost.`,
   norn sim jobs.csv --cluster 16x8:V100 --policy fifo,srtf,tiresias --out results
   norn trace summary jobs.csv
   norn policies tiresias`,
+		Version:       version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	cmd.SetErrPrefix("norn:")
-	cmd.AddCommand(simCommand(), traceCommand(), clusterCommand(), policiesCommand(), explainCommand(), versionCommand())
+	cmd.SetVersionTemplate("norn {{.Version}}\n")
+	cmd.AddCommand(simCommand(), traceCommand(), clusterCommand(), policiesCommand(), explainCommand(), validateCommand(), versionCommand())
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misused("%w%s", err, nearFlag(cmd, err)) })
+	strict(cmd)
 	return cmd
+}
+
+// strict makes every wrong number of arguments a usage error, and every unknown
+// command one that says which command may be meant.
+func strict(cmd *cobra.Command) {
+	if len(cmd.Commands()) > 0 {
+		cmd.FParseErrWhitelist.UnknownFlags = true // the unknown command is told first
+		cmd.Args = unknownCommand
+		cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		for _, c := range cmd.Commands() {
+			strict(c)
+		}
+		return
+	}
+	if check := cmd.Args; check != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if err := check(cmd, args); err != nil {
+				return misused("%w; the usage is %s", err, cmd.UseLine())
+			}
+			return nil
+		}
+	}
+}
+
+func unknownCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var names []string
+	for _, c := range cmd.Commands() {
+		names = append(names, c.Name())
+	}
+	return misused("unknown command %q of %s%s", args[0], cmd.CommandPath(), param.Near(args[0], names))
+}
+
+// nearFlag says which flag may be meant by one that is not known.
+func nearFlag(cmd *cobra.Command, err error) string {
+	_, name, unknown := strings.Cut(err.Error(), "unknown flag: --")
+	if !unknown {
+		return ""
+	}
+	near := param.Near(name, flagNames(cmd))
+	return strings.NewReplacer("mean ", "mean --", " or ", " or --").Replace(near)
 }

@@ -1,0 +1,121 @@
+// Package muri makes Norn behave like the simulator that was published with
+// Muri (Zhao et al., SIGCOMM 2022; Rivendile/Muri), for the policies that Muri is
+// compared with there: shortest (SRTF), shortest-gpu (SRSF) and dlas-gpu
+// (Tiresias). That simulator is a fork of the one of Tiresias which counts work
+// in iterations and time in floating point.
+//
+// Nouns: an event is a moment at which the published loop looks at the jobs; the
+// overhead of a job is what any event costs it while it runs.
+//
+// Units: seconds, as floating point numbers, since the zero of the trace. The
+// engine counts nanoseconds; the numbers that decide who goes first are computed
+// here, operation by operation as published, so that ties break the same way.
+package muri
+
+import (
+	"context"
+
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/published/replay"
+	"github.com/norn-scheduler/norn/published/tiresias"
+	"github.com/norn-scheduler/norn/published/yarn"
+	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/sim"
+	"github.com/norn-scheduler/norn/state"
+)
+
+// Policy is a schedule of the simulator, with its placement yarn.
+type Policy struct {
+	Name string
+	Note string // what is odd about it; empty where nothing is
+
+	make func(yarn.Spec, *clock) sched.Policy
+}
+
+// Policies are all policies, in the order in which they are shown.
+func Policies() []Policy {
+	const eventsCost = "every event costs every running job its overhead"
+	return []Policy{
+		{"shortest", eventsCost, func(s yarn.Spec, c *clock) sched.Policy { return newShortest(s, c, false) }},
+		{"shortest-gpu", eventsCost, func(s yarn.Spec, c *clock) sched.Policy { return newShortest(s, c, true) }},
+		{"dlas-gpu", eventsCost, func(s yarn.Spec, c *clock) sched.Policy { return newDlas(s, c) }},
+	}
+}
+
+// Find finds a policy.
+func Find(name string) (Policy, error) {
+	var names []string
+	for _, p := range Policies() {
+		if p.Name == name {
+			return p, nil
+		}
+		names = append(names, p.Name)
+	}
+	return Policy{}, replay.Unknown("policy of muri", name, names)
+}
+
+// CPUs and memory (GB) of the nodes of a cluster that is only named.
+const (
+	nodeCPUs   = 92
+	nodeMemory = 520
+)
+
+// Run runs a policy on a trace and a cluster as the simulator would: its name
+// (nNgG) or the path of a cluster spec.
+func Run(ctx context.Context, tracePath, clusterName, policyName string) (*replay.Result, error) {
+	p, err := Find(policyName)
+	if err != nil {
+		return nil, err
+	}
+	spec, err := yarn.ParseSpec(clusterName, nodeCPUs, nodeMemory)
+	if err != nil {
+		return nil, err
+	}
+	t, err := readTrace(tracePath)
+	if err != nil {
+		return nil, err
+	}
+	return p.run(ctx, spec, t)
+}
+
+func (p Policy) run(ctx context.Context, spec yarn.Spec, t *workload) (*replay.Result, error) {
+	c, err := spec.Pooled()
+	if err != nil {
+		return nil, err
+	}
+	k := newClock(t)
+	setup := replay.Setup{
+		Cluster: c, Policy: p.make(spec, k), World: sim.Config{Source: t.jobs.Source(), Disturb: k.disturb},
+		Around: func(w *sim.Sim) replay.World {
+			k.Sim = w
+			return k
+		},
+	}
+	s, err := setup.Run(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return result(s, t), nil
+}
+
+func result(s *state.State, t *workload) *replay.Result {
+	r := &replay.Result{Columns: tiresias.Columns(), Rows: make([]replay.Row, 0, s.Jobs())}
+	for i := range s.Jobs() {
+		if rec := s.Record(job.ID(i)); rec.Phase.Over() {
+			r.Rows = append(r.Rows, replay.Row{
+				Key: rec.Job.Key, Submit: t.facts[i].submit, Start: rec.FirstStart.Seconds(), End: rec.End.Seconds(),
+				Preempt: -1, Job: int32(i), // with yarn the simulator prints a zero for them
+			})
+		}
+	}
+	r.Append = func(dst []byte, row *replay.Row) []byte {
+		rec := s.Record(job.ID(row.Job))
+		dst = append(dst, rec.Job.Key...)
+		dst = replay.AppendInts(dst, int64(rec.Job.Demand.GPUs()))
+		for _, v := range []float64{row.Submit, row.Start, row.End, row.JCT(), t.facts[row.Job].duration, rec.WaitAt(rec.End).Seconds()} {
+			dst = replay.AppendFloat(append(dst, ','), v)
+		}
+		return append(dst, ",0,,0"...)
+	}
+	return r
+}

@@ -1,0 +1,155 @@
+// Package published runs Norn under the conditions of published simulators, so
+// that their per-job results are reproduced, and holds it against them.
+//
+// Nouns: a Simulator is one of them, with its policies and clusters under its
+// own names; a Request is one run; a Line is a line of a manifest, which names a
+// run, the result that the simulator itself gave, and how near it is to be met;
+// an Outcome is what became of it.
+//
+// The quirks of published code live in the packages below this one, apart from
+// package policy, whose policies read like the papers. The runs go through the
+// engine, the simulator and the ledger that every other run goes through, so
+// that a reproduced result says something about these, too. docs/validate.md
+// describes each quirk.
+package published
+
+import (
+	"context"
+
+	"github.com/norn-scheduler/norn/published/lucid"
+	"github.com/norn-scheduler/norn/published/muri"
+	"github.com/norn-scheduler/norn/published/pai"
+	"github.com/norn-scheduler/norn/published/replay"
+	"github.com/norn-scheduler/norn/published/tiresias"
+)
+
+// Simulator is a published simulator.
+type Simulator struct {
+	Name     string
+	Title    string
+	Source   string // paper and repository
+	Clusters string // how its clusters are named
+	Policies []Policy
+
+	run func(context.Context, Request) (*replay.Result, error)
+}
+
+// Policy is a policy of a simulator, under its name there.
+type Policy struct {
+	Name string
+	Note string // what is odd about it; empty where nothing is
+}
+
+// Request is one run.
+type Request struct {
+	Simulator string
+	Trace     string // path of the trace, in the simulator's own layout
+	Cluster   string // by the simulator's names, or the path of its description
+	Policy    string
+
+	Priorities string // lucid, qssf alone: path of the predicted run times; empty: looked for near the trace
+	Rate       int    // pai alone: jobs arriving each minute; 0: as the trace says
+}
+
+// Simulators are all simulators, in the order in which they are shown.
+func Simulators() []Simulator {
+	return []Simulator{
+		{
+			Name: "tiresias", Title: "Tiresias", Source: "Gu et al., NSDI 2019; SymbioticLab/Tiresias",
+			Clusters: "nNgG for N nodes of G GPUs, or the path of a cluster spec (.csv)",
+			Policies: policies(tiresias.Policies(), func(p tiresias.Policy) Policy { return Policy{p.Name, p.Note} }),
+			run: func(ctx context.Context, r Request) (*replay.Result, error) {
+				return tiresias.Run(ctx, r.Trace, r.Cluster, r.Policy)
+			},
+		},
+		{
+			Name: "muri", Title: "Muri", Source: "Zhao et al., SIGCOMM 2022; Rivendile/Muri",
+			Clusters: "nNgG for N nodes of G GPUs, or the path of a cluster spec (.csv)",
+			Policies: policies(muri.Policies(), func(p muri.Policy) Policy { return Policy{p.Name, p.Note} }),
+			run: func(ctx context.Context, r Request) (*replay.Result, error) {
+				return muri.Run(ctx, r.Trace, r.Cluster, r.Policy)
+			},
+		},
+		{
+			Name: "lucid", Title: "Lucid", Source: "Hu et al., ASPLOS 2023; S-Lab-System-Group/Lucid",
+			Clusters: "venus-15vc, or the path of a file of virtual clusters (.csv)",
+			Policies: policies(lucid.Policies(), func(p lucid.Policy) Policy { return Policy{p.Name, p.Note} }),
+			run: func(ctx context.Context, r Request) (*replay.Result, error) {
+				return runLucid(ctx, r)
+			},
+		},
+		{
+			Name: "pai", Title: "Alibaba PAI", Source: "Weng et al., NSDI 2022; alibaba/clusterdata, cluster-trace-gpu-v2020",
+			Clusters: "gN for one node of N GPUs, or hetero",
+			Policies: policies(pai.Policies(), func(p pai.Policy) Policy { return Policy{p.Name, p.Note} }),
+			run: func(ctx context.Context, r Request) (*replay.Result, error) {
+				return pai.Run(ctx, r.Trace, r.Cluster, r.Policy, pai.Options{Rate: r.Rate})
+			},
+		},
+	}
+}
+
+func runLucid(ctx context.Context, r Request) (*replay.Result, error) {
+	if r.Policy == "qssf" && r.Priorities == "" {
+		path, err := findPredictions(r.Trace)
+		if err != nil {
+			return nil, err
+		}
+		r.Priorities = path
+	}
+	return lucid.Run(ctx, r.Trace, r.Cluster, r.Policy, lucid.Options{Priorities: r.Priorities})
+}
+
+func policies[T any](all []T, of func(T) Policy) []Policy {
+	out := make([]Policy, len(all))
+	for i := range all {
+		out[i] = of(all[i])
+	}
+	return out
+}
+
+// ByName finds a simulator; an unknown name is an error that lists the known
+// ones.
+func ByName(name string) (Simulator, error) {
+	var names []string
+	for _, s := range Simulators() {
+		if s.Name == name {
+			return s, nil
+		}
+		names = append(names, s.Name)
+	}
+	return Simulator{}, replay.Unknown("simulator", name, names)
+}
+
+// Has tells whether the simulator has a policy.
+func (s *Simulator) Has(policy string) bool {
+	for _, p := range s.Policies {
+		if p.Name == policy {
+			return true
+		}
+	}
+	return false
+}
+
+// Run carries out a run. Errors name the file, line, policy or cluster that is
+// at fault.
+func Run(ctx context.Context, r Request) (*replay.Result, error) {
+	s, err := ByName(r.Simulator)
+	if err != nil {
+		return nil, err
+	}
+	return s.run(ctx, r)
+}
+
+// Against carries out a run and holds its result against the one in a file.
+func Against(ctx context.Context, r Request, path string) (*replay.Result, replay.Comparison, error) {
+	got, err := Run(ctx, r)
+	if err != nil {
+		return nil, replay.Comparison{}, err
+	}
+	want, err := replay.ReadResult(path)
+	if err != nil {
+		return nil, replay.Comparison{}, err
+	}
+	return got, replay.Compare(got, want), nil
+}
