@@ -54,8 +54,13 @@ func (c Counts) Left() int { return c.Running + c.Waiting + c.Held }
 type GPUTime struct {
 	Available float64 `json:"available"`
 	Held      float64 `json:"held"`
-	Lost      float64 `json:"lost"` // in transitions and in work done twice
+	Lost      float64 `json:"lost"`             // in transitions and in work done twice
+	Failed    float64 `json:"lost_to_failures"` // of that, work of failed attempts and of jobs on lost nodes
 }
+
+// Transitions is what transitions cost: starts, stops, moves, resizes, and work
+// that jobs lost when they were stopped.
+func (g GPUTime) Transitions() float64 { return max(0, g.Lost-g.Failed) }
 
 // Fairness is finish-time fairness: rho is the JCT of a job by what it would be
 // with its share of the cluster.
@@ -82,7 +87,7 @@ const (
 
 func kindOf(c job.ReasonCode) Kind {
 	switch {
-	case c == job.Quota || c == job.Reclaimed:
+	case c == job.Quota || c == job.OverShare || c == job.Reclaimed:
 		return FairnessDelay
 	case job.Reason{Code: c}.Fragmentation():
 		return FragmentationDelay

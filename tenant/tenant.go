@@ -182,16 +182,21 @@ func (t *Tree) Owed(id ID) unit.Milli {
 // DominantShare is the largest fraction of any resource of the total that a
 // tenant holds; a resource of which there is none does not count.
 func (t *Tree) DominantShare(id ID, total Amount) float64 {
-	u := t.all[id].Used
+	return t.all[id].Used.Dominant(total)
+}
+
+// Dominant is the largest fraction of any resource of the total that an amount
+// is; a resource of which there is none does not count.
+func (a Amount) Dominant(total Amount) float64 {
 	share := 0.0
 	if total.GPU > 0 {
-		share = max(share, float64(u.GPU)/float64(total.GPU))
+		share = max(share, float64(a.GPU)/float64(total.GPU))
 	}
 	if total.CPU > 0 {
-		share = max(share, float64(u.CPU)/float64(total.CPU))
+		share = max(share, float64(a.CPU)/float64(total.CPU))
 	}
 	if total.Memory > 0 {
-		share = max(share, float64(u.Memory)/float64(total.Memory))
+		share = max(share, float64(a.Memory)/float64(total.Memory))
 	}
 	return share
 }

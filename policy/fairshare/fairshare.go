@@ -1,0 +1,113 @@
+// Package fairshare orders jobs by what their owners have used of late, as
+// Slurm does: who has used little for his share goes first, and what was used
+// long ago counts for little. It never stops a job.
+//
+// Nouns: an account is a user of a tenant; its usage is the GPU-time of its
+// jobs, which loses half its weight in every half-life; its fair-share factor
+// says from 0 to 1 how little it has used for its share; the priority of a job
+// is the weighted sum of that factor, its age, its size and its priority class.
+// Usage is taken note of at the end of each period.
+//
+// Sources: Slurm's priority/multifactor plugin with and without Fair Tree (its
+// pages multifactor priority, classic fairshare and fair tree); decayed usage
+// goes back to Kay and Lauder, "A Fair Share Scheduler", CACM 31(1), 1988.
+// Backfill is EASY of Lifka, JSSPP 1995.
+package fairshare
+
+import (
+	"errors"
+	"math"
+	"time"
+
+	"github.com/norn-scheduler/norn/param"
+	"github.com/norn-scheduler/norn/place"
+	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// Rank is how usage becomes a factor.
+type Rank uint8
+
+// The ranks.
+const (
+	FairTree Rank = iota // by place in the tree of tenants and users
+	Classic              // 2^(-usage/share)
+)
+
+// Mode is what happens behind a job that does not fit.
+type Mode uint8
+
+// The modes.
+const (
+	EASY   Mode = iota // whoever fits without delaying it goes ahead
+	Skip               // whoever fits goes ahead
+	Strict             // everyone behind it waits
+)
+
+// Config is the settings of the policy.
+type Config struct {
+	Rank     Rank
+	HalfLife time.Duration
+	Period   time.Duration
+	Users    bool
+	Damping  float64
+
+	Fair, Age, Size, Priority float64 // weights of the factors
+	MaxAge                    time.Duration
+	Small                     bool // the size factor favours small jobs
+
+	Mode  Mode
+	Depth int // jobs that backfill looks at
+	Place place.Strategy
+}
+
+// NewConfig returns the defaults: times as Slurm's, and the fair-share factor
+// alone.
+func NewConfig() *Config {
+	return &Config{
+		HalfLife: 7 * 24 * time.Hour, Period: 5 * time.Minute, Users: true, Damping: 1, Fair: 1,
+		MaxAge: 7 * 24 * time.Hour, Depth: 500, Place: place.Pack,
+	}
+}
+
+// Params binds the settings.
+func (c *Config) Params() param.Set {
+	weight := func(name string, v *float64, doc string) param.Param {
+		return param.Float(name, v, 0, math.Inf(1), "weight", doc)
+	}
+	return param.Set{
+		param.Choice("rank", &c.Rank, []param.Option[Rank]{{Name: "tree", Value: FairTree}, {Name: "classic", Value: Classic}},
+			"fair-share factor: by place in the fair tree, or 2^(-usage/share)"),
+		param.Duration("half-life", &c.HalfLife, "time in which usage loses half its weight (PriorityDecayHalfLife); never: it does not decay"),
+		param.Duration("period", &c.Period, "how often usage is taken note of (PriorityCalcPeriod)"),
+		param.Bool("users", &c.Users, "share between the users of a tenant as well"),
+		param.Float("damping", &c.Damping, 1e-6, 1e6, "", "divides usage in the classic factor (FairShareDampeningFactor)"),
+		weight("fair", &c.Fair, "weight of the fair-share factor"),
+		weight("age", &c.Age, "weight of the time since submission, as a part of maxage, at most 1"),
+		weight("size", &c.Size, "weight of the GPUs asked for, as a part of the cluster"),
+		weight("priority", &c.Priority, "weight of one step of the priority class"),
+		param.Duration("maxage", &c.MaxAge, "age from which a job is not favoured any more (PriorityMaxAge)"),
+		param.Bool("small", &c.Small, "the size factor favours small jobs instead of large ones (PriorityFavorSmall)"),
+		param.Choice("mode", &c.Mode, []param.Option[Mode]{{Name: "easy", Value: EASY}, {Name: "skip", Value: Skip}, {Name: "strict", Value: Strict}},
+			"what happens behind a job that does not fit: whoever does not delay it goes ahead, whoever fits, or nobody"),
+		param.Int("depth", &c.Depth, 0, math.MaxInt32, "jobs", "how many jobs backfill looks at (bf_max_job_test)"),
+		place.Param(&c.Place),
+	}
+}
+
+// Policy makes the policy.
+func (c *Config) Policy() (sched.Policy, error) {
+	switch {
+	case c.Period < time.Second || c.Period > maxPeriod:
+		return nil, errors.New("the period must be from one second to one hour")
+	case c.HalfLife == 0:
+		return nil, errors.New("the half-life must be positive; write never for usage that does not decay")
+	case c.MaxAge == 0:
+		return nil, errors.New("maxage must be positive")
+	}
+	life := c.HalfLife
+	if life == unit.Never {
+		life = 0
+	}
+	return &policy{cfg: *c, usage: newUsage(c.Period, life)}, nil
+}
