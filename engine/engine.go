@@ -412,7 +412,7 @@ func (e *Engine) explain(changes []sched.Change) error {
 			continue
 		}
 		r := e.state.Record(ch.Job)
-		if r.Phase != job.Waiting || r.Reason.Never() {
+		if r.Phase != job.Waiting || r.Reason.Never() || ch.Kind == sched.Stopped && waitReason(r.Reason) {
 			continue
 		}
 		why := e.plan.Never(ch.Job, place.Pack)

@@ -18,9 +18,13 @@ type Header struct {
 	World    string   // sim, local, kube
 	Policy   string   // name of the policy
 	Settings []string // name=value, where they differ from the defaults
-	Estimate string   // estimator
-	Trace    string   // what was run
-	Cluster  string   // the cluster as the user wrote it
+	// Conditions are name=value too: how the world behaved, where it differs
+	// from the defaults, for whoever wants to run the same again.
+	Conditions []string
+
+	Estimate string // estimator
+	Trace    string // what was run
+	Cluster  string // the cluster as the user wrote it
 	Seed     uint64
 	Origin   time.Time // time of day at zero; zero: not known
 	HalfLife time.Duration
@@ -88,11 +92,12 @@ func (h *Header) Build() (*cluster.Cluster, *tenant.Tree, error) {
 }
 
 func (h *Header) append(b []byte) ([]byte, error) {
-	f := jsontext.Writer{B: append(b, `{"norn":"eventlog"`...)}
+	f := jsontext.Writer{B: append(b, opening...)}
 	integer(&f, "version", Version)
 	f.Text("world", h.World)
 	f.Text("policy", h.Policy)
 	list(&f, "settings", len(h.Settings), func(i int) { f.B = jsontext.AppendText(f.B, h.Settings[i]) })
+	list(&f, "conditions", len(h.Conditions), func(i int) { f.B = jsontext.AppendText(f.B, h.Conditions[i]) })
 	f.Text("estimates", h.Estimate)
 	f.Text("trace", h.Trace)
 	f.Text("cluster", h.Cluster)
@@ -149,8 +154,11 @@ func list(f *jsontext.Writer, name string, n int, element func(int)) {
 	f.B = append(f.B, ']')
 }
 
+// opening is how every log begins.
+const opening = `{"norn":"eventlog"`
+
 // ErrNotLog is the error of a file that does not begin like an event log.
-var ErrNotLog = errors.New(`is no event log: it should begin with {"norn":"eventlog"`)
+var ErrNotLog = errors.New("is no event log: it should begin with " + opening)
 
 func (h *Header) read(line []byte) error {
 	t := jsontext.NewReader(line)
@@ -168,8 +176,10 @@ func (h *Header) read(line []byte) error {
 	switch {
 	case what != "eventlog":
 		return ErrNotLog
+	case version > Version:
+		return fmt.Errorf("is an event log of version %d, this program reads version %d: a newer norn is needed", version, Version)
 	case version != Version:
-		return fmt.Errorf("is an event log of version %d; this program knows version %d", version, Version)
+		return fmt.Errorf("is an event log of version %d, this program reads version %d", version, Version)
 	case err != nil:
 		return err
 	}
@@ -184,6 +194,8 @@ func (h *Header) field(t *jsontext.Reader, key []byte) (err error) {
 		return text(t, &h.Policy)
 	case "settings":
 		return texts(t, &h.Settings)
+	case "conditions":
+		return texts(t, &h.Conditions)
 	case "estimates":
 		return text(t, &h.Estimate)
 	case "trace":
@@ -222,7 +234,7 @@ func (h *Header) lists(t *jsontext.Reader, key []byte) error {
 				case "name":
 					return text(t, &g.Name)
 				case "mem":
-					return bytes(t, &g.Memory)
+					return size(t, &g.Memory)
 				case "speed":
 					g.Speed, err = t.Float()
 					return err
@@ -312,7 +324,7 @@ func milli(t *jsontext.Reader, to *unit.Milli) error {
 	return err
 }
 
-func bytes(t *jsontext.Reader, to *unit.Bytes) error {
+func size(t *jsontext.Reader, to *unit.Bytes) error {
 	n, err := t.Int(0, unit.MaxScaled)
 	*to = unit.Bytes(n)
 	return err

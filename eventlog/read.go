@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"strings"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
@@ -25,6 +27,7 @@ type Reader struct {
 	closer func()
 	long   []byte
 	line   int
+	whole  int64
 	text   jsontext.Reader
 	jobs   trace.JobText
 	spec   *job.Job
@@ -32,8 +35,17 @@ type Reader struct {
 	node   cluster.NodeSpec
 }
 
-// maxLine bounds a line of a log.
-const maxLine = 16 << 20
+// maxLine bounds a line of a log, and maxWindow what a compressed one may make
+// its reader remember (the limit of the zstd tool).
+const (
+	maxLine   = 16 << 20
+	maxWindow = 128 << 20
+)
+
+// ErrTorn is the error of a log that breaks off in the middle of a line or of a
+// compressed block, as a crash or a copy of a log that is still written leaves
+// it. All whole events before were read.
+var ErrTorn = errors.New("the log breaks off here")
 
 // NewReader begins to read a log; name is for its errors. It fails with
 // ErrNotLog on a file of another kind.
@@ -48,21 +60,24 @@ func NewReader(r io.Reader, name string) (*Reader, error) {
 		}
 		l.in = bufio.NewReaderSize(z, 1<<16)
 	case len(magic) > 3 && magic[0] == 0x28 && magic[1] == 0xb5 && magic[2] == 0x2f && magic[3] == 0xfd:
-		z, err := zstd.NewReader(l.in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(1<<30))
+		z, err := zstd.NewReader(l.in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		l.in, l.closer = bufio.NewReaderSize(z, 1<<16), z.Close
 	}
 	line, err := l.next()
-	if errors.Is(err, io.EOF) {
+	switch {
+	case errors.Is(err, io.EOF):
+		l.line, err = 1, ErrNotLog
+	case errors.Is(err, ErrTorn) && !strings.HasPrefix(opening, string(l.long[:min(len(opening), len(l.long))])):
 		err = ErrNotLog
-	}
-	if err == nil {
+	case err == nil:
 		err = l.Header.read(line)
 	}
 	if err != nil {
-		return nil, l.wrap(err)
+		l.Close()
+		return nil, l.Wrap(err)
 	}
 	return l, nil
 }
@@ -70,8 +85,15 @@ func NewReader(r io.Reader, name string) (*Reader, error) {
 // Close ends the reading. It does not close the file behind the log.
 func (l *Reader) Close() { l.closer() }
 
-// Line is the number of the line that was read last, counted from one.
-func (l *Reader) Line() int { return l.line }
+// Name is what the log is called in errors.
+func (l *Reader) Name() string { return l.name }
+
+// Whole is the number of bytes of the whole lines that were read, unpacked.
+// After ErrTorn it is where a plain log must be cut off before it goes on.
+func (l *Reader) Whole() int64 { return l.whole }
+
+// Wrap says of an error that it is about the line that was read last.
+func (l *Reader) Wrap(err error) error { return fmt.Errorf("%s:%d: %w", l.name, l.line, err) }
 
 // next is the next line without its end. A last line without an end was torn
 // while it was written.
@@ -79,6 +101,7 @@ func (l *Reader) next() ([]byte, error) {
 	line, err := l.in.ReadSlice('\n')
 	l.line++
 	if err == nil {
+		l.whole += int64(len(line))
 		return line[:len(line)-1], nil
 	}
 	l.long = append(l.long[:0], line...)
@@ -88,21 +111,22 @@ func (l *Reader) next() ([]byte, error) {
 	}
 	switch {
 	case err == nil:
+		l.whole += int64(len(l.long))
 		return l.long[:len(l.long)-1], nil
 	case errors.Is(err, bufio.ErrBufferFull):
 		return nil, errors.New("the line is too long")
 	case errors.Is(err, io.EOF) && len(l.long) == 0:
+		l.line--
 		return nil, io.EOF
-	case errors.Is(err, io.EOF):
-		return nil, fmt.Errorf("the last line is torn off: %w", io.ErrUnexpectedEOF)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return nil, ErrTorn
 	}
 	return nil, err
 }
 
-func (l *Reader) wrap(err error) error { return fmt.Errorf("%s:%d: %w", l.name, l.line, err) }
-
-// Next reads the next event; io.EOF at the end. What the event points to, but
-// for the Spec of a job, is valid until the next call.
+// Next reads the next event; io.EOF at the end, ErrTorn (wrapped) where the log
+// breaks off. What the event points to, but for the Spec of a job, is valid
+// until the next call.
 func (l *Reader) Next(ev *Event) error {
 	line, err := l.next()
 	if errors.Is(err, io.EOF) {
@@ -112,13 +136,13 @@ func (l *Reader) Next(ev *Event) error {
 		err = l.event(ev, line)
 	}
 	if err != nil {
-		return l.wrap(err)
+		return l.Wrap(err)
 	}
 	return nil
 }
 
 func (l *Reader) event(ev *Event, line []byte) error {
-	*ev = Event{Job: job.None, Estimate: -1, Speed: 1, Reason: job.Reason{Job: job.None}}
+	*ev = Event{Job: job.None, Estimate: -1, Speed: -1, Reason: job.Reason{Job: job.None}, Node: cluster.None, Device: cluster.None}
 	l.spec = nil
 	l.node = cluster.NodeSpec{}
 	l.alloc.Reset()
@@ -161,16 +185,20 @@ func (l *Reader) kind() (Kind, error) {
 
 // complete checks that an event has what its kind needs.
 func (l *Reader) complete(ev *Event) error {
+	given := ev.Speed >= 0
+	if !given {
+		ev.Speed = 1
+	}
 	switch ev.Kind {
 	case Submit:
 		if l.spec == nil {
-			return errors.New("a submission without the job (spec)")
+			return errors.New("submit without the job (spec)")
 		}
 		ev.Spec = l.spec
 		ev.Spec.ID = ev.Job
 	case Assign, Move, Resize:
 		if len(l.alloc.Pieces) == 0 {
-			return fmt.Errorf("a %s without the devices (on)", ev.Kind)
+			return fmt.Errorf("%s without the devices (on)", ev.Kind)
 		}
 		ev.Alloc = &l.alloc
 	case Start:
@@ -180,15 +208,27 @@ func (l *Reader) complete(ev *Event) error {
 	case NodeAdd:
 		ev.NodeSpec = &l.node
 		return nil
-	case NodeSet, Device:
+	case NodeSet:
+		if ev.Node < 0 {
+			return errors.New("node-set without its node (n)")
+		}
 		return nil
+	case Device:
+		if ev.Device < 0 {
+			return errors.New("device without its number (d)")
+		}
+		return nil
+	case Speed:
+		if !given {
+			return errors.New("speed without its value (speed)")
+		}
 	case End:
 		if !ev.Outcome.Over() {
-			return errors.New("an end without its outcome")
+			return errors.New("end without its outcome (outcome)")
 		}
 	}
 	if ev.Job < 0 {
-		return fmt.Errorf("a %s without its job (j)", ev.Kind)
+		return fmt.Errorf("%s without its job (j)", ev.Kind)
 	}
 	return nil
 }
@@ -215,25 +255,35 @@ func (l *Reader) field(ev *Event, key []byte) (err error) {
 		ev.AtOnce, err = t.Bool()
 		return err
 	case "speed":
-		ev.Speed, err = t.Float()
+		if ev.Speed, err = t.Float(); err == nil && ev.Speed < 0 {
+			err = fmt.Errorf("a speed of %v", ev.Speed)
+		}
 		return err
 	case "outcome":
 		return l.outcome(ev)
 	case "memo":
-		n := 0
-		return t.Array(func() (err error) {
-			if n == len(ev.Memo) {
-				return errors.New("a memo of two numbers")
-			}
-			ev.Memo[n], err = t.Int(-1<<63, 1<<63-1)
-			n++
-			return err
-		})
+		return l.memo(ev)
 	}
 	if done, err := l.reason(&ev.Reason, key); done {
 		return err
 	}
 	return l.nodeField(ev, key)
+}
+
+func (l *Reader) memo(ev *Event) error {
+	n := 0
+	err := l.text.Array(func() error {
+		v, err := l.text.Int(math.MinInt64, math.MaxInt64)
+		if n < len(ev.Memo) {
+			ev.Memo[n] = v
+		}
+		n++
+		return err
+	})
+	if err == nil && n != len(ev.Memo) {
+		err = fmt.Errorf("a memo of %d numbers, it should have %d", n, len(ev.Memo))
+	}
+	return err
 }
 
 func (l *Reader) outcome(ev *Event) error {
@@ -271,7 +321,14 @@ func (l *Reader) reason(r *job.Reason, key []byte) (done bool, err error) {
 	case "for":
 		return true, number(t, &r.Job)
 	case "at":
-		return true, seconds(t, &r.At)
+		if t.Peek() != '"' {
+			return true, seconds(t, &r.At)
+		}
+		if v, err := t.Text(); err != nil || string(v) != never {
+			return true, t.Wrong("seconds, or never")
+		}
+		r.At = unit.Never
+		return true, nil
 	case "text":
 		return true, text(t, &r.Text)
 	}
@@ -318,14 +375,14 @@ func (l *Reader) piece() error {
 				if memories == len(l.alloc.Shares) {
 					return errors.New("as many sizes (gpu_mem) as devices (d), and after them")
 				}
-				err := bytes(t, &l.alloc.Shares[memories].Memory)
+				err := size(t, &l.alloc.Shares[memories].Memory)
 				memories++
 				return err
 			})
 		case "cpu":
 			return milli(t, &p.CPU)
 		case "mem":
-			return bytes(t, &p.Memory)
+			return size(t, &p.Memory)
 		}
 		return unknown(key)
 	})
@@ -353,15 +410,11 @@ func (l *Reader) nodeField(ev *Event, key []byte) (err error) {
 	case "name":
 		return text(t, &n.Name)
 	case "gpus":
-		return t.Array(func() error {
-			pair, err := l.pair()
-			n.GPUs = append(n.GPUs, cluster.GPUs{Type: cluster.TypeID(pair[0]), Count: int(pair[1])})
-			return err
-		})
+		return t.Array(l.gpus)
 	case "cpu":
 		return milli(t, &n.CPU)
 	case "mem":
-		return bytes(t, &n.Memory)
+		return size(t, &n.Memory)
 	case "domain":
 		return number(t, &n.Domain)
 	case "pool":
@@ -375,42 +428,86 @@ func (l *Reader) nodeField(ev *Event, key []byte) (err error) {
 	return unknown(key)
 }
 
-func (l *Reader) pair() (pair [2]float64, err error) {
+// gpus reads a group of equal GPUs, [type, count].
+func (l *Reader) gpus() error {
+	var g [2]int64
 	n := 0
-	err = l.text.Array(func() (err error) {
-		if n == 2 {
-			return errors.New("a pair of numbers")
+	err := l.text.Array(func() (err error) {
+		if n == len(g) {
+			return errors.New("a type and a count of GPUs")
 		}
-		pair[n], err = l.text.Float()
+		g[n], err = l.text.Int(0, math.MaxInt32)
 		n++
 		return err
 	})
-	return pair, err
+	if err == nil && n != len(g) {
+		err = errors.New("a type and a count of GPUs")
+	}
+	l.node.GPUs = append(l.node.GPUs, cluster.GPUs{Type: cluster.TypeID(g[0]), Count: int(g[1])})
+	return err
 }
 
-// links reads the links of each device to those before it, class and speed.
+// link is one link between two devices of a node.
+type link struct {
+	class int64
+	gbps  float64
+}
+
+// maxLinks bounds the links that a node tells: those of 1024 devices.
+const maxLinks = 1024 * 1023 / 2
+
+// links reads the links of each device to those before it, class and speed:
+// for n devices n(n-1)/2 of them.
 func (l *Reader) links() error {
-	var all [][2]float64
+	var all []link
 	err := l.text.Array(func() error {
-		pair, err := l.pair()
-		all = append(all, pair)
+		k, err := l.link()
+		all = append(all, k)
+		if err == nil && len(all) > maxLinks {
+			err = fmt.Errorf("more than %d links", maxLinks)
+		}
 		return err
 	})
+	if err != nil {
+		return err
+	}
 	n := 1
 	for n*(n-1)/2 < len(all) {
 		n++
 	}
+	if n*(n-1)/2 != len(all) {
+		return fmt.Errorf("%d links: those of each device to all before it are needed", len(all))
+	}
 	links := cluster.NewLinks(n)
 	for i, k := 0, 0; i < n; i++ {
-		for j := 0; j < i && k < len(all); j, k = j+1, k+1 {
-			if c := all[k][0]; c < 0 || c > float64(cluster.CrossSocket) {
-				return fmt.Errorf("no class of links %v", c)
-			}
-			links.Connect(i, j, cluster.LinkClass(all[k][0]), all[k][1])
+		for j := 0; j < i; j, k = j+1, k+1 {
+			links.Connect(i, j, cluster.LinkClass(all[k].class), all[k].gbps)
 		}
 	}
 	l.node.Links = links
-	return err
+	return nil
+}
+
+// link reads [class, speed].
+func (l *Reader) link() (k link, err error) {
+	n := 0
+	err = l.text.Array(func() (err error) {
+		switch n++; n {
+		case 1:
+			k.class, err = l.text.Int(0, int64(cluster.CrossSocket))
+		case 2:
+			if k.gbps, err = l.text.Float(); err == nil && k.gbps < 0 {
+				err = errors.New("a negative speed of a link")
+			}
+		default:
+			err = errors.New("a link is its class and its speed")
+		}
+		return err
+	})
+	if err == nil && n != 2 {
+		err = errors.New("a link is its class and its speed")
+	}
+	return k, err
 }
 
 // named reads the name of one of some values.

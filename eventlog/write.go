@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"time"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
@@ -44,13 +45,33 @@ func CompressionOf(name string) Compression {
 // returned by Close.
 type Writer struct {
 	out    *bufio.Writer
-	packed io.WriteCloser
+	packed packer
 	line   []byte
 	err    error
 }
 
+// packer is a compressor.
+type packer interface {
+	io.WriteCloser
+	Flush() error
+}
+
 // NewWriter begins a log with its header.
 func NewWriter(w io.Writer, h *Header, c Compression) (*Writer, error) {
+	l, err := Continue(w, c)
+	if err != nil {
+		return nil, err
+	}
+	if l.line, l.err = h.append(l.line); l.err == nil {
+		_, l.err = l.out.Write(l.line)
+	}
+	return l, l.err
+}
+
+// Continue goes on with a log that has its header already: w appends to it. A
+// log that was torn must be cut off behind its last whole line before
+// (Reader.Whole), or, when it is packed, written anew.
+func Continue(w io.Writer, c Compression) (*Writer, error) {
 	l := &Writer{}
 	switch c {
 	case Gzip:
@@ -66,11 +87,7 @@ func NewWriter(w io.Writer, h *Header, c Compression) (*Writer, error) {
 		w = l.packed
 	}
 	l.out = bufio.NewWriterSize(w, 1<<16)
-	l.line, l.err = h.append(l.line)
-	if l.err == nil {
-		_, l.err = l.out.Write(l.line)
-	}
-	return l, l.err
+	return l, nil
 }
 
 // Write appends one event.
@@ -85,28 +102,57 @@ func (l *Writer) Write(ev *Event) error {
 	return l.err
 }
 
-// Flush hands what was written to the file behind the log. A compressed log may
-// still hold some of it back.
+// Flush hands all that was written to the file behind the log: after a crash it
+// can be read up to there. It makes a packed log larger.
 func (l *Writer) Flush() error {
 	if l.err == nil {
 		l.err = l.out.Flush()
 	}
+	if l.err == nil && l.packed != nil {
+		l.err = l.packed.Flush()
+	}
 	return l.err
 }
 
-// Close ends the log. It does not close the file behind it.
+// Close ends the log with the last event that could be written. It does not
+// close the file behind it.
 func (l *Writer) Close() error {
-	err := l.Flush()
-	if l.packed != nil {
-		if e := l.packed.Close(); err == nil {
-			err = e
-		}
+	if err := l.out.Flush(); l.err == nil {
+		l.err = err
 	}
-	return err
+	if l.packed != nil {
+		if err := l.packed.Close(); l.err == nil {
+			l.err = err
+		}
+		l.packed = nil
+	}
+	return l.err
 }
 
-// Append writes an event as one line of JSON.
+// never is how a moment that does not come is written.
+const never = "never"
+
+// inRange checks the times of an event: those that are written can be read, and
+// added up.
+func (ev *Event) inRange() error {
+	for _, d := range [...]time.Duration{ev.Time, ev.Delay, ev.Kept, max(0, ev.Estimate)} {
+		if d < 0 || d > unit.MaxScaled {
+			return fmt.Errorf("%s of job number %d at %v: %v cannot be written as a time", ev.Kind, ev.Job, ev.Time, d)
+		}
+	}
+	if at := ev.Reason.At; at < 0 || at > unit.MaxScaled && at != unit.Never {
+		return fmt.Errorf("%s of job number %d at %v: %v cannot be written as a moment", ev.Kind, ev.Job, ev.Time, at)
+	}
+	return nil
+}
+
+// Append writes an event as one line of JSON. It fails on an event that could
+// not be read again: a time that is negative or beyond 146 years, a number that
+// is none.
 func (ev *Event) Append(b []byte) ([]byte, error) {
+	if err := ev.inRange(); err != nil {
+		return b, err
+	}
 	f := jsontext.Writer{B: append(b, '{')}
 	f.Key("t")
 	f.B = unit.AppendSeconds(f.B, ev.Time)
@@ -265,7 +311,11 @@ func appendReason(f *jsontext.Writer, r *job.Reason) {
 	if r.Job != job.None {
 		integer(f, "for", int64(r.Job))
 	}
-	f.Time("at", r.At)
+	if r.At == unit.Never {
+		f.Text("at", never)
+	} else {
+		f.Time("at", r.At)
+	}
 	f.Text("text", r.Text)
 }
 
@@ -285,7 +335,7 @@ func appendNode(f *jsontext.Writer, n *cluster.NodeSpec) {
 	f.Int("domain", int64(n.Domain))
 	f.Int("pool", int64(n.Pool))
 	f.Bool("pooled", n.Pooled)
-	if n.Links == nil {
+	if n.Links == nil || n.Links.Devices() == 0 {
 		return
 	}
 	f.Key("links")

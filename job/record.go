@@ -337,5 +337,8 @@ func (r *Record) wrong(what string) error {
 }
 
 func gpuSeconds(m unit.Milli, d time.Duration) float64 {
+	if d == 0 {
+		return 0
+	}
 	return float64(m) / 1000 * d.Seconds()
 }

@@ -1,15 +1,18 @@
 package replay
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/param"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/sched"
@@ -22,9 +25,9 @@ type Life struct {
 	Job    *job.Job
 	Record *job.Record // at the end of the log
 	End    time.Duration
+	Origin time.Time // time of day at zero; zero: not known
+	Torn   bool      // the log breaks off at End
 	Steps  []Step
-
-	name func(job.ID) string
 }
 
 // Step is one thing that happened to the job.
@@ -35,18 +38,39 @@ type Step struct {
 }
 
 // Explain folds a log and follows one job, named by its key or, with a # before
-// it, by its number. It fails when the log has no such job.
+// it, by its number; of several with one key, the first. A log that breaks off
+// is told as far as it goes. Explain fails when the log has no such job, and
+// then says which come near.
 func Explain(r *eventlog.Reader, name string) (*Life, error) {
-	f := &follower{name: name, id: job.None}
+	f := &follower{name: name, number: job.None, id: job.None}
+	if n, ok := strings.CutPrefix(name, "#"); ok {
+		if id, err := strconv.ParseUint(n, 10, 31); err == nil {
+			f.number = job.ID(id)
+		}
+	}
 	s, err := Fold(r, f)
-	if err != nil {
+	torn := errors.Is(err, eventlog.ErrTorn)
+	if err != nil && !torn {
 		return nil, err
 	}
 	if f.id == job.None {
-		return nil, fmt.Errorf("the log has no job %s; it has %d jobs", name, s.Jobs())
+		return nil, noJob(s, r.Name(), name)
 	}
 	rec := s.Record(f.id)
-	return &Life{Job: rec.Job, Record: rec, End: s.Now, Steps: f.steps, name: names(s)}, nil
+	return &Life{Job: rec.Job, Record: rec, End: s.Now, Origin: r.Header.Origin, Torn: torn, Steps: f.steps}, nil
+}
+
+// noJob says that there is no such job, and which names come near.
+func noJob(s *state.State, log, name string) error {
+	var keys []string
+	for id := range job.ID(s.Jobs()) {
+		j := s.Record(id).Job
+		if j.Name == name && j.Key != name {
+			return fmt.Errorf("%s has no job %s; one of that name is job %s", log, name, j.Key)
+		}
+		keys = append(keys, j.Key)
+	}
+	return fmt.Errorf("%s has no job %s among its %d%s", log, name, s.Jobs(), param.Near(name, keys))
 }
 
 func names(s *state.State) func(job.ID) string {
@@ -60,16 +84,17 @@ func names(s *state.State) func(job.ID) string {
 
 // follower is the sink that notes the steps of one job.
 type follower struct {
-	name  string
-	id    job.ID
-	steps []Step
-	plan  sched.Plan
+	name   string
+	number job.ID // that name means; job.None: it is a key
+	id     job.ID
+	steps  []Step
+	plan   sched.Plan
 }
 
 // Event implements engine.Sink.
 func (f *follower) Event(ev *eventlog.Event, s *state.State) {
-	if ev.Kind == eventlog.Submit && f.id == job.None && (ev.Spec.Key == f.name || fmt.Sprintf("#%d", ev.Spec.ID) == f.name) {
-		f.id = ev.Spec.ID
+	if ev.Kind == eventlog.Submit && f.id == job.None && (ev.Spec.Key == f.name || f.number >= 0 && ev.Job == f.number) {
+		f.id = ev.Job
 	}
 	if ev.Job != f.id || f.id == job.None {
 		return
@@ -92,7 +117,7 @@ func (f *follower) what(ev *eventlog.Event, s *state.State) string {
 	case eventlog.Submit:
 		return "submitted"
 	case eventlog.Wait:
-		return "waits: " + ev.Reason.Sentence(name)
+		return "waits: " + strings.TrimPrefix(ev.Reason.Sentence(name), "waits ")
 	case eventlog.Assign:
 		return "is given " + Where(s, s.Alloc(f.id)) + ", and waits for those who are still leaving it"
 	case eventlog.Start:
@@ -108,15 +133,23 @@ func (f *follower) what(ev *eventlog.Event, s *state.State) string {
 	case eventlog.Evict, eventlog.Fail:
 		return "is thrown back: " + ev.Reason.Sentence(name) + kept(r)
 	case eventlog.Hold:
-		return "is held"
+		if ev.Reason.Code == job.NoReason || ev.Reason.Code == job.OnHold {
+			return "is put on hold"
+		}
+		return "is put on hold: " + ev.Reason.Sentence(name)
 	case eventlog.Free:
 		return "is free to run again"
 	case eventlog.Move:
-		return "moves to " + Where(s, s.Alloc(f.id)) + delayed(ev.Delay)
+		return "moves to " + Where(s, s.Alloc(f.id)) + delayed(ev.Delay) + paced(ev.Speed)
 	case eventlog.Resize:
-		return fmt.Sprintf("is resized to %d tasks, on %s", r.Tasks, Where(s, s.Alloc(f.id))) + delayed(ev.Delay)
+		return fmt.Sprintf("is resized to %s, on %s", count(int(r.Tasks), "task"), Where(s, s.Alloc(f.id))) + delayed(ev.Delay) + paced(ev.Speed)
 	case eventlog.Speed:
-		return "runs" + paced(ev.Speed)
+		return fmt.Sprintf("runs at %.3g times its reference speed", ev.Speed)
+	case eventlog.Estimate:
+		if ev.Estimate < 0 {
+			return "is no longer estimated"
+		}
+		return "is estimated to run for " + unit.Human(ev.Estimate)
 	case eventlog.Cancel:
 		return "is cancelled"
 	case eventlog.End:
@@ -146,14 +179,25 @@ func delayed(d time.Duration) string {
 }
 
 func paced(speed float64) string {
-	if speed == 1 || speed == 0 {
+	if speed == 1 {
 		return ""
 	}
 	return fmt.Sprintf(", at %.3g times its reference speed", speed)
 }
 
 func kept(r *job.Record) string {
+	if r.Progress == 0 {
+		return "; none of its work is kept"
+	}
 	return fmt.Sprintf("; it keeps %s of work", unit.Human(r.Progress))
+}
+
+// count is a number of things.
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // standing says what stands in the way of a waiting job: who holds the GPUs,
@@ -166,7 +210,7 @@ func (f *follower) standing(s *state.State) []string {
 	r := s.Record(f.id)
 	class := s.Class(r.Class)
 	free := s.Cluster.FreeGPUs(r.Pool, class.Mask)
-	out := []string{fmt.Sprintf("it asks for %s; %d GPUs are free, %d jobs wait", r.Job.Demand, free, s.Waiting(r.Pool).Len())}
+	out := []string{fmt.Sprintf("it asks for %s; %s free, %s waiting", r.Job.Demand, count(free, "GPU"), count(s.Waiting(r.Pool).Len(), "job"))}
 	at, _, ok := f.plan.Expect(f.id, place.Pack)
 	switch {
 	case !ok:
@@ -174,8 +218,7 @@ func (f *follower) standing(s *state.State) []string {
 	case at <= s.Now:
 		return append(out, "it would fit now: others go first")
 	}
-	return append(out, fmt.Sprintf("nobody going ahead, it would fit at %s, in %s, when %s have ended",
-		unit.Human(at), unit.Human(at-s.Now), f.holders(s, r, at)))
+	return append(out, fmt.Sprintf("nobody going ahead, it would fit in %s, when %s", unit.Human(at-s.Now), f.holders(s, r, at)))
 }
 
 // holders names the jobs that must end by a moment for the job to fit, the
@@ -191,15 +234,22 @@ func (f *follower) holders(s *state.State, r *job.Record, by time.Duration) stri
 	slices.SortStableFunc(ids, func(a, b job.ID) int { return int(s.Record(b).Milli - s.Record(a).Milli) })
 	var parts []string
 	for _, id := range ids[:min(3, len(ids))] {
-		parts = append(parts, fmt.Sprintf("%s (%v GPUs)", s.Record(id).Job.Key, s.Record(id).Milli))
+		gpus := "GPUs"
+		if s.Record(id).Milli == unit.One {
+			gpus = "GPU"
+		}
+		parts = append(parts, fmt.Sprintf("%s (%v %s)", s.Record(id).Job.Key, s.Record(id).Milli, gpus))
 	}
 	if more := len(ids) - len(parts); more > 0 {
 		parts = append(parts, fmt.Sprintf("%d more", more))
 	}
-	if len(parts) == 0 {
-		return "those that run"
+	switch len(parts) {
+	case 0:
+		return "those that run have ended"
+	case 1:
+		return "job " + parts[0] + " has ended"
 	}
-	return "jobs " + strings.Join(parts, ", ")
+	return "jobs " + strings.Join(parts, ", ") + " have ended"
 }
 
 // Where says where devices are, for a reader: n3[0-3], n4[1].
@@ -263,19 +313,38 @@ func (l *Life) Write(w io.Writer) error {
 	}
 	fmt.Fprint(w, "\n\n")
 	for _, s := range l.Steps {
-		fmt.Fprintf(w, "%10s  %s\n", unit.Human(s.At), s.What)
+		at := l.clock(s.At)
+		fmt.Fprintf(w, "%s  %s\n", at, s.What)
 		for _, more := range s.More {
-			fmt.Fprintf(w, "%10s    %s\n", "", more)
+			fmt.Fprintf(w, "%*s    %s\n", len(at), "", more)
 		}
+	}
+	if l.Torn {
+		fmt.Fprintf(w, "%s  the log breaks off\n", l.clock(l.End))
 	}
 	jct := l.End - l.Job.Submit
 	state := "is " + r.Phase.String() + " at the end of the log, "
 	if r.Phase.Over() {
 		jct, state = r.End-l.Job.Submit, ""
 	}
-	_, err := fmt.Fprintf(w, "\n%s%s after its submission: %s without GPUs, %s with; %d starts, %d preemptions, %.3g GPU-hours held, %.3g of them lost\n",
-		state, unit.Human(jct), unit.Human(r.WaitAt(l.End)), unit.Human(r.HeldAt(min(l.End, l.last()))), r.Starts, r.Preemptions, r.ServiceAt(l.last())/3600, r.Lost/3600)
+	_, err := fmt.Fprintf(w, "\n%s%s after its submission: %s without GPUs, %s with; %s, %s, %.3g GPU-hours held, %.3g of them lost\n",
+		state, unit.Human(jct), unit.Human(r.WaitAt(l.End)), unit.Human(r.HeldAt(min(l.End, l.last()))),
+		count(int(r.Starts), "start"), count(int(r.Preemptions), "preemption"), r.ServiceAt(l.last())/3600, r.Lost/3600)
 	return err
+}
+
+// clock is a moment for a reader: the time of day where it is known, and the
+// time since the start of the run otherwise.
+func (l *Life) clock(at time.Duration) string {
+	if !l.Origin.IsZero() {
+		return l.Origin.Add(at).Format("2006-01-02 15:04:05")
+	}
+	days, rest := at/(24*time.Hour), at%(24*time.Hour)
+	text := fmt.Sprintf("%02d:%02d:%02d", int(rest.Hours()), int(rest.Minutes())%60, int(rest.Seconds())%60)
+	if l.End >= 24*time.Hour {
+		text = fmt.Sprintf("%*dd ", len(strconv.Itoa(int(l.End/(24*time.Hour)))), days) + text
+	}
+	return text
 }
 
 // last is the last moment of the job that the log knows.
@@ -297,6 +366,7 @@ type LifeJSON struct {
 	RunS        float64    `json:"run_s"`
 	Starts      int        `json:"starts"`
 	Preemptions int        `json:"preemptions"`
+	Torn        bool       `json:"torn,omitempty"` // the log breaks off
 	Steps       []StepJSON `json:"steps"`
 }
 
@@ -313,7 +383,7 @@ func (l *Life) JSON() LifeJSON {
 	out := LifeJSON{
 		Job: l.Job.Key, Tenant: l.Job.Tenant, GPUs: l.Job.Demand.GPUs(), State: r.Phase.String(),
 		SubmitS: l.Job.Submit.Seconds(), WaitS: r.WaitAt(l.last()).Seconds(), RunS: r.HeldAt(l.last()).Seconds(),
-		Starts: int(r.Starts), Preemptions: int(r.Preemptions),
+		Starts: int(r.Starts), Preemptions: int(r.Preemptions), Torn: l.Torn,
 	}
 	for _, s := range l.Steps {
 		out.Steps = append(out.Steps, StepJSON{s.At.Seconds(), s.What, s.More})

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/norn-scheduler/norn/engine"
@@ -21,20 +22,23 @@ import (
 func Fold(r *eventlog.Reader, sinks ...engine.Sink) (*state.State, error) {
 	c, tenants, err := r.Header.Build()
 	if err != nil {
-		return nil, fmt.Errorf("the header of the log: %w", err)
+		return nil, r.Wrap(fmt.Errorf("the header: %w", err))
 	}
 	s := state.New(c, tenants)
 	var ev eventlog.Event
 	for {
 		err := r.Next(&ev)
 		if errors.Is(err, io.EOF) {
-			return s, nil
+			if err = s.Settle(); err != nil {
+				err = r.Wrap(err)
+			}
+			return s, err
 		}
 		if err != nil {
 			return s, err
 		}
 		if err := engine.Apply(s, &ev); err != nil {
-			return s, fmt.Errorf("line %d of the log: %w", r.Line(), err)
+			return s, r.Wrap(err)
 		}
 		for _, sink := range sinks {
 			sink.Event(&ev, s)
@@ -58,7 +62,7 @@ func Format() trace.Format {
 			return 0
 		},
 		Decode: func(in *trace.Input) (trace.Source, error) {
-			r, err := eventlog.NewReader(in.Body, "log")
+			r, err := eventlog.NewReader(in.Body, in.Name)
 			if err != nil {
 				return nil, err
 			}
@@ -77,14 +81,18 @@ type history struct {
 	state    *state.State
 	attempts map[job.ID][]time.Duration
 	next     job.ID
-	unknown  int
 }
 
-// jobs folds the log, and keeps how long the attempts that failed ran.
+// jobs folds the log, and keeps how long the attempts that failed ran. Of a log
+// that breaks off, the jobs are taken as they stood then.
 func jobs(r *eventlog.Reader, in *trace.Input) (trace.Source, error) {
 	h := &history{in: in, attempts: map[job.ID][]time.Duration{}}
 	watch := &attempts{h: h}
 	s, err := Fold(r, watch)
+	if errors.Is(err, eventlog.ErrTorn) {
+		in.Note("line " + strings.TrimPrefix(err.Error(), r.Name()+":") + ": jobs are taken as they stood then")
+		err = nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +113,7 @@ func (a *attempts) Event(ev *eventlog.Event, s *state.State) {
 
 // Next implements trace.Source.
 func (h *history) Next(e *trace.Entry) error {
-	for int(h.next) < h.state.Jobs() {
+	if int(h.next) < h.state.Jobs() {
 		r := h.state.Record(h.next)
 		h.next++
 		h.in.Row()
@@ -114,11 +122,7 @@ func (h *history) Next(e *trace.Entry) error {
 		if ok := truth(&e.Truth, r, h.state.Now); ok {
 			return nil
 		}
-		h.unknown++
-	}
-	if h.unknown > 0 {
-		h.in.Note(fmt.Sprintf("%d jobs that never ran and had no estimate are left out", h.unknown))
-		h.unknown = 0
+		return trace.LeaveOut("job " + r.Job.Key + ": never ran, and its run time was not estimated")
 	}
 	return io.EOF
 }
@@ -139,7 +143,7 @@ func truth(t *trace.Truth, r *job.Record, end time.Duration) (ok bool) {
 		return true
 	}
 	switch {
-	case r.Estimate > 0:
+	case r.Estimate >= 0:
 		t.Work = r.Estimate
 	case r.Job.Estimate > 0:
 		t.Work = r.Job.Estimate

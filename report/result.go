@@ -143,6 +143,7 @@ func (n *numbers) job(r *job.Record, t *track) {
 		g.gpu += gpu
 	}
 	n.r.GPU.Lost += lost(r, n.s.Now)
+	n.r.GPU.Failed += r.Failed
 	if r.FirstStart < 0 {
 		return
 	}
@@ -237,7 +238,7 @@ func lost(r *job.Record, now time.Duration) float64 {
 func (n *numbers) result() *Result {
 	r := &n.r
 	r.JCT, r.Wait, r.FirstStart = describe(n.jct), describe(n.wait), describe(n.first)
-	r.GPU.Held, r.GPU.Lost = n.all.gpu/3600, r.GPU.Lost/3600
+	r.GPU.Held, r.GPU.Lost, r.GPU.Failed = n.all.gpu/3600, r.GPU.Lost/3600, r.GPU.Failed/3600
 	for t := range n.tenants {
 		if n.tenants[t].jobs > 0 {
 			g := n.tenants[t].group(n.s.Tenants.At(tenant.ID(t)).Name)

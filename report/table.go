@@ -41,17 +41,19 @@ type column struct {
 func columns() []column {
 	return []column{
 		{"jct_mean_s", "mean JCT", 0, -1, ofStats(func(r *Result) (Stats, time.Duration) { return r.JCT, r.JCT.Mean }), humanTime},
-		{"jct_median_s", "JCT p50", 7, -1, ofStats(func(r *Result) (Stats, time.Duration) { return r.JCT, r.JCT.Median }), humanTime},
-		{"jct_p90_s", "JCT p90", 11, -1, ofStats(func(r *Result) (Stats, time.Duration) { return r.JCT, r.JCT.P90 }), humanTime},
+		{"jct_median_s", "JCT p50", 8, -1, ofStats(func(r *Result) (Stats, time.Duration) { return r.JCT, r.JCT.Median }), humanTime},
+		{"jct_p90_s", "JCT p90", 10, -1, ofStats(func(r *Result) (Stats, time.Duration) { return r.JCT, r.JCT.P90 }), humanTime},
 		{"jct_p99_s", "JCT p99", 3, -1, ofStats(func(r *Result) (Stats, time.Duration) { return r.JCT, r.JCT.P99 }), humanTime},
 		{"wait_mean_s", "mean wait", 1, -1, ofStats(func(r *Result) (Stats, time.Duration) { return r.Wait, r.Wait.Mean }), humanTime},
-		{"wait_p99_s", "wait p99", 8, -1, ofStats(func(r *Result) (Stats, time.Duration) { return r.Wait, r.Wait.P99 }), humanTime},
+		{"wait_p99_s", "wait p99", 11, -1, ofStats(func(r *Result) (Stats, time.Duration) { return r.Wait, r.Wait.P99 }), humanTime},
 		{"makespan_s", "makespan", 2, -1, ofStats(func(r *Result) (Stats, time.Duration) { return r.JCT, r.Makespan }), humanTime},
 		{"gpu_utilisation", "util", 4, 1, always(func(r *Result) float64 { return r.Utilisation }), percent},
 		{"preemptions", "preempt", 6, -1, always(func(r *Result) float64 { return float64(r.Preemptions) }), count},
-		{"rho_worst", "worst rho", 5, -1, rated(func(f *Fairness) float64 { return f.Worst }), decimal},
-		{"rho_above_1_share", "rho>1", 9, -1, rated(func(f *Fairness) float64 { return f.Unfair }), percent},
-		{"jobs_left", "left", 10, -1, always(func(r *Result) float64 { return float64(r.Jobs.Left()) }), count},
+		{"gpu_hours_lost_to_transitions", "lost GPUh", 9, -1, always(func(r *Result) float64 { return r.GPU.Transitions() }), brief},
+		{"rho_mean", "rho", 7, -1, rated(func(f *Fairness) float64 { return f.Mean }), brief},
+		{"rho_worst", "worst rho", 5, -1, rated(func(f *Fairness) float64 { return f.Worst }), brief},
+		{"rho_above_1_share", "rho>1", 12, -1, rated(func(f *Fairness) float64 { return f.Unfair }), percent},
+		{"jobs_left", "left", 13, -1, always(func(r *Result) float64 { return float64(r.Jobs.Left()) }), count},
 	}
 }
 
@@ -74,6 +76,17 @@ func humanTime(v float64) string { return unit.Human(time.Duration(math.Round(v 
 func percent(v float64) string   { return strconv.FormatFloat(v*100, 'f', 1, 64) + "%" }
 func count(v float64) string     { return strconv.FormatFloat(v, 'f', 0, 64) }
 func decimal(v float64) string   { return strconv.FormatFloat(v, 'f', 2, 64) }
+
+// brief writes a number with as many decimals as a reader needs.
+func brief(v float64) string {
+	switch {
+	case v < 100:
+		return strconv.FormatFloat(v, 'f', 2, 64)
+	case v < 1000:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(v, 'f', 0, 64)
+}
 
 // Compare makes the table of several runs, in the order given.
 func Compare(runs []Named) *Table {

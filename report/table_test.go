@@ -17,7 +17,8 @@ func result(jct, wait float64, preemptions int) *Result {
 	r := &Result{}
 	r.JCT, r.Wait = describe(seconds(jct, 2*jct, 4*jct)), describe(seconds(wait, wait, 3*wait))
 	r.Makespan, r.Utilisation, r.Preemptions = time.Duration(jct)*10*time.Second, 0.5, preemptions
-	r.Fairness = Fairness{Rated: 3, Worst: jct / 100, Unfair: 0.25}
+	r.Fairness = Fairness{Rated: 3, Mean: jct / 1000, Worst: jct / 100, Unfair: 0.25}
+	r.GPU.Lost, r.GPU.Failed = jct, jct/2
 	return r
 }
 
@@ -31,10 +32,10 @@ func TestTableText(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "" +
-		"policy           mean JCT  JCT p50  JCT p99  mean wait  wait p99  makespan   util  preempt  worst rho  rho>1  left\n" +
-		"fifo                1h57m    1h40m    3h18m     16m40s    29m36s     8h20m  50.0%        0      30.00  25.0%     0\n" +
-		"tiresias knob=2    58m20s      50m    1h39m        25m    44m24s     4h10m  50.0%       37      15.00  25.0%     0\n" +
-		"nothing                 -        -        -          -         -         -   0.0%        0          -      -     0\n"
+		"policy           mean JCT  JCT p50  JCT p90  JCT p99  mean wait  makespan   util  preempt  lost GPUh   rho  worst rho\n" +
+		"fifo                1h57m    1h40m       3h    3h18m     16m40s     8h20m  50.0%        0       1500  3.00      30.00\n" +
+		"tiresias knob=2    58m20s      50m    1h30m    1h39m        25m     4h10m  50.0%       37      750.0  1.50      15.00\n" +
+		"nothing                 -        -        -        -          -         -   0.0%        0       0.00     -          -\n"
 	got := b.String()
 	if got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
@@ -137,7 +138,7 @@ func TestTableFiles(t *testing.T) {
 	if err := json.Unmarshal(j.Bytes(), &objects); err != nil || len(objects) != 3 {
 		t.Fatalf("%v, %v", objects, err)
 	}
-	header := "policy,jct_mean_s,jct_median_s,jct_p90_s,jct_p99_s,wait_mean_s,wait_p99_s,makespan_s,gpu_utilisation,preemptions,rho_worst,rho_above_1_share,jobs_left"
+	header := "policy,jct_mean_s,jct_median_s,jct_p90_s,jct_p99_s,wait_mean_s,wait_p99_s,makespan_s,gpu_utilisation,preemptions,gpu_hours_lost_to_transitions,rho_mean,rho_worst,rho_above_1_share,jobs_left"
 	if got := strings.Join(rows[0], ","); got != header {
 		t.Errorf("%s", got)
 	}

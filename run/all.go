@@ -13,7 +13,8 @@ import (
 // All simulates a trace under several choices, as many at once as there are
 // processors, and returns the outcomes in the order of the choices. Done is told
 // of each as it ends, one at a time; it may be nil, and an error of it ends all.
-// A single choice streams the trace; several share one copy of it in memory.
+// A single choice streams the trace, unless Total is to be told; several share
+// one copy of it in memory.
 //
 // On an error, and when the context ends, the outcomes of those that had ended
 // are returned too; those of the others are nil.
@@ -21,7 +22,7 @@ func (x *Experiment) All(ctx context.Context, choices []Choice, src trace.Source
 	if done == nil {
 		done = func(*Outcome) error { return nil }
 	}
-	if len(choices) == 1 {
+	if len(choices) == 1 && x.Total == nil {
 		o, err := x.Run(ctx, choices[0], src)
 		if err == nil {
 			err = done(o)

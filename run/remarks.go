@@ -32,7 +32,7 @@ func (o *Outcome) Remarks() []string {
 			plural(astray.jobs, "job"), astray.who()))
 	}
 	if never.jobs > 0 {
-		out = append(out, fmt.Sprintf("%s can never run here; job %s, for one, %s", plural(never.jobs, "job"), never.first.Job.Key, sentence(s, never.first)))
+		out = append(out, fmt.Sprintf("%s never ran; job %s, for one, %s", plural(never.jobs, "job"), never.first.Job.Key, sentence(s, never.first)+types(never.first)))
 	}
 	if left.jobs > 0 {
 		out = append(out, fmt.Sprintf("%s had not ended when nothing more could happen; job %s, for one, is %s: %s",
@@ -71,6 +71,14 @@ func (m *remark) who() string {
 		names = append(names, fmt.Sprintf("%d more", more))
 	}
 	return strings.Join(names, ", ")
+}
+
+// types says which GPU types a job accepts, where that is why it never ran.
+func types(r *job.Record) string {
+	if r.Reason.Code != job.NoSuchType {
+		return ""
+	}
+	return "; it accepts " + r.Job.Demand.Types + " (--any-type leaves GPU types out)"
 }
 
 func sentence(s *state.State, r *job.Record) string {

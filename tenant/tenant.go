@@ -143,11 +143,11 @@ func (t *Tree) Usage(id ID, now time.Duration) float64 { return t.decayed(&t.all
 // decayed integrates what was held since usageAt, weighing each second by how
 // long ago it lies.
 func (t *Tree) decayed(e *Tenant, now time.Duration) float64 {
-	dt := (now - e.usageAt).Seconds()
-	gpus := float64(e.Used.GPU) / 1000
-	if dt <= 0 {
+	if now <= e.usageAt || e.Used.GPU == 0 && t.halfLife <= 0 {
 		return e.usage
 	}
+	dt := (now - e.usageAt).Seconds()
+	gpus := float64(e.Used.GPU) / 1000
 	if t.halfLife <= 0 {
 		return e.usage + gpus*dt
 	}

@@ -203,7 +203,7 @@ func kalos() Format {
 func thetaGPU() Format {
 	f := CSV("thetagpu", "ALCF ThetaGPU 2023 (as used by lumos)", func(in *Input) *Table {
 		each := unit.Milli(max(1, in.Options.NodeGPUs))
-		in.Note(fmt.Sprintf("the file counts nodes, each of which may be one GPU or eight; it is taken as %d (Options.NodeGPUs)", each))
+		in.Note(fmt.Sprintf("the file counts nodes, each of which may be one GPU or eight; it is taken as %d (--node-gpus says otherwise)", each))
 		return &Table{
 			Columns: []Column{
 				Ignored(""),

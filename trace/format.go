@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/norn-scheduler/norn/param"
 )
 
 // Format is a way in which a trace is written.
@@ -77,7 +79,7 @@ func Named(name string, extra []Format) (Format, error) {
 		}
 		names = append(names, f.Name)
 	}
-	return Format{}, fmt.Errorf("%q is no format of traces; known are %s", name, strings.Join(names, ", "))
+	return Format{}, fmt.Errorf("%q is no format of traces; known are %s%s", name, strings.Join(names, ", "), param.Near(name, names))
 }
 
 // errUnknown says that a file is in no known format.

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/norn-scheduler/norn/clusterspec"
+	"github.com/norn-scheduler/norn/param"
 )
 
 func clusterCommand() *cobra.Command {
@@ -19,7 +20,8 @@ node list in a format of others; docs/clusters.md describes them.`,
 		Example: `  norn cluster 16x8:V100+4x4:P100
   norn cluster philly
   norn cluster 16x8:V100 --yaml > cluster.yaml`,
-		Args: cobra.MaximumNArgs(1),
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: completeCluster,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			out := cmd.OutOrStdout()
 			if len(args) == 0 {
@@ -29,7 +31,7 @@ node list in a format of others; docs/clusters.md describes them.`,
 				}
 				return w.Flush()
 			}
-			spec, err := clusterspec.Load(args[0])
+			spec, err := loadCluster(args[0])
 			if err != nil {
 				return err
 			}
@@ -46,4 +48,17 @@ node list in a format of others; docs/clusters.md describes them.`,
 	}
 	cmd.Flags().BoolVar(&yaml, "yaml", false, "write the spec as YAML")
 	return cmd
+}
+
+// loadCluster reads a cluster as a user wrote it.
+func loadCluster(text string) (*clusterspec.Spec, error) {
+	spec, err := clusterspec.Load(text)
+	if err != nil {
+		var presets []string
+		for _, p := range clusterspec.Presets() {
+			presets = append(presets, p.Name)
+		}
+		return nil, fmt.Errorf("%w%s", err, param.Near(text, presets))
+	}
+	return spec, nil
 }

@@ -1,8 +1,10 @@
 package main
 
 import (
-	"encoding/json"
+	"cmp"
+	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -11,39 +13,136 @@ import (
 )
 
 func explainCommand() *cobra.Command {
-	asJSON := false
+	asJSON, most := false, 0
 	cmd := &cobra.Command{
-		Use:   "explain LOG JOB",
+		Use:   "explain LOG [JOB]",
 		Short: "Tell the life of one job: why it waited, where it ran, who stopped it",
 		Long: `Explain reads an event log and tells the life of one job, with the reason for
 every wait and every preemption, what stood in its way at that moment, and when
-it would have fitted. JOB is the job's name in the trace, or # and its number.`,
-		Example: `  norn explain results/fifo/events.log.zst 1234
+it would have fitted. JOB is the job's name in the trace, or # and its number.
+Without a JOB it lists the jobs, those that waited longest first.
+
+LOG is the file, or the folder that norn sim --out made for a policy. A log that
+breaks off, because norn was killed or still writes it, is told as far as it goes.`,
+		Example: `  norn explain results/fifo
+  norn explain results/fifo 1234
   norn explain results/tiresias/events.log.zst '#17' --json`,
-		Args: cobra.ExactArgs(2),
+		Args:              cobra.RangeArgs(1, 2),
+		ValidArgsFunction: completeJob,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			file, err := os.Open(args[0])
-			if err != nil {
-				return err
-			}
-			defer file.Close()
-			log, err := eventlog.NewReader(file, args[0])
+			log, err := openLog(args[0])
 			if err != nil {
 				return err
 			}
 			defer log.Close()
-			life, err := replay.Explain(log, args[1])
+			if len(args) == 1 {
+				return list(cmd, log, asJSON, most)
+			}
+			life, err := replay.Explain(log.Reader, args[1])
 			if err != nil {
 				return err
 			}
 			if asJSON {
-				enc := json.NewEncoder(cmd.OutOrStdout())
-				enc.SetIndent("", "  ")
-				return enc.Encode(life.JSON())
+				return writeJSON(cmd.OutOrStdout(), life.JSON())
 			}
 			return life.Write(cmd.OutOrStdout())
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	cmd.Flags().IntVar(&most, "limit", 20, "without a JOB: list at most so many (0: all)")
 	return cmd
+}
+
+// list lists the jobs of a log.
+func list(cmd *cobra.Command, log *logFile, asJSON bool, most int) error {
+	l, err := replay.Jobs(log.Reader)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return writeJSON(cmd.OutOrStdout(), briefs(l, most))
+	}
+	if err := l.Write(cmd.OutOrStdout(), most); err != nil {
+		return err
+	}
+	if l.Torn {
+		fmt.Fprintln(cmd.ErrOrStderr(), "norn: the log breaks off: jobs are shown as they stood then")
+	}
+	if more := len(l.Jobs) - most; most > 0 && more > 0 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "norn: %d more jobs (--limit 0 lists all); norn explain %s JOB tells the life of one\n", more, log.path)
+	}
+	return nil
+}
+
+// briefJSON is one job of the list for other programs; times are in seconds.
+type briefJSON struct {
+	Job         string  `json:"job"`
+	Number      int     `json:"number"`
+	Tenant      string  `json:"tenant,omitempty"`
+	GPUs        int     `json:"gpus"`
+	SubmitS     float64 `json:"submit_s"`
+	WaitS       float64 `json:"wait_s"`
+	RunS        float64 `json:"run_s"`
+	Preemptions int     `json:"preemptions"`
+	State       string  `json:"state"`
+}
+
+func briefs(l *replay.List, most int) []briefJSON {
+	out := []briefJSON{}
+	for _, b := range l.Jobs[:min(cmp.Or(most, len(l.Jobs)), len(l.Jobs))] {
+		out = append(out, briefJSON{
+			Job: b.Job, Number: int(b.ID), Tenant: b.Tenant, GPUs: b.GPUs, SubmitS: b.Submit.Seconds(),
+			WaitS: b.Wait.Seconds(), RunS: b.Run.Seconds(), Preemptions: b.Preemptions, State: b.State,
+		})
+	}
+	return out
+}
+
+// logFile is an open event log.
+type logFile struct {
+	*eventlog.Reader
+	path string
+	file *os.File
+}
+
+// Close ends the reading and closes the file.
+func (l *logFile) Close() {
+	l.Reader.Close()
+	l.file.Close()
+}
+
+// openLog opens an event log, or the one in a folder that norn sim wrote.
+func openLog(path string) (*logFile, error) {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		logs, err := filepath.Glob(filepath.Join(path, "events.log*"))
+		if err != nil || len(logs) != 1 {
+			below, _ := filepath.Glob(filepath.Join(path, "*", "events.log*"))
+			if len(below) > 0 {
+				return nil, fmt.Errorf("%s holds several runs; name one: %s", path, filepath.Dir(below[0]))
+			}
+			return nil, fmt.Errorf("%s holds %s; name the file", path, count(len(logs), "event log"))
+		}
+		path = logs[0]
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	log, err := eventlog.NewReader(file, path)
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	return &logFile{log, path, file}, nil
+}
+
+// count is a number of things.
+func count(n int, what string) string {
+	switch n {
+	case 0:
+		return "no " + what
+	case 1:
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -16,13 +16,14 @@ func policiesCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "policies [NAME]",
 		Short: "List the scheduling policies, or the parameters of one",
+		Long: `Policies lists the scheduling policies with their sources, or, given the name of
+one, its parameters with units, defaults and meanings. docs/policies has a page for
+each.`,
 		Example: `  norn policies
   norn policies tiresias
   norn policies --placements`,
-		Args: cobra.MaximumNArgs(1),
-		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return policyNames(), cobra.ShellCompDirectiveNoFileComp
-		},
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: completePolicyNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			out := cmd.OutOrStdout()
 			switch {
@@ -36,14 +37,6 @@ func policiesCommand() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&placements, "placements", false, "list the placement strategies instead")
 	return cmd
-}
-
-func policyNames() []string {
-	var names []string
-	for _, e := range policy.Table() {
-		names = append(names, e.Name)
-	}
-	return names
 }
 
 func listPolicies(out io.Writer) error {

@@ -2,11 +2,13 @@ package main
 
 import (
 	"fmt"
-	"io"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/term"
 
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/eventlog"
@@ -18,8 +20,8 @@ import (
 // progress shows on a terminal how far the runs have come and how long they
 // will still take.
 type progress struct {
-	out   io.Writer
-	total int // jobs of the trace; 0: not known
+	out   *os.File
+	total atomic.Int64 // jobs of the trace; 0: not known
 	runs  []runProgress
 	stop  chan struct{}
 	done  sync.WaitGroup
@@ -33,14 +35,18 @@ type runProgress struct {
 	over      atomic.Int64
 }
 
-func newProgress(out io.Writer, choices []run.Choice, total int) *progress {
-	p := &progress{out: out, total: total, runs: make([]runProgress, len(choices)), stop: make(chan struct{})}
+func newProgress(out *os.File, choices []run.Choice, total int) *progress {
+	p := &progress{out: out, runs: make([]runProgress, len(choices)), stop: make(chan struct{})}
+	p.total.Store(int64(total))
 	for i, c := range choices {
 		p.runs[i].name = c.String()
 	}
 	p.done.Go(p.show)
 	return p
 }
+
+// jobs is told how many jobs there are.
+func (p *progress) jobs(n int) { p.total.Store(int64(n)) }
 
 // watch is the sink that follows one run.
 func (p *progress) watch(c run.Choice) engine.Sink {
@@ -77,32 +83,48 @@ func (p *progress) show() {
 			return
 		case now := <-tick.C:
 			line := p.line(now)
+			if width, _, err := term.GetSize(int(p.out.Fd())); err == nil && width > 0 && len(line) >= width {
+				line = line[:width-1] // a line that wraps cannot be taken back
+			}
 			pad := max(0, p.wide-len(line))
-			p.wide = max(p.wide, len(line))
+			p.wide = len(line)
 			fmt.Fprint(p.out, "\r"+line+strings.Repeat(" ", pad))
 		}
 	}
 }
 
-// line is one line for all runs that have begun.
+// line is one line for all runs that go on.
 func (p *progress) line(now time.Time) string {
 	var parts []string
+	total := p.total.Load()
+	begun, ended := 0, 0
 	for i := range p.runs {
 		r := &p.runs[i]
-		begun := r.begun.Load()
-		if begun == 0 {
+		at := r.begun.Load()
+		if at == 0 {
 			continue
 		}
+		begun++
 		over := r.over.Load()
-		text := fmt.Sprintf("%s %d jobs", r.name, over)
-		if p.total > 0 {
-			share := float64(over) / float64(p.total)
+		if total > 0 && over >= total {
+			ended++
+			continue
+		}
+		text := fmt.Sprintf("%s: %d jobs", r.name, over)
+		if total > 0 {
+			share := float64(over) / float64(total)
 			text = fmt.Sprintf("%s %.0f%%", r.name, 100*share)
-			if spent := now.Sub(time.Unix(0, begun)); share > 0.02 && share < 1 {
-				text += " (" + unit.Human(time.Duration(float64(spent)*(1-share)/share).Round(time.Second)) + " left)"
+			if spent := now.Sub(time.Unix(0, at)); share > 0.02 {
+				text += ", " + unit.Human(time.Duration(float64(spent)*(1-share)/share).Round(time.Second)) + " left"
 			}
 		}
 		parts = append(parts, text)
+	}
+	switch {
+	case begun == 0:
+		return "reading the trace"
+	case len(p.runs) > 1:
+		parts = append([]string{fmt.Sprintf("%d of %d policies done", ended, len(p.runs))}, parts...)
 	}
 	return strings.Join(parts, "   ")
 }

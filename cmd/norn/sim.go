@@ -2,17 +2,19 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"github.com/norn-scheduler/norn/clusterspec"
-	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/report"
 	"github.com/norn-scheduler/norn/run"
@@ -50,19 +52,26 @@ func simCommand() *cobra.Command {
 		Short: "Replay a trace under one or several policies and compare them",
 		Long: `Sim replays a trace of jobs on a cluster under each policy and prints one table.
 Without a TRACE it uses the built-in one, 1,500 jobs of five tenants for a
-cluster of 8 nodes with 8 GPUs. With --out it writes for each policy the jobs,
-the figures and the event log, and one page with charts, report.html, for all.`,
+cluster of 8 nodes with 8 GPUs. TRACE may be an event log of norn: what if the
+same jobs had come to another policy? "-" is standard input.
+
+With --out it writes for each policy the jobs, the figures and the event log, and
+one page with charts, report.html, for all.
+
+A policy may be named with settings of its own, to compare variants:
+--policy 'tiresias,tiresias(limits=500,5000)'. The same settings for all variants
+are given by --set.`,
 		Example: `  norn sim
   norn sim jobs.csv --cluster 16x8:V100 --policy fifo,srtf,tiresias
   norn sim philly_jobs.csv.gz --cluster philly --policy tiresias --set tiresias.limits=3600,36000 --out results
   norn sim jobs.csv --cluster cluster.yaml --policy fifo --set fifo.mode=easy --estimates user
-  norn sim results/fifo/events.log.zst --cluster 16x8:V100 --policy srtf      what if, on a log`,
+  norn sim results/fifo/events.log.zst --policy srtf      what if, on a log`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.simulate(cmd, args) },
 	}
 	fl := cmd.Flags()
 	fl.StringVarP(&f.cluster, "cluster", "c", "", "cluster: 16x8:V100, a preset, or a file (see norn cluster)")
-	fl.StringSliceVarP(&f.policies, "policy", "p", nil, "policies to compare (see norn policies)")
+	fl.StringArrayVarP(&f.policies, "policy", "p", nil, "policies to compare, with commas between them (default "+strings.Join(defaultPolicies, ",")+"; see norn policies)")
 	fl.StringArrayVar(&f.settings, "set", nil, "a parameter of a policy: policy.param=value; may be repeated")
 	fl.StringVar(&f.estimates, "estimates", "oracle", "what policies know of run times: oracle, user, history or none, perhaps with an error (oracle+50%)")
 	fl.Uint64Var(&f.seed, "seed", 1, "seed of everything random")
@@ -76,20 +85,28 @@ the figures and the event log, and one page with charts, report.html, for all.`,
 	fl.StringVar(&f.repair, "repair", "1h", "mean time to repair a node")
 	fl.StringVar(&f.jobMTBF, "job-mtbf", "", "mean time between failures of a running job (default: never)")
 	fl.StringVar(&f.snapshot, "snapshot", "30m", "how often jobs save their work, for when they fail")
-	fl.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress")
-	f.reading.flags(fl)
-	_ = cmd.RegisterFlagCompletionFunc("policy", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return policyNames(), cobra.ShellCompDirectiveNoFileComp
+	fl.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress and no remarks, only results and errors")
+	f.reading.flags(cmd)
+	complete(cmd, map[string]completer{
+		"cluster": completeCluster, "policy": completeList(policyNames), "set": completeSetting,
+		"estimates": words("oracle", "user", "history", "none", "oracle+50%"),
+		"table":     words("text", "markdown", "csv", "json"), "log": words("zst", "gz", "plain", "none"),
 	})
 	return cmd
 }
 
 func (f *simFlags) simulate(cmd *cobra.Command, args []string) error {
-	choices, err := f.choices()
+	if err := f.words(); err != nil {
+		return err
+	}
+	compared, err := choices(f.policies, f.settings)
 	if err != nil {
 		return err
 	}
-	x, err := f.experiment()
+	if err := f.findCluster(args); err != nil {
+		return err
+	}
+	x, err := f.experiment(cmd)
 	if err != nil {
 		return err
 	}
@@ -97,113 +114,177 @@ func (f *simFlags) simulate(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	if closer, ok := src.(*trace.Reader); ok {
-		defer closer.Close()
+	reader, isFile := src.(*trace.Reader)
+	if isFile {
+		defer reader.Close()
 	}
 	if f.out != "" {
-		if err := f.prepare(x, choices); err != nil {
+		if err := f.prepare(x, compared); err != nil {
 			return err
 		}
 	}
-	errOut, isTerminal := cmd.ErrOrStderr(), false
-	if file, ok := errOut.(*os.File); ok {
-		isTerminal = term.IsTerminal(int(file.Fd()))
+	outcomes, told, err := f.run(cmd, x, compared, src, total)
+	if isFile && !f.quiet {
+		remarks(cmd.ErrOrStderr(), reader.Info())
 	}
-	var show *progress
-	if isTerminal && !f.quiet {
-		show = newProgress(errOut, choices, total)
-		x.Watch = show.watch
+	if !f.quiet {
+		tell(cmd.ErrOrStderr(), told)
 	}
-	outcomes, err := f.run(cmd.Context(), x, choices, src)
-	show.end()
+	if err != nil && (len(outcomes) == 0 || !errors.Is(err, context.Canceled)) {
+		return f.kept(err, outcomes, compared)
+	}
+	if e := f.results(cmd, x, outcomes); e != nil {
+		return e
+	}
 	if err != nil {
-		return err
+		return f.kept(err, outcomes, compared)
 	}
-	if r, ok := src.(*trace.Reader); ok {
-		remarks(errOut, r.Info())
-	}
-	if err := f.table(cmd, outcomes); err != nil {
-		return err
-	}
-	return f.page(cmd, x, outcomes)
+	return nil
 }
 
-func (f *simFlags) run(ctx context.Context, x *run.Experiment, choices []run.Choice, src trace.Source) ([]*run.Outcome, error) {
-	var failed error
-	outcomes, err := x.All(ctx, choices, src, func(o *run.Outcome) {
-		if f.out != "" && failed == nil {
-			failed = f.files(o)
+// words checks the flags that are one of a few words, before anything is begun.
+func (f *simFlags) words() error {
+	for _, w := range []struct{ flag, value, known string }{
+		{"table", f.format, "text, markdown, csv, json"}, {"log", f.packing, "plain, gz, zst, none"},
+	} {
+		if w.value == "" || strings.Contains(w.value, ",") || !strings.Contains(", "+w.known+",", " "+w.value+",") {
+			return misused("--%s %s: write one of %s", w.flag, w.value, w.known)
+		}
+	}
+	if !(f.spread > 0 && f.spread <= 1) {
+		return misused("--spread %g: write a factor above 0, and 1 at most", f.spread)
+	}
+	return nil
+}
+
+// findCluster decides on the cluster where none is named: the sample has its own,
+// and so has an event log.
+func (f *simFlags) findCluster(args []string) error {
+	switch {
+	case f.cluster != "":
+		return nil
+	case len(args) == 0:
+		f.cluster = gen.SampleCluster
+		return nil
+	}
+	if args[0] != "-" {
+		if _, err := os.Stat(args[0]); err != nil {
+			return err
+		}
+		if log, err := openLog(args[0]); err == nil {
+			f.cluster = log.Header.Cluster
+			log.Close()
+		}
+	}
+	if f.cluster == "" {
+		return misused("say on which cluster %s is to be replayed: --cluster with a shorthand such as 16x8:V100, a preset or a file (norn cluster lists the presets)", args[0])
+	}
+	return nil
+}
+
+// kept says what an error left of the runs.
+func (f *simFlags) kept(err error, ended []*run.Outcome, all []run.Choice) error {
+	if f.out == "" || !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return fmt.Errorf("%w: %d of %d policies had ended; what was written is in %s", err, len(ended), len(all), f.out)
+}
+
+// run simulates all policies. It returns the outcomes of those that ended, in
+// order, and what is to be told of them.
+func (f *simFlags) run(cmd *cobra.Command, x *run.Experiment, compared []run.Choice, src trace.Source, total int) ([]*run.Outcome, []told, error) {
+	var show *progress
+	if file, ok := cmd.ErrOrStderr().(*os.File); ok && !f.quiet && term.IsTerminal(int(file.Fd())) {
+		show = newProgress(file, compared, total)
+		x.Watch, x.Total = show.watch, show.jobs
+	}
+	said := map[string][]string{}
+	all, err := x.All(cmd.Context(), compared, src, func(o *run.Outcome) error {
+		said[o.Choice.String()] = o.Remarks()
+		var err error
+		if f.out != "" {
+			err = f.files(o)
 		}
 		o.State, o.Sim = nil, nil // the figures are enough from here on
+		return err
 	})
-	if err == nil {
-		err = failed
+	show.end()
+	var ended []*run.Outcome
+	var remarks []told
+	for _, o := range all {
+		if o == nil {
+			continue
+		}
+		ended = append(ended, o)
+		for _, text := range said[o.Choice.String()] {
+			remarks = append(remarks, told{o.Choice.String(), text})
+		}
 	}
-	return outcomes, err
+	return ended, remarks, err
 }
 
-// choices turns --policy and --set into the policies to compare.
-func (f *simFlags) choices() ([]run.Choice, error) {
-	names := f.policies
-	if len(names) == 0 {
-		names = []string{"fifo", "srtf", "tiresias"}
-	}
-	choices := make([]run.Choice, len(names))
-	for i, name := range names {
-		choices[i].Policy = strings.TrimSpace(name)
-	}
-	for _, s := range f.settings {
-		target, value, ok := strings.Cut(s, "=")
-		name, param, dotted := strings.Cut(target, ".")
-		if !ok || !dotted {
-			return nil, fmt.Errorf("--set %s: write policy.param=value", s)
+// told is a remark about one policy.
+type told struct{ policy, text string }
+
+// tell tells remarks, those that are the same for several policies once.
+func tell(w io.Writer, all []told) {
+	var texts []string
+	policies := map[string][]string{}
+	for _, t := range all {
+		if policies[t.text] == nil {
+			texts = append(texts, t.text)
 		}
-		used := false
-		for i := range choices {
-			if choices[i].Policy == name {
-				choices[i].Settings = append(choices[i].Settings, run.Setting{Name: param, Value: value})
-				used = true
-			}
-		}
-		if !used {
-			return nil, fmt.Errorf("--set %s: policy %s is not among those that are run (%s)", s, name, strings.Join(names, ", "))
-		}
+		policies[t.text] = append(policies[t.text], t.policy)
 	}
-	for _, c := range choices {
-		if _, err := c.Make(); err != nil {
-			return nil, err
-		}
+	for _, text := range texts {
+		fmt.Fprintf(w, "norn: %s: %s\n", strings.Join(policies[text], ", "), text)
 	}
-	return choices, nil
 }
 
 // experiment turns the flags about the world into an experiment.
-func (f *simFlags) experiment() (*run.Experiment, error) {
-	if f.cluster == "" {
-		f.cluster = gen.SampleCluster
-	}
-	spec, err := clusterspec.Load(f.cluster)
+func (f *simFlags) experiment(cmd *cobra.Command) (*run.Experiment, error) {
+	spec, err := loadCluster(f.cluster)
 	if err != nil {
 		return nil, err
 	}
-	x := &run.Experiment{Spec: spec, Whole: f.whole, Seed: f.seed, Model: perf.Analytic{Scaling: 1, Spread: f.spread}}
-	x.Header.Cluster = f.cluster
-	if x.Estimate, err = run.ParseEstimate(f.estimates); err != nil {
-		return nil, fmt.Errorf("--estimates: %w", err)
+	if f.whole && len(spec.Partitions) == 0 && !f.quiet {
+		fmt.Fprintln(cmd.ErrOrStderr(), "norn: --whole changes nothing: the cluster has no partitions")
 	}
-	if x.Costs, err = f.costs(); err != nil {
+	x := &run.Experiment{Spec: spec, Whole: f.whole, Seed: f.seed, Model: perf.Analytic{Scaling: 1, Spread: f.spread}}
+	x.Header.Cluster, x.Header.Conditions = f.cluster, conditions(cmd)
+	if x.Estimate, err = run.ParseEstimate(f.estimates); err != nil {
+		return nil, misused("--estimates: %w", err)
+	}
+	if x.Costs, err = f.costs(spec); err != nil {
 		return nil, err
 	}
 	x.World, err = f.failures()
 	return x, err
 }
 
-// costs reads --cost; nil leaves the costs of the cluster.
-func (f *simFlags) costs() (*perf.Costs, error) {
+// elsewhere are the flags that a log tells of in other places, or need not tell.
+const elsewhere = " cluster policy set estimates seed out table log quiet "
+
+// conditions are the flags by which this run differs from one with defaults.
+func conditions(cmd *cobra.Command) []string {
+	var out []string
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if !strings.Contains(elsewhere, " "+f.Name+" ") {
+			out = append(out, f.Name+"="+strings.Trim(f.Value.String(), "[]"))
+		}
+	})
+	return out
+}
+
+// costs reads --cost on top of the costs of the cluster; nil leaves those.
+func (f *simFlags) costs(spec *clusterspec.Spec) (*perf.Costs, error) {
 	if len(f.cost) == 0 {
 		return nil, nil
 	}
 	c := &perf.Costs{}
+	if len(spec.Costs.Tiers) == 0 {
+		c.Base = spec.Costs.Base
+	}
 	fields := map[string]*time.Duration{
 		"start": &c.Base.Start, "checkpoint": &c.Base.Checkpoint, "restore": &c.Base.Restore,
 		"migrate": &c.Base.Migrate, "resize": &c.Base.Resize,
@@ -213,7 +294,7 @@ func (f *simFlags) costs() (*perf.Costs, error) {
 		to := fields[strings.TrimSpace(name)]
 		d, err := unit.ParseSeconds(value)
 		if to == nil || err != nil || d < 0 {
-			return nil, fmt.Errorf("--cost %s: write start, checkpoint, restore, migrate or resize, = and a duration", s)
+			return nil, misused("--cost %s: write start, checkpoint, restore, migrate or resize, = and a duration", s)
 		}
 		*to = d
 	}
@@ -232,7 +313,7 @@ func (f *simFlags) failures() (func(*sim.Config), error) {
 		}
 		d, err := unit.ParseSeconds(v.text)
 		if err != nil || d < 0 {
-			return nil, fmt.Errorf("--%s: %q is not a duration", v.flag, v.text)
+			return nil, misused("--%s: %q is no duration (write seconds, or 90s, 1h30m, 2d)", v.flag, v.text)
 		}
 		*v.to = d
 	}
@@ -244,72 +325,41 @@ func (f *simFlags) failures() (func(*sim.Config), error) {
 // source opens the trace, and says how many jobs it has where that is known.
 func (f *simFlags) source(args []string, x *run.Experiment) (trace.Source, int, error) {
 	if len(args) == 0 {
-		g, err := gen.Sample()
+		opt, err := f.options()
+		if err != nil {
+			return nil, 0, err
+		}
 		x.Header.Trace = "built-in sample"
-		return g, gen.SampleOptions().Jobs, err
+		r, err := sample(opt)
+		return r, 0, err
 	}
-	r, err := f.open(args[0])
+	path := args[0]
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		if log, err := openLog(path); err == nil {
+			path = log.path
+			log.Close()
+		}
+	}
+	r, err := f.open(path)
 	if err != nil {
 		return nil, 0, err
 	}
-	x.Header.Trace = filepath.Base(args[0])
+	x.Header.Trace = filepath.Base(path)
 	return r, 0, nil
 }
 
-// prepare makes the output folders and says where the event logs go.
-func (f *simFlags) prepare(x *run.Experiment, choices []run.Choice) error {
-	x.Report = report.Options{Series: true, Intervals: true}
-	for _, c := range choices {
-		if err := os.MkdirAll(f.folder(c), 0o777); err != nil {
-			return err
-		}
-	}
-	ending, packing := "", eventlog.Plain
-	switch f.packing {
-	case "none":
-		return nil
-	case "plain":
-	case "gz":
-		ending, packing = ".gz", eventlog.Gzip
-	case "zst":
-		ending, packing = ".zst", eventlog.Zstd
-	default:
-		return fmt.Errorf("--log %s: write plain, gz, zst or none", f.packing)
-	}
-	x.Log = func(c run.Choice) (run.Log, error) {
-		file, err := os.Create(filepath.Join(f.folder(c), "events.log"+ending))
-		return run.Log{WriteCloser: file, Compression: packing}, err
-	}
-	return nil
-}
-
-// folder is where the files of a choice go.
-func (f *simFlags) folder(c run.Choice) string {
-	safe := strings.Map(func(r rune) rune {
-		if strings.ContainsRune(`/\:*?"<>| `, r) {
-			return '_'
-		}
-		return r
-	}, c.String())
-	return filepath.Join(f.out, safe)
-}
-
-// files writes the files of one choice but the event log.
-func (f *simFlags) files(o *run.Outcome) error {
-	jobs, err := os.Create(filepath.Join(f.folder(o.Choice), "jobs.csv"))
+// sample is the built-in trace, read as a file would be, so that the flags that
+// select jobs hold for it too.
+func sample(opt trace.Options) (*trace.Reader, error) {
+	g, err := gen.Sample()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer jobs.Close()
-	if err := report.WriteJobs(jobs, o.State); err != nil {
-		return err
+	var text strings.Builder
+	if _, err := trace.WriteJSON(&text, g); err != nil {
+		return nil, err
 	}
-	summary, err := os.Create(filepath.Join(f.folder(o.Choice), "summary.json"))
-	if err != nil {
-		return err
-	}
-	defer summary.Close()
-	return o.Result.WriteSummary(summary)
+	return trace.NewReader(strings.NewReader(text.String()), "the built-in sample", opt)
 }
 
 func named(outcomes []*run.Outcome) []report.Named {
@@ -318,51 +368,4 @@ func named(outcomes []*run.Outcome) []report.Named {
 		out = append(out, report.Named{Name: o.Choice.String(), Result: o.Result})
 	}
 	return out
-}
-
-func (f *simFlags) table(cmd *cobra.Command, outcomes []*run.Outcome) error {
-	t, out := report.Compare(named(outcomes)), cmd.OutOrStdout()
-	switch f.format {
-	case "text":
-		opt := report.TextOptions{Width: 120}
-		if file, ok := out.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
-			opt.Color = os.Getenv("NO_COLOR") == ""
-			if w, _, err := term.GetSize(int(file.Fd())); err == nil && w > 0 {
-				opt.Width = w
-			}
-		}
-		return t.WriteText(out, opt)
-	case "markdown":
-		return t.WriteMarkdown(out)
-	case "csv":
-		return t.WriteCSV(out)
-	case "json":
-		return t.WriteJSON(out)
-	}
-	return fmt.Errorf("--table %s: write text, markdown, csv or json", f.format)
-}
-
-// page writes report.html.
-func (f *simFlags) page(cmd *cobra.Command, x *run.Experiment, outcomes []*run.Outcome) error {
-	if f.out == "" {
-		return nil
-	}
-	path := filepath.Join(f.out, "report.html")
-	file, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	meta := report.Meta{
-		Title: "Norn: " + x.Header.Trace, Trace: x.Header.Trace, Cluster: x.Header.Cluster,
-		Seed: fmt.Sprint(f.seed),
-	}
-	if err := report.WriteHTML(file, meta, named(outcomes)); err != nil {
-		file.Close()
-		return err
-	}
-	if err := file.Close(); err != nil {
-		return err
-	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "norn: wrote %s\n", path)
-	return nil
 }

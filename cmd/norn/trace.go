@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -9,7 +8,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/norn-scheduler/norn/replay"
 	"github.com/norn-scheduler/norn/trace"
@@ -21,6 +19,8 @@ func traceCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trace",
 		Short: "Summarise, generate and convert job traces",
+		Long: `Trace works on job traces: it tells what is in one, makes synthetic ones, and turns
+one format into another. docs/traces.md describes the formats.`,
 		Example: `  norn trace summary jobs.csv.gz
   norn trace generate --like philly --jobs 10000 -o jobs.csv
   norn trace convert sacct.txt jobs.jsonl.zst
@@ -37,18 +37,21 @@ type reading struct {
 	attempts string
 }
 
-func (r *reading) flags(f *pflag.FlagSet) {
+func (r *reading) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
 	f.StringVar(&r.opt.Format, "format", "", "format of the trace (default: told from its content; see norn trace formats)")
 	f.StringVar(&r.opt.Profile, "profile", "", "file or folder of measured speeds, for traces without run times")
 	f.BoolVar(&r.opt.SkipBad, "skip-bad", false, "leave out rows with errors, and count and list them")
 	f.StringVar(&r.attempts, "attempts", "replay", "failed attempts of a job: replay each, or merge all into one run")
 	f.BoolVar(&r.opt.GPUOnly, "gpu-only", false, "leave CPU and memory out of the demands")
 	f.BoolVar(&r.opt.AnyType, "any-type", false, "leave GPU types out of the demands")
+	f.IntVar(&r.opt.NodeGPUs, "node-gpus", 0, "GPUs of a node, for traces that count nodes (0: 1)")
 	f.StringSliceVar(&r.opt.Tenants, "tenant", nil, "only jobs of these tenants")
 	f.StringVar(&r.from, "from", "", "only jobs submitted from then on: seconds, 1d12h, or 2017-10-01")
 	f.StringVar(&r.to, "to", "", "only jobs submitted before then")
 	f.IntVar(&r.opt.Limit, "limit", 0, "at most so many jobs (0: all)")
 	f.Float64Var(&r.opt.Load, "load", 0, "jobs arrive so many times as fast (0: as they did)")
+	complete(cmd, map[string]completer{"format": words(formatNames()...), "attempts": words("replay", "merge")})
 }
 
 func (r *reading) options() (trace.Options, error) {
@@ -59,14 +62,14 @@ func (r *reading) options() (trace.Options, error) {
 	case "merge":
 		opt.Merge = true
 	default:
-		return opt, fmt.Errorf("--attempts %s: write replay or merge", r.attempts)
+		return opt, misused("--attempts %s: write replay or merge", r.attempts)
 	}
 	var err error
 	if opt.From, opt.FromTime, err = moment(r.from); err != nil {
-		return opt, fmt.Errorf("--from: %w", err)
+		return opt, misused("--from: %w", err)
 	}
 	if opt.To, opt.ToTime, err = moment(r.to); err != nil {
-		return opt, fmt.Errorf("--to: %w", err)
+		return opt, misused("--to: %w", err)
 	}
 	return opt, nil
 }
@@ -82,7 +85,10 @@ func moment(s string) (time.Duration, time.Time, error) {
 		}
 	}
 	d, err := unit.ParseSeconds(s)
-	return d, time.Time{}, err
+	if err != nil || d < 0 {
+		return 0, time.Time{}, fmt.Errorf("%q is no moment: write seconds or 1d12h since the start, or a time of day such as 2017-10-01 or 2017-10-01 08:00:00", s)
+	}
+	return d, time.Time{}, nil
 }
 
 func (r *reading) open(path string) (*trace.Reader, error) {
@@ -123,6 +129,9 @@ func summaryCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "summary FILE",
 		Short: "Say what is in a trace: jobs, sizes, run times, load, tenants",
+		Long: `Summary reads a trace to its end and tells how many jobs it has, over what time,
+how large they are, how long they run, what load they make and whose they are.
+FILE may be packed with gzip or zstd; "-" is standard input.`,
 		Example: `  norn trace summary jobs.csv.gz
   norn trace summary sacct.txt --skip-bad --json`,
 		Args: cobra.ExactArgs(1),
@@ -143,7 +152,7 @@ func summaryCommand() *cobra.Command {
 			return sum.WriteTable(cmd.OutOrStdout())
 		},
 	}
-	r.flags(cmd.Flags())
+	r.flags(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	return cmd
 }
@@ -155,27 +164,30 @@ func generateCommand() *cobra.Command {
 		span, limit string
 	)
 	cmd := &cobra.Command{
-		Use:   "generate --like philly|venus|itp|pai|pollux",
+		Use:   "generate --like LOG",
 		Short: "Make a synthetic trace that resembles a published log",
+		Long: `Generate makes a trace of any size with the arrivals, sizes, run times and failures
+of a published log. Equal seeds give equal traces. docs/generators.md shows how
+near the quantiles come to those of the logs.`,
 		Example: `  norn trace generate --like philly --jobs 10000 -o jobs.csv
-  norn trace generate --like venus --span 7d --gpus 512 --load 0.9 --seed 3 -o week.jsonl.zst`,
+  norn trace generate --like venus --span 7d --gpus 512 --offered-load 0.9 --seed 3 -o week.jsonl.zst`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if opt.Like, err = gen.ParseLike(like); err != nil {
-				return err
+				return misused("--like: %w", err)
 			}
 			if span != "" {
 				if opt.Span, err = unit.ParseSeconds(span); err != nil {
-					return fmt.Errorf("--span: %w", err)
+					return misused("--span: %w", err)
 				}
 			}
 			if limit != "" {
 				if opt.MaxRun, err = unit.ParseSeconds(limit); err != nil {
-					return fmt.Errorf("--max-run: %w", err)
+					return misused("--max-run: %w", err)
 				}
 			}
 			if opt.Jobs == 0 && opt.Span == 0 {
-				return errors.New("say how many: --jobs N or --span DURATION")
+				return misused("say how many: --jobs N or --span DURATION")
 			}
 			g, err := gen.New(opt)
 			if err != nil {
@@ -185,7 +197,7 @@ func generateCommand() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&like, "like", "philly", "the log to imitate: philly, venus, itp, pai or pollux")
+	f.StringVar(&like, "like", "philly", "the log to imitate: "+likes)
 	f.IntVar(&opt.Jobs, "jobs", 0, "number of jobs")
 	f.StringVar(&span, "span", "", "time from the first to the last submission")
 	f.Uint64Var(&opt.Seed, "seed", 0, "equal seeds give equal traces")
@@ -195,6 +207,7 @@ func generateCommand() *cobra.Command {
 	f.StringVar(&limit, "max-run", "", "leave out longer jobs")
 	f.IntVar(&opt.Tenants, "tenants", 0, "number of tenants (0: as in the log)")
 	f.StringVarP(&out, "output", "o", "", "file to write: .csv or .jsonl, perhaps .gz or .zst behind it (default: CSV to standard output)")
+	complete(cmd, map[string]completer{"like": words(likeNames()...)})
 	return cmd
 }
 
@@ -245,7 +258,7 @@ to standard output.`,
 			return nil
 		},
 	}
-	r.flags(cmd.Flags())
+	r.flags(cmd)
 	return cmd
 }
 
@@ -253,6 +266,7 @@ func formatsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "formats",
 		Short:   "List the formats of traces that can be read",
+		Long:    "Formats lists the formats of traces that norn reads, with their other names. The format of\na file is told from its content; --format names it instead. docs/traces.md says which fields are used.",
 		Example: "  norn trace formats",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -12,6 +12,7 @@ func versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
 		Short:   "Say which build this is",
+		Long:    "Version prints the version of norn, or the commit that it was built from, and the Go version and platform.",
 		Example: "  norn version",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
