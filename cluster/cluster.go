@@ -332,7 +332,7 @@ func (c *Cluster) list(id NodeID) {
 		p.total += works
 		c.countFree(s, g, int64(g.free))
 		for d := g.first; d < g.first+DeviceID(c.deviceCount(g)); d++ {
-			c.countMilli(s, &c.devices[d], d, true)
+			c.countMilli(s, &c.devices[d], d, 0, c.devices[d].free)
 		}
 	}
 	if !n.accountsC || n.cpuFree > 0 {
@@ -357,7 +357,7 @@ func (c *Cluster) unlist(id NodeID) {
 		p.total -= works
 		c.countFree(s, g, -int64(g.free))
 		for d := g.first; d < g.first+DeviceID(c.deviceCount(g)); d++ {
-			c.countMilli(s, &c.devices[d], d, false)
+			c.countMilli(s, &c.devices[d], d, c.devices[d].free, 0)
 		}
 		g.listed = false
 	}
@@ -412,26 +412,27 @@ func (c *Cluster) countFree(s *shelf, g *group, delta int64) {
 	s.domainFree[leaf] += int32(delta)
 }
 
-// countMilli adds a device to the counts of free milli, and to the index of
-// partial devices when it is one.
-func (c *Cluster) countMilli(s *shelf, d *device, id DeviceID, in bool) {
+// countMilli keeps the counts of free milli, and the index of partial devices,
+// true where what is free of a device goes from was to now; 0 where the device
+// comes or goes.
+func (c *Cluster) countMilli(s *shelf, d *device, id DeviceID, was, now int32) {
 	if d.broken {
 		return
 	}
-	delta := int64(d.free)
-	if !in {
-		delta = -delta
+	s.milli += int64(now - was)
+	c.pools[s.pool].milli += int64(now - was)
+	if d.cap != 1000 {
+		return
 	}
-	s.milli += delta
-	c.pools[s.pool].milli += delta
-	if d.cap == 1000 && d.free > 0 && d.free < 1000 {
-		set := &s.partialBy[d.free]
-		if in {
-			set.Add(int(id))
-			s.partial.Add(int(d.free))
-		} else if set.Remove(int(id)); set.Len() == 0 {
-			s.partial.Remove(int(d.free))
+	if was > 0 && was < 1000 {
+		set := &s.partialBy[was]
+		if set.Remove(int(id)); set.Len() == 0 {
+			s.partial.Remove(int(was))
 		}
+	}
+	if now > 0 && now < 1000 {
+		s.partialBy[now].Add(int(id))
+		s.partial.Add(int(now))
 	}
 }
 

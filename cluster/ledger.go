@@ -276,33 +276,30 @@ func (c *Cluster) bookShare(s *Share, sign int32) {
 		return
 	}
 	sh := &c.shelves[g.shelf]
-	counted := g.listed && !d.broken
-	if counted {
-		c.countMilli(sh, d, s.Device, false)
-	}
 	was := d.free
+	if g.listed && !d.broken {
+		c.countMilli(sh, d, s.Device, was, was-sign*s.Milli)
+	}
 	d.free -= sign * s.Milli
-	if counted {
-		c.countMilli(sh, d, s.Device, true)
-	}
-	if d.broken {
-		return
-	}
 	whole := d.free/1000 - was/1000 // for a device told apart: 1, 0 or -1
-	if whole == 0 {
+	switch {
+	case d.broken || whole == 0:
 		return
-	}
-	if !g.pooled {
+	case g.pooled:
+		g.free += whole // a pool stands on its shelf whatever is free
+	default:
 		g.mask ^= 1 << (s.Device - g.first)
-	}
-	if !g.listed {
+		if g.listed {
+			c.shelveFree(sh, g, d.group, false)
+		}
 		g.free += whole
-		return
+		if g.listed {
+			c.shelveFree(sh, g, d.group, true)
+		}
 	}
-	c.shelveFree(sh, g, d.group, false)
-	g.free += whole
-	c.shelveFree(sh, g, d.group, true)
-	c.countFree(sh, g, int64(whole))
+	if g.listed {
+		c.countFree(sh, g, int64(whole))
+	}
 }
 
 // DeviceName names a device for a reader: node/index.
