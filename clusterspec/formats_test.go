@@ -8,13 +8,14 @@ import (
 	"testing"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/internal/shared"
 	"github.com/norn-scheduler/norn/unit"
 )
 
 // TestFilesOfOthers: as many nodes and GPUs are read as the published files
 // have.
 func TestFilesOfOthers(t *testing.T) {
-	data := shared(t, "data")
+	data := shared.Path(t, "data")
 	for _, x := range []struct {
 		file              string
 		nodes, gpus, pool int
@@ -49,7 +50,7 @@ func TestFilesOfOthers(t *testing.T) {
 // TestOpenbNodes: every node has the name, the CPUs, the memory and the GPUs of
 // its line.
 func TestOpenbNodes(t *testing.T) {
-	path := filepath.Join(shared(t, "data"), "alibaba_openb2023/openb_node_list_all_node.csv")
+	path := filepath.Join(shared.Path(t, "data"), "alibaba_openb2023/openb_node_list_all_node.csv")
 	s, err := ReadFile(path)
 	c := build(t, s, err).Cluster
 	file, err := os.Open(path)
@@ -151,7 +152,7 @@ func TestPresets(t *testing.T) {
 
 // TestPresetsAgreeWithFiles: built-in figures are those of the published files.
 func TestPresetsAgreeWithFiles(t *testing.T) {
-	data := shared(t, "data")
+	data := shared.Path(t, "data")
 	for preset, file := range map[string]string{
 		"helios-venus-lucid": "helios/venus_vc_config_lucid.csv", "philly-qssf": "philly/philly_vc_nodes.csv",
 	} {
@@ -183,7 +184,7 @@ func TestPresetsAgreeWithFiles(t *testing.T) {
 // TestPublishedResults: every cluster of the list of published results is read,
 // but for the two kinds that name a single machine in words.
 func TestPublishedResults(t *testing.T) {
-	file, err := os.Open(filepath.Join(shared(t, "golden"), "manifest.csv"))
+	file, err := os.Open(filepath.Join(shared.Path(t, "golden"), "manifest.csv"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,28 +7,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/norn-scheduler/norn/internal/shared"
 	"github.com/norn-scheduler/norn/published/replay"
 )
-
-// shared is the folder of published data beside the repository. Where it is
-// missing the test is skipped, but not in continuous integration.
-func shared(t testing.TB) string {
-	t.Helper()
-	root := filepath.Join("..", "..", "shared")
-	if _, err := os.Stat(filepath.Join(root, "golden", "manifest.csv")); err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatalf("the published results are missing: %v", err)
-		}
-		t.Skipf("the published results are missing: %v", err)
-	}
-	return root
-}
 
 // TestManifest carries out every line of the manifest that Norn has: start, end
 // and number of preemptions of every job must be equal, also where the manifest
 // asks for less.
 func TestManifest(t *testing.T) {
-	lines, err := ReadManifest(filepath.Join(shared(t), "golden", "manifest.csv"))
+	lines, err := ReadManifest(shared.Path(t, "golden/manifest.csv"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +51,7 @@ func TestManifest(t *testing.T) {
 
 // The predictions of Helios are found near the trace.
 func TestQSSF(t *testing.T) {
-	trace := filepath.Join(shared(t), "golden", "inputs", "lucid_synth6000_cluster_full_log.csv.gz")
+	trace := shared.Path(t, "golden/inputs/lucid_synth6000_cluster_full_log.csv.gz")
 	r, err := Run(t.Context(), Request{Simulator: "lucid", Trace: trace, Cluster: "venus-15vc", Policy: "qssf"})
 	if err != nil || len(r.Rows) != 6000 {
 		t.Fatalf("%v, %v", r, err)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-scheduler/norn/internal/shared"
 	"github.com/norn-scheduler/norn/trace"
 	"github.com/norn-scheduler/norn/unit"
 )
@@ -97,7 +98,7 @@ func manifestRows(t *testing.T, root string) map[string]int {
 // trace is told for what it is and all its rows are accounted for, and nothing
 // else is taken for a trace.
 func TestEveryPublishedFile(t *testing.T) {
-	root := shared(t)
+	root := shared.Path(t, "")
 	rows := manifestRows(t, root)
 	traces, counted := 0, 0
 	for _, folder := range []string{"data", "golden"} {

@@ -3,31 +3,16 @@ package trace_test
 import (
 	"errors"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/norn-scheduler/norn/internal/shared"
 	"github.com/norn-scheduler/norn/trace"
 )
 
-// shared is the folder of published data beside the repository. Where it is
-// missing the test is skipped, but not in continuous integration.
-func shared(t testing.TB) string {
-	t.Helper()
-	root := filepath.Join("..", "..", "shared")
-	if _, err := os.Stat(filepath.Join(root, "data", "README.md")); err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatalf("the published data is missing: %v", err)
-		}
-		t.Skipf("the published data is missing: %v", err)
-	}
-	return root
-}
-
 // data is a file of published data.
 func data(t testing.TB, path string) string {
-	return filepath.Join(shared(t), "data", filepath.FromSlash(path))
+	return shared.Path(t, "data/"+path)
 }
 
 // readAll reads a whole trace.

@@ -4,25 +4,11 @@ import (
 	"errors"
 	"io"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
-)
 
-// sharedData is a file of published data; the test is skipped without it, but
-// not in continuous integration.
-func sharedData(t testing.TB, path string) string {
-	t.Helper()
-	full := filepath.Join("..", "..", "shared", "data", filepath.FromSlash(path))
-	if _, err := os.Stat(full); err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatalf("the published data is missing: %v", err)
-		}
-		t.Skipf("the published data is missing: %v", err)
-	}
-	return full
-}
+	"github.com/norn-scheduler/norn/internal/shared"
+)
 
 // works reads the run times and keys of a trace.
 func works(t *testing.T, path string, opt Options) (seconds []float64, keys []string, info Info) {
@@ -86,9 +72,9 @@ func TestNominalSpeeds(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			for _, file := range test.files {
-				path := sharedData(t, file)
+				path := shared.Path(t, "data/"+file)
 				nominal, _, info := works(t, path, Options{})
-				measured, keys, with := works(t, path, Options{Profile: sharedData(t, test.profile)})
+				measured, keys, with := works(t, path, Options{Profile: shared.Path(t, "data/"+test.profile)})
 				if info.Nominal == "" || with.Nominal == info.Nominal {
 					t.Errorf("%s: says %q and %q", file, info.Nominal, with.Nominal)
 				}
@@ -103,8 +89,8 @@ func TestNominalSpeeds(t *testing.T) {
 
 // TestProfileOfAnotherGPU checks that Options.GPU chooses among the measured.
 func TestProfileOfAnotherGPU(t *testing.T) {
-	gavel := sharedData(t, "gavel/traces/physical_cluster/small_test.trace")
-	table := sharedData(t, "gavel/simulation_throughputs.json.gz")
+	gavel := shared.Path(t, "data/gavel/traces/physical_cluster/small_test.trace")
+	table := shared.Path(t, "data/gavel/simulation_throughputs.json.gz")
 	fast, _, _ := works(t, gavel, Options{Profile: table, GPU: "v100"})
 	slow, _, _ := works(t, gavel, Options{Profile: table, GPU: "k80"})
 	slower := 0
@@ -116,9 +102,9 @@ func TestProfileOfAnotherGPU(t *testing.T) {
 	if slower < len(fast)*3/4 {
 		t.Errorf("only %d of %d jobs run slower on a K80", slower, len(fast))
 	}
-	pollux := sharedData(t, "pollux_sia/workloads_sia/philly/workload-1.csv")
-	t4, _, _ := works(t, pollux, Options{Profile: sharedData(t, "pollux_sia/profiles")})
-	a100, _, _ := works(t, pollux, Options{Profile: sharedData(t, "pollux_sia/profiles"), GPU: "dgx-ext"})
+	pollux := shared.Path(t, "data/pollux_sia/workloads_sia/philly/workload-1.csv")
+	t4, _, _ := works(t, pollux, Options{Profile: shared.Path(t, "data/pollux_sia/profiles")})
+	a100, _, _ := works(t, pollux, Options{Profile: shared.Path(t, "data/pollux_sia/profiles"), GPU: "dgx-ext"})
 	var sum4, sum100 float64
 	for i := range t4 {
 		sum4 += t4[i]
@@ -132,7 +118,7 @@ func TestProfileOfAnotherGPU(t *testing.T) {
 			t.Errorf("%+v: no error", opt)
 		}
 	}
-	if _, err := Open(sharedData(t, "tiresias/60_job.csv"), Options{Profile: table}); err == nil {
+	if _, err := Open(shared.Path(t, "data/tiresias/60_job.csv"), Options{Profile: table}); err == nil {
 		t.Error("a profile that is of no use is no error")
 	}
 }
@@ -143,7 +129,7 @@ func TestAFSTable(t *testing.T) {
 	var models map[string]struct {
 		Times []float64 `json:"time_per_iter_us_by_gpus"`
 	}
-	if err := readJSON(sharedData(t, "pcs_afs/afs_models.json"), &models); err != nil {
+	if err := readJSON(shared.Path(t, "data/pcs_afs/afs_models.json"), &models); err != nil {
 		t.Fatal(err)
 	}
 	if len(models) != len(afsIterations) {
@@ -163,13 +149,12 @@ func TestAFSTable(t *testing.T) {
 // which its work is done, or with the next where it is done shortly before the
 // end of a round.
 func TestSynergyRounds(t *testing.T) {
-	golden := filepath.Join("..", "..", "shared", "golden", "synergy", "static100-FIFO-fair.csv")
-	sharedData(t, "README.md")
+	golden := shared.Path(t, "golden/synergy/static100-FIFO-fair.csv")
 	_, rows, err := readColumns(golden, "job_id", "end")
 	if err != nil {
 		t.Fatal(err)
 	}
-	seconds, _, _ := works(t, sharedData(t, "synergy/static_100job_6_3_1100.0"), Options{})
+	seconds, _, _ := works(t, shared.Path(t, "data/synergy/static_100job_6_3_1100.0"), Options{})
 	equal := 0
 	for i := range 32 { // as many as there are GPUs
 		end := rows[i][1]

@@ -5,13 +5,12 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
 	"github.com/norn-scheduler/norn/clusterspec"
 	"github.com/norn-scheduler/norn/engine"
+	"github.com/norn-scheduler/norn/internal/shared"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/policy/helios"
 	"github.com/norn-scheduler/norn/sched"
@@ -20,19 +19,8 @@ import (
 	"github.com/norn-scheduler/norn/trace"
 )
 
-// data is a file of published data. Where it is missing the test is skipped, but
-// not in continuous integration.
-func data(t testing.TB, path string) string {
-	t.Helper()
-	file := filepath.Join("..", "..", "..", "shared", "data", filepath.FromSlash(path))
-	if _, err := os.Stat(file); err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatalf("the published data is missing: %v", err)
-		}
-		t.Skipf("the published data is missing: %v", err)
-	}
-	return file
-}
+// data is a file of published data.
+func data(t testing.TB, path string) string { return shared.Path(t, "data/"+path) }
 
 // asked asks for a prediction of every job as it arrives.
 type asked struct {

@@ -11,29 +11,16 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/clusterspec"
+	"github.com/norn-scheduler/norn/internal/shared"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/run"
 	"github.com/norn-scheduler/norn/trace"
 )
 
-// golden is the folder of results of published simulators beside the repository.
-// Where it is missing the test is skipped, but not in continuous integration.
-func golden(t *testing.T) string {
-	t.Helper()
-	dir := filepath.Join("..", "..", "..", "shared", "golden")
-	if _, err := os.Stat(filepath.Join(dir, "manifest.csv")); err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatalf("the published results are missing: %v", err)
-		}
-		t.Skipf("the published results are missing: %v", err)
-	}
-	return dir
-}
-
 // Section 2 of the spec, pai-sjf and FIFO: on one big node the policy starts and
 // ends each of 10,000 jobs when the published simulator does.
 func TestPublished(t *testing.T) {
-	dir := golden(t)
+	dir := shared.Path(t, "golden")
 	spec, err := clusterspec.Load("g300")
 	if err != nil {
 		t.Fatal(err)

@@ -3,11 +3,10 @@ package tiresias_test
 import (
 	"context"
 	"math"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/norn-scheduler/norn/clusterspec"
+	"github.com/norn-scheduler/norn/internal/shared"
 	"github.com/norn-scheduler/norn/internal/simtest"
 	"github.com/norn-scheduler/norn/policy/tiresias"
 	"github.com/norn-scheduler/norn/report"
@@ -15,18 +14,8 @@ import (
 	"github.com/norn-scheduler/norn/trace"
 )
 
-// data is a file of published data, beside the repository.
-func data(t *testing.T, path string) string {
-	t.Helper()
-	file := filepath.Join("..", "..", "..", "shared", "data", filepath.FromSlash(path))
-	if _, err := os.Stat(file); err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatalf("the published data is missing: %v", err)
-		}
-		t.Skipf("the published data is missing: %v", err)
-	}
-	return file
-}
+// data is a file of published data.
+func data(t testing.TB, path string) string { return shared.Path(t, "data/"+path) }
 
 // result simulates a trace under one policy.
 func result(t *testing.T, file, cluster string, opt trace.Options, policy string, set ...run.Setting) *report.Result {

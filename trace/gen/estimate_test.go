@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-scheduler/norn/internal/shared"
 	"github.com/norn-scheduler/norn/trace"
 	"github.com/norn-scheduler/norn/trace/gen/internal/logs"
 )
@@ -26,7 +27,7 @@ func TestRoundUp(t *testing.T) {
 // ThetaGPU asked for: run time over time asked for, of jobs of a minute and
 // more that ended before their limit.
 func TestEstimates(t *testing.T) {
-	data := sharedData(t)
+	data := shared.Path(t, "data")
 	ran, asked, err := logs.ThetaGPU(data)
 	if err != nil {
 		t.Fatal(err)

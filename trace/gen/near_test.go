@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/norn-scheduler/norn/internal/shared"
 	"github.com/norn-scheduler/norn/trace"
 	"github.com/norn-scheduler/norn/trace/gen/internal/logs"
 )
@@ -118,7 +119,7 @@ var published = map[Like][3]float64{Venus: {52.6, 20.2, 27.2}}
 // TestNear holds what is generated against the logs, and docs/generators.md
 // against both.
 func TestNear(t *testing.T) {
-	data := sharedData(t)
+	data := shared.Path(t, "data")
 	var real, made [likes]figures
 	for l := range likes {
 		jobs, err := readers[l](data)
@@ -255,7 +256,7 @@ func document(t *testing.T, part, want string) {
 // TestRows holds the similarity of jobs that follow each other against the logs
 // that tell users, on as many jobs.
 func TestRows(t *testing.T) {
-	data := sharedData(t)
+	data := shared.Path(t, "data")
 	var w bytes.Buffer
 	fmt.Fprintln(&w, "| log | | jobs | users | most active 5 | follow another | rank correlation | as long as an earlier one |\n|---|---|--:|--:|--:|--:|--:|--:|")
 	for _, l := range []Like{Philly, Venus} {

@@ -5,20 +5,13 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/norn-scheduler/norn/internal/shared"
 )
 
 // TestTablesAreUpToDate: the tables in package gen are what the logs give.
 func TestTablesAreUpToDate(t *testing.T) {
-	data, err := filepath.Abs("../../../../../shared/data")
-	if err == nil {
-		_, err = os.Stat(data)
-	}
-	if err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatalf("the published logs are missing: %v", err)
-		}
-		t.Skipf("the published logs are not here: %v", err)
-	}
+	data := shared.Path(t, "data")
 	files, err := tables(data)
 	if err != nil {
 		t.Fatal(err)

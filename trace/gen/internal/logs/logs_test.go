@@ -4,20 +4,13 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/norn-scheduler/norn/internal/shared"
 )
 
 // TestRowCounts: as many jobs are read as the logs have.
 func TestRowCounts(t *testing.T) {
-	data, err := filepath.Abs("../../../../../shared/data")
-	if err == nil {
-		_, err = os.Stat(data)
-	}
-	if err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatalf("the published logs are missing: %v", err)
-		}
-		t.Skipf("the published logs are not here: %v", err)
-	}
+	data := shared.Path(t, "data")
 	for name, log := range map[string]struct {
 		read func(string) ([]Job, error)
 		jobs int
