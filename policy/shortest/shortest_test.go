@@ -1,0 +1,94 @@
+package shortest_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/norn-scheduler/norn/internal/simtest"
+	"github.com/norn-scheduler/norn/policy/shortest"
+	"github.com/norn-scheduler/norn/predict"
+	"github.com/norn-scheduler/norn/sched"
+)
+
+func sjf(change func(*shortest.SJF)) func() (sched.Policy, error) {
+	return func() (sched.Policy, error) {
+		c := shortest.NewSJF()
+		if change != nil {
+			change(c)
+		}
+		return c.Policy()
+	}
+}
+
+// starts compares first starts.
+func starts(t *testing.T, run *simtest.Run, want map[string]float64) {
+	t.Helper()
+	for key, at := range want {
+		if got := run.Start(key); got != at {
+			t.Errorf("%s starts at %v, want %v\n%v", key, got, at, run.Log)
+		}
+	}
+}
+
+// The shortest of those that wait goes first, whoever came first, and who runs
+// is left alone.
+func TestShortestFirst(t *testing.T) {
+	run := simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(1, 1), Make: sjf(nil)},
+		simtest.Job{Key: "first", GPUs: 1, Run: 100},
+		simtest.Job{Key: "long", At: 1, GPUs: 1, Run: 50},
+		simtest.Job{Key: "short", At: 2, GPUs: 1, Run: 10})
+	starts(t, run, map[string]float64{"first": 0, "short": 100, "long": 110})
+}
+
+// Helios, section 4.2: the shortest job that does not fit blocks those behind it.
+// PAI, section 6: whoever fits goes ahead.
+func TestBlock(t *testing.T) {
+	for block, want := range map[bool]map[string]float64{
+		true:  {"wide": 50, "narrow": 60},
+		false: {"wide": 50, "narrow": 2},
+	} {
+		run := simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(1, 8), Make: sjf(func(c *shortest.SJF) { c.Block = block })},
+			simtest.Job{Key: "first", GPUs: 4, Run: 50},
+			simtest.Job{Key: "wide", At: 1, GPUs: 8, Run: 10},
+			simtest.Job{Key: "narrow", At: 2, GPUs: 4, Run: 20})
+		starts(t, run, want)
+	}
+}
+
+// By service, GPUs count as much as time.
+func TestByService(t *testing.T) {
+	for by, want := range map[shortest.By]map[string]float64{
+		shortest.Time:    {"wide": 10, "narrow": 30},
+		shortest.Service: {"narrow": 10, "wide": 35},
+	} {
+		run := simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(1, 4), Make: sjf(func(c *shortest.SJF) { c.By = by })},
+			simtest.Job{Key: "first", GPUs: 4, Run: 10},
+			simtest.Job{Key: "wide", At: 1, GPUs: 4, Run: 20},
+			simtest.Job{Key: "narrow", At: 2, GPUs: 1, Run: 25})
+		starts(t, run, want)
+	}
+}
+
+// A job without an estimate goes after all others, in order of submission.
+func TestWithoutEstimates(t *testing.T) {
+	for name, make := range map[string]func() (sched.Policy, error){"sjf": sjf(nil), "srtf": shortest.NewSRTF().Policy, "srsf": shortest.NewSRSF().Policy} {
+		run := simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(1, 1), Make: make, Estimator: predict.None{}},
+			simtest.Job{Key: "a", GPUs: 1, Run: 30}, simtest.Job{Key: "b", At: 1, GPUs: 1, Run: 5}, simtest.Job{Key: "c", At: 2, GPUs: 1, Run: 1})
+		if run.Start("a") != 0 || run.Start("b") != 30 || run.Start("c") != 35 {
+			t.Errorf("%s: %v", name, run.Log)
+		}
+	}
+}
+
+// What it takes to start a job counts as remaining time: at 60 a has 70 s left,
+// b needs 30 s to start, so that it ends sooner only if it runs for less than 40.
+func TestStartsCount(t *testing.T) {
+	for run, preemptions := range map[float64]int{35: 1, 50: 0} {
+		cfg := simtest.Config{Cluster: simtest.Nodes(1, 1), Make: shortest.NewSRTF().Policy}
+		cfg.Costs.Base.Restore, cfg.Costs.Base.Start = 30*time.Second, 30*time.Second
+		r := simtest.Go(t, cfg, simtest.Job{Key: "a", GPUs: 1, Run: 100}, simtest.Job{Key: "b", At: 60, GPUs: 1, Run: run})
+		if got := r.Preemptions(); got != preemptions {
+			t.Errorf("b runs for %v s: %d preemptions, want %d\n%v", run, got, preemptions, r.Log)
+		}
+	}
+}
