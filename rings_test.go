@@ -24,7 +24,7 @@ type ring int
 // packages below it too; the longest name that applies counts. A package that
 // is not here fails the test: its author says where it belongs.
 var rings = map[string]ring{
-	"cluster": 1, "job": 1, "tenant": 1, "perf": 1, "predict/...": 1, "place": 1, "queue": 1, "greedy": 1,
+	"cluster": 1, "job": 1, "tenant": 1, "perf": 1, "predict/...": 1, "place": 1, "queue": 1, "greedy": 1, "backfill": 1,
 	"dense": 1, "unit": 1, "param": 1, "jsontext": 1, "state": 1, "sched": 1, "solve/...": 1, "policy/...": 1,
 
 	"engine": 2, "sim": 2, "eventlog": 2, "replay": 2, "trace": 2, "trace/gen/...": 2, "clusterspec": 2,

@@ -141,6 +141,9 @@ type shelf struct {
 	pooled     dense.Set   // pooled groups
 	partialBy  []dense.Set // partialBy[m]: devices with m milli left, 0 < m < 1000
 	partial    dense.Set   // the m for which partialBy[m] is not empty
+	sized      []int32     // sized[n]: groups of n devices, usable or not; pooled ones aside
+	whole      []int32     // whole[n]: those of them that are usable and have all n free
+	most       int32       // devices of the largest group, pooled ones included, usable or not
 	domainFree []int32     // whole free devices of each leaf domain
 	free       int64       // whole free devices
 	milli      int64       // free milli, partial devices included
@@ -296,6 +299,14 @@ func (c *Cluster) addGroup(id NodeID, spec NodeSpec, g GPUs) GroupID {
 		}
 	}
 	c.groups = append(c.groups, gr)
+	s := &c.shelves[gr.shelf]
+	s.most = max(s.most, gr.count)
+	if !gr.pooled {
+		for g.Count >= len(s.sized) {
+			s.sized, s.whole = append(s.sized, 0), append(s.whole, 0)
+		}
+		s.sized[g.Count]++
+	}
 	return gid
 }
 
@@ -395,10 +406,15 @@ func (c *Cluster) shelveFree(s *shelf, g *group, id GroupID, in bool) {
 	for int(g.free) >= len(s.byFree) {
 		s.byFree = append(s.byFree, dense.Set{})
 	}
+	change := int32(1)
 	if in {
 		s.byFree[g.free].Add(int(id))
 	} else {
 		s.byFree[g.free].Remove(int(id))
+		change = -1
+	}
+	if g.free == g.count {
+		s.whole[g.count] += change
 	}
 }
 
@@ -636,17 +652,15 @@ func (c *Cluster) NodeGPUs(id NodeID) int {
 }
 
 // MaxNodeGPUs is the largest number of devices of one type that any node of a
-// pool has, over the types in the mask.
+// pool has, usable or not, over the types in the mask.
 func (c *Cluster) MaxNodeGPUs(p PoolID, m TypeMask) int {
-	most := 0
-	for _, id := range c.pools[p].nodes {
-		for _, gid := range c.nodes[id].groups {
-			if g := &c.groups[gid]; m.Has(g.typ) {
-				most = max(most, int(g.count))
-			}
+	most := int32(0)
+	for _, i := range c.pools[p].shelves {
+		if s := &c.shelves[i]; m.Has(s.typ) {
+			most = max(most, s.most)
 		}
 	}
-	return most
+	return int(most)
 }
 
 // lowest returns the n lowest bits of mask.

@@ -166,10 +166,17 @@ func (c *Cluster) FirstFree(gid GroupID) DeviceID {
 	return g.first + DeviceID(bits.TrailingZeros64(g.mask))
 }
 
-// LevelLen is the number of groups with exactly that many whole free devices.
-func (c *Cluster) LevelLen(s ShelfID, free int) int {
-	if sets := c.shelves[s].byFree; free < len(sets) {
-		return sets[free].Len()
+// Sized is the number of groups of exactly so many devices on a shelf, whether
+// their nodes are usable or not; pooled groups aside.
+func (c *Cluster) Sized(s ShelfID, devices int) int { return at(c.shelves[s].sized, devices) }
+
+// WhollyFree is the number of groups of exactly so many devices, all of which
+// are free; pooled groups aside.
+func (c *Cluster) WhollyFree(s ShelfID, devices int) int { return at(c.shelves[s].whole, devices) }
+
+func at(counts []int32, i int) int {
+	if i < len(counts) {
+		return int(counts[i])
 	}
 	return 0
 }

@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 
 	"github.com/norn-scheduler/norn/unit"
 )
@@ -334,6 +335,8 @@ func (c *Cluster) checkShelf(id int32) error {
 	s := &c.shelves[id]
 	var free, milli, total int64
 	domains := make([]int32, len(c.domains))
+	sized, whole := make([]int32, len(s.sized)), make([]int32, len(s.whole))
+	most := int32(0)
 	for gid := range c.groups {
 		g := &c.groups[gid]
 		if g.shelf != id {
@@ -341,6 +344,13 @@ func (c *Cluster) checkShelf(id int32) error {
 		}
 		if err := c.checkGroup(s, GroupID(gid)); err != nil {
 			return err
+		}
+		most = max(most, g.count)
+		if !g.pooled {
+			sized[g.count]++
+		}
+		if !g.pooled && g.listed && g.free == g.count {
+			whole[g.count]++
 		}
 		if !g.listed {
 			continue
@@ -356,6 +366,9 @@ func (c *Cluster) checkShelf(id int32) error {
 	}
 	if free != s.free || milli != s.milli || total != s.total {
 		return fmt.Errorf("shelf %d: counts %d free, %d milli, %d devices; the devices say %d, %d, %d", id, s.free, s.milli, s.total, free, milli, total)
+	}
+	if most != s.most || !slices.Equal(sized, s.sized) || !slices.Equal(whole, s.whole) {
+		return fmt.Errorf("shelf %d: counts groups by size %v, wholly free %v, the largest of %d; has %v, %v, %d", id, s.sized, s.whole, s.most, sized, whole, most)
 	}
 	for d, n := range s.domainFree {
 		if domains[d] != n {

@@ -36,39 +36,85 @@ func (r *Request) inNode(need int) bool {
 	return g != cluster.None
 }
 
-// consolidate finds devices on as few nodes as can be, on one shelf.
+// consolidate finds devices on as few nodes as can be, on one shelf. Of wholly
+// free nodes it takes the largest first, lowest numbers first, until one node
+// has room for the rest.
 func (r *Request) consolidate(need int) bool {
 	if r.inNode(need) {
 		return true
 	}
 	shelf := r.shelves[0]
-	size := r.Cluster.ShelfLevels(shelf) - 1
-	if size < 1 || need <= size {
+	r.countSizes(shelf)
+	most := len(r.sizes) - 1
+	nodes := r.fewest(need)
+	if need <= most || nodes == 0 {
 		return false
 	}
 	last := cluster.GroupID(cluster.None)
-	for need >= size {
-		if last = r.Cluster.NextGroup(shelf, size, last); last == cluster.None {
-			r.Out.Reset()
-			return false
+	for size := most; size > 0 && nodes > 0 && (nodes-1)*size+most >= need; {
+		if last = r.nextWhole(shelf, size, last); last == cluster.None {
+			size--
+			continue
 		}
 		r.give(last, size)
-		need -= size
-	}
-	if need == 0 {
-		return true
-	}
-	for k := need; k < size; k++ {
-		if g := r.Cluster.NextGroup(shelf, k, cluster.None); g != cluster.None {
-			r.give(g, need)
+		need, nodes = need-size, nodes-1
+		if need == 0 || nodes > 0 && need < most && r.rest(shelf, need, size, last) {
 			return true
 		}
 	}
-	if g := r.Cluster.NextGroup(shelf, size, last); g != cluster.None {
-		r.give(g, need)
-		return true
-	}
 	r.Out.Reset()
+	return false
+}
+
+// countSizes counts the groups of a shelf by their size.
+func (r *Request) countSizes(shelf cluster.ShelfID) {
+	r.sizes = r.sizes[:0]
+	for k := range r.Cluster.ShelfLevels(shelf) {
+		r.sizes = append(r.sizes, int32(r.Cluster.Sized(shelf, k)))
+	}
+}
+
+// fewest is the smallest number of groups, of the sizes that were counted, that
+// could hold a gang if nothing else ran; 0: all of them could not.
+func (r *Request) fewest(need int) int {
+	groups := 0
+	for size := len(r.sizes) - 1; size > 0 && need > 0; size-- {
+		n := min(int(r.sizes[size]), (need+size-1)/size)
+		groups += n
+		need -= n * size
+	}
+	if need > 0 {
+		return 0
+	}
+	return groups
+}
+
+// nextWhole is the next group of a size, after the given one, that is wholly
+// free; or None.
+func (r *Request) nextWhole(shelf cluster.ShelfID, size int, after cluster.GroupID) cluster.GroupID {
+	if r.Cluster.WhollyFree(shelf, size) == 0 {
+		return cluster.None
+	}
+	g := r.Cluster.NextGroup(shelf, size, after)
+	for g != cluster.None && r.Cluster.GroupCount(g) > size { // a larger one, partly in use
+		g = r.Cluster.NextGroup(shelf, size, g)
+	}
+	return g
+}
+
+// rest gives what is left of a gang from the group with the fewest free devices
+// that suffice. The wholly free groups down to the given size, and of that size
+// up to the last one, have been given already.
+func (r *Request) rest(shelf cluster.ShelfID, need, size int, last cluster.GroupID) bool {
+	for k := need; k < r.Cluster.ShelfLevels(shelf); k++ {
+		for g := r.Cluster.NextGroup(shelf, k, cluster.None); g != cluster.None; g = r.Cluster.NextGroup(shelf, k, g) {
+			given := r.Cluster.GroupCount(g) == k && (k > size || k == size && g <= last)
+			if !given {
+				r.give(g, need)
+				return true
+			}
+		}
+	}
 	return false
 }
 
@@ -354,54 +400,76 @@ func (r *Request) role(index uint8, role *job.Role, tasks int, close bool) bool 
 	return tasks == 0
 }
 
-// closeTasks places tasks in one node, the fullest that has room, or fills
-// whole nodes, lowest numbers first, and puts the rest into the fullest one that
-// has room for it.
+// closeTasks places tasks in one node, the fullest that has room, or else on as
+// few as can be: it fills nodes that have room for as many tasks as if nothing
+// else ran, those that hold most first, lowest numbers first, until the rest
+// fits into one.
 func (r *Request) closeTasks(index uint8, role *job.Role, tasks, per int) bool {
-	if g := r.fullest(role, tasks, per); g != cluster.None {
-		return r.wholeTasks(index, role, g, tasks, per)
+	if r.oneNode(index, role, tasks, per) {
+		return true
 	}
-	most := r.most(role, per)
-	if most == 0 || tasks <= most {
-		return false
+	r.countRooms(role, tasks, per)
+	most := len(r.sizes) - 1
+	nodes := r.fewest(tasks)
+	if most == tasks || nodes == 0 {
+		return false // one node could hold it, or all could not
 	}
+	placed := false
 	saved := r.order
 	r.order = byNumber
-	r.eachGroup(func(g cluster.GroupID) bool {
-		if r.fits(role, g, per) >= most && r.wholeTasks(index, role, g, most, per) {
-			tasks -= most
+	for size := most; size > 0 && nodes > 0 && (nodes-1)*size+most >= tasks && !placed; size-- {
+		if r.sizes[size] == 0 {
+			continue
 		}
-		return tasks >= most
-	})
-	r.order = saved
-	if tasks == 0 || tasks >= most {
-		return tasks == 0
+		r.eachGroup(func(g cluster.GroupID) bool {
+			if r.room(role, g, per) != size || r.fits(role, g, per) < size || !r.wholeTasks(index, role, g, size, per) {
+				return true
+			}
+			tasks, nodes = tasks-size, nodes-1
+			placed = tasks == 0 || nodes > 0 && tasks < most && r.oneNode(index, role, tasks, per)
+			return !placed && nodes > 0
+		})
 	}
+	r.order = saved
+	return placed
+}
+
+// oneNode places tasks in one node, the fullest that has room.
+func (r *Request) oneNode(index uint8, role *job.Role, tasks, per int) bool {
 	g := r.fullest(role, tasks, per)
 	return g != cluster.None && r.wholeTasks(index, role, g, tasks, per)
 }
 
-// most is the largest number of tasks that any node of the pool could hold if
-// nothing else ran, in devices of one type of the search.
-func (r *Request) most(role *job.Role, per int) int {
-	most := 0
+// countRooms counts the groups with devices of the types of the search by the
+// number of tasks that they could hold if nothing else ran, at most all.
+func (r *Request) countRooms(role *job.Role, tasks, per int) {
+	r.sizes = r.sizes[:0]
 	for _, id := range r.Cluster.PoolNodes(r.Pool) {
-		node := r.Cluster.Node(id)
 		for _, g := range r.Cluster.NodeGroups(id) {
-			n := r.Cluster.GroupCount(g) / per
-			if n <= most || !r.onShelf(r.Cluster.GroupType(g)) {
+			if !r.onShelf(r.Cluster.GroupType(g)) {
 				continue
 			}
-			if node.CPU > 0 && role.CPU > 0 {
-				n = min(n, int(node.CPU/role.CPU))
+			n := min(tasks, r.room(role, g, per))
+			for n >= len(r.sizes) {
+				r.sizes = append(r.sizes, 0)
 			}
-			if node.Memory > 0 && role.Memory > 0 {
-				n = min(n, int(node.Memory/role.Memory))
-			}
-			most = max(most, n)
+			r.sizes[n]++
 		}
 	}
-	return most
+}
+
+// room is the number of tasks that a group and its node could hold if nothing
+// else ran.
+func (r *Request) room(role *job.Role, g cluster.GroupID, per int) int {
+	n := r.Cluster.GroupCount(g) / per
+	node := r.Cluster.Node(r.Cluster.GroupNode(g))
+	if node.CPU > 0 && role.CPU > 0 {
+		n = min(n, int(node.CPU/role.CPU))
+	}
+	if node.Memory > 0 && role.Memory > 0 {
+		n = min(n, int(node.Memory/role.Memory))
+	}
+	return n
 }
 
 // onShelf tells whether the search is for devices of a type.

@@ -1,6 +1,7 @@
 package place
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"testing"
 
@@ -202,6 +203,57 @@ func TestReasons(t *testing.T) {
 	d := gang(1, 500, 0)
 	if why, ok := Pack.Place(&Request{Cluster: c, Demand: &d, Tasks: 1}); ok || why.String() != "needs 0.5 of one GPU; no GPU has that much left" {
 		t.Errorf("half a GPU where 0.4 is left of each: %v, %v", ok, why)
+	}
+}
+
+// TestNodesOfSeveralSizes: a gang larger than any node takes as few nodes as if
+// nothing else ran, whatever their sizes, or waits for them; asking allocates
+// nothing, whatever the answer.
+func TestNodesOfSeveralSizes(t *testing.T) {
+	cases := []struct {
+		nodes, used []int // GPUs
+		tasks       int
+		want        string // GPUs by node, or the reason to wait
+	}{
+		{[]int{4, 8, 4}, []int{0, 0, 0}, 16, "[4 8 4]"},
+		{[]int{4, 8, 4}, []int{0, 0, 0}, 10, "[2 8 0]"},
+		{[]int{4, 8, 4, 4}, []int{1, 0, 0, 3}, 13, "[0 8 4 1]"},
+		{[]int{4, 8, 4, 4}, []int{1, 0, 1, 0}, 16, "needs 3 nodes wholly free; there are 2"},
+		{[]int{8, 4, 4, 8}, []int{0, 0, 0, 8}, 16, "needs 2 nodes wholly free; there are 1"}, // and not three nodes now
+		{[]int{8, 4, 8}, []int{2, 0, 8}, 10, "[6 4 0]"},
+		{[]int{16, 8, 8}, []int{4, 0, 0}, 20, "[12 8 0]"},
+		{[]int{16, 8, 8}, []int{5, 0, 0}, 20, "needs 2 nodes wholly free; there are 0"}, // 11 + 8 are one short
+		{[]int{8, 16}, []int{0, 6}, 12, "needs 12 GPUs of one node; the best node has 10 free"},
+	}
+	for _, k := range cases {
+		for _, cores := range []unit.Milli{0, 1000} {
+			c := cluster.New()
+			typ, _ := c.AddType(cluster.GPUType{Name: "A"})
+			for i, n := range k.nodes {
+				if _, err := c.AddNode(cluster.NodeSpec{GPUs: []cluster.GPUs{{Type: typ, Count: n}}, CPU: unit.Milli(n) * 1000}); err != nil {
+					t.Fatal(err)
+				}
+				occupy(t, c, cluster.NodeID(i), k.used[i], unit.Milli(k.used[i])*1000)
+			}
+			d := job.GPUs(k.tasks)
+			d.Roles[0].CPU = cores
+			r := &Request{Cluster: c, Demand: &d, Tasks: int32(k.tasks)}
+			why, ok := Consolidated.Place(r)
+			got := why.String()
+			if ok {
+				per := make([]int32, len(k.nodes))
+				for _, p := range r.Out.Pieces {
+					per[p.Node] += p.Tasks
+				}
+				got = fmt.Sprint(per)
+			}
+			if got != k.want {
+				t.Errorf("%d GPUs on nodes of %v with %v in use, %v cores each: %s, want %s", k.tasks, k.nodes, k.used, cores, got, k.want)
+			}
+			if n := testing.AllocsPerRun(20, func() { Consolidated.Place(r) }); n != 0 {
+				t.Errorf("%d GPUs on nodes of %v: %v allocations", k.tasks, k.nodes, n)
+			}
+		}
 	}
 }
 

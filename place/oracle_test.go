@@ -22,6 +22,7 @@ type room struct {
 	count  int
 	free   int
 	fits   int // tasks of the gang
+	most   int // tasks of the gang if nothing else ran
 	pooled bool
 }
 
@@ -32,16 +33,15 @@ type problem struct {
 	pool   cluster.PoolID
 	mask   cluster.TypeMask
 	tasks  int
-	rooms  []room // usable, of the pool
-	sizes  map[cluster.TypeID]int
-	most   map[cluster.TypeID]int // tasks that the largest empty node could hold
-	pooled bool                   // a group counts its devices
+	all    []room // of the pool
+	rooms  []room // those that are usable
+	pooled bool   // a group counts its devices
 }
 
 // drawProblem makes a cluster of up to five nodes in up to three racks, of two
 // types and two pools, in use at random, and a gang of tasks with one role.
 func drawProblem(t *rapid.T, simple bool) *problem {
-	x := &problem{c: cluster.New(), sizes: map[cluster.TypeID]int{}, most: map[cluster.TypeID]int{}}
+	x := &problem{c: cluster.New()}
 	for _, name := range []string{"A", "B"} {
 		if _, err := x.c.AddType(cluster.GPUType{Name: name, Memory: 16 * unit.GiB}); err != nil {
 			t.Fatal(err)
@@ -102,7 +102,7 @@ func (x *problem) drawNode(t *rapid.T, other cluster.PoolID, simple bool) {
 	}
 }
 
-// survey lists the rooms and the largest nodes.
+// survey lists the rooms.
 func (x *problem) survey() {
 	per, cpu := int(x.d.Roles[0].GPU/unit.One), x.d.Roles[0].CPU
 	limit := func(n int, free unit.Milli) int {
@@ -117,18 +117,13 @@ func (x *problem) survey() {
 			continue
 		}
 		for _, g := range x.c.NodeGroups(id) {
-			typ := x.c.GroupType(g)
-			x.most[typ] = max(x.most[typ], limit(x.c.GroupCount(g)/per, spec.CPU))
-			if !spec.Pooled {
-				x.sizes[typ] = max(x.sizes[typ], x.c.GroupCount(g))
+			r := room{id: g, node: id, rack: spec.Domain, typ: x.c.GroupType(g), count: x.c.GroupCount(g), free: x.c.GroupFree(g), pooled: spec.Pooled}
+			r.fits, r.most = limit(r.free/per, spec.CPU), limit(r.count/per, spec.CPU)
+			x.all = append(x.all, r)
+			if x.c.Usable(id) {
+				x.pooled = x.pooled || spec.Pooled
+				x.rooms = append(x.rooms, r)
 			}
-			if !x.c.Usable(id) {
-				continue
-			}
-			r := room{id: g, node: id, rack: spec.Domain, typ: typ, count: x.c.GroupCount(g), free: x.c.GroupFree(g), pooled: spec.Pooled}
-			r.fits = limit(r.free/per, spec.CPU)
-			x.pooled = x.pooled || spec.Pooled
-			x.rooms = append(x.rooms, r)
 		}
 	}
 }
@@ -197,36 +192,47 @@ func fewest(rooms []room, tasks int) int {
 	return best
 }
 
-// together tells whether the tasks can be consolidated: in one group, or by
-// filling groups that take as many as any could and putting the rest into one.
-// A simple gang is not spread over groups that count their devices.
-func (x *problem) together(rooms []room, tasks int, simple bool) (groups int, ok bool) {
-	if len(rooms) == 0 {
-		return 0, false
+// together tells whether the tasks can be consolidated, and on how many groups:
+// in one, or on as few as if nothing else ran and every node worked, all but one
+// of which take as many as they ever could. A simple gang is not spread over
+// groups that count their devices.
+func (x *problem) together(rooms []room, typ cluster.TypeID, tasks int, simple bool) (groups int, ok bool) {
+	var empty []room
+	largest, equal := 0, true
+	for _, r := range x.all {
+		if r.typ != typ || simple && r.pooled {
+			continue
+		}
+		r.fits = r.most
+		empty = append(empty, r)
+		equal = equal && r.most == empty[0].most
+		largest = max(largest, r.most)
 	}
-	full := x.most[rooms[0].typ]
-	if simple {
-		full = x.sizes[rooms[0].typ]
+	least := fewest(empty, tasks)
+	most := func(id cluster.GroupID) int {
+		return empty[slices.IndexFunc(empty, func(r room) bool { return r.id == id })].most
 	}
 	each(rooms, tasks, func(p pieces) {
+		if len(p) > 1 && (tasks <= largest || len(p) > least) {
+			return
+		}
 		whole, rest := 0, 0
 		for _, r := range rooms {
-			if simple && r.pooled && p[r.id] > 0 && len(p) > 1 {
+			switch n := p[r.id]; {
+			case n == 0 || len(p) == 1:
+			case simple && r.pooled:
 				return
-			}
-		}
-		for _, n := range p {
-			if n == full {
+			case n == most(r.id):
 				whole++
-			} else {
+			default:
 				rest++
 			}
 		}
-		if len(p) == 1 || full > 0 && tasks > full && whole == tasks/full && rest <= 1 {
-			if !ok || len(p) < groups {
-				groups = len(p)
-			}
-			ok = true
+		if rest > 1 || len(p) > 1 && equal && whole != tasks/largest {
+			return
+		}
+		if !ok || len(p) < groups {
+			groups, ok = len(p), true
 		}
 	})
 	return groups, ok
@@ -361,7 +367,7 @@ func TestTogether(t *testing.T) {
 			x := drawProblem(t, simple)
 			groups, found := 0, false
 			for _, typ := range x.types() {
-				if n, ok := x.together(x.of(typ), x.tasks, simple); ok && !found {
+				if n, ok := x.together(x.of(typ), typ, x.tasks, simple); ok && !found {
 					groups, found = n, true
 				}
 			}
@@ -476,7 +482,7 @@ func (x *problem) racked(t *rapid.T) (byRack, bool) {
 			x.lowestRack(&best, rooms, typ)
 			return best, true
 		}
-		if n, ok := x.together(rooms, x.tasks, true); ok {
+		if n, ok := x.together(rooms, typ, x.tasks, true); ok {
 			return byRack{groups: n}, true
 		}
 	}

@@ -48,6 +48,7 @@ type Request struct {
 	used    int
 	nodes   []cluster.NodeID
 	groups  []cluster.GroupID
+	sizes   []int32 // sizes[n]: groups that could hold n tasks if nothing else ran
 	racks   []roomy
 }
 
@@ -75,6 +76,10 @@ var (
 	// Consolidated uses as few nodes as can be, or waits: a gang that fits one
 	// node takes the fullest one that still has room (best fit), a larger one
 	// takes wholly free nodes and the best fit for the rest. [Helios, Lucid]
+	// How few can be is what the gang would need if nothing else ran and every
+	// node worked: of g devices on nodes of G, floor(g/G) wholly free nodes and
+	// one for the rest, if any. Where nodes differ in size, the largest wholly
+	// free ones are taken first.
 	Consolidated Strategy = consolidated{}
 	// Pack is Consolidated where that is possible, and otherwise takes the nodes
 	// with the most free devices first: never more nodes than needed now, and
@@ -211,12 +216,13 @@ func (r *Request) why(simple bool) job.Reason {
 		return reason
 	}
 	size := int32(c.MaxNodeGPUs(r.Pool, r.Mask))
-	best, whole := r.fullestNodes(int(size))
+	best := r.fullestNode()
+	nodes, full, whole := r.wholeNodes(need)
 	switch {
 	case need <= size && best < need:
 		reason.Code, reason.Have = job.NeedOneNode, best
-	case need > size && size > 0 && whole < need/size:
-		reason.Code, reason.Need, reason.Have = job.NeedWholeNode, (need+size-1)/size, whole
+	case need > size && whole < full:
+		reason.Code, reason.Need, reason.Have = job.NeedWholeNode, nodes, whole
 	case simple:
 		reason.Code, reason.Have = job.NeedOneNode, best
 	default:
@@ -225,24 +231,50 @@ func (r *Request) why(simple bool) job.Reason {
 	return reason
 }
 
-// fullestNodes is the largest number of free devices in one group, and the
-// number of groups with all of size free.
-func (r *Request) fullestNodes(size int) (best, whole int32) {
+// fullestNode is the largest number of free devices in one group.
+func (r *Request) fullestNode() int32 {
 	c := r.Cluster
+	best := 0
 	for _, s := range c.Shelves(r.Pool) {
 		shelf := cluster.ShelfID(s)
 		if !r.Mask.Has(c.ShelfType(shelf)) {
 			continue
 		}
-		for k := c.ShelfLevels(shelf) - 1; k > 0; k-- {
+		for k := c.ShelfLevels(shelf) - 1; k > best; k-- {
 			if c.NextGroup(shelf, k, cluster.None) != cluster.None {
-				best = max(best, int32(k))
-				break
+				best = k
 			}
 		}
-		whole += int32(c.LevelLen(shelf, size))
 	}
-	return best, whole
+	return int32(best)
+}
+
+// wholeNodes is how many groups a gang of single devices takes at least, how
+// many of these it fills, and how many groups are wholly free that are as large
+// as any of those.
+func (r *Request) wholeNodes(need int32) (nodes, full, whole int32) {
+	c := r.Cluster
+	levels := 0
+	for _, s := range c.Shelves(r.Pool) {
+		levels = max(levels, c.ShelfLevels(cluster.ShelfID(s)))
+	}
+	free := int32(0)
+	for size := int32(levels) - 1; size > 0 && need > 0; size-- {
+		all := int32(0)
+		for _, s := range c.Shelves(r.Pool) {
+			if shelf := cluster.ShelfID(s); r.Mask.Has(c.ShelfType(shelf)) {
+				all += int32(c.Sized(shelf, int(size)))
+				free += int32(c.WhollyFree(shelf, int(size)))
+			}
+		}
+		if n := min(all, need/size); n > 0 {
+			full, whole = full+n, free
+		}
+		n := min(all, (need+size-1)/size)
+		nodes += n
+		need -= n * size
+	}
+	return nodes, full, whole
 }
 
 type consolidated struct{}

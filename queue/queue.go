@@ -94,6 +94,16 @@ func (q *Queue) First() (id job.ID, ok bool) {
 	return job.ID(best.ID), ok
 }
 
+// FirstOf is the first job of a class and its priority; ok is false when the
+// queue holds none of that class.
+func (q *Queue) FirstOf(class int32) (id job.ID, key Key, ok bool) {
+	if int(class) >= len(q.classes) {
+		return job.None, Key{}, false
+	}
+	it, ok := q.classes[class].Min()
+	return job.ID(it.ID), Key{it.A, it.B}, ok
+}
+
 // Walk visits jobs in order. worth is asked once for each class and may be nil:
 // a class for which it is false is left out. visit says how to go on; it must
 // not change the queue other than by answering Took.

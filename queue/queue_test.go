@@ -104,6 +104,13 @@ func TestAgainstSortedSlice(t *testing.T) {
 				if q.Len() != len(s) || ok != (len(s) > 0) || ok && first != s[0].id {
 					t.Fatalf("%d jobs, the first is %d %v; want %v", q.Len(), first, ok, s)
 				}
+				for class := range int32(10) {
+					at := slices.IndexFunc(s, func(j twinJob) bool { return j.class == class })
+					id, key, ok := q.FirstOf(class)
+					if ok != (at >= 0) || ok && (id != s[at].id || key != s[at].key) {
+						t.Fatalf("the first of class %d is %d with %v, %v; want %v", class, id, key, ok, s)
+					}
+				}
 				for i := range job.ID(41) {
 					at := slices.IndexFunc(w, func(j twinJob) bool { return j.id == i })
 					if q.Has(i) != (at >= 0) || at >= 0 && q.Key(i) != w[at].key {

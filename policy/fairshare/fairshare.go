@@ -11,7 +11,7 @@
 // Sources: Slurm's priority/multifactor plugin with and without Fair Tree (its
 // pages multifactor priority, classic fairshare and fair tree); decayed usage
 // goes back to Kay and Lauder, "A Fair Share Scheduler", CACM 31(1), 1988.
-// Backfill is EASY of Lifka, JSSPP 1995.
+// Backfill is EASY, see package backfill.
 package fairshare
 
 import (
@@ -57,7 +57,7 @@ type Config struct {
 	Small                     bool // the size factor favours small jobs
 
 	Mode  Mode
-	Depth int // jobs that backfill looks at
+	Depth int // jobs that backfill tries
 	Place place.Strategy
 }
 
@@ -90,7 +90,7 @@ func (c *Config) Params() param.Set {
 		param.Bool("small", &c.Small, "the size factor favours small jobs instead of large ones (PriorityFavorSmall)"),
 		param.Choice("mode", &c.Mode, []param.Option[Mode]{{Name: "easy", Value: EASY}, {Name: "skip", Value: Skip}, {Name: "strict", Value: Strict}},
 			"what happens behind a job that does not fit: whoever does not delay it goes ahead, whoever fits, or nobody"),
-		param.Int("depth", &c.Depth, 0, math.MaxInt32, "jobs", "how many jobs backfill looks at (bf_max_job_test)"),
+		param.Int("depth", &c.Depth, 0, math.MaxInt32, "jobs", "how many jobs backfill tries at a time (bf_max_job_test)"),
 		place.Param(&c.Place),
 	}
 }

@@ -3,7 +3,7 @@ package fairshare
 import (
 	"time"
 
-	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/backfill"
 	"github.com/norn-scheduler/norn/dense"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/place"
@@ -23,12 +23,11 @@ type policy struct {
 	lanes   share.Lanes // equal jobs of one account: the oldest goes first
 	active  dense.Set   // lanes that are not empty
 	barred  sched.Barred
-	full    []bool // classes of which no job fits until something is freed
+	full    []bool // classes of which no job fits until something is freed; when skipping
 	fresh   bool   // something was freed, or a job has come that might fit
 	heads   []head // scratch of a walk: a heap
-	blocked job.ID
-	ending  time.Duration // when the blocked job is expected to fit; 0: nobody knows
-	kept    cluster.Alloc // what is reserved for the blocked job
+	blocked job.ID // the first job that did not fit, when not skipping
+	easy    backfill.EASY
 }
 
 // Decide implements sched.Policy.
@@ -36,7 +35,8 @@ func (f *policy) Decide(v *sched.View, p *sched.Plan) {
 	f.book.Open(v, p)
 	f.account(v)
 	f.follow(v, p)
-	f.blocked, f.ending = job.None, 0
+	f.blocked = job.None
+	f.easy.Clear()
 	if f.lanes.Len() > 0 && (f.fresh || f.cfg.Mode != Skip) {
 		f.start(v, p)
 	}
@@ -51,16 +51,23 @@ func (f *policy) start(v *sched.View, p *sched.Plan) {
 		if p.Start(id, f.cfg.Place) {
 			return queue.Took
 		}
-		f.full[v.Job(id).Class()] = true
 		if f.cfg.Mode == Skip {
+			f.full[v.Job(id).Class()] = true
 			return queue.SkipClass
 		}
 		f.blocked, why = id, p.Why()
 		return queue.Stop
 	})
-	if f.cfg.Mode == EASY && f.blocked != job.None {
-		f.backfill(v, p, why)
+	if f.cfg.Mode != EASY || f.blocked == job.None || !f.easy.Reserve(v, p, f.blocked, f.cfg.Place, why) {
+		return
 	}
+	left := f.cfg.Depth
+	f.walk(v, p, func(id job.ID) queue.Step {
+		if left--; left < 0 {
+			return queue.Stop
+		}
+		return f.easy.Visit(v, p, id)
+	})
 }
 
 // account keeps the usage of all accounts true.
@@ -116,6 +123,10 @@ func (f *policy) follow(v *sched.View, p *sched.Plan) {
 			f.freed()
 			f.remove(ch.Job)
 			f.barred.Remove(ch.Job)
+		case sched.Altered:
+			if f.cfg.Mode == EASY && f.lanes.Has(ch.Job) {
+				f.easy.Add(v.Job(ch.Job))
+			}
 		}
 	}
 }
@@ -135,57 +146,19 @@ func (f *policy) wait(v *sched.View, p *sched.Plan, j sched.Job) {
 	lane, _ := f.lanes.Lane(share.LaneKey{Tenant: j.Tenant(), Class: j.Class(), Account: f.usage.of[j.ID], Priority: j.Spec().Priority})
 	f.lanes.Add(j.ID, lane, queue.Key{})
 	f.active.Add(int(lane))
+	if f.cfg.Mode == EASY {
+		f.easy.Add(j)
+	}
 	f.fresh = f.fresh || !f.full[j.Class()]
 }
 
 func (f *policy) remove(id job.ID) {
+	f.easy.Remove(id)
 	if lane, ok := f.lanes.Remove(id); ok {
 		if _, more := f.lanes.Head(lane); !more {
 			f.active.Remove(int(lane))
 		}
 	}
-}
-
-// backfill starts jobs behind the blocked one that do not delay it: they end
-// before it can start, or keep off the devices that it will start on. Once one
-// job of a class did not fit beside those, no other does.
-func (f *policy) backfill(v *sched.View, p *sched.Plan, why job.Reason) {
-	at, on, ok := p.Expect(f.blocked, f.cfg.Place)
-	if !ok {
-		return // nobody knows when it can start, so anybody might delay it
-	}
-	why.At, f.ending = at, at
-	p.Hold(f.blocked, why)
-	f.kept.CopyFrom(on)
-	var beside dense.Set // classes that do not fit beside it
-	left := f.cfg.Depth
-	f.walk(v, p, func(id job.ID) queue.Step {
-		if id == f.blocked {
-			return queue.SkipJob
-		}
-		if left--; left < 0 {
-			return queue.Stop
-		}
-		class := v.Job(id).Class()
-		if left, known := v.Job(id).Remaining(); known && v.Now+left <= at {
-			if p.Start(id, f.cfg.Place) {
-				return queue.Took
-			}
-			f.full[class] = true
-			return queue.SkipClass
-		}
-		if beside.Has(int(class)) {
-			return queue.SkipJob
-		}
-		took := false
-		p.Without(&f.kept, func() { took = p.Start(id, f.cfg.Place) })
-		if took {
-			return queue.Took
-		}
-		beside.Add(int(class))
-		p.Hold(id, job.Reason{Code: job.Reserved, Job: f.blocked, At: at})
-		return queue.SkipJob
-	})
 }
 
 // NextWake is the next boundary, where jobs wait in an order that may change
@@ -204,13 +177,14 @@ func (f *policy) Why(v *sched.View, id job.ID) job.Reason {
 	class := v.Class(j.Class())
 	room, binds := f.book.Room(j.Tenant())
 	free := v.Cluster().FreeGPUs(j.Pool(), class.Mask)
+	at, reserved := f.easy.At()
 	switch {
 	case class.Amount.GPU > room:
 		return f.book.Quota(binds)
 	case f.blocked == id || f.blocked == job.None || f.cfg.Mode == EASY && j.GPUs() > free:
 		return job.Reason{Code: job.NeedGPUs, Need: int32(j.GPUs()), Have: int32(free), Job: job.None}
-	case f.ending > 0:
-		return job.Reason{Code: job.Reserved, Job: f.blocked, At: f.ending}
+	case reserved:
+		return job.Reason{Code: job.Reserved, Job: f.blocked, At: at}
 	}
 	return job.Reason{Code: job.Behind, Job: f.blocked}
 }

@@ -100,7 +100,10 @@ func (f *policy) gather(v *sched.View) {
 
 // out tells whether jobs of a class need not be looked at.
 func (f *policy) out(class int32) bool {
-	return f.full[class] && (f.cfg.Mode == Skip || f.blocked != job.None)
+	if _, reserved := f.easy.At(); reserved {
+		return f.easy.Out(class)
+	}
+	return f.full[class]
 }
 
 // rank makes sure that the fair-share factors are those of the last boundary.

@@ -2,11 +2,12 @@
 // what does not fit, or backfilling around a reservation for the first that
 // does not.
 //
-// Sources: first in, first out is what YARN and Slurm do by default; EASY
-// backfill is Lifka, "The ANL/IBM SP Scheduling System", JSSPP 1995.
+// Sources: first in, first out is what YARN and Slurm do by default; for EASY
+// see package backfill.
 package fifo
 
 import (
+	"github.com/norn-scheduler/norn/backfill"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/param"
 	"github.com/norn-scheduler/norn/place"
@@ -52,7 +53,7 @@ type policy struct {
 	queue   queue.Queue
 	barred  sched.Barred
 	blocked job.ID // the first job that did not fit
-	easy    backfill
+	easy    backfill.EASY
 }
 
 // Decide implements sched.Policy.
@@ -65,16 +66,26 @@ func (f *policy) Decide(v *sched.View, p *sched.Plan) {
 		case sched.Arrived, sched.Stopped:
 			f.add(v.Job(ch.Job), p)
 		case sched.Altered:
-			f.easy.noted(v.Job(ch.Job))
+			if f.cfg.Mode == EASY && f.queue.Has(ch.Job) {
+				f.easy.Add(v.Job(ch.Job))
+			}
 		case sched.Ended:
 			f.queue.Remove(ch.Job)
+			f.easy.Remove(ch.Job)
 			f.barred.Remove(ch.Job)
 		}
 	}
-	f.blocked, f.easy.at = job.None, 0
+	f.start(v, p)
+}
+
+// start starts jobs from the top of the queue.
+func (f *policy) start(v *sched.View, p *sched.Plan) {
+	f.blocked = job.None
+	f.easy.Clear()
 	var why job.Reason
 	f.queue.Walk(nil, func(id job.ID) queue.Step {
 		if p.Start(id, f.cfg.Place) {
+			f.easy.Remove(id)
 			return queue.Took
 		}
 		if f.blocked == job.None {
@@ -85,8 +96,8 @@ func (f *policy) Decide(v *sched.View, p *sched.Plan) {
 		}
 		return queue.Stop
 	})
-	if f.cfg.Mode == EASY && f.blocked != job.None {
-		f.easy.start(v, p, f, why)
+	if f.cfg.Mode == EASY && f.blocked != job.None && f.easy.Reserve(v, p, f.blocked, f.cfg.Place, why) {
+		f.queue.Walk(nil, func(id job.ID) queue.Step { return f.easy.Visit(v, p, id) })
 	}
 }
 
@@ -99,16 +110,19 @@ func (f *policy) add(j sched.Job, p *sched.Plan) {
 		key.A = -int64(j.Spec().Priority)
 	}
 	f.queue.Add(j.ID, j.Class(), key)
-	f.easy.noted(j)
+	if f.cfg.Mode == EASY {
+		f.easy.Add(j)
+	}
 }
 
 // Why implements sched.Explainer.
 func (f *policy) Why(v *sched.View, id job.ID) job.Reason {
 	need, have := v.Job(id).GPUs(), v.Free()
+	at, reserved := f.easy.At()
 	switch {
 	case f.blocked == job.None || f.blocked == id:
-	case f.cfg.Mode == EASY && f.easy.at > 0 && need <= have:
-		return job.Reason{Code: job.Reserved, Job: f.blocked, At: f.easy.at}
+	case reserved && need <= have:
+		return job.Reason{Code: job.Reserved, Job: f.blocked, At: at}
 	case f.cfg.Mode != EASY || need <= have:
 		return job.Reason{Code: job.Behind, Job: f.blocked}
 	}

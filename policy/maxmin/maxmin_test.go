@@ -2,7 +2,6 @@ package maxmin_test
 
 import (
 	"fmt"
-	"math"
 	"testing"
 	"time"
 
@@ -78,9 +77,12 @@ func holding(run *simtest.Run, until float64) map[string]int {
 	return held
 }
 
-// TestAgainstWater: whatever came first, with jobs of one GPU everybody holds
-// the share that water-filling gives, but for the part of a GPU; and without
-// reclaim the same when all come at once.
+// TestAgainstWater: with jobs of one GPU all GPUs are given out, or everybody has
+// all that is asked for or allowed. When all come at once nobody who could use
+// more is worse served than another would be with a GPU less: whole GPUs cannot
+// be nearer to the water. When they come one after another, GPUs have changed
+// hands until nobody whose share has room for one more is worse served than
+// another, above its share, would be with one less.
 func TestAgainstWater(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		gpus := rapid.IntRange(1, 16).Draw(t, "gpus")
@@ -119,12 +121,36 @@ func TestAgainstWater(t *testing.T) {
 			t.Fatal(err)
 		}
 		held := holding(run, 500)
+		sum, wanted := 0.0, 0.0
 		for i, q := range all {
-			if got := float64(held[q.name]); math.Abs(got-parts[i].Share) >= 1 {
-				t.Fatalf("tenant %s of %+v holds %v of %d GPUs, its share is %v", q.name, all, got, gpus, parts[i].Share)
+			sum += float64(held[q.name])
+			wanted += parts[i].Cap
+		}
+		if sum != min(wanted, float64(gpus)) {
+			t.Fatalf("%v GPUs of %d are held, %v are wanted", sum, gpus, wanted)
+		}
+		for i, poor := range all {
+			for k, rich := range all {
+				has, other := float64(held[poor.name]), float64(held[rich.name])
+				more := has < parts[i].Cap && other > parts[k].Promise
+				if late {
+					more = more && has+1 <= parts[i].Share+1e-9 && other > parts[k].Share+1e-9
+				}
+				if i != k && more && level(rich, basis, other-1) > level(poor, basis, has)+1e-9 {
+					t.Fatalf("of %+v on %d GPUs, %s holds %v and %s %v, the shares are %+v", all, gpus, poor.name, has, rich.name, other, parts)
+				}
 			}
 		}
 	})
+}
+
+// level is how well a tenant is served: GPUs (above the guarantee) for each unit
+// of weight.
+func level(q quota, basis share.Basis, held float64) float64 {
+	if basis == share.Borrowed {
+		held -= float64(q.guarantee)
+	}
+	return held / q.weight
 }
 
 // TestBorrowAndReclaim: what others leave idle is borrowed, and given back when
