@@ -10,6 +10,8 @@ import (
 	"text/tabwriter"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/unit"
 )
 
 // Describe writes a short table of a cluster: its nodes by shape, its GPUs by
@@ -26,6 +28,64 @@ func Describe(w io.Writer, c *cluster.Cluster) error {
 	describePartitions(t, c)
 	describePlaces(t, c)
 	return t.Flush()
+}
+
+// DescribeRest writes what a description says beside the cluster itself: nodes
+// that arrive later, tenants with their quotas, and what transitions cost.
+func DescribeRest(w io.Writer, s *Spec) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	describeArrivals(t, s)
+	describeTenants(t, s)
+	describeCosts(t, &s.Costs)
+	return t.Flush()
+}
+
+func describeArrivals(w io.Writer, s *Spec) {
+	head := "\nnodes\tGPUs\tarrive after"
+	for i := range s.Nodes {
+		if g := &s.Nodes[i]; g.At > 0 {
+			if head != "" {
+				fmt.Fprintln(w, head)
+			}
+			head = ""
+			fmt.Fprintf(w, "%d\t%d\t%s\n", g.Count, g.Count*g.gpus(), unit.Human(g.At))
+		}
+	}
+}
+
+func describeTenants(w io.Writer, s *Spec) {
+	if len(s.Tenants) == 0 {
+		return
+	}
+	all := unitMilli(s.GPUs())
+	share := func(q Share, none string) string {
+		if q == (Share{}) {
+			return none
+		}
+		return q.of(all).String()
+	}
+	fmt.Fprintln(w, "\ntenant\tof\tguarantee\tlimit\tweight")
+	for _, t := range s.Tenants {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%g\n", t.Name, cmp.Or(t.Parent, "-"), share(t.Guarantee, "0"), share(t.Limit, "none"), cmp.Or(t.Weight, 1))
+	}
+	if s.HalfLife > 0 {
+		fmt.Fprintf(w, "usage loses half of its weight in %s\n", unit.Human(s.HalfLife))
+	}
+}
+
+func describeCosts(w io.Writer, c *perf.Costs) {
+	if c.Base.Zero() && len(c.Tiers) == 0 {
+		return
+	}
+	fmt.Fprintln(w, "\ncosts of jobs\tstart\tcheckpoint\trestore\tmigrate\tresize")
+	line := func(who string, x perf.Cost) {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", who, unit.Human(x.Start), unit.Human(x.Checkpoint),
+			unit.Human(x.Restore), unit.Human(x.Migrate), unit.Human(x.Resize))
+	}
+	line("all", c.Base)
+	for _, t := range c.Tiers {
+		line(plural(t.GPUs, "GPU")+" or more", t.Cost)
+	}
 }
 
 func plural(n int, noun string) string {

@@ -22,14 +22,20 @@ func Load(arg string) (*Spec, error) {
 	if _, ok := presetNamed(arg); ok {
 		return Parse(arg)
 	}
-	if info, err := os.Stat(arg); err == nil && !info.IsDir() {
+	info, missing := os.Stat(arg)
+	if missing == nil && !info.IsDir() {
 		return ReadFile(arg)
 	}
 	s, err := Parse(arg)
-	if err != nil && (strings.ContainsAny(arg, `/\`) || hasAnySuffix(arg, ".yaml", ".yml", ".csv", ".ini", ".gz")) {
-		return nil, fmt.Errorf("there is no file %s, and as a shorthand it means nothing: %w", arg, err)
+	switch {
+	case err == nil:
+		return s, nil
+	case missing == nil:
+		return nil, fmt.Errorf("%s is a folder; a cluster is a file, a preset or a shorthand\n%s", arg, forms())
+	case strings.ContainsAny(arg, `/\`) || hasAnySuffix(arg, ".yaml", ".yml", ".csv", ".ini", ".gz"):
+		return nil, fmt.Errorf("there is no file %s\n%s", arg, forms())
 	}
-	return s, err
+	return nil, err
 }
 
 func hasAnySuffix(s string, suffixes ...string) bool {

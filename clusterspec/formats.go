@@ -106,7 +106,7 @@ func machine(name, typ string, gpus int64, cpu unit.Milli, memory unit.Bytes) Gr
 	g := Group{Name: name, Count: 1, CPU: cpu, Memory: memory}
 	if gpus > 0 {
 		if typ == "" {
-			typ = defaultType
+			typ = UnnamedType
 		}
 		g.GPUs = []GPUs{{typ, int(gpus)}}
 	}

@@ -113,7 +113,7 @@ func TestLoadErrors(t *testing.T) {
 	for arg, want := range map[string]string{
 		"missing.yaml":      "there is no file",
 		"some/where":        "there is no file",
-		"../examples":       "is not understood",
+		"../examples":       "is a folder",
 		"philly2":           "no preset",
 		"formats_test.go":   "formats_test.go:",
 		"../LICENSE":        "../LICENSE:",

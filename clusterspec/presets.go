@@ -30,17 +30,17 @@ func Presets() []Preset {
 		{
 			Name:   "philly",
 			About:  "Microsoft Philly (Jeon et al., ATC 19): 2,490 GPUs in 2-GPU and 8-GPU servers; 321 and 231 of them, and racks of 16, are assumed",
-			levels: racks(16), nodes: []Group{nodes("g2-{0}", 321, defaultType, 2, 0, 0), nodes("g8-{0}", 231, defaultType, 8, 0, 0)},
+			levels: racks(16), nodes: []Group{nodes("g2-{0}", 321, UnnamedType, 2, 0, 0), nodes("g8-{0}", 231, UnnamedType, 8, 0, 0)},
 		},
 		{
 			Name:  "philly-qssf",
 			About: "Philly as simulated by Helios (Hu et al., SC 21): 352 nodes of 8 GPUs in 11 virtual clusters",
 			nodes: virtualClusters("6214e9=64 7f04ca=32 11cb48=16 b436b2=64 ee9e8c=64 e13805=16 6c71a0=32 2869ce=16 ed69ec=8 103959=8 0e4a51=32"),
 		},
-		{Name: "venus", About: "SenseTime Helios, Venus (Hu et al., SC 21): 133 nodes of 8 GPUs", nodes: []Group{nodes("", 133, defaultType, 8, 0, 0)}},
-		{Name: "earth", About: "SenseTime Helios, Earth (Hu et al., SC 21): 143 nodes of 8 GPUs", nodes: []Group{nodes("", 143, defaultType, 8, 0, 0)}},
-		{Name: "saturn", About: "SenseTime Helios, Saturn (Hu et al., SC 21): 262 nodes of 8 GPUs", nodes: []Group{nodes("", 262, defaultType, 8, 0, 0)}},
-		{Name: "uranus", About: "SenseTime Helios, Uranus (Hu et al., SC 21): 264 nodes of 8 GPUs", nodes: []Group{nodes("", 264, defaultType, 8, 0, 0)}},
+		{Name: "venus", About: "SenseTime Helios, Venus (Hu et al., SC 21): 133 nodes of 8 GPUs", nodes: []Group{nodes("", 133, UnnamedType, 8, 0, 0)}},
+		{Name: "earth", About: "SenseTime Helios, Earth (Hu et al., SC 21): 143 nodes of 8 GPUs", nodes: []Group{nodes("", 143, UnnamedType, 8, 0, 0)}},
+		{Name: "saturn", About: "SenseTime Helios, Saturn (Hu et al., SC 21): 262 nodes of 8 GPUs", nodes: []Group{nodes("", 262, UnnamedType, 8, 0, 0)}},
+		{Name: "uranus", About: "SenseTime Helios, Uranus (Hu et al., SC 21): 264 nodes of 8 GPUs", nodes: []Group{nodes("", 264, UnnamedType, 8, 0, 0)}},
 		{
 			Name:  "helios-venus-lucid",
 			About: "Venus in September 2020 as simulated by Lucid (Hu et al., ASPLOS 23): 135 nodes of 8 GPUs in 15 virtual clusters",
@@ -107,7 +107,7 @@ func virtualClusters(list string) []Group {
 
 // partition is a virtual cluster of n nodes of eight GPUs.
 func partition(name string, n int) Group {
-	g := nodes(name+"-{0}", n, defaultType, 8, 0, 0)
+	g := nodes(name+"-{0}", n, UnnamedType, 8, 0, 0)
 	g.Partition = name
 	return g
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/norn-scheduler/norn/unit"
 )
 
-// defaultType is the GPU type where none is named.
-const defaultType = "gpu"
+// UnnamedType is the GPU type where none is named, as in 16x8.
+const UnnamedType = "gpu"
 
 // forms is what an error shows of the shorthand.
 func forms() string {
@@ -69,7 +69,11 @@ func Parse(text string) (*Spec, error) {
 // misread says which part of a shorthand was not understood, and what is
 // allowed.
 func misread(text, part, why string) error {
-	return fmt.Errorf("cluster %q: %q is not understood: %s\n%s", shorten(text), shorten(strings.TrimSpace(part)), why, forms())
+	where := ""
+	if part = strings.TrimSpace(part); part != text {
+		where = fmt.Sprintf(": %q", shorten(part))
+	}
+	return fmt.Errorf("cluster %q%s is not understood: %s\n%s", shorten(text), where, why, forms())
 }
 
 // shorten keeps an error readable.
@@ -111,7 +115,7 @@ func parseShape(text string) (Group, error) {
 	text, pooled := strings.CutPrefix(text, "pool:")
 	shape, typ, named := strings.Cut(text, ":")
 	if !named {
-		typ = defaultType
+		typ = UnnamedType
 	}
 	if typ = strings.TrimSpace(typ); !goodName(typ) {
 		return g, fmt.Errorf("the GPU type is missing after the colon")

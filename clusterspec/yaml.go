@@ -119,13 +119,13 @@ func (g *Group) readGPUs(n ast.Node) error {
 		if written, err := scalar(n); err == nil {
 			number, typ, named := strings.Cut(written, "x")
 			if x.Type = strings.TrimSpace(typ); !named {
-				x.Type = defaultType
+				x.Type = UnnamedType
 			}
 			if x.Count, err = count(strings.TrimSpace(number), "GPUs", maxPooled); err != nil {
 				return wrong(n, "%v; write 8xV100", err)
 			}
 		} else {
-			x = GPUs{Type: defaultType, Count: 1}
+			x = GPUs{Type: UnnamedType, Count: 1}
 			if err := mapping(n, "a group of GPUs", keys{"type": text(&x.Type), "count": number(&x.Count, 1, maxPooled)}); err != nil {
 				return err
 			}

@@ -76,14 +76,6 @@ func (h *Heap) Pop() (id int32, key int64) {
 	return id, key
 }
 
-// Clear empties the heap and keeps its memory.
-func (h *Heap) Clear() {
-	for _, it := range h.items {
-		h.pos[it.id] = 0
-	}
-	h.items = h.items[:0]
-}
-
 func (h *Heap) up(i int) {
 	it := h.items[i]
 	for i > 0 {

@@ -16,7 +16,6 @@ import (
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/place"
-	"github.com/norn-scheduler/norn/policy/fifo"
 	"github.com/norn-scheduler/norn/policy/shortest"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim"
@@ -39,8 +38,6 @@ func (s *scripted) NextWake(v *sched.View) time.Duration {
 }
 
 func (s *scripted) make() (sched.Policy, error) { return s, nil }
-
-func newFIFO() (sched.Policy, error) { return fifo.NewConfig().Policy() }
 
 func newSRTF() (sched.Policy, error) { return shortest.NewSRTF().Policy() }
 

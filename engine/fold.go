@@ -102,8 +102,10 @@ func applyJob(s *state.State, ev *eventlog.Event) error {
 	return nil
 }
 
+// setSpeed gives a job the speed with which it was started or reshaped, if it has
+// another one: that of before, or the reference speed at a start.
 func setSpeed(s *state.State, ev *eventlog.Event) error {
-	if ev.Speed == 1 {
+	if s.Record(ev.Job).Speed == ev.Speed {
 		return nil
 	}
 	return s.SetSpeed(ev.Job, ev.Speed)

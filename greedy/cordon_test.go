@@ -38,3 +38,28 @@ func TestJobsOnCordonedNodesAreLeftAlone(t *testing.T) {
 		}
 	}
 }
+
+// What a job that is left alone holds of usable GPUs is not there for others: c
+// must stop b, because a, half of it on a cordoned node, keeps two of the four.
+func TestWhatIsLeftAloneIsTaken(t *testing.T) {
+	for name, make := range map[string]func() (sched.Policy, error){"srtf": shortest.NewSRTF().Policy, "srsf": shortest.NewSRSF().Policy} {
+		for _, restart := range []bool{false, true} {
+			run := simtest.Go(t, simtest.Config{
+				Cluster: simtest.Nodes(2, 4), Make: make, Restart: restart,
+				World: func(c *sim.Config) {
+					c.Script = []eventlog.Event{{Time: 10 * time.Second, Kind: eventlog.NodeSet, Node: 0, Health: cluster.Cordoned}}
+				},
+			},
+				simtest.Job{Key: "a", GPUs: 6, Run: 200},
+				simtest.Job{Key: "b", GPUs: 1, Run: 2000},
+				simtest.Job{Key: "c", At: 20, GPUs: 2, Run: 30},  // stops b
+				simtest.Job{Key: "d", At: 210, GPUs: 3, Run: 10}, // beside b, now that a has ended
+			)
+			for key, want := range map[string]float64{"a": 200, "b": 2030, "c": 50, "d": 220} {
+				if got := run.End(key); got != want {
+					t.Errorf("%s, restart %v: %s ends at %v, want %v\n%v", name, restart, key, got, want, run.Log)
+				}
+			}
+		}
+	}
+}

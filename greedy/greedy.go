@@ -55,7 +55,7 @@ const (
 	chosen
 )
 
-// Len is the number of active jobs, Waiting the number of those not chosen.
+// Len is the number of active jobs.
 func (s *Selector) Len() int { return s.chosen.Len() + s.waiting }
 
 // Waiting is the number of jobs that are not chosen.
@@ -64,7 +64,7 @@ func (s *Selector) Waiting() int { return s.waiting }
 // Capacity is what the chosen jobs share.
 func (s *Selector) Capacity() int { return int(s.capacity) }
 
-// Has tells whether a job is active, Chosen whether it is chosen.
+// Has tells whether a job is active.
 func (s *Selector) Has(id job.ID) bool { return int(id) < len(s.jobs) && s.jobs[id].state != absent }
 
 // Chosen tells whether a job is chosen.
@@ -96,7 +96,7 @@ func (s *Selector) Add(id job.ID, size int, key Key) {
 	e.state = passed
 	at := s.place(id, e)
 	if s.chosen.SumBefore(at)+int64(size) <= s.capacity {
-		s.insertChosen(id, e, at)
+		s.insertChosen(e, at)
 		s.repair(at, -int64(size))
 		return
 	}
@@ -174,12 +174,6 @@ func (s *Selector) Changes(f func(id job.ID, chosen bool)) {
 	s.touched = s.touched[:0]
 }
 
-// EachChosen calls f for the chosen jobs in order until it returns false. f
-// must not change the Selector.
-func (s *Selector) EachChosen(f func(id job.ID) bool) {
-	s.chosen.Each(func(it dense.Item) bool { return f(job.ID(it.ID)) })
-}
-
 // repair makes the choice true again for all places from at on, where d more
 // (or less) of the capacity is left than before.
 func (s *Selector) repair(at dense.Item, d int64) {
@@ -205,7 +199,7 @@ func (s *Selector) repair(at dense.Item, d int64) {
 		e := &s.jobs[id]
 		s.touch(id, e)
 		s.removePassed(id, e)
-		s.insertChosen(id, e, next)
+		s.insertChosen(e, next)
 		at, d = next, d-int64(e.size)
 	}
 }
@@ -244,7 +238,7 @@ func (s *Selector) item(id job.ID, e *entry) dense.Item {
 	return dense.Item{A: e.key.A, B: e.key.B, ID: int32(id), W: e.size}
 }
 
-func (s *Selector) insertChosen(_ job.ID, e *entry, at dense.Item) {
+func (s *Selector) insertChosen(e *entry, at dense.Item) {
 	e.key.A = at.A
 	e.state = chosen
 	s.chosen.Insert(at)

@@ -3,6 +3,7 @@ package greedy
 import (
 	"slices"
 
+	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/sched"
@@ -22,10 +23,11 @@ type Order interface {
 // the changes of the view, keeps the choice true, and turns it into a plan.
 //
 // Sizes are counted in thousandths of a GPU, the capacity is that of all usable
-// GPUs of the view; jobs on nodes that are cordoned are left alone. A job that is chosen but finds no place (its strategy wants
-// GPUs together, say) keeps its claim and is tried again at every decision; a
-// job that must not be stopped, or that would lose its work, stays at the top
-// while it runs.
+// GPUs of the view. Jobs on cordoned nodes or broken GPUs are left alone, and what
+// they hold of usable ones is not part of the capacity. A job that is chosen but
+// finds no place (its strategy wants GPUs together, say) keeps its claim and is
+// tried again at every decision; a job that must not be stopped, or that would
+// lose its work, stays at the top while it runs.
 //
 // The choice is kept by repair (Selector) wherever one number is the capacity
 // and the order of chosen jobs is constant. Where jobs accept different GPU
@@ -41,6 +43,7 @@ type Runner struct {
 	walks    bool     // the choice is made by walking
 	classes  int      // classes that were looked at for GPU types
 	unplaced []job.ID // chosen, but without a place so far
+	alone    []alone  // running, but left alone
 	barred   sched.Barred
 	started  []job.ID // by the last plan: their keys are still guesses
 	starts   []start  // of the plan in the making
@@ -50,6 +53,13 @@ type Runner struct {
 type start struct {
 	id  job.ID
 	key Key
+}
+
+// alone is a job that is left alone, and the thousandths of usable GPUs that it
+// holds.
+type alone struct {
+	id     job.ID
+	usable int64
 }
 
 // pinnedKey is the place of running jobs that must not be stopped.
@@ -73,9 +83,8 @@ func (r *Runner) Follow(v *sched.View, p *sched.Plan) {
 	for _, id := range r.unplaced {
 		r.Rekey(v, id)
 	}
-	capacity := v.Total() * int(unit.One)
-	if capacity > r.sel.Capacity() {
-		r.sel.SetCapacity(capacity)
+	if n := r.capacity(v); n > r.sel.Capacity() {
+		r.sel.SetCapacity(n)
 	}
 	for _, id := range r.barred.Reconsider(v) {
 		r.wait(v, p, v.Job(id))
@@ -87,9 +96,7 @@ func (r *Runner) Follow(v *sched.View, p *sched.Plan) {
 			r.remove(j.ID)
 			r.wait(v, p, j)
 		case sched.Runs:
-			if !stays(v, j.ID) {
-				r.sel.AddChosen(j.ID, int(j.Held()), r.chosenKey(v, j))
-			}
+			r.runs(v, j)
 			if j.Phase() == job.Assigned {
 				r.started = append(r.started, j.ID)
 			}
@@ -100,38 +107,62 @@ func (r *Runner) Follow(v *sched.View, p *sched.Plan) {
 		}
 	}
 	if v.NodesChanged() && !v.First {
-		r.leaveAlone(v)
-	}
-	// Less is left only once those that were on the lost nodes have left.
-	r.sel.SetCapacity(capacity)
-}
-
-// leaveAlone takes the jobs on nodes that take no new ones out of the choice, and
-// puts those of nodes that do again back in.
-func (r *Runner) leaveAlone(v *sched.View) {
-	for j := range v.Running() {
-		if stays(v, j.ID) {
-			r.sel.Remove(j.ID)
-		} else if !r.sel.Has(j.ID) {
-			r.sel.AddChosen(j.ID, int(j.Held()), r.chosenKey(v, j))
+		r.alone = r.alone[:0]
+		for j := range v.Running() {
+			r.runs(v, j)
 		}
 	}
+	// Less is left only once those that were on the lost nodes have left.
+	r.sel.SetCapacity(r.capacity(v))
 }
 
-// stays tells whether a running job is on a node that takes no new ones (a
-// cordoned one): stopping it would make room for nobody, and what it holds is
-// not part of the capacity.
+// capacity is what the jobs that are not left alone share.
+func (r *Runner) capacity(v *sched.View) int {
+	n := int64(v.Total()) * int64(unit.One)
+	for _, a := range r.alone {
+		n -= a.usable
+	}
+	return int(n)
+}
+
+// runs takes a running job into the choice, or out of it when it is to be left
+// alone.
+func (r *Runner) runs(v *sched.View, j sched.Job) {
+	if stays(v, j.ID) {
+		r.sel.Remove(j.ID)
+		r.alone = append(r.alone, alone{j.ID, usableOf(v, j.ID, nil)})
+	} else if !r.sel.Has(j.ID) {
+		r.sel.AddChosen(j.ID, int(j.Held()), r.chosenKey(v, j))
+	}
+}
+
+// stays tells whether a running job is to be left alone: on a node that takes no
+// new ones (a cordoned one), or on a broken GPU. Stopping it would not make the
+// room that it takes, and it could not go on elsewhere for sure.
 func stays(v *sched.View, id job.ID) bool {
 	a := v.Alloc(id)
 	if a == nil {
 		return false
 	}
-	for i := range a.Pieces {
-		if !v.Cluster().Usable(a.Pieces[i].Node) {
-			return true
+	c := v.Cluster()
+	return slices.ContainsFunc(a.Pieces, func(p cluster.Piece) bool { return !c.Usable(p.Node) }) ||
+		slices.ContainsFunc(a.Shares, func(s cluster.Share) bool { return c.Broken(s.Device) })
+}
+
+// usableOf is the thousandths of usable GPUs that a job holds. It takes them off
+// free, by type, unless that is nil.
+func usableOf(v *sched.View, id job.ID, free []int64) (sum int64) {
+	c := v.Cluster()
+	for _, s := range v.Alloc(id).Shares {
+		if c.Broken(s.Device) || !c.Usable(c.NodeOf(s.Device)) {
+			continue
+		}
+		sum += int64(s.Milli)
+		if free != nil {
+			free[c.TypeOf(s.Device)] -= int64(s.Milli)
 		}
 	}
-	return false
+	return sum
 }
 
 func (r *Runner) wait(v *sched.View, p *sched.Plan, j sched.Job) {
@@ -167,6 +198,9 @@ func (r *Runner) remove(id job.ID) {
 	r.barred.Remove(id)
 	r.sel.Remove(id)
 	r.forget(id)
+	if len(r.alone) > 0 {
+		r.alone = slices.DeleteFunc(r.alone, func(a alone) bool { return a.id == id })
+	}
 }
 
 // forget drops the claim of a job that was chosen and found no place.

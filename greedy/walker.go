@@ -18,13 +18,13 @@ type walker struct {
 	running dense.Set
 	order   []start
 	free    []int64 // of each GPU type, in thousandths
-	cordons bool    // some node may be cordoned
+	alone   bool    // some node may be cordoned, or some GPU broken
 }
 
 // follow takes in what happened since the last decision.
 func (w *walker) follow(v *sched.View, p *sched.Plan, r *Runner) {
 	if v.NodesChanged() {
-		w.cordons = someUnusable(v)
+		w.alone = someUnusable(v)
 	}
 	for _, id := range r.barred.Reconsider(v) {
 		w.wait(v, p, r, v.Job(id))
@@ -47,10 +47,16 @@ func (w *walker) follow(v *sched.View, p *sched.Plan, r *Runner) {
 	}
 }
 
+// someUnusable tells whether any node takes no jobs, or any GPU is broken.
 func someUnusable(v *sched.View) bool {
 	c := v.Cluster()
 	for i := range c.Nodes() {
 		if !c.Usable(cluster.NodeID(i)) {
+			return true
+		}
+	}
+	for i := range c.Devices() {
+		if c.Broken(cluster.DeviceID(i)) {
 			return true
 		}
 	}
@@ -68,7 +74,7 @@ func (w *walker) wait(v *sched.View, p *sched.Plan, r *Runner, j sched.Job) {
 
 // takeOver begins in the middle of a run.
 func (w *walker) takeOver(v *sched.View, p *sched.Plan, r *Runner) {
-	w.cordons = someUnusable(v)
+	w.alone = someUnusable(v)
 	for j := range v.Waiting() {
 		w.wait(v, p, r, j)
 	}
@@ -97,8 +103,8 @@ func (w *walker) choose(v *sched.View, r *Runner) {
 	if w.waiting.Len() == 0 {
 		return // what runs fits
 	}
-	w.sortRunning(v, r)
 	w.count(v)
+	w.sortRunning(v, r)
 	shift := r.Order.Shift(v)
 	next := 0
 	runUntil := func(key Key, id job.ID) {
@@ -121,10 +127,13 @@ func (w *walker) choose(v *sched.View, r *Runner) {
 	}
 }
 
+// sortRunning sorts the running jobs that may be stopped, and takes what the
+// others hold off what is free.
 func (w *walker) sortRunning(v *sched.View, r *Runner) {
 	w.order = w.order[:0]
 	for i := range w.running.All() {
-		if w.cordons && stays(v, job.ID(i)) {
+		if w.alone && stays(v, job.ID(i)) {
+			usableOf(v, job.ID(i), w.free)
 			continue
 		}
 		j := v.Job(job.ID(i))

@@ -57,7 +57,7 @@ import (
 )
 
 // ID is the number of a job within a run: dense from zero, in order of
-// submission, ties in the order of the input. Every tie in Norn is broken by
+// submission, ties in the order of their keys. Every tie in Norn is broken by
 // submit time and then by this number, which is one comparison of IDs.
 type ID int32
 
@@ -262,16 +262,28 @@ func (d *Demand) Plain() bool {
 	return d.Types == "" && r.GPU == unit.One && r.GPUMemory == 0 && r.CPU == 0 && r.Memory == 0 && d.Roles[1].Tasks == 0
 }
 
-// TypeMask is the set of acceptable GPU types of a cluster; ok is false when
-// the cluster knows none of them.
+// TypeMask is the set of acceptable GPU types of a cluster, without those that
+// have less memory than a task asks for, or tell of none; 0 means all of them. ok
+// is false when the cluster has none.
 func (d *Demand) TypeMask(c *cluster.Cluster) (m cluster.TypeMask, ok bool) {
-	if d.Types == "" {
+	var memory unit.Bytes
+	for i := range d.Roles {
+		memory = max(memory, d.Roles[i].GPUMemory)
+	}
+	if d.Types == "" && memory == 0 {
 		return 0, true
 	}
-	for name := range strings.SplitSeq(d.Types, "|") {
-		if t, known := c.TypeByName(strings.TrimSpace(name)); known {
+	all := true
+	d.EachType(c, func(t cluster.TypeID) bool {
+		if c.Type(t).Memory >= memory {
 			m |= 1 << t
+		} else {
+			all = false
 		}
+		return true
+	})
+	if all && d.Types == "" {
+		return 0, true
 	}
 	return m, m != 0
 }

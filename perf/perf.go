@@ -76,7 +76,7 @@ func (m Analytic) Speed(j *job.Job, c *cluster.Cluster, a *cluster.Alloc) float6
 type Cost struct {
 	Start      time.Duration // first start
 	Checkpoint time.Duration // before it leaves its devices
-	Restore    time.Duration // start after a stop, in addition to nothing else
+	Restore    time.Duration // start after a stop, instead of Start
 	Migrate    time.Duration // after it has moved, instead of Restore
 	Resize     time.Duration // after its size has changed
 }
@@ -107,14 +107,4 @@ func (c *Costs) Of(gpus int) Cost {
 		cost = t.Cost
 	}
 	return cost
-}
-
-// Free tells whether no transition costs anything.
-func (c *Costs) Free() bool {
-	for _, t := range c.Tiers {
-		if !t.Cost.Zero() {
-			return false
-		}
-	}
-	return c.Base.Zero()
 }

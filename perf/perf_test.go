@@ -18,9 +18,6 @@ func TestCosts(t *testing.T) {
 			t.Errorf("%d GPUs cost %+v, want %+v", gpus, got, want)
 		}
 	}
-	if c.Free() || (&Costs{Tiers: []Tier{{8, two}}}).Free() || !(&Costs{Tiers: []Tier{{8, Cost{}}}}).Free() {
-		t.Error("what is free is not told apart from what is not")
-	}
 }
 
 // TestAnalytic: speed is scaling x type x spread, as the comment says.

@@ -1,23 +1,27 @@
 package policy
 
 import (
+	"slices"
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/tenant"
 	"github.com/norn-scheduler/norn/unit"
 )
 
 // Partitioned runs an independent policy in each pool of the cluster, so that
 // tenants with a partition of their own neither wait for nor disturb each
-// other. make is called once for each pool that ever has a job; a policy that is
+// other, but for the limits of tenants above them. build is called once for each pool that ever has a job; a policy that is
 // a sched.Divider makes those of further pools itself.
-func Partitioned(make func() (sched.Policy, error)) sched.Policy { return &partitioned{make: make} }
+func Partitioned(build func() (sched.Policy, error)) sched.Policy { return &partitioned{build: build} }
 
 type partitioned struct {
-	make  func() (sched.Policy, error)
-	pools []part
+	build   func() (sched.Policy, error)
+	pools   []part
+	tenants int  // so many were looked at for limits
+	limits  bool // some limit is over tenants of several pools
 }
 
 // part is the policy of one pool.
@@ -39,10 +43,11 @@ func (d *partitioned) Decide(v *sched.View, p *sched.Plan) {
 		q := &d.pools[v.Job(ch.Job).Pool()]
 		q.changes = append(q.changes, ch)
 	}
+	all := v.NodesChanged() || d.limited(v) && slices.ContainsFunc(v.Changes(), left)
 	for i := range d.pools {
 		q := &d.pools[i]
 		due := q.wake <= v.Now
-		if len(q.changes) == 0 && !due && (q.policy == nil || !v.NodesChanged()) {
+		if len(q.changes) == 0 && !due && (q.policy == nil || !all) {
 			continue
 		}
 		w := v.Within(cluster.PoolID(i), q.changes)
@@ -63,6 +68,30 @@ func (d *partitioned) Decide(v *sched.View, p *sched.Plan) {
 	}
 }
 
+// left tells whether a job has left its devices.
+func left(ch sched.Change) bool { return ch.Kind == sched.Ended || ch.Kind == sched.Stopped }
+
+// limited tells whether any limit is over tenants of several pools, so that what
+// is given back in one lets jobs of another start.
+func (d *partitioned) limited(v *sched.View) bool {
+	tree := v.Tenants()
+	if d.tenants == tree.Len() {
+		return d.limits
+	}
+	d.tenants = tree.Len()
+	pools := make([]cluster.PoolID, tree.Len()) // of the first tenant below each, plus one
+	for t := range tenant.ID(tree.Len()) {
+		pool, _ := v.Cluster().PoolByName(tree.At(t).Name) // pool 0 when there is none
+		for up := t; up >= 0; up = tree.At(up).Parent {
+			if pools[up] == 0 {
+				pools[up] = pool + 1
+			}
+			d.limits = d.limits || pools[up] != pool+1 && tree.At(up).Limit < tenant.Unlimited
+		}
+	}
+	return d.limits
+}
+
 // another makes the policy of one more pool.
 func (d *partitioned) another() (sched.Policy, error) {
 	for i := range d.pools {
@@ -70,7 +99,7 @@ func (d *partitioned) another() (sched.Policy, error) {
 			return first.Divide(), nil
 		}
 	}
-	return d.make()
+	return d.build()
 }
 
 // NextWake implements sched.Waker.

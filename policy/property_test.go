@@ -37,6 +37,8 @@ func TestProperties(t *testing.T) {
 		"failures": {Costs: true, Failures: true},
 		"tenants":  {Tenants: true, Costs: true},
 		"pools":    {Pools: true},
+		"operated": {Costs: true, Operated: true},
+		"both":     {Types: true, Failures: true, Operated: true},
 	}
 	for _, e := range policy.Table() {
 		for i, set := range append([]map[string]string{nil}, settings[e.Name]...) {

@@ -105,7 +105,7 @@ func (f *follower) Event(ev *eventlog.Event, s *state.State) {
 	}
 	step := Step{At: ev.Time, What: what}
 	if ev.Kind == eventlog.Wait && !ev.Reason.Never() {
-		step.More = f.standing(s)
+		step.More = f.standing(s, ev.Reason.Code)
 	}
 	f.steps = append(f.steps, step)
 }
@@ -117,7 +117,7 @@ func (f *follower) what(ev *eventlog.Event, s *state.State) string {
 	case eventlog.Submit:
 		return "submitted"
 	case eventlog.Wait:
-		return "waits: " + strings.TrimPrefix(ev.Reason.Sentence(name), "waits ")
+		return "waits: " + strings.TrimPrefix(f.sentence(ev.Reason, s.Now, name), "waits ")
 	case eventlog.Assign:
 		return "is given " + Where(s, s.Alloc(f.id)) + ", and waits for those who are still leaving it"
 	case eventlog.Start:
@@ -156,6 +156,25 @@ func (f *follower) what(ev *eventlog.Event, s *state.State) string {
 		return "ends: " + ev.Outcome.String()
 	}
 	return ""
+}
+
+// sentence says a reason. Where it tells of a moment to come, that is said as the
+// time until then, for the days of a long run would hide the minutes.
+func (f *follower) sentence(r job.Reason, now time.Duration, name func(job.ID) string) string {
+	if r.At == unit.Never || r.At <= now {
+		return r.Sentence(name)
+	}
+	in := unit.Human(r.At - now)
+	switch {
+	case r.Promises():
+		r.At = 0
+		return r.Sentence(name) + "; expected to fit in " + in
+	case r.Code == job.Reserved:
+		return "would delay job " + name(r.Job) + ", which is to start in " + in
+	case r.Code == job.NotYet:
+		return "the next decision is in " + in
+	}
+	return r.Sentence(name)
 }
 
 // after says how long a job that starts had waited.
@@ -202,7 +221,8 @@ func count(n int, what string) string {
 
 // standing says what stands in the way of a waiting job: who holds the GPUs,
 // and when it would fit if they ended as estimated and nobody went ahead.
-func (f *follower) standing(s *state.State) []string {
+// Where the policy insists on GPUs of one node or one rack, so does the answer.
+func (f *follower) standing(s *state.State, why job.ReasonCode) []string {
 	view := sched.NewView(s, nil, false)
 	view.Costs = &perf.Costs{}
 	f.plan.Open(&view)
@@ -211,14 +231,26 @@ func (f *follower) standing(s *state.State) []string {
 	class := s.Class(r.Class)
 	free := s.Cluster.FreeGPUs(r.Pool, class.Mask)
 	out := []string{fmt.Sprintf("it asks for %s; %s free, %s waiting", r.Job.Demand, count(free, "GPU"), count(s.Waiting(r.Pool).Len(), "job"))}
-	at, _, ok := f.plan.Expect(f.id, place.Pack)
+	where, so := insisted(why)
+	at, _, ok := f.plan.Expect(f.id, where)
 	switch {
 	case !ok:
-		return append(out, "when it would fit is not known, because run times are not estimated")
+		return append(out, "when it would fit"+so+" is not known, because run times are not estimated")
 	case at <= s.Now:
-		return append(out, "it would fit now: others go first")
+		return append(out, "it would fit"+so+" now: others go first")
 	}
-	return append(out, fmt.Sprintf("nobody going ahead, it would fit in %s, when %s", unit.Human(at-s.Now), f.holders(s, r, at)))
+	return append(out, fmt.Sprintf("nobody going ahead, it would fit%s in %s, when %s", so, unit.Human(at-s.Now), f.holders(s, r, at)))
+}
+
+// insisted is the placement that a reason tells of, and how to say so.
+func insisted(why job.ReasonCode) (place.Strategy, string) {
+	switch why {
+	case job.NeedOneNode, job.NeedWholeNode:
+		return place.Consolidated, " so"
+	case job.NeedRack:
+		return place.Rack, " so"
+	}
+	return place.Pack, ""
 }
 
 // holders names the jobs that must end by a moment for the job to fit, the

@@ -16,6 +16,9 @@ type Meta struct {
 	Trace   string // the workload
 	Cluster string // the machines
 	Seed    string // of the run, as text; empty: none
+
+	Estimates  string // what the policies knew of run times
+	Conditions string // where the world differed from the usual one, such as cost=restore=30s
 }
 
 //go:embed assets

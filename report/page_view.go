@@ -104,7 +104,7 @@ func newPageView(m Meta, runs []Named) (*pageView, error) {
 	if m.Title == "" {
 		m.Title = "Report of a run"
 	}
-	v := &pageView{Meta: Meta{short(m.Title), short(m.Trace), short(m.Cluster), short(m.Seed)}}
+	v := &pageView{Meta: Meta{short(m.Title), short(m.Trace), short(m.Cluster), short(m.Seed), short(m.Estimates), short(m.Conditions)}}
 	script, err := concat(scripts, "script")
 	if err != nil {
 		return nil, err

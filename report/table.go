@@ -38,6 +38,9 @@ type column struct {
 	human  func(float64) string
 }
 
+// leftField counts the jobs that are in no mean.
+const leftField = "jobs_left"
+
 func columns() []column {
 	return []column{
 		{"jct_mean_s", "mean JCT", 0, -1, ofStats(func(r *Result) (Stats, time.Duration) { return r.JCT, r.JCT.Mean }), humanTime},
@@ -53,7 +56,7 @@ func columns() []column {
 		{"rho_mean", "rho", 7, -1, rated(func(f *Fairness) float64 { return f.Mean }), brief},
 		{"rho_worst", "worst rho", 5, -1, rated(func(f *Fairness) float64 { return f.Worst }), brief},
 		{"rho_above_1_share", "rho>1", 12, -1, rated(func(f *Fairness) float64 { return f.Unfair }), percent},
-		{"jobs_left", "left", 13, -1, always(func(r *Result) float64 { return float64(r.Jobs.Left()) }), count},
+		{leftField, "left", 13, -1, always(func(r *Result) float64 { return float64(r.Jobs.Left()) }), count},
 	}
 }
 

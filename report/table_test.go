@@ -104,6 +104,29 @@ func TestTableFits(t *testing.T) {
 	})
 }
 
+// TestTableLeft checks that jobs that are in no mean are shown where space is
+// short, and that a name is cut only there.
+func TestTableLeft(t *testing.T) {
+	const long = "tiresias(limits=3600,36000,promote=2)"
+	some := result(100, 50, 0)
+	some.Jobs.Waiting = 7
+	for _, test := range []struct {
+		width      int
+		r          *Result
+		left, name bool
+	}{
+		{80, some, true, false}, {80, result(100, 50, 0), false, false}, {1000, some, true, true},
+	} {
+		var b strings.Builder
+		if err := Compare([]Named{{long, test.r}}).WriteText(&b, TextOptions{Width: test.width}); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(b.String(), "left") != test.left || strings.Contains(b.String(), long) != test.name {
+			t.Errorf("%d columns:\n%s", test.width, b.String())
+		}
+	}
+}
+
 func TestTableMarkdown(t *testing.T) {
 	var b strings.Builder
 	table := Compare([]Named{{"a|b *c*\n<script>", result(3000, 600, 0)}, {"d", result(1500, 900, 3)}})

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -19,7 +20,6 @@ type TextOptions struct {
 const (
 	defaultWidth = 120
 	minName      = 8 // the name of a run keeps at least so many columns
-	maxName      = 32
 	markOn       = "\x1b[1;32m"
 	markOff      = "\x1b[0m"
 )
@@ -66,9 +66,12 @@ func (t *Table) layout(width int) (cols []column, name int, widths []int) {
 	for _, n := range t.names {
 		name = max(name, utf8.RuneCountInString(clean(n)))
 	}
-	name = max(minName, min(name, maxName))
+	name = max(minName, name)
 	sum := 0
 	for i, c := range cols {
+		if c.field == leftField && t.any(i) {
+			cols[i].rank = 0 // the other figures are too good then: see docs/reports.md
+		}
 		widths[i] = utf8.RuneCountInString(c.title)
 		for _, row := range t.cells {
 			widths[i] = max(widths[i], utf8.RuneCountInString(c.text(row[i])))
@@ -85,6 +88,11 @@ func (t *Table) layout(width int) (cols []column, name int, widths []int) {
 		}
 	}
 	return cols, min(name, max(minName, width-sum)), widths
+}
+
+// any tells whether a figure is other than zero in any run.
+func (t *Table) any(column int) bool {
+	return slices.ContainsFunc(t.cells, func(row []cell) bool { return row[column].value != 0 })
 }
 
 // writeCut writes a name in exactly so many columns.

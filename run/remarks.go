@@ -7,10 +7,12 @@ import (
 
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/state"
+	"github.com/norn-scheduler/norn/unit"
 )
 
-// Remarks says what a user should know before believing the figures: jobs that
-// could never run, and why, and jobs that were left when the run ended.
+// Remarks says what a user should know before believing the figures: GPU types
+// that were taken for others, jobs that could never run, and why, and jobs that
+// were left when the run ended.
 func (o *Outcome) Remarks() []string {
 	var astray, never, left remark
 	s := o.State
@@ -26,7 +28,7 @@ func (o *Outcome) Remarks() []string {
 			left.note(r)
 		}
 	}
-	var out []string
+	out := slices.Clone(o.notes)
 	if astray.jobs > 0 {
 		out = append(out, fmt.Sprintf("%s of %s never ran, because no partition bears the name of their tenant and no node is outside the partitions (--whole ignores partitions)",
 			plural(astray.jobs, "job"), astray.who()))
@@ -78,7 +80,19 @@ func types(r *job.Record) string {
 	if r.Reason.Code != job.NoSuchType {
 		return ""
 	}
-	return "; it accepts " + r.Job.Demand.Types + " (--any-type leaves GPU types out)"
+	d := r.Job.Demand
+	var memory unit.Bytes
+	for i := range d.Roles {
+		memory = max(memory, d.Roles[i].GPUMemory)
+	}
+	var out string
+	if d.Types != "" {
+		out = "; it accepts " + d.Types + " (--any-type leaves GPU types out)"
+	}
+	if memory > 0 {
+		out += "; it needs " + memory.String() + " of GPU memory (--gpu-only leaves memory out)"
+	}
+	return out
 }
 
 func sentence(s *state.State, r *job.Record) string {

@@ -99,6 +99,8 @@ type Outcome struct {
 	Result *report.Result
 	State  *state.State
 	Sim    *sim.Sim
+
+	notes []string // what was made of the trace to fit the cluster
 }
 
 // Run simulates a trace under one choice, until nothing more can happen or the
@@ -119,7 +121,8 @@ func (x *Experiment) Run(ctx context.Context, c Choice, src trace.Source) (*Outc
 	if x.Costs != nil {
 		costs = x.Costs
 	}
-	jobs := &source{Source: src}
+	types := newTyped(src, site.Cluster)
+	jobs := &source{Source: types}
 	world := sim.New(x.world(site, costs, jobs))
 	estimator, err := x.Estimate.Make(world.Oracle(), x.Seed)
 	if err != nil {
@@ -157,7 +160,7 @@ func (x *Experiment) Run(ctx context.Context, c Choice, src trace.Source) (*Outc
 	case err != nil:
 		return nil, err
 	}
-	return &Outcome{Choice: c, Result: collector.Result(e.State()), State: e.State(), Sim: world}, nil
+	return &Outcome{Choice: c, Result: collector.Result(e.State()), State: e.State(), Sim: world, notes: types.remarks()}, nil
 }
 
 // source notes what is wrong with a trace, so that it is not taken for a fault of

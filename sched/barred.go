@@ -1,8 +1,7 @@
 package sched
 
 import (
-	"slices"
-
+	"github.com/norn-scheduler/norn/dense"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/place"
 )
@@ -10,7 +9,10 @@ import (
 // Barred keeps the jobs that fit nowhere, however empty the cluster, out of a
 // policy's queues, so that they block nobody. They are reconsidered when nodes
 // come or go.
-type Barred struct{ ids []job.ID }
+type Barred struct {
+	set dense.Set
+	ids []job.ID // scratch of Reconsider
+}
 
 // Bars tells whether a waiting job fits nowhere under a strategy. It then notes
 // the reason and remembers the job.
@@ -20,28 +22,23 @@ func (b *Barred) Bars(p *Plan, id job.ID, where place.Strategy) bool {
 		return false
 	}
 	p.Hold(id, why)
-	if !slices.Contains(b.ids, id) {
-		b.ids = append(b.ids, id)
-	}
+	b.set.Add(int(id))
 	return true
 }
 
-// Has tells whether a job is barred.
-func (b *Barred) Has(id job.ID) bool { return slices.Contains(b.ids, id) }
-
 // Remove forgets a job that has left.
-func (b *Barred) Remove(id job.ID) {
-	if i := slices.Index(b.ids, id); i >= 0 {
-		b.ids = slices.Delete(b.ids, i, i+1)
-	}
-}
+func (b *Barred) Remove(id job.ID) { b.set.Remove(int(id)) }
 
-// Reconsider returns the barred jobs and forgets them, if nodes came or went.
+// Reconsider returns the barred jobs, by number, and forgets them, if nodes came
+// or went. The slice is valid until the next call.
 func (b *Barred) Reconsider(v *View) []job.ID {
-	if !v.NodesChanged() || len(b.ids) == 0 {
+	if !v.NodesChanged() || b.set.Len() == 0 {
 		return nil
 	}
-	ids := b.ids
-	b.ids = nil
-	return ids
+	b.ids = b.ids[:0]
+	for id := range b.set.All() {
+		b.ids = append(b.ids, job.ID(id))
+	}
+	b.set.Clear()
+	return b.ids
 }

@@ -127,7 +127,7 @@ func (p *Plan) Discard() {
 // Ops is the plan so far, in the order in which jobs were first mentioned.
 func (p *Plan) Ops() []Op { return p.ops }
 
-// Holds are the reasons given to waiting jobs, Notes what is to be remembered.
+// Holds are the reasons given to waiting jobs, the last one of each.
 func (p *Plan) Holds() []Held { return p.holds }
 
 // Notes are what is to be remembered about jobs.

@@ -283,8 +283,7 @@ func (j Job) Held() unit.Milli {
 	return j.r.Milli
 }
 
-// Service is the GPU-seconds it has held so far, Run the time with devices,
-// Wait the time without since it was submitted.
+// Service is the GPU-seconds it has held so far.
 func (j Job) Service() float64 { return j.r.ServiceAt(j.now) }
 
 // Run is the time it has held devices so far.
@@ -296,6 +295,10 @@ func (j Job) Wait() time.Duration { return j.r.WaitAt(j.now) }
 // RunAt is the time it had held devices at an earlier moment of its present
 // phase, or at the beginning of the phase when that came later.
 func (j Job) RunAt(t time.Duration) time.Duration { return j.r.HeldAt(max(t, j.r.Since)) }
+
+// Ready is when a running job makes progress, behind the pause of its start or its
+// last move: a moment that has come or will come.
+func (j Job) Ready() time.Duration { return j.r.Ready }
 
 // Progress is the work it has done so far, as run time in the reference
 // configuration.
@@ -327,8 +330,7 @@ func (j Job) ExpectedEnd() (at time.Duration, ok bool) {
 // Speed is its progress per second, 1 in the reference configuration.
 func (j Job) Speed() float64 { return j.r.Speed }
 
-// Preemptions is how often it was preempted or evicted, Failures how many of
-// its attempts failed.
+// Preemptions is how often it was preempted or evicted.
 func (j Job) Preemptions() int { return int(j.r.Preemptions) }
 
 // Failures is how many of its attempts failed.

@@ -68,13 +68,14 @@ type Sim struct {
 	next  trace.Entry // the next arrival
 	more  bool
 
-	timers  dense.Heap // running: end of the attempt; stopping: when it has left
-	nodes   dense.Heap // node -> next failure or repair
-	down    dense.Set  // nodes under repair
+	timers  dense.Heap                        // running: end of the attempt; stopping: when it has left
+	nodes   dense.Heap                        // node -> next failure or repair
+	down    dense.Set                         // nodes under repair
+	before  map[cluster.NodeID]cluster.Health // of those of them that were not simply up before they failed
 	rand    *rand.Rand
 	breaks  map[job.ID]bool // running jobs whose timer is a random failure
 	leaving []leaving
-	ends    []job.ID // whose attempts end at this instant
+	told    []told   // what this instant has made of jobs so far
 	gone    []job.ID // who has left at this instant
 	taken   []taken  // by a disturbance at this instant
 	last    time.Duration
@@ -97,6 +98,13 @@ func (t *truth) work() time.Duration {
 	return t.Work
 }
 
+// told is the phase in which a job is once the engine has heard what was told of
+// this instant so far. Jobs that are not mentioned are in that of their record.
+type told struct {
+	id    job.ID
+	phase job.Phase
+}
+
 // taken is progress that a job has lost to a disturbance.
 type taken struct {
 	id   job.ID
@@ -114,7 +122,7 @@ func New(cfg Config) *Sim {
 	if cfg.Model == nil {
 		cfg.Model = perf.Reference{}
 	}
-	return &Sim{cfg: cfg, rand: rand.New(rand.NewPCG(cfg.Seed, 0x73696d)), breaks: map[job.ID]bool{}}
+	return &Sim{cfg: cfg, rand: rand.New(rand.NewPCG(cfg.Seed, 0x73696d)), breaks: map[job.ID]bool{}, before: map[cluster.NodeID]cluster.Health{}}
 }
 
 // Attach gives the world the state of the run, which it reads, and fetches the
@@ -206,7 +214,7 @@ func (w *Sim) nextInstant() time.Duration {
 
 // ended tells which attempts end at this instant, and notes which jobs have left.
 func (w *Sim) ended(now time.Duration, out []eventlog.Event) []eventlog.Event {
-	w.ends, w.gone = w.ends[:0], w.gone[:0]
+	w.told, w.gone = w.told[:0], w.gone[:0]
 	for w.timers.Len() > 0 {
 		n, at := w.timers.Min()
 		if time.Duration(at) > now {
@@ -219,20 +227,34 @@ func (w *Sim) ended(now time.Duration, out []eventlog.Event) []eventlog.Event {
 			w.gone = append(w.gone, id)
 			continue
 		}
-		w.ends = append(w.ends, id)
+		ev := eventlog.Event{Time: now, Kind: eventlog.End, Job: id, Outcome: w.truth[id].Outcome.Phase()}
 		switch {
 		case w.breaks[id]:
 			delete(w.breaks, id)
-			out = append(out, w.broke(id, r, now))
+			ev = w.broke(id, r, now)
 		case int(w.truth[id].attempt) < len(w.truth[id].Attempts):
 			w.truth[id].attempt++
 			w.truth[id].saved = 0
-			out = append(out, eventlog.Event{Time: now, Kind: eventlog.Fail, Job: id, Reason: job.Reason{Code: job.Failed, Job: job.None}})
-		default:
-			out = append(out, eventlog.Event{Time: now, Kind: eventlog.End, Job: id, Outcome: w.truth[id].Outcome.Phase()})
+			ev = eventlog.Event{Time: now, Kind: eventlog.Fail, Job: id, Reason: job.Reason{Code: job.Failed, Job: job.None}}
 		}
+		phase := job.Waiting
+		if ev.Kind == eventlog.End {
+			phase = ev.Outcome
+		}
+		w.told = append(w.told, told{id, phase})
+		out = append(out, ev)
 	}
 	return out
+}
+
+// phase is where a job stands once what was told so far has been heard.
+func (w *Sim) phase(id job.ID) job.Phase {
+	for i := len(w.told) - 1; i >= 0; i-- {
+		if w.told[i].id == id {
+			return w.told[i].phase
+		}
+	}
+	return w.state.Record(id).Phase
 }
 
 // broke is a random failure of a running job: it goes on from its last
@@ -276,27 +298,35 @@ func (w *Sim) nodeEvents(now time.Duration, out []eventlog.Event) []eventlog.Eve
 		if time.Duration(at) > now {
 			break
 		}
+		id := cluster.NodeID(n)
+		ev := eventlog.Event{Time: now, Kind: eventlog.NodeSet, Node: id, Power: w.state.Cluster.Power(id)}
 		if w.down.Remove(int(n)) {
 			w.nodes.Set(n, int64(now+max(1, w.exponential(w.cfg.NodeMTBF))))
-			out = append(out, eventlog.Event{Time: now, Kind: eventlog.NodeSet, Node: cluster.NodeID(n)})
+			ev.Health = w.before[id]
+			delete(w.before, id)
+			out = append(out, ev)
 			continue
 		}
 		w.down.Add(int(n))
+		if h := w.state.Cluster.Health(id); h != cluster.Up {
+			w.before[id] = h
+		}
 		w.nodes.Set(n, int64(now+max(1, w.exponential(w.cfg.NodeRepair))))
-		out = w.evict(cluster.NodeID(n), now, out)
-		out = append(out, eventlog.Event{Time: now, Kind: eventlog.NodeSet, Node: cluster.NodeID(n), Health: cluster.Down})
+		ev.Health = cluster.Down
+		out = append(w.evict(id, now, out), ev)
 	}
 	return out
 }
 
-// evict throws off a node what runs there, unless it has ended at this very
+// evict throws off a node what runs there, unless it has left at this very
 // instant.
 func (w *Sim) evict(node cluster.NodeID, now time.Duration, out []eventlog.Event) []eventlog.Event {
 	for _, id := range w.state.Holders(node, nil) {
 		r := w.state.Record(id)
-		if slices.Contains(w.ends, id) {
-			continue
+		if w.phase(id) != r.Phase {
+			continue // its attempt has ended, it was cancelled, or another of its nodes was lost
 		}
+		w.told = append(w.told, told{id, job.Waiting})
 		w.timers.Remove(int32(id))
 		delete(w.breaks, id)
 		kept := r.Progress
@@ -325,6 +355,9 @@ func (w *Sim) script(now time.Duration, out []eventlog.Event) ([]eventlog.Event,
 			if ev.Health == cluster.Down {
 				out = w.evict(ev.Node, now, out)
 			}
+			if w.down.Has(int(ev.Node)) { // which it stays until it is repaired
+				w.before[ev.Node], ev.Health = ev.Health, cluster.Down
+			}
 		case eventlog.Device:
 		case eventlog.Cancel, eventlog.Hold, eventlog.Free, eventlog.Speed:
 			if !w.state.Known(ev.Job) {
@@ -344,17 +377,17 @@ func (w *Sim) script(now time.Duration, out []eventlog.Event) ([]eventlog.Event,
 // happens carries out in the world what a script tells of a job, and tells
 // whether it can be by now.
 func (w *Sim) happens(ev *eventlog.Event, now time.Duration) bool {
-	r := w.state.Record(ev.Job)
-	ended := slices.Contains(w.ends, ev.Job)
+	phase := w.phase(ev.Job)
 	switch ev.Kind {
 	case eventlog.Hold:
-		return r.Phase == job.Waiting
+		return w.becomes(ev.Job, job.Held, phase == job.Waiting)
 	case eventlog.Free:
-		return r.Phase == job.Held
+		return w.becomes(ev.Job, job.Waiting, phase == job.Held)
 	case eventlog.Speed:
-		if ended || r.Phase != job.Running {
+		if phase != job.Running {
 			return false
 		}
+		r := w.state.Record(ev.Job)
 		progress := r.ProgressAt(now)
 		for _, d := range w.taken { // which the record does not show yet
 			if d.id == ev.Job {
@@ -364,13 +397,21 @@ func (w *Sim) happens(ev *eventlog.Event, now time.Duration) bool {
 		w.schedule(ev.Job, max(now, r.Ready), progress, ev.Speed)
 		return true
 	}
-	if ended || r.Phase.Over() {
+	if !w.becomes(ev.Job, job.Cancelled, !phase.Over()) {
 		return false
 	}
 	w.timers.Remove(int32(ev.Job))
 	delete(w.breaks, ev.Job)
 	w.gone = slices.DeleteFunc(w.gone, func(id job.ID) bool { return id == ev.Job })
 	return true
+}
+
+// becomes notes the phase in which a job is from now on, if that can be.
+func (w *Sim) becomes(id job.ID, phase job.Phase, can bool) bool {
+	if can {
+		w.told = append(w.told, told{id, phase})
+	}
+	return can
 }
 
 func (w *Sim) arrivals(now time.Duration, out []eventlog.Event) ([]eventlog.Event, error) {

@@ -66,8 +66,7 @@ func New(c *cluster.Cluster, t *tenant.Tree) *State {
 	}
 }
 
-// Jobs is the number of jobs submitted so far, Over the number of those that
-// have left for good.
+// Jobs is the number of jobs submitted so far.
 func (s *State) Jobs() int { return s.n }
 
 // Over is the number of jobs that have left for good.
@@ -229,7 +228,7 @@ func (s *State) take(id job.ID, r *job.Record) {
 // amount is what a job that was given devices holds.
 func (s *State) amount(r *job.Record) tenant.Amount {
 	c := &s.classes[r.Class]
-	if r.Milli == c.Amount.GPU {
+	if r.Tasks == c.Demand.Roles[0].Tasks {
 		return c.Amount
 	}
 	a := tenant.Amount{GPU: r.Milli}

@@ -141,3 +141,30 @@ func TestSubmitErrors(t *testing.T) {
 		}
 	}
 }
+
+// TestAmountOfElasticCPUJob: a tenant is booked with the cores that its job runs
+// on, also where it runs on more than it asked for and on no GPU.
+func TestAmountOfElasticCPUJob(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := newState(t)
+		d := &job.Demand{}
+		d.Roles[0] = job.Role{Tasks: 2, Min: 1, Max: 4, CPU: unit.One}
+		if err := s.Submit(&job.Job{ID: 0, Key: "a", Tenant: "child", Demand: d}, -1); err != nil {
+			t.Fatal(err)
+		}
+		tasks := rapid.Int32Range(1, 4).Draw(t, "tasks")
+		req := place.Request{Cluster: s.Cluster, Demand: d, Tasks: tasks}
+		if why, ok := place.Pack.Place(&req); !ok {
+			t.Fatal(why)
+		}
+		if err := s.Begin(0, &req.Out, 0); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Tenants.At(s.Record(0).Tenant).Used.CPU; got != unit.Milli(tasks)*unit.One {
+			t.Fatalf("%d tasks on %v cores", tasks, got)
+		}
+		if err := s.Check(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

@@ -156,35 +156,6 @@ func (t *Tree) decayed(e *Tenant, now time.Duration) float64 {
 	return e.usage*left + gpus*(1-left)/rate
 }
 
-// Room is how many more GPUs a tenant may take before it or a tenant above it
-// meets its limit. It may be negative after a limit was lowered.
-func (t *Tree) Room(id ID) unit.Milli {
-	room := Unlimited
-	for ; id >= 0; id = t.all[id].Parent {
-		e := &t.all[id]
-		room = min(room, e.Limit-e.Used.GPU)
-	}
-	return room
-}
-
-// Borrowed is how much more a tenant holds than it is guaranteed, not below 0.
-func (t *Tree) Borrowed(id ID) unit.Milli {
-	e := &t.all[id]
-	return max(0, e.Used.GPU-e.Guarantee)
-}
-
-// Owed is how much less a tenant holds than it is guaranteed, not below 0.
-func (t *Tree) Owed(id ID) unit.Milli {
-	e := &t.all[id]
-	return max(0, e.Guarantee-e.Used.GPU)
-}
-
-// DominantShare is the largest fraction of any resource of the total that a
-// tenant holds; a resource of which there is none does not count.
-func (t *Tree) DominantShare(id ID, total Amount) float64 {
-	return t.all[id].Used.Dominant(total)
-}
-
 // Dominant is the largest fraction of any resource of the total that an amount
 // is; a resource of which there is none does not count.
 func (a Amount) Dominant(total Amount) float64 {

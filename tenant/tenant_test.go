@@ -88,20 +88,11 @@ func TestTree(t *testing.T) {
 	tree.Hold(left, gpus(5), 1, 0)
 	tree.Hold(right, gpus(3), 1, 10*time.Second)
 	for _, c := range []struct {
-		id                        tenant.ID
-		used, room, borrowed, owe int
-	}{
-		{left, 5, 1, 2, 0}, {right, 3, 2, 3, 0}, {top, 8, 2, 4, 0}, {other, 0, -1, 0, 0}, {tenant.Root, 8, -1, 8, 0},
-	} {
-		room := unit.Milli(c.room) * unit.One
-		if c.room < 0 {
-			room = tree.Room(c.id) // no limit on the way up
-			if room < tenant.Unlimited/2 {
-				t.Errorf("room of %d is %v, want no limit", c.id, room)
-			}
-		}
-		if e := tree.At(c.id); e.Used != gpus(c.used) || tree.Room(c.id) != room || tree.Borrowed(c.id) != gpus(c.borrowed).GPU || tree.Owed(c.id) != gpus(c.owe).GPU {
-			t.Errorf("%q: used %v, room %v, borrowed %v, owed %v; want %+v", e.Name, e.Used, tree.Room(c.id), tree.Borrowed(c.id), tree.Owed(c.id), c)
+		id   tenant.ID
+		used int
+	}{{left, 5}, {right, 3}, {top, 8}, {other, 0}, {tenant.Root, 8}} {
+		if e := tree.At(c.id); e.Used != gpus(c.used) {
+			t.Errorf("%q: used %v, want %+v", e.Name, e.Used, c)
 		}
 	}
 	at := 42 * time.Second
@@ -112,21 +103,13 @@ func TestTree(t *testing.T) {
 		t.Error("a tenant without jobs has used something")
 	}
 	tree.Hold(left, gpus(5), -1, at)
-	if got := tree.Owed(left); got != 3*unit.One {
-		t.Errorf("a tenant with nothing is owed %v, want its guarantee of 3", got)
-	}
-	// A limit that is lowered below what is held makes the room negative.
-	tree.Hold(left, gpus(5), 1, at)
-	mustAdd(t, tree, "left", top, 3, 4, 0)
-	if got := tree.Room(left); got != -unit.One {
-		t.Errorf("room %v after the limit was lowered, want -1", got)
+	if e := tree.At(top); e.Used != gpus(3) || e.Guarantee != 4*unit.One || e.Limit != 10*unit.One || e.Weight != 2 {
+		t.Errorf("%+v", e)
 	}
 }
 
-func TestDominantShare(t *testing.T) {
-	tree := tenant.NewTree(0)
-	id := tree.Get("a")
-	tree.Hold(id, tenant.Amount{GPU: 2000, CPU: 12000, Memory: 3 * unit.GiB}, 1, 0)
+func TestDominant(t *testing.T) {
+	held := tenant.Amount{GPU: 2000, CPU: 12000, Memory: 3 * unit.GiB}
 	for _, c := range []struct {
 		total tenant.Amount
 		want  float64
@@ -137,7 +120,7 @@ func TestDominantShare(t *testing.T) {
 		{tenant.Amount{GPU: 16000}, 0.125},
 		{tenant.Amount{}, 0},
 	} {
-		if got := tree.DominantShare(id, c.total); got != c.want {
+		if got := held.Dominant(c.total); got != c.want {
 			t.Errorf("share of %+v is %v, want %v", c.total, got, c.want)
 		}
 	}

@@ -74,6 +74,45 @@ func TestSacctWhatIsThere(t *testing.T) {
 	}
 }
 
+// TestSacctAsOperatorsExportIt reads what real exports have: jobs that never ran
+// and tell of nothing, texts with the separator and quotes, and MIG slices.
+func TestSacctAsOperatorsExportIt(t *testing.T) {
+	const head = "JobID|Submit|State|Elapsed|AllocTRES|JobName\n"
+	const at = "|2024-03-01T08:00:00|"
+	for name, test := range map[string]struct{ text, want string }{
+		"pending ones hold nothing": {head + "6" + at + "PENDING|00:00:00||later\n7" + at + "COMPLETED|00:01|gres/gpu=1|a\n",
+			`{"job":"7","gpus":1,"work":1,"name":"a"}`},
+		"cancelled before the start, and again": {head + "7" + at + "CANCELLED by 5|00:00:00||a\n7" + at + "COMPLETED|00:09|gres/gpu=2,node=1|a\n",
+			`{"job":"7","roles":[{"tasks":1,"gpu":2}],"work":9,"name":"a"}`},
+		"a name with the separator": {head + "7" + at + "COMPLETED|00:01|gres/gpu=1|a | b|c\n",
+			`{"job":"7","gpus":1,"work":1,"name":"a | b|c"}`},
+		"a quote opens nothing": {head + "7" + at + "COMPLETED|00:01|gres/gpu=1|\"a\n8" + at + "PENDING|00:00:00||b\"\n",
+			`{"job":"7","gpus":1,"work":1,"name":"\"a"}`},
+		"a MIG slice": {head + "7" + at + "COMPLETED|00:01|gres/gpu:1g.10gb=1,gres/gpu=1|a\n",
+			`{"job":"7","roles":[{"tasks":1,"gpu":0.143,"gpu_mem":10737418240}],"work":1,"name":"a"}`},
+		"MIG slices of a type": {head + "7" + at + "COMPLETED|00:01|gres/gpu:a100_3g.20gb=2,gres/gpu=2|a\n",
+			`{"job":"7","types":"a100","roles":[{"tasks":1,"gpu":0.858,"gpu_mem":21474836480}],"work":1,"name":"a"}`},
+		"many MIG slices are whole GPUs": {head + "7" + at + "COMPLETED|00:01|gres/gpu:3g.20gb=3|a\n",
+			`{"job":"7","roles":[{"tasks":1,"gpu":2,"gpu_mem":21474836480}],"work":1,"name":"a"}`},
+	} {
+		entries, info := readText(t, test.text, trace.Options{})
+		if info.Format != "sacct" || len(entries) != 1 {
+			t.Fatalf("%s: %d jobs, %+v", name, len(entries), info)
+		}
+		equalLines(t, entries, test.want)
+	}
+	for text, want := range map[string]string{
+		"JobID|Submit|State|Elapsed|JobName|AllocTRES\n7" + at + "COMPLETED|00:01|a | b|gres/gpu=1\n": `line 2: found 7 fields, expected 6 fields, as many as the header has: a text in it holds a "|"`,
+		"JobID|Submit|State|Elapsed|SubmitLine|JobName\n7" + at + "COMPLETED|00:01|a | b|a\n":         "line 2: found 7 fields, expected 6 fields",
+		"JobID|Start|State|Elapsed\n":                        "line 1: found \"JobID|Start|State|Elapsed\", expected columns JobID, Submit, State and Elapsed or ElapsedRaw",
+		"JobID    JobName  Partition\n-----  ----- ------\n": "export it with --parsable2",
+	} {
+		if _, err := trace.NewReader(strings.NewReader(text), "sacct.txt", trace.Options{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q:\n have %v\n want %s", text, err, want)
+		}
+	}
+}
+
 // podOf writes a pod. Times are minutes after 2024-03-01 08:00; end < 0 is a pod
 // that runs, start < 0 one that has not started.
 func podOf(name, meta, resources, phase string, created, start, end int) string {

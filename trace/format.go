@@ -96,7 +96,19 @@ func Detect(h *Head, extra []Format) (Format, error) {
 			return f, err
 		}
 	}
-	return Format{}, fmt.Errorf("%w; it begins with %s. Name the format, or give the columns names that Norn's own CSV has: at least gpus and duration", errUnknown, quote(h.Line(0)))
+	return Format{}, fmt.Errorf("%w; it begins with %s. %s", errUnknown, quote(h.Line(0)), advice(h.Line(0)))
+}
+
+// advice says what to do about a file in no known format that begins like this.
+func advice(line []byte) string {
+	comma, own := bytes.IndexByte(line, ','), bytes.Contains(bytes.ToLower(line), []byte("gpus"))
+	switch {
+	case bytes.Contains(line, []byte("JobID")) && bytes.IndexByte(line, '|') < 0:
+		return "If it comes from sacct, export it with --parsable2"
+	case own && comma < 0 && bytes.ContainsAny(line, ";\t"):
+		return "If it is Norn's own CSV, put commas between the fields"
+	}
+	return "Name the format, or give the columns names that Norn's own CSV has: at least gpus and duration"
 }
 
 // bestOf finds the format that understands most; ok is false when none does.

@@ -62,18 +62,34 @@ func unpackOne(magic []byte, out *bytesReader) (io.Reader, error) {
 	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}):
 		z, err := gzip.NewReader(out.Reader)
 		if err != nil {
-			return nil, fmt.Errorf("gzip: %w", err)
+			return nil, brokenOff(fmt.Errorf("gzip: %w", err))
 		}
-		return z, nil
+		return &packed{z}, nil
 	case bytes.Equal(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}):
 		z, err := zstd.NewReader(out.Reader, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(zstdMemory))
 		if err != nil {
 			return nil, fmt.Errorf("zstd: %w", err)
 		}
 		out.closers = append(out.closers, z.Close)
-		return z, nil
+		return &packed{z}, nil
 	}
 	return nil, nil
+}
+
+// packed says of a packed file that ends too early what that means.
+type packed struct{ io.Reader }
+
+// Read implements io.Reader.
+func (p *packed) Read(b []byte) (int, error) {
+	n, err := p.Reader.Read(b)
+	return n, brokenOff(err)
+}
+
+func brokenOff(err error) error {
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("the packed file breaks off before its end, as after a copy that was cut short: %w", err)
+	}
+	return err
 }
 
 // head looks at the beginning of the file.

@@ -13,7 +13,7 @@ import (
 func nornCSV() Format {
 	f := CSV("csv", "Norn's own CSV, to write by hand", func(in *Input) *Table {
 		c := &ownCSV{}
-		return &Table{Comment: '#', Columns: c.columns(), Finish: c.finish}
+		return &Table{Comment: '#', AnyCase: true, Columns: c.columns(), Finish: c.finish}
 	})
 	f.Aliases = []string{"norn-csv"}
 	f.Clock = Either

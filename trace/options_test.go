@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -365,5 +366,68 @@ func TestClosed(t *testing.T) {
 	var e trace.Entry
 	if err := r.Next(&e); err != io.EOF {
 		t.Error(err)
+	}
+}
+
+// TestOptionsOutOfRange checks that each is named.
+func TestOptionsOutOfRange(t *testing.T) {
+	for want, opt := range map[string]trace.Options{
+		"a load of -1":              {Load: -1},
+		"a load of NaN":             {Load: math.NaN()},
+		"a limit of -2 jobs":        {Limit: -2},
+		"1001 GPUs of a node":       {NodeGPUs: 1001},
+		"ends before it begins: no": {From: time.Hour, To: time.Minute},
+		"a window that ends before": {FromTime: time.Unix(2e9, 0), ToTime: time.Unix(1e9, 0)},
+	} {
+		if _, err := trace.NewReader(strings.NewReader(week(true)), "week.csv", opt); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v; it should say %q", err, want)
+		}
+	}
+}
+
+// TestGPUJobs leaves out the jobs that ask for none.
+func TestGPUJobs(t *testing.T) {
+	const text = "job,duration,gpus,cpus\na,1,0,4\nb,1,0.5,4\nc,1,2,\n"
+	entries, info := readText(t, text, trace.Options{GPUJobs: true})
+	if got := span(entries); got != "2 jobs, b at 0s to c at 0s" || info.Filtered != 1 {
+		t.Errorf("%s, %+v", got, info)
+	}
+}
+
+// TestHeaders reads headers as people write them.
+func TestHeaders(t *testing.T) {
+	if entries, _ := readText(t, "Job,GPUs,Duration,Tenant\na,1,60,red\n", trace.Options{}); len(entries) != 1 || entries[0].Job.Tenant != "red" {
+		t.Errorf("%+v", entries)
+	}
+	for text, want := range map[string]string{
+		"job,gpus,duration,GPUS\na,1,60,2\n": `line 1: found the column "gpus" twice, expected it once`,
+		"job;gpus;duration\na;1;60\n":        "put commas between the fields",
+		"gpus\tduration\n1\t60\n":            "put commas between the fields",
+	} {
+		if _, err := trace.NewReader(strings.NewReader(text), "jobs.csv", trace.Options{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v; it should say %q", text, err, want)
+		}
+	}
+}
+
+// TestCutShort reads packed files that end too early.
+func TestCutShort(t *testing.T) {
+	text := []byte(week(true))
+	var g bytes.Buffer
+	gz := gzip.NewWriter(&g)
+	z, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := gz.Write(text); err != nil || gz.Close() != nil {
+		t.Fatal(err)
+	}
+	for name, whole := range map[string][]byte{"gzip": g.Bytes(), "zstd": z.EncodeAll(text, nil)} {
+		r, err := trace.NewReader(bytes.NewReader(whole[:len(whole)*2/3]), "week", trace.Options{SkipBad: true})
+		for e := (trace.Entry{}); err == nil; err = r.Next(&e) {
+		}
+		if want := "week: the packed file breaks off before its end"; errors.Is(err, io.EOF) || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: %v; it should begin with %q", name, err, want)
+		}
 	}
 }

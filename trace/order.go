@@ -242,7 +242,7 @@ func (r *Reader) selects(e *Entry) verdict {
 			return pass
 		}
 	}
-	if r.tenants != nil && !r.tenants[e.Job.Tenant] {
+	if r.tenants != nil && !r.tenants[e.Job.Tenant] || r.opt.GPUJobs && e.Job.Demand.GPUs() == 0 {
 		return pass
 	}
 	return take

@@ -52,7 +52,7 @@ func readColumns(path string, names ...string) (text []string, rows [][]float64,
 	}
 	index := make([]int, len(names))
 	for i, name := range names {
-		if index[i] = columnIndex(rec.fields, name); index[i] < 0 {
+		if index[i] = columnIndex(rec.fields, name, false); index[i] < 0 {
 			return nil, nil, fmt.Errorf("%s: has no column %q", path, name)
 		}
 	}

@@ -28,12 +28,29 @@ type Options struct {
 	AnyType  bool // leave GPU types out of the demands
 	NodeGPUs int  // GPUs of a node, for formats that count nodes; 0: 1
 
+	GPUJobs          bool          // only jobs that ask for GPUs
 	Tenants          []string      // only jobs of these; empty: all
 	From, To         time.Duration // only jobs submitted in [From, To) on the clock of the trace; To 0: no end
 	FromTime, ToTime time.Time     // the same by the time of day, where the trace tells it; zero: no bound
 	Limit            int           // at most so many jobs; 0: all
 	Load             float64       // jobs arrive so many times as fast; 0: 1
 	Rebase           bool          // zero is the first submission, also when the trace has a zero of its own
+}
+
+// Check says which option is out of its range.
+func (o *Options) Check() error {
+	const mostGPUs, mostLoad = 1000, 1e6 // of a node; more is a slip of the pen
+	switch {
+	case !(o.Load >= 0 && o.Load <= mostLoad):
+		return fmt.Errorf("a load of %g: it must be from 0 to %g", o.Load, mostLoad)
+	case o.Limit < 0:
+		return fmt.Errorf("a limit of %d jobs: it must be 0 or more", o.Limit)
+	case o.NodeGPUs < 0 || o.NodeGPUs > mostGPUs:
+		return fmt.Errorf("%d GPUs of a node: from 0 to %d are allowed", o.NodeGPUs, mostGPUs)
+	case o.To > 0 && o.To <= o.From || !o.ToTime.IsZero() && !o.ToTime.After(o.FromTime):
+		return errors.New("a window that ends before it begins: no job can be in it")
+	}
+	return nil
 }
 
 // Info says what a Reader has met so far. Every row is accounted for: at the
@@ -120,8 +137,8 @@ func open(in io.Reader, closer io.Closer, name string, opt Options, reopen func(
 
 // start finds the format and reads up to the first job.
 func (r *Reader) start(in io.Reader, name string) error {
-	if r.opt.Load < 0 || r.opt.Limit < 0 || r.opt.NodeGPUs < 0 || r.opt.NodeGPUs > 1000 {
-		return errors.New("load, limit and GPUs of a node must not be negative or absurd")
+	if err := r.opt.Check(); err != nil {
+		return err
 	}
 	for _, t := range r.opt.Tenants {
 		if r.tenants == nil {

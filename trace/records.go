@@ -15,6 +15,7 @@ type records struct {
 	r       io.Reader
 	comma   byte
 	comment byte // lines that begin with it are passed over; 0: none
+	bare    bool // double quotes are text like any other
 
 	buf        []byte
 	start, end int
@@ -128,7 +129,7 @@ var errQuote = errors.New("a closing quote")
 // split sets the fields of a line.
 func (c *records) split(line []byte) error {
 	c.fields = c.fields[:0]
-	if bytes.IndexByte(line, '"') >= 0 {
+	if !c.bare && bytes.IndexByte(line, '"') >= 0 {
 		return c.splitQuoted(line)
 	}
 	from := 0

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,21 +22,21 @@ func sacctFormat() Format {
 		Name: "sacct", Aliases: []string{"slurm"}, Title: "Slurm accounting, sacct --parsable2 with a header",
 		Clock: Unix, Order: Unsorted,
 		Match: func(h *Head) int {
-			known := 0
+			known, named := 0, false
 			for _, c := range h.Columns(0, '|') {
-				if sacctColumn(c) != noColumn {
+				c := sacctColumn(c)
+				if c != noColumn {
 					known++
 				}
+				named = named || c == jobID
 			}
-			need := []byte(strings.ToLower(string(h.Line(0))))
-			if !bytes.Contains(need, []byte("jobid")) || !bytes.Contains(need, []byte("submit")) ||
-				!bytes.Contains(need, []byte("state")) || !bytes.Contains(need, []byte("elapsed")) {
+			if !named || known < 2 { // what else is missing is an error that says so
 				return 0
 			}
 			return known
 		},
 		Decode: func(in *Input) (Source, error) {
-			s := &sacctSource{in: in, rec: records{r: in.Body, comma: '|'}, byID: map[string]int{}}
+			s := &sacctSource{in: in, rec: records{r: in.Body, comma: '|', bare: true}, byID: map[string]int{}}
 			return s, s.header()
 		},
 	}
@@ -114,6 +115,7 @@ type sacctSource struct {
 	rec   records
 	index [sacctFields]int // of the columns; -1: not there
 	width int
+	open  bool // the last column is the name of the job, and no other may hold the separator
 	jobs  []sacctJob
 	byID  map[string]int
 	at    int
@@ -135,12 +137,22 @@ func (s *sacctSource) header() error {
 			s.in.info.Ignored = append(s.in.info.Ignored, string(name))
 		}
 	}
+	s.open = s.index[jobName] == s.width-1 && !slices.ContainsFunc(s.in.info.Ignored, anyText)
 	if s.index[jobID] < 0 || s.index[submit] < 0 || s.index[state] < 0 || s.index[elapsed] < 0 && s.index[elapsedRaw] < 0 {
 		return &Error{File: s.in.Name, Line: 1, Found: quote(s.rec.text), Want: "columns JobID, Submit, State and Elapsed or ElapsedRaw"}
 	}
 	s.in.Note("times of day are those of the cluster, taken as they stand")
 	s.in.Note("GPUs, cores and memory of a job are spread evenly over its nodes")
 	return nil
+}
+
+// anyText tells whether a column may hold any text, the separator too.
+func anyText(column string) bool {
+	switch strings.ToLower(column) {
+	case "submitline", "comment", "admincomment", "systemcomment", "extra", "workdir", "stdin", "stdout", "stderr", "container":
+		return true
+	}
+	return false
 }
 
 // Next implements Source.
@@ -172,6 +184,10 @@ func (s *sacctSource) readAll() error {
 			return err
 		}
 		s.in.Row()
+		if more := len(s.rec.fields) - s.width; more > 0 && s.open {
+			last := s.rec.fields[s.width-1:]
+			s.rec.fields = append(s.rec.fields[:s.width-1], bytes.Join(last, []byte{'|'}))
+		}
 		s.row()
 	}
 }
@@ -211,13 +227,25 @@ func (s *sacctSource) row() {
 	j := &s.jobs[len(s.jobs)-1]
 	j.entry.Job.Key = key
 	switch {
-	case len(s.rec.fields) != s.width || len(id) == 0:
-		j.bad = s.in.Bad(s.rec.line, "", s.rec.text, fmt.Sprintf("%d fields, JobID first among what is needed", s.width))
+	case len(s.rec.fields) != s.width:
+		j.bad = s.uneven()
+	case len(id) == 0:
+		j.bad = s.in.Bad(s.rec.line, "JobID", id, "the number of a job")
 	case bytes.ContainsRune(base, '['):
 		j.why = "tasks of an array that have not started"
 	default:
 		j.bad = s.first(j, string(component))
 	}
+}
+
+// uneven is the error about a line with more or fewer fields than the header.
+// Slurm does not quote, so a text that holds the separator breaks its line.
+func (s *sacctSource) uneven() error {
+	want := fmt.Sprintf("%d fields, as many as the header has", s.width)
+	if len(s.rec.fields) > s.width {
+		want += `: a text in it holds a "|"; export without SubmitLine and Comment, and JobName last, or leave such rows out (--skip-bad)`
+	}
+	return &Error{File: s.in.Name, Line: s.rec.line, Found: fmt.Sprintf("%d fields", len(s.rec.fields)), Want: want}
 }
 
 // step takes from a line about a step what only those tell.
@@ -274,7 +302,10 @@ func (s *sacctSource) first(j *sacctJob, component string) error {
 	if err := s.run(j, false); err != nil {
 		return err
 	}
-	return s.role(j, component)
+	if err := s.role(j, component); err != nil && j.why == "" {
+		return err
+	}
+	return nil // what a job would have held that never ran need not be told
 }
 
 // again reads a further line about a job: another component of it, which runs
@@ -284,6 +315,15 @@ func (s *sacctSource) again(j *sacctJob, component string) {
 		return
 	}
 	known := false
+	if len(j.roles) == 0 { // the run before never held anything
+		if j.bad = s.run(j, true); j.bad != nil {
+			return
+		}
+		if err := s.role(j, component); err != nil && j.why == "" {
+			j.bad = err
+		}
+		return
+	}
 	for i := range j.roles {
 		known = known || j.roles[i].component == component
 	}

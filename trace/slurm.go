@@ -2,6 +2,7 @@ package trace
 
 import (
 	"bytes"
+	"strings"
 	"time"
 
 	"github.com/norn-scheduler/norn/job"
@@ -50,7 +51,10 @@ func tres(v []byte, use func(key, value []byte)) {
 
 // held is what a list of trackable resources tells.
 type held struct {
-	gpus, typed int64
+	gpus, typed int64      // devices, and those of them whose type is told
+	slices      int64      // those of them that are MIG slices
+	parts       unit.Milli // that these are of GPUs
+	sliceMemory unit.Bytes // of the largest
 	types       string
 	cpus        unit.Milli
 	memory      unit.Bytes
@@ -67,10 +71,7 @@ func readTRES(v []byte) held {
 			case len(kind) == 0:
 				h.gpus = n
 			case kind[0] == ':':
-				h.typed += n
-				if n > 0 {
-					h.types = joinTypes(h.types, string(kind[1:]))
-				}
+				h.device(string(kind[1:]), n)
 			}
 			return
 		}
@@ -91,6 +92,33 @@ func readTRES(v []byte) held {
 	})
 	h.gpus = max(h.gpus, h.typed)
 	return h
+}
+
+// device adds n devices of a type: GPUs, or MIG slices such as 1g.10gb and
+// a100_3g.20gb.
+func (h *held) device(kind string, n int64) {
+	if n == 0 {
+		return
+	}
+	h.typed += n
+	at := strings.LastIndexByte(kind, '_') + 1
+	if slice := kind[at:]; len(slice) > 3 && slice[0] >= '1' && slice[0] <= '7' && strings.HasPrefix(slice[1:], "g.") {
+		part, memory := migSlice(slice)
+		h.slices += n
+		h.parts += unit.Milli(n) * part
+		h.sliceMemory = max(h.sliceMemory, memory)
+		kind = kind[:max(0, at-1)]
+	}
+	h.types = joinTypes(h.types, kind)
+}
+
+// amount is all that is held of GPUs; more than one is whole ones.
+func (h *held) amount() unit.Milli {
+	all := milliOf(h.gpus-h.slices) + h.parts
+	if all > unit.One {
+		all = (all + unit.One - 1) / unit.One * unit.One
+	}
+	return all
 }
 
 // readGRES reads the generic resources of one node, such as gpu:a100:4 or
@@ -168,13 +196,18 @@ func (s *sacctSource) role(j *sacctJob, component string) error {
 		h.memory = reqMemory(s.field(reqMem), h.cpus, h.nodes)
 	}
 	shape := Shape{
-		GPUs: milliOf(h.gpus), CPUs: h.cpus, Memory: h.memory, Types: s.in.Text([]byte(h.types)), Tasks: int32(h.nodes),
+		GPUs: h.amount(), CPUs: h.cpus, Memory: h.memory, GPUMemory: h.sliceMemory,
+		Types: s.in.Text([]byte(h.types)), Tasks: int32(h.nodes),
 	}
-	if h.gpus%h.nodes != 0 {
+	if shape.GPUs%(unit.One*unit.Milli(h.nodes)) != 0 && h.nodes > 1 {
 		shape.Tasks = 0 // uneven over its nodes: a task for each GPU
 	}
 	if _, err := shape.demand(); err != nil {
-		return s.in.Bad(s.rec.line, "", s.rec.text, "a demand that can be met: it "+err.Error())
+		hint := ""
+		if s.index[allocTRES] < 0 && s.index[reqTRES] < 0 {
+			hint = " (AllocTRES and ReqTRES tell it, where they are exported)"
+		}
+		return s.in.Bad(s.rec.line, "", s.rec.text, "a demand that can be met: it "+err.Error()+hint)
 	}
 	j.roles = append(j.roles, sacctRole{component, shape})
 	return nil

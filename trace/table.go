@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/unit"
@@ -17,6 +18,7 @@ type Table struct {
 	Comma    byte // 0: ','
 	Comment  byte // lines that begin with it are passed over; 0: none
 	NoHeader bool // the columns are all of those below, in that order
+	AnyCase  bool // upper and lower case are the same in the header
 	Columns  []Column
 
 	// Finish, when not nil, is called after the columns of a row have been set,
@@ -105,7 +107,7 @@ func (t *Table) match(h *Head) int {
 	for i := range t.Columns {
 		c := &t.Columns[i]
 		switch {
-		case columnIndex(header, c.Name) >= 0:
+		case columnIndex(header, c.Name, t.AnyCase) >= 0:
 			known++
 		case !c.Optional:
 			return 0
@@ -127,9 +129,10 @@ func (t *Table) header(h *Head) ([][]byte, error) {
 	}
 }
 
-func columnIndex(header [][]byte, name string) int {
+// columnIndex finds a column in a header; -1 when it is not there.
+func columnIndex(header [][]byte, name string, anyCase bool) int {
 	for i, h := range header {
-		if string(bytes.TrimSpace(h)) == name {
+		if h = bytes.TrimSpace(h); string(h) == name || anyCase && strings.EqualFold(string(h), name) {
 			return i
 		}
 	}
@@ -188,12 +191,15 @@ func (s *tableSource) readHeader() error {
 		s.names = append(s.names, string(bytes.TrimSpace(h)))
 	}
 	for _, c := range s.table.Columns {
-		i := columnIndex(header, c.Name)
+		i := columnIndex(header, c.Name, s.table.AnyCase)
 		if i < 0 {
 			if c.Optional {
 				continue
 			}
 			return &Error{File: s.in.Name, Line: s.rec.line, Found: "a header without it", Want: "a column " + strconv.Quote(c.Name)}
+		}
+		if columnIndex(header[i+1:], c.Name, s.table.AnyCase) >= 0 {
+			return &Error{File: s.in.Name, Line: s.rec.line, Found: "the column " + strconv.Quote(c.Name) + " twice", Want: "it once"}
 		}
 		known[i] = true
 		s.bind(i, c)

@@ -140,6 +140,15 @@ func Seconds(v float64) (time.Duration, error) {
 	return time.Duration(ns), nil
 }
 
+// Later is d after t, neither of them below 0; Never when that is beyond what can be
+// counted.
+func Later(t, d time.Duration) time.Duration {
+	if d > Never-t {
+		return Never
+	}
+	return t + d
+}
+
 // AppendSeconds writes d in seconds, exactly, without needless zeros: 90, 0.5.
 func AppendSeconds(dst []byte, d time.Duration) []byte {
 	ns := uint64(d)

@@ -180,3 +180,13 @@ func scaledAgainstFloat(t *testing.T, s string) {
 		}
 	}
 }
+
+func TestLater(t *testing.T) {
+	for _, c := range [][3]time.Duration{
+		{0, 0, 0}, {1, 2, 3}, {0, Never, Never}, {1, Never, Never}, {Never, 1, Never}, {Never, Never, Never}, {1, Never - 2, Never - 1},
+	} {
+		if got := Later(c[0], c[1]); got != c[2] {
+			t.Errorf("%d after %d is %d, want %d", c[1], c[0], got, c[2])
+		}
+	}
+}

@@ -43,7 +43,10 @@ node list in a format of others; docs/clusters.md describes them.`,
 			if err != nil {
 				return err
 			}
-			return clusterspec.Describe(out, site.Cluster)
+			if err := clusterspec.Describe(out, site.Cluster); err != nil {
+				return err
+			}
+			return clusterspec.DescribeRest(out, spec)
 		},
 	}
 	cmd.Flags().BoolVar(&yaml, "yaml", false, "write the spec as YAML")

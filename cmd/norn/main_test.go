@@ -335,6 +335,10 @@ func TestUsage(t *testing.T) {
 		{"sim --policy fifo --set fifo.mode=lazy", "policy fifo: mode=lazy: write one of strict, skip, easy"},
 		{"sim --policy fifo --set mode=easy", "--set mode=easy: write policy.param=value"},
 		{"sim --policy fifo --set fito.mode=easy", "policy fito is not among those that are run (fifo); did you mean fifo?"},
+		{"sim --load -1", "a load of -1: it must be from 0"},
+		{"sim --limit -3", "a limit of -3 jobs: it must be 0 or more"},
+		{"sim --node-gpus -1", "-1 GPUs of a node"},
+		{"sim --from 2d --to 1h", "a window that ends before it begins"},
 		{"sim --table yaml", "--table yaml: write one of text, markdown, csv, json"},
 		{"sim --log bz2", "--log bz2: write one of plain, gz, zst, none"},
 		{"sim --spread 0", "--spread 0: write a factor"},
@@ -378,7 +382,6 @@ func TestFailures(t *testing.T) {
 		{"sim " + empty + " -c 1x8", "empty.csv"},
 		{"sim " + good + " -c phily", "did you mean philly?"},
 		{"sim " + good + " -c 1x8 --format csw", `"csw" is no format of traces`},
-		{"sim " + good + " -c 1x8 --load -1", "load"},
 		{"sim " + good + " -c 1x8 --out " + good, "not a directory"},
 		{"cluster nowhere.yaml", "there is no file nowhere.yaml"},
 		{"policies tiresas", "did you mean tiresias?"},
@@ -459,7 +462,7 @@ func TestRemarks(t *testing.T) {
 	}
 	for _, verb := range [][]string{{"sim", bad, "-c", "1x8", "-p", "fifo", "--skip-bad"}, {"trace", "summary", bad, "--skip-bad"}, {"trace", "convert", bad, filepath.Join(t.TempDir(), "o.csv"), "--skip-bad"}} {
 		_, errOut := works(t, verb...)
-		for _, want := range []string{"of 6 rows", "2 because of errors", "line 6, column 3 (gpus)", "line 7, column 4 (duration)"} {
+		for _, want := range []string{"of 6 rows, these were left out, 2 because of errors:", "line 6, column 3 (gpus)", "line 7, column 4 (duration)"} {
 			if !strings.Contains(errOut, want) {
 				t.Errorf("norn %s: %q, want %q", verb, errOut, want)
 			}
@@ -502,6 +505,50 @@ func TestExplain(t *testing.T) {
 	}
 	if got := completions(t, "explain", log, ""); !slices.Equal(got, []string{"d", "b", "c", "a"}) {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestDaylight checks that a trace with times of day gives a log with times of
+// day, also when its first jobs are not asked for.
+func TestDaylight(t *testing.T) {
+	dir := t.TempDir()
+	path := file(t, "jobs.csv", "job,submit,gpus,duration\na,2026-03-01 08:00:00,8,60\nb,2026-03-02 09:30:00,8,60\n")
+	works(t, "sim", path, "-c", "1x8", "-p", "fifo", "--out", dir, "-q", "--from", "2026-03-02")
+	if out, _ := works(t, "explain", filepath.Join(dir, "fifo"), "b"); !strings.Contains(out, "2026-03-02 09:31:00  ends: done") {
+		t.Errorf("%s", out)
+	}
+	works(t, "sim", path, "-c", "1x8", "-p", "fifo", "--out", dir, "-q", "--load", "2")
+	if out, _ := works(t, "explain", filepath.Join(dir, "fifo"), "b"); !strings.Contains(out, "12:46:00  ends: done") || strings.Contains(out, "2026") {
+		t.Errorf("%s", out)
+	}
+}
+
+// TestLogAgain checks what is said when a log is replayed in another world, and
+// that no trace is written over itself.
+func TestLogAgain(t *testing.T) {
+	dir := t.TempDir()
+	path := file(t, "jobs.csv", jobs)
+	works(t, "sim", path, "-c", "1x8", "-p", "fifo", "--out", dir, "-q", "--cost", "restore=30s", "--estimates", "user")
+	log := filepath.Join(dir, "fifo")
+	const want = "norn: the log was made with --cost=restore=30s --estimates=user, and this run is not\n"
+	if _, errOut := works(t, "sim", log, "-p", "fifo"); errOut != want {
+		t.Errorf("%q, want %q", errOut, want)
+	}
+	if _, errOut := works(t, "sim", log, "-p", "fifo", "--cost", "restore=30s", "--estimates", "user"); errOut != "" {
+		t.Errorf("%q", errOut)
+	}
+	for _, line := range [][]string{
+		{"sim", log, "-p", "fifo,srtf", "--out", dir},
+		{"sim", filepath.Join(log, "events.log.zst"), "-p", "fifo", "--out", dir},
+		{"trace", "convert", path, path},
+	} {
+		if out, errOut, code := norn(t, line...); code != exitUsage || out != "" || !strings.Contains(errOut, "name another") {
+			t.Errorf("norn %s: exit code %d, %q, %q", line, code, out, errOut)
+		}
+	}
+	works(t, "explain", log, "a") // it is still there
+	if _, errOut := works(t, "sim", path, "-c", "1x8", "--tenant", "nobody"); !strings.Contains(errOut, "none of its jobs was asked for") {
+		t.Errorf("%q", errOut)
 	}
 }
 
@@ -563,6 +610,10 @@ func TestOtherVerbs(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 	if out, _ := works(t, "cluster", "2x8:V100+1x4:P100"); !strings.Contains(out, "V100") || !strings.Contains(out, "20") {
+		t.Errorf("%s", out)
+	}
+	late := file(t, "late.yaml", "nodes: [{gpus: 8}, {gpus: 8, at: 12h}]\ntenants: [{name: lab, guarantee: 50%}]\ncosts: {restore: 20s}\n")
+	if out, _ := works(t, "cluster", late); !strings.Contains(out, "arrive after") || !strings.Contains(out, "lab     -   8          none   1") || !strings.Contains(out, "20s") {
 		t.Errorf("%s", out)
 	}
 	yaml, _ := works(t, "cluster", "2x8:V100", "--yaml")

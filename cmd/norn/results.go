@@ -16,7 +16,12 @@ import (
 )
 
 // prepare makes the output folders and says where the event logs go.
-func (f *simFlags) prepare(x *run.Experiment, compared []run.Choice) error {
+func (f *simFlags) prepare(x *run.Experiment, compared []run.Choice, args []string) error {
+	for _, c := range compared {
+		if len(args) > 0 && f.overwrites(args[0], c) {
+			return misused("--out %s: the log that is read lies where that of %s would be written: name another folder", f.out, c)
+		}
+	}
 	x.Report = report.Options{Series: true, Intervals: true}
 	for _, c := range compared {
 		if err := os.MkdirAll(f.folder(c), 0o777); err != nil {
@@ -43,6 +48,12 @@ func (f *simFlags) prepare(x *run.Experiment, compared []run.Choice) error {
 		return run.Log{WriteCloser: file, Compression: packing}, err
 	}
 	return nil
+}
+
+// overwrites tells whether a trace, or the log in a folder, lies where the files
+// of a choice go.
+func (f *simFlags) overwrites(path string, c run.Choice) bool {
+	return same(path, f.folder(c)) || same(filepath.Dir(path), f.folder(c))
 }
 
 // folder is where the files of a choice go.
@@ -89,7 +100,7 @@ func (f *simFlags) results(cmd *cobra.Command, x *run.Experiment, outcomes []*ru
 	path := filepath.Join(f.out, "report.html")
 	meta := report.Meta{
 		Title: "Norn: " + x.Header.Trace, Trace: x.Header.Trace, Cluster: x.Header.Cluster,
-		Seed: fmt.Sprint(f.seed),
+		Seed: fmt.Sprint(f.seed), Estimates: x.Estimate.String(), Conditions: strings.Join(x.Header.Conditions, ", "),
 	}
 	err := create(path, func(w io.Writer) error { return report.WriteHTML(w, meta, named(outcomes)) })
 	if err != nil || f.quiet {
@@ -103,8 +114,8 @@ func (f *simFlags) results(cmd *cobra.Command, x *run.Experiment, outcomes []*ru
 }
 
 // pipedWidth is the width of tables that no terminal bounds: enough for all
-// columns that a reader wants.
-const pipedWidth = 140
+// columns and for names of variants with all their settings.
+const pipedWidth = 1000
 
 func (f *simFlags) table(out io.Writer, outcomes []*run.Outcome) error {
 	t := report.Compare(named(outcomes))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/norn-scheduler/norn/clusterspec"
+	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/report"
 	"github.com/norn-scheduler/norn/run"
@@ -103,8 +105,14 @@ func (f *simFlags) simulate(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := f.findCluster(args); err != nil {
+	log, err := f.findCluster(args)
+	if err != nil {
 		return err
+	}
+	if log != nil && !f.quiet {
+		if other := otherWorld(cmd, log); len(other) > 0 {
+			fmt.Fprintf(cmd.ErrOrStderr(), "norn: the log was made with %s, and this run is not\n", strings.Join(other, " "))
+		}
 	}
 	x, err := f.experiment(cmd)
 	if err != nil {
@@ -118,8 +126,13 @@ func (f *simFlags) simulate(cmd *cobra.Command, args []string) error {
 	if isFile {
 		defer reader.Close()
 	}
+	if isFile {
+		first := &ahead{Source: src}
+		first.err = src.Next(&first.entry)
+		src, x.Header.Origin = first, f.origin(reader)
+	}
 	if f.out != "" {
-		if err := f.prepare(x, compared); err != nil {
+		if err := f.prepare(x, compared, args); err != nil {
 			return err
 		}
 	}
@@ -142,6 +155,34 @@ func (f *simFlags) simulate(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
+// ahead is a trace whose first job has been read already: the time of day at the
+// start of the run is known from then on.
+type ahead struct {
+	trace.Source
+	entry trace.Entry
+	err   error
+	given bool
+}
+
+// Next implements trace.Source.
+func (a *ahead) Next(e *trace.Entry) error {
+	if a.given {
+		return a.Source.Next(e)
+	}
+	a.given = true
+	*e = a.entry
+	return a.err
+}
+
+// origin is the time of day at the start of a run; zero where the trace does not
+// tell it, and where its clock runs faster than the day (--load).
+func (f *simFlags) origin(r *trace.Reader) time.Time {
+	if f.opt.Load != 0 && f.opt.Load != 1 {
+		return time.Time{}
+	}
+	return r.Info().Origin
+}
+
 // words checks the flags that are one of a few words, before anything is begun.
 func (f *simFlags) words() error {
 	for _, w := range []struct{ flag, value, known string }{
@@ -158,28 +199,53 @@ func (f *simFlags) words() error {
 }
 
 // findCluster decides on the cluster where none is named: the sample has its own,
-// and so has an event log.
-func (f *simFlags) findCluster(args []string) error {
-	switch {
-	case f.cluster != "":
-		return nil
-	case len(args) == 0:
-		f.cluster = gen.SampleCluster
-		return nil
+// and so has an event log. It returns the header of the log; nil when the trace is
+// none.
+func (f *simFlags) findCluster(args []string) (*eventlog.Header, error) {
+	if len(args) == 0 {
+		f.cluster = cmp.Or(f.cluster, gen.SampleCluster)
+		return nil, nil
 	}
-	if args[0] != "-" {
-		if _, err := os.Stat(args[0]); err != nil {
-			return err
+	path := args[0]
+	var header *eventlog.Header
+	if path != "-" {
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, err
 		}
-		if log, err := openLog(args[0]); err == nil {
-			f.cluster = log.Header.Cluster
+		log, err := openLog(path)
+		switch {
+		case err == nil:
+			header = &log.Header
+			f.cluster = cmp.Or(f.cluster, header.Cluster)
 			log.Close()
+		case info.IsDir():
+			return nil, err
 		}
 	}
 	if f.cluster == "" {
-		return misused("say on which cluster %s is to be replayed: --cluster with a shorthand such as 16x8:V100, a preset or a file (norn cluster lists the presets)", args[0])
+		return nil, misused("say on which cluster %s is to be replayed: --cluster with a shorthand such as 16x8:V100, a preset or a file (norn cluster lists the presets)", path)
 	}
-	return nil
+	return header, nil
+}
+
+// worldly are the flags that say how the world of a run behaves.
+const worldly = " cost spread node-mtbf repair job-mtbf snapshot whole "
+
+// otherWorld tells of what a log was made with and this run is not, so that what
+// comes of other costs is not taken for the policy's doing.
+func otherWorld(cmd *cobra.Command, log *eventlog.Header) []string {
+	var out []string
+	for _, c := range log.Conditions {
+		name, _, _ := strings.Cut(c, "=")
+		if strings.Contains(worldly, " "+name+" ") && !cmd.Flags().Changed(name) {
+			out = append(out, "--"+c)
+		}
+	}
+	if log.Estimate != "" && log.Estimate != "oracle" && !cmd.Flags().Changed("estimates") {
+		out = append(out, "--estimates="+log.Estimate)
+	}
+	return out
 }
 
 // kept says what an error left of the runs.

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -46,6 +47,7 @@ func (r *reading) flags(cmd *cobra.Command) {
 	f.BoolVar(&r.opt.GPUOnly, "gpu-only", false, "leave CPU and memory out of the demands")
 	f.BoolVar(&r.opt.AnyType, "any-type", false, "leave GPU types out of the demands")
 	f.IntVar(&r.opt.NodeGPUs, "node-gpus", 0, "GPUs of a node, for traces that count nodes (0: 1)")
+	f.BoolVar(&r.opt.GPUJobs, "gpu-jobs", false, "only jobs that ask for GPUs")
 	f.StringSliceVar(&r.opt.Tenants, "tenant", nil, "only jobs of these tenants")
 	f.StringVar(&r.from, "from", "", "only jobs submitted from then on: seconds, 1d12h, or 2017-10-01")
 	f.StringVar(&r.to, "to", "", "only jobs submitted before then")
@@ -70,6 +72,9 @@ func (r *reading) options() (trace.Options, error) {
 	}
 	if opt.To, opt.ToTime, err = moment(r.to); err != nil {
 		return opt, misused("--to: %w", err)
+	}
+	if err := opt.Check(); err != nil {
+		return opt, misused("%w", err)
 	}
 	return opt, nil
 }
@@ -108,19 +113,37 @@ func remarks(w io.Writer, info trace.Info) {
 		fmt.Fprintf(w, "norn: %s: %s\n", info.File, note)
 	}
 	if len(info.Ignored) > 0 {
-		fmt.Fprintf(w, "norn: %s: columns that are not used: %s\n", info.File, strings.Join(info.Ignored, ", "))
+		fmt.Fprintf(w, "norn: %s: columns that are not used: %s\n", info.File, few(info.Ignored))
 	}
-	if info.LeftOut+info.Bad == 0 {
+	if info.Jobs == 0 && info.Filtered > 0 {
+		fmt.Fprintf(w, "norn: %s: none of its jobs was asked for (--from, --to, --tenant, --gpu-jobs)\n", info.File)
+	}
+	var why []string
+	if info.LeftOut > 0 {
+		why = append(why, fmt.Sprintf("%d because they are no jobs that ran", info.LeftOut))
+	}
+	if info.Bad > 0 {
+		why = append(why, fmt.Sprintf("%d because of errors", info.Bad))
+	}
+	if len(why) == 0 {
 		return
 	}
-	fmt.Fprintf(w, "norn: %s: of %d rows, %d were left out because they are no jobs that ran, and %d because of errors:\n",
-		info.File, info.Rows, info.LeftOut, info.Bad)
+	fmt.Fprintf(w, "norn: %s: of %s, these were left out, %s:\n", info.File, count(info.Rows, "row"), strings.Join(why, " and "))
 	for _, p := range info.Problems {
 		fmt.Fprintf(w, "  %v\n", p)
 	}
 	if more := info.LeftOut + info.Bad - len(info.Problems); more > 0 {
 		fmt.Fprintf(w, "  and %d more\n", more)
 	}
+}
+
+// few is the first of a list that may be long.
+func few(list []string) string {
+	const most = 8
+	if len(list) <= most {
+		return strings.Join(list, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(list[:most], ", "), len(list)-most)
 }
 
 func summaryCommand() *cobra.Command {
@@ -224,7 +247,7 @@ func write(cmd *cobra.Command, path string, src trace.Source) error {
 		return err
 	}
 	for _, l := range done.Lost {
-		fmt.Fprintln(cmd.ErrOrStderr(), "norn: CSV cannot carry", l)
+		fmt.Fprintf(cmd.ErrOrStderr(), "norn: CSV cannot carry %s (%s); JSON Lines, .jsonl, can\n", l.What, count(l.Jobs, "job"))
 	}
 	if path != "" && path != "-" {
 		fmt.Fprintf(cmd.ErrOrStderr(), "norn: wrote %d jobs to %s\n", done.Jobs, path)
@@ -251,6 +274,9 @@ to standard output.`,
 				return err
 			}
 			defer src.Close()
+			if same(args[0], args[1]) {
+				return misused("%s would be written over itself: name another file", args[1])
+			}
 			if err := write(cmd, args[1], src); err != nil {
 				return err
 			}
@@ -260,6 +286,16 @@ to standard output.`,
 	}
 	r.flags(cmd)
 	return cmd
+}
+
+// same tells whether two paths are one file that is there.
+func same(a, b string) bool {
+	x, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	y, err := os.Stat(b)
+	return err == nil && os.SameFile(x, y)
 }
 
 func formatsCommand() *cobra.Command {

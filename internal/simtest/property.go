@@ -1,7 +1,9 @@
 package simtest
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/sched"
@@ -31,6 +34,7 @@ type Shape struct {
 	Costs    bool // transitions that cost time
 	Failures bool // nodes and jobs that fail
 	Pools    bool // a partition for each tenant
+	Operated bool // nodes that are cordoned and taken down, GPUs that break, jobs that are held and cancelled
 }
 
 // Draw makes a random world. Its cluster is made anew by each call of Fresh.
@@ -141,6 +145,54 @@ func (w *World) Fresh(t *rapid.T, shape Shape, nodes []int) {
 	}
 }
 
+// operate adds a random operator: what he does to nodes, GPUs and jobs. In the end
+// all nodes are up, all GPUs whole and no job is held. Nodes change at moments at
+// which jobs come and go as well; jobs are held and cancelled between them.
+func (w *World) operate(t *rapid.T, nodes []int) {
+	var script []eventlog.Event
+	add := func(at float64, ev eventlog.Event) {
+		ev.Time = duration(at)
+		script = append(script, ev)
+	}
+	gpus := 0
+	for n, g := range nodes {
+		add(500, eventlog.Event{Kind: eventlog.NodeSet, Node: cluster.NodeID(n)})
+		gpus += g
+	}
+	for d := range gpus {
+		add(500, eventlog.Event{Kind: eventlog.Device, Device: cluster.DeviceID(d)})
+	}
+	for i := range w.Jobs {
+		add(500, eventlog.Event{Kind: eventlog.Free, Job: job.ID(i)})
+	}
+	for range rapid.IntRange(0, 8).Draw(t, "operations") {
+		at := float64(rapid.IntRange(0, 25).Draw(t, "at")) * 5
+		i := rapid.IntRange(0, len(w.Jobs)-1).Draw(t, "which job")
+		switch known := max(at, w.Jobs[i].At) + 1; rapid.IntRange(0, 5).Draw(t, "operation") {
+		case 0, 1:
+			n := cluster.NodeID(rapid.IntRange(0, len(nodes)-1).Draw(t, "node"))
+			health := rapid.SampledFrom([]cluster.Health{cluster.Up, cluster.Cordoned, cluster.Cordoned, cluster.Down}).Draw(t, "health")
+			add(at, eventlog.Event{Kind: eventlog.NodeSet, Node: n, Health: health})
+		case 2:
+			d := cluster.DeviceID(rapid.IntRange(0, gpus-1).Draw(t, "device"))
+			add(at, eventlog.Event{Kind: eventlog.Device, Device: d, Broken: true})
+		case 3:
+			add(known, eventlog.Event{Kind: eventlog.Hold, Job: job.ID(i)})
+		case 4:
+			add(known, eventlog.Event{Kind: eventlog.Free, Job: job.ID(i)})
+		case 5:
+			add(known, eventlog.Event{Kind: eventlog.Cancel, Job: job.ID(i)})
+		}
+	}
+	slices.SortStableFunc(script, func(a, b eventlog.Event) int { return cmp.Compare(a.Time, b.Time) })
+	world := w.World
+	w.World = func(c *sim.Config) {
+		if c.Script = slices.Clone(script); world != nil {
+			world(c)
+		}
+	}
+}
+
 // Properties checks on random worlds that a policy keeps the invariants of
 // every run, that it decides the same when it is replaced by a new one at
 // random moments, and that every job which can run ends.
@@ -150,6 +202,9 @@ func Properties(t *testing.T, shape Shape, make func() (sched.Policy, error)) {
 		w := Draw(t, shape)
 		w.Make = make
 		nodes := rapid.SliceOfN(rapid.IntRange(1, 6), 1, 5).Draw(t, "nodes")
+		if shape.Operated {
+			w.operate(t, nodes)
+		}
 		w.Fresh(t, shape, nodes)
 		run, err := Try(w.Config, w.Jobs...)
 		if err != nil {

@@ -83,10 +83,10 @@ func (r *Run) Record(key string) *job.Record {
 	return r.State.Record(id)
 }
 
-// Start, End and JCT are in seconds; -1 when that did not happen.
+// Start is when a job first ran, in seconds; -1 when it never did.
 func (r *Run) Start(key string) float64 { return seconds(r.Record(key).FirstStart) }
 
-// End is when a job ended, in seconds.
+// End is when a job ended, in seconds; -1 when it did not.
 func (r *Run) End(key string) float64 { return seconds(r.Record(key).End) }
 
 // JCT is the time from submission to end, in seconds.

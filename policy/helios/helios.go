@@ -167,6 +167,7 @@ func (q *policy) follow(v *sched.View, p *sched.Plan) {
 		case sched.Ended:
 			q.queue.Remove(ch.Job)
 			q.barred.Remove(ch.Job)
+			q.fresh = slices.DeleteFunc(q.fresh, func(id job.ID) bool { return id == ch.Job }) // it came and left at once
 		}
 	}
 	if epoch := v.Now / q.cfg.Refresh; epoch != q.epoch {

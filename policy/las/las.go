@@ -4,10 +4,14 @@
 // Source: Gu et al., "Tiresias", NSDI 2019, section 3. Taken literally, the
 // order would make jobs of equal service share the GPUs without end; here the
 // service of running jobs is taken note of once a round, at multiples of the
-// round's length, so that a round bounds how often jobs change places.
+// round's length, so that a round bounds how often jobs change places. What a job
+// has held since its start counts from the moment on at which it makes progress:
+// where getting there takes longer than a round, jobs would otherwise change
+// places without getting anywhere.
 package las
 
 import (
+	"math/bits"
 	"time"
 
 	"github.com/norn-scheduler/norn/greedy"
@@ -73,18 +77,26 @@ type order struct {
 	oneD  bool
 }
 
-// Key is the service attained at the last beginning of a round, in
-// GPU-nanoseconds or nanoseconds.
+// Key is the service attained at the last beginning of a round, in nanoseconds or,
+// as a number of 128 bits, in thousandths of GPU-nanoseconds.
 func (o order) Key(v *sched.View, j sched.Job, chosen bool) greedy.Key {
 	ran := j.Run()
-	if chosen && o.round > 0 {
-		ran = j.RunAt(v.Now / o.round * o.round)
+	if chosen {
+		at := v.Now
+		if o.round > 0 {
+			at = v.Now / o.round * o.round
+		}
+		if at <= j.Ready() {
+			at = 0 // it has not made any progress yet
+		}
+		ran = j.RunAt(at)
 	}
 	if o.oneD {
 		return greedy.Key{A: int64(ran)}
 	}
 	d := j.Spec().Demand
-	return greedy.Key{A: int64(float64(ran) / 1000 * float64(d.Milli(d.Roles[0].Tasks)))}
+	high, low := bits.Mul64(uint64(ran), uint64(d.Milli(d.Roles[0].Tasks)))
+	return greedy.Key{A: int64(high), B: int64(low >> 1)}
 }
 
 // Shift is 0: both scales are the same.

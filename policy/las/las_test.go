@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/internal/simtest"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/policy/las"
 	"github.com/norn-scheduler/norn/sched"
 )
@@ -53,6 +55,38 @@ func TestServiceIsGPUsTimesTime(t *testing.T) {
 		}, simtest.Job{Key: "wide", GPUs: 2, Run: 30}, simtest.Job{Key: "narrow", GPUs: 1, Run: 30})
 		if w, n, p := run.End("wide"), run.End("narrow"), run.Preemptions(); w != want.wide || n != want.narrow || p != want.preemptions {
 			t.Errorf("1d=%v: ends %v and %v with %d preemptions, want %v, %v, %d", want.oneD, w, n, p, want.wide, want.narrow, want.preemptions)
+		}
+	}
+}
+
+// TestServiceOfLargeJobs: the service of 8,000 GPUs over 35 days is more than an
+// hour's of any, and more GPU-nanoseconds than an int64 holds.
+func TestServiceOfLargeJobs(t *testing.T) {
+	const day = 86400
+	run := simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(1000, 8), Make: las.NewConfig().Policy, Unchecked: true},
+		simtest.Job{Key: "a", GPUs: 8000, Run: 40 * day},
+		simtest.Job{Key: "b", At: 35 * day, GPUs: 8000, Run: 3600},
+	)
+	if run.Start("b") != 35*day || run.End("b") != 35*day+3600 {
+		t.Errorf("b runs from %v to %v", run.Start("b"), run.End("b"))
+	}
+}
+
+// TestCostsAboveTheRound: where a restore takes longer than a round, jobs still
+// get on: one is not stopped before it has made any progress.
+func TestCostsAboveTheRound(t *testing.T) {
+	for _, round := range []time.Duration{0, 5 * time.Minute, 10 * time.Minute} {
+		run := simtest.Go(t, simtest.Config{
+			Cluster: simtest.Nodes(1, 1), Make: make(func(c *las.Config) { c.Round = round }),
+			Costs: perf.Costs{Base: perf.Cost{Checkpoint: time.Minute, Restore: 10 * time.Minute}},
+		},
+			simtest.Job{Key: "a", GPUs: 1, Run: 7200}, simtest.Job{Key: "b", GPUs: 1, Run: 7200},
+			simtest.Job{Key: "c", GPUs: 1, At: 30, Run: 3600},
+		)
+		for _, key := range []string{"a", "b", "c"} {
+			if run.Record(key).Phase != job.Done {
+				t.Errorf("round %v: %s is %v", round, key, run.Record(key).Phase)
+			}
 		}
 	}
 }

@@ -75,7 +75,7 @@ func (c *Config) Policy() (sched.Policy, error) {
 	switch {
 	case c.First > c.Last:
 		return nil, errors.New("locality must not be laxer than relax-to")
-	case c.Acquire+c.Backoff <= 0:
+	case c.Acquire <= 0 && c.Backoff <= 0:
 		return nil, errors.New("acquire and backoff must not both be 0")
 	}
 	return &policy{cfg: *c}, nil

@@ -8,6 +8,7 @@ import (
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/queue"
 	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/unit"
 )
 
 // vc is a virtual cluster: its jobs, under numbers of its own.
@@ -107,7 +108,7 @@ func (s *policy) wait(v *sched.View, p *sched.Plan, j sched.Job) {
 	open := false
 	if m[1] > 0 {
 		began := time.Duration(m[1] - 1)
-		switch close, next := began+s.cfg.Acquire, began+s.cfg.Acquire+s.cfg.Backoff; {
+		switch close, next := s.attempt(began); {
 		case v.Now >= next:
 			r.failed++
 		case v.Now >= close:
@@ -121,6 +122,13 @@ func (s *policy) wait(v *sched.View, p *sched.Plan, j sched.Job) {
 	}
 	level, final := s.level(v, p, j, r.failed)
 	s.enqueue(j, kindKey{j.Class(), level, open}, final)
+}
+
+// attempt is when an attempt closes that begins at a moment, and when the one after
+// it begins.
+func (s *policy) attempt(began time.Duration) (close, next time.Duration) {
+	close = unit.Later(began, s.cfg.Acquire)
+	return close, unit.Later(close, s.cfg.Backoff)
 }
 
 // level is what a job asks for after so many attempts in vain, and whether
@@ -174,8 +182,9 @@ func (s *policy) open(v *sched.View, p *sched.Plan, id job.ID) {
 	was := c.kinds[r.kind]
 	p.Remember(id, job.Memo{r.failed, int64(v.Now) + 1})
 	r.noted = true
-	s.closing.Set(int32(id), int64(v.Now+s.cfg.Acquire))
-	s.reopening.Set(int32(id), int64(v.Now+s.cfg.Acquire+s.cfg.Backoff))
+	close, next := s.attempt(v.Now)
+	s.closing.Set(int32(id), int64(close))
+	s.reopening.Set(int32(id), int64(next))
 	s.enqueue(j, kindKey{was.class, was.level, true}, was.final)
 	now := &c.kinds[r.kind]
 	now.refused, now.apart, now.why = was.refused, was.apart, was.why

@@ -39,7 +39,15 @@ type Book struct {
 	touched []tenant.ID
 	promise []unit.Milli
 	here    []bool // tenants whose jobs run in the part of the cluster that the view shows
+	outer   []outer
 	log     []held
+}
+
+// outer is a limited tenant that has, or may have, jobs in other parts of the
+// cluster, and what it held when it was last looked at.
+type outer struct {
+	id   tenant.ID
+	used unit.Milli
 }
 
 type held struct {
@@ -61,6 +69,7 @@ func (b *Book) Open(v *sched.View, p *sched.Plan) {
 			pool, _ := v.Cluster().PoolByName(b.tree.At(tenant.ID(t)).Name) // pool 0 when there is none
 			b.here = append(b.here, v.All || pool == v.Pool)
 		}
+		b.outside()
 	}
 	b.Total.GPU = unit.Milli(v.Total()) * unit.One
 	if v.NodesChanged() {
@@ -76,6 +85,31 @@ func (b *Book) Open(v *sched.View, p *sched.Plan) {
 			b.Hold(j.Tenant(), amount, -1)
 		}
 	}
+}
+
+// outside lists the limits that jobs elsewhere count against as well.
+func (b *Book) outside() {
+	b.outer = b.outer[:0]
+	listed := make([]bool, b.tree.Len())
+	for t, here := range b.here {
+		for up := tenant.ID(t); up >= 0 && !here; up = b.tree.At(up).Parent {
+			if e := b.tree.At(up); e.Limit < tenant.Unlimited && !listed[up] {
+				listed[up] = true
+				b.outer = append(b.outer, outer{up, e.Used.GPU})
+			}
+		}
+	}
+}
+
+// Loosened tells whether anything was given back, since it was last asked, under
+// a limit that jobs in other parts of the cluster count against as well.
+func (b *Book) Loosened() (yes bool) {
+	for i := range b.outer {
+		used := b.tree.At(b.outer[i].id).Used.GPU
+		yes = yes || used < b.outer[i].used
+		b.outer[i].used = used
+	}
+	return yes
 }
 
 // Close says that the plan has become true: the tenant tree shows it from now on.

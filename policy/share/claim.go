@@ -146,13 +146,11 @@ func (r *Runner) least(v *sched.View, t tenant.ID) unit.Milli {
 // has, the policy wants to be woken when the first one will have.
 func (r *Runner) due(v *sched.View, id job.ID, lane int32) (job.ID, bool) {
 	for ok := true; ok; id, ok = r.lanes.After(lane, id) {
-		at := v.Job(id).Since() + r.Grace
-		if r.Grace == 0 || at <= v.Now {
+		at := unit.Later(v.Job(id).Since(), r.Grace)
+		if at <= v.Now {
 			return id, true
 		}
-		if r.Grace != unit.Never {
-			r.wake = min(r.wake, at)
-		}
+		r.wake = min(r.wake, at)
 		if r.Block {
 			break
 		}
@@ -398,7 +396,7 @@ func (r *Runner) oneOf(v *sched.View, p *sched.Plan, t tenant.ID) job.ID {
 		if was != nil && j.Spec().Stop == job.Pinned {
 			continue
 		}
-		if until := j.Since() + r.MinRun; was != nil && r.MinRun > 0 && until > v.Now {
+		if until := unit.Later(j.Since(), r.MinRun); was != nil && r.MinRun > 0 && until > v.Now {
 			r.wake = min(r.wake, until)
 			continue
 		}

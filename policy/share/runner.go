@@ -107,7 +107,7 @@ func (r *Runner) follow(v *sched.View, p *sched.Plan) {
 	for len(r.full) < v.Classes() {
 		r.full = append(r.full, false)
 	}
-	if v.NodesChanged() || r.Place == place.Random { // so that a new policy draws as often
+	if r.book.Loosened() || v.NodesChanged() || r.Place == place.Random { // so that a new policy draws as often
 		r.freed()
 	}
 	for _, id := range r.barred.Reconsider(v) {

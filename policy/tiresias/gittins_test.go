@@ -3,8 +3,14 @@ package tiresias
 import (
 	"math"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/internal/simtest"
+	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/sim"
 )
 
 // of makes a history of given samples.
@@ -57,4 +63,28 @@ func TestIndexIsItsDefinition(t *testing.T) {
 			t.Fatalf("G(%v, %v) is %v, want %v", a, quantum, got, want)
 		}
 	})
+}
+
+// TestHeldJobsAreNoSamples: the index is learnt from jobs that have left, of which
+// one that its user holds is none.
+func TestHeldJobsAreNoSamples(t *testing.T) {
+	var made *policy
+	simtest.Go(t, simtest.Config{
+		Cluster: simtest.Nodes(1, 1),
+		Make: func() (sched.Policy, error) {
+			c := NewConfig()
+			c.Rank = Gittins
+			p, err := c.Policy()
+			made = p.(*policy)
+			return p, err
+		},
+		World: func(c *sim.Config) {
+			c.Script = []eventlog.Event{
+				{Time: 5 * time.Second, Kind: eventlog.Hold, Job: 1}, {Time: 6 * time.Second, Kind: eventlog.Free, Job: 1},
+			}
+		},
+	}, simtest.Job{Key: "a", GPUs: 1, Run: 10}, simtest.Job{Key: "b", GPUs: 1, Run: 10})
+	if got := len(made.past.samples) + len(made.past.fresh); got != 2 {
+		t.Errorf("%d samples of 2 jobs: %v %v", got, made.past.samples, made.past.fresh)
+	}
 }

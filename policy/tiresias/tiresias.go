@@ -202,7 +202,7 @@ func (t *policy) follow(v *sched.View) (learnt bool) {
 		case sched.Ended:
 			t.demote.Remove(int32(ch.Job))
 			t.promote.Remove(int32(ch.Job))
-			if t.cfg.Rank == Gittins && t.past.add(j.Run().Seconds()*t.width(j)) {
+			if t.cfg.Rank == Gittins && j.Phase().Over() && t.past.add(j.Run().Seconds()*t.width(j)) {
 				learnt = true
 			}
 		case sched.Runs:
