@@ -283,6 +283,10 @@ func (c *Cluster) checkSpec(spec *NodeSpec) error {
 	return nil
 }
 
+// unaccounted is the memory of a GPU whose type tells none: more than anybody
+// asks for.
+const unaccounted unit.Bytes = 1 << 50
+
 func (c *Cluster) addGroup(id NodeID, spec NodeSpec, g GPUs) GroupID {
 	gid := GroupID(len(c.groups))
 	gr := group{
@@ -290,6 +294,9 @@ func (c *Cluster) addGroup(id NodeID, spec NodeSpec, g GPUs) GroupID {
 		count: int32(g.Count), free: int32(g.Count), pooled: spec.Pooled,
 	}
 	mem := c.types[g.Type].Memory
+	if mem == 0 {
+		mem = unaccounted
+	}
 	if spec.Pooled {
 		c.devices = append(c.devices, device{free: int32(g.Count) * 1000, cap: int32(g.Count) * 1000, group: gid, memFree: mem * unit.Bytes(g.Count)})
 	} else {

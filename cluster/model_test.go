@@ -172,6 +172,9 @@ func (x *machine) addNode(t *rapid.T) {
 			continue
 		}
 		mem := x.c.Type(g.Type).Memory
+		if mem == 0 { // not told
+			mem = unaccounted
+		}
 		d := twinDevice{group: group, typ: g.Type, cap: 1000, free: 1000, memory: mem}
 		times := g.Count
 		if spec.Pooled {

@@ -263,8 +263,8 @@ func (d *Demand) Plain() bool {
 }
 
 // TypeMask is the set of acceptable GPU types of a cluster, without those that
-// have less memory than a task asks for, or tell of none; 0 means all of them. ok
-// is false when the cluster has none.
+// are known to have less memory than a task asks for; 0 means all of them. ok is
+// false when the cluster has none.
 func (d *Demand) TypeMask(c *cluster.Cluster) (m cluster.TypeMask, ok bool) {
 	var memory unit.Bytes
 	for i := range d.Roles {
@@ -275,7 +275,7 @@ func (d *Demand) TypeMask(c *cluster.Cluster) (m cluster.TypeMask, ok bool) {
 	}
 	all := true
 	d.EachType(c, func(t cluster.TypeID) bool {
-		if c.Type(t).Memory >= memory {
+		if has := c.Type(t).Memory; has == 0 || has >= memory {
 			m |= 1 << t
 		} else {
 			all = false

@@ -119,7 +119,7 @@ func (r Reason) Sentence(name func(ID) string) string {
 	case TooLarge:
 		return fmt.Sprintf("needs %s but there are only %d in all: it can never run here", count(int(r.Need), "GPU"), r.Have)
 	case NoSuchType:
-		return "no node has a GPU type that it accepts: it can never run here"
+		return "no node has a GPU of a type, and with the memory, that it needs: it can never run here"
 	case Impossible:
 		return "would not fit, as it must be placed, even if nothing else ran: it can never run here"
 	case OverLimit:

@@ -13,14 +13,13 @@ import (
 )
 
 // typed is a trace whose jobs ask for GPUs in the terms of the cluster: types
-// are called as it calls them, and memory counts where it is told. Slurm
+// are called as it calls them. Slurm
 // writes a100, Kubernetes NVIDIA-A100-SXM4-80GB, and a person A100: whoever
 // counts on one spelling lets jobs wait for ever.
 type typed struct {
 	trace.Source
 	names   []string // of the cluster's types
 	unnamed bool     // the cluster does not tell its types
-	sized   bool     // it tells how much memory a GPU has
 	demands job.Interner
 	known   map[*job.Demand]*job.Demand
 	taken   []string // "a100 for A100", each once
@@ -31,7 +30,6 @@ func newTyped(src trace.Source, c *cluster.Cluster) *typed {
 	t := &typed{Source: src, known: map[*job.Demand]*job.Demand{}}
 	for i := range cluster.TypeID(c.Types()) {
 		t.names = append(t.names, c.Type(i).Name)
-		t.sized = t.sized || c.Type(i).Memory > 0
 	}
 	t.unnamed = len(t.names) == 1 && t.names[0] == clusterspec.UnnamedType
 	return t
@@ -52,16 +50,10 @@ func (t *typed) Next(e *trace.Entry) error {
 	return nil
 }
 
-// fit puts a demand into the terms of the cluster. GPU memory of which the
-// cluster tells nothing is not accounted, as CPUs and memory of nodes are not.
+// fit puts a demand into the terms of the cluster.
 func (t *typed) fit(d job.Demand) job.Demand {
 	if d.Types != "" {
 		d.Types = t.rename(d.Types)
-	}
-	for i := range d.Roles {
-		if !t.sized {
-			d.Roles[i].GPUMemory = 0
-		}
 	}
 	return d
 }

@@ -65,8 +65,8 @@ slice,60,0.5,,20GiB
 // go where there is enough, or nowhere, and never make a plan that cannot be.
 func TestGPUMemory(t *testing.T) {
 	const cluster = `
-gpu-types: [{name: V100, memory: 16GiB}, {name: A100, memory: 80GiB}, {name: untold}]
-nodes: [{gpus: 8xuntold}, {gpus: 8xV100}, {gpus: 8xA100}]
+gpu-types: [{name: V100, memory: 16GiB}, {name: A100, memory: 80GiB}]
+nodes: [{gpus: 8xV100}, {gpus: 8xA100}]
 `
 	const text = "job,duration,gpus,gpu_mem\nsmall,60,1,5GiB\npart,60,0.2,20GiB\nlarge,60,4,40GiB\nhuge,60,1,100GiB\n"
 	spec, err := clusterspec.ParseYAML("c", []byte(cluster))
@@ -89,5 +89,17 @@ nodes: [{gpus: 8xuntold}, {gpus: 8xV100}, {gpus: 8xA100}]
 		if said := strings.Join(o.Remarks(), " "); !strings.Contains(said, "job huge") || !strings.Contains(said, "it needs 100GiB of GPU memory") {
 			t.Errorf("%s: %q", c, said)
 		}
+	}
+}
+
+// GPU memory of which a cluster tells nothing is not accounted.
+func TestGPUMemoryUntold(t *testing.T) {
+	r, err := trace.NewReader(strings.NewReader("job,duration,gpus,gpu_mem\npart,60,0.5,20GiB\nhuge,60,1,100GiB\n"), "jobs.csv", trace.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := (&run.Experiment{Spec: spec(t, "1x2")}).Run(t.Context(), run.Choice{Policy: "fifo"}, r)
+	if err != nil || o.Result.Jobs.Finished != 2 {
+		t.Errorf("%d jobs ended (%v), want 2", o.Result.Jobs.Finished, err)
 	}
 }

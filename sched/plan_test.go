@@ -450,9 +450,9 @@ func TestFitsAndNever(t *testing.T) {
 	b := newTable(t, 4, 4)
 	b.run(b.submit(job.GPUs(3), -1), place.FirstFit)
 	b.s.Cluster.SetHealth(1, cluster.Down)
-	typed, part := job.GPUs(1), job.GPUs(1)
+	typed, wide := job.GPUs(1), job.GPUs(1)
 	typed.Types = "A100"
-	part.Roles[0].GPU, part.Roles[0].GPUMemory = 500, unit.GiB
+	wide.Roles[0].GPU = 5 * unit.One // of one node
 	for _, c := range []struct {
 		d     job.Demand
 		where place.Strategy
@@ -463,8 +463,8 @@ func TestFitsAndNever(t *testing.T) {
 		{job.GPUs(4), place.Pack, "needs 4 GPUs; 1 free", job.NoReason},
 		{job.GPUs(8), place.Pack, "needs 8 GPUs; 1 free", job.NoReason},
 		{job.GPUs(9), place.Pack, "needs 9 GPUs but there are only 8 in all: it can never run here", job.TooLarge},
-		{typed, place.Pack, "no node has a GPU type that it accepts: it can never run here", job.NoSuchType},
-		{part, place.Pack, "would not fit, as it must be placed, even if nothing else ran: it can never run here", job.Impossible},
+		{typed, place.Pack, "no node has a GPU of a type, and with the memory, that it needs: it can never run here", job.NoSuchType},
+		{wide, place.Pack, "would not fit, as it must be placed, even if nothing else ran: it can never run here", job.Impossible},
 	} {
 		id := b.submit(c.d, -1)
 		p := b.open()

@@ -65,7 +65,7 @@ type Config struct {
 // alone.
 func NewConfig() *Config {
 	return &Config{
-		HalfLife: 7 * 24 * time.Hour, Period: 5 * time.Minute, Users: true, Damping: 1, Fair: 1,
+		Period: 5 * time.Minute, Users: true, Damping: 1, Fair: 1,
 		MaxAge: 7 * 24 * time.Hour, Depth: 500, Place: place.Pack,
 	}
 }
@@ -78,7 +78,7 @@ func (c *Config) Params() param.Set {
 	return param.Set{
 		param.Choice("rank", &c.Rank, []param.Option[Rank]{{Name: "tree", Value: FairTree}, {Name: "classic", Value: Classic}},
 			"fair-share factor: by place in the fair tree, or 2^(-usage/share)"),
-		param.Duration("half-life", &c.HalfLife, "time in which usage loses half its weight (PriorityDecayHalfLife); never: it does not decay"),
+		param.Duration("half-life", &c.HalfLife, "time in which usage loses half its weight (PriorityDecayHalfLife); never: it does not decay; 0: as the cluster says, or 7 days"),
 		param.Duration("period", &c.Period, "how often usage is taken note of (PriorityCalcPeriod)"),
 		param.Bool("users", &c.Users, "share between the users of a tenant as well"),
 		param.Float("damping", &c.Damping, 1e-6, 1e6, "", "divides usage in the classic factor (FairShareDampeningFactor)"),
@@ -100,14 +100,22 @@ func (c *Config) Policy() (sched.Policy, error) {
 	switch {
 	case c.Period < time.Second || c.Period > maxPeriod:
 		return nil, errors.New("the period must be from one second to one hour")
-	case c.HalfLife == 0:
-		return nil, errors.New("the half-life must be positive; write never for usage that does not decay")
 	case c.MaxAge == 0:
 		return nil, errors.New("maxage must be positive")
 	}
-	life := c.HalfLife
-	if life == unit.Never {
-		life = 0
+	return &policy{cfg: *c}, nil
+}
+
+// halfLife is that of the settings, or else of the cluster; 0: usage does not
+// decay.
+func (c *Config) halfLife(cluster time.Duration) time.Duration {
+	switch {
+	case c.HalfLife == unit.Never:
+		return 0
+	case c.HalfLife > 0:
+		return c.HalfLife
+	case cluster > 0:
+		return cluster
 	}
-	return &policy{cfg: *c, usage: newUsage(c.Period, life)}, nil
+	return 7 * 24 * time.Hour
 }

@@ -48,6 +48,17 @@ func TestHalfLifeDecides(t *testing.T) {
 	}
 }
 
+// TestHalfLifeOfTheCluster: where the settings tell none, that of the cluster
+// counts.
+func TestHalfLifeOfTheCluster(t *testing.T) {
+	for halfLife, first := range map[time.Duration]string{0: "l2", time.Hour: "l2", 5 * time.Second: "h2"} {
+		run := simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(1, 1), Tenants: tenant.NewTree(halfLife), Make: config(nil)}, history...)
+		if got := run.Start(first); got != 120 {
+			t.Errorf("half-life %v: %s starts at %v, want 120", halfLife, first, got)
+		}
+	}
+}
+
 // TestTenantsBeforeUsers: the users of a tenant that has used much wait behind
 // those of another, unless users are all there is.
 func TestTenantsBeforeUsers(t *testing.T) {
@@ -136,7 +147,7 @@ func TestGuaranteeGoesFirst(t *testing.T) {
 
 // TestConfigErrors: settings that make no sense are refused.
 func TestConfigErrors(t *testing.T) {
-	for _, set := range [][2]string{{"period", "0"}, {"period", "2h"}, {"half-life", "0"}, {"maxage", "0"}} {
+	for _, set := range [][2]string{{"period", "0"}, {"period", "2h"}, {"maxage", "0"}} {
 		c := fairshare.NewConfig()
 		if err := c.Params().Set(set[0], set[1]); err != nil {
 			t.Fatal(err)

@@ -32,6 +32,9 @@ type policy struct {
 
 // Decide implements sched.Policy.
 func (f *policy) Decide(v *sched.View, p *sched.Plan) {
+	if f.usage == nil {
+		f.usage = newUsage(f.cfg.Period, f.cfg.halfLife(v.Tenants().HalfLife()))
+	}
 	f.book.Open(v, p)
 	f.account(v)
 	f.follow(v, p)
