@@ -1,7 +1,5 @@
 package dense
 
-import "sort"
-
 // Item is a member of a List: a number with its place in the order (A, then B,
 // then ID) and a weight.
 type Item struct {
@@ -117,6 +115,9 @@ func (l *List) SumBefore(it Item) int64 {
 	if l.n == 0 {
 		return 0
 	}
+	if end := l.blocks[len(l.blocks)-1]; end.items[end.n-1].Before(it) {
+		return l.sum
+	}
 	i := l.blockOf(it)
 	sum := l.before(i)
 	b := l.blocks[i]
@@ -153,6 +154,9 @@ func (l *List) Min() (Item, bool) {
 func (l *List) From(it Item) (Item, bool) {
 	if l.n == 0 {
 		return Item{}, false
+	}
+	if !l.firsts[0].Before(it) {
+		return l.firsts[0], true
 	}
 	i := l.blockOf(it)
 	b := l.blocks[i]
@@ -219,8 +223,18 @@ func (l *List) blockOf(it Item) int {
 	return lo
 }
 
+// search is the first place in the block that does not stand before it.
 func (b *block) search(it Item) int {
-	return sort.Search(b.n, func(j int) bool { return !b.items[j].Before(it) })
+	lo, hi := 0, b.n
+	for lo < hi {
+		mid := int(uint(lo+hi) >> 1)
+		if b.items[mid].Before(it) {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo
 }
 
 func (l *List) insertBlock(i int) {

@@ -152,7 +152,7 @@ func (m *machine) simulators(w io.Writer, shared string) error {
 	if missing(w, golden) {
 		return nil
 	}
-	fmt.Fprintf(w, "### Published simulators on the same input\n\n| simulator | policy | published CPU | norn | memory | times less | bound | |\n|---|---|--:|--:|--:|--:|--:|---|\n")
+	fmt.Fprintf(w, "### Published simulators on the same input\n\n| simulator | policy | published CPU, other machine | norn | memory | times less |\n|---|---|--:|--:|--:|--:|\n")
 	for _, r := range []struct {
 		simulator, trace, cluster, policy, result string
 		published                                 float64 // seconds of CPU
@@ -174,36 +174,38 @@ func (m *machine) simulators(w io.Writer, shared string) error {
 			return err
 		}
 		times := r.published / c.cpu.Seconds()
-		fmt.Fprintf(w, "| %s | %s | %.1f s | %s | %s | %.0f | 500 | %s |\n", r.simulator, r.policy, r.published, seconds(c.cpu), mib(c.memory), times, verdict(times >= 500))
+		fmt.Fprintf(w, "| %s | %s | %.1f s | %s | %s | %.0f |\n", r.simulator, r.policy, r.published, seconds(c.cpu), mib(c.memory), times)
 	}
 	fmt.Fprintln(w)
 	return nil
 }
 
-// growth is Tiresias on 10,000 GPUs with ten times as many jobs at equal load.
+// growth is Tiresias with ten times as many jobs at equal load: on the same GPUs,
+// where the short trace has hardly filled them when it ends, and on a tenth of
+// them, where both last equally long.
 func (m *machine) growth(w io.Writer, dir string) error {
-	fmt.Fprintf(w, "### Generated jobs on 10,000 GPUs under Tiresias, load 0.9\n\n| jobs | CPU | of a job | memory | bound | |\n|--:|--:|--:|--:|---|---|\n")
-	var first float64
-	for _, jobs := range []int{100_000, 1_000_000} {
-		file := filepath.Join(dir, fmt.Sprintf("%d.csv", jobs))
-		err := run(m.bin, "trace", "generate", "--like", "philly", "--jobs", fmt.Sprint(jobs), "--gpus", "10000",
+	fmt.Fprintf(w, "### Generated jobs under Tiresias, load 0.9\n\n| jobs | GPUs | CPU | of a job | memory | bound | |\n|--:|--:|--:|--:|--:|---|---|\n")
+	var least float64
+	for _, r := range []struct{ jobs, nodes int }{{100_000, 1250}, {100_000, 125}, {1_000_000, 1250}} {
+		file := filepath.Join(dir, fmt.Sprintf("%d.csv", r.jobs))
+		err := run(m.bin, "trace", "generate", "--like", "philly", "--jobs", fmt.Sprint(r.jobs), "--gpus", fmt.Sprint(8*r.nodes),
 			"--offered-load", "0.9", "--max-run", "1d", "--seed", "1", "-o", file)
 		if err != nil {
 			return err
 		}
-		c, err := m.measure(max(1, m.repeat/2), "sim", file, "--cluster", "1250x8", "--policy", "tiresias", "--quiet")
+		c, err := m.measure(max(1, m.repeat), "sim", file, "--cluster", fmt.Sprintf("%dx8", r.nodes), "--policy", "tiresias", "--quiet")
 		if err != nil {
 			return err
 		}
-		each := c.cpu.Seconds() / float64(jobs)
-		bound, ok := "", true
-		if first == 0 {
-			first = each
-		} else {
-			bound = "20 s, 2,000 MB, 1.5 times as much for a job"
-			ok = c.cpu <= 20*time.Second && c.memory <= 2e9 && each < 1.5*first
+		each := c.cpu.Seconds() / float64(r.jobs)
+		bound, met := "", ""
+		if least == 0 {
+			least = each // on the same GPUs
 		}
-		fmt.Fprintf(w, "| %d | %s | %.2f us | %s | %s | %s |\n", jobs, seconds(c.cpu), 1e6*each, mib(c.memory), bound, verdict(ok))
+		if r.jobs == 1_000_000 {
+			bound, met = "20 s, 2,000 MB, 1.5 times as much for a job", verdict(c.cpu <= 20*time.Second && c.memory <= 2e9 && each < 1.5*least)
+		}
+		fmt.Fprintf(w, "| %d | %d | %s | %.2f us | %s | %s | %s |\n", r.jobs, 8*r.nodes, seconds(c.cpu), 1e6*each, mib(c.memory), bound, met)
 	}
 	fmt.Fprintln(w)
 	return nil
