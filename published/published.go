@@ -111,14 +111,7 @@ func policies[T any](all []T, of func(T) Policy) []Policy {
 // ByName finds a simulator; an unknown name is an error that lists the known
 // ones.
 func ByName(name string) (Simulator, error) {
-	var names []string
-	for _, s := range Simulators() {
-		if s.Name == name {
-			return s, nil
-		}
-		names = append(names, s.Name)
-	}
-	return Simulator{}, replay.Unknown("simulator", name, names)
+	return replay.Find("simulator", name, Simulators(), func(s *Simulator) string { return s.Name })
 }
 
 // Has tells whether the simulator has a policy.

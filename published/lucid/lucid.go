@@ -48,14 +48,7 @@ func Policies() []Policy {
 
 // Find finds a policy.
 func Find(name string) (Policy, error) {
-	var names []string
-	for _, p := range Policies() {
-		if p.Name == name {
-			return p, nil
-		}
-		names = append(names, p.Name)
-	}
-	return Policy{}, replay.Unknown("policy of lucid", name, names)
+	return replay.Find("policy of lucid", name, Policies(), func(p *Policy) string { return p.Name })
 }
 
 // Options is what a run needs beside a trace and a cluster.

@@ -44,14 +44,7 @@ func Policies() []Policy {
 
 // Find finds a policy.
 func Find(name string) (Policy, error) {
-	var names []string
-	for _, p := range Policies() {
-		if p.Name == name {
-			return p, nil
-		}
-		names = append(names, p.Name)
-	}
-	return Policy{}, replay.Unknown("policy of muri", name, names)
+	return replay.Find("policy of muri", name, Policies(), func(p *Policy) string { return p.Name })
 }
 
 // CPUs and memory (GB) of the nodes of a cluster that is only named.

@@ -63,14 +63,7 @@ func Policies() []Policy {
 // Find finds a policy. Without -pack (nodes by number) or -balance (the least
 // used node first) it balances, which is the default of the simulator.
 func Find(name string) (Policy, error) {
-	var names []string
-	for _, p := range Policies() {
-		if p.Name == name {
-			return p, nil
-		}
-		names = append(names, p.Name)
-	}
-	return Policy{}, replay.Unknown("policy of pai", name, names)
+	return replay.Find("policy of pai", name, Policies(), func(p *Policy) string { return p.Name })
 }
 
 // Options changes what the simulator reads.

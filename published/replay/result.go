@@ -143,6 +143,19 @@ func AppendInts(dst []byte, values ...int64) []byte {
 	return dst
 }
 
+// Find finds an entry of a table by its name; an unknown name is an error that
+// lists the known ones.
+func Find[T any](what, want string, all []T, name func(*T) string) (found T, err error) {
+	var names []string
+	for i := range all {
+		if name(&all[i]) == want {
+			return all[i], nil
+		}
+		names = append(names, name(&all[i]))
+	}
+	return found, Unknown(what, want, names)
+}
+
 // Unknown is the error for a name that is not in a table.
 func Unknown(what, name string, known []string) error {
 	return fmt.Errorf("unknown %s %q; known are: %s", what, name, strings.Join(known, ", "))
