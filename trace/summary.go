@@ -38,6 +38,33 @@ type Summary struct {
 	Outcomes []Share      `json:"outcomes"`
 	Attempts AttemptStats `json:"attempts"`
 	AtLeast  int          `json:"cut_off"` // jobs whose duration is a lower bound
+
+	File *Accounts `json:"file,omitempty"` // where the jobs were read from, if from a file
+}
+
+// Accounts is what became of the rows of a file: read = jobs + folded + left out +
+// bad + filtered, as Info says.
+type Accounts struct {
+	Format   string   `json:"format"`
+	Read     int      `json:"rows"`
+	Folded   int      `json:"folded"`
+	LeftOut  int      `json:"left_out"`
+	Bad      int      `json:"bad"`
+	Filtered int      `json:"filtered"`
+	Problems []string `json:"problems"` // the first rows that were left out or bad
+	Notes    []string `json:"notes"`    // what was assumed or guessed
+}
+
+// Accounts are the accounts of what was read so far.
+func (i *Info) Accounts() *Accounts {
+	a := &Accounts{
+		Format: i.Format, Read: i.Rows, Folded: i.Folded, LeftOut: i.LeftOut, Bad: i.Bad, Filtered: i.Filtered,
+		Problems: []string{}, Notes: append([]string{}, i.Notes...),
+	}
+	for _, err := range i.Problems {
+		a.Problems = append(a.Problems, err.Error())
+	}
+	return a
 }
 
 // Quantiles are in seconds; between two values they are interpolated.

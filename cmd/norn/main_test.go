@@ -586,6 +586,25 @@ func TestTrace(t *testing.T) {
 	}
 }
 
+// TestSummaryAccounts: a program is told what became of every row.
+func TestSummaryAccounts(t *testing.T) {
+	out, _ := works(t, "trace", "summary", file(t, "jobs.csv", jobs+"bad,x,1,1,blue\n"), "--skip-bad", "--json")
+	var sum struct {
+		Jobs int
+		File struct {
+			Format    string
+			Rows, Bad int
+			Problems  []string
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &sum); err != nil {
+		t.Fatal(err)
+	}
+	if f := sum.File; sum.Jobs != 4 || f.Rows != 5 || f.Bad != 1 || len(f.Problems) != 1 || !strings.Contains(f.Problems[0], "line 6") {
+		t.Errorf("%+v", sum)
+	}
+}
+
 // TestOtherVerbs runs the small ones.
 func TestOtherVerbs(t *testing.T) {
 	if out, _ := works(t, "version"); !strings.HasPrefix(out, "norn ") || !strings.Contains(out, "go1.") {

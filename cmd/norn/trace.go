@@ -168,7 +168,9 @@ FILE may be packed with gzip or zstd; "-" is standard input.`,
 			if err != nil {
 				return err
 			}
-			remarks(cmd.ErrOrStderr(), src.Info())
+			info := src.Info()
+			remarks(cmd.ErrOrStderr(), info)
+			sum.File = info.Accounts()
 			if asJSON {
 				return sum.WriteJSON(cmd.OutOrStdout())
 			}
