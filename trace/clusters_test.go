@@ -194,6 +194,19 @@ func TestPods(t *testing.T) {
 	}
 }
 
+// A single pod is read as a list of one; an item that makes no sense is one bad
+// row.
+func TestPodsOneAndBad(t *testing.T) {
+	one := podOf("p", "", gpu1, "Succeeded", 0, 1, 2)
+	if entries, info := readText(t, one, trace.Options{}); len(entries) != 1 || entries[0].Job.Key != "team-a/p" || info.Rows != 1 {
+		t.Errorf("%v %+v", lines(t, entries), info)
+	}
+	entries, info := readText(t, podList(one, `{"metadata":{"creationTimestamp":"yesterday"}}`), trace.Options{SkipBad: true})
+	if len(entries) != 1 || info.Rows != 2 || info.Bad != 1 || !strings.Contains(info.Problems[0].Error(), "item 2") {
+		t.Errorf("%v %+v", lines(t, entries), info)
+	}
+}
+
 func TestPodSizes(t *testing.T) {
 	for resources, want := range map[string]string{
 		`{"limits":{"amd.com/gpu":"4"}}`:                                  `{"tasks":1,"gpu":4}`,

@@ -26,7 +26,7 @@ func podsFormat() Format {
 				switch string(key) {
 				case "kind":
 					v, err := t.Text()
-					kind = string(v) == "List" || string(v) == "PodList"
+					kind = string(v) == "List" || string(v) == "PodList" || string(v) == "Pod"
 					return err
 				case "apiVersion":
 					_, err := t.Text()
@@ -227,24 +227,35 @@ func (s *podSource) readAll() error {
 	return err
 }
 
+// readList reads a list, or a single pod, which is an object without items.
 func (s *podSource) readList(d *json.Decoder) error {
 	if err := delimiter(d, '{'); err != nil {
 		return err
 	}
+	fields, list := map[string]json.RawMessage{}, false
 	for d.More() {
 		key, err := d.Token()
 		if err != nil {
 			return err
 		}
 		if key == "items" {
+			list = true
 			err = s.readItems(d)
-		} else {
-			var skip json.RawMessage
-			err = d.Decode(&skip)
+		} else if name, ok := key.(string); ok {
+			var value json.RawMessage
+			err = d.Decode(&value)
+			fields[name] = value
 		}
 		if err != nil {
 			return err
 		}
+	}
+	if !list && string(fields["kind"]) == `"Pod"` {
+		raw, err := json.Marshal(fields)
+		if err != nil {
+			return err
+		}
+		s.readPod(raw)
 	}
 	return delimiter(d, '}')
 }
@@ -254,14 +265,27 @@ func (s *podSource) readItems(d *json.Decoder) error {
 		return err
 	}
 	for d.More() {
-		var p pod
-		if err := d.Decode(&p); err != nil {
+		var raw json.RawMessage
+		if err := d.Decode(&raw); err != nil {
 			return fmt.Errorf("item %d: %w", s.in.info.Rows+1, err)
 		}
-		s.in.Row()
-		s.add(&p)
+		s.readPod(raw)
 	}
 	return delimiter(d, ']')
+}
+
+// readPod reads one pod. One that makes no sense is a row of its own, told when
+// its turn comes.
+func (s *podSource) readPod(raw json.RawMessage) {
+	s.in.Row()
+	var p pod
+	if err := json.Unmarshal(raw, &p); err != nil {
+		g := &gang{name: fmt.Sprintf("item %d", s.in.info.Rows), members: make([]member, 1)}
+		g.bad = s.in.Bad(0, g.name, nil, "a pod; "+err.Error())
+		s.gangs = append(s.gangs, g)
+		return
+	}
+	s.add(&p)
 }
 
 // delimiter passes over one bracket.
