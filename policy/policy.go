@@ -33,23 +33,25 @@ type Entry struct {
 	Title  string // one line
 	Source string // paper or system
 	New    func() Config
+
+	Estimates bool // it orders jobs by the estimates of the run, so that it needs them
 }
 
 // Table are all policies, in the order in which they are shown.
 func Table() []Entry {
 	return []Entry{
-		{"fifo", "first in, first out: strict, skipping, or EASY backfill", "YARN, Slurm; Lifka, JSSPP 1995", func() Config { return fifo.NewConfig() }},
-		{"sjf", "shortest job first, no preemption", "classic; Helios (SC 2021), PAI (NSDI 2022)", func() Config { return shortest.NewSJF() }},
-		{"srtf", "shortest remaining time first", "classic", func() Config { return shortest.NewSRTF() }},
-		{"srsf", "shortest remaining service (time x GPUs) first", "Tiresias (NSDI 2019), section 2.2", func() Config { return shortest.NewSRSF() }},
-		{"las", "least attained service first, in rounds", "Tiresias (NSDI 2019), section 3", func() Config { return las.NewConfig() }},
-		{"tiresias", "discretised 2D-LAS or 2D-Gittins with promotion and profile-based placement", "Gu et al., NSDI 2019", func() Config { return tiresias.NewConfig() }},
-		{"philly", "fair share between virtual clusters with borrowing and reclaim, locality relaxed with waiting", "Jeon et al., ATC 2019", func() Config { return philly.NewConfig() }},
-		{"pai", "shortest first by the means of groups, skipping, fractional GPUs, high-end GPUs kept for heavy jobs", "Weng et al., NSDI 2022", func() Config { return pai.NewConfig() }},
-		{"qssf", "quasi-shortest service first: run times predicted from history, no preemption", "Helios: Hu et al., SC 2021", func() Config { return helios.NewConfig() }},
-		{"drf", "dominant resource fairness between tenants, down the tenant tree, with guarantees and limits", "Ghodsi et al., NSDI 2011", func() Config { return drf.NewConfig() }},
-		{"maxmin", "weighted max-min share of GPUs between tenants with guarantee, borrowing and reclaim", "water-filling; YARN fair scheduler, Kueue, KAI", func() Config { return maxmin.NewConfig() }},
-		{"fairshare", "decayed usage for one's share first, with age, size and priority; no preemption", "Slurm multifactor and Fair Tree", func() Config { return fairshare.NewConfig() }},
+		{"fifo", "first in, first out: strict, skipping, or EASY backfill", "YARN, Slurm; Lifka, JSSPP 1995", func() Config { return fifo.NewConfig() }, false},
+		{"sjf", "shortest job first, no preemption", "classic; Helios (SC 2021), PAI (NSDI 2022)", func() Config { return shortest.NewSJF() }, true},
+		{"srtf", "shortest remaining time first", "classic", func() Config { return shortest.NewSRTF() }, true},
+		{"srsf", "shortest remaining service (time x GPUs) first", "Tiresias (NSDI 2019), section 2.2", func() Config { return shortest.NewSRSF() }, true},
+		{"las", "least attained service first, in rounds", "Tiresias (NSDI 2019), section 3", func() Config { return las.NewConfig() }, false},
+		{"tiresias", "discretised 2D-LAS or 2D-Gittins with promotion and profile-based placement", "Gu et al., NSDI 2019", func() Config { return tiresias.NewConfig() }, false},
+		{"philly", "fair share between virtual clusters with borrowing and reclaim, locality relaxed with waiting", "Jeon et al., ATC 2019", func() Config { return philly.NewConfig() }, false},
+		{"pai", "shortest first by the means of groups, skipping, fractional GPUs, high-end GPUs kept for heavy jobs", "Weng et al., NSDI 2022", func() Config { return pai.NewConfig() }, false},
+		{"qssf", "quasi-shortest service first: run times predicted from history, no preemption", "Helios: Hu et al., SC 2021", func() Config { return helios.NewConfig() }, false},
+		{"drf", "dominant resource fairness between tenants, down the tenant tree, with guarantees and limits", "Ghodsi et al., NSDI 2011", func() Config { return drf.NewConfig() }, false},
+		{"maxmin", "weighted max-min share of GPUs between tenants with guarantee, borrowing and reclaim", "water-filling; YARN fair scheduler, Kueue, KAI", func() Config { return maxmin.NewConfig() }, false},
+		{"fairshare", "decayed usage for one's share first, with age, size and priority; no preemption", "Slurm multifactor and Fair Tree", func() Config { return fairshare.NewConfig() }, false},
 	}
 }
 

@@ -6,19 +6,24 @@ import (
 	"strings"
 
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/policy"
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/unit"
 )
 
 // Remarks says what a user should know before believing the figures: GPU types
-// that were taken for others, jobs that could never run, and why, and jobs that
+// that were taken for others, jobs without an estimate where the order needs one, jobs that could never run, and why, and jobs that
 // were left when the run ended.
 func (o *Outcome) Remarks() []string {
-	var astray, never, left remark
+	var astray, never, left, unknown remark
 	s := o.State
 	nowhere := s.Cluster.Pools() > 1 && len(s.Cluster.PoolNodes(0)) == 0
 	for id := range job.ID(s.Jobs()) {
-		switch r := s.Record(id); {
+		r := s.Record(id)
+		if r.Estimate < 0 {
+			unknown.note(r)
+		}
+		switch {
 		case r.Phase.Over():
 		case nowhere && r.Pool == 0:
 			astray.note(r)
@@ -29,6 +34,10 @@ func (o *Outcome) Remarks() []string {
 		}
 	}
 	out := slices.Clone(o.notes)
+	if e, err := policy.ByName(o.Choice.Policy); err == nil && e.Estimates && unknown.jobs > 0 {
+		out = append(out, fmt.Sprintf("nothing was known of the run time of %s: they went behind all others, by submission (--estimates says where estimates come from)",
+			plural(unknown.jobs, "job")))
+	}
 	if astray.jobs > 0 {
 		out = append(out, fmt.Sprintf("%s of %s never ran, because no partition bears the name of their tenant and no node is outside the partitions (--whole ignores partitions)",
 			plural(astray.jobs, "job"), astray.who()))

@@ -586,6 +586,21 @@ func TestTrace(t *testing.T) {
 	}
 }
 
+// TestWithoutEstimates: who runs an order that rests on estimates without any is
+// told so, and only then.
+func TestWithoutEstimates(t *testing.T) {
+	path := file(t, "jobs.csv", jobs)
+	for _, c := range []struct {
+		policy, estimates string
+		told              bool
+	}{{"srtf", "none", true}, {"srtf", "user", true}, {"srtf", "oracle", false}, {"las", "none", false}} {
+		_, errOut := works(t, "sim", path, "--cluster", "1x8", "--policy", c.policy, "--estimates", c.estimates)
+		if told := strings.Contains(errOut, "nothing was known of the run time of 4 jobs"); told != c.told {
+			t.Errorf("%s with %s: %q", c.policy, c.estimates, errOut)
+		}
+	}
+}
+
 // TestSummaryAccounts: a program is told what became of every row.
 func TestSummaryAccounts(t *testing.T) {
 	out, _ := works(t, "trace", "summary", file(t, "jobs.csv", jobs+"bad,x,1,1,blue\n"), "--skip-bad", "--json")
