@@ -35,9 +35,6 @@ func (c *Cluster) Domain(d DomainID) (level, name string, parent DomainID) {
 // DomainNodes are the nodes that stand directly in a place.
 func (c *Cluster) DomainNodes(d DomainID) []NodeID { return c.domains[d].nodes }
 
-// DomainChildren are the places directly inside a place.
-func (c *Cluster) DomainChildren(d DomainID) []DomainID { return c.domains[d].children }
-
 // DomainOwnFree is the number of wholly free, usable devices of the nodes that
 // stand directly in a place, of a pool and of the types in the mask.
 func (c *Cluster) DomainOwnFree(d DomainID, p PoolID, m TypeMask) int {

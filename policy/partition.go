@@ -13,8 +13,9 @@ import (
 
 // Partitioned runs an independent policy in each pool of the cluster, so that
 // tenants with a partition of their own neither wait for nor disturb each
-// other, but for the limits of tenants above them. build is called once for each pool that ever has a job; a policy that is
-// a sched.Divider makes those of further pools itself.
+// other, but for the limits of tenants above them. build is called once for each
+// pool that ever has a job; a policy that is a sched.Divider makes those of
+// further pools itself.
 func Partitioned(build func() (sched.Policy, error)) sched.Policy { return &partitioned{build: build} }
 
 type partitioned struct {

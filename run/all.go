@@ -109,19 +109,4 @@ func readAll(ctx context.Context, src trace.Source) (Jobs, error) {
 }
 
 // Source serves the jobs from the start.
-func (j Jobs) Source() trace.Source { return &memory{jobs: j} }
-
-type memory struct {
-	jobs Jobs
-	next int
-}
-
-// Next implements trace.Source.
-func (m *memory) Next(e *trace.Entry) error {
-	if m.next == len(m.jobs) {
-		return io.EOF
-	}
-	*e = m.jobs[m.next]
-	m.next++
-	return nil
-}
+func (j Jobs) Source() trace.Source { return trace.FromMemory(j) }

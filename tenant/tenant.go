@@ -116,6 +116,9 @@ func (t *Tree) Lookup(name string) (ID, bool) {
 	return id, ok
 }
 
+// HalfLife is the time in which usage loses half its weight; 0: it never does.
+func (t *Tree) HalfLife() time.Duration { return t.halfLife }
+
 // Len is the number of tenants, the root included.
 func (t *Tree) Len() int { return len(t.all) }
 

@@ -19,6 +19,7 @@
 package trace
 
 import (
+	"io"
 	"time"
 
 	"github.com/norn-scheduler/norn/job"
@@ -88,4 +89,23 @@ type Source interface {
 	// Next fills e with the next job; io.EOF at the end. What e points to is the
 	// caller's to keep.
 	Next(e *Entry) error
+}
+
+// FromMemory serves jobs that are held in memory, which must be in order of
+// submission and numbered from zero.
+func FromMemory(jobs []Entry) Source { return &memory{jobs: jobs} }
+
+type memory struct {
+	jobs []Entry
+	next int
+}
+
+// Next implements Source.
+func (m *memory) Next(e *Entry) error {
+	if m.next == len(m.jobs) {
+		return io.EOF
+	}
+	*e = m.jobs[m.next]
+	m.next++
+	return nil
 }

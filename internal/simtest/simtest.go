@@ -119,27 +119,10 @@ func seconds(d time.Duration) float64 {
 	return d.Seconds()
 }
 
-// source serves jobs that are sorted by submission.
-type source struct {
-	entries []trace.Entry
-	next    int
-}
-
-// Next implements trace.Source.
-func (s *source) Next(e *trace.Entry) error {
-	if s.next == len(s.entries) {
-		return io.EOF
-	}
-	*e = s.entries[s.next]
-	e.Job.ID = job.ID(s.next)
-	s.next++
-	return nil
-}
-
 // Source turns jobs into a trace. They must be in order of submission.
 func Source(jobs []Job) trace.Source {
 	var in job.Interner
-	s := &source{}
+	var entries []trace.Entry
 	for _, j := range jobs {
 		demand := j.Demand
 		if demand == nil {
@@ -158,9 +141,10 @@ func Source(jobs []Job) trace.Source {
 		if j.Spec != nil {
 			j.Spec(&e.Job)
 		}
-		s.entries = append(s.entries, e)
+		e.Job.ID = job.ID(len(entries))
+		entries = append(entries, e)
 	}
-	return s
+	return trace.FromMemory(entries)
 }
 
 func duration(s float64) time.Duration {

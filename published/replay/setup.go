@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"slices"
 	"time"
 
@@ -44,21 +43,7 @@ func (jobs Jobs) Sort() (lines []int32) {
 }
 
 // Source hands out the jobs, which must be sorted.
-func (jobs Jobs) Source() trace.Source { return &source{jobs: jobs} }
-
-type source struct {
-	jobs Jobs
-	next int
-}
-
-func (s *source) Next(e *trace.Entry) error {
-	if s.next == len(s.jobs) {
-		return io.EOF
-	}
-	*e = s.jobs[s.next]
-	s.next++
-	return nil
-}
+func (jobs Jobs) Source() trace.Source { return trace.FromMemory(jobs) }
 
 // World is a simulated world, which must be shown the state of the run before it
 // begins.
