@@ -1,0 +1,152 @@
+// Package api is what a client and a running Norn say to each other: the jobs
+// that users submit and how they stand, the machine, the events. It is data
+// alone; package server serves it over HTTP and package client calls it.
+//
+// Nouns: a JobSpec is what a user submits; a Job is how it stands; a run is one
+// launch of a job, from a start to an end or a preemption; a Report is what a
+// training process tells of its progress, an Order what it is told to do.
+//
+// Units: moments are RFC 3339, spans are seconds (Seconds), memory is bytes
+// (Bytes), GPUs and CPUs are decimal numbers.
+package api
+
+import "time"
+
+// JobSpec is a job as its user submits it. Everything but Command has a default.
+type JobSpec struct {
+	Name    string            `json:"name,omitempty" maxLength:"200" doc:"What the job is called; jobs that are run again and again keep their name, so that their run times can be learnt."`
+	Tenant  string            `json:"tenant,omitempty" maxLength:"200" doc:"Who it counts for: a tenant of the configuration."`
+	User    string            `json:"user,omitempty" maxLength:"200" doc:"Whom it runs as. Only an operator may name another than herself."`
+	Command []string          `json:"command,omitempty" maxItems:"4096" doc:"The program and its arguments. No shell reads them."`
+	Dir     string            `json:"dir,omitempty" maxLength:"4096" doc:"Working directory: an absolute path."`
+	Env     map[string]string `json:"env,omitempty" doc:"Environment of its processes, whole."`
+
+	GPUs     Range    `json:"gpus,omitzero" doc:"GPUs of the whole job: 2, 0.5, or 1-4 for a job that can be resized."`
+	Tasks    Tasks    `json:"tasks,omitzero" doc:"Processes that start together: a number, or per-gpu for one on each GPU. Default 1: one process that sees all GPUs."`
+	CPUs     float64  `json:"cpus,omitempty" minimum:"0" doc:"CPU cores of the whole job; enforced where cgroups permit."`
+	Memory   Bytes    `json:"mem,omitempty" doc:"Main memory of the whole job; enforced where cgroups permit."`
+	GPUMem   Bytes    `json:"gpu_mem,omitempty" doc:"Memory that it needs of each GPU."`
+	Types    []string `json:"types,omitempty" doc:"Acceptable GPU types, best first; none: any."`
+	Priority int32    `json:"priority,omitempty" doc:"Class of urgency, larger first, where the policy looks at it."`
+
+	After    []After   `json:"after,omitempty" doc:"Jobs that must have ended before it may start."`
+	Array    string    `json:"array,omitempty" maxLength:"200" doc:"Submit it once for each number, such as 1-20, 1,3,7 or 0-100:10; each finds its number in NORN_ARRAY_INDEX."`
+	Estimate Seconds   `json:"est,omitempty" minimum:"0" doc:"Its user's word on its run time; none: the scheduler may learn it."`
+	Limit    Seconds   `json:"limit,omitempty" minimum:"0" doc:"It is ended when it has run for so long; 0: never."`
+	Deadline time.Time `json:"deadline,omitzero" doc:"When it should have ended, where the policy looks at it."`
+	Held     bool      `json:"held,omitempty" doc:"Submit it held: it waits until it is released."`
+
+	Stop  Stop  `json:"stop,omitzero" doc:"What it can do when it has to leave its devices."`
+	Retry Retry `json:"retry,omitzero" doc:"What is done when it fails."`
+
+	Kind     string  `json:"kind,omitempty" enum:"training,fine-tuning,recommendation,inference" doc:"What sort of work it does."`
+	Model    string  `json:"model,omitempty" doc:"What is trained."`
+	Backbone string  `json:"backbone,omitempty" doc:"Fine-tuning: the foundation model."`
+	Dataset  string  `json:"dataset,omitempty" doc:"What it is trained on."`
+	Batch    int     `json:"batch,omitempty" minimum:"0" doc:"Global batch size."`
+	Units    float64 `json:"units,omitempty" minimum:"0" doc:"Its whole work in its own units, such as steps."`
+	Unit     string  `json:"unit,omitempty" doc:"Of units: steps, epochs, samples."`
+}
+
+// Stop is what a job can do when it has to leave its devices.
+type Stop struct {
+	Mode    string   `json:"mode,omitempty" enum:"checkpoint,freeze,restart,never" doc:"checkpoint: saves its state when told, and goes on from there; freeze: is stopped in memory and goes on later; restart: is killed and begins anew; never: is left alone. Default: that of the configuration."`
+	Signal  string   `json:"signal,omitempty" doc:"checkpoint: the signal that tells its processes; default TERM."`
+	Command []string `json:"command,omitempty" doc:"checkpoint: a program that is run instead of a signal; it finds the job's processes in NORN_PIDS. The processes must end by themselves, or are told by SIGTERM when it has ended."`
+	Grace   Seconds  `json:"grace,omitempty" minimum:"0" doc:"checkpoint: how long it may take before it is killed."`
+	CRIU    bool     `json:"criu,omitempty" doc:"checkpoint: its processes know nothing of it, CRIU saves and restores them. CPU jobs of one task."`
+}
+
+// Retry is what is done when a run fails.
+type Retry struct {
+	Limit   int     `json:"limit,omitempty" minimum:"-1" doc:"How often it is started again after a failure; -1: always; default 0."`
+	Backoff Seconds `json:"backoff,omitempty" minimum:"0" doc:"How long it waits before; doubled each time, up to an hour."`
+}
+
+// After is a job that must have ended before another may start.
+type After struct {
+	Job string `json:"job" maxLength:"64" doc:"Its number; of an array without an index: all of its jobs."`
+	Any bool   `json:"any,omitempty" doc:"It may have failed, too."`
+}
+
+// Job is how a job stands.
+type Job struct {
+	ID     string `json:"id" doc:"Its number, such as 17, or 17_3 of an array."`
+	Name   string `json:"name,omitempty"`
+	User   string `json:"user"`
+	Tenant string `json:"tenant,omitempty"`
+	State  State  `json:"state"`
+	Reason string `json:"reason,omitempty" doc:"Why it waits, was last stopped, or has ended like that: a sentence."`
+
+	GPUs     Range    `json:"gpus" doc:"That it asks for."`
+	Tasks    Tasks    `json:"tasks"`
+	CPUs     float64  `json:"cpus,omitempty"`
+	Memory   Bytes    `json:"mem,omitempty"`
+	Priority int32    `json:"priority,omitempty"`
+	Held     float64  `json:"gpus_held,omitempty" doc:"GPUs that it holds now."`
+	Devices  []string `json:"devices,omitempty" doc:"Names of the devices that it holds, as in Node."`
+	StopMode string   `json:"stop_mode"`
+
+	Submitted time.Time `json:"submitted"`
+	Started   time.Time `json:"started,omitzero" doc:"For the first time."`
+	Since     time.Time `json:"since" doc:"When its present state began."`
+	Ended     time.Time `json:"ended,omitzero"`
+	Wait      Seconds   `json:"wait" doc:"Without devices so far."`
+	Ran       Seconds   `json:"ran" doc:"With devices so far."`
+	Estimate  Seconds   `json:"est,omitempty" doc:"Run time that the scheduler believes in."`
+	ExpectEnd time.Time `json:"expected_end,omitzero" doc:"If the estimate holds."`
+
+	Run         int     `json:"run,omitempty" doc:"Number of its present or last run, from 1."`
+	Preemptions int     `json:"preemptions,omitempty"`
+	Resizes     int     `json:"resizes,omitempty"`
+	Failures    int     `json:"failures,omitempty"`
+	Exit        *Exit   `json:"exit,omitempty" doc:"How its last run ended."`
+	Progress    *Report `json:"progress,omitempty" doc:"What its rank 0 reported last."`
+
+	Command []string  `json:"command"`
+	Dir     string    `json:"dir,omitempty"`
+	After   []After   `json:"after,omitempty"`
+	Limit   Seconds   `json:"limit,omitempty"`
+	Deadl   time.Time `json:"deadline,omitzero"`
+}
+
+// State is where a job stands, in words of Norn's lifecycle.
+type State string
+
+// The states of a job.
+const (
+	Held      State = "held"
+	Waiting   State = "waiting"
+	Assigned  State = "assigned" // its devices are still being left by others
+	Running   State = "running"
+	Stopping  State = "stopping" // leaves its devices
+	Done      State = "done"
+	Failed    State = "failed"
+	Cancelled State = "cancelled"
+)
+
+// Over tells whether the job has left for good.
+func (s State) Over() bool { return s == Done || s == Failed || s == Cancelled }
+
+// Exit is how a run ended: by itself, or by a signal.
+type Exit struct {
+	Code   int    `json:"code" doc:"Exit status of the first task that failed, or 0; 128 + signal where one ended it."`
+	Signal string `json:"signal,omitempty" doc:"Such as SIGKILL."`
+	Task   int    `json:"task,omitempty" doc:"Rank of that task."`
+	Note   string `json:"note,omitempty" doc:"What else is known, such as out of memory."`
+}
+
+// Why is the answer to the question why a job waits, or what it does.
+type Why struct {
+	Job       Job       `json:"job"`
+	Reason    string    `json:"reason" doc:"One sentence."`
+	Frees     []string  `json:"frees,omitempty" doc:"What would let it start, one sentence each."`
+	Expected  time.Time `json:"expected_start,omitzero" doc:"Earliest start if estimates hold and nobody goes ahead."`
+	Unknown   string    `json:"expected_unknown,omitempty" doc:"Why no start can be told."`
+	Ahead     []string  `json:"ahead,omitempty" doc:"Waiting jobs that were submitted before it."`
+	Holders   []string  `json:"holders,omitempty" doc:"Jobs that hold the devices it could use, with when each is expected to end."`
+	Stop      string    `json:"stop" doc:"What happens when it is preempted, and what that would cost now."`
+	Isolation []string  `json:"isolation,omitempty" doc:"What its run is confined to, and to what not."`
+	Life      []string  `json:"life,omitempty" doc:"What has happened to it, one line each."`
+	Policy    string    `json:"policy"`
+}

@@ -1,0 +1,107 @@
+package api
+
+import "time"
+
+// Node is the machine that Norn shares out.
+type Node struct {
+	Name      string   `json:"name"`
+	Health    string   `json:"health" enum:"up,drained" doc:"drained: takes no new work."`
+	Note      string   `json:"note,omitempty" doc:"Why it is drained, or what else is wrong."`
+	CPUs      float64  `json:"cpus"`
+	CPUsHeld  float64  `json:"cpus_held"`
+	Memory    Bytes    `json:"mem"`
+	MemHeld   Bytes    `json:"mem_held"`
+	NUMA      int      `json:"numa_nodes,omitempty"`
+	Devices   []Device `json:"devices"`
+	Isolation []string `json:"isolation" doc:"What jobs are confined to here, and to what not."`
+	Disk      Disk     `json:"disk"`
+}
+
+// Device is a GPU, or a declared slot.
+type Device struct {
+	Name   string   `json:"name" doc:"gpu0 or slot0: how jobs and people call it."`
+	Index  int      `json:"index"`
+	Type   string   `json:"type" doc:"Such as NVIDIA H200; slot for a declared one."`
+	UUID   string   `json:"uuid,omitempty"`
+	PCI    string   `json:"pci,omitempty"`
+	NUMA   int      `json:"numa" doc:"-1: not known."`
+	Memory Bytes    `json:"mem,omitempty"`
+	Broken bool     `json:"broken,omitempty" doc:"It takes no new work."`
+	Note   string   `json:"note,omitempty" doc:"What is wrong with it."`
+	Jobs   []string `json:"jobs,omitempty" doc:"Who holds it."`
+
+	Used     Bytes   `json:"mem_used,omitempty" doc:"As measured."`
+	Util     float64 `json:"util,omitempty" doc:"As measured, 0 to 1."`
+	Celsius  float64 `json:"celsius,omitempty"`
+	Watts    float64 `json:"watts,omitempty"`
+	Measured bool    `json:"measured,omitempty" doc:"The four fields above are measured."`
+}
+
+// Disk is how full the disk is that holds Norn's state.
+type Disk struct {
+	Path string `json:"path"`
+	Free Bytes  `json:"free"`
+	Size Bytes  `json:"size"`
+	Low  bool   `json:"low,omitempty" doc:"Too little is free: no new work is taken or started."`
+}
+
+// Status is the whole at one glance.
+type Status struct {
+	Version  string    `json:"version"`
+	Now      time.Time `json:"now"`
+	Up       time.Time `json:"up" doc:"Since when the daemon runs."`
+	Policy   string    `json:"policy" doc:"With its settings."`
+	Trouble  []string  `json:"trouble,omitempty" doc:"What is wrong, one sentence each."`
+	Held     int       `json:"held"`
+	Waiting  int       `json:"waiting"`
+	Running  int       `json:"running"`
+	Stopping int       `json:"stopping"`
+	Ended    int       `json:"ended" doc:"Since the beginning."`
+	Tenants  []Tenant  `json:"tenants,omitempty"`
+}
+
+// Tenant is who shares the machine.
+type Tenant struct {
+	Name      string  `json:"name"`
+	Guarantee float64 `json:"guarantee,omitempty" doc:"GPUs it gets back whenever it asks."`
+	Limit     float64 `json:"limit,omitempty" doc:"GPUs it may hold at most; 0: no limit."`
+	Weight    float64 `json:"weight"`
+	Held      float64 `json:"gpus_held"`
+	Waiting   int     `json:"waiting"`
+	Usage     float64 `json:"usage_gpu_hours" doc:"Decayed usage."`
+}
+
+// Event is one thing that happened, as told to watchers.
+type Event struct {
+	Seq  int64     `json:"seq" doc:"Grows by one with each event of this daemon."`
+	Time time.Time `json:"time"`
+	Kind string    `json:"kind" doc:"As in the event log: submit, start, preempt, gone, evict, fail, end, cancel, hold, free, wait, move, resize, ... and report."`
+	Job  string    `json:"job,omitempty"`
+	User string    `json:"user,omitempty"`
+	Text string    `json:"text" doc:"What happened, for a reader."`
+}
+
+// Drain puts the machine, or some of its devices, out of use, or back.
+type Drain struct {
+	Devices []string `json:"devices,omitempty" doc:"Names; none: the whole machine."`
+	Undo    bool     `json:"undo,omitempty" doc:"Back into use."`
+	Why     string   `json:"why,omitempty" maxLength:"1000"`
+}
+
+// Resize asks for another number of GPUs.
+type Resize struct {
+	GPUs float64 `json:"gpus" minimum:"0" doc:"Within the range that the job was submitted with."`
+}
+
+// Query selects jobs.
+type Query struct {
+	IDs    []string
+	States []State
+	Users  []string
+	Tenant string
+	Name   string
+	All    bool      // those that have ended, too
+	Since  time.Time // ended, or active, since
+	Until  time.Time // submitted before
+	Limit  int       // 0: no limit; the last ones
+}

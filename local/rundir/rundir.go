@@ -1,0 +1,259 @@
+// Package rundir is the folder of one run of a job: all that the daemon and the
+// runner of that run say to each other. Everything goes through files that are
+// replaced whole, so that either side may die at any moment and find out
+// afterwards where things stand; signals and datagrams only say "look again".
+//
+// Nouns: a run is one launch of a job; the runner is the process that starts
+// its tasks, watches over them and outlives the daemon; Run says what to
+// launch, Want what the daemon wants of it now, Status where it stands, Exit how
+// it ended.
+//
+// # Files
+//
+//	run.json     the daemon, once, before it launches the runner
+//	want.json    the daemon, whenever it wants something else; then SIGUSR1 to the runner
+//	status.json  the runner, when its tasks have started and whenever its state changes
+//	exit.json    the runner, once, when nothing of the run is left: the last thing it does
+//	lock         locked (flock) by the runner as long as it lives
+//	saved.json   the daemon: the last checkpoint that the job reported
+//	output.log   what the tasks write, the present file; output.log.1 the one before, ...
+//
+// After it has written status.json or exit.json the runner sends one datagram,
+// "JOB RUN", to the socket that Run.Notify names, if anybody listens there.
+//
+// # Who may be sure of what
+//
+// A run without exit.json whose lock is free has no runner. Whoever holds the
+// lock decides what becomes of it: a runner that finds exit.json, or cannot get
+// the lock, ends without having started anything. So a launch may be repeated
+// after a crash, and still happens once.
+//
+// Times are Unix nanoseconds, spans seconds.
+package rundir
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/norn-scheduler/norn/api"
+)
+
+// Names of the files.
+const (
+	RunFile    = "run.json"
+	WantFile   = "want.json"
+	StatusFile = "status.json"
+	ExitFile   = "exit.json"
+	LockFile   = "lock"
+	SavedFile  = "saved.json"
+	OutputFile = "output.log"
+)
+
+// Run is what to launch.
+type Run struct {
+	Job  string `json:"job"`
+	Run  int    `json:"run"` // from 1
+	Name string `json:"name,omitempty"`
+
+	Command []string `json:"command"`
+	Dir     string   `json:"dir"`
+	Env     []string `json:"env"`            // of every task, NAME=value; the runner adds those of Task and of the rendezvous
+	User    *User    `json:"user,omitempty"` // nil: that of the daemon
+	Tasks   []Task   `json:"tasks"`          // by rank
+
+	Cgroup  string    `json:"cgroup,omitempty"` // name of its cgroup below the daemon's, such as job-17-1; empty: none
+	Parent  string    `json:"parent,omitempty"` // of Cgroup, as a path in the hierarchy, such as /norn
+	CPUs    float64   `json:"cpus,omitempty"`   // limit on CPU time in cores; 0: none
+	Memory  api.Bytes `json:"mem,omitempty"`    // limit; 0: none
+	Devices []string  `json:"devices,omitempty"`
+	// Hidden are the device files that the run must not open: those of the GPUs
+	// that it does not hold.
+	Hidden []string `json:"hidden,omitempty"`
+
+	Stop    api.Stop    `json:"stop"`              // with every default filled in
+	Restore string      `json:"restore,omitempty"` // folder of CRIU's images to go on from; empty: begin anew
+	Images  string      `json:"images,omitempty"`  // folder to which CRIU writes
+	Limit   api.Seconds `json:"limit,omitempty"`   // the run is ended after so long; 0: never
+
+	LogBytes api.Bytes `json:"log_bytes"` // at which output.log is put aside
+	LogKeep  int       `json:"log_keep"`  // how many such files are kept
+	Notify   string    `json:"notify,omitempty"`
+}
+
+// User is whom a run runs as.
+type User struct {
+	UID    uint32   `json:"uid"`
+	GID    uint32   `json:"gid"`
+	Groups []uint32 `json:"groups,omitempty"`
+}
+
+// Task is one process of the gang.
+type Task struct {
+	Env []string `json:"env,omitempty"` // its own, such as CUDA_VISIBLE_DEVICES
+}
+
+// Want is what the daemon wants of a run. A larger Seq replaces a smaller one.
+type Want struct {
+	Seq   int         `json:"seq"`
+	State WantState   `json:"state"`
+	Grace api.Seconds `json:"grace,omitempty"` // Save, End: time before it is killed
+	Why   string      `json:"why,omitempty"`
+}
+
+// WantState is how a run should be.
+type WantState string
+
+// What can be wanted. The zero value is Go.
+const (
+	Go     WantState = "go"     // it runs
+	Freeze WantState = "freeze" // it is stopped in memory
+	Save   WantState = "save"   // it leaves: writes a checkpoint, as Run.Stop says, and is killed after Grace
+	End    WantState = "end"    // it leaves: SIGTERM, and SIGKILL after Grace; nothing is kept
+)
+
+// Status is where a run stands.
+type Status struct {
+	State     RunState `json:"state"`
+	Seq       int      `json:"seq"` // of the Want that it follows
+	PID       int      `json:"pid"` // of the runner
+	Start     uint64   `json:"start"`
+	Boot      string   `json:"boot"`
+	Began     int64    `json:"began"` // when its tasks started
+	Tasks     []Proc   `json:"tasks"`
+	Port      int      `json:"port,omitempty"` // MASTER_PORT
+	Cgroup    string   `json:"cgroup,omitempty"`
+	Isolation []string `json:"isolation"` // what is in force and what is not, for a reader
+}
+
+// RunState is where a run stands.
+type RunState string
+
+// The states of a run.
+const (
+	Running RunState = "running"
+	Frozen  RunState = "frozen"
+	Leaving RunState = "leaving"
+)
+
+// Proc is a process that cannot be mistaken for a later one of the same number:
+// with its start, in clock ticks since the machine was booted.
+type Proc struct {
+	PID   int    `json:"pid"`
+	Start uint64 `json:"start"`
+}
+
+// Exit is how a run ended.
+type Exit struct {
+	Ended   int64      `json:"ended"`
+	Cause   Cause      `json:"cause"`
+	Exit    api.Exit   `json:"exit"`
+	Tasks   []api.Exit `json:"tasks,omitempty"` // by rank
+	Seq     int        `json:"seq"`             // of the Want that it followed
+	Asked   WantState  `json:"asked,omitempty"` // Save or End: it had been told to leave before it ended
+	Killed  bool       `json:"killed,omitempty"`
+	Images  bool       `json:"images,omitempty"` // CRIU wrote a checkpoint that is whole
+	Error   string     `json:"error,omitempty"`  // of NotStarted, and of a checkpoint that failed
+	CPUTime float64    `json:"cpu_time"`         // of all tasks
+	MaxRSS  api.Bytes  `json:"max_rss"`          // of the largest task
+}
+
+// Cause is why a run ended.
+type Cause string
+
+// The causes.
+const (
+	Exited     Cause = "exited"      // by itself: all tasks with 0, or one failed and the others were ended
+	Left       Cause = "left"        // it was told to, by Want
+	TimeLimit  Cause = "time-limit"  // it reached Run.Limit
+	NotStarted Cause = "not-started" // a task could not be launched
+	RunnerLost Cause = "runner-lost" // written by the daemon: the runner died, what it left was killed
+)
+
+// Saved is the last checkpoint that a job reported.
+type Saved struct {
+	At       int64          `json:"at"`
+	Progress int64          `json:"progress"` // of the job, in nanoseconds of run time
+	Point    api.Checkpoint `json:"point"`
+}
+
+// Write replaces a file of the folder, durably.
+func Write(dir, name string, v any) error {
+	b, err := json.MarshalIndent(v, "", " ")
+	if err != nil {
+		return fmt.Errorf("%s: %w", filepath.Join(dir, name), err)
+	}
+	tmp := filepath.Join(dir, "."+name)
+	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(b, '\n'))
+	if err == nil {
+		err = unix.Fdatasync(int(f.Fd()))
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = os.Rename(tmp, filepath.Join(dir, name))
+	}
+	if err != nil {
+		os.Remove(tmp)
+		return err
+	}
+	return Sync(dir)
+}
+
+// Sync makes the names in a folder durable.
+func Sync(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
+
+// Read reads a file of the folder; ok is false when there is none.
+func Read(dir, name string, v any) (ok bool, err error) {
+	b, err := os.ReadFile(filepath.Join(dir, name))
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if err := json.Unmarshal(b, v); err != nil {
+		return false, fmt.Errorf("%s: %w", filepath.Join(dir, name), err)
+	}
+	return true, nil
+}
+
+// ErrHeld is the error of a lock that another process holds.
+var ErrHeld = errors.New("is held by another process")
+
+// Lock takes the lock of the folder, or fails with ErrHeld. It is let go when
+// the file is closed, and when the process ends, however it ends.
+func Lock(dir string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(dir, LockFile), os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		f.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			err = fmt.Errorf("%s %w", filepath.Join(dir, LockFile), ErrHeld)
+		}
+		return nil, err
+	}
+	return f, nil
+}
+
+// Now is the present moment as it stands in files.
+func Now() int64 { return time.Now().UnixNano() }
