@@ -109,7 +109,7 @@ type Metrics struct {
 // Totals count since the daemon's log began.
 type Totals struct {
 	Submitted, Done, Failed, Cancelled, Starts, Preemptions, Failures, Evictions int64
-	GPUSeconds, LostGPUSeconds                                                  float64
+	GPUSeconds, LostGPUSeconds                                                   float64
 }
 
 // Histogram counts observations up to each bound.

@@ -257,3 +257,20 @@ func Lock(dir string) (*os.File, error) {
 
 // Now is the present moment as it stands in files.
 func Now() int64 { return time.Now().UnixNano() }
+
+// Variables that every task finds in its environment, beside those that its user
+// gave. The daemon sets the first group, the runner the second.
+const (
+	EnvJob        = "NORN_JOB"         // 17, or 17_3
+	EnvRun        = "NORN_RUN"         // 1, 2, ...
+	EnvName       = "NORN_JOB_NAME"    //
+	EnvArrayID    = "NORN_ARRAY_ID"    // of an array: 17
+	EnvArrayIndex = "NORN_ARRAY_INDEX" // of an array: 3
+	EnvGPUs       = "NORN_GPUS"        // that the job holds
+	EnvSocket     = "NORN_SOCKET"      // of the daemon's API
+	EnvToken      = "NORN_TOKEN"       // of this run, for reports
+	EnvVisible    = "CUDA_VISIBLE_DEVICES"
+
+	EnvMasterAddr = "MASTER_ADDR" // and RANK, WORLD_SIZE, ... as torchrun, Open MPI, PMI and JAX name them
+	EnvMasterPort = "MASTER_PORT"
+)
