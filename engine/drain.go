@@ -43,6 +43,10 @@ func pop[T any](spare *[][]T) []T {
 // leave notes that a job is leaving what it held.
 func (d *drains) leave(id job.ID, a *cluster.Alloc) {
 	devices := pop(&d.spareDevices)
+	if a == nil { // not known any more
+		d.leaving = append(d.leaving, leaver{id, devices})
+		return
+	}
 	for i := range a.Shares {
 		devices = append(devices, a.Shares[i].Device)
 	}
@@ -70,6 +74,16 @@ func (d *drains) blocks(id job.ID, a *cluster.Alloc) bool {
 	}
 	d.waiting = append(d.waiting, waiter{id, on})
 	return true
+}
+
+// resume notes that a job was assigned devices before a restart: which of those
+// who are still leaving it waits for is not known any more, so it waits for all.
+func (d *drains) resume(id job.ID) {
+	on := pop(&d.spareJobs)
+	for _, l := range d.leaving {
+		on = append(on, l.id)
+	}
+	d.waiting = append(d.waiting, waiter{id, on})
 }
 
 // forget notes that a job no longer waits.

@@ -81,6 +81,7 @@ type Engine struct {
 	idle    int           // wakes in a row without anything else happening
 	last    time.Duration // of the last event
 	drains  drains
+	orders  []func(*sched.View, *sched.Plan)
 }
 
 // maxIdleWakes ends a run in which the policy keeps waking up and nothing else
@@ -105,6 +106,28 @@ func New(cfg Config, world World) *Engine {
 	e.SetPolicy(cfg.PolicyName, cfg.Policy)
 	return e
 }
+
+// Resume goes on from a state, such as a log left behind, instead of from an
+// empty one. It must be called before the first Step, if at all. The policy is
+// told of every active job.
+func (e *Engine) Resume(s *state.State) {
+	e.state, e.last = s, s.Now
+	for i := range s.Jobs() {
+		if s.Record(job.ID(i)).Phase == job.Stopping {
+			e.drains.leave(job.ID(i), nil)
+		}
+	}
+	for i := range s.Jobs() {
+		if s.Record(job.ID(i)).Phase == job.Assigned {
+			e.drains.resume(job.ID(i))
+		}
+	}
+}
+
+// Order has something done beside what the policy decides: f is called once,
+// behind the policy's next decision and in the same plan. It is how a person's
+// wish that is a choice of devices, such as another size, is carried out.
+func (e *Engine) Order(f func(v *sched.View, p *sched.Plan)) { e.orders = append(e.orders, f) }
 
 // SetPolicy replaces the policy, as a restart does. The new one is told of
 // every active job.
@@ -173,6 +196,11 @@ func (e *Engine) Step() error {
 	e.state.Now = now
 	for i := range events {
 		if err := e.happen(&events[i]); err != nil {
+			return err
+		}
+	}
+	if e.first { // of a resumed run, those for whom the last had left before
+		if err := e.left(job.None); err != nil {
 			return err
 		}
 	}
@@ -312,6 +340,11 @@ func (e *Engine) ask() (err error) {
 		}
 	}()
 	e.cfg.Policy.Decide(&e.view, &e.plan)
+	orders := e.orders
+	e.orders = e.orders[:0]
+	for _, order := range orders {
+		order(&e.view, &e.plan)
+	}
 	return nil
 }
 

@@ -26,6 +26,8 @@ func Apply(s *state.State, ev *eventlog.Event) error {
 	switch ev.Kind {
 	case eventlog.Submit:
 		return s.Submit(ev.Spec, ev.Estimate)
+	case eventlog.Carry:
+		return s.Carry(ev.Spec, ev.Record, ev.Alloc, ev.Estimate, ev.Reason)
 	case eventlog.NodeAdd:
 		_, err := s.AddNode(*ev.NodeSpec)
 		return err

@@ -43,12 +43,13 @@ const (
 	NodeAdd              // NodeSpec
 	NodeSet              // Node, Health, Power
 	Device               // Device, Broken
+	Carry                // Spec, Record, Alloc (where it holds devices), Estimate, Reason: taken over from an earlier log
 	kinds
 )
 
 var kindNames = [kinds]string{
 	"submit", "start", "assign", "preempt", "gone", "evict", "fail", "end", "cancel", "hold", "free", "wait",
-	"move", "resize", "speed", "progress", "estimate", "memo", "node-add", "node-set", "device",
+	"move", "resize", "speed", "progress", "estimate", "memo", "node-add", "node-set", "device", "carry",
 }
 
 func (k Kind) String() string { return kindNames[k] }
@@ -60,6 +61,7 @@ type Event struct {
 
 	Job      job.ID
 	Spec     *job.Job
+	Record   *job.Record // of Carry: what had become of the job; what it holds and why it waits stand beside it
 	Alloc    *cluster.Alloc
 	Delay    time.Duration // before it makes progress
 	Kept     time.Duration // progress that it keeps

@@ -33,6 +33,11 @@ type Header struct {
 	Pools   []string // without the default pool
 	Domains []Domain // without the cluster itself
 	Tenants []tenant.Tenant
+
+	// Begins is when a log begins that goes on where an earlier one ended, and
+	// Usage what each tenant had used by then, the root first; see tenant.Tree.
+	Begins time.Duration
+	Usage  []float64
 }
 
 // Domain is a place in the topology tree; its number is its place in the list,
@@ -88,6 +93,12 @@ func (h *Header) Build() (*cluster.Cluster, *tenant.Tree, error) {
 			return nil, nil, err
 		}
 	}
+	if len(h.Usage) > tree.Len() {
+		return nil, nil, fmt.Errorf("tells what %d tenants have used, but there are %d", len(h.Usage), tree.Len())
+	}
+	for i, used := range h.Usage {
+		tree.SetUsage(tenant.ID(i), used, h.Begins)
+	}
 	return c, tree, nil
 }
 
@@ -135,6 +146,8 @@ func (h *Header) append(b []byte) ([]byte, error) {
 		f.Float("weight", t.Weight)
 		f.B = append(f.B, '}')
 	})
+	f.Time("begins", h.Begins)
+	list(&f, "usage", len(h.Usage), func(i int) { f.Number(h.Usage[i]) })
 	return append(f.B, '}', '\n'), f.Err
 }
 
@@ -220,6 +233,8 @@ func (h *Header) field(t *jsontext.Reader, key []byte) (err error) {
 		return err
 	case "half_life":
 		return seconds(t, &h.HalfLife)
+	case "begins":
+		return seconds(t, &h.Begins)
 	}
 	return h.lists(t, key)
 }
@@ -263,6 +278,12 @@ func (h *Header) lists(t *jsontext.Reader, key []byte) error {
 		})
 	case "tenants":
 		return t.Array(func() error { return h.tenant(t) })
+	case "usage":
+		return t.Array(func() error {
+			v, err := t.Float()
+			h.Usage = append(h.Usage, v)
+			return err
+		})
 	}
 	return unknown(key)
 }

@@ -31,6 +31,7 @@ type Reader struct {
 	text   jsontext.Reader
 	jobs   trace.JobText
 	spec   *job.Job
+	record job.Record
 	alloc  cluster.Alloc
 	node   cluster.NodeSpec
 }
@@ -144,6 +145,7 @@ func (l *Reader) Next(ev *Event) error {
 func (l *Reader) event(ev *Event, line []byte) error {
 	*ev = Event{Job: job.None, Estimate: -1, Speed: -1, Reason: job.Reason{Job: job.None}, Node: cluster.None, Device: cluster.None}
 	l.spec = nil
+	l.record = job.Record{FirstStart: -1, End: -1}
 	l.node = cluster.NodeSpec{}
 	l.alloc.Reset()
 	t := &l.text
@@ -196,6 +198,15 @@ func (l *Reader) complete(ev *Event) error {
 		}
 		ev.Spec = l.spec
 		ev.Spec.ID = ev.Job
+	case Carry:
+		if l.spec == nil || l.record.Phase == job.Unknown {
+			return errors.New("carry without the job (spec) or what had become of it (record)")
+		}
+		ev.Spec, ev.Record = l.spec, &l.record
+		ev.Spec.ID = ev.Job
+		if len(l.alloc.Pieces) > 0 {
+			ev.Alloc = &l.alloc
+		}
 	case Assign, Move, Resize:
 		if len(l.alloc.Pieces) == 0 {
 			return fmt.Errorf("%s without the devices (on)", ev.Kind)
@@ -245,6 +256,8 @@ func (l *Reader) field(ev *Event, key []byte) (err error) {
 	case "spec":
 		l.spec = new(job.Job)
 		return l.jobs.Read(t, l.spec)
+	case "record":
+		return t.Object(l.recordField)
 	case "est":
 		return seconds(t, &ev.Estimate)
 	case "delay":
@@ -262,7 +275,7 @@ func (l *Reader) field(ev *Event, key []byte) (err error) {
 	case "outcome":
 		return l.outcome(ev)
 	case "memo":
-		return l.memo(ev)
+		return l.memo(&ev.Memo)
 	}
 	if done, err := l.reason(&ev.Reason, key); done {
 		return err
@@ -270,18 +283,18 @@ func (l *Reader) field(ev *Event, key []byte) (err error) {
 	return l.nodeField(ev, key)
 }
 
-func (l *Reader) memo(ev *Event) error {
+func (l *Reader) memo(to *job.Memo) error {
 	n := 0
 	err := l.text.Array(func() error {
 		v, err := l.text.Int(math.MinInt64, math.MaxInt64)
-		if n < len(ev.Memo) {
-			ev.Memo[n] = v
+		if n < len(to) {
+			to[n] = v
 		}
 		n++
 		return err
 	})
-	if err == nil && n != len(ev.Memo) {
-		err = fmt.Errorf("a memo of %d numbers, it should have %d", n, len(ev.Memo))
+	if err == nil && n != len(to) {
+		err = fmt.Errorf("a memo of %d numbers, it should have %d", n, len(to))
 	}
 	return err
 }

@@ -178,11 +178,10 @@ func (ev *Event) appendJob(f *jsontext.Writer) {
 	switch ev.Kind {
 	case Submit:
 		f.Key("spec")
-		var err error
-		if f.B, err = trace.AppendJob(f.B, ev.Spec); err != nil {
-			f.Err = fmt.Errorf("job %s: %w", ev.Spec.Key, err)
-		}
+		ev.appendSpec(f)
 		ev.appendEstimate(f)
+	case Carry:
+		ev.appendCarry(f)
 	case Start, Move, Resize:
 		appendAlloc(f, ev.Alloc)
 		f.Time("delay", ev.Delay)
@@ -214,6 +213,13 @@ func (ev *Event) appendJob(f *jsontext.Writer) {
 		f.B = append(f.B, ',')
 		f.B = strconv.AppendInt(f.B, ev.Memo[1], 10)
 		f.B = append(f.B, ']')
+	}
+}
+
+func (ev *Event) appendSpec(f *jsontext.Writer) {
+	var err error
+	if f.B, err = trace.AppendJob(f.B, ev.Spec); err != nil {
+		f.Err = fmt.Errorf("job %s: %w", ev.Spec.Key, err)
 	}
 }
 

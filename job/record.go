@@ -79,6 +79,25 @@ func (r *Record) Submit(j *Job, now time.Duration) {
 	*r = Record{Job: j, Phase: Waiting, Slot: -1, Since: now, FirstStart: -1, End: -1, Estimate: -1}
 }
 
+// Carry takes over what had become of a job in an earlier log: a new record that
+// stands where the old one stood. What belongs to a run (Tenant, Pool, Class,
+// Mask, Slot) is not taken over.
+func (r *Record) Carry(past *Record) error {
+	switch {
+	case r.Phase != Waiting:
+		return r.wrong("carry over")
+	case past.Phase == Unknown || past.Phase.Over() || int(past.Phase) >= len(phaseNames):
+		return fmt.Errorf("job %s: cannot carry it over, it is %s", r.Job.Key, past.Phase)
+	case past.Phase == Running && past.Speed < 0 || past.Tasks < 0 || past.Milli < 0:
+		return fmt.Errorf("job %s: cannot carry it over with a negative speed or size", r.Job.Key)
+	}
+	was := *r
+	*r = *past
+	r.Job, r.Tenant, r.Pool, r.Class, r.Mask, r.Slot = was.Job, was.Tenant, was.Pool, was.Class, was.Mask, was.Slot
+	r.End, r.Estimate, r.Reason = -1, was.Estimate, was.Reason
+	return nil
+}
+
 // Hold is the arrow from waiting to held, Free the one back.
 func (r *Record) Hold(now time.Duration) error {
 	return r.move(now, Held, "hold", r.Phase == Waiting)
@@ -191,13 +210,18 @@ func (r *Record) Gone(now time.Duration) error {
 }
 
 // Evict is the arrow from running, assigned or stopping to waiting when a node
-// of the job is lost. kept is the progress with which a running job will start
-// again.
+// of the job is lost. kept is the progress with which it will start again; less
+// than a stopping job had means that what it was saving is lost.
 func (r *Record) Evict(now, kept time.Duration) error {
 	if r.Phase == Assigned {
 		return r.move(now, Waiting, "evict", true)
 	}
 	if r.Phase == Stopping {
+		if lost := r.Progress - kept; lost > 0 && r.Speed > 0 {
+			r.Lost += gpuSeconds(r.Milli, lost) / r.Speed
+			r.Failed += gpuSeconds(r.Milli, lost) / r.Speed
+			r.Progress = kept
+		}
 		return r.Gone(now)
 	}
 	undone := r.undone(now, kept)

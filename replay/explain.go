@@ -93,7 +93,7 @@ type follower struct {
 
 // Event implements engine.Sink.
 func (f *follower) Event(ev *eventlog.Event, s *state.State) {
-	if ev.Kind == eventlog.Submit && f.id == job.None && (ev.Spec.Key == f.name || f.number >= 0 && ev.Job == f.number) {
+	if (ev.Kind == eventlog.Submit || ev.Kind == eventlog.Carry) && f.id == job.None && (ev.Spec.Key == f.name || f.number >= 0 && ev.Job == f.number) {
 		f.id = ev.Job
 	}
 	if ev.Job != f.id || f.id == job.None {
@@ -116,6 +116,8 @@ func (f *follower) what(ev *eventlog.Event, s *state.State) string {
 	switch ev.Kind {
 	case eventlog.Submit:
 		return "submitted"
+	case eventlog.Carry:
+		return "goes on from an earlier log: " + carried(s, r, f.id)
 	case eventlog.Wait:
 		return "waits: " + strings.TrimPrefix(f.sentence(ev.Reason, s.Now, name), "waits ")
 	case eventlog.Assign:
@@ -421,4 +423,16 @@ func (l *Life) JSON() LifeJSON {
 		out.Steps = append(out.Steps, StepJSON{s.At.Seconds(), s.What, s.More})
 	}
 	return out
+}
+
+// carried says how a job stands that was taken over from an earlier log.
+func carried(s *state.State, r *job.Record, id job.ID) string {
+	text := r.Phase.String()
+	if a := s.Alloc(id); a != nil {
+		text += " on " + Where(s, a)
+	}
+	if r.Starts > 0 {
+		text += fmt.Sprintf(", started %s before, %s of work done", count(int(r.Starts), "time"), unit.Human(r.ProgressAt(s.Now)))
+	}
+	return text
 }

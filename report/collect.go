@@ -119,6 +119,11 @@ func (c *Collector) Event(ev *eventlog.Event, s *state.State) {
 		c.nodes(ev, s)
 		return
 	}
+	if ev.Kind == eventlog.Carry { // as it stands, like those that are there at the first event
+		c.follow(ev.Job, &eventlog.Event{Kind: eventlog.Submit}, s)
+		c.submitted()
+		return
+	}
 	c.follow(ev.Job, ev, s)
 	if ev.Kind == eventlog.Submit {
 		c.submitted()

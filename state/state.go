@@ -131,6 +131,36 @@ func (s *State) Submit(j *job.Job, estimate time.Duration) error {
 	return nil
 }
 
+// Carry makes a job known that had been submitted in an earlier log, as it stood
+// when that ended. A job that holds devices needs them in a, which is copied;
+// any other needs nil.
+func (s *State) Carry(j *job.Job, past *job.Record, a *cluster.Alloc, estimate time.Duration, why job.Reason) error {
+	if past.Since > s.Now {
+		return fmt.Errorf("job %s: is %s since %v, which has not come yet", j.Key, past.Phase, past.Since)
+	}
+	if past.Phase.Holds() != (a != nil) {
+		return fmt.Errorf("job %s: is %s, and a job holds devices exactly when it is assigned or running", j.Key, past.Phase)
+	}
+	if err := s.Submit(j, estimate); err != nil {
+		return err
+	}
+	r := s.Record(j.ID)
+	if err := r.Carry(past); err != nil {
+		return err
+	}
+	r.Reason = why
+	if a != nil {
+		if int(past.Tasks) != a.Tasks(0) || past.Milli != a.Milli() {
+			return fmt.Errorf("job %s: runs %d tasks on %v GPUs, but holds others", j.Key, past.Tasks, past.Milli)
+		}
+		return s.give(j.ID, r, a)
+	}
+	if r.Phase != job.Waiting {
+		s.pools[r.Pool].waiting.Remove(int(j.ID))
+	}
+	return nil
+}
+
 func (s *State) pool(t tenant.ID, name string) cluster.PoolID {
 	for int(t) >= len(s.poolOf) {
 		s.poolOf = append(s.poolOf, cluster.None)

@@ -143,6 +143,12 @@ func (t *Tree) Hold(id ID, a Amount, sign int, now time.Duration) {
 // not before the last change.
 func (t *Tree) Usage(id ID, now time.Duration) float64 { return t.decayed(&t.all[id], now) }
 
+// SetUsage sets the decayed GPU-seconds of a tenant and its children as they
+// were at a moment: what is known from before the run.
+func (t *Tree) SetUsage(id ID, used float64, at time.Duration) {
+	t.all[id].usage, t.all[id].usageAt = used, at
+}
+
 // decayed integrates what was held since usageAt, weighing each second by how
 // long ago it lies.
 func (t *Tree) decayed(e *Tenant, now time.Duration) float64 {
