@@ -234,6 +234,7 @@ func (e *Engine) happen(ev *eventlog.Event) error {
 	case eventlog.End:
 		r := e.state.Record(ev.Job)
 		e.cfg.Estimator.Observe(r.Job, r.Progress)
+		return e.left(ev.Job) // if it was to leave its devices, it has left them
 	case eventlog.Gone:
 		return e.left(ev.Job)
 	case eventlog.Evict, eventlog.Cancel:

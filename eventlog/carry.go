@@ -22,9 +22,13 @@ func Carried(s *state.State) []Event {
 		}
 		spec, past := *r.Job, *r
 		spec.ID = job.ID(len(out))
+		on := s.Alloc(i)
+		if on == nil {
+			on = s.Home(i)
+		}
 		out = append(out, Event{
 			Time: s.Now, Kind: Carry, Job: spec.ID, Spec: &spec, Record: &past,
-			Alloc: s.Alloc(i), Estimate: r.Estimate, Reason: r.Reason,
+			Alloc: on, Estimate: r.Estimate, Reason: r.Reason,
 		})
 	}
 	renumber(s, out)

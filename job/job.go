@@ -41,7 +41,7 @@
 //	Gone        stopping                              -> waiting
 //	Evict       running assigned stopping             -> waiting
 //	Fail        running                               -> waiting
-//	Finish      running                               -> done
+//	Finish      running stopping                      -> done
 //	Cancel      waiting held assigned running stopping -> cancelled
 //
 // Finish goes to done, failed or cancelled, as the outcome says. An arrow that

@@ -15,7 +15,7 @@ type Reason struct {
 	Have int32         // as the code says
 	Job  ID            // the other job, where the code names one
 	At   time.Duration // a moment, where the code names one; 0 otherwise
-	Text string        // for Because: the policy's own words
+	Text string        // for Because: the policy's own words; for OnHold and the reasons to be stopped: the world's, in place of ours
 }
 
 // ReasonCode tells apart the reasons.
@@ -41,6 +41,7 @@ const (
 	Reserved                 // it would delay job Job, which has a reservation for At
 	NotYet                   // the policy decides again at At
 	OnHold                   // the user or an operator holds it
+	Occupied                 // it was frozen, and others hold the devices on which its memory stays
 	Because                  // see Text
 	// Reasons to be stopped.
 	MakesRoom   // for job Job, which goes first
@@ -57,7 +58,7 @@ const (
 
 var reasonNames = [lastReason]string{
 	"none", "need-gpus", "need-one-node", "need-whole-nodes", "need-rack", "need-cpu", "need-part", "too-large", "no-such-type", "impossible", "over-limit",
-	"behind", "outranked", "quota", "over-share", "reserved", "not-yet", "on-hold", "because",
+	"behind", "outranked", "quota", "over-share", "reserved", "not-yet", "on-hold", "occupied", "because",
 	"makes-room", "used-share", "reclaimed", "moved", "resized", "node-lost", "failed", "ended", "user-request",
 }
 
@@ -137,8 +138,16 @@ func (r Reason) Sentence(name func(ID) string) string {
 	case NotYet:
 		return "the next decision is at " + unit.Human(r.At)
 	case OnHold:
+		if r.Text != "" {
+			return r.Text
+		}
 		return "is held"
+	case Occupied:
+		return "was frozen, and others hold the GPUs on which its memory stays"
 	case Because:
+		return r.Text
+	}
+	if r.Text != "" && r.Code != NoReason {
 		return r.Text
 	}
 	return r.stopSentence(name)

@@ -248,8 +248,16 @@ func (r *Record) Fail(now, kept time.Duration) error {
 	return nil
 }
 
-// Finish is the arrow from running to one of the last phases.
+// Finish is the arrow from running to one of the last phases, and from stopping
+// for a job that came to its end while it was to leave.
 func (r *Record) Finish(now time.Duration, outcome Phase) error {
+	if r.Phase == Stopping && outcome.Over() {
+		if err := r.Gone(now); err != nil {
+			return err
+		}
+		r.Phase, r.End = outcome, now
+		return nil
+	}
 	progress := r.ProgressAt(now)
 	if err := r.leave(now, progress, outcome, "end", r.Phase == Running && outcome.Over()); err != nil {
 		return err

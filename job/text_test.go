@@ -19,7 +19,10 @@ func TestReasons(t *testing.T) {
 		var out strings.Builder
 		name := func(id ID) string { return fmt.Sprintf("job-%d", id) }
 		for c := ReasonCode(0); c < lastReason; c++ {
-			r := Reason{Code: c, Need: 8, Have: 5, Job: 3, Text: "the policy's own words"}
+			r := Reason{Code: c, Need: 8, Have: 5, Job: 3}
+			if c == Because || d.Cmd == "worded" {
+				r.Text = "the policy's own words"
+			}
 			switch d.Cmd {
 			case "one":
 				r.Need, r.Have = 1, 0

@@ -323,9 +323,33 @@ func (p *Plan) startable(id job.ID) *Op {
 	return op
 }
 
+// goHome is find for a frozen job, which can go on only where its memory is, at
+// the size that it had.
+func (p *Plan) goHome(home *cluster.Alloc) (job.Reason, bool) {
+	c := p.state.Cluster
+	usable := true
+	for i := range home.Pieces {
+		usable = usable && c.Health(home.Pieces[i].Node) == cluster.Up && c.Power(home.Pieces[i].Node) == cluster.Awake
+	}
+	for i := range home.Shares {
+		usable = usable && !c.Broken(home.Shares[i].Device)
+	}
+	mark := c.Mark()
+	usable = usable && c.Take(home) == nil
+	c.Undo(mark)
+	if !usable {
+		return job.Reason{Code: job.Occupied, Job: job.None}, false
+	}
+	p.req.Out.CopyFrom(home)
+	return job.Reason{}, true
+}
+
 // find asks the strategy for devices; the answer is in p.req.Out.
 func (p *Plan) find(id job.ID, tasks int, where place.Strategy) (job.Reason, bool) {
 	r := p.state.Record(id)
+	if home := p.state.Home(id); home != nil {
+		return p.goHome(home)
+	}
 	p.request(&p.req, r, tasks)
 	if p.state.Class(r.Class).NoType {
 		return job.Reason{Code: job.NoSuchType, Job: job.None}, false

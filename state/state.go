@@ -35,6 +35,8 @@ type State struct {
 	classOf   map[classKey]int32
 	classMemo map[*job.Demand]int32 // the last class of each shared demand
 
+	homes map[job.ID]*cluster.Alloc // what frozen jobs held: their memory stays there
+
 	slots  []*cluster.Alloc
 	spare  []int32
 	booked bool
@@ -62,7 +64,7 @@ type classKey struct {
 func New(c *cluster.Cluster, t *tenant.Tree) *State {
 	return &State{
 		Cluster: c, Tenants: t, pools: make([]poolJobs, c.Pools()),
-		classOf: map[classKey]int32{}, classMemo: map[*job.Demand]int32{},
+		classOf: map[classKey]int32{}, classMemo: map[*job.Demand]int32{}, homes: map[job.ID]*cluster.Alloc{},
 	}
 }
 
@@ -103,6 +105,15 @@ func (s *State) Alloc(id job.ID) *cluster.Alloc {
 	return nil
 }
 
+// Home is what a frozen job held when it was stopped, where its memory still
+// is; nil for every other job. It must not be changed.
+func (s *State) Home(id job.ID) *cluster.Alloc {
+	if len(s.homes) == 0 {
+		return nil
+	}
+	return s.homes[id]
+}
+
 // Booked tells the state that the ledger already shows what the following
 // changes say, because a plan has booked it (true), or that it does not
 // (false, as at the start).
@@ -132,13 +143,14 @@ func (s *State) Submit(j *job.Job, estimate time.Duration) error {
 }
 
 // Carry makes a job known that had been submitted in an earlier log, as it stood
-// when that ended. A job that holds devices needs them in a, which is copied;
-// any other needs nil.
+// when that ended. A job that holds devices needs them in a, which is copied; a
+// is the home of one that is frozen, and nil for any other.
 func (s *State) Carry(j *job.Job, past *job.Record, a *cluster.Alloc, estimate time.Duration, why job.Reason) error {
 	if past.Since > s.Now {
 		return fmt.Errorf("job %s: is %s since %v, which has not come yet", j.Key, past.Phase, past.Since)
 	}
-	if past.Phase.Holds() != (a != nil) {
+	home := a != nil && j.Stop == job.Freeze && (past.Phase == job.Waiting || past.Phase == job.Stopping || past.Phase == job.Held)
+	if !home && past.Phase.Holds() != (a != nil) {
 		return fmt.Errorf("job %s: is %s, and a job holds devices exactly when it is assigned or running", j.Key, past.Phase)
 	}
 	if err := s.Submit(j, estimate); err != nil {
@@ -149,7 +161,11 @@ func (s *State) Carry(j *job.Job, past *job.Record, a *cluster.Alloc, estimate t
 		return err
 	}
 	r.Reason = why
-	if a != nil {
+	switch {
+	case home:
+		s.homes[j.ID] = new(cluster.Alloc)
+		s.homes[j.ID].CopyFrom(a)
+	case a != nil:
 		if int(past.Tasks) != a.Tasks(0) || past.Milli != a.Milli() {
 			return fmt.Errorf("job %s: runs %d tasks on %v GPUs, but holds others", j.Key, past.Tasks, past.Milli)
 		}
@@ -211,6 +227,7 @@ func (s *State) Free(id job.ID) error {
 // was assigned its devices before keeps those, and a is not looked at.
 func (s *State) Begin(id job.ID, a *cluster.Alloc, delay time.Duration) error {
 	r := s.Record(id)
+	delete(s.homes, id)
 	if r.Phase == job.Assigned {
 		return r.Begin(s.Now, delay, r.Tasks, r.Milli)
 	}
@@ -286,6 +303,11 @@ func (s *State) newSlot() int32 {
 func (s *State) Preempt(id job.ID, kept time.Duration, atOnce bool, why job.Reason) error {
 	r := s.Record(id)
 	held := r.Phase.Holds()
+	if r.Phase == job.Running && r.Job.Stop == job.Freeze {
+		home := new(cluster.Alloc)
+		home.CopyFrom(s.Alloc(id))
+		s.homes[id] = home
+	}
 	var err error
 	if atOnce || r.Phase == job.Assigned {
 		err = r.PreemptNow(s.Now, kept)
@@ -304,6 +326,7 @@ func (s *State) Gone(id job.ID) error {
 // Evict tells that a job was thrown off its devices and waits again.
 func (s *State) Evict(id job.ID, kept time.Duration, why job.Reason) error {
 	r := s.Record(id)
+	delete(s.homes, id)
 	held := r.Phase.Holds()
 	return s.left(id, r, held, why, r.Evict(s.Now, kept))
 }
@@ -345,6 +368,7 @@ func (s *State) left(id job.ID, r *job.Record, held bool, why job.Reason, err er
 	case r.Phase.Over():
 		s.pools[r.Pool].waiting.Remove(int(id))
 		s.ended = append(s.ended, id)
+		delete(s.homes, id)
 	}
 	return nil
 }
