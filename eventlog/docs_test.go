@@ -18,7 +18,7 @@ func TestFormatsPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := string(text)
-	for kind := eventlog.Submit; kind <= eventlog.Device; kind++ {
+	for kind := eventlog.Submit; kind <= eventlog.Carry; kind++ {
 		if !strings.Contains(page, "| `"+kind.String()+"` |") {
 			t.Errorf("no kind %s", kind)
 		}
