@@ -54,6 +54,7 @@ type Stop struct {
 	Signal  string   `json:"signal,omitempty" doc:"checkpoint: the signal that tells its processes; default TERM."`
 	Command []string `json:"command,omitempty" doc:"checkpoint: a program that is run instead of a signal; it finds the job's processes in NORN_PIDS. The processes must end by themselves, or are told by SIGTERM when it has ended."`
 	Grace   Seconds  `json:"grace,omitempty" minimum:"0" doc:"checkpoint: how long it may take before it is killed."`
+	Again   []int    `json:"again,omitempty" maxItems:"16" doc:"checkpoint: exit codes that mean: I have saved my state, continue me later; default 75. Add 0 for a program that exits with 0 when it is told to stop; any other program that exits with 0 is done."`
 	CRIU    bool     `json:"criu,omitempty" doc:"checkpoint: its processes know nothing of it, CRIU saves and restores them. CPU jobs of one task."`
 }
 
@@ -93,6 +94,7 @@ type Job struct {
 	Ended     time.Time `json:"ended,omitzero"`
 	Wait      Seconds   `json:"wait" doc:"Without devices so far."`
 	Ran       Seconds   `json:"ran" doc:"With devices so far."`
+	GPUTime   Seconds   `json:"gpu_seconds,omitempty" doc:"GPUs times the time they were held so far."`
 	Estimate  Seconds   `json:"est,omitempty" doc:"Run time that the scheduler believes in."`
 	ExpectEnd time.Time `json:"expected_end,omitzero" doc:"If the estimate holds."`
 

@@ -57,6 +57,7 @@ type Status struct {
 	Running  int       `json:"running"`
 	Stopping int       `json:"stopping"`
 	Ended    int       `json:"ended" doc:"Since the beginning."`
+	Events   int64     `json:"events" doc:"Number of the last event; watching from the one behind it tells only what is new."`
 	Tenants  []Tenant  `json:"tenants,omitempty"`
 }
 

@@ -29,6 +29,9 @@ func (s Seconds) Duration() time.Duration {
 
 // UnmarshalJSON reads a number, or text.
 func (s *Seconds) UnmarshalJSON(b []byte) error {
+	if isNull(b) {
+		return nil
+	}
 	text, err := scalar(b)
 	if err != nil {
 		return err
@@ -47,6 +50,9 @@ type Bytes int64
 
 // UnmarshalJSON reads a number, or text.
 func (b *Bytes) UnmarshalJSON(in []byte) error {
+	if isNull(in) {
+		return nil
+	}
 	text, err := scalar(in)
 	if err != nil {
 		return err
@@ -137,6 +143,9 @@ func (r Range) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON reads a number, or text.
 func (r *Range) UnmarshalJSON(b []byte) error {
+	if isNull(b) {
+		return nil
+	}
 	text, err := scalar(b)
 	if err == nil {
 		*r, err = ParseRange(text)
@@ -189,6 +198,9 @@ func (t Tasks) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON reads a number, or text.
 func (t *Tasks) UnmarshalJSON(b []byte) error {
+	if isNull(b) {
+		return nil
+	}
 	text, err := scalar(b)
 	if err == nil {
 		*t, err = ParseTasks(text)
@@ -196,13 +208,19 @@ func (t *Tasks) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// scalar is the text of a JSON number or string.
+// isNull tells whether there is no value, which changes nothing, as everywhere
+// in package json.
+func isNull(b []byte) bool { return string(bytes.TrimSpace(b)) == "null" }
+
+// scalar is the text of a JSON number or string. What decoders hand over is
+// whole and valid, so that a plain one is taken as it stands.
 func scalar(b []byte) (string, error) {
 	b = bytes.TrimSpace(b)
-	if len(b) == 0 || b[0] != '"' {
-		var n json.Number
-		err := json.Unmarshal(b, &n)
-		return n.String(), err
+	if len(b) < 2 || b[0] != '"' {
+		return string(b), nil
+	}
+	if inner := b[1 : len(b)-1]; bytes.IndexByte(inner, '\\') < 0 {
+		return string(inner), nil
 	}
 	var s string
 	err := json.Unmarshal(b, &s)

@@ -197,7 +197,7 @@ func (s *Spec) tree() (*tenant.Tree, error) {
 				return 0, err
 			}
 		}
-		return tree.Add(t.Name, parent, t.Guarantee.of(total), t.Limit.of(total), t.Weight)
+		return tree.Add(t.Name, parent, t.Guarantee.Of(total), t.Limit.Of(total), t.Weight)
 	}
 	for i := range s.Tenants {
 		if _, err := add(&s.Tenants[i]); err != nil {

@@ -327,7 +327,7 @@ func (s *Spec) checkGuarantees(byName map[string]*Tenant) error {
 	promised := map[string]int64{}
 	for i := range s.Tenants {
 		t := &s.Tenants[i]
-		guarantee, limit := t.Guarantee.of(total), t.Limit.of(total)
+		guarantee, limit := t.Guarantee.Of(total), t.Limit.Of(total)
 		if limit > 0 && limit < guarantee {
 			return fmt.Errorf("tenant %q: its limit of %v GPUs is below its guarantee of %v", t.Name, limit, guarantee)
 		}
@@ -338,7 +338,7 @@ func (s *Spec) checkGuarantees(byName map[string]*Tenant) error {
 	}
 	for i := range s.Tenants {
 		t := &s.Tenants[i]
-		if own := t.Guarantee.of(total); own > 0 && promised[t.Name] > int64(own) {
+		if own := t.Guarantee.Of(total); own > 0 && promised[t.Name] > int64(own) {
 			return fmt.Errorf("tenants below %q are guaranteed %v GPUs together, it has %v itself", t.Name, float64(promised[t.Name])/1000, own)
 		}
 	}

@@ -62,7 +62,7 @@ func describeTenants(w io.Writer, s *Spec) {
 		if q == (Share{}) {
 			return none
 		}
-		return q.of(all).String()
+		return q.Of(all).String()
 	}
 	fmt.Fprintln(w, "\ntenant\tof\tguarantee\tlimit\tweight")
 	for _, t := range s.Tenants {

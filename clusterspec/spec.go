@@ -102,8 +102,8 @@ type Share struct {
 	Percent float64
 }
 
-// of is the number of GPUs that the share is of a total.
-func (s Share) of(total unit.Milli) unit.Milli {
+// Of is the number of GPUs that the share is of a total.
+func (s Share) Of(total unit.Milli) unit.Milli {
 	if s.Percent > 0 {
 		return unit.Milli(s.Percent/100*float64(total) + 0.5)
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/perf"
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/yamltext"
 )
 
 // YAML writes the description in its canonical form: every type, level and
@@ -18,11 +18,11 @@ func (s *Spec) YAML() []byte {
 	w.types(s.Types)
 	w.section("topology", len(s.Levels))
 	for _, l := range s.Levels {
-		w.entry(pair("level", quote(l.Name)), optional("nodes", l.Nodes > 0, strconv.Itoa(l.Nodes)))
+		w.entry(pair("level", yamltext.Quote(l.Name)), optional("nodes", l.Nodes > 0, strconv.Itoa(l.Nodes)))
 	}
 	w.section("partitions", len(s.Partitions))
 	for _, p := range s.Partitions {
-		w.line("  - " + quote(p))
+		w.line("  - " + yamltext.Quote(p))
 	}
 	w.section("nodes", len(s.Nodes))
 	for i := range s.Nodes {
@@ -31,7 +31,7 @@ func (s *Spec) YAML() []byte {
 	w.section("tenants", len(s.Tenants))
 	for i := range s.Tenants {
 		t := &s.Tenants[i]
-		w.entry(pair("name", quote(t.Name)), optional("parent", t.Parent != "", quote(t.Parent)),
+		w.entry(pair("name", yamltext.Quote(t.Name)), optional("parent", t.Parent != "", yamltext.Quote(t.Parent)),
 			optional("guarantee", t.Guarantee != Share{}, t.Guarantee.String()), optional("limit", t.Limit != Share{}, t.Limit.String()),
 			optional("weight", t.Weight != 0, float(t.Weight)))
 	}
@@ -90,28 +90,28 @@ func (w *writer) entry(pairs ...string) {
 func (w *writer) types(types []cluster.GPUType) {
 	w.section("gpu-types", len(types))
 	for _, t := range types {
-		w.entry(pair("name", quote(t.Name)), optional("memory", t.Memory > 0, exact(t.Memory)), optional("speed", t.Speed > 0, float(t.Speed)))
+		w.entry(pair("name", yamltext.Quote(t.Name)), optional("memory", t.Memory > 0, yamltext.FormatBytes(t.Memory)), optional("speed", t.Speed > 0, float(t.Speed)))
 	}
 }
 
 func (w *writer) group(g *Group) {
 	gpus := make([]string, len(g.GPUs))
 	for i, x := range g.GPUs {
-		gpus[i] = fmt.Sprintf("{type: %s, count: %d}", quote(x.Type), x.Count)
+		gpus[i] = fmt.Sprintf("{type: %s, count: %d}", yamltext.Quote(x.Type), x.Count)
 	}
 	place := make([]string, len(g.Place))
 	for i, name := range g.Place {
-		place[i] = quote(name)
+		place[i] = yamltext.Quote(name)
 	}
 	w.entry(
-		optional("name", g.Name != "", quote(g.Name)),
+		optional("name", g.Name != "", yamltext.Quote(g.Name)),
 		pair("count", strconv.Itoa(g.Count)),
 		optional("gpus", len(gpus) > 0, "["+strings.Join(gpus, ", ")+"]"),
 		optional("cpus", g.CPU > 0, g.CPU.String()),
-		optional("memory", g.Memory > 0, exact(g.Memory)),
-		optional("links", g.Links.Preset != "", quote(g.Links.Preset)),
+		optional("memory", g.Memory > 0, yamltext.FormatBytes(g.Memory)),
+		optional("links", g.Links.Preset != "", yamltext.Quote(g.Links.Preset)),
 		optional("pooled", g.Pooled, "true"),
-		optional("partition", g.Partition != "", quote(g.Partition)),
+		optional("partition", g.Partition != "", yamltext.Quote(g.Partition)),
 		optional("place", len(place) > 0, "["+strings.Join(place, ", ")+"]"),
 		optional("health", g.Health != cluster.Up, g.Health.String()),
 		optional("power", g.Power != cluster.Awake, g.Power.String()),
@@ -154,32 +154,4 @@ func (w *writer) costs(c *perf.Costs) {
 	}
 }
 
-// exact writes an amount of memory so that it is read as the same number.
-func exact(b unit.Bytes) string {
-	for i, size := range []unit.Bytes{unit.TiB, unit.GiB, unit.MiB, unit.KiB} {
-		if b >= size && b%size == 0 {
-			return strconv.FormatInt(int64(b/size), 10) + [...]string{"TiB", "GiB", "MiB", "KiB"}[i]
-		}
-	}
-	return strconv.FormatInt(int64(b), 10)
-}
-
 func float(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
-
-// words that YAML does not read as text.
-var notText = map[string]bool{"true": true, "false": true, "null": true, "yes": true, "no": true, "on": true, "off": true, "y": true, "n": true}
-
-// quote writes a name, in quotes unless it is plainly a word.
-func quote(s string) string {
-	plain := s != "" && !notText[strings.ToLower(s)]
-	for i, r := range s {
-		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
-		if !letter && (i == 0 || !(r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.')) {
-			plain = false
-		}
-	}
-	if plain {
-		return s
-	}
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
-}

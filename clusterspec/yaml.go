@@ -12,6 +12,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/yamltext"
 )
 
 // maxYAML is the longest description in YAML, read or written: enough for forty
@@ -24,13 +25,16 @@ var errTooLong = errors.New("a description has at most 4 MiB; write nodes that a
 // cannot be read are errors that show the line; name is what the errors call
 // the text, such as the path of its file.
 func ParseYAML(name string, text []byte) (*Spec, error) {
-	fail := func(err error) (*Spec, error) { return nil, located(name, text, err) }
+	fail := func(err error) (*Spec, error) { return nil, yamltext.Locate(name, text, err) }
 	if len(text) > maxYAML {
 		return fail(errTooLong)
 	}
-	body, err := parseYAML(text)
+	body, err := yamltext.Parse(text)
 	if err != nil {
 		return fail(err)
+	}
+	if body == nil {
+		return fail(errors.New("the file is empty"))
 	}
 	s := &Spec{}
 	if err := s.read(body); err != nil {
@@ -45,14 +49,14 @@ func ParseYAML(name string, text []byte) (*Spec, error) {
 // read takes the keys of the whole document.
 func (s *Spec) read(n ast.Node) error {
 	racks := 0
-	err := mapping(n, "a cluster", keys{
-		"gpu-types":  list("GPU types", s.readType),
-		"topology":   list("topology levels", s.readLevel),
-		"racks":      number(&racks, 1, MaxNodes),
-		"partitions": list("partitions", s.readPartition),
-		"nodes":      list("nodes", s.readGroup),
-		"tenants":    list("tenants", s.readTenant),
-		"half-life":  duration(&s.HalfLife),
+	err := yamltext.Mapping(n, "a cluster", yamltext.Keys{
+		"gpu-types":  yamltext.List("GPU types", s.readType),
+		"topology":   yamltext.List("topology levels", s.readLevel),
+		"racks":      yamltext.Int(&racks, 1, MaxNodes),
+		"partitions": yamltext.List("partitions", s.readPartition),
+		"nodes":      yamltext.List("nodes", s.readGroup),
+		"tenants":    yamltext.List("tenants", s.readTenant),
+		"half-life":  yamltext.Duration(&s.HalfLife),
 		"costs":      s.readCosts,
 	})
 	if err == nil && racks > 0 {
@@ -66,47 +70,47 @@ func (s *Spec) read(n ast.Node) error {
 
 func (s *Spec) readType(n ast.Node) error {
 	var t cluster.GPUType
-	if name, err := scalar(n); err == nil {
+	if name, err := yamltext.Scalar(n); err == nil {
 		s.Types = append(s.Types, cluster.GPUType{Name: name})
 		return nil
 	}
-	err := mapping(n, "a GPU type", keys{"name": text(&t.Name), "memory": amount(&t.Memory), "speed": decimal(&t.Speed)})
+	err := yamltext.Mapping(n, "a GPU type", yamltext.Keys{"name": yamltext.Text(&t.Name), "memory": yamltext.Bytes(&t.Memory), "speed": yamltext.Float(&t.Speed)})
 	s.Types = append(s.Types, t)
 	return err
 }
 
 func (s *Spec) readLevel(n ast.Node) error {
 	var l Level
-	if name, err := scalar(n); err == nil {
+	if name, err := yamltext.Scalar(n); err == nil {
 		s.Levels = append(s.Levels, Level{Name: name})
 		return nil
 	}
-	err := mapping(n, "a topology level", keys{"level": text(&l.Name), "nodes": number(&l.Nodes, 1, MaxNodes)})
+	err := yamltext.Mapping(n, "a topology level", yamltext.Keys{"level": yamltext.Text(&l.Name), "nodes": yamltext.Int(&l.Nodes, 1, MaxNodes)})
 	s.Levels = append(s.Levels, l)
 	return err
 }
 
 func (s *Spec) readPartition(n ast.Node) error {
-	name, err := scalar(n)
+	name, err := yamltext.Scalar(n)
 	s.Partitions = append(s.Partitions, name)
 	return err
 }
 
 func (s *Spec) readGroup(n ast.Node) error {
 	g := Group{Count: 1}
-	err := mapping(n, "a group of nodes", keys{
-		"name":      text(&g.Name),
-		"count":     number(&g.Count, 1, MaxNodes),
+	err := yamltext.Mapping(n, "a group of nodes", yamltext.Keys{
+		"name":      yamltext.Text(&g.Name),
+		"count":     yamltext.Int(&g.Count, 1, MaxNodes),
 		"gpus":      g.readGPUs,
-		"cpus":      milli(&g.CPU),
-		"memory":    amount(&g.Memory),
+		"cpus":      yamltext.Milli(&g.CPU),
+		"memory":    yamltext.Bytes(&g.Memory),
 		"links":     g.readLinks,
-		"pooled":    yes(&g.Pooled),
-		"partition": text(&g.Partition),
+		"pooled":    yamltext.Bool(&g.Pooled),
+		"partition": yamltext.Text(&g.Partition),
 		"place":     g.readPlace,
-		"health":    choice(&g.Health, cluster.Up.String(), cluster.Cordoned.String(), cluster.Down.String()),
-		"power":     choice(&g.Power, cluster.Awake.String(), cluster.Asleep.String(), cluster.Booting.String()),
-		"at":        duration(&g.At),
+		"health":    yamltext.Choice(&g.Health, cluster.Up.String(), cluster.Cordoned.String(), cluster.Down.String()),
+		"power":     yamltext.Choice(&g.Power, cluster.Awake.String(), cluster.Asleep.String(), cluster.Booting.String()),
+		"at":        yamltext.Duration(&g.At),
 	})
 	s.Nodes = append(s.Nodes, g)
 	return err
@@ -116,17 +120,17 @@ func (s *Spec) readGroup(n ast.Node) error {
 func (g *Group) readGPUs(n ast.Node) error {
 	one := func(n ast.Node) error {
 		var x GPUs
-		if written, err := scalar(n); err == nil {
+		if written, err := yamltext.Scalar(n); err == nil {
 			number, typ, named := strings.Cut(written, "x")
 			if x.Type = strings.TrimSpace(typ); !named {
 				x.Type = UnnamedType
 			}
 			if x.Count, err = count(strings.TrimSpace(number), "GPUs", maxPooled); err != nil {
-				return wrong(n, "%v; write 8xV100", err)
+				return yamltext.Fault(n, "%v; write 8xV100", err)
 			}
 		} else {
 			x = GPUs{Type: UnnamedType, Count: 1}
-			if err := mapping(n, "a group of GPUs", keys{"type": text(&x.Type), "count": number(&x.Count, 1, maxPooled)}); err != nil {
+			if err := yamltext.Mapping(n, "a group of GPUs", yamltext.Keys{"type": yamltext.Text(&x.Type), "count": yamltext.Int(&x.Count, 1, maxPooled)}); err != nil {
 				return err
 			}
 		}
@@ -134,7 +138,7 @@ func (g *Group) readGPUs(n ast.Node) error {
 		return nil
 	}
 	if _, ok := n.(*ast.SequenceNode); ok {
-		return list("GPUs", one)(n)
+		return yamltext.List("GPUs", one)(n)
 	}
 	return one(n)
 }
@@ -142,26 +146,26 @@ func (g *Group) readGPUs(n ast.Node) error {
 // readLinks reads the name of a preset, or a list of pairs.
 func (g *Group) readLinks(n ast.Node) error {
 	if _, ok := n.(*ast.SequenceNode); !ok {
-		return text(&g.Links.Preset)(n)
+		return yamltext.Text(&g.Links.Preset)(n)
 	}
-	return list("links", func(n ast.Node) error {
+	return yamltext.List("links", func(n ast.Node) error {
 		l := Link{Class: cluster.NVLink}
 		var ends []int
-		err := mapping(n, "a link", keys{
-			"between": list("the GPUs of a link", func(n ast.Node) error {
+		err := yamltext.Mapping(n, "a link", yamltext.Keys{
+			"between": yamltext.List("the GPUs of a link", func(n ast.Node) error {
 				end := 0
-				err := number(&end, 0, 255)(n)
+				err := yamltext.Int(&end, 0, 255)(n)
 				ends = append(ends, end)
 				return err
 			}),
-			"class": choice(&l.Class, classNames()...),
-			"speed": decimal(&l.GBps),
+			"class": yamltext.Choice(&l.Class, classNames()...),
+			"speed": yamltext.Float(&l.GBps),
 		})
 		if err != nil {
 			return err
 		}
 		if len(ends) != 2 {
-			return wrong(n, "a link is between two GPUs: write between: [0, 1]")
+			return yamltext.Fault(n, "a link is between two GPUs: write between: [0, 1]")
 		}
 		l.A, l.B = ends[0], ends[1]
 		g.Links.Pairs = append(g.Links.Pairs, l)
@@ -180,32 +184,32 @@ func classNames() []string {
 // readPlace reads zone-a/rack-3, or a list of the names.
 func (g *Group) readPlace(n ast.Node) error {
 	if _, ok := n.(*ast.SequenceNode); ok {
-		return list("the names of a place", func(n ast.Node) error {
-			name, err := scalar(n)
+		return yamltext.List("the names of a place", func(n ast.Node) error {
+			name, err := yamltext.Scalar(n)
 			g.Place = append(g.Place, name)
 			return err
 		})(n)
 	}
-	path, err := scalar(n)
+	path, err := yamltext.Scalar(n)
 	g.Place = strings.Split(path, "/")
 	return err
 }
 
 func (s *Spec) readTenant(n ast.Node) error {
 	var t Tenant
-	err := mapping(n, "a tenant", keys{
-		"name":      text(&t.Name),
-		"parent":    text(&t.Parent),
-		"guarantee": value(&t.Guarantee, parseShare),
-		"limit":     value(&t.Limit, parseShare),
-		"weight":    decimal(&t.Weight),
+	err := yamltext.Mapping(n, "a tenant", yamltext.Keys{
+		"name":      yamltext.Text(&t.Name),
+		"parent":    yamltext.Text(&t.Parent),
+		"guarantee": yamltext.Value(&t.Guarantee, ParseShare),
+		"limit":     yamltext.Value(&t.Limit, ParseShare),
+		"weight":    yamltext.Float(&t.Weight),
 	})
 	s.Tenants = append(s.Tenants, t)
 	return err
 }
 
-// parseShare reads a number of GPUs or a percentage.
-func parseShare(text string) (Share, error) {
+// ParseShare reads a number of GPUs or a percentage.
+func ParseShare(text string) (Share, error) {
 	if percent, ok := strings.CutSuffix(text, "%"); ok {
 		v, err := strconv.ParseFloat(strings.TrimSpace(percent), 64)
 		if err != nil || !(v >= 0 && v <= 100) {
@@ -221,10 +225,10 @@ func parseShare(text string) (Share, error) {
 }
 
 // costKeys are the transitions. What a description leaves out stays as it is.
-func costKeys(c *perf.Cost) keys {
-	return keys{
-		"start": duration(&c.Start), "checkpoint": duration(&c.Checkpoint), "restore": duration(&c.Restore),
-		"migrate": duration(&c.Migrate), "resize": duration(&c.Resize),
+func costKeys(c *perf.Cost) yamltext.Keys {
+	return yamltext.Keys{
+		"start": yamltext.Duration(&c.Start), "checkpoint": yamltext.Duration(&c.Checkpoint), "restore": yamltext.Duration(&c.Restore),
+		"migrate": yamltext.Duration(&c.Migrate), "resize": yamltext.Duration(&c.Resize),
 	}
 }
 
@@ -237,15 +241,15 @@ func (s *Spec) readCosts(n ast.Node) error {
 		tiers = n
 		return nil
 	}
-	if err := mapping(n, "costs", known); err != nil || tiers == nil {
+	if err := yamltext.Mapping(n, "costs", known); err != nil || tiers == nil {
 		return err
 	}
 	before := s.Costs.Base
-	return list("tiers", func(n ast.Node) error {
+	return yamltext.List("tiers", func(n ast.Node) error {
 		t := perf.Tier{Cost: before}
 		known := costKeys(&t.Cost)
-		known["gpus"] = number(&t.GPUs, 1, MaxDevices)
-		err := mapping(n, "a tier", known)
+		known["gpus"] = yamltext.Int(&t.GPUs, 1, MaxDevices)
+		err := yamltext.Mapping(n, "a tier", known)
 		before = t.Cost
 		s.Costs.Tiers = append(s.Costs.Tiers, t)
 		return err

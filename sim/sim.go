@@ -137,6 +137,27 @@ func (w *Sim) Attach(s *state.State) error {
 	return w.fetch()
 }
 
+// Resume takes over the jobs of a state that did not begin empty, such as that of
+// a live cluster: left says how much work each still has, unit.Never for one that
+// does not end. It must follow Attach, before the first instant.
+func (w *Sim) Resume(left func(*job.Record) time.Duration) {
+	now := w.state.Now
+	for i := range w.state.Jobs() {
+		id := job.ID(i)
+		r := w.state.Record(id)
+		t := truth{saved: r.Progress}
+		t.Work = later(r.ProgressAt(now), left(r))
+		w.truth = append(w.truth, t)
+		switch r.Phase {
+		case job.Running:
+			w.schedule(id, max(now, r.Ready), r.ProgressAt(now), r.Speed)
+		case job.Stopping:
+			w.timers.Set(int32(id), int64(now+w.cfg.Costs.Of(int(r.Milli/unit.One)).Checkpoint))
+		}
+	}
+	w.last = now
+}
+
 // fetch reads the next arrival.
 func (w *Sim) fetch() error {
 	before := w.next.Job.Submit

@@ -18,9 +18,9 @@ func choices(policies, settings []string) ([]run.Choice, error) {
 	var out []run.Choice
 	for _, list := range policies {
 		for _, text := range split(list) {
-			c, err := variant(text)
+			c, err := run.ParseChoice(text)
 			if err != nil {
-				return nil, err
+				return nil, misused("--policy %w", err)
 			}
 			out = append(out, c)
 		}
@@ -59,34 +59,6 @@ func split(list string) []string {
 		}
 	}
 	return append(out, list[from:])
-}
-
-// variant reads a policy with settings of its own, as tables name it:
-// tiresias(limits=3600,36000,promote=2). A part without = goes on with the value
-// before it.
-func variant(text string) (run.Choice, error) {
-	text = strings.TrimSpace(text)
-	name, inside, has := strings.Cut(text, "(")
-	c := run.Choice{Policy: strings.TrimSpace(name)}
-	if !has {
-		return c, nil
-	}
-	inside, closed := strings.CutSuffix(inside, ")")
-	if !closed {
-		return c, misused("--policy %s: the closing parenthesis is missing", text)
-	}
-	for part := range strings.SplitSeq(inside, ",") {
-		key, value, set := strings.Cut(part, "=")
-		switch n := len(c.Settings); {
-		case set:
-			c.Settings = append(c.Settings, run.Setting{Name: strings.TrimSpace(key), Value: strings.TrimSpace(value)})
-		case n > 0:
-			c.Settings[n-1].Value += "," + strings.TrimSpace(part)
-		default:
-			return c, misused("--policy %s: write settings as %s(param=value)", text, c.Policy)
-		}
-	}
-	return c, nil
 }
 
 // apply gives policy.param=value to the policies of that name, but for those

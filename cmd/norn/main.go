@@ -16,10 +16,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/norn-scheduler/norn/engine"
+	"github.com/norn-scheduler/norn/local/runner"
 	"github.com/norn-scheduler/norn/param"
 )
 
 func main() {
+	if len(os.Args) == 3 && os.Args[1] == runner.Verb { // what watches over a job, launched by norn up
+		os.Exit(runner.Main(os.Args[2]))
+	}
 	// A run is short and makes little garbage: collecting it less often halves
 	// the time of small runs and bounds large ones all the same.
 	debug.SetGCPercent(400)
@@ -50,9 +54,12 @@ func execute(ctx context.Context, args []string, out, errOut io.Writer) int {
 func fate(called *cobra.Command, err error, errOut io.Writer) int {
 	var usage *usageError
 	var panicked *engine.PanicError
+	var ofJob exitCode
 	switch {
 	case err == nil:
 		return 0
+	case errors.As(err, &ofJob):
+		return int(ofJob)
 	case errors.Is(err, errQuiet):
 		return exitFailed
 	case errors.Is(err, syscall.EPIPE): // whoever read the output has seen enough
@@ -103,6 +110,8 @@ cost.`,
 	}
 	cmd.SetVersionTemplate("norn {{.Version}}\n")
 	cmd.AddCommand(simCommand(), traceCommand(), clusterCommand(), policiesCommand(), explainCommand(), validateCommand(), versionCommand())
+	cmd.AddCommand(upCommand(), downCommand(), configCommand())
+	cmd.AddCommand(liveCommands()...)
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misused("%w%s", err, nearFlag(cmd, err)) })
 	strict(cmd)
 	return cmd

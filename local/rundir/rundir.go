@@ -39,8 +39,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/norn-scheduler/norn/api"
 )
 
@@ -104,6 +102,9 @@ type Want struct {
 	State WantState   `json:"state"`
 	Grace api.Seconds `json:"grace,omitempty"` // Save, End: time before it is killed
 	Why   string      `json:"why,omitempty"`
+	// Purpose is the daemon's own note of what shall become of the job when the
+	// run has left.
+	Purpose string `json:"purpose,omitempty"`
 }
 
 // WantState is how a run should be.
@@ -195,7 +196,7 @@ func Write(dir, name string, v any) error {
 	}
 	_, err = f.Write(append(b, '\n'))
 	if err == nil {
-		err = unix.Fdatasync(int(f.Fd()))
+		err = f.Sync()
 	}
 	if cerr := f.Close(); err == nil {
 		err = cerr
@@ -237,23 +238,6 @@ func Read(dir, name string, v any) (ok bool, err error) {
 
 // ErrHeld is the error of a lock that another process holds.
 var ErrHeld = errors.New("is held by another process")
-
-// Lock takes the lock of the folder, or fails with ErrHeld. It is let go when
-// the file is closed, and when the process ends, however it ends.
-func Lock(dir string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(dir, LockFile), os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		f.Close()
-		if errors.Is(err, unix.EWOULDBLOCK) {
-			err = fmt.Errorf("%s %w", filepath.Join(dir, LockFile), ErrHeld)
-		}
-		return nil, err
-	}
-	return f, nil
-}
 
 // Now is the present moment as it stands in files.
 func Now() int64 { return time.Now().UnixNano() }

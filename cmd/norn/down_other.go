@@ -1,0 +1,13 @@
+//go:build !unix
+
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+)
+
+func startDetached([]string, io.Writer) (<-chan struct{}, error) { return nil, errors.ErrUnsupported }
+
+func down(context.Context, string) error { return errors.ErrUnsupported }

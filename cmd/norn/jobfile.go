@@ -1,0 +1,213 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/yamltext"
+)
+
+const (
+	maxJobFile  = 1 << 20 // bytes
+	maxJobsFile = 10_000  // documents
+)
+
+// parseJobFile reads jobs written in YAML, one in each document, with the keys of
+// api.JobSpec. Unknown keys and values that cannot be read are errors that show
+// the line; name is what the errors call the text, and relative moments count
+// from now. A job that does not say how many GPUs it needs gets one.
+func parseJobFile(name string, text []byte, now time.Time) ([]api.JobSpec, error) {
+	fail := func(err error) ([]api.JobSpec, error) { return nil, yamltext.Locate(name, text, err) }
+	if len(text) > maxJobFile {
+		return fail(errors.New("a job file has at most 1 MiB"))
+	}
+	docs, err := yamltext.Documents(text)
+	switch {
+	case err != nil:
+		return fail(err)
+	case len(docs) == 0:
+		return fail(errors.New("there is no job in it"))
+	case len(docs) > maxJobsFile:
+		return fail(fmt.Errorf("more than %d jobs in one file", maxJobsFile))
+	}
+	r := jobReader{now: now}
+	specs := make([]api.JobSpec, len(docs))
+	for i, doc := range docs {
+		specs[i].GPUs = api.Fixed(1)
+		if err := r.read(doc, reflect.ValueOf(&specs[i]).Elem(), "a job"); err != nil {
+			return fail(err)
+		}
+	}
+	return specs, nil
+}
+
+// jobReader reads nodes into values of a job.
+type jobReader struct{ now time.Time }
+
+// read takes a node into a value of any type that a job consists of; what says
+// what the value is.
+func (r jobReader) read(n ast.Node, v reflect.Value, what string) error {
+	switch p := v.Addr().Interface().(type) {
+	case *time.Time:
+		return valueOf(n, what, p, func(text string) (time.Time, error) { return future(text, r.now) })
+	case *api.Bytes:
+		return valueOf(n, what, p, parseMemory)
+	case *api.After:
+		if _, err := blockText(n); err == nil {
+			return valueOf(n, what, p, parseAfter)
+		}
+	case json.Unmarshaler:
+		text, err := blockText(n)
+		if err != nil {
+			return err
+		}
+		quoted, err := json.Marshal(text)
+		if err == nil {
+			err = p.UnmarshalJSON(quoted)
+		}
+		return at(n, what, err)
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		known := yamltext.Keys{}
+		for i := range v.NumField() {
+			name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+			known[name] = func(n ast.Node) error { return r.read(n, v.Field(i), name) }
+		}
+		return yamltext.Mapping(n, what, known)
+	case reflect.Slice:
+		return r.list(n, v, what)
+	case reflect.Map:
+		return variables(n, v, what)
+	}
+	text, err := blockText(n)
+	if err == nil {
+		err = at(n, what, setPlain(v, text))
+	}
+	return err
+}
+
+// at gives an error about a value its place.
+func at(n ast.Node, what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return yamltext.Fault(n, "%s: %v", what, err)
+}
+
+// valueOf reads a single value by a function that reads text.
+func valueOf[T any](n ast.Node, what string, v *T, parse func(string) (T, error)) error {
+	text, err := blockText(n)
+	if err != nil {
+		return err
+	}
+	*v, err = parse(text)
+	return at(n, what, err)
+}
+
+// blockText is the text of a single value, which may go over several lines.
+func blockText(n ast.Node) (string, error) {
+	if block, ok := n.(*ast.LiteralNode); ok && block.Value != nil {
+		return block.Value.Value, nil
+	}
+	return yamltext.Scalar(n)
+}
+
+// list reads a list, or one value for a list of one.
+func (r jobReader) list(n ast.Node, v reflect.Value, what string) error {
+	entries := []ast.Node{n}
+	if s, ok := n.(*ast.SequenceNode); ok {
+		entries = s.Values
+	} else if what == "command" {
+		return yamltext.Fault(n, "command is a list, as in [python, train.py]; for a shell write [sh, -c, '...']")
+	}
+	for _, e := range entries {
+		one := reflect.New(v.Type().Elem()).Elem()
+		if err := r.read(e, one, what); err != nil {
+			return err
+		}
+		v.Set(reflect.Append(v, one))
+	}
+	return nil
+}
+
+// variables reads names and texts.
+func variables(n ast.Node, v reflect.Value, what string) error {
+	m, ok := n.(ast.MapNode)
+	if !ok {
+		return yamltext.Fault(n, "%s is written as names and values", what)
+	}
+	v.Set(reflect.MakeMap(v.Type()))
+	for it := m.MapRange(); it.Next(); {
+		name := it.Key().GetToken().Value
+		if it.Value() == nil {
+			return yamltext.Fault(it.Key(), "%s has no value; write \"\" for none", name)
+		}
+		text, err := blockText(it.Value())
+		if err != nil {
+			return err
+		}
+		v.SetMapIndex(reflect.ValueOf(name), reflect.ValueOf(text))
+	}
+	return nil
+}
+
+// setPlain reads a string, a number or a boolean.
+func setPlain(v reflect.Value, text string) error {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(text)
+		return nil
+	case reflect.Bool:
+		if text != "true" && text != "false" {
+			return fmt.Errorf("%q: write true or false", text)
+		}
+		v.SetBool(text == "true")
+		return nil
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		i, err := strconv.ParseInt(text, 10, v.Type().Bits())
+		if err != nil {
+			return fmt.Errorf("%q is no whole number", text)
+		}
+		v.SetInt(i)
+		return nil
+	case reflect.Float64:
+		f, err := strconv.ParseFloat(text, 64)
+		if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
+			return fmt.Errorf("%q is no number", text)
+		}
+		v.SetFloat(f)
+		return nil
+	}
+	return fmt.Errorf("a value of type %s cannot be read", v.Type())
+}
+
+// parseAfter reads a job that must have ended, as in 17, or 17:any when it may
+// have failed too.
+func parseAfter(text string) (api.After, error) {
+	job, how, has := strings.Cut(strings.TrimSpace(text), ":")
+	if job == "" || has && how != "any" {
+		return api.After{}, fmt.Errorf("%q: write the number of a job, or 17:any when it may have failed", text)
+	}
+	return api.After{Job: job, Any: has}, nil
+}
+
+// parseMemory reads an amount of memory. Users of other schedulers write
+// megabytes without a unit; that is told before a job is killed for it.
+func parseMemory(text string) (api.Bytes, error) {
+	b, err := unit.ParseBytes(text)
+	if err == nil && b > 0 && b < unit.MiB {
+		return 0, fmt.Errorf("%q is only %s: write the unit, as in 16G or 512M", text, b)
+	}
+	return api.Bytes(b), err
+}

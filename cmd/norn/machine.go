@@ -1,0 +1,281 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+func (s *shell) statusCommand() *cobra.Command {
+	var f format
+	cmd := &cobra.Command{
+		Use:     "status",
+		Aliases: []string{"info"},
+		Short:   "Show the machine, the policy, and what is wrong",
+		Long: `Status shows a running Norn at one glance: its policy, jobs by state, what is wrong,
+the devices and who holds them, what jobs are confined to here, and the tenants.`,
+		Example: `  norn status
+  norn status --json`,
+		Args: cobra.NoArgs,
+	}
+	cmd.RunE = s.asked(func(cmd *cobra.Command, d daemon, _ []string) error {
+		st, err := d.Status(cmd.Context())
+		if err != nil {
+			return err
+		}
+		n, err := d.Node(cmd.Context())
+		if err != nil {
+			return err
+		}
+		if f.name == "json" {
+			return writeJSON(cmd.OutOrStdout(), struct {
+				Status api.Status `json:"status"`
+				Node   api.Node   `json:"node"`
+			}{st, n})
+		}
+		return writeStatus(cmd.OutOrStdout(), st, n, widthOf(cmd))
+	})
+	f.flags(cmd)
+	whereFlags(cmd)
+	return cmd
+}
+
+// writeStatus tells of a machine for a reader.
+func writeStatus(out io.Writer, st api.Status, n api.Node, width int) error {
+	p := &pageOf{width: width}
+	p.line("", fmt.Sprintf("%s: norn %s, up for %s", n.Name, st.Version, span(st.Now.Sub(st.Up))))
+	p.line("policy   ", st.Policy)
+	p.line("jobs     ", tally(st))
+	p.line("machine  ", machineText(n))
+	if n.Health != "up" && n.Health != "" {
+		p.line("drained  ", joined("the machine takes no new work", n.Note))
+	}
+	for _, t := range st.Trouble {
+		p.line("trouble  ", t)
+	}
+	for i, text := range n.Isolation {
+		lead := "         "
+		if i == 0 {
+			lead = "isolated "
+		}
+		p.line(lead, text)
+	}
+	if _, err := io.WriteString(out, strings.Join(p.lines, "\n")+"\n"); err != nil {
+		return err
+	}
+	if len(n.Devices) > 0 {
+		fmt.Fprintln(out)
+		if err := deviceTable(n).write(out, width); err != nil {
+			return err
+		}
+	}
+	if len(st.Tenants) > 0 {
+		fmt.Fprintln(out)
+		return tenantTable(st.Tenants).write(out, width)
+	}
+	return nil
+}
+
+// joined is a text with what else is known of it.
+func joined(text, more string) string {
+	if more == "" {
+		return text
+	}
+	return text + ": " + more
+}
+
+// tally counts jobs by state.
+func tally(st api.Status) string {
+	parts := []string{fmt.Sprintf("%d running", st.Running), fmt.Sprintf("%d waiting", st.Waiting)}
+	if st.Stopping > 0 {
+		parts = append(parts, fmt.Sprintf("%d stopping", st.Stopping))
+	}
+	if st.Held > 0 {
+		parts = append(parts, fmt.Sprintf("%d held", st.Held))
+	}
+	return strings.Join(append(parts, fmt.Sprintf("%d ended", st.Ended)), ", ")
+}
+
+// machineText is what a machine has, and what of it is held.
+func machineText(n api.Node) string {
+	var parts []string
+	if held := heldDevices(n); len(n.Devices) > 0 {
+		parts = append(parts, fmt.Sprintf("%d of %d devices held", held, len(n.Devices)))
+	}
+	parts = append(parts, fmt.Sprintf("%s of %s CPU cores", trimmed(n.CPUsHeld), trimmed(n.CPUs)), fmt.Sprintf("%s of %s memory", memory(n.MemHeld), memory(n.Memory)))
+	if n.NUMA > 1 {
+		parts = append(parts, fmt.Sprintf("%d NUMA nodes", n.NUMA))
+	}
+	if n.Disk.Path != "" {
+		parts = append(parts, fmt.Sprintf("%s free of %s at %s", memory(n.Disk.Free), memory(n.Disk.Size), n.Disk.Path))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func heldDevices(n api.Node) int {
+	held := 0
+	for _, d := range n.Devices {
+		if len(d.Jobs) > 0 {
+			held++
+		}
+	}
+	return held
+}
+
+// memory is an amount of memory with three digits at most: 1.5G, 141G, 80M.
+func memory(b api.Bytes) string {
+	for _, u := range []struct {
+		size api.Bytes
+		name string
+	}{{api.Bytes(unit.TiB), "T"}, {api.Bytes(unit.GiB), "G"}, {api.Bytes(unit.MiB), "M"}, {api.Bytes(unit.KiB), "K"}} {
+		if b >= u.size {
+			v := float64(b) / float64(u.size)
+			if v >= 9.95 {
+				return fmt.Sprintf("%.0f%s", v, u.name)
+			}
+			return strings.TrimSuffix(fmt.Sprintf("%.1f", v), ".0") + u.name
+		}
+	}
+	return fmt.Sprintf("%d", b)
+}
+
+func deviceTable(n api.Node) *grid {
+	g := &grid{cols: []gridColumn{
+		{title: "DEVICE"}, {title: "TYPE", least: 6, rank: 2}, {title: "UTIL", right: true, bare: true}, {title: "MEMORY", right: true, bare: true},
+		{title: "TEMP", right: true, rank: 3, bare: true}, {title: "POWER", right: true, rank: 4, bare: true}, {title: "NUMA", right: true, rank: 1, bare: true},
+		{title: "JOBS", least: 8}, {title: "NOTE", least: 10, bare: true},
+	}}
+	for _, d := range n.Devices {
+		util, mem, temp, power, numa := "", "", "", "", ""
+		if d.Memory > 0 {
+			mem = memory(d.Memory)
+		}
+		if d.Measured {
+			util, temp, power = percent(d.Util), fmt.Sprintf("%.0f°C", d.Celsius), fmt.Sprintf("%.0f W", d.Watts)
+			mem = memory(d.Used) + "/" + memory(d.Memory)
+		}
+		if d.NUMA >= 0 && n.NUMA > 1 {
+			numa = fmt.Sprint(d.NUMA)
+		}
+		note := d.Note
+		if d.Broken {
+			note = joined("takes no new work", d.Note)
+		}
+		g.add(d.Name, d.Type, util, mem, temp, power, numa, strings.Join(d.Jobs, " "), note)
+	}
+	return g
+}
+
+func tenantTable(list []api.Tenant) *grid {
+	g := &grid{cols: []gridColumn{
+		{title: "TENANT", least: 8}, {title: "GPUS", right: true}, {title: "GUARANTEE", right: true, bare: true}, {title: "LIMIT", right: true, bare: true},
+		{title: "WEIGHT", right: true}, {title: "WAITING", right: true}, {title: "USED GPU-H", right: true},
+	}}
+	some := func(v float64) string {
+		if v == 0 {
+			return ""
+		}
+		return trimmed(v)
+	}
+	for _, t := range list {
+		g.add(t.Name, trimmed(t.Held), some(t.Guarantee), some(t.Limit), trimmed(t.Weight), fmt.Sprint(t.Waiting), fmt.Sprintf("%.1f", t.Usage))
+	}
+	return g
+}
+
+func (s *shell) drainCommand() *cobra.Command {
+	return s.drainingCommand(false, &cobra.Command{
+		Use:   "drain [DEVICE...]",
+		Short: "Put devices, or the whole machine, out of use",
+		Long: `Drain lets no new work start on the devices that are named, or on the whole machine
+when none is. What runs there goes on to its end. It needs the rights of an
+operator; norn undrain takes it back.`,
+		Example: `  norn drain gpu3 --why "fan is loud"
+  norn drain --why maintenance`,
+	})
+}
+
+func (s *shell) undrainCommand() *cobra.Command {
+	return s.drainingCommand(true, &cobra.Command{
+		Use:   "undrain [DEVICE...]",
+		Short: "Put devices, or the whole machine, back into use",
+		Long: `Undrain lets new work start again on the devices that are named, or on the machine
+when none is. It needs the rights of an operator.`,
+		Example: `  norn undrain gpu3
+  norn undrain`,
+	})
+}
+
+func (s *shell) drainingCommand(undo bool, cmd *cobra.Command) *cobra.Command {
+	var f format
+	why := ""
+	cmd.ValidArgsFunction = s.completeDevices
+	cmd.RunE = s.asked(func(cmd *cobra.Command, d daemon, names []string) error {
+		order := api.Drain{Devices: names, Undo: undo, Why: why}
+		if err := d.Drain(cmd.Context(), order); err != nil {
+			return err
+		}
+		if f.name == "json" {
+			return writeJSON(cmd.OutOrStdout(), order)
+		}
+		_, err := fmt.Fprintln(cmd.OutOrStdout(), drained(order))
+		return err
+	})
+	if !undo {
+		cmd.Flags().StringVar(&why, "why", "", "the reason, for those who look for it")
+	}
+	f.flags(cmd)
+	whereFlags(cmd)
+	return cmd
+}
+
+// drained says what has become of devices or of the machine.
+func drained(d api.Drain) string {
+	what, verb := "the machine", "takes"
+	if len(d.Devices) > 0 {
+		if what = devices(d.Devices); len(d.Devices) > 1 {
+			verb = "take"
+		}
+	}
+	if d.Undo {
+		return what + " " + verb + " new work again"
+	}
+	return what + " " + verb + " no new work; what runs there goes on"
+}
+
+func (s *shell) useCommand() *cobra.Command {
+	var f format
+	cmd := &cobra.Command{
+		Use:   "use POLICY",
+		Short: "Switch the scheduling policy",
+		Long: `Use puts the machine under another policy, at once and for all jobs that wait and
+run. A policy is written with its settings behind it; norn policies lists them. It
+needs the rights of an operator. norn plan shows beforehand what would change.`,
+		Example: `  norn use srtf
+  norn use 'tiresias(limits=3600,36000)'`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completePolicyNames,
+	}
+	cmd.RunE = s.asked(func(cmd *cobra.Command, d daemon, args []string) error {
+		if err := d.SetPolicy(cmd.Context(), args[0]); err != nil {
+			return err
+		}
+		st, err := d.Status(cmd.Context())
+		if err != nil {
+			return err
+		}
+		if f.name == "json" {
+			return writeJSON(cmd.OutOrStdout(), map[string]string{"policy": st.Policy})
+		}
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "the policy is %s\n", st.Policy)
+		return err
+	})
+	f.flags(cmd)
+	whereFlags(cmd)
+	return cmd
+}

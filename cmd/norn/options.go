@@ -1,0 +1,338 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/local/rundir"
+	"github.com/norn-scheduler/norn/param"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// jobOption is a flag that sets a part of a job: on the command line of norn
+// submit, or in a script that is submitted.
+type jobOption struct {
+	name, short string
+	arg         string // what stands behind it, for the help; "bool": nothing
+	doc         string
+	set         func(spec *api.JobSpec, texts []string) error // texts: all that were given, in their order
+}
+
+// The words that parts of a job can be.
+var (
+	stopModes = []string{"checkpoint", "freeze", "restart", "never"}
+	jobKinds  = []string{"training", "fine-tuning", "recommendation", "inference"}
+)
+
+// jobOptions are all of them, in the order of the help.
+func (s *shell) jobOptions() []jobOption {
+	return slices.Concat(s.needs(), s.conditions(), transitions(), s.surroundings(), content())
+}
+
+// needs are what a job asks for.
+func (s *shell) needs() []jobOption {
+	return []jobOption{
+		{"gpus", "g", "GPUS", "GPUs of the whole job: 2, 0.5, 1-4 for one that can be resized, 0 for none (default 1)", func(j *api.JobSpec, t []string) (err error) {
+			j.GPUs, err = api.ParseRange(last(t))
+			return err
+		}},
+		{"tasks", "", "N|per-gpu", "processes that start together (default 1: one process that sees all GPUs)", func(j *api.JobSpec, t []string) (err error) {
+			j.Tasks, err = api.ParseTasks(last(t))
+			return err
+		}},
+		{"cpus", "", "CORES", "CPU cores of the whole job", func(j *api.JobSpec, t []string) error { return decimalOption(&j.CPUs, t) }},
+		{"mem", "", "SIZE", "main memory of the whole job, as in 64G", func(j *api.JobSpec, t []string) (err error) {
+			j.Memory, err = parseMemory(last(t))
+			return err
+		}},
+		{"gpu-mem", "", "SIZE", "memory that it needs of each GPU", func(j *api.JobSpec, t []string) (err error) {
+			j.GPUMem, err = parseMemory(last(t))
+			return err
+		}},
+		{"type", "", "TYPES", "acceptable GPU types, best first, with commas between them", func(j *api.JobSpec, t []string) error {
+			j.Types = listed(t)
+			return nil
+		}},
+	}
+}
+
+// conditions are who a job counts for, and when it may run.
+func (s *shell) conditions() []jobOption {
+	return []jobOption{
+		textOption("name", "NAME", "what it is called; jobs that are run again and again should keep their name", func(j *api.JobSpec) *string { return &j.Name }),
+		textOption("tenant", "NAME", "who it counts for", func(j *api.JobSpec) *string { return &j.Tenant }),
+		textOption("user", "NAME", "whom it runs as (operators)", func(j *api.JobSpec) *string { return &j.User }),
+		{"after", "", "JOB[:any]", "it starts when these jobs are done; with :any also when they failed", func(j *api.JobSpec, t []string) error {
+			j.After = nil
+			for _, text := range listed(t) {
+				a, err := parseAfter(text)
+				if err != nil {
+					return err
+				}
+				j.After = append(j.After, a)
+			}
+			return nil
+		}},
+		textOption("array", "NUMBERS", "submit it once for each number: 1-20, 1,3,7 or 0-100:10; each finds its own in NORN_ARRAY_INDEX", func(j *api.JobSpec) *string { return &j.Array }),
+		{"hold", "", "bool", "it waits until it is released", func(j *api.JobSpec, t []string) error { return boolOption(&j.Held, t) }},
+		spanOption("est", "your word on its run time, as in 2h", func(j *api.JobSpec) *api.Seconds { return &j.Estimate }),
+		spanOption("limit", "end it when it has run for so long", func(j *api.JobSpec) *api.Seconds { return &j.Limit }),
+		{"deadline", "", "TIME", "when it should have ended: 6h from now, or 2026-03-01 18:00", func(j *api.JobSpec, t []string) (err error) {
+			j.Deadline, err = future(last(t), s.now())
+			return err
+		}},
+		{"priority", "", "N", "class of urgency, larger first, where the policy looks at it", func(j *api.JobSpec, t []string) error {
+			n, err := strconv.ParseInt(last(t), 10, 32)
+			if err != nil {
+				return fmt.Errorf("%q is no whole number", last(t))
+			}
+			j.Priority = int32(n)
+			return nil
+		}},
+	}
+}
+
+// transitions are what a job can do when it must leave, and what is done when it
+// fails.
+func transitions() []jobOption {
+	return []jobOption{
+		wordOption("stop", "MODE", "what it can do when it must leave its GPUs", stopModes, func(j *api.JobSpec) *string { return &j.Stop.Mode }),
+		textOption("stop-signal", "SIGNAL", "checkpoint: the signal that tells it to save its state (default TERM)", func(j *api.JobSpec) *string { return &j.Stop.Signal }),
+		{"stop-command", "", "COMMAND", "checkpoint: a shell command that tells it instead; NORN_PIDS are its processes", func(j *api.JobSpec, t []string) error {
+			j.Stop.Command = []string{"/bin/sh", "-c", last(t)}
+			return nil
+		}},
+		spanOption("grace", "checkpoint: how long saving may take before it is killed", func(j *api.JobSpec) *api.Seconds { return &j.Stop.Grace }),
+		{"again", "", "CODES", "checkpoint: exit codes that mean that it has saved its state, to be continued later (default 75)", func(j *api.JobSpec, t []string) error {
+			j.Stop.Again = nil
+			for _, text := range listed(t) {
+				code, err := strconv.Atoi(text)
+				if err != nil || code < 0 || code > 255 {
+					return fmt.Errorf("%q is no exit code", text)
+				}
+				j.Stop.Again = append(j.Stop.Again, code)
+			}
+			return nil
+		}},
+		{"criu", "", "bool", "checkpoint: CRIU saves and restores it, it knows nothing of it; CPU jobs of one task", func(j *api.JobSpec, t []string) error { return boolOption(&j.Stop.CRIU, t) }},
+		{"retries", "", "N", "start it again so often after a failure; -1: always", func(j *api.JobSpec, t []string) error { return wholeOption(&j.Retry.Limit, -1, t) }},
+		spanOption("backoff", "wait so long before; doubled each time", func(j *api.JobSpec) *api.Seconds { return &j.Retry.Backoff }),
+	}
+}
+
+// surroundings are what a job takes over from the shell.
+func (s *shell) surroundings() []jobOption {
+	return []jobOption{
+		{"dir", "", "DIR", "working directory (default: the present one)", func(j *api.JobSpec, t []string) (err error) {
+			j.Dir, err = s.absolute(last(t))
+			return err
+		}},
+		{"env", "", "NAME[=VALUE]", "a variable of its environment; without a value, that of this shell; may be repeated", func(j *api.JobSpec, t []string) error {
+			for _, text := range t {
+				name, value, has := strings.Cut(text, "=")
+				if !has {
+					if value, has = s.lookup(name); !has {
+						return fmt.Errorf("%s is not set in this shell: write %s=VALUE", name, name)
+					}
+				}
+				if name == "" {
+					return fmt.Errorf("%q names no variable: write NAME=VALUE", text)
+				}
+				if j.Env == nil {
+					j.Env = map[string]string{}
+				}
+				j.Env[name] = value
+			}
+			return nil
+		}},
+	}
+}
+
+// content is what a job computes, for policies and estimators that know about it.
+func content() []jobOption {
+	return []jobOption{
+		wordOption("kind", "KIND", "what sort of work it does", jobKinds, func(j *api.JobSpec) *string { return &j.Kind }),
+		textOption("model", "NAME", "what is trained", func(j *api.JobSpec) *string { return &j.Model }),
+		textOption("backbone", "NAME", "fine-tuning: the foundation model", func(j *api.JobSpec) *string { return &j.Backbone }),
+		textOption("dataset", "NAME", "what it is trained on", func(j *api.JobSpec) *string { return &j.Dataset }),
+		{"batch", "", "N", "global batch size", func(j *api.JobSpec, t []string) error { return wholeOption(&j.Batch, 0, t) }},
+		{"units", "", "N", "its whole work in its own units, such as steps", func(j *api.JobSpec, t []string) error { return decimalOption(&j.Units, t) }},
+		textOption("unit", "NAME", "of --units: steps, epochs, samples", func(j *api.JobSpec) *string { return &j.Unit }),
+	}
+}
+
+func last(texts []string) string { return texts[len(texts)-1] }
+
+// listed are the parts of texts between commas.
+func listed(texts []string) []string {
+	var out []string
+	for part := range strings.SplitSeq(strings.Join(texts, ","), ",") {
+		if part = strings.TrimSpace(part); part != "" {
+			out = append(out, part)
+		}
+	}
+	return out
+}
+
+func textOption(name, arg, doc string, field func(*api.JobSpec) *string) jobOption {
+	return jobOption{name, "", arg, doc, func(j *api.JobSpec, t []string) error {
+		*field(j) = last(t)
+		return nil
+	}}
+}
+
+func wordOption(name, arg, doc string, known []string, field func(*api.JobSpec) *string) jobOption {
+	return jobOption{name, "", arg, doc + ": " + strings.Join(known, ", "), func(j *api.JobSpec, t []string) error {
+		if !slices.Contains(known, last(t)) {
+			return fmt.Errorf("%q: write one of %s%s", last(t), strings.Join(known, ", "), param.Near(last(t), known))
+		}
+		*field(j) = last(t)
+		return nil
+	}}
+}
+
+func spanOption(name, doc string, field func(*api.JobSpec) *api.Seconds) jobOption {
+	return jobOption{name, "", "TIME", doc, func(j *api.JobSpec, t []string) error {
+		d, err := unit.ParseSeconds(last(t))
+		if err == nil && d < 0 {
+			err = fmt.Errorf("%q lies in the past", last(t))
+		}
+		*field(j) = api.Of(d)
+		return err
+	}}
+}
+
+func boolOption(v *bool, t []string) error {
+	b, err := strconv.ParseBool(last(t))
+	if err != nil {
+		return fmt.Errorf("%q: write true or false", last(t))
+	}
+	*v = b
+	return nil
+}
+
+func wholeOption(v *int, least int, t []string) error {
+	n, err := strconv.Atoi(last(t))
+	if err != nil || n < least {
+		return fmt.Errorf("%q: write a whole number from %d on", last(t), least)
+	}
+	*v = n
+	return nil
+}
+
+func decimalOption(v *float64, t []string) error {
+	f, err := strconv.ParseFloat(last(t), 64)
+	if err != nil || !(f >= 0) || math.IsInf(f, 0) {
+		return fmt.Errorf("%q: write a number, 0 or more", last(t))
+	}
+	*v = f
+	return nil
+}
+
+// optionSet is the options that were given in one place.
+type optionSet struct {
+	options []jobOption
+	given   []*texts
+}
+
+// texts is the value of a flag that keeps all that it was given.
+type texts struct {
+	arg  string
+	list []string
+}
+
+func (t *texts) String() string     { return strings.Join(t.list, ",") }
+func (t *texts) Type() string       { return t.arg }
+func (t *texts) IsBoolFlag() bool   { return t.arg == "bool" }
+func (t *texts) Set(s string) error { t.list = append(t.list, s); return nil }
+
+// newOptions adds the options of a job to a set of flags.
+func (s *shell) newOptions(fl *pflag.FlagSet) *optionSet {
+	o := &optionSet{options: s.jobOptions()}
+	for _, opt := range o.options {
+		t := &texts{arg: opt.arg}
+		o.given = append(o.given, t)
+		f := fl.VarPF(t, opt.name, opt.short, opt.doc)
+		if t.IsBoolFlag() {
+			f.NoOptDefVal = "true"
+		}
+	}
+	return o
+}
+
+// apply gives a job what was given.
+func (o *optionSet) apply(spec *api.JobSpec) error {
+	for i, opt := range o.options {
+		if t := o.given[i]; len(t.list) > 0 {
+			if err := opt.set(spec, t.list); err != nil {
+				return misused("--%s: %w", opt.name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// lookup is a variable of the shell.
+func (s *shell) lookup(name string) (string, bool) {
+	for _, v := range slices.Backward(s.environ()) {
+		if value, ok := strings.CutPrefix(v, name+"="); ok {
+			return value, true
+		}
+	}
+	return "", false
+}
+
+// absolute is a path as it is from everywhere.
+func (s *shell) absolute(path string) (string, error) {
+	if filepath.IsAbs(path) {
+		return filepath.Clean(path), nil
+	}
+	dir, err := s.dir()
+	if err != nil {
+		return "", fmt.Errorf("the working directory is not known: %w", err)
+	}
+	return filepath.Join(dir, path), nil
+}
+
+// runVariables are those that a running job finds, and that another job which is
+// submitted from within it must not.
+var runVariables = []string{
+	rundir.EnvJob, rundir.EnvRun, rundir.EnvName, rundir.EnvArrayID, rundir.EnvArrayIndex, rundir.EnvGPUs, rundir.EnvSocket, rundir.EnvToken,
+	rundir.EnvVisible, rundir.EnvMasterAddr, rundir.EnvMasterPort,
+}
+
+// plainVariables are those that a job finds with --no-env too: without them
+// hardly any program runs.
+var plainVariables = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG"}
+
+// environment is what a job takes over from the shell: all of it, or the plain
+// variables alone.
+func (s *shell) environment(plain bool) map[string]string {
+	env := map[string]string{}
+	inside := s.getenv(rundir.EnvJob) != ""
+	for _, v := range s.environ() {
+		name, value, ok := strings.Cut(v, "=")
+		switch {
+		case !ok || name == "":
+		case plain && !slices.Contains(plainVariables, name):
+		case inside && slices.Contains(runVariables, name), name == rundir.EnvToken:
+		default:
+			env[name] = value
+		}
+	}
+	return env
+}
+
+// isFile tells whether there is a regular file.
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}

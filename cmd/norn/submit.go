@@ -1,0 +1,255 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/norn-scheduler/norn/api"
+)
+
+// submitting is what norn submit was asked.
+type submitting struct {
+	*shell
+	format
+	options *optionSet
+	files   []string
+	plain   bool // --no-env
+	wait    bool
+	follow  bool
+	quiet   bool
+}
+
+func (s *shell) submitCommand() *cobra.Command {
+	f := &submitting{shell: s}
+	cmd := &cobra.Command{
+		Use:   "submit [flags] [--] COMMAND [ARG...] | SCRIPT [ARG...] | -f FILE",
+		Short: "Submit a job: a command, a script, or a job file",
+		Long: `Submit hands in a job and prints its number. The job runs as you, in the present
+directory and with the environment of this shell, as soon as the policy gives it
+GPUs. All that stands behind the first word that is no flag belongs to the job.
+
+A SCRIPT may hold flags of its own in lines at its top that begin with #NORN. A job
+file is YAML; docs/jobs.md has every key. Flags go before what a file says.
+
+--wait waits until the job has ended and exits with its exit code; --follow shows
+what it writes, too.`,
+		Example: `  norn submit -- python train.py --epochs 3
+  norn submit --gpus 2 --est 2h --name bert --stop checkpoint -- python train.py
+  norn submit --gpus 1-4 --tasks per-gpu -- python train.py     grows and shrinks
+  norn submit --gpus 0 --cpus 8 --mem 32G -- make data
+  norn submit --array 1-20 -- python sweep.py
+  norn submit --after 17 -f job.yaml
+  norn submit run.sh --lr 0.1     with lines such as #NORN --gpus 2 at its top
+  norn submit --follow -- nvidia-smi`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error { return refused(f.run(cmd, args)) },
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return nil, cobra.ShellCompDirectiveDefault
+		},
+	}
+	fl := cmd.Flags()
+	fl.SortFlags = false
+	fl.SetInterspersed(false)
+	fl.StringArrayVarP(&f.files, "file", "f", nil, `job file in YAML, "-" for standard input; may be repeated`)
+	f.options = s.newOptions(fl)
+	fl.BoolVar(&f.plain, "no-env", false, "take over nothing of this shell's environment but "+strings.Join(plainVariables, ", "))
+	fl.BoolVarP(&f.wait, "wait", "W", false, "wait until it has ended, and exit with its exit code")
+	fl.BoolVar(&f.follow, "follow", false, "wait, and show what it writes")
+	fl.BoolVarP(&f.quiet, "quiet", "q", false, "print the number of the job alone")
+	fl.BoolVar(&f.quiet, "parsable", false, "the same")
+	f.format.flags(cmd, "name")
+	whereFlags(cmd)
+	complete(cmd, map[string]completer{
+		"stop": words(stopModes...), "kind": words(jobKinds...), "tasks": words("per-gpu"),
+		"after": s.completeJobsAs(anyState), "stop-signal": words("TERM", "USR1", "USR2", "INT"), "tenant": s.completeTenants,
+	})
+	return cmd
+}
+
+// run submits and waits.
+func (f *submitting) run(cmd *cobra.Command, args []string) error {
+	specs, err := f.specs(cmd, args)
+	if err != nil {
+		return err
+	}
+	if f.follow && (len(specs) > 1 || specs[0].Array != "") {
+		return misused("--follow shows what one job writes; these are several: use --wait")
+	}
+	d, err := f.open(cmd)
+	if err != nil {
+		return err
+	}
+	all, err := submitAll(cmd.Context(), d, specs)
+	if told := f.tell(cmd, all); err == nil {
+		err = told
+	}
+	if err != nil || !f.wait && !f.follow {
+		return err
+	}
+	remarks := cmd.ErrOrStderr()
+	if f.quiet {
+		remarks = io.Discard
+	}
+	if f.follow {
+		return followToEnd(cmd.Context(), d, all[0].ID, cmd.OutOrStdout(), remarks)
+	}
+	var ids []string
+	for _, one := range all {
+		ids = append(ids, one.members()...)
+	}
+	return waitForAll(cmd.Context(), d, ids, remarks)
+}
+
+// specs are the jobs that were meant.
+func (f *submitting) specs(cmd *cobra.Command, args []string) ([]api.JobSpec, error) {
+	specs, err := f.fromFiles(cmd.InOrStdin())
+	if err != nil {
+		return nil, err
+	}
+	var of *script
+	if len(args) > 0 && cmd.ArgsLenAtDash() != 0 {
+		if path, err := f.absolute(args[0]); err == nil && isFile(path) {
+			if of, err = f.readScript(path, args[1:]); err != nil {
+				return nil, err
+			}
+			if of.foreign != "" && !f.quiet {
+				remark(cmd, "%s: lines with %s are not read; docs/slurm.md says what to write instead", args[0], of.foreign)
+			}
+			args = of.command
+		}
+	}
+	if len(specs) == 0 {
+		if len(args) == 0 {
+			return nil, misused("say what shall run: norn submit -- python train.py, or -f job.yaml")
+		}
+		specs = []api.JobSpec{{GPUs: api.Fixed(1)}}
+	}
+	for i := range specs {
+		if err := f.complete(&specs[i], of, args); err != nil {
+			return nil, err
+		}
+		if len(specs[i].Command) == 0 {
+			return nil, misused("job %d of %s has no command", i+1, strings.Join(f.files, ", "))
+		}
+	}
+	return specs, nil
+}
+
+// complete gives a job what the script, the flags and the shell say.
+func (f *submitting) complete(spec *api.JobSpec, of *script, args []string) error {
+	if len(args) > 0 {
+		spec.Command = args
+	}
+	env := f.environment(f.plain)
+	for name, value := range spec.Env {
+		env[name] = value
+	}
+	spec.Env = env
+	if of != nil {
+		if err := of.options.apply(spec); err != nil {
+			return fmt.Errorf("%s: %v", of.path, err) // the file is wrong, not the command line
+		}
+	}
+	if err := f.options.apply(spec); err != nil {
+		return err
+	}
+	var err error
+	if spec.Dir, err = f.absolute(spec.Dir); spec.Name == "" {
+		spec.Name = scriptOf(spec.Command, spec.Dir)
+	}
+	return err
+}
+
+// fromFiles reads the job files.
+func (f *submitting) fromFiles(stdin io.Reader) ([]api.JobSpec, error) {
+	var specs []api.JobSpec
+	for _, path := range f.files {
+		name, text, err := path, []byte(nil), error(nil)
+		if path == "-" {
+			name = "standard input"
+			text, err = io.ReadAll(io.LimitReader(stdin, maxJobFile+1))
+		} else {
+			text, err = os.ReadFile(path)
+		}
+		if err != nil {
+			return nil, err
+		}
+		more, err := parseJobFile(name, text, f.now())
+		if err != nil {
+			return nil, err
+		}
+		specs = append(specs, more...)
+	}
+	return specs, nil
+}
+
+// submitted is a job that was taken in, or an array of them.
+type submitted struct {
+	ID   string   `json:"id"`
+	Name string   `json:"name,omitempty"`
+	Jobs []string `json:"jobs,omitempty"` // of an array
+}
+
+// members are the jobs of it.
+func (s submitted) members() []string {
+	if len(s.Jobs) > 0 {
+		return s.Jobs
+	}
+	return []string{s.ID}
+}
+
+// submitAll submits one after the other. An error says what was taken in before.
+func submitAll(ctx context.Context, d daemon, specs []api.JobSpec) ([]submitted, error) {
+	var out []submitted
+	for i, spec := range specs {
+		ids, err := d.Submit(ctx, spec)
+		if err == nil && len(ids) == 0 {
+			err = errors.New("norn took in the job and gave it no number")
+		}
+		if err != nil {
+			if len(specs) > 1 {
+				err = fmt.Errorf("job %d of %d: %w; those before it are submitted", i+1, len(specs), err)
+			}
+			return out, err
+		}
+		out = append(out, submitted{ids[0], spec.Name, ids[1:]})
+	}
+	return out, nil
+}
+
+// tell says what was submitted. With --follow that is no result.
+func (f *submitting) tell(cmd *cobra.Command, all []submitted) error {
+	out := cmd.OutOrStdout()
+	if f.name == "json" {
+		return asJSON(out, all)
+	}
+	bare := f.quiet || f.name == "name" || widthOf(cmd) == 0
+	if f.follow {
+		if out, bare = cmd.ErrOrStderr(), false; f.quiet {
+			return nil
+		}
+	}
+	for _, one := range all {
+		if _, err := fmt.Fprintln(out, one.text(bare)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// text is a line about it, or its number alone.
+func (s submitted) text(bare bool) string {
+	switch {
+	case bare:
+		return s.ID
+	case len(s.Jobs) > 0:
+		return fmt.Sprintf("submitted job %s, an array of %d", s.ID, len(s.Jobs))
+	}
+	return "submitted job " + s.ID
+}

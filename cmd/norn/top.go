@@ -1,0 +1,287 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/client"
+)
+
+func (s *shell) topCommand() *cobra.Command {
+	once := false
+	cmd := &cobra.Command{
+		Use:   "top",
+		Short: "Watch devices, running jobs and the queue on a live screen",
+		Long: `Top shows the machine on a live screen: devices with how busy they are and who holds
+them, running jobs with their progress and expected end, and the queue with the
+reason why each job waits. Keys select a job and cancel, hold or release it, say why
+it waits, or show what it writes; ? lists them. Where the output is no terminal it
+prints one picture.`,
+		Example: `  norn top
+  norn top --once`,
+		Args: cobra.NoArgs,
+	}
+	cmd.RunE = s.asked(func(cmd *cobra.Command, d daemon, _ []string) error {
+		in, out := terminal(cmd)
+		if once || in == nil {
+			return s.topOnce(cmd, d)
+		}
+		return s.topLive(cmd.Context(), d, in, out)
+	})
+	cmd.Flags().BoolVar(&once, "once", false, "print one picture and end")
+	whereFlags(cmd)
+	return cmd
+}
+
+// terminal is where keys come from and pictures go to, or nil.
+func terminal(cmd *cobra.Command) (in, out *os.File) {
+	in, ok := cmd.InOrStdin().(*os.File)
+	out, also := cmd.OutOrStdout().(*os.File)
+	if !ok || !also || !term.IsTerminal(int(in.Fd())) || !term.IsTerminal(int(out.Fd())) {
+		return nil, nil
+	}
+	return in, out
+}
+
+// onceWidth is the width of a picture that no terminal bounds.
+const onceWidth = 120
+
+func (s *shell) topOnce(cmd *cobra.Command, d daemon) error {
+	v := s.newView()
+	n := ask(cmd.Context(), d)
+	if n.err != nil {
+		return n.err
+	}
+	v.take(n)
+	v.chosen = ""
+	width := widthOf(cmd)
+	if width == 0 {
+		width = onceWidth
+	}
+	for _, line := range v.frame(width, 0) {
+		if _, err := fmt.Fprintln(cmd.OutOrStdout(), strings.TrimRight(line.text, " ")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// newView draws with the characters that the user's terminal has.
+func (s *shell) newView() *topView {
+	locale := s.getenv("LC_ALL") + s.getenv("LC_CTYPE") + s.getenv("LANG")
+	utf := strings.Contains(strings.ToUpper(strings.ReplaceAll(locale, "-", "")), "UTF8")
+	return &topView{now: s.now(), ascii: locale != "" && !utf}
+}
+
+// ask asks Norn for all that is shown.
+func ask(ctx context.Context, d daemon) (n topNews) {
+	if n.status, n.err = d.Status(ctx); n.err != nil {
+		return n
+	}
+	if n.node, n.err = d.Node(ctx); n.err != nil {
+		return n
+	}
+	n.jobs, n.err = d.Jobs(ctx, api.Query{})
+	return n
+}
+
+// topLoop keeps a view and a screen together. All changes of the view are made
+// by its own goroutine; others send it functions.
+type topLoop struct {
+	*shell
+	d      daemon
+	view   *topView
+	screen *screen
+	change chan func(*topView)
+	keys   chan []key
+	panics chan string
+	news   chan struct{} // ask Norn now
+}
+
+func (s *shell) topLive(ctx context.Context, d daemon, in, out *os.File) error {
+	ctx, stop := signal.NotifyContext(ctx, hangups...)
+	defer stop()
+	t := &topLoop{
+		shell: s, d: d, view: s.newView(), change: make(chan func(*topView)), keys: make(chan []key), panics: make(chan string), news: make(chan struct{}, 1),
+	}
+	first := ask(ctx, d)
+	if first.err != nil {
+		return first.err // on the screen that is there
+	}
+	t.view.take(first)
+	screen, err := openScreen(in, out, s.getenv("NO_COLOR") == "")
+	if err != nil {
+		return err
+	}
+	defer screen.close() // in a panic, too
+	t.screen = screen
+	return t.loop(ctx)
+}
+
+// loop draws, and takes in keys and news, until it is told to end.
+func (t *topLoop) loop(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	resized := make(chan os.Signal, 1)
+	signal.Notify(resized, resizes...)
+	defer signal.Stop(resized)
+	t.spawn(ctx, func() { t.listen(ctx) })
+	t.spawn(ctx, func() { t.follow(ctx) })
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		t.view.now = t.now()
+		width, height := t.screen.size()
+		if err := t.screen.draw(t.view.frame(width, height), width); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case text := <-t.panics:
+			panic(text)
+		case f := <-t.change:
+			f(t.view)
+		case pressed := <-t.keys:
+			for _, k := range pressed {
+				if k == keyRedraw {
+					t.screen.forget()
+				}
+				if a := t.view.press(k, t.view.page(width, height)); a.do == topQuit {
+					return nil
+				} else if a.do != "" {
+					t.spawn(ctx, func() { t.act(ctx, a) })
+				}
+			}
+		case <-resized:
+			t.screen.forget()
+		case <-tick.C:
+			if p := t.view.panel; p != nil && p.logs {
+				t.spawn(ctx, func() { t.act(ctx, topAction{topLogs, p.job}) })
+			}
+		}
+	}
+}
+
+// spawn runs something beside the loop. A panic there becomes one of the loop,
+// which puts the terminal right before it ends the program.
+func (t *topLoop) spawn(ctx context.Context, f func()) {
+	go func() {
+		defer func() {
+			if v := recover(); v != nil {
+				select {
+				case t.panics <- fmt.Sprintf("%v\n%s", v, debug.Stack()):
+				case <-ctx.Done():
+				}
+			}
+		}()
+		f()
+	}()
+}
+
+// post changes the view.
+func (t *topLoop) post(ctx context.Context, f func(*topView)) {
+	select {
+	case t.change <- f:
+	case <-ctx.Done():
+	}
+}
+
+// listen reads keys.
+func (t *topLoop) listen(ctx context.Context) {
+	buf := make([]byte, 256)
+	for {
+		n, err := t.screen.in.Read(buf)
+		pressed := readKeys(buf[:n])
+		if err != nil {
+			pressed = append(pressed, keyInterrupt) // the terminal is gone
+		}
+		select {
+		case t.keys <- pressed:
+		case <-ctx.Done():
+			return
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// follow asks Norn for news whenever something has happened and once a second,
+// and seldom enough to take a tenth of the time of either.
+func (t *topLoop) follow(ctx context.Context) {
+	told := make(chan struct{}, 1)
+	t.spawn(ctx, func() { events(ctx, t.d, told) })
+	for {
+		begun := time.Now()
+		n := ask(ctx, t.d)
+		if ctx.Err() != nil {
+			return
+		}
+		t.post(ctx, func(v *topView) { v.take(n) })
+		took := time.Since(begun)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(max(50*time.Millisecond, 10*took)):
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-told:
+		case <-t.news:
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// act carries out what a key asked for.
+func (t *topLoop) act(ctx context.Context, a topAction) {
+	switch a.do {
+	case topWhy:
+		w, err := t.d.Why(ctx, a.job)
+		t.post(ctx, func(v *topView) {
+			width, _ := t.screen.size()
+			v.show(a.job, false, whyLines(w, v.now, width), err)
+		})
+	case topLogs:
+		lines, err := t.tail(ctx, a.job)
+		t.post(ctx, func(v *topView) { v.show(a.job, true, lines, err) })
+	default:
+		err := t.d.Do(ctx, a.do, a.job)
+		t.post(ctx, func(v *topView) { v.done(a, err) })
+		select {
+		case t.news <- struct{}{}:
+		default:
+		}
+	}
+}
+
+const (
+	tailLines = 1000
+	tailBytes = 1 << 20
+)
+
+// tail is the end of what a job has written.
+func (t *topLoop) tail(ctx context.Context, job string) ([]string, error) {
+	in, err := t.d.Logs(ctx, job, client.LogOptions{Tail: tailLines})
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	text, err := io.ReadAll(io.LimitReader(in, tailBytes))
+	if err != nil {
+		return nil, err
+	}
+	return outputLines(string(text)), nil
+}

@@ -1,0 +1,332 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/norn-scheduler/norn/api"
+)
+
+// look is how a line stands out.
+type look uint8
+
+const (
+	plain  look = iota
+	strong      // headings
+	faint       // what is of little weight
+	alarm       // what is wrong
+	picked      // the selected job
+)
+
+// topLine is one line of the screen.
+type topLine struct {
+	text string
+	look look
+}
+
+// frame draws the view: height lines of at most width cells. Height 0 is as many
+// lines as there are.
+func (v *topView) frame(width, height int) []topLine {
+	lines := v.header(width)
+	if height == 0 {
+		lines = append(lines, v.tables(width, 1<<20)...)
+		return v.cut(lines, width)
+	}
+	body := max(0, height-len(lines)-1)
+	if v.panel != nil {
+		lines = append(lines, v.panel.draw(body)...)
+	} else {
+		lines = append(lines, v.tables(width, body)...)
+	}
+	for len(lines) < height-1 {
+		lines = append(lines, topLine{})
+	}
+	lines = append(lines[:max(0, height-1)], v.footer())
+	return v.cut(lines, width)
+}
+
+// page is how many lines of a panel are shown.
+func (v *topView) page(width, height int) int { return max(1, height-len(v.header(width))-2) }
+
+// inASCII are the characters that stand for ours on a terminal without UTF-8.
+var inASCII = strings.NewReplacer("█", "#", "░", ".", "…", "~", "°", " ")
+
+// cut makes lines fit the width, and the selected one fill it.
+func (v *topView) cut(lines []topLine, width int) []topLine {
+	for i, l := range lines {
+		l.text = cut(l.text, width)
+		if v.ascii {
+			l.text = inASCII.Replace(l.text)
+		}
+		if l.look == picked {
+			l.text += strings.Repeat(" ", max(0, width-cellsOf(l.text)))
+		}
+		lines[i] = l
+	}
+	return lines
+}
+
+// header tells of the whole.
+func (v *topView) header(width int) []topLine {
+	left := clean(fmt.Sprintf("norn %s  %s", v.node.Name, v.status.Policy))
+	right := v.now.Format("15:04:05")
+	if !v.status.Up.IsZero() {
+		right = "up " + span(v.now.Sub(v.status.Up)) + "  " + right
+	}
+	left = cut(left, max(0, width-cellsOf(right)-2))
+	pad := strings.Repeat(" ", max(1, width-cellsOf(left)-cellsOf(right)))
+	lines := []topLine{{left + pad + right, strong}}
+	if v.ready {
+		lines = append(lines, topLine{tally(v.status), plain}, topLine{v.holdings(), plain})
+	}
+	trouble := append([]string(nil), v.status.Trouble...)
+	if v.node.Health == "drained" {
+		trouble = append([]string{joined("drained: the machine takes no new work", v.node.Note)}, trouble...)
+	}
+	const most = 2
+	for i, t := range trouble {
+		if i == most-1 && len(trouble) > most {
+			lines = append(lines, topLine{fmt.Sprintf("! and %d more troubles: norn status tells all", len(trouble)-i), alarm})
+			break
+		}
+		lines = append(lines, topLine{"! " + clean(t), alarm})
+	}
+	if v.broken != "" {
+		lines = append(lines, topLine{"! no news: " + clean(v.broken), alarm})
+	}
+	return append(lines, topLine{})
+}
+
+// holdings are what of the machine is held.
+func (v *topView) holdings() string {
+	n := v.node
+	parts := []string{}
+	if len(n.Devices) > 0 {
+		parts = append(parts, fmt.Sprintf("devices %d/%d", heldDevices(n), len(n.Devices)))
+	}
+	parts = append(parts, fmt.Sprintf("CPUs %s/%s", trimmed(n.CPUsHeld), trimmed(n.CPUs)), fmt.Sprintf("memory %s/%s", memory(n.MemHeld), memory(n.Memory)))
+	if n.Disk.Size > 0 {
+		parts = append(parts, "disk "+memory(n.Disk.Free)+" free")
+	}
+	return strings.Join(parts, "   ")
+}
+
+// footer says which keys there are, or what they did.
+func (v *topView) footer() topLine {
+	switch {
+	case v.asking != "":
+		return topLine{fmt.Sprintf("%s job %s%s? y: yes, any other key: no", v.asking, v.chosen, clean(v.nameOf(v.chosen))), alarm}
+	case v.note != "":
+		return topLine{clean(v.note), strong}
+	case v.panel != nil:
+		return topLine{"esc back   up/down scroll   g/G begin/end", faint}
+	}
+	return topLine{"q quit  up/down select  w why  l logs  c cancel  h hold  r release  ? help", faint}
+}
+
+func (v *topView) nameOf(id string) string {
+	for _, j := range v.all() {
+		if j.ID == id {
+			return titled(j)
+		}
+	}
+	return ""
+}
+
+// draw is the panel in so many lines.
+func (p *topPanel) draw(height int) []topLine {
+	rows := max(0, height-1)
+	from := min(max(0, p.from), max(0, len(p.lines)-rows))
+	if p.end {
+		from = max(0, len(p.lines)-rows)
+	}
+	title := p.title
+	if len(p.lines) > rows {
+		title += fmt.Sprintf(", lines %d to %d of %d", from+1, min(from+rows, len(p.lines)), len(p.lines))
+	}
+	lines := []topLine{{title, strong}}
+	for _, text := range p.lines[from:min(from+rows, len(p.lines))] {
+		lines = append(lines, topLine{text, plain})
+	}
+	return lines
+}
+
+// tables are the devices, the running jobs and the queue in so many lines.
+func (v *topView) tables(width, height int) []topLine {
+	if !v.ready {
+		return nil
+	}
+	var lines []topLine
+	if n := len(v.node.Devices); n > 0 {
+		rows := min(n, max(2, height/3-2))
+		lines = append(lines, v.devices(width, rows)...)
+		lines = append(lines, topLine{})
+	}
+	runs, waits := shares(height-len(lines)-3, len(v.run), len(v.queue))
+	lines = append(lines, v.section("RUNNING", "no job runs", v.run, runs, width, v.runningGrid)...)
+	lines = append(lines, topLine{})
+	lines = append(lines, v.section("WAITING", "no job waits", v.queue, waits, width, v.queueGrid)...)
+	return lines[:min(len(lines), height)]
+}
+
+// shares divides lines between two tables: each gets what it needs if there is
+// room, and a third at least if it needs that.
+func shares(room, first, second int) (int, int) {
+	room = max(0, room)
+	if first+second <= room {
+		return first, second
+	}
+	a := min(first, max(room-second, room-room/3))
+	return a, min(second, room-a)
+}
+
+// section is one table of jobs, with the part of it that holds the selected one.
+func (v *topView) section(title, none string, list []api.Job, rows, width int, table func([]api.Job, int) *grid) []topLine {
+	if len(list) == 0 {
+		return []topLine{{none, faint}}
+	}
+	from := 0
+	for i, j := range list {
+		if j.ID == v.chosen {
+			from = max(0, i-rows+1)
+		}
+	}
+	shown := list[from:min(from+rows, len(list))]
+	head := fmt.Sprintf("%s %d", title, len(list))
+	if len(shown) < len(list) && len(shown) > 0 {
+		head += fmt.Sprintf(" (%d to %d)", from+1, from+len(shown))
+	}
+	g := table(shown, width)
+	g.cols[1].title = head
+	var lines []topLine
+	for i, text := range g.lines(width) {
+		switch {
+		case i == 0:
+			lines = append(lines, topLine{text, strong})
+		case shown[i-1].ID == v.chosen:
+			lines = append(lines, topLine{">" + strings.TrimPrefix(text, " "), picked})
+		default:
+			lines = append(lines, topLine{text, plain})
+		}
+	}
+	return lines
+}
+
+// barOf is how wide bars are on a screen of some width.
+func barOf(width int) int { return min(24, max(6, width/10)) }
+
+func (v *topView) runningGrid(list []api.Job, width int) *grid {
+	g := &grid{cols: []gridColumn{
+		{}, {least: 14}, {title: "USER", least: 4, rank: 3}, {title: "GPUS", right: true}, {title: "STATE", bare: true},
+		{title: "PROGRESS", rank: 6}, {title: "RAN", right: true, rank: 2}, {title: "LEFT", right: true, rank: 5, bare: true},
+		{title: "ENDS", rank: 1, bare: true}, {title: "DEVICES", least: 6, rank: 4, bare: true},
+	}}
+	for _, j := range list {
+		state := string(j.State)
+		if j.State == api.Running {
+			state = ""
+		}
+		g.add(" ", j.ID+" "+jobName(j), j.User, gpuCount(j), state, v.progress(j, barOf(width)), span(j.Ran.Duration()), leftText(j, v.now), clock(j.ExpectEnd, v.now), devices(j.Devices))
+	}
+	return g
+}
+
+// progress is a bar of how far a job has come by its own word, or by the
+// estimate.
+func (v *topView) progress(j api.Job, width int) string {
+	if part, known := done(j); known {
+		return bar(part, width) + " " + percent(part)
+	}
+	d, known := left(j, v.now)
+	if text := progressText(j); text != "" {
+		return text
+	}
+	if !known || j.Ran <= 0 {
+		return ""
+	}
+	part := float64(j.Ran) / (float64(j.Ran) + max(0, d.Seconds()))
+	return bar(part, width) + " ~" + percent(part)
+}
+
+func (v *topView) queueGrid(list []api.Job, _ int) *grid {
+	g := &grid{cols: []gridColumn{
+		{}, {least: 14}, {title: "USER", least: 4, rank: 3}, {title: "GPUS", right: true}, {title: "WAITED", right: true},
+		{title: "NEEDS", right: true, rank: 2, bare: true}, {title: "REASON", least: 12},
+	}}
+	for _, j := range list {
+		reason := j.Reason
+		if reason == "" && j.State == api.Held {
+			reason = "held"
+		}
+		g.add(" ", j.ID+" "+jobName(j), j.User, gpuCount(j), span(j.Wait.Duration()), leftText(j, v.now), reason)
+	}
+	return g
+}
+
+// devices is the table of devices, so many of them.
+func (v *topView) devices(width, rows int) []topLine {
+	g := &grid{cols: []gridColumn{
+		{title: "DEVICE"}, {title: "TYPE", least: 6, rank: 3}, {title: "UTIL", bare: true}, {title: "MEMORY", bare: true},
+		{title: "TEMP", right: true, rank: 2, bare: true}, {title: "POWER", right: true, rank: 1, bare: true}, {title: "JOBS", least: 20},
+	}}
+	names := map[string]string{}
+	for _, j := range v.run {
+		names[j.ID] = j.ID + " " + jobName(j)
+	}
+	wide := barOf(width)
+	for _, d := range v.node.Devices[:rows] {
+		util, mem, temp, power := "", "", "", ""
+		if d.Measured {
+			util = bar(d.Util, wide) + fmt.Sprintf(" %4s", percent(d.Util))
+			mem = memory(d.Used) + "/" + memory(d.Memory)
+			if d.Memory > 0 {
+				mem = bar(float64(d.Used)/float64(d.Memory), wide) + " " + mem
+			}
+			temp, power = fmt.Sprintf("%.0f°C", d.Celsius), fmt.Sprintf("%.0fW", d.Watts)
+		}
+		g.add(d.Name, d.Type, util, mem, temp, power, holders(d, names))
+	}
+	var lines []topLine
+	for i, text := range g.lines(width) {
+		l := plain
+		switch {
+		case i == 0:
+			l = strong
+		case v.node.Devices[i-1].Broken:
+			l = alarm
+		}
+		lines = append(lines, topLine{text, l})
+	}
+	if more := len(v.node.Devices) - rows; more > 0 {
+		lines = append(lines, topLine{fmt.Sprintf("and %s more: norn status lists all", count(more, "device")), faint})
+	}
+	return lines
+}
+
+// holders says who holds a device, or what is wrong with it.
+func holders(d api.Device, names map[string]string) string {
+	var parts []string
+	for _, id := range d.Jobs {
+		if names[id] == "" {
+			parts = append(parts, id) // of somebody else
+			continue
+		}
+		parts = append(parts, names[id])
+	}
+	text := strings.Join(parts, ", ")
+	switch {
+	case d.Broken && text != "":
+		return text + "; " + joined("takes no new work", d.Note)
+	case d.Broken:
+		return joined("takes no new work", d.Note)
+	case text == "":
+		return "free"
+	}
+	return text
+}
+
+// bar draws a share.
+func bar(part float64, width int) string {
+	n := min(width, max(0, int(part*float64(width)+0.5)))
+	return strings.Repeat("█", n) + strings.Repeat("░", width-n)
+}

@@ -1,0 +1,359 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/local"
+	"github.com/norn-scheduler/norn/local/cgroup"
+	"github.com/norn-scheduler/norn/local/config"
+	"github.com/norn-scheduler/norn/local/hardware"
+	"github.com/norn-scheduler/norn/server"
+	"github.com/norn-scheduler/norn/tenant"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// upFlags are what norn up takes beside the configuration.
+type upFlags struct {
+	config, state, socket, devices, policy string
+	detach                                 bool
+}
+
+func upCommand() *cobra.Command {
+	f := &upFlags{}
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Serve this machine: take jobs, share its devices out, survive everything",
+		Long: `Up finds the GPUs, CPUs and memory of this machine and shares them out among the
+jobs that norn submit brings. Without GPUs it can manage declared slots
+(--devices 4), so that everything can be tried on a laptop.
+
+It runs in the foreground until it is interrupted, or in the background with
+--detach. Jobs go on when it ends, however it ends: the next norn up finds them
+again and takes over what has become of them. One state folder keeps all that it
+knows. norn config show --default prints a configuration to begin with.`,
+		Example: `  norn up
+  norn up --devices 4 --policy srtf
+  norn up --config /etc/norn/norn.yaml --detach`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := f.load()
+			if err != nil {
+				return err
+			}
+			if f.detach {
+				return f.background(cmd.OutOrStdout(), c)
+			}
+			return up(cmd.Context(), c, cmd.ErrOrStderr())
+		},
+	}
+	cmd.Flags().StringVar(&f.config, "config", "", "configuration (default: "+config.Path()+", if it is there)")
+	cmd.Flags().StringVar(&f.state, "state", "", "folder for all that is kept, instead of that of the configuration")
+	cmd.Flags().StringVar(&f.socket, "socket", "", "path of the API's socket, instead of that of the configuration")
+	cmd.Flags().StringVar(&f.devices, "devices", "", "what to share out: auto, or a number of declared slots")
+	cmd.Flags().StringVar(&f.policy, "policy", "", "policy, such as srtf or 'fifo(mode=easy)', instead of that of the configuration")
+	cmd.Flags().BoolVarP(&f.detach, "detach", "d", false, "run in the background; messages go to norn.log in the state folder")
+	complete(cmd, map[string]completer{"config": files, "state": files, "socket": files, "policy": completeList(policyNames)})
+	return cmd
+}
+
+// load is the configuration with what the flags say instead.
+func (f *upFlags) load() (*config.Config, error) {
+	c, _, err := config.Load(f.config)
+	if err != nil {
+		return nil, err
+	}
+	if f.state != "" {
+		moved := c.Socket == filepath.Join(c.State, "norn.sock")
+		if c.State, err = filepath.Abs(f.state); err != nil {
+			return nil, err
+		}
+		if moved {
+			c.Socket = filepath.Join(c.State, "norn.sock")
+		}
+	}
+	if f.socket != "" {
+		if c.Socket, err = filepath.Abs(f.socket); err != nil {
+			return nil, err
+		}
+	}
+	switch n, err := strconv.Atoi(f.devices); {
+	case f.devices == "":
+	case f.devices == "auto":
+		c.Devices = config.Devices{Auto: true}
+	case err != nil || n < 0 || n > cluster.MaxGroup:
+		return nil, misused("--devices %s: write auto, or a number of slots from 0 to %d", f.devices, cluster.MaxGroup)
+	default:
+		c.Devices = config.Devices{Slots: n}
+	}
+	if f.policy != "" {
+		all, err := choices([]string{f.policy}, nil)
+		if err != nil {
+			return nil, err
+		}
+		if len(all) != 1 {
+			return nil, misused("--policy %s: one policy is in force at a time", f.policy)
+		}
+		c.Policy = all[0]
+	}
+	if _, err := c.Policy.Make(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// up serves until the context ends.
+func up(ctx context.Context, c *config.Config, errOut io.Writer) error {
+	debug.SetGCPercent(50) // the daemon idles most of its life: small before fast
+	log := slog.New(slog.NewTextHandler(errOut, &slog.HandlerOptions{Level: c.LogLevel}))
+	opt, found, err := options(c, log)
+	if err != nil {
+		return err
+	}
+	defer found.Close()
+	d, err := local.Open(opt)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	srv, err := server.New(serving(c, d, log))
+	if err != nil {
+		return err
+	}
+	if err := writePID(c.State); err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	served := make(chan error, 1)
+	go func() {
+		err := srv.Serve(ctx)
+		stop() // a daemon that nobody can talk to ends
+		served <- err
+	}()
+	log.Info("norn is up", "machine", opt.Machine.Name, "devices", len(opt.Machine.Devices), "policy", c.Policy.String(), "socket", c.Socket, "state", c.State)
+	for _, note := range append(found.Notes, opt.Machine.Isolation...) {
+		log.Info(note)
+	}
+	err = d.Run(ctx)
+	stop()
+	if serr := <-served; err == nil {
+		err = serr
+	}
+	log.Info("norn ends; jobs go on")
+	return err
+}
+
+// options is what the daemon must be told, from the configuration and from what
+// is found on the machine.
+func options(c *config.Config, log *slog.Logger) (local.Options, *hardware.Machine, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return local.Options{}, nil, err
+	}
+	m, err := hardware.Find(hardware.Options{
+		Declare: !c.Devices.Auto && len(c.Devices.Only) == 0, Slots: c.Devices.Slots, Only: c.Devices.Only,
+		Reserve: hardware.Reserve{CPUs: c.Reserve.CPUs, Memory: c.Reserve.Memory},
+	})
+	if err != nil {
+		return local.Options{}, nil, err
+	}
+	parent, isolation, err := confine(c)
+	if err != nil {
+		return local.Options{}, nil, err
+	}
+	machine := machineOf(m)
+	machine.Isolation = isolation
+	tree := func() (*tenant.Tree, error) { return c.Tree(unit.Milli(len(machine.Devices)) * unit.One) }
+	if _, err := tree(); err != nil {
+		return local.Options{}, nil, err
+	}
+	return local.Options{
+		State: c.State, Exe: exe, Socket: c.Socket, Machine: machine, Tenants: tree, Policy: c.Policy,
+		Estimator: c.Estimates.Make(), Estimates: c.Estimates.String(), Version: version(), Log: log,
+		Operator: func(uid uint32, user string) bool { return c.Operator(user, uid) },
+		TenantOf: c.TenantOf,
+		Defaults: local.Defaults{
+			Stop:  api.Stop{Mode: c.Jobs.Stop.String(), Grace: api.Of(c.Jobs.Grace)},
+			Retry: api.Retry{Limit: c.Jobs.Retry, Backoff: api.Of(c.Jobs.Backoff)},
+			CPUs:  float64(c.Jobs.CPUs) / 1000, CancelGrace: api.Of(c.Jobs.CancelGrace),
+			LogBytes: api.Bytes(c.Logs.Bytes), LogKeep: c.Logs.Keep, Cgroup: parent,
+			CrashTimes: c.Health.CrashTimes, CrashWithin: c.Health.CrashWithin, SaveFailures: c.Health.Checkpoints,
+		},
+		Limits: local.Limits{
+			Reserve: api.Bytes(c.Disk.Reserve), Refuse: api.Bytes(c.Disk.Refuse), Compact: c.History.Compact, Recent: c.History.Jobs,
+			Jobs: c.Limits.Jobs, Array: c.Limits.Array, Outputs: c.Logs.Retain, Logs: c.History.Keep, Sample: c.Health.Sample,
+		},
+	}, m, nil
+}
+
+// confine finds out how jobs can be confined: the cgroup for their own, if any,
+// and what is in force, for a reader.
+func confine(c *config.Config) (parent string, notes []string, err error) {
+	if c.Isolation.Cgroups == config.Off {
+		return "", []string{"jobs run in process groups of their own; CPU, memory and devices are not limited: cgroups are turned off"}, nil
+	}
+	m, notes := cgroup.Detect(parentOf(c))
+	if m == nil && c.Isolation.Cgroups == config.On {
+		return "", nil, fmt.Errorf("the configuration asks for cgroups, but %s", strings.Join(notes, "; "))
+	}
+	if m == nil {
+		return "", notes, nil
+	}
+	return m.Parent(), m.Isolation(), nil
+}
+
+// parentOf is the cgroup below which those of jobs are made: one for each state
+// folder, so that two daemons do not take each other's jobs for their own.
+func parentOf(c *config.Config) string {
+	h := fnv.New32a()
+	io.WriteString(h, c.State)
+	return fmt.Sprintf("%s-%08x", strings.TrimSuffix(c.Isolation.Parent, "/"), h.Sum32())
+}
+
+// machineOf is a machine as the daemon shares it out.
+func machineOf(m *hardware.Machine) local.Machine {
+	types, node := m.Node()
+	out := local.Machine{Name: m.Name, Types: types, Node: node, NUMA: len(m.NUMA)}
+	measured := false
+	for _, d := range m.Devices {
+		measured = measured || d.Kind != hardware.Slot
+		dev := local.Device{
+			Name: d.Name, Type: d.Type, UUID: d.UUID, PCI: d.PCI, NUMA: d.NUMA, Memory: api.Bytes(d.Memory),
+			Env: d.Env, Visible: d.Visible, Files: d.Files,
+		}
+		out.Devices = append(out.Devices, dev)
+	}
+	if !measured {
+		return out
+	}
+	sampler := m.Sampler()
+	out.Sample = func() []local.Sample {
+		var all []local.Sample
+		for _, s := range sampler.Sample() {
+			all = append(all, local.Sample{Used: api.Bytes(s.Used), Util: s.Util, Celsius: s.Celsius, Watts: s.Watts, Trouble: s.Trouble, OK: s.Measured})
+		}
+		return all
+	}
+	return out
+}
+
+// serving is how the API is served.
+func serving(c *config.Config, b server.Backend, log *slog.Logger) server.Config {
+	s := server.Config{
+		Backend: b, Socket: c.Socket, MaxBody: int64(c.Limits.Body), MaxConns: c.Limits.Connections, Version: version(), Metrics: c.Metrics, Log: log,
+		Operators: func(uid uint32, user string) bool { return c.Operator(user, uid) },
+	}
+	if c.Listen.Address != "" {
+		s.TCP = &server.TCP{Addr: c.Listen.Address, Cert: c.Listen.Cert, Key: c.Listen.Key}
+		for _, t := range c.Listen.Tokens {
+			s.TCP.Tokens = append(s.TCP.Tokens, server.Token{Name: t.Name, SHA256: t.Hash.String(), User: t.User, Operator: t.Operator})
+		}
+	}
+	return s
+}
+
+// pidFile is where a daemon writes its number, for norn down.
+const pidFile = "norn.pid"
+
+func writePID(state string) error {
+	return os.WriteFile(filepath.Join(state, pidFile), []byte(strconv.Itoa(os.Getpid())+"\n"), 0o644)
+}
+
+// background starts the daemon as a process of its own and waits until it serves.
+func (f *upFlags) background(out io.Writer, c *config.Config) error {
+	if err := os.MkdirAll(c.State, 0o700); err != nil {
+		return err
+	}
+	path := filepath.Join(c.State, "norn.log")
+	messages, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer messages.Close()
+	begin, err := messages.Seek(0, io.SeekEnd)
+	if err != nil {
+		return err
+	}
+	args := slices.DeleteFunc(slices.Clone(os.Args[1:]), func(a string) bool { return a == "-d" || a == "--detach" || a == "--detach=true" })
+	ended, err := startDetached(args, messages)
+	if err != nil {
+		return err
+	}
+	for deadline := time.After(30 * time.Second); ; {
+		select {
+		case <-ended:
+			return fmt.Errorf("it ended at once:\n%s", tailOf(path, begin))
+		case <-deadline:
+			return fmt.Errorf("it does not answer on %s yet; its messages are in %s", c.Socket, path)
+		case <-time.After(20 * time.Millisecond):
+		}
+		if alive(c.Socket) {
+			fmt.Fprintf(out, "norn is up: socket %s, messages in %s\n", c.Socket, path)
+			return nil
+		}
+	}
+}
+
+// tailOf is what was written to a file behind a position.
+func tailOf(path string, from int64) string {
+	b, err := os.ReadFile(path)
+	if err != nil || from > int64(len(b)) {
+		return ""
+	}
+	return strings.TrimSpace(string(b[from:]))
+}
+
+// alive tells whether a daemon answers on a socket that it can take jobs.
+func alive(socket string) bool {
+	d, err := dial(&shell{environ: os.Environ}, where{server: socket})
+	if err != nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_, err = d.Status(ctx)
+	return err == nil
+}
+
+func downCommand() *cobra.Command {
+	f := &upFlags{}
+	cmd := &cobra.Command{
+		Use:   "down",
+		Short: "End the daemon of this machine; its jobs go on",
+		Long: `Down ends the daemon that norn up started. Jobs that run go on: the next norn up
+finds them again. To end jobs, use norn cancel.`,
+		Example: `  norn down
+  norn down --state /var/lib/norn`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := f.load()
+			if err != nil {
+				return err
+			}
+			return down(cmd.Context(), c.State)
+		},
+	}
+	cmd.Flags().StringVar(&f.config, "config", "", "configuration (default: "+config.Path()+", if it is there)")
+	cmd.Flags().StringVar(&f.state, "state", "", "state folder of the daemon, instead of that of the configuration")
+	complete(cmd, map[string]completer{"config": files, "state": files})
+	return cmd
+}
+
+// errNotUp is the error of a state folder on which no daemon runs.
+var errNotUp = errors.New("no norn runs on this state folder")

@@ -1,0 +1,140 @@
+package config
+
+import (
+	"fmt"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/run"
+	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/yamltext"
+)
+
+// entries are all keys of the file, bound to the fields of c, in the order in
+// which they are written.
+func (c *Config) entries() []entry {
+	all := []entry{
+		absolute("state", &c.State, false, "Folder of all that Norn keeps: the event log, jobs, what they write."),
+		single("socket", &c.Socket, parseSocket, yamltext.Quote, "Unix socket of the API, a path of at most 107 bytes."),
+	}
+	all = append(all, c.machineEntries()...)
+	all = append(all, c.policyEntries()...)
+	all = append(all, c.jobEntries()...)
+	return append(all, c.serviceEntries()...)
+}
+
+// machineEntries say what is shared out.
+func (c *Config) machineEntries() []entry {
+	return []entry{
+		{key: "devices", set: c.Devices.read, show: func() string { return c.Devices.String() }, doc: `What is shared out: auto for all GPUs that are found, a list of GPUs by number,
+name, UUID or PCI address such as [0, gpu1], none, or a number of declared slots
+such as 4, which stand for GPUs on a machine that has none.`},
+		section("reserve", "What jobs never get of the machine.",
+			cores("cpus", &c.Reserve.CPUs, "CPU cores."),
+			size("memory", &c.Reserve.Memory, 0, largest, "Main memory."),
+		),
+	}
+}
+
+// policyEntries say who goes first.
+func (c *Config) policyEntries() []entry {
+	return []entry{
+		single("policy", &c.Policy, parsePolicy, func(p run.Choice) string { return yamltext.Quote(p.String()) },
+			`Who goes first, and who may be stopped for whom: a policy with its settings, as
+norn sim --policy takes it. The default never stops a job, serves in order of
+submission, and lets a later job go ahead only where that delays nobody. Others
+for a lab: fairshare (who has used little goes first; stops nobody), maxmin
+(tenants take back what they are guaranteed), tiresias (short jobs first, nothing
+known of run times). norn policies lists all, norn plan says what would change.`),
+		{key: "estimates", set: c.Estimates.read, show: func() string { return c.Estimates.String() },
+			doc: `Where run times are known from, the source that is asked first in front: user (the
+word of who submits), history (learnt from jobs that have ended). []: nothing is.`},
+		{key: "tenants", set: yamltext.List("tenants", c.readTenant), items: func() []string { return lines(c.Tenants) },
+			doc: `Who shares the machine, for policies that share it between tenants. Of each: name,
+parent (a tenant), guarantee and limit (GPUs, or a percentage), weight, users (who
+may use it; none: everybody). A job counts for the first tenant that names its
+user, else for the first one open to everybody. No tenants: everybody for herself.
+  - {name: vision, guarantee: 50%, weight: 2, users: [alice, bob]}`},
+		span("half-life", &c.HalfLife, 0, "In which usage of the past loses half its weight. 0s: as the policy has it."),
+		{key: "operators", set: func(n ast.Node) error { c.Operators = nil; return names(&c.Operators, "operators")(n) }, show: func() string { return flow(c.Operators) },
+			doc: "Users, by name or uid, who may see and touch what is not theirs. Root and whom\nNorn runs as always may."},
+	}
+}
+
+// jobEntries say how jobs are treated.
+func (c *Config) jobEntries() []entry {
+	return []entry{
+		section("jobs", "What holds for a job that does not say otherwise.",
+			oneOf("stop", &c.Jobs.Stop, job.Pinned, `What it can do when it has to leave its devices: checkpoint (saves its state when
+told), freeze (is stopped in memory), restart (begins anew), never (is left alone).
+Norn does not stop what was not declared to bear it.`),
+			span("grace", &c.Jobs.Grace, 0, "For a checkpoint, before the job is killed."),
+			span("cancel-grace", &c.Jobs.CancelGrace, 0, "Between SIGTERM and SIGKILL of a job that is cancelled."),
+			count("retry", &c.Jobs.Retry, -1, 1_000_000, "How often it is started again after a failure. -1: always."),
+			span("backoff", &c.Jobs.Backoff, 0, "Before it is started again; doubled each time, up to an hour."),
+			cores("cpus", &c.Jobs.CPUs, "CPU cores of a job without GPUs."),
+		),
+		section("health", "When something counts as broken.",
+			span("sample", &c.Health.Sample, 100e6, "Between two looks at the devices and at the disk."),
+			count("checkpoint-failures", &c.Health.Checkpoints, 1, 1_000_000, "After so many checkpoints in a row that fail, a job is held."),
+			span("crash-within", &c.Health.CrashWithin, 0, "A run that fails so soon after its start counts as a crash."),
+			count("crash-times", &c.Health.CrashTimes, 1, 1_000_000, "After so many crashes in a row a job is held."),
+		),
+		section("logs", "What is kept of what a run writes.",
+			size("bytes", &c.Logs.Bytes, 4*unit.KiB, largest, "At which a file is put aside and a new one begun."),
+			count("keep", &c.Logs.Keep, 0, 1000, "Files that are kept beside the one that is written."),
+			span("retain", &c.Logs.Retain, 0, "For how long they are kept when the job has ended. 0s: for ever."),
+		),
+		section("disk", "How much must be free where the state lies.",
+			size("reserve", &c.Disk.Reserve, 0, largest, "With less than this nothing new is started."),
+			size("refuse", &c.Disk.Refuse, 0, largest, "With less than this no job is taken in; at most reserve."),
+		),
+		section("history", "How much is remembered.",
+			count("jobs", &c.History.Jobs, 0, 10_000_000, "Jobs that have ended and are still listed."),
+			count("compact", &c.History.Compact, 1000, 1_000_000_000, "Events after which a log is put aside and a new one begun."),
+			span("keep", &c.History.Keep, 0, "For how long logs that were put aside are kept. 0s: for ever."),
+		),
+	}
+}
+
+// serviceEntries say who may call, and how much.
+func (c *Config) serviceEntries() []entry {
+	return []entry{
+		section("listen", "The API over TCP, beside the socket.",
+			single("address", &c.Listen.Address, parseAddress, yamltext.Quote, "Such as 127.0.0.1:7077. Empty: none. It needs tokens, and TLS unless it is of this\nmachine alone."),
+			absolute("cert", &c.Listen.Cert, true, "Certificate, a file in PEM. Empty: no TLS."),
+			absolute("key", &c.Listen.Key, true, "Its key, a file in PEM."),
+			entry{key: "tokens", set: yamltext.List("tokens", c.Listen.readToken), items: func() []string { return lines(c.Listen.Tokens) },
+				doc: `Who may call. Of each: name, user (whom its jobs run as), role (user or operator),
+and hash, the SHA-256 of the token, or file, in which that stands. norn config token
+makes one.
+  - {name: ci, hash: 9f86d081…, user: alice, role: user}`},
+		),
+		section("limits", "They keep one caller from spoiling it for the others.",
+			size("body", &c.Limits.Body, 64*unit.KiB, unit.GiB, "Bytes of one request."),
+			count("connections", &c.Limits.Connections, 1, 1_000_000, "Connections at a time."),
+			span("header", &c.Limits.Header, 100e6, "Within which a connection must have sent what it asks for."),
+			count("jobs", &c.Limits.Jobs, 1, 10_000_000, "Jobs that have not ended, of everybody together."),
+			count("array", &c.Limits.Array, 1, 1_000_000, "Jobs of one array."),
+		),
+		section("isolation", "How jobs are confined to what they were given.",
+			oneOf("cgroups", &c.Isolation.Cgroups, Off, "auto (where they work), on (Norn does not start without them), off."),
+			single("parent", &c.Isolation.Parent, parseParent, yamltext.Quote, "Cgroup below which those of jobs are made."),
+		),
+		flag("metrics", &c.Metrics, "Serve /metrics for Prometheus."),
+		level("log-level", &c.LogLevel, "What Norn tells of itself: debug, info, warn or error."),
+	}
+}
+
+// parsePolicy reads a policy that can be made.
+func parsePolicy(s string) (run.Choice, error) {
+	if !printable(s) {
+		return run.Choice{}, fmt.Errorf("%q is no policy", s)
+	}
+	c, err := run.ParseChoice(s)
+	if err == nil {
+		_, err = c.Make()
+	}
+	return c, err
+}

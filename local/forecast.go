@@ -1,0 +1,114 @@
+package local
+
+import (
+	"context"
+	"time"
+
+	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/engine"
+	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/run"
+	"github.com/norn-scheduler/norn/sim"
+	"github.com/norn-scheduler/norn/state"
+	"github.com/norn-scheduler/norn/trace"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// forecast is the present state, to be played on in a simulation: under the same
+// policy, as if nothing more were submitted and every estimate held. It shares
+// nothing with the daemon.
+type forecast struct {
+	header eventlog.Header
+	events []eventlog.Event
+	choice run.Choice
+	costs  perf.Costs
+	now    time.Duration
+	of     string // the job that is asked about
+}
+
+// forecastOf copies the present state.
+func (d *Daemon) forecastOf(key string) *forecast {
+	f := &forecast{choice: d.choice, costs: d.costs, now: max(d.now, d.st.Now), of: key}
+	f.header.Describe(d.st.Cluster, d.st.Tenants)
+	f.header.Begins, f.header.Usage = f.now, usage(d.st, d.st.Tenants)
+	f.events = inventory(d.st.Cluster, d.st.Now)
+	for _, ev := range eventlog.Carried(d.st) {
+		if ev.Alloc != nil {
+			on := *ev.Alloc
+			on.Pieces, on.Shares = append(on.Pieces[:0:0], on.Pieces...), append(on.Shares[:0:0], on.Shares...)
+			ev.Alloc = &on
+		}
+		f.events = append(f.events, ev)
+	}
+	return f
+}
+
+// maxInstants bounds a forecast: decisions of the policy.
+const maxInstants = 200_000
+
+// start is when the job starts, ok is false when that cannot be told: what goes
+// ahead of it has no estimate, or it is too far away.
+func (f *forecast) start(ctx context.Context) (at time.Duration, ok bool, err error) {
+	c, tenants, err := f.header.Build()
+	if err != nil {
+		return 0, false, err
+	}
+	s := state.New(c, tenants)
+	id := job.None
+	for i := range f.events {
+		if err := engine.Apply(s, &f.events[i]); err != nil {
+			return 0, false, err
+		}
+		if f.events[i].Kind == eventlog.Carry && f.events[i].Spec.Key == f.of {
+			id = f.events[i].Job
+		}
+	}
+	s.Now = f.now
+	p, err := f.choice.Make()
+	if err != nil {
+		return 0, false, err
+	}
+	world := sim.New(sim.Config{Source: trace.FromMemory(nil), Costs: f.costs})
+	e := engine.New(engine.Config{Cluster: c, Tenants: tenants, Policy: p, PolicyName: f.choice.Policy, Costs: &f.costs, Seed: 1}, world)
+	e.Resume(s)
+	if err := world.Attach(s); err != nil {
+		return 0, false, err
+	}
+	world.Resume(left)
+	for i := range maxInstants {
+		if err := e.Step(); err != nil { // the end, or a policy that sees no end
+			return 0, false, nil
+		}
+		if s.Known(id) && s.Record(id).Phase.Holds() {
+			return s.Now, true, nil
+		}
+		if i%1024 == 0 && ctx.Err() != nil {
+			return 0, false, ctx.Err()
+		}
+	}
+	return 0, false, nil
+}
+
+// left is the work that a job still has, as far as is known.
+func left(r *job.Record) time.Duration {
+	if r.Estimate < 0 {
+		return unit.Never
+	}
+	return max(0, r.Estimate-r.Progress)
+}
+
+// expect fills in when a waiting job is expected to start.
+func (f *forecast) expect(ctx context.Context, wall func(time.Duration) time.Time, w *api.Why) error {
+	at, ok, err := f.start(ctx)
+	switch {
+	case err != nil:
+		return err
+	case ok:
+		w.Expected, w.Unknown = wall(at), ""
+	case w.Unknown == "":
+		w.Unknown = "jobs that go ahead of it have no estimate, or wait for something else"
+	}
+	return nil
+}

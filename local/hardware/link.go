@@ -1,0 +1,40 @@
+package hardware
+
+import "github.com/norn-scheduler/norn/cluster"
+
+// link finds out how the devices are linked with each other: by what the driver
+// tells, and else by their NUMA nodes.
+func (m *Machine) link(t tree) {
+	n := len(m.Devices)
+	if n < 2 {
+		return
+	}
+	m.Links = cluster.NewLinks(n)
+	direct := t.amdLinks()
+	for i := range n {
+		for j := range i {
+			l := m.between(&m.Devices[j], &m.Devices[i], direct)
+			m.Links.Connect(j, i, l.class, l.gbps)
+		}
+	}
+}
+
+// between is the link between two devices.
+func (m *Machine) between(a, b *Device, direct map[[2]string]float64) link {
+	if a.Kind == AMD && b.Kind == AMD {
+		if gbps, ok := direct[[2]string{a.PCI, b.PCI}]; ok {
+			return link{cluster.NVLink, gbps}
+		}
+	}
+	p, okA := a.probe.(*nvidiaProbe)
+	q, okB := b.probe.(*nvidiaProbe)
+	if okA && okB && p.handle != 0 && q.handle != 0 {
+		if l, known := m.nvml.path(p.handle, q.handle); known {
+			return l
+		}
+	}
+	if a.NUMA >= 0 && a.NUMA == b.NUMA {
+		return link{class: cluster.Socket}
+	}
+	return link{class: cluster.CrossSocket}
+}

@@ -1,0 +1,198 @@
+package local
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// health is what is wrong with the machine.
+type health struct {
+	full    atomic.Bool // too little is free on the disk to start anything
+	refuses atomic.Bool // too little even to take anything in
+	drained bool        // by an operator
+	why     string
+	policy  string   // what is wrong with the policy
+	devices []string // why each takes no new work; empty: it does
+	sick    []bool   // of them, those that a measurement found
+	samples []Sample
+}
+
+func (h *health) note() string {
+	switch {
+	case h.full.Load():
+		return "the disk of norn's state folder is nearly full"
+	case h.drained && h.why != "":
+		return h.why
+	case h.drained:
+		return "drained by an operator"
+	}
+	return ""
+}
+
+func (h *health) trouble(devices []Device) []string {
+	var out []string
+	if h.full.Load() {
+		out = append(out, "the disk of norn's state folder is nearly full: nothing new is taken or started until there is room")
+	}
+	if h.policy != "" {
+		out = append(out, h.policy)
+	}
+	for i, why := range h.devices {
+		if why != "" {
+			out = append(out, fmt.Sprintf("%s takes no new work: %s", nameOf(devices, i), why))
+		}
+	}
+	return out
+}
+
+// How often the machine is looked at.
+const (
+	diskEvery  = 5 * time.Second
+	cleanEvery = time.Hour
+)
+
+// everySoOften begins to look at the machine, again and again.
+func (d *Daemon) everySoOften() {
+	d.every(diskEvery, d.lookAtDisk)
+	if d.opt.Machine.Sample != nil {
+		d.every(max(time.Second, d.opt.Limits.Sample), d.lookAtDevices)
+	}
+	if d.opt.Limits.Outputs > 0 || d.opt.Limits.Logs > 0 {
+		d.every(cleanEvery, d.clean)
+	}
+}
+
+func (d *Daemon) every(period time.Duration, f func()) {
+	var again func()
+	again = func() {
+		f()
+		d.timers.add(d.now+period, again)
+	}
+	d.timers.add(d.now, again)
+}
+
+// lookAtDisk takes the machine out of use while too little is free on its disk:
+// what runs goes on, nothing new is started, and with even less nothing is taken.
+// It comes back when an eighth more is free, so that it does not go back and
+// forth.
+func (d *Daemon) lookAtDisk() {
+	free, _ := d.store.free()
+	low := func(was bool, least api.Bytes) bool {
+		if was {
+			least += least / 8
+		}
+		return free < least
+	}
+	d.health.refuses.Store(low(d.health.refuses.Load(), d.opt.Limits.Refuse))
+	full := low(d.health.full.Load(), d.opt.Limits.Reserve)
+	if full == d.health.full.Load() {
+		return
+	}
+	d.health.full.Store(full)
+	if full {
+		d.log.Error("the disk is nearly full: nothing new is started", "folder", d.store.dir, "free", unit.Bytes(free).String())
+	} else {
+		d.log.Info("there is room on the disk again", "folder", d.store.dir)
+	}
+	d.setHealth()
+}
+
+// lookAtDevices measures the devices, beside the goroutine of Run, and takes those
+// out of use that do not work.
+func (d *Daemon) lookAtDevices() {
+	d.acting.Go(func() {
+		samples := d.opt.Machine.Sample()
+		d.enqueue(&request{done: make(chan error, 1), run: func() error {
+			d.health.samples = samples
+			for i, s := range samples {
+				if i >= len(d.health.devices) || (s.Trouble != "") == d.health.sick[i] {
+					continue
+				}
+				d.health.sick[i] = s.Trouble != ""
+				d.log.Warn("a device changed its health", "device", d.opt.Machine.Devices[i].Name, "trouble", s.Trouble)
+				d.setBroken(i, s.Trouble != "", s.Trouble)
+			}
+			return nil
+		}})
+	})
+}
+
+// clean removes what jobs wrote that ended long ago, and logs from long ago.
+func (d *Daemon) clean() {
+	active := map[string]bool{}
+	for key := range d.byKey {
+		active[key], active[baseOf(key)] = true, true
+	}
+	present := d.epoch.n
+	d.acting.Go(func() {
+		if keep := d.opt.Limits.Outputs; keep > 0 {
+			d.store.dropOutputs(time.Now().Add(-keep), active)
+		}
+		if keep := d.opt.Limits.Logs; keep > 0 {
+			d.store.dropLogs(time.Now().Add(-keep), present)
+		}
+	})
+}
+
+// dropOutputs removes what is kept of jobs that ended before a moment.
+func (s *store) dropOutputs(before time.Time, active map[string]bool) {
+	s.eachEnded(func(e *ended) {
+		if e.Job.Ended.After(before) || active[e.Job.ID] {
+			return
+		}
+		os.RemoveAll(filepath.Join(s.dir, "runs", e.Job.ID))
+		if base := baseOf(e.Job.ID); !active[base] {
+			os.RemoveAll(s.jobDir(base))
+		}
+	})
+}
+
+// dropLogs removes logs that ended before a moment.
+func (s *store) dropLogs(before time.Time, present int) {
+	epochs, _ := s.epochs()
+	for _, n := range epochs {
+		path := s.logPath(n) + ".zst"
+		if info, err := os.Stat(path); err == nil && n < present && info.ModTime().Before(before) {
+			os.Remove(path)
+		}
+	}
+}
+
+// timers are things to be done at moments, the earliest first.
+type timers struct{ all []timer }
+
+type timer struct {
+	at time.Duration
+	f  func()
+}
+
+func (t *timers) add(at time.Duration, f func()) { t.all = append(t.all, timer{at, f}) }
+
+// next is the moment of the first one.
+func (t *timers) next() time.Duration {
+	next := time.Duration(unit.Never)
+	for i := range t.all {
+		next = min(next, t.all[i].at)
+	}
+	return next
+}
+
+// due takes out those whose moment has come. There are few of them.
+func (t *timers) due(now time.Duration, visit func(func())) {
+	kept := t.all[:0]
+	for _, e := range t.all {
+		if e.at <= now {
+			visit(e.f)
+		} else {
+			kept = append(kept, e)
+		}
+	}
+	clear(t.all[len(kept):])
+	t.all = kept
+}

@@ -1,0 +1,324 @@
+package local
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/local/rundir"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// live is a job that has not ended: what the daemon knows of it beside its
+// record. What matters of it can be made again from the state folder.
+type live struct {
+	id     job.ID
+	key    string
+	index  int // in its array, -1 without one
+	stored *stored
+
+	run     int // number of its last run, 0 before the first
+	stage   stage
+	seq     int // of the last Want
+	purpose purpose
+	why     string // of the purpose, for a reader
+	status  rundir.Status
+	exit    *rundir.Exit // of the last run that ended
+	token   string
+	saved   rundir.Saved // of the last run
+	report  *api.Report  // the last one of rank 0 in this run
+	batch   int          // global batch size that its tasks are told, 0: their own
+	began   time.Duration
+	decided time.Duration // when its present run was decided on
+	undone  bool          // it starts again without the work that it had done
+
+	crashes, failedSaves int
+	until                time.Duration // held until then by a retry; 0: not
+	after                []api.After   // what it still waits for
+	held                 bool          // by a person
+	lane                 chan struct{} // closed when its last act is done
+	changed              chan struct{} // closed when what its tasks are told changes
+	life                 []string
+}
+
+// stage is where the last run of a job stands.
+type stage uint8
+
+const (
+	noRun     stage = iota // none, or it is over
+	launching              // its tasks have not been seen yet
+	up
+	frozen
+	leaving // it was told to leave, or to freeze
+)
+
+// purpose is why a run was told to leave.
+type purpose string
+
+const (
+	preempted purpose = "preempt"
+	resizing  purpose = "resize"
+	requeuing purpose = "requeue"
+	cancelled purpose = "cancel"
+)
+
+// launches counts what has made runs of a job necessary: its run in force is
+// that of the last of them.
+func launches(r *job.Record) int { return int(r.Starts + r.Resizes + r.Migrations) }
+
+// The wants of one launch, in the order in which they replace each other.
+const (
+	seqGo = iota
+	seqLeave
+	seqRequeue
+	seqCancel
+	seqs
+)
+
+func (l *live) array() string {
+	if l.index < 0 {
+		return ""
+	}
+	return l.stored.ID
+}
+
+// engineJob is the job as the engine knows it. It fails, as a refusal, on what
+// cannot be run on this machine.
+func (d *Daemon) engineJob(s *stored, key string, now time.Duration) (job.Job, error) {
+	spec := &s.Spec
+	demand, err := d.demand(spec)
+	if err != nil {
+		return job.Job{}, err
+	}
+	stop, _ := job.ParseStopMode(spec.Stop.Mode) // checked by complete
+	kind, _ := job.ParseKind(spec.Kind)
+	j := job.Job{
+		Key: key, Name: spec.Name, User: s.User, Tenant: spec.Tenant, Submit: now, Demand: d.shapes.Get(demand),
+		Kind: kind, Model: spec.Model, Backbone: spec.Backbone, Dataset: spec.Dataset, Batch: spec.Batch,
+		Units: spec.Units, Unit: spec.Unit, Priority: spec.Priority, Estimate: spec.Estimate.Duration(),
+		Stop: stop, Retries: int32(spec.Retry.Limit),
+	}
+	if !spec.Deadline.IsZero() {
+		j.Deadline = max(1, d.since(spec.Deadline))
+	}
+	return j, nil
+}
+
+// demand is the shape of a job: one task of the engine for each GPU, or one for a
+// part of a GPU or for none.
+func (d *Daemon) demand(spec *api.JobSpec) (job.Demand, error) {
+	r := job.Role{Name: "worker", Tasks: 1, GPUMemory: unit.Bytes(spec.GPUMem)}
+	g := spec.GPUs
+	parts := 1.0
+	switch {
+	case g.Ask >= 1:
+		r.Tasks, r.GPU = int32(g.Ask), unit.One
+		if g.Elastic() {
+			r.Min, r.Max = int32(g.Least), int32(g.Most)
+		}
+		parts = g.Ask
+	case g.Ask > 0:
+		r.GPU = unit.Milli(g.Ask*1000 + 0.5)
+	}
+	r.CPU = unit.Milli(spec.CPUs*1000/parts + 0.5)
+	r.Memory = unit.Bytes(float64(spec.Memory)/parts + 0.5)
+	demand := job.Demand{Types: strings.Join(spec.Types, "|")}
+	demand.Roles[0] = r
+	if err := demand.Check(); err != nil {
+		return demand, api.Refuse(api.Invalid, "the job %v", err)
+	}
+	return demand, d.possible(spec, &demand)
+}
+
+// possible refuses what this machine could not run if nothing else did.
+func (d *Daemon) possible(spec *api.JobSpec, demand *job.Demand) error {
+	m := &d.opt.Machine
+	fit := 0
+	var largest api.Bytes
+	for _, dev := range m.Devices {
+		if len(spec.Types) > 0 && !slices.Contains(spec.Types, dev.Type) {
+			continue
+		}
+		largest = max(largest, dev.Memory)
+		if dev.Memory == 0 || dev.Memory >= spec.GPUMem {
+			fit++
+		}
+	}
+	least := spec.GPUs.Ask
+	switch {
+	case least > 0 && fit == 0 && len(m.Devices) > 0 && len(spec.Types) > 0 && largest == 0:
+		return api.Refuse(api.Invalid, "no GPU here is of a type that the job accepts (%s)", strings.Join(spec.Types, ", "))
+	case least > 0 && fit == 0 && len(m.Devices) > 0:
+		return api.Refuse(api.Invalid, "the job needs %s of memory on each GPU; the largest here has %s", unit.Bytes(spec.GPUMem), unit.Bytes(largest))
+	case int(least+0.999) > fit:
+		return api.Refuse(api.Invalid, "the job needs %v GPUs; this machine has %d that it could use", least, fit)
+	case m.Node.CPU > 0 && demand.CPU() > m.Node.CPU:
+		return api.Refuse(api.Invalid, "the job needs %v CPUs; this machine has %v", demand.CPU(), m.Node.CPU)
+	case m.Node.Memory > 0 && demand.Memory() > m.Node.Memory:
+		return api.Refuse(api.Invalid, "the job needs %s of memory; this machine has %s", demand.Memory(), m.Node.Memory)
+	}
+	return nil
+}
+
+// maxCommand bounds a command line and an environment, as the kernel does.
+const maxCommand = 1 << 20
+
+// complete checks a submission and fills in every default.
+func (d *Daemon) complete(spec *api.JobSpec) error {
+	bad := func(format string, args ...any) error { return api.Refuse(api.Invalid, format, args...) }
+	if len(spec.Command) == 0 || spec.Command[0] == "" {
+		return bad("the job has no command")
+	}
+	size := 0
+	for _, arg := range spec.Command {
+		if strings.ContainsRune(arg, 0) {
+			return bad("the command contains a zero byte")
+		}
+		size += len(arg)
+	}
+	for name, value := range spec.Env {
+		if name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(value, 0) {
+			return bad("the environment contains a variable %q that cannot be", name)
+		}
+		size += len(name) + len(value)
+	}
+	switch {
+	case size > maxCommand:
+		return bad("command and environment have %d bytes together, at most %d are allowed", size, maxCommand)
+	case !strings.HasPrefix(spec.Dir, "/"):
+		return bad("the working directory %q must be an absolute path", spec.Dir)
+	case strings.ContainsRune(spec.Dir, 0):
+		return bad("the working directory contains a zero byte")
+	case spec.CPUs < 0 || spec.Memory < 0 || spec.GPUMem < 0 || spec.Estimate < 0 || spec.Limit < 0 || spec.Retry.Backoff < 0 || spec.Stop.Grace < 0:
+		return bad("a size or a time is negative")
+	case spec.Retry.Limit < -1:
+		return bad("a job can be retried 0 times or more, or -1 for always")
+	}
+	for _, text := range []string{spec.Name, spec.Tenant, spec.Model, spec.Backbone, spec.Dataset, spec.Unit} {
+		if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+			return bad("%q contains control characters", text)
+		}
+	}
+	if spec.Name == "" {
+		spec.Name = spec.Command[0][strings.LastIndexByte(spec.Command[0], '/')+1:]
+	}
+	if spec.Retry == (api.Retry{}) {
+		spec.Retry = d.opt.Defaults.Retry
+	}
+	if spec.CPUs == 0 && spec.GPUs.Ask == 0 {
+		spec.CPUs = d.opt.Defaults.CPUs
+	}
+	if _, ok := job.ParseKind(spec.Kind); !ok {
+		return bad("no kind of job %q", spec.Kind)
+	}
+	if err := checkTasks(spec); err != nil {
+		return err
+	}
+	return d.completeStop(&spec.Stop, spec)
+}
+
+// checkTasks sees to it that GPUs and tasks can be dealt out evenly.
+func checkTasks(spec *api.JobSpec) error {
+	n, g := spec.Tasks.N, int(spec.GPUs.Ask)
+	switch {
+	case spec.Tasks.PerGPU || n <= 1 || g == 0:
+		return nil
+	case spec.GPUs.Elastic():
+		return api.Refuse(api.Invalid, "a job of %s GPUs can have one task, or one per GPU (per-gpu), not %d", spec.GPUs, n)
+	case g%n != 0 && n%g != 0:
+		return api.Refuse(api.Invalid, "%d GPUs cannot be dealt out evenly to %d tasks", g, n)
+	}
+	return nil
+}
+
+func (d *Daemon) completeStop(s *api.Stop, spec *api.JobSpec) error {
+	def := &d.opt.Defaults.Stop
+	if s.Mode == "" {
+		s.Mode = def.Mode
+		if s.CRIU || len(s.Command) > 0 || s.Signal != "" {
+			s.Mode = job.Checkpoint.String()
+		}
+	}
+	if _, ok := job.ParseStopMode(s.Mode); !ok {
+		return api.Refuse(api.Invalid, "no way to stop %q: write checkpoint, freeze, restart or never", s.Mode)
+	}
+	if s.Signal == "" {
+		s.Signal = "TERM"
+	}
+	if !rundir.KnownSignal(s.Signal) {
+		return api.Refuse(api.Invalid, "no signal %q", s.Signal)
+	}
+	if s.Grace == 0 {
+		s.Grace = def.Grace
+	}
+	if s.CRIU && (spec.GPUs.Ask > 0 || spec.Tasks.Of(0) > 1) {
+		return api.Refuse(api.Invalid, "CRIU saves jobs without GPUs and of one task only")
+	}
+	return nil
+}
+
+// newLive is what is known of a job when it is submitted, or found again.
+func newLive(id job.ID, key string, s *stored) *live {
+	l := &live{id: id, key: key, index: -1, stored: s, after: slices.Clone(s.Spec.After), held: s.Spec.Held, changed: make(chan struct{})}
+	if _, index, ok := strings.Cut(key, "_"); ok {
+		l.index, _ = strconv.Atoi(index)
+	}
+	return l
+}
+
+// keys are the numbers of the jobs that a submission makes.
+func (s *stored) keys() []string {
+	if len(s.Indices) == 0 {
+		return []string{s.ID}
+	}
+	out := make([]string, len(s.Indices))
+	for i, n := range s.Indices {
+		out[i] = fmt.Sprintf("%s_%d", s.ID, n)
+	}
+	return out
+}
+
+// indices reads an array of at most so many jobs: 1-20, 1,3,7 or 0-100:10.
+func indices(text string, most int) ([]int, error) {
+	if text == "" {
+		return nil, nil
+	}
+	fail := func() ([]int, error) {
+		return nil, api.Refuse(api.Invalid, "%q is no array: write 1-20, 1,3,7 or 0-100:10", text)
+	}
+	number := func(s string) (int, bool) {
+		n, err := strconv.Atoi(s)
+		return n, err == nil && n >= 0 && n <= 1_000_000_000 && !strings.HasPrefix(s, "+")
+	}
+	var out []int
+	for part := range strings.SplitSeq(text, ",") {
+		span, step, stepped := strings.Cut(part, ":")
+		first, last, isSpan := strings.Cut(span, "-")
+		from, ok := number(first)
+		to, by := from, 1
+		if isSpan && ok {
+			to, ok = number(last)
+		}
+		if stepped && ok {
+			by, ok = number(step)
+		}
+		if !ok || to < from || by < 1 || stepped && !isSpan {
+			return fail()
+		}
+		if (to-from)/by >= most-len(out) {
+			return nil, api.Refuse(api.Invalid, "an array has at most %d jobs", most)
+		}
+		for i := from; i <= to; i += by {
+			out = append(out, i)
+		}
+	}
+	slices.Sort(out)
+	if n := len(out); len(slices.Compact(out)) != n {
+		return nil, api.Refuse(api.Invalid, "%q names an index twice", text)
+	}
+	return out, nil
+}

@@ -1,0 +1,260 @@
+package local
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/local/rundir"
+	"github.com/norn-scheduler/norn/local/runner"
+)
+
+// tokens finds the job that a task belongs to by the secret of its run. It may
+// be used by any goroutine.
+type tokens struct {
+	mu   sync.Mutex
+	runs map[string]string // key of the job
+}
+
+func (t *tokens) set(token, key string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.runs[token] = key
+}
+
+func (t *tokens) drop(token string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.runs, token)
+}
+
+func (t *tokens) get(token string) (key string, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	key, ok = t.runs[token]
+	return key, ok
+}
+
+// newToken is a secret that nobody guesses.
+func newToken() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+// describe says what the next run of a job shall launch.
+func (d *Daemon) describe(l *live, a *cluster.Alloc) *rundir.Run {
+	spec, def := &l.stored.Spec, &d.opt.Defaults
+	cpus, mem := cpusOf(a)
+	run := &rundir.Run{
+		Job: l.key, Run: l.run, Name: spec.Name, Command: spec.Command, Dir: spec.Dir, User: l.stored.Cred,
+		CPUs: cpus, Memory: mem, Stop: spec.Stop, LogBytes: def.LogBytes, LogKeep: def.LogKeep,
+		Notify: d.watch.path, Env: d.environment(l, a),
+	}
+	if def.Cgroup != "" {
+		run.Parent, run.Cgroup = def.Cgroup, fmt.Sprintf("job-%s-%d", l.key, l.run)
+	}
+	if spec.Limit > 0 {
+		run.Limit = max(1, spec.Limit-api.Of(d.st.Record(l.id).HeldAt(d.st.Now)))
+	}
+	held := d.devices(a)
+	for i := range d.opt.Machine.Devices {
+		files := d.opt.Machine.Devices[i].Files
+		if slices.Contains(held, i) {
+			run.Devices = append(run.Devices, files...)
+		} else {
+			run.Hidden = append(run.Hidden, files...)
+		}
+	}
+	run.Tasks = d.tasks(spec, held)
+	if spec.Stop.CRIU {
+		run.Images = filepath.Join(d.store.runDir(l.key, l.run), "images")
+		run.Restore = d.lastImages(l)
+	}
+	return run
+}
+
+// lastImages is the last whole checkpoint that CRIU wrote of a job, if that is
+// where it has to go on from.
+func (d *Daemon) lastImages(l *live) string {
+	if l.exit == nil || !l.exit.Images || l.undone {
+		return ""
+	}
+	return filepath.Join(d.store.runDir(l.key, l.run-1), "images")
+}
+
+// tasks deals devices out to the tasks of a gang, evenly and in order.
+func (d *Daemon) tasks(spec *api.JobSpec, held []int) []rundir.Task {
+	n := spec.Tasks.Of(len(held))
+	if spec.GPUs.Ask == 0 {
+		n = spec.Tasks.Of(0)
+	}
+	out := make([]rundir.Task, n)
+	for rank := range out {
+		mine := held
+		switch g := len(held); {
+		case g >= n && n > 1:
+			mine = held[rank*g/n : (rank+1)*g/n]
+		case g > 0 && n > g:
+			mine = held[rank*g/n : rank*g/n+1]
+		}
+		out[rank].Env = d.visible(mine)
+	}
+	return out
+}
+
+// visible is what shows a process its devices and hides the others.
+func (d *Daemon) visible(devices []int) []string {
+	var names []string
+	values := map[string][]string{}
+	for i := range d.opt.Machine.Devices {
+		dev := &d.opt.Machine.Devices[i]
+		if dev.Env == "" {
+			continue
+		}
+		if !slices.Contains(names, dev.Env) {
+			names = append(names, dev.Env)
+		}
+		if slices.Contains(devices, i) {
+			values[dev.Env] = append(values[dev.Env], dev.Visible)
+		}
+	}
+	var out []string
+	for _, name := range names {
+		out = append(out, name+"="+strings.Join(values[name], ","))
+	}
+	return out
+}
+
+// environment is that of the submission with what a task must know of Norn.
+func (d *Daemon) environment(l *live, a *cluster.Alloc) []string {
+	var out []string
+	for name, value := range l.stored.Spec.Env {
+		out = append(out, name+"="+value)
+	}
+	slices.Sort(out)
+	out = append(out,
+		rundir.EnvJob+"="+l.key,
+		rundir.EnvRun+"="+strconv.Itoa(l.run),
+		rundir.EnvName+"="+l.stored.Spec.Name,
+		rundir.EnvGPUs+"="+strconv.FormatFloat(float64(a.Milli())/1000, 'f', -1, 64),
+		rundir.EnvSocket+"="+d.opt.Socket,
+		rundir.EnvToken+"="+l.token,
+	)
+	if l.index >= 0 {
+		out = append(out, rundir.EnvArrayID+"="+l.stored.ID, rundir.EnvArrayIndex+"="+strconv.Itoa(l.index))
+	}
+	return out
+}
+
+// launch makes the folder of a run and launches its runner. It may be repeated:
+// the run is launched once.
+func (d *Daemon) launch(dir string, run *rundir.Run, want rundir.Want) {
+	err := os.MkdirAll(dir, 0o700)
+	if err == nil {
+		err = rundir.Write(dir, rundir.RunFile, run)
+	}
+	if err == nil {
+		err = rundir.Write(dir, rundir.WantFile, want)
+	}
+	if err == nil {
+		err = rundir.Sync(filepath.Dir(dir))
+	}
+	if err == nil {
+		err = d.spawn(dir, run.Job, run.Run)
+	}
+	if err != nil {
+		d.log.Error("a run cannot be launched", "job", run.Job, "run", run.Run, "error", err)
+		d.report(notice{key: run.Job, run: run.Run, exit: &rundir.Exit{
+			Ended: rundir.Now(), Cause: rundir.NotStarted, Error: "norn could not launch it: " + err.Error(),
+		}})
+	}
+}
+
+// spawn launches the runner of a run and watches over it.
+func (d *Daemon) spawn(dir, key string, run int) error {
+	pid, err := runner.Launch(d.opt.Exe, dir)
+	if err != nil {
+		return err
+	}
+	return d.watch.add(pid, key, run)
+}
+
+// write tells a run what is wanted of it.
+func (d *Daemon) write(dir string, w rundir.Want) {
+	err := rundir.Write(dir, rundir.WantFile, w)
+	if err == nil {
+		err = runner.Poke(dir)
+	}
+	if err != nil {
+		d.log.Error("a run cannot be told what is wanted of it", "run", dir, "error", err)
+	}
+}
+
+// report hands a notice to the goroutine of Run, unless that has ended: the next
+// daemon finds it out itself.
+func (d *Daemon) report(n notice) {
+	select {
+	case d.notices <- n:
+	case <-d.stopped:
+	}
+}
+
+// look reads what a runner has written, and reports it.
+func (d *Daemon) look(key string, run int) {
+	dir := d.store.runDir(key, run)
+	var exit rundir.Exit
+	if ok, err := rundir.Read(dir, rundir.ExitFile, &exit); ok {
+		d.report(notice{key: key, run: run, exit: &exit})
+		return
+	} else if err != nil {
+		d.log.Error("how a run ended cannot be read", "run", dir, "error", err)
+	}
+	var status rundir.Status
+	if ok, err := rundir.Read(dir, rundir.StatusFile, &status); ok {
+		d.report(notice{key: key, run: run, status: &status})
+	} else if err != nil {
+		d.log.Error("where a run stands cannot be read", "run", dir, "error", err)
+	}
+}
+
+// lost sees to a run whose runner has ended: it has written how, or it was
+// killed, and then what it left behind is killed too.
+func (d *Daemon) lost(key string, run int, why string) {
+	dir := d.store.runDir(key, run)
+	lock, err := rundir.Lock(dir)
+	if err != nil {
+		return // another runner has it
+	}
+	defer lock.Close()
+	if ok, _ := rundir.Read(dir, rundir.ExitFile, &rundir.Exit{}); !ok {
+		if err := runner.Clean(dir); err != nil {
+			d.log.Error("what a lost run left behind cannot be ended", "run", dir, "error", err)
+		}
+		var want rundir.Want
+		rundir.Read(dir, rundir.WantFile, &want)
+		exit := rundir.Exit{Ended: rundir.Now(), Cause: rundir.RunnerLost, Error: why, Seq: want.Seq}
+		exit.Exit.Signal, exit.Exit.Code = "SIGKILL", 128+9
+		if err := rundir.Write(dir, rundir.ExitFile, exit); err != nil {
+			d.log.Error("the end of a lost run cannot be written", "run", dir, "error", err)
+			d.report(notice{key: key, run: run, exit: &exit})
+			return
+		}
+	}
+	d.look(key, run)
+}
+
+// stopModeOf is the way to stop of a job that has one.
+func stopModeOf(s *stored) job.StopMode {
+	mode, _ := job.ParseStopMode(s.Spec.Stop.Mode)
+	return mode
+}

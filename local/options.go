@@ -1,0 +1,121 @@
+// Package local is the world of one machine: it runs jobs as processes, lets the
+// engine decide who runs, and keeps everything in one state folder, so that it
+// may die at any moment and go on from there.
+//
+// Nouns: the Daemon is one engine with its world; a run is one launch of a job,
+// whose runner (package local/runner) outlives the daemon; an epoch is one event
+// log, which begins with what was left of the one before; an act is what must
+// only be done once the decision for it is on disk.
+//
+// # The order of things
+//
+// Every instant has four steps: events are collected from users, runners and
+// timers; the engine folds them in and decides; the log is made durable; the
+// acts are carried out and users are answered. A crash between any two of them is
+// mended by looking: the log says what was decided, the folder of each run says
+// what became of it, and what was decided but not done is done again.
+//
+// Units: times since the origin of the log as time.Duration; GPUs and CPUs in
+// thousandths; memory in bytes.
+package local
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/predict"
+	"github.com/norn-scheduler/norn/run"
+	"github.com/norn-scheduler/norn/tenant"
+)
+
+// Options is all that a daemon must be told.
+type Options struct {
+	State  string // folder of logs, jobs and outputs; made when it is not there
+	Exe    string // the norn program, which runners are launched from
+	Socket string // of the API, for the processes of jobs
+
+	Machine Machine
+	Tenants func() (*tenant.Tree, error) // a fresh tree of the configured tenants
+	Policy  run.Choice
+	// Estimator predicts run times; it has seen nothing yet. Estimates is its
+	// name, for logs.
+	Estimator predict.Estimator
+	Estimates string
+
+	Operator func(uid uint32, user string) bool
+	// TenantOf is the tenant that a job of a user counts for who has asked for one,
+	// or for none; it refuses one that is not hers. nil: the one that is asked for.
+	TenantOf func(user, asked string) (string, error)
+
+	Defaults Defaults
+	Limits   Limits
+	Log      *slog.Logger
+	Version  string
+}
+
+// Limits are what keeps the daemon and its disk in bounds.
+type Limits struct {
+	Reserve api.Bytes     // with less free on the disk nothing new is started
+	Refuse  api.Bytes     // with less free nothing new is taken
+	Compact int           // events after which a new log is begun
+	Recent  int           // ended jobs that are kept in memory
+	Jobs    int           // that have not ended
+	Array   int           // jobs of one array
+	Outputs time.Duration // of ended jobs are kept for so long; 0: for ever
+	Logs    time.Duration // that have ended are kept for so long; 0: for ever
+	Sample  time.Duration // between two looks at the devices
+}
+
+// Defaults are what jobs get that do not say otherwise, and the limits of
+// patience.
+type Defaults struct {
+	Stop        api.Stop
+	Retry       api.Retry
+	CPUs        float64 // of a job without GPUs
+	CancelGrace api.Seconds
+	LogBytes    api.Bytes
+	LogKeep     int
+	Cgroup      string // parent of the runs' cgroups; empty: none
+
+	// A job that fails CrashTimes in a row, each within CrashWithin of its start,
+	// is held; so is one whose checkpoints fail SaveFailures times in a row.
+	CrashTimes   int
+	CrashWithin  time.Duration
+	SaveFailures int
+}
+
+// Machine is what is shared out.
+type Machine struct {
+	Name      string
+	Types     []cluster.GPUType
+	Node      cluster.NodeSpec // with types as numbers in Types
+	Devices   []Device         // in the order of the node's devices
+	NUMA      int
+	Isolation []string
+	Sample    func() []Sample // nil: nothing can be measured
+}
+
+// Device is a GPU or a declared slot.
+type Device struct {
+	Name    string
+	Type    string
+	UUID    string
+	PCI     string
+	NUMA    int
+	Memory  api.Bytes
+	Env     string   // variable that shows it to a process, such as CUDA_VISIBLE_DEVICES; empty: none
+	Visible string   // its value there
+	Files   []string // that a process must open to use it
+}
+
+// Sample is what was measured of a device.
+type Sample struct {
+	Used    api.Bytes
+	Util    float64
+	Celsius float64
+	Watts   float64
+	Trouble string // why it must not be used; empty: it works
+	OK      bool   // it could be measured
+}

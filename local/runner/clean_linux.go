@@ -1,0 +1,190 @@
+package runner
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/norn-scheduler/norn/local/cgroup"
+	"github.com/norn-scheduler/norn/local/rundir"
+)
+
+// patience is how long processes that were killed may take to end.
+const patience = 30 * time.Second
+
+// Clean kills all that a run has left whose runner was lost, and returns when it
+// is gone, or with an error that names processes which do not end. The caller
+// holds the lock of the folder.
+func Clean(dir string) error {
+	var run rundir.Run
+	if ok, err := rundir.Read(dir, rundir.RunFile, &run); !ok || err != nil {
+		return err // nothing was launched
+	}
+	var st rundir.Status
+	rundir.Read(dir, rundir.StatusFile, &st) // without it there are other ways
+	if st.Boot != "" && st.Boot != BootID() {
+		return nil
+	}
+	l := leftover{status: &st, marks: marksOf(run.Env, run.Job, run.Run), group: groupOf(dir)}
+	if run.Restore != "" { // what CRIU restored has the environment of the run that it was saved from
+		if saved, err := readImages(run.Restore); err == nil {
+			l.older = saved.Marks
+		}
+	}
+	until := time.Now().Add(patience)
+	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
+		left, err := l.find()
+		for _, p := range left {
+			err = errors.Join(err, signalTo(p.Proc, unix.SIGKILL))
+		}
+		if l.group != nil {
+			err = errors.Join(err, l.group.Kill())
+		}
+		if len(left) == 0 && err == nil {
+			break
+		}
+		if time.Now().After(until) {
+			return fmt.Errorf("job %s, run %d: processes %v do not end: %w", run.Job, run.Run, numbers(left), err)
+		}
+		time.Sleep(wait)
+	}
+	if l.group != nil {
+		return l.group.Remove()
+	}
+	return nil
+}
+
+func numbers(ps []process) []int {
+	out := make([]int, len(ps))
+	for i, p := range ps {
+		out[i] = p.PID
+	}
+	return out
+}
+
+// leftover finds what a run has left.
+type leftover struct {
+	status *rundir.Status
+	marks  []string
+	older  []string // of the run that this one was restored from
+	group  *cgroup.Group
+	known  []rundir.Proc // found before
+}
+
+// find lists the processes of the run: those of its cgroup, its tasks, those that
+// have its marks in their environment, and what belongs to one of these: its
+// children, the session that it leads, and the session of the runner once one of
+// them is in it, for a number is not given anew as long as a session has it.
+func (l *leftover) find() ([]process, error) {
+	var inGroup []int
+	if l.group != nil {
+		inGroup, _ = l.group.Procs()
+	}
+	all, err := processes()
+	self := os.Getpid()
+	known := slices.Concat(l.known, l.status.Tasks)
+	l.known = nil
+	ours, sessions := map[int]bool{}, map[int]bool{}
+	var out []process
+	take := func(p process) {
+		ours[p.PID] = true
+		l.known = append(l.known, p.Proc)
+		if p.session == p.PID || p.session == l.status.PID {
+			sessions[p.session] = true
+		}
+		if !p.ended() {
+			out = append(out, p)
+		}
+	}
+	for _, p := range all {
+		if p.PID != self && (slices.Contains(known, p.Proc) || slices.Contains(inGroup, p.PID) ||
+			marked(p.PID, l.marks) || marked(p.PID, l.older)) {
+			take(p)
+		}
+	}
+	for more := len(out) > 0; more; {
+		more = false
+		for _, p := range all {
+			if p.PID != self && !ours[p.PID] && (ours[p.parent] || sessions[p.session]) {
+				take(p)
+				more = true
+			}
+		}
+	}
+	return out, err
+}
+
+// marksOf are the variables that tell processes of a run from all others.
+func marksOf(env []string, job string, run int) []string {
+	out := []string{rundir.EnvJob + "=" + job, rundir.EnvRun + "=" + strconv.Itoa(run)}
+	for _, name := range []string{rundir.EnvToken, rundir.EnvSocket} {
+		if value, ok := lookup(env, name); ok {
+			out = append(out, name+"="+value)
+		}
+	}
+	return out
+}
+
+// marked tells whether a process has all of the marks in its environment.
+func marked(pid int, marks []string) bool {
+	if len(marks) == 0 {
+		return false
+	}
+	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	if err != nil || len(env) == 0 {
+		return false
+	}
+	env = slices.Concat([]byte{0}, env)
+	for _, m := range marks {
+		if !bytes.Contains(env, []byte("\x00"+m+"\x00")) {
+			return false
+		}
+	}
+	return true
+}
+
+// begin notes, before anything is started, that the run has begun, and the cgroup
+// that it has: in the lock file. So it is not begun twice, and what it leaves can be
+// found though status.json was never written. It need not be durable: what is lost
+// when the machine goes down has not been left running.
+func begin(lock *os.File, g *cgroup.Group) error {
+	path := "-"
+	if g != nil && g.Holds() {
+		path = g.Path()
+	}
+	_, err := lock.WriteAt([]byte(path+"\n"), 0)
+	return err
+}
+
+// begun tells whether a run has begun, and the cgroup that it has.
+func begun(dir string) (path string, ok bool) {
+	f, err := os.Open(filepath.Join(dir, rundir.LockFile))
+	if err != nil {
+		return "", false
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, 4096))
+	path, ok = strings.CutSuffix(string(b), "\n")
+	return strings.TrimPrefix(path, "-"), ok && err == nil
+}
+
+// groupOf is the cgroup that a run has made; nil: none.
+func groupOf(dir string) *cgroup.Group {
+	path, ok := begun(dir)
+	if !ok || path == "" {
+		return nil
+	}
+	if g := cgroup.Find(path); g.Holds() {
+		return g
+	}
+	return nil
+}

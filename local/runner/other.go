@@ -1,0 +1,34 @@
+//go:build !linux
+
+package runner
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/norn-scheduler/norn/local/rundir"
+)
+
+// Main fails.
+func Main(string) int {
+	fmt.Fprintln(os.Stderr, "norn:", errNotHere)
+	return 1
+}
+
+// Launch fails.
+func Launch(exe, dir string) (int, error) { return 0, errNotHere }
+
+// Poke fails.
+func Poke(dir string) error { return errNotHere }
+
+// Clean fails.
+func Clean(dir string) error { return errNotHere }
+
+// Alive is false.
+func Alive(rundir.Proc) bool { return false }
+
+// StartTime fails.
+func StartTime(int) (uint64, error) { return 0, errNotHere }
+
+// BootID is empty.
+func BootID() string { return "" }

@@ -1,0 +1,182 @@
+package runner
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/norn-scheduler/norn/local/rundir"
+)
+
+// process is a line of /proc/PID/stat.
+type process struct {
+	rundir.Proc
+	parent, group, session int
+	state                  byte // R, S, D, T, Z, ...
+}
+
+// ended tells whether the process has ended, and only its parent has not taken
+// note.
+func (p process) ended() bool { return p.state == 'Z' || p.state == 'X' }
+
+// stopped tells whether it has been stopped by a signal.
+func (p process) stopped() bool { return p.state == 'T' || p.state == 't' }
+
+func readProcess(pid int) (process, error) {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return process{}, err
+	}
+	p := process{Proc: rundir.Proc{PID: pid}}
+	// The name of the program, in brackets, may hold anything.
+	fields := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
+	if len(fields) < 20 || len(fields[0]) != 1 {
+		return process{}, fmt.Errorf("/proc/%d/stat is not understood", pid)
+	}
+	p.state = fields[0][0]
+	for i, to := range []*int{&p.parent, &p.group, &p.session} {
+		if *to, err = strconv.Atoi(string(fields[1+i])); err != nil {
+			return process{}, err
+		}
+	}
+	p.Start, err = strconv.ParseUint(string(fields[19]), 10, 64)
+	return p, err
+}
+
+// processes are all that can be seen.
+func processes() ([]process, error) {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	out := make([]process, 0, len(names))
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil {
+			continue
+		}
+		if p, err := readProcess(pid); err == nil { // others have ended meanwhile
+			out = append(out, p)
+		}
+	}
+	return out, err
+}
+
+// descendants are the living processes below one.
+func descendants(pid int) ([]process, error) {
+	all, err := processes()
+	children := map[int][]process{}
+	for _, p := range all {
+		children[p.parent] = append(children[p.parent], p)
+	}
+	var out []process
+	below := []int{pid}
+	for len(below) > 0 {
+		next := children[below[0]]
+		below = below[1:]
+		for _, p := range next {
+			below = append(below, p.PID)
+			if !p.ended() {
+				out = append(out, p)
+			}
+		}
+	}
+	return out, err
+}
+
+// signalTo sends a signal to a process, and to no later one of its number. One that
+// has ended is no error.
+func signalTo(p rundir.Proc, sig syscall.Signal) error {
+	fd, err := unix.PidfdOpen(p.PID, 0)
+	switch {
+	case errors.Is(err, unix.ESRCH):
+		return nil
+	case errors.Is(err, unix.ENOSYS): // before Linux 5.3
+		if !Alive(p) {
+			return nil
+		}
+		err = unix.Kill(p.PID, sig)
+	case err == nil:
+		defer unix.Close(fd)
+		if !Alive(p) {
+			return nil
+		}
+		err = unix.PidfdSendSignal(fd, sig, nil, 0)
+	}
+	if err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("process %d: %w", p.PID, err)
+	}
+	return nil
+}
+
+// Alive tells whether a process is there and has not ended.
+func Alive(p rundir.Proc) bool {
+	now, err := readProcess(p.PID)
+	return p.PID > 0 && err == nil && now.Start == p.Start && !now.ended()
+}
+
+// StartTime is when a process started, in clock ticks since the machine was
+// booted.
+func StartTime(pid int) (uint64, error) {
+	p, err := readProcess(pid)
+	return p.Start, err
+}
+
+// BootID names the time from one boot of the machine to the next; empty when it
+// is not known.
+func BootID() string {
+	b, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(b))
+}
+
+// Launch starts the runner of a run in a session of its own, so that it outlives
+// its parent, and returns its process number. Exe is the norn program, dir the
+// folder of the run. The runner is a child of this process, which has to wait for
+// it. It writes what goes wrong with itself to runner.log in the folder.
+func Launch(exe, dir string) (pid int, err error) {
+	if dir, err = filepath.Abs(dir); err != nil {
+		return 0, err
+	}
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer null.Close()
+	log, err := os.OpenFile(filepath.Join(dir, "runner.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil { // the disk may be full; the run does not need it
+		log = null
+	} else {
+		defer log.Close()
+	}
+	// Few threads and little garbage: there is a runner for each running job.
+	env := append(os.Environ(), "GOMAXPROCS=2", "GOGC=25")
+	pid, err = syscall.ForkExec(exe, []string{exe, Verb, dir}, &syscall.ProcAttr{
+		Dir: "/", Env: env, Files: []uintptr{null.Fd(), log.Fd(), log.Fd()}, Sys: &syscall.SysProcAttr{Setsid: true},
+	})
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", exe, err)
+	}
+	return pid, nil
+}
+
+// Poke tells the runner of a run to look at want.json again. One that has ended,
+// or has not started its tasks, is no error: it looks when it has.
+func Poke(dir string) error {
+	var st rundir.Status
+	if ok, err := rundir.Read(dir, rundir.StatusFile, &st); !ok || err != nil {
+		return err
+	}
+	if st.Boot != BootID() {
+		return nil
+	}
+	return signalTo(rundir.Proc{PID: st.PID, Start: st.Start}, unix.SIGUSR1)
+}

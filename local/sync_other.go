@@ -1,0 +1,22 @@
+//go:build !linux
+
+package local
+
+import (
+	"errors"
+	"os"
+)
+
+// datasync makes what was written to a file durable.
+func datasync(f *os.File) error { return f.Sync() }
+
+// watcher waits for runners, which there are on Linux alone.
+type watcher struct{ path string }
+
+func newWatcher(*Daemon) (*watcher, error) {
+	return nil, errors.New("norn up needs Linux; every other verb runs here, also with --server")
+}
+
+func (w *watcher) add(int, string, int) error { return nil }
+
+func (w *watcher) close() {}

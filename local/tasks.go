@@ -1,0 +1,159 @@
+package local
+
+import (
+	"context"
+
+	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/local/rundir"
+	"github.com/norn-scheduler/norn/server"
+)
+
+// task is the running job behind a token.
+type task struct {
+	d     *Daemon
+	token string
+}
+
+// TaskOf implements server.Backend.
+func (d *Daemon) TaskOf(token string) (server.Task, error) {
+	if _, ok := d.tokens.get(token); !ok {
+		return nil, errNoTask
+	}
+	return task{d, token}, nil
+}
+
+var errNoTask = api.Refuse(api.NoToken, "this token belongs to no run that goes on")
+
+// with does something for the job of the task.
+func (t task) with(ctx context.Context, f func(*live) error) error {
+	return t.d.ask(ctx, func() error {
+		key, _ := t.d.tokens.get(t.token)
+		l := t.d.byKey[key]
+		if l == nil || l.token != t.token {
+			return errNoTask
+		}
+		return f(l)
+	})
+}
+
+// Allocation implements server.Task.
+func (t task) Allocation(ctx context.Context) (a api.Allocation, err error) {
+	err = t.with(ctx, func(l *live) error {
+		held, spec := t.d.st.Alloc(l.id), &l.stored.Spec
+		a = api.Allocation{
+			Job: l.key, Run: l.run, Tasks: 1, Devices: t.d.names(held), Elastic: spec.GPUs.Elastic(), Batch: l.batch,
+			StopMode: spec.Stop.Mode, Grace: spec.Stop.Grace, Resumable: l.run > 1 && spec.Stop.Mode == job.Checkpoint.String(),
+		}
+		if held != nil {
+			a.GPUs = float64(held.Milli()) / 1000
+			a.CPUs, a.Memory = cpusOf(held)
+		}
+		a.Tasks = spec.Tasks.Of(int(a.GPUs))
+		return nil
+	})
+	return a, err
+}
+
+// Report implements server.Task.
+func (t task) Report(ctx context.Context, r api.Report) (o api.Order, err error) {
+	err = t.with(ctx, func(l *live) error {
+		o = l.order()
+		if r.Checkpoint != nil {
+			if err := t.d.saw(l, r.Checkpoint); err != nil {
+				return err
+			}
+		}
+		if r.Rank == 0 {
+			l.report = merge(l.report, &r)
+		}
+		return nil
+	})
+	return o, err
+}
+
+// saw notes a checkpoint: what the job has done up to now is not lost any more.
+func (d *Daemon) saw(l *live, c *api.Checkpoint) error {
+	l.saved = rundir.Saved{At: rundir.Now(), Progress: int64(d.st.Record(l.id).ProgressAt(d.now)), Point: *c}
+	saved, dir := l.saved, d.store.runDir(l.key, l.run)
+	d.act(l, func() {
+		if err := rundir.Write(dir, rundir.SavedFile, saved); err != nil {
+			d.log.Error("a checkpoint cannot be noted", "job", l.key, "error", err)
+		}
+	})
+	return nil
+}
+
+// merge is a report with what an earlier one told and it does not.
+func merge(was, now *api.Report) *api.Report {
+	out := *now
+	if was == nil {
+		return &out
+	}
+	keep(&out.Step, was.Step)
+	keep(&out.Steps, was.Steps)
+	keep(&out.Epoch, was.Epoch)
+	keep(&out.Samples, was.Samples)
+	keep(&out.Loss, was.Loss)
+	keep(&out.StepTime, was.StepTime)
+	keep(&out.Compute, was.Compute)
+	keep(&out.Sync, was.Sync)
+	keep(&out.GradSqr, was.GradSqr)
+	keep(&out.GradVar, was.GradVar)
+	keep(&out.LocalBatch, was.LocalBatch)
+	keep(&out.Accumulation, was.Accumulation)
+	keep(&out.LearningRate, was.LearningRate)
+	keep(&out.Memory, was.Memory)
+	keep(&out.GPUMemory, was.GPUMemory)
+	keep(&out.Finished, was.Finished)
+	if out.Stages == nil {
+		out.Stages = was.Stages
+	}
+	if out.Quality == nil {
+		out.Quality = was.Quality
+	}
+	if out.Checkpoint == nil {
+		out.Checkpoint = was.Checkpoint
+	}
+	return &out
+}
+
+// keep keeps an earlier value where the later report tells none.
+func keep[T comparable](to *T, was T) {
+	var none T
+	if *to == none {
+		*to = was
+	}
+}
+
+// order is what the tasks of a job are told.
+func (l *live) order() api.Order {
+	switch {
+	case l.stage == leaving && stopModeOf(l.stored) == job.Checkpoint:
+		return api.Order{Kind: api.StopNow, Grace: l.stored.Spec.Stop.Grace, Why: l.why}
+	case l.batch > 0:
+		return api.Order{Kind: api.BatchSize, Batch: l.batch}
+	}
+	return api.Order{Kind: api.GoOn}
+}
+
+// Order implements server.Task.
+func (t task) Order(ctx context.Context) (o api.Order, err error) {
+	for {
+		var changed chan struct{}
+		err := t.with(context.WithoutCancel(ctx), func(l *live) error {
+			o, changed = l.order(), l.changed
+			return nil
+		})
+		if err != nil || o.Kind == api.StopNow {
+			return o, err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return o, nil
+		case <-t.d.stopped:
+			return o, nil
+		}
+	}
+}

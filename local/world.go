@@ -1,0 +1,217 @@
+package local
+
+import (
+	"time"
+
+	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/local/rundir"
+)
+
+// Start implements engine.World: the job is launched, or thawed, once the
+// decision is durable.
+func (d *Daemon) Start(id job.ID, a *cluster.Alloc) (delay time.Duration, speed float64) {
+	l := d.jobs[id]
+	d.put(l, a, launches(d.st.Record(id))+1)
+	return d.startDelay(l), 1
+}
+
+// startDelay is what a start is expected to take, as measured.
+func (d *Daemon) startDelay(l *live) time.Duration {
+	if d.st.Record(l.id).Starts > 0 {
+		return d.costs.Base.Restore
+	}
+	return d.costs.Base.Start
+}
+
+// put has a job run on a, for the k-th time.
+func (d *Daemon) put(l *live, a *cluster.Alloc, k int) {
+	l.purpose, l.why, l.decided = "", "", d.now
+	l.seq = k*seqs + seqGo
+	want := rundir.Want{Seq: l.seq, State: rundir.Go}
+	if l.stage == frozen {
+		l.stage = up
+		d.wants(l, want)
+		return
+	}
+	l.run++
+	l.stage, l.report, l.saved, l.status = launching, nil, rundir.Saved{}, rundir.Status{}
+	l.token = newToken()
+	d.tokens.set(l.token, l.key)
+	launch := d.describe(l, a)
+	dir := d.store.runDir(l.key, l.run)
+	d.act(l, func() { d.launch(dir, launch, want) })
+}
+
+// Stop implements engine.World: the job is told to leave as it can, once the
+// decision is durable. What it is said to keep is what it keeps if that goes
+// well; if not, it is thrown back later.
+func (d *Daemon) Stop(id job.ID) (kept time.Duration, atOnce bool) {
+	l, r := d.jobs[id], d.st.Record(id)
+	kept = r.ProgressAt(d.st.Now)
+	l.purpose, l.stage, l.decided = preempted, leaving, d.now
+	l.seq = launches(r)*seqs + seqLeave
+	want := rundir.Want{Seq: l.seq, State: rundir.Save, Grace: l.stored.Spec.Stop.Grace, Why: "the scheduler needs its devices"}
+	switch r.Job.Stop {
+	case job.Freeze:
+		want.State = rundir.Freeze
+	case job.Restart, job.Pinned:
+		want.State, kept = rundir.End, 0
+	}
+	d.wants(l, want)
+	l.tell()
+	return kept, false
+}
+
+// Reshape implements engine.World: the job is told to leave and is launched again
+// on what it shall have.
+func (d *Daemon) Reshape(id job.ID, a *cluster.Alloc, moved bool) (pause time.Duration, speed float64) {
+	l, r := d.jobs[id], d.st.Record(id)
+	l.decided = d.now
+	if l.purpose != resizing { // else it is leaving already, and will find the last size
+		l.purpose, l.stage = resizing, leaving
+		l.seq = launches(r)*seqs + seqLeave
+		want := rundir.Want{Seq: l.seq, State: rundir.Save, Grace: l.stored.Spec.Stop.Grace, Why: "it is given other devices"}
+		if r.Job.Stop != job.Checkpoint {
+			want.State = rundir.End
+		}
+		d.wants(l, want)
+		l.tell()
+	}
+	return d.costs.Base.Checkpoint + d.costs.Base.Restore, 1
+}
+
+// wants has a run told what is wanted of it.
+func (d *Daemon) wants(l *live, w rundir.Want) {
+	dir := d.store.runDir(l.key, l.run)
+	w.Purpose = string(l.purpose)
+	d.act(l, func() { d.write(dir, w) })
+}
+
+// act has something done for a job once the decision is durable, behind all that
+// is still to be done for it. Jobs do not wait for each other.
+func (d *Daemon) act(l *live, f func()) {
+	before, done := l.lane, make(chan struct{})
+	l.lane = done
+	d.acts = append(d.acts, func() {
+		d.acting.Go(func() {
+			defer close(done)
+			if before != nil {
+				<-before
+			}
+			f()
+		})
+	})
+}
+
+// tell wakes the tasks that wait for orders.
+func (l *live) tell() {
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// notice is what a runner has written: where its run stands, or how it ended.
+type notice struct {
+	key    string
+	run    int
+	status *rundir.Status
+	exit   *rundir.Exit
+}
+
+// notice takes in what a runner has written.
+func (d *Daemon) notice(n notice) error {
+	l := d.byKey[n.key]
+	if l == nil || n.run != l.run || l.stage == noRun {
+		return nil // of a run that was over before
+	}
+	if err := d.touch(l.id); err != nil {
+		return err
+	}
+	if n.exit != nil {
+		d.over(l, n.exit)
+	} else if n.status.Seq <= l.seq {
+		d.stands(l, n.status)
+	}
+	return nil
+}
+
+// stands takes in where a run stands.
+func (d *Daemon) stands(l *live, s *rundir.Status) {
+	r := d.st.Record(l.id)
+	l.status = *s
+	switch {
+	case l.stage == launching:
+		l.stage, l.began = up, d.now
+		d.launched(l, r)
+	case s.State == rundir.Frozen && l.stage == leaving && s.Seq == l.seq && r.Phase == job.Stopping:
+		l.stage = frozen
+		d.average(&d.costs.Base.Checkpoint, d.now-l.decided)
+		d.emit(eventlog.Event{Kind: eventlog.Gone, Job: l.id})
+	}
+}
+
+// launched measures what a launch took, and corrects what the job has done where
+// it starts without the work that it had.
+func (d *Daemon) launched(l *live, r *job.Record) {
+	took := d.now - l.decided
+	d.tally.launches.observe(took.Seconds())
+	if r.Starts+r.Resizes+r.Migrations > 1 {
+		d.average(&d.costs.Base.Restore, took)
+	} else {
+		d.average(&d.costs.Base.Start, took)
+		d.tally.starts.observe((d.now - r.Job.Submit).Seconds())
+	}
+	if r.Phase != job.Running {
+		return
+	}
+	switch done := r.ProgressAt(d.now); {
+	case l.undone:
+		d.emit(eventlog.Event{Kind: eventlog.Progress, Job: l.id})
+	case d.now > r.Ready+took/2 && r.Resizes+r.Migrations > 0: // it was to go on earlier
+		d.emit(eventlog.Event{Kind: eventlog.Progress, Job: l.id, Kept: min(done, r.Progress)})
+	}
+	l.undone = false
+}
+
+// average takes one more measurement into a running mean.
+func (d *Daemon) average(mean *time.Duration, v time.Duration) {
+	if *mean == 0 {
+		*mean = v
+		return
+	}
+	*mean += (v - *mean) / 8
+}
+
+// devices are the devices of an Alloc, by their index in the machine.
+func (d *Daemon) devices(a *cluster.Alloc) []int {
+	out := make([]int, 0, len(a.Shares))
+	for i := range a.Shares {
+		out = append(out, int(a.Shares[i].Device))
+	}
+	return out
+}
+
+// names are what devices are called.
+func (d *Daemon) names(a *cluster.Alloc) []string {
+	if a == nil {
+		return nil
+	}
+	var out []string
+	for _, i := range d.devices(a) {
+		if i < len(d.opt.Machine.Devices) {
+			out = append(out, d.opt.Machine.Devices[i].Name)
+		}
+	}
+	return out
+}
+
+// cpusOf and memoryOf are what an Alloc has beside devices.
+func cpusOf(a *cluster.Alloc) (cpus float64, mem api.Bytes) {
+	for i := range a.Pieces {
+		cpus += float64(a.Pieces[i].CPU) / 1000
+		mem += api.Bytes(a.Pieces[i].Memory)
+	}
+	return cpus, mem
+}

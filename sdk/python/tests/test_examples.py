@@ -1,0 +1,115 @@
+"""The jobs of examples/, run by hand and stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from typing import Dict, List
+
+from .test_torch import LIMIT, environments, needs_torch
+
+EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "examples")
+
+
+class Examples(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def start(self, program: str, *args: str, world: int = 1, run: int = 1, **env: str) -> List[subprocess.Popen[str]]:
+        tasks = [
+            subprocess.Popen(
+                [sys.executable, os.path.join(EXAMPLES, program), *args],
+                cwd=self.folder,
+                env={**e, "NORN_JOB": "7", "PYTHONPATH": "", **env},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+            for e in environments(world, run)
+        ]
+        for t in tasks:
+            self.addCleanup(t.kill)
+        return tasks
+
+    def ends(self, tasks: List[subprocess.Popen[str]], want: int = 0) -> str:
+        out = [t.communicate(timeout=LIMIT)[0] for t in tasks]
+        self.assertEqual([t.returncode for t in tasks], [want] * len(tasks), out)
+        return "".join(out)
+
+    def samples(self, folder: str) -> Dict[int, List[int]]:
+        """Of each step; that two runs trained the same step is an error."""
+        steps: Dict[int, List[int]] = {}
+        by: Dict[int, str] = {}
+        for name in os.listdir(os.path.join(self.folder, folder)):
+            with open(os.path.join(self.folder, folder, name)) as f:
+                for line in f:
+                    step, *ids = [int(w) for w in line.split()]
+                    self.assertEqual(by.setdefault(step, name.split(".")[1]), name.split(".")[1])
+                    steps[step] = sorted(steps.get(step, []) + ids)
+        return steps
+
+    @needs_torch
+    def test_train(self) -> None:
+        base = ["--steps", "100", "--batch", "16"]
+        alone = self.start("train/train.py", *base, "--log", "a", "--result", "a.json", "--checkpoint", "a.pt")
+        self.ends(alone)
+        mine = [*base, "--log", "b", "--result", "b.json"]
+        two = self.start("train/train.py", *mine, world=2)
+        log = os.path.join(self.folder, "b", "samples.1.0")
+        end = time.monotonic() + LIMIT
+        while not os.path.exists(log) or os.path.getsize(log) < 200:
+            self.assertTrue(all(t.poll() is None for t in two) and time.monotonic() < end, "has not come to the first steps")
+            time.sleep(0.005)
+        for t in two:
+            t.send_signal(signal.SIGTERM)
+        self.ends(two, 75)
+        self.assertIn("goes on at step", self.ends(self.start("train/train.py", *mine, run=2)))
+        self.assertEqual(self.samples("a"), self.samples("b"))
+        self.assertEqual(sorted(self.samples("b")), list(range(100)))
+        results = []
+        for name in ("a.json", "b.json"):
+            with open(os.path.join(self.folder, name)) as f:
+                results.append(json.load(f)["loss"])
+        # Single precision: sums over other parts round otherwise, 100 times.
+        self.assertAlmostEqual(results[0], results[1], delta=1e-3 * results[0])
+        self.assertTrue(os.path.exists(os.path.join(self.folder, "ckpt-7.pt")))
+
+    @needs_torch
+    def test_finetune(self) -> None:
+        out = self.ends(self.start("finetune/finetune.py", "--steps", "100", "--backbone-steps", "5", world=2))
+        self.assertRegex(out, r"step 100 loss \d\.\d+\n")
+        self.assertRegex(out, r"100 steps: \d+\.\d% of 1000 questions answered")
+        self.assertLess(os.path.getsize(os.path.join(self.folder, "ckpt-7.pt")), os.path.getsize(os.path.join(self.folder, "backbone.pt")))
+
+    def test_plain(self) -> None:
+        task = self.start("plain/collatz.py", str(10**9))
+        assert task[0].stdout is not None
+        self.assertEqual(task[0].stdout.readline(), "from 1 on\n")
+        task[0].send_signal(signal.SIGTERM)
+        self.ends(task, 75)
+        with open(os.path.join(self.folder, "state-7.json")) as f:
+            at = json.load(f)["next"]
+        limit = str(at + 2000)
+        out = self.ends(self.start("plain/collatz.py", limit, run=2))
+        self.assertTrue(out.startswith(f"from {at} on\n"), out)
+        alone = self.ends(self.start("plain/collatz.py", limit, NORN_JOB="8"))
+        self.assertEqual(alone.splitlines()[1], out.splitlines()[1])
+        known = self.ends(self.start("plain/collatz.py", "10000", NORN_JOB="9"))
+        self.assertIn("below 10000: 6171, in 262 steps", known)
+
+    def test_sweep(self) -> None:
+        out = self.ends(self.start("sweep/sweep.py", NORN_ARRAY_INDEX="10"))
+        self.assertTrue(re.match(r"rate 0\.1024: y = 3\.\d+ x -\d\.\d+, mean squared error 0\.0\d+\n", out), out)
+
+
+if __name__ == "__main__":
+    unittest.main()
