@@ -133,6 +133,20 @@ class Reports(WithNorn):
             self.assertEqual(self.norn.told("step"), [1, 19])
             self.assertEqual(self.norn.told("loss"), [19.0])
 
+    def test_what_came_meanwhile_is_newer(self) -> None:
+        with self.pauses(0.01, 0.05):
+            self.norn.hung.set()
+            job = self.job()
+            job.report(step=1, loss=1.0)
+            self.norn.wait(lambda: ("POST", "/v1/task/report") in self.norn.calls)
+            job.report(step=2)  # while the first is under way
+            self.norn.die()
+            self.norn.hung.clear()
+            self.norn.reports.clear()
+            self.norn.start()
+            self.norn.wait(lambda: self.norn.told("step")[-1:] == [2] and self.norn.told("loss")[-1:] == [1.0])
+            self.assertEqual(self.norn.told("step")[-1], 2)
+
     def test_nobody_was_ever_there(self) -> None:
         self.norn.close()
         job = self.job()

@@ -120,7 +120,8 @@ class Training(Tasks):
             return json.load(f)
 
     def alone(self, **options: Any) -> Tuple[Log, Dict[str, Any]]:
-        """The same training on one worker that nobody disturbs."""
+        """The same training on one worker that nobody disturbs: with plain, without
+        norn.torch altogether."""
         key = json.dumps(options, sort_keys=True)
         if key not in self.undisturbed:
             mine = self.folder
@@ -148,6 +149,7 @@ class Training(Tasks):
             self.assertEqual(seen, list(range(103)), "an epoch is all samples once")
         self.assertEqual([len(log[k][1]) for k in range(7)], [16] * 6 + [7])
         self.assertLess(result["loss"], 0.5 * log[0][2], "it learns")
+        self.compare(log, result, self.alone(plain=True))
 
     def test_two_workers(self) -> None:
         self.run_of(2, 1)
@@ -175,7 +177,7 @@ class Training(Tasks):
 
     def test_mean_over_other_things_than_samples(self) -> None:
         self.run_of(2, 1, local_batch=3, count=True, own_group=True)
-        self.compare(self.log(), self.result(), self.alone(count=True))
+        self.compare(self.log(), self.result(), self.alone(count=True, plain=True))
 
     def test_any_life(self) -> None:
         seed = int(os.environ.get("NORN_TEST_SEED", "1"))
@@ -439,6 +441,29 @@ class Measures(unittest.TestCase):
         self.assertEqual(again.estimates(), {})
         again.load_state_dict(noise.state_dict())
         self.assertEqual(again.estimates(), got)
+
+    def test_every_flipped_bit_of_a_checkpoint_is_seen(self) -> None:
+        import torch
+
+        from norn.torch import state
+
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "c")
+            state.save(path, {"x": torch.arange(64.0)}, state.About("m", 3))
+            self.assertEqual(state.inspect(path, "m").step, 3)
+            with open(path, "rb") as f:
+                good = f.read()
+            at = good.index(torch.arange(64.0).numpy().tobytes())
+            for where in range(at, at + 256, 37):
+                with open(path, "wb") as f:
+                    f.write(good[:where] + bytes([good[where] ^ 4]) + good[where + 1 :])
+                with self.assertRaisesRegex(state.Unusable, "damaged"):
+                    state.inspect(path, "m")
+            for size in range(0, len(good), 61):
+                with open(path, "wb") as f:
+                    f.write(good[:size])
+                with self.assertRaises(state.Unusable):
+                    state.inspect(path, "m")
 
     def test_moved(self) -> None:
         import collections

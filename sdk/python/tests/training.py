@@ -40,6 +40,36 @@ def resized(old: int, new: int) -> None:
     scheduler.base_lrs = [lr * new / old for lr in scheduler.base_lrs]
 
 
+if options.get("plain"):
+    # The same without Norn: what everything else is compared with.
+    from norn.samples import Order
+
+    log = open(os.path.join(folder, "log.1.0"), "w")
+    step = epoch = 0
+    while step < STEPS:
+        order = [Order(N, 0, epoch)[i] for i in range(N)]
+        for at in range(0, N, BATCH):
+            ids = torch.tensor(order[at : at + BATCH])
+            errors = ((model(data[ids]) - target[ids]) ** 2).squeeze(1)
+            if options.get("count"):
+                errors = errors[ids % 3 > 0]
+            loss = errors.mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            scheduler.step()
+            print(step, epoch, float(loss), *ids.tolist(), file=log)
+            step += 1
+            if step == STEPS:
+                break
+        epoch += 1
+    log.close()
+    with torch.no_grad():
+        final = torch.nn.functional.mse_loss(model(data), target)
+    weights = sum([p.detach().flatten().tolist() for p in model.parameters()], [])
+    with open(os.path.join(folder, "result"), "w") as f:
+        json.dump({"loss": float(final), "weights": weights, "lr": optimizer.param_groups[0]["lr"]}, f)
+    sys.exit(0)
 if options.get("own_group"):
     torch.distributed.init_process_group("gloo")
 run = nt.Run(
