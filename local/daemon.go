@@ -149,8 +149,8 @@ func (d *Daemon) Close() {
 // Run schedules until the context ends, or until the log cannot be written. Jobs
 // go on afterwards, and the next daemon finds them again.
 func (d *Daemon) Run(ctx context.Context) error {
-	defer close(d.stopped)
 	defer d.acting.Wait()
+	defer close(d.stopped) // first, so that nobody waits for this goroutine any more
 	context.AfterFunc(ctx, func() {
 		d.enqueue(&request{run: func() error { return errStopped }, done: make(chan error, 1)})
 	})

@@ -219,6 +219,7 @@ func (d *Daemon) catchUp(epoch int) error {
 		}
 		if l != nil {
 			delete(d.byKey, l.key)
+			d.endStray(l)
 		}
 	}
 	for i := range missing {
@@ -230,6 +231,26 @@ func (d *Daemon) catchUp(epoch int) error {
 		return nil
 	}
 	return d.store.appendEnded(missing)
+}
+
+// endStray ends a run of a job that has ended: its frozen processes, when the
+// daemon died between the cancellation and telling them.
+func (d *Daemon) endStray(l *live) {
+	if l.run == 0 || l.exit != nil {
+		return
+	}
+	dir := d.store.runDir(l.key, l.run)
+	lock, err := rundir.Lock(dir)
+	if err == nil {
+		lock.Close()
+	}
+	if !errors.Is(err, rundir.ErrHeld) {
+		return
+	}
+	var want rundir.Want
+	rundir.Read(dir, rundir.WantFile, &want)
+	want = rundir.Want{Seq: want.Seq/seqs*seqs + seqCancel, State: rundir.End, Purpose: string(cancelled)}
+	d.act(l, func() { d.write(dir, want) })
 }
 
 // fitDevices throws back the jobs whose devices this machine has no longer.

@@ -349,10 +349,15 @@ func (d *Daemon) verb(c server.Caller, l *live, v server.Verb) error {
 	return nil
 }
 
-// cancel takes a job back: at once where nothing of it runs, or when its
-// processes have ended.
+// cancel takes a job back: at once where it holds nothing, or when its processes
+// have ended.
 func (d *Daemon) cancel(l *live, c server.Caller) {
-	if l.stage == noRun {
+	phase := d.st.Record(l.id).Phase
+	if l.stage == noRun || phase != job.Running && phase != job.Stopping {
+		l.why = c.User + " cancelled it"
+		if l.stage != noRun { // its frozen processes go, too
+			d.end(l, cancelled, seqCancel, rundir.End, 0, l.why)
+		}
 		d.emit(eventlog.Event{Kind: eventlog.Cancel, Job: l.id})
 		return
 	}

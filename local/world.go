@@ -51,6 +51,12 @@ func (d *Daemon) put(l *live, a *cluster.Alloc, k int) {
 func (d *Daemon) Stop(id job.ID) (kept time.Duration, atOnce bool) {
 	l, r := d.jobs[id], d.st.Record(id)
 	kept = r.ProgressAt(d.st.Now)
+	if r.Job.Stop == job.Restart || r.Job.Stop == job.Pinned {
+		kept = 0
+	}
+	if l.purpose == cancelled || l.purpose == requeuing { // it is leaving already, for good or to wait again
+		return kept, false
+	}
 	l.purpose, l.stage, l.decided = preempted, leaving, d.now
 	l.seq = launches(r)*seqs + seqLeave
 	want := rundir.Want{Seq: l.seq, State: rundir.Save, Grace: l.stored.Spec.Stop.Grace, Why: "the scheduler needs its devices"}
@@ -58,7 +64,7 @@ func (d *Daemon) Stop(id job.ID) (kept time.Duration, atOnce bool) {
 	case job.Freeze:
 		want.State = rundir.Freeze
 	case job.Restart, job.Pinned:
-		want.State, kept = rundir.End, 0
+		want.State = rundir.End
 	}
 	d.wants(l, want)
 	l.tell()
@@ -70,7 +76,7 @@ func (d *Daemon) Stop(id job.ID) (kept time.Duration, atOnce bool) {
 func (d *Daemon) Reshape(id job.ID, a *cluster.Alloc, moved bool) (pause time.Duration, speed float64) {
 	l, r := d.jobs[id], d.st.Record(id)
 	l.decided = d.now
-	if l.purpose != resizing { // else it is leaving already, and will find the last size
+	if l.purpose == "" { // else it is leaving already, and will find the last size if it comes back at once
 		l.purpose, l.stage = resizing, leaving
 		l.seq = launches(r)*seqs + seqLeave
 		want := rundir.Want{Seq: l.seq, State: rundir.Save, Grace: l.stored.Spec.Stop.Grace, Why: "it is given other devices"}

@@ -280,6 +280,9 @@ func (f *upFlags) background(out io.Writer, c *config.Config) error {
 	if err := os.MkdirAll(c.State, 0o700); err != nil {
 		return err
 	}
+	if alive(c.Socket) {
+		return fmt.Errorf("a norn answers on %s already: end it first (norn down), or give this one another --socket and --state", c.Socket)
+	}
 	path := filepath.Join(c.State, "norn.log")
 	messages, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
