@@ -143,6 +143,9 @@ func (r Reason) Sentence(name func(ID) string) string {
 		}
 		return "is held"
 	case Occupied:
+		if r.Text != "" {
+			return r.Text
+		}
 		return "was frozen, and others hold the GPUs on which its memory stays"
 	case Because:
 		return r.Text

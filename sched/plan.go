@@ -323,6 +323,24 @@ func (p *Plan) startable(id job.ID) *Op {
 	return op
 }
 
+// roomBeside tells whether the memory of the devices in p.req.Out holds the job
+// beside the frozen ones that keep theirs there, as far as all of that is known.
+func (p *Plan) roomBeside(d *job.Demand) bool {
+	c := p.state.Cluster
+	shares := p.req.Out.Shares
+	for i := range p.req.Out.Pieces {
+		piece := &p.req.Out.Pieces[i]
+		for _, share := range shares[:piece.Shares] {
+			all := c.Type(c.TypeOf(share.Device)).Memory
+			if all > 0 && p.state.Frozen(share.Device)+d.Roles[piece.Role].GPUMemory > all {
+				return false
+			}
+		}
+		shares = shares[piece.Shares:]
+	}
+	return true
+}
+
 // goHome is find for a frozen job, which can go on only where its memory is, at
 // the size that it had.
 func (p *Plan) goHome(home *cluster.Alloc) (job.Reason, bool) {
@@ -355,6 +373,9 @@ func (p *Plan) find(id job.ID, tasks int, where place.Strategy) (job.Reason, boo
 		return job.Reason{Code: job.NoSuchType, Job: job.None}, false
 	}
 	why, ok := where.Place(&p.req)
+	if ok && p.state.Homes() > 0 && !p.roomBeside(r.Job.Demand) {
+		return job.Reason{Code: job.Occupied, Job: job.None, Text: "frozen jobs keep the memory of the GPUs that are free"}, false
+	}
 	if !ok {
 		if never := p.never(r, tasks, where); never.Code != job.NoReason {
 			why = never

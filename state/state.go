@@ -15,6 +15,7 @@ import (
 	"github.com/norn-scheduler/norn/dense"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/tenant"
+	"github.com/norn-scheduler/norn/unit"
 )
 
 const chunk = 4096
@@ -113,6 +114,28 @@ func (s *State) Home(id job.ID) *cluster.Alloc {
 	}
 	return s.homes[id]
 }
+
+// Frozen is the GPU memory that frozen jobs keep on a device, as far as they have
+// told how much they need.
+func (s *State) Frozen(d cluster.DeviceID) unit.Bytes {
+	var sum unit.Bytes
+	for id, home := range s.homes {
+		shares := home.Shares
+		for i := range home.Pieces {
+			p := &home.Pieces[i]
+			for _, share := range shares[:p.Shares] {
+				if share.Device == d {
+					sum += s.Record(id).Job.Demand.Roles[p.Role].GPUMemory
+				}
+			}
+			shares = shares[p.Shares:]
+		}
+	}
+	return sum
+}
+
+// Homes is the number of frozen jobs.
+func (s *State) Homes() int { return len(s.homes) }
 
 // Booked tells the state that the ledger already shows what the following
 // changes say, because a plan has booked it (true), or that it does not

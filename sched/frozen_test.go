@@ -1,0 +1,104 @@
+package sched_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/place"
+	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/state"
+	"github.com/norn-scheduler/norn/tenant"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// frozen is a state with two GPUs of 16 GiB, on the first of which job a, which
+// needs so much of its memory, is frozen.
+func frozen(t *testing.T, memory unit.Bytes) *state.State {
+	t.Helper()
+	c := cluster.New()
+	typ, err := c.AddType(cluster.GPUType{Name: "T", Memory: 16 << 30})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.AddNode(cluster.NodeSpec{Name: "n", GPUs: []cluster.GPUs{{Type: typ, Count: 2}}}); err != nil {
+		t.Fatal(err)
+	}
+	s := state.New(c, tenant.NewTree(0))
+	d := job.GPUs(1)
+	d.Roles[0].GPUMemory = memory
+	must(t, s.Submit(&job.Job{ID: 0, Key: "a", Demand: &d, Stop: job.Freeze}, -1))
+	must(t, s.Begin(0, on(c, 0), 0))
+	s.Now = time.Second
+	must(t, s.Preempt(0, time.Second, true, job.Reason{Code: job.MakesRoom, Job: job.None}))
+	return s
+}
+
+func on(c *cluster.Cluster, d cluster.DeviceID) *cluster.Alloc {
+	return &cluster.Alloc{Pieces: []cluster.Piece{{Tasks: 1, Shares: 1}}, Shares: []cluster.Share{{Device: d, Milli: 1000}}}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestFrozenJobGoesHome: a frozen job starts on the GPU where its memory is, and
+// nowhere else.
+func TestFrozenJobGoesHome(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		taken cluster.DeviceID
+		spoil func(*cluster.Cluster)
+		want  bool
+	}{
+		{"the other is taken", 1, nil, true},
+		{"its own is taken", 0, nil, false},
+		{"its own is broken", 1, func(c *cluster.Cluster) { c.SetBroken(0, true) }, false},
+		{"the machine is drained", 1, func(c *cluster.Cluster) { c.SetHealth(0, cluster.Cordoned) }, false},
+	} {
+		s := frozen(t, 0)
+		d := job.GPUs(1)
+		must(t, s.Submit(&job.Job{ID: 1, Key: "b", Demand: &d}, -1))
+		must(t, s.Begin(1, on(s.Cluster, c.taken), 0))
+		if c.spoil != nil {
+			c.spoil(s.Cluster)
+		}
+		v := sched.NewView(s, nil, false)
+		var p sched.Plan
+		p.Open(&v)
+		if got := p.Start(0, place.Pack); got != c.want {
+			t.Errorf("%s: started %v", c.name, got)
+		} else if got && p.Holding(0).Shares[0].Device != 0 {
+			t.Errorf("%s: it starts on device %d", c.name, p.Holding(0).Shares[0].Device)
+		} else if !got && p.Why().Code != job.Occupied {
+			t.Errorf("%s: the reason is %v", c.name, p.Why())
+		}
+		p.Discard()
+		must(t, s.Check())
+	}
+}
+
+// TestFrozenMemory: a job does not start where frozen ones keep the memory that
+// it needs, as far as all have told how much that is.
+func TestFrozenMemory(t *testing.T) {
+	for _, c := range []struct {
+		frozen, needs unit.Bytes
+		want          bool
+	}{{10 << 30, 7 << 30, false}, {10 << 30, 6 << 30, true}, {0, 16 << 30, true}, {16 << 30, 0, true}} {
+		s := frozen(t, c.frozen)
+		d := job.GPUs(2) // both GPUs, the one of the frozen job among them
+		d.Roles[0].GPUMemory = c.needs
+		must(t, s.Submit(&job.Job{ID: 1, Key: "b", Demand: &d}, -1))
+		v := sched.NewView(s, nil, false)
+		var p sched.Plan
+		p.Open(&v)
+		if got := p.Start(1, place.Pack); got != c.want {
+			t.Errorf("%d frozen, %d needed: started %v", c.frozen>>30, c.needs>>30, got)
+		}
+		p.Discard()
+	}
+}
