@@ -10,6 +10,7 @@ not there yet, and then frozen. What is fine-tuned, reported and saved are adapt
 import argparse
 import math
 import os
+import random
 import sys
 
 # Not needed where the package is installed: pip install sdk/python
@@ -36,18 +37,12 @@ ANSWER = 10  # where it stands in a question
 def sentences(n, seed, ask):
     """n sentences of word numbers. Each ends with what follows from its beginning:
     "the cat is red", or with ask "who ? cat"."""
-    g = torch.Generator().manual_seed(seed)
-
-    def draw(k):
-        return int(torch.randint(0, k, (), generator=g))
-
+    rng = random.Random(seed)
     out = []
     for _ in range(n):
-        c = [COLOURS[i] for i in torch.randperm(len(COLOURS), generator=g)[:2].tolist()]
-        a = [ANIMALS[i] for i in torch.randperm(len(ANIMALS), generator=g)[:2].tolist()]
-        who = draw(2)
+        c, a, who = rng.sample(COLOURS, 2), rng.sample(ANIMALS, 2), rng.randrange(2)
         end = [("who", "whom")[who], "?", a[who]] if ask else ["the", a[who], "is", c[who]]
-        text = ["the", c[0], a[0], ("sees", "hears")[draw(2)], "the", c[1], a[1], ".", *end]
+        text = ["the", c[0], a[0], rng.choice(("sees", "hears")), "the", c[1], a[1], ".", *end]
         out.append([CODE[w] for w in text] + [CODE["."]] * (LENGTH - len(text)))
     return torch.tensor(out)
 
@@ -117,7 +112,8 @@ def adapted(model, rank):
     """The model with adapters that can be trained, and nothing else that can."""
     model.requires_grad_(False)
     for block in model.blocks:
-        block.qkv, block.down = LoRA(block.qkv, rank), LoRA(block.down, rank)
+        for name in ("qkv", "out", "up", "down"):
+            setattr(block, name, LoRA(getattr(block, name), rank))
     return model
 
 
@@ -125,7 +121,7 @@ def main():
     p = argparse.ArgumentParser(description="Fine-tunes a small language model with adapters.")
     p.add_argument("--steps", type=int, default=1500, help="how long to train; a step takes some 20 ms")
     p.add_argument("--batch", type=int, default=32, help="samples of a step, of all workers together")
-    p.add_argument("--rank", type=int, default=4, help="of the adapters")
+    p.add_argument("--rank", type=int, default=8, help="of the adapters")
     p.add_argument("--backbone", default="backbone.pt", help="is made when it is not there")
     p.add_argument("--backbone-steps", type=int, default=300, help="how long that is trained")
     p.add_argument("--checkpoint", default=f"ckpt-{job.id or 'local'}.pt", help="of the adapters")
@@ -133,13 +129,14 @@ def main():
 
     torch.set_num_threads(1)  # more would only get into each other's way on so small a model
     model = adapted(pretrained(args.backbone, args.backbone_steps), args.rank)
-    optimizer = torch.optim.AdamW([q for q in model.parameters() if q.requires_grad], lr=3e-3)
-    run = nt.Run(model, optimizer, args.checkpoint, save_frozen=False, noise=True)
+    optimizer = torch.optim.AdamW([q for q in model.parameters() if q.requires_grad], lr=5e-3)
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, args.steps)
+    run = nt.Run(model, optimizer, args.checkpoint, scheduler=scheduler, save_frozen=False, noise=True)
     questions = sentences(8000, seed=2, ask=True)
     for _, step, text in run.batches(questions, global_batch=args.batch, steps=args.steps):
         out = run.model(text[:, :ANSWER])[:, -1]
         stepped = run.step(F.cross_entropy(out, text[:, ANSWER]))
-        if stepped and run.rank == 0 and (step + 1) % 100 == 0:
+        if stepped and run.rank == 0 and (step + 1) % 50 == 0:
             print(f"step {step + 1} loss {run.loss:.4f}", flush=True)
 
     if run.rank == 0:

@@ -112,12 +112,14 @@ def _handler(norn: FakeNorn) -> Any:
             self.answer("POST", json.loads(body, parse_constant=_no_constant))
 
         def answer(self, method: str, body: Any) -> None:
-            url = urlsplit(self.path)
+            url, server = urlsplit(self.path), norn._server
             with norn.cond:
                 norn.calls.append((method, url.path))
                 norn.cond.notify_all()
             while norn.hung.is_set():
                 time.sleep(0.01)
+            if norn._server is not server:
+                return  # has died meanwhile
             if self.headers["Authorization"] != f"Bearer {TOKEN}":
                 return self.send(401, b'{"error":"who are you"}')
             fault = norn.fault(url.path) if norn.fault else None
@@ -132,7 +134,6 @@ def _handler(norn: FakeNorn) -> Any:
                 return self.send(200, json.dumps(norn.order).encode())
             if (method, url.path) == ("GET", "/v1/task/order"):
                 wait = float(parse_qs(url.query).get("wait", ["0"])[0])
-                server = norn._server
                 with norn.cond:
                     norn.cond.wait_for(lambda: norn.order["kind"] != "go-on" or norn._server is not server, wait)
                     order = dict(norn.order)

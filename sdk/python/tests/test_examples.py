@@ -85,10 +85,13 @@ class Examples(unittest.TestCase):
 
     @needs_torch
     def test_finetune(self) -> None:
-        out = self.ends(self.start("finetune/finetune.py", "--steps", "100", "--backbone-steps", "5", world=2))
-        self.assertRegex(out, r"step 100 loss \d\.\d+\n")
-        self.assertRegex(out, r"100 steps: \d+\.\d% of 1000 questions answered")
-        self.assertLess(os.path.getsize(os.path.join(self.folder, "ckpt-7.pt")), os.path.getsize(os.path.join(self.folder, "backbone.pt")))
+        out = self.ends(self.start("finetune/finetune.py", "--steps", "50", "--backbone-steps", "5"))
+        self.assertRegex(out, r"step 50 loss \d\.\d+\n")
+        self.assertRegex(out, r"50 steps: \d+\.\d% of 1000 questions answered")
+        import torch
+
+        kept = torch.load(os.path.join(self.folder, "ckpt-7.pt"))["model"]
+        self.assertEqual({name.rsplit(".", 1)[1] for name in kept}, {"a", "b"}, "adapters, and no backbone")
 
     def test_plain(self) -> None:
         task = self.start("plain/collatz.py", str(10**9))

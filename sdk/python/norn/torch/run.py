@@ -379,6 +379,7 @@ class Run:
         if error is None:
             self._saved_step = self._at.step
             if self.rank == 0:
+                self.job.report(step=self._at.step, samples=self._at.samples)
                 self.job.checkpoint_saved(self._at.step, self.path)
         return error
 
