@@ -25,8 +25,8 @@ func parseList(text []byte) ([]api.Job, error) {
 	return out.Jobs, err
 }
 
-// aboutJob is about the length of a job in a list, in bytes.
-const aboutJob = 320
+// aboutJob is about the least length of a job in a list, in bytes.
+const aboutJob = 240
 
 type listParser struct {
 	r     *jsontext.Reader

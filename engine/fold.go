@@ -27,7 +27,10 @@ func Apply(s *state.State, ev *eventlog.Event) error {
 	case eventlog.Submit:
 		return s.Submit(ev.Spec, ev.Estimate)
 	case eventlog.Carry:
-		return s.Carry(ev.Spec, ev.Record, ev.Alloc, ev.Estimate, ev.Reason)
+		if err := s.Carry(ev.Spec, ev.Record, ev.Alloc, ev.Estimate, ev.Reason); err != nil || !ev.Frozen {
+			return err
+		}
+		return s.KeepHome(ev.Job)
 	case eventlog.NodeAdd:
 		_, err := s.AddNode(*ev.NodeSpec)
 		return err

@@ -22,13 +22,14 @@ func Carried(s *state.State) []Event {
 		}
 		spec, past := *r.Job, *r
 		spec.ID = job.ID(len(out))
-		on := s.Alloc(i)
+		on, home := s.Alloc(i), s.Home(i)
+		frozen := on != nil && home != nil
 		if on == nil {
-			on = s.Home(i)
+			on = home
 		}
 		out = append(out, Event{
 			Time: s.Now, Kind: Carry, Job: spec.ID, Spec: &spec, Record: &past,
-			Alloc: on, Estimate: r.Estimate, Reason: r.Reason,
+			Alloc: on, Frozen: frozen, Estimate: r.Estimate, Reason: r.Reason,
 		})
 	}
 	renumber(s, out)
@@ -58,6 +59,7 @@ func (ev *Event) appendCarry(f *jsontext.Writer) {
 	ev.appendSpec(f)
 	ev.appendEstimate(f)
 	appendAlloc(f, ev.Alloc)
+	f.Bool("frozen", ev.Frozen)
 	appendReason(f, &ev.Reason)
 	r := ev.Record
 	f.Key("record")

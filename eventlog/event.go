@@ -43,7 +43,7 @@ const (
 	NodeAdd              // NodeSpec
 	NodeSet              // Node, Health, Power
 	Device               // Device, Broken
-	Carry                // Spec, Record, Alloc (where it holds devices), Estimate, Reason: taken over from an earlier log
+	Carry                // Spec, Record, Alloc (where it holds devices), Frozen, Estimate, Reason: taken over from an earlier log
 	kinds
 )
 
@@ -71,6 +71,7 @@ type Event struct {
 	Memo     job.Memo
 	Outcome  job.Phase // how it ended
 	AtOnce   bool      // it left its devices in no time
+	Frozen   bool      // of Carry: it is assigned the devices where its memory is
 
 	NodeSpec *cluster.NodeSpec
 	Node     cluster.NodeID

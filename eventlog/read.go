@@ -2,6 +2,7 @@ package eventlog
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -28,6 +29,7 @@ type Reader struct {
 	long   []byte
 	line   int
 	whole  int64
+	behind *behind
 	text   jsontext.Reader
 	jobs   trace.JobText
 	spec   *job.Job
@@ -83,6 +85,45 @@ func NewReader(r io.Reader, name string) (*Reader, error) {
 	return l, nil
 }
 
+// ErrAnother is the error of a line where another log begins, as a live world
+// writes them one behind the other. Another goes on with it.
+var ErrAnother = errors.New("another log begins here")
+
+// behind is a log that begins where the present one ends.
+type behind struct {
+	header Header
+	torn   bool // the present one breaks off in the middle of the same line
+	err    error
+}
+
+// begins tells whether another log begins in a line that is no event. The quotes
+// of its opening can stand in no line of a log but there.
+func (l *Reader) begins(line []byte) bool {
+	at := bytes.Index(line, []byte(opening))
+	if at < 0 {
+		return false
+	}
+	l.behind = &behind{torn: at > 0}
+	l.behind.err = l.behind.header.read(line[at:])
+	return true
+}
+
+// Another goes on with the log for which Next failed with ErrAnother: Header is
+// its header from then on. torn tells that the one before breaks off in the
+// middle of its last line.
+func (l *Reader) Another() (torn bool, err error) {
+	b := l.behind
+	if b == nil {
+		return false, l.Wrap(errors.New("no other log begins here"))
+	}
+	l.behind = nil
+	if b.err != nil {
+		return b.torn, l.Wrap(b.err)
+	}
+	l.Header = b.header
+	return b.torn, nil
+}
+
 // Close ends the reading. It does not close the file behind the log.
 func (l *Reader) Close() { l.closer() }
 
@@ -126,7 +167,7 @@ func (l *Reader) next() ([]byte, error) {
 }
 
 // Next reads the next event; io.EOF at the end, ErrTorn (wrapped) where the log
-// breaks off. What the event points to, but for the Spec of a job, is valid
+// breaks off, ErrAnother (wrapped) where another one begins. What the event points to, but for the Spec of a job, is valid
 // until the next call.
 func (l *Reader) Next(ev *Event) error {
 	line, err := l.next()
@@ -134,7 +175,9 @@ func (l *Reader) Next(ev *Event) error {
 		return io.EOF
 	}
 	if err == nil {
-		err = l.event(ev, line)
+		if err = l.event(ev, line); err != nil && l.begins(line) {
+			err = ErrAnother
+		}
 	}
 	if err != nil {
 		return l.Wrap(err)
@@ -266,6 +309,9 @@ func (l *Reader) field(ev *Event, key []byte) (err error) {
 		return seconds(t, &ev.Kept)
 	case "at_once":
 		ev.AtOnce, err = t.Bool()
+		return err
+	case "frozen":
+		ev.Frozen, err = t.Bool()
 		return err
 	case "speed":
 		if ev.Speed, err = t.Float(); err == nil && ev.Speed < 0 {

@@ -50,6 +50,12 @@ func jobMain(arg string) int {
 		fmt.Fprintf(f, "%s %s %s %d\n", what, job, run, n) // one write: lines of jobs do not mix
 		f.Close()
 	}
+	// Held as long as this process lives: who does not get it is a second one.
+	if only, err := os.OpenFile(w.Ledger+".lock."+job, os.O_CREATE|os.O_RDWR, 0o600); err != nil || syscall.Flock(int(only.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
+		note("twice", 0)
+	} else {
+		defer only.Close()
+	}
 	stop := make(chan os.Signal, 1)
 	if w.Saves {
 		signal.Notify(stop, syscall.SIGTERM)
@@ -100,7 +106,7 @@ func newBox(t *testing.T, policy string, slots int) *box {
 		if b.cmd != nil {
 			b.kill()
 		}
-		exec.Command("pkill", "-9", "-f", dir).Run() // what a failed test leaves behind
+		endRuns(t, b.setup.State) // what a failed test leaves behind
 	})
 	return b
 }
@@ -148,15 +154,30 @@ func until(t *testing.T, what string, ok func() bool) {
 	}
 }
 
+// spec is a job; one that saves its state can be resized.
 func (b *box) spec(name string, w work, gpus float64, mode string, est time.Duration) api.JobSpec {
 	w.Ledger = b.ledger
 	arg, err := json.Marshal(w)
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	return api.JobSpec{
+	s := api.JobSpec{
 		Name: name, Command: []string{b.exe, "job", string(arg)}, Dir: "/", GPUs: api.Fixed(gpus), Estimate: api.Of(est),
 		Stop: api.Stop{Mode: mode, Grace: 20}, Env: map[string]string{"PATH": os.Getenv("PATH")},
+	}
+	if w.Saves {
+		s.GPUs.Least, s.GPUs.Most = 1, 2
+	}
+	return s
+}
+
+// resizeAny gives each running job that can have another size that size.
+func (b *box) resizeAny(ctx context.Context) {
+	running, _ := b.client.Jobs(ctx, api.Query{States: []api.State{api.Running}})
+	for _, j := range running {
+		if j.GPUs.Elastic() {
+			b.client.Resize(ctx, j.ID, api.Resize{GPUs: 3 - j.Held})
+		}
 	}
 }
 
@@ -189,7 +210,7 @@ func (b *box) lines() map[string][]line {
 
 // TestKilledAtAnyMoment kills the daemon at random moments of a busy run, with
 // jobs of all ways to stop under a preemptive policy, while users submit, cancel,
-// hold, release and requeue. No job may be lost, be run twice, or be reported
+// hold, release, requeue and resize. No job may be lost, be run twice, or be reported
 // otherwise than its own ledger tells.
 func TestKilledAtAnyMoment(t *testing.T) {
 	kills := 200
@@ -206,6 +227,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	modes := []string{"checkpoint", "checkpoint", "freeze", "restart", "never"}
 	specs := map[string]work{}
 	var ids []string
+	taken := map[string]int{} // those that were taken back, and their last runs
 	for n := range kills {
 		b.up(r.IntN(4) > 0)
 		end := time.Now().Add(time.Duration(5+r.IntN(90)) * time.Millisecond)
@@ -222,8 +244,15 @@ func TestKilledAtAnyMoment(t *testing.T) {
 					ids = append(ids, got...)
 				}
 			} else if len(ids) > 0 {
-				verb := []string{"cancel", "hold", "release", "release", "requeue"}[r.IntN(5)]
-				b.client.Do(ctx, verb, ids[r.IntN(len(ids))])
+				verb := []string{"cancel", "hold", "release", "release", "requeue", "resize", "resize"}[r.IntN(7)]
+				id := ids[len(ids)-1-r.IntN(min(len(ids), 12))]
+				if verb == "resize" {
+					b.resizeAny(ctx)
+				} else if err := b.client.Do(ctx, verb, id); err == nil && verb == "cancel" {
+					if j, err := b.client.Job(ctx, id); err == nil {
+						taken[id] = j.Run
+					}
+				}
 			}
 			cancel()
 			time.Sleep(time.Duration(r.IntN(8)) * time.Millisecond)
@@ -233,10 +262,19 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	b.up(true)
 	all := b.finish()
 	b.verify(all, specs, ids)
+	for _, j := range all {
+		if run, is := taken[j.ID]; is && (j.Run > run || j.State != api.Cancelled && j.State != api.Done) {
+			t.Errorf("job %s (%s) was taken back in its run %d, and is %s behind run %d", j.ID, j.Name, run, j.State, j.Run)
+		}
+	}
 	if t.Failed() {
 		b.keep()
 	}
-	t.Logf("killed %d times; %d jobs, %d of them done, failed or cancelled as their ledgers say", kills, len(all), len(all))
+	resizes, preemptions := 0, 0
+	for _, j := range all {
+		resizes, preemptions = resizes+j.Resizes, preemptions+j.Preemptions
+	}
+	t.Logf("killed %d times; %d jobs, all of them done, failed or cancelled as their ledgers say; preempted %d times, resized %d times", kills, len(all), preemptions, resizes)
 }
 
 // keep copies what a failed test leaves behind to where NORN_KEEP says.
@@ -317,6 +355,8 @@ func (b *box) verifyJob(j api.Job, w work, lines []line) {
 		case "end":
 			ends++
 			ticks += l.n
+		case "twice":
+			b.t.Errorf("job %s (%s): run %d was started while another one ran", j.ID, j.Name, l.run)
 		}
 	}
 	for run, n := range starts {

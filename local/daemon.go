@@ -14,6 +14,7 @@ import (
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/local/runner"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/run"
 	"github.com/norn-scheduler/norn/state"
@@ -45,6 +46,7 @@ type Daemon struct {
 	notices  chan notice
 	tokens   tokens
 	watch    *watcher
+	spare    *runner.Spare
 	feed     feed
 	ready    atomic.Bool
 	stopped  chan struct{}
@@ -60,13 +62,18 @@ type turn struct {
 	events  []eventlog.Event
 	touched map[job.ID]bool
 	later   []func() error // what has to wait for the next instant
+	spent   []func() error // room for it
 	acts    []func()
 	answers []func()
 	timers  timers
 	kick    bool // decide, even if nothing has happened
+	halt    bool // this instant is the last one
 	awake   time.Time
 	rolling *run.Choice
+	refit   bool    // the devices are others than those of the last log
 	buried  []ended // for the history file
+
+	undecided []chan<- error // orders of other sizes
 }
 
 // request is something that a user wants, carried out in the goroutine of Run.
@@ -78,9 +85,6 @@ type request struct {
 // errLater is what a request or a notice returns that concerns a job to which
 // something has happened in this very instant: it has to see what came of it.
 var errLater = errors.New("later")
-
-// errStopped is the error of a world that was told to stop.
-var errStopped = errors.New("norn stops")
 
 // clock turns wall time into time since the origin of the log.
 type clock struct {
@@ -117,12 +121,13 @@ func Open(opt Options) (*Daemon, error) {
 	}
 	d := &Daemon{
 		opt: opt, log: opt.Log, store: s, choice: opt.Policy, byKey: map[string]*live{}, started: time.Now(),
+		spare:    runner.NewSpare(opt.Exe),
 		requests: make(chan *request, 256), notices: make(chan notice, 1024), stopped: make(chan struct{}),
 	}
 	d.recent.most, d.touched = opt.Limits.Recent, map[job.ID]bool{}
 	d.tokens.runs = map[string]string{}
 	d.feed.init()
-	d.health.devices, d.health.sick = make([]string, len(opt.Machine.Devices)), make([]bool, len(opt.Machine.Devices))
+	d.health.sick = make([]string, len(opt.Machine.Devices))
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}
@@ -142,6 +147,7 @@ func (d *Daemon) Close() {
 	if d.watch != nil {
 		d.watch.close()
 	}
+	d.spare.Close()
 	d.epoch.close()
 	d.store.close()
 }
@@ -152,20 +158,18 @@ func (d *Daemon) Run(ctx context.Context) error {
 	defer d.acting.Wait()
 	defer close(d.stopped) // first, so that nobody waits for this goroutine any more
 	context.AfterFunc(ctx, func() {
-		d.enqueue(&request{run: func() error { return errStopped }, done: make(chan error, 1)})
+		d.enqueue(&request{run: func() error { d.halt = true; return nil }, done: make(chan error, 1)})
 	})
+	d.spare.Ready()
 	d.ready.Store(true)
 	defer d.ready.Store(false)
 	d.everySoOften()
-	for {
-		err := d.step()
-		if errors.Is(err, errStopped) {
-			return d.commit()
-		}
-		if err != nil {
+	for !d.halt { // what was asked in its last instant is still decided and written
+		if err := d.step(); err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
 // step is one instant.
@@ -175,8 +179,6 @@ func (d *Daemon) step() error {
 	switch {
 	case d.failed != nil:
 		return d.failed
-	case errors.Is(err, errStopped):
-		return err
 	case err != nil && strings.HasPrefix(err.Error(), "policy ") && d.st.Check() == nil:
 		d.fallBack(err)
 	case err != nil:
@@ -196,6 +198,12 @@ func (d *Daemon) step() error {
 func (d *Daemon) fallBack(err error) {
 	d.log.Error("the policy failed; going on with fifo", "policy", d.choice.String(), "error", err)
 	d.health.policy = fmt.Sprintf("policy %s failed and was replaced by fifo: %v", d.choice, err)
+	for _, decided := range d.undecided { // the mistake may have come before them
+		select {
+		case decided <- api.Refuse(api.Unavailable, "the policy failed; try again"):
+		default:
+		}
+	}
 	choice := run.Choice{Policy: "fifo"}
 	if d.choice.String() == choice.String() {
 		d.failed = fmt.Errorf("the policy failed: %w", err) // nothing is left to fall back to
@@ -225,7 +233,7 @@ func (d *Daemon) commit() error {
 	clear(d.acts)
 	clear(d.answers)
 	clear(d.touched)
-	d.acts, d.answers = d.acts[:0], d.answers[:0]
+	d.acts, d.answers, d.undecided = d.acts[:0], d.answers[:0], d.undecided[:0]
 	return nil
 }
 
@@ -239,12 +247,15 @@ func (d *Daemon) Next(wake time.Duration, out []eventlog.Event) (time.Duration, 
 		if err := d.collect(); err != nil {
 			return d.now, d.events, err
 		}
-		if len(d.events) > 0 || d.kick || d.now >= wake || d.rolling != nil {
+		if len(d.events) > 0 || d.kick || d.now >= wake || d.rolling != nil || d.halt {
 			d.kick, d.awake = false, time.Now()
 			return d.now, d.events, nil
 		}
 		if err := d.commit(); err != nil { // answers to questions
 			return d.now, d.events, err
+		}
+		if len(d.later) > 0 { // nothing stands in its way any more
+			continue
 		}
 		timer.Reset(min(wake, d.timers.next(), d.now+time.Hour) - d.now)
 		select {
@@ -272,18 +283,18 @@ func (d *Daemon) collect() error {
 		}
 		break
 	}
-	again := d.later[:0]
-	for _, f := range d.later {
+	work := d.later
+	d.later = d.spent // f may add to it
+	for _, f := range work {
 		switch err := f(); {
 		case errors.Is(err, errLater):
-			again = append(again, f)
+			d.later = append(d.later, f)
 		case err != nil:
-			d.later = again
 			return err
 		}
 	}
-	clear(d.later[len(again):])
-	d.later = again
+	clear(work)
+	d.spent = work[:0]
 	return nil
 }
 
@@ -292,7 +303,7 @@ func (d *Daemon) collect() error {
 func (d *Daemon) attend(r *request) func() error {
 	return func() error {
 		err := r.run()
-		if errors.Is(err, errLater) || errors.Is(err, errStopped) {
+		if errors.Is(err, errLater) {
 			return err
 		}
 		d.answers = append(d.answers, func() { r.done <- err })

@@ -24,7 +24,7 @@ type epoch struct {
 	n       int // its number, from 1
 	file    *os.File
 	out     *eventlog.Writer
-	size    counter
+	size    *counter
 	events  int // in it
 	carried int // of them, that were there from the start
 	dirty   bool
@@ -81,6 +81,9 @@ func (d *Daemon) begin(n int, origin time.Time, was *state.State, c *cluster.Clu
 		World: "local", Policy: d.choice.Policy, Settings: settings(d.choice), Estimate: d.opt.Estimates,
 		Conditions: []string{nextOf + strconv.FormatInt(d.next.Load(), 10)}, Cluster: d.opt.Machine.Name, Origin: origin,
 	}
+	if err := d.store.syncHistory(); err != nil { // what ended in the log before is told there alone from now on
+		return nil, fmt.Errorf("the history of jobs: %w", err)
+	}
 	events := append(inventory(c, was.Now), d.carried(was)...)
 	h.Describe(c, tenants)
 	h.Begins = was.Now
@@ -91,7 +94,7 @@ func (d *Daemon) begin(n int, origin time.Time, was *state.State, c *cluster.Clu
 	if err != nil {
 		return nil, err
 	}
-	e := epoch{n: n, file: file, size: counter{file: file}}
+	e := epoch{n: n, file: file, size: &counter{file: file}}
 	fresh, err := e.fill(&h, events)
 	if err == nil {
 		err = os.Rename(path+".new", path)
@@ -123,7 +126,7 @@ func (e *epoch) fill(h *eventlog.Header, events []eventlog.Event) (*state.State,
 	if err != nil {
 		return nil, err
 	}
-	if e.out, err = eventlog.NewWriter(&e.size, h, eventlog.Plain); err != nil {
+	if e.out, err = eventlog.NewWriter(e.size, h, eventlog.Plain); err != nil {
 		return nil, err
 	}
 	s := state.New(c, tenants)
@@ -142,14 +145,18 @@ func (e *epoch) fill(h *eventlog.Header, events []eventlog.Event) (*state.State,
 }
 
 // carried is what is left of a state, for a new log. What one policy noted on a
-// job means nothing to another.
+// job means nothing to another, and a job whose devices are gone was frozen for
+// nothing.
 func (d *Daemon) carried(was *state.State) []eventlog.Event {
 	events := eventlog.Carried(was)
-	if d.st == nil || d.rolling == nil {
-		return events
-	}
 	for i := range events {
-		events[i].Record.Memo = job.Memo{}
+		ev := &events[i]
+		if d.st != nil && d.rolling != nil {
+			ev.Record.Memo = job.Memo{}
+		}
+		if d.refit && !ev.Record.Phase.Holds() {
+			ev.Alloc = nil
+		}
 	}
 	return events
 }
@@ -255,18 +262,25 @@ func copyHealth(from, to *cluster.Cluster) {
 	}
 }
 
-// logCopy streams logs, oldest first, to a writer.
-func (d *Daemon) logCopy(w io.Writer) error {
+// logCopy streams logs, oldest first, to a writer; of the last one so many bytes.
+func (d *Daemon) logCopy(w io.Writer, last int, size int64) error {
 	epochs, err := d.store.epochs()
 	if err != nil {
 		return err
 	}
 	for _, n := range epochs {
+		if n > last {
+			break
+		}
 		in, err := d.store.openLog(n)
 		if err != nil {
 			return err
 		}
-		_, err = io.Copy(w, in)
+		var part io.Reader = in
+		if n == last {
+			part = io.LimitReader(in, size)
+		}
+		_, err = io.Copy(w, part)
 		if cerr := in.Close(); err == nil {
 			err = cerr
 		}

@@ -15,37 +15,59 @@ import (
 type health struct {
 	full    atomic.Bool // too little is free on the disk to start anything
 	refuses atomic.Bool // too little even to take anything in
-	drained bool        // by an operator
-	why     string
+	drained drained
 	policy  string   // what is wrong with the policy
-	devices []string // why each takes no new work; empty: it does
-	sick    []bool   // of them, those that a measurement found
+	sick    []string // what a measurement found wrong with each device; empty: nothing
 	samples []Sample
 }
+
+// drained is what an operator has put out of use, kept in drained.json: it stays
+// so until an operator puts it back.
+type drained struct {
+	Machine bool              `json:"machine,omitempty"`
+	Why     string            `json:"why,omitempty"`
+	Devices map[string]string `json:"devices,omitempty"` // why, by name
+}
+
+const drainedFile = "drained.json"
 
 func (h *health) note() string {
 	switch {
 	case h.full.Load():
 		return "the disk of norn's state folder is nearly full"
-	case h.drained && h.why != "":
-		return h.why
-	case h.drained:
+	case h.drained.Machine && h.drained.Why != "":
+		return h.drained.Why
+	case h.drained.Machine:
 		return "drained by an operator"
 	}
 	return ""
 }
 
-func (h *health) trouble(devices []Device) []string {
+// deviceNote is why a device takes no new work; empty: it does.
+func (d *Daemon) deviceNote(i int) string {
+	put, sick := d.health.drained.Devices[d.opt.Machine.Devices[i].Name], d.health.sick[i]
+	if put != "" && sick != "" {
+		return put + "; " + sick
+	}
+	return put + sick
+}
+
+// trouble is what is wrong, one sentence each.
+func (d *Daemon) trouble() []string {
 	var out []string
-	if h.full.Load() {
-		out = append(out, "the disk of norn's state folder is nearly full: nothing new is taken or started until there is room")
+	if d.health.full.Load() {
+		text := "the disk of norn's state folder is nearly full: nothing new is started until there is room"
+		if d.health.refuses.Load() {
+			text = "the disk of norn's state folder is nearly full: nothing new is taken or started until there is room"
+		}
+		out = append(out, text)
 	}
-	if h.policy != "" {
-		out = append(out, h.policy)
+	if d.health.policy != "" {
+		out = append(out, d.health.policy)
 	}
-	for i, why := range h.devices {
-		if why != "" {
-			out = append(out, fmt.Sprintf("%s takes no new work: %s", nameOf(devices, i), why))
+	for i, dev := range d.opt.Machine.Devices {
+		if why := d.deviceNote(i); why != "" {
+			out = append(out, fmt.Sprintf("%s takes no new work: %s", dev.Name, why))
 		}
 	}
 	return out
@@ -55,11 +77,13 @@ func (h *health) trouble(devices []Device) []string {
 const (
 	diskEvery  = 5 * time.Second
 	cleanEvery = time.Hour
+	lookEvery  = 2 * time.Second // at runs that should have said something by now
 )
 
 // everySoOften begins to look at the machine, again and again.
 func (d *Daemon) everySoOften() {
 	d.every(diskEvery, d.lookAtDisk)
+	d.every(lookEvery, d.lookAtRuns)
 	if d.opt.Machine.Sample != nil {
 		d.every(max(time.Second, d.opt.Limits.Sample), d.lookAtDevices)
 	}
@@ -103,6 +127,17 @@ func (d *Daemon) lookAtDisk() {
 	d.setHealth()
 }
 
+// lookAtRuns looks at the runs that are being launched or are leaving, should
+// what their runners said have been lost: a socket holds a few datagrams only.
+func (d *Daemon) lookAtRuns() {
+	for _, l := range d.jobs {
+		if l != nil && (l.stage == launching || l.stage == leaving) && d.now-l.decided > lookEvery {
+			key, run := l.key, l.run
+			d.acting.Go(func() { d.look(key, run) })
+		}
+	}
+}
+
 // lookAtDevices measures the devices, beside the goroutine of Run, and takes those
 // out of use that do not work.
 func (d *Daemon) lookAtDevices() {
@@ -111,12 +146,12 @@ func (d *Daemon) lookAtDevices() {
 		d.enqueue(&request{done: make(chan error, 1), run: func() error {
 			d.health.samples = samples
 			for i, s := range samples {
-				if i >= len(d.health.devices) || (s.Trouble != "") == d.health.sick[i] {
+				if i >= len(d.health.sick) || s.Trouble == d.health.sick[i] {
 					continue
 				}
-				d.health.sick[i] = s.Trouble != ""
+				d.health.sick[i] = s.Trouble
 				d.log.Warn("a device changed its health", "device", d.opt.Machine.Devices[i].Name, "trouble", s.Trouble)
-				d.setBroken(i, s.Trouble != "", s.Trouble)
+				d.setDevice(i)
 			}
 			return nil
 		}})

@@ -35,6 +35,7 @@ type live struct {
 	began   time.Duration
 	decided time.Duration // when its present run was decided on
 	undone  bool          // it starts again without the work that it had done
+	late    bool          // it ended by itself when it was taken to be frozen: that counts when it starts again
 
 	crashes, failedSaves int
 	until                time.Duration // held until then by a retry; 0: not

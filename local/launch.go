@@ -3,13 +3,15 @@ package local
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"encoding/json"
+	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/cluster"
@@ -64,7 +66,7 @@ func (d *Daemon) describe(l *live, a *cluster.Alloc) *rundir.Run {
 		run.Parent, run.Cgroup = def.Cgroup, fmt.Sprintf("job-%s-%d", l.key, l.run)
 	}
 	if spec.Limit > 0 {
-		run.Limit = max(1, spec.Limit-api.Of(d.st.Record(l.id).HeldAt(d.st.Now)))
+		run.Limit = max(min(1, spec.Limit), spec.Limit-api.Of(d.st.Record(l.id).HeldAt(d.st.Now)))
 	}
 	held := d.devices(a)
 	for i := range d.opt.Machine.Devices {
@@ -158,16 +160,10 @@ func (d *Daemon) environment(l *live, a *cluster.Alloc) []string {
 
 // launch makes the folder of a run and launches its runner. It may be repeated:
 // the run is launched once.
-func (d *Daemon) launch(dir string, run *rundir.Run, want rundir.Want) {
-	err := os.MkdirAll(dir, 0o700)
-	if err == nil {
-		err = rundir.Write(dir, rundir.RunFile, run)
-	}
-	if err == nil {
-		err = rundir.Write(dir, rundir.WantFile, want)
-	}
-	if err == nil {
-		err = rundir.Sync(filepath.Dir(dir))
+func (d *Daemon) launch(dir string, run *rundir.Run, want rundir.Want, saved rundir.Saved) {
+	err := rundir.Begin(dir, run, want)
+	if err == nil && saved.Progress > 0 {
+		err = rundir.Write(dir, rundir.SavedFile, saved)
 	}
 	if err == nil {
 		err = d.spawn(dir, run.Job, run.Run)
@@ -182,11 +178,20 @@ func (d *Daemon) launch(dir string, run *rundir.Run, want rundir.Want) {
 
 // spawn launches the runner of a run and watches over it.
 func (d *Daemon) spawn(dir, key string, run int) error {
-	pid, err := runner.Launch(d.opt.Exe, dir)
+	pid, err := d.spare.Launch(dir)
 	if err != nil {
 		return err
 	}
-	return d.watch.add(pid, key, run)
+	d.follow(pid, key, run)
+	return nil
+}
+
+// follow watches over a runner that was launched.
+func (d *Daemon) follow(pid int, key string, run int) {
+	if err := d.watch.add(pid, key, run); err != nil {
+		d.log.Error("a runner cannot be watched; looking at its run from time to time instead", "job", key, "run", run, "error", err)
+		go d.lost(key, run, "") // waits until it has ended
+	}
 }
 
 // write tells a run what is wanted of it.
@@ -227,30 +232,61 @@ func (d *Daemon) look(key string, run int) {
 	}
 }
 
-// lost sees to a run whose runner has ended: it has written how, or it was
-// killed, and then what it left behind is killed too.
+// lost sees to a run whose runner has ended, and tries again until it can be
+// told how that came about.
 func (d *Daemon) lost(key string, run int, why string) {
 	dir := d.store.runDir(key, run)
-	lock, err := rundir.Lock(dir)
-	if err != nil {
-		return // another runner has it
-	}
-	defer lock.Close()
-	if ok, _ := rundir.Read(dir, rundir.ExitFile, &rundir.Exit{}); !ok {
-		if err := runner.Clean(dir); err != nil {
-			d.log.Error("what a lost run left behind cannot be ended", "run", dir, "error", err)
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		lock, err := rundir.Lock(dir)
+		switch {
+		case err == nil:
+			exit, err := d.exitOf(dir, why)
+			lock.Close()
+			if err == nil {
+				d.report(notice{key: key, run: run, exit: exit})
+				return
+			}
+			d.log.Error("how a run ended cannot be read", "run", dir, "error", err)
+		case !errors.Is(err, rundir.ErrHeld):
+			d.log.Error("a run cannot be looked at", "run", dir, "error", err)
+		case d.heir(dir, key, run):
+			return
 		}
-		var want rundir.Want
-		rundir.Read(dir, rundir.WantFile, &want)
-		exit := rundir.Exit{Ended: rundir.Now(), Cause: rundir.RunnerLost, Error: why, Seq: want.Seq}
-		exit.Exit.Signal, exit.Exit.Code = "SIGKILL", 128+9
-		if err := rundir.Write(dir, rundir.ExitFile, exit); err != nil {
-			d.log.Error("the end of a lost run cannot be written", "run", dir, "error", err)
-			d.report(notice{key: key, run: run, exit: &exit})
+		select {
+		case <-time.After(wait):
+		case <-d.stopped:
 			return
 		}
 	}
-	d.look(key, run)
+}
+
+// heir watches over the runner that has a run instead of the one that has ended,
+// if it has said yet who it is: a launch that was repeated after a crash has two.
+func (d *Daemon) heir(dir, key string, run int) bool {
+	var s rundir.Status
+	ok, err := rundir.Read(dir, rundir.StatusFile, &s)
+	return ok && err == nil && runner.Alive(rundir.Proc{PID: s.PID, Start: s.Start}) && d.watch.add(s.PID, key, run) == nil
+}
+
+// exitOf is how a run ended that has no runner: as that has written, or it was
+// killed, and then what it left behind is killed too.
+func (d *Daemon) exitOf(dir, why string) (*rundir.Exit, error) {
+	var exit rundir.Exit
+	var broken *json.SyntaxError
+	if ok, err := rundir.Read(dir, rundir.ExitFile, &exit); ok || err != nil && !errors.As(err, &broken) {
+		return &exit, err
+	}
+	if err := runner.Clean(dir); err != nil { // it is not over before that is gone
+		return nil, fmt.Errorf("what a lost run left behind cannot be ended: %w", err)
+	}
+	var want rundir.Want
+	rundir.Read(dir, rundir.WantFile, &want)
+	exit = rundir.Exit{Ended: rundir.Now(), Cause: rundir.RunnerLost, Error: why, Seq: want.Seq}
+	exit.Exit.Signal, exit.Exit.Code = "SIGKILL", 128+9
+	if err := rundir.Write(dir, rundir.ExitFile, exit); err != nil {
+		d.log.Error("the end of a lost run cannot be written", "run", dir, "error", err)
+	}
+	return &exit, nil
 }
 
 // stopModeOf is the way to stop of a job that has one.

@@ -3,10 +3,12 @@ package local_test
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"syscall"
 	"testing"
@@ -34,7 +36,14 @@ func TestMain(m *testing.M) {
 			os.Exit(daemonMain(os.Args[2]))
 		case "job":
 			os.Exit(jobMain(os.Args[2]))
+		case "act":
+			os.Exit(actorMain(os.Args[2]))
 		}
+	}
+	// Most tests wait for processes most of the time, so that many may run at once.
+	flag.Parse()
+	if f := flag.Lookup("test.parallel"); f.Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
+		f.Value.Set("24")
 	}
 	os.Exit(m.Run())
 }

@@ -39,7 +39,9 @@ func (d *Daemon) over(l *live, e *rundir.Exit) {
 		d.ended(l, r, e)
 	case r.Phase == job.Stopping:
 		d.left(l, r, e)
-	default: // frozen processes have ended while the job waited
+	case r.Job.Stop == job.Freeze && byItself(e):
+		l.late = true
+	default: // frozen processes were killed while the job waited
 		l.undone = true
 	}
 	l.purpose = ""
@@ -60,6 +62,11 @@ func (d *Daemon) ended(l *live, r *job.Record, e *rundir.Exit) {
 	default:
 		d.fail(l, r, e)
 	}
+}
+
+// byItself tells whether a run has ended with nobody's doing.
+func byItself(e *rundir.Exit) bool {
+	return e.Cause == rundir.Exited && e.Asked == "" && e.Exit.Signal == "" && len(e.Tasks) > 0
 }
 
 // done tells whether a run has brought its job to its end: it said so by its exit
@@ -214,7 +221,7 @@ func (d *Daemon) evict(l *live, kept time.Duration, code job.ReasonCode, why str
 // relaunch starts a job again on its new devices, behind a resize or a move.
 func (d *Daemon) relaunch(l *live, r *job.Record, e *rundir.Exit) {
 	kept := d.keeps(l, e, r)
-	d.put(l, d.st.Alloc(l.id), launches(r))
+	d.put(l, d.st.Alloc(l.id), launches(r), kept)
 	d.emit(eventlog.Event{Kind: eventlog.Progress, Job: l.id, Kept: kept})
 }
 

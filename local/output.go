@@ -145,21 +145,33 @@ func (o *output) advance() (more bool, err error) {
 
 // Tail implements server.Output.
 func (o *output) Tail(n int) error {
+	if n <= 0 {
+		if err := o.open(0); err != nil {
+			return unlessEnd(err)
+		}
+		_, err := o.file.Seek(0, io.SeekEnd)
+		return err
+	}
 	for at := 0; ; at++ {
 		if err := o.open(at); err != nil {
 			if errors.Is(err, io.EOF) && at > 0 { // fewer lines than that are kept
 				return o.open(at - 1)
 			}
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
-			return err
+			return unlessEnd(err)
 		}
 		found, err := o.back(&n)
 		if found || err != nil {
 			return err
 		}
 	}
+}
+
+// unlessEnd is an error that is not the end of what is there.
+func unlessEnd(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
 }
 
 // back moves back over lines of the open file, and counts them off; found is
@@ -188,7 +200,9 @@ func (o *output) back(n *int) (found bool, err error) {
 		}
 		end -= size
 	}
-	*n-- // the first line of the file
+	if last > 0 {
+		*n-- // the first line of the file
+	}
 	_, err = o.file.Seek(0, io.SeekStart)
 	return *n <= 0, err
 }

@@ -24,6 +24,9 @@ func (d *Daemon) recover() error {
 	if err != nil {
 		return err
 	}
+	if _, err := rundir.Read(d.store.dir, drainedFile, &d.health.drained); err != nil {
+		return fmt.Errorf("what operators have put out of use: %w", err)
+	}
 	if len(epochs) == 0 {
 		return d.found()
 	}
@@ -36,10 +39,14 @@ func (d *Daemon) recover() error {
 	d.clock = newClock(h.Origin, st.Now)
 	d.next.Store(max(nextIn(h), old.next))
 	d.st = st
-	if err := d.findJobs(old); err != nil {
+	told, err := d.takeIn(last)
+	if err != nil {
 		return err
 	}
-	if err := d.catchUp(last); err != nil {
+	if err := d.findJobs(old, told); err != nil {
+		return err
+	}
+	if err := d.catchUp(last, told); err != nil {
 		return err
 	}
 	if err := d.fitDevices(); err != nil {
@@ -57,12 +64,12 @@ func (d *Daemon) recover() error {
 	if err != nil {
 		return err
 	}
-	copyDrained(st.Cluster, c)
+	d.takeOut(c)
 	fresh, err := d.begin(last+1, h.Origin, st, c, tenants)
 	if err != nil {
 		return err
 	}
-	d.rolling = nil
+	d.rolling, d.refit = nil, false
 	d.adopt(fresh)
 	if err := d.newEngine(); err != nil {
 		return err
@@ -75,11 +82,16 @@ func (d *Daemon) recover() error {
 	return nil
 }
 
-// copyDrained takes over what an operator has put out of use. What had been
-// broken is looked at anew.
-func copyDrained(from, to *cluster.Cluster) {
-	if from.Nodes() > 0 {
-		to.SetHealth(0, from.Health(0))
+// takeOut takes out of a cluster what an operator has put out of use. All else is
+// looked at anew.
+func (d *Daemon) takeOut(c *cluster.Cluster) {
+	if d.health.drained.Machine {
+		c.SetHealth(0, cluster.Cordoned)
+	}
+	for i := range d.opt.Machine.Devices {
+		if d.deviceNote(i) != "" {
+			c.SetBroken(cluster.DeviceID(i), true)
+		}
 	}
 }
 
@@ -95,6 +107,7 @@ func (d *Daemon) found() error {
 	}
 	d.clock = newClock(time.Now(), 0)
 	d.next.Store(1)
+	d.takeOut(c)
 	fresh, err := d.begin(1, d.clock.origin, state.New(cluster.New(), tenant.NewTree(0)), c, tenants)
 	if err != nil {
 		return err
@@ -116,27 +129,30 @@ func (d *Daemon) packOld(epochs []int) {
 // past is the sink that notes what a log tells beside the state.
 type past struct {
 	next  int64
-	texts []lifeLine
+	texts map[job.ID][]lifeLine // of jobs that have not ended
 
 	devices []Device
 }
 
 type lifeLine struct {
-	key  string
 	at   time.Duration
 	text string
 }
 
 // restart makes the sink forget, for a log that is read again.
 func (p *past) restart() engine.Sink {
-	p.next, p.texts = 1, nil
+	p.next, p.texts = 1, map[job.ID][]lifeLine{}
 	return p
 }
 
 // Event implements engine.Sink.
 func (p *past) Event(ev *eventlog.Event, s *state.State) {
-	if text := eventText(ev, s, p.devices); text != "" && s.Known(ev.Job) && aboutJob(ev.Kind) {
-		p.texts = append(p.texts, lifeLine{s.Record(ev.Job).Job.Key, ev.Time, text})
+	if aboutJob(ev.Kind) && s.Known(ev.Job) {
+		if s.Record(ev.Job).Phase.Over() {
+			delete(p.texts, ev.Job)
+		} else if text := eventText(ev, s, p.devices); text != "" {
+			p.texts[ev.Job] = append(p.texts[ev.Job], lifeLine{ev.Time, text})
+		}
 	}
 	if ev.Kind == eventlog.Submit {
 		if n, err := strconv.ParseInt(baseOf(ev.Spec.Key), 10, 64); err == nil {
@@ -145,10 +161,18 @@ func (p *past) Event(ev *eventlog.Event, s *state.State) {
 	}
 }
 
-// findJobs makes what is known of the jobs of the old log.
-func (d *Daemon) findJobs(old *past) error {
+// findJobs makes what is known of the jobs of the old log, but for those that came
+// to their end and of which the history tells: nothing of them is left.
+func (d *Daemon) findJobs(old *past, told int) error {
+	done := make([]bool, d.st.Jobs())
+	for n, id := range d.st.Ended() {
+		done[id] = n < told && d.st.Record(id).Phase != job.Cancelled // of which frozen processes may be left
+	}
 	specs := map[string]*stored{}
 	for i := range job.ID(d.st.Jobs()) {
+		if done[i] {
+			continue
+		}
 		r := d.st.Record(i)
 		base := baseOf(r.Job.Key)
 		s, ok := specs[base]
@@ -165,9 +189,7 @@ func (d *Daemon) findJobs(old *past) error {
 		l := newLive(i, r.Job.Key, s)
 		d.readRun(l)
 		d.byKey[l.key] = l
-	}
-	for _, line := range old.texts {
-		if l := d.byKey[line.key]; l != nil {
+		for _, line := range old.texts[i] {
 			l.remember(d.clock.wall(line.at), line.text)
 		}
 	}
@@ -198,19 +220,7 @@ func (d *Daemon) readRun(l *live) {
 
 // catchUp writes the history of those whose end the log tells and the history
 // does not, and forgets the jobs that have ended.
-func (d *Daemon) catchUp(epoch int) error {
-	told := 0
-	err := d.store.eachEnded(func(e *ended) {
-		if e.Log == epoch {
-			told = max(told, e.N+1)
-		}
-		d.recent.add(e.Job)
-		d.observe(&e.Job)
-		d.tally.ended++
-	})
-	if err != nil {
-		return fmt.Errorf("the history of jobs: %w", err)
-	}
+func (d *Daemon) catchUp(epoch, told int) error {
 	var missing []ended
 	for n, id := range d.st.Ended() {
 		l := d.byKey[d.st.Record(id).Job.Key]
@@ -253,37 +263,6 @@ func (d *Daemon) endStray(l *live) {
 	d.act(l, func() { d.write(dir, want) })
 }
 
-// fitDevices throws back the jobs whose devices this machine has no longer.
-func (d *Daemon) fitDevices() error {
-	node := d.opt.Machine.Node
-	have := 0
-	for _, g := range node.GPUs {
-		have += g.Count
-	}
-	same := d.st.Cluster.Nodes() == 1 && d.st.Cluster.Devices() == have
-	if same {
-		for i, g := range d.st.Cluster.Node(0).GPUs {
-			same = same && i < len(node.GPUs) && g == node.GPUs[i]
-		}
-		same = same && d.st.Cluster.Node(0).CPU <= node.CPU && d.st.Cluster.Node(0).Memory <= node.Memory
-	}
-	if same {
-		return nil
-	}
-	for i := range job.ID(d.st.Jobs()) {
-		l := d.byKey[d.st.Record(i).Job.Key]
-		if l == nil || !d.st.Record(i).Phase.Holds() {
-			continue
-		}
-		ev := eventlog.Event{Time: d.st.Now, Kind: eventlog.Evict, Job: i, Kept: min(time.Duration(l.saved.Progress), d.st.Record(i).Progress),
-			Reason: job.Reason{Code: job.NodeLost, Job: job.None, Text: "the devices of this machine are others than before"}}
-		if err := engine.Apply(d.st, &ev); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // find sets a job back to where it stood: its run is found again, launched where
 // that had been decided but not done, or told again what is wanted of it.
 func (d *Daemon) find(l *live) {
@@ -295,16 +274,16 @@ func (d *Daemon) find(l *live) {
 		rundir.Read(dir, rundir.WantFile, &want)
 	}
 	l.seq, l.decided = want.Seq, d.now
-	over := l.run == 0 || l.exit != nil && want.Seq < k*seqs+seqGo
-	if want.Purpose == string(cancelled) || want.Purpose == string(requeuing) {
-		l.purpose = purpose(want.Purpose)
-	}
-	done := l.exit != nil && r.Job.Stop != job.Freeze && l.done(l.exit)
+	l.purpose = purposeOf(&want, r)
+	news := l.exit != nil && l.untold(&want, r)
+	over := l.run == 0 || l.exit != nil && want.Seq < k*seqs+seqGo && !news
 	switch {
-	case r.Phase == job.Running && over && !done:
-		d.put(l, d.st.Alloc(l.id), k)
+	case r.Phase == job.Running && l.purpose != "":
+		l.stage = leaving
+	case r.Phase == job.Running && over:
+		d.put(l, d.st.Alloc(l.id), k, r.Progress)
 		return
-	case r.Phase == job.Running && want.Seq < k*seqs+seqGo && !done:
+	case r.Phase == job.Running && want.Seq < k*seqs+seqGo && !news:
 		d.findEarlier(l, r, k)
 	case r.Phase == job.Running && l.status.PID != 0:
 		l.stage = up
@@ -315,12 +294,12 @@ func (d *Daemon) find(l *live) {
 			if err := d.touch(l.id); err != nil {
 				return err
 			}
-			l.undone = true
+			l.undone = r.Job.Stop == job.Freeze && l.run > 0
 			d.emit(eventlog.Event{Kind: eventlog.Gone, Job: l.id})
 			return nil
 		})
 		return
-	case r.Phase == job.Stopping && want.Seq < k*seqs+seqLeave:
+	case r.Phase == job.Stopping && want.Seq < k*seqs+seqLeave && l.purpose == "" && !news:
 		d.Stop(l.id)
 	case r.Phase == job.Stopping:
 		l.stage = leaving
@@ -328,6 +307,7 @@ func (d *Daemon) find(l *live) {
 			l.purpose = preempted
 		}
 	case l.run == 0 || d.st.Home(l.id) == nil && l.purpose == "":
+		l.late = l.exit != nil && l.done(l.exit) // it has done its work just when it was thrown back
 		d.rest(l, r)
 		return // it waits, and nothing of it is left
 	default:
@@ -340,12 +320,33 @@ func (d *Daemon) find(l *live) {
 	d.findRun(l, dir)
 }
 
+// purposeOf is why a run was told to leave, if that is still to come about.
+func purposeOf(want *rundir.Want, r *job.Record) purpose {
+	k := launches(r)
+	switch p := purpose(want.Purpose); {
+	case p == cancelled,
+		p == requeuing && want.Seq/seqs == k && (r.Phase == job.Running || r.Phase == job.Stopping),
+		p == resizing && want.Seq/seqs == k-1 && r.Phase == job.Running: // the launch behind it is decided
+		return p
+	}
+	return ""
+}
+
+// untold tells whether the end of a job's last run is still to be taken in, though
+// the job was to run again by now.
+func (l *live) untold(want *rundir.Want, r *job.Record) bool {
+	if r.Job.Stop == job.Freeze {
+		return l.purpose != "" || want.State == rundir.Freeze && byItself(l.exit)
+	}
+	return l.purpose != "" || l.done(l.exit)
+}
+
 // findEarlier goes on with a running job whose last run belongs to an earlier
 // launch: it was to be thawed, or to leave for other devices.
 func (d *Daemon) findEarlier(l *live, r *job.Record, k int) {
 	if r.Job.Stop == job.Freeze {
 		l.stage = frozen
-		d.put(l, d.st.Alloc(l.id), k)
+		d.put(l, d.st.Alloc(l.id), k, r.Progress)
 		return
 	}
 	l.purpose, l.stage = resizing, leaving
@@ -389,17 +390,16 @@ func (d *Daemon) findRun(l *live, dir string) {
 func (d *Daemon) watchAgain(l *live, dir string) {
 	key, run := l.key, l.run
 	if l.status.PID != 0 {
+		pid := l.status.PID
 		d.act(l, func() {
-			if err := d.watch.add(l.status.PID, key, run); err != nil {
-				d.log.Error("a run cannot be watched", "job", key, "error", err)
-			}
+			d.follow(pid, key, run)
 			d.look(key, run)
 		})
 		return
 	}
 	var again func()
 	again = func() { // until it says who it is
-		if l.run != run || l.stage != launching || l.status.PID != 0 {
+		if l.run != run || l.stage == noRun {
 			return
 		}
 		rundir.Read(dir, rundir.StatusFile, &l.status)
@@ -425,7 +425,7 @@ func (d *Daemon) rest(l *live, r *job.Record) {
 	default:
 		l.held = true
 	}
-	if l.held && !strings.HasPrefix(why.Text, waitsFor) {
-		l.after = d.unmet(l.after)
+	if len(l.after) > 0 { // it may have ended in the last instant before
+		d.later = append(d.later, func() error { return d.dependent(l) })
 	}
 }

@@ -1,8 +1,11 @@
 package local
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"os/user"
 	"slices"
 	"strconv"
@@ -35,8 +38,13 @@ func (d *Daemon) Submit(ctx context.Context, c server.Caller, spec api.JobSpec) 
 		return nil, err
 	}
 	if d.opt.TenantOf != nil {
-		if s.Spec.Tenant, err = d.opt.TenantOf(s.User, spec.Tenant); err != nil {
+		switch tenant, err := d.opt.TenantOf(s.User, spec.Tenant); {
+		case err == nil:
+			s.Spec.Tenant = tenant
+		case !c.Operator:
 			return nil, api.Refuse(api.Denied, "%v", err)
+		case spec.Tenant == "": // an operator needs no tenant to try something
+			s.Spec.Tenant = s.User
 		}
 	}
 	if _, err := d.demand(&spec); err != nil {
@@ -45,7 +53,7 @@ func (d *Daemon) Submit(ctx context.Context, c server.Caller, spec api.JobSpec) 
 	if d.health.refuses.Load() {
 		return nil, api.Refuse(api.Unavailable, "the disk of norn's state folder is nearly full: no new jobs are taken until there is room")
 	}
-	if err := d.known(ctx, spec.After); err != nil {
+	if err := d.known(ctx, c, spec.After); err != nil {
 		return nil, err
 	}
 	s.ID = strconv.FormatInt(d.next.Add(1)-1, 10)
@@ -98,14 +106,16 @@ func (d *Daemon) runAs(c server.Caller, name string) (string, *rundir.User, erro
 	return credentials(name, c)
 }
 
-// known refuses dependencies on jobs that never were.
-func (d *Daemon) known(ctx context.Context, after []api.After) error {
+// known refuses dependencies on jobs that never were, or that the caller may not
+// see.
+func (d *Daemon) known(ctx context.Context, c server.Caller, after []api.After) error {
 	if len(after) == 0 {
 		return nil
 	}
 	return d.ask(ctx, func() error {
 		for _, a := range after {
-			if !validID(a.Job) || len(d.group(a.Job)) == 0 && d.endedState(a.Job) == "" {
+			var no *api.Error
+			if _, err := d.mine(c, a.Job); errors.As(err, &no) && no.Kind == api.Unknown {
 				return api.Refuse(api.Invalid, "it cannot come after job %q: there is no such job", a.Job)
 			}
 		}
@@ -201,7 +211,7 @@ func (d *Daemon) dependent(l *live) error {
 // freeIf frees a held job for which nothing stands in the way any more.
 func (d *Daemon) freeIf(l *live) {
 	r := d.st.Record(l.id)
-	if r.Phase != job.Held {
+	if r.Phase != job.Held || l.held {
 		return
 	}
 	if why, held := d.mustWait(l); held {
@@ -326,12 +336,16 @@ func (d *Daemon) verb(c server.Caller, l *live, v server.Verb) error {
 	case server.Cancel:
 		d.cancel(l, c)
 	case server.Hold:
+		why := job.Reason{Code: job.OnHold, Job: job.None, Text: "is held by " + c.User}
 		switch r.Phase {
 		case job.Waiting:
 			l.held = true
-			d.emit(eventlog.Event{Kind: eventlog.Hold, Job: l.id, Reason: job.Reason{Code: job.OnHold, Job: job.None, Text: "is held by " + c.User}})
+			d.emit(eventlog.Event{Kind: eventlog.Hold, Job: l.id, Reason: why})
 		case job.Held:
-			l.held = true
+			if !l.held {
+				l.held = true
+				d.emit(eventlog.Event{Kind: eventlog.Wait, Job: l.id, Reason: why})
+			}
 		default:
 			return api.Refuse(api.Conflict, "job %s is %s: only a waiting job can be held; norn requeue takes it off its devices", l.key, r.Phase)
 		}
@@ -447,6 +461,7 @@ func (d *Daemon) resize(l *live, gpus float64, decided chan<- error) error {
 	}
 	id := l.id
 	d.kick = true
+	d.undecided = append(d.undecided, decided)
 	d.eng.Order(func(v *sched.View, p *sched.Plan) {
 		switch {
 		case p.Holding(id) == nil || v.Job(id).Phase() != job.Running:
@@ -466,22 +481,27 @@ func (d *Daemon) Drain(ctx context.Context, c server.Caller, z api.Drain) error 
 		return api.Refuse(api.Denied, "only an operator may drain the machine")
 	}
 	return d.ask(ctx, func() error {
+		next := d.health.drained
 		if len(z.Devices) == 0 {
-			d.health.drained = !z.Undo
-			d.health.why = z.Why
-			d.setHealth()
-			return nil
+			next.Machine, next.Why = !z.Undo, z.Why
+		} else if next.Devices = maps.Clone(next.Devices); next.Devices == nil {
+			next.Devices = map[string]string{}
 		}
 		for _, name := range z.Devices {
-			i := slices.IndexFunc(d.opt.Machine.Devices, func(dev Device) bool { return dev.Name == name })
-			if i < 0 {
+			if !slices.ContainsFunc(d.opt.Machine.Devices, func(dev Device) bool { return dev.Name == name }) {
 				return api.Refuse(api.Unknown, "there is no device %q here", name)
 			}
-			why := z.Why
-			if why == "" {
-				why = "drained by " + c.User
+			if next.Devices[name] = cmp.Or(z.Why, "drained by "+c.User); z.Undo {
+				delete(next.Devices, name)
 			}
-			d.setBroken(i, !z.Undo, why)
+		}
+		if err := rundir.Write(d.store.dir, drainedFile, next); err != nil {
+			return api.Refuse(api.Unavailable, "that cannot be noted: %v", err)
+		}
+		d.health.drained = next
+		d.setHealth()
+		for i := range d.opt.Machine.Devices {
+			d.setDevice(i)
 		}
 		return nil
 	})
@@ -512,21 +532,29 @@ func (d *Daemon) SetPolicy(ctx context.Context, c server.Caller, choice string) 
 // setHealth tells the engine whether the machine takes new work.
 func (d *Daemon) setHealth() {
 	h := cluster.Up
-	if d.health.drained || d.health.full.Load() {
+	if d.health.drained.Machine || d.health.full.Load() {
 		h = cluster.Cordoned
 	}
-	if d.st.Cluster.Health(0) != h {
+	was := d.st.Cluster.Health(0)
+	for i := range d.events { // of this instant
+		if d.events[i].Kind == eventlog.NodeSet {
+			was = d.events[i].Health
+		}
+	}
+	if was != h {
 		d.emit(eventlog.Event{Kind: eventlog.NodeSet, Health: h})
 	}
 }
 
-// setBroken tells the engine whether a device takes new work.
-func (d *Daemon) setBroken(i int, broken bool, why string) {
-	if !broken {
-		why = ""
+// setDevice tells the engine whether a device takes new work.
+func (d *Daemon) setDevice(i int) {
+	broken, was := d.deviceNote(i) != "", d.st.Cluster.Broken(cluster.DeviceID(i))
+	for k := range d.events { // of this instant
+		if ev := &d.events[k]; ev.Kind == eventlog.Device && int(ev.Device) == i {
+			was = ev.Broken
+		}
 	}
-	d.health.devices[i] = why
-	if d.st.Cluster.Broken(cluster.DeviceID(i)) != broken {
+	if was != broken {
 		d.emit(eventlog.Event{Kind: eventlog.Device, Device: cluster.DeviceID(i), Broken: broken})
 	}
 }

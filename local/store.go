@@ -269,6 +269,19 @@ func (s *store) appendEnded(lines []ended) error {
 	return err
 }
 
+// syncHistory makes the history durable.
+func (s *store) syncHistory() error {
+	f, err := os.OpenFile(s.historyPath(), os.O_WRONLY, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return f.Sync()
+}
+
 // free is what is left on the disk of the state folder, and its size.
 func (s *store) free() (free, size api.Bytes) {
 	f, n, err := hardware.DiskOf(s.dir)

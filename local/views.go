@@ -104,10 +104,16 @@ func (d *Daemon) Jobs(ctx context.Context, c server.Caller, q api.Query) ([]api.
 	var out []api.Job
 	visible := func(user string) bool { return c.Operator || user == c.User }
 	err := d.ask(ctx, func() error {
+		var found []*live
 		for _, l := range d.jobs {
 			if l != nil && visible(l.stored.User) && d.asked(l, &q) {
-				out = append(out, d.view(l))
+				found = append(found, l)
 			}
+		}
+		slices.SortFunc(found, func(a, b *live) int { return compareIDs(a.key, b.key) }) // nearly is already
+		out = make([]api.Job, len(found))
+		for i, l := range found {
+			out[i] = d.view(l)
 		}
 		return nil
 	})
@@ -121,8 +127,8 @@ func (d *Daemon) Jobs(ctx context.Context, c server.Caller, q api.Query) ([]api.
 			return nil, err
 		}
 		out = append(more, out...)
+		slices.SortStableFunc(out, func(a, b api.Job) int { return compareIDs(a.ID, b.ID) })
 	}
-	slices.SortStableFunc(out, func(a, b api.Job) int { return compareIDs(a.ID, b.ID) })
 	if q.Limit > 0 && len(out) > q.Limit {
 		out = out[len(out)-q.Limit:]
 	}
@@ -216,7 +222,7 @@ func (d *Daemon) device(i int) api.Device {
 	dev := &d.opt.Machine.Devices[i]
 	out := api.Device{
 		Name: dev.Name, Index: i, Type: dev.Type, UUID: dev.UUID, PCI: dev.PCI, NUMA: dev.NUMA, Memory: dev.Memory,
-		Broken: d.st.Cluster.Broken(cluster.DeviceID(i)), Note: d.health.devices[i],
+		Broken: d.st.Cluster.Broken(cluster.DeviceID(i)), Note: d.deviceNote(i),
 	}
 	if i < len(d.health.samples) {
 		s := d.health.samples[i]
@@ -238,7 +244,7 @@ func (d *Daemon) Status(ctx context.Context) (api.Status, error) {
 // status is the whole at one glance, and the jobs that have not ended by state.
 func (d *Daemon) status() (api.Status, map[api.State]int) {
 	s := api.Status{
-		Version: d.opt.Version, Now: d.clock.wall(d.now), Up: d.started, Policy: d.choice.String(), Trouble: d.health.trouble(d.opt.Machine.Devices),
+		Version: d.opt.Version, Now: d.clock.wall(d.now), Up: d.started, Policy: d.choice.String(), Trouble: d.trouble(),
 		Ended: d.tally.ended, Events: d.feed.last(),
 	}
 	by := map[api.State]int{api.Held: 0, api.Waiting: 0, api.Assigned: 0, api.Running: 0, api.Stopping: 0}

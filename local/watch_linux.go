@@ -89,9 +89,13 @@ func (w *watcher) add(pid int, key string, run int) error {
 		return fmt.Errorf("watching process %d: %w", pid, err)
 	}
 	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := unix.EpollCtl(w.poll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}); err != nil {
+		unix.Close(fd)
+		return fmt.Errorf("watching process %d: %w", pid, err)
+	}
 	w.runs[fd] = watched{key, run, pid}
-	w.mu.Unlock()
-	return unix.EpollCtl(w.poll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)})
+	return nil
 }
 
 // ends waits for the ends of runners.

@@ -103,9 +103,16 @@ func (d *Daemon) whyWaits(l *live, r *job.Record, w *api.Why) {
 	p.Open(&v)
 	defer p.Discard()
 	if r.Phase == job.Waiting {
-		if never := p.Never(l.id, place.Pack); never.Code != job.NoReason {
+		never := p.Never(l.id, place.Pack)
+		if never.Code == job.NoReason && r.Reason.Never() { // the policy knows more
+			never = r.Reason
+		}
+		if never.Code != job.NoReason {
 			w.Reason, w.Unknown = d.sentence(never), "it can never run here"
 			w.Frees = []string{"other hardware, or a smaller job"}
+			if never.Code == job.OverLimit {
+				w.Frees = []string{"a higher limit of its tenant, or a smaller job"}
+			}
 			return
 		}
 		now, fits := p.Fits(l.id, place.Pack)
@@ -183,8 +190,16 @@ func (d *Daemon) Log(ctx context.Context, c server.Caller, w io.Writer) error {
 	if !c.Operator {
 		return api.Refuse(api.Denied, "the event log tells of everybody's jobs: only an operator may read it")
 	}
-	if err := d.ask(ctx, func() error { return nil }); err != nil { // what was decided is in it
+	var last int
+	var size int64
+	err := d.ask(ctx, func() error { // what was decided is in it, and it ends with a whole line
+		last = d.epoch.n
+		err := d.epoch.sync()
+		size = d.epoch.size.n
+		return err
+	})
+	if err != nil {
 		return err
 	}
-	return d.logCopy(w)
+	return d.logCopy(w, last, size)
 }

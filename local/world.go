@@ -13,8 +13,8 @@ import (
 // Start implements engine.World: the job is launched, or thawed, once the
 // decision is durable.
 func (d *Daemon) Start(id job.ID, a *cluster.Alloc) (delay time.Duration, speed float64) {
-	l := d.jobs[id]
-	d.put(l, a, launches(d.st.Record(id))+1)
+	l, r := d.jobs[id], d.st.Record(id)
+	d.put(l, a, launches(r)+1, r.Progress)
 	return d.startDelay(l), 1
 }
 
@@ -26,8 +26,15 @@ func (d *Daemon) startDelay(l *live) time.Duration {
 	return d.costs.Base.Start
 }
 
-// put has a job run on a, for the k-th time.
-func (d *Daemon) put(l *live, a *cluster.Alloc, k int) {
+// put has a job run on a, for the k-th time, with the work that it has done
+// already.
+func (d *Daemon) put(l *live, a *cluster.Alloc, k int, from time.Duration) {
+	if l.late { // it has ended already, but no waiting job can
+		l.late, l.stage = false, up
+		n := notice{key: l.key, run: l.run, exit: l.exit}
+		d.later = append(d.later, func() error { return d.notice(n) })
+		return
+	}
 	l.purpose, l.why, l.decided = "", "", d.now
 	l.seq = k*seqs + seqGo
 	want := rundir.Want{Seq: l.seq, State: rundir.Go}
@@ -37,12 +44,13 @@ func (d *Daemon) put(l *live, a *cluster.Alloc, k int) {
 		return
 	}
 	l.run++
-	l.stage, l.report, l.saved, l.status = launching, nil, rundir.Saved{}, rundir.Status{}
+	l.stage, l.report, l.status = launching, nil, rundir.Status{}
+	l.saved = rundir.Saved{Progress: int64(from)}
 	l.token = newToken()
 	d.tokens.set(l.token, l.key)
 	launch := d.describe(l, a)
-	dir := d.store.runDir(l.key, l.run)
-	d.act(l, func() { d.launch(dir, launch, want) })
+	dir, saved := d.store.runDir(l.key, l.run), l.saved
+	d.act(l, func() { d.launch(dir, launch, want, saved) })
 }
 
 // Stop implements engine.World: the job is told to leave as it can, once the

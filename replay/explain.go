@@ -38,8 +38,9 @@ type Step struct {
 }
 
 // Explain folds a log and follows one job, named by its key or, with a # before
-// it, by its number; of several with one key, the first. A log that breaks off
-// is told as far as it goes. Explain fails when the log has no such job, and
+// it, by its number; of several with one key, the first. Of several logs one
+// behind the other it tells the whole life. A log that breaks off is told as far
+// as it goes. Explain fails when the log has no such job, and
 // then says which come near.
 func Explain(r *eventlog.Reader, name string) (*Life, error) {
 	f := &follower{name: name, number: job.None, id: job.None}
@@ -48,7 +49,7 @@ func Explain(r *eventlog.Reader, name string) (*Life, error) {
 			f.number = job.ID(id)
 		}
 	}
-	s, err := Fold(r, f)
+	s, parts, err := FoldParts(r, f)
 	torn := errors.Is(err, eventlog.ErrTorn)
 	if err != nil && !torn {
 		return nil, err
@@ -57,7 +58,23 @@ func Explain(r *eventlog.Reader, name string) (*Life, error) {
 		return nil, noJob(s, r.Name(), name)
 	}
 	rec := s.Record(f.id)
-	return &Life{Job: rec.Job, Record: rec, End: s.Now, Origin: r.Header.Origin, Torn: torn, Steps: f.steps}, nil
+	l := &Life{Job: rec.Job, Record: rec, End: s.Now, Origin: r.Header.Origin, Torn: torn, Steps: f.steps}
+	l.gaps(parts)
+	return l, nil
+}
+
+// gaps tells among the steps where a log breaks off before the next one goes on.
+func (l *Life) gaps(parts []Part) {
+	for i := range parts {
+		if parts[i].Torn == nil || parts[i].To < l.Job.Submit || l.Record.Phase.Over() && l.Record.End <= parts[i].To {
+			continue
+		}
+		behind := 0
+		for behind < len(l.Steps) && l.Steps[behind].At <= parts[i].To {
+			behind++
+		}
+		l.Steps = slices.Insert(l.Steps, behind, Step{At: parts[i].To, What: "the log breaks off, and another one goes on"})
+	}
 }
 
 // noJob says that there is no such job, and which names come near.
@@ -117,7 +134,7 @@ func (f *follower) what(ev *eventlog.Event, s *state.State) string {
 	case eventlog.Submit:
 		return "submitted"
 	case eventlog.Carry:
-		return "goes on from an earlier log: " + carried(s, r, f.id)
+		return "goes on from an earlier log: " + f.carried(s, r)
 	case eventlog.Wait:
 		return "waits: " + strings.TrimPrefix(f.sentence(ev.Reason, s.Now, name), "waits ")
 	case eventlog.Assign:
@@ -135,7 +152,7 @@ func (f *follower) what(ev *eventlog.Event, s *state.State) string {
 	case eventlog.Evict, eventlog.Fail:
 		return "is thrown back: " + ev.Reason.Sentence(name) + kept(r)
 	case eventlog.Hold:
-		if ev.Reason.Code == job.NoReason || ev.Reason.Code == job.OnHold {
+		if ev.Reason.Code == job.NoReason || ev.Reason.Code == job.OnHold && ev.Reason.Text == "" {
 			return "is put on hold"
 		}
 		return "is put on hold: " + ev.Reason.Sentence(name)
@@ -426,13 +443,16 @@ func (l *Life) JSON() LifeJSON {
 }
 
 // carried says how a job stands that was taken over from an earlier log.
-func carried(s *state.State, r *job.Record, id job.ID) string {
+func (f *follower) carried(s *state.State, r *job.Record) string {
 	text := r.Phase.String()
-	if a := s.Alloc(id); a != nil {
+	if a := s.Alloc(f.id); a != nil {
 		text += " on " + Where(s, a)
 	}
 	if r.Starts > 0 {
 		text += fmt.Sprintf(", started %s before, %s of work done", count(int(r.Starts), "time"), unit.Human(r.ProgressAt(s.Now)))
+	}
+	if r.Phase == job.Waiting && r.Reason.Code != job.NoReason {
+		text += ": " + strings.TrimPrefix(f.sentence(r.Reason, s.Now, names(s)), "waits ")
 	}
 	return text
 }

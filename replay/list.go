@@ -18,6 +18,7 @@ import (
 type List struct {
 	Jobs []Brief
 	Torn bool // the log breaks off
+	Gaps int  // logs that break off before another one goes on
 }
 
 // Brief is one job in a List. Times are durations since the start of the run.
@@ -36,10 +37,15 @@ type Brief struct {
 // Jobs folds a log and lists its jobs. A log that breaks off is listed as far as
 // it goes.
 func Jobs(r *eventlog.Reader) (*List, error) {
-	s, err := Fold(r)
+	s, parts, err := FoldParts(r)
 	l := &List{Torn: errors.Is(err, eventlog.ErrTorn)}
 	if err != nil && !l.Torn {
 		return nil, err
+	}
+	for i := range parts {
+		if parts[i].Torn != nil {
+			l.Gaps++
+		}
 	}
 	for id := range job.ID(s.Jobs()) {
 		r := s.Record(id)

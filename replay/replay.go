@@ -5,7 +5,6 @@ package replay
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"strings"
 	"time"
@@ -18,32 +17,21 @@ import (
 )
 
 // Fold reads a log to its end and folds it, showing every event to the sinks.
-// On an error, which names the line, the state is that before the line.
+// Several logs that lie one behind the other, as a live world writes them, are
+// folded as the one that they go on with. On an error, which names the line, the
+// state is that before the line.
 func Fold(r *eventlog.Reader, sinks ...engine.Sink) (*state.State, error) {
-	c, tenants, err := r.Header.Build()
-	if err != nil {
-		return nil, r.Wrap(fmt.Errorf("the header: %w", err))
+	s, _, err := FoldParts(r, sinks...)
+	return s, err
+}
+
+// FoldParts does what Fold does, and tells of the logs that it has met.
+func FoldParts(r *eventlog.Reader, sinks ...engine.Sink) (*state.State, []Part, error) {
+	f, err := newFolder(r, sinks)
+	if err == nil {
+		err = f.run()
 	}
-	s := state.New(c, tenants)
-	var ev eventlog.Event
-	for {
-		err := r.Next(&ev)
-		if errors.Is(err, io.EOF) {
-			if err = s.Settle(); err != nil {
-				err = r.Wrap(err)
-			}
-			return s, err
-		}
-		if err != nil {
-			return s, err
-		}
-		if err := engine.Apply(s, &ev); err != nil {
-			return s, r.Wrap(err)
-		}
-		for _, sink := range sinks {
-			sink.Event(&ev, s)
-		}
-	}
+	return f.s, f.parts, err
 }
 
 // Format reads an event log as a trace: the jobs that were submitted, with the
@@ -79,18 +67,22 @@ func Format() trace.Format {
 type history struct {
 	in       *trace.Input
 	state    *state.State
-	attempts map[job.ID][]time.Duration
+	attempts attempts
 	next     job.ID
 }
 
 // jobs folds the log, and keeps how long the attempts that failed ran. Of a log
 // that breaks off, the jobs are taken as they stood then.
 func jobs(r *eventlog.Reader, in *trace.Input) (trace.Source, error) {
-	h := &history{in: in, attempts: map[job.ID][]time.Duration{}}
-	watch := &attempts{h: h}
-	s, err := Fold(r, watch)
+	h := &history{in: in, attempts: attempts{}}
+	s, parts, err := FoldParts(r, h.attempts)
+	for i := range parts {
+		if torn := parts[i].Torn; torn != nil {
+			in.Note(at(torn, r) + ", and another one goes on")
+		}
+	}
 	if errors.Is(err, eventlog.ErrTorn) {
-		in.Note("line " + strings.TrimPrefix(err.Error(), r.Name()+":") + ": jobs are taken as they stood then")
+		in.Note(at(err, r) + ": jobs are taken as they stood then")
 		err = nil
 	}
 	if err != nil {
@@ -100,15 +92,19 @@ func jobs(r *eventlog.Reader, in *trace.Input) (trace.Source, error) {
 	return h, nil
 }
 
-// attempts notes each attempt that failed and kept nothing.
-type attempts struct{ h *history }
+// at is an error about a line of a log, without the name of the log.
+func at(err error, r *eventlog.Reader) string {
+	return "line " + strings.TrimPrefix(err.Error(), r.Name()+":")
+}
+
+// attempts is how long each attempt ran that failed and kept nothing.
+type attempts map[job.ID][]time.Duration
 
 // Event implements engine.Sink.
-func (a *attempts) Event(ev *eventlog.Event, s *state.State) {
-	if ev.Kind != eventlog.Fail || ev.Kept > 0 {
-		return
+func (a attempts) Event(ev *eventlog.Event, s *state.State) {
+	if ev.Kind == eventlog.Fail && ev.Kept <= 0 {
+		a[ev.Job] = append(a[ev.Job], s.Record(ev.Job).Attempt)
 	}
-	a.h.attempts[ev.Job] = append(a.h.attempts[ev.Job], s.Record(ev.Job).Attempt)
 }
 
 // Next implements trace.Source.

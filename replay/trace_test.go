@@ -257,6 +257,11 @@ func FuzzFold(f *testing.F) {
 		moved := append(bytes.Join(lines[:4], nil), lines[i]...)
 		f.Add(append(moved, bytes.Join(lines[4:], nil)...))
 	}
+	f.Add([]byte(head + goesOn + `{"t":20,"e":"node-add","name":"box","gpus":[[1,2]]}
+{"t":20,"e":"carry","j":0,"spec":{"job":"1","submit":5,"gpus":1},"on":[{"n":0,"d":[1]}],"record":{"phase":"running","since":5,"first_start":5,"tasks":1,"gpus":1,"rate":1,"starts":1}}
+{"t":20,"e":"carry","j":1,"spec":{"job":"2","submit":6,"gpus":2},"why":"node-lost","need":0,"record":{"phase":"waiting","since":6}}
+{"t":21,"e":"preempt","j":0,"kept":3,"why":"makes-room","for":1}
+{"t":22,"e":"su` + goesOn))
 	f.Fuzz(func(t *testing.T, log []byte) {
 		if len(log) > 1<<14 {
 			return

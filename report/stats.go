@@ -36,6 +36,9 @@ func (s Stats) MarshalJSON() ([]byte, error) {
 	return append(b, '}'), nil
 }
 
+// Describe computes the Stats of durations, which it reorders.
+func Describe(xs []time.Duration) Stats { return describe(xs) }
+
 // describe computes the Stats of xs, which it reorders.
 func describe(xs []time.Duration) Stats {
 	s := Stats{N: len(xs)}

@@ -169,33 +169,56 @@ func (s *State) Submit(j *job.Job, estimate time.Duration) error {
 // when that ended. A job that holds devices needs them in a, which is copied; a
 // is the home of one that is frozen, and nil for any other.
 func (s *State) Carry(j *job.Job, past *job.Record, a *cluster.Alloc, estimate time.Duration, why job.Reason) error {
-	if past.Since > s.Now {
-		return fmt.Errorf("job %s: is %s since %v, which has not come yet", j.Key, past.Phase, past.Since)
-	}
-	home := a != nil && j.Stop == job.Freeze && (past.Phase == job.Waiting || past.Phase == job.Stopping || past.Phase == job.Held)
-	if !home && past.Phase.Holds() != (a != nil) {
-		return fmt.Errorf("job %s: is %s, and a job holds devices exactly when it is assigned or running", j.Key, past.Phase)
+	if err := s.mayStand(j, past, a); err != nil {
+		return err
 	}
 	if err := s.Submit(j, estimate); err != nil {
 		return err
 	}
-	r := s.Record(j.ID)
+	return s.stand(j.ID, past, a, why)
+}
+
+// mayStand checks what is told of a job in another log.
+func (s *State) mayStand(j *job.Job, past *job.Record, a *cluster.Alloc) error {
+	if past.Since > s.Now {
+		return fmt.Errorf("job %s: is %s since %v, which has not come yet", j.Key, past.Phase, past.Since)
+	}
+	if !isHome(j, past, a) && past.Phase.Holds() != (a != nil) {
+		return fmt.Errorf("job %s: is %s, and a job holds devices exactly when it is assigned or running", j.Key, past.Phase)
+	}
+	if a != nil {
+		if err := s.Cluster.Valid(a); err != nil {
+			return fmt.Errorf("job %s: %w", j.Key, err)
+		}
+	}
+	return nil
+}
+
+// isHome tells whether a is not what a job holds but where its memory is.
+func isHome(j *job.Job, past *job.Record, a *cluster.Alloc) bool {
+	return a != nil && j.Stop == job.Freeze && (past.Phase == job.Waiting || past.Phase == job.Stopping || past.Phase == job.Held)
+}
+
+// stand has a job that has just been submitted stand as another log tells.
+func (s *State) stand(id job.ID, past *job.Record, a *cluster.Alloc, why job.Reason) error {
+	r := s.Record(id)
 	if err := r.Carry(past); err != nil {
 		return err
 	}
 	r.Reason = why
 	switch {
-	case home:
-		s.homes[j.ID] = new(cluster.Alloc)
-		s.homes[j.ID].CopyFrom(a)
+	case isHome(r.Job, past, a):
+		s.homes[id] = new(cluster.Alloc)
+		s.homes[id].CopyFrom(a)
 	case a != nil:
 		if int(past.Tasks) != a.Tasks(0) || past.Milli != a.Milli() {
-			return fmt.Errorf("job %s: runs %d tasks on %v GPUs, but holds others", j.Key, past.Tasks, past.Milli)
+			return fmt.Errorf("job %s: runs %d tasks on %v GPUs, but holds others", r.Job.Key, past.Tasks, past.Milli)
 		}
-		return s.give(j.ID, r, a)
+		defer s.open(a)()
+		return s.give(id, r, a)
 	}
 	if r.Phase != job.Waiting {
-		s.pools[r.Pool].waiting.Remove(int(j.ID))
+		s.pools[r.Pool].waiting.Remove(int(id))
 	}
 	return nil
 }

@@ -22,8 +22,9 @@ every wait and every preemption, what stood in its way at that moment, and when
 it would have fitted. JOB is the job's name in the trace, or # and its number.
 Without a JOB it lists the jobs, those that waited longest first.
 
-LOG is the file, or the folder that norn sim --out made for a policy. A log that
-breaks off, because norn was killed or still writes it, is told as far as it goes.`,
+LOG is the file, or the folder that norn sim --out made for a policy. Several logs
+in one file, as norn events --log writes them, are one. A log that breaks off,
+because norn was killed or still writes it, is told as far as it goes.`,
 		Example: `  norn explain results/fifo
   norn explain results/fifo 1234
   norn explain results/tiresias/events.log.zst '#17' --json`,
@@ -68,10 +69,21 @@ func list(cmd *cobra.Command, log *logFile, asJSON bool, most int) error {
 	if l.Torn {
 		fmt.Fprintln(cmd.ErrOrStderr(), "norn: the log breaks off: jobs are shown as they stood then")
 	}
+	if l.Gaps > 0 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "norn: %s before another one goes on: what was told in between is missing\n", breaks(l.Gaps))
+	}
 	if more := len(l.Jobs) - most; most > 0 && more > 0 {
 		fmt.Fprintf(cmd.ErrOrStderr(), "norn: %d more jobs (--limit 0 lists all); norn explain %s JOB tells the life of one\n", more, log.path)
 	}
 	return nil
+}
+
+// breaks says of some logs that they break off.
+func breaks(n int) string {
+	if n == 1 {
+		return "a log breaks off"
+	}
+	return fmt.Sprintf("%d logs break off", n)
 }
 
 // briefJSON is one job of the list for other programs; times are in seconds.

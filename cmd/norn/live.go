@@ -58,7 +58,7 @@ func (s *shell) commands() []*cobra.Command {
 	return []*cobra.Command{
 		s.submitCommand(), s.psCommand(), s.topCommand(), s.logsCommand(), s.whyCommand(),
 		s.cancelCommand(), s.holdCommand(), s.releaseCommand(), s.requeueCommand(), s.resizeCommand(),
-		s.historyCommand(), s.statusCommand(), s.eventsCommand(), s.drainCommand(), s.undrainCommand(), s.useCommand(),
+		s.historyCommand(), s.statusCommand(), s.eventsCommand(), s.drainCommand(), s.undrainCommand(), s.useCommand(), s.planCommand(),
 	}
 }
 

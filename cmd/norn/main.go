@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/norn-scheduler/norn/engine"
+	"github.com/norn-scheduler/norn/local/fidelity"
 	"github.com/norn-scheduler/norn/local/runner"
 	"github.com/norn-scheduler/norn/param"
 )
@@ -23,6 +24,9 @@ import (
 func main() {
 	if len(os.Args) == 3 && os.Args[1] == runner.Verb { // what watches over a job, launched by norn up
 		os.Exit(runner.Main(os.Args[2]))
+	}
+	if len(os.Args) == 3 && os.Args[1] == fidelity.Verb { // a job of norn fidelity
+		os.Exit(fidelity.Main(os.Args[2]))
 	}
 	// A run is short and makes little garbage: collecting it less often halves
 	// the time of small runs and bounds large ones all the same.
@@ -111,6 +115,7 @@ cost.`,
 	cmd.SetVersionTemplate("norn {{.Version}}\n")
 	cmd.AddCommand(simCommand(), traceCommand(), clusterCommand(), policiesCommand(), explainCommand(), validateCommand(), versionCommand())
 	cmd.AddCommand(upCommand(), downCommand(), configCommand())
+	cmd.AddCommand(fidelityCommand())
 	cmd.AddCommand(liveCommands()...)
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misused("%w%s", err, nearFlag(cmd, err)) })
 	strict(cmd)

@@ -18,6 +18,7 @@ import (
 	"github.com/norn-scheduler/norn/clusterspec"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/replay"
 	"github.com/norn-scheduler/norn/report"
 	"github.com/norn-scheduler/norn/run"
 	"github.com/norn-scheduler/norn/sim"
@@ -30,6 +31,7 @@ import (
 type simFlags struct {
 	reading
 	cluster   string
+	machine   *clusterspec.Spec // that of a live log; nil: cluster says which
 	policies  []string
 	settings  []string
 	estimates string
@@ -217,8 +219,14 @@ func (f *simFlags) findCluster(args []string) (*eventlog.Header, error) {
 		switch {
 		case err == nil:
 			header = &log.Header
+			if f.cluster == "" && header.World != "" && header.World != simulated {
+				f.machine, err = machineIn(log)
+			}
 			f.cluster = cmp.Or(f.cluster, header.Cluster)
 			log.Close()
+			if err != nil {
+				return nil, err
+			}
 		case info.IsDir():
 			return nil, err
 		}
@@ -227,6 +235,19 @@ func (f *simFlags) findCluster(args []string) (*eventlog.Header, error) {
 		return nil, misused("say on which cluster %s is to be replayed: --cluster with a shorthand such as 16x8:V100, a preset or a file (norn cluster lists the presets)", path)
 	}
 	return header, nil
+}
+
+// simulated is the world of a log that a simulation wrote: it names its cluster as
+// a user wrote it, and a machine is called by its name alone.
+const simulated = "sim"
+
+// machineIn is the machine that a log of a live world begins with.
+func machineIn(log *logFile) (*clusterspec.Spec, error) {
+	c, err := replay.Machine(log.Reader)
+	if err != nil {
+		return nil, err
+	}
+	return clusterspec.Of(c)
 }
 
 // worldly are the flags that say how the world of a run behaves.
@@ -309,7 +330,10 @@ func tell(w io.Writer, all []told) {
 
 // experiment turns the flags about the world into an experiment.
 func (f *simFlags) experiment(cmd *cobra.Command) (*run.Experiment, error) {
-	spec, err := loadCluster(f.cluster)
+	spec, err := f.machine, error(nil)
+	if spec == nil {
+		spec, err = loadCluster(f.cluster)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -119,7 +119,7 @@ func (f *upFlags) load() (*config.Config, error) {
 
 // up serves until the context ends.
 func up(ctx context.Context, c *config.Config, errOut io.Writer) error {
-	debug.SetGCPercent(50) // the daemon idles most of its life: small before fast
+	debug.SetGCPercent(100) // while it takes in what was left behind, which may be much
 	log := slog.New(slog.NewTextHandler(errOut, &slog.HandlerOptions{Level: c.LogLevel}))
 	opt, found, err := options(c, log)
 	if err != nil {
@@ -131,6 +131,8 @@ func up(ctx context.Context, c *config.Config, errOut io.Writer) error {
 		return err
 	}
 	defer d.Close()
+	debug.SetGCPercent(50) // from here on it idles most of its life: small before fast
+	debug.FreeOSMemory()
 	srv, err := server.New(serving(c, d, log))
 	if err != nil {
 		return err

@@ -1,6 +1,8 @@
-// Command bench measures norn as whole processes, from start to the printed
-// table, and prints a Markdown table: CPU time (user and system, the least of
-// several runs), peak memory, and the bound that the figure is held to.
+// Command bench measures norn as whole processes and prints Markdown tables:
+// simulations from start to the printed table, with CPU time (user and system,
+// the least of several runs) and peak memory, or with -live a daemon with its
+// clients, beside other schedulers of one machine. Each figure stands beside the
+// bound that it is held to.
 //
 // Published inputs are read from ../shared; rows that need them are left out,
 // with a word, where they are missing. CPU times of published simulators are
@@ -9,7 +11,6 @@
 package main
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -27,8 +28,18 @@ func main() {
 	shared := flag.String("shared", filepath.Join("..", "shared"), "folder of published data")
 	write := flag.String("write", "", "file whose part between the bench marks is replaced by the tables")
 	large := flag.Bool("large", true, "also 1,000,000 jobs on 10,000 GPUs")
+	live := flag.Bool("live", false, "measure a running daemon instead")
+	peers := flag.Bool("peers", false, "with -live: also the peers that are installed")
+	only := flag.String("only", "", "with -live: only the parts whose names begin so, with commas between them")
+	minutes := flag.Int("minutes", 10, "with -live: for how long short jobs are sustained")
 	flag.Parse()
-	if err := bench(*repeat, *shared, *write, *large); err != nil {
+	var err error
+	if *live {
+		err = benchLive(liveOptions{write: *write, peers: *peers, only: *only, minutes: *minutes})
+	} else {
+		err = bench(*repeat, *shared, *write, *large)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
@@ -41,8 +52,8 @@ func bench(repeat int, shared, write string, large bool) error {
 	}
 	defer os.RemoveAll(dir)
 	m := machine{bin: filepath.Join(dir, "norn"), repeat: repeat}
-	if out, err := exec.Command("go", "build", "-o", m.bin, "./cmd/norn").CombinedOutput(); err != nil {
-		return fmt.Errorf("%w\n%s", err, out)
+	if err := execute("go", "build", "-o", m.bin, "./cmd/norn"); err != nil {
+		return err
 	}
 	var text strings.Builder
 	describe(&text)
@@ -58,10 +69,7 @@ func bench(repeat int, shared, write string, large bool) error {
 			return err
 		}
 	}
-	if write == "" {
-		return nil
-	}
-	return replace(write, text.String())
+	return replace(write, "bench", text.String())
 }
 
 // describe names the machine and the commit.
@@ -188,7 +196,7 @@ func (m *machine) growth(w io.Writer, dir string) error {
 	var equal float64
 	for _, r := range []struct{ jobs, nodes int }{{100_000, 1250}, {100_000, 125}, {1_000_000, 1250}} {
 		file := filepath.Join(dir, fmt.Sprintf("%d.csv", r.jobs))
-		err := run(m.bin, "trace", "generate", "--like", "philly", "--jobs", fmt.Sprint(r.jobs), "--gpus", fmt.Sprint(8*r.nodes),
+		err := execute(m.bin, "trace", "generate", "--like", "philly", "--jobs", fmt.Sprint(r.jobs), "--gpus", fmt.Sprint(8*r.nodes),
 			"--offered-load", "0.9", "--max-run", "1d", "--seed", "1", "-o", file)
 		if err != nil {
 			return err
@@ -211,7 +219,7 @@ func (m *machine) growth(w io.Writer, dir string) error {
 	return nil
 }
 
-func run(name string, args ...string) error {
+func execute(name string, args ...string) error {
 	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
 		return fmt.Errorf("%s %s: %w\n%s", filepath.Base(name), strings.Join(args, " "), err, out)
 	}
@@ -232,10 +240,13 @@ func missing(w io.Writer, path string) bool {
 	return true
 }
 
-const from, to = "<!-- bench: written by make bench -->\n", "<!-- bench: end -->\n"
-
-// replace puts the tables into a page.
-func replace(path, tables string) error {
+// replace puts tables into a page, between the marks that bear a name. Without a
+// page nothing is to be done.
+func replace(path, name, tables string) error {
+	if path == "" {
+		return nil
+	}
+	from, to := "<!-- "+name+": written by make "+name+" -->\n", "<!-- "+name+": end -->\n"
 	page, err := os.ReadFile(path)
 	if err != nil {
 		return err
@@ -243,7 +254,7 @@ func replace(path, tables string) error {
 	head, rest, ok := strings.Cut(string(page), from)
 	_, tail, ended := strings.Cut(rest, to)
 	if !ok || !ended {
-		return errors.New(path + " has no bench marks")
+		return fmt.Errorf("%s has no marks for %s", path, name)
 	}
 	return os.WriteFile(path, []byte(head+from+"\n"+tables+to+tail), 0o644)
 }

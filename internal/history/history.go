@@ -34,6 +34,8 @@
 //	snapshot  how often jobs save their state; none: only with a checkpoint
 //	spread    speed of a gang for each step in the topology between its nodes
 //	seed      of the policy's random source
+//	exact     true: what is told hangs on things that happen at one moment, or on
+//	          equal spans of time, and only a world with an exact clock has such
 //
 // The input is lines of four kinds. The first is a table of jobs, in order of
 // submission: a line that begins with job names its columns, and each line up to
@@ -95,6 +97,7 @@ type History struct {
 	Snapshot float64 // seconds; 0: none
 	Spread   float64 // speed for each step between the nodes of a gang; 0: no penalty
 	Seed     uint64
+	Exact    bool          // only a world with an exact clock can play it
 	Jobs     []simtest.Job // in order of submission, which is also that of their numbers
 	Happens  []Happening   // in order of time
 }

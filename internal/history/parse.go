@@ -107,6 +107,8 @@ func (h *History) arg(a Arg, rack *int) (err error) {
 		h.Spread, err = strconv.ParseFloat(v, 64)
 	case "seed":
 		h.Seed, err = strconv.ParseUint(v, 10, 64)
+	case "exact":
+		h.Exact, err = strconv.ParseBool(v)
 	default:
 		return fmt.Errorf("is not known")
 	}

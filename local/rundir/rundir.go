@@ -125,7 +125,8 @@ type Status struct {
 	PID       int      `json:"pid"` // of the runner
 	Start     uint64   `json:"start"`
 	Boot      string   `json:"boot"`
-	Began     int64    `json:"began"` // when its tasks started
+	Up        int64    `json:"up,omitempty"` // when the runner came up, or was told which run is its own
+	Began     int64    `json:"began"`        // when its tasks started
 	Tasks     []Proc   `json:"tasks"`
 	Port      int      `json:"port,omitempty"` // MASTER_PORT
 	Cgroup    string   `json:"cgroup,omitempty"`
@@ -183,8 +184,34 @@ type Saved struct {
 	Point    api.Checkpoint `json:"point"`
 }
 
+// Begin makes the folder of a run with what to launch and what is wanted of it,
+// durably. It may be repeated.
+func Begin(dir string, run *Run, want Want) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	if err := put(dir, RunFile, run); err != nil {
+		return err
+	}
+	if err := put(dir, WantFile, want); err != nil {
+		return err
+	}
+	if err := Sync(dir); err != nil {
+		return err
+	}
+	return Sync(filepath.Dir(dir))
+}
+
 // Write replaces a file of the folder, durably.
 func Write(dir, name string, v any) error {
+	if err := put(dir, name, v); err != nil {
+		return err
+	}
+	return Sync(dir)
+}
+
+// put replaces a file of the folder. What it says is durable, its name is not.
+func put(dir, name string, v any) error {
 	b, err := json.MarshalIndent(v, "", " ")
 	if err != nil {
 		return fmt.Errorf("%s: %w", filepath.Join(dir, name), err)
@@ -206,9 +233,8 @@ func Write(dir, name string, v any) error {
 	}
 	if err != nil {
 		os.Remove(tmp)
-		return err
 	}
-	return Sync(dir)
+	return err
 }
 
 // Sync makes the names in a folder durable.

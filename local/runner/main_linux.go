@@ -7,6 +7,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"syscall"
 	"time"
@@ -17,13 +18,21 @@ import (
 	"github.com/norn-scheduler/norn/local/rundir"
 )
 
-// Main runs the run in a folder, and returns when nothing of it is left and
-// exit.json is written. It is the whole of a process of its own, and returns its
+// Main runs the run in a folder, or waits to be told which (see Spare), and
+// returns when nothing of it is left and exit.json is written. It is the whole of a process of its own, and returns its
 // exit code. A run that another runner has, or that has ended, is left alone; one
 // that another runner had begun and lost is cleaned up, and not begun again.
 func Main(dir string) int {
+	debug.SetGCPercent(25) // there is a runner for each running job
 	// Tasks are killed when the thread ends that started them: it is this one.
 	runtime.LockOSThread()
+	if dir == waiting {
+		var ok bool
+		if dir, ok = await(); !ok {
+			return 0
+		}
+	}
+	up := rundir.Now()
 	lock, err := rundir.Lock(dir)
 	if errors.Is(err, rundir.ErrHeld) {
 		return 0
@@ -36,7 +45,7 @@ func Main(dir string) int {
 	if has(dir, rundir.ExitFile) {
 		return 0
 	}
-	r := &runner{dir: dir, lock: lock, poked: make(chan os.Signal, 1), child: make(chan os.Signal, 1)}
+	r := &runner{dir: dir, lock: lock, status: rundir.Status{Up: up}, poked: make(chan os.Signal, 1), child: make(chan os.Signal, 1)}
 	if ok, err := rundir.Read(dir, rundir.RunFile, &r.run); !ok && err == nil {
 		complain(fmt.Errorf("%s: there is no run in this folder", dir))
 		return 1
@@ -81,7 +90,7 @@ func (r *runner) main() int {
 	if err != nil {
 		complain(err)
 	}
-	r.status = rundir.Status{PID: os.Getpid(), Start: self, Boot: BootID()}
+	r.status.PID, r.status.Start, r.status.Boot = os.Getpid(), self, BootID()
 	if r.look(); r.want.State == rundir.Save || r.want.State == rundir.End {
 		r.exit = rundir.Exit{Cause: rundir.Left, Asked: r.want.State, Seq: r.want.Seq}
 		return r.finish()

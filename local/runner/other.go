@@ -18,6 +18,21 @@ func Main(string) int {
 // Launch fails.
 func Launch(exe, dir string) (int, error) { return 0, errNotHere }
 
+// Spare is nothing here.
+type Spare struct{}
+
+// NewSpare is one whose launches fail.
+func NewSpare(exe string) *Spare { return &Spare{} }
+
+// Ready does nothing.
+func (*Spare) Ready() {}
+
+// Launch fails.
+func (*Spare) Launch(dir string) (int, error) { return 0, errNotHere }
+
+// Close does nothing.
+func (*Spare) Close() {}
+
 // Poke fails.
 func Poke(dir string) error { return errNotHere }
 

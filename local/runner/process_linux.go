@@ -146,23 +146,13 @@ func Launch(exe, dir string) (pid int, err error) {
 	if dir, err = filepath.Abs(dir); err != nil {
 		return 0, err
 	}
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	null, log, err := outputs(dir)
 	if err != nil {
 		return 0, err
 	}
 	defer null.Close()
-	log, err := os.OpenFile(filepath.Join(dir, "runner.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil { // the disk may be full; the run does not need it
-		log = null
-	} else {
-		defer log.Close()
-	}
-	// Few threads and little garbage: there is a runner for each running job.
-	env := append(os.Environ(), "GOMAXPROCS=2", "GOGC=25")
-	pid, err = syscall.ForkExec(exe, []string{exe, Verb, dir}, &syscall.ProcAttr{
-		Dir: "/", Env: env, Files: []uintptr{null.Fd(), log.Fd(), log.Fd()}, Sys: &syscall.SysProcAttr{Setsid: true},
-	})
-	if err != nil {
+	defer log.Close()
+	if pid, err = start(exe, dir, null, log); err != nil {
 		return 0, fmt.Errorf("%s: %w", exe, err)
 	}
 	return pid, nil

@@ -35,6 +35,8 @@ func (r *runner) settle(now time.Time) time.Duration {
 	case !r.freeze():
 		p.wait = min(max(2*p.wait, time.Millisecond), longestWait)
 		return p.wait
+	case r.reap() || r.over(): // nothing was left to stop: it had just ended
+		return 0
 	default:
 		p.done, p.since, p.wait = true, now, 0
 		state = rundir.Frozen

@@ -1,0 +1,120 @@
+package simtest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"pgregory.net/rapid"
+
+	"github.com/norn-scheduler/norn/engine"
+	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/sim"
+	"github.com/norn-scheduler/norn/state"
+	"github.com/norn-scheduler/norn/tenant"
+)
+
+// Opening is what a log begins with that goes on from a state, as a live world
+// writes it: the header, and the events that make the machine and the jobs known.
+func Opening(s *state.State) (eventlog.Header, []eventlog.Event) {
+	h := eventlog.Header{World: "sim", Policy: "test", Begins: s.Now}
+	h.Describe(s.Cluster, s.Tenants)
+	for i := range tenant.ID(s.Tenants.Len()) {
+		h.Usage = append(h.Usage, s.Tenants.Usage(i, s.Now))
+	}
+	events := eventlog.Inventory(s.Cluster)
+	for i := range events {
+		events[i].Time = s.Now
+	}
+	return h, append(events, eventlog.Carried(s)...)
+}
+
+// Reopen writes the Opening of a state, reads it again and folds it.
+func Reopen(s *state.State) (*state.State, error) {
+	h, events := Opening(s)
+	var log bytes.Buffer
+	w, err := eventlog.NewWriter(&log, &h, eventlog.Plain)
+	if err != nil {
+		return nil, err
+	}
+	for i := range events {
+		if err := w.Write(&events[i]); err != nil {
+			return nil, err
+		}
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	r, err := eventlog.NewReader(&log, "carried.log")
+	if err != nil {
+		return nil, err
+	}
+	c, tenants, err := r.Header.Build()
+	if err != nil {
+		return nil, err
+	}
+	again := state.New(c, tenants)
+	var ev eventlog.Event
+	for {
+		err := r.Next(&ev)
+		if errors.Is(err, io.EOF) {
+			again.Now = r.Header.Begins
+			return again, again.Settle()
+		}
+		if err == nil {
+			err = engine.Apply(again, &ev)
+		}
+		if err != nil {
+			return nil, r.Wrap(err)
+		}
+	}
+}
+
+// Steps runs a world instant by instant, until its end or until each, which sees
+// the state behind every instant, returns false.
+func (w *World) Steps(p sched.Policy, each func(*state.State, *sim.Sim) bool) error {
+	cfg := sim.Config{Source: Source(w.Jobs), Costs: w.Costs, Seed: w.Seed}
+	if w.World != nil {
+		w.World(&cfg)
+	}
+	world := sim.New(cfg)
+	e := engine.New(engine.Config{
+		Cluster: w.Cluster, Tenants: w.Tenants, Policy: p, PolicyName: "test", Estimator: world.Oracle(), Costs: &w.Costs, Seed: w.Seed, Sinks: w.Sinks,
+	}, world)
+	e.Announce()
+	if err := world.Attach(e.State()); err != nil {
+		return err
+	}
+	for range maxSteps {
+		if err := e.Step(); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if !each(e.State(), world) {
+			return nil
+		}
+	}
+	return fmt.Errorf("the run does not end")
+}
+
+// Operate adds a random operator to a world: what he does to nodes, which are
+// those that Fresh is given, to GPUs and to jobs.
+func (w *World) Operate(t *rapid.T, nodes []int) { w.operate(t, nodes) }
+
+// AnyStop gives the jobs of a world all the ways to be stopped, freezing among
+// them.
+func (w *World) AnyStop(t *rapid.T) {
+	for i := range w.Jobs {
+		was, stop := w.Jobs[i].Spec, rapid.SampledFrom([]job.StopMode{job.Checkpoint, job.Freeze, job.Freeze, job.Restart, job.Pinned}).Draw(t, "stop")
+		w.Jobs[i].Spec = func(j *job.Job) {
+			if was != nil {
+				was(j)
+			}
+			j.Stop = stop
+		}
+	}
+}

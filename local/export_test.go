@@ -1,0 +1,62 @@
+package local
+
+import (
+	"context"
+	"os"
+
+	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/sched"
+)
+
+// within does something in the goroutine of Run.
+func (d *Daemon) within(f func()) error {
+	return d.ask(context.Background(), func() error { f(); return nil })
+}
+
+// Spoil is Mistake, and asks at once.
+func (d *Daemon) Spoil(p sched.Policy) error {
+	return d.within(func() { d.eng.SetPolicy("spoilt", p); d.kick = true })
+}
+
+// Mistake puts a policy in force that is in no table, and is asked when something
+// happens.
+func (d *Daemon) Mistake(p sched.Policy) error {
+	return d.within(func() { d.eng.SetPolicy("spoilt", p) })
+}
+
+// SetDisk changes how much must be free on the disk, and looks at it.
+func (d *Daemon) SetDisk(reserve, refuse api.Bytes) error {
+	return d.within(func() {
+		d.opt.Limits.Reserve, d.opt.Limits.Refuse = reserve, refuse
+		d.lookAtDisk()
+	})
+}
+
+// LookAtDevices measures the devices now.
+func (d *Daemon) LookAtDevices() error { return d.within(d.lookAtDevices) }
+
+// FillLog lets everything fail that is written to the event log from now on, as
+// on a full disk.
+func (d *Daemon) FillLog(full *os.File) error {
+	return d.within(func() { d.epoch.size.file = full })
+}
+
+// Deafen lets nothing reach the daemon any more that runners tell it.
+func (d *Daemon) Deafen() error { return d.watch.conn.Close() }
+
+// Kept counts what the daemon keeps in memory that could grow with the jobs that
+// have ended.
+func (d *Daemon) Kept() (map[string]int, error) {
+	var out map[string]int
+	err := d.within(func() {
+		d.tokens.mu.Lock()
+		defer d.tokens.mu.Unlock()
+		d.watch.mu.Lock()
+		defer d.watch.mu.Unlock()
+		out = map[string]int{
+			"jobs": len(d.jobs), "live jobs": len(d.byKey), "records": d.st.Jobs(), "tokens": len(d.tokens.runs), "runners watched": len(d.watch.runs),
+			"timers": len(d.timers.all), "things to do": len(d.later) + len(d.acts), "ended jobs": len(d.recent.jobs), "events": len(d.feed.ring),
+		}
+	})
+	return out, err
+}

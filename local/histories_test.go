@@ -1,0 +1,490 @@
+package local_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/internal/history"
+	"github.com/norn-scheduler/norn/internal/simtest"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/local"
+	"github.com/norn-scheduler/norn/local/rundir"
+	"github.com/norn-scheduler/norn/run"
+	"github.com/norn-scheduler/norn/server"
+	"github.com/norn-scheduler/norn/tenant"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// story is a history as it stands in a file.
+type story struct {
+	at       string // where it stands
+	play     *history.History
+	expected []string
+}
+
+// stories are those of internal/history.
+func stories(t *testing.T) []story {
+	t.Helper()
+	var out []story
+	datadriven.Walk(t, "../internal/history/testdata", func(t *testing.T, path string) {
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			var args []history.Arg
+			for _, a := range d.CmdArgs {
+				args = append(args, history.Arg{Name: a.Key, Values: a.Vals})
+			}
+			h, err := history.Parse(args, d.Input)
+			if err != nil {
+				t.Fatalf("%s: %v", d.Pos, err)
+			}
+			_, line, _ := strings.Cut(d.Pos, ":")
+			out = append(out, story{
+				at: filepath.Base(path) + ":" + strings.TrimSuffix(line, ":"), play: h, expected: strings.Split(strings.TrimSpace(d.Expected), "\n"),
+			})
+			return d.Expected
+		})
+	})
+	return out
+}
+
+// leastPlayed is how many histories one machine must at least be able to play, so
+// that this test cannot come to nothing unnoticed.
+const leastPlayed = 19
+
+// TestHistories plays the histories that the simulator plays with real processes
+// on this machine, in which a second is some hundredths of one, and compares what
+// the event log tells. What a clock that is not exact tells otherwise is left out
+// (see plain). A machine that is too loaded to keep up is given more time.
+func TestHistories(t *testing.T) {
+	t.Parallel()
+	played := 0
+	for _, s := range stories(t) {
+		if why := notHere(s.play); why != "" {
+			t.Logf("%s is not played: %s", s.at, why)
+			continue
+		}
+		played++
+		t.Run(s.at, func(t *testing.T) {
+			t.Parallel()
+			var diff string
+			for _, second := range []time.Duration{50 * time.Millisecond, 150 * time.Millisecond, 400 * time.Millisecond} {
+				if diff = compare(s.expected, playLive(t, s.play, s.expected, second)); diff == "" {
+					return
+				}
+				t.Logf("with seconds of %v: %s", second, diff)
+			}
+			t.Errorf("what happens here is not what the history tells")
+		})
+	}
+	if played < leastPlayed {
+		t.Errorf("%d histories can be played, there should be at least %d", played, leastPlayed)
+	}
+}
+
+// notHere is why a history cannot be played on one machine; empty: it can.
+func notHere(h *history.History) string {
+	site, err := h.Spec.Build()
+	switch {
+	case err != nil:
+		return err.Error()
+	case h.Exact:
+		return "it needs an exact clock"
+	case site.Cluster.Nodes() != 1:
+		return fmt.Sprintf("it needs %d nodes", site.Cluster.Nodes())
+	case h.Snapshot != 0 || h.Spread != 0 || h.Costs.Base.Migrate != 0 || h.Costs.Base.Resize != 0:
+		return "jobs save their state when they are told to, and their speed is what it is"
+	}
+	for _, w := range h.Happens {
+		if slices.Contains([]string{"down", "add", "speed"}, w.What) {
+			return "nobody can do that to a machine: " + w.What
+		}
+	}
+	for _, j := range h.Jobs {
+		if r := &j.Demand.Roles; r[1].Tasks > 0 || r[0].Tasks > 1 && r[0].GPU%unit.One != 0 {
+			return "job " + j.Key + " has tasks of several sorts, or several tasks with parts of GPUs"
+		}
+	}
+	return ""
+}
+
+// actor is what the process of a job in a history does.
+type actor struct {
+	Folder               string          // in which it keeps how far it has come
+	Attempts             []time.Duration // how long each attempt takes; all but the last one fail
+	Start, Restore, Save time.Duration   // what transitions take
+	Freezes              bool            // it is stopped while it works: only time in which it runs counts
+	Checkpoints          bool
+}
+
+// progress is how far an actor has come.
+type progress struct {
+	Failed int
+	Done   time.Duration
+}
+
+// actorMain is the process of a job in a history.
+func actorMain(arg string) int {
+	var a actor
+	if err := json.Unmarshal([]byte(arg), &a); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 2
+	}
+	job, run := os.Getenv(rundir.EnvJob), os.Getenv(rundir.EnvRun)
+	stop := make(chan os.Signal, 2)
+	if a.Checkpoints {
+		signal.Notify(stop, syscall.SIGTERM)
+	}
+	var p progress
+	name := filepath.Join(a.Folder, job+".json")
+	if b, err := os.ReadFile(name); err == nil {
+		json.Unmarshal(b, &p)
+	}
+	keep := func() {
+		b, _ := json.Marshal(p)
+		os.WriteFile(name+".tmp", b, 0o600)
+		os.Rename(name+".tmp", name)
+	}
+	// Its time counts from when its run was decided on, not from when this process
+	// has come so far.
+	began := time.Now()
+	if info, err := os.Stat(filepath.Join(filepath.Dir(os.Getenv(rundir.EnvSocket)), "runs", job, run, rundir.RunFile)); err == nil && !a.Freezes {
+		began = info.ModTime()
+	}
+	began = began.Add(a.Restore)
+	if run == "1" {
+		began = began.Add(a.Start - a.Restore)
+	}
+	if !a.work(stop, began, a.Attempts[p.Failed]-p.Done) {
+		p.Done += max(0, time.Since(began))
+		keep()
+		select {
+		case <-time.After(a.Save):
+			return 75
+		case <-stop: // it is to end, now
+			return 1
+		}
+	}
+	if p.Failed < len(a.Attempts)-1 {
+		p = progress{Failed: p.Failed + 1}
+		keep()
+		return 1
+	}
+	return 0
+}
+
+// work waits until work is done that began at a moment, or tells that it was
+// stopped.
+func (a *actor) work(stop <-chan os.Signal, began time.Time, work time.Duration) bool {
+	if !a.Freezes {
+		select {
+		case <-time.After(time.Until(began.Add(work))):
+			return true
+		case <-stop:
+			return false
+		}
+	}
+	const tick = 5 * time.Millisecond
+	for ; work > 0; work -= tick {
+		time.Sleep(tick)
+	}
+	return true
+}
+
+// playLive plays a history and returns what the event log tells, with the names of
+// jobs that the history gives them.
+func playLive(t *testing.T, h *history.History, expected []string, second time.Duration) []string {
+	t.Helper()
+	site, err := h.Spec.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	choice, err := scaled(h.Choice, second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now() // so that rounds of a policy are those of the history
+	d := newHere(t, "fifo", 0, func(o *local.Options) {
+		stage(o, site.Cluster)
+		o.Policy = choice
+		o.Tenants = func() (*tenant.Tree, error) {
+			site, err := h.Spec.Build()
+			return site.Tenants, err
+		}
+	})
+	names := map[string]string{}
+	ids := map[string]string{}
+	next := 0
+	at := func(seconds float64) time.Time { return began.Add(time.Duration(seconds * float64(second))) }
+	submit := func() {
+		j := &h.Jobs[next]
+		id := d.submit(d.act(h, j, second))
+		names[id], ids[j.Key] = j.Key, id
+		next++
+	}
+	for _, w := range h.Happens {
+		for next < len(h.Jobs) && h.Jobs[next].At <= w.At {
+			time.Sleep(time.Until(at(h.Jobs[next].At)))
+			submit()
+		}
+		time.Sleep(time.Until(at(w.At)))
+		if err := d.befall(&w, ids); err != nil {
+			t.Logf("at %v %s %s: %v", w.At, w.What, w.Name, err) // it comes too late: the lines will tell
+		}
+	}
+	for next < len(h.Jobs) {
+		time.Sleep(time.Until(at(h.Jobs[next].At)))
+		submit()
+	}
+	left := 0
+	for _, line := range expected {
+		if w := strings.Fields(line); w[1] == "end" || w[1] == "cancel" {
+			left++
+		}
+	}
+	until(t, "all have ended that do", func() bool {
+		s, err := d.Status(background)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.Ended >= left
+	})
+	var lines []string
+	for _, e := range d.log() {
+		line := e.line
+		if what, rest, ok := strings.Cut(line, " "+e.key); ok && e.key != "" {
+			line = what + " " + names[e.key] + jobIn.ReplaceAllStringFunc(rest, func(part string) string { return "job " + names[part[4:]] })
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// jobIn is a job in a reason.
+var jobIn = regexp.MustCompile(`job \d+`)
+
+// stage makes the machine the one of a history.
+func stage(o *local.Options, c *cluster.Cluster) {
+	node := *c.Node(0)
+	o.Machine = local.Machine{Name: node.Name, Node: node}
+	for i := range c.Types() {
+		o.Machine.Types = append(o.Machine.Types, c.Type(cluster.TypeID(i)))
+	}
+	for i := range c.Devices() {
+		name := c.Type(c.TypeOf(cluster.DeviceID(i))).Name
+		o.Machine.Devices = append(o.Machine.Devices, local.Device{Name: "gpu" + strconv.Itoa(i), Type: name, NUMA: -1})
+	}
+	o.Defaults.CPUs = 0
+	o.Defaults.CancelGrace = 60
+}
+
+// act is a job of a history as it is submitted here.
+func (h *here) act(play *history.History, j *simtest.Job, second time.Duration) api.JobSpec {
+	h.t.Helper()
+	span := func(seconds float64) time.Duration { return time.Duration(seconds * float64(second)) }
+	var spec job.Job
+	j.Spec(&spec)
+	a := actor{
+		Folder: h.work, Start: span(play.Costs.Base.Start.Seconds()), Restore: span(play.Costs.Base.Restore.Seconds()),
+		Save: span(play.Costs.Base.Checkpoint.Seconds()), Freezes: spec.Stop == job.Freeze, Checkpoints: spec.Stop == job.Checkpoint,
+	}
+	for _, run := range append(slices.Clone(j.Fails), j.Run) {
+		a.Attempts = append(a.Attempts, span(run))
+	}
+	arg, err := json.Marshal(a)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	r := &j.Demand.Roles[0]
+	gpus := float64(r.Tasks) * float64(r.GPU) / 1000
+	out := api.JobSpec{
+		Name: j.Key, Command: []string{exe, "act", string(arg)}, Dir: h.work, Tenant: j.Tenant, Model: j.Model, Priority: spec.Priority,
+		GPUs: api.Fixed(gpus), CPUs: float64(r.CPU) * float64(r.Tasks) / 1000, Memory: api.Bytes(r.Memory) * api.Bytes(r.Tasks),
+		Stop: api.Stop{Mode: spec.Stop.String(), Grace: 60}, Retry: api.Retry{Limit: -1}, Env: map[string]string{"PATH": os.Getenv("PATH")},
+	}
+	if r.Max > 0 {
+		out.GPUs = api.Range{Least: float64(r.Min), Most: float64(r.Max), Ask: gpus}
+	}
+	if j.Demand.Types != "" {
+		out.Types = strings.Split(j.Demand.Types, "|")
+	}
+	switch play.Estimate {
+	case run.Oracle:
+		out.Estimate = api.Of(span(j.Run))
+	case run.User:
+		out.Estimate = api.Of(span(spec.Estimate.Seconds()))
+	}
+	return out
+}
+
+// befall does what happens in a history.
+func (h *here) befall(w *history.Happening, ids map[string]string) error {
+	device := []string{"gpu" + strconv.Itoa(w.GPU)}
+	switch w.What {
+	case "drain", "up":
+		return h.Drain(background, h.me, api.Drain{Undo: w.What == "up"})
+	case "break", "mend":
+		return h.Drain(background, h.me, api.Drain{Devices: device, Undo: w.What == "mend"})
+	case "cancel":
+		return h.Do(background, h.me, server.Cancel, ids[w.Name])
+	case "hold":
+		return h.Do(background, h.me, server.Hold, ids[w.Name])
+	case "free":
+		return h.Do(background, h.me, server.Release, ids[w.Name])
+	}
+	return fmt.Errorf("%s is not known here", w.What)
+}
+
+// scaled is a policy whose times are those of a world with shorter seconds.
+func scaled(c run.Choice, second time.Duration) (run.Choice, error) {
+	out := run.Choice{Policy: c.Policy}
+	for _, s := range c.Settings {
+		switch s.Name {
+		case "round", "limits": // a span; GPU-seconds
+			d, err := unit.ParseSeconds(s.Value)
+			if err != nil {
+				return out, err
+			}
+			s.Value = strconv.FormatFloat(d.Seconds()*second.Seconds(), 'f', -1, 64)
+		case "mode", "place", "priority":
+		default:
+			return out, fmt.Errorf("setting %s of policy %s: say here whether it is a time", s.Name, c.Policy)
+		}
+		out.Settings = append(out.Settings, s)
+	}
+	return out, nil
+}
+
+// inexact is what a line tells that hangs on the clock: spans of work, the times
+// that are promised; and who exactly did something.
+var inexact = regexp.MustCompile(` (delay|kept)=\S+|; expected to fit at \S+|, which is to start at \S+| by \S+$`)
+
+// plain is what lines tell that any world must tell alike, a slice for each line:
+// without times, and without what hangs on what takes time and what does not.
+//
+//   - what was believed of run times is left out;
+//   - leaving a device takes time on a machine, so that others are assigned it
+//     first: that, and when it has been left, is left out;
+//   - why a job waits that was stopped is told when it has left: left out, too;
+//   - a reason that only promises another moment is told once.
+func plain(lines []string) [][2]string {
+	var out [][2]string
+	stopped, why := map[string]bool{}, map[string]string{}
+	for _, line := range lines {
+		at, rest, _ := strings.Cut(line, " ")
+		rest = inexact.ReplaceAllString(rest, "")
+		if i := strings.Index(rest, "the attempt failed"); i >= 0 { // how is the simulator's secret
+			rest = rest[:i+len("the attempt failed")]
+		}
+		words := strings.Fields(rest)
+		who := strings.TrimSuffix(words[1], ":")
+		switch words[0] {
+		case "estimate", "gone", "assign", "memo", "progress":
+			continue
+		case "wait":
+			if stopped[who] || why[who] == rest {
+				continue
+			}
+			why[who] = rest
+		case "preempt":
+			stopped[who] = true
+		default:
+			delete(stopped, who)
+			delete(why, who)
+		}
+		out = append(out, [2]string{at, rest})
+	}
+	return out
+}
+
+// compare says how what happened differs from what is expected; empty: in nothing.
+// What is expected at one moment may have come in any order.
+func compare(expected, happened []string) string {
+	want, have := plain(expected), plain(happened)
+	same := len(want) == len(have)
+	for i := 0; same && i < len(want); {
+		k := i
+		for k < len(want) && want[k][0] == want[i][0] {
+			k++
+		}
+		same = slices.Equal(texts(want[i:k], true), texts(have[i:k], true))
+		i = k
+	}
+	if same {
+		return ""
+	}
+	return fmt.Sprintf("expected\n\t%s\nhappened\n\t%s", strings.Join(texts(want, false), "\n\t"), strings.Join(happened, "\n\t"))
+}
+
+func texts(lines [][2]string, sorted bool) []string {
+	var out []string
+	for _, l := range lines {
+		out = append(out, l[1])
+	}
+	if sorted {
+		slices.Sort(out)
+	}
+	return out
+}
+
+// TestCompare: what may differ from world to world is no difference, all else is
+// one.
+func TestCompare(t *testing.T) {
+	expected := strings.Split(`0 submit a
+0 start a on n0[0-3]
+10 submit b
+10 preempt a kept=10: makes room for job b, which goes first
+10 start b on n0[0-3]
+12 wait b: needs 4 GPUs; 1 free; expected to fit at 40s
+30 end b done
+30 start a on n0[0-3]
+40 end a done`, "\n")
+	happened := strings.Split(`0.1 submit a
+0.1 start a on n0[0-3] delay=0.5
+1 submit b
+1 preempt a kept=0.9: makes room for job b, which goes first
+1 assign b on n0[0-3]
+1.2 gone a
+1.2 start b on n0[0-3]
+1.2 wait a: jobs of higher priority take the GPUs
+1.4 wait b: needs 4 GPUs; 1 free; expected to fit at 4s
+1.5 wait b: needs 4 GPUs; 1 free; expected to fit at 5s
+3 end b done
+3 start a on n0[0-3]
+4 end a done`, "\n")
+	if diff := compare(expected, happened); diff != "" {
+		t.Error(diff)
+	}
+	for i := range happened {
+		what := strings.Fields(happened[i])[1]
+		if what == "gone" || what == "assign" || what == "wait" {
+			continue
+		}
+		if diff := compare(expected, slices.Delete(slices.Clone(happened), i, i+1)); diff == "" {
+			t.Errorf("without %q there is no difference", happened[i])
+		}
+		if diff := compare(expected, slices.Insert(slices.Clone(happened), i, happened[i])); diff == "" {
+			t.Errorf("with %q twice there is no difference", happened[i])
+		}
+	}
+	happened[10] = "3 end b failed"
+	if compare(expected, happened) == "" {
+		t.Error("another outcome is no difference")
+	}
+}

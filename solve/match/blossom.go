@@ -1,0 +1,377 @@
+package match
+
+// Vertices are counted from 1 here, 0 is nobody. Numbers above n are blossoms:
+// odd circles that are treated as one vertex. The outermost blossom that a vertex
+// is in, or it itself, stands for it (top).
+type blossoms struct {
+	n, n1  int     // vertices; n+1
+	size   int     // 1 + the most that vertices and blossoms can be together
+	used   int     // the highest number in use
+	weight []int64 // by pair of vertices; 0: no edge
+
+	// By pair of vertices or blossoms: the edge of least slack between them, as the
+	// two vertices that it joins; 0 where there is none.
+	endU, endV []int32
+
+	label  []int64 // dual values: of a vertex, of a blossom
+	mate   []int   // the vertex that it is matched with, of a vertex or blossom
+	nearby []int   // the outer vertex with the edge of least slack to it
+	top    []int
+	parent []int // the vertex, in the tree, from which an inner one was reached
+	side   []int8
+	circle [][]int // of a blossom: its members, the base first
+	member []int32 // by blossom and vertex: which member the vertex is in; 0: none
+	seen   []int   // marks of the search for a common ancestor
+	mark   int
+	queue  []int
+}
+
+const (
+	unreached int8 = -1
+	outer     int8 = 0
+	inner     int8 = 1
+)
+
+func newBlossoms(n int) *blossoms {
+	size := n + n/2 + 2
+	return &blossoms{n: n, n1: n + 1, size: size, used: n, weight: make([]int64, (n+1)*(n+1)),
+		endU: make([]int32, size*size), endV: make([]int32, size*size), label: make([]int64, size), mate: make([]int, size),
+		nearby: make([]int, size), top: make([]int, size), parent: make([]int, size), side: make([]int8, size),
+		circle: make([][]int, size), member: make([]int32, size*(n+1)), seen: make([]int, size)}
+}
+
+// begin makes everybody single, at dual values at which every edge has slack.
+func (b *blossoms) begin() {
+	most := int64(0)
+	for u := 1; u <= b.n; u++ {
+		b.top[u] = u
+		b.member[u*b.n1+u] = int32(u)
+		for v := 1; v <= b.n; v++ {
+			w := b.weight[u*b.n1+v]
+			most = max(most, w)
+			if w > 0 {
+				b.endU[u*b.size+v], b.endV[u*b.size+v] = int32(u), int32(v)
+			}
+		}
+	}
+	for u := 1; u <= b.n; u++ {
+		b.label[u] = most
+	}
+}
+
+// has tells whether there is an edge between two vertices or blossoms.
+func (b *blossoms) has(x, y int) bool { return b.endU[x*b.size+y] != 0 }
+
+// slack is twice what is missing for the edge between x and y to be tight.
+func (b *blossoms) slack(x, y int) int64 {
+	u, v := int(b.endU[x*b.size+y]), int(b.endV[x*b.size+y])
+	return b.label[u] + b.label[v] - 2*b.weight[u*b.n1+v]
+}
+
+// closer notes the vertex u if its edge to x has less slack than any before.
+func (b *blossoms) closer(u, x int) {
+	if b.nearby[x] == 0 || b.slack(u, x) < b.slack(b.nearby[x], x) {
+		b.nearby[x] = u
+	}
+}
+
+// findNearby looks for the outer vertex with the edge of least slack to x.
+func (b *blossoms) findNearby(x int) {
+	b.nearby[x] = 0
+	for u := 1; u <= b.n; u++ {
+		if b.has(u, x) && b.top[u] != x && b.side[b.top[u]] == outer {
+			b.closer(u, x)
+		}
+	}
+}
+
+// enqueue puts the vertices of x on the queue.
+func (b *blossoms) enqueue(x int) {
+	if x <= b.n {
+		b.queue = append(b.queue, x)
+		return
+	}
+	for _, y := range b.circle[x] {
+		b.enqueue(y)
+	}
+}
+
+func (b *blossoms) setTop(x, to int) {
+	b.top[x] = to
+	if x > b.n {
+		for _, y := range b.circle[x] {
+			b.setTop(y, to)
+		}
+	}
+}
+
+// position is where the member y stands in the circle of x, walking so that its
+// way to the base has an even number of steps: the circle is turned if need be.
+func (b *blossoms) position(x, y int) int {
+	c := b.circle[x]
+	at := 0
+	for c[at] != y {
+		at++
+	}
+	if at%2 == 0 {
+		return at
+	}
+	reverse(c[1:])
+	return len(c) - at
+}
+
+func reverse(c []int) {
+	for i, j := 0, len(c)-1; i < j; i, j = i+1, j-1 {
+		c[i], c[j] = c[j], c[i]
+	}
+}
+
+// setMate matches x along the edge between x and y, and everything inside of x so
+// that it fits.
+func (b *blossoms) setMate(x, y int) {
+	b.mate[x] = int(b.endV[x*b.size+y])
+	if x <= b.n {
+		return
+	}
+	in := int(b.member[x*b.n1+int(b.endU[x*b.size+y])])
+	at := b.position(x, in)
+	c := b.circle[x]
+	for i := range at {
+		b.setMate(c[i], c[i^1])
+	}
+	b.setMate(in, y)
+	b.circle[x] = append(append([]int(nil), c[at:]...), c[:at]...)
+}
+
+// augment turns the path from x to the root of its tree around, beginning with
+// the edge between x and y.
+func (b *blossoms) augment(x, y int) {
+	for {
+		next := b.top[b.mate[x]]
+		b.setMate(x, y)
+		if next == 0 {
+			return
+		}
+		b.setMate(next, b.top[b.parent[next]])
+		x, y = b.top[b.parent[next]], next
+	}
+}
+
+// ancestor is the outer vertex or blossom where the paths from x and y to their
+// roots meet, or 0.
+func (b *blossoms) ancestor(x, y int) int {
+	b.mark++
+	for x != 0 || y != 0 {
+		if x != 0 {
+			if b.seen[x] == b.mark {
+				return x
+			}
+			b.seen[x] = b.mark
+			if x = b.top[b.mate[x]]; x != 0 {
+				x = b.top[b.parent[x]]
+			}
+		}
+		x, y = y, x
+	}
+	return 0
+}
+
+// shrink makes a blossom of the paths from x and y to their common ancestor.
+func (b *blossoms) shrink(x, base, y int) {
+	nb := b.n + 1
+	for nb <= b.used && b.top[nb] != 0 {
+		nb++
+	}
+	b.used = max(b.used, nb)
+	b.label[nb], b.side[nb] = 0, outer
+	b.mate[nb] = b.mate[base]
+	c := []int{base}
+	walk := func(z int) {
+		for z != base {
+			w := b.top[b.mate[z]]
+			c = append(c, z, w)
+			b.enqueue(w)
+			z = b.top[b.parent[w]]
+		}
+	}
+	walk(x)
+	reverse(c[1:])
+	walk(y)
+	b.circle[nb] = c
+	b.setTop(nb, nb)
+	for z := 1; z <= b.used; z++ {
+		b.unlink(nb, z)
+	}
+	clear(b.member[nb*b.n1 : (nb+1)*b.n1])
+	for _, z := range c {
+		for w := 1; w <= b.used; w++ {
+			if b.has(z, w) && (!b.has(nb, w) || b.slack(z, w) < b.slack(nb, w)) {
+				b.endU[nb*b.size+w], b.endV[nb*b.size+w] = b.endU[z*b.size+w], b.endV[z*b.size+w]
+				b.endU[w*b.size+nb], b.endV[w*b.size+nb] = b.endU[w*b.size+z], b.endV[w*b.size+z]
+			}
+		}
+		for u := 1; u <= b.n; u++ {
+			if b.member[z*b.n1+u] != 0 {
+				b.member[nb*b.n1+u] = int32(z)
+			}
+		}
+	}
+	b.findNearby(nb)
+}
+
+func (b *blossoms) unlink(x, y int) {
+	b.endU[x*b.size+y], b.endV[x*b.size+y] = 0, 0
+	b.endU[y*b.size+x], b.endV[y*b.size+x] = 0, 0
+}
+
+// expand opens an inner blossom whose dual value has come down to zero.
+func (b *blossoms) expand(x int) {
+	for _, y := range b.circle[x] {
+		b.setTop(y, y)
+	}
+	in := int(b.member[x*b.n1+int(b.endU[x*b.size+b.parent[x]])])
+	at := b.position(x, in)
+	c := b.circle[x]
+	for i := 0; i < at; i += 2 {
+		low, high := c[i], c[i+1]
+		b.parent[low] = int(b.endU[high*b.size+low])
+		b.side[low], b.side[high] = inner, outer
+		b.nearby[low] = 0
+		b.findNearby(high)
+		b.enqueue(high)
+	}
+	b.side[in], b.parent[in] = inner, b.parent[x]
+	for _, y := range c[at+1:] {
+		b.side[y] = unreached
+		b.findNearby(y)
+	}
+	b.top[x] = 0
+}
+
+// join follows a tight edge between the outer u and v: the tree grows, a
+// blossom is shrunk, or, which it then tells, there is one pair more.
+func (b *blossoms) join(u, v int) bool {
+	x, y := b.top[u], b.top[v]
+	switch b.side[y] {
+	case unreached:
+		b.parent[y], b.side[y] = u, inner
+		next := b.top[b.mate[y]]
+		b.nearby[y], b.nearby[next] = 0, 0
+		b.side[next] = outer
+		b.enqueue(next)
+	case outer:
+		base := b.ancestor(x, y)
+		if base == 0 {
+			b.augment(x, y)
+			b.augment(y, x)
+			return true
+		}
+		b.shrink(x, base, y)
+	}
+	return false
+}
+
+// phase looks for one pair more; it is false when another would not be worth
+// anything.
+func (b *blossoms) phase() bool {
+	b.queue = b.queue[:0]
+	for x := 1; x <= b.used; x++ {
+		b.side[x], b.nearby[x] = unreached, 0
+	}
+	for x := 1; x <= b.used; x++ {
+		if b.top[x] == x && b.mate[x] == 0 {
+			b.parent[x], b.side[x] = 0, outer
+			b.enqueue(x)
+		}
+	}
+	if len(b.queue) == 0 {
+		return false
+	}
+	for {
+		if b.grow() {
+			return true
+		}
+		if !b.adjust() {
+			return false
+		}
+		for x := 1; x <= b.used; x++ {
+			if near := b.nearby[x]; b.top[x] == x && near != 0 && b.top[near] != x && b.slack(near, x) == 0 {
+				if b.join(int(b.endU[near*b.size+x]), int(b.endV[near*b.size+x])) {
+					return true
+				}
+			}
+		}
+		for x := b.n + 1; x <= b.used; x++ {
+			if b.top[x] == x && b.side[x] == inner && b.label[x] == 0 {
+				b.expand(x)
+			}
+		}
+	}
+}
+
+// grow follows the tight edges of the queue.
+func (b *blossoms) grow() bool {
+	for len(b.queue) > 0 {
+		u := b.queue[0]
+		b.queue = b.queue[1:]
+		if b.side[b.top[u]] == inner {
+			continue
+		}
+		for v := 1; v <= b.n; v++ {
+			if b.weight[u*b.n1+v] > 0 && b.top[u] != b.top[v] {
+				if b.slack(u, v) > 0 {
+					b.closer(u, b.top[v])
+				} else if b.join(u, v) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// adjust moves the dual values until an edge becomes tight or a blossom opens.
+// It is false when single vertices have come down to zero: staying single is then
+// as good as any pair.
+func (b *blossoms) adjust() bool {
+	const never = int64(1) << 62
+	d := never
+	for x := b.n + 1; x <= b.used; x++ {
+		if b.top[x] == x && b.side[x] == inner {
+			d = min(d, b.label[x]/2)
+		}
+	}
+	for x := 1; x <= b.used; x++ {
+		if near := b.nearby[x]; b.top[x] == x && near != 0 {
+			switch b.side[x] {
+			case unreached:
+				d = min(d, b.slack(near, x))
+			case outer:
+				d = min(d, b.slack(near, x)/2)
+			}
+		}
+	}
+	for u := 1; u <= b.n; u++ {
+		switch b.side[b.top[u]] {
+		case outer:
+			if b.label[u] <= d {
+				return false
+			}
+			b.label[u] -= d
+		case inner:
+			b.label[u] += d
+		}
+	}
+	for x := b.n + 1; x <= b.used; x++ {
+		if b.top[x] == x {
+			switch b.side[x] {
+			case outer:
+				b.label[x] += 2 * d
+			case inner:
+				b.label[x] -= 2 * d
+			}
+		}
+	}
+	b.queue = b.queue[:0]
+	return true
+}
