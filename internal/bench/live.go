@@ -13,7 +13,7 @@ import (
 // liveOptions say what is measured of a daemon.
 type liveOptions struct {
 	write   string // page
-	peers   bool // those that are installed, too
+	peers   bool   // those that are installed, too
 	only    string
 	minutes int
 }
