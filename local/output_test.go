@@ -83,7 +83,7 @@ func TestOutput(t *testing.T) {
 	if followed.String() != whole || !strings.HasSuffix(whole, lines(250, 250)+"last\n") || len(whole) > 5*550 {
 		t.Errorf("the follower read %d bytes, what is kept are %d, and end with %q", followed.Len(), len(whole), whole[max(0, len(whole)-20):])
 	}
-	if files, _ := filepath.Glob(filepath.Join(h.runDir(a, 1), rundir.OutputFile+"*")); len(files) != 3 && len(files) != 4 && len(files) != 5 {
+	if files, _ := filepath.Glob(filepath.Join(h.runDir(a, 1), rundir.OutputFile+"*")); len(files) < 2 || len(files) > 5 {
 		t.Errorf("it is kept in %v", files)
 	}
 	_, err := h.Output(background, h.me, a, 2)

@@ -357,7 +357,7 @@ class Run:
             print(f"norn: no checkpoint could be written: {error}", file=sys.stderr)
             self.job.close()
             raise SystemExit(1)
-        self.job.leave()
+        self.job.vanish()
 
     def _save(self) -> Optional[str]:
         """Writes a checkpoint, unless there is one of this step, and returns what went
