@@ -60,8 +60,8 @@ func TestCarry(t *testing.T) {
 		}
 	})
 	for _, what := range []string{"held", "waiting", "assigned", "running", "stopping", "frozen", "cordoned", "broken", "used"} {
-		if met[what] < 3 {
-			t.Errorf("only %d times %s", met[what], what)
+		if met[what] == 0 {
+			t.Errorf("nothing was %s", what)
 		}
 	}
 }

@@ -85,7 +85,11 @@ func (e *editor) begin(from time.Duration) {
 	}
 	slices.SortStableFunc(active, func(a, b job.ID) int { return cmp.Compare(turn(was.Record(a)), turn(was.Record(b))) })
 	e.already = len(active)
-	first := max(0, from-time.Duration(len(active)))
+	first := max(0, from-time.Duration(len(active)+1))
+	run := 0 // of them
+	for run < len(active) && turn(was.Record(active[run])) == 0 {
+		run++
+	}
 	var ill []eventlog.Event
 	for _, ev := range eventlog.Inventory(was.Cluster) {
 		ev.Time = first
@@ -96,15 +100,19 @@ func (e *editor) begin(from time.Duration) {
 		}
 	}
 	for i, id := range active {
-		e.come(id, first+time.Duration(i), from)
+		at := first + time.Duration(i)
+		if i >= run {
+			at++
+		}
+		e.come(id, at, from)
 	}
 	for _, id := range active {
 		e.stand(id, from)
 	}
-	for _, ev := range ill { // last, for there may be jobs on what takes nothing new
+	for _, ev := range ill { // behind those that run, for they may be on what takes nothing new
 		ev.Time = from
 		e.emit(ev)
-		ev.Time = first
+		ev.Time = first + time.Duration(run)
 		e.script = append(e.script, ev)
 	}
 }
@@ -247,8 +255,11 @@ func (e *editor) node(ev *eventlog.Event) {
 		e.err = err
 	}
 	e.emit(*ev)
-	if ev.Kind != eventlog.NodeAdd {
-		e.script = append(e.script, *ev)
+	switch ev.Kind {
+	case eventlog.NodeSet:
+		e.script = append(e.script, eventlog.Event{Time: ev.Time, Kind: ev.Kind, Node: ev.Node, Health: ev.Health, Power: ev.Power})
+	case eventlog.Device:
+		e.script = append(e.script, eventlog.Event{Time: ev.Time, Kind: ev.Kind, Device: ev.Device, Broken: ev.Broken})
 	}
 }
 

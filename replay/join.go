@@ -15,7 +15,8 @@ import (
 // machine, and the jobs that had not ended.
 type opening struct {
 	nodes   []cluster.NodeSpec
-	changes []eventlog.Event // of the health of nodes and devices
+	ill     []eventlog.Event // of the nodes, those that are not up and awake
+	broken  []eventlog.Event // of the devices
 	carried []eventlog.Event
 }
 
@@ -60,15 +61,16 @@ func clock(t time.Time) string {
 	return t.UTC().Format(time.RFC3339Nano)
 }
 
-// take takes an event that belongs to the opening: first the machine, as
-// eventlog.Inventory tells of it, then the jobs.
+// take takes an event that belongs to the opening: first the machine, in the order
+// in which eventlog.Inventory tells of it, then the jobs.
 func (o *opening) take(ev *eventlog.Event) bool {
-	switch machine := len(o.carried) == 0; {
-	case ev.Kind == eventlog.NodeAdd && machine:
+	switch devices, jobs := len(o.broken), len(o.carried); {
+	case ev.Kind == eventlog.NodeAdd && devices+jobs == 0:
 		o.nodes = append(o.nodes, *ev.NodeSpec)
-	case ev.Kind == eventlog.NodeSet && machine && int(ev.Node) == len(o.nodes)-1 && (ev.Health != cluster.Up || ev.Power != cluster.Awake),
-		ev.Kind == eventlog.Device && machine && ev.Broken:
-		o.changes = append(o.changes, *ev)
+	case ev.Kind == eventlog.NodeSet && devices+jobs == 0 && o.fresh(ev):
+		o.ill = append(o.ill, *ev)
+	case ev.Kind == eventlog.Device && jobs == 0 && ev.Broken && (devices == 0 || ev.Device > o.broken[devices-1].Device):
+		o.broken = append(o.broken, *ev)
 	case ev.Kind == eventlog.Carry:
 		own, past := *ev, *ev.Record
 		own.Record = &past
@@ -81,6 +83,13 @@ func (o *opening) take(ev *eventlog.Event) bool {
 		return false
 	}
 	return true
+}
+
+// fresh tells whether an event is the first about the last node.
+func (o *opening) fresh(ev *eventlog.Event) bool {
+	last := cluster.NodeID(len(o.nodes) - 1)
+	told := len(o.ill) > 0 && o.ill[len(o.ill)-1].Node == last
+	return ev.Node == last && !told && (ev.Health != cluster.Up || ev.Power != cluster.Awake)
 }
 
 // join brings the state to where a log begins. Jobs that stand as the state has
@@ -208,15 +217,15 @@ func (f *folder) health(o *opening, now time.Duration) error {
 	for i, id := range n.nodes {
 		nodes[i] = eventlog.Event{Time: now, Kind: eventlog.NodeSet, Node: id}
 	}
+	for _, ev := range o.ill {
+		nodes[ev.Node].Health, nodes[ev.Node].Power = ev.Health, ev.Power
+	}
 	broken := make([]bool, len(n.devices))
-	for i := range o.changes {
-		ev := &o.changes[i]
-		switch {
-		case ev.Kind == eventlog.NodeSet && int(ev.Node) < len(nodes):
-			nodes[ev.Node].Health, nodes[ev.Node].Power = ev.Health, ev.Power
-		case ev.Kind == eventlog.Device && int(ev.Device) < len(broken):
-			broken[ev.Device] = ev.Broken
+	for _, ev := range o.broken {
+		if ev.Device < 0 || int(ev.Device) >= len(broken) {
+			return fmt.Errorf("device number %d is not known", ev.Device)
 		}
+		broken[ev.Device] = true
 	}
 	for i := range nodes {
 		ev := &nodes[i]

@@ -150,6 +150,26 @@ func (p *Past) script(e *editor) {
 		}
 	}
 	slices.SortStableFunc(p.Script, func(a, b eventlog.Event) int { return cmp.Compare(a.Time, b.Time) })
+	p.mend()
+}
+
+// mend puts everything back into use at the end of the stretch, for those who are
+// later than they were.
+func (p *Past) mend() {
+	c := p.State.Cluster
+	devices := cluster.DeviceID(0)
+	for i, id := range p.machine {
+		if c.Health(id) != cluster.Up || c.Power(id) != cluster.Awake {
+			p.Script = append(p.Script, eventlog.Event{Time: p.To, Kind: eventlog.NodeSet, Node: cluster.NodeID(i)})
+		}
+		first, n := c.DeviceRange(id)
+		for k := range cluster.DeviceID(n) {
+			if c.Broken(first + k) {
+				p.Script = append(p.Script, eventlog.Event{Time: p.To, Kind: eventlog.Device, Device: devices + k})
+			}
+		}
+		devices += cluster.DeviceID(n)
+	}
 }
 
 func has[K comparable, V any](m map[K]V, k K) bool {

@@ -218,6 +218,7 @@ func TestPastOfPeople(t *testing.T) {
 		{Time: 16 * second, Kind: eventlog.Cancel, Job: 2},
 		{Time: 17 * second, Kind: eventlog.NodeSet},
 		{Time: 30 * second, Kind: eventlog.Free, Job: 1},
+		{Time: 50 * second, Kind: eventlog.Device, Device: 1},
 	}
 	if len(p.Script) != len(want) {
 		t.Fatalf("%+v", p.Script)
@@ -243,7 +244,7 @@ func TestPastOfPeople(t *testing.T) {
 	if r := p.State.Record(1); r.Job.Key != "4" || r.Phase != job.Running || r.ProgressAt(p.To) != 2*second {
 		t.Errorf("%+v", r)
 	}
-	if len(p.Script) != 1 || p.Script[0].Kind != eventlog.Device {
+	if len(p.Script) != 2 || p.Script[0].Kind != eventlog.Device || !p.Script[0].Broken || p.Script[1].Broken || p.Script[1].Time != p.To {
 		t.Errorf("%+v", p.Script)
 	}
 }
