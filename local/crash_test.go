@@ -208,18 +208,23 @@ func (b *box) lines() map[string][]line {
 	return out
 }
 
+// killsOf is how often a test kills.
+func killsOf(usually, short int) int {
+	if n, err := strconv.Atoi(os.Getenv("NORN_KILLS")); err == nil {
+		return n
+	}
+	if testing.Short() {
+		return short
+	}
+	return usually
+}
+
 // TestKilledAtAnyMoment kills the daemon at random moments of a busy run, with
 // jobs of all ways to stop under a preemptive policy, while users submit, cancel,
 // hold, release, requeue and resize. No job may be lost, be run twice, or be reported
 // otherwise than its own ledger tells.
 func TestKilledAtAnyMoment(t *testing.T) {
-	kills := 200
-	if testing.Short() {
-		kills = 30
-	}
-	if n, err := strconv.Atoi(os.Getenv("NORN_KILLS")); err == nil {
-		kills = n
-	}
+	kills := killsOf(200, 30)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 1))
@@ -262,17 +267,15 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	b.up(true)
 	all := b.finish()
 	b.verify(all, specs, ids)
+	resizes, preemptions := 0, 0
 	for _, j := range all {
+		resizes, preemptions = resizes+j.Resizes, preemptions+j.Preemptions
 		if run, is := taken[j.ID]; is && (j.Run > run || j.State != api.Cancelled && j.State != api.Done) {
 			t.Errorf("job %s (%s) was taken back in its run %d, and is %s behind run %d", j.ID, j.Name, run, j.State, j.Run)
 		}
 	}
 	if t.Failed() {
 		b.keep()
-	}
-	resizes, preemptions := 0, 0
-	for _, j := range all {
-		resizes, preemptions = resizes+j.Resizes, preemptions+j.Preemptions
 	}
 	t.Logf("killed %d times; %d jobs, all of them done, failed or cancelled as their ledgers say; preempted %d times, resized %d times", kills, len(all), preemptions, resizes)
 }

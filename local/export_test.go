@@ -42,7 +42,7 @@ func (d *Daemon) FillLog(full *os.File) error {
 }
 
 // Deafen lets nothing reach the daemon any more that runners tell it.
-func (d *Daemon) Deafen() error { return d.watch.conn.Close() }
+func (d *Daemon) Deafen() error { return d.watch.deafen() }
 
 // Kept counts what the daemon keeps in memory that could grow with the jobs that
 // have ended.
@@ -51,10 +51,8 @@ func (d *Daemon) Kept() (map[string]int, error) {
 	err := d.within(func() {
 		d.tokens.mu.Lock()
 		defer d.tokens.mu.Unlock()
-		d.watch.mu.Lock()
-		defer d.watch.mu.Unlock()
 		out = map[string]int{
-			"jobs": len(d.jobs), "live jobs": len(d.byKey), "records": d.st.Jobs(), "tokens": len(d.tokens.runs), "runners watched": len(d.watch.runs),
+			"jobs": len(d.jobs), "live jobs": len(d.byKey), "records": d.st.Jobs(), "tokens": len(d.tokens.runs), "runners watched": d.watch.count(),
 			"timers": len(d.timers.all), "things to do": len(d.later) + len(d.acts), "ended jobs": len(d.recent.jobs), "events": len(d.feed.ring),
 		}
 	})

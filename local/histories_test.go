@@ -3,6 +3,7 @@ package local_test
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -224,30 +225,7 @@ func playLive(t *testing.T, h *history.History, expected []string, second time.D
 			return site.Tenants, err
 		}
 	})
-	names := map[string]string{}
-	ids := map[string]string{}
-	next := 0
-	at := func(seconds float64) time.Time { return began.Add(time.Duration(seconds * float64(second))) }
-	submit := func() {
-		j := &h.Jobs[next]
-		id := d.submit(d.act(h, j, second))
-		names[id], ids[j.Key] = j.Key, id
-		next++
-	}
-	for _, w := range h.Happens {
-		for next < len(h.Jobs) && h.Jobs[next].At <= w.At {
-			time.Sleep(time.Until(at(h.Jobs[next].At)))
-			submit()
-		}
-		time.Sleep(time.Until(at(w.At)))
-		if err := d.befall(&w, ids); err != nil {
-			t.Logf("at %v %s %s: %v", w.At, w.What, w.Name, err) // it comes too late: the lines will tell
-		}
-	}
-	for next < len(h.Jobs) {
-		time.Sleep(time.Until(at(h.Jobs[next].At)))
-		submit()
-	}
+	ids := d.conduct(h, began, second)
 	left := 0
 	for _, line := range expected {
 		if w := strings.Fields(line); w[1] == "end" || w[1] == "cancel" {
@@ -261,6 +239,10 @@ func playLive(t *testing.T, h *history.History, expected []string, second time.D
 		}
 		return s.Ended >= left
 	})
+	names := map[string]string{}
+	for name, id := range ids {
+		names[id] = name
+	}
 	var lines []string
 	for _, e := range d.log() {
 		line := e.line
@@ -270,6 +252,31 @@ func playLive(t *testing.T, h *history.History, expected []string, second time.D
 		lines = append(lines, line)
 	}
 	return lines
+}
+
+// conduct submits the jobs of a history and has happen what befalls them, each at
+// its time, and returns their numbers.
+func (h *here) conduct(play *history.History, began time.Time, second time.Duration) map[string]string {
+	h.t.Helper()
+	at := func(seconds float64) time.Time { return began.Add(time.Duration(seconds * float64(second))) }
+	ids := map[string]string{}
+	jobs := play.Jobs
+	submit := func(until float64) {
+		for len(jobs) > 0 && jobs[0].At <= until {
+			time.Sleep(time.Until(at(jobs[0].At)))
+			ids[jobs[0].Key] = h.submit(h.act(play, &jobs[0], second))
+			jobs = jobs[1:]
+		}
+	}
+	for _, w := range play.Happens {
+		submit(w.At)
+		time.Sleep(time.Until(at(w.At)))
+		if err := h.befall(&w, ids); err != nil {
+			h.t.Logf("at %v %s %s: %v", w.At, w.What, w.Name, err) // it comes too late: the lines will tell
+		}
+	}
+	submit(math.Inf(1))
+	return ids
 }
 
 // jobIn is a job in a reason.

@@ -88,10 +88,19 @@ func (d *Daemon) describe(l *live, a *cluster.Alloc) *rundir.Run {
 // lastImages is the last whole checkpoint that CRIU wrote of a job, if that is
 // where it has to go on from.
 func (d *Daemon) lastImages(l *live) string {
-	if l.exit == nil || !l.exit.Images || l.undone {
-		return ""
+	for run := l.run - 1; run > 0 && !l.undone; run-- {
+		dir := d.store.runDir(l.key, run)
+		var exit rundir.Exit
+		switch ok, err := rundir.Read(dir, rundir.ExitFile, &exit); {
+		case !ok || err != nil:
+			return ""
+		case exit.Images:
+			return filepath.Join(dir, "images")
+		case exit.Cause != rundir.RunnerLost && exit.Cause != rundir.Left: // what was restored has failed, or could not be
+			return ""
+		}
 	}
-	return filepath.Join(d.store.runDir(l.key, l.run-1), "images")
+	return ""
 }
 
 // tasks deals devices out to the tasks of a gang, evenly and in order.
@@ -190,7 +199,7 @@ func (d *Daemon) spawn(dir, key string, run int) error {
 func (d *Daemon) follow(pid int, key string, run int) {
 	if err := d.watch.add(pid, key, run); err != nil {
 		d.log.Error("a runner cannot be watched; looking at its run from time to time instead", "job", key, "run", run, "error", err)
-		go d.lost(key, run, "") // waits until it has ended
+		d.watch.gone(key, run) // waits until it has ended
 	}
 }
 

@@ -81,7 +81,7 @@ func (s *setup) options() (local.Options, error) {
 		State: s.State, Exe: exe, Socket: filepath.Join(s.State, "norn.sock"), Machine: m, Policy: choice,
 		Tenants:   func() (*tenant.Tree, error) { return tenant.NewTree(0), nil },
 		Estimator: predict.User{}, Estimates: "user",
-		Operator: func(uid uint32, user string) bool { return user == "root" },
+		Operator: func(uid uint32, user string) bool { return uid == uint32(os.Getuid()) },
 		Defaults: local.Defaults{
 			Stop: api.Stop{Mode: "never", Grace: 5}, CPUs: 1, CancelGrace: 1, LogBytes: 1 << 20, LogKeep: 2,
 			CrashTimes: 5, CrashWithin: 5 * time.Second, SaveFailures: 3,

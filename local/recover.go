@@ -56,7 +56,16 @@ func (d *Daemon) recover() error {
 		d.rolling = &d.choice // so that notes of the old policy are forgotten
 	}
 	st.Now = max(st.Now, d.clock.now())
-	tenants, err := d.tenants(st)
+	if err := d.goOn(last+1, h.Origin); err != nil {
+		return err
+	}
+	d.packOld(epochs)
+	return nil
+}
+
+// goOn begins a new epoch with what is left of the state.
+func (d *Daemon) goOn(n int, origin time.Time) error {
+	tenants, err := d.tenants(d.st)
 	if err != nil {
 		return err
 	}
@@ -65,7 +74,7 @@ func (d *Daemon) recover() error {
 		return err
 	}
 	d.takeOut(c)
-	fresh, err := d.begin(last+1, h.Origin, st, c, tenants)
+	fresh, err := d.begin(n, origin, d.st, c, tenants)
 	if err != nil {
 		return err
 	}
@@ -78,7 +87,6 @@ func (d *Daemon) recover() error {
 	for _, l := range d.jobs {
 		d.find(l)
 	}
-	d.packOld(epochs)
 	return nil
 }
 

@@ -1,11 +1,9 @@
 package local
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os/user"
 	"slices"
 	"strconv"
@@ -13,12 +11,10 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/api"
-	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/local/rundir"
 	"github.com/norn-scheduler/norn/place"
-	"github.com/norn-scheduler/norn/run"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/server"
 )
@@ -473,88 +469,4 @@ func (d *Daemon) resize(l *live, gpus float64, decided chan<- error) error {
 		}
 	})
 	return nil
-}
-
-// Drain implements server.Backend.
-func (d *Daemon) Drain(ctx context.Context, c server.Caller, z api.Drain) error {
-	if !c.Operator {
-		return api.Refuse(api.Denied, "only an operator may drain the machine")
-	}
-	return d.ask(ctx, func() error {
-		next := d.health.drained
-		if len(z.Devices) == 0 {
-			next.Machine, next.Why = !z.Undo, z.Why
-		} else if next.Devices = maps.Clone(next.Devices); next.Devices == nil {
-			next.Devices = map[string]string{}
-		}
-		for _, name := range z.Devices {
-			if !slices.ContainsFunc(d.opt.Machine.Devices, func(dev Device) bool { return dev.Name == name }) {
-				return api.Refuse(api.Unknown, "there is no device %q here", name)
-			}
-			if next.Devices[name] = cmp.Or(z.Why, "drained by "+c.User); z.Undo {
-				delete(next.Devices, name)
-			}
-		}
-		if err := rundir.Write(d.store.dir, drainedFile, next); err != nil {
-			return api.Refuse(api.Unavailable, "that cannot be noted: %v", err)
-		}
-		d.health.drained = next
-		d.setHealth()
-		for i := range d.opt.Machine.Devices {
-			d.setDevice(i)
-		}
-		return nil
-	})
-}
-
-// SetPolicy implements server.Backend.
-func (d *Daemon) SetPolicy(ctx context.Context, c server.Caller, choice string) error {
-	if !c.Operator {
-		return api.Refuse(api.Denied, "only an operator may change the policy")
-	}
-	next, err := run.ParseChoice(choice)
-	if err == nil {
-		_, err = next.Make()
-	}
-	if err != nil {
-		return api.Refuse(api.Invalid, "%v", err)
-	}
-	return d.ask(ctx, func() error {
-		if d.rolling != nil {
-			return errLater
-		}
-		d.rolling = &next
-		d.health.policy = ""
-		return nil
-	})
-}
-
-// setHealth tells the engine whether the machine takes new work.
-func (d *Daemon) setHealth() {
-	h := cluster.Up
-	if d.health.drained.Machine || d.health.full.Load() {
-		h = cluster.Cordoned
-	}
-	was := d.st.Cluster.Health(0)
-	for i := range d.events { // of this instant
-		if d.events[i].Kind == eventlog.NodeSet {
-			was = d.events[i].Health
-		}
-	}
-	if was != h {
-		d.emit(eventlog.Event{Kind: eventlog.NodeSet, Health: h})
-	}
-}
-
-// setDevice tells the engine whether a device takes new work.
-func (d *Daemon) setDevice(i int) {
-	broken, was := d.deviceNote(i) != "", d.st.Cluster.Broken(cluster.DeviceID(i))
-	for k := range d.events { // of this instant
-		if ev := &d.events[k]; ev.Kind == eventlog.Device && int(ev.Device) == i {
-			was = ev.Broken
-		}
-	}
-	if was != broken {
-		d.emit(eventlog.Event{Kind: eventlog.Device, Device: cluster.DeviceID(i), Broken: broken})
-	}
 }

@@ -17,6 +17,19 @@ func others() (ann, bob server.Caller) {
 	return server.Caller{User: "65533", UID: 65533, Local: true}, server.Caller{User: "65534", UID: 65534, Local: true}
 }
 
+// letIn lets other users work where the jobs run.
+func (h *here) letIn() {
+	h.t.Helper()
+	for dir := filepath.Dir(h.work); dir != filepath.Clean(os.TempDir()) && dir != "/"; dir = filepath.Dir(dir) {
+		if err := os.Chmod(dir, 0o755); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(h.work, 0o777); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
 // As root, a job runs as the user who submitted it, with her rights and no more.
 func TestRunsAsItsUser(t *testing.T) {
 	t.Parallel()
@@ -29,14 +42,7 @@ func TestRunsAsItsUser(t *testing.T) {
 	if err := os.WriteFile(secret, []byte("of root"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for dir := h.work; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) { // so that she can work there
-		if err := os.Chmod(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.Chmod(h.work, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	h.letIn()
 	spec := h.sh(1, `id -u; id -g; cat secret || echo refused; ls $0 || echo hidden; cat /proc/$PPID/environ || echo "not her runner"`)
 	spec.Command = append(spec.Command, h.setup.State)
 	ids, err := h.Submit(background, bob, spec)
@@ -79,9 +85,9 @@ func TestRunsAsItself(t *testing.T) {
 		t.Skip("root can run jobs as others")
 	}
 	h := newHere(t, "fifo", 1, nil)
-	_, bob := others()
-	_, err := h.Submit(background, bob, h.sh(1, "true"))
-	refused(t, err, api.Denied, "cannot run jobs as 65534; a norn that serves several users runs as root")
+	ann, _ := others()
+	_, err := h.Submit(background, ann, h.sh(1, "true"))
+	refused(t, err, api.Denied, "cannot run jobs as 65533; a norn that serves several users runs as root")
 }
 
 // What others submitted does not exist for a user: she can neither see nor touch
@@ -95,14 +101,7 @@ func TestOthersJobs(t *testing.T) {
 		ann.Operator = false
 	}
 	spec := h.sh(1, "touch up; "+awaits("enough"))
-	if err := os.Chmod(h.work, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	for dir := filepath.Dir(h.work); dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
-		if err := os.Chmod(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
+	h.letIn()
 	ids, err := h.Submit(background, ann, spec)
 	if err != nil {
 		t.Fatal(err)
@@ -148,12 +147,19 @@ func TestOthersJobs(t *testing.T) {
 	if all, err := h.Jobs(background, ann, api.Query{All: true}); err != nil || len(all) != 2 {
 		t.Errorf("her own jobs are %+v, %v", all, err)
 	}
+	h.make("enough")
+	h.until(a, api.Done)
+}
+
+// What is no number of a job is none, whatever it would be as a path.
+func TestNoJob(t *testing.T) {
+	t.Parallel()
+	h := newHere(t, "fifo", 1, nil)
+	h.until(h.submit(h.sh(1, "true")), api.Done)
 	for _, id := range []string{"../1", "1/../2", "1_", "_1", "", "1_-1", "99999999999999999999", "1\x00"} {
 		_, err := h.Output(background, h.me, id, 0)
 		refused(t, err, api.Unknown, fmt.Sprintf("there is no job %q", id))
 	}
-	h.make("enough")
-	h.until(a, api.Done)
 }
 
 // A submission that makes no sense is refused, and says why.

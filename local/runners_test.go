@@ -23,13 +23,7 @@ import (
 // and one that saves its state loses at most what it did since.
 func TestRunnersKilledAtAnyMoment(t *testing.T) {
 	t.Parallel()
-	kills := 40
-	if testing.Short() {
-		kills = 10
-	}
-	if n, err := strconv.Atoi(os.Getenv("NORN_KILLS")); err == nil {
-		kills = n
-	}
+	kills := killsOf(40, 10)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 2))

@@ -28,6 +28,7 @@ import (
 //	jobs/17/spec.json    what was submitted
 //	runs/17/1/           the first run of job 17 (package rundir)
 //	history.jsonl        jobs that have ended, one a line
+//	drained.json         what an operator has put out of use
 type store struct {
 	dir  string
 	lock *os.File

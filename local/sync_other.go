@@ -19,4 +19,6 @@ func newWatcher(*Daemon) (*watcher, error) {
 
 func (w *watcher) add(int, string, int) error { return nil }
 
+func (w *watcher) gone(string, int) {}
+
 func (w *watcher) close() {}

@@ -82,7 +82,7 @@ func (w *watcher) datagrams() {
 func (w *watcher) add(pid int, key string, run int) error {
 	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
 	if errors.Is(err, unix.ESRCH) {
-		go w.d.lost(key, run, "")
+		w.gone(key, run)
 		return nil
 	}
 	if err != nil {
@@ -123,9 +123,15 @@ func (w *watcher) ends() {
 			unix.EpollCtl(w.poll, unix.EPOLL_CTL_DEL, fd, nil)
 			unix.Close(fd)
 			unix.Wait4(run.pid, nil, unix.WNOHANG, nil) // a child of this daemon is no zombie; of another it is not ours to wait for
-			go w.d.lost(run.key, run.run, "")
+			w.gone(run.key, run.run)
 		}
 	}
+}
+
+// gone sees to a run whose runner has ended, or cannot be watched. The daemon does
+// not let go of its folder before that is done.
+func (w *watcher) gone(key string, run int) {
+	w.wait.Go(func() { w.d.lost(key, run, "") })
 }
 
 func (w *watcher) close() {

@@ -49,6 +49,9 @@ func (d *Daemon) put(l *live, a *cluster.Alloc, k int, from time.Duration) {
 	l.token = newToken()
 	d.tokens.set(l.token, l.key)
 	launch := d.describe(l, a)
+	if launch.Images != "" && launch.Restore == "" && from > 0 { // CRIU has nothing that it could go on from
+		l.undone, l.saved.Progress = true, 0
+	}
 	dir, saved := d.store.runDir(l.key, l.run), l.saved
 	d.act(l, func() { d.launch(dir, launch, want, saved) })
 }

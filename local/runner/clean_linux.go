@@ -21,6 +21,10 @@ import (
 // patience is how long processes that were killed may take to end.
 const patience = 30 * time.Second
 
+// maxDoubts is how often processes are looked at again of which it cannot be told
+// whose they are: those that are about to become another program, or to end.
+const maxDoubts = 30
+
 // Clean kills all that a run has left whose runner was lost, and returns when it
 // is gone, or with an error that names processes which do not end. The caller
 // holds the lock of the folder.
@@ -40,16 +44,19 @@ func Clean(dir string) error {
 			l.older = saved.Marks
 		}
 	}
-	until := time.Now().Add(patience)
+	until, doubts := time.Now().Add(patience), maxDoubts
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
-		left, err := l.find()
+		left, doubt, err := l.find()
 		for _, p := range left {
 			err = errors.Join(err, signalTo(p.Proc, unix.SIGKILL))
 		}
 		if l.group != nil {
 			err = errors.Join(err, l.group.Kill())
 		}
-		if len(left) == 0 && err == nil {
+		if doubt {
+			doubts--
+		}
+		if len(left) == 0 && err == nil && (!doubt || doubts <= 0) {
 			break
 		}
 		if time.Now().After(until) {
@@ -83,8 +90,9 @@ type leftover struct {
 // find lists the processes of the run: those of its cgroup, its tasks, those that
 // have its marks in their environment, and what belongs to one of these: its
 // children, the session that it leads, and the session of the runner once one of
-// them is in it, for a number is not given anew as long as a session has it.
-func (l *leftover) find() ([]process, error) {
+// them is in it, for a number is not given anew as long as a session has it. In
+// doubt there may be more.
+func (l *leftover) find() (out []process, doubt bool, err error) {
 	var inGroup []int
 	if l.group != nil {
 		inGroup, _ = l.group.Procs()
@@ -94,7 +102,6 @@ func (l *leftover) find() ([]process, error) {
 	known := slices.Concat(l.known, l.status.Tasks)
 	l.known = nil
 	ours, sessions := map[int]bool{}, map[int]bool{}
-	var out []process
 	take := func(p process) {
 		ours[p.PID] = true
 		l.known = append(l.known, p.Proc)
@@ -106,10 +113,14 @@ func (l *leftover) find() ([]process, error) {
 		}
 	}
 	for _, p := range all {
-		if p.PID != self && (slices.Contains(known, p.Proc) || slices.Contains(inGroup, p.PID) ||
-			marked(p.PID, l.marks) || marked(p.PID, l.older)) {
+		if p.PID == self {
+			continue
+		}
+		env, now := environ(p)
+		if slices.Contains(known, p.Proc) || slices.Contains(inGroup, p.PID) || marked(env, l.marks) || marked(env, l.older) {
 			take(p)
 		}
+		doubt = doubt || !now
 	}
 	for more := len(out) > 0; more; {
 		more = false
@@ -120,7 +131,7 @@ func (l *leftover) find() ([]process, error) {
 			}
 		}
 	}
-	return out, err
+	return out, doubt, err
 }
 
 // marksOf are the variables that tell processes of a run from all others.
@@ -134,16 +145,29 @@ func marksOf(env []string, job string, run int) []string {
 	return out
 }
 
-// marked tells whether a process has all of the marks in its environment.
-func marked(pid int, marks []string) bool {
-	if len(marks) == 0 {
+// environ is the environment of a process, each variable between zero bytes; empty
+// when it may not be read. One that has become another program meanwhile, is about
+// to, or is about to end, has none for a moment, or half of one: ok is false.
+func environ(p process) (env []byte, ok bool) {
+	if p.ended() || p.kernel {
+		return nil, true
+	}
+	env, err := os.ReadFile("/proc/" + strconv.Itoa(p.PID) + "/environ")
+	if err != nil {
+		return nil, true
+	}
+	now, err := readProcess(p.PID)
+	same := now.envStart == p.envStart && now.envEnd == p.envEnd && now.envEnd != 0
+	none := now.envStart == now.envEnd
+	ok = err != nil || now.ended() || same && (len(env) > 0 || none)
+	return slices.Concat([]byte{0}, env), ok
+}
+
+// marked tells whether an environment has all of the marks.
+func marked(env []byte, marks []string) bool {
+	if len(marks) == 0 || len(env) == 0 {
 		return false
 	}
-	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
-	if err != nil || len(env) == 0 {
-		return false
-	}
-	env = slices.Concat([]byte{0}, env)
 	for _, m := range marks {
 		if !bytes.Contains(env, []byte("\x00"+m+"\x00")) {
 			return false

@@ -106,7 +106,7 @@ func (f *fixture) end() {
 	l := leftover{status: &rundir.Status{}, marks: marksOf(f.run.Env, f.run.Job, f.run.Run)}
 	var exit rundir.Exit
 	if ok, _ := rundir.Read(f.dir, rundir.ExitFile, &exit); ok {
-		if left, err := l.find(); len(left) > 0 || err != nil {
+		if left, _, err := l.find(); len(left) > 0 || err != nil {
 			f.t.Errorf("left of the run: %v, %v", numbers(left), err)
 		}
 	}

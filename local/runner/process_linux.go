@@ -19,8 +19,13 @@ import (
 type process struct {
 	rundir.Proc
 	parent, group, session int
-	state                  byte // R, S, D, T, Z, ...
+	state                  byte   // R, S, D, T, Z, ...
+	kernel                 bool   // it is a thread of the kernel
+	envStart, envEnd       uint64 // where its environment is in memory; 0: it has none at the moment, or that may not be seen
 }
+
+// ofKernel is the flag of threads of the kernel (PF_KTHREAD).
+const ofKernel = 0x00200000
 
 // ended tells whether the process has ended, and only its parent has not taken
 // note.
@@ -45,6 +50,12 @@ func readProcess(pid int) (process, error) {
 		if *to, err = strconv.Atoi(string(fields[1+i])); err != nil {
 			return process{}, err
 		}
+	}
+	flags, _ := strconv.ParseUint(string(fields[6]), 10, 64)
+	p.kernel = flags&ofKernel != 0
+	if len(fields) > 48 {
+		p.envStart, _ = strconv.ParseUint(string(fields[47]), 10, 64)
+		p.envEnd, _ = strconv.ParseUint(string(fields[48]), 10, 64)
 	}
 	p.Start, err = strconv.ParseUint(string(fields[19]), 10, 64)
 	return p, err

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -279,6 +280,33 @@ func TestRunnerKilled(t *testing.T) {
 				t.Error("it ran twice")
 			}
 		})
+	}
+}
+
+// Processes that become another program all the time have no environment for
+// moments, by which they could be told from others: Clean finds them all the same.
+func TestRestless(t *testing.T) {
+	for range 5 {
+		f := newRun(t, `printf '#!/bin/sh\nexec "$0"\n' >$WORK/again; chmod +x $WORK/again
+for i in 1 2 3 4 5 6 7 8; do setsid $WORK/again & done; touch $WORK/up; wait`)
+		f.launch()
+		st := f.status(rundir.Running)
+		f.made("up")
+		var all []process
+		f.eventually("nine processes", func() bool {
+			all, _ = descendants(st.PID)
+			return len(all) == 9 && !slices.ContainsFunc(all[1:], func(p process) bool { return p.session == st.PID })
+		})
+		unix.Kill(st.PID, unix.SIGKILL)
+		f.wait(f.pids[0])
+		if err := Clean(f.dir); err != nil {
+			t.Error(err)
+		}
+		for _, p := range all {
+			if Alive(p.Proc) {
+				t.Errorf("process %d is still there", p.PID)
+			}
+		}
 	}
 }
 
