@@ -1,6 +1,6 @@
 # The usual errands. None is needed to use Norn: go build and go test do it all.
 
-.PHONY: build test bench micro fuzz check
+.PHONY: build test bench bench-live bench-fidelity micro fuzz check
 
 build: ## the program, as ./norn
 	go build -o norn ./cmd/norn
@@ -15,6 +15,12 @@ check: ## what continuous integration checks besides the tests
 
 bench: ## whole processes against their bounds; rewrites the tables of docs/performance.md
 	go run ./internal/bench -write docs/performance.md
+
+bench-live: ## a running daemon against its bounds, beside the peers that are installed; half an hour
+	go run ./internal/bench -live -peers -write docs/performance.md
+
+bench-fidelity: ## the simulator against real processes, by norn fidelity
+	go run ./internal/bench -fidelity docs/fidelity.md -write docs/performance.md
 
 micro: ## benchmarks of single packages
 	go test -run '^$$' -bench . -benchmem ./...

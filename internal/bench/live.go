@@ -41,24 +41,32 @@ func benchLive(o liveOptions) error {
 	if err := execute("go", "build", "-o", l.bin, "./cmd/norn"); err != nil {
 		return err
 	}
+	for _, p := range l.parts() {
+		if l.wanted(p.name) {
+			if err := l.part(p); err != nil {
+				return fmt.Errorf("%s: %w", p.name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// part measures one thing and puts it into the page.
+func (l *live) part(p part) error {
+	dir := filepath.Join(l.dir, p.name)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
 	var text strings.Builder
 	out := io.MultiWriter(&text, os.Stdout)
-	describe(out)
-	for _, p := range l.parts() {
-		if !l.wanted(p.name) {
-			continue
-		}
-		at := filepath.Join(dir, p.name)
-		if err := os.Mkdir(at, 0o700); err != nil {
-			return err
-		}
-		if err := p.measure(out, at); err != nil {
-			return fmt.Errorf("%s: %w", p.name, err)
-		}
-		fmt.Fprintf(out, "Load of the machine (mean of a minute) afterwards: %s.\n\n", load())
-		os.RemoveAll(at)
+	before := load()
+	if err := p.measure(out, dir); err != nil {
+		return err
 	}
-	return replace(o.write, "bench-live", text.String())
+	fmt.Fprintf(out, "Load of the machine (mean of a minute) before and after: %s, %s. ", before, load())
+	describe(out)
+	return replace(l.write, "live-"+p.name, "bench-live", text.String())
 }
 
 func (l *live) parts() []part {

@@ -1,8 +1,9 @@
 // Command bench measures norn as whole processes and prints Markdown tables:
 // simulations from start to the printed table, with CPU time (user and system,
-// the least of several runs) and peak memory, or with -live a daemon with its
-// clients, beside other schedulers of one machine. Each figure stands beside the
-// bound that it is held to.
+// the least of several runs) and peak memory; with -live a daemon with its
+// clients, beside other schedulers of one machine; with -fidelity how near the
+// simulator comes to real processes. Each figure stands beside the bound that it
+// is held to.
 //
 // Published inputs are read from ../shared; rows that need them are left out,
 // with a word, where they are missing. CPU times of published simulators are
@@ -32,11 +33,15 @@ func main() {
 	peers := flag.Bool("peers", false, "with -live: also the peers that are installed")
 	only := flag.String("only", "", "with -live: only the parts whose names begin so, with commas between them")
 	minutes := flag.Int("minutes", 10, "with -live: for how long short jobs are sustained")
+	agree := flag.String("fidelity", "", "hold the simulator against real processes instead, and write the differences to this page")
 	flag.Parse()
 	var err error
-	if *live {
+	switch {
+	case *agree != "":
+		err = benchFidelity(*write, *agree)
+	case *live:
 		err = benchLive(liveOptions{write: *write, peers: *peers, only: *only, minutes: *minutes})
-	} else {
+	default:
 		err = bench(*repeat, *shared, *write, *large)
 	}
 	if err != nil {
@@ -69,7 +74,7 @@ func bench(repeat int, shared, write string, large bool) error {
 			return err
 		}
 	}
-	return replace(write, "bench", text.String())
+	return replace(write, "bench", "bench", text.String())
 }
 
 // describe names the machine and the commit.
@@ -240,13 +245,13 @@ func missing(w io.Writer, path string) bool {
 	return true
 }
 
-// replace puts tables into a page, between the marks that bear a name. Without a
-// page nothing is to be done.
-func replace(path, name, tables string) error {
+// replace puts tables into a page, between the marks that bear a name and the
+// target of make that writes them. Without a page nothing is to be done.
+func replace(path, name, target, tables string) error {
 	if path == "" {
 		return nil
 	}
-	from, to := "<!-- "+name+": written by make "+name+" -->\n", "<!-- "+name+": end -->\n"
+	from, to := "<!-- "+name+": written by make "+target+" -->\n", "<!-- "+name+": end -->\n"
 	page, err := os.ReadFile(path)
 	if err != nil {
 		return err

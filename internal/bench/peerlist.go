@@ -70,14 +70,21 @@ func (p *spooler) ts(args ...string) []string {
 	return append([]string{"env", "TS_SOCKET=" + p.socket, "TS_MAXCONN=19000", "TS_MAXFINISHED=10", p.bin}, args...)
 }
 
+// down ends the server, and what ran, which goes on without it.
 func (p *spooler) down() {
-	out, _ := exec.Command("env", "TS_SOCKET="+p.socket, p.bin).Output()
-	quiet(p.ts("-K"))
-	for line := range strings.Lines(string(out)) { // what ran goes on without its server
+	list := p.ts()
+	out, _ := exec.Command(list[0], list[1:]...).Output()
+	kill := []string{"kill"}
+	for line := range strings.Lines(string(out)) {
 		if f := strings.Fields(line); len(f) > 1 && f[1] == "running" {
-			pid, _ := exec.Command("env", "TS_SOCKET="+p.socket, p.bin, "-p", f[0]).Output()
-			quiet([]string{"kill", strings.TrimSpace(string(pid))})
+			ask := p.ts("-p", f[0])
+			pid, _ := exec.Command(ask[0], ask[1:]...).Output()
+			kill = append(kill, strings.TrimSpace(string(pid)))
 		}
+	}
+	quiet(p.ts("-K"))
+	if len(kill) > 1 {
+		quiet(kill)
 	}
 }
 
@@ -103,7 +110,7 @@ func (p *slurm) name() string {
 			return ""
 		}
 	}
-	out, err := exec.Command("sbatch", "-V").Output()
+	out, err := exec.Command("slurmctld", "-V").Output()
 	if err != nil {
 		return ""
 	}

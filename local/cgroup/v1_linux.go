@@ -137,6 +137,11 @@ func exists(dir string) bool {
 	return err == nil
 }
 
+// self is the thread that writes it to the tasks of a group. By its number, as any
+// other thread, it would be moved only when all processors have passed a point of
+// rest (a grace period of RCU), which takes many milliseconds.
+const self = "0"
+
 // enter moves this thread to the group, as a process is born where the thread is
 // that forks it. The way back is opened first: a thread that stays would be frozen
 // with the group.
@@ -145,7 +150,7 @@ func (t *v1) enter(path string) (int, func() error, error) {
 	leave := func() error {
 		var first error
 		for _, f := range back {
-			_, err := f.WriteString(strconv.Itoa(unix.Gettid()))
+			_, err := f.WriteString(self)
 			if f.Close(); err != nil && first == nil {
 				first = fmt.Errorf("cannot leave cgroup %s: %w", path, err)
 				t.stuck = true
@@ -159,7 +164,7 @@ func (t *v1) enter(path string) (int, func() error, error) {
 		}
 		home, err := os.OpenFile(filepath.Join(t.dir(p, t.own[v1Names[p]]), "tasks"), os.O_WRONLY, 0)
 		if err == nil {
-			err = write(t.dir(p, path), "tasks", strconv.Itoa(unix.Gettid()))
+			err = write(t.dir(p, path), "tasks", self)
 			back = append(back, home)
 		}
 		if err != nil {
