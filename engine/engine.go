@@ -57,6 +57,7 @@ type Config struct {
 	PolicyName string
 	Estimator  predict.Estimator // nil: predict.None
 	Costs      *perf.Costs       // what the policy believes transitions cost
+	Speeds     perf.Typed        // what the policy believes of speeds; nil: perf.Analytic with no penalty for spreading
 	Seed       uint64            // of v.Rand
 	Sinks      []Sink
 }
@@ -98,6 +99,9 @@ func New(cfg Config, world World) *Engine {
 	}
 	if cfg.Costs == nil {
 		cfg.Costs = &perf.Costs{}
+	}
+	if cfg.Speeds == nil {
+		cfg.Speeds = perf.Analytic{Scaling: 1, Spread: 1}
 	}
 	e := &Engine{
 		cfg: cfg, world: world, state: state.New(cfg.Cluster, cfg.Tenants),
@@ -300,6 +304,7 @@ func (e *Engine) decide() error {
 	arrived := len(e.changes)
 	e.view = sched.NewView(e.state, e.changes, e.nodes)
 	e.view.First, e.view.Woken, e.view.Rand, e.view.Costs = e.first, woken, e.rand, e.cfg.Costs
+	e.view.Speeds = e.cfg.Speeds
 	e.plan.Open(&e.view)
 	if err := e.ask(); err != nil {
 		e.plan.Discard()

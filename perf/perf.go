@@ -24,11 +24,23 @@ type Model interface {
 	Speed(j *job.Job, c *cluster.Cluster, a *cluster.Alloc) float64
 }
 
+// Typed is a Model that can tell speeds before anything is placed, as policies
+// need it that choose between GPU types.
+type Typed interface {
+	Model
+	// On is the speed of j with so many tasks of its first role on GPUs of type t,
+	// on one node or spread over several, alone there; 0: it cannot run on them.
+	On(j *job.Job, c *cluster.Cluster, t cluster.TypeID, tasks int, spread bool) float64
+}
+
 // Reference runs every job at speed 1 wherever it is.
 type Reference struct{}
 
 // Speed is 1.
 func (Reference) Speed(*job.Job, *cluster.Cluster, *cluster.Alloc) float64 { return 1 }
+
+// On is 1.
+func (Reference) On(*job.Job, *cluster.Cluster, cluster.TypeID, int, bool) float64 { return 1 }
 
 // Analytic is a simple model for jobs about which nothing is measured.
 //
@@ -46,10 +58,7 @@ type Analytic struct {
 
 // Speed implements Model.
 func (m Analytic) Speed(j *job.Job, c *cluster.Cluster, a *cluster.Alloc) float64 {
-	speed := 1.0
-	if asked, has := j.Demand.Roles[0].Tasks, a.Tasks(0); j.Demand.Elastic() && has != int(asked) {
-		speed = math.Pow(float64(has)/float64(asked), m.Scaling)
-	}
+	speed := m.scaling(j, a.Tasks(0))
 	slowest := math.Inf(1)
 	for i := range a.Shares {
 		if s := c.Type(c.TypeOf(a.Shares[i].Device)).Speed; s > 0 {
@@ -69,6 +78,27 @@ func (m Analytic) Speed(j *job.Job, c *cluster.Cluster, a *cluster.Alloc) float6
 		speed *= math.Pow(m.Spread, float64(far))
 	}
 	return speed
+}
+
+// On implements Typed. Nodes apart are taken to be one step apart.
+func (m Analytic) On(j *job.Job, c *cluster.Cluster, t cluster.TypeID, tasks int, spread bool) float64 {
+	speed := m.scaling(j, tasks)
+	if s := c.Type(t).Speed; s > 0 {
+		speed *= s
+	}
+	if spread {
+		speed *= m.Spread
+	}
+	return speed
+}
+
+// scaling is the speed of a job with so many tasks.
+func (m Analytic) scaling(j *job.Job, tasks int) float64 {
+	asked := int(j.Demand.Roles[0].Tasks)
+	if !j.Demand.Elastic() || tasks == asked {
+		return 1
+	}
+	return math.Pow(float64(tasks)/float64(asked), m.Scaling)
 }
 
 // Cost is the price of each transition in time during which the job holds its

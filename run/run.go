@@ -78,6 +78,7 @@ type Experiment struct {
 	Estimate Estimate
 	Seed     uint64
 	Model    perf.Model                // the true speeds; nil: perf.Analytic with no penalty for spreading
+	Speeds   perf.Typed                // what the scheduler believes of speeds; nil: the Model, if it can tell
 	Costs    *perf.Costs               // of transitions; nil: those of the cluster
 	World    func(*sim.Config)         // failures and the like; nil: none
 	Report   report.Options            // what the result holds beside the figures
@@ -144,7 +145,7 @@ func (x *Experiment) Run(ctx context.Context, c Choice, src trace.Source) (*Outc
 	}
 	e := engine.New(engine.Config{
 		Cluster: site.Cluster, Tenants: site.Tenants, Policy: p, PolicyName: c.String(),
-		Estimator: estimator, Costs: costs, Seed: x.Seed, Sinks: sinks,
+		Estimator: estimator, Costs: costs, Speeds: x.speeds(), Seed: x.Seed, Sinks: sinks,
 	}, world)
 	e.Announce()
 	if err = world.Attach(e.State()); err == nil {
@@ -161,6 +162,15 @@ func (x *Experiment) Run(ctx context.Context, c Choice, src trace.Source) (*Outc
 		return nil, err
 	}
 	return &Outcome{Choice: c, Result: collector.Result(e.State()), State: e.State(), Sim: world, notes: types.remarks()}, nil
+}
+
+// speeds is what the scheduler believes of speeds.
+func (x *Experiment) speeds() perf.Typed {
+	if x.Speeds != nil {
+		return x.Speeds
+	}
+	typed, _ := x.Model.(perf.Typed)
+	return typed
 }
 
 // source notes what is wrong with a trace, so that it is not taken for a fault of

@@ -84,13 +84,14 @@ type Change struct {
 
 // View is what a policy may know at one moment. It is valid during one call.
 type View struct {
-	Now   time.Duration
-	First bool // the policy is asked for the first time since it was made
-	Woken bool // the moment it asked for in NextWake has come
-	Rand  *rand.Rand
-	Costs *perf.Costs
-	Pool  cluster.PoolID // the part of the cluster it decides on, see All
-	All   bool           // it decides on every pool
+	Now    time.Duration
+	First  bool // the policy is asked for the first time since it was made
+	Woken  bool // the moment it asked for in NextWake has come
+	Rand   *rand.Rand
+	Costs  *perf.Costs
+	Speeds perf.Typed     // what the scheduler believes of speeds, see TypeSpeed
+	Pool   cluster.PoolID // the part of the cluster it decides on, see All
+	All    bool           // it decides on every pool
 
 	changes []Change
 	nodes   bool
@@ -99,7 +100,7 @@ type View struct {
 
 // NewView makes the view of a state. It is meant for the engine and for tests.
 func NewView(s *state.State, changes []Change, nodes bool) View {
-	return View{Now: s.Now, All: true, state: s, changes: changes, nodes: nodes}
+	return View{Now: s.Now, All: true, Speeds: perf.Analytic{Scaling: 1, Spread: 1}, state: s, changes: changes, nodes: nodes}
 }
 
 // Within is the same view restricted to one pool, with the given changes.
@@ -173,6 +174,16 @@ func (v *View) each(set func(*state.State, cluster.PoolID) *dense.Set) iter.Seq[
 			}
 		}
 	}
+}
+
+// TypeSpeed is how fast the scheduler believes that a job runs with so many tasks
+// on one node with GPUs of type t, or spread over nodes: 1 in the reference
+// configuration, 0 where it cannot run or asked not to.
+func (v *View) TypeSpeed(j Job, t cluster.TypeID, tasks int, spread bool) float64 {
+	if mask := j.r.Mask; mask != 0 && mask&(1<<t) == 0 || v.state.Class(j.r.Class).NoType {
+		return 0
+	}
+	return v.Speeds.On(j.r.Job, v.state.Cluster, t, tasks, spread)
 }
 
 // Free is the number of wholly free GPUs.
