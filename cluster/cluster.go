@@ -49,10 +49,16 @@ func (m TypeMask) Has(t TypeID) bool { return m == 0 || m&(1<<t) != 0 }
 
 // GPUType is a model of GPU. Speed is relative to the reference type of the
 // cluster, for jobs about which nothing better is known; zero means one.
+//
+// A device of a Host type is no GPU but a part of the processors of its node, for
+// jobs that can do without GPUs: it is shared and booked like one, but counts as
+// none, and only demands that name the type, or policies that know what they do,
+// put jobs there.
 type GPUType struct {
 	Name   string
 	Memory unit.Bytes
 	Speed  float64
+	Host   bool
 }
 
 // GPUs is a group of equal devices in a node.
@@ -163,6 +169,7 @@ type pool struct {
 // Cluster is an inventory and its ledger. It is not safe for concurrent use.
 type Cluster struct {
 	types   []GPUType
+	hosts   TypeMask // of the types that are no GPUs; 0: none is
 	pools   []pool
 	domains []domain
 	nodes   []node
@@ -195,11 +202,18 @@ func (c *Cluster) AddType(t GPUType) (TypeID, error) {
 			if t.Speed > 0 {
 				c.types[i].Speed = t.Speed
 			}
+			if t.Host {
+				c.types[i].Host = true
+				c.hosts |= 1 << i
+			}
 			return TypeID(i), nil
 		}
 	}
 	if len(c.types) == 64 {
 		return 0, fmt.Errorf("GPU type %q: a cluster has at most 64 types", t.Name)
+	}
+	if t.Host {
+		c.hosts |= 1 << len(c.types)
 	}
 	c.types = append(c.types, t)
 	return TypeID(len(c.types) - 1), nil
@@ -587,7 +601,7 @@ func (c *Cluster) DeviceRange(id NodeID) (first DeviceID, n int) {
 // FreeGPUs is the number of wholly free, usable devices of a pool whose types
 // are in the mask.
 func (c *Cluster) FreeGPUs(p PoolID, m TypeMask) int {
-	if m == 0 {
+	if m |= c.gpus(m); m == 0 {
 		return int(c.pools[p].free)
 	}
 	return int(c.sumShelves(p, m, func(s *shelf) int64 { return s.free }))
@@ -596,15 +610,50 @@ func (c *Cluster) FreeGPUs(p PoolID, m TypeMask) int {
 // TotalGPUs is the number of usable devices of a pool whose types are in the
 // mask: those of usable nodes that are not broken.
 func (c *Cluster) TotalGPUs(p PoolID, m TypeMask) int {
-	if m == 0 {
+	if m |= c.gpus(m); m == 0 {
 		return int(c.pools[p].total)
 	}
 	return int(c.sumShelves(p, m, func(s *shelf) int64 { return s.total }))
 }
 
+// gpus is the set of all GPU types where the cluster has others beside them and
+// none are named; 0 otherwise.
+func (c *Cluster) gpus(m TypeMask) TypeMask {
+	if m != 0 {
+		return 0
+	}
+	return c.GPUMask()
+}
+
+// GPUMask is the set of types that are GPUs, 0 when all are.
+func (c *Cluster) GPUMask() TypeMask {
+	if c.hosts == 0 {
+		return 0
+	}
+	return ^c.hosts
+}
+
+// Hosts is the set of types that are no GPUs but parts of a node's processors, 0
+// when there are none.
+func (c *Cluster) Hosts() TypeMask { return c.hosts }
+
+// GPUMilli is the device time that an Alloc holds of GPUs, in thousandths of one.
+func (c *Cluster) GPUMilli(a *Alloc) unit.Milli {
+	sum := a.Milli()
+	if c.hosts == 0 {
+		return sum
+	}
+	for i := range a.Shares {
+		if c.Type(c.TypeOf(a.Shares[i].Device)).Host {
+			sum -= unit.Milli(a.Shares[i].Milli)
+		}
+	}
+	return sum
+}
+
 // FreeMilli is what is left of the devices of a pool, partial ones included.
 func (c *Cluster) FreeMilli(p PoolID, m TypeMask) unit.Milli {
-	if m == 0 {
+	if m |= c.gpus(m); m == 0 {
 		return unit.Milli(c.pools[p].milli)
 	}
 	return unit.Milli(c.sumShelves(p, m, func(s *shelf) int64 { return s.milli }))
@@ -649,11 +698,13 @@ func (c *Cluster) NodeFreeGPUs(id NodeID, m TypeMask) int {
 	return n
 }
 
-// NodeGPUs is the number of devices of a node, counted ones included.
+// NodeGPUs is the number of GPUs of a node, counted ones included.
 func (c *Cluster) NodeGPUs(id NodeID) int {
 	n := 0
 	for _, g := range c.nodes[id].spec.GPUs {
-		n += g.Count
+		if !c.types[g.Type].Host {
+			n += g.Count
+		}
 	}
 	return n
 }
@@ -688,7 +739,7 @@ func lowest(mask uint64, n int) uint64 {
 // every node and device works.
 func (c *Cluster) Empty() *Cluster {
 	e := New()
-	e.types = append(e.types, c.types...)
+	e.types, e.hosts = append(e.types, c.types...), c.hosts
 	for i := range c.pools[1:] {
 		e.AddPool(c.pools[i+1].name)
 	}

@@ -90,7 +90,7 @@ func (w *writer) entry(pairs ...string) {
 func (w *writer) types(types []cluster.GPUType) {
 	w.section("gpu-types", len(types))
 	for _, t := range types {
-		w.entry(pair("name", yamltext.Quote(t.Name)), optional("memory", t.Memory > 0, yamltext.FormatBytes(t.Memory)), optional("speed", t.Speed > 0, float(t.Speed)))
+		w.entry(pair("name", yamltext.Quote(t.Name)), optional("memory", t.Memory > 0, yamltext.FormatBytes(t.Memory)), optional("speed", t.Speed > 0, float(t.Speed)), optional("host", t.Host, "true"))
 	}
 }
 

@@ -74,7 +74,7 @@ func (s *Spec) readType(n ast.Node) error {
 		s.Types = append(s.Types, cluster.GPUType{Name: name})
 		return nil
 	}
-	err := yamltext.Mapping(n, "a GPU type", yamltext.Keys{"name": yamltext.Text(&t.Name), "memory": yamltext.Bytes(&t.Memory), "speed": yamltext.Float(&t.Speed)})
+	err := yamltext.Mapping(n, "a GPU type", yamltext.Keys{"name": yamltext.Text(&t.Name), "memory": yamltext.Bytes(&t.Memory), "speed": yamltext.Float(&t.Speed), "host": yamltext.Bool(&t.Host)})
 	s.Types = append(s.Types, t)
 	return err
 }

@@ -44,6 +44,18 @@ type World interface {
 	Reshape(id job.ID, a *cluster.Alloc, moved bool) (pause time.Duration, speed float64)
 }
 
+// Profiler is a world in which jobs can hold devices to be measured, without
+// progress. In others they simply start.
+type Profiler interface {
+	Profile(id job.ID, a *cluster.Alloc) (delay time.Duration)
+}
+
+// Merger is a world that has a say in what it means that jobs are merged.
+type Merger interface {
+	// Merge answers with the work of the job that counts from now on.
+	Merge(id job.ID, how job.Merge, with job.ID) (kept time.Duration)
+}
+
 // Sink watches events. The event is only valid during the call.
 type Sink interface {
 	Event(ev *eventlog.Event, s *state.State)
@@ -58,6 +70,7 @@ type Config struct {
 	Estimator  predict.Estimator // nil: predict.None
 	Costs      *perf.Costs       // what the policy believes transitions cost
 	Speeds     perf.Typed        // what the policy believes of speeds; nil: perf.Analytic with no penalty for spreading
+	Sharing    perf.Sharing      // what the policy believes of jobs that share a device; nil: perf.Alone
 	Seed       uint64            // of v.Rand
 	Sinks      []Sink
 }
@@ -99,6 +112,9 @@ func New(cfg Config, world World) *Engine {
 	}
 	if cfg.Costs == nil {
 		cfg.Costs = &perf.Costs{}
+	}
+	if cfg.Sharing == nil {
+		cfg.Sharing = perf.Alone{}
 	}
 	if cfg.Speeds == nil {
 		cfg.Speeds = perf.Analytic{Scaling: 1, Spread: 1}
@@ -304,7 +320,7 @@ func (e *Engine) decide() error {
 	arrived := len(e.changes)
 	e.view = sched.NewView(e.state, e.changes, e.nodes)
 	e.view.First, e.view.Woken, e.view.Rand, e.view.Costs = e.first, woken, e.rand, e.cfg.Costs
-	e.view.Speeds = e.cfg.Speeds
+	e.view.Speeds, e.view.Sharing = e.cfg.Speeds, e.cfg.Sharing
 	e.plan.Open(&e.view)
 	if err := e.ask(); err != nil {
 		e.plan.Discard()
@@ -393,6 +409,11 @@ func (e *Engine) carryOut() error {
 			}
 		}
 	}
+	for _, m := range e.plan.Merges() {
+		if err := e.merge(&m); err != nil {
+			return err
+		}
+	}
 	for i := range ops {
 		if op := &ops[i]; op.Was != nil && op.Now != nil && op.Was != op.Now && !op.Was.Equal(op.Now) {
 			if err := e.reshape(op); err != nil {
@@ -478,8 +499,22 @@ func (e *Engine) start(op *sched.Op) error {
 		e.ev = eventlog.Event{Time: e.state.Now, Kind: eventlog.Assign, Job: op.Job, Alloc: op.Now}
 		return e.apply(&e.ev)
 	}
-	delay, speed := e.world.Start(op.Job, op.Now)
-	e.ev = eventlog.Event{Time: e.state.Now, Kind: eventlog.Start, Job: op.Job, Alloc: op.Now, Delay: delay, Speed: speed}
+	e.ev = eventlog.Event{Time: e.state.Now, Kind: eventlog.Start, Job: op.Job, Alloc: op.Now}
+	if world, can := e.world.(Profiler); can && op.Profile {
+		e.ev.Delay, e.ev.Profile = world.Profile(op.Job, op.Now), true
+	} else {
+		e.ev.Delay, e.ev.Speed = e.world.Start(op.Job, op.Now)
+	}
+	return e.apply(&e.ev)
+}
+
+// merge changes how a job is trained.
+func (e *Engine) merge(m *sched.Merge) error {
+	kept := e.state.Record(m.Job).ProgressAt(e.state.Now)
+	if world, can := e.world.(Merger); can {
+		kept = world.Merge(m.Job, m.How, m.With)
+	}
+	e.ev = eventlog.Event{Time: e.state.Now, Kind: eventlog.Merge, Job: m.Job, How: m.How, With: m.With, Kept: kept}
 	return e.apply(&e.ev)
 }
 

@@ -48,6 +48,9 @@ func Apply(s *state.State, ev *eventlog.Event) error {
 		s.Cluster.SetBroken(ev.Device, ev.Broken)
 		return nil
 	}
+	if ev.Kind == eventlog.Used {
+		return s.SetUsed(ev.Device, ev.Use, ev.Memory)
+	}
 	if !s.Known(ev.Job) {
 		return fmt.Errorf("%s: job number %d is not known", ev.Kind, ev.Job)
 	}
@@ -67,7 +70,12 @@ func applyJob(s *state.State, ev *eventlog.Event) error {
 		if err := s.Begin(ev.Job, ev.Alloc, ev.Delay); err != nil {
 			return err
 		}
+		if ev.Profile {
+			return s.Record(ev.Job).Profile()
+		}
 		return setSpeed(s, ev)
+	case eventlog.Merge:
+		return s.SetMerge(ev.Job, ev.How, ev.With, ev.Kept)
 	case eventlog.Assign:
 		return s.Assign(ev.Job, ev.Alloc)
 	case eventlog.Preempt:

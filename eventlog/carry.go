@@ -51,6 +51,12 @@ func renumber(s *state.State, events []Event) {
 			}
 			why.Job = now
 		}
+		if r := events[i].Record; s.Known(r.With) {
+			other, active := at[s.Record(r.With).Job]
+			if r.With = other; !active { // what it has learnt from the other stays with it
+				r.With = job.None
+			}
+		}
 	}
 }
 
@@ -71,6 +77,11 @@ func (ev *Event) appendCarry(f *jsontext.Writer) {
 			f.B = unit.AppendSeconds(f.B, at)
 		}
 	}
+	if r.Merged != job.Apart {
+		f.Text("merged", r.Merged.String())
+		integer(f, "with", int64(r.With))
+	}
+	f.Bool("profiling", r.Profiling)
 	moment("since", r.Since)
 	moment("first_start", r.FirstStart)
 	f.Int("tasks", int64(r.Tasks))
@@ -116,6 +127,13 @@ func (l *Reader) recordField(key []byte) (err error) {
 	switch string(key) {
 	case "phase":
 		return named(t, &r.Phase, job.Held, job.Waiting, job.Assigned, job.Running, job.Stopping)
+	case "merged":
+		return named(t, &r.Merged, job.Together, job.After)
+	case "with":
+		return number(t, &r.With)
+	case "profiling":
+		r.Profiling, err = t.Bool()
+		return err
 	case "since":
 		return seconds(t, &r.Since)
 	case "first_start":

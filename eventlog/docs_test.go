@@ -23,7 +23,7 @@ func TestFormatsPage(t *testing.T) {
 			t.Errorf("no kind %s", kind)
 		}
 	}
-	for code := job.NeedGPUs; code <= job.UserRequest; code++ {
+	for code := job.NeedGPUs; code <= job.Profiled; code++ {
 		if name := code.String(); !strings.Contains(page, "`"+name+"`") {
 			t.Errorf("no reason %s", name)
 		}

@@ -30,7 +30,7 @@ func numbers() *rapid.Generator[float64] {
 }
 
 func drawReason(t *rapid.T) job.Reason {
-	code := job.ReasonCode(rapid.IntRange(0, int(job.UserRequest)).Draw(t, "code"))
+	code := job.ReasonCode(rapid.IntRange(0, int(job.Profiled)).Draw(t, "code"))
 	if code == job.NoReason {
 		return job.Reason{Job: job.None}
 	}
@@ -114,7 +114,7 @@ func drawNode(t *rapid.T) *cluster.NodeSpec {
 func drawEvent(t *rapid.T, kind eventlog.Kind) eventlog.Event {
 	ev := eventlog.Event{
 		Time: moments().Draw(t, "time"), Kind: kind, Job: job.None, Estimate: -1, Speed: 1,
-		Reason: job.Reason{Job: job.None}, Node: cluster.None, Device: cluster.None,
+		Reason: job.Reason{Job: job.None}, With: job.None, Node: cluster.None, Device: cluster.None,
 	}
 	switch kind {
 	case eventlog.NodeAdd:
@@ -128,6 +128,10 @@ func drawEvent(t *rapid.T, kind eventlog.Kind) eventlog.Event {
 	case eventlog.Device:
 		ev.Device = cluster.DeviceID(rapid.Int32Range(0, math.MaxInt32).Draw(t, "device"))
 		ev.Broken = rapid.Bool().Draw(t, "broken")
+		return ev
+	case eventlog.Used:
+		ev.Device = cluster.DeviceID(rapid.Int32Range(0, math.MaxInt32).Draw(t, "device"))
+		ev.Use, ev.Memory = numbers().Draw(t, "use"), unit.Bytes(rapid.Int64Range(0, unit.MaxScaled).Draw(t, "mem"))
 		return ev
 	}
 	ev.Job = job.ID(rapid.Int32Range(0, math.MaxInt32).Draw(t, "job"))
@@ -143,6 +147,12 @@ func drawEvent(t *rapid.T, kind eventlog.Kind) eventlog.Event {
 		}
 		if kind != eventlog.Assign {
 			ev.Delay, ev.Speed = moments().Draw(t, "delay"), numbers().Draw(t, "speed")
+			ev.Profile = kind == eventlog.Start && rapid.Bool().Draw(t, "profile")
+		}
+	case eventlog.Merge:
+		ev.How, ev.Kept = job.Merge(rapid.IntRange(0, 2).Draw(t, "how")), moments().Draw(t, "kept")
+		if ev.How != job.Apart {
+			ev.With = job.ID(rapid.Int32Range(0, math.MaxInt32).Draw(t, "with"))
 		}
 	case eventlog.Preempt, eventlog.Evict, eventlog.Fail:
 		ev.Kept, ev.AtOnce, ev.Reason = moments().Draw(t, "kept"), rapid.Bool().Draw(t, "at once"), drawReason(t)
@@ -171,7 +181,7 @@ func drawHeader(t *rapid.T) eventlog.Header {
 		h.Origin = time.Unix(rapid.Int64Range(-1e9, 1e10).Draw(t, "day"), rapid.Int64Range(0, 999_999_999).Draw(t, "ns")).UTC()
 	}
 	for range rapid.IntRange(0, 2).Draw(t, "types") {
-		h.Types = append(h.Types, cluster.GPUType{Name: texts().Draw(t, "type"), Memory: unit.Bytes(rapid.Int64Range(0, unit.MaxScaled).Draw(t, "mem")), Speed: numbers().Draw(t, "speed")})
+		h.Types = append(h.Types, cluster.GPUType{Name: texts().Draw(t, "type"), Memory: unit.Bytes(rapid.Int64Range(0, unit.MaxScaled).Draw(t, "mem")), Speed: numbers().Draw(t, "speed"), Host: rapid.Bool().Draw(t, "host")})
 	}
 	for range rapid.IntRange(0, 2).Draw(t, "domains") {
 		h.Domains = append(h.Domains, eventlog.Domain{Level: texts().Draw(t, "level"), Name: texts().Draw(t, "place"), Parent: cluster.DomainID(rapid.Int32Range(0, 9).Draw(t, "parent"))})

@@ -15,6 +15,7 @@ import (
 
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/unit"
 )
 
 // Kind is what an event tells.
@@ -23,7 +24,7 @@ type Kind uint8
 // The kinds of events. The comment says which fields each uses beside Time.
 const (
 	Submit   Kind = iota // Spec, Estimate
-	Start                // Job, Alloc (unless it was assigned), Delay, Speed
+	Start                // Job, Alloc (unless it was assigned), Delay, Speed, Profile
 	Assign               // Job, Alloc
 	Preempt              // Job, Kept, AtOnce, Reason
 	Gone                 // Job
@@ -43,13 +44,15 @@ const (
 	NodeAdd              // NodeSpec
 	NodeSet              // Node, Health, Power
 	Device               // Device, Broken
+	Merge                // Job, With, How, Kept: the work that counts; how it is trained has changed
+	Used                 // Device, Use, Memory: what was measured of a device
 	Carry                // Spec, Record, Alloc (where it holds devices), Frozen, Estimate, Reason: taken over from an earlier log
 	kinds
 )
 
 var kindNames = [kinds]string{
 	"submit", "start", "assign", "preempt", "gone", "evict", "fail", "end", "cancel", "hold", "free", "wait",
-	"move", "resize", "speed", "progress", "estimate", "memo", "node-add", "node-set", "device", "carry",
+	"move", "resize", "speed", "progress", "estimate", "memo", "node-add", "node-set", "device", "merge", "used", "carry",
 }
 
 func (k Kind) String() string { return kindNames[k] }
@@ -71,7 +74,10 @@ type Event struct {
 	Memo     job.Memo
 	Outcome  job.Phase // how it ended
 	AtOnce   bool      // it left its devices in no time
-	Frozen   bool      // of Carry: it is assigned the devices where its memory is
+	Profile  bool      // it only holds its devices
+	With     job.ID    // the other job that it is trained with; -1: none
+	How      job.Merge
+	Frozen   bool // of Carry: it is assigned the devices where its memory is
 
 	NodeSpec *cluster.NodeSpec
 	Node     cluster.NodeID
@@ -79,4 +85,6 @@ type Event struct {
 	Health   cluster.Health
 	Power    cluster.Power
 	Broken   bool
+	Use      float64    // of the device, 0 to 1
+	Memory   unit.Bytes // in use on the device
 }

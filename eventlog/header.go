@@ -124,6 +124,7 @@ func (h *Header) append(b []byte) ([]byte, error) {
 		f.Text("name", h.Types[i].Name)
 		f.Int("mem", int64(h.Types[i].Memory))
 		f.Float("speed", h.Types[i].Speed)
+		f.Bool("host", h.Types[i].Host)
 		f.B = append(f.B, '}')
 	})
 	list(&f, "pools", len(h.Pools), func(i int) { f.B = jsontext.AppendText(f.B, h.Pools[i]) })
@@ -252,6 +253,9 @@ func (h *Header) lists(t *jsontext.Reader, key []byte) error {
 					return size(t, &g.Memory)
 				case "speed":
 					g.Speed, err = t.Float()
+					return err
+				case "host":
+					g.Host, err = t.Bool()
 					return err
 				}
 				return unknown(key)

@@ -327,7 +327,7 @@ func torn(n int) []eventlog.Event {
 	events := make([]eventlog.Event, n)
 	for i := range events {
 		events[i] = eventlog.Event{
-			Time: time.Duration(i*i) * time.Millisecond, Kind: eventlog.Wait, Job: job.ID(i), Estimate: -1, Speed: 1, Node: -1, Device: -1,
+			Time: time.Duration(i*i) * time.Millisecond, Kind: eventlog.Wait, Job: job.ID(i), Estimate: -1, Speed: 1, With: job.None, Node: -1, Device: -1,
 			Reason: job.Reason{Code: job.Because, Job: job.None, Text: fmt.Sprintf("reason %d of many", i*7919%10007)},
 		}
 	}

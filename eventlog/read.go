@@ -186,9 +186,9 @@ func (l *Reader) Next(ev *Event) error {
 }
 
 func (l *Reader) event(ev *Event, line []byte) error {
-	*ev = Event{Job: job.None, Estimate: -1, Speed: -1, Reason: job.Reason{Job: job.None}, Node: cluster.None, Device: cluster.None}
+	*ev = Event{Job: job.None, Estimate: -1, Speed: -1, Reason: job.Reason{Job: job.None}, With: job.None, Node: cluster.None, Device: cluster.None}
 	l.spec = nil
-	l.record = job.Record{FirstStart: -1, End: -1}
+	l.record = job.Record{FirstStart: -1, End: -1, With: job.None}
 	l.node = cluster.NodeSpec{}
 	l.alloc.Reset()
 	t := &l.text
@@ -267,11 +267,18 @@ func (l *Reader) complete(ev *Event) error {
 			return errors.New("node-set without its node (n)")
 		}
 		return nil
-	case Device:
+	case Device, Used:
 		if ev.Device < 0 {
-			return errors.New("device without its number (d)")
+			return fmt.Errorf("%s without its number (d)", ev.Kind)
+		}
+		if ev.Kind == Used {
+			ev.Memory, l.node = l.node.Memory, cluster.NodeSpec{}
 		}
 		return nil
+	case Merge:
+		if (ev.With >= 0) == (ev.How == job.Apart) {
+			return errors.New("merge without the other job (with), or with one that it is apart from")
+		}
 	case Speed:
 		if !given {
 			return errors.New("speed without its value (speed)")
@@ -313,6 +320,13 @@ func (l *Reader) field(ev *Event, key []byte) (err error) {
 	case "frozen":
 		ev.Frozen, err = t.Bool()
 		return err
+	case "profile":
+		ev.Profile, err = t.Bool()
+		return err
+	case "with":
+		return number(t, &ev.With)
+	case "how":
+		return named(t, &ev.How, job.Apart, job.Together, job.After)
 	case "speed":
 		if ev.Speed, err = t.Float(); err == nil && ev.Speed < 0 {
 			err = fmt.Errorf("a speed of %v", ev.Speed)
@@ -461,6 +475,11 @@ func (l *Reader) nodeField(ev *Event, key []byte) (err error) {
 		return number(t, &ev.Device)
 	case "broken":
 		ev.Broken, err = t.Bool()
+		return err
+	case "use":
+		if ev.Use, err = t.Float(); err == nil && ev.Use < 0 {
+			err = fmt.Errorf("a use of %v", ev.Use)
+		}
 		return err
 	case "health":
 		return named(t, &ev.Health, cluster.Up, cluster.Cordoned, cluster.Down)

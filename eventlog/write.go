@@ -167,6 +167,10 @@ func (ev *Event) Append(b []byte) ([]byte, error) {
 	case Device:
 		integer(&f, "d", int64(ev.Device))
 		f.Bool("broken", ev.Broken)
+	case Used:
+		integer(&f, "d", int64(ev.Device))
+		f.Float("use", ev.Use)
+		f.Int("mem", int64(ev.Memory))
 	default:
 		ev.appendJob(&f)
 	}
@@ -189,6 +193,13 @@ func (ev *Event) appendJob(f *jsontext.Writer) {
 			f.Key("speed")
 			f.Number(ev.Speed)
 		}
+		f.Bool("profile", ev.Profile)
+	case Merge:
+		if ev.With >= 0 {
+			integer(f, "with", int64(ev.With))
+		}
+		f.Text("how", ev.How.String())
+		f.Time("kept", ev.Kept)
 	case Assign:
 		appendAlloc(f, ev.Alloc)
 	case Preempt, Evict, Fail:

@@ -36,6 +36,8 @@
 //	SetSpeed    running                               -> running
 //	SetProgress running                               -> running
 //	Reshape     running                               -> running
+//	Profile     running                               -> running
+//	SetMerge    held waiting assigned running stopping -> the same
 //	Preempt     running                               -> stopping
 //	PreemptNow  running assigned                      -> waiting
 //	Gone        stopping                              -> waiting
@@ -103,6 +105,8 @@ type Hints struct {
 	Speed     float64          // units of its work per second, alone
 	GPUUse    float64          // mean use of its GPUs when alone, 0 to 1
 	MemoryUse float64          // mean use of the bandwidth of their memory when alone, 0 to 1
+	HostUse   float64          // mean use of the way between them and the host when alone, 0 to 1
+	CPUUse    float64          // mean use of the node's processors when alone, 0 to 1
 	GPUMemory unit.Bytes       // memory of each GPU that it uses when alone
 	Mixed     bool             // trains in mixed precision
 
@@ -271,7 +275,7 @@ func (d *Demand) TypeMask(c *cluster.Cluster) (m cluster.TypeMask, ok bool) {
 		memory = max(memory, d.Roles[i].GPUMemory)
 	}
 	if d.Types == "" && memory == 0 {
-		return 0, true
+		return c.GPUMask(), true
 	}
 	all := true
 	d.EachType(c, func(t cluster.TypeID) bool {
@@ -283,18 +287,18 @@ func (d *Demand) TypeMask(c *cluster.Cluster) (m cluster.TypeMask, ok bool) {
 		return true
 	})
 	if all && d.Types == "" {
-		return 0, true
+		return c.GPUMask(), true
 	}
 	return m, m != 0
 }
 
 // EachType calls visit for the acceptable GPU types that a cluster has, best
-// first, or for all of them in the order of the cluster when any will do, until
-// it returns false.
+// first, or for all that are GPUs in the order of the cluster when any will do,
+// until it returns false.
 func (d *Demand) EachType(c *cluster.Cluster, visit func(cluster.TypeID) bool) {
 	if d.Types == "" {
 		for t := range cluster.TypeID(c.Types()) {
-			if !visit(t) {
+			if !c.Type(t).Host && !visit(t) {
 				return
 			}
 		}

@@ -53,13 +53,15 @@ const (
 	Failed      // the attempt failed
 	Ended       // the job has ended
 	UserRequest // the user asked for it
+	OutOfMemory // the memory of GPU Need ran out
+	Profiled    // it has been measured
 	lastReason
 )
 
 var reasonNames = [lastReason]string{
 	"none", "need-gpus", "need-one-node", "need-whole-nodes", "need-rack", "need-cpu", "need-part", "too-large", "no-such-type", "impossible", "over-limit",
 	"behind", "outranked", "quota", "over-share", "reserved", "not-yet", "on-hold", "occupied", "because",
-	"makes-room", "used-share", "reclaimed", "moved", "resized", "node-lost", "failed", "ended", "user-request",
+	"makes-room", "used-share", "reclaimed", "moved", "resized", "node-lost", "failed", "ended", "user-request", "out-of-memory", "profiled",
 }
 
 func (c ReasonCode) String() string {
@@ -179,6 +181,10 @@ func (r Reason) stopSentence(name func(ID) string) string {
 		return "has ended"
 	case UserRequest:
 		return "the user asked for it"
+	case OutOfMemory:
+		return "the memory of its GPU did not suffice for all that ran there"
+	case Profiled:
+		return "has been measured"
 	}
 	return "no reason is known"
 }

@@ -65,6 +65,10 @@ type Record struct {
 	Progress time.Duration // work done up to Ready
 	Attempt  time.Duration // work done in the last attempt that failed, and kept nothing
 
+	Merged    Merge // with job With
+	With      ID    // None: with none
+	Profiling bool  // running: holds its devices to be measured, and makes no progress
+
 	Starts, Preemptions, Migrations, Resizes, Failures int32
 
 	Memo Memo
@@ -76,7 +80,7 @@ type Memo [2]int64
 
 // Submit is the arrow into waiting.
 func (r *Record) Submit(j *Job, now time.Duration) {
-	*r = Record{Job: j, Phase: Waiting, Slot: -1, Since: now, FirstStart: -1, End: -1, Estimate: -1}
+	*r = Record{Job: j, Phase: Waiting, Slot: -1, Since: now, FirstStart: -1, End: -1, Estimate: -1, With: None}
 }
 
 // Carry takes over what had become of a job in an earlier log: a new record that
@@ -146,6 +150,37 @@ func (r *Record) SetSpeed(now time.Duration, speed float64) error {
 	return nil
 }
 
+// SetMerge notes with whom the job is trained from now on: with nobody when how is
+// Apart. kept is the work that counts from then on.
+func (r *Record) SetMerge(now time.Duration, how Merge, with ID, kept time.Duration) error {
+	if r.Phase.Over() || r.Phase == Unknown {
+		return r.wrong("merge")
+	}
+	if how == Apart {
+		with = None
+	}
+	done := r.ProgressAt(now)
+	if r.Phase == Running {
+		r.Lost += r.undone(now, kept)
+		r.Ready = max(now, r.Ready)
+	}
+	r.Progress = min(kept, done)
+	r.Merged, r.With = how, with
+	return nil
+}
+
+// Profile says of a job that has just started that it only holds its devices.
+func (r *Record) Profile() error {
+	if r.Phase != Running {
+		return r.wrong("profile")
+	}
+	if r.Starts--; r.Starts == 0 {
+		r.FirstStart = -1
+	}
+	r.Profiling, r.Speed = true, 0
+	return nil
+}
+
 // SetProgress corrects the work that a running job has done.
 func (r *Record) SetProgress(now, done time.Duration) error {
 	if r.Phase != Running {
@@ -190,7 +225,8 @@ func (r *Record) PreemptNow(now, kept time.Duration) error {
 	if r.Phase == Assigned {
 		return r.move(now, Waiting, "preempt", true)
 	}
-	if err := r.leave(now, kept, Waiting, "preempt", r.Phase == Running); err != nil {
+	measured := r.Profiling
+	if err := r.leave(now, kept, Waiting, "preempt", r.Phase == Running); err != nil || measured {
 		return err
 	}
 	r.Preemptions++
@@ -334,7 +370,7 @@ func (r *Record) leave(now, kept time.Duration, to Phase, what string, allowed b
 	}
 	r.Lost += r.undone(now, kept)
 	r.settle(now)
-	r.Progress = kept
+	r.Progress, r.Profiling = kept, false
 	r.Phase, r.Since = to, now
 	return nil
 }

@@ -38,7 +38,7 @@ func (d *Daemon) Event(ev *eventlog.Event, s *state.State) {
 }
 
 func aboutJob(k eventlog.Kind) bool {
-	return k != eventlog.NodeAdd && k != eventlog.NodeSet && k != eventlog.Device
+	return k != eventlog.NodeAdd && k != eventlog.NodeSet && k != eventlog.Device && k != eventlog.Used
 }
 
 // eventText says an event for a reader; empty for those that nobody need know.
@@ -60,6 +60,8 @@ func eventText(ev *eventlog.Event, s *state.State, devices []Device) string {
 		return "submitted: " + ev.Spec.Demand.String()
 	case eventlog.Start:
 		return "starts on " + on(s, ev.Job, devices)
+	case eventlog.Merge:
+		return ev.How.Sentence(name(ev.With))
 	case eventlog.Assign:
 		return "is given " + on(s, ev.Job, devices) + ", which others are still leaving"
 	case eventlog.Preempt:

@@ -125,6 +125,34 @@ type Tier struct {
 type Costs struct {
 	Base  Cost
 	Tiers []Tier // in increasing order of GPUs; the last that applies counts
+
+	// Switch is what starting, restoring and resizing cost jobs of a backbone,
+	// instead.
+	Switch map[string]Switch
+}
+
+// Begin is what it costs a job to begin on devices, at its first start or a later
+// one. warm tells that all of them hold a runtime of its backbone.
+func (c *Costs) Begin(j *job.Job, gpus int, first, warm bool) time.Duration {
+	if s, ok := c.Switch[j.Backbone]; ok && j.Backbone != "" {
+		if warm {
+			return s.Warm
+		}
+		return s.Cold
+	}
+	if cost := c.Of(gpus); !first {
+		return cost.Restore
+	} else {
+		return cost.Start
+	}
+}
+
+// Resize is what it costs a job to change its size, once that is gpus.
+func (c *Costs) Resize(j *job.Job, gpus int, warm bool) time.Duration {
+	if _, ok := c.Switch[j.Backbone]; ok && j.Backbone != "" {
+		return c.Begin(j, gpus, false, warm)
+	}
+	return c.Of(gpus).Resize
 }
 
 // Of is the Cost for a job of that many GPUs.

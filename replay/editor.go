@@ -50,7 +50,7 @@ type arrival struct {
 // with the first one that is about a job.
 func (e *editor) before(ev *eventlog.Event) error {
 	switch ev.Kind {
-	case eventlog.NodeAdd, eventlog.NodeSet, eventlog.Device, eventlog.Carry:
+	case eventlog.NodeAdd, eventlog.NodeSet, eventlog.Device, eventlog.Used, eventlog.Carry:
 	default:
 		if from := e.begins(); !e.open && ev.Time >= from {
 			e.begin(from)
@@ -232,7 +232,7 @@ func (e *editor) Event(ev *eventlog.Event, s *state.State) {
 	e.flush()
 	e.costs.event(ev, s)
 	switch ev.Kind {
-	case eventlog.NodeAdd, eventlog.NodeSet, eventlog.Device:
+	case eventlog.NodeAdd, eventlog.NodeSet, eventlog.Device, eventlog.Used:
 		e.node(ev)
 	case eventlog.Carry:
 		e.carried(ev, s)
@@ -273,8 +273,12 @@ func (e *editor) job(ev *eventlog.Event) {
 	if out.Job = e.of(ev.Job); out.Job < 0 {
 		return
 	}
-	out.Reason = e.reason(ev.Reason)
+	out.Reason, out.With = e.reason(ev.Reason), e.of(ev.With)
 	switch ev.Kind {
+	case eventlog.Merge:
+		if out.Kept = e.kept(ev); out.With < 0 {
+			out.How = job.Apart
+		}
 	case eventlog.Preempt, eventlog.Evict, eventlog.Fail, eventlog.Progress:
 		out.Kept = e.kept(ev)
 	case eventlog.Estimate:

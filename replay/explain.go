@@ -139,7 +139,12 @@ func (f *follower) what(ev *eventlog.Event, s *state.State) string {
 		return "waits: " + strings.TrimPrefix(f.sentence(ev.Reason, s.Now, name), "waits ")
 	case eventlog.Assign:
 		return "is given " + Where(s, s.Alloc(f.id)) + ", and waits for those who are still leaving it"
+	case eventlog.Merge:
+		return ev.How.Sentence(name(ev.With))
 	case eventlog.Start:
+		if ev.Profile {
+			return "is measured on " + Where(s, s.Alloc(f.id)) + delayed(ev.Delay)
+		}
 		return "starts on " + Where(s, s.Alloc(f.id)) + f.after(r) + delayed(ev.Delay) + paced(ev.Speed)
 	case eventlog.Preempt:
 		text := "is stopped: " + ev.Reason.Sentence(name)

@@ -222,7 +222,7 @@ func (n *numbering) event(ev *eventlog.Event, s *state.State) error {
 		return nil
 	case eventlog.NodeSet:
 		return n.node(&ev.Node)
-	case eventlog.Device:
+	case eventlog.Device, eventlog.Used:
 		return n.device(&ev.Device)
 	case eventlog.Submit, eventlog.Carry:
 		if int(ev.Job) != len(n.jobs) {
@@ -235,17 +235,26 @@ func (n *numbering) event(ev *eventlog.Event, s *state.State) error {
 		return fmt.Errorf("%s: job number %d is not known", ev.Kind, ev.Job)
 	}
 	ev.Job = n.jobs[ev.Job]
+	ev.With = n.job(ev.With)
+	if r := ev.Record; r != nil {
+		r.With = n.job(r.With)
+	}
 	return n.places(ev)
+}
+
+// job is the number of another job in the terms of the state; None when it is not
+// known, or not yet.
+func (n *numbering) job(id job.ID) job.ID {
+	if id < 0 || int(id) >= len(n.jobs) {
+		return job.None
+	}
+	return n.jobs[id]
 }
 
 // places brings what a job holds, and the reason that names others, into the
 // terms of the state.
 func (n *numbering) places(ev *eventlog.Event) error {
-	if why := &ev.Reason; why.Job >= 0 && int(why.Job) < len(n.jobs) {
-		why.Job = n.jobs[why.Job]
-	} else {
-		why.Job = job.None
-	}
+	ev.Reason.Job = n.job(ev.Reason.Job)
 	if why := &ev.Reason; why.Code == job.NodeLost && why.Need >= 0 && int(why.Need) < len(n.nodes) {
 		why.Need = int32(n.nodes[why.Need])
 	}

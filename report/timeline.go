@@ -55,7 +55,7 @@ func newTimeline(h *holds, s *state.State, start, end time.Duration) *timeline {
 	t.height = l.height
 	for n := range cluster.NodeID(s.Cluster.Nodes()) {
 		spec := s.Cluster.Node(n)
-		t.nodes = append(t.nodes, rack{spec.Name, s.Cluster.NodeGPUs(n), spec.Pooled})
+		t.nodes = append(t.nodes, rack{spec.Name, devicesOf(spec), spec.Pooled})
 	}
 	for i := range kept.intervals {
 		v := &kept.intervals[i]
@@ -170,4 +170,12 @@ func (l *lanes) fit(d cluster.DeviceID, need int64, start, end time.Duration) []
 	}
 	l.taken[d] = taken
 	return l.free
+}
+
+// devicesOf is the number of devices of a node, GPUs or not, counted ones included.
+func devicesOf(spec *cluster.NodeSpec) (n int) {
+	for _, g := range spec.GPUs {
+		n += g.Count
+	}
+	return n
 }

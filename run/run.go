@@ -8,6 +8,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -79,6 +80,7 @@ type Experiment struct {
 	Seed     uint64
 	Model    perf.Model                // the true speeds; nil: perf.Analytic with no penalty for spreading
 	Speeds   perf.Typed                // what the scheduler believes of speeds; nil: the Model, if it can tell
+	Sharing  perf.Sharing              // what the scheduler believes of jobs that share a device; nil: the truth that World sets
 	Costs    *perf.Costs               // of transitions; nil: those of the cluster
 	World    func(*sim.Config)         // failures and the like; nil: none
 	Report   report.Options            // what the result holds beside the figures
@@ -124,7 +126,8 @@ func (x *Experiment) Run(ctx context.Context, c Choice, src trace.Source) (*Outc
 	}
 	types := newTyped(src, site.Cluster)
 	jobs := &source{Source: types}
-	world := sim.New(x.world(site, costs, jobs))
+	cfg := x.world(site, costs, jobs)
+	world := sim.New(cfg)
 	estimator, err := x.Estimate.Make(world.Oracle(), x.Seed)
 	if err != nil {
 		return nil, err
@@ -145,7 +148,7 @@ func (x *Experiment) Run(ctx context.Context, c Choice, src trace.Source) (*Outc
 	}
 	e := engine.New(engine.Config{
 		Cluster: site.Cluster, Tenants: site.Tenants, Policy: p, PolicyName: c.String(),
-		Estimator: estimator, Costs: costs, Speeds: x.speeds(), Seed: x.Seed, Sinks: sinks,
+		Estimator: estimator, Costs: costs, Speeds: x.speeds(), Sharing: cmp.Or(x.Sharing, cfg.Sharing), Seed: x.Seed, Sinks: sinks,
 	}, world)
 	e.Announce()
 	if err = world.Attach(e.State()); err == nil {

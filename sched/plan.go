@@ -28,6 +28,7 @@ type Plan struct {
 	opOf   []int32 // job -> place in ops + 1
 	holds  []Held
 	memos  []Note
+	merges []Merge
 	undo   []undoOp
 	depth  int
 	mark   int
@@ -51,12 +52,20 @@ type Op struct {
 	Was *cluster.Alloc // what it held before; nil: nothing
 	Now *cluster.Alloc // what it shall hold; nil: nothing
 	Why job.Reason     // of its stop
+
+	Profile bool // it is started only to be measured
 }
 
 // Held is a waiting job and why it waits.
 type Held struct {
 	Job job.ID
 	Why job.Reason
+}
+
+// Merge is how a job is to be trained from now on.
+type Merge struct {
+	Job, With job.ID
+	How       job.Merge
 }
 
 // Note is what a policy wants to remember about a job.
@@ -77,6 +86,7 @@ func (p *Plan) Open(v *View) {
 	for i := range p.ops {
 		p.opOf[p.ops[i].Job] = 0
 	}
+	p.merges = p.merges[:0]
 	p.ops, p.holds, p.memos, p.undo, p.depth, p.used, p.err = p.ops[:0], p.holds[:0], p.memos[:0], p.undo[:0], 0, 0, nil
 	for len(p.opOf) < p.state.Jobs() {
 		p.opOf = append(p.opOf, make([]int32, max(1024, len(p.opOf), p.state.Jobs()-len(p.opOf)))...)
@@ -121,7 +131,7 @@ func (p *Plan) Discard() {
 		p.state.Cluster.Keep(p.mark)
 	}
 	p.state.Cluster.Undo(p.mark)
-	p.holds, p.memos = p.holds[:0], p.memos[:0]
+	p.holds, p.memos, p.merges = p.holds[:0], p.memos[:0], p.merges[:0]
 }
 
 // Ops is the plan so far, in the order in which jobs were first mentioned.
@@ -129,6 +139,9 @@ func (p *Plan) Ops() []Op { return p.ops }
 
 // Holds are the reasons given to waiting jobs, the last one of each.
 func (p *Plan) Holds() []Held { return p.holds }
+
+// Merges are the changes of how jobs are trained.
+func (p *Plan) Merges() []Merge { return p.merges }
 
 // Notes are what is to be remembered about jobs.
 func (p *Plan) Notes() []Note { return p.memos }
@@ -168,6 +181,59 @@ func (p *Plan) Why() job.Reason { return p.why }
 func (p *Plan) StartOn(id job.ID, a *cluster.Alloc) bool {
 	op := p.startable(id)
 	return op != nil && p.take(op, a)
+}
+
+// Profile has a waiting job hold the given devices, which are copied, to be
+// measured: it makes no progress until it is stopped.
+func (p *Plan) Profile(id job.ID, a *cluster.Alloc) bool {
+	op := p.startable(id)
+	if op == nil || !p.take(op, a) {
+		return false
+	}
+	op.Profile = true
+	return true
+}
+
+// Merge has a job trained with another one of its backbone: after it, going on
+// from what that has learnt, or together with it, which is noted on both. It
+// counts from this plan on; the job need not run yet.
+func (p *Plan) Merge(id, with job.ID, how job.Merge) bool {
+	if !p.known(id, "merge") || !p.known(with, "merge") {
+		return false
+	}
+	a, b := p.state.Record(id), p.state.Record(with)
+	switch {
+	case how == job.Apart:
+		return p.fail(id, "merge it", "is merged neither together with nor after another")
+	case id == with:
+		return p.fail(id, "merge it", "cannot be merged with itself")
+	case a.Job.Backbone == "" || a.Job.Backbone != b.Job.Backbone:
+		return p.fail(id, "merge it", "has another backbone than job "+b.Job.Key)
+	case a.Phase.Over() || how == job.Together && b.Phase.Over():
+		return p.fail(id, "merge it", "or the other job has ended")
+	}
+	p.merges = append(p.merges, Merge{id, with, how})
+	if how == job.Together {
+		p.merges = append(p.merges, Merge{with, id, how})
+	}
+	return true
+}
+
+// Split has a job trained by itself again, and so the other one of a pair that was
+// trained together. One that went on from what another had learnt loses its work.
+func (p *Plan) Split(id job.ID) bool {
+	if !p.known(id, "split") {
+		return false
+	}
+	r := p.state.Record(id)
+	if r.Merged == job.Apart {
+		return p.fail(id, "split it", "is not merged")
+	}
+	p.merges = append(p.merges, Merge{id, job.None, job.Apart})
+	if r.Merged == job.Together && p.state.Known(r.With) && !p.state.Record(r.With).Phase.Over() {
+		p.merges = append(p.merges, Merge{r.With, job.None, job.Apart})
+	}
+	return true
 }
 
 // Fits tells whether a waiting job could be started now, and why not.
@@ -259,7 +325,7 @@ func (p *Plan) Remember(id job.ID, m job.Memo) {
 // It returns what f returned. Tries nest.
 func (p *Plan) Try(f func() bool) bool {
 	mark := p.state.Cluster.Mark()
-	undo, holds, memos, used := len(p.undo), len(p.holds), len(p.memos), p.used
+	undo, holds, memos, used, merges := len(p.undo), len(p.holds), len(p.memos), p.used, len(p.merges)
 	p.depth++
 	ok := f()
 	p.depth--
@@ -271,7 +337,7 @@ func (p *Plan) Try(f func() bool) bool {
 	for i := len(p.undo) - 1; i >= undo; i-- {
 		p.ops[p.undo[i].at] = p.undo[i].was
 	}
-	p.undo, p.holds, p.memos, p.used = p.undo[:undo], p.holds[:holds], p.memos[:memos], used
+	p.undo, p.holds, p.memos, p.used, p.merges = p.undo[:undo], p.holds[:holds], p.memos[:memos], used, p.merges[:merges]
 	return false
 }
 

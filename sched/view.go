@@ -84,14 +84,15 @@ type Change struct {
 
 // View is what a policy may know at one moment. It is valid during one call.
 type View struct {
-	Now    time.Duration
-	First  bool // the policy is asked for the first time since it was made
-	Woken  bool // the moment it asked for in NextWake has come
-	Rand   *rand.Rand
-	Costs  *perf.Costs
-	Speeds perf.Typed     // what the scheduler believes of speeds, see TypeSpeed
-	Pool   cluster.PoolID // the part of the cluster it decides on, see All
-	All    bool           // it decides on every pool
+	Now     time.Duration
+	First   bool // the policy is asked for the first time since it was made
+	Woken   bool // the moment it asked for in NextWake has come
+	Rand    *rand.Rand
+	Costs   *perf.Costs
+	Speeds  perf.Typed     // what the scheduler believes of speeds, see TypeSpeed
+	Sharing perf.Sharing   // what it believes of jobs that share a device
+	Pool    cluster.PoolID // the part of the cluster it decides on, see All
+	All     bool           // it decides on every pool
 
 	changes []Change
 	nodes   bool
@@ -100,7 +101,7 @@ type View struct {
 
 // NewView makes the view of a state. It is meant for the engine and for tests.
 func NewView(s *state.State, changes []Change, nodes bool) View {
-	return View{Now: s.Now, All: true, Speeds: perf.Analytic{Scaling: 1, Spread: 1}, state: s, changes: changes, nodes: nodes}
+	return View{Now: s.Now, All: true, Speeds: perf.Analytic{Scaling: 1, Spread: 1}, Sharing: perf.Alone{}, state: s, changes: changes, nodes: nodes}
 }
 
 // Within is the same view restricted to one pool, with the given changes.
@@ -136,6 +137,13 @@ func (v *View) Job(id job.ID) Job { return Job{v.state.Record(id), id, v.Now} }
 
 // Jobs is the number of jobs submitted so far: their numbers are below it.
 func (v *View) Jobs() int { return v.state.Jobs() }
+
+// Used is what was measured last of a device.
+func (v *View) Used(d cluster.DeviceID) state.Used { return v.state.Used(d) }
+
+// Runtime is the backbone of the job that began last on a device, whose runtime is
+// there still; empty when it had none.
+func (v *View) Runtime(d cluster.DeviceID) string { return v.state.Runtime(d) }
 
 // Class is what all jobs of a class have in common.
 func (v *View) Class(c int32) *state.Class { return v.state.Class(c) }
@@ -340,6 +348,13 @@ func (j Job) ExpectedEnd() (at time.Duration, ok bool) {
 
 // Speed is its progress per second, 1 in the reference configuration.
 func (j Job) Speed() float64 { return j.r.Speed }
+
+// Merged tells with which job it is trained, and how; with is job.None when that
+// is Apart.
+func (j Job) Merged() (with job.ID, how job.Merge) { return j.r.With, j.r.Merged }
+
+// Profiling tells whether it only holds its devices to be measured.
+func (j Job) Profiling() bool { return j.r.Profiling }
 
 // Preemptions is how often it was preempted or evicted.
 func (j Job) Preemptions() int { return int(j.r.Preemptions) }

@@ -31,8 +31,13 @@ import (
 type Config struct {
 	Source trace.Source
 	Model  perf.Model // nil: perf.Reference
-	Costs  perf.Costs // what transitions really cost
-	Seed   uint64     // of failures
+
+	Sharing  perf.Sharing  // how jobs on one device really slow each other down; nil: they do not
+	Transfer perf.Transfer // what merged jobs really learn from each other; nil: nothing
+	Measure  bool          // tell what is in use of each device
+
+	Costs perf.Costs // what transitions really cost
+	Seed  uint64     // of failures
 
 	NodeMTBF   time.Duration // mean time between failures of a node, 0 never
 	NodeRepair time.Duration // mean time to repair a node
@@ -75,6 +80,7 @@ type Sim struct {
 	rand    *rand.Rand
 	breaks  map[job.ID]bool // running jobs whose timer is a random failure
 	leaving []leaving
+	shared  sharing
 	told    []told   // what this instant has made of jobs so far
 	gone    []job.ID // who has left at this instant
 	taken   []taken  // by a disturbance at this instant
@@ -122,7 +128,9 @@ func New(cfg Config) *Sim {
 	if cfg.Model == nil {
 		cfg.Model = perf.Reference{}
 	}
-	return &Sim{cfg: cfg, rand: rand.New(rand.NewPCG(cfg.Seed, 0x73696d)), breaks: map[job.ID]bool{}, before: map[cluster.NodeID]cluster.Health{}}
+	w := &Sim{cfg: cfg, rand: rand.New(rand.NewPCG(cfg.Seed, 0x73696d)), breaks: map[job.ID]bool{}, before: map[cluster.NodeID]cluster.Health{}}
+	w.share()
+	return w
 }
 
 // Attach gives the world the state of the run, which it reads, and fetches the
@@ -150,6 +158,7 @@ func (w *Sim) Resume(left func(*job.Record) time.Duration) {
 		w.truth = append(w.truth, t)
 		switch r.Phase {
 		case job.Running:
+			w.holds(id, w.state.Alloc(id), true)
 			w.schedule(id, max(now, r.Ready), r.ProgressAt(now), r.Speed)
 		case job.Stopping:
 			w.timers.Set(int32(id), int64(now+w.cfg.Costs.Of(int(r.Milli/unit.One)).Checkpoint))
@@ -199,6 +208,7 @@ func (w *Sim) Next(wake time.Duration, out []eventlog.Event) (time.Duration, []e
 	if err != nil {
 		return now, out, err
 	}
+	out = w.settle(now, out)
 	// Who has left comes after the nodes that are lost, so that nobody is started
 	// there.
 	for _, id := range w.gone {
@@ -211,6 +221,9 @@ func (w *Sim) Next(wake time.Duration, out []eventlog.Event) (time.Duration, []e
 // nextInstant is when something happens next. Failures of nodes alone do not
 // keep a run going.
 func (w *Sim) nextInstant() time.Duration {
+	if w.unsettled() {
+		return w.state.Now
+	}
 	now := unit.Never
 	if w.more {
 		now = w.next.Job.Submit
@@ -248,6 +261,7 @@ func (w *Sim) ended(now time.Duration, out []eventlog.Event) []eventlog.Event {
 			w.gone = append(w.gone, id)
 			continue
 		}
+		w.holds(id, w.state.Alloc(id), false)
 		ev := eventlog.Event{Time: now, Kind: eventlog.End, Job: id, Outcome: w.truth[id].Outcome.Phase()}
 		switch {
 		case w.breaks[id]:
@@ -348,6 +362,7 @@ func (w *Sim) evict(node cluster.NodeID, now time.Duration, out []eventlog.Event
 			continue // its attempt has ended, it was cancelled, or another of its nodes was lost
 		}
 		w.told = append(w.told, told{id, job.Waiting})
+		w.holds(id, w.state.Alloc(id), false)
 		w.timers.Remove(int32(id))
 		delete(w.breaks, id)
 		kept := r.Progress
@@ -421,6 +436,7 @@ func (w *Sim) happens(ev *eventlog.Event, now time.Duration) bool {
 	if !w.becomes(ev.Job, job.Cancelled, !phase.Over()) {
 		return false
 	}
+	w.holds(ev.Job, w.state.Alloc(ev.Job), false)
 	w.timers.Remove(int32(ev.Job))
 	delete(w.breaks, ev.Job)
 	w.gone = slices.DeleteFunc(w.gone, func(id job.ID) bool { return id == ev.Job })
@@ -457,12 +473,9 @@ func (w *Sim) arrivals(now time.Duration, out []eventlog.Event) ([]eventlog.Even
 // Start implements engine.World.
 func (w *Sim) Start(id job.ID, a *cluster.Alloc) (delay time.Duration, speed float64) {
 	r := w.state.Record(id)
-	cost := w.cfg.Costs.Of(int(a.Milli() / unit.One))
-	delay = cost.Start
-	if r.Starts > 0 {
-		delay = cost.Restore
-	}
-	speed = w.cfg.Model.Speed(r.Job, w.state.Cluster, a)
+	w.holds(id, a, true)
+	delay = w.cfg.Costs.Begin(r.Job, int(a.Milli()/unit.One), r.Starts == 0, w.warm(r.Job, a))
+	speed = w.speed(id, a)
 	w.schedule(id, w.state.Now+delay, r.Progress, speed)
 	return delay, speed
 }
@@ -505,7 +518,8 @@ func (w *Sim) Stop(id job.ID) (kept time.Duration, atOnce bool) {
 	r := w.state.Record(id)
 	now := w.state.Now
 	delete(w.breaks, id)
-	if r.Phase != job.Running {
+	w.holds(id, w.state.Alloc(id), false)
+	if r.Phase != job.Running || r.Profiling {
 		w.timers.Remove(int32(id))
 		return r.Progress, true
 	}
@@ -540,10 +554,12 @@ func (w *Sim) leave(a *cluster.Alloc, until time.Duration) {
 func (w *Sim) Reshape(id job.ID, a *cluster.Alloc, moved bool) (pause time.Duration, speed float64) {
 	r := w.state.Record(id)
 	now := w.state.Now
-	cost := w.cfg.Costs.Of(int(a.Milli() / unit.One))
-	pause = cost.Resize
+	w.holds(id, w.state.Alloc(id), false)
+	w.holds(id, a, true)
+	gpus := int(a.Milli() / unit.One)
+	pause = w.cfg.Costs.Resize(r.Job, gpus, w.warm(r.Job, a))
 	if moved {
-		pause = cost.Migrate
+		pause = w.cfg.Costs.Of(gpus).Migrate
 	}
 	kept := w.leaving[:0]
 	wait := now
@@ -560,7 +576,7 @@ func (w *Sim) Reshape(id job.ID, a *cluster.Alloc, moved bool) (pause time.Durat
 	}
 	w.leaving = kept
 	pause += wait - now
-	speed = w.cfg.Model.Speed(r.Job, w.state.Cluster, a)
+	speed = w.speed(id, a)
 	w.schedule(id, now+pause, r.ProgressAt(now), speed)
 	return pause, speed
 }

@@ -38,6 +38,9 @@ type State struct {
 
 	homes map[job.ID]*cluster.Alloc // what frozen jobs held: their memory stays there
 
+	runtimes []string // of each device: the backbone whose runtime it holds
+	used     []Used   // of each device: what was measured last
+
 	slots  []*cluster.Alloc
 	spare  []int32
 	booked bool
@@ -211,7 +214,7 @@ func (s *State) stand(id job.ID, past *job.Record, a *cluster.Alloc, why job.Rea
 		s.homes[id] = new(cluster.Alloc)
 		s.homes[id].CopyFrom(a)
 	case a != nil:
-		if int(past.Tasks) != a.Tasks(0) || past.Milli != a.Milli() {
+		if int(past.Tasks) != a.Tasks(0) || past.Milli != s.Cluster.GPUMilli(a) {
 			return fmt.Errorf("job %s: runs %d tasks on %v GPUs, but holds others", r.Job.Key, past.Tasks, past.Milli)
 		}
 		defer s.open(a)()
@@ -275,9 +278,11 @@ func (s *State) Begin(id job.ID, a *cluster.Alloc, delay time.Duration) error {
 	r := s.Record(id)
 	delete(s.homes, id)
 	if r.Phase == job.Assigned {
+		s.load(r.Job, s.Alloc(id))
 		return r.Begin(s.Now, delay, r.Tasks, r.Milli)
 	}
-	if err := r.Begin(s.Now, delay, int32(a.Tasks(0)), a.Milli()); err != nil {
+	s.load(r.Job, a)
+	if err := r.Begin(s.Now, delay, int32(a.Tasks(0)), s.Cluster.GPUMilli(a)); err != nil {
 		return err
 	}
 	return s.give(id, r, a)
@@ -286,7 +291,7 @@ func (s *State) Begin(id job.ID, a *cluster.Alloc, delay time.Duration) error {
 // Assign gives a job devices that others are still leaving.
 func (s *State) Assign(id job.ID, a *cluster.Alloc) error {
 	r := s.Record(id)
-	if err := r.Assign(s.Now, int32(a.Tasks(0)), a.Milli()); err != nil {
+	if err := r.Assign(s.Now, int32(a.Tasks(0)), s.Cluster.GPUMilli(a)); err != nil {
 		return err
 	}
 	return s.give(id, r, a)
@@ -454,9 +459,10 @@ func (s *State) Reshape(id job.ID, a *cluster.Alloc, pause time.Duration, moved 
 		s.moving = append(s.moving, id)
 		s.arrive()
 	}
-	if err := r.Reshape(s.Now, pause, int32(a.Tasks(0)), a.Milli(), moved); err != nil {
+	if err := r.Reshape(s.Now, pause, int32(a.Tasks(0)), s.Cluster.GPUMilli(a), moved); err != nil {
 		return err
 	}
+	s.load(r.Job, a)
 	s.Tenants.Hold(r.Tenant, s.amount(r), 1, s.Now)
 	return nil
 }

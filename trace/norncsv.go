@@ -65,6 +65,7 @@ func (c *ownCSV) columns() []Column {
 		Opt("gpu_mem", func(r *Row, v []byte) error { return setBytes(&r.Shape.GPUMemory, v) }),
 		Opt("gpu_type", Types),
 		Opt("outcome", Ended),
+		Opt("true_gpu_mem", func(r *Row, v []byte) error { return setBytes(&r.Truth.GPUMemory, v) }),
 		Opt("at_least", func(r *Row, v []byte) error { r.Truth.AtLeast = string(v) == "1"; return nil }),
 		Opt("group", hintText(func(h *job.Hints) *string { return &h.Group })),
 		Opt("qos", hintText(func(h *job.Hints) *string { return &h.QoS })),

@@ -228,6 +228,8 @@ func (s *JobText) truthField(t *Truth, key []byte) error {
 		return s.time(&t.Wait)
 	case "at_least":
 		return s.bool(&t.AtLeast)
+	case "true_gpu_mem":
+		return s.bytes(&t.GPUMemory)
 	}
 	return s.unknown(key)
 }
@@ -311,6 +313,10 @@ func (s *JobText) hintField(h *job.Hints, key []byte) error {
 		return s.float(&h.GPUUse)
 	case "memory_use":
 		return s.float(&h.MemoryUse)
+	case "host_use":
+		return s.float(&h.HostUse)
+	case "cpu_use":
+		return s.float(&h.CPUUse)
 	case "gpu_mem":
 		return s.bytes(&h.GPUMemory)
 	case "mixed":

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/unit"
 )
 
 // Entry is one job of a trace.
@@ -37,8 +38,10 @@ type Truth struct {
 	Attempts []time.Duration // how long each failed attempt before it ran
 	Outcome  Outcome
 
-	Wait    time.Duration // how long it queued where the trace was taken; see HasWait
-	HasWait bool
+	Wait      time.Duration // how long it queued where the trace was taken; see HasWait
+	HasWait   bool
+	GPUMemory unit.Bytes // peak on each of its GPUs; 0: what it asks for
+
 	AtLeast bool // Work is a lower bound: the trace ends or was cut before the job did
 }
 

@@ -205,6 +205,12 @@ func truthColumns() []csvColumn {
 			}
 			return b
 		}},
+		{name: "true_gpu_mem", append: func(b []byte, e *Entry) []byte {
+			if e.Truth.GPUMemory > 0 {
+				b = strconv.AppendInt(b, int64(e.Truth.GPUMemory), 10)
+			}
+			return b
+		}},
 	}
 }
 
@@ -278,7 +284,7 @@ func newLosses() *losses {
 		{what: "names of roles", lost: func(e *Entry) bool { return e.Job.Demand.Roles[0].Name != "" }},
 		hint("times of an iteration and of its stages", func(h *job.Hints) bool { return h.Iteration > 0 || h.Stages != [3]time.Duration{} }),
 		hint("speed and use of GPUs", func(h *job.Hints) bool {
-			return h.Speed != 0 || h.GPUUse != 0 || h.MemoryUse != 0 || h.GPUMemory != 0 || h.Mixed
+			return h.Speed != 0 || h.GPUUse != 0 || h.MemoryUse != 0 || h.HostUse != 0 || h.CPUUse != 0 || h.GPUMemory != 0 || h.Mixed
 		}),
 		hint("worth of deadlines", func(h *job.Hints) bool { return h.Worth != [4]job.Worth{} }),
 		hint("adaptation, plans and patterns", func(h *job.Hints) bool {

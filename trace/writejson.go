@@ -69,6 +69,7 @@ func appendEntry(b []byte, e *Entry) ([]byte, error) {
 		f.B = unit.AppendSeconds(f.B, t.Wait)
 	}
 	f.Bool("at_least", t.AtLeast)
+	f.Int("true_gpu_mem", int64(t.GPUMemory))
 	details(f, &e.Job)
 	return append(f.B, "}\n"...), f.Err
 }
@@ -169,6 +170,8 @@ func hints(f *jsontext.Writer, h *job.Hints) {
 	f.Float("speed", h.Speed)
 	f.Float("gpu_use", h.GPUUse)
 	f.Float("memory_use", h.MemoryUse)
+	f.Float("host_use", h.HostUse)
+	f.Float("cpu_use", h.CPUUse)
 	f.Int("gpu_mem", int64(h.GPUMemory))
 	f.Bool("mixed", h.Mixed)
 	f.Float("weight", h.Weight)

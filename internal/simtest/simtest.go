@@ -48,10 +48,12 @@ type Config struct {
 	Estimator predict.Estimator // nil: the oracle
 	Costs     perf.Costs
 	Model     perf.Model
+	Speeds    perf.Typed // what the policy believes of speeds
 	Seed      uint64
 	World     func(*sim.Config) // changes the simulated world
 	Restart   bool              // replace the policy by a new one at random moments
 	Unchecked bool              // leave out the slow checks
+	Shared    bool              // the policy gives jobs parts of the GPUs that they ask for
 	Sinks     []engine.Sink
 }
 
@@ -183,7 +185,7 @@ func Try(cfg Config, jobs ...Job) (*Run, error) {
 	watch := &checker{run: run}
 	e := engine.New(engine.Config{
 		Cluster: cfg.Cluster, Tenants: cfg.Tenants, Policy: policy, PolicyName: "test", Estimator: cfg.Estimator,
-		Costs: &cfg.Costs, Seed: cfg.Seed, Sinks: append([]engine.Sink{watch}, cfg.Sinks...),
+		Costs: &cfg.Costs, Speeds: cfg.Speeds, Seed: cfg.Seed, Sinks: append([]engine.Sink{watch}, cfg.Sinks...),
 	}, world)
 	run.State = e.State()
 	if err := world.Attach(run.State); err != nil {
@@ -206,7 +208,7 @@ func Try(cfg Config, jobs ...Job) (*Run, error) {
 			return run, watch.err
 		}
 		if !cfg.Unchecked {
-			if err := check(run.State); err != nil {
+			if err := check(run.State, cfg.Shared); err != nil {
 				return run, fmt.Errorf("at %v: %w", run.State.Now, err)
 			}
 		}
@@ -220,7 +222,7 @@ const maxSteps = 20_000
 
 // check verifies the invariants of every run: the ledger agrees with what jobs
 // hold, gangs are whole, and every job that waits has a reason.
-func check(s *state.State) error {
+func check(s *state.State, shared bool) error {
 	if err := s.Check(); err != nil {
 		return err
 	}
@@ -233,7 +235,7 @@ func check(s *state.State) error {
 		case r.Phase == job.Waiting && r.Reason.Code > job.Because && r.Since < s.Now:
 			return fmt.Errorf("job %s waits since %v for the reason %v", r.Job.Key, r.Since, r.Reason.Code)
 		case r.Phase.Holds():
-			if err := whole(s, id); err != nil {
+			if err := whole(s, id, shared); err != nil {
 				return err
 			}
 		}
@@ -242,7 +244,7 @@ func check(s *state.State) error {
 }
 
 // whole checks that a job holds all its tasks.
-func whole(s *state.State, id job.ID) error {
+func whole(s *state.State, id job.ID, shared bool) error {
 	r, a := s.Record(id), s.Alloc(id)
 	d := r.Job.Demand
 	for role := range d.Roles {
@@ -254,7 +256,7 @@ func whole(s *state.State, id job.ID) error {
 			return fmt.Errorf("job %s runs with %d tasks of role %d, its gang is %d to %d", r.Job.Key, n, role, least, most)
 		}
 	}
-	if want := d.Milli(int32(a.Tasks(0))); a.Milli() != want {
+	if want := d.Milli(int32(a.Tasks(0))); a.Milli() > want || a.Milli() < want && !shared {
 		return fmt.Errorf("job %s holds %v GPUs, its gang needs %v", r.Job.Key, a.Milli(), want)
 	}
 	return nil
@@ -290,11 +292,17 @@ func Line(ev *eventlog.Event, s *state.State) string {
 	case eventlog.Device:
 		fmt.Fprintf(&b, " %d broken=%v", ev.Device, ev.Broken)
 		return b.String()
+	case eventlog.Used:
+		fmt.Fprintf(&b, " %d use=%g memory=%d", ev.Device, ev.Use, ev.Memory)
+		return b.String()
 	}
 	b.WriteString(" " + name(ev.Job))
 	switch ev.Kind {
 	case eventlog.Start, eventlog.Assign, eventlog.Move, eventlog.Resize:
 		b.WriteString(" on " + On(s, s.Alloc(ev.Job)))
+		if ev.Profile {
+			b.WriteString(" profile")
+		}
 		if ev.Delay > 0 {
 			b.WriteString(" delay=" + unit.FormatSeconds(ev.Delay))
 		}
@@ -307,6 +315,13 @@ func Line(ev *eventlog.Event, s *state.State) string {
 		b.WriteString(": " + ev.Reason.Sentence(name))
 	case eventlog.End:
 		b.WriteString(" " + ev.Outcome.String())
+	case eventlog.Merge:
+		if b.WriteString(" " + ev.How.String()); ev.How != job.Apart {
+			b.WriteString(" " + name(ev.With))
+		}
+		if ev.Kept > 0 {
+			b.WriteString(" kept=" + unit.FormatSeconds(ev.Kept))
+		}
 	case eventlog.Memo:
 		fmt.Fprintf(&b, " %v", ev.Memo)
 	case eventlog.Speed:

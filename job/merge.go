@@ -1,0 +1,31 @@
+package job
+
+// Merge is how a job is trained together with another one of the same backbone,
+// so that what one learns helps the other (transfer learning; Ymir, ICS 2024).
+type Merge uint8
+
+// The ways to merge.
+const (
+	Apart    Merge = iota // by itself, from the backbone
+	Together              // both at the same time on the same devices, as one training
+	After                 // goes on from what the other has learnt, when that is done
+)
+
+var mergeNames = [...]string{"apart", "together", "after"}
+
+func (m Merge) String() string { return mergeNames[m] }
+
+// ParseMerge reads the name of a way to merge.
+func ParseMerge(s string) (Merge, bool) { return parseName[Merge](mergeNames[:], s) }
+
+// Sentence says how a job is trained from now on; other is what a reader knows the
+// other job by.
+func (m Merge) Sentence(other string) string {
+	switch m {
+	case Together:
+		return "is trained as one with job " + other
+	case After:
+		return "goes on from what job " + other + " has learnt"
+	}
+	return "is trained by itself"
+}

@@ -1,0 +1,56 @@
+package perf
+
+import (
+	"time"
+
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/job"
+)
+
+// Sharing tells how jobs slow each other down on a device. The simulator owns one,
+// which is the truth; a policy may be given another, which is what it believes.
+type Sharing interface {
+	// Beside is the factor on the speed of j, above 0 and at most 1, beside others on
+	// a device of type t. It is directed: the others may be slowed down more, or
+	// less. Without others it is 1.
+	Beside(j *job.Job, others []*job.Job, t cluster.GPUType) float64
+}
+
+// Alone is the Sharing of jobs that do not disturb each other.
+type Alone struct{}
+
+// Beside is 1.
+func (Alone) Beside(*job.Job, []*job.Job, cluster.GPUType) float64 { return 1 }
+
+// Transfer tells how much faster jobs of one backbone reach their targets when
+// they are merged. The simulator owns one, which is the truth.
+type Transfer interface {
+	// After is the factor on the speed of j when it goes on from what first has
+	// learnt, against starting from the backbone on the same devices.
+	After(j, first *job.Job) float64
+	// Together are the factors on the speeds of a and b, whose work is left[0] and
+	// left[1], when both are trained as one on devices that each would else have for
+	// itself.
+	Together(a, b *job.Job, left [2]time.Duration) (fa, fb float64)
+}
+
+// Strangers is the Transfer of jobs that have nothing to learn from each other: two
+// of them that are trained as one take turns.
+type Strangers struct{}
+
+// After is 1.
+func (Strangers) After(_, _ *job.Job) float64 { return 1 }
+
+// Together shares the time so that both end together.
+func (Strangers) Together(_, _ *job.Job, left [2]time.Duration) (fa, fb float64) {
+	if both := float64(left[0] + left[1]); both > 0 {
+		return float64(left[0]) / both, float64(left[1]) / both
+	}
+	return 1, 1
+}
+
+// Switch is what it costs a fine-tuning job to begin on devices, by what they hold.
+type Switch struct {
+	Cold time.Duration // they hold no runtime of its backbone
+	Warm time.Duration // all of them hold one
+}

@@ -1,0 +1,240 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// sharing is what the world knows of jobs that share devices or are trained
+// together. What one job does changes how fast others run, and whether their
+// memory suffices; the world tells of that in the same instant, as soon as it is
+// asked again.
+type sharing struct {
+	on      bool
+	holders map[cluster.DeviceID][]job.ID // in the order in which they came
+	dirty   []cluster.DeviceID            // whose holders have changed
+	merged  []job.ID                      // whose training has changed
+	others  []*job.Job                    // scratch
+}
+
+// share begins to keep account of who shares what, when anything asks for it.
+func (w *Sim) share() {
+	s := &w.shared
+	s.on = w.cfg.Sharing != nil || w.cfg.Transfer != nil || w.cfg.Measure
+	if !s.on {
+		return
+	}
+	s.holders = map[cluster.DeviceID][]job.ID{}
+	if w.cfg.Sharing == nil {
+		w.cfg.Sharing = perf.Alone{}
+	}
+	if w.cfg.Transfer == nil {
+		w.cfg.Transfer = perf.Strangers{}
+	}
+}
+
+// holds notes that a job has come to devices, or has left them.
+func (w *Sim) holds(id job.ID, a *cluster.Alloc, comes bool) {
+	s := &w.shared
+	if !s.on || a == nil {
+		return
+	}
+	for i := range a.Shares {
+		d := a.Shares[i].Device
+		at := slices.Index(s.holders[d], id)
+		switch {
+		case comes && at < 0:
+			s.holders[d] = append(s.holders[d], id)
+		case !comes && at >= 0:
+			s.holders[d] = slices.Delete(s.holders[d], at, at+1)
+		default:
+			continue
+		}
+		s.dirty = append(s.dirty, d)
+	}
+}
+
+// unsettled tells whether something has changed of which the world has not told
+// the consequences.
+func (w *Sim) unsettled() bool { return len(w.shared.dirty)+len(w.shared.merged) > 0 }
+
+// settle tells what has become of the jobs on devices whose holders have changed:
+// who has no memory left, and who runs at another speed.
+func (w *Sim) settle(now time.Duration, out []eventlog.Event) []eventlog.Event {
+	s := &w.shared
+	if !w.unsettled() {
+		return out
+	}
+	slices.Sort(s.dirty)
+	s.dirty = slices.Compact(s.dirty)
+	for i := 0; i < len(s.dirty); i++ { // who is thrown off makes more of them dirty
+		out = w.exhaust(s.dirty[i], now, out)
+	}
+	if w.cfg.Measure {
+		for _, d := range s.dirty {
+			out = append(out, w.measured(d, now))
+		}
+	}
+	ids := s.merged
+	for _, d := range s.dirty {
+		ids = append(ids, s.holders[d]...)
+	}
+	slices.Sort(ids)
+	for _, id := range slices.Compact(ids) {
+		out = w.repace(id, now, out)
+	}
+	s.dirty, s.merged = s.dirty[:0], ids[:0]
+	return out
+}
+
+// repace tells of the speed of a running job, if it has changed.
+func (w *Sim) repace(id job.ID, now time.Duration, out []eventlog.Event) []eventlog.Event {
+	r := w.state.Record(id)
+	if r.Phase != job.Running || w.phase(id) != job.Running || r.Profiling {
+		return out
+	}
+	speed := w.speed(id, w.state.Alloc(id))
+	if speed == r.Speed {
+		return out
+	}
+	w.schedule(id, max(now, r.Ready), r.ProgressAt(now), speed)
+	return append(out, eventlog.Event{Time: now, Kind: eventlog.Speed, Job: id, Speed: speed})
+}
+
+// speed is how fast a job really runs on devices, with those who share them.
+func (w *Sim) speed(id job.ID, a *cluster.Alloc) float64 {
+	r := w.state.Record(id)
+	speed := w.cfg.Model.Speed(r.Job, w.state.Cluster, a)
+	if !w.shared.on {
+		return speed
+	}
+	partner := job.None
+	switch {
+	case r.Merged == job.After && w.state.Known(r.With):
+		speed *= w.cfg.Transfer.After(r.Job, w.state.Record(r.With).Job)
+	case r.Merged == job.Together && w.phaseOf(r.With) == job.Running:
+		partner = r.With
+		fa, _ := w.cfg.Transfer.Together(r.Job, w.state.Record(partner).Job, [2]time.Duration{w.left(id), w.left(partner)})
+		speed *= fa
+	}
+	worst := 1.0
+	for i := range a.Shares {
+		d := a.Shares[i].Device
+		if others := w.beside(d, id, partner); len(others) > 0 {
+			worst = min(worst, w.cfg.Sharing.Beside(r.Job, others, w.state.Cluster.Type(w.state.Cluster.TypeOf(d))))
+		}
+	}
+	return speed * worst
+}
+
+// phaseOf is phase for a job that may not be there.
+func (w *Sim) phaseOf(id job.ID) job.Phase {
+	if !w.state.Known(id) {
+		return job.Unknown
+	}
+	return w.phase(id)
+}
+
+// left is the work that a job still has.
+func (w *Sim) left(id job.ID) time.Duration {
+	return max(0, w.truth[id].work()-w.state.Record(id).ProgressAt(w.state.Now))
+}
+
+// beside are the jobs on a device but for two.
+func (w *Sim) beside(d cluster.DeviceID, self, partner job.ID) []*job.Job {
+	w.shared.others = w.shared.others[:0]
+	for _, id := range w.shared.holders[d] {
+		if id != self && id != partner {
+			w.shared.others = append(w.shared.others, w.state.Record(id).Job)
+		}
+	}
+	return w.shared.others
+}
+
+// memory is what a job really takes of the memory of each of its GPUs.
+func (w *Sim) memory(id job.ID) unit.Bytes {
+	if m := w.truth[id].GPUMemory; m > 0 {
+		return m
+	}
+	j := w.state.Record(id).Job
+	m := j.Demand.Roles[0].GPUMemory
+	if m == 0 && j.Hints != nil {
+		m = j.Hints.GPUMemory
+	}
+	return m
+}
+
+// taken is what is really taken of the memory of a device.
+func (w *Sim) memoryOn(d cluster.DeviceID) (sum unit.Bytes) {
+	for _, id := range w.shared.holders[d] {
+		sum += w.memory(id)
+	}
+	return sum
+}
+
+// exhaust throws off a device whose memory runs out those who came last, until it
+// suffices.
+func (w *Sim) exhaust(d cluster.DeviceID, now time.Duration, out []eventlog.Event) []eventlog.Event {
+	has := w.state.Cluster.Type(w.state.Cluster.TypeOf(d)).Memory
+	for has > 0 && w.memoryOn(d) > has {
+		on := w.shared.holders[d]
+		id := on[len(on)-1]
+		r := w.state.Record(id)
+		w.holds(id, w.state.Alloc(id), false)
+		w.told = append(w.told, told{id, job.Waiting})
+		w.timers.Remove(int32(id))
+		delete(w.breaks, id)
+		out = append(out, eventlog.Event{
+			Time: now, Kind: eventlog.Evict, Job: id, Kept: w.saved(r, now),
+			Reason: job.Reason{Code: job.OutOfMemory, Need: int32(d), Job: job.None},
+		})
+	}
+	return out
+}
+
+// measured is what is in use of a device.
+func (w *Sim) measured(d cluster.DeviceID, now time.Duration) eventlog.Event {
+	use := 0.0
+	for _, id := range w.shared.holders[d] {
+		if h := w.state.Record(id).Job.Hints; h != nil {
+			use += h.GPUUse
+		}
+	}
+	return eventlog.Event{Time: now, Kind: eventlog.Used, Job: job.None, Device: d, Use: min(1, use), Memory: w.memoryOn(d)}
+}
+
+// warm tells whether devices hold a runtime of a job's backbone.
+func (w *Sim) warm(j *job.Job, a *cluster.Alloc) bool {
+	for i := range a.Shares {
+		if w.state.Runtime(a.Shares[i].Device) != j.Backbone {
+			return false
+		}
+	}
+	return j.Backbone != "" && len(a.Shares) > 0
+}
+
+// Profile implements engine.Profiler.
+func (w *Sim) Profile(id job.ID, a *cluster.Alloc) (delay time.Duration) {
+	r := w.state.Record(id)
+	w.holds(id, a, true)
+	w.timers.Remove(int32(id))
+	return w.cfg.Costs.Begin(r.Job, int(a.Milli()/unit.One), r.Starts == 0, w.warm(r.Job, a))
+}
+
+// Merge implements engine.Merger: who gives up what the other has taught loses
+// the work that rests on it; those who were trained as one keep what they know.
+func (w *Sim) Merge(id job.ID, how job.Merge, with job.ID) (kept time.Duration) {
+	r := w.state.Record(id)
+	kept = r.ProgressAt(w.state.Now)
+	if r.Merged == job.After && how != job.After {
+		kept = 0
+	}
+	w.shared.merged = append(w.shared.merged, id)
+	return kept
+}
