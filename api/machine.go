@@ -76,7 +76,7 @@ type Tenant struct {
 type Event struct {
 	Seq  int64     `json:"seq" doc:"Grows by one with each event of this daemon."`
 	Time time.Time `json:"time"`
-	Kind string    `json:"kind" doc:"As in the event log: submit, start, preempt, gone, evict, fail, end, cancel, hold, free, wait, move, resize, ... and report."`
+	Kind string    `json:"kind" doc:"As in the event log: submit, start, preempt, gone, evict, fail, end, cancel, hold, free, wait, move, resize, and so on."`
 	Job  string    `json:"job,omitempty"`
 	User string    `json:"user,omitempty"`
 	Text string    `json:"text" doc:"What happened, for a reader."`
