@@ -35,23 +35,24 @@ type Entry struct {
 	New    func() Config
 
 	Estimates bool // it orders jobs by the estimates of the run, so that it needs them
+	Shares    bool // it puts several jobs on a device, so that a world must say how they disturb each other
 }
 
 // Table are all policies, in the order in which they are shown.
 func Table() []Entry {
 	return []Entry{
-		{"fifo", "first in, first out: strict, skipping, or EASY backfill", "YARN, Slurm; Lifka, JSSPP 1995", func() Config { return fifo.NewConfig() }, false},
-		{"sjf", "shortest job first, no preemption", "classic; Helios (SC 2021), PAI (NSDI 2022)", func() Config { return shortest.NewSJF() }, true},
-		{"srtf", "shortest remaining time first", "classic", func() Config { return shortest.NewSRTF() }, true},
-		{"srsf", "shortest remaining service (time x GPUs) first", "Tiresias (NSDI 2019), section 2.2", func() Config { return shortest.NewSRSF() }, true},
-		{"las", "least attained service first, in rounds", "Tiresias (NSDI 2019), section 3", func() Config { return las.NewConfig() }, false},
-		{"tiresias", "discretised 2D-LAS or 2D-Gittins with promotion and profile-based placement", "Gu et al., NSDI 2019", func() Config { return tiresias.NewConfig() }, false},
-		{"philly", "fair share between virtual clusters with borrowing and reclaim, locality relaxed with waiting", "Jeon et al., ATC 2019", func() Config { return philly.NewConfig() }, false},
-		{"pai", "shortest first by the means of groups, skipping, fractional GPUs, high-end GPUs kept for heavy jobs", "Weng et al., NSDI 2022", func() Config { return pai.NewConfig() }, false},
-		{"qssf", "quasi-shortest service first: run times predicted from history, no preemption", "Helios: Hu et al., SC 2021", func() Config { return helios.NewConfig() }, false},
-		{"drf", "dominant resource fairness between tenants, down the tenant tree, with guarantees and limits", "Ghodsi et al., NSDI 2011", func() Config { return drf.NewConfig() }, false},
-		{"maxmin", "weighted max-min share of GPUs between tenants with guarantee, borrowing and reclaim", "water-filling; YARN fair scheduler, Kueue, KAI", func() Config { return maxmin.NewConfig() }, false},
-		{"fairshare", "decayed usage for one's share first, with age, size and priority; no preemption", "Slurm multifactor and Fair Tree", func() Config { return fairshare.NewConfig() }, false},
+		{"fifo", "first in, first out: strict, skipping, or EASY backfill", "YARN, Slurm; Lifka, JSSPP 1995", func() Config { return fifo.NewConfig() }, false, false},
+		{"sjf", "shortest job first, no preemption", "classic; Helios (SC 2021), PAI (NSDI 2022)", func() Config { return shortest.NewSJF() }, true, false},
+		{"srtf", "shortest remaining time first", "classic", func() Config { return shortest.NewSRTF() }, true, false},
+		{"srsf", "shortest remaining service (time x GPUs) first", "Tiresias (NSDI 2019), section 2.2", func() Config { return shortest.NewSRSF() }, true, false},
+		{"las", "least attained service first, in rounds", "Tiresias (NSDI 2019), section 3", func() Config { return las.NewConfig() }, false, false},
+		{"tiresias", "discretised 2D-LAS or 2D-Gittins with promotion and profile-based placement", "Gu et al., NSDI 2019", func() Config { return tiresias.NewConfig() }, false, false},
+		{"philly", "fair share between virtual clusters with borrowing and reclaim, locality relaxed with waiting", "Jeon et al., ATC 2019", func() Config { return philly.NewConfig() }, false, false},
+		{"pai", "shortest first by the means of groups, skipping, fractional GPUs, high-end GPUs kept for heavy jobs", "Weng et al., NSDI 2022", func() Config { return pai.NewConfig() }, false, false},
+		{"qssf", "quasi-shortest service first: run times predicted from history, no preemption", "Helios: Hu et al., SC 2021", func() Config { return helios.NewConfig() }, false, false},
+		{"drf", "dominant resource fairness between tenants, down the tenant tree, with guarantees and limits", "Ghodsi et al., NSDI 2011", func() Config { return drf.NewConfig() }, false, false},
+		{"maxmin", "weighted max-min share of GPUs between tenants with guarantee, borrowing and reclaim", "water-filling; YARN fair scheduler, Kueue, KAI", func() Config { return maxmin.NewConfig() }, false, false},
+		{"fairshare", "decayed usage for one's share first, with age, size and priority; no preemption", "Slurm multifactor and Fair Tree", func() Config { return fairshare.NewConfig() }, false, false},
 	}
 }
 

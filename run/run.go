@@ -126,7 +126,7 @@ func (x *Experiment) Run(ctx context.Context, c Choice, src trace.Source) (*Outc
 	}
 	types := newTyped(src, site.Cluster)
 	jobs := &source{Source: types}
-	cfg := x.world(site, costs, jobs)
+	cfg := x.world(c, site, costs, jobs)
 	world := sim.New(cfg)
 	estimator, err := x.Estimate.Make(world.Oracle(), x.Seed)
 	if err != nil {
@@ -193,7 +193,7 @@ func (s *source) Next(e *trace.Entry) error {
 }
 
 // world is how the simulated world of one run behaves.
-func (x *Experiment) world(site *clusterspec.Site, costs *perf.Costs, src trace.Source) sim.Config {
+func (x *Experiment) world(c Choice, site *clusterspec.Site, costs *perf.Costs, src trace.Source) sim.Config {
 	cfg := sim.Config{Source: trace.ByKey(src), Model: x.Model, Costs: *costs, Seed: x.Seed}
 	if cfg.Model == nil {
 		cfg.Model = perf.Analytic{Scaling: 1, Spread: 1}
@@ -203,6 +203,9 @@ func (x *Experiment) world(site *clusterspec.Site, costs *perf.Costs, src trace.
 	}
 	if x.World != nil {
 		x.World(&cfg)
+	}
+	if entry, err := policy.ByName(c.Policy); err == nil && entry.Shares && cfg.Sharing == nil {
+		cfg.Sharing, cfg.Measure = perf.Demands{}, true // what the jobs of the trace say that they demand
 	}
 	return cfg
 }
