@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -204,11 +205,22 @@ func (d *Daemon) unsaved(l *live, e *rundir.Exit) {
 	}
 	why := "its checkpoint failed: " + exitText(e) + "; it " + from
 	d.evict(l, kept, job.Failed, why)
+	if l.unready(e, d.opt.Defaults.CrashWithin) {
+		return
+	}
 	if l.failedSaves++; d.opt.Defaults.SaveFailures > 0 && l.failedSaves >= d.opt.Defaults.SaveFailures {
 		times := l.failedSaves
 		l.failedSaves = 0
 		d.hold(l, fmt.Sprintf("its checkpoint failed %d times in a row, last: %s; norn release lets it try again", times, exitText(e)))
 	}
+}
+
+// unready tells whether a run ended by the very signal that told it to save its
+// state, so soon after its start that it may not have known of it yet: programs
+// load for a while before they handle signals.
+func (l *live) unready(e *rundir.Exit, soon time.Duration) bool {
+	ended := e.Exit.Signal == "SIG"+cmp.Or(l.stored.Spec.Stop.Signal, "TERM")
+	return ended && !e.Killed && l.status.Began > 0 && time.Duration(e.Ended-l.status.Began) < soon
 }
 
 // evict throws a job back to where it waits.

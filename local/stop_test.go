@@ -76,7 +76,7 @@ func TestCheckpointFails(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHere(t, "srtf", 1, func(o *local.Options) { o.Defaults.SaveFailures = 3 })
+			h := newHere(t, "srtf", 1, func(o *local.Options) { o.Defaults.SaveFailures, o.Defaults.CrashWithin = 3, 0 })
 			spec := h.long("checkpoint", c.script+`; touch up$NORN_RUN; `+awaits("enough"))
 			spec.Stop.Grace = 0.2
 			a := h.submit(spec)
@@ -109,6 +109,24 @@ func TestCheckpointFails(t *testing.T) {
 			h.until(a, api.Done)
 		})
 	}
+}
+
+// A job that is told to save its state when it has hardly begun, and does not handle
+// signals yet, is not held for it, however often that happens.
+func TestNotReadyToSave(t *testing.T) {
+	t.Parallel()
+	h := newHere(t, "srtf", 1, func(o *local.Options) { o.Defaults.SaveFailures, o.Defaults.CrashWithin = 2, time.Hour })
+	a := h.submit(h.long("checkpoint", `touch up$NORN_RUN; `+awaits("enough")))
+	for run := 1; run <= 3; run++ {
+		h.made("up" + strconv.Itoa(run))
+		h.running(a, run)
+		h.until(h.submit(h.short("true")), api.Done)
+		until(t, "it was thrown back", func() bool { return len(h.life(a, eventlog.Evict)) == run })
+		because(t, h.last(a, eventlog.Evict).Reason, job.Failed, "its checkpoint failed: ended by SIGTERM; it begins anew")
+	}
+	h.made("up4")
+	h.make("enough")
+	h.until(a, api.Done)
 }
 
 // Two jobs that freeze share a slot in rounds. Both get on, in their first runs,

@@ -33,8 +33,9 @@ type box struct {
 // slots are the declared devices of a box.
 const slots = 4
 
-// newBox starts a daemon under a policy; all else is as the default has it.
-func newBox(bin, dir, policy string) (*box, error) {
+// newBox starts a daemon under a policy; all else is as the default has it, but for
+// more lines of its configuration.
+func newBox(bin, dir, policy string, more ...string) (*box, error) {
 	b := &box{bin: bin, dir: filepath.Join(dir, "state"), policy: policy}
 	var err error
 	if b.Client, err = client.New(b.socket(), "", ""); err != nil {
@@ -43,7 +44,7 @@ func newBox(bin, dir, policy string) (*box, error) {
 	if err := os.MkdirAll(b.dir, 0o700); err != nil {
 		return nil, err
 	}
-	config := fmt.Sprintf("state: %s\nsocket: %s\ndevices: %d\nhistory:\n  compact: 100000000\n", b.dir, b.socket(), slots)
+	config := fmt.Sprintf("state: %s\nsocket: %s\ndevices: %d\n%s", b.dir, b.socket(), slots, strings.Join(more, ""))
 	if err := os.WriteFile(filepath.Join(dir, "norn.yaml"), []byte(config), 0o600); err != nil {
 		return nil, err
 	}

@@ -27,7 +27,7 @@ import (
 // that such a life leaves behind.
 func (l *live) recovery(w io.Writer, dir string) error {
 	const events, bound = 1_000_000, 3 * time.Second
-	b, err := newBox(l.bin, dir, "")
+	b, err := newBox(l.bin, dir, "", "history: {compact: 100000000}\n") // one log, however long
 	if err != nil {
 		return err
 	}

@@ -151,7 +151,7 @@ func defaults(who user) *Config {
 		Health:    Health{Sample: 10 * time.Second, Checkpoints: 3, CrashWithin: 10 * time.Second, CrashTimes: 5},
 		Logs:      Logs{Bytes: 16 * unit.MiB, Keep: 4, Retain: 90 * day},
 		Disk:      Disk{Reserve: 512 * unit.MiB, Refuse: 128 * unit.MiB},
-		History:   History{Jobs: 10_000, Compact: 200_000, Keep: 365 * day},
+		History:   History{Jobs: 1000, Compact: 50_000, Keep: 365 * day},
 		Limits:    Limits{Body: 4 * unit.MiB, Connections: 4096, Header: 10 * time.Second, Jobs: 100_000, Array: 10_000},
 		Isolation: Isolation{Parent: "/norn"},
 		Metrics:   true,
