@@ -176,7 +176,11 @@ func (d *Daemon) stopText(l *live, r *job.Record) string {
 		case len(l.stored.Spec.Stop.Command) > 0:
 			how = "is told by its own command"
 		}
-		return fmt.Sprintf("checkpoint: it %s, has %s to save its state, and goes on from there later; checkpoints have taken %s on average", how, grace, human(d.costs.Base.Checkpoint.Round(time.Millisecond)))
+		text := fmt.Sprintf("checkpoint: it %s, has %s to save its state, and goes on from there later", how, grace)
+		if mean := d.costs.Base.Checkpoint.Round(time.Millisecond); mean > 0 {
+			text += fmt.Sprintf("; checkpoints have taken %s on average", human(mean))
+		}
+		return text
 	case job.Freeze:
 		return "freeze: it is stopped in memory and goes on where it was, on the same devices; nothing is lost"
 	case job.Restart:
