@@ -586,6 +586,10 @@ func (c *Cluster) Sharers(d DeviceID) int { return int(c.devices[d].sharers) }
 // DeviceFree is what is left of a device, in milli.
 func (c *Cluster) DeviceFree(d DeviceID) unit.Milli { return unit.Milli(c.devices[d].free) }
 
+// DeviceMemoryFree is what is left of the memory of a device; where its type tells
+// none, more than anybody asks for.
+func (c *Cluster) DeviceMemoryFree(d DeviceID) unit.Bytes { return c.devices[d].memFree }
+
 // DeviceRange is the first device of a node and their number; a pooled group
 // counts as one device.
 func (c *Cluster) DeviceRange(id NodeID) (first DeviceID, n int) {

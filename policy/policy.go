@@ -10,6 +10,7 @@ import (
 	"github.com/norn-scheduler/norn/param"
 	"github.com/norn-scheduler/norn/policy/drf"
 	"github.com/norn-scheduler/norn/policy/fairshare"
+	"github.com/norn-scheduler/norn/policy/fgd"
 	"github.com/norn-scheduler/norn/policy/fifo"
 	"github.com/norn-scheduler/norn/policy/helios"
 	"github.com/norn-scheduler/norn/policy/las"
@@ -52,6 +53,7 @@ func Table() []Entry {
 		{"qssf", "quasi-shortest service first: run times predicted from history, no preemption", "Helios: Hu et al., SC 2021", func() Config { return helios.NewConfig() }, false, false},
 		{"drf", "dominant resource fairness between tenants, down the tenant tree, with guarantees and limits", "Ghodsi et al., NSDI 2011", func() Config { return drf.NewConfig() }, false, false},
 		{"maxmin", "weighted max-min share of GPUs between tenants with guarantee, borrowing and reclaim", "water-filling; YARN fair scheduler, Kueue, KAI", func() Config { return maxmin.NewConfig() }, false, false},
+		{"fgd", "each task where it fragments the idle GPUs least; parts of GPUs; also best fit, dot product, packing, clustering", "Weng et al., ATC 2023", func() Config { return fgd.NewConfig() }, false, false},
 		{"fairshare", "decayed usage for one's share first, with age, size and priority; no preemption", "Slurm multifactor and Fair Tree", func() Config { return fairshare.NewConfig() }, false, false},
 	}
 }

@@ -1,0 +1,184 @@
+package fgd
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/internal/simtest"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// part, whole and cpu are demands of one task.
+func part(milli, cpu unit.Milli) *job.Demand {
+	d := job.GPUs(1)
+	d.Roles[0].GPU, d.Roles[0].CPU = milli, cpu
+	return &d
+}
+
+func target(demands ...*job.Demand) *Target {
+	counts := make([]float64, len(demands))
+	for i := range counts {
+		counts[i] = 1
+	}
+	return NewTarget(demands, make([]cluster.TypeMask, len(demands)), counts, 1)
+}
+
+func left(cpu unit.Milli, free ...int32) *node {
+	n := &node{cpu: cpu, memory: plenty, free: free, total: int32(len(free)), tags: map[int32]int32{}, version: 1}
+	for _, f := range free {
+		n.idle += int64(f)
+		n.spare, n.types = append(n.spare, plenty), append(n.types, 0)
+	}
+	return n
+}
+
+// Section 3.2: what a node has idle is a fragment for a task as far as devices
+// have too little left for it, and wholly when the node cannot hold the task at
+// all: too few devices, too little CPU, another type.
+func TestFragment(t *testing.T) {
+	other := shape{count: 1, milli: 500, types: 2}
+	for _, c := range []struct {
+		name string
+		n    *node
+		on   *Target
+		want float64
+	}{
+		{"all of use", left(8000, 500, 1000), target(part(500, 1000)), 0},
+		{"one device too full", left(8000, 400, 1000), target(part(500, 1000)), 400},
+		{"half of the tasks need a whole device", left(8000, 500, 1000), target(part(500, 1000), part(1000, 1000)), 250},
+		{"too few devices", left(8000, 500, 1000), target(part(2000, 1000)), 1500},
+		{"too little CPU", left(900, 500, 1000), target(part(500, 1000)), 1500},
+		{"another type", left(8000, 1000), &Target{shapes: []shape{other}, weights: []float64{1}}, 1000},
+		{"tasks without a GPU use none", left(8000, 1000), target(part(0, 1000)), 1000},
+		{"nothing idle", left(8000, 0), target(part(500, 1000)), 0},
+	} {
+		if got := c.on.fragment(c.n); math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+// Section 4: a task goes where the fragment grows least: half a device is taken
+// from a device that is half in use already, as whole ones are wanted, too.
+func TestGradient(t *testing.T) {
+	k := &scorer{by: Gradient, target: target(part(500, 0), part(1000, 0))}
+	s, _ := shapeOf(part(500, 0), 0)
+	n := left(8000, 1000, 500)
+	score, device := k.score(n, &s)
+	// Before, 250 are of no use in the mean; on device 1 it is nothing afterwards.
+	if device != 1 || math.Abs(score-100/(1+math.Exp(-0.25))) > 1e-9 {
+		t.Errorf("device %d at %v", device, score)
+	}
+	if whole, _ := k.score(left(8000, 1000), &s); whole >= score {
+		t.Errorf("an idle device scores %v, one in use %v", whole, score)
+	}
+	if n.idle != 1500 || n.free[0] != 1000 || n.free[1] != 500 || n.cpu != 8000 {
+		t.Errorf("scoring left %+v", n)
+	}
+}
+
+// The target is the most frequent shapes that make up the popularity.
+func TestTarget(t *testing.T) {
+	ds := []*job.Demand{part(500, 1000), part(1000, 1000), part(250, 1000), part(0, 4000)}
+	got := NewTarget(ds, make([]cluster.TypeMask, 4), []float64{50, 30, 15, 5}, 0.8)
+	if len(got.shapes) != 2 || got.shapes[0].milli != 500 || math.Abs(got.weights[0]-50.0/80) > 1e-9 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// What is taken and given back leaves a node as it was, and scores change nothing.
+func TestNodes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := left(unit.Milli(rapid.IntRange(0, 64).Draw(t, "cores"))*1000, rapid.SliceOfN(rapid.Int32Range(0, 1000), 1, 8).Draw(t, "free")...)
+		gpu := unit.Milli(rapid.SampledFrom([]int{0, 100, 500, 1000, 2000, 4000}).Draw(t, "gpu"))
+		s, ok := shapeOf(part(gpu, unit.Milli(rapid.IntRange(0, 16).Draw(t, "cpu"))*1000), 0)
+		if !ok {
+			t.Fatal("no shape")
+		}
+		was := *n
+		was.free = append([]int32(nil), n.free...)
+		if !n.fits(&s) {
+			return
+		}
+		for by := Gradient; by <= Random; by++ {
+			k := scorer{by: by, target: target(part(500, 1000), part(1000, 0)), whole: rapid.Bool().Draw(t, "whole")}
+			_, device := k.score(n, &s)
+			if part := gpu > 0 && gpu < unit.One; part != (device >= 0) {
+				t.Fatalf("score %d names device %d for a task of %v", by, device, gpu)
+			}
+			devices := n.take(&s, device, nil)
+			if int32(len(devices)) != s.count || n.idle != was.idle-int64(gpu) {
+				t.Fatalf("score %d takes %v and leaves %d of %d", by, devices, n.idle, was.idle)
+			}
+			var shares []cluster.Share
+			for _, d := range devices {
+				shares = append(shares, cluster.Share{Device: cluster.DeviceID(d), Milli: s.milli})
+			}
+			n.giveBack(&s, shares)
+			for d := range n.free {
+				if n.free[d] != was.free[d] {
+					t.Fatalf("device %d has %d left, not %d", d, n.free[d], was.free[d])
+				}
+			}
+			if n.cpu != was.cpu || n.idle != was.idle || len(n.tags) > 0 {
+				t.Fatalf("%+v, was %+v", n, was)
+			}
+		}
+	})
+}
+
+// A policy whose memory of nodes is its own decides as one that starts anew: jobs
+// come and go, gangs among them, on nodes of two types.
+func TestRuns(t *testing.T) {
+	for by := Gradient; by < Random; by++ {
+		mk := func() (sched.Policy, error) {
+			cfg := NewConfig()
+			cfg.Score = by
+			return cfg.Policy()
+		}
+		build := func() *cluster.Cluster {
+			c := cluster.New()
+			a, _ := c.AddType(cluster.GPUType{Name: "a", Memory: 16 * unit.GiB})
+			b, _ := c.AddType(cluster.GPUType{Name: "b"})
+			for i := range 4 {
+				if _, err := c.AddNode(cluster.NodeSpec{GPUs: []cluster.GPUs{{Type: []cluster.TypeID{a, b}[i%2], Count: 4}}, CPU: 16 * unit.One, Memory: 64 * unit.GiB}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return c
+		}
+		var jobs []simtest.Job
+		for i := range 120 {
+			d := part([]unit.Milli{250, 500, 1000, 2000, 0, 700}[i*7%6], unit.Milli(1000*(1+i%3)))
+			d.Roles[0].GPUMemory = []unit.Bytes{0, 6 * unit.GiB}[i%2]
+			if i%9 == 0 {
+				d.Roles[0].Tasks = 3
+			}
+			if i%5 == 0 && d.Roles[0].GPU > 0 {
+				d.Types = "b"
+			}
+			jobs = append(jobs, simtest.Job{Key: string(rune('a'+i%26)) + string(rune('a'+i/26)), At: float64(i), Demand: d, Run: float64(5 + i*13%40)})
+		}
+		once := simtest.Go(t, simtest.Config{Cluster: build(), Make: mk}, jobs...)
+		again := simtest.Go(t, simtest.Config{Cluster: build(), Make: mk, Restart: true, Seed: 3}, jobs...)
+		if a, b := decisions(once.Log), decisions(again.Log); !slices.Equal(a, b) {
+			t.Errorf("score %d: restarted, it decides otherwise", by)
+		}
+		if once.State.Over() != len(jobs) {
+			t.Errorf("score %d: %d of %d jobs ended", by, once.State.Over(), len(jobs))
+		}
+	}
+}
+
+// decisions are the lines of a log but for the reasons to wait, which a policy that
+// starts anew may tell anew.
+func decisions(log []string) []string {
+	return slices.DeleteFunc(slices.Clone(log), func(line string) bool { return strings.Contains(line, " wait ") })
+}
