@@ -37,7 +37,7 @@
 //	SetProgress running                               -> running
 //	Reshape     running                               -> running
 //	Profile     running                               -> running
-//	SetMerge    held waiting assigned running stopping -> the same
+//	SetMerge    held waiting assigned running stopping  -> same
 //	Preempt     running                               -> stopping
 //	PreemptNow  running assigned                      -> waiting
 //	Gone        stopping                              -> waiting

@@ -29,6 +29,8 @@ var arrows = []arrow{
 	{"Begin", func(r *Record, now time.Duration) error { return r.Begin(now, time.Second, 2, 2000) }},
 	{"SetSpeed", func(r *Record, now time.Duration) error { return r.SetSpeed(now, 0.5) }},
 	{"SetProgress", func(r *Record, now time.Duration) error { return r.SetProgress(now, time.Second) }},
+	{"Profile", func(r *Record, _ time.Duration) error { return r.Profile() }},
+	{"SetMerge", func(r *Record, now time.Duration) error { return r.SetMerge(now, After, 3, 0) }},
 	{"Reshape", func(r *Record, now time.Duration) error { return r.Reshape(now, time.Second, 3, 3000, false) }},
 	{"Preempt", func(r *Record, now time.Duration) error { return r.Preempt(now, r.ProgressAt(now)) }},
 	{"PreemptNow", func(r *Record, now time.Duration) error { return r.PreemptNow(now, r.ProgressAt(now)) }},
@@ -102,7 +104,9 @@ func drawn(t *testing.T) map[string]map[Phase]Phase {
 		}
 		table[words[0]] = map[Phase]Phase{}
 		for _, from := range words[1:] {
-			table[words[0]][phase(from)] = phase(strings.TrimSpace(to))
+			if table[words[0]][phase(from)] = phase(from); strings.TrimSpace(to) != "same" {
+				table[words[0]][phase(from)] = phase(strings.TrimSpace(to))
+			}
 		}
 	}
 	return table
