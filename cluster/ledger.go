@@ -61,6 +61,26 @@ func (a *Alloc) Equal(b *Alloc) bool {
 	return true
 }
 
+// SamePlaces tells whether both hold parts of the same devices for the same tasks,
+// however large the parts are.
+func (a *Alloc) SamePlaces(b *Alloc) bool {
+	if len(a.Pieces) != len(b.Pieces) || len(a.Shares) != len(b.Shares) {
+		return false
+	}
+	for i := range a.Pieces {
+		p, q := &a.Pieces[i], &b.Pieces[i]
+		if p.Node != q.Node || p.Role != q.Role || p.Tasks != q.Tasks || p.Shares != q.Shares {
+			return false
+		}
+	}
+	for i := range a.Shares {
+		if a.Shares[i].Device != b.Shares[i].Device {
+			return false
+		}
+	}
+	return true
+}
+
 // Milli is the device time held, in thousandths of a device.
 func (a *Alloc) Milli() unit.Milli {
 	var sum unit.Milli

@@ -71,6 +71,7 @@ type Config struct {
 	Costs      *perf.Costs       // what the policy believes transitions cost
 	Speeds     perf.Typed        // what the policy believes of speeds; nil: perf.Analytic with no penalty for spreading
 	Sharing    perf.Sharing      // what the policy believes of jobs that share a device; nil: perf.Alone
+	Transfer   perf.Transfer     // what the policy believes that merged jobs learn from each other; nil: perf.Strangers
 	Seed       uint64            // of v.Rand
 	Sinks      []Sink
 }
@@ -115,6 +116,9 @@ func New(cfg Config, world World) *Engine {
 	}
 	if cfg.Sharing == nil {
 		cfg.Sharing = perf.Alone{}
+	}
+	if cfg.Transfer == nil {
+		cfg.Transfer = perf.Strangers{}
 	}
 	if cfg.Speeds == nil {
 		cfg.Speeds = perf.Analytic{Scaling: 1, Spread: 1}
@@ -320,7 +324,7 @@ func (e *Engine) decide() error {
 	arrived := len(e.changes)
 	e.view = sched.NewView(e.state, e.changes, e.nodes)
 	e.view.First, e.view.Woken, e.view.Rand, e.view.Costs = e.first, woken, e.rand, e.cfg.Costs
-	e.view.Speeds, e.view.Sharing = e.cfg.Speeds, e.cfg.Sharing
+	e.view.Speeds, e.view.Sharing, e.view.Transfer = e.cfg.Speeds, e.cfg.Sharing, e.cfg.Transfer
 	e.plan.Open(&e.view)
 	if err := e.ask(); err != nil {
 		e.plan.Discard()

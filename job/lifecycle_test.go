@@ -31,7 +31,7 @@ var arrows = []arrow{
 	{"SetProgress", func(r *Record, now time.Duration) error { return r.SetProgress(now, time.Second) }},
 	{"Profile", func(r *Record, _ time.Duration) error { return r.Profile() }},
 	{"SetMerge", func(r *Record, now time.Duration) error { return r.SetMerge(now, After, 3, 0) }},
-	{"Reshape", func(r *Record, now time.Duration) error { return r.Reshape(now, time.Second, 3, 3000, false) }},
+	{"Reshape", func(r *Record, now time.Duration) error { return r.Reshape(now, time.Second, 3, 3000, ToSize) }},
 	{"Preempt", func(r *Record, now time.Duration) error { return r.Preempt(now, r.ProgressAt(now)) }},
 	{"PreemptNow", func(r *Record, now time.Duration) error { return r.PreemptNow(now, r.ProgressAt(now)) }},
 	{"Gone", func(r *Record, now time.Duration) error { return r.Gone(now) }},
@@ -250,7 +250,7 @@ func stepRunning(t *rapid.T, r *Record, k *ticks, now time.Duration, delay int, 
 		return r.SetSpeed(now, k.speed)
 	case "reshape":
 		k.ready, k.milli = delay, milli
-		return r.Reshape(now, time.Duration(delay)*time.Second, 1, milli, delay%2 == 0)
+		return r.Reshape(now, time.Duration(delay)*time.Second, 1, milli, Change(delay%3))
 	case "nothing":
 		return nil
 	case "finish":

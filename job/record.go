@@ -190,8 +190,18 @@ func (r *Record) SetProgress(now, done time.Duration) error {
 	return nil
 }
 
+// Change is how what a running job holds has changed.
+type Change uint8
+
+// The changes.
+const (
+	ToOthers    Change = iota // it was moved to other devices
+	ToSize                    // it has another number of tasks
+	ToOtherPart               // of the same devices
+)
+
 // Reshape changes what a running job holds, at the cost of a pause.
-func (r *Record) Reshape(now, pause time.Duration, tasks int32, milli unit.Milli, moved bool) error {
+func (r *Record) Reshape(now, pause time.Duration, tasks int32, milli unit.Milli, how Change) error {
 	if r.Phase != Running {
 		return r.wrong("reshape")
 	}
@@ -201,9 +211,10 @@ func (r *Record) Reshape(now, pause time.Duration, tasks int32, milli unit.Milli
 	r.Progress, r.Ready = progress, now+pause
 	r.Lost += gpuSeconds(milli, pause) - gpuSeconds(r.Milli, unpaid)
 	r.Tasks, r.Milli = tasks, milli
-	if moved {
+	switch how {
+	case ToOthers:
 		r.Migrations++
-	} else {
+	case ToSize:
 		r.Resizes++
 	}
 	return nil

@@ -81,6 +81,7 @@ type Experiment struct {
 	Model    perf.Model                // the true speeds; nil: perf.Analytic with no penalty for spreading
 	Speeds   perf.Typed                // what the scheduler believes of speeds; nil: the Model, if it can tell
 	Sharing  perf.Sharing              // what the scheduler believes of jobs that share a device; nil: the truth that World sets
+	Transfer perf.Transfer             // what the scheduler believes that merged jobs learn from each other; nil: the truth that World sets
 	Costs    *perf.Costs               // of transitions; nil: those of the cluster
 	World    func(*sim.Config)         // failures and the like; nil: none
 	Report   report.Options            // what the result holds beside the figures
@@ -148,7 +149,7 @@ func (x *Experiment) Run(ctx context.Context, c Choice, src trace.Source) (*Outc
 	}
 	e := engine.New(engine.Config{
 		Cluster: site.Cluster, Tenants: site.Tenants, Policy: p, PolicyName: c.String(),
-		Estimator: estimator, Costs: costs, Speeds: x.speeds(), Sharing: cmp.Or(x.Sharing, cfg.Sharing), Seed: x.Seed, Sinks: sinks,
+		Estimator: estimator, Costs: costs, Speeds: x.speeds(), Sharing: cmp.Or(x.Sharing, cfg.Sharing), Transfer: cmp.Or(x.Transfer, cfg.Transfer), Seed: x.Seed, Sinks: sinks,
 	}, world)
 	e.Announce()
 	if err = world.Attach(e.State()); err == nil {
@@ -205,7 +206,7 @@ func (x *Experiment) world(c Choice, site *clusterspec.Site, costs *perf.Costs, 
 		x.World(&cfg)
 	}
 	if entry, err := policy.ByName(c.Policy); err == nil && entry.Shares && cfg.Sharing == nil {
-		cfg.Sharing, cfg.Measure = perf.Demands{}, true // what the jobs of the trace say that they demand
+		cfg.Sharing, cfg.Measure = perf.Profiled{Turns: perf.Interleave{Overhead: perf.PublishedOverhead}}, true
 	}
 	return cfg
 }

@@ -94,6 +94,8 @@ type View struct {
 	Pool    cluster.PoolID // the part of the cluster it decides on, see All
 	All     bool           // it decides on every pool
 
+	Transfer perf.Transfer // what it believes that merged jobs learn from each other
+
 	changes []Change
 	nodes   bool
 	state   *state.State
@@ -101,7 +103,7 @@ type View struct {
 
 // NewView makes the view of a state. It is meant for the engine and for tests.
 func NewView(s *state.State, changes []Change, nodes bool) View {
-	return View{Now: s.Now, All: true, Speeds: perf.Analytic{Scaling: 1, Spread: 1}, Sharing: perf.Alone{}, state: s, changes: changes, nodes: nodes}
+	return View{Now: s.Now, All: true, Speeds: perf.Analytic{Scaling: 1, Spread: 1}, Sharing: perf.Alone{}, Transfer: perf.Strangers{}, state: s, changes: changes, nodes: nodes}
 }
 
 // Within is the same view restricted to one pool, with the given changes.

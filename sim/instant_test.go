@@ -10,6 +10,7 @@ import (
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/internal/simtest"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/sim"
 	"github.com/norn-scheduler/norn/state"
 )
@@ -95,3 +96,16 @@ func TestRepair(t *testing.T) {
 type sinkFunc func(ev *eventlog.Event, s *state.State)
 
 func (f sinkFunc) Event(ev *eventlog.Event, s *state.State) { f(ev, s) }
+
+// Two jobs are cancelled at one instant, of which the second was to begin when the
+// first had left: it does not come back.
+func TestCancelledAsItBegins(t *testing.T) {
+	script := []eventlog.Event{{Time: 11 * time.Second, Kind: eventlog.Cancel, Job: 0}, {Time: 11 * time.Second, Kind: eventlog.Cancel, Job: 1}}
+	run := simtest.Go(t, simtest.Config{
+		Cluster: simtest.Nodes(1, 1), Make: newSRTF, Costs: perf.Costs{Base: perf.Cost{Checkpoint: 5 * time.Second}},
+		World: func(c *sim.Config) { c.Script = script },
+	}, simtest.Job{Key: "leaves", GPUs: 1, Run: 100}, simtest.Job{Key: "begins", At: 10, GPUs: 1, Run: 5}, simtest.Job{Key: "last", At: 12, GPUs: 1, Run: 3})
+	if run.Record("begins").Phase != job.Cancelled || run.End("last") != 15 {
+		t.Errorf("%v, the last one ends at %v\n%s", run.Record("begins").Phase, run.End("last"), strings.Join(run.Log, "\n"))
+	}
+}

@@ -111,6 +111,9 @@ func (w *Sim) repace(id job.ID, now time.Duration, out []eventlog.Event) []event
 func (w *Sim) speed(id job.ID, a *cluster.Alloc) float64 {
 	r := w.state.Record(id)
 	speed := w.cfg.Model.Speed(r.Job, w.state.Cluster, a)
+	if s, ok := w.withoutGPUs(id, a); ok {
+		speed = s
+	}
 	if !w.shared.on {
 		return speed
 	}
@@ -131,6 +134,16 @@ func (w *Sim) speed(id job.ID, a *cluster.Alloc) float64 {
 		}
 	}
 	return speed * worst
+}
+
+// withoutGPUs is how fast a job runs on a host device, where it takes its time
+// without GPUs; ok is false on GPUs, and for a job that does not tell that time.
+func (w *Sim) withoutGPUs(id job.ID, a *cluster.Alloc) (speed float64, ok bool) {
+	h := w.state.Record(id).Job.Hints
+	if h == nil || h.CPUTime <= 0 || len(a.Shares) == 0 || !w.state.Cluster.Type(w.state.Cluster.TypeOf(a.Shares[0].Device)).Host {
+		return 0, false
+	}
+	return float64(w.truth[id].work()) / float64(h.CPUTime), true
 }
 
 // phaseOf is phase for a job that may not be there.

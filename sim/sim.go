@@ -47,7 +47,7 @@ type Config struct {
 	Nodes []Node // nodes that arrive later, in order of time
 
 	// Script is what happens besides, in order of time: NodeSet, Device, Cancel,
-	// Hold, Free and Speed. A node that goes down throws off what runs there.
+	// Hold, Free, Speed and Used. A node that goes down throws off what runs there.
 	// What cannot be by then (to cancel a job that has ended) does not happen.
 	Script []eventlog.Event
 
@@ -190,6 +190,12 @@ func (w *Sim) fetch() error {
 func (w *Sim) Next(wake time.Duration, out []eventlog.Event) (time.Duration, []eventlog.Event, error) {
 	if w.err != nil {
 		return 0, out, w.err
+	}
+	if w.unsettled() { // what has changed may be of no consequence: then there is no instant for it
+		w.told = w.told[:0]
+		if out = w.settle(w.state.Now, out); len(out) > 0 {
+			return w.state.Now, out, nil
+		}
 	}
 	now := w.nextInstant()
 	if now == unit.Never {
@@ -394,7 +400,7 @@ func (w *Sim) script(now time.Duration, out []eventlog.Event) ([]eventlog.Event,
 			if w.down.Has(int(ev.Node)) { // which it stays until it is repaired
 				w.before[ev.Node], ev.Health = ev.Health, cluster.Down
 			}
-		case eventlog.Device:
+		case eventlog.Device, eventlog.Used:
 		case eventlog.Cancel, eventlog.Hold, eventlog.Free, eventlog.Speed:
 			if !w.state.Known(ev.Job) {
 				return out, fmt.Errorf("the script tells of job number %d, which is not there at %s", ev.Job, unit.Human(now))
@@ -476,6 +482,10 @@ func (w *Sim) Start(id job.ID, a *cluster.Alloc) (delay time.Duration, speed flo
 	w.holds(id, a, true)
 	delay = w.cfg.Costs.Begin(r.Job, int(a.Milli()/unit.One), r.Starts == 0, w.warm(r.Job, a))
 	speed = w.speed(id, a)
+	if w.phase(id).Over() { // it is started where another one has just left, and was cancelled at this very instant
+		w.holds(id, a, false)
+		return delay, speed
+	}
 	w.schedule(id, w.state.Now+delay, r.Progress, speed)
 	return delay, speed
 }
@@ -575,6 +585,9 @@ func (w *Sim) Reshape(id job.ID, a *cluster.Alloc, moved bool) (pause time.Durat
 		}
 	}
 	w.leaving = kept
+	if w.state.Alloc(id).SamePlaces(a) { // it stays, with another part of its devices
+		pause, wait = max(0, r.Ready-now), now
+	}
 	pause += wait - now
 	speed = w.speed(id, a)
 	w.schedule(id, now+pause, r.ProgressAt(now), speed)

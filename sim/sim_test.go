@@ -243,7 +243,7 @@ func TestTruthIsOutOfReach(t *testing.T) {
 	seen := map[reflect.Type]bool{}
 	given := []reflect.Type{ // by package place, by the standard library, or by whoever says what the scheduler believes
 		reflect.TypeFor[any](), reflect.TypeFor[error](), reflect.TypeFor[place.Strategy](), reflect.TypeFor[rand.Source](),
-		reflect.TypeFor[perf.Typed](), reflect.TypeFor[perf.Sharing](),
+		reflect.TypeFor[perf.Typed](), reflect.TypeFor[perf.Sharing](), reflect.TypeFor[perf.Transfer](), reflect.TypeFor[perf.Transfer](),
 	}
 	var walk func(t2 reflect.Type, path string)
 	walk = func(typ reflect.Type, path string) {

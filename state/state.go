@@ -327,7 +327,9 @@ func (s *State) take(id job.ID, r *job.Record) {
 func (s *State) amount(r *job.Record) tenant.Amount {
 	c := &s.classes[r.Class]
 	if r.Tasks == c.Demand.Roles[0].Tasks {
-		return c.Amount
+		a := c.Amount
+		a.GPU = r.Milli // less where the policy gave it a part of what it asks for
+		return a
 	}
 	a := tenant.Amount{GPU: r.Milli}
 	held := s.slots[r.Slot]
@@ -447,9 +449,15 @@ func (s *State) SetEstimate(id job.ID, d time.Duration) { s.Record(id).Estimate 
 func (s *State) Reshape(id job.ID, a *cluster.Alloc, pause time.Duration, moved bool) error {
 	r := s.Record(id)
 	if r.Phase != job.Running {
-		return r.Reshape(s.Now, pause, 0, 0, moved) // says what is wrong
+		return r.Reshape(s.Now, pause, 0, 0, job.ToOthers) // says what is wrong
 	}
-	held := s.slots[r.Slot]
+	held, how := s.slots[r.Slot], job.ToSize
+	switch {
+	case held.SamePlaces(a):
+		how = job.ToOtherPart
+	case moved:
+		how = job.ToOthers
+	}
 	s.Tenants.Hold(r.Tenant, s.amount(r), -1, s.Now)
 	if s.booked {
 		held.CopyFrom(a)
@@ -459,7 +467,7 @@ func (s *State) Reshape(id job.ID, a *cluster.Alloc, pause time.Duration, moved 
 		s.moving = append(s.moving, id)
 		s.arrive()
 	}
-	if err := r.Reshape(s.Now, pause, int32(a.Tasks(0)), s.Cluster.GPUMilli(a), moved); err != nil {
+	if err := r.Reshape(s.Now, pause, int32(a.Tasks(0)), s.Cluster.GPUMilli(a), how); err != nil {
 		return err
 	}
 	s.load(r.Job, a)

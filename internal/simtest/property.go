@@ -34,12 +34,15 @@ type Shape struct {
 	Costs    bool // transitions that cost time
 	Failures bool // nodes and jobs that fail
 	Pools    bool // a partition for each tenant
+	Shared   bool // the policy gives jobs parts of the GPUs that they ask for
+	Packed   bool // jobs tell what they demand and how much memory they need, perhaps wrongly, and disturb each other; nodes have host devices
 	Operated bool // nodes that are cordoned and taken down, GPUs that break, jobs that are held and cancelled
 }
 
 // Draw makes a random world. Its cluster is made anew by each call of Fresh.
 func Draw(t *rapid.T, shape Shape) World {
 	w := World{}
+	w.Shared = shape.Shared
 	w.Seed = rapid.Uint64Range(0, 1<<20).Draw(t, "seed")
 	n := rapid.IntRange(1, 12).Draw(t, "jobs")
 	at := 0.0
@@ -61,6 +64,9 @@ func Draw(t *rapid.T, shape Shape) World {
 			j.Demand = &d
 		}
 		j.Spec = drawSpec(t)
+		if shape.Packed {
+			j.Spec, j.GPUMemory = drawPacked(t, j.Run, j.Spec)
+		}
 		w.Jobs = append(w.Jobs, j)
 	}
 	if shape.Costs {
@@ -68,6 +74,9 @@ func Draw(t *rapid.T, shape Shape) World {
 			return time.Duration(rapid.IntRange(0, 4).Draw(t, name)) * 3 * time.Second
 		}
 		w.Costs = perf.Costs{Base: perf.Cost{Start: c("start"), Checkpoint: c("checkpoint"), Restore: c("restore"), Migrate: c("migrate"), Resize: c("resize")}}
+	}
+	if shape.Packed {
+		w.World = func(c *sim.Config) { c.Sharing, c.Measure = perf.Demands{Switch: 0.05}, true }
 	}
 	if shape.Failures {
 		w.World = func(c *sim.Config) {
@@ -81,6 +90,22 @@ func drawSpec(t *rapid.T) func(*job.Job) {
 	stop := rapid.SampledFrom([]job.StopMode{job.Checkpoint, job.Checkpoint, job.Checkpoint, job.Restart, job.Pinned}).Draw(t, "stop")
 	priority := rapid.Int32Range(0, 2).Draw(t, "priority")
 	return func(j *job.Job) { j.Stop, j.Priority = stop, priority }
+}
+
+// drawPacked is what a job tells of what it demands, and its true memory, which may
+// be more than is estimated but never more than a GPU has.
+func drawPacked(t *rapid.T, run float64, spec func(*job.Job)) (func(*job.Job), unit.Bytes) {
+	part := func(name string) float64 { return float64(rapid.IntRange(0, 10).Draw(t, name)) / 10 }
+	h := job.Hints{
+		GPUUse: part("use"), MemoryUse: part("bandwidth"), CPUUse: part("processors"),
+		GPUMemory: unit.Bytes(rapid.IntRange(0, 12).Draw(t, "estimated")) * unit.GiB,
+		CPUTime:   duration(run * float64(rapid.IntRange(0, 3).Draw(t, "without GPUs"))),
+	}
+	truth := min(16*unit.GiB, h.GPUMemory*unit.Bytes(rapid.IntRange(7, 15).Draw(t, "truth"))/10)
+	return func(j *job.Job) {
+		spec(j)
+		j.Hints = &h
+	}, truth
 }
 
 func drawDemand(t *rapid.T, shape Shape, gpus int) job.Demand {
@@ -118,6 +143,13 @@ func (w *World) Fresh(t *rapid.T, shape Shape, nodes []int) {
 			t.Fatal(err)
 		}
 		spec := cluster.NodeSpec{GPUs: []cluster.GPUs{{Type: typ, Count: g}}}
+		if shape.Packed && i%2 == 0 {
+			host, err := c.AddType(cluster.GPUType{Name: "cpu", Host: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			spec.GPUs = append(spec.GPUs, cluster.GPUs{Type: host, Count: 1})
+		}
 		if shape.Parts {
 			spec.CPU, spec.Memory = 8000, 16*unit.GiB
 		}

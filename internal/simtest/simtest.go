@@ -38,6 +38,8 @@ type Job struct {
 	Model  string
 	Demand *job.Demand // instead of GPUs
 	Spec   func(*job.Job)
+
+	GPUMemory unit.Bytes // that it really takes of each GPU; 0: as it tells
 }
 
 // Config is a run.
@@ -48,7 +50,8 @@ type Config struct {
 	Estimator predict.Estimator // nil: the oracle
 	Costs     perf.Costs
 	Model     perf.Model
-	Speeds    perf.Typed // what the policy believes of speeds
+	Speeds    perf.Typed   // what the policy believes of speeds
+	Sharing   perf.Sharing // what it believes of jobs that share a device
 	Seed      uint64
 	World     func(*sim.Config) // changes the simulated world
 	Restart   bool              // replace the policy by a new one at random moments
@@ -135,7 +138,7 @@ func Source(jobs []Job) trace.Source {
 				Key: j.Key, Name: j.Key, Submit: duration(j.At), Demand: demand,
 				Tenant: j.Tenant, User: j.User, Model: j.Model, Retries: -1,
 			},
-			Truth: trace.Truth{Work: duration(j.Run)},
+			Truth: trace.Truth{Work: duration(j.Run), GPUMemory: j.GPUMemory},
 		}
 		for _, f := range j.Fails {
 			e.Truth.Attempts = append(e.Truth.Attempts, duration(f))
@@ -185,7 +188,7 @@ func Try(cfg Config, jobs ...Job) (*Run, error) {
 	watch := &checker{run: run}
 	e := engine.New(engine.Config{
 		Cluster: cfg.Cluster, Tenants: cfg.Tenants, Policy: policy, PolicyName: "test", Estimator: cfg.Estimator,
-		Costs: &cfg.Costs, Speeds: cfg.Speeds, Seed: cfg.Seed, Sinks: append([]engine.Sink{watch}, cfg.Sinks...),
+		Costs: &cfg.Costs, Speeds: cfg.Speeds, Sharing: cfg.Sharing, Transfer: sc.Transfer, Seed: cfg.Seed, Sinks: append([]engine.Sink{watch}, cfg.Sinks...),
 	}, world)
 	run.State = e.State()
 	if err := world.Attach(run.State); err != nil {
