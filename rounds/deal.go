@@ -1,0 +1,118 @@
+package rounds
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/sched"
+)
+
+// deal gives out devices.
+type deal struct {
+	failed []pick
+}
+
+// begin gives devices to everybody who was taken, and takes them from the others.
+// In decreasing size, who holds devices of the right type keeps them if nobody
+// larger has taken them, then the others of that size are placed. Who finds no
+// place among the devices of her type, though enough are free, gets those of
+// another type if that works.
+func (d *deal) begin(r *Round) {
+	v, p := r.View, r.Plan
+	d.failed = d.failed[:0]
+	same := !slices.ContainsFunc(r.picks, func(k pick) bool { return !k.holds(r) }) // nobody new, nobody elsewhere
+	for _, j := range r.Jobs {
+		if j.Running() && !(same && r.Taken(j.ID)) {
+			p.Stop(j.ID, job.Reason{Code: job.UsedShare, Need: int32(min(j.Service(), 1<<30)), Job: job.None})
+		}
+	}
+	if same {
+		r.picks = r.picks[:0]
+	}
+	slices.SortStableFunc(r.picks, func(a, b pick) int { return cmp.Compare(b.milli, a.milli) })
+	for from := 0; from < len(r.picks); {
+		to := from
+		for to < len(r.picks) && r.picks[to].milli == r.picks[from].milli {
+			to++
+		}
+		size := r.picks[from:to]
+		for i := range size {
+			if keep(r, &size[i]) {
+				size[i].milli = 0
+			}
+		}
+		for _, k := range size {
+			if k.milli > 0 && !p.StartSize(k.job, k.tasks, On(r.run.Place, k.t)) {
+				d.failed = append(d.failed, k)
+			}
+		}
+		from = to
+	}
+	d.startBare(r)
+	for _, k := range d.failed {
+		p.StartSize(k.job, k.tasks, OneType(r.run.Place))
+	}
+	if len(d.failed) > 0 { // what was meant for them goes to whoever fits
+		for _, j := range r.Jobs {
+			if !r.Taken(j.ID) {
+				p.Start(j.ID, OneType(r.run.Place))
+			}
+		}
+	}
+	for _, j := range r.Jobs {
+		if p.Holding(j.ID) == nil {
+			p.Hold(j.ID, waits(v, r, j))
+		}
+	}
+}
+
+// holds tells whether a job runs on devices of the type and number that it is to have.
+func (k *pick) holds(r *Round) bool {
+	j := r.View.Job(k.job)
+	t, ok := r.Holds(j)
+	return ok && t == k.t && j.Tasks() == k.tasks && !mixed(r.View.Alloc(k.job), r.View.Cluster())
+}
+
+// keep lets a job keep its devices, if they are the right ones and still free.
+func keep(r *Round, k *pick) bool {
+	if !k.holds(r) {
+		return false
+	}
+	a, c := r.View.Alloc(k.job), r.View.Cluster()
+	mark := c.Mark()
+	free := c.Take(a) == nil
+	c.Undo(mark)
+	return free && r.Plan.StartOn(k.job, a)
+}
+
+// mixed tells whether an Alloc has devices of several types.
+func mixed(a *cluster.Alloc, c *cluster.Cluster) bool {
+	return slices.ContainsFunc(a.Shares, func(s cluster.Share) bool { return c.TypeOf(s.Device) != c.TypeOf(a.Shares[0].Device) })
+}
+
+// waits is why a job waits for the next round.
+func waits(v *sched.View, r *Round, j sched.Job) job.Reason {
+	if r.Taken(j.ID) { // it has found no place
+		return job.Reason{Code: job.NotYet, At: r.run.Grid.Next(v.Now), Job: job.None}
+	}
+	return job.Reason{Code: job.Outranked, Job: job.None}
+}
+
+// fill gives free devices to who was taken inside a round.
+func (d *deal) fill(r *Round) {
+	d.startBare(r)
+	for _, k := range r.picks {
+		if !r.Plan.StartSize(k.job, k.tasks, On(r.run.Place, k.t)) {
+			r.Plan.StartSize(k.job, k.tasks, OneType(r.run.Place))
+		}
+	}
+}
+
+// startBare starts jobs without GPUs where they fit.
+func (d *deal) startBare(r *Round) {
+	for _, id := range r.bare {
+		r.Plan.Start(id, r.run.Place)
+	}
+}

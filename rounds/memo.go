@@ -1,0 +1,130 @@
+package rounds
+
+import (
+	"math"
+
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/job"
+)
+
+// account is the claims of one job as they are written on it. There is room for
+// three of them, or for two and a number of the policy's own. Those with the
+// largest targets are kept; of the optimum of a program that shares out J types
+// no more than J jobs have claims on several. What is remembered is rounded, and
+// what is rounded is what counts, so that a policy that starts anew decides the
+// same: targets to a thousandth (and never down to nothing), the others to a
+// quarter of a round, within the limits below.
+type account struct {
+	known   bool  // something is written on the job at all
+	epoch   int64 // round with which its epoch began, modulo epochs
+	check   uint8 // of what there was to share then
+	stamp   uint8 // the round at whose beginning it was last served, modulo stamps, plus one; 0: it was not
+	entries []entry
+	own     float32 // a number of the policy's own
+}
+
+type entry struct {
+	t cluster.TypeID
+	Claim
+}
+
+// What fits.
+const (
+	epochs      = 1 << 10
+	stamps      = 15
+	checks      = 63
+	maxTarget   = 1<<10 - 1
+	maxReceived = (1<<10 - 1) / 4.0
+	maxDeficit  = (1<<9 - 1) / 4.0
+)
+
+// bits are 128 of them, filled and emptied from the lowest on.
+type bits struct {
+	word [2]uint64
+	at   uint
+}
+
+func (b *bits) put(v uint64, n uint) {
+	i, shift := b.at/64, b.at%64
+	b.word[i] |= v << shift
+	if shift+n > 64 {
+		b.word[i+1] |= v >> (64 - shift)
+	}
+	b.at += n
+}
+
+func (b *bits) get(n uint) uint64 {
+	i, shift := b.at/64, b.at%64
+	v := b.word[i] >> shift
+	if shift+n > 64 {
+		v |= b.word[i+1] << (64 - shift)
+	}
+	b.at += n
+	return v & (1<<n - 1)
+}
+
+// room is how many claims are kept.
+func room(own bool) int {
+	if own {
+		return 2
+	}
+	return 3
+}
+
+// round makes a claim what can be remembered of it.
+func (c *Claim) round() {
+	if c.Target > 0 {
+		c.Target = max(1, math.Round(min(c.Target, 1)*maxTarget)) / maxTarget
+	} else {
+		c.Target = 0
+	}
+	c.Received = math.Round(4*min(max(c.Received, 0), maxReceived)) / 4
+	c.Deficit = math.Round(4*min(max(c.Deficit, -maxDeficit), maxDeficit)) / 4
+}
+
+// memo writes an account, whose claims must be rounded and fit.
+func (a *account) memo(own bool) job.Memo {
+	var b bits
+	b.put(1+uint64(a.check%checks), 6)
+	b.put(uint64(a.epoch%epochs), 10)
+	b.put(uint64(a.stamp), 4)
+	for i := range room(own) {
+		var e entry
+		if i < len(a.entries) {
+			e = a.entries[i]
+		}
+		b.put(uint64(e.t), 6)
+		b.put(uint64(math.Round(e.Target*maxTarget)), 10)
+		b.put(uint64(math.Round(e.Received*4)), 10)
+		b.put(uint64(int64(math.Round(e.Deficit*4)))&(1<<10-1), 10)
+	}
+	if own {
+		b.put(uint64(math.Float32bits(a.own)), 32)
+	}
+	return job.Memo{int64(b.word[0]), int64(b.word[1])}
+}
+
+// read is the opposite of memo.
+func (a *account) read(m job.Memo, own bool) {
+	b := bits{word: [2]uint64{uint64(m[0]), uint64(m[1])}}
+	check := b.get(6)
+	*a = account{known: check > 0, check: uint8(check - 1), epoch: int64(b.get(10)), stamp: uint8(b.get(4)), entries: a.entries[:0]}
+	if !a.known {
+		return
+	}
+	for range room(own) {
+		e := entry{t: cluster.TypeID(b.get(6))}
+		e.Target = float64(b.get(10)) / maxTarget
+		e.Received = float64(b.get(10)) / 4
+		e.Deficit = float64(int64(b.get(10)<<54)>>54) / 4
+		if e.Claim != (Claim{}) {
+			a.entries = append(a.entries, e)
+		}
+	}
+	if own {
+		a.own = math.Float32frombits(uint32(b.get(32)))
+		if a.own != a.own {
+			a.own = 0
+		}
+	}
+}

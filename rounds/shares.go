@@ -1,0 +1,274 @@
+package rounds
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// Targets are the shares of time that jobs shall have from now on: for each of
+// the jobs a number for each of the types, in the order in which they were given.
+type Targets [][]float64
+
+// Member is a job whose share is to be settled.
+type Member struct {
+	sched.Job
+	// Own is a number of the policy's own that travels with the job (Shares.Own); it
+	// is 0 for a new one. What is written here is remembered.
+	Own *float64
+}
+
+// Shares turns shares of time into rounds. In an epoch targets stay as they are,
+// and jobs are served by priority. When jobs have come or gone, or what there is
+// to share has changed, a new epoch begins: what is owed becomes a deficit, which
+// breaks ties from then on, and new targets are settled.
+//
+// Shares remembers all that on the jobs: a policy that uses it must not write
+// memos of its own.
+type Shares struct {
+	// Settle finds new targets for the members: the jobs of the round and those that
+	// are left alone for now. They share what Round.Shared tells.
+	Settle func(r *Round, members []Member) Targets
+	// Least is how long an epoch lasts at least, as long as nothing is lost.
+	Least time.Duration
+	// Own tells that the policy remembers a number of its own for each job. There is
+	// then room for the targets of a job on two types, otherwise on three.
+	Own bool
+
+	jobs     []sched.Job // of the round, those left alone for now included, by number
+	accounts []account   // of each
+	sharers  int
+	members  []Member
+	own      []float64
+	bids     []Bid
+}
+
+// mostRounds is how long an epoch lasts at most: what was received could not be
+// counted beyond.
+const mostRounds = 250
+
+// Begin must be called where a round begins, before any job is taken. It counts what
+// was received in the round that has ended and begins a new epoch where one is due.
+func (s *Shares) Begin(r *Round) {
+	check := s.load(r)
+	epoch, ok := s.epoch(r, check)
+	age := (r.Number - epoch) & (epochs - 1)
+	for i, j := range s.jobs {
+		if ok && s.accounts[i].valid(epoch, check) {
+			s.receive(r, &s.accounts[i], j)
+		}
+	}
+	changed := s.changed(r, epoch, check, age)
+	switch least := int64((s.Least + r.Length - 1) / r.Length); {
+	case !ok, age >= mostRounds, age >= least && changed:
+		s.renew(r, epoch, check, float64(age))
+	}
+}
+
+// End must be called where a round begins, after the jobs were taken. It writes on
+// the jobs what is to be remembered.
+func (s *Shares) End(r *Round) {
+	for i, j := range s.jobs {
+		a := &s.accounts[i]
+		if !a.known {
+			continue
+		}
+		if a.stamp = 0; r.Taken(j.ID) {
+			a.stamp = stamp(r)
+		}
+		if m := a.memo(s.Own); m != j.Memo() {
+			r.Plan.Remember(j.ID, m)
+		}
+	}
+}
+
+// stamp tells the round apart from the ones before.
+func stamp(r *Round) uint8 { return uint8(r.Number%stamps) + 1 }
+
+// load reads what was written on the jobs, and tells by what number to know what
+// there is to share now.
+func (s *Shares) load(r *Round) (check uint8) {
+	s.jobs = append(append(s.jobs[:0], r.Jobs...), r.Alone...)
+	slices.SortFunc(s.jobs, func(a, b sched.Job) int { return cmp.Compare(a.ID, b.ID) })
+	s.accounts = slices.Grow(s.accounts[:0], len(s.jobs))[:len(s.jobs)]
+	for i, j := range s.jobs {
+		s.accounts[i].read(j.Memo(), s.Own)
+	}
+	sum := uint64(0)
+	for _, t := range r.Types {
+		sum = sum*1_000_003 + uint64(r.View.TotalOf(1<<t)) + 1
+	}
+	return uint8(sum % checks)
+}
+
+// valid tells whether an account is of an epoch.
+func (a *account) valid(epoch int64, check uint8) bool {
+	return a.known && a.epoch == epoch && a.check == check
+}
+
+// epoch is the last epoch that is written on any job; ok is false when none is.
+func (s *Shares) epoch(r *Round, check uint8) (epoch int64, ok bool) {
+	youngest := int64(epochs)
+	for i := range s.accounts {
+		if a := &s.accounts[i]; a.known && a.check == check {
+			if age := (r.Number - a.epoch) & (epochs - 1); age < youngest {
+				youngest, epoch, ok = age, a.epoch, true
+			}
+		}
+	}
+	return epoch, ok
+}
+
+// receive counts the round that has ended, unless that was done before at this very
+// moment: a round may be asked for several times, and must come out the same.
+func (s *Shares) receive(r *Round, a *account, j sched.Job) {
+	t, ok := r.Holds(j)
+	if !ok || a.stamp == stamp(r) {
+		return
+	}
+	for i := range a.entries {
+		if e := &a.entries[i]; e.t == t {
+			e.Received += min(1, float64(r.View.Now-j.Since())/float64(r.Length))
+			e.round()
+		}
+	}
+}
+
+// changed tells whether jobs have come or gone since the epoch began, and counts
+// those who shared in it.
+func (s *Shares) changed(r *Round, epoch int64, check uint8, age int64) (changed bool) {
+	s.sharers = 0
+	for i := range s.accounts {
+		if s.accounts[i].valid(epoch, check) {
+			s.sharers++
+		} else {
+			changed = true
+		}
+	}
+	began := r.run.Grid.Start(r.Number - age)
+	gone := r.View.Ended()
+	for i := len(gone) - 1; i >= 0; i-- {
+		j := r.View.Job(gone[i])
+		if ended(j) <= began {
+			break
+		}
+		if r.View.Covers(j) {
+			changed = true
+			var a account
+			if a.read(j.Memo(), s.Own); a.valid(epoch, check) {
+				s.sharers++
+			}
+		}
+	}
+	return changed
+}
+
+// Sharers is the number of jobs that had shares in the epoch that has ended, for
+// Settle.
+func (s *Shares) Sharers() int { return s.sharers }
+
+// ended is when a job left for good.
+func ended(j sched.Job) time.Duration {
+	if !j.Phase().Over() {
+		return unit.Never
+	}
+	return j.Since()
+}
+
+// renew begins a new epoch.
+func (s *Shares) renew(r *Round, epoch int64, check uint8, age float64) {
+	s.members, s.own = s.members[:0], append(s.own[:0], make([]float64, len(s.jobs))...)
+	for i, j := range s.jobs {
+		s.own[i] = float64(s.accounts[i].own)
+		s.members = append(s.members, Member{j, &s.own[i]})
+	}
+	targets := s.Settle(r, s.members)
+	for i := range s.jobs {
+		a := &s.accounts[i]
+		if !a.valid(epoch, check) {
+			a.entries = a.entries[:0] // what it was owed in epochs that it has missed is forgotten
+		}
+		for k := range a.entries {
+			a.entries[k].Close(age)
+			a.entries[k].Target = 0
+		}
+		for k, t := range r.Types {
+			if i < len(targets) && k < len(targets[i]) && targets[i][k] > 0 {
+				a.claim(t).Target = targets[i][k]
+			}
+		}
+		a.known, a.epoch, a.check, a.own = true, r.Number&(epochs-1), check, float32(s.own[i])
+		a.shorten(room(s.Own))
+	}
+}
+
+// claim is the claim on a type, made where there is none.
+func (a *account) claim(t cluster.TypeID) *Claim {
+	for i := range a.entries {
+		if a.entries[i].t == t {
+			return &a.entries[i].Claim
+		}
+	}
+	a.entries = append(a.entries, entry{t: t})
+	return &a.entries[len(a.entries)-1].Claim
+}
+
+// shorten rounds the claims and keeps the largest of them, in the order of the
+// types.
+func (a *account) shorten(n int) {
+	for i := range a.entries {
+		a.entries[i].round()
+	}
+	a.entries = slices.DeleteFunc(a.entries, func(e entry) bool { return e.Claim == Claim{} })
+	if len(a.entries) > n {
+		slices.SortStableFunc(a.entries, func(x, y entry) int {
+			return cmp.Or(cmp.Compare(y.Target, x.Target), cmp.Compare(y.Deficit, x.Deficit), cmp.Compare(x.t, y.t))
+		})
+		a.entries = a.entries[:n]
+	}
+	slices.SortFunc(a.entries, func(x, y entry) int { return cmp.Compare(x.t, y.t) })
+}
+
+// Bids are the bids of the jobs of the round for a type, in the order in which
+// they are served, after Begin: first those with claims on it, then, where idle is
+// true, the others, whose priority is zero. The slice is valid until the next call.
+func (s *Shares) Bids(r *Round, t cluster.TypeID, idle bool) []Bid {
+	s.bids = s.bids[:0]
+	for i, j := range s.jobs {
+		if c := s.accounts[i].on(t); !r.Taken(j.ID) && (c.Target > 0 || idle) {
+			s.bids = append(s.bids, c.Bid(j.ID, t))
+		}
+	}
+	Sort(s.bids)
+	return s.bids
+}
+
+// on is the claim on a type.
+func (a *account) on(t cluster.TypeID) Claim {
+	for _, e := range a.entries {
+		if e.t == t {
+			return e.Claim
+		}
+	}
+	return Claim{}
+}
+
+// Walk takes jobs of the round by their bids, type after type in the order given.
+// With idle, devices that nobody has a claim on go to whoever can use them:
+// speed says who can.
+func (s *Shares) Walk(r *Round, types []cluster.TypeID, idle bool, speed func(job sched.Job, t cluster.TypeID) float64) {
+	for _, t := range types {
+		for _, b := range s.Bids(r, t, idle) {
+			if r.left[t] <= 0 {
+				break
+			}
+			if j := r.View.Job(b.Job); speed(j, t) > 0 {
+				r.Take(j, t)
+			}
+		}
+	}
+}
