@@ -64,8 +64,12 @@ func Compare(got, want *Result) Comparison {
 }
 
 func (c *Comparison) pair(a, b *Row, first float64) {
-	c.Largest = max(c.Largest, math.Abs(a.Start-b.Start), math.Abs(a.End-b.End))
-	if same(a.Start-first, b.Start-first) && same(a.End-first, b.End-first) {
+	told := !math.IsNaN(b.Start)
+	if told {
+		c.Largest = max(c.Largest, math.Abs(a.Start-b.Start))
+	}
+	c.Largest = max(c.Largest, math.Abs(a.End-b.End))
+	if (!told || same(a.Start-first, b.Start-first)) && same(a.End-first, b.End-first) {
 		c.Equal++
 	} else {
 		c.note("job %s runs from %v to %v, there from %v to %v", a.Key, a.Start, a.End, b.Start, b.End)

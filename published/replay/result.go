@@ -87,8 +87,9 @@ func (r *Result) MeanJCT() float64 {
 	return sum / max(1, float64(len(r.Rows)))
 }
 
-// ReadResult reads a per-job result: CSV with the columns job_id, submit, start
-// and end in seconds, and preempt where the simulator tells it.
+// ReadResult reads a per-job result: CSV with the columns job_id, submit and end in
+// seconds, and start and preempt where the simulator tells them. A start that it
+// does not tell is NaN.
 func ReadResult(path string) (*Result, error) {
 	t, err := OpenTable(path)
 	if err != nil {
@@ -98,11 +99,11 @@ func ReadResult(path string) (*Result, error) {
 }
 
 func resultOf(t *Table) (*Result, error) {
-	at, err := t.Need("job_id", "submit", "start", "end")
+	at, err := t.Need("job_id", "submit", "end")
 	if err != nil {
 		return nil, err
 	}
-	preempt := t.Column("preempt")
+	start, preempt := t.Column("start"), t.Column("preempt")
 	r := &Result{Columns: t.Columns, Rows: make([]Row, 0, t.Rows())}
 	for {
 		more, err := t.Next()
@@ -112,9 +113,15 @@ func resultOf(t *Table) (*Result, error) {
 		if !more {
 			return r, nil
 		}
-		row := Row{Key: t.Field(at[0]), Preempt: -1, Job: -1}
-		for i, to := range []*float64{&row.Submit, &row.Start, &row.End} {
-			if *to, err = t.Float(at[i+1]); err != nil {
+		row := Row{Key: t.Field(at[0]), Start: math.NaN(), Preempt: -1, Job: -1}
+		for _, f := range []struct {
+			to *float64
+			at int
+		}{{&row.Submit, at[1]}, {&row.Start, start}, {&row.End, at[2]}} {
+			if f.at < 0 {
+				continue
+			}
+			if *f.to, err = t.Float(f.at); err != nil {
 				return nil, err
 			}
 		}

@@ -37,6 +37,10 @@ func readFile(path string) (string, error) {
 	return read(f, io.NewSectionReader(f, 0, size), size)
 }
 
+// ReadFile returns what is in a file that is no table, decompressed when its name
+// ends in .gz.
+func ReadFile(path string) (string, error) { return readFile(path) }
+
 // unpack decompresses a file into one buffer of the size that its last four
 // bytes tell, where that is believable.
 func unpack(f *os.File, size int64) (string, error) {

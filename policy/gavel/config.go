@@ -1,0 +1,106 @@
+// Package gavel is the scheduler of Narayanan et al., "Heterogeneity-Aware Cluster
+// Scheduling Policies for Deep Learning Workloads", OSDI 2020: each policy is an
+// optimisation over the share of time that every job shall run on every GPU type,
+// and rounds bring about what was found.
+//
+// Nouns: a Problem is what is to be shared at one moment, an Allocation the share of
+// its time that each job shall run on each type, a Program what finds one; X_eq and
+// X_iso are the paper's reference allocations (Problem.Equal, Problem.Share). A
+// program is aware when it knows how fast each job is on each type, agnostic when it
+// takes all types to be equal. Steps are seconds in the reference configuration.
+//
+// Not here: two jobs on one GPU (space sharing), for which a program has rows for
+// pairs of jobs, and the estimator of their speeds.
+package gavel
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/norn-scheduler/norn/param"
+	"github.com/norn-scheduler/norn/place"
+	"github.com/norn-scheduler/norn/rounds"
+	"github.com/norn-scheduler/norn/sched"
+)
+
+// Objective is what an allocation is to be best at.
+type Objective uint8
+
+// The objectives.
+const (
+	ByMaxMin Objective = iota
+	ByWaterFilling
+	ByHierarchy
+	ByFIFO
+	ByShortest
+	ByMakespan
+	ByFinishTimes
+	ByThroughput
+	ByCost
+	ByCostSLO
+	ByIsolated
+)
+
+// program is the program of an objective.
+func (o Objective) program() Program {
+	return [...]Program{MaxMin, WaterFilling, Hierarchical, FIFO, ShortestFirst, Makespan, FinishTimes, Throughput, Cost, CostSLO, Isolated}[o]
+}
+
+// Config is the settings of the policy.
+type Config struct {
+	Objective Objective
+	Aware     bool
+	Round     time.Duration
+	Reset     time.Duration
+	Idle      bool
+	FIFO      bool      // inside the entities of ByHierarchy
+	Prices    []float64 // by type, in the order of the cluster: of a GPU for an hour
+	Place     place.Strategy
+
+	// Around, when set, solves in place of the program of the objective, with its
+	// help.
+	Around func(Program) Program
+}
+
+// NewConfig returns the defaults: those of the paper.
+func NewConfig() *Config {
+	return &Config{Objective: ByMaxMin, Aware: true, Round: 6 * time.Minute, Reset: 1920 * time.Second, Idle: true, Place: place.Pack}
+}
+
+// Params binds the settings.
+func (c *Config) Params() param.Set {
+	options := []param.Option[Objective]{
+		{Name: "las", Value: ByMaxMin}, {Name: "water-filling", Value: ByWaterFilling}, {Name: "hierarchical", Value: ByHierarchy},
+		{Name: "fifo", Value: ByFIFO}, {Name: "sjf", Value: ByShortest}, {Name: "makespan", Value: ByMakespan}, {Name: "ftf", Value: ByFinishTimes},
+		{Name: "throughput", Value: ByThroughput}, {Name: "cost", Value: ByCost}, {Name: "cost-slo", Value: ByCostSLO}, {Name: "isolated", Value: ByIsolated},
+	}
+	return param.Set{
+		param.Choice("objective", &c.Objective, options, "what shares are best at: max-min (las), max-min filled up, per tenant, first come, shortest, makespan, finish-time fairness, throughput, cost, cost with deadlines, or equal parts"),
+		param.Bool("aware", &c.Aware, "it knows how fast each job is on each GPU type; false: all types are taken to be equal"),
+		param.Duration("round", &c.Round, "length of a round"),
+		param.Duration("reset", &c.Reset, "how long shares stay as they are at least while jobs come and go"),
+		param.Bool("idle", &c.Idle, "GPUs that nobody has a share of go to whoever can use them"),
+		param.Bool("fifo", &c.FIFO, "hierarchical: inside a tenant the first job goes first, instead of equal shares"),
+		param.Floats("prices", &c.Prices, "per hour", "cost: price of a GPU of each type, in the order of the cluster; empty: all the same"),
+		place.Param(&c.Place),
+	}
+}
+
+// Policy makes the policy.
+func (c *Config) Policy() (sched.Policy, error) {
+	if c.Round <= 0 {
+		return nil, fmt.Errorf("round is %v, it must last", c.Round)
+	}
+	for _, price := range c.Prices {
+		if !(price > 0) {
+			return nil, fmt.Errorf("prices has %v, a price must be above 0", price)
+		}
+	}
+	p := &policy{cfg: *c, solve: c.Objective.program()}
+	if c.Around != nil {
+		p.solve = c.Around(p.solve)
+	}
+	p.shares = rounds.Shares{Settle: p.settle, Least: c.Reset, Own: c.Objective == ByFinishTimes}
+	p.Runner = rounds.Runner{Grid: rounds.Grid(c.Round), Place: c.Place, Rule: p}
+	return p, nil
+}

@@ -1,0 +1,225 @@
+package gavel
+
+import (
+	"math"
+
+	"github.com/norn-scheduler/norn/solve/blocks"
+)
+
+// Problem is what is to be shared at one moment.
+type Problem struct {
+	Capacity []float64 // by type: GPUs
+	Prices   []float64 // by type: of one GPU for an hour; empty: all the same
+	Jobs     []Job     // in order of arrival
+	Entities []Entity  // for Hierarchical
+
+	// Traces keeps shares that are zero but for the arithmetic. On the way to an
+	// optimum they tell who comes nearest to having one.
+	Traces bool
+	Cones  bool
+}
+
+// Job is a job as the objectives see it. A step is whatever its speeds count.
+type Job struct {
+	ID       int64     // its number, the same in every problem
+	Size     float64   // GPUs, above 0
+	Speed    []float64 // by type: steps per second of the whole job; 0: it cannot run there
+	Weight   float64   // above 0
+	Left     float64   // steps to go
+	Age      float64   // seconds since it came
+	Isolated float64   // seconds that its past steps would have taken with an equal share
+	Due      float64   // seconds until it is to be done; not above 0: whenever
+	Entity   int       // place in Problem.Entities
+}
+
+// Entity is a tenant for Hierarchical.
+type Entity struct {
+	Weight float64 // above 0
+	FIFO   bool    // its first job goes first, instead of equal shares by weight
+}
+
+// Allocation is the share of its time that each job shall run on each type.
+type Allocation [][]float64
+
+// Program finds an allocation.
+type Program func(p *Problem) (Allocation, error)
+
+// total is the number of GPUs.
+func (p *Problem) total() float64 {
+	sum := 0.0
+	for _, w := range p.Capacity {
+		sum += w
+	}
+	return sum
+}
+
+// throughput is the steps per second of a job with a share of each type.
+func (j *Job) throughput(x []float64) float64 {
+	sum := 0.0
+	for t, s := range j.Speed {
+		sum += s * x[t]
+	}
+	return sum
+}
+
+// fits tells whether a job can run on a type at all.
+func (p *Problem) fits(j *Job, t int) bool { return j.Speed[t] > 0 && j.Size <= p.Capacity[t] }
+
+// fastest is the speed of a job on the best of the types that can hold it.
+func (p *Problem) fastest(j *Job) float64 {
+	best := 0.0
+	for t := range j.Speed {
+		if p.fits(j, t) {
+			best = max(best, j.Speed[t])
+		}
+	}
+	return best
+}
+
+// Equal is the throughput of a job with the proportional share X_eq: a part of each
+// type in proportion to its GPUs, all parts together the whole of its time.
+func (p *Problem) Equal(j *Job) float64 {
+	sum := 0.0
+	for t, w := range p.Capacity {
+		sum += j.Speed[t] * w
+	}
+	return sum / p.total()
+}
+
+// Share is the isolated share X_iso of a job among so many: an n-th of the GPUs of
+// each type, and no more than all of its time.
+func (p *Problem) Share(j *Job, n int) []float64 {
+	x := make([]float64, len(p.Capacity))
+	sum := 0.0
+	for t, w := range p.Capacity {
+		x[t] = w / (float64(n) * j.Size)
+		sum += x[t]
+	}
+	for t := range x {
+		x[t] /= max(1, sum)
+	}
+	return x
+}
+
+// Isolated gives every job its isolated share: the reference, and what is left when
+// an objective cannot be settled.
+func Isolated(p *Problem) (Allocation, error) {
+	a := p.nothing()
+	for m := range p.Jobs {
+		j := &p.Jobs[m]
+		for t, x := range p.Share(j, len(p.Jobs)) {
+			if p.fits(j, t) {
+				a[m][t] = x
+			}
+		}
+	}
+	return a, nil
+}
+
+// Agnostic is a problem in which every type that a job can run on is as fast as
+// any other.
+func Agnostic(p *Problem) *Problem {
+	q := *p
+	q.Jobs = make([]Job, len(p.Jobs))
+	for m, j := range p.Jobs {
+		j.Speed = make([]float64, len(p.Jobs[m].Speed))
+		for t, s := range p.Jobs[m].Speed {
+			if s > 0 {
+				j.Speed[t] = 1
+			}
+		}
+		q.Jobs[m] = j
+	}
+	return &q
+}
+
+// nothing is an allocation in which nobody has anything.
+func (p *Problem) nothing() Allocation {
+	flat := make([]float64, len(p.Jobs)*len(p.Capacity))
+	a := make(Allocation, len(p.Jobs))
+	for m := range a {
+		a[m] = flat[m*len(p.Capacity) : (m+1)*len(p.Capacity) : (m+1)*len(p.Capacity)]
+	}
+	return a
+}
+
+// goal is what a job is to have of an objective: rate times its throughput at least
+// floor, plus step times the common level.
+type goal struct {
+	rate, floor, step float64
+	none              bool
+}
+
+// outcome is an optimum in the terms of a problem.
+type outcome struct {
+	Allocation
+	level  float64
+	prices []float64 // by job
+	slacks []float64
+}
+
+// program writes the constraints that all objectives have and solves: gain is what
+// a step per second of a job is worth on a type, goals what jobs must have.
+func (p *Problem) program(level float64, gain func(j *Job, t int) float64, goals func(m int) goal) (*outcome, error) {
+	lp := blocks.Program{Level: level, Cones: p.Cones}
+	row := make([]int, len(p.Capacity)) // of each type
+	for t, w := range p.Capacity {
+		row[t] = -1
+		if w > 0 {
+			row[t] = len(lp.Limits)
+			lp.Limits = append(lp.Limits, w)
+		}
+	}
+	var jobs []int
+	var types []int // of the variables, one after the other
+	for m := range p.Jobs {
+		j := &p.Jobs[m]
+		b := blocks.Block{Cap: 1}
+		g := goal{none: true}
+		if goals != nil {
+			g = goals(m)
+		}
+		b.Goal, b.Floor, b.Step = !g.none, g.floor, g.step
+		for t := range p.Capacity {
+			if row[t] < 0 || !p.fits(j, t) {
+				continue
+			}
+			v := blocks.Var{Row: row[t], Use: j.Size, Rate: g.rate * j.Speed[t]}
+			if gain != nil {
+				v.Gain = gain(j, t)
+			}
+			b.Vars = append(b.Vars, v)
+			types = append(types, t)
+		}
+		if len(b.Vars) > 0 {
+			jobs = append(jobs, m)
+			lp.Blocks = append(lp.Blocks, b)
+		}
+	}
+	out := &outcome{Allocation: p.nothing(), prices: make([]float64, len(p.Jobs)), slacks: make([]float64, len(p.Jobs))}
+	if len(jobs) == 0 {
+		return out, nil
+	}
+	s, err := blocks.Solve(&lp)
+	if err != nil {
+		return nil, err
+	}
+	out.level = s.Level
+	for k, m := range jobs {
+		out.prices[m], out.slacks[m] = s.Prices[k], s.Slacks[k]
+		for i, x := range s.Values[k] {
+			if x > tiny || p.Traces {
+				out.Allocation[m][types[i]] = x
+			}
+		}
+		types = types[len(s.Values[k]):]
+	}
+	return out, nil
+}
+
+// tiny is a share of time that is none: what the method leaves of one that is zero.
+const tiny = 1e-7
+
+// steps is what a job has to go, a little at least, so that nothing is divided by
+// nothing.
+func (p *Problem) steps(j *Job) float64 { return math.Max(j.Left, 1e-6*max(p.fastest(j), 1e-6)) }

@@ -1,0 +1,53 @@
+package gavel_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/norn-scheduler/norn/clusterspec"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/run"
+	"github.com/norn-scheduler/norn/trace"
+)
+
+// TestSharesBecomeRounds is the example of acceptance 1 in the simulated world: what
+// the jobs do in 300 rounds are the throughputs that LAS gives them, 200/11, 64/11
+// and 600/11 steps per second, so that jobs with as many steps end together.
+func TestSharesBecomeRounds(t *testing.T) {
+	const lasts = 300 * 360.0
+	table := &perf.Table{Reference: "v100"}
+	var entries []trace.Entry
+	d := job.GPUs(1)
+	for i, speed := range [][2]float64{{40, 10}, {12, 4}, {100, 50}} {
+		name := fmt.Sprint("job", i)
+		table.Add(perf.Measured{Job: name, GPUs: 1, Type: "v100"}, speed[0])
+		table.Add(perf.Measured{Job: name, GPUs: 1, Type: "k80"}, speed[1])
+		steps := []float64{200. / 11, 64. / 11, 600. / 11}[i] * lasts
+		entries = append(entries, trace.Entry{
+			Job:   job.Job{ID: job.ID(i), Key: name, Name: name, Demand: &d, Retries: -1},
+			Truth: trace.Truth{Work: time.Duration(steps / speed[0] * 1e9)},
+		})
+	}
+	spec, err := clusterspec.Load("1x1:V100+1x1:K80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := run.Experiment{Spec: spec, Seed: 1, Model: table}
+	if x.Estimate, err = run.ParseEstimate("none"); err != nil {
+		t.Fatal(err)
+	}
+	settings := []run.Setting{{Name: "idle", Value: "false"}}
+	o, err := x.Run(context.Background(), run.Choice{Policy: "gavel", Settings: settings}, trace.FromMemory(entries))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range entries {
+		if end := o.State.Record(job.ID(i)).End.Seconds(); math.Abs(end/lasts-1) > 0.02 {
+			t.Errorf("job %d ends after %v s, want %v", i, end, lasts)
+		}
+	}
+}
