@@ -1,0 +1,65 @@
+package afs
+
+// Range is the sizes that a job can have.
+type Range struct{ Least, Most int }
+
+// Regulate makes shares of GPUs that pack well on nodes of a power of two GPUs:
+// each becomes a power of two below a node, a whole number of nodes, or nothing,
+// so that no job is on more nodes than it needs and no node is in part of two jobs
+// that span several. What rounding down leaves goes, a step at a time, to the job
+// that has lost most. A size that is not legal is kept where the range of a job
+// has no legal one.
+func Regulate(shares []int, ranges []Range, node int) []int {
+	out := make([]int, len(shares))
+	left := 0
+	for i, s := range shares {
+		out[i] = s
+		if r := legalBelow(s, node); s > 0 && r >= ranges[i].Least {
+			out[i] = r
+		}
+		left += s - out[i]
+	}
+	for left > 0 {
+		best, step := -1, 0
+		for i, s := range shares {
+			next := legalAbove(out[i], node)
+			d := next - out[i]
+			if s == 0 || next > ranges[i].Most || d > left {
+				continue
+			}
+			if best < 0 || s-out[i] > shares[best]-out[best] || s-out[i] == shares[best]-out[best] && d < step {
+				best, step = i, d
+			}
+		}
+		if best < 0 {
+			break // the greatest sizes of jobs are in the way
+		}
+		out[best] += step
+		left -= step
+	}
+	return out
+}
+
+// legalBelow is the greatest legal size not above n, 0 for none.
+func legalBelow(n, node int) int {
+	if n >= node {
+		return n / node * node
+	}
+	r := 0
+	for p := 1; p <= n; p *= 2 {
+		r = p
+	}
+	return r
+}
+
+// legalAbove is the least legal size above n.
+func legalAbove(n, node int) int {
+	if n >= node {
+		return (n/node + 1) * node
+	}
+	p := 1
+	for p <= n {
+		p *= 2
+	}
+	return p
+}

@@ -1,0 +1,332 @@
+// Package gandivafair gives every user her share of the GPUs at all times, whatever
+// her jobs are like: a stride scheduler over tickets that knows of gangs. Where
+// there are several generations of GPUs, users trade what they are entitled to.
+//
+// Nouns: a user is a tenant of the cluster, or the user of a job; her tickets are
+// the tenant's weight; her entitlement is GPUs of each generation (GPU type);
+// tickets of a job are the part of that which falls to it; its pass is the virtual
+// time of the stride scheduler, in quanta; a quantum is the time between decisions.
+//
+// Source: Chaudhary, Ramjee, Sivathanu, Kwatra, Viswanatha, "Balancing Efficiency
+// and Fairness in Heterogeneous GPU Clusters for Deep Learning", EuroSys 2020, as
+// later papers tell of it: no text or code of its authors was at hand. The page of
+// this policy says what is not theirs.
+package gandivafair
+
+import (
+	"cmp"
+	"errors"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/param"
+	"github.com/norn-scheduler/norn/place"
+	"github.com/norn-scheduler/norn/rounds"
+	"github.com/norn-scheduler/norn/sched"
+)
+
+// Split is how a user's tickets are divided among her jobs.
+type Split uint8
+
+// The ways to split tickets.
+const (
+	PerGPU Split = iota // by size, so that all her jobs get on at one rate
+	PerJob              // evenly
+)
+
+// By is who a user is.
+type By uint8
+
+// Who a user is.
+const (
+	Tenant By = iota
+	User
+)
+
+// Config is the settings of the policy.
+type Config struct {
+	Quantum time.Duration
+	Split   Split
+	By      By
+	Trade   bool
+	Margin  float64
+	Balance bool
+	Place   place.Strategy
+}
+
+// NewConfig returns the defaults.
+func NewConfig() *Config {
+	return &Config{Quantum: time.Minute, Trade: true, Margin: 0.05, Balance: true, Place: place.Pack}
+}
+
+// Params binds the settings.
+func (c *Config) Params() param.Set {
+	return param.Set{
+		param.Duration("quantum", &c.Quantum, "how often it is decided anew who runs"),
+		param.Choice("split", &c.Split, []param.Option[Split]{{Name: "gpu", Value: PerGPU}, {Name: "job", Value: PerJob}},
+			"a user's tickets are divided among her jobs by size, or evenly"),
+		param.Choice("by", &c.By, []param.Option[By]{{Name: "tenant", Value: Tenant}, {Name: "user", Value: User}},
+			"who has tickets: tenants by their weights, or the users of jobs, one each"),
+		param.Bool("trade", &c.Trade, "users trade GPUs of fast generations for more of slow ones"),
+		param.Float("margin", &c.Margin, 0, math.Inf(1), "share", "gain below which nobody trades"),
+		param.Bool("balance", &c.Balance, "a gang that fits a node takes the one with the least tickets for each of its GPUs"),
+		place.Param(&c.Place),
+	}
+}
+
+// Policy makes the policy.
+func (c *Config) Policy() (sched.Policy, error) {
+	if c.Quantum <= 0 {
+		return nil, errors.New("quantum must be above 0")
+	}
+	g := &policy{cfg: *c}
+	g.Grid, g.Place, g.Rule = rounds.Grid(c.Quantum), c.Place, g
+	g.loads.below = c.Place
+	if c.Balance {
+		g.Place = &g.loads
+	}
+	return g, nil
+}
+
+type policy struct {
+	rounds.Runner
+	cfg   Config
+	jobs  []member // all that are active and may run, by number
+	users []user
+	loads byLoad
+}
+
+// member is a job in the stride scheduler.
+type member struct {
+	Member
+	job  sched.Job
+	user int
+	on   cluster.TypeID // the generation on which it has its tickets
+}
+
+// user is who has tickets.
+type user struct {
+	Trader
+	name string
+	jobs []int // places in policy.jobs
+	gpus float64
+}
+
+// Serve implements rounds.Rule.
+func (g *policy) Serve(r *rounds.Round) {
+	g.gather(r)
+	if err := g.entitle(r); err != nil {
+		r.Plan.Spoil(err)
+		return
+	}
+	for i := range g.users {
+		g.settle(r, &g.users[i])
+	}
+	g.loads.count(r.View, g.jobs)
+	g.charge(r)
+	order := make([]*member, 0, len(g.jobs))
+	for _, j := range r.Jobs {
+		i, _ := slices.BinarySearchFunc(g.jobs, j.ID, func(m member, id job.ID) int { return cmp.Compare(m.job.ID, id) })
+		order = append(order, &g.jobs[i])
+	}
+	slices.SortFunc(order, func(a, b *member) int {
+		if c := a.Before(b.Member); c != 0 {
+			return c
+		}
+		return cmp.Compare(a.job.ID, b.job.ID)
+	})
+	for _, m := range order {
+		r.Take(m.job, m.on)
+	}
+	for _, m := range order { // no GPU stands idle that anybody can use
+		for _, t := range r.Types {
+			if !r.Taken(m.job.ID) && r.Speed(m.job, t) > 0 {
+				r.Take(m.job, t)
+			}
+		}
+	}
+}
+
+// gather lists the jobs, running ones too where they are not to be served now,
+// and their users, in the order in which users came.
+func (g *policy) gather(r *rounds.Round) {
+	v := r.View
+	g.jobs, g.users = g.jobs[:0], g.users[:0]
+	for _, j := range r.Jobs {
+		g.jobs = append(g.jobs, member{job: j})
+	}
+	for j := range v.Running() {
+		i, found := slices.BinarySearchFunc(g.jobs, j.ID, func(m member, id job.ID) int { return cmp.Compare(m.job.ID, id) })
+		if !found && r.Need(j) > 0 {
+			g.jobs = slices.Insert(g.jobs, i, member{job: j})
+		}
+	}
+	of := map[string]int{}
+	for i := range g.jobs {
+		m := &g.jobs[i]
+		m.GPUs = float64(r.Need(m.job)) / 1000
+		name, tickets := m.job.Spec().User, 1.0
+		if g.cfg.By == Tenant {
+			t := v.Tenants().At(m.job.Tenant())
+			name, tickets = t.Name, t.Weight
+		}
+		u, known := of[name]
+		if !known {
+			u = len(g.users)
+			of[name] = u
+			g.users = append(g.users, user{name: name, Trader: Trader{Tickets: tickets}})
+		}
+		m.user = u
+		g.users[u].jobs = append(g.users[u].jobs, i)
+		g.users[u].gpus += m.GPUs
+	}
+}
+
+// entitle finds what each user is entitled to, and lets them trade.
+func (g *policy) entitle(r *rounds.Round) error {
+	types := r.View.Cluster().Types()
+	traders := make([]Trader, len(g.users))
+	for i := range g.users {
+		u := &g.users[i]
+		u.Demand, u.Speed = make([]float64, types), make([]float64, types)
+		for _, k := range u.jobs {
+			m := &g.jobs[k]
+			for _, t := range r.Types {
+				if s := r.Speed(m.job, t); s > 0 {
+					u.Demand[t] += m.GPUs
+					u.Speed[t] += m.GPUs * s
+				}
+			}
+		}
+		for t := range u.Speed {
+			if u.Demand[t] > 0 {
+				u.Speed[t] /= u.Demand[t]
+			}
+		}
+		traders[i] = u.Trader
+	}
+	gpus := make([]float64, types)
+	for _, t := range r.Types {
+		gpus[t] = float64(r.View.TotalOf(1 << t))
+	}
+	if err := Entitle(gpus, traders); err != nil {
+		return err
+	}
+	if g.cfg.Trade && len(r.Types) > 1 {
+		Trade(traders, generations(r.View.Cluster(), r.Types), g.cfg.Margin)
+	}
+	for i := range traders {
+		g.users[i].Trader = traders[i]
+	}
+	return nil
+}
+
+// generations are GPU types, the fastest first.
+func generations(c *cluster.Cluster, types []cluster.TypeID) []int {
+	out := make([]int, len(types))
+	for i, t := range types {
+		out[i] = int(t)
+	}
+	slices.SortStableFunc(out, func(a, b int) int {
+		return cmp.Compare(c.Type(cluster.TypeID(b)).Speed, c.Type(cluster.TypeID(a)).Speed)
+	})
+	return out
+}
+
+// settle divides what a user is entitled to among her jobs: each is on one
+// generation, those that gain most from a fast one there, so that the demand on
+// each is as her entitlement is.
+func (g *policy) settle(r *rounds.Round, u *user) {
+	order := generations(r.View.Cluster(), r.Types)
+	if len(order) == 0 {
+		return
+	}
+	fast, slow := cluster.TypeID(order[0]), cluster.TypeID(order[len(order)-1])
+	jobs := slices.Clone(u.jobs)
+	gain := func(i int) float64 {
+		t := Trader{Speed: []float64{r.Speed(g.jobs[i].job, fast), r.Speed(g.jobs[i].job, slow)}}
+		return t.gain(0, 1)
+	}
+	if len(order) > 1 {
+		slices.SortStableFunc(jobs, func(a, b int) int { return cmp.Compare(gain(b), gain(a)) })
+	}
+	all := 0.0
+	for _, t := range order {
+		all += u.Has[t]
+	}
+	room := make([]float64, len(u.Has)) // of the user's demand, what belongs on each
+	for _, t := range order {
+		if all > 0 {
+			room[t] = u.gpus * u.Has[t] / all
+		}
+	}
+	on := make([]float64, len(u.Has))
+	count := make([]float64, len(u.Has))
+	for _, i := range jobs {
+		m := &g.jobs[i]
+		m.on = g.home(r, m.job, order, room)
+		room[m.on] -= m.GPUs
+		on[m.on] += m.GPUs
+		count[m.on]++
+	}
+	for _, i := range jobs {
+		m := &g.jobs[i]
+		part := m.GPUs / on[m.on]
+		if g.cfg.Split == PerJob {
+			part = 1 / count[m.on]
+		}
+		m.Tickets = max(u.Has[m.on], 1e-3) * part
+	}
+}
+
+// home is the first generation on which a user's next job belongs: one with room,
+// or else the one with most room.
+func (g *policy) home(r *rounds.Round, j sched.Job, order []int, room []float64) cluster.TypeID {
+	best := -1
+	for _, t := range order {
+		if r.Speed(j, cluster.TypeID(t)) <= 0 {
+			continue
+		}
+		if room[t] > trifle {
+			return cluster.TypeID(t)
+		}
+		if best < 0 || room[t] > room[best] {
+			best = t
+		}
+	}
+	return cluster.TypeID(max(best, 0))
+}
+
+// charge brings the passes up to date: that of a job that has run goes on, that of
+// one that has come begins where the least of the others is. Where a round begins
+// they are written on the jobs.
+func (g *policy) charge(r *rounds.Round) {
+	least := math.Inf(1)
+	for i := range g.jobs {
+		m := &g.jobs[i]
+		if memo := m.job.Memo(); memo[1] != 0 {
+			m.Pass = math.Float64frombits(uint64(memo[0]))
+			m.Charge((m.job.Service() - unpack(memo[1])) / m.GPUs / r.Length.Seconds())
+			least = min(least, m.Pass)
+		}
+	}
+	if math.IsInf(least, 1) {
+		least = 0
+	}
+	for i := range g.jobs {
+		m := &g.jobs[i]
+		if m.job.Memo()[1] == 0 {
+			m.Pass = least
+		}
+		if r.Begins {
+			r.Plan.Remember(m.job.ID, job.Memo{int64(math.Float64bits(m.Pass)), pack(m.job.Service())})
+		}
+	}
+}
+
+// pack writes GPU-seconds on a job, so that it is not 0.
+func pack(service float64) int64 { return 1 + int64(math.Round(service*1e6)) }
+func unpack(memo int64) float64  { return float64(memo-1) / 1e6 }

@@ -1,0 +1,84 @@
+package themis
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/norn-scheduler/norn/solve/choose"
+)
+
+// Bid is what an app says some GPUs are worth to it.
+type Bid struct {
+	Type int     // of GPUs
+	Need int64   // of that type, in the unit of what is free
+	Rho  float64 // if it had them
+}
+
+// Bidder is an app in an auction.
+type Bidder struct {
+	Rho  float64 // with nothing of what is offered
+	Bids []Bid
+}
+
+// Award is what came of an auction for one app.
+type Award struct {
+	Bid  int     // the bid that is granted in proportion, -1 none
+	Keep float64 // how much of it the app keeps: the rest is the hidden payment
+}
+
+// Auction is the partial allocation mechanism: GPUs of each type go to where the
+// product of all values (1/rho) is greatest, and each app pays by giving back as
+// much as its presence takes from the others, in proportion. Bidding what is true
+// is then the best that anybody can do.
+func Auction(free []int64, apps []Bidder) ([]Award, error) {
+	all, err := fairest(free, apps, -1)
+	if err != nil {
+		return nil, err
+	}
+	awards := make([]Award, len(apps))
+	for i := range apps {
+		awards[i] = Award{Bid: all[i], Keep: 1}
+		if all[i] == choose.None || len(apps) == 1 {
+			continue
+		}
+		without, err := fairest(free, apps, i)
+		if err != nil {
+			return nil, err
+		}
+		lost := 0.0 // by the others, as a logarithm
+		for j := range apps {
+			if j != i {
+				lost += apps[j].gain(without[j]) - apps[j].gain(all[j])
+			}
+		}
+		awards[i].Keep = min(1, math.Exp(-lost))
+	}
+	return awards, nil
+}
+
+// gain is the logarithm of what a bid multiplies an app's value by.
+func (b *Bidder) gain(bid int) float64 {
+	if bid == choose.None {
+		return 0
+	}
+	return math.Log(b.Rho / b.Bids[bid].Rho)
+}
+
+// fairest picks at most one bid for each app but one, so that the product of
+// values is greatest.
+func fairest(free []int64, apps []Bidder, but int) ([]int, error) {
+	options := make([][]choose.Option, len(apps))
+	for i := range apps {
+		if i == but {
+			continue
+		}
+		for k, b := range apps[i].Bids {
+			options[i] = append(options[i], choose.Option{Kind: b.Type, Need: b.Need, Value: apps[i].gain(k)})
+		}
+	}
+	answer, err := choose.Best(free, options, choose.Limits{})
+	if err != nil {
+		return nil, fmt.Errorf("auction of %d apps: %w", len(apps), err)
+	}
+	return answer.Pick, nil
+}
