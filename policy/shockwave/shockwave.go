@@ -1,0 +1,270 @@
+// Package shockwave plans the rounds of a window ahead, so that over time everybody
+// gets a fair share, nobody ends later than her share would have let her, and the
+// whole is done early: an equilibrium of a market in which jobs buy rounds.
+//
+// Nouns: a round is a lease of all who run; a window is the rounds that a plan is
+// for; a job's progress is the part of its epochs that are done; what is due is when
+// it would end with an equal share; a forecast is how long it will still take.
+//
+// Source: Zheng, Pan, Agarwal, Venkataraman, Akella, "Shockwave: Fair and Efficient
+// Cluster Scheduling for Dynamic Adaptation in Machine Learning", NSDI 2023, and the
+// code published with it.
+package shockwave
+
+import (
+	"cmp"
+	"errors"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/param"
+	"github.com/norn-scheduler/norn/place"
+	"github.com/norn-scheduler/norn/rounds"
+	"github.com/norn-scheduler/norn/sched"
+)
+
+// Config is the settings of the policy.
+type Config struct {
+	Round  time.Duration
+	Window int
+	Replan int
+	K      float64
+	Lambda float64
+	RhoMax float64
+	Place  place.Strategy
+}
+
+// NewConfig returns the defaults: those of the paper for 32 GPUs.
+func NewConfig() *Config {
+	return &Config{Round: 2 * time.Minute, Window: 20, Replan: 8, K: 1e-3, Lambda: 12, RhoMax: 1, Place: place.Pack}
+}
+
+// Params binds the settings.
+func (c *Config) Params() param.Set {
+	return param.Set{
+		param.Duration("round", &c.Round, "length of a round"),
+		param.Int("window", &c.Window, 1, 1000, "rounds", "rounds that are planned ahead"),
+		param.Int("replan", &c.Replan, 1, maxReplan, "rounds", "rounds after which the window is planned anew where nobody came or left"),
+		param.Float("k", &c.K, 0, math.Inf(1), "1/s", "weight of the longest remaining time"),
+		param.Float("lambda", &c.Lambda, 0, 1000, "power", "how much more jobs count that are late"),
+		param.Float("rhomax", &c.RhoMax, 0, math.Inf(1), "ratio", "a job is late when it would end after so many times what is due"),
+		place.Param(&c.Place),
+	}
+}
+
+// Policy makes the policy.
+func (c *Config) Policy() (sched.Policy, error) {
+	switch {
+	case c.Round <= 0:
+		return nil, errors.New("round must be above 0")
+	case c.Replan > c.Window:
+		return nil, errors.New("replan must not be above window")
+	}
+	s := &policy{cfg: *c}
+	s.Grid, s.Place, s.Rule = rounds.Grid(c.Round), c.Place, s
+	return s, nil
+}
+
+type policy struct {
+	rounds.Runner
+	cfg  Config
+	jobs []planned
+}
+
+// planned is a job and what is remembered of it.
+type planned struct {
+	Job
+	job   sched.Job
+	known bool
+	due   Due
+	plan  uint32 // by round from the last plan on: it runs
+}
+
+// maxReplan is as many rounds of a plan as are remembered.
+const maxReplan = 16
+
+// Serve implements rounds.Rule: the plan at the beginning of a round; inside one,
+// and where the plan leaves GPUs idle, those with most left to do.
+func (s *policy) Serve(r *rounds.Round) {
+	s.gather(r)
+	if r.Begins && len(s.jobs) > 0 {
+		offset := s.follow(r)
+		for i := range s.jobs {
+			if s.jobs[i].plan&(1<<offset) != 0 {
+				take(r, s.jobs[i].job)
+			}
+		}
+	}
+	slices.SortStableFunc(s.jobs, func(a, b planned) int { return cmp.Compare(b.Left, a.Left) })
+	for i := range s.jobs {
+		take(r, s.jobs[i].job)
+	}
+}
+
+// take lets a job run on the first type that has room.
+func take(r *rounds.Round, j sched.Job) {
+	for _, t := range r.Types {
+		if r.Taken(j.ID) || r.Speed(j, t) > 0 && r.Take(j, t) {
+			return
+		}
+	}
+}
+
+// gather lists the jobs.
+func (s *policy) gather(r *rounds.Round) {
+	s.jobs = s.jobs[:0]
+	for _, j := range r.Jobs {
+		x := planned{job: j}
+		x.Job = s.look(r, j)
+		x.recall(j.Memo())
+		s.jobs = append(s.jobs, x)
+	}
+}
+
+// share is a hundredth of a job, which is an epoch of one that tells of none.
+const share = 100
+
+// look is a job as a plan sees it. Of one that nobody can estimate it is assumed
+// that it is half done, and that it takes ten minutes at least.
+func (s *policy) look(r *rounds.Round, j sched.Job) Job {
+	total, ok := j.Estimate()
+	if !ok {
+		total = max(10*time.Minute, 2*j.Progress())
+	}
+	total = max(total, j.Progress()+time.Second)
+	speed := 0.0
+	for _, t := range r.Types {
+		speed = max(speed, r.Speed(j, t))
+	}
+	if speed <= 0 {
+		speed = 1
+	}
+	x := Job{GPUs: max(1, int((r.Need(j)+999)/1000)), Epochs: share, Left: (total - j.Progress()).Seconds() / speed}
+	if spec := j.Spec(); spec.Unit == "epochs" && spec.Units >= 1 && spec.Units < 1e6 {
+		x.Epochs = int(math.Ceil(spec.Units))
+	}
+	x.Epoch = total.Seconds() / speed / float64(x.Epochs)
+	x.Done = min(int(float64(x.Epochs)*j.Progress().Seconds()/total.Seconds()), x.Epochs)
+	return x
+}
+
+// follow brings what is due and the plan up to date, and tells the place of this
+// round in the plan.
+func (s *policy) follow(r *rounds.Round) int {
+	now, last := int(r.Number), -1
+	changed := false
+	for i := range s.jobs {
+		if s.jobs[i].known {
+			last = max(last, s.jobs[i].due.Since)
+		} else {
+			changed = true
+		}
+	}
+	changed = changed || last < 0 || s.left(r, last)
+	offset := 0
+	if !changed {
+		offset = (now - last) % s.cfg.Replan
+	}
+	if changed || offset == 0 {
+		s.solve(r, changed)
+		for i := range s.jobs {
+			r.Plan.Remember(s.jobs[i].job.ID, s.jobs[i].memo())
+		}
+		offset = 0
+	}
+	return offset
+}
+
+// left tells whether any job has left since a round began.
+func (s *policy) left(r *rounds.Round, since int) bool {
+	v := r.View
+	start := s.Grid.Start(int64(since))
+	ended := v.Ended()
+	for i := len(ended) - 1; i >= 0; i-- {
+		j := v.Job(ended[i])
+		if j.Since() < start {
+			return false
+		}
+		if v.Covers(j) && (j.Since() > start || since < int(r.Number)) {
+			return true
+		}
+	}
+	return false
+}
+
+// solve plans the window from this round on. Where jobs came or left, what is due is
+// estimated anew.
+func (s *policy) solve(r *rounds.Round, changed bool) {
+	gpus := 0
+	for _, t := range r.Types {
+		gpus += int(r.Total(t) / 1000)
+	}
+	equal := min(1, float64(max(1, gpus))/float64(len(s.jobs)))
+	jobs := make([]Job, len(s.jobs))
+	for i := range s.jobs {
+		x := &s.jobs[i]
+		if changed {
+			value := x.job.Submit().Seconds() + (float64(x.Done)*x.Epoch+x.Left)/equal
+			if x.known {
+				x.due.Add(int(r.Number), value)
+			} else {
+				x.known, x.due = true, NewDue(int(r.Number), value)
+			}
+		}
+		x.due = x.due.rounded()
+		x.Due = x.due.At(int(r.Number))
+		jobs[i] = x.Job
+	}
+	w := Window{
+		GPUs: gpus, First: int(r.Number), Rounds: s.cfg.Window, Length: r.Length.Seconds(),
+		K: s.cfg.K, Lambda: s.cfg.Lambda, RhoMax: s.cfg.RhoMax,
+	}
+	plan := w.Make(jobs)
+	for i := range s.jobs {
+		s.jobs[i].plan = 0
+		for t := range s.cfg.Replan {
+			if plan.Runs[i][t] {
+				s.jobs[i].plan |= 1 << t
+			}
+		}
+	}
+}
+
+// The second number of a memo: rounds of the average, round of the last value and
+// one more, plan.
+const (
+	planBits  = maxReplan
+	sinceBits = 28
+	meanBits  = 63 - planBits - sinceBits
+)
+
+// memo is what is remembered of a job.
+func (x *planned) memo() job.Memo {
+	low, high := math.Float32bits(float32(x.due.Mean)), math.Float32bits(float32(x.due.Last))
+	return job.Memo{
+		int64(uint64(high)<<32 | uint64(low)),
+		int64(x.due.Rounds)<<(planBits+sinceBits) | int64(x.due.Since+1)<<planBits | int64(x.plan),
+	}
+}
+
+// recall reads a memo.
+func (x *planned) recall(m job.Memo) {
+	since := m[1] >> planBits & (1<<sinceBits - 1)
+	if x.known = since > 0; !x.known {
+		return
+	}
+	x.due = Due{
+		Mean: float64(math.Float32frombits(uint32(m[0]))), Last: float64(math.Float32frombits(uint32(uint64(m[0]) >> 32))),
+		Rounds: int(m[1] >> (planBits + sinceBits)), Since: int(since - 1),
+	}
+	x.plan = uint32(m[1] & (1<<planBits - 1))
+}
+
+// rounded is a Due as a memo can hold it.
+func (d Due) rounded() Due {
+	d.Mean, d.Last = float64(float32(d.Mean)), float64(float32(d.Last))
+	d.Rounds = min(d.Rounds, 1<<meanBits-1)
+	return d
+}
