@@ -78,6 +78,12 @@ var samples = []struct {
 	{"openb", "name,cpu_milli,memory_mib,num_gpu,gpu_milli\na,12000,0,1,1000\n", []string{
 		`{"job":"a","roles":[{"tasks":1,"gpu":1,"cpu":12}],"work":86400000,"at_least":true}`,
 	}},
+	{"alibaba-dlrm", "instance_sn,role,app_name,cpu_request,cpu_limit,gpu_request,gpu_limit,rdma_request,rdma_limit,memory_request,memory_limit,disk_request,disk_limit,max_instance_per_node,creation_time,scheduled_time,deletion_time\n" +
+		"a,HN,app_0,12,12,1,1,25,25,120.0,120.0,680.0,800.0,8,,,30\nb,CN,app_1,64,64,0,0,0,0,0.5,1.0,1,1,-1,10.5,12.5,\nc,HN,app_0,8,8,1,1,25,25,1.0,1.0,1,1,8,20,21,25.5\n", []string{
+		`{"job":"a","roles":[{"tasks":1,"gpu":1,"cpu":12,"mem":128849018880}],"work":30,"at_least":true,"name":"app_0","kind":"inference","hints":{"group":"app_0","qos":"HN"}}`,
+		`{"job":"b","submit":10.5,"roles":[{"tasks":1,"cpu":64,"mem":536870912}],"work":86400000,"at_least":true,"name":"app_1","kind":"inference","hints":{"group":"app_1","qos":"CN"}}`,
+		`{"job":"c","submit":20,"roles":[{"tasks":1,"gpu":1,"cpu":8,"mem":1073741824}],"work":5.5,"wait":1,"name":"app_0","kind":"inference","hints":{"group":"app_0","qos":"HN"}}`,
+	}},
 	{"kalos", "job_id,arrival_time,num_iteration,iteration_computing_time,iteration_networking_time,gpu_workers,ps,gpu_per_worker,cpu_per_gpu_worker,cpu_per_ps_worker,tensorsizes,profiled_network\n1,313.0,156,0.5,0.25,2,0,8.0,15.0,15.0,10.0,500\n", []string{
 		`{"job":"1","submit":313,"roles":[{"tasks":2,"gpu":8,"cpu":120}],"work":78}`,
 	}},

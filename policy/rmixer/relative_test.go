@@ -1,0 +1,296 @@
+package rmixer_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/norn-scheduler/norn/engine"
+	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/internal/simtest"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/policy/rmixer"
+	"github.com/norn-scheduler/norn/policy/rmixer/memory"
+	"github.com/norn-scheduler/norn/sim"
+	"github.com/norn-scheduler/norn/state"
+	"github.com/norn-scheduler/norn/trace"
+	"github.com/norn-scheduler/norn/trace/gen"
+)
+
+// way is a way to run a batch.
+type way struct {
+	name    string
+	jobs    rmixer.JobPolicy
+	devices rmixer.DevicePolicy
+	host    bool // two workers on processors besides
+	mps     bool // no cost of switching between processes
+}
+
+var ways = []way{
+	{"dyMix", rmixer.DyMix, rmixer.LeastBooked, true, false},
+	{"dyMix, GPUs only", rmixer.DyMix, rmixer.LeastBooked, false, false},
+	{"dyType", rmixer.DyType, rmixer.LeastBooked, false, false},
+	{"dyMemo", rmixer.DyMemo, rmixer.MostFree, false, false},
+	{"dyArin", rmixer.DyArin, rmixer.LeastUse, false, false},
+	{"dySequ", rmixer.DySequ, rmixer.InOrder, false, false},
+	{"static", rmixer.Static, rmixer.LeastBooked, false, false},
+	{"cognn", rmixer.CoGNN, rmixer.MostFree, false, false},
+	{"mps", rmixer.MPS, rmixer.InOrder, false, true},
+	{"monolithic", rmixer.Monolithic, rmixer.InOrder, false, false},
+}
+
+// outcome is what became of a batch.
+type outcome struct {
+	makespan float64 // seconds
+	ooms     int
+	balance  float64 // most over mean use of the GPUs
+	use      float64 // mean use of the GPUs over the makespan, percent
+	onHost   int     // jobs that ran on processors
+}
+
+// meter counts what ran out of memory, and how much each GPU was used.
+type meter struct {
+	ooms, host int
+	use        []float64 // of each GPU now, percent, at most 100
+	total      []float64 // percent x seconds
+	last       time.Duration
+}
+
+// Event implements engine.Sink.
+func (m *meter) Event(ev *eventlog.Event, s *state.State) {
+	if ev.Kind == eventlog.Evict && ev.Reason.Code == job.OutOfMemory {
+		m.ooms++
+	}
+	for d := range m.use {
+		m.total[d] += min(100, m.use[d]) * (ev.Time - m.last).Seconds()
+		m.use[d] = 0
+	}
+	m.last = ev.Time
+	for id := range s.Running(0).All() {
+		if d := int(s.Alloc(job.ID(id)).Shares[0].Device); d < len(m.use) {
+			m.use[d] += 100 * s.Record(job.ID(id)).Job.Hints.GPUUse
+		}
+	}
+	if ev.Kind == eventlog.Start && int(s.Alloc(ev.Job).Shares[0].Device) >= len(m.use) {
+		m.host++
+	}
+}
+
+// play runs a batch on one node in one of the ways.
+func play(t testing.TB, jobs []trace.Entry, gpus int, w way, change func(*rmixer.Config), sharing perf.Sharing) outcome {
+	t.Helper()
+	m := &meter{use: make([]float64, gpus), total: make([]float64, gpus)}
+	if sharing == nil {
+		sharing = perf.Demands{Switch: 0.03}
+	}
+	if d, ok := sharing.(perf.Demands); ok && w.mps {
+		d.Switch = 0
+		sharing = d
+	}
+	r := simtest.Go(t, simtest.Config{
+		Cluster: node(t, 1, gpus, 16160, w.host), Shared: true, Unchecked: true, Sinks: []engine.Sink{m},
+		Make: config(func(c *rmixer.Config) {
+			c.Jobs, c.Devices = w.jobs, w.devices
+			if change != nil {
+				change(c)
+			}
+		}),
+		World: func(c *sim.Config) {
+			c.Source, c.Measure, c.Sharing = trace.FromMemory(slices.Clone(jobs)), true, sharing
+		},
+	})
+	out := outcome{ooms: m.ooms, onHost: m.host}
+	for i := range jobs {
+		end := r.End(jobs[i].Job.Key)
+		if end < 0 {
+			t.Fatalf("%s: job %s does not end: %v", w.name, jobs[i].Job.Key, r.Record(jobs[i].Job.Key).Reason)
+		}
+		out.makespan = max(out.makespan, end)
+	}
+	sum := 0.0
+	for _, u := range m.total {
+		sum += u
+	}
+	out.balance, out.use = slices.Max(m.total)/(sum/float64(gpus)), sum/float64(gpus)/out.makespan
+	return out
+}
+
+// list is one of the task lists.
+func list(t testing.TB, l gen.TaskList, jobs, outliers int, seed uint64) []trace.Entry {
+	t.Helper()
+	out, err := gen.NewDLRM(gen.DLRM{List: l, Jobs: jobs, Outliers: outliers, Seed: seed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+var lists = []gen.TaskList{gen.BalanceList, gen.BandwidthList, gen.ComputingList, gen.MemoryList}
+
+// recordedBeta is beta of the recorded run. With 2, the default of the code, the
+// processors of the bandwidth list take a last job that ends after all others.
+func recordedBeta(c *rmixer.Config) { c.Beta = 4 }
+
+// TestTable prints what docs/policies/rmixer.md shows: makespan, throughput over that
+// of monolithic execution on one GPU, balance and mean use of the GPUs, for each list,
+// way, and number of GPUs.
+func TestTable(t *testing.T) {
+	for _, jobs := range []int{24, 72} {
+		for _, gpus := range []int{1, 4} {
+			var b strings.Builder
+			fmt.Fprintf(&b, "%d jobs, %d GPUs\n%-18s", jobs, gpus, "")
+			for _, l := range lists {
+				fmt.Fprintf(&b, "%26v", l)
+			}
+			for _, w := range ways {
+				fmt.Fprintf(&b, "\n%-18s", w.name)
+				for _, l := range lists {
+					batch := list(t, l, jobs, 0, 1)
+					mono := play(t, batch, 1, monolithic, nil, nil)
+					o := play(t, batch, gpus, w, recordedBeta, nil)
+					fmt.Fprintf(&b, "%7.0fs %5.2fx %4.2f %4.1f%%", o.makespan, mono.makespan/o.makespan, o.balance, o.use)
+					if o.ooms > 0 {
+						t.Errorf("%s, %v, %d GPUs: memory ran out %d times", w.name, l, gpus, o.ooms)
+					}
+				}
+			}
+			t.Log(b.String())
+		}
+	}
+}
+
+// Acceptance 6, on each list of 24 jobs and for several seeds: on one GPU dyMix is no
+// slower than dyType (to a thousandth), that than dyMemo, that than CoGNN and static, those than MPS
+// rounds, and those than monolithic execution; dyMix with two workers on processors is
+// 3 to 5.3 times as fast as that, and on four GPUs at least 7 times. Memory never runs
+// out where it is what admission counts with.
+func TestRelative(t *testing.T) {
+	for _, l := range lists {
+		for seed := range uint64(5) {
+			batch := list(t, l, 24, 0, seed)
+			at := map[rmixer.JobPolicy]float64{}
+			for _, w := range ways {
+				if w.name == "dyMix, GPUs only" {
+					continue
+				}
+				o := play(t, batch, 1, w, recordedBeta, nil)
+				if at[w.jobs] = o.makespan; o.ooms > 0 {
+					t.Errorf("%v, seed %d, %s: memory ran out %d times", l, seed, w.name, o.ooms)
+				}
+			}
+			order := []rmixer.JobPolicy{rmixer.DyMix, rmixer.DyType, rmixer.DyMemo, rmixer.Static, rmixer.MPS, rmixer.Monolithic}
+			for i := range order[1:] {
+				if at[order[i]] > 1.001*at[order[i+1]] {
+					t.Errorf("%v, seed %d: %v s under policy %d, %v s under %d", l, seed, at[order[i]], order[i], at[order[i+1]], order[i+1])
+				}
+			}
+			if at[rmixer.DyMemo] > at[rmixer.CoGNN] || at[rmixer.CoGNN] > at[rmixer.Monolithic] {
+				t.Errorf("%v, seed %d: %v s under CoGNN", l, seed, at[rmixer.CoGNN])
+			}
+			one, four := at[rmixer.Monolithic]/at[rmixer.DyMix], at[rmixer.Monolithic]/play(t, batch, 4, ways[0], recordedBeta, nil).makespan
+			if one < 3 || one > 5.3 || four < 7 {
+				t.Errorf("%v, seed %d: %.2f times monolithic on one GPU, %.2f on four", l, seed, one, four)
+			}
+		}
+	}
+}
+
+// The generated memory list is the recorded run in the simulator: as many jobs on
+// processors, and a makespan within 3 % of the 463.6 s without process starts.
+func TestCalibration(t *testing.T) {
+	for seed := range uint64(5) {
+		if o := play(t, list(t, gen.MemoryList, 24, 0, seed), 1, ways[0], recordedBeta, nil); o.onHost != 5 || math.Abs(o.makespan/463.6-1) > 0.03 {
+			t.Errorf("seed %d: %d jobs on processors, makespan %.1f s", seed, o.onHost, o.makespan)
+		}
+	}
+}
+
+// With 72 jobs no GPU of four is used more than a quarter above the mean.
+func TestBalance(t *testing.T) {
+	for _, l := range lists {
+		if o := play(t, list(t, l, 72, 0, 1), 4, ways[0], recordedBeta, nil); o.balance > 1.25 {
+			t.Errorf("%v: the most used GPU has %.2f times the mean", l, o.balance)
+		}
+	}
+}
+
+// Jobs that take 1.4 times their estimate, on GPUs that are full: a few of them are made
+// up for by the others, which take less than is booked; when two of three jobs do,
+// memory runs out, and all jobs end nevertheless. Without them it never does.
+func TestOutliers(t *testing.T) {
+	ran := map[int]int{}
+	for _, l := range lists {
+		for seed := range uint64(4) {
+			for _, outliers := range []int{0, 4, 48} {
+				o := play(t, list(t, l, 72, outliers, seed), 2, ways[0], func(c *rmixer.Config) { c.GPUWorkers, c.Guard = 8, 1<<20 }, nil)
+				if outliers == 0 && o.ooms > 0 {
+					t.Errorf("%v, seed %d: memory ran out %d times with truth inside the factor", l, seed, o.ooms)
+				}
+				ran[outliers] += o.ooms
+			}
+		}
+	}
+	if ran[48] == 0 {
+		t.Error("outliers never ran out of memory: the test shows nothing")
+	}
+	t.Logf("memory ran out so many times in 16 batches of 72 jobs, by the number of outliers: %v", ran)
+}
+
+// How much of the gain depends on the model of interference: switching between
+// processes that costs nothing to ten per cent each, demands half as large to twice as
+// large, and speeds drawn at random for each pair. RMixer stays ahead of rounds and of
+// one job at a time in all of them.
+func TestSensitivity(t *testing.T) {
+	scaled := func(by float64) perf.Demands {
+		return perf.Demands{Switch: 0.03, Of: func(j *job.Job) perf.Demand {
+			d, _ := perf.Hinted(j)
+			for i := range d {
+				d[i] *= by
+			}
+			return d
+		}}
+	}
+	models := []struct {
+		name string
+		m    perf.Sharing
+	}{
+		{"nobody disturbs", perf.Demands{}}, {"switching 3 %", perf.Demands{Switch: 0.03}}, {"switching 10 %", perf.Demands{Switch: 0.1}},
+		{"demands x 0.5", scaled(0.5)}, {"demands x 1.5", scaled(1.5)}, {"demands x 2", scaled(2)}, {"random pairs", randomPairs(3)},
+	}
+	for _, x := range models {
+		line := fmt.Sprintf("%-16s", x.name)
+		for _, l := range lists {
+			batch := list(t, l, 24, 0, 1)
+			mono := play(t, batch, 1, monolithic, nil, x.m).makespan
+			mix, kind := play(t, batch, 1, ways[0], recordedBeta, x.m).makespan, play(t, batch, 1, ways[2], nil, x.m).makespan
+			bmc, mps := play(t, batch, 1, cognn, nil, x.m).makespan, play(t, batch, 1, mpsRounds, nil, x.m).makespan
+			line += fmt.Sprintf("   %v: dyMix %.2f dyType %.2f cognn %.2f mps %.2f", l, mono/mix, mono/kind, mono/bmc, mono/mps)
+			if mix > bmc || mix > mps || mix > mono {
+				t.Errorf("%s, %v: dyMix takes %.0f s, CoGNN %.0f, MPS rounds %.0f, one at a time %.0f", x.name, l, mix, bmc, mps, mono)
+			}
+		}
+		t.Log(line)
+	}
+}
+
+var (
+	cognn, mpsRounds, monolithic = ways[len(ways)-3], ways[len(ways)-2], ways[len(ways)-1]
+)
+
+// randomPairs is a table of measured pairs of all models, from 0.75 to 1.
+func randomPairs(seed uint64) perf.Pairs {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	m := perf.Pairs{Speed: map[perf.Pair]float64{}}
+	models := memory.Models()
+	for i := range models {
+		for j := range models {
+			m.Speed[perf.Pair{Job: models[i].Name, Beside: models[j].Name}] = 0.75 + 0.25*rng.Float64()
+		}
+	}
+	return m
+}

@@ -1,0 +1,145 @@
+package rmixer
+
+import (
+	"math"
+
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/policy/rmixer/memory"
+	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// standing is what the policy remembers about a job. It is written on the job, for
+// a policy that starts anew.
+type standing struct {
+	closed   bool // its batch is closed
+	class    int8
+	tail     bool  // it stood in the tail when the list was last put in order
+	front    bool  // it was taken from the front of the list
+	whole    bool  // it was given all memory of a device as large as there is
+	hopeless bool  // its memory ran out even so
+	ooms     uint8 // how often its memory ran out
+	evicted  uint8 // how often it had been evicted when that was last counted, modulo 256
+	use      int32 // in thousandths of a percent, when the list was last put in order
+	tracked  int32 // measured use in thousandths of a percent
+	samples  uint8 // behind tracked
+}
+
+// signature tells a memo of this policy from one that another left behind on a machine
+// whose policy was changed.
+const signature = 0x52
+
+func (s standing) memo() job.Memo {
+	bit := func(b bool, at uint) int64 {
+		if b {
+			return 1 << at
+		}
+		return 0
+	}
+	return job.Memo{
+		bit(s.closed, 0) | int64(s.class+1)<<1 | bit(s.tail, 3) | bit(s.front, 4) | bit(s.whole, 5) | bit(s.hopeless, 6) | int64(s.ooms)<<8 | int64(s.evicted)<<16,
+		int64(s.use) | int64(s.tracked)<<24 | int64(s.samples)<<48 | signature<<56,
+	}
+}
+
+// recall reads a memo; one of another policy tells nothing.
+func recall(m job.Memo) standing {
+	if m[1]>>56 != signature {
+		return standing{class: -1}
+	}
+	is := func(at uint) bool { return m[0]>>at&1 == 1 }
+	s := standing{
+		closed: is(0), class: int8(m[0]>>1&3) - 1, tail: is(3), front: is(4), whole: is(5), hopeless: is(6), ooms: uint8(m[0] >> 8), evicted: uint8(m[0] >> 16),
+		use: int32(m[1] & (1<<24 - 1)), tracked: int32(m[1] >> 24 & (1<<24 - 1)), samples: uint8(m[1] >> 48),
+	}
+	if !s.closed {
+		s.class = -1
+	}
+	return s
+}
+
+// single tells whether a job is of the model of the paper: one task on one GPU or
+// a part of one.
+func single(j *job.Job) bool {
+	d := j.Demand
+	r := &d.Roles[0]
+	return r.Tasks == 1 && r.GPU > 0 && r.GPU <= unit.One && d.Roles[1].Tasks == 0
+}
+
+// model finds a job's model among those of the authors, or nil.
+func (r *policy) model(j *job.Job) *memory.Model {
+	if m, ok := r.byName[j.Model]; ok {
+		return m
+	}
+	m, _ := memory.Find(r.models, j.Model)
+	r.byName[j.Model] = m
+	return m
+}
+
+// memory is the peak GPU memory that the scheduler believes a job has: as it asks,
+// as its source tells, or as that of its model; 0 when nothing is known.
+func (r *policy) memory(j *job.Job) unit.Bytes {
+	if m := j.Demand.Roles[0].GPUMemory; m > 0 {
+		return m
+	}
+	if j.Hints != nil && j.Hints.GPUMemory > 0 {
+		return j.Hints.GPUMemory
+	}
+	if m := r.model(j); m != nil {
+		return m.Peak(int64(j.Batch), unit.Bytes(r.cfg.Context)*unit.MiB)
+	}
+	return 0
+}
+
+// booked is the memory that is booked for a job: twice as much after each time that
+// it ran out, and then all of a device when nothing is known of it; 0 when nothing is
+// known and it has not run out.
+func (r *policy) booked(j *job.Job, s standing) unit.Bytes {
+	if s.ooms > 0 && r.memory(j) == 0 {
+		return none
+	}
+	return unit.Bytes(min(float64(none), math.Ceil(float64(r.memory(j))*r.cfg.Factor*math.Exp2(float64(s.ooms)))))
+}
+
+// use is how much of a GPU a job keeps busy when alone, in thousandths of a percent:
+// as its source tells, as in the table of models, as measured for it or for jobs of
+// its model that ended before, or as is taken for unknown.
+func (r *policy) use(j sched.Job, s standing) int32 {
+	spec := j.Spec()
+	switch m := r.model(spec); {
+	case spec.Hints != nil && spec.Hints.GPUUse > 0:
+		return thousandths(100 * spec.Hints.GPUUse)
+	case m != nil:
+		return thousandths(m.Use)
+	case s.samples > 0:
+		return s.tracked
+	}
+	if u, ok := r.learnt[spec.Model]; ok && spec.Model != "" {
+		return u
+	}
+	return thousandths(r.cfg.Unknown)
+}
+
+func thousandths(percent float64) int32 {
+	return int32(math.Round(1000 * min(100, max(0, percent))))
+}
+
+// classify is the class of a job: that of its model, and else by its use, and by
+// whether it takes more memory, or bandwidth, than most of its batch.
+func (r *policy) classify(j *job.Job, use int32, m median) int8 {
+	switch known := r.model(j); {
+	case known != nil:
+		return int8(known.Class)
+	case use >= thousandths(intensive):
+		return 1
+	case r.memory(j) > m.memory || j.Hints != nil && j.Hints.MemoryUse > m.bandwidth:
+		return 0
+	}
+	return -1
+}
+
+// median is the median memory and use of bandwidth of a batch.
+type median struct {
+	memory    unit.Bytes
+	bandwidth float64
+}

@@ -1,0 +1,63 @@
+package rmixer_test
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/policy/rmixer"
+	"github.com/norn-scheduler/norn/sim"
+	"github.com/norn-scheduler/norn/trace"
+)
+
+// tracked is the use in percent that the last memo of a job tells as measured.
+func tracked(log []string, key string) float64 {
+	got := math.NaN()
+	for _, line := range log {
+		var at float64
+		var memo job.Memo
+		if n, err := fmt.Sscanf(line, "%g memo "+key+" [%d %d]", &at, &memo[0], &memo[1]); n == 3 && err == nil {
+			got = float64(memo[1]>>24&(1<<24-1)) / 1000
+		}
+	}
+	return got
+}
+
+// The use of a job about which nothing is told is measured: 15 % are taken at first;
+// each second counts a fifth; what is known of those beside it is taken away; the next
+// job of its model starts with what was measured last.
+func TestTracker(t *testing.T) {
+	jobs := entries([]one{
+		{key: "x", model: "mystery", run: 100, memory: 100}, {key: "known", model: "difm", run: 40, memory: 100, use: 0.3},
+		{key: "y", at: 200, model: "mystery", run: 10, memory: 100}, {key: "z", at: 200, model: "other", run: 10, memory: 100},
+	})
+	used := func(at, use float64) eventlog.Event {
+		return eventlog.Event{Time: secs(at), Kind: eventlog.Used, Job: job.None, Device: 0, Use: use, Memory: mib(200)}
+	}
+	for _, c := range []struct {
+		until float64
+		want  float64
+	}{
+		{1, 15*0.8 + 10*0.2}, {2, (15*0.8+10*0.2)*0.8 + 10*0.2}, {30, 10 + 5*math.Pow(0.8, 30)},
+	} {
+		js := append([]trace.Entry{}, jobs...)
+		js[0].Truth.Work = secs(c.until + 0.5)
+		r := world(t, 1, false, js, func(*rmixer.Config) {}, func(s *sim.Config) {
+			s.Measure = false
+			for at := range int(c.until) + 1 {
+				s.Script = append(s.Script, used(float64(at), 0.4))
+			}
+		})
+		log := strings.Join(r.Log, "\n")
+		if got := tracked(r.Log, "x"); math.Abs(got-c.want) > 0.01 {
+			t.Errorf("after %v s: %.3f %%, want %.3f\n%s", c.until, got, c.want, log)
+		}
+		// Of y and z, which tell as little, y is the less intensive by what was learnt.
+		if c.until == 30 && !strings.Contains(log, "200 memo y [1 ") {
+			t.Errorf("nothing was learnt from x for y\n%s", log)
+		}
+	}
+}
