@@ -1,0 +1,186 @@
+package estimator
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// TestIterationRule is acceptance 1 of the specification: the example by hand.
+func TestIterationRule(t *testing.T) {
+	c := Curve{B2: 1, B1: 1}
+	for gain, want := range map[float64]int{0: 31, 0.25: 27, 1: 21} {
+		if got := c.Iterations(gain); got != want {
+			t.Errorf("with a gain of %v, K = %d, want %d", gain, got, want)
+		}
+	}
+}
+
+// TestSpatialIterations is acceptance 2.
+func TestSpatialIterations(t *testing.T) {
+	a, b := Task{K: 27, Batch: 32, Samples: 320}, Task{K: 21, Batch: 32, Samples: 640}
+	if math.Abs(a.Epochs()-2.7) > 1e-12 || math.Abs(b.Epochs()-1.05) > 1e-12 {
+		t.Errorf("epochs %v and %v, want 2.7 and 1.05", a.Epochs(), b.Epochs())
+	}
+	if got := Spatial(a, b); got != 41 {
+		t.Errorf("K = %d, want 41", got)
+	}
+	if Spatial(a, b) != Spatial(b, a) {
+		t.Error("it is not the same in both directions")
+	}
+}
+
+// TestTranWt is acceptance 3.
+func TestTranWt(t *testing.T) {
+	for _, k := range []struct{ merged, want float64 }{
+		{AfterSum(600, 240), 1400. / 1440},
+		{AfterSum(400, 300), 1400. / 1100},
+		{TogetherSum(500), 1.4},
+	} {
+		if got := TranWt(600, 400, k.merged); math.Abs(got-k.want) > 1e-12 {
+			t.Errorf("TranWt = %v, want %v", got, k.want)
+		}
+	}
+}
+
+// TestIterationsAreFirst: no earlier step has stopped, and a larger gain never
+// takes longer; GainFor is the way back.
+func TestIterationsAreFirst(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 300 {
+		c := Curve{B0: r.Float64(), B1: 0.5 + r.Float64(), B2: r.ExpFloat64(), B3: r.ExpFloat64() * float64(r.IntN(2))}
+		last := math.MaxInt
+		for _, gain := range []float64{-0.5, 0, 0.3, 1, 4} {
+			k := c.Iterations(gain)
+			if k > last {
+				t.Fatalf("%+v takes %d steps with a gain of %v, %d with less", c, k, gain, last)
+			}
+			last = k
+			l := func(k int) float64 { return c.Loss(float64(k)) / (1 + gain) }
+			if l(k)-l(k+1) > Stop+1e-12 || k > 1 && l(k-1)-l(k) <= Stop {
+				t.Fatalf("%+v: %d is not the first step after which the loss stops to fall", c, k)
+			}
+		}
+		want := 2 + r.IntN(100)
+		if g := c.GainFor(want); c.Iterations(g) > want {
+			t.Fatalf("%+v with gain %v takes %d steps, not %d", c, g, c.Iterations(g), want)
+		}
+	}
+}
+
+// TestFit: curves are found again from their own points, and nearly from points
+// with noise, by what they say of K.
+func TestFit(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for i := range 60 {
+		c := Curve{B0: 0.3 * r.Float64(), B1: 1, B2: 0.2 + r.Float64()}
+		if i%2 == 0 {
+			c.B3 = 0.05 * r.Float64()
+		}
+		var exact, noisy []Sample
+		for k := range 40 {
+			l := c.Loss(float64(k))
+			exact = append(exact, Sample{float64(k), l})
+			noisy = append(noisy, Sample{float64(k), l * (1 + 0.01*r.NormFloat64())})
+		}
+		got, err := Fit(exact)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a, b := got.Iterations(0), c.Iterations(0); math.Abs(float64(a-b)) > 1 {
+			t.Errorf("%+v was fitted as %+v: K = %d, not %d", c, got, a, b)
+		}
+		if math.Abs(got.Loss(100)-c.Loss(100)) > 0.01*c.Loss(100) {
+			t.Errorf("%+v was fitted as %+v: loss %v after 100 steps, not %v", c, got, got.Loss(100), c.Loss(100))
+		}
+		if got, err = Fit(noisy); err != nil {
+			t.Fatal(err)
+		}
+		if got.B0 < 0 || got.B1 < 0 || got.B2 < 0 || got.B3 < 0 {
+			t.Errorf("negative factors: %+v", got)
+		}
+		if a, b := got.Iterations(0), c.Iterations(0); math.Abs(float64(a-b)) > 0.3*float64(b) {
+			t.Errorf("%+v was fitted from noise as %+v: K = %d, not %d", c, got, a, b)
+		}
+	}
+}
+
+func TestFitRefuses(t *testing.T) {
+	for _, bad := range [][]Sample{
+		nil, {{0, 1}, {1, 0.5}}, {{0, 1}, {1, 0}, {2, 1}}, {{0, 1}, {0, 1}, {0, 1}}, {{0, math.NaN()}, {1, 1}, {2, 1}}, {{0, math.Inf(1)}, {1, 1}, {2, 1}},
+	} {
+		if c, err := Fit(bad); err == nil {
+			t.Errorf("%v was fitted: %+v", bad, c)
+		}
+	}
+	if _, err := FitLine([]float64{1, 1}, []float64{1, 2}); err == nil {
+		t.Error("a line through one similarity")
+	}
+}
+
+// TestNormalize: the largest loss is 1.
+func TestNormalize(t *testing.T) {
+	got := Normalize([]Sample{{0, 4}, {1, 2}})
+	if got[0].Loss != 1 || got[1].Loss != 0.5 || got[1].K != 1 {
+		t.Errorf("%v", got)
+	}
+}
+
+// TestLine: the regression of points on a line is that line.
+func TestLine(t *testing.T) {
+	var s, g []float64
+	for i := range 9 {
+		s, g = append(s, float64(i)/9), append(g, -0.2+1.5*float64(i)/9)
+	}
+	l, err := FitLine(s, g)
+	if err != nil || math.Abs(l.W0+0.2) > 1e-12 || math.Abs(l.W1-1.5) > 1e-12 || math.Abs(l.Gain(2)-2.8) > 1e-12 {
+		t.Errorf("%+v, %v", l, err)
+	}
+}
+
+// TestSimilarity: a task is most similar to itself; what a complex source gives is
+// more than what it gets.
+func TestSimilarity(t *testing.T) {
+	plain, near, far := Embedding{1, 1, 1, 1}, Embedding{1, 1, 1, 2}, Embedding{9, 0, 0, 9}
+	if s := Similarity(far, far); s != 1 {
+		t.Errorf("to itself: %v", s)
+	}
+	if Similarity(plain, near) <= Similarity(plain, far) {
+		t.Error("a near task is not more similar than a far one")
+	}
+	if Similarity(far, plain) <= Similarity(plain, far) {
+		t.Error("a complex source does not give more")
+	}
+	if Similarity(plain, Embedding{1}) != 0 || Both(0.2, 0.4) < 0.29 || Both(0.2, 0.4) > 0.31 {
+		t.Error("different lengths, or the mean of both directions")
+	}
+}
+
+// TestTable: S follows a measurement by three tenths.
+func TestTable(t *testing.T) {
+	tab, k := Table{}, Key{Backbone: "vit", GPUs: 2}
+	tab.Observe(k, 1)
+	tab.Observe(k, 2)
+	if got := tab[k]; math.Abs(got-1.3) > 1e-12 || math.Abs(Follow(1, 2)-1.3) > 1e-12 {
+		t.Errorf("%v, want 1.3", got)
+	}
+}
+
+// TestNoise: factors lie within the share, spread over it, and are always the same.
+func TestNoise(t *testing.T) {
+	n := Noise{Share: 0.4, Seed: 7}
+	sum, low, high := 0.0, 2.0, 0.0
+	for i := range int64(10000) {
+		f := n.Factor(i, 3)
+		if f != n.Factor(i, 3) {
+			t.Fatal("not the same twice")
+		}
+		sum, low, high = sum+f, min(low, f), max(high, f)
+	}
+	if low < 0.6 || high > 1.4 || low > 0.61 || high < 1.39 || math.Abs(sum/10000-1) > 0.01 {
+		t.Errorf("factors between %v and %v, %v on average", low, high, sum/10000)
+	}
+	if (Noise{}).Factor(1) != 1 {
+		t.Error("no noise is not 1")
+	}
+}

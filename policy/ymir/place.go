@@ -1,0 +1,240 @@
+package ymir
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/place"
+	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// carryOut plans what everybody shall have: who does not change keeps its nodes,
+// the others leave, and those who shall have something are placed, the largest
+// first, behind the jobs that are to be measured.
+func (y *policy) carryOut(v *sched.View, p *sched.Plan, pool cluster.PoolID, all []outcome, measured []sched.Job) {
+	var change []outcome
+	for _, o := range all {
+		if o.fresh {
+			y.merge(v, p, &o)
+		}
+		if !y.unchanged(v, p, &o) {
+			change = append(change, o)
+		}
+	}
+	for i := range change {
+		why := job.Reason{Code: job.Resized, Need: int32(change[i].gpus), Job: job.None}
+		if change[i].gpus == 0 {
+			why = job.Reason{Code: job.MakesRoom, Job: job.None}
+		}
+		for _, j := range change[i].jobs {
+			if p.Holding(j.ID) != nil {
+				p.Stop(j.ID, why)
+			}
+		}
+	}
+	for _, j := range measured {
+		y.profile(v, p, j)
+	}
+	slices.SortStableFunc(change, func(a, b outcome) int {
+		return cmp.Or(cmp.Compare(b.gpus, a.gpus), cmp.Compare(a.jobs[0].ID, b.jobs[0].ID))
+	})
+	pl := &placer{y: y, v: v, p: p, pool: pool, node: nodeGPUs(v, pool)}
+	for i := range change {
+		if change[i].gpus > 0 && !pl.place(&change[i], change[i].gpus) {
+			change[i].gpus = 0
+		}
+	}
+	for i := range change { // what is left goes to who got nothing
+		if change[i].gpus == 0 && !pl.place(&change[i], 1) {
+			for _, j := range change[i].jobs {
+				pl.hold(j)
+			}
+		}
+	}
+}
+
+// merge notes that two jobs are to be trained together.
+func (y *policy) merge(v *sched.View, p *sched.Plan, o *outcome) {
+	a, b := o.jobs[0], o.jobs[1]
+	if o.how == job.Together {
+		p.Merge(a.ID, b.ID, job.Together)
+		return
+	}
+	p.Merge(b.ID, a.ID, job.After)
+	p.Hold(b.ID, follows(v, a, b))
+}
+
+// unchanged tells whether an outcome is what there is.
+func (y *policy) unchanged(v *sched.View, p *sched.Plan, o *outcome) bool {
+	a := p.Holding(o.jobs[0].ID)
+	if a == nil {
+		return false
+	}
+	want := unit.One
+	if len(o.jobs) == 2 && o.how == job.Together {
+		b := p.Holding(o.jobs[1].ID)
+		if b == nil || len(b.Shares) != len(a.Shares) || b.Shares[0].Device != a.Shares[0].Device {
+			return false
+		}
+		want /= 2
+	}
+	if !plain(o.jobs[0]) {
+		return o.gpus > 0
+	}
+	return len(a.Shares) == o.gpus && unit.Milli(a.Shares[0].Milli) == want
+}
+
+// placer finds devices.
+type placer struct {
+	y    *policy
+	v    *sched.View
+	p    *sched.Plan
+	pool cluster.PoolID
+	node int
+
+	alloc cluster.Alloc
+	nodes []roomy
+}
+
+// roomy is a node with free devices that will do.
+type roomy struct {
+	id   cluster.NodeID
+	free int
+	warm int // of those, with the runtime of the backbone
+	own  bool
+}
+
+func (pl *placer) hold(j sched.Job) {
+	if _, how := j.Merged(); how == job.After {
+		return // it is told on whom it waits
+	}
+	pl.p.Hold(j.ID, job.Reason{Code: job.Because, Job: job.None, Text: "jobs that lose more by waiting, or are shorter, take the GPUs; divided anew at " +
+		unit.Human((pl.v.Now/pl.y.cfg.Interval+1)*pl.y.cfg.Interval)})
+}
+
+// place starts an entity with so many GPUs, or with as many fewer as there is room
+// for.
+func (pl *placer) place(o *outcome, gpus int) bool {
+	j := o.jobs[0]
+	d := j.Spec().Demand
+	if d.GPUs() > 0 && pl.v.Cluster().FreeMilli(pl.pool, 0) == 0 {
+		return false
+	}
+	both := len(o.jobs) == 2 && o.how == job.Together
+	if !plain(j) || !d.Elastic() && !both {
+		return pl.p.StartSize(j.ID, int(d.Roles[0].Tasks), place.Pack)
+	}
+	for n := gpus; n > 0; n-- {
+		if n > pl.node && n%pl.node != 0 || !fits(j, n) || both && !fits(o.jobs[1], n) || pipeline(j) && n%pl.node != 0 {
+			continue
+		}
+		if pl.find(j, n) {
+			return pl.start(o)
+		}
+	}
+	return false
+}
+
+// start starts an entity on what was found.
+func (pl *placer) start(o *outcome) bool {
+	if !(len(o.jobs) == 2 && o.how == job.Together) {
+		return pl.p.StartOn(o.jobs[0].ID, &pl.alloc)
+	}
+	for i := range pl.alloc.Shares {
+		pl.alloc.Shares[i].Milli /= 2
+	}
+	return pl.p.StartOn(o.jobs[0].ID, &pl.alloc) && pl.p.StartOn(o.jobs[1].ID, &pl.alloc)
+}
+
+// find looks for n whole devices: on one node, the one it was on, then the one with
+// the most runtimes of its backbone, then the fullest; over several on wholly free
+// ones.
+func (pl *placer) find(j sched.Job, n int) bool {
+	pl.survey(j, n)
+	pl.alloc.Reset()
+	left := n
+	for _, node := range pl.nodes {
+		take := min(left, node.free)
+		if n > pl.node && node.free < pl.v.Cluster().NodeGPUs(node.id) {
+			continue
+		}
+		if n <= pl.node && node.free < n {
+			continue
+		}
+		pl.take(j, node.id, take)
+		if left -= take; left == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// survey lists the nodes with free devices, the preferred first.
+func (pl *placer) survey(j sched.Job, n int) {
+	c := pl.v.Cluster()
+	pl.nodes = pl.nodes[:0]
+	own := pl.v.Alloc(j.ID)
+	for _, id := range c.PoolNodes(pl.pool) {
+		if !c.Usable(id) {
+			continue
+		}
+		node := roomy{id: id}
+		for d := range pl.free(j, id) {
+			if node.free++; pl.v.Runtime(d) == j.Spec().Backbone {
+				node.warm++
+			}
+		}
+		if own != nil {
+			node.own = slices.ContainsFunc(own.Pieces, func(p cluster.Piece) bool { return p.Node == id })
+		}
+		if node.free > 0 {
+			node.warm = min(node.warm, n)
+			pl.nodes = append(pl.nodes, node)
+		}
+	}
+	slices.SortStableFunc(pl.nodes, func(a, b roomy) int {
+		if a.own != b.own {
+			if a.own {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(b.warm, a.warm), cmp.Compare(a.free, b.free))
+	})
+}
+
+// free yields the wholly free devices of a node on which a job can run.
+func (pl *placer) free(j sched.Job, id cluster.NodeID) func(func(cluster.DeviceID) bool) {
+	c := pl.v.Cluster()
+	return func(yield func(cluster.DeviceID) bool) {
+		first, n := c.DeviceRange(id)
+		for d := first; d < first+cluster.DeviceID(n); d++ {
+			if c.DeviceFree(d) != unit.One || c.Broken(d) || c.Sharers(d) > 0 || pl.v.TypeSpeed(j, c.TypeOf(d), 1, false) <= 0 {
+				continue
+			}
+			if c.Type(c.TypeOf(d)).Host || !yield(d) {
+				return
+			}
+		}
+	}
+}
+
+// take adds devices of a node to what is found, those with the runtime first.
+func (pl *placer) take(j sched.Job, id cluster.NodeID, n int) {
+	var chosen []cluster.DeviceID
+	for _, warm := range []bool{true, false} {
+		for d := range pl.free(j, id) {
+			if len(chosen) < n && warm == (pl.v.Runtime(d) == j.Spec().Backbone) {
+				chosen = append(chosen, d)
+			}
+		}
+	}
+	slices.Sort(chosen)
+	pl.alloc.Pieces = append(pl.alloc.Pieces, cluster.Piece{Node: id, Tasks: int32(n), Shares: int32(n)})
+	for _, d := range chosen {
+		pl.alloc.Shares = append(pl.alloc.Shares, cluster.Share{Device: d, Milli: int32(unit.One)})
+	}
+}
