@@ -32,6 +32,8 @@ type clock struct {
 	work  *workload
 	jobs  []progress // by number
 
+	groups bool // jobs share devices, and slow each other down
+
 	now    float64       // the event
 	wake   float64       // the next event, arrivals aside
 	ending float64       // the next completion, as of the last event
@@ -46,6 +48,9 @@ type progress struct {
 	left     float64 // iterations to go
 	executed float64 // seconds that it has run, overhead included
 	seen     float64 // the last event
+
+	iteration float64 // how long one takes now
+	overhead  float64 // what an event costs it now
 }
 
 func newClock(w *workload) *clock {
@@ -59,7 +64,7 @@ func (c *clock) Attach(s *state.State) error {
 }
 
 // remaining is the time that a job has to go, were it never disturbed.
-func (c *clock) remaining(id int32) float64 { return c.jobs[id].left * c.work.facts[id].iteration }
+func (c *clock) remaining(id int32) float64 { return c.jobs[id].left * c.jobs[id].iteration }
 
 // Next implements engine.World.
 func (c *clock) Next(wake time.Duration, out []eventlog.Event) (time.Duration, []eventlog.Event, error) {
@@ -71,7 +76,8 @@ func (c *clock) Next(wake time.Duration, out []eventlog.Event) (time.Duration, [
 	c.now = c.float(now)
 	c.last = now
 	for ; c.next < len(c.work.jobs) && c.work.jobs[c.next].Job.Submit <= now; c.next++ {
-		c.jobs[c.next] = progress{left: c.work.facts[c.next].left, seen: c.work.facts[c.next].arrives}
+		f := &c.work.facts[c.next]
+		c.jobs[c.next] = progress{left: f.left, seen: f.arrives, iteration: f.iteration, overhead: f.overhead}
 	}
 	return now, out, nil
 }
@@ -93,11 +99,15 @@ func (c *clock) disturb(j *job.Job, gap time.Duration) time.Duration {
 	if c.ending <= event && slices.Contains(c.ends, int32(j.ID)) {
 		return now - end
 	}
-	p, f := &c.jobs[j.ID], &c.work.facts[j.ID]
-	p.left -= max(event-p.seen-f.overhead, 0) / f.iteration
+	p := &c.jobs[j.ID]
+	p.left -= max(event-p.seen-p.overhead, 0) / p.iteration
 	p.executed = p.executed + event - p.seen
 	p.seen = event
-	return nanos(event+c.remaining(int32(j.ID))) + grace - end
+	later := nanos(event+c.remaining(int32(j.ID))) + grace - end
+	if c.groups { // it may slow down again, by more than can be taken from it at once
+		return max(0, later)
+	}
+	return later
 }
 
 // started notes that a job runs from this event on.

@@ -1,7 +1,7 @@
 // Package muri makes Norn behave like the simulator that was published with
 // Muri (Zhao et al., SIGCOMM 2022; Rivendile/Muri), for the policies that Muri is
-// compared with there: shortest (SRTF), shortest-gpu (SRSF) and dlas-gpu
-// (Tiresias). That simulator is a fork of the one of Tiresias which counts work
+// compared with there, shortest (SRTF), shortest-gpu (SRSF) and dlas-gpu
+// (Tiresias), and for Muri itself (multi-resource-...). That simulator is a fork of the one of Tiresias which counts work
 // in iterations and time in floating point.
 //
 // Nouns: an event is a moment at which the published loop looks at the jobs; the
@@ -16,6 +16,7 @@ import (
 	"context"
 
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/published/replay"
 	"github.com/norn-scheduler/norn/published/tiresias"
 	"github.com/norn-scheduler/norn/published/yarn"
@@ -30,15 +31,25 @@ type Policy struct {
 	Note string // what is odd about it; empty where nothing is
 
 	make func(yarn.Spec, *clock) sched.Policy
+
+	groups bool // jobs share devices
 }
 
 // Policies are all policies, in the order in which they are shown.
 func Policies() []Policy {
 	const eventsCost = "every event costs every running job its overhead"
+	const oddGroups = eventsCost + ", in a group those of all members; matched pairs are merged unsorted"
+	blossom := func(known, matched bool, order perf.Ordering) func(yarn.Spec, *clock) sched.Policy {
+		return func(s yarn.Spec, c *clock) sched.Policy { return newGroups(s, c, known, matched, order) }
+	}
 	return []Policy{
-		{"shortest", eventsCost, func(s yarn.Spec, c *clock) sched.Policy { return newShortest(s, c, false) }},
-		{"shortest-gpu", eventsCost, func(s yarn.Spec, c *clock) sched.Policy { return newShortest(s, c, true) }},
-		{"dlas-gpu", eventsCost, func(s yarn.Spec, c *clock) sched.Policy { return newDlas(s, c) }},
+		{"shortest", eventsCost, func(s yarn.Spec, c *clock) sched.Policy { return newShortest(s, c, false) }, false},
+		{"shortest-gpu", eventsCost, func(s yarn.Spec, c *clock) sched.Policy { return newShortest(s, c, true) }, false},
+		{"dlas-gpu", eventsCost, func(s yarn.Spec, c *clock) sched.Policy { return newDlas(s, c) }, false},
+		{"multi-resource-blossom-same-gpu", oddGroups, blossom(true, true, perf.BestOrder), true},
+		{"multi-resource-blossom-same-gpu-unaware", oddGroups, blossom(false, true, perf.BestOrder), true},
+		{"multi-resource-blossom-same-gpu-unaware-worstordering", oddGroups, blossom(false, true, perf.WorstOrder), true},
+		{"multi-resource-gpu-unaware", oddGroups, blossom(false, false, perf.BestOrder), true},
 	}
 }
 
@@ -76,7 +87,11 @@ func (p Policy) run(ctx context.Context, spec yarn.Spec, t *workload) (*replay.R
 	if err != nil {
 		return nil, err
 	}
+	if p.groups {
+		t.stretch()
+	}
 	k := newClock(t)
+	k.groups = p.groups
 	setup := replay.Setup{
 		Cluster: c, Policy: p.make(spec, k), World: sim.Config{Source: t.jobs.Source(), Disturb: k.disturb},
 		Around: func(w *sim.Sim) replay.World {

@@ -5,8 +5,10 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/published/replay"
 	"github.com/norn-scheduler/norn/trace"
+	"github.com/norn-scheduler/norn/unit"
 )
 
 // workload is a trace: the jobs, and what the published code computes with.
@@ -24,6 +26,7 @@ type facts struct {
 	left      float64 // iterations to go, when it arrives
 	overhead  float64
 	gpus      int
+	stages    perf.Stages // seconds of an iteration at each resource
 }
 
 // slower is by how much an iteration takes longer in that simulator than the
@@ -78,6 +81,9 @@ func readTable(t *replay.Table) (*workload, error) {
 		return nil, err
 	}
 	w := &workload{}
+	for _, name := range stageColumns {
+		at = append(at, t.Column(name)) // only those policies need them that make groups
+	}
 	var byLine []facts
 	var shapes job.Interner
 	for {
@@ -102,6 +108,18 @@ func readTable(t *replay.Table) (*workload, error) {
 	w.join()
 	return w, nil
 }
+
+// stretch gives jobs so much work in the simulated world that none ends there before
+// the clock ends it, however much a group slows it down.
+func (w *workload) stretch() {
+	for i := range w.jobs {
+		w.jobs[i].Truth.Work = min(1000*w.jobs[i].Truth.Work, time.Duration(unit.MaxScaled)/2)
+	}
+}
+
+// stageColumns are the milliseconds of an iteration at storage and CPU, at the GPU,
+// and at the network.
+var stageColumns = []string{"resource_time_0", "resource_time_1", "resource_time_2"}
 
 // near is how near two moments must be for the published code to take them for
 // one, relative to the later. Late in a trace that is milliseconds.
@@ -148,6 +166,15 @@ func readJob(t *replay.Table, at []int, shapes *job.Interner) (trace.Entry, fact
 	f := facts{
 		submit: float64(whole[1]) / 1000, duration: math.Trunc(duration) / 1000,
 		iteration: float64(whole[2]) * slower / 1000, left: iterations, gpus: int(whole[0]),
+	}
+	for i, column := range at[7:] {
+		ms, err := t.Float(column)
+		if column >= 0 && err != nil {
+			return e, f, err
+		}
+		if column >= 0 {
+			f.stages[i] = ms / 1000
+		}
 	}
 	var ok bool
 	if f.overhead, ok = overheadOf(t.Field(at[4]), whole[0]); !ok {

@@ -1,0 +1,385 @@
+// Package bsbf serves the shortest job first, preempts nobody, and lets a job that
+// finds too few free GPUs share those of running jobs where that lets the pair end
+// sooner in the mean: best sharing benefit first.
+//
+// Nouns: a partner is a running job that would share; a pair is a waiting job and
+// a partner; how much slower each becomes beside the other is what the scheduler
+// believes of sharing (View.Sharing). No GPU has more than two jobs, and who
+// shares with one job shares that GPU with no other.
+//
+// A partner gives half of each shared GPU away, in the books, and gets it back
+// when it is alone again; its processes do not notice.
+//
+// Source: "Scheduling Deep Learning Jobs in Multi-Tenant GPU Clusters via Wise
+// Resource Sharing" (SJF-BSBF), arXiv 2407.13088, 2024. Smaller batches by gradient
+// accumulation are not chosen here: traces do not tell what memory they would take.
+package bsbf
+
+import (
+	"cmp"
+	"errors"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/param"
+	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/place"
+	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// Share is when jobs share.
+type Share uint8
+
+// The rules.
+const (
+	Benefit Share = iota // where the pair ends sooner in the mean, best first [SJF-BSBF]
+	First                // whenever it fits, in the order of the devices [SJF-FFS]
+	Never                // SJF
+)
+
+// Config is the settings of the policy.
+type Config struct {
+	Share  Share
+	Every  time.Duration // how often those who wait look for partners
+	OneBox bool          // look on single nodes first
+	Place  place.Strategy
+}
+
+// NewConfig returns the defaults.
+func NewConfig() *Config { return &Config{Every: time.Minute, OneBox: true, Place: place.Consolidated} }
+
+// Params binds the settings.
+func (c *Config) Params() param.Set {
+	return param.Set{
+		param.Choice("share", &c.Share, []param.Option[Share]{{Name: "benefit", Value: Benefit}, {Name: "first-fit", Value: First}, {Name: "never", Value: Never}},
+			"with whom a job shares: where the pair ends sooner, with anybody, or with nobody"),
+		param.Duration("interval", &c.Every, "how often jobs that wait look for partners; those that come look at once"),
+		param.Bool("consolidate", &c.OneBox, "look for shared GPUs on one node before looking on several"),
+		place.Param(&c.Place),
+	}
+}
+
+// Policy makes the policy.
+func (c *Config) Policy() (sched.Policy, error) {
+	if c.Every <= 0 {
+		return nil, errors.New("interval must be above 0s")
+	}
+	return &policy{cfg: *c}, nil
+}
+
+type policy struct {
+	cfg   Config
+	queue []waiting
+	on    [][]job.ID // by device: who holds a part of it
+	alloc cluster.Alloc
+}
+
+type waiting struct {
+	id   job.ID
+	left float64
+}
+
+// Decide implements sched.Policy.
+func (f *policy) Decide(v *sched.View, p *sched.Plan) {
+	f.list(v)
+	f.restore(v, p)
+	f.queue = f.queue[:0]
+	for j := range v.Waiting() {
+		if why := p.Never(j.ID, f.cfg.Place); why.Code != job.NoReason {
+			p.Hold(j.ID, why)
+			continue
+		}
+		f.queue = append(f.queue, waiting{j.ID, left(j)})
+	}
+	slices.SortStableFunc(f.queue, func(a, b waiting) int { return cmp.Compare(a.left, b.left) })
+	for _, w := range f.queue {
+		if p.Start(w.id, f.cfg.Place) {
+			f.note(w.id, p.Holding(w.id))
+			continue
+		}
+		if j := v.Job(w.id); f.cfg.Share != Never && (f.due(v) || j.Since() == v.Now) && shareable(j) {
+			f.share(v, p, w)
+		}
+	}
+}
+
+// due tells whether all who wait look for partners: what is left of the partners
+// shrinks as time goes by. Who has just come looks at once.
+func (f *policy) due(v *sched.View) bool { return v.Now%f.cfg.Every == 0 }
+
+// NextWake implements sched.Waker.
+func (f *policy) NextWake(v *sched.View) time.Duration {
+	if f.cfg.Share != Never && f.cfg.Every < unit.Never {
+		for j := range v.Waiting() {
+			if !j.Reason().Never() {
+				return (v.Now/f.cfg.Every + 1) * f.cfg.Every
+			}
+		}
+	}
+	return unit.Never
+}
+
+// left is what a job has to do alone, in seconds; one without an estimate goes last.
+func left(j sched.Job) float64 {
+	if d, known := j.Remaining(); known {
+		return d.Seconds()
+	}
+	return math.Inf(1)
+}
+
+// shareable tells whether a job may share: a gang of tasks of one whole GPU each.
+func shareable(j sched.Job) bool {
+	d := j.Spec().Demand
+	return d.Roles[0].GPU == unit.One && d.Roles[1].Tasks == 0 && !d.Elastic() && !math.IsInf(left(j), 1)
+}
+
+// list notes who holds what.
+func (f *policy) list(v *sched.View) {
+	for len(f.on) < v.Cluster().Devices() {
+		f.on = append(f.on, nil)
+	}
+	for d := range f.on {
+		f.on[d] = f.on[d][:0]
+	}
+	for j := range v.Running() {
+		f.note(j.ID, v.Alloc(j.ID))
+	}
+}
+
+func (f *policy) note(id job.ID, a *cluster.Alloc) {
+	for i := range a.Shares {
+		d := a.Shares[i].Device
+		f.on[d] = append(f.on[d], id)
+	}
+}
+
+// restore gives those that have become alone on a GPU the other half of it.
+func (f *policy) restore(v *sched.View, p *sched.Plan) {
+	for j := range v.Running() {
+		if !f.movable(j) {
+			continue
+		}
+		f.alloc.CopyFrom(v.Alloc(j.ID))
+		changed := false
+		for i := range f.alloc.Shares {
+			if s := &f.alloc.Shares[i]; s.Milli < int32(unit.One) && len(f.on[s.Device]) == 1 && !v.Cluster().Broken(s.Device) {
+				s.Milli, changed = int32(unit.One), true
+			}
+		}
+		if changed && usable(v, &f.alloc) {
+			p.Stop(j.ID, job.Reason{Code: job.Moved, Job: job.None})
+			p.StartOn(j.ID, &f.alloc)
+		}
+	}
+}
+
+// movable tells whether what a running job holds can be changed: it has begun, and
+// could have been given parts of GPUs.
+func (f *policy) movable(j sched.Job) bool {
+	return j.Phase() == job.Running && shareable(j) && j.Spec().Stop != job.Pinned
+}
+
+// usable tells whether all nodes and devices of an alloc take new work.
+func usable(v *sched.View, a *cluster.Alloc) bool {
+	for i := range a.Pieces {
+		if !v.Cluster().Usable(a.Pieces[i].Node) {
+			return false
+		}
+	}
+	for i := range a.Shares {
+		if v.Cluster().Broken(a.Shares[i].Device) {
+			return false
+		}
+	}
+	return true
+}
+
+// spot is a GPU that a job could have: free, or shared with a partner.
+type spot struct {
+	device  cluster.DeviceID
+	partner job.ID // None: it is free
+	mean    float64
+}
+
+// share starts a job on free GPUs and on some that it shares.
+func (f *policy) share(v *sched.View, p *sched.Plan, w waiting) {
+	need := int(v.Job(w.id).Spec().Demand.Roles[0].Tasks)
+	free, shared := f.spots(v, p, w)
+	if f.cfg.OneBox {
+		for _, n := range f.nodes(v, free, shared, need) {
+			on := func(s spot) bool { return v.Cluster().NodeOf(s.device) != n }
+			if f.take(v, p, w.id, need, slices.DeleteFunc(slices.Clone(free), on), slices.DeleteFunc(slices.Clone(shared), on)) {
+				return
+			}
+		}
+	}
+	f.take(v, p, w.id, need, free, shared)
+}
+
+// nodes are those that have GPUs enough for a whole job, the one with the fewest
+// to spare first.
+func (f *policy) nodes(v *sched.View, free, shared []spot, need int) []cluster.NodeID {
+	has := map[cluster.NodeID]int{}
+	for _, s := range slices.Concat(free, shared) {
+		has[v.Cluster().NodeOf(s.device)]++
+	}
+	var out []cluster.NodeID
+	for n, count := range has {
+		if count >= need {
+			out = append(out, n)
+		}
+	}
+	slices.SortFunc(out, func(a, b cluster.NodeID) int { return cmp.Or(cmp.Compare(has[a], has[b]), cmp.Compare(a, b)) })
+	return out
+}
+
+// spots are the GPUs that a job could have, free ones and those that it would
+// share, best partners first.
+func (f *policy) spots(v *sched.View, p *sched.Plan, w waiting) (free, shared []spot) {
+	j, c := v.Job(w.id), v.Cluster()
+	class := v.Class(j.Class())
+	memory := class.Demand.Roles[0].GPUMemory
+	means := map[job.ID]float64{}
+	for pool := range cluster.PoolID(v.Pools()) {
+		if pool != j.Pool() {
+			continue
+		}
+		for _, n := range c.PoolNodes(pool) {
+			first, count := c.DeviceRange(n)
+			if !c.Usable(n) || c.Node(n).Pooled || !f.roomBeside(c, n, class.Demand) {
+				continue
+			}
+			for d := first; d < first+cluster.DeviceID(count); d++ {
+				switch on := f.on[d]; {
+				case c.Broken(d) || !class.Mask.Has(c.TypeOf(d)) || c.DeviceMemoryFree(d) < memory:
+				case len(on) == 0 && c.DeviceFree(d) == unit.One:
+					free = append(free, spot{d, job.None, 0})
+				case len(on) == 1 && f.partner(v, p, on[0]):
+					mean, known := means[on[0]]
+					if !known {
+						mean = f.mean(v, w, on[0], c.Type(c.TypeOf(d)))
+						means[on[0]] = mean
+					}
+					if !math.IsInf(mean, 1) {
+						shared = append(shared, spot{d, on[0], mean})
+					}
+				}
+			}
+		}
+	}
+	if f.cfg.Share == Benefit {
+		slices.SortStableFunc(shared, func(a, b spot) int { return cmp.Or(cmp.Compare(a.mean, b.mean), cmp.Compare(a.partner, b.partner)) })
+	}
+	return free, shared
+}
+
+// roomBeside tells whether a node has CPU and memory for a task beside what runs.
+func (f *policy) roomBeside(c *cluster.Cluster, n cluster.NodeID, d *job.Demand) bool {
+	cpu, accounted := c.CPUFree(n)
+	memory, told := c.MemoryFree(n)
+	return (!accounted || cpu >= d.Roles[0].CPU) && (!told || memory >= d.Roles[0].Memory)
+}
+
+// partner tells whether a running job may share: it began before this moment, and
+// shares nothing yet.
+func (f *policy) partner(v *sched.View, p *sched.Plan, id job.ID) bool {
+	j, held := v.Job(id), p.Holding(id)
+	if !f.movable(j) || held == nil || v.Alloc(id) == nil || !usable(v, held) || j.Since() == v.Now {
+		return false
+	}
+	for i := range held.Shares {
+		if held.Shares[i].Milli < int32(unit.One) || len(f.on[held.Shares[i].Device]) > 1 {
+			return false
+		}
+	}
+	return true
+}
+
+// mean is the mean time until a waiting job and a partner have ended when they
+// share; infinite when they should not.
+func (f *policy) mean(v *sched.View, w waiting, partner job.ID, t cluster.GPUType) float64 {
+	a, b := v.Job(w.id), v.Job(partner)
+	pair := Pair{A: w.left, B: left(b), SlowerA: slower(v.Sharing, a, b, t), SlowerB: slower(v.Sharing, b, a, t)}
+	if f.cfg.Share == Benefit && !pair.Worthwhile() {
+		return math.Inf(1)
+	}
+	return pair.Together()
+}
+
+// slower is by how much a job takes longer beside another one.
+func slower(m perf.Sharing, j, other sched.Job, t cluster.GPUType) float64 {
+	return max(1, 1/m.Beside(j.Spec(), []*job.Job{other.Spec()}, t))
+}
+
+// take starts a job on all free GPUs given, if it needs so many, and on shared ones
+// partner by partner.
+func (f *policy) take(v *sched.View, p *sched.Plan, id job.ID, need int, free, shared []spot) bool {
+	chosen := slices.Concat(free[:min(need, len(free))], shared[:min(max(0, need-len(free)), len(shared))])
+	if len(chosen) < need || !f.roomFor(v, id, chosen) {
+		return false
+	}
+	for _, s := range chosen {
+		if s.partner != job.None {
+			f.halve(p, s)
+		}
+	}
+	slices.SortFunc(chosen, func(a, b spot) int { return cmp.Compare(a.device, b.device) })
+	f.gang(v, id, chosen)
+	p.StartOn(id, &f.alloc)
+	f.note(id, &f.alloc)
+	return true
+}
+
+// roomFor tells whether the nodes of GPUs have CPU and memory for all tasks there.
+func (f *policy) roomFor(v *sched.View, id job.ID, chosen []spot) bool {
+	d, c := v.Job(id).Spec().Demand, v.Cluster()
+	tasks := map[cluster.NodeID]int{}
+	for _, s := range chosen {
+		tasks[c.NodeOf(s.device)]++
+	}
+	for n, count := range tasks {
+		if free, ok := c.CPUFree(n); ok && free < d.Roles[0].CPU*unit.Milli(count) {
+			return false
+		}
+		if free, ok := c.MemoryFree(n); ok && free < d.Roles[0].Memory*unit.Bytes(count) {
+			return false
+		}
+	}
+	return true
+}
+
+// halve leaves a partner half of a GPU.
+func (f *policy) halve(p *sched.Plan, s spot) {
+	f.alloc.CopyFrom(p.Holding(s.partner))
+	for i := range f.alloc.Shares {
+		if f.alloc.Shares[i].Device == s.device {
+			f.alloc.Shares[i].Milli = int32(unit.One) / 2
+		}
+	}
+	p.Stop(s.partner, job.Reason{Code: job.Moved, Job: job.None})
+	p.StartOn(s.partner, &f.alloc)
+}
+
+// gang makes the alloc of a job on chosen GPUs, which are in order.
+func (f *policy) gang(v *sched.View, id job.ID, chosen []spot) {
+	d := v.Job(id).Spec().Demand
+	f.alloc.Reset()
+	for _, s := range chosen {
+		node := v.Cluster().NodeOf(s.device)
+		if n := len(f.alloc.Pieces); n == 0 || f.alloc.Pieces[n-1].Node != node {
+			f.alloc.Pieces = append(f.alloc.Pieces, cluster.Piece{Node: node})
+		}
+		piece := &f.alloc.Pieces[len(f.alloc.Pieces)-1]
+		piece.Tasks, piece.Shares = piece.Tasks+1, piece.Shares+1
+		piece.CPU, piece.Memory = piece.CPU+d.Roles[0].CPU, piece.Memory+d.Roles[0].Memory
+		milli := int32(unit.One)
+		if s.partner != job.None {
+			milli /= 2
+		}
+		f.alloc.Shares = append(f.alloc.Shares, cluster.Share{Device: s.device, Milli: milli, Memory: d.Roles[0].GPUMemory})
+	}
+}

@@ -1,0 +1,362 @@
+// Package muri interleaves jobs: several of them share the same GPUs, and at any
+// time each is at another resource (loading and CPU work, GPU, network), so that
+// together they take little longer than one.
+//
+// Nouns: the stages of a job are how long an iteration keeps each resource busy
+// (job.Hints.Stages); a group is up to four jobs of equal size that share GPUs; a
+// candidate is a job that would run if only groups of the largest size ran; the
+// key of a job is what orders it: remaining time x GPUs where run times are known
+// (Muri-S), attained service where they are not (Muri-L).
+//
+// Jobs are grouped only as far as GPUs are short, by matching of the greatest
+// interleaving efficiency, and never when that is slower than one after the
+// other. That is done at the beginning of each round; inside a round jobs only start
+// on what is free. The policy keeps nothing between calls.
+//
+// Source: Zhao et al., "Multi-Resource Interleaving for Deep Learning Training",
+// SIGCOMM 2022; and the published simulator, where the paper leaves a choice.
+package muri
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/param"
+	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/place"
+	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// Config is the settings of the policy.
+type Config struct {
+	Known  bool          // order by what remains, not by what was attained
+	Round  time.Duration // make groups so often; 0: at every arrival and completion
+	Most   int           // jobs in a group
+	Match  bool          // by efficiency; otherwise in order of priority
+	Place  place.Strategy
+	Factor bool // count the overhead of groups that the authors measured
+}
+
+// NewShort returns the defaults of Muri-S, which knows run times.
+func NewShort() *Config {
+	return &Config{Known: true, Round: 6 * time.Minute, Most: perf.MaxInterleaved, Match: true, Place: place.Consolidated, Factor: true}
+}
+
+// NewLong returns the defaults of Muri-L, which does not.
+func NewLong() *Config {
+	c := NewShort()
+	c.Known = false
+	return c
+}
+
+// Params binds the settings.
+func (c *Config) Params() param.Set {
+	return param.Set{
+		param.Duration("round", &c.Round, "make groups so often; 0s: at every arrival and completion"),
+		param.Int("most", &c.Most, 1, perf.MaxInterleaved, "jobs", "the largest group"),
+		param.Bool("match", &c.Match, "put jobs together that use different resources; otherwise in order of priority"),
+		param.Bool("overhead", &c.Factor, "groups take longer by what the authors measured: 1.31, 1.48 and 1.35 times for 2, 3 and 4 jobs"),
+		place.Param(&c.Place),
+	}
+}
+
+// Policy makes the policy.
+func (c *Config) Policy() (sched.Policy, error) {
+	g := Grouping{Most: c.Most, Unmatched: !c.Match}
+	if c.Factor {
+		g.Model.Overhead = perf.PublishedOverhead
+	}
+	cfg := *c
+	if cfg.Round == unit.Never {
+		cfg.Round = 0
+	}
+	return &policy{cfg: cfg, grouping: g}, nil
+}
+
+type policy struct {
+	cfg      Config
+	grouping Grouping
+	members  []Member
+	alloc    cluster.Alloc
+}
+
+// outranked is why jobs are stopped, and why they wait then.
+var outranked = job.Reason{Code: job.Outranked, Job: job.None}
+
+// Decide implements sched.Policy.
+func (m *policy) Decide(v *sched.View, p *sched.Plan) {
+	switch {
+	case !m.begins(v):
+		m.fill(v, p)
+	case v.First || v.Woken || v.NodesChanged() || news(v):
+		m.gather(v, p)
+		room := v.Free()
+		groups := m.grouping.Groups(m.candidates(v, p), room)
+		m.start(v, p, m.fitting(p, groups))
+	}
+}
+
+// begins tells whether groups are made anew.
+func (m *policy) begins(v *sched.View) bool { return m.cfg.Round == 0 || v.Now%m.cfg.Round == 0 }
+
+// news tells whether anything happened but that jobs run faster or slower now.
+func news(v *sched.View) bool {
+	return slices.ContainsFunc(v.Changes(), func(ch sched.Change) bool { return ch.Kind != sched.Altered })
+}
+
+// fill starts waiting jobs on what is free, inside a round.
+func (m *policy) fill(v *sched.View, p *sched.Plan) {
+	m.members = m.members[:0]
+	m.queue(v, p)
+	for i := range m.members {
+		p.Start(m.members[i].Job, m.cfg.Place)
+	}
+}
+
+// NextWake implements sched.Waker.
+func (m *policy) NextWake(v *sched.View) time.Duration {
+	if m.cfg.Round == 0 {
+		return unit.Never
+	}
+	next := (v.Now/m.cfg.Round + 1) * m.cfg.Round
+	for range v.Running() {
+		return next
+	}
+	for j := range v.Waiting() {
+		if !j.Reason().Never() {
+			return next
+		}
+	}
+	return unit.Never
+}
+
+// gather lists the jobs that may run, in order of priority, and takes those that
+// run off their devices: whoever gets the same again has not noticed.
+func (m *policy) gather(v *sched.View, p *sched.Plan) {
+	m.members = m.members[:0]
+	for j := range v.Running() {
+		if fixed(v, j) {
+			continue
+		}
+		m.members = append(m.members, m.member(j))
+	}
+	for i := range m.members {
+		p.Stop(m.members[i].Job, outranked)
+	}
+	m.queue(v, p)
+}
+
+// queue lists the waiting jobs, too, and puts all in order.
+func (m *policy) queue(v *sched.View, p *sched.Plan) {
+	for j := range v.Waiting() {
+		if why := p.Never(j.ID, m.cfg.Place); why.Code != job.NoReason {
+			p.Hold(j.ID, why)
+			continue
+		}
+		m.members = append(m.members, m.member(j))
+	}
+	slices.SortStableFunc(m.members, func(a, b Member) int { return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Job, b.Job)) })
+}
+
+// fixed tells whether a running job is left alone: it must not be stopped, has not
+// begun yet, or runs where nothing new may.
+func fixed(v *sched.View, j sched.Job) bool {
+	if s := j.Spec().Stop; s == job.Pinned || s == job.Restart || j.Phase() == job.Assigned {
+		return true
+	}
+	a := v.Alloc(j.ID)
+	for i := range a.Pieces {
+		if !v.Cluster().Usable(a.Pieces[i].Node) {
+			return true
+		}
+	}
+	for i := range a.Shares {
+		if v.Cluster().Broken(a.Shares[i].Device) {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *policy) member(j sched.Job) Member {
+	s, iteration := perf.StagesOf(j.Spec())
+	out := Member{Job: j.ID, GPUs: j.GPUs(), Class: j.Class(), Stages: s, Iteration: iteration}
+	if left, known := j.Remaining(); m.cfg.Known && known {
+		out.Key = left.Seconds() * float64(j.GPUs())
+	} else {
+		out.Key = j.Service()
+		if !m.cfg.Known {
+			out.Key = j.Run().Seconds() * float64(j.GPUs())
+		}
+	}
+	return out
+}
+
+// candidates are the jobs that would run if every group had as many jobs as it
+// may: who finds room brings in the next few of its class. It leaves the plan as
+// it was.
+func (m *policy) candidates(v *sched.View, p *sched.Plan) []Member {
+	byClass := map[int32][]int{}
+	for i := range m.members {
+		byClass[m.members[i].Class] = append(byClass[m.members[i].Class], i)
+	}
+	taken := make([]bool, len(m.members))
+	p.Try(func() bool {
+		for i := range m.members {
+			if taken[i] || !p.Start(m.members[i].Job, m.cfg.Place) {
+				continue
+			}
+			class := byClass[m.members[i].Class]
+			n := min(m.most(v, m.members[i].Job), len(class))
+			for _, k := range class[:n] {
+				taken[k] = true
+			}
+			byClass[m.members[i].Class] = class[n:]
+		}
+		return false
+	})
+	var out []Member
+	for i := range m.members {
+		if taken[i] {
+			out = append(out, m.members[i])
+		}
+	}
+	return out
+}
+
+// most is how many jobs of its class a job can share devices with, itself
+// included: only gangs of whole GPUs are put together.
+func (m *policy) most(v *sched.View, id job.ID) int {
+	d := v.Job(id).Spec().Demand
+	if d.Roles[1].Tasks > 0 || d.Roles[0].GPU == 0 || d.Roles[0].GPU%unit.One != 0 || d.Elastic() {
+		return 1
+	}
+	return m.cfg.Most
+}
+
+// fitting are the groups that find room, in order of priority.
+func (m *policy) fitting(p *sched.Plan, groups []Group) []Group {
+	var out []Group
+	p.Try(func() bool {
+		for _, g := range groups {
+			if p.Start(g.Members[0].Job, m.cfg.Place) {
+				out = append(out, g)
+			}
+		}
+		return false
+	})
+	return out
+}
+
+// start starts the groups, the largest first. Those that ran stay where they ran if
+// all others find room beside them.
+func (m *policy) start(v *sched.View, p *sched.Plan, groups []Group) {
+	slices.SortStableFunc(groups, func(a, b Group) int { return cmp.Compare(b.GPUs(), a.GPUs()) })
+	settled := p.Try(func() bool {
+		moved := groups[:0:0]
+		for _, g := range groups {
+			if !m.stay(v, p, &g) {
+				moved = append(moved, g)
+			}
+		}
+		for i := range moved {
+			if !m.put(v, p, &moved[i]) {
+				return false
+			}
+		}
+		return true
+	})
+	for i := 0; i < len(groups) && !settled; i++ {
+		if g := &groups[i]; !m.stay(v, p, g) {
+			m.put(v, p, g)
+		}
+	}
+	for i := range m.members {
+		if id := m.members[i].Job; p.Holding(id) == nil {
+			p.Hold(id, outranked)
+		}
+	}
+}
+
+// stay puts a group back where its first member that ran was, if that is free.
+func (m *policy) stay(v *sched.View, p *sched.Plan, g *Group) bool {
+	for i := range g.Members {
+		was := v.Alloc(g.Members[i].Job)
+		if was == nil {
+			continue
+		}
+		m.alloc.CopyFrom(was)
+		if m.most(v, g.Members[i].Job) > 1 {
+			m.deal(len(g.Members))
+		}
+		if m.free(v, len(g.Members)) {
+			m.share(p, g)
+			return true
+		}
+	}
+	return false
+}
+
+// put puts a group where its first member finds room.
+func (m *policy) put(v *sched.View, p *sched.Plan, g *Group) bool {
+	first := g.Members[0].Job
+	if !p.Start(first, m.cfg.Place) {
+		return false
+	}
+	m.alloc.CopyFrom(p.Holding(first))
+	if len(g.Members) == 1 {
+		return true
+	}
+	p.Stop(first, outranked)
+	if m.deal(len(g.Members)); !m.free(v, len(g.Members)) { // its CPU or memory is short for all of them
+		return p.Start(first, m.cfg.Place)
+	}
+	m.share(p, g)
+	return true
+}
+
+// deal makes the alloc the part of whole devices that each of so many jobs gets.
+func (m *policy) deal(jobs int) {
+	for i := range m.alloc.Shares {
+		m.alloc.Shares[i].Milli = int32(int(unit.One) / jobs)
+	}
+}
+
+// free tells whether so many jobs can each have the alloc.
+func (m *policy) free(v *sched.View, jobs int) bool {
+	c, n := v.Cluster(), unit.Milli(jobs)
+	for i := range m.alloc.Shares {
+		s := &m.alloc.Shares[i]
+		if d := s.Device; c.DeviceFree(d) < unit.Milli(s.Milli)*n || c.DeviceMemoryFree(d) < s.Memory*unit.Bytes(n) || c.Broken(d) {
+			return false
+		}
+	}
+	for i := range m.alloc.Pieces {
+		node := m.alloc.Pieces[i].Node
+		var cpu unit.Milli
+		var memory unit.Bytes
+		for k := range m.alloc.Pieces { // several roles may be on one node
+			if piece := &m.alloc.Pieces[k]; piece.Node == node {
+				cpu, memory = cpu+piece.CPU, memory+piece.Memory
+			}
+		}
+		if free, ok := c.CPUFree(node); ok && free < cpu*n || !c.Usable(node) {
+			return false
+		}
+		if free, ok := c.MemoryFree(node); ok && free < memory*unit.Bytes(n) {
+			return false
+		}
+	}
+	return true
+}
+
+// share gives the alloc to each member of a group.
+func (m *policy) share(p *sched.Plan, g *Group) {
+	for i := range g.Members {
+		p.StartOn(g.Members[i].Job, &m.alloc)
+	}
+}
