@@ -32,6 +32,7 @@ type JobSpec struct {
 	After    []After   `json:"after,omitempty" doc:"Jobs that must have ended before it may start."`
 	Array    string    `json:"array,omitempty" maxLength:"200" doc:"Submit it once for each number, such as 1-20, 1,3,7 or 0-100:10; each finds its number in NORN_ARRAY_INDEX."`
 	Estimate Seconds   `json:"est,omitempty" minimum:"0" doc:"Its user's word on its run time; none: the scheduler may learn it."`
+	CPUEst   Seconds   `json:"cpu_est,omitempty" minimum:"0" doc:"Its user's word on its run time on processors alone, without any GPU: where the policy knows how, it may be put on a host device; 0: it needs its GPUs."`
 	Limit    Seconds   `json:"limit,omitempty" minimum:"0" doc:"It is ended when it has run for so long; 0: never."`
 	Deadline time.Time `json:"deadline,omitzero" doc:"When it should have ended, where the policy looks at it."`
 	Held     bool      `json:"held,omitempty" doc:"Submit it held: it waits until it is released."`
@@ -39,13 +40,30 @@ type JobSpec struct {
 	Stop  Stop  `json:"stop,omitzero" doc:"What it can do when it has to leave its devices."`
 	Retry Retry `json:"retry,omitzero" doc:"What is done when it fails."`
 
-	Kind     string  `json:"kind,omitempty" enum:"training,fine-tuning,recommendation,inference" doc:"What sort of work it does."`
-	Model    string  `json:"model,omitempty" doc:"What is trained."`
-	Backbone string  `json:"backbone,omitempty" doc:"Fine-tuning: the foundation model."`
-	Dataset  string  `json:"dataset,omitempty" doc:"What it is trained on."`
-	Batch    int     `json:"batch,omitempty" minimum:"0" doc:"Global batch size."`
-	Units    float64 `json:"units,omitempty" minimum:"0" doc:"Its whole work in its own units, such as steps."`
-	Unit     string  `json:"unit,omitempty" doc:"Of units: steps, epochs, samples."`
+	Kind     string   `json:"kind,omitempty" enum:"training,fine-tuning,recommendation,inference" doc:"What sort of work it does."`
+	Model    string   `json:"model,omitempty" doc:"What is trained."`
+	Backbone string   `json:"backbone,omitempty" doc:"Fine-tuning: the foundation model."`
+	Dataset  string   `json:"dataset,omitempty" doc:"What it is trained on."`
+	Batch    int      `json:"batch,omitempty" minimum:"0" doc:"Global batch size."`
+	Units    float64  `json:"units,omitempty" minimum:"0" doc:"Its whole work in its own units, such as steps."`
+	Unit     string   `json:"unit,omitempty" doc:"Of units: steps, epochs, samples."`
+	Resident Resident `json:"resident,omitzero" doc:"Fine-tuning: the program that keeps the backbone loaded on a device, and to which the job's own command hands its work."`
+	Use      Use      `json:"use,omitzero" doc:"What it keeps busy when it runs alone, for policies that let jobs share a device."`
+}
+
+// Resident is a program that trains for jobs which hand it their work, one after the
+// other or several together, so that a backbone is loaded once.
+type Resident struct {
+	Command []string `json:"command,omitempty" maxItems:"4096" doc:"The program and its arguments. It finds the socket on which it is to listen in NORN_RESIDENT, as do the jobs. It is started in the folder and with the environment of the first of them."`
+}
+
+// Use is what a job keeps busy when it runs alone, each as a part of what there is,
+// 0 to 1; 0: not known.
+type Use struct {
+	GPU    float64 `json:"gpu,omitempty" minimum:"0" maximum:"1" doc:"Of the time of its GPU."`
+	Memory float64 `json:"memory,omitempty" minimum:"0" maximum:"1" doc:"Of the bandwidth of GPU memory."`
+	Host   float64 `json:"host,omitempty" minimum:"0" maximum:"1" doc:"Of the way between GPU and main memory."`
+	CPU    float64 `json:"cpu,omitempty" minimum:"0" maximum:"1" doc:"Of the machine's processors."`
 }
 
 // Stop is what a job can do when it has to leave its devices.

@@ -17,18 +17,20 @@ type Node struct {
 	Disk      Disk     `json:"disk"`
 }
 
-// Device is a GPU, or a declared slot.
+// Device is a GPU, a declared slot, or a part of the processors.
 type Device struct {
-	Name   string   `json:"name" doc:"gpu0 or slot0: how jobs and people call it."`
-	Index  int      `json:"index"`
-	Type   string   `json:"type" doc:"Such as NVIDIA H200; slot for a declared one."`
-	UUID   string   `json:"uuid,omitempty"`
-	PCI    string   `json:"pci,omitempty"`
-	NUMA   int      `json:"numa" doc:"-1: not known."`
-	Memory Bytes    `json:"mem,omitempty"`
-	Broken bool     `json:"broken,omitempty" doc:"It takes no new work."`
-	Note   string   `json:"note,omitempty" doc:"What is wrong with it."`
-	Jobs   []string `json:"jobs,omitempty" doc:"Who holds it."`
+	Name     string   `json:"name" doc:"gpu0, slot0 or host0: how jobs and people call it."`
+	Index    int      `json:"index"`
+	Type     string   `json:"type" doc:"Such as NVIDIA H200; slot for a declared one."`
+	UUID     string   `json:"uuid,omitempty"`
+	PCI      string   `json:"pci,omitempty"`
+	NUMA     int      `json:"numa" doc:"-1: not known."`
+	Memory   Bytes    `json:"mem,omitempty"`
+	Host     bool     `json:"host,omitempty" doc:"It is a part of the processors, no GPU."`
+	Broken   bool     `json:"broken,omitempty" doc:"It takes no new work."`
+	Note     string   `json:"note,omitempty" doc:"What is wrong with it."`
+	Jobs     []string `json:"jobs,omitempty" doc:"Who holds it."`
+	Resident []string `json:"resident,omitempty" doc:"Backbones that resident trainers keep loaded there."`
 
 	Used     Bytes   `json:"mem_used,omitempty" doc:"As measured."`
 	Util     float64 `json:"util,omitempty" doc:"As measured, 0 to 1."`

@@ -60,6 +60,7 @@ type Allocation struct {
 	Tasks     int      `json:"tasks" doc:"World size."`
 	Devices   []string `json:"devices"`
 	GPUs      float64  `json:"gpus"`
+	Host      bool     `json:"host,omitempty" doc:"Its devices are parts of the processors: it runs without a GPU."`
 	CPUs      float64  `json:"cpus,omitempty"`
 	Memory    Bytes    `json:"mem,omitempty"`
 	Elastic   bool     `json:"elastic" doc:"It may be started again with another number of tasks."`
@@ -67,4 +68,12 @@ type Allocation struct {
 	StopMode  string   `json:"stop_mode"`
 	Grace     Seconds  `json:"grace,omitempty"`
 	Resumable bool     `json:"resumable" doc:"A run before this one left a checkpoint, or may have."`
+	Merge     Merge    `json:"merge,omitzero" doc:"With which job it is trained, where the policy has merged them."`
+}
+
+// Merge is how a job is trained with another one of its backbone.
+type Merge struct {
+	How        string `json:"how,omitempty" enum:"together,after" doc:"together: as one, on the same devices; after: it goes on from what the other has learnt."`
+	With       string `json:"with,omitempty" doc:"Number of the other job."`
+	Checkpoint string `json:"checkpoint,omitempty" doc:"The last one that the other has reported."`
 }

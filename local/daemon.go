@@ -29,17 +29,18 @@ type Daemon struct {
 	choice run.Choice
 	clock  clock
 
-	eng    *engine.Engine
-	st     *state.State
-	epoch  epoch
-	shapes job.Interner
-	costs  perf.Costs
-	jobs   []*live // by number; nil when it has ended
-	byKey  map[string]*live
-	recent recent
-	tally  tally
-	health health
-	failed error // why nothing can be written any more
+	eng       *engine.Engine
+	st        *state.State
+	epoch     epoch
+	shapes    job.Interner
+	costs     perf.Costs
+	jobs      []*live // by number; nil when it has ended
+	residents []*resident
+	byKey     map[string]*live
+	recent    recent
+	tally     tally
+	health    health
+	failed    error // why nothing can be written any more
 
 	next     atomic.Int64 // number of the next submission
 	requests chan *request
@@ -237,13 +238,22 @@ func (d *Daemon) commit() error {
 	return nil
 }
 
-// Next implements engine.World: it waits until something happens, or until wake.
+// lateness is how late a moment of the policy's own may come and still be that moment.
+const lateness = time.Second
+
+// Next implements engine.World: it waits until something happens, or until wake. That
+// is then an instant of its own, at exactly that moment, as in the simulator: a policy
+// with rounds knows them by the time.
 func (d *Daemon) Next(wake time.Duration, out []eventlog.Event) (time.Duration, []eventlog.Event, error) {
 	d.events = out
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
 		d.now = max(d.clock.now(), d.st.Now)
+		if late := d.now - wake; late >= 0 && late < lateness && wake >= d.st.Now {
+			d.now, d.awake = wake, time.Now()
+			return wake, d.events, nil
+		}
 		if err := d.collect(); err != nil {
 			return d.now, d.events, err
 		}
@@ -373,7 +383,7 @@ func (d *Daemon) newEngine() error {
 	}
 	d.eng = engine.New(engine.Config{
 		Cluster: d.st.Cluster, Tenants: d.st.Tenants, Policy: p, PolicyName: d.choice.Policy,
-		Estimator: d.opt.Estimator, Costs: &d.costs, Seed: 1, Sinks: []engine.Sink{d},
+		Estimator: d.opt.Estimator, Costs: &d.costs, Sharing: perf.Demands{}, Transfer: d.opt.Transfer, Seed: 1, Sinks: []engine.Sink{d},
 	}, d)
 	d.eng.Resume(d.st)
 	return nil

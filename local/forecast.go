@@ -24,13 +24,14 @@ type forecast struct {
 	events []eventlog.Event
 	choice run.Choice
 	costs  perf.Costs
+	gains  perf.Transfer
 	now    time.Duration
 	of     string // the job that is asked about
 }
 
 // forecastOf copies the present state.
 func (d *Daemon) forecastOf(key string) *forecast {
-	f := &forecast{choice: d.choice, costs: d.costs, now: max(d.now, d.st.Now), of: key}
+	f := &forecast{choice: d.choice, costs: d.costs, gains: d.opt.Transfer, now: max(d.now, d.st.Now), of: key}
 	f.header.Describe(d.st.Cluster, d.st.Tenants)
 	f.header.Begins, f.header.Usage = f.now, usage(d.st, d.st.Tenants)
 	f.events = inventory(d.st.Cluster, d.st.Now)
@@ -71,7 +72,7 @@ func (f *forecast) start(ctx context.Context) (at time.Duration, ok bool, err er
 		return 0, false, err
 	}
 	world := sim.New(sim.Config{Source: trace.FromMemory(nil), Costs: f.costs})
-	e := engine.New(engine.Config{Cluster: c, Tenants: tenants, Policy: p, PolicyName: f.choice.Policy, Costs: &f.costs, Seed: 1}, world)
+	e := engine.New(engine.Config{Cluster: c, Tenants: tenants, Policy: p, PolicyName: f.choice.Policy, Costs: &f.costs, Sharing: perf.Demands{}, Transfer: f.gains, Seed: 1}, world)
 	e.Resume(s)
 	if err := world.Attach(s); err != nil {
 		return 0, false, err

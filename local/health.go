@@ -19,6 +19,8 @@ type health struct {
 	policy  string   // what is wrong with the policy
 	sick    []string // what a measurement found wrong with each device; empty: nothing
 	samples []Sample
+	looking bool // at the devices, in a goroutine of its own
+	meter   meter
 }
 
 // drained is what an operator has put out of use, kept in drained.json: it stays
@@ -84,7 +86,8 @@ const (
 func (d *Daemon) everySoOften() {
 	d.every(diskEvery, d.lookAtDisk)
 	d.every(lookEvery, d.lookAtRuns)
-	if d.opt.Machine.Sample != nil {
+	d.every(lookEvery, d.lookAtResidents)
+	if d.opt.Machine.measurable() {
 		d.every(max(time.Second, d.opt.Limits.Sample), d.lookAtDevices)
 	}
 	if d.opt.Limits.Outputs > 0 || d.opt.Limits.Logs > 0 {
@@ -141,10 +144,22 @@ func (d *Daemon) lookAtRuns() {
 // lookAtDevices measures the devices, beside the goroutine of Run, and takes those
 // out of use that do not work.
 func (d *Daemon) lookAtDevices() {
+	if d.health.looking {
+		return // a driver takes its time
+	}
+	d.health.looking = true
+	m, loads := &d.opt.Machine, d.loads()
 	d.acting.Go(func() {
-		samples := d.opt.Machine.Sample()
+		samples := make([]Sample, len(m.Devices))
+		if m.Sample != nil {
+			copy(samples, m.Sample())
+		}
+		if err := d.health.meter.measure(m.Devices, loads, samples); err != nil {
+			d.log.Warn("what jobs use of the processors cannot be measured", "error", err)
+		}
 		d.enqueue(&request{done: make(chan error, 1), run: func() error {
-			d.health.samples = samples
+			d.health.looking, d.health.samples = false, samples
+			d.noteUse(samples)
 			for i, s := range samples {
 				if i >= len(d.health.sick) || s.Trouble == d.health.sick[i] {
 					continue

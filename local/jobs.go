@@ -44,6 +44,11 @@ type live struct {
 	lane                 chan struct{} // closed when its last act is done
 	changed              chan struct{} // closed when what its tasks are told changes
 	life                 []string
+
+	resident *resident // to which its run hands its work
+	warm     bool      // that was there before
+	measured bool      // how long it took to make progress
+	forget   bool      // it is not to go on from its checkpoints
 }
 
 // stage is where the last run of a job stands.
@@ -106,7 +111,20 @@ func (d *Daemon) engineJob(s *stored, key string, now time.Duration) (job.Job, e
 	if !spec.Deadline.IsZero() {
 		j.Deadline = max(1, d.since(spec.Deadline))
 	}
+	j.Hints = hints(spec)
 	return j, nil
+}
+
+// hints are what a job tells beside its demand; nil: nothing.
+func hints(spec *api.JobSpec) *job.Hints {
+	h := job.Hints{
+		GPUUse: spec.Use.GPU, MemoryUse: spec.Use.Memory, HostUse: spec.Use.Host, CPUUse: spec.Use.CPU,
+		CPUTime: spec.CPUEst.Duration(), CPUEstimate: spec.CPUEst.Duration(),
+	}
+	if h == (job.Hints{}) {
+		return nil
+	}
+	return &h
 }
 
 // demand is the shape of a job: one task of the engine for each GPU, or one for a
@@ -141,7 +159,7 @@ func (d *Daemon) possible(spec *api.JobSpec, demand *job.Demand) error {
 	fit := 0
 	var largest api.Bytes
 	for _, dev := range m.Devices {
-		if len(spec.Types) > 0 && !slices.Contains(spec.Types, dev.Type) {
+		if len(spec.Types) > 0 && !slices.Contains(spec.Types, dev.Type) || len(spec.Types) == 0 && dev.Host {
 			continue
 		}
 		largest = max(largest, dev.Memory)
@@ -171,31 +189,22 @@ const maxCommand = 1 << 20
 // complete checks a submission and fills in every default.
 func (d *Daemon) complete(spec *api.JobSpec) error {
 	bad := func(format string, args ...any) error { return api.Refuse(api.Invalid, format, args...) }
-	if len(spec.Command) == 0 || spec.Command[0] == "" {
-		return bad("the job has no command")
-	}
-	size := 0
-	for _, arg := range spec.Command {
-		if strings.ContainsRune(arg, 0) {
-			return bad("the command contains a zero byte")
-		}
-		size += len(arg)
-	}
-	for name, value := range spec.Env {
-		if name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(value, 0) {
-			return bad("the environment contains a variable %q that cannot be", name)
-		}
-		size += len(name) + len(value)
+	if err := checkCommand(spec); err != nil {
+		return err
 	}
 	switch {
-	case size > maxCommand:
-		return bad("command and environment have %d bytes together, at most %d are allowed", size, maxCommand)
+	case len(spec.Resident.Command) > 0 && (spec.Backbone == "" || spec.GPUs.Ask == 0 || spec.Tasks.Of(int(spec.GPUs.Most)) > 1):
+		return bad("a resident trainer is for jobs of one task that tell their backbone and ask for GPUs")
 	case !strings.HasPrefix(spec.Dir, "/"):
 		return bad("the working directory %q must be an absolute path", spec.Dir)
 	case strings.ContainsRune(spec.Dir, 0):
 		return bad("the working directory contains a zero byte")
-	case spec.CPUs < 0 || spec.Memory < 0 || spec.GPUMem < 0 || spec.Estimate < 0 || spec.Limit < 0 || spec.Retry.Backoff < 0 || spec.Stop.Grace < 0:
+	case spec.CPUs < 0 || spec.Memory < 0 || spec.GPUMem < 0 || spec.Estimate < 0 || spec.CPUEst < 0 || spec.Limit < 0 || spec.Retry.Backoff < 0 || spec.Stop.Grace < 0:
 		return bad("a size or a time is negative")
+	case !isPart(spec.Use.GPU, spec.Use.Memory, spec.Use.Host, spec.Use.CPU):
+		return bad("what a job uses is a part of what there is: write 0 to 1")
+	case spec.CPUEst > 0 && (spec.GPUs.Ask == 0 || spec.GPUs.Ask > 1 || spec.Tasks.Of(1) > 1):
+		return bad("cpu_est is for jobs of one task that ask for one GPU, or for a part of one, and can do without it")
 	case spec.Retry.Limit < -1:
 		return bad("a job can be retried 0 times or more, or -1 for always")
 	}
@@ -220,6 +229,41 @@ func (d *Daemon) complete(spec *api.JobSpec) error {
 		return err
 	}
 	return d.completeStop(&spec.Stop, spec)
+}
+
+// checkCommand refuses commands and an environment that no process can have.
+func checkCommand(spec *api.JobSpec) error {
+	bad := func(format string, args ...any) error { return api.Refuse(api.Invalid, format, args...) }
+	if len(spec.Command) == 0 || spec.Command[0] == "" {
+		return bad("the job has no command")
+	}
+	size := 0
+	for _, arg := range spec.Command {
+		if strings.ContainsRune(arg, 0) {
+			return bad("the command contains a zero byte")
+		}
+		size += len(arg)
+	}
+	for name, value := range spec.Env {
+		if name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(value, 0) {
+			return bad("the environment contains a variable %q that cannot be", name)
+		}
+		size += len(name) + len(value)
+	}
+	for _, arg := range spec.Resident.Command {
+		if size += len(arg); strings.ContainsRune(arg, 0) {
+			return bad("the command of the resident trainer contains a zero byte")
+		}
+	}
+	if size > maxCommand {
+		return bad("command and environment have %d bytes together, at most %d are allowed", size, maxCommand)
+	}
+	return nil
+}
+
+// isPart tells whether all numbers are from 0 to 1.
+func isPart(all ...float64) bool {
+	return !slices.ContainsFunc(all, func(v float64) bool { return !(v >= 0 && v <= 1) })
 }
 
 // checkTasks sees to it that GPUs and tasks can be dealt out evenly.
@@ -255,6 +299,9 @@ func (d *Daemon) completeStop(s *api.Stop, spec *api.JobSpec) error {
 	}
 	if s.Grace == 0 {
 		s.Grace = def.Grace
+	}
+	if len(spec.Resident.Command) > 0 && (s.CRIU || s.Mode == job.Freeze.String()) {
+		return api.Refuse(api.Invalid, "a job that hands its work to a resident trainer cannot be frozen: that would train on")
 	}
 	if s.CRIU && (spec.GPUs.Ask > 0 || spec.Tasks.Of(0) > 1) {
 		return api.Refuse(api.Invalid, "CRIU saves jobs without GPUs and of one task only")

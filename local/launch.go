@@ -135,7 +135,7 @@ func (d *Daemon) visible(devices []int) []string {
 		if !slices.Contains(names, dev.Env) {
 			names = append(names, dev.Env)
 		}
-		if slices.Contains(devices, i) {
+		if slices.Contains(devices, i) && dev.Visible != "" {
 			values[dev.Env] = append(values[dev.Env], dev.Visible)
 		}
 	}
@@ -157,20 +157,41 @@ func (d *Daemon) environment(l *live, a *cluster.Alloc) []string {
 		rundir.EnvJob+"="+l.key,
 		rundir.EnvRun+"="+strconv.Itoa(l.run),
 		rundir.EnvName+"="+l.stored.Spec.Name,
-		rundir.EnvGPUs+"="+strconv.FormatFloat(float64(a.Milli())/1000, 'f', -1, 64),
+		rundir.EnvGPUs+"="+strconv.FormatFloat(float64(d.st.Cluster.GPUMilli(a))/1000, 'f', -1, 64),
 		rundir.EnvSocket+"="+d.opt.Socket,
 		rundir.EnvToken+"="+l.token,
 	)
+	if _, said := l.stored.Spec.Env[envThreads]; !said && d.onHost(a) {
+		out = append(out, envThreads+"="+strconv.Itoa(d.threads(a)))
+	}
 	if l.index >= 0 {
 		out = append(out, rundir.EnvArrayID+"="+l.stored.ID, rundir.EnvArrayIndex+"="+strconv.Itoa(l.index))
 	}
 	return out
 }
 
-// launch makes the folder of a run and launches its runner. It may be repeated:
-// the run is launched once.
-func (d *Daemon) launch(dir string, run *rundir.Run, want rundir.Want, saved rundir.Saved) {
-	err := rundir.Begin(dir, run, want)
+// envThreads is how many threads numerical libraries use on processors; without it
+// they take all that the machine has.
+const envThreads = "OMP_NUM_THREADS"
+
+// threads is how many processors a job on host devices has for itself.
+func (d *Daemon) threads(a *cluster.Alloc) int {
+	cores := 0.0
+	for i := range a.Shares {
+		if s := &a.Shares[i]; int(s.Device) < len(d.opt.Machine.Devices) {
+			cores += d.opt.Machine.Devices[s.Device].Cores * float64(s.Milli) / 1000
+		}
+	}
+	return max(1, int(cores))
+}
+
+// launch makes way for a run, makes its folder, and launches its runner. It may be
+// repeated: the run is launched once.
+func (d *Daemon) launch(dir string, run *rundir.Run, want rundir.Want, saved rundir.Saved, way func() error) {
+	err := way()
+	if err == nil {
+		err = rundir.Begin(dir, run, want)
+	}
 	if err == nil && saved.Progress > 0 {
 		err = rundir.Write(dir, rundir.SavedFile, saved)
 	}

@@ -100,6 +100,8 @@ func (h *here) down() {
 func endRuns(t *testing.T, state string) {
 	t.Helper()
 	dirs, _ := filepath.Glob(filepath.Join(state, "runs", "*", "*"))
+	residents, _ := filepath.Glob(filepath.Join(state, "residents", "*"))
+	dirs = append(dirs, residents...)
 	for _, dir := range dirs {
 		if _, err := os.Stat(filepath.Join(dir, rundir.ExitFile)); err == nil {
 			continue
@@ -309,7 +311,7 @@ func readLogs(text string) ([]entry, error) {
 				return nil, r.Wrap(err)
 			}
 			e := entry{Event: ev, line: simtest.Line(&ev, s)}
-			if ev.Kind != eventlog.NodeSet && ev.Kind != eventlog.Device && ev.Kind != eventlog.NodeAdd {
+			if ev.Kind != eventlog.NodeSet && ev.Kind != eventlog.Device && ev.Kind != eventlog.NodeAdd && ev.Kind != eventlog.Used {
 				e.key = s.Record(ev.Job).Job.Key
 			}
 			out = append(out, e)

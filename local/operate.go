@@ -42,6 +42,7 @@ func (d *Daemon) Drain(ctx context.Context, c server.Caller, z api.Drain) error 
 		for i := range d.opt.Machine.Devices {
 			d.setDevice(i)
 		}
+		d.lookAtResidents()
 		return nil
 	})
 }

@@ -25,6 +25,7 @@ import (
 
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/predict"
 	"github.com/norn-scheduler/norn/run"
 	"github.com/norn-scheduler/norn/tenant"
@@ -39,6 +40,8 @@ type Options struct {
 	Machine Machine
 	Tenants func() (*tenant.Tree, error) // a fresh tree of the configured tenants
 	Policy  run.Choice
+	// Transfer is what is believed that merged jobs learn from each other; nil: nothing.
+	Transfer perf.Transfer
 	// Estimator predicts run times; it has seen nothing yet. Estimates is its
 	// name, for logs.
 	Estimator predict.Estimator
@@ -75,9 +78,11 @@ type Defaults struct {
 	Retry       api.Retry
 	CPUs        float64 // of a job without GPUs
 	CancelGrace api.Seconds
-	LogBytes    api.Bytes
-	LogKeep     int
-	Cgroup      string // parent of the runs' cgroups; empty: none
+	// ResidentIdle is for how long a resident trainer is kept that no job uses.
+	ResidentIdle time.Duration
+	LogBytes     api.Bytes
+	LogKeep      int
+	Cgroup       string // parent of the runs' cgroups; empty: none
 
 	// A job that fails CrashTimes in a row, each within CrashWithin of its start,
 	// is held; so is one whose checkpoints fail SaveFailures times in a row.
@@ -97,7 +102,8 @@ type Machine struct {
 	Sample    func() []Sample // nil: nothing can be measured
 }
 
-// Device is a GPU or a declared slot.
+// Device is a GPU, a declared slot, or a part of the processors (a host device,
+// whose type is one of a host).
 type Device struct {
 	Name    string
 	Type    string
@@ -106,8 +112,12 @@ type Device struct {
 	NUMA    int
 	Memory  api.Bytes
 	Env     string   // variable that shows it to a process, such as CUDA_VISIBLE_DEVICES; empty: none
-	Visible string   // its value there
+	Visible string   // its value there; empty: none of these devices
 	Files   []string // that a process must open to use it
+	Host    bool     // a part of the processors
+	// Cores is how many processors it stands for, if it is none that a driver could
+	// measure: its use is that of processors by the jobs on it. 0: it is a GPU.
+	Cores float64
 }
 
 // Sample is what was measured of a device.

@@ -22,6 +22,9 @@ const exitAgain = 75
 func (d *Daemon) over(l *live, e *rundir.Exit) {
 	r := d.st.Record(l.id)
 	l.exit, l.stage = e, noRun
+	if l.resident != nil {
+		l.resident.used, l.resident = d.now, nil
+	}
 	d.tokens.drop(l.token)
 	l.token = ""
 	l.tell()

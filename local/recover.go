@@ -43,6 +43,7 @@ func (d *Daemon) recover() error {
 	if err != nil {
 		return err
 	}
+	d.findResidents()
 	if err := d.findJobs(old, told); err != nil {
 		return err
 	}
@@ -215,6 +216,9 @@ func (d *Daemon) readRun(l *live) {
 		for _, v := range run.Env {
 			if token, is := strings.CutPrefix(v, rundir.EnvToken+"="); is {
 				l.token = token
+			}
+			if socket, is := strings.CutPrefix(v, rundir.EnvResident+"="); is {
+				l.resident, l.measured = d.residentAt(socket), true
 			}
 		}
 	}

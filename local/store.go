@@ -27,6 +27,7 @@ import (
 //	events/000001.log    event logs, one an epoch; those that have ended end in .zst
 //	jobs/17/spec.json    what was submitted
 //	runs/17/1/           the first run of job 17 (package rundir)
+//	residents/1/         a resident trainer: a run with a note of what it is for
 //	history.jsonl        jobs that have ended, one a line
 //	drained.json         what an operator has put out of use
 type store struct {

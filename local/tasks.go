@@ -43,13 +43,15 @@ func (t task) Allocation(ctx context.Context) (a api.Allocation, err error) {
 		held, spec := t.d.st.Alloc(l.id), &l.stored.Spec
 		a = api.Allocation{
 			Job: l.key, Run: l.run, Tasks: 1, Devices: t.d.names(held), Elastic: spec.GPUs.Elastic(), Batch: l.batch,
-			StopMode: spec.Stop.Mode, Grace: spec.Stop.Grace, Resumable: l.run > 1 && spec.Stop.Mode == job.Checkpoint.String(),
+			StopMode: spec.Stop.Mode, Grace: spec.Stop.Grace, Resumable: l.run > 1 && !l.forget && spec.Stop.Mode == job.Checkpoint.String(),
 		}
 		if held != nil {
-			a.GPUs = float64(held.Milli()) / 1000
+			a.GPUs = float64(t.d.st.Cluster.GPUMilli(held)) / 1000
 			a.CPUs, a.Memory = cpusOf(held)
+			a.Host = t.d.onHost(held)
 		}
-		a.Tasks = spec.Tasks.Of(int(a.GPUs))
+		a.Tasks = spec.Tasks.Of(len(a.Devices))
+		a.Merge = t.d.merged(l)
 		return nil
 	})
 	return a, err
@@ -65,6 +67,7 @@ func (t task) Report(ctx context.Context, r api.Report) (o api.Order, err error)
 			}
 		}
 		if r.Rank == 0 {
+			t.d.switched(l)
 			l.report = merge(l.report, &r)
 		}
 		return nil
@@ -74,6 +77,7 @@ func (t task) Report(ctx context.Context, r api.Report) (o api.Order, err error)
 
 // saw notes a checkpoint: what the job has done up to now is not lost any more.
 func (d *Daemon) saw(l *live, c *api.Checkpoint) error {
+	l.forget = false
 	l.saved = rundir.Saved{At: rundir.Now(), Progress: int64(d.st.Record(l.id).ProgressAt(d.now)), Point: *c}
 	saved, dir := l.saved, d.store.runDir(l.key, l.run)
 	d.act(l, func() {

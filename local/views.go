@@ -32,7 +32,7 @@ func (d *Daemon) view(l *live) api.Job {
 		Progress: l.report, Command: spec.Command, Dir: spec.Dir, After: l.after, Limit: spec.Limit, Deadl: spec.Deadline,
 	}
 	if a := d.st.Alloc(l.id); a != nil {
-		j.Held, j.Devices = float64(a.Milli())/1000, d.names(a)
+		j.Held, j.Devices = float64(d.st.Cluster.GPUMilli(a))/1000, d.names(a)
 	}
 	if r.Estimate >= 0 {
 		j.Estimate = api.Of(r.Estimate)
@@ -222,7 +222,12 @@ func (d *Daemon) device(i int) api.Device {
 	dev := &d.opt.Machine.Devices[i]
 	out := api.Device{
 		Name: dev.Name, Index: i, Type: dev.Type, UUID: dev.UUID, PCI: dev.PCI, NUMA: dev.NUMA, Memory: dev.Memory,
-		Broken: d.st.Cluster.Broken(cluster.DeviceID(i)), Note: d.deviceNote(i),
+		Host: dev.Host, Broken: d.st.Cluster.Broken(cluster.DeviceID(i)), Note: d.deviceNote(i),
+	}
+	for _, r := range d.residents {
+		if !r.ending && slices.Contains(r.note.Devices, dev.Name) {
+			out.Resident = append(out.Resident, r.note.Backbone)
+		}
 	}
 	if i < len(d.health.samples) {
 		s := d.health.samples[i]

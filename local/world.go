@@ -1,6 +1,7 @@
 package local
 
 import (
+	"slices"
 	"time"
 
 	"github.com/norn-scheduler/norn/api"
@@ -15,7 +16,26 @@ import (
 func (d *Daemon) Start(id job.ID, a *cluster.Alloc) (delay time.Duration, speed float64) {
 	l, r := d.jobs[id], d.st.Record(id)
 	d.put(l, a, launches(r)+1, r.Progress)
-	return d.startDelay(l), 1
+	return d.startDelay(l), d.speed(r, a)
+}
+
+// speed is how fast a job is expected to run: on processors as its user says, behind
+// another job from which it goes on as the configuration says, else as its estimate
+// has it.
+func (d *Daemon) speed(r *job.Record, a *cluster.Alloc) float64 {
+	speed := 1.0
+	if h := r.Job.Hints; d.onHost(a) && h != nil && h.CPUEstimate > 0 && r.Estimate > 0 {
+		speed = float64(r.Estimate) / float64(h.CPUEstimate)
+	}
+	if t := d.opt.Transfer; t != nil && r.Merged == job.After && d.st.Known(r.With) {
+		speed *= t.After(r.Job, d.st.Record(r.With).Job)
+	}
+	return speed
+}
+
+// onHost tells whether an Alloc is parts of the processors.
+func (d *Daemon) onHost(a *cluster.Alloc) bool {
+	return slices.ContainsFunc(d.devices(a), func(i int) bool { return i < len(d.opt.Machine.Devices) && d.opt.Machine.Devices[i].Host })
 }
 
 // startDelay is what a start is expected to take, as measured.
@@ -52,8 +72,9 @@ func (d *Daemon) put(l *live, a *cluster.Alloc, k int, from time.Duration) {
 	if launch.Images != "" && launch.Restore == "" && from > 0 { // CRIU has nothing that it could go on from
 		l.undone, l.saved.Progress = true, 0
 	}
-	dir, saved := d.store.runDir(l.key, l.run), l.saved
-	d.act(l, func() { d.launch(dir, launch, want, saved) })
+	dir, saved, way := d.store.runDir(l.key, l.run), l.saved, d.makeWay(l, a, launch)
+	l.measured = false
+	d.act(l, func() { d.launch(dir, launch, want, saved, way) })
 }
 
 // Stop implements engine.World: the job is told to leave as it can, once the
@@ -86,6 +107,9 @@ func (d *Daemon) Stop(id job.ID) (kept time.Duration, atOnce bool) {
 // on what it shall have.
 func (d *Daemon) Reshape(id job.ID, a *cluster.Alloc, moved bool) (pause time.Duration, speed float64) {
 	l, r := d.jobs[id], d.st.Record(id)
+	if d.st.Alloc(id).SamePlaces(a) { // it has another part of its devices, and does not notice
+		return max(0, r.Ready-d.now), d.speed(r, a)
+	}
 	l.decided = d.now
 	if l.purpose == "" { // else it is leaving already, and will find the last size if it comes back at once
 		l.purpose, l.stage = resizing, leaving
@@ -97,7 +121,7 @@ func (d *Daemon) Reshape(id job.ID, a *cluster.Alloc, moved bool) (pause time.Du
 		d.wants(l, want)
 		l.tell()
 	}
-	return d.costs.Base.Checkpoint + d.costs.Base.Restore, 1
+	return d.costs.Base.Checkpoint + d.costs.Base.Restore, d.speed(r, a)
 }
 
 // wants has a run told what is wanted of it.

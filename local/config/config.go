@@ -30,10 +30,13 @@ type Config struct {
 	State     string // folder, an absolute path
 	Socket    string // an absolute path
 	Devices   Devices
+	SlotMem   unit.Bytes // of each declared slot; 0: not known
+	Host      Host
 	Reserve   Reserve
 	Policy    run.Choice
 	Estimates Estimates
 	Tenants   []Tenant
+	Gains     []Gain
 	HalfLife  time.Duration // of the usage of tenants; 0: that of the policy
 	Operators []string      // names of users, or their uids
 	Jobs      Jobs
@@ -56,6 +59,13 @@ type Devices struct {
 	Only  []string // by name (gpu0), number, UUID or PCI address
 }
 
+// Host is the machine's processors as devices, for jobs that can do without GPUs:
+// so many equal parts of them.
+type Host struct {
+	Slots  int
+	Memory unit.Bytes // of each; 0: an equal part of the machine's
+}
+
 // Reserve is what jobs never get of the machine.
 type Reserve struct {
 	CPUs   unit.Milli
@@ -64,12 +74,13 @@ type Reserve struct {
 
 // Jobs is what holds for a job that does not say otherwise.
 type Jobs struct {
-	Stop        job.StopMode
-	Grace       time.Duration // for a checkpoint, before it is killed
-	CancelGrace time.Duration // between SIGTERM and SIGKILL of a job that is cancelled
-	Retry       int           // starts after a failure; -1: always
-	Backoff     time.Duration // before the first of them, doubled each time
-	CPUs        unit.Milli    // of a job without GPUs
+	Stop         job.StopMode
+	Grace        time.Duration // for a checkpoint, before it is killed
+	CancelGrace  time.Duration // between SIGTERM and SIGKILL of a job that is cancelled
+	Retry        int           // starts after a failure; -1: always
+	Backoff      time.Duration // before the first of them, doubled each time
+	CPUs         unit.Milli    // of a job without GPUs
+	ResidentIdle time.Duration // a resident trainer that no job uses is kept for so long
 }
 
 // Health is when something counts as broken.
@@ -147,7 +158,7 @@ func defaults(who user) *Config {
 		Reserve:   Reserve{Memory: 512 * unit.MiB},
 		Policy:    run.Choice{Policy: "fifo", Settings: []run.Setting{{Name: "mode", Value: "easy"}}},
 		Estimates: Estimates{run.User, run.History},
-		Jobs:      Jobs{Stop: job.Pinned, Grace: time.Minute, CancelGrace: 10 * time.Second, Backoff: 10 * time.Second, CPUs: unit.One},
+		Jobs:      Jobs{Stop: job.Pinned, Grace: time.Minute, CancelGrace: 10 * time.Second, Backoff: 10 * time.Second, CPUs: unit.One, ResidentIdle: 5 * time.Minute},
 		Health:    Health{Sample: 10 * time.Second, Checkpoints: 3, CrashWithin: 10 * time.Second, CrashTimes: 5},
 		Logs:      Logs{Bytes: 16 * unit.MiB, Keep: 4, Retain: 90 * day},
 		Disk:      Disk{Reserve: 512 * unit.MiB, Refuse: 128 * unit.MiB},

@@ -105,6 +105,8 @@ const everything = `
 state: /data/norn/
 socket: /data/s.sock
 devices: [0, gpu1, GPU-1a2b]
+slot-memory: 8GiB
+host: {slots: 2, memory: 4GiB}
 reserve: {cpus: 1.5, memory: 2G}
 policy: tiresias(limits=3600,36000,promote=2)
 estimates: history
@@ -118,7 +120,9 @@ tenants:
     limit: 6
     weight: 2
     users: [alice, bob]
-jobs: {stop: checkpoint, grace: 2m, cancel-grace: 1s, retry: -1, backoff: 90, cpus: 500m}
+gains:
+  - {backbone: llama, from: questions, to: answers, after: 2.5, together: 1.25}
+jobs: {stop: checkpoint, grace: 2m, cancel-grace: 1s, retry: -1, backoff: 90, cpus: 500m, resident-idle: 9s}
 health: {sample: 500ms, checkpoint-failures: 1, crash-within: 1m30s, crash-times: 2}
 logs: {bytes: 1MiB, keep: 0, retain: 36h}
 disk: {reserve: 10GiB, refuse: 1GiB}
@@ -145,6 +149,8 @@ func TestEverything(t *testing.T) {
 	want := &Config{
 		State: "/data/norn", Socket: "/data/s.sock",
 		Devices:   Devices{Only: []string{"0", "gpu1", "GPU-1a2b"}},
+		SlotMem:   8 * unit.GiB,
+		Host:      Host{Slots: 2, Memory: 4 * unit.GiB},
 		Reserve:   Reserve{CPUs: 1500, Memory: 2 * unit.GiB},
 		Policy:    run.Choice{Policy: "tiresias", Settings: []run.Setting{{Name: "limits", Value: "3600,36000"}, {Name: "promote", Value: "2"}}},
 		Estimates: Estimates{run.History},
@@ -152,8 +158,9 @@ func TestEverything(t *testing.T) {
 			{Tenant: clusterspec.Tenant{Name: "research", Guarantee: clusterspec.Share{Percent: 50}}},
 			{Tenant: clusterspec.Tenant{Name: "vision", Parent: "research", Guarantee: clusterspec.Share{GPUs: 2000}, Limit: clusterspec.Share{GPUs: 6000}, Weight: 2}, Users: []string{"alice", "bob"}},
 		},
+		Gains:    []Gain{{"llama", "questions", "answers", 2.5, 1.25}},
 		HalfLife: 7 * day, Operators: []string{"bob", "1001"},
-		Jobs:    Jobs{Stop: job.Checkpoint, Grace: 2 * time.Minute, CancelGrace: time.Second, Retry: -1, Backoff: 90 * time.Second, CPUs: 500},
+		Jobs:    Jobs{Stop: job.Checkpoint, Grace: 2 * time.Minute, CancelGrace: time.Second, Retry: -1, Backoff: 90 * time.Second, CPUs: 500, ResidentIdle: 9 * time.Second},
 		Health:  Health{Sample: 500 * time.Millisecond, Checkpoints: 1, CrashWithin: 90 * time.Second, CrashTimes: 2},
 		Logs:    Logs{Bytes: unit.MiB, Retain: 36 * time.Hour},
 		Disk:    Disk{Reserve: 10 * unit.GiB, Refuse: unit.GiB},
@@ -186,7 +193,7 @@ func TestMistakes(t *testing.T) {
 	for text, want := range map[string]string{
 		"stat: /x":                                     `c.yaml:1:1: the configuration has no key "stat"; known are: `,
 		"metrics: true\nlimit: {}":                     `did you mean limits?`,
-		"jobs: {graec: 3}":                             `c.yaml:1:8: jobs has no key "graec"; known are: backoff, cancel-grace, cpus, grace, retry, stop; did you mean grace?`,
+		"jobs: {graec: 3}":                             `c.yaml:1:8: jobs has no key "graec"; known are: backoff, cancel-grace, cpus, grace, resident-idle, retry, stop; did you mean grace?`,
 		"state: norn":                                  `c.yaml:1:8: "norn": write an absolute path`,
 		"socket: /" + strings.Repeat("a", 107):         "write a path of at most 107 bytes",
 		"devices: many":                                `c.yaml:1:10: "many": write auto, none, a number of slots up to 64`,

@@ -30,6 +30,13 @@ func (c *Config) machineEntries() []entry {
 		{key: "devices", set: c.Devices.read, show: func() string { return c.Devices.String() }, doc: `What is shared out: auto for all GPUs that are found, a list of GPUs by number,
 name, UUID or PCI address such as [0, gpu1], none, or a number of declared slots
 such as 4, which stand for GPUs on a machine that has none.`},
+		size("slot-memory", &c.SlotMem, 0, largest, "Memory of each declared slot, for policies that book memory. 0B: not known."),
+		section("host", `The processors as devices: so many host devices (host0, ...), each an equal part of
+the processors, on which a policy that knows how (rmixer) runs jobs that tell how long
+they take without a GPU (cpu_est). What they have is taken from nobody.`,
+			count("slots", &c.Host.Slots, 0, maxSlots, "How many. 0: none."),
+			size("memory", &c.Host.Memory, 0, largest, "Main memory of each. 0B: an equal part of the machine's."),
+		),
 		section("reserve", "What jobs never get of the machine.",
 			cores("cpus", &c.Reserve.CPUs, "CPU cores."),
 			size("memory", &c.Reserve.Memory, 0, largest, "Main memory."),
@@ -56,6 +63,12 @@ parent (a tenant), guarantee and limit (GPUs, or a percentage), weight, users (w
 may use it; none: everybody). A job counts for the first tenant that names its
 user, else for the first one open to everybody. No tenants: everybody for herself.
   - {name: vision, guarantee: 50%, weight: 2, users: [alice, bob]}`},
+		{key: "gains", set: yamltext.List("gains", c.readGain), items: func() []string { return lines(c.Gains) },
+			doc: `What fine-tuning tasks learn from each other, for policies that merge them (ymir). Of
+each: backbone, from and to (data sets), after (how many times less work "to" takes
+when it goes on from "from"), together (how many times less when both are trained as
+one). What is not listed gains nothing.
+  - {backbone: llama, from: questions, to: summaries, after: 2.5, together: 1.3}`},
 		span("half-life", &c.HalfLife, 0, "In which usage of the past loses half its weight. 0s: as the policy has it."),
 		{key: "operators", set: func(n ast.Node) error { c.Operators = nil; return names(&c.Operators, "operators")(n) }, show: func() string { return flow(c.Operators) },
 			doc: "Users, by name or uid, who may see and touch what is not theirs. Root and whom\nNorn runs as always may."},
@@ -74,6 +87,7 @@ Norn does not stop what was not declared to bear it.`),
 			count("retry", &c.Jobs.Retry, -1, 1_000_000, "How often it is started again after a failure. -1: always."),
 			span("backoff", &c.Jobs.Backoff, 0, "Before it is started again; doubled each time, up to an hour."),
 			cores("cpus", &c.Jobs.CPUs, "CPU cores of a job without GPUs."),
+			span("resident-idle", &c.Jobs.ResidentIdle, 0, "For how long a resident trainer is kept that no job uses."),
 		),
 		section("health", "When something counts as broken.",
 			span("sample", &c.Health.Sample, 100e6, "Between two looks at the devices and at the disk."),

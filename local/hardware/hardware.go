@@ -1,8 +1,8 @@
 // Package hardware finds what a machine has to share out, and measures it: GPUs,
 // CPUs, memory, NUMA nodes, links.
 //
-// Nouns: a Machine is what was found; a Device is a GPU, or a declared slot that
-// stands for one; a Sampler looks at the devices again and again; trouble is why
+// Nouns: a Machine is what was found; a Device is a GPU, a declared slot that stands
+// for one, or a part of the processors (a host device); a Sampler looks at the devices again and again; trouble is why
 // a device must take no new work.
 //
 // Units: memory in bytes, CPU cores in thousandths, link speeds in GB/s,
@@ -59,21 +59,23 @@ const (
 	Slot Kind = iota // declared
 	NVIDIA
 	AMD
+	Host // a part of the processors
 )
 
-func (k Kind) String() string { return [...]string{"slot", "NVIDIA", "AMD"}[k] }
+func (k Kind) String() string { return [...]string{"slot", "NVIDIA", "AMD", "host"}[k] }
 
-// Device is a GPU, or a declared slot.
+// Device is a GPU, a declared slot, or a part of the processors.
 type Device struct {
-	Name    string // gpu0 or slot0
+	Name    string // gpu0, slot0 or host0
 	Index   int    // from 0: NVIDIA's in order of their PCI addresses, then AMD's
 	Kind    Kind
-	Type    string // as policies and users name it, such as H200; slot
+	Type    string // as policies and users name it, such as H200; slot; host
 	Product string // in full, such as NVIDIA H200
 	UUID    string
 	PCI     string     // such as 0000:18:00.0
 	NUMA    int        // node; -1: not known
 	Memory  unit.Bytes // 0: not known
+	Cores   float64    // processors that it stands for: of declared slots and host devices
 	Files   []string   // device files that belong to it alone
 	Env     string     // variable that shows it to a process
 	Visible string     // its value there: a UUID where the driver takes one, else a number
@@ -89,11 +91,14 @@ const (
 
 // Options is what is looked for.
 type Options struct {
-	Root    string   // of the files that are read; empty: /
-	Declare bool     // Slots declared slots instead of GPUs
-	Slots   int      // 0 with Declare: no devices at all
-	Only    []string // GPUs to take: by number, name, UUID or PCI address; none: all
-	Reserve Reserve  // what is left to the system
+	Root    string // of the files that are read; empty: /
+	Declare bool   // Slots declared slots instead of GPUs
+	Slots   int    // 0 with Declare: no devices at all
+	SlotMem unit.Bytes
+	Hosts   int        // parts of the processors that are devices
+	HostMem unit.Bytes // of each; 0: an equal part
+	Only    []string   // GPUs to take: by number, name, UUID or PCI address; none: all
+	Reserve Reserve    // what is left to the system
 
 	nvml    nvml             // nil: that of the system, on the real root
 	expired <-chan time.Time // sends when NVML has been waited for long enough; nil: after a minute
@@ -120,8 +125,21 @@ func Find(opt Options) (*Machine, error) {
 		return nil, err
 	}
 	if opt.Declare {
-		return m, m.declare(opt.Slots)
+		if err := m.declare(opt.Slots, opt.SlotMem); err != nil {
+			return nil, err
+		}
+	} else if err := m.findGPUs(t, &opt); err != nil {
+		return nil, err
 	}
+	m.host(opt.Hosts, opt.HostMem)
+	if !opt.Declare {
+		m.link(t)
+	}
+	return m, nil
+}
+
+// findGPUs finds the GPUs.
+func (m *Machine) findGPUs(t tree, opt *Options) error {
 	m.nvml = opt.nvml
 	if m.nvml == nil {
 		m.nvml = systemNVML(t)
@@ -139,14 +157,13 @@ func Find(opt Options) (*Machine, error) {
 		}
 	}
 	if err := m.choose(opt.Only); err != nil {
-		return nil, err
+		return err
 	}
 	if len(m.Devices) == 0 {
 		m.note("no GPU was found: jobs can ask for none, unless slots are declared")
 	}
 	m.group()
-	m.link(t)
-	return m, nil
+	return nil
 }
 
 func (m *Machine) note(format string, args ...any) {
@@ -169,16 +186,42 @@ func (m *Machine) reserve(r Reserve) error {
 }
 
 // declare makes slots.
-func (m *Machine) declare(n int) error {
+func (m *Machine) declare(n int, memory unit.Bytes) error {
 	if n < 0 || n > maxDevices {
 		return fmt.Errorf("%d slots: declare 0 to %d", n, maxDevices)
 	}
 	for i := range n {
 		m.Devices = append(m.Devices, Device{
-			Name: "slot" + strconv.Itoa(i), Index: i, Kind: Slot, Type: "slot", Product: "slot", NUMA: -1, Env: EnvNVIDIA, Visible: strconv.Itoa(i),
+			Name: "slot" + strconv.Itoa(i), Index: i, Kind: Slot, Type: "slot", Product: "slot", NUMA: -1, Env: EnvNVIDIA, Visible: strconv.Itoa(i), Memory: memory,
 		})
 	}
 	return nil
+}
+
+// host adds host devices behind all others, and divides the processors: evenly
+// among what stands for a part of them, declared slots and host devices. A task on
+// a host device sees no GPU.
+func (m *Machine) host(n int, memory unit.Bytes) {
+	n = min(n, maxDevices)
+	if memory == 0 && n > 0 {
+		memory = m.Memory / unit.Bytes(n)
+	}
+	for i := range n {
+		m.Devices = append(m.Devices, Device{
+			Name: "host" + strconv.Itoa(i), Index: i, Kind: Host, Type: "host", Product: "processors", NUMA: -1, Memory: memory, Env: EnvNVIDIA,
+		})
+	}
+	parts := 0
+	for i := range m.Devices {
+		if k := m.Devices[i].Kind; k == Slot || k == Host {
+			parts++
+		}
+	}
+	for i := range m.Devices {
+		if k := m.Devices[i].Kind; k == Slot || k == Host {
+			m.Devices[i].Cores = float64(m.CPUs) / 1000 / float64(parts)
+		}
+	}
 }
 
 // choose keeps the GPUs that are asked for, with the names they have among all.
@@ -296,13 +339,14 @@ func (m *Machine) Node() ([]cluster.GPUType, cluster.NodeSpec) {
 	var types []cluster.GPUType
 	for id, name := range m.types() {
 		least, _ := m.memory(name)
-		types = append(types, cluster.GPUType{Name: name, Memory: least})
-		n := 0
+		typ, n := cluster.GPUType{Name: name, Memory: least}, 0
 		for i := range m.Devices {
 			if m.Devices[i].Type == name {
 				n++
+				typ.Host = m.Devices[i].Kind == Host
 			}
 		}
+		types = append(types, typ)
 		node.GPUs = append(node.GPUs, cluster.GPUs{Type: cluster.TypeID(id), Count: n})
 	}
 	return types, node

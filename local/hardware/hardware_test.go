@@ -139,6 +139,39 @@ func TestSlots(t *testing.T) {
 	}
 }
 
+// TestHosts: host devices stand behind GPUs and behind slots, and the processors are
+// divided between all that stands for a part of them.
+func TestHosts(t *testing.T) {
+	f, files := hgx(2, "NVIDIA H200", 141*unit.GiB)
+	root := plant(t, with(files))
+	m := find(t, root, Options{nvml: f, Hosts: 2})
+	types, node := m.Node()
+	host := m.Devices[2]
+	if len(types) != 2 || types[1] != (cluster.GPUType{Name: "host", Memory: m.Memory / 2, Host: true}) || node.GPUs[1] != (cluster.GPUs{Type: 1, Count: 2}) {
+		t.Errorf("%+v, %+v", types, node)
+	}
+	if len(m.Devices) != 4 || host.Name != "host0" || host.Env != EnvNVIDIA || host.Visible != "" || host.Cores != float64(m.CPUs)/2000 || m.Devices[0].Cores != 0 {
+		t.Errorf("%+v", m.Devices)
+	}
+	c := cluster.New()
+	for _, typ := range types {
+		if _, err := c.AddType(typ); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := c.AddNode(node); err != nil { // links of all devices are known
+		t.Error(err)
+	}
+	if all := m.Sampler().Sample(); len(all) != 4 || !all[0].Measured || all[2].Measured {
+		t.Errorf("%+v", all)
+	}
+	m = find(t, root, Options{Declare: true, Slots: 3, SlotMem: unit.GiB, Hosts: 1, HostMem: 2 * unit.GiB})
+	types, _ = m.Node()
+	if len(m.Devices) != 4 || m.Devices[0].Cores != m.Devices[3].Cores || m.Devices[3].Memory != 2*unit.GiB || types[0].Memory != unit.GiB || types[0].Host || !types[1].Host {
+		t.Errorf("%+v, %+v", m.Devices, types)
+	}
+}
+
 // TestNothing: a machine without GPUs has a note, and an empty tree is no error.
 func TestNothing(t *testing.T) {
 	m := find(t, plant(t, box()), Options{nvml: &fakeNVML{broken: errNoNVML}})

@@ -279,6 +279,7 @@ const (
 	EnvGPUs       = "NORN_GPUS"        // that the job holds
 	EnvSocket     = "NORN_SOCKET"      // of the daemon's API
 	EnvToken      = "NORN_TOKEN"       // of this run, for reports
+	EnvResident   = "NORN_RESIDENT"    // socket of the resident trainer, for it and for those that hand it work
 	EnvVisible    = "CUDA_VISIBLE_DEVICES"
 
 	EnvMasterAddr = "MASTER_ADDR" // and RANK, WORLD_SIZE, ... as torchrun, Open MPI, PMI and JAX name them

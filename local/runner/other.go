@@ -42,6 +42,9 @@ func Clean(dir string) error { return errNotHere }
 // Alive is false.
 func Alive(rundir.Proc) bool { return false }
 
+// Measure fails.
+func Measure([]rundir.Proc) ([]Usage, error) { return nil, errNotHere }
+
 // StartTime fails.
 func StartTime(int) (uint64, error) { return 0, errNotHere }
 

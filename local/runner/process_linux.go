@@ -9,9 +9,11 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/local/rundir"
 )
 
@@ -22,6 +24,8 @@ type process struct {
 	state                  byte   // R, S, D, T, Z, ...
 	kernel                 bool   // it is a thread of the kernel
 	envStart, envEnd       uint64 // where its environment is in memory; 0: it has none at the moment, or that may not be seen
+	ticks                  uint64 // of CPU time, its own and that of children that have ended
+	pages                  uint64 // of main memory
 }
 
 // ofKernel is the flag of threads of the kernel (PF_KTHREAD).
@@ -53,6 +57,13 @@ func readProcess(pid int) (process, error) {
 	}
 	flags, _ := strconv.ParseUint(string(fields[6]), 10, 64)
 	p.kernel = flags&ofKernel != 0
+	for _, f := range fields[11:15] {
+		n, _ := strconv.ParseUint(string(f), 10, 64)
+		p.ticks += n
+	}
+	if len(fields) > 21 {
+		p.pages, _ = strconv.ParseUint(string(fields[21]), 10, 64)
+	}
 	if len(fields) > 48 {
 		p.envStart, _ = strconv.ParseUint(string(fields[47]), 10, 64)
 		p.envEnd, _ = strconv.ParseUint(string(fields[48]), 10, 64)
@@ -77,6 +88,41 @@ func processes() ([]process, error) {
 		}
 		if p, err := readProcess(pid); err == nil { // others have ended meanwhile
 			out = append(out, p)
+		}
+	}
+	return out, err
+}
+
+// ticksPerSecond is the unit of CPU times in /proc (USER_HZ), the same on all of
+// Linux' machines.
+const ticksPerSecond = 100
+
+// Measure tells what runs have used, by their runners: all processes below each of
+// them. A runner that has ended has used nothing.
+func Measure(runners []rundir.Proc) ([]Usage, error) {
+	out := make([]Usage, len(runners))
+	all, err := processes()
+	of := map[int]int{} // which run a process belongs to, from 1
+	for i, r := range runners {
+		of[r.PID] = i + 1
+	}
+	parents := map[int]int{}
+	for _, p := range all {
+		parents[p.PID] = p.parent
+		if i := of[p.PID]; i > 0 && p.Start != runners[i-1].Start {
+			delete(of, p.PID) // another process of its number
+		}
+	}
+	for _, p := range all {
+		above := p.PID
+		for depth := 0; of[above] == 0 && above > 1 && depth < len(all); depth++ {
+			above = parents[above]
+		}
+		if i := of[above]; i > 0 {
+			out[i-1].CPU += time.Duration(p.ticks) * (time.Second / ticksPerSecond)
+			if above != p.PID {
+				out[i-1].Memory += api.Bytes(p.pages) * api.Bytes(os.Getpagesize())
+			}
 		}
 	}
 	return out, err

@@ -44,10 +44,20 @@ package runner
 import (
 	"errors"
 	"strings"
+	"time"
+
+	"github.com/norn-scheduler/norn/api"
 )
 
 // Verb is the hidden verb of norn by which a runner is started: norn runner DIR.
 const Verb = "runner"
+
+// Usage is what the processes of a run have used: CPU time since it began, and the
+// main memory that they take now. Memory that several of them share counts for each.
+type Usage struct {
+	CPU    time.Duration
+	Memory api.Bytes
+}
 
 // errNotHere is the error where runs cannot be launched.
 var errNotHere = errors.New("jobs run on Linux only")

@@ -16,9 +16,10 @@ Without Norn the same program runs just so: nothing is told to anybody, and
 SIGTERM is the only order. norn.torch has all this ready for PyTorch loops.
 """
 
+from . import resident
 from .files import replace
 from .job import Job, Step, Stop, init
 from .protocol import CONTINUE_LATER, Allocation, Checkpoint, Order, Report
 
-__all__ = ["CONTINUE_LATER", "Allocation", "Checkpoint", "Job", "Order", "Report", "Step", "Stop", "init", "replace"]
+__all__ = ["CONTINUE_LATER", "Allocation", "Checkpoint", "Job", "Order", "Report", "Step", "Stop", "init", "replace", "resident"]
 __version__ = "0.1.0"

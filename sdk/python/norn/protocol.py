@@ -109,6 +109,7 @@ class Allocation:
     tasks: int = 1
     devices: List[str] = field(default_factory=lambda: [])
     gpus: float = 0.0
+    host: bool = False  # its devices are parts of the processors: it runs without a GPU
     cpus: float = 0.0
     mem: int = 0
     elastic: bool = False
@@ -116,6 +117,7 @@ class Allocation:
     stop_mode: str = ""
     grace: float = 0.0
     resumable: bool = False
+    merge: Mapping[str, Any] = field(default_factory=lambda: {})  # how (together, after), with (a job), checkpoint; empty: alone
 
     @staticmethod
     def decode(data: Any) -> Allocation:
@@ -127,6 +129,7 @@ class Allocation:
             tasks=whole(d.get("tasks")) or 1,
             devices=texts(d.get("devices")),
             gpus=number(d.get("gpus"), 0.0) or 0.0,
+            host=d.get("host") is True,
             cpus=number(d.get("cpus"), 0.0) or 0.0,
             mem=whole(d.get("mem")),
             elastic=d.get("elastic") is True,
@@ -134,6 +137,7 @@ class Allocation:
             stop_mode=text(d.get("stop_mode")),
             grace=number(d.get("grace"), 0.0) or 0.0,
             resumable=d.get("resumable") is True,
+            merge=cast(Dict[str, Any], d["merge"]) if isinstance(d.get("merge"), dict) else {},
         )
 
 

@@ -9,10 +9,14 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
-from typing import Dict, List
+from typing import Any, Dict, List
 
+import norn.resident
+
+from .test_resident import Told
 from .test_torch import LIMIT, environments, needs_torch
 
 EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "examples")
@@ -92,6 +96,55 @@ class Examples(unittest.TestCase):
 
         kept = torch.load(os.path.join(self.folder, "ckpt-7.pt"))["model"]
         self.assertEqual({name.rsplit(".", 1)[1] for name in kept}, {"a", "b"}, "adapters, and no backbone")
+
+    @needs_torch
+    def test_trainer(self) -> None:
+        socket = os.path.join(self.folder, "s")
+        trainer = self.start("finetune/trainer.py", "--backbone-steps", "5", NORN_RESIDENT=socket)[0]
+        for i, task in enumerate(("animals", "others")):
+            flags = ("--steps", "30", "--checkpoint", f"{task}.pt")
+            out = self.ends(self.start("finetune/tune.py", task, *flags, NORN_RESIDENT=socket, NORN_JOB=str(i)))
+            self.assertRegex(out, rf"{task}: 30 steps, \d+\.\d s, \d+\.\d% right\n")
+        # Two at once, and one of them has to leave and comes back.
+        task = self.start("finetune/tune.py", "colours", "--steps", "100000", "--checkpoint", "c.pt", NORN_RESIDENT=socket)
+        other = self.start("finetune/tune.py", "animals", "--steps", "40", "--checkpoint", "d.pt", NORN_RESIDENT=socket)
+        self.assertIn("animals: 40 steps", self.ends(other))
+        task[0].send_signal(signal.SIGTERM)
+        self.ends(task, 75)
+        # Two that are trained as one have the same adapters, those of both tasks.
+        ended: Dict[str, Any] = {}
+
+        def tune(name: str, task: str, partner: str) -> None:
+            path = os.path.join(self.folder, f"{name}.pt")
+            work = {"task": task, "steps": 100, "target": 2, "batch": 8, "rank": 4, "checkpoint": path, "resume": False}
+            ended[name] = norn.resident.tune(work, job=Told(name, how="together", **{"with": partner}), path=socket)
+
+        pair = [threading.Thread(target=tune, args=a, daemon=True) for a in (("21", "animals", "22"), ("22", "others", "21"))]
+        for t in pair:
+            t.start()
+        for t in pair:
+            t.join(LIMIT)
+        self.assertEqual([ended[n]["steps"] for n in ("21", "22")], [100, 100])
+        trainer.kill()
+        trainer.communicate()
+        import torch
+
+        one, two = (torch.load(os.path.join(self.folder, f"{n}.pt"))["model"] for n in ("21", "22"))
+        near = [float((one[k] - two[k]).abs().max() / one[k].abs().max()) for k in one]
+        self.assertLess(max(near), 0.2, "adapters of one training, a few steps apart")  # of two: 1.9
+        kept = torch.load(os.path.join(self.folder, "c.pt"))
+        self.assertEqual({name.rsplit(".", 1)[1] for name in kept["model"]}, {"a", "b"}, "adapters, and no backbone")
+        self.assertGreater(kept["step"], 0)
+
+    @needs_torch
+    def test_dlrm(self) -> None:
+        for model in ("widedeep", "deepfm", "din"):
+            with self.subTest(model):
+                first = ["dlrm/dlrm.py", model, "--seed", "3", "--result", self.folder]
+                out = self.ends(self.start(*first, "--steps", "60", "--checkpoint", f"{model}.pt"))
+                self.assertRegex(out, rf"{model} on \w+, 60 steps: AUC 0\.\d+, loss \d\.\d+\n")
+                with open(os.path.join(self.folder, f"{model}-3.json")) as f:
+                    self.assertGreater(json.load(f)["auc"], 0.52, "better than a guess")
 
     def test_plain(self) -> None:
         task = self.start("plain/collatz.py", str(10**9))

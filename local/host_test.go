@@ -1,0 +1,210 @@
+package local_test
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/local"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// withHosts gives a machine host devices of so many cores behind its slots.
+func withHosts(n int, cores float64, more ...func(*local.Options)) func(*local.Options) {
+	return func(o *local.Options) {
+		m := &o.Machine
+		m.Types = append(m.Types, cluster.GPUType{Name: "host", Memory: 8 * unit.GiB, Host: true})
+		m.Node.GPUs = append(m.Node.GPUs, cluster.GPUs{Type: cluster.TypeID(len(m.Types) - 1), Count: n})
+		for i := range n {
+			m.Devices = append(m.Devices, local.Device{
+				Name: fmt.Sprint("host", i), Type: "host", NUMA: -1, Memory: 8 << 30, Env: "CUDA_VISIBLE_DEVICES", Host: true, Cores: cores,
+			})
+		}
+		for _, f := range more {
+			f(o)
+		}
+	}
+}
+
+const shows = `echo "$CUDA_VISIBLE_DEVICES,$NORN_GPUS,$OMP_NUM_THREADS"`
+
+// A host device is no GPU: who asks for GPUs gets none of them, who names the type
+// gets one, sees no GPU there, and keeps it over a restart of the daemon.
+func TestHostDevice(t *testing.T) {
+	t.Parallel()
+	h := newHere(t, "fifo", 1, withHosts(2, 3))
+	_, err := h.Submit(background, h.me, h.sh(2, "true"))
+	refused(t, err, api.Invalid, "the job needs 2 GPUs; this machine has 1 that it could use")
+	spec := h.sh(1, shows+" >on-host; touch up; "+awaits("enough"))
+	spec.Types = []string{"host"}
+	a := h.submit(spec)
+	h.made("up")
+	b := h.submit(h.sh(1, shows+" >on-gpu"))
+	h.until(b, api.Done)
+	if have := h.text("on-gpu"); have != "0,1,\n" {
+		t.Errorf("a job on a GPU sees %q", have)
+	}
+	h.down()
+	h.up()
+	j := h.running(a, 1)
+	if have := h.text("on-host"); have != ",0,3\n" || fmt.Sprint(j.Devices) != "[host0]" || j.Held != 0 || j.Run != 1 {
+		t.Errorf("a job on processors sees %q: %+v", have, j)
+	}
+	if al, err := h.task(a, 1).Allocation(background); err != nil || !al.Host || al.GPUs != 0 || fmt.Sprint(al.Devices) != "[host0]" || al.Tasks != 1 {
+		t.Errorf("%+v, %v", al, err)
+	}
+	n, err := h.Node(background)
+	if err != nil || len(n.Devices) != 3 || n.Devices[0].Host || !n.Devices[1].Host || fmt.Sprint(n.Devices[1].Jobs) != "["+a+"]" {
+		t.Errorf("%+v, %v", n, err)
+	}
+	h.make("enough")
+	if j := h.until(a, api.Done); j.GPUTime != 0 {
+		t.Errorf("%v GPU seconds without a GPU", j.GPUTime)
+	}
+}
+
+// What a job tells of itself must make sense.
+func TestHintsRefused(t *testing.T) {
+	t.Parallel()
+	h := newHere(t, "fifo", 2, withHosts(1, 1))
+	for words, edit := range map[string]func(*api.JobSpec){
+		"write 0 to 1":                     func(s *api.JobSpec) { s.Use.CPU = 1.5 },
+		"what a job uses is a part":        func(s *api.JobSpec) { s.Use.Memory = math.NaN() },
+		"a size or a time is negative":     func(s *api.JobSpec) { s.CPUEst = -1 },
+		"cpu_est is for jobs of one task":  func(s *api.JobSpec) { s.CPUEst, s.GPUs = 9, api.Fixed(2) },
+		"that ask for one GPU, or for a p": func(s *api.JobSpec) { s.CPUEst, s.GPUs = 9, api.Fixed(0) },
+	} {
+		spec := h.sh(1, "true")
+		edit(&spec)
+		_, err := h.Submit(background, h.me, spec)
+		refused(t, err, api.Invalid, words)
+	}
+}
+
+// used is what the log tells of the use of a device.
+func (h *here) used(d cluster.DeviceID) []eventlog.Event {
+	var out []eventlog.Event
+	for _, e := range h.log() {
+		if e.Kind == eventlog.Used && e.Device == d {
+			out = append(out, e.Event)
+		}
+	}
+	return out
+}
+
+// What jobs use of the processors, and what a driver tells of a GPU, comes to the
+// engine when it has changed noticeably, and not again and again.
+func TestUseIsMeasured(t *testing.T) {
+	t.Parallel()
+	var gpu sickness
+	gpu.says = []local.Sample{{OK: true, Util: 0.5, Used: 3 << 30}}
+	h := newHere(t, "fifo", 1, withHosts(1, 0.5, func(o *local.Options) { o.Machine.Sample = gpu.sample }))
+	look := func() {
+		t.Helper()
+		if err := h.LookAtDevices(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	until(t, "the GPU is measured", func() bool { look(); return len(h.used(0)) == 1 })
+	if e := h.used(0)[0]; e.Use != 0.5 || e.Memory != 3*unit.GiB {
+		t.Errorf("%+v", e)
+	}
+	spec := h.sh(1, "while [ ! -e enough ]; do :; done")
+	spec.Types = []string{"host"}
+	a := h.submit(spec)
+	h.running(a, 1)
+	until(t, "its use is measured", func() bool {
+		look()
+		return slices.ContainsFunc(h.used(1), func(e eventlog.Event) bool { return e.Use > 0.15 })
+	})
+	n, err := h.Node(background)
+	if d := n.Devices[1]; err != nil || !d.Measured || d.Used <= 0 {
+		t.Errorf("%+v, %v", d, err)
+	}
+	h.make("enough")
+	h.until(a, api.Done)
+	until(t, "it is idle again", func() bool {
+		look()
+		all := h.used(1)
+		last := all[len(all)-1]
+		return last.Use == 0 && last.Memory == 0
+	})
+	before := len(h.log())
+	for range 20 {
+		look()
+	}
+	if after := len(h.log()); after != before {
+		t.Errorf("the log of an idle machine grew by %d events", after-before)
+	}
+	gpu.mu.Lock()
+	gpu.says[0].Util = 0.55
+	gpu.mu.Unlock()
+	look()
+	h.down() // a new epoch knows nothing of it
+	h.up()
+	until(t, "the GPU is measured anew", func() bool { look(); return len(h.used(0)) == 2 })
+	if e := h.used(0)[1]; e.Use != 0.55 {
+		t.Errorf("%+v", e)
+	}
+}
+
+// RMixer as the simulator knows it: several jobs on one GPU, and those that can do
+// without one on the processors, over a restart of the daemon.
+func TestRMixer(t *testing.T) {
+	t.Parallel()
+	h := newHere(t, "rmixer(gpu-workers=2,cpu-workers=1,beta=0,batch-size=6)", 1, withHosts(1, 1))
+	on := map[string][]string{} // jobs by device
+	var ids []string
+	for i := range 6 {
+		spec := h.sh(1, awaits(fmt.Sprint("end", i)))
+		spec.Kind, spec.Estimate, spec.CPUEst = "recommendation", 10, 40
+		spec.Use.GPU = 0.1 * float64(6-i)
+		ids = append(ids, h.submit(spec))
+	}
+	look := func() {
+		t.Helper()
+		clear(on)
+		all, err := h.Jobs(background, h.me, api.Query{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, j := range all {
+			if j.State == api.Running {
+				on[strings.Join(j.Devices, " ")] = append(on[strings.Join(j.Devices, " ")], j.ID)
+			}
+		}
+	}
+	until(t, "the batch is dealt out", func() bool { look(); return len(on["slot0"]) == 2 && len(on["host0"]) == 1 })
+	// All but the last are compute-intensive: that one goes to the GPU first, then the
+	// one of most use beside it. Processors take from the end of the list.
+	if have := fmt.Sprint(on["slot0"], on["host0"]); have != fmt.Sprint([]string{ids[0], ids[5]}, ids[4:5]) {
+		t.Errorf("on the GPU and on the processors are %v of %v", have, ids)
+	}
+	if j := h.job(on["slot0"][0]); j.Held != 0.5 {
+		t.Errorf("it holds %v GPUs", j.Held)
+	}
+	h.down()
+	h.up()
+	look()
+	if len(on["slot0"]) != 2 || len(on["host0"]) != 1 {
+		t.Errorf("after a restart: %v", on)
+	}
+	hosted := on["host0"][0]
+	if j := h.job(hosted); j.ExpectEnd.Sub(j.Started).Seconds() < 30 { // 10 s of work take 40 s here
+		t.Errorf("on processors it is expected to end at %v, started %v", j.ExpectEnd, j.Started)
+	}
+	for i := range 6 {
+		h.make(fmt.Sprint("end", i))
+	}
+	for _, id := range ids {
+		h.until(id, api.Done)
+	}
+	if len(h.life(hosted, eventlog.Start)) != 1 {
+		t.Errorf("%v", h.life(hosted))
+	}
+}

@@ -1,0 +1,135 @@
+package local
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/local/rundir"
+	"github.com/norn-scheduler/norn/local/runner"
+	"github.com/norn-scheduler/norn/state"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// load is a run, or a resident trainer, on devices that no driver measures: declared slots and host devices.
+type load struct {
+	runner  rundir.Proc
+	devices []int
+}
+
+// meter measures what runs use of the processors between two looks.
+type meter struct {
+	at  time.Time // of the last look
+	cpu map[rundir.Proc]time.Duration
+}
+
+// measurable tells whether anything can be measured of the devices.
+func (m *Machine) measurable() bool {
+	return m.Sample != nil || slices.ContainsFunc(m.Devices, func(d Device) bool { return d.Cores > 0 })
+}
+
+// loads are the runs whose use is that of devices.
+func (d *Daemon) loads() []load {
+	var out []load
+	for _, l := range d.jobs {
+		if l == nil || l.stage == noRun || l.status.PID == 0 {
+			continue
+		}
+		a := d.st.Alloc(l.id)
+		if a == nil {
+			a = d.st.Home(l.id)
+		}
+		if a == nil {
+			continue
+		}
+		on := slices.DeleteFunc(d.devices(a), func(i int) bool {
+			return i >= len(d.opt.Machine.Devices) || d.opt.Machine.Devices[i].Cores == 0
+		})
+		if len(on) > 0 {
+			out = append(out, load{rundir.Proc{PID: l.status.PID, Start: l.status.Start}, on})
+		}
+	}
+	for _, r := range d.residents {
+		var on []int
+		for i, dev := range d.opt.Machine.Devices {
+			if dev.Cores > 0 && slices.Contains(r.note.Devices, dev.Name) {
+				on = append(on, i)
+			}
+		}
+		if r.proc.PID != 0 && len(on) > 0 {
+			out = append(out, load{r.proc, on})
+		}
+	}
+	return out
+}
+
+// measure fills in the samples of devices of which nothing else was measured: the
+// mean use of their processors since the last look, and the memory that the
+// processes on them take. What a run uses counts for its devices in equal parts.
+func (m *meter) measure(devices []Device, loads []load, samples []Sample) error {
+	runners := make([]rundir.Proc, len(loads))
+	for i := range loads {
+		runners[i] = loads[i].runner
+	}
+	var used []runner.Usage
+	var err error
+	if len(loads) > 0 {
+		used, err = runner.Measure(runners)
+	}
+	now, was := time.Now(), m.cpu
+	first, span := m.at.IsZero(), now.Sub(m.at).Seconds()
+	m.at, m.cpu = now, make(map[rundir.Proc]time.Duration, len(loads))
+	mine := make([]bool, len(devices))
+	for i, dev := range devices {
+		mine[i] = !samples[i].OK && dev.Cores > 0 && (!first || len(loads) == 0) && err == nil
+		samples[i].OK = samples[i].OK || mine[i]
+	}
+	for i, u := range used {
+		m.cpu[runners[i]] = u.CPU
+		part := float64(len(loads[i].devices))
+		for _, dev := range loads[i].devices {
+			if s := &samples[dev]; mine[dev] {
+				s.Used += api.Bytes(float64(u.Memory) / part)
+				s.Util += max(0, (u.CPU-was[runners[i]]).Seconds()) / span / part / devices[dev].Cores
+			}
+		}
+	}
+	for i := range samples {
+		if mine[i] {
+			samples[i].Util = min(1, samples[i].Util)
+		}
+	}
+	return err
+}
+
+// What of a device's use, and of its memory, must have changed to be noted, so that
+// the log of a quiet machine does not grow.
+const (
+	useStep    = 0.1
+	memoryStep = 64 * unit.MiB
+)
+
+// noteUse tells the engine what was measured, where it differs from what it knows.
+func (d *Daemon) noteUse(samples []Sample) {
+	for i, s := range samples {
+		dev := cluster.DeviceID(i)
+		if !s.OK || i >= d.st.Cluster.Devices() {
+			continue
+		}
+		now := state.Used{Use: math.Round(s.Util*100) / 100, Memory: unit.Bytes(s.Used) &^ (unit.MiB - 1), Known: true}
+		if noteworthy(d.st.Used(dev), now) {
+			d.emit(eventlog.Event{Kind: eventlog.Used, Device: dev, Use: now.Use, Memory: now.Memory})
+		}
+	}
+}
+
+// noteworthy tells whether a measurement says something new: that a device is idle
+// only where it was busy.
+func noteworthy(was, now state.Used) bool {
+	idle := now.Use == 0 && now.Memory == 0
+	busy := was.Use != 0 || was.Memory != 0
+	return idle && busy || math.Abs(now.Use-was.Use) >= useStep || max(now.Memory-was.Memory, was.Memory-now.Memory) >= memoryStep
+}
