@@ -8,17 +8,29 @@ import (
 	"strings"
 
 	"github.com/norn-scheduler/norn/param"
+	"github.com/norn-scheduler/norn/policy/afs"
+	"github.com/norn-scheduler/norn/policy/astraea"
+	"github.com/norn-scheduler/norn/policy/bsbf"
 	"github.com/norn-scheduler/norn/policy/drf"
 	"github.com/norn-scheduler/norn/policy/fairshare"
 	"github.com/norn-scheduler/norn/policy/fgd"
 	"github.com/norn-scheduler/norn/policy/fifo"
+	"github.com/norn-scheduler/norn/policy/gandivafair"
+	"github.com/norn-scheduler/norn/policy/gavel"
 	"github.com/norn-scheduler/norn/policy/helios"
 	"github.com/norn-scheduler/norn/policy/las"
 	"github.com/norn-scheduler/norn/policy/maxmin"
+	"github.com/norn-scheduler/norn/policy/muri"
+	"github.com/norn-scheduler/norn/policy/optimus"
 	"github.com/norn-scheduler/norn/policy/pai"
 	"github.com/norn-scheduler/norn/policy/philly"
+	"github.com/norn-scheduler/norn/policy/pop"
+	"github.com/norn-scheduler/norn/policy/rmixer"
+	"github.com/norn-scheduler/norn/policy/shockwave"
 	"github.com/norn-scheduler/norn/policy/shortest"
+	"github.com/norn-scheduler/norn/policy/themis"
 	"github.com/norn-scheduler/norn/policy/tiresias"
+	"github.com/norn-scheduler/norn/policy/ymir"
 	"github.com/norn-scheduler/norn/sched"
 )
 
@@ -53,8 +65,22 @@ func Table() []Entry {
 		{"qssf", "quasi-shortest service first: run times predicted from history, no preemption", "Helios: Hu et al., SC 2021", func() Config { return helios.NewConfig() }, false, false},
 		{"drf", "dominant resource fairness between tenants, down the tenant tree, with guarantees and limits", "Ghodsi et al., NSDI 2011", func() Config { return drf.NewConfig() }, false, false},
 		{"maxmin", "weighted max-min share of GPUs between tenants with guarantee, borrowing and reclaim", "water-filling; YARN fair scheduler, Kueue, KAI", func() Config { return maxmin.NewConfig() }, false, false},
+		{"gavel", "shares of unlike GPUs by optimisation, in rounds: max-min, finish times, makespan, cost and others, aware of speeds or not", "Narayanan et al., OSDI 2020", func() Config { return gavel.NewConfig() }, false, false},
+		{"pop", "gavel's shares, found in parts: jobs and GPUs are divided, each part shared out as the whole would be", "Narayanan et al., SOSP 2021", func() Config { return pop.NewConfig() }, false, false},
 		{"fgd", "each task where it fragments the idle GPUs least; parts of GPUs; also best fit, dot product, packing, clustering", "Weng et al., ATC 2023", func() Config { return fgd.NewConfig() }, false, false},
 		{"fairshare", "decayed usage for one's share first, with age, size and priority; no preemption", "Slurm multifactor and Fair Tree", func() Config { return fairshare.NewConfig() }, false, false},
+		{"afs", "elastic sharing for the least mean completion time, run times known (AFS-L)", "Hwang et al., NSDI 2021", func() Config { return afs.NewConfig() }, true, false},
+		{"afs-p", "elastic sharing for the least mean completion time, run times unknown (AFS-P)", "Hwang et al., NSDI 2021", func() Config { return afs.NewBlind() }, false, false},
+		{"themis", "finish-time fairness: leases, and auctions among the worst off", "Mahajan et al., NSDI 2020", func() Config { return themis.NewConfig() }, true, false},
+		{"optimus", "one GPU after the other to the elastic job whose remaining time it shortens most, at fixed intervals", "Peng et al., EuroSys 2018; workers alone, as in Sia", func() Config { return optimus.NewConfig() }, true, false},
+		{"ymir", "fine-tuning: jobs of one backbone that learn from each other are merged, GPUs divided for the least sum of slowdowns, warm runtimes", "Ymir, ICS 2024", func() Config { return ymir.NewConfig() }, true, true},
+		{"rmixer", "several recommendation models on a GPU, chosen to need different things of it, and some on processors", "Tian et al., TPDS 2024", func() Config { return rmixer.NewConfig() }, false, true},
+		{"bsbf", "shortest first, nobody preempted; jobs share GPUs in pairs where both then end sooner", "SJF-BSBF, arXiv 2407.13088, 2024", func() Config { return bsbf.NewConfig() }, true, true},
+		{"muri-s", "groups of up to four jobs take turns at storage, CPU, GPU and network; shortest remaining service first", "Zhao et al., SIGCOMM 2022", func() Config { return muri.NewShort() }, true, true},
+		{"muri-l", "the same, run times unknown: least attained service first", "Zhao et al., SIGCOMM 2022", func() Config { return muri.NewLong() }, false, true},
+		{"astraea", "GPU-time fair in the long run between tenants and between jobs, in leases", "Ye et al., TPDS 2022", func() Config { return astraea.NewConfig() }, false, false},
+		{"gandiva_fair", "user-fair stride scheduling of gangs, with trading between GPU generations", "Chaudhary et al., EuroSys 2020", func() Config { return gandivafair.NewConfig() }, false, false},
+		{"shockwave", "rounds planned ahead: fair over time, finish times that are due, early makespan", "Zheng et al., NSDI 2023", func() Config { return shockwave.NewConfig() }, true, false},
 	}
 }
 

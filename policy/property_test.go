@@ -12,8 +12,16 @@ import (
 // settings that change its course, over random worlds of every shape.
 func TestProperties(t *testing.T) {
 	settings := map[string][]map[string]string{
-		"fifo": {{"mode": "skip"}, {"mode": "easy"}, {"priority": "true", "place": "consolidated"}},
-		"drf":  {{"order": "sjf", "grace": "20s"}, {"order": "priority", "block": "true", "minrun": "30s"}, {"reclaim": "none", "place": "consolidated"}},
+		"ymir":         {{"exact": "0", "onevent": "false", "stay": "0.1"}},
+		"optimus":      {{"interval": "45s", "place": "consolidated"}},
+		"shockwave":    {{"round": "10s", "window": "6", "replan": "3"}},
+		"astraea":      {{"term": "15s"}},
+		"gandiva_fair": {{"quantum": "10s", "split": "job", "by": "user"}},
+		"afs":          {{"regulate": "false"}},
+		"afs-p":        {{"unit": "20s"}},
+		"themis":       {{"term": "20s"}, {"term": "15s", "variant": "greedy"}},
+		"fifo":         {{"mode": "skip"}, {"mode": "easy"}, {"priority": "true", "place": "consolidated"}},
+		"drf":          {{"order": "sjf", "grace": "20s"}, {"order": "priority", "block": "true", "minrun": "30s"}, {"reclaim": "none", "place": "consolidated"}},
 		"maxmin": {
 			{"order": "sjf", "grace": "20s", "victims": "newest"}, {"order": "priority", "block": "true", "minrun": "30s", "victims": "service"},
 			{"reclaim": "guarantee", "divide": "all", "place": "consolidated"}, {"reclaim": "none"},
@@ -25,8 +33,13 @@ func TestProperties(t *testing.T) {
 			{"refresh": "30s", "trees": "2", "leaf": "1", "block": "false", "place": "pack"},
 			{"predict": "given", "age": "60s", "refresh": "30s"},
 		},
-		"pai":      {{"by": "estimate", "place": "worst-fit", "reserve": "B"}, {"by": "user", "reserve": "B", "overflow": "true", "heavy": "0.5"}, {"by": "submit", "reserve": "A", "heavy-gang": "2"}},
+		"pai": {{"by": "estimate", "place": "worst-fit", "reserve": "B"}, {"by": "user", "reserve": "B", "overflow": "true", "heavy": "0.5"}, {"by": "submit", "reserve": "A", "heavy-gang": "2"}},
+		"gavel": {
+			{"round": "10s", "reset": "20s"}, {"objective": "ftf", "round": "10s", "reset": "0s"}, {"objective": "hierarchical", "round": "20s", "reset": "0s", "aware": "false", "fifo": "true"},
+			{"objective": "makespan", "round": "10s", "reset": "30s", "idle": "false"},
+		},
 		"philly":   {{"reclaim-at": "0", "acquire": "5s", "backoff": "5s", "attempts": "1"}, {"lend": "false", "locality": "rack"}, {"relax-to": "server", "reclaim-at": "0.5"}},
+		"rmixer":   {{"batch-window": "0", "job-policy": "dyType", "device-policy": "dyMemo"}, {"job-policy": "mps", "gpu-workers": "2"}},
 		"tiresias": {{"limits": "200,600", "promote": "1"}, {"rank": "gittins", "limits": "200,600"}, {"1d": "true", "limits": "60", "promote": "2", "place": "consolidated"}},
 	}
 	shapes := map[string]simtest.Shape{
@@ -52,6 +65,7 @@ func TestProperties(t *testing.T) {
 				return c.Policy()
 			}
 			for name, shape := range shapes {
+				shape.Shared = e.Shares
 				t.Run(e.Name+string(rune('0'+i))+"/"+name, func(t *testing.T) {
 					if shape.Pools {
 						simtest.Properties(t, shape, func() (sched.Policy, error) { return policy.Partitioned(build), nil })

@@ -212,7 +212,7 @@ func absent(r Request) string {
 	case s.Has(r.Policy):
 		return ""
 	case s.Name == "muri":
-		return "jobs that share GPUs by matching, themis and antman"
+		return "themis and antman"
 	case s.Name == "lucid" && r.Policy == "lucid":
 		return "jobs that share GPUs, and the profiler before them"
 	case strings.HasPrefix(r.Policy, "gandiva"):

@@ -16,10 +16,12 @@ package published
 import (
 	"context"
 
+	"github.com/norn-scheduler/norn/published/gavel"
 	"github.com/norn-scheduler/norn/published/lucid"
 	"github.com/norn-scheduler/norn/published/muri"
 	"github.com/norn-scheduler/norn/published/pai"
 	"github.com/norn-scheduler/norn/published/replay"
+	"github.com/norn-scheduler/norn/published/shockwave"
 	"github.com/norn-scheduler/norn/published/tiresias"
 )
 
@@ -48,6 +50,7 @@ type Request struct {
 	Policy    string
 
 	Priorities string // lucid, qssf alone: path of the predicted run times; empty: looked for near the trace
+	Speeds     string // gavel, shockwave: path of the measured throughputs; empty: looked for near the trace
 	Rate       int    // pai alone: jobs arriving each minute; 0: as the trace says
 }
 
@@ -86,6 +89,19 @@ func Simulators() []Simulator {
 				return pai.Run(ctx, r.Trace, r.Cluster, r.Policy, pai.Options{Rate: r.Rate})
 			},
 		},
+		{
+			Name: "gavel", Title: "Gavel", Source: "Narayanan et al., OSDI 2020; stanford-futuredata/gavel",
+			Clusters: "types=GPUs, as in V100:P100:K80=12:12:12, one GPU a server",
+			Policies: policies(gavel.Policies(), func(p gavel.Policy) Policy { return Policy{p.Name, p.Note} }),
+			run:      runGavel,
+		},
+		{
+			Name: "shockwave", Title: "Shockwave", Source: "Zheng et al., NSDI 2023; uw-mad-dash/shockwave",
+			Clusters: "V100=GPUs, one GPU a server",
+			Policies: append(policies(shockwave.Baselines(), func(b shockwave.Baseline) Policy { return Policy{b.Name, b.Note} }),
+				Policy{shockwave.Planned, "another optimum of its programs"}),
+			run: runShockwave,
+		},
 	}
 }
 
@@ -98,6 +114,49 @@ func runLucid(ctx context.Context, r Request) (*replay.Result, error) {
 		r.Priorities = path
 	}
 	return lucid.Run(ctx, r.Trace, r.Cluster, r.Policy, lucid.Options{Priorities: r.Priorities})
+}
+
+func runGavel(ctx context.Context, r Request) (*replay.Result, error) {
+	if err := gavel.Check(r.Cluster, r.Policy); err != nil {
+		return nil, err
+	}
+	if r.Speeds == "" {
+		path, err := findThroughputs("gavel", r.Trace)
+		if err != nil {
+			return nil, err
+		}
+		r.Speeds = path
+	}
+	return gavel.Run(ctx, r.Trace, r.Cluster, r.Policy, gavel.Options{Speeds: r.Speeds})
+}
+
+func runShockwave(ctx context.Context, r Request) (*replay.Result, error) {
+	var b shockwave.Baseline
+	var err error
+	if r.Policy != shockwave.Planned {
+		if b, err = shockwave.FindBaseline(r.Policy); err != nil {
+			return nil, err
+		}
+	}
+	gpus, err := shockwave.Machine(r.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	if r.Speeds == "" {
+		if r.Speeds, err = findThroughputs("shockwave", r.Trace); err != nil {
+			return nil, err
+		}
+	}
+	var o *shockwave.Outcome
+	if r.Policy == shockwave.Planned {
+		o, err = shockwave.Run(ctx, r.Trace, r.Speeds, gpus, shockwave.Authors(gpus))
+	} else {
+		o, err = shockwave.RunBaseline(ctx, r.Trace, r.Speeds, gpus, b)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return o.Result, nil
 }
 
 func policies[T any](all []T, of func(T) Policy) []Policy {

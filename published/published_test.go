@@ -11,9 +11,20 @@ import (
 	"github.com/norn-scheduler/norn/published/replay"
 )
 
+// otherOptima are lines that are missed, since a solver of the published code finds
+// another one of many optima, and by how many per cent mean JCT or makespan may be off.
+// docs/validate.md tells more.
+var otherOptima = map[string]float64{
+	"gavel gavel_max_min_fairness.trace.gz max_sum_throughput_perf": 3,
+	"gavel gavel_small_test.trace.gz finish_time_fairness":          6,
+	"gavel gavel_small_test.trace.gz finish_time_fairness_perf":     4,
+	"shockwave shockwave_tacc120.trace.gz max_sum_throughput_perf":  0.5,
+}
+
 // TestManifest carries out every line of the manifest that Norn has: start, end
 // and number of preemptions of every job must be equal, also where the manifest
-// asks for less.
+// asks for less; but for Gavel and Shockwave, whose programs have many optima, and Muri's
+// matchings, of which several weigh the same.
 func TestManifest(t *testing.T) {
 	lines, err := ReadManifest(shared.Path(t, "golden/manifest.csv"))
 	if err != nil {
@@ -33,6 +44,15 @@ func TestManifest(t *testing.T) {
 			}
 		case o.Err != nil:
 			t.Errorf("%s: %v", name, o.Err)
+		case o.Simulator == "gavel" || o.Simulator == "shockwave" || strings.Contains(o.Policy, "blossom"): // whose matchings are not unique
+			off, known := otherOptima[o.Simulator+" "+filepath.Base(o.Trace)+" "+o.Policy]
+			switch {
+			case o.Verdict() == OK:
+				ran[o.Simulator]++
+			case o.Match.Rule == Info:
+			case !known || !o.Within(off):
+				t.Errorf("%s: %s: mean JCT %+.2f %%, makespan %+.2f %%: %s", name, o.Verdict(), 100*o.MeanJCT, 100*o.Makespan, o.Why())
+			}
 		case o.Verdict() != OK || !o.Exact() || o.Preempt != 0:
 			t.Errorf("%s: %s: %d of %d equal: %s", name, o.Verdict(), o.Equal, o.Jobs, o.Why())
 		default:
@@ -42,7 +62,7 @@ func TestManifest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for simulator, want := range map[string]int{"tiresias": 71, "lucid": 3, "pai": 3, "muri": 3} {
+	for simulator, want := range map[string]int{"tiresias": 71, "lucid": 3, "pai": 3, "muri": 7, "gavel": 16, "shockwave": 8} {
 		if ran[simulator] != want {
 			t.Errorf("%d runs of %s are met, want %d", ran[simulator], simulator, want)
 		}
@@ -114,7 +134,7 @@ func TestVerdicts(t *testing.T) {
 		{"tiresias,trace.csv,tiresias,earth,fifo-count,same.csv,exact,", Differs, `unknown cluster "earth"`},
 		{"tiresias,trace.csv,tiresias,n1g8,gandiva-gandiva,same.csv,exact,", Absent, "time slices"},
 		{"tiresias,trace.csv,tiresias,n1g8,lifo-count,same.csv,exact,", Absent, "the policy lifo-count"},
-		{"muri,trace.csv,muri,n8g8,antman,same.csv,exact,", Absent, "share GPUs"},
+		{"muri,trace.csv,muri,n8g8,antman,same.csv,exact,", Absent, "themis and antman"},
 		{"lucid,trace.csv,lucid,venus-15vc,lucid,same.csv,exact,", Absent, "profiler"},
 		{"slurm,,,,,,exact,", Absent, "the simulator slurm"},
 	} {

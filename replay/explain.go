@@ -145,7 +145,7 @@ func (f *follower) what(ev *eventlog.Event, s *state.State) string {
 		if ev.Profile {
 			return "is measured on " + Where(s, s.Alloc(f.id)) + delayed(ev.Delay)
 		}
-		return "starts on " + Where(s, s.Alloc(f.id)) + f.after(r) + delayed(ev.Delay) + paced(ev.Speed)
+		return "starts on " + Where(s, s.Alloc(f.id)) + beside(s, f.id) + f.after(r) + delayed(ev.Delay) + paced(ev.Speed)
 	case eventlog.Preempt:
 		text := "is stopped: " + ev.Reason.Sentence(name)
 		if !ev.AtOnce {
@@ -168,7 +168,7 @@ func (f *follower) what(ev *eventlog.Event, s *state.State) string {
 	case eventlog.Resize:
 		return fmt.Sprintf("is resized to %s, on %s", count(int(r.Tasks), "task"), Where(s, s.Alloc(f.id))) + delayed(ev.Delay) + paced(ev.Speed)
 	case eventlog.Speed:
-		return fmt.Sprintf("runs at %.3g times its reference speed", ev.Speed)
+		return fmt.Sprintf("runs at %.3g times its reference speed", ev.Speed) + beside(s, f.id)
 	case eventlog.Estimate:
 		if ev.Estimate < 0 {
 			return "is no longer estimated"
@@ -386,6 +386,9 @@ func (l *Life) Write(w io.Writer) error {
 	_, err := fmt.Fprintf(w, "\n%s%s after its submission: %s without GPUs, %s with; %s, %s, %.3g GPU-hours held, %.3g of them lost\n",
 		state, unit.Human(jct), unit.Human(r.WaitAt(l.End)), unit.Human(r.HeldAt(min(l.End, l.last()))),
 		count(int(r.Starts), "start"), count(int(r.Preemptions), "preemption"), r.ServiceAt(l.last())/3600, r.Lost/3600)
+	if err == nil {
+		_, err = io.WriteString(w, l.shared())
+	}
 	return err
 }
 

@@ -148,7 +148,7 @@ func (t *totals) add(j api.Job) {
 	case api.Cancelled:
 		t.Cancelled++
 	}
-	t.GPUHours += float64(gpuTime(j)) / 3600
+	t.GPUHours += float64(j.GPUTime) / 3600
 	t.Preempted += j.Preemptions
 	t.waits += float64(j.Wait)
 	if t.MeanWait = t.waits / float64(t.Jobs); j.Ran > 0 {
@@ -219,7 +219,7 @@ func writeHistory(out io.Writer, list []api.Job, format string, now time.Time, w
 			exit = ""
 		}
 		g.add(j.ID, jobName(j), j.User, j.Tenant, string(j.State), exit, j.GPUs.String(), clock(j.Submitted, now), clock(j.Ended, now),
-			span(j.Wait.Duration()), spanOrNone(j.Ran), hours(gpuTime(j)))
+			span(j.Wait.Duration()), spanOrNone(j.Ran), hours(j.GPUTime))
 	}
 	if len(list) > 0 {
 		if err := g.write(out, width); err != nil {

@@ -234,7 +234,7 @@ func TestJobsPage(t *testing.T) {
 	if len(blocks) < 3 {
 		t.Errorf("only %d examples", len(blocks))
 	}
-	for _, typ := range []reflect.Type{reflect.TypeFor[api.JobSpec](), reflect.TypeFor[api.Stop](), reflect.TypeFor[api.Retry]()} {
+	for _, typ := range []reflect.Type{reflect.TypeFor[api.JobSpec](), reflect.TypeFor[api.Stop](), reflect.TypeFor[api.Retry](), reflect.TypeFor[api.Use](), reflect.TypeFor[api.Resident]()} {
 		for i := range typ.NumField() {
 			name, _, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ",")
 			if !slices.Contains(told, name) {
@@ -249,7 +249,7 @@ func TestJobsPage(t *testing.T) {
 
 // TestExampleJobs reads the job files of the examples.
 func TestExampleJobs(t *testing.T) {
-	paths, err := filepath.Glob(filepath.Join("..", "..", "examples", "*", "job.yaml"))
+	paths, err := filepath.Glob(filepath.Join("..", "..", "examples", "*", "job*.yaml"))
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("%q, %v", paths, err)
 	}

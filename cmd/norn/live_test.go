@@ -258,7 +258,7 @@ func sampleJobs() []api.Job {
 		{ID: "1", Name: "first", User: "ann", Tenant: "nlp", State: api.Done, GPUs: api.Fixed(2), StopMode: "restart",
 			Submitted: ago(20 * time.Hour), Started: ago(19 * time.Hour), Since: ago(18 * time.Hour), Ended: ago(18 * time.Hour), Wait: 3600, Ran: 3600, GPUTime: 7200, Run: 1, Exit: &api.Exit{}, Command: train},
 		{ID: "2", Name: "second\x1b[31m", User: "bob", Tenant: "vision", State: api.Failed, GPUs: api.Fixed(1), StopMode: "restart", Reason: "it failed 3 times",
-			Submitted: ago(5 * time.Hour), Started: ago(5 * time.Hour), Since: ago(4 * time.Hour), Ended: ago(4 * time.Hour), Ran: 1800, Run: 3, Failures: 3, Preemptions: 2, Exit: &api.Exit{Code: 137, Signal: "SIGKILL", Note: "out of memory"}, Command: train},
+			Submitted: ago(5 * time.Hour), Started: ago(5 * time.Hour), Since: ago(4 * time.Hour), Ended: ago(4 * time.Hour), Ran: 1800, GPUTime: 1800, Run: 3, Failures: 3, Preemptions: 2, Exit: &api.Exit{Code: 137, Signal: "SIGKILL", Note: "out of memory"}, Command: train},
 		{ID: "4", Name: "third", User: "ann", Tenant: "nlp", State: api.Cancelled, GPUs: api.Fixed(8), StopMode: "restart", Reason: "cancelled by ann",
 			Submitted: ago(40 * time.Hour), Since: ago(30 * time.Hour), Ended: ago(30 * time.Hour), Wait: 36000, Command: train},
 	}

@@ -84,6 +84,7 @@ func (s *shell) conditions() []jobOption {
 		textOption("array", "NUMBERS", "submit it once for each number: 1-20, 1,3,7 or 0-100:10; each finds its own in NORN_ARRAY_INDEX", func(j *api.JobSpec) *string { return &j.Array }),
 		{"hold", "", "bool", "it waits until it is released", func(j *api.JobSpec, t []string) error { return boolOption(&j.Held, t) }},
 		spanOption("est", "your word on its run time, as in 2h", func(j *api.JobSpec) *api.Seconds { return &j.Estimate }),
+		spanOption("cpu-est", "your word on its run time without a GPU: the policy may then run it on processors", func(j *api.JobSpec) *api.Seconds { return &j.CPUEst }),
 		spanOption("limit", "end it when it has run for so long", func(j *api.JobSpec) *api.Seconds { return &j.Limit }),
 		{"deadline", "", "TIME", "when it should have ended: 6h from now, or 2026-03-01 18:00", func(j *api.JobSpec, t []string) (err error) {
 			j.Deadline, err = future(last(t), s.now())
@@ -166,7 +167,26 @@ func content() []jobOption {
 		{"batch", "", "N", "global batch size", func(j *api.JobSpec, t []string) error { return wholeOption(&j.Batch, 0, t) }},
 		{"units", "", "N", "its whole work in its own units, such as steps", func(j *api.JobSpec, t []string) error { return decimalOption(&j.Units, t) }},
 		textOption("unit", "NAME", "of --units: steps, epochs, samples", func(j *api.JobSpec) *string { return &j.Unit }),
+		{"resident", "", "COMMAND", "fine-tuning: a shell command that starts the trainer which keeps the backbone loaded; the job hands it its work", func(j *api.JobSpec, t []string) error {
+			j.Resident.Command = []string{"/bin/sh", "-c", "exec " + last(t)}
+			return nil
+		}},
+		{"use", "", "WHAT=PART", "what it keeps busy when alone, as parts of 1, for policies that share devices: gpu=0.3,memory=0.1,host=0.1,cpu=0.5", useOption},
 	}
+}
+
+// useOption reads what a job keeps busy.
+func useOption(j *api.JobSpec, t []string) error {
+	parts := map[string]*float64{"gpu": &j.Use.GPU, "memory": &j.Use.Memory, "host": &j.Use.Host, "cpu": &j.Use.CPU}
+	for _, text := range listed(t) {
+		name, value, _ := strings.Cut(text, "=")
+		v, err := strconv.ParseFloat(value, 64)
+		if parts[name] == nil || err != nil || !(v >= 0 && v <= 1) {
+			return fmt.Errorf("%q: write gpu, memory, host or cpu, and a part from 0 to 1, as in gpu=0.3", text)
+		}
+		*parts[name] = v
+	}
+	return nil
 }
 
 func last(texts []string) string { return texts[len(texts)-1] }
@@ -306,7 +326,7 @@ func (s *shell) absolute(path string) (string, error) {
 // submitted from within it must not.
 var runVariables = []string{
 	rundir.EnvJob, rundir.EnvRun, rundir.EnvName, rundir.EnvArrayID, rundir.EnvArrayIndex, rundir.EnvGPUs, rundir.EnvSocket, rundir.EnvToken,
-	rundir.EnvVisible, rundir.EnvMasterAddr, rundir.EnvMasterPort,
+	rundir.EnvResident, rundir.EnvVisible, rundir.EnvMasterAddr, rundir.EnvMasterPort,
 }
 
 // plainVariables are those that a job finds with --no-env too: without them

@@ -264,16 +264,7 @@ func jobRow(j api.Job) []string {
 	return []string{
 		j.ID, j.Name, j.User, j.Tenant, string(j.State), j.Reason, j.GPUs.String(), trimmed(j.Held), strings.Join(j.Devices, " "), j.Tasks.String(),
 		trimmed(j.CPUs), strconv.FormatInt(int64(j.Memory), 10), strconv.Itoa(int(j.Priority)),
-		moment(j.Submitted), moment(j.Started), moment(j.Since), moment(j.Ended), seconds(j.Wait), seconds(j.Ran), seconds(gpuTime(j)), seconds(j.Estimate), moment(j.ExpectEnd),
+		moment(j.Submitted), moment(j.Started), moment(j.Since), moment(j.Ended), seconds(j.Wait), seconds(j.Ran), seconds(j.GPUTime), seconds(j.Estimate), moment(j.ExpectEnd),
 		strconv.Itoa(j.Run), strconv.Itoa(j.Preemptions), strconv.Itoa(j.Resizes), strconv.Itoa(j.Failures), code, signal, step, steps, strings.Join(j.Command, " "),
 	}
-}
-
-// gpuTime is GPUs times time held, in seconds. A Norn that does not tell it leaves
-// what was asked for.
-func gpuTime(j api.Job) api.Seconds {
-	if j.GPUTime > 0 {
-		return j.GPUTime
-	}
-	return api.Seconds(j.GPUs.Ask) * j.Ran
 }

@@ -42,11 +42,14 @@ type simFlags struct {
 	whole     bool
 	cost      []string
 	spread    float64
+	speeds    string
 	nodeMTBF  string
 	repair    string
 	jobMTBF   string
 	snapshot  string
 	quiet     bool
+	switching float64
+	assume    string // what jobs are taken to be that do not tell
 }
 
 func simCommand() *cobra.Command {
@@ -84,14 +87,18 @@ are given by --set.`,
 	fl.StringVar(&f.packing, "log", "zst", "event log in --out: plain, gz, zst or none")
 	fl.BoolVar(&f.whole, "whole", false, "ignore the partitions of the cluster: every job may use all of it")
 	fl.StringSliceVar(&f.cost, "cost", nil, "what transitions cost: start=10s,checkpoint=5s,restore=20s,migrate=30s,resize=30s")
+	fl.StringVar(&f.speeds, "speeds", "", "measured throughputs of jobs on GPU types (JSON, as Gavel publishes them), which policies know too; speeds are relative to a V100")
 	fl.Float64Var(&f.spread, "spread", 1, "speed factor of a gang on several nodes, for each step that they are apart in the topology")
 	fl.StringVar(&f.nodeMTBF, "node-mtbf", "", "mean time between failures of a node (default: never)")
 	fl.StringVar(&f.repair, "repair", "1h", "mean time to repair a node")
 	fl.StringVar(&f.jobMTBF, "job-mtbf", "", "mean time between failures of a running job (default: never)")
 	fl.StringVar(&f.snapshot, "snapshot", "30m", "how often jobs save their work, for when they fail")
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress and no remarks, only results and errors")
+	fl.Float64Var(&f.switching, "switching", 0, "part of the time that each other job on a GPU costs, besides what is short there (0: nothing, as under MPS; 0.03 without it)")
+	fl.StringVar(&f.assume, "assume", "", "what jobs of one GPU do that do not tell what they demand: dlrm, each one of twelve recommendation models, drawn by --seed; tuning, each fine-tunes one of three foundation models (default: nothing is assumed)")
 	f.reading.flags(cmd)
 	complete(cmd, map[string]completer{
+		"assume":  words(likeDLRM, assumeTuning),
 		"cluster": completeCluster, "policy": completeList(policyNames), "set": completeSetting,
 		"estimates": words("oracle", "user", "history", "none", "oracle+50%"),
 		"table":     words("text", "markdown", "csv", "json"), "log": words("zst", "gz", "plain", "none"),
@@ -138,7 +145,24 @@ func (f *simFlags) simulate(cmd *cobra.Command, args []string) error {
 			return err
 		}
 	}
+	assumed := &gen.Assumed{Source: src, Seed: f.seed}
+	var tuned *gen.AssumedTuning
+	switch f.assume {
+	case likeDLRM:
+		src = assumed
+	case assumeTuning:
+		if tuned, err = f.tune(x, src); err != nil {
+			return err
+		}
+		src = tuned
+	}
 	outcomes, told, err := f.run(cmd, x, compared, src, total)
+	if assumed.Jobs > 0 && !f.quiet {
+		fmt.Fprintf(cmd.ErrOrStderr(), "norn: what %s demand was not told: each was taken to train a recommendation model, drawn by its number (--assume %s, --seed %d)\n", count(assumed.Jobs, "job"), f.assume, f.seed)
+	}
+	if tuned != nil && tuned.Jobs > 0 && !f.quiet {
+		fmt.Fprintf(cmd.ErrOrStderr(), "norn: what %s tune was not told: each was taken to tune a foundation model, on 1 to 16 GPUs or as many as it asked for, drawn by its name (--assume %s, --seed %d)\n", count(tuned.Jobs, "job"), f.assume, f.seed)
+	}
 	if isFile && !f.quiet {
 		remarks(cmd.ErrOrStderr(), reader.Info())
 	}
@@ -193,6 +217,12 @@ func (f *simFlags) words() error {
 		if w.value == "" || strings.Contains(w.value, ",") || !strings.Contains(", "+w.known+",", " "+w.value+",") {
 			return misused("--%s %s: write one of %s", w.flag, w.value, w.known)
 		}
+	}
+	if !(f.switching >= 0 && f.switching <= 1) {
+		return misused("--switching %g: write a part of the time, from 0 to 1", f.switching)
+	}
+	if f.assume != "" && f.assume != likeDLRM && f.assume != assumeTuning {
+		return misused("--assume %s: write %s or %s", f.assume, likeDLRM, assumeTuning)
 	}
 	if !(f.spread > 0 && f.spread <= 1) {
 		return misused("--spread %g: write a factor above 0, and 1 at most", f.spread)
@@ -251,7 +281,7 @@ func machineIn(log *logFile) (*clusterspec.Spec, error) {
 }
 
 // worldly are the flags that say how the world of a run behaves.
-const worldly = " cost spread node-mtbf repair job-mtbf snapshot whole "
+const worldly = " cost spread speeds node-mtbf repair job-mtbf snapshot whole "
 
 // otherWorld tells of what a log was made with and this run is not, so that what
 // comes of other costs is not taken for the policy's doing.
@@ -348,7 +378,18 @@ func (f *simFlags) experiment(cmd *cobra.Command) (*run.Experiment, error) {
 	if x.Costs, err = f.costs(spec); err != nil {
 		return nil, err
 	}
+	if f.speeds != "" {
+		table, err := trace.ReadThroughputs(f.speeds, "v100")
+		if err != nil {
+			return nil, err
+		}
+		table.Otherwise = perf.Analytic{Scaling: 1, Spread: f.spread}
+		x.Model = table
+	}
 	x.World, err = f.failures()
+	if f.switching > 0 {
+		x.World = switching(f.switching, x.World)
+	}
 	return x, err
 }
 

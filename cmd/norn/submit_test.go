@@ -59,6 +59,7 @@ func TestSubmitFlags(t *testing.T) {
 		{"--dir sub/..//x", func(j *api.JobSpec) { j.Dir = "/home/ann/work/x" }},
 		{"--dir /data", func(j *api.JobSpec) { j.Dir = "/data" }},
 		{"--env A=b=c --env HOME=/x --env EMPTY=", func(j *api.JobSpec) { j.Env["A"], j.Env["HOME"], j.Env["EMPTY"] = "b=c", "/x", "" }},
+		{"--cpu-est 3m --use gpu=0.3,cpu=1 --use host=0", func(j *api.JobSpec) { j.CPUEst, j.Use = 180, api.Use{GPU: 0.3, CPU: 1} }},
 		{"--no-env --env EXTRA", func(j *api.JobSpec) {}},
 		{"--no-env", func(j *api.JobSpec) { delete(j.Env, "EXTRA") }},
 		{"--kind fine-tuning --model bert --backbone llama --dataset wiki --batch 64 --units 1000 --unit steps", func(j *api.JobSpec) {
@@ -85,7 +86,7 @@ func TestSubmitOptionsComplete(t *testing.T) {
 	walk = func(v reflect.Value, path string) {
 		for i := range v.NumField() {
 			name := path + v.Type().Field(i).Name
-			if f := v.Field(i); f.Type() == reflect.TypeFor[api.Stop]() || f.Type() == reflect.TypeFor[api.Retry]() {
+			if f := v.Field(i); f.Type() == reflect.TypeFor[api.Stop]() || f.Type() == reflect.TypeFor[api.Retry]() || f.Type() == reflect.TypeFor[api.Use]() || f.Type() == reflect.TypeFor[api.Resident]() {
 				walk(f, name+".")
 			} else if f.IsZero() {
 				fields = append(fields, name)
@@ -98,7 +99,7 @@ func TestSubmitOptionsComplete(t *testing.T) {
 	options := s.newOptions(flags)
 	for _, o := range options.options {
 		value := map[string]string{"GPUS": "1", "N|per-gpu": "2", "CORES": "1", "SIZE": "1G", "TYPES": "a", "NAME": "a", "JOB[:any]": "1", "NUMBERS": "1-2", "bool": "true", "TIME": "1h",
-			"N": "1", "CODES": "75", "SIGNAL": "TERM", "COMMAND": "a", "DIR": "/a", "NAME[=VALUE]": "a=b"}[o.arg]
+			"N": "1", "CODES": "75", "SIGNAL": "TERM", "COMMAND": "a", "DIR": "/a", "NAME[=VALUE]": "a=b", "WHAT=PART": "gpu=1,memory=0.5,host=0.25,cpu=0.1"}[o.arg]
 		switch o.arg {
 		case "MODE":
 			value = stopModes[0]
@@ -138,6 +139,8 @@ func TestSubmitMisuse(t *testing.T) {
 		{[]string{"--after", "3:ok", "true"}, `--after: "3:ok": write the number of a job`},
 		{[]string{"--stop", "checkpiont", "true"}, `--stop: "checkpiont": write one of checkpoint, freeze, restart, never; did you mean checkpoint?`},
 		{[]string{"--kind", "x", "true"}, `--kind: "x": write one of training, `},
+		{[]string{"--use", "gpu=30", "true"}, `--use: "gpu=30": write gpu, memory, host or cpu, and a part from 0 to 1`},
+		{[]string{"--use", "disk=0.3", "true"}, `--use: "disk=0.3": write gpu, memory, host or cpu`},
 		{[]string{"--again", "256", "true"}, `--again: "256" is no exit code`},
 		{[]string{"--retries", "-2", "true"}, `--retries: "-2": write a whole number from -1 on`},
 		{[]string{"--priority", "high", "true"}, `--priority: "high" is no whole number`},

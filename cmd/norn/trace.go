@@ -187,17 +187,28 @@ func generateCommand() *cobra.Command {
 		opt         gen.Options
 		like, out   string
 		span, limit string
+		dlrm        dlrmFlags
 	)
 	cmd := &cobra.Command{
 		Use:   "generate --like LOG",
 		Short: "Make a synthetic trace that resembles a published log",
 		Long: `Generate makes a trace of any size with the arrivals, sizes, run times and failures
 of a published log. Equal seeds give equal traces. docs/generators.md shows how
-near the quantiles come to those of the logs.`,
+near the quantiles come to those of the logs. --like dlrm makes a batch of jobs that
+train recommendation models, with what they demand, their memory, and their time
+without GPUs.`,
 		Example: `  norn trace generate --like philly --jobs 10000 -o jobs.csv
-  norn trace generate --like venus --span 7d --gpus 512 --offered-load 0.9 --seed 3 -o week.jsonl.zst`,
+  norn trace generate --like venus --span 7d --gpus 512 --offered-load 0.9 --seed 3 -o week.jsonl.zst
+  norn trace generate --like dlrm --list memory --jobs 72 -o batch.jsonl`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if like == likeDLRM {
+				src, err := dlrm.source(opt.Jobs, opt.Seed)
+				if err != nil {
+					return err
+				}
+				return write(cmd, out, src)
+			}
 			if opt.Like, err = gen.ParseLike(like); err != nil {
 				return misused("--like: %w", err)
 			}
@@ -222,7 +233,7 @@ near the quantiles come to those of the logs.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&like, "like", "philly", "the log to imitate: "+likes)
+	f.StringVar(&like, "like", "philly", "the log to imitate: "+likes+"; or dlrm")
 	f.IntVar(&opt.Jobs, "jobs", 0, "number of jobs")
 	f.StringVar(&span, "span", "", "time from the first to the last submission")
 	f.Uint64Var(&opt.Seed, "seed", 0, "equal seeds give equal traces")
@@ -232,7 +243,8 @@ near the quantiles come to those of the logs.`,
 	f.StringVar(&limit, "max-run", "", "leave out longer jobs")
 	f.IntVar(&opt.Tenants, "tenants", 0, "number of tenants (0: as in the log)")
 	f.StringVarP(&out, "output", "o", "", "file to write: .csv or .jsonl, perhaps .gz or .zst behind it (default: CSV to standard output)")
-	complete(cmd, map[string]completer{"like": words(likeNames()...)})
+	dlrm.add(cmd)
+	complete(cmd, map[string]completer{"like": words(append(likeNames(), likeDLRM)...), "list": words("memory", "balance", "bandwidth", "computing")})
 	return cmd
 }
 

@@ -170,6 +170,7 @@ func options(c *config.Config, log *slog.Logger) (local.Options, *hardware.Machi
 	}
 	m, err := hardware.Find(hardware.Options{
 		Declare: !c.Devices.Auto && len(c.Devices.Only) == 0, Slots: c.Devices.Slots, Only: c.Devices.Only,
+		SlotMem: c.SlotMem, Hosts: c.Host.Slots, HostMem: c.Host.Memory,
 		Reserve: hardware.Reserve{CPUs: c.Reserve.CPUs, Memory: c.Reserve.Memory},
 	})
 	if err != nil {
@@ -181,19 +182,25 @@ func options(c *config.Config, log *slog.Logger) (local.Options, *hardware.Machi
 	}
 	machine := machineOf(m)
 	machine.Isolation = isolation
-	tree := func() (*tenant.Tree, error) { return c.Tree(unit.Milli(len(machine.Devices)) * unit.One) }
+	gpus := 0
+	for i := range machine.Devices {
+		if !machine.Devices[i].Host {
+			gpus++
+		}
+	}
+	tree := func() (*tenant.Tree, error) { return c.Tree(unit.Milli(gpus) * unit.One) }
 	if _, err := tree(); err != nil {
 		return local.Options{}, nil, err
 	}
 	return local.Options{
-		State: c.State, Exe: exe, Socket: c.Socket, Machine: machine, Tenants: tree, Policy: c.Policy,
+		State: c.State, Exe: exe, Socket: c.Socket, Machine: machine, Tenants: tree, Policy: c.Policy, Transfer: c.Transfer(),
 		Estimator: c.Estimates.Make(), Estimates: c.Estimates.String(), Version: version(), Log: log,
 		Operator: func(uid uint32, user string) bool { return c.Operator(user, uid) },
 		TenantOf: c.TenantOf,
 		Defaults: local.Defaults{
 			Stop:  api.Stop{Mode: c.Jobs.Stop.String(), Grace: api.Of(c.Jobs.Grace)},
 			Retry: api.Retry{Limit: c.Jobs.Retry, Backoff: api.Of(c.Jobs.Backoff)},
-			CPUs:  float64(c.Jobs.CPUs) / 1000, CancelGrace: api.Of(c.Jobs.CancelGrace),
+			CPUs:  float64(c.Jobs.CPUs) / 1000, CancelGrace: api.Of(c.Jobs.CancelGrace), ResidentIdle: c.Jobs.ResidentIdle,
 			LogBytes: api.Bytes(c.Logs.Bytes), LogKeep: c.Logs.Keep, Cgroup: parent,
 			CrashTimes: c.Health.CrashTimes, CrashWithin: c.Health.CrashWithin, SaveFailures: c.Health.Checkpoints,
 		},
@@ -234,10 +241,10 @@ func machineOf(m *hardware.Machine) local.Machine {
 	out := local.Machine{Name: m.Name, Types: types, Node: node, NUMA: len(m.NUMA)}
 	measured := false
 	for _, d := range m.Devices {
-		measured = measured || d.Kind != hardware.Slot
+		measured = measured || d.Kind == hardware.NVIDIA || d.Kind == hardware.AMD
 		dev := local.Device{
 			Name: d.Name, Type: d.Type, UUID: d.UUID, PCI: d.PCI, NUMA: d.NUMA, Memory: api.Bytes(d.Memory),
-			Env: d.Env, Visible: d.Visible, Files: d.Files,
+			Env: d.Env, Visible: d.Visible, Files: d.Files, Host: d.Kind == hardware.Host, Cores: d.Cores,
 		}
 		out.Devices = append(out.Devices, dev)
 	}

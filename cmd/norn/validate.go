@@ -71,6 +71,7 @@ the quirks, and which results were met.`,
 	fl.StringVar(&f.against, "against", "", "per-job result to compare with: CSV with job_id, submit, start, end")
 	fl.StringVarP(&f.out, "out", "o", "", "write Norn's per-job result to this CSV file (.gz compresses it)")
 	fl.StringVar(&f.request.Priorities, "priorities", "", "lucid, qssf: predicted run times (default: looked for near the trace)")
+	fl.StringVar(&f.request.Speeds, "speeds", "", "gavel, shockwave: measured throughputs (default: looked for near the trace)")
 	fl.IntVar(&f.request.Rate, "rate", 0, "pai: so many jobs arrive each minute (default: when the trace says)")
 	fl.BoolVar(&f.list, "list", false, "list the simulators with their clusters and policies")
 	fl.BoolVar(&f.asJSON, "json", false, "write JSON")

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A batch of recommendation jobs goes through a file with all that is told of them: on
+// one GPU and a host device rmixer runs it several times as fast as one job at a time,
+// and explain says beside whom a job ran.
+func TestGenerateDLRM(t *testing.T) {
+	dir := t.TempDir()
+	batch, site := filepath.Join(dir, "batch.jsonl"), file(t, "site.yaml", `
+gpu-types: [{name: V100, memory: 16160MiB}, {name: cpu, host: true}]
+nodes: [{count: 1, gpus: [{type: V100, count: 1}, {type: cpu, count: 1}]}]
+`)
+	works(t, "trace", "generate", "--like", "dlrm", "--list", "balance", "--seed", "1", "-o", batch)
+	out, _ := works(t, "sim", batch, "-c", site, "-q", "--table", "csv", "-p", "rmixer(beta=4,batch-window=0),rmixer(job-policy=monolithic)", "-o", filepath.Join(dir, "out"))
+	rows := strings.Split(strings.TrimSpace(out), "\n")
+	if len(rows) != 3 {
+		t.Fatalf("%q", out)
+	}
+	at := slices.Index(strings.Split(rows[0], ","), "makespan_s")
+	makespan := func(row string) (s float64) {
+		fields := strings.Split(row[strings.LastIndex(row, ")")+1:], ",") // the name of a variant has commas
+		if at >= 0 && at < len(fields) {
+			fmt.Sscan(fields[at], &s)
+		}
+		return s
+	}
+	if mix, one := makespan(rows[1]), makespan(rows[2]); !(mix > 0 && one > 3*mix) {
+		t.Errorf("makespan %v s, one job at a time %v s\n%s", mix, one, out)
+	}
+	told, _ := works(t, "explain", filepath.Join(dir, "out", "rmixer(beta=4,batch-window=0)"), "difm-22")
+	waited, _ := works(t, "explain", filepath.Join(dir, "out", "rmixer(beta=4,batch-window=0)"), "bst-17")
+	told += waited
+	for _, want := range []string{"waits: ", "which runs ", ", beside ", "times its reference speed", "it shared its GPU: "} {
+		if !strings.Contains(told, want) {
+			t.Errorf("no %q in\n%s", want, told)
+		}
+	}
+	for _, args := range [][]string{
+		{"trace", "generate", "--like", "dlrm", "--list", "memry"}, {"trace", "generate", "--like", "dlrm", "--gap", "x"}, {"trace", "generate", "--like", "dlrm", "--outliers", "25"}, {"sim", "--assume", "vision"},
+	} {
+		if _, errOut, code := norn(t, args...); code == 0 || errOut == "" {
+			t.Errorf("%q was let through", args)
+		}
+	}
+}
+
+// What jobs do not tell is assumed when that is wanted, and the user is told.
+func TestAssume(t *testing.T) {
+	jobs := file(t, "jobs.csv", "job,submit,gpus,duration\na,0,1,100\nb,0,1,100\nc,0,2,100\n")
+	_, errOut := works(t, "sim", jobs, "-c", "1x2", "-p", "rmixer", "--assume", "dlrm")
+	if !strings.Contains(errOut, "what 2 jobs demand was not told") {
+		t.Errorf("%q", errOut)
+	}
+}
