@@ -118,7 +118,7 @@ func (s *policy) gather(r *rounds.Round) {
 	for _, j := range r.Jobs {
 		x := planned{job: j}
 		x.Job = s.look(r, j)
-		x.recall(j.Memo())
+		x.recall(j.Memo(), int(r.Number))
 		s.jobs = append(s.jobs, x)
 	}
 }
@@ -249,17 +249,18 @@ func (x *planned) memo() job.Memo {
 	}
 }
 
-// recall reads a memo.
-func (x *planned) recall(m job.Memo) {
+// recall reads a memo. What cannot be the word of this policy by now was written by
+// another one, and means nothing.
+func (x *planned) recall(m job.Memo, now int) {
 	since := m[1] >> planBits & (1<<sinceBits - 1)
-	if x.known = since > 0; !x.known {
-		return
-	}
-	x.due = Due{
+	due := Due{
 		Mean: float64(math.Float32frombits(uint32(m[0]))), Last: float64(math.Float32frombits(uint32(uint64(m[0]) >> 32))),
 		Rounds: int(m[1] >> (planBits + sinceBits)), Since: int(since - 1),
 	}
-	x.plan = uint32(m[1] & (1<<planBits - 1))
+	sane := func(v float64) bool { return v >= 0 && v <= math.MaxFloat32 }
+	if x.known = m[1] > 0 && since > 0 && due.Since <= now && sane(due.Mean) && sane(due.Last); x.known {
+		x.due, x.plan = due, uint32(m[1]&(1<<planBits-1))
+	}
 }
 
 // rounded is a Due as a memo can hold it.
