@@ -49,6 +49,7 @@ type live struct {
 	warm     bool      // that was there before
 	measured bool      // how long it took to make progress
 	forget   bool      // it is not to go on from its checkpoints
+	trial    trial     // of its merging
 }
 
 // stage is where the last run of a job stands.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/engine"
+	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/local/rundir"
 )
@@ -50,4 +51,44 @@ func (d *Daemon) merged(l *live) api.Merge {
 		m.Checkpoint = j.Progress.Checkpoint.Path
 	}
 	return m
+}
+
+// trial is what a merged run has shown so far of what merging is worth to it.
+type trial struct {
+	run    int
+	from   float64            // the epoch of its first measure on validation data
+	best   map[string]float64 // the best that any measure has been
+	gained bool
+	failed bool
+}
+
+// patience is for how many epochs a merged job may not get better on validation
+// data before it counts as one that learns nothing by it [Ymir, section 3.5].
+const patience = 2
+
+// judge looks at the quality that a merged job reports. One that has not become any
+// better within the first epochs makes progress more slowly, as far as policies are
+// told, than by itself: those that guard their pairs split them.
+func (d *Daemon) judge(l *live, r *api.Report) {
+	rec := d.st.Record(l.id)
+	if rec.Phase != job.Running || rec.Merged == job.Apart || len(r.Quality) == 0 {
+		return
+	}
+	t := &l.trial
+	if t.run != l.run {
+		*t = trial{run: l.run, from: r.Epoch, best: map[string]float64{}}
+	}
+	for name, v := range r.Quality {
+		best, known := t.best[name]
+		t.gained = t.gained || known && v > best
+		if !known || v > best {
+			t.best[name] = v
+		}
+	}
+	if t.gained || t.failed || r.Epoch-t.from < patience {
+		return
+	}
+	t.failed = true
+	d.log.Info("a merged job has learnt nothing in its first epochs", "job", l.key, "run", l.run, "with", d.merged(l).With)
+	d.emit(eventlog.Event{Kind: eventlog.Speed, Job: l.id, Speed: d.paceOn(rec, d.st.Alloc(l.id)) / 2})
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/local"
 	"github.com/norn-scheduler/norn/perf"
@@ -82,6 +83,7 @@ func TestMerge(t *testing.T) {
 	if j := h.job(b); j.ExpectEnd.Sub(j.Started).Seconds() > 200 { // its estimate is 400 s, a quarter of which is left to learn
 		t.Errorf("it is expected to end at %v, started %v", j.ExpectEnd, j.Started)
 	}
+	h.learnsNothing(b)
 	h.make("end2")
 	h.until(b, api.Done)
 
@@ -116,4 +118,26 @@ func TestMerge(t *testing.T) {
 	h.make("end4")
 	h.until(c, api.Done)
 	h.until(d, api.Done)
+}
+
+// learnsNothing has a merged job report that it gets no better: once it has gone
+// through two epochs so, it counts as slower than by itself; not before.
+func (h *here) learnsNothing(id string) {
+	h.t.Helper()
+	tell := func(epoch, accuracy float64) {
+		if _, err := h.task(id, 1).Report(background, api.Report{Epoch: epoch, Quality: map[string]float64{"accuracy": accuracy}}); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+	tell(1, 0.5)
+	tell(2, 0.5)
+	tell(2.5, 0.4)
+	if n := len(h.life(id, eventlog.Speed)); n != 0 {
+		h.t.Errorf("it is told to be slow %d times before two epochs are over", n)
+	}
+	tell(3, 0.5)
+	until(h.t, "it is told to be slow", func() bool { return len(h.life(id, eventlog.Speed)) == 1 })
+	if e := h.last(id, eventlog.Speed); e.Speed != 0.5 {
+		h.t.Errorf("its speed is %v", e.Speed)
+	}
 }

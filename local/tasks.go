@@ -69,6 +69,7 @@ func (t task) Report(ctx context.Context, r api.Report) (o api.Order, err error)
 		if r.Rank == 0 {
 			t.d.switched(l)
 			l.report = merge(l.report, &r)
+			t.d.judge(l, &r)
 		}
 		return nil
 	})

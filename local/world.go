@@ -23,14 +23,19 @@ func (d *Daemon) Start(id job.ID, a *cluster.Alloc) (delay time.Duration, speed 
 // another job from which it goes on as the configuration says, else as its estimate
 // has it.
 func (d *Daemon) speed(r *job.Record, a *cluster.Alloc) float64 {
-	speed := 1.0
-	if h := r.Job.Hints; d.onHost(a) && h != nil && h.CPUEstimate > 0 && r.Estimate > 0 {
-		speed = float64(r.Estimate) / float64(h.CPUEstimate)
-	}
+	speed := d.paceOn(r, a)
 	if t := d.opt.Transfer; t != nil && r.Merged == job.After && d.st.Known(r.With) {
 		speed *= t.After(r.Job, d.st.Record(r.With).Job)
 	}
 	return speed
+}
+
+// paceOn is how fast a job is expected to run by itself.
+func (d *Daemon) paceOn(r *job.Record, a *cluster.Alloc) float64 {
+	if h := r.Job.Hints; d.onHost(a) && h != nil && h.CPUEstimate > 0 && r.Estimate > 0 {
+		return float64(r.Estimate) / float64(h.CPUEstimate)
+	}
+	return 1
 }
 
 // onHost tells whether an Alloc is parts of the processors.

@@ -61,7 +61,8 @@ class Work:
         self.step += 1
         if self.step % EVERY == 0 or self.step == self.steps:
             self.right = accuracy(self.model, self.test)
-            self.session.report(step=self.step, steps=self.steps, loss=loss, quality={"accuracy": self.right})
+            epoch = self.step * self.batch / len(self.data)
+            self.session.report(step=self.step, steps=self.steps, epoch=epoch, loss=loss, quality={"accuracy": self.right})
         elif self.step % 5 == 0:
             self.session.report(step=self.step, steps=self.steps, loss=loss)
         return self.right >= self.target or self.step >= self.steps
