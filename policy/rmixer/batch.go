@@ -99,7 +99,7 @@ func (r *policy) merge(v *sched.View, p *sched.Plan, closing []job.ID) {
 	for _, id := range closing {
 		put(id)
 	}
-	slices.SortFunc(items, func(a, b item) int { return a.key.compare(b.key) })
+	items = inOrder(items)
 	gpu, all := r.devices.workers[0], r.devices.workers[0]+r.devices.workers[1]
 	for i := range items {
 		id := items[i].key.ID
@@ -109,6 +109,28 @@ func (r *policy) merge(v *sched.View, p *sched.Plan, closing []job.ID) {
 		r.note(v, p, id, s)
 	}
 	r.list.fill(items)
+}
+
+// inOrder returns items in the order of their keys. Places are sorted, not the items:
+// those are large.
+func inOrder(items []item) []item {
+	type place struct {
+		a, b   int64
+		id, at int32
+	}
+	places := make([]place, len(items))
+	for i := range items {
+		k := &items[i].key
+		places[i] = place{k.A, k.B, int32(k.ID), int32(i)}
+	}
+	slices.SortFunc(places, func(x, y place) int {
+		return key{x.a, x.b, job.ID(x.id)}.compare(key{y.a, y.b, job.ID(y.id)})
+	})
+	out := make([]item, len(items))
+	for i, p := range places {
+		out[i] = items[p.at]
+	}
+	return out
 }
 
 // median is that of a batch.

@@ -40,7 +40,13 @@ type key struct {
 }
 
 func (k key) compare(o key) int {
-	return cmp.Or(cmp.Compare(k.A, o.A), cmp.Compare(k.B, o.B), cmp.Compare(k.ID, o.ID))
+	if k.A != o.A {
+		return cmp.Compare(k.A, o.A)
+	}
+	if k.B != o.B {
+		return cmp.Compare(k.B, o.B)
+	}
+	return cmp.Compare(k.ID, o.ID)
 }
 
 // classes is how many classes there are; those of jobs are from -1 to 1.
@@ -54,13 +60,18 @@ const (
 // has tells whether a job is in the list.
 func (l *list) has(id job.ID) bool { return int(id) < len(l.items) && l.items[id].need >= 0 }
 
+// reach makes room for a job by its number.
+func (l *list) reach(id job.ID) {
+	if n := int(id) + 1 - len(l.items); n > 0 {
+		l.items = append(l.items, slices.Repeat([]item{{need: -1}}, max(n, full, len(l.items)/2))...)
+	}
+}
+
 // add puts a job in, or changes what is known of it.
 func (l *list) add(it item) {
 	id := it.key.ID
 	l.remove(id)
-	for int(id) >= len(l.items) {
-		l.items = append(l.items, item{need: -1})
-	}
+	l.reach(id)
 	l.items[id] = it
 	l.n++
 	if len(l.blocks) == 0 {
@@ -127,23 +138,21 @@ func (b *block) worth(not int8, room unit.Bytes) bool {
 	return false
 }
 
-// fill makes the list anew of the given jobs.
+// fill makes the list anew of the given jobs, which are in order.
 func (l *list) fill(items []item) {
 	for i := range l.items {
 		l.items[i].need = -1
 	}
 	l.blocks, l.n = l.blocks[:0], len(items)
-	slices.SortFunc(items, func(a, b item) int { return a.key.compare(b.key) })
 	for part := range slices.Chunk(items, full/2) {
 		b := block{items: append(make([]item, 0, full+1), part...)}
 		b.measure()
 		l.blocks = append(l.blocks, b)
 	}
-	for _, it := range items {
-		for int(it.key.ID) >= len(l.items) {
-			l.items = append(l.items, item{need: -1})
-		}
-		l.items[it.key.ID] = it
+	for i := range items {
+		id := items[i].key.ID
+		l.reach(id)
+		l.items[id] = items[i]
 	}
 }
 

@@ -28,6 +28,7 @@ func TestListAgainstSlice(t *testing.T) {
 				it := item{key: key{A: int64(id * 7919 % 13), ID: id}, need: unit.Bytes(id % 21), class: int8(id%3) - 1, tail: id%2 == 0}
 				items, twin[id] = append(items, it), it
 			}
+			slices.SortFunc(items, func(a, b item) int { return a.key.compare(b.key) })
 			l.fill(items)
 		}
 		for range rapid.IntRange(0, 60).Draw(t, "steps") {
