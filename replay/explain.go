@@ -255,6 +255,9 @@ func (f *follower) standing(s *state.State, why job.ReasonCode) []string {
 	class := s.Class(r.Class)
 	free := s.Cluster.FreeGPUs(r.Pool, class.Mask)
 	out := []string{fmt.Sprintf("it asks for %s; %s free, %s waiting", r.Job.Demand, count(free, "GPU"), count(s.Waiting(r.Pool).Len(), "job"))}
+	if text := due(s, r); text != "" {
+		out = append(out, text)
+	}
 	where, so := insisted(why)
 	at, _, ok := f.plan.Expect(f.id, where)
 	switch {

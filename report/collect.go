@@ -57,6 +57,7 @@ type Collector struct {
 	first, arrival, end moment // the first and the last submission, the last end
 
 	series *series
+	shares *shares
 	holds  *holds
 }
 
@@ -94,7 +95,7 @@ func NewCollector(opt Options) *Collector {
 	}
 	c := &Collector{opt: opt}
 	if opt.Series {
-		c.series = newSeries()
+		c.series, c.shares = newSeries(), newShares()
 	}
 	if opt.Intervals {
 		c.holds = newHolds(opt.MaxIntervals)
@@ -156,6 +157,7 @@ func (c *Collector) follow(id job.ID, ev *eventlog.Event, s *state.State) {
 	}
 	t.work = r.Progress
 	was, is := t.mode, modeOf(r)
+	demand, leaving := c.demand, c.behind-c.ahead
 	reshaped := ev.Kind == eventlog.Move || ev.Kind == eventlog.Resize
 	if is != was {
 		if t.mode = is; was == absent {
@@ -180,6 +182,7 @@ func (c *Collector) follow(id job.ID, ev *eventlog.Event, s *state.State) {
 	}
 	if c.series != nil {
 		c.series.set(c.used(), float64(c.queue))
+		c.shares.follow(r, c.demand-demand, c.behind-c.ahead-leaving, s)
 	}
 }
 
@@ -350,6 +353,7 @@ func (c *Collector) advance(now time.Duration) {
 	}
 	if c.series != nil {
 		c.series.advance(c.flow.now, now)
+		c.shares.advance(c.flow.now, now)
 	}
 	c.flow.advance(now)
 }

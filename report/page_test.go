@@ -193,8 +193,8 @@ func testRuns(b *browser) {
 		}
 	}
 	b.choose("#tenants-run", "1")
-	if shown := eval[string](b, `[...document.querySelectorAll('.by-run')].filter(e => !e.hidden).map(e => e.dataset.run).join()`); shown != "1" {
-		b.t.Errorf("tenants of runs %q are shown, want those of run 1", shown)
+	if shown := eval[string](b, `[...document.querySelectorAll('.by-run')].filter(e => !e.hidden).map(e => e.dataset.run).join()`); shown != "1,1" {
+		b.t.Errorf("tenants and shares of runs %q are shown, want those of run 1", shown)
 	}
 }
 

@@ -57,6 +57,8 @@ type runView struct {
 	Most     string // the reasons for which jobs waited longest
 	Tenants  []tenantView
 	More     int // tenants that are not shown
+	Shares   []shareView
+	Price    string // of fairness
 	Quantile []quantileView
 	Times    []timeView
 	Largest  []largeView
@@ -129,6 +131,7 @@ func newPageView(m Meta, runs []Named) (*pageView, error) {
 	for i, run := range runs {
 		r := run.Result
 		v.Runs = append(v.Runs, newRunView(i, run, most))
+		v.Runs[i].Price = price(r, runs)
 		v.Curves = v.Curves || r.curves != nil && r.JCT.N > 0
 		v.Series = v.Series || r.series != nil && len(r.series.buckets) > 0
 		v.Charts = v.Charts || r.chart != nil && len(r.chart.bars) > 0
@@ -174,6 +177,7 @@ func newRunView(i int, run Named, most float64) runView {
 	}
 	v.Most = mostWaited(r.Reasons)
 	v.tenants(r)
+	v.Shares = shareViews(r.Dues)
 	if r.JCT.N > 0 {
 		v.Quantile = []quantileView{
 			{"mean", unit.Human(r.JCT.Mean), unit.Human(r.Wait.Mean)},

@@ -19,6 +19,7 @@ type Result struct {
 	Tenants []Group // by name
 	Sizes   []Group // by size, those with any jobs
 	Reasons []Wait  // in the order of job.ReasonCode, those with any time
+	Dues    []Due   // what tenants had and were due, most due first; with Options.Series
 
 	curves *curves   // with Options.Series
 	series *series   // with Options.Series
@@ -46,6 +47,7 @@ func (c *Collector) Result(s *state.State) *Result {
 	r.waits(c, f.micros)
 	if c.series != nil {
 		r.series = c.series.upTo(c.flow.now, last.now)
+		r.Dues = c.shares.upTo(c.flow.now, last.now).dues(s)
 	}
 	if c.holds != nil {
 		r.chart = newTimeline(c.holds, s, c.first.now, last.now)
@@ -293,7 +295,8 @@ func (r *Result) WriteSummary(w io.Writer) error {
 		Reasons  []Wait          `json:"wait_reasons"`
 		Tenants  []Group         `json:"tenants"`
 		Sizes    []Group         `json:"sizes"`
-	}{&r.Summary, r.makespan(), some(r.Reasons), some(r.Tenants), some(r.Sizes)}, "", "  ")
+		Dues     []Due           `json:"shares,omitempty"`
+	}{&r.Summary, r.makespan(), some(r.Reasons), some(r.Tenants), some(r.Sizes), r.Dues}, "", "  ")
 	if err != nil {
 		return err
 	}

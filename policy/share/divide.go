@@ -25,6 +25,31 @@ type Part struct {
 	Share   float64 // the result
 }
 
+// Top is the tenant directly below the root to which a tenant belongs; the root for
+// the root.
+func Top(tree *tenant.Tree, t tenant.ID) tenant.ID {
+	for t != tenant.Root && tree.At(t).Parent != tenant.Root {
+		t = tree.At(t).Parent
+	}
+	return t
+}
+
+// PartOf is the part of a tenant, for itself, that can use so much of a capacity: it is
+// promised its guarantee and gets no more than its limit, both times a length of time
+// where the capacity is one over time. The root stands for jobs of no tenant.
+func PartOf(tree *tenant.Tree, t tenant.ID, use, times float64) Part {
+	p := Part{Cap: use, Weight: 1}
+	if t == tenant.Root {
+		return p
+	}
+	e := tree.At(t)
+	if e.Limit != tenant.Unlimited {
+		p.Cap = min(p.Cap, float64(e.Limit)*times)
+	}
+	p.Promise, p.Weight = min(float64(e.Guarantee)*times, p.Cap), e.Weight
+	return p
+}
+
 // edge is a point of the water level at which a part begins or ceases to rise.
 type edge struct{ at, slope float64 }
 
