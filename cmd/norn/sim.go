@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -95,10 +96,10 @@ are given by --set.`,
 	fl.StringVar(&f.snapshot, "snapshot", "30m", "how often jobs save their work, for when they fail")
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress and no remarks, only results and errors")
 	fl.Float64Var(&f.switching, "switching", 0, "part of the time that each other job on a GPU costs, besides what is short there (0: nothing, as under MPS; 0.03 without it)")
-	fl.StringVar(&f.assume, "assume", "", "what jobs of one GPU do that do not tell what they demand: dlrm, each one of twelve recommendation models, drawn by --seed; tuning, each fine-tunes one of three foundation models (default: nothing is assumed)")
+	fl.StringVar(&f.assume, "assume", "", "what jobs of one GPU do that do not tell what they demand: dlrm, each one of twelve recommendation models, drawn by --seed; tuning, each fine-tunes one of three foundation models; stages, each goes through the stages of one of eight models, on all its GPUs (default: nothing is assumed)")
 	f.reading.flags(cmd)
 	complete(cmd, map[string]completer{
-		"assume":  words(likeDLRM, assumeTuning),
+		"assume":  words(assumptions...),
 		"cluster": completeCluster, "policy": completeList(policyNames), "set": completeSetting,
 		"estimates": words("oracle", "user", "history", "none", "oracle+50%"),
 		"table":     words("text", "markdown", "csv", "json"), "log": words("zst", "gz", "plain", "none"),
@@ -145,23 +146,13 @@ func (f *simFlags) simulate(cmd *cobra.Command, args []string) error {
 			return err
 		}
 	}
-	assumed := &gen.Assumed{Source: src, Seed: f.seed}
-	var tuned *gen.AssumedTuning
-	switch f.assume {
-	case likeDLRM:
-		src = assumed
-	case assumeTuning:
-		if tuned, err = f.tune(x, src); err != nil {
-			return err
-		}
-		src = tuned
+	src, assumed, err := f.assumed(x, src)
+	if err != nil {
+		return err
 	}
 	outcomes, told, err := f.run(cmd, x, compared, src, total)
-	if assumed.Jobs > 0 && !f.quiet {
-		fmt.Fprintf(cmd.ErrOrStderr(), "norn: what %s demand was not told: each was taken to train a recommendation model, drawn by its number (--assume %s, --seed %d)\n", count(assumed.Jobs, "job"), f.assume, f.seed)
-	}
-	if tuned != nil && tuned.Jobs > 0 && !f.quiet {
-		fmt.Fprintf(cmd.ErrOrStderr(), "norn: what %s tune was not told: each was taken to tune a foundation model, on 1 to 16 GPUs or as many as it asked for, drawn by its name (--assume %s, --seed %d)\n", count(tuned.Jobs, "job"), f.assume, f.seed)
+	if text := assumed(); text != "" && !f.quiet {
+		fmt.Fprintf(cmd.ErrOrStderr(), "norn: %s\n", text)
 	}
 	if isFile && !f.quiet {
 		remarks(cmd.ErrOrStderr(), reader.Info())
@@ -221,8 +212,8 @@ func (f *simFlags) words() error {
 	if !(f.switching >= 0 && f.switching <= 1) {
 		return misused("--switching %g: write a part of the time, from 0 to 1", f.switching)
 	}
-	if f.assume != "" && f.assume != likeDLRM && f.assume != assumeTuning {
-		return misused("--assume %s: write %s or %s", f.assume, likeDLRM, assumeTuning)
+	if f.assume != "" && !slices.Contains(assumptions, f.assume) {
+		return misused("--assume %s: write %s or %s", f.assume, strings.Join(assumptions[:len(assumptions)-1], ", "), assumptions[len(assumptions)-1])
 	}
 	if !(f.spread > 0 && f.spread <= 1) {
 		return misused("--spread %g: write a factor above 0, and 1 at most", f.spread)
