@@ -9,6 +9,7 @@ import (
 
 	"github.com/norn-scheduler/norn/param"
 	"github.com/norn-scheduler/norn/policy/afs"
+	"github.com/norn-scheduler/norn/policy/allox"
 	"github.com/norn-scheduler/norn/policy/astraea"
 	"github.com/norn-scheduler/norn/policy/bsbf"
 	"github.com/norn-scheduler/norn/policy/drf"
@@ -19,6 +20,7 @@ import (
 	"github.com/norn-scheduler/norn/policy/gavel"
 	"github.com/norn-scheduler/norn/policy/helios"
 	"github.com/norn-scheduler/norn/policy/las"
+	"github.com/norn-scheduler/norn/policy/lucid"
 	"github.com/norn-scheduler/norn/policy/maxmin"
 	"github.com/norn-scheduler/norn/policy/muri"
 	"github.com/norn-scheduler/norn/policy/optimus"
@@ -68,6 +70,7 @@ func Table() []Entry {
 		{"fairshare", "decayed usage for one's share first, with age, size and priority; no preemption", "Slurm multifactor and Fair Tree", func() Config { return fairshare.NewConfig() }, false, false},
 		{"gavel", "shares of unlike GPUs by optimisation, in rounds: max-min, finish times, makespan, cost and others, aware of speeds or not", "Narayanan et al., OSDI 2020", func() Config { return gavel.NewConfig() }, false, false},
 		{"pop", "gavel's shares, found in parts: jobs and GPUs are divided, each part shared out as the whole would be", "Narayanan et al., SOSP 2021", func() Config { return pop.NewConfig() }, false, false},
+		{"allox", "jobs for a GPU of any type, or none, matched to all machines for the least mean completion time, poorest users first", "Le et al., EuroSys 2020", func() Config { return allox.NewConfig() }, true, false},
 		{"themis", "finish-time fairness: leases, and auctions among the worst off", "Mahajan et al., NSDI 2020", func() Config { return themis.NewConfig() }, true, false},
 		{"astraea", "GPU-time fair in the long run between tenants and between jobs, in leases", "Ye et al., TPDS 2022", func() Config { return astraea.NewConfig() }, false, false},
 		{"gandiva_fair", "user-fair stride scheduling of gangs, with trading between GPU generations", "Chaudhary et al., EuroSys 2020", func() Config { return gandivafair.NewConfig() }, false, false},
@@ -80,6 +83,7 @@ func Table() []Entry {
 		{"muri-s", "groups of up to four jobs take turns at storage, CPU, GPU and network; shortest remaining service first", "Zhao et al., SIGCOMM 2022", func() Config { return muri.NewShort() }, true, true},
 		{"muri-l", "the same, run times unknown: least attained service first", "Zhao et al., SIGCOMM 2022", func() Config { return muri.NewLong() }, false, true},
 		{"bsbf", "shortest first, nobody preempted; jobs share GPUs in pairs where both then end sooner", "SJF-BSBF, arXiv 2407.13088, 2024", func() Config { return bsbf.NewConfig() }, true, true},
+		{"lucid", "new jobs are measured for a short time, the others go by GPU time predicted from history, and pairs that hardly disturb each other share", "Hu et al., ASPLOS 2023", func() Config { return lucid.NewConfig() }, false, true},
 		{"fgd", "each task where it fragments the idle GPUs least; parts of GPUs; also best fit, dot product, packing, clustering", "Weng et al., ATC 2023", func() Config { return fgd.NewConfig() }, false, false},
 	}
 }

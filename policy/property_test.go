@@ -16,6 +16,7 @@ func TestProperties(t *testing.T) {
 		"optimus":      {{"interval": "45s", "place": "consolidated"}},
 		"shockwave":    {{"round": "10s", "window": "6", "replan": "3"}},
 		"astraea":      {{"term": "15s"}},
+		"allox":        {{"alpha": "1", "limit": "2"}, {"alpha": "0.4", "grow": "false", "limit": "0", "place": "pack"}},
 		"gandiva_fair": {{"quantum": "10s", "split": "job", "by": "user"}},
 		"afs":          {{"regulate": "false"}},
 		"afs-p":        {{"unit": "20s"}},

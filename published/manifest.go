@@ -213,8 +213,6 @@ func absent(r Request) string {
 		return ""
 	case s.Name == "muri":
 		return "themis and antman"
-	case s.Name == "lucid" && r.Policy == "lucid":
-		return "jobs that share GPUs, and the profiler before them"
 	case strings.HasPrefix(r.Policy, "gandiva"):
 		return "time slices and node sets"
 	case strings.HasPrefix(r.Policy, "multi-dlas"):

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/norn-scheduler/norn/published/lucid"
 )
 
 // predictions are the names under which the predictions of Lucid's qssf come.
@@ -17,6 +19,26 @@ func findPredictions(trace string) (string, error) {
 	}
 	return "", fmt.Errorf("qssf needs predicted run times (columns job_id and priority): name the file with --priorities; "+
 		"there is no %s beside %s or in data/helios above it", predictions[0], trace)
+}
+
+// findLucid finds what policy lucid of Lucid needs where it is not named: beside the
+// trace, or in the folders data/helios and data/lucid beside or above it.
+func findLucid(trace string, o *lucid.Options) error {
+	for _, w := range []struct {
+		path         *string
+		folder, name string
+	}{
+		{&o.Priorities, "helios", "venus_sept_ebm_lucid_priority.csv"}, {&o.Forecast, "helios", "venus_throughput_pred_sept.csv"},
+		{&o.Scores, "lucid", "single_data.csv"}, {&o.Pairs, "lucid", "colocate_info.csv"},
+	} {
+		if *w.path == "" {
+			*w.path = near(trace, w.folder, []string{w.name + ".gz", w.name})
+		}
+		if *w.path == "" {
+			return fmt.Errorf("policy lucid needs the file %s, which is neither beside %s nor in data/%s above it", w.name, trace, w.folder)
+		}
+	}
+	return nil
 }
 
 // throughputs are the names under which measured throughputs come, by simulator.

@@ -16,6 +16,7 @@ package published
 import (
 	"context"
 
+	"github.com/norn-scheduler/norn/published/alloxsim"
 	"github.com/norn-scheduler/norn/published/gavel"
 	"github.com/norn-scheduler/norn/published/lucid"
 	"github.com/norn-scheduler/norn/published/muri"
@@ -102,18 +103,30 @@ func Simulators() []Simulator {
 				Policy{shockwave.Planned, "another optimum of its programs"}),
 			run: runShockwave,
 		},
+		{
+			Name: "alloxsim", Title: "AlloX", Source: "Le et al., EuroSys 2020; lenhattan86/allox_sim",
+			Clusters: "GPU=20;CPU=640;mem=2560GiB, CPUs in multiples of 32",
+			Policies: policies(alloxsim.Policies(), func(p alloxsim.Policy) Policy { return Policy{p.Name, p.Note} }),
+			run: func(ctx context.Context, r Request) (*replay.Result, error) {
+				return alloxsim.Run(ctx, r.Trace, r.Cluster, r.Policy)
+			},
+		},
 	}
 }
 
 func runLucid(ctx context.Context, r Request) (*replay.Result, error) {
-	if r.Policy == "qssf" && r.Priorities == "" {
-		path, err := findPredictions(r.Trace)
-		if err != nil {
-			return nil, err
-		}
-		r.Priorities = path
+	o := lucid.Options{Priorities: r.Priorities}
+	var err error
+	switch {
+	case r.Policy == "qssf" && o.Priorities == "":
+		o.Priorities, err = findPredictions(r.Trace)
+	case r.Policy == "lucid":
+		err = findLucid(r.Trace, &o)
 	}
-	return lucid.Run(ctx, r.Trace, r.Cluster, r.Policy, lucid.Options{Priorities: r.Priorities})
+	if err != nil {
+		return nil, err
+	}
+	return lucid.Run(ctx, r.Trace, r.Cluster, r.Policy, o)
 }
 
 func runGavel(ctx context.Context, r Request) (*replay.Result, error) {

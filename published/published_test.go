@@ -62,7 +62,7 @@ func TestManifest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for simulator, want := range map[string]int{"tiresias": 71, "lucid": 3, "pai": 3, "muri": 7, "gavel": 16, "shockwave": 8} {
+	for simulator, want := range map[string]int{"tiresias": 71, "lucid": 4, "pai": 3, "muri": 7, "gavel": 16, "shockwave": 8, "alloxsim": 4} {
 		if ran[simulator] != want {
 			t.Errorf("%d runs of %s are met, want %d", ran[simulator], simulator, want)
 		}
@@ -135,7 +135,7 @@ func TestVerdicts(t *testing.T) {
 		{"tiresias,trace.csv,tiresias,n1g8,gandiva-gandiva,same.csv,exact,", Absent, "time slices"},
 		{"tiresias,trace.csv,tiresias,n1g8,lifo-count,same.csv,exact,", Absent, "the policy lifo-count"},
 		{"muri,trace.csv,muri,n8g8,antman,same.csv,exact,", Absent, "themis and antman"},
-		{"lucid,trace.csv,lucid,venus-15vc,lucid,same.csv,exact,", Absent, "profiler"},
+		{"lucid,trace.csv,lucid,venus-15vc,lucid,same.csv,exact,", Differs, "policy lucid needs the file venus_sept_ebm_lucid_priority.csv"},
 		{"slurm,,,,,,exact,", Absent, "the simulator slurm"},
 	} {
 		seen := 0

@@ -1,7 +1,8 @@
 // Package lucid makes Norn behave like the simulator that was published with
 // Lucid (Hu et al., ASPLOS 2023; S-Lab-System-Group/Lucid), which grew out of the
 // one of Helios QSSF (Hu et al., SC 2021), for the policies that Lucid is compared
-// with there: fifo, sjf, srtf, qssf and tiresias, with its placer "consolidate".
+// with there, fifo, sjf, srtf, qssf and tiresias, with its placer "consolidate", and
+// for Lucid itself (packed).
 //
 // Nouns: a virtual cluster (VC) is a share of the nodes with jobs of its own, a
 // pool of the cluster here; a tick is one second, at which the published loop
@@ -30,8 +31,8 @@ type Policy struct {
 	Name string
 	Note string // what is odd about it; empty where nothing is
 
-	counts bool // it counts down what remains, see countdown
-	make   func(vcs int) sched.Policy
+	counts bool                       // it counts down what remains, see countdown
+	make   func(vcs int) sched.Policy // nil: it is played without the engine, see packed
 }
 
 // Policies are all policies, in the order in which they are shown.
@@ -43,6 +44,7 @@ func Policies() []Policy {
 		{"qssf", "needs predictions", false, func(n int) sched.Policy { return newLine(n, byPriority) }},
 		{"srtf", late, true, func(n int) sched.Policy { return newSRTF(n) }},
 		{"tiresias", late, true, func(n int) sched.Policy { return newTiresias(n) }},
+		{"lucid", "who came to the GPUs of another job stays slow when that has ended; needs predictions and measurements", true, nil},
 	}
 }
 
@@ -53,9 +55,14 @@ func Find(name string) (Policy, error) {
 
 // Options is what a run needs beside a trace and a cluster.
 type Options struct {
-	// Priorities is a file of predictions, for qssf alone: CSV with the columns
+	// Priorities is a file of predictions, for qssf and lucid: CSV with the columns
 	// job_id and priority, the predicted run time in seconds.
 	Priorities string
+
+	// What lucid needs beside. All are CSV files.
+	Scores   string // jobs measured alone: model, dataset, batchsize, amp, label (0, 1, 2: how much it disturbs others)
+	Pairs    string // speeds of pairs, relative to alone: model1, dataset1, batchsize1, amp1, speed1, and the same of the second
+	Forecast string // for each ten minutes from the beginning of the window: pred_gpu_job, pred_gpu_num
 }
 
 // Run runs a policy on a trace and a cluster as the simulator would: the name
@@ -72,6 +79,9 @@ func Run(ctx context.Context, tracePath, clusterName, policyName string, o Optio
 	jobs, err := readJobs(tracePath, vcs)
 	if err != nil {
 		return nil, err
+	}
+	if p.make == nil {
+		return runPacked(ctx, tracePath, vcs, jobs, o)
 	}
 	if p.Name == "qssf" {
 		if err := readPriorities(o.Priorities, jobs); err != nil {
@@ -226,9 +236,12 @@ func build(vcs []vc) (*cluster.Cluster, error) {
 	return c, nil
 }
 
+// columns are those of a result.
+const columns = "job_id,vc,num_gpu,submit,start,end,jct,duration,pending,preempt"
+
 func (p Policy) result(s *state.State, jobs replay.Jobs) *replay.Result {
 	r := &replay.Result{
-		Columns: strings.Split("job_id,vc,num_gpu,submit,start,end,jct,duration,pending,preempt", ","),
+		Columns: strings.Split(columns, ","),
 		Rows:    make([]replay.Row, 0, s.Jobs()),
 	}
 	for i := range s.Jobs() {

@@ -283,6 +283,9 @@ func randomLog(r *rand.Rand, vcs []vc, zeros bool) string {
 // logs: every column of every job must be equal.
 func TestDifferential(t *testing.T) {
 	for _, p := range Policies() {
+		if p.make == nil {
+			continue // see TestPackedDifferential
+		}
 		t.Run(p.Name, func(t *testing.T) {
 			for seed := range uint64(60) {
 				r := rand.New(rand.NewPCG(seed, 5))

@@ -1,0 +1,168 @@
+package allox
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// three are the jobs of the spec's examples: times on a GPU and on a CPU node.
+func three() [][]float64 { return [][]float64{{2, 3}, {4, 10}, {6, 7}} }
+
+// Acceptance 1 and 2: the matching with both machines free, and with the GPU busy
+// until 3.
+func TestMatching(t *testing.T) {
+	for _, c := range []struct {
+		free []float64
+		want []Spot
+		sum  float64
+	}{
+		{[]float64{0, 0}, []Spot{{0, 2}, {0, 1}, {1, 1}}, 15},
+		{[]float64{3, 0}, []Spot{{1, 2}, {0, 1}, {1, 1}}, 20},
+	} {
+		p := Problem{Free: c.free, Kind: []int{0, 1}, Time: three()}
+		got, sum, err := p.Solve()
+		if err != nil || !slices.Equal(got, c.want) || sum != c.sum {
+			t.Errorf("free at %v: %v, sum %v, %v; want %v, %v", c.free, got, sum, err, c.want, c.sum)
+		}
+	}
+}
+
+// best is the least sum of completion times over all ways to spread the jobs:
+// on each machine the shortest goes first.
+func best(p *Problem, on []int) float64 {
+	if j := len(on); j < len(p.Time) {
+		least := math.Inf(1)
+		for i := range p.Free {
+			if !math.IsInf(p.Time[j][p.Kind[i]], 1) && (p.Bars == nil || !p.Bars(j, i)) {
+				least = min(least, best(p, append(on, i)))
+			}
+		}
+		return least
+	}
+	sum := 0.0
+	for i, now := range p.Free {
+		var times []float64
+		for j, at := range on {
+			if at == i {
+				times = append(times, p.Time[j][p.Kind[i]])
+			}
+		}
+		slices.Sort(times)
+		for _, t := range times {
+			now += t
+			sum += now
+		}
+	}
+	return sum
+}
+
+// realised is the sum of completion times when every machine runs its queue.
+func realised(p *Problem, spots []Spot) float64 {
+	sum := 0.0
+	for i, now := range p.Free {
+		var line []int
+		for j, s := range spots {
+			if s.Machine == i {
+				line = append(line, j)
+			}
+		}
+		slices.SortFunc(line, func(a, b int) int { return spots[b].Last - spots[a].Last })
+		for _, j := range line {
+			now += p.Time[j][p.Kind[i]]
+			sum += now
+		}
+	}
+	return sum
+}
+
+// The matching is optimal against every other way, has no gaps, and its sum is that of
+// the completions which it leads to.
+func TestMatchingOptimal(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		kinds := rapid.IntRange(1, 3).Draw(t, "kinds")
+		p := Problem{}
+		for range rapid.IntRange(1, 4).Draw(t, "machines") {
+			p.Free = append(p.Free, float64(rapid.SampledFrom([]int{0, 0, 1, 5, 30}).Draw(t, "free")))
+			p.Kind = append(p.Kind, rapid.IntRange(0, kinds-1).Draw(t, "kind"))
+		}
+		for range rapid.IntRange(1, 6).Draw(t, "jobs") {
+			times := make([]float64, kinds)
+			for k := range times {
+				if times[k] = float64(rapid.IntRange(0, 12).Draw(t, "time")); times[k] == 12 {
+					times[k] = math.Inf(1)
+				}
+			}
+			times[p.Kind[0]] = float64(rapid.IntRange(0, 12).Draw(t, "time on the first"))
+			p.Time = append(p.Time, times)
+		}
+		barred := rapid.IntRange(-1, len(p.Free)-1).Draw(t, "barred") // to odd jobs
+		if barred > 0 {
+			p.Bars = func(j, i int) bool { return j%2 == 1 && i == barred }
+		}
+		spots, sum, err := p.Solve()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := best(&p, nil); sum != want {
+			t.Fatalf("%+v: sum %v of %v, the least is %v", p, sum, spots, want)
+		}
+		if got := realised(&p, spots); got != sum {
+			t.Fatalf("%+v: %v leads to %v, not %v", p, spots, got, sum)
+		}
+		for i := range p.Free {
+			var lasts []int
+			for _, s := range spots {
+				if s.Machine == i {
+					lasts = append(lasts, s.Last)
+				}
+			}
+			slices.Sort(lasts)
+			for k, last := range lasts {
+				if last != k+1 {
+					t.Fatalf("machine %d has spots %v", i, lasts)
+				}
+			}
+		}
+	})
+}
+
+// A job that can run nowhere has no spot.
+func TestNowhere(t *testing.T) {
+	p := Problem{Free: []float64{0}, Kind: []int{0}, Time: [][]float64{{math.Inf(1)}, {3}}}
+	got, sum, err := p.Solve()
+	if err != nil || sum != 3 || got[0].Machine != None || got[1] != (Spot{0, 1}) {
+		t.Errorf("%v, %v, %v", got, sum, err)
+	}
+	if got, _, err := (&Problem{Time: [][]float64{{}}}).Solve(); err != nil || got[0].Machine != None {
+		t.Errorf("without machines: %v, %v", got, err)
+	}
+}
+
+// ladder is so many jobs on a tenth as many machines of each kind, two thirds of them
+// busy.
+func ladder(jobs, kinds int) *Problem {
+	r := rand.New(rand.NewPCG(1, uint64(jobs*10+kinds)))
+	p := &Problem{}
+	for k := range kinds {
+		for i := range jobs / 10 {
+			free := 0.0
+			if i%3 > 0 {
+				free = math.Round(1e12 * r.Float64())
+			}
+			p.Free, p.Kind = append(p.Free, free), append(p.Kind, k)
+		}
+	}
+	for range jobs {
+		size := 1e12 * math.Exp(2*r.NormFloat64())
+		var times []float64
+		for k := range kinds {
+			times = append(times, math.Round(size/(0.3+r.Float64())/float64(1+k)))
+		}
+		p.Time = append(p.Time, times)
+	}
+	return p
+}

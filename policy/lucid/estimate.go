@@ -1,0 +1,210 @@
+package lucid
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/predict"
+	"github.com/norn-scheduler/norn/predict/boost"
+	"github.com/norn-scheduler/norn/sched"
+)
+
+// The features of a job that run times are predicted from. Users, tenants and names
+// are seen as the mean of what their jobs took.
+const (
+	byUser = iota
+	byTenant
+	byName
+	gpus
+	cpus
+	hour
+	weekday
+	use
+	bandwidth
+	memory
+	features
+)
+
+var featureNames = [features]string{"user", "tenant", "name", "GPUs", "CPUs", "hour", "weekday", "GPU use", "memory traffic", "GPU memory"}
+
+// estimator predicts run times by a sum of one function for each feature, which
+// can be read one by one: gradient-boosted trees of a single split each. It is a
+// function of the jobs that had ended when the last refresh was due, and so the same
+// for one that starts anew.
+type estimator struct {
+	trees   boost.Config
+	refresh time.Duration
+	rows    int
+	smooth  float64
+	prior   time.Duration
+
+	epoch time.Duration // for which the rest holds, + 1
+	model *boost.Model
+	means [3]map[string]float64 // by user, tenant, name: log of 1 + seconds
+	sizes map[int]float64       // by GPUs, of jobs of users that are not known
+	all   float64
+	usual [features]float64 // the mean job, against which others are explained
+}
+
+// at makes the estimator ready for a moment.
+func (e *estimator) at(v *sched.View) error {
+	epoch := v.Now / e.refresh
+	if e.epoch == epoch+1 {
+		return nil
+	}
+	e.epoch = epoch + 1
+	var past []sched.Job
+	for _, id := range v.Ended() {
+		j := v.Job(id)
+		if j.Since() >= epoch*e.refresh {
+			break // they are in the order in which they left
+		}
+		if _, ran := j.FirstStart(); ran {
+			past = append(past, j)
+		}
+	}
+	return e.learn(past[max(0, len(past)-e.rows):])
+}
+
+func took(j sched.Job) float64 { return math.Log1p(j.Run().Seconds()) }
+
+// learn takes in the jobs that have ended.
+func (e *estimator) learn(past []sched.Job) (err error) {
+	e.model, e.sizes, e.all, e.usual = nil, map[int]float64{}, 0, [features]float64{}
+	n := map[int]float64{}
+	for _, j := range past {
+		e.all += took(j) / float64(len(past))
+		e.sizes[j.GPUs()] += took(j)
+		n[j.GPUs()]++
+	}
+	for g := range e.sizes {
+		e.sizes[g] /= n[g]
+	}
+	for k := range e.means {
+		e.means[k] = e.group(past, k)
+	}
+	if len(past) < 2*e.trees.Leaf { // too few
+		return nil
+	}
+	var x, y []float64
+	for _, j := range past {
+		row := e.row(j.Spec())
+		for k := range row {
+			e.usual[k] += row[k] / float64(len(past))
+		}
+		x, y = append(x, row[:]...), append(y, took(j))
+	}
+	e.model, err = boost.Train(e.trees, x, y)
+	return err
+}
+
+// word is what a feature that is a word says of a job.
+func word(j *job.Job, k int) string {
+	switch k {
+	case byUser:
+		return j.User
+	case byTenant:
+		return j.Tenant
+	}
+	return predict.Name(j)
+}
+
+// group is the mean of the jobs of each user, tenant or name, drawn to the mean of
+// all by so many jobs as smooth says.
+func (e *estimator) group(past []sched.Job, k int) map[string]float64 {
+	sum, n := map[string]float64{}, map[string]float64{}
+	for _, j := range past {
+		w := word(j.Spec(), k)
+		sum[w] += took(j)
+		n[w]++
+	}
+	for w := range sum {
+		sum[w] = (sum[w] + e.smooth*e.all) / (n[w] + e.smooth)
+	}
+	return sum
+}
+
+func (e *estimator) row(j *job.Job) (row [features]float64) {
+	for k := range e.means {
+		m, known := e.means[k][word(j, k)]
+		if !known {
+			m = e.all
+		}
+		row[k] = m
+	}
+	row[gpus], row[cpus] = float64(j.Demand.GPUs()), float64(j.Demand.CPU())/1000
+	row[hour], row[weekday] = float64(j.Submit%day/time.Hour), float64(j.Submit/day%7)
+	if h := j.Hints; h != nil {
+		row[use], row[bandwidth], row[memory] = h.GPUUse, h.MemoryUse, float64(h.GPUMemory)/(1<<30)
+	}
+	return row
+}
+
+// seconds is the predicted run time of a job.
+func (e *estimator) seconds(j *job.Job) float64 {
+	if len(e.sizes) == 0 {
+		return e.prior.Seconds()
+	}
+	if _, known := e.means[byUser][j.User]; !known || e.model == nil {
+		if m, ok := e.sizes[j.Demand.GPUs()]; ok {
+			return math.Expm1(m)
+		}
+		return math.Expm1(e.all)
+	}
+	row := e.row(j)
+	return max(0, math.Expm1(e.model.Predict(row[:])))
+}
+
+// Part is what one feature contributes to a prediction: a factor on 1 + the run
+// time of the usual job.
+type Part struct {
+	Feature string
+	Factor  float64
+}
+
+// parts explain a prediction: that of the usual job in seconds, and what each
+// feature contributes, the largest first. Their product is the prediction, since
+// each tree looks at one feature alone.
+func (e *estimator) parts(j *job.Job) (usual float64, parts []Part) {
+	if e.model == nil {
+		return math.Expm1(e.all), nil
+	}
+	base := e.model.Predict(e.usual[:])
+	row := e.row(j)
+	for k := range row {
+		x := e.usual
+		x[k] = row[k]
+		if d := e.model.Predict(x[:]) - base; d != 0 {
+			parts = append(parts, Part{featureNames[k], math.Exp(d)})
+		}
+	}
+	slices.SortStableFunc(parts, func(a, b Part) int {
+		return cmp.Compare(math.Abs(math.Log(b.Factor)), math.Abs(math.Log(a.Factor)))
+	})
+	return math.Expm1(base), parts
+}
+
+// explain says in words why a job is predicted to run for so long.
+func (e *estimator) explain(j *job.Job) string {
+	of := func(s float64) time.Duration {
+		return time.Duration(min(s, 1e9) * float64(time.Second)).Round(time.Second)
+	}
+	text := fmt.Sprintf("predicted to run %v", of(e.seconds(j)))
+	_, known := e.means[byUser][j.User]
+	switch {
+	case len(e.sizes) == 0:
+		return text + ", since no job has ended yet"
+	case !known || e.model == nil:
+		return text + fmt.Sprintf(", as jobs with %d GPUs", j.Demand.GPUs())
+	}
+	usual, parts := e.parts(j)
+	text += fmt.Sprintf(": the usual job %v", of(usual))
+	for _, p := range parts[:min(3, len(parts))] {
+		text += fmt.Sprintf(", %s x%.2g", p.Feature, p.Factor)
+	}
+	return text
+}

@@ -1,0 +1,393 @@
+// Package lucid profiles new jobs for a short time on nodes of their own, which most
+// of the short ones do not outlive, orders the others by GPU time predicted from
+// history, and lets two jobs share GPUs where they will hardly disturb each other:
+// Hu et al., "Lucid: A Non-intrusive, Scalable and Interpretable Scheduler for Deep
+// Learning Training Jobs", ASPLOS 2023. Nobody is preempted but at the end of the
+// profiling.
+//
+// Nouns: the score of a job is how much it disturbs others (Analyser); its rank is the
+// predicted run time times GPUs, in GPU-seconds; a partner is a running job that has
+// its GPUs for itself; the forecast is the mean number of jobs that will come in each
+// of the next steps of ten minutes.
+//
+// All predictions are functions of the past: of the jobs that ended before the last
+// refresh, and of those that came before the last step.
+package lucid
+
+import (
+	"cmp"
+	"errors"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/param"
+	"github.com/norn-scheduler/norn/place"
+	"github.com/norn-scheduler/norn/predict/boost"
+	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// Source is where predicted run times come from.
+type Source uint8
+
+// The sources.
+const (
+	Learnt Source = iota // the policy's own
+	Given                // the estimates of the run
+)
+
+// Packing is when jobs share.
+type Packing uint8
+
+// The modes.
+const (
+	ByForecast Packing = iota
+	Always
+	Never
+)
+
+// Config is the settings of the policy.
+type Config struct {
+	Predict Source
+	Trees   boost.Config
+	Rows    int
+	Smooth  float64
+	Refresh time.Duration
+	Prior   time.Duration
+
+	Profile     float64 // part of the nodes of a pool that is the profiler's
+	ProfileTime time.Duration
+	ProfileGPUs int
+
+	Packing  Packing
+	Quiet    float64 // forecast up to which nobody shares
+	Calm     float64 // forecast up to which scores may sum to 1 only
+	Analyser Analyser
+	Scores   int
+	Memory   float64 // GiB of a GPU whose memory is not told
+	Ratio    float64
+	Check    time.Duration
+	Place    place.Strategy
+}
+
+// NewConfig returns the defaults, those of the published code where it has them.
+func NewConfig() *Config {
+	trees := boost.Config{Trees: 300, Depth: 1, Leaf: 10, Bins: 64, Rate: 0.1}
+	return &Config{
+		Trees: trees, Rows: 20_000, Smooth: 5, Refresh: 12 * time.Hour, Prior: time.Hour,
+		Profile: 0.015, ProfileTime: 200 * time.Second, ProfileGPUs: 8,
+		Quiet: 2, Analyser: Analyser{Tiny: 0.3, Medium: 0.65, Large: 10 * unit.GiB}, Scores: 2, Memory: 24, Ratio: 2, Check: 100 * time.Second, Place: place.Consolidated,
+	}
+}
+
+// Params binds the settings.
+func (c *Config) Params() param.Set {
+	return param.Set{
+		param.Choice("predict", &c.Predict, []param.Option[Source]{{Name: "learnt", Value: Learnt}, {Name: "given", Value: Given}},
+			"where predicted run times come from: learnt from the jobs that have ended, or given by the run (--estimates)"),
+		param.Int("trees", &c.Trees.Trees, 0, boost.MaxTrees, "trees", "of one split each, that run times are predicted with"),
+		param.Int("rows", &c.Rows, 1, boost.MaxRows, "jobs", "that are learnt from, the last to end"),
+		param.Float("smooth", &c.Smooth, 0, 1e9, "jobs", "by which the mean of a user, tenant or name is drawn to that of all"),
+		param.Duration("refresh", &c.Refresh, "how often run times are learnt anew and waiting jobs ranked again"),
+		param.Duration("prior", &c.Prior, "run time that is believed while no job has ended"),
+		param.Float("profile", &c.Profile, 0, 1, "share", "of the nodes of a partition that is kept for measuring new jobs, rounded; never all of them"),
+		param.Duration("profile-time", &c.ProfileTime, "after which a job that is measured makes room"),
+		param.Int("profile-gpus", &c.ProfileGPUs, 0, 1_000_000, "GPUs", "of a job that is measured, at most"),
+		param.Choice("packing", &c.Packing, []param.Option[Packing]{{Name: "forecast", Value: ByForecast}, {Name: "on", Value: Always}, {Name: "off", Value: Never}},
+			"when jobs share GPUs: while many are foreseen to come, always, or never"),
+		param.Float("quiet", &c.Quiet, 0, 1e9, "jobs", "foreseen for each ten minutes up to which nobody shares"),
+		param.Float("calm", &c.Calm, 0, 1e9, "jobs", "foreseen up to which the scores of a pair sum to 1 at most; the published code knows no such mode"),
+		param.Float("tiny", &c.Analyser.Tiny, 0, 1, "share", "use of a GPU up to which a job disturbs nobody (score 0)"),
+		param.Float("medium", &c.Analyser.Medium, 0, 1, "share", "use of a GPU up to which a job disturbs others a little (score 1)"),
+		param.Int("scores", &c.Scores, 0, 4, "points", "that the scores of a pair may sum to"),
+		param.Float("memory", &c.Memory, 0, 1e6, "GiB", "of a GPU whose memory is not told"),
+		param.Float("ratio", &c.Ratio, 0, 1e9, "ratio", "of the predicted GPU time of a job to that of its partner, at most"),
+		param.Duration("check", &c.Check, "how often those who wait look for partners, beside when something happens"),
+		place.Param(&c.Place),
+	}
+}
+
+// Policy makes the policy.
+func (c *Config) Policy() (sched.Policy, error) {
+	if err := c.Trees.Check(); err != nil {
+		return nil, err
+	}
+	if c.Refresh <= 0 || c.Check <= 0 || c.ProfileTime <= 0 {
+		return nil, errors.New("refresh, check and profile-time must be above 0s")
+	}
+	more := c.Trees
+	more.Depth = 3
+	return &policy{
+		cfg: *c, throughput: &throughput{trees: more},
+		estimator: &estimator{trees: c.Trees, refresh: c.Refresh, rows: c.Rows, smooth: c.Smooth, prior: c.Prior},
+	}, nil
+}
+
+type policy struct {
+	cfg        Config
+	estimator  *estimator  // shared between pools
+	throughput *throughput // shared between pools
+
+	known    []known // by job
+	queue    []waiting
+	open     []partner               // running jobs that may be shared with, in order of their starts
+	on       []int                   // by device: jobs that hold a part of it
+	reserved []bool                  // by node: it is the profiler's
+	profiles bool                    // there are such nodes
+	refused  map[int32]bool          // classes that have no room outside the profiler in this decision
+	busy     map[cluster.PoolID]bool // pools in which jobs run outside the profiler
+	spots    []spot
+	found    []cluster.DeviceID
+	alloc    cluster.Alloc
+	why      job.Reason // for which the last job was not started
+	blocked  job.ID
+}
+
+// known is a predicted run time, and the refresh for which it holds.
+type known struct {
+	epoch   time.Duration
+	seconds float64
+}
+
+type waiting struct {
+	id   job.ID
+	rank float64
+}
+
+type partner struct {
+	id    job.ID
+	since time.Duration
+	side  Side
+	class int32
+}
+
+// Divide implements sched.Divider: pools learn from all jobs.
+func (l *policy) Divide() sched.Policy {
+	return &policy{cfg: l.cfg, estimator: l.estimator, throughput: l.throughput}
+}
+
+// Decide implements sched.Policy.
+func (l *policy) Decide(v *sched.View, p *sched.Plan) {
+	if err := l.ready(v); err != nil {
+		p.Spoil(err)
+		return
+	}
+	l.reserve(v)
+	l.count(v)
+	l.release(v, p)
+	l.restore(v, p)
+	l.line(v, p)
+	l.look(v, p)
+	scores := l.scores(v)
+	if scores >= 0 {
+		l.partners(v)
+	}
+	l.blocked = job.None
+	for _, w := range l.queue {
+		j := v.Job(w.id)
+		if scores >= 0 && l.share(v, p, j, w.rank, scores) || l.start(v, p, j) {
+			continue
+		}
+		if l.cfg.Predict == Learnt && j.Since() == v.Now {
+			p.Hold(w.id, l.waits(j, l.why))
+		}
+		if scores < 0 {
+			l.blocked = w.id
+			return
+		}
+	}
+}
+
+// waits is why a job that has just come waits, and what it is predicted to take.
+func (l *policy) waits(j sched.Job, why job.Reason) job.Reason {
+	return job.Reason{Code: job.Because, Job: job.None, Text: why.String() + "; it is " + l.estimator.explain(j.Spec())}
+}
+
+// ready brings the predictions up to date.
+func (l *policy) ready(v *sched.View) error {
+	if l.cfg.Predict == Given {
+		return nil
+	}
+	return l.estimator.at(v)
+}
+
+// scores is what the scores of a pair may sum to now; negative: nobody shares.
+func (l *policy) scores(v *sched.View) int {
+	switch l.cfg.Packing {
+	case Always:
+		return l.cfg.Scores
+	case Never:
+		return -1
+	}
+	next, err := l.throughput.next(v)
+	switch {
+	case err != nil || next <= l.cfg.Quiet:
+		return -1
+	case next <= l.cfg.Calm:
+		return min(1, l.cfg.Scores)
+	}
+	return l.cfg.Scores
+}
+
+// rank is the predicted GPU time of a job in GPU-seconds.
+func (l *policy) rank(j sched.Job) float64 {
+	seconds := l.cfg.Prior.Seconds()
+	if l.cfg.Predict == Learnt {
+		for int(j.ID) >= len(l.known) {
+			l.known = append(l.known, make([]known, max(256, len(l.known)))...)
+		}
+		k := &l.known[j.ID]
+		if k.epoch != l.estimator.epoch {
+			*k = known{l.estimator.epoch, l.estimator.seconds(j.Spec())}
+		}
+		seconds = k.seconds
+	} else if d, ok := j.Estimate(); ok {
+		seconds = d.Seconds()
+	}
+	return seconds * float64(j.GPUs())
+}
+
+// count notes how many jobs hold a part of each device.
+func (l *policy) count(v *sched.View) {
+	clear(l.on)
+	for len(l.on) < v.Cluster().Devices() {
+		l.on = append(l.on, 0)
+	}
+	for j := range v.Running() {
+		for _, s := range v.Alloc(j.ID).Shares {
+			l.on[s.Device]++
+		}
+	}
+}
+
+// mark begins the memo of a job that is measured; the moment of its start follows.
+const mark = 0x6c75636964
+
+// measured tells whether a running job is being measured, and until when at most.
+func (l *policy) measured(v *sched.View, j sched.Job) (until time.Duration, ok bool) {
+	first, ran := j.FirstStart()
+	memo := j.Memo()
+	if !ran || j.Phase() != job.Running || memo[0] != mark || time.Duration(memo[1]) > first || j.Failures()+j.Preemptions() > 0 || !l.short(j) {
+		return 0, false
+	}
+	if l.cfg.ProfileTime >= unit.Never-first {
+		return unit.Never, true
+	}
+	return first + l.cfg.ProfileTime, true
+}
+
+// short tells whether a job is one to be measured.
+func (l *policy) short(j sched.Job) bool {
+	return plain(j) && j.GPUs() <= l.cfg.ProfileGPUs && j.Spec().Stop != job.Pinned
+}
+
+// release ends the measurements that have taken their time. Who was measured may
+// start elsewhere at once.
+func (l *policy) release(v *sched.View, p *sched.Plan) {
+	l.queue = l.queue[:0]
+	for j := range v.Running() {
+		if until, ok := l.measured(v, j); ok && v.Now >= until {
+			p.Stop(j.ID, job.Reason{Code: job.Profiled, Job: job.None})
+			p.Remember(j.ID, job.Memo{mark, math.MaxInt64})
+			l.queue = append(l.queue, waiting{j.ID, l.rank(j)})
+		}
+	}
+}
+
+// line ranks those who wait. New jobs go to the profiler first, those with the
+// fewest GPUs before others, until one has no room.
+func (l *policy) line(v *sched.View, p *sched.Plan) {
+	var fresh []waiting
+	for j := range v.Waiting() {
+		if why := p.Never(j.ID, l.cfg.Place); why.Code != job.NoReason {
+			p.Hold(j.ID, why)
+			continue
+		}
+		w := waiting{j.ID, l.rank(j)}
+		if _, ran := j.FirstStart(); !ran && l.short(j) && l.profilable(v, j) {
+			fresh = append(fresh, w)
+		} else {
+			l.queue = append(l.queue, w)
+		}
+	}
+	slices.SortFunc(l.queue, func(a, b waiting) int { return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.id, b.id)) })
+	slices.SortStableFunc(fresh, func(a, b waiting) int { return cmp.Compare(v.Job(a.id).GPUs(), v.Job(b.id).GPUs()) })
+	blocked := map[cluster.PoolID]bool{}
+	for _, w := range fresh {
+		j := v.Job(w.id)
+		if !blocked[j.Pool()] && l.consolidate(v, j, true) {
+			p.StartOn(w.id, &l.alloc)
+			p.Remember(w.id, job.Memo{mark, int64(v.Now)})
+			continue
+		}
+		blocked[j.Pool()] = true
+		p.Hold(w.id, job.Reason{Code: job.Because, Job: job.None, Text: "it waits to be measured, and the GPUs for that are taken"})
+	}
+}
+
+// profilable tells whether a node of the profiler could hold a job if it were empty.
+func (l *policy) profilable(v *sched.View, j sched.Job) bool {
+	if !l.profiles {
+		return false
+	}
+	for _, n := range v.Cluster().PoolNodes(j.Pool()) {
+		if l.reserved[n] && len(l.devices(v, n, v.Class(j.Class()), true)) >= j.GPUs() {
+			return true
+		}
+	}
+	return false
+}
+
+// NextWake implements sched.Waker: a measurement ends, those who wait look for
+// partners, or a prediction changes.
+func (l *policy) NextWake(v *sched.View) time.Duration {
+	at := unit.Never
+	for j := range v.Running() {
+		if until, ok := l.measured(v, j); ok && until > v.Now {
+			at = min(at, until)
+		}
+	}
+	for j := range v.Waiting() {
+		if !j.Reason().Never() {
+			return min(at, l.grid(v.Now))
+		}
+	}
+	return at
+}
+
+// grid is the next moment at which something may change by itself.
+func (l *policy) grid(now time.Duration) time.Duration {
+	at := unit.Never
+	every := []time.Duration{l.cfg.Refresh, l.cfg.Check}
+	if l.cfg.Packing == ByForecast {
+		every = append(every, step)
+	}
+	if l.cfg.Packing == Never {
+		every = every[:1]
+	}
+	for _, d := range every {
+		if d < unit.Never && now < unit.Never-d {
+			at = min(at, (now/d+1)*d)
+		}
+	}
+	return at
+}
+
+// Why implements sched.Explainer.
+func (l *policy) Why(v *sched.View, id job.ID) job.Reason {
+	j := v.Job(id)
+	switch {
+	case l.blocked != job.None && l.blocked != id && l.cfg.Predict == Given:
+		return job.Reason{Code: job.Behind, Job: l.blocked}
+	case l.cfg.Predict == Given:
+		return job.Reason{Code: job.NeedGPUs, Need: int32(j.GPUs()), Have: int32(v.Free()), Job: job.None}
+	}
+	text := "jobs with less predicted GPU time go first; it is "
+	if l.blocked != job.None && l.blocked != id {
+		text = "job " + v.Job(l.blocked).Spec().Key + " has less predicted GPU time and goes first; this one is "
+	}
+	return job.Reason{Code: job.Because, Job: job.None, Text: text + l.estimator.explain(j.Spec())}
+}

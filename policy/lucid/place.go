@@ -1,0 +1,187 @@
+package lucid
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/state"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// plain tells whether a job is a gang of a fixed number of tasks of one whole GPU
+// each.
+func plain(j sched.Job) bool {
+	d := j.Spec().Demand
+	return d.Roles[0].GPU == unit.One && d.Roles[1].Tasks == 0 && !d.Elastic()
+}
+
+// reserve finds the nodes of the profiler: the last ones of each pool.
+func (l *policy) reserve(v *sched.View) {
+	c := v.Cluster()
+	clear(l.reserved)
+	for len(l.reserved) < c.Nodes() {
+		l.reserved = append(l.reserved, false)
+	}
+	l.profiles = false
+	if l.cfg.Profile == 0 {
+		return
+	}
+	for p := range cluster.PoolID(v.Pools()) {
+		nodes := c.PoolNodes(p)
+		n := min(int(l.cfg.Profile*float64(len(nodes))+0.5), len(nodes)-1)
+		for _, id := range nodes[len(nodes)-max(0, n):] {
+			l.reserved[id], l.profiles = true, true
+		}
+	}
+}
+
+// devices are the devices of a node that a task could have: free ones, or also those
+// that are taken, if all counts.
+func (l *policy) devices(v *sched.View, n cluster.NodeID, class *state.Class, all bool) []cluster.DeviceID {
+	c := v.Cluster()
+	l.found = l.found[:0]
+	if !c.Usable(n) || c.Node(n).Pooled || class.NoType {
+		return nil
+	}
+	role := &class.Demand.Roles[0]
+	most := int(^uint(0) >> 1)
+	cpu, accounted := c.CPUFree(n)
+	if all {
+		cpu = c.Node(n).CPU
+	}
+	if accounted && role.CPU > 0 {
+		most = min(most, int(cpu/role.CPU))
+	}
+	ram, told := c.MemoryFree(n)
+	if all {
+		ram = c.Node(n).Memory
+	}
+	if told && role.Memory > 0 {
+		most = min(most, int(ram/role.Memory))
+	}
+	first, count := c.DeviceRange(n)
+	for d := first; d < first+cluster.DeviceID(count) && len(l.found) < most; d++ {
+		t := c.TypeOf(d)
+		if c.Broken(d) || !class.Mask.Has(t) || c.Type(t).Host {
+			continue
+		}
+		if all || c.DeviceFree(d) == unit.One && (role.GPUMemory == 0 || c.DeviceMemoryFree(d) >= role.GPUMemory) {
+			l.found = append(l.found, d)
+		}
+	}
+	return l.found
+}
+
+// spot is a node and how many tasks it could take.
+type spot struct {
+	node cluster.NodeID
+	room int
+}
+
+// consolidate finds room for a plain job on nodes of the profiler or on the others:
+// on the node with the fewest free GPUs that suffice, or on the nodes with the most
+// and the best fit for the rest.
+func (l *policy) consolidate(v *sched.View, j sched.Job, reserved bool) bool {
+	class, need := v.Class(j.Class()), int(j.Spec().Demand.Roles[0].Tasks)
+	l.spots = l.spots[:0]
+	largest, sum := 0, 0
+	for _, n := range v.Cluster().PoolNodes(j.Pool()) {
+		if l.reserved[n] != reserved {
+			continue
+		}
+		if !reserved {
+			largest = max(largest, v.Cluster().NodeGPUs(n))
+		}
+		if room := len(l.devices(v, n, class, false)); room > 0 {
+			l.spots = append(l.spots, spot{n, room})
+			sum += room
+		}
+	}
+	if sum < need {
+		return false
+	}
+	l.alloc.Reset()
+	slices.SortStableFunc(l.spots, func(a, b spot) int { return cmp.Compare(b.room, a.room) })
+	for need > 0 {
+		if i := slices.IndexFunc(l.spots, func(s spot) bool { return s.room < need }); i != 0 {
+			if i < 0 {
+				i = len(l.spots)
+			}
+			best := l.spots[i-1].room // the fewest that suffice, the first node that has them
+			at := slices.IndexFunc(l.spots, func(s spot) bool { return s.room == best })
+			l.add(v, j, class, l.spots[at].node, need)
+			return true
+		}
+		if len(l.spots) == 0 || l.spots[0].room < largest || reserved {
+			return false // a large gang has whole nodes
+		}
+		l.add(v, j, class, l.spots[0].node, l.spots[0].room)
+		need -= l.spots[0].room
+		l.spots = l.spots[1:]
+	}
+	return true
+}
+
+// add puts tasks on a node into the alloc.
+func (l *policy) add(v *sched.View, j sched.Job, class *state.Class, n cluster.NodeID, tasks int) {
+	role := &class.Demand.Roles[0]
+	for _, d := range l.devices(v, n, class, false)[:tasks] {
+		l.alloc.Shares = append(l.alloc.Shares, cluster.Share{Device: d, Milli: int32(unit.One), Memory: role.GPUMemory})
+	}
+	l.alloc.Pieces = append(l.alloc.Pieces, cluster.Piece{
+		Node: n, Tasks: int32(tasks), Shares: int32(tasks), CPU: role.CPU * unit.Milli(tasks), Memory: role.Memory * unit.Bytes(tasks),
+	})
+}
+
+// start starts a job outside the profiler's nodes. Where nothing runs there and it
+// still does not fit, it may have those too, and so may jobs that are not plain.
+func (l *policy) start(v *sched.View, p *sched.Plan, j sched.Job) bool {
+	anywhere := func() bool {
+		ok := p.Start(j.ID, l.cfg.Place)
+		l.why = p.Why()
+		return ok
+	}
+	if !l.profiles || !plain(j) {
+		return anywhere()
+	}
+	if _, fits := p.Fits(j.ID, l.cfg.Place); !fits {
+		return anywhere() // which says why not
+	}
+	if !l.refused[j.Class()] && l.consolidate(v, j, false) {
+		l.busy[j.Pool()] = true
+		return p.StartOn(j.ID, &l.alloc)
+	}
+	l.refused[j.Class()] = true // nothing but starts comes in this decision
+	if !l.busy[j.Pool()] {
+		return anywhere()
+	}
+	l.why = job.Reason{Code: job.Because, Job: job.None, Text: "the free GPUs are kept for measuring new jobs"}
+	p.Hold(j.ID, l.why)
+	return false
+}
+
+// look notes the pools in which any job holds more than nodes of the profiler.
+func (l *policy) look(v *sched.View, p *sched.Plan) {
+	l.refused, l.busy = map[int32]bool{}, map[cluster.PoolID]bool{}
+	if !l.profiles {
+		return
+	}
+	for j := range v.Running() {
+		if a := p.Holding(j.ID); a != nil && !l.inside(a) {
+			l.busy[j.Pool()] = true
+		}
+	}
+}
+
+// inside tells whether all of an alloc lies on nodes of the profiler.
+func (l *policy) inside(a *cluster.Alloc) bool {
+	for i := range a.Pieces {
+		if !l.reserved[a.Pieces[i].Node] {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,38 @@
+package lucid
+
+import (
+	"testing"
+
+	"github.com/norn-scheduler/norn/internal/simtest"
+	"github.com/norn-scheduler/norn/sched"
+)
+
+// TestPacked runs the policy over random worlds in which jobs tell what they use and
+// disturb each other, with a profiler and without, with predictions that change
+// often.
+func TestPacked(t *testing.T) {
+	for name, set := range map[string]map[string]string{
+		"defaults": nil,
+		"given":    {"predict": "given", "packing": "on", "profile": "0.5", "profile-time": "15s", "check": "10s"},
+		"learnt":   {"packing": "on", "profile": "0.3", "profile-time": "20s", "refresh": "20s"},
+		"forecast": {"quiet": "0", "calm": "0.1", "refresh": "30s", "ratio": "100"},
+	} {
+		for shape, s := range map[string]simtest.Shape{
+			"packed": {Packed: true}, "types": {Packed: true, Types: true, Costs: true}, "operated": {Packed: true, Operated: true, Costs: true}, "failures": {Failures: true, Operated: true},
+		} {
+			s.Shared = true
+			t.Run(name+"/"+shape, func(t *testing.T) {
+				simtest.Properties(t, s, func() (sched.Policy, error) {
+					c := NewConfig()
+					c.Trees.Leaf, c.Trees.Trees = 1, 5
+					for k, v := range set {
+						if err := c.Params().Set(k, v); err != nil {
+							return nil, err
+						}
+					}
+					return c.Policy()
+				})
+			})
+		}
+	}
+}

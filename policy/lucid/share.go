@@ -1,0 +1,150 @@
+package lucid
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// side is a job as one of a pair; ok is false when it should not share.
+func (l *policy) side(j sched.Job, rank float64) (s Side, ok bool) {
+	score, memory, known := l.cfg.Analyser.Of(j.Spec())
+	return Side{j.GPUs(), score, memory, rank}, known && plain(j)
+}
+
+// partners lists the running jobs that may be shared with, in order of their starts:
+// they began before this moment, are on one node outside the profiler, and have their
+// GPUs for themselves.
+func (l *policy) partners(v *sched.View) {
+	l.open = l.open[:0]
+	for j := range v.Running() {
+		a := v.Alloc(j.ID)
+		if j.Phase() != job.Running || j.Spec().Stop == job.Pinned || j.Since() == v.Now || a.Nodes() != 1 {
+			continue
+		}
+		side, ok := l.side(j, l.rank(j))
+		if !ok || l.reserved[a.Pieces[0].Node] || !v.Cluster().Usable(a.Pieces[0].Node) || !l.own(v, a) {
+			continue
+		}
+		l.open = append(l.open, partner{j.ID, j.Since(), side, j.Class()})
+	}
+	slices.SortStableFunc(l.open, func(a, b partner) int { return cmp.Compare(a.since, b.since) })
+}
+
+// own tells whether a job has all its GPUs for itself.
+func (l *policy) own(v *sched.View, a *cluster.Alloc) bool {
+	for i := range a.Shares {
+		if s := &a.Shares[i]; s.Milli != int32(unit.One) || l.on[s.Device] != 1 || v.Cluster().Broken(s.Device) {
+			return false
+		}
+	}
+	return true
+}
+
+// share starts a job on the GPUs of the first partner that suits.
+func (l *policy) share(v *sched.View, p *sched.Plan, j sched.Job, rank float64, scores int) bool {
+	side, ok := l.side(j, rank)
+	if !ok {
+		return false
+	}
+	loose := Limits{Scores: scores, Ratio: l.cfg.Ratio, Memory: math.MaxInt64}
+	for i, o := range l.open {
+		if !loose.Allow(side, o.side) { // which is quick to tell
+			continue
+		}
+		limits := loose
+		limits.Memory = unit.Bytes(l.cfg.Memory * float64(unit.GiB))
+		host := v.Alloc(o.id)
+		if v.Job(o.id).Pool() != j.Pool() || !l.suits(v, j, host, &limits) || !limits.Allow(side, o.side) {
+			continue
+		}
+		l.halve(p, o.id)
+		l.beside(v, j, host)
+		p.StartOn(j.ID, &l.alloc)
+		l.open = slices.Delete(l.open, i, i+1)
+		return true
+	}
+	return false
+}
+
+// suits tells whether a job could run on the GPUs of another one, and puts their
+// memory into the limits where it is told.
+func (l *policy) suits(v *sched.View, j sched.Job, host *cluster.Alloc, limits *Limits) bool {
+	c, role, class := v.Cluster(), &j.Spec().Demand.Roles[0], v.Class(j.Class())
+	tasks := unit.Milli(role.Tasks)
+	node := host.Pieces[0].Node
+	if len(host.Shares) != int(role.Tasks) || class.NoType {
+		return false
+	}
+	if free, ok := c.CPUFree(node); ok && free < role.CPU*tasks {
+		return false
+	}
+	if free, ok := c.MemoryFree(node); ok && free < role.Memory*unit.Bytes(tasks) {
+		return false
+	}
+	for i := range host.Shares {
+		d := host.Shares[i].Device
+		t := c.TypeOf(d)
+		if !class.Mask.Has(t) || role.GPUMemory > 0 && c.DeviceMemoryFree(d) < role.GPUMemory {
+			return false
+		}
+		if has := c.Type(t).Memory; has > 0 {
+			limits.Memory = has
+		}
+	}
+	return true
+}
+
+// halve leaves a job half of each of its GPUs, in the books.
+func (l *policy) halve(p *sched.Plan, id job.ID) {
+	l.alloc.CopyFrom(p.Holding(id))
+	for i := range l.alloc.Shares {
+		l.alloc.Shares[i].Milli = int32(unit.One) / 2
+	}
+	p.Stop(id, job.Reason{Code: job.Moved, Job: job.None})
+	p.StartOn(id, &l.alloc)
+}
+
+// beside makes the alloc of a job on the GPUs of another one.
+func (l *policy) beside(v *sched.View, j sched.Job, host *cluster.Alloc) {
+	role := &j.Spec().Demand.Roles[0]
+	l.alloc.Reset()
+	for i := range host.Shares {
+		l.alloc.Shares = append(l.alloc.Shares, cluster.Share{Device: host.Shares[i].Device, Milli: int32(unit.One) / 2, Memory: role.GPUMemory})
+	}
+	l.alloc.Pieces = append(l.alloc.Pieces, cluster.Piece{
+		Node: host.Pieces[0].Node, Tasks: role.Tasks, Shares: int32(len(host.Shares)),
+		CPU: role.CPU * unit.Milli(role.Tasks), Memory: role.Memory * unit.Bytes(role.Tasks),
+	})
+}
+
+// restore gives those that have become alone the other half of their GPUs.
+func (l *policy) restore(v *sched.View, p *sched.Plan) {
+	for j := range v.Running() {
+		a := p.Holding(j.ID)
+		if a == nil || j.Phase() != job.Running || !plain(j) || j.Spec().Stop == job.Pinned {
+			continue
+		}
+		half := false
+		usable := true
+		for i := range a.Shares {
+			s := &a.Shares[i]
+			half = half || s.Milli < int32(unit.One)
+			usable = usable && l.on[s.Device] == 1 && !v.Cluster().Broken(s.Device) && v.Cluster().Usable(v.Cluster().NodeOf(s.Device))
+		}
+		if !half || !usable {
+			continue
+		}
+		l.alloc.CopyFrom(a)
+		for i := range l.alloc.Shares {
+			l.alloc.Shares[i].Milli = int32(unit.One)
+		}
+		p.Stop(j.ID, job.Reason{Code: job.Moved, Job: job.None})
+		p.StartOn(j.ID, &l.alloc)
+	}
+}
