@@ -571,6 +571,27 @@ func (c *Cluster) Power(id NodeID) Power { return c.nodes[id].power }
 // Usable tells whether a node may be given new work.
 func (c *Cluster) Usable(id NodeID) bool { return c.nodes[id].usable() }
 
+// UsableDevice tells whether a device may be given new work: its node may, and it is
+// not broken.
+func (c *Cluster) UsableDevice(d DeviceID) bool { return c.Usable(c.NodeOf(d)) && !c.Broken(d) }
+
+// UsableDevices is how many devices of an Alloc may be given new work.
+func (c *Cluster) UsableDevices(a *Alloc) int {
+	n := 0
+	for i := range a.Shares {
+		if c.UsableDevice(a.Shares[i].Device) {
+			n++
+		}
+	}
+	return n
+}
+
+// UsableAlloc tells whether all nodes and devices of an Alloc may be given new work.
+func (c *Cluster) UsableAlloc(a *Alloc) bool {
+	return !slices.ContainsFunc(a.Pieces, func(p Piece) bool { return !c.Usable(p.Node) }) &&
+		!slices.ContainsFunc(a.Shares, func(s Share) bool { return c.Broken(s.Device) })
+}
+
 // Busy tells whether anything is held on a node.
 func (c *Cluster) Busy(id NodeID) bool { return c.nodes[id].shares > 0 }
 

@@ -254,3 +254,35 @@ func TestLedgerAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations in a warm round", n)
 	}
 }
+
+// What may be given new work: not what is on a node that is cordoned, and no broken
+// device.
+func TestUsable(t *testing.T) {
+	c := New()
+	typ, err := c.AddType(GPUType{Name: "V100"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := c.AddNode(NodeSpec{GPUs: []GPUs{{Type: typ, Count: 2}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a := &Alloc{Pieces: []Piece{{Node: 0, Shares: 1}, {Node: 1, Shares: 2}}, Shares: []Share{{Device: 1}, {Device: 2}, {Device: 3}}}
+	for _, step := range []struct {
+		do     func()
+		n      int
+		usable bool
+	}{
+		{func() {}, 3, true},
+		{func() { c.SetBroken(0, true) }, 3, true}, // another one
+		{func() { c.SetBroken(2, true) }, 2, false},
+		{func() { c.SetHealth(1, Cordoned) }, 1, false},
+		{func() { c.SetBroken(2, false) }, 1, false},
+		{func() { c.SetHealth(1, Up) }, 3, true},
+	} {
+		if step.do(); c.UsableDevices(a) != step.n || c.UsableAlloc(a) != step.usable {
+			t.Errorf("%d usable, all: %v, want %d, %v", c.UsableDevices(a), c.UsableAlloc(a), step.n, step.usable)
+		}
+	}
+}

@@ -17,7 +17,6 @@ import (
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim"
 	"github.com/norn-scheduler/norn/state"
-	"github.com/norn-scheduler/norn/tenant"
 	"github.com/norn-scheduler/norn/trace"
 )
 
@@ -41,22 +40,7 @@ func TestResume(t *testing.T) {
 
 func resumes(t *rapid.T, e, before policy.Entry, met map[job.Phase]int) {
 	shape := rapid.SampledFrom([]simtest.Shape{{}, {Types: true}, {Parts: true, Costs: true}, {Costs: true}, {Tenants: true, Costs: true}, {Pools: true, Costs: true}}).Draw(t, "shape")
-	w := simtest.Draw(t, shape)
-	w.AnyStop(t)
-	for i := range w.Jobs {
-		w.Jobs[i].Run *= 3
-	}
-	if shape.Costs { // so that jobs are met while they leave
-		w.Costs.Base.Checkpoint = 12 * time.Second
-	}
-	nodes := rapid.SliceOfN(rapid.IntRange(1, 6), 1, 5).Draw(t, "nodes")
-	if rapid.Bool().Draw(t, "operated") {
-		w.Operate(t, nodes)
-	}
-	w.Fresh(t, shape, nodes)
-	if w.Tenants == nil {
-		w.Tenants = tenant.NewTree(time.Minute)
-	}
+	w := simtest.DrawLong(t, shape)
 	cut, n := rapid.IntRange(1, 40).Draw(t, "instants"), 0
 	leaves := rapid.Bool().Draw(t, "while one leaves")
 	err := w.Steps(made(t, before, shape), func(s *state.State, world *sim.Sim) bool {

@@ -3,7 +3,6 @@ package eventlog_test
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
@@ -28,22 +27,7 @@ func TestCarry(t *testing.T) {
 		shape := rapid.SampledFrom([]simtest.Shape{
 			{Types: true, Costs: true}, {Parts: true}, {Costs: true}, {Costs: true, Failures: true}, {Tenants: true, Costs: true}, {Pools: true, Costs: true},
 		}).Draw(t, "shape")
-		w := simtest.Draw(t, shape)
-		w.AnyStop(t)
-		for i := range w.Jobs {
-			w.Jobs[i].Run *= 3
-		}
-		if shape.Costs { // so that jobs are met while they leave
-			w.Costs.Base.Checkpoint = 12 * time.Second
-		}
-		nodes := rapid.SliceOfN(rapid.IntRange(1, 6), 1, 5).Draw(t, "nodes")
-		if rapid.Bool().Draw(t, "operated") {
-			w.Operate(t, nodes)
-		}
-		w.Fresh(t, shape, nodes)
-		if w.Tenants == nil {
-			w.Tenants = tenant.NewTree(time.Minute)
-		}
+		w := simtest.DrawLong(t, shape)
 		p, err := e.New().Policy()
 		if err != nil {
 			t.Fatal(err)

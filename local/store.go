@@ -1,7 +1,6 @@
 package local
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -218,28 +217,12 @@ func (s *store) historyPath() string { return filepath.Join(s.dir, "history.json
 // eachEnded reads the history, oldest first. A line that was torn by a crash is
 // passed over: its job is told again from the log.
 func (s *store) eachEnded(visit func(*ended)) error {
-	f, err := os.Open(s.historyPath())
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	in := bufio.NewReaderSize(f, 1<<16)
-	for {
-		line, err := in.ReadBytes('\n')
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
+	return s.eachLine(func(line []byte) {
 		var e ended
 		if json.Unmarshal(line, &e) == nil && e.Job.ID != "" {
 			visit(&e)
 		}
-	}
+	})
 }
 
 // appendEnded adds to the history. A torn line at its end is ended first.

@@ -16,6 +16,7 @@ import (
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/predict"
+	"github.com/norn-scheduler/norn/replay"
 	"github.com/norn-scheduler/norn/run"
 	"github.com/norn-scheduler/norn/sim"
 	"github.com/norn-scheduler/norn/state"
@@ -89,7 +90,7 @@ func (p *past) write() error {
 	if err != nil {
 		return err
 	}
-	s, err := foldAll(r)
+	s, err := replay.Fold(r)
 	in.Close()
 	if err != nil {
 		return err
@@ -126,25 +127,6 @@ func (p *past) write() error {
 		return err
 	}
 	return execute("cp", p.log(), p.told(), p.keep())
-}
-
-func foldAll(r *eventlog.Reader) (*state.State, error) {
-	c, tenants, err := r.Header.Build()
-	if err != nil {
-		return nil, err
-	}
-	s := state.New(c, tenants)
-	var ev eventlog.Event
-	for {
-		if err := r.Next(&ev); errors.Is(err, io.EOF) {
-			return s, nil
-		} else if err != nil {
-			return nil, err
-		}
-		if err := engine.Apply(s, &ev); err != nil {
-			return nil, err
-		}
-	}
 }
 
 // live lets jobs come and go until there are as many events as wanted.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -99,6 +100,28 @@ func (w *World) Steps(p sched.Policy, each func(*state.State, *sim.Sim) bool) er
 		}
 	}
 	return fmt.Errorf("the run does not end")
+}
+
+// DrawLong draws a world whose jobs take long and stop in all ways, so that they are met
+// in every phase, while they leave too; perhaps with an operator.
+func DrawLong(t *rapid.T, shape Shape) World {
+	w := Draw(t, shape)
+	w.AnyStop(t)
+	for i := range w.Jobs {
+		w.Jobs[i].Run *= 3
+	}
+	if shape.Costs { // so that jobs are met while they leave
+		w.Costs.Base.Checkpoint = 12 * time.Second
+	}
+	nodes := rapid.SliceOfN(rapid.IntRange(1, 6), 1, 5).Draw(t, "nodes")
+	if rapid.Bool().Draw(t, "operated") {
+		w.Operate(t, nodes)
+	}
+	w.Fresh(t, shape, nodes)
+	if w.Tenants == nil {
+		w.Tenants = tenant.NewTree(time.Minute)
+	}
+	return w
 }
 
 // Operate adds a random operator to a world: what he does to nodes, which are

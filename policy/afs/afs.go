@@ -212,7 +212,7 @@ func (a *policy) collect(v *sched.View, p *sched.Plan) {
 func (a *policy) deduct(v *sched.View, j sched.Job) {
 	c := v.Cluster()
 	for _, s := range v.Alloc(j.ID).Shares {
-		if !c.Broken(s.Device) && c.Usable(c.NodeOf(s.Device)) {
+		if c.UsableDevice(s.Device) {
 			a.free[c.TypeOf(s.Device)] -= int64(s.Milli)
 		}
 	}

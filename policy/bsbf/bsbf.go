@@ -170,7 +170,7 @@ func (f *policy) restore(v *sched.View, p *sched.Plan) {
 				s.Milli, changed = int32(unit.One), true
 			}
 		}
-		if changed && usable(v, &f.alloc) {
+		if changed && v.Cluster().UsableAlloc(&f.alloc) {
 			p.Stop(j.ID, job.Reason{Code: job.Moved, Job: job.None})
 			p.StartOn(j.ID, &f.alloc)
 		}
@@ -181,21 +181,6 @@ func (f *policy) restore(v *sched.View, p *sched.Plan) {
 // could have been given parts of GPUs.
 func (f *policy) movable(j sched.Job) bool {
 	return j.Phase() == job.Running && shareable(j) && j.Spec().Stop != job.Pinned
-}
-
-// usable tells whether all nodes and devices of an alloc take new work.
-func usable(v *sched.View, a *cluster.Alloc) bool {
-	for i := range a.Pieces {
-		if !v.Cluster().Usable(a.Pieces[i].Node) {
-			return false
-		}
-	}
-	for i := range a.Shares {
-		if v.Cluster().Broken(a.Shares[i].Device) {
-			return false
-		}
-	}
-	return true
 }
 
 // spot is a GPU that a job could have: free, or shared with a partner.
@@ -288,7 +273,7 @@ func (f *policy) roomBeside(c *cluster.Cluster, n cluster.NodeID, d *job.Demand)
 // shares nothing yet.
 func (f *policy) partner(v *sched.View, p *sched.Plan, id job.ID) bool {
 	j, held := v.Job(id), p.Holding(id)
-	if !f.movable(j) || held == nil || v.Alloc(id) == nil || !usable(v, held) || j.Since() == v.Now {
+	if !f.movable(j) || held == nil || v.Alloc(id) == nil || !v.Cluster().UsableAlloc(held) || j.Since() == v.Now {
 		return false
 	}
 	for i := range held.Shares {

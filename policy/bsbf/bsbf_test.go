@@ -2,20 +2,17 @@ package bsbf
 
 import (
 	"math"
-	"slices"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"github.com/norn-scheduler/norn/cluster"
-	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/internal/simtest"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim"
-	"github.com/norn-scheduler/norn/state"
 )
 
 // Acceptance 1 and 2: who shares, and what the pair's mean completion is.
@@ -157,14 +154,14 @@ func TestNeverThree(t *testing.T) {
 					Cluster: simtest.Nodes(2, 3), Make: func() (sched.Policy, error) { return NewConfig().Policy() }, Shared: true, Sharing: m,
 					World: func(c *sim.Config) { c.Sharing = m },
 				}
-				watch := &crowd{}
+				watch := &simtest.Crowd{}
 				cfg.Sinks = append(cfg.Sinks, watch)
 				run, err := simtest.Try(cfg, jobs...)
 				if err != nil {
 					t.Fatalf("%v\n%s", err, strings.Join(run.Log, "\n"))
 				}
-				if watch.most > 2 || run.Preemptions() > 0 || run.State.Over() != len(jobs) {
-					t.Fatalf("%d jobs on a GPU, %d preemptions, %d of %d ended", watch.most, run.Preemptions(), run.State.Over(), len(jobs))
+				if watch.Most > 2 || run.Preemptions() > 0 || run.State.Over() != len(jobs) {
+					t.Fatalf("%d jobs on a GPU, %d preemptions, %d of %d ended", watch.Most, run.Preemptions(), run.State.Over(), len(jobs))
 				}
 			})
 		})
@@ -179,18 +176,3 @@ func (m even) Beside(_ *job.Job, others []*job.Job, _ cluster.GPUType) float64 {
 }
 
 var _ perf.Sharing = even(1)
-
-// crowd notes the largest number of jobs on a GPU.
-type crowd struct{ most int }
-
-func (c *crowd) Event(_ *eventlog.Event, s *state.State) {
-	count := make([]int, s.Cluster.Devices())
-	for p := range s.Cluster.Pools() {
-		for id := range s.Running(cluster.PoolID(p)).All() {
-			for _, share := range s.Alloc(job.ID(id)).Shares {
-				count[share.Device]++
-			}
-		}
-	}
-	c.most = max(c.most, slices.Max(count))
-}

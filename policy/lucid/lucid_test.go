@@ -2,21 +2,17 @@ package lucid
 
 import (
 	"math"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
-	"github.com/norn-scheduler/norn/cluster"
-	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/internal/simtest"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim"
-	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/unit"
 )
 
@@ -124,21 +120,6 @@ func TestProfiler(t *testing.T) {
 	}
 }
 
-// crowd notes the largest number of jobs on a GPU.
-type crowd struct{ most int }
-
-func (c *crowd) Event(_ *eventlog.Event, s *state.State) {
-	count := make([]int, s.Cluster.Devices())
-	for p := range s.Cluster.Pools() {
-		for id := range s.Running(cluster.PoolID(p)).All() {
-			for _, share := range s.Alloc(job.ID(id)).Shares {
-				count[share.Device]++
-			}
-		}
-	}
-	c.most = max(c.most, slices.Max(count))
-}
-
 // Acceptance 5: nobody is preempted, never are there three jobs on a GPU, and
 // whoever is alone again has its whole speed at once: with pairs that do not disturb
 // each other every job takes what it takes alone.
@@ -159,14 +140,14 @@ func TestInvariants(t *testing.T) {
 		}
 		cfg := packing(Always, slow)
 		cfg.Cluster = simtest.Nodes(2, 8)
-		watch := &crowd{}
+		watch := &simtest.Crowd{}
 		cfg.Sinks = append(cfg.Sinks, watch)
 		run, err := simtest.Try(cfg, jobs...)
 		if err != nil {
 			t.Fatalf("%v%s", err, text(run))
 		}
-		if watch.most > 2 || run.Preemptions() > 0 || run.State.Over() != len(jobs) {
-			t.Fatalf("%d jobs on a GPU, %d preemptions, %d of %d ended%s", watch.most, run.Preemptions(), run.State.Over(), len(jobs), text(run))
+		if watch.Most > 2 || run.Preemptions() > 0 || run.State.Over() != len(jobs) {
+			t.Fatalf("%d jobs on a GPU, %d preemptions, %d of %d ended%s", watch.Most, run.Preemptions(), run.State.Over(), len(jobs), text(run))
 		}
 	})
 }

@@ -135,7 +135,7 @@ func (l *policy) restore(v *sched.View, p *sched.Plan) {
 		for i := range a.Shares {
 			s := &a.Shares[i]
 			half = half || s.Milli < int32(unit.One)
-			usable = usable && l.on[s.Device] == 1 && !v.Cluster().Broken(s.Device) && v.Cluster().Usable(v.Cluster().NodeOf(s.Device))
+			usable = usable && l.on[s.Device] == 1 && v.Cluster().UsableDevice(s.Device)
 		}
 		if !half || !usable {
 			continue

@@ -168,18 +168,7 @@ func fixed(v *sched.View, j sched.Job) bool {
 	if s := j.Spec().Stop; s == job.Pinned || s == job.Restart || j.Phase() == job.Assigned {
 		return true
 	}
-	a := v.Alloc(j.ID)
-	for i := range a.Pieces {
-		if !v.Cluster().Usable(a.Pieces[i].Node) {
-			return true
-		}
-	}
-	for i := range a.Shares {
-		if v.Cluster().Broken(a.Shares[i].Device) {
-			return true
-		}
-	}
-	return false
+	return !v.Cluster().UsableAlloc(v.Alloc(j.ID))
 }
 
 func (m *policy) member(j sched.Job) Member {

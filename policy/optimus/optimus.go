@@ -122,7 +122,7 @@ func (o *policy) gather(v *sched.View, pool cluster.PoolID) (claims []*claim, gp
 		switch {
 		case j.Pool() != pool:
 		case o.stays(v, j):
-			gpus -= usable(v, j)
+			gpus -= v.Cluster().UsableDevices(v.Alloc(j.ID))
 		default:
 			add(j)
 		}
@@ -135,18 +135,7 @@ func (o *policy) gather(v *sched.View, pool cluster.PoolID) (claims []*claim, gp
 // stopped, that has not begun, or that runs where nobody else may.
 func (o *policy) stays(v *sched.View, j sched.Job) bool {
 	a := v.Alloc(j.ID)
-	return j.Spec().Stop == job.Pinned || j.Phase() != job.Running || usable(v, j) < len(a.Shares)
-}
-
-// usable is the number of usable devices that a running job holds.
-func usable(v *sched.View, j sched.Job) int {
-	a, c, n := v.Alloc(j.ID), v.Cluster(), 0
-	for i := range a.Shares {
-		if d := a.Shares[i].Device; c.Usable(c.NodeOf(d)) && !c.Broken(d) {
-			n++
-		}
-	}
-	return n
+	return j.Spec().Stop == job.Pinned || j.Phase() != job.Running || v.Cluster().UsableDevices(a) < len(a.Shares)
 }
 
 // divide settles the number of tasks of each job.

@@ -387,7 +387,7 @@ func (r *Runner) oneOf(v *sched.View, p *sched.Plan, t tenant.ID) job.ID {
 		if now == nil || now.Milli() == 0 || j.Pool() != r.claim.pool || !useful(v.Cluster(), now, mask) {
 			continue
 		}
-		if !usable(v.Cluster(), now) {
+		if !v.Cluster().UsableAlloc(now) {
 			continue
 		}
 		if was == nil && slices.Contains(r.claim.withdrawn, id) || was != nil && now != was && !now.Equal(was) {
@@ -415,13 +415,6 @@ func (r *Runner) oneOf(v *sched.View, p *sched.Plan, t tenant.ID) job.ID {
 // job holds.
 func useful(c *cluster.Cluster, a *cluster.Alloc, mask cluster.TypeMask) bool {
 	return mask == 0 || slices.ContainsFunc(a.Shares, func(s cluster.Share) bool { return mask.Has(c.TypeOf(s.Device)) })
-}
-
-// usable tells whether others could use all that a job holds: not when one of its
-// nodes takes no new jobs (is cordoned), or one of its GPUs is broken.
-func usable(c *cluster.Cluster, a *cluster.Alloc) bool {
-	return !slices.ContainsFunc(a.Pieces, func(p cluster.Piece) bool { return !c.Usable(p.Node) }) &&
-		!slices.ContainsFunc(a.Shares, func(s cluster.Share) bool { return c.Broken(s.Device) })
 }
 
 // may tells whether a job may go for the claim, and whether the nodes that it

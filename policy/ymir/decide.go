@@ -48,7 +48,7 @@ func (y *policy) solvePool(v *sched.View, p *sched.Plan, pool cluster.PoolID) {
 		switch {
 		case j.Pool() != pool || p.Holding(j.ID) == nil:
 		case j.Profiling() || y.fixed(v, j):
-			gpus -= held(v, j)
+			gpus -= v.Cluster().UsableDevices(v.Alloc(j.ID))
 		default:
 			inGroup(j)
 		}
@@ -95,35 +95,14 @@ func (y *policy) solvePool(v *sched.View, p *sched.Plan, pool cluster.PoolID) {
 // usable is the number of GPUs of a pool on usable nodes.
 func usable(v *sched.View, pool cluster.PoolID) int { return v.Cluster().TotalGPUs(pool, 0) }
 
-// held is the number of usable devices that a running job holds.
-func held(v *sched.View, j sched.Job) int {
-	a, c, n := v.Alloc(j.ID), v.Cluster(), 0
-	for i := range a.Shares {
-		if d := a.Shares[i].Device; c.Usable(c.NodeOf(d)) && !c.Broken(d) {
-			n++
-		}
-	}
-	return n
-}
-
 // fixed tells whether a running job stays as it is: one that must not be stopped,
 // that has not begun, or that runs where nobody else may.
 func (y *policy) fixed(v *sched.View, j sched.Job) bool {
 	if j.Spec().Stop == job.Pinned || j.Phase() != job.Running {
 		return true
 	}
-	a, c := v.Alloc(j.ID), v.Cluster()
-	for i := range a.Pieces {
-		if !c.Usable(a.Pieces[i].Node) {
-			return true
-		}
-	}
-	for i := range a.Shares {
-		if c.Broken(a.Shares[i].Device) {
-			return true
-		}
-	}
-	return len(a.Shares) == 0
+	a := v.Alloc(j.ID)
+	return !v.Cluster().UsableAlloc(a) || len(a.Shares) == 0
 }
 
 // quotas divides GPUs among backbones in proportion to the work that is left of

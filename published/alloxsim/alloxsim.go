@@ -65,7 +65,7 @@ func (p Policy) run(ctx context.Context, m machine, jobs []facts) (*replay.Resul
 	if err != nil {
 		return nil, err
 	}
-	k := &clock{}
+	k := &replay.Clock{}
 	s := newScheduler(p, m, jobs, k)
 	setup := replay.Setup{
 		Cluster: c, Policy: s, World: sim.Config{Source: entries(jobs).Source()},

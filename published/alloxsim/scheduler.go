@@ -66,7 +66,7 @@ type queue struct {
 type scheduler struct {
 	policy  Policy
 	mach    machine
-	clock   *clock
+	clock   *replay.Clock
 	jobs    []facts
 	tasks   []task // perJob of each job
 	queues  []*queue
@@ -82,7 +82,7 @@ type scheduler struct {
 	alloc  cluster.Alloc
 }
 
-func newScheduler(p Policy, m machine, jobs []facts, c *clock) *scheduler {
+func newScheduler(p Policy, m machine, jobs []facts, c *replay.Clock) *scheduler {
 	s := &scheduler{policy: p, mach: m, clock: c, jobs: jobs, tasks: make([]task, len(jobs)*perJob), free: m.units, memory: m.memory}
 	d := cluster.DeviceID(0)
 	for side := range sides {
@@ -155,13 +155,13 @@ func (s *scheduler) Decide(v *sched.View, p *sched.Plan) {
 
 // close ends the run where the simulator stops: whatever is left is cancelled.
 func (s *scheduler) close(v *sched.View, p *sched.Plan) {
-	s.clock.ends = s.clock.ends[:0]
+	s.clock.Ends = s.clock.Ends[:0]
 	for id := range job.ID(v.Jobs()) {
 		if j := v.Job(id); !j.Phase().Over() {
 			if j.Running() {
 				p.Stop(id, job.Reason{Code: job.UsedShare, Job: job.None})
 			}
-			s.clock.ends = append(s.clock.ends, end{id, v.Now + 1, true})
+			s.clock.Ends = append(s.clock.Ends, replay.End{Job: id, At: v.Now + 1, GivenUp: true})
 		}
 	}
 }
@@ -255,14 +255,14 @@ func (s *scheduler) start(t *task, side int) bool {
 
 // apply tells the engine and the clock what runs.
 func (s *scheduler) apply(v *sched.View, p *sched.Plan) {
-	for i := range s.clock.ends {
-		t := &s.tasks[s.clock.ends[i].id]
+	for i := range s.clock.Ends {
+		t := &s.tasks[s.clock.Ends[i].Job]
 		if t.device >= 0 && (t.phase != running || t.side != t.on) {
 			p.Stop(t.id, job.Reason{Code: job.UsedShare, Job: job.None})
 			s.idle[t.on], t.device = append(s.idle[t.on], t.device), -1
 		}
 	}
-	s.clock.ends = s.clock.ends[:0]
+	s.clock.Ends = s.clock.Ends[:0]
 	for _, t := range s.busy {
 		if t.device < 0 {
 			last := len(s.idle[t.side]) - 1
@@ -273,6 +273,6 @@ func (s *scheduler) apply(v *sched.View, p *sched.Plan) {
 			s.alloc.Shares = append(s.alloc.Shares, cluster.Share{Device: t.device, Milli: int32(unit.One)})
 			p.StartOn(t.id, &s.alloc)
 		}
-		s.clock.ends = append(s.clock.ends, end{t.id, replay.Seconds(t.ends), false})
+		s.clock.Ends = append(s.clock.Ends, replay.End{Job: t.id, At: replay.Seconds(t.ends)})
 	}
 }

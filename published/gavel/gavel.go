@@ -119,7 +119,7 @@ func (p Policy) run(ctx context.Context, m *machine, w *workload) (*replay.Resul
 	if err != nil {
 		return nil, err
 	}
-	clock := &clock{}
+	clock := &replay.Clock{}
 	s := newScheduler(p, m, w, clock)
 	setup := replay.Setup{
 		Cluster: c, Policy: s, World: sim.Config{Source: w.jobs.Source()},

@@ -132,7 +132,7 @@ func TestDrawnInVain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newScheduler(p, m, w, &clock{})
+	s := newScheduler(p, m, w, &replay.Clock{})
 	s.now = 0
 	s.arrive()
 	if got := fmt.Sprint(s.fifo.allocate()); got != "[[0 1] [0 1]]" { // k80, v100

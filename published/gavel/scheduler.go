@@ -10,6 +10,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/job"
 	policies "github.com/norn-scheduler/norn/policy/gavel"
+	"github.com/norn-scheduler/norn/published/replay"
 	"github.com/norn-scheduler/norn/rounds"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/unit"
@@ -29,7 +30,7 @@ type scheduler struct {
 	policy Policy
 	work   *workload
 	mach   *machine
-	clock  *clock
+	clock  *replay.Clock
 	order  []int // of the types, before it is shuffled: v100, p100, k80, others
 	random *python
 	fifo   *fifo
@@ -70,7 +71,7 @@ type lease struct {
 	finish float64
 }
 
-func newScheduler(p Policy, m *machine, w *workload, c *clock) *scheduler {
+func newScheduler(p Policy, m *machine, w *workload, c *replay.Clock) *scheduler {
 	s := &scheduler{policy: p, work: w, mach: m, clock: c, jobs: make([]progress, len(w.facts)), worked: make([]float64, len(m.types)), alone: map[int]isolation{}}
 	s.random = newPython(seed + 5)
 	if p.fifo != noFIFO {
@@ -139,7 +140,7 @@ func (s *scheduler) settle(v *sched.View, p *sched.Plan) {
 			s.dirty = true
 			j.failures++
 			if over = j.failures >= maxFailures; over {
-				s.clock.ends = append(s.clock.ends, end{job.ID(l.id), v.Now, true})
+				s.clock.Ends = append(s.clock.Ends, replay.End{Job: job.ID(l.id), At: v.Now, GivenUp: true})
 			}
 		} else {
 			j.failures = 0
@@ -263,7 +264,7 @@ func (s *scheduler) dispatch(p *sched.Plan, id, t int) {
 	l.finish = s.now + float64(l.steps)/f.speed[t]
 	s.running = append(s.running, l)
 	if s.succeeds(l) && s.jobs[id].done+l.steps >= f.steps {
-		s.clock.ends = append(s.clock.ends, end{id: job.ID(id), at: nanos(l.finish)})
+		s.clock.Ends = append(s.clock.Ends, replay.End{Job: job.ID(id), At: nanos(l.finish)})
 	}
 	s.alloc.Reset()
 	s.alloc.Pieces = append(s.alloc.Pieces, cluster.Piece{Node: cluster.NodeID(t), Tasks: int32(f.gpus), Shares: 1})

@@ -2,7 +2,8 @@
 // and the way their runs go through Norn.
 //
 // Nouns: a Table is a CSV file with a header line; a Setup is a run (cluster,
-// policy, jobs, world); a Result is what a simulator prints when it is done,
+// policy, jobs, world); a Clock is a world in which jobs end when the published code
+// says so; a Result is what a simulator prints when it is done,
 // one Row for each job that finished.
 //
 // Units: seconds in Rows, as the simulators print them; time.Duration inside
