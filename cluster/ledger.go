@@ -28,10 +28,13 @@ type Piece struct {
 
 // Share is a part of a device: Milli of its time and Memory of its memory. A
 // packed guest holds zero milli: it runs in the gaps of the other sharers.
+// Throttle is for how many thousandths of the time the holder is kept from using
+// the device, whatever it holds: 0 never, 1000 it stands still there.
 type Share struct {
-	Device DeviceID
-	Milli  int32
-	Memory unit.Bytes
+	Device   DeviceID
+	Milli    int32
+	Throttle int32
+	Memory   unit.Bytes
 }
 
 // Reset empties an Alloc and keeps its memory.
@@ -179,11 +182,18 @@ func (c *Cluster) Keep(mark int) {
 
 // Take books an Alloc. It fails, and changes nothing, when a device, a node's
 // CPU or its memory would be over-committed, or when a node is not usable.
-func (c *Cluster) Take(a *Alloc) error {
+func (c *Cluster) Take(a *Alloc) error { return c.take(a, false) }
+
+// Retake is Take for a job that has just released other parts of the very same
+// devices: it stays, so that nodes and devices which take no new work are no
+// hindrance.
+func (c *Cluster) Retake(a *Alloc) error { return c.take(a, true) }
+
+func (c *Cluster) take(a *Alloc, stays bool) error {
 	at := 0
 	for i := range a.Pieces {
 		p := &a.Pieces[i]
-		if err := c.takePiece(p, a.Shares[at:at+int(p.Shares)]); err != nil {
+		if err := c.takePiece(p, a.Shares[at:at+int(p.Shares)], stays); err != nil {
 			c.put(a, i)
 			return err
 		}
@@ -223,10 +233,10 @@ func (c *Cluster) put(a *Alloc, n int) {
 	}
 }
 
-func (c *Cluster) takePiece(p *Piece, shares []Share) error {
+func (c *Cluster) takePiece(p *Piece, shares []Share, stays bool) error {
 	n := &c.nodes[p.Node]
 	switch {
-	case !n.usable():
+	case !stays && !n.usable():
 		return fmt.Errorf("node %s is %s and %s", n.spec.Name, n.health, n.power)
 	case n.accountsC && p.CPU > n.cpuFree:
 		return fmt.Errorf("node %s has %v CPUs free, %v are needed", n.spec.Name, n.cpuFree, p.CPU)
@@ -240,10 +250,12 @@ func (c *Cluster) takePiece(p *Piece, shares []Share) error {
 		switch {
 		case c.groups[d.group].node != p.Node:
 			err = fmt.Errorf("device %d is not in node %s", s.Device, n.spec.Name)
-		case d.broken:
+		case !stays && d.broken:
 			err = fmt.Errorf("%s is broken", c.DeviceName(s.Device))
 		case s.Milli < 0 || s.Memory < 0:
 			err = fmt.Errorf("%s: a share of %v and %v", c.DeviceName(s.Device), unit.Milli(s.Milli), s.Memory)
+		case s.Throttle < 0 || s.Throttle > 1000:
+			err = fmt.Errorf("%s: a holder cannot be throttled for %d thousandths of the time, but for 0 to 1000", c.DeviceName(s.Device), s.Throttle)
 		case s.Milli > d.free:
 			err = fmt.Errorf("%s has %v of a GPU free, %v is needed", c.DeviceName(s.Device), unit.Milli(d.free), unit.Milli(s.Milli))
 		case s.Memory > d.memFree:

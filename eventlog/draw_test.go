@@ -51,9 +51,10 @@ func drawAlloc(t *rapid.T) *cluster.Alloc {
 		}
 		for range p.Shares {
 			a.Shares = append(a.Shares, cluster.Share{
-				Device: cluster.DeviceID(rapid.Int32Range(0, math.MaxInt32).Draw(t, "device")),
-				Milli:  rapid.SampledFrom([]int32{1000, 1000, 500, 1, 0, 8000, math.MaxInt32}).Draw(t, "milli"),
-				Memory: unit.Bytes(rapid.SampledFrom([]int64{0, 0, 1, unit.MaxScaled}).Draw(t, "gpu memory")),
+				Device:   cluster.DeviceID(rapid.Int32Range(0, math.MaxInt32).Draw(t, "device")),
+				Milli:    rapid.SampledFrom([]int32{1000, 1000, 500, 1, 0, 8000, math.MaxInt32}).Draw(t, "milli"),
+				Throttle: rapid.SampledFrom([]int32{0, 0, 1, 500, 1000}).Draw(t, "throttle"),
+				Memory:   unit.Bytes(rapid.SampledFrom([]int64{0, 0, 1, unit.MaxScaled}).Draw(t, "gpu memory")),
 			})
 		}
 		a.Pieces = append(a.Pieces, p)

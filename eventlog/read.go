@@ -413,7 +413,7 @@ func (l *Reader) piece() error {
 	t := &l.text
 	p := cluster.Piece{Tasks: -1}
 	from := len(l.alloc.Shares)
-	gpus, memories := from, from
+	gpus, memories, throttles := from, from, from
 	err := t.Object(func(key []byte) error {
 		switch string(key) {
 		case "n":
@@ -433,25 +433,11 @@ func (l *Reader) piece() error {
 				return err
 			})
 		case "gpu":
-			return t.Array(func() error {
-				if gpus == len(l.alloc.Shares) {
-					return errors.New("as many parts (gpu) as devices (d), and after them")
-				}
-				var m unit.Milli
-				err := milli(t, &m)
-				l.alloc.Shares[gpus].Milli = int32(min(m, 1<<31-1))
-				gpus++
-				return err
-			})
+			return l.each("parts (gpu)", &gpus, func(s *cluster.Share) error { return part(t, &s.Milli) })
 		case "gpu_mem":
-			return t.Array(func() error {
-				if memories == len(l.alloc.Shares) {
-					return errors.New("as many sizes (gpu_mem) as devices (d), and after them")
-				}
-				err := size(t, &l.alloc.Shares[memories].Memory)
-				memories++
-				return err
-			})
+			return l.each("sizes (gpu_mem)", &memories, func(s *cluster.Share) error { return size(t, &s.Memory) })
+		case "throttle":
+			return l.each("parts (throttle)", &throttles, func(s *cluster.Share) error { return part(t, &s.Throttle) })
 		case "cpu":
 			return milli(t, &p.CPU)
 		case "mem":
@@ -463,6 +449,26 @@ func (l *Reader) piece() error {
 		p.Tasks = p.Shares
 	}
 	l.alloc.Pieces = append(l.alloc.Pieces, p)
+	return err
+}
+
+// each reads a list with an entry for each device of a piece.
+func (l *Reader) each(what string, at *int, one func(*cluster.Share) error) error {
+	return l.text.Array(func() error {
+		if *at == len(l.alloc.Shares) {
+			return fmt.Errorf("as many %s as devices (d), and after them", what)
+		}
+		err := one(&l.alloc.Shares[*at])
+		*at++
+		return err
+	})
+}
+
+// part reads a part of a device.
+func part(t *jsontext.Reader, to *int32) error {
+	var m unit.Milli
+	err := milli(t, &m)
+	*to = int32(min(m, 1<<31-1))
 	return err
 }
 

@@ -284,7 +284,7 @@ func appendShares(f *jsontext.Writer, shares []cluster.Share) {
 	}
 	f.Key("d")
 	f.B = append(f.B, '[')
-	whole, memory := true, false
+	whole, memory, throttled := true, false, false
 	for i := range shares {
 		if i > 0 {
 			f.B = append(f.B, ',')
@@ -292,30 +292,31 @@ func appendShares(f *jsontext.Writer, shares []cluster.Share) {
 		f.B = strconv.AppendInt(f.B, int64(shares[i].Device), 10)
 		whole = whole && shares[i].Milli == 1000
 		memory = memory || shares[i].Memory != 0
+		throttled = throttled || shares[i].Throttle != 0
 	}
 	f.B = append(f.B, ']')
 	if !whole {
-		f.Key("gpu")
-		f.B = append(f.B, '[')
-		for i := range shares {
-			if i > 0 {
-				f.B = append(f.B, ',')
-			}
-			f.B = jsontext.AppendMilli(f.B, unit.Milli(shares[i].Milli))
-		}
-		f.B = append(f.B, ']')
+		appendEach(f, "gpu", shares, func(b []byte, s *cluster.Share) []byte { return jsontext.AppendMilli(b, unit.Milli(s.Milli)) })
 	}
 	if memory {
-		f.Key("gpu_mem")
-		f.B = append(f.B, '[')
-		for i := range shares {
-			if i > 0 {
-				f.B = append(f.B, ',')
-			}
-			f.B = strconv.AppendInt(f.B, int64(shares[i].Memory), 10)
-		}
-		f.B = append(f.B, ']')
+		appendEach(f, "gpu_mem", shares, func(b []byte, s *cluster.Share) []byte { return strconv.AppendInt(b, int64(s.Memory), 10) })
 	}
+	if throttled {
+		appendEach(f, "throttle", shares, func(b []byte, s *cluster.Share) []byte { return jsontext.AppendMilli(b, unit.Milli(s.Throttle)) })
+	}
+}
+
+// appendEach writes a list with one entry for each device.
+func appendEach(f *jsontext.Writer, key string, shares []cluster.Share, one func([]byte, *cluster.Share) []byte) {
+	f.Key(key)
+	f.B = append(f.B, '[')
+	for i := range shares {
+		if i > 0 {
+			f.B = append(f.B, ',')
+		}
+		f.B = one(f.B, &shares[i])
+	}
+	f.B = append(f.B, ']')
 }
 
 func appendReason(f *jsontext.Writer, r *job.Reason) {

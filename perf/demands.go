@@ -60,12 +60,17 @@ func (m Demands) Beside(j *job.Job, others []*job.Job, t cluster.GPUType) float6
 			sum[r] += d
 		}
 	}
+	return m.factor(own, sum, len(others), t)
+}
+
+// factor is what becomes of a job that demands own where all together demand sum.
+func (m Demands) factor(own, sum Demand, others int, t cluster.GPUType) float64 {
 	slowdown := 1.0
 	for r, d := range own {
 		slowdown += d * max(0, sum[r]-1)
 	}
 	if !t.Host {
-		slowdown += m.Switch * float64(len(others))
+		slowdown += m.Switch * float64(others)
 	}
 	return 1 / slowdown
 }

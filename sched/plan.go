@@ -306,6 +306,44 @@ func (p *Plan) Resize(id job.ID, tasks int, where place.Strategy) bool {
 	return changed
 }
 
+// Adjust changes how much a running job holds of the devices and nodes that it is
+// on, where it stays and goes on without a pause: change may alter Milli, Memory
+// and Throttle of the shares it is given, and CPU and Memory of the pieces. When
+// that does not fit, or the job is leaving, not there yet, or only measured, it keeps what it has
+// and the result is false. To leave a device spoils the plan.
+func (p *Plan) Adjust(id job.ID, change func(a *cluster.Alloc)) bool {
+	if !p.known(id, "adjust") {
+		return false
+	}
+	op := p.op(id)
+	if op.Now == nil {
+		return p.fail(id, "adjust it", "holds nothing")
+	}
+	if r := p.state.Record(id); op.Was != nil && (r.Phase != job.Running || r.Profiling) {
+		return false
+	}
+	now := p.newAlloc()
+	now.CopyFrom(op.Now)
+	change(now)
+	switch {
+	case !now.SamePlaces(op.Now):
+		return p.fail(id, "adjust it", "would leave its devices")
+	case now.Equal(op.Now):
+		return true
+	}
+	c := p.state.Cluster
+	c.Release(op.Now)
+	if c.Retake(now) != nil {
+		if err := c.Retake(op.Now); err != nil { // it was there a moment ago
+			p.Spoil(err)
+		}
+		return false
+	}
+	p.remember(op)
+	op.Now = now
+	return true
+}
+
 // Hold notes why a job waits. Of several notes for one job the last counts.
 func (p *Plan) Hold(id job.ID, why job.Reason) {
 	if p.known(id, "hold") {

@@ -147,6 +147,9 @@ func badPlans() []badPlan {
 		{"a gang without a role", func(p *sched.Plan) { p.StartOn(5, on(1, 1, 3)) }, `job j5: cannot start it: it has 1 tasks of role "ps", not 0`},
 		{"busy devices", func(p *sched.Plan) { p.StartOn(1, on(0, 2, 0, 1)) }, "job j1: cannot start it: it does not fit: GPU 0 of node n0 has 0 of a GPU free, 1 is needed"},
 		{"devices of another node", func(p *sched.Plan) { p.StartOn(1, on(0, 2, 2, 3)) }, "job j1: cannot start it: it does not fit: device 2 is not in node n0"},
+		{"adjust nobody", func(p *sched.Plan) { p.Adjust(9, nil) }, "cannot adjust job number 9"},
+		{"adjust a waiting job", func(p *sched.Plan) { p.Adjust(1, nil) }, "job j1: cannot adjust it: it holds nothing"},
+		{"adjust to other devices", func(p *sched.Plan) { p.Adjust(0, func(a *cluster.Alloc) { a.Shares[0].Device = 3 }) }, "job j0: cannot adjust it: it would leave its devices"},
 		{"hold nobody", func(p *sched.Plan) { p.Hold(9, because) }, "cannot hold job number 9"},
 		{"remember nobody", func(p *sched.Plan) { p.Remember(-5, job.Memo{}) }, "cannot remember job number -5"},
 		{"ask about nobody", func(p *sched.Plan) { p.Fits(9, place.Pack) }, "cannot place job number 9"},
@@ -503,4 +506,49 @@ func TestPlanAllocatesNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(50, work); n != 0 {
 		t.Errorf("%v allocations in a warm plan", n)
 	}
+}
+
+// TestAdjust: what a job holds of its devices can change where it stands, also of
+// one that must never be stopped, and on a node that takes no new work; what does not
+// fit is refused and changes nothing.
+func TestAdjust(t *testing.T) {
+	b := newTable(t, 2)
+	pinned := b.submit(job.GPUs(2), -1, func(j *job.Job) { j.Stop = job.Pinned })
+	b.run(pinned, place.Pack)
+	guest := b.submit(job.GPUs(1), -1)
+	b.s.Cluster.SetHealth(0, cluster.Cordoned)
+	p := b.open()
+	halve := func(milli, throttle int32) func(*cluster.Alloc) {
+		return func(a *cluster.Alloc) { a.Shares[1].Milli, a.Shares[1].Throttle = milli, throttle }
+	}
+	if !p.Adjust(pinned, halve(500, 200)) || b.s.Cluster.DeviceFree(1) != 500 || p.Holding(pinned).Shares[1].Throttle != 200 {
+		t.Errorf("%v %s", p.Holding(pinned), b.ledger())
+	}
+	for _, bad := range []func(*cluster.Alloc){halve(1001, 0), halve(500, 1001), halve(500, -1), halve(-1, 0)} {
+		if p.Adjust(pinned, bad) {
+			t.Errorf("%v", p.Holding(pinned))
+		}
+	}
+	p.Try(func() bool { p.Adjust(pinned, halve(100, 0)); return false })
+	if got := b.ledger(); got != "0/1 0.5/1 " || p.Holding(pinned).Shares[1].Throttle != 200 {
+		t.Errorf("%v %s", p.Holding(pinned), got)
+	}
+	if err := p.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	b.s.Cluster.Release(p.Holding(pinned)) // as it was before the plan
+	if err := b.s.Cluster.Retake(b.s.Alloc(pinned)); err != nil {
+		t.Fatal(err)
+	}
+	b.s.Cluster.SetHealth(0, cluster.Up)
+	if p = b.open(); p.Adjust(pinned, halve(500, 0)) {
+		a := &cluster.Alloc{Pieces: []cluster.Piece{{Tasks: 1, Shares: 1}}, Shares: []cluster.Share{{Device: 1, Milli: 500}}}
+		if !p.StartOn(guest, a) || !p.Adjust(guest, func(a *cluster.Alloc) { a.Shares[0].Milli = 250 }) || p.Adjust(pinned, halve(1000, 0)) {
+			t.Errorf("%s", b.ledger())
+		}
+	}
+	if got := b.ledger(); got != "0/1 0.25/2 " {
+		t.Errorf("%s", got)
+	}
+	p.Discard()
 }

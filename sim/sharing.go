@@ -20,7 +20,7 @@ type sharing struct {
 	holders map[cluster.DeviceID][]job.ID // in the order in which they came
 	dirty   []cluster.DeviceID            // whose holders have changed
 	merged  []job.ID                      // whose training has changed
-	others  []*job.Job                    // scratch
+	others  []perf.Sharer                 // scratch
 }
 
 // share begins to keep account of who shares what, when anything asks for it.
@@ -57,6 +57,16 @@ func (w *Sim) holds(id job.ID, a *cluster.Alloc, comes bool) {
 			continue
 		}
 		s.dirty = append(s.dirty, d)
+	}
+}
+
+// adjusts notes that a job has come to hold other parts of its devices.
+func (w *Sim) adjusts(a *cluster.Alloc) {
+	if !w.shared.on {
+		return
+	}
+	for i := range a.Shares {
+		w.shared.dirty = append(w.shared.dirty, a.Shares[i].Device)
 	}
 }
 
@@ -129,8 +139,8 @@ func (w *Sim) speed(id job.ID, a *cluster.Alloc) float64 {
 	worst := 1.0
 	for i := range a.Shares {
 		d := a.Shares[i].Device
-		if others := w.beside(d, id, partner); len(others) > 0 {
-			worst = min(worst, w.cfg.Sharing.Beside(r.Job, others, w.state.Cluster.Type(w.state.Cluster.TypeOf(d))))
+		if others := w.beside(d, id, partner); len(others) > 0 || a.Shares[i].Throttle > 0 {
+			worst = min(worst, perf.Among(w.cfg.Sharing, perf.Sharer{Job: r.Job, Share: a.Shares[i]}, others, w.state.Cluster.Type(w.state.Cluster.TypeOf(d))))
 		}
 	}
 	return speed * worst
@@ -159,13 +169,20 @@ func (w *Sim) left(id job.ID) time.Duration {
 	return max(0, w.truth[id].work()-w.state.Record(id).ProgressAt(w.state.Now))
 }
 
-// beside are the jobs on a device but for two.
-func (w *Sim) beside(d cluster.DeviceID, self, partner job.ID) []*job.Job {
+// beside are the jobs on a device but for two, and the parts that they hold.
+func (w *Sim) beside(d cluster.DeviceID, self, partner job.ID) []perf.Sharer {
 	w.shared.others = w.shared.others[:0]
 	for _, id := range w.shared.holders[d] {
-		if id != self && id != partner {
-			w.shared.others = append(w.shared.others, w.state.Record(id).Job)
+		if id == self || id == partner {
+			continue
 		}
+		o := perf.Sharer{Job: w.state.Record(id).Job}
+		if a := w.state.Alloc(id); a != nil {
+			if at := slices.IndexFunc(a.Shares, func(s cluster.Share) bool { return s.Device == d }); at >= 0 {
+				o.Share = a.Shares[at]
+			}
+		}
+		w.shared.others = append(w.shared.others, o)
 	}
 	return w.shared.others
 }

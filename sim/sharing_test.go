@@ -286,3 +286,30 @@ func TestHost(t *testing.T) {
 		t.Errorf("b has %v GPU-seconds, a %v", r.Service, run.Record("a").Service)
 	}
 }
+
+// TestThrottle: a job that is kept from its device for a part of the time goes on
+// without a pause, that much slower, and its neighbour that much faster; one that is
+// paused makes no progress until it is let go on.
+func TestThrottle(t *testing.T) {
+	throttle := func(id job.ID, to int32) func(v *sched.View, p *sched.Plan) {
+		return func(v *sched.View, p *sched.Plan) {
+			if !p.Adjust(id, func(a *cluster.Alloc) { a.Shares[0].Throttle = to }) {
+				t.Errorf("job %d cannot be throttled at %v", id, v.Now)
+			}
+		}
+	}
+	// Both run at half speed. From 4 on b is there for half of the time: a, which has
+	// done 2, runs at 3/4, and b at a quarter. From 6 on b stands still: it has done 2.5,
+	// and a 3.5. From 10 on, when a has done 7.5, it is as in the beginning, until b ends
+	// at 17; a has done 11 by then.
+	run := simtest.Go(t, simtest.Config{
+		Cluster: simtest.Nodes(1, 1), Shared: true, World: func(c *sim.Config) { c.Sharing = each{} },
+		Make: byHand(shareOut(250), map[float64]func(v *sched.View, p *sched.Plan){4: throttle(1, 500), 6: throttle(1, 1000), 10: throttle(1, 0)}),
+	}, simtest.Job{Key: "a", GPUs: 1, Run: 20}, simtest.Job{Key: "b", GPUs: 1, Run: 6})
+	ends(t, run, map[string]float64{"b": 17, "a": 26})
+	for _, key := range []string{"a", "b"} {
+		if r := run.Record(key); r.Starts != 1 || r.Migrations != 0 || r.Resizes != 0 || r.Lost != 0 {
+			t.Errorf("%s: %+v", key, r)
+		}
+	}
+}

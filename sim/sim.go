@@ -564,6 +564,12 @@ func (w *Sim) leave(a *cluster.Alloc, until time.Duration) {
 func (w *Sim) Reshape(id job.ID, a *cluster.Alloc, moved bool) (pause time.Duration, speed float64) {
 	r := w.state.Record(id)
 	now := w.state.Now
+	if w.state.Alloc(id).SamePlaces(a) { // it stays, with another part of its devices
+		w.adjusts(a)
+		pause, speed = max(0, r.Ready-now), w.speed(id, a)
+		w.schedule(id, now+pause, r.ProgressAt(now), speed)
+		return pause, speed
+	}
 	w.holds(id, w.state.Alloc(id), false)
 	w.holds(id, a, true)
 	gpus := int(a.Milli() / unit.One)
@@ -585,9 +591,6 @@ func (w *Sim) Reshape(id job.ID, a *cluster.Alloc, moved bool) (pause time.Durat
 		}
 	}
 	w.leaving = kept
-	if w.state.Alloc(id).SamePlaces(a) { // it stays, with another part of its devices
-		pause, wait = max(0, r.Ready-now), now
-	}
 	pause += wait - now
 	speed = w.speed(id, a)
 	w.schedule(id, now+pause, r.ProgressAt(now), speed)

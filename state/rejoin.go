@@ -46,7 +46,7 @@ func (s *State) leave(id job.ID, r *job.Record) {
 	if !r.Phase.Holds() {
 		return
 	}
-	moves := slices.Index(s.moving, id)
+	moves := slices.IndexFunc(s.moving, func(m moving) bool { return m.id == id })
 	if moves < 0 {
 		s.take(id, r)
 		return

@@ -44,7 +44,14 @@ type State struct {
 	slots  []*cluster.Alloc
 	spare  []int32
 	booked bool
-	moving []job.ID // their new devices are not booked yet
+	moving []moving // their new devices are not booked yet
+}
+
+// moving is a job whose new devices are not booked yet, or only new parts of those
+// that it had, where it stays.
+type moving struct {
+	id    job.ID
+	stays bool
 }
 
 type poolJobs struct{ waiting, running dense.Set }
@@ -464,7 +471,7 @@ func (s *State) Reshape(id job.ID, a *cluster.Alloc, pause time.Duration, moved 
 	} else {
 		s.Cluster.Release(held)
 		held.CopyFrom(a)
-		s.moving = append(s.moving, id)
+		s.moving = append(s.moving, moving{id, how == job.ToOtherPart})
 		s.arrive()
 	}
 	if err := r.Reshape(s.Now, pause, int32(a.Tasks(0)), s.Cluster.GPUMilli(a), how); err != nil {
@@ -481,9 +488,9 @@ func (s *State) arrive() {
 	for some := true; some; {
 		some = false
 		kept := s.moving[:0]
-		for _, id := range s.moving {
-			if s.Cluster.Take(s.Alloc(id)) != nil {
-				kept = append(kept, id)
+		for _, m := range s.moving {
+			if s.book(m) != nil {
+				kept = append(kept, m)
 				continue
 			}
 			some = true
@@ -492,14 +499,21 @@ func (s *State) arrive() {
 	}
 }
 
+func (s *State) book(m moving) error {
+	if m.stays {
+		return s.Cluster.Retake(s.Alloc(m.id))
+	}
+	return s.Cluster.Take(s.Alloc(m.id))
+}
+
 // Settle checks that every job which has moved holds its new devices. It must be
 // asked behind the last of the moves of one moment.
 func (s *State) Settle() error {
 	if len(s.moving) == 0 {
 		return nil
 	}
-	id := s.moving[0]
-	return fmt.Errorf("job %s: moves to where it does not fit: %w", s.Record(id).Job.Key, s.Cluster.Take(s.Alloc(id)))
+	first := s.moving[0]
+	return fmt.Errorf("job %s: moves to where it does not fit: %w", s.Record(first.id).Job.Key, s.book(first))
 }
 
 // AddNode adds a node to the cluster.

@@ -163,17 +163,13 @@ func (f *policy) restore(v *sched.View, p *sched.Plan) {
 		if !f.movable(j) {
 			continue
 		}
-		f.alloc.CopyFrom(v.Alloc(j.ID))
-		changed := false
-		for i := range f.alloc.Shares {
-			if s := &f.alloc.Shares[i]; s.Milli < int32(unit.One) && len(f.on[s.Device]) == 1 && !v.Cluster().Broken(s.Device) {
-				s.Milli, changed = int32(unit.One), true
+		p.Adjust(j.ID, func(a *cluster.Alloc) {
+			for i := range a.Shares {
+				if s := &a.Shares[i]; len(f.on[s.Device]) == 1 {
+					s.Milli = int32(unit.One)
+				}
 			}
-		}
-		if changed && v.Cluster().UsableAlloc(&f.alloc) {
-			p.Stop(j.ID, job.Reason{Code: job.Moved, Job: job.None})
-			p.StartOn(j.ID, &f.alloc)
-		}
+		})
 	}
 }
 
@@ -339,14 +335,13 @@ func (f *policy) roomFor(v *sched.View, id job.ID, chosen []spot) bool {
 
 // halve leaves a partner half of a GPU.
 func (f *policy) halve(p *sched.Plan, s spot) {
-	f.alloc.CopyFrom(p.Holding(s.partner))
-	for i := range f.alloc.Shares {
-		if f.alloc.Shares[i].Device == s.device {
-			f.alloc.Shares[i].Milli = int32(unit.One) / 2
+	p.Adjust(s.partner, func(a *cluster.Alloc) {
+		for i := range a.Shares {
+			if a.Shares[i].Device == s.device {
+				a.Shares[i].Milli = int32(unit.One) / 2
+			}
 		}
-	}
-	p.Stop(s.partner, job.Reason{Code: job.Moved, Job: job.None})
-	p.StartOn(s.partner, &f.alloc)
+	})
 }
 
 // gang makes the alloc of a job on chosen GPUs, which are in order.

@@ -63,7 +63,7 @@ func (l *policy) share(v *sched.View, p *sched.Plan, j sched.Job, rank float64, 
 		if v.Job(o.id).Pool() != j.Pool() || !l.suits(v, j, host, &limits) || !limits.Allow(side, o.side) {
 			continue
 		}
-		l.halve(p, o.id)
+		leave(p, o.id, unit.One/2)
 		l.beside(v, j, host)
 		p.StartOn(j.ID, &l.alloc)
 		l.open = slices.Delete(l.open, i, i+1)
@@ -100,14 +100,13 @@ func (l *policy) suits(v *sched.View, j sched.Job, host *cluster.Alloc, limits *
 	return true
 }
 
-// halve leaves a job half of each of its GPUs, in the books.
-func (l *policy) halve(p *sched.Plan, id job.ID) {
-	l.alloc.CopyFrom(p.Holding(id))
-	for i := range l.alloc.Shares {
-		l.alloc.Shares[i].Milli = int32(unit.One) / 2
-	}
-	p.Stop(id, job.Reason{Code: job.Moved, Job: job.None})
-	p.StartOn(id, &l.alloc)
+// leave leaves a job so many thousandths of each of its GPUs, in the books.
+func leave(p *sched.Plan, id job.ID, milli unit.Milli) {
+	p.Adjust(id, func(a *cluster.Alloc) {
+		for i := range a.Shares {
+			a.Shares[i].Milli = int32(milli)
+		}
+	})
 }
 
 // beside makes the alloc of a job on the GPUs of another one.
@@ -130,21 +129,9 @@ func (l *policy) restore(v *sched.View, p *sched.Plan) {
 		if a == nil || j.Phase() != job.Running || !plain(j) || j.Spec().Stop == job.Pinned {
 			continue
 		}
-		half := false
-		usable := true
-		for i := range a.Shares {
-			s := &a.Shares[i]
-			half = half || s.Milli < int32(unit.One)
-			usable = usable && l.on[s.Device] == 1 && v.Cluster().UsableDevice(s.Device)
+		alone := !slices.ContainsFunc(a.Shares, func(s cluster.Share) bool { return l.on[s.Device] != 1 })
+		if alone {
+			leave(p, j.ID, unit.One)
 		}
-		if !half || !usable {
-			continue
-		}
-		l.alloc.CopyFrom(a)
-		for i := range l.alloc.Shares {
-			l.alloc.Shares[i].Milli = int32(unit.One)
-		}
-		p.Stop(j.ID, job.Reason{Code: job.Moved, Job: job.None})
-		p.StartOn(j.ID, &l.alloc)
 	}
 }
