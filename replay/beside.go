@@ -50,16 +50,3 @@ func beside(s *state.State, id job.ID) string {
 	}
 	return ", beside " + strings.Join(names, ", ")
 }
-
-// shared says what it came to that a job had only a part of the GPUs that it asked
-// for: how fast it was, against having them for itself, and what it held for that.
-func (l *Life) shared() string {
-	r := l.Record
-	held := r.HeldAt(min(l.End, l.last()))
-	asked := l.Job.Demand.Milli(r.Tasks)
-	if r.Milli <= 0 || r.Milli >= asked || held <= 0 {
-		return ""
-	}
-	pace := float64(r.ProgressAt(min(l.End, l.last()))) / float64(held)
-	return fmt.Sprintf("it shared its GPU: %.3g times its reference speed on average, for %v of the %s that it asked for\n", pace, r.Milli, count(l.Job.Demand.GPUs(), "GPU"))
-}

@@ -28,6 +28,9 @@ type Life struct {
 	Origin time.Time // time of day at zero; zero: not known
 	Torn   bool      // the log breaks off at End
 	Steps  []Step
+
+	Company []Company // with whom it shared devices, the longest first
+	Sharing Company   // with whomsoever: For is 0 when it had its devices for itself all the time
 }
 
 // Step is one thing that happened to the job.
@@ -59,6 +62,7 @@ func Explain(r *eventlog.Reader, name string) (*Life, error) {
 	}
 	rec := s.Record(f.id)
 	l := &Life{Job: rec.Job, Record: rec, End: s.Now, Origin: r.Header.Origin, Torn: torn, Steps: f.steps}
+	l.Company, l.Sharing = f.company.all(s)
 	l.gaps(parts)
 	return l, nil
 }
@@ -106,6 +110,9 @@ type follower struct {
 	id     job.ID
 	steps  []Step
 	plan   sched.Plan
+
+	company company
+	held    cluster.Alloc // of the job before the event
 }
 
 // Event implements engine.Sink.
@@ -113,10 +120,17 @@ func (f *follower) Event(ev *eventlog.Event, s *state.State) {
 	if (ev.Kind == eventlog.Submit || ev.Kind == eventlog.Carry) && f.id == job.None && (ev.Spec.Key == f.name || f.number >= 0 && ev.Job == f.number) {
 		f.id = ev.Job
 	}
+	f.company.event(ev, s, f.id)
+	if f.id != job.None && ev.Kind == eventlog.Start && ev.Job != f.id && common(s.Alloc(ev.Job), s.Alloc(f.id)) {
+		f.steps = append(f.steps, Step{At: ev.Time, What: names(s)(ev.Job) + " comes to share " + Where(s, s.Alloc(ev.Job)) + " with it"})
+	}
 	if ev.Job != f.id || f.id == job.None {
 		return
 	}
 	what := f.what(ev, s)
+	if a := s.Alloc(f.id); a != nil {
+		f.held.CopyFrom(a)
+	}
 	if what == "" {
 		return
 	}
@@ -164,6 +178,9 @@ func (f *follower) what(ev *eventlog.Event, s *state.State) string {
 	case eventlog.Free:
 		return "is free to run again"
 	case eventlog.Move:
+		if f.held.SamePlaces(s.Alloc(f.id)) {
+			return "stays, and has " + Where(s, s.Alloc(f.id)) + beside(s, f.id) + f.resources(s) + paced(ev.Speed)
+		}
 		return "moves to " + Where(s, s.Alloc(f.id)) + delayed(ev.Delay) + paced(ev.Speed)
 	case eventlog.Resize:
 		return fmt.Sprintf("is resized to %s, on %s", count(int(r.Tasks), "task"), Where(s, s.Alloc(f.id))) + delayed(ev.Delay) + paced(ev.Speed)
@@ -199,6 +216,24 @@ func (f *follower) sentence(r job.Reason, now time.Duration, name func(job.ID) s
 		return "the next decision is in " + in
 	}
 	return r.Sentence(name)
+}
+
+// resources says how much CPU and memory a job has now, if that has changed.
+func (f *follower) resources(s *state.State) string {
+	was, now := amounts(&f.held), amounts(s.Alloc(f.id))
+	if was == now {
+		return ""
+	}
+	return fmt.Sprintf(", with %v CPUs and %v of memory instead of %v and %v", now.CPU, now.Memory, was.CPU, was.Memory)
+}
+
+// amounts is the CPU and memory of all pieces.
+func amounts(a *cluster.Alloc) (sum cluster.Piece) {
+	for i := range a.Pieces {
+		sum.CPU += a.Pieces[i].CPU
+		sum.Memory += a.Pieces[i].Memory
+	}
+	return sum
 }
 
 // after says how long a job that starts had waited.
@@ -342,7 +377,7 @@ func devices(shares []cluster.Share, first cluster.DeviceID) string {
 	var parts []string
 	for i := 0; i < len(shares); i++ {
 		from := i
-		for i+1 < len(shares) && shares[i+1].Device == shares[i].Device+1 && shares[i+1].Milli == shares[i].Milli {
+		for i+1 < len(shares) && shares[i+1].Device == shares[i].Device+1 && shares[i+1].Milli == shares[i].Milli && shares[i+1].Throttle == shares[i].Throttle {
 			i++
 		}
 		text := fmt.Sprint(shares[from].Device - first)
@@ -351,6 +386,9 @@ func devices(shares []cluster.Share, first cluster.DeviceID) string {
 		}
 		if shares[i].Milli != 1000 {
 			text += " x " + unit.Milli(shares[i].Milli).String()
+		}
+		if t := shares[i].Throttle; t > 0 {
+			text += fmt.Sprintf(" throttled by %v", unit.Milli(t))
 		}
 		parts = append(parts, text)
 	}
@@ -430,6 +468,19 @@ type LifeJSON struct {
 	Preemptions int        `json:"preemptions"`
 	Torn        bool       `json:"torn,omitempty"` // the log breaks off
 	Steps       []StepJSON `json:"steps"`
+
+	Company []CompanyJSON `json:"company,omitempty"` // with whom it shared devices, the longest first
+}
+
+// CompanyJSON is what it came to that a job shared devices with another one. Speeds
+// are relative to the reference; those alone are missing where they are not known.
+type CompanyJSON struct {
+	With       string  `json:"with"`
+	ForS       float64 `json:"for_s"`
+	Speed      float64 `json:"speed"`
+	Alone      float64 `json:"speed_alone,omitempty"`
+	OtherSpeed float64 `json:"other_speed"`
+	OtherAlone float64 `json:"other_speed_alone,omitempty"`
 }
 
 // StepJSON is one step of a LifeJSON.
@@ -449,6 +500,9 @@ func (l *Life) JSON() LifeJSON {
 	}
 	for _, s := range l.Steps {
 		out.Steps = append(out.Steps, StepJSON{s.At.Seconds(), s.What, s.More})
+	}
+	for _, c := range l.Company {
+		out.Company = append(out.Company, CompanyJSON{c.With, c.For.Seconds(), c.Speed[0], c.Alone[0], c.Speed[1], c.Alone[1]})
 	}
 	return out
 }

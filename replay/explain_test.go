@@ -10,12 +10,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/internal/simtest"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/policy"
 	"github.com/norn-scheduler/norn/replay"
+	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/sim"
 	"github.com/norn-scheduler/norn/tenant"
 )
 
@@ -249,4 +252,46 @@ func TestList(t *testing.T) {
 	if n := strings.Count(some.String(), "\n"); n != 3 {
 		t.Errorf("%d lines for two jobs:\n%s", n, some.String())
 	}
+}
+
+// guests starts two jobs on one GPU, the second at 10 s, and throttles it at 20 s for
+// ten seconds.
+type guests struct{}
+
+func (guests) Decide(v *sched.View, p *sched.Plan) {
+	half := &cluster.Alloc{Pieces: []cluster.Piece{{Tasks: 1, Shares: 1}}, Shares: []cluster.Share{{Milli: 500}}}
+	for j := range v.Waiting() {
+		p.StartOn(j.ID, half)
+	}
+	throttle := map[time.Duration]int32{20 * time.Second: 500, 30 * time.Second: 0}
+	if to, ok := throttle[v.Now]; ok {
+		p.Adjust(1, func(a *cluster.Alloc) { a.Shares[0].Throttle = to })
+	}
+}
+
+func (guests) NextWake(v *sched.View) time.Duration {
+	return (v.Now/(10*time.Second) + 1) * 10 * time.Second
+}
+
+// TestExplainCompany: a life tells with whom the job shared its GPU, for how long, how
+// fast both were against being alone, and what that cost.
+func TestExplainCompany(t *testing.T) {
+	w := simtest.World{Config: simtest.Config{Cluster: simtest.Nodes(1, 1), Tenants: tenant.NewTree(0), World: func(c *sim.Config) {
+		c.Sharing = perf.Pairs{Speed: map[perf.Pair]float64{{Job: "a", Beside: "b"}: 0.8, {Job: "b", Beside: "a"}: 0.5}}
+	}}}
+	named := func(model string) func(*job.Job) { return func(j *job.Job) { j.Model = model } }
+	log := newLogged(t, w.Cluster, w.Tenants, eventlog.Plain)
+	play(t, &w, guests{}, simtest.Source([]simtest.Job{
+		{Key: "a", GPUs: 1, Run: 60, Spec: named("a")}, {Key: "b", At: 10, GPUs: 1, Run: 20, Spec: named("b")},
+	}), log)
+	// b has done 5 at 20, 7.5 at 30 and ends at 55; a lost 2, 1 and 5 seconds beside it.
+	var out strings.Builder
+	for _, name := range []string{"a", "b"} {
+		life, text := explain(t, log.bytes(t), name)
+		out.WriteString(text + "\n")
+		if c := life.JSON().Company; len(c) != 1 || c[0].ForS != 45 {
+			t.Errorf("%s: %+v", name, c)
+		}
+	}
+	golden(t, "company.txt", out.String())
 }

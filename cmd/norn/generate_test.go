@@ -37,7 +37,7 @@ nodes: [{count: 1, gpus: [{type: V100, count: 1}, {type: cpu, count: 1}]}]
 	told, _ := works(t, "explain", filepath.Join(dir, "out", "rmixer(beta=4,batch-window=0)"), "difm-22")
 	waited, _ := works(t, "explain", filepath.Join(dir, "out", "rmixer(beta=4,batch-window=0)"), "bst-17")
 	told += waited
-	for _, want := range []string{"waits: ", "which runs ", ", beside ", "times its reference speed", "it shared its GPU: "} {
+	for _, want := range []string{"waits: ", "which runs ", ", beside ", "times its reference speed", "it shared its GPUs for "} {
 		if !strings.Contains(told, want) {
 			t.Errorf("no %q in\n%s", want, told)
 		}
