@@ -2,13 +2,15 @@ package perf
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/job"
 )
 
 // Pair names two sorts of jobs on one device, in this order: it is the first that
-// the figure is about. Type is the GPU type on which that was measured; empty: any.
+// the figure is about. Type is the GPU type on which that was measured, as the cluster calls it or
+// in lower case; empty: any.
 type Pair struct {
 	Job, Beside, Type string
 }
@@ -55,6 +57,12 @@ func (m Pairs) measured(j, other *job.Job, typ string) (float64, bool) {
 	p := Pair{m.sort(j), m.sort(other), typ}
 	if s, ok := m.Speed[p]; ok {
 		return s, true
+	}
+	if lower := strings.ToLower(typ); lower != typ {
+		p.Type = lower
+		if s, ok := m.Speed[p]; ok {
+			return s, true
+		}
 	}
 	p.Type = ""
 	s, ok := m.Speed[p]

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -29,5 +31,31 @@ func TestAssumeStages(t *testing.T) {
 	}
 	if with, without := preempted("--assume", "stages"), preempted(); with == without {
 		t.Errorf("the same result with stages and without:\n%s", with)
+	}
+}
+
+// TestPairs: jobs that share a GPU run as a table of measured pairs says, and those that
+// tell no model are given one of it, which the user is told; a table that is none is
+// refused with its name.
+func TestPairs(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pairs.csv")
+	table := func(speed string) string {
+		if err := os.WriteFile(path, []byte("model,beside,speed\na,a,"+speed+"\n"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		out, told, code := norn(t, "sim", "--cluster", "2x8", "--limit", "200", "--policy", "bsbf(share=first-fit)", "--pairs", path, "--table", "csv")
+		if code != 0 || !strings.Contains(told, "was not told: each was taken to train one of the 1 model in "+path) {
+			t.Fatalf("%d\n%s", code, told)
+		}
+		return out
+	}
+	if light, heavy := table("0.99"), table("0.3"); light == heavy {
+		t.Errorf("the same result whatever the pairs are:\n%s", light)
+	}
+	if err := os.WriteFile(path, []byte("a,b\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, told, code := norn(t, "sim", "--pairs", path); code == 0 || !strings.Contains(told, path+": is no table of pairs") {
+		t.Errorf("%d\n%s", code, told)
 	}
 }

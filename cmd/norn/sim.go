@@ -50,7 +50,9 @@ type simFlags struct {
 	snapshot  string
 	quiet     bool
 	switching float64
-	assume    string // what jobs are taken to be that do not tell
+	pairs     string
+	measured  *trace.Pairs // what --pairs names
+	assume    string       // what jobs are taken to be that do not tell
 }
 
 func simCommand() *cobra.Command {
@@ -95,6 +97,7 @@ are given by --set.`,
 	fl.StringVar(&f.jobMTBF, "job-mtbf", "", "mean time between failures of a running job (default: never)")
 	fl.StringVar(&f.snapshot, "snapshot", "30m", "how often jobs save their work, for when they fail")
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress and no remarks, only results and errors")
+	fl.StringVar(&f.pairs, "pairs", "", "measured speeds of jobs that share a GPU, two at a time (as Lucid and Gavel publish them, or CSV: model, beside, speed); jobs that tell no model are each given one of them, drawn by --seed")
 	fl.Float64Var(&f.switching, "switching", 0, "part of the time that each other job on a GPU costs, besides what is short there (0: nothing, as under MPS; 0.03 without it)")
 	fl.StringVar(&f.assume, "assume", "", "what jobs of one GPU do that do not tell what they demand: dlrm, each one of twelve recommendation models, drawn by --seed; tuning, each fine-tunes one of three foundation models; stages, each goes through the stages of one of eight models, on all its GPUs (default: nothing is assumed)")
 	f.reading.flags(cmd)
@@ -150,9 +153,12 @@ func (f *simFlags) simulate(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	src, named := f.named(src)
 	outcomes, told, err := f.run(cmd, x, compared, src, total)
-	if text := assumed(); text != "" && !f.quiet {
-		fmt.Fprintf(cmd.ErrOrStderr(), "norn: %s\n", text)
+	for _, told := range []func() string{assumed, named} {
+		if text := told(); text != "" && !f.quiet {
+			fmt.Fprintf(cmd.ErrOrStderr(), "norn: %s\n", text)
+		}
 	}
 	if isFile && !f.quiet {
 		remarks(cmd.ErrOrStderr(), reader.Info())
@@ -272,7 +278,7 @@ func machineIn(log *logFile) (*clusterspec.Spec, error) {
 }
 
 // worldly are the flags that say how the world of a run behaves.
-const worldly = " cost spread speeds node-mtbf repair job-mtbf snapshot whole "
+const worldly = " cost spread speeds pairs switching node-mtbf repair job-mtbf snapshot whole "
 
 // otherWorld tells of what a log was made with and this run is not, so that what
 // comes of other costs is not taken for the policy's doing.
@@ -378,8 +384,11 @@ func (f *simFlags) experiment(cmd *cobra.Command) (*run.Experiment, error) {
 		x.Model = table
 	}
 	x.World, err = f.failures()
-	if f.switching > 0 {
-		x.World = switching(f.switching, x.World)
+	if err != nil {
+		return nil, err
+	}
+	if f.switching > 0 || f.pairs != "" {
+		err = f.share(x)
 	}
 	return x, err
 }
