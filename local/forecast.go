@@ -25,13 +25,14 @@ type forecast struct {
 	choice run.Choice
 	costs  perf.Costs
 	gains  perf.Transfer
+	speeds perf.Typed
 	now    time.Duration
 	of     string // the job that is asked about
 }
 
 // forecastOf copies the present state.
 func (d *Daemon) forecastOf(key string) *forecast {
-	f := &forecast{choice: d.choice, costs: d.costs, gains: d.opt.Transfer, now: max(d.now, d.st.Now), of: key}
+	f := &forecast{choice: d.choice, costs: d.costs, gains: d.opt.Transfer, speeds: d.speeds(), now: max(d.now, d.st.Now), of: key}
 	f.header.Describe(d.st.Cluster, d.st.Tenants)
 	f.header.Begins, f.header.Usage = f.now, usage(d.st, d.st.Tenants)
 	f.events = inventory(d.st.Cluster, d.st.Now)
@@ -71,8 +72,8 @@ func (f *forecast) start(ctx context.Context) (at time.Duration, ok bool, err er
 	if err != nil {
 		return 0, false, err
 	}
-	world := sim.New(sim.Config{Source: trace.FromMemory(nil), Costs: f.costs})
-	e := engine.New(engine.Config{Cluster: c, Tenants: tenants, Policy: p, PolicyName: f.choice.Policy, Costs: &f.costs, Sharing: perf.Demands{}, Transfer: f.gains, Seed: 1}, world)
+	world := sim.New(sim.Config{Source: trace.FromMemory(nil), Model: f.speeds, Costs: f.costs})
+	e := engine.New(engine.Config{Cluster: c, Tenants: tenants, Policy: p, PolicyName: f.choice.Policy, Costs: &f.costs, Speeds: f.speeds, Sharing: perf.Demands{}, Transfer: f.gains, Seed: 1}, world)
 	e.Resume(s)
 	if err := world.Attach(s); err != nil {
 		return 0, false, err

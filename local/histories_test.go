@@ -63,7 +63,7 @@ func stories(t *testing.T) []story {
 
 // leastPlayed is how many histories one machine must at least be able to play, so
 // that this test cannot come to nothing unnoticed.
-const leastPlayed = 19
+const leastPlayed = 27
 
 // TestHistories plays the histories that the simulator plays with real processes
 // on this machine, in which a second is some hundredths of one, and compares what
@@ -128,6 +128,21 @@ type actor struct {
 	Start, Restore, Save time.Duration   // what transitions take
 	Freezes              bool            // it is stopped while it works: only time in which it runs counts
 	Checkpoints          bool
+	Speeds               []float64 // of the devices, by number
+}
+
+// speed is that of the slowest device that it sees.
+func (a *actor) speed() float64 {
+	slowest := math.Inf(1)
+	for seen := range strings.SplitSeq(os.Getenv(rundir.EnvVisible), ",") {
+		if i, err := strconv.Atoi(seen); err == nil && i < len(a.Speeds) {
+			slowest = min(slowest, a.Speeds[i])
+		}
+	}
+	if math.IsInf(slowest, 1) {
+		return 1
+	}
+	return slowest
 }
 
 // progress is how far an actor has come.
@@ -168,8 +183,9 @@ func actorMain(arg string) int {
 	if run == "1" {
 		began = began.Add(a.Start - a.Restore)
 	}
-	if !a.work(stop, began, a.Attempts[p.Failed]-p.Done) {
-		p.Done += max(0, time.Since(began))
+	speed := a.speed()
+	if !a.work(stop, began, time.Duration(float64(a.Attempts[p.Failed]-p.Done)/speed)) {
+		p.Done += max(0, time.Duration(float64(time.Since(began))*speed))
 		keep()
 		select {
 		case <-time.After(a.Save):
@@ -291,7 +307,7 @@ func stage(o *local.Options, c *cluster.Cluster) {
 	}
 	for i := range c.Devices() {
 		name := c.Type(c.TypeOf(cluster.DeviceID(i))).Name
-		o.Machine.Devices = append(o.Machine.Devices, local.Device{Name: "gpu" + strconv.Itoa(i), Type: name, NUMA: -1})
+		o.Machine.Devices = append(o.Machine.Devices, local.Device{Name: "gpu" + strconv.Itoa(i), Type: name, NUMA: -1, Env: rundir.EnvVisible, Visible: strconv.Itoa(i)})
 	}
 	o.Defaults.CPUs = 0
 	o.Defaults.CancelGrace = 60
@@ -306,6 +322,16 @@ func (h *here) act(play *history.History, j *simtest.Job, second time.Duration) 
 	a := actor{
 		Folder: h.work, Start: span(play.Costs.Base.Start.Seconds()), Restore: span(play.Costs.Base.Restore.Seconds()),
 		Save: span(play.Costs.Base.Checkpoint.Seconds()), Freezes: spec.Stop == job.Freeze, Checkpoints: spec.Stop == job.Checkpoint,
+	}
+	if site, err := play.Spec.Build(); err == nil {
+		c := site.Cluster
+		for i := range cluster.DeviceID(c.Devices()) {
+			speed := c.Type(c.TypeOf(i)).Speed
+			if speed == 0 {
+				speed = 1
+			}
+			a.Speeds = append(a.Speeds, speed)
+		}
 	}
 	for _, run := range append(slices.Clone(j.Fails), j.Run) {
 		a.Attempts = append(a.Attempts, span(run))
@@ -363,13 +389,13 @@ func scaled(c run.Choice, second time.Duration) (run.Choice, error) {
 	out := run.Choice{Policy: c.Policy}
 	for _, s := range c.Settings {
 		switch s.Name {
-		case "round", "limits": // a span; GPU-seconds
+		case "round", "limits", "reset", "term", "quantum": // a span; GPU-seconds
 			d, err := unit.ParseSeconds(s.Value)
 			if err != nil {
 				return out, err
 			}
 			s.Value = strconv.FormatFloat(d.Seconds()*second.Seconds(), 'f', -1, 64)
-		case "mode", "place", "priority":
+		case "mode", "place", "priority", "alpha", "parts", "window", "replan", "trade", "lambda", "k":
 		default:
 			return out, fmt.Errorf("setting %s of policy %s: say here whether it is a time", s.Name, c.Policy)
 		}
@@ -380,7 +406,7 @@ func scaled(c run.Choice, second time.Duration) (run.Choice, error) {
 
 // inexact is what a line tells that hangs on the clock: spans of work, the times
 // that are promised; and who exactly did something.
-var inexact = regexp.MustCompile(` (delay|kept)=\S+|; expected to fit at \S+|, which is to start at \S+| by \S+$`)
+var inexact = regexp.MustCompile(` (delay|kept)=\S+| of \S+ GPU-seconds|; expected to fit at \S+|, which is to start at \S+| by \S+$| is at \S+$`)
 
 // plain is what lines tell that any world must tell alike, a slice for each line:
 // without times, and without what hangs on what takes time and what does not.

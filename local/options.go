@@ -40,6 +40,10 @@ type Options struct {
 	Machine Machine
 	Tenants func() (*tenant.Tree, error) // a fresh tree of the configured tenants
 	Policy  run.Choice
+	// Speeds is how fast jobs are believed to run on each type of device; nil: as the
+	// types say.
+	Speeds perf.Typed
+
 	// Transfer is what is believed that merged jobs learn from each other; nil: nothing.
 	Transfer perf.Transfer
 	// Estimator predicts run times; it has seen nothing yet. Estimates is its

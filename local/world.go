@@ -9,6 +9,7 @@ import (
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/local/rundir"
+	"github.com/norn-scheduler/norn/perf"
 )
 
 // Start implements engine.World: the job is launched, or thawed, once the
@@ -35,7 +36,15 @@ func (d *Daemon) paceOn(r *job.Record, a *cluster.Alloc) float64 {
 	if h := r.Job.Hints; d.onHost(a) && h != nil && h.CPUEstimate > 0 && r.Estimate > 0 {
 		return float64(r.Estimate) / float64(h.CPUEstimate)
 	}
-	return 1
+	return d.speeds().Speed(r.Job, d.st.Cluster, a)
+}
+
+// speeds is how fast jobs are believed to run.
+func (d *Daemon) speeds() perf.Typed {
+	if d.opt.Speeds != nil {
+		return d.opt.Speeds
+	}
+	return perf.Analytic{Scaling: 1, Spread: 1}
 }
 
 // onHost tells whether an Alloc is parts of the processors.

@@ -99,7 +99,7 @@ func (f *upFlags) load() (*config.Config, error) {
 	case err != nil || n < 0 || n > cluster.MaxGroup:
 		return nil, misused("--devices %s: write auto, or a number of slots from 0 to %d", f.devices, cluster.MaxGroup)
 	default:
-		c.Devices = config.Devices{Slots: n}
+		c.Devices = config.Devices{Slots: config.OfSlots(n)}
 	}
 	if f.policy != "" {
 		all, err := choices([]string{f.policy}, nil)
@@ -169,7 +169,7 @@ func options(c *config.Config, log *slog.Logger) (local.Options, *hardware.Machi
 		return local.Options{}, nil, err
 	}
 	m, err := hardware.Find(hardware.Options{
-		Declare: !c.Devices.Auto && len(c.Devices.Only) == 0, Slots: c.Devices.Slots, Only: c.Devices.Only,
+		Declare: !c.Devices.Auto && len(c.Devices.Only) == 0, Slots: slotsOf(c), Only: c.Devices.Only,
 		SlotMem: c.SlotMem, Hosts: c.Host.Slots, HostMem: c.Host.Memory,
 		Reserve: hardware.Reserve{CPUs: c.Reserve.CPUs, Memory: c.Reserve.Memory},
 	})
@@ -193,7 +193,7 @@ func options(c *config.Config, log *slog.Logger) (local.Options, *hardware.Machi
 		return local.Options{}, nil, err
 	}
 	return local.Options{
-		State: c.State, Exe: exe, Socket: c.Socket, Machine: machine, Tenants: tree, Policy: c.Policy, Transfer: c.Transfer(),
+		State: c.State, Exe: exe, Socket: c.Socket, Machine: machine, Tenants: tree, Policy: c.Policy, Transfer: c.Transfer(), Speeds: c.Declared(),
 		Estimator: c.Estimates.Make(), Estimates: c.Estimates.String(), Version: version(), Log: log,
 		Operator: func(uid uint32, user string) bool { return c.Operator(user, uid) },
 		TenantOf: c.TenantOf,
@@ -209,6 +209,14 @@ func options(c *config.Config, log *slog.Logger) (local.Options, *hardware.Machi
 			Jobs: c.Limits.Jobs, Array: c.Limits.Array, Outputs: c.Logs.Retain, Logs: c.History.Keep, Sample: c.Health.Sample,
 		},
 	}, m, nil
+}
+
+// slotsOf is the slots that a configuration declares.
+func slotsOf(c *config.Config) (all []hardware.Slots) {
+	for _, s := range c.Devices.Slots {
+		all = append(all, hardware.Slots{Type: s.Type, Count: s.Count})
+	}
+	return all
 }
 
 // confine finds out how jobs can be confined: the cgroup for their own, if any,

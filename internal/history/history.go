@@ -27,6 +27,8 @@
 //	policy    a name of policy.Table
 //	set       settings of the policy, name=value each
 //	cluster   a shorthand of clusterspec.Parse
+//	types     instead of it, one node with GPUs of several types: type:GPUs, or
+//	          type:GPUs:speed
 //	rack      nodes in each rack; none: no racks
 //	estimate  oracle, none or user: what the policy may know about run times
 //	start, checkpoint, restore, migrate, resize
@@ -121,9 +123,11 @@ func (h *History) Simulate() ([]string, error) {
 	cfg := simtest.Config{
 		Cluster: site.Cluster, Tenants: site.Tenants, Costs: h.Costs, Seed: h.Seed, Make: h.Choice.Make,
 	}
-	if h.Spread != 0 {
-		cfg.Model = perf.Analytic{Scaling: 1, Spread: h.Spread}
+	spread := h.Spread
+	if spread == 0 {
+		spread = 1
 	}
+	cfg.Model = perf.Analytic{Scaling: 1, Spread: spread}
 	if site.Cluster.Pools() > 1 {
 		cfg.Make = func() (sched.Policy, error) { return policy.Partitioned(h.Choice.Make), nil }
 	}

@@ -46,6 +46,8 @@ func TestParseErrors(t *testing.T) {
 		{nil, "", "policy and cluster must be given"},
 		{[]Arg{{"speed", []string{"1"}}}, "", "speed=1: is not known"},
 		{[]Arg{{"policy", nil}}, "", "policy=: has no value"},
+		{[]Arg{{"types", []string{"V100"}}}, "", "types=V100: write type:GPUs or type:GPUs:speed"},
+		{[]Arg{{"types", []string{"V100:2:x"}}}, "", "types=V100:2:x: write type:GPUs"},
 		{[]Arg{{"set", []string{"mode"}}}, "", "set=mode: write name=value"},
 		{[]Arg{{"cluster", []string{"lots"}}}, "", "cluster=lots:"},
 		{[]Arg{{"estimate", []string{"history"}}}, "", "estimate=history: write oracle, none or user"},

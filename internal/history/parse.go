@@ -83,6 +83,8 @@ func (h *History) arg(a Arg, rack *int) (err error) {
 		}
 	case "cluster":
 		h.Spec, err = clusterspec.Parse(strings.Join(a.Values, ","))
+	case "types":
+		h.Spec, err = unlike(a.Values)
 	case "rack":
 		*rack, err = strconv.Atoi(v)
 	case "estimate":
@@ -113,6 +115,30 @@ func (h *History) arg(a Arg, rack *int) (err error) {
 		return fmt.Errorf("is not known")
 	}
 	return err
+}
+
+// unlike is one node with GPUs of several types: V100:2 or, with a speed, K80:2:0.5.
+func unlike(types []string) (*clusterspec.Spec, error) {
+	node := clusterspec.Group{Count: 1}
+	spec := &clusterspec.Spec{}
+	for _, v := range types {
+		words := strings.Split(v, ":")
+		if len(words) < 2 || len(words) > 3 {
+			return nil, fmt.Errorf("write type:GPUs or type:GPUs:speed")
+		}
+		n, err := strconv.Atoi(words[1])
+		typ := cluster.GPUType{Name: words[0]}
+		if err == nil && len(words) == 3 {
+			typ.Speed, err = strconv.ParseFloat(words[2], 64)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("write type:GPUs or type:GPUs:speed")
+		}
+		spec.Types = append(spec.Types, typ)
+		node.GPUs = append(node.GPUs, clusterspec.GPUs{Type: typ.Name, Count: n})
+	}
+	spec.Nodes = []clusterspec.Group{node}
+	return spec, nil
 }
 
 // line reads one line of the input.

@@ -37,6 +37,7 @@ type Config struct {
 	Estimates Estimates
 	Tenants   []Tenant
 	Gains     []Gain
+	Speeds    []Speed
 	HalfLife  time.Duration // of the usage of tenants; 0: that of the policy
 	Operators []string      // names of users, or their uids
 	Jobs      Jobs
@@ -51,13 +52,22 @@ type Config struct {
 	LogLevel  slog.Level
 }
 
-// Devices is what is shared out: every GPU that is found, those in Only, or so
-// many declared Slots.
+// Devices is what is shared out: every GPU that is found, those in Only, or declared
+// Slots.
 type Devices struct {
 	Auto  bool
-	Slots int
+	Slots []Slots
 	Only  []string // by name (gpu0), number, UUID or PCI address
 }
+
+// Slots is so many declared slots of a type.
+type Slots struct {
+	Type  string
+	Count int
+}
+
+// slotType is the type of slots of which nothing more is said.
+const slotType = "slot"
 
 // Host is the machine's processors as devices, for jobs that can do without GPUs:
 // so many equal parts of them.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/norn-scheduler/norn/clusterspec"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/run"
 	"github.com/norn-scheduler/norn/unit"
 )
@@ -110,6 +111,9 @@ host: {slots: 2, memory: 4GiB}
 reserve: {cpus: 1.5, memory: 2G}
 policy: tiresias(limits=3600,36000,promote=2)
 estimates: history
+speeds:
+  - {type: T4, speed: 0.4}
+  - {type: T4, model: bert, speed: 0}
 half-life: 7d
 operators: [bob, 1001]
 tenants:
@@ -159,6 +163,7 @@ func TestEverything(t *testing.T) {
 			{Tenant: clusterspec.Tenant{Name: "vision", Parent: "research", Guarantee: clusterspec.Share{GPUs: 2000}, Limit: clusterspec.Share{GPUs: 6000}, Weight: 2}, Users: []string{"alice", "bob"}},
 		},
 		Gains:    []Gain{{"llama", "questions", "answers", 2.5, 1.25}},
+		Speeds:   []Speed{{"T4", "", 0.4}, {"T4", "bert", 0}},
 		HalfLife: 7 * day, Operators: []string{"bob", "1001"},
 		Jobs:    Jobs{Stop: job.Checkpoint, Grace: 2 * time.Minute, CancelGrace: time.Second, Retry: -1, Backoff: 90 * time.Second, CPUs: 500, ResidentIdle: 9 * time.Second},
 		Health:  Health{Sample: 500 * time.Millisecond, Checkpoints: 1, CrashWithin: 90 * time.Second, CrashTimes: 2},
@@ -191,15 +196,21 @@ func TestEverything(t *testing.T) {
 // TestMistakes: an error names file, line, key and what to write.
 func TestMistakes(t *testing.T) {
 	for text, want := range map[string]string{
-		"stat: /x":                                     `c.yaml:1:1: the configuration has no key "stat"; known are: `,
-		"metrics: true\nlimit: {}":                     `did you mean limits?`,
-		"jobs: {graec: 3}":                             `c.yaml:1:8: jobs has no key "graec"; known are: backoff, cancel-grace, cpus, grace, resident-idle, retry, stop; did you mean grace?`,
-		"state: norn":                                  `c.yaml:1:8: "norn": write an absolute path`,
-		"socket: /" + strings.Repeat("a", 107):         "write a path of at most 107 bytes",
-		"devices: many":                                `c.yaml:1:10: "many": write auto, none, a number of slots up to 64`,
+		"stat: /x":                             `c.yaml:1:1: the configuration has no key "stat"; known are: `,
+		"metrics: true\nlimit: {}":             `did you mean limits?`,
+		"jobs: {graec: 3}":                     `c.yaml:1:8: jobs has no key "graec"; known are: backoff, cancel-grace, cpus, grace, resident-idle, retry, stop; did you mean grace?`,
+		"state: norn":                          `c.yaml:1:8: "norn": write an absolute path`,
+		"socket: /" + strings.Repeat("a", 107): "write a path of at most 107 bytes",
+		"devices: many":                        `c.yaml:1:10: "many": write auto, none, a number of slots up to 64`,
+		"devices: {big: 65}":                   `"big": "65": write a type and a number of slots from 1 to 64`,
+		"devices: {big: 0}":                    "a number of slots from 1 to 64",
+		"devices: {}":                          "no slots are named",
+		"speeds: [{type: T4}]":                 "a speed needs type and speed",
+		"speeds: [{type: T4, speed: -1}]":      `"-1": write how many times as fast`,
+		"speeds: [{type: T4, speed: 1}, {type: T4, speed: 2}]": `the speed on "T4" is given twice`,
 		"devices: 65":                                  "a number of slots up to 64",
 		"devices: []":                                  "the list names no GPU",
-		"devices: {a: 1}":                              "a single value is wanted here",
+		"devices: {a: [1]}":                              "a single value is wanted here",
 		"reserve: {cpus: -1}":                          `"-1": write a number of CPU cores`,
 		"reserve: {memory: much}":                      `"much" is not an amount of memory`,
 		"policy: fifi":                                 `c.yaml:1:9: unknown policy "fifi"; known are: fifo,`,
@@ -395,4 +406,32 @@ func FuzzConfig(f *testing.F) {
 			t.Fatalf("%d tenants make a tree of %d", len(c.Tenants), tree.Len())
 		}
 	})
+}
+
+// TestSlots: declared slots of one type or of several, and what the file says of them.
+func TestSlots(t *testing.T) {
+	for text, want := range map[string][]Slots{
+		"4": {{"slot", 4}}, "0": nil, "none": nil, "{big: 2, small: 4}": {{"big", 2}, {"small", 4}},
+	} {
+		c, err := parse("c.yaml", []byte("devices: "+text), root)
+		if err != nil || !reflect.DeepEqual(c.Devices.Slots, want) || c.Devices.Auto {
+			t.Errorf("%s: %+v, %v", text, c.Devices, err)
+			continue
+		}
+		if again, err := parse("again", []byte(written(c)), root); err != nil || !reflect.DeepEqual(again.Devices, c.Devices) {
+			t.Errorf("%s is written as %s: %v", text, c.Devices, err)
+		}
+	}
+}
+
+// TestDeclared: speeds as policies are told them.
+func TestDeclared(t *testing.T) {
+	c, err := parse("c.yaml", []byte("speeds: [{type: T4, speed: 0.5}, {type: T4, model: bert, speed: 0.25}]"), root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := perf.Declared{{Type: "T4"}: 0.5, {Model: "bert", Type: "T4"}: 0.25}
+	if !reflect.DeepEqual(c.Declared(), perf.Typed(want)) || new(Config).Declared() != nil {
+		t.Errorf("%v", c.Declared())
+	}
 }

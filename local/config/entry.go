@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -205,6 +206,9 @@ func (d *Devices) read(n ast.Node) error {
 		}
 		return nil
 	}
+	if m, ok := n.(*ast.MappingNode); ok {
+		return d.readTypes(m)
+	}
 	s, err := yamltext.Scalar(n)
 	if err != nil {
 		return err
@@ -216,10 +220,54 @@ func (d *Devices) read(n ast.Node) error {
 	case "none":
 		return nil
 	}
-	if d.Slots, err = strconv.Atoi(s); err != nil || d.Slots < 0 || d.Slots > maxSlots {
+	slots, err := parseSlots(s)
+	if err != nil {
 		return yamltext.Fault(n, "%q: write auto, none, a number of slots up to %d, or a list of GPUs such as [0, 1]", s, maxSlots)
 	}
+	d.Slots = OfSlots(slots)
 	return nil
+}
+
+// readTypes reads the numbers of slots of several types.
+func (d *Devices) readTypes(n *ast.MappingNode) error {
+	for _, v := range n.Values {
+		typ, err := yamltext.Scalar(v.Key)
+		if err != nil {
+			return err
+		}
+		s, err := yamltext.Scalar(v.Value)
+		if err != nil {
+			return err
+		}
+		count, err := parseSlots(s)
+		switch {
+		case err != nil || count == 0 || typ == "":
+			return yamltext.Fault(v, "%q: %q: write a type and a number of slots from 1 to %d", typ, s, maxSlots)
+		case slices.ContainsFunc(d.Slots, func(o Slots) bool { return o.Type == typ }):
+			return yamltext.Fault(v, "the slots of type %q are given twice", typ)
+		}
+		d.Slots = append(d.Slots, Slots{Type: typ, Count: count})
+	}
+	if len(d.Slots) == 0 {
+		return yamltext.Fault(n, "no slots are named; write none where there shall be none")
+	}
+	return nil
+}
+
+func parseSlots(s string) (int, error) {
+	n, err := strconv.Atoi(s)
+	if err == nil && (n < 0 || n > maxSlots) {
+		err = strconv.ErrRange
+	}
+	return n, err
+}
+
+// OfSlots is so many slots of the one type that slots have where nothing is said.
+func OfSlots(n int) []Slots {
+	if n == 0 {
+		return nil
+	}
+	return []Slots{{Type: slotType, Count: n}}
 }
 
 // maxSlots is how many devices a node can tell apart.
@@ -232,8 +280,14 @@ func (d Devices) String() string {
 		return "auto"
 	case len(d.Only) > 0:
 		return flow(d.Only)
-	case d.Slots == 0:
+	case len(d.Slots) == 0:
 		return "none"
+	case len(d.Slots) == 1 && d.Slots[0].Type == slotType:
+		return strconv.Itoa(d.Slots[0].Count)
 	}
-	return strconv.Itoa(d.Slots)
+	var parts []string
+	for _, s := range d.Slots {
+		parts = append(parts, yamltext.Quote(s.Type)+": "+strconv.Itoa(s.Count))
+	}
+	return "{" + strings.Join(parts, ", ") + "}"
 }

@@ -29,7 +29,8 @@ func (c *Config) machineEntries() []entry {
 	return []entry{
 		{key: "devices", set: c.Devices.read, show: func() string { return c.Devices.String() }, doc: `What is shared out: auto for all GPUs that are found, a list of GPUs by number,
 name, UUID or PCI address such as [0, gpu1], none, or a number of declared slots
-such as 4, which stand for GPUs on a machine that has none.`},
+such as 4, which stand for GPUs on a machine that has none; {big: 2, small: 4} are
+slots of two types.`},
 		size("slot-memory", &c.SlotMem, 0, largest, "Memory of each declared slot, for policies that book memory. 0B: not known."),
 		section("host", `The processors as devices: so many host devices (host0, ...), each an equal part of
 the processors, on which a policy that knows how (rmixer) runs jobs that tell how long
@@ -69,6 +70,13 @@ each: backbone, from and to (data sets), after (how many times less work "to" ta
 when it goes on from "from"), together (how many times less when both are trained as
 one). What is not listed gains nothing.
   - {backbone: llama, from: questions, to: summaries, after: 2.5, together: 1.3}`},
+		{key: "speeds", set: yamltext.List("speeds", c.readSpeed), items: func() []string { return lines(c.Speeds) },
+			doc: `How fast jobs run on each type of device, relative to the type to which run times
+(est) refer, for a machine with unlike devices and policies that choose between them
+(gavel, allox, gandiva_fair): type, speed, and model where that holds for jobs of one
+model alone. 0: they cannot run there. What is not listed is 1.
+  - {type: T4, speed: 0.4}
+  - {type: T4, model: bert, speed: 0.25}`},
 		span("half-life", &c.HalfLife, 0, "In which usage of the past loses half its weight. 0s: as the policy has it."),
 		{key: "operators", set: func(n ast.Node) error { c.Operators = nil; return names(&c.Operators, "operators")(n) }, show: func() string { return flow(c.Operators) },
 			doc: "Users, by name or uid, who may see and touch what is not theirs. Root and whom\nNorn runs as always may."},

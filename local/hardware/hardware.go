@@ -92,8 +92,8 @@ const (
 // Options is what is looked for.
 type Options struct {
 	Root    string // of the files that are read; empty: /
-	Declare bool   // Slots declared slots instead of GPUs
-	Slots   int    // 0 with Declare: no devices at all
+	Declare bool    // declared slots instead of GPUs
+	Slots   []Slots // none with Declare: no devices at all
 	SlotMem unit.Bytes
 	Hosts   int        // parts of the processors that are devices
 	HostMem unit.Bytes // of each; 0: an equal part
@@ -102,6 +102,12 @@ type Options struct {
 
 	nvml    nvml             // nil: that of the system, on the real root
 	expired <-chan time.Time // sends when NVML has been waited for long enough; nil: after a minute
+}
+
+// Slots is declared slots of a type.
+type Slots struct {
+	Type  string
+	Count int
 }
 
 // Reserve is what is left to the system.
@@ -186,14 +192,17 @@ func (m *Machine) reserve(r Reserve) error {
 }
 
 // declare makes slots.
-func (m *Machine) declare(n int, memory unit.Bytes) error {
-	if n < 0 || n > maxDevices {
-		return fmt.Errorf("%d slots: declare 0 to %d", n, maxDevices)
-	}
-	for i := range n {
-		m.Devices = append(m.Devices, Device{
-			Name: "slot" + strconv.Itoa(i), Index: i, Kind: Slot, Type: "slot", Product: "slot", NUMA: -1, Env: EnvNVIDIA, Visible: strconv.Itoa(i), Memory: memory,
-		})
+func (m *Machine) declare(all []Slots, memory unit.Bytes) error {
+	for _, s := range all {
+		if s.Count < 0 || s.Count > maxDevices {
+			return fmt.Errorf("%d slots of type %s: declare 0 to %d", s.Count, s.Type, maxDevices)
+		}
+		for range s.Count {
+			i := len(m.Devices)
+			m.Devices = append(m.Devices, Device{
+				Name: "slot" + strconv.Itoa(i), Index: i, Kind: Slot, Type: s.Type, Product: "slot", NUMA: -1, Env: EnvNVIDIA, Visible: strconv.Itoa(i), Memory: memory,
+			})
+		}
 	}
 	return nil
 }

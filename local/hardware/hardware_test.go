@@ -116,7 +116,7 @@ func TestOnly(t *testing.T) {
 func TestSlots(t *testing.T) {
 	f, files := hgx(4, "NVIDIA H200", 141*unit.GiB)
 	root := plant(t, with(files))
-	m := find(t, root, Options{nvml: f, Declare: true, Slots: 2})
+	m := find(t, root, Options{nvml: f, Declare: true, Slots: []Slots{{"slot", 2}}})
 	if len(m.Devices) != 2 || m.Devices[1].Name != "slot1" || m.Devices[1].Type != "slot" || m.Devices[1].Visible != "1" || m.Links != nil || f.opened != 0 {
 		t.Errorf("%+v, the driver was opened %d times", m, f.opened)
 	}
@@ -128,7 +128,7 @@ func TestSlots(t *testing.T) {
 		t.Errorf("%+v", none.Devices)
 	}
 	for _, n := range []int{-1, 65} {
-		if _, err := Find(Options{Root: root, Declare: true, Slots: n}); err == nil {
+		if _, err := Find(Options{Root: root, Declare: true, Slots: []Slots{{"slot", n}}}); err == nil {
 			t.Errorf("%d slots are taken", n)
 		}
 	}
@@ -165,7 +165,7 @@ func TestHosts(t *testing.T) {
 	if all := m.Sampler().Sample(); len(all) != 4 || !all[0].Measured || all[2].Measured {
 		t.Errorf("%+v", all)
 	}
-	m = find(t, root, Options{Declare: true, Slots: 3, SlotMem: unit.GiB, Hosts: 1, HostMem: 2 * unit.GiB})
+	m = find(t, root, Options{Declare: true, Slots: []Slots{{"slot", 3}}, SlotMem: unit.GiB, Hosts: 1, HostMem: 2 * unit.GiB})
 	types, _ = m.Node()
 	if len(m.Devices) != 4 || m.Devices[0].Cores != m.Devices[3].Cores || m.Devices[3].Memory != 2*unit.GiB || types[0].Memory != unit.GiB || types[0].Host || !types[1].Host {
 		t.Errorf("%+v, %+v", m.Devices, types)
@@ -302,7 +302,7 @@ func TestMIG(t *testing.T) {
 // TestReserve: what is left to the system is not shared out.
 func TestReserve(t *testing.T) {
 	root := plant(t, box())
-	m := find(t, root, Options{Declare: true, Slots: 1, Reserve: Reserve{CPUs: 1500, Memory: unit.GiB}})
+	m := find(t, root, Options{Declare: true, Slots: []Slots{{"slot", 1}}, Reserve: Reserve{CPUs: 1500, Memory: unit.GiB}})
 	if m.CPUs != 6500 || m.Memory != 63*unit.GiB {
 		t.Errorf("%v cores, %v", m.CPUs, m.Memory)
 	}
