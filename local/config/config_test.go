@@ -210,7 +210,7 @@ func TestMistakes(t *testing.T) {
 		"speeds: [{type: T4, speed: 1}, {type: T4, speed: 2}]": `the speed on "T4" is given twice`,
 		"devices: 65":                                  "a number of slots up to 64",
 		"devices: []":                                  "the list names no GPU",
-		"devices: {a: [1]}":                              "a single value is wanted here",
+		"devices: {a: [1]}":                            "a single value is wanted here",
 		"reserve: {cpus: -1}":                          `"-1": write a number of CPU cores`,
 		"reserve: {memory: much}":                      `"much" is not an amount of memory`,
 		"policy: fifi":                                 `c.yaml:1:9: unknown policy "fifi"; known are: fifo,`,

@@ -91,7 +91,7 @@ const (
 
 // Options is what is looked for.
 type Options struct {
-	Root    string // of the files that are read; empty: /
+	Root    string  // of the files that are read; empty: /
 	Declare bool    // declared slots instead of GPUs
 	Slots   []Slots // none with Declare: no devices at all
 	SlotMem unit.Bytes
