@@ -14,11 +14,12 @@ import (
 // the stages of measured models.
 const (
 	assumeTuning = "tuning"
+	assumeUse    = "use"
 	assumeStages = "stages"
 )
 
 // assumptions are all that can be assumed of jobs.
-var assumptions = []string{likeDLRM, assumeStages, assumeTuning}
+var assumptions = []string{likeDLRM, assumeStages, assumeTuning, assumeUse}
 
 // assumed is a trace with what its jobs are taken to be that do not tell; and what to
 // tell a user of it when it has been read, nothing when nothing was assumed.
@@ -35,6 +36,9 @@ func (f *simFlags) assumed(x *run.Experiment, src trace.Source) (trace.Source, f
 	case likeDLRM:
 		a := &gen.Assumed{Source: src, Seed: f.seed}
 		return a, told(&a.Jobs, "demand", "train a recommendation model, drawn by its number"), nil
+	case assumeUse:
+		a := &gen.AssumedUse{Source: src, Seed: f.seed}
+		return a, told(&a.Jobs, "use of their GPUs", "use as much as training jobs do that were measured, drawn by its number"), nil
 	case assumeStages:
 		a := &gen.AssumedStages{Source: src, Seed: f.seed}
 		return a, told(&a.Jobs, "do in an iteration", "go through the stages of one of eight models, that of its name or one drawn by its number"), nil
