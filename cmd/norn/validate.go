@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -110,11 +109,11 @@ func (f *validateFlags) validate(cmd *cobra.Command, args []string) error {
 	case f.list:
 		return listSimulators(cmd.OutOrStdout(), args)
 	case f.manifest != "" && len(args) > 0:
-		return errors.New("--manifest names the simulators itself; --only picks some of them")
+		return misused("--manifest names the simulators itself; --only picks some of them")
 	case f.manifest != "":
 		return f.all(cmd)
 	case len(args) == 0:
-		return errors.New("write --manifest FILE, or a simulator: " + strings.Join(simulatorNames(), ", "))
+		return misused("write --manifest FILE, or a simulator: %s", strings.Join(simulatorNames(), ", "))
 	}
 	f.request.Simulator = args[0]
 	return f.one(cmd)
@@ -124,16 +123,16 @@ func (f *validateFlags) validate(cmd *cobra.Command, args []string) error {
 func (f *validateFlags) one(cmd *cobra.Command) error {
 	r, out := f.request, cmd.OutOrStdout()
 	if _, err := published.ByName(r.Simulator); err != nil {
-		return err
+		return misused("%w", err)
 	}
 	for _, v := range []struct{ flag, value string }{{"trace", r.Trace}, {"cluster", r.Cluster}, {"policy", r.Policy}, {"against or --out", f.against + f.out}} {
 		if v.value == "" {
-			return fmt.Errorf("%s needs --%s; norn validate --list %s tells what there is", r.Simulator, v.flag, r.Simulator)
+			return misused("%s needs --%s; norn validate --list %s tells what there is", r.Simulator, v.flag, r.Simulator)
 		}
 	}
 	match, err := published.ParseMatch(cmp.Or(f.match, "exact"))
 	if err != nil {
-		return fmt.Errorf("--match: %w", err)
+		return misused("--match: %w", err)
 	}
 	got, err := published.Run(cmd.Context(), r)
 	if err != nil {
@@ -184,7 +183,7 @@ func sayOne(out io.Writer, o *published.Outcome) error {
 // all carries out the lines of a manifest.
 func (f *validateFlags) all(cmd *cobra.Command) error {
 	if r := f.request; r != (published.Request{}) || f.against != "" || f.out != "" {
-		return errors.New("--manifest tells trace, cluster, policy and result itself: name a simulator instead for a single run")
+		return misused("--manifest tells trace, cluster, policy and result itself: name a simulator instead for a single run")
 	}
 	lines, err := f.lines()
 	if err != nil {
@@ -237,13 +236,13 @@ func (f *validateFlags) lines() ([]published.Line, error) {
 	}
 	for _, s := range f.only {
 		if !slices.Contains(named, s) {
-			return nil, fmt.Errorf("--only: %w", replay.Unknown("simulator", s, named))
+			return nil, misused("--only: %w", replay.Unknown("simulator", s, named))
 		}
 	}
 	rule := published.Exact
 	if f.match != "" {
 		if rule, err = published.ParseRule(f.match); err != nil {
-			return nil, fmt.Errorf("--match: %w", err)
+			return nil, misused("--match: %w", err)
 		}
 	}
 	lines = slices.DeleteFunc(lines, func(l published.Line) bool {

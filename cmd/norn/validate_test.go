@@ -195,3 +195,15 @@ func TestValidateList(t *testing.T) {
 		}
 	}
 }
+
+// TestValidateMisused: what was written wrongly is told as that, with the way to the help.
+func TestValidateMisused(t *testing.T) {
+	for _, args := range [][]string{
+		{}, {"nobodys"}, {"tiresias"}, {"--manifest", "m.csv", "tiresias"}, {"--manifest", "m.csv", "--policy", "x"},
+		{"tiresias", "--trace", "t", "--cluster", "n1g4", "--policy", "p", "--against", "r", "--match", "nearly"},
+	} {
+		if _, told, code := norn(t, append([]string{"validate"}, args...)...); code != 2 || !strings.Contains(told, "norn validate --help says more") {
+			t.Errorf("%v: %d %s", args, code, told)
+		}
+	}
+}
