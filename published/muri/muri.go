@@ -14,6 +14,7 @@ package muri
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
@@ -33,6 +34,8 @@ type Policy struct {
 	make func(yarn.Spec, *clock) sched.Policy
 
 	groups bool // jobs share devices
+
+	check func(yarn.Spec, *workload) error // what it cannot play; nil: nothing
 }
 
 // Policies are all policies, in the order in which they are shown.
@@ -43,13 +46,15 @@ func Policies() []Policy {
 		return func(s yarn.Spec, c *clock) sched.Policy { return newGroups(s, c, known, matched, order) }
 	}
 	return []Policy{
-		{"shortest", eventsCost, func(s yarn.Spec, c *clock) sched.Policy { return newShortest(s, c, false) }, false},
-		{"shortest-gpu", eventsCost, func(s yarn.Spec, c *clock) sched.Policy { return newShortest(s, c, true) }, false},
-		{"dlas-gpu", eventsCost, func(s yarn.Spec, c *clock) sched.Policy { return newDlas(s, c) }, false},
-		{"multi-resource-blossom-same-gpu", oddGroups, blossom(true, true, perf.BestOrder), true},
-		{"multi-resource-blossom-same-gpu-unaware", oddGroups, blossom(false, true, perf.BestOrder), true},
-		{"multi-resource-blossom-same-gpu-unaware-worstordering", oddGroups, blossom(false, true, perf.WorstOrder), true},
-		{"multi-resource-gpu-unaware", oddGroups, blossom(false, false, perf.BestOrder), true},
+		{"shortest", eventsCost, func(s yarn.Spec, c *clock) sched.Policy { return newShortest(s, c, false) }, false, nil},
+		{"shortest-gpu", eventsCost, func(s yarn.Spec, c *clock) sched.Policy { return newShortest(s, c, true) }, false, nil},
+		{"dlas-gpu", eventsCost, func(s yarn.Spec, c *clock) sched.Policy { return newDlas(s, c) }, false, nil},
+		{"themis", eventsCost + "; ratios of seconds to iterations, and an interior-point method that says how what is left over is shared", func(s yarn.Spec, c *clock) sched.Policy { return newThemis(s, c) }, false, nil},
+		{"antman", eventsCost + "; guaranteed jobs hold GPUs while they wait for more, and feel nothing of the others", func(s yarn.Spec, c *clock) sched.Policy { return newAntman(s, c) }, true, antmanPlays},
+		{"multi-resource-blossom-same-gpu", oddGroups, blossom(true, true, perf.BestOrder), true, nil},
+		{"multi-resource-blossom-same-gpu-unaware", oddGroups, blossom(false, true, perf.BestOrder), true, nil},
+		{"multi-resource-blossom-same-gpu-unaware-worstordering", oddGroups, blossom(false, true, perf.WorstOrder), true, nil},
+		{"multi-resource-gpu-unaware", oddGroups, blossom(false, false, perf.BestOrder), true, nil},
 	}
 }
 
@@ -86,6 +91,11 @@ func (p Policy) run(ctx context.Context, spec yarn.Spec, t *workload) (*replay.R
 	c, err := spec.Pooled()
 	if err != nil {
 		return nil, err
+	}
+	if p.check != nil {
+		if err := p.check(spec, t); err != nil {
+			return nil, fmt.Errorf("policy %s: %w", p.Name, err)
+		}
 	}
 	if p.groups {
 		t.stretch()

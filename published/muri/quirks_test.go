@@ -112,7 +112,7 @@ func TestReadErrors(t *testing.T) {
 			t.Errorf("%q: error %v, want one that says %s", c.text, err, c.want)
 		}
 	}
-	if _, err := Find("themis"); err == nil || !strings.Contains(err.Error(), "shortest-gpu") {
+	if _, err := Find("nobody"); err == nil || !strings.Contains(err.Error(), "shortest-gpu") {
 		t.Errorf("the error %v does not list the known policies", err)
 	}
 }

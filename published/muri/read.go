@@ -13,8 +13,9 @@ import (
 
 // workload is a trace: the jobs, and what the published code computes with.
 type workload struct {
-	jobs  replay.Jobs
-	facts []facts
+	jobs   replay.Jobs
+	facts  []facts
+	guests bool // it says which jobs are guests
 }
 
 // facts is what is known of a job, by number.
@@ -27,6 +28,7 @@ type facts struct {
 	overhead  float64
 	gpus      int
 	stages    perf.Stages // seconds of an iteration at each resource
+	guest     bool        // of priority 1; antman alone cares
 }
 
 // slower is by how much an iteration takes longer in that simulator than the
@@ -81,6 +83,8 @@ func readTable(t *replay.Table) (*workload, error) {
 		return nil, err
 	}
 	w := &workload{}
+	guest := t.Column("priority")
+	w.guests = guest >= 0
 	for _, name := range stageColumns {
 		at = append(at, t.Column(name)) // only those policies need them that make groups
 	}
@@ -98,6 +102,7 @@ func readTable(t *replay.Table) (*workload, error) {
 		if err != nil {
 			return nil, err
 		}
+		f.guest = guest >= 0 && t.Field(guest) == "1"
 		w.jobs, byLine = append(w.jobs, e), append(byLine, f)
 	}
 	lines := w.jobs.Sort()

@@ -1,0 +1,198 @@
+package muri
+
+import (
+	"context"
+	"math"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/norn-scheduler/norn/published/replay"
+	"github.com/norn-scheduler/norn/published/yarn"
+)
+
+const fullHead = "job_id,num_gpu,submit_time,iterations,model_name,duration,iteration_time,resource_time_0,resource_time_1,resource_time_2,priority\n"
+
+// antmanRows plays antman on nodes of two GPUs and returns job, start and end.
+func antmanRows(t *testing.T, nodes int, rows ...string) string {
+	t.Helper()
+	table, err := replay.NewTable("trace.csv", fullHead+strings.Join(rows, "\n")+"\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := readTable(table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := Find("antman")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := p.run(context.Background(), yarn.Spec{Switches: 1, Nodes: nodes, GPUs: 2, CPUs: 92, Memory: 520}, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		line := append([]byte(row.Key), ' ')
+		out = append(out, string(replay.AppendFloat(append(replay.AppendFloat(line, row.Start), ' '), row.End)))
+	}
+	return strings.Join(out, "; ")
+}
+
+func TestAntmanQuirks(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		nodes int
+		rows  []string
+		want  string // job start end
+	}{
+		{
+			// The owner's iteration of 101.5 ms leaves 50 ms at storage, 40 at the GPU. The
+			// guest's 30 ms at storage fit one iteration of the owner (50 ms at others), its
+			// 50 ms at the GPU another one (60 ms at others), so that each takes two of the
+			// owner's: 203 ms, as long as the owner is there. It ends 101.5 s of its own
+			// iterations behind the owner's 101.5 s, less the 10 s that its end costs.
+			"a guest takes turns with the owner of its GPU, who feels nothing", 1,
+			[]string{"0,2,0,1000,bert,1,100,50,40,10,0", "1,2,0,1000,bert,1,100,30,50,0,1"},
+			"0 0 101.5; 1 0 157.25",
+		},
+		{
+			// The arrival of 3 costs 0 and 1 a second. 2 needs both GPUs; it keeps that of 1
+			// from 11.15 s on, so that 3, which needs only one, waits for 0 as well, and
+			// longer. Ends cost those who run 10 s.
+			"a guaranteed job keeps what it has while it waits for more", 1,
+			[]string{"0,1,0,1000,bert,1,100,50,40,10,0", "1,1,0,100,bert,1,100,50,40,10,0", "2,2,0,100,bert,1,100,50,40,10,0", "3,1,1000,100,bert,1,100,50,40,10,0"},
+			"0 0 112.5; 1 0 11.15; 2 112.5 122.65; 3 122.65 132.8",
+		},
+		{
+			// The guest goes to the free node, not to the owner's.
+			"guests go where least is in use", 2,
+			[]string{"0,2,0,1000,bert,1,100,50,40,10,0", "1,2,0,1000,bert,1,100,30,50,0,1"},
+			"0 0 101.5; 1 0 101.5",
+		},
+		{
+			"there is one guest on a GPU", 1,
+			[]string{"0,2,0,1000,bert,1,100,50,40,10,1", "1,2,0,1000,bert,1,100,30,50,0,1"},
+			"0 0 101.5; 1 101.5 203",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := antmanRows(t, c.nodes, c.rows...); got != c.want {
+				t.Errorf("\n got %s\nwant %s", got, c.want)
+			}
+		})
+	}
+}
+
+// TestAntmanRefuses what the published code cannot play either, or throws dice for.
+func TestAntmanRefuses(t *testing.T) {
+	one := yarn.Spec{Switches: 1, Nodes: 4, GPUs: 6, CPUs: 92, Memory: 520}
+	two := one
+	two.Switches, two.GPUs = 2, 8
+	for _, c := range []struct {
+		head, row string
+		spec      yarn.Spec
+		want      string
+	}{
+		{head, "0,1,0,10,bert,1,100\n", yarn.Spec{Switches: 1, Nodes: 1, GPUs: 8}, "policy antman: the trace has no column priority"},
+		{fullHead, "0,8,0,10,bert,1,100,1,1,1,0\n", one, "job 0 asks for 8 GPUs, which is no number of whole nodes of 6"},
+		{fullHead, "0,8,0,10,bert,1,100,1,1,1,0\n", two, "is played on one switch"},
+	} {
+		table, err := replay.NewTable("t.csv", c.head+c.row)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := readTable(table)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, _ := Find("antman")
+		if _, err := p.run(context.Background(), c.spec, w); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, want %s", err, c.want)
+		}
+	}
+}
+
+func drawRatios(t *rapid.T) ([]ratio, float64) {
+	all := make([]ratio, rapid.IntRange(1, 5).Draw(t, "jobs"))
+	asked := 0.0
+	for i := range all {
+		all[i] = ratio{
+			gpus: rapid.SampledFrom([]float64{1, 2, 4, 8}).Draw(t, "gpus"), passed: rapid.Float64Range(0, 1e4).Draw(t, "passed"),
+			left: rapid.Float64Range(1, 1e4).Draw(t, "left"), alone: rapid.Float64Range(1, 1e4).Draw(t, "alone"),
+		}
+		asked += all[i].gpus
+	}
+	return all, math.Max(1, asked*rapid.Float64Range(0.1, 1.5).Draw(t, "load"))
+}
+
+// The shares fit, and no shares have a better worst ratio: with less, the jobs need more
+// GPUs than there are, or more than they ask for.
+func TestLeastRatio(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		all, gpus := drawRatios(t)
+		leastRatio(all, gpus)
+		used, worst := 0.0, 0.0
+		for i := range all {
+			r := &all[i]
+			if !(r.share > 0 && r.share <= 1) {
+				t.Fatalf("job %d has %v", i, r.share)
+			}
+			used, worst = used+r.gpus*r.share, max(worst, (r.passed+r.left/r.share)/r.alone)
+		}
+		if used > gpus*(1+1e-9) {
+			t.Fatalf("%v of %v GPUs", used, gpus)
+		}
+		better, need := worst*(1-1e-6), 0.0
+		for i := range all {
+			r := &all[i]
+			if s := r.needs(better); s < 0 || s > 1 {
+				return // it cannot have that
+			} else {
+				need += r.gpus * s
+			}
+		}
+		if need <= gpus {
+			t.Fatalf("the worst ratio is %v, though %v of %v GPUs do for less", worst, need, gpus)
+		}
+	})
+}
+
+// The centre is one: no step along any share makes the product of the slacks greater.
+func TestCentre(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		all, _ := drawRatios(t)
+		gpus := 0.5
+		for i := range all {
+			all[i].least = rapid.Float64Range(0, 0.99).Draw(t, "least")
+			gpus += all[i].gpus * all[i].least
+		}
+		centre(all, gpus)
+		product := func() float64 {
+			left, sum := gpus, 0.0
+			for i := range all {
+				r := &all[i]
+				left -= r.gpus * r.share
+				sum += ratioWeight*math.Log(r.share-r.least) + math.Log(1-r.share)
+			}
+			return sum + math.Log(left)
+		}
+		best := product()
+		if math.IsNaN(best) || math.IsInf(best, 0) {
+			t.Fatalf("a slack is gone: %+v", all)
+		}
+		for i := range all {
+			for _, step := range []float64{1e-4, -1e-4} {
+				was := all[i].share
+				all[i].share += step
+				if p := product(); p > best+1e-7 {
+					t.Fatalf("%v is better by %v with %v for job %d", p, p-best, all[i].share, i)
+				}
+				all[i].share = was
+			}
+		}
+	})
+}
