@@ -134,7 +134,6 @@ func TestVerdicts(t *testing.T) {
 		{"tiresias,trace.csv,tiresias,earth,fifo-count,same.csv,exact,", Differs, `unknown cluster "earth"`},
 		{"tiresias,trace.csv,tiresias,n1g8,gandiva-gandiva,same.csv,exact,", Absent, "time slices"},
 		{"tiresias,trace.csv,tiresias,n1g8,lifo-count,same.csv,exact,", Absent, "the policy lifo-count"},
-		{"muri,trace.csv,muri,n8g8,antman,same.csv,exact,", Absent, "themis and antman"},
 		{"lucid,trace.csv,lucid,venus-15vc,lucid,same.csv,exact,", Differs, "policy lucid needs the file venus_sept_ebm_lucid_priority.csv"},
 		{"slurm,,,,,,exact,", Absent, "the simulator slurm"},
 	} {
