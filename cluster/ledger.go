@@ -29,11 +29,14 @@ type Piece struct {
 // Share is a part of a device: Milli of its time and Memory of its memory. A
 // packed guest holds zero milli: it runs in the gaps of the other sharers.
 // Throttle is for how many thousandths of the time the holder is kept from using
-// the device, whatever it holds: 0 never, 1000 it stands still there.
+// the device, whatever it holds: 0 never, 1000 it stands still there. Batch is how
+// many samples at a time it is told to take through the device; 0: as many as its user
+// wants.
 type Share struct {
 	Device   DeviceID
 	Milli    int32
 	Throttle int32
+	Batch    int32
 	Memory   unit.Bytes
 }
 
@@ -256,6 +259,8 @@ func (c *Cluster) takePiece(p *Piece, shares []Share, stays bool) error {
 			err = fmt.Errorf("%s: a share of %v and %v", c.DeviceName(s.Device), unit.Milli(s.Milli), s.Memory)
 		case s.Throttle < 0 || s.Throttle > 1000:
 			err = fmt.Errorf("%s: a holder cannot be throttled for %d thousandths of the time, but for 0 to 1000", c.DeviceName(s.Device), s.Throttle)
+		case s.Batch < 0:
+			err = fmt.Errorf("%s: a batch of %d samples", c.DeviceName(s.Device), s.Batch)
 		case s.Milli > d.free:
 			err = fmt.Errorf("%s has %v of a GPU free, %v is needed", c.DeviceName(s.Device), unit.Milli(d.free), unit.Milli(s.Milli))
 		case s.Memory > d.memFree:

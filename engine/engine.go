@@ -70,7 +70,7 @@ type Config struct {
 	Estimator  predict.Estimator // nil: predict.None
 	Costs      *perf.Costs       // what the policy believes transitions cost
 	Speeds     perf.Typed        // what the policy believes of speeds; nil: perf.Analytic with no penalty for spreading
-	Sharing    perf.Sharing      // what the policy believes of jobs that share a device; nil: perf.Alone
+	Sharing    perf.Sharing      // what the policy believes of jobs that share a device; nil: perf.Alone; a *perf.Learner is taught what is observed, a copy of it for each run
 	Transfer   perf.Transfer     // what the policy believes that merged jobs learn from each other; nil: perf.Strangers
 	Seed       uint64            // of v.Rand
 	Sinks      []Sink
@@ -97,6 +97,8 @@ type Engine struct {
 	last    time.Duration // of the last event
 	drains  drains
 	orders  []func(*sched.View, *sched.Plan)
+	profile map[job.ID]bool // of jobs that were assigned devices: they are to be measured there
+	seen    observer
 }
 
 // maxIdleWakes ends a run in which the policy keeps waking up and nothing else
@@ -125,9 +127,10 @@ func New(cfg Config, world World) *Engine {
 	}
 	e := &Engine{
 		cfg: cfg, world: world, state: state.New(cfg.Cluster, cfg.Tenants),
-		rand: rand.New(rand.NewPCG(cfg.Seed, 0x6e6f726e)), first: true, wake: unit.Never,
+		rand: rand.New(rand.NewPCG(cfg.Seed, 0x6e6f726e)), first: true, wake: unit.Never, profile: map[job.ID]bool{},
 	}
 	e.SetPolicy(cfg.PolicyName, cfg.Policy)
+	e.observe()
 	return e
 }
 
@@ -146,6 +149,7 @@ func (e *Engine) Resume(s *state.State) {
 			e.drains.resume(job.ID(i))
 		}
 	}
+	e.observe()
 }
 
 // Order has something done beside what the policy decides: f is called once,
@@ -216,6 +220,11 @@ func (e *Engine) Step() error {
 		return fmt.Errorf("the world went back from %v to %v", e.state.Now, now)
 	case now > horizon:
 		return e.tooFar()
+	}
+	if now > e.state.Now {
+		if err := e.settled(); err != nil {
+			return err
+		}
 	}
 	e.state.Now = now
 	for i := range events {
@@ -312,7 +321,7 @@ func (e *Engine) apply(ev *eventlog.Event) error {
 	for _, sink := range e.cfg.Sinks {
 		sink.Event(ev, e.state)
 	}
-	return nil
+	return e.watch(ev)
 }
 
 // decide asks the policy and carries out its plan.
@@ -325,6 +334,7 @@ func (e *Engine) decide() error {
 	e.view = sched.NewView(e.state, e.changes, e.nodes)
 	e.view.First, e.view.Woken, e.view.Rand, e.view.Costs = e.first, woken, e.rand, e.cfg.Costs
 	e.view.Speeds, e.view.Sharing, e.view.Transfer = e.cfg.Speeds, e.cfg.Sharing, e.cfg.Transfer
+	_, e.view.Profiles = e.world.(Profiler)
 	e.plan.Open(&e.view)
 	if err := e.ask(); err != nil {
 		e.plan.Discard()
@@ -500,14 +510,21 @@ func waitReason(r job.Reason) bool { return r.Code > job.NoReason && r.Code <= j
 
 func (e *Engine) start(op *sched.Op) error {
 	if e.drains.blocks(op.Job, op.Now) {
+		e.profile[op.Job] = op.Profile
 		e.ev = eventlog.Event{Time: e.state.Now, Kind: eventlog.Assign, Job: op.Job, Alloc: op.Now}
 		return e.apply(&e.ev)
 	}
-	e.ev = eventlog.Event{Time: e.state.Now, Kind: eventlog.Start, Job: op.Job, Alloc: op.Now}
-	if world, can := e.world.(Profiler); can && op.Profile {
-		e.ev.Delay, e.ev.Profile = world.Profile(op.Job, op.Now), true
+	return e.begin(op.Job, op.Now, op.Now, op.Profile)
+}
+
+// begin starts a job on what it is given, or has been assigned: given is nil then. It
+// may be there only to be measured.
+func (e *Engine) begin(id job.ID, on, given *cluster.Alloc, profile bool) error {
+	e.ev = eventlog.Event{Time: e.state.Now, Kind: eventlog.Start, Job: id, Alloc: given}
+	if world, can := e.world.(Profiler); can && profile {
+		e.ev.Delay, e.ev.Profile = world.Profile(id, on), true
 	} else {
-		e.ev.Delay, e.ev.Speed = e.world.Start(op.Job, op.Now)
+		e.ev.Delay, e.ev.Speed = e.world.Start(id, on)
 	}
 	return e.apply(&e.ev)
 }
@@ -554,9 +571,7 @@ func (e *Engine) reshape(op *sched.Op) error {
 // has left.
 func (e *Engine) left(id job.ID) error {
 	for _, next := range e.drains.left(id) {
-		delay, speed := e.world.Start(next, e.state.Alloc(next))
-		e.ev = eventlog.Event{Time: e.state.Now, Kind: eventlog.Start, Job: next, Delay: delay, Speed: speed}
-		if err := e.apply(&e.ev); err != nil {
+		if err := e.begin(next, e.state.Alloc(next), nil, e.profile[next]); err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/state"
 )
 
@@ -48,8 +49,12 @@ func Apply(s *state.State, ev *eventlog.Event) error {
 		s.Cluster.SetBroken(ev.Device, ev.Broken)
 		return nil
 	}
-	if ev.Kind == eventlog.Used {
+	switch ev.Kind {
+	case eventlog.Used:
 		return s.SetUsed(ev.Device, ev.Use, ev.Memory)
+	case eventlog.Learnt:
+		s.Learn(perf.Lesson{Pair: ev.Pair, Factor: ev.Speed})
+		return nil
 	}
 	if !s.Known(ev.Job) {
 		return fmt.Errorf("%s: job number %d is not known", ev.Kind, ev.Job)

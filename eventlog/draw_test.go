@@ -9,6 +9,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/tenant"
 	"github.com/norn-scheduler/norn/unit"
 )
@@ -54,6 +55,7 @@ func drawAlloc(t *rapid.T) *cluster.Alloc {
 				Device:   cluster.DeviceID(rapid.Int32Range(0, math.MaxInt32).Draw(t, "device")),
 				Milli:    rapid.SampledFrom([]int32{1000, 1000, 500, 1, 0, 8000, math.MaxInt32}).Draw(t, "milli"),
 				Throttle: rapid.SampledFrom([]int32{0, 0, 1, 500, 1000}).Draw(t, "throttle"),
+				Batch:    rapid.SampledFrom([]int32{0, 0, 1, 512, math.MaxInt32}).Draw(t, "batch"),
 				Memory:   unit.Bytes(rapid.SampledFrom([]int64{0, 0, 1, unit.MaxScaled}).Draw(t, "gpu memory")),
 			})
 		}
@@ -133,6 +135,10 @@ func drawEvent(t *rapid.T, kind eventlog.Kind) eventlog.Event {
 	case eventlog.Used:
 		ev.Device = cluster.DeviceID(rapid.Int32Range(0, math.MaxInt32).Draw(t, "device"))
 		ev.Use, ev.Memory = numbers().Draw(t, "use"), unit.Bytes(rapid.Int64Range(0, unit.MaxScaled).Draw(t, "mem"))
+		return ev
+	case eventlog.Learnt:
+		ev.Pair = perf.Pair{Job: texts().Draw(t, "of"), Beside: texts().Draw(t, "beside"), Type: texts().Draw(t, "type")}
+		ev.Speed = rapid.SampledFrom([]float64{1, 0.5, 0.001, math.SmallestNonzeroFloat64}).Draw(t, "factor")
 		return ev
 	}
 	ev.Job = job.ID(rapid.Int32Range(0, math.MaxInt32).Draw(t, "job"))

@@ -15,6 +15,7 @@ import (
 
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/unit"
 )
 
@@ -46,13 +47,14 @@ const (
 	Device               // Device, Broken
 	Merge                // Job, With, How, Kept: the work that counts; how it is trained has changed
 	Used                 // Device, Use, Memory: what was measured of a device
+	Learnt               // Pair, Speed: what is believed from now on of jobs that share a device
 	Carry                // Spec, Record, Alloc (where it holds devices), Frozen, Estimate, Reason: taken over from an earlier log
 	kinds
 )
 
 var kindNames = [kinds]string{
 	"submit", "start", "assign", "preempt", "gone", "evict", "fail", "end", "cancel", "hold", "free", "wait",
-	"move", "resize", "speed", "progress", "estimate", "memo", "node-add", "node-set", "device", "merge", "used", "carry",
+	"move", "resize", "speed", "progress", "estimate", "memo", "node-add", "node-set", "device", "merge", "used", "learnt", "carry",
 }
 
 func (k Kind) String() string { return kindNames[k] }
@@ -87,4 +89,6 @@ type Event struct {
 	Broken   bool
 	Use      float64    // of the device, 0 to 1
 	Memory   unit.Bytes // in use on the device
+
+	Pair perf.Pair // of Learnt: Speed is that of the first beside the second, over its speed alone
 }

@@ -275,6 +275,11 @@ func (l *Reader) complete(ev *Event) error {
 			ev.Memory, l.node = l.node.Memory, cluster.NodeSpec{}
 		}
 		return nil
+	case Learnt:
+		if !(given && ev.Speed > 0 && ev.Speed <= 1) {
+			return errors.New("learnt without a speed above 0 and at most 1 (speed)")
+		}
+		return nil
 	case Merge:
 		if (ev.With >= 0) == (ev.How == job.Apart) {
 			return errors.New("merge without the other job (with), or with one that it is apart from")
@@ -325,6 +330,12 @@ func (l *Reader) field(ev *Event, key []byte) (err error) {
 		return err
 	case "with":
 		return number(t, &ev.With)
+	case "of":
+		return text(t, &ev.Pair.Job)
+	case "beside":
+		return text(t, &ev.Pair.Beside)
+	case "type":
+		return text(t, &ev.Pair.Type)
 	case "how":
 		return named(t, &ev.How, job.Apart, job.Together, job.After)
 	case "speed":
@@ -413,7 +424,7 @@ func (l *Reader) piece() error {
 	t := &l.text
 	p := cluster.Piece{Tasks: -1}
 	from := len(l.alloc.Shares)
-	gpus, memories, throttles := from, from, from
+	gpus, memories, throttles, batches := from, from, from, from
 	err := t.Object(func(key []byte) error {
 		switch string(key) {
 		case "n":
@@ -438,6 +449,8 @@ func (l *Reader) piece() error {
 			return l.each("sizes (gpu_mem)", &memories, func(s *cluster.Share) error { return size(t, &s.Memory) })
 		case "throttle":
 			return l.each("parts (throttle)", &throttles, func(s *cluster.Share) error { return part(t, &s.Throttle) })
+		case "batch":
+			return l.each("numbers of samples (batch)", &batches, func(s *cluster.Share) error { return number(t, &s.Batch) })
 		case "cpu":
 			return milli(t, &p.CPU)
 		case "mem":

@@ -171,6 +171,12 @@ func (ev *Event) Append(b []byte) ([]byte, error) {
 		integer(&f, "d", int64(ev.Device))
 		f.Float("use", ev.Use)
 		f.Int("mem", int64(ev.Memory))
+	case Learnt:
+		f.Text("of", ev.Pair.Job)
+		f.Text("beside", ev.Pair.Beside)
+		f.Text("type", ev.Pair.Type)
+		f.Key("speed")
+		f.Number(ev.Speed)
 	default:
 		ev.appendJob(&f)
 	}
@@ -284,7 +290,7 @@ func appendShares(f *jsontext.Writer, shares []cluster.Share) {
 	}
 	f.Key("d")
 	f.B = append(f.B, '[')
-	whole, memory, throttled := true, false, false
+	whole, memory, throttled, batched := true, false, false, false
 	for i := range shares {
 		if i > 0 {
 			f.B = append(f.B, ',')
@@ -293,6 +299,7 @@ func appendShares(f *jsontext.Writer, shares []cluster.Share) {
 		whole = whole && shares[i].Milli == 1000
 		memory = memory || shares[i].Memory != 0
 		throttled = throttled || shares[i].Throttle != 0
+		batched = batched || shares[i].Batch != 0
 	}
 	f.B = append(f.B, ']')
 	if !whole {
@@ -303,6 +310,9 @@ func appendShares(f *jsontext.Writer, shares []cluster.Share) {
 	}
 	if throttled {
 		appendEach(f, "throttle", shares, func(b []byte, s *cluster.Share) []byte { return jsontext.AppendMilli(b, unit.Milli(s.Throttle)) })
+	}
+	if batched {
+		appendEach(f, "batch", shares, func(b []byte, s *cluster.Share) []byte { return strconv.AppendInt(b, int64(s.Batch), 10) })
 	}
 }
 

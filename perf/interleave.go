@@ -58,7 +58,7 @@ func Interleaved(group []Stages, by Ordering) float64 {
 }
 
 // permute visits the orders of a list from place k on.
-func permute(list []Stages, k int, visit func()) {
+func permute[T any](list []T, k int, visit func()) {
 	if k == len(list)-1 {
 		visit()
 		return
@@ -77,13 +77,13 @@ func circle(order []Stages) float64 {
 	const rounds = 2
 	var f [4*rounds + 1]float64
 	for i := range 4 * rounds {
-		if at := (i + 1) % 4; at < len(order) {
+		if at := (i + 1) & 3; at < len(order) {
 			f[i+1] = max(f[i+1], f[i]+order[at][2])
 		}
-		if at := (i + 2) % 4; at < len(order) {
+		if at := (i + 2) & 3; at < len(order) {
 			f[i+1] = max(f[i+1], f[i]+order[at][1])
 		}
-		if at := (i + 3) % 4; i > 0 && at < len(order) {
+		if at := (i + 3) & 3; i > 0 && at < len(order) {
 			f[i+1] = max(f[i+1], f[i-1]+order[at][0])
 		}
 		if i >= 4 {
@@ -103,6 +103,9 @@ type Interleave struct {
 	Order Ordering
 	// Overhead is the factor on the iteration of a group of 2, 3 and 4 jobs; 0 is 1.
 	Overhead [MaxInterleaved - 1]float64
+	// Slots has each of the three stages take one slot, as the paper's formula has it
+	// (Rotated), and not the first two slots of four: no more than three jobs take turns.
+	Slots bool
 }
 
 // PublishedOverhead is what interleaving costs groups of 2, 3 and 4 jobs beside
@@ -129,8 +132,13 @@ func StagesOf(j *job.Job) (s Stages, iteration float64) {
 // Time is how long an iteration of each job of a group takes, in seconds. More
 // than MaxInterleaved jobs take turns in groups of so many.
 func (m Interleave) Time(group []Stages) float64 {
-	n := min(len(group), MaxInterleaved)
-	t := Interleaved(group[:n], m.Order)
+	n, t := min(len(group), MaxInterleaved), 0.0
+	if m.Slots {
+		n = min(n, len(Stages{}))
+		t = Rotated(lists(group[:n]), m.Order)
+	} else {
+		t = Interleaved(group[:n], m.Order)
+	}
 	if n > 1 && m.Overhead[n-2] > 0 {
 		t *= m.Overhead[n-2]
 	}
@@ -138,6 +146,15 @@ func (m Interleave) Time(group []Stages) float64 {
 		t += m.Time(group[n:])
 	}
 	return t
+}
+
+// lists are the stages of a group as Rotated takes them.
+func lists(group []Stages) [][]float64 {
+	out := make([][]float64, len(group))
+	for i := range group {
+		out[i] = group[i][:]
+	}
+	return out
 }
 
 // Beside implements Sharing.

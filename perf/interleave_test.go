@@ -74,3 +74,39 @@ func TestInterleave(t *testing.T) {
 		t.Errorf("five jobs without stages run at %v each", got)
 	}
 }
+
+// Acceptance A and B of the spec of Muri: the formula for k resources with a slot each,
+// the efficiencies and the best matching that follow from it, and what the order is worth.
+func TestRotated(t *testing.T) {
+	a, b, c, d := []float64{2, 1}, []float64{1, 2}, []float64{3, 1}, []float64{1, 3}
+	efficiency := func(time float64, jobs ...[]float64) float64 {
+		sum := 0.0
+		for _, j := range jobs {
+			for _, stage := range j {
+				sum += stage
+			}
+		}
+		return sum / (float64(len(jobs[0])) * time)
+	}
+	for _, x := range []struct {
+		pair        [][]float64
+		time, gamma float64
+	}{{[][]float64{a, b}, 3, 1}, {[][]float64{a, c}, 5, 0.7}, {[][]float64{a, d}, 4, 0.875}, {[][]float64{b, c}, 4, 0.875}, {[][]float64{b, d}, 5, 0.7}, {[][]float64{c, d}, 4, 1}} {
+		got := Rotated(x.pair, BestOrder)
+		if got != x.time || math.Abs(efficiency(got, x.pair...)-x.gamma) > 1e-12 {
+			t.Errorf("%v: %v, efficiency %v; want %v and %v", x.pair, got, efficiency(got, x.pair...), x.time, x.gamma)
+		}
+	}
+	four := [][]float64{{4, 1, 1, 1}, {1, 4, 1, 1}, {1, 1, 4, 1}, {1, 1, 1, 4}}
+	if best, worst := Rotated(four, BestOrder), Rotated(four, WorstOrder); best != 7 || worst != 13 || efficiency(best, four...) != 1 {
+		t.Errorf("four jobs: %v at best, %v at worst", best, worst)
+	}
+	for pair, want := range map[[2]int]float64{{0, 1}: 7, {0, 2}: 10, {0, 3}: 7, {1, 2}: 7, {1, 3}: 10, {2, 3}: 7} {
+		if got := Rotated([][]float64{four[pair[0]], four[pair[1]]}, BestOrder); got != want {
+			t.Errorf("jobs %v: %v, want %v", pair, got, want)
+		}
+	}
+	if got := (Interleave{Slots: true}).Time([]Stages{{1, 2, 3}, {3, 1, 2}, {2, 3, 1}, {1, 1, 1}}); got != 6+3 {
+		t.Errorf("four jobs on three resources: %v; three of them fit in 6, the fourth takes 3", got)
+	}
+}

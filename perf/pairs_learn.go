@@ -2,14 +2,15 @@ package perf
 
 import (
 	"math"
+	"slices"
 
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/job"
 )
 
 // Learner is a Sharing that is learnt from speeds that were observed. It begins with
-// what First says of each pair, perhaps wrongly, and corrects the pairs that are seen
-// together; several neighbours multiply, as in Pairs.
+// what First says, perhaps wrongly, and corrects the pairs that are seen together:
+// beside several, what First says is multiplied by the correction of each pair.
 //
 // When j runs at factor f of its speed alone beside n others, and p was expected, each
 // of the n pairs is multiplied by (f/p)^(Rate/n), so that with Rate 1 the next
@@ -17,60 +18,148 @@ import (
 // first. What it has learnt is a function of the observations and their order.
 type Learner struct {
 	First Sharing // nil: nobody disturbs anybody
-	Rate  float64 // above 0, at most 1; 0: 0.3
+	Rate  float64 // above 0, at most 1; 0: LearnRate
 
-	Sort func(*job.Job) string // as in Pairs
+	Sort func(*job.Job) string // the name under which a job is learnt; nil: SortOf
 
-	pairs map[Pair]float64
+	// Learnt is what was learnt of each pair: the speed of the first job beside the
+	// second, over its speed alone. It may be shared: a state keeps it.
+	Learnt map[Pair]float64
 }
 
-// slowest is the least factor that a pair is believed to have.
-const slowest = 0.01
+// Lesson is a pair of which something was learnt: from now on it is believed to have
+// this factor.
+type Lesson struct {
+	Pair   Pair
+	Factor float64
+}
 
-// Observe takes in that a job was seen to run at a factor of its speed alone, beside
-// others on a device of a type. A factor that is not above 0 tells nothing.
-func (l *Learner) Observe(j *job.Job, others []*job.Job, t cluster.GPUType, factor float64) {
-	if len(others) == 0 || !(factor > 0) || math.IsInf(factor, 1) {
-		return
+// LearnRate is the rate of a Learner that tells none.
+const LearnRate = 0.3
+
+// slowest is the least factor that a pair is believed to have, and fine is how many
+// steps there are up to 1: what was observed again and again is soon no news.
+const (
+	slowest = 0.01
+	fine    = 1000
+)
+
+// SortOf is what jobs have in common that run alike: their model, or where it is not
+// told their name. Jobs that tell neither are all of one sort.
+func SortOf(j *job.Job) string {
+	if j.Model != "" {
+		return j.Model
+	}
+	return j.Name
+}
+
+// Lessons appends what is to be learnt when a job was seen to run at a factor of its
+// speed alone, with its part of a device of a type beside others with theirs: the pairs
+// whose factor changes. A factor that is not above 0 tells nothing. It changes nothing:
+// Learn does.
+func (l *Learner) Lessons(out []Lesson, s Sharer, others []Sharer, t cluster.GPUType, factor float64) []Lesson {
+	expected := l.Among(s, others, t)
+	if len(others) == 0 || !(factor > 0) || math.IsInf(factor, 1) || !(expected > 0) {
+		return out
 	}
 	rate := l.Rate
 	if rate == 0 {
-		rate = 0.3
+		rate = LearnRate
 	}
-	change := math.Pow(min(1, factor)/l.Beside(j, others, t), rate/float64(len(others)))
-	if l.pairs == nil {
-		l.pairs = map[Pair]float64{}
+	from := len(out)
+	change := math.Pow(min(1, factor)/expected, rate/float64(len(others)))
+	for _, o := range others {
+		pair := l.pair(s.Job, o.Job, t)
+		was := l.of(s.Job, []*job.Job{o.Job}, t)
+		now := math.Round(fine*min(1, max(slowest, was*change))) / fine
+		_, known := l.Learnt[pair]
+		if known && now == was || slices.ContainsFunc(out[from:], func(x Lesson) bool { return x.Pair == pair }) {
+			continue
+		}
+		out = append(out, Lesson{pair, now})
 	}
-	news := make([]float64, len(others))
-	for i := range others { // all from what was believed before
-		news[i] = min(1, max(slowest, l.of(j, others[i:i+1], t)*change))
+	return out
+}
+
+// Learn takes in a lesson.
+func (l *Learner) Learn(x Lesson) {
+	if l.Learnt == nil {
+		l.Learnt = map[Pair]float64{}
 	}
+	l.Learnt[x.Pair] = x.Factor
+}
+
+// Observe takes in that a job was seen to run at a factor of its speed alone, beside
+// others on a device of a type.
+func (l *Learner) Observe(j *job.Job, others []*job.Job, t cluster.GPUType, factor float64) {
+	all := make([]Sharer, len(others))
 	for i, o := range others {
-		l.pairs[l.pair(j, o, t)] = news[i]
+		all[i].Job = o
+	}
+	for _, x := range l.Lessons(nil, Sharer{Job: j}, all, t, factor) {
+		l.Learn(x)
 	}
 }
 
 // Beside implements Sharing.
 func (l *Learner) Beside(j *job.Job, others []*job.Job, t cluster.GPUType) float64 {
-	factor := 1.0
-	for i := range others {
-		factor *= l.of(j, others[i:i+1], t)
+	if len(others) == 0 {
+		return 1
 	}
-	return factor
+	factor := l.first().Beside(j, others, t)
+	for i := range others {
+		factor *= l.correction(j, others[i:i+1], t)
+	}
+	return min(1, max(vanishing, factor))
+}
+
+// vanishing keeps a factor above 0 whatever was learnt.
+const vanishing = 1e-6
+
+// Among implements Portioned: it is what First says of parts, and each pair is
+// corrected for the part of the time in which the other may use the device. Nobody is
+// believed to be faster than First says of him alone with his part.
+func (l *Learner) Among(s Sharer, others []Sharer, t cluster.GPUType) float64 {
+	factor := Among(l.first(), s, others, t)
+	for _, o := range others {
+		if c := l.correction(s.Job, []*job.Job{o.Job}, t); c != 1 {
+			factor *= math.Pow(c, 1-o.Throttled())
+		}
+	}
+	return min(Among(l.first(), s, nil, t), factor)
+}
+
+// correction is what was learnt of a job beside one other, over what First says.
+func (l *Learner) correction(j *job.Job, other []*job.Job, t cluster.GPUType) float64 {
+	if len(l.Learnt) == 0 {
+		return 1
+	}
+	learnt, ok := l.Learnt[l.pair(j, other[0], t)]
+	if !ok {
+		return 1
+	}
+	return learnt / l.first().Beside(j, other, t)
 }
 
 // of is the factor of a job beside one other.
 func (l *Learner) of(j *job.Job, other []*job.Job, t cluster.GPUType) float64 {
-	if s, ok := l.pairs[l.pair(j, other[0], t)]; ok {
-		return s
+	if f, ok := l.Learnt[l.pair(j, other[0], t)]; ok {
+		return f
 	}
+	return l.first().Beside(j, other, t)
+}
+
+func (l *Learner) first() Sharing {
 	if l.First == nil {
-		return 1
+		return Alone{}
 	}
-	return l.First.Beside(j, other, t)
+	return l.First
 }
 
 func (l *Learner) pair(j, other *job.Job, t cluster.GPUType) Pair {
-	p := Pairs{Sort: l.Sort}
-	return Pair{p.sort(j), p.sort(other), t.Name}
+	sort := l.Sort
+	if sort == nil {
+		sort = SortOf
+	}
+	return Pair{sort(j), sort(other), t.Name}
 }

@@ -5,10 +5,12 @@ import (
 	"github.com/norn-scheduler/norn/job"
 )
 
-// Sharer is a job on a device, and the part of the device that it holds.
+// Sharer is a job on a device, and the part of the device that it holds. Its demand is
+// multiplied by Load at the moment, as that of a service changes by the hour; 0: by 1.
 type Sharer struct {
 	Job   *job.Job
 	Share cluster.Share
+	Load  float64
 }
 
 // Throttled is the part of the time for which it is kept from using the device.
@@ -19,7 +21,7 @@ type Portioned interface {
 	Sharing
 	// Among is the factor on the speed of a job, from 0 to 1, with its part of a
 	// device of type t beside others with theirs. It is 0 when the job stands still
-	// there.
+	// there, and above 1 where a batch (Share.Batch) suits it better than its own.
 	Among(s Sharer, others []Sharer, t cluster.GPUType) float64
 }
 
@@ -61,16 +63,14 @@ func meanBeside(m Sharing, j *job.Job, awake []*job.Job, others []Sharer, t clus
 }
 
 // Among implements Portioned: a job that is throttled for a part of the time launches
-// its work that much more slowly, so that it demands less in every moment, of
-// everything.
+// its work that much more slowly, so that the others feel that much less of it, of
+// everything that it demands. Itself it demands all of that while it is awake, and runs
+// for that much less of the time.
 func (m Demands) Among(s Sharer, others []Sharer, t cluster.GPUType) float64 {
 	awake := 1 - s.Throttled()
 	busy := 0
 	own := m.of(s.Job, t)
-	var sum Demand
-	for r, d := range own {
-		sum[r] = awake * d
-	}
+	sum := own
 	for _, o := range others {
 		part := 1 - o.Throttled()
 		if part == 0 {

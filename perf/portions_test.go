@@ -26,12 +26,12 @@ func TestThrottledDemands(t *testing.T) {
 		own, other int32
 		want       float64
 	}{
-		{0, 0, 1 / (1 + 0.6*0.4)},         // 1.4 of the multiprocessors are asked for
-		{0, 500, 1},                       // 0.6 + 0.4 fit
-		{0, 1000, 1},                      // as alone
-		{500, 0, 0.5 / (1 + 0.6*0.1)},     // 0.3 + 0.8
-		{1000, 0, 0},                      // it stands still
-		{250, 250, 0.75 / (1 + 0.6*0.05)}, // 0.45 + 0.6
+		{0, 0, 1 / (1 + 0.6*0.4)},        // 1.4 of the multiprocessors are asked for
+		{0, 500, 1},                      // 0.6 + 0.4 fit
+		{0, 1000, 1},                     // as alone
+		{500, 0, 0.5 / (1 + 0.6*0.4)},    // as not throttled, half of the time
+		{1000, 0, 0},                     // it stands still
+		{250, 250, 0.75 / (1 + 0.6*0.2)}, // 0.6 + 0.6
 	} {
 		got := perf.Among(m, throttled(a, c.own), []perf.Sharer{throttled(b, c.other)}, gpu)
 		if math.Abs(got-c.want) > 1e-12 {

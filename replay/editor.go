@@ -50,7 +50,7 @@ type arrival struct {
 // with the first one that is about a job.
 func (e *editor) before(ev *eventlog.Event) error {
 	switch ev.Kind {
-	case eventlog.NodeAdd, eventlog.NodeSet, eventlog.Device, eventlog.Used, eventlog.Carry:
+	case eventlog.NodeAdd, eventlog.NodeSet, eventlog.Device, eventlog.Used, eventlog.Learnt, eventlog.Carry:
 	default:
 		if from := e.begins(); !e.open && ev.Time >= from {
 			e.begin(from)
@@ -228,6 +228,9 @@ func (e *editor) Event(ev *eventlog.Event, s *state.State) {
 			e.held[ev.Job] = arrival{r.Job, r.Estimate}
 			return
 		}
+	}
+	if ev.Kind == eventlog.Learnt { // what a scheduler believes is no part of the world
+		return
 	}
 	e.flush()
 	e.costs.event(ev, s)

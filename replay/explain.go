@@ -377,7 +377,7 @@ func devices(shares []cluster.Share, first cluster.DeviceID) string {
 	var parts []string
 	for i := 0; i < len(shares); i++ {
 		from := i
-		for i+1 < len(shares) && shares[i+1].Device == shares[i].Device+1 && shares[i+1].Milli == shares[i].Milli && shares[i+1].Throttle == shares[i].Throttle {
+		for i+1 < len(shares) && shares[i+1].Device == shares[i].Device+1 && shares[i+1].Milli == shares[i].Milli && shares[i+1].Throttle == shares[i].Throttle && shares[i+1].Batch == shares[i].Batch {
 			i++
 		}
 		text := fmt.Sprint(shares[from].Device - first)
@@ -389,6 +389,9 @@ func devices(shares []cluster.Share, first cluster.DeviceID) string {
 		}
 		if t := shares[i].Throttle; t > 0 {
 			text += fmt.Sprintf(" throttled by %v", unit.Milli(t))
+		}
+		if b := shares[i].Batch; b > 0 {
+			text += fmt.Sprintf(" with batches of %d", b)
 		}
 		parts = append(parts, text)
 	}

@@ -197,7 +197,7 @@ func play(t fataler, w *simtest.World, p sched.Policy, src trace.Source, sinks .
 	}
 	world := sim.New(cfg)
 	e := engine.New(engine.Config{
-		Cluster: w.Cluster, Tenants: w.Tenants, Policy: p, PolicyName: "test", Estimator: world.Oracle(), Costs: &w.Costs, Seed: w.Seed, Sinks: sinks,
+		Cluster: w.Cluster, Tenants: w.Tenants, Policy: p, PolicyName: "test", Estimator: world.Oracle(), Costs: &w.Costs, Sharing: w.Sharing, Seed: w.Seed, Sinks: sinks,
 	}, world)
 	e.Announce()
 	if err := world.Attach(e.State()); err != nil {

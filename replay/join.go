@@ -18,6 +18,7 @@ type opening struct {
 	ill     []eventlog.Event // of the nodes, those that are not up and awake
 	broken  []eventlog.Event // of the devices
 	carried []eventlog.Event
+	learnt  []eventlog.Event
 }
 
 // another goes on with the log that begins where the last one ended, and reads
@@ -62,7 +63,7 @@ func clock(t time.Time) string {
 }
 
 // take takes an event that belongs to the opening: first the machine, in the order
-// in which eventlog.Inventory tells of it, then the jobs.
+// in which eventlog.Inventory tells of it, then the jobs, and what was learnt.
 func (o *opening) take(ev *eventlog.Event) bool {
 	switch devices, jobs := len(o.broken), len(o.carried); {
 	case ev.Kind == eventlog.NodeAdd && devices+jobs == 0:
@@ -79,6 +80,8 @@ func (o *opening) take(ev *eventlog.Event) bool {
 			own.Alloc.CopyFrom(ev.Alloc)
 		}
 		o.carried = append(o.carried, own)
+	case ev.Kind == eventlog.Learnt:
+		o.learnt = append(o.learnt, *ev)
 	default:
 		return false
 	}
@@ -134,6 +137,9 @@ func (f *folder) join(o *opening) error {
 	if err := f.seat(o.carried, stays); err != nil {
 		return err
 	}
+	if err := f.believe(o.learnt); err != nil {
+		return err
+	}
 	for _, id := range lost {
 		why := job.Reason{Code: job.OnHold, Job: job.None, Text: missing}
 		if err := f.fold(&eventlog.Event{Time: now, Kind: eventlog.Hold, Job: id, Reason: why}); err != nil {
@@ -144,6 +150,18 @@ func (f *folder) join(o *opening) error {
 	for _, id := range n.jobs {
 		if _, before := stays[id]; !before {
 			f.active = append(f.active, id)
+		}
+	}
+	return nil
+}
+
+// believe takes in what is believed where a log begins, as far as that is news.
+func (f *folder) believe(learnt []eventlog.Event) error {
+	for i := range learnt {
+		if ev := &learnt[i]; f.s.Learnt()[ev.Pair] != ev.Speed {
+			if err := f.fold(ev); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

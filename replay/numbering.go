@@ -222,6 +222,8 @@ func (n *numbering) event(ev *eventlog.Event, s *state.State) error {
 		return nil
 	case eventlog.NodeSet:
 		return n.node(&ev.Node)
+	case eventlog.Learnt:
+		return nil
 	case eventlog.Device, eventlog.Used:
 		return n.device(&ev.Device)
 	case eventlog.Submit, eventlog.Carry:

@@ -150,7 +150,7 @@ func (n *numbers) job(r *job.Record, t *track) {
 		return
 	}
 	n.first = append(n.first, r.FirstStart-r.Job.Submit)
-	if !r.Phase.Over() {
+	if !r.Phase.Over() || r.Job.Kind == job.Inference && r.Job.Stop == job.Pinned { // a service is not there to end soon
 		return
 	}
 	jct, wait := r.End-r.Job.Submit, r.WaitAt(n.s.Now)

@@ -35,26 +35,28 @@ func (c *Claim) Close(rounds float64) {
 	c.Received = 0
 }
 
-// Bid is the claim of a job in the order in which a type is given out.
+// Bid is the claim of a job in the order in which a type is given out, or that of a pair
+// of jobs.
 type Bid struct {
 	Job      job.ID
+	With     job.ID // who shares its devices; job.None: nobody
 	Type     cluster.TypeID
 	Priority float64
 	Deficit  float64
 	Target   float64
 }
 
-// Bid makes the bid of a claim.
+// Bid makes the bid of a claim of one job.
 func (c Claim) Bid(id job.ID, t cluster.TypeID) Bid {
-	return Bid{id, t, c.Priority(), c.Deficit, c.Target}
+	return Bid{id, job.None, t, c.Priority(), c.Deficit, c.Target}
 }
 
 // Before tells whether a bid is served before another one: the larger priority,
-// then the larger deficit, then the larger target, then the lower number.
+// then the larger deficit, then the larger target, then the lower numbers.
 func (b Bid) Before(c Bid) bool { return b.compare(c) < 0 }
 
 func (b Bid) compare(c Bid) int {
-	return cmp.Or(cmp.Compare(c.Priority, b.Priority), cmp.Compare(c.Deficit, b.Deficit), cmp.Compare(c.Target, b.Target), cmp.Compare(b.Job, c.Job))
+	return cmp.Or(cmp.Compare(c.Priority, b.Priority), cmp.Compare(c.Deficit, b.Deficit), cmp.Compare(c.Target, b.Target), cmp.Compare(b.Job, c.Job), cmp.Compare(b.With, c.With))
 }
 
 // Sort puts bids in the order in which they are served.

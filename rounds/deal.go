@@ -12,6 +12,8 @@ import (
 // deal gives out devices.
 type deal struct {
 	failed []pick
+	alloc  cluster.Alloc // of who keeps devices, and of a pair
+	guest  cluster.Alloc
 }
 
 // begin gives devices to everybody who was taken, and takes them from the others.
@@ -39,12 +41,12 @@ func (d *deal) begin(r *Round) {
 		}
 		size := r.picks[from:to]
 		for i := range size {
-			if keep(r, &size[i]) {
+			if d.keep(r, &size[i]) {
 				size[i].milli = 0
 			}
 		}
 		for _, k := range size {
-			if k.milli > 0 && !p.StartSize(k.job, k.tasks, On(r.run.Place, k.t)) {
+			if k.milli > 0 && !d.place(r, &k) {
 				d.failed = append(d.failed, k)
 			}
 		}
@@ -53,6 +55,9 @@ func (d *deal) begin(r *Round) {
 	d.startBare(r)
 	for _, k := range d.failed {
 		p.StartSize(k.job, k.tasks, OneType(r.run.Place))
+		if k.with != job.None {
+			p.Start(k.with, OneType(r.run.Place))
+		}
 	}
 	if len(d.failed) > 0 { // what was meant for them goes to whoever fits
 		for _, j := range r.Jobs {
@@ -68,23 +73,54 @@ func (d *deal) begin(r *Round) {
 	}
 }
 
-// holds tells whether a job runs on devices of the type and number that it is to have.
+// holds tells whether a job runs on devices of the type and number that it is to have,
+// beside whom it is to.
 func (k *pick) holds(r *Round) bool {
 	j := r.View.Job(k.job)
-	t, ok := r.Holds(j)
-	return ok && t == k.t && j.Tasks() == k.tasks && !mixed(r.View.Alloc(k.job), r.View.Cluster())
+	return k.suits(r, j) && r.Beside(j) == k.with && !r.parted(j)
 }
 
-// keep lets a job keep its devices, if they are the right ones and still free.
-func keep(r *Round, k *pick) bool {
-	if !k.holds(r) {
+// suits tells whether what a job holds suits the pick.
+func (k *pick) suits(r *Round, j sched.Job) bool {
+	t, ok := r.Holds(j)
+	return ok && t == k.t && j.Tasks() == k.tasks && !mixed(r.View.Alloc(j.ID), r.View.Cluster())
+}
+
+// keep lets a job, or one of a pair with the other, keep its devices, if they are the
+// right ones and still free.
+func (d *deal) keep(r *Round, k *pick) bool {
+	for _, id := range [2]job.ID{k.job, k.with} {
+		if id == job.None || !k.suits(r, r.View.Job(id)) {
+			continue
+		}
+		d.alloc.CopyFrom(r.View.Alloc(id))
+		if d.part(r, k, id) && d.start(r, k) {
+			return true
+		}
+	}
+	return false
+}
+
+// place finds devices for a job, or for a pair.
+func (d *deal) place(r *Round, k *pick) bool {
+	if !r.Plan.StartSize(k.job, k.tasks, On(r.run.Place, k.t)) {
 		return false
 	}
-	a, c := r.View.Alloc(k.job), r.View.Cluster()
+	if k.with == job.None {
+		return true
+	}
+	d.alloc.CopyFrom(r.Plan.Holding(k.job))
+	r.Plan.Stop(k.job, job.Reason{Code: job.UsedShare, Job: job.None})
+	return d.part(r, k, k.job) && d.start(r, k)
+}
+
+// start starts a job, or a pair, on what was dealt to it, if that is free.
+func (d *deal) start(r *Round, k *pick) bool {
+	c := r.View.Cluster()
 	mark := c.Mark()
-	free := c.Take(a) == nil
+	free := c.Take(&d.alloc) == nil && (k.with == job.None || c.Take(&d.guest) == nil)
 	c.Undo(mark)
-	return free && r.Plan.StartOn(k.job, a)
+	return free && r.Plan.StartOn(k.job, &d.alloc) && (k.with == job.None || r.Plan.StartOn(k.with, &d.guest))
 }
 
 // mixed tells whether an Alloc has devices of several types.

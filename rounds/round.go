@@ -30,7 +30,8 @@ type Round struct {
 	shared []unit.Milli // by type: what there is, with what those who are left alone for now hold
 	picks  []pick
 	taken  dense.Set
-	bare   []job.ID // they wait and need no GPUs
+	guests map[cluster.DeviceID][]job.ID // who runs on each device; nil: nobody shares
+	bare   []job.ID                      // they wait and need no GPUs
 
 	classes  int  // so many were looked at
 	bareJobs bool // there are jobs without GPUs
@@ -39,6 +40,7 @@ type Round struct {
 // pick is a job that was taken.
 type pick struct {
 	job   job.ID
+	with  job.ID // who shares its devices; job.None: nobody
 	t     cluster.TypeID
 	tasks int
 	milli unit.Milli
@@ -105,9 +107,14 @@ func (r *Round) gather(begins bool) {
 
 // running looks at the jobs that run, where a round begins.
 func (r *Round) running() {
+	if r.guests = nil; r.run.Pairs {
+		r.meet()
+	}
 	for j := range r.View.Running() {
 		if Stays(r.View, j) || !withGPUs(j) {
 			r.withhold(j)
+		} else if r.stuck(j) {
+			r.Alone = append(r.Alone, j)
 		} else if j.Ready() < r.View.Now {
 			r.Jobs = append(r.Jobs, j)
 		} else {
@@ -171,7 +178,11 @@ func (r *Round) withhold(j sched.Job) {
 	c := r.View.Cluster()
 	for _, s := range r.View.Alloc(j.ID).Shares {
 		if !c.Broken(s.Device) && c.Usable(c.NodeOf(s.Device)) {
-			r.total[c.TypeOf(s.Device)] -= unit.Milli(s.Milli)
+			milli := unit.Milli(s.Milli)
+			if r.parted(j) {
+				milli = unit.One // nobody else can have the rest
+			}
+			r.total[c.TypeOf(s.Device)] -= milli
 		}
 	}
 }
@@ -236,6 +247,6 @@ func (r *Round) TakeSize(j sched.Job, t cluster.TypeID, tasks int) bool {
 	}
 	r.left[t] -= milli
 	r.taken.Add(int(j.ID))
-	r.picks = append(r.picks, pick{j.ID, t, tasks, milli})
+	r.picks = append(r.picks, pick{j.ID, job.None, t, tasks, milli})
 	return true
 }

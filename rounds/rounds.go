@@ -13,6 +13,10 @@
 // Shares must remember is on the jobs (job.Memo). Any policy may use it without
 // Shares and the memos, and then has these to itself.
 //
+// Two jobs may share devices, each a half of them, where Runner.Pairs and Shares.Pairs
+// say so. A claim may then be that of a pair, is written on one of the two, and is served
+// like that of a job (Round.TakePair).
+//
 // # Who may be served
 //
 // Jobs are served at the size they ask for, on one GPU type. Left alone, and
@@ -72,6 +76,7 @@ type Runner struct {
 	Grid  Grid
 	Place place.Strategy // where a gang runs among the devices of one type
 	Rule  Rule
+	Pairs bool // two jobs may share devices (Round.TakePair)
 
 	round Round
 	deal  deal

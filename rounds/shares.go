@@ -6,13 +6,18 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/unit"
 )
 
 // Targets are the shares of time that jobs shall have from now on: for each of
-// the jobs a number for each of the types, in the order in which they were given.
-type Targets [][]float64
+// the jobs, and then for each of some pairs of them that share devices, a number for each
+// of the types, in the order in which they were given.
+type Targets struct {
+	Shares [][]float64
+	Pairs  [][2]int // places of the jobs
+}
 
 // Member is a job whose share is to be settled.
 type Member struct {
@@ -20,6 +25,9 @@ type Member struct {
 	// Own is a number of the policy's own that travels with the job (Shares.Own); it
 	// is 0 for a new one. What is written here is remembered.
 	Own *float64
+	// Solo tells that it shares devices with nobody any more: it was evicted once because
+	// their memory did not suffice.
+	Solo bool
 }
 
 // Shares turns shares of time into rounds. In an epoch targets stay as they are,
@@ -38,6 +46,10 @@ type Shares struct {
 	// Own tells that the policy remembers a number of its own for each job. There is
 	// then room for the targets of a job on two types, otherwise on three.
 	Own bool
+	// Pairs tells that jobs may share devices, two at a time. What is owed is then
+	// forgotten when an epoch ends, which is after 60 rounds at the latest. The Runner
+	// must know too.
+	Pairs bool
 
 	jobs     []sched.Job // of the round, those left alone for now included, by number
 	accounts []account   // of each
@@ -47,15 +59,21 @@ type Shares struct {
 	bids     []Bid
 }
 
-// mostRounds is how long an epoch lasts at most: what was received could not be
-// counted beyond.
-const mostRounds = 250
+// How long an epoch lasts at most: what was received could not be counted beyond.
+const (
+	mostRounds     = 250
+	mostPairRounds = 60
+)
+
+// layout is what is remembered.
+func (s *Shares) layout() layout { return layout{s.Own, s.Pairs} }
 
 // Begin must be called where a round begins, before any job is taken. It counts what
 // was received in the round that has ended and begins a new epoch where one is due.
 func (s *Shares) Begin(r *Round) {
 	check := s.load(r)
 	epoch, ok := s.epoch(r, check)
+	s.known(epoch, check)
 	age := (r.Number - epoch) & (epochs - 1)
 	for i, j := range s.jobs {
 		if ok && s.accounts[i].valid(epoch, check) {
@@ -63,8 +81,12 @@ func (s *Shares) Begin(r *Round) {
 		}
 	}
 	changed := s.changed(r, epoch, check, age)
+	most := int64(mostRounds)
+	if s.Pairs {
+		most = mostPairRounds
+	}
 	switch least := int64((s.Least + r.Length - 1) / r.Length); {
-	case !ok, age >= mostRounds, age >= least && changed:
+	case !ok, age >= most, age >= least && changed:
 		s.renew(r, epoch, check, float64(age))
 	}
 }
@@ -80,7 +102,7 @@ func (s *Shares) End(r *Round) {
 		if a.stamp = 0; r.Taken(j.ID) {
 			a.stamp = stamp(r)
 		}
-		if m := a.memo(s.Own); m != j.Memo() {
+		if m := a.memo(s.layout()); m != j.Memo() {
 			r.Plan.Remember(j.ID, m)
 		}
 	}
@@ -96,7 +118,9 @@ func (s *Shares) load(r *Round) (check uint8) {
 	slices.SortFunc(s.jobs, func(a, b sched.Job) int { return cmp.Compare(a.ID, b.ID) })
 	s.accounts = slices.Grow(s.accounts[:0], len(s.jobs))[:len(s.jobs)]
 	for i, j := range s.jobs {
-		s.accounts[i].read(j.Memo(), s.Own)
+		a := &s.accounts[i]
+		a.read(j.Memo(), s.layout())
+		a.solo = a.solo || s.Pairs && j.Reason().Code == job.OutOfMemory
 	}
 	sum := uint64(0)
 	for _, t := range r.Types {
@@ -130,10 +154,11 @@ func (s *Shares) receive(r *Round, a *account, j sched.Job) {
 	if !ok || a.stamp == stamp(r) {
 		return
 	}
+	with := r.Beside(j)
 	for i := range a.entries {
-		if e := &a.entries[i]; e.t == t {
+		if e := &a.entries[i]; e.t == t && e.with == with {
 			e.Received += min(1, float64(r.View.Now-j.Since())/float64(r.Length))
-			e.round()
+			s.layout().round(&e.Claim)
 		}
 	}
 }
@@ -159,7 +184,7 @@ func (s *Shares) changed(r *Round, epoch int64, check uint8, age int64) (changed
 		if r.View.Covers(j) {
 			changed = true
 			var a account
-			if a.read(j.Memo(), s.Own); a.valid(epoch, check) {
+			if a.read(j.Memo(), s.layout()); a.valid(epoch, check) {
 				s.sharers++
 			}
 		}
@@ -184,7 +209,7 @@ func (s *Shares) renew(r *Round, epoch int64, check uint8, age float64) {
 	s.members, s.own = s.members[:0], append(s.own[:0], make([]float64, len(s.jobs))...)
 	for i, j := range s.jobs {
 		s.own[i] = float64(s.accounts[i].own)
-		s.members = append(s.members, Member{j, &s.own[i]})
+		s.members = append(s.members, Member{j, &s.own[i], s.accounts[i].solo})
 	}
 	targets := s.Settle(r, s.members)
 	for i := range s.jobs {
@@ -196,13 +221,21 @@ func (s *Shares) renew(r *Round, epoch int64, check uint8, age float64) {
 			a.entries[k].Close(age)
 			a.entries[k].Target = 0
 		}
+		if s.Pairs {
+			a.entries = a.entries[:0]
+		}
 		for k, t := range r.Types {
-			if i < len(targets) && k < len(targets[i]) && targets[i][k] > 0 {
-				a.claim(t).Target = targets[i][k]
+			if i < len(targets.Shares) && k < len(targets.Shares[i]) && targets.Shares[i][k] > 0 {
+				a.claim(t).Target = targets.Shares[i][k]
 			}
 		}
 		a.known, a.epoch, a.check, a.own = true, r.Number&(epochs-1), check, float32(s.own[i])
-		a.shorten(room(s.Own))
+		if !s.Pairs {
+			a.shorten(s.layout())
+		}
+	}
+	if s.Pairs {
+		s.divide(r, targets)
 	}
 }
 
@@ -213,44 +246,48 @@ func (a *account) claim(t cluster.TypeID) *Claim {
 			return &a.entries[i].Claim
 		}
 	}
-	a.entries = append(a.entries, entry{t: t})
+	a.entries = append(a.entries, entry{t: t, with: job.None})
 	return &a.entries[len(a.entries)-1].Claim
 }
 
 // shorten rounds the claims and keeps the largest of them, in the order of the
 // types.
-func (a *account) shorten(n int) {
+func (a *account) shorten(l layout) {
 	for i := range a.entries {
-		a.entries[i].round()
+		l.round(&a.entries[i].Claim)
 	}
 	a.entries = slices.DeleteFunc(a.entries, func(e entry) bool { return e.Claim == Claim{} })
-	if len(a.entries) > n {
+	if n := l.room(); len(a.entries) > n {
 		slices.SortStableFunc(a.entries, func(x, y entry) int {
 			return cmp.Or(cmp.Compare(y.Target, x.Target), cmp.Compare(y.Deficit, x.Deficit), cmp.Compare(x.t, y.t))
 		})
 		a.entries = a.entries[:n]
 	}
-	slices.SortFunc(a.entries, func(x, y entry) int { return cmp.Compare(x.t, y.t) })
+	slices.SortFunc(a.entries, func(x, y entry) int { return cmp.Or(cmp.Compare(x.t, y.t), cmp.Compare(x.with, y.with)) })
 }
 
-// Bids are the bids of the jobs of the round for a type, in the order in which
-// they are served, after Begin: first those with claims on it, then, where idle is
-// true, the others, whose priority is zero. The slice is valid until the next call.
+// Bids are the bids of the jobs of the round, and of pairs of them, for a type, in the
+// order in which they are served, after Begin: first those with claims on it, then,
+// where idle is true, the others, whose priority is zero. The slice is valid until the
+// next call.
 func (s *Shares) Bids(r *Round, t cluster.TypeID, idle bool) []Bid {
 	s.bids = s.bids[:0]
 	for i, j := range s.jobs {
 		if c := s.accounts[i].on(t); !r.Taken(j.ID) && (c.Target > 0 || idle) {
 			s.bids = append(s.bids, c.Bid(j.ID, t))
 		}
+		if s.Pairs {
+			s.pairBids(r, t, i)
+		}
 	}
 	Sort(s.bids)
 	return s.bids
 }
 
-// on is the claim on a type.
+// on is the claim on a type for oneself.
 func (a *account) on(t cluster.TypeID) Claim {
 	for _, e := range a.entries {
-		if e.t == t {
+		if e.t == t && e.with == job.None {
 			return e.Claim
 		}
 	}
@@ -266,7 +303,9 @@ func (s *Shares) Walk(r *Round, types []cluster.TypeID, idle bool, speed func(jo
 			if r.left[t] <= 0 {
 				break
 			}
-			if j := r.View.Job(b.Job); speed(j, t) > 0 {
+			if j := r.View.Job(b.Job); b.With != job.None {
+				r.TakePair(j, r.View.Job(b.With), t)
+			} else if b.Target > 0 || speed(j, t) > 0 {
 				r.Take(j, t)
 			}
 		}

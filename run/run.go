@@ -52,6 +52,22 @@ func (c Choice) settings() []string {
 	return parts
 }
 
+// shares tells whether the policy puts several jobs on a device, always or as it is set.
+func (c Choice) shares() bool {
+	e, err := policy.ByName(c.Policy)
+	if err != nil {
+		return false
+	}
+	cfg := e.New()
+	for _, s := range c.Settings {
+		if cfg.Params().Set(s.Name, s.Value) != nil {
+			return false // Make says what is wrong
+		}
+	}
+	sharer, ok := cfg.(interface{ Shares() bool })
+	return e.Shares || ok && sharer.Shares()
+}
+
 // Make builds the policy. It fails on an unknown policy, setting or value, and
 // says which are known.
 func (c Choice) Make() (sched.Policy, error) {
@@ -80,7 +96,8 @@ type Experiment struct {
 	Seed     uint64
 	Model    perf.Model                // the true speeds; nil: perf.Analytic with no penalty for spreading
 	Speeds   perf.Typed                // what the scheduler believes of speeds; nil: the Model, if it can tell
-	Sharing  perf.Sharing              // what the scheduler believes of jobs that share a device; nil: the truth that World sets
+	Sharing  perf.Sharing              // what the scheduler believes of jobs that share a device; nil: the truth that World sets, as far as Belief lets it be known
+	Belief   Belief                    // where Sharing is nil: how it differs from the truth
 	Transfer perf.Transfer             // what the scheduler believes that merged jobs learn from each other; nil: the truth that World sets
 	Costs    *perf.Costs               // of transitions; nil: those of the cluster
 	World    func(*sim.Config)         // failures and the like; nil: none
@@ -149,7 +166,7 @@ func (x *Experiment) Run(ctx context.Context, c Choice, src trace.Source) (*Outc
 	}
 	e := engine.New(engine.Config{
 		Cluster: site.Cluster, Tenants: site.Tenants, Policy: p, PolicyName: c.String(),
-		Estimator: estimator, Costs: costs, Speeds: x.speeds(), Sharing: cmp.Or(x.Sharing, cfg.Sharing), Transfer: cmp.Or(x.Transfer, cfg.Transfer), Seed: x.Seed, Sinks: sinks,
+		Estimator: estimator, Costs: costs, Speeds: x.speeds(), Sharing: cmp.Or(x.Sharing, x.Belief.Make(cfg.Sharing, x.Seed)), Transfer: cmp.Or(x.Transfer, cfg.Transfer), Seed: x.Seed, Sinks: sinks,
 	}, world)
 	e.Announce()
 	if err = world.Attach(e.State()); err == nil {
@@ -205,7 +222,7 @@ func (x *Experiment) world(c Choice, site *clusterspec.Site, costs *perf.Costs, 
 	if x.World != nil {
 		x.World(&cfg)
 	}
-	if entry, err := policy.ByName(c.Policy); err == nil && entry.Shares && cfg.Sharing == nil {
+	if cfg.Sharing == nil && c.shares() {
 		cfg.Sharing, cfg.Measure = perf.Profiled{Turns: perf.Interleave{Overhead: perf.PublishedOverhead}}, true
 	}
 	return cfg

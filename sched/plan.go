@@ -307,8 +307,8 @@ func (p *Plan) Resize(id job.ID, tasks int, where place.Strategy) bool {
 }
 
 // Adjust changes how much a running job holds of the devices and nodes that it is
-// on, where it stays and goes on without a pause: change may alter Milli, Memory
-// and Throttle of the shares it is given, and CPU and Memory of the pieces. When
+// on, where it stays and goes on without a pause: change may alter Milli, Memory,
+// Throttle and Batch of the shares it is given, and CPU and Memory of the pieces. When
 // that does not fit, or the job is leaving, not there yet, or only measured, it keeps what it has
 // and the result is false. To leave a device spoils the plan.
 func (p *Plan) Adjust(id job.ID, change func(a *cluster.Alloc)) bool {

@@ -90,11 +90,12 @@ type View struct {
 	Rand    *rand.Rand
 	Costs   *perf.Costs
 	Speeds  perf.Typed     // what the scheduler believes of speeds, see TypeSpeed
-	Sharing perf.Sharing   // what it believes of jobs that share a device
+	Sharing perf.Sharing   // what it believes of jobs that share a device, perhaps learnt as it goes
 	Pool    cluster.PoolID // the part of the cluster it decides on, see All
 	All     bool           // it decides on every pool
 
 	Transfer perf.Transfer // what it believes that merged jobs learn from each other
+	Profiles bool          // jobs can hold devices to be measured (Plan.Profile); else they start there
 
 	changes []Change
 	nodes   bool
@@ -134,6 +135,10 @@ func (v *View) Tenants() *tenant.Tree { return v.state.Tenants }
 // Alloc is what a job holds, or nil. It must not be changed.
 func (v *View) Alloc(id job.ID) *cluster.Alloc { return v.state.Alloc(id) }
 
+// Home is the devices in whose memory a frozen job has left its state, which are the
+// only ones on which it can go on; nil for any other job. It must not be changed.
+func (v *View) Home(id job.ID) *cluster.Alloc { return v.state.Home(id) }
+
 // Job is one job as it stands.
 func (v *View) Job(id job.ID) Job { return Job{v.state.Record(id), id, v.Now} }
 
@@ -142,6 +147,11 @@ func (v *View) Jobs() int { return v.state.Jobs() }
 
 // Used is what was measured last of a device.
 func (v *View) Used(d cluster.DeviceID) state.Used { return v.state.Used(d) }
+
+// UsedOver is what was measured of a device over the last time, a minute at most.
+func (v *View) UsedOver(d cluster.DeviceID, last time.Duration) state.Window {
+	return v.state.UsedOver(d, last)
+}
 
 // Runtime is the backbone of the job that began last on a device, whose runtime is
 // there still; empty when it had none.

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -21,6 +22,8 @@ type sharing struct {
 	dirty   []cluster.DeviceID            // whose holders have changed
 	merged  []job.ID                      // whose training has changed
 	others  []perf.Sharer                 // scratch
+	last    []perf.Sharer                 // scratch of speed: a job and who was beside it on the device before
+	lastOn  cluster.TypeID                // the type of that
 }
 
 // share begins to keep account of who shares what, when anything asks for it.
@@ -127,6 +130,9 @@ func (w *Sim) speed(id job.ID, a *cluster.Alloc) float64 {
 	if !w.shared.on {
 		return speed
 	}
+	if w.loads.stalled(id, w.state.Now) {
+		return 0
+	}
 	partner := job.None
 	switch {
 	case r.Merged == job.After && w.state.Known(r.With):
@@ -136,14 +142,34 @@ func (w *Sim) speed(id job.ID, a *cluster.Alloc) float64 {
 		fa, _ := w.cfg.Transfer.Together(r.Job, w.state.Record(partner).Job, [2]time.Duration{w.left(id), w.left(partner)})
 		speed *= fa
 	}
-	worst := 1.0
+	worst := math.Inf(1)
+	w.shared.last = w.shared.last[:0]
 	for i := range a.Shares {
-		d := a.Shares[i].Device
-		if others := w.beside(d, id, partner); len(others) > 0 || a.Shares[i].Throttle > 0 {
-			worst = min(worst, perf.Among(w.cfg.Sharing, perf.Sharer{Job: r.Job, Share: a.Shares[i]}, others, w.state.Cluster.Type(w.state.Cluster.TypeOf(d))))
+		d, factor := a.Shares[i].Device, 1.0
+		if others := w.beside(d, id, partner); len(others) > 0 || a.Shares[i].Throttle > 0 || a.Shares[i].Batch > 0 {
+			own, typ := perf.Sharer{Job: r.Job, Share: a.Shares[i], Load: w.loads.of(id)}, w.state.Cluster.TypeOf(d)
+			if w.shared.like(typ, own, others) { // as on a device before, of which there are eight in many gangs
+				continue
+			}
+			factor = perf.Among(w.cfg.Sharing, own, others, w.state.Cluster.Type(typ))
 		}
+		worst = min(worst, factor)
+	}
+	if len(a.Shares) == 0 {
+		return speed
 	}
 	return speed * worst
+}
+
+// like tells whether a job and those beside it have the same parts of a device as they
+// had of the one that was asked about before, and notes them.
+func (s *sharing) like(t cluster.TypeID, own perf.Sharer, others []perf.Sharer) bool {
+	alike := func(a, b perf.Sharer) bool { a.Share.Device = b.Share.Device; return a == b }
+	if len(s.last) == len(others)+1 && s.lastOn == t && alike(s.last[0], own) && slices.EqualFunc(s.last[1:], others, alike) {
+		return true
+	}
+	s.last, s.lastOn = append(append(s.last[:0], own), others...), t
+	return false
 }
 
 // withoutGPUs is how fast a job runs on a host device, where it takes its time
@@ -176,15 +202,20 @@ func (w *Sim) beside(d cluster.DeviceID, self, partner job.ID) []perf.Sharer {
 		if id == self || id == partner {
 			continue
 		}
-		o := perf.Sharer{Job: w.state.Record(id).Job}
-		if a := w.state.Alloc(id); a != nil {
-			if at := slices.IndexFunc(a.Shares, func(s cluster.Share) bool { return s.Device == d }); at >= 0 {
-				o.Share = a.Shares[at]
-			}
-		}
-		w.shared.others = append(w.shared.others, o)
+		w.shared.others = append(w.shared.others, w.sharer(id, d))
 	}
 	return w.shared.others
+}
+
+// sharer is a job on a device, and the part that it holds.
+func (w *Sim) sharer(id job.ID, d cluster.DeviceID) perf.Sharer {
+	o := perf.Sharer{Job: w.state.Record(id).Job, Load: w.loads.of(id)}
+	if a := w.state.Alloc(id); a != nil {
+		if at := slices.IndexFunc(a.Shares, func(s cluster.Share) bool { return s.Device == d }); at >= 0 {
+			o.Share = a.Shares[at]
+		}
+	}
+	return o
 }
 
 // memory is what a job really takes of the memory of each of its GPUs.
@@ -200,21 +231,51 @@ func (w *Sim) memory(id job.ID) unit.Bytes {
 	return m
 }
 
-// taken is what is really taken of the memory of a device.
-func (w *Sim) memoryOn(d cluster.DeviceID) (sum unit.Bytes) {
-	for _, id := range w.shared.holders[d] {
-		sum += w.memory(id)
+// grown is how much more memory a job takes with the batch that it was told than with
+// its own.
+func (w *Sim) grown(s perf.Sharer) unit.Bytes {
+	if b, ok := w.cfg.Sharing.(perf.Batched); ok && s.Share.Batch > 0 {
+		if st := b.Stepping(s.Job); st != nil {
+			return st.Grows(int(s.Share.Batch))
+		}
 	}
-	return sum
+	return 0
 }
 
-// exhaust throws off a device whose memory runs out those who came last, until it
-// suffices.
+// memoryOn is what is really taken of the memory of a device by those who need it
+// there; spilled is what others take of it who can do with main memory.
+func (w *Sim) memoryOn(d cluster.DeviceID) (sum, spilled unit.Bytes) {
+	can, some := w.cfg.Sharing.(perf.Spilling)
+	for _, id := range w.shared.holders[d] {
+		s := w.sharer(id, d)
+		m := w.memory(id) + w.grown(s)
+		if some && can.Spills(s) {
+			spilled += min(m, s.Share.Memory)
+			continue
+		}
+		sum += m
+	}
+	return sum, spilled
+}
+
+// exhaust throws off a device whose memory runs out those who came last, of those who
+// need it, until it suffices.
 func (w *Sim) exhaust(d cluster.DeviceID, now time.Duration, out []eventlog.Event) []eventlog.Event {
 	has := w.state.Cluster.Type(w.state.Cluster.TypeOf(d)).Memory
-	for has > 0 && w.memoryOn(d) > has {
+	can, some := w.cfg.Sharing.(perf.Spilling)
+	for has > 0 {
 		on := w.shared.holders[d]
-		id := on[len(on)-1]
+		last := w.overCap(d)
+		if need, _ := w.memoryOn(d); last < 0 && need <= has {
+			break
+		}
+		if last < 0 {
+			last = len(on) - 1
+			for some && can.Spills(w.sharer(on[last], d)) { // somebody does not, who needs it
+				last--
+			}
+		}
+		id := on[last]
 		r := w.state.Record(id)
 		w.holds(id, w.state.Alloc(id), false)
 		w.told = append(w.told, told{id, job.Waiting})
@@ -228,15 +289,35 @@ func (w *Sim) exhaust(d cluster.DeviceID, now time.Duration, out []eventlog.Even
 	return out
 }
 
+// overCap is the place, among those on a device, of one that takes more of its memory
+// than it can; -1: there is none.
+func (w *Sim) overCap(d cluster.DeviceID) int {
+	caps, some := w.cfg.Sharing.(perf.Capping)
+	if !some {
+		return -1
+	}
+	return slices.IndexFunc(w.shared.holders[d], func(id job.ID) bool {
+		s := w.sharer(id, d)
+		return caps.Caps(s) && w.memory(id) > s.Share.Memory
+	})
+}
+
 // measured is what is in use of a device.
 func (w *Sim) measured(d cluster.DeviceID, now time.Duration) eventlog.Event {
 	use := 0.0
+	gauge, exact := w.cfg.Sharing.(perf.Gauged)
 	for _, id := range w.shared.holders[d] {
-		if h := w.state.Record(id).Job.Hints; h != nil {
+		if exact {
+			use += gauge.Busy(w.sharer(id, d), w.beside(d, id, job.None), w.state.Cluster.Type(w.state.Cluster.TypeOf(d)))
+		} else if h := w.state.Record(id).Job.Hints; h != nil {
 			use += h.GPUUse
 		}
 	}
-	return eventlog.Event{Time: now, Kind: eventlog.Used, Job: job.None, Device: d, Use: min(1, use), Memory: w.memoryOn(d)}
+	memory, spilled := w.memoryOn(d)
+	if spilled > 0 {
+		memory = max(memory, min(memory+spilled, w.state.Cluster.Type(w.state.Cluster.TypeOf(d)).Memory))
+	}
+	return eventlog.Event{Time: now, Kind: eventlog.Used, Job: job.None, Device: d, Use: min(1, use), Memory: memory}
 }
 
 // warm tells whether devices hold a runtime of a job's backbone.
@@ -268,3 +349,7 @@ func (w *Sim) Merge(id job.ID, how job.Merge, with job.ID) (kept time.Duration) 
 	w.shared.merged = append(w.shared.merged, id)
 	return kept
 }
+
+// KnowsSpeeds implements engine.Exact: the simulator tells in the same instant of
+// every speed that changes.
+func (w *Sim) KnowsSpeeds() bool { return true }

@@ -35,6 +35,9 @@ type Config struct {
 	Sharing  perf.Sharing  // how jobs on one device really slow each other down; nil: they do not
 	Transfer perf.Transfer // what merged jobs really learn from each other; nil: nothing
 	Measure  bool          // tell what is in use of each device
+	Crash    float64       // part of the failures of jobs that take down those they share devices with, as a shared context of MPS does
+	Reset    time.Duration // for which those then stand still
+	Load     Load          // how what jobs demand of devices that they share changes with time; nil: it does not
 
 	Costs perf.Costs // what transitions really cost
 	Seed  uint64     // of failures
@@ -81,6 +84,7 @@ type Sim struct {
 	breaks  map[job.ID]bool // running jobs whose timer is a random failure
 	leaving []leaving
 	shared  sharing
+	loads   loads
 	told    []told   // what this instant has made of jobs so far
 	gone    []job.ID // who has left at this instant
 	taken   []taken  // by a disturbance at this instant
@@ -208,6 +212,7 @@ func (w *Sim) Next(wake time.Duration, out []eventlog.Event) (time.Duration, []e
 		out = w.disturb(now, out)
 	}
 	w.last = now
+	w.turns(now)
 	out = w.ended(now, out)
 	out = w.nodeEvents(now, out)
 	out, err := w.script(now, out)
@@ -244,6 +249,10 @@ func (w *Sim) nextInstant() time.Duration {
 	if len(w.cfg.Script) > 0 {
 		now = min(now, w.cfg.Script[0].Time)
 	}
+	if w.loads.turns.Len() > 0 && (now != unit.Never || len(w.loads.stall) > 0) {
+		_, at := w.loads.turns.Min()
+		now = min(now, time.Duration(at))
+	}
 	mayHelp := w.down.Len() > 0 && w.state.Over() < w.state.Jobs()
 	if w.nodes.Len() > 0 && (now != unit.Never || mayHelp) {
 		_, at := w.nodes.Min()
@@ -266,6 +275,9 @@ func (w *Sim) ended(now time.Duration, out []eventlog.Event) []eventlog.Event {
 		if r.Phase == job.Stopping {
 			w.gone = append(w.gone, id)
 			continue
+		}
+		if w.breaks[id] || int(w.truth[id].attempt) < len(w.truth[id].Attempts) {
+			w.crash(id, now)
 		}
 		w.holds(id, w.state.Alloc(id), false)
 		ev := eventlog.Event{Time: now, Kind: eventlog.End, Job: id, Outcome: w.truth[id].Outcome.Phase()}
@@ -480,6 +492,7 @@ func (w *Sim) arrivals(now time.Duration, out []eventlog.Event) ([]eventlog.Even
 func (w *Sim) Start(id job.ID, a *cluster.Alloc) (delay time.Duration, speed float64) {
 	r := w.state.Record(id)
 	w.holds(id, a, true)
+	w.turn(id, w.state.Now)
 	delay = w.cfg.Costs.Begin(r.Job, int(a.Milli()/unit.One), r.Starts == 0, w.warm(r.Job, a))
 	speed = w.speed(id, a)
 	if w.phase(id).Over() { // it is started where another one has just left, and was cancelled at this very instant

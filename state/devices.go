@@ -6,6 +6,7 @@ import (
 
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/unit"
 )
 
@@ -33,8 +34,16 @@ func (s *State) SetUsed(d cluster.DeviceID, use float64, memory unit.Bytes) erro
 		s.used = append(s.used, Used{})
 	}
 	s.used[d] = Used{use, memory, true}
+	s.sampled(d, use, memory)
 	return nil
 }
+
+// Learnt is what was learnt of jobs that share a device: the Learnt of a
+// perf.Learner. Nobody but the state may change it.
+func (s *State) Learnt() map[perf.Pair]float64 { return s.learnt }
+
+// Learn notes what is believed of a pair from now on.
+func (s *State) Learn(x perf.Lesson) { s.learnt[x.Pair] = x.Factor }
 
 // Runtime is the backbone of the job that began last on a device: its weights and
 // its runtime are there still. Empty when that job had none.

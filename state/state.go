@@ -14,6 +14,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/dense"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/tenant"
 	"github.com/norn-scheduler/norn/unit"
 )
@@ -40,6 +41,9 @@ type State struct {
 
 	runtimes []string // of each device: the backbone whose runtime it holds
 	used     []Used   // of each device: what was measured last
+	windows  [][]sample
+
+	learnt map[perf.Pair]float64 // of jobs that share a device, see perf.Learner
 
 	slots  []*cluster.Alloc
 	spare  []int32
@@ -76,6 +80,7 @@ func New(c *cluster.Cluster, t *tenant.Tree) *State {
 	return &State{
 		Cluster: c, Tenants: t, pools: make([]poolJobs, c.Pools()),
 		classOf: map[classKey]int32{}, classMemo: map[*job.Demand]int32{}, homes: map[job.ID]*cluster.Alloc{},
+		learnt: map[perf.Pair]float64{},
 	}
 }
 

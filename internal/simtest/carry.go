@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"pgregory.net/rapid"
@@ -30,7 +31,7 @@ func Opening(s *state.State) (eventlog.Header, []eventlog.Event) {
 	for i := range events {
 		events[i].Time = s.Now
 	}
-	return h, append(events, eventlog.Carried(s)...)
+	return h, slices.Concat(events, eventlog.Carried(s), eventlog.Lessons(s))
 }
 
 // Reopen writes the Opening of a state, reads it again and folds it.
@@ -83,7 +84,7 @@ func (w *World) Steps(p sched.Policy, each func(*state.State, *sim.Sim) bool) er
 	}
 	world := sim.New(cfg)
 	e := engine.New(engine.Config{
-		Cluster: w.Cluster, Tenants: w.Tenants, Policy: p, PolicyName: "test", Estimator: world.Oracle(), Costs: &w.Costs, Seed: w.Seed, Sinks: w.Sinks,
+		Cluster: w.Cluster, Tenants: w.Tenants, Policy: p, PolicyName: "test", Estimator: world.Oracle(), Costs: &w.Costs, Sharing: w.Sharing, Seed: w.Seed, Sinks: w.Sinks,
 	}, world)
 	e.Announce()
 	if err := world.Attach(e.State()); err != nil {

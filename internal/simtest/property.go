@@ -77,6 +77,7 @@ func Draw(t *rapid.T, shape Shape) World {
 	}
 	if shape.Packed {
 		w.World = func(c *sim.Config) { c.Sharing, c.Measure = perf.Demands{Switch: 0.05}, true }
+		w.Sharing = &perf.Learner{} // which believes at first that nobody disturbs anybody
 	}
 	if shape.Failures {
 		w.World = func(c *sim.Config) {

@@ -298,6 +298,9 @@ func Line(ev *eventlog.Event, s *state.State) string {
 	case eventlog.Used:
 		fmt.Fprintf(&b, " %d use=%g memory=%d", ev.Device, ev.Use, ev.Memory)
 		return b.String()
+	case eventlog.Learnt:
+		fmt.Fprintf(&b, " %s beside %s on %s: %g", ev.Pair.Job, ev.Pair.Beside, ev.Pair.Type, ev.Speed)
+		return b.String()
 	}
 	b.WriteString(" " + name(ev.Job))
 	switch ev.Kind {

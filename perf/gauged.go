@@ -1,0 +1,67 @@
+package perf
+
+import (
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// Gauged is a Sharing that tells how busy jobs keep a device.
+type Gauged interface {
+	Sharing
+	// Busy is the part of the multiprocessors of a device of type t that a job keeps
+	// busy, from 0 to 1, with its part beside others with theirs.
+	Busy(s Sharer, others []Sharer, t cluster.GPUType) float64
+}
+
+// Spilling is a Sharing of jobs some of which put into main memory what others leave
+// them no room for on a device, so that memory never runs out because of them.
+type Spilling interface {
+	Sharing
+	// Spills tells whether a job is one of those.
+	Spills(s Sharer) bool
+}
+
+// Capping is a Sharing under which some jobs cannot take more of the memory of a device
+// than they hold of it (Share.Memory): when they try, they fail, and nobody else.
+type Capping interface {
+	Sharing
+	// Caps tells whether a job is one of those.
+	Caps(s Sharer) bool
+}
+
+// TakenOf is what a job takes of the memory of each of its GPUs, as far as it tells:
+// what it asks for, or else what its hints say; 0 is not known.
+func TakenOf(j *job.Job) unit.Bytes {
+	if j.Demand != nil && j.Demand.Roles[0].GPUMemory > 0 {
+		return j.Demand.Roles[0].GPUMemory
+	}
+	if j.Hints == nil {
+		return 0
+	}
+	return j.Hints.GPUMemory
+}
+
+// loaded is by what its demand is multiplied.
+func (s Sharer) loaded() float64 {
+	if s.Load <= 0 {
+		return 1
+	}
+	return s.Load
+}
+
+// sm is the part of the multiprocessors that a sharer could keep busy now: all of them
+// when it tells nothing.
+func (s Sharer) sm() float64 {
+	d, told := Hinted(s.Job)
+	if !told {
+		return 1
+	}
+	return min(1, max(0, d[SM])*s.loaded())
+}
+
+// bandwidth is the part of the bandwidth of memory that it uses now.
+func (s Sharer) bandwidth() float64 {
+	d, _ := Hinted(s.Job)
+	return min(1, max(0, d[Bandwidth])*s.loaded())
+}

@@ -1,0 +1,220 @@
+package rounds
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// Two jobs that share devices hold a half of each of them. They are of one size, take
+// whole devices, have one role and may be stopped.
+
+// half is what each of two has of a device.
+const half = int32(unit.One / 2)
+
+// Pairable tells whether a job may share its devices with another one at all.
+func Pairable(j sched.Job) bool {
+	d := j.Spec().Demand
+	for _, role := range d.Roles[1:] {
+		if role.Tasks > 0 {
+			return false
+		}
+	}
+	stop := j.Spec().Stop
+	return d.Roles[0].GPU > 0 && d.Roles[0].GPU%unit.One == 0 && stop != job.Pinned && stop != job.Restart
+}
+
+// Alike tells whether two jobs take their devices in the same way, so that they may share
+// them.
+func Alike(a, b sched.Job) bool {
+	x, y := &a.Spec().Demand.Roles[0], &b.Spec().Demand.Roles[0]
+	return x.GPU == y.GPU && x.Tasks == y.Tasks && a.Pool() == b.Pool()
+}
+
+// TakePair takes two jobs to share devices of one type in this round. It is false
+// where either cannot, or too few are left.
+func (r *Round) TakePair(a, b sched.Job, t cluster.TypeID) bool {
+	tasks := tasksOf(a)
+	milli := need(a, tasks)
+	if r.left[t] < milli || r.Taken(a.ID) || r.Taken(b.ID) || a.ID == b.ID || !Pairable(a) || !Pairable(b) || !Alike(a, b) || !r.Can(a, t) || !r.Can(b, t) {
+		return false
+	}
+	r.left[t] -= milli
+	r.taken.Add(int(a.ID))
+	r.taken.Add(int(b.ID))
+	r.picks = append(r.picks, pick{a.ID, b.ID, t, tasks, milli})
+	return true
+}
+
+// meet finds who shares devices with whom, where a round begins.
+func (r *Round) meet() {
+	r.guests = map[cluster.DeviceID][]job.ID{}
+	for j := range r.View.Running() {
+		for _, s := range r.View.Alloc(j.ID).Shares {
+			r.guests[s.Device] = append(r.guests[s.Device], j.ID)
+		}
+	}
+}
+
+// Beside is who shares the devices of a running job where a round begins; job.None:
+// nobody, or several.
+func (r *Round) Beside(j sched.Job) job.ID {
+	a := r.View.Alloc(j.ID)
+	if r.guests == nil || a == nil || len(a.Shares) == 0 || a.Shares[0].Milli != half {
+		return job.None
+	}
+	on := r.guests[a.Shares[0].Device]
+	if len(on) != 2 {
+		return job.None
+	}
+	return on[0] + on[1] - j.ID
+}
+
+// stuck tells whether a job shares with one that is left alone, and so is too.
+func (r *Round) stuck(j sched.Job) bool {
+	with := r.Beside(j)
+	if with == job.None {
+		return false
+	}
+	other := r.View.Job(with)
+	return Stays(r.View, other) || other.Ready() >= r.View.Now
+}
+
+// parted tells whether a job has a half of devices that nobody else is on.
+func (r *Round) parted(j sched.Job) bool {
+	a := r.View.Alloc(j.ID)
+	return r.guests != nil && len(a.Shares) > 0 && a.Shares[0].Milli == half && Pairable(j) && r.Beside(j) == job.None
+}
+
+// part turns the alloc at hand, which is one job's, into what both of a pair get, or into
+// all of its devices for a job without. It is false where that cannot be.
+func (d *deal) part(r *Round, k *pick, of job.ID) bool {
+	if !r.run.Pairs || !Pairable(r.View.Job(of)) {
+		return k.with == job.None
+	}
+	for i := range d.alloc.Shares {
+		s := &d.alloc.Shares[i]
+		switch {
+		case s.Milli > int32(unit.One): // counted devices cannot be told apart
+			return k.with == job.None
+		case k.with == job.None:
+			s.Milli = int32(unit.One)
+		default:
+			s.Milli = half
+		}
+	}
+	if k.with != job.None {
+		d.guest.CopyFrom(&d.alloc)
+		dress(&d.alloc, r.View.Job(k.job))
+		dress(&d.guest, r.View.Job(k.with))
+	}
+	return true
+}
+
+// dress books what a job needs beside its devices.
+func dress(a *cluster.Alloc, j sched.Job) {
+	role := &j.Spec().Demand.Roles[0]
+	for i := range a.Pieces {
+		p := &a.Pieces[i]
+		p.CPU, p.Memory = role.CPU*unit.Milli(p.Tasks), role.Memory*unit.Bytes(p.Tasks)
+	}
+	for i := range a.Shares {
+		a.Shares[i].Memory = role.GPUMemory
+	}
+}
+
+// known finds who is meant in the claims of pairs that were read: of those who have
+// shares of the epoch the one with the lowest number. Claims with others are dropped.
+func (s *Shares) known(epoch int64, check uint8) {
+	if !s.Pairs {
+		return
+	}
+	who := map[job.ID]job.ID{} // as read
+	for i := len(s.jobs) - 1; i >= 0; i-- {
+		if s.accounts[i].valid(epoch, check) && !s.accounts[i].solo {
+			who[job.None-job.ID(guest(s.jobs[i].ID))] = s.jobs[i].ID
+		}
+	}
+	for i := range s.accounts {
+		a := &s.accounts[i]
+		a.entries = slices.DeleteFunc(a.entries, func(e entry) bool {
+			other, ok := who[e.with]
+			return e.with != job.None && (!ok || other == s.jobs[i].ID)
+		})
+		for k := range a.entries {
+			if e := &a.entries[k]; e.with != job.None {
+				e.with = who[e.with]
+			}
+		}
+	}
+}
+
+// divide writes the targets of jobs and pairs on the jobs, the largest first. The one of
+// a pair that has more room left gets its claim; what finds no room is dropped.
+func (s *Shares) divide(r *Round, targets Targets) {
+	type row struct {
+		a, b   int // b < 0: a alone
+		t      cluster.TypeID
+		target float64
+	}
+	var rows []row
+	for i, x := range targets.Shares {
+		for k, v := range x {
+			if v <= 0 {
+				continue
+			}
+			if i < len(s.jobs) {
+				rows = append(rows, row{i, -1, r.Types[k], v})
+			} else if p := targets.Pairs[i-len(s.jobs)]; s.named(p[0]) && s.named(p[1]) {
+				rows = append(rows, row{p[0], p[1], r.Types[k], v})
+			}
+		}
+	}
+	for i := range s.accounts {
+		s.accounts[i].entries = s.accounts[i].entries[:0]
+	}
+	slices.SortFunc(rows, func(x, y row) int {
+		return cmp.Or(cmp.Compare(y.target, x.target), cmp.Compare(x.a, y.a), cmp.Compare(x.b, y.b), cmp.Compare(x.t, y.t))
+	})
+	for _, w := range rows {
+		on, with := w.a, job.None
+		if w.b >= 0 {
+			if with = s.jobs[w.b].ID; len(s.accounts[w.b].entries) < len(s.accounts[w.a].entries) {
+				on, with = w.b, s.jobs[w.a].ID
+			}
+		}
+		if a := &s.accounts[on]; len(a.entries) < s.layout().room() {
+			a.entries = append(a.entries, entry{w.t, with, Claim{Target: w.target}})
+		}
+	}
+	for i := range s.accounts {
+		s.accounts[i].shorten(s.layout())
+	}
+}
+
+// named tells whether a claim can name a job: whether no earlier one has the same name.
+func (s *Shares) named(i int) bool {
+	for k := range s.jobs[:i] {
+		if guest(s.jobs[k].ID) == guest(s.jobs[i].ID) {
+			return false
+		}
+	}
+	return true
+}
+
+// pairBids adds the bids of the pairs whose claims are written on a job.
+func (s *Shares) pairBids(r *Round, t cluster.TypeID, i int) {
+	id := s.jobs[i].ID
+	if s.accounts[i].solo {
+		return
+	}
+	for _, e := range s.accounts[i].entries {
+		if e.t == t && e.with != job.None && e.Target > 0 && !r.Taken(id) && !r.Taken(e.with) {
+			s.bids = append(s.bids, Bid{min(id, e.with), max(id, e.with), t, e.Priority(), e.Deficit, e.Target})
+		}
+	}
+}
