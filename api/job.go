@@ -104,6 +104,8 @@ type Job struct {
 	Priority int32    `json:"priority,omitempty"`
 	Held     float64  `json:"gpus_held,omitempty" doc:"GPUs that it holds now."`
 	Devices  []string `json:"devices,omitempty" doc:"Names of the devices that it holds, as in Node."`
+	Throttle int      `json:"throttle,omitempty" doc:"Thousandths of the time for which it leaves its devices to others that share them."`
+	Speed    float64  `json:"speed,omitempty" doc:"How fast it is known to run, where that is not as fast as its estimate has it: 0.5 takes twice as long."`
 	StopMode string   `json:"stop_mode"`
 
 	Submitted time.Time `json:"submitted"`

@@ -10,6 +10,7 @@ type Report struct {
 	Samples  int64   `json:"samples,omitempty" minimum:"0" doc:"Samples trained since the beginning of the job."`
 	Loss     float64 `json:"loss,omitempty"`
 	StepTime Seconds `json:"step_time,omitempty" minimum:"0" doc:"Mean time of a step since the last report."`
+	Alone    Seconds `json:"step_time_alone,omitempty" minimum:"0" doc:"Time of a step when nobody shares the devices, where the program knows it."`
 	Compute  Seconds `json:"compute_time,omitempty" minimum:"0" doc:"Of that: forward and backward."`
 	Sync     Seconds `json:"sync_time,omitempty" minimum:"0" doc:"Of that: waiting for gradients of others."`
 
@@ -23,6 +24,7 @@ type Report struct {
 	GPUMemory    Bytes              `json:"gpu_memory,omitempty" doc:"Peak GPU memory that the task has used."`
 	Quality      map[string]float64 `json:"quality,omitempty" doc:"Measures on validation data, such as accuracy."`
 
+	Paced      bool        `json:"paced,omitempty" doc:"The task keeps to the throttle of orders by itself, between its steps."`
 	Checkpoint *Checkpoint `json:"checkpoint,omitempty" doc:"A checkpoint that is complete on disk."`
 	Finished   bool        `json:"finished,omitempty" doc:"The job has done all its work, and will exit with 0."`
 }
@@ -41,6 +43,8 @@ type Order struct {
 	Why   string    `json:"why,omitempty" doc:"stop: a sentence."`
 	Size  int       `json:"size,omitempty" doc:"stop: the number of tasks it will be started with again, where that is known."`
 	Batch int       `json:"batch,omitempty" doc:"batch: the global batch size."`
+
+	Throttle int `json:"throttle,omitempty" minimum:"0" maximum:"1000" doc:"With any kind: thousandths of the time for which the job leaves its devices to others, if it paces itself."`
 }
 
 // OrderKind is what an order asks for.
@@ -68,6 +72,8 @@ type Allocation struct {
 	StopMode  string   `json:"stop_mode"`
 	Grace     Seconds  `json:"grace,omitempty"`
 	Resumable bool     `json:"resumable" doc:"A run before this one left a checkpoint, or may have."`
+	GPUMemory Bytes    `json:"gpu_mem,omitempty" doc:"Memory of each of its GPUs that is meant for it, where it shares them."`
+	Throttle  int      `json:"throttle,omitempty" doc:"Thousandths of the time for which it leaves its devices to others."`
 	Merge     Merge    `json:"merge,omitzero" doc:"With which job it is trained, where the policy has merged them."`
 }
 

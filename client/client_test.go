@@ -219,7 +219,7 @@ func TestParseList(t *testing.T) {
 		moment := time.Date(2026, 3, 1, 12, 0, rng.IntN(60), rng.IntN(1e9), time.UTC)
 		jobs = append(jobs, api.Job{
 			ID: fmt.Sprint(rng.IntN(1000)), Name: "a \"quoted\"\n\\name ä\u2028", User: "anna", Tenant: "vision", State: api.Running, Reason: "waits <for> & 2",
-			GPUs: api.Fixed(0.5), Tasks: api.Tasks{N: 3}, CPUs: 1.5, Memory: 1 << 40, Priority: 7, Held: 0.25, Devices: []string{"gpu0", "gpu1"}, StopMode: "freeze",
+			GPUs: api.Fixed(0.5), Tasks: api.Tasks{N: 3}, CPUs: 1.5, Memory: 1 << 40, Priority: 7, Held: 0.25, Devices: []string{"gpu0", "gpu1"}, Throttle: 250, Speed: 0.62, StopMode: "freeze",
 			Submitted: moment, Started: moment, Since: moment, Ended: moment, Wait: 0.1, Ran: 1e9, GPUTime: 3, Estimate: 1e-9, ExpectEnd: moment,
 			Run: 3, Preemptions: 2, Resizes: 1, Failures: 4, Exit: &api.Exit{Code: 137, Signal: "SIGKILL", Task: 1, Note: "out of memory"},
 			Progress: &api.Report{Rank: 1, Step: 12, Stages: map[string]api.Seconds{"cpu": 1}}, Command: []string{"python3", ""}, Dir: "/home", After: []api.After{{Job: "1"}},

@@ -166,6 +166,10 @@ func (p *listParser) rest(j *api.Job, key []byte) error {
 		to = &j.Progress
 	case "after":
 		to = &j.After
+	case "throttle":
+		to = &j.Throttle
+	case "speed":
+		to = &j.Speed
 	default:
 		return errStrange
 	}

@@ -85,6 +85,7 @@ func (d *Daemon) begin(n int, origin time.Time, was *state.State, c *cluster.Clu
 		return nil, fmt.Errorf("the history of jobs: %w", err)
 	}
 	events := append(inventory(c, was.Now), d.carried(was)...)
+	events = append(events, eventlog.Lessons(was)...)
 	h.Describe(c, tenants)
 	h.Begins = was.Now
 	h.Usage = usage(was, tenants)

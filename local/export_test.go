@@ -2,9 +2,12 @@ package local
 
 import (
 	"context"
+	"fmt"
 	"os"
+	"time"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/sched"
 )
 
@@ -34,6 +37,35 @@ func (d *Daemon) SetDisk(reserve, refuse api.Bytes) error {
 
 // LookAtDevices measures the devices now.
 func (d *Daemon) LookAtDevices() error { return d.within(d.lookAtDevices) }
+
+// LookAtPackers ends the servers of CUDA MPS that nobody uses.
+func (d *Daemon) LookAtPackers() error { return d.within(d.lookAtPackers) }
+
+// LookedAtDevices measures the devices now, and returns when what was measured is
+// taken in.
+func (d *Daemon) LookedAtDevices() error {
+	if err := d.LookAtDevices(); err != nil {
+		return err
+	}
+	for {
+		looking := false
+		if err := d.within(func() { looking = d.health.looking }); err != nil || !looking {
+			return err
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// Carried is what the daemon would take over into a new log, as logs have it.
+func (d *Daemon) Carried() (out []string, err error) {
+	err = d.within(func() {
+		for _, ev := range append(eventlog.Carried(d.st), eventlog.Lessons(d.st)...) {
+			b, err := ev.Append(nil)
+			out = append(out, string(b), fmt.Sprint(err))
+		}
+	})
+	return out, err
+}
 
 // FillLog lets everything fail that is written to the event log from now on, as
 // on a full disk.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/server"
@@ -21,9 +22,10 @@ func (d *Daemon) Event(ev *eventlog.Event, s *state.State) {
 	d.epoch.write(ev)
 	d.tally.count(ev)
 	text := eventText(ev, s, d.opt.Machine.Devices)
-	e := api.Event{Time: d.clock.wall(ev.Time), Kind: ev.Kind.String(), Text: text}
+	e := api.Event{Time: d.clock.wall(ev.Time), Kind: ev.Kind.String()}
 	if aboutJob(ev.Kind) {
 		l := d.jobs[ev.Job]
+		text = l.where.text(ev, s, d.opt.Machine.Devices, text)
 		e.Job, e.User = l.key, l.stored.User
 		if text != "" {
 			l.remember(e.Time, text)
@@ -32,13 +34,51 @@ func (d *Daemon) Event(ev *eventlog.Event, s *state.State) {
 			d.bury(ev.Job)
 		}
 	}
-	if text != "" {
+	if e.Text = text; text != "" {
 		d.feed.publish(e)
 	}
 }
 
+// where is which devices a job was last told to be on.
+type where []cluster.DeviceID
+
+// text is what is said of an event: of a move to the devices on which the job is
+// already, that it holds other parts of them.
+func (w *where) text(ev *eventlog.Event, s *state.State, devices []Device, text string) string {
+	a := s.Alloc(ev.Job)
+	if a == nil {
+		*w = nil
+		return text
+	}
+	same := len(*w) == len(a.Shares)
+	for i := range a.Shares {
+		same = same && (*w)[i] == a.Shares[i].Device
+	}
+	if same && ev.Kind == eventlog.Move {
+		return "goes on with " + on(s, ev.Job, devices) + beside(a)
+	}
+	*w = (*w)[:0]
+	for i := range a.Shares {
+		*w = append(*w, a.Shares[i].Device)
+	}
+	return text
+}
+
+// beside says what a job holds beside devices, and for how long it leaves these to
+// others.
+func beside(a *cluster.Alloc) string {
+	out := ""
+	if cpus, mem := cpusOf(a); cpus > 0 || mem > 0 {
+		out = fmt.Sprintf(", %v CPU cores, %v of memory", cpus, unit.Bytes(mem))
+	}
+	if t := throttleOf(a); t > 0 {
+		out += fmt.Sprintf("; throttled by %v%%", float64(t)/10)
+	}
+	return out
+}
+
 func aboutJob(k eventlog.Kind) bool {
-	return k != eventlog.NodeAdd && k != eventlog.NodeSet && k != eventlog.Device && k != eventlog.Used
+	return k != eventlog.NodeAdd && k != eventlog.NodeSet && k != eventlog.Device && k != eventlog.Used && k != eventlog.Learnt
 }
 
 // eventText says an event for a reader; empty for those that nobody need know.

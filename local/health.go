@@ -87,6 +87,9 @@ func (d *Daemon) everySoOften() {
 	d.every(diskEvery, d.lookAtDisk)
 	d.every(lookEvery, d.lookAtRuns)
 	d.every(lookEvery, d.lookAtResidents)
+	if d.opt.MPS.Program != "" || len(d.packers) > 0 {
+		d.every(lookEvery, d.lookAtPackers)
+	}
 	if d.opt.Machine.measurable() {
 		d.every(max(time.Second, d.opt.Limits.Sample), d.lookAtDevices)
 	}
@@ -154,12 +157,15 @@ func (d *Daemon) lookAtDevices() {
 		if m.Sample != nil {
 			copy(samples, m.Sample())
 		}
-		if err := d.health.meter.measure(m.Devices, loads, samples); err != nil {
+		used, err := d.health.meter.measure(m.Devices, loads, samples)
+		if err != nil {
 			d.log.Warn("what jobs use of the processors cannot be measured", "error", err)
 		}
+		much := exceeding(d.opt.Defaults.MemoryFactor, m.Devices, loads, used, samples)
 		d.enqueue(&request{done: make(chan error, 1), run: func() error {
 			d.health.looking, d.health.samples = false, samples
 			d.noteUse(samples)
+			d.guardMemory(much)
 			for i, s := range samples {
 				if i >= len(d.health.sick) || s.Trouble == d.health.sick[i] {
 					continue

@@ -30,26 +30,32 @@ type live struct {
 	exit    *rundir.Exit // of the last run that ended
 	token   string
 	saved   rundir.Saved // of the last run
-	report  *api.Report  // the last one of rank 0 in this run
-	batch   int          // global batch size that its tasks are told, 0: their own
+	limits  rundir.Limits
+	report  *api.Report // the last one of rank 0 in this run
+	batch   int         // global batch size that its tasks are told, 0: their own
 	began   time.Duration
 	decided time.Duration // when its present run was decided on
 	undone  bool          // it starts again without the work that it had done
 	late    bool          // it ended by itself when it was taken to be frozen: that counts when it starts again
 
 	crashes, failedSaves int
+	exceeds              time.Duration // since when it uses more memory than is booked; 0: it does not
+	hogged               int           // how often it was thrown off for that
 	until                time.Duration // held until then by a retry; 0: not
 	after                []api.After   // what it still waits for
 	held                 bool          // by a person
 	lane                 chan struct{} // closed when its last act is done
 	changed              chan struct{} // closed when what its tasks are told changes
 	life                 []string
+	where                where
 
+	packers  []*packer // through which its run computes
 	resident *resident // to which its run hands its work
 	warm     bool      // that was there before
 	measured bool      // how long it took to make progress
 	forget   bool      // it is not to go on from its checkpoints
 	trial    trial     // of its merging
+	gauge    gauge
 }
 
 // stage is where the last run of a job stands.
@@ -71,7 +77,11 @@ const (
 	resizing  purpose = "resize"
 	requeuing purpose = "requeue"
 	cancelled purpose = "cancel"
+	overusing purpose = "memory"
 )
+
+// away tells whether a run leaves for good, or to wait again, whatever a policy wants.
+func (p purpose) away() bool { return p == cancelled || p == requeuing || p == overusing }
 
 // launches counts what has made runs of a job necessary: its run in force is
 // that of the last of them.

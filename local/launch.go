@@ -56,10 +56,10 @@ func newToken() string {
 // describe says what the next run of a job shall launch.
 func (d *Daemon) describe(l *live, a *cluster.Alloc) *rundir.Run {
 	spec, def := &l.stored.Spec, &d.opt.Defaults
-	cpus, mem := cpusOf(a)
+	l.limits = d.limits(l, a)
 	run := &rundir.Run{
 		Job: l.key, Run: l.run, Name: spec.Name, Command: spec.Command, Dir: spec.Dir, User: l.stored.Cred,
-		CPUs: cpus, Memory: mem, Stop: spec.Stop, LogBytes: def.LogBytes, LogKeep: def.LogKeep,
+		Limits: l.limits, Period: api.Of(def.Period), Stop: spec.Stop, LogBytes: def.LogBytes, LogKeep: def.LogKeep,
 		Notify: d.watch.path, Env: d.environment(l, a),
 	}
 	if def.Cgroup != "" {
@@ -77,7 +77,7 @@ func (d *Daemon) describe(l *live, a *cluster.Alloc) *rundir.Run {
 			run.Hidden = append(run.Hidden, files...)
 		}
 	}
-	run.Tasks = d.tasks(spec, held)
+	run.Tasks = d.tasks(spec, a)
 	if spec.Stop.CRIU {
 		run.Images = filepath.Join(d.store.runDir(l.key, l.run), "images")
 		run.Restore = d.lastImages(l)
@@ -104,7 +104,8 @@ func (d *Daemon) lastImages(l *live) string {
 }
 
 // tasks deals devices out to the tasks of a gang, evenly and in order.
-func (d *Daemon) tasks(spec *api.JobSpec, held []int) []rundir.Task {
+func (d *Daemon) tasks(spec *api.JobSpec, a *cluster.Alloc) []rundir.Task {
+	held := d.devices(a)
 	n := spec.Tasks.Of(len(held))
 	if spec.GPUs.Ask == 0 {
 		n = spec.Tasks.Of(0)
@@ -118,7 +119,7 @@ func (d *Daemon) tasks(spec *api.JobSpec, held []int) []rundir.Task {
 		case g > 0 && n > g:
 			mine = held[rank*g/n : rank*g/n+1]
 		}
-		out[rank].Env = d.visible(mine)
+		out[rank].Env = append(d.visible(mine), d.caps(spec, a, mine)...)
 	}
 	return out
 }
@@ -187,8 +188,13 @@ func (d *Daemon) threads(a *cluster.Alloc) int {
 
 // launch makes way for a run, makes its folder, and launches its runner. It may be
 // repeated: the run is launched once.
-func (d *Daemon) launch(dir string, run *rundir.Run, want rundir.Want, saved rundir.Saved, way func() error) {
-	err := way()
+func (d *Daemon) launch(dir string, run *rundir.Run, want rundir.Want, saved rundir.Saved, ways []func() error) {
+	var err error
+	for _, way := range ways {
+		if err == nil {
+			err = way()
+		}
+	}
 	if err == nil {
 		err = rundir.Begin(dir, run, want)
 	}
@@ -225,8 +231,11 @@ func (d *Daemon) follow(pid int, key string, run int) {
 }
 
 // write tells a run what is wanted of it.
-func (d *Daemon) write(dir string, w rundir.Want) {
-	err := rundir.Write(dir, rundir.WantFile, w)
+func (d *Daemon) write(dir string, w rundir.Want) { d.tellRun(dir, rundir.WantFile, w) }
+
+// tellRun replaces a file of a run, and has its runner look.
+func (d *Daemon) tellRun(dir, file string, v any) {
+	err := rundir.Write(dir, file, v)
 	if err == nil {
 		err = runner.Poke(dir)
 	}

@@ -311,7 +311,7 @@ func readLogs(text string) ([]entry, error) {
 				return nil, r.Wrap(err)
 			}
 			e := entry{Event: ev, line: simtest.Line(&ev, s)}
-			if ev.Kind != eventlog.NodeSet && ev.Kind != eventlog.Device && ev.Kind != eventlog.NodeAdd && ev.Kind != eventlog.Used {
+			if ev.Kind != eventlog.NodeSet && ev.Kind != eventlog.Device && ev.Kind != eventlog.NodeAdd && ev.Kind != eventlog.Used && ev.Kind != eventlog.Learnt {
 				e.key = s.Record(ev.Job).Job.Key
 			}
 			out = append(out, e)

@@ -85,7 +85,7 @@ func (d *Daemon) judge(l *live, r *api.Report) {
 			t.best[name] = v
 		}
 	}
-	if t.gained || t.failed || r.Epoch-t.from < patience {
+	if t.gained || t.failed || r.Epoch-t.from < patience || d.touch(l.id) != nil {
 		return
 	}
 	t.failed = true

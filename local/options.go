@@ -56,6 +56,7 @@ type Options struct {
 	// or for none; it refuses one that is not hers. nil: the one that is asked for.
 	TenantOf func(user, asked string) (string, error)
 
+	MPS      MPS
 	Defaults Defaults
 	Limits   Limits
 	Log      *slog.Logger
@@ -93,6 +94,24 @@ type Defaults struct {
 	CrashTimes   int
 	CrashWithin  time.Duration
 	SaveFailures int
+
+	// Period is the time in which a job that is throttled is stopped and goes on
+	// once; 0: the runner's own.
+	Period time.Duration
+	// A job whose reports show for SpeedFor that its speed differs by SpeedMargin of
+	// what is believed runs at that speed from then on. SpeedFor 0: reports show nothing.
+	SpeedFor    time.Duration
+	SpeedMargin float64
+	// A job that shares a device and uses more than MemoryFactor times the memory that
+	// is booked for it there, for MemoryFor, is thrown off; 0: it is not.
+	MemoryFactor float64
+	MemoryFor    time.Duration
+}
+
+// MPS is how jobs share GPUs through CUDA MPS.
+type MPS struct {
+	Program string // path of its control program; empty: they do not
+	Always  bool   // jobs that hold whole GPUs, too: a policy may put others beside them later
 }
 
 // Machine is what is shared out.
@@ -119,6 +138,7 @@ type Device struct {
 	Visible string   // its value there; empty: none of these devices
 	Files   []string // that a process must open to use it
 	Host    bool     // a part of the processors
+	Packs   bool     // CUDA MPS lets several processes compute on it at once
 	// Cores is how many processors it stands for, if it is none that a driver could
 	// measure: its use is that of processors by the jobs on it. 0: it is a GPU.
 	Cores float64
@@ -132,4 +152,12 @@ type Sample struct {
 	Watts   float64
 	Trouble string // why it must not be used; empty: it works
 	OK      bool   // it could be measured
+
+	Processes []Process // on a GPU, where its driver tells them
+}
+
+// Process is a process on a GPU.
+type Process struct {
+	PID  int
+	Used api.Bytes // of the memory of the GPU
 }

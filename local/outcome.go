@@ -37,6 +37,9 @@ func (d *Daemon) over(l *live, e *rundir.Exit) {
 		d.emit(eventlog.Event{Kind: eventlog.Cancel, Job: l.id})
 	case r.Phase == job.Running && l.purpose == requeuing:
 		d.evict(l, d.keeps(l, e, r), job.UserRequest, "it was requeued")
+	case r.Phase == job.Running && l.purpose == overusing:
+		d.evict(l, d.keeps(l, e, r), job.OutOfMemory, l.why)
+		d.restrainHog(l)
 	case r.Phase == job.Running && l.purpose == resizing && (e.Asked != "" || l.again(e)):
 		d.relaunch(l, r, e)
 	case r.Phase == job.Running:
@@ -230,7 +233,11 @@ func (l *live) unready(e *rundir.Exit, soon time.Duration) bool {
 func (d *Daemon) evict(l *live, kept time.Duration, code job.ReasonCode, why string) {
 	r := d.st.Record(l.id)
 	kept = min(kept, r.ProgressAt(d.now))
-	d.emit(eventlog.Event{Kind: eventlog.Evict, Job: l.id, Kept: kept, Reason: job.Reason{Code: code, Job: job.None, Text: why}})
+	reason := job.Reason{Code: code, Job: job.None, Text: why}
+	if a := d.st.Alloc(l.id); code == job.OutOfMemory && a != nil && len(a.Shares) > 0 {
+		reason.Need = int32(a.Shares[0].Device)
+	}
+	d.emit(eventlog.Event{Kind: eventlog.Evict, Job: l.id, Kept: kept, Reason: reason})
 }
 
 // relaunch starts a job again on its new devices, behind a resize or a move.

@@ -44,6 +44,7 @@ func (d *Daemon) recover() error {
 		return err
 	}
 	d.findResidents()
+	d.findPackers()
 	if err := d.findJobs(old, told); err != nil {
 		return err
 	}
@@ -139,6 +140,7 @@ func (d *Daemon) packOld(epochs []int) {
 type past struct {
 	next  int64
 	texts map[job.ID][]lifeLine // of jobs that have not ended
+	where map[job.ID]*where
 
 	devices []Device
 }
@@ -150,7 +152,7 @@ type lifeLine struct {
 
 // restart makes the sink forget, for a log that is read again.
 func (p *past) restart() engine.Sink {
-	p.next, p.texts = 1, map[job.ID][]lifeLine{}
+	p.next, p.texts, p.where = 1, map[job.ID][]lifeLine{}, map[job.ID]*where{}
 	return p
 }
 
@@ -159,7 +161,8 @@ func (p *past) Event(ev *eventlog.Event, s *state.State) {
 	if aboutJob(ev.Kind) && s.Known(ev.Job) {
 		if s.Record(ev.Job).Phase.Over() {
 			delete(p.texts, ev.Job)
-		} else if text := eventText(ev, s, p.devices); text != "" {
+			delete(p.where, ev.Job)
+		} else if text := p.text(ev, s); text != "" {
 			p.texts[ev.Job] = append(p.texts[ev.Job], lifeLine{ev.Time, text})
 		}
 	}
@@ -168,6 +171,15 @@ func (p *past) Event(ev *eventlog.Event, s *state.State) {
 			p.next = max(p.next, n+1)
 		}
 	}
+}
+
+func (p *past) text(ev *eventlog.Event, s *state.State) string {
+	w := p.where[ev.Job]
+	if w == nil {
+		w = new(where)
+		p.where[ev.Job] = w
+	}
+	return w.text(ev, s, p.devices, eventText(ev, s, p.devices))
 }
 
 // findJobs makes what is known of the jobs of the old log, but for those that came
@@ -197,7 +209,11 @@ func (d *Daemon) findJobs(old *past, told int) error {
 		}
 		l := newLive(i, r.Job.Key, s)
 		d.readRun(l)
+		d.readAlone(l)
 		d.byKey[l.key] = l
+		if w := old.where[i]; w != nil {
+			l.where = *w
+		}
 		for _, line := range old.texts[i] {
 			l.remember(d.clock.wall(line.at), line.text)
 		}
@@ -213,6 +229,7 @@ func (d *Daemon) readRun(l *live) {
 	dir := d.store.runDir(l.key, l.run)
 	var run rundir.Run
 	if ok, _ := rundir.Read(dir, rundir.RunFile, &run); ok {
+		l.limits, l.packers = readLimits(dir, &run), d.packersOf(&run)
 		for _, v := range run.Env {
 			if token, is := strings.CutPrefix(v, rundir.EnvToken+"="); is {
 				l.token = token
@@ -286,7 +303,9 @@ func (d *Daemon) find(l *live) {
 		rundir.Read(dir, rundir.WantFile, &want)
 	}
 	l.seq, l.decided = want.Seq, d.now
-	l.purpose = purposeOf(&want, r)
+	if l.purpose = purposeOf(&want, r); l.purpose == overusing {
+		l.why = want.Why
+	}
 	news := l.exit != nil && l.untold(&want, r)
 	over := l.run == 0 || l.exit != nil && want.Seq < k*seqs+seqGo && !news
 	switch {
@@ -329,6 +348,9 @@ func (d *Daemon) find(l *live) {
 	if l.token != "" {
 		d.tokens.set(l.token, l.key)
 	}
+	if a := d.st.Alloc(l.id); a != nil && l.exit == nil && (l.stage == up || l.stage == launching) {
+		d.allow(l, a) // that had been decided, and perhaps not done
+	}
 	d.findRun(l, dir)
 }
 
@@ -337,7 +359,7 @@ func purposeOf(want *rundir.Want, r *job.Record) purpose {
 	k := launches(r)
 	switch p := purpose(want.Purpose); {
 	case p == cancelled,
-		p == requeuing && want.Seq/seqs == k && (r.Phase == job.Running || r.Phase == job.Stopping),
+		(p == requeuing || p == overusing) && want.Seq/seqs == k && (r.Phase == job.Running || r.Phase == job.Stopping),
 		p == resizing && want.Seq/seqs == k-1 && r.Phase == job.Running: // the launch behind it is decided
 		return p
 	}

@@ -398,12 +398,17 @@ func (d *Daemon) requeue(l *live, r *job.Record, c server.Caller) error {
 	if l.purpose != "" {
 		return api.Refuse(api.Conflict, "job %s is leaving its devices already (%s)", l.key, l.purpose)
 	}
+	d.throwOff(l, r, requeuing, c.User+" requeued it")
+	return nil
+}
+
+// throwOff has a running job leave its devices and wait again, with what it can keep.
+func (d *Daemon) throwOff(l *live, r *job.Record, p purpose, why string) {
 	how, grace := rundir.End, d.opt.Defaults.CancelGrace
 	if r.Job.Stop == job.Checkpoint {
 		how, grace = rundir.Save, l.stored.Spec.Stop.Grace
 	}
-	d.end(l, requeuing, seqRequeue, how, grace, c.User+" requeued it")
-	return nil
+	d.end(l, p, seqRequeue, how, grace, why)
 }
 
 // Resize implements server.Backend.
@@ -449,7 +454,7 @@ func (d *Daemon) resize(l *live, gpus float64, decided chan<- error) error {
 		return api.Refuse(api.Invalid, "job %s runs on %v to %v GPUs, not on %v", l.key, g.Least, g.Most, gpus)
 	case r.Job.Stop == job.Freeze || r.Job.Stop == job.Pinned:
 		return api.Refuse(api.Conflict, "job %s cannot be resized: its way to stop is %s", l.key, r.Job.Stop)
-	case l.purpose == cancelled || l.purpose == requeuing:
+	case l.purpose.away():
 		return api.Refuse(api.Conflict, "job %s is leaving its devices (%s)", l.key, l.purpose)
 	case int(r.Tasks) == n:
 		decided <- nil

@@ -96,6 +96,7 @@ func (d *Daemon) makeWay(l *live, a *cluster.Alloc, run *rundir.Run) func() erro
 	}
 	if fresh != nil {
 		made = d.describeResident(l, a, fresh)
+		made.Tasks = run.Tasks // with what MPS needs
 	}
 	return func() error {
 		for _, r := range leaving {

@@ -42,7 +42,7 @@ func (t task) Allocation(ctx context.Context) (a api.Allocation, err error) {
 	err = t.with(ctx, func(l *live) error {
 		held, spec := t.d.st.Alloc(l.id), &l.stored.Spec
 		a = api.Allocation{
-			Job: l.key, Run: l.run, Tasks: 1, Devices: t.d.names(held), Elastic: spec.GPUs.Elastic(), Batch: l.batch,
+			Job: l.key, Run: l.run, Tasks: 1, Devices: t.d.names(held), Elastic: spec.GPUs.Elastic(), Batch: t.d.ordered(l),
 			StopMode: spec.Stop.Mode, Grace: spec.Stop.Grace, Resumable: l.run > 1 && !l.forget && spec.Stop.Mode == job.Checkpoint.String(),
 		}
 		if held != nil {
@@ -52,6 +52,9 @@ func (t task) Allocation(ctx context.Context) (a api.Allocation, err error) {
 		}
 		a.Tasks = spec.Tasks.Of(len(a.Devices))
 		a.Merge = t.d.merged(l)
+		if held != nil {
+			a.Throttle, a.GPUMemory = throttleOf(held), t.d.cap(held, t.d.devices(held))
+		}
 		return nil
 	})
 	return a, err
@@ -60,7 +63,7 @@ func (t task) Allocation(ctx context.Context) (a api.Allocation, err error) {
 // Report implements server.Task.
 func (t task) Report(ctx context.Context, r api.Report) (o api.Order, err error) {
 	err = t.with(ctx, func(l *live) error {
-		o = l.order()
+		o = t.d.order(l)
 		if r.Checkpoint != nil {
 			if err := t.d.saw(l, r.Checkpoint); err != nil {
 				return err
@@ -70,6 +73,10 @@ func (t task) Report(ctx context.Context, r api.Report) (o api.Order, err error)
 			t.d.switched(l)
 			l.report = merge(l.report, &r)
 			t.d.judge(l, &r)
+			t.d.gaugeSpeed(l, l.report)
+			if r.Paced && !l.limits.Paced {
+				t.d.paces(l)
+			}
 		}
 		return nil
 	})
@@ -101,6 +108,8 @@ func merge(was, now *api.Report) *api.Report {
 	keep(&out.Samples, was.Samples)
 	keep(&out.Loss, was.Loss)
 	keep(&out.StepTime, was.StepTime)
+	keep(&out.Alone, was.Alone)
+	keep(&out.Paced, was.Paced)
 	keep(&out.Compute, was.Compute)
 	keep(&out.Sync, was.Sync)
 	keep(&out.GradSqr, was.GradSqr)
@@ -132,26 +141,32 @@ func keep[T comparable](to *T, was T) {
 }
 
 // order is what the tasks of a job are told.
-func (l *live) order() api.Order {
-	switch {
-	case l.stage == leaving && stopModeOf(l.stored) == job.Checkpoint:
+func (d *Daemon) order(l *live) api.Order {
+	if l.stage == leaving && stopModeOf(l.stored) == job.Checkpoint {
 		return api.Order{Kind: api.StopNow, Grace: l.stored.Spec.Stop.Grace, Why: l.why}
-	case l.batch > 0:
-		return api.Order{Kind: api.BatchSize, Batch: l.batch}
 	}
-	return api.Order{Kind: api.GoOn}
+	o := api.Order{Kind: api.GoOn, Throttle: l.limits.Throttle}
+	if batch := d.ordered(l); batch > 0 {
+		o.Kind, o.Batch = api.BatchSize, batch
+	}
+	return o
 }
 
-// Order implements server.Task.
+// Order implements server.Task: it waits until there is another order than at first.
 func (t task) Order(ctx context.Context) (o api.Order, err error) {
+	var first *api.Order
 	for {
 		var changed chan struct{}
 		err := t.with(context.WithoutCancel(ctx), func(l *live) error {
-			o, changed = l.order(), l.changed
+			o, changed = t.d.order(l), l.changed
 			return nil
 		})
-		if err != nil || o.Kind == api.StopNow {
+		if err != nil || o.Kind == api.StopNow || first != nil && o != *first {
 			return o, err
+		}
+		if first == nil {
+			was := o
+			first = &was
 		}
 		select {
 		case <-changed:

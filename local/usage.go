@@ -14,10 +14,14 @@ import (
 	"github.com/norn-scheduler/norn/unit"
 )
 
-// load is a run, or a resident trainer, on devices that no driver measures: declared slots and host devices.
+// load is a run, or a resident trainer, on devices that no driver measures, declared
+// slots and host devices, or with memory booked that others must not miss.
 type load struct {
 	runner  rundir.Proc
-	devices []int
+	devices []int // that no driver measures
+	job     string
+	run     int
+	claims  []claim
 }
 
 // meter measures what runs use of the processors between two looks.
@@ -48,8 +52,8 @@ func (d *Daemon) loads() []load {
 		on := slices.DeleteFunc(d.devices(a), func(i int) bool {
 			return i >= len(d.opt.Machine.Devices) || d.opt.Machine.Devices[i].Cores == 0
 		})
-		if len(on) > 0 {
-			out = append(out, load{rundir.Proc{PID: l.status.PID, Start: l.status.Start}, on})
+		if claims := d.claims(l); len(on)+len(claims) > 0 {
+			out = append(out, load{rundir.Proc{PID: l.status.PID, Start: l.status.Start}, on, l.key, l.run, claims})
 		}
 	}
 	for _, r := range d.residents {
@@ -60,7 +64,7 @@ func (d *Daemon) loads() []load {
 			}
 		}
 		if r.proc.PID != 0 && len(on) > 0 {
-			out = append(out, load{r.proc, on})
+			out = append(out, load{runner: r.proc, devices: on})
 		}
 	}
 	return out
@@ -68,8 +72,9 @@ func (d *Daemon) loads() []load {
 
 // measure fills in the samples of devices of which nothing else was measured: the
 // mean use of their processors since the last look, and the memory that the
-// processes on them take. What a run uses counts for its devices in equal parts.
-func (m *meter) measure(devices []Device, loads []load, samples []Sample) error {
+// processes on them take. What a run uses counts for its devices in equal parts. It
+// returns what each load was measured to use.
+func (m *meter) measure(devices []Device, loads []load, samples []Sample) ([]runner.Usage, error) {
 	runners := make([]rundir.Proc, len(loads))
 	for i := range loads {
 		runners[i] = loads[i].runner
@@ -102,7 +107,7 @@ func (m *meter) measure(devices []Device, loads []load, samples []Sample) error 
 			samples[i].Util = min(1, samples[i].Util)
 		}
 	}
-	return err
+	return used, err
 }
 
 // What of a device's use, and of its memory, must have changed to be noted, so that

@@ -32,7 +32,10 @@ func (d *Daemon) view(l *live) api.Job {
 		Progress: l.report, Command: spec.Command, Dir: spec.Dir, After: l.after, Limit: spec.Limit, Deadl: spec.Deadline,
 	}
 	if a := d.st.Alloc(l.id); a != nil {
-		j.Held, j.Devices = float64(d.st.Cluster.GPUMilli(a))/1000, d.names(a)
+		j.Held, j.Devices, j.Throttle = float64(d.st.Cluster.GPUMilli(a))/1000, d.names(a), throttleOf(a)
+	}
+	if r.Phase == job.Running && r.Speed != 1 {
+		j.Speed = r.Speed
 	}
 	if r.Estimate >= 0 {
 		j.Estimate = api.Of(r.Estimate)

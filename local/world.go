@@ -22,8 +22,13 @@ func (d *Daemon) Start(id job.ID, a *cluster.Alloc) (delay time.Duration, speed 
 
 // speed is how fast a job is expected to run: on processors as its user says, behind
 // another job from which it goes on as the configuration says, else as its estimate
-// has it.
+// has it; and all that only while it is its turn.
 func (d *Daemon) speed(r *job.Record, a *cluster.Alloc) float64 {
+	return d.alonePace(r, a) * float64(1000-throttleOf(a)) / 1000
+}
+
+// alonePace is how fast a job is expected to run with its devices for itself.
+func (d *Daemon) alonePace(r *job.Record, a *cluster.Alloc) float64 {
 	speed := d.paceOn(r, a)
 	if t := d.opt.Transfer; t != nil && r.Merged == job.After && d.st.Known(r.With) {
 		speed *= t.After(r.Job, d.st.Record(r.With).Job)
@@ -74,10 +79,12 @@ func (d *Daemon) put(l *live, a *cluster.Alloc, k int, from time.Duration) {
 	want := rundir.Want{Seq: l.seq, State: rundir.Go}
 	if l.stage == frozen {
 		l.stage = up
+		d.allow(l, a)
 		d.wants(l, want)
 		return
 	}
 	l.run++
+	l.limits = rundir.Limits{}
 	l.stage, l.report, l.status = launching, nil, rundir.Status{}
 	l.saved = rundir.Saved{Progress: int64(from)}
 	l.token = newToken()
@@ -86,9 +93,10 @@ func (d *Daemon) put(l *live, a *cluster.Alloc, k int, from time.Duration) {
 	if launch.Images != "" && launch.Restore == "" && from > 0 { // CRIU has nothing that it could go on from
 		l.undone, l.saved.Progress = true, 0
 	}
-	dir, saved, way := d.store.runDir(l.key, l.run), l.saved, d.makeWay(l, a, launch)
+	dir, saved := d.store.runDir(l.key, l.run), l.saved
+	ways := []func() error{d.packing(l, a, launch), d.makeWay(l, a, launch)}
 	l.measured = false
-	d.act(l, func() { d.launch(dir, launch, want, saved, way) })
+	d.act(l, func() { d.launch(dir, launch, want, saved, ways) })
 }
 
 // Stop implements engine.World: the job is told to leave as it can, once the
@@ -100,7 +108,7 @@ func (d *Daemon) Stop(id job.ID) (kept time.Duration, atOnce bool) {
 	if r.Job.Stop == job.Restart || r.Job.Stop == job.Pinned {
 		kept = 0
 	}
-	if l.purpose == cancelled || l.purpose == requeuing { // it is leaving already, for good or to wait again
+	if l.purpose.away() { // it is leaving already, for good or to wait again
 		return kept, false
 	}
 	l.purpose, l.stage, l.decided = preempted, leaving, d.now
@@ -121,8 +129,10 @@ func (d *Daemon) Stop(id job.ID) (kept time.Duration, atOnce bool) {
 // on what it shall have.
 func (d *Daemon) Reshape(id job.ID, a *cluster.Alloc, moved bool) (pause time.Duration, speed float64) {
 	l, r := d.jobs[id], d.st.Record(id)
-	if d.st.Alloc(id).SamePlaces(a) { // it has another part of its devices, and does not notice
-		return max(0, r.Ready-d.now), d.speed(r, a)
+	if was := d.st.Alloc(id); was.SamePlaces(a) { // it has other parts of what it holds, and goes on
+		d.allow(l, a)
+		l.tell()
+		return max(0, r.Ready-d.now), d.rescaled(r, was, a)
 	}
 	l.decided = d.now
 	if l.purpose == "" { // else it is leaving already, and will find the last size if it comes back at once

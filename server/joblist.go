@@ -59,6 +59,8 @@ func (w *jobWriter) job(j *api.Job) {
 	w.Int("priority", int64(j.Priority))
 	w.Float("gpus_held", j.Held)
 	w.texts("devices", j.Devices)
+	w.Int("throttle", int64(j.Throttle))
+	w.Float("speed", j.Speed)
 	w.text("stop_mode", j.StopMode)
 	w.moment("submitted", j.Submitted)
 	w.momentIfAny("started", j.Started)

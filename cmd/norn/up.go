@@ -23,6 +23,7 @@ import (
 	"github.com/norn-scheduler/norn/local/cgroup"
 	"github.com/norn-scheduler/norn/local/config"
 	"github.com/norn-scheduler/norn/local/hardware"
+	"github.com/norn-scheduler/norn/local/mps"
 	"github.com/norn-scheduler/norn/server"
 	"github.com/norn-scheduler/norn/tenant"
 	"github.com/norn-scheduler/norn/unit"
@@ -182,6 +183,13 @@ func options(c *config.Config, log *slog.Logger) (local.Options, *hardware.Machi
 	}
 	machine := machineOf(m)
 	machine.Isolation = isolation
+	packing, note, err := packing(c, &machine)
+	if err != nil {
+		return local.Options{}, nil, err
+	}
+	if note != "" {
+		machine.Isolation = append(machine.Isolation, note)
+	}
 	gpus := 0
 	for i := range machine.Devices {
 		if !machine.Devices[i].Host {
@@ -203,7 +211,10 @@ func options(c *config.Config, log *slog.Logger) (local.Options, *hardware.Machi
 			CPUs:  float64(c.Jobs.CPUs) / 1000, CancelGrace: api.Of(c.Jobs.CancelGrace), ResidentIdle: c.Jobs.ResidentIdle,
 			LogBytes: api.Bytes(c.Logs.Bytes), LogKeep: c.Logs.Keep, Cgroup: parent,
 			CrashTimes: c.Health.CrashTimes, CrashWithin: c.Health.CrashWithin, SaveFailures: c.Health.Checkpoints,
+			Period: c.Sharing.Period, SpeedFor: c.Sharing.SpeedFor, SpeedMargin: c.Sharing.SpeedMargin,
+			MemoryFactor: c.Sharing.MemoryFactor, MemoryFor: c.Sharing.MemoryFor,
 		},
+		MPS: packing,
 		Limits: local.Limits{
 			Reserve: api.Bytes(c.Disk.Reserve), Refuse: api.Bytes(c.Disk.Refuse), Compact: c.History.Compact, Recent: c.History.Jobs,
 			Jobs: c.Limits.Jobs, Array: c.Limits.Array, Outputs: c.Logs.Retain, Logs: c.History.Keep, Sample: c.Health.Sample,
@@ -235,6 +246,28 @@ func confine(c *config.Config) (parent string, notes []string, err error) {
 	return m.Parent(), m.Isolation(), nil
 }
 
+// packing finds out whether jobs can compute at the same time on one GPU, and says so
+// where there is any that could.
+func packing(c *config.Config, m *local.Machine) (local.MPS, string, error) {
+	some := slices.ContainsFunc(m.Devices, func(d local.Device) bool { return d.Packs })
+	program := mps.Find()
+	switch {
+	case c.Sharing.MPS == config.On && !some:
+		return local.MPS{}, "", errors.New("the configuration asks for CUDA MPS (sharing: mps: on), but there is no NVIDIA GPU here that could use it")
+	case c.Sharing.MPS == config.On && program == "":
+		return local.MPS{}, "", fmt.Errorf("the configuration asks for CUDA MPS (sharing: mps: on), but %s is not in PATH", mps.Program)
+	case !some:
+		return local.MPS{}, "", nil
+	case c.Sharing.MPS == config.Off:
+		return local.MPS{}, "jobs that share a GPU use it in turns: CUDA MPS is turned off", nil
+	case program == "":
+		return local.MPS{}, "jobs that share a GPU use it in turns: " + mps.Program + " is not in PATH", nil
+	case c.Sharing.MPS == config.On:
+		return local.MPS{Program: program, Always: true}, "jobs compute through CUDA MPS, those that share a GPU at the same time", nil
+	}
+	return local.MPS{Program: program}, "jobs that begin with a part of a GPU compute on it at the same time, through CUDA MPS", nil
+}
+
 // parentOf is the cgroup below which those of jobs are made: one for each state
 // folder, so that two daemons do not take each other's jobs for their own.
 func parentOf(c *config.Config) string {
@@ -253,6 +286,7 @@ func machineOf(m *hardware.Machine) local.Machine {
 		dev := local.Device{
 			Name: d.Name, Type: d.Type, UUID: d.UUID, PCI: d.PCI, NUMA: d.NUMA, Memory: api.Bytes(d.Memory),
 			Env: d.Env, Visible: d.Visible, Files: d.Files, Host: d.Kind == hardware.Host, Cores: d.Cores,
+			Packs: d.Kind == hardware.NVIDIA && d.UUID != "",
 		}
 		out.Devices = append(out.Devices, dev)
 	}
@@ -263,7 +297,11 @@ func machineOf(m *hardware.Machine) local.Machine {
 	out.Sample = func() []local.Sample {
 		var all []local.Sample
 		for _, s := range sampler.Sample() {
-			all = append(all, local.Sample{Used: api.Bytes(s.Used), Util: s.Util, Celsius: s.Celsius, Watts: s.Watts, Trouble: s.Trouble, OK: s.Measured})
+			look := local.Sample{Used: api.Bytes(s.Used), Util: s.Util, Celsius: s.Celsius, Watts: s.Watts, Trouble: s.Trouble, OK: s.Measured}
+			for _, p := range s.Processes {
+				look.Processes = append(look.Processes, local.Process{PID: p.PID, Used: api.Bytes(p.Used)})
+			}
+			all = append(all, look)
 		}
 		return all
 	}

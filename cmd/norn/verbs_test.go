@@ -52,6 +52,30 @@ func TestWhy(t *testing.T) {
 	}
 }
 
+// TestWhyPace tells of a job that others slow down, and of what it leaves to them.
+func TestWhyPace(t *testing.T) {
+	for _, c := range []struct {
+		speed    float64
+		throttle int
+		want     string
+	}{
+		{0, 0, ""},
+		{0.6249, 0, "  runs at 0.625 times the speed that its estimate is for\n"},
+		{0.5, 255, "  runs at 0.5 times the speed that its estimate is for; leaves its devices for 25.5% of the time to others that share them\n"},
+		{0, 1000, "  stands still: others that share its devices have them for themselves\n"},
+	} {
+		w := api.Why{Job: sampleJobs()[0], Reason: "it runs"}
+		w.Job.Speed, w.Job.Throttle = c.speed, c.throttle
+		var b strings.Builder
+		if err := writeWhy(&b, w, noon, 0); err != nil {
+			t.Fatal(err)
+		}
+		if _, text, _ := strings.Cut(b.String(), "it runs\n"); !strings.HasPrefix(text, c.want+"\n") && !strings.HasPrefix(text, c.want+"Asks") {
+			t.Errorf("%+v: %s", c, text)
+		}
+	}
+}
+
 // TestActs: verbs are carried out on the jobs that are named, or on the caller's
 // own that flags select.
 func TestActs(t *testing.T) {

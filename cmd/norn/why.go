@@ -56,6 +56,9 @@ func whyLines(w api.Why, now time.Time, width int) []string {
 		reason = reasonOr(j)
 	}
 	p.line("  ", reason)
+	if text := paceText(j); text != "" {
+		p.line("  ", text)
+	}
 	if !j.State.Over() && (j.State == api.Waiting || j.State == api.Held || j.State == api.Assigned) {
 		p.head("Earliest start")
 		switch {
@@ -86,6 +89,21 @@ func whyLines(w api.Why, now time.Time, width int) []string {
 	}
 	p.list("So far", w.Life)
 	return p.lines
+}
+
+// paceText says how fast a running job runs, where that is not as its estimate has it,
+// and what of the time it leaves to others.
+func paceText(j api.Job) string {
+	var parts []string
+	if j.State == api.Running && j.Speed > 0 {
+		parts = append(parts, fmt.Sprintf("runs at %.3g times the speed that its estimate is for", j.Speed))
+	}
+	if j.Throttle >= 1000 {
+		parts = append(parts, "stands still: others that share its devices have them for themselves")
+	} else if j.Throttle > 0 {
+		parts = append(parts, fmt.Sprintf("leaves its devices for %v%% of the time to others that share them", float64(j.Throttle)/10))
+	}
+	return strings.Join(parts, "; ")
 }
 
 // titled is the name of a job behind its number.

@@ -39,6 +39,20 @@ type Limits struct {
 	CPUs   float64   // cores; 0: no limit
 	Memory api.Bytes // without swap; 0: no limit
 	Hidden []string  // device files that must not be opened; those that do not exist are left out
+	// Weight is how much CPU time the group gets against the groups beside it when
+	// all of them want more than there is, 1 to 10000; 0: as one that says nothing, 100.
+	Weight int
+}
+
+// usualWeight is the weight of a group that says nothing.
+const usualWeight = 100
+
+// weight is the weight as version 2 has it.
+func (l *Limits) weight() uint64 {
+	if l.Weight == 0 {
+		return usualWeight
+	}
+	return uint64(min(10_000, max(1, l.Weight)))
 }
 
 // part is what a group can do to its processes.
@@ -97,6 +111,9 @@ func (l lacks) of(lim Limits, version string) []string {
 	cores := strconv.FormatFloat(lim.CPUs, 'f', -1, 64)
 	say(memory, lim.Memory > 0, "memory is limited to "+unit.Bytes(lim.Memory).String(), "memory is not limited")
 	say(cpu, lim.CPUs > 0, "CPU time is limited to "+cores+plural(lim.CPUs, " core"), "CPU time is not limited")
+	if lim.Weight > 0 && lim.Weight != usualWeight && l[cpu] == "" {
+		out = append(out, fmt.Sprintf("where CPU time is short it counts %v times as much as a job that says nothing (%s)", float64(lim.weight())/usualWeight, version))
+	}
 	if n := len(lim.Hidden); n > 0 {
 		say(devices, true, fmt.Sprintf("%d%s of others cannot be opened", n, plural(float64(n), " device file")),
 			"device files of others can be opened")

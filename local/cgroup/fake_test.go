@@ -114,6 +114,48 @@ func TestLimits2(t *testing.T) {
 	}
 }
 
+// Limits change while processes live in the group; memory is not limited to less than
+// they use, but for what the kernel can drop, and comes down later.
+func TestUpdate2(t *testing.T) {
+	dir := fake(t, map[string]string{
+		"cgroup.controllers":          "cpuset cpu memory pids\n",
+		"norn/cgroup.subtree_control": "cpu memory\n",
+		"norn/job-1-1/cpu.max":        "max 100000\n", "norn/job-1-1/cpu.weight": "100\n", "norn/job-1-1/memory.max": "max\n",
+		"norn/job-1-1/memory.current": "1073741824\n", "norn/job-1-1/memory.stat": "anon 1\ninactive_file 536870912\n",
+		"norn/job-1-1/cgroup.freeze": "0\n", "norn/job-1-1/cgroup.procs": "",
+	})
+	m := detect(&v2{root: dir, own: "/", super: true}, "/norn")
+	g, err := m.Create("job-1-1", Limits{CPUs: 2, Memory: 2 << 30})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		to               Limits
+		short            bool
+		cpu, weight, mem string
+	}{
+		{Limits{CPUs: 1.5, Memory: 1 << 30, Weight: 300}, false, "150000 100000", "300", "1073741824"},
+		{Limits{CPUs: 0.5, Memory: 128 << 20, Weight: 1}, true, "50000 100000", "1", "570425344"}, // 512 MiB and a 16th of it
+		{Limits{Memory: 4 << 30}, false, "max 100000", "100", "4294967296"},
+		{Limits{Weight: 20_000}, false, "max 100000", "10000", "max"},
+	} {
+		if short := g.Update(c.to); short != c.short {
+			t.Errorf("%+v: short %v", c.to, short)
+		}
+		have := [3]string{}
+		for i, file := range []string{"cpu.max", "cpu.weight", "memory.max"} {
+			have[i] = content(t, dir, "norn/job-1-1", file)
+		}
+		if want := [3]string{c.cpu, c.weight, c.mem}; have != want {
+			t.Errorf("%+v: %q, want %q", c.to, have, want)
+		}
+	}
+	g.Update(Limits{CPUs: 2, Memory: 64 << 20, Weight: 50})
+	if text := strings.Join(g.Isolation(), "\n"); !strings.Contains(text, "memory is limited to 544MiB") || !strings.Contains(text, "it counts 0.5 times as much") {
+		t.Error(text)
+	}
+}
+
 // What is not passed on is told.
 func TestUndelegated(t *testing.T) {
 	dir := fake(t, map[string]string{"cgroup.controllers": "memory pids\n"})

@@ -77,6 +77,37 @@ func (g *Group) Thaw() error { return g.m.tree.freeze(g.path, false) }
 // Frozen tells whether all processes have stopped.
 func (g *Group) Frozen() (bool, error) { return g.m.tree.frozen(g.path) }
 
+// Update changes the limits on CPU time and memory of a group in which processes
+// live, and its weight; Hidden stays as it is. Memory is never limited to less than
+// the group cannot do without, and a little room: where the wish is less, the limit
+// falls as far as that, short is true, and it is worth asking again. Isolation says
+// what is in force then.
+func (g *Group) Update(l Limits) (short bool) {
+	if !g.Holds() {
+		return false
+	}
+	l.Hidden = g.limits.Hidden
+	if l.Memory > 0 && g.lacks[memory] == "" {
+		used := g.m.tree.inUse(g.path)
+		least := used + max(room, used/16)
+		if now := g.limits.Memory; now > 0 {
+			least = min(least, now)
+		}
+		if short = l.Memory < least; short {
+			l.Memory = least
+		}
+	}
+	lacks, busy := g.m.tree.update(g.path, l, g.lacks)
+	if busy {
+		l.Memory = g.limits.Memory
+	}
+	g.limits, g.lacks = l, lacks
+	return short || busy
+}
+
+// room is what is left free when a limit on memory is lowered, at the least.
+const room = 4 << 20
+
 // Procs lists the processes of the group, and of groups below it, but for this one.
 func (g *Group) Procs() ([]int, error) {
 	if g.m.tree == nil {
@@ -88,9 +119,9 @@ func (g *Group) Procs() ([]int, error) {
 			if err != nil || !d.IsDir() {
 				return skipGone(err)
 			}
-			b, err := os.ReadFile(filepath.Join(at, "cgroup.procs"))
-			for _, word := range strings.Fields(string(b)) {
-				if pid, err := strconv.Atoi(word); err == nil && pid > 0 && pid != os.Getpid() && !slices.Contains(pids, pid) {
+			here, err := listed(at)
+			for _, pid := range here {
+				if pid != os.Getpid() && !slices.Contains(pids, pid) {
 					pids = append(pids, pid)
 				}
 			}
@@ -101,6 +132,17 @@ func (g *Group) Procs() ([]int, error) {
 		}
 	}
 	return pids, nil
+}
+
+// listed are the processes in one folder.
+func listed(dir string) (pids []int, err error) {
+	b, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+	for _, word := range strings.Fields(string(b)) {
+		if pid, err := strconv.Atoi(word); err == nil && pid > 0 {
+			pids = append(pids, pid)
+		}
+	}
+	return pids, err
 }
 
 // skipGone forgives a folder that vanished while it was looked at.

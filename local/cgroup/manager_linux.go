@@ -10,6 +10,8 @@ import (
 
 	"github.com/containerd/cgroups/v3"
 	"golang.org/x/sys/unix"
+
+	"github.com/norn-scheduler/norn/api"
 )
 
 // tree is one of the two versions. Paths are those of groups in the hierarchy,
@@ -22,6 +24,12 @@ type tree interface {
 	// create makes a group and puts the limits in force, and returns what it cannot
 	// do, beside that which is known already.
 	create(path string, l Limits, known lacks) lacks
+	// update changes the limits on CPU time and memory, and the weight, of a group in
+	// which processes live; it returns as create does. busy: the memory in use did not
+	// permit its limit, which is what it was.
+	update(path string, l Limits, known lacks) (_ lacks, busy bool)
+	// inUse is the memory of the group that the kernel cannot simply drop.
+	inUse(path string) api.Bytes
 	// folders are those of a group that exist, the best to list processes first.
 	folders(path string) []string
 	// enter arranges that processes started by this thread are born in the group:

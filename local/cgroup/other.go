@@ -64,6 +64,12 @@ func (*Group) Thaw() error { return errUnavailable }
 // Frozen is false.
 func (*Group) Frozen() (bool, error) { return false, errUnavailable }
 
+// Update does nothing.
+func (g *Group) Update(l Limits) bool {
+	g.limits = l
+	return false
+}
+
 // Procs is empty.
 func (*Group) Procs() ([]int, error) { return nil, nil }
 

@@ -34,6 +34,16 @@ func TestMain(m *testing.M) {
 			}
 			eaten = append(eaten, b)
 		}
+	case "hold": // holds 128 MiB
+		for range 128 {
+			b := make([]byte, 1<<20)
+			for i := 0; i < len(b); i += 4096 {
+				b[i] = 1
+			}
+			eaten = append(eaten, b)
+		}
+		fmt.Println()
+		time.Sleep(time.Hour)
 	case "open": // opens the device that is named
 		f, err := os.OpenFile(os.Getenv("DEVICE"), os.O_WRONLY, 0)
 		if err != nil {
@@ -358,6 +368,86 @@ func TestCPU(t *testing.T) {
 			t.Errorf("%s: %q, %v", file, b, err)
 		}
 		if text := strings.Join(g.Isolation(), "\n"); !strings.Contains(text, "CPU time is limited to 1.5 cores") {
+			t.Error(text)
+		}
+	})
+}
+
+// Limits change under processes that live, those of a group that had no limit on CPU
+// time too, and none of their children escapes.
+func TestUpdate(t *testing.T) {
+	forEach(t, func(t *testing.T, m *Manager) {
+		if m.lacks[cpu] != "" || m.lacks[memory] != "" {
+			t.Skip(m.Isolation())
+		}
+		g := group(t, m, Limits{})
+		pid, out := bear(t, g, nil, "/bin/sh", "-c", `echo; while :; do (sleep 0.002; :) & sleep 0.001; done`)
+		out.Read(make([]byte, 1))
+		read := func(file1, file2 string) string {
+			at := filepath.Join(root, file1)
+			if _, ok := m.tree.(*v2); ok {
+				at = m.tree.folders(g.path)[0] + "/" + file2
+			}
+			b, err := os.ReadFile(at)
+			if err != nil {
+				t.Error(err)
+			}
+			return strings.TrimSpace(string(b))
+		}
+		for _, c := range []struct {
+			l           Limits
+			quota, most string // of both versions
+		}{{Limits{CPUs: 0.5, Memory: 256 << 20, Weight: 200}, "50000", "50000 100000"}, {Limits{CPUs: 1, Memory: 512 << 20}, "100000", "100000 100000"}, {Limits{}, "-1", "max 100000"}} {
+			if g.Update(c.l) {
+				t.Errorf("%+v is said to be short of memory", c.l)
+			}
+			quota := read("cpu"+g.path+"/cpu.cfs_quota_us", "cpu.max")
+			if quota != c.quota && quota != c.most {
+				t.Errorf("%+v: quota %q", c.l, quota)
+			}
+			limit := read("memory"+g.path+"/memory.limit_in_bytes", "memory.max")
+			if want := strconv.Itoa(int(c.l.Memory)); c.l.Memory > 0 && limit != want || c.l.Memory == 0 && len(limit) < 3 {
+				t.Errorf("%+v: memory %q", c.l, limit)
+			}
+		}
+		if old, ok := m.tree.(*v1); ok {
+			if have := shares(old.dir(cpu, m.parent)); have != usualShares*runtime.NumCPU() {
+				t.Errorf("all groups together have %d shares", have)
+			}
+			eventually(t, "all are where the quota is", func() bool {
+				in, _ := listed(old.dir(cpu, g.path))
+				all, _ := g.Procs()
+				return len(all) > 0 && len(in) >= len(all)-1 // one may have ended between the two looks
+			})
+			b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+			if !strings.Contains(string(b), "cpu:"+g.path) {
+				t.Errorf("the shell is in\n%s", b)
+			}
+		}
+	})
+}
+
+// A limit below what is in use waits until less is: nothing is killed for it.
+func TestShort(t *testing.T) {
+	forEach(t, func(t *testing.T, m *Manager) {
+		if m.lacks[memory] != "" {
+			t.Skip(m.Isolation())
+		}
+		g := group(t, m, Limits{Memory: 512 << 20})
+		pid, out := bear(t, g, []string{"CGROUP_TEST=hold"}, os.Args[0])
+		out.Read(make([]byte, 1))
+		if !g.Update(Limits{Memory: 64 << 20}) {
+			t.Error("it is said to have been limited to less than it uses")
+		}
+		if text := strings.Join(g.Isolation(), "\n"); !strings.Contains(text, "memory is limited to ") || strings.Contains(text, "limited to 64MiB") {
+			t.Error(text)
+		}
+		unix.Kill(pid, unix.SIGKILL)
+		if ws := wait(t, pid); ws.Signal() != unix.SIGKILL || g.OOM().Kills > 0 {
+			t.Errorf("it ended with %v, %+v", ws, g.OOM())
+		}
+		eventually(t, "it is limited", func() bool { return !g.Update(Limits{Memory: 64 << 20}) })
+		if text := strings.Join(g.Isolation(), "\n"); !strings.Contains(text, "memory is limited to 64MiB") {
 			t.Error(text)
 		}
 	})

@@ -3,14 +3,19 @@ package cgroup
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/containerd/cgroups/v3/cgroup1"
 	"github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
+
+	"github.com/norn-scheduler/norn/api"
 )
 
 // v1 is version 1: a hierarchy for each controller.
@@ -43,7 +48,21 @@ func (t *v1) prepare(parent string) (string, lacks) {
 		}
 		l[p] = reason(writable(t.dir(p, parent)))
 	}
+	if dir := t.dir(cpu, parent); l[cpu] == "" && shares(dir) == usualShares {
+		// All groups below count as one process on each processor, or more, against
+		// those that are in none.
+		write(dir, "cpu.shares", strconv.Itoa(usualShares*runtime.NumCPU()))
+	}
 	return parent, l
+}
+
+// usualShares is the weight of a group, and of a process beside it, as version 1 has it.
+const usualShares = 1024
+
+func shares(dir string) int {
+	b, _ := os.ReadFile(filepath.Join(dir, "cpu.shares"))
+	n, _ := strconv.Atoi(strings.TrimSpace(string(b)))
+	return n
 }
 
 func (t *v1) create(path string, lim Limits, l lacks) lacks {
@@ -76,13 +95,96 @@ func (t *v1) create(path string, lim Limits, l lacks) lacks {
 	return l
 }
 
+// boundless is the largest number that version 1 takes for memory.
+const boundless = math.MaxInt64 &^ 4095
+
+func (t *v1) update(path string, lim Limits, l lacks) (_ lacks, busy bool) {
+	if l[cpu] == "" && (lim.CPUs > 0 || lim.Weight > 0 || exists(t.dir(cpu, path))) {
+		l[cpu] = reason(t.updateCPU(path, lim))
+	}
+	if l[memory] == "" && exists(t.dir(memory, path)) {
+		err := t.updateMemory(t.dir(memory, path), int64(lim.Memory))
+		if busy = errors.Is(err, unix.EBUSY); !busy { // it has taken more meanwhile
+			l[memory] = reason(err)
+		}
+	}
+	return l, busy
+}
+
+// updateMemory changes the limit on memory; 0: none. That on memory and swap together
+// is never below that on memory, so it goes up first and comes down last (the library
+// has this in mind, and mixes the two up with a third).
+func (t *v1) updateMemory(dir string, n int64) error {
+	if n <= 0 {
+		n = boundless
+	}
+	files := []string{"memory.limit_in_bytes", "memory.memsw.limit_in_bytes"}
+	b, err := os.ReadFile(filepath.Join(dir, files[1]))
+	if err != nil { // this kernel does not count swap
+		files = files[:1]
+	}
+	if now, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64); err == nil && n > now {
+		slices.Reverse(files)
+	}
+	for _, file := range files {
+		if err := write(dir, file, strconv.FormatInt(n, 10)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// updateCPU changes what a group gets of the processors. One that had no limit stood
+// in no group of that hierarchy: its processes are moved to one, and looked for again
+// until none was born outside meanwhile.
+func (t *v1) updateCPU(path string, lim Limits) error {
+	dir := t.dir(cpu, path)
+	moved := exists(dir)
+	res, _ := resources(Limits{CPUs: lim.CPUs, Weight: int(lim.weight())})
+	if err := cgroup1.NewCpu(t.root).Update(path, res); err != nil {
+		return err
+	}
+	for range maxMoves {
+		if moved {
+			return nil
+		}
+		inside, _ := listed(dir)
+		all, err := listed(t.folders(path)[0])
+		if err != nil {
+			return err
+		}
+		moved = true
+		for _, pid := range all {
+			if slices.Contains(inside, pid) {
+				continue
+			}
+			moved = false
+			if err := write(dir, "cgroup.procs", strconv.Itoa(pid)); err != nil && !errors.Is(err, unix.ESRCH) {
+				return err
+			}
+		}
+	}
+	return errors.New("it makes processes faster than they can be moved")
+}
+
+// maxMoves is how often one looks for processes that are still to be moved.
+const maxMoves = 100
+
+func (t *v1) inUse(path string) api.Bytes {
+	dir := t.dir(memory, path)
+	b, _ := os.ReadFile(filepath.Join(dir, "memory.usage_in_bytes"))
+	used, _ := strconv.Atoi(strings.TrimSpace(string(b)))
+	return api.Bytes(max(0, used-counter(dir, "memory.stat", "total_inactive_file")))
+}
+
 // resources are the limits as the library takes them. The error is that of a
 // device file; the rules for the others are there.
 func resources(lim Limits) (*specs.LinuxResources, error) {
 	res := &specs.LinuxResources{}
-	if lim.CPUs > 0 {
+	if lim.CPUs > 0 || lim.Weight > 0 {
 		quota, period := quotaOf(lim.CPUs)
-		res.CPU = &specs.LinuxCPU{Quota: &quota, Period: &period}
+		shares := max(2, lim.weight()*usualShares/usualWeight)
+		res.CPU = &specs.LinuxCPU{Quota: &quota, Period: &period, Shares: &shares}
 	}
 	if n := int64(lim.Memory); n > 0 {
 		res.Memory = &specs.LinuxMemory{Limit: &n, Swap: &n} // Swap is memory and swap together
@@ -92,9 +194,12 @@ func resources(lim Limits) (*specs.LinuxResources, error) {
 	return res, err
 }
 
-// quotaOf is a limit on CPU time as microseconds in a period of them.
+// quotaOf is a limit on CPU time as microseconds in a period of them; -1: none.
 func quotaOf(cpus float64) (int64, uint64) {
 	const period = 100_000
+	if cpus <= 0 {
+		return -1, period
+	}
 	return max(1000, int64(cpus*period)), period // the kernel takes no less than 1 ms
 }
 

@@ -13,6 +13,8 @@ import (
 	"github.com/containerd/cgroups/v3/cgroup2"
 	"github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
+
+	"github.com/norn-scheduler/norn/api"
 )
 
 // v2 is version 2: one hierarchy.
@@ -112,9 +114,8 @@ func (t *v2) create(path string, lim Limits, l lacks) lacks {
 	if err != nil {
 		return all(reason(err))
 	}
-	if lim.CPUs > 0 && l[cpu] == "" {
-		quota, period := quotaOf(lim.CPUs)
-		l[cpu] = reason(m.Update(&cgroup2.Resources{CPU: &cgroup2.CPU{Max: cgroup2.NewCPUMax(&quota, &period)}}))
+	if (lim.CPUs > 0 || lim.Weight > 0) && l[cpu] == "" {
+		l[cpu] = reason(updateCPU(m, lim))
 	}
 	if n := int64(lim.Memory); n > 0 && l[memory] == "" {
 		l[memory] = reason(m.Update(&cgroup2.Resources{Memory: &cgroup2.Memory{Max: &n}}))
@@ -129,6 +130,41 @@ func (t *v2) create(path string, lim Limits, l lacks) lacks {
 		l[freezer] = "this kernel has none for cgroup v2"
 	}
 	return l
+}
+
+func updateCPU(m *cgroup2.Manager, lim Limits) error {
+	quota, period := quotaOf(lim.CPUs)
+	most, weight := cgroup2.NewCPUMax(&quota, &period), lim.weight()
+	if quota < 0 {
+		most = cgroup2.NewCPUMax(nil, &period)
+	}
+	return m.Update(&cgroup2.Resources{CPU: &cgroup2.CPU{Max: most, Weight: &weight}})
+}
+
+func (t *v2) update(path string, lim Limits, l lacks) (_ lacks, busy bool) {
+	m, err := cgroup2.Load(path, cgroup2.WithMountpoint(t.root))
+	if err != nil {
+		l[cpu], l[memory] = reason(err), reason(err)
+		return l, false
+	}
+	if l[cpu] == "" {
+		l[cpu] = reason(updateCPU(m, lim))
+	}
+	if l[memory] == "" {
+		most := "max"
+		if lim.Memory > 0 {
+			most = strconv.FormatInt(int64(lim.Memory), 10)
+		}
+		l[memory] = reason(write(t.dir(path), "memory.max", most))
+	}
+	return l, false
+}
+
+func (t *v2) inUse(path string) api.Bytes {
+	dir := t.dir(path)
+	b, _ := os.ReadFile(filepath.Join(dir, "memory.current"))
+	used, _ := strconv.Atoi(strings.TrimSpace(string(b)))
+	return api.Bytes(max(0, used-counter(dir, "memory.stat", "inactive_file")))
 }
 
 // hide attaches a program to the group that denies device files.

@@ -42,6 +42,7 @@ type Config struct {
 	Operators []string      // names of users, or their uids
 	Jobs      Jobs
 	Health    Health
+	Sharing   Sharing
 	Logs      Logs
 	Disk      Disk
 	History   History
@@ -99,6 +100,20 @@ type Health struct {
 	Checkpoints int           // so many that fail in a row: the job is held
 	CrashWithin time.Duration // a run that fails so soon after its start counts as a crash
 	CrashTimes  int           // so many crashes in a row: the job is held
+}
+
+// Sharing is how jobs get along that share a device.
+type Sharing struct {
+	MPS    Switch        // CUDA MPS: on for those who begin with a part of a GPU, for all, or for none
+	Period time.Duration // in which one that is throttled is stopped and goes on once
+	// Its speed is believed to be another one when its reports have shown for SpeedFor
+	// that it differs by SpeedMargin of what was believed; 0: they are not looked at.
+	SpeedFor    time.Duration
+	SpeedMargin float64
+	// One that uses more than MemoryFactor times the memory that is booked for it, for
+	// MemoryFor, leaves; 0: it does not.
+	MemoryFactor float64
+	MemoryFor    time.Duration
 }
 
 // Logs is what is kept of what a run writes.
@@ -170,6 +185,7 @@ func defaults(who user) *Config {
 		Estimates: Estimates{run.User, run.History},
 		Jobs:      Jobs{Stop: job.Pinned, Grace: time.Minute, CancelGrace: 10 * time.Second, Backoff: 10 * time.Second, CPUs: unit.One, ResidentIdle: 5 * time.Minute},
 		Health:    Health{Sample: 10 * time.Second, Checkpoints: 3, CrashWithin: 10 * time.Second, CrashTimes: 5},
+		Sharing:   Sharing{Period: 500 * time.Millisecond, SpeedFor: 30 * time.Second, SpeedMargin: 0.1, MemoryFactor: 1.2, MemoryFor: 30 * time.Second},
 		Logs:      Logs{Bytes: 16 * unit.MiB, Keep: 4, Retain: 90 * day},
 		Disk:      Disk{Reserve: 512 * unit.MiB, Refuse: 128 * unit.MiB},
 		History:   History{Jobs: 1000, Compact: 50_000, Keep: 365 * day},

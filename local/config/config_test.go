@@ -128,6 +128,7 @@ gains:
   - {backbone: llama, from: questions, to: answers, after: 2.5, together: 1.25}
 jobs: {stop: checkpoint, grace: 2m, cancel-grace: 1s, retry: -1, backoff: 90, cpus: 500m, resident-idle: 9s}
 health: {sample: 500ms, checkpoint-failures: 1, crash-within: 1m30s, crash-times: 2}
+sharing: {mps: off, period: 2s, speed-for: 1m, speed-margin: 0.25, memory-factor: 1.5, memory-for: 5s}
 logs: {bytes: 1MiB, keep: 0, retain: 36h}
 disk: {reserve: 10GiB, refuse: 1GiB}
 history: {jobs: 5, compact: 1000, keep: 0}
@@ -167,6 +168,7 @@ func TestEverything(t *testing.T) {
 		HalfLife: 7 * day, Operators: []string{"bob", "1001"},
 		Jobs:    Jobs{Stop: job.Checkpoint, Grace: 2 * time.Minute, CancelGrace: time.Second, Retry: -1, Backoff: 90 * time.Second, CPUs: 500, ResidentIdle: 9 * time.Second},
 		Health:  Health{Sample: 500 * time.Millisecond, Checkpoints: 1, CrashWithin: 90 * time.Second, CrashTimes: 2},
+		Sharing: Sharing{MPS: Off, Period: 2 * time.Second, SpeedFor: time.Minute, SpeedMargin: 0.25, MemoryFactor: 1.5, MemoryFor: 5 * time.Second},
 		Logs:    Logs{Bytes: unit.MiB, Retain: 36 * time.Hour},
 		Disk:    Disk{Reserve: 10 * unit.GiB, Refuse: unit.GiB},
 		History: History{Jobs: 5, Compact: 1000},
@@ -201,6 +203,8 @@ func TestMistakes(t *testing.T) {
 		"jobs: {graec: 3}":                     `c.yaml:1:8: jobs has no key "graec"; known are: backoff, cancel-grace, cpus, grace, resident-idle, retry, stop; did you mean grace?`,
 		"state: norn":                          `c.yaml:1:8: "norn": write an absolute path`,
 		"socket: /" + strings.Repeat("a", 107): "write a path of at most 107 bytes",
+		"sharing: {speed-margin: 2}":           `c.yaml:1:25: "2": write a number from 0.01 to 1`,
+		"sharing: {period: 10ms}":              `write a duration from 100ms to `,
 		"devices: many":                        `c.yaml:1:10: "many": write auto, none, a number of slots up to 64`,
 		"devices: {big: 65}":                   `"big": "65": write a type and a number of slots from 1 to 64`,
 		"devices: {big: 0}":                    "a number of slots from 1 to 64",

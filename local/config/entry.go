@@ -92,6 +92,16 @@ func count(key string, v *int, least, most int, doc string) entry {
 	return entry{key: key, doc: doc, set: yamltext.Int(v, least, most), show: func() string { return strconv.Itoa(*v) }}
 }
 
+func factor(key string, v *float64, least, most float64, doc string) entry {
+	return single(key, v, func(s string) (float64, error) {
+		f, err := strconv.ParseFloat(s, 64)
+		if err != nil || !(f >= least && f <= most) {
+			return 0, fmt.Errorf("%q: write a number from %v to %v", s, least, most)
+		}
+		return f, nil
+	}, func(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }, doc)
+}
+
 func flag(key string, v *bool, doc string) entry {
 	return entry{key: key, doc: doc, set: yamltext.Bool(v), show: func() string { return strconv.FormatBool(*v) }}
 }

@@ -103,6 +103,7 @@ Norn does not stop what was not declared to bear it.`),
 			span("crash-within", &c.Health.CrashWithin, 0, "A run that fails so soon after its start counts as a crash."),
 			count("crash-times", &c.Health.CrashTimes, 1, 1_000_000, "After so many crashes in a row a job is held."),
 		),
+		c.sharingEntry(),
 		section("logs", "What is kept of what a run writes.",
 			size("bytes", &c.Logs.Bytes, 4*unit.KiB, largest, "At which a file is put aside and a new one begun."),
 			count("keep", &c.Logs.Keep, 0, 1000, "Files that are kept beside the one that is written."),
@@ -118,6 +119,22 @@ Norn does not stop what was not declared to bear it.`),
 			span("keep", &c.History.Keep, 0, "For how long logs that were put aside are kept. 0s: for ever."),
 		),
 	}
+}
+
+// sharingEntry says how jobs get along that share a device.
+func (c *Config) sharingEntry() entry {
+	s := &c.Sharing
+	return section("sharing", "How jobs get along that share a device.",
+		oneOf("mps", &s.MPS, Off, `CUDA MPS, under which jobs on an NVIDIA GPU compute at the same time instead of in
+turns: auto (where it is installed, for jobs that begin with a part of a GPU), on (for
+all jobs with one GPU for each task, so that a policy can put others beside them later;
+Norn does not start without it), off.`),
+		span("period", &s.Period, 100e6, "In which a job that is throttled is stopped and goes on once; a second at least where\nthere is no freezer."),
+		span("speed-for", &s.SpeedFor, 0, "What a job reports changes the speed that it is believed to have when it differs for so\nlong. 0s: never."),
+		factor("speed-margin", &s.SpeedMargin, 0.01, 1, "And by so much of what was believed."),
+		factor("memory-factor", &s.MemoryFactor, 0, 1000, "A job that uses more than so many times the memory of a device that is booked for it,\nbeside others, leaves the device and waits again. 0: it does not."),
+		span("memory-for", &s.MemoryFor, 0, "When it has done so for so long."),
+	)
 }
 
 // serviceEntries say who may call, and how much.

@@ -4,6 +4,7 @@ package hardware
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -57,6 +58,7 @@ type library struct {
 	ecc         func(handle, int32, int32, *uint64) int32
 	mig         func(handle, *uint32, *uint32) int32
 	processes   func(handle, *uint32, *processInfo) int32
+	clients     func(handle, *uint32, *processInfo) int32 // of CUDA MPS
 	ancestor    func(handle, handle, *int32) int32
 	p2p         func(handle, handle, int32, *int32) int32
 	linkState   func(handle, uint32, *int32) int32
@@ -115,6 +117,7 @@ func (l *library) symbols() map[any][]string {
 		&l.temperature: {"nvmlDeviceGetTemperature"}, &l.threshold: {"nvmlDeviceGetTemperatureThreshold"}, &l.power: {"nvmlDeviceGetPowerUsage"},
 		&l.ecc: {"nvmlDeviceGetTotalEccErrors"}, &l.mig: {"nvmlDeviceGetMigMode"},
 		&l.processes: {"nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2"},
+		&l.clients:   {"nvmlDeviceGetMPSComputeRunningProcesses_v3", "nvmlDeviceGetMPSComputeRunningProcesses_v2"},
 		&l.ancestor:  {"nvmlDeviceGetTopologyCommonAncestor"}, &l.p2p: {"nvmlDeviceGetP2PStatus"},
 		&l.linkState: {"nvmlDeviceGetNvLinkState"}, &l.linkPCI: {"nvmlDeviceGetNvLinkRemotePciInfo_v2"}, &l.linkType: {"nvmlDeviceGetNvLinkRemoteDeviceType"},
 		&l.fieldValues: {"nvmlDeviceGetFieldValues"},
@@ -292,25 +295,32 @@ func (l *library) used(h handle) (unit.Bytes, error) {
 	return unit.Bytes(m.used), err
 }
 
-// running are the processes that compute on a GPU, by number.
+// running are the processes that compute on a GPU, by themselves or through CUDA MPS, by
+// number. Should the driver list one as both it counts as the larger.
 func (l *library) running(h handle) []Process {
-	if l.processes == nil {
+	all := append(l.listed(h, l.processes), l.listed(h, l.clients)...)
+	slices.SortFunc(all, func(a, b Process) int { return cmp.Or(a.PID-b.PID, cmp.Compare(b.Used, a.Used)) })
+	return slices.CompactFunc(all, func(a, b Process) bool { return a.PID == b.PID })
+}
+
+// listed is one of the lists of processes that the library has, if it has it.
+func (l *library) listed(h handle, list func(handle, *uint32, *processInfo) int32) []Process {
+	if list == nil {
 		return nil
 	}
 	n := uint32(pastProcesses)
 	for range 3 { // until there is room for all
-		list := make([]processInfo, n)
-		switch l.processes(h, &n, &list[0]) {
+		room := make([]processInfo, n)
+		switch list(h, &n, &room[0]) {
 		case 0:
 			var all []Process
-			for _, p := range list[:min(int(n), len(list))] {
+			for _, p := range room[:min(int(n), len(room))] {
 				used := unit.Bytes(0)
 				if p.used != valueNotAvailable {
 					used = unit.Bytes(p.used)
 				}
 				all = append(all, Process{int(p.pid), used})
 			}
-			slices.SortFunc(all, func(a, b Process) int { return a.PID - b.PID })
 			return all
 		case nvmlInsufficientSize:
 			n = min(n, 1<<16) + pastProcesses

@@ -12,6 +12,7 @@
 //
 //	run.json     the daemon, once, before it launches the runner
 //	want.json    the daemon, whenever it wants something else; then SIGUSR1 to the runner
+//	limits.json  the daemon, when the run may use more or less than before; likewise
 //	status.json  the runner, when its tasks have started and whenever its state changes
 //	exit.json    the runner, once, when nothing of the run is left: the last thing it does
 //	lock         locked (flock) by the runner as long as it lives
@@ -46,6 +47,7 @@ import (
 const (
 	RunFile    = "run.json"
 	WantFile   = "want.json"
+	LimitsFile = "limits.json"
 	StatusFile = "status.json"
 	ExitFile   = "exit.json"
 	LockFile   = "lock"
@@ -65,14 +67,16 @@ type Run struct {
 	User    *User    `json:"user,omitempty"` // nil: that of the daemon
 	Tasks   []Task   `json:"tasks"`          // by rank
 
-	Cgroup  string    `json:"cgroup,omitempty"` // name of its cgroup below the daemon's, such as job-17-1; empty: none
-	Parent  string    `json:"parent,omitempty"` // of Cgroup, as a path in the hierarchy, such as /norn
-	CPUs    float64   `json:"cpus,omitempty"`   // limit on CPU time in cores; 0: none
-	Memory  api.Bytes `json:"mem,omitempty"`    // limit; 0: none
-	Devices []string  `json:"devices,omitempty"`
+	Cgroup  string   `json:"cgroup,omitempty"` // name of its cgroup below the daemon's, such as job-17-1; empty: none
+	Parent  string   `json:"parent,omitempty"` // of Cgroup, as a path in the hierarchy, such as /norn
+	Limits           // at first
+	Devices []string `json:"devices,omitempty"`
 	// Hidden are the device files that the run must not open: those of the GPUs
 	// that it does not hold.
 	Hidden []string `json:"hidden,omitempty"`
+	// Period is the time in which a run that is throttled is stopped and goes on once;
+	// 0: the runner's own.
+	Period api.Seconds `json:"period,omitempty"`
 
 	Stop    api.Stop    `json:"stop"`              // with every default filled in
 	Restore string      `json:"restore,omitempty"` // folder of CRIU's images to go on from; empty: begin anew
@@ -82,6 +86,21 @@ type Run struct {
 	LogBytes api.Bytes `json:"log_bytes"` // at which output.log is put aside
 	LogKeep  int       `json:"log_keep"`  // how many such files are kept
 	Notify   string    `json:"notify,omitempty"`
+}
+
+// Limits is what a run may use, as far as that may change while it runs.
+type Limits struct {
+	CPUs   float64   `json:"cpus,omitempty"`   // CPU time in cores; 0: no limit
+	Memory api.Bytes `json:"mem,omitempty"`    // 0: no limit
+	Weight int       `json:"weight,omitempty"` // of its CPU time where that is short, 1 to 10000; 0: the usual 100
+	// Throttle is how many thousandths of the time it is kept from running, so that
+	// others have the devices for themselves; 1000: it is stopped.
+	Throttle int `json:"throttle,omitempty"`
+	// Phase is where in each period its turn begins, in thousandths of that: those who
+	// share a device take turns so.
+	Phase int `json:"phase,omitempty"`
+	// Paced: it keeps to Throttle by itself, and is stopped only where that is 1000.
+	Paced bool `json:"paced,omitempty"`
 }
 
 // User is whom a run runs as.

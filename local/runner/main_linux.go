@@ -45,7 +45,7 @@ func Main(dir string) int {
 	if has(dir, rundir.ExitFile) {
 		return 0
 	}
-	r := &runner{dir: dir, lock: lock, status: rundir.Status{Up: up}, poked: make(chan os.Signal, 1), child: make(chan os.Signal, 1)}
+	r := &runner{dir: dir, lock: lock, clock: readClock(), status: rundir.Status{Up: up}, poked: make(chan os.Signal, 1), child: make(chan os.Signal, 1)}
 	if ok, err := rundir.Read(dir, rundir.RunFile, &r.run); !ok && err == nil {
 		complain(fmt.Errorf("%s: there is no run in this folder", dir))
 		return 1
@@ -53,6 +53,7 @@ func Main(dir string) int {
 		r.exit = rundir.Exit{Cause: rundir.NotStarted, Error: err.Error()}
 		return r.finish()
 	}
+	r.limits.wanted = r.run.Limits
 	if _, ok := begun(dir); ok || has(dir, rundir.StatusFile) {
 		return r.takeLost()
 	}
@@ -110,7 +111,7 @@ func (r *runner) main() int {
 
 // start makes the cgroup and starts the tasks, all or none.
 func (r *runner) start() error {
-	isolation := r.confine()
+	r.confine()
 	r.status.Port = freePort()
 	if err := begin(r.lock, r.group); err != nil {
 		complain(err)
@@ -122,10 +123,7 @@ func (r *runner) start() error {
 	if err := r.bear(first); err != nil {
 		return err
 	}
-	if r.group != nil {
-		isolation = append(isolation, r.group.Isolation()...)
-	}
-	r.status.Isolation = append(isolation, r.identity(), "files, network and other processes of the machine are not hidden from it")
+	r.status.Isolation = r.isolation()
 	if r.helper == nil {
 		r.started()
 	}
@@ -150,18 +148,21 @@ func (r *runner) bear(start func(fd int) ([]int, error)) error {
 	return err
 }
 
-// confine makes the cgroup of the run, and says why there is none.
-func (r *runner) confine() []string {
+// confine makes the cgroup of the run, and notes why there is none.
+func (r *runner) confine() {
+	l := &r.limits
+	l.now = l.wanted
 	if r.run.Cgroup == "" {
-		return []string{"it is in no cgroup: CPU time, memory and devices are not limited"}
+		l.none = "it is in no cgroup: CPU time, memory and devices are not limited"
+		return
 	}
 	m, _ := cgroup.Detect(r.run.Parent)
-	g, err := m.Create(r.run.Cgroup, cgroup.Limits{CPUs: r.run.CPUs, Memory: r.run.Memory, Hidden: r.run.Hidden})
+	g, err := m.Create(r.run.Cgroup, cgroup.Limits{CPUs: l.now.CPUs, Memory: l.now.Memory, Weight: l.now.Weight, Hidden: r.run.Hidden})
 	if err != nil {
-		return []string{"CPU time, memory and devices are not limited: " + err.Error()}
+		l.none = "CPU time, memory and devices are not limited: " + err.Error()
+		return
 	}
 	r.group, r.status.Cgroup = g, g.Path()
-	return nil
 }
 
 // identity says whom the run runs as.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/local/rundir"
 )
 
@@ -44,6 +45,9 @@ func Alive(rundir.Proc) bool { return false }
 
 // Measure fails.
 func Measure([]rundir.Proc) ([]Usage, error) { return nil, errNotHere }
+
+// Proportional is 0.
+func Proportional([]int) api.Bytes { return 0 }
 
 // StartTime fails.
 func StartTime(int) (uint64, error) { return 0, errNotHere }

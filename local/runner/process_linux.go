@@ -122,10 +122,27 @@ func Measure(runners []rundir.Proc) ([]Usage, error) {
 			out[i-1].CPU += time.Duration(p.ticks) * (time.Second / ticksPerSecond)
 			if above != p.PID {
 				out[i-1].Memory += api.Bytes(p.pages) * api.Bytes(os.Getpagesize())
+				out[i-1].PIDs = append(out[i-1].PIDs, p.PID)
 			}
 		}
 	}
 	return out, err
+}
+
+// Proportional is the main memory of processes, of which what several of them share
+// counts once. It takes longer than Measure; processes that have ended have none.
+func Proportional(pids []int) (sum api.Bytes) {
+	for _, pid := range pids {
+		b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/smaps_rollup")
+		for line := range strings.Lines(string(b)) {
+			if rest, ok := strings.CutPrefix(line, "Pss:"); ok {
+				kib, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
+				sum += api.Bytes(kib) << 10
+				break
+			}
+		}
+	}
+	return sum
 }
 
 // descendants are the living processes below one.

@@ -25,6 +25,14 @@
 // training process fail instead of writing a checkpoint. When a main process ends
 // by that signal, its children get it in turn.
 //
+// # Limits and turns
+//
+// What the run may use can change while it runs (limits.json): the limits of its
+// cgroup then change in place. A run that is throttled is stopped for its part of each
+// period, as for freezing, and counts as running; all runners go by the same clock, so
+// that the runs on one device can take turns. This needs no daemon, and ends with the
+// runner's order to leave, and with the runner.
+//
 // # Environment
 //
 // A task finds the environment of its submission, the variables of package
@@ -57,6 +65,7 @@ const Verb = "runner"
 type Usage struct {
 	CPU    time.Duration
 	Memory api.Bytes
+	PIDs   []int // the processes, but for the runner
 }
 
 // errNotHere is the error where runs cannot be launched.

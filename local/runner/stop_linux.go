@@ -21,30 +21,53 @@ import (
 // looks again.
 func (r *runner) settle(now time.Time) time.Duration {
 	p := &r.pause
-	state := r.status.State
-	if state == "" {
+	if r.status.State == "" {
 		return pollWant // it is still being restored
 	}
+	waits, next := r.waits(now)
+	stop := p.wanted || waits
 	switch {
-	case p.wanted == p.done && p.wanted == p.begun: // as it was
-	case !p.wanted:
+	case stop == p.done && stop == p.begun: // as it was
+	case !stop:
 		if r.thaw(); p.begun {
 			return rekill // that failed
 		}
-		state = rundir.Running
 	case !r.freeze():
 		p.wait = min(max(2*p.wait, time.Millisecond), longestWait)
-		return p.wait
+		return min(p.wait, next)
 	case r.reap() || r.over(): // nothing was left to stop: it had just ended
 		return 0
 	default:
-		p.done, p.since, p.wait = true, now, 0
-		state = rundir.Frozen
+		p.done, p.wait = true, 0
 	}
-	if r.leave == nil && (state != r.status.State || p.done && r.status.Seq != r.want.Seq) {
+	r.stands(now)
+	return next
+}
+
+// stands notes where the run stands: frozen when that was wanted, and running while
+// it waits for its turn.
+func (r *runner) stands(now time.Time) {
+	p := &r.pause
+	state := rundir.Running
+	if p.wanted {
+		state = rundir.Frozen
+		if p.since.IsZero() {
+			p.since = now
+		}
+	} else {
+		r.unpause()
+	}
+	if r.leave == nil && (state != r.status.State || r.status.Seq != r.want.Seq) {
 		r.status.State, r.status.Seq, r.changed = state, r.want.Seq, true
 	}
-	return pollWant
+}
+
+// unpause counts the time in which the run was stopped for good.
+func (r *runner) unpause() {
+	if p := &r.pause; !p.since.IsZero() {
+		p.total += time.Since(p.since)
+		p.since = time.Time{}
+	}
 }
 
 // freeze has all processes stopped, and tells whether they are. It is called
@@ -103,9 +126,7 @@ func (r *runner) thaw() {
 	} else {
 		r.resume()
 	}
-	if p.done {
-		p.total += time.Since(p.since)
-	}
+	r.unpause()
 	p.begun, p.done, p.wait = false, false, 0
 }
 

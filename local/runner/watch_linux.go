@@ -30,6 +30,8 @@ type runner struct {
 	want   rundir.Want
 	looked time.Time // when want.json was read
 	pause  pause
+	limits limits
+	clock  clock
 	leave  *leave // nil: it stays
 
 	status  rundir.Status
@@ -39,13 +41,13 @@ type runner struct {
 	exit    rundir.Exit
 }
 
-// pause is how the run is stopped in memory.
+// pause is how the run is stopped in memory, for good or for its part of a period.
 type pause struct {
-	wanted bool
-	begun  bool // it was told to stop
-	done   bool // it has stopped
-	since  time.Time
-	total  time.Duration
+	wanted bool                 // for good
+	begun  bool                 // it was told to stop
+	done   bool                 // it has stopped
+	since  time.Time            // when it stopped for good; zero: it has not
+	total  time.Duration        // that it was stopped for good before
 	wait   time.Duration        // until one looks again whether it is done
 	told   map[rundir.Proc]bool // to stop, by a signal
 }
@@ -78,6 +80,7 @@ func (r *runner) watch() {
 			r.look()
 		}
 		r.follow()
+		r.regulate(now)
 		next := r.press(now)
 		if r.over() {
 			if r.status.State == rundir.Running { // or it was so short that nobody has been told
@@ -117,6 +120,12 @@ func (r *runner) look() {
 		complain(err)
 	} else if ok && (w.Seq > r.want.Seq || r.want.State == "") {
 		r.want = w
+	}
+	var l rundir.Limits
+	if ok, err := rundir.Read(r.dir, rundir.LimitsFile, &l); err != nil {
+		complain(err)
+	} else if ok {
+		r.limits.wanted = l
 	}
 }
 
@@ -213,10 +222,11 @@ func (r *runner) press(now time.Time) time.Duration {
 	return rekill
 }
 
-// ran is for how long the run has run; time in which it is frozen does not count.
+// ran is for how long the run has run; time in which it is frozen does not count, but
+// for the turns of others.
 func (r *runner) ran(now time.Time) time.Duration {
 	ran := now.Sub(r.began) - r.pause.total
-	if r.pause.done {
+	if !r.pause.since.IsZero() {
 		ran -= now.Sub(r.pause.since)
 	}
 	return ran
@@ -355,8 +365,8 @@ func (r *runner) outOfMemory() string {
 	switch oom := r.group.OOM(); {
 	case oom.Kills == 0:
 		return ""
-	case oom.Limit && r.run.Memory > 0:
-		return "out of memory: it used its limit of " + unit.Bytes(r.run.Memory).String()
+	case oom.Limit && r.limits.now.Memory > 0:
+		return "out of memory: it used its limit of " + unit.Bytes(r.limits.now.Memory).String()
 	}
 	return "out of memory: the machine had none left"
 }

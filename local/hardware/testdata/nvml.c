@@ -86,6 +86,17 @@ nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t d, unsigned in
 	}
 	return 0;
 }
+nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses_v3(nvmlDevice_t d, unsigned int *n, nvmlProcessInfo_t *p) {
+	CHECK(d);
+	if (*n < 2) return 7;
+	*n = 2;
+	for (int i = 0; i < 2; i++) { /* one of its own, and one that is in the other list, too */
+		p[i].pid = 5000 + i;
+		p[i].usedGpuMemory = GiB;
+		p[i].gpuInstanceId = p[i].computeInstanceId = ~0u;
+	}
+	return 0;
+}
 nvmlReturn_t nvmlDeviceGetTopologyCommonAncestor(nvmlDevice_t a, nvmlDevice_t b, int *level) { CHECK(a); CHECK(b); *level = 50; return 0; }
 nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t a, nvmlDevice_t b, int kind, int *status) { CHECK(a); CHECK(b); *status = kind == 2 ? 0 : 6; return 0; }
 nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t d, unsigned int i, int *on) { CHECK(d); if (i >= 18) return 2; *on = i != 3; return 0; }

@@ -23,6 +23,7 @@ from .protocol import BATCH, CONTINUE_LATER, STOP, Allocation, Checkpoint, Order
 
 POLL = 30.0  # seconds that Norn is asked to hold an answer back
 FIRST_WAIT = 2.0  # seconds that the first question for the allocation waits for Norn
+MOST_ASLEEP = 0.1  # seconds between two looks whether the pace is still what it was
 REPEAT = 5.0  # seconds between two answers that are the same order
 
 
@@ -67,6 +68,10 @@ class Job:
         self._batch = 0
         self._batch_told = 0
         self._batch_calls: List[Callable[[int], None]] = []
+        self._throttle = 0
+        self._ordered = False  # an order was heard, which is newer than the allocation
+        self._paced = False
+        self._gpu_fraction = _float(env.get("NORN_GPU_MEMORY_FRACTION"))
         self._step = 0
         self._samples = 0
         self._closed = threading.Event()
@@ -118,6 +123,7 @@ class Job:
         samples: Optional[int] = None,
         loss: Optional[float] = None,
         step_time: Optional[float] = None,
+        step_time_alone: Optional[float] = None,
         compute_time: Optional[float] = None,
         sync_time: Optional[float] = None,
         grad_sqr: Optional[float] = None,
@@ -218,6 +224,55 @@ class Job:
                 pass
         os._exit(CONTINUE_LATER)
 
+    @property
+    def throttle(self) -> int:
+        """For how many thousandths of the time the job is to leave its devices to
+        others that share them."""
+        return self._throttle
+
+    def pace(self, worked: float, throttle: Optional[int] = None) -> None:
+        """Leaves the devices to others for as long as Norn wants it after a step that has
+        worked so many seconds, waiting for other tasks not counted. Returns at once
+        where nobody else is to have them, or when the job has to stop. A program that
+        calls it is not stopped in the middle of its steps; throttle is for tasks that
+        have agreed on one."""
+        if self._throttle > 0 and not self._paced:
+            self._paced = True
+            self._put({"paced": True}, urgent=True)
+        slept = 0.0
+        while self._stop is None:
+            t = self._throttle if throttle is None else throttle
+            if not 0 < t < 1000:  # at 1000 Norn stops the process
+                return
+            left = worked * t / (1000 - t) - slept
+            if left <= 0:
+                return
+            began = time.monotonic()
+            self._closed.wait(min(left, MOST_ASLEEP))
+            slept += time.monotonic() - began
+
+    def cap_memory(self) -> None:
+        """Keeps this process to the memory that is meant for it: PyTorch's allocator, where
+        torch was imported and the job shares its GPUs, and main memory, where the job
+        has a limit, in equal parts for all tasks. What is more fails in this process,
+        as an error, instead of in another one that shares the device."""
+        self.cap_gpu_memory()
+        mem = self.allocation.mem // self.world_size
+        if mem > 0:
+            import resource
+
+            hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+            if hard != resource.RLIM_INFINITY:
+                mem = min(mem, hard)
+            resource.setrlimit(resource.RLIMIT_DATA, (mem, hard))
+
+    def cap_gpu_memory(self) -> None:
+        """As cap_memory(), of GPUs alone. norn.torch does it by itself."""
+        torch: Any = sys.modules.get("torch")
+        if 0 < self._gpu_fraction < 1 and torch is not None and torch.cuda.is_available():
+            for device in range(torch.cuda.device_count()):
+                torch.cuda.set_per_process_memory_fraction(self._gpu_fraction, device)
+
     def on_batch(self, call: Callable[[int], None]) -> None:
         """Has call(size) done when Norn wants another global batch size: in the
         thread of training, between two steps or in should_stop()."""
@@ -237,6 +292,7 @@ class Job:
 
     def _heard(self, o: Order) -> None:
         """Takes in an order, in any thread and any number of times."""
+        self._ordered, self._throttle = True, o.throttle
         if o.kind == BATCH:
             self._batch = o.batch
         elif o.kind == STOP:
@@ -253,6 +309,8 @@ class Job:
             try:
                 if self._allocation is None:
                     self._allocation = Allocation.decode(ear.call("GET", "/v1/task/allocation"))
+                    if not self._ordered:
+                        self._throttle = self._allocation.throttle
                     self._allocation_known.set()
                 order = Order.decode(ear.call("GET", f"/v1/task/order?wait={POLL:.0f}", timeout=POLL + 10.0))
             except (_client.Away, ValueError):
@@ -318,8 +376,10 @@ class Step:
         if kind is not None:
             return
         total = time.perf_counter() - self._began
-        self._job.measured(Times(1, total, max(0.0, total - self._sync), self._sync))
+        worked = max(0.0, total - self._sync)
+        self._job.measured(Times(1, total, worked, self._sync))
         self._job.stepped(self._samples, self.loss)
+        self._job.pace(worked)
 
 
 def _int(s: Optional[str], default: int) -> int:

@@ -39,6 +39,7 @@ class Report:
     samples: Optional[int] = None
     loss: Optional[float] = None
     step_time: Optional[float] = None
+    step_time_alone: Optional[float] = None
     compute_time: Optional[float] = None
     sync_time: Optional[float] = None
     grad_sqr: Optional[float] = None
@@ -50,6 +51,7 @@ class Report:
     memory: Optional[int] = None
     gpu_memory: Optional[int] = None
     quality: Optional[Mapping[str, float]] = None
+    paced: Optional[bool] = None
     checkpoint: Optional[Checkpoint] = None
     finished: Optional[bool] = None
 
@@ -67,7 +69,7 @@ class Report:
             elif f.name in ("stages", "quality"):
                 least = 0.0 if f.name == "stages" else -math.inf
                 out[f.name] = {str(k): x for k, x in ((k, number(x, least)) for k, x in v.items()) if x is not None}
-            elif f.name == "finished":
+            elif f.name in ("finished", "paced"):
                 out[f.name] = bool(v)
             else:
                 n = number(v, -math.inf if f.name == "loss" else 0.0)
@@ -88,15 +90,17 @@ class Order:
     why: str = ""
     size: int = 0  # stop: tasks that it will be started with again; 0: not known
     batch: int = 0  # batch: global batch size
+    throttle: int = 0  # any: thousandths of the time for which the job leaves its devices to others
 
     @staticmethod
     def decode(data: Any) -> Order:
         """Reads an order. A kind that is not known is GO_ON, so that a newer Norn
         does no harm; an answer that is no order at all is a ValueError."""
         d = record(data, "kind")
-        o = Order(d["kind"], number(d.get("grace"), 0.0) or 0.0, text(d.get("why")), whole(d.get("size")), whole(d.get("batch")))
+        throttle = min(1000, whole(d.get("throttle")))
+        o = Order(d["kind"], number(d.get("grace"), 0.0) or 0.0, text(d.get("why")), whole(d.get("size")), whole(d.get("batch")), throttle)
         if o.kind not in (GO_ON, STOP, BATCH) or (o.kind == BATCH and o.batch < 1):
-            return Order()
+            return Order(throttle=throttle)
         return o
 
 
@@ -117,6 +121,8 @@ class Allocation:
     stop_mode: str = ""
     grace: float = 0.0
     resumable: bool = False
+    gpu_mem: int = 0  # of each GPU that it shares, what is meant for it; 0: not told
+    throttle: int = 0  # as in an order
     merge: Mapping[str, Any] = field(default_factory=lambda: {})  # how (together, after), with (a job), checkpoint; empty: alone
 
     @staticmethod
@@ -137,6 +143,8 @@ class Allocation:
             stop_mode=text(d.get("stop_mode")),
             grace=number(d.get("grace"), 0.0) or 0.0,
             resumable=d.get("resumable") is True,
+            gpu_mem=whole(d.get("gpu_mem")),
+            throttle=min(1000, whole(d.get("throttle"))),
             merge=cast(Dict[str, Any], d["merge"]) if isinstance(d.get("merge"), dict) else {},
         )
 

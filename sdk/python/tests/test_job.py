@@ -5,11 +5,14 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import resource
 import subprocess
 import sys
 import tempfile
 import textwrap
+import threading
 import time
+import types
 import unittest
 from typing import Any, Callable, Iterator
 from unittest import mock
@@ -62,7 +65,7 @@ class Reports(WithNorn):
         job = self.job(RANK="3", WORLD_SIZE="4", LOCAL_RANK="1")
         self.assertEqual((job.rank, job.world_size, job.local_rank, job.run, job.resumed, job.id), (3, 4, 1, 2, True, "17"))
         job.report(
-            step=5, steps=10, epoch=0.5, samples=320, loss=1.25, step_time=0.5, compute_time=0.375, sync_time=0.125,
+            step=5, steps=10, epoch=0.5, samples=320, loss=1.25, step_time=0.5, step_time_alone=0.25, compute_time=0.375, sync_time=0.125,
             grad_sqr=2.0, grad_var=3.0, local_batch=32, accumulation=2, lr=0.1, stages={"cpu": 0.25}, gpu_memory=7,
             quality={"accuracy": -1.0},
         )  # fmt: skip
@@ -76,7 +79,7 @@ class Reports(WithNorn):
         self.assertEqual(
             told,
             {
-                "rank": 3, "step": 5, "steps": 10, "epoch": 0.5, "samples": 320, "loss": 1.25, "step_time": 0.5,
+                "rank": 3, "step": 5, "steps": 10, "epoch": 0.5, "samples": 320, "loss": 1.25, "step_time": 0.5, "step_time_alone": 0.25,
                 "compute_time": 0.375, "sync_time": 0.125, "grad_sqr": 2.0, "grad_var": 3.0, "local_batch": 32,
                 "accumulation": 2, "lr": 0.1, "stages": {"cpu": 0.25}, "gpu_memory": 7, "quality": {"accuracy": -1.0},
                 "checkpoint": {"step": 5, "path": "/tmp/x"}, "finished": True,
@@ -298,6 +301,66 @@ class Orders(WithNorn):
         self.eventually(lambda: job.batch == 256)
         job.stepped()
         self.assertEqual(heard, [512, 256])
+
+    def test_pace(self) -> None:
+        job = self.job()
+        steps = iter(range(2, 1_000_000))
+
+        def told(throttle: int) -> bool:  # an answer that was under way may be older
+            job.report(step=next(steps))
+            return job.throttle == throttle
+
+        began = time.monotonic()
+        with job.step():
+            pass
+        job.pace(1000.0)
+        self.assertLess(time.monotonic() - began, 10, "nobody else is to have the devices")
+        self.norn.say(kind="go-on", throttle=500)
+        self.eventually(lambda: told(500))
+        began = time.monotonic()
+        job.pace(0.3)
+        self.assertGreaterEqual(time.monotonic() - began, 0.3)
+        with job.step():
+            time.sleep(0.01)
+        self.assertTrue(job.flush(PATIENCE))
+        self.assertEqual(self.norn.told("paced"), [True])
+
+        def later(**order: Any) -> None:
+            self.norn.say(**order)
+            self.eventually(lambda: job.should_stop() or told(0))
+
+        threading.Timer(0.1, later, kwargs={"kind": "go-on"}).start()
+        job.pace(1000.0)  # until that
+        self.eventually(lambda: told(0))
+        self.norn.say(kind="dance", throttle=5000)
+        self.eventually(lambda: told(1000))
+        job.pace(1000.0)  # which is for Norn to do
+        threading.Timer(0.1, later, kwargs={"kind": "stop", "grace": 9}).start()
+        job.pace(1000.0, throttle=900)
+        self.assertTrue(job.should_stop())
+
+    def test_throttled_from_the_beginning(self) -> None:
+        self.norn.allocation["throttle"] = 250
+        self.norn.allocation["gpu_mem"] = 1 << 30
+        self.norn.order = {"kind": "go-on", "throttle": 250}
+        job = self.job()
+        self.assertEqual((job.allocation.throttle, job.allocation.gpu_mem), (250, 1 << 30))
+        self.eventually(lambda: job.throttle == 250)
+
+    def test_memory_is_capped(self) -> None:
+        self.norn.allocation["mem"] = 8 << 30
+        job = self.job(WORLD_SIZE="2", NORN_GPU_MEMORY_FRACTION="0.25")
+        said: list[Any] = []
+        torch = types.SimpleNamespace(
+            cuda=types.SimpleNamespace(
+                is_available=lambda: True,
+                device_count=lambda: 2,
+                set_per_process_memory_fraction=lambda part, device: said.append((part, device)),
+            )
+        )
+        with mock.patch.dict(sys.modules, {"torch": torch}), mock.patch("resource.setrlimit", lambda what, to: said.append((what, to[0]))):
+            job.cap_memory()
+        self.assertEqual(said, [(0.25, 0), (0.25, 1), (resource.RLIMIT_DATA, 4 << 30)])
 
     def test_an_order_that_stands_is_not_asked_for_in_a_hurry(self) -> None:
         self.enterContext311(mock.patch("norn.job.REPEAT", 3600))

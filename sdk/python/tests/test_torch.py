@@ -278,6 +278,16 @@ class Training(Tasks):
         self.assertAlmostEqual(self.result()["lr"], 0.02 * 40 / 16 / (1 + 0.02 * 20), delta=1e-12)
 
 
+    def test_paced(self) -> None:
+        fake = FakeNorn(self.folder)
+        self.addCleanup(fake.close)
+        fake.allocation["throttle"] = 200
+        fake.order = {"kind": "go-on", "throttle": 200}
+        self.run_of(2, 1, env=fake.env(NORN_RUN="1"), steps=20)
+        self.compare(self.log(), self.result(), self.alone(steps=20))
+        self.assertIn(True, fake.told("paced"))
+
+
 SCRIPT = """
 import os, signal, sys, threading, time
 import torch

@@ -77,6 +77,7 @@ class Run:
         self.job: Job = init()
         with self._nothing_to_lose():
             self._group = Group(self.job, device, backend)
+        self.job.cap_gpu_memory()
         self.rank, self.world_size, self.device = self._group.rank, self._group.world, self._group.device
         self.path = path
         self.loss: Optional[float] = None  # mean over the batch of the last step that was reported
@@ -101,6 +102,7 @@ class Run:
         self._agreement: Optional[Agreement] = None
         self._agreed: Optional[List[float]] = None
         self._times, self._opened, self._passes, self._largest = Times(), 0.0, 0, 0
+        self._worked = 0.0  # seconds of the present step, waiting for others included
         self._signature = state.signature(model)
         with self._nothing_to_lose():
             self.resumed = self._restore()  # whether it goes on from a checkpoint
@@ -238,7 +240,9 @@ class Run:
                 self._waiting.end()
             self._update_weights(p)
         self._pass = None
-        self._times.total += time.perf_counter() - self._opened
+        took = time.perf_counter() - self._opened
+        self._times.total += took
+        self._worked += took
         if p.last:
             self._advance(p)
         return p.last
@@ -313,10 +317,12 @@ class Run:
 
     def _agree(self, loss: float, count: float) -> Agreement:
         """Adds up: who has to stop, who wants a checkpoint, the batch size that rank 0
-        was told, losses, counts."""
+        was told, losses, counts, the throttle that rank 0 was told."""
         due = self.rank == 0 and time.monotonic() - self._saved_time >= self._save_every
         batch = self.job.batch if self.rank == 0 and self._on_batch is not None else 0
-        return self._group.agree([float(self.job.should_stop()), float(self._wants_save or due), float(batch), loss, count])
+        throttle = self.job.throttle if self.rank == 0 else 0
+        wishes = [float(self.job.should_stop()), float(self._wants_save or due), float(batch)]
+        return self._group.agree([*wishes, loss, count, float(throttle)])
 
     def _between(self) -> None:
         """Between two steps: does what was agreed on at the last one."""
@@ -330,7 +336,18 @@ class Run:
         if batch > 0 and int(batch) != self._batch and self._on_batch is not None:
             old, self._batch, self._batch_ordered = self._batch, int(batch), int(batch)
             self._on_batch(old, self._batch)
+        self._pace(int(self._agreed[5]))
         self._agreed = None
+
+    def _pace(self, throttle: int) -> None:
+        """Leaves the devices to others after a step, all workers at the same time."""
+        worked, self._worked = self._worked, 0.0
+        if throttle <= 0:
+            return
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)  # what the step has still to do is done in its own time
+        waited = 0.0 if self._waiting is None else self._waiting.seconds()
+        self.job.pace(max(0.0, worked - waited), throttle)
 
     def save(self) -> None:
         """Asks for a checkpoint after the step that comes next. One worker that asks is

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/norn-scheduler/norn/local"
+	"github.com/norn-scheduler/norn/local/config"
+	"github.com/norn-scheduler/norn/local/mps"
+)
+
+// TestPacking: CUDA MPS is used where it is installed and there is a GPU for it, unless
+// the configuration says otherwise, and what holds is told.
+func TestPacking(t *testing.T) {
+	fake, err := filepath.Abs("../../local/mps/testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gpu := local.Machine{Devices: []local.Device{{Name: "gpu0", Packs: true}}}
+	for _, c := range []struct {
+		mps        config.Switch
+		m          *local.Machine
+		installed  bool
+		found, all bool
+		note, fail string
+	}{
+		{config.Auto, &local.Machine{}, true, false, false, "", ""},
+		{config.Auto, &gpu, true, true, false, "jobs that begin with a part of a GPU compute on it at the same time", ""},
+		{config.Auto, &gpu, false, false, false, "use it in turns: nvidia-cuda-mps-control is not in PATH", ""},
+		{config.On, &gpu, true, true, true, "jobs compute through CUDA MPS", ""},
+		{config.On, &gpu, false, false, false, "", "is not in PATH"},
+		{config.On, &local.Machine{}, true, false, false, "", "there is no NVIDIA GPU here"},
+		{config.Off, &gpu, true, false, false, "CUDA MPS is turned off", ""},
+	} {
+		path := t.TempDir()
+		if c.installed {
+			path = fake + string(os.PathListSeparator) + path
+		}
+		t.Setenv("PATH", path)
+		have, note, err := packing(&config.Config{Sharing: config.Sharing{MPS: c.mps}}, c.m)
+		if (err != nil) != (c.fail != "") || err != nil && !strings.Contains(err.Error(), c.fail) {
+			t.Errorf("%+v: %v", c, err)
+		}
+		if want := filepath.Join(fake, mps.Program); (have.Program == want) != c.found || have.Always != c.all {
+			t.Errorf("%+v: %+v", c, have)
+		}
+		if !strings.Contains(note, c.note) || (note == "") != (c.note == "") {
+			t.Errorf("%+v: %q", c, note)
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package local
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/local/runner"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// The guard over the memory of devices: a job that shares a device, has memory booked
+// there, and is measured to use more than that by a factor for a while, is thrown off
+// before others run out of what is theirs.
+
+// claim is what a run has booked of the memory of a device.
+type claim struct {
+	device int
+	booked api.Bytes
+}
+
+// excess is that a run uses more of the memory of a device than is booked for it.
+type excess struct {
+	job    string
+	run    int
+	device int
+	used   api.Bytes
+	booked api.Bytes
+}
+
+// claims are those of a job on devices that it shares with others. A declared slot of
+// which no memory was declared has none that could run out.
+func (d *Daemon) claims(l *live) []claim {
+	a := d.st.Alloc(l.id)
+	if a == nil || d.opt.Defaults.MemoryFactor <= 0 {
+		return nil
+	}
+	var out []claim
+	shared := false
+	d.eachBeside(l, a, func(job.ID, *cluster.Alloc) { shared = true })
+	for i := range a.Shares {
+		if s := &a.Shares[i]; shared && s.Memory > 0 && int(s.Device) < len(d.opt.Machine.Devices) && d.opt.Machine.Devices[s.Device].Memory > 0 {
+			out = append(out, claim{int(s.Device), api.Bytes(s.Memory)})
+		}
+	}
+	return out
+}
+
+// exceeding finds the runs that use more than factor times what they have booked: of a
+// GPU as its driver tells it, elsewhere by the memory of their processes. What several
+// of these share counts once.
+func exceeding(factor float64, devices []Device, loads []load, used []runner.Usage, samples []Sample) (out []excess) {
+	for i, u := range used {
+		for _, c := range loads[i].claims {
+			most := api.Bytes(factor * float64(c.booked))
+			has := api.Bytes(0)
+			for _, p := range samples[c.device].Processes {
+				if slices.Contains(u.PIDs, p.PID) {
+					has += p.Used
+				}
+			}
+			if devices[c.device].Cores > 0 {
+				if has = u.Memory / api.Bytes(len(loads[i].devices)); has > most {
+					has = runner.Proportional(u.PIDs) / api.Bytes(len(loads[i].devices))
+				}
+			}
+			if has > most {
+				out = append(out, excess{loads[i].job, loads[i].run, c.device, has, c.booked})
+			}
+		}
+	}
+	return out
+}
+
+// guardMemory takes in who uses too much, and throws off those who have for a while.
+func (d *Daemon) guardMemory(found []excess) {
+	for _, l := range d.jobs {
+		if l == nil {
+			continue
+		}
+		i := slices.IndexFunc(found, func(e excess) bool { return e.job == l.key && e.run == l.run })
+		if i < 0 {
+			l.exceeds = 0
+			continue
+		}
+		r := d.st.Record(l.id)
+		if l.exceeds == 0 {
+			l.exceeds = d.now
+		}
+		if d.now-l.exceeds < d.opt.Defaults.MemoryFor || r.Phase != job.Running || l.purpose != "" || d.touch(l.id) != nil {
+			continue
+		}
+		e := &found[i]
+		why := fmt.Sprintf("used %s of the memory of %s, which it shares; %s are booked for it", unit.Bytes(e.used), nameOf(d.opt.Machine.Devices, e.device), unit.Bytes(e.booked))
+		d.log.Warn("a job uses more memory than is booked for it, and leaves", "job", l.key, "run", l.run, "why", why)
+		d.throwOff(l, r, overusing, why)
+	}
+}
+
+// restrainHog holds a job that was thrown off for its memory again and again.
+func (d *Daemon) restrainHog(l *live) {
+	if l.hogged++; d.opt.Defaults.SaveFailures <= 0 || l.hogged < d.opt.Defaults.SaveFailures {
+		return
+	}
+	times := l.hogged
+	l.hogged = 0
+	d.hold(l, fmt.Sprintf("was thrown off %d times for its memory, last: it %s; submit it with more gpu_mem, or norn release lets it try again", times, l.why))
+}

@@ -1,0 +1,231 @@
+package local
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/local/rundir"
+)
+
+// gauge measures how fast a job makes progress, from what it reports: its rate over
+// stretches of time, against its rate when it had its devices for itself.
+type gauge struct {
+	run     int
+	setting []int64       // what the job held and who was beside it; a stretch has one
+	began   time.Duration // of the stretch
+	from    float64       // the work that had been reported then
+	last    float64       // that was reported last
+	news    int           // reports of more work since
+
+	// Alone are its rates alone, by what it runs on (see sizeOf), in the units that it reports. They
+	// are kept from run to run, beside the job, so that a daemon knows them again.
+	Alone map[string]rate `json:"alone"`
+}
+
+// rate is work in units of a job's own in a second.
+type rate struct {
+	Steps   float64 `json:"steps,omitempty"`
+	Samples float64 `json:"samples,omitempty"`
+	Told    bool    `json:"told,omitempty"` // Steps is the job's word
+}
+
+// of is the rate in one of the units.
+func (r *rate) of(samples bool) *float64 {
+	if samples {
+		return &r.Samples
+	}
+	return &r.Steps
+}
+
+// leastNews is how many times a job must have reported more work in a stretch.
+const leastNews = 3
+
+// gaugeSpeed takes in a report. When the job has been under the same conditions for
+// long enough, its speed is what it makes of its time, measured against its rate
+// alone: where that differs noticeably from what was believed, the engine is told.
+func (d *Daemon) gaugeSpeed(l *live, r *api.Report) {
+	rec, a, def := d.st.Record(l.id), d.st.Alloc(l.id), &d.opt.Defaults
+	if def.SpeedFor <= 0 || a == nil || l.stage != up || rec.Phase != job.Running || rec.Profiling || rec.Merged != job.Apart || d.now < rec.Ready {
+		return
+	}
+	g := &l.gauge
+	if r.Alone > 0 {
+		d.toldAlone(l, a, 1/float64(r.Alone))
+	}
+	done, samples := float64(r.Step), r.Samples > 0 && !g.Alone[d.sizeOf(a)].Told
+	if samples {
+		done = float64(r.Samples)
+	}
+	setting := d.setting(l, a, samples)
+	if g.run != l.run || done < g.last || !slices.Equal(setting, g.setting) {
+		*g = gauge{run: l.run, setting: setting, began: d.now, from: done, last: done, Alone: g.Alone}
+		return
+	}
+	if done == g.last { // a stretch begins and ends with a step
+		return
+	}
+	g.last = done
+	if g.news++; g.news < leastNews || d.now-g.began < def.SpeedFor {
+		return
+	}
+	have := (done - g.from) / (d.now - g.began).Seconds()
+	g.began, g.from, g.news = d.now, done, 0
+	d.gauged(l, rec, a, have, samples)
+}
+
+// gauged takes in the rate of a stretch.
+func (d *Daemon) gauged(l *live, rec *job.Record, a *cluster.Alloc, have float64, samples bool) {
+	alone := l.gauge.Alone[d.sizeOf(a)]
+	if base := alone.of(samples); d.undisturbed(l, a) && !alone.Told {
+		first := *base == 0
+		if *base += (have - *base) / 8; first {
+			*base = have
+		}
+		d.keepAlone(l, a, alone, first)
+	}
+	base := *alone.of(samples)
+	if base <= 0 {
+		return // it is not known how fast it is alone
+	}
+	speed := math.Round(d.alonePace(rec, a)*min(fastest, have/base)*1000) / 1000
+	if math.Abs(speed-rec.Speed) <= d.opt.Defaults.SpeedMargin*max(speed, rec.Speed) || d.touch(l.id) != nil {
+		return
+	}
+	d.emit(eventlog.Event{Kind: eventlog.Speed, Job: l.id, Speed: max(speed, slowest)})
+}
+
+// Bounds of what is believed: nobody is many times as fast as alone, and who makes a
+// step now and then does not stand still.
+const (
+	fastest = 2
+	slowest = 0.001
+)
+
+// toldAlone takes a job's own word on its rate alone.
+func (d *Daemon) toldAlone(l *live, a *cluster.Alloc, steps float64) {
+	alone := l.gauge.Alone[d.sizeOf(a)]
+	if news := alone.Steps != steps || !alone.Told; news {
+		d.keepAlone(l, a, rate{Steps: steps, Samples: alone.Samples, Told: true}, true)
+	}
+}
+
+// keepAlone notes the rate of a job alone, on disk too when it is new.
+func (d *Daemon) keepAlone(l *live, a *cluster.Alloc, r rate, news bool) {
+	if l.gauge.Alone == nil {
+		l.gauge.Alone = map[string]rate{}
+	}
+	l.gauge.Alone[d.sizeOf(a)] = r
+	if !news {
+		return
+	}
+	kept := gauge{Alone: map[string]rate{}}
+	for size, r := range l.gauge.Alone {
+		kept.Alone[size] = r
+	}
+	dir, file := d.store.jobDir(baseOf(l.key)), ratesFile(l.key)
+	d.act(l, func() {
+		if err := rundir.Write(dir, file, kept); err != nil && !os.IsNotExist(err) {
+			d.log.Error("how fast a job is alone cannot be noted", "job", l.key, "error", err)
+		}
+	})
+}
+
+func ratesFile(key string) string { return "rates-" + key + ".json" }
+
+// readAlone reads what is known of a job's rate alone.
+func (d *Daemon) readAlone(l *live) {
+	rundir.Read(d.store.jobDir(baseOf(l.key)), ratesFile(l.key), &l.gauge) // without it, it is measured anew
+}
+
+// sizeOf names what a job runs on, as far as its rate alone depends on it: how many
+// devices of which type.
+func (d *Daemon) sizeOf(a *cluster.Alloc) string {
+	if len(a.Shares) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d %s", len(a.Shares), d.st.Cluster.Type(d.st.Cluster.TypeOf(a.Shares[0].Device)).Name)
+}
+
+// setting is all on which the rate of a job depends: what it holds, and what the others
+// hold that are on its devices.
+func (d *Daemon) setting(l *live, a *cluster.Alloc, samples bool) []int64 {
+	out := []int64{0}
+	if samples {
+		out[0] = 1
+	}
+	parts := func(id job.ID, a *cluster.Alloc) {
+		out = append(out, int64(id))
+		for i := range a.Pieces {
+			out = append(out, int64(a.Pieces[i].CPU), int64(a.Pieces[i].Memory))
+		}
+		for i := range a.Shares {
+			s := &a.Shares[i]
+			out = append(out, int64(s.Device), int64(s.Milli), int64(s.Throttle), int64(s.Batch))
+		}
+	}
+	parts(l.id, a)
+	d.eachBeside(l, a, parts)
+	return out
+}
+
+// eachBeside visits the jobs that hold parts of the devices of a job.
+func (d *Daemon) eachBeside(l *live, a *cluster.Alloc, visit func(id job.ID, a *cluster.Alloc)) {
+	for p := range cluster.PoolID(d.st.Cluster.Pools()) {
+		for i := range d.st.Running(p).All() {
+			id := job.ID(i)
+			held := d.st.Alloc(id)
+			if id == l.id || held == nil || !overlap(held, a) {
+				continue
+			}
+			visit(id, held)
+		}
+	}
+}
+
+// overlap tells whether two have a device in common.
+func overlap(a, b *cluster.Alloc) bool {
+	return slices.ContainsFunc(a.Shares, func(s cluster.Share) bool {
+		return slices.ContainsFunc(b.Shares, func(o cluster.Share) bool { return o.Device == s.Device })
+	})
+}
+
+// undisturbed tells whether a job has its devices for itself, and all the processors
+// that it asked for.
+func (d *Daemon) undisturbed(l *live, a *cluster.Alloc) bool {
+	if cpus, _ := cpusOf(a); throttleOf(a) > 0 || cpus < l.stored.Spec.CPUs {
+		return false
+	}
+	alone := true
+	d.eachBeside(l, a, func(job.ID, *cluster.Alloc) { alone = false })
+	return alone
+}
+
+// rescaled is how fast a job is believed to run with other parts of what it holds, as
+// long as nothing else is known: by its turns alone.
+func (d *Daemon) rescaled(r *job.Record, was, a *cluster.Alloc) float64 {
+	before, now := 1000-throttleOf(was), 1000-throttleOf(a)
+	if before == 0 || r.Speed <= 0 {
+		return d.speed(r, a)
+	}
+	return r.Speed * float64(now) / float64(before)
+}
+
+// ordered is the batch size that a job is told to train with, if any: by an operator,
+// or as the policy has it for its devices together.
+func (d *Daemon) ordered(l *live) int {
+	batch := 0
+	if a := d.st.Alloc(l.id); a != nil {
+		for i := range a.Shares {
+			batch += int(a.Shares[i].Batch)
+		}
+	}
+	return cmp.Or(batch, l.batch)
+}
