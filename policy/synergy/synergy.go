@@ -1,0 +1,233 @@
+// Package synergy divides the cores and the memory of nodes by what they do for each
+// job, and not in proportion to GPUs: jobs that are held up while they prepare or read
+// their data get more, at the expense of those that need little. Who runs is a matter
+// of any order.
+//
+// Nouns: a ration is the cores and the memory that a job has of a node for each GPU
+// there (perf.Ration); its proportional share is what the node has for each of its
+// GPUs; what it wants is the smallest ration with which it is fastest, as the scheduler
+// believes (perf.Sensitive), or for a job without a grid what it asks for itself; a peer
+// is a job that was placed before in the same round.
+//
+// At the beginning of each round all jobs are ordered, those for which there are GPUs
+// are chosen, and each is given a place and a ration anew. A job that keeps its GPUs runs
+// on, whatever becomes of its ration. No job runs slower than with its proportional
+// share (TUNE of the paper); Greedy and the division in proportion are there to compare
+// with, and opt divides for the greatest sum of speeds. Between rounds, jobs start on what
+// is free. The policy keeps nothing between calls.
+//
+// Source: Mohan, Phanishayee, Kulkarni, Chidambaram, "Looking Beyond GPUs for DNN
+// Scheduling on Multi-Tenant Clusters", OSDI 2022; and the published simulator, where
+// the paper leaves a choice.
+package synergy
+
+import (
+	"errors"
+	"time"
+
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/param"
+	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// Order is who goes first.
+type Order uint8
+
+// The orders.
+const (
+	SRTF     Order = iota // remaining time with what it wants
+	FIFO                  // submission
+	LAS                   // least attained service: GPU time
+	FTF                   // finish-time fairness, the latest first
+	LeastFTF              // the same, the least late first, as in the published simulator
+	DRF                   // smallest dominant share of what it wants
+	Tetris                // smallest remaining time x what it wants of the cluster
+)
+
+// Share is how cores and memory are divided.
+type Share uint8
+
+// The divisions.
+const (
+	Tune         Share = iota // what each wants, taken back where another would not have its share
+	Proportional              // in proportion to GPUs
+	Greedy                    // what each wants, or it does not run
+	Opt                       // for the greatest sum of speeds
+)
+
+// Config is the settings of the policy.
+type Config struct {
+	Order   Order
+	Share   Share
+	Round   time.Duration
+	Starves time.Duration // who has waited for so long goes first
+	Fill    bool          // start jobs between rounds
+	Surplus bool          // under tune, what is left goes to those who want more
+}
+
+// NewConfig returns the defaults.
+func NewConfig() *Config {
+	return &Config{Round: 5 * time.Minute, Starves: 1000 * time.Hour, Fill: true}
+}
+
+// Params binds the settings.
+func (c *Config) Params() param.Set {
+	return param.Set{
+		param.Choice("order", &c.Order, []param.Option[Order]{
+			{Name: "srtf", Value: SRTF}, {Name: "fifo", Value: FIFO}, {Name: "las", Value: LAS}, {Name: "ftf", Value: FTF}, {Name: "ftf-least", Value: LeastFTF},
+			{Name: "drf", Value: DRF}, {Name: "tetris", Value: Tetris},
+		}, "who goes first: remaining time, submission, least attained service, finish-time fairness (the latest first, or the least late), dominant share, remaining time x demand"),
+		param.Choice("share", &c.Share, []param.Option[Share]{
+			{Name: "tune", Value: Tune}, {Name: "proportional", Value: Proportional}, {Name: "greedy", Value: Greedy}, {Name: "opt", Value: Opt},
+		}, "how cores and memory are divided: as jobs want them and none below its share, in proportion to GPUs, as wanted or not at all, or for the greatest sum of speeds"),
+		param.Duration("round", &c.Round, "divide anew so often"),
+		param.Duration("starves", &c.Starves, "a job that has waited for so long goes first"),
+		param.Bool("surplus", &c.Surplus, "under tune, give what is left of a node to jobs there that want more"),
+		param.Bool("fill", &c.Fill, "start jobs between rounds on what is free"),
+	}
+}
+
+// Policy makes the policy.
+func (c *Config) Policy() (sched.Policy, error) {
+	if c.Round <= 0 || c.Round == unit.Never {
+		return nil, errors.New("round must be above 0s, and not never")
+	}
+	return &policy{cfg: *c}, nil
+}
+
+type policy struct {
+	cfg    Config
+	floor  floor
+	claims []*claim // of the pool at hand, in order
+	spare  []*claim // to be used again
+	rigid  []*claim
+	alloc  cluster.Alloc
+}
+
+// outranked is why jobs are stopped, and why they wait then; short is why one waits for
+// which there are GPUs.
+var (
+	outranked = job.Reason{Code: job.Outranked, Job: job.None}
+	short     = job.Reason{Code: job.NeedCPU, Job: job.None}
+)
+
+// Decide implements sched.Policy.
+func (s *policy) Decide(v *sched.View, p *sched.Plan) {
+	begins := s.begins(v)
+	if !begins && !s.cfg.Fill {
+		return
+	}
+	for pool := range cluster.PoolID(v.Pools()) {
+		switch {
+		case !v.All && pool != v.Pool:
+		case begins:
+			s.begin(v, p, pool)
+		case v.Cluster().FreeGPUs(pool, 0) > 0:
+			s.fill(v, p, pool)
+		}
+	}
+}
+
+// begins tells whether a round begins.
+func (s *policy) begins(v *sched.View) bool { return v.Now%s.cfg.Round == 0 }
+
+// next is when the next round begins.
+func (s *policy) next(v *sched.View) time.Duration { return (v.Now/s.cfg.Round + 1) * s.cfg.Round }
+
+// NextWake implements sched.Waker. Where nobody waits at the beginning of a round,
+// the next one would change nothing unless something happens before.
+func (s *policy) NextWake(v *sched.View) time.Duration {
+	for j := range v.Waiting() {
+		if !j.Reason().Never() {
+			return s.next(v)
+		}
+	}
+	if !s.begins(v) {
+		for range v.Running() {
+			return s.next(v)
+		}
+	}
+	return unit.Never
+}
+
+// Why implements sched.Explainer.
+func (s *policy) Why(v *sched.View, _ job.ID) job.Reason {
+	if s.begins(v) {
+		return outranked
+	}
+	return job.Reason{Code: job.NotYet, At: s.next(v), Job: job.None}
+}
+
+// begin is the beginning of a round in a pool.
+func (s *policy) begin(v *sched.View, p *sched.Plan, pool cluster.PoolID) {
+	s.floor.read(v, pool)
+	s.gather(v, p, pool)
+	s.choose()
+	s.deal()
+	s.carryOut(v, p)
+}
+
+// fill starts waiting jobs of a pool on what is free.
+func (s *policy) fill(v *sched.View, p *sched.Plan, pool cluster.PoolID) {
+	s.floor.read(v, pool)
+	s.queue(v, p, pool, v.Cluster().FreeGPUs(pool, 0))
+	for _, c := range s.claims {
+		if c.fixed {
+			s.rigid = append(s.rigid, c)
+		} else if s.floor.free >= c.gpus {
+			s.settle(c, false)
+		}
+	}
+	s.startAll(p, false)
+}
+
+// carryOut turns what the claims have been dealt into a plan: who leaves, or changes,
+// comes off its devices first.
+func (s *policy) carryOut(v *sched.View, p *sched.Plan) {
+	for _, c := range s.claims {
+		if c.was == nil || c.fixed && c.chosen {
+			continue
+		}
+		c.same = len(c.parts) > 0 && s.write(c).Equal(c.was)
+		switch {
+		case c.same:
+		case c.pinned:
+			now := s.write(c)
+			p.Adjust(c.id, func(a *cluster.Alloc) { a.CopyFrom(now) })
+			c.same = true
+		default:
+			p.Stop(c.id, outranked)
+		}
+	}
+	for _, c := range s.claims {
+		if c.fixed && c.chosen && c.was == nil {
+			s.rigid = append(s.rigid, c)
+		}
+	}
+	s.startAll(p, true)
+}
+
+// startAll starts those that have been dealt something and do not run with it, then those
+// that are placed as they ask; and says why the others wait.
+func (s *policy) startAll(p *sched.Plan, why bool) {
+	for _, c := range s.claims {
+		switch {
+		case c.same || c.fixed:
+		case len(c.parts) > 0:
+			p.StartOn(c.id, s.write(c))
+		case why && c.chosen:
+			p.Hold(c.id, short)
+		}
+	}
+	for _, c := range s.claims {
+		if why && !c.chosen && len(c.parts) == 0 {
+			p.Hold(c.id, outranked)
+		}
+	}
+	for _, c := range s.rigid {
+		p.Start(c.id, where)
+	}
+	s.rigid = s.rigid[:0]
+}
