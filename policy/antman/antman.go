@@ -1,0 +1,237 @@
+// Package antman lets jobs use the gaps of others: a job within its tenant's quota is
+// guaranteed its GPUs and runs as if alone, one beyond it runs as a guest on GPUs that
+// are little used, and is slowed down, or its memory moved to the host, as soon as who
+// owns the GPU feels it. Nobody is ever stopped.
+//
+// Nouns: an owner holds whole GPUs, which count against its tenant's quota; a guest
+// holds nothing of its GPUs (Share.Milli is 0), and runs in the gaps; its pace is the
+// part of the time for which it is not throttled, in thousandths; a cap is what it may
+// keep in the memory of a GPU (Share.Memory), the rest lies in main memory. The
+// coordinator (coordinator.go) sets paces and caps, each period, while anything moves.
+//
+// Source: Xiao et al., "AntMan: Dynamic Scaling on GPU Clusters for Deep Learning",
+// OSDI 2020; the authors' scheduler plugin for Kubernetes. The loop of the coordinator
+// is ours: theirs is not public.
+package antman
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/param"
+	"github.com/norn-scheduler/norn/place"
+	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/state"
+	"github.com/norn-scheduler/norn/tenant"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// Config is the settings of the policy.
+type Config struct {
+	Use     float64       // mean use of a GPU below which it takes guests
+	Memory  float64       // GiB in use below which it does
+	Window  time.Duration // over which both are looked at
+	Look    time.Duration // how often waiting guests look again while the window moves
+	Guests  int           // on a GPU
+	Wait    time.Duration // after which a job within its quota begins as a guest
+	Reserve bool          // a gang within its quota keeps those behind it from its GPUs
+	Margin  float64       // GiB of a GPU's memory that guests leave free beside an owner
+	Loop    Loop
+	Place   place.Strategy
+}
+
+// NewConfig returns the defaults.
+func NewConfig() *Config {
+	return &Config{
+		Use: 0.8, Memory: 16, Window: 30 * time.Second, Look: 10 * time.Second, Guests: 1, Wait: 5 * time.Minute, Reserve: true, Margin: 0.5,
+		Loop: Loop{Period: time.Second, Slack: 0.02, Down: 200, Up: 50}, Place: place.Consolidated,
+	}
+}
+
+// Params binds the settings.
+func (c *Config) Params() param.Set {
+	return param.Set{
+		param.Float("use", &c.Use, 0, 1, "share", "mean use of a GPU below which it takes a guest"),
+		param.Float("memory", &c.Memory, 0, 1e6, "GiB", "taken of a GPU's memory below which it takes a guest"),
+		param.Duration("window", &c.Window, "over which use (mean) and memory (most) are looked at, 1m at most"),
+		param.Duration("look", &c.Look, "how often jobs that wait to be guests look again, while what was measured changes"),
+		param.Int("guests", &c.Guests, 1, 100, "jobs", "that run as guests on a GPU, at most"),
+		param.Duration("wait", &c.Wait, "after which a job within its quota that finds no GPUs begins as a guest"),
+		param.Bool("reserve", &c.Reserve, "a job within its quota that finds no GPUs keeps those behind it from owning any"),
+		param.Duration("period", &c.Loop.Period, "between two steps of the coordinator"),
+		param.Float("slack", &c.Loop.Slack, 0, 1, "share", "by which an owner may be slower than alone before guests are slowed down"),
+		param.Int("down", &c.Loop.Down, 1, 1000, "thousandths", "by which a guest is slowed down in a step"),
+		param.Int("up", &c.Loop.Up, 1, 1000, "thousandths", "by which it is let go in a step"),
+		param.Float("margin", &c.Margin, 0, 1e3, "GiB", "of a GPU's memory that guests leave free beside an owner"),
+		place.Param(&c.Place),
+	}
+}
+
+// Policy makes the policy.
+func (c *Config) Policy() (sched.Policy, error) {
+	switch {
+	case c.Window <= 0 || c.Window > state.UsedWindow:
+		return nil, errors.New("window must be above 0s, and 1m at most")
+	case c.Look <= 0 || c.Loop.Period <= 0:
+		return nil, errors.New("look and period must be above 0s")
+	}
+	return &policy{cfg: *c, spent: map[tenant.ID]unit.Milli{}}, nil
+}
+
+// Class is what a job is owed.
+type Class uint8
+
+// The classes.
+const (
+	Auto          Class = iota // guaranteed within its tenant's quota, else a guest
+	Guaranteed                 // never a guest
+	Opportunistic              // always a guest
+)
+
+// ClassOf reads the class of a job from its hints: what Kubernetes, Alibaba and the
+// paper call it. Who tells nothing, or something else, is Auto.
+func ClassOf(j *job.Job) Class {
+	if j.Hints == nil || j.Hints.QoS == "" {
+		return Auto
+	}
+	switch strings.NewReplacer("-", "", "_", "", " ", "").Replace(strings.ToLower(j.Hints.QoS)) {
+	case "guaranteed", "guarantee", "resourceguarantee", "rg", "ls", "lsr", "lse":
+		return Guaranteed
+	case "opportunistic", "op", "besteffort", "be":
+		return Opportunistic
+	}
+	return Auto
+}
+
+type policy struct {
+	cfg    Config
+	on     []seat // by device
+	guests []job.ID
+	stale  bool // what is listed of devices and guests is not as it stands
+
+	spent   map[tenant.ID]unit.Milli // of quotas, in this decision
+	spots   []spot
+	listed  bool           // spots are those of this decision
+	refused map[int32]bool // classes that found no place as guests in this decision
+	alloc   cluster.Alloc
+	loop    loop
+}
+
+// seat is who is on a device, in order of submission.
+type seat struct{ owners, guests []job.ID }
+
+// Decide implements sched.Policy.
+func (f *policy) Decide(v *sched.View, p *sched.Plan) {
+	if f.stale || v.NodesChanged() || moved(v.Changes()) {
+		f.list(v)
+	}
+	clear(f.spent)
+	f.refused, f.listed = map[int32]bool{}, false
+	if f.waiting(v) {
+		f.release(v, p)
+		f.upgrade(v, p)
+		f.own(v, p)
+		f.visit(v, p)
+	} else {
+		f.upgrade(v, p)
+	}
+	f.coordinate(v, p)
+}
+
+// moved tells whether anybody came to devices or left them, as far as it is told.
+func moved(changes []sched.Change) bool {
+	for _, ch := range changes {
+		if ch.Kind != sched.Altered {
+			return true
+		}
+	}
+	return false
+}
+
+// list notes who is where.
+func (f *policy) list(v *sched.View) {
+	for len(f.on) < v.Cluster().Devices() {
+		f.on = append(f.on, seat{})
+	}
+	for d := range f.on {
+		f.on[d].owners, f.on[d].guests = f.on[d].owners[:0], f.on[d].guests[:0]
+	}
+	f.guests, f.stale = f.guests[:0], false
+	for j := range v.Running() {
+		f.note(j.ID, v.Alloc(j.ID))
+	}
+}
+
+// note notes that a job is on devices.
+func (f *policy) note(id job.ID, a *cluster.Alloc) {
+	guest := IsGuest(a)
+	if guest {
+		f.guests = append(f.guests, id)
+	}
+	for i := range a.Shares {
+		s := &f.on[a.Shares[i].Device]
+		if guest {
+			s.guests = append(s.guests, id)
+		} else {
+			s.owners = append(s.owners, id)
+		}
+	}
+}
+
+// IsGuest tells whether who holds an alloc is a guest.
+func IsGuest(a *cluster.Alloc) bool {
+	for i := range a.Shares {
+		if a.Shares[i].Milli > 0 {
+			return false
+		}
+	}
+	return len(a.Shares) > 0
+}
+
+// waiting tells whether any job waits.
+func (f *policy) waiting(v *sched.View) bool {
+	for range v.Waiting() {
+		return true
+	}
+	return false
+}
+
+// NextWake implements sched.Waker: the coordinator has a step to do, who waits looks
+// again, or has waited for long enough.
+func (f *policy) NextWake(v *sched.View) time.Duration {
+	if f.stale {
+		f.list(v)
+	}
+	at := f.nextStep(v)
+	looks := false
+	for j := range v.Waiting() {
+		if j.Reason().Never() || !visitor(j) {
+			continue
+		}
+		class := ClassOf(j.Spec())
+		if class == Auto && f.cfg.Wait < unit.Never-j.Since() {
+			if until := j.Since() + f.cfg.Wait; until > v.Now {
+				at = min(at, until)
+			}
+		}
+		looks = looks || class != Guaranteed
+	}
+	if looks && f.cfg.Look < unit.Never-v.Now && f.changing(v) {
+		at = min(at, (v.Now/f.cfg.Look+1)*f.cfg.Look)
+	}
+	return at
+}
+
+// changing tells whether anything was measured of a device within the window: what it
+// shows of that device still changes.
+func (f *policy) changing(v *sched.View) bool {
+	for d := range cluster.DeviceID(v.Cluster().Devices()) {
+		if w := v.UsedOver(d, 0); w.Known && v.Now-w.Since < f.cfg.Window {
+			return true
+		}
+	}
+	return false
+}

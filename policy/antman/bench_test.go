@@ -1,0 +1,69 @@
+package antman
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/internal/simtest"
+	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/sim"
+	"github.com/norn-scheduler/norn/tenant"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// bench times one decision, which is not carried out, when everybody has come.
+type bench struct {
+	*policy
+	b    *testing.B
+	done bool
+}
+
+func (m *bench) Decide(v *sched.View, p *sched.Plan) {
+	for !m.done && v.Now == 10*time.Second && m.b.Loop() {
+		m.stale = true
+		p.Try(func() bool {
+			m.policy.Decide(v, p)
+			return false
+		})
+	}
+	m.done = v.Now >= 10*time.Second
+	m.stale = true
+	m.policy.Decide(v, p)
+}
+
+// BenchmarkDecide is one decision with 1,000 jobs of 4 GPUs that own 4,096, among them
+// gaps for guests, and 1,000 that wait, most of which become guests.
+func BenchmarkDecide(b *testing.B) {
+	var jobs []simtest.Job
+	for i := range 1000 {
+		jobs = append(jobs, simtest.Job{Key: "r" + strconv.Itoa(i), Tenant: "a", GPUs: 4, Run: 10_000, Spec: uses(float64(i%90)/100, 3, "guaranteed")})
+	}
+	for i := range 1000 {
+		jobs = append(jobs, simtest.Job{Key: "w" + strconv.Itoa(i), Tenant: "a", At: 10, GPUs: 4, Run: 20_000, Spec: uses(0.5, 3, "")})
+	}
+	tree := tenant.NewTree(0)
+	if _, err := tree.Add("a", tenant.Root, 4000*unit.One, 0, 0); err != nil {
+		b.Fatal(err)
+	}
+	c := cluster.New()
+	typ, err := c.AddType(cluster.GPUType{Name: "gpu", Memory: 32 * unit.GiB})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for range 512 {
+		if _, err := c.AddNode(cluster.NodeSpec{GPUs: []cluster.GPUs{{Type: typ, Count: 8}}}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	simtest.Go(b, simtest.Config{
+		Cluster: c, Tenants: tree, Shared: true, Unchecked: true, Sharing: perf.Paced{}, World: func(c *sim.Config) { c.Sharing, c.Measure = perf.Paced{}, true },
+		Make: func() (sched.Policy, error) {
+			p, err := NewConfig().Policy()
+			made, _ := p.(*policy)
+			return &bench{policy: made, b: b}, err
+		},
+	}, jobs...)
+}

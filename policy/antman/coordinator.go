@@ -1,0 +1,415 @@
+package antman
+
+import (
+	"slices"
+	"time"
+
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// Loop is how the coordinator sets paces.
+type Loop struct {
+	Period   time.Duration // between two steps
+	Slack    float64       // by which an owner may be slower than alone
+	Down, Up int           // of a pace in a step, thousandths
+}
+
+// Full is the pace of a guest that is not throttled.
+const Full = 1000
+
+// Next is the next pace of a guest whose owner takes slow times as long as alone, and
+// that must stay below a pace that was found to be too much; 0: none was.
+func (l Loop) Next(pace, tooMuch int, slow float64) int {
+	switch {
+	case slow > 1+l.Slack:
+		return max(0, pace-l.Down)
+	case slow <= 1+l.Slack/2:
+		return max(pace, min(pace+l.Up, l.top(tooMuch)))
+	}
+	return pace
+}
+
+// top is the largest pace that a guest is let go to.
+func (l Loop) top(tooMuch int) int {
+	if tooMuch == 0 {
+		return Full
+	}
+	return max(0, tooMuch-l.Up)
+}
+
+// memo is what is remembered of a guest.
+type memo struct {
+	step    time.Duration // when its pace was set
+	raised  bool          // it was raised then
+	tooMuch int           // pace that was found to be too much; 0: none was
+	owners  uint32        // of its GPUs, see sum
+}
+
+// The first 16 bits of memos.
+const (
+	guestMark uint64 = 0x6167 << 48
+	ownerMark uint64 = 0x616f << 48
+	burntMark uint64 = 0x6162 << 48 // its memory ran out
+	markMask  uint64 = 0xffff << 48
+)
+
+func (m memo) pack() job.Memo {
+	bits := guestMark | uint64(m.tooMuch)<<33 | uint64(m.owners)
+	if m.raised {
+		bits |= 1 << 32
+	}
+	return job.Memo{int64(bits), int64(m.step)}
+}
+
+func unpack(m job.Memo) (memo, bool) {
+	bits := uint64(m[0])
+	return memo{time.Duration(m[1]), bits>>32&1 == 1, int(bits >> 33 & 0x7fff), uint32(bits)}, bits&markMask == guestMark
+}
+
+// perMillion is how speeds of owners are remembered.
+const perMillion = 1e6
+
+// owner is a job that owns GPUs with guests.
+type owner struct {
+	alone  float64 // its speed with all guests suspended; 0: not known yet
+	speed  float64
+	there  bool   // it runs, so that its speed tells something
+	asks   job.ID // the first of its guests that could go faster
+	newest job.ID // the last of its guests that runs at all
+	tried  job.ID // that of its guests that was raised last, and it has not shown yet what comes of it
+	still  bool   // all its guests have been suspended for a period
+}
+
+// slow is how much longer it takes than alone.
+func (o *owner) slow() float64 { return o.alone / o.speed }
+
+// guest is a guest at one moment.
+type guest struct {
+	id     job.ID
+	held   *cluster.Alloc
+	owners []job.ID
+	memo   memo
+	new    bool // it has other owners than when its pace was set
+	pace   int
+	due    bool
+	wants  bool // it could go faster
+}
+
+// loop is the scratch of the coordinator.
+type loop struct {
+	guests []guest
+	owners map[job.ID]*owner
+	met    []job.ID // the owners, in the order in which they were met
+	ids    []job.ID
+}
+
+// owners lists who owns the GPUs of an alloc, each once, by number. The slice is valid
+// for the decision.
+func (f *policy) owners(a *cluster.Alloc) []job.ID {
+	from := len(f.loop.ids)
+	for i := range a.Shares {
+		for _, id := range f.on[a.Shares[i].Device].owners {
+			if !slices.Contains(f.loop.ids[from:], id) {
+				f.loop.ids = append(f.loop.ids, id)
+			}
+		}
+	}
+	out := f.loop.ids[from:len(f.loop.ids):len(f.loop.ids)]
+	slices.Sort(out)
+	return out
+}
+
+// owned tells whether anybody owns a GPU of an alloc.
+func (f *policy) owned(a *cluster.Alloc) bool {
+	return slices.ContainsFunc(a.Shares, func(s cluster.Share) bool { return len(f.on[s.Device].owners) > 0 })
+}
+
+// sum tells apart sets of owners.
+func (f *policy) sum(ids []job.ID) uint32 {
+	h := uint32(2166136261)
+	for _, id := range ids {
+		h = (h ^ uint32(id+1)) * 16777619
+	}
+	return h
+}
+
+// look sees how all guests and their owners stand.
+func (f *policy) look(v *sched.View) {
+	l := &f.loop
+	l.guests, l.ids, l.met, l.owners = l.guests[:0], l.ids[:0], l.met[:0], map[job.ID]*owner{}
+	for _, id := range f.guests {
+		j, a := v.Job(id), v.Alloc(id)
+		if a == nil || j.Phase() != job.Running { // it begins with this plan, or others are still leaving its GPUs
+			continue
+		}
+		g := guest{id: id, held: a, owners: f.owners(a), pace: Full - int(a.Shares[0].Throttle)}
+		m, known := unpack(j.Memo())
+		g.memo, g.new = m, !known || m.owners != f.sum(g.owners)
+		g.due = known && v.Now > m.step && (v.Now-m.step)%f.cfg.Loop.Period == 0
+		for _, o := range g.owners {
+			f.meet(v, o, &g)
+		}
+		l.guests = append(l.guests, g)
+	}
+	for i := range l.guests {
+		g := &l.guests[i]
+		if g.wants = f.free(g) && !f.short(v, v.Job(g.id), g.held); !g.wants {
+			continue
+		}
+		for _, id := range g.owners {
+			if o := l.owners[id]; o.asks == job.None {
+				o.asks = g.id
+			}
+		}
+	}
+}
+
+// meet notes what an owner has to do with a guest.
+func (f *policy) meet(v *sched.View, id job.ID, g *guest) {
+	o := f.loop.owners[id]
+	if o == nil {
+		j := v.Job(id)
+		o = &owner{speed: j.Speed(), there: j.Phase() == job.Running && j.Speed() > 0 && !j.Profiling(), asks: job.None, newest: job.None, tried: job.None, still: true}
+		if m := j.Memo(); uint64(m[0])&markMask == ownerMark {
+			o.alone = float64(m[1]) / perMillion
+		}
+		f.loop.owners[id] = o
+		f.loop.met = append(f.loop.met, id)
+	}
+	if g.pace > 0 {
+		o.newest = g.id
+	}
+	o.still = o.still && g.pace == 0 && !g.new && v.Now-g.memo.step >= f.cfg.Loop.Period
+	if g.memo.raised && !g.new && v.Now-g.memo.step <= f.cfg.Loop.Period {
+		o.tried = g.id
+	}
+}
+
+// free tells whether a guest could go faster as far as its owners are concerned.
+func (f *policy) free(g *guest) bool {
+	if g.new || len(g.owners) == 0 || g.pace >= f.cfg.Loop.top(g.memo.tooMuch) {
+		return false
+	}
+	for _, id := range g.owners {
+		if o := f.loop.owners[id]; !o.there || o.alone == 0 || o.slow() > 1+f.cfg.Loop.Slack/2 {
+			return false
+		}
+	}
+	return true
+}
+
+// coordinate sets the paces and caps of all guests.
+func (f *policy) coordinate(v *sched.View, p *sched.Plan) {
+	f.look(v)
+	for _, id := range f.loop.met {
+		f.loop.owners[id].learn(p, id, f.cfg.Loop.Slack)
+	}
+	for i := range f.loop.guests {
+		g := &f.loop.guests[i]
+		pace, m := f.step(v, g)
+		f.grant(v, p, g, pace, m)
+	}
+}
+
+// learn has the speed of an owner alone noted when all its guests stand still, and
+// whenever it is faster than was thought.
+func (o *owner) learn(p *sched.Plan, id job.ID, slack float64) {
+	if !o.there {
+		return
+	}
+	if o.still && (o.alone == 0 || o.slow() > 1+slack) || o.alone > 0 && o.speed > o.alone+1/perMillion {
+		o.alone = o.speed
+		p.Remember(id, job.Memo{int64(ownerMark), int64(o.speed*perMillion + 0.5)})
+	}
+}
+
+// step is the pace of a guest from now on, and what is remembered of it.
+func (f *policy) step(v *sched.View, g *guest) (int, memo) {
+	m := g.memo
+	switch {
+	case g.new && len(g.owners) == 0:
+		return Full, memo{step: v.Now, owners: f.sum(nil)}
+	case g.new: // suspended, until it is known how fast the owners are alone
+		return 0, memo{step: v.Now, owners: f.sum(g.owners)}
+	case len(g.owners) == 0:
+		return Full, m
+	case !g.due:
+		return g.pace, m
+	}
+	slow, mine, turn := 1.0, false, g.wants
+	for _, id := range g.owners {
+		o := f.loop.owners[id]
+		turn = turn && o.asks == g.id
+		if !o.there || o.alone == 0 {
+			continue
+		}
+		if s := o.slow(); s > 1+f.cfg.Loop.Slack {
+			slow = max(slow, s)
+			mine = mine || o.tried == g.id || o.tried == job.None && o.newest == g.id
+		}
+	}
+	next := f.cfg.Loop.Next(g.pace, m.tooMuch, slow)
+	switch {
+	case next < g.pace && mine:
+		if m.raised && v.Now-m.step <= f.cfg.Loop.Period {
+			m.tooMuch = g.pace
+		}
+		m.raised = false
+	case next > g.pace && turn:
+		m.raised = true
+	default:
+		return g.pace, m
+	}
+	m.step = v.Now
+	return next, m
+}
+
+// grant gives a guest a pace and what owners leave of memory and processors.
+func (f *policy) grant(v *sched.View, p *sched.Plan, g *guest, pace int, m memo) {
+	j, held := v.Job(g.id), p.Holding(g.id)
+	p.Adjust(g.id, func(a *cluster.Alloc) { f.give(v, j, a, held, pace) })
+	if before, known := unpack(j.Memo()); !known || before != m {
+		p.Remember(g.id, m.pack())
+	}
+}
+
+// give writes into the alloc of a guest, which holds held of it so far, what it has
+// from now on. Where main memory is short of what it would spill, it stands still.
+func (f *policy) give(v *sched.View, j sched.Job, a, held *cluster.Alloc, pace int) {
+	c, role, at := v.Cluster(), &j.Spec().Demand.Roles[0], 0
+	for i := range a.Pieces {
+		piece := &a.Pieces[i]
+		shares := a.Shares[at : at+int(piece.Shares)]
+		for k := range shares {
+			has := unit.Bytes(0)
+			if held != nil {
+				has = held.Shares[at+k].Memory
+			}
+			if held == nil || spills(v) {
+				shares[k].Memory = f.limit(v, j, shares[k].Device, has)
+			}
+		}
+		at += int(piece.Shares)
+		var hasCPU unit.Milli
+		var hasMemory unit.Bytes
+		if held != nil {
+			hasCPU, hasMemory = held.Pieces[i].CPU, held.Pieces[i].Memory
+		}
+		piece.CPU = role.CPU * unit.Milli(piece.Tasks)
+		if free, ok := c.CPUFree(piece.Node); ok {
+			piece.CPU = max(0, min(piece.CPU, free+hasCPU))
+		}
+		piece.Memory = role.Memory * unit.Bytes(piece.Tasks)
+		spilled := f.spilled(v, j, shares)
+		if free, ok := c.MemoryFree(piece.Node); ok && piece.Memory+spilled > free+hasMemory {
+			pace = 0
+			continue
+		}
+		piece.Memory += spilled
+	}
+	for i := range a.Shares {
+		a.Shares[i].Throttle = int32(Full - pace)
+	}
+}
+
+// spilled is what a guest takes of memory beyond the caps of its shares.
+func (f *policy) spilled(v *sched.View, j sched.Job, shares []cluster.Share) (sum unit.Bytes) {
+	c := v.Cluster()
+	if !spills(v) {
+		return 0
+	}
+	for i := range shares {
+		if s := &shares[i]; c.Type(c.TypeOf(s.Device)).Memory > 0 {
+			sum += max(0, perf.TakenOf(j.Spec())-s.Memory)
+		}
+	}
+	return sum
+}
+
+// spills tells whether what does not fit a GPU is believed to go to main memory.
+func spills(v *sched.View) bool {
+	_, can := v.Sharing.(perf.Spilling)
+	return can
+}
+
+// short tells whether main memory has no room for what a guest would spill.
+func (f *policy) short(v *sched.View, j sched.Job, a *cluster.Alloc) bool {
+	shares, role := a.Shares, &j.Spec().Demand.Roles[0]
+	for i := range a.Pieces {
+		piece := &a.Pieces[i]
+		if piece.Memory < role.Memory*unit.Bytes(piece.Tasks)+f.spilled(v, j, shares[:piece.Shares]) {
+			return true
+		}
+		shares = shares[piece.Shares:]
+	}
+	return false
+}
+
+// limit is the cap of a guest on a device where it has so much memory in the books:
+// what it needs, or what owners leave.
+func (f *policy) limit(v *sched.View, j sched.Job, d cluster.DeviceID, booked unit.Bytes) unit.Bytes {
+	c := v.Cluster()
+	has := c.Type(c.TypeOf(d)).Memory
+	if has == 0 {
+		return 0
+	}
+	free := c.DeviceMemoryFree(d) + booked
+	if len(f.on[d].owners) > 0 {
+		free -= unit.Bytes(f.cfg.Margin * float64(unit.GiB))
+		var theirs, told unit.Bytes
+		for _, id := range f.on[d].owners {
+			told += perf.TakenOf(v.Job(id).Spec())
+			theirs += v.Job(id).Spec().Demand.Roles[0].GPUMemory
+		}
+		free -= max(0, max(told, f.measured(v, j, d))-theirs)
+	}
+	need := perf.TakenOf(j.Spec())
+	if need == 0 {
+		need = has
+	}
+	return max(0, min(need, free))
+}
+
+// measured is what owners were seen to take of the memory of a device since the pace
+// of the only guest there was set.
+func (f *policy) measured(v *sched.View, j sched.Job, d cluster.DeviceID) unit.Bytes {
+	held, w := v.Alloc(j.ID), v.UsedOver(d, 0)
+	if m, ok := unpack(j.Memo()); held == nil || !w.Known || !ok || w.Since < m.step || len(f.on[d].guests) != 1 {
+		return 0
+	}
+	at := slices.IndexFunc(held.Shares, func(s cluster.Share) bool { return s.Device == d })
+	kept := held.Shares[at].Memory
+	if need := perf.TakenOf(j.Spec()); need > 0 {
+		kept = min(kept, need)
+	}
+	return w.Memory - kept
+}
+
+// nextStep is when the coordinator has something to do next, if nothing happens.
+func (f *policy) nextStep(v *sched.View) time.Duration {
+	f.look(v)
+	at := unit.Never
+	for i := range f.loop.guests {
+		if g := &f.loop.guests[i]; f.unsettled(g) {
+			at = min(at, since(g.memo.step, f.cfg.Loop.Period, v.Now))
+		}
+	}
+	return at
+}
+
+// unsettled tells whether the pace of a guest may still move by itself.
+func (f *policy) unsettled(g *guest) bool {
+	if g.wants {
+		return true
+	}
+	for _, id := range g.owners {
+		if o := f.loop.owners[id]; o.there && (o.alone == 0 || o.slow() > 1+f.cfg.Loop.Slack) {
+			return true
+		}
+	}
+	return false
+}

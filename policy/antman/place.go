@@ -1,0 +1,422 @@
+package antman
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/tenant"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// visitor tells whether a job could be a guest: a gang of a fixed number of tasks of
+// whole GPUs. Others run on GPUs that nobody owns, whatever the quota.
+func visitor(j sched.Job) bool {
+	d := j.Spec().Demand
+	r := &d.Roles[0]
+	return r.GPU >= unit.One && r.GPU%unit.One == 0 && d.Roles[1].Tasks == 0 && !d.Elastic()
+}
+
+// Quota is what is left of the quota of a tenant, in thousandths of a GPU, where spent
+// is what is used of quotas beside what jobs hold. Quotas are the guarantees of the
+// tenant and of those above it; who has none has no quota, unless nobody has any.
+func Quota(tree *tenant.Tree, t tenant.ID, spent map[tenant.ID]unit.Milli) unit.Milli {
+	left, some := tenant.Unlimited, false
+	for up := t; up >= 0; up = tree.At(up).Parent {
+		e := tree.At(up)
+		if e.Guarantee > 0 {
+			left, some = min(left, e.Guarantee-e.Used.GPU-spent[up]), true
+		}
+		if e.Limit != tenant.Unlimited {
+			left = min(left, e.Limit-e.Used.GPU-spent[up])
+		}
+	}
+	if some {
+		return left
+	}
+	for i := range tenant.ID(tree.Len()) {
+		if tree.At(i).Guarantee > 0 {
+			return 0
+		}
+	}
+	return left
+}
+
+// whole is the quota of a tenant when nothing of it is used.
+func whole(tree *tenant.Tree, t tenant.ID) unit.Milli {
+	unused := map[tenant.ID]unit.Milli{}
+	for up := t; up >= 0; up = tree.At(up).Parent {
+		unused[up] = -tree.At(up).Used.GPU
+	}
+	return Quota(tree, t, unused)
+}
+
+// limited tells whether a job that could be no guest would exceed a limit.
+func limited(tree *tenant.Tree, t tenant.ID, need unit.Milli, spent map[tenant.ID]unit.Milli) bool {
+	for up := t; up >= 0; up = tree.At(up).Parent {
+		if e := tree.At(up); e.Limit != tenant.Unlimited && e.Used.GPU+spent[up]+need > e.Limit {
+			return true
+		}
+	}
+	return false
+}
+
+// spend notes that so much of the quotas of a tenant is used from now on.
+func (f *policy) spend(tree *tenant.Tree, t tenant.ID, milli unit.Milli) {
+	for ; t >= 0; t = tree.At(t).Parent {
+		f.spent[t] += milli
+	}
+}
+
+// own starts the jobs that may own GPUs, first come first served within a tenant.
+func (f *policy) own(v *sched.View, p *sched.Plan) {
+	behind := map[tenant.ID]job.ID{}    // tenants whose first job waits
+	kept := map[cluster.PoolID]job.ID{} // pools in which a gang keeps GPUs for itself
+	for j := range v.Waiting() {
+		if why := p.Never(j.ID, f.cfg.Place); why.Code != job.NoReason {
+			p.Hold(j.ID, why)
+			continue
+		}
+		class, tree := ClassOf(j.Spec()), v.Tenants()
+		need := j.Spec().Demand.Milli(j.Spec().Demand.Roles[0].Tasks)
+		if class == Opportunistic && visitor(j) {
+			continue
+		}
+		if who, blocked := behind[j.Tenant()]; blocked {
+			holdBehind(p, j, who)
+			continue
+		}
+		if left := Quota(tree, j.Tenant(), f.spent); visitor(j) && left < need || limited(tree, j.Tenant(), need, f.spent) {
+			if f.overQuota(v, p, j, left, need) {
+				behind[j.Tenant()] = j.ID
+			}
+			continue
+		}
+		if who, blocked := kept[j.Pool()]; blocked && f.cfg.Reserve {
+			holdBehind(p, j, who)
+			continue
+		}
+		if !f.start(v, p, j) {
+			behind[j.Tenant()], kept[j.Pool()] = j.ID, j.ID
+			continue
+		}
+		f.spend(tree, j.Tenant(), need)
+		f.note(j.ID, p.Holding(j.ID))
+		f.stale = true
+	}
+}
+
+// holdBehind notes that a job waits behind another one; that this is soon another is no
+// news.
+func holdBehind(p *sched.Plan, j sched.Job, who job.ID) {
+	if j.Reason().Code != job.Behind {
+		p.Hold(j.ID, job.Reason{Code: job.Behind, Job: who})
+	}
+}
+
+// start starts a job as an owner: one whose memory ran out beside guests where there
+// are none.
+func (f *policy) start(v *sched.View, p *sched.Plan, j sched.Job) (ok bool) {
+	if !f.burnt(p, j) {
+		return p.Start(j.ID, f.cfg.Place)
+	}
+	f.alloc.Reset()
+	for d := range f.on {
+		if len(f.on[d].guests) == 0 || len(f.on[d].owners) > 0 || !v.Cluster().UsableDevice(cluster.DeviceID(d)) {
+			continue
+		}
+		n := v.Cluster().NodeOf(cluster.DeviceID(d))
+		if k := len(f.alloc.Pieces); k == 0 || f.alloc.Pieces[k-1].Node != n {
+			f.alloc.Pieces = append(f.alloc.Pieces, cluster.Piece{Node: n})
+		}
+		f.alloc.Pieces[len(f.alloc.Pieces)-1].Shares++
+		f.alloc.Shares = append(f.alloc.Shares, cluster.Share{Device: cluster.DeviceID(d), Milli: int32(unit.One)})
+	}
+	p.Without(&f.alloc, func() { ok = p.Start(j.ID, f.cfg.Place) })
+	return ok
+}
+
+// burnt tells whether the memory of a waiting job ran out, beside others, and has that
+// remembered.
+func (f *policy) burnt(p *sched.Plan, j sched.Job) bool {
+	if j.Reason().Code == job.OutOfMemory {
+		p.Remember(j.ID, job.Memo{int64(burntMark), 0})
+		return true
+	}
+	return uint64(j.Memo()[0])&markMask == burntMark
+}
+
+// overQuota says why a job does not fit its tenant's quota, and tells whether it waits
+// for that, and those of the tenant behind it too.
+func (f *policy) overQuota(v *sched.View, p *sched.Plan, j sched.Job, left, need unit.Milli) bool {
+	all := whole(v.Tenants(), j.Tenant())
+	gpus := func(m unit.Milli) int32 { return int32(max(0, m) / unit.One) }
+	switch {
+	case ClassOf(j.Spec()) == Auto && visitor(j):
+		return false // it looks for a place as a guest at once
+	case need > all:
+		p.Hold(j.ID, job.Reason{Code: job.OverLimit, Need: int32(j.GPUs()), Have: gpus(all), Job: job.None})
+		return false
+	}
+	p.Hold(j.ID, job.Reason{Code: job.Quota, Need: gpus(all), Have: gpus(all - left), Job: job.None})
+	return true
+}
+
+// spot is a GPU that takes a guest.
+type spot struct {
+	device cluster.DeviceID
+	node   cluster.NodeID
+	use    float64
+	types  cluster.TypeID
+}
+
+// visit starts jobs as guests: those that have no quota, or waited for long enough.
+func (f *policy) visit(v *sched.View, p *sched.Plan) {
+	for j := range v.Waiting() {
+		class := ClassOf(j.Spec())
+		if p.Holding(j.ID) != nil || class == Guaranteed || !visitor(j) || p.Never(j.ID, f.cfg.Place).Code != job.NoReason {
+			continue
+		}
+		need := unit.Milli(j.GPUs()) * unit.One
+		quota := class == Auto && Quota(v.Tenants(), j.Tenant(), f.spent) >= need
+		if quota && v.Now-j.Since() < f.cfg.Wait {
+			continue
+		}
+		burnt := f.burnt(p, j)
+		if f.refused[j.Class()] || !f.seat(v, p, j, burnt) {
+			f.refused[j.Class()] = f.refused[j.Class()] || !burnt
+			if !quota {
+				p.Hold(j.ID, f.waits(v, j, class))
+			}
+		}
+	}
+}
+
+// waits is why a job waits that may be a guest only.
+func (f *policy) waits(v *sched.View, j sched.Job, class Class) job.Reason {
+	own := "it is opportunistic, so that it owns no GPUs"
+	if class == Auto {
+		t := v.Tenants().At(j.Tenant())
+		own = fmt.Sprintf("its tenant owns %d of the %d GPUs of its quota", t.Used.GPU/unit.One, max(0, whole(v.Tenants(), j.Tenant()))/unit.One)
+	}
+	return job.Reason{Code: job.Because, Job: job.None, Text: fmt.Sprintf(
+		"%s; as a guest it needs %d GPUs with less than %d guests, %.0f%% in use on average and %g GiB taken", own, j.GPUs(), f.cfg.Guests, 100*f.cfg.Use, f.cfg.Memory)}
+}
+
+// seat starts a job as a guest on the GPUs that are used least.
+func (f *policy) seat(v *sched.View, p *sched.Plan, j sched.Job, burnt bool) bool {
+	if !f.listed {
+		f.find(v)
+	}
+	role, class := &j.Spec().Demand.Roles[0], v.Class(j.Class())
+	each, need := int(role.GPU/unit.One), int(role.Tasks)
+	if class.NoType {
+		return false
+	}
+	tasks := f.choose(v, j, each, need, burnt)
+	if tasks == nil {
+		return false
+	}
+	f.alloc.Reset()
+	for i := range tasks {
+		s := &tasks[i]
+		n := len(f.alloc.Pieces)
+		if n == 0 || f.alloc.Pieces[n-1].Node != s.node {
+			f.alloc.Pieces = append(f.alloc.Pieces, cluster.Piece{Node: s.node})
+			n++
+		}
+		piece := &f.alloc.Pieces[n-1]
+		piece.Shares++
+		piece.Tasks = piece.Shares / int32(each)
+		f.alloc.Shares = append(f.alloc.Shares, cluster.Share{Device: s.device})
+	}
+	pace := Full
+	if f.owned(&f.alloc) {
+		pace = 0 // the coordinator lets it go
+	}
+	f.give(v, j, &f.alloc, nil, pace)
+	if !p.StartOn(j.ID, &f.alloc) {
+		return false
+	}
+	if !burnt {
+		p.Remember(j.ID, memo{step: v.Now, owners: f.sum(f.owners(&f.alloc))}.pack())
+	}
+	f.note(j.ID, &f.alloc)
+	f.stale = true
+	for len(f.spots) > 0 && f.full(f.spots[0].device) {
+		f.spots = f.spots[1:]
+	}
+	return true
+}
+
+// full tells whether a GPU has as many guests as it takes.
+func (f *policy) full(d cluster.DeviceID) bool { return len(f.on[d].guests) >= f.cfg.Guests }
+
+// choose takes so many GPUs for each of so many tasks, each task on one node, least
+// used first; in order, or none. One whose memory ran out has them for itself, and
+// where memory cannot spill all of it must fit.
+func (f *policy) choose(v *sched.View, j sched.Job, each, need int, burnt bool) []spot {
+	mask, role := v.Class(j.Class()).Mask, &j.Spec().Demand.Roles[0]
+	var chosen []spot
+	half := map[cluster.NodeID][]spot{}
+	room := map[cluster.NodeID]unit.Bytes{}
+	for _, s := range f.spots {
+		if !mask.Has(s.types) || f.full(s.device) || burnt && len(f.on[s.device].owners)+len(f.on[s.device].guests) > 0 || !spills(v) && f.limit(v, j, s.device, 0) < perf.TakenOf(j.Spec()) {
+			continue
+		}
+		half[s.node] = append(half[s.node], s)
+		if len(half[s.node]) < each {
+			continue
+		}
+		if free, ok := v.Cluster().MemoryFree(s.node); ok && role.Memory > 0 {
+			if room[s.node] += role.Memory; room[s.node] > free {
+				continue
+			}
+		}
+		chosen = append(chosen, half[s.node]...)
+		half[s.node] = half[s.node][:0:0]
+		if len(chosen) == need*each {
+			slices.SortFunc(chosen, func(a, b spot) int { return cmp.Compare(a.device, b.device) })
+			return chosen
+		}
+	}
+	return nil
+}
+
+// find lists the GPUs that take guests, the least used first.
+func (f *policy) find(v *sched.View) {
+	f.listed, f.spots = true, make([]spot, 0, len(f.on))
+	c := v.Cluster()
+	for pool := range cluster.PoolID(v.Pools()) {
+		if !v.All && pool != v.Pool {
+			continue
+		}
+		for _, n := range c.PoolNodes(pool) {
+			if !c.Usable(n) || c.Node(n).Pooled {
+				continue
+			}
+			first, count := c.DeviceRange(n)
+			for d := first; d < first+cluster.DeviceID(count); d++ {
+				if t := c.TypeOf(d); !c.Broken(d) && !c.Type(t).Host && !f.full(d) {
+					if use, memory := f.load(v, d); f.cfg.Takes(use, memory) {
+						f.spots = append(f.spots, spot{d, n, use, t})
+					}
+				}
+			}
+		}
+	}
+	slices.SortStableFunc(f.spots, func(a, b spot) int { return cmp.Compare(a.use, b.use) })
+}
+
+// Takes tells whether a GPU takes guests that was used so much on average, and of
+// whose memory so much was taken at most.
+func (c *Config) Takes(use float64, memory unit.Bytes) bool {
+	return use < c.Use && float64(memory) < c.Memory*float64(unit.GiB)
+}
+
+// load is how much a GPU was used over the window, and the most that was taken of its
+// memory: as measured, or else as those tell who are there.
+func (f *policy) load(v *sched.View, d cluster.DeviceID) (use float64, memory unit.Bytes) {
+	if w := v.UsedOver(d, f.cfg.Window); w.Known {
+		return w.Use, w.Memory
+	}
+	for _, ids := range [][]job.ID{f.on[d].owners, f.on[d].guests} {
+		for _, id := range ids {
+			j := v.Job(id).Spec()
+			memory += perf.TakenOf(j)
+			if told, ok := perf.Hinted(j); ok {
+				use += told[perf.SM]
+			} else {
+				use++
+			}
+		}
+	}
+	return min(1, use), memory
+}
+
+// upgrade makes owners of guests whose tenant has quota again, where nobody else owns
+// their GPUs: who came first goes first, and who waits for the quota is asked too.
+func (f *policy) upgrade(v *sched.View, p *sched.Plan) {
+	if len(f.guests) == 0 {
+		return
+	}
+	waits := map[tenant.ID]job.ID{} // the first of a tenant that does
+	for j := range v.Waiting() {
+		if _, some := waits[j.Tenant()]; !some && ClassOf(j.Spec()) != Opportunistic && !j.Reason().Never() {
+			waits[j.Tenant()] = j.ID
+		}
+	}
+	kept := f.guests[:0]
+	for _, id := range f.guests {
+		j := v.Job(id)
+		need := unit.Milli(j.GPUs()) * unit.One
+		first, some := waits[j.Tenant()]
+		if f.owned(v.Alloc(id)) || ClassOf(j.Spec()) != Auto || j.Phase() != job.Running || some && first < id ||
+			Quota(v.Tenants(), j.Tenant(), f.spent) < need || !p.Adjust(id, func(a *cluster.Alloc) { promote(a, j) }) {
+			kept = append(kept, id)
+			continue
+		}
+		f.spend(v.Tenants(), j.Tenant(), need)
+		p.Remember(id, job.Memo{})
+		f.stale = true
+		for _, s := range v.Alloc(id).Shares {
+			seat := &f.on[s.Device]
+			seat.guests = slices.DeleteFunc(seat.guests, func(g job.ID) bool { return g == id })
+			seat.owners = append(seat.owners, id)
+		}
+	}
+	f.guests = kept
+}
+
+// promote gives a guest what an owner holds.
+func promote(a *cluster.Alloc, j sched.Job) {
+	r := &j.Spec().Demand.Roles[0]
+	for i := range a.Shares {
+		a.Shares[i].Milli, a.Shares[i].Throttle, a.Shares[i].Memory = int32(unit.One), 0, r.GPUMemory
+	}
+	for i := range a.Pieces {
+		a.Pieces[i].CPU, a.Pieces[i].Memory = r.CPU*unit.Milli(a.Pieces[i].Tasks), r.Memory*unit.Bytes(a.Pieces[i].Tasks)
+	}
+}
+
+// release has guests give up, in the books, what owners that start could need: the
+// coordinator gives them again what is left.
+func (f *policy) release(v *sched.View, p *sched.Plan) {
+	for _, id := range f.guests {
+		if v.Job(id).Phase() != job.Running {
+			continue
+		}
+		p.Adjust(id, func(a *cluster.Alloc) {
+			for i := range a.Shares {
+				if spills(v) {
+					a.Shares[i].Memory = 0
+				}
+			}
+			for i := range a.Pieces {
+				a.Pieces[i].CPU = 0
+			}
+		})
+	}
+}
+
+// Why implements sched.Explainer.
+func (f *policy) Why(v *sched.View, id job.ID) job.Reason {
+	j := v.Job(id)
+	if ClassOf(j.Spec()) != Guaranteed && visitor(j) {
+		return f.waits(v, j, ClassOf(j.Spec()))
+	}
+	return job.Reason{Code: job.NeedGPUs, Need: int32(j.GPUs()), Have: int32(v.Free()), Job: job.None}
+}
+
+// since is a step of the coordinator that is not before another moment.
+func since(step, period, now time.Duration) time.Duration {
+	if now < step || period >= unit.Never-now {
+		return unit.Never
+	}
+	return step + ((now-step)/period+1)*period
+}

@@ -1,0 +1,149 @@
+package muxflow
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// restore gives those that have become alone on a GPU all of it: services, and offline
+// jobs whose services have gone.
+func (f *policy) restore(v *sched.View, p *sched.Plan) {
+	for j := range v.Running() {
+		if j.Phase() != job.Running || !f.cfg.mayOwn(j) || j.Spec().Demand.Roles[0].GPU%unit.One != 0 || !service(j) && !offline(j) {
+			continue
+		}
+		part := func(s cluster.Share) bool { return s.Milli < int32(unit.One) && f.alone(j.ID, s.Device) }
+		if a := p.Holding(j.ID); a == nil || !slices.ContainsFunc(a.Shares, part) {
+			continue
+		}
+		p.Adjust(j.ID, func(a *cluster.Alloc) {
+			for i := range a.Shares {
+				if part(a.Shares[i]) {
+					a.Shares[i].Milli = int32(unit.One)
+				}
+			}
+		})
+	}
+}
+
+// alone tells whether a job has a device for itself.
+func (f *policy) alone(id job.ID, d cluster.DeviceID) bool {
+	s := f.on[d]
+	return s.others == 0 && (s.service == id && s.offline == job.None || s.offline == id && s.service == job.None)
+}
+
+// mayOwn tells whether a job may have a whole GPU.
+func (c *Config) mayOwn(j sched.Job) bool { return c.Idle || service(j) }
+
+// begin starts services, and offline jobs on GPUs without one: services first, for which
+// offline jobs make room.
+func (f *policy) begin(v *sched.View, p *sched.Plan) {
+	short := false // a service waits
+	refused := map[int32]bool{}
+	for pass := range 2 {
+		for j := range v.Waiting() {
+			if service(j) != (pass == 0) {
+				continue
+			}
+			if why := p.Never(j.ID, f.cfg.Place); why.Code != job.NoReason {
+				p.Hold(j.ID, why)
+				continue
+			}
+			switch {
+			case pass == 0 && !p.Start(j.ID, f.cfg.Place) && !f.clear(v, p, j):
+				short = true
+			case pass == 1 && (short || refused[j.Class()] || offline(j) && !f.cfg.Idle):
+			case pass == 1:
+				refused[j.Class()] = !p.Start(j.ID, f.cfg.Place)
+			}
+			if a := p.Holding(j.ID); a != nil {
+				f.note(v, j.ID, a)
+				f.predictor.forget(p, j)
+			}
+		}
+	}
+}
+
+// clear starts a service on GPUs that offline jobs leave for it, the newest first.
+func (f *policy) clear(v *sched.View, p *sched.Plan, j sched.Job) bool {
+	var last []sched.Job
+	for o := range v.Running() {
+		if a := p.Holding(o.ID); a != nil && o.Pool() == j.Pool() && offline(o) && f.wholly(a) {
+			last = append(last, o)
+		}
+	}
+	slices.Reverse(last)
+	why := job.Reason{Code: job.MakesRoom, Job: j.ID}
+	return p.Try(func() bool {
+		for i, o := range last {
+			p.Stop(o.ID, why)
+			if p.Start(j.ID, f.cfg.Place) {
+				for _, gone := range last[:i+1] {
+					f.forget(gone.ID, v.Alloc(gone.ID))
+				}
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// wholly tells whether an alloc is of devices without a service.
+func (f *policy) wholly(a *cluster.Alloc) bool {
+	return !slices.ContainsFunc(a.Shares, func(s cluster.Share) bool { return f.on[s.Device].service != job.None })
+}
+
+const burntMark uint64 = 0x6d62 << 48
+
+// burnt tells whether a waiting job took more memory than its quota: it runs on GPUs
+// without a service only.
+func (f *policy) burnt(p *sched.Plan, j sched.Job) bool {
+	if j.Reason().Code == job.OutOfMemory {
+		p.Remember(j.ID, job.Memo{int64(burntMark), 0})
+		return true
+	}
+	return uint64(j.Memo()[0])&markMask == burntMark
+}
+
+// explain says why offline jobs wait.
+func (f *policy) explain(v *sched.View, p *sched.Plan) {
+	texts := map[int]string{} // by GPUs, negative for those that take too much memory
+	for j := range v.Waiting() {
+		if !offline(j) || p.Holding(j.ID) != nil || p.Never(j.ID, f.cfg.Place).Code != job.NoReason {
+			continue
+		}
+		n := j.GPUs()
+		if f.burnt(p, j) {
+			n = -n
+		}
+		text, known := texts[n]
+		if !known {
+			text = f.text(n)
+			texts[n] = text
+		}
+		p.Hold(j.ID, job.Reason{Code: job.Because, Job: job.None, Text: text})
+	}
+}
+
+// text says why a job waits that needs so many GPUs; negative: it took too much memory.
+func (f *policy) text(gpus int) string {
+	if gpus < 0 {
+		return fmt.Sprintf("it took more memory than its part of a service's GPU: needs %d GPUs without one", -gpus)
+	}
+	text := fmt.Sprintf("needs %d GPUs, of services that use theirs little and beside which it runs at %g of its speed at least", gpus, f.cfg.Least)
+	if f.cfg.Idle {
+		text += ", or free ones"
+	}
+	return text
+}
+
+// Why implements sched.Explainer.
+func (f *policy) Why(v *sched.View, id job.ID) job.Reason {
+	j := v.Job(id)
+	return job.Reason{Code: job.NeedGPUs, Need: int32(j.GPUs()), Have: int32(v.Free()), Job: job.None}
+}
