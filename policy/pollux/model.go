@@ -1,0 +1,145 @@
+package pollux
+
+import (
+	"math/bits"
+
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/perf"
+)
+
+// memo is what is remembered of a job: the sizes with which it has run, of which it
+// has reported, and how often it was restarted.
+type memo struct {
+	restarts int
+	together uint32 // bit k-1: it has run with k tasks on one node; the last bit: or with more
+	spread   uint64 // the same on several nodes
+}
+
+// Memos of this policy are told by the highest bits of their first word.
+const (
+	mark      = 0x50
+	markShift = 56
+	maxRetold = 1<<24 - 1 // restarts that are told apart
+)
+
+func recall(m job.Memo) memo {
+	if uint64(m[0])>>markShift != mark {
+		return memo{}
+	}
+	return memo{int(uint64(m[0]) >> 32 & maxRetold), uint32(m[0]), uint64(m[1])}
+}
+
+func (m memo) memo() job.Memo {
+	return job.Memo{int64(mark<<markShift | uint64(min(m.restarts, maxRetold))<<32 | uint64(m.together)), int64(m.spread)}
+}
+
+// ran notes a size.
+func (m *memo) ran(tasks int, spread bool) {
+	if spread {
+		m.spread |= 1 << (min(tasks, 64) - 1)
+	} else {
+		m.together |= 1 << (min(tasks, 32) - 1)
+	}
+}
+
+// largest is the largest size.
+func (m *memo) largest() int { return max(bits.Len32(m.together), bits.Len64(m.spread)) }
+
+// each yields the sizes.
+func (m *memo) each(yield func(tasks int, spread bool)) {
+	for set := m.together; set != 0; set &= set - 1 {
+		yield(bits.TrailingZeros32(set)+1, false)
+	}
+	for set := m.spread; set != 0; set &= set - 1 {
+		yield(bits.TrailingZeros64(set)+1, true)
+	}
+}
+
+// model is the goodput of a job, fitted to what it has reported.
+type model struct {
+	of      memo
+	goodput perf.Goodput
+	known   map[size]float64
+}
+
+type size struct {
+	tasks  int
+	spread bool
+}
+
+// model is what is believed of a job that reports; nil of one that has not, or does
+// not.
+func (r *round) model(c *claimant) *model {
+	reporter, ok := r.v.Speeds.(perf.Reporter)
+	if !ok {
+		return nil
+	}
+	m := r.o.models[c.j.ID]
+	of := c.memo
+	of.restarts = 0
+	if m != nil && m.of == of {
+		return m
+	}
+	var seen []perf.Measurement
+	var last perf.Report
+	of.each(func(tasks int, spread bool) {
+		if report, ok := reporter.Report(c.j.Spec(), tasks, spread); ok {
+			seen, last = append(seen, report.Measurement), report
+		}
+	})
+	if len(seen) == 0 {
+		return nil
+	}
+	m = &model{of, perf.Goodput{Time: perf.Fit(seen), Noise: last.Noise, Batches: last.Batches}, map[size]float64{}}
+	r.o.models[c.j.ID] = m
+	return m
+}
+
+// at is the goodput with so many GPUs.
+func (m *model) at(gpus int, spread bool) float64 {
+	s := size{gpus, spread}
+	value, ok := m.known[s]
+	if !ok {
+		_, value = m.goodput.Best(gpus, spread)
+		m.known[s] = value
+	}
+	return value
+}
+
+// speedup is the goodput of a job relative to that with its fair share on one node. A
+// job that does not report has the speeds that the scheduler believes in; one that
+// will, but has not run yet, is taken to gain from each replica as much as from the
+// first.
+func (r *round) speedup(c *claimant, fair int) func(tasks int, spread bool) float64 {
+	goodput := func(tasks int, spread bool) float64 { return r.believed(c, tasks, spread) }
+	if m := r.model(c); m != nil {
+		goodput = func(tasks int, spread bool) float64 { return m.at(tasks*int(c.each.GPUs), spread) }
+	} else if reporter, ok := r.v.Speeds.(perf.Reporter); ok {
+		if _, will := reporter.Report(c.j.Spec(), int(c.j.Spec().Demand.Roles[0].Tasks), false); will {
+			return func(tasks int, _ bool) float64 { return float64(tasks) / float64(fair) }
+		}
+	}
+	_, most := c.j.Spec().Demand.Roles[0].Range()
+	base := goodput(max(c.least, min(fair, int(most))), false)
+	if base <= 0 {
+		base = max(goodput(c.least, false), goodput(c.least, c.least > 1))
+	}
+	return func(tasks int, spread bool) float64 {
+		if base <= 0 {
+			return 0
+		}
+		return goodput(tasks, spread) / base
+	}
+}
+
+// believed is the best speed that a job is believed to have on any type of GPU.
+func (r *round) believed(c *claimant, tasks int, spread bool) (best float64) {
+	cl := r.v.Cluster()
+	for t := range cluster.TypeID(cl.Types()) {
+		if !cl.Type(t).Host {
+			best = max(best, r.v.TypeSpeed(c.j, t, tasks, spread))
+		}
+	}
+	return best
+}

@@ -1,0 +1,145 @@
+// Package pollux divides GPUs among jobs that choose their own batch sizes: for the
+// best goodput of all, which is throughput times what an example is worth to the
+// training, against that with a fair share, and less for who is restarted again and
+// again.
+//
+// Nouns: a replica is a task of an elastic job; the goodput of a job is fitted to what
+// it has reported of its iterations (perf.Fit), at the batch size that is best for what
+// it would have; a Matrix says how many replicas each job has on each node; a Search is
+// a genetic algorithm over such matrices.
+//
+// Source: Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized
+// Deep Learning", OSDI 2021; operators and constants of the search are those of its
+// code (petuum/adaptdl), which the paper leaves open.
+package pollux
+
+import (
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/param"
+	"github.com/norn-scheduler/norn/place"
+	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// Config is the settings of the policy.
+type Config struct {
+	Interval time.Duration
+	Power    float64
+	Delay    time.Duration
+	Avoid    bool
+	Explore  float64
+	Largest  int
+	Nodes    int
+	Search   Search
+	Place    place.Strategy
+}
+
+// NewConfig returns the defaults, those of the published code but for Stall.
+func NewConfig() *Config {
+	return &Config{
+		Interval: time.Minute, Power: -1, Delay: 30 * time.Second, Avoid: true, Explore: 2, Largest: 64, Nodes: 16,
+		Search: Search{Population: 100, Generations: 100, Stall: 30}, Place: place.Pack,
+	}
+}
+
+// Params binds the settings.
+func (c *Config) Params() param.Set {
+	return param.Set{
+		param.Duration("interval", &c.Interval, "how often GPUs are divided anew; nothing is decided in between"),
+		param.Float("p", &c.Power, -100, 1, "", "power of the mean of speedups: 1 is their plain mean, less is fairer"),
+		param.Duration("delay", &c.Delay, "what a restart is taken to cost"),
+		param.Bool("avoid", &c.Avoid, "no two jobs that are spread over nodes meet on one"),
+		param.Float("explore", &c.Explore, 0, 1000, "", "a job gets at most so many times the most GPUs it has run with; 0: as many as it can use"),
+		param.Int("largest", &c.Largest, 1, 1<<20, "tasks", "the most that an elastic job gets"),
+		param.Int("nodes", &c.Nodes, 0, 1<<20, "nodes", "the most that a job is spread over; 0: any number"),
+		param.Int("population", &c.Search.Population, 2, 1<<16, "", "divisions that the search keeps"),
+		param.Int("generations", &c.Search.Generations, 1, 1<<20, "", "times that it makes new ones of them"),
+		param.Int("stall", &c.Search.Stall, 0, 1<<20, "", "it ends after so many times without a better one; 0: never"),
+		place.Param(&c.Place),
+	}
+}
+
+// Policy makes the policy.
+func (c *Config) Policy() (sched.Policy, error) {
+	switch {
+	case c.Interval <= 0 || c.Interval == unit.Never:
+		return nil, errors.New("interval must be above 0, and some time")
+	case c.Delay < 0 || c.Delay == unit.Never:
+		return nil, errors.New("delay must be 0 or more, and some time")
+	}
+	return &policy{cfg: *c, models: map[job.ID]*model{}}, nil
+}
+
+type policy struct {
+	cfg    Config
+	models map[job.ID]*model // what is believed of jobs that report, made anew from their memos
+}
+
+// Decide implements sched.Policy.
+func (o *policy) Decide(v *sched.View, p *sched.Plan) {
+	for _, ch := range v.Changes() {
+		if ch.Kind == sched.Ended {
+			delete(o.models, ch.Job)
+		}
+	}
+	if v.Now%o.cfg.Interval != 0 {
+		o.wait(v, p)
+		return
+	}
+	first, last := v.Pool, v.Pool
+	if v.All {
+		first, last = 0, cluster.PoolID(v.Pools()-1)
+	}
+	for pool := first; pool <= last; pool++ {
+		r := round{o: o, v: v, p: p, pool: pool}
+		r.gather()
+		if len(r.claims) > 0 {
+			r.carryOut(r.divide())
+		}
+	}
+}
+
+// wait tells jobs that came between two rounds what they wait for.
+func (o *policy) wait(v *sched.View, p *sched.Plan) {
+	for j := range v.Waiting() {
+		c := j.Reason().Code
+		again := v.NodesChanged() && j.Reason().Never() && p.Never(j.ID, o.cfg.Place).Code == job.NoReason
+		if c == job.NoReason || c > job.Because || again {
+			p.Hold(j.ID, job.Reason{Code: job.NotYet, At: o.next(v), Job: job.None})
+		}
+	}
+}
+
+// next is the next round.
+func (o *policy) next(v *sched.View) time.Duration {
+	return (v.Now/o.cfg.Interval + 1) * o.cfg.Interval
+}
+
+// NextWake implements sched.Waker.
+func (o *policy) NextWake(v *sched.View) time.Duration {
+	for j := range v.Waiting() {
+		if !j.Reason().Never() || shrinks(v, j) { // others are reconsidered when nodes come or go
+			return o.next(v)
+		}
+	}
+	for range v.Running() {
+		return o.next(v)
+	}
+	return unit.Never
+}
+
+// divide searches for who shall have what.
+func (r *round) divide() Matrix {
+	problem := Problem{Power: r.o.cfg.Power, Floor: 1e-3, Avoid: r.o.cfg.Avoid, MaxNode: r.o.cfg.Nodes, Nodes: r.rooms, Now: r.now}
+	for i := range r.claims {
+		problem.Jobs = append(problem.Jobs, r.claim(&r.claims[i]))
+	}
+	seed := r.v.Rand.Uint64()
+	rng := rand.New(rand.NewPCG(seed, uint64(r.pool)))
+	return r.o.cfg.Search.Run(&problem, rng, append(r.fills(&problem), problem.Now)...)[0]
+}

@@ -1,0 +1,150 @@
+package gen
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/norn-scheduler/norn/internal/shared"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/trace"
+)
+
+// columns reads columns of a CSV file with a header.
+func columns(t *testing.T, path string, names ...string) (rows [][]float64) {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	r := csv.NewReader(f)
+	head, err := r.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		line, err := r.Read()
+		if err == io.EOF {
+			return rows
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		var row []float64
+		for _, name := range names {
+			x, err := strconv.ParseFloat(line[slices.Index(head, name)], 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			row = append(row, x)
+		}
+		rows = append(rows, row)
+	}
+}
+
+// measuredModel is what the profiles of Pollux say of a model: the fit of its step times
+// on T4, its batch sizes and its noise, halfway.
+func measuredModel(t *testing.T, dir, name string) (perf.Goodput, []perf.Measurement) {
+	t.Helper()
+	var g perf.Goodput
+	var seen []perf.Measurement
+	g.Batches = perf.Batches{LocalMin: math.MaxInt, Accumulate: true}
+	for _, row := range columns(t, filepath.Join(dir, name, "placements.csv"), "placement", "local_bsz", "step_time", "sync_time") {
+		where := strconv.Itoa(int(row[0]))
+		k := 0
+		for _, d := range where {
+			k += int(d - '0')
+		}
+		seen = append(seen, perf.Measurement{Replicas: k, Spread: len(where) > 1, Local: int(row[1]), Pass: row[2] - row[3], Step: row[2]})
+		g.Batches.LocalMin, g.Batches.LocalMost = min(g.Batches.LocalMin, int(row[1])), max(g.Batches.LocalMost, int(row[1]))
+	}
+	if name == "yolov3" { // as in the published code
+		g.Batches.LocalMost = 8
+	}
+	files, err := filepath.Glob(filepath.Join(dir, name, "validation-*.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.Batches.First = math.MaxInt
+	for _, f := range files {
+		m, err := strconv.Atoi(strings.TrimSuffix(f[strings.LastIndex(f, "-")+1:], ".csv"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.Batches.First, g.Batches.Most = min(g.Batches.First, m), max(g.Batches.Most, m)
+	}
+	var noise []float64
+	for _, row := range columns(t, filepath.Join(dir, name, fmt.Sprintf("validation-%d.csv", g.Batches.First)), "grad_sqr", "grad_var") {
+		noise = append(noise, row[1]/row[0])
+	}
+	slices.Sort(noise)
+	g.Noise = perf.Noise{Sqr: 1, Var: noise[len(noise)/2]}
+	g.Time = perf.Fit(seen)
+	return g, seen
+}
+
+// The table of models is what the published profiles say.
+func TestAdaptiveModelsAreThoseMeasured(t *testing.T) {
+	dir := shared.Path(t, "data/pollux_sia/profiles")
+	for name, files := range map[string]string{"resnet18": "cifar10", "neumf": "ncf", "deepspeech2": "deepspeech2", "bert": "bert", "yolov3": "yolov3", "resnet50": "imagenet"} {
+		i := slices.IndexFunc(adaptiveModels, func(m adaptive) bool { return m.model == name })
+		ours := adaptiveModels[i].Goodput
+		want, seen := measuredModel(t, dir, files)
+		if ours.Batches != want.Batches || math.Abs(ours.Noise.Var/want.Noise.Var-1) > 1e-3 || ours.Noise.Sqr != 1 {
+			t.Errorf("%s: %+v, %+v, want %+v, %+v", name, ours.Batches, ours.Noise, want.Batches, want.Noise)
+		}
+		off, refit := 0.0, 0.0
+		for _, m := range seen {
+			step := ours.Time.Step(m.Replicas, m.Spread, m.Local)
+			off += math.Abs(step/m.Step-1) / float64(len(seen))
+			refit = max(refit, math.Abs(step/want.Time.Step(m.Replicas, m.Spread, m.Local)-1))
+		}
+		if off > 0.095 || refit > 0.01 {
+			t.Errorf("%s: steps are %.3f off on average, %.3f at most from a new fit", name, off, refit)
+		}
+	}
+}
+
+// Jobs of whole GPUs train one of six models, by their shares; what they tell stays.
+func TestAssumedAdaptive(t *testing.T) {
+	four, many, half := job.GPUs(4), job.GPUs(100), job.GPUs(1)
+	half.Roles[0].GPU /= 2
+	var jobs []trace.Entry
+	for i := range 2000 {
+		jobs = append(jobs, trace.Entry{Job: job.Job{ID: job.ID(i), Key: strconv.Itoa(i), Demand: &four}})
+	}
+	jobs[0].Job.Demand, jobs[1].Job.Demand, jobs[2].Job.Model, jobs[3].Job.Model, jobs[4].Job.Name, jobs[5].Job.Name = &half, &many, "ResNet50", "mine", "x", "x"
+	a := AssumedAdaptive{Source: trace.FromMemory(jobs), Seed: 1}
+	var got []trace.Entry
+	for e := (trace.Entry{}); a.Next(&e) == nil; {
+		got = append(got, e)
+	}
+	if a.Jobs != 1997 || got[0].Job.Model != "" || got[1].Job.Demand != &many || got[3].Job.Model != "mine" || got[3].Job.Demand.Elastic() {
+		t.Errorf("%d jobs were given a model", a.Jobs)
+	}
+	if least, most := got[2].Job.Demand.Roles[0].Range(); least != 1 || most != 64 || got[2].Job.Batch != 200 || got[4].Job.Model != got[5].Job.Model {
+		t.Errorf("got %+v and %+v", got[2].Job, got[5].Job)
+	}
+	drawn := map[string]float64{}
+	for _, e := range got[6:] {
+		drawn[e.Job.Model] += 1. / 1994
+	}
+	speeds := AdaptiveSpeeds()
+	for _, m := range adaptiveModels {
+		if math.Abs(drawn[m.model]-m.share) > 0.03 {
+			t.Errorf("%.3f of the jobs train %s, want %v", drawn[m.model], m.model, m.share)
+		}
+		if !speeds.Knows(&job.Job{Model: strings.ToUpper(m.model)}) {
+			t.Errorf("%s is not known", m.model)
+		}
+	}
+}
