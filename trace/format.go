@@ -59,7 +59,7 @@ func Formats() []Format {
 		nornCSV(), nornJSON(), sacctFormat(), podsFormat(),
 		philly(), phillyPassed(), phillyPCS(), phillyAttempts(), genParallel(),
 		helios(), heliosClamped(), heliosLog(),
-		itp(), pai2020(), paiSimulator(), openb(), alibabaDLRM(), kalos(), thetaGPU(),
+		itp(), pai2020(), paiSimulator(), openb(), alibabaDLRM(), alibabaGenAI(), kalos(), thetaGPU(),
 		tiresias(), muri(), gavelMSR(), gavel(), shockwave(), pollux(), synergy(),
 		elasticFlow(), arena(), chronus(), palPhilly(), palShockwave(), rubick(), ones(), allox(), mapa(),
 	}

@@ -84,6 +84,12 @@ var samples = []struct {
 		`{"job":"b","submit":10.5,"roles":[{"tasks":1,"cpu":64,"mem":536870912}],"work":86400000,"at_least":true,"name":"app_1","kind":"inference","hints":{"group":"app_1","qos":"CN"}}`,
 		`{"job":"c","submit":20,"roles":[{"tasks":1,"gpu":1,"cpu":8,"mem":1073741824}],"work":5.5,"wait":1,"name":"app_0","kind":"inference","hints":{"group":"app_0","qos":"HN"}}`,
 	}},
+	{"alibaba-genai", "gmt_create,predict_type,predict_status,exec_time_seconds,groupId,prompt_length,negative_prompt_length,num_images_per_prompt,num_inference_steps,checkpoint_model_version_id,num_lora\n" +
+		"2024-11-15 16:57:50,TXT_2_IMG,SUCCEED,32.0,G0000,63.0,26.0,4.0,30.0,M0000,0\n2024-11-15 16:58:00,IMG_2_IMG,FAILED,5.0,G0001,93.0,,,,M0001,1\n2024-11-15 16:58:01,TXT_2_IMG,PENDING,7.0,G0001,93.0,,1.0,28.0,M0001,2\n", []string{
+		`{"job":"0","gpus":1,"work":32,"name":"TXT_2_IMG","user":"G0000","kind":"inference","backbone":"M0000","batch":4,"units":30,"unit":"steps"}`,
+		`{"job":"1","submit":10,"gpus":1,"work":5,"outcome":"failed","name":"IMG_2_IMG","user":"G0001","kind":"inference","backbone":"M0001"}`,
+		`{"job":"2","submit":11,"gpus":1,"work":7,"at_least":true,"name":"TXT_2_IMG","user":"G0001","kind":"inference","backbone":"M0001","batch":1,"units":28,"unit":"steps"}`,
+	}},
 	{"kalos", "job_id,arrival_time,num_iteration,iteration_computing_time,iteration_networking_time,gpu_workers,ps,gpu_per_worker,cpu_per_gpu_worker,cpu_per_ps_worker,tensorsizes,profiled_network\n1,313.0,156,0.5,0.25,2,0,8.0,15.0,15.0,10.0,500\n", []string{
 		`{"job":"1","submit":313,"roles":[{"tasks":2,"gpu":8,"cpu":120}],"work":78}`,
 	}},

@@ -39,6 +39,7 @@ type Config struct {
 	Match  bool          // by efficiency; otherwise in order of priority
 	Place  place.Strategy
 	Factor bool // count the overhead of groups that the authors measured
+	Slots  bool // each stage has one slot, as the paper's formula has it
 }
 
 // NewShort returns the defaults of Muri-S, which knows run times.
@@ -60,13 +61,15 @@ func (c *Config) Params() param.Set {
 		param.Int("most", &c.Most, 1, perf.MaxInterleaved, "jobs", "the largest group"),
 		param.Bool("match", &c.Match, "put jobs together that use different resources; otherwise in order of priority"),
 		param.Bool("overhead", &c.Factor, "groups take longer by what the authors measured: 1.31, 1.48 and 1.35 times for 2, 3 and 4 jobs"),
+		param.Choice("formula", &c.Slots, []param.Option[bool]{{Name: "code", Value: false}, {Name: "paper", Value: true}},
+			"what time a group is believed to take: as the published code has it, where loading takes two of four slots, or as the paper has it, with a slot for each stage"),
 		place.Param(&c.Place),
 	}
 }
 
 // Policy makes the policy.
 func (c *Config) Policy() (sched.Policy, error) {
-	g := Grouping{Most: c.Most, Unmatched: !c.Match}
+	g := Grouping{Most: c.Most, Unmatched: !c.Match, Model: perf.Interleave{Slots: c.Slots}}
 	if c.Factor {
 		g.Model.Overhead = perf.PublishedOverhead
 	}

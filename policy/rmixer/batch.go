@@ -1,6 +1,7 @@
 package rmixer
 
 import (
+	"cmp"
 	"hash/fnv"
 	"slices"
 	"time"
@@ -83,60 +84,87 @@ func (r *policy) close(v *sched.View, p *sched.Plan) {
 
 // merge puts the list in order again, with the jobs of a batch that has closed.
 func (r *policy) merge(v *sched.View, p *sched.Plan, closing []job.ID) {
-	m := r.median(v, closing)
-	items := make([]item, 0, r.list.n+len(closing))
+	m := &r.sorting
+	m.reset(r.list.n + len(closing))
+	middle := median{of: closing}
 	put := func(id job.ID) {
 		j := v.Job(id)
 		s := r.recall(j)
 		s.use = r.use(j, s)
 		if !s.closed {
-			s.closed, s.class = true, r.classify(j.Spec(), s.use, m)
+			s.closed, s.class = true, r.classify(v, j.Spec(), s.use, &middle)
 		}
-		r.fresh.set(id, s)
-		items = append(items, r.item(v, p, j, s))
+		m.add(r.item(j, s), s)
 	}
 	r.list.each(func(it *item) { put(it.key.ID) })
 	for _, id := range closing {
 		put(id)
 	}
-	items = inOrder(items)
+	m.sort()
 	gpu, all := r.devices.workers[0], r.devices.workers[0]+r.devices.workers[1]
-	for i := range items {
-		id := items[i].key.ID
-		s := r.recall(v.Job(id))
-		s.tail = i*all >= gpu*len(items)
-		items[i].tail = s.tail
-		r.note(v, p, id, s)
+	for i, at := range m.places {
+		s := m.standings[at.at]
+		s.tail = i*all >= gpu*len(m.places)
+		m.items[at.at].tail = s.tail
+		r.note(v, p, m.items[at.at].key.ID, s)
 	}
-	r.list.fill(items)
+	r.list.fill(m)
 }
 
-// inOrder returns items in the order of their keys. Places are sorted, not the items:
+// sorting is what is needed to put a list in order. Places are sorted, not the items:
 // those are large.
-func inOrder(items []item) []item {
-	type place struct {
-		a, b   int64
-		id, at int32
-	}
-	places := make([]place, len(items))
-	for i := range items {
-		k := &items[i].key
-		places[i] = place{k.A, k.B, int32(k.ID), int32(i)}
-	}
-	slices.SortFunc(places, func(x, y place) int {
-		return key{x.a, x.b, job.ID(x.id)}.compare(key{y.a, y.b, job.ID(y.id)})
-	})
-	out := make([]item, len(items))
-	for i, p := range places {
-		out[i] = items[p.at]
-	}
-	return out
+type sorting struct {
+	items     []item
+	standings []standing
+	places    []spot
 }
 
-// median is that of a batch.
-func (r *policy) median(v *sched.View, ids []job.ID) median {
-	memory, bandwidth := make([]unit.Bytes, len(ids)), make([]float64, len(ids))
-	for i, id := range ids {
+// spot is the key of an item, and where that is.
+type spot struct {
+	a, b   int64
+	id, at int32
+}
+
+// reset empties it, for so many items.
+func (m *sorting) reset(n int) {
+	m.items, m.standings, m.places = slices.Grow(m.items[:0], n), slices.Grow(m.standings[:0], n), slices.Grow(m.places[:0], n)
+}
+
+func (m *sorting) add(it item, s standing) {
+	m.places = append(m.places, spot{it.key.A, it.key.B, int32(it.key.ID), int32(len(m.items))})
+	m.items, m.standings = append(m.items, it), append(m.standings, s)
+}
+
+// sort puts the places in the order of the keys.
+func (m *sorting) sort() {
+	slices.SortFunc(m.places, func(x, y spot) int {
+		switch {
+		case x.a != y.a:
+			return cmp.Compare(x.a, y.a)
+		case x.b != y.b:
+			return cmp.Compare(x.b, y.b)
+		}
+		return cmp.Compare(x.id, y.id)
+	})
+}
+
+// median is the median memory and use of bandwidth of a batch, found when anybody asks
+// for it: most jobs are of models whose class is known.
+type median struct {
+	of        []job.ID
+	memory    unit.Bytes
+	bandwidth float64
+	found     bool
+}
+
+// find finds the median.
+func (m *median) find(r *policy, v *sched.View) {
+	if m.found {
+		return
+	}
+	m.found = true
+	memory, bandwidth := make([]unit.Bytes, len(m.of)), make([]float64, len(m.of))
+	for i, id := range m.of {
 		spec := v.Job(id).Spec()
 		memory[i] = r.memory(spec)
 		if spec.Hints != nil {
@@ -145,15 +173,15 @@ func (r *policy) median(v *sched.View, ids []job.ID) median {
 	}
 	slices.Sort(memory)
 	slices.Sort(bandwidth)
-	return median{memory[len(ids)/2], bandwidth[len(ids)/2]}
+	m.memory, m.bandwidth = memory[len(m.of)/2], bandwidth[len(m.of)/2]
 }
 
 // item is a job as it stands in the list.
-func (r *policy) item(v *sched.View, p *sched.Plan, j sched.Job, s standing) item {
+func (r *policy) item(j sched.Job, s standing) item {
 	spec := j.Spec()
 	return item{
 		key: r.key(j, s), need: r.booked(spec, s), class: s.class, tail: s.tail, kind: j.Class(),
-		host: r.hosted(spec), gpu: p.Never(j.ID, r.cfg.Place).Code == job.NoReason,
+		host: r.hosted(spec),
 	}
 }
 
@@ -170,7 +198,7 @@ func (r *policy) key(j sched.Job, s standing) key {
 		return k
 	}
 	switch r.cfg.Jobs {
-	case DyMix, DyArin:
+	case DyMix, DyArin, DyPair:
 		k.A = -int64(s.use)
 	case DyType, DyMemo, Static, CoGNN:
 		k.A = -int64(r.memory(j.Spec()))

@@ -37,7 +37,7 @@ func (r *policy) short(v *sched.View, it *item) job.Reason {
 	devices := 0
 	for i := range r.devices.all {
 		d := &r.devices.all[i]
-		if d.host || !it.gpu || !v.Class(it.kind).Mask.Has(d.typ) {
+		if d.host || it.gpu == cannot || !v.Class(it.kind).Mask.Has(d.typ) {
 			continue
 		}
 		devices++

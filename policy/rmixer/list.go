@@ -29,9 +29,18 @@ type item struct {
 	class int8
 	tail  bool  // it stands in the tail of the list
 	host  bool  // it can run on processors
-	gpu   bool  // it can run on a GPU
+	gpu   may   // it can run on a GPU
 	kind  int32 // class of its demand
 }
+
+// may is what is known of whether something can be.
+type may uint8
+
+const (
+	unasked may = iota
+	can
+	cannot
+)
 
 // key is the place of a job in the list, least first.
 type key struct {
@@ -138,21 +147,23 @@ func (b *block) worth(not int8, room unit.Bytes) bool {
 	return false
 }
 
-// fill makes the list anew of the given jobs, which are in order.
-func (l *list) fill(items []item) {
-	for i := range l.items {
-		l.items[i].need = -1
+// fill makes the list anew of what was put in order.
+func (l *list) fill(m *sorting) {
+	l.each(func(it *item) { l.items[it.key.ID].need = -1 })
+	l.blocks, l.n = l.blocks[:0], len(m.places)
+	last := job.ID(0)
+	for _, s := range m.places {
+		last = max(last, job.ID(s.id))
 	}
-	l.blocks, l.n = l.blocks[:0], len(items)
-	for part := range slices.Chunk(items, full/2) {
-		b := block{items: append(make([]item, 0, full+1), part...)}
+	l.reach(last)
+	for part := range slices.Chunk(m.places, full/2) {
+		b := block{items: make([]item, len(part), full+1)}
+		for i, s := range part {
+			b.items[i] = m.items[s.at]
+			l.items[s.id] = b.items[i]
+		}
 		b.measure()
 		l.blocks = append(l.blocks, b)
-	}
-	for i := range items {
-		id := items[i].key.ID
-		l.reach(id)
-		l.items[id] = items[i]
 	}
 }
 
@@ -170,6 +181,25 @@ func (l *list) first(not int8, room unit.Bytes, fits func(*item) bool) *item {
 		}
 	}
 	return nil
+}
+
+// spread appends jobs from all over the list: it is cut into so many parts, and of each
+// the first job for which fits holds is taken.
+func (l *list) spread(out []*item, parts int, fits func(*item) bool) []*item {
+	at, next := 0, 0 // place in the list, and where the next part begins
+	for b := range l.blocks {
+		items := l.blocks[b].items
+		for i := max(0, next-at); i < len(items); i++ {
+			if it := &items[i]; fits(it) {
+				out = append(out, it)
+				part := (at + i) * parts / l.n
+				next = ((part+1)*l.n + parts - 1) / parts
+				i = max(i, next-at-1)
+			}
+		}
+		at += len(items)
+	}
+	return out
 }
 
 // last is the last job that needs no more than room and for which fits holds.

@@ -23,13 +23,14 @@ func TestListAgainstSlice(t *testing.T) {
 			}
 		}
 		if rapid.Bool().Draw(t, "filled") {
-			var items []item
+			var m sorting
 			for id := range job.ID(rapid.IntRange(0, 700).Draw(t, "filling")) {
 				it := item{key: key{A: int64(id * 7919 % 13), ID: id}, need: unit.Bytes(id % 21), class: int8(id%3) - 1, tail: id%2 == 0}
-				items, twin[id] = append(items, it), it
+				m.add(it, standing{})
+				twin[id] = it
 			}
-			slices.SortFunc(items, func(a, b item) int { return a.key.compare(b.key) })
-			l.fill(items)
+			m.sort()
+			l.fill(&m)
 		}
 		for range rapid.IntRange(0, 60).Draw(t, "steps") {
 			id := job.ID(rapid.IntRange(0, 800).Draw(t, "id"))
@@ -73,6 +74,18 @@ func agree(t *rapid.T, l *list, twin map[job.ID]item) {
 	}
 	if it := l.first(not, room, fits); (it == nil) != (first < 0) || it != nil && *it != want[first] {
 		t.Fatalf("first of a class other than %d within %d: %v, want number %d of %v", not, room, it, first, want)
+	}
+	parts := rapid.IntRange(1, 9).Draw(t, "parts")
+	if some := l.spread(nil, parts, fits); len(some) > parts || (len(some) == 0) != !slices.ContainsFunc(want, func(it item) bool { return it.tail }) {
+		t.Fatalf("%d of %d jobs in %d parts", len(some), len(want), parts)
+	} else {
+		for p := range parts { // of each part of the list its first that fits
+			part := want[(p*len(want)+parts-1)/parts : ((p+1)*len(want)+parts-1)/parts]
+			at := slices.IndexFunc(part, func(it item) bool { return it.tail })
+			if at >= 0 && !slices.ContainsFunc(some, func(it *item) bool { return *it == part[at] }) {
+				t.Fatalf("job %v is the first of part %d of %d that fits, and was not taken", part[at], p, parts)
+			}
+		}
 	}
 	if it := l.last(room, fits); (it == nil) != (last < 0) || it != nil && *it != want[last] {
 		t.Fatalf("last within %d: %v, want number %d of %v", room, it, last, want)

@@ -18,11 +18,14 @@ type policy struct {
 	devices devices
 	open    batch
 	list    list
+	sorting sorting
 	gangs   queue.Queue
 	barred  sched.Barred
 	tracker
 	fresh fresh
 	alloc cluster.Alloc // scratch
+	crew  []*job.Job    // scratch
+	near  []*item       // scratch
 }
 
 // fresh is the standings that this plan has written on jobs.
@@ -145,7 +148,7 @@ func (r *policy) add(v *sched.View, p *sched.Plan, j sched.Job) {
 	case !s.closed:
 		r.open.add(j.ID, j.Since())
 	default:
-		r.list.add(r.item(v, p, j, s))
+		r.list.add(r.item(j, s))
 	}
 }
 
@@ -175,7 +178,7 @@ func (r *policy) side(v *sched.View, p *sched.Plan, host bool) bool {
 	for free.Len() > 0 && r.list.n > 0 {
 		i, _ := free.Min()
 		d := &r.devices.all[i]
-		it := r.pick(v, d)
+		it := r.pick(v, p, d)
 		if it == nil {
 			free.Pop() // nothing of what is left fits there, now or later in this plan
 			continue
@@ -204,16 +207,18 @@ func (r *policy) vacant(v *sched.View, d *device) bool {
 }
 
 // pick is the job that a device takes next, or nil.
-func (r *policy) pick(v *sched.View, d *device) *item {
-	fits := func(it *item) bool { return r.fits(v, d, it) }
-	if r.cfg.Jobs == DyMix && d.host {
+func (r *policy) pick(v *sched.View, p *sched.Plan, d *device) *item {
+	fits := func(it *item) bool { return r.fits(v, p, d, it) }
+	if r.cfg.Jobs.tails() && d.host {
 		// The last of the list that fits, from the tail only, and while enough are
 		// left; but one that no GPU takes, always.
 		left := float64(r.devices.running + r.list.n)
 		open := left > r.cfg.Beta*float64(r.devices.workers[0])
-		return r.list.last(d.room(), func(it *item) bool { return (!it.gpu || open && it.tail) && fits(it) })
+		return r.list.last(d.room(), func(it *item) bool { return (open && it.tail || !r.onGPU(p, it)) && fits(it) })
 	}
 	switch {
+	case r.cfg.Jobs == DyPair:
+		return r.together(v, p, d)
 	case r.cfg.Jobs.complements():
 		if it := r.list.first(d.most(), d.room(), fits); it != nil {
 			return it
@@ -225,11 +230,11 @@ func (r *policy) pick(v *sched.View, d *device) *item {
 }
 
 // fits tells whether a job can run on a device beside what runs there.
-func (r *policy) fits(v *sched.View, d *device, it *item) bool {
-	if d.host && !it.host || !d.host && (!it.gpu || !v.Class(it.kind).Mask.Has(d.typ)) {
+func (r *policy) fits(v *sched.View, p *sched.Plan, d *device, it *item) bool {
+	if d.host && !it.host || !d.host && (!v.Class(it.kind).Mask.Has(d.typ) || !r.onGPU(p, it)) {
 		return false
 	}
-	if _, ok := d.take(it.need, r.mayTakeAll(v, d, it)); !ok {
+	if _, ok := d.take(it.need, r.mayTakeAll(v, p, d, it)); !ok {
 		return false
 	}
 	role := &v.Class(it.kind).Demand.Roles[0]
@@ -241,12 +246,25 @@ func (r *policy) fits(v *sched.View, d *device, it *item) bool {
 	return !counted || free >= role.Memory
 }
 
+// onGPU tells whether a job of the list can run on a GPU, however empty the cluster is.
+// One that cannot is there for the processors.
+func (r *policy) onGPU(p *sched.Plan, it *item) bool {
+	if it.gpu == unasked {
+		it.gpu = cannot
+		if !it.host || p.Never(it.key.ID, r.cfg.Place).Code == job.NoReason {
+			it.gpu = can
+		}
+		r.list.items[it.key.ID].gpu = it.gpu
+	}
+	return it.gpu == can
+}
+
 // mayTakeAll tells whether a job may be given all memory of a device that has less
 // than is to be booked for it: one whose memory ran out before, only where there is
 // no larger device.
-func (r *policy) mayTakeAll(v *sched.View, d *device, it *item) bool {
+func (r *policy) mayTakeAll(v *sched.View, p *sched.Plan, d *device, it *item) bool {
 	s := r.recall(v.Job(it.key.ID))
-	return s.ooms == 0 || d.total >= r.devices.largest(v.Class(it.kind).Mask, it.gpu, it.host)
+	return s.ooms == 0 || d.total >= r.devices.largest(v.Class(it.kind).Mask, r.onGPU(p, it), it.host)
 }
 
 // assign starts a job on a device.
@@ -254,7 +272,7 @@ func (r *policy) assign(v *sched.View, p *sched.Plan, d *device, it item) bool {
 	id := it.key.ID
 	s := r.recall(v.Job(id))
 	booked, _ := d.take(it.need, true)
-	s.whole = d.total > 0 && booked == d.whole() && d.total >= r.devices.largest(v.Class(it.kind).Mask, it.gpu, it.host)
+	s.whole = d.total > 0 && booked == d.whole() && d.total >= r.devices.largest(v.Class(it.kind).Mask, r.onGPU(p, &it), it.host)
 	s.front = r.cfg.Jobs.alternates() && d.front <= d.back
 	r.note(v, p, id, s)
 	role := &v.Class(it.kind).Demand.Roles[0]

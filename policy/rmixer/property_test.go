@@ -16,6 +16,7 @@ func TestProperties(t *testing.T) {
 		"memo": {{"job-policy", "dyMemo"}, {"device-policy", "dyMemo"}}, "sequ": {{"job-policy", "dySequ"}, {"device-policy", "dySequ"}, {"batch-size", "3"}},
 		"rand": {{"job-policy", "dyRand"}, {"device-policy", "dyArin"}, {"batch-window", "never"}, {"batch-size", "1"}}, "static": {{"job-policy", "static"}, {"beta", "0"}},
 		"cognn": {{"job-policy", "cognn"}, {"worker-idle-mb", "0"}}, "monolithic": {{"job-policy", "monolithic"}}, "mps": {{"job-policy", "mps"}, {"gpu-workers", "3"}},
+		"pair": {{"job-policy", "dyPair"}, {"look", "2"}},
 		"beta": {{"beta", "0"}, {"batch-window", "10s"}, {"mem-factor", "1"}},
 	} {
 		build := func() (sched.Policy, error) {

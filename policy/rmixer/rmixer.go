@@ -48,6 +48,7 @@ const (
 	CoGNN                       // most and least memory in turn, in rounds (BMC)
 	Monolithic                  // in order of arrival, one job on each GPU
 	MPS                         // in order of arrival, in rounds
+	DyPair                      // most use first; of some from all over the list, the one with which all run fastest as is believed; processors take from the tail
 )
 
 // DevicePolicy is which device takes a job next; GPUs go before host devices.
@@ -78,6 +79,7 @@ type Config struct {
 	Unknown    float64
 	Track      bool
 	Seed       int
+	Look       int // jobs that DyPair chooses from
 	Place      place.Strategy
 }
 
@@ -85,7 +87,7 @@ type Config struct {
 func NewConfig() *Config {
 	return &Config{
 		GPUWorkers: 4, CPUWorkers: 2, Beta: 2, Factor: 1.2, Context: int(memory.Context / unit.MiB), Idle: 308, Guard: 1000,
-		Window: 30 * time.Second, Unknown: intensive, Track: true, Place: place.Pack,
+		Window: 30 * time.Second, Unknown: intensive, Track: true, Look: 32, Place: place.Pack,
 	}
 }
 
@@ -97,6 +99,7 @@ func (c *Config) Params() param.Set {
 	jobs := []param.Option[JobPolicy]{
 		{Name: "dyMix", Value: DyMix}, {Name: "dyType", Value: DyType}, {Name: "dyArin", Value: DyArin}, {Name: "dyMemo", Value: DyMemo}, {Name: "dySequ", Value: DySequ},
 		{Name: "dyRand", Value: DyRand}, {Name: "static", Value: Static}, {Name: "cognn", Value: CoGNN}, {Name: "monolithic", Value: Monolithic}, {Name: "mps", Value: MPS},
+		{Name: "dyPair", Value: DyPair},
 	}
 	devices := []param.Option[DevicePolicy]{
 		{Name: "dyMix", Value: LeastBooked}, {Name: "dyMemo", Value: MostFree}, {Name: "dyWork", Value: FewestJobs}, {Name: "dyArin", Value: LeastUse}, {Name: "dySequ", Value: InOrder},
@@ -116,6 +119,7 @@ func (c *Config) Params() param.Set {
 		param.Float("unknown-use", &c.Unknown, 0, 100, "percent", "use of jobs about which neither the trace nor the table of models tells anything, until it is measured"),
 		param.Bool("track", &c.Track, "measure the use of jobs about which nothing is known"),
 		param.Int("seed", &c.Seed, 0, 1<<30, "", "of dyRand"),
+		param.Int("look", &c.Look, 1, 1<<20, "jobs", "how many jobs that fit dyPair chooses from, from all over the list"),
 		place.Param(&c.Place),
 	}
 }
@@ -145,6 +149,9 @@ func (p JobPolicy) rounds() bool { return p == Static || p == CoGNN || p == MPS 
 
 // alternates tells whether a device takes jobs from both ends of the list in turn.
 func (p JobPolicy) alternates() bool { return p == DyArin || p == DyMemo || p == CoGNN }
+
+// tails tells whether processors take jobs from the tail of the list only.
+func (p JobPolicy) tails() bool { return p == DyMix || p == DyPair }
 
 // complements tells whether a device takes jobs of another class than most that
 // run there.

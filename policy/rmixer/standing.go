@@ -98,7 +98,11 @@ func (r *policy) booked(j *job.Job, s standing) unit.Bytes {
 	if s.ooms > 0 && r.memory(j) == 0 {
 		return none
 	}
-	return unit.Bytes(min(float64(none), math.Ceil(float64(r.memory(j))*r.cfg.Factor*math.Exp2(float64(s.ooms)))))
+	need := float64(r.memory(j)) * r.cfg.Factor
+	if s.ooms > 0 {
+		need *= math.Exp2(float64(s.ooms))
+	}
+	return unit.Bytes(min(float64(none), math.Ceil(need)))
 }
 
 // use is how much of a GPU a job keeps busy when alone, in thousandths of a percent:
@@ -126,20 +130,15 @@ func thousandths(percent float64) int32 {
 
 // classify is the class of a job: that of its model, and else by its use, and by
 // whether it takes more memory, or bandwidth, than most of its batch.
-func (r *policy) classify(j *job.Job, use int32, m median) int8 {
+func (r *policy) classify(v *sched.View, j *job.Job, use int32, m *median) int8 {
 	switch known := r.model(j); {
 	case known != nil:
 		return int8(known.Class)
 	case use >= thousandths(intensive):
 		return 1
-	case r.memory(j) > m.memory || j.Hints != nil && j.Hints.MemoryUse > m.bandwidth:
+	}
+	if m.find(r, v); r.memory(j) > m.memory || j.Hints != nil && j.Hints.MemoryUse > m.bandwidth {
 		return 0
 	}
 	return -1
-}
-
-// median is the median memory and use of bandwidth of a batch.
-type median struct {
-	memory    unit.Bytes
-	bandwidth float64
 }

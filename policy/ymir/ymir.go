@@ -94,7 +94,7 @@ func (c *Config) Params() param.Set {
 		param.Bool("started", &c.Started, "a job may go on from one that runs already, and not only from one that waits as well"),
 		param.Choice("objective", &c.Objective, []param.Option[Objective]{{Name: "slowdown", Value: Slowdown}, {Name: "literal-max", Value: LiteralMax}},
 			"least sum of slowdowns, or for study the largest sum of the ratios that the paper prints"),
-		param.Duration("profile", &c.ProfileTime, "how long a job is measured before it is scheduled; 0: not at all"),
+		param.Duration("profile", &c.ProfileTime, "how long a job is measured before it is scheduled, where it can be measured apart from running; 0: not at all"),
 		param.Int("profile-gpus", &c.ProfileGPUs, 1, 1024, "GPUs", "that it is measured on; whole nodes for pipelines"),
 		param.Duration("latency", &c.Latency, "from the end of the measurement to that of the estimation"),
 		param.Float("noise-gain", &c.NoiseGain, 0, 1, "share", "gains are believed to be wrong by up to this share, for studies"),
@@ -128,8 +128,9 @@ func (c *Config) Policy() (sched.Policy, error) {
 type noises struct{ gain, work, speed estimator.Noise }
 
 type policy struct {
-	cfg   Config
-	noise noises
+	cfg      Config
+	measures bool // jobs are measured before anything is decided on them
+	noise    noises
 
 	// What was seen of speeds: observed over believed, by backbone and size. It
 	// follows from the jobs that have ended, in their order.
@@ -147,6 +148,7 @@ type speedKey struct {
 // Decide implements sched.Policy.
 func (y *policy) Decide(v *sched.View, p *sched.Plan) {
 	clear(y.notes)
+	y.measures = v.Profiles && y.cfg.ProfileTime > 0
 	y.learn(v)
 	y.measure(v, p)
 	y.guard(v, p)
@@ -192,7 +194,7 @@ func (y *policy) due(v *sched.View) bool {
 
 // readyAt is when a job can be scheduled: when its estimation is done.
 func (y *policy) readyAt(j sched.Job) (at time.Duration, ok bool) {
-	if y.cfg.ProfileTime == 0 || !tunes(j) {
+	if !y.measures || !tunes(j) {
 		return j.Submit(), true
 	}
 	n := remembered(j)

@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/internal/simtest"
 	"github.com/norn-scheduler/norn/job"
@@ -108,6 +109,33 @@ func TestMeasuredFirst(t *testing.T) {
 	line(t, run, "65 preempt a")
 	if run.Record("a").Preemptions != 0 {
 		t.Error("a measurement counts as a run")
+	}
+}
+
+// unprofiled is a world in which nothing can be measured apart from running.
+type unprofiled struct{ engine.World }
+
+// TestNowhereMeasured: where nothing can be measured, as on a live machine, jobs are
+// taken as they are told: they start at the next division, on all GPUs, and are merged.
+func TestNowhereMeasured(t *testing.T) {
+	jobs := []simtest.Job{tune("a", 5, 600, "vit", "a", 1), tune("b", 5, 400, "vit", "b", 1)}
+	p, err := with(t, "merge=temporal")()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := sim.Config{Source: simtest.Source(jobs), Model: linear}
+	learn(gain("a", "b", 400./240, 2.4), gain("b", "a", 2, 2.4))(&cfg)
+	w := sim.New(cfg)
+	e := engine.New(engine.Config{Cluster: simtest.Nodes(1, 1), Policy: p, PolicyName: "ymir", Estimator: w.Oracle(), Speeds: linear, Transfer: cfg.Transfer}, unprofiled{w})
+	if err := w.Attach(e.State()); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b, a := e.State().Record(1), e.State().Record(0)
+	if b.FirstStart != 30*time.Second || a.Merged != job.After || a.End != (30+400+300)*time.Second {
+		t.Errorf("b starts at %v; a is trained %v and ends at %v", b.FirstStart, a.Merged, a.End)
 	}
 }
 

@@ -1,6 +1,7 @@
 package gen
 
 import (
+	"cmp"
 	"math/rand/v2"
 
 	"github.com/norn-scheduler/norn/job"
@@ -13,6 +14,10 @@ import (
 // epochs of that. Jobs of one name are given the same. They become elastic, from one
 // GPU to 16 or what they ask for. How long they run as they asked is left as it is, and
 // so is every other job.
+//
+// Requests to a base model that is served, which tell which one but no data set, are
+// played as if each tuned a model: those of one base model are given one family, and
+// those of one user of it one data set.
 type AssumedTuning struct {
 	*Workload // what is true and believed of the tasks; it has no entries
 
@@ -44,15 +49,20 @@ func (a *AssumedTuning) Next(e *trace.Entry) error {
 		return err
 	}
 	j := &e.Job
-	if j.Backbone != "" || j.Kind == job.Inference || !j.Demand.Plain() {
+	served := j.Kind == job.Inference && j.Backbone != "" && j.Dataset == ""
+	if !served && (j.Backbone != "" || j.Kind == job.Inference) || !j.Demand.Plain() {
 		return nil
 	}
-	name := j.Name
-	if name == "" {
-		name = j.Key
+	family, task := cmp.Or(j.Name, j.Key), cmp.Or(j.Name, j.Key)
+	if served {
+		family, task = j.Backbone, j.Backbone+" "+j.User
 	}
-	rng := rand.New(rand.NewPCG(a.seed, hash(name)))
-	t := choose(rng, a.tasks[rng.IntN(len(a.tasks))])
+	rng := rand.New(rand.NewPCG(a.seed, hash(family)))
+	tasks := a.tasks[rng.IntN(len(a.tasks))]
+	if task != family {
+		rng = rand.New(rand.NewPCG(a.seed, hash(task)))
+	}
+	t := choose(rng, tasks)
 	d := *j.Demand
 	if !d.Elastic() {
 		d.Roles[0].Min, d.Roles[0].Max = 1, max(16, d.Roles[0].Tasks)

@@ -172,6 +172,40 @@ func TestAssumeTuning(t *testing.T) {
 	}
 }
 
+// TestAssumeTuningServed: requests to base models become jobs that tune, those of one
+// base model in one family, those of one user of it on one data set.
+func TestAssumeTuningServed(t *testing.T) {
+	one := job.GPUs(1)
+	var jobs []trace.Entry
+	for i := range 400 {
+		jobs = append(jobs, trace.Entry{Job: job.Job{
+			ID: job.ID(i), Key: fmt.Sprint(i), Name: "TXT_2_IMG", User: fmt.Sprint("u", i%20), Backbone: fmt.Sprint("M", i%8), Kind: job.Inference, Demand: &one,
+		}, Truth: trace.Truth{Work: time.Minute}})
+	}
+	a, err := AssumeTuning(trace.FromMemory(jobs), FineTuning{Seed: 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	family, set, sets := map[string]string{}, map[string]string{}, map[string]bool{}
+	for i := range jobs {
+		var e trace.Entry
+		if err := a.Next(&e); err != nil {
+			t.Fatal(err)
+		}
+		base, user := jobs[i].Job.Backbone, jobs[i].Job.Backbone+jobs[i].Job.User
+		if was := family[base]; was != "" && was != e.Job.Backbone || e.Job.Kind != job.FineTuning || a.Truth.Task(&e.Job) < 0 {
+			t.Fatalf("job %d, of a base model in the family %q, became %+v", i, was, e.Job)
+		}
+		if was := set[user]; was != "" && was != e.Job.Dataset {
+			t.Errorf("one user of a base model tunes on %s and %s", was, e.Job.Dataset)
+		}
+		family[base], set[user], sets[e.Job.Dataset] = e.Job.Backbone, e.Job.Dataset, true
+	}
+	if a.Jobs != len(jobs) || len(sets) < 6 {
+		t.Errorf("%d of %d jobs tune, on %d data sets", a.Jobs, len(jobs), len(sets))
+	}
+}
+
 // TestFineTuningRefuses: wrong options are errors.
 func TestFineTuningRefuses(t *testing.T) {
 	for _, o := range []FineTuning{
