@@ -11,8 +11,11 @@
 // when it is alone again; its processes do not notice.
 //
 // Source: "Scheduling Deep Learning Jobs in Multi-Tenant GPU Clusters via Wise
-// Resource Sharing" (SJF-BSBF), arXiv 2407.13088, 2024. Smaller batches by gradient
-// accumulation are not chosen here: traces do not tell what memory they would take.
+// Resource Sharing" (SJF-BSBF), arXiv 2407.13088, 2024.
+//
+// A job that comes may take its batch in two, four or more passes and add their gradients
+// up, where it is known what that costs it and how much memory it saves (perf.Batched):
+// of the passes that fit, those with which the pair ends soonest.
 package bsbf
 
 import (
@@ -44,19 +47,23 @@ const (
 // Config is the settings of the policy.
 type Config struct {
 	Share  Share
+	Passes bool          // take batches in several passes where that helps
 	Every  time.Duration // how often those who wait look for partners
 	OneBox bool          // look on single nodes first
 	Place  place.Strategy
 }
 
 // NewConfig returns the defaults.
-func NewConfig() *Config { return &Config{Every: time.Minute, OneBox: true, Place: place.Consolidated} }
+func NewConfig() *Config {
+	return &Config{Passes: true, Every: time.Minute, OneBox: true, Place: place.Consolidated}
+}
 
 // Params binds the settings.
 func (c *Config) Params() param.Set {
 	return param.Set{
 		param.Choice("share", &c.Share, []param.Option[Share]{{Name: "benefit", Value: Benefit}, {Name: "first-fit", Value: First}, {Name: "never", Value: Never}},
 			"with whom a job shares: where the pair ends sooner, with anybody, or with nobody"),
+		param.Bool("subbatch", &c.Passes, "jobs that come take their batches in several passes where they share sooner, or better, that way"),
 		param.Duration("interval", &c.Every, "how often jobs that wait look for partners; those that come look at once"),
 		param.Bool("consolidate", &c.OneBox, "look for shared GPUs on one node before looking on several"),
 		place.Param(&c.Place),
@@ -186,19 +193,80 @@ type spot struct {
 	mean    float64
 }
 
-// share starts a job on free GPUs and on some that it shares.
+// share starts a job on free GPUs and on some that it shares, with the batch with which
+// the last of the pairs ends soonest; 0 is its own one.
 func (f *policy) share(v *sched.View, p *sched.Plan, w waiting) {
+	var best []spot
+	least, with := math.Inf(1), int32(0)
+	for _, b := range f.batches(v, w.id) {
+		chosen := f.choose(v, p, w, b)
+		if chosen == nil {
+			continue
+		}
+		last := 0.0
+		for _, s := range chosen {
+			last = max(last, s.mean)
+		}
+		if best == nil || last < least {
+			best, least, with = chosen, last, b
+		}
+	}
+	if best != nil {
+		f.take(v, p, w.id, best, with)
+	}
+}
+
+// batches are those that a job may have: its own one, 0, and what several passes make of
+// that.
+func (f *policy) batches(v *sched.View, id job.ID) []int32 {
+	out := []int32{0}
+	if st := stepping(v, id); st != nil && f.cfg.Passes && st.Noise == 0 {
+		for b := st.Own / 2; b >= 1; b /= 2 {
+			out = append(out, int32(b))
+		}
+	}
+	return out
+}
+
+// stepping is what is known of the batches of a job; nil: nothing.
+func stepping(v *sched.View, id job.ID) *perf.Stepping {
+	if m, ok := v.Sharing.(perf.Batched); ok {
+		return m.Stepping(v.Job(id).Spec())
+	}
+	return nil
+}
+
+// memory is what a job takes of each of its GPUs with a batch, as far as it asks for any.
+func memory(v *sched.View, id job.ID, b int32) unit.Bytes {
+	m := v.Job(id).Spec().Demand.Roles[0].GPUMemory
+	if st := stepping(v, id); st != nil && m > 0 {
+		m = max(1, m+st.Grows(int(b)))
+	}
+	return m
+}
+
+// alone is how fast a job is alone with a batch, over its own one.
+func alone(v *sched.View, id job.ID, b int32) float64 {
+	if st := stepping(v, id); st != nil {
+		return st.Rate(int(b))
+	}
+	return 1
+}
+
+// choose finds free and shared GPUs for a job that has a batch; nil when there are not
+// enough.
+func (f *policy) choose(v *sched.View, p *sched.Plan, w waiting, b int32) []spot {
 	need := int(v.Job(w.id).Spec().Demand.Roles[0].Tasks)
-	free, shared := f.spots(v, p, w)
+	free, shared := f.spots(v, p, w, b)
 	if f.cfg.OneBox {
 		for _, n := range f.nodes(v, free, shared, need) {
 			on := func(s spot) bool { return v.Cluster().NodeOf(s.device) != n }
-			if f.take(v, p, w.id, need, slices.DeleteFunc(slices.Clone(free), on), slices.DeleteFunc(slices.Clone(shared), on)) {
-				return
+			if chosen := f.pick(v, w.id, need, slices.DeleteFunc(slices.Clone(free), on), slices.DeleteFunc(slices.Clone(shared), on)); chosen != nil {
+				return chosen
 			}
 		}
 	}
-	f.take(v, p, w.id, need, free, shared)
+	return f.pick(v, w.id, need, free, shared)
 }
 
 // nodes are those that have GPUs enough for a whole job, the one with the fewest
@@ -220,10 +288,10 @@ func (f *policy) nodes(v *sched.View, free, shared []spot, need int) []cluster.N
 
 // spots are the GPUs that a job could have, free ones and those that it would
 // share, best partners first.
-func (f *policy) spots(v *sched.View, p *sched.Plan, w waiting) (free, shared []spot) {
+func (f *policy) spots(v *sched.View, p *sched.Plan, w waiting, b int32) (free, shared []spot) {
 	j, c := v.Job(w.id), v.Cluster()
 	class := v.Class(j.Class())
-	memory := class.Demand.Roles[0].GPUMemory
+	memory := memory(v, w.id, b)
 	means := map[job.ID]float64{}
 	for pool := range cluster.PoolID(v.Pools()) {
 		if pool != j.Pool() {
@@ -242,7 +310,7 @@ func (f *policy) spots(v *sched.View, p *sched.Plan, w waiting) (free, shared []
 				case len(on) == 1 && f.partner(v, p, on[0]):
 					mean, known := means[on[0]]
 					if !known {
-						mean = f.mean(v, w, on[0], c.Type(c.TypeOf(d)))
+						mean = f.mean(v, p, w, b, on[0], c.Type(c.TypeOf(d)))
 						means[on[0]] = mean
 					}
 					if !math.IsInf(mean, 1) {
@@ -281,38 +349,49 @@ func (f *policy) partner(v *sched.View, p *sched.Plan, id job.ID) bool {
 }
 
 // mean is the mean time until a waiting job and a partner have ended when they
-// share; infinite when they should not.
-func (f *policy) mean(v *sched.View, w waiting, partner job.ID, t cluster.GPUType) float64 {
-	a, b := v.Job(w.id), v.Job(partner)
-	pair := Pair{A: w.left, B: left(b), SlowerA: slower(v.Sharing, a, b, t), SlowerB: slower(v.Sharing, b, a, t)}
+// share; infinite when they should not. Each has the batch that it has alone, too.
+func (f *policy) mean(v *sched.View, p *sched.Plan, w waiting, batch int32, partner job.ID, t cluster.GPUType) float64 {
+	has := p.Holding(partner).Shares[0].Batch
+	half := func(id job.ID, b int32) perf.Sharer {
+		return perf.Sharer{Job: v.Job(id).Spec(), Share: cluster.Share{Milli: int32(unit.One) / 2, Batch: b}}
+	}
+	a, b := half(w.id, batch), half(partner, has)
+	fastA, fastB := alone(v, w.id, batch), alone(v, partner, has)
+	pair := Pair{A: w.left / fastA, B: left(v.Job(partner)) / fastB, SlowerA: fastA * slower(v.Sharing, a, b, t), SlowerB: fastB * slower(v.Sharing, b, a, t)}
+	pair.SlowerA, pair.SlowerB = max(1, pair.SlowerA), max(1, pair.SlowerB)
 	if f.cfg.Share == Benefit && !pair.Worthwhile() {
 		return math.Inf(1)
 	}
 	return pair.Together()
 }
 
-// slower is by how much a job takes longer beside another one.
-func slower(m perf.Sharing, j, other sched.Job, t cluster.GPUType) float64 {
-	return max(1, 1/m.Beside(j.Spec(), []*job.Job{other.Spec()}, t))
+// slower is by how much a job takes longer beside another one than alone with its own
+// batch.
+func slower(m perf.Sharing, j, other perf.Sharer, t cluster.GPUType) float64 {
+	return 1 / perf.Among(m, j, []perf.Sharer{other}, t)
 }
 
-// take starts a job on all free GPUs given, if it needs so many, and on shared ones
-// partner by partner.
-func (f *policy) take(v *sched.View, p *sched.Plan, id job.ID, need int, free, shared []spot) bool {
+// pick takes all free GPUs given, if a job needs so many, and shared ones partner by
+// partner; nil when they are not enough.
+func (f *policy) pick(v *sched.View, id job.ID, need int, free, shared []spot) []spot {
 	chosen := slices.Concat(free[:min(need, len(free))], shared[:min(max(0, need-len(free)), len(shared))])
 	if len(chosen) < need || !f.roomFor(v, id, chosen) {
-		return false
+		return nil
 	}
+	return chosen
+}
+
+// take starts a job on chosen GPUs with a batch.
+func (f *policy) take(v *sched.View, p *sched.Plan, id job.ID, chosen []spot, b int32) {
 	for _, s := range chosen {
 		if s.partner != job.None {
 			f.halve(p, s)
 		}
 	}
 	slices.SortFunc(chosen, func(a, b spot) int { return cmp.Compare(a.device, b.device) })
-	f.gang(v, id, chosen)
+	f.gang(v, id, chosen, b)
 	p.StartOn(id, &f.alloc)
 	f.note(id, &f.alloc)
-	return true
 }
 
 // roomFor tells whether the nodes of GPUs have CPU and memory for all tasks there.
@@ -345,7 +424,7 @@ func (f *policy) halve(p *sched.Plan, s spot) {
 }
 
 // gang makes the alloc of a job on chosen GPUs, which are in order.
-func (f *policy) gang(v *sched.View, id job.ID, chosen []spot) {
+func (f *policy) gang(v *sched.View, id job.ID, chosen []spot, b int32) {
 	d := v.Job(id).Spec().Demand
 	f.alloc.Reset()
 	for _, s := range chosen {
@@ -360,6 +439,6 @@ func (f *policy) gang(v *sched.View, id job.ID, chosen []spot) {
 		if s.partner != job.None {
 			milli /= 2
 		}
-		f.alloc.Shares = append(f.alloc.Shares, cluster.Share{Device: s.device, Milli: milli, Memory: d.Roles[0].GPUMemory})
+		f.alloc.Shares = append(f.alloc.Shares, cluster.Share{Device: s.device, Milli: milli, Memory: memory(v, id, b), Batch: b})
 	}
 }

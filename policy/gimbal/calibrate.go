@@ -1,0 +1,389 @@
+package gimbal
+
+import (
+	"cmp"
+	"hash/fnv"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// packed tells whether a running gang shares any of its GPUs.
+func (g *policy) packed(a *cluster.Alloc) bool {
+	return slices.ContainsFunc(a.Shares, func(s cluster.Share) bool { return len(g.on[s.Device]) > 1 })
+}
+
+// calibrate looks at the packed gangs whose partners have changed since they were
+// calibrated last, or which run at another speed than was predicted, and swaps the
+// stragglers of those that have them.
+func (g *policy) calibrate(v *sched.View, p *sched.Plan) {
+	for j := range v.Running() {
+		a := p.Holding(j.ID)
+		if a == nil || !packable(j) || !g.packed(a) {
+			continue
+		}
+		was := readMemo(j.Memo())
+		now := was
+		now.partners, now.correction = g.partners(a, j.ID), g.observed(v, j, was)
+		if v.Now-j.Since() < g.cfg.Period { // it moves
+			g.look(v)
+		}
+		settled := j.Since() < v.Now && v.Now-j.Since() <= g.cfg.Period // the look after a change
+		if now == was && !settled || !g.ready(v, a) {
+			continue
+		}
+		l, ids := g.local(v, p, []job.ID{j.ID})
+		if l.Gangs[0].Correct = now.correct(); now != was {
+			g.look(v)
+			if l.Settle(); !g.apply(p, l, ids) {
+				continue
+			}
+		}
+		if g.swap(v, p, l, ids, j, now) {
+			now.swapped = v.Now
+		}
+		if now != was {
+			p.Remember(j.ID, now.write())
+		}
+	}
+}
+
+// look has the policy asked again at the end of the period.
+func (g *policy) look(v *sched.View) {
+	if g.cfg.Period < unit.Never-v.Now {
+		g.wake = min(g.wake, (v.Now/g.cfg.Period+1)*g.cfg.Period)
+	}
+}
+
+// ready tells whether what a gang and its partners hold can be changed.
+func (g *policy) ready(v *sched.View, a *cluster.Alloc) bool {
+	for i := range a.Shares {
+		for _, id := range g.on[a.Shares[i].Device] {
+			if j := v.Job(id); j.Phase() != job.Running || j.Profiling() || !packable(j) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// partners is a short name of who sits beside each worker of a gang.
+func (g *policy) partners(a *cluster.Alloc, self job.ID) uint64 {
+	h := fnv.New64a()
+	var b [8]byte
+	for i := range a.Shares {
+		d := a.Shares[i].Device
+		for _, id := range g.on[d] {
+			if id != self {
+				for k := range 4 {
+					b[k], b[4+k] = byte(d>>(8*k)), byte(id>>(8*k))
+				}
+				h.Write(b[:])
+			}
+		}
+	}
+	return h.Sum64() & (1<<40 - 1)
+}
+
+// observed is how much faster a gang is than predicted, in steps of 10 %; as before
+// while it, or one of its partners, has not run as it is.
+func (g *policy) observed(v *sched.View, j sched.Job, was memo) int {
+	a := v.Alloc(j.ID)
+	if a == nil || !(j.Speed() > 0) {
+		return was.correction
+	}
+	least := 1.0
+	for i := range a.Shares {
+		s := &a.Shares[i]
+		var others []perf.Sharer
+		for _, id := range g.on[s.Device] {
+			o := v.Job(id)
+			if o.Since() == v.Now || o.Phase() != job.Running || v.Alloc(id) == nil {
+				return was.correction
+			}
+			if id != j.ID {
+				others = append(others, perf.Sharer{Job: o.Spec(), Share: share(v.Alloc(id), s.Device)})
+			}
+		}
+		if len(others) > 0 || s.Throttle > 0 {
+			least = min(least, perf.Among(v.Sharing, perf.Sharer{Job: j.Spec(), Share: *s}, others, v.Cluster().Type(v.Cluster().TypeOf(s.Device))))
+		}
+	}
+	alone := v.TypeSpeed(j, v.Cluster().TypeOf(a.Shares[0].Device), j.Tasks(), a.Nodes() > 1)
+	if !(least > 0) || !(alone > 0) {
+		return was.correction
+	}
+	return int(max(-100, min(100, math.Round(math.Log(j.Speed()/alone/least)/math.Log(1.1)))))
+}
+
+// share is what an alloc holds of a device.
+func share(a *cluster.Alloc, d cluster.DeviceID) cluster.Share {
+	for i := range a.Shares {
+		if a.Shares[i].Device == d {
+			return a.Shares[i]
+		}
+	}
+	return cluster.Share{}
+}
+
+// local is some gangs with all who share a GPU with them, as the plan stands. The GPUs of
+// those gangs may be divided anew. It returns the jobs of its gangs.
+func (g *policy) local(v *sched.View, p *sched.Plan, of []job.ID) (*Local, []job.ID) {
+	l := &Local{Sharing: v.Sharing, Step: int32(g.cfg.Step)}
+	ids := slices.Clone(of)
+	for _, id := range of {
+		for _, s := range p.Holding(id).Shares {
+			for _, o := range g.on[s.Device] {
+				if !slices.Contains(ids, o) {
+					ids = append(ids, o)
+				}
+			}
+		}
+	}
+	for _, id := range ids {
+		g.seat(v, p, l, ids, id, len(of))
+	}
+	for i := range l.Seats {
+		if n := l.Seats[i].Gang; n >= 0 {
+			l.Gangs[n].Seats = append(l.Gangs[n].Seats, i)
+		}
+	}
+	return l, ids
+}
+
+// seat seats a gang, and those beside it who are not looked at.
+func (g *policy) seat(v *sched.View, p *sched.Plan, l *Local, ids []job.ID, id job.ID, opened int) {
+	j := v.Job(id)
+	l.Gangs = append(l.Gangs, Gang{Job: j.Spec(), Worth: g.worth(v, j), Least: g.least(v, j), Correct: readMemo(j.Memo()).correct()})
+	self := len(l.Gangs) - 1
+	for _, s := range p.Holding(id).Shares {
+		at := slices.IndexFunc(l.Spots, func(x Spot) bool { return len(x.Seats) > 0 && l.Seats[x.Seats[0]].Share.Device == s.Device })
+		if at >= 0 {
+			continue // seated with the one that was met before
+		}
+		spot := Spot{Type: v.Cluster().Type(v.Cluster().TypeOf(s.Device)), Open: self < opened}
+		for _, o := range g.on[s.Device] {
+			n := slices.Index(ids, o)
+			if n >= 0 && n < opened {
+				spot.Open = true
+			}
+			l.Seats = append(l.Seats, Seat{Gang: n, Spot: len(l.Spots), Job: v.Job(o).Spec(), Share: share(p.Holding(o), s.Device)})
+			spot.Seats = append(spot.Seats, len(l.Seats)-1)
+		}
+		l.Spots = append(l.Spots, spot)
+	}
+}
+
+// least is the rate that a gang must have: that of a protected one, which came to all of
+// its GPUs before others did, and a little of one that cannot be made to leave.
+func (g *policy) least(v *sched.View, j sched.Job) float64 {
+	if g.cfg.Protect && j.Running() && !slices.ContainsFunc(v.Alloc(j.ID).Shares, func(s cluster.Share) bool { return g.first(v, s.Device) != j.ID }) {
+		return 1 - g.cfg.Slack
+	}
+	if j.Spec().Stop == job.Pinned {
+		return 0.05
+	}
+	return 0
+}
+
+// first is who was on a GPU first.
+func (g *policy) first(v *sched.View, d cluster.DeviceID) job.ID {
+	return slices.MinFunc(g.on[d], func(a, b job.ID) int {
+		x, _ := v.Job(a).FirstStart()
+		y, _ := v.Job(b).FirstStart()
+		if !v.Job(a).Running() { // it is just being placed
+			x = unit.Never
+		}
+		if !v.Job(b).Running() {
+			y = unit.Never
+		}
+		return cmp.Or(cmp.Compare(x, y), cmp.Compare(a, b))
+	})
+}
+
+// apply gives the gangs the parts that were found.
+func (g *policy) apply(p *sched.Plan, l *Local, ids []job.ID) bool {
+	return p.Try(func() bool {
+		for pass := range 2 { // first those that get less of something
+			for n, id := range ids {
+				ok := p.Adjust(id, func(a *cluster.Alloc) {
+					for _, at := range l.Gangs[n].Seats {
+						s := l.Seats[at].Share
+						i := slices.IndexFunc(a.Shares, func(x cluster.Share) bool { return x.Device == s.Device })
+						if pass == 0 && s.Milli > a.Shares[i].Milli {
+							s.Milli = a.Shares[i].Milli
+						}
+						a.Shares[i] = s
+					}
+				})
+				if !ok {
+					return false
+				}
+			}
+		}
+		return true
+	})
+}
+
+// paused has gangs leave of which a worker has been paused for too long.
+func (g *policy) paused(v *sched.View, p *sched.Plan) {
+	for j := range v.Running() {
+		a := p.Holding(j.ID)
+		if a == nil || !packable(j) || j.Phase() != job.Running || j.Spec().Stop == job.Pinned {
+			continue
+		}
+		m := g.noted(p, j)
+		at := slices.IndexFunc(a.Shares, func(s cluster.Share) bool { return s.Throttle == 1000 })
+		switch {
+		case at < 0 && m.paused != never:
+			m.paused = never
+			p.Remember(j.ID, m.write())
+		case at >= 0 && m.paused == never:
+			m.paused = v.Now
+			p.Remember(j.ID, m.write())
+			g.until(later(readMemo(m.write()).paused, g.cfg.Patience))
+		case at >= 0 && v.Now >= later(m.paused, g.cfg.Patience):
+			g.evict(v, p, j, a)
+		case at >= 0:
+			g.until(later(m.paused, g.cfg.Patience))
+		}
+	}
+}
+
+// until has the policy asked at a moment.
+func (g *policy) until(at time.Duration) {
+	if at > 0 && at < unit.Never {
+		g.wake = min(g.wake, at)
+	}
+}
+
+// noted is the memo of a job as the plan stands.
+func (g *policy) noted(p *sched.Plan, j sched.Job) memo {
+	m := j.Memo()
+	for _, n := range p.Notes() {
+		if n.Job == j.ID {
+			m = n.Memo
+		}
+	}
+	return readMemo(m)
+}
+
+// evict has a gang leave its GPUs to its partners.
+func (g *policy) evict(v *sched.View, p *sched.Plan, j sched.Job, a *cluster.Alloc) {
+	why := job.Reason{Code: job.MakesRoom, Job: job.None}
+	for i := range a.Shares {
+		for _, o := range g.on[a.Shares[i].Device] {
+			if a.Shares[i].Throttle == 1000 && o != j.ID {
+				why.Job = o
+			}
+		}
+	}
+	p.Stop(j.ID, why)
+	p.Remember(j.ID, memo{paused: never, swapped: v.Now}.write())
+	for i := range a.Shares {
+		d := a.Shares[i].Device
+		g.on[d] = slices.DeleteFunc(g.on[d], func(id job.ID) bool { return id == j.ID })
+	}
+}
+
+// swap takes the straggler of a gang to another GPU of its node, in exchange for the
+// worker of another gang there, if that makes it faster and is worth something. It tells
+// whether it did.
+func (g *policy) swap(v *sched.View, p *sched.Plan, l *Local, ids []job.ID, j sched.Job, m memo) bool {
+	seat, ratio := l.Straggler(0)
+	if ratio <= g.cfg.Straggler || m.swapped != never && v.Now-m.swapped < g.cfg.Rest || !g.moves(v, p, j) {
+		return false
+	}
+	from := l.Seats[seat].Share.Device
+	c := v.Cluster()
+	first, count := c.DeviceRange(c.NodeOf(from))
+	best, with, most := cluster.DeviceID(-1), job.None, l.GangRate(0)*(1+g.cfg.Faster)
+	for d := first; d < first+cluster.DeviceID(count); d++ {
+		if len(g.on[d]) == 0 || slices.Contains(g.on[d], j.ID) || c.Broken(d) || c.TypeOf(d) != c.TypeOf(from) {
+			continue
+		}
+		for _, o := range g.on[d] {
+			k := v.Job(o)
+			if slices.Contains(g.on[from], o) || !g.moves(v, p, k) || m.swapped != never && g.noted(p, k).swapped == v.Now {
+				continue
+			}
+			if rate := g.exchanged(v, p, j.ID, o, from, d); rate > most {
+				best, with, most = d, o, rate
+			}
+		}
+	}
+	return with != job.None && g.exchange(v, p, j.ID, with, from, best)
+}
+
+// moves tells whether a worker of a running gang may be taken elsewhere.
+func (g *policy) moves(v *sched.View, p *sched.Plan, j sched.Job) bool {
+	a := v.Alloc(j.ID)
+	return packable(j) && j.Phase() == job.Running && j.Spec().Stop == job.Checkpoint && a != nil && p.Holding(j.ID) != nil && v.Cluster().UsableAlloc(a)
+}
+
+// exchanged is the rate of a gang when its worker on one GPU and that of another gang on
+// another have changed places and all was calibrated anew; 0 when all together would count
+// for less.
+func (g *policy) exchanged(v *sched.View, p *sched.Plan, id, with job.ID, from, to cluster.DeviceID) (rate float64) {
+	before, _ := g.local(v, p, []job.ID{id, with})
+	was := before.Utility()
+	p.Try(func() bool {
+		on := [2][]job.ID{slices.Clone(g.on[from]), slices.Clone(g.on[to])}
+		if g.exchange(v, p, id, with, from, to) {
+			l, _ := g.local(v, p, []job.ID{id, with})
+			l.Settle()
+			if l.Utility() >= was {
+				rate = l.GangRate(0)
+			}
+		}
+		g.on[from], g.on[to] = on[0], on[1]
+		return false
+	})
+	return rate
+}
+
+// exchange has two workers change places; each gets half of its new GPU, or all.
+func (g *policy) exchange(v *sched.View, p *sched.Plan, id, with job.ID, from, to cluster.DeviceID) bool {
+	a, b := &cluster.Alloc{}, &cluster.Alloc{}
+	a.CopyFrom(p.Holding(id))
+	b.CopyFrom(p.Holding(with))
+	c := v.Cluster()
+	replace := func(x *cluster.Alloc, old, new cluster.DeviceID, part int32) cluster.Share {
+		i := slices.IndexFunc(x.Shares, func(s cluster.Share) bool { return s.Device == old })
+		was := x.Shares[i]
+		x.Shares[i].Device, x.Shares[i].Milli, x.Shares[i].Throttle = new, part, 0
+		return was
+	}
+	part := func(d cluster.DeviceID) int32 { return int32(1000 / max(1, len(g.on[d]))) }
+	was := [2]cluster.Share{replace(a, from, to, part(to)), replace(b, to, from, part(from))}
+	if c.DeviceMemoryFree(to)+was[1].Memory < was[0].Memory || c.DeviceMemoryFree(from)+was[0].Memory < was[1].Memory {
+		return false
+	}
+	why := job.Reason{Code: job.Moved, Job: job.None}
+	ok := p.Stop(id, why) && p.Stop(with, why)
+	for _, d := range [2]cluster.DeviceID{from, to} {
+		for _, o := range g.on[d] {
+			if o != id && o != with {
+				ok = ok && p.Adjust(o, func(x *cluster.Alloc) {
+					for i := range x.Shares {
+						if x.Shares[i].Device == d {
+							x.Shares[i].Milli, x.Shares[i].Throttle = part(d), 0
+						}
+					}
+				})
+			}
+		}
+	}
+	if !ok || !p.StartOn(id, a) || !p.StartOn(with, b) {
+		return false
+	}
+	g.on[from][slices.Index(g.on[from], id)] = with
+	g.on[to][slices.Index(g.on[to], with)] = id
+	return true
+}

@@ -1,0 +1,369 @@
+// Package gimbal packs gangs of unlike sizes onto each other's GPUs, two workers on each
+// at most, and calibrates worker by worker how much of its GPU each may use, so that no
+// worker computes faster than the slowest of its gang lets it, and the packed gangs
+// together come closest to what the cluster wants: short completion times, fairness, an
+// early end of all, or deadlines.
+//
+// Nouns: a worker is a task of a gang on its GPU; its part is what it may use of it
+// (Share.Milli), none when it is paused (Throttle 1000), and when it yields it computes
+// only while its partner does not (Milli 0, Throttle 0); a worker's rate is its speed
+// there over that alone, and that of a gang is the least of its workers'; the worth of a
+// gang is by how much a rate of 1 of it counts.
+//
+// Source: "Taming Flexible Job Packing in Deep Learning Training Clusters", ACM TACO
+// 2025, of which the abstract was at hand. Everything beyond its structure (calibration
+// between scheduler and hardware, by worker; objectives of the scheduler above) is a
+// design of ours.
+package gimbal
+
+import (
+	"cmp"
+	"errors"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/param"
+	"github.com/norn-scheduler/norn/place"
+	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// Objective is what calibration aims at: what a gang is worth.
+type Objective uint8
+
+// The objectives.
+const (
+	JCT      Objective = iota // one over the work that it has left
+	Fairness                  // one over the part of what it asked for that it has had
+	Makespan                  // the work that it has left
+	Deadline                  // one over the time that it has to spare
+)
+
+// Order is who is served first.
+type Order uint8
+
+// The orders.
+const (
+	FIFO     Order = iota
+	Shortest       // least work left first
+	Attained       // least service had first
+)
+
+// Packing is whom a gang may share GPUs with.
+type Packing uint8
+
+// The ways to pack.
+const (
+	Flexible Packing = iota // any
+	Equal                   // one gang of as many workers, on all of its GPUs, where both hardly keep them busy [Lucid's rule]
+	Off
+)
+
+// Config is the settings of the policy.
+type Config struct {
+	Order     Order
+	Objective Objective
+	Packing   Packing
+	Calibrate bool
+	Protect   bool
+
+	Period    time.Duration // after a change, until the next look
+	Step      int           // of parts, in thousandths
+	Slack     float64       // that a protected gang may lose
+	Straggler float64       // ratio of the slowest to the median step time of a gang
+	Gain      float64       // of the worth of all that a packing must bring
+	Faster    float64       // by which a swap must make a gang faster
+	Rest      time.Duration // between swaps of a gang
+	Patience  time.Duration // that a worker is kept paused before its gang leaves
+	Memory    float64       // of a GPU that may be booked where it is shared
+	Tries     int           // gangs from the head of the queue that look for partners
+	Place     place.Strategy
+}
+
+// NewConfig returns the defaults.
+func NewConfig() *Config {
+	return &Config{
+		Order: Shortest, Calibrate: true, Period: 5 * time.Second, Step: 100, Slack: 0.05, Straggler: 1.15, Gain: 0.05, Faster: 0.05,
+		Rest: time.Minute, Patience: 30 * time.Second, Memory: 0.95, Tries: 16, Place: place.Consolidated,
+	}
+}
+
+// Params binds the settings.
+func (c *Config) Params() param.Set {
+	return param.Set{
+		param.Choice("order", &c.Order, []param.Option[Order]{{Name: "fifo", Value: FIFO}, {Name: "sjf", Value: Shortest}, {Name: "las", Value: Attained}},
+			"who is served first: who came first, who has the least work left, or who has had the least service"),
+		param.Choice("objective", &c.Objective, []param.Option[Objective]{{Name: "jct", Value: JCT}, {Name: "fairness", Value: Fairness}, {Name: "makespan", Value: Makespan}, {Name: "deadline", Value: Deadline}},
+			"what packing and calibration aim at"),
+		param.Choice("pack", &c.Packing, []param.Option[Packing]{{Name: "flexible", Value: Flexible}, {Name: "equal", Value: Equal}, {Name: "off", Value: Off}},
+			"who shares GPUs: any gangs, two of equal size that hardly keep them busy (Lucid's rule), or nobody"),
+		param.Bool("calibrate", &c.Calibrate, "change parts worker by worker; otherwise both have half"),
+		param.Bool("protect", &c.Protect, "who had its GPUs for itself before others came keeps its speed, but for slack"),
+		param.Duration("period", &c.Period, "after a change until packed gangs are looked at again"),
+		param.Int("step", &c.Step, 1, 500, "thousandths", "of a GPU in which parts change"),
+		param.Float("slack", &c.Slack, 0, 1, "share", "of its speed that a protected gang may lose"),
+		param.Float("straggler", &c.Straggler, 1, 1000, "ratio", "of the slowest to the median step time of the workers of a gang from which on one is swapped"),
+		param.Float("gain", &c.Gain, 0, 10, "share", "by which sharing must raise the worth of all that is done on the GPUs"),
+		param.Float("faster", &c.Faster, 0, 10, "share", "by which a swap must shorten the steps of a gang"),
+		param.Duration("rest", &c.Rest, "between swaps of a gang"),
+		param.Duration("patience", &c.Patience, "for which a worker stays paused before its gang has to leave"),
+		param.Float("memory", &c.Memory, 0, 1, "share", "of the memory of a GPU that those who share it may book"),
+		param.Int("tries", &c.Tries, 0, 1_000_000, "gangs", "from the head of the queue that look for partners in one decision"),
+		place.Param(&c.Place),
+	}
+}
+
+// Policy makes the policy.
+func (c *Config) Policy() (sched.Policy, error) {
+	if c.Period <= 0 {
+		return nil, errors.New("period must be above 0s")
+	}
+	return &policy{cfg: *c}, nil
+}
+
+// policy keeps nothing between decisions: what it must remember stands on the jobs.
+type policy struct {
+	cfg   Config
+	on    [][]job.ID // by device: who holds a part of it, the first to come first
+	queue []waiting
+	wake  time.Duration
+	why   map[job.ID]job.Reason
+	found []site // scratch of places
+	alloc cluster.Alloc
+}
+
+type waiting struct {
+	id  job.ID
+	key float64
+}
+
+// Decide implements sched.Policy.
+func (g *policy) Decide(v *sched.View, p *sched.Plan) {
+	g.wake = unit.Never
+	g.survey(v)
+	g.restore(v, p)
+	if g.cfg.Calibrate {
+		g.calibrate(v, p)
+		g.paused(v, p)
+	}
+	g.line(v, p)
+	if g.why == nil {
+		g.why = map[job.ID]job.Reason{}
+	}
+	clear(g.why)
+	tries, left := g.cfg.Tries, false
+	for _, w := range g.queue {
+		if p.Start(w.id, g.cfg.Place) {
+			g.note(p, w.id)
+			continue
+		}
+		left = true
+		if j := v.Job(w.id); tries > 0 && g.cfg.Packing != Off && g.packs(v, p, j) {
+			tries--
+			if why := g.pack(v, p, j); why.Code != job.NoReason {
+				g.why[w.id] = why
+				p.Hold(w.id, why)
+			}
+		}
+	}
+	if left && g.cfg.Packing != Off && fresh(v, p) {
+		g.look(v)
+	}
+}
+
+// fresh tells whether anybody has begun, or holds other parts, from this moment on: he
+// may be a partner later.
+func fresh(v *sched.View, p *sched.Plan) bool {
+	for _, op := range p.Ops() {
+		if op.Now != nil && (op.Was == nil || !op.Now.Equal(op.Was)) {
+			return true
+		}
+	}
+	for j := range v.Running() {
+		if j.Since() == v.Now {
+			return true
+		}
+	}
+	return false
+}
+
+// NextWake implements sched.Waker: packed gangs are looked at again while something moves,
+// and a worker has been paused for long enough.
+func (g *policy) NextWake(*sched.View) time.Duration { return g.wake }
+
+// Why implements sched.Explainer.
+func (g *policy) Why(v *sched.View, id job.ID) job.Reason {
+	if why, ok := g.why[id]; ok {
+		return why
+	}
+	return job.Reason{Code: job.NeedGPUs, Need: int32(v.Job(id).GPUs()), Have: int32(v.Free()), Job: job.None}
+}
+
+// packable tells whether a job is a gang that can share: tasks of one whole GPU each, in
+// one role, that do not leave their memory behind, and have not run out of it.
+func packable(j sched.Job) bool {
+	d := j.Spec().Demand
+	return d.Roles[0].GPU == unit.One && d.Roles[1].Tasks == 0 && !d.Elastic() && j.Spec().Stop != job.Freeze && !readMemo(j.Memo()).alone
+}
+
+// packs tells whether a gang that waits may look for partners: not when memory has just
+// run out, nor soon after it had to leave others.
+func (g *policy) packs(v *sched.View, p *sched.Plan, j sched.Job) bool {
+	if left := g.noted(p, j).swapped; left != never && v.Now-left < g.cfg.Rest {
+		g.until(later(left, g.cfg.Rest))
+		return false
+	}
+	return packable(j) && j.Reason().Code != job.OutOfMemory
+}
+
+// later is d after t, or never.
+func later(t, d time.Duration) time.Duration {
+	if d >= unit.Never-t {
+		return unit.Never
+	}
+	return t + d
+}
+
+// survey notes who holds what. Of two the one that began first is the first.
+func (g *policy) survey(v *sched.View) {
+	for len(g.on) < v.Cluster().Devices() {
+		g.on = append(g.on, nil)
+	}
+	for d := range g.on {
+		g.on[d] = g.on[d][:0]
+	}
+	for j := range v.Running() {
+		for _, s := range v.Alloc(j.ID).Shares {
+			g.on[s.Device] = append(g.on[s.Device], j.ID)
+		}
+	}
+}
+
+func (g *policy) note(p *sched.Plan, id job.ID) {
+	for _, s := range p.Holding(id).Shares {
+		g.on[s.Device] = append(g.on[s.Device], id)
+	}
+}
+
+// restore gives workers that have become alone on their GPUs all of them.
+func (g *policy) restore(v *sched.View, p *sched.Plan) {
+	for j := range v.Running() {
+		if !packable(j) {
+			continue
+		}
+		p.Adjust(j.ID, func(a *cluster.Alloc) {
+			for i := range a.Shares {
+				if s := &a.Shares[i]; len(g.on[s.Device]) == 1 {
+					s.Milli, s.Throttle = int32(unit.One), 0
+				}
+			}
+		})
+	}
+}
+
+// line puts those who wait in order.
+func (g *policy) line(v *sched.View, p *sched.Plan) {
+	g.queue = g.queue[:0]
+	for j := range v.Waiting() {
+		if why := p.Never(j.ID, g.cfg.Place); why.Code != job.NoReason {
+			p.Hold(j.ID, why)
+			continue
+		}
+		if j.Reason().Code == job.OutOfMemory {
+			p.Remember(j.ID, memo{paused: never, swapped: never, alone: true}.write()) // which this decision does not see yet
+		}
+		w := waiting{id: j.ID}
+		switch g.cfg.Order {
+		case Shortest:
+			w.key = seconds(j)
+		case Attained:
+			w.key = j.Service()
+		}
+		g.queue = append(g.queue, w)
+	}
+	slices.SortStableFunc(g.queue, func(a, b waiting) int { return cmp.Compare(a.key, b.key) })
+}
+
+// seconds is what a job has left to do; one that does not tell is taken to have as much
+// left as it has run, and a day if it never has.
+func seconds(j sched.Job) float64 {
+	if d, known := j.Remaining(); known {
+		return max(1, d.Seconds())
+	}
+	if r := j.Run().Seconds(); r > 0 {
+		return max(1, r)
+	}
+	return 24 * 3600
+}
+
+// worth is by how much the rate of a gang counts.
+func (g *policy) worth(v *sched.View, j sched.Job) float64 {
+	switch g.cfg.Objective {
+	case Fairness:
+		had := j.Service() / (float64(max(1, j.GPUs())) * max(1, (v.Now-j.Submit()).Seconds()))
+		return 1 / max(0.01, had)
+	case Makespan:
+		return seconds(j)
+	case Deadline:
+		if by := j.Spec().Deadline; by > 0 {
+			return 1 / max(60, (by-v.Now).Seconds()-seconds(j))
+		}
+		return 1 / (365 * 24 * 3600.0)
+	}
+	return 1 / seconds(j)
+}
+
+// A memo says for which partners a gang was calibrated, how much faster or slower it was
+// than predicted then, since when one of its workers is paused, and when it was swapped
+// or had to leave last, in tenths of a second:
+//
+//	[0] mark 16 bits, partners 40, correction 8; [1] paused 31, swapped 31, alone 1
+const mark = 0x61b1
+
+type memo struct {
+	partners   uint64
+	correction int // steps of 10 %
+	paused     time.Duration
+	swapped    time.Duration
+	alone      bool // the memory of its GPU ran out when it shared one: it shares no more
+}
+
+const never = -1
+
+const tenth = 100 * time.Millisecond
+
+func readMemo(m job.Memo) memo {
+	a, b := uint64(m[0]), uint64(m[1])
+	if a>>48 != mark {
+		return memo{paused: never, swapped: never}
+	}
+	at := func(x uint64) time.Duration { return (time.Duration(x&(1<<31-1)) - 1) * tenth }
+	out := memo{partners: a >> 8 & (1<<40 - 1), correction: int(a&255) - 128, paused: at(b), swapped: at(b >> 31), alone: b>>62&1 != 0}
+	if b&(1<<31-1) == 0 {
+		out.paused = never
+	}
+	if b>>31&(1<<31-1) == 0 {
+		out.swapped = never
+	}
+	return out
+}
+
+func (m memo) write() job.Memo {
+	at := func(d time.Duration) uint64 {
+		if d < 0 {
+			return 0
+		}
+		return min(1<<31-1, uint64((d+tenth-1)/tenth)+1)
+	}
+	alone := uint64(0)
+	if m.alone {
+		alone = 1 << 62
+	}
+	return job.Memo{int64(uint64(mark)<<48 | m.partners&(1<<40-1)<<8 | uint64(m.correction+128)), int64(at(m.paused) | at(m.swapped)<<31 | alone)}
+}
+
+// correct is the factor by which a gang is faster than predicted.
+func (m memo) correct() float64 { return math.Pow(1.1, float64(m.correction)) }

@@ -1,0 +1,289 @@
+package gimbal
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/policy/lucid"
+	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// site is a GPU where a worker could sit: a free one, or beside one partner.
+type site struct {
+	device  cluster.DeviceID
+	partner job.ID // None: it is free
+	rate    float64
+}
+
+func because(format string, args ...any) job.Reason {
+	return job.Reason{Code: job.Because, Job: job.None, Text: fmt.Sprintf(format, args...)}
+}
+
+// pack starts a gang on free GPUs and on some that it shares, if that is worth something.
+// Otherwise it says why not.
+func (g *policy) pack(v *sched.View, p *sched.Plan, j sched.Job) job.Reason {
+	need := int(j.Spec().Demand.Roles[0].Tasks)
+	best := g.candidates(v, p, j, need)
+	if len(best) < need {
+		return because("needs %d GPUs; %d are free, or have one worker and room for another in one rack", need, len(best))
+	}
+	var why job.Reason
+	p.Try(func() bool {
+		on := map[cluster.DeviceID]int{}
+		for _, x := range best {
+			on[x.device] = len(g.on[x.device])
+		}
+		why = g.share(v, p, j, best)
+		if why.Code != job.NoReason {
+			for d, n := range on {
+				g.on[d] = g.on[d][:n]
+			}
+		}
+		return why.Code == job.NoReason
+	})
+	return why
+}
+
+// candidates are the GPUs of one rack for a gang, those first on which its workers would
+// be fastest with equal parts; fewer than it needs when no rack has enough.
+func (g *policy) candidates(v *sched.View, p *sched.Plan, j sched.Job, need int) (best []site) {
+	c := v.Cluster()
+	racks := map[cluster.DomainID][]site{}
+	var order []cluster.DomainID
+	rates := map[job.ID]float64{}
+	for _, n := range c.PoolNodes(j.Pool()) {
+		rack := c.Node(n).Domain
+		if racks[rack] == nil {
+			order = append(order, rack)
+		}
+		for _, x := range g.places(v, p, j, n, rates) {
+			racks[rack] = g.keep(racks[rack], x, need)
+		}
+	}
+	most := -1.0
+	for _, rack := range order {
+		list := racks[rack]
+		if g.cfg.Packing == Equal {
+			list = g.pair(v, list, need)
+		}
+		switch {
+		case len(list) < need:
+			if most < 0 && len(list) > len(best) {
+				best = list
+			}
+		case list[need-1].rate > most:
+			best, most = list[:need], list[need-1].rate
+		}
+	}
+	return best
+}
+
+// keep adds a place to a list in order, of which no more than it needs are kept where
+// the best will do.
+func (g *policy) keep(list []site, x site, need int) []site {
+	if n := len(list); g.cfg.Packing == Flexible && n == need {
+		if !x.before(list[n-1]) {
+			return list
+		}
+		list = list[:n-1]
+	}
+	at := len(list)
+	for at > 0 && x.before(list[at-1]) {
+		at--
+	}
+	return slices.Insert(list, at, x)
+}
+
+// before tells whether a place is better, and among equal ones that of who came first.
+func (a site) before(b site) bool {
+	return cmp.Or(cmp.Compare(b.rate, a.rate), cmp.Compare(a.partner, b.partner)) < 0
+}
+
+// places are the GPUs of a node where a worker could sit.
+func (g *policy) places(v *sched.View, p *sched.Plan, j sched.Job, n cluster.NodeID, rates map[job.ID]float64) (out []site) {
+	out = g.found[:0]
+	defer func() { g.found = out }()
+	c, class := v.Cluster(), v.Class(j.Class())
+	role := &class.Demand.Roles[0]
+	if !c.Usable(n) || c.Node(n).Pooled || class.NoType {
+		return nil
+	}
+	room := int(^uint(0) >> 1)
+	if cpu, accounted := c.CPUFree(n); accounted && role.CPU > 0 {
+		room = min(room, int(cpu/role.CPU))
+	}
+	if memory, told := c.MemoryFree(n); told && role.Memory > 0 {
+		room = min(room, int(memory/role.Memory))
+	}
+	first, count := c.DeviceRange(n)
+	for d := first; d < first+cluster.DeviceID(count) && len(out) < room; d++ {
+		t := c.TypeOf(d)
+		if c.Broken(d) || !class.Mask.Has(t) || c.Type(t).Host || c.DeviceMemoryFree(d) < perf.TakenOf(j.Spec()) {
+			continue
+		}
+		switch on := g.on[d]; {
+		case len(on) == 0 && c.DeviceFree(d) == unit.One && g.cfg.Packing == Flexible:
+			out = append(out, site{d, job.None, 1})
+		case len(on) == 1 && g.partner(v, p, j, on[0], d):
+			rate, known := rates[on[0]]
+			if !known {
+				rate = equalRate(v, j, on[0], c.Type(t))
+				rates[on[0]] = rate
+			}
+			out = append(out, site{d, on[0], rate})
+		}
+	}
+	return out
+}
+
+// equalRate is the rate of a worker beside one of another gang, both with half of the GPU.
+func equalRate(v *sched.View, j sched.Job, beside job.ID, t cluster.GPUType) float64 {
+	half := cluster.Share{Milli: 500}
+	return perf.Among(v.Sharing, perf.Sharer{Job: j.Spec(), Share: half}, []perf.Sharer{{Job: v.Job(beside).Spec(), Share: half}}, t)
+}
+
+// partner tells whether a gang could sit beside a worker that is alone on its GPU: it began
+// before this moment, what it holds can be changed, and the memory suffices.
+func (g *policy) partner(v *sched.View, p *sched.Plan, j sched.Job, id job.ID, d cluster.DeviceID) bool {
+	o := v.Job(id)
+	if o.Phase() != job.Running || o.Since() == v.Now || o.Profiling() || !packable(o) || v.Alloc(id) == nil || p.Holding(id) == nil {
+		return false
+	}
+	all := v.Cluster().Type(v.Cluster().TypeOf(d)).Memory
+	return all == 0 || float64(perf.TakenOf(j.Spec())+perf.TakenOf(o.Spec())) <= g.cfg.Memory*float64(all)
+}
+
+// pair leaves of the places those of one gang of equal size that has all of its GPUs for
+// itself, where both together hardly keep them busy, as Lucid has it.
+func (g *policy) pair(v *sched.View, list []site, need int) []site {
+	by := map[job.ID][]site{}
+	for _, x := range list {
+		by[x.partner] = append(by[x.partner], x)
+	}
+	for _, x := range list {
+		if own := by[x.partner]; len(own) == need && v.Job(x.partner).GPUs() == need {
+			return own
+		}
+	}
+	return nil
+}
+
+// light tells whether the scores of two jobs sum to 2 at most.
+func light(a, b *job.Job) bool {
+	rule := lucid.NewConfig().Analyser
+	x, _, known := rule.Of(a)
+	y, _, told := rule.Of(b)
+	return known && told && int(x)+int(y) <= 2
+}
+
+// share starts a gang on GPUs, with the parts that are best. It says why not when what
+// all that runs there is worth would not grow enough.
+func (g *policy) share(v *sched.View, p *sched.Plan, j sched.Job, on []site) job.Reason {
+	var partners []job.ID
+	for _, x := range on {
+		if x.partner != job.None && !slices.Contains(partners, x.partner) {
+			partners = append(partners, x.partner)
+		}
+	}
+	if g.cfg.Packing == Equal && slices.ContainsFunc(partners, func(o job.ID) bool { return !light(j.Spec(), v.Job(o).Spec()) }) {
+		return because("the gang of its size keeps its GPUs too busy")
+	}
+	before := g.worthOf(v, p, partners)
+	if worth := g.worth(v, j); len(partners) > 0 && worth < g.cfg.Gain*before {
+		return because("sharing with %s would not be worth it, even if it had its whole speed there", v.Job(partners[0]).Spec().Key)
+	}
+	for _, x := range on {
+		if x.partner != job.None {
+			g.halve(p, x)
+		}
+	}
+	g.gang(v, j, on)
+	if !p.StartOn(j.ID, &g.alloc) {
+		return because("the GPUs that it would share are not free")
+	}
+	g.note(p, j.ID)
+	l, ids := g.local(v, p, []job.ID{j.ID})
+	if g.cfg.Calibrate {
+		l.Settle()
+	}
+	after := 0.0
+	for n := range l.Gangs {
+		after += l.Gangs[n].Worth * l.GangRate(n)
+		if l.Gangs[n].Least > 0 && l.GangRate(n) < l.Gangs[n].Least-1e-9 {
+			return because("it would slow down job %s, which is protected", l.Gangs[n].Job.Key)
+		}
+	}
+	if after < before*(1+g.cfg.Gain) || l.GangRate(0) == 0 {
+		return because("sharing with %s would not be worth it: it would run at %.2f of its speed, and all together would count %.2f times as much", v.Job(partners[0]).Spec().Key, l.GangRate(0), after/max(before, 1e-300))
+	}
+	if !g.apply(p, l, ids) {
+		return because("who has the GPUs that it would share cannot be changed now")
+	}
+	if g.cfg.Calibrate {
+		g.calibrated(v, p, j.ID, ids)
+	}
+	return job.Reason{}
+}
+
+// worthOf is what some gangs count as the plan stands.
+func (g *policy) worthOf(v *sched.View, p *sched.Plan, ids []job.ID) (sum float64) {
+	if len(ids) == 0 {
+		return 0
+	}
+	l, _ := g.local(v, p, ids)
+	for n := range ids {
+		sum += l.Gangs[n].Worth * l.GangRate(n)
+	}
+	return sum
+}
+
+// calibrated notes that a gang which has just come, and its partners, have been.
+func (g *policy) calibrated(v *sched.View, p *sched.Plan, came job.ID, ids []job.ID) {
+	for _, id := range ids {
+		m := readMemo(v.Job(id).Memo())
+		if id == came {
+			m = memo{paused: never, swapped: never}
+		}
+		m.partners = g.partners(p.Holding(id), id)
+		p.Remember(id, m.write())
+	}
+	g.look(v)
+}
+
+// halve leaves a partner half of a GPU.
+func (g *policy) halve(p *sched.Plan, x site) {
+	p.Adjust(x.partner, func(a *cluster.Alloc) {
+		for i := range a.Shares {
+			if a.Shares[i].Device == x.device {
+				a.Shares[i].Milli, a.Shares[i].Throttle = 500, 0
+			}
+		}
+	})
+}
+
+// gang makes the alloc of a gang on GPUs: half of those that it shares.
+func (g *policy) gang(v *sched.View, j sched.Job, on []site) {
+	role := &v.Class(j.Class()).Demand.Roles[0]
+	on = slices.Clone(on)
+	slices.SortFunc(on, func(a, b site) int { return cmp.Compare(a.device, b.device) })
+	g.alloc.Reset()
+	for _, x := range on {
+		node := v.Cluster().NodeOf(x.device)
+		if n := len(g.alloc.Pieces); n == 0 || g.alloc.Pieces[n-1].Node != node {
+			g.alloc.Pieces = append(g.alloc.Pieces, cluster.Piece{Node: node})
+		}
+		piece := &g.alloc.Pieces[len(g.alloc.Pieces)-1]
+		piece.Tasks, piece.Shares = piece.Tasks+1, piece.Shares+1
+		piece.CPU, piece.Memory = piece.CPU+role.CPU, piece.Memory+role.Memory
+		milli := int32(unit.One)
+		if x.partner != job.None {
+			milli /= 2
+		}
+		g.alloc.Shares = append(g.alloc.Shares, cluster.Share{Device: x.device, Milli: milli, Memory: perf.TakenOf(j.Spec())})
+	}
+}
