@@ -94,6 +94,7 @@ type Engine struct {
 	first   bool
 	wake    time.Duration
 	idle    int           // wakes in a row without anything else happening
+	steps   int           // at one moment
 	last    time.Duration // of the last event
 	drains  drains
 	orders  []func(*sched.View, *sched.Plan)
@@ -104,6 +105,10 @@ type Engine struct {
 // maxIdleWakes ends a run in which the policy keeps waking up and nothing else
 // can ever happen.
 const maxIdleWakes = 10_000
+
+// maxSteps ends a run in which time does not go on, because what the policy decides has
+// consequences at once upon which it decides otherwise, again and again.
+const maxSteps = 100_000
 
 // New prepares a run.
 func New(cfg Config, world World) *Engine {
@@ -221,10 +226,15 @@ func (e *Engine) Step() error {
 	case now > horizon:
 		return e.tooFar()
 	}
+	e.steps++
 	if now > e.state.Now {
+		e.steps = 0
 		if err := e.settled(); err != nil {
 			return err
 		}
+	}
+	if e.steps > maxSteps {
+		return fmt.Errorf("policy %s at %s changes its mind again and again, and time stands still", e.cfg.PolicyName, unit.Human(now))
 	}
 	e.state.Now = now
 	for i := range events {

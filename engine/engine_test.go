@@ -349,3 +349,24 @@ func (f *fake) Next(_ time.Duration, out []eventlog.Event) (time.Duration, []eve
 func (f *fake) Start(job.ID, *cluster.Alloc) (time.Duration, float64)         { return 0, 1 }
 func (f *fake) Stop(job.ID) (time.Duration, bool)                             { return 0, true }
 func (f *fake) Reshape(job.ID, *cluster.Alloc, bool) (time.Duration, float64) { return 0, 1 }
+
+// TestStandstill: a policy that undoes at each look what it did at the last one, where
+// each has consequences that the world tells at once, ends with an error that names it
+// instead of never.
+func TestStandstill(t *testing.T) {
+	back := &scripted{decide: func(v *sched.View, p *sched.Plan) {
+		for j := range v.Waiting() {
+			p.Start(j.ID, place.Pack)
+			return
+		}
+		for j := range v.Running() {
+			p.Stop(j.ID, job.Reason{Code: job.MakesRoom, Job: job.None})
+		}
+	}}
+	_, err := simtest.Try(simtest.Config{
+		Cluster: simtest.Nodes(1, 1), Make: back.make, World: func(c *sim.Config) { c.Measure = true },
+	}, simtest.Job{Key: "a", GPUs: 1, Run: 10})
+	if err == nil || !strings.Contains(err.Error(), "changes its mind again and again, and time stands still") {
+		t.Errorf("%v", err)
+	}
+}

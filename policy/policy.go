@@ -10,26 +10,33 @@ import (
 	"github.com/norn-scheduler/norn/param"
 	"github.com/norn-scheduler/norn/policy/afs"
 	"github.com/norn-scheduler/norn/policy/allox"
+	"github.com/norn-scheduler/norn/policy/antman"
 	"github.com/norn-scheduler/norn/policy/astraea"
 	"github.com/norn-scheduler/norn/policy/bsbf"
 	"github.com/norn-scheduler/norn/policy/drf"
 	"github.com/norn-scheduler/norn/policy/fairshare"
 	"github.com/norn-scheduler/norn/policy/fgd"
 	"github.com/norn-scheduler/norn/policy/fifo"
+	"github.com/norn-scheduler/norn/policy/gandiva"
 	"github.com/norn-scheduler/norn/policy/gandivafair"
 	"github.com/norn-scheduler/norn/policy/gavel"
+	"github.com/norn-scheduler/norn/policy/gimbal"
 	"github.com/norn-scheduler/norn/policy/helios"
+	"github.com/norn-scheduler/norn/policy/iadeep"
 	"github.com/norn-scheduler/norn/policy/las"
 	"github.com/norn-scheduler/norn/policy/lucid"
 	"github.com/norn-scheduler/norn/policy/maxmin"
 	"github.com/norn-scheduler/norn/policy/muri"
+	"github.com/norn-scheduler/norn/policy/muxflow"
 	"github.com/norn-scheduler/norn/policy/optimus"
 	"github.com/norn-scheduler/norn/policy/pai"
 	"github.com/norn-scheduler/norn/policy/philly"
+	"github.com/norn-scheduler/norn/policy/pollux"
 	"github.com/norn-scheduler/norn/policy/pop"
 	"github.com/norn-scheduler/norn/policy/rmixer"
 	"github.com/norn-scheduler/norn/policy/shockwave"
 	"github.com/norn-scheduler/norn/policy/shortest"
+	"github.com/norn-scheduler/norn/policy/synergy"
 	"github.com/norn-scheduler/norn/policy/themis"
 	"github.com/norn-scheduler/norn/policy/tiresias"
 	"github.com/norn-scheduler/norn/policy/ymir"
@@ -73,17 +80,24 @@ func Table() []Entry {
 		{"allox", "jobs for a GPU of any type, or none, matched to all machines for the least mean completion time, poorest users first", "Le et al., EuroSys 2020", func() Config { return allox.NewConfig() }, true, false},
 		{"themis", "finish-time fairness: leases, and auctions among the worst off", "Mahajan et al., NSDI 2020", func() Config { return themis.NewConfig() }, true, false},
 		{"astraea", "GPU-time fair in the long run between tenants and between jobs, in leases", "Ye et al., TPDS 2022", func() Config { return astraea.NewConfig() }, false, false},
+		{"gandiva", "gangs take turns on servers; packing, migration and growth, tried while jobs run and judged by measured rates", "Xiao et al., OSDI 2018", func() Config { return gandiva.NewConfig() }, false, true},
 		{"gandiva_fair", "user-fair stride scheduling of gangs, with trading between GPU generations", "Chaudhary et al., EuroSys 2020", func() Config { return gandivafair.NewConfig() }, false, false},
 		{"shockwave", "rounds planned ahead: fair over time, finish times that are due, early makespan", "Zheng et al., NSDI 2023", func() Config { return shockwave.NewConfig() }, true, false},
 		{"afs", "elastic sharing for the least mean completion time, run times known (AFS-L)", "Hwang et al., NSDI 2021", func() Config { return afs.NewConfig() }, true, false},
 		{"afs-p", "elastic sharing for the least mean completion time, run times unknown (AFS-P)", "Hwang et al., NSDI 2021", func() Config { return afs.NewBlind() }, false, false},
 		{"optimus", "one GPU after the other to the elastic job whose remaining time it shortens most, at fixed intervals", "Peng et al., EuroSys 2018; workers alone, as in Sia", func() Config { return optimus.NewConfig() }, true, false},
+		{"pollux", "elastic jobs that choose their batch sizes, for the best goodput, by a genetic algorithm in rounds", "Qiao et al., OSDI 2021", func() Config { return pollux.NewConfig() }, false, false},
 		{"ymir", "fine-tuning: jobs of one backbone that learn from each other are merged, GPUs divided for the least sum of slowdowns, warm runtimes", "Ymir, ICS 2024", func() Config { return ymir.NewConfig() }, true, true},
 		{"rmixer", "several recommendation models on a GPU, chosen to need different things of it, and some on processors", "Tian et al., TPDS 2024", func() Config { return rmixer.NewConfig() }, false, true},
 		{"muri-s", "groups of up to four jobs take turns at storage, CPU, GPU and network; shortest remaining service first", "Zhao et al., SIGCOMM 2022", func() Config { return muri.NewShort() }, true, true},
 		{"muri-l", "the same, run times unknown: least attained service first", "Zhao et al., SIGCOMM 2022", func() Config { return muri.NewLong() }, false, true},
+		{"antman", "jobs within their tenant's quota run as if alone; the others run in the gaps of their GPUs, slowed down as soon as these feel it", "Xiao et al., OSDI 2020", func() Config { return antman.NewConfig() }, false, true},
+		{"muxflow", "offline jobs beside online services that use their GPUs little, matched so that they run fastest, and taken off as soon as a service needs its GPU", "arXiv 2303.13803, 2023", func() Config { return muxflow.NewConfig() }, false, true},
 		{"bsbf", "shortest first, nobody preempted; jobs share GPUs in pairs where both then end sooner", "SJF-BSBF, arXiv 2407.13088, 2024", func() Config { return bsbf.NewConfig() }, true, true},
 		{"lucid", "new jobs are measured for a short time, the others go by GPU time predicted from history, and pairs that hardly disturb each other share", "Hu et al., ASPLOS 2023", func() Config { return lucid.NewConfig() }, false, true},
+		{"synergy", "cores and memory divided by what they do for each job, none below its proportional speed, under any order of jobs, in rounds", "Mohan et al., OSDI 2022", func() Config { return synergy.NewConfig() }, true, false},
+		{"iadeep", "jobs of one GPU share GPUs where they are predicted to disturb each other least, learnt as they run, and their batches are tuned to disturb less", "Geng et al., SC 2023", func() Config { return iadeep.NewConfig() }, false, true},
+		{"gimbal", "gangs of any sizes packed two on a GPU, how much of it each worker may use calibrated for completion times, fairness, makespan or deadlines", "Gimbal, TACO 2025; from its abstract", func() Config { return gimbal.NewConfig() }, true, true},
 		{"fgd", "each task where it fragments the idle GPUs least; parts of GPUs; also best fit, dot product, packing, clustering", "Weng et al., ATC 2023", func() Config { return fgd.NewConfig() }, false, false},
 	}
 }

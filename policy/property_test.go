@@ -14,9 +14,11 @@ func TestProperties(t *testing.T) {
 	settings := map[string][]map[string]string{
 		"ymir":         {{"exact": "0", "onevent": "false", "stay": "0.1"}},
 		"optimus":      {{"interval": "45s", "place": "consolidated"}},
+		"pollux":       {{"interval": "10s", "population": "12", "generations": "8", "p": "1", "avoid": "false"}, {"interval": "20s", "population": "6", "generations": "3", "delay": "0s", "explore": "0"}},
 		"shockwave":    {{"round": "10s", "window": "6", "replan": "3"}},
 		"astraea":      {{"term": "15s"}},
 		"allox":        {{"alpha": "1", "limit": "2"}, {"alpha": "0.4", "grow": "false", "limit": "0", "place": "pack"}},
+		"gandiva":      {{"quantum": "10s", "interval": "10s", "measure": "10s"}, {"quantum": "5s", "pack": "false", "spread": "false", "defrag": "0.5", "weights": "true"}},
 		"gandiva_fair": {{"quantum": "10s", "split": "job", "by": "user"}},
 		"afs":          {{"regulate": "false"}},
 		"afs-p":        {{"unit": "20s"}},
@@ -37,7 +39,7 @@ func TestProperties(t *testing.T) {
 		"pai": {{"by": "estimate", "place": "worst-fit", "reserve": "B"}, {"by": "user", "reserve": "B", "overflow": "true", "heavy": "0.5"}, {"by": "submit", "reserve": "A", "heavy-gang": "2"}},
 		"gavel": {
 			{"round": "10s", "reset": "20s"}, {"objective": "ftf", "round": "10s", "reset": "0s"}, {"objective": "hierarchical", "round": "20s", "reset": "0s", "aware": "false", "fifo": "true"},
-			{"objective": "makespan", "round": "10s", "reset": "30s", "idle": "false"},
+			{"objective": "makespan", "round": "10s", "reset": "30s", "idle": "false"}, {"packed": "true", "gangs": "true", "round": "10s", "reset": "20s"},
 		},
 		"philly":   {{"reclaim-at": "0", "acquire": "5s", "backoff": "5s", "attempts": "1"}, {"lend": "false", "locality": "rack"}, {"relax-to": "server", "reclaim-at": "0.5"}},
 		"rmixer":   {{"batch-window": "0", "job-policy": "dyType", "device-policy": "dyMemo"}, {"job-policy": "mps", "gpu-workers": "2"}},
@@ -66,7 +68,7 @@ func TestProperties(t *testing.T) {
 				return c.Policy()
 			}
 			for name, shape := range shapes {
-				shape.Shared = e.Shares
+				shape.Shared = e.Shares || set["packed"] == "true"
 				t.Run(e.Name+string(rune('0'+i))+"/"+name, func(t *testing.T) {
 					if shape.Pools {
 						simtest.Properties(t, shape, func() (sched.Policy, error) { return policy.Partitioned(build), nil })

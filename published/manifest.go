@@ -211,8 +211,6 @@ func absent(r Request) string {
 		return "the simulator " + r.Simulator
 	case s.Has(r.Policy):
 		return ""
-	case strings.HasPrefix(r.Policy, "gandiva"):
-		return "time slices and node sets"
 	case strings.HasPrefix(r.Policy, "multi-dlas"):
 		return "GPUs set aside by size of job"
 	}

@@ -15,6 +15,7 @@ package published
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/norn-scheduler/norn/published/alloxsim"
 	"github.com/norn-scheduler/norn/published/gavel"
@@ -23,6 +24,8 @@ import (
 	"github.com/norn-scheduler/norn/published/pai"
 	"github.com/norn-scheduler/norn/published/replay"
 	"github.com/norn-scheduler/norn/published/shockwave"
+	"github.com/norn-scheduler/norn/published/sia"
+	"github.com/norn-scheduler/norn/published/synergy"
 	"github.com/norn-scheduler/norn/published/tiresias"
 )
 
@@ -51,7 +54,7 @@ type Request struct {
 	Policy    string
 
 	Priorities string // lucid, qssf alone: path of the predicted run times; empty: looked for near the trace
-	Speeds     string // gavel, shockwave: path of the measured throughputs; empty: looked for near the trace
+	Speeds     string // gavel, shockwave: path of the measured throughputs; sia: folder of the profiles; empty: looked for near the trace
 	Rate       int    // pai alone: jobs arriving each minute; 0: as the trace says
 }
 
@@ -104,12 +107,26 @@ func Simulators() []Simulator {
 			run: runShockwave,
 		},
 		{
+			Name: "synergy", Title: "Synergy", Source: "Mohan et al., OSDI 2022; msr-fiddle/synergy",
+			Clusters: `servers, GPUs, CPUs and memory of each, as in "4x8 GPU, 24 CPU, 500 GB"`,
+			Policies: policies(synergy.Policies(), func(p synergy.Policy) Policy { return Policy{p.Name, p.Note} }),
+			run: func(ctx context.Context, r Request) (*replay.Result, error) {
+				return synergy.Run(ctx, r.Trace, r.Cluster, r.Policy)
+			},
+		},
+		{
 			Name: "alloxsim", Title: "AlloX", Source: "Le et al., EuroSys 2020; lenhattan86/allox_sim",
 			Clusters: "GPU=20;CPU=640;mem=2560GiB, CPUs in multiples of 32",
 			Policies: policies(alloxsim.Policies(), func(p alloxsim.Policy) Policy { return Policy{p.Name, p.Note} }),
 			run: func(ctx context.Context, r Request) (*replay.Result, error) {
 				return alloxsim.Run(ctx, r.Trace, r.Cluster, r.Policy)
 			},
+		},
+		{
+			Name: "sia", Title: "Sia, Pollux", Source: "Jayaram Subramanya et al., SOSP 2023; siasosp23/artifacts; Qiao et al., OSDI 2021; petuum/adaptdl",
+			Clusters: "type=NODESxGPUS joined by ;, as in aws=6x4;dgx-ext=2x8;rtx=3x8",
+			Policies: policies(sia.Policies(), func(p sia.Policy) Policy { return Policy{p.Name, p.Note} }),
+			run:      runSia,
 		},
 	}
 }
@@ -127,6 +144,18 @@ func runLucid(ctx context.Context, r Request) (*replay.Result, error) {
 		return nil, err
 	}
 	return lucid.Run(ctx, r.Trace, r.Cluster, r.Policy, o)
+}
+
+func runSia(ctx context.Context, r Request) (*replay.Result, error) {
+	if err := sia.Check(r.Cluster, r.Policy); err != nil {
+		return nil, err
+	}
+	if r.Speeds == "" {
+		if r.Speeds = near(r.Trace, "pollux_sia", []string{"profiles"}); r.Speeds == "" {
+			return nil, fmt.Errorf("sia needs what was measured of each application: name the folder with --speeds; there is no folder profiles beside %s or in data/pollux_sia above it", r.Trace)
+		}
+	}
+	return sia.Run(ctx, r.Trace, r.Cluster, r.Policy, sia.Options{Profiles: r.Speeds})
 }
 
 func runGavel(ctx context.Context, r Request) (*replay.Result, error) {

@@ -222,8 +222,12 @@ func (x *Experiment) world(c Choice, site *clusterspec.Site, costs *perf.Costs, 
 	if x.World != nil {
 		x.World(&cfg)
 	}
-	if cfg.Sharing == nil && c.shares() {
+	shares := c.shares()
+	if cfg.Sharing == nil && shares {
 		cfg.Sharing, cfg.Measure = perf.Profiled{Turns: perf.Interleave{Overhead: perf.PublishedOverhead}}, true
+	}
+	if _, err := policy.ByName(c.Policy); err == nil && !shares { // nobody looks at it
+		cfg.Measure = false
 	}
 	return cfg
 }

@@ -106,9 +106,12 @@ func ParsePairs(content []byte) (*Pairs, error) {
 // Known tells whether anything was measured of jobs like j.
 func (p *Pairs) Known(j *job.Job) bool { return p.known[p.sort(j)] }
 
-// sort is the name under which a job was measured: that of its very configuration, or
-// that of its model.
+// sort is the name under which a job was measured: its own, that of its very
+// configuration, or that of its model.
 func (p *Pairs) sort(j *job.Job) string {
+	if p.known[j.Name] {
+		return j.Name
+	}
 	like := Profile{Model: j.Model, Dataset: j.Dataset, Batch: j.Batch, Mixed: j.Hints != nil && j.Hints.Mixed}
 	if name := like.Name(); p.known[name] {
 		return name

@@ -14,7 +14,7 @@ func TestAssumeTuning(t *testing.T) {
 	if code != 0 || !strings.Contains(out, "ymir") || !strings.Contains(told, "1500 jobs tune was not told") {
 		t.Errorf("%d\n%s\n%s", code, out, told)
 	}
-	if _, told, code = norn(t, "sim", "--assume", "tunning"); code == 0 || !strings.Contains(told, "write dlrm, ") {
+	if _, told, code = norn(t, "sim", "--assume", "tunning"); code == 0 || !strings.Contains(told, ", tuning") {
 		t.Errorf("%d\n%s", code, told)
 	}
 }
@@ -31,6 +31,19 @@ func TestAssumeStages(t *testing.T) {
 	}
 	if with, without := preempted("--assume", "stages"), preempted(); with == without {
 		t.Errorf("the same result with stages and without:\n%s", with)
+	}
+}
+
+// TestAssumeGoodput: jobs of any trace that do not tell what they train are taken to
+// choose their own batch sizes on any number of GPUs, and the user is told.
+func TestAssumeGoodput(t *testing.T) {
+	trace := filepath.Join(t.TempDir(), "jobs.csv")
+	if err := os.WriteFile(trace, []byte("id,submit,gpus,duration\na,0,2,600\nb,30,1,900\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, told, code := norn(t, "sim", trace, "--cluster", "2x4", "--policy", "pollux", "--policy", "fifo", "--assume", "goodput", "--table", "csv")
+	if code != 0 || !strings.Contains(out, "pollux") || !strings.Contains(told, "2 jobs train, or how it scales,") {
+		t.Errorf("%d\n%s\n%s", code, out, told)
 	}
 }
 
@@ -56,6 +69,20 @@ func TestPairs(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, told, code := norn(t, "sim", "--pairs", path); code == 0 || !strings.Contains(told, path+": is no table of pairs") {
+		t.Errorf("%d\n%s", code, told)
+	}
+}
+
+// TestAssumeBatches: jobs of any trace are taken to train with the batches that they are
+// told, by tuning or by adding gradients up, and the user is told.
+func TestAssumeBatches(t *testing.T) {
+	for _, assume := range []string{"tasks", "batches"} {
+		out, told, code := norn(t, "sim", "--cluster", "16x8", "--policy", "iadeep,gimbal", "--assume", assume, "--slowdown", "parts")
+		if code != 0 || !strings.Contains(out, "iadeep") || !strings.Contains(told, "jobs train was not told") {
+			t.Errorf("%s: %d\n%s\n%s", assume, code, out, told)
+		}
+	}
+	if _, told, code := norn(t, "sim", "--slowdown", "much"); code == 0 || !strings.Contains(told, "write demands, parts, gaps or services") {
 		t.Errorf("%d\n%s", code, told)
 	}
 }

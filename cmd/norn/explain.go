@@ -13,21 +13,23 @@ import (
 )
 
 func explainCommand() *cobra.Command {
-	asJSON, most := false, 0
+	asJSON, learnt, most := false, false, 0
 	cmd := &cobra.Command{
 		Use:   "explain LOG [JOB]",
 		Short: "Tell the life of one job: why it waited, where it ran, who stopped it",
 		Long: `Explain reads an event log and tells the life of one job, with the reason for
 every wait and every preemption, what stood in its way at that moment, and when
 it would have fitted. JOB is the job's name in the trace, or # and its number.
-Without a JOB it lists the jobs, those that waited longest first.
+Without a JOB it lists the jobs, those that waited longest first; with --learnt
+what the scheduler has learnt of models that share a GPU.
 
 LOG is the file, or the folder that norn sim --out made for a policy. Several logs
 in one file, as norn events --log writes them, are one. A log that breaks off,
 because norn was killed or still writes it, is told as far as it goes.`,
 		Example: `  norn explain results/fifo
   norn explain results/fifo 1234
-  norn explain results/tiresias/events.log.zst '#17' --json`,
+  norn explain results/tiresias/events.log.zst '#17' --json
+  norn explain results/bsbf --learnt`,
 		Args:              cobra.RangeArgs(1, 2),
 		ValidArgsFunction: completeJob,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -36,7 +38,12 @@ because norn was killed or still writes it, is told as far as it goes.`,
 				return err
 			}
 			defer log.Close()
-			if len(args) == 1 {
+			switch {
+			case learnt && len(args) == 2:
+				return misused("--learnt is about all jobs: leave %s out", args[1])
+			case learnt:
+				return lessons(cmd, log, asJSON)
+			case len(args) == 1:
 				return list(cmd, log, asJSON, most)
 			}
 			life, err := replay.Explain(log.Reader, args[1])
@@ -50,8 +57,28 @@ because norn was killed or still writes it, is told as far as it goes.`,
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	cmd.Flags().BoolVar(&learnt, "learnt", false, "list what was learnt of models that share a GPU")
 	cmd.Flags().IntVar(&most, "limit", 20, "without a JOB: list at most so many (0: all)")
 	return cmd
+}
+
+// lessons lists what was learnt in a log.
+func lessons(cmd *cobra.Command, log *logFile, asJSON bool) error {
+	all, torn, err := replay.Lessons(log.Reader)
+	if err != nil {
+		return err
+	}
+	if torn {
+		fmt.Fprintln(cmd.ErrOrStderr(), "norn: the log breaks off: this is what was learnt until then")
+	}
+	if asJSON {
+		return writeJSON(cmd.OutOrStdout(), all)
+	}
+	if len(all) == 0 {
+		fmt.Fprintln(cmd.ErrOrStderr(), "norn: nothing was learnt: the scheduler did not learn (norn sim --sharing none+learn), or no two jobs shared a GPU")
+		return nil
+	}
+	return replay.WriteLessons(cmd.OutOrStdout(), all)
 }
 
 // list lists the jobs of a log.

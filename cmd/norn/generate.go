@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"github.com/norn-scheduler/norn/trace"
@@ -11,6 +13,10 @@ import (
 // likeDLRM is what a user writes for a batch of recommendation jobs, which is no log
 // but made from a list of models.
 const likeDLRM = "dlrm"
+
+// likeSynergy is what a user writes for jobs that need cores and memory beside their
+// GPUs, no log either.
+const likeSynergy = "synergy"
 
 // dlrmFlags are the flags of generate that are of such a batch alone.
 type dlrmFlags struct {
@@ -38,6 +44,37 @@ func (d *dlrmFlags) source(jobs int, seed uint64) (trace.Source, error) {
 	entries, err := gen.NewDLRM(o)
 	if err != nil {
 		return nil, err
+	}
+	return trace.FromMemory(entries), nil
+}
+
+// rationFlags are the flags of generate that are of such jobs alone.
+type rationFlags struct {
+	perHour float64
+	mix     string
+	gangs   bool
+}
+
+func (r *rationFlags) add(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.Float64Var(&r.perHour, "per-hour", 9, "like synergy: jobs submitted in an hour")
+	f.StringVar(&r.mix, "mix", "20,70,10", "like synergy: per cent of the jobs that train image, language and speech models")
+	f.BoolVar(&r.gangs, "gangs", false, "like synergy: jobs of 1, 2, 4 and 8 GPUs, otherwise of one each")
+}
+
+// source makes the jobs.
+func (r *rationFlags) source(jobs int, seed uint64) (trace.Source, error) {
+	o := gen.Rations{Jobs: jobs, PerHour: r.perHour, Gangs: r.gangs, Seed: seed}
+	var rest string
+	if n, err := fmt.Sscanf(r.mix, "%d,%d,%d%s", &o.Mix.Image, &o.Mix.Language, &o.Mix.Speech, &rest); n != 3 || err == nil {
+		return nil, misused("--mix %s: write three numbers, as in 20,70,10", r.mix)
+	}
+	if jobs == 0 {
+		return nil, misused("say how many: --jobs N")
+	}
+	entries, err := gen.NewRations(o)
+	if err != nil {
+		return nil, misused("--like synergy: %w", err)
 	}
 	return trace.FromMemory(entries), nil
 }

@@ -10,6 +10,12 @@ import (
 	"github.com/norn-scheduler/norn/trace/gen"
 )
 
+// slowDemands is the model of jobs that share a GPU where nothing else is said.
+const slowDemands = "demands"
+
+// slowdowns are the models of jobs that share a GPU; that of demands is made elsewhere.
+var slowdowns = map[string]perf.Sharing{slowDemands: nil, "parts": perf.Calibrated{}, "gaps": perf.Paced{}, "services": perf.Served{}}
+
 // share makes a world in which jobs that share a GPU disturb each other as was measured
 // (--pairs) and, where nothing was, as far as they demand the same, and pay for switching
 // between their processes (--switching).
@@ -17,6 +23,9 @@ func (f *simFlags) share(x *run.Experiment) error {
 	var truth perf.Sharing = perf.Profiled{Turns: perf.Interleave{Overhead: perf.PublishedOverhead}, Others: perf.Demands{Switch: f.switching}}
 	if f.switching > 0 {
 		truth = perf.Demands{Switch: f.switching}
+	}
+	if other := slowdowns[f.slowdown]; other != nil {
+		truth = other
 	}
 	if f.pairs != "" {
 		measured, err := trace.ReadPairs(f.pairs)

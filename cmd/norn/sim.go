@@ -36,6 +36,7 @@ type simFlags struct {
 	policies  []string
 	settings  []string
 	estimates string
+	sharing   string // what policies believe of jobs that share a GPU
 	seed      uint64
 	out       string
 	format    string // of the table
@@ -50,6 +51,7 @@ type simFlags struct {
 	snapshot  string
 	quiet     bool
 	switching float64
+	slowdown  string // the model of jobs that share a GPU, in the world
 	pairs     string
 	measured  *trace.Pairs // what --pairs names
 	assume    string       // what jobs are taken to be that do not tell
@@ -84,6 +86,7 @@ are given by --set.`,
 	fl.StringArrayVarP(&f.policies, "policy", "p", nil, "policies to compare, with commas between them (default "+strings.Join(defaultPolicies, ",")+"; see norn policies)")
 	fl.StringArrayVar(&f.settings, "set", nil, "a parameter of a policy: policy.param=value; may be repeated")
 	fl.StringVar(&f.estimates, "estimates", "oracle", "what policies know of run times: oracle, user, history or none, perhaps with an error (oracle+50%)")
+	fl.StringVar(&f.sharing, "sharing", "truth", "what policies believe of jobs that share a GPU: truth, or none (nobody disturbs anybody), perhaps with an error (truth+40%), and learn where they correct it by what they see (none+learn)")
 	fl.Uint64Var(&f.seed, "seed", 1, "seed of everything random")
 	fl.StringVarP(&f.out, "out", "o", "", "folder for jobs.csv, summary.json, the event log and report.html")
 	fl.StringVar(&f.format, "table", "text", "format of the table: text, markdown, csv or json")
@@ -98,14 +101,15 @@ are given by --set.`,
 	fl.StringVar(&f.snapshot, "snapshot", "30m", "how often jobs save their work, for when they fail")
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress and no remarks, only results and errors")
 	fl.StringVar(&f.pairs, "pairs", "", "measured speeds of jobs that share a GPU, two at a time (as Lucid and Gavel publish them, or CSV: model, beside, speed); jobs that tell no model are each given one of them, drawn by --seed")
+	fl.StringVar(&f.slowdown, "slowdown", slowDemands, "how jobs that share a GPU slow each other down: demands, by what is short there; parts, each is kept to the part that it holds; gaps, guests run in the gaps of owners; services, beside online services")
 	fl.Float64Var(&f.switching, "switching", 0, "part of the time that each other job on a GPU costs, besides what is short there (0: nothing, as under MPS; 0.03 without it)")
-	fl.StringVar(&f.assume, "assume", "", "what jobs of one GPU do that do not tell what they demand: dlrm, each one of twelve recommendation models, drawn by --seed; tuning, each fine-tunes one of three foundation models; stages, each goes through the stages of one of eight models, on all its GPUs; use, each uses as much of its GPUs as training jobs do (default: nothing is assumed)")
+	fl.StringVar(&f.assume, "assume", "", "what jobs of one GPU do that do not tell what they demand: dlrm, each one of twelve recommendation models, drawn by --seed; tuning, each fine-tunes one of three foundation models; stages, each goes through the stages of one of eight models, on all its GPUs; goodput, each trains one of six models on 1 to 64 GPUs, with the batch size that is best there; use, each uses as much of its GPUs as training jobs do; services, the same, and an online service runs on each GPU; cpu, each trains one of ten models that need cores and memory beside its GPUs (default: nothing is assumed)")
 	f.reading.flags(cmd)
 	complete(cmd, map[string]completer{
-		"assume":  words(assumptions...),
+		"assume": words(assumptions...), "slowdown": words(slowDemands, "parts", "gaps", "services"),
 		"cluster": completeCluster, "policy": completeList(policyNames), "set": completeSetting,
-		"estimates": words("oracle", "user", "history", "none", "oracle+50%"),
-		"table":     words("text", "markdown", "csv", "json"), "log": words("zst", "gz", "plain", "none"),
+		"estimates": words("oracle", "user", "history", "none", "oracle+50%"), "sharing": words("truth", "none", "truth+40%", "none+learn", "truth+40%+learn"),
+		"table": words("text", "markdown", "csv", "json"), "log": words("zst", "gz", "plain", "none"),
 	})
 	return cmd
 }
@@ -215,6 +219,9 @@ func (f *simFlags) words() error {
 			return misused("--%s %s: write one of %s", w.flag, w.value, w.known)
 		}
 	}
+	if _, known := slowdowns[f.slowdown]; !known {
+		return misused("--slowdown %s: write demands, parts, gaps or services", f.slowdown)
+	}
 	if !(f.switching >= 0 && f.switching <= 1) {
 		return misused("--switching %g: write a part of the time, from 0 to 1", f.switching)
 	}
@@ -277,8 +284,8 @@ func machineIn(log *logFile) (*clusterspec.Spec, error) {
 	return clusterspec.Of(c)
 }
 
-// worldly are the flags that say how the world of a run behaves.
-const worldly = " cost spread speeds pairs switching node-mtbf repair job-mtbf snapshot whole "
+// worldly are the flags that say how the world of a run behaves, and what is believed of it.
+const worldly = " cost spread speeds pairs switching slowdown sharing node-mtbf repair job-mtbf snapshot whole "
 
 // otherWorld tells of what a log was made with and this run is not, so that what
 // comes of other costs is not taken for the policy's doing.
@@ -372,6 +379,9 @@ func (f *simFlags) experiment(cmd *cobra.Command) (*run.Experiment, error) {
 	if x.Estimate, err = run.ParseEstimate(f.estimates); err != nil {
 		return nil, misused("--estimates: %w", err)
 	}
+	if x.Belief, err = run.ParseBelief(f.sharing); err != nil {
+		return nil, misused("--sharing: %w", err)
+	}
 	if x.Costs, err = f.costs(spec); err != nil {
 		return nil, err
 	}
@@ -387,7 +397,7 @@ func (f *simFlags) experiment(cmd *cobra.Command) (*run.Experiment, error) {
 	if err != nil {
 		return nil, err
 	}
-	if f.switching > 0 || f.pairs != "" {
+	if f.switching > 0 || f.pairs != "" || f.slowdown != slowDemands {
 		err = f.share(x)
 	}
 	return x, err

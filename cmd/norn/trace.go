@@ -188,6 +188,7 @@ func generateCommand() *cobra.Command {
 		like, out   string
 		span, limit string
 		dlrm        dlrmFlags
+		rations     rationFlags
 	)
 	cmd := &cobra.Command{
 		Use:   "generate --like LOG",
@@ -196,7 +197,7 @@ func generateCommand() *cobra.Command {
 of a published log. Equal seeds give equal traces. docs/generators.md shows how
 near the quantiles come to those of the logs. --like dlrm makes a batch of jobs that
 train recommendation models, with what they demand, their memory, and their time
-without GPUs.`,
+without GPUs; --like synergy makes jobs that need cores and memory beside their GPUs.`,
 		Example: `  norn trace generate --like philly --jobs 10000 -o jobs.csv
   norn trace generate --like venus --span 7d --gpus 512 --offered-load 0.9 --seed 3 -o week.jsonl.zst
   norn trace generate --like dlrm --list memory --jobs 72 -o batch.jsonl`,
@@ -204,6 +205,13 @@ without GPUs.`,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if like == likeDLRM {
 				src, err := dlrm.source(opt.Jobs, opt.Seed)
+				if err != nil {
+					return err
+				}
+				return write(cmd, out, src)
+			}
+			if like == likeSynergy {
+				src, err := rations.source(opt.Jobs, opt.Seed)
 				if err != nil {
 					return err
 				}
@@ -233,7 +241,7 @@ without GPUs.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&like, "like", "philly", "the log to imitate: "+likes+"; or dlrm")
+	f.StringVar(&like, "like", "philly", "the log to imitate: "+likes+"; or dlrm, or synergy")
 	f.IntVar(&opt.Jobs, "jobs", 0, "number of jobs")
 	f.StringVar(&span, "span", "", "time from the first to the last submission")
 	f.Uint64Var(&opt.Seed, "seed", 0, "equal seeds give equal traces")
@@ -244,7 +252,8 @@ without GPUs.`,
 	f.IntVar(&opt.Tenants, "tenants", 0, "number of tenants (0: as in the log)")
 	f.StringVarP(&out, "output", "o", "", "file to write: .csv or .jsonl, perhaps .gz or .zst behind it (default: CSV to standard output)")
 	dlrm.add(cmd)
-	complete(cmd, map[string]completer{"like": words(append(likeNames(), likeDLRM)...), "list": words("memory", "balance", "bandwidth", "computing")})
+	rations.add(cmd)
+	complete(cmd, map[string]completer{"like": words(append(likeNames(), likeDLRM, likeSynergy)...), "list": words("memory", "balance", "bandwidth", "computing")})
 	return cmd
 }
 

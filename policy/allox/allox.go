@@ -126,12 +126,7 @@ func (a *policy) serve(v *sched.View, p *sched.Plan) {
 	alpha := a.cfg.Alpha
 	for len(a.queue) > 0 && slices.ContainsFunc(a.machines, func(m machine) bool { return m.free == 0 }) {
 		offered, all := a.offered(alpha)
-		spots, err := a.match(v, offered)
-		if err != nil {
-			p.Spoil(err)
-			return
-		}
-		heads := a.heads(offered, spots)
+		heads := a.heads(offered, a.match(v, offered))
 		switch {
 		case len(heads) == 0 && (all || !a.cfg.Grow):
 			a.hold(p)
@@ -184,27 +179,39 @@ func (a *policy) few(jobs []*waiting) []*waiting {
 	if a.cfg.Limit == 0 || len(jobs) <= a.cfg.Limit {
 		return jobs
 	}
-	var lists [2][]*waiting
-	for host := range lists {
-		lists[host] = slices.Clone(jobs)
-		slices.SortStableFunc(lists[host], func(x, y *waiting) int {
-			return cmp.Compare(a.pool.least(x.times, host == 1), a.pool.least(y.times, host == 1))
-		})
+	type long struct {
+		time float64
+		at   int
 	}
-	kept := map[*waiting]bool{}
-	for i := 0; len(kept) < a.cfg.Limit; i++ {
-		kept[lists[0][i]] = true
-		if len(kept) < a.cfg.Limit {
-			kept[lists[1][i]] = true
+	var lists [2][]long
+	for host := range lists {
+		for i, w := range jobs {
+			lists[host] = append(lists[host], long{a.pool.least(w.times, host == 1), i})
+		}
+		slices.SortFunc(lists[host], func(x, y long) int { return cmp.Or(cmp.Compare(x.time, y.time), cmp.Compare(x.at, y.at)) })
+	}
+	kept, n := make([]bool, len(jobs)), 0
+	for i := 0; n < a.cfg.Limit; i++ {
+		for _, list := range lists {
+			if at := list[i].at; !kept[at] && n < a.cfg.Limit {
+				kept[at] = true
+				n++
+			}
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(jobs), func(w *waiting) bool { return !kept[w] })
+	var out []*waiting
+	for i, w := range jobs {
+		if kept[i] {
+			out = append(out, w)
+		}
+	}
+	return out
 }
 
 // match gives each job a spot.
-func (a *policy) match(v *sched.View, jobs []*waiting) ([]Spot, error) {
-	useful := a.useful(v.Cluster(), len(jobs))
-	q := Problem{Free: make([]float64, len(useful)), Kind: make([]int, len(useful)), Time: make([][]float64, len(jobs))}
+func (a *policy) match(v *sched.View, jobs []*waiting) []Spot {
+	useful, alike := a.useful(v.Cluster(), len(jobs))
+	q := Problem{Free: make([]float64, len(useful)), Kind: make([]int, len(useful)), Time: make([][]float64, len(jobs)), Alike: alike}
 	for i, m := range useful {
 		q.Free[i], q.Kind[i] = a.machines[m].free, a.machines[m].kind
 	}
@@ -213,38 +220,72 @@ func (a *policy) match(v *sched.View, jobs []*waiting) ([]Spot, error) {
 	}
 	c := v.Cluster()
 	q.Bars = func(j, i int) bool { return !jobs[j].fits(c, &a.machines[useful[i]]) }
-	spots, _, err := q.Solve()
+	spots, _ := q.Solve()
 	for j := range spots {
 		if spots[j].Machine != None {
 			spots[j].Machine = useful[spots[j].Machine]
 		}
 	}
-	return spots, err
+	return spots
 }
 
 // useful are the machines that so many jobs could make use of: of machines that are
 // alike but for the time at which they are free, as many as there are jobs, those that
-// are free first.
-func (a *policy) useful(c *cluster.Cluster, jobs int) []int {
-	type alike struct {
+// are free first. alike tells them apart.
+func (a *policy) useful(c *cluster.Cluster, jobs int) (out, alike []int) {
+	type sort struct {
 		kind int
 		node cluster.NodeID // -1: any that accounts for nothing beside its devices
+		busy bool           // what a node has to spare counts only for those that are free
 	}
-	groups := map[alike][]int{}
+	numbers := map[sort]int{}
+	var groups [][]int
 	for i, m := range a.machines {
-		g := alike{m.kind, m.node}
+		g := sort{m.kind, m.node, m.free > 0}
 		if spec := c.Node(m.node); spec.CPU == 0 && spec.Memory == 0 {
-			g.node = -1
+			g.node, g.busy = -1, false
 		}
-		groups[g] = append(groups[g], i)
+		at, ok := numbers[g]
+		if !ok {
+			at = len(groups)
+			numbers[g], groups = at, append(groups, nil)
+		}
+		groups[at] = append(groups[at], i)
 	}
-	var out []int
-	for _, g := range groups {
-		slices.SortStableFunc(g, func(x, y int) int { return cmp.Compare(a.machines[x].free, a.machines[y].free) })
-		out = append(out, g[:min(jobs, len(g))]...)
+	number := make([]int, len(a.machines))
+	for at, g := range groups {
+		g = a.soonest(g, jobs)
+		out = append(out, g...)
+		for _, i := range g {
+			number[i] = at
+		}
 	}
 	slices.Sort(out)
-	return out
+	for _, i := range out {
+		alike = append(alike, number[i])
+	}
+	return out, alike
+}
+
+// soonest are as many of some machines as are asked for, those that are free first; it
+// changes their order.
+func (a *policy) soonest(machines []int, n int) []int {
+	if len(machines) <= n {
+		return machines
+	}
+	free := make([]int, 0, len(machines))
+	for _, i := range machines {
+		if a.machines[i].free == 0 {
+			free = append(free, i)
+		}
+	}
+	if len(free) >= n {
+		return free[:n]
+	}
+	slices.SortFunc(machines, func(x, y int) int {
+		return cmp.Or(cmp.Compare(a.machines[x].free, a.machines[y].free), cmp.Compare(x, y))
+	})
+	return machines[:n]
 }
 
 // fits tells whether a node has what a job needs beside a machine: now if that is

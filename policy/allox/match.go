@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-
-	"github.com/norn-scheduler/norn/solve/assign"
 )
 
 // Problem is jobs that wait and machines to run them on, one at a time on each and
@@ -17,6 +15,9 @@ type Problem struct {
 	// Bars tells that a job cannot run on a machine although it can on its kind; nil:
 	// there is no such machine.
 	Bars func(job, machine int) bool
+	// Alike is by machine a number that those have in common which are of one kind and bar
+	// the same jobs; nil: those of one kind where no machine bars any, otherwise none.
+	Alike []int
 }
 
 // Spot is a place in the queue of a machine.
@@ -34,44 +35,24 @@ const None = -1
 //
 // A job that is k-th from the end of a machine's queue delays k jobs, itself among
 // them, by the time it takes: it costs Free + k x Time, whoever the others are. So
-// jobs and spots are an assignment problem. Spots far from the end are made only
-// when all before them are used: to any job they cost more, so that no unused spot
-// could be better than one that was made.
-func (p *Problem) Solve() (spots []Spot, sum float64, err error) {
+// jobs and spots are an assignment problem. Spots at the same place from the end of
+// machines that are alike differ by when the machines are free alone, so that they are
+// one row of seats, of which those that are free first are taken first.
+func (p *Problem) Solve() (spots []Spot, sum float64) {
 	n, m := len(p.Time), len(p.Free)
-	spots = slices.Repeat([]Spot{{Machine: None}}, n)
 	if n == 0 || m == 0 {
-		return spots, 0, nil
+		return slices.Repeat([]Spot{{Machine: None}}, n), 0
 	}
 	if spots, sum, ok := p.apart(); ok {
-		return spots, sum, nil
+		return spots, sum
 	}
-	deep := slices.Repeat([]int{min(n, (n+m-1)/m+1)}, m)
-	for {
-		columns := p.columns(deep)
-		pairing, err := assign.Min(n, len(columns), p.costs(columns))
-		if err != nil {
-			return nil, 0, err
-		}
-		used := make([]int, m)
-		for j, at := range pairing.Of {
-			spots[j] = Spot{Machine: None}
-			if at != assign.Alone {
-				spots[j] = columns[at]
-				used[columns[at].Machine]++
-			}
-		}
-		grown := false
-		for i := range deep {
-			if used[i] == deep[i] && deep[i] < n {
-				deep[i], grown = min(n, 2*deep[i]), true
-			}
-		}
-		if !grown {
-			p.close(spots)
-			return spots, pairing.Cost, nil
-		}
+	h := newHall(p)
+	for j := range n {
+		h.place(j)
 	}
+	spots, sum = h.spots()
+	p.close(spots)
+	return spots, sum
 }
 
 // apart gives each job a free machine of its own on which it is as fast as anywhere, if
@@ -97,34 +78,6 @@ func (p *Problem) apart() (spots []Spot, sum float64, ok bool) {
 		spots, sum = append(spots, Spot{at, 1}), sum+fastest[j]
 	}
 	return spots, sum, true
-}
-
-func (p *Problem) columns(deep []int) []Spot {
-	var out []Spot
-	for i, d := range deep {
-		for k := range d {
-			out = append(out, Spot{i, k + 1})
-		}
-	}
-	return out
-}
-
-// costs is what each job costs in each column, job by job. Columns of a machine
-// stand together.
-func (p *Problem) costs(columns []Spot) []float64 {
-	costs := make([]float64, 0, len(p.Time)*len(columns))
-	for j, times := range p.Time {
-		free, t := 0.0, 0.0
-		for _, s := range columns {
-			if s.Last == 1 {
-				if free, t = p.Free[s.Machine], times[p.Kind[s.Machine]]; p.Bars != nil && !math.IsInf(t, 1) && p.Bars(j, s.Machine) {
-					t = math.Inf(1)
-				}
-			}
-			costs = append(costs, free+float64(s.Last)*t)
-		}
-	}
-	return costs
 }
 
 // close numbers the spots of each machine without gaps. There are gaps only behind

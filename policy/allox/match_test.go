@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/norn-scheduler/norn/solve/assign"
 )
 
 // three are the jobs of the spec's examples: times on a GPU and on a CPU node.
@@ -24,9 +26,9 @@ func TestMatching(t *testing.T) {
 		{[]float64{3, 0}, []Spot{{1, 2}, {0, 1}, {1, 1}}, 20},
 	} {
 		p := Problem{Free: c.free, Kind: []int{0, 1}, Time: three()}
-		got, sum, err := p.Solve()
-		if err != nil || !slices.Equal(got, c.want) || sum != c.sum {
-			t.Errorf("free at %v: %v, sum %v, %v; want %v, %v", c.free, got, sum, err, c.want, c.sum)
+		got, sum := p.Solve()
+		if !slices.Equal(got, c.want) || sum != c.sum {
+			t.Errorf("free at %v: %v, sum %v; want %v, %v", c.free, got, sum, c.want, c.sum)
 		}
 	}
 }
@@ -103,10 +105,15 @@ func TestMatchingOptimal(t *testing.T) {
 		if barred > 0 {
 			p.Bars = func(j, i int) bool { return j%2 == 1 && i == barred }
 		}
-		spots, sum, err := p.Solve()
-		if err != nil {
-			t.Fatal(err)
+		if rapid.Bool().Draw(t, "alike") {
+			for i, k := range p.Kind {
+				if i == barred && p.Bars != nil {
+					k = kinds
+				}
+				p.Alike = append(p.Alike, k)
+			}
 		}
+		spots, sum := p.Solve()
 		if want := best(&p, nil); sum != want {
 			t.Fatalf("%+v: sum %v of %v, the least is %v", p, sum, spots, want)
 		}
@@ -130,15 +137,67 @@ func TestMatchingOptimal(t *testing.T) {
 	})
 }
 
+// The matching of many jobs costs what an assignment to every spot of every machine costs
+// that knows of no groups.
+func TestMatchingAgainstAssignment(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		kinds, n := rapid.IntRange(1, 4).Draw(t, "kinds"), rapid.IntRange(1, 30).Draw(t, "jobs")
+		p := Problem{}
+		for range rapid.IntRange(1, 12).Draw(t, "machines") {
+			p.Free = append(p.Free, float64(rapid.SampledFrom([]int{0, 0, 1, 5, 30, 100}).Draw(t, "free")))
+			p.Kind = append(p.Kind, rapid.IntRange(0, kinds-1).Draw(t, "kind"))
+			p.Alike = append(p.Alike, 2*p.Kind[len(p.Kind)-1]+rapid.IntRange(0, 1).Draw(t, "sort"))
+		}
+		bars := rapid.IntRange(0, 3).Draw(t, "bars")
+		p.Bars = func(j, i int) bool { return (j+p.Alike[i])%4 < bars }
+		for range n {
+			times := make([]float64, kinds)
+			for k := range times {
+				times[k] = float64(rapid.IntRange(0, 40).Draw(t, "time"))
+			}
+			p.Time = append(p.Time, times)
+		}
+		var cost []float64
+		for j := range n {
+			for i, free := range p.Free {
+				for k := range n {
+					if c := free + float64(k+1)*p.Time[j][p.Kind[i]]; p.Bars(j, i) {
+						cost = append(cost, math.Inf(1))
+					} else {
+						cost = append(cost, c)
+					}
+				}
+			}
+		}
+		want, err := assign.Min(n, n*len(p.Free), cost)
+		if err != nil {
+			t.Fatal(err)
+		}
+		spots, sum := p.Solve()
+		placed := 0
+		for j, s := range spots {
+			if s.Machine != None {
+				placed++
+				if p.Bars(j, s.Machine) {
+					t.Fatalf("job %d is on machine %d", j, s.Machine)
+				}
+			}
+		}
+		if sum != want.Cost || placed != want.Pairs {
+			t.Fatalf("%d jobs for %v, by assignment %d for %v", placed, sum, want.Pairs, want.Cost)
+		}
+	})
+}
+
 // A job that can run nowhere has no spot.
 func TestNowhere(t *testing.T) {
 	p := Problem{Free: []float64{0}, Kind: []int{0}, Time: [][]float64{{math.Inf(1)}, {3}}}
-	got, sum, err := p.Solve()
-	if err != nil || sum != 3 || got[0].Machine != None || got[1] != (Spot{0, 1}) {
-		t.Errorf("%v, %v, %v", got, sum, err)
+	got, sum := p.Solve()
+	if sum != 3 || got[0].Machine != None || got[1] != (Spot{0, 1}) {
+		t.Errorf("%v, %v", got, sum)
 	}
-	if got, _, err := (&Problem{Time: [][]float64{{}}}).Solve(); err != nil || got[0].Machine != None {
-		t.Errorf("without machines: %v, %v", got, err)
+	if got, _ := (&Problem{Time: [][]float64{{}}}).Solve(); got[0].Machine != None {
+		t.Errorf("without machines: %v", got)
 	}
 }
 

@@ -9,8 +9,8 @@
 // program is aware when it knows how fast each job is on each type, agnostic when it
 // takes all types to be equal. Steps are seconds in the reference configuration.
 //
-// Not here: two jobs on one GPU (space sharing), for which a program has rows for
-// pairs of jobs, and the estimator of their speeds.
+// Where jobs may share GPUs in pairs (space sharing), a program has a row for each pair as
+// well; those that can make its answer better are found as they are needed.
 package gavel
 
 import (
@@ -57,6 +57,10 @@ type Config struct {
 	Prices    []float64 // by type, in the order of the cluster: of a GPU for an hour
 	Place     place.Strategy
 
+	Packed   bool // two jobs of one size may share GPUs
+	Gangs    bool // also those of several GPUs
+	Estimate bool // speeds of pairs that were not measured are estimated from those that were
+
 	// Around, when set, solves in place of the program of the objective, with its
 	// help.
 	Around func(Program) Program
@@ -83,8 +87,14 @@ func (c *Config) Params() param.Set {
 		param.Bool("fifo", &c.FIFO, "hierarchical: inside a tenant the first job goes first, instead of equal shares"),
 		param.Floats("prices", &c.Prices, "per hour", "cost: price of a GPU of each type, in the order of the cluster; empty: all the same"),
 		place.Param(&c.Place),
+		param.Bool("packed", &c.Packed, "two jobs may share a GPU where both together do more there than by turns"),
+		param.Bool("gangs", &c.Gangs, "packed: jobs of several GPUs may share them too, two of one size"),
+		param.Bool("estimate", &c.Estimate, "packed: speeds of pairs that were not measured are estimated from those that were, by completing the matrix of them"),
 	}
 }
+
+// Shares tells whether several jobs may be on a GPU.
+func (c *Config) Shares() bool { return c.Packed }
 
 // Policy makes the policy.
 func (c *Config) Policy() (sched.Policy, error) {
@@ -100,7 +110,7 @@ func (c *Config) Policy() (sched.Policy, error) {
 	if c.Around != nil {
 		p.solve = c.Around(p.solve)
 	}
-	p.shares = rounds.Shares{Settle: p.settle, Least: c.Reset, Own: c.Objective == ByFinishTimes}
-	p.Runner = rounds.Runner{Grid: rounds.Grid(c.Round), Place: c.Place, Rule: p}
+	p.shares = rounds.Shares{Settle: p.settle, Least: c.Reset, Own: c.Objective == ByFinishTimes, Pairs: c.Packed}
+	p.Runner = rounds.Runner{Grid: rounds.Grid(c.Round), Place: c.Place, Rule: p, Pairs: c.Packed}
 	return p, nil
 }

@@ -68,7 +68,7 @@ func (p *Problem) fill(weights func(done []bool) []float64) (Allocation, error) 
 		a = out.Allocation
 		left -= p.settle(out, w, done, levels)
 	}
-	return a, nil
+	return p.few(a), nil
 }
 
 // rise finds how far the levels can rise together, from a hair below what was
@@ -95,10 +95,11 @@ func (p *Problem) rise(w, levels []float64) (out *outcome, err error) {
 func (p *Problem) settle(out *outcome, w []float64, done []bool, levels []float64) int {
 	most, who := -1.0, -1
 	scale := 0.0 // of levels, to compare slacks by
+	rates := p.Throughputs(out.Allocation)
 	for m := range p.Jobs {
 		if w[m] > 0 {
 			j := &p.Jobs[m]
-			levels[m] = min(levels[m]+out.level*w[m]/j.Size, j.throughput(out.Allocation[m])/p.Equal(j))
+			levels[m] = min(levels[m]+out.level*w[m]/j.Size, rates[m]/p.Equal(j))
 			scale = max(scale, levels[m])
 			if price := out.prices[m] * w[m] / p.Jobs[m].Size; price > most {
 				most, who = price, m

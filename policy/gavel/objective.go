@@ -8,30 +8,29 @@ import (
 // job, relative to its proportional share, per weight and times its GPUs. (LAS in
 // the paper.)
 func MaxMin(p *Problem) (Allocation, error) {
-	out, err := p.program(1, nil, func(m int) goal {
+	return p.level(func(m int) goal {
 		j := &p.Jobs[m]
 		return goal{rate: j.Size / (j.Weight * p.Equal(j)), step: 1}
 	})
-	if err != nil {
-		return nil, err
-	}
-	return out.Allocation, nil
 }
 
 // Makespan lets the last of the jobs end as early as can be.
 func Makespan(p *Problem) (Allocation, error) {
-	out, err := p.program(1, nil, func(m int) goal {
-		return goal{rate: 1 / p.steps(&p.Jobs[m]), step: 1}
-	})
+	return p.level(func(m int) goal { return goal{rate: 1 / p.steps(&p.Jobs[m]), step: 1} })
+}
+
+// level makes the level that all goals have in common as large as can be.
+func (p *Problem) level(goals func(m int) goal) (Allocation, error) {
+	out, err := p.program(1, nil, goals)
 	if err != nil {
 		return nil, err
 	}
-	return out.Allocation, nil
+	return p.few(out.Allocation), nil
 }
 
 // Throughput makes the sum of all throughputs as large as can be.
 func Throughput(p *Problem) (Allocation, error) {
-	out, err := p.program(0, func(j *Job, t int) float64 { return j.Speed[t] }, nil)
+	out, err := p.program(0, func(*Job, int) float64 { return 1 }, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +56,7 @@ func Cost(p *Problem) (Allocation, error) {
 	return out.Allocation, nil
 }
 
-func (p *Problem) worth(j *Job, t int) float64 { return j.Speed[t] / p.price(t) }
+func (p *Problem) worth(_ *Job, t int) float64 { return 1 / p.price(t) }
 
 // CostSLO is Cost among the allocations with which every job is done when it is
 // due. Where there is none it is Cost.
@@ -94,7 +93,7 @@ func FIFO(p *Problem) (Allocation, error) {
 	for m := range p.Jobs {
 		rank[&p.Jobs[m]] = m
 	}
-	out, err := p.program(0, func(j *Job, t int) float64 { return j.Speed[t] / p.fastest(j) * float64(n-rank[j]) }, nil)
+	out, err := p.program(0, func(j *Job, _ int) float64 { return float64(n-rank[j]) / p.fastest(j) }, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +166,7 @@ func FinishTimes(p *Problem) (Allocation, error) {
 			rho = (low + high) / 2 // the prices tell nothing new
 		}
 	}
-	return best, nil
+	return p.few(best), nil
 }
 
 // finish is a search for the smallest rho.
@@ -189,10 +188,10 @@ func (f *finish) demand(m int, rho float64) float64 {
 
 // rho is the largest rho of an allocation.
 func (f *finish) rho(a Allocation) float64 {
-	worst := 0.0
+	worst, rates := 0.0, f.p.Throughputs(a)
 	for m := range f.p.Jobs {
 		if j := &f.p.Jobs[m]; f.alone[m] > 0 {
-			worst = max(worst, (j.Age+f.p.steps(j)/j.throughput(a[m]))/f.alone[m])
+			worst = max(worst, (j.Age+f.p.steps(j)/rates[m])/f.alone[m])
 		}
 	}
 	return worst

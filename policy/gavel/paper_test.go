@@ -42,7 +42,13 @@ func equals(t *testing.T, what string, got gavel.Allocation, want [][]float64) {
 	}
 }
 
-func solved(t testing.TB, program gavel.Program, p *gavel.Problem) gavel.Allocation {
+// fatal is what testing.T and rapid.T have in common.
+type fatal interface {
+	Helper()
+	Fatal(...any)
+}
+
+func solved(t fatal, program gavel.Program, p *gavel.Problem) gavel.Allocation {
 	t.Helper()
 	a, err := program(p)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/rounds"
 	"github.com/norn-scheduler/norn/sched"
 )
@@ -15,6 +16,9 @@ type policy struct {
 	solve  Program
 	shares rounds.Shares
 	types  []cluster.TypeID
+
+	completed perf.Pairs // what is believed of jobs that share, with what is estimated
+	measured  int        // pairs of the table that it was made from
 }
 
 // Serve implements rounds.Rule.
@@ -70,9 +74,12 @@ func (g *policy) fill(r *rounds.Round) {
 // settle implements rounds.Shares.Settle.
 func (g *policy) settle(r *rounds.Round, members []rounds.Member) rounds.Targets {
 	p := g.problem(r, members)
-	a, err := g.solve(p)
-	if err != nil {
-		a, _ = Isolated(p) // an answer at least
+	a, ok := p.plenty()
+	if o := g.cfg.Objective; !ok || o == ByCost || o == ByCostSLO || o == ByIsolated {
+		var err error
+		if a, err = g.solve(p); err != nil {
+			a, _ = Isolated(p) // an answer at least
+		}
 	}
 	if g.cfg.Objective == ByFinishTimes {
 		for i := range members {
@@ -82,7 +89,11 @@ func (g *policy) settle(r *rounds.Round, members []rounds.Member) rounds.Targets
 			*members[i].Own = j.Isolated - done(members[i].Job)/isolated(p, j, len(members))
 		}
 	}
-	return rounds.Targets(a)
+	t := rounds.Targets{Shares: a}
+	for _, pair := range p.Pairs[:len(a)-len(members)] {
+		t.Pairs = append(t.Pairs, [2]int{pair.A, pair.B})
+	}
+	return t
 }
 
 // done is how far a job has come, in steps.
@@ -128,6 +139,9 @@ func (g *policy) problem(r *rounds.Round, members []rounds.Member) *Problem {
 		}
 		j.Entity = entity[tenant]
 		p.Jobs[i] = j
+	}
+	if g.cfg.Packed {
+		g.pack(r, p, members)
 	}
 	if g.cfg.Objective == ByFinishTimes {
 		for i, m := range members {

@@ -2,6 +2,7 @@ package gavel
 
 import (
 	"math"
+	"slices"
 
 	"github.com/norn-scheduler/norn/solve/blocks"
 )
@@ -12,6 +13,14 @@ type Problem struct {
 	Prices   []float64 // by type: of one GPU for an hour; empty: all the same
 	Jobs     []Job     // in order of arrival
 	Entities []Entity  // for Hierarchical
+
+	// Beside is how fast a job of one kind is next to one of another on the same GPUs,
+	// as a part of its speed alone: by its kind, the kind of the other, and type; 0: they
+	// cannot share. Empty: no two jobs share GPUs.
+	Beside [][][]float64
+	// Pairs are those that programs have found worth looking at. They are the rows of an
+	// Allocation behind those of the jobs.
+	Pairs []Pair
 
 	// Traces keeps shares that are zero but for the arithmetic. On the way to an
 	// optimum they tell who comes nearest to having one.
@@ -30,6 +39,7 @@ type Job struct {
 	Isolated float64   // seconds that its past steps would have taken with an equal share
 	Due      float64   // seconds until it is to be done; not above 0: whenever
 	Entity   int       // place in Problem.Entities
+	Kind     int       // place in Problem.Beside; below 0: it shares with nobody
 }
 
 // Entity is a tenant for Hierarchical.
@@ -38,7 +48,8 @@ type Entity struct {
 	FIFO   bool    // its first job goes first, instead of equal shares by weight
 }
 
-// Allocation is the share of its time that each job shall run on each type.
+// Allocation is the share of its time that each job shall run on each type, and, where
+// jobs may share, behind that each of Problem.Pairs, as far as there are rows.
 type Allocation [][]float64
 
 // Program finds an allocation.
@@ -116,6 +127,32 @@ func Isolated(p *Problem) (Allocation, error) {
 	return a, nil
 }
 
+// plenty gives every job all of its time on its fastest type, alone. Where there are
+// enough GPUs for that, no objective that goes by throughputs alone could ask for more, and
+// there is nothing to be solved.
+func (p *Problem) plenty() (a Allocation, ok bool) {
+	left := slices.Clone(p.Capacity)
+	a = p.nothing()
+	for m := range p.Jobs {
+		j := &p.Jobs[m]
+		most, on := p.fastest(j), -1
+		if most == 0 {
+			continue
+		}
+		for t, s := range j.Speed {
+			if s == most && j.Size <= left[t] && (on < 0 || left[t] > left[on]) {
+				on = t
+			}
+		}
+		if on < 0 {
+			return nil, false
+		}
+		left[on] -= j.Size
+		a[m][on] = 1
+	}
+	return a, true
+}
+
 // Agnostic is a problem in which every type that a job can run on is as fast as
 // any other.
 func Agnostic(p *Problem) *Problem {
@@ -161,6 +198,9 @@ type outcome struct {
 // program writes the constraints that all objectives have and solves: gain is what
 // a step per second of a job is worth on a type, goals what jobs must have.
 func (p *Problem) program(level float64, gain func(j *Job, t int) float64, goals func(m int) goal) (*outcome, error) {
+	if len(p.Beside) > 0 {
+		return p.packed(level, gain, goals)
+	}
 	lp := blocks.Program{Level: level, Cones: p.Cones}
 	row := make([]int, len(p.Capacity)) // of each type
 	for t, w := range p.Capacity {
@@ -186,7 +226,7 @@ func (p *Problem) program(level float64, gain func(j *Job, t int) float64, goals
 			}
 			v := blocks.Var{Row: row[t], Use: j.Size, Rate: g.rate * j.Speed[t]}
 			if gain != nil {
-				v.Gain = gain(j, t)
+				v.Gain = gain(j, t) * j.Speed[t]
 			}
 			b.Vars = append(b.Vars, v)
 			types = append(types, t)

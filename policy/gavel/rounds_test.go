@@ -11,6 +11,7 @@ import (
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/run"
+	"github.com/norn-scheduler/norn/sim"
 	"github.com/norn-scheduler/norn/trace"
 )
 
@@ -41,6 +42,42 @@ func TestSharesBecomeRounds(t *testing.T) {
 		t.Fatal(err)
 	}
 	settings := []run.Setting{{Name: "idle", Value: "false"}}
+	o, err := x.Run(context.Background(), run.Choice{Policy: "gavel", Settings: settings}, trace.FromMemory(entries))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range entries {
+		if end := o.State.Record(job.ID(i)).End.Seconds(); math.Abs(end/lasts-1) > 0.02 {
+			t.Errorf("job %d ends after %v s, want %v", i, end, lasts)
+		}
+	}
+}
+
+// TestPairsBecomeRounds is the example of acceptance 6 in the simulated world: two jobs
+// that do 7 and 6 of their 10 steps per second together, and both 70/11 in the mean, with
+// a GPU that is theirs together for 10/11 of the time.
+func TestPairsBecomeRounds(t *testing.T) {
+	const lasts = 400 * 360.0
+	var entries []trace.Entry
+	d := job.GPUs(1)
+	for i, name := range []string{"a", "b"} {
+		entries = append(entries, trace.Entry{
+			Job:   job.Job{ID: job.ID(i), Key: name, Model: name, Demand: &d, Retries: -1},
+			Truth: trace.Truth{Work: time.Duration(math.Round(7. / 11 * lasts * 1e9))},
+		})
+	}
+	spec, err := clusterspec.Load("1x1:V100")
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := run.Experiment{Spec: spec, Seed: 1}
+	x.World = func(c *sim.Config) {
+		c.Sharing = perf.Pairs{Speed: map[perf.Pair]float64{{Job: "a", Beside: "b"}: 0.7, {Job: "b", Beside: "a"}: 0.6}}
+	}
+	if x.Estimate, err = run.ParseEstimate("none"); err != nil {
+		t.Fatal(err)
+	}
+	settings := []run.Setting{{Name: "idle", Value: "false"}, {Name: "packed", Value: "true"}}
 	o, err := x.Run(context.Background(), run.Choice{Policy: "gavel", Settings: settings}, trace.FromMemory(entries))
 	if err != nil {
 		t.Fatal(err)

@@ -35,6 +35,7 @@ type Config struct {
 	Explore  float64
 	Largest  int
 	Nodes    int
+	Seed     int
 	Search   Search
 	Place    place.Strategy
 }
@@ -60,6 +61,7 @@ func (c *Config) Params() param.Set {
 		param.Int("population", &c.Search.Population, 2, 1<<16, "", "divisions that the search keeps"),
 		param.Int("generations", &c.Search.Generations, 1, 1<<20, "", "times that it makes new ones of them"),
 		param.Int("stall", &c.Search.Stall, 0, 1<<20, "", "it ends after so many times without a better one; 0: never"),
+		param.Int("seed", &c.Seed, 0, 1<<30, "", "of the search, which is the same again at the same moment with the same jobs"),
 		place.Param(&c.Place),
 	}
 }
@@ -95,13 +97,42 @@ func (o *policy) Decide(v *sched.View, p *sched.Plan) {
 	if v.All {
 		first, last = 0, cluster.PoolID(v.Pools()-1)
 	}
+	done := o.divided(v)
 	for pool := first; pool <= last; pool++ {
+		if done[pool] {
+			o.wait(v, p)
+			continue
+		}
 		r := round{o: o, v: v, p: p, pool: pool}
 		r.gather()
 		if len(r.claims) > 0 {
 			r.carryOut(r.divide())
 		}
 	}
+}
+
+// divided are the pools that have been divided at this very moment, as is seen by those
+// who began or made room then. One that was and remained as it is may be divided again:
+// the search finds the same.
+func (o *policy) divided(v *sched.View) map[cluster.PoolID]bool {
+	var done map[cluster.PoolID]bool
+	note := func(j sched.Job) {
+		if done == nil {
+			done = map[cluster.PoolID]bool{}
+		}
+		done[j.Pool()] = true
+	}
+	for j := range v.Running() {
+		if j.Since() == v.Now {
+			note(j)
+		}
+	}
+	for j := range v.Waiting() {
+		if c := j.Reason().Code; j.Since() == v.Now && (c == job.MakesRoom || c == job.Resized) {
+			note(j)
+		}
+	}
+	return done
 }
 
 // wait tells jobs that came between two rounds what they wait for.
@@ -139,7 +170,6 @@ func (r *round) divide() Matrix {
 	for i := range r.claims {
 		problem.Jobs = append(problem.Jobs, r.claim(&r.claims[i]))
 	}
-	seed := r.v.Rand.Uint64()
-	rng := rand.New(rand.NewPCG(seed, uint64(r.pool)))
+	rng := rand.New(rand.NewPCG(uint64(r.o.cfg.Seed)^uint64(r.v.Now), uint64(r.pool)))
 	return r.o.cfg.Search.Run(&problem, rng, append(r.fills(&problem), problem.Now)...)[0]
 }

@@ -69,6 +69,8 @@ const fewest = 8
 func Solve(p *gavel.Problem, parts, jobs int, deal Deal, program gavel.Program) (gavel.Allocation, error) {
 	split, of := Split(p, parts, jobs, deal)
 	a := make(gavel.Allocation, len(p.Jobs))
+	var pairs gavel.Allocation // of jobs that share
+	p.Pairs = nil
 	for i := range split {
 		b, err := program(&split[i])
 		if err != nil {
@@ -76,11 +78,15 @@ func Solve(p *gavel.Problem, parts, jobs int, deal Deal, program gavel.Program) 
 				return nil, fmt.Errorf("part %d: %w", i, err)
 			}
 		}
-		for k, x := range b {
+		for k, x := range b[:len(of[i])] {
 			a[of[i][k]] = x
 		}
+		pairs = append(pairs, b[len(of[i]):]...)
+		for _, pair := range split[i].Pairs[:len(b)-len(of[i])] { // places in a part are in the order of the whole
+			p.Pairs = append(p.Pairs, gavel.Pair{A: of[i][pair.A], B: of[i][pair.B]})
+		}
 	}
-	return a, nil
+	return append(a, pairs...), nil
 }
 
 // Split divides a problem: by part the problem, and the places that its jobs have in
@@ -121,6 +127,7 @@ func divide(p *gavel.Problem, parts int, deal Deal) ([]gavel.Problem, [][]int) {
 	split := make([]gavel.Problem, len(of))
 	for i, jobs := range of {
 		split[i] = *p
+		split[i].Pairs = nil
 		split[i].Capacity, split[i].Jobs = make([]float64, len(p.Capacity)), make([]gavel.Job, len(jobs))
 		for k, m := range jobs {
 			split[i].Jobs[k] = p.Jobs[m]
@@ -151,7 +158,7 @@ func divide(p *gavel.Problem, parts int, deal Deal) ([]gavel.Problem, [][]int) {
 
 // alike are the places of the jobs in an order in which those that are alike are next
 // to each other: by entity, size, weight and the type on which a job gains most, and
-// then by how much it gains.
+// then by how much it gains, and beside whom.
 func alike(p *gavel.Problem) []int {
 	type kind struct {
 		best int     // type
@@ -173,7 +180,7 @@ func alike(p *gavel.Problem) []int {
 	slices.SortStableFunc(order, func(a, b int) int {
 		x, y := &p.Jobs[a], &p.Jobs[b]
 		return cmp.Or(cmp.Compare(x.Entity, y.Entity), cmp.Compare(y.Size, x.Size), cmp.Compare(x.Weight, y.Weight),
-			cmp.Compare(kinds[a].best, kinds[b].best), cmp.Compare(kinds[a].gain, kinds[b].gain), cmp.Compare(x.ID, y.ID))
+			cmp.Compare(kinds[a].best, kinds[b].best), cmp.Compare(kinds[a].gain, kinds[b].gain), cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.ID, y.ID))
 	})
 	return order
 }

@@ -180,3 +180,62 @@ func BenchmarkParts(b *testing.B) {
 		}
 	}
 }
+
+// Jobs may share GPUs with those of their part: what is put together fits, and everybody
+// has what her part gave her.
+func TestPairs(t *testing.T) {
+	p := &gavel.Problem{Capacity: []float64{6, 4}, Beside: [][][]float64{{{0.6, 0.6}, {0.8, 0.9}}, {{0.7, 0.8}, {0.3, 0.3}}}}
+	for m := range 40 {
+		p.Jobs = append(p.Jobs, gavel.Job{ID: int64(m), Size: 1, Weight: 1, Kind: m % 2, Speed: []float64{2 + float64(m%3), 1}})
+	}
+	a, err := pop.Solve(p, 4, 8, pop.Alike, gavel.MaxMin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(p.Pairs) == 0 || len(a) != len(p.Jobs)+len(p.Pairs) {
+		t.Fatalf("%d rows for %d jobs and %d pairs", len(a), len(p.Jobs), len(p.Pairs))
+	}
+	time, used := make([]float64, len(p.Jobs)), make([]float64, 2)
+	for r, x := range a {
+		who := []int{r}
+		if r >= len(p.Jobs) {
+			who = []int{p.Pairs[r-len(p.Jobs)].A, p.Pairs[r-len(p.Jobs)].B}
+		}
+		for k, v := range x {
+			used[k] += v
+			for _, m := range who {
+				time[m] += v
+			}
+		}
+	}
+	for m, v := range time {
+		if v > 1+1e-6 {
+			t.Errorf("job %d has %v of its time", m, v)
+		}
+	}
+	for k, v := range used {
+		if v > p.Capacity[k]*(1+1e-6) {
+			t.Errorf("%v GPUs of type %d are given", v, k)
+		}
+	}
+	whole, err := gavel.MaxMin(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	least := func(a gavel.Allocation) float64 {
+		worst := math.Inf(1)
+		for m, r := range p.Throughputs(a) {
+			worst = min(worst, r/p.Equal(&p.Jobs[m]))
+		}
+		return worst
+	}
+	q := *p
+	q.Beside, q.Pairs = nil, nil
+	alone, err := gavel.MaxMin(&q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if in, all, none := least(a), least(whole), least(alone); in < 0.9*all || all < 1.05*none {
+		t.Errorf("the smallest share is %v in parts, %v as a whole, %v when nobody shares", in, all, none)
+	}
+}

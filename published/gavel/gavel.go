@@ -8,7 +8,7 @@
 // The programs are those of package policy/gavel, and jobs go by bids as they do in
 // package rounds. What is published beside them is in here: whole steps, times in
 // floating point, and the places in which the code does something else than the
-// paper. Two jobs never share a GPU.
+// paper. Two jobs share a GPU under gandiva alone.
 //
 // Units: seconds from the zero of the trace; steps.
 package gavel
@@ -36,6 +36,7 @@ type Policy struct {
 	program  policies.Program
 	speeds   belief
 	halfway  bool // it stops looking for the shortest time when that is known to 5 %
+	pairs    bool // it is Gandiva, which has a loop of its own
 }
 
 // belief is what a policy takes the speeds of a job to be.
@@ -71,6 +72,7 @@ func Policies() []Policy {
 		{Name: "min_total_duration", Note: "every type as fast as a V100; " + order, shuffled: true, speeds: likeV100, halfway: true},
 		{Name: "min_total_duration_perf", Note: "to within 5 %", halfway: true},
 		{Name: "max_sum_throughput_perf", Note: "jobs that get no whole step are given up", program: Throughput},
+		{Name: "gandiva", Note: "jobs are paired at random, and parted only if they lose on all types together", pairs: true},
 	}
 }
 
@@ -111,18 +113,28 @@ func Run(ctx context.Context, tracePath, clusterName, policyName string, o Optio
 	if err != nil {
 		return nil, err
 	}
-	return p.run(ctx, m, w)
+	var beside colocated
+	if p.pairs {
+		if beside, err = readColocated(o.Speeds, w); err != nil {
+			return nil, err
+		}
+	}
+	return p.run(ctx, m, w, beside)
 }
 
-func (p Policy) run(ctx context.Context, m *machine, w *workload) (*replay.Result, error) {
+func (p Policy) run(ctx context.Context, m *machine, w *workload, beside colocated) (*replay.Result, error) {
 	c, err := m.build()
 	if err != nil {
 		return nil, err
 	}
 	clock := &replay.Clock{}
 	s := newScheduler(p, m, w, clock)
+	var policy sched.Policy = s
+	if p.pairs {
+		policy = newGandiva(s, beside)
+	}
 	setup := replay.Setup{
-		Cluster: c, Policy: s, World: sim.Config{Source: w.jobs.Source()},
+		Cluster: c, Policy: policy, World: sim.Config{Source: w.jobs.Source()},
 		Around: func(w *sim.Sim) replay.World { clock.Sim = w; return clock },
 	}
 	end, err := setup.Run(ctx)

@@ -177,6 +177,14 @@ func resultFrom(t *testing.T, text string) *Result {
 	return r
 }
 
+// A start that is not told, as Python writes it, is not compared.
+func TestStartNone(t *testing.T) {
+	r := resultFrom(t, "job_id,submit,start,end\na,1,None,3\nb,1,2,3\n")
+	if !math.IsNaN(r.Rows[0].Start) || r.Rows[1].Start != 2 {
+		t.Errorf("starts %v and %v", r.Rows[0].Start, r.Rows[1].Start)
+	}
+}
+
 func TestCompare(t *testing.T) {
 	const head = "job_id,submit,start,end,preempt\n"
 	want := resultFrom(t, head+"a,100,100,110,0\nb,100,110,2000100,1\nc,100,100,101,\n")

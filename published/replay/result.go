@@ -118,7 +118,7 @@ func resultOf(t *Table) (*Result, error) {
 			to *float64
 			at int
 		}{{&row.Submit, at[1]}, {&row.Start, start}, {&row.End, at[2]}} {
-			if f.at < 0 {
+			if f.at < 0 || f.at == start && t.Field(start) == "None" {
 				continue
 			}
 			if *f.to, err = t.Float(f.at); err != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -88,16 +89,30 @@ func TestDifferential(t *testing.T) {
 			for seed := range uint64(80) {
 				r := rand.New(rand.NewPCG(seed, 1))
 				jobs, spec := randomJobs(r), randomSpec(r)
+				if p.turns {
+					fitGandiva(jobs)
+				}
 				got, err := p.Run(context.Background(), spec, traceOf(t, jobs))
 				if err != nil {
 					t.Fatalf("seed %d: %v", seed, err)
 				}
-				if err := slowRun(strings.TrimSuffix(strings.TrimSuffix(p.Name, "-yarn"), "-count"), jobs, spec, p.yarn); err != nil {
+				if p.turns {
+					slowRunGandiva(jobs, spec)
+				} else if err := slowRun(strings.TrimSuffix(strings.TrimSuffix(p.Name, "-yarn"), "-count"), jobs, spec, p.yarn); err != nil {
 					t.Fatal(err)
 				}
 				compareSlow(t, seed, p, lines(t, got), jobs)
 			}
 		})
+	}
+}
+
+// fitGandiva gives jobs sizes that Gandiva has sets for.
+func fitGandiva(jobs []*slowJob) {
+	for _, j := range jobs {
+		for !slices.Contains(sizes[:], j.gpus) {
+			j.gpus++
+		}
 	}
 }
 

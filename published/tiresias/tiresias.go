@@ -34,6 +34,7 @@ type Policy struct {
 
 	yarn  bool
 	waits bool // it never preempts
+	turns bool // it is gandiva, which keeps a clock of its own
 	make  func(yarn.Spec) sched.Policy
 }
 
@@ -57,7 +58,7 @@ func Policies() []Policy {
 			all = append(all, p)
 		}
 	}
-	return all
+	return append(all, Policy{Name: "gandiva-gandiva", Note: "time slices on node sets; a job may end that did not run in the last step", yarn: true, turns: true})
 }
 
 func fixed() []schedule {
@@ -132,6 +133,9 @@ func Run(ctx context.Context, tracePath, clusterName, policyName string) (*repla
 
 // Run runs the policy on a cluster.
 func (p Policy) Run(ctx context.Context, spec yarn.Spec, jobs replay.Jobs) (*replay.Result, error) {
+	if p.turns {
+		return runGandiva(ctx, spec, jobs)
+	}
 	c, err := spec.Pooled()
 	if err != nil {
 		return nil, err

@@ -78,7 +78,7 @@ const (
 // Solve finds the optimum. It fails on numbers that make no sense, and where there
 // is no optimum.
 func Solve(p *Program) (*Solution, error) {
-	if err := p.check(); err != nil {
+	if err := p.Check(); err != nil {
 		return nil, err
 	}
 	m := newMethod(p)
@@ -104,7 +104,8 @@ func Solve(p *Program) (*Solution, error) {
 	return s, nil
 }
 
-func (p *Program) check() error {
+// Check says what is wrong with the numbers of a program, or nil.
+func (p *Program) Check() error {
 	bad := func(v float64) bool { return v != v || math.IsInf(v, 0) }
 	for k, l := range p.Limits {
 		if bad(l) || l <= 0 {

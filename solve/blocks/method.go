@@ -34,6 +34,8 @@ type method struct {
 	dvA, dzA     []float64 // that of the predictor
 	mu           float64   // mean of v times z
 
+	use, rate []float64 // by variable of the blocks: its coefficients
+
 	local  []factors   // of each block
 	join   [][]float64 // by block: its inverse times its columns in the border
 	edge   factors     // of the border
@@ -52,16 +54,6 @@ type scaled struct {
 	step     float64
 }
 
-// column is a variable of a block in the units of the method.
-func (m *method) column(i *scaled, k int, v *Var) (use, rate float64) {
-	b := &m.p.Blocks[k]
-	use = v.Use * b.Cap / m.p.Limits[v.Row]
-	if i.goal {
-		rate = v.Rate * b.Cap / i.unit
-	}
-	return use, rate
-}
-
 func newMethod(p *Program) *method {
 	m := &method{p: p, joint: len(p.Limits), hasT: p.Level > 0, tUnit: 1}
 	for k := range p.Blocks {
@@ -76,6 +68,17 @@ func newMethod(p *Program) *method {
 	m.vars = m.at + 1
 	m.rows = 2*len(p.Blocks) + m.joint
 	m.scaleGoals()
+	m.use, m.rate = make([]float64, m.first), make([]float64, m.first)
+	for k := range m.blocks {
+		s, b := &m.blocks[k], &p.Blocks[k]
+		for i := range b.Vars {
+			v := &b.Vars[i]
+			m.use[s.from+i] = v.Use * b.Cap / p.Limits[v.Row]
+			if s.goal {
+				m.rate[s.from+i] = v.Rate * b.Cap / s.unit
+			}
+		}
+	}
 	for _, a := range []*[]float64{&m.c, &m.v, &m.z, &m.rd, &m.rc, &m.dv, &m.dz, &m.dvA, &m.dzA, &m.bestV, &m.bestZ, &m.fd, &m.pv} {
 		*a = make([]float64, m.vars)
 	}
@@ -165,7 +168,7 @@ func (m *method) times(x, out []float64) {
 	for k := range m.blocks {
 		s, b := &m.blocks[k], &m.p.Blocks[k]
 		for i := range b.Vars {
-			use, rate := m.column(s, k, &b.Vars[i])
+			use, rate := m.use[s.from+i], m.rate[s.from+i]
 			xi := x[s.from+i]
 			out[2*k] += xi
 			out[2*k+1] += rate * xi
@@ -191,7 +194,7 @@ func (m *method) turned(y, out []float64) {
 	for k := range m.blocks {
 		s, b := &m.blocks[k], &m.p.Blocks[k]
 		for i := range b.Vars {
-			use, rate := m.column(s, k, &b.Vars[i])
+			use, rate := m.use[s.from+i], m.rate[s.from+i]
 			out[s.from+i] = y[2*k] + rate*y[2*k+1] + use*g[b.Vars[i].Row]
 		}
 		out[m.first+2*k] = y[2*k]

@@ -1,0 +1,209 @@
+// Package gandiva lets gangs take turns on servers, so that nobody waits long for a
+// first turn, and tries while jobs run what serves them better: packing two on a
+// GPU, moving them together, emptying servers, growing into idle GPUs. What it has
+// tried it judges by measured rates, and takes back what did not help.
+//
+// Nouns: a server is a node, or several whole nodes that a larger gang has; jobs
+// live on a server, also while others have its GPUs; the load of a server is the
+// GPUs that the jobs living there ask for, its height load/GPUs rounded up; where
+// it is above 1, jobs take turns, a quantum each; the affinity of a server is the
+// size of the jobs for which it is; a crew is what takes turns: a job, or a packed
+// pair; the rate of a job is its measured speed.
+//
+// All that is remembered stands on the jobs (note), so that every decision is a
+// function of the view.
+//
+// Source: Xiao et al., "Gandiva: Introspective Cluster Scheduling for Deep Learning",
+// OSDI 2018, as later papers tell of it: no text or code of its authors was at hand.
+package gandiva
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/dense"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/param"
+	"github.com/norn-scheduler/norn/place"
+	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// Config is the settings of the policy.
+type Config struct {
+	Quantum  time.Duration
+	Every    time.Duration // introspection
+	Measure  time.Duration
+	Pack     bool
+	Locality bool
+	Defrag   float64 // part of a server that must be idle for it to be emptied; above 1: never
+	Grow     bool
+	Spread   bool
+	Weights  bool
+}
+
+// NewConfig returns the defaults.
+func NewConfig() *Config {
+	return &Config{Quantum: time.Minute, Every: time.Minute, Measure: time.Minute, Pack: true, Locality: true, Defrag: 0.75, Grow: true, Spread: true}
+}
+
+// Params binds the settings.
+func (c *Config) Params() param.Set {
+	return param.Set{
+		param.Duration("quantum", &c.Quantum, "how long a turn lasts"),
+		param.Duration("interval", &c.Every, "how often it looks for something better to do with running jobs"),
+		param.Duration("measure", &c.Measure, "how long two jobs are packed before their rates are compared"),
+		param.Bool("pack", &c.Pack, "where jobs take turns, try two on a GPU"),
+		param.Bool("locality", &c.Locality, "bring gangs together that were spread"),
+		param.Float("defrag", &c.Defrag, 0, 2, "share", "idle part from which on a server is emptied, if others can take its jobs; above 1 none is"),
+		param.Bool("grow", &c.Grow, "elastic jobs take idle GPUs of their server"),
+		param.Bool("spread", &c.Spread, "a gang takes idle GPUs of several servers before it takes turns; otherwise only one that no server could hold"),
+		param.Bool("weights", &c.Weights, "a job of priority k has k+1 quanta a turn"),
+	}
+}
+
+// Policy makes the policy.
+func (c *Config) Policy() (sched.Policy, error) {
+	switch {
+	case c.Quantum <= 0:
+		return nil, errors.New("quantum must be above 0s")
+	case c.Every <= 0:
+		return nil, errors.New("interval must be above 0s")
+	case c.Measure < c.Quantum:
+		return nil, errors.New("measure must not be below the quantum")
+	}
+	return &policy{cfg: *c}, nil
+}
+
+type policy struct {
+	cfg    Config
+	active dense.Set
+
+	v *sched.View // of this decision, as all below
+	p *sched.Plan
+
+	members []member  // by job number
+	place   []int32   // by job: its place in members + 1
+	servers []*server // in order of their first nodes
+	at      []*server // by node
+	crews   []*crew
+	spread  []*member      // running gangs that lie on parts of several nodes
+	others  []*member      // waiting jobs that cannot take turns
+	queue   []*member      // waiting jobs that live nowhere
+	refused map[int32]bool // classes of jobs that find no server
+	crowded map[int32]bool // classes of jobs that would have to take turns
+	exact   exactly
+	texts   map[cluster.NodeID]string
+	wake    time.Duration
+}
+
+// Decide implements sched.Policy.
+func (g *policy) Decide(v *sched.View, p *sched.Plan) {
+	g.v, g.p = v, p
+	g.follow()
+	g.survey()
+	g.judge()
+	due := v.Now%g.cfg.Every == 0
+	if due && g.cfg.Pack {
+		g.pack()
+	}
+	g.rotate()
+	g.serveOthers()
+	g.housing()
+	g.relieve()
+	g.fill()
+	if due {
+		g.tidy()
+	}
+	g.explain()
+	for i := range g.members {
+		if m := &g.members[i]; m.changed {
+			p.Remember(m.j.ID, m.note.memo())
+		}
+	}
+	g.wake = g.nextMoment()
+	g.v, g.p = nil, nil
+}
+
+// NextWake implements sched.Waker.
+func (g *policy) NextWake(*sched.View) time.Duration { return g.wake }
+
+// follow keeps account of who is active.
+func (g *policy) follow() {
+	if g.v.First { // those that are just leaving their devices are not among the changes
+		g.active.Clear()
+		for id := range job.ID(g.v.Jobs()) {
+			if j := g.v.Job(id); g.v.Covers(j) && !j.Phase().Over() {
+				g.active.Add(int(id))
+			}
+		}
+	}
+	for _, ch := range g.v.Changes() {
+		if ch.Kind == sched.Ended {
+			g.active.Remove(int(ch.Job))
+		} else {
+			g.active.Add(int(ch.Job))
+		}
+	}
+}
+
+// tidy is what is done once in a while, beside packing, with running jobs.
+func (g *policy) tidy() {
+	if g.cfg.Locality {
+		g.together()
+	}
+	if !g.calm() {
+		return
+	}
+	g.unpack()
+	g.defragment()
+	if g.cfg.Grow {
+		g.grow()
+	}
+}
+
+// nextMoment is when it wants to be asked again: at the end of a turn, when a pair
+// has been measured, or to look for something better.
+func (g *policy) nextMoment() time.Duration {
+	at := unit.Never
+	busy := slices.ContainsFunc(g.members, func(m member) bool { return g.p.Holding(m.j.ID) != nil })
+	if busy && g.cfg.Every < unit.Never { // otherwise nothing will change by itself
+		at = (g.v.Now/g.cfg.Every + 1) * g.cfg.Every
+	}
+	for _, k := range g.crews {
+		switch {
+		case k.trial:
+			at = min(at, soon(g.v.Now, k.judgedAt(g.cfg.Measure)))
+		case k.runs && k.home.waits:
+			at = min(at, soon(g.v.Now, g.turnEnds(k)))
+		}
+	}
+	return at
+}
+
+// soon is a moment, or the next one if it has come.
+func soon(now, at time.Duration) time.Duration { return max(at, now+1) }
+
+// plain tells whether a job can take turns: a gang of tasks of one whole GPU each
+// that keeps its work when it leaves.
+func plain(j sched.Job) bool {
+	d := j.Spec().Demand
+	keeps := j.Spec().Stop == job.Checkpoint || j.Spec().Stop == job.Freeze
+	return keeps && d.Roles[0].GPU == unit.One && d.Roles[1].Tasks == 0
+}
+
+// frozen tells whether a job has left its state in the memory of its devices.
+func (g *policy) frozen(m *member) bool { return g.v.Home(m.j.ID) != nil }
+
+// exactly is the strategy that takes what was chosen.
+type exactly struct{ alloc cluster.Alloc }
+
+// Place implements place.Strategy.
+func (e *exactly) Place(r *place.Request) (job.Reason, bool) {
+	r.Out.CopyFrom(&e.alloc)
+	return job.Reason{}, true
+}
+
+func (e *exactly) String() string { return "exactly" }

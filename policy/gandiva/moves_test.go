@@ -1,0 +1,123 @@
+package gandiva
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/norn-scheduler/norn/internal/simtest"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// Section 2.5.1: who has failed beside one tries the one with the next lowest use.
+func TestNextHost(t *testing.T) {
+	run := simtest.Go(t, shared(2, beside{
+		"g beside x": 0.4, "x beside g": 0.4, "g beside y": 0.9, "y beside g": 0.9, "x beside y": 0.1, "y beside x": 0.1,
+	}), using("x", 3600, 0.2, unit.GiB), using("y", 3600, 0.3, unit.GiB), using("g", 3600, 0.1, unit.GiB))
+	var tried []string // each beside x, who uses least, but for the last
+	for _, line := range lines(run, "start ") {
+		if strings.Contains(line, "x0.5") {
+			tried = append(tried, strings.Fields(line)[2])
+		}
+	}
+	if got := strings.Join(tried, " "); got != "y g g" {
+		t.Errorf("tried %s\n%s", got, strings.Join(run.Log, "\n"))
+	}
+	has(t, run, "240 start g on n0[0x0.5]", "420 start g on n0[1x0.5]")
+}
+
+// Section 2.5.2: a gang that was spread comes together when there is room, and what
+// grew gives way to who comes.
+func TestTogether(t *testing.T) {
+	run := simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(2, 4), Make: with(nil)},
+		simtest.Job{Key: "a", GPUs: 3, Run: 100}, simtest.Job{Key: "b", GPUs: 3, Run: 1000}, simtest.Job{Key: "c", At: 10, GPUs: 2, Run: 500})
+	has(t, run, "10 start c on n0[3]+n1[3]", "120 move c on n0[0-1]")
+}
+
+// Section 2.5.4: an elastic job takes what is idle on its server, and gives it back.
+func TestGrowShrink(t *testing.T) {
+	elastic := job.Demand{Roles: [job.MaxRoles]job.Role{{Tasks: 1, Min: 1, Max: 3, GPU: unit.One}}}
+	run := simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(1, 4), Make: with(nil)},
+		simtest.Job{Key: "a", Run: 1000, Demand: &elastic}, simtest.Job{Key: "b", At: 100, GPUs: 3, Run: 50}, simtest.Job{Key: "c", At: 130, GPUs: 1, Run: 1000})
+	has(t, run, "60 resize a on n0[0-2]", "100 resize a on n0[0]", "100 start b on n0[1-3]", "150 start c on n0[1]", "180 resize a on n0[0,2-3]")
+}
+
+// Section 2.3, departure: who waits for a turn goes where it need not.
+func TestRelief(t *testing.T) {
+	run := simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(2, 2), Make: with(nil)},
+		simtest.Job{Key: "a", GPUs: 2, Run: 1000}, simtest.Job{Key: "b", At: 1, GPUs: 1, Run: 10}, simtest.Job{Key: "c", At: 2, GPUs: 1, Run: 10}, simtest.Job{Key: "d", At: 3, GPUs: 2, Run: 1000})
+	has(t, run, "3 wait d: waits for its turn on n0", "12 start d on n1[0-1]")
+	if n := run.Preemptions(); n != 0 {
+		t.Errorf("%d suspensions, want none", n)
+	}
+}
+
+// Gangs larger than a server have whole servers, and take turns on them.
+func TestLargeTurns(t *testing.T) {
+	run := simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(3, 2), Make: with(nil)},
+		simtest.Job{Key: "a", GPUs: 4, Run: 120}, simtest.Job{Key: "b", GPUs: 2, Run: 500}, simtest.Job{Key: "c", GPUs: 4, Run: 120})
+	has(t, run, "0 start a on n0[0-1]+n1[0-1]", "0 start b on n2[0-1]", "60 start c on n0[0-1]+n1[0-1]")
+	near(t, "the end of a", run.End("a"), 180)
+	near(t, "the end of c", run.End("c"), 240)
+}
+
+// Jobs of a higher priority have longer turns, if they shall.
+func TestWeights(t *testing.T) {
+	jobs := []simtest.Job{{Key: "a", GPUs: 1, Run: 600, Spec: func(j *job.Job) { j.Priority = 1 }}, {Key: "b", GPUs: 1, Run: 600}}
+	run := simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(1, 1), Make: with(func(c *Config) { c.Weights = true })}, jobs...)
+	near(t, "the end of the first, with two turns of three", run.End("a"), 840)
+	near(t, "the end of the second", run.End("b"), 1200)
+}
+
+// A frozen job goes on where its memory is.
+func TestFrozen(t *testing.T) {
+	freeze := func(j *job.Job) { j.Stop = job.Freeze }
+	var jobs []simtest.Job
+	for _, key := range []string{"a", "b", "c", "d", "e"} {
+		jobs = append(jobs, simtest.Job{Key: key, GPUs: 1, Run: 300, Spec: freeze})
+	}
+	run := simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(1, 2), Make: with(nil)}, jobs...)
+	for _, j := range jobs {
+		if end := run.End(j.Key); end < 300 || end > 900 {
+			t.Errorf("%s ends at %v\n%s", j.Key, end, strings.Join(run.Log, "\n"))
+		}
+	}
+}
+
+// Acceptance F: nobody is suspended where every job has a server for itself, and jobs
+// move only at the moments of introspection.
+func TestInvariants(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 8).Draw(t, "jobs")
+		roomy := rapid.Bool().Draw(t, "roomy")
+		var jobs []simtest.Job
+		at := 0
+		for i := range n {
+			at += rapid.IntRange(0, 100).Draw(t, "gap")
+			jobs = append(jobs, simtest.Job{
+				Key: string(rune('a' + i)), At: float64(at), GPUs: rapid.IntRange(1, 4).Draw(t, "gpus"),
+				Run: float64(rapid.IntRange(1, 600).Draw(t, "run")),
+			})
+		}
+		nodes := 2
+		if roomy {
+			nodes = n
+		}
+		run, err := simtest.Try(simtest.Config{Cluster: simtest.Nodes(nodes, 4), Make: with(func(c *Config) { c.Every = 70 * time.Second })}, jobs...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if roomy && run.Preemptions() > 0 {
+			t.Fatalf("suspended without need:\n%s", strings.Join(run.Log, "\n"))
+		}
+		for _, line := range lines(run, " move ") {
+			at, _, _ := strings.Cut(line, " ")
+			if d, err := time.ParseDuration(at + "s"); err != nil || d%(70*time.Second) != 0 {
+				t.Fatalf("%s: moved in between", line)
+			}
+		}
+	})
+}

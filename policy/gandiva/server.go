@@ -1,0 +1,403 @@
+package gandiva
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// member is an active job that can take turns.
+type member struct {
+	j       sched.Job
+	note    note
+	changed bool           // the note
+	size    int            // GPUs it asks for
+	has     *cluster.Alloc // what it holds as the decision began; nil: nothing
+	crew    *crew          // that it leads; nil: none
+}
+
+// crew is what takes turns.
+type crew struct {
+	lead  *member
+	guest *member // nil: the lead has its GPUs for itself
+	trial bool    // the two are being measured
+	home  *server
+	runs  bool // it has its GPUs, as the plan stands
+	away  bool // it is being tried beside another crew, and counts here as before
+	gone  bool // it is leaving its devices
+}
+
+// server is where crews live.
+type server struct {
+	nodes []cluster.NodeID
+	pool  cluster.PoolID
+	room  room // what its crews have together
+	load  int  // GPUs that they ask for
+	crews []*crew
+	held  bool // others have a part of it
+	waits bool // a crew waits for its turn
+
+	// affinity is the size of jobs that it is for: that of the job which was submitted
+	// first of those that live there; 0 when none does.
+	affinity int
+	eldest   job.ID
+}
+
+// room is what a server has to give.
+type room struct {
+	gpus   int
+	cpu    unit.Milli
+	memory unit.Bytes
+	counts [2]bool // CPUs, memory: whether they are accounted
+}
+
+// first is the node that a server is known by.
+func (s *server) first() cluster.NodeID { return s.nodes[0] }
+
+// height tells how many times over a server is asked for, rounded up.
+func (s *server) height() int {
+	if s.load == 0 {
+		return 0
+	}
+	return (s.load + max(s.room.gpus, 1) - 1) / max(s.room.gpus, 1)
+}
+
+// idle is the GPUs that nobody who lives there asks for.
+func (s *server) idle() int { return s.room.gpus - s.load }
+
+// survey finds out who lives where.
+func (g *policy) survey() {
+	g.findServers()
+	g.findMembers()
+	g.findSets()
+	for i := range g.members {
+		if m := &g.members[i]; m.note.link == trying || m.note.link == paired {
+			g.checkPair(m)
+		}
+	}
+	for i := range g.members {
+		g.settleIn(&g.members[i])
+	}
+	for i := range g.members {
+		g.lodge(&g.members[i])
+	}
+	for i := range g.members {
+		g.lodgeGuest(&g.members[i])
+	}
+	slices.SortFunc(g.queue, func(a, b *member) int { return cmp.Compare(a.j.ID, b.j.ID) })
+	for _, s := range g.servers {
+		slices.SortFunc(s.crews, before)
+	}
+}
+
+// before orders the list of a server.
+func before(a, b *crew) int {
+	return cmp.Or(cmp.Compare(a.lead.note.stamp, b.lead.note.stamp), cmp.Compare(a.lead.j.ID, b.lead.j.ID))
+}
+
+// findServers makes a server of each node that is in use, with what is free there.
+func (g *policy) findServers() {
+	c := g.v.Cluster()
+	g.servers, g.at = g.servers[:0], slices.Grow(g.at[:0], c.Nodes())[:c.Nodes()]
+	clear(g.at)
+	for pool := range cluster.PoolID(g.v.Pools()) {
+		if !g.v.All && pool != g.v.Pool {
+			continue
+		}
+		for _, n := range c.PoolNodes(pool) {
+			if !c.Usable(n) {
+				continue
+			}
+			s := &server{nodes: []cluster.NodeID{n}, pool: pool}
+			s.room.gpus = c.NodeFreeGPUs(n, c.GPUMask())
+			s.room.cpu, s.room.counts[0] = c.CPUFree(n)
+			s.room.memory, s.room.counts[1] = c.MemoryFree(n)
+			g.servers, g.at[n] = append(g.servers, s), s
+		}
+	}
+	slices.SortFunc(g.servers, func(a, b *server) int { return cmp.Compare(a.first(), b.first()) })
+}
+
+// findMembers lists the active jobs.
+func (g *policy) findMembers() {
+	for i := range g.members {
+		g.place[g.members[i].j.ID] = 0
+	}
+	g.members, g.crews = g.members[:0], g.crews[:0]
+	g.spread, g.others, g.queue = g.spread[:0], g.others[:0], g.queue[:0]
+	for len(g.place) < g.v.Jobs() {
+		g.place = append(g.place, make([]int32, max(1024, g.v.Jobs()-len(g.place)))...)
+	}
+	g.members = slices.Grow(g.members, g.active.Len()) // so that pointers to them hold
+	for i := range g.active.All() {
+		j := g.v.Job(job.ID(i))
+		if !j.Waiting() && !j.Running() && j.Phase() != job.Stopping {
+			continue
+		}
+		g.members = append(g.members, member{j: j, note: read(j.Memo()), size: j.GPUs()})
+		g.place[i] = int32(len(g.members))
+		m := &g.members[len(g.members)-1]
+		if m.note.stamp = min(m.note.stamp, g.v.Now); j.Running() {
+			m.has = g.v.Alloc(j.ID)
+			m.note.parts = m.note.parts && m.has.Nodes() > 1
+		}
+	}
+}
+
+// member is an active job by its number, or nil.
+func (g *policy) member(id job.ID) *member {
+	if int(id) >= len(g.place) || g.place[id] == 0 {
+		return nil
+	}
+	return &g.members[g.place[id]-1]
+}
+
+// keep sees to it that what is noted of a job is remembered.
+func (g *policy) keep(m *member) { m.changed = true }
+
+// findSets makes one server of the nodes that a gang has whole.
+func (g *policy) findSets() {
+	for i := range g.members {
+		m := &g.members[i]
+		if m.has == nil || !plain(m.j) || m.note.parts || m.has.Nodes() < 2 {
+			continue
+		}
+		if m.note.home < 0 || !g.v.Cluster().UsableAlloc(m.has) {
+			m.note.parts = true // another policy placed it
+			g.keep(m)
+			continue
+		}
+		var nodes []cluster.NodeID
+		for _, p := range m.has.Pieces {
+			nodes = append(nodes, p.Node)
+		}
+		g.merge(nodes)
+	}
+}
+
+// merge makes one server of several.
+func (g *policy) merge(nodes []cluster.NodeID) *server {
+	slices.Sort(nodes)
+	first := g.at[nodes[0]]
+	for _, n := range nodes[1:] {
+		s := g.at[n]
+		if s == first {
+			continue
+		}
+		first.nodes = append(first.nodes, s.nodes...)
+		first.room.gpus += s.room.gpus
+		first.room.cpu += s.room.cpu
+		first.room.memory += s.room.memory
+		first.held = first.held || s.held
+		g.at[n] = first
+		g.servers = slices.DeleteFunc(g.servers, func(o *server) bool { return o == s })
+	}
+	return first
+}
+
+// checkPair takes a pair apart that is none any more.
+func (g *policy) checkPair(m *member) {
+	host := g.member(m.note.with)
+	good := host != nil && plain(m.j) && plain(host.j) && host.note.link != trying && host.note.link != paired
+	if good {
+		switch {
+		case m.has != nil && host.has != nil:
+			good = sameDevices(m.has, host.has)
+		case m.has == nil && host.has == nil:
+			good = m.note.link == paired && m.note.home == host.note.home
+		default:
+			good = false
+		}
+	}
+	if good {
+		return
+	}
+	short := func(m *member) bool { return m.j.Waiting() && m.j.Reason().Code == job.OutOfMemory }
+	if m.note.link = apart; host != nil && (short(m) || short(host)) {
+		m.note.link = failed
+	}
+	g.keep(m)
+}
+
+// sameDevices tells whether two jobs have the same devices.
+func sameDevices(a, b *cluster.Alloc) bool {
+	return slices.EqualFunc(a.Shares, b.Shares, func(x, y cluster.Share) bool { return x.Device == y.Device })
+}
+
+// settleIn puts a running job where it lives, and sorts out who cannot take turns.
+func (g *policy) settleIn(m *member) {
+	switch {
+	case !plain(m.j) || m.note.parts && m.has != nil || m.has != nil && !g.v.Cluster().UsableAlloc(m.has):
+		g.holdOff(m)
+	case m.has != nil:
+		g.settleRunning(m)
+	}
+}
+
+// lodge puts a job without GPUs where it lives, now that all servers are known.
+func (g *policy) lodge(m *member) {
+	if m.has != nil || !plain(m.j) || m.note.link == paired {
+		return
+	}
+	if s := g.homeOf(m); s != nil {
+		g.add(s, g.crewOf(m))
+	} else if m.j.Waiting() {
+		g.queue = append(g.queue, m)
+	}
+}
+
+// lodgeGuest puts it beside its host.
+func (g *policy) lodgeGuest(m *member) {
+	if m.has != nil || !plain(m.j) || m.note.link != paired {
+		return
+	}
+	if host := g.member(m.note.with); host.crew != nil && host.crew.home != nil {
+		host.crew.guest = m
+		host.crew.gone = host.crew.gone || m.j.Phase() == job.Stopping
+		return
+	}
+	m.note.link = apart
+	g.keep(m)
+	g.lodge(m)
+}
+
+// holdOff notes that others than crews have a part of servers.
+func (g *policy) holdOff(m *member) {
+	if m.has == nil {
+		if m.j.Waiting() {
+			g.others = append(g.others, m)
+		}
+		return
+	}
+	for _, p := range m.has.Pieces {
+		if s := g.at[p.Node]; s != nil {
+			s.held = true
+		}
+	}
+	if plain(m.j) && m.note.parts {
+		g.spread = append(g.spread, m)
+	}
+}
+
+// settleRunning puts a running job onto the server that it is on, or beside its host.
+func (g *policy) settleRunning(m *member) {
+	s := g.at[m.has.Pieces[0].Node]
+	s.take(m.has, m.note.link != trying && m.note.link != paired)
+	switch m.note.link {
+	case paired, trying:
+		k := g.crewOf(g.member(m.note.with))
+		k.guest, k.trial = m, m.note.link == trying
+		if old := g.homeOf(m); k.trial && old != nil {
+			away := &crew{lead: m, away: true}
+			g.crews = append(g.crews, away)
+			g.add(old, away)
+		}
+		return
+	}
+	if m.note.home != s.first() {
+		m.note.home = s.first()
+		g.keep(m)
+	}
+	k := g.crewOf(m)
+	k.runs = true
+	g.add(s, k)
+}
+
+// take counts what a running job of a crew holds as what the crews have.
+func (s *server) take(a *cluster.Alloc, gpus bool) {
+	for _, p := range a.Pieces {
+		s.room.cpu += p.CPU
+		s.room.memory += p.Memory
+	}
+	if gpus {
+		s.room.gpus += a.Tasks(0)
+	}
+}
+
+// crewOf is the crew that a job leads, made when there is none yet.
+func (g *policy) crewOf(m *member) *crew {
+	if m.crew == nil {
+		m.crew = &crew{lead: m, gone: m.j.Phase() == job.Stopping}
+		g.crews = append(g.crews, m.crew)
+	}
+	return m.crew
+}
+
+func (g *policy) add(s *server, k *crew) {
+	k.home = s
+	s.crews = append(s.crews, k)
+	s.count(k)
+}
+
+// count counts a crew that lives on a server.
+func (s *server) count(k *crew) {
+	if s.load == 0 || k.lead.j.ID < s.eldest {
+		s.eldest, s.affinity = k.lead.j.ID, k.lead.size
+	}
+	s.load += k.lead.size
+}
+
+// remove takes a crew off a server.
+func (s *server) remove(k *crew) {
+	s.crews = slices.DeleteFunc(s.crews, func(o *crew) bool { return o == k })
+	s.load, s.affinity = 0, 0
+	for _, o := range s.crews {
+		s.count(o)
+	}
+}
+
+// homeOf is the server on which a job without GPUs lives, or nil.
+func (g *policy) homeOf(m *member) *server {
+	n := m.note.home
+	if n < 0 || int(n) >= len(g.at) || m.note.parts || g.at[n] == nil {
+		return nil
+	}
+	if s := g.at[n]; s.first() == n && s.pool == m.j.Pool() && g.canHold(s, m) {
+		return s
+	}
+	return nil
+}
+
+// canHold tells whether a server could have a job if nobody else lived there.
+func (g *policy) canHold(s *server, m *member) bool {
+	role, c := &m.j.Spec().Demand.Roles[0], g.v.Cluster()
+	if m.size > s.room.gpus {
+		return false
+	}
+	tasks := unit.Milli(m.size)
+	if s.room.counts[0] && role.CPU*tasks > s.room.cpu || s.room.counts[1] && role.Memory*unit.Bytes(tasks) > s.room.memory {
+		return false
+	}
+	class := g.v.Class(m.j.Class())
+	if class.NoType {
+		return false
+	}
+	for _, n := range s.nodes {
+		for _, gid := range c.NodeGroups(n) {
+			t := c.GroupType(gid)
+			if has := c.Type(t).Memory; !c.Type(t).Host && (!class.Mask.Has(t) || has > 0 && role.GPUMemory > has) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// turnEnds is when the turn of a running crew ends: after a quantum, but not before
+// half of it was spent on work.
+func (g *policy) turnEnds(k *crew) time.Duration {
+	j := k.lead.j
+	if j.Phase() != job.Running || g.cfg.Quantum >= unit.Never {
+		return unit.Never
+	}
+	turn := g.cfg.Quantum
+	if g.cfg.Weights {
+		turn *= time.Duration(1 + min(max(0, j.Spec().Priority), 1000))
+	}
+	return max(j.Since(), k.lead.note.stamp) + max(turn, 2*g.v.Costs.Begin(j.Spec(), k.lead.size, j.Preemptions() == 0, false))
+}

@@ -1,0 +1,231 @@
+package gandiva
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// moved is why a running job leaves its devices for others.
+var moved = job.Reason{Code: job.Moved, Job: job.None}
+
+// together brings gangs together that lie on parts of several nodes.
+func (g *policy) together() {
+	for _, m := range g.spread {
+		if !g.settled(m) || !g.v.Cluster().UsableAlloc(m.has) {
+			continue
+		}
+		var to *server
+		parts := m.has
+		g.vacate(parts)
+		ok := g.p.Try(func() bool {
+			to = g.find(m, nil)
+			return to != nil && len(to.nodes) < m.has.Nodes() && g.p.Stop(m.j.ID, moved) && g.choose(to, m) && g.p.StartOn(m.j.ID, &g.exact.alloc)
+		})
+		if !ok {
+			g.occupy(parts)
+			continue
+		}
+		g.moveIn(m, to.first(), false)
+		k := g.crewOf(m)
+		k.runs = true
+		g.add(to, k)
+		slices.SortFunc(to.crews, before)
+	}
+}
+
+// vacate gives crews of servers back what others have.
+func (g *policy) vacate(a *cluster.Alloc) {
+	for _, p := range a.Pieces {
+		if s := g.at[p.Node]; s != nil {
+			s.room.cpu += p.CPU
+			s.room.memory += p.Memory
+			s.room.gpus += int(p.Tasks)
+		}
+	}
+}
+
+// calm tells whether nobody waits.
+func (g *policy) calm() bool {
+	if len(g.refused) > 0 || slices.ContainsFunc(g.others, func(m *member) bool { return g.p.Holding(m.j.ID) == nil }) {
+		return false
+	}
+	for _, s := range g.servers {
+		if s.load > s.room.gpus || slices.ContainsFunc(s.crews, func(k *crew) bool { return !k.runs }) {
+			return false
+		}
+	}
+	return true
+}
+
+// relocate moves a running job of a crew of one.
+func (g *policy) relocate(m *member, to *server) bool {
+	return g.p.Try(func() bool {
+		return g.p.Stop(m.j.ID, moved) && g.choose(to, m) && g.p.StartOn(m.j.ID, &g.exact.alloc)
+	})
+}
+
+// unpack gives guests GPUs of their own when there are any.
+func (g *policy) unpack() {
+	for _, k := range slices.Clone(g.crews) {
+		if k.away || k.trial || k.guest == nil || !g.settled(k.guest) || !g.settled(k.lead) {
+			continue
+		}
+		to := g.find(k.guest, k.home)
+		if to == nil || !g.relocate(k.guest, to) {
+			continue
+		}
+		m := k.guest
+		k.guest = nil
+		g.hold(k.lead, milli)
+		g.moveIn(m, to.first(), false)
+		own := g.crewOf(m)
+		own.runs = true
+		g.add(to, own)
+		slices.SortFunc(to.crews, before)
+	}
+}
+
+// defragment empties servers of which most is idle, the one with most idle GPUs
+// first, if others can take all of their jobs: each the one with the fewest idle GPUs
+// that suffice.
+func (g *policy) defragment() {
+	var sparse []*server
+	for _, s := range g.servers {
+		if len(s.nodes) == 1 && !s.held && s.load > 0 && g.isSparse(s) {
+			sparse = append(sparse, s)
+		}
+	}
+	slices.SortStableFunc(sparse, func(a, b *server) int { return cmp.Compare(b.idle(), a.idle()) })
+	for _, s := range sparse {
+		if !g.isSparse(s) {
+			continue // it has taken jobs of another one
+		}
+		to := g.refuges(s)
+		for i, k := range slices.Clone(s.crews) {
+			if to != nil && g.relocate(k.lead, to[i]) {
+				g.rehouse(k, to[i])
+			}
+		}
+	}
+}
+
+// refuges finds a server for each job of a server, where it is not taken to run slower;
+// nil when not all find one, or one of them must not be moved now.
+func (g *policy) refuges(s *server) []*server {
+	to := make([]*server, 0, len(s.crews))
+	defer func() {
+		for i, t := range to {
+			t.load -= s.crews[i].lead.size
+		}
+	}()
+	for _, k := range s.crews {
+		if k.guest != nil || !g.settled(k.lead) {
+			return nil
+		}
+		t := g.tightest(k.lead, func(o *server) bool {
+			fuller := o.idle() < s.idle() || o.idle() == s.idle() && o.first() < s.first()
+			return o != s && len(o.nodes) == 1 && o.load > 0 && fuller && !g.slower(k.lead, s, o)
+		})
+		if t == nil {
+			return nil
+		}
+		t.load += k.lead.size
+		to = append(to, t)
+	}
+	return to
+}
+
+// isSparse tells whether so much of a server is idle that it should be emptied.
+func (g *policy) isSparse(s *server) bool {
+	return float64(s.idle()) >= g.cfg.Defrag*float64(s.room.gpus)
+}
+
+// slower tells whether a job is taken to run slower on another server.
+func (g *policy) slower(m *member, from, to *server) bool {
+	speed := func(s *server) float64 {
+		c := g.v.Cluster()
+		least := -1.0
+		for _, gid := range c.NodeGroups(s.first()) {
+			t := c.GroupType(gid)
+			if x := g.v.TypeSpeed(m.j, t, m.size, false); !c.Type(t).Host && (least < 0 || x < least) {
+				least = x
+			}
+		}
+		return least
+	}
+	return speed(to) < speed(from)
+}
+
+// grow gives idle GPUs of a server to elastic jobs there, in the order in which they
+// were submitted.
+func (g *policy) grow() {
+	c := g.v.Cluster()
+	for _, s := range g.servers {
+		if len(s.nodes) > 1 {
+			continue
+		}
+		for _, k := range s.crews {
+			role := &k.lead.j.Spec().Demand.Roles[0]
+			_, most := role.Range()
+			if k.guest != nil || !g.settled(k.lead) || k.lead.j.Tasks() >= int(most) {
+				continue
+			}
+			more := g.tasksOn(s.first(), role, int(most)-k.lead.j.Tasks())
+			a := &g.exact.alloc
+			a.CopyFrom(k.lead.has)
+			mask := g.v.Class(k.lead.j.Class()).Mask
+			for _, gid := range c.NodeGroups(s.first()) {
+				t := c.GroupType(gid)
+				if take := min(more, c.GroupFree(gid)); take > 0 && !c.Type(t).Host && mask.Has(t) && !c.GroupPooled(gid) {
+					a.Shares = c.AppendWhole(a.Shares, gid, take, role.GPUMemory)
+					more -= take
+				}
+			}
+			g.resize(k.lead, len(a.Shares))
+		}
+	}
+}
+
+// resize lets a job on one node run with so many of the GPUs in g.exact.
+func (g *policy) resize(m *member, tasks int) {
+	if tasks == m.j.Tasks() {
+		return
+	}
+	role, a := &m.j.Spec().Demand.Roles[0], &g.exact.alloc
+	a.Shares = a.Shares[:tasks]
+	p := &a.Pieces[0]
+	p.Tasks, p.Shares = int32(tasks), int32(tasks)
+	p.CPU, p.Memory = role.CPU*unit.Milli(tasks), role.Memory*unit.Bytes(tasks)
+	g.p.Stop(m.j.ID, job.Reason{Code: job.Resized, Need: int32(tasks), Job: job.None})
+	g.p.StartOn(m.j.ID, a)
+}
+
+// shrink lets jobs that have grown on a server give back what they have more than
+// they asked for, and tells whether any did.
+func (g *policy) shrink(s *server) bool {
+	any := false
+	for _, k := range s.crews {
+		held := g.p.Holding(k.lead.j.ID)
+		if k.runs && k.guest == nil && held != nil && held.Tasks(0) > k.lead.size && len(held.Shares) == held.Tasks(0) && len(held.Pieces) == 1 && k.lead.j.Phase() == job.Running {
+			g.exact.alloc.CopyFrom(held)
+			g.resize(k.lead, k.lead.size)
+			any = true
+		}
+	}
+	return any
+}
+
+// shrinkAll does so on all servers of a pool.
+func (g *policy) shrinkAll(pool cluster.PoolID) bool {
+	any := false
+	for _, s := range g.servers {
+		if s.pool == pool && g.shrink(s) {
+			any = true
+		}
+	}
+	return any
+}
