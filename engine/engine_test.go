@@ -363,9 +363,12 @@ func TestStandstill(t *testing.T) {
 			p.Stop(j.ID, job.Reason{Code: job.MakesRoom, Job: job.None})
 		}
 	}}
-	_, err := simtest.Try(simtest.Config{
-		Cluster: simtest.Nodes(1, 1), Make: back.make, World: func(c *sim.Config) { c.Measure = true },
-	}, simtest.Job{Key: "a", GPUs: 1, Run: 10})
+	world := sim.New(sim.Config{Source: simtest.Source([]simtest.Job{{Key: "a", GPUs: 1, Run: 10}}), Measure: true})
+	e := engine.New(engine.Config{Cluster: simtest.Nodes(1, 1), Policy: back, PolicyName: "back"}, world)
+	if err := world.Attach(e.State()); err != nil {
+		t.Fatal(err)
+	}
+	err := e.Run(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "changes its mind again and again, and time stands still") {
 		t.Errorf("%v", err)
 	}
