@@ -68,6 +68,12 @@ type Grouping struct {
 	known   map[kinds]float64      // times of groups
 	edges   []match.Edge
 	rates   []float64
+	finder  match.Finder
+
+	// Who was matched with whom among groups of these kinds, which is all that it
+	// hangs on: from one decision to the next most classes stay as they are.
+	matched map[string][]int
+	key     []byte
 }
 
 // pair is two groups of a class that were matched, or one that was left alone.
@@ -82,7 +88,7 @@ type pair struct {
 // slower together than one after the other. The groups come in order of priority.
 func (g *Grouping) Groups(candidates []Member, gpus int) []Group {
 	if len(g.stages) > mostKinds || len(g.known) > 1<<18 {
-		g.numbers, g.known, g.stages = nil, nil, nil
+		g.numbers, g.known, g.stages, g.matched = nil, nil, nil, nil
 	}
 	classes := g.single(candidates)
 	need := 0
@@ -171,6 +177,31 @@ func (g *Grouping) round(classes [][]Group, need *int, gpus int) {
 // match finds the pairs of greatest weight among the groups of a class. Who is
 // left alone, or has a mate before it, comes at its own place.
 func (g *Grouping) match(out []pair, class int, groups []Group) []pair {
+	for v, u := range g.mates(groups) {
+		switch {
+		case u == match.Alone:
+			out = append(out, pair{a: v, b: -1, class: class})
+		case u < v:
+			out = append(out, pair{a: u, b: v, class: class, useful: g.useful(&groups[u], &groups[v])})
+		}
+	}
+	return out
+}
+
+// mostMatched is how many matchings are kept.
+const mostMatched = 1 << 12
+
+// mates is whom each of the groups of a class is matched with.
+func (g *Grouping) mates(groups []Group) []int {
+	g.key = g.key[:0]
+	for i := range groups {
+		for _, n := range groups[i].kinds {
+			g.key = append(g.key, byte(n), byte(n>>8))
+		}
+	}
+	if mates, ok := g.matched[string(g.key)]; ok {
+		return mates
+	}
 	g.edges, g.rates = g.edges[:0], g.rates[:0]
 	for v := range groups {
 		for u := range v {
@@ -183,19 +214,15 @@ func (g *Grouping) match(out []pair, class int, groups []Group) []pair {
 	for i, w := range match.Scale(g.rates) {
 		g.edges[i].Weight = w
 	}
-	found, err := match.Max(len(groups), g.edges)
+	found, err := g.finder.Max(len(groups), g.edges)
 	if err != nil { // more groups than can be matched: they stay as they are
 		found.Mate = slices.Repeat([]int{match.Alone}, len(groups))
 	}
-	for v, u := range found.Mate {
-		switch {
-		case u == match.Alone:
-			out = append(out, pair{a: v, b: -1, class: class})
-		case u < v:
-			out = append(out, pair{a: u, b: v, class: class, useful: g.useful(&groups[u], &groups[v])})
-		}
+	if g.matched == nil || len(g.matched) == mostMatched {
+		g.matched = map[string][]int{}
 	}
-	return out
+	g.matched[string(g.key)] = found.Mate
+	return found.Mate
 }
 
 // line puts the jobs of each class together in order of priority.

@@ -32,12 +32,25 @@ const (
 	inner     int8 = 1
 )
 
-func newBlossoms(n int) *blossoms {
+// reset makes room for n vertices without edges, in the memory that there is.
+func (b *blossoms) reset(n int) {
 	size := n + n/2 + 2
-	return &blossoms{n: n, n1: n + 1, size: size, used: n, weight: make([]int64, (n+1)*(n+1)),
-		endU: make([]int32, size*size), endV: make([]int32, size*size), label: make([]int64, size), mate: make([]int, size),
-		nearby: make([]int, size), top: make([]int, size), parent: make([]int, size), side: make([]int8, size),
-		circle: make([][]int, size), member: make([]int32, size*(n+1)), seen: make([]int, size)}
+	b.n, b.n1, b.size, b.used, b.mark, b.queue = n, n+1, size, n, 0, b.queue[:0]
+	b.weight = cleared(b.weight, (n+1)*(n+1))
+	b.endU, b.endV = cleared(b.endU, size*size), cleared(b.endV, size*size)
+	b.label, b.side = cleared(b.label, size), cleared(b.side, size)
+	b.mate, b.nearby, b.top, b.parent, b.seen = cleared(b.mate, size), cleared(b.nearby, size), cleared(b.top, size), cleared(b.parent, size), cleared(b.seen, size)
+	b.circle, b.member = cleared(b.circle, size), cleared(b.member, size*(n+1))
+}
+
+// cleared is n zeros, in the memory of s when it suffices.
+func cleared[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n)
+	}
+	s = s[:n]
+	clear(s)
+	return s
 }
 
 // begin makes everybody single, at dual values at which every edge has slack.

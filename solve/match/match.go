@@ -42,11 +42,19 @@ type Matching struct {
 
 // Max finds the pairs of the greatest total weight among n vertices. Of several
 // such matchings it finds the same one always.
-func Max(n int, edges []Edge) (Matching, error) {
+func Max(n int, edges []Edge) (Matching, error) { return new(Finder).Max(n, edges) }
+
+// Finder is Max for somebody who asks again and again: it keeps its memory. The zero
+// value is ready to use.
+type Finder struct{ b blossoms }
+
+// Max is as the function of that name.
+func (f *Finder) Max(n int, edges []Edge) (Matching, error) {
 	if n < 0 || n > MaxVertices {
 		return Matching{}, fmt.Errorf("matching of %d vertices: at most %d can be matched", n, MaxVertices)
 	}
-	b := newBlossoms(n)
+	b := &f.b
+	b.reset(n)
 	for k, e := range edges {
 		if e.U < 0 || e.V < 0 || e.U >= n || e.V >= n || e.U == e.V || e.Weight > MaxWeight {
 			return Matching{}, fmt.Errorf("edge %d is between the vertices %d and %d of %d and weighs %d", k, e.U, e.V, n, e.Weight)
