@@ -82,13 +82,19 @@ func readColumns(path string, names ...string) (text []string, rows [][]float64,
 // gavelTable is steps per second by job type and number of GPUs.
 type gavelTable map[string]map[int]float64
 
+// gavelAlone is the steps per second of a job without others. What it does beside others,
+// which is most of such a file, is passed over.
+type gavelAlone struct {
+	Null json.RawMessage `json:"null"`
+}
+
 // readGavelProfile reads a table of throughputs as Gavel and Shockwave publish
 // them: GPU type -> "('job type', GPUs)" -> "null" -> steps per second alone.
 func readGavelProfile(path, gpu string) (gavelTable, error) {
 	if gpu == "" {
 		gpu = "v100"
 	}
-	var all map[string]map[string]map[string]json.RawMessage
+	var all map[string]map[string]gavelAlone
 	if err := readJSON(path, &all); err != nil {
 		return nil, err
 	}
@@ -103,7 +109,7 @@ func readGavelProfile(path, gpu string) (gavelTable, error) {
 			return nil, fmt.Errorf("%s: %q is not a job type and a number of GPUs", path, key)
 		}
 		var alone float64
-		if err := json.Unmarshal(speeds["null"], &alone); err != nil {
+		if err := json.Unmarshal(speeds.Null, &alone); err != nil {
 			return nil, fmt.Errorf("%s: the speed of %q alone: %w", path, key, err)
 		}
 		if table[name] == nil {

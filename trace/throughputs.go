@@ -13,7 +13,7 @@ import (
 // -> "('job type', GPUs)" -> "null" -> steps per second alone. What jobs do beside
 // others is left out. Speeds are relative to those on the reference type.
 func ReadThroughputs(path, reference string) (*perf.Table, error) {
-	var all map[string]map[string]map[string]json.RawMessage
+	var all map[string]map[string]gavelAlone
 	if err := readJSON(path, &all); err != nil {
 		return nil, err
 	}
@@ -26,7 +26,7 @@ func ReadThroughputs(path, reference string) (*perf.Table, error) {
 				return nil, fmt.Errorf("%s: %q is not a job type and a number of GPUs", path, key)
 			}
 			var alone float64
-			if err := json.Unmarshal(speeds["null"], &alone); err != nil {
+			if err := json.Unmarshal(speeds.Null, &alone); err != nil {
 				return nil, fmt.Errorf("%s: the speed of %q alone: %w", path, key, err)
 			}
 			table.Add(perf.Measured{Job: model, GPUs: gpus, Type: name, Spread: spread}, alone)
