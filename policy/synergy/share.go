@@ -112,8 +112,20 @@ func (s *policy) deal() {
 	s.dealAll(func(c *claim) { s.settle(c, true) })
 }
 
+// dealAll has each claim settled in turn. Those that keep their devices are dealt their
+// least rations ahead of all, which they have, so that none of them takes what another
+// one cannot do without.
 func (s *policy) dealAll(settle func(*claim)) {
-	for _, c := range s.inTurn() {
+	all := s.inTurn()
+	for _, c := range all {
+		if c.rooted {
+			s.together(c, c.least)
+		}
+	}
+	for _, c := range all {
+		if c.rooted {
+			s.floor.drop(c)
+		}
 		settle(c)
 	}
 	for _, c := range s.claims {
