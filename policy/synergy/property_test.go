@@ -92,6 +92,8 @@ func TestProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w, fresh := world(t)
 		cfg := config(t)
+		c := w.Costs.Base // in rounds that are no longer than it takes to stop and to begin nothing gets done
+		cfg.Round = max(cfg.Round, 4*(c.Checkpoint+max(c.Start, c.Restore)))
 		w.Make = func() (sched.Policy, error) { return cfg.Policy() }
 		m := &perf.Grids{Models: perf.MeasuredGrids()}
 		w.Model, w.Speeds = m, m
