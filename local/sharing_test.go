@@ -344,6 +344,42 @@ func TestToldAlone(t *testing.T) {
 	h.until(ids[0], api.Done)
 }
 
+// That a neighbour does not disturb a job is told as well, once, so that it can be
+// learnt; of a job that is alone, what was expected is no news.
+func TestUndisturbed(t *testing.T) {
+	t.Parallel()
+	h := newHere(t, "fifo", 1, func(o *local.Options) { o.Defaults.SpeedFor, o.Defaults.SpeedMargin = 200*time.Millisecond, 0.5 })
+	h.orders(func(*sched.View, *sched.Plan) {})
+	var ids []string
+	for range 2 {
+		ids = append(ids, h.submit(h.sh(1, awaits("end"))))
+	}
+	h.orders(func(v *sched.View, p *sched.Plan) { p.StartOn(0, half()) })
+	h.running(ids[0], 1)
+	tells := teller{h: h, id: ids[0]}
+	pass := func() {
+		for end := time.Now().Add(time.Second); time.Now().Before(end); {
+			tells.at(300)
+		}
+	}
+	if _, err := h.task(ids[0], 1).Report(background, api.Report{Alone: 1. / 300}); err != nil {
+		t.Fatal(err)
+	}
+	pass()
+	if n := len(h.life(ids[0], eventlog.Speed)); n > 0 {
+		t.Errorf("%d speeds of a job that runs alone, as expected", n)
+	}
+	h.orders(func(v *sched.View, p *sched.Plan) { p.StartOn(1, half()) })
+	h.running(ids[1], 1)
+	until(t, "its speed beside the other is told", func() bool { tells.at(300); return len(h.life(ids[0], eventlog.Speed)) > 0 })
+	pass()
+	if all := h.life(ids[0], eventlog.Speed); len(all) != 1 || all[0].Speed < 0.5 {
+		t.Errorf("told %+v", all)
+	}
+	h.make("end")
+	h.until(ids[0], api.Done)
+}
+
 // A job that takes more of a GPU than is booked for it leaves it when others are there,
 // and is held when it does so again and again.
 func TestMemoryGuard(t *testing.T) {

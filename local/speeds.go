@@ -24,6 +24,7 @@ type gauge struct {
 	from    float64       // the work that had been reported then
 	last    float64       // that was reported last
 	news    int           // reports of more work since
+	told    bool          // of its speed under this setting
 
 	// Alone are its rates alone, by what it runs on (see sizeOf), in the units that it reports. They
 	// are kept from run to run, beside the job, so that a daemon knows them again.
@@ -96,9 +97,12 @@ func (d *Daemon) gauged(l *live, rec *job.Record, a *cluster.Alloc, have float64
 		return // it is not known how fast it is alone
 	}
 	speed := math.Round(d.alonePace(rec, a)*min(fastest, have/base)*1000) / 1000
-	if math.Abs(speed-rec.Speed) <= d.opt.Defaults.SpeedMargin*max(speed, rec.Speed) || d.touch(l.id) != nil {
+	// That neighbours disturb a job as little as was believed is worth telling, too, once.
+	news := !l.gauge.told && !d.undisturbed(l, a)
+	if !news && math.Abs(speed-rec.Speed) <= d.opt.Defaults.SpeedMargin*max(speed, rec.Speed) || d.touch(l.id) != nil {
 		return
 	}
+	l.gauge.told = true
 	d.emit(eventlog.Event{Kind: eventlog.Speed, Job: l.id, Speed: max(speed, slowest)})
 }
 
