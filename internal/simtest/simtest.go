@@ -170,6 +170,30 @@ func Go(t testing.TB, cfg Config, jobs ...Job) *Run {
 	return run
 }
 
+// restarting is a world that tells when time moves on.
+type restarting struct {
+	*sim.Sim
+	state *state.State
+	on    func() error // is told before anything of the later moment happens
+}
+
+// Next implements engine.World.
+func (w *restarting) Next(wake time.Duration, out []eventlog.Event) (time.Duration, []eventlog.Event, error) {
+	now, out, err := w.Sim.Next(wake, out)
+	at := now
+	if errors.Is(err, io.EOF) {
+		at = wake
+	} else if err != nil {
+		return now, out, err
+	}
+	if at > w.state.Now {
+		if e := w.on(); e != nil {
+			return now, out, e
+		}
+	}
+	return now, out, err
+}
+
 // Try runs jobs to the end and checks after every instant.
 func Try(cfg Config, jobs ...Job) (*Run, error) {
 	policy, err := cfg.Make()
@@ -186,22 +210,30 @@ func Try(cfg Config, jobs ...Job) (*Run, error) {
 	}
 	run := &Run{byKey: map[string]job.ID{}}
 	watch := &checker{run: run}
+	moves := &restarting{Sim: world}
 	e := engine.New(engine.Config{
 		Cluster: cfg.Cluster, Tenants: cfg.Tenants, Policy: policy, PolicyName: "test", Estimator: cfg.Estimator,
 		Costs: &cfg.Costs, Speeds: cfg.Speeds, Sharing: cfg.Sharing, Transfer: sc.Transfer, Seed: cfg.Seed, Sinks: append([]engine.Sink{watch}, cfg.Sinks...),
-	}, world)
-	run.State = e.State()
+	}, moves)
+	run.State, moves.state = e.State(), e.State()
 	if err := world.Attach(run.State); err != nil {
 		return run, err
 	}
 	r := rand.New(rand.NewPCG(cfg.Seed, 99))
-	for range maxSteps {
-		if cfg.Restart && r.IntN(4) == 0 {
-			if policy, err = cfg.Make(); err != nil {
-				return run, err
-			}
-			e.SetPolicy("test", policy)
+	due := false
+	moves.on = func() error { // a restart takes time: it is never in the middle of a moment
+		if !due {
+			return nil
 		}
+		due = false
+		fresh, err := cfg.Make()
+		if err == nil {
+			e.SetPolicy("test", fresh)
+		}
+		return err
+	}
+	for range maxSteps {
+		due = due || cfg.Restart && r.IntN(4) == 0
 		if err := e.Step(); errors.Is(err, io.EOF) {
 			return run, nil
 		} else if err != nil {
