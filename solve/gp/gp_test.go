@@ -86,33 +86,72 @@ func grid(n, dims int) (points [][]float64) {
 	return points
 }
 
-// TestLeast: the search ends within its rounds, near the least value of bowls of one and
-// two dimensions, wherever that is, and never above the value it began with.
+// bowl is a paraboloid whose foot, of the value 1, lies anywhere, and its least value at
+// the points.
+func bowl(points [][]float64, low ...float64) (f func(i int) float64, least float64) {
+	f = func(i int) float64 {
+		v := 1.0
+		for d, x := range points[i] {
+			v += (x - low[d]) * (x - low[d])
+		}
+		return v
+	}
+	least = math.Inf(1)
+	for i := range points {
+		least = min(least, f(i))
+	}
+	return f, least
+}
+
+// TestLeast: the search of bowls of one and two dimensions ends within its rounds, never
+// above the value it began with; with the patience to ask for all it finds the least.
 func TestLeast(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		dims := rapid.IntRange(1, 2).Draw(t, "dimensions")
 		points := grid(map[int]int{1: 33, 2: 9}[dims], dims)
-		low := []float64{rapid.Float64Range(0, 1).Draw(t, "x"), rapid.Float64Range(0, 1).Draw(t, "y")}
-		f := func(i int) float64 {
-			v := 1.0
-			for d, x := range points[i] {
-				v += (x - low[d]) * (x - low[d])
-			}
-			return v
-		}
-		s := Search{Kernel: Smooth, Points: points}
+		f, least := bowl(points, rapid.Float64Range(0, 1).Draw(t, "x"), rapid.Float64Range(0, 1).Draw(t, "y"))
 		start := rapid.IntRange(0, len(points)-1).Draw(t, "start")
-		seen := s.Least([]Seen{{start, f(start)}}, f)
-		best := Best(seen)
-		if len(seen) > Rounds+1 || best.Value > f(start) {
-			t.Fatalf("%d rounds, from %v to %v", len(seen), f(start), best.Value)
+		seen := (&Search{Kernel: Smooth, Points: points}).Least([]Seen{{start, f(start)}}, f)
+		best := Best(seen).Value
+		if len(seen) > Rounds+1 || best > f(start) || best < least {
+			t.Fatalf("%d rounds, from %v to %v, the least is %v", len(seen), f(start), best, least)
 		}
-		least := math.Inf(1)
-		for i := range points {
-			least = min(least, f(i))
-		}
-		if best.Value > 1.02*least {
-			t.Fatalf("found %v, the least is %v", best.Value, least)
+		seen = (&Search{Kernel: Smooth, Points: points, Rounds: len(points), Patience: len(points)}).Least(seen, f)
+		if got := Best(seen).Value; len(seen) != len(points) || got != least {
+			t.Fatalf("found %v of %d points, the least is %v", got, len(seen), least)
 		}
 	})
+}
+
+// TestLeastIsNear: the search ends when ten rounds have brought nothing, which may be too
+// early. It always finds the least value on a line. On a square, of whose 81 points it asks
+// for ASK in the mean, about one search in 90 ends more than 2 % above it, and none 5 %.
+func TestLeastIsNear(t *testing.T) {
+	for _, c := range []struct {
+		n, dims, step int
+		far           float64 // part of the searches that may end more than 2 % above
+	}{{33, 1, 1, 0}, {9, 2, 4, 0.015}} {
+		points := grid(c.n, c.dims)
+		n, far, asked := 0, 0, 0
+		for x := 0; x <= 32; x += c.step {
+			for y := 0; y <= 32*(c.dims-1); y += c.step {
+				f, least := bowl(points, float64(x)/32, float64(y)/32)
+				for start := 0; start < len(points); start += c.step {
+					seen := (&Search{Kernel: Smooth, Points: points}).Least([]Seen{{start, f(start)}}, f)
+					got := Best(seen).Value
+					asked += len(seen)
+					if got > 1.05*least {
+						t.Errorf("%d, %d from %d: found %v, the least is %v", x, y, start, got, least)
+					}
+					if n++; got > 1.02*least {
+						far++
+					}
+				}
+			}
+		}
+		t.Logf("%d dimensions: %d of %d searches end 2 %% above the least; %.1f points", c.dims, far, n, float64(asked)/float64(n))
+		if float64(far) > c.far*float64(n) {
+			t.Errorf("%d dimensions: %d of %d searches end 2 %% above the least", c.dims, far, n)
+		}
+	}
 }
