@@ -390,6 +390,23 @@ func (p *Plan) Holding(id job.ID) *cluster.Alloc {
 	return p.state.Alloc(id)
 }
 
+// Fresh tells whether any job begins, or holds other parts, from this moment on: by this
+// plan or by one that was just carried out. How it gets on, and whether others may come
+// to it, shows only later.
+func (p *Plan) Fresh() bool {
+	for _, op := range p.ops {
+		if op.Now != nil && (op.Was == nil || !op.Now.Equal(op.Was)) {
+			return true
+		}
+	}
+	for j := range p.view.Running() {
+		if j.Since() == p.view.Now {
+			return true
+		}
+	}
+	return false
+}
+
 // Spoil makes the plan fail with an error of the policy's own.
 func (p *Plan) Spoil(err error) {
 	if p.err == nil {

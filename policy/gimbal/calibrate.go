@@ -297,7 +297,7 @@ func (g *policy) evict(v *sched.View, p *sched.Plan, j sched.Job, a *cluster.All
 // whether it did.
 func (g *policy) swap(v *sched.View, p *sched.Plan, l *Local, ids []job.ID, j sched.Job, m memo) bool {
 	seat, ratio := l.Straggler(0)
-	if ratio <= g.cfg.Straggler || m.swapped != never && v.Now-m.swapped < g.cfg.Rest || !g.moves(v, p, j) {
+	if ratio <= g.cfg.Straggler || m.rests(v.Now, g.cfg.Rest) || !g.moves(v, p, j) {
 		return false
 	}
 	from := l.Seats[seat].Share.Device
@@ -310,7 +310,7 @@ func (g *policy) swap(v *sched.View, p *sched.Plan, l *Local, ids []job.ID, j sc
 		}
 		for _, o := range g.on[d] {
 			k := v.Job(o)
-			if slices.Contains(g.on[from], o) || !g.moves(v, p, k) || m.swapped != never && g.noted(p, k).swapped == v.Now {
+			if slices.Contains(g.on[from], o) || !g.moves(v, p, k) || m.swapped != never && g.noted(p, k).rests(v.Now, 0) {
 				continue
 			}
 			if rate := g.exchanged(v, p, j.ID, o, from, d); rate > most {

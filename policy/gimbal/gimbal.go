@@ -169,25 +169,9 @@ func (g *policy) Decide(v *sched.View, p *sched.Plan) {
 			}
 		}
 	}
-	if left && g.cfg.Packing != Off && fresh(v, p) {
+	if left && g.cfg.Packing != Off && p.Fresh() {
 		g.look(v)
 	}
-}
-
-// fresh tells whether anybody has begun, or holds other parts, from this moment on: he
-// may be a partner later.
-func fresh(v *sched.View, p *sched.Plan) bool {
-	for _, op := range p.Ops() {
-		if op.Now != nil && (op.Was == nil || !op.Now.Equal(op.Was)) {
-			return true
-		}
-	}
-	for j := range v.Running() {
-		if j.Since() == v.Now {
-			return true
-		}
-	}
-	return false
 }
 
 // NextWake implements sched.Waker: packed gangs are looked at again while something moves,
@@ -212,8 +196,8 @@ func packable(j sched.Job) bool {
 // packs tells whether a gang that waits may look for partners: not when memory has just
 // run out, nor soon after it had to leave others.
 func (g *policy) packs(v *sched.View, p *sched.Plan, j sched.Job) bool {
-	if left := g.noted(p, j).swapped; left != never && v.Now-left < g.cfg.Rest {
-		g.until(later(left, g.cfg.Rest))
+	if m := g.noted(p, j); m.rests(v.Now, g.cfg.Rest) {
+		g.until(later(m.swapped, max(g.cfg.Rest, tenth)))
 		return false
 	}
 	return packable(j) && j.Reason().Code != job.OutOfMemory
@@ -349,6 +333,12 @@ func readMemo(m job.Memo) memo {
 		out.swapped = never
 	}
 	return out
+}
+
+// rests tells whether a gang was swapped, or had to leave, so short a time ago. At
+// one moment nobody does so twice: time would stand still.
+func (m memo) rests(now, rest time.Duration) bool {
+	return m.swapped != never && (now <= m.swapped || now-m.swapped < rest)
 }
 
 func (m memo) write() job.Memo {

@@ -151,25 +151,9 @@ func (f *policy) Decide(v *sched.View, p *sched.Plan) {
 		}
 		f.place(v, p, j)
 	}
-	if len(f.why) > 0 && fresh(v, p) && f.cfg.Settling < unit.Never-v.Now {
+	if len(f.why) > 0 && p.Fresh() && f.cfg.Settling < unit.Never-v.Now {
 		f.wake = min(f.wake, v.Now+f.cfg.Settling)
 	}
-}
-
-// fresh tells whether anybody has begun, or holds other parts, from this moment on: others
-// may come to him later.
-func fresh(v *sched.View, p *sched.Plan) bool {
-	for _, op := range p.Ops() {
-		if op.Now != nil && (op.Was == nil || !op.Now.Equal(op.Was)) {
-			return true
-		}
-	}
-	for j := range v.Running() {
-		if j.Since() == v.Now {
-			return true
-		}
-	}
-	return false
 }
 
 // NextWake implements sched.Waker: a trial is over.
