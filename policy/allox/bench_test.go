@@ -32,28 +32,6 @@ func (spread) On(j *job.Job, _ *cluster.Cluster, t cluster.TypeID, _ int, _ bool
 	return 0.3 + float64((int(j.ID)*7919+int(t)*104729)%1000)/500
 }
 
-// bench times decisions on one view, none of which is carried out.
-type bench struct {
-	b    *testing.B
-	cfg  Config
-	done bool
-}
-
-func (m *bench) Decide(v *sched.View, p *sched.Plan) {
-	policy, err := m.cfg.Policy()
-	if err != nil {
-		m.b.Fatal(err)
-	}
-	for !m.done && m.b.Loop() {
-		p.Try(func() bool {
-			policy.Decide(v, p)
-			return false
-		})
-	}
-	m.done = true
-	policy.Decide(v, p)
-}
-
 // BenchmarkDecide is one decision with so many jobs of ten users that wait, and free
 // machines for a tenth of them on each type: all that is started then.
 func BenchmarkDecide(b *testing.B) {
@@ -79,7 +57,10 @@ func BenchmarkDecide(b *testing.B) {
 					}
 					cfg := *NewConfig()
 					cfg.Alpha = alpha
-					simtest.Go(b, simtest.Config{Cluster: c, Speeds: spread{}, Unchecked: true, Make: func() (sched.Policy, error) { return &bench{b: b, cfg: cfg}, nil }}, all...)
+					simtest.Go(b, simtest.Config{Cluster: c, Speeds: spread{}, Unchecked: true, Make: func() (sched.Policy, error) {
+						p, err := cfg.Policy()
+						return &simtest.Timed{Policy: p, B: b}, err
+					}}, all...)
 				})
 			}
 		}

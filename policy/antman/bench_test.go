@@ -14,22 +14,10 @@ import (
 	"github.com/norn-scheduler/norn/unit"
 )
 
-// bench times one decision, which is not carried out, when everybody has come.
-type bench struct {
-	*policy
-	b    *testing.B
-	done bool
-}
+// forgetful is the policy without what it keeps from one decision to the next.
+type forgetful struct{ *policy }
 
-func (m *bench) Decide(v *sched.View, p *sched.Plan) {
-	for !m.done && v.Now == 10*time.Second && m.b.Loop() {
-		m.stale = true
-		p.Try(func() bool {
-			m.policy.Decide(v, p)
-			return false
-		})
-	}
-	m.done = v.Now >= 10*time.Second
+func (m forgetful) Decide(v *sched.View, p *sched.Plan) {
 	m.stale = true
 	m.policy.Decide(v, p)
 }
@@ -63,7 +51,7 @@ func BenchmarkDecide(b *testing.B) {
 		Make: func() (sched.Policy, error) {
 			p, err := NewConfig().Policy()
 			made, _ := p.(*policy)
-			return &bench{policy: made, b: b}, err
+			return &simtest.Timed{Policy: forgetful{made}, B: b, At: 10 * time.Second}, err
 		},
 	}, jobs...)
 }

@@ -11,25 +11,6 @@ import (
 	"github.com/norn-scheduler/norn/unit"
 )
 
-// bench times one decision, which is not carried out, at one moment.
-type bench struct {
-	*policy
-	b    *testing.B
-	at   time.Duration
-	done bool
-}
-
-func (m *bench) Decide(v *sched.View, p *sched.Plan) {
-	for !m.done && v.Now == m.at && m.b.Loop() {
-		p.Try(func() bool {
-			m.policy.Decide(v, p)
-			return false
-		})
-	}
-	m.done = m.done || v.Now == m.at
-	m.policy.Decide(v, p)
-}
-
 // BenchmarkDecide is one decision with 1,000 jobs of 4 GPUs that run on 4,096 and
 // 1,000 that wait: everybody comes; all turns end; half of those that wait are tried
 // beside others.
@@ -48,8 +29,7 @@ func BenchmarkDecide(b *testing.B) {
 			}
 			simtest.Go(b, simtest.Config{Cluster: simtest.Nodes(512, 8), Shared: true, Unchecked: true, Make: func() (sched.Policy, error) {
 				p, err := NewConfig().Policy()
-				made, _ := p.(*policy)
-				return &bench{policy: made, b: b, at: at}, err
+				return &simtest.Timed{Policy: p, B: b, At: at}, err
 			}}, jobs...)
 		})
 	}

@@ -9,34 +9,7 @@ import (
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/unit"
 )
-
-// bench times one decision, which is not carried out, when everybody has come.
-type bench struct {
-	*policy
-	b    *testing.B
-	done bool
-}
-
-func (m *bench) Decide(v *sched.View, p *sched.Plan) {
-	for !m.done && v.Now == 10*time.Second && m.b.Loop() {
-		p.Try(func() bool {
-			m.policy.Decide(v, p)
-			return false
-		})
-	}
-	if m.done = m.done || v.Now == 10*time.Second; !m.done { // what follows is not of interest
-		m.policy.Decide(v, p)
-	}
-}
-
-func (m *bench) NextWake(v *sched.View) time.Duration {
-	if m.done {
-		return unit.Never
-	}
-	return m.policy.NextWake(v)
-}
 
 // BenchmarkDecide is one decision with 1,000 gangs of 4 that run on 4,096 GPUs and 1,000
 // that wait, those at the head of which find partners.
@@ -53,7 +26,6 @@ func BenchmarkDecide(b *testing.B) {
 	}
 	simtest.Go(b, simtest.Config{Cluster: simtest.Nodes(512, 8), Shared: true, Unchecked: true, Sharing: perf.Calibrated{}, Make: func() (sched.Policy, error) {
 		p, err := NewConfig().Policy()
-		made, _ := p.(*policy)
-		return &bench{policy: made, b: b}, err
+		return &simtest.Timed{Policy: p, B: b, At: 10 * time.Second}, err
 	}}, jobs...)
 }

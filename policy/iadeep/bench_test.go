@@ -13,24 +13,6 @@ import (
 
 func duration(ms int) time.Duration { return time.Duration(ms) * time.Millisecond }
 
-// bench times one decision, which is not carried out, when everybody has come.
-type bench struct {
-	*policy
-	b    *testing.B
-	done bool
-}
-
-func (m *bench) Decide(v *sched.View, p *sched.Plan) {
-	for !m.done && v.Now == 10*time.Second && m.b.Loop() {
-		p.Try(func() bool {
-			m.policy.Decide(v, p)
-			return false
-		})
-	}
-	m.done = v.Now == 10*time.Second
-	m.policy.Decide(v, p)
-}
-
 // BenchmarkDecide is one decision with 1,000 jobs that share on 4,096 GPUs, of which others
 // keep the rest for themselves, and 1,000 that wait and are all started beside them.
 func BenchmarkDecide(b *testing.B) {
@@ -53,7 +35,6 @@ func BenchmarkDecide(b *testing.B) {
 	}
 	simtest.Go(b, simtest.Config{Cluster: simtest.Nodes(512, 8), Shared: true, Unchecked: true, Make: func() (sched.Policy, error) {
 		p, err := NewConfig().Policy()
-		made, _ := p.(*policy)
-		return &bench{policy: made, b: b}, err
+		return &simtest.Timed{Policy: p, B: b, At: 10 * time.Second}, err
 	}}, jobs...)
 }

@@ -9,24 +9,6 @@ import (
 	"github.com/norn-scheduler/norn/sched"
 )
 
-// bench times one decision, which is not carried out, when everybody has come.
-type bench struct {
-	*policy
-	b    *testing.B
-	done bool
-}
-
-func (m *bench) Decide(v *sched.View, p *sched.Plan) {
-	for !m.done && v.Now == 10*time.Second && m.b.Loop() {
-		p.Try(func() bool {
-			m.policy.Decide(v, p)
-			return false
-		})
-	}
-	m.done = v.Now == 10*time.Second
-	m.policy.Decide(v, p)
-}
-
 // BenchmarkDecide is one decision with 1,000 jobs of 4 GPUs that run on 4,096 and
 // 1,000 that wait, half of which find partners.
 func BenchmarkDecide(b *testing.B) {
@@ -45,7 +27,6 @@ func BenchmarkDecide(b *testing.B) {
 		c := NewConfig()
 		c.Predict, c.Packing, c.Profile = Given, Always, 0
 		p, err := c.Policy()
-		made, _ := p.(*policy)
-		return &bench{policy: made, b: b}, err
+		return &simtest.Timed{Policy: p, B: b, At: 10 * time.Second}, err
 	}}, jobs...)
 }

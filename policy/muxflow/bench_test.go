@@ -12,25 +12,6 @@ import (
 	"github.com/norn-scheduler/norn/sim"
 )
 
-// bench times one decision, which is not carried out, when everybody has come.
-type bench struct {
-	*policy
-	b    *testing.B
-	at   time.Duration
-	done bool
-}
-
-func (m *bench) Decide(v *sched.View, p *sched.Plan) {
-	for !m.done && v.Now == m.at && m.b.Loop() {
-		p.Try(func() bool {
-			m.policy.Decide(v, p)
-			return false
-		})
-	}
-	m.done = v.Now >= m.at
-	m.policy.Decide(v, p)
-}
-
 // BenchmarkDecide is one decision with 1,000 services that run on 4,096 GPUs, the rest
 // of which other services hold, and 1,000 jobs that wait: all are matched.
 func BenchmarkDecide(b *testing.B) {
@@ -52,8 +33,7 @@ func BenchmarkDecide(b *testing.B) {
 			c := NewConfig()
 			c.Match = matching
 			p, err := c.Policy()
-			made, _ := p.(*policy)
-			return &bench{policy: made, b: b, at: 100 * time.Second}, err
+			return &simtest.Timed{Policy: p, B: b, At: 100 * time.Second}, err
 		},
 	}, jobs...)
 }

@@ -10,24 +10,6 @@ import (
 	"github.com/norn-scheduler/norn/sched"
 )
 
-// bench times one decision, which is not carried out, at the second round.
-type bench struct {
-	*policy
-	b    *testing.B
-	done bool
-}
-
-func (m *bench) Decide(v *sched.View, p *sched.Plan) {
-	for !m.done && v.Now == 5*time.Minute && m.b.Loop() {
-		p.Try(func() bool {
-			m.policy.Decide(v, p)
-			return false
-		})
-	}
-	m.done = v.Now == 5*time.Minute
-	m.policy.Decide(v, p)
-}
-
 // BenchmarkDecide is one decision with 1,000 jobs that run on 4,096 GPUs and 1,000 that
 // wait. Under las all of those go before the others, under fifo everybody stays.
 func BenchmarkDecide(b *testing.B) {
@@ -53,8 +35,7 @@ func BenchmarkDecide(b *testing.B) {
 			cfg.Fill = false
 			simtest.Go(b, simtest.Config{Cluster: nodes(b, 512, 8, 24, 500), Model: m, Speeds: m, Unchecked: true, Make: func() (sched.Policy, error) {
 				p, err := cfg.Policy()
-				made, _ := p.(*policy)
-				return &bench{policy: made, b: b}, err
+				return &simtest.Timed{Policy: p, B: b, At: 5 * time.Minute}, err
 			}}, jobs...)
 		})
 	}
