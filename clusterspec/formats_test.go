@@ -1,8 +1,6 @@
 package clusterspec
 
 import (
-	"encoding/csv"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -50,19 +48,10 @@ func TestFilesOfOthers(t *testing.T) {
 // TestOpenbNodes: every node has the name, the CPUs, the memory and the GPUs of
 // its line.
 func TestOpenbNodes(t *testing.T) {
-	path := filepath.Join(shared.Path(t, "data"), "alibaba_openb2023/openb_node_list_all_node.csv")
-	s, err := ReadFile(path)
+	const path = "data/alibaba_openb2023/openb_node_list_all_node.csv"
+	s, err := ReadFile(shared.Path(t, path))
 	c := build(t, s, err).Cluster
-	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	lines, err := csv.NewReader(file).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, l := range lines[1:] {
+	for i, l := range shared.Rows(t, path)[1:] {
 		n := c.Node(cluster.NodeID(i))
 		gpus, typ := "0", ""
 		if len(n.GPUs) > 0 {
@@ -184,16 +173,7 @@ func TestPresetsAgreeWithFiles(t *testing.T) {
 // TestPublishedResults: every cluster of the list of published results is read,
 // but for the two kinds that name a single machine in words.
 func TestPublishedResults(t *testing.T) {
-	file, err := os.Open(filepath.Join(shared.Path(t, "golden"), "manifest.csv"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	lines, err := csv.NewReader(file).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, l := range lines[1:] {
+	for _, l := range shared.Rows(t, "golden/manifest.csv")[1:] {
 		if l[0] == "mapa" || l[0] == "gpu-topo-aware" {
 			continue
 		}

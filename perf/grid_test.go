@@ -1,9 +1,7 @@
 package perf
 
 import (
-	"encoding/csv"
 	"math"
-	"os"
 	"slices"
 	"strconv"
 	"testing"
@@ -267,15 +265,7 @@ func TestGridCheck(t *testing.T) {
 
 // The grids that are shipped are those of the authors' repository.
 func TestMeasuredGridsAgainstSource(t *testing.T) {
-	f, err := os.Open(shared.Path(t, "data/synergy/throughput_matrix.csv"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	rows, err := csv.NewReader(f).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := shared.Rows(t, "data/synergy/throughput_matrix.csv")
 	all, seen := MeasuredGrids(), 0
 	for _, row := range rows[1:] { // table, model, gpus, cpu_row, mem_col, cpus_per_gpu, mem_gb, relative_throughput
 		if row[0] != "models" || row[2] != "1" {
@@ -283,9 +273,11 @@ func TestMeasuredGridsAgainstSource(t *testing.T) {
 		}
 		var n [5]float64
 		for i := range n {
-			if n[i], err = strconv.ParseFloat(row[3+i], 64); err != nil {
+			v, err := strconv.ParseFloat(row[3+i], 64)
+			if err != nil {
 				t.Fatal(err)
 			}
+			n[i] = v
 		}
 		g := all[row[1]]
 		if g == nil {

@@ -1,9 +1,7 @@
 package perf_test
 
 import (
-	"encoding/csv"
 	"math"
-	"os"
 	"strconv"
 	"testing"
 
@@ -56,15 +54,7 @@ func TestPairsByHand(t *testing.T) {
 // The published pairs of Lucid: each of the measured speeds is what the table
 // answers, in both directions.
 func TestLucidPairs(t *testing.T) {
-	f, err := os.Open(shared.Path(t, "data/lucid/colocate_info.csv"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	rows, err := csv.NewReader(f).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := shared.Rows(t, "data/lucid/colocate_info.csv")
 	m := perf.Pairs{Speed: map[perf.Pair]float64{}, Sort: func(j *job.Job) string { return j.Model + "/" + j.Dataset + "/" + strconv.Itoa(j.Batch) + j.Name }}
 	spec := func(row []string) *job.Job {
 		batch, err := strconv.Atoi(row[3])

@@ -2,9 +2,7 @@ package run_test
 
 import (
 	"context"
-	"encoding/csv"
 	"math"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +10,7 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/clusterspec"
+	"github.com/norn-scheduler/norn/internal/shared"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/predict"
@@ -35,15 +34,7 @@ type means struct {
 // published reads the reference: policy, then virtual cluster, then means.
 func published(t *testing.T) map[string]map[string]means {
 	t.Helper()
-	file, err := os.Open(data(t, "philly/reference_qssf_philly.csv"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	rows, err := csv.NewReader(file).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := shared.Rows(t, "data/philly/reference_qssf_philly.csv")
 	out := map[string]map[string]means{}
 	for _, row := range rows[1:] {
 		for i, policy := range rows[0][2:] {

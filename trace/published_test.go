@@ -1,9 +1,7 @@
 package trace_test
 
 import (
-	"encoding/csv"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -76,19 +74,10 @@ func expectedFormat(path string) string {
 
 // manifestRows is how many rows each file of published data has, where the
 // manifest tells.
-func manifestRows(t *testing.T, root string) map[string]int {
+func manifestRows(t *testing.T) map[string]int {
 	t.Helper()
-	f, err := os.Open(filepath.Join(root, "data", "MANIFEST.csv"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	records, err := csv.NewReader(f).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
 	rows := map[string]int{}
-	for _, r := range records[1:] {
+	for _, r := range shared.Rows(t, "data/MANIFEST.csv")[1:] {
 		if n, err := strconv.Atoi(r[2]); err == nil {
 			rows["data/"+r[0]] = n
 		}
@@ -101,7 +90,7 @@ func manifestRows(t *testing.T, root string) map[string]int {
 // else is taken for a trace.
 func TestEveryPublishedFile(t *testing.T) {
 	root := shared.Path(t, "")
-	rows := manifestRows(t, root)
+	rows := manifestRows(t)
 	traces, counted := 0, 0
 	for _, folder := range []string{"data", "golden"} {
 		err := filepath.WalkDir(filepath.Join(root, folder), func(path string, d fs.DirEntry, err error) error {

@@ -4,7 +4,10 @@
 package shared
 
 import (
+	"compress/gzip"
+	"encoding/csv"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -28,6 +31,28 @@ func Path(t testing.TB, path string) string {
 		t.Skipf("the published data is missing: %v", err)
 	}
 	return full
+}
+
+// Rows are the lines of a CSV file of the published data, which may be compressed (.gz),
+// its header first.
+func Rows(t testing.TB, path string) [][]string {
+	t.Helper()
+	f, err := os.Open(Path(t, path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	in := io.Reader(f)
+	if filepath.Ext(path) == ".gz" {
+		if in, err = gzip.NewReader(f); err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+	}
+	rows, err := csv.NewReader(in).ReadAll()
+	if err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	return rows
 }
 
 // root is the folder beside the one that holds go.mod.

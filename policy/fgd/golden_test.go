@@ -1,8 +1,6 @@
 package fgd_test
 
 import (
-	"compress/gzip"
-	"encoding/csv"
 	"errors"
 	"io"
 	"math"
@@ -188,19 +186,7 @@ func (w *workload) target(c *cluster.Cluster) *fgd.Target {
 // published are the curves of the authors, by score and seed.
 func published(t testing.TB) map[string][][]float64 {
 	t.Helper()
-	f, err := os.Open(shared.Path(t, "golden/openb/authors_allo_default_all_seeds.csv.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows, err := csv.NewReader(z).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := shared.Rows(t, "golden/openb/authors_allo_default_all_seeds.csv.gz")
 	out := map[string][][]float64{}
 	for _, row := range rows[1:] {
 		var line []float64

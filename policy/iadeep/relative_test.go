@@ -1,9 +1,7 @@
 package iadeep
 
 import (
-	"encoding/csv"
 	"math/rand/v2"
-	"os"
 	"strconv"
 	"testing"
 	"time"
@@ -21,15 +19,7 @@ import (
 // rows are those of a published table, without its header.
 func rows(t *testing.T, name string) (header []string, body [][]string) {
 	t.Helper()
-	f, err := os.Open(shared.Path(t, "data/iadeep/"+name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	all, err := csv.NewReader(f).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := shared.Rows(t, "data/iadeep/"+name)
 	return all[0], all[1:]
 }
 

@@ -1,9 +1,7 @@
 package lucid
 
 import (
-	"encoding/csv"
 	"math"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -92,15 +90,7 @@ func TestForecast(t *testing.T) {
 // The rule for scores against the 66 measurements of the authors: three in four are
 // right, and none is off by two. (Their tree, grown from these, has 94 %.)
 func TestScoresMeasured(t *testing.T) {
-	f, err := os.Open(shared.Path(t, "data/lucid/single_data.csv"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	rows, err := csv.NewReader(f).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := shared.Rows(t, "data/lucid/single_data.csv")
 	a, right := NewConfig().Analyser, 0
 	for _, r := range rows[1:] {
 		use, _ := strconv.ParseFloat(r[5], 64)

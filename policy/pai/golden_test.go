@@ -1,10 +1,7 @@
 package pai_test
 
 import (
-	"compress/gzip"
 	"context"
-	"encoding/csv"
-	"os"
 	"path/filepath"
 	"strconv"
 	"testing"
@@ -36,7 +33,7 @@ func TestPublished(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := results(t, filepath.Join(dir, "pai", "synth10k-g300-"+published+".csv.gz"))
+		want := results(t, "golden/pai/synth10k-g300-"+published+".csv.gz")
 		// Norn counts from the first submission of the file.
 		zero := want[o.State.Record(0).Job.Key].submit - o.State.Record(0).Job.Submit
 		if o.State.Jobs() != len(want) {
@@ -62,19 +59,7 @@ type times struct{ submit, start, end time.Duration }
 // results reads submission, start and end of each job.
 func results(t *testing.T, path string) map[string]times {
 	t.Helper()
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows, err := csv.NewReader(z).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := shared.Rows(t, path)
 	column := map[string]int{}
 	for i, name := range rows[0] {
 		column[name] = i

@@ -2,9 +2,7 @@ package shockwave_test
 
 import (
 	"context"
-	"encoding/csv"
 	"math"
-	"os"
 	"slices"
 	"strconv"
 	"testing"
@@ -57,15 +55,7 @@ func TestGolden(t *testing.T) {
 // read reads a result of numbers.
 func read(t *testing.T, path string) (rows []map[string]float64) {
 	t.Helper()
-	f, err := os.Open(shared.Path(t, path))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	lines, err := csv.NewReader(f).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	lines := shared.Rows(t, path)
 	for _, line := range lines[1:] {
 		row := map[string]float64{}
 		for i, name := range lines[0] {

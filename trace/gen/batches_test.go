@@ -1,9 +1,7 @@
 package gen
 
 import (
-	"encoding/csv"
 	"math"
-	"os"
 	"strconv"
 	"testing"
 
@@ -19,15 +17,7 @@ import (
 // measured, and no other pressure of one of them would leave an error less by more than
 // rounding explains.
 func TestPressuresAreFitted(t *testing.T) {
-	f, err := os.Open(shared.Path(t, "data/iadeep/online_interference.csv"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	rows, err := csv.NewReader(f).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := shared.Rows(t, "data/iadeep/online_interference.csv")
 	var crowds [][]string
 	var sums []float64
 	for _, r := range rows[1:] {

@@ -1,9 +1,7 @@
 package gen
 
 import (
-	"encoding/csv"
 	"math"
-	"os"
 	"strconv"
 	"testing"
 	"time"
@@ -18,15 +16,7 @@ import (
 // the mean error of an iteration is below 8 % and that of each stage below 4 % of the
 // iteration.
 func TestStagesAreNearThoseMeasured(t *testing.T) {
-	f, err := os.Open(shared.Path(t, "data/muri/stage_profiles.csv"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	rows, err := csv.NewReader(f).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := shared.Rows(t, "data/muri/stage_profiles.csv")
 	var off [4]float64
 	n := 0.0
 	for _, row := range rows[1:] {

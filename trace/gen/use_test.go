@@ -2,11 +2,9 @@ package gen
 
 import (
 	"cmp"
-	"encoding/csv"
 	"io"
 	"math"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strconv"
 	"testing"
@@ -20,15 +18,7 @@ import (
 // What is drawn is near what was measured: in each quarter of the distributions, and in
 // how what a job uses hangs together (Spearman's rank correlation).
 func TestUseIsNearThatMeasured(t *testing.T) {
-	f, err := os.Open(shared.Path(t, "data/lucid/single_data.csv"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	rows, err := csv.NewReader(f).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := shared.Rows(t, "data/lucid/single_data.csv")
 	var measured, drawn [3][]float64
 	for _, row := range rows[1:] {
 		for i, scale := range []float64{100, 100, 1024} {
