@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -187,16 +188,23 @@ func (p *Pairs) readTable(content []byte) error {
 		return err
 	}
 	switch {
-	case index["model1"] >= 0 && index["speed1"] >= 0 && index["model2"] >= 0 && index["speed2"] >= 0:
+	case index.have("model1", "speed1", "model2", "speed2"):
 		return p.lucidPairs(rows, index)
-	case index["model"] >= 0 && index["beside"] >= 0 && index["speed"] >= 0:
+	case index.have("model", "beside", "speed"):
 		return p.ownPairs(rows, index)
 	}
 	return errors.New("is no table of pairs: it has neither the columns model, beside, speed nor model1, speed1, model2, speed2")
 }
 
-// columns are places in a row by name, -1 for those that are not there.
+// columns are places in a row by name.
 type columns map[string]int
+
+func (c columns) have(names ...string) bool {
+	return !slices.ContainsFunc(names, func(name string) bool {
+		_, ok := c[name]
+		return !ok
+	})
+}
 
 func csvRows(content []byte) (rows [][]string, index columns, err error) {
 	r := csv.NewReader(bytes.NewReader(content))
@@ -208,11 +216,8 @@ func csvRows(content []byte) (rows [][]string, index columns, err error) {
 		return nil, nil, errors.New("is empty")
 	}
 	index = columns{}
-	for _, name := range []string{
-		"model", "beside", "speed", "type", "dataset", "batchsize", "amp", "gpu_util", "gmem_util", "gmem",
-		"model1", "dataset1", "batchsize1", "amp1", "speed1", "model2", "dataset2", "batchsize2", "amp2", "speed2",
-	} {
-		index[name] = slices.Index(rows[0], name)
+	for at, name := range rows[0] {
+		index[name] = at
 	}
 	return rows[1:], index, nil
 }
@@ -251,11 +256,14 @@ func (p *Pairs) lucidPairs(rows [][]string, index columns) error {
 	return nil
 }
 
-// lucidUses reads what jobs use alone, where that is told.
+// lucidUses reads what jobs use alone, if there is a file that tells.
 func (p *Pairs) lucidUses(path string) error {
 	content, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	if err != nil {
-		return nil // it need not be there
+		return err
 	}
 	rows, index, err := csvRows(content)
 	if err != nil {
@@ -298,7 +306,7 @@ func (c columns) profile(row []string, suffix string) (m Profile, err error) {
 }
 
 func (c columns) text(row []string, name string) string {
-	if at := c[name]; at >= 0 && at < len(row) {
+	if at, ok := c[name]; ok && at < len(row) {
 		return strings.TrimSpace(row[at])
 	}
 	return ""
