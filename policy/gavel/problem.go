@@ -25,7 +25,6 @@ type Problem struct {
 	// Traces keeps shares that are zero but for the arithmetic. On the way to an
 	// optimum they tell who comes nearest to having one.
 	Traces bool
-	Cones  bool
 }
 
 // Job is a job as the objectives see it. A step is whatever its speeds count.
@@ -201,7 +200,7 @@ func (p *Problem) program(level float64, gain func(j *Job, t int) float64, goals
 	if len(p.Beside) > 0 {
 		return p.packed(level, gain, goals)
 	}
-	lp := blocks.Program{Level: level, Cones: p.Cones}
+	lp := blocks.Program{Level: level}
 	row := make([]int, len(p.Capacity)) // of each type
 	for t, w := range p.Capacity {
 		row[t] = -1

@@ -16,7 +16,8 @@ type written struct {
 	p     *policies.Problem
 	cost  []float64
 	rows  []ecos.Row
-	steps bool // it depends on what jobs have to go
+	cones []int                            // of the last rows
+	more  func(j *policies.Job) [3]float64 // what of a job it depends on beside size, weight and speeds
 }
 
 // write writes the constraints that all programs have.
@@ -61,7 +62,7 @@ func (w *written) least(m int, rate, floor float64, level bool) {
 
 // solve solves, and clips shares to what they can be.
 func (w *written) solve() (policies.Allocation, error) {
-	x, err := ecos.Solve(w.cost, w.rows)
+	x, err := ecos.Solve(w.cost, w.rows, w.cones...)
 	if err != nil {
 		return nil, err
 	}
@@ -84,8 +85,8 @@ func (w *written) even(a policies.Allocation) {
 	for m := range w.p.Jobs {
 		j := &w.p.Jobs[m]
 		key := fmt.Sprint(j.Size, j.Weight, j.Speed)
-		if w.steps {
-			key += fmt.Sprint(" ", j.Left)
+		if w.more != nil {
+			key += fmt.Sprint(w.more(j))
 		}
 		same[key] = append(same[key], m)
 	}
@@ -130,11 +131,53 @@ func Throughput(p *policies.Problem) (policies.Allocation, error) {
 	return policies.Throughput(p)
 }
 
+// FinishTimes is finish_time_fairness: beside the level there is a variable for each job, the
+// time that a step takes, which is above 1/throughput by a cone.
+func FinishTimes(p *policies.Problem) (policies.Allocation, error) {
+	w := write(p, len(p.Jobs)+1)
+	w.more = func(j *policies.Job) [3]float64 { return [3]float64{j.Left, j.Age, j.Isolated} }
+	first, level := len(p.Jobs)*len(p.Capacity), len(w.cost)-1
+	w.cost[level] = 1
+	for m := range p.Jobs {
+		j := &p.Jobs[m]
+		alone := 0.0
+		for t, x := range p.Share(j, len(p.Jobs)) {
+			alone += j.Speed[t] * x
+		}
+		part := 1 / (j.Isolated + j.Left/alone) // cvxpy divides once, and multiplies
+		w.rows = append(w.rows, ecos.Row{Index: []int{first + m, level}, Value: []float64{part * j.Left, -1}, Limit: -(part * j.Age)})
+	}
+	for m := range p.Jobs {
+		w.inverse(m, first+m)
+	}
+	if a, err := w.solve(); err == nil {
+		return a, nil
+	}
+	return policies.FinishTimes(p)
+}
+
+// inverse demands that a variable is at least 1 over the throughput of a job: the length
+// of (throughput - variable, 2) is at most their sum.
+func (w *written) inverse(m, variable int) {
+	var sum, less ecos.Row
+	for t, s := range w.p.Jobs[m].Speed {
+		if s != 0 {
+			i := m*len(w.p.Capacity) + t
+			sum.Index, sum.Value = append(sum.Index, i), append(sum.Value, -s)
+			less.Index, less.Value = append(less.Index, i), append(less.Value, -s)
+		}
+	}
+	sum.Index, sum.Value = append(sum.Index, variable), append(sum.Value, -1)
+	less.Index, less.Value = append(less.Index, variable), append(less.Value, 1)
+	w.rows = append(w.rows, sum, less, ecos.Row{Limit: 2})
+	w.cones = append(w.cones, 3)
+}
+
 // within is the point at which ECOS stops among all allocations with which every job
 // ends within a time.
 func within(p *policies.Problem, seconds float64) (policies.Allocation, error) {
 	w := write(p, 0)
-	w.steps = true
+	w.more = func(j *policies.Job) [3]float64 { return [3]float64{j.Left} }
 	for m := range p.Jobs {
 		w.least(m, 1, p.Jobs[m].Left/seconds, false)
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
@@ -323,9 +322,6 @@ func (s *scheduler) allocate() policies.Allocation {
 	}
 	var a policies.Allocation
 	var err error
-	if strings.HasPrefix(s.policy.Name, "finish") {
-		p.Cones = true
-	}
 	if s.policy.halfway {
 		a, err = Halfway(p)
 	} else {

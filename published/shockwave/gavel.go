@@ -28,7 +28,7 @@ type Baseline struct {
 func Baselines() []Baseline {
 	return []Baseline{
 		{Name: "max_min_fairness", share: gavel.MaxMin, equal: true},
-		{Name: "finish_time_fairness", Note: "the middle of all optima of another solver", share: policies.FinishTimes},
+		{Name: "finish_time_fairness", Note: "the middle of all optima of another solver", share: gavel.FinishTimes},
 		{Name: "min_total_duration", Note: "to within 5 %", share: gavel.Halfway},
 		{Name: "max_sum_throughput_perf", share: gavel.Throughput},
 		{Name: "gandiva_fair", Note: "a share of the GPUs for each job, whatever its size", share: fairParts},
@@ -230,7 +230,7 @@ func (s *sharing) renew() {
 	s.active = slices.Clone(s.active)
 	elapsed := s.now - s.lastReset
 	s.worked = 0
-	p := &policies.Problem{Capacity: []float64{float64(s.gpus)}, Traces: true, Cones: true}
+	p := &policies.Problem{Capacity: []float64{float64(s.gpus)}, Traces: true}
 	for _, t := range s.active {
 		c := s.jobs[t]
 		should := 0.0

@@ -1,9 +1,9 @@
-// Package ecos solves small linear programs step by step as ECOS does, so that what
-// is found among equal optima, and what is left of shares that should be zero, is what
-// ECOS finds, as far as rounding allows. Policies of published simulators depend on
-// both. It is no general solver: see package solve.
+// Package ecos solves small programs, linear ones and such with second-order cones, step
+// by step as ECOS does, so that what is found among equal optima, and what is left of
+// shares that should be zero, is what ECOS finds, as far as rounding allows. Policies of
+// published simulators depend on both. It is no general solver: see package solve.
 //
-//	minimise c·x  subject to  Gx + s = h, s >= 0
+//	minimise c·x  subject to  Gx + s = h, s >= 0, or s in cones: s0 >= |s1, s2, …|
 //
 // Source: Domahidi, Chu, Boyd, "ECOS: An SOCP Solver for Embedded Systems", European
 // Control Conference 2013; the figures are those of its version 2.
@@ -44,6 +44,8 @@ var ErrFailed = errors.New("the program has no optimum that could be found")
 // solver is a program, scaled, and its iterate.
 type solver struct {
 	n, m       int
+	linear     int // rows that are in no cone: the first ones
+	cones      []cone
 	rows       []Row
 	c, h       []float64
 	colScale   []float64
@@ -58,11 +60,12 @@ type solver struct {
 	rx, rz     []float64
 	rt         float64
 	tmp, extra []float64
+	extraZ     []float64
 }
 
-// Solve finds x.
-func Solve(c []float64, rows []Row) ([]float64, error) {
-	p := newSolver(c, rows)
+// Solve finds x. The last rows are cones of so many rows each, two at least.
+func Solve(c []float64, rows []Row, cones ...int) ([]float64, error) {
+	p := newSolver(c, rows, cones)
 	if !p.start() {
 		return nil, ErrFailed
 	}
@@ -90,8 +93,11 @@ func (p *solver) answer() []float64 {
 	return x
 }
 
-func newSolver(c []float64, rows []Row) *solver {
-	p := &solver{n: len(c), m: len(rows), c: append([]float64(nil), c...), tau: 1, kappa: 1}
+func newSolver(c []float64, rows []Row, cones []int) *solver {
+	p := &solver{n: len(c), m: len(rows), linear: len(rows), cones: newCones(cones, len(rows)), c: append([]float64(nil), c...), tau: 1, kappa: 1}
+	if len(cones) > 0 {
+		p.linear = p.cones[0].from
+	}
 	for _, r := range rows {
 		p.rows = append(p.rows, Row{r.Index, append([]float64(nil), r.Value...), r.Limit})
 		p.h = append(p.h, r.Limit)
@@ -99,7 +105,7 @@ func newSolver(c []float64, rows []Row) *solver {
 	for _, a := range []*[]float64{&p.x, &p.x1, &p.x2, &p.rx} {
 		*a = make([]float64, p.n)
 	}
-	for _, a := range []*[]float64{&p.s, &p.z, &p.w2, &p.z1, &p.z2, &p.lambda, &p.rz, &p.tmp, &p.extra} {
+	for _, a := range []*[]float64{&p.s, &p.z, &p.w2, &p.z1, &p.z2, &p.lambda, &p.rz, &p.tmp, &p.extra, &p.extraZ} {
 		*a = make([]float64, p.m)
 	}
 	p.chol = make([]float64, p.n*p.n)
@@ -107,7 +113,8 @@ func newSolver(c []float64, rows []Row) *solver {
 	return p
 }
 
-// scale brings the largest coefficient of each row and column near one.
+// scale brings the largest coefficient of each row and column near one. The rows of a
+// cone go by the sum of theirs.
 func (p *solver) scale() {
 	p.colScale = make([]float64, p.n)
 	for i := range p.colScale {
@@ -123,6 +130,15 @@ func (p *solver) scale() {
 			for k, i := range p.rows[r].Index {
 				v := math.Abs(p.rows[r].Value[k])
 				col[i], row[r] = max(col[i], v), max(row[r], v)
+			}
+		}
+		for i := range p.cones {
+			part, sum := row[p.cones[i].from:p.cones[i].to], 0.0
+			for _, v := range part {
+				sum += v
+			}
+			for r := range part {
+				part[r] = sum
 			}
 		}
 		root := func(a []float64) {
@@ -193,144 +209,35 @@ func (p *solver) start() bool {
 	for i := range p.z {
 		p.s[i] = -p.z[i]
 	}
-	intoCone(p.s)
+	p.inside(p.s)
 	minus := make([]float64, p.n)
 	for i := range minus {
 		minus[i] = -p.c[i]
 	}
 	p.solve(minus, make([]float64, p.m), p.x2, p.z)
-	intoCone(p.z)
+	p.inside(p.z)
 	return true
 }
 
-func intoCone(r []float64) {
+// inside adds as much to slacks as brings all of them above zero, or into their cones.
+func (p *solver) inside(r []float64) {
 	alpha := -gamma
-	for _, v := range r {
+	within := func(v float64) {
 		if v <= 0 && -v > alpha {
 			alpha = -v
 		}
 	}
-	for i := range r {
+	for _, v := range r[:p.linear] {
+		within(v)
+	}
+	for _, k := range p.cones {
+		within(r[k.from] - norm(r[k.from+1:k.to]))
+	}
+	for i := range r[:p.linear] {
 		r[i] += 1 + alpha
 	}
-}
-
-// factor prepares solve for the scaling at hand.
-func (p *solver) factor() bool {
-	n, a := p.n, p.chol
-	clear(a)
-	for r := range p.rows {
-		row := &p.rows[r]
-		for k, i := range row.Index {
-			f := row.Value[k] / p.w2[r]
-			for l, j := range row.Index[:k+1] {
-				if hi, lo := max(i, j), min(i, j); true {
-					a[hi*n+lo] += f * row.Value[l]
-				}
-			}
-		}
-	}
-	for i := range n {
-		for j := range i + 1 {
-			ri, rj := a[i*n:i*n+j], a[j*n:j*n+j]
-			sum := a[i*n+j]
-			for k, v := range ri {
-				sum -= v * rj[k]
-			}
-			if i == j {
-				if sum != sum || math.IsInf(sum, 0) {
-					return false
-				}
-				// What is lost in the arithmetic is made up for by refinement.
-				a[i*n+i] = math.Sqrt(max(sum, leastPivot*a[i*n+i], leastPivot))
-			} else {
-				a[i*n+j] = sum / a[j*n+j]
-			}
-		}
-	}
-	return true
-}
-
-// solve solves G'z = bx, Gx - w2 z = bz, and refines the answer as long as that pays.
-func (p *solver) solve(bx, bz, x, z []float64) {
-	clear(x)
-	clear(z)
-	ex, ez := append([]float64(nil), bx...), append([]float64(nil), bz...)
-	enough := (1 + max(largest(bx), largest(bz))) * accuracy
-	before := math.Inf(1)
-	dx, dz := make([]float64, p.n), make([]float64, p.m)
-	for pass := range refinements + 2 {
-		off := max(largest(ex), largest(ez))
-		if pass > 1 && off > before { // the last one made it worse
-			for i := range x {
-				x[i] -= dx[i]
-			}
-			for r := range z {
-				z[r] -= dz[r]
-			}
-			return
-		}
-		if pass > 0 && (pass > refinements || off < enough || pass > 1 && before < refined*off) {
-			return
-		}
-		before = off
-		p.once(ex, ez, dx, dz)
-		for i := range x {
-			x[i] += dx[i]
-		}
-		for r := range z {
-			z[r] += dz[r]
-		}
-		copy(ex, bx)
-		p.turned(z, ex, -1)
-		copy(ez, bz)
-		p.times(x, ez, -1)
-		for r := range ez {
-			ez[r] += p.w2[r] * z[r]
-		}
-	}
-}
-
-// once solves without refinement: (G'G/w2) x = bx + G' bz/w2, z = (Gx - bz)/w2.
-func (p *solver) once(bx, bz, x, z []float64) {
-	copy(x, bx)
-	for r := range z {
-		z[r] = bz[r] / p.w2[r]
-	}
-	p.turned(z, x, 1)
-	p.back(x)
-	for r := range z {
-		z[r] = -bz[r]
-	}
-	p.times(x, z, 1)
-	for r := range z {
-		z[r] /= p.w2[r]
-	}
-}
-
-func largest(a []float64) float64 {
-	most := 0.0
-	for _, v := range a {
-		most = max(most, math.Abs(v))
-	}
-	return most
-}
-
-// back solves with the factor in place.
-func (p *solver) back(x []float64) {
-	n, a := p.n, p.chol
-	for i := range n {
-		sum := x[i]
-		for k, v := range a[i*n : i*n+i] {
-			sum -= v * x[k]
-		}
-		x[i] = sum / a[i*n+i]
-	}
-	for i := n - 1; i >= 0; i-- {
-		x[i] /= a[i*n+i]
-		for k, v := range a[i*n : i*n+i] {
-			x[k] -= v * x[i]
-		}
+	for _, k := range p.cones {
+		r[k.from] += 1 + alpha
 	}
 }
 
@@ -361,14 +268,46 @@ func (p *solver) done(feasible, near float64) bool {
 	return (-cx > 0 || -hz >= -near) && primal < feasible && dual < feasible && (gap < near || relative < near)
 }
 
-// step goes on to the next iterate.
-func (p *solver) step() bool {
-	for i := range p.w2 {
+// scalings finds W, and lambda, which is Wz. It fails when an iterate left its cone.
+func (p *solver) scalings() bool {
+	for i := range p.linear {
 		p.w2[i] = p.s[i] / p.z[i]
 		p.lambda[i] = math.Sqrt(p.s[i] * p.z[i])
 	}
-	mu := (dot(p.s, p.z) + p.kappa*p.tau) / float64(p.m+1)
-	if !p.factor() {
+	for i := range p.cones {
+		k := &p.cones[i]
+		if !k.scaling(p.s, p.z) {
+			return false
+		}
+		k.times(p.z, p.lambda)
+	}
+	return true
+}
+
+// correction is lambda \ (lambda∘lambda + ds∘dz - sigma mu e).
+func (p *solver) correction(ds, dz []float64, smu float64) []float64 {
+	part := make([]float64, p.m)
+	for r := range p.linear {
+		part[r] = (p.lambda[r]*p.lambda[r] + ds[r]*dz[r] - smu) / p.lambda[r]
+	}
+	square := make([]float64, p.m)
+	for i := range p.cones {
+		k := &p.cones[i]
+		k.product(ds, dz, part)
+		k.product(p.lambda, p.lambda, square)
+		for r := k.from; r < k.to; r++ {
+			part[r] += square[r]
+		}
+		part[k.from] -= smu
+		k.divide(p.lambda, part, part)
+	}
+	return part
+}
+
+// step goes on to the next iterate.
+func (p *solver) step() bool {
+	mu := (dot(p.s, p.z) + p.kappa*p.tau) / float64(p.linear+len(p.cones)+1)
+	if !p.scalings() || !p.factor() {
 		return false
 	}
 	bx, bz := make([]float64, p.n), make([]float64, p.m)
@@ -383,19 +322,22 @@ func (p *solver) step() bool {
 	}
 	p.solve(p.rx, bz, p.x2, p.z2)
 	dtau := (p.rt - p.kappa + dot(p.c, p.x2) + dot(p.h, p.z2)) / below
-	ds, wdz := p.tmp, p.extra // both over W, times W
+	ds, wdz := p.tmp, p.extra // W⁻¹ ds, W dz
 	for r := range wdz {
-		wdz[r] = math.Sqrt(p.w2[r]) * (p.z2[r] + dtau*p.z1[r])
+		p.z2[r] += dtau * p.z1[r]
+	}
+	p.weigh(p.z2, wdz)
+	for r := range wdz {
 		ds[r] = -wdz[r] - p.lambda[r]
 	}
 	dkappa := -p.kappa - p.kappa/p.tau*dtau
 	far := p.reach(ds, wdz, dtau, dkappa)
 	sigma := min(1, max(leastCentring, (1-far)*(1-far)*(1-far)))
 	// the step
-	part := make([]float64, p.m) // lambda \ ds
-	for r := range part {
-		part[r] = (p.lambda[r]*p.lambda[r] + ds[r]*wdz[r] - sigma*mu) / p.lambda[r]
-		bz[r] = -(1-sigma)*p.rz[r] + math.Sqrt(p.w2[r])*part[r]
+	part := p.correction(ds, wdz, sigma*mu)
+	p.weigh(part, bz)
+	for r := range bz {
+		bz[r] += -(1 - sigma) * p.rz[r]
 	}
 	for i := range bx {
 		bx[i] = (1 - sigma) * p.rx[i]
@@ -405,27 +347,35 @@ func (p *solver) step() bool {
 	dtau = ((1-sigma)*p.rt - bkappa/p.tau + dot(p.c, p.x2) + dot(p.h, p.z2)) / below
 	for r := range wdz {
 		p.z2[r] += dtau * p.z1[r]
-		wdz[r] = math.Sqrt(p.w2[r]) * p.z2[r]
+	}
+	p.weigh(p.z2, wdz)
+	for r := range wdz {
 		ds[r] = -(part[r] + wdz[r])
 	}
 	dkappa = -(bkappa + p.kappa*dtau) / p.tau
 	length := gamma * p.reach(ds, wdz, dtau, dkappa)
+	p.weigh(ds, bz)
+	p.move(length, bz, dtau, dkappa)
+	return true
+}
+
+// move goes so far along what step found; ds is the direction of the slacks.
+func (p *solver) move(length float64, ds []float64, dtau, dkappa float64) {
 	for i := range p.x {
 		p.x[i] += length * (p.x2[i] + dtau*p.x1[i])
 	}
 	for r := range p.z {
 		p.z[r] += length * p.z2[r]
-		p.s[r] += length * math.Sqrt(p.w2[r]) * ds[r]
+		p.s[r] += length * ds[r]
 	}
 	p.kappa += length * dkappa
 	p.tau += length * dtau
-	return true
 }
 
 // reach is how far one can go.
 func (p *solver) reach(ds, dz []float64, dtau, dkappa float64) float64 {
 	least := math.Inf(1)
-	for i, l := range p.lambda {
+	for i, l := range p.lambda[:p.linear] {
 		least = min(least, ds[i]/l, dz[i]/l)
 	}
 	alpha := 1e13
@@ -437,6 +387,11 @@ func (p *solver) reach(ds, dz []float64, dtau, dkappa float64) float64 {
 	}
 	if k := -p.kappa / dkappa; k > 0 && k < alpha {
 		alpha = k
+	}
+	for i := range p.cones {
+		if far := max(p.cones[i].reach(p.lambda, ds), p.cones[i].reach(p.lambda, dz)); far > 0 {
+			alpha = min(alpha, 1/far)
+		}
 	}
 	return min(max(alpha, leastStep), mostStep)
 }
