@@ -8,7 +8,7 @@
 //	            x, t >= 0
 //
 // Nouns: a Program is such a program; a Block is one of its parts, whose variables
-// (Var) each take part in one joint row; t is the one variable that all blocks
+// (Var) take part in one joint row each, or in More; t is the one variable that all blocks
 // have in common, such as a level that all are to reach.
 //
 // The method is Mehrotra's predictor-corrector interior-point method. The blocks
@@ -52,6 +52,13 @@ type Var struct {
 	Use  float64 // above 0
 	Gain float64
 	Rate float64
+	More []Use // other joint rows that it takes part in
+}
+
+// Use is the part that a variable takes in a joint row.
+type Use struct {
+	Row int
+	Use float64 // above 0
 }
 
 // Solution is an optimum.
@@ -120,6 +127,11 @@ func (p *Program) Check() error {
 		for _, v := range b.Vars {
 			if v.Row < 0 || v.Row >= len(p.Limits) || bad(v.Use) || v.Use <= 0 || bad(v.Gain) || bad(v.Rate) {
 				return fmt.Errorf("block %d has a variable of %+v", i, v)
+			}
+			for _, u := range v.More {
+				if u.Row < 0 || u.Row >= len(p.Limits) || u.Row == v.Row || bad(u.Use) || u.Use <= 0 {
+					return fmt.Errorf("block %d has a variable of %+v", i, v)
+				}
 			}
 		}
 	}

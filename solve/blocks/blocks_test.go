@@ -37,7 +37,16 @@ func draw(t *rapid.T) *blocks.Program {
 			if !levels || rapid.Bool().Draw(t, "gains") {
 				v.Gain = rapid.Float64Range(0.05, 5).Draw(t, "gain")
 			}
-			most += v.Rate * min(b.Cap/float64(len(p.Limits)), p.Limits[row]/float64(n)/v.Use)
+			rows := float64(len(p.Limits))
+			part := min(b.Cap/rows, p.Limits[row]/float64(n)/v.Use/rows)
+			for other := range p.Limits {
+				if other != row && rapid.IntRange(0, 4).Draw(t, "another row") == 0 {
+					u := blocks.Use{Row: other, Use: rapid.SampledFrom([]float64{1, 2, 0.5}).Draw(t, "use of it")}
+					v.More = append(v.More, u)
+					part = min(part, p.Limits[other]/float64(n)/u.Use/rows)
+				}
+			}
+			most += v.Rate * part
 			b.Vars = append(b.Vars, v)
 		}
 		if b.Goal && len(b.Vars) > 0 {
@@ -70,6 +79,9 @@ func model(p *blocks.Program) (*solve.Model, [][]solve.Var) {
 			vars[k] = append(vars[k], x)
 			caps, goal = append(caps, x.Times(1)), append(goal, x.Times(v.Rate))
 			joint[v.Row] = append(joint[v.Row], x.Times(v.Use))
+			for _, u := range v.More {
+				joint[u.Row] = append(joint[u.Row], x.Times(u.Use))
+			}
 		}
 		m.AtMost(b.Cap, caps...)
 		if b.Goal {
@@ -177,7 +189,8 @@ func TestNoAnswer(t *testing.T) {
 	for name, change := range map[string]func(*blocks.Program){
 		"no such row": func(p *blocks.Program) { p.Blocks[0].Vars[0].Row = 1 }, "no limit": func(p *blocks.Program) { p.Limits[0] = 0 },
 		"not a number": func(p *blocks.Program) { p.Blocks[0].Vars[0].Gain = math.NaN() }, "no use": func(p *blocks.Program) { p.Blocks[0].Vars[0].Use = 0 },
-		"no cap": func(p *blocks.Program) { p.Blocks[0].Cap = 0 },
+		"twice in a row": func(p *blocks.Program) { p.Blocks[0].Vars[0].More = []blocks.Use{{Row: 0, Use: 1}} },
+		"no cap":         func(p *blocks.Program) { p.Blocks[0].Cap = 0 },
 	} {
 		if err := one(change); err == nil || errors.Is(err, blocks.ErrNoAnswer) {
 			t.Errorf("%s: %v", name, err)

@@ -35,6 +35,7 @@ type method struct {
 	mu           float64   // mean of v times z
 
 	use, rate []float64 // by variable of the blocks: its coefficients
+	more      []part    // what they take in other joint rows, in their order
 
 	local  []factors   // of each block
 	join   [][]float64 // by block: its inverse times its columns in the border
@@ -44,6 +45,12 @@ type method struct {
 	space  []float64 // unknowns of all blocks
 	fd, fp []float64 // right-hand sides of variables and rows
 	pv, py []float64 // answers
+}
+
+// part is a coefficient of a variable in a joint row.
+type part struct {
+	block, at, row int
+	use            float64
 }
 
 // scaled is a block in the units of the method.
@@ -74,6 +81,9 @@ func newMethod(p *Program) *method {
 		for i := range b.Vars {
 			v := &b.Vars[i]
 			m.use[s.from+i] = v.Use * b.Cap / p.Limits[v.Row]
+			for _, u := range v.More {
+				m.more = append(m.more, part{block: k, at: s.from + i, row: u.Row, use: u.Use * b.Cap / p.Limits[u.Row]})
+			}
 			if s.goal {
 				m.rate[s.from+i] = v.Rate * b.Cap / s.unit
 			}
@@ -181,6 +191,9 @@ func (m *method) times(x, out []float64) {
 			out[2*k+1] = 0
 		}
 	}
+	for _, u := range m.more {
+		g[u.row] += u.use * x[u.at]
+	}
 	for k := range m.joint {
 		g[k] += x[m.firstW+k]
 	}
@@ -203,6 +216,9 @@ func (m *method) turned(y, out []float64) {
 			out[m.first+2*k+1] = -y[2*k+1]
 			t -= s.step * y[2*k+1]
 		}
+	}
+	for _, u := range m.more {
+		out[u.at] += u.use * g[u.row]
 	}
 	for k := range m.joint {
 		out[m.firstW+k] = g[k]
@@ -282,15 +298,23 @@ func (m *method) solution() *Solution {
 		for i := range x {
 			x[i] *= min(1, b.Cap/sum)
 			used[b.Vars[i].Row] += b.Vars[i].Use * x[i]
+			for _, u := range b.Vars[i].More {
+				used[u.Row] += u.Use * x[i]
+			}
 		}
 		s.Values[k] = x
 	}
 	for k := range m.blocks {
 		q, b := &m.blocks[k], &p.Blocks[k]
 		for i := range s.Values[k] {
+			fit := 1.0
 			if row := b.Vars[i].Row; used[row] > p.Limits[row] {
-				s.Values[k][i] *= p.Limits[row] / used[row]
+				fit = p.Limits[row] / used[row]
 			}
+			for _, u := range b.Vars[i].More {
+				fit = min(fit, p.Limits[u.Row]/used[u.Row])
+			}
+			s.Values[k][i] *= fit
 			s.Objective += b.Vars[i].Gain * s.Values[k][i]
 		}
 		if q.goal {

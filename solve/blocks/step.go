@@ -138,8 +138,9 @@ func (m *method) eliminate() bool {
 	if m.hasT {
 		m.schur[t*n+t] = -m.z[m.at] / m.v[m.at]
 	}
+	more := m.more
 	for k := range m.blocks {
-		s, b := &m.blocks[k], &m.p.Blocks[k]
+		s := &m.blocks[k]
 		size := s.to - s.from + 2
 		lu := &m.local[k]
 		if lu.a == nil {
@@ -150,38 +151,67 @@ func (m *method) eliminate() bool {
 		if !lu.factor() {
 			return false
 		}
-		// join is the inverse of the block times its columns in the border.
-		join := m.join[k]
-		for c := range m.joint + 1 {
-			col := join[c*size : (c+1)*size]
-			clear(col)
-			used := c == m.joint && s.step != 0
-			if c == m.joint {
-				col[size-1] = -s.step
-			}
-			for i := range b.Vars {
-				if b.Vars[i].Row == c {
-					col[i] = m.use[s.from+i]
-					used = true
-				}
-			}
-			if !used {
-				continue
-			}
-			lu.solve(col)
-			at := c
-			if c == m.joint {
-				at = t
-			}
-			for i := range b.Vars {
-				m.schur[b.Vars[i].Row*n+at] -= m.use[s.from+i] * col[i]
-			}
-			m.schur[t*n+at] += s.step * col[size-1]
-		}
+		m.enter(k, m.partsOf(k, &more))
 	}
 	m.edge.n = n
 	copy(m.edge.a, m.schur)
 	return m.edge.factor()
+}
+
+// enter enters what a block, once factored, takes off the border: own are its parts in
+// other joint rows.
+func (m *method) enter(k int, own []part) {
+	s, b := &m.blocks[k], &m.p.Blocks[k]
+	n, size, lu := m.border(), m.local[k].n, &m.local[k]
+	t := n - 1
+	// join is the inverse of the block times its columns in the border.
+	join := m.join[k]
+	for c := range m.joint + 1 {
+		col := join[c*size : (c+1)*size]
+		clear(col)
+		used := c == m.joint && s.step != 0
+		if c == m.joint {
+			col[size-1] = -s.step
+		}
+		for i := range b.Vars {
+			if b.Vars[i].Row == c {
+				col[i] = m.use[s.from+i]
+				used = true
+			}
+		}
+		for _, u := range own {
+			if u.row == c {
+				col[u.at-s.from] = u.use
+				used = true
+			}
+		}
+		if !used {
+			continue
+		}
+		lu.solve(col)
+		at := c
+		if c == m.joint {
+			at = t
+		}
+		for i := range b.Vars {
+			m.schur[b.Vars[i].Row*n+at] -= m.use[s.from+i] * col[i]
+		}
+		for _, u := range own {
+			m.schur[u.row*n+at] -= u.use * col[u.at-s.from]
+		}
+		m.schur[t*n+at] += s.step * col[size-1]
+	}
+}
+
+// partsOf takes the parts of a block off those that are left, from the first block on.
+func (m *method) partsOf(k int, left *[]part) []part {
+	n := 0
+	for n < len(*left) && (*left)[n].block == k {
+		n++
+	}
+	own := (*left)[:n]
+	*left = (*left)[n:]
+	return own
 }
 
 // write writes the system of a block.
@@ -282,6 +312,7 @@ func (m *method) solve() bool {
 	if m.hasT {
 		g[t] = m.fd[m.at]
 	}
+	more := m.more
 	for k := range m.blocks {
 		s, b := &m.blocks[k], &m.p.Blocks[k]
 		x, size := m.unknowns(k), m.local[k].n
@@ -296,12 +327,22 @@ func (m *method) solve() bool {
 		for i := range b.Vars {
 			g[b.Vars[i].Row] -= m.use[s.from+i] * x[i]
 		}
+		for _, u := range m.partsOf(k, &more) {
+			g[u.row] -= u.use * x[u.at-s.from]
+		}
 		g[t] += s.step * x[size-1]
 	}
 	m.edge.solve(g[:n])
 	if slices.ContainsFunc(g, func(v float64) bool { return v != v || math.IsInf(v, 0) }) {
 		return false
 	}
+	m.back(g)
+	return true
+}
+
+// back finds the unknowns of the blocks, and with them the answer, from those of the border.
+func (m *method) back(g []float64) {
+	t := m.border() - 1
 	for k := range m.blocks {
 		s, x, size := &m.blocks[k], m.unknowns(k), m.local[k].n
 		for c := range m.joint + 1 {
@@ -328,7 +369,6 @@ func (m *method) solve() bool {
 		m.py[2*len(m.blocks)+k], m.pv[m.firstW+k] = g[k], g[m.joint+k]
 	}
 	m.pv[m.at] = g[t]
-	return true
 }
 
 // unknowns is where the unknowns of a block are kept while a system is solved.
