@@ -44,11 +44,12 @@ type Bid struct {
 	Priority float64
 	Deficit  float64
 	Target   float64
+	Together bool // it is on time together on one node
 }
 
 // Bid makes the bid of a claim of one job.
 func (c Claim) Bid(id job.ID, t cluster.TypeID) Bid {
-	return Bid{id, job.None, t, c.Priority(), c.Deficit, c.Target}
+	return Bid{Job: id, With: job.None, Type: t, Priority: c.Priority(), Deficit: c.Deficit, Target: c.Target}
 }
 
 // Before tells whether a bid is served before another one: the larger priority,
@@ -56,7 +57,7 @@ func (c Claim) Bid(id job.ID, t cluster.TypeID) Bid {
 func (b Bid) Before(c Bid) bool { return b.compare(c) < 0 }
 
 func (b Bid) compare(c Bid) int {
-	return cmp.Or(cmp.Compare(c.Priority, b.Priority), cmp.Compare(c.Deficit, b.Deficit), cmp.Compare(c.Target, b.Target), cmp.Compare(b.Job, c.Job), cmp.Compare(b.With, c.With))
+	return cmp.Or(cmp.Compare(c.Priority, b.Priority), cmp.Compare(c.Deficit, b.Deficit), cmp.Compare(c.Target, b.Target), cmp.Compare(b.Job, c.Job), cmp.Compare(b.With, c.With), first(b.Together, c.Together))
 }
 
 // Sort puts bids in the order in which they are served.

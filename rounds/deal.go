@@ -6,6 +6,7 @@ import (
 
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/sched"
 )
 
@@ -17,7 +18,7 @@ type deal struct {
 }
 
 // begin gives devices to everybody who was taken, and takes them from the others.
-// In decreasing size, who holds devices of the right type keeps them if nobody
+// Those who are to be together on a node come first. In decreasing size, who holds devices of the right type keeps them if nobody
 // larger has taken them, then the others of that size are placed. Who finds no
 // place among the devices of her type, though enough are free, gets those of
 // another type if that works.
@@ -33,10 +34,10 @@ func (d *deal) begin(r *Round) {
 	if same {
 		r.picks = r.picks[:0]
 	}
-	slices.SortStableFunc(r.picks, func(a, b pick) int { return cmp.Compare(b.milli, a.milli) })
+	slices.SortStableFunc(r.picks, func(a, b pick) int { return cmp.Or(first(a.near, b.near), cmp.Compare(b.milli, a.milli)) })
 	for from := 0; from < len(r.picks); {
 		to := from
-		for to < len(r.picks) && r.picks[to].milli == r.picks[from].milli {
+		for to < len(r.picks) && r.picks[to].milli == r.picks[from].milli && r.picks[to].near == r.picks[from].near {
 			to++
 		}
 		size := r.picks[from:to]
@@ -73,6 +74,17 @@ func (d *deal) begin(r *Round) {
 	}
 }
 
+// first puts what is true ahead of what is not.
+func first(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	}
+	return 1
+}
+
 // holds tells whether a job runs on devices of the type and number that it is to have,
 // beside whom it is to.
 func (k *pick) holds(r *Round) bool {
@@ -83,7 +95,7 @@ func (k *pick) holds(r *Round) bool {
 // suits tells whether what a job holds suits the pick.
 func (k *pick) suits(r *Round, j sched.Job) bool {
 	t, ok := r.Holds(j)
-	return ok && t == k.t && j.Tasks() == k.tasks && !mixed(r.View.Alloc(j.ID), r.View.Cluster())
+	return ok && t == k.t && j.Tasks() == k.tasks && !mixed(r.View.Alloc(j.ID), r.View.Cluster()) && (!k.near || r.View.Alloc(j.ID).Nodes() == 1)
 }
 
 // keep lets a job, or one of a pair with the other, keep its devices, if they are the
@@ -103,6 +115,9 @@ func (d *deal) keep(r *Round, k *pick) bool {
 
 // place finds devices for a job, or for a pair.
 func (d *deal) place(r *Round, k *pick) bool {
+	if k.near && r.Plan.StartSize(k.job, k.tasks, On(place.Consolidated, k.t)) {
+		return true
+	}
 	if !r.Plan.StartSize(k.job, k.tasks, On(r.run.Place, k.t)) {
 		return false
 	}

@@ -22,18 +22,21 @@ type account struct {
 	entries []entry
 	own     float32 // a number of the policy's own
 	solo    bool    // it shares devices with nobody: memory did not suffice once
+	near    bool    // it was last served by a claim on time together
 }
 
 type entry struct {
 	t    cluster.TypeID
 	with job.ID // who shares the devices; job.None: nobody
+	near bool   // on time together on one node
 	Claim
 }
 
 // layout is what there is room for. Where jobs share devices in pairs, a claim says who
 // the other one is, as far as its number modulo guests tells, and is written on one of
 // the two; for that there is no deficit, and targets and rounds are counted up to less.
-type layout struct{ own, pairs bool }
+// Where claims on time together are told from others, a bit of the target does so.
+type layout struct{ own, pairs, together bool }
 
 // What fits.
 const (
@@ -44,6 +47,7 @@ const (
 	maxReceived = (1<<10 - 1) / 4.0
 	maxDeficit  = (1<<9 - 1) / 4.0
 
+	nearTarget   = 1<<9 - 1
 	guests       = 1<<14 - 1
 	pairTarget   = 1<<8 - 1
 	pairReceived = (1<<8 - 1) / 4.0
@@ -85,6 +89,9 @@ func (l layout) room() int {
 // round makes a claim what can be remembered of it.
 func (l layout) round(c *Claim) {
 	targets, received, deficit := float64(maxTarget), maxReceived, maxDeficit
+	if l.together {
+		targets = nearTarget
+	}
 	if l.pairs {
 		targets, received, deficit = pairTarget, pairReceived, 0
 	}
@@ -110,11 +117,7 @@ func (a *account) memo(l layout) job.Memo {
 	var b bits
 	b.put(1+uint64(a.check%checks), 6)
 	b.put(uint64(a.epoch%epochs), 9)
-	solo := uint64(0)
-	if a.solo {
-		solo = 1
-	}
-	b.put(solo, 1)
+	b.put(bit(a.solo || a.near), 1) // only pairs are ever solo, and those are never near
 	b.put(uint64(a.stamp), 4)
 	for i := range l.room() {
 		e := entry{with: job.None}
@@ -128,7 +131,12 @@ func (a *account) memo(l layout) job.Memo {
 			b.put(uint64(math.Round(e.Received*4)), 8)
 			continue
 		}
-		b.put(uint64(math.Round(e.Target*maxTarget)), 10)
+		if l.together {
+			b.put(uint64(math.Round(e.Target*nearTarget)), 9)
+			b.put(bit(e.near), 1)
+		} else {
+			b.put(uint64(math.Round(e.Target*maxTarget)), 10)
+		}
 		b.put(uint64(math.Round(e.Received*4)), 10)
 		b.put(uint64(int64(math.Round(e.Deficit*4)))&(1<<10-1), 10)
 	}
@@ -136,6 +144,13 @@ func (a *account) memo(l layout) job.Memo {
 		b.put(uint64(math.Float32bits(a.own)), 32)
 	}
 	return job.Memo{int64(b.word[0]), int64(b.word[1])}
+}
+
+func bit(v bool) uint64 {
+	if v {
+		return 1
+	}
+	return 0
 }
 
 // read is the opposite of memo. Where jobs share, a claim tells of the other one what
@@ -147,6 +162,9 @@ func (a *account) read(m job.Memo, l layout) {
 	if !a.known {
 		return
 	}
+	if l.together {
+		a.solo, a.near = false, a.solo
+	}
 	for range l.room() {
 		e := entry{t: cluster.TypeID(b.get(6)), with: job.None}
 		if l.pairs {
@@ -157,7 +175,12 @@ func (a *account) read(m job.Memo, l layout) {
 			}
 			continue
 		}
-		e.Target = float64(b.get(10)) / maxTarget
+		if l.together {
+			e.Target = float64(b.get(9)) / nearTarget
+			e.near = b.get(1) == 1
+		} else {
+			e.Target = float64(b.get(10)) / maxTarget
+		}
 		e.Received = float64(b.get(10)) / 4
 		e.Deficit = float64(int64(b.get(10)<<54)>>54) / 4
 		if e.Claim != (Claim{}) {

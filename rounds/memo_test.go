@@ -14,9 +14,14 @@ import (
 func TestMemo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		own := rapid.Bool().Draw(t, "own")
-		l := layout{own, rapid.Bool().Draw(t, "pairs")}
+		l := layout{own: own, pairs: rapid.Bool().Draw(t, "pairs")}
+		l.together = !l.pairs && rapid.Bool().Draw(t, "together")
 		a := account{known: true, epoch: rapid.Int64Range(0, epochs-1).Draw(t, "epoch"), check: uint8(rapid.IntRange(0, checks-1).Draw(t, "check")), stamp: uint8(rapid.IntRange(0, stamps).Draw(t, "stamp"))}
-		a.solo = rapid.Bool().Draw(t, "solo")
+		if last := rapid.Bool().Draw(t, "solo"); l.together {
+			a.near = last
+		} else {
+			a.solo = last
+		}
 		if own {
 			a.own = rapid.Float32().Draw(t, "number")
 		}
@@ -29,12 +34,12 @@ func TestMemo(t *testing.T) {
 			if l.pairs {
 				with = rapid.SampledFrom([]job.ID{job.None, 0, 1, guests - 1, guests, 3*guests + 5}).Draw(t, "with")
 			}
-			a.entries = append(a.entries, entry{cluster.TypeID(7 * i), with, c})
+			a.entries = append(a.entries, entry{cluster.TypeID(7 * i), with, l.together && rapid.Bool().Draw(t, "near"), c})
 		}
 		a.shorten(l)
 		var b account
 		b.read(a.memo(l), l)
-		if len(a.entries) != len(b.entries) || b.epoch != a.epoch || b.check != a.check || b.own != a.own || b.stamp != a.stamp || b.solo != a.solo || !b.known {
+		if len(a.entries) != len(b.entries) || b.epoch != a.epoch || b.check != a.check || b.own != a.own || b.stamp != a.stamp || b.solo != a.solo || b.near != a.near || !b.known {
 			t.Fatalf("%+v is read as %+v", a, b)
 		}
 		for i := range a.entries {

@@ -46,7 +46,7 @@ func (r *Round) TakePair(a, b sched.Job, t cluster.TypeID) bool {
 	r.left[t] -= milli
 	r.taken.Add(int(a.ID))
 	r.taken.Add(int(b.ID))
-	r.picks = append(r.picks, pick{a.ID, b.ID, t, tasks, milli})
+	r.picks = append(r.picks, pick{job: a.ID, with: b.ID, t: t, tasks: tasks, milli: milli})
 	return true
 }
 
@@ -188,7 +188,7 @@ func (s *Shares) divide(r *Round, targets Targets) {
 			}
 		}
 		if a := &s.accounts[on]; len(a.entries) < s.layout().room() {
-			a.entries = append(a.entries, entry{w.t, with, Claim{Target: w.target}})
+			a.entries = append(a.entries, entry{t: w.t, with: with, Claim: Claim{Target: w.target}})
 		}
 	}
 	for i := range s.accounts {
@@ -214,7 +214,7 @@ func (s *Shares) pairBids(r *Round, t cluster.TypeID, i int) {
 	}
 	for _, e := range s.accounts[i].entries {
 		if e.t == t && e.with != job.None && e.Target > 0 && !r.Taken(id) && !r.Taken(e.with) {
-			s.bids = append(s.bids, Bid{min(id, e.with), max(id, e.with), t, e.Priority(), e.Deficit, e.Target})
+			s.bids = append(s.bids, Bid{Job: min(id, e.with), With: max(id, e.with), Type: t, Priority: e.Priority(), Deficit: e.Deficit, Target: e.Target})
 		}
 	}
 }

@@ -33,6 +33,7 @@ type Round struct {
 	guests map[cluster.DeviceID][]job.ID // who runs on each device; nil: nobody shares
 	bare   []job.ID                      // they wait and need no GPUs
 
+	nodes    nodes
 	classes  int  // so many were looked at
 	bareJobs bool // there are jobs without GPUs
 }
@@ -44,6 +45,7 @@ type pick struct {
 	t     cluster.TypeID
 	tasks int
 	milli unit.Milli
+	near  bool // on one node
 }
 
 // open begins a round that nobody has been looked at for.
@@ -126,6 +128,9 @@ func (r *Round) running() {
 	for _, j := range r.Alone {
 		r.taken.Add(int(j.ID))
 		r.withhold(j)
+	}
+	if r.run.Together {
+		r.nodes.count(r)
 	}
 }
 
@@ -247,6 +252,6 @@ func (r *Round) TakeSize(j sched.Job, t cluster.TypeID, tasks int) bool {
 	}
 	r.left[t] -= milli
 	r.taken.Add(int(j.ID))
-	r.picks = append(r.picks, pick{j.ID, job.None, t, tasks, milli})
+	r.picks = append(r.picks, pick{job: j.ID, with: job.None, t: t, tasks: tasks, milli: milli})
 	return true
 }

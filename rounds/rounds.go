@@ -17,6 +17,9 @@
 // say so. A claim may then be that of a pair, is written on one of the two, and is served
 // like that of a job (Round.TakePair).
 //
+// Where Runner.Together and Shares.Together say so, a job may have two claims on a type: on
+// time in which it runs together on one node, and on time in which it may be spread.
+//
 // # Who may be served
 //
 // Jobs are served at the size they ask for, on one GPU type. Left alone, and
@@ -77,6 +80,8 @@ type Runner struct {
 	Place place.Strategy // where a gang runs among the devices of one type
 	Rule  Rule
 	Pairs bool // two jobs may share devices (Round.TakePair)
+
+	Together bool // gangs on one node are told from others (Round.TakeTogether)
 
 	round Round
 	deal  deal

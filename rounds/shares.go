@@ -17,6 +17,10 @@ import (
 type Targets struct {
 	Shares [][]float64
 	Pairs  [][2]int // places of the jobs
+
+	// Together are shares of time in which jobs run together on one node, beside those of
+	// the jobs in Shares, in which they may be spread; nil: there are none.
+	Together [][]float64
 }
 
 // Member is a job whose share is to be settled.
@@ -50,6 +54,9 @@ type Shares struct {
 	// forgotten when an epoch ends, which is after 60 rounds at the latest. The Runner
 	// must know too.
 	Pairs bool
+	// Together tells that there are claims on time together on one node (not with Pairs).
+	// The Runner must know too.
+	Together bool
 
 	jobs     []sched.Job // of the round, those left alone for now included, by number
 	accounts []account   // of each
@@ -66,7 +73,7 @@ const (
 )
 
 // layout is what is remembered.
-func (s *Shares) layout() layout { return layout{s.Own, s.Pairs} }
+func (s *Shares) layout() layout { return layout{s.Own, s.Pairs, s.Together} }
 
 // Begin must be called where a round begins, before any job is taken. It counts what
 // was received in the round that has ended and begins a new epoch where one is due.
@@ -154,13 +161,18 @@ func (s *Shares) receive(r *Round, a *account, j sched.Job) {
 	if !ok || a.stamp == stamp(r) {
 		return
 	}
-	with := r.Beside(j)
+	with, near := r.Beside(j), a.near && r.View.Alloc(j.ID).Nodes() == 1
 	for i := range a.entries {
-		if e := &a.entries[i]; e.t == t && e.with == with {
+		if e := &a.entries[i]; e.t == t && e.with == with && (e.near == near || !a.has(t, near)) {
 			e.Received += min(1, float64(r.View.Now-j.Since())/float64(r.Length))
 			s.layout().round(&e.Claim)
 		}
 	}
+}
+
+// has tells whether there is a claim on a type for oneself, on time together or not.
+func (a *account) has(t cluster.TypeID, near bool) bool {
+	return slices.ContainsFunc(a.entries, func(e entry) bool { return e.t == t && e.with == job.None && e.near == near })
 }
 
 // changed tells whether jobs have come or gone since the epoch began, and counts
@@ -225,8 +237,11 @@ func (s *Shares) renew(r *Round, epoch int64, check uint8, age float64) {
 			a.entries = a.entries[:0]
 		}
 		for k, t := range r.Types {
-			if i < len(targets.Shares) && k < len(targets.Shares[i]) && targets.Shares[i][k] > 0 {
-				a.claim(t).Target = targets.Shares[i][k]
+			if x := share(targets.Shares, i, k); x > 0 {
+				a.claim(t, false).Target = x
+			}
+			if x := share(targets.Together, i, k); x > 0 {
+				a.claim(t, true).Target = x
 			}
 		}
 		a.known, a.epoch, a.check, a.own = true, r.Number&(epochs-1), check, float32(s.own[i])
@@ -239,14 +254,22 @@ func (s *Shares) renew(r *Round, epoch int64, check uint8, age float64) {
 	}
 }
 
+// share is the share of a job on the type with a place, 0 where none was given.
+func share(shares [][]float64, i, k int) float64 {
+	if i < len(shares) && k < len(shares[i]) {
+		return shares[i][k]
+	}
+	return 0
+}
+
 // claim is the claim on a type, made where there is none.
-func (a *account) claim(t cluster.TypeID) *Claim {
+func (a *account) claim(t cluster.TypeID, near bool) *Claim {
 	for i := range a.entries {
-		if a.entries[i].t == t {
-			return &a.entries[i].Claim
+		if e := &a.entries[i]; e.t == t && e.near == near {
+			return &e.Claim
 		}
 	}
-	a.entries = append(a.entries, entry{t: t, with: job.None})
+	a.entries = append(a.entries, entry{t: t, with: job.None, near: near})
 	return &a.entries[len(a.entries)-1].Claim
 }
 
@@ -259,11 +282,13 @@ func (a *account) shorten(l layout) {
 	a.entries = slices.DeleteFunc(a.entries, func(e entry) bool { return e.Claim == Claim{} })
 	if n := l.room(); len(a.entries) > n {
 		slices.SortStableFunc(a.entries, func(x, y entry) int {
-			return cmp.Or(cmp.Compare(y.Target, x.Target), cmp.Compare(y.Deficit, x.Deficit), cmp.Compare(x.t, y.t))
+			return cmp.Or(cmp.Compare(y.Target, x.Target), cmp.Compare(y.Deficit, x.Deficit), cmp.Compare(x.t, y.t), first(x.near, y.near))
 		})
 		a.entries = a.entries[:n]
 	}
-	slices.SortFunc(a.entries, func(x, y entry) int { return cmp.Or(cmp.Compare(x.t, y.t), cmp.Compare(x.with, y.with)) })
+	slices.SortFunc(a.entries, func(x, y entry) int {
+		return cmp.Or(cmp.Compare(x.t, y.t), cmp.Compare(x.with, y.with), first(x.near, y.near))
+	})
 }
 
 // Bids are the bids of the jobs of the round, and of pairs of them, for a type, in the
@@ -273,7 +298,16 @@ func (a *account) shorten(l layout) {
 func (s *Shares) Bids(r *Round, t cluster.TypeID, idle bool) []Bid {
 	s.bids = s.bids[:0]
 	for i, j := range s.jobs {
-		if c := s.accounts[i].on(t); !r.Taken(j.ID) && (c.Target > 0 || idle) {
+		if r.Taken(j.ID) {
+			continue
+		}
+		near := s.accounts[i].on(t, true)
+		if near.Target > 0 {
+			b := near.Bid(j.ID, t)
+			b.Together = true
+			s.bids = append(s.bids, b)
+		}
+		if c := s.accounts[i].on(t, false); c.Target > 0 || idle && near.Target == 0 {
 			s.bids = append(s.bids, c.Bid(j.ID, t))
 		}
 		if s.Pairs {
@@ -285,9 +319,9 @@ func (s *Shares) Bids(r *Round, t cluster.TypeID, idle bool) []Bid {
 }
 
 // on is the claim on a type for oneself.
-func (a *account) on(t cluster.TypeID) Claim {
+func (a *account) on(t cluster.TypeID, near bool) Claim {
 	for _, e := range a.entries {
-		if e.t == t && e.with == job.None {
+		if e.t == t && e.with == job.None && e.near == near {
 			return e.Claim
 		}
 	}
@@ -296,18 +330,41 @@ func (a *account) on(t cluster.TypeID) Claim {
 
 // Walk takes jobs of the round by their bids, type after type in the order given.
 // With idle, devices that nobody has a claim on go to whoever can use them:
-// speed says who can.
+// speed says who can. They are also where no node has room for a gang that was to be
+// together.
 func (s *Shares) Walk(r *Round, types []cluster.TypeID, idle bool, speed func(job sched.Job, t cluster.TypeID) float64) {
 	for _, t := range types {
+		var apart []sched.Job // they were to be together, and could not
 		for _, b := range s.Bids(r, t, idle) {
 			if r.left[t] <= 0 {
 				break
 			}
-			if j := r.View.Job(b.Job); b.With != job.None {
+			switch j := r.View.Job(b.Job); {
+			case b.With != job.None:
 				r.TakePair(j, r.View.Job(b.With), t)
-			} else if b.Target > 0 || speed(j, t) > 0 {
-				r.Take(j, t)
+			case b.Together:
+				if r.TakeTogether(j, t) {
+					s.served(j.ID, true)
+				} else if idle {
+					apart = append(apart, j)
+				}
+			case b.Target > 0 || speed(j, t) > 0:
+				if r.Take(j, t) {
+					s.served(j.ID, false)
+				}
 			}
 		}
+		for _, j := range apart {
+			if r.Take(j, t) {
+				s.served(j.ID, false)
+			}
+		}
+	}
+}
+
+// served notes by which of its claims a job was served.
+func (s *Shares) served(id job.ID, near bool) {
+	if i, ok := slices.BinarySearchFunc(s.jobs, id, func(j sched.Job, id job.ID) int { return cmp.Compare(j.ID, id) }); s.Together && ok {
+		s.accounts[i].near = near
 	}
 }

@@ -36,6 +36,7 @@ type Shape struct {
 	Pools    bool // a partition for each tenant
 	Shared   bool // the policy gives jobs parts of the GPUs that they ask for
 	Packed   bool // jobs tell what they demand and how much memory they need, perhaps wrongly, and disturb each other; nodes have host devices
+	Spread   bool // gangs are slower where they are spread over nodes, by their model
 	Operated bool // nodes that are cordoned and taken down, GPUs that break, jobs that are held and cancelled
 }
 
@@ -75,6 +76,9 @@ func Draw(t *rapid.T, shape Shape) World {
 		}
 		w.Costs = perf.Costs{Base: perf.Cost{Start: c("start"), Checkpoint: c("checkpoint"), Restore: c("restore"), Migrate: c("migrate"), Resize: c("resize")}}
 	}
+	if shape.Spread {
+		w.Model, w.Speeds = spread{}, spread{}
+	}
 	if shape.Packed {
 		w.World = func(c *sim.Config) { c.Sharing, c.Measure = perf.Demands{Switch: 0.05}, true }
 		w.Sharing = &perf.Learner{} // which believes at first that nobody disturbs anybody
@@ -85,6 +89,21 @@ func Draw(t *rapid.T, shape Shape) World {
 		}
 	}
 	return w
+}
+
+// spread is a model in which gangs are slower where they are spread over nodes.
+type spread struct{}
+
+func (spread) of(j *job.Job) perf.Analytic {
+	return perf.Analytic{Scaling: 1, Spread: map[string]float64{"": 1, "vgg16": 0.4, "resnet50": 0.8}[j.Model]}
+}
+
+func (m spread) Speed(j *job.Job, c *cluster.Cluster, a *cluster.Alloc) float64 {
+	return m.of(j).Speed(j, c, a)
+}
+
+func (m spread) On(j *job.Job, c *cluster.Cluster, t cluster.TypeID, tasks int, apart bool) float64 {
+	return m.of(j).On(j, c, t, tasks, apart)
 }
 
 func drawSpec(t *rapid.T) func(*job.Job) {

@@ -14,6 +14,7 @@
 package gavel
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -57,6 +58,7 @@ type Config struct {
 	Prices    []float64 // by type, in the order of the cluster: of a GPU for an hour
 	Place     place.Strategy
 
+	Columns  bool // time together on a node and time spread over nodes are columns of their own
 	Packed   bool // two jobs of one size may share GPUs
 	Gangs    bool // also those of several GPUs
 	Estimate bool // speeds of pairs that were not measured are estimated from those that were
@@ -87,6 +89,7 @@ func (c *Config) Params() param.Set {
 		param.Bool("fifo", &c.FIFO, "hierarchical: inside a tenant the first job goes first, instead of equal shares"),
 		param.Floats("prices", &c.Prices, "per hour", "cost: price of a GPU of each type, in the order of the cluster; empty: all the same"),
 		place.Param(&c.Place),
+		param.Bool("columns", &c.Columns, "a program settles who runs together on one node and who may be spread over several, where that makes a difference"),
 		param.Bool("packed", &c.Packed, "two jobs may share a GPU where both together do more there than by turns"),
 		param.Bool("gangs", &c.Gangs, "packed: jobs of several GPUs may share them too, two of one size"),
 		param.Bool("estimate", &c.Estimate, "packed: speeds of pairs that were not measured are estimated from those that were, by completing the matrix of them"),
@@ -106,11 +109,30 @@ func (c *Config) Policy() (sched.Policy, error) {
 			return nil, fmt.Errorf("prices has %v, a price must be above 0", price)
 		}
 	}
+	if err := c.checkColumns(); err != nil {
+		return nil, err
+	}
 	p := &policy{cfg: *c, solve: c.Objective.program()}
 	if c.Around != nil {
 		p.solve = c.Around(p.solve)
 	}
-	p.shares = rounds.Shares{Settle: p.settle, Least: c.Reset, Own: c.Objective == ByFinishTimes, Pairs: c.Packed}
-	p.Runner = rounds.Runner{Grid: rounds.Grid(c.Round), Place: c.Place, Rule: p, Pairs: c.Packed}
+	p.shares = rounds.Shares{Settle: p.settle, Least: c.Reset, Own: c.Objective == ByFinishTimes, Pairs: c.Packed, Together: c.Columns}
+	p.Runner = rounds.Runner{Grid: rounds.Grid(c.Round), Place: c.Place, Rule: p, Pairs: c.Packed, Together: c.Columns}
 	return p, nil
+}
+
+// checkColumns says what columns do not go with, or nil.
+func (c *Config) checkColumns() error {
+	switch {
+	case !c.Columns:
+	case !c.Aware:
+		return errors.New("columns need aware: without it all speeds are the same")
+	case c.Packed:
+		return errors.New("columns do not go with packed")
+	case c.Around != nil:
+		return errors.New("columns do not go with parts: nodes are not divided")
+	case c.Place == place.Consolidated || c.Place == place.Rack:
+		return fmt.Errorf("columns need a place that spreads gangs, %v does not", c.Place)
+	}
+	return nil
 }

@@ -111,8 +111,11 @@ func ShortestFirst(p *Problem) (Allocation, error) {
 		for m := range p.Jobs {
 			j := &p.Jobs[m]
 			for t := range left {
-				if !done[m] && p.fits(j, t) && j.Size <= left[t] && j.Left/j.Speed[t] < least {
-					best, on, least = m, t, j.Left/j.Speed[t]
+				if done[m] || !p.fits(j, t) || j.Size > left[t] {
+					continue
+				}
+				if c, speed := p.column(a, j, t); speed > 0 && j.Left/speed < least {
+					best, on, least = m, c, j.Left/speed
 				}
 			}
 		}
@@ -121,7 +124,7 @@ func ShortestFirst(p *Problem) (Allocation, error) {
 		}
 		done[best] = true
 		a[best][on] = 1
-		left[on] -= p.Jobs[best].Size
+		left[on%len(left)] -= p.Jobs[best].Size
 	}
 }
 
@@ -135,12 +138,13 @@ func ShortestFirst(p *Problem) (Allocation, error) {
 func FinishTimes(p *Problem) (Allocation, error) {
 	n := len(p.Jobs)
 	f := finish{p: p, alone: make([]float64, n), need: make([]float64, n)}
-	best, _ := Isolated(p)
+	best, parts := p.parts(), p.parts()
+	p.Cut(best)
 	low := 0.0
 	for m := range p.Jobs {
 		j := &p.Jobs[m]
 		if p.fastest(j) > 0 {
-			f.alone[m] = j.Isolated + p.steps(j)/j.throughput(best[m])
+			f.alone[m] = j.Isolated + p.steps(j)/j.throughput(parts[m])
 			low = max(low, j.Age/f.alone[m])
 		}
 	}

@@ -89,6 +89,10 @@ func (g *policy) settle(r *rounds.Round, members []rounds.Member) rounds.Targets
 			*members[i].Own = j.Isolated - done(members[i].Job)/isolated(p, j, len(members))
 		}
 	}
+	if g.cfg.Columns {
+		p.gather(a)
+		return g.targets(p, a)
+	}
 	t := rounds.Targets{Shares: a}
 	for _, pair := range p.Pairs[:len(a)-len(members)] {
 		t.Pairs = append(t.Pairs, [2]int{pair.A, pair.B})
@@ -139,6 +143,9 @@ func (g *policy) problem(r *rounds.Round, members []rounds.Member) *Problem {
 		}
 		j.Entity = entity[tenant]
 		p.Jobs[i] = j
+	}
+	if g.cfg.Columns {
+		g.place(r, p, members)
 	}
 	if g.cfg.Packed {
 		g.pack(r, p, members)

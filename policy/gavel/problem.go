@@ -22,6 +22,11 @@ type Problem struct {
 	// Allocation behind those of the jobs.
 	Pairs []Pair
 
+	// Rooms are for gangs that are faster together on one node than spread over several; in
+	// none of the sizes that are not there can more fit than the GPUs of the type allow. With
+	// them an Allocation has two columns for each type.
+	Rooms []Room
+
 	// Traces keeps shares that are zero but for the arithmetic. On the way to an
 	// optimum they tell who comes nearest to having one.
 	Traces bool
@@ -32,6 +37,7 @@ type Job struct {
 	ID       int64     // its number, the same in every problem
 	Size     float64   // GPUs, above 0
 	Speed    []float64 // by type: steps per second of the whole job; 0: it cannot run there
+	Spread   []float64 // by type: the same where it may be spread over nodes, at most Speed; empty: that makes no difference
 	Weight   float64   // above 0
 	Left     float64   // steps to go
 	Age      float64   // seconds since it came
@@ -48,7 +54,8 @@ type Entity struct {
 }
 
 // Allocation is the share of its time that each job shall run on each type, and, where
-// jobs may share, behind that each of Problem.Pairs, as far as there are rows.
+// jobs may share, behind that each of Problem.Pairs, as far as there are rows. Where there are
+// Problem.Rooms, behind the types come shares of time spread over nodes, by type.
 type Allocation [][]float64
 
 // Program finds an allocation.
@@ -68,6 +75,11 @@ func (j *Job) throughput(x []float64) float64 {
 	sum := 0.0
 	for t, s := range j.Speed {
 		sum += s * x[t]
+	}
+	for t, v := range x[len(j.Speed):] {
+		if v > 0 {
+			sum += j.Spread[t] * v
+		}
 	}
 	return sum
 }
@@ -114,6 +126,13 @@ func (p *Problem) Share(j *Job, n int) []float64 {
 // Isolated gives every job its isolated share: the reference, and what is left when
 // an objective cannot be settled.
 func Isolated(p *Problem) (Allocation, error) {
+	a := p.parts()
+	p.Cut(a)
+	return a, nil
+}
+
+// parts are isolated shares as if all time could be together.
+func (p *Problem) parts() Allocation {
 	a := p.nothing()
 	for m := range p.Jobs {
 		j := &p.Jobs[m]
@@ -123,7 +142,7 @@ func Isolated(p *Problem) (Allocation, error) {
 			}
 		}
 	}
-	return a, nil
+	return a
 }
 
 // plenty gives every job all of its time on its fastest type, alone. Where there are
@@ -149,16 +168,17 @@ func (p *Problem) plenty() (a Allocation, ok bool) {
 		left[on] -= j.Size
 		a[m][on] = 1
 	}
-	return a, true
+	return a, p.roomy(a)
 }
 
 // Agnostic is a problem in which every type that a job can run on is as fast as
 // any other.
 func Agnostic(p *Problem) *Problem {
 	q := *p
+	q.Rooms = nil
 	q.Jobs = make([]Job, len(p.Jobs))
 	for m, j := range p.Jobs {
-		j.Speed = make([]float64, len(p.Jobs[m].Speed))
+		j.Speed, j.Spread = make([]float64, len(p.Jobs[m].Speed)), nil
 		for t, s := range p.Jobs[m].Speed {
 			if s > 0 {
 				j.Speed[t] = 1
@@ -171,10 +191,11 @@ func Agnostic(p *Problem) *Problem {
 
 // nothing is an allocation in which nobody has anything.
 func (p *Problem) nothing() Allocation {
-	flat := make([]float64, len(p.Jobs)*len(p.Capacity))
+	n := p.columns()
+	flat := make([]float64, len(p.Jobs)*n)
 	a := make(Allocation, len(p.Jobs))
 	for m := range a {
-		a[m] = flat[m*len(p.Capacity) : (m+1)*len(p.Capacity) : (m+1)*len(p.Capacity)]
+		a[m] = flat[m*n : (m+1)*n : (m+1)*n]
 	}
 	return a
 }
@@ -209,8 +230,9 @@ func (p *Problem) program(level float64, gain func(j *Job, t int) float64, goals
 			lp.Limits = append(lp.Limits, w)
 		}
 	}
+	rooms := p.rows(&lp)
 	var jobs []int
-	var types []int // of the variables, one after the other
+	var types []int // columns of the variables, one after the other
 	for m := range p.Jobs {
 		j := &p.Jobs[m]
 		b := blocks.Block{Cap: 1}
@@ -227,8 +249,7 @@ func (p *Problem) program(level float64, gain func(j *Job, t int) float64, goals
 			if gain != nil {
 				v.Gain = gain(j, t) * j.Speed[t]
 			}
-			b.Vars = append(b.Vars, v)
-			types = append(types, t)
+			types = p.vary(&b, v, j, t, rooms, types)
 		}
 		if len(b.Vars) > 0 {
 			jobs = append(jobs, m)
