@@ -34,7 +34,6 @@ type Program struct {
 	Limits []float64 // of the joint rows, above 0
 	Blocks []Block
 	Level  float64 // what t is worth; 0: there is no t
-	Cones  bool    // the middle is that of a program whose goals are cones: step*t/(Σ rate·x) <= 1
 }
 
 // Block is one part of a program.

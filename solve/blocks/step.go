@@ -64,7 +64,7 @@ func (m *method) centre() int {
 	m.measure()
 	for n := range centrings {
 		for i := range m.v {
-			m.rc[i] = m.share(i)*middle - m.v[i]*m.z[i]
+			m.rc[i] = middle - m.v[i]*m.z[i]
 		}
 		if !m.eliminate() || !m.direction(m.dv, m.dz) {
 			return n
@@ -74,7 +74,7 @@ func (m *method) centre() int {
 		least, most := math.Inf(1), 0.0
 		for i := range m.v {
 			if m.live(i) {
-				at := m.v[i] * m.z[i] / m.share(i)
+				at := m.v[i] * m.z[i]
 				least, most = min(least, at), max(most, at)
 			}
 		}
@@ -84,15 +84,6 @@ func (m *method) centre() int {
 		}
 	}
 	return centrings
-}
-
-// share is the weight of a variable in the middle.
-func (m *method) share(i int) float64 {
-	if !m.p.Cones || i < m.first || i >= m.firstW || (i-m.first)%2 == 0 || !m.hasT {
-		return 1
-	}
-	level := m.blocks[(i-m.first)/2].step * m.v[m.at]
-	return 0.5 + level/(level+m.v[i])
 }
 
 // lengths is how far one can go in a direction until a variable is zero.
@@ -235,8 +226,7 @@ func (m *method) write(k int, a []float64) {
 // border is the number of unknowns of the border.
 func (m *method) border() int { return 2*m.joint + 1 }
 
-// enough is what the arithmetic may leave of a right-hand side. (Where goals are cones
-// directions are mended as far as that goes: published runs hang on the last digits.)
+// enough is what the arithmetic may leave of a right-hand side.
 const enough = 1e-14
 
 // direction finds the direction for the residuals at hand, and mends it by what the
@@ -256,7 +246,7 @@ func (m *method) direction(dv, dz []float64) bool {
 		for _, f := range m.fp {
 			off = max(off, math.Abs(f))
 		}
-		if off >= worst/2 || off <= enough && worst < math.Inf(1) && !m.p.Cones {
+		if off >= worst/2 || off <= enough && worst < math.Inf(1) {
 			break
 		}
 		worst = off
