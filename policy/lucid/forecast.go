@@ -15,10 +15,12 @@ const (
 	day   = 24 * time.Hour
 )
 
-// throughput foresees how many jobs will come in each of the next steps. It is a
-// function of what was submitted before the last step began and of the time.
+// throughput foresees how many jobs will come in each of the next steps, or how many
+// GPUs they will ask for. It is a function of what was submitted before the last step
+// began and of the time.
 type throughput struct {
 	trees  boost.Config
+	gpus   bool      // GPUs count, not jobs
 	counts []float64 // of the steps that are over
 	seen   int       // jobs that are counted
 	at     int       // the step for which mean holds, + 1
@@ -27,7 +29,7 @@ type throughput struct {
 	grown  int // steps from which the model was grown
 }
 
-// next is the mean number of jobs that come in each of the next steps.
+// next is the mean number of jobs, or GPUs, that come in each of the next steps.
 func (f *throughput) next(v *sched.View) (float64, error) {
 	now := int(v.Now / step)
 	if f.at == now+1 {
@@ -42,7 +44,9 @@ func (f *throughput) next(v *sched.View) (float64, error) {
 		if s >= now {
 			break // jobs are numbered in order of submission
 		}
-		if j.GPUs() > 0 {
+		if f.gpus {
+			f.counts[s] += float64(j.GPUs())
+		} else if j.GPUs() > 0 {
 			f.counts[s]++
 		}
 	}

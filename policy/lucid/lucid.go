@@ -16,8 +16,7 @@ package lucid
 
 import (
 	"cmp"
-	"errors"
-	"math"
+	"fmt"
 	"slices"
 	"time"
 
@@ -61,6 +60,7 @@ type Config struct {
 	Profile     float64 // part of the nodes of a pool that is the profiler's
 	ProfileTime time.Duration
 	ProfileGPUs int
+	Lend        Lend
 
 	Packing  Packing
 	Quiet    float64 // forecast up to which nobody shares
@@ -79,6 +79,7 @@ func NewConfig() *Config {
 	return &Config{
 		Trees: trees, Rows: 20_000, Smooth: 5, Refresh: 12 * time.Hour, Prior: time.Hour,
 		Profile: 0.015, ProfileTime: 200 * time.Second, ProfileGPUs: 8,
+		Lend:  Lend{Nodes: 1, Above: 10, Every: 10 * time.Second, Below: 5, Back: 100 * time.Second, Ahead: 5},
 		Quiet: 2, Analyser: Analyser{Tiny: 0.3, Medium: 0.65, Large: 10 * unit.GiB}, Scores: 2, Memory: 24, Ratio: 2, Check: 100 * time.Second, Place: place.Consolidated,
 	}
 }
@@ -96,6 +97,12 @@ func (c *Config) Params() param.Set {
 		param.Float("profile", &c.Profile, 0, 1, "share", "of the nodes of a partition that is kept for measuring new jobs, rounded; never all of them"),
 		param.Duration("profile-time", &c.ProfileTime, "after which a job that is measured makes room"),
 		param.Int("profile-gpus", &c.ProfileGPUs, 0, 1_000_000, "GPUs", "of a job that is measured, at most"),
+		param.Int("lend", &c.Lend.Nodes, 0, 1_000_000, "nodes", "of a partition, at most, that are lent to the profiler at a time while many jobs wait to be measured"),
+		param.Int("lend-above", &c.Lend.Above, 0, 1_000_000, "jobs", "that wait to be measured, beyond which a node is lent"),
+		param.Duration("lend-every", &c.Lend.Every, "how often it is seen whether a node is to be lent"),
+		param.Int("return-below", &c.Lend.Below, 0, 1_000_000, "jobs", "that wait to be measured, below which an idle node that was lent is given back"),
+		param.Duration("return-every", &c.Lend.Back, "how often it is seen whether a node is to be given back"),
+		param.Float("return-ahead", &c.Lend.Ahead, 0, 1e9, "times profile-gpus", "that are foreseen to be asked for in ten minutes, up to which a node is given back"),
 		param.Choice("packing", &c.Packing, []param.Option[Packing]{{Name: "forecast", Value: ByForecast}, {Name: "on", Value: Always}, {Name: "off", Value: Never}},
 			"when jobs share GPUs: while many are foreseen to come, always, or never"),
 		param.Float("quiet", &c.Quiet, 0, 1e9, "jobs", "foreseen for each ten minutes up to which nobody shares"),
@@ -115,13 +122,18 @@ func (c *Config) Policy() (sched.Policy, error) {
 	if err := c.Trees.Check(); err != nil {
 		return nil, err
 	}
-	if c.Refresh <= 0 || c.Check <= 0 || c.ProfileTime <= 0 {
-		return nil, errors.New("refresh, check and profile-time must be above 0s")
+	for _, d := range []struct {
+		name string
+		is   time.Duration
+	}{{"refresh", c.Refresh}, {"check", c.Check}, {"profile-time", c.ProfileTime}, {"lend-every", c.Lend.Every}, {"return-every", c.Lend.Back}} {
+		if d.is <= 0 {
+			return nil, fmt.Errorf("%s must be above 0s", d.name)
+		}
 	}
 	more := c.Trees
 	more.Depth = 3
 	return &policy{
-		cfg: *c, throughput: &throughput{trees: more},
+		cfg: *c, throughput: &throughput{trees: more}, requests: &throughput{trees: more, gpus: true},
 		estimator: &estimator{trees: c.Trees, refresh: c.Refresh, rows: c.Rows, smooth: c.Smooth, prior: c.Prior},
 	}, nil
 }
@@ -129,14 +141,17 @@ func (c *Config) Policy() (sched.Policy, error) {
 type policy struct {
 	cfg        Config
 	estimator  *estimator  // shared between pools
-	throughput *throughput // shared between pools
+	throughput *throughput // of jobs; shared between pools
+	requests   *throughput // of GPUs that they ask for; shared between pools
 
 	known    []known // by job
 	queue    []waiting
 	open     []partner               // running jobs that may be shared with, in order of their starts
 	on       []int                   // by device: jobs that hold a part of it
-	reserved []bool                  // by node: it is the profiler's
+	reserved []bool                  // by node: it is the profiler's, its own or lent
 	profiles bool                    // there are such nodes
+	loans    []loan                  // nodes that are lent to it
+	wants    bool                    // it waits for the moment at which a node may be lent
 	refused  map[int32]bool          // classes that have no room outside the profiler in this decision
 	busy     map[cluster.PoolID]bool // pools in which jobs run outside the profiler
 	spots    []spot
@@ -166,7 +181,7 @@ type partner struct {
 
 // Divide implements sched.Divider: pools learn from all jobs.
 func (l *policy) Divide() sched.Policy {
-	return &policy{cfg: l.cfg, estimator: l.estimator, throughput: l.throughput}
+	return &policy{cfg: l.cfg, estimator: l.estimator, throughput: l.throughput, requests: l.requests}
 }
 
 // Decide implements sched.Policy.
@@ -263,40 +278,6 @@ func (l *policy) count(v *sched.View) {
 	}
 }
 
-// mark begins the memo of a job that is measured; the moment of its start follows.
-const mark = 0x6c75636964
-
-// measured tells whether a running job is being measured, and until when at most.
-func (l *policy) measured(v *sched.View, j sched.Job) (until time.Duration, ok bool) {
-	first, ran := j.FirstStart()
-	memo := j.Memo()
-	if !ran || j.Phase() != job.Running || memo[0] != mark || time.Duration(memo[1]) > first || j.Failures()+j.Preemptions() > 0 || !l.short(j) {
-		return 0, false
-	}
-	if l.cfg.ProfileTime >= unit.Never-first {
-		return unit.Never, true
-	}
-	return first + l.cfg.ProfileTime, true
-}
-
-// short tells whether a job is one to be measured.
-func (l *policy) short(j sched.Job) bool {
-	return plain(j) && j.GPUs() <= l.cfg.ProfileGPUs && j.Spec().Stop != job.Pinned
-}
-
-// release ends the measurements that have taken their time. Who was measured may
-// start elsewhere at once.
-func (l *policy) release(v *sched.View, p *sched.Plan) {
-	l.queue = l.queue[:0]
-	for j := range v.Running() {
-		if until, ok := l.measured(v, j); ok && v.Now >= until {
-			p.Stop(j.ID, job.Reason{Code: job.Profiled, Job: job.None})
-			p.Remember(j.ID, job.Memo{mark, math.MaxInt64})
-			l.queue = append(l.queue, waiting{j.ID, l.rank(j)})
-		}
-	}
-}
-
 // line ranks those who wait. New jobs go to the profiler first, those with the
 // fewest GPUs before others, until one has no room.
 func (l *policy) line(v *sched.View, p *sched.Plan) {
@@ -314,31 +295,7 @@ func (l *policy) line(v *sched.View, p *sched.Plan) {
 		}
 	}
 	slices.SortFunc(l.queue, func(a, b waiting) int { return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.id, b.id)) })
-	slices.SortStableFunc(fresh, func(a, b waiting) int { return cmp.Compare(v.Job(a.id).GPUs(), v.Job(b.id).GPUs()) })
-	blocked := map[cluster.PoolID]bool{}
-	for _, w := range fresh {
-		j := v.Job(w.id)
-		if !blocked[j.Pool()] && l.consolidate(v, j, true) {
-			p.StartOn(w.id, &l.alloc)
-			p.Remember(w.id, job.Memo{mark, int64(v.Now)})
-			continue
-		}
-		blocked[j.Pool()] = true
-		p.Hold(w.id, job.Reason{Code: job.Because, Job: job.None, Text: "it waits to be measured, and the GPUs for that are taken"})
-	}
-}
-
-// profilable tells whether a node of the profiler could hold a job if it were empty.
-func (l *policy) profilable(v *sched.View, j sched.Job) bool {
-	if !l.profiles {
-		return false
-	}
-	for _, n := range v.Cluster().PoolNodes(j.Pool()) {
-		if l.reserved[n] && len(l.devices(v, n, v.Class(j.Class()), true)) >= j.GPUs() {
-			return true
-		}
-	}
-	return false
+	l.measure(v, p, fresh)
 }
 
 // NextWake implements sched.Waker: a measurement ends, those who wait look for
@@ -350,6 +307,7 @@ func (l *policy) NextWake(v *sched.View) time.Duration {
 			at = min(at, until)
 		}
 	}
+	at = min(at, l.nextLoan(v))
 	for j := range v.Waiting() {
 		if !j.Reason().Never() {
 			return min(at, l.grid(v.Now))
@@ -369,11 +327,17 @@ func (l *policy) grid(now time.Duration) time.Duration {
 		every = every[:1]
 	}
 	for _, d := range every {
-		if d < unit.Never && now < unit.Never-d {
-			at = min(at, (now/d+1)*d)
-		}
+		at = min(at, after(now, d))
 	}
 	return at
+}
+
+// after is the next multiple of a time, or never.
+func after(now, every time.Duration) time.Duration {
+	if every >= unit.Never || now >= unit.Never-every {
+		return unit.Never
+	}
+	return (now/every + 1) * every
 }
 
 // Why implements sched.Explainer.

@@ -18,11 +18,10 @@ func plain(j sched.Job) bool {
 	return d.Roles[0].GPU == unit.One && d.Roles[1].Tasks == 0 && !d.Elastic()
 }
 
-// reserve finds the nodes of the profiler: the last ones of each pool.
+// reserve finds the nodes of the profiler: its own, and those that are lent to it.
 func (l *policy) reserve(v *sched.View) {
-	c := v.Cluster()
 	clear(l.reserved)
-	for len(l.reserved) < c.Nodes() {
+	for len(l.reserved) < v.Cluster().Nodes() {
 		l.reserved = append(l.reserved, false)
 	}
 	l.profiles = false
@@ -30,12 +29,18 @@ func (l *policy) reserve(v *sched.View) {
 		return
 	}
 	for p := range cluster.PoolID(v.Pools()) {
-		nodes := c.PoolNodes(p)
-		n := min(int(l.cfg.Profile*float64(len(nodes))+0.5), len(nodes)-1)
-		for _, id := range nodes[len(nodes)-max(0, n):] {
+		for _, id := range l.own(v, p) {
 			l.reserved[id], l.profiles = true, true
 		}
 	}
+	l.recall(v)
+}
+
+// own are the profiler's own nodes: the last ones of each pool, never all.
+func (l *policy) own(v *sched.View, p cluster.PoolID) []cluster.NodeID {
+	nodes := v.Cluster().PoolNodes(p)
+	n := min(int(l.cfg.Profile*float64(len(nodes))+0.5), len(nodes)-1)
+	return nodes[len(nodes)-max(0, n):]
 }
 
 // devices are the devices of a node that a task could have: free ones, or also those

@@ -15,6 +15,10 @@ func TestPacked(t *testing.T) {
 		"defaults": nil,
 		"given":    {"predict": "given", "packing": "on", "profile": "0.5", "profile-time": "15s", "check": "10s"},
 		"learnt":   {"packing": "on", "profile": "0.3", "profile-time": "20s", "refresh": "20s"},
+		"lent": {
+			"packing": "on", "profile": "0.4", "profile-time": "25s", "lend": "2", "lend-above": "0", "lend-every": "5s",
+			"return-below": "1", "return-every": "10s",
+		},
 		"forecast": {"quiet": "0", "calm": "0.1", "refresh": "30s", "ratio": "100"},
 	} {
 		for shape, s := range map[string]simtest.Shape{

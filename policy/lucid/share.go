@@ -28,7 +28,7 @@ func (l *policy) partners(v *sched.View) {
 			continue
 		}
 		side, ok := l.side(j, l.rank(j))
-		if !ok || l.reserved[a.Pieces[0].Node] || !v.Cluster().Usable(a.Pieces[0].Node) || !l.own(v, a) {
+		if !ok || l.reserved[a.Pieces[0].Node] || !v.Cluster().Usable(a.Pieces[0].Node) || !l.alone(v, a) {
 			continue
 		}
 		l.open = append(l.open, partner{j.ID, j.Since(), side, j.Class()})
@@ -36,8 +36,8 @@ func (l *policy) partners(v *sched.View) {
 	slices.SortStableFunc(l.open, func(a, b partner) int { return cmp.Compare(a.since, b.since) })
 }
 
-// own tells whether a job has all its GPUs for itself.
-func (l *policy) own(v *sched.View, a *cluster.Alloc) bool {
+// alone tells whether a job has all its GPUs for itself.
+func (l *policy) alone(v *sched.View, a *cluster.Alloc) bool {
 	for i := range a.Shares {
 		if s := &a.Shares[i]; s.Milli != int32(unit.One) || l.on[s.Device] != 1 || v.Cluster().Broken(s.Device) {
 			return false

@@ -1,0 +1,119 @@
+package lucid
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// What is remembered about a job: the first number is the mark, with the node that was
+// lent for it in the bits above (plus one; 0: none); the second is the moment at which
+// it came to be measured, which counts if it did begin then.
+const (
+	mark     = 0x6c75636964
+	nodeBit  = 40
+	nodeBits = 22
+	never    = math.MaxInt64 // measured no more
+)
+
+// note is the memo of a job for which a node was lent, or none.
+func note(node cluster.NodeID, lent bool, at int64) job.Memo {
+	m := job.Memo{mark, at}
+	if lent {
+		m[0] |= (int64(node) + 1) << nodeBit
+	}
+	return m
+}
+
+// noted tells which node was lent for a job.
+func noted(m job.Memo) (n cluster.NodeID, lent bool) {
+	n = cluster.NodeID(m[0]>>nodeBit&(1<<nodeBits-1)) - 1
+	return n, ours(m) && n >= 0
+}
+
+// ours tells whether a memo is one of this policy.
+func ours(m job.Memo) bool { return m[0]&(1<<nodeBit-1) == mark }
+
+// measured tells whether a running job is being measured, and until when at most.
+func (l *policy) measured(v *sched.View, j sched.Job) (until time.Duration, ok bool) {
+	first, ran := j.FirstStart()
+	memo := j.Memo()
+	if !ran || j.Phase() != job.Running || !ours(memo) || time.Duration(memo[1]) > first || j.Failures()+j.Preemptions() > 0 || !l.short(j) {
+		return 0, false
+	}
+	if l.cfg.ProfileTime >= unit.Never-first {
+		return unit.Never, true
+	}
+	return first + l.cfg.ProfileTime, true
+}
+
+// short tells whether a job is one to be measured.
+func (l *policy) short(j sched.Job) bool {
+	return plain(j) && j.GPUs() <= l.cfg.ProfileGPUs && j.Spec().Stop != job.Pinned
+}
+
+// release ends the measurements that have taken their time. Who was measured may
+// start elsewhere at once.
+func (l *policy) release(v *sched.View, p *sched.Plan) {
+	l.queue = l.queue[:0]
+	for j := range v.Running() {
+		if until, ok := l.measured(v, j); ok && v.Now >= until {
+			p.Stop(j.ID, job.Reason{Code: job.Profiled, Job: job.None})
+			node, lent := noted(j.Memo())
+			p.Remember(j.ID, note(node, lent, never))
+			l.queue = append(l.queue, waiting{j.ID, l.rank(j)})
+		}
+	}
+}
+
+// measure starts new jobs on the profiler's nodes, those with the fewest GPUs before
+// others, until one of a pool has no room: Algorithm 1. Then nodes are lent to the
+// profiler, or given back.
+func (l *policy) measure(v *sched.View, p *sched.Plan, fresh []waiting) {
+	slices.SortStableFunc(fresh, func(a, b waiting) int { return cmp.Compare(v.Job(a.id).GPUs(), v.Job(b.id).GPUs()) })
+	left := map[cluster.PoolID]int{} // jobs that wait to be measured
+	for _, w := range fresh {
+		left[v.Job(w.id).Pool()]++
+	}
+	blocked := map[cluster.PoolID]bool{}
+	l.wants = false
+	for _, w := range fresh {
+		j := v.Job(w.id)
+		pool := j.Pool()
+		node, lent := cluster.NodeID(0), false
+		fits := !blocked[pool] && l.consolidate(v, j, true)
+		if !fits && !blocked[pool] {
+			if node, lent = l.lend(v, j, left[pool]); lent {
+				fits = l.consolidate(v, j, true)
+			}
+		}
+		if fits {
+			p.StartOn(w.id, &l.alloc)
+			p.Remember(w.id, note(node, lent, int64(v.Now)))
+			left[pool]--
+			continue
+		}
+		blocked[pool] = true
+		p.Hold(w.id, job.Reason{Code: job.Because, Job: job.None, Text: "it waits to be measured, and the GPUs for that are taken"})
+	}
+	l.giveBack(v, p, left)
+}
+
+// profilable tells whether a node of the profiler could hold a job if it were empty.
+func (l *policy) profilable(v *sched.View, j sched.Job) bool {
+	if !l.profiles {
+		return false
+	}
+	for _, n := range v.Cluster().PoolNodes(j.Pool()) {
+		if l.reserved[n] && len(l.devices(v, n, v.Class(j.Class()), true)) >= j.GPUs() {
+			return true
+		}
+	}
+	return false
+}
