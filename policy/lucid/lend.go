@@ -33,14 +33,14 @@ func (l *policy) recall(v *sched.View) {
 	if v.First {
 		l.loans = l.loans[:0]
 		for id := range job.ID(v.Jobs()) {
-			if n, lent := noted(v.Job(id).Memo()); lent && v.Covers(v.Job(id)) {
-				l.loans = append(l.loans, loan{n, id})
+			if m := unpack(v.Job(id).Memo()); m.node >= 0 && v.Covers(v.Job(id)) {
+				l.loans = append(l.loans, loan{m.node, id})
 			}
 		}
 	}
 	l.loans = slices.DeleteFunc(l.loans, func(o loan) bool {
-		n, lent := noted(v.Job(o.job).Memo())
-		return !lent || n != o.node || !slices.Contains(v.Cluster().PoolNodes(v.Job(o.job).Pool()), n)
+		j := v.Job(o.job)
+		return unpack(j.Memo()).node != o.node || !slices.Contains(v.Cluster().PoolNodes(j.Pool()), o.node)
 	})
 	for _, o := range l.loans {
 		l.reserved[o.node] = true
@@ -58,11 +58,12 @@ func (l *policy) lent(v *sched.View, pool cluster.PoolID) (n int) {
 }
 
 // lend lends the profiler a node for a job that has no room to be measured: the last
-// idle one that could hold it, if so many wait as must, at the moments for that.
-func (l *policy) lend(v *sched.View, j sched.Job, wait int) (cluster.NodeID, bool) {
+// idle one that could hold it, if so many wait as must, at the moments for that; -1:
+// none.
+func (l *policy) lend(v *sched.View, j sched.Job, wait int) cluster.NodeID {
 	rule := &l.cfg.Lend
 	if wait <= rule.Above || l.lent(v, j.Pool()) >= rule.Nodes {
-		return 0, false
+		return -1
 	}
 	nodes := v.Cluster().PoolNodes(j.Pool())
 	others, best := 0, cluster.NodeID(-1)
@@ -76,15 +77,15 @@ func (l *policy) lend(v *sched.View, j sched.Job, wait int) (cluster.NodeID, boo
 		}
 	}
 	if best < 0 || others < 2 {
-		return 0, false // the last one is not lent
+		return -1 // the last one is not lent
 	}
 	if v.Now%rule.Every != 0 {
 		l.wants = true
-		return 0, false
+		return -1
 	}
 	l.loans = append(l.loans, loan{best, j.ID})
 	l.reserved[best] = true
-	return best, true
+	return best
 }
 
 // idle tells whether nobody holds anything of a node's devices.
@@ -108,7 +109,9 @@ func (l *policy) giveBack(v *sched.View, p *sched.Plan, left map[cluster.PoolID]
 	for _, o := range l.loans {
 		j := v.Job(o.job)
 		if left[j.Pool()] < rule.Below && l.idle(v, o.node) && l.calm(v) {
-			p.Remember(o.job, note(0, false, never)) // it is measured no more, or the node were not idle
+			m := l.memo(j)
+			m.node = -1
+			l.remember(p, o.job, m)
 			l.reserved[o.node] = slices.Contains(l.own(v, j.Pool()), o.node)
 		}
 	}

@@ -3,7 +3,7 @@
 // history, and lets two jobs share GPUs where they will hardly disturb each other:
 // Hu et al., "Lucid: A Non-intrusive, Scalable and Interpretable Scheduler for Deep
 // Learning Training Jobs", ASPLOS 2023. Nobody is preempted but at the end of the
-// profiling.
+// profiling, or when a pair uses more of its GPUs than its jobs told.
 //
 // Nouns: the score of a job is how much it disturbs others (Analyser); its rank is the
 // predicted run time times GPUs, in GPU-seconds; a partner is a running job that has
@@ -26,6 +26,7 @@ import (
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/predict/boost"
 	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/unit"
 )
 
@@ -70,6 +71,8 @@ type Config struct {
 	Memory   float64 // GiB of a GPU whose memory is not told
 	Ratio    float64
 	Check    time.Duration
+	Unstable float64
+	Watch    time.Duration
 	Place    place.Strategy
 }
 
@@ -80,7 +83,8 @@ func NewConfig() *Config {
 		Trees: trees, Rows: 20_000, Smooth: 5, Refresh: 12 * time.Hour, Prior: time.Hour,
 		Profile: 0.015, ProfileTime: 200 * time.Second, ProfileGPUs: 8,
 		Lend:  Lend{Nodes: 1, Above: 10, Every: 10 * time.Second, Below: 5, Back: 100 * time.Second, Ahead: 5},
-		Quiet: 2, Analyser: Analyser{Tiny: 0.3, Medium: 0.65, Large: 10 * unit.GiB}, Scores: 2, Memory: 24, Ratio: 2, Check: 100 * time.Second, Place: place.Consolidated,
+		Quiet: 2, Analyser: Analyser{Tiny: 0.3, Medium: 0.65, Large: 10 * unit.GiB}, Scores: 2, Memory: 24, Ratio: 2, Check: 100 * time.Second,
+		Unstable: 0.2, Watch: state.UsedWindow, Place: place.Consolidated,
 	}
 }
 
@@ -113,6 +117,8 @@ func (c *Config) Params() param.Set {
 		param.Float("memory", &c.Memory, 0, 1e6, "GiB", "of a GPU whose memory is not told"),
 		param.Float("ratio", &c.Ratio, 0, 1e9, "ratio", "of the predicted GPU time of a job to that of its partner, at most"),
 		param.Duration("check", &c.Check, "how often those who wait look for partners, beside when something happens"),
+		param.Float("unstable", &c.Unstable, 0, 1, "share", "of a shared GPU's time, or memory, that is used beyond what its two jobs told, up to which they stay together; 0: whatever is used"),
+		param.Duration("watch", &c.Watch, "for which the use of a shared GPU is looked at, a minute at most"),
 		place.Param(&c.Place),
 	}
 }
@@ -125,7 +131,7 @@ func (c *Config) Policy() (sched.Policy, error) {
 	for _, d := range []struct {
 		name string
 		is   time.Duration
-	}{{"refresh", c.Refresh}, {"check", c.Check}, {"profile-time", c.ProfileTime}, {"lend-every", c.Lend.Every}, {"return-every", c.Lend.Back}} {
+	}{{"refresh", c.Refresh}, {"check", c.Check}, {"watch", c.Watch}, {"profile-time", c.ProfileTime}, {"lend-every", c.Lend.Every}, {"return-every", c.Lend.Back}} {
 		if d.is <= 0 {
 			return nil, fmt.Errorf("%s must be above 0s", d.name)
 		}
@@ -147,7 +153,8 @@ type policy struct {
 	known    []known // by job
 	queue    []waiting
 	open     []partner               // running jobs that may be shared with, in order of their starts
-	on       []int                   // by device: jobs that hold a part of it
+	on       []holders               // by device
+	news     map[job.ID]memo         // what this decision remembers
 	reserved []bool                  // by node: it is the profiler's, its own or lent
 	profiles bool                    // there are such nodes
 	loans    []loan                  // nodes that are lent to it
@@ -172,6 +179,13 @@ type waiting struct {
 	rank float64
 }
 
+// holders are the jobs that hold a part of a device: how many, and the sum of their
+// numbers, which tells one of two the other.
+type holders struct {
+	n   int32
+	sum job.ID
+}
+
 type partner struct {
 	id    job.ID
 	since time.Duration
@@ -190,15 +204,17 @@ func (l *policy) Decide(v *sched.View, p *sched.Plan) {
 		p.Spoil(err)
 		return
 	}
+	l.news = map[job.ID]memo{}
 	l.reserve(v)
 	l.count(v)
 	l.release(v, p)
+	l.part(v, p)
 	l.restore(v, p)
 	l.line(v, p)
 	l.look(v, p)
 	scores := l.scores(v)
 	if scores >= 0 {
-		l.partners(v)
+		l.partners(v, p)
 	}
 	l.blocked = job.None
 	for _, w := range l.queue {
@@ -265,15 +281,16 @@ func (l *policy) rank(j sched.Job) float64 {
 	return seconds * float64(j.GPUs())
 }
 
-// count notes how many jobs hold a part of each device.
+// count notes which jobs hold a part of each device.
 func (l *policy) count(v *sched.View) {
 	clear(l.on)
 	for len(l.on) < v.Cluster().Devices() {
-		l.on = append(l.on, 0)
+		l.on = append(l.on, holders{})
 	}
 	for j := range v.Running() {
 		for _, s := range v.Alloc(j.ID).Shares {
-			l.on[s.Device]++
+			h := &l.on[s.Device]
+			h.n, h.sum = h.n+1, h.sum+j.ID
 		}
 	}
 }
@@ -307,7 +324,7 @@ func (l *policy) NextWake(v *sched.View) time.Duration {
 			at = min(at, until)
 		}
 	}
-	at = min(at, l.nextLoan(v))
+	at = min(at, l.nextLoan(v), l.nextPart(v))
 	for j := range v.Waiting() {
 		if !j.Reason().Never() {
 			return min(at, l.grid(v.Now))

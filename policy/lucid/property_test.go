@@ -8,17 +8,16 @@ import (
 )
 
 // TestPacked runs the policy over random worlds in which jobs tell what they use and
-// disturb each other, with a profiler and without, with predictions that change
-// often.
+// disturb each other, with a profiler and without, with nodes that are lent to it,
+// with predictions that change often, and with pairs that are taken apart.
 func TestPacked(t *testing.T) {
 	for name, set := range map[string]map[string]string{
 		"defaults": nil,
-		"given":    {"predict": "given", "packing": "on", "profile": "0.5", "profile-time": "15s", "check": "10s"},
-		"learnt":   {"packing": "on", "profile": "0.3", "profile-time": "20s", "refresh": "20s"},
-		"lent": {
-			"packing": "on", "profile": "0.4", "profile-time": "25s", "lend": "2", "lend-above": "0", "lend-every": "5s",
-			"return-below": "1", "return-every": "10s",
+		"given": {
+			"predict": "given", "packing": "on", "profile": "0.4", "profile-time": "15s", "check": "10s",
+			"lend": "2", "lend-above": "0", "lend-every": "5s", "return-below": "1", "return-every": "5s",
 		},
+		"learnt":   {"packing": "on", "profile": "0.3", "profile-time": "20s", "refresh": "20s", "unstable": "0.01", "watch": "5s", "check": "10s", "ratio": "100", "tiny": "1"},
 		"forecast": {"quiet": "0", "calm": "0.1", "refresh": "30s", "ratio": "100"},
 	} {
 		for shape, s := range map[string]simtest.Shape{

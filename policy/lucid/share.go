@@ -11,20 +11,21 @@ import (
 	"github.com/norn-scheduler/norn/unit"
 )
 
-// side is a job as one of a pair; ok is false when it should not share.
+// side is a job as one of a pair; ok is false when it should not share: nothing was
+// told of it, it was taken from a pair before, or it must never be stopped.
 func (l *policy) side(j sched.Job, rank float64) (s Side, ok bool) {
 	score, memory, known := l.cfg.Analyser.Of(j.Spec())
-	return Side{j.GPUs(), score, memory, rank}, known && plain(j)
+	return Side{j.GPUs(), score, memory, rank}, known && plain(j) && j.Spec().Stop != job.Pinned && !l.memo(j).apart
 }
 
 // partners lists the running jobs that may be shared with, in order of their starts:
 // they began before this moment, are on one node outside the profiler, and have their
 // GPUs for themselves.
-func (l *policy) partners(v *sched.View) {
+func (l *policy) partners(v *sched.View, p *sched.Plan) {
 	l.open = l.open[:0]
 	for j := range v.Running() {
 		a := v.Alloc(j.ID)
-		if j.Phase() != job.Running || j.Spec().Stop == job.Pinned || j.Since() == v.Now || a.Nodes() != 1 {
+		if j.Phase() != job.Running || p.Holding(j.ID) == nil || j.Since() == v.Now || a.Nodes() != 1 {
 			continue
 		}
 		side, ok := l.side(j, l.rank(j))
@@ -39,7 +40,7 @@ func (l *policy) partners(v *sched.View) {
 // alone tells whether a job has all its GPUs for itself.
 func (l *policy) alone(v *sched.View, a *cluster.Alloc) bool {
 	for i := range a.Shares {
-		if s := &a.Shares[i]; s.Milli != int32(unit.One) || l.on[s.Device] != 1 || v.Cluster().Broken(s.Device) {
+		if s := &a.Shares[i]; s.Milli != int32(unit.One) || l.on[s.Device].n != 1 || v.Cluster().Broken(s.Device) {
 			return false
 		}
 	}
@@ -129,7 +130,7 @@ func (l *policy) restore(v *sched.View, p *sched.Plan) {
 		if a == nil || j.Phase() != job.Running || !plain(j) || j.Spec().Stop == job.Pinned {
 			continue
 		}
-		alone := !slices.ContainsFunc(a.Shares, func(s cluster.Share) bool { return l.on[s.Device] != 1 })
+		alone := !slices.ContainsFunc(a.Shares, func(s cluster.Share) bool { return l.on[s.Device].n != 1 })
 		if alone {
 			leave(p, j.ID, unit.One)
 		}

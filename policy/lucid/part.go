@@ -1,0 +1,112 @@
+package lucid
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/state"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// part takes pairs apart that use more of their GPUs than was told when they came
+// together: rule 4 of the paper's section 3.3, "it introspectively evicts packed jobs
+// if an unstable resource utilization pattern is detected". Which of the two it was
+// cannot be seen; who came last leaves, and neither shares again. That less is used
+// parts nobody: jobs load data and evaluate.
+func (l *policy) part(v *sched.View, p *sched.Plan) {
+	for guest, host := range l.pairs(v) {
+		why, unstable := l.unstable(v, guest, host)
+		if !unstable {
+			continue
+		}
+		for _, j := range []sched.Job{guest, host} {
+			m := l.memo(j)
+			m.apart = true
+			l.remember(p, j.ID, m)
+		}
+		for _, s := range v.Alloc(guest.ID).Shares {
+			h := &l.on[s.Device]
+			h.n, h.sum = h.n-1, h.sum-guest.ID
+		}
+		p.Stop(guest.ID, job.Reason{Code: job.MakesRoom, Job: host.ID, Text: why})
+		l.queue = append(l.queue, waiting{guest.ID, l.rank(guest)})
+	}
+}
+
+// pairs yields the plain jobs that share all their GPUs with one other job that was
+// there before, and that one.
+func (l *policy) pairs(v *sched.View) func(yield func(guest, host sched.Job) bool) {
+	return func(yield func(guest, host sched.Job) bool) {
+		for j := range v.Running() {
+			a := v.Alloc(j.ID)
+			if l.cfg.Unstable == 0 || !plain(j) || j.Phase() != job.Running || j.Spec().Stop == job.Pinned {
+				continue
+			}
+			first := l.on[a.Shares[0].Device]
+			host := first.sum - j.ID
+			for i := range a.Shares {
+				if h := l.on[a.Shares[i].Device]; h.n != 2 || h.sum != first.sum {
+					host = job.None
+					break
+				}
+			}
+			if host == job.None {
+				continue
+			}
+			h := v.Job(host)
+			later := j.Since() > h.Since() || j.Since() == h.Since() && j.ID > h.ID
+			if later && h.Phase() == job.Running && !yield(j, h) {
+				return
+			}
+		}
+	}
+}
+
+// unstable tells whether a GPU that two jobs share is used for much more of its time than
+// they told, or much more of its memory is taken, since both make progress. It is
+// seen when they have been together for as long as is looked at.
+func (l *policy) unstable(v *sched.View, guest, host sched.Job) (why string, is bool) {
+	over := l.over()
+	_, mine, ok := l.cfg.Analyser.Of(guest.Spec())
+	_, theirs, known := l.cfg.Analyser.Of(host.Spec())
+	if !ok || !known || v.Now-max(guest.Ready(), host.Ready(), guest.Since()) < over {
+		return "", false
+	}
+	use := min(1, busy(guest.Spec())+busy(host.Spec()))
+	for _, s := range v.Alloc(guest.ID).Shares {
+		w := v.UsedOver(s.Device, over)
+		has := v.Cluster().Type(v.Cluster().TypeOf(s.Device)).Memory
+		if has == 0 {
+			has = unit.Bytes(l.cfg.Memory * float64(unit.GiB))
+		}
+		switch {
+		case w.Known && w.Use-use > l.cfg.Unstable:
+			return fmt.Sprintf("makes room for job %s: the GPU that they share is busy for %.0f %% of the time, they told of %.0f %%", host.Spec().Key, 100*w.Use, 100*use), true
+		case w.Known && float64(w.Memory-mine-theirs) > l.cfg.Unstable*float64(has):
+			return fmt.Sprintf("makes room for job %s: %v of the GPU's memory are taken, they told of %v", host.Spec().Key, w.Memory, mine+theirs), true
+		}
+	}
+	return "", false
+}
+
+// over is how far back the use of a GPU is looked at.
+func (l *policy) over() time.Duration { return min(l.cfg.Watch, state.UsedWindow) }
+
+// nextPart is the next moment at which it is seen whether a pair is unstable.
+func (l *policy) nextPart(v *sched.View) time.Duration {
+	at := unit.Never
+	l.count(v) // who was started has begun since
+	for guest, host := range l.pairs(v) {
+		if !v.UsedOver(v.Alloc(guest.ID).Shares[0].Device, 0).Known {
+			continue
+		}
+		if ripe := max(guest.Ready(), host.Ready(), guest.Since()) + l.over(); ripe > v.Now {
+			at = min(at, ripe)
+		} else {
+			at = min(at, after(v.Now, l.cfg.Check))
+		}
+	}
+	return at
+}
