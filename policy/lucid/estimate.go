@@ -3,6 +3,7 @@ package lucid
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -36,14 +37,16 @@ var featureNames = [features]string{"user", "tenant", "name", "GPUs", "CPUs", "h
 // function of the jobs that had ended when the last refresh was due, and so the same
 // for one that starts anew.
 type estimator struct {
-	trees   boost.Config
-	refresh time.Duration
-	rows    int
-	smooth  float64
-	prior   time.Duration
+	trees    boost.Config
+	refresh  time.Duration
+	rows     int
+	smooth   float64
+	prior    time.Duration
+	monotone bool
 
 	epoch time.Duration // for which the rest holds, + 1
 	model *boost.Model
+	grows shape                 // that predictions grow with GPUs
 	means [3]map[string]float64 // by user, tenant, name: log of 1 + seconds
 	sizes map[int]float64       // by GPUs, of jobs of users that are not known
 	all   float64
@@ -74,7 +77,7 @@ func took(j sched.Job) float64 { return math.Log1p(j.Run().Seconds()) }
 
 // learn takes in the jobs that have ended.
 func (e *estimator) learn(past []sched.Job) (err error) {
-	e.model, e.sizes, e.all, e.usual = nil, map[int]float64{}, 0, [features]float64{}
+	e.model, e.grows, e.sizes, e.all, e.usual = nil, shape{}, map[int]float64{}, 0, [features]float64{}
 	n := map[int]float64{}
 	for _, j := range past {
 		e.all += took(j) / float64(len(past))
@@ -98,8 +101,28 @@ func (e *estimator) learn(past []sched.Job) (err error) {
 		}
 		x, y = append(x, row[:]...), append(y, took(j))
 	}
-	e.model, err = boost.Train(e.trees, x, y)
+	if e.model, err = boost.Train(e.trees, x, y); err == nil && e.monotone {
+		e.grow(n)
+	}
 	return err
+}
+
+// grow makes predictions grow with the number of GPUs, of which n tells how many jobs
+// had so many. Since each tree looks at one feature alone, what GPUs contribute is the
+// same whatever the others are.
+func (e *estimator) grow(n map[int]float64) {
+	var levels, values, weights []float64
+	for _, g := range slices.Sorted(maps.Keys(n)) {
+		x := e.usual
+		x[gpus] = float64(g)
+		levels, values, weights = append(levels, x[gpus]), append(values, e.model.Predict(x[:])), append(weights, n[g])
+	}
+	e.grows = rising(levels, values, weights)
+}
+
+// predict is the predicted log of 1 + the run time of a row.
+func (e *estimator) predict(row *[features]float64) float64 {
+	return e.model.Predict(row[:]) + e.grows.at(row[gpus])
 }
 
 // word is what a feature that is a word says of a job.
@@ -156,7 +179,7 @@ func (e *estimator) seconds(j *job.Job) float64 {
 		return math.Expm1(e.all)
 	}
 	row := e.row(j)
-	return max(0, math.Expm1(e.model.Predict(row[:])))
+	return max(0, math.Expm1(e.predict(&row)))
 }
 
 // Part is what one feature contributes to a prediction: a factor on 1 + the run
@@ -173,12 +196,12 @@ func (e *estimator) parts(j *job.Job) (usual float64, parts []Part) {
 	if e.model == nil {
 		return math.Expm1(e.all), nil
 	}
-	base := e.model.Predict(e.usual[:])
+	base := e.predict(&e.usual)
 	row := e.row(j)
 	for k := range row {
 		x := e.usual
 		x[k] = row[k]
-		if d := e.model.Predict(x[:]) - base; d != 0 {
+		if d := e.predict(&x) - base; d != 0 {
 			parts = append(parts, Part{featureNames[k], math.Exp(d)})
 		}
 	}

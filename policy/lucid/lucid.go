@@ -51,12 +51,13 @@ const (
 
 // Config is the settings of the policy.
 type Config struct {
-	Predict Source
-	Trees   boost.Config
-	Rows    int
-	Smooth  float64
-	Refresh time.Duration
-	Prior   time.Duration
+	Predict  Source
+	Trees    boost.Config
+	Rows     int
+	Smooth   float64
+	Monotone bool // predictions never fall with GPUs
+	Refresh  time.Duration
+	Prior    time.Duration
 
 	Profile     float64 // part of the nodes of a pool that is the profiler's
 	ProfileTime time.Duration
@@ -80,7 +81,7 @@ type Config struct {
 func NewConfig() *Config {
 	trees := boost.Config{Trees: 300, Depth: 1, Leaf: 10, Bins: 64, Rate: 0.1}
 	return &Config{
-		Trees: trees, Rows: 20_000, Smooth: 5, Refresh: 12 * time.Hour, Prior: time.Hour,
+		Trees: trees, Rows: 20_000, Smooth: 5, Monotone: true, Refresh: 12 * time.Hour, Prior: time.Hour,
 		Profile: 0.015, ProfileTime: 200 * time.Second, ProfileGPUs: 8,
 		Lend:  Lend{Nodes: 1, Above: 10, Every: 10 * time.Second, Below: 5, Back: 100 * time.Second, Ahead: 5},
 		Quiet: 2, Analyser: Analyser{Tiny: 0.3, Medium: 0.65, Large: 10 * unit.GiB}, Scores: 2, Memory: 24, Ratio: 2, Check: 100 * time.Second,
@@ -96,6 +97,7 @@ func (c *Config) Params() param.Set {
 		param.Int("trees", &c.Trees.Trees, 0, boost.MaxTrees, "trees", "of one split each, that run times are predicted with"),
 		param.Int("rows", &c.Rows, 1, boost.MaxRows, "jobs", "that are learnt from, the last to end"),
 		param.Float("smooth", &c.Smooth, 0, 1e9, "jobs", "by which the mean of a user, tenant or name is drawn to that of all"),
+		param.Bool("monotone", &c.Monotone, "the predicted run time never falls with the number of GPUs"),
 		param.Duration("refresh", &c.Refresh, "how often run times are learnt anew and waiting jobs ranked again"),
 		param.Duration("prior", &c.Prior, "run time that is believed while no job has ended"),
 		param.Float("profile", &c.Profile, 0, 1, "share", "of the nodes of a partition that is kept for measuring new jobs, rounded; never all of them"),
@@ -140,7 +142,7 @@ func (c *Config) Policy() (sched.Policy, error) {
 	more.Depth = 3
 	return &policy{
 		cfg: *c, throughput: &throughput{trees: more}, requests: &throughput{trees: more, gpus: true},
-		estimator: &estimator{trees: c.Trees, refresh: c.Refresh, rows: c.Rows, smooth: c.Smooth, prior: c.Prior},
+		estimator: &estimator{trees: c.Trees, refresh: c.Refresh, rows: c.Rows, smooth: c.Smooth, prior: c.Prior, monotone: c.Monotone},
 	}, nil
 }
 
