@@ -44,6 +44,10 @@ func Similarity(a, b string) float64 {
 	return 1 - float64(distance(a, b))/float64(longer)
 }
 
+// Distance is how many bytes must be inserted, deleted or replaced to make one name
+// another; of longer ones their beginnings count.
+func Distance(a, b string) int { return distance(a[:min(len(a), maxName)], b[:min(len(b), maxName)]) }
+
 // distance is how many bytes must be inserted, deleted or replaced to make a
 // name of at most maxName bytes another.
 func distance(a, b string) int {

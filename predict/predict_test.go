@@ -157,6 +157,9 @@ func TestSimilarity(t *testing.T) {
 		if n := max(len(a), len(b)); n > 0 {
 			want = 1 - float64(slow(a, b))/float64(n)
 		}
+		if got := predict.Distance(a, b); got != slow(a, b) {
+			t.Fatalf("%q to %q: %v, want %v", a, b, got, slow(a, b))
+		}
 		if got := predict.Similarity(a, b); got != want {
 			t.Fatalf("%q and %q: %v, want %v", a, b, got, want)
 		}

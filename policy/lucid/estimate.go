@@ -43,14 +43,16 @@ type estimator struct {
 	smooth   float64
 	prior    time.Duration
 	monotone bool
+	alike    bool // names count by groups
 
-	epoch time.Duration // for which the rest holds, + 1
-	model *boost.Model
-	grows shape                 // that predictions grow with GPUs
-	means [3]map[string]float64 // by user, tenant, name: log of 1 + seconds
-	sizes map[int]float64       // by GPUs, of jobs of users that are not known
-	all   float64
-	usual [features]float64 // the mean job, against which others are explained
+	epoch           time.Duration // for which the rest holds, + 1
+	model           *boost.Model
+	grows           shape                 // that predictions grow with GPUs
+	groups, strange map[string]string     // by name: those that were learnt from, and others that were met since
+	means           [3]map[string]float64 // by user, tenant, name: log of 1 + seconds
+	sizes           map[int]float64       // by GPUs, of jobs of users that are not known
+	all             float64
+	usual           [features]float64 // the mean job, against which others are explained
 }
 
 // at makes the estimator ready for a moment.
@@ -86,6 +88,13 @@ func (e *estimator) learn(past []sched.Job) (err error) {
 	}
 	for g := range e.sizes {
 		e.sizes[g] /= n[g]
+	}
+	if e.alike {
+		seen := map[string]int{}
+		for _, j := range past {
+			seen[predict.Name(j.Spec())]++
+		}
+		e.groups, e.strange = published.buckets(seen), map[string]string{}
 	}
 	for k := range e.means {
 		e.means[k] = e.group(past, k)
@@ -126,14 +135,26 @@ func (e *estimator) predict(row *[features]float64) float64 {
 }
 
 // word is what a feature that is a word says of a job.
-func word(j *job.Job, k int) string {
+func (e *estimator) word(j *job.Job, k int) string {
 	switch k {
 	case byUser:
 		return j.User
 	case byTenant:
 		return j.Tenant
 	}
-	return predict.Name(j)
+	name := predict.Name(j)
+	if !e.alike {
+		return name
+	}
+	group, known := e.groups[name]
+	if known {
+		return group
+	}
+	if group, known = e.strange[name]; !known {
+		group = cmp.Or(nearest(name, e.groups), name)
+		e.strange[name] = group
+	}
+	return group
 }
 
 // group is the mean of the jobs of each user, tenant or name, drawn to the mean of
@@ -141,7 +162,7 @@ func word(j *job.Job, k int) string {
 func (e *estimator) group(past []sched.Job, k int) map[string]float64 {
 	sum, n := map[string]float64{}, map[string]float64{}
 	for _, j := range past {
-		w := word(j.Spec(), k)
+		w := e.word(j.Spec(), k)
 		sum[w] += took(j)
 		n[w]++
 	}
@@ -153,7 +174,7 @@ func (e *estimator) group(past []sched.Job, k int) map[string]float64 {
 
 func (e *estimator) row(j *job.Job) (row [features]float64) {
 	for k := range e.means {
-		m, known := e.means[k][word(j, k)]
+		m, known := e.means[k][e.word(j, k)]
 		if !known {
 			m = e.all
 		}

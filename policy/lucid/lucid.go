@@ -39,6 +39,15 @@ const (
 	Given                // the estimates of the run
 )
 
+// Names is what counts of the name of a job.
+type Names uint8
+
+// What counts.
+const (
+	Alike Names = iota // the group of names that are alike
+	Plain              // the name
+)
+
 // Packing is when jobs share.
 type Packing uint8
 
@@ -56,6 +65,7 @@ type Config struct {
 	Rows     int
 	Smooth   float64
 	Monotone bool // predictions never fall with GPUs
+	Names    Names
 	Refresh  time.Duration
 	Prior    time.Duration
 
@@ -98,6 +108,8 @@ func (c *Config) Params() param.Set {
 		param.Int("rows", &c.Rows, 1, boost.MaxRows, "jobs", "that are learnt from, the last to end"),
 		param.Float("smooth", &c.Smooth, 0, 1e9, "jobs", "by which the mean of a user, tenant or name is drawn to that of all"),
 		param.Bool("monotone", &c.Monotone, "the predicted run time never falls with the number of GPUs"),
+		param.Choice("names", &c.Names, []param.Option[Names]{{Name: "alike", Value: Alike}, {Name: "plain", Value: Plain}},
+			"what counts of the names of jobs, less their digits: groups of names that are alike, or each name"),
 		param.Duration("refresh", &c.Refresh, "how often run times are learnt anew and waiting jobs ranked again"),
 		param.Duration("prior", &c.Prior, "run time that is believed while no job has ended"),
 		param.Float("profile", &c.Profile, 0, 1, "share", "of the nodes of a partition that is kept for measuring new jobs, rounded; never all of them"),
@@ -142,7 +154,7 @@ func (c *Config) Policy() (sched.Policy, error) {
 	more.Depth = 3
 	return &policy{
 		cfg: *c, throughput: &throughput{trees: more}, requests: &throughput{trees: more, gpus: true},
-		estimator: &estimator{trees: c.Trees, refresh: c.Refresh, rows: c.Rows, smooth: c.Smooth, prior: c.Prior, monotone: c.Monotone},
+		estimator: &estimator{trees: c.Trees, refresh: c.Refresh, rows: c.Rows, smooth: c.Smooth, prior: c.Prior, monotone: c.Monotone, alike: c.Names == Alike},
 	}, nil
 }
 
