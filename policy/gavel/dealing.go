@@ -9,10 +9,15 @@ import (
 func (k *packing) deal(s *pairs.Solution) Allocation {
 	p := k.p
 	a := p.nothing()
+	none := make([]float64, len(p.Jobs)) // by job: a share that is none
 	for c := range k.classes {
 		jobs := k.classes[c].jobs
+		trace := p.trace(k.classes[c].j, k.classes[c].goal, s.Level)
+		for _, m := range jobs {
+			none[m] = trace
+		}
 		for i, x := range s.Values[c] {
-			if x /= float64(len(jobs)); x > tiny || p.Traces {
+			if x /= float64(len(jobs)); x > trace || p.Traces {
 				for _, m := range jobs {
 					a[m][k.types[c][i]] = x
 				}
@@ -24,7 +29,7 @@ func (k *packing) deal(s *pairs.Solution) Allocation {
 		index[pair] = i
 	}
 	give := func(m, o, t int, x float64) {
-		if x <= tiny || m == o {
+		if x <= min(none[m], none[o]) || m == o {
 			return
 		}
 		pair := Pair{min(m, o), max(m, o)}
@@ -41,9 +46,6 @@ func (k *packing) deal(s *pairs.Solution) Allocation {
 	}
 	for i, c := range k.columns {
 		x := s.Pairs[i]
-		if x <= tiny {
-			continue
-		}
 		if one, other := k.classes[c.a].jobs, k.classes[c.b].jobs; c.a != c.b {
 			divide(one, other, x, func(m, o int, x float64) { give(m, o, c.t, x) })
 		} else if len(one) == 2 {

@@ -74,7 +74,7 @@ func (p *Problem) fill(weights func(done []bool) []float64) (Allocation, error) 
 // rise finds how far the levels can rise together, from a hair below what was
 // reached, so that there is room to compute in.
 func (p *Problem) rise(w, levels []float64) (out *outcome, err error) {
-	for _, hair := range []float64{1e-7, 1e-6, 1e-5} {
+	for _, hair := range []float64{1e-9, 1e-8, 1e-7, 1e-6, 1e-5} {
 		out, err = p.program(1, nil, func(m int) goal {
 			j := &p.Jobs[m]
 			g := goal{rate: 1 / p.Equal(j), floor: levels[m] * (1 - hair)}

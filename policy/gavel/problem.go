@@ -232,7 +232,8 @@ func (p *Problem) program(level float64, gain func(j *Job, t int) float64, goals
 	}
 	rooms := p.rows(&lp)
 	var jobs []int
-	var types []int // columns of the variables, one after the other
+	var asked []goal // of the jobs
+	var types []int  // columns of the variables, one after the other
 	for m := range p.Jobs {
 		j := &p.Jobs[m]
 		b := blocks.Block{Cap: 1}
@@ -253,6 +254,7 @@ func (p *Problem) program(level float64, gain func(j *Job, t int) float64, goals
 		}
 		if len(b.Vars) > 0 {
 			jobs = append(jobs, m)
+			asked = append(asked, g)
 			lp.Blocks = append(lp.Blocks, b)
 		}
 	}
@@ -267,8 +269,9 @@ func (p *Problem) program(level float64, gain func(j *Job, t int) float64, goals
 	out.level = s.Level
 	for k, m := range jobs {
 		out.prices[m], out.slacks[m] = s.Prices[k], s.Slacks[k]
+		none := p.trace(&p.Jobs[m], asked[k], s.Level)
 		for i, x := range s.Values[k] {
-			if x > tiny || p.Traces {
+			if x > none || p.Traces {
 				out.Allocation[m][types[i]] = x
 			}
 		}
@@ -279,6 +282,16 @@ func (p *Problem) program(level float64, gain func(j *Job, t int) float64, goals
 
 // tiny is a share of time that is none: what the method leaves of one that is zero.
 const tiny = 1e-7
+
+// trace is a share of its time that is none for a job: tiny, and so next to what it needs
+// on its best type for its goal at a level.
+func (p *Problem) trace(j *Job, g goal, level float64) float64 {
+	need, most := g.floor+g.step*level, g.rate*p.fastest(j)
+	if g.none || !(need > 0) {
+		return tiny
+	}
+	return tiny * min(1, need/most)
+}
 
 // steps is what a job has to go, a little at least, so that nothing is divided by
 // nothing.

@@ -16,15 +16,16 @@ type factor struct {
 
 	diagonal []float64 // before it is factored
 
-	column []float64 // of the factor, as long as it is at hand
-	space  []float64 // of an answer
+	root  []float64   // by place: the diagonal of the factor
+	low   [][]float64 // by place: what is below in its column, as fill has it
+	space []float64   // of an answer
 }
 
 // newFactor finds the order and what fills up.
 func newFactor(m *method) *factor {
 	blocks, joint := len(m.p.Blocks), len(m.p.Limits)
 	f := &factor{n: m.rows, at: make([]int32, m.rows), a: make([]float64, m.rows*m.rows), fill: make([][]int32, m.rows)}
-	f.diagonal, f.column, f.space = make([]float64, m.rows), make([]float64, m.rows), make([]float64, m.rows)
+	f.diagonal, f.root, f.space = make([]float64, m.rows), make([]float64, m.rows), make([]float64, m.rows)
 	words := (blocks + 63) / 64
 	meets := make([][]uint64, blocks)
 	for k := range meets {
@@ -65,7 +66,18 @@ func newFactor(m *method) *factor {
 			f.fill[2*blocks+k] = append(f.fill[2*blocks+k], int32(2*blocks+j))
 		}
 	}
+	f.low = columns[float64](f)
 	return f
+}
+
+// columns has a number for each place of a factor that can be above zero, the diagonal
+// aside.
+func columns[number any](f *factor) [][]number {
+	low := make([][]number, f.n)
+	for c := range low {
+		low[c] = make([]number, len(f.fill[c]))
+	}
+	return low
 }
 
 // eliminate is an order of least degree. Afterwards meets holds for each block those
@@ -160,12 +172,10 @@ func (f *factor) cholesky() bool {
 			d = huge // nothing is left of this row: its price stays as it is
 		}
 		root := math.Sqrt(d)
-		a[c*n+c] = root
-		fill := f.fill[c]
-		column := f.column[:len(fill)]
+		f.root[c] = root
+		fill, column := f.fill[c], f.low[c]
 		for i, r := range fill {
-			a[int(r)*n+c] /= root
-			column[i] = a[int(r)*n+c]
+			column[i] = a[int(r)*n+c] / root
 		}
 		for i, r := range fill {
 			v := column[i]
@@ -183,21 +193,21 @@ func (f *factor) cholesky() bool {
 
 // solve replaces a right-hand side, in the order of the program's rows, by the answer.
 func (f *factor) solve(x []float64) {
-	n, a, y := f.n, f.a, f.space
+	y := f.space
 	for r, p := range f.at {
 		y[p] = x[r]
 	}
-	for c := range n {
-		y[c] /= a[c*n+c]
-		for _, r := range f.fill[c] {
-			y[r] -= a[int(r)*n+c] * y[c]
+	for c, fill := range f.fill {
+		y[c] /= f.root[c]
+		for i, r := range fill {
+			y[r] -= f.low[c][i] * y[c]
 		}
 	}
-	for c := n - 1; c >= 0; c-- {
-		for _, r := range f.fill[c] {
-			y[c] -= a[int(r)*n+c] * y[r]
+	for c := f.n - 1; c >= 0; c-- {
+		for i, r := range f.fill[c] {
+			y[c] -= f.low[c][i] * y[r]
 		}
-		y[c] /= a[c*n+c]
+		y[c] /= f.root[c]
 	}
 	for r, p := range f.at {
 		x[r] = y[p]

@@ -35,10 +35,13 @@ type method struct {
 	dx, dz []float64
 	ds, dy []float64
 	mu     float64
+	off    float64 // how far from an optimum
 
 	f       *factor
+	twice   *twiceFactor // in place of f, once that has lost digits
 	right   []float64
-	alongT  []float64 // the inverse times the column of t
+	alongT  []twice // the inverse times the column of t
+	change  []twice // of prices
 	pivotT  float64
 	scratch []float64
 }
@@ -72,9 +75,10 @@ func newMethod(p *Program) *method {
 	for _, a := range []*[]float64{&m.x, &m.z, &m.keptX, &m.keptZ, &m.rd, &m.rx, &m.dx, &m.dz} {
 		*a = make([]float64, len(m.cols)+1)
 	}
-	for _, a := range []*[]float64{&m.s, &m.y, &m.keptS, &m.keptY, &m.rp, &m.rs, &m.ds, &m.dy, &m.right, &m.alongT, &m.scratch} {
+	for _, a := range []*[]float64{&m.s, &m.y, &m.keptS, &m.keptY, &m.rp, &m.rs, &m.ds, &m.dy, &m.right, &m.scratch} {
 		*a = make([]float64, m.rows)
 	}
+	m.alongT, m.change = make([]twice, m.rows), make([]twice, m.rows)
 	for i := range m.x {
 		m.x[i], m.z[i] = 0.1, 1
 	}
@@ -229,7 +233,7 @@ func (m *method) measure() float64 {
 			m.rp[r] = 0
 			continue
 		}
-		primal = max(primal, math.Abs(m.rp[r]))
+		primal = max(primal, math.Abs(m.rp[r])/m.demand(r))
 		m.mu += m.s[r] * m.y[r]
 		there -= m.b[r] * m.y[r]
 		n++
@@ -247,7 +251,17 @@ func (m *method) measure() float64 {
 		n++
 	}
 	m.mu /= float64(max(n, 1))
-	return max(primal, dual, math.Abs(here-there)/(1+math.Abs(here)))
+	m.off = max(primal, dual, math.Abs(here-there)/(1+math.Abs(here)))
+	return m.off
+}
+
+// demand is what a row is about, for what is missing of it to be told by: of a goal what
+// is asked for, which may be far less than what could be reached.
+func (m *method) demand(r int) float64 {
+	if r >= 2*len(m.p.Blocks) || r%2 == 0 {
+		return 1
+	}
+	return min(1, max(math.Abs(m.b[r]), m.rise[r/2]*m.x[len(m.cols)], 1e-6))
 }
 
 func (m *method) keep() {

@@ -14,10 +14,15 @@
 //
 // The method is Mehrotra's interior-point method on the normal equations, which are
 // sparse: two blocks meet in them only where there is a pair of them. Blocks are
-// eliminated in the order of least degree, the joint rows and t last.
+// eliminated in the order of least degree, the joint rows and t last. Normal equations
+// lose the digits of a variable that is settled by its rows alone, such as that of a job
+// which must have all of its time on its one type to reach the level; where that shows
+// they are solved with twice as many digits.
 //
 // Sources: Mehrotra, SIAM Journal on Optimization 2, 1992; George and Liu, "The
-// evolution of the minimum degree ordering algorithm", SIAM Review 31, 1989.
+// evolution of the minimum degree ordering algorithm", SIAM Review 31, 1989; Dekker, "A
+// floating-point technique for extending the available precision", Numerische Mathematik
+// 18, 1971.
 package pairs
 
 import (
@@ -67,6 +72,8 @@ const (
 	passable      = 1e-5  // of what is taken when no more can be had
 	middle        = 1e-10 // what variables times reduced costs are in the middle
 	centrings     = 12    // steps to the middle, at most
+	mendings      = 4     // of a direction, at most
+	fine          = 1e-3  // of how far off an iterate is: what may be lost of a direction
 )
 
 // Solve finds an optimum, to within one part in a thousand million where rough is

@@ -132,6 +132,57 @@ func TestAgainstHiGHS(t *testing.T) {
 	})
 }
 
+// TestUnlike: goals of which one needs all of a block and another a millionth of one are
+// all reached, and to the same level.
+func TestUnlike(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := draw(t)
+		p.Level = 1
+		for k := range p.Blocks {
+			b := &p.Blocks[k]
+			if b.Goal, b.Floor = len(b.Vars) > 0 || k == 0, 0; k == 0 {
+				b.Vars = []blocks.Var{{Use: 1, Rate: 1}}
+			}
+			b.Step = math.Pow(10, rapid.Float64Range(-5, 0).Draw(t, "order"))
+		}
+		for i := range p.Pairs {
+			p.Pairs[i].Gain = 0
+		}
+		for k := range p.Blocks {
+			for i := range p.Blocks[k].Vars {
+				p.Blocks[k].Vars[i].Gain = 0
+			}
+		}
+		m := model(p)
+		want, err := highs.Shared().Solve(m, solve.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := pairs.Solve(p, false)
+		if err != nil {
+			t.Fatalf("%v; there is %v", err, want.Objective)
+		}
+		if math.Abs(got.Level/want.Objective-1) > 1e-6 {
+			t.Fatalf("%+v: the level is %v, want %v", p, got.Level, want.Objective)
+		}
+		done := make([]float64, len(p.Blocks))
+		for k, b := range p.Blocks {
+			for i, v := range b.Vars {
+				done[k] += v.Rate * got.Values[k][i]
+			}
+		}
+		for i, v := range p.Pairs {
+			done[v.A] += v.RateA * got.Pairs[i]
+			done[v.B] += v.RateB * got.Pairs[i]
+		}
+		for k, b := range p.Blocks {
+			if need := b.Step * got.Level; b.Goal && done[k] < need*(1-1e-6) {
+				t.Fatalf("%+v: block %d does %v, needs %v", p, k, done[k], need)
+			}
+		}
+	})
+}
+
 // TestRough: a rough answer is within a hundredth of the optimum, and fits.
 func TestRough(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

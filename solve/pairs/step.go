@@ -124,94 +124,137 @@ func (m *method) lengths() (primal, dual float64) {
 
 // factor prepares for directions from the iterate at hand.
 func (m *method) factor() bool {
-	if !m.f.factor(m) {
+	return m.prepare() || m.twice == nil && m.double()
+}
+
+// double goes over to numbers of twice the digits.
+func (m *method) double() bool {
+	m.twice = newTwiceFactor(m.f)
+	return m.prepare()
+}
+
+func (m *method) prepare() bool {
+	if m.twice == nil && !m.f.factor(m) || m.twice != nil && !m.twice.factor(m) {
 		return false
 	}
 	if !m.hasT {
 		return true
 	}
+	clear(m.right)
 	for k, s := range m.rise {
-		m.alongT[2*k], m.alongT[2*k+1] = 0, s
+		m.right[2*k+1] = s
 	}
-	clear(m.alongT[2*len(m.rise):])
-	m.f.solve(m.alongT)
+	m.solve(m.right, m.alongT)
 	t := len(m.cols)
-	m.pivotT = m.z[t]/m.x[t] + m.alongStep(m.alongT)
+	m.pivotT = m.z[t]/m.x[t] + m.rises(m.alongT).high
 	return m.pivotT > 0 && !math.IsInf(m.pivotT, 0)
 }
 
-// direction finds the direction for what is missing, and mends it by what the
-// arithmetic has left of that.
-func (m *method) direction() bool {
-	t := len(m.cols)
-	for r := range m.right {
-		m.right[r] = 0
-		if m.live(r) {
-			m.right[r] = m.rs[r]/m.y[r] - m.rp[r]
-		}
+// solve solves with the factor at hand. The right-hand side is lost.
+func (m *method) solve(right []float64, out []twice) {
+	if m.twice != nil {
+		m.twice.solve(right, out)
+		return
 	}
-	for i := range m.cols {
-		c := &m.cols[i]
-		v := (m.rx[i] + m.x[i]*m.rd[i]) / m.z[i]
-		for k := range c.n {
-			m.right[c.row[k]] += c.a[k] * v
-		}
+	m.f.solve(right)
+	for r, v := range right {
+		out[r] = twice{high: v}
 	}
-	rightT := 0.0
-	if m.hasT {
-		rightT = m.rx[t]/m.x[t] + m.rd[t]
-	}
-	clear(m.dy)
-	m.dx[t] = 0
-	worst := math.Inf(1)
-	for range 4 {
-		m.f.solve(m.right)
-		dt := 0.0
-		if m.hasT {
-			dt = (rightT - m.alongStep(m.right)) / m.pivotT
-		}
-		for r := range m.dy {
-			m.dy[r] += m.right[r] + dt*m.alongT[r]
-		}
-		m.dx[t] += dt
-		m.follow()
-		off := m.left()
-		if off != off || math.IsInf(off, 0) {
-			return false
-		}
-		if off <= 1e-12 || off >= worst/2 {
-			break
-		}
-		worst = off
-		rightT = 0
-		if m.hasT {
-			rightT = m.rx[t]/m.x[t] + m.rd[t] - m.alongStep(m.dy) - m.z[t]/m.x[t]*m.dx[t]
-		}
-	}
-	return true
 }
 
-// follow finds what follows from the change of the prices and of t.
-func (m *method) follow() {
-	t := len(m.cols)
-	dt := m.dx[t]
-	m.turned(m.dy, m.dz)
-	for i := range m.dz {
-		m.dz[i] -= m.rd[i]
-		if i < t {
-			m.dx[i] = (m.rx[i] - m.x[i]*m.dz[i]) / m.z[i]
+// direction finds the direction for what is missing. Where the arithmetic loses it, all
+// that follows is done with twice the digits.
+func (m *method) direction() bool {
+	off := m.mended()
+	if m.twice == nil && !(off <= max(precision, fine*m.off)) {
+		if !m.double() {
+			return false
 		}
+		off = m.mended()
 	}
-	if m.dx[t] = dt; !m.hasT {
-		m.dx[t], m.dz[t] = 0, 0
-	} else {
-		m.dz[t] = (m.rx[t] - m.z[t]*dt) / m.x[t]
+	return off < math.Inf(1)
+}
+
+// mended finds a direction, and mends it by what the arithmetic has left of what is
+// missing. It returns how much of that stays.
+//
+// What mends is added to the changes of values and of prices on its own: next to a price
+// it may be less than the last digit, and yet count for a value.
+func (m *method) mended() float64 {
+	m.still()
+	t := len(m.cols)
+	worst := math.Inf(1)
+	for n := 0; ; n++ {
+		rest := 0.0 // of the equation of t
+		if m.hasT {
+			rest = m.rx[t]/m.x[t] + m.rd[t] - m.alongStep(m.dy) - m.z[t]/m.x[t]*m.dx[t]
+		}
+		off := max(m.left(), math.Abs(rest))
+		if n > 0 && !(off > 1e-12 && off < worst/2) || n == mendings {
+			return off
+		}
+		if n > 0 {
+			worst = off
+		}
+		m.solve(m.right, m.change)
+		dt := 0.0
+		if m.hasT {
+			dt = m.rises(m.change).minus(twice{high: rest}).high / -m.pivotT
+			for r := range m.change {
+				m.change[r] = m.change[r].plus(m.alongT[r].times(twice{high: dt}))
+			}
+		}
+		m.follow(dt)
+	}
+}
+
+// still is the direction in which no price changes, nor t.
+func (m *method) still() {
+	t := len(m.cols)
+	clear(m.dy)
+	for i := range m.cols {
+		m.dz[i], m.dx[i] = -m.rd[i], (m.rx[i]+m.x[i]*m.rd[i])/m.z[i]
+	}
+	if m.dx[t], m.dz[t] = 0, 0; m.hasT {
+		m.dz[t] = m.rx[t] / m.x[t]
 	}
 	for r := range m.ds {
 		if m.ds[r] = 0; m.live(r) {
-			m.ds[r] = (m.rs[r] - m.s[r]*m.dy[r]) / m.y[r]
+			m.ds[r] = m.rs[r] / m.y[r]
 		}
 	}
+}
+
+// follow adds to a direction what follows from the change of the prices at hand and from
+// that of t. Changes that are large may add up to little for a column.
+func (m *method) follow(dt float64) {
+	for i := range m.cols {
+		c := &m.cols[i]
+		var sum twice
+		for k := range c.n {
+			sum = sum.plus(m.change[c.row[k]].times(twice{high: c.a[k]}))
+		}
+		m.dz[i] += sum.high
+		m.dx[i] -= m.x[i] / m.z[i] * sum.high
+	}
+	if t := len(m.cols); m.hasT {
+		m.dx[t] += dt
+		m.dz[t] -= m.z[t] / m.x[t] * dt
+	}
+	for r, d := range m.change {
+		m.dy[r] += d.high
+		if m.live(r) {
+			m.ds[r] -= m.s[r] / m.y[r] * d.high
+		}
+	}
+}
+
+// rises is the product of the column of t with a change of prices.
+func (m *method) rises(y []twice) (sum twice) {
+	for k, s := range m.rise {
+		sum = sum.plus(y[2*k+1].times(twice{high: s}))
+	}
+	return sum
 }
 
 // left writes into right what a direction leaves of the rows, and tells how much that
@@ -226,7 +269,7 @@ func (m *method) left() float64 {
 			continue
 		}
 		m.right[r] += m.ds[r] - m.rp[r]
-		off = max(off, math.Abs(m.right[r]))
+		off = max(off, math.Abs(m.right[r])/m.demand(r))
 		if m.right[r] != m.right[r] {
 			return m.right[r]
 		}
