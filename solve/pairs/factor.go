@@ -9,10 +9,11 @@ import (
 // factor is the normal equations and their Cholesky factor. Rows of the program are
 // reordered: blocks by least degree, then the joint rows.
 type factor struct {
-	n    int
-	at   []int32   // by row of the program: its place
-	a    []float64 // n by n, the lower triangle by rows; only what can be above zero is used
-	fill [][]int32 // by place: the places below in its column that can be above zero, in order
+	n      int
+	paired int       // rows of blocks, two by two
+	at     []int32   // by row of the program: its place
+	a      []float64 // n by n, the lower triangle by rows; only what can be above zero is used
+	fill   [][]int32 // by place: the places below in its column that can be above zero, in order
 
 	diagonal []float64 // before it is factored
 
@@ -24,7 +25,7 @@ type factor struct {
 // newFactor finds the order and what fills up.
 func newFactor(m *method) *factor {
 	blocks, joint := len(m.p.Blocks), len(m.p.Limits)
-	f := &factor{n: m.rows, at: make([]int32, m.rows), a: make([]float64, m.rows*m.rows), fill: make([][]int32, m.rows)}
+	f := &factor{n: m.rows, paired: 2 * blocks, at: make([]int32, m.rows), a: make([]float64, m.rows*m.rows), fill: make([][]int32, m.rows)}
 	f.diagonal, f.root, f.space = make([]float64, m.rows), make([]float64, m.rows), make([]float64, m.rows)
 	words := (blocks + 63) / 64
 	meets := make([][]uint64, blocks)
@@ -163,32 +164,71 @@ const (
 
 func (f *factor) cholesky() bool {
 	n, a := f.n, f.a
-	for c := range n {
-		d := a[c*n+c]
-		if d != d || math.IsInf(d, 0) {
+	for c := 0; c < n; c++ {
+		if !f.column(c) {
 			return false
 		}
-		if d <= lost*f.diagonal[c] {
-			d = huge // nothing is left of this row: its price stays as it is
-		}
-		root := math.Sqrt(d)
-		f.root[c] = root
-		fill, column := f.fill[c], f.low[c]
-		for i, r := range fill {
-			column[i] = a[int(r)*n+c] / root
-		}
-		for i, r := range fill {
-			v := column[i]
-			if v == 0 {
-				continue
+		fill, x := f.fill[c], f.low[c]
+		if c >= f.paired {
+			for i, r := range fill {
+				f.lower(int(r), fill[:i+1], x[i], x)
 			}
-			row := a[int(r)*n : (int(r)+1)*n]
-			for k, q := range fill[:i+1] {
-				row[q] -= v * column[k]
-			}
+			continue
 		}
+		// The two rows of a block fill up alike: what they take from others is taken at once.
+		for i, r := range fill {
+			a[int(r)*n+c+1] -= x[0] * x[i]
+		}
+		if !f.column(c + 1) {
+			return false
+		}
+		fill, x = fill[1:], x[1:]
+		y := f.low[c+1]
+		for i, r := range fill {
+			f.lowerTwo(int(r), fill[:i+1], x[i], x, y[i], y)
+		}
+		c++
 	}
 	return true
+}
+
+// column is a column of the factor, when all before it are done.
+func (f *factor) column(c int) bool {
+	n, a := f.n, f.a
+	d := a[c*n+c]
+	if d != d || math.IsInf(d, 0) {
+		return false
+	}
+	if d <= lost*f.diagonal[c] {
+		d = huge // nothing is left of this row: its price stays as it is
+	}
+	f.root[c] = math.Sqrt(d)
+	for i, r := range f.fill[c] {
+		f.low[c][i] = a[int(r)*n+c] / f.root[c]
+	}
+	return true
+}
+
+// lower takes from a row what a column of the factor has of it, v times x.
+func (f *factor) lower(r int, at []int32, v float64, x []float64) {
+	if v == 0 {
+		return
+	}
+	row, x := f.a[r*f.n:(r+1)*f.n], x[:len(at)]
+	for k, q := range at {
+		row[q] -= v * x[k]
+	}
+}
+
+// lowerTwo is lower for two columns.
+func (f *factor) lowerTwo(r int, at []int32, v float64, x []float64, w float64, y []float64) {
+	if v == 0 && w == 0 {
+		return
+	}
+	row, x, y := f.a[r*f.n:(r+1)*f.n], x[:len(at)], y[:len(at)]
+	for k, q := range at {
+		row[q] = row[q] - v*x[k] - w*y[k]
+	}
 }
 
 // solve replaces a right-hand side, in the order of the program's rows, by the answer.
