@@ -280,20 +280,17 @@ func (p *Problem) program(level float64, gain func(j *Job, t int) float64, goals
 	return out, nil
 }
 
-// tiny is a share of time that is none, what the method leaves of one that is zero, as long
-// as it is less than a part of what the job needs that does not count either.
-const (
-	tiny  = 1e-7
-	count = 1e-6
-)
+// tiny is a share of time that is none: what the method leaves of one that is zero.
+const tiny = 1e-7
 
-// trace is a share of its time that is none for a job with a goal, at a level.
+// trace is a share of its time that is none for a job with a goal, at a level: where little
+// is needed of its best type, no more than a millionth of that.
 func (p *Problem) trace(j *Job, g goal, level float64) float64 {
 	need, most := g.floor+g.step*level, g.rate*p.fastest(j)
 	if g.none || !(need > 0) {
 		return tiny
 	}
-	return min(tiny, count*need/most)
+	return min(tiny, 1e-6*need/most)
 }
 
 // steps is what a job has to go, a little at least, so that nothing is divided by

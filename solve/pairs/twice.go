@@ -18,7 +18,7 @@ func (a twice) plus(b twice) twice {
 func (a twice) minus(b twice) twice { return a.plus(twice{-b.high, -b.low}) }
 
 func (a twice) times(b twice) twice {
-	p := a.high * b.high
+	p := float64(a.high * b.high) // rounded, on every machine
 	e := math.FMA(a.high, b.high, -p) + a.high*b.low + a.low*b.high
 	h := p + e
 	return twice{h, e - (h - p)}
