@@ -12,6 +12,7 @@ import (
 	"github.com/norn-scheduler/norn/policy/muxflow"
 	"github.com/norn-scheduler/norn/sim"
 	"github.com/norn-scheduler/norn/state"
+	"github.com/norn-scheduler/norn/trace"
 	"github.com/norn-scheduler/norn/trace/gen"
 	"github.com/norn-scheduler/norn/unit"
 )
@@ -20,7 +21,7 @@ import (
 type outcome struct {
 	busy, util, alone float64 // mean part of the multiprocessors in use; mean use as drivers tell it, with jobs and without
 	violations        float64 // part of the time of services in which they take more than 1.2 times as long
-	work              float64 // of offline jobs, in hours alone
+	work              float64 // of offline jobs, in hours alone, of failed attempts too
 	evictions, shared int
 }
 
@@ -34,11 +35,12 @@ type meter struct {
 	from           time.Duration
 	use            []float64 // of each GPU now
 	online         []float64 // of its service
+	speed          []float64 // of each job now; 0: a service, or it is not running
 	slow           map[job.ID]bool
 	services       int
 	last           time.Duration
 	sum, util, own float64
-	bad, all       float64
+	bad, all, work float64
 	evictions      int
 	curve          gen.Load
 }
@@ -48,7 +50,11 @@ func (m *meter) Event(ev *eventlog.Event, s *state.State) {
 	for len(m.use) < s.Cluster.Devices() {
 		m.use, m.online = append(m.use, 0), append(m.online, 0)
 	}
+	m.speed = append(m.speed, make([]float64, s.Jobs()-len(m.speed))...)
 	if now := min(s.Now, m.until); now > m.last {
+		for _, speed := range m.speed {
+			m.work += speed * (now - m.last).Hours()
+		}
 		if dt := (now - m.last).Seconds(); m.last >= m.from {
 			for d := range m.use {
 				m.sum += m.use[d] * dt
@@ -73,7 +79,14 @@ func (m *meter) Event(ev *eventlog.Event, s *state.State) {
 			m.services++
 		}
 	}
-	if ev.Job >= 0 && s.Record(ev.Job).Job.Kind == job.Inference {
+	if ev.Job < 0 {
+		return
+	}
+	if r := s.Record(ev.Job); r.Job.Kind != job.Inference {
+		if m.speed[ev.Job] = 0; r.Phase == job.Running {
+			m.speed[ev.Job] = r.Speed
+		}
+	} else {
 		if r := s.Record(ev.Job); r.Phase == job.Running && r.Speed < 1/1.2 {
 			m.slow[ev.Job] = true
 		} else {
@@ -82,8 +95,20 @@ func (m *meter) Event(ev *eventlog.Event, s *state.State) {
 	}
 }
 
+// offline is services, one a GPU, and offline jobs of one GPU, like Philly's, of twice the
+// span at most, that come within the span and ask for a load times the GPUs.
+func offline(t *testing.T, gpus int, span time.Duration, load float64, seed uint64) (trace.Source, gen.Services) {
+	t.Helper()
+	services := gen.Services{Services: gpus, For: 2 * span, Seed: seed, Memory: 32 * unit.GiB}
+	g, err := gen.New(gen.Options{Like: gen.Philly, GPUs: gpus, MaxGPUs: 1, MaxRun: 2 * span, Span: span, Load: load, Seed: seed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &gen.AssumedServices{Source: &gen.AssumedUse{Source: g, Seed: seed}, Of: services}, services
+}
+
 // serve runs services and offline jobs, more than can run at a time, for a time.
-func serve(t *testing.T, gpus int, span time.Duration, load float64, set map[string]string) outcome {
+func serve(t *testing.T, gpus int, span time.Duration, load float64, seed uint64, set map[string]string) outcome {
 	t.Helper()
 	c := cluster.New()
 	typ, err := c.AddType(cluster.GPUType{Name: "T4", Memory: 32 * unit.GiB})
@@ -105,16 +130,10 @@ func serve(t *testing.T, gpus int, span time.Duration, load float64, set map[str
 	if err != nil {
 		t.Fatal(err)
 	}
-	services := gen.Services{Services: gpus, For: 2 * span, Seed: 1, Memory: 32 * unit.GiB}
-	// Offline jobs of one GPU, like Philly's, of two days at most, as many as need twice the GPUs.
-	g, err := gen.New(gen.Options{Like: gen.Philly, GPUs: gpus, MaxGPUs: 1, MaxRun: 2 * span, Span: span, Load: load, Seed: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	src, services := offline(t, gpus, span, load, seed)
 	watch := &meter{until: span, from: span - 24*time.Hour, slow: map[job.ID]bool{}, curve: services.Load()}
-	src := &gen.AssumedServices{Source: &gen.AssumedUse{Source: g, Seed: 1}, Of: services}
-	world := sim.New(sim.Config{Source: src, Sharing: perf.Served{}, Measure: true, Load: services.Load(), Seed: 1})
-	e := engine.New(engine.Config{Cluster: c, Policy: p, PolicyName: "test", Sharing: perf.Served{}, Seed: 1, Sinks: []engine.Sink{watch}}, world)
+	world := sim.New(sim.Config{Source: src, Sharing: perf.Served{}, Measure: true, Load: services.Load(), Seed: seed})
+	e := engine.New(engine.Config{Cluster: c, Policy: p, PolicyName: "test", Sharing: perf.Served{}, Seed: seed, Sinks: []engine.Sink{watch}}, world)
 	if err := world.Attach(e.State()); err != nil {
 		t.Fatal(err)
 	}
@@ -123,12 +142,11 @@ func serve(t *testing.T, gpus int, span time.Duration, load float64, set map[str
 			t.Fatal(err)
 		}
 	}
-	out := outcome{evictions: watch.evictions, violations: watch.bad / watch.all}
+	out := outcome{evictions: watch.evictions, work: watch.work, violations: watch.bad / watch.all}
 	norm := float64(gpus) * (24 * time.Hour).Seconds()
 	out.busy, out.util, out.alone = watch.sum/norm, watch.util/norm, watch.own/norm
 	for i := range e.State().Jobs() {
 		if r := e.State().Record(job.ID(i)); r.Job.Kind != job.Inference {
-			out.work += r.ProgressAt(e.State().Now).Hours()
 			if r.Starts > 0 {
 				out.shared++
 			}
@@ -137,24 +155,33 @@ func serve(t *testing.T, gpus int, span time.Duration, load float64, set map[str
 	return out
 }
 
-// Acceptance 6, on 48 GPUs over a day (services use 26 % of their GPUs on average, as
-// drivers tell it): how much GPUs are in use, how often services are slow, and what
-// offline jobs get done against the best GPU job by job with half of it for each. Where
-// far more jobs wait than can run, those are matched that a service slows down least,
-// which are those that use little: so the use is looked at where there are about as many.
+// add adds a part of what came of another run, but for counts.
+func (o *outcome) add(x outcome, part float64) {
+	o.busy, o.util, o.alone = o.busy+part*x.busy, o.util+part*x.util, o.alone+part*x.alone
+	o.violations, o.work = max(o.violations, x.violations), o.work+part*x.work
+	o.evictions, o.shared = o.evictions+x.evictions, o.shared+x.shared
+}
+
+// Acceptance 6, on 48 GPUs over a day and a quarter (services use 26 % of their GPUs on
+// average, as drivers tell it), three seeds: how much GPUs are in use, how often services
+// are slow, and what offline jobs get done against the best GPU job by job with half of it
+// for each. Twice as many ask as there are GPUs: where nobody waits there is nobody to
+// choose (TestOracle).
 func TestRelative(t *testing.T) {
-	const gpus, span = 48, 30 * time.Hour
-	even := serve(t, gpus, span, 1.2, nil)
-	many := serve(t, gpus, span, 2, nil)
-	greedy := serve(t, gpus, span, 2, map[string]string{"match": "greedy", "fixed": "0.5"})
-	t.Logf("as many jobs as GPUs %+v\nmore %+v\ngreedily %+v", even, many, greedy)
-	if even.util < 0.65 || even.alone > 0.3 {
-		t.Errorf("%.3f of the GPUs are in use, %.3f by services", even.util, even.alone)
+	const gpus, span, load = 48, 30 * time.Hour, 2
+	var matched, greedy outcome
+	for seed := range uint64(3) {
+		matched.add(serve(t, gpus, span, load, seed+1, nil), 1./3)
+		greedy.add(serve(t, gpus, span, load, seed+1, map[string]string{"match": "greedy", "fixed": "0.5"}), 1./3)
 	}
-	if even.violations > 0.01 || many.violations > 0.01 {
-		t.Errorf("services are slow for %.4f and %.4f of the time", even.violations, many.violations)
+	t.Logf("matched %+v\ngreedily %+v", matched, greedy)
+	if matched.util < 0.65 || matched.alone > 0.3 {
+		t.Errorf("%.3f of the GPUs are in use, %.3f by services", matched.util, matched.alone)
 	}
-	if many.work < 1.15*greedy.work {
-		t.Errorf("offline jobs do %.0f h, greedily %.0f h", many.work, greedy.work)
+	if matched.violations > 0.01 {
+		t.Errorf("services are slow for %.4f of the time", matched.violations)
+	}
+	if matched.work < 1.15*greedy.work {
+		t.Errorf("offline jobs do %.0f h, greedily %.0f h", matched.work, greedy.work)
 	}
 }
