@@ -1,6 +1,7 @@
 package muxflow_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -97,7 +98,7 @@ func (m *meter) Event(ev *eventlog.Event, s *state.State) {
 
 // offline is services, one a GPU, and offline jobs of one GPU, like Philly's, of twice the
 // span at most, that come within the span and ask for a load times the GPUs.
-func offline(t *testing.T, gpus int, span time.Duration, load float64, seed uint64) (trace.Source, gen.Services) {
+func offline(t testing.TB, gpus int, span time.Duration, load float64, seed uint64) (trace.Source, gen.Services) {
 	t.Helper()
 	services := gen.Services{Services: gpus, For: 2 * span, Seed: seed, Memory: 32 * unit.GiB}
 	g, err := gen.New(gen.Options{Like: gen.Philly, GPUs: gpus, MaxGPUs: 1, MaxRun: 2 * span, Span: span, Load: load, Seed: seed})
@@ -108,7 +109,7 @@ func offline(t *testing.T, gpus int, span time.Duration, load float64, seed uint
 }
 
 // serve runs services and offline jobs, more than can run at a time, for a time.
-func serve(t *testing.T, gpus int, span time.Duration, load float64, seed uint64, set map[string]string) outcome {
+func serve(t testing.TB, gpus int, span time.Duration, load float64, seed uint64, set map[string]string) outcome {
 	t.Helper()
 	c := cluster.New()
 	typ, err := c.AddType(cluster.GPUType{Name: "T4", Memory: 32 * unit.GiB})
@@ -183,5 +184,26 @@ func TestRelative(t *testing.T) {
 	}
 	if matched.work < 1.15*greedy.work {
 		t.Errorf("offline jobs do %.0f h, greedily %.0f h", matched.work, greedy.work)
+	}
+}
+
+// BenchmarkLoads are the figures of the page: what comes of TestRelative's world at two
+// loads under three ways to pair.
+func BenchmarkLoads(b *testing.B) {
+	for _, load := range []float64{1.2, 2} {
+		for _, set := range []map[string]string{nil, {"match": "greedy"}, {"match": "greedy", "fixed": "0.5"}} {
+			b.Run(fmt.Sprintf("load %v %v", load, set), func(b *testing.B) {
+				for b.Loop() {
+					var sum outcome
+					for seed := range uint64(3) {
+						sum.add(serve(b, 48, 30*time.Hour, load, seed+1, set), 1./3)
+					}
+					b.ReportMetric(sum.busy, "use")
+					b.ReportMetric(sum.util, "utilisation")
+					b.ReportMetric(sum.work, "hours")
+					b.ReportMetric(float64(sum.evictions)/3, "evictions")
+				}
+			})
+		}
 	}
 }
