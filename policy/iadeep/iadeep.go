@@ -42,7 +42,7 @@ const (
 // Config is the settings of the policy.
 type Config struct {
 	Choice  Choice
-	Most    int     // jobs on a GPU
+	Most    int     // jobs on a GPU; in the published code their memory alone is a limit
 	Util    float64 // use of a GPU, and of its memory, from which on it takes no more jobs
 	Explore int     // crowds known up to which one that is not is taken to disturb nobody
 	Place   place.Strategy
@@ -65,7 +65,7 @@ type Config struct {
 // NewConfig returns the defaults, those of the published code where it has them.
 func NewConfig() *Config {
 	return &Config{
-		Most: 3, Util: 0.99, Explore: 21, Place: place.Pack,
+		Most: maxJobs, Util: 0.99, Explore: 21, Place: place.Pack,
 		Tune: true, Trials: maxTrials, Samples: 5, Step: 16, Steps: 10, Settling: 5 * time.Second, Left: time.Minute, Rounds: 50, Patience: 10, Tol: 0.01,
 	}
 }
@@ -75,7 +75,7 @@ func (c *Config) Params() param.Set {
 	return param.Set{
 		param.Choice("choose", &c.Choice, []param.Option[Choice]{{Name: "node", Value: OnNode}, {Name: "cluster", Value: InCluster}, {Name: "first-fit", Value: FirstFit}},
 			"the GPU: an idle one or that with the least interference on the node with the most memory left, or in the whole cluster, or the first that holds the job on the fullest node"),
-		param.Int("jobs", &c.Most, 1, maxJobs, "jobs", "on a GPU"),
+		param.Int("jobs", &c.Most, 1, maxJobs, "jobs", "on a GPU, if their memory allows"),
 		param.Float("util", &c.Util, 0, 1, "share", "use of a GPU, and of its memory, from which on it takes no more jobs"),
 		param.Int("explore", &c.Explore, 0, 1_000_000, "crowds", "known up to which one that is not is taken to disturb nobody; beyond, it is predicted from them"),
 		param.Bool("tune", &c.Tune, "tune the batches of jobs that share a GPU"),

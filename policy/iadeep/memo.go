@@ -10,8 +10,8 @@ import (
 // and later what the interference was when it came and beside whom. So a policy that
 // starts anew goes on with both.
 //
-//	tuning: [0] mark, 4 values; [1] jobs on the GPU, whether two are tuned at once, 5 values
-//	record: [0] mark, value; [1] signs of the sorts of the others
+//	tuning: [0] mark, 4 values; [1] jobs on the GPU less one (0: two that are tuned at once), 5 values
+//	record: [0] mark, sign of the sort of the fourth of the others, value; [1] signs of the first three
 const (
 	tuningMark = 0x1ad0
 	recordMark = 0x1ad1
@@ -21,7 +21,7 @@ const (
 	signBits = 21
 
 	maxTrials = 9
-	maxJobs   = 4 // on a GPU
+	maxJobs   = 5 // on a GPU
 )
 
 // A value is kept as the logarithm of the sum of PDs in 4,095 steps from 1/16 to 256,
@@ -51,7 +51,7 @@ type tuning struct {
 func (t *tuning) memo() job.Memo {
 	a, b := uint64(tuningMark)<<48, uint64(t.jobs-1)<<60
 	if t.joint {
-		b |= 1 << 62
+		b = 0
 	}
 	for i, v := range t.values {
 		if i < 4 {
@@ -68,7 +68,9 @@ func readTuning(m job.Memo) (t tuning, ok bool) {
 	if a>>48 != tuningMark {
 		return t, false
 	}
-	t.jobs, t.joint = int(b>>60&3)+1, b>>62&1 != 0
+	if t.jobs = int(b>>60&7) + 1; t.jobs == 1 {
+		t.jobs, t.joint = 2, true
+	}
 	for i := range maxTrials {
 		code := a >> (codeBits * i)
 		if i >= 4 {
@@ -86,7 +88,11 @@ func readTuning(m job.Memo) (t tuning, ok bool) {
 func newRecord(sum float64, with []uint32) job.Memo {
 	a, b := uint64(recordMark)<<48|encode(sum+float64(len(with)+1)), uint64(0)
 	for i, s := range with {
-		b |= uint64(s) << (signBits * i)
+		if i < 3 {
+			b |= uint64(s) << (signBits * i)
+		} else {
+			a |= uint64(s) << codeBits
+		}
 	}
 	return job.Memo{int64(a), int64(b)}
 }
@@ -98,6 +104,9 @@ func readRecord(m job.Memo) (sum float64, with []uint32, ok bool) {
 	}
 	for ; b != 0; b >>= signBits {
 		with = append(with, uint32(b&(1<<signBits-1)))
+	}
+	if s := uint32(a >> codeBits & (1<<signBits - 1)); s != 0 {
+		with = append(with, s)
 	}
 	return decode(a&codes) - float64(len(with)+1), with, true
 }

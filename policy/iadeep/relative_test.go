@@ -17,7 +17,7 @@ import (
 )
 
 // rows are those of a published table, without its header.
-func rows(t *testing.T, name string) (header []string, body [][]string) {
+func rows(t testing.TB, name string) (header []string, body [][]string) {
 	t.Helper()
 	all := shared.Rows(t, "data/iadeep/"+name)
 	return all[0], all[1:]
@@ -25,7 +25,7 @@ func rows(t *testing.T, name string) (header []string, body [][]string) {
 
 // measured are the published sums of crowds. Counts are written in binary digits; the
 // one crowd that was measured as faster than alone is left out.
-func measured(t *testing.T) map[perf.Crowd]float64 {
+func measured(t testing.TB) map[perf.Crowd]float64 {
 	header, body := rows(t, "online_interference.csv")
 	out := map[perf.Crowd]float64{}
 	for _, r := range body {
@@ -69,7 +69,7 @@ var kinds = []kind{
 
 // workload is the published arrivals, a thousand times as fast, of jobs drawn from the
 // published mix, with what they really take of memory: 70 % of what they ask for.
-func workload(t *testing.T, seed uint64) []simtest.Job {
+func workload(t testing.TB, seed uint64) []simtest.Job {
 	_, body := rows(t, "microsoft_trace_task_rate.csv")
 	rng := rand.New(rand.NewPCG(seed, 1))
 	var jobs []simtest.Job
@@ -97,52 +97,58 @@ func workload(t *testing.T, seed uint64) []simtest.Job {
 	return jobs
 }
 
-// TestRelative is the experiment of the spec's section 6: twenty nodes of one GPU of 24
-// GiB, 300 jobs. Jobs slow each other down as was measured, and where a crowd was not,
-// by pressures fitted to those that were.
-func TestRelative(t *testing.T) {
-	truth := perf.Rebatched{
+// world is how jobs slow each other down: as was measured, and where a crowd was not, by
+// pressures fitted to those that were; their batches are those of the spec's section 4.
+func world(t testing.TB) perf.Rebatched {
+	return perf.Rebatched{
 		Of: perf.Crowds{Sum: measured(t), Pressure: map[string]float64{"vgg16": .31, "squeezenet": .39, "resnet50": .06, "neumf": .04, "adgcl": .62, "lstm": .34, "bert": .05, "yolov5": .14}},
 		Steps: func(j *job.Job) *perf.Stepping {
 			return &perf.Stepping{Own: j.Batch, Steady: 0.3, Noise: 4 * float64(j.Batch), Sample: j.Hints.GPUMemory / 2 / unit.Bytes(j.Batch)}
 		},
 	}
-	const seeds = 1
+}
+
+// play is the experiment of the spec's section 6: twenty nodes of one GPU of 24 GiB, 300
+// jobs. It returns the mean JCT and the makespan, in seconds.
+func play(t testing.TB, seed uint64, truth perf.Sharing, change func(*Config)) (jct, makespan float64) {
+	cfg := node(1, nil, nil)
+	cfg.Cluster = twenty(t)
+	cfg.Sharing, cfg.World = truth, func(c *sim.Config) { c.Sharing, c.Measure = truth, true }
+	cfg.Make = func() (sched.Policy, error) {
+		c := NewConfig()
+		if change != nil {
+			change(c)
+		}
+		return c.Policy()
+	}
+	cfg.Unchecked = true
+	jobs := workload(t, seed)
+	run := simtest.Go(t, cfg, jobs...)
+	for _, j := range jobs {
+		makespan = max(makespan, run.End(j.Key))
+	}
+	return run.MeanJCT(), makespan
+}
+
+// TestRelative compares them with those whose batches are left alone, and with the first
+// GPU that holds a job.
+func TestRelative(t *testing.T) {
 	mean := map[string]float64{}
 	for name, change := range map[string]func(*Config){
 		"iadeep": nil, "untuned": func(c *Config) { c.Tune = false },
 		"first-fit": func(c *Config) { c.Choice, c.Tune = FirstFit, false }, // the code's AntMan mode
 	} {
-		makespan := 0.0
-		for seed := range uint64(seeds) {
-			cfg := node(1, nil, nil)
-			cfg.Cluster = twenty(t)
-			cfg.Sharing, cfg.World = truth, func(c *sim.Config) { c.Sharing, c.Measure = truth, true }
-			cfg.Make = func() (sched.Policy, error) {
-				c := NewConfig()
-				if change != nil {
-					change(c)
-				}
-				return c.Policy()
-			}
-			cfg.Unchecked = true
-			jobs := workload(t, seed)
-			run := simtest.Go(t, cfg, jobs...)
-			mean[name] += run.MeanJCT() / seeds
-			for _, j := range jobs {
-				makespan = max(makespan, run.End(j.Key))
-			}
-		}
-		t.Logf("%s: mean JCT %.0f s, makespan %.0f s", name, mean[name], makespan)
+		jct, makespan := play(t, 0, world(t), change)
+		t.Logf("%s: mean JCT %.0f s, makespan %.0f s", name, jct, makespan)
+		mean[name] = jct
 	}
-	// The spec hopes for 10 and 15 % less. Tuning cannot give that under its own model of
-	// interference, see the closed form: docs/policies/iadeep.md.
-	if !(mean["iadeep"] < 0.95*mean["untuned"] && mean["iadeep"] < 0.92*mean["first-fit"]) {
+	// The spec hopes for 10 and 15 % less, which is what the best batches would give: TestOracle.
+	if !(mean["iadeep"] < 0.94*mean["untuned"] && mean["iadeep"] < 0.9*mean["first-fit"]) {
 		t.Errorf("iadeep %v, untuned %v, first fit %v", mean["iadeep"], mean["untuned"], mean["first-fit"])
 	}
 }
 
-func twenty(t *testing.T) *cluster.Cluster {
+func twenty(t testing.TB) *cluster.Cluster {
 	c := cluster.New()
 	typ, err := c.AddType(cluster.GPUType{Name: "3090", Memory: 24 * unit.GiB})
 	for range 20 {
