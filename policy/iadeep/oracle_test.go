@@ -125,6 +125,7 @@ func BenchmarkWorkload(b *testing.B) {
 		{"choose=first-fit,tune=false", truth, func(c *Config) { c.Choice, c.Tune = FirstFit, false }},
 		{"jobs=1", truth, func(c *Config) { c.Most = 1 }},
 		{"the best batches", best, func(c *Config) { c.Tune = false }},
+		{"jobs=3, the best batches", best, func(c *Config) { c.Most, c.Tune = 3, false }},
 	} {
 		b.Run(x.name, func(b *testing.B) {
 			for b.Loop() {
