@@ -81,6 +81,8 @@ type owner struct {
 	asks   job.ID // the first of its guests that could go faster
 	newest job.ID // the last of its guests that runs at all
 	tried  job.ID // that of its guests that was raised last, and it has not shown yet what comes of it
+	kept   job.ID // the first of its guests that could go faster if the owner lost less
+	more   bool   // kept is not the only one
 	still  bool   // all its guests have been suspended for a period
 }
 
@@ -157,15 +159,33 @@ func (f *policy) look(v *sched.View) {
 	}
 	for i := range l.guests {
 		g := &l.guests[i]
-		if g.wants = f.free(g) && !f.short(v, v.Job(g.id), g.held); !g.wants {
+		if !f.could(g) || f.short(v, v.Job(g.id), g.held) {
 			continue
 		}
+		g.wants = f.free(g)
 		for _, id := range g.owners {
-			if o := l.owners[id]; o.asks == job.None {
+			o := l.owners[id]
+			switch {
+			case g.wants && o.asks == job.None:
 				o.asks = g.id
+			case !g.wants && o.kept == job.None:
+				o.kept = g.id
+			case !g.wants:
+				o.more = true
 			}
 		}
 	}
+}
+
+// keeps tells whether an owner loses so much that none of its guests may go faster, but
+// not so much that one must be slowed down, and another guest than the one given waits for
+// that. Guests on several GPUs of a gang do not add up what they cost it: one that is let
+// go until half of the slack is used must not keep the others back for good.
+func (f *policy) keeps(o *owner, id job.ID) bool {
+	if !o.there || o.alone == 0 || o.kept == job.None || o.kept == id && !o.more {
+		return false
+	}
+	return o.slow() > 1+f.cfg.Loop.Slack/2 && o.slow() <= 1+f.cfg.Loop.Slack
 }
 
 // meet notes what an owner has to do with a guest.
@@ -173,7 +193,7 @@ func (f *policy) meet(v *sched.View, id job.ID, g *guest) {
 	o := f.loop.owners[id]
 	if o == nil {
 		j := v.Job(id)
-		o = &owner{speed: j.Speed(), there: j.Phase() == job.Running && j.Speed() > 0 && !j.Profiling(), asks: job.None, newest: job.None, tried: job.None, still: true}
+		o = &owner{speed: j.Speed(), there: j.Phase() == job.Running && j.Speed() > 0 && !j.Profiling(), asks: job.None, newest: job.None, tried: job.None, kept: job.None, still: true}
 		if m := j.Memo(); uint64(m[0])&markMask == ownerMark {
 			o.alone = float64(m[1]) / perMillion
 		}
@@ -189,11 +209,13 @@ func (f *policy) meet(v *sched.View, id job.ID, g *guest) {
 	}
 }
 
-// free tells whether a guest could go faster as far as its owners are concerned.
+// could tells whether a guest could go faster if its owners lost nothing.
+func (f *policy) could(g *guest) bool {
+	return !g.new && len(g.owners) > 0 && g.pace < f.cfg.Loop.top(g.memo.tooMuch)
+}
+
+// free tells whether the owners of a guest lose so little that it could go faster.
 func (f *policy) free(g *guest) bool {
-	if g.new || len(g.owners) == 0 || g.pace >= f.cfg.Loop.top(g.memo.tooMuch) {
-		return false
-	}
 	for _, id := range g.owners {
 		if o := f.loop.owners[id]; !o.there || o.alone == 0 || o.slow() > 1+f.cfg.Loop.Slack/2 {
 			return false
@@ -221,7 +243,7 @@ func (o *owner) learn(p *sched.Plan, id job.ID, slack float64) {
 	if !o.there {
 		return
 	}
-	if o.still && (o.alone == 0 || o.slow() > 1+slack) || o.alone > 0 && o.speed > o.alone+1/perMillion {
+	if o.still && (o.alone == 0 || o.slow() > 1+slack/2) || o.alone > 0 && o.speed > o.alone+1/perMillion {
 		o.alone = o.speed
 		p.Remember(id, job.Memo{int64(ownerMark), int64(o.speed*perMillion + 0.5)})
 	}
@@ -240,19 +262,24 @@ func (f *policy) step(v *sched.View, g *guest) (int, memo) {
 	case !g.due:
 		return g.pace, m
 	}
-	slow, mine, turn := 1.0, false, g.wants
+	slow, mine, back, turn := 1.0, false, false, g.wants
 	for _, id := range g.owners {
 		o := f.loop.owners[id]
 		turn = turn && o.asks == g.id
 		if !o.there || o.alone == 0 {
 			continue
 		}
+		last := o.tried == g.id || o.tried == job.None && o.newest == g.id
 		if s := o.slow(); s > 1+f.cfg.Loop.Slack {
 			slow = max(slow, s)
-			mine = mine || o.tried == g.id || o.tried == job.None && o.newest == g.id
+			mine = mine || last
 		}
+		back = back || last && f.keeps(o, g.id)
 	}
 	next := f.cfg.Loop.Next(g.pace, m.tooMuch, slow)
+	if back && next >= g.pace { // a step back lets others go
+		next, mine = max(0, g.pace-f.cfg.Loop.Up), true
+	}
 	switch {
 	case next < g.pace && mine:
 		if m.raised && v.Now-m.step <= f.cfg.Loop.Period {
@@ -407,7 +434,7 @@ func (f *policy) unsettled(g *guest) bool {
 		return true
 	}
 	for _, id := range g.owners {
-		if o := f.loop.owners[id]; o.there && (o.alone == 0 || o.slow() > 1+f.cfg.Loop.Slack) {
+		if o := f.loop.owners[id]; o.there && (o.alone == 0 || o.slow() > 1+f.cfg.Loop.Slack) || f.keeps(o, o.newest) {
 			return true
 		}
 	}

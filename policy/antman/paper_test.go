@@ -176,6 +176,21 @@ func TestSettles(t *testing.T) {
 	}
 }
 
+// A guest that settles where the owner loses more than half of the slack, but not all of
+// it, keeps no guest on another GPU of that gang from being let go, whoever comes first.
+func TestSettlesForOthers(t *testing.T) {
+	for _, at := range []float64{0, 100} {
+		cfg := world(gpus(t, 1, 2, 32, 64), quotas(t, map[string]int{"a": 2}))
+		run := simtest.Go(t, cfg,
+			simtest.Job{Key: "gang", Tenant: "a", GPUs: 2, Run: 1000, Spec: uses(0.6, 4, "guaranteed")},
+			simtest.Job{Key: "large", Tenant: "a", GPUs: 1, Run: 1000, Spec: uses(0.83, 4, "opportunistic")}, // half of its time: 0.6 + 0.415 - 1 = 0.015
+			simtest.Job{Key: "small", Tenant: "a", At: at, GPUs: 1, Run: 200, Spec: uses(0.3, 4, "opportunistic")})
+		if end := run.End("small"); end > at+300 || run.End("gang") > 1005 {
+			t.Errorf("small ends at %v, the gang at %v\n%s", end, run.End("gang"), strings.Join(run.Log, "\n"))
+		}
+	}
+}
+
 // decisions notes the pace of a guest beside an owner, and when it changed last.
 type decisions struct {
 	pace int

@@ -1,6 +1,8 @@
 package antman_test
 
 import (
+	"fmt"
+	"io"
 	"testing"
 	"time"
 
@@ -56,7 +58,7 @@ func (m *meter) Event(ev *eventlog.Event, s *state.State) {
 
 // play runs a trace under a policy on 64 GPUs, and returns what came of it: mean JCT in
 // hours, mean use of the multiprocessors and of the memory until the last submission.
-func play(t *testing.T, src trace.Source, until time.Duration, make func() (sched.Policy, error)) (jct, use, memory float64) {
+func play(t testing.TB, src trace.Source, until time.Duration, make func() (sched.Policy, error)) (jct, use, memory float64) {
 	t.Helper()
 	c := cluster.New()
 	typ, err := c.AddType(cluster.GPUType{Name: "V100", Memory: 32 * unit.GiB})
@@ -88,29 +90,75 @@ func play(t *testing.T, src trace.Source, until time.Duration, make func() (sche
 	return watch.jct / float64(watch.ended) / 3600, watch.sum / gpus, watch.memSum / gpus
 }
 
+// philly is jobs like Philly's for 64 GPUs, of a day at most, that come within a day and
+// use their GPUs as measured jobs do.
+func philly(t testing.TB, load float64, seed uint64) trace.Source {
+	t.Helper()
+	g, err := gen.New(gen.Options{Like: gen.Philly, GPUs: 64, MaxGPUs: 16, MaxRun: span, Span: span, Load: load, Seed: seed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &gen.AssumedUse{Source: g, Seed: seed}
+}
+
+const span = 24 * time.Hour
+
+// asked is the part of the multiprocessors of 64 GPUs that would be in use within a time
+// if every job ran at full speed as soon as it comes: no policy uses more.
+func asked(t testing.TB, src trace.Source, until time.Duration) (use float64) {
+	t.Helper()
+	for {
+		var e trace.Entry
+		if err := src.Next(&e); err == io.EOF {
+			return min(1, use)
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		use += float64(e.Job.Demand.GPUs()) * e.Job.Hints.GPUUse * min(e.Truth.Total(), until-e.Job.Submit).Seconds() / (64 * until.Seconds())
+	}
+}
+
 // Acceptance 6: on a trace like Philly's for 64 GPUs that always asks for more, jobs
 // take 1.5 times less time than first in, first out, and a fifth more of the GPUs is in
 // use while jobs come. (A trace that leaves GPUs idle asks for no more use than that.)
 func TestRelative(t *testing.T) {
-	const span = 24 * time.Hour
-	source := func(seed uint64) trace.Source {
-		g, err := gen.New(gen.Options{Like: gen.Philly, GPUs: 64, MaxGPUs: 16, MaxRun: span, Span: span, Load: 2, Seed: seed})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return &gen.AssumedUse{Source: g, Seed: seed}
-	}
 	baseline := fifo.NewConfig()
 	baseline.Place = place.Consolidated // as antman places those who own GPUs
 	var jct, use, memory [2]float64
 	for seed := range uint64(2) {
 		for i, make := range []func() (sched.Policy, error){baseline.Policy, antman.NewConfig().Policy} {
-			a, b, c := play(t, source(seed), span, make)
+			a, b, c := play(t, philly(t, 2, seed), span, make)
 			jct[i], use[i], memory[i] = jct[i]+a/2, use[i]+b/2, memory[i]+c/2
 		}
 	}
 	t.Logf("fifo %.2f h, %.1f %% in use, %.1f %% of the memory; antman %.2f h, %.1f %%, %.1f %%", jct[0], 100*use[0], 100*memory[0], jct[1], 100*use[1], 100*memory[1])
 	if jct[0] < 1.5*jct[1] || use[1] < 1.2*use[0] {
 		t.Errorf("%.2f times shorter, %.2f times the use", jct[0]/jct[1], use[1]/use[0])
+	}
+}
+
+// BenchmarkLoads are the figures of the page: mean JCT in hours, the part of the
+// multiprocessors in use, and the most that any policy could use, by the load.
+func BenchmarkLoads(b *testing.B) {
+	baseline, packed := fifo.NewConfig(), antman.NewConfig()
+	baseline.Place, packed.Place = place.Consolidated, place.Pack
+	for _, load := range []float64{1, 2, 4} {
+		for _, x := range []struct {
+			name string
+			make func() (sched.Policy, error)
+		}{{"fifo,consolidated", baseline.Policy}, {"fifo", fifo.NewConfig().Policy}, {"antman", antman.NewConfig().Policy}, {"antman,pack", packed.Policy}} {
+			b.Run(fmt.Sprintf("load %v %s", load, x.name), func(b *testing.B) {
+				for b.Loop() {
+					var jct, use, most float64
+					for seed := range uint64(2) {
+						h, u, _ := play(b, philly(b, load, seed), span, x.make)
+						jct, use, most = jct+h/2, use+u/2, most+asked(b, philly(b, load, seed), span)/2
+					}
+					b.ReportMetric(jct, "hours")
+					b.ReportMetric(use, "use")
+					b.ReportMetric(most, "asked")
+				}
+			})
+		}
 	}
 }
