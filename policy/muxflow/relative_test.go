@@ -207,3 +207,18 @@ func BenchmarkLoads(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkLarge is BenchmarkLoads on 200 GPUs, with one seed.
+func BenchmarkLarge(b *testing.B) {
+	for _, load := range []float64{1.2, 2} {
+		for _, set := range []map[string]string{nil, {"match": "greedy", "fixed": "0.5"}} {
+			b.Run(fmt.Sprintf("load %v %v", load, set), func(b *testing.B) {
+				for b.Loop() {
+					o := serve(b, 200, 30*time.Hour, load, 1, set)
+					b.ReportMetric(o.util, "utilisation")
+					b.ReportMetric(o.work, "hours")
+				}
+			})
+		}
+	}
+}
