@@ -7,15 +7,15 @@ type blossoms struct {
 	n, n1  int     // vertices; n+1
 	size   int     // 1 + the most that vertices and blossoms can be together
 	used   int     // the highest number in use
-	weight []int64 // by pair of vertices; 0: no edge
+	weight []int64 // by pair of vertices, doubled; 0: no edge
 
-	// By pair of vertices or blossoms: the edge of least slack between them, as the
-	// two vertices that it joins; 0 where there is none.
-	endU, endV []int32
+	// By pair of vertices or blossoms: the edge of least slack between them.
+	ends []ends
 
 	label  []int64 // dual values: of a vertex, of a blossom
 	mate   []int   // the vertex that it is matched with, of a vertex or blossom
 	nearby []int   // the outer vertex with the edge of least slack to it
+	gap    []int64 // that slack; undefined where nobody is near
 	top    []int
 	parent []int // the vertex, in the tree, from which an inner one was reached
 	side   []int8
@@ -24,7 +24,12 @@ type blossoms struct {
 	seen   []int   // marks of the search for a common ancestor
 	mark   int
 	queue  []int
+	next   int     // place in the queue
+	least  []int64 // slack of the edges of a new blossom
 }
+
+// ends are the two vertices that an edge joins; 0 where there is none.
+type ends struct{ u, v int32 }
 
 const (
 	unreached int8 = -1
@@ -35,12 +40,15 @@ const (
 // reset makes room for n vertices without edges, in the memory that there is.
 func (b *blossoms) reset(n int) {
 	size := n + n/2 + 2
-	b.n, b.n1, b.size, b.used, b.mark, b.queue = n, n+1, size, n, 0, b.queue[:0]
+	b.n, b.n1, b.size, b.used, b.mark = n, n+1, size, n, 0
 	b.weight = cleared(b.weight, (n+1)*(n+1))
-	b.endU, b.endV = cleared(b.endU, size*size), cleared(b.endV, size*size)
-	b.label, b.side = cleared(b.label, size), cleared(b.side, size)
+	b.ends = cleared(b.ends, size*size)
+	b.gap, b.label, b.side = cleared(b.gap, size), cleared(b.label, size), cleared(b.side, size)
 	b.mate, b.nearby, b.top, b.parent, b.seen = cleared(b.mate, size), cleared(b.nearby, size), cleared(b.top, size), cleared(b.parent, size), cleared(b.seen, size)
-	b.circle, b.member = cleared(b.circle, size), cleared(b.member, size*(n+1))
+	b.least, b.member = cleared(b.least, size), cleared(b.member, size*(n+1))
+	for len(b.circle) < size {
+		b.circle = append(b.circle, nil)
+	}
 }
 
 // cleared is n zeros, in the memory of s when it suffices.
@@ -59,32 +67,32 @@ func (b *blossoms) begin() {
 	for u := 1; u <= b.n; u++ {
 		b.top[u] = u
 		b.member[u*b.n1+u] = int32(u)
-		for v := 1; v <= b.n; v++ {
-			w := b.weight[u*b.n1+v]
-			most = max(most, w)
+		for v, w := range b.weight[u*b.n1 : (u+1)*b.n1] {
 			if w > 0 {
-				b.endU[u*b.size+v], b.endV[u*b.size+v] = int32(u), int32(v)
+				most = max(most, w)
+				b.ends[u*b.size+v] = ends{int32(u), int32(v)}
 			}
 		}
 	}
 	for u := 1; u <= b.n; u++ {
-		b.label[u] = most
+		b.label[u] = most / 2
 	}
 }
 
 // has tells whether there is an edge between two vertices or blossoms.
-func (b *blossoms) has(x, y int) bool { return b.endU[x*b.size+y] != 0 }
+func (b *blossoms) has(x, y int) bool { return b.ends[x*b.size+y].u != 0 }
 
 // slack is twice what is missing for the edge between x and y to be tight.
 func (b *blossoms) slack(x, y int) int64 {
-	u, v := int(b.endU[x*b.size+y]), int(b.endV[x*b.size+y])
-	return b.label[u] + b.label[v] - 2*b.weight[u*b.n1+v]
+	e := b.ends[x*b.size+y]
+	return b.label[e.u] + b.label[e.v] - b.weight[int(e.u)*b.n1+int(e.v)]
 }
 
-// closer notes the vertex u if its edge to x has less slack than any before.
-func (b *blossoms) closer(u, x int) {
-	if b.nearby[x] == 0 || b.slack(u, x) < b.slack(b.nearby[x], x) {
-		b.nearby[x] = u
+// closer notes the vertex u if its edge to x, which has so much slack, has less
+// than any before.
+func (b *blossoms) closer(u, x int, slack int64) {
+	if b.nearby[x] == 0 || slack < b.gap[x] {
+		b.nearby[x], b.gap[x] = u, slack
 	}
 }
 
@@ -92,8 +100,8 @@ func (b *blossoms) closer(u, x int) {
 func (b *blossoms) findNearby(x int) {
 	b.nearby[x] = 0
 	for u := 1; u <= b.n; u++ {
-		if b.has(u, x) && b.top[u] != x && b.side[b.top[u]] == outer {
-			b.closer(u, x)
+		if t := b.top[u]; t != x && b.side[t] == outer && b.has(u, x) {
+			b.closer(u, x, b.slack(u, x))
 		}
 	}
 }
@@ -142,18 +150,20 @@ func reverse(c []int) {
 // setMate matches x along the edge between x and y, and everything inside of x so
 // that it fits.
 func (b *blossoms) setMate(x, y int) {
-	b.mate[x] = int(b.endV[x*b.size+y])
+	b.mate[x] = int(b.ends[x*b.size+y].v)
 	if x <= b.n {
 		return
 	}
-	in := int(b.member[x*b.n1+int(b.endU[x*b.size+y])])
+	in := int(b.member[x*b.n1+int(b.ends[x*b.size+y].u)])
 	at := b.position(x, in)
 	c := b.circle[x]
 	for i := range at {
 		b.setMate(c[i], c[i^1])
 	}
 	b.setMate(in, y)
-	b.circle[x] = append(append([]int(nil), c[at:]...), c[:at]...)
+	reverse(c[:at]) // the member that was reached is the base now
+	reverse(c[at:])
+	reverse(c)
 }
 
 // augment turns the path from x to the root of its tree around, beginning with
@@ -198,7 +208,7 @@ func (b *blossoms) shrink(x, base, y int) {
 	b.used = max(b.used, nb)
 	b.label[nb], b.side[nb] = 0, outer
 	b.mate[nb] = b.mate[base]
-	c := []int{base}
+	c := append(b.circle[nb][:0], base)
 	walk := func(z int) {
 		for z != base {
 			w := b.top[b.mate[z]]
@@ -213,28 +223,33 @@ func (b *blossoms) shrink(x, base, y int) {
 	b.circle[nb] = c
 	b.setTop(nb, nb)
 	for z := 1; z <= b.used; z++ {
-		b.unlink(nb, z)
+		b.ends[nb*b.size+z], b.ends[z*b.size+nb] = ends{}, ends{}
 	}
 	clear(b.member[nb*b.n1 : (nb+1)*b.n1])
 	for _, z := range c {
-		for w := 1; w <= b.used; w++ {
-			if b.has(z, w) && (!b.has(nb, w) || b.slack(z, w) < b.slack(nb, w)) {
-				b.endU[nb*b.size+w], b.endV[nb*b.size+w] = b.endU[z*b.size+w], b.endV[z*b.size+w]
-				b.endU[w*b.size+nb], b.endV[w*b.size+nb] = b.endU[w*b.size+z], b.endV[w*b.size+z]
-			}
-		}
-		for u := 1; u <= b.n; u++ {
-			if b.member[z*b.n1+u] != 0 {
-				b.member[nb*b.n1+u] = int32(z)
-			}
-		}
+		b.absorb(nb, z)
 	}
 	b.findNearby(nb)
 }
 
-func (b *blossoms) unlink(x, y int) {
-	b.endU[x*b.size+y], b.endV[x*b.size+y] = 0, 0
-	b.endU[y*b.size+x], b.endV[y*b.size+x] = 0, 0
+// absorb gives a blossom the edges of its member z that have less slack than those
+// of the members before it.
+func (b *blossoms) absorb(nb, z int) {
+	for w := 1; w <= b.used; w++ {
+		if !b.has(z, w) {
+			continue
+		}
+		if slack := b.slack(z, w); !b.has(nb, w) || slack < b.least[w] {
+			b.least[w] = slack
+			b.ends[nb*b.size+w] = b.ends[z*b.size+w]
+			b.ends[w*b.size+nb] = b.ends[w*b.size+z]
+		}
+	}
+	for u, in := range b.member[z*b.n1 : (z+1)*b.n1] {
+		if in != 0 {
+			b.member[nb*b.n1+u] = int32(z)
+		}
+	}
 }
 
 // expand opens an inner blossom whose dual value has come down to zero.
@@ -242,12 +257,12 @@ func (b *blossoms) expand(x int) {
 	for _, y := range b.circle[x] {
 		b.setTop(y, y)
 	}
-	in := int(b.member[x*b.n1+int(b.endU[x*b.size+b.parent[x]])])
+	in := int(b.member[x*b.n1+int(b.ends[x*b.size+b.parent[x]].u)])
 	at := b.position(x, in)
 	c := b.circle[x]
 	for i := 0; i < at; i += 2 {
 		low, high := c[i], c[i+1]
-		b.parent[low] = int(b.endU[high*b.size+low])
+		b.parent[low] = int(b.ends[high*b.size+low].u)
 		b.side[low], b.side[high] = inner, outer
 		b.nearby[low] = 0
 		b.findNearby(high)
@@ -287,7 +302,7 @@ func (b *blossoms) join(u, v int) bool {
 // phase looks for one pair more; it is false when another would not be worth
 // anything.
 func (b *blossoms) phase() bool {
-	b.queue = b.queue[:0]
+	b.queue, b.next = b.queue[:0], 0
 	for x := 1; x <= b.used; x++ {
 		b.side[x], b.nearby[x] = unreached, 0
 	}
@@ -308,8 +323,8 @@ func (b *blossoms) phase() bool {
 			return false
 		}
 		for x := 1; x <= b.used; x++ {
-			if near := b.nearby[x]; b.top[x] == x && near != 0 && b.top[near] != x && b.slack(near, x) == 0 {
-				if b.join(int(b.endU[near*b.size+x]), int(b.endV[near*b.size+x])) {
+			if near := b.nearby[x]; b.top[x] == x && near != 0 && b.top[near] != x && b.gap[x] == 0 {
+				if e := b.ends[near*b.size+x]; b.join(int(e.u), int(e.v)) {
 					return true
 				}
 			}
@@ -324,19 +339,27 @@ func (b *blossoms) phase() bool {
 
 // grow follows the tight edges of the queue.
 func (b *blossoms) grow() bool {
-	for len(b.queue) > 0 {
-		u := b.queue[0]
-		b.queue = b.queue[1:]
+	for b.next < len(b.queue) {
+		u := b.queue[b.next]
+		b.next++
 		if b.side[b.top[u]] == inner {
 			continue
 		}
-		for v := 1; v <= b.n; v++ {
-			if b.weight[u*b.n1+v] > 0 && b.top[u] != b.top[v] {
-				if b.slack(u, v) > 0 {
-					b.closer(u, b.top[v])
-				} else if b.join(u, v) {
+		label, top, mine := b.label[:b.n1], b.top[:b.n1], b.label[u]
+		for v, w := range b.weight[u*b.n1 : (u+1)*b.n1] {
+			if w == 0 || top[v] == top[u] {
+				continue
+			}
+			slack := mine + label[v] - w
+			switch x := top[v]; {
+			case slack <= 0:
+				if b.join(u, v) {
 					return true
 				}
+			case x == v:
+				b.closer(u, x, slack)
+			default:
+				b.closer(u, x, b.slack(u, x))
 			}
 		}
 	}
@@ -358,9 +381,9 @@ func (b *blossoms) adjust() bool {
 		if near := b.nearby[x]; b.top[x] == x && near != 0 {
 			switch b.side[x] {
 			case unreached:
-				d = min(d, b.slack(near, x))
+				d = min(d, b.gap[x])
 			case outer:
-				d = min(d, b.slack(near, x)/2)
+				d = min(d, b.gap[x]/2)
 			}
 		}
 	}
@@ -385,6 +408,11 @@ func (b *blossoms) adjust() bool {
 			}
 		}
 	}
-	b.queue = b.queue[:0]
+	for x := 1; x <= b.used; x++ {
+		if near := b.nearby[x]; near != 0 {
+			b.gap[x] = b.slack(near, x)
+		}
+	}
+	b.queue, b.next = b.queue[:0], 0
 	return true
 }

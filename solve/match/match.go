@@ -59,8 +59,8 @@ func (f *Finder) Max(n int, edges []Edge) (Matching, error) {
 		if e.U < 0 || e.V < 0 || e.U >= n || e.V >= n || e.U == e.V || e.Weight > MaxWeight {
 			return Matching{}, fmt.Errorf("edge %d is between the vertices %d and %d of %d and weighs %d", k, e.U, e.V, n, e.Weight)
 		}
-		if u, v := e.U+1, e.V+1; e.Weight > b.weight[u*b.n1+v] {
-			b.weight[u*b.n1+v], b.weight[v*b.n1+u] = e.Weight, e.Weight
+		if u, v := e.U+1, e.V+1; 2*e.Weight > b.weight[u*b.n1+v] {
+			b.weight[u*b.n1+v], b.weight[v*b.n1+u] = 2*e.Weight, 2*e.Weight
 		}
 	}
 	b.begin()
@@ -72,7 +72,7 @@ func (f *Finder) Max(n int, edges []Edge) (Matching, error) {
 		m.Mate[u-1] = v - 1
 		if v > u {
 			m.Pairs++
-			m.Weight += b.weight[u*b.n1+v]
+			m.Weight += b.weight[u*b.n1+v] / 2
 		}
 	}
 	return m, nil
