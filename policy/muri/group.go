@@ -66,9 +66,16 @@ type Grouping struct {
 	numbers map[perf.Stages]uint16 // of kinds
 	stages  []perf.Stages          // of kinds, by their numbers less 1
 	known   map[kinds]float64      // times of groups
-	edges   []match.Edge
-	rates   []float64
 	finder  match.Finder
+
+	// Memory of the last call, which the next one uses again.
+	classes, next [][]Group // next: those of the round after
+	at            map[int32]int
+	pool          []Member // members of groups of several
+	pairs         []pair
+	edges         []match.Edge
+	rates         []float64
+	out           []Group
 
 	// Who was matched with whom among groups of these kinds, which is all that it
 	// hangs on: from one decision to the next most classes stay as they are.
@@ -80,17 +87,19 @@ type Grouping struct {
 type pair struct {
 	a, b   int // places in the class; b < 0: alone
 	class  int
-	useful float64 // part of the time for which the resources would be in use, in the mean
+	useful float64 // part of the time for which the resources would be in use, in the mean; 0 if nobody asks
 }
 
 // Groups puts candidates, which are in order of priority, into groups, until all
 // of them have room on so many GPUs, and takes those apart again that would be
-// slower together than one after the other. The groups come in order of priority.
+// slower together than one after the other. The groups come in order of priority,
+// and are valid until the next call; groups of one share memory with the candidates.
 func (g *Grouping) Groups(candidates []Member, gpus int) []Group {
 	if len(g.stages) > mostKinds || len(g.known) > 1<<18 {
 		g.numbers, g.known, g.stages, g.matched = nil, nil, nil, nil
 	}
-	classes := g.single(candidates)
+	g.pool = g.pool[:0]
+	g.single(candidates)
 	need := 0
 	for i := range candidates {
 		need += candidates[i].GPUs
@@ -100,34 +109,52 @@ func (g *Grouping) Groups(candidates []Member, gpus int) []Group {
 			break
 		}
 		if g.Unmatched {
-			g.line(classes, &need, gpus)
+			g.line(&need, gpus)
 			break
 		}
 		before := need
-		if g.round(classes, &need, gpus); need == before {
+		if g.round(&need, gpus); need == before {
 			break
 		}
 	}
-	return g.worthwhile(classes)
+	return g.worthwhile()
 }
 
 // single makes a group of each job, by classes in the order in which they appear.
-func (g *Grouping) single(candidates []Member) [][]Group {
-	var classes [][]Group
-	at := map[int32]int{}
-	for _, m := range candidates {
-		i, ok := at[m.Class]
-		if !ok {
-			i = len(classes)
-			at[m.Class], classes = i, append(classes, nil)
-		}
-		classes[i] = append(classes[i], g.alone(m))
+func (g *Grouping) single(candidates []Member) {
+	if g.at == nil {
+		g.at = map[int32]int{}
 	}
-	return classes
+	clear(g.at)
+	g.classes = g.classes[:0]
+	for i := range candidates {
+		class := candidates[i].Class
+		c, ok := g.at[class]
+		if !ok {
+			c = len(g.classes)
+			g.at[class], g.classes = c, emptied(g.classes, c+1)
+		}
+		g.classes[c] = append(g.classes[c], g.alone(candidates[i:i+1:i+1]))
+	}
 }
 
-func (g *Grouping) alone(m Member) Group {
-	return Group{Members: []Member{m}, Time: m.Iteration, Key: m.Key, kinds: kinds{g.kind(m.Stages)}, busy: m.Stages.Sum()}
+// emptied adds empty lists, in the memory that there is, until there are n.
+func emptied(lists [][]Group, n int) [][]Group {
+	for len(lists) < n {
+		if k := len(lists); k < cap(lists) {
+			lists = lists[:k+1]
+			lists[k] = lists[k][:0]
+		} else {
+			lists = append(lists, nil)
+		}
+	}
+	return lists
+}
+
+// alone is the group of one job.
+func (g *Grouping) alone(one []Member) Group {
+	m := &one[0]
+	return Group{Members: one, Time: m.Iteration, Key: m.Key, kinds: kinds{g.kind(m.Stages)}, busy: m.Stages.Sum()}
 }
 
 // mostKinds is when kinds are numbered anew.
@@ -149,43 +176,46 @@ func (g *Grouping) kind(s perf.Stages) uint16 {
 
 // round matches the groups of each class with each other and merges pairs as long
 // as GPUs are short.
-func (g *Grouping) round(classes [][]Group, need *int, gpus int) {
-	var pairs []pair
-	for c := range classes {
-		pairs = g.match(pairs, c, classes[c])
+func (g *Grouping) round(need *int, gpus int) {
+	g.pairs = g.pairs[:0]
+	for c := range g.classes {
+		g.match(c)
 	}
 	if !g.InOrder {
-		slices.SortStableFunc(pairs, func(a, b pair) int { return cmp.Compare(b.useful, a.useful) })
+		slices.SortStableFunc(g.pairs, func(a, b pair) int { return cmp.Compare(b.useful, a.useful) })
 	}
-	next := make([][]Group, len(classes))
-	for _, p := range pairs {
-		of := classes[p.class]
-		merged := of[p.a]
+	g.next = emptied(g.next[:0], len(g.classes))
+	for _, p := range g.pairs {
+		of, next := g.classes[p.class], &g.next[p.class]
 		switch {
-		case p.b >= 0 && *need > gpus:
-			merged = g.merge(of[p.a], of[p.b])
-			*need -= merged.GPUs()
-		case p.b >= 0:
-			next[p.class] = append(next[p.class], merged)
-			merged = of[p.b]
+		case p.b < 0:
+			*next = append(*next, of[p.a])
+		case *need > gpus:
+			*next = append(*next, g.merge(&of[p.a], &of[p.b]))
+			*need -= of[p.a].GPUs()
+		default:
+			*next = append(*next, of[p.a], of[p.b])
 		}
-		next[p.class] = append(next[p.class], merged)
 	}
-	copy(classes, next)
+	g.classes, g.next = g.next, g.classes
 }
 
 // match finds the pairs of greatest weight among the groups of a class. Who is
 // left alone, or has a mate before it, comes at its own place.
-func (g *Grouping) match(out []pair, class int, groups []Group) []pair {
+func (g *Grouping) match(class int) {
+	groups := g.classes[class]
 	for v, u := range g.mates(groups) {
 		switch {
 		case u == match.Alone:
-			out = append(out, pair{a: v, b: -1, class: class})
+			g.pairs = append(g.pairs, pair{a: v, b: -1, class: class})
 		case u < v:
-			out = append(out, pair{a: u, b: v, class: class, useful: g.useful(&groups[u], &groups[v])})
+			p := pair{a: u, b: v, class: class}
+			if !g.InOrder {
+				p.useful = g.useful(&groups[u], &groups[v])
+			}
+			g.pairs = append(g.pairs, p)
 		}
 	}
-	return out
 }
 
 // mostMatched is how many matchings are kept.
@@ -211,9 +241,7 @@ func (g *Grouping) mates(groups []Group) []int {
 			}
 		}
 	}
-	for i, w := range match.Scale(g.rates) {
-		g.edges[i].Weight = w
-	}
+	match.Scale(g.edges, g.rates)
 	found, err := g.finder.Max(len(groups), g.edges)
 	if err != nil { // more groups than can be matched: they stay as they are
 		found.Mate = slices.Repeat([]int{match.Alone}, len(groups))
@@ -226,49 +254,49 @@ func (g *Grouping) mates(groups []Group) []int {
 }
 
 // line puts the jobs of each class together in order of priority.
-func (g *Grouping) line(classes [][]Group, need *int, gpus int) {
-	for c, groups := range classes {
-		var next []Group
+func (g *Grouping) line(need *int, gpus int) {
+	g.next = emptied(g.next[:0], len(g.classes))
+	for c, groups := range g.classes {
 		for len(groups) > 0 {
 			n := min(g.Most, len(groups))
 			first := groups[0]
-			var apart []Group
-			for _, other := range groups[1:n] {
-				if *need > gpus {
-					first = g.merge(first, other)
+			for i := range groups[1:n] {
+				if other := &groups[1+i]; *need > gpus {
+					first = g.merge(&first, other)
 					*need -= first.GPUs()
 				} else {
-					apart = append(apart, other)
+					g.next[c] = append(g.next[c], *other)
 				}
 			}
-			next = append(append(next, apart...), first)
+			g.next[c] = append(g.next[c], first)
 			groups = groups[n:]
 		}
-		classes[c] = next
 	}
+	g.classes, g.next = g.next, g.classes
 }
 
 // worthwhile takes groups apart that would be slower together than one after the
 // other, and sorts what there is.
-func (g *Grouping) worthwhile(classes [][]Group) []Group {
-	var out []Group
-	for _, groups := range classes {
-		for _, group := range groups {
+func (g *Grouping) worthwhile() []Group {
+	g.out = g.out[:0]
+	for _, groups := range g.classes {
+		for i := range groups {
+			group := &groups[i]
 			alone := 0.0
 			for i := range group.Members {
 				alone += group.Members[i].Iteration
 			}
-			if len(group.Members) == 1 || g.best(&group) <= alone {
-				out = append(out, group)
+			if len(group.Members) == 1 || g.best(group) <= alone {
+				g.out = append(g.out, *group)
 				continue
 			}
-			for _, m := range group.Members {
-				out = append(out, g.alone(m))
+			for i := range group.Members {
+				g.out = append(g.out, g.alone(group.Members[i:i+1:i+1]))
 			}
 		}
 	}
-	slices.SortStableFunc(out, func(a, b Group) int { return cmp.Compare(a.Key, b.Key) })
-	return out
+	slices.SortStableFunc(g.out, func(a, b Group) int { return cmp.Compare(a.Key, b.Key) })
+	return g.out
 }
 
 // best is how long an iteration of a group takes in its best order, whichever order
@@ -282,9 +310,13 @@ func (g *Grouping) best(group *Group) float64 {
 	return model.Time(g.stagesOf(group.kinds))
 }
 
-func (g *Grouping) merge(a, b Group) Group {
-	k := a.kinds.with(b.kinds)
-	return Group{Members: slices.Concat(a.Members, b.Members), Time: g.time(k), Key: min(a.Key, b.Key), kinds: k, busy: a.busy + b.busy}
+// merge is two groups as one.
+func (g *Grouping) merge(a, b *Group) Group {
+	k, at := a.kinds.with(b.kinds), len(g.pool)
+	g.pool = append(append(g.pool, a.Members...), b.Members...)
+	return Group{
+		Members: g.pool[at:len(g.pool):len(g.pool)], Time: g.time(k), Key: min(a.Key, b.Key), kinds: k, busy: a.busy + b.busy,
+	}
 }
 
 // useful is the part of the time for which the four resources would be in use, in

@@ -119,6 +119,12 @@ func TestGroups(t *testing.T) {
 		if len(seen) != n || got > need || need <= gpus && got != need {
 			t.Fatalf("%d of %d jobs on %d GPUs, alone %d, room %d", len(seen), n, got, need, gpus)
 		}
+		again := Grouping{Most: g.Most, InOrder: g.InOrder, Unmatched: g.Unmatched}
+		want := fmt.Sprint(again.Groups(all, gpus))
+		again.Groups(all[:n/2], gpus/2)
+		if got := fmt.Sprint(again.Groups(all, gpus)); got != want {
+			t.Fatalf("asked again after others: %s, first %s", got, want)
+		}
 	})
 }
 

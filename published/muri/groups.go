@@ -26,11 +26,21 @@ type groups struct {
 	grouping muri.Grouping
 	place    *yarn.Packing
 	total    int
-	list     []int32 // runnable jobs, as the published loop last sorted them
-	held     map[int32]bool
+	list     []int32   // runnable jobs, as the published loop last sorted them
+	keys     []float64 // by job: what it is sorted by now
+	held     []bool    // by job
 	running  []int32
 	alloc    cluster.Alloc
+
+	// Memory of the last decision, which the next one uses again.
+	sizes      [largest + 1]bySize
+	candidates []muri.Member
+	of         []int32 // by job: its group, less 1; 0: none
+	placed     []bool  // by group
 }
+
+// bySize is how many runnable jobs there are of a size.
+type bySize struct{ all, taken, seen int }
 
 func newGroups(s yarn.Spec, c *clock, known, matched bool, order perf.Ordering) *groups {
 	overhead := perf.PublishedOverhead
@@ -38,7 +48,8 @@ func newGroups(s yarn.Spec, c *clock, known, matched bool, order perf.Ordering) 
 		overhead[2] = 1.3 / slower // as the published code has it for this variant
 	}
 	return &groups{
-		clock: c, known: known, place: yarn.New(s), total: s.Total(), held: map[int32]bool{},
+		clock: c, known: known, place: yarn.New(s), total: s.Total(),
+		keys: make([]float64, len(c.jobs)), held: make([]bool, len(c.jobs)), of: make([]int32, len(c.jobs)),
 		grouping: muri.Grouping{
 			Most: perf.MaxInterleaved, InOrder: true, Unmatched: !matched,
 			Model: perf.Interleave{Order: order, Overhead: overhead},
@@ -64,13 +75,18 @@ func (g *groups) Decide(v *sched.View, p *sched.Plan) {
 		switch ch.Kind {
 		case sched.Ended:
 			g.list = slices.DeleteFunc(g.list, func(id int32) bool { return id == int32(ch.Job) })
-			delete(g.held, int32(ch.Job))
+			g.held[ch.Job] = false
 		case sched.Arrived:
 			g.list = append(g.list, int32(ch.Job))
 		}
 	}
-	slices.SortStableFunc(g.list, func(a, b int32) int { return cmp.Compare(g.key(a), g.key(b)) })
-	found := g.fitting(g.grouping.Groups(g.candidates(), g.total))
+	for _, id := range g.list {
+		g.keys[id] = g.key(id)
+	}
+	slices.SortStableFunc(g.list, func(a, b int32) int { return cmp.Compare(g.keys[a], g.keys[b]) })
+	g.choose()
+	found := g.grouping.Groups(g.candidates, g.total)
+	g.fit(found)
 	slices.SortStableFunc(g.list, func(a, b int32) int {
 		return cmp.Compare(g.clock.work.facts[b].gpus, g.clock.work.facts[a].gpus)
 	})
@@ -81,65 +97,65 @@ func (g *groups) Decide(v *sched.View, p *sched.Plan) {
 // member is a job as the grouping sees it.
 func (g *groups) member(id int32) muri.Member {
 	f := &g.clock.work.facts[id]
-	return muri.Member{Job: job.ID(id), GPUs: f.gpus, Class: int32(f.gpus), Stages: f.stages, Iteration: f.iteration, Key: g.key(id)}
+	return muri.Member{Job: job.ID(id), GPUs: f.gpus, Class: int32(f.gpus), Stages: f.stages, Iteration: f.iteration, Key: g.keys[id]}
 }
 
-// candidates are the jobs that would run if every group had as many as it may.
-func (g *groups) candidates() []muri.Member {
-	bySize := map[int][]int32{}
+// choose finds the candidates: the jobs that would run if every group had as many as
+// it may. Whoever finds room brings in the first of its size that are left.
+func (g *groups) choose() {
+	facts := g.clock.work.facts
+	g.sizes = [largest + 1]bySize{}
 	for _, id := range g.list {
-		gpus := g.clock.work.facts[id].gpus
-		bySize[gpus] = append(bySize[gpus], id)
+		g.sizes[facts[id].gpus].all++
 	}
-	taken := map[int32]bool{}
 	g.place.Empty()
 	for _, id := range g.list {
-		gpus := g.clock.work.facts[id].gpus
-		if taken[id] || !g.place.Fit(gpus) {
-			continue
+		n := &g.sizes[facts[id].gpus]
+		if n.seen++; n.seen > n.taken && g.place.Fit(facts[id].gpus) {
+			n.taken = min(n.taken+g.grouping.Most, n.all)
 		}
-		n := min(g.grouping.Most, len(bySize[gpus]))
-		for _, other := range bySize[gpus][:n] {
-			taken[other] = true
-		}
-		bySize[gpus] = bySize[gpus][n:]
 	}
-	var out []muri.Member
+	g.candidates = g.candidates[:0]
 	for _, id := range g.list {
-		if taken[id] {
-			out = append(out, g.member(id))
+		if n := &g.sizes[facts[id].gpus]; n.taken > 0 {
+			n.taken--
+			g.candidates = append(g.candidates, g.member(id))
 		}
 	}
-	return out
 }
 
-// fitting are the groups that find room, by their members.
-func (g *groups) fitting(all []muri.Group) map[int32]*muri.Group {
-	out := map[int32]*muri.Group{}
+// fit notes which groups find room, in order of priority.
+func (g *groups) fit(all []muri.Group) {
+	for _, id := range g.list {
+		g.of[id] = 0
+	}
 	g.place.Empty()
 	for i := range all {
 		if group := &all[i]; g.place.Fit(group.GPUs()) {
-			for _, m := range group.Members {
-				out[int32(m.Job)] = group
+			for k := range group.Members {
+				g.of[group.Members[k].Job] = int32(i + 1)
 			}
 		}
 	}
-	return out
 }
 
-// carryOut places the groups, the largest first, and starts and stops jobs.
-func (g *groups) carryOut(p *sched.Plan, found map[int32]*muri.Group) {
+// carryOut places the groups that found room, the largest first, and starts and
+// stops jobs.
+func (g *groups) carryOut(p *sched.Plan, all []muri.Group) {
 	g.place.Empty()
-	placed := map[*muri.Group]bool{}
+	g.placed = append(g.placed[:0], make([]bool, len(all))...)
 	g.running = g.running[:0]
 	for _, id := range g.list {
-		group := found[id]
-		if group != nil && !placed[group] {
-			placed[group] = g.place.Fit(group.GPUs())
+		runs := false
+		if k := g.of[id] - 1; k >= 0 {
+			if !g.placed[k] {
+				g.placed[k] = g.place.Fit(all[k].GPUs())
+			}
+			runs = g.placed[k]
 		}
-		switch runs := group != nil && placed[group]; {
+		switch {
 		case runs:
-			g.pace(id, group)
+			g.pace(id, &all[g.of[id]-1])
 			g.running = append(g.running, id)
 			if !g.held[id] {
 				g.held[id] = true
@@ -147,7 +163,7 @@ func (g *groups) carryOut(p *sched.Plan, found map[int32]*muri.Group) {
 				p.StartOn(job.ID(id), g.guest(id))
 			}
 		case g.held[id]:
-			delete(g.held, id)
+			g.held[id] = false
 			p.Stop(job.ID(id), outranked)
 		}
 	}
@@ -157,8 +173,8 @@ func (g *groups) carryOut(p *sched.Plan, found map[int32]*muri.Group) {
 func (g *groups) pace(id int32, group *muri.Group) {
 	now := &g.clock.jobs[id]
 	now.iteration, now.overhead = group.Time, 0
-	for _, m := range group.Members {
-		now.overhead += g.clock.work.facts[m.Job].overhead
+	for i := range group.Members {
+		now.overhead += g.clock.work.facts[group.Members[i].Job].overhead
 	}
 }
 

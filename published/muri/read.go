@@ -51,13 +51,16 @@ var overheads = map[string][6]float64{
 // otherOverhead is the overhead of a model without a profile.
 const otherOverhead = 10
 
+// largest is the GPUs of the largest job.
+const largest = 32
+
 // overheadOf is the overhead of a job; ok is false for sizes of which the
 // published code knows none, and fails.
 func overheadOf(model string, gpus int64) (seconds float64, ok bool) {
 	at := 0
-	for ; at < 6 && 1<<at != gpus; at++ {
+	for ; 1<<at < largest && 1<<at != gpus; at++ {
 	}
-	if at == 6 {
+	if 1<<at != gpus {
 		return 0, false
 	}
 	if known, ok := overheads[model]; ok {

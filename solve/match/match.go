@@ -78,21 +78,20 @@ func (f *Finder) Max(n int, edges []Edge) (Matching, error) {
 	return m, nil
 }
 
-// Scale turns weights into whole numbers, the largest of which is 2⁴⁰: sums of
-// n weights are then off by at most n times a 2⁴¹st of the largest. What is not
-// above zero, or no number, becomes zero.
-func Scale(weights []float64) []int64 {
+// Scale makes whole numbers of weights, the largest of which is 2⁴⁰, and gives them
+// to the edges: sums of n weights are then off by at most n times a 2⁴¹st of the
+// largest. What is not above zero, or no number, becomes zero.
+func Scale(edges []Edge, weights []float64) {
 	top := 0.0
 	for _, w := range weights {
 		if w > top && !math.IsInf(w, 1) {
 			top = w
 		}
 	}
-	out := make([]int64, len(weights))
 	for k, w := range weights {
+		edges[k].Weight = 0
 		if w > 0 && top > 0 {
-			out[k] = int64(math.Round(min(w, top) / top * (1 << 40)))
+			edges[k].Weight = int64(math.Round(min(w, top) / top * (1 << 40)))
 		}
 	}
-	return out
 }

@@ -133,9 +133,13 @@ func TestRefused(t *testing.T) {
 }
 
 func TestScale(t *testing.T) {
-	got := Scale([]float64{-1, math.NaN(), 0.5, 2, math.Inf(1)})
-	if want := []int64{0, 0, 1 << 38, 1 << 40, 1 << 40}; fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("have %v, want %v", got, want)
+	weights := []float64{-1, math.NaN(), 0.5, 2, math.Inf(1)}
+	edges := make([]Edge, len(weights))
+	Scale(edges, weights)
+	for k, want := range []int64{0, 0, 1 << 38, 1 << 40, 1 << 40} {
+		if edges[k].Weight != want {
+			t.Errorf("%v is %d, want %d", weights[k], edges[k].Weight, want)
+		}
 	}
 }
 
