@@ -15,7 +15,7 @@ type blossoms struct {
 	label  []int64 // dual values: of a vertex, of a blossom
 	mate   []int   // the vertex that it is matched with, of a vertex or blossom
 	nearby []int   // the outer vertex with the edge of least slack to it
-	gap    []int64 // that slack; undefined where nobody is near
+	gap    []int64 // that slack; nobody: of none
 	top    []int
 	parent []int // the vertex, in the tree, from which an inner one was reached
 	side   []int8
@@ -30,6 +30,9 @@ type blossoms struct {
 
 // ends are the two vertices that an edge joins; 0 where there is none.
 type ends struct{ u, v int32 }
+
+// nobody is more than any slack.
+const nobody = int64(1) << 62
 
 const (
 	unreached int8 = -1
@@ -91,14 +94,17 @@ func (b *blossoms) slack(x, y int) int64 {
 // closer notes the vertex u if its edge to x, which has so much slack, has less
 // than any before.
 func (b *blossoms) closer(u, x int, slack int64) {
-	if b.nearby[x] == 0 || slack < b.gap[x] {
+	if slack < b.gap[x] {
 		b.nearby[x], b.gap[x] = u, slack
 	}
 }
 
+// forget lets nobody be near to x.
+func (b *blossoms) forget(x int) { b.nearby[x], b.gap[x] = 0, nobody }
+
 // findNearby looks for the outer vertex with the edge of least slack to x.
 func (b *blossoms) findNearby(x int) {
-	b.nearby[x] = 0
+	b.forget(x)
 	for u := 1; u <= b.n; u++ {
 		if t := b.top[u]; t != x && b.side[t] == outer && b.has(u, x) {
 			b.closer(u, x, b.slack(u, x))
@@ -264,7 +270,7 @@ func (b *blossoms) expand(x int) {
 		low, high := c[i], c[i+1]
 		b.parent[low] = int(b.ends[high*b.size+low].u)
 		b.side[low], b.side[high] = inner, outer
-		b.nearby[low] = 0
+		b.forget(low)
 		b.findNearby(high)
 		b.enqueue(high)
 	}
@@ -284,7 +290,8 @@ func (b *blossoms) join(u, v int) bool {
 	case unreached:
 		b.parent[y], b.side[y] = u, inner
 		next := b.top[b.mate[y]]
-		b.nearby[y], b.nearby[next] = 0, 0
+		b.forget(y)
+		b.forget(next)
 		b.side[next] = outer
 		b.enqueue(next)
 	case outer:
@@ -304,7 +311,8 @@ func (b *blossoms) join(u, v int) bool {
 func (b *blossoms) phase() bool {
 	b.queue, b.next = b.queue[:0], 0
 	for x := 1; x <= b.used; x++ {
-		b.side[x], b.nearby[x] = unreached, 0
+		b.side[x] = unreached
+		b.forget(x)
 	}
 	for x := 1; x <= b.used; x++ {
 		if b.top[x] == x && b.mate[x] == 0 {
@@ -345,13 +353,12 @@ func (b *blossoms) grow() bool {
 		if b.side[b.top[u]] == inner {
 			continue
 		}
-		label, top, mine := b.label[:b.n1], b.top[:b.n1], b.label[u]
-		for v, w := range b.weight[u*b.n1 : (u+1)*b.n1] {
-			if w == 0 || top[v] == top[u] {
-				continue
-			}
-			slack := mine + label[v] - w
-			switch x := top[v]; {
+		row := b.weight[u*b.n1 : (u+1)*b.n1]
+		label, top, gap, mine := b.label[:len(row)], b.top[:len(row)], b.gap[:len(row)], b.label[u]
+		for v, w := range row {
+			slack, x := mine+label[v]-w, top[v]
+			switch {
+			case w == 0 || x == v && slack > 0 && slack >= gap[v] || x == top[u]:
 			case slack <= 0:
 				if b.join(u, v) {
 					return true
@@ -370,20 +377,19 @@ func (b *blossoms) grow() bool {
 // It is false when single vertices have come down to zero: staying single is then
 // as good as any pair.
 func (b *blossoms) adjust() bool {
-	const never = int64(1) << 62
-	d := never
-	for x := b.n + 1; x <= b.used; x++ {
-		if b.top[x] == x && b.side[x] == inner {
-			d = min(d, b.label[x]/2)
-		}
-	}
+	d := nobody
 	for x := 1; x <= b.used; x++ {
-		if near := b.nearby[x]; b.top[x] == x && near != 0 {
-			switch b.side[x] {
-			case unreached:
-				d = min(d, b.gap[x])
-			case outer:
-				d = min(d, b.gap[x]/2)
+		if b.top[x] != x {
+			continue
+		}
+		switch b.side[x] {
+		case unreached:
+			d = min(d, b.gap[x])
+		case outer:
+			d = min(d, b.gap[x]/2)
+		case inner:
+			if x > b.n {
+				d = min(d, b.label[x]/2)
 			}
 		}
 	}
@@ -398,21 +404,30 @@ func (b *blossoms) adjust() bool {
 			b.label[u] += d
 		}
 	}
-	for x := b.n + 1; x <= b.used; x++ {
-		if b.top[x] == x {
-			switch b.side[x] {
-			case outer:
-				b.label[x] += 2 * d
-			case inner:
-				b.label[x] -= 2 * d
-			}
-		}
-	}
-	for x := 1; x <= b.used; x++ {
-		if near := b.nearby[x]; near != 0 {
-			b.gap[x] = b.slack(near, x)
-		}
-	}
+	b.follow(d)
 	b.queue, b.next = b.queue[:0], 0
 	return true
+}
+
+// follow moves the dual values of blossoms, and what slack there is, after those of
+// vertices have moved by d.
+func (b *blossoms) follow(d int64) {
+	for x := 1; x <= b.used; x++ {
+		if b.top[x] != x {
+			continue
+		}
+		up := int64(0)
+		switch b.side[x] {
+		case unreached:
+			b.gap[x] -= d
+		case outer:
+			b.gap[x] -= 2 * d
+			up = 2 * d
+		case inner:
+			up = -2 * d
+		}
+		if x > b.n {
+			b.label[x] += up
+		}
+	}
 }
