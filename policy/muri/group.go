@@ -33,6 +33,20 @@ type Group struct {
 // 0 where there is no member.
 type kinds [perf.MaxInterleaved]uint16
 
+// timed is what an iteration of a group of some kinds takes.
+type timed struct {
+	kinds kinds
+	time  float64
+}
+
+// hash is a number below 2^recentBits.
+func (k kinds) hash() uint64 {
+	const odd = 0x9e3779b97f4a7c15 // 2⁶⁴ over the golden ratio: neighbours come to lie far apart
+	return (uint64(k[0]) | uint64(k[1])<<16 | uint64(k[2])<<32 | uint64(k[3])<<48) * odd >> (64 - recentBits)
+}
+
+const recentBits = 12
+
 // with is the kinds of two groups together.
 func (k kinds) with(other kinds) kinds {
 	for _, n := range other {
@@ -66,6 +80,7 @@ type Grouping struct {
 	numbers map[perf.Stages]uint16 // of kinds
 	stages  []perf.Stages          // of kinds, by their numbers less 1
 	known   map[kinds]float64      // times of groups
+	recent  []timed                // the last of them that was asked for, by a hash
 	finder  match.Finder
 
 	// Memory of the last call, which the next one uses again.
@@ -96,7 +111,7 @@ type pair struct {
 // and are valid until the next call; groups of one share memory with the candidates.
 func (g *Grouping) Groups(candidates []Member, gpus int) []Group {
 	if len(g.stages) > mostKinds || len(g.known) > 1<<18 {
-		g.numbers, g.known, g.stages, g.matched = nil, nil, nil, nil
+		g.numbers, g.known, g.recent, g.stages, g.matched = nil, nil, nil, nil, nil
 	}
 	g.pool = g.pool[:0]
 	g.single(candidates)
@@ -327,6 +342,17 @@ func (g *Grouping) useful(a, b *Group) float64 {
 
 // time is how long an iteration of a group of several takes.
 func (g *Grouping) time(k kinds) float64 {
+	if g.recent == nil {
+		g.recent = make([]timed, 1<<recentBits)
+	}
+	at := &g.recent[k.hash()]
+	if at.kinds != k {
+		*at = timed{k, g.timeOf(k)}
+	}
+	return at.time
+}
+
+func (g *Grouping) timeOf(k kinds) float64 {
 	t, ok := g.known[k]
 	if !ok {
 		if g.known == nil {
