@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -62,19 +61,9 @@ func (p *Profile) Name() string {
 // What was measured to be faster than alone counts as not disturbed. An error names the
 // file and the line or the job type.
 func ReadPairs(path string) (*Pairs, error) {
-	f, err := os.Open(path)
+	content, err := readPacked(path)
 	if err != nil {
 		return nil, err
-	}
-	defer f.Close()
-	body, err := unpack(f)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	defer body.close()
-	content, err := io.ReadAll(body)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	p, err := ParsePairs(content)
 	if err == nil {

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,19 +16,32 @@ import (
 // Measured speeds that a caller names in Options.Profile, in the files in which
 // they are published.
 
-// readJSON decodes a file, which may be packed.
-func readJSON(path string, to any) error {
+// readPacked is the content of a file, which may be packed.
+func readPacked(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer f.Close()
 	body, err := unpack(f)
 	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	defer body.close()
-	if err := json.NewDecoder(body).Decode(to); err != nil {
+	var b bytes.Buffer
+	if _, err := b.ReadFrom(body); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return b.Bytes(), nil
+}
+
+// readJSON decodes a file, which may be packed.
+func readJSON(path string, to any) error {
+	content, err := readPacked(path)
+	if err != nil {
+		return err
+	}
+	if err := json.NewDecoder(bytes.NewReader(content)).Decode(to); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	return nil
@@ -82,42 +96,31 @@ func readColumns(path string, names ...string) (text []string, rows [][]float64,
 // gavelTable is steps per second by job type and number of GPUs.
 type gavelTable map[string]map[int]float64
 
-// gavelAlone is the steps per second of a job without others. What it does beside others,
-// which is most of such a file, is passed over.
-type gavelAlone struct {
-	Null json.RawMessage `json:"null"`
-}
-
-// readGavelProfile reads a table of throughputs as Gavel and Shockwave publish
-// them: GPU type -> "('job type', GPUs)" -> "null" -> steps per second alone.
+// readGavelProfile reads the speeds on GPUs of one type from a table of throughputs
+// as Gavel and Shockwave publish them.
 func readGavelProfile(path, gpu string) (gavelTable, error) {
 	if gpu == "" {
 		gpu = "v100"
 	}
-	var all map[string]map[string]gavelAlone
-	if err := readJSON(path, &all); err != nil {
-		return nil, err
-	}
-	jobs, ok := all[gpu]
-	if !ok {
-		return nil, fmt.Errorf("%s: has no throughputs of GPU type %q", path, gpu)
-	}
-	table := gavelTable{}
-	for key, speeds := range jobs {
-		name, gpus, ok := gavelKey(key)
-		if !ok {
-			return nil, fmt.Errorf("%s: %q is not a job type and a number of GPUs", path, key)
+	var table gavelTable
+	err := readGavelAlone(path, func(typ string) func(model string, gpus int, steps float64) {
+		if typ != gpu {
+			return nil
 		}
-		var alone float64
-		if err := json.Unmarshal(speeds.Null, &alone); err != nil {
-			return nil, fmt.Errorf("%s: the speed of %q alone: %w", path, key, err)
-		}
-		if table[name] == nil {
-			table[name] = map[int]float64{}
-		}
-		table[name][gpus] = alone
+		table = gavelTable{}
+		return table.add
+	})
+	if err == nil && table == nil {
+		err = fmt.Errorf("%s: has no throughputs of GPU type %q", path, gpu)
 	}
-	return table, nil
+	return table, err
+}
+
+func (t gavelTable) add(model string, gpus int, steps float64) {
+	if t[model] == nil {
+		t[model] = map[int]float64{}
+	}
+	t[model][gpus] = steps
 }
 
 // gavelKey splits "('ResNet-18 (batch size 64)', 2)".

@@ -35,7 +35,7 @@ func TestReadThroughputs(t *testing.T) {
 // Files that are none are refused with their names.
 func TestReadThroughputsErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		"": "EOF", "{}": "no throughputs", `{"v100": {"a": {"null": 1}}}`: `"a"`, `{"v100": {"('a', 1)": {"null": "x"}}}`: "alone", `{"v100": {"('a', 1)": {}}}`: "alone",
+		"": "an object", `{"v100": {"('a', 1)": {"null": 1}`: "end of the object", "{}": "no throughputs", `{"v100": {"a": {"null": 1}}}`: `"a"`, `{"v100": {"('a', 1)": {"null": "x"}}}`: "alone", `{"v100": {"('a', 1)": {}}}`: "alone",
 	} {
 		path := filepath.Join(t.TempDir(), "t.json")
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
