@@ -26,50 +26,75 @@ type Table struct {
 	Reference string // a type, in lower case; empty: none
 	Otherwise Typed  // nil: Analytic with no penalty
 
-	rates map[Measured]float64
+	jobs map[string][]reading // by name
+	n    int                  // measurements
+}
+
+// reading is one measurement of a job.
+type reading struct {
+	gpus   int
+	typ    string
+	spread bool
+	rate   float64
 }
 
 // Add notes a measurement: units per second, 0 where the job cannot run.
 func (t *Table) Add(m Measured, rate float64) {
-	if t.rates == nil {
-		t.rates = map[Measured]float64{}
+	if t.jobs == nil {
+		t.jobs = map[string][]reading{}
 	}
-	t.rates[m] = rate
+	all := t.jobs[m.Job]
+	for i := range all {
+		if x := &all[i]; x.gpus == m.GPUs && x.typ == m.Type && x.spread == m.Spread {
+			x.rate = rate
+			return
+		}
+	}
+	t.jobs[m.Job] = append(all, reading{m.GPUs, m.Type, m.Spread, rate})
+	t.n++
 }
 
 // Len is the number of measurements.
-func (t *Table) Len() int { return len(t.rates) }
+func (t *Table) Len() int { return t.n }
 
 // Rate is the units per second of a job; ok is false where nothing was measured.
 // Where the number of GPUs was not, it is taken to grow in proportion from the next
 // smaller one that was.
 func (t *Table) Rate(m Measured) (rate float64, ok bool) {
-	if rate, ok = t.rates[m]; ok {
-		return rate, true
-	}
-	for n := m.GPUs - 1; n > 0; n-- {
-		less := m
-		less.GPUs = n
-		if rate, ok = t.rates[less]; ok {
-			return rate * float64(m.GPUs) / float64(n), true
-		}
-	}
-	if m.Spread { // no better is known
-		m.Spread = false
-		return t.Rate(m)
-	}
-	return 0, false
+	return rateOf(t.jobs[m.Job], m.GPUs, m.Type, m.Spread)
 }
 
-// base is the units per second at which the speed of a job is 1.
-func (t *Table) base(j *job.Job, c *cluster.Cluster) float64 {
-	m := Measured{Job: j.Name, GPUs: j.Demand.GPUs(), Type: t.Reference}
-	if rate, ok := t.Rate(m); ok && rate > 0 {
+// rateOf is Rate among what was measured of one job; in the name of the type case
+// does not count.
+func rateOf(all []reading, gpus int, typ string, spread bool) (rate float64, ok bool) {
+	var best *reading
+	for i := range all {
+		x := &all[i]
+		fits := x.gpus == gpus || x.gpus > 0 && x.gpus < gpus
+		if fits && x.spread == spread && (best == nil || x.gpus > best.gpus) && strings.EqualFold(x.typ, typ) {
+			best = x
+		}
+	}
+	switch {
+	case best == nil && spread: // no better is known
+		return rateOf(all, gpus, typ, false)
+	case best == nil:
+		return 0, false
+	case best.gpus == gpus:
+		return best.rate, true
+	}
+	return best.rate * float64(gpus) / float64(best.gpus), true
+}
+
+// base is the units per second at which the speed of a job is 1, given what was
+// measured of it.
+func (t *Table) base(all []reading, j *job.Job, c *cluster.Cluster) float64 {
+	gpus := j.Demand.GPUs()
+	if rate, ok := rateOf(all, gpus, t.Reference, false); ok && rate > 0 {
 		return rate
 	}
 	for k := range cluster.TypeID(c.Types()) {
-		m.Type = strings.ToLower(c.Type(k).Name)
-		if rate, ok := t.Rate(m); ok && rate > 0 {
+		if rate, ok := rateOf(all, gpus, c.Type(k).Name, false); ok && rate > 0 {
 			return rate
 		}
 	}
@@ -85,9 +110,10 @@ func (t *Table) otherwise() Typed {
 
 // On implements Typed.
 func (t *Table) On(j *job.Job, c *cluster.Cluster, typ cluster.TypeID, tasks int, spread bool) float64 {
-	base := t.base(j, c)
+	all := t.jobs[j.Name]
+	base := t.base(all, j, c)
 	gpus := int((j.Demand.Milli(int32(tasks)) + 999) / 1000)
-	rate, ok := t.Rate(Measured{j.Name, gpus, strings.ToLower(c.Type(typ).Name), spread})
+	rate, ok := rateOf(all, gpus, c.Type(typ).Name, spread)
 	if base == 0 || !ok {
 		return t.otherwise().On(j, c, typ, tasks, spread)
 	}
@@ -96,7 +122,7 @@ func (t *Table) On(j *job.Job, c *cluster.Cluster, typ cluster.TypeID, tasks int
 
 // Speed implements Model: a gang waits for its slowest member.
 func (t *Table) Speed(j *job.Job, c *cluster.Cluster, a *cluster.Alloc) float64 {
-	if len(a.Shares) == 0 || t.base(j, c) == 0 {
+	if len(a.Shares) == 0 || t.base(t.jobs[j.Name], j, c) == 0 {
 		return t.otherwise().Speed(j, c, a)
 	}
 	slowest, types := 0.0, cluster.TypeMask(0)
