@@ -19,7 +19,6 @@ package gandiva
 
 import (
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
@@ -74,7 +73,7 @@ func (c *Config) Policy() (sched.Policy, error) {
 	case c.Measure < c.Quantum:
 		return nil, errors.New("measure must not be below the quantum")
 	}
-	return &policy{cfg: *c}, nil
+	return &policy{cfg: *c, refused: map[int32]bool{}, crowded: map[int32]bool{}}, nil
 }
 
 type policy struct {
@@ -89,6 +88,7 @@ type policy struct {
 	servers []*server // in order of their first nodes
 	at      []*server // by node
 	crews   []*crew
+	made    made
 	spread  []*member      // running gangs that lie on parts of several nodes
 	others  []*member      // waiting jobs that cannot take turns
 	queue   []*member      // waiting jobs that live nowhere
@@ -168,7 +168,10 @@ func (g *policy) tidy() {
 // has been measured, or to look for something better.
 func (g *policy) nextMoment() time.Duration {
 	at := unit.Never
-	busy := slices.ContainsFunc(g.members, func(m member) bool { return g.p.Holding(m.j.ID) != nil })
+	busy := false
+	for i := 0; i < len(g.members) && !busy; i++ {
+		busy = g.p.Holding(g.members[i].j.ID) != nil
+	}
 	if busy && g.cfg.Every < unit.Never { // otherwise nothing will change by itself
 		at = (g.v.Now/g.cfg.Every + 1) * g.cfg.Every
 	}

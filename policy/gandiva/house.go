@@ -13,7 +13,8 @@ import (
 // housing finds a server for each job that lives nowhere, in the order in which they
 // came. Who finds none waits, and holds nobody up.
 func (g *policy) housing() {
-	g.refused, g.crowded = map[int32]bool{}, map[int32]bool{}
+	clear(g.refused)
+	clear(g.crowded)
 	for _, m := range g.queue {
 		if g.refused[m.j.Class()] || !g.house(m) {
 			g.refused[m.j.Class()] = true

@@ -29,7 +29,7 @@ func Worthwhile(gain float64) bool { return gain > 1+noise }
 // judgedAt is when a pair has been measured for long enough.
 func (k *crew) judgedAt(measure time.Duration) time.Duration {
 	at := time.Duration(0)
-	for _, m := range []*member{k.lead, k.guest} {
+	for _, m := range [...]*member{k.lead, k.guest} {
 		if m.j.Phase() != job.Running {
 			return unit.Never
 		}
@@ -150,7 +150,7 @@ func (g *policy) pack() {
 	}
 	slices.SortFunc(guests, g.byUse)
 	slices.SortFunc(hosts, g.byUse)
-	g.crowded = map[int32]bool{}
+	clear(g.crowded)
 	for _, k := range guests {
 		class := k.lead.j.Class()
 		if !g.crowded[class] && g.find(k.lead, k.home) != nil {

@@ -14,6 +14,7 @@ import (
 // member is an active job that can take turns.
 type member struct {
 	j       sched.Job
+	plain   bool // it can take turns, see plain
 	note    note
 	changed bool           // the note
 	size    int            // GPUs it asks for
@@ -30,6 +31,7 @@ type crew struct {
 	runs  bool // it has its GPUs, as the plan stands
 	away  bool // it is being tried beside another crew, and counts here as before
 	gone  bool // it is leaving its devices
+	stays bool // it is among those that run next, as its server is turned
 }
 
 // server is where crews live.
@@ -103,7 +105,7 @@ func before(a, b *crew) int {
 // findServers makes a server of each node that is in use, with what is free there.
 func (g *policy) findServers() {
 	c := g.v.Cluster()
-	g.servers, g.at = g.servers[:0], slices.Grow(g.at[:0], c.Nodes())[:c.Nodes()]
+	g.made.servers, g.servers, g.at = 0, g.servers[:0], slices.Grow(g.at[:0], c.Nodes())[:c.Nodes()]
 	clear(g.at)
 	for pool := range cluster.PoolID(g.v.Pools()) {
 		if !g.v.All && pool != g.v.Pool {
@@ -113,7 +115,7 @@ func (g *policy) findServers() {
 			if !c.Usable(n) {
 				continue
 			}
-			s := &server{nodes: []cluster.NodeID{n}, pool: pool}
+			s := g.newServer(n, pool)
 			s.room.gpus = c.NodeFreeGPUs(n, c.GPUMask())
 			s.room.cpu, s.room.counts[0] = c.CPUFree(n)
 			s.room.memory, s.room.counts[1] = c.MemoryFree(n)
@@ -123,12 +125,44 @@ func (g *policy) findServers() {
 	slices.SortFunc(g.servers, func(a, b *server) int { return cmp.Compare(a.first(), b.first()) })
 }
 
+// made is the servers and crews of decisions so far, which are made use of again, and
+// how many of them this one has taken.
+type made struct {
+	allServers []*server
+	allCrews   []*crew
+	servers    int
+	crews      int
+}
+
+// newServer is a server of one node without crews.
+func (g *policy) newServer(n cluster.NodeID, pool cluster.PoolID) *server {
+	if g.made.servers == len(g.made.allServers) {
+		g.made.allServers = append(g.made.allServers, &server{})
+	}
+	s := g.made.allServers[g.made.servers]
+	g.made.servers++
+	*s = server{nodes: append(s.nodes[:0], n), pool: pool, crews: s.crews[:0]}
+	return s
+}
+
+// newCrew lists a crew of one.
+func (g *policy) newCrew(lead *member) *crew {
+	if g.made.crews == len(g.made.allCrews) {
+		g.made.allCrews = append(g.made.allCrews, &crew{})
+	}
+	k := g.made.allCrews[g.made.crews]
+	g.made.crews++
+	*k = crew{lead: lead}
+	g.crews = append(g.crews, k)
+	return k
+}
+
 // findMembers lists the active jobs.
 func (g *policy) findMembers() {
 	for i := range g.members {
 		g.place[g.members[i].j.ID] = 0
 	}
-	g.members, g.crews = g.members[:0], g.crews[:0]
+	g.members, g.crews, g.made.crews = g.members[:0], g.crews[:0], 0
 	g.spread, g.others, g.queue = g.spread[:0], g.others[:0], g.queue[:0]
 	for len(g.place) < g.v.Jobs() {
 		g.place = append(g.place, make([]int32, max(1024, g.v.Jobs()-len(g.place)))...)
@@ -139,7 +173,7 @@ func (g *policy) findMembers() {
 		if !j.Waiting() && !j.Running() && j.Phase() != job.Stopping {
 			continue
 		}
-		g.members = append(g.members, member{j: j, note: read(j.Memo()), size: j.GPUs()})
+		g.members = append(g.members, member{j: j, plain: plain(j), note: read(j.Memo()), size: j.GPUs()})
 		g.place[i] = int32(len(g.members))
 		m := &g.members[len(g.members)-1]
 		if m.note.stamp = min(m.note.stamp, g.v.Now); j.Running() {
@@ -164,7 +198,7 @@ func (g *policy) keep(m *member) { m.changed = true }
 func (g *policy) findSets() {
 	for i := range g.members {
 		m := &g.members[i]
-		if m.has == nil || !plain(m.j) || m.note.parts || m.has.Nodes() < 2 {
+		if m.has == nil || !m.plain || m.note.parts || m.has.Nodes() < 2 {
 			continue
 		}
 		if m.note.home < 0 || !g.v.Cluster().UsableAlloc(m.has) {
@@ -203,7 +237,7 @@ func (g *policy) merge(nodes []cluster.NodeID) *server {
 // checkPair takes a pair apart that is none any more.
 func (g *policy) checkPair(m *member) {
 	host := g.member(m.note.with)
-	good := host != nil && plain(m.j) && plain(host.j) && host.note.link != trying && host.note.link != paired
+	good := host != nil && m.plain && host.plain && host.note.link != trying && host.note.link != paired
 	if good {
 		switch {
 		case m.has != nil && host.has != nil:
@@ -232,7 +266,7 @@ func sameDevices(a, b *cluster.Alloc) bool {
 // settleIn puts a running job where it lives, and sorts out who cannot take turns.
 func (g *policy) settleIn(m *member) {
 	switch {
-	case !plain(m.j) || m.note.parts && m.has != nil || m.has != nil && !g.v.Cluster().UsableAlloc(m.has):
+	case !m.plain || m.note.parts && m.has != nil || m.has != nil && !g.v.Cluster().UsableAlloc(m.has):
 		g.holdOff(m)
 	case m.has != nil:
 		g.settleRunning(m)
@@ -241,7 +275,7 @@ func (g *policy) settleIn(m *member) {
 
 // lodge puts a job without GPUs where it lives, now that all servers are known.
 func (g *policy) lodge(m *member) {
-	if m.has != nil || !plain(m.j) || m.note.link == paired {
+	if m.has != nil || !m.plain || m.note.link == paired {
 		return
 	}
 	if s := g.homeOf(m); s != nil {
@@ -253,7 +287,7 @@ func (g *policy) lodge(m *member) {
 
 // lodgeGuest puts it beside its host.
 func (g *policy) lodgeGuest(m *member) {
-	if m.has != nil || !plain(m.j) || m.note.link != paired {
+	if m.has != nil || !m.plain || m.note.link != paired {
 		return
 	}
 	if host := g.member(m.note.with); host.crew != nil && host.crew.home != nil {
@@ -279,7 +313,7 @@ func (g *policy) holdOff(m *member) {
 			s.held = true
 		}
 	}
-	if plain(m.j) && m.note.parts {
+	if m.plain && m.note.parts {
 		g.spread = append(g.spread, m)
 	}
 }
@@ -293,8 +327,8 @@ func (g *policy) settleRunning(m *member) {
 		k := g.crewOf(g.member(m.note.with))
 		k.guest, k.trial = m, m.note.link == trying
 		if old := g.homeOf(m); k.trial && old != nil {
-			away := &crew{lead: m, away: true}
-			g.crews = append(g.crews, away)
+			away := g.newCrew(m)
+			away.away = true
 			g.add(old, away)
 		}
 		return
@@ -322,8 +356,8 @@ func (s *server) take(a *cluster.Alloc, gpus bool) {
 // crewOf is the crew that a job leads, made when there is none yet.
 func (g *policy) crewOf(m *member) *crew {
 	if m.crew == nil {
-		m.crew = &crew{lead: m, gone: m.j.Phase() == job.Stopping}
-		g.crews = append(g.crews, m.crew)
+		m.crew = g.newCrew(m)
+		m.crew.gone = m.j.Phase() == job.Stopping
 	}
 	return m.crew
 }

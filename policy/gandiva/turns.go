@@ -37,8 +37,9 @@ func (g *policy) isOver(k *crew) bool {
 // turn lets the next ones have the GPUs of a server. Those whose turn has not ended
 // keep their places in the list.
 func (g *policy) turn(s *server) {
-	next := chosen{left: s.room, stays: map[*crew]bool{}}
+	next := chosen{left: s.room}
 	for _, k := range s.crews {
+		k.stays = false
 		if g.isOver(k) {
 			g.note(k, func(n *note) { n.stamp = g.v.Now })
 		}
@@ -48,7 +49,7 @@ func (g *policy) turn(s *server) {
 	}
 	slices.SortFunc(s.crews, before)
 	for _, k := range s.crews {
-		if !next.stays[k] && !k.away && !k.gone {
+		if !k.stays && !k.away && !k.gone {
 			on := g.v.Home(k.lead.j.ID)
 			if k.runs {
 				on = k.lead.has
@@ -57,7 +58,7 @@ func (g *policy) turn(s *server) {
 		}
 	}
 	for _, k := range s.crews {
-		if k.runs && !next.stays[k] {
+		if k.runs && !k.stays {
 			g.suspend(k)
 		}
 	}
@@ -67,7 +68,6 @@ func (g *policy) turn(s *server) {
 // their devices.
 type chosen struct {
 	left  room
-	stays map[*crew]bool
 	taken []cluster.DeviceID
 }
 
@@ -76,7 +76,7 @@ func (c *chosen) take(k *crew, on *cluster.Alloc) {
 	if on != nil && slices.ContainsFunc(on.Shares, func(s cluster.Share) bool { return s.Milli <= milli && slices.Contains(c.taken, s.Device) }) {
 		return
 	}
-	if c.stays[k] = c.left.take(k); c.stays[k] && on != nil {
+	if k.stays = c.left.take(k); k.stays && on != nil {
 		for i := range on.Shares {
 			c.taken = append(c.taken, on.Shares[i].Device)
 		}
@@ -86,7 +86,7 @@ func (c *chosen) take(k *crew, on *cluster.Alloc) {
 // take takes what a crew needs from what is left, if there is enough.
 func (r *room) take(k *crew) bool {
 	cpu, memory := unit.Milli(0), unit.Bytes(0)
-	for _, m := range []*member{k.lead, k.guest} {
+	for _, m := range [...]*member{k.lead, k.guest} {
 		if m != nil {
 			role := &m.j.Spec().Demand.Roles[0]
 			cpu += role.CPU * unit.Milli(m.size)
@@ -102,7 +102,7 @@ func (r *room) take(k *crew) bool {
 
 // note changes what is remembered of a crew.
 func (g *policy) note(k *crew, change func(*note)) {
-	for _, m := range []*member{k.lead, k.guest} {
+	for _, m := range [...]*member{k.lead, k.guest} {
 		if m != nil {
 			change(&m.note)
 			g.keep(m)
@@ -115,7 +115,7 @@ func (g *policy) note(k *crew, change func(*note)) {
 func (g *policy) suspend(k *crew) {
 	g.measure(k)
 	why := job.Reason{Code: job.UsedShare, Job: job.None, Need: int32(min(k.lead.j.Service(), 1<<30))}
-	for _, m := range []*member{k.lead, k.guest} {
+	for _, m := range [...]*member{k.lead, k.guest} {
 		if m != nil {
 			g.p.Stop(m.j.ID, why)
 		}
@@ -279,7 +279,7 @@ func (g *policy) explain() {
 				continue
 			}
 			s.waits = s.waits || !k.gone
-			for _, m := range []*member{k.lead, k.guest} {
+			for _, m := range [...]*member{k.lead, k.guest} {
 				if m != nil {
 					g.p.Hold(m.j.ID, job.Reason{Code: job.Because, Job: job.None, Text: g.waitsFor(s)})
 				}
