@@ -73,7 +73,7 @@ func (c *Config) Policy() (sched.Policy, error) {
 	case c.Measure < c.Quantum:
 		return nil, errors.New("measure must not be below the quantum")
 	}
-	return &policy{cfg: *c, refused: map[int32]bool{}, crowded: map[int32]bool{}}, nil
+	return &policy{cfg: *c, refused: map[int32]bool{}, crowded: map[int32]bool{}, full: map[int32]bool{}}, nil
 }
 
 type policy struct {
@@ -96,6 +96,10 @@ type policy struct {
 	crowded map[int32]bool // classes of jobs that would have to take turns
 	exact   exactly
 	texts   map[cluster.NodeID]string
+	nodes   []cluster.NodeID // scratch of findSets
+	high    []*server        // scratch of relieve
+	list    []*crew          // too
+	full    map[int32]bool   // too: classes of jobs that find no other server
 	wake    time.Duration
 }
 

@@ -105,7 +105,9 @@ func (g *policy) empty(m *member, not *server) *server {
 		}
 		nodes = append(nodes, s.first())
 		if gpus += s.room.gpus; gpus >= m.size {
-			return g.merge(nodes)
+			all := g.merge(nodes)
+			g.dropMerged()
+			return all
 		}
 	}
 	return nil
@@ -230,26 +232,28 @@ func (g *policy) unhoused(m *member) job.Reason {
 // relieve lets those who wait for a turn go where they need not, from the highest
 // server first and who waits longest first.
 func (g *policy) relieve() {
-	var high []*server
+	high := g.high[:0]
 	for _, s := range g.servers {
 		if s.load > s.room.gpus {
 			high = append(high, s)
 		}
 	}
 	slices.SortStableFunc(high, func(a, b *server) int { return cmp.Compare(b.height(), a.height()) })
-	refused := map[int32]bool{}
+	g.high = high
+	clear(g.full)
 	for _, s := range high {
-		for _, k := range slices.Clone(s.crews) {
+		g.list = append(g.list[:0], s.crews...)
+		for _, k := range g.list {
 			if s.load <= s.room.gpus {
 				break
 			}
-			if !k.ready() || g.frozen(k.lead) || k.guest != nil && g.frozen(k.guest) || refused[k.lead.j.Class()] {
+			if !k.ready() || g.frozen(k.lead) || k.guest != nil && g.frozen(k.guest) || g.full[k.lead.j.Class()] {
 				continue
 			}
 			if to := g.find(k.lead, s); to != nil && (k.guest == nil || g.canHold(to, k.guest)) {
 				g.rehouse(k, to)
 			} else if k.guest == nil {
-				refused[k.lead.j.Class()] = true
+				g.full[k.lead.j.Class()] = true
 			}
 		}
 	}

@@ -44,7 +44,7 @@ func (k *crew) judgedAt(measure time.Duration) time.Duration {
 // judge keeps pairs that were worth it, and takes the others apart; and gives those
 // that have become alone all of their GPUs.
 func (g *policy) judge() {
-	for _, k := range slices.Clone(g.crews) {
+	for _, k := range g.crews {
 		switch {
 		case k.away || !k.runs:
 		case k.trial && k.judgedAt(g.cfg.Measure) <= g.v.Now:

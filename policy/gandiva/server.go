@@ -42,6 +42,7 @@ type server struct {
 	load  int  // GPUs that they ask for
 	crews []*crew
 	held  bool // others have a part of it
+	gone  bool // it has become part of another one
 	waits bool // a crew waits for its turn
 
 	// affinity is the size of jobs that it is for: that of the job which was submitted
@@ -196,6 +197,7 @@ func (g *policy) keep(m *member) { m.changed = true }
 
 // findSets makes one server of the nodes that a gang has whole.
 func (g *policy) findSets() {
+	merged := false
 	for i := range g.members {
 		m := &g.members[i]
 		if m.has == nil || !m.plain || m.note.parts || m.has.Nodes() < 2 {
@@ -206,15 +208,19 @@ func (g *policy) findSets() {
 			g.keep(m)
 			continue
 		}
-		var nodes []cluster.NodeID
+		g.nodes = g.nodes[:0]
 		for _, p := range m.has.Pieces {
-			nodes = append(nodes, p.Node)
+			g.nodes = append(g.nodes, p.Node)
 		}
-		g.merge(nodes)
+		g.merge(g.nodes)
+		merged = true
+	}
+	if merged {
+		g.dropMerged()
 	}
 }
 
-// merge makes one server of several.
+// merge makes one server of several; the others are listed until dropMerged.
 func (g *policy) merge(nodes []cluster.NodeID) *server {
 	slices.Sort(nodes)
 	first := g.at[nodes[0]]
@@ -228,10 +234,13 @@ func (g *policy) merge(nodes []cluster.NodeID) *server {
 		first.room.cpu += s.room.cpu
 		first.room.memory += s.room.memory
 		first.held = first.held || s.held
-		g.at[n] = first
-		g.servers = slices.DeleteFunc(g.servers, func(o *server) bool { return o == s })
+		g.at[n], s.gone = first, true
 	}
 	return first
+}
+
+func (g *policy) dropMerged() {
+	g.servers = slices.DeleteFunc(g.servers, func(s *server) bool { return s.gone })
 }
 
 // checkPair takes a pair apart that is none any more.

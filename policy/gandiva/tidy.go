@@ -70,7 +70,7 @@ func (g *policy) relocate(m *member, to *server) bool {
 
 // unpack gives guests GPUs of their own when there are any.
 func (g *policy) unpack() {
-	for _, k := range slices.Clone(g.crews) {
+	for _, k := range g.crews { // as they are now: guests found crews of their own
 		if k.away || k.trial || k.guest == nil || !g.settled(k.guest) || !g.settled(k.lead) {
 			continue
 		}
