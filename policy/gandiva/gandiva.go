@@ -101,11 +101,16 @@ type policy struct {
 	list    []*crew          // too
 	full    map[int32]bool   // too: classes of jobs that find no other server
 	wake    time.Duration
+	quiet   bool // the last decision left everything as it is, and so will the next one if nothing happens
 }
 
 // Decide implements sched.Policy.
 func (g *policy) Decide(v *sched.View, p *sched.Plan) {
 	g.v, g.p = v, p
+	if g.quiet && !v.First && !v.NodesChanged() && len(v.Changes()) == 0 {
+		g.wake = g.nextLook()
+		return
+	}
 	g.follow()
 	g.survey()
 	g.judge()
@@ -128,6 +133,7 @@ func (g *policy) Decide(v *sched.View, p *sched.Plan) {
 		}
 	}
 	g.wake = g.nextMoment()
+	g.quiet = due && g.nothingToDo()
 	g.v, g.p = nil, nil
 }
 
@@ -177,7 +183,7 @@ func (g *policy) nextMoment() time.Duration {
 		busy = g.p.Holding(g.members[i].j.ID) != nil
 	}
 	if busy && g.cfg.Every < unit.Never { // otherwise nothing will change by itself
-		at = (g.v.Now/g.cfg.Every + 1) * g.cfg.Every
+		at = g.nextLook()
 	}
 	for _, k := range g.crews {
 		switch {
@@ -188,6 +194,24 @@ func (g *policy) nextMoment() time.Duration {
 		}
 	}
 	return at
+}
+
+// nextLook is when it looks for something better again.
+func (g *policy) nextLook() time.Duration { return (g.v.Now/g.cfg.Every + 1) * g.cfg.Every }
+
+// nothingToDo tells whether a decision that looked for everything has found nothing,
+// and nothing of what it goes by changes with time alone: all jobs run, alone on their
+// GPUs and past their starts, and none was touched.
+func (g *policy) nothingToDo() bool {
+	if len(g.members) == 0 || len(g.members) < g.active.Len() || g.cfg.Every >= unit.Never || len(g.p.Holds()) > 0 {
+		return false
+	}
+	for i := range g.members {
+		if m := &g.members[i]; m.changed || m.note.link == trying || m.note.link == paired || !g.settled(m) {
+			return false
+		}
+	}
+	return true
 }
 
 // soon is a moment, or the next one if it has come.
