@@ -13,7 +13,7 @@ import (
 //	tuning: [0] mark, 4 values; [1] jobs on the GPU less one (0: two that are tuned at once), 5 values
 //	record: [0] mark, sign of the sort of the fourth of the others, value; [1] signs of the first three
 const (
-	tuningMark = 0x1ad0
+	tuningMark = 0x1ad3
 	recordMark = 0x1ad1
 	aloneMark  = 0x1ad2 // the memory of its GPU ran out when it shared one: it shares no more
 
