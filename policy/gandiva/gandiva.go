@@ -189,6 +189,8 @@ func (g *policy) nextMoment() time.Duration {
 		switch {
 		case k.trial:
 			at = min(at, soon(g.v.Now, k.judgedAt(g.cfg.Measure)))
+		case k.runs && k.home.waits && k.lead.j.Waiting(): // it begins now
+			at = min(at, soon(g.v.Now, g.turnEndsFrom(g.v.Now, k)))
 		case k.runs && k.home.waits:
 			at = min(at, soon(g.v.Now, g.turnEnds(k)))
 		}

@@ -51,6 +51,15 @@ func TestTurns(t *testing.T) {
 	}
 }
 
+// A turn ends when it has lasted, also where nothing else wakes the policy.
+func TestTurnsAreEnded(t *testing.T) {
+	run := simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(1, 1), Make: with(func(c *Config) { c.Quantum, c.Every = 20*time.Second, time.Hour })},
+		simtest.Job{Key: "A", GPUs: 1, Run: 30}, simtest.Job{Key: "B", GPUs: 1, Run: 30})
+	near(t, "the first progress of B", run.Start("B"), 20)
+	near(t, "the end of A", run.End("A"), 50)
+	near(t, "the end of B", run.End("B"), 60)
+}
+
 // Acceptance B: what is kept.
 func TestGain(t *testing.T) {
 	for _, c := range []struct {

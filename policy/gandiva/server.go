@@ -431,16 +431,23 @@ func (g *policy) canHold(s *server, m *member) bool {
 	return true
 }
 
-// turnEnds is when the turn of a running crew ends: after a quantum, but not before
-// half of it was spent on work.
+// turnEnds is when the turn of a running crew ends.
 func (g *policy) turnEnds(k *crew) time.Duration {
-	j := k.lead.j
-	if j.Phase() != job.Running || g.cfg.Quantum >= unit.Never {
+	if k.lead.j.Phase() != job.Running {
 		return unit.Never
 	}
-	turn := g.cfg.Quantum
+	return g.turnEndsFrom(max(k.lead.j.Since(), k.lead.note.stamp), k)
+}
+
+// turnEndsFrom is when a turn ends that begins at a moment: after a quantum, but not
+// before half of it was spent on work.
+func (g *policy) turnEndsFrom(begins time.Duration, k *crew) time.Duration {
+	if g.cfg.Quantum >= unit.Never {
+		return unit.Never
+	}
+	j, turn := k.lead.j, g.cfg.Quantum
 	if g.cfg.Weights {
 		turn *= time.Duration(1 + min(max(0, j.Spec().Priority), 1000))
 	}
-	return max(j.Since(), k.lead.note.stamp) + max(turn, 2*g.v.Costs.Begin(j.Spec(), k.lead.size, j.Preemptions() == 0, false))
+	return begins + max(turn, 2*g.v.Costs.Begin(j.Spec(), k.lead.size, j.Preemptions() == 0, false))
 }
