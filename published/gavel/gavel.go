@@ -59,16 +59,16 @@ const (
 
 // Policies are all policies, in the order in which they are shown.
 func Policies() []Policy {
-	const order, middle = "types in random order", "the middle of all optima of another solver"
+	const order, optimum = "types in random order", "of equal optima the one that ECOS finds"
 	return []Policy{
 		{Name: "isolated", Note: order, shuffled: true, program: isolated},
 		{Name: "fifo", Note: "what it draws is not what it gives", shuffled: true, fifo: anyType},
 		{Name: "fifo_perf", fifo: bestType},
 		{Name: "max_min_fairness", Note: order, shuffled: true, program: MaxMin, speeds: ones},
-		{Name: "max_min_fairness_perf", Note: middle, program: MaxMin},
-		{Name: "max_min_fairness_water_filling_perf", Note: middle, program: policies.WaterFilling},
+		{Name: "max_min_fairness_perf", Note: optimum, program: MaxMin},
+		{Name: "max_min_fairness_water_filling_perf", Note: "the middle of all optima of another solver", program: policies.WaterFilling},
 		{Name: "finish_time_fairness", Note: "every type as fast as a V100; " + order, shuffled: true, program: FinishTimes, speeds: likeV100},
-		{Name: "finish_time_fairness_perf", Note: middle, program: FinishTimes},
+		{Name: "finish_time_fairness_perf", Note: optimum, program: FinishTimes},
 		{Name: "min_total_duration", Note: "every type as fast as a V100; " + order, shuffled: true, speeds: likeV100, halfway: true},
 		{Name: "min_total_duration_perf", Note: "to within 5 %", halfway: true},
 		{Name: "max_sum_throughput_perf", Note: "jobs that get no whole step are given up", program: Throughput},

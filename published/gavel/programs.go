@@ -1,63 +1,63 @@
 package gavel
 
 import (
-	"fmt"
+	"slices"
 
 	policies "github.com/norn-scheduler/norn/policy/gavel"
 	"github.com/norn-scheduler/norn/published/gavel/ecos"
 )
 
-// The programs of the published code as cvxpy hands them to ECOS, for policies whose
-// decisions hang on which of many optima is found. Where ECOS fails, the program of
-// package policy/gavel answers.
+// The programs of the published code as cvxpy hands them to ECOS, variable by variable
+// and row by row, for policies whose decisions hang on which of many optima is found.
+// Where ECOS fails, the program of package policy/gavel answers.
 
-// written is a program with a variable for each job and type, by job.
+// written is a program with a variable for each job and type, type by type.
 type written struct {
 	p     *policies.Problem
+	first int // of these variables
 	cost  []float64
 	rows  []ecos.Row
-	cones []int                            // of the last rows
-	more  func(j *policies.Job) [3]float64 // what of a job it depends on beside size, weight and speeds
+	cones []int // of the last rows
 }
 
-// write writes the constraints that all programs have.
-func write(p *policies.Problem, extra int) *written {
-	types := len(p.Capacity)
-	w := &written{p: p, cost: make([]float64, len(p.Jobs)*types+extra)}
-	for i := range len(p.Jobs) * types {
-		w.rows = append(w.rows, ecos.Row{Index: []int{i}, Value: []float64{-1}})
+// write begins a program with so many variables before those of jobs and types, and so
+// many behind them.
+func write(p *policies.Problem, before, behind int) *written {
+	return &written{p: p, first: before, cost: make([]float64, before+len(p.Jobs)*len(p.Capacity)+behind)}
+}
+
+// share is the variable of a job and a type.
+func (w *written) share(m, t int) int { return w.first + t*len(w.p.Jobs) + m }
+
+// base writes the constraints that all programs have.
+func (w *written) base() {
+	for i := range len(w.p.Jobs) * len(w.p.Capacity) {
+		w.rows = append(w.rows, ecos.Row{Index: []int{w.first + i}, Value: []float64{-1}})
 	}
-	for t, gpus := range p.Capacity {
+	for t, gpus := range w.p.Capacity {
 		r := ecos.Row{Limit: gpus}
-		for m := range p.Jobs {
-			r.Index, r.Value = append(r.Index, m*types+t), append(r.Value, p.Jobs[m].Size)
+		for m := range w.p.Jobs {
+			r.Index, r.Value = append(r.Index, w.share(m, t)), append(r.Value, w.p.Jobs[m].Size)
 		}
 		w.rows = append(w.rows, r)
 	}
-	for m := range p.Jobs {
+	for m := range w.p.Jobs {
 		r := ecos.Row{Limit: 1}
-		for t := range types {
-			r.Index, r.Value = append(r.Index, m*types+t), append(r.Value, 1)
+		for t := range w.p.Capacity {
+			r.Index, r.Value = append(r.Index, w.share(m, t)), append(r.Value, 1)
 		}
 		w.rows = append(w.rows, r)
 	}
-	return w
 }
 
-// least demands of a job that rate times its throughput is at least floor, or the
-// last variable.
-func (w *written) least(m int, rate, floor float64, level bool) {
-	types := len(w.p.Capacity)
-	r := ecos.Row{Limit: -floor}
-	for t, s := range w.p.Jobs[m].Speed {
-		if s != 0 {
-			r.Index, r.Value = append(r.Index, m*types+t), append(r.Value, -rate*s)
+// minus is a row with a coefficient of each type for a job, its sign turned.
+func (w *written) minus(m int, of func(t int) float64) (r ecos.Row) {
+	for t := range w.p.Capacity {
+		if v := of(t); v != 0 {
+			r.Index, r.Value = append(r.Index, w.share(m, t)), append(r.Value, -v)
 		}
 	}
-	if level {
-		r.Index, r.Value = append(r.Index, len(w.cost)-1), append(r.Value, 1)
-	}
-	w.rows = append(w.rows, r)
+	return r
 }
 
 // solve solves, and clips shares to what they can be.
@@ -66,51 +66,36 @@ func (w *written) solve() (policies.Allocation, error) {
 	if err != nil {
 		return nil, err
 	}
-	types := len(w.p.Capacity)
 	a := make(policies.Allocation, len(w.p.Jobs))
 	for m := range a {
-		a[m] = x[m*types : (m+1)*types]
-		for t := range a[m] {
-			a[m][t] = min(max(a[m][t], 0), 1)
+		for t := range w.p.Capacity {
+			a[m] = append(a[m], min(max(x[w.share(m, t)], 0), 1))
 		}
 	}
-	w.even(a)
 	return a, nil
 }
 
-// even gives jobs for which the program is the same the same shares: they differ by
-// what rounding left alone.
-func (w *written) even(a policies.Allocation) {
-	same := map[string][]int{}
-	for m := range w.p.Jobs {
-		j := &w.p.Jobs[m]
-		key := fmt.Sprint(j.Size, j.Weight, j.Speed)
-		if w.more != nil {
-			key += fmt.Sprint(w.more(j))
-		}
-		same[key] = append(same[key], m)
-	}
-	for _, jobs := range same {
-		for t := range w.p.Capacity {
-			sum := 0.0
-			for _, m := range jobs {
-				sum += a[m][t]
-			}
-			for _, m := range jobs {
-				a[m][t] = sum / float64(len(jobs))
-			}
-		}
-	}
-}
-
-// MaxMin is max_min_fairness.
+// MaxMin is max_min_fairness. Its coefficients are computed as numpy does.
 func MaxMin(p *policies.Problem) (policies.Allocation, error) {
-	w := write(p, 1)
+	w := write(p, 1, 0)
+	w.cost[0] = -1
+	part, sum := make([]float64, len(p.Capacity)), 0.0
+	for t, gpus := range p.Capacity {
+		part[t] = gpus / float64(len(p.Jobs))
+		sum += part[t]
+	}
 	for m := range p.Jobs {
 		j := &p.Jobs[m]
-		w.least(m, j.Size/(j.Weight*p.Equal(j)), 0, true)
+		alone := 0.0
+		for t, x := range part {
+			alone += float64(j.Speed[t] * (x / sum))
+		}
+		rate := 1 / j.Weight * (1 / alone)
+		r := w.minus(m, func(t int) float64 { return j.Speed[t] * rate * j.Size })
+		r.Index, r.Value = slices.Insert(r.Index, 0, 0), slices.Insert(r.Value, 0, 1)
+		w.rows = append(w.rows, r)
 	}
-	w.cost[len(w.cost)-1] = -1
+	w.base()
 	if a, err := w.solve(); err == nil {
 		return a, nil
 	}
@@ -119,12 +104,13 @@ func MaxMin(p *policies.Problem) (policies.Allocation, error) {
 
 // Throughput is max_sum_throughput.
 func Throughput(p *policies.Problem) (policies.Allocation, error) {
-	w := write(p, 0)
+	w := write(p, 0, 0)
 	for m := range p.Jobs {
 		for t, s := range p.Jobs[m].Speed {
-			w.cost[m*len(p.Capacity)+t] = -s
+			w.cost[w.share(m, t)] = -s
 		}
 	}
+	w.base()
 	if a, err := w.solve(); err == nil {
 		return a, nil
 	}
@@ -132,23 +118,32 @@ func Throughput(p *policies.Problem) (policies.Allocation, error) {
 }
 
 // FinishTimes is finish_time_fairness: beside the level there is a variable for each job, the
-// time that a step takes, which is above 1/throughput by a cone.
+// time that a step takes, which is above 1/throughput by a cone. One job has no level.
 func FinishTimes(p *policies.Problem) (policies.Allocation, error) {
-	w := write(p, len(p.Jobs)+1)
-	w.more = func(j *policies.Job) [3]float64 { return [3]float64{j.Left, j.Age, j.Isolated} }
-	first, level := len(p.Jobs)*len(p.Capacity), len(w.cost)-1
-	w.cost[level] = 1
+	n := len(p.Jobs)
+	w := write(p, 1, n)
+	step := func(m int) int { return len(w.cost) - n + m }
+	if n == 1 {
+		w = write(p, 1, 0)
+		step = func(int) int { return 0 }
+	}
+	w.cost[0] = 1
 	for m := range p.Jobs {
 		j := &p.Jobs[m]
 		alone := 0.0
-		for t, x := range p.Share(j, len(p.Jobs)) {
-			alone += j.Speed[t] * x
+		for t, x := range p.Share(j, n) {
+			alone += float64(j.Speed[t] * x)
 		}
 		part := 1 / (j.Isolated + j.Left/alone) // cvxpy divides once, and multiplies
-		w.rows = append(w.rows, ecos.Row{Index: []int{first + m, level}, Value: []float64{part * j.Left, -1}, Limit: -(part * j.Age)})
+		if n == 1 {
+			w.cost[0] = part * j.Left
+			continue
+		}
+		w.rows = append(w.rows, ecos.Row{Index: []int{0, step(m)}, Value: []float64{-1, part * j.Left}, Limit: -(part * j.Age)})
 	}
+	w.base()
 	for m := range p.Jobs {
-		w.inverse(m, first+m)
+		w.inverse(m, step(m))
 	}
 	if a, err := w.solve(); err == nil {
 		return a, nil
@@ -159,27 +154,28 @@ func FinishTimes(p *policies.Problem) (policies.Allocation, error) {
 // inverse demands that a variable is at least 1 over the throughput of a job: the length
 // of (throughput - variable, 2) is at most their sum.
 func (w *written) inverse(m, variable int) {
-	var sum, less ecos.Row
-	for t, s := range w.p.Jobs[m].Speed {
-		if s != 0 {
-			i := m*len(w.p.Capacity) + t
-			sum.Index, sum.Value = append(sum.Index, i), append(sum.Value, -s)
-			less.Index, less.Value = append(less.Index, i), append(less.Value, -s)
+	for _, sign := range []float64{-1, 1} {
+		r := w.minus(m, func(t int) float64 { return w.p.Jobs[m].Speed[t] })
+		at := len(r.Index)
+		if variable < w.first {
+			at = 0
 		}
+		r.Index, r.Value = slices.Insert(r.Index, at, variable), slices.Insert(r.Value, at, sign)
+		w.rows = append(w.rows, r)
 	}
-	sum.Index, sum.Value = append(sum.Index, variable), append(sum.Value, -1)
-	less.Index, less.Value = append(less.Index, variable), append(less.Value, 1)
-	w.rows = append(w.rows, sum, less, ecos.Row{Limit: 2})
+	w.rows = append(w.rows, ecos.Row{Limit: 2})
 	w.cones = append(w.cones, 3)
 }
 
 // within is the point at which ECOS stops among all allocations with which every job
 // ends within a time.
 func within(p *policies.Problem, seconds float64) (policies.Allocation, error) {
-	w := write(p, 0)
-	w.more = func(j *policies.Job) [3]float64 { return [3]float64{j.Left} }
+	w := write(p, 0, 0)
+	w.base()
 	for m := range p.Jobs {
-		w.least(m, 1, p.Jobs[m].Left/seconds, false)
+		r := w.minus(m, func(t int) float64 { return p.Jobs[m].Speed[t] })
+		r.Limit = -(p.Jobs[m].Left / seconds)
+		w.rows = append(w.rows, r)
 	}
 	if a, err := w.solve(); err == nil {
 		return a, nil

@@ -28,7 +28,7 @@ type Baseline struct {
 func Baselines() []Baseline {
 	return []Baseline{
 		{Name: "max_min_fairness", share: gavel.MaxMin, equal: true},
-		{Name: "finish_time_fairness", Note: "the middle of all optima of another solver", share: gavel.FinishTimes},
+		{Name: "finish_time_fairness", share: gavel.FinishTimes},
 		{Name: "min_total_duration", Note: "to within 5 %", share: gavel.Halfway},
 		{Name: "max_sum_throughput_perf", share: gavel.Throughput},
 		{Name: "gandiva_fair", Note: "a share of the GPUs for each job, whatever its size", share: fairParts},

@@ -27,8 +27,8 @@ func TestCones(t *testing.T) {
 	}
 }
 
-// TestScaling: W z is W⁻¹ s, over undoes times, and divide undoes product; as far as
-// what is added stays within reach the sum stays inside.
+// TestScaling: W(Wz) is s, its sparse form is W twice, and divide undoes product; as far
+// as what is added stays within reach the sum stays inside.
 func TestScaling(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(2, 5).Draw(t, "rows")
@@ -51,16 +51,24 @@ func TestScaling(t *testing.T) {
 		if !k.scaling(s, z) {
 			t.Fatal("no scaling inside the cone")
 		}
-		a, b := make([]float64, n), make([]float64, n)
-		k.times(z, a)
-		if k.over(s, b); !near(a, b) {
-			t.Fatalf("Wz is %v, W⁻¹s %v", a, b)
+		lambda, b := make([]float64, n), make([]float64, n)
+		k.times(z, lambda)
+		if k.times(lambda, b); !near(b, s) {
+			t.Fatalf("W(Wz) is %v, s %v", b, s)
 		}
+		// What stands for v and u is v'd and -u'd, with which their rows are zero.
+		x, y := append(append([]float64(nil), d...), 0, 0), make([]float64, n+2)
+		along := dot(k.q, d[1:])
+		x[n], x[n+1] = -k.v1*along, k.u0*d[0]+k.u1*along
+		k.square(x, y)
 		k.times(d, b)
-		if k.over(b, b); !near(b, d) {
-			t.Fatalf("there and back is %v, not %v", b, d)
+		k.times(b, b)
+		if y[n], y[n+1] = y[n]/k.eta2, y[n+1]/k.eta2; !near(y[n:], []float64{0, 0}) {
+			t.Fatalf("the rows of v and u have %v", y[n:])
 		}
-		lambda := a
+		if !near(y[:n], b) {
+			t.Fatalf("W² d is %v, not %v", y[:n], b)
+		}
 		k.product(lambda, d, b)
 		if k.divide(lambda, b, b); !near(b, d) {
 			t.Fatalf("multiplied and divided is %v, not %v", b, d)
