@@ -1,6 +1,7 @@
 package gavel
 
 import (
+	"errors"
 	"slices"
 
 	policies "github.com/norn-scheduler/norn/policy/gavel"
@@ -63,7 +64,7 @@ func (w *written) minus(m int, of func(t int) float64) (r ecos.Row) {
 // solve solves, and clips shares to what they can be.
 func (w *written) solve() (policies.Allocation, error) {
 	x, err := ecos.Solve(w.cost, w.rows, w.cones...)
-	if err != nil {
+	if err != nil && !errors.Is(err, ecos.ErrInaccurate) {
 		return nil, err
 	}
 	a := make(policies.Allocation, len(w.p.Jobs))
@@ -117,9 +118,17 @@ func Throughput(p *policies.Problem) (policies.Allocation, error) {
 	return policies.Throughput(p)
 }
 
-// FinishTimes is finish_time_fairness: beside the level there is a variable for each job, the
-// time that a step takes, which is above 1/throughput by a cone. One job has no level.
+// FinishTimes is finish_time_fairness.
 func FinishTimes(p *policies.Problem) (policies.Allocation, error) {
+	if a, err := finishTimes(p).solve(); err == nil {
+		return a, nil
+	}
+	return policies.FinishTimes(p)
+}
+
+// finishTimes has, beside the level, a variable for each job: the time that a step takes,
+// which is above 1/throughput by a cone. One job has no level.
+func finishTimes(p *policies.Problem) *written {
 	n := len(p.Jobs)
 	w := write(p, 1, n)
 	step := func(m int) int { return len(w.cost) - n + m }
@@ -145,10 +154,7 @@ func FinishTimes(p *policies.Problem) (policies.Allocation, error) {
 	for m := range p.Jobs {
 		w.inverse(m, step(m))
 	}
-	if a, err := w.solve(); err == nil {
-		return a, nil
-	}
-	return policies.FinishTimes(p)
+	return w
 }
 
 // inverse demands that a variable is at least 1 over the throughput of a job: the length

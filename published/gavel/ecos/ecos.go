@@ -47,6 +47,10 @@ const (
 // ErrFailed tells that no optimum was found: there is none, or the arithmetic failed.
 var ErrFailed = errors.New("the program has no optimum that could be found")
 
+// ErrInaccurate comes with an answer: no better one could be found. cvxpy takes it, with a
+// warning.
+var ErrInaccurate = errors.New("the optimum was found with less accuracy than asked for")
+
 // solver is a program, scaled, and its iterate.
 type solver struct {
 	n, m     int
@@ -117,7 +121,7 @@ func (p *solver) settle() ([]float64, error) {
 	if p.judge(lessThan, inaccurate) != optimal {
 		return nil, ErrFailed
 	}
-	return p.answer(), nil // cvxpy takes it with a warning
+	return p.answer(), ErrInaccurate
 }
 
 // answer is x in the units of the program.
