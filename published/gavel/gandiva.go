@@ -125,20 +125,8 @@ func (g *gandiva) cannot(p pair, t int) bool {
 
 // Decide implements sched.Policy.
 func (g *gandiva) Decide(v *sched.View, p *sched.Plan) {
-	if len(g.running) > 0 {
-		if v.Now < nanos(g.end()) {
-			return
-		}
-		g.now = g.end()
-		if g.roundStart = g.roundEnd; !g.rounds {
-			g.roundStart = 0
-		}
-		g.roundEnd, g.rounds = g.now, true
-	} else {
-		if g.next == len(g.jobs) || nanos(g.work.facts[g.next].arrives) > v.Now {
-			return
-		}
-		g.now = g.work.facts[g.next].arrives
+	if !g.begins(v, len(g.running) > 0, g.end()) {
+		return
 	}
 	g.settle(v, p)
 	first := g.next

@@ -89,25 +89,33 @@ func newScheduler(p Policy, m *machine, w *workload, c *replay.Clock) *scheduler
 
 // Decide implements sched.Policy.
 func (s *scheduler) Decide(v *sched.View, p *sched.Plan) {
-	if len(s.running) > 0 {
-		if v.Now < nanos(s.end()) {
-			return
-		}
-		s.now = s.end()
-		s.roundStart = s.roundEnd
-		if !s.rounds {
-			s.roundStart = 0
-		}
-		s.roundEnd, s.rounds = s.now, true
-	} else {
-		if s.next == len(s.jobs) || nanos(s.work.facts[s.next].arrives) > v.Now {
-			return
-		}
-		s.now = s.work.facts[s.next].arrives
+	if !s.begins(v, len(s.running) > 0, s.end()) {
+		return
 	}
 	s.settle(v, p)
 	s.arrive()
 	s.lease(p)
+}
+
+// begins goes on to the next round if it is due: when the one at hand ends, or, where
+// nothing runs, when the next job comes.
+func (s *scheduler) begins(v *sched.View, running bool, end float64) bool {
+	if !running {
+		if s.next == len(s.jobs) || nanos(s.work.facts[s.next].arrives) > v.Now {
+			return false
+		}
+		s.now = s.work.facts[s.next].arrives
+		return true
+	}
+	if v.Now < nanos(end) {
+		return false
+	}
+	s.now = end
+	if s.roundStart = s.roundEnd; !s.rounds {
+		s.roundStart = 0
+	}
+	s.roundEnd, s.rounds = s.now, true
+	return true
 }
 
 // end is when the longest job of the round ends.
