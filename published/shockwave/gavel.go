@@ -21,7 +21,8 @@ type Baseline struct {
 	Note string // what is odd about it; empty where nothing is
 
 	share func(p *policies.Problem) (policies.Allocation, error)
-	equal bool // all jobs are taken to be equally fast
+	equal bool  // all jobs are taken to be equally fast
+	match scipy // jobs are matched to GPUs, as this SciPy does
 }
 
 // Baselines are all of them, in the order in which they are shown.
@@ -32,6 +33,8 @@ func Baselines() []Baseline {
 		{Name: "min_total_duration", Note: "to within 5 %", share: gavel.Halfway},
 		{Name: "max_sum_throughput_perf", share: gavel.Throughput},
 		{Name: "gandiva_fair", Note: "a share of the GPUs for each job, whatever its size", share: fairParts},
+		{Name: "allox", Note: "of equal matchings the one that SciPy from 1.9 on finds", match: asTheyAre},
+		{Name: "allox-scipy1.8", Note: "the one that SciPy 1.5 to 1.8 find", match: aboveLeast},
 	}
 }
 
@@ -256,11 +259,24 @@ func (s *sharing) renew() {
 	}
 	s.lastReset = s.now
 	s.dirty = false
+	a := s.allocate(p)
+	for i, t := range s.active {
+		s.jobs[t].shared, s.jobs[t].target = true, a[i][0]
+	}
+}
+
+// allocate finds what each of the active jobs is due.
+func (s *sharing) allocate(p *policies.Problem) policies.Allocation {
+	if s.policy.match != noScipy {
+		was := make([]float64, len(s.active))
+		for i, t := range s.active {
+			was[i] = s.jobs[t].target
+		}
+		return match(p, was, s.policy.match)
+	}
 	a, err := s.policy.share(p)
 	if err != nil {
 		a, _ = policies.Isolated(p)
 	}
-	for i, t := range s.active {
-		s.jobs[t].shared, s.jobs[t].target = true, a[i][0]
-	}
+	return a
 }
