@@ -10,12 +10,12 @@ import (
 // There are at least as many columns as rows.
 //
 // Of several optima it finds the one that linear_sum_assignment of SciPy (from 1.9 on)
-// does, which package solve/assign need not: rows are placed one after the other, each along the
-// shortest path to a free column. Columns are looked at from the last to the first; the
-// one that would be looked at last takes the place of a column that was reached. Of columns equally
-// near the one that is looked at first is reached, but that a free column goes before one
-// that is not, and of free ones the one that is looked at last. Prices are computed
-// operation by operation, as rounding makes equals unequal.
+// does, which package solve/assign need not: rows are placed one after the other, each
+// along the shortest path to a free column. Columns are looked at from the last to the
+// first; the one that would be looked at last takes the place of a column that was
+// reached. Of columns equally near the one that is looked at first is reached, but a free
+// one goes before one that is not, and of free ones the one that is looked at last counts.
+// Prices are computed operation by operation, as rounding makes equals unequal.
 //
 // Source: Crouse, "On implementing 2D rectangular assignment algorithms", IEEE
 // Transactions on Aerospace and Electronic Systems 52(4), 2016.
