@@ -354,19 +354,17 @@ func (b *blossoms) grow() bool {
 			continue
 		}
 		row := b.weight[u*b.n1 : (u+1)*b.n1]
-		label, top, gap, mine := b.label[:len(row)], b.top[:len(row)], b.gap[:len(row)], b.label[u]
+		label, top, gap, mine := b.label[:len(row)], b.top[:len(row)], b.gap, b.label[u]
 		for v, w := range row {
 			slack, x := mine+label[v]-w, top[v]
 			switch {
-			case w == 0 || x == v && slack > 0 && slack >= gap[v] || x == top[u]:
+			case w == 0 || slack > 0 && slack >= gap[x] || x == top[u]:
 			case slack <= 0:
 				if b.join(u, v) {
 					return true
 				}
-			case x == v:
-				b.closer(u, x, slack)
 			default:
-				b.closer(u, x, b.slack(u, x))
+				b.closer(u, x, slack)
 			}
 		}
 	}
