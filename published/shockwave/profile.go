@@ -2,6 +2,7 @@ package shockwave
 
 import (
 	"math"
+	"slices"
 
 	"github.com/norn-scheduler/norn/policy/shockwave"
 )
@@ -32,24 +33,25 @@ type profile struct {
 
 // newProfile makes the profile of a job and how long it takes alone.
 func newProfile(model string, batches []int, speed func(batch int) float64) (p *profile, alone float64) {
-	p = &profile{batches: batches, samples: samples[model]}
-	for _, b := range batches {
-		d := float64(samples[model]) / float64(b) / speed(b)
-		alone += d
-		p.told = append(p.told, max(1, math.RoundToEven(d)))
-	}
-	p.durations = append(p.durations, p.told...)
-	at := map[int]int{}
-	for _, b := range batches {
-		k, known := at[b]
-		if !known {
-			k = len(at)
-			at[b] = k
-			p.count = append(p.count, 0)
+	p = &profile{batches: batches, samples: samples[model], told: make([]float64, len(batches)), mode: make([]int, len(batches))}
+	at := map[int]int{} // by batch size: its place
+	lasts, k := 0.0, 0
+	for e, b := range batches {
+		if e == 0 || b != batches[e-1] { // batch sizes stay for many epochs
+			lasts = float64(samples[model]) / float64(b) / speed(b)
+			known := false
+			if k, known = at[b]; !known {
+				k = len(at)
+				at[b] = k
+				p.count = append(p.count, 0)
+			}
 		}
-		p.mode = append(p.mode, k)
+		alone += lasts
+		p.told[e] = max(1, math.RoundToEven(lasts))
+		p.mode[e] = k
 		p.count[k]++
 	}
+	p.durations = slices.Clone(p.told)
 	p.modes = make([]shockwave.Mode, len(p.count))
 	return p, alone
 }

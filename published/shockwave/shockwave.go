@@ -129,8 +129,15 @@ func readTask(v []string, id int, speeds *perf.Table) (*task, error) {
 	case batch < 1 || steps < 1 || steps > maxSteps || gpus < 1 || !(arrives >= 0 && arrives <= replay.MaxSeconds):
 		return nil, fmt.Errorf("%d steps on %d GPUs from %v on is out of range", steps, gpus, arrives)
 	}
-	t.speeds = func(batch int) (float64, bool) {
-		return speeds.Rate(perf.Measured{Job: fmt.Sprintf("%s (batch size %d)", model, batch), GPUs: gpus, Type: "v100"})
+	known := map[int]float64{} // by batch size: it is asked for in each round
+	t.speeds = func(batch int) (s float64, ok bool) {
+		if s, ok = known[batch]; ok {
+			return s, true
+		}
+		if s, ok = speeds.Rate(perf.Measured{Job: fmt.Sprintf("%s (batch size %d)", model, batch), GPUs: gpus, Type: "v100"}); ok {
+			known[batch] = s
+		}
+		return s, ok
 	}
 	epochs := int(math.Ceil(float64(steps) / float64(iterations(model, batch))))
 	var batches []int
@@ -148,7 +155,10 @@ func readTask(v []string, id int, speeds *perf.Table) (*task, error) {
 	default:
 		return nil, fmt.Errorf("%q is no mode of Shockwave: static, accordion, gns", t.mode)
 	}
-	for _, b := range batches {
+	for e, b := range batches {
+		if e > 0 && b == batches[e-1] {
+			continue
+		}
 		if _, ok := t.speeds(b); !ok {
 			return nil, fmt.Errorf("no speed of %s with batch size %d on %d GPUs was measured", model, b, gpus)
 		}
