@@ -205,7 +205,7 @@ func csvRows(content []byte) (rows [][]string, index columns, err error) {
 		return nil, nil, errors.New("is empty")
 	}
 	index = columns{}
-	for at, name := range rows[0] {
+	for at, name := range slices.Backward(rows[0]) { // of two of a name the first counts
 		index[name] = at
 	}
 	return rows[1:], index, nil

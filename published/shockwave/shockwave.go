@@ -155,10 +155,7 @@ func readTask(v []string, id int, speeds *perf.Table) (*task, error) {
 	default:
 		return nil, fmt.Errorf("%q is no mode of Shockwave: static, accordion, gns", t.mode)
 	}
-	for e, b := range batches {
-		if e > 0 && b == batches[e-1] {
-			continue
-		}
+	for _, b := range batches {
 		if _, ok := t.speeds(b); !ok {
 			return nil, fmt.Errorf("no speed of %s with batch size %d on %d GPUs was measured", model, b, gpus)
 		}
