@@ -230,7 +230,8 @@ func (g *policy) unhoused(m *member) job.Reason {
 }
 
 // relieve lets those who wait for a turn go where they need not, from the highest
-// server first and who waits longest first.
+// server first and who waits longest first. Who ran until now goes elsewhere only when it
+// looks for something better.
 func (g *policy) relieve() {
 	high := g.high[:0]
 	for _, s := range g.servers {
@@ -246,6 +247,9 @@ func (g *policy) relieve() {
 		for _, k := range g.list {
 			if s.load <= s.room.gpus {
 				break
+			}
+			if k.lead.has != nil && g.v.Now%g.cfg.Every != 0 { // its turn has just ended
+				continue
 			}
 			if !k.ready() || g.frozen(k.lead) || k.guest != nil && g.frozen(k.guest) || g.full[k.lead.j.Class()] {
 				continue

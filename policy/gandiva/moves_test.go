@@ -116,7 +116,7 @@ func TestInvariants(t *testing.T) {
 		for _, line := range lines(run, " move ") {
 			at, _, _ := strings.Cut(line, " ")
 			if d, err := time.ParseDuration(at + "s"); err != nil || d%(70*time.Second) != 0 {
-				t.Fatalf("%s: moved in between", line)
+				t.Fatalf("%s: moved in between\n%s", line, strings.Join(run.Log, "\n"))
 			}
 		}
 	})
