@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	policies "github.com/norn-scheduler/norn/policy/gavel"
-	"github.com/norn-scheduler/norn/published/gavel/ecos"
+	"github.com/norn-scheduler/norn/published/ecos"
 )
 
 // The programs of the published code as cvxpy hands them to ECOS, variable by variable

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	policies "github.com/norn-scheduler/norn/policy/gavel"
-	"github.com/norn-scheduler/norn/published/gavel/ecos"
+	"github.com/norn-scheduler/norn/published/ecos"
 )
 
 // worst is the largest rho of an allocation.

@@ -42,7 +42,7 @@ type groups struct {
 // bySize is how many runnable jobs there are of a size.
 type bySize struct{ all, taken, seen int }
 
-func newGroups(s yarn.Spec, c *clock, known, matched bool, order perf.Ordering) *groups {
+func newGroups(s yarn.Spec, c *clock, most int, known, matched bool, order perf.Ordering) *groups {
 	overhead := perf.PublishedOverhead
 	if !matched {
 		overhead[2] = 1.3 / slower // as the published code has it for this variant
@@ -51,7 +51,7 @@ func newGroups(s yarn.Spec, c *clock, known, matched bool, order perf.Ordering) 
 		clock: c, known: known, place: yarn.New(s), total: s.Total(),
 		keys: make([]float64, len(c.jobs)), held: make([]bool, len(c.jobs)), of: make([]int32, len(c.jobs)),
 		grouping: muri.Grouping{
-			Most: perf.MaxInterleaved, InOrder: true, Unmatched: !matched,
+			Most: most, InOrder: true, Unmatched: !matched,
 			Model: perf.Interleave{Order: order, Overhead: overhead},
 		},
 	}

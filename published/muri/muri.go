@@ -42,8 +42,8 @@ type Policy struct {
 func Policies() []Policy {
 	const eventsCost = "every event costs every running job its overhead"
 	const oddGroups = eventsCost + ", in a group those of all members; matched pairs are merged unsorted"
-	blossom := func(known, matched bool, order perf.Ordering) func(yarn.Spec, *clock) sched.Policy {
-		return func(s yarn.Spec, c *clock) sched.Policy { return newGroups(s, c, known, matched, order) }
+	blossom := func(most int, known, matched bool, order perf.Ordering) func(yarn.Spec, *clock) sched.Policy {
+		return func(s yarn.Spec, c *clock) sched.Policy { return newGroups(s, c, most, known, matched, order) }
 	}
 	return []Policy{
 		{"shortest", eventsCost, func(s yarn.Spec, c *clock) sched.Policy { return newShortest(s, c, false) }, false, nil},
@@ -51,10 +51,12 @@ func Policies() []Policy {
 		{"dlas-gpu", eventsCost, func(s yarn.Spec, c *clock) sched.Policy { return newDlas(s, c) }, false, nil},
 		{"themis", eventsCost + "; ratios of seconds to iterations, and an interior-point method that says how what is left over is shared", func(s yarn.Spec, c *clock) sched.Policy { return newThemis(s, c) }, false, nil},
 		{"antman", eventsCost + "; guaranteed jobs hold GPUs while they wait for more, and feel nothing of the others", func(s yarn.Spec, c *clock) sched.Policy { return newAntman(s, c) }, true, antmanPlays},
-		{"multi-resource-blossom-same-gpu", oddGroups, blossom(true, true, perf.BestOrder), true, nil},
-		{"multi-resource-blossom-same-gpu-unaware", oddGroups, blossom(false, true, perf.BestOrder), true, nil},
-		{"multi-resource-blossom-same-gpu-unaware-worstordering", oddGroups, blossom(false, true, perf.WorstOrder), true, nil},
-		{"multi-resource-gpu-unaware", oddGroups, blossom(false, false, perf.BestOrder), true, nil},
+		{"multi-resource-blossom-same-gpu", oddGroups, blossom(perf.MaxInterleaved, true, true, perf.BestOrder), true, nil},
+		{"multi-resource-blossom-same-gpu-unaware", oddGroups, blossom(perf.MaxInterleaved, false, true, perf.BestOrder), true, nil},
+		{"multi-resource-blossom-same-gpu-unaware-worstordering", oddGroups, blossom(perf.MaxInterleaved, false, true, perf.WorstOrder), true, nil},
+		{"multi-resource-blossom-same-gpu-unaware-packing-2", oddGroups + "; groups of two (--packing_num 2)", blossom(2, false, true, perf.BestOrder), true, nil},
+		{"multi-resource-blossom-same-gpu-unaware-packing-3", oddGroups + "; groups of up to three (--packing_num 3)", blossom(3, false, true, perf.BestOrder), true, nil},
+		{"multi-resource-gpu-unaware", oddGroups, blossom(perf.MaxInterleaved, false, false, perf.BestOrder), true, nil},
 	}
 }
 

@@ -2,11 +2,13 @@ package muri
 
 import (
 	"cmp"
+	"errors"
 	"math"
 	"slices"
 	"time"
 
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/published/ecos"
 	"github.com/norn-scheduler/norn/published/yarn"
 	"github.com/norn-scheduler/norn/sched"
 )
@@ -73,7 +75,7 @@ func (t *themis) share() {
 			j.passed += (j.left - p.left) / j.alone
 		}
 		j.seen, j.left, j.alone = true, p.left, min(1, even/float64(f.gpus))
-		all[i] = ratio{gpus: float64(f.gpus), passed: t.clock.now - f.submit, left: p.left * p.iteration, alone: j.passed + p.left/j.alone}
+		all[i] = ratio{gpus: float64(f.gpus), passed: t.clock.now - f.submit, speed: 1 / p.iteration, left: p.left, alone: j.passed + p.left/j.alone}
 	}
 	leastRatio(all, float64(t.total))
 	for i, id := range t.list {
@@ -122,82 +124,112 @@ func (t *themis) choose(p *sched.Plan) {
 // NextWake implements sched.Waker.
 func (t *themis) NextWake(v *sched.View) time.Duration { return t.clock.nextEvent(math.Inf(1), v.Now) }
 
-// ratio is a job whose finish-time ratio (passed + left/share) / alone is to be small.
+// ratio is a job whose finish-time ratio (passed + left/(speed x share)) / alone is to be small.
 type ratio struct {
-	gpus, passed, left, alone float64
+	gpus, speed, passed, left, alone float64
 
-	share float64 // the answer, 0 to 1
-	least float64 // that it needs for the worst ratio
+	share float64 // the answer
 }
 
-// needs is the share of a job at which its ratio is so much.
-func (r *ratio) needs(worst float64) float64 { return r.left / (worst*r.alone - r.passed) }
+// needs is the share at which the ratio is so much.
+func (r *ratio) needs(worst float64) float64 {
+	return r.left / (r.speed * (worst*r.alone - r.passed))
+}
 
 // leastRatio finds shares for which the worst ratio is least, where the jobs have so many
 // GPUs together. Where the worst job has all that it asks for, GPUs are left over; which
-// of the many answers is taken is decided by the interior-point method of the published
-// code, which ends in the analytic centre of them.
+// of the many answers is taken is where ECOS stops. The published code asks another
+// solver where ECOS fails, which is rare; here each job has what it needs, then.
 func leastRatio(all []ratio, gpus float64) {
-	worst := 0.0 // if all had what they ask for
+	cost, rows, cones := leastRatioProgram(all, gpus)
+	x, err := ecos.Solve(cost, rows, cones...)
+	if err != nil && !errors.Is(err, ecos.ErrInaccurate) {
+		leastShares(all, gpus)
+		return
+	}
 	for i := range all {
-		worst = max(worst, (all[i].passed+all[i].left)/all[i].alone)
+		all[i].share = x[1+i]
+	}
+}
+
+// leastRatioProgram is the program as cvxpy hands it to ECOS, variable by variable and
+// row by row. The variables are the worst ratio, the shares, and for each job the time
+// that an iteration takes, which is at least 1/(speed x share) by a cone. Of one job that
+// time comes first, and there is no worst ratio.
+func leastRatioProgram(all []ratio, gpus float64) (cost []float64, rows []ecos.Row, cones []int) {
+	n := len(all)
+	share := func(i int) int { return 1 + i }
+	step := func(i int) int { return 1 + n + i }
+	cost = make([]float64, 1+2*n)
+	cost[0] = 1
+	if n == 1 {
+		step = func(int) int { return 0 }
+		cost = []float64{1 / all[0].alone * all[0].left, 0}
+	} else {
+		for i := range all {
+			part := 1 / all[i].alone // cvxpy divides once, and multiplies
+			rows = append(rows, rowOf(-(part*all[i].passed), term{0, -1}, term{step(i), part * all[i].left}))
+		}
+	}
+	for i := range all {
+		rows = append(rows, rowOf(0, term{share(i), -1}))
+	}
+	var sum []term
+	for i := range all {
+		rows = append(rows, rowOf(1, term{share(i), 1}))
+		sum = append(sum, term{share(i), all[i].gpus})
+	}
+	rows = append(rows, rowOf(gpus, sum...))
+	for i := range all {
+		speed := term{share(i), -all[i].speed}
+		rows = append(rows, rowOf(0, speed, term{step(i), -1}), rowOf(0, speed, term{step(i), 1}), rowOf(2))
+		cones = append(cones, 3)
+	}
+	return cost, rows, cones
+}
+
+// term is a variable of a program and its coefficient.
+type term struct {
+	variable int
+	factor   float64
+}
+
+// rowOf is a row of a program.
+func rowOf(limit float64, terms ...term) ecos.Row {
+	slices.SortFunc(terms, func(a, b term) int { return a.variable - b.variable })
+	r := ecos.Row{Limit: limit}
+	for _, t := range terms {
+		r.Index, r.Value = append(r.Index, t.variable), append(r.Value, t.factor)
+	}
+	return r
+}
+
+// leastShares gives each job what it needs for the least worst ratio, which it returns.
+func leastShares(all []ratio, gpus float64) (worst float64) {
+	for i := range all { // if all had what they ask for
+		worst = max(worst, (all[i].passed+all[i].left/all[i].speed)/all[i].alone)
 	}
 	used := func(worst float64) (sum float64) {
 		for i := range all {
-			all[i].least = min(1, max(0, all[i].needs(worst)))
-			sum += all[i].gpus * all[i].least
+			all[i].share = min(1, max(0, all[i].needs(worst)))
+			sum += all[i].gpus * all[i].share
 		}
 		return sum
 	}
-	if used(worst) > gpus {
-		low, high := worst, 2*worst
-		for used(high) > gpus {
-			high *= 2
-		}
-		for range 100 {
-			if mid := (low + high) / 2; used(mid) > gpus {
-				low = mid
-			} else {
-				high = mid
-			}
-		}
-		used(high)
-		for i := range all {
-			all[i].share = all[i].least
-		}
-		return
+	if used(worst) <= gpus {
+		return worst
 	}
-	centre(all, gpus)
-}
-
-// ratioWeight is how much more the distance from the least share counts in the analytic
-// centre than that from the largest one: the ratio is bounded by a line and a cone, whose
-// barriers come to so much when the variable between them is taken where it is best.
-const ratioWeight = 1.5
-
-// centre puts shares between the least ones and 1 where the product of all slacks, that
-// of the GPUs included, is greatest. With a price on GPUs each share is the root of a
-// quadratic equation; the price is one over the GPUs that are left.
-func centre(all []ratio, gpus float64) {
-	at := func(price float64) (left float64) {
-		left = gpus
-		for i := range all {
-			r := &all[i]
-			room, cost := 1-r.least, price*r.gpus
-			b := cost*room + ratioWeight + 1
-			r.share = r.least + 2*ratioWeight*room/(b+math.Sqrt(b*b-4*cost*ratioWeight*room))
-			left -= r.gpus * r.share
-		}
-		return left
+	low, high := worst, 2*worst
+	for used(high) > gpus {
+		high *= 2
 	}
-	low, high := math.Log(1e-9), math.Log(1e12)
 	for range 100 {
-		mid := (low + high) / 2
-		if price := math.Exp(mid); at(price) < 1/price {
+		if mid := (low + high) / 2; used(mid) > gpus {
 			low = mid
 		} else {
 			high = mid
 		}
 	}
-	at(math.Exp(high))
+	used(high)
+	return high
 }

@@ -1,6 +1,6 @@
 package ecos
 
-import "github.com/norn-scheduler/norn/published/gavel/ecos/amd"
+import "github.com/norn-scheduler/norn/published/ecos/amd"
 
 // pattern is the upper triangle of a symmetric matrix by columns, each of which ends
 // with its diagonal.
