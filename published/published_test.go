@@ -14,9 +14,8 @@ import (
 
 // TestManifest carries out every line of the manifest that Norn has: start, end
 // and number of preemptions of every job must be equal, also where the manifest
-// asks for less; but for Shockwave itself and Muri's themis, whose programs have many
-// optima, Pollux, which searches at random, and Muri's matchings, of which several
-// weigh the same.
+// asks for less; but for Shockwave itself, whose programs have many optima, and Pollux,
+// which searches at random.
 func TestManifest(t *testing.T) {
 	lines, err := ReadManifest(shared.Path(t, "golden/manifest.csv"))
 	if err != nil {
@@ -37,7 +36,7 @@ func TestManifest(t *testing.T) {
 		case o.Err != nil:
 			t.Errorf("%s: %v", name, o.Err)
 		case o.Simulator == "shockwave" && o.Match.Rule == Info && o.Verdict() != OK: // other runs, which the authors shipped
-		case o.Policy == shockwave.Planned || o.Simulator == "sia" || strings.Contains(o.Policy, "blossom") || o.Policy == "themis": // whose optima are not unique
+		case o.Policy == shockwave.Planned || o.Simulator == "sia":
 			switch {
 			case o.Verdict() == OK:
 				ran[o.Simulator]++

@@ -76,6 +76,9 @@ type Grouping struct {
 	// Unmatched puts jobs together in order of priority, without regard to how
 	// they fit.
 	Unmatched bool
+	// Mates, if there is one, says instead whom each of the groups of a class is matched
+	// with, by place, or match.Alone. It may ask Together.
+	Mates func(groups []Group) []int
 
 	numbers map[perf.Stages]uint16 // of kinds
 	stages  []perf.Stages          // of kinds, by their numbers less 1
@@ -218,8 +221,11 @@ func (g *Grouping) round(need *int, gpus int) {
 // match finds the pairs of greatest weight among the groups of a class. Who is
 // left alone, or has a mate before it, comes at its own place.
 func (g *Grouping) match(class int) {
-	groups := g.classes[class]
-	for v, u := range g.mates(groups) {
+	groups, mates := g.classes[class], g.Mates
+	if mates == nil {
+		mates = g.mates
+	}
+	for v, u := range mates(groups) {
 		switch {
 		case u == match.Alone:
 			g.pairs = append(g.pairs, pair{a: v, b: -1, class: class})
@@ -337,8 +343,11 @@ func (g *Grouping) merge(a, b *Group) Group {
 // useful is the part of the time for which the four resources would be in use, in
 // the mean, if two groups were one: the interleaving efficiency.
 func (g *Grouping) useful(a, b *Group) float64 {
-	return (a.busy + b.busy) / (4 * g.time(a.kinds.with(b.kinds)))
+	return (a.busy + b.busy) / (4 * g.Together(a, b))
 }
+
+// Together is how long an iteration takes when two groups are one.
+func (g *Grouping) Together(a, b *Group) float64 { return g.time(a.kinds.with(b.kinds)) }
 
 // time is how long an iteration of a group of several takes.
 func (g *Grouping) time(k kinds) float64 {

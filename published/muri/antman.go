@@ -112,7 +112,7 @@ func (a *antman) Decide(v *sched.View, p *sched.Plan) {
 			a.clock.jobs[id].iteration = a.slowed(id)
 		}
 	}
-	a.clock.foresee(a.running, func(x, y float64) bool { return x == y })
+	a.clock.foresee(a.running, isNear)
 }
 
 // nothing is what a job holds in the ledger: the GPUs are counted here.

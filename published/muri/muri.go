@@ -49,7 +49,7 @@ func Policies() []Policy {
 		{"shortest", eventsCost, func(s yarn.Spec, c *clock) sched.Policy { return newShortest(s, c, false) }, false, nil},
 		{"shortest-gpu", eventsCost, func(s yarn.Spec, c *clock) sched.Policy { return newShortest(s, c, true) }, false, nil},
 		{"dlas-gpu", eventsCost, func(s yarn.Spec, c *clock) sched.Policy { return newDlas(s, c) }, false, nil},
-		{"themis", eventsCost + "; ratios of seconds to iterations, and an interior-point method that says how what is left over is shared", func(s yarn.Spec, c *clock) sched.Policy { return newThemis(s, c) }, false, nil},
+		{"themis", eventsCost + "; ratios of seconds to iterations; what is left over is shared as ECOS ends", func(s yarn.Spec, c *clock) sched.Policy { return newThemis(s, c) }, false, nil},
 		{"antman", eventsCost + "; guaranteed jobs hold GPUs while they wait for more, and feel nothing of the others", func(s yarn.Spec, c *clock) sched.Policy { return newAntman(s, c) }, true, antmanPlays},
 		{"multi-resource-blossom-same-gpu", oddGroups, blossom(perf.MaxInterleaved, true, true, perf.BestOrder), true, nil},
 		{"multi-resource-blossom-same-gpu-unaware", oddGroups, blossom(perf.MaxInterleaved, false, true, perf.BestOrder), true, nil},

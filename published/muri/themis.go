@@ -62,7 +62,7 @@ func (t *themis) Decide(v *sched.View, p *sched.Plan) {
 		t.choose(p)
 	}
 	t.last = t.clock.now
-	t.clock.foresee(t.running, func(a, b float64) bool { return a == b })
+	t.clock.foresee(t.running, isNear)
 }
 
 // share says what part of its GPUs each job is to have, and who goes first.
