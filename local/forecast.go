@@ -79,7 +79,7 @@ func (f *forecast) start(ctx context.Context) (at time.Duration, ok bool, err er
 	if err := world.Attach(s); err != nil {
 		return 0, false, err
 	}
-	world.Resume(left)
+	world.Resume(func(r *job.Record) time.Duration { return left(r, f.now) })
 	for i := range maxInstants {
 		if err := e.Step(); err != nil { // the end, or a policy that sees no end
 			return 0, false, nil
@@ -95,11 +95,11 @@ func (f *forecast) start(ctx context.Context) (at time.Duration, ok bool, err er
 }
 
 // left is the work that a job still has, as far as is known.
-func left(r *job.Record) time.Duration {
+func left(r *job.Record, now time.Duration) time.Duration {
 	if r.Estimate < 0 {
 		return unit.Never
 	}
-	return max(0, r.Estimate-r.Progress)
+	return max(0, r.Estimate-r.ProgressAt(now))
 }
 
 // expect fills in when a waiting job is expected to start.

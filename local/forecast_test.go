@@ -81,6 +81,25 @@ func TestForecast(t *testing.T) {
 	}
 }
 
+// What a running job has done in the run that goes on counts: whoever asks later is not
+// told of a later start.
+func TestForecastLater(t *testing.T) {
+	t.Parallel()
+	h := newHere(t, "fifo", 1, nil)
+	spec := h.sh(1, "touch up; "+awaits("end"))
+	spec.Estimate = 1000
+	a := h.submit(spec)
+	h.made("up")
+	b := h.est(1, 1, "never")
+	until(t, "it has run for a second", func() bool { return h.job(a).Ran > 1 })
+	end := h.job(a).ExpectEnd
+	if at := h.expected(b); at.Sub(end).Abs() > 100*time.Millisecond {
+		t.Errorf("it is to start at %v, when the other one ends at %v", at, end)
+	}
+	h.make("end")
+	h.until(b, api.Done)
+}
+
 // Where it cannot be told when a job starts, it is said why; who holds what it
 // needs, who goes ahead and what would free it is told all the same.
 func TestNoForecast(t *testing.T) {
