@@ -345,6 +345,9 @@ func (e *Engine) decide() error {
 	e.view.First, e.view.Woken, e.view.Rand, e.view.Costs = e.first, woken, e.rand, e.cfg.Costs
 	e.view.Speeds, e.view.Sharing, e.view.Transfer = e.cfg.Speeds, e.cfg.Sharing, e.cfg.Transfer
 	_, e.view.Profiles = e.world.(Profiler)
+	if world, ok := e.world.(Measuring); ok {
+		e.view.Lag = world.SpeedLag()
+	}
 	e.plan.Open(&e.view)
 	if err := e.ask(); err != nil {
 		e.plan.Discard()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/dense"
@@ -18,6 +19,12 @@ import (
 // a Speed event tells was measured.
 type Exact interface {
 	KnowsSpeeds() bool
+}
+
+// Measuring is a world that must watch jobs for a while before it knows how fast they
+// are with what they hold by now.
+type Measuring interface {
+	SpeedLag() time.Duration
 }
 
 // observer teaches the belief of a run how jobs slow each other down, where that is a

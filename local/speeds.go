@@ -78,8 +78,20 @@ func (d *Daemon) gaugeSpeed(l *live, r *api.Report) {
 		return
 	}
 	have := (done - g.from) / (d.now - g.began).Seconds()
+	if !samples {
+		have *= d.stepSize(l)
+	}
 	g.began, g.from, g.news = d.now, done, 0
 	d.gauged(l, rec, a, have, samples)
+}
+
+// SpeedLag implements engine.Measuring: a stretch begins with the first report after a
+// change, and ends with the first one when it has been long enough.
+func (d *Daemon) SpeedLag() time.Duration {
+	if d.opt.Defaults.SpeedFor <= 0 {
+		return 0
+	}
+	return d.opt.Defaults.SpeedFor*3/2 + time.Second
 }
 
 // gauged takes in the rate of a stretch.
@@ -98,12 +110,22 @@ func (d *Daemon) gauged(l *live, rec *job.Record, a *cluster.Alloc, have float64
 	}
 	speed := math.Round(d.alonePace(rec, a)*min(fastest, have/base)*1000) / 1000
 	// That neighbours disturb a job as little as was believed is worth telling, too, once.
-	news := !l.gauge.told && !d.undisturbed(l, a)
+	news := !l.gauge.told && d.neighbours(l, a)
 	if !news && math.Abs(speed-rec.Speed) <= d.opt.Defaults.SpeedMargin*max(speed, rec.Speed) || d.touch(l.id) != nil {
 		return
 	}
 	l.gauge.told = true
 	d.emit(eventlog.Event{Kind: eventlog.Speed, Job: l.id, Speed: max(speed, slowest)})
+}
+
+// stepSize is how much of a step with its own batch a step of a job is with the batch
+// that it was told.
+func (d *Daemon) stepSize(l *live) float64 {
+	own, told := l.stored.Spec.Batch, d.ordered(l)
+	if own <= 0 || told <= 0 || l.gauge.Alone[d.sizeOf(d.st.Alloc(l.id))].Told {
+		return 1
+	}
+	return float64(told) / float64(own)
 }
 
 // Bounds of what is believed: nobody is many times as fast as alone, and who makes a
@@ -202,14 +224,21 @@ func overlap(a, b *cluster.Alloc) bool {
 }
 
 // undisturbed tells whether a job has its devices for itself, and all the processors
-// that it asked for.
+// that it asked for. Who stands still beside it takes nothing from it.
 func (d *Daemon) undisturbed(l *live, a *cluster.Alloc) bool {
 	if cpus, _ := cpusOf(a); throttleOf(a) > 0 || cpus < l.stored.Spec.CPUs {
 		return false
 	}
 	alone := true
-	d.eachBeside(l, a, func(job.ID, *cluster.Alloc) { alone = false })
+	d.eachBeside(l, a, func(_ job.ID, held *cluster.Alloc) { alone = alone && throttleOf(held) >= 1000 })
 	return alone
+}
+
+// neighbours tells whether anybody else holds parts of the devices of a job.
+func (d *Daemon) neighbours(l *live, a *cluster.Alloc) bool {
+	any := false
+	d.eachBeside(l, a, func(job.ID, *cluster.Alloc) { any = true })
+	return any
 }
 
 // rescaled is how fast a job is believed to run with other parts of what it holds, as

@@ -97,6 +97,10 @@ type View struct {
 	Transfer perf.Transfer // what it believes that merged jobs learn from each other
 	Profiles bool          // jobs can hold devices to be measured (Plan.Profile); else they start there
 
+	// Lag is for how long after a change of what jobs hold the world may have to watch
+	// before their speeds are those from then on; 0: they are known at once.
+	Lag time.Duration
+
 	changes []Change
 	nodes   bool
 	state   *state.State

@@ -139,6 +139,10 @@ func (f *policy) sum(ids []job.ID) uint32 {
 	return h
 }
 
+// period is the time between two steps of the coordinator: what came of one must be
+// known before the next.
+func (f *policy) period(v *sched.View) time.Duration { return max(f.cfg.Loop.Period, v.Lag) }
+
 // look sees how all guests and their owners stand.
 func (f *policy) look(v *sched.View) {
 	l := &f.loop
@@ -151,7 +155,7 @@ func (f *policy) look(v *sched.View) {
 		g := guest{id: id, held: a, owners: f.owners(a), pace: Full - int(a.Shares[0].Throttle)}
 		m, known := unpack(j.Memo())
 		g.memo, g.new = m, !known || m.owners != f.sum(g.owners)
-		g.due = known && v.Now > m.step && (v.Now-m.step)%f.cfg.Loop.Period == 0
+		g.due = known && v.Now > m.step && (v.Now-m.step)%f.period(v) == 0
 		for _, o := range g.owners {
 			f.meet(v, o, &g)
 		}
@@ -203,8 +207,8 @@ func (f *policy) meet(v *sched.View, id job.ID, g *guest) {
 	if g.pace > 0 {
 		o.newest = g.id
 	}
-	o.still = o.still && g.pace == 0 && !g.new && v.Now-g.memo.step >= f.cfg.Loop.Period
-	if g.memo.raised && !g.new && v.Now-g.memo.step <= f.cfg.Loop.Period {
+	o.still = o.still && g.pace == 0 && !g.new && v.Now-g.memo.step >= f.period(v)
+	if g.memo.raised && !g.new && v.Now-g.memo.step <= f.period(v) {
 		o.tried = g.id
 	}
 }
@@ -282,7 +286,7 @@ func (f *policy) step(v *sched.View, g *guest) (int, memo) {
 	}
 	switch {
 	case next < g.pace && mine:
-		if m.raised && v.Now-m.step <= f.cfg.Loop.Period {
+		if m.raised && v.Now-m.step <= f.period(v) {
 			m.tooMuch = g.pace
 		}
 		m.raised = false
@@ -422,7 +426,7 @@ func (f *policy) nextStep(v *sched.View) time.Duration {
 	at := unit.Never
 	for i := range f.loop.guests {
 		if g := &f.loop.guests[i]; f.unsettled(g) {
-			at = min(at, since(g.memo.step, f.cfg.Loop.Period, v.Now))
+			at = min(at, since(g.memo.step, f.period(v), v.Now))
 		}
 	}
 	return at

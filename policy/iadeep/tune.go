@@ -131,7 +131,7 @@ func (f *policy) due(v *sched.View, on []job.ID) time.Duration {
 			return unit.Never
 		}
 		from := max(j.Since(), j.Ready())
-		if took := f.took(j); from < unit.Never-took {
+		if took := f.took(v, j); from < unit.Never-took {
 			at = max(at, from+took)
 		} else {
 			return unit.Never
@@ -144,7 +144,7 @@ func (f *policy) due(v *sched.View, on []job.ID) time.Duration {
 func (f *policy) later(v *sched.View, on []job.ID) time.Duration {
 	at := time.Duration(0)
 	for _, id := range on {
-		took := f.took(v.Job(id))
+		took := f.took(v, v.Job(id))
 		if took >= unit.Never-v.Now {
 			return unit.Never
 		}
@@ -153,12 +153,13 @@ func (f *policy) later(v *sched.View, on []job.ID) time.Duration {
 	return at
 }
 
-// took is how long the steps of a trial take.
-func (f *policy) took(j sched.Job) time.Duration {
+// took is how long the steps of a trial take, or longer, where the world needs more time
+// to see what comes of it.
+func (f *policy) took(v *sched.View, j sched.Job) time.Duration {
 	if h := j.Spec().Hints; h != nil && h.Iteration > 0 {
-		return max(time.Millisecond, min(h.Iteration, time.Hour)*time.Duration(f.cfg.Steps))
+		return max(time.Millisecond, v.Lag, min(h.Iteration, time.Hour)*time.Duration(f.cfg.Steps))
 	}
-	return f.cfg.Settling
+	return max(f.cfg.Settling, v.Lag)
 }
 
 // pd is the sum of the PDs of jobs; ok is false when one of them stands still.

@@ -1,0 +1,90 @@
+package local_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/local"
+	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/tenant"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// Under antman a guest costs the owner of its GPU 3 % of its speed for each tenth of the
+// time. The coordinator waits after each step until it has been measured what came of it:
+// the guest is let go once, is seen to be too much, stands still again, and stays so.
+func TestGuestIsHeldBack(t *testing.T) {
+	t.Parallel()
+	h := newHere(t, "antman(up=300,down=300,period=100ms,window=1s,look=1s)", 1, func(o *local.Options) {
+		o.Machine.Devices[0].Cores = 1
+		o.Defaults.SpeedFor, o.Defaults.SpeedMargin, o.Defaults.Period = 700*time.Millisecond, 0.2, 100*time.Millisecond
+		o.Tenants = func() (*tenant.Tree, error) {
+			tree := tenant.NewTree(0)
+			_, err1 := tree.Add("owns", 0, unit.One, tenant.Unlimited, 1)
+			_, err2 := tree.Add("visits", 0, 0, tenant.Unlimited, 1)
+			return tree, errors.Join(err1, err2)
+		}
+	})
+	spec := h.sh(1, awaits("end"))
+	spec.Tenant = "owns"
+	a := h.submit(spec)
+	h.running(a, 1)
+	tells := teller{h: h, id: a}
+	alone := time.Now()
+	until(t, "its rate alone is known", func() bool { tells.at(1000); return time.Since(alone) > 2*time.Second })
+	spec.Tenant = "visits"
+	b := h.submit(spec)
+	h.running(b, 1)
+	pace := func() int { return 1000 - h.job(b).Throttle }
+	most := 0
+	tell := func() { most = max(most, pace()); tells.at(1000 - 0.3*float64(pace())) }
+	until(t, "it is let go", func() bool { tell(); return pace() > 0 })
+	until(t, "it stands still again", func() bool { tell(); return pace() == 0 })
+	if most != 300 {
+		t.Errorf("nobody knew what a pace of 300 costs, and it had %d", most)
+	}
+	for end := time.Now().Add(6 * time.Second); time.Now().Before(end); {
+		if tell(); pace() > 0 {
+			t.Fatalf("it is let go again; the speeds of the owner: %s", fmt.Sprint(h.life(a, eventlog.Speed)))
+		}
+	}
+	h.make("end")
+	h.until(b, api.Done)
+}
+
+// A step with half of a job's own batch is half a step of its work.
+func TestStepsOfABatch(t *testing.T) {
+	t.Parallel()
+	h := newHere(t, "fifo", 1, func(o *local.Options) {
+		o.Defaults.SpeedFor, o.Defaults.SpeedMargin = 700*time.Millisecond, 0.2
+	})
+	h.orders(func(*sched.View, *sched.Plan) {})
+	spec := h.sh(1, awaits("end"))
+	spec.Batch = 64
+	id := h.submit(spec)
+	h.orders(func(v *sched.View, p *sched.Plan) { p.StartOn(0, half()) })
+	h.running(id, 1)
+	steps, last := 0.0, time.Now()
+	tell := func() {
+		now := time.Now()
+		steps += 1000 * now.Sub(last).Seconds()
+		last = now
+		if _, err := h.task(id, 1).Report(background, api.Report{Step: int64(steps)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	alone := time.Now()
+	until(t, "its rate alone is known", func() bool { tell(); return time.Since(alone) > 2*time.Second })
+	h.orders(func(v *sched.View, p *sched.Plan) { p.Adjust(0, func(a *cluster.Alloc) { a.Shares[0].Batch = 32 }) })
+	until(t, "its speed is another one", func() bool { tell(); return len(h.life(id, eventlog.Speed)) > 0 })
+	if s := h.life(id, eventlog.Speed)[0].Speed; s < 0.4 || s > 0.7 {
+		t.Errorf("as many steps of half the batch, and its speed is %v", s)
+	}
+	h.make("end")
+	h.until(id, api.Done)
+}
