@@ -49,6 +49,8 @@ type JobSpec struct {
 	Unit     string   `json:"unit,omitempty" doc:"Of units: steps, epochs, samples."`
 	Resident Resident `json:"resident,omitzero" doc:"Fine-tuning: the program that keeps the backbone loaded on a device, and to which the job's own command hands its work."`
 	Use      Use      `json:"use,omitzero" doc:"What it keeps busy when it runs alone, for policies that let jobs share a device."`
+	Stages   Stages   `json:"stages,omitzero" doc:"How long a step is at each of its stages when it runs alone, for policies that have jobs take turns at them (muri, bsbf, gavel)."`
+	QoS      string   `json:"qos,omitempty" enum:"guaranteed,opportunistic" doc:"What it is owed, where the policy tells owners of devices from guests (antman): guaranteed is never a guest, opportunistic always. Default: as the quota of its tenant allows."`
 }
 
 // Resident is a program that trains for jobs which hand it their work, one after the
@@ -64,6 +66,14 @@ type Use struct {
 	Memory float64 `json:"memory,omitempty" minimum:"0" maximum:"1" doc:"Of the bandwidth of GPU memory."`
 	Host   float64 `json:"host,omitempty" minimum:"0" maximum:"1" doc:"Of the way between GPU and main memory."`
 	CPU    float64 `json:"cpu,omitempty" minimum:"0" maximum:"1" doc:"Of the machine's processors."`
+}
+
+// Stages is how long a step of a job is at each stage when it runs alone; all 0: not
+// known.
+type Stages struct {
+	Load    Seconds `json:"load,omitempty" minimum:"0" doc:"Data are loaded and prepared."`
+	GPU     Seconds `json:"gpu,omitempty" minimum:"0" doc:"The GPU computes."`
+	Network Seconds `json:"network,omitempty" minimum:"0" doc:"Gradients are exchanged."`
 }
 
 // Stop is what a job can do when it has to leave its devices.

@@ -384,7 +384,7 @@ func (d *Daemon) newEngine() error {
 	}
 	d.eng = engine.New(engine.Config{
 		Cluster: d.st.Cluster, Tenants: d.st.Tenants, Policy: p, PolicyName: d.choice.Policy,
-		Estimator: d.opt.Estimator, Costs: &d.costs, Speeds: d.speeds(), Sharing: &perf.Learner{First: perf.Demands{}}, Transfer: d.opt.Transfer, Seed: 1, Sinks: []engine.Sink{d},
+		Estimator: d.opt.Estimator, Costs: &d.costs, Speeds: d.speeds(), Sharing: belief(), Transfer: d.opt.Transfer, Seed: 1, Sinks: []engine.Sink{d},
 	}, d)
 	d.eng.Resume(d.st)
 	return nil

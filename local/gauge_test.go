@@ -88,3 +88,41 @@ func TestStepsOfABatch(t *testing.T) {
 	h.make("end")
 	h.until(id, api.Done)
 }
+
+// Jobs that tell the stages of their steps take turns at them under muri; one that tells
+// none is beside nobody. What a job is owed reaches antman, whatever its tenant's quota.
+func TestStagesAndClass(t *testing.T) {
+	t.Parallel()
+	h := newHere(t, "muri-s(round=0s)", 1, nil)
+	spec := h.sh(1, awaits("end"))
+	spec.Stop.Mode, spec.Estimate, spec.Stages = "checkpoint", 100, api.Stages{Load: 0.08, GPU: 0.01}
+	loads := h.submit(spec)
+	h.running(loads, 1)
+	spec.Stages = api.Stages{Load: 0.01, GPU: 0.08}
+	computes := h.submit(spec)
+	h.running(computes, 1)
+	if j := h.job(loads); j.Held != 0.5 || j.Run != 1 {
+		t.Errorf("of two that need different things, the first: %+v", j)
+	}
+	spec.Estimate, spec.Stages = 1000, api.Stages{}
+	silent := h.submit(spec)
+	if j := h.job(silent); j.State != api.Waiting {
+		t.Errorf("one that tells nothing: %+v", j)
+	}
+	h.make("end")
+	for _, id := range []string{loads, computes, silent} {
+		h.until(id, api.Done)
+	}
+
+	g := newHere(t, "antman(window=1s,look=1s)", 1, func(o *local.Options) { o.Machine.Devices[0].Cores = 1 })
+	guest := g.sh(1, awaits("end"))
+	guest.QoS = "opportunistic"
+	g.submit(g.sh(1, awaits("end")))
+	id := g.submit(guest)
+	g.running(id, 1)
+	if j := g.job(id); j.Held != 0 {
+		t.Errorf("a guest holds %v GPUs", j.Held)
+	}
+	g.make("end")
+	g.until(id, api.Done)
+}

@@ -130,7 +130,8 @@ func (d *Daemon) engineJob(s *stored, key string, now time.Duration) (job.Job, e
 func hints(spec *api.JobSpec) *job.Hints {
 	h := job.Hints{
 		GPUUse: spec.Use.GPU, MemoryUse: spec.Use.Memory, HostUse: spec.Use.Host, CPUUse: spec.Use.CPU,
-		CPUTime: spec.CPUEst.Duration(), CPUEstimate: spec.CPUEst.Duration(),
+		CPUTime: spec.CPUEst.Duration(), CPUEstimate: spec.CPUEst.Duration(), QoS: spec.QoS,
+		Stages: [3]time.Duration{spec.Stages.Load.Duration(), spec.Stages.GPU.Duration(), spec.Stages.Network.Duration()},
 	}
 	if h == (job.Hints{}) {
 		return nil

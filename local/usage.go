@@ -117,7 +117,8 @@ const (
 	memoryStep = 64 * unit.MiB
 )
 
-// noteUse tells the engine what was measured, where it differs from what it knows.
+// noteUse tells the engine what was measured, where it differs from what it knows; the
+// first time also that whoever holds a device does not use it.
 func (d *Daemon) noteUse(samples []Sample) {
 	for i, s := range samples {
 		dev := cluster.DeviceID(i)
@@ -125,7 +126,8 @@ func (d *Daemon) noteUse(samples []Sample) {
 			continue
 		}
 		now := state.Used{Use: math.Round(s.Util*100) / 100, Memory: unit.Bytes(s.Used) &^ (unit.MiB - 1), Known: true}
-		if noteworthy(d.st.Used(dev), now) {
+		was := d.st.Used(dev)
+		if noteworthy(was, now) || !was.Known && d.st.Cluster.Sharers(dev) > 0 {
 			d.emit(eventlog.Event{Kind: eventlog.Used, Device: dev, Use: now.Use, Memory: now.Memory})
 		}
 	}

@@ -28,8 +28,9 @@ type jobOption struct {
 
 // The words that parts of a job can be.
 var (
-	stopModes = []string{"checkpoint", "freeze", "restart", "never"}
-	jobKinds  = []string{"training", "fine-tuning", "recommendation", "inference"}
+	stopModes  = []string{"checkpoint", "freeze", "restart", "never"}
+	jobKinds   = []string{"training", "fine-tuning", "recommendation", "inference"}
+	qosClasses = []string{"guaranteed", "opportunistic"}
 )
 
 // jobOptions are all of them, in the order of the help.
@@ -172,6 +173,8 @@ func content() []jobOption {
 			return nil
 		}},
 		{"use", "", "WHAT=PART", "what it keeps busy when alone, as parts of 1, for policies that share devices: gpu=0.3,memory=0.1,host=0.1,cpu=0.5", useOption},
+		{"stages", "", "STAGE=TIME", "how long a step is at each stage when alone, for policies that have jobs take turns at them: load=40ms,gpu=100ms,network=20ms", stagesOption},
+		wordOption("qos", "CLASS", "what it is owed, where the policy tells owners from guests", qosClasses, func(j *api.JobSpec) *string { return &j.QoS }),
 	}
 }
 
@@ -185,6 +188,20 @@ func useOption(j *api.JobSpec, t []string) error {
 			return fmt.Errorf("%q: write gpu, memory, host or cpu, and a part from 0 to 1, as in gpu=0.3", text)
 		}
 		*parts[name] = v
+	}
+	return nil
+}
+
+// stagesOption reads the stages of a step.
+func stagesOption(j *api.JobSpec, t []string) error {
+	stages := map[string]*api.Seconds{"load": &j.Stages.Load, "gpu": &j.Stages.GPU, "network": &j.Stages.Network}
+	for _, text := range listed(t) {
+		name, value, _ := strings.Cut(text, "=")
+		d, err := unit.ParseSeconds(value)
+		if stages[name] == nil || err != nil || d < 0 {
+			return fmt.Errorf("%q: write load, gpu or network, and a time, as in gpu=100ms", text)
+		}
+		*stages[name] = api.Of(d)
 	}
 	return nil
 }

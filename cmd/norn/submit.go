@@ -66,7 +66,7 @@ what it writes, too.`,
 	f.format.flags(cmd, "name")
 	whereFlags(cmd)
 	complete(cmd, map[string]completer{
-		"stop": words(stopModes...), "kind": words(jobKinds...), "tasks": words("per-gpu"),
+		"stop": words(stopModes...), "kind": words(jobKinds...), "qos": words(qosClasses...), "tasks": words("per-gpu"),
 		"after": s.completeJobsAs(anyState), "stop-signal": words("TERM", "USR1", "USR2", "INT"), "tenant": s.completeTenants,
 	})
 	return cmd

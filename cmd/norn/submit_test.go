@@ -60,6 +60,9 @@ func TestSubmitFlags(t *testing.T) {
 		{"--dir /data", func(j *api.JobSpec) { j.Dir = "/data" }},
 		{"--env A=b=c --env HOME=/x --env EMPTY=", func(j *api.JobSpec) { j.Env["A"], j.Env["HOME"], j.Env["EMPTY"] = "b=c", "/x", "" }},
 		{"--cpu-est 3m --use gpu=0.3,cpu=1 --use host=0", func(j *api.JobSpec) { j.CPUEst, j.Use = 180, api.Use{GPU: 0.3, CPU: 1} }},
+		{"--qos opportunistic --stages load=40ms,gpu=0.1 --stages network=0", func(j *api.JobSpec) {
+			j.QoS, j.Stages = "opportunistic", api.Stages{Load: 0.04, GPU: 0.1}
+		}},
 		{"--no-env --env EXTRA", func(j *api.JobSpec) {}},
 		{"--no-env", func(j *api.JobSpec) { delete(j.Env, "EXTRA") }},
 		{"--kind fine-tuning --model bert --backbone llama --dataset wiki --batch 64 --units 1000 --unit steps", func(j *api.JobSpec) {
@@ -86,7 +89,7 @@ func TestSubmitOptionsComplete(t *testing.T) {
 	walk = func(v reflect.Value, path string) {
 		for i := range v.NumField() {
 			name := path + v.Type().Field(i).Name
-			if f := v.Field(i); f.Type() == reflect.TypeFor[api.Stop]() || f.Type() == reflect.TypeFor[api.Retry]() || f.Type() == reflect.TypeFor[api.Use]() || f.Type() == reflect.TypeFor[api.Resident]() {
+			if f := v.Field(i); f.Type() == reflect.TypeFor[api.Stop]() || f.Type() == reflect.TypeFor[api.Retry]() || f.Type() == reflect.TypeFor[api.Use]() || f.Type() == reflect.TypeFor[api.Stages]() || f.Type() == reflect.TypeFor[api.Resident]() {
 				walk(f, name+".")
 			} else if f.IsZero() {
 				fields = append(fields, name)
@@ -99,12 +102,14 @@ func TestSubmitOptionsComplete(t *testing.T) {
 	options := s.newOptions(flags)
 	for _, o := range options.options {
 		value := map[string]string{"GPUS": "1", "N|per-gpu": "2", "CORES": "1", "SIZE": "1G", "TYPES": "a", "NAME": "a", "JOB[:any]": "1", "NUMBERS": "1-2", "bool": "true", "TIME": "1h",
-			"N": "1", "CODES": "75", "SIGNAL": "TERM", "COMMAND": "a", "DIR": "/a", "NAME[=VALUE]": "a=b", "WHAT=PART": "gpu=1,memory=0.5,host=0.25,cpu=0.1"}[o.arg]
+			"N": "1", "CODES": "75", "SIGNAL": "TERM", "COMMAND": "a", "DIR": "/a", "NAME[=VALUE]": "a=b", "WHAT=PART": "gpu=1,memory=0.5,host=0.25,cpu=0.1", "STAGE=TIME": "load=1,gpu=2s,network=30ms"}[o.arg]
 		switch o.arg {
 		case "MODE":
 			value = stopModes[0]
 		case "KIND":
 			value = jobKinds[0]
+		case "CLASS":
+			value = qosClasses[0]
 		}
 		if err := flags.Set(o.name, value); err != nil || value == "" {
 			t.Fatalf("--%s %s: %v", o.name, value, err)
@@ -141,6 +146,9 @@ func TestSubmitMisuse(t *testing.T) {
 		{[]string{"--kind", "x", "true"}, `--kind: "x": write one of training, `},
 		{[]string{"--use", "gpu=30", "true"}, `--use: "gpu=30": write gpu, memory, host or cpu, and a part from 0 to 1`},
 		{[]string{"--use", "disk=0.3", "true"}, `--use: "disk=0.3": write gpu, memory, host or cpu`},
+		{[]string{"--stages", "disk=1s", "true"}, `--stages: "disk=1s": write load, gpu or network, and a time, as in gpu=100ms`},
+		{[]string{"--stages", "gpu=fast", "true"}, `--stages: "gpu=fast": write load, gpu or network, and a time`},
+		{[]string{"--qos", "best", "true"}, `--qos: "best": write one of guaranteed, opportunistic`},
 		{[]string{"--again", "256", "true"}, `--again: "256" is no exit code`},
 		{[]string{"--retries", "-2", "true"}, `--retries: "-2": write a whole number from -1 on`},
 		{[]string{"--priority", "high", "true"}, `--priority: "high" is no whole number`},
