@@ -177,6 +177,7 @@ type Why struct {
 	Unknown   string    `json:"expected_unknown,omitempty" doc:"Why no start can be told."`
 	Ahead     []string  `json:"ahead,omitempty" doc:"Waiting jobs that were submitted before it."`
 	Holders   []string  `json:"holders,omitempty" doc:"Jobs that hold the devices it could use, with when each is expected to end."`
+	Beside    []string  `json:"beside,omitempty" doc:"Jobs that share its devices, each with what it holds there, and what is known of both."`
 	Stop      string    `json:"stop" doc:"What happens when it is preempted, and what that would cost now."`
 	Isolation []string  `json:"isolation,omitempty" doc:"What its run is confined to, and to what not."`
 	Life      []string  `json:"life,omitempty" doc:"What has happened to it, one line each."`

@@ -39,30 +39,40 @@ func (d *Daemon) Event(ev *eventlog.Event, s *state.State) {
 	}
 }
 
-// where is which devices a job was last told to be on.
-type where []cluster.DeviceID
+// where is which devices a job was last told to be on, and since when it is there,
+// whatever parts of them it has been given; 0: as its record has it.
+type where struct {
+	on    []cluster.DeviceID
+	since time.Duration
+}
 
 // text is what is said of an event: of a move to the devices on which the job is
 // already, that it holds other parts of them.
 func (w *where) text(ev *eventlog.Event, s *state.State, devices []Device, text string) string {
 	a := s.Alloc(ev.Job)
 	if a == nil {
-		*w = nil
+		w.on = nil
 		return text
 	}
-	same := len(*w) == len(a.Shares)
+	same := len(w.on) == len(a.Shares)
 	for i := range a.Shares {
-		same = same && (*w)[i] == a.Shares[i].Device
+		same = same && w.on[i] == a.Shares[i].Device
 	}
 	if same && ev.Kind == eventlog.Move {
-		return "goes on with " + on(s, ev.Job, devices) + beside(a)
+		return goesOn + on(s, ev.Job, devices) + beside(a)
 	}
-	*w = (*w)[:0]
+	if ev.Kind == eventlog.Start || ev.Kind == eventlog.Move || ev.Kind == eventlog.Resize {
+		w.since = ev.Time
+	}
+	w.on = w.on[:0]
 	for i := range a.Shares {
-		*w = append(*w, a.Shares[i].Device)
+		w.on = append(w.on, a.Shares[i].Device)
 	}
 	return text
 }
+
+// goesOn begins what is said of a job that holds other parts of its devices.
+const goesOn = "goes on with "
 
 // beside says what a job holds beside devices, and for how long it leaves these to
 // others.
@@ -121,7 +131,7 @@ func eventText(ev *eventlog.Event, s *state.State, devices []Device) string {
 	case eventlog.Free:
 		return "is released"
 	case eventlog.Wait:
-		return why("waits")
+		return strings.Replace(why("waits"), ": waits ", " ", 1)
 	case eventlog.Move:
 		return "moves to " + on(s, ev.Job, devices)
 	case eventlog.Resize:
@@ -172,7 +182,13 @@ func nameOf(devices []Device, i int) string {
 // maxLife bounds what is remembered of a job.
 const maxLife = 60
 
+// remember notes what has happened to a job. Of a row of changes of what it holds of its
+// devices, as when it is let go in steps, the first and the last are kept.
 func (l *live) remember(at time.Time, text string) {
+	again := func(back int) bool { return strings.Contains(l.life[len(l.life)-back], " "+goesOn) }
+	if strings.HasPrefix(text, goesOn) && len(l.life) > 1 && again(1) && again(2) {
+		l.life = l.life[:len(l.life)-1]
+	}
 	if len(l.life) >= maxLife { // the beginning and what came last tell most
 		l.life = append(l.life[:maxLife/4], l.life[maxLife/4+1:]...)
 	}

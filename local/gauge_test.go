@@ -3,6 +3,7 @@ package local_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -41,6 +42,7 @@ func TestGuestIsHeldBack(t *testing.T) {
 	b := h.submit(spec)
 	h.running(b, 1)
 	pace := func() int { return 1000 - h.job(b).Throttle }
+	began := h.job(b).Since
 	most := 0
 	tell := func() { most = max(most, pace()); tells.at(1000 - 0.3*float64(pace())) }
 	until(t, "it is let go", func() bool { tell(); return pace() > 0 })
@@ -52,6 +54,12 @@ func TestGuestIsHeldBack(t *testing.T) {
 		if tell(); pace() > 0 {
 			t.Fatalf("it is let go again; the speeds of the owner: %s", fmt.Sprint(h.life(a, eventlog.Speed)))
 		}
+	}
+	if j := h.job(b); !j.Since.Equal(began) {
+		t.Errorf("it runs since %v, and says since %v", began, j.Since)
+	}
+	if life := h.why(b).Life; len(life) != 4 || !strings.HasSuffix(life[2], "throttled by 70%") || !strings.HasSuffix(life[3], "throttled by 100%") {
+		t.Errorf("of its steps, the first and the last: %q", life)
 	}
 	h.make("end")
 	h.until(b, api.Done)
@@ -103,6 +111,10 @@ func TestStagesAndClass(t *testing.T) {
 	h.running(computes, 1)
 	if j := h.job(loads); j.Held != 0.5 || j.Run != 1 {
 		t.Errorf("of two that need different things, the first: %+v", j)
+	}
+	want := "job " + computes + " holds 0.5 of slot0; its steps are 80ms of loading, 10ms of computing, the other's 10ms of loading, 80ms of computing"
+	if w := h.why(loads); len(w.Beside) != 1 || w.Beside[0] != want {
+		t.Errorf("it shares with %q", w.Beside)
 	}
 	spec.Estimate, spec.Stages = 1000, api.Stages{}
 	silent := h.submit(spec)

@@ -124,11 +124,15 @@ func TestSharing(t *testing.T) {
 		return err == nil
 	})
 	b := burn("b")
+	began := h.job(b).Since
 	until(t, "the other is throttled, as it is seen to be slowed down", func() bool { tells.at(500); return h.job(b).Throttle == 500 })
 	if speeds := h.life(a, eventlog.Speed); !slices.ContainsFunc(speeds, func(e entry) bool { return e.Speed > 0.15 && e.Speed < 0.8 }) {
 		t.Errorf("at half its rate its speeds are %+v", speeds)
 	}
 	h.isThrottled(b, groups)
+	if j := h.job(b); !j.Since.Equal(began) {
+		t.Errorf("it runs since %v, and says since %v", began, j.Since)
+	}
 	until(t, "it is as fast as before", func() bool { // its rate alone was measured on a machine that may be busy
 		tells.at(1500)
 		return h.job(a).Speed == 0 || h.job(a).Speed > 0.8

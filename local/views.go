@@ -26,7 +26,7 @@ func (d *Daemon) view(l *live) api.Job {
 	j := api.Job{
 		ID: l.key, Name: spec.Name, User: l.stored.User, Tenant: spec.Tenant, State: stateOf(r.Phase), Reason: d.reason(l, r),
 		GPUs: spec.GPUs, Tasks: spec.Tasks, CPUs: spec.CPUs, Memory: spec.Memory, Priority: spec.Priority, StopMode: spec.Stop.Mode,
-		Submitted: d.clock.wall(r.Job.Submit), Started: d.clock.wall(r.FirstStart), Since: d.clock.wall(r.Since), Ended: d.clock.wall(r.End),
+		Submitted: d.clock.wall(r.Job.Submit), Started: d.clock.wall(r.FirstStart), Since: d.clock.wall(l.standsSince(r)), Ended: d.clock.wall(r.End),
 		Wait: api.Of(r.WaitAt(now)), Ran: api.Of(r.HeldAt(now)), GPUTime: api.Seconds(r.ServiceAt(now)),
 		Run: l.run, Preemptions: int(r.Preemptions), Resizes: int(r.Resizes), Failures: int(r.Failures),
 		Progress: l.report, Command: spec.Command, Dir: spec.Dir, After: l.after, Limit: spec.Limit, Deadl: spec.Deadline,
@@ -48,6 +48,14 @@ func (d *Daemon) view(l *live) api.Job {
 		j.Exit = &exit
 	}
 	return j
+}
+
+// standsSince is since when a job stands as it does: running on its devices, waiting.
+func (l *live) standsSince(r *job.Record) time.Duration {
+	if l.where.since > 0 && r.Phase == job.Running {
+		return l.where.since
+	}
+	return r.Since
 }
 
 // reason is why a job stands as it stands, in a sentence.

@@ -11,6 +11,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/place"
+	"github.com/norn-scheduler/norn/replay"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/server"
 	"github.com/norn-scheduler/norn/unit"
@@ -70,8 +71,9 @@ func (d *Daemon) why(l *live) api.Why {
 	}
 	switch r.Phase {
 	case job.Running:
+		w.Beside = d.beside(l)
 		if w.Reason == "" {
-			w.Reason = "runs since " + d.clock.wall(r.Since).Local().Format("2006-01-02 15:04:05")
+			w.Reason = "runs since " + d.clock.wall(l.standsSince(r)).Local().Format("2006-01-02 15:04:05")
 		}
 	case job.Held:
 		w.Frees = d.frees(l)
@@ -80,6 +82,23 @@ func (d *Daemon) why(l *live) api.Why {
 		d.whyWaits(l, r, &w)
 	}
 	return w
+}
+
+// beside says with whom a job shares its devices, and what is known of both.
+func (d *Daemon) beside(l *live) (out []string) {
+	name := func(id job.ID) string { return "job " + d.jobs[id].key }
+	for _, m := range replay.Mates(d.st, l.id, name) {
+		if len(out) == maxNamed {
+			return append(out, "and others")
+		}
+		a := d.st.Alloc(m.Job)
+		text := name(m.Job) + " holds " + on(d.st, m.Job, d.opt.Machine.Devices)
+		if t := throttleOf(a); t > 0 {
+			text += fmt.Sprintf(", throttled by %v%%", float64(t)/10)
+		}
+		out = append(out, strings.Join(append([]string{text}, m.Grounds...), "; "))
+	}
+	return out
 }
 
 // frees says what would let a held job go on.

@@ -122,7 +122,7 @@ func (f *follower) Event(ev *eventlog.Event, s *state.State) {
 	}
 	f.company.event(ev, s, f.id)
 	if f.id != job.None && ev.Kind == eventlog.Start && ev.Job != f.id && common(s.Alloc(ev.Job), s.Alloc(f.id)) {
-		f.steps = append(f.steps, Step{At: ev.Time, What: names(s)(ev.Job) + " comes to share " + Where(s, s.Alloc(ev.Job)) + " with it"})
+		f.steps = append(f.steps, Step{At: ev.Time, What: names(s)(ev.Job) + " comes to share " + Where(s, s.Alloc(ev.Job)) + " with it", More: f.grounds(s, ev.Job, ev.Job)})
 	}
 	if ev.Job != f.id || f.id == job.None {
 		return
@@ -138,7 +138,34 @@ func (f *follower) Event(ev *eventlog.Event, s *state.State) {
 	if ev.Kind == eventlog.Wait && !ev.Reason.Never() {
 		step.More = f.standing(s, ev.Reason.Code)
 	}
+	if ev.Kind == eventlog.Start && !ev.Profile {
+		step.More = f.grounds(s, f.id, job.None)
+	}
 	f.steps = append(f.steps, step)
+}
+
+// grounds says why a job that starts shares devices with others, or of these with one
+// alone: whether it could have had some for itself, and what was known of the jobs.
+func (f *follower) grounds(s *state.State, starts, one job.ID) []string {
+	if len(mates(s, starts)) == 0 {
+		return nil
+	}
+	r, name := s.Record(starts), names(s)
+	who, has := "it", r.Milli.String()
+	if starts != f.id {
+		who = name(starts)
+	}
+	if r.Milli == 0 {
+		has = "none, as a guest in the gaps of the others"
+	}
+	free := count(s.Cluster.FreeGPUs(r.Pool, s.Class(r.Class).Mask), "GPU")
+	out := []string{fmt.Sprintf("%s asks for %s and holds %s; %s left free", who, r.Job.Demand, has, free)}
+	for _, m := range Mates(s, f.id, name) {
+		if len(m.Grounds) > 0 && (one == job.None || one == m.Job) && len(out) <= shown {
+			out = append(out, "beside "+name(m.Job)+": "+strings.Join(m.Grounds, "; "))
+		}
+	}
+	return out
 }
 
 // what says an event in words; empty for those that a reader need not know.

@@ -76,6 +76,7 @@ func whyLines(w api.Why, now time.Time, width int) []string {
 		p.line("  ", few(w.Ahead))
 	}
 	p.list("Holding what it could use", w.Holders)
+	p.list("Shares its devices with", w.Beside)
 	p.head("Asks for")
 	p.line("  ", demandText(j))
 	if w.Stop != "" {
