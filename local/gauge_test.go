@@ -3,6 +3,8 @@ package local_test
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/local"
+	"github.com/norn-scheduler/norn/local/rundir"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/tenant"
 	"github.com/norn-scheduler/norn/unit"
@@ -137,4 +140,40 @@ func TestStagesAndClass(t *testing.T) {
 	}
 	g.make("end")
 	g.until(id, api.Done)
+}
+
+// One that uses too much of a GPU, and is started again at once, has its time in each run.
+func TestMemoryGuardEachRun(t *testing.T) {
+	t.Parallel()
+	const memoryFor = 1500 * time.Millisecond
+	h := newHere(t, "fifo", 1, func(o *local.Options) {
+		o.Machine.Devices[0].Memory, o.Machine.Types[0].Memory = 8<<30, 8*unit.GiB
+		o.Machine.Sample = func() []local.Sample { // whatever runs of the first job uses 3 GiB
+			s := local.Sample{OK: true}
+			for run := range 3 {
+				var at rundir.Status
+				if rundir.Read(filepath.Join(o.State, "runs", "1", strconv.Itoa(run+1)), rundir.StatusFile, &at); len(at.Tasks) > 0 {
+					s.Processes = append(s.Processes, local.Process{PID: at.Tasks[0].PID, Used: 3 << 30})
+				}
+			}
+			return []local.Sample{s}
+		}
+		o.Defaults.MemoryFactor, o.Defaults.SaveFailures, o.Defaults.MemoryFor = 1.2, 2, memoryFor
+	})
+	spec := h.sh(0.5, awaits("end"))
+	spec.GPUMem, spec.Stop.Mode = 2<<30, "restart"
+	hog := h.submit(spec)
+	other := h.submit(spec)
+	until(t, "it is held", func() bool { return h.job(hog).State == api.Held })
+	starts, leaves := h.life(hog, eventlog.Start), h.life(hog, eventlog.Evict)
+	for i := range leaves {
+		if ran := leaves[i].Time - starts[i].Time; ran < memoryFor {
+			t.Errorf("run %d was thrown off after %v", i+1, ran)
+		}
+	}
+	if len(leaves) != 2 {
+		t.Errorf("it was thrown off %d times", len(leaves))
+	}
+	h.make("end")
+	h.until(other, api.Done)
 }

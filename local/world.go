@@ -84,7 +84,7 @@ func (d *Daemon) put(l *live, a *cluster.Alloc, k int, from time.Duration) {
 		return
 	}
 	l.run++
-	l.limits = rundir.Limits{}
+	l.limits, l.exceeds = rundir.Limits{}, 0
 	l.stage, l.report, l.status = launching, nil, rundir.Status{}
 	l.saved = rundir.Saved{Progress: int64(from)}
 	l.token = newToken()
