@@ -72,6 +72,7 @@ type turn struct {
 	halt    bool // this instant is the last one
 	awake   time.Time
 	rolling *run.Choice
+	lets    bool    // the policy that comes into force is another one: see letGo
 	refit   bool    // the devices are others than those of the last log
 	buried  []ended // for the history file
 
@@ -387,5 +388,9 @@ func (d *Daemon) newEngine() error {
 		Estimator: d.opt.Estimator, Costs: &d.costs, Speeds: d.speeds(), Sharing: belief(), Transfer: d.opt.Transfer, Seed: 1, Sinks: []engine.Sink{d},
 	}, d)
 	d.eng.Resume(d.st)
+	if d.lets {
+		d.eng.Order(d.letGo)
+		d.lets = false
+	}
 	return nil
 }

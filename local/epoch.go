@@ -209,6 +209,7 @@ func (d *Daemon) cluster() (*cluster.Cluster, error) {
 // leaves the memory, and a new policy comes into force.
 func (d *Daemon) roll() error {
 	if d.rolling != nil {
+		d.lets = d.lets || d.rolling.Policy != d.choice.Policy
 		d.choice = *d.rolling
 	}
 	was, old := d.st, d.epoch.n

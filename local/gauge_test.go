@@ -177,3 +177,45 @@ func TestMemoryGuardEachRun(t *testing.T) {
 	h.make("end")
 	h.until(other, api.Done)
 }
+
+// Who stands still, holds a part, or has another batch, because of a policy that is in force
+// no more, goes on with all that it asks for: by norn use, and by a restart with another
+// policy. One with other settings decides for itself.
+func TestLetGo(t *testing.T) {
+	t.Parallel()
+	h := newHere(t, "fifo", 1, nil)
+	h.orders(func(*sched.View, *sched.Plan) {})
+	spec := h.sh(1, awaits("end"))
+	spec.CPUs = 2
+	id := h.submit(spec)
+	halt := func(a *cluster.Alloc) {
+		a.Shares[0].Milli, a.Shares[0].Throttle, a.Shares[0].Batch, a.Pieces[0].CPU = 0, 1000, 16, 500
+	}
+	h.orders(func(v *sched.View, p *sched.Plan) { a := half(); halt(a); p.StartOn(0, a) })
+	h.running(id, 1)
+	use := func(policy string) {
+		t.Helper()
+		if err := h.SetPolicy(background, h.me, policy); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "it is in force", func() bool { return h.why(id).Policy == policy })
+	}
+	use("fifo(mode=easy)")
+	if j := h.job(id); j.Throttle != 1000 || j.Held != 0 {
+		t.Errorf("under the same policy: %+v", j)
+	}
+	whole := func() bool {
+		life := h.why(id).Life
+		j := h.job(id)
+		return j.Throttle == 0 && j.Held == 1 && j.Run == 1 && strings.HasSuffix(life[len(life)-1], "goes on with slot0, 2 CPU cores, 0B of memory")
+	}
+	use("srtf")
+	until(t, "it goes on", whole)
+	h.orders(func(v *sched.View, p *sched.Plan) { p.Adjust(0, halt) })
+	h.down()
+	h.setup.Policy = "las"
+	h.up()
+	until(t, "it goes on", whole)
+	h.make("end")
+	h.until(id, api.Done)
+}

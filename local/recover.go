@@ -56,6 +56,7 @@ func (d *Daemon) recover() error {
 	}
 	if choiceOf(h).String() != d.choice.String() {
 		d.rolling = &d.choice // so that notes of the old policy are forgotten
+		d.lets = h.Policy != d.choice.Policy
 	}
 	st.Now = max(st.Now, d.clock.now())
 	if err := d.goOn(last+1, h.Origin); err != nil {
