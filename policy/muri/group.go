@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/solve/match"
@@ -13,7 +14,8 @@ import (
 type Member struct {
 	Job       job.ID
 	GPUs      int
-	Class     int32 // only members of one class go together
+	Class     int32            // only members of one class go together
+	Types     cluster.TypeMask // on which they may run, the same for all of a class; 0: all
 	Stages    perf.Stages
 	Iteration float64 // alone, seconds
 	Key       float64 // who has less goes first
@@ -27,6 +29,18 @@ type Group struct {
 
 	kinds kinds
 	busy  float64 // sum of the stages of all members
+}
+
+// Room is the GPUs for those jobs that may run on nothing but some types.
+type Room struct {
+	Types cluster.TypeMask // 0: all
+	GPUs  int
+	need  int // what those jobs need as they are grouped now
+}
+
+// holds tells whether whoever may run on some types has no other room.
+func (r *Room) holds(types cluster.TypeMask) bool {
+	return r.Types == 0 || types != 0 && types&^r.Types == 0
 }
 
 // kinds are the numbers of the stages of the members of a group, from 1, in order;
@@ -94,6 +108,7 @@ type Grouping struct {
 	edges         []match.Edge
 	rates         []float64
 	out           []Group
+	rooms         []Room
 
 	// Who was matched with whom among groups of these kinds, which is all that it
 	// hangs on: from one decision to the next most classes stay as they are.
@@ -113,29 +128,56 @@ type pair struct {
 // slower together than one after the other. The groups come in order of priority,
 // and are valid until the next call; groups of one share memory with the candidates.
 func (g *Grouping) Groups(candidates []Member, gpus int) []Group {
+	return g.Within(candidates, Room{GPUs: gpus})
+}
+
+// Within is Groups where GPUs may be short of some types and not of others: only
+// those go together for whom there is not enough room.
+func (g *Grouping) Within(candidates []Member, rooms ...Room) []Group {
 	if len(g.stages) > mostKinds || len(g.known) > 1<<18 {
 		g.numbers, g.known, g.recent, g.stages, g.matched = nil, nil, nil, nil, nil
 	}
 	g.pool = g.pool[:0]
 	g.single(candidates)
-	need := 0
+	g.rooms = append(g.rooms[:0], rooms...)
 	for i := range candidates {
-		need += candidates[i].GPUs
+		g.need(candidates[i].Types, candidates[i].GPUs)
 	}
 	for range g.Most {
-		if need <= gpus {
+		if !slices.ContainsFunc(g.rooms, Room.short) {
 			break
 		}
 		if g.Unmatched {
-			g.line(&need, gpus)
+			g.line()
 			break
 		}
-		before := need
-		if g.round(&need, gpus); need == before {
+		if !g.round() {
 			break
 		}
 	}
 	return g.worthwhile()
+}
+
+func (r Room) short() bool { return r.need > r.GPUs }
+
+// need adds GPUs, perhaps less than none, to the needs of jobs that may run on
+// some types.
+func (g *Grouping) need(types cluster.TypeMask, gpus int) {
+	for i := range g.rooms {
+		if r := &g.rooms[i]; r.holds(types) {
+			r.need += gpus
+		}
+	}
+}
+
+// short tells whether GPUs are short for jobs like those of a group.
+func (g *Grouping) short(group *Group) bool {
+	for i := range g.rooms {
+		if r := &g.rooms[i]; r.short() && r.holds(group.Members[0].Types) {
+			return true
+		}
+	}
+	return false
 }
 
 // single makes a group of each job, by classes in the order in which they appear.
@@ -193,8 +235,8 @@ func (g *Grouping) kind(s perf.Stages) uint16 {
 }
 
 // round matches the groups of each class with each other and merges pairs as long
-// as GPUs are short.
-func (g *Grouping) round(need *int, gpus int) {
+// as GPUs are short. It tells whether any were.
+func (g *Grouping) round() (merged bool) {
 	g.pairs = g.pairs[:0]
 	for c := range g.classes {
 		g.match(c)
@@ -208,14 +250,15 @@ func (g *Grouping) round(need *int, gpus int) {
 		switch {
 		case p.b < 0:
 			*next = append(*next, of[p.a])
-		case *need > gpus:
+		case g.short(&of[p.a]):
 			*next = append(*next, g.merge(&of[p.a], &of[p.b]))
-			*need -= of[p.a].GPUs()
+			merged = true
 		default:
 			*next = append(*next, of[p.a], of[p.b])
 		}
 	}
 	g.classes, g.next = g.next, g.classes
+	return merged
 }
 
 // match finds the pairs of greatest weight among the groups of a class. Who is
@@ -275,16 +318,15 @@ func (g *Grouping) mates(groups []Group) []int {
 }
 
 // line puts the jobs of each class together in order of priority.
-func (g *Grouping) line(need *int, gpus int) {
+func (g *Grouping) line() {
 	g.next = emptied(g.next[:0], len(g.classes))
 	for c, groups := range g.classes {
 		for len(groups) > 0 {
 			n := min(g.Most, len(groups))
 			first := groups[0]
 			for i := range groups[1:n] {
-				if other := &groups[1+i]; *need > gpus {
+				if other := &groups[1+i]; g.short(&first) {
 					first = g.merge(&first, other)
-					*need -= first.GPUs()
 				} else {
 					g.next[c] = append(g.next[c], *other)
 				}
@@ -331,8 +373,9 @@ func (g *Grouping) best(group *Group) float64 {
 	return model.Time(g.stagesOf(group.kinds))
 }
 
-// merge is two groups as one.
+// merge is two groups as one, which need the GPUs of one.
 func (g *Grouping) merge(a, b *Group) Group {
+	g.need(a.Members[0].Types, -a.GPUs())
 	k, at := a.kinds.with(b.kinds), len(g.pool)
 	g.pool = append(append(g.pool, a.Members...), b.Members...)
 	return Group{

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/dense"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/param"
 	"github.com/norn-scheduler/norn/perf"
@@ -85,6 +86,8 @@ type policy struct {
 	grouping Grouping
 	members  []Member
 	alloc    cluster.Alloc
+	kept     dense.Set            // the devices of jobs that are left alone
+	blocked  map[int32]job.Reason // by class of jobs: why they would not run even first of all
 }
 
 // outranked is why jobs are stopped, and why they wait then.
@@ -97,9 +100,12 @@ func (m *policy) Decide(v *sched.View, p *sched.Plan) {
 		m.fill(v, p)
 	case v.First || v.Woken || v.NodesChanged() || news(v):
 		m.gather(v, p)
-		room := v.Free()
-		groups := m.grouping.Groups(m.candidates(v, p), room)
-		m.start(v, p, m.fitting(p, groups))
+		candidates := m.candidates(p)
+		groups := m.grouping.Within(candidates, rooms(v, candidates)...)
+		for i := range groups {
+			slices.SortStableFunc(groups[i].Members, byKey)
+		}
+		m.start(v, p, m.fitting(v, p, groups))
 	}
 }
 
@@ -137,15 +143,37 @@ func (m *policy) NextWake(v *sched.View) time.Duration {
 	return unit.Never
 }
 
+// rooms are the free GPUs, of all types and of those alone on which some of the
+// candidates may run.
+func rooms(v *sched.View, candidates []Member) []Room {
+	out := []Room{{GPUs: v.Free()}}
+	for i := range candidates {
+		types := candidates[i].Types
+		if candidates[i].GPUs > 0 && !slices.ContainsFunc(out, func(r Room) bool { return r.Types == types }) {
+			out = append(out, Room{Types: types, GPUs: v.FreeOf(types)})
+		}
+	}
+	return out
+}
+
 // gather lists the jobs that may run, in order of priority, and takes those that
-// run off their devices: whoever gets the same again has not noticed.
+// run off their devices: whoever gets the same again has not noticed. Who shares
+// with a job that is left alone is left alone, too.
 func (m *policy) gather(v *sched.View, p *sched.Plan) {
 	m.members = m.members[:0]
+	m.kept.Clear()
 	for j := range v.Running() {
 		if fixed(v, j) {
+			for _, s := range v.Alloc(j.ID).Shares {
+				m.kept.Add(int(s.Device))
+			}
+		}
+	}
+	for j := range v.Running() {
+		if fixed(v, j) || slices.ContainsFunc(v.Alloc(j.ID).Shares, func(s cluster.Share) bool { return m.kept.Has(int(s.Device)) }) {
 			continue
 		}
-		m.members = append(m.members, m.member(j))
+		m.members = append(m.members, m.member(v, j))
 	}
 	for i := range m.members {
 		p.Stop(m.members[i].Job, outranked)
@@ -160,23 +188,46 @@ func (m *policy) queue(v *sched.View, p *sched.Plan) {
 			p.Hold(j.ID, why)
 			continue
 		}
-		m.members = append(m.members, m.member(j))
+		m.members = append(m.members, m.member(v, j))
 	}
-	slices.SortStableFunc(m.members, func(a, b Member) int { return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Job, b.Job)) })
+	slices.SortStableFunc(m.members, byKey)
 }
 
-// fixed tells whether a running job is left alone: it must not be stopped, has not
-// begun yet, or runs where nothing new may.
+func byKey(a, b Member) int { return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Job, b.Job)) }
+
+// fixed tells whether a running job is left alone: it must not be stopped, would lose
+// its work or could go on in one place only, has not begun yet, or runs where nothing
+// new may.
 func fixed(v *sched.View, j sched.Job) bool {
-	if s := j.Spec().Stop; s == job.Pinned || s == job.Restart || j.Phase() == job.Assigned {
+	if j.Spec().Stop != job.Checkpoint || j.Phase() == job.Assigned {
 		return true
 	}
 	return !v.Cluster().UsableAlloc(v.Alloc(j.ID))
 }
 
-func (m *policy) member(j sched.Job) Member {
+// alone tells whether a job shares with nobody: only gangs of whole GPUs do, and
+// only those that can make room when the others of their group leave, and go on
+// anywhere: they checkpoint. There must be GPUs whose memory holds two of them.
+func alone(v *sched.View, j sched.Job) bool {
+	d, c := j.Spec().Demand, v.Cluster()
+	r := &d.Roles[0]
+	if d.Roles[1].Tasks > 0 || r.GPU == 0 || r.GPU%unit.One != 0 || d.Elastic() || j.Spec().Stop != job.Checkpoint {
+		return true
+	}
+	for t := range cluster.TypeID(c.Types()) {
+		if memory := c.Type(t).Memory; v.Class(j.Class()).Mask.Has(t) && (memory == 0 || memory >= 2*r.GPUMemory) {
+			return false
+		}
+	}
+	return true
+}
+
+func (m *policy) member(v *sched.View, j sched.Job) Member {
 	s, iteration := perf.StagesOf(j.Spec())
-	out := Member{Job: j.ID, GPUs: j.GPUs(), Class: j.Class(), Stages: s, Iteration: iteration}
+	out := Member{Job: j.ID, GPUs: j.GPUs(), Class: j.Class(), Types: v.Class(j.Class()).Mask, Stages: s, Iteration: iteration}
+	if alone(v, j) {
+		out.Class = -1 - int32(j.ID) // its own
+	}
 	if left, known := j.Remaining(); m.cfg.Known && known {
 		out.Key = left.Seconds() * float64(j.GPUs())
 	} else {
@@ -191,7 +242,7 @@ func (m *policy) member(j sched.Job) Member {
 // candidates are the jobs that would run if every group had as many jobs as it
 // may: who finds room brings in the next few of its class. It leaves the plan as
 // it was.
-func (m *policy) candidates(v *sched.View, p *sched.Plan) []Member {
+func (m *policy) candidates(p *sched.Plan) []Member {
 	byClass := map[int32][]int{}
 	for i := range m.members {
 		byClass[m.members[i].Class] = append(byClass[m.members[i].Class], i)
@@ -203,7 +254,7 @@ func (m *policy) candidates(v *sched.View, p *sched.Plan) []Member {
 				continue
 			}
 			class := byClass[m.members[i].Class]
-			n := min(m.most(v, m.members[i].Job), len(class))
+			n := min(m.cfg.Most, len(class))
 			for _, k := range class[:n] {
 				taken[k] = true
 			}
@@ -212,42 +263,67 @@ func (m *policy) candidates(v *sched.View, p *sched.Plan) []Member {
 		return false
 	})
 	var out []Member
+	clear(m.blocked)
 	for i := range m.members {
 		if taken[i] {
 			out = append(out, m.members[i])
+			continue
 		}
+		m.block(p, &m.members[i])
 	}
 	return out
 }
 
-// most is how many jobs of its class a job can share devices with, itself
-// included: only gangs of whole GPUs are put together.
-func (m *policy) most(v *sched.View, id job.ID) int {
-	d := v.Job(id).Spec().Demand
-	if d.Roles[1].Tasks > 0 || d.Roles[0].GPU == 0 || d.Roles[0].GPU%unit.One != 0 || d.Elastic() {
-		return 1
+// block notes why a job would not run even if it were the first of all, if so.
+func (m *policy) block(p *sched.Plan, j *Member) {
+	if _, known := m.blocked[j.Class]; known {
+		return
 	}
-	return m.cfg.Most
+	if m.blocked == nil {
+		m.blocked = map[int32]job.Reason{}
+	}
+	why, fits := p.Fits(j.Job, m.cfg.Place)
+	if fits {
+		why = outranked
+	}
+	m.blocked[j.Class] = why
 }
 
-// fitting are the groups that find room, in order of priority.
-func (m *policy) fitting(p *sched.Plan, groups []Group) []Group {
+// fitting are the groups that find room, in order of priority. Where the CPU or memory
+// of a group does not, its first job runs alone, and the others are served in their turn.
+func (m *policy) fitting(v *sched.View, p *sched.Plan, groups []Group) []Group {
 	var out []Group
 	p.Try(func() bool {
-		for _, g := range groups {
-			if p.Start(g.Members[0].Job, m.cfg.Place) {
-				out = append(out, g)
+		for len(groups) > 0 {
+			g := groups[0]
+			if groups = groups[1:]; !m.place(v, p, &g) {
+				continue
 			}
+			if len(g.Members) > 1 && p.Holding(g.Members[1].Job) == nil {
+				for i := range g.Members[1:] {
+					groups = append(groups, Group{Members: g.Members[1+i : 2+i], Key: g.Members[1+i].Key})
+				}
+				slices.SortStableFunc(groups, func(a, b Group) int { return cmp.Compare(a.Key, b.Key) })
+				g.Members = g.Members[:1]
+			}
+			out = append(out, g)
 		}
 		return false
 	})
 	return out
 }
 
-// start starts the groups, the largest first. Those that ran stay where they ran if
-// all others find room beside them.
+// start starts the groups, the largest first, but before them jobs that were frozen,
+// which go on in one place only. Groups that ran stay where they ran if all others
+// find room beside them.
 func (m *policy) start(v *sched.View, p *sched.Plan, groups []Group) {
-	slices.SortStableFunc(groups, func(a, b Group) int { return cmp.Compare(b.GPUs(), a.GPUs()) })
+	turn := func(g *Group) int {
+		if v.Home(g.Members[0].Job) != nil {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(groups, func(a, b Group) int { return cmp.Or(cmp.Compare(turn(&a), turn(&b)), cmp.Compare(b.GPUs(), a.GPUs())) })
 	settled := p.Try(func() bool {
 		moved := groups[:0:0]
 		for _, g := range groups {
@@ -256,7 +332,7 @@ func (m *policy) start(v *sched.View, p *sched.Plan, groups []Group) {
 			}
 		}
 		for i := range moved {
-			if !m.put(v, p, &moved[i]) {
+			if !m.place(v, p, &moved[i]) {
 				return false
 			}
 		}
@@ -264,17 +340,22 @@ func (m *policy) start(v *sched.View, p *sched.Plan, groups []Group) {
 	})
 	for i := 0; i < len(groups) && !settled; i++ {
 		if g := &groups[i]; !m.stay(v, p, g) {
-			m.put(v, p, g)
+			m.place(v, p, g)
 		}
 	}
 	for i := range m.members {
-		if id := m.members[i].Job; p.Holding(id) == nil {
-			p.Hold(id, outranked)
+		id, why := m.members[i].Job, outranked
+		if blocked, ok := m.blocked[m.members[i].Class]; ok {
+			why = blocked
+		}
+		if p.Holding(id) == nil {
+			p.Hold(id, why)
 		}
 	}
 }
 
-// stay puts a group back where its first member that ran was, if that is free.
+// stay puts a group back where its first member that ran was, if that is free. Where
+// CPU or memory is short there for all of them, its first job stays alone.
 func (m *policy) stay(v *sched.View, p *sched.Plan, g *Group) bool {
 	for i := range g.Members {
 		was := v.Alloc(g.Members[i].Job)
@@ -282,7 +363,7 @@ func (m *policy) stay(v *sched.View, p *sched.Plan, g *Group) bool {
 			continue
 		}
 		m.alloc.CopyFrom(was)
-		if m.most(v, g.Members[i].Job) > 1 {
+		if !alone(v, v.Job(g.Members[i].Job)) {
 			m.deal(len(g.Members))
 		}
 		if m.free(v, len(g.Members)) {
@@ -290,21 +371,22 @@ func (m *policy) stay(v *sched.View, p *sched.Plan, g *Group) bool {
 			return true
 		}
 	}
-	return false
+	return len(g.Members) > 1 && m.stay(v, p, &Group{Members: g.Members[:1]})
 }
 
-// put puts a group where its first member finds room.
-func (m *policy) put(v *sched.View, p *sched.Plan, g *Group) bool {
+// place starts a group where its first member finds room, or that one alone where the
+// CPU or memory there is short for all of them.
+func (m *policy) place(v *sched.View, p *sched.Plan, g *Group) bool {
 	first := g.Members[0].Job
 	if !p.Start(first, m.cfg.Place) {
 		return false
 	}
-	m.alloc.CopyFrom(p.Holding(first))
 	if len(g.Members) == 1 {
 		return true
 	}
+	m.alloc.CopyFrom(p.Holding(first))
 	p.Stop(first, outranked)
-	if m.deal(len(g.Members)); !m.free(v, len(g.Members)) { // its CPU or memory is short for all of them
+	if m.deal(len(g.Members)); !m.free(v, len(g.Members)) {
 		return p.Start(first, m.cfg.Place)
 	}
 	m.share(p, g)

@@ -182,3 +182,17 @@ func TestShares(t *testing.T) {
 		t.Errorf("it was preempted %d times", r.Preemptions)
 	}
 }
+
+// Acceptance A: of four jobs of two stages on two GPUs those run together that leave
+// nothing idle, A with B and C with D, and nobody is slower than alone.
+func TestMatching(t *testing.T) {
+	var all []Member
+	for i, s := range []perf.Stages{{2, 1}, {1, 2}, {3, 1}, {1, 3}} {
+		all = append(all, Member{Job: job.ID(i), GPUs: 1, Class: 1, Stages: s, Iteration: s.Sum(), Key: float64(i)})
+	}
+	g := Grouping{Most: 2}
+	groups := g.Groups(all, 2)
+	if got := fmt.Sprint(together(groups)); got != "[[0 1] [2 3]]" || groups[0].Time != 3 || groups[1].Time != 4 {
+		t.Errorf("%s, iterations of %v and %v", got, groups[0].Time, groups[1].Time)
+	}
+}
