@@ -73,6 +73,25 @@ func (c *Cluster) NextPartial(s ShelfID, need unit.Milli, memory unit.Bytes, aft
 	return DeviceID(best)
 }
 
+// PartsFree is how many parts of that size, each with as much memory, the devices of a
+// shelf have left; it stops counting at most.
+func (c *Cluster) PartsFree(s ShelfID, part unit.Milli, memory unit.Bytes, most int) int {
+	sh := &c.shelves[s]
+	n := int(sh.free) * int(unit.One/part)
+	for m := sh.partial.Next(int(part)); m >= 0 && n < most; m = sh.partial.Next(m + 1) {
+		for d := range sh.partialBy[m].All() {
+			parts := m / int(part)
+			if memory > 0 {
+				parts = min(parts, int(c.devices[d].memFree/memory))
+			}
+			if n += parts; n >= most {
+				break
+			}
+		}
+	}
+	return min(n, most)
+}
+
 // GroupNode is the node of a group.
 func (c *Cluster) GroupNode(g GroupID) NodeID { return c.groups[g].node }
 

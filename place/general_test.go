@@ -206,6 +206,40 @@ func TestReasons(t *testing.T) {
 	}
 }
 
+// TestPartsShort: a gang of parts of GPUs is told what it is that is short: GPUs, GPUs
+// with so much left, or cores beside them.
+func TestPartsShort(t *testing.T) {
+	c := cluster.New()
+	typ, _ := c.AddType(cluster.GPUType{Name: "A", Memory: 16 * unit.GiB})
+	if _, err := c.AddNode(cluster.NodeSpec{GPUs: []cluster.GPUs{{Type: typ, Count: 2}}, CPU: 8 * unit.One}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Take(&cluster.Alloc{Pieces: []cluster.Piece{{Tasks: 1, Shares: 2, CPU: 4 * unit.One}}, Shares: []cluster.Share{
+		{Device: 0, Milli: 200, Memory: 12 * unit.GiB}, {Device: 1, Milli: 700},
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range []struct {
+		tasks  int32
+		part   unit.Milli
+		cores  unit.Milli
+		memory unit.Bytes
+		want   string
+	}{
+		{1, 500, 5, 0, "GPUs would do, but the CPU or memory beside them is short"},
+		{2, 300, 3, 0, "GPUs would do, but the CPU or memory beside them is short"},
+		{1, 500, 1, 8 * unit.GiB, "needs 0.5 of one GPU; no GPU has that much left"},
+		{2, 500, 1, 0, "needs 1 GPU; 0 free"},
+		{3, 500, 1, 0, "needs 2 GPUs; 0 free"},
+	} {
+		var d job.Demand
+		d.Roles[0] = job.Role{Tasks: k.tasks, GPU: k.part, CPU: k.cores * unit.One, GPUMemory: k.memory}
+		if why, ok := Pack.Place(&Request{Cluster: c, Demand: &d, Tasks: k.tasks}); ok || why.String() != k.want {
+			t.Errorf("%d times %v GPU and %v cores: %v, %v; want %s", k.tasks, k.part, k.cores, ok, why, k.want)
+		}
+	}
+}
+
 // TestNodesOfSeveralSizes: a gang larger than any node takes as few nodes as if
 // nothing else ran, whatever their sizes, or waits for them; asking allocates
 // nothing, whatever the answer.

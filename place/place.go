@@ -204,10 +204,13 @@ func (r *Request) why(simple bool) job.Reason {
 	need, free := int32(r.GPUs()), int32(c.FreeGPUs(r.Pool, r.Mask))
 	reason := job.Reason{Need: need, Have: free, Job: job.None}
 	if role := &r.Demand.Roles[0]; role.GPU > 0 && role.GPU < unit.One {
-		if c.FreeMilli(r.Pool, r.Mask) >= r.Demand.Milli(r.Tasks) {
-			reason.Code, reason.Need = job.NeedPart, int32(role.GPU)
-		} else {
+		switch parts := r.partsFree(); {
+		case c.FreeMilli(r.Pool, r.Mask) < r.Demand.Milli(r.Tasks), 0 < parts && parts < int(r.Tasks) && free < need:
 			reason.Code = job.NeedGPUs
+		case parts >= int(r.Tasks):
+			reason.Code = job.NeedCPU
+		default:
+			reason.Code, reason.Need = job.NeedPart, int32(role.GPU)
 		}
 		return reason
 	}
@@ -229,6 +232,21 @@ func (r *Request) why(simple bool) job.Reason {
 		reason.Code = job.NeedCPU
 	}
 	return reason
+}
+
+// partsFree is how many tasks of a gang the devices have room for, that of one role
+// whose tasks ask for parts of them, if there is enough of everything beside them.
+func (r *Request) partsFree() (n int) {
+	role := &r.Demand.Roles[0]
+	if r.Demand.Roles[1].Tasks > 0 {
+		return 0
+	}
+	for _, s := range r.Cluster.Shelves(r.Pool) {
+		if shelf := cluster.ShelfID(s); r.Mask.Has(r.Cluster.ShelfType(shelf)) {
+			n += r.Cluster.PartsFree(shelf, role.GPU, role.GPUMemory, int(r.Tasks)-n)
+		}
+	}
+	return n
 }
 
 // fullestNode is the largest number of free devices in one group.
