@@ -143,6 +143,10 @@ func (v *View) Alloc(id job.ID) *cluster.Alloc { return v.state.Alloc(id) }
 // only ones on which it can go on; nil for any other job. It must not be changed.
 func (v *View) Home(id job.ID) *cluster.Alloc { return v.state.Home(id) }
 
+// Frozen is the GPU memory that frozen jobs keep on a device, as far as they have told
+// how much they need.
+func (v *View) Frozen(d cluster.DeviceID) unit.Bytes { return v.state.Frozen(d) }
+
 // Job is one job as it stands.
 func (v *View) Job(id job.ID) Job { return Job{v.state.Record(id), id, v.Now} }
 

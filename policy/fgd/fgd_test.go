@@ -1,10 +1,12 @@
 package fgd
 
 import (
+	"errors"
 	"math"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -12,6 +14,8 @@ import (
 	"github.com/norn-scheduler/norn/internal/simtest"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/state"
+	"github.com/norn-scheduler/norn/tenant"
 	"github.com/norn-scheduler/norn/unit"
 )
 
@@ -90,6 +94,163 @@ func TestTarget(t *testing.T) {
 	got := NewTarget(ds, make([]cluster.TypeMask, 4), []float64{50, 30, 15, 5}, 0.8)
 	if len(got.shapes) != 2 || got.shapes[0].milli != 500 || math.Abs(got.weights[0]-50.0/80) > 1e-9 {
 		t.Errorf("%+v", got)
+	}
+	if got := NewTarget(ds, make([]cluster.TypeMask, 4), []float64{50, 30, 15, 5}, 0); len(got.shapes) != 1 || got.weights[0] != 1 {
+		t.Errorf("of no popularity at all: %+v", got)
+	}
+}
+
+// The scores that the paper compares with, worked out by hand after the published code;
+// those of packing for two whole GPUs are the examples of its tests.
+func TestScores(t *testing.T) {
+	tagged := func(n *node, tags ...int32) *node {
+		for _, tag := range tags {
+			n.tags[tag]++
+		}
+		return n
+	}
+	four := func() *node { return left(64000, 200, 1000, 1000, 500) }
+	idle := func(n int32) *node { return left(64000, slices.Repeat([]int32{1000}, int(n))...) }
+	for _, c := range []struct {
+		by     Score
+		n      *node
+		task   *job.Demand
+		score  float64
+		device int
+	}{
+		// 100 x (1 - (56 of 128 cores + 2 of 8 GPUs) / 2)
+		{BestFit, idle(4), part(2000, 8000), 65.625, -1},
+		{BestFit, left(plenty, 1000, 1000, 1000, 1000), part(2000, 8000), 87.5, -1}, // cores are not accounted
+		{BestFit, four(), part(300, 64000), 100 * (1 - 2.4/16), 3},
+		// 100 x (1 - (64/128 x 8/128 + 4/8 x 2/8) / 2)
+		{DotProduct, idle(4), part(2000, 8000), 92.1875, -1},
+		{DotProduct, left(plenty, 1000, 1000, 1000, 1000), part(2000, 8000), 93.75, -1},
+		{Packing, four(), part(2000, 100), 48, -1},                // two idle devices of a node in use
+		{Packing, idle(4), part(2000, 100), 29, -1},               // an idle node
+		{Packing, idle(8), part(2000, 100), 25, -1},               // a larger one
+		{Packing, four(), part(200, 100), 98, 0},                  // a device in use, of which a fifth is left
+		{Packing, four(), part(450, 100), 95, 3},                  // one of which half is left
+		{Packing, four(), part(600, 100), 49, 1},                  // only idle devices have enough
+		{Packing, four(), part(0, 100), 0, -1},                    // no GPU at all
+		{Clustering, tagged(four(), 0), part(500, 100), 91, 3},    // 5.3 of 8 GPUs in use or not there, the same sort alone
+		{Clustering, tagged(four(), 0, 2), part(500, 100), 66, 3}, // and others
+		{Clustering, four(), part(500, 100), 41, 3},               // nobody
+		{Clustering, tagged(four(), 2), part(500, 100), 16, 3},    // others alone
+		{Clustering, tagged(four(), 2), part(2000, 100), 91, -1},
+		{Clustering, tagged(four(), 2), part(0, 100), 0, -1},
+		{Random, four(), part(200, 100), 0, 0},
+	} {
+		k := &scorer{by: c.by}
+		s, _ := shapeOf(c.task, 0)
+		if score, device := k.score(c.n, &s); math.Abs(score-c.score) > 1e-9 || device != c.device {
+			t.Errorf("score %d of %v for %+v: %v on device %d, want %v on %d", c.by, c.n.free, s, score, device, c.score, c.device)
+		}
+	}
+}
+
+// typed is a cluster of one node for each entry, with GPUs of one of the types A, B, ...
+// and so many cores.
+func typed(t *testing.T, cores int, nodes ...cluster.GPUs) *cluster.Cluster {
+	c := cluster.New()
+	for _, name := range []string{"A", "B"} {
+		if _, err := c.AddType(cluster.GPUType{Name: name, Memory: 16 * unit.GiB}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := c.AddType(cluster.GPUType{Name: "cores", Host: true}); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range nodes {
+		if _, err := c.AddNode(cluster.NodeSpec{GPUs: []cluster.GPUs{n, {Type: 2, Count: 4}}, CPU: unit.Milli(cores) * unit.One}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return c
+}
+
+// A gang of several tasks keeps to one GPU type where one has room for all of them, the
+// best one for it first; only else types are mixed.
+func TestGangKeepsToType(t *testing.T) {
+	for _, c := range []struct {
+		types string
+		tasks int32
+		want  string
+	}{
+		{"", 2, "n0[0]+n0[1]"}, {"", 4, "n1[0]+n1[1]+n1[2]+n1[3]"}, {"", 5, "n0[0]+n0[1]+n1[0]+n1[1]+n1[2]"}, {"B|A", 2, "n1[0]+n1[1]"}, {"A|B", 2, "n0[0]+n0[1]"},
+	} {
+		d := job.GPUs(1)
+		d.Types, d.Roles[0].Tasks = c.types, c.tasks
+		run := simtest.Go(t, simtest.Config{Cluster: typed(t, 64, cluster.GPUs{Type: 0, Count: 2}, cluster.GPUs{Type: 1, Count: 4}), Make: NewConfig().Policy},
+			simtest.Job{Key: "a", Demand: &d, Run: 10})
+		if want := "0 start a on " + c.want; !slices.Contains(run.Log, want) {
+			t.Errorf("%d tasks on %q: %v, want %q", c.tasks, c.types, run.Log, want)
+		}
+	}
+}
+
+// What is no GPU but a part of the processors of a node does not count as idle, nor does
+// a broken GPU make a node look used; a job that does without a GPU runs there all the same.
+func TestOnlyGPUsCount(t *testing.T) {
+	c := typed(t, 64, cluster.GPUs{Type: 0, Count: 4})
+	c.SetBroken(1, true)
+	s := state.New(c, tenant.NewTree(0))
+	v := sched.NewView(s, nil, false)
+	var m mirror
+	m.follow(&v)
+	if n := &m.nodes[0]; n.idle != 3000 || n.total != 3 || n.packing(&shape{count: 1, milli: 1000}) != 100/3-3 {
+		t.Errorf("%+v", n)
+	}
+	d := job.GPUs(1)
+	d.Types = "cores"
+	run := simtest.Go(t, simtest.Config{Cluster: typed(t, 64, cluster.GPUs{Type: 0, Count: 4}), Make: NewConfig().Policy}, simtest.Job{Key: "a", Demand: &d, Run: 10})
+	if run.End("a") != 10 {
+		t.Errorf("%v", run.Log)
+	}
+}
+
+// A frozen job, left by another policy or held for a while, goes on where its memory is,
+// and nothing is started there that has no room beside it; where it cannot, others of its
+// sort go ahead.
+func TestFrozen(t *testing.T) {
+	for _, taken := range []bool{false, true} {
+		s := state.New(typed(t, 64, cluster.GPUs{Type: 0, Count: 3}), tenant.NewTree(0))
+		d := part(500, 0)
+		d.Roles[0].GPUMemory = 10 * unit.GiB
+		on := func(d cluster.DeviceID, milli int32) *cluster.Alloc {
+			return &cluster.Alloc{Pieces: []cluster.Piece{{Tasks: 1, Shares: 1}}, Shares: []cluster.Share{{Device: d, Milli: milli, Memory: unit.GiB}}}
+		}
+		whole := job.GPUs(1)
+		whole.Roles[0].GPUMemory = unit.GiB
+		for id, demand := range []*job.Demand{d, &whole, d} {
+			if err := s.Submit(&job.Job{ID: job.ID(id), Key: string(rune('a' + id)), Demand: demand, Stop: job.Freeze}, -1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := s.Begin(0, on(1, 500), 0)
+		s.Now = time.Second
+		err = errors.Join(err, s.Preempt(0, time.Second, true, job.Reason{Code: job.MakesRoom, Job: job.None}))
+		want := []cluster.DeviceID{1, 0}
+		if taken {
+			err, want[0] = errors.Join(err, s.Begin(1, on(1, 1000), 0)), -1
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := sched.NewView(s, []sched.Change{{Job: 0, Kind: sched.Arrived}, {Job: 2, Kind: sched.Arrived}}, true)
+		var p sched.Plan
+		p.Open(&v)
+		f, _ := NewConfig().Policy()
+		f.Decide(&v, &p)
+		for i, id := range []job.ID{0, 2} {
+			device := cluster.DeviceID(-1)
+			if a := p.Holding(id); a != nil {
+				device = a.Shares[0].Device
+			}
+			if device != want[i] {
+				t.Errorf("its place taken %v: job %d goes to device %d, want %d", taken, id, device, want[i])
+			}
+		}
+		p.Discard()
 	}
 }
 

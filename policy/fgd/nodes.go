@@ -45,7 +45,7 @@ func (s *shape) tag() int32 {
 type node struct {
 	cpu     unit.Milli   // unaccounted: plenty
 	memory  unit.Bytes   // the same
-	total   int32        // devices
+	total   int32        // devices that work
 	idle    int64        // milli of all devices
 	free    []int32      // milli of each device
 	spare   []unit.Bytes // memory of each device
@@ -69,6 +69,14 @@ func (n *node) fits(s *shape) bool {
 		}
 	}
 	return need == 0
+}
+
+// cores are what is left of the CPU beside a task, as far as it is accounted.
+func (n *node) cores(s *shape) unit.Milli {
+	if n.cpu > plenty/2 {
+		return 0
+	}
+	return n.cpu - s.cpu
 }
 
 func (n *node) holds(s *shape, d int) bool {
@@ -153,7 +161,6 @@ func (m *mirror) follow(v *sched.View) {
 				break // devices that are only counted cannot be told apart
 			}
 			n.free, n.spare, n.types = append(n.free, 0), append(n.spare, 0), append(n.types, c.TypeOf(d))
-			n.total++
 		}
 		m.nodes = append(m.nodes, n)
 	}
@@ -163,15 +170,17 @@ func (m *mirror) follow(v *sched.View) {
 			for _, id := range c.PoolNodes(p) {
 				if c.Usable(id) {
 					m.pool = append(m.pool, id)
-					m.nodes[id].read(c, id)
+					m.nodes[id].read(v, id)
 				}
 			}
 		}
 	}
 }
 
-// read takes what is left of a node from the ledger.
-func (n *node) read(c *cluster.Cluster, id cluster.NodeID) {
+// read takes what is left of a node from the ledger. What is no GPU but a part of
+// its processors is left out.
+func (n *node) read(v *sched.View, id cluster.NodeID) {
+	c := v.Cluster()
 	cpu, memory := unit.Milli(plenty), unit.Bytes(plenty)
 	if free, ok := c.CPUFree(id); ok {
 		cpu = free
@@ -180,14 +189,18 @@ func (n *node) read(c *cluster.Cluster, id cluster.NodeID) {
 		memory = free
 	}
 	changed := n.cpu != cpu || n.memory != memory
-	n.cpu, n.memory, n.idle = cpu, memory, 0
+	n.cpu, n.memory, n.idle, n.total = cpu, memory, 0, 0
 	for i := range n.free {
 		d := n.first + cluster.DeviceID(i)
-		free := int32(c.DeviceFree(d))
-		if c.Broken(d) {
-			free = 0
+		free, spare := int32(c.DeviceFree(d)), c.DeviceMemoryFree(d)
+		if all := c.Type(n.types[i]).Memory; all > 0 {
+			spare = min(spare, all-v.Frozen(d))
 		}
-		spare := c.DeviceMemoryFree(d)
+		if c.Broken(d) || c.Type(n.types[i]).Host {
+			free = 0
+		} else {
+			n.total++
+		}
 		changed = changed || n.free[i] != free || n.spare[i] != spare
 		n.free[i], n.spare[i] = free, spare
 		n.idle += int64(free)

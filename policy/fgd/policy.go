@@ -9,9 +9,9 @@
 // Five other scores are there to compare with: best fit, dot product, packing,
 // clustering, and none. Of nodes with equal scores the lowest number is taken.
 //
-// A job of one role is placed task by task, each on one node. Whatever the scores
-// have no place for (gangs of several roles, nodes that only count their devices)
-// is packed.
+// A job of one role is placed task by task, each on one node, and on GPUs of one type
+// where one has room for all of them. Whatever the scores have no place for (gangs of
+// several roles, nodes that only count their devices, parts of processors) is packed.
 //
 // Source: Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing Workloads
 // with Fragmentation Gradient Descent", ATC 2023.
@@ -30,12 +30,12 @@ import (
 type Config struct {
 	Score      Score
 	Popularity float64 // what part of the tasks the shapes of the target make up
-	Whole      bool    // scores are whole numbers from 0 to 100
+	Whole      bool    // scores are whole numbers from 0 to 100, so that nodes that hardly differ count as equal
 	Target     *Target // nil: of the jobs seen so far
 }
 
 // NewConfig returns the defaults.
-func NewConfig() *Config { return &Config{Popularity: 0.95} }
+func NewConfig() *Config { return &Config{Popularity: 0.95, Whole: true} }
 
 // Params binds the settings.
 func (c *Config) Params() param.Set {
@@ -45,13 +45,13 @@ func (c *Config) Params() param.Set {
 			{Name: "packing", Value: Packing}, {Name: "clustering", Value: Clustering}, {Name: "random", Value: Random},
 		}, "how a node is chosen"),
 		param.Float("popularity", &c.Popularity, 0, 1, "", "what part of all tasks the shapes make up for which nodes are kept whole, the most frequent ones"),
-		param.Bool("whole", &c.Whole, "scores are whole numbers from 0 to 100, as in Kubernetes"),
+		param.Bool("whole", &c.Whole, "scores are whole numbers from 0 to 100, as in Kubernetes: of nodes that hardly differ the first is taken"),
 	}
 }
 
 // Policy makes the policy.
 func (c *Config) Policy() (sched.Policy, error) {
-	return &policy{cfg: *c, scorer: scorer{by: c.Score, target: c.Target, whole: c.Whole}}, nil
+	return &policy{cfg: *c, scorer: scorer{by: c.Score, target: c.Target, whole: c.Whole}, scores: map[shape][]rated{}}, nil
 }
 
 type policy struct {
@@ -61,13 +61,13 @@ type policy struct {
 	nodes   mirror
 	scorer  scorer
 	learned learned
-	scores  [][]rated // by class and node
+	scores  map[shape][]rated // by node
 
 	alloc   cluster.Alloc
 	devices []int
 }
 
-// rated is the score of a node for the tasks of a class.
+// rated is the score of a node for tasks of a shape.
 type rated struct {
 	version uint32 // of the node; 0: not scored yet
 	fits    bool
@@ -103,8 +103,11 @@ func (f *policy) Decide(v *sched.View, p *sched.Plan) {
 	f.prepare(v, room)
 	if room {
 		f.queue.Walk(nil, func(id job.ID) queue.Step {
-			if f.start(v, p, v.Job(id)) {
+			switch {
+			case f.start(v, p, v.Job(id)):
 				return queue.Took
+			case v.Home(id) != nil: // others can go elsewhere
+				return queue.SkipJob
 			}
 			return queue.SkipClass
 		})
@@ -135,29 +138,48 @@ func (f *policy) prepare(v *sched.View, room bool) {
 		f.scorer.target = f.learned.target
 		clear(f.scores)
 	}
-	for len(f.scores) < v.Classes() {
-		f.scores = append(f.scores, nil)
-	}
 }
 
-// start starts a job, task by task.
+// start starts a job, task by task. A frozen one goes on where its memory is.
 func (f *policy) start(v *sched.View, p *sched.Plan, j sched.Job) bool {
 	class := v.Class(j.Class())
 	s, ok := shapeOf(class.Demand, class.Mask)
-	if !ok || class.NoType {
+	if !ok || class.NoType || v.Home(j.ID) != nil {
 		return f.pack(v, p, j.ID)
 	}
-	f.alloc.Reset()
-	for range class.Demand.Roles[0].Tasks {
-		n, d, ok := f.choose(v, j.Class(), &s)
-		if !ok {
-			f.giveBack(&s)
-			return f.pack(v, p, j.ID)
-		}
-		f.devices = f.nodes.nodes[n].take(&s, d, f.devices[:0])
-		f.piece(n, &s)
+	if tasks := class.Demand.Roles[0].Tasks; f.alike(v, s, class.Demand) || f.gang(v, &s, tasks) {
+		return p.StartOn(j.ID, &f.alloc)
 	}
-	return p.StartOn(j.ID, &f.alloc)
+	return f.pack(v, p, j.ID)
+}
+
+// alike places all tasks of a gang on GPUs of one type, the best one first, if there
+// are several of either.
+func (f *policy) alike(v *sched.View, s shape, d *job.Demand) (placed bool) {
+	if tasks := d.Roles[0].Tasks; tasks > 1 && s.count > 0 && v.Cluster().Types() > 1 {
+		mask := s.types
+		d.EachType(v.Cluster(), func(t cluster.TypeID) bool {
+			s.types = 1 << t
+			placed = mask.Has(t) && f.gang(v, &s, tasks)
+			return !placed
+		})
+	}
+	return placed
+}
+
+// gang places so many tasks one by one, or none.
+func (f *policy) gang(v *sched.View, s *shape, tasks int32) bool {
+	f.alloc.Reset()
+	for range tasks {
+		n, d, ok := f.choose(v, s)
+		if !ok {
+			f.giveBack(s)
+			return false
+		}
+		f.devices = f.nodes.nodes[n].take(s, d, f.devices[:0])
+		f.piece(n, s)
+	}
+	return true
 }
 
 // pack starts a job wherever it fits, or notes why it does not.
@@ -191,11 +213,12 @@ func (f *policy) piece(n cluster.NodeID, s *shape) {
 
 // choose finds the node with the best score for a task, and the device for one
 // that needs a part of it.
-func (f *policy) choose(v *sched.View, class int32, s *shape) (best cluster.NodeID, device int, ok bool) {
-	if len(f.scores[class]) < len(f.nodes.nodes) {
-		f.scores[class] = append(f.scores[class], make([]rated, len(f.nodes.nodes)-len(f.scores[class]))...)
+func (f *policy) choose(v *sched.View, s *shape) (best cluster.NodeID, device int, ok bool) {
+	scores := f.scores[*s]
+	if len(scores) < len(f.nodes.nodes) {
+		scores = append(scores, make([]rated, len(f.nodes.nodes)-len(scores))...)
+		f.scores[*s] = scores
 	}
-	scores := f.scores[class]
 	equal := 0
 	for _, id := range f.nodes.pool {
 		n, r := &f.nodes.nodes[id], &scores[id]

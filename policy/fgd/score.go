@@ -47,10 +47,10 @@ func (k *scorer) score(n *node, s *shape) (score float64, device int) {
 	case Gradient:
 		score, device = k.gradient(n, s, part)
 	case BestFit:
-		left := (float64(n.cpu-s.cpu)/mostCPU + float64(n.idle-int64(s.count)*int64(s.milli))/float64(mostGPU)) / 2
+		left := (float64(n.cores(s))/mostCPU + float64(n.idle-int64(s.count)*int64(s.milli))/float64(mostGPU)) / 2
 		score = 100 * (1 - left)
 	case DotProduct:
-		alike := float64(n.cpu)/mostCPU*float64(s.cpu)/mostCPU + float64(n.idle)/float64(mostGPU)*float64(int64(s.count)*int64(s.milli))/float64(mostGPU)
+		alike := float64(n.cores(&shape{}))/mostCPU*float64(s.cpu)/mostCPU + float64(n.idle)/float64(mostGPU)*float64(int64(s.count)*int64(s.milli))/float64(mostGPU)
 		score = 100 * (1 - alike/2)
 	case Packing:
 		score = n.packing(s)

@@ -39,7 +39,7 @@ func NewTarget(demands []*job.Demand, types []cluster.TypeMask, counts []float64
 	})
 	kept := 0.0
 	for i, s := range t.shapes {
-		if kept >= popularity*total {
+		if i > 0 && kept >= popularity*total {
 			t.shapes = t.shapes[:i]
 			break
 		}
