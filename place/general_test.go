@@ -179,6 +179,7 @@ func TestReasons(t *testing.T) {
 		{Consolidated, gang(6, 1000, 0), []int{3, 3, 3, 3, 3, 0}, 0, "needs 6 GPUs of one node; the best node has 4 free"},
 		{Rack, gang(5, 1000, 0), []int{2, 2, 2, 2, 2, 2}, 0, "needs 5 GPUs of one rack; the best rack has 4 free"},
 		{Pack, gang(2, 1000, 1000), []int{0, 0, 0, 0, 0, 0}, 8000, "GPUs would do, but the CPU or memory beside them is short"},
+		{Pack, gang(1, 500, 1000), []int{3, 0, 0, 0, 0, 0}, 8000, "GPUs would do, but the CPU or memory beside them is short"},
 		{Pack, gang(1, 500, 0), []int{4, 4, 4, 4, 4, 4}, 0, "needs 1 GPU; 0 free"},
 	}
 	for _, k := range cases {
