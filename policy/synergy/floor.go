@@ -15,16 +15,16 @@ const plenty = 1 << 50
 
 // floor is what is free of the nodes of a pool in the round.
 type floor struct {
-	servers  []*server
-	at       []*server   // by node; nil: it takes no new work, or is of another pool
-	home     []*server   // by device, the same
-	ran      []int32     // by device: 1 + the job that held it before the round
-	free     int         // GPUs
-	reserved int         // of them, for jobs that are placed as they ask
-	gpus     int         // of all nodes, free or not
-	total    perf.Ration // of all nodes
-	largest  *server     // with the most GPUs; nil: there is none
-	order    []*server   // scratch
+	servers []*server
+	at      []*server  // by node; nil: it takes no new work, or is of another pool
+	home    []*server  // by device, the same
+	ran     []int32    // by device: 1 + the job that held it before the round
+	free    int        // GPUs
+	loose   unit.Milli // what is left of GPUs that are not wholly free
+	gpus    int        // of all nodes, free or not
+	total   amounts    // of all nodes
+	largest *server    // with the most GPUs; nil: there is none
+	order   []*server  // scratch
 }
 
 // shape is what equal nodes have in common.
@@ -49,18 +49,38 @@ type server struct {
 
 // device is a GPU, or several that are counted.
 type device struct {
-	id   cluster.DeviceID
-	typ  cluster.TypeID
-	free int
+	id     cluster.DeviceID
+	typ    cluster.TypeID
+	free   unit.Milli
+	memory unit.Bytes // that is free of its own
 }
+
+// whole is how many GPUs of it are wholly free.
+func (d *device) whole() int { return int(d.free / unit.One) }
 
 // part is what a job is dealt of a server.
 type part struct {
 	server  *server
 	gpus    int
 	each    perf.Ration
-	devices []device // with how much of each
+	devices []dealt
 }
+
+// dealt is how many GPUs a job is dealt of a device.
+type dealt struct {
+	id   cluster.DeviceID
+	gpus int
+}
+
+// amounts are cores, in thousandths, and bytes of any number of nodes: more than a Ration
+// can count where nodes do not account for them.
+type amounts struct{ cpu, memory float64 }
+
+func (a amounts) plus(r perf.Ration, gpus int) amounts {
+	return amounts{a.cpu + float64(r.CPU)*float64(gpus), a.memory + float64(r.Memory)*float64(gpus)}
+}
+
+func (a amounts) within(b amounts) bool { return a.cpu <= b.cpu && a.memory <= b.memory }
 
 // typical is what a job wants of the largest node, and its speed there with it.
 func (f *floor) typical(c *claim) (perf.Ration, float64) {
@@ -74,7 +94,7 @@ func (f *floor) typical(c *claim) (perf.Ration, float64) {
 // parts are the shares of the pool that a job wants: GPUs, cores, memory.
 func (f *floor) parts(c *claim, want perf.Ration) (gpus, cores, memory float64) {
 	n := float64(c.gpus)
-	return n / float64(max(1, f.gpus)), n * float64(want.CPU) / float64(max(1, f.total.CPU)), n * float64(want.Memory) / float64(max(1, f.total.Memory))
+	return n / float64(max(1, f.gpus)), n * float64(want.CPU) / max(1, f.total.cpu), n * float64(want.Memory) / max(1, f.total.memory)
 }
 
 // read takes down what is free.
@@ -90,7 +110,7 @@ func (f *floor) read(v *sched.View, pool cluster.PoolID) {
 	clear(f.home)
 	used := f.servers
 	clear(f.at)
-	f.servers, f.free, f.total, f.gpus, f.largest = f.servers[:0], 0, perf.Ration{}, 0, nil
+	f.servers, f.free, f.loose, f.total, f.gpus, f.largest = f.servers[:0], 0, 0, amounts{}, 0, nil
 	for _, id := range c.PoolNodes(pool) {
 		n := c.NodeGPUs(id)
 		if !c.Usable(id) || n == 0 {
@@ -105,10 +125,11 @@ func (f *floor) read(v *sched.View, pool cluster.PoolID) {
 		f.at[id] = s
 		for i := range s.devices {
 			f.home[s.devices[i].id] = s
+			f.loose += s.devices[i].free % unit.One
 		}
 		f.free += s.free
 		f.gpus += n
-		f.total.CPU, f.total.Memory = f.total.CPU+min(s.size.CPU, plenty), f.total.Memory+min(s.size.Memory, plenty)
+		f.total = f.total.plus(s.size, 1)
 		if f.largest == nil || s.gpus > f.largest.gpus {
 			f.largest = s
 		}
@@ -144,12 +165,12 @@ func (s *server) devicesOf(c *cluster.Cluster, g cluster.GroupID, typ cluster.Ty
 		if c.GroupOf(d) != g {
 			continue
 		}
-		whole := int(c.DeviceFree(d) / unit.One)
+		g := device{d, typ, c.DeviceFree(d), c.DeviceMemoryFree(d)}
 		if c.Broken(d) {
-			whole = 0
+			g.free = 0
 		}
-		s.devices = append(s.devices, device{d, typ, whole})
-		s.free += whole
+		s.devices = append(s.devices, g)
+		s.free += g.whole()
 	}
 }
 
@@ -161,7 +182,7 @@ func (s *server) room(m cluster.TypeMask) int {
 	n := 0
 	for i := range s.devices {
 		if m.Has(s.devices[i].typ) {
-			n += s.devices[i].free
+			n += s.devices[i].whole()
 		}
 	}
 	return n
@@ -179,37 +200,74 @@ func (f *floor) typeFor(m cluster.TypeMask) cluster.TypeID {
 	return 0
 }
 
+// room is how many free GPUs of some types there are.
+func (f *floor) room(m cluster.TypeMask) int {
+	if m == 0 {
+		return f.free
+	}
+	n := 0
+	for _, s := range f.servers {
+		n += s.room(m)
+	}
+	return n
+}
+
 // release counts what a job holds as free, until it is dealt something.
-func (f *floor) release(c *cluster.Cluster, j *claim) {
+func (f *floor) release(j *claim) {
 	for i := range j.was.Shares {
 		f.ran[j.was.Shares[i].Device] = int32(j.id) + 1
 	}
-	f.change(j, 1)
+	f.change(j.was, 1)
 }
 
-// keep takes that back, for a job that keeps what it holds.
-func (f *floor) keep(j *claim) { f.change(j, -1) }
-
-func (f *floor) change(j *claim, sign int) {
-	shares := j.was.Shares
-	for i := range j.was.Pieces {
-		p := &j.was.Pieces[i]
-		s := f.at[p.Node]
-		if s == nil {
-			shares = shares[p.Shares:]
-			continue
-		}
-		s.left.CPU += p.CPU * unit.Milli(sign)
-		s.left.Memory += p.Memory * unit.Bytes(sign)
-		for _, share := range shares[:p.Shares] {
-			if whole := int(share.Milli) / 1000 * sign; whole != 0 {
-				s.device(share.Device).free += whole
-				s.free += whole
-				f.free += whole
+// change takes what an alloc holds of the nodes of the pool (-1), or gives it back (1).
+func (f *floor) change(a *cluster.Alloc, sign int) {
+	shares := a.Shares
+	for i := range a.Pieces {
+		p := &a.Pieces[i]
+		if s := f.at[p.Node]; s != nil {
+			s.left.CPU += p.CPU * unit.Milli(sign)
+			s.left.Memory += p.Memory * unit.Bytes(sign)
+			for _, share := range shares[:p.Shares] {
+				f.changeDevice(s, share, sign)
 			}
 		}
 		shares = shares[p.Shares:]
 	}
+}
+
+func (f *floor) changeDevice(s *server, share cluster.Share, sign int) {
+	d := s.device(share.Device)
+	whole, loose := d.whole(), d.free%unit.One
+	d.free += unit.Milli(share.Milli) * unit.Milli(sign)
+	d.memory += share.Memory * unit.Bytes(sign)
+	s.free += d.whole() - whole
+	f.free += d.whole() - whole
+	f.loose += d.free%unit.One - loose
+}
+
+// book takes what an alloc holds where all of it is free, on nodes of the pool alone;
+// otherwise nothing.
+func (f *floor) book(a *cluster.Alloc) bool {
+	for i := range a.Pieces {
+		if f.at[a.Pieces[i].Node] == nil {
+			return false
+		}
+	}
+	f.change(a, -1)
+	ok := true
+	for i := range a.Pieces {
+		s := f.at[a.Pieces[i].Node]
+		ok = ok && s.left.CPU >= 0 && s.left.Memory >= 0
+	}
+	for i := range a.Shares {
+		d := f.nodeOf(a.Shares[i].Device).device(a.Shares[i].Device)
+		ok = ok && d.free >= 0 && d.memory >= 0
+	}
+	if !ok {
+		f.change(a, 1)
+	}
+	return ok
 }
 
 func (s *server) device(id cluster.DeviceID) *device {
@@ -253,16 +311,16 @@ func (f *floor) take(c *claim, s *server, n int, each perf.Ration) {
 		for i := range s.devices {
 			d := &s.devices[i]
 			had := f.ran[d.id]
-			if left == 0 || d.free == 0 || !c.mask.Has(d.typ) || pass == 0 && had != int32(c.id)+1 || pass == 1 && had != 0 {
+			if left == 0 || d.whole() == 0 || !c.mask.Has(d.typ) || pass == 0 && had != int32(c.id)+1 || pass == 1 && had != 0 {
 				continue
 			}
-			k := min(left, d.free)
-			d.free -= k
+			k := min(left, d.whole())
+			d.free -= unit.Milli(k) * unit.One
 			left -= k
-			p.devices = append(p.devices, device{d.id, d.typ, k})
+			p.devices = append(p.devices, dealt{d.id, k})
 		}
 	}
-	slices.SortFunc(p.devices, func(a, b device) int { return cmp.Compare(a.id, b.id) })
+	slices.SortFunc(p.devices, func(a, b dealt) int { return cmp.Compare(a.id, b.id) })
 	s.free -= n
 	f.free -= n
 	s.left.CPU -= each.CPU * unit.Milli(n)
@@ -276,7 +334,7 @@ func (f *floor) drop(c *claim) {
 	for i := range c.parts {
 		p := &c.parts[i]
 		for _, d := range p.devices {
-			p.server.device(d.id).free += d.free
+			p.server.device(d.id).free += unit.Milli(d.gpus) * unit.One
 		}
 		p.server.free += p.gpus
 		f.free += p.gpus
@@ -305,7 +363,7 @@ func (s *policy) write(c *claim) *cluster.Alloc {
 		piece := cluster.Piece{Node: p.server.id, Tasks: int32(p.gpus)}
 		piece.CPU, piece.Memory = p.amounts(p.gpus)
 		for _, d := range p.devices {
-			a.Shares = append(a.Shares, cluster.Share{Device: d.id, Milli: int32(d.free) * int32(unit.One), Memory: c.memory * unit.Bytes(d.free)})
+			a.Shares = append(a.Shares, cluster.Share{Device: d.id, Milli: int32(d.gpus) * int32(unit.One), Memory: c.memory * unit.Bytes(d.gpus)})
 			piece.Shares++
 		}
 		a.Pieces = append(a.Pieces, piece)
@@ -339,16 +397,16 @@ func (c *claim) stays() bool {
 	if c.was == nil {
 		return false
 	}
-	dealt := 0
+	gpus := 0
 	for i := range c.parts {
 		for _, d := range c.parts[i].devices {
-			dealt += d.free
-			if !slices.ContainsFunc(c.was.Shares, func(s cluster.Share) bool { return s.Device == d.id && int(s.Milli) == d.free*int(unit.One) }) {
+			gpus += d.gpus
+			if !slices.ContainsFunc(c.was.Shares, func(s cluster.Share) bool { return s.Device == d.id && int(s.Milli) == d.gpus*int(unit.One) }) {
 				return false
 			}
 		}
 	}
-	return dealt == c.gpus
+	return gpus == c.gpus
 }
 
 // nodeOf is the server of a device; nil when it is none of the pool's.

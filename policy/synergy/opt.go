@@ -220,7 +220,7 @@ func (p *problem) improve(picks []int) {
 // dealBest deals every job what the problem chose for it, where it finds room for that,
 // and otherwise what tune would; or deals as tune does, where that comes to more.
 func (s *policy) dealBest() {
-	byTune := s.total(func() { s.dealAll(func(c *claim) { s.settle(c, true) }) })
+	byTune := s.total(s.byRule)
 	s.clear()
 	s.pick()
 	chosen := func(c *claim) {
@@ -228,9 +228,9 @@ func (s *policy) dealBest() {
 			s.settle(c, true)
 		}
 	}
-	if s.total(func() { s.dealAll(chosen) }) < byTune {
+	if s.total(chosen) < byTune {
 		s.clear()
-		s.dealAll(func(c *claim) { s.settle(c, true) })
+		s.dealBy(s.byRule)
 	}
 }
 
@@ -241,9 +241,9 @@ func (c *claim) picked(n *server) perf.Ration {
 	return c.least(n)
 }
 
-// total is the sum of the speeds of what f deals.
-func (s *policy) total(f func()) float64 {
-	f()
+// total is the sum of the speeds of what is dealt by a rule.
+func (s *policy) total(settle func(*claim)) float64 {
+	s.dealBy(settle)
 	sum := 0.0
 	for _, c := range s.claims {
 		if len(c.parts) > 0 {

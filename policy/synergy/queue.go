@@ -21,6 +21,7 @@ var where = place.Consolidated
 type claim struct {
 	id     job.ID
 	gpus   int
+	milli  unit.Milli // of GPUs
 	mask   cluster.TypeMask
 	memory unit.Bytes // of each GPU
 
@@ -35,9 +36,14 @@ type claim struct {
 	pinned bool           // and must not be stopped
 
 	urgent bool
-	key    float64 // smallest first
-	chosen bool    // there are GPUs for it
-	same   bool    // it has what it had
+	key    float64       // smallest first
+	chosen bool          // there is room for it
+	lacks  bool          // for its GPUs, but not for cores and memory
+	early  bool          // it is dealt in order, before larger ones
+	same   bool          // it has what it had
+	asksIn perf.Ration   // what it asks for in all
+	spot   cluster.Alloc // where one that is placed as it asks is going to run
+	placed bool          // it has a spot
 
 	on   shape   // of the nodes for which the next two are known
 	most rations // that it may be dealt there
@@ -70,7 +76,7 @@ func (s *policy) gather(v *sched.View, p *sched.Plan, pool cluster.PoolID) {
 			c.limit = c.held()
 			c.on = shape{}
 		}
-		s.floor.release(v.Cluster(), c)
+		s.floor.release(c)
 	}
 	s.sort()
 }
@@ -90,12 +96,13 @@ func (s *policy) mayChange(c *claim) bool {
 	return true
 }
 
-// queue lists the waiting jobs of a pool in order, those of at most so many GPUs.
+// queue lists the waiting jobs of a pool in order, those of at most so many GPUs, or of
+// parts of one.
 func (s *policy) queue(v *sched.View, p *sched.Plan, pool cluster.PoolID, most int) {
 	s.spare = append(s.spare, s.claims...)
 	s.claims = s.claims[:0]
 	for j := range v.Waiting() {
-		if j.Pool() != pool || j.GPUs() > most {
+		if j.Pool() != pool || j.GPUs() > most && !inParts(j.Spec().Demand) {
 			continue
 		}
 		if why := p.Never(j.ID, where); why.Code != job.NoReason {
@@ -129,8 +136,8 @@ func (s *policy) claim(v *sched.View, j sched.Job) *claim {
 	d := class.Demand
 	r := &d.Roles[0]
 	*c = claim{
-		id: j.ID, gpus: int(r.Tasks), mask: class.Mask, memory: r.GPUMemory, apart: 1, parts: c.parts[:0],
-		asks: perf.Ration{CPU: r.CPU, Memory: r.Memory},
+		id: j.ID, gpus: int(r.Tasks), milli: d.Milli(r.Tasks), mask: class.Mask, memory: r.GPUMemory, apart: 1, parts: c.parts[:0], spot: c.spot,
+		asks: perf.Ration{CPU: r.CPU, Memory: r.Memory}, asksIn: perf.Ration{CPU: d.CPU(), Memory: d.Memory()},
 	}
 	if !divisible(j) {
 		c.fixed, c.gpus = true, j.GPUs()
@@ -144,10 +151,20 @@ func (s *policy) claim(v *sched.View, j sched.Job) *claim {
 		}
 	}
 	c.wants, c.fast = s.floor.typical(c)
-	c.urgent = s.waited(v, j) > s.cfg.Starves
+	c.urgent = j.Memo() == starved || s.waited(v, j) > s.cfg.Starves
 	c.key = s.key(v, j, c)
 	s.claims = append(s.claims, c)
 	return c
+}
+
+// inParts tells whether a job needs no whole GPU that nobody has a part of.
+func inParts(d *job.Demand) bool {
+	for i := range d.Roles {
+		if r := &d.Roles[i]; r.Tasks > 0 && r.GPU >= unit.One {
+			return false
+		}
+	}
+	return true
 }
 
 // divisible tells whether the cores and the memory of a job can be divided otherwise
@@ -210,30 +227,4 @@ func (s *policy) key(v *sched.View, j sched.Job, c *claim) float64 {
 		return left * (a + b + d)
 	}
 	return 0
-}
-
-// choose chooses the jobs for which there are GPUs, in order; those that stay where they
-// are come first.
-func (s *policy) choose() {
-	free := s.floor.free
-	for _, c := range s.claims {
-		if c.rooted {
-			c.chosen, free = true, free-c.gpus
-		}
-	}
-	for _, c := range s.claims {
-		if !c.chosen && c.gpus <= free {
-			c.chosen, free = true, free-c.gpus
-		}
-	}
-	s.floor.reserved = 0
-	for _, c := range s.claims {
-		switch {
-		case !c.fixed || !c.chosen:
-		case c.was != nil:
-			s.floor.keep(c)
-		default:
-			s.floor.reserved += c.gpus
-		}
-	}
 }

@@ -109,7 +109,32 @@ func (s *policy) deal() {
 		s.dealBest()
 		return
 	}
-	s.dealAll(func(c *claim) { s.settle(c, true) })
+	s.dealBy(s.byRule)
+}
+
+func (s *policy) byRule(c *claim) { s.settle(c, true) }
+
+// dealBy deals to all by a rule. Where one that was chosen finds no room, because a larger
+// one or one that ran came before it, all are dealt again, those up to it in order.
+func (s *policy) dealBy(settle func(*claim)) {
+	for _, c := range s.claims {
+		c.early = false
+	}
+	s.dealAll(settle)
+	last := -1
+	for i, c := range s.claims {
+		if c.chosen && !c.fixed && len(c.parts) == 0 {
+			last = i
+		}
+	}
+	if last < 0 || !s.sorted() {
+		return
+	}
+	for _, c := range s.claims[:last+1] {
+		c.early = true
+	}
+	s.clear()
+	s.dealAll(settle)
 }
 
 // dealAll has each claim settled in turn. Those that keep their devices are dealt their
@@ -129,7 +154,7 @@ func (s *policy) dealAll(settle func(*claim)) {
 		settle(c)
 	}
 	for _, c := range s.claims {
-		if len(c.parts) == 0 && !c.fixed && c.gpus <= s.floor.free-s.floor.reserved {
+		if len(c.parts) == 0 && !c.fixed && c.gpus <= s.floor.free {
 			settle(c)
 		}
 	}
@@ -159,6 +184,9 @@ func (s *policy) topUp(c *claim) {
 	}
 }
 
+// sorted tells whether jobs are dealt in another order than that in which they are chosen.
+func (s *policy) sorted() bool { return s.cfg.Share == Tune || s.cfg.Share == Opt }
+
 // inTurn are the claims that were chosen, in the order in which they are dealt: under tune
 // the largest gangs first, of equals those that ran.
 func (s *policy) inTurn() []*claim {
@@ -168,12 +196,11 @@ func (s *policy) inTurn() []*claim {
 			out = append(out, c)
 		}
 	}
-	sorted := s.cfg.Share == Tune || s.cfg.Share == Opt
 	slices.SortStableFunc(out, func(a, b *claim) int {
-		if a.rooted != b.rooted {
-			return first(a.rooted)
+		if a.rooted != b.rooted || a.early != b.early {
+			return cmp.Or(first(a.rooted)-first(b.rooted), first(a.early)-first(b.early))
 		}
-		if !sorted {
+		if !s.sorted() || a.early {
 			return 0
 		}
 		return cmp.Or(cmp.Compare(b.gpus, a.gpus), first(a.was != nil)-first(b.was != nil))
@@ -262,7 +289,7 @@ func (s *policy) back(c *claim, ration asked) bool {
 	for i := range c.was.Shares {
 		share := &c.was.Shares[i]
 		node := s.floor.nodeOf(share.Device)
-		if node == nil || node.device(share.Device).free*1000 < int(share.Milli) {
+		if node == nil || node.device(share.Device).free < unit.Milli(share.Milli) {
 			return false
 		}
 	}

@@ -102,9 +102,11 @@ type policy struct {
 	floor  floor
 	claims []*claim // of the pool at hand, in order
 	spare  []*claim // to be used again
-	rigid  []*claim
 	alloc  cluster.Alloc
 }
+
+// starved is what is remembered of a job that has once waited for too long.
+var starved = job.Memo{-1, -1}
 
 // outranked is why jobs are stopped, and why they wait then; short is why one waits for
 // which there are GPUs.
@@ -124,10 +126,20 @@ func (s *policy) Decide(v *sched.View, p *sched.Plan) {
 		case !v.All && pool != v.Pool:
 		case begins:
 			s.begin(v, p, pool)
-		case v.Cluster().FreeGPUs(pool, 0) > 0:
+		case v.Cluster().FreeGPUs(pool, 0) > 0 || anyInParts(v):
 			s.fill(v, p, pool)
 		}
 	}
+}
+
+// anyInParts tells whether there are jobs that need no whole GPU.
+func anyInParts(v *sched.View) bool {
+	for i := range v.Classes() {
+		if inParts(v.Class(int32(i)).Demand) {
+			return true
+		}
+	}
+	return false
 }
 
 // begins tells whether a round begins.
@@ -164,7 +176,13 @@ func (s *policy) Why(v *sched.View, _ job.ID) job.Reason {
 func (s *policy) begin(v *sched.View, p *sched.Plan, pool cluster.PoolID) {
 	s.floor.read(v, pool)
 	s.gather(v, p, pool)
+	for _, c := range s.claims {
+		if c.urgent && v.Job(c.id).Memo() != starved {
+			p.Remember(c.id, starved)
+		}
+	}
 	s.choose()
+	s.placeOthers(p)
 	s.deal()
 	s.carryOut(v, p)
 }
@@ -174,25 +192,33 @@ func (s *policy) fill(v *sched.View, p *sched.Plan, pool cluster.PoolID) {
 	s.floor.read(v, pool)
 	s.queue(v, p, pool, v.Cluster().FreeGPUs(pool, 0))
 	for _, c := range s.claims {
-		if c.fixed {
-			s.rigid = append(s.rigid, c)
-		} else if s.floor.free >= c.gpus {
+		switch {
+		case c.fixed:
+			if p.Start(c.id, where) {
+				s.floor.change(p.Holding(c.id), -1)
+			}
+		case s.floor.free >= c.gpus:
 			s.settle(c, false)
+			if len(c.parts) > 0 {
+				p.StartOn(c.id, s.write(c))
+			}
 		}
 	}
-	s.startAll(p, false)
 }
 
 // carryOut turns what the claims have been dealt into a plan: who leaves, or changes,
-// comes off its devices first.
+// comes off its devices first. Those that are placed as they ask and were not chosen keep
+// what they hold, or come last, if there is room.
 func (s *policy) carryOut(v *sched.View, p *sched.Plan) {
 	for _, c := range s.claims {
-		if c.was == nil || c.fixed && c.chosen {
-			continue
-		}
-		c.same = len(c.parts) > 0 && s.write(c).Equal(c.was)
 		switch {
-		case c.same:
+		case c.was == nil || c.same:
+		case c.fixed:
+			if c.same = !c.chosen && s.floor.book(c.was) || c.placed && c.spot.Equal(c.was); !c.same {
+				p.Stop(c.id, outranked)
+			}
+		case len(c.parts) > 0 && s.write(c).Equal(c.was):
+			c.same = true
 		case c.pinned:
 			now := s.write(c)
 			p.Adjust(c.id, func(a *cluster.Alloc) { a.CopyFrom(now) })
@@ -202,32 +228,27 @@ func (s *policy) carryOut(v *sched.View, p *sched.Plan) {
 		}
 	}
 	for _, c := range s.claims {
-		if c.fixed && c.chosen && c.was == nil {
-			s.rigid = append(s.rigid, c)
-		}
-	}
-	s.startAll(p, true)
-}
-
-// startAll starts those that have been dealt something and do not run with it, then those
-// that are placed as they ask; and says why the others wait.
-func (s *policy) startAll(p *sched.Plan, why bool) {
-	for _, c := range s.claims {
 		switch {
-		case c.same || c.fixed:
+		case c.same:
+		case c.placed:
+			p.StartOn(c.id, &c.spot)
 		case len(c.parts) > 0:
 			p.StartOn(c.id, s.write(c))
-		case why && c.chosen:
-			p.Hold(c.id, short)
+		case !c.fixed:
+			p.Hold(c.id, s.why(c))
 		}
 	}
 	for _, c := range s.claims {
-		if why && !c.chosen && len(c.parts) == 0 {
-			p.Hold(c.id, outranked)
+		if c.fixed && !c.same && !c.placed {
+			p.Start(c.id, where)
 		}
 	}
-	for _, c := range s.rigid {
-		p.Start(c.id, where)
+}
+
+// why is why a job waits that was dealt nothing.
+func (s *policy) why(c *claim) job.Reason {
+	if c.lacks || c.chosen && s.floor.room(c.mask) >= c.gpus {
+		return short
 	}
-	s.rigid = s.rigid[:0]
+	return outranked
 }
