@@ -82,6 +82,8 @@ type policy struct {
 	cfg   Config
 	queue []waiting
 	on    [][]job.ID // by device: who holds a part of it
+	load  []int      // by node: how many jobs run there
+	order []cluster.NodeID
 	alloc cluster.Alloc
 }
 
@@ -182,9 +184,7 @@ func (f *policy) restore(v *sched.View, p *sched.Plan) {
 
 // movable tells whether what a running job holds can be changed: it has begun, and
 // could have been given parts of GPUs.
-func (f *policy) movable(j sched.Job) bool {
-	return j.Phase() == job.Running && shareable(j) && j.Spec().Stop != job.Pinned
-}
+func (f *policy) movable(j sched.Job) bool { return j.Phase() == job.Running && shareable(j) }
 
 // spot is a GPU that a job could have: free, or shared with a partner.
 type spot struct {
@@ -269,21 +269,54 @@ func (f *policy) choose(v *sched.View, p *sched.Plan, w waiting, b int32) []spot
 	return f.pick(v, w.id, need, free, shared)
 }
 
-// nodes are those that have GPUs enough for a whole job, the one with the fewest
-// to spare first.
+// nodes are those that have GPUs enough for a whole job: first those with free ones
+// enough, the one with the fewest to spare before others, then those with the most free
+// ones, of equals those on which fewer jobs run.
 func (f *policy) nodes(v *sched.View, free, shared []spot, need int) []cluster.NodeID {
-	has := map[cluster.NodeID]int{}
+	has, empty := map[cluster.NodeID]int{}, map[cluster.NodeID]int{}
+	for _, s := range free {
+		empty[v.Cluster().NodeOf(s.device)]++
+	}
 	for _, s := range slices.Concat(free, shared) {
 		has[v.Cluster().NodeOf(s.device)]++
 	}
+	spare := func(n cluster.NodeID) int {
+		if empty[n] >= need {
+			return empty[n] - need
+		}
+		return math.MaxInt
+	}
 	var out []cluster.NodeID
-	for n, count := range has {
-		if count >= need {
+	for _, n := range f.order {
+		if has[n] >= need {
 			out = append(out, n)
 		}
 	}
-	slices.SortFunc(out, func(a, b cluster.NodeID) int { return cmp.Or(cmp.Compare(has[a], has[b]), cmp.Compare(a, b)) })
+	slices.SortStableFunc(out, func(a, b cluster.NodeID) int {
+		return cmp.Or(cmp.Compare(spare(a), spare(b)), cmp.Compare(empty[b], empty[a]))
+	})
 	return out
+}
+
+// byLoad puts the nodes of a pool in order: those on which fewer jobs run come first.
+func (f *policy) byLoad(c *cluster.Cluster, pool cluster.PoolID) {
+	f.order = append(f.order[:0], c.PoolNodes(pool)...)
+	for len(f.load) < c.Nodes() {
+		f.load = append(f.load, 0)
+	}
+	for _, n := range f.order {
+		var jobs []job.ID
+		first, count := c.DeviceRange(n)
+		for d := first; d < first+cluster.DeviceID(count); d++ {
+			for _, id := range f.on[d] {
+				if !slices.Contains(jobs, id) {
+					jobs = append(jobs, id)
+				}
+			}
+		}
+		f.load[n] = len(jobs)
+	}
+	slices.SortStableFunc(f.order, func(a, b cluster.NodeID) int { return cmp.Compare(f.load[a], f.load[b]) })
 }
 
 // spots are the GPUs that a job could have, free ones and those that it would
@@ -293,29 +326,25 @@ func (f *policy) spots(v *sched.View, p *sched.Plan, w waiting, b int32) (free, 
 	class := v.Class(j.Class())
 	memory := memory(v, w.id, b)
 	means := map[job.ID]float64{}
-	for pool := range cluster.PoolID(v.Pools()) {
-		if pool != j.Pool() {
+	f.byLoad(c, j.Pool())
+	for _, n := range f.order {
+		first, count := c.DeviceRange(n)
+		if !c.Usable(n) || c.Node(n).Pooled || tasksBeside(c, n, class.Demand) == 0 {
 			continue
 		}
-		for _, n := range c.PoolNodes(pool) {
-			first, count := c.DeviceRange(n)
-			if !c.Usable(n) || c.Node(n).Pooled || !f.roomBeside(c, n, class.Demand) {
-				continue
-			}
-			for d := first; d < first+cluster.DeviceID(count); d++ {
-				switch on := f.on[d]; {
-				case c.Broken(d) || !class.Mask.Has(c.TypeOf(d)) || c.DeviceMemoryFree(d) < memory:
-				case len(on) == 0 && c.DeviceFree(d) == unit.One:
-					free = append(free, spot{d, job.None, 0})
-				case len(on) == 1 && f.partner(v, p, on[0]):
-					mean, known := means[on[0]]
-					if !known {
-						mean = f.mean(v, p, w, b, on[0], c.Type(c.TypeOf(d)))
-						means[on[0]] = mean
-					}
-					if !math.IsInf(mean, 1) {
-						shared = append(shared, spot{d, on[0], mean})
-					}
+		for d := first; d < first+cluster.DeviceID(count); d++ {
+			switch on := f.on[d]; {
+			case c.Broken(d) || !class.Mask.Has(c.TypeOf(d)) || c.DeviceMemoryFree(d) < memory:
+			case len(on) == 0 && c.DeviceFree(d) == unit.One:
+				free = append(free, spot{d, job.None, 0})
+			case len(on) == 1 && f.partner(v, p, on[0]):
+				mean, known := means[on[0]]
+				if !known {
+					mean = f.mean(v, p, w, b, on[0], c.Type(c.TypeOf(d)))
+					means[on[0]] = mean
+				}
+				if !math.IsInf(mean, 1) {
+					shared = append(shared, spot{d, on[0], mean})
 				}
 			}
 		}
@@ -326,11 +355,16 @@ func (f *policy) spots(v *sched.View, p *sched.Plan, w waiting, b int32) (free, 
 	return free, shared
 }
 
-// roomBeside tells whether a node has CPU and memory for a task beside what runs.
-func (f *policy) roomBeside(c *cluster.Cluster, n cluster.NodeID, d *job.Demand) bool {
-	cpu, accounted := c.CPUFree(n)
-	memory, told := c.MemoryFree(n)
-	return (!accounted || cpu >= d.Roles[0].CPU) && (!told || memory >= d.Roles[0].Memory)
+// tasksBeside is for how many tasks a node has CPU and memory beside what runs.
+func tasksBeside(c *cluster.Cluster, n cluster.NodeID, d *job.Demand) int {
+	tasks := math.MaxInt
+	if cpu, accounted := c.CPUFree(n); accounted && d.Roles[0].CPU > 0 {
+		tasks = int(cpu / d.Roles[0].CPU)
+	}
+	if memory, told := c.MemoryFree(n); told && d.Roles[0].Memory > 0 {
+		tasks = min(tasks, int(memory/d.Roles[0].Memory))
+	}
+	return tasks
 }
 
 // partner tells whether a running job may share: it began before this moment, and
@@ -372,13 +406,25 @@ func slower(m perf.Sharing, j, other perf.Sharer, t cluster.GPUType) float64 {
 }
 
 // pick takes all free GPUs given, if a job needs so many, and shared ones partner by
-// partner; nil when they are not enough.
+// partner, as far as their nodes have CPU and memory for it; nil when they are not enough.
 func (f *policy) pick(v *sched.View, id job.ID, need int, free, shared []spot) []spot {
-	chosen := slices.Concat(free[:min(need, len(free))], shared[:min(max(0, need-len(free)), len(shared))])
-	if len(chosen) < need || !f.roomFor(v, id, chosen) {
-		return nil
+	d, c := v.Job(id).Spec().Demand, v.Cluster()
+	left := map[cluster.NodeID]int{}
+	var chosen []spot
+	for _, s := range slices.Concat(free, shared) {
+		n := c.NodeOf(s.device)
+		room, known := left[n]
+		if !known {
+			room = tasksBeside(c, n, d)
+		}
+		if left[n] = room - 1; room > 0 {
+			chosen = append(chosen, s)
+		}
+		if len(chosen) == need {
+			return chosen
+		}
 	}
-	return chosen
+	return nil
 }
 
 // take starts a job on chosen GPUs with a batch.
@@ -392,24 +438,6 @@ func (f *policy) take(v *sched.View, p *sched.Plan, id job.ID, chosen []spot, b 
 	f.gang(v, id, chosen, b)
 	p.StartOn(id, &f.alloc)
 	f.note(id, &f.alloc)
-}
-
-// roomFor tells whether the nodes of GPUs have CPU and memory for all tasks there.
-func (f *policy) roomFor(v *sched.View, id job.ID, chosen []spot) bool {
-	d, c := v.Job(id).Spec().Demand, v.Cluster()
-	tasks := map[cluster.NodeID]int{}
-	for _, s := range chosen {
-		tasks[c.NodeOf(s.device)]++
-	}
-	for n, count := range tasks {
-		if free, ok := c.CPUFree(n); ok && free < d.Roles[0].CPU*unit.Milli(count) {
-			return false
-		}
-		if free, ok := c.MemoryFree(n); ok && free < d.Roles[0].Memory*unit.Bytes(count) {
-			return false
-		}
-	}
-	return true
 }
 
 // halve leaves a partner half of a GPU.

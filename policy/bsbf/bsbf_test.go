@@ -59,6 +59,22 @@ func TestPairTheorem(t *testing.T) {
 	})
 }
 
+// Acceptance 5: when nobody slows anybody down, sharing is always worthwhile; where both
+// are twice as slow or more and A is the longer, it never is, by (xi (1 - 1/(2 xi)) - 1) t_B.
+func TestPairBounds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := rapid.Float64Range(1, 1000).Draw(t, "a"), rapid.Float64Range(1, 1000).Draw(t, "b")
+		if p := (Pair{a, b, 1, 1}); !p.Worthwhile() {
+			t.Fatalf("%+v is refused: %v, in turn %v", p, p.Together(), p.InTurn())
+		}
+		xi := rapid.Float64Range(2, 4).Draw(t, "slower")
+		p := Pair{max(a, b), min(a, b), xi, xi}
+		if loss := (xi*(1-1/(2*xi)) - 1) * p.B; p.Worthwhile() || math.Abs(p.Together()-p.InTurn()-loss) > 1e-9*p.InTurn() {
+			t.Fatalf("%+v: together %v, in turn %v, want %v more", p, p.Together(), p.InTurn(), loss)
+		}
+	})
+}
+
 // pairs tells by how much a job is slower beside another one, by their names.
 type pairs map[[2]string]float64
 
@@ -136,9 +152,7 @@ func TestGang(t *testing.T) {
 	}
 }
 
-// Acceptance 5: no GPU ever holds three jobs, and no running job loses its GPUs;
-// when nobody slows anybody down, jobs always share; where both are twice as slow or
-// more and A is the longer, they never do.
+// Acceptance 5: no GPU ever holds three jobs, and no running job loses its GPUs.
 func TestNeverThree(t *testing.T) {
 	for name, slower := range map[string]float64{"free": 1, "dear": 2} {
 		t.Run(name, func(t *testing.T) {
