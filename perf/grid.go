@@ -35,6 +35,7 @@ type Grid struct {
 	CPUs   []unit.Milli // for each GPU, increasing
 	Memory []unit.Bytes // for each GPU, increasing
 	Rates  [][]float64  // by cores, then by memory; relative to each other, above 0
+	Slack  float64      // the part of the highest rate that is worth no more cores or memory: see Best
 }
 
 // Check says what is wrong with a grid, or nil.
@@ -44,6 +45,8 @@ func (g *Grid) Check() error {
 		return errors.New("a grid needs at least one number of cores and one amount of memory")
 	case !increasing(g.CPUs) || !increasing(g.Memory):
 		return errors.New("the cores and the memory of a grid must be above 0, and increase")
+	case !(g.Slack >= 0 && g.Slack < 1):
+		return fmt.Errorf("a grid has a slack of %v; it is from 0 to below 1", g.Slack)
 	case len(g.Rates) != len(g.CPUs):
 		return fmt.Errorf("a grid of %d numbers of cores has %d rows", len(g.CPUs), len(g.Rates))
 	}
@@ -109,9 +112,9 @@ func between[T unit.Milli | unit.Bytes](all []T, v T) (at int, part float64) {
 // Most is the highest rate.
 func (g *Grid) Most() float64 { return g.Rates[len(g.CPUs)-1][len(g.Memory)-1] }
 
-// Best is the smallest ration with which a job is as fast as it can be: the fewest
-// cores of all, and the least memory with these.
-func (g *Grid) Best() Ration { return g.Enough(g.Most()) }
+// Best is the smallest ration with which a job is as fast as it can be, but for the slack:
+// the fewest cores of all, and the least memory with these.
+func (g *Grid) Best() Ration { return g.Enough(g.Most() * (1 - g.Slack)) }
 
 // Enough is the smallest measured ration that reaches a rate: the fewest cores, and
 // the least memory with these; the largest ration when none does.

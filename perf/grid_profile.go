@@ -84,8 +84,9 @@ func (p *GridProfile) Storage(compute time.Duration, memory unit.Bytes) float64 
 }
 
 // Grid is the grid of a job from what was measured of it, for some amounts of memory
-// for each GPU, in increasing order. Its rates are relative to the highest. A point at
-// which a job with more cores was slower is taken to be as fast as with fewer.
+// for each GPU, in increasing order. Its rates are relative to the highest, and what is
+// saturated is its slack: measurements differ by as much. A point at which a job with more
+// cores was slower is taken to be as fast as with fewer.
 func (p *GridProfile) Grid(points []GridPoint, memory []unit.Bytes) (*Grid, error) {
 	if p.GPUs < 1 || p.Iterations < 1 || len(points) == 0 {
 		return nil, errors.New("a job must have a GPU, iterations and measurements, for a grid to be made of them")
@@ -93,7 +94,7 @@ func (p *GridProfile) Grid(points []GridPoint, memory []unit.Bytes) (*Grid, erro
 	points = slices.Clone(points)
 	slices.SortStableFunc(points, func(a, b GridPoint) int { return a.Cores - b.Cores })
 	points = slices.CompactFunc(points, func(a, b GridPoint) bool { return a.Cores == b.Cores })
-	g := &Grid{Memory: slices.Clone(memory)}
+	g := &Grid{Memory: slices.Clone(memory), Slack: saturated}
 	epoch := time.Duration(0)
 	for _, at := range points {
 		if at.Iteration <= 0 {
