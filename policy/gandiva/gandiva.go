@@ -94,6 +94,7 @@ type policy struct {
 	queue   []*member      // waiting jobs that live nowhere
 	refused map[int32]bool // classes of jobs that find no server
 	crowded map[int32]bool // classes of jobs that would have to take turns
+	wanted  bool           // a job that could run here has found no GPUs, and no server
 	exact   exactly
 	texts   map[cluster.NodeID]string
 	nodes   []cluster.NodeID // scratch of findSets

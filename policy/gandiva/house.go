@@ -18,7 +18,9 @@ func (g *policy) housing() {
 	for _, m := range g.queue {
 		if g.refused[m.j.Class()] || !g.house(m) {
 			g.refused[m.j.Class()] = true
-			g.p.Hold(m.j.ID, g.unhoused(m))
+			why := g.unhoused(m)
+			g.wanted = g.wanted || !why.Never()
+			g.p.Hold(m.j.ID, why)
 		}
 	}
 }

@@ -121,3 +121,15 @@ func TestInvariants(t *testing.T) {
 		}
 	})
 }
+
+// A job that can never run keeps nobody from growing.
+func TestGrowsBesideTheImpossible(t *testing.T) {
+	elastic := job.Demand{Roles: [job.MaxRoles]job.Role{{Tasks: 1, Min: 1, Max: 4, GPU: unit.One}}}
+	parts := job.Demand{Roles: [job.MaxRoles]job.Role{{Tasks: 9, GPU: unit.One / 2}, {Tasks: 1, GPU: unit.One}}}
+	for name, never := range map[string]simtest.Job{"a gang": {Key: "never", GPUs: 9, Run: 10}, "another one": {Key: "never", Demand: &parts, Run: 10}} {
+		run := simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(1, 4), Make: with(nil)}, simtest.Job{Key: "a", Run: 1000, Demand: &elastic}, never)
+		if has(t, run, "60 resize a on n0[0-3]"); !run.Record("never").Reason.Never() {
+			t.Errorf("%s: waits, as %v", name, run.Record("never").Reason)
+		}
+	}
+}

@@ -48,9 +48,9 @@ func (g *policy) vacate(a *cluster.Alloc) {
 	}
 }
 
-// calm tells whether nobody waits.
+// calm tells whether nobody waits but those who can never run here.
 func (g *policy) calm() bool {
-	if len(g.refused) > 0 || slices.ContainsFunc(g.others, func(m *member) bool { return g.p.Holding(m.j.ID) == nil }) {
+	if g.wanted {
 		return false
 	}
 	for _, s := range g.servers {

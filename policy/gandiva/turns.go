@@ -157,6 +157,7 @@ func (g *policy) useOf(m *member) float64 {
 // serveOthers starts jobs that cannot take turns, in the order in which they came,
 // where GPUs are idle. Jobs that have grown make room for them.
 func (g *policy) serveOthers() {
+	g.wanted = false
 	for _, m := range g.others {
 		if why := g.p.Never(m.j.ID, place.Pack); why.Code != job.NoReason {
 			g.p.Hold(m.j.ID, why)
@@ -167,6 +168,7 @@ func (g *policy) serveOthers() {
 		if !ok && g.shrinkAll(m.j.Pool()) {
 			ok = g.p.Start(m.j.ID, place.Pack)
 		}
+		g.wanted = g.wanted || !ok
 		if ok && before == nil {
 			g.occupy(g.p.Holding(m.j.ID))
 		}
