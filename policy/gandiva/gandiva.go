@@ -73,7 +73,7 @@ func (c *Config) Policy() (sched.Policy, error) {
 	case c.Measure < c.Quantum:
 		return nil, errors.New("measure must not be below the quantum")
 	}
-	return &policy{cfg: *c, refused: map[int32]bool{}, crowded: map[int32]bool{}, full: map[int32]bool{}}, nil
+	return &policy{cfg: *c, refused: map[int32]job.Reason{}, crowded: map[int32]bool{}, full: map[int32]bool{}}, nil
 }
 
 type policy struct {
@@ -89,12 +89,13 @@ type policy struct {
 	at      []*server // by node
 	crews   []*crew
 	made    made
-	spread  []*member      // running gangs that lie on parts of several nodes
-	others  []*member      // waiting jobs that cannot take turns
-	queue   []*member      // waiting jobs that live nowhere
-	refused map[int32]bool // classes of jobs that find no server
-	crowded map[int32]bool // classes of jobs that would have to take turns
-	wanted  bool           // a job that could run here has found no GPUs, and no server
+	spread  []*member            // running gangs that lie on parts of several nodes
+	others  []*member            // waiting jobs that cannot take turns
+	queue   []*member            // waiting jobs that live nowhere
+	refused map[int32]job.Reason // classes of jobs that find no server, and why
+	crowded map[int32]bool       // classes of jobs that would have to take turns
+	wanted  bool                 // a job that could run here has found no GPUs, and no server
+	serves  []int8               // by class of jobs: 1 when any node is a server for them, -1 when none is, 0 not known
 	exact   exactly
 	texts   map[cluster.NodeID]string
 	nodes   []cluster.NodeID // scratch of findSets

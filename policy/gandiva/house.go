@@ -2,6 +2,7 @@ package gandiva
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/norn-scheduler/norn/cluster"
@@ -16,12 +17,16 @@ func (g *policy) housing() {
 	clear(g.refused)
 	clear(g.crowded)
 	for _, m := range g.queue {
-		if g.refused[m.j.Class()] || !g.house(m) {
-			g.refused[m.j.Class()] = true
-			why := g.unhoused(m)
-			g.wanted = g.wanted || !why.Never()
-			g.p.Hold(m.j.ID, why)
+		why, refused := g.refused[m.j.Class()]
+		if !refused && g.house(m) {
+			continue
 		}
+		if !refused {
+			why = g.unhoused(m)
+			g.refused[m.j.Class()] = why
+		}
+		g.wanted = g.wanted || !why.Never()
+		g.p.Hold(m.j.ID, why)
 	}
 }
 
@@ -215,14 +220,21 @@ func (g *policy) unhoused(m *member) job.Reason {
 		return why
 	}
 	why := job.Reason{Code: job.NeedOneNode, Need: int32(m.size), Job: job.None}
-	sum := 0
+	sum, kept := 0, 0
 	for _, s := range g.servers {
-		if idle := max(0, s.idle()); s.pool == m.j.Pool() {
+		switch idle := max(0, s.idle()); {
+		case s.pool != m.j.Pool() || !g.accepts(m, s.first()):
+		case len(s.nodes) > 1:
+			kept += idle
+		default:
 			why.Have = max(why.Have, int32(idle))
 			sum += idle
 		}
 	}
 	switch {
+	case sum < m.size && sum+kept >= m.size:
+		text := fmt.Sprintf("too few GPUs are free: %d; %d more are idle on nodes that larger gangs have whole", sum, kept)
+		return job.Reason{Code: job.Because, Job: job.None, Text: text}
 	case sum < m.size:
 		why.Code, why.Have = job.NeedGPUs, int32(sum)
 	case int(why.Have) >= m.size:

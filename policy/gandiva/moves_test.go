@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/internal/simtest"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/unit"
@@ -132,4 +133,45 @@ func TestGrowsBesideTheImpossible(t *testing.T) {
 			t.Errorf("%s: waits, as %v", name, run.Record("never").Reason)
 		}
 	}
+}
+
+// typed is a cluster of nodes of so many GPUs of a type each.
+func typed(nodes ...map[string]int) *cluster.Cluster {
+	c := cluster.New()
+	for _, n := range nodes {
+		var spec cluster.NodeSpec
+		for _, name := range []string{"K", "V"} {
+			if n[name] > 0 {
+				typ, _ := c.AddType(cluster.GPUType{Name: name}) // cannot fail: of a name it is the same one
+				spec.GPUs = append(spec.GPUs, cluster.GPUs{Type: typ, Count: n[name]})
+			}
+		}
+		if _, err := c.AddNode(spec); err != nil {
+			panic(err)
+		}
+	}
+	return c
+}
+
+// needs is a demand for GPUs of a type.
+func needs(typ string, gpus int32) *job.Demand {
+	return &job.Demand{Types: typ, Roles: [job.MaxRoles]job.Role{{Tasks: gpus, GPU: unit.One}}}
+}
+
+// Who finds no server hears of the GPUs that it could have, not of any.
+func TestReasons(t *testing.T) {
+	cfg := simtest.Config{Cluster: typed(map[string]int{"V": 2}, map[string]int{"K": 4}), Make: with(nil)}
+	run := simtest.Go(t, cfg, simtest.Job{Key: "a", Run: 100, Demand: needs("V", 1)}, simtest.Job{Key: "b", Run: 10, Demand: needs("V", 2)})
+	has(t, run, "0 wait b: needs 2 GPUs; 1 free", "100 start b on n0[0-1]")
+
+	run = simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(2, 4), Make: with(nil)}, simtest.Job{Key: "a", GPUs: 6, Run: 100}, simtest.Job{Key: "b", GPUs: 1, Run: 10})
+	has(t, run, "0 start a on n0[0-3]+n1[0-1]", "0 wait b: too few GPUs are free: 0; 2 more are idle on nodes that larger gangs have whole", "100 start b on n0[0]")
+}
+
+// A job that may have only some of the GPUs of each node lives nowhere, and has those
+// that are idle.
+func TestMixedNodes(t *testing.T) {
+	cfg := simtest.Config{Cluster: typed(map[string]int{"K": 2, "V": 2}), Make: with(nil)}
+	run := simtest.Go(t, cfg, simtest.Job{Key: "a", Run: 100, Demand: needs("V", 2)}, simtest.Job{Key: "b", Run: 100, Demand: needs("V", 1)}, simtest.Job{Key: "c", GPUs: 2, Run: 100})
+	has(t, run, "0 start a on n0[2-3]", "0 start c on n0[0-1]", "0 wait b: needs 1 GPU; 0 free", "100 start b on n0[2]")
 }

@@ -165,6 +165,9 @@ func (g *policy) findMembers() {
 	}
 	g.members, g.crews, g.made.crews = g.members[:0], g.crews[:0], 0
 	g.spread, g.others, g.queue = g.spread[:0], g.others[:0], g.queue[:0]
+	if g.v.NodesChanged() {
+		g.serves = g.serves[:0]
+	}
 	for len(g.place) < g.v.Jobs() {
 		g.place = append(g.place, make([]int32, max(1024, g.v.Jobs()-len(g.place)))...)
 	}
@@ -177,6 +180,7 @@ func (g *policy) findMembers() {
 		g.members = append(g.members, member{j: j, plain: plain(j), note: read(j.Memo()), size: j.GPUs()})
 		g.place[i] = int32(len(g.members))
 		m := &g.members[len(g.members)-1]
+		m.plain = m.plain && g.served(m)
 		if m.note.stamp = min(m.note.stamp, g.v.Now); j.Running() {
 			m.has = g.v.Alloc(j.ID)
 			m.note.parts = m.note.parts && m.has.Nodes() > 1
@@ -408,7 +412,7 @@ func (g *policy) homeOf(m *member) *server {
 
 // canHold tells whether a server could have a job if nobody else lived there.
 func (g *policy) canHold(s *server, m *member) bool {
-	role, c := &m.j.Spec().Demand.Roles[0], g.v.Cluster()
+	role := &m.j.Spec().Demand.Roles[0]
 	if m.size > s.room.gpus {
 		return false
 	}
@@ -416,19 +420,40 @@ func (g *policy) canHold(s *server, m *member) bool {
 	if s.room.counts[0] && role.CPU*tasks > s.room.cpu || s.room.counts[1] && role.Memory*unit.Bytes(tasks) > s.room.memory {
 		return false
 	}
-	class := g.v.Class(m.j.Class())
-	if class.NoType {
-		return false
+	return !slices.ContainsFunc(s.nodes, func(n cluster.NodeID) bool { return !g.accepts(m, n) })
+}
+
+// accepts tells whether a job may have any of the GPUs of a node, by their types and
+// their memory.
+func (g *policy) accepts(m *member, n cluster.NodeID) bool {
+	c, class, any := g.v.Cluster(), g.v.Class(m.j.Class()), false
+	for _, gid := range c.NodeGroups(n) {
+		t := c.GroupType(gid)
+		if c.Type(t).Host {
+			continue
+		}
+		if has := c.Type(t).Memory; !class.Mask.Has(t) || has > 0 && m.j.Spec().Demand.Roles[0].GPUMemory > has {
+			return false
+		}
+		any = true
 	}
-	for _, n := range s.nodes {
-		for _, gid := range c.NodeGroups(n) {
-			t := c.GroupType(gid)
-			if has := c.Type(t).Memory; !c.Type(t).Host && (!class.Mask.Has(t) || has > 0 && role.GPUMemory > has) {
-				return false
-			}
+	return any && !class.NoType
+}
+
+// served tells whether any node, however it stands, is a server for a job. Who may
+// have only some of the GPUs of each lives nowhere.
+func (g *policy) served(m *member) bool {
+	class := int(m.j.Class())
+	for len(g.serves) <= class {
+		g.serves = append(g.serves, 0)
+	}
+	if g.serves[class] == 0 {
+		g.serves[class] = -1
+		if slices.ContainsFunc(g.v.Cluster().PoolNodes(m.j.Pool()), func(n cluster.NodeID) bool { return g.accepts(m, n) }) {
+			g.serves[class] = 1
 		}
 	}
-	return true
+	return g.serves[class] > 0
 }
 
 // turnEnds is when the turn of a running crew ends.
