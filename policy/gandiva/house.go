@@ -168,7 +168,7 @@ func (g *policy) scatter(m *member) bool {
 		if part.size = g.tasksOn(s.first(), role, min(need, s.idle())); part.size <= 0 {
 			continue
 		}
-		if !g.choose(s, &part) && !(g.shrink(s) && g.choose(s, &part)) {
+		if !g.makeRoom(s, &part) {
 			continue
 		}
 		parts.Pieces = append(parts.Pieces, g.exact.alloc.Pieces...)

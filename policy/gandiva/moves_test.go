@@ -10,6 +10,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/internal/simtest"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/unit"
 )
 
@@ -174,4 +175,34 @@ func TestMixedNodes(t *testing.T) {
 	cfg := simtest.Config{Cluster: typed(map[string]int{"K": 2, "V": 2}), Make: with(nil)}
 	run := simtest.Go(t, cfg, simtest.Job{Key: "a", Run: 100, Demand: needs("V", 2)}, simtest.Job{Key: "b", Run: 100, Demand: needs("V", 1)}, simtest.Job{Key: "c", GPUs: 2, Run: 100})
 	has(t, run, "0 start a on n0[2-3]", "0 start c on n0[0-1]", "0 wait b: needs 1 GPU; 0 free", "100 start b on n0[2]")
+}
+
+// grows is a job that can make use of up to four GPUs.
+func grows(key string, gpus int32, at, run float64) simtest.Job {
+	return simtest.Job{Key: key, At: at, Run: run, Demand: &job.Demand{Roles: [job.MaxRoles]job.Role{{Tasks: gpus, Min: gpus, Max: 4, GPU: unit.One}}}}
+}
+
+// Section 2.5.3: a server is not emptied where that makes a job slower: one that has
+// grown there, or one that has grown where the others would go.
+func TestGrownStay(t *testing.T) {
+	cfg := simtest.Config{Cluster: simtest.Nodes(2, 4), Make: with(nil)}
+	run := simtest.Go(t, cfg, simtest.Job{Key: "x", GPUs: 4, Run: 100}, grows("a", 1, 0, 5000), simtest.Job{Key: "y", At: 101, GPUs: 3, Run: 1000})
+	has(t, run, "60 resize a on n1[0-3]", "101 start y on n0[0-2]")
+	if n := len(lines(run, " resize ")) + len(lines(run, " move ")); n != 1 {
+		t.Errorf("%d changes, want none but that it grows\n%s", n, strings.Join(run.Log, "\n"))
+	}
+
+	cfg = simtest.Config{Cluster: simtest.Nodes(2, 4), Make: with(nil)}
+	run = simtest.Go(t, cfg, grows("a", 2, 0, 500), simtest.Job{Key: "b", At: 61, GPUs: 1, Run: 1000})
+	has(t, run, "60 resize a on n0[0-3]", "61 start b on n1[0]")
+	if n := len(lines(run, " resize ")) + len(lines(run, " move ")); n != 1 {
+		t.Errorf("%d changes, want none but that it grows\n%s", n, strings.Join(run.Log, "\n"))
+	}
+}
+
+// A job that has grown gives GPUs back to a gang that comes together.
+func TestTogetherBesideGrown(t *testing.T) {
+	run := simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(2, 4), Make: with(nil), Costs: perf.Costs{Base: perf.Cost{Start: 20 * time.Second}}},
+		grows("e", 1, 0, 5000), simtest.Job{Key: "y", At: 1, GPUs: 3, Run: 5000}, simtest.Job{Key: "a", At: 2, GPUs: 2, Run: 33}, simtest.Job{Key: "c", At: 50, GPUs: 2, Run: 1000})
+	has(t, run, "50 start c on n0[3]+n1[3] delay=20", "60 resize e on n0[0-2]", "120 move c on n0[1-2]")
 }

@@ -23,7 +23,7 @@ func (g *policy) together() {
 		g.vacate(parts)
 		ok := g.p.Try(func() bool {
 			to = g.find(m, nil)
-			return to != nil && len(to.nodes) < m.has.Nodes() && g.p.Stop(m.j.ID, moved) && g.choose(to, m) && g.p.StartOn(m.j.ID, &g.exact.alloc)
+			return to != nil && len(to.nodes) < m.has.Nodes() && g.moveTo(m, to)
 		})
 		if !ok {
 			g.occupy(parts)
@@ -61,11 +61,14 @@ func (g *policy) calm() bool {
 	return true
 }
 
-// relocate moves a running job of a crew of one.
+// relocate moves a running job of a crew of one, or leaves everything as it is.
 func (g *policy) relocate(m *member, to *server) bool {
-	return g.p.Try(func() bool {
-		return g.p.Stop(m.j.ID, moved) && g.choose(to, m) && g.p.StartOn(m.j.ID, &g.exact.alloc)
-	})
+	return g.p.Try(func() bool { return g.moveTo(m, to) })
+}
+
+// moveTo takes a running job to another server.
+func (g *policy) moveTo(m *member, to *server) bool {
+	return g.p.Stop(m.j.ID, moved) && g.makeRoom(to, m) && g.p.StartOn(m.j.ID, &g.exact.alloc)
 }
 
 // unpack gives guests GPUs of their own when there are any.
@@ -113,8 +116,12 @@ func (g *policy) defragment() {
 	}
 }
 
-// refuges finds a server for each job of a server, where it is not taken to run slower;
-// nil when not all find one, or one of them must not be moved now.
+// grown tells whether a running job has more GPUs than it asked for.
+func (k *crew) grown() bool { return k.lead.has != nil && k.lead.j.Tasks() > k.lead.size }
+
+// refuges finds a server for each job of a server, where neither it nor one that has
+// grown there is taken to run slower; nil when not all find one, or one of them must
+// not be moved now.
 func (g *policy) refuges(s *server) []*server {
 	to := make([]*server, 0, len(s.crews))
 	defer func() {
@@ -123,12 +130,12 @@ func (g *policy) refuges(s *server) []*server {
 		}
 	}()
 	for _, k := range s.crews {
-		if k.guest != nil || !g.settled(k.lead) {
+		if k.guest != nil || !g.settled(k.lead) || k.grown() {
 			return nil
 		}
 		t := g.tightest(k.lead, func(o *server) bool {
 			fuller := o.idle() < s.idle() || o.idle() == s.idle() && o.first() < s.first()
-			return o != s && len(o.nodes) == 1 && o.load > 0 && fuller && !g.slower(k.lead, s, o)
+			return o != s && len(o.nodes) == 1 && o.load > 0 && fuller && !g.slower(k.lead, s, o) && !slices.ContainsFunc(o.crews, (*crew).grown)
 		})
 		if t == nil {
 			return nil

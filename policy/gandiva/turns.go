@@ -207,14 +207,8 @@ func (g *policy) fill() {
 // start starts a crew on its server. Jobs that have grown there make room.
 func (g *policy) start(s *server, k *crew) bool {
 	m := k.lead
-	if !g.frozen(m) {
-		ok := g.choose(s, m)
-		if !ok && g.shrink(s) {
-			ok = g.choose(s, m)
-		}
-		if !ok {
-			return false
-		}
+	if !g.frozen(m) && !g.makeRoom(s, m) {
+		return false
 	}
 	if !g.p.Start(m.j.ID, &g.exact) {
 		return false
@@ -230,6 +224,12 @@ func (g *policy) start(s *server, k *crew) bool {
 		g.add(s, g.crewOf(guest))
 	}
 	return true
+}
+
+// makeRoom finds GPUs for a job on a server, where jobs that have grown give some back
+// if need be.
+func (g *policy) makeRoom(s *server, m *member) bool {
+	return g.choose(s, m) || g.shrink(s) && g.choose(s, m)
 }
 
 // choose finds GPUs for a job on its server; the answer is in g.exact.
