@@ -8,9 +8,11 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/internal/simtest"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/sim"
 	"github.com/norn-scheduler/norn/unit"
 )
 
@@ -205,4 +207,27 @@ func TestTogetherBesideGrown(t *testing.T) {
 	run := simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(2, 4), Make: with(nil), Costs: perf.Costs{Base: perf.Cost{Start: 20 * time.Second}}},
 		grows("e", 1, 0, 5000), simtest.Job{Key: "y", At: 1, GPUs: 3, Run: 5000}, simtest.Job{Key: "a", At: 2, GPUs: 2, Run: 33}, simtest.Job{Key: "c", At: 50, GPUs: 2, Run: 1000})
 	has(t, run, "50 start c on n0[3]+n1[3] delay=20", "60 resize e on n0[0-2]", "120 move c on n0[1-2]")
+}
+
+// A gang on whole nodes takes turns there again when one of them was cordoned for a
+// while; in the meantime nobody takes turns with it.
+func TestCordonedTurns(t *testing.T) {
+	cordon := func(at time.Duration, health cluster.Health) eventlog.Event {
+		return eventlog.Event{Time: at * time.Second, Kind: eventlog.NodeSet, Node: 1, Health: health}
+	}
+	world := func(c *sim.Config) {
+		c.Script = []eventlog.Event{cordon(10, cluster.Cordoned), cordon(110, cluster.Up)}
+	}
+	run := simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(2, 4), Make: with(nil), World: world},
+		simtest.Job{Key: "a", GPUs: 8, Run: 600}, simtest.Job{Key: "b", At: 20, GPUs: 8, Run: 600})
+	has(t, run, "20 wait b: needs 8 GPUs; 0 free", "110 wait b: waits for its turn on n0")
+	if at := run.Start("b"); at < 110 || at > 171 {
+		t.Errorf("b starts at %v, want a turn as soon as both nodes are up again", at)
+	}
+
+	// who has parts of more nodes than it needs has none of them whole
+	run = simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(3, 4), Make: with(nil)},
+		simtest.Job{Key: "x", GPUs: 3, Run: 10}, simtest.Job{Key: "y", GPUs: 2, Run: 10}, simtest.Job{Key: "z", GPUs: 1, Run: 10},
+		simtest.Job{Key: "a", GPUs: 6, At: 1, Run: 500}, simtest.Job{Key: "w", GPUs: 2, At: 20, Run: 10})
+	has(t, run, "1 start a on n0[3]+n1[2-3]+n2[1-3]", "20 start w on n0[0-1]")
 }

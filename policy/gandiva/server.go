@@ -2,6 +2,7 @@ package gandiva
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 
@@ -204,12 +205,14 @@ func (g *policy) findSets() {
 	merged := false
 	for i := range g.members {
 		m := &g.members[i]
-		if m.has == nil || !m.plain || m.note.parts || m.has.Nodes() < 2 {
+		if m.has == nil || !m.plain || m.has.Nodes() < 2 {
 			continue
 		}
-		if m.note.home < 0 || !g.v.Cluster().UsableAlloc(m.has) {
-			m.note.parts = true // another policy placed it
+		if parts := !g.hasWhole(m); parts != m.note.parts {
+			m.note.parts = parts
 			g.keep(m)
+		}
+		if m.note.parts {
 			continue
 		}
 		g.nodes = g.nodes[:0]
@@ -222,6 +225,28 @@ func (g *policy) findSets() {
 	if merged {
 		g.dropMerged()
 	}
+}
+
+// hasWhole tells whether a running gang of several nodes has them whole: as it was
+// housed, or because it is larger than any node, needs each of them, and nobody else
+// has GPUs there.
+func (g *policy) hasWhole(m *member) bool {
+	c := g.v.Cluster()
+	if !c.UsableAlloc(m.has) {
+		return false
+	}
+	if m.note.home >= 0 && !m.note.parts {
+		return true
+	}
+	all, least := 0, math.MaxInt
+	for _, p := range m.has.Pieces {
+		n := c.NodeGPUs(p.Node)
+		if c.NodeFreeGPUs(p.Node, c.GPUMask())+int(p.Tasks) < n {
+			return false
+		}
+		all, least = all+n, min(least, n)
+	}
+	return m.size > c.MaxNodeGPUs(m.j.Pool(), g.v.Class(m.j.Class()).Mask) && all-least < m.size
 }
 
 // merge makes one server of several; the others are listed until dropMerged.
