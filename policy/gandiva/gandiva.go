@@ -103,6 +103,7 @@ type policy struct {
 	list    []*crew          // too
 	full    map[int32]bool   // too: classes of jobs that find no other server
 	wake    time.Duration
+	again   bool // it has more to decide as soon as this has been done
 	quiet   bool // the last decision left everything as it is, and so will the next one if nothing happens
 }
 
@@ -122,6 +123,7 @@ func (g *policy) Decide(v *sched.View, p *sched.Plan) {
 	}
 	g.rotate()
 	g.serveOthers()
+	g.dislodge()
 	g.housing()
 	g.relieve()
 	g.fill()
@@ -180,12 +182,15 @@ func (g *policy) tidy() {
 // has been measured, or to look for something better.
 func (g *policy) nextMoment() time.Duration {
 	at := unit.Never
+	if g.again {
+		at = g.v.Now + 1
+	}
 	busy := false
 	for i := 0; i < len(g.members) && !busy; i++ {
 		busy = g.p.Holding(g.members[i].j.ID) != nil
 	}
 	if busy && g.cfg.Every < unit.Never { // otherwise nothing will change by itself
-		at = g.nextLook()
+		at = min(at, g.nextLook())
 	}
 	for _, k := range g.crews {
 		switch {

@@ -30,6 +30,41 @@ func (g *policy) housing() {
 	}
 }
 
+// dislodge takes crews off servers that can no longer have them, because others have
+// got GPUs there. Who ran until now looks for another server at the next moment.
+func (g *policy) dislodge() {
+	g.again = false
+	had := len(g.queue)
+	for _, s := range g.servers {
+		if !s.held {
+			continue
+		}
+		for _, k := range slices.Clone(s.crews) {
+			switch {
+			case !k.ready() || g.canHold(s, k.lead):
+			case !k.lead.j.Waiting():
+				g.again = true
+			default:
+				g.evict(k)
+			}
+		}
+	}
+	if len(g.queue) > had {
+		slices.SortFunc(g.queue, func(a, b *member) int { return cmp.Compare(a.j.ID, b.j.ID) })
+	}
+}
+
+// evict takes a crew that waits off its server; each of its jobs looks for another one.
+func (g *policy) evict(k *crew) {
+	k.home.remove(k)
+	g.queue = append(g.queue, k.lead)
+	if m := k.guest; m != nil {
+		k.guest, m.note.link = nil, apart
+		g.keep(m)
+		g.queue = append(g.queue, m)
+	}
+}
+
 // house finds a server for a job: one for jobs of its size that is not full, an empty
 // one, any with as many idle GPUs, idle GPUs of several; and if there are none, the
 // least loaded one for jobs of its size, where it takes turns.

@@ -231,3 +231,17 @@ func TestCordonedTurns(t *testing.T) {
 		simtest.Job{Key: "a", GPUs: 6, At: 1, Run: 500}, simtest.Job{Key: "w", GPUs: 2, At: 20, Run: 10})
 	has(t, run, "1 start a on n0[3]+n1[2-3]+n2[1-3]", "20 start w on n0[0-1]")
 }
+
+// Who has lost its server to a job that takes no turns is told at once where it lives
+// now, and waits for its turn there.
+func TestDislodged(t *testing.T) {
+	run := simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(2, 2), Make: with(func(c *Config) { c.Every = time.Hour })},
+		simtest.Job{Key: "a", GPUs: 2, Run: 600}, simtest.Job{Key: "b", GPUs: 2, Fails: []float64{20}, Run: 600},
+		simtest.Job{Key: "c", At: 5, GPUs: 1, Run: 600, Spec: func(j *job.Job) { j.Stop = job.Restart }})
+	has(t, run, "20 start c on n1[0]", "20 wait b: waits for its turn on n0", "60 start b on n0[0-1]")
+
+	run = simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(2, 2), Make: with(func(c *Config) { c.Every = time.Hour })},
+		simtest.Job{Key: "a", GPUs: 2, Run: 600}, simtest.Job{Key: "b", GPUs: 2, Run: 600}, simtest.Job{Key: "b2", GPUs: 2, Run: 600}, simtest.Job{Key: "b3", GPUs: 2, Run: 600},
+		simtest.Job{Key: "c", At: 5, GPUs: 1, Run: 600, Spec: func(j *job.Job) { j.Stop = job.Restart }})
+	has(t, run, "60 start c on n0[0]", "60 wait b2: waits for its turn on n1", "60.000000001 wait a: waits for its turn on n1")
+}
