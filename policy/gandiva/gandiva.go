@@ -53,7 +53,7 @@ func (c *Config) Params() param.Set {
 	return param.Set{
 		param.Duration("quantum", &c.Quantum, "how long a turn lasts"),
 		param.Duration("interval", &c.Every, "how often it looks for something better to do with running jobs"),
-		param.Duration("measure", &c.Measure, "how long two jobs are packed before their rates are compared"),
+		param.Duration("measure", &c.Measure, "how long two jobs are packed, or one has grown, before rates are compared"),
 		param.Bool("pack", &c.Pack, "where jobs take turns, try two on a GPU"),
 		param.Bool("locality", &c.Locality, "bring gangs together that were spread"),
 		param.Float("defrag", &c.Defrag, 0, 2, "share", "idle part from which on a server is emptied, if others can take its jobs; above 1 none is"),
@@ -216,7 +216,9 @@ func (g *policy) nothingToDo() bool {
 		return false
 	}
 	for i := range g.members {
-		if m := &g.members[i]; m.changed || m.note.link == trying || m.note.link == paired || !g.settled(m) {
+		m := &g.members[i]
+		unjudged := m.grown() && m.crew != nil && m.crew.judgedAt(g.cfg.Measure) > g.v.Now
+		if m.changed || m.note.link == trying || m.note.link == paired || unjudged || !g.settled(m) {
 			return false
 		}
 	}

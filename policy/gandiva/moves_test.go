@@ -41,10 +41,13 @@ func TestTogether(t *testing.T) {
 	has(t, run, "10 start c on n0[3]+n1[3]", "120 move c on n0[0-1]")
 }
 
+// linear is where twice the GPUs are twice as fast.
+var linear = perf.Analytic{Scaling: 1, Spread: 1}
+
 // Section 2.5.4: an elastic job takes what is idle on its server, and gives it back.
 func TestGrowShrink(t *testing.T) {
 	elastic := job.Demand{Roles: [job.MaxRoles]job.Role{{Tasks: 1, Min: 1, Max: 3, GPU: unit.One}}}
-	run := simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(1, 4), Make: with(nil)},
+	run := simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(1, 4), Make: with(nil), Model: linear},
 		simtest.Job{Key: "a", Run: 1000, Demand: &elastic}, simtest.Job{Key: "b", At: 100, GPUs: 3, Run: 50}, simtest.Job{Key: "c", At: 130, GPUs: 1, Run: 1000})
 	has(t, run, "60 resize a on n0[0-2]", "100 resize a on n0[0]", "100 start b on n0[1-3]", "150 start c on n0[1]", "180 resize a on n0[0,2-3]")
 }
@@ -131,7 +134,7 @@ func TestGrowsBesideTheImpossible(t *testing.T) {
 	elastic := job.Demand{Roles: [job.MaxRoles]job.Role{{Tasks: 1, Min: 1, Max: 4, GPU: unit.One}}}
 	parts := job.Demand{Roles: [job.MaxRoles]job.Role{{Tasks: 9, GPU: unit.One / 2}, {Tasks: 1, GPU: unit.One}}}
 	for name, never := range map[string]simtest.Job{"a gang": {Key: "never", GPUs: 9, Run: 10}, "another one": {Key: "never", Demand: &parts, Run: 10}} {
-		run := simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(1, 4), Make: with(nil)}, simtest.Job{Key: "a", Run: 1000, Demand: &elastic}, never)
+		run := simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(1, 4), Make: with(nil), Model: linear}, simtest.Job{Key: "a", Run: 1000, Demand: &elastic}, never)
 		if has(t, run, "60 resize a on n0[0-3]"); !run.Record("never").Reason.Never() {
 			t.Errorf("%s: waits, as %v", name, run.Record("never").Reason)
 		}
@@ -187,14 +190,14 @@ func grows(key string, gpus int32, at, run float64) simtest.Job {
 // Section 2.5.3: a server is not emptied where that makes a job slower: one that has
 // grown there, or one that has grown where the others would go.
 func TestGrownStay(t *testing.T) {
-	cfg := simtest.Config{Cluster: simtest.Nodes(2, 4), Make: with(nil)}
+	cfg := simtest.Config{Cluster: simtest.Nodes(2, 4), Make: with(nil), Model: linear}
 	run := simtest.Go(t, cfg, simtest.Job{Key: "x", GPUs: 4, Run: 100}, grows("a", 1, 0, 5000), simtest.Job{Key: "y", At: 101, GPUs: 3, Run: 1000})
 	has(t, run, "60 resize a on n1[0-3]", "101 start y on n0[0-2]")
 	if n := len(lines(run, " resize ")) + len(lines(run, " move ")); n != 1 {
 		t.Errorf("%d changes, want none but that it grows\n%s", n, strings.Join(run.Log, "\n"))
 	}
 
-	cfg = simtest.Config{Cluster: simtest.Nodes(2, 4), Make: with(nil)}
+	cfg = simtest.Config{Cluster: simtest.Nodes(2, 4), Make: with(nil), Model: linear}
 	run = simtest.Go(t, cfg, grows("a", 2, 0, 500), simtest.Job{Key: "b", At: 61, GPUs: 1, Run: 1000})
 	has(t, run, "60 resize a on n0[0-3]", "61 start b on n1[0]")
 	if n := len(lines(run, " resize ")) + len(lines(run, " move ")); n != 1 {
@@ -204,7 +207,7 @@ func TestGrownStay(t *testing.T) {
 
 // A job that has grown gives GPUs back to a gang that comes together.
 func TestTogetherBesideGrown(t *testing.T) {
-	run := simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(2, 4), Make: with(nil), Costs: perf.Costs{Base: perf.Cost{Start: 20 * time.Second}}},
+	run := simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(2, 4), Make: with(nil), Model: linear, Costs: perf.Costs{Base: perf.Cost{Start: 20 * time.Second}}},
 		grows("e", 1, 0, 5000), simtest.Job{Key: "y", At: 1, GPUs: 3, Run: 5000}, simtest.Job{Key: "a", At: 2, GPUs: 2, Run: 33}, simtest.Job{Key: "c", At: 50, GPUs: 2, Run: 1000})
 	has(t, run, "50 start c on n0[3]+n1[3] delay=20", "60 resize e on n0[0-2]", "120 move c on n0[1-2]")
 }
@@ -244,4 +247,19 @@ func TestDislodged(t *testing.T) {
 		simtest.Job{Key: "a", GPUs: 2, Run: 600}, simtest.Job{Key: "b", GPUs: 2, Run: 600}, simtest.Job{Key: "b2", GPUs: 2, Run: 600}, simtest.Job{Key: "b3", GPUs: 2, Run: 600},
 		simtest.Job{Key: "c", At: 5, GPUs: 1, Run: 600, Spec: func(j *job.Job) { j.Stop = job.Restart }})
 	has(t, run, "60 start c on n0[0]", "60 wait b2: waits for its turn on n1", "60.000000001 wait a: waits for its turn on n1")
+}
+
+// What a job has grown by is taken back when it has not made it faster, for good; what
+// has is not.
+func TestGrowthIsJudged(t *testing.T) {
+	job := func() simtest.Job { return grows("a", 1, 0, 1000) }
+	vain := simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(1, 4), Make: with(nil), Model: perf.Analytic{Scaling: -0.5, Spread: 1}}, job())
+	has(t, vain, "60 resize a on n0[0-3]", "120 resize a on n0[0]")
+	if n := len(lines(vain, " resize ")); n != 2 {
+		t.Errorf("%d changes, want two\n%s", n, strings.Join(vain.Log, "\n"))
+	}
+	near(t, "the end, with a minute at half of the speed", vain.End("a"), 1030)
+
+	good := simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(1, 4), Make: with(nil), Model: perf.Analytic{Scaling: 0.5, Spread: 1}}, job())
+	near(t, "the end, at twice the speed", good.End("a"), 60+470)
 }

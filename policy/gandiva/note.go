@@ -23,6 +23,7 @@ type note struct {
 	parts bool           // it lies on parts of several nodes
 	link  link
 	with  job.ID
+	vain  bool          // more GPUs did not make it faster
 	stamp time.Duration // when it went to the end of the list of its server, whole ms
 	rate  float64       // measured when it had its GPUs for itself; 0: not yet
 	use   float64       // of the GPUs, measured then; below 0: not known
@@ -53,6 +54,7 @@ func read(m job.Memo) note {
 	if field(&a, tagBits) != tag {
 		return note{home: cluster.None, with: job.None, use: -1}
 	}
+	n.vain = field(&a, 1) == 1
 	n.stamp = time.Duration(field(&b, stampBits)) * time.Millisecond
 	n.rate = float64(field(&b, rateBits)) / rateUnit
 	n.use = float64(field(&b, useBit)-1) / 100
@@ -64,6 +66,7 @@ func read(m job.Memo) note {
 func (n note) memo() job.Memo {
 	var a, b uint64
 	at := 0
+	bit := map[bool]int64{true: 1}
 	put := func(w *uint64, bits int, x int64) {
 		if x < 0 || x >= 1<<bits {
 			x = 0
@@ -72,14 +75,11 @@ func (n note) memo() job.Memo {
 		at += bits
 	}
 	put(&a, homeBits, int64(n.home)+1)
-	parts := int64(0)
-	if n.parts {
-		parts = 1
-	}
-	put(&a, 1, parts)
+	put(&a, 1, bit[n.parts])
 	put(&a, 2, int64(n.link))
 	put(&a, withBits, int64(n.with))
 	put(&a, tagBits, tag)
+	put(&a, 1, bit[n.vain])
 	at = 0
 	put(&b, stampBits, int64(n.stamp/time.Millisecond))
 	put(&b, rateBits, min(int64(n.rate*rateUnit+0.5), 1<<rateBits-1))

@@ -26,10 +26,13 @@ func Gain(packed, alone [2]float64) float64 {
 // Worthwhile tells whether a pair with a gain stays packed.
 func Worthwhile(gain float64) bool { return gain > 1+noise }
 
-// judgedAt is when a pair has been measured for long enough.
+// judgedAt is when those of a crew have been measured for long enough.
 func (k *crew) judgedAt(measure time.Duration) time.Duration {
 	at := time.Duration(0)
 	for _, m := range [...]*member{k.lead, k.guest} {
+		if m == nil {
+			continue
+		}
 		if m.j.Phase() != job.Running {
 			return unit.Never
 		}
@@ -54,7 +57,21 @@ func (g *policy) judge() {
 			g.settleTrial(k, Worthwhile(gain))
 		case k.guest == nil:
 			g.hold(k.lead, milli)
+			g.judgeGrowth(k)
 		}
+	}
+}
+
+// judgeGrowth takes back the GPUs by which a job has grown when they have not made it
+// faster. It does not grow again.
+func (g *policy) judgeGrowth(k *crew) {
+	m := k.lead
+	if !m.grown() || m.note.rate <= 0 || k.judgedAt(g.cfg.Measure) > g.v.Now || m.j.Speed() > m.note.rate*(1+noise) {
+		return
+	}
+	if g.giveBack(k) {
+		m.note.vain = true
+		g.keep(m)
 	}
 }
 

@@ -117,7 +117,12 @@ func (g *policy) defragment() {
 }
 
 // grown tells whether a running job has more GPUs than it asked for.
-func (k *crew) grown() bool { return k.lead.has != nil && k.lead.j.Tasks() > k.lead.size }
+func (m *member) grown() bool { return m.has != nil && m.j.Tasks() > m.size }
+
+// hasGrown tells whether a job on a server has.
+func (s *server) hasGrown() bool {
+	return slices.ContainsFunc(s.crews, func(k *crew) bool { return k.lead.grown() })
+}
 
 // refuges finds a server for each job of a server, where neither it nor one that has
 // grown there is taken to run slower; nil when not all find one, or one of them must
@@ -130,12 +135,12 @@ func (g *policy) refuges(s *server) []*server {
 		}
 	}()
 	for _, k := range s.crews {
-		if k.guest != nil || !g.settled(k.lead) || k.grown() {
+		if k.guest != nil || !g.settled(k.lead) || k.lead.grown() {
 			return nil
 		}
 		t := g.tightest(k.lead, func(o *server) bool {
 			fuller := o.idle() < s.idle() || o.idle() == s.idle() && o.first() < s.first()
-			return o != s && len(o.nodes) == 1 && o.load > 0 && fuller && !g.slower(k.lead, s, o) && !slices.ContainsFunc(o.crews, (*crew).grown)
+			return o != s && len(o.nodes) == 1 && o.load > 0 && fuller && !g.slower(k.lead, s, o) && !o.hasGrown()
 		})
 		if t == nil {
 			return nil
@@ -178,9 +183,10 @@ func (g *policy) grow() {
 		for _, k := range s.crews {
 			role := &k.lead.j.Spec().Demand.Roles[0]
 			_, most := role.Range()
-			if k.guest != nil || !g.settled(k.lead) || k.lead.j.Tasks() >= int(most) {
+			if k.guest != nil || k.lead.note.vain || !g.settled(k.lead) || k.lead.j.Tasks() >= int(most) {
 				continue
 			}
+			g.measure(k)
 			more := g.tasksOn(s.first(), role, int(most)-k.lead.j.Tasks())
 			a := &g.exact.alloc
 			a.CopyFrom(k.lead.has)
@@ -216,14 +222,21 @@ func (g *policy) resize(m *member, tasks int) {
 func (g *policy) shrink(s *server) bool {
 	any := false
 	for _, k := range s.crews {
-		held := g.p.Holding(k.lead.j.ID)
-		if k.runs && k.guest == nil && held != nil && held.Tasks(0) > k.lead.size && len(held.Shares) == held.Tasks(0) && len(held.Pieces) == 1 && k.lead.j.Phase() == job.Running {
-			g.exact.alloc.CopyFrom(held)
-			g.resize(k.lead, k.lead.size)
-			any = true
-		}
+		any = g.giveBack(k) || any
 	}
 	return any
+}
+
+// giveBack lets a job give back what it has more than it asked for, and tells whether
+// it did.
+func (g *policy) giveBack(k *crew) bool {
+	held := g.p.Holding(k.lead.j.ID)
+	if !k.runs || k.guest != nil || held == nil || held.Tasks(0) <= k.lead.size || len(held.Shares) != held.Tasks(0) || len(held.Pieces) != 1 || k.lead.j.Phase() != job.Running {
+		return false
+	}
+	g.exact.alloc.CopyFrom(held)
+	g.resize(k.lead, k.lead.size)
+	return true
 }
 
 // shrinkAll does so on all servers of a pool.
