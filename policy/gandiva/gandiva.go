@@ -117,7 +117,7 @@ func (g *policy) Decide(v *sched.View, p *sched.Plan) {
 	g.follow()
 	g.survey()
 	g.judge()
-	due := v.Now%g.cfg.Every == 0
+	due := g.due()
 	if due && g.cfg.Pack {
 		g.pack()
 	}
@@ -204,6 +204,9 @@ func (g *policy) nextMoment() time.Duration {
 	}
 	return at
 }
+
+// due tells whether this is a moment at which it looks for something better.
+func (g *policy) due() bool { return g.v.Now%g.cfg.Every == 0 }
 
 // nextLook is when it looks for something better again.
 func (g *policy) nextLook() time.Duration { return (g.v.Now/g.cfg.Every + 1) * g.cfg.Every }

@@ -297,7 +297,7 @@ func (g *policy) relieve() {
 			if s.load <= s.room.gpus {
 				break
 			}
-			if k.lead.has != nil && g.v.Now%g.cfg.Every != 0 { // its turn has just ended
+			if k.lead.has != nil && !g.due() { // its turn has just ended
 				continue
 			}
 			if !k.ready() || g.frozen(k.lead) || k.guest != nil && g.frozen(k.guest) || g.full[k.lead.j.Class()] {

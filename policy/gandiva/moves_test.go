@@ -263,3 +263,34 @@ func TestGrowthIsJudged(t *testing.T) {
 	good := simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(1, 4), Make: with(nil), Model: perf.Analytic{Scaling: 0.5, Spread: 1}}, job())
 	near(t, "the end, at twice the speed", good.End("a"), 60+470)
 }
+
+// A pair that no longer gains is taken apart, and not tried again.
+func TestPairsAreJudgedAnew(t *testing.T) {
+	cfg := shared(1, beside{"a beside b": 0.8, "b beside a": 0.8})
+	world := cfg.World
+	cfg.World = func(c *sim.Config) {
+		world(c)
+		for id := range job.ID(2) {
+			c.Script = append(c.Script, eventlog.Event{Time: 400 * time.Second, Kind: eventlog.Speed, Job: id, Speed: 0.5})
+		}
+	}
+	run := simtest.Go(t, cfg, using("a", 600, 0.5, 8*unit.GiB), using("b", 600, 0.6, 8*unit.GiB))
+	has(t, run, "120 start a on n0[0x0.5]", "420 preempt a kept=294: packed with b both get on no faster than in turns")
+	if n := len(lines(run, "x0.5")); n != 2 { // b halved, a beside it
+		t.Errorf("%d trials\n%s", n, strings.Join(run.Log, "\n"))
+	}
+}
+
+// Who has its turn but not the memory, which frozen jobs keep, is told so.
+func TestFrozenMemory(t *testing.T) {
+	cfg := shared(1, nil)
+	cfg.World = nil
+	var jobs []simtest.Job
+	for _, key := range []string{"a", "b", "c", "d"} {
+		demand := job.GPUs(1)
+		demand.Roles[0].GPUMemory = 7 * unit.GiB
+		jobs = append(jobs, simtest.Job{Key: key, Run: 200, Demand: &demand, Spec: func(j *job.Job) { j.Stop = job.Freeze }})
+	}
+	run := simtest.Go(t, cfg, jobs...)
+	has(t, run, "0 wait d: waits for its turn on n0", "180 wait d: frozen jobs keep the memory of the GPUs that are free")
+}

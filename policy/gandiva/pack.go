@@ -44,22 +44,29 @@ func (k *crew) judgedAt(measure time.Duration) time.Duration {
 	return at + measure
 }
 
-// judge keeps pairs that were worth it, and takes the others apart; and gives those
-// that have become alone all of their GPUs.
+// judge keeps pairs that were worth it, and takes the others apart, also those that are
+// no longer; and gives those that have become alone all of their GPUs.
 func (g *policy) judge() {
 	for _, k := range g.crews {
 		switch {
 		case k.away || !k.runs:
 		case k.trial && k.judgedAt(g.cfg.Measure) <= g.v.Now:
-			a, b := k.lead, k.guest
-			gain := Gain([2]float64{a.j.Speed(), b.j.Speed()}, [2]float64{a.note.rate, b.note.rate})
 			k.trial = false
-			g.settleTrial(k, Worthwhile(gain))
+			g.settleTrial(k, k.gains())
+		case k.trial:
+		case k.guest != nil && g.due() && g.settled(k.lead) && g.settled(k.guest) && !k.gains():
+			g.settleTrial(k, false)
 		case k.guest == nil:
 			g.hold(k.lead, milli)
 			g.judgeGrowth(k)
 		}
 	}
+}
+
+// gains tells whether a pair is worth it, as fast as both are now.
+func (k *crew) gains() bool {
+	a, b := k.lead, k.guest
+	return Worthwhile(Gain([2]float64{a.j.Speed(), b.j.Speed()}, [2]float64{a.note.rate, b.note.rate}))
 }
 
 // judgeGrowth takes back the GPUs by which a job has grown when they have not made it
@@ -87,7 +94,7 @@ func (g *policy) settleTrial(k *crew, stays bool) {
 		}
 		return
 	}
-	g.p.Stop(m.j.ID, job.Reason{Code: job.MakesRoom, Job: k.lead.j.ID})
+	g.p.Stop(m.j.ID, job.Reason{Code: job.MakesRoom, Job: k.lead.j.ID, Text: "packed with " + k.lead.j.Spec().Key + " both get on no faster than in turns"})
 	k.guest = nil
 	g.hold(k.lead, milli)
 	m.note.link = failed

@@ -183,7 +183,7 @@ func TestPacking(t *testing.T) {
 	}
 
 	bad := simtest.Go(t, shared(1, beside{"a beside b": 0.45, "b beside a": 0.5}), pair(8*unit.GiB)...)
-	has(t, bad, "120 start a on n0[0x0.5]", "180 preempt a kept=87: makes room for job b, which goes first")
+	has(t, bad, "120 start a on n0[0x0.5]", "180 preempt a kept=87: packed with b both get on no faster than in turns")
 	if n := len(lines(bad, "x0.5")); n != 2 { // b halved, a beside it, and never again
 		t.Errorf("%d trials\n%s", n, strings.Join(bad.Log, "\n"))
 	}

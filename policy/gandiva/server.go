@@ -29,10 +29,11 @@ type crew struct {
 	guest *member // nil: the lead has its GPUs for itself
 	trial bool    // the two are being measured
 	home  *server
-	runs  bool // it has its GPUs, as the plan stands
-	away  bool // it is being tried beside another crew, and counts here as before
-	gone  bool // it is leaving its devices
-	stays bool // it is among those that run next, as its server is turned
+	runs  bool       // it has its GPUs, as the plan stands
+	away  bool       // it is being tried beside another crew, and counts here as before
+	gone  bool       // it is leaving its devices
+	why   job.Reason // for which it was not started on its server, though its turn has come
+	stays bool       // it is among those that run next, as its server is turned
 }
 
 // server is where crews live.

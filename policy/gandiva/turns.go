@@ -211,6 +211,9 @@ func (g *policy) start(s *server, k *crew) bool {
 		return false
 	}
 	if !g.p.Start(m.j.ID, &g.exact) {
+		if !g.frozen(m) {
+			k.why = g.p.Why()
+		}
 		return false
 	}
 	if k.guest == nil {
@@ -281,9 +284,13 @@ func (g *policy) explain() {
 				continue
 			}
 			s.waits = s.waits || !k.gone
+			why := k.why
+			if why.Code != job.Occupied {
+				why = job.Reason{Code: job.Because, Job: job.None, Text: g.waitsFor(s)}
+			}
 			for _, m := range [...]*member{k.lead, k.guest} {
 				if m != nil {
-					g.p.Hold(m.j.ID, job.Reason{Code: job.Because, Job: job.None, Text: g.waitsFor(s)})
+					g.p.Hold(m.j.ID, why)
 				}
 			}
 		}
