@@ -168,12 +168,11 @@ func (g *policy) tidy() {
 	if g.cfg.Locality {
 		g.together()
 	}
-	if !g.calm() {
-		return
+	if !g.wanted { // otherwise idle GPUs are kept for who needs more of them
+		g.unpack()
 	}
-	g.unpack()
 	g.defragment()
-	if g.cfg.Grow {
+	if g.cfg.Grow && g.calm() {
 		g.grow()
 	}
 }

@@ -294,3 +294,10 @@ func TestFrozenMemory(t *testing.T) {
 	run := simtest.Go(t, cfg, jobs...)
 	has(t, run, "0 wait d: waits for its turn on n0", "180 wait d: frozen jobs keep the memory of the GPUs that are free")
 }
+
+// Section 2.5.3: servers are emptied also while somebody waits: for whom, above all.
+func TestDefragmentedForWhoWaits(t *testing.T) {
+	run := simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(2, 4), Make: with(func(c *Config) { c.Spread = false })},
+		simtest.Job{Key: "a", GPUs: 3, Run: 600}, simtest.Job{Key: "b", GPUs: 1, Run: 600}, simtest.Job{Key: "c", At: 10, GPUs: 4, Run: 100})
+	has(t, run, "10 wait c: needs 4 GPUs of one node; the best node has 3 free", "60 move b on n0[3]", "60.000000001 start c on n1[0-3]")
+}

@@ -111,6 +111,7 @@ func (g *policy) defragment() {
 		for i, k := range slices.Clone(s.crews) {
 			if to != nil && g.relocate(k.lead, to[i]) {
 				g.rehouse(k, to[i])
+				g.again = g.again || g.wanted
 			}
 		}
 	}
