@@ -18,7 +18,7 @@ func TestProperties(t *testing.T) {
 		"shockwave":    {{"round": "10s", "window": "6", "replan": "3"}},
 		"astraea":      {{"term": "15s"}},
 		"allox":        {{"alpha": "1", "limit": "2"}, {"alpha": "0.4", "grow": "false", "limit": "0", "place": "pack"}},
-		"gandiva":      {{"quantum": "10s", "interval": "10s", "measure": "10s"}, {"quantum": "5s", "pack": "false", "spread": "false", "defrag": "0.5", "weights": "true"}},
+		"gandiva":      {{"quantum": "10s", "interval": "10s", "measure": "10s"}, {"quantum": "5s", "pack": "false", "spread": "false", "defrag": "0.5", "weights": "true", "patience": "10s", "interval": "10s"}},
 		"gandiva_fair": {{"quantum": "10s", "split": "job", "by": "user"}},
 		"afs":          {{"regulate": "false"}},
 		"afs-p":        {{"unit": "20s"}},

@@ -41,11 +41,12 @@ type Config struct {
 	Grow     bool
 	Spread   bool
 	Weights  bool
+	Patience time.Duration // without a server
 }
 
 // NewConfig returns the defaults.
 func NewConfig() *Config {
-	return &Config{Quantum: time.Minute, Every: time.Minute, Measure: time.Minute, Pack: true, Locality: true, Defrag: 0.75, Grow: true, Spread: true}
+	return &Config{Quantum: time.Minute, Every: time.Minute, Measure: time.Minute, Pack: true, Locality: true, Defrag: 0.75, Grow: true, Spread: true, Patience: 10 * time.Minute}
 }
 
 // Params binds the settings.
@@ -60,6 +61,7 @@ func (c *Config) Params() param.Set {
 		param.Bool("grow", &c.Grow, "elastic jobs take idle GPUs of their server"),
 		param.Bool("spread", &c.Spread, "a gang takes idle GPUs of several servers before it takes turns; otherwise only one that no server could hold"),
 		param.Bool("weights", &c.Weights, "a job of priority k has k+1 quanta a turn"),
+		param.Duration("patience", &c.Patience, "how long a job waits that finds no server, before it takes turns with jobs of other sizes, or they make way"),
 	}
 }
 
@@ -126,6 +128,7 @@ func (g *policy) Decide(v *sched.View, p *sched.Plan) {
 	g.dislodge()
 	g.housing()
 	g.relieve()
+	g.makeWay()
 	g.fill()
 	if due {
 		g.tidy()

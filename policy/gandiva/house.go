@@ -79,6 +79,9 @@ func (g *policy) house(m *member) bool {
 	if s == nil {
 		s = g.least(m)
 	}
+	if s == nil && g.impatient(m) {
+		s = g.leastOfAll(m)
+	}
 	if s == nil {
 		return false
 	}

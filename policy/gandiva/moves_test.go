@@ -1,6 +1,9 @@
 package gandiva
 
 import (
+	"cmp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -300,4 +303,39 @@ func TestDefragmentedForWhoWaits(t *testing.T) {
 	run := simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(2, 4), Make: with(func(c *Config) { c.Spread = false })},
 		simtest.Job{Key: "a", GPUs: 3, Run: 600}, simtest.Job{Key: "b", GPUs: 1, Run: 600}, simtest.Job{Key: "c", At: 10, GPUs: 4, Run: 100})
 	has(t, run, "10 wait c: needs 4 GPUs of one node; the best node has 3 free", "60 move b on n0[3]", "60.000000001 start c on n1[0-3]")
+}
+
+// A job that finds no server for long enough takes turns with jobs of another size.
+func TestPatience(t *testing.T) {
+	jobs := []simtest.Job{{Key: "gang", At: 100, GPUs: 4, Run: 60}}
+	for i := range 60 { // five at a time want four GPUs
+		jobs = append(jobs, simtest.Job{Key: "s" + strconv.Itoa(i), At: float64(i * 40), GPUs: 1, Run: 200})
+	}
+	slices.SortStableFunc(jobs, func(a, b simtest.Job) int { return cmp.Compare(a.At, b.At) })
+	for _, c := range []struct {
+		patience         time.Duration
+		earliest, latest float64
+	}{{unit.Never, 2400, 1e4}, {5 * time.Minute, 420, 420 + 180}, {0, 120, 120 + 180}} { // nine want four GPUs: a turn of three
+		run := simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(1, 4), Make: with(func(k *Config) { k.Patience = c.patience })}, jobs...)
+		if at := run.Start("gang"); at < c.earliest || at > c.latest {
+			t.Errorf("with a patience of %v the gang starts at %v, want %v to %v", c.patience, at, c.earliest, c.latest)
+		}
+	}
+}
+
+// For a gang larger than any node others make way: they go where they have least to
+// wait, and it takes turns with none of them.
+func TestMakeWay(t *testing.T) {
+	jobs := []simtest.Job{{Key: "a", GPUs: 4, Run: 2000}, {Key: "b", GPUs: 2, Run: 2000}, {Key: "c", GPUs: 1, Run: 2000}, {Key: "gang", At: 10, GPUs: 8, Run: 300}, {Key: "same", At: 700, GPUs: 8, Run: 300}}
+	run := simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(3, 4), Make: with(nil)}, jobs...)
+	has(t, run, "10 wait gang: needs 8 GPUs; 5 free", "660 start gang on n1[0-3]+n2[0-3]",
+		"660 preempt b kept=660: makes room for job gang, which goes first", "660 preempt c kept=660: makes room for job gang, which goes first",
+		"700 wait same: waits for its turn on n1")
+	if n := len(lines(run, " start gang ")); n < 2 {
+		t.Errorf("the gang begins %d times, want it to take turns with the other one of its size", n)
+	}
+
+	// where those who live there cannot go anywhere, they stay
+	run = simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(2, 4), Make: with(nil)}, simtest.Job{Key: "a", GPUs: 1, Run: 2000}, simtest.Job{Key: "gang", At: 10, GPUs: 8, Run: 300})
+	near(t, "the start of a gang that needs all nodes", run.Start("gang"), 2000)
 }

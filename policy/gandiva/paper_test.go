@@ -100,7 +100,8 @@ func has(t *testing.T, run *simtest.Run, want ...string) {
 	}
 }
 
-// Acceptance C: who goes where, and who takes turns.
+// Acceptance C: who goes where, and who takes turns, and that a job for which no server
+// is waits for GPUs, however long.
 func TestPlacement(t *testing.T) {
 	const long = 1e5
 	jobs := []simtest.Job{
@@ -108,7 +109,7 @@ func TestPlacement(t *testing.T) {
 		{Key: "j4", At: 3, GPUs: 2, Run: long}, {Key: "j5", At: 4, GPUs: 1, Run: long}, {Key: "j6", At: 5, GPUs: 1, Run: long},
 		{Key: "j7", At: 6, GPUs: 2, Run: long}, {Key: "j8", At: 2000, GPUs: 4, Run: 10},
 	}
-	run := simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(2, 4), Make: with(nil)}, jobs...)
+	run := simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(2, 4), Make: with(func(c *Config) { c.Patience = unit.Never })}, jobs...)
 	has(t, run,
 		"0 start j1 on n0[0]", "1 start j2 on n1[0-1]", "2 start j3 on n0[1]", "3 start j4 on n1[2-3]", "4 start j5 on n0[2]", "5 start j6 on n0[3]",
 		"6 wait j7: waits for its turn on n1",

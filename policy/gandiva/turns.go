@@ -59,7 +59,7 @@ func (g *policy) turn(s *server) {
 	}
 	for _, k := range s.crews {
 		if k.runs && !k.stays {
-			g.suspend(k)
+			g.suspend(k, job.Reason{Code: job.UsedShare, Job: job.None, Need: int32(min(k.lead.j.Service(), 1<<30))})
 		}
 	}
 }
@@ -112,9 +112,8 @@ func (g *policy) note(k *crew, change func(*note)) {
 
 // suspend takes a crew off its GPUs, and notes what was measured of a job that had
 // them for itself.
-func (g *policy) suspend(k *crew) {
+func (g *policy) suspend(k *crew, why job.Reason) {
 	g.measure(k)
-	why := job.Reason{Code: job.UsedShare, Job: job.None, Need: int32(min(k.lead.j.Service(), 1<<30))}
 	for _, m := range [...]*member{k.lead, k.guest} {
 		if m != nil {
 			g.p.Stop(m.j.ID, why)
