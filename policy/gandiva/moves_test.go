@@ -2,6 +2,7 @@ package gandiva
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -338,4 +339,34 @@ func TestMakeWay(t *testing.T) {
 	// where those who live there cannot go anywhere, they stay
 	run = simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(2, 4), Make: with(nil)}, simtest.Job{Key: "a", GPUs: 1, Run: 2000}, simtest.Job{Key: "gang", At: 10, GPUs: 8, Run: 300})
 	near(t, "the start of a gang that needs all nodes", run.Start("gang"), 2000)
+}
+
+// The rate alone of a host is not what it was beside the guest that has just left it, so
+// that each pair which does not gain is taken apart.
+func TestHostsAreMeasuredAlone(t *testing.T) {
+	truth := beside{}
+	jobs := []simtest.Job{using("a", 1200, 0.2, unit.GiB), using("b", 1200, 0.3, unit.GiB), using("c", 1200, 0.4, unit.GiB), using("d", 1200, 0.5, unit.GiB)}
+	for _, j := range jobs {
+		for _, o := range jobs {
+			truth[j.Key+" beside "+o.Key] = 0.5
+		}
+	}
+	run := simtest.Go(t, shared(1, truth), jobs...)
+	tried := 0
+	for _, line := range lines(run, " memo ") {
+		var key string
+		var m job.Memo
+		if _, err := fmt.Sscanf(line[strings.Index(line, "memo"):], "memo %s [%d %d]", &key, &m[0], &m[1]); err != nil {
+			t.Fatal(err)
+		}
+		switch read(m).link {
+		case trying:
+			tried++
+		case paired:
+			t.Errorf("%s: stays packed", line)
+		}
+	}
+	if tried < 6 {
+		t.Errorf("%d trials, want one of each two jobs at least", tried)
+	}
 }

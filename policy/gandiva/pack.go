@@ -217,6 +217,11 @@ func (g *policy) canHost(k *crew) bool {
 	return !slices.ContainsFunc(k.lead.has.Shares, func(s cluster.Share) bool { return s.Milli != milli || s.Throttle != 0 })
 }
 
+// shares tells whether a running job had less than all of a GPU as the decision began.
+func (m *member) shares() bool {
+	return slices.ContainsFunc(m.has.Shares, func(s cluster.Share) bool { return s.Milli < milli })
+}
+
 // settled tells whether a job ran before this decision, is past its start, and is left
 // alone by the plan so far.
 func (g *policy) settled(m *member) bool {
@@ -230,10 +235,11 @@ func (g *policy) fitsBeside(m, host *member) bool {
 		return false
 	}
 	c, mask := g.v.Cluster(), g.v.Class(m.j.Class()).Mask
+	a, b := memoryOf(m), memoryOf(host)
 	for i := range host.has.Shares {
 		t := c.TypeOf(host.has.Shares[i].Device)
-		has, a, b := c.Type(t).Memory, memoryOf(m), memoryOf(host)
-		if !mask.Has(t) || has > 0 && (a == 0 || b == 0 || a+b > has) {
+		has := c.Type(t).Memory
+		if !mask.Has(t) || a == 0 || b == 0 || has > 0 && a+b > has {
 			return false
 		}
 	}

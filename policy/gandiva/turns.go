@@ -122,10 +122,10 @@ func (g *policy) suspend(k *crew, why job.Reason) {
 	k.runs = false
 }
 
-// measure notes the rate of a job that has its GPUs for itself, and their use.
+// measure notes the rate of a job that had its GPUs for itself until now, and their use.
 func (g *policy) measure(k *crew) {
 	j := k.lead.j
-	if k.guest != nil || j.Phase() != job.Running || j.Ready() >= g.v.Now || j.Tasks() != k.lead.size {
+	if k.guest != nil || j.Phase() != job.Running || j.Ready() >= g.v.Now || j.Tasks() != k.lead.size || k.lead.shares() {
 		return
 	}
 	k.lead.note.rate = j.Speed()
