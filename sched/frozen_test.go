@@ -102,3 +102,62 @@ func TestFrozenMemory(t *testing.T) {
 		p.Discard()
 	}
 }
+
+// A frozen job goes home whatever devices a policy picks for it, or nowhere. Who was to
+// have its home instead is refused then, which is no mistake of the policy.
+func TestFrozenJobIsSentHome(t *testing.T) {
+	s := frozen(t, 0)
+	d := job.GPUs(1)
+	must(t, s.Submit(&job.Job{ID: 1, Key: "b", Demand: &d}, -1))
+	v := sched.NewView(s, nil, false)
+	var p sched.Plan
+	p.Open(&v)
+	if !p.StartOn(0, on(s.Cluster, 1)) || p.Holding(0).Shares[0].Device != 0 {
+		t.Errorf("it starts on %v", p.Holding(0))
+	}
+	if p.StartOn(1, on(s.Cluster, 0)) || p.Why().Code != job.Occupied {
+		t.Errorf("the other one starts: %v", p.Why())
+	}
+	if err := p.Err(); err != nil {
+		t.Error(err)
+	}
+	p.Discard()
+
+	p.Open(&v)
+	if !p.StartOn(1, on(s.Cluster, 0)) || p.StartOn(0, on(s.Cluster, 1)) || p.Why().Code != job.Occupied {
+		t.Errorf("with its home taken it starts: %v", p.Why())
+	}
+	must(t, p.Err())
+	p.Discard()
+	must(t, s.Check())
+}
+
+// Whom a plan freezes keeps its memory from those that the same plan starts.
+func TestFrozenByThePlan(t *testing.T) {
+	for _, c := range []struct {
+		needs unit.Bytes
+		want  bool
+	}{{7 << 30, false}, {6 << 30, true}} {
+		s := frozen(t, 10<<30)
+		v := sched.NewView(s, nil, false)
+		var p sched.Plan
+		p.Open(&v)
+		if !p.Start(0, place.Pack) {
+			t.Fatal(p.Why())
+		}
+		must(t, p.Commit())
+		s.Booked(true)
+		must(t, s.Begin(0, p.Ops()[0].Now, 0))
+		s.Booked(false)
+		d := job.GPUs(2)
+		d.Roles[0].GPUMemory = c.needs
+		must(t, s.Submit(&job.Job{ID: 1, Key: "b", Demand: &d}, -1))
+		v = sched.NewView(s, nil, false)
+		p.Open(&v)
+		p.Stop(0, job.Reason{Code: job.MakesRoom, Job: 1})
+		if got := p.Start(1, place.Pack); got != c.want {
+			t.Errorf("%d GiB needed: started %v", c.needs>>30, got)
+		}
+		p.Discard()
+	}
+}

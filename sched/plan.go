@@ -9,6 +9,7 @@ import (
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/state"
+	"github.com/norn-scheduler/norn/unit"
 )
 
 // Plan is what a policy wants to hold from now on, as a transaction over the
@@ -32,6 +33,8 @@ type Plan struct {
 	undo   []undoOp
 	depth  int
 	mark   int
+	frozen int  // jobs that it freezes, those included that it starts again
+	homed  bool // a frozen job goes home, where its policy would have had another one
 	allocs []*cluster.Alloc
 	used   int
 	req    place.Request
@@ -91,6 +94,7 @@ func (p *Plan) Open(v *View) {
 	for len(p.opOf) < p.state.Jobs() {
 		p.opOf = append(p.opOf, make([]int32, max(1024, len(p.opOf), p.state.Jobs()-len(p.opOf)))...)
 	}
+	p.frozen, p.homed = 0, false
 	p.req.Cluster, p.req.Rand = p.state.Cluster, v.Rand
 	p.mark = p.state.Cluster.Mark()
 }
@@ -178,9 +182,24 @@ func (p *Plan) Why() job.Reason { return p.why }
 
 // StartOn starts a waiting job on the given devices, which are copied. It
 // spoils the plan when they are not free or not enough for the whole gang.
+//
+// A frozen job can go on only where its memory is: it starts there, whatever the given
+// devices, or not at all, with false. From then on somebody else for whom these are not
+// free is refused, and does not spoil the plan.
 func (p *Plan) StartOn(id job.ID, a *cluster.Alloc) bool {
 	op := p.startable(id)
-	return op != nil && p.take(op, a)
+	if op == nil {
+		return false
+	}
+	if home := p.state.Home(id); home != nil && !home.SamePlaces(a) {
+		if p.why, _ = p.goHome(home); p.why.Code != job.NoReason {
+			p.Hold(id, p.why)
+			return false
+		}
+		p.homed = true
+		return p.take(op, &p.req.Out)
+	}
+	return p.take(op, a)
 }
 
 // Profile has a waiting job hold the given devices, which are copied, to be
@@ -259,6 +278,9 @@ func (p *Plan) Stop(id job.ID, why job.Reason) bool {
 	p.remember(op)
 	p.state.Cluster.Release(op.Now)
 	op.Now, op.Why = nil, why
+	if op.Was != nil && p.state.Record(id).Job.Stop == job.Freeze {
+		p.frozen++
+	}
 	return true
 }
 
@@ -453,13 +475,26 @@ func (p *Plan) roomBeside(d *job.Demand) bool {
 		piece := &p.req.Out.Pieces[i]
 		for _, share := range shares[:piece.Shares] {
 			all := c.Type(c.TypeOf(share.Device)).Memory
-			if all > 0 && p.state.Frozen(share.Device)+d.Roles[piece.Role].GPUMemory > all {
+			if all > 0 && p.keptOn(share.Device)+d.Roles[piece.Role].GPUMemory > all {
 				return false
 			}
 		}
 		shares = shares[piece.Shares:]
 	}
 	return true
+}
+
+// keptOn is the memory of a device that frozen jobs keep, those included that this plan
+// freezes.
+func (p *Plan) keptOn(d cluster.DeviceID) unit.Bytes {
+	sum := p.state.Frozen(d)
+	for i := 0; p.frozen > 0 && i < len(p.ops); i++ {
+		op := &p.ops[i]
+		if j := p.state.Record(op.Job).Job; op.Was != nil && op.Now == nil && j.Stop == job.Freeze {
+			sum += state.Keeps(j, op.Was, d)
+		}
+	}
+	return sum
 }
 
 // goHome is find for a frozen job, which can go on only where its memory is, at
@@ -494,7 +529,7 @@ func (p *Plan) find(id job.ID, tasks int, where place.Strategy) (job.Reason, boo
 		return job.Reason{Code: job.NoSuchType, Job: job.None}, false
 	}
 	why, ok := where.Place(&p.req)
-	if ok && p.state.Homes() > 0 && !p.roomBeside(r.Job.Demand) {
+	if ok && p.state.Homes()+p.frozen > 0 && !p.roomBeside(r.Job.Demand) {
 		return job.Reason{Code: job.Occupied, Job: job.None, Text: "frozen jobs keep the memory of the GPUs that are free"}, false
 	}
 	if !ok {
@@ -590,6 +625,11 @@ func (p *Plan) take(op *Op, a *cluster.Alloc) bool {
 	own := p.newAlloc()
 	own.CopyFrom(a)
 	if err := p.state.Cluster.Take(own); err != nil {
+		if p.homed {
+			p.why = job.Reason{Code: job.Occupied, Job: job.None}
+			p.Hold(op.Job, p.why)
+			return false
+		}
 		return p.fail(op.Job, "start it", "does not fit: "+err.Error())
 	}
 	p.remember(op)

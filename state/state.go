@@ -135,16 +135,23 @@ func (s *State) Home(id job.ID) *cluster.Alloc {
 func (s *State) Frozen(d cluster.DeviceID) unit.Bytes {
 	var sum unit.Bytes
 	for id, home := range s.homes {
-		shares := home.Shares
-		for i := range home.Pieces {
-			p := &home.Pieces[i]
-			for _, share := range shares[:p.Shares] {
-				if share.Device == d {
-					sum += s.Record(id).Job.Demand.Roles[p.Role].GPUMemory
-				}
+		sum += Keeps(s.Record(id).Job, home, d)
+	}
+	return sum
+}
+
+// Keeps is the GPU memory that a job keeps on a device when it is frozen where it is, as
+// far as it has told how much it needs.
+func Keeps(j *job.Job, a *cluster.Alloc, d cluster.DeviceID) (sum unit.Bytes) {
+	shares := a.Shares
+	for i := range a.Pieces {
+		p := &a.Pieces[i]
+		for _, share := range shares[:p.Shares] {
+			if share.Device == d {
+				sum += j.Demand.Roles[p.Role].GPUMemory
 			}
-			shares = shares[p.Shares:]
 		}
+		shares = shares[p.Shares:]
 	}
 	return sum
 }
