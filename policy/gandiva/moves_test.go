@@ -296,7 +296,7 @@ func TestFrozenMemory(t *testing.T) {
 		jobs = append(jobs, simtest.Job{Key: key, Run: 200, Demand: &demand, Spec: func(j *job.Job) { j.Stop = job.Freeze }})
 	}
 	run := simtest.Go(t, cfg, jobs...)
-	has(t, run, "0 wait d: waits for its turn on n0", "180 wait d: frozen jobs keep the memory of the GPUs that are free")
+	has(t, run, "0 wait d: waits for its turn on n0", "120 wait c: frozen jobs keep the memory of the GPUs that are free", "120 wait d: frozen jobs keep the memory of the GPUs that are free")
 }
 
 // Section 2.5.3: servers are emptied also while somebody waits: for whom, above all.
