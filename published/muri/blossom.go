@@ -241,9 +241,10 @@ func (b *blossoms) shrink(u, base, v int) {
 	}
 	clear(b.holds[x*b.stride+1 : x*b.stride+b.n+1])
 	for _, p := range b.petals[x] {
+		own, petal := b.edge[x*b.stride:], b.edge[p*b.stride:]
 		for y := 1; y <= b.top; y++ {
-			if own := b.at(x, y); own.twice == 0 || b.dist(b.at(p, y)) < b.dist(own) {
-				*own, *b.at(y, x) = *b.at(p, y), *b.at(y, p)
+			if own[y].twice == 0 || b.dist(&petal[y]) < b.dist(&own[y]) {
+				own[y], *b.at(y, x) = petal[y], *b.at(y, p)
 			}
 		}
 		for y := 1; y <= b.n; y++ {

@@ -17,6 +17,7 @@ type pairing struct {
 	kind     []uint16  // by job: those of equal stages are of one kind, from 1
 	stages   []float64 // by job: what all take together
 	finder   blossoms
+	two      [][]float64 // by kinds: what two jobs alone weigh together; 0: not known yet
 
 	// Who was matched with whom among groups of these kinds: from one decision to the
 	// next most of them stay as they are.
@@ -35,7 +36,20 @@ func newPairing(most int, jobs []facts) *pairing {
 		}
 		p.kind, p.stages = append(p.kind, kinds[s]), append(p.stages, s.Sum())
 	}
+	p.two = make([][]float64, len(kinds)+1)
 	return p
+}
+
+// ofTwo is what two jobs weigh together, for both alike.
+func (p *pairing) ofTwo(x, y *muri.Group) float64 {
+	a, b := p.kind[x.Members[0].Job], p.kind[y.Members[0].Job]
+	if p.two[a] == nil {
+		p.two[a] = make([]float64, len(p.two))
+	}
+	if p.two[a][b] == 0 {
+		p.two[a][b] = p.plus(p.plus(0, x), y) / (p.together(x, y) * 4)
+	}
+	return p.two[a][b]
 }
 
 // mates is whom each of the groups of a class is matched with.
@@ -72,7 +86,13 @@ func (p *pairing) weigh(groups []muri.Group) {
 	for v := range groups {
 		for u := range v {
 			x, y := &groups[u], &groups[v]
-			if len(x.Members)+len(y.Members) > p.most {
+			switch n := len(x.Members) + len(y.Members); {
+			case n > p.most:
+				continue
+			case n == 2:
+				w := p.ofTwo(x, y)
+				p.finder.weigh(u+1, v+1, w)
+				p.finder.weigh(v+1, u+1, w)
 				continue
 			}
 			all := p.together(x, y) * 4
