@@ -711,6 +711,19 @@ func (c *Cluster) MemoryFree(id NodeID) (free unit.Bytes, ok bool) {
 	return n.memFree, n.accountsM
 }
 
+// TasksBeside is for how many tasks, each of so much CPU and memory, a node has room
+// beside what is booked, as far as it accounts for them; it stops counting at most.
+func (c *Cluster) TasksBeside(id NodeID, cpu unit.Milli, memory unit.Bytes, most int) int {
+	n := &c.nodes[id]
+	if n.accountsC && cpu > 0 {
+		most = min(most, int(n.cpuFree/cpu))
+	}
+	if n.accountsM && memory > 0 {
+		most = min(most, int(n.memFree/memory))
+	}
+	return most
+}
+
 // NodeFreeGPUs is the number of wholly free, healthy devices of a node whose
 // types are in the mask, usable or not.
 func (c *Cluster) NodeFreeGPUs(id NodeID, m TypeMask) int {

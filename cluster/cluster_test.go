@@ -286,3 +286,28 @@ func TestUsable(t *testing.T) {
 		}
 	}
 }
+
+// A node has room for as many tasks as its CPU and its memory suffice for, what it does not
+// account for and what a task does not need aside.
+func TestTasksBeside(t *testing.T) {
+	c := New()
+	full, err := c.AddNode(NodeSpec{Name: "a", CPU: 8 * unit.One, Memory: 10 << 30})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Take(&Alloc{Pieces: []Piece{{Node: full, Tasks: 1, CPU: unit.One, Memory: 1 << 30}}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []struct {
+		cpu    unit.Milli
+		memory unit.Bytes
+		most   int
+		tasks  int
+	}{
+		{2 * unit.One, 0, 10, 3}, {0, 4 << 30, 10, 2}, {2 * unit.One, 4 << 30, 10, 2}, {unit.One, 1, 3, 3}, {8 * unit.One, 0, 10, 0}, {0, 0, 10, 10},
+	} {
+		if got := c.TasksBeside(full, want.cpu, want.memory, want.most); got != want.tasks {
+			t.Errorf("tasks of %v and %v: %d, want %d", want.cpu, want.memory, got, want.tasks)
+		}
+	}
+}

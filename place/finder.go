@@ -497,18 +497,11 @@ func (r *Request) fullest(role *job.Role, tasks, per int) cluster.GroupID {
 
 // fits is the number of tasks that a group and its node have room for.
 func (r *Request) fits(role *job.Role, g cluster.GroupID, per int) int {
-	n := r.Cluster.GroupFree(g) / per
 	node := r.Cluster.GroupNode(g)
 	if !r.inside(node) {
 		return 0
 	}
-	if free, ok := r.Cluster.CPUFree(node); ok && role.CPU > 0 {
-		n = min(n, int(free/role.CPU))
-	}
-	if free, ok := r.Cluster.MemoryFree(node); ok && role.Memory > 0 {
-		n = min(n, int(free/role.Memory))
-	}
-	return n
+	return r.Cluster.TasksBeside(node, role.CPU, role.Memory, r.Cluster.GroupFree(g)/per)
 }
 
 // wholeTasks books n tasks of per whole devices each in one group.
@@ -573,13 +566,7 @@ func (r *Request) bookPart(index uint8, role *job.Role, d cluster.DeviceID) bool
 func (r *Request) cpuTasks(index uint8, role *job.Role, tasks int) bool {
 	c := r.Cluster
 	for node := c.NextRoom(r.Pool, cluster.None); node != cluster.None && tasks > 0; node = c.NextRoom(r.Pool, node) {
-		n := tasks
-		if free, ok := c.CPUFree(node); ok && role.CPU > 0 {
-			n = min(n, int(free/role.CPU))
-		}
-		if free, ok := c.MemoryFree(node); ok && role.Memory > 0 {
-			n = min(n, int(free/role.Memory))
-		}
+		n := c.TasksBeside(node, role.CPU, role.Memory, tasks)
 		if n <= 0 || !r.inside(node) {
 			continue
 		}

@@ -329,7 +329,7 @@ func (f *policy) spots(v *sched.View, p *sched.Plan, w waiting, b int32) (free, 
 	f.byLoad(c, j.Pool())
 	for _, n := range f.order {
 		first, count := c.DeviceRange(n)
-		if !c.Usable(n) || c.Node(n).Pooled || tasksBeside(c, n, class.Demand) == 0 {
+		if !c.Usable(n) || c.Node(n).Pooled || c.TasksBeside(n, class.Demand.Roles[0].CPU, class.Demand.Roles[0].Memory, 1) == 0 {
 			continue
 		}
 		for d := first; d < first+cluster.DeviceID(count); d++ {
@@ -353,18 +353,6 @@ func (f *policy) spots(v *sched.View, p *sched.Plan, w waiting, b int32) (free, 
 		slices.SortStableFunc(shared, func(a, b spot) int { return cmp.Or(cmp.Compare(a.mean, b.mean), cmp.Compare(a.partner, b.partner)) })
 	}
 	return free, shared
-}
-
-// tasksBeside is for how many tasks a node has CPU and memory beside what runs.
-func tasksBeside(c *cluster.Cluster, n cluster.NodeID, d *job.Demand) int {
-	tasks := math.MaxInt
-	if cpu, accounted := c.CPUFree(n); accounted && d.Roles[0].CPU > 0 {
-		tasks = int(cpu / d.Roles[0].CPU)
-	}
-	if memory, told := c.MemoryFree(n); told && d.Roles[0].Memory > 0 {
-		tasks = min(tasks, int(memory/d.Roles[0].Memory))
-	}
-	return tasks
 }
 
 // partner tells whether a running job may share: it began before this moment, and
@@ -408,14 +396,14 @@ func slower(m perf.Sharing, j, other perf.Sharer, t cluster.GPUType) float64 {
 // pick takes all free GPUs given, if a job needs so many, and shared ones partner by
 // partner, as far as their nodes have CPU and memory for it; nil when they are not enough.
 func (f *policy) pick(v *sched.View, id job.ID, need int, free, shared []spot) []spot {
-	d, c := v.Job(id).Spec().Demand, v.Cluster()
+	role, c := &v.Job(id).Spec().Demand.Roles[0], v.Cluster()
 	left := map[cluster.NodeID]int{}
 	var chosen []spot
 	for _, s := range slices.Concat(free, shared) {
 		n := c.NodeOf(s.device)
 		room, known := left[n]
 		if !known {
-			room = tasksBeside(c, n, d)
+			room = c.TasksBeside(n, role.CPU, role.Memory, need)
 		}
 		if left[n] = room - 1; room > 0 {
 			chosen = append(chosen, s)

@@ -265,13 +265,7 @@ func (g *policy) choose(s *server, m *member) bool {
 
 // tasksOn is how many tasks the CPUs and the memory of a node suffice for.
 func (g *policy) tasksOn(n cluster.NodeID, role *job.Role, most int) int {
-	if free, ok := g.v.Cluster().CPUFree(n); ok && role.CPU > 0 {
-		most = min(most, int(free/role.CPU))
-	}
-	if free, ok := g.v.Cluster().MemoryFree(n); ok && role.Memory > 0 {
-		most = min(most, int(free/role.Memory))
-	}
-	return most
+	return g.v.Cluster().TasksBeside(n, role.CPU, role.Memory, most)
 }
 
 // explain tells those who wait why, and notes where anybody waits for a turn.

@@ -113,14 +113,8 @@ func (g *policy) places(v *sched.View, p *sched.Plan, j sched.Job, n cluster.Nod
 	if !c.Usable(n) || c.Node(n).Pooled || class.NoType {
 		return nil
 	}
-	room := int(^uint(0) >> 1)
-	if cpu, accounted := c.CPUFree(n); accounted && role.CPU > 0 {
-		room = min(room, int(cpu/role.CPU))
-	}
-	if memory, told := c.MemoryFree(n); told && role.Memory > 0 {
-		room = min(room, int(memory/role.Memory))
-	}
 	first, count := c.DeviceRange(n)
+	room := c.TasksBeside(n, role.CPU, role.Memory, count)
 	for d := first; d < first+cluster.DeviceID(count) && len(out) < room; d++ {
 		t := c.TypeOf(d)
 		if c.Broken(d) || !class.Mask.Has(t) || c.Type(t).Host || c.DeviceMemoryFree(d) < perf.TakenOf(j.Spec()) {

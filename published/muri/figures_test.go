@@ -101,7 +101,7 @@ func figures(t testing.TB, without string, traces ...string) {
 // at every event, which is not; on trace 3 it is held against the golden result.
 func TestFigures(t *testing.T) { figures(t, "themis", "trace1_pr", "trace3", "trace3_pr") }
 
-// BenchmarkFigures is all of them, which takes two hours, most of it for Themis on the
+// BenchmarkFigures is all of them, which takes one to two hours, most of it for Themis on the
 // traces 2; BenchmarkFiguresWithoutThemis takes minutes.
 func BenchmarkFigures(b *testing.B) {
 	for b.Loop() {

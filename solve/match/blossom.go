@@ -1,5 +1,7 @@
 package match
 
+import "slices"
+
 // Vertices are counted from 1 here, 0 is nobody. Numbers above n are blossoms:
 // odd circles that are treated as one vertex. The outermost blossom that a vertex
 // is in, or it itself, stands for it (top).
@@ -143,14 +145,8 @@ func (b *blossoms) position(x, y int) int {
 	if at%2 == 0 {
 		return at
 	}
-	reverse(c[1:])
+	slices.Reverse(c[1:])
 	return len(c) - at
-}
-
-func reverse(c []int) {
-	for i, j := 0, len(c)-1; i < j; i, j = i+1, j-1 {
-		c[i], c[j] = c[j], c[i]
-	}
 }
 
 // setMate matches x along the edge between x and y, and everything inside of x so
@@ -167,9 +163,9 @@ func (b *blossoms) setMate(x, y int) {
 		b.setMate(c[i], c[i^1])
 	}
 	b.setMate(in, y)
-	reverse(c[:at]) // the member that was reached is the base now
-	reverse(c[at:])
-	reverse(c)
+	slices.Reverse(c[:at]) // the member that was reached is the base now
+	slices.Reverse(c[at:])
+	slices.Reverse(c)
 }
 
 // augment turns the path from x to the root of its tree around, beginning with
@@ -224,7 +220,7 @@ func (b *blossoms) shrink(x, base, y int) {
 		}
 	}
 	walk(x)
-	reverse(c[1:])
+	slices.Reverse(c[1:])
 	walk(y)
 	b.circle[nb] = c
 	b.setTop(nb, nb)
