@@ -13,6 +13,7 @@ package astraea
 import (
 	"cmp"
 	"errors"
+	"math"
 	"slices"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 	"github.com/norn-scheduler/norn/policy/lease"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/tenant"
+	"github.com/norn-scheduler/norn/unit"
 )
 
 // Config is the settings of the policy.
@@ -58,16 +60,20 @@ type policy struct {
 	terms lease.Terms
 	books books
 	turns []turn
+	left  []turn        // a copy of those, as a pass uses them up
+	wake  time.Duration // when another job of a tenant becomes the poorest
 }
 
 // Decide implements sched.Policy.
 func (a *policy) Decide(v *sched.View, p *sched.Plan) {
 	a.books.follow(v)
+	a.turns = a.turns[:0]
 	a.terms.Decide(v, p, a.serve)
+	a.wake = a.overtaken(v, p)
 }
 
 // NextWake implements sched.Waker.
-func (a *policy) NextWake(v *sched.View) time.Duration { return a.terms.NextWake(v) }
+func (a *policy) NextWake(v *sched.View) time.Duration { return min(a.wake, a.terms.NextWake(v)) }
 
 // Why implements sched.Explainer.
 func (a *policy) Why(*sched.View, job.ID) job.Reason {
@@ -91,7 +97,8 @@ type candidate struct {
 // serve is one pass.
 func (a *policy) serve(s *lease.Pass) {
 	a.gather(s)
-	phases(a.turns, a.cfg.Term.Seconds(), func(c *candidate) bool { return s.Take(c.job) })
+	a.left = append(a.left[:0], a.turns...)
+	phases(a.left, a.cfg.Term.Seconds(), func(c *candidate) bool { return s.Take(c.job) })
 }
 
 // phases serves in two phases, again and again: the poorest tenant, and of hers the
@@ -121,7 +128,6 @@ func phases(turns []turn, term float64, take func(*candidate) bool) {
 
 // gather makes the turns of the tenants who have candidates, by number.
 func (a *policy) gather(s *lease.Pass) {
-	a.turns = a.turns[:0]
 	for _, j := range s.Candidates {
 		i, found := slices.BinarySearchFunc(a.turns, j.Tenant(), func(t turn, id tenant.ID) int { return cmp.Compare(t.tenant, id) })
 		if !found {
@@ -134,6 +140,60 @@ func (a *policy) gather(s *lease.Pass) {
 		slices.SortFunc(a.turns[i].jobs, a.order)
 	}
 }
+
+// overtaken is the first moment at which a job that waits and fits becomes poorer
+// than the one of its tenant that goes first and does not: then it can start,
+// though nothing has happened.
+func (a *policy) overtaken(v *sched.View, p *sched.Plan) time.Duration {
+	wake := unit.Never
+	if v.Free() == 0 {
+		return wake
+	}
+	for i := range a.turns {
+		first := -1
+		for k, c := range a.turns[i].jobs {
+			if p.Holding(c.job.ID) != nil {
+				continue
+			}
+			if first < 0 {
+				first = k
+				continue
+			}
+			at := a.poorer(v.Now, a.turns[i].jobs[first].job, c.job)
+			if at >= wake {
+				continue
+			}
+			if _, fits := p.Fits(c.job.ID, a.cfg.Place); fits {
+				wake = at
+			}
+		}
+	}
+	return wake
+}
+
+// poorer is when a job that waits becomes poorer than another that does, and is
+// not yet; never where new jobs go first and only the other is one.
+func (a *policy) poorer(now time.Duration, than, j sched.Job) time.Duration {
+	_, ran := j.FirstStart()
+	if _, both := than.FirstStart(); a.cfg.NewFirst && ran != both {
+		return unit.Never
+	}
+	// Both have had what they have had, and their fair times grow.
+	x, y := j.Service(), than.Service()
+	gain := x*a.books.rate(than.Tenant(), than.ID) - y*a.books.rate(j.Tenant(), j.ID)
+	behind := y*a.books.fair(j, now) - x*a.books.fair(than, now)
+	if gain >= 0 || behind/gain > horizon {
+		return unit.Never
+	}
+	in := time.Duration(math.Ceil(behind / gain * float64(time.Second)))
+	return unit.Later(now, max(in, least))
+}
+
+// horizon is how many seconds ahead it is worth looking: some thirty years.
+const horizon = 1e9
+
+// least is how far apart two looks at an order are at least, for what rounding does.
+const least = time.Millisecond
 
 // order is the order of the jobs of a tenant: the poorest first, ties by number.
 func (a *policy) order(x, y candidate) int {

@@ -111,6 +111,21 @@ func (a *apart) Event(ev *eventlog.Event, st *state.State) {
 	}
 }
 
+// Section 4.2, free GPUs are offered again and again: the large job a is the poorest
+// of its tenant and does not fit beside b, which stays; d, which fits, waits until
+// it is poorer. a has had 36000 of 37200 GPU-seconds by then, d 900 of 900, and a
+// gains 4/3 a second, d 1: 900/(900 + t) = 36000/(37200 + 4/3 t) at t = 31.03 s.
+func TestOvertakes(t *testing.T) {
+	stays := func(j *job.Job) { j.Stop = job.Pinned }
+	run := simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(1, 4), Make: terms(15 * time.Minute)},
+		simtest.Job{Key: "a", GPUs: 4, Run: 20000}, simtest.Job{Key: "b", GPUs: 1, At: 9000, Run: 10000, Spec: stays},
+		simtest.Job{Key: "d", GPUs: 1, At: 9000, Run: 1500})
+	// 900 s of 1500 are done by 9900, when a stands before d; the rest takes 600 more.
+	if got, want := run.End("d"), 9900+31.034483+600; math.Abs(got-want) > 0.001 {
+		t.Errorf("d ends at %v, want %v\n%v", got, want, run.Log)
+	}
+}
+
 // TestEqualJobs: jobs that are alike have had the same, to within a lease.
 func TestEqualJobs(t *testing.T) {
 	var jobs []simtest.Job
