@@ -100,7 +100,8 @@ func (a *policy) Decide(v *sched.View, p *sched.Plan) {
 	}
 }
 
-// list starts jobs that cannot be matched, and lists the others.
+// list starts jobs that cannot be matched, and those that are frozen, which can go on in
+// one place alone, and lists the others.
 func (a *policy) list(v *sched.View, p *sched.Plan, id cluster.PoolID) {
 	a.scores = a.pool.scores(v)
 	a.queue = a.queue[:0]
@@ -109,7 +110,7 @@ func (a *policy) list(v *sched.View, p *sched.Plan, id cluster.PoolID) {
 			continue
 		}
 		w := waiting{id: j.ID, tenant: j.Tenant(), times: a.pool.times(v, j, a.cfg.Unknown), role: &v.Class(j.Class()).Demand.Roles[0]}
-		if w.times != nil && a.pool.holds(v.Cluster(), &w) {
+		if w.times != nil && a.pool.holds(v.Cluster(), &w) && v.Home(j.ID) == nil {
 			a.queue = append(a.queue, w)
 			continue
 		}
@@ -350,10 +351,10 @@ func (a *policy) start(v *sched.View, p *sched.Plan, h head) {
 	a.alloc.Reset()
 	a.alloc.Pieces = append(a.alloc.Pieces, cluster.Piece{Node: m.node, Tasks: 1, Shares: 1, CPU: w.role.CPU, Memory: w.role.Memory})
 	a.alloc.Shares = append(a.alloc.Shares, cluster.Share{Device: m.device, Milli: int32(unit.One), Memory: min(w.role.GPUMemory, m.memory)})
+	a.queue = slices.DeleteFunc(slices.Clone(a.queue), func(other waiting) bool { return other.id == w.id })
 	if !p.StartOn(w.id, &a.alloc) {
 		return
 	}
 	m.free = max(1, w.times[m.kind])
 	a.scores[w.tenant] += a.pool.value(w.times, m.kind)
-	a.queue = slices.DeleteFunc(slices.Clone(a.queue), func(other waiting) bool { return other.id == w.id })
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/internal/simtest"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/policy/shortest"
 	"github.com/norn-scheduler/norn/sched"
 )
@@ -214,6 +215,43 @@ func TestConfig(t *testing.T) {
 			if _, err := c.Policy(); err == nil {
 				t.Errorf("%+v: no error", *c)
 			}
+		}
+	}
+}
+
+// relieves is a policy that is replaced at 20: until then x takes the GPU of the
+// frozen job f.
+type relieves struct{ sched.Policy }
+
+func (r relieves) Decide(v *sched.View, p *sched.Plan) {
+	if v.Now >= 20*time.Second {
+		r.Policy.Decide(v, p)
+		return
+	}
+	for j := range v.Waiting() {
+		if j.Spec().Key == "x" {
+			p.Stop(0, job.Reason{Code: job.MakesRoom, Job: j.ID})
+		}
+		if j.ID == 0 && v.Now > 0 {
+			continue
+		}
+		p.Start(j.ID, place.Pack)
+	}
+}
+
+// A job that another policy has frozen waits for the GPU that has its memory,
+// whatever else is free, and keeps nobody from the others.
+func TestFrozenElsewhere(t *testing.T) {
+	frozen := func(j *job.Job) { j.Stop = job.Freeze }
+	run := simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(2, 1), Make: func() (sched.Policy, error) {
+		p, err := NewConfig().Policy()
+		return relieves{p}, err
+	}},
+		simtest.Job{Key: "f", GPUs: 1, Run: 50, Spec: frozen}, simtest.Job{Key: "w", GPUs: 1, Run: 20}, simtest.Job{Key: "x", At: 10, GPUs: 1, Run: 100},
+		simtest.Job{Key: "y", At: 30, GPUs: 1, Run: 100})
+	for key, want := range map[string]float64{"w": 20, "x": 110, "y": 130, "f": 150} {
+		if run.End(key) != want {
+			t.Errorf("%s ends at %v, want %v\n%v", key, run.End(key), want, run.Log)
 		}
 	}
 }
