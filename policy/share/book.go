@@ -236,6 +236,14 @@ func (b *Book) Room(t tenant.ID) (room unit.Milli, binds tenant.ID) {
 	return room, binds
 }
 
+// under tells whether a tenant is another or below it.
+func (b *Book) under(t, above tenant.ID) bool {
+	for t > above { // parents come before their children
+		t = b.tree.At(t).Parent
+	}
+	return t == above
+}
+
 // Quota is the reason to wait for a job that would exceed the limit of a tenant.
 func (b *Book) Quota(t tenant.ID) job.Reason {
 	limit, has := b.tree.At(t).Limit, b.GPU(Node{Tenant: t})

@@ -33,6 +33,7 @@ type claim struct {
 	stopped []leaver
 
 	withdrawn []job.ID // starts of this plan that were taken back
+	loosened  bool     // somebody has left under a limit, and others may be owed what it forbade
 }
 
 // leaver is a job that was stopped for a claim, and what it held.
@@ -78,11 +79,16 @@ func (r *Runner) settle(v *sched.View, p *sched.Plan) {
 	r.claim.withdrawn = r.claim.withdrawn[:0]
 	// A gang that leaves can make others eligible. This comes to an end: each
 	// claim starts a job, and a start is taken back once at most.
-	for r.book.Promises() && r.claims(v, p, true) {
-	}
-	if r.Reclaim == Share {
+	for {
+		for r.book.Promises() && r.claims(v, p, true) {
+		}
+		if r.Reclaim != Share {
+			return
+		}
 		r.shares()
-		r.claims(v, p, false)
+		if r.claims(v, p, false); !r.claim.loosened {
+			return
+		}
 	}
 }
 
@@ -98,7 +104,7 @@ func (r *Runner) shares() {
 func (r *Runner) claims(v *sched.View, p *sched.Plan, hard bool) (any bool) {
 	r.round++
 	c := &r.claim
-	c.hard = hard
+	c.hard, c.loosened = hard, false
 	for {
 		id, lane, ok := r.next(v, nil)
 		if !ok {
@@ -111,7 +117,7 @@ func (r *Runner) claims(v *sched.View, p *sched.Plan, hard bool) (any bool) {
 			continue
 		}
 		c.need = v.Class(at.Class).Amount.GPU
-		if room, _ := r.book.Room(c.tenant); c.need == 0 || c.need > room || !r.owed() {
+		if room, binds := r.book.Room(c.tenant); c.need == 0 || c.need > room && binds == c.tenant || !r.owed() {
 			r.shut(lane)
 			continue
 		}
@@ -125,7 +131,9 @@ func (r *Runner) claims(v *sched.View, p *sched.Plan, hard bool) (any bool) {
 			continue
 		}
 		any = true
-		r.started(v, id)
+		if c.loosened && !hard {
+			return any
+		}
 	}
 }
 
@@ -198,12 +206,15 @@ func (r *Runner) take(v *sched.View, p *sched.Plan) bool {
 	r.claim.stopped = r.claim.stopped[:0]
 	taken := p.Try(func() bool {
 		for {
-			if r.enough(v) {
+			below := tenant.Root
+			if room, binds := r.book.Room(r.claim.tenant); room < r.claim.need {
+				below = binds
+			} else if r.enough(v) {
 				if _, fits := p.Fits(r.claim.id, r.Place); fits {
 					break
 				}
 			}
-			next := r.victim(v, p)
+			next := r.victim(v, p, below)
 			if next == job.None {
 				return false
 			}
@@ -217,6 +228,7 @@ func (r *Runner) take(v *sched.View, p *sched.Plan) bool {
 		r.book.Undo(mark)
 		return false
 	}
+	r.started(v, r.claim.id)
 	r.spare(v, p)
 	return true
 }
@@ -236,7 +248,9 @@ func (r *Runner) spare(v *sched.View, p *sched.Plan) {
 		id, on := r.claim.stopped[i].id, r.claim.stopped[i].on
 		j := v.Job(id)
 		stays := false
-		if vacant(v.Cluster(), on, p.Holding(r.claim.id)) {
+		if room, _ := r.book.Room(j.Tenant()); amount(v, id).GPU > room {
+			// the claimant has it
+		} else if vacant(v.Cluster(), on, p.Holding(r.claim.id)) {
 			stays = p.StartOn(id, on)
 		} else if keeps(j.Spec().Stop) && j.Phase() == job.Running {
 			stays = p.Start(id, r.Place)
@@ -246,6 +260,7 @@ func (r *Runner) spare(v *sched.View, p *sched.Plan) {
 			continue
 		}
 		r.freed()
+		r.claim.loosened = r.claim.loosened || r.book.Promises() && r.book.Cap(j.Tenant()) < tenant.Unlimited
 		r.runs.remove(j.Tenant(), id)
 		if j.Waiting() { // this plan had started it
 			r.claim.withdrawn = append(r.claim.withdrawn, id)
@@ -291,11 +306,15 @@ func vacant(c *cluster.Cluster, was, other *cluster.Alloc) bool {
 // outside the largest part of the tree that the claimant shares with nobody who
 // may give, so that a tenant whose children hold no more than it is promised is
 // not disturbed; there from the tenant in the node that is best served; and of
-// its jobs it is the first that may go.
-func (r *Runner) victim(v *sched.View, p *sched.Plan) job.ID {
+// its jobs it is the first that may go. Where a limit leaves no room for the
+// claimant it is one of those below that.
+func (r *Runner) victim(v *sched.View, p *sched.Plan, below tenant.ID) job.ID {
 	best, from := job.None, giver{}
 	for i := range r.runs.owners.All() {
 		t := tenant.ID(i)
+		if !r.book.under(t, below) {
+			continue
+		}
 		g, ok := r.gives(t)
 		if !ok || best != job.None && (g.depth > from.depth || g.depth == from.depth && !from.level.Below(g.level)) {
 			continue
@@ -383,15 +402,15 @@ func (r *Runner) oneOf(v *sched.View, p *sched.Plan, t tenant.ID) job.ID {
 	mine, theirs, _ := r.apart(t)
 	for _, id := range r.runs.of[t] {
 		j := v.Job(id)
-		was, now := v.Alloc(id), p.Holding(id)
+		was, now := v.Alloc(id), p.Holding(id) // not the same where this plan has moved it
 		if now == nil || now.Milli() == 0 || j.Pool() != r.claim.pool || !useful(v.Cluster(), now, mask) {
 			continue
 		}
 		if !v.Cluster().UsableAlloc(now) {
 			continue
 		}
-		if was == nil && slices.Contains(r.claim.withdrawn, id) || was != nil && now != was && !now.Equal(was) {
-			continue // started again or moved by this plan
+		if was == nil && slices.Contains(r.claim.withdrawn, id) {
+			continue // started again by this plan
 		}
 		if was != nil && j.Spec().Stop == job.Pinned {
 			continue

@@ -91,15 +91,17 @@ func (c *judge) check(v *sched.View, p *sched.Plan) error {
 func (c *judge) waits(v *sched.View, p *sched.Plan, j sched.Job, used []unit.Milli) error {
 	tree := v.Tenants()
 	need := v.Class(j.Class()).Amount.GPU
-	owed := false
+	owed, limited := false, false
 	for t := j.Tenant(); t >= 0; t = tree.At(t).Parent {
 		e := tree.At(t)
 		if used[t]+need > e.Limit && need > 0 {
-			return nil
+			if limited = true; !owed {
+				return nil // others below that limit owe it nothing
+			}
 		}
 		owed = owed || t != tenant.Root && used[t]+need <= e.Guarantee
 	}
-	if _, fits := p.Fits(j.ID, place.Pack); fits && c.conserves {
+	if _, fits := p.Fits(j.ID, place.Pack); fits && c.conserves && !limited {
 		return fmt.Errorf("job %s waits although it fits", j.Spec().Key)
 	}
 	if c.reclaims && owed && need > 0 && v.Now >= j.Since()+c.grace {
