@@ -143,11 +143,12 @@ func shrinks(v *sched.View, j sched.Job) bool {
 }
 
 // stays tells whether a running job keeps what it has: one that is apart, that loses
-// its work when it is stopped, or must not be, that has not begun, that shares its
-// GPUs, or that runs where nobody else may.
+// its work when it is stopped, or must not be, that has made no progress yet since it was
+// given that (else jobs whose restart takes longer than an interval take turns for ever),
+// that shares its GPUs, or that runs where nobody else may.
 func (r *round) stays(j sched.Job) bool {
 	a := r.v.Alloc(j.ID)
-	return r.shape(j).apart || a.Milli() != j.Spec().Demand.Milli(int32(a.Tasks(0))) || j.Spec().Stop != job.Checkpoint || j.Phase() != job.Running || j.Profiling() || r.v.Cluster().UsableDevices(a) < len(a.Shares)
+	return r.shape(j).apart || j.Ready() >= r.v.Now || a.Milli() != j.Spec().Demand.Milli(int32(a.Tasks(0))) || j.Spec().Stop != job.Checkpoint || j.Phase() != job.Running || j.Profiling() || r.v.Cluster().UsableDevices(a) < len(a.Shares)
 }
 
 // add takes a job in.
