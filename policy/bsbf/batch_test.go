@@ -68,3 +68,26 @@ func TestSmallerBatches(t *testing.T) {
 		}
 	}
 }
+
+// A job that takes more memory than it told, so that it is thrown off a GPU that it
+// shares, waits for one of its own, and nobody is put beside it there.
+func TestThrownOff(t *testing.T) {
+	cl := cluster.New()
+	typ, err := cl.AddType(cluster.GPUType{Name: "T", Memory: 16 * unit.GiB})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cl.AddNode(cluster.NodeSpec{GPUs: []cluster.GPUs{{Type: typ, Count: 1}}}); err != nil {
+		t.Fatal(err)
+	}
+	cfg := setup(1, nil)
+	cfg.Cluster = cl
+	takes := func(key string, at, run float64) simtest.Job {
+		return simtest.Job{Key: key, At: at, GPUs: 1, Run: run, GPUMemory: 12 * unit.GiB}
+	}
+	run := simtest.Go(t, cfg, takes("B", 0, 1000), takes("A", 1, 400), takes("C", 100, 50))
+	at(t, run, map[string]float64{"B": 1000, "C": 1050, "A": 1450})
+	if run.Preemptions() != 2 {
+		t.Errorf("%d jobs were thrown off, want A and C once each\n%s", run.Preemptions(), strings.Join(run.Log, "\n"))
+	}
+}

@@ -102,6 +102,9 @@ func (f *policy) Decide(v *sched.View, p *sched.Plan) {
 			p.Hold(j.ID, why)
 			continue
 		}
+		if burnt(j) {
+			p.Remember(j.ID, job.Memo{burntMark, 0})
+		}
 		f.queue = append(f.queue, waiting{j.ID, left(j)})
 	}
 	slices.SortStableFunc(f.queue, func(a, b waiting) int { return cmp.Compare(a.left, b.left) })
@@ -110,7 +113,7 @@ func (f *policy) Decide(v *sched.View, p *sched.Plan) {
 			f.note(w.id, p.Holding(w.id))
 			continue
 		}
-		if j := v.Job(w.id); f.cfg.Share != Never && (f.due(v) || j.Since() == v.Now) && shareable(j) {
+		if j := v.Job(w.id); f.cfg.Share != Never && (f.due(v) || j.Since() == v.Now) && shareable(j) && !burnt(j) {
 			f.share(v, p, w)
 		}
 	}
@@ -144,6 +147,16 @@ func left(j sched.Job) float64 {
 func shareable(j sched.Job) bool {
 	d := j.Spec().Demand
 	return d.Roles[0].GPU == unit.One && d.Roles[1].Tasks == 0 && !d.Elastic() && !math.IsInf(left(j), 1)
+}
+
+// burntMark is the memo of a job that was thrown off a GPU that it shared, as the memory
+// did not suffice.
+const burntMark int64 = 0x6273 << 48
+
+// burnt tells whether a job was thrown off: it shares no more, else it would be thrown
+// off again, and again.
+func burnt(j sched.Job) bool {
+	return j.Waiting() && j.Reason().Code == job.OutOfMemory || j.Memo()[0] == burntMark
 }
 
 // list notes who holds what.
@@ -359,7 +372,7 @@ func (f *policy) spots(v *sched.View, p *sched.Plan, w waiting, b int32) (free, 
 // shares nothing yet.
 func (f *policy) partner(v *sched.View, p *sched.Plan, id job.ID) bool {
 	j, held := v.Job(id), p.Holding(id)
-	if !f.movable(j) || held == nil || v.Alloc(id) == nil || !v.Cluster().UsableAlloc(held) || j.Since() == v.Now {
+	if !f.movable(j) || burnt(j) || held == nil || v.Alloc(id) == nil || !v.Cluster().UsableAlloc(held) || j.Since() == v.Now {
 		return false
 	}
 	for i := range held.Shares {
