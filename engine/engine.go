@@ -72,6 +72,7 @@ type Config struct {
 	Speeds     perf.Typed        // what the policy believes of speeds; nil: perf.Analytic with no penalty for spreading
 	Sharing    perf.Sharing      // what the policy believes of jobs that share a device; nil: perf.Alone; a *perf.Learner is taught what is observed, a copy of it for each run
 	Transfer   perf.Transfer     // what the policy believes that merged jobs learn from each other; nil: perf.Strangers
+	Exclusive  bool              // the policy has nobody share a device but those who ask for parts of one: see Resume
 	Seed       uint64            // of v.Rand
 	Sinks      []Sink
 }
@@ -98,6 +99,7 @@ type Engine struct {
 	last    time.Duration // of the last event
 	drains  drains
 	orders  []func(*sched.View, *sched.Plan)
+	heirs   []job.ID        // see inherit
 	profile map[job.ID]bool // of jobs that were assigned devices: they are to be measured there
 	seen    observer
 }
@@ -142,6 +144,10 @@ func New(cfg Config, world World) *Engine {
 // Resume goes on from a state, such as a log left behind, instead of from an
 // empty one. It must be called before the first Step, if at all. The policy is
 // told of every active job.
+//
+// Jobs that share devices although the policy is Exclusive, as an earlier one has put
+// them there, go on: they hold equal parts of what they ask for, so that nobody is put
+// beside them, and all of it once they are alone.
 func (e *Engine) Resume(s *state.State) {
 	e.state, e.last = s, s.Now
 	for i := range s.Jobs() {
@@ -154,6 +160,7 @@ func (e *Engine) Resume(s *state.State) {
 			e.drains.resume(job.ID(i))
 		}
 	}
+	e.inherit()
 	e.observe()
 }
 
@@ -247,7 +254,13 @@ func (e *Engine) Step() error {
 			return err
 		}
 	}
-	return e.decide()
+	if err := e.handOver(); err != nil {
+		return err
+	}
+	if err := e.decide(); err != nil {
+		return err
+	}
+	return e.handOver()
 }
 
 // tooFar is the error of a run that goes on for longer than time can be counted.

@@ -13,11 +13,13 @@ import (
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/internal/simtest"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/policy"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim"
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/trace"
+	"github.com/norn-scheduler/norn/unit"
 )
 
 // TestResume cuts random histories at a random instant, goes on from what a new
@@ -41,13 +43,42 @@ func TestResume(t *testing.T) {
 func resumes(t *rapid.T, e, before policy.Entry, met map[job.Phase]int) {
 	shape := rapid.SampledFrom([]simtest.Shape{{}, {Types: true}, {Parts: true, Costs: true}, {Costs: true}, {Tenants: true, Costs: true}, {Pools: true, Costs: true}}).Draw(t, "shape")
 	w := simtest.DrawLong(t, shape)
+	cutAnywhere(t, e, before, shape, w, met)
+}
+
+// TestHeirs is the same where the policy before has jobs share GPUs, and the next one
+// perhaps has not: then nobody is put beside another who did not share with it before.
+func TestHeirs(t *testing.T) {
+	var sharing []policy.Entry
+	for _, e := range policy.Table() {
+		if e.Shares {
+			sharing = append(sharing, e)
+		}
+	}
+	met := map[job.Phase]int{}
+	shape := simtest.Shape{Packed: true, Shared: true, Costs: true}
+	rapid.Check(t, func(t *rapid.T) {
+		w := simtest.DrawLong(t, shape)
+		w.Sharing = perf.Demands{}
+		cutAnywhere(t, rapid.SampledFrom(policy.Table()).Draw(t, "policy"), rapid.SampledFrom(sharing).Draw(t, "before"), shape, w, met)
+	})
+	if met[shared] == 0 {
+		t.Error("no jobs shared a GPU")
+	}
+}
+
+// shared stands for two jobs that share a GPU among the phases that were met.
+const shared = job.Phase(255)
+
+// cutAnywhere cuts a history at a random instant and goes on under another policy.
+func cutAnywhere(t *rapid.T, e, before policy.Entry, shape simtest.Shape, w simtest.World, met map[job.Phase]int) {
 	cut, n := rapid.IntRange(1, 40).Draw(t, "instants"), 0
-	leaves := rapid.Bool().Draw(t, "while one leaves")
+	leaves, share := rapid.Bool().Draw(t, "while one leaves"), shape.Shared && rapid.Bool().Draw(t, "while two share")
 	err := w.Steps(made(t, before, shape), func(s *state.State, world *sim.Sim) bool {
-		if n++; n < cut && !leaves || leaves && !leaving(s) {
+		if n++; n < cut && !leaves && !share || leaves && !leaving(s) || share && len(together(s)) == 0 {
 			return true
 		}
-		goOn(t, &w, made(t, e, shape), s, world, met)
+		goOn(t, &w, e, made(t, e, shape), s, world, met)
 		return false
 	})
 	if err != nil {
@@ -77,7 +108,7 @@ func made(t *rapid.T, e policy.Entry, shape simtest.Shape) sched.Policy {
 }
 
 // goOn plays a state on to its end, in a world that knows what is left to do.
-func goOn(t *rapid.T, w *simtest.World, p sched.Policy, s *state.State, was *sim.Sim, met map[job.Phase]int) {
+func goOn(t *rapid.T, w *simtest.World, of policy.Entry, p sched.Policy, s *state.State, was *sim.Sim, met map[job.Phase]int) {
 	again, err := simtest.Reopen(s)
 	if err != nil {
 		t.Fatal(err)
@@ -90,8 +121,11 @@ func goOn(t *rapid.T, w *simtest.World, p sched.Policy, s *state.State, was *sim
 		}
 	}
 	world := sim.New(sim.Config{Source: trace.FromMemory(nil), Costs: w.Costs, Script: mend(again)})
-	e := engine.New(engine.Config{Cluster: again.Cluster, Tenants: again.Tenants, Policy: p, PolicyName: "test", Costs: &w.Costs, Seed: 1}, world)
+	e := engine.New(engine.Config{Cluster: again.Cluster, Tenants: again.Tenants, Policy: p, PolicyName: "test", Costs: &w.Costs, Exclusive: !of.Shares, Seed: 1}, world)
 	e.Resume(again)
+	e.LetGo()
+	before := together(again)
+	met[shared] += len(before)
 	if err := world.Attach(again); err != nil {
 		t.Fatal(err)
 	}
@@ -106,8 +140,56 @@ func goOn(t *rapid.T, w *simtest.World, p sched.Policy, s *state.State, was *sim
 		if err := again.Check(); err != nil {
 			t.Fatal(err)
 		}
+		if !of.Shares {
+			apart(t, again, before)
+		}
 	}
 	t.Fatal("the run does not end")
+}
+
+// together are the jobs that share a GPU of which they ask for more than there is.
+func together(s *state.State) map[[2]job.ID]bool {
+	on := map[cluster.DeviceID][]job.ID{}
+	out := map[[2]job.ID]bool{}
+	for id := range job.ID(s.Jobs()) {
+		if a := s.Alloc(id); a != nil {
+			for _, share := range a.Shares {
+				on[share.Device] = append(on[share.Device], id)
+			}
+		}
+	}
+	ask := func(id job.ID) unit.Milli { return min(unit.One, s.Record(id).Job.Demand.Roles[0].GPU) }
+	for _, ids := range on {
+		for i, a := range ids {
+			for _, b := range ids[:i] {
+				if a != b && ask(a)+ask(b) > unit.One {
+					out[[2]job.ID{b, a}] = true
+				}
+			}
+		}
+	}
+	return out
+}
+
+// apart checks that only those share a GPU who did so before, and that who does not has
+// all of it that it asks for.
+func apart(t *rapid.T, s *state.State, before map[[2]job.ID]bool) {
+	for two := range together(s) {
+		if !before[two] {
+			t.Fatalf("at %v jobs %s and %s share a GPU", s.Now, s.Record(two[0]).Job.Key, s.Record(two[1]).Job.Key)
+		}
+	}
+	for id := range job.ID(s.Jobs()) {
+		r, a := s.Record(id), s.Alloc(id)
+		if a == nil || r.Phase != job.Running || r.Merged != job.Apart {
+			continue
+		}
+		for _, share := range a.Shares {
+			if ask := min(unit.One, r.Job.Demand.Roles[0].GPU); s.Cluster.Sharers(share.Device) == 1 && share.Milli < int32(ask) {
+				t.Fatalf("at %v job %s holds %d of the %v that it asks for", s.Now, r.Job.Key, share.Milli, ask)
+			}
+		}
+	}
 }
 
 // mend is that all jobs are freed and all nodes repaired.
@@ -130,7 +212,7 @@ func mend(s *state.State) []eventlog.Event {
 func ended(t *rapid.T, s *state.State, work map[string]time.Duration) {
 	for id := range job.ID(s.Jobs()) {
 		switch r := s.Record(id); {
-		case r.Phase == job.Done && r.Progress == work[r.Job.Key]:
+		case r.Phase == job.Done && (r.Progress-work[r.Job.Key]).Abs() <= time.Microsecond: // what was done at half speed is rounded
 		case r.Phase.Over():
 			t.Fatalf("job %s is %s with %v of its %v of work", r.Job.Key, r.Phase, r.Progress, work[r.Job.Key])
 		case !r.Reason.Never():

@@ -72,7 +72,7 @@ type turn struct {
 	halt    bool // this instant is the last one
 	awake   time.Time
 	rolling *run.Choice
-	lets    bool    // the policy that comes into force is another one: see letGo
+	lets    bool    // the policy that comes into force is another one: see engine.LetGo
 	refit   bool    // the devices are others than those of the last log
 	buried  []ended // for the history file
 
@@ -385,11 +385,11 @@ func (d *Daemon) newEngine() error {
 	}
 	d.eng = engine.New(engine.Config{
 		Cluster: d.st.Cluster, Tenants: d.st.Tenants, Policy: p, PolicyName: d.choice.Policy,
-		Estimator: d.opt.Estimator, Costs: &d.costs, Speeds: d.speeds(), Sharing: belief(), Transfer: d.opt.Transfer, Seed: 1, Sinks: []engine.Sink{d},
+		Estimator: d.opt.Estimator, Costs: &d.costs, Speeds: d.speeds(), Sharing: belief(), Transfer: d.opt.Transfer, Exclusive: !d.choice.Shares(), Seed: 1, Sinks: []engine.Sink{d},
 	}, d)
 	d.eng.Resume(d.st)
 	if d.lets {
-		d.eng.Order(d.letGo)
+		d.eng.LetGo()
 		d.lets = false
 	}
 	return nil

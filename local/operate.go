@@ -9,12 +9,9 @@ import (
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/eventlog"
-	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/local/rundir"
 	"github.com/norn-scheduler/norn/run"
-	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/server"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Drain implements server.Backend.
@@ -70,42 +67,6 @@ func (d *Daemon) SetPolicy(ctx context.Context, c server.Caller, choice string) 
 		d.health.policy = ""
 		return nil
 	})
-}
-
-// letGo has running jobs have what they ask for that another policy than the present one
-// had throttled, told another batch, or kept to a part of it, as far as nobody else is
-// there: who does not know of such things would never do it. It leaves alone of whom the
-// present policy has already decided.
-func (d *Daemon) letGo(v *sched.View, p *sched.Plan) {
-	for j := range v.Running() {
-		held, r := v.Alloc(j.ID), d.st.Record(j.ID)
-		if r.Phase != job.Running || r.Merged != job.Apart || p.Holding(j.ID) != held {
-			continue
-		}
-		free := func(a *cluster.Alloc) {
-			for i := range a.Shares {
-				a.Shares[i].Throttle, a.Shares[i].Batch = 0, 0
-			}
-		}
-		if !p.Adjust(j.ID, func(a *cluster.Alloc) { free(a); d.whole(&r.Job.Demand.Roles[0], a) }) {
-			p.Adjust(j.ID, free)
-		}
-	}
-}
-
-// whole gives a job all that it asks for of nodes, and of the devices that it has for
-// itself.
-func (d *Daemon) whole(role *job.Role, a *cluster.Alloc) {
-	for i := range a.Shares {
-		if s := &a.Shares[i]; d.st.Cluster.Sharers(s.Device) == 1 {
-			s.Milli, s.Memory = max(s.Milli, int32(min(unit.One, role.GPU))), max(s.Memory, role.GPUMemory)
-		}
-	}
-	for i := range a.Pieces {
-		piece := &a.Pieces[i]
-		piece.CPU = max(piece.CPU, role.CPU*unit.Milli(piece.Tasks))
-		piece.Memory = max(piece.Memory, role.Memory*unit.Bytes(piece.Tasks))
-	}
 }
 
 // setHealth tells the engine whether the machine takes new work.

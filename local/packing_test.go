@@ -32,8 +32,8 @@ func newPacked(t *testing.T) *packed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &packed{idle: time.Hour}
-	p.here = newHere(t, "fifo", 3, func(o *local.Options) {
+	p := &packed{idle: time.Hour} // under a policy that has jobs share, for a restart
+	p.here = newHere(t, "muxflow", 3, func(o *local.Options) {
 		o.MPS.Program, o.Defaults.ResidentIdle = program, p.idle
 		o.Machine.Types[0].Memory = 8 * unit.GiB
 		for i := range o.Machine.Devices {

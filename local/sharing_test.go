@@ -100,7 +100,7 @@ func TestSharing(t *testing.T) {
 	t.Parallel()
 	parent := confined(t)
 	groups := parent != ""
-	h := newHere(t, "fifo", 1, func(o *local.Options) {
+	h := newHere(t, "rmixer", 1, func(o *local.Options) {
 		o.Machine.Devices[0].Cores = 1
 		o.Defaults.SpeedFor, o.Defaults.SpeedMargin, o.Defaults.Period = 700*time.Millisecond, 0.2, 100*time.Millisecond
 		o.Defaults.Cgroup = parent
@@ -274,7 +274,7 @@ func (h *here) replayed() (out []string) {
 // changes nothing of that.
 func TestPaced(t *testing.T) {
 	t.Parallel()
-	h := newHere(t, "fifo", 1, nil)
+	h := newHere(t, "rmixer", 1, nil)
 	h.orders(func(*sched.View, *sched.Plan) {})
 	a := h.submit(h.sh(1, "touch up; "+awaits("end")))
 	h.orders(func(v *sched.View, p *sched.Plan) { p.StartOn(0, half()) })

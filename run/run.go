@@ -52,8 +52,8 @@ func (c Choice) settings() []string {
 	return parts
 }
 
-// shares tells whether the policy puts several jobs on a device, always or as it is set.
-func (c Choice) shares() bool {
+// Shares tells whether the policy puts several jobs on a device, always or as it is set.
+func (c Choice) Shares() bool {
 	e, err := policy.ByName(c.Policy)
 	if err != nil {
 		return false
@@ -222,7 +222,7 @@ func (x *Experiment) world(c Choice, site *clusterspec.Site, costs *perf.Costs, 
 	if x.World != nil {
 		x.World(&cfg)
 	}
-	shares := c.shares()
+	shares := c.Shares()
 	if cfg.Sharing == nil && shares {
 		cfg.Sharing, cfg.Measure = perf.Profiled{Turns: perf.Interleave{Overhead: perf.PublishedOverhead}}, true
 	}
