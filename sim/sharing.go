@@ -259,7 +259,8 @@ func (w *Sim) memoryOn(d cluster.DeviceID) (sum, spilled unit.Bytes) {
 }
 
 // exhaust throws off a device whose memory runs out those who came last, of those who
-// need it, until it suffices.
+// need it, until it suffices. Who is alone there and needs more than there is fails, as
+// its program would: nobody knows where else it might fit, and it would be put there again.
 func (w *Sim) exhaust(d cluster.DeviceID, now time.Duration, out []eventlog.Event) []eventlog.Event {
 	has := w.state.Cluster.Type(w.state.Cluster.TypeOf(d)).Memory
 	can, some := w.cfg.Sharing.(perf.Spilling)
@@ -275,16 +276,21 @@ func (w *Sim) exhaust(d cluster.DeviceID, now time.Duration, out []eventlog.Even
 				last--
 			}
 		}
-		id := on[last]
+		id, alone := on[last], len(on) == 1
 		r := w.state.Record(id)
 		w.holds(id, w.state.Alloc(id), false)
 		w.told = append(w.told, told{id, job.Waiting})
 		w.timers.Remove(int32(id))
 		delete(w.breaks, id)
-		out = append(out, eventlog.Event{
+		ev := eventlog.Event{
 			Time: now, Kind: eventlog.Evict, Job: id, Kept: w.saved(r, now),
 			Reason: job.Reason{Code: job.OutOfMemory, Need: int32(d), Job: job.None},
-		})
+		}
+		if alone && w.memory(id) > has {
+			ev = eventlog.Event{Time: now, Kind: eventlog.End, Job: id, Outcome: job.FailedPhase}
+			w.told[len(w.told)-1].phase = job.FailedPhase
+		}
+		out = append(out, ev)
 	}
 	return out
 }

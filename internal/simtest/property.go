@@ -294,12 +294,24 @@ func around(lines []string, i int) string {
 }
 
 // decisions are the lines of the log without the reasons given to jobs that
-// wait, which need not be given again in the same words.
+// wait, which need not be given again in the same words. Notes that are made on
+// several jobs at once are in order: a policy that starts anew goes through all jobs
+// by number.
 func (r *Run) decisions() []string {
 	var out []string
+	notes := 0 // how many of the last lines are such
 	for _, line := range r.Log {
-		if !strings.Contains(line, " wait ") {
-			out = append(out, line)
+		if strings.Contains(line, " wait ") {
+			continue
+		}
+		out = append(out, line)
+		if notes++; !strings.Contains(line, " memo ") {
+			notes = 0
+		}
+		if last := out[len(out)-notes:]; notes > 1 && strings.Fields(last[0])[0] == strings.Fields(line)[0] {
+			slices.Sort(last)
+		} else if notes > 1 {
+			notes = 1
 		}
 	}
 	return out
