@@ -22,7 +22,7 @@ func Describe(w io.Writer, c *cluster.Cluster) error {
 	for id := range cluster.NodeID(c.Nodes()) {
 		total += c.NodeGPUs(id)
 	}
-	fmt.Fprintf(t, "%s, %s\n\n", plural(c.Nodes(), "node"), plural(total, "GPU"))
+	fmt.Fprintf(t, "%s, %s\n\n", unit.Count(c.Nodes(), "node"), unit.Count(total, "GPU"))
 	describeShapes(t, c)
 	describeTypes(t, c)
 	describePartitions(t, c)
@@ -84,15 +84,8 @@ func describeCosts(w io.Writer, c *perf.Costs) {
 	}
 	line("all", c.Base)
 	for _, t := range c.Tiers {
-		line(plural(t.GPUs, "GPU")+" or more", t.Cost)
+		line(unit.Count(t.GPUs, "GPU")+" or more", t.Cost)
 	}
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // tally counts things by name, in the order of their first appearance.

@@ -66,7 +66,7 @@ func (d *Demand) String() string {
 		}
 		switch {
 		case r.GPU == unit.One && r.CPU == 0 && r.Memory == 0:
-			s.WriteString(count(int(r.Tasks), "GPU"))
+			s.WriteString(unit.Count(int(r.Tasks), "GPU"))
 		case r.Tasks > 1:
 			fmt.Fprintf(&s, "%d x (%s)", r.Tasks, r.each())
 		default:
@@ -96,13 +96,6 @@ func (r *Role) each() string {
 		parts = append(parts, r.Memory.String()+" memory")
 	}
 	return strings.Join(parts, " + ")
-}
-
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 func countMilli(m unit.Milli, noun string) string {

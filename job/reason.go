@@ -108,25 +108,25 @@ func (r Reason) Sentence(name func(ID) string) string {
 	}
 	switch r.Code {
 	case NeedGPUs:
-		return fmt.Sprintf("needs %s; %d free", count(int(r.Need), "GPU"), r.Have)
+		return fmt.Sprintf("needs %s; %d free", unit.Count(int(r.Need), "GPU"), r.Have)
 	case NeedOneNode:
-		return fmt.Sprintf("needs %s of one node; the best node has %d free", count(int(r.Need), "GPU"), r.Have)
+		return fmt.Sprintf("needs %s of one node; the best node has %d free", unit.Count(int(r.Need), "GPU"), r.Have)
 	case NeedWholeNode:
-		return fmt.Sprintf("needs %s wholly free; there are %d", count(int(r.Need), "node"), r.Have)
+		return fmt.Sprintf("needs %s wholly free; there are %d", unit.Count(int(r.Need), "node"), r.Have)
 	case NeedRack:
-		return fmt.Sprintf("needs %s of one rack; the best rack has %d free", count(int(r.Need), "GPU"), r.Have)
+		return fmt.Sprintf("needs %s of one rack; the best rack has %d free", unit.Count(int(r.Need), "GPU"), r.Have)
 	case NeedCPU:
 		return "GPUs would do, but the CPU or memory beside them is short"
 	case NeedPart:
 		return fmt.Sprintf("needs %v of one GPU; no GPU has that much left", unit.Milli(r.Need))
 	case TooLarge:
-		return fmt.Sprintf("needs %s but there are only %d in all: it can never run here", count(int(r.Need), "GPU"), r.Have)
+		return fmt.Sprintf("needs %s but there are only %d in all: it can never run here", unit.Count(int(r.Need), "GPU"), r.Have)
 	case NoSuchType:
 		return "no node has a GPU of a type, and with the memory, that it needs: it can never run here"
 	case Impossible:
 		return "would not fit, as it must be placed, even if nothing else ran: it can never run here"
 	case OverLimit:
-		return fmt.Sprintf("needs %s but its tenant may hold at most %d: it can never run here", count(int(r.Need), "GPU"), r.Have)
+		return fmt.Sprintf("needs %s but its tenant may hold at most %d: it can never run here", unit.Count(int(r.Need), "GPU"), r.Have)
 	case Behind:
 		return "waits behind job " + name(r.Job) + ", which goes first"
 	case Outranked:
@@ -134,7 +134,7 @@ func (r Reason) Sentence(name func(ID) string) string {
 	case Quota:
 		return fmt.Sprintf("its tenant holds %d of the %d GPUs that it may hold", r.Have, r.Need)
 	case OverShare:
-		return fmt.Sprintf("its tenant holds %s of its share of %d, and too few of others are free", count(int(r.Have), "GPU"), r.Need)
+		return fmt.Sprintf("its tenant holds %s of its share of %d, and too few of others are free", unit.Count(int(r.Have), "GPU"), r.Need)
 	case Reserved:
 		return fmt.Sprintf("would delay job %s, which is to start at %s", name(r.Job), unit.Human(r.At))
 	case NotYet:
@@ -172,7 +172,7 @@ func (r Reason) stopSentence(name func(ID) string) string {
 	case Moved:
 		return "moves to better GPUs"
 	case Resized:
-		return fmt.Sprintf("is resized to %s", count(int(r.Need), "task"))
+		return fmt.Sprintf("is resized to %s", unit.Count(int(r.Need), "task"))
 	case NodeLost:
 		return "a node it ran on was lost"
 	case Failed:

@@ -158,7 +158,7 @@ func (f *follower) grounds(s *state.State, starts, one job.ID) []string {
 	if r.Milli == 0 {
 		has = "none, as a guest in the gaps of the others"
 	}
-	free := count(s.Cluster.FreeGPUs(r.Pool, s.Class(r.Class).Mask), "GPU")
+	free := unit.Count(s.Cluster.FreeGPUs(r.Pool, s.Class(r.Class).Mask), "GPU")
 	out := []string{fmt.Sprintf("%s asks for %s and holds %s; %s left free", who, r.Job.Demand, has, free)}
 	for _, m := range Mates(s, f.id, name) {
 		if len(m.Grounds) > 0 && (one == job.None || one == m.Job) && len(out) <= shown {
@@ -210,7 +210,7 @@ func (f *follower) what(ev *eventlog.Event, s *state.State) string {
 		}
 		return "moves to " + Where(s, s.Alloc(f.id)) + delayed(ev.Delay) + paced(ev.Speed)
 	case eventlog.Resize:
-		return fmt.Sprintf("is resized to %s, on %s", count(int(r.Tasks), "task"), Where(s, s.Alloc(f.id))) + delayed(ev.Delay) + paced(ev.Speed)
+		return fmt.Sprintf("is resized to %s, on %s", unit.Count(int(r.Tasks), "task"), Where(s, s.Alloc(f.id))) + delayed(ev.Delay) + paced(ev.Speed)
 	case eventlog.Speed:
 		return fmt.Sprintf("runs at %.3g times its reference speed", ev.Speed) + beside(s, f.id)
 	case eventlog.Estimate:
@@ -297,14 +297,6 @@ func kept(r *job.Record) string {
 	return fmt.Sprintf("; it keeps %s of work", unit.Human(r.Progress))
 }
 
-// count is a number of things.
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
 // standing says what stands in the way of a waiting job: who holds the GPUs,
 // and when it would fit if they ended as estimated and nobody went ahead.
 // Where the policy insists on GPUs of one node or one rack, so does the answer.
@@ -316,7 +308,7 @@ func (f *follower) standing(s *state.State, why job.ReasonCode) []string {
 	r := s.Record(f.id)
 	class := s.Class(r.Class)
 	free := s.Cluster.FreeGPUs(r.Pool, class.Mask)
-	out := []string{fmt.Sprintf("it asks for %s; %s free, %s waiting", r.Job.Demand, count(free, "GPU"), count(s.Waiting(r.Pool).Len(), "job"))}
+	out := []string{fmt.Sprintf("it asks for %s; %s free, %s waiting", r.Job.Demand, unit.Count(free, "GPU"), unit.Count(s.Waiting(r.Pool).Len(), "job"))}
 	if text := due(s, r); text != "" {
 		out = append(out, text)
 	}
@@ -456,7 +448,7 @@ func (l *Life) Write(w io.Writer) error {
 	}
 	_, err := fmt.Fprintf(w, "\n%s%s after its submission: %s without GPUs, %s with; %s, %s, %.3g GPU-hours held, %.3g of them lost\n",
 		state, unit.Human(jct), unit.Human(r.WaitAt(l.End)), unit.Human(r.HeldAt(min(l.End, l.last()))),
-		count(int(r.Starts), "start"), count(int(r.Preemptions), "preemption"), r.ServiceAt(l.last())/3600, r.Lost/3600)
+		unit.Count(int(r.Starts), "start"), unit.Count(int(r.Preemptions), "preemption"), r.ServiceAt(l.last())/3600, r.Lost/3600)
 	if err == nil {
 		_, err = io.WriteString(w, l.shared())
 	}
@@ -544,7 +536,7 @@ func (f *follower) carried(s *state.State, r *job.Record) string {
 		text += " on " + Where(s, a)
 	}
 	if r.Starts > 0 {
-		text += fmt.Sprintf(", started %s before, %s of work done", count(int(r.Starts), "time"), unit.Human(r.ProgressAt(s.Now)))
+		text += fmt.Sprintf(", started %s before, %s of work done", unit.Count(int(r.Starts), "time"), unit.Human(r.ProgressAt(s.Now)))
 	}
 	if r.Phase == job.Waiting && r.Reason.Code != job.NoReason {
 		text += ": " + strings.TrimPrefix(f.sentence(r.Reason, s.Now, names(s)), "waits ")

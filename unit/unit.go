@@ -140,6 +140,14 @@ func Seconds(v float64) (time.Duration, error) {
 	return time.Duration(ns), nil
 }
 
+// Count is a number of things in words: 1 GPU, 3 GPUs.
+func Count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
 // Later is d after t, neither of them below 0; Never when that is beyond what can be
 // counted.
 func Later(t, d time.Duration) time.Duration {

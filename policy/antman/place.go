@@ -205,7 +205,7 @@ func (f *policy) waits(v *sched.View, j sched.Job, class Class) job.Reason {
 		own = fmt.Sprintf("its tenant owns %d of the %d GPUs of its quota", t.Used.GPU/unit.One, max(0, whole(v.Tenants(), j.Tenant()))/unit.One)
 	}
 	return job.Reason{Code: job.Because, Job: job.None, Text: fmt.Sprintf(
-		"%s; as a guest it needs %d GPUs with less than %d guests, %.0f%% in use on average and %g GiB taken", own, j.GPUs(), f.cfg.Guests, 100*f.cfg.Use, f.cfg.Memory)}
+		"%s; as a guest it needs %s with room for another guest (%d at most), %.0f%% in use on average and %g GiB taken at most", own, unit.Count(j.GPUs(), "GPU"), f.cfg.Guests, 100*f.cfg.Use, f.cfg.Memory)}
 }
 
 // seat starts a job as a guest on the GPUs that are used least.

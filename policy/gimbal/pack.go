@@ -30,7 +30,7 @@ func (g *policy) pack(v *sched.View, p *sched.Plan, j sched.Job) job.Reason {
 	need := int(j.Spec().Demand.Roles[0].Tasks)
 	best := g.candidates(v, p, j, need)
 	if len(best) < need {
-		return because("needs %d GPUs; %d are free, or have one worker and room for another in one rack", need, len(best))
+		return because("needs %s; %d free, or with one worker and room for another, in one rack", unit.Count(need, "GPU"), len(best))
 	}
 	var why job.Reason
 	p.Try(func() bool {

@@ -12,6 +12,7 @@ import (
 	"github.com/norn-scheduler/norn/predict"
 	"github.com/norn-scheduler/norn/predict/boost"
 	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/unit"
 )
 
 // The features of a job that run times are predicted from. Users, tenants and names
@@ -243,7 +244,7 @@ func (e *estimator) explain(j *job.Job) string {
 	case len(e.sizes) == 0:
 		return text + ", since no job has ended yet"
 	case !known || e.model == nil:
-		return text + fmt.Sprintf(", as jobs with %d GPUs", j.Demand.GPUs())
+		return text + ", as jobs with " + unit.Count(j.Demand.GPUs(), "GPU")
 	}
 	usual, parts := e.parts(j)
 	text += fmt.Sprintf(": the usual job %v", of(usual))

@@ -133,9 +133,9 @@ func (f *policy) explain(v *sched.View, p *sched.Plan) {
 // text says why a job waits that needs so many GPUs; negative: it took too much memory.
 func (f *policy) text(gpus int) string {
 	if gpus < 0 {
-		return fmt.Sprintf("it took more memory than its part of a service's GPU: needs %d GPUs without one", -gpus)
+		return fmt.Sprintf("it took more memory than its part of a service's GPU: needs %s without one", unit.Count(-gpus, "GPU"))
 	}
-	text := fmt.Sprintf("needs %d GPUs, of services that use theirs little and beside which it runs at %g of its speed at least", gpus, f.cfg.Least)
+	text := fmt.Sprintf("needs %s, of services that use theirs little and beside which it runs at %g of its speed at least", unit.Count(gpus, "GPU"), f.cfg.Least)
 	if f.cfg.Idle {
 		text += ", or free ones"
 	}
