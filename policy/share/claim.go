@@ -402,7 +402,7 @@ func (r *Runner) oneOf(v *sched.View, p *sched.Plan, t tenant.ID) job.ID {
 	mine, theirs, _ := r.apart(t)
 	for _, id := range r.runs.of[t] {
 		j := v.Job(id)
-		was, now := v.Alloc(id), p.Holding(id) // not the same where this plan has moved it
+		was, now := v.Alloc(id), p.Holding(id)
 		if now == nil || now.Milli() == 0 || j.Pool() != r.claim.pool || !useful(v.Cluster(), now, mask) {
 			continue
 		}
@@ -411,6 +411,9 @@ func (r *Runner) oneOf(v *sched.View, p *sched.Plan, t tenant.ID) job.ID {
 		}
 		if was == nil && slices.Contains(r.claim.withdrawn, id) {
 			continue // started again by this plan
+		}
+		if !r.claim.hard && was != nil && now != was && !now.Equal(was) {
+			continue // moved by this plan: one claim is enough, unless somebody is owed what it has
 		}
 		if was != nil && j.Spec().Stop == job.Pinned {
 			continue
