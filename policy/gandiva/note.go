@@ -39,6 +39,9 @@ const (
 // noise is a gain too small to be told from none, with rates rounded.
 const noise = 1e-3
 
+// stamp is this moment as a note can hold it.
+func (g *policy) stamp() time.Duration { return g.v.Now.Truncate(time.Millisecond) }
+
 // read reads the note of a job.
 func read(m job.Memo) note {
 	field := func(w *uint64, bits int) int64 {

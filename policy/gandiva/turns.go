@@ -41,7 +41,7 @@ func (g *policy) turn(s *server) {
 	for _, k := range s.crews {
 		k.stays = false
 		if g.isOver(k) {
-			g.note(k, func(n *note) { n.stamp = g.v.Now })
+			g.note(k, func(n *note) { n.stamp = g.stamp() })
 		}
 		if k.runs && (k.trial || k.lead.j.Phase() != job.Running) {
 			next.take(k, k.lead.has)
