@@ -13,8 +13,8 @@ import (
 )
 
 // TestTooLargeForAnyGPU: a job that takes more memory than a GPU has, which nobody was
-// told, fails there by itself; under no policy is it put there again and again, nor in
-// anybody's way for ever.
+// told, fails at last, unless the policy has given it up before; under no policy is it
+// put there again and again, or in anybody's way for ever.
 func TestTooLargeForAnyGPU(t *testing.T) {
 	for _, e := range policy.Table() {
 		c := cluster.New()

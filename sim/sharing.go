@@ -259,8 +259,7 @@ func (w *Sim) memoryOn(d cluster.DeviceID) (sum, spilled unit.Bytes) {
 }
 
 // exhaust throws off a device whose memory runs out those who came last, of those who
-// need it, until it suffices. Who is alone there and needs more than there is fails, as
-// its program would: nobody knows where else it might fit, and it would be put there again.
+// need it, until it suffices. Who needs more than there is for it alone fails at last.
 func (w *Sim) exhaust(d cluster.DeviceID, now time.Duration, out []eventlog.Event) []eventlog.Event {
 	has := w.state.Cluster.Type(w.state.Cluster.TypeOf(d)).Memory
 	can, some := w.cfg.Sharing.(perf.Spilling)
@@ -286,13 +285,23 @@ func (w *Sim) exhaust(d cluster.DeviceID, now time.Duration, out []eventlog.Even
 			Time: now, Kind: eventlog.Evict, Job: id, Kept: w.saved(r, now),
 			Reason: job.Reason{Code: job.OutOfMemory, Need: int32(d), Job: job.None},
 		}
-		if alone && w.memory(id) > has {
+		if alone && w.memory(id) > has && w.tooLarge(id) {
 			ev = eventlog.Event{Time: now, Kind: eventlog.End, Job: id, Outcome: job.FailedPhase}
 			w.told[len(w.told)-1].phase = job.FailedPhase
 		}
 		out = append(out, ev)
 	}
 	return out
+}
+
+// mostTries is how often a job may be put on a GPU that is too small for it alone.
+const mostTries = 3
+
+// tooLarge tells whether a job fails for good that needed more memory than a GPU has: its
+// program would have ended each time, and nobody was told how much it takes.
+func (w *Sim) tooLarge(id job.ID) bool {
+	w.truth[id].large++
+	return w.truth[id].large >= mostTries
 }
 
 // overCap is the place, among those on a device, of one that takes more of its memory

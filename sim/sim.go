@@ -98,6 +98,7 @@ type truth struct {
 	attempt int32         // number of attempts that failed as the trace says
 	broken  int32         // number of random failures
 	saved   time.Duration // progress in the checkpoint with which it last left
+	large   int32         // number of times for which it needed more memory than a GPU has
 }
 
 // work is the work of the attempt that the job is in.
