@@ -75,6 +75,15 @@ func TestLargeTurns(t *testing.T) {
 	near(t, "the end of c", run.End("c"), 240)
 }
 
+// Who comes when the turn of another has been over for long has the GPU at once, though
+// both go to the end of the list at the same moment as notes have it.
+func TestComesAndGoesFirst(t *testing.T) {
+	run := simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(1, 1), Make: with(nil)},
+		simtest.Job{Key: "a", GPUs: 1, Run: 600}, simtest.Job{Key: "b", At: 137, GPUs: 1, Run: 30})
+	near(t, "the start of b", run.Start("b"), 137)
+	near(t, "the end of a", run.End("a"), 630)
+}
+
 // Jobs of a higher priority have longer turns, if they shall.
 func TestWeights(t *testing.T) {
 	jobs := []simtest.Job{{Key: "a", GPUs: 1, Run: 600, Spec: func(j *job.Job) { j.Priority = 1 }}, {Key: "b", GPUs: 1, Run: 600}}

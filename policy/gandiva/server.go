@@ -102,7 +102,13 @@ func (g *policy) survey() {
 
 // before orders the list of a server.
 func before(a, b *crew) int {
-	return cmp.Or(cmp.Compare(a.lead.note.stamp, b.lead.note.stamp), cmp.Compare(a.lead.j.ID, b.lead.j.ID))
+	last := func(k *crew) int {
+		if k.runs {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(cmp.Compare(a.lead.note.stamp, b.lead.note.stamp), cmp.Compare(last(a), last(b)), cmp.Compare(a.lead.j.ID, b.lead.j.ID))
 }
 
 // findServers makes a server of each node that is in use, with what is free there.
@@ -491,7 +497,8 @@ func (g *policy) turnEnds(k *crew) time.Duration {
 }
 
 // turnEndsFrom is when a turn ends that begins at a moment: after a quantum, but not
-// before half of it was spent on work.
+// before half of it was spent on work. Moments are those of notes, so that those of who
+// has just begun and of who goes on are the same.
 func (g *policy) turnEndsFrom(begins time.Duration, k *crew) time.Duration {
 	if g.cfg.Quantum >= unit.Never {
 		return unit.Never
@@ -500,5 +507,5 @@ func (g *policy) turnEndsFrom(begins time.Duration, k *crew) time.Duration {
 	if g.cfg.Weights {
 		turn *= time.Duration(1 + min(max(0, j.Spec().Priority), 1000))
 	}
-	return begins + max(turn, 2*g.v.Costs.Begin(j.Spec(), k.lead.size, j.Preemptions() == 0, false))
+	return begins.Truncate(time.Millisecond) + max(turn, 2*g.v.Costs.Begin(j.Spec(), k.lead.size, j.Preemptions() == 0, false))
 }
