@@ -41,10 +41,12 @@ func (e *Engine) heir(id job.ID, wants map[cluster.DeviceID]unit.Milli) bool {
 // wants is what those who hold a share of a device ask for of it together.
 func (e *Engine) wants() map[cluster.DeviceID]unit.Milli {
 	out := map[cluster.DeviceID]unit.Milli{}
-	for id := range job.ID(e.state.Jobs()) {
-		if a := e.state.Alloc(id); a != nil {
-			for i := range a.Shares {
-				out[a.Shares[i].Device] += e.whole(id)
+	for p := range cluster.PoolID(e.state.Cluster.Pools()) {
+		for id := range e.state.Running(p).All() {
+			if a := e.state.Alloc(job.ID(id)); a != nil {
+				for i := range a.Shares {
+					out[a.Shares[i].Device] += e.whole(job.ID(id))
+				}
 			}
 		}
 	}
@@ -140,7 +142,7 @@ func (e *Engine) letGo(v *sched.View, p *sched.Plan) {
 				a.Shares[i].Throttle, a.Shares[i].Batch = 0, 0
 			}
 		}
-		if !p.Adjust(j.ID, func(a *cluster.Alloc) { free(a); e.fill(&r.Job.Demand.Roles[0], a) }) {
+		if !p.Adjust(j.ID, func(a *cluster.Alloc) { free(a); e.fill(j.ID, a) }) {
 			p.Adjust(j.ID, free)
 		}
 	}
@@ -148,10 +150,11 @@ func (e *Engine) letGo(v *sched.View, p *sched.Plan) {
 
 // fill gives a job all that it asks for of nodes, and of the devices that it has for
 // itself.
-func (e *Engine) fill(role *job.Role, a *cluster.Alloc) {
+func (e *Engine) fill(id job.ID, a *cluster.Alloc) {
+	role := &e.state.Record(id).Job.Demand.Roles[0]
 	for i := range a.Shares {
 		if s := &a.Shares[i]; e.state.Cluster.Sharers(s.Device) == 1 {
-			s.Milli, s.Memory = max(s.Milli, int32(min(unit.One, role.GPU))), max(s.Memory, role.GPUMemory)
+			s.Milli, s.Memory = max(s.Milli, int32(e.whole(id))), max(s.Memory, role.GPUMemory)
 		}
 	}
 	for i := range a.Pieces {

@@ -381,6 +381,17 @@ func (p *Plan) Remember(id job.ID, m job.Memo) {
 	}
 }
 
+// Burnt tells whether a job was thrown off its devices because their memory did not
+// suffice: when it waits for that, which is then noted with the mark of the policy, the
+// upper 16 bits of a memo whose other bits are 0, or when it was noted before.
+func (p *Plan) Burnt(j Job, mark uint64) bool {
+	if j.Waiting() && j.Reason().Code == job.OutOfMemory {
+		p.Remember(j.ID, job.Memo{int64(mark), 0})
+		return true
+	}
+	return uint64(j.Memo()[0])>>48 == mark>>48
+}
+
 // Try runs f and takes back everything that it planned when it returns false.
 // It returns what f returned. Tries nest.
 func (p *Plan) Try(f func() bool) bool {

@@ -298,21 +298,15 @@ func around(lines []string, i int) string {
 // several jobs at once are in order: a policy that starts anew goes through all jobs
 // by number.
 func (r *Run) decisions() []string {
-	var out []string
-	notes := 0 // how many of the last lines are such
-	for _, line := range r.Log {
-		if strings.Contains(line, " wait ") {
-			continue
+	out := slices.DeleteFunc(slices.Clone(r.Log), func(line string) bool { return strings.Contains(line, " wait ") })
+	for from := 0; from < len(out); {
+		moment, _, noted := strings.Cut(out[from], " memo ")
+		to := from + 1
+		for noted && to < len(out) && strings.HasPrefix(out[to], moment+" memo ") {
+			to++
 		}
-		out = append(out, line)
-		if notes++; !strings.Contains(line, " memo ") {
-			notes = 0
-		}
-		if last := out[len(out)-notes:]; notes > 1 && strings.Fields(last[0])[0] == strings.Fields(line)[0] {
-			slices.Sort(last)
-		} else if notes > 1 {
-			notes = 1
-		}
+		slices.Sort(out[from:to])
+		from = to
 	}
 	return out
 }

@@ -122,7 +122,7 @@ func holdBehind(p *sched.Plan, j sched.Job, who job.ID) {
 // start starts a job as an owner: one whose memory ran out beside guests where there
 // are none.
 func (f *policy) start(v *sched.View, p *sched.Plan, j sched.Job) (ok bool) {
-	if !f.burnt(p, j) {
+	if !p.Burnt(j, burntMark) {
 		return p.Start(j.ID, f.cfg.Place)
 	}
 	f.alloc.Reset()
@@ -139,16 +139,6 @@ func (f *policy) start(v *sched.View, p *sched.Plan, j sched.Job) (ok bool) {
 	}
 	p.Without(&f.alloc, func() { ok = p.Start(j.ID, f.cfg.Place) })
 	return ok
-}
-
-// burnt tells whether the memory of a waiting job ran out, beside others, and has that
-// remembered.
-func (f *policy) burnt(p *sched.Plan, j sched.Job) bool {
-	if j.Reason().Code == job.OutOfMemory {
-		p.Remember(j.ID, job.Memo{int64(burntMark), 0})
-		return true
-	}
-	return uint64(j.Memo()[0])&markMask == burntMark
 }
 
 // overQuota says why a job does not fit its tenant's quota, and tells whether it waits
@@ -187,7 +177,7 @@ func (f *policy) visit(v *sched.View, p *sched.Plan) {
 		if quota && v.Now-j.Since() < f.cfg.Wait {
 			continue
 		}
-		burnt := f.burnt(p, j)
+		burnt := p.Burnt(j, burntMark)
 		if f.refused[j.Class()] || !f.seat(v, p, j, burnt) {
 			f.refused[j.Class()] = f.refused[j.Class()] || !burnt
 			if !quota {

@@ -98,17 +98,9 @@ func (f *policy) wholly(a *cluster.Alloc) bool {
 	return !slices.ContainsFunc(a.Shares, func(s cluster.Share) bool { return f.on[s.Device].service != job.None })
 }
 
-const burntMark uint64 = 0x6d62 << 48
-
-// burnt tells whether a waiting job took more memory than its quota: it runs on GPUs
+// burntMark is noted of a job that took more memory than its quota: it runs on GPUs
 // without a service only.
-func (f *policy) burnt(p *sched.Plan, j sched.Job) bool {
-	if j.Reason().Code == job.OutOfMemory {
-		p.Remember(j.ID, job.Memo{int64(burntMark), 0})
-		return true
-	}
-	return uint64(j.Memo()[0])&markMask == burntMark
-}
+const burntMark uint64 = 0x6d62 << 48
 
 // explain says why offline jobs wait.
 func (f *policy) explain(v *sched.View, p *sched.Plan) {
@@ -118,7 +110,7 @@ func (f *policy) explain(v *sched.View, p *sched.Plan) {
 			continue
 		}
 		n := j.GPUs()
-		if f.burnt(p, j) {
+		if p.Burnt(j, burntMark) {
 			n = -n
 		}
 		text, known := texts[n]

@@ -113,7 +113,7 @@ func (f *policy) match(v *sched.View, p *sched.Plan) {
 	var singles, gangs []sched.Job
 	for j := range v.Waiting() {
 		switch {
-		case !offline(j) || p.Holding(j.ID) != nil || f.burnt(p, j) || p.Never(j.ID, f.cfg.Place).Code != job.NoReason:
+		case !offline(j) || p.Holding(j.ID) != nil || p.Burnt(j, burntMark) || p.Never(j.ID, f.cfg.Place).Code != job.NoReason:
 		case j.Spec().Demand.Roles[0].Tasks == 1:
 			singles = append(singles, j)
 		default:
