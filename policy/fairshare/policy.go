@@ -96,10 +96,22 @@ func (f *policy) account(v *sched.View) {
 // remember writes on jobs what their earlier attempts come to, since a view does
 // not show it.
 func (f *policy) remember(v *sched.View, p *sched.Plan) {
+	note := func(j sched.Job) {
+		if _, ran := j.FirstStart(); ran && p.Holding(j.ID) == nil {
+			p.Remember(j.ID, f.usage.stopped(v, j).memo())
+		}
+	}
 	for _, ch := range v.Changes() {
-		j := v.Job(ch.Job)
-		if _, ran := j.FirstStart(); ran && ch.Kind == sched.Stopped && p.Holding(ch.Job) == nil {
-			p.Remember(ch.Job, f.usage.stopped(v, j).memo())
+		if ch.Kind == sched.Stopped {
+			note(v.Job(ch.Job))
+		}
+	}
+	if !v.First {
+		return
+	}
+	for id := range job.ID(v.Jobs()) { // those that are held are not among the changes
+		if j := v.Job(id); j.Phase() == job.Held && v.Covers(j) {
+			note(j)
 		}
 	}
 }
