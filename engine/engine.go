@@ -471,13 +471,13 @@ func (e *Engine) carryOut() error {
 	return e.notes()
 }
 
-// notes carries out what the plan only says: reasons and memos.
+// notes carries out what the plan only says: reasons and notes.
 func (e *Engine) notes() error {
 	for _, n := range e.plan.Notes() {
-		if e.state.Record(n.Job).Memo == n.Memo {
+		if e.state.Record(n.Job).Note.Equal(n.Note) {
 			continue
 		}
-		e.ev = eventlog.Event{Time: e.state.Now, Kind: eventlog.Memo, Job: n.Job, Memo: n.Memo}
+		e.ev = eventlog.Event{Time: e.state.Now, Kind: eventlog.Memo, Job: n.Job, Note: n.Note}
 		if err := e.apply(&e.ev); err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@ package eventlog
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
@@ -22,6 +23,7 @@ type Header struct {
 	// from the defaults, for whoever wants to run the same again.
 	Conditions []string
 
+	Next     int64  // number of the next job, where the world numbers them for life; 0: it does not
 	Estimate string // estimator
 	Trace    string // what was run
 	Cluster  string // the cluster as the user wrote it
@@ -109,6 +111,7 @@ func (h *Header) append(b []byte) ([]byte, error) {
 	f.Text("policy", h.Policy)
 	list(&f, "settings", len(h.Settings), func(i int) { f.B = jsontext.AppendText(f.B, h.Settings[i]) })
 	list(&f, "conditions", len(h.Conditions), func(i int) { f.B = jsontext.AppendText(f.B, h.Conditions[i]) })
+	f.Int("next_job", h.Next)
 	f.Text("estimates", h.Estimate)
 	f.Text("trace", h.Trace)
 	f.Text("cluster", h.Cluster)
@@ -174,10 +177,11 @@ const opening = `{"norn":"eventlog"`
 // ErrNotLog is the error of a file that does not begin like an event log.
 var ErrNotLog = errors.New("is no event log: it should begin with " + opening)
 
-func (h *Header) read(line []byte) error {
+// read reads the header, and tells of which version the log is.
+func (h *Header) read(line []byte) (version int64, err error) {
 	t := jsontext.NewReader(line)
-	what, version := "", int64(0)
-	err := t.Object(func(key []byte) (err error) {
+	what := ""
+	err = t.Object(func(key []byte) (err error) {
 		switch string(key) {
 		case "norn":
 			return text(t, &what)
@@ -189,15 +193,15 @@ func (h *Header) read(line []byte) error {
 	})
 	switch {
 	case what != "eventlog":
-		return ErrNotLog
+		return 0, ErrNotLog
 	case version > Version:
-		return fmt.Errorf("is an event log of version %d, this program reads version %d: a newer norn is needed", version, Version)
-	case version != Version:
-		return fmt.Errorf("is an event log of version %d, this program reads version %d", version, Version)
+		return 0, fmt.Errorf("is an event log of version %d, this program reads versions 1 to %d: a newer norn is needed", version, Version)
+	case version < 1:
+		return 0, fmt.Errorf("is an event log of version %d, this program reads versions 1 to %d", version, Version)
 	case err != nil:
-		return err
+		return 0, err
 	}
-	return t.End()
+	return version, t.End()
 }
 
 func (h *Header) field(t *jsontext.Reader, key []byte) (err error) {
@@ -210,6 +214,9 @@ func (h *Header) field(t *jsontext.Reader, key []byte) (err error) {
 		return texts(t, &h.Settings)
 	case "conditions":
 		return texts(t, &h.Conditions)
+	case "next_job":
+		h.Next, err = t.Int(0, math.MaxInt64)
+		return err
 	case "estimates":
 		return text(t, &h.Estimate)
 	case "trace":
@@ -258,7 +265,7 @@ func (h *Header) lists(t *jsontext.Reader, key []byte) error {
 					g.Host, err = t.Bool()
 					return err
 				}
-				return unknown(key)
+				return t.Skip()
 			})
 			h.Types = append(h.Types, g)
 			return err
@@ -275,7 +282,7 @@ func (h *Header) lists(t *jsontext.Reader, key []byte) error {
 				case "parent":
 					return number(t, &d.Parent)
 				}
-				return unknown(key)
+				return t.Skip()
 			})
 			h.Domains = append(h.Domains, d)
 			return err
@@ -289,7 +296,7 @@ func (h *Header) lists(t *jsontext.Reader, key []byte) error {
 			return err
 		})
 	}
-	return unknown(key)
+	return t.Skip() // of a later program
 }
 
 func (h *Header) tenant(t *jsontext.Reader) error {
@@ -308,13 +315,11 @@ func (h *Header) tenant(t *jsontext.Reader) error {
 			e.Weight, err = t.Float()
 			return err
 		}
-		return unknown(key)
+		return t.Skip()
 	})
 	h.Tenants = append(h.Tenants, e)
 	return err
 }
-
-func unknown(key []byte) error { return fmt.Errorf("no field %q", key) }
 
 func text(t *jsontext.Reader, to *string) error {
 	v, err := t.Text()

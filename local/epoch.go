@@ -70,8 +70,13 @@ func (e *epoch) close() {
 	}
 }
 
-// nextOf is the condition of a header that tells the number of the next job.
+// nextOf is the condition that told the number of the next job in logs of
+// version 1.
 const nextOf = "next="
+
+// mostPast is how many jobs that have ended are carried over into a new log, for
+// policies that learn from them.
+const mostPast = 4096
 
 // begin writes a new log that starts with what is left of a state, and returns
 // the state that reading it gives: the same jobs with new numbers. The log
@@ -79,7 +84,7 @@ const nextOf = "next="
 func (d *Daemon) begin(n int, origin time.Time, was *state.State, c *cluster.Cluster, tenants *tenant.Tree) (*state.State, error) {
 	h := eventlog.Header{
 		World: "local", Policy: d.choice.Policy, Settings: settings(d.choice), Estimate: d.opt.Estimates,
-		Conditions: []string{nextOf + strconv.FormatInt(d.next.Load(), 10)}, Cluster: d.opt.Machine.Name, Origin: origin,
+		Next: d.next.Load(), Cluster: d.opt.Machine.Name, Origin: origin,
 	}
 	if err := d.store.syncHistory(); err != nil { // what ended in the log before is told there alone from now on
 		return nil, fmt.Errorf("the history of jobs: %w", err)
@@ -149,11 +154,11 @@ func (e *epoch) fill(h *eventlog.Header, events []eventlog.Event) (*state.State,
 // job means nothing to another, and a job whose devices are gone was frozen for
 // nothing.
 func (d *Daemon) carried(was *state.State) []eventlog.Event {
-	events := eventlog.Carried(was)
+	events := eventlog.Carried(was, mostPast)
 	for i := range events {
 		ev := &events[i]
 		if d.st != nil && d.rolling != nil {
-			ev.Record.Memo = job.Memo{}
+			ev.Record.Note = nil
 		}
 		if d.refit && !ev.Record.Phase.Holds() {
 			ev.Alloc = nil
@@ -247,6 +252,9 @@ func (d *Daemon) adopt(fresh *state.State) {
 	d.jobs = make([]*live, fresh.Jobs())
 	for i := range d.jobs {
 		r := fresh.Record(job.ID(i))
+		if r.Past {
+			continue
+		}
 		l := d.byKey[r.Job.Key]
 		l.id, d.jobs[i] = job.ID(i), l
 		d.shapes.Get(*r.Job.Demand)
@@ -295,6 +303,9 @@ func (d *Daemon) logCopy(w io.Writer, last int, size int64) error {
 
 // nextIn is the number of the next job that a log tells of.
 func nextIn(h *eventlog.Header) int64 {
+	if h.Next > 0 {
+		return h.Next
+	}
 	for _, c := range h.Conditions {
 		if v, ok := strings.CutPrefix(c, nextOf); ok {
 			if n, err := strconv.ParseInt(v, 10, 64); err == nil {

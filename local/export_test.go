@@ -59,7 +59,7 @@ func (d *Daemon) LookedAtDevices() error {
 // Carried is what the daemon would take over into a new log, as logs have it.
 func (d *Daemon) Carried() (out []string, err error) {
 	err = d.within(func() {
-		for _, ev := range append(eventlog.Carried(d.st), eventlog.Lessons(d.st)...) {
+		for _, ev := range append(eventlog.Carried(d.st, 0), eventlog.Lessons(d.st)...) {
 			b, err := ev.Append(nil)
 			out = append(out, string(b), fmt.Sprint(err))
 		}

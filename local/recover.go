@@ -188,7 +188,7 @@ func (p *past) text(ev *eventlog.Event, s *state.State) string {
 func (d *Daemon) findJobs(old *past, told int) error {
 	done := make([]bool, d.st.Jobs())
 	for n, id := range d.st.Ended() {
-		done[id] = n < told && d.st.Record(id).Phase != job.Cancelled // of which frozen processes may be left
+		done[id] = n < d.st.Past() || n < told && d.st.Record(id).Phase != job.Cancelled // of which frozen processes may be left
 	}
 	specs := map[string]*stored{}
 	for i := range job.ID(d.st.Jobs()) {
@@ -254,7 +254,7 @@ func (d *Daemon) catchUp(epoch, told int) error {
 	var missing []ended
 	for n, id := range d.st.Ended() {
 		l := d.byKey[d.st.Record(id).Job.Key]
-		if l != nil && n >= told {
+		if l != nil && n >= max(told, d.st.Past()) {
 			missing = append(missing, ended{Log: epoch, N: n, Job: d.view(l)})
 		}
 		if l != nil {

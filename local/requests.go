@@ -77,7 +77,7 @@ func (d *Daemon) submit(s *stored) error {
 			return err
 		}
 		id := job.ID(len(d.jobs))
-		spec.ID = id
+		spec.ID, spec.Serial = id, serial(key)
 		l := newLive(id, key, s)
 		l.after = d.unmet(l.after)
 		d.jobs, d.byKey[key] = append(d.jobs, l), l
@@ -88,6 +88,15 @@ func (d *Daemon) submit(s *stored) error {
 		}
 	}
 	return nil
+}
+
+// serial is the number of a job for life: jobs are in order of their numbers, and
+// those of an array in that of their indices.
+func serial(key string) int64 {
+	base, index, _ := strings.Cut(key, "_")
+	n, _ := strconv.ParseInt(base, 10, 64) // keys are made of numbers
+	i, _ := strconv.ParseInt(index, 10, 64)
+	return n<<24 + i
 }
 
 // runAs is who a job runs as: the caller, or whom an operator names. The

@@ -20,7 +20,7 @@ func (o *Outcome) Remarks() []string {
 	nowhere := s.Cluster.Pools() > 1 && len(s.Cluster.PoolNodes(0)) == 0
 	for id := range job.ID(s.Jobs()) {
 		r := s.Record(id)
-		if r.Estimate < 0 {
+		if r.Estimate < 0 && !r.Past {
 			unknown.note(r)
 		}
 		switch {

@@ -385,5 +385,10 @@ func (j Job) Failures() int { return int(j.r.Failures) }
 // Reason is why it waits, or was last stopped.
 func (j Job) Reason() job.Reason { return j.r.Reason }
 
-// Memo is what the policy remembers about it.
-func (j Job) Memo() job.Memo { return j.r.Memo }
+// Serial is its number for life, in order of submission. Its ID changes when a new
+// log begins; whoever deals jobs out, or draws for them, goes by the serial.
+func (j Job) Serial() int64 { return j.r.Serial() }
+
+// OutOfMemory tells whether it waits because it was evicted from devices whose
+// memory did not suffice.
+func (j Job) OutOfMemory() bool { return j.Waiting() && j.r.Reason.Code == job.OutOfMemory }

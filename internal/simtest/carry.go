@@ -31,7 +31,7 @@ func Opening(s *state.State) (eventlog.Header, []eventlog.Event) {
 	for i := range events {
 		events[i].Time = s.Now
 	}
-	return h, slices.Concat(events, eventlog.Carried(s), eventlog.Lessons(s))
+	return h, slices.Concat(events, eventlog.Carried(s, s.Jobs()), eventlog.Lessons(s))
 }
 
 // Reopen writes the Opening of a state, reads it again and folds it.

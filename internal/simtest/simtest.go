@@ -361,7 +361,7 @@ func Line(ev *eventlog.Event, s *state.State) string {
 			b.WriteString(" kept=" + unit.FormatSeconds(ev.Kept))
 		}
 	case eventlog.Memo:
-		fmt.Fprintf(&b, " %v", ev.Memo)
+		b.WriteString(" " + noted(ev.Note, s))
 	case eventlog.Speed:
 		fmt.Fprintf(&b, " %g", ev.Speed)
 	case eventlog.Estimate:
@@ -401,4 +401,16 @@ func On(s *state.State, a *cluster.Alloc) string {
 		parts = append(parts, name)
 	}
 	return strings.Join(parts, "+")
+}
+
+// noted writes a note for a reader. A job that it refers to is named by its number
+// for life, so that notes read the same in every log.
+func noted(n *job.Note, s *state.State) string {
+	n = n.Renumbered(func(id job.ID) job.ID {
+		if !s.Known(id) {
+			return job.None
+		}
+		return job.ID(s.Record(id).Serial())
+	})
+	return n.Kind() + n.Fields()
 }
