@@ -224,9 +224,10 @@ func (f *Fields) Node(name string, v *cluster.NodeID) { whole(f, name, v, cluste
 // Device is a device, cluster.None for none.
 func (f *Fields) Device(name string, v *cluster.DeviceID) { whole(f, name, v, cluster.None) }
 
-// integer is any signed or unsigned integer that an int64 holds.
+// integer is any integer. The largest half of a uint64 is written as a negative
+// number.
 type integer interface {
-	~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32
+	~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32 | ~uint64
 }
 
 // Int is a whole number.
@@ -389,10 +390,12 @@ func Recall[N any, P interface {
 	*N
 	Note
 }](j Job) (n N, ok bool) {
-	return readNote[N, P](j.r.Note)
+	return NoteOf[N, P](j.r.Note)
 }
 
-func readNote[N any, P interface {
+// NoteOf is a note as a log has it, read into its struct N: what Recall does for
+// the note of a job.
+func NoteOf[N any, P interface {
 	*N
 	Note
 }](from *job.Note) (n N, ok bool) {
