@@ -21,6 +21,9 @@ import (
 func (d *Daemon) Event(ev *eventlog.Event, s *state.State) {
 	d.epoch.write(ev)
 	d.tally.count(ev)
+	if ev.Kind == eventlog.Submit {
+		d.appear()
+	}
 	text := eventText(ev, s, d.opt.Machine.Devices)
 	e := api.Event{Time: d.clock.wall(ev.Time), Kind: ev.Kind.String()}
 	if aboutJob(ev.Kind) {

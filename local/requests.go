@@ -65,22 +65,23 @@ func (d *Daemon) Submit(ctx context.Context, c server.Caller, spec api.JobSpec) 
 	return append(ids, s.keys()...), nil
 }
 
-// submit takes in a job whose description is on disk.
+// submit takes in a job whose description is on disk. It is there for everybody else
+// when the engine has its record: see appear.
 func (d *Daemon) submit(s *stored) error {
 	keys := s.keys()
-	if most := d.opt.Limits.Jobs; most > 0 && len(d.byKey)+len(keys) > most {
-		return api.Refuse(api.Unavailable, "there are %d jobs that have not ended, at most %d are taken", len(d.byKey), most)
+	if most, have := d.opt.Limits.Jobs, len(d.byKey)+len(d.arrived); most > 0 && have+len(keys) > most {
+		return api.Refuse(api.Unavailable, "there are %d jobs that have not ended, at most %d are taken", have, most)
 	}
 	for _, key := range keys {
 		spec, err := d.engineJob(s, key, d.now)
 		if err != nil {
 			return err
 		}
-		id := job.ID(len(d.jobs))
+		id := job.ID(len(d.jobs) + len(d.arrived))
 		spec.ID, spec.Serial = id, serial(key)
 		l := newLive(id, key, s)
 		l.after = d.unmet(l.after)
-		d.jobs, d.byKey[key] = append(d.jobs, l), l
+		d.arrived = append(d.arrived, l)
 		d.touched[id] = true
 		d.emit(eventlog.Event{Kind: eventlog.Submit, Job: id, Spec: &spec})
 		if why, held := d.mustWait(l); held {
@@ -97,6 +98,16 @@ func serial(key string) int64 {
 	n, _ := strconv.ParseInt(base, 10, 64) // keys are made of numbers
 	i, _ := strconv.ParseInt(index, 10, 64)
 	return n<<24 + i
+}
+
+// appear makes the next job that was submitted in this instant one of those that
+// everybody sees: the engine has just made its record.
+func (d *Daemon) appear() {
+	l := d.arrived[0]
+	if d.arrived = d.arrived[1:]; len(d.arrived) == 0 {
+		d.arrived = nil
+	}
+	d.jobs, d.byKey[l.key] = append(d.jobs, l), l
 }
 
 // runAs is who a job runs as: the caller, or whom an operator names. The
