@@ -34,7 +34,7 @@ type Problem struct {
 
 // Job is a job as the objectives see it. A step is whatever its speeds count.
 type Job struct {
-	ID       int64     // its number, the same in every problem
+	ID       int64     // its number for life
 	Size     float64   // GPUs, above 0
 	Speed    []float64 // by type: steps per second of the whole job; 0: it cannot run there
 	Spread   []float64 // by type: the same where it may be spread over nodes, at most Speed; empty: that makes no difference

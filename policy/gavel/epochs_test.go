@@ -1,0 +1,92 @@
+package gavel_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/internal/simtest"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/policy/gavel"
+	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/sim"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// strict is Gavel where nobody runs without a share, changed.
+func strict(change func(*gavel.Config)) func() (sched.Policy, error) {
+	return func() (sched.Policy, error) {
+		c := gavel.NewConfig()
+		c.Idle = false
+		change(c)
+		return c.Policy()
+	}
+}
+
+// TestEvictedPairs: two jobs whose memory does not suffice for both have a share each from
+// the next epoch on, though nobody has come or gone.
+func TestEvictedPairs(t *testing.T) {
+	c := cluster.New()
+	typ, err := c.AddType(cluster.GPUType{Name: "gpu", Memory: 16 * unit.GiB})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.AddNode(cluster.NodeSpec{GPUs: []cluster.GPUs{{Type: typ, Count: 1}}}); err != nil {
+		t.Fatal(err)
+	}
+	pairs := perf.Pairs{Speed: map[perf.Pair]float64{{Job: "a", Beside: "b"}: 0.9, {Job: "b", Beside: "a"}: 0.9}}
+	large := func(key string) simtest.Job {
+		return simtest.Job{Key: key, GPUs: 1, Run: 7200, Model: key, GPUMemory: 10 * unit.GiB, Spec: func(j *job.Job) { j.Retries = -1 }}
+	}
+	run := simtest.Go(t, simtest.Config{
+		Cluster: c, Make: strict(func(c *gavel.Config) { c.Packed = true }), Shared: true, Sharing: pairs, World: func(c *sim.Config) { c.Sharing = pairs },
+	}, large("a"), large("b"))
+	log := strings.Join(run.Log, "\n")
+	if !strings.Contains(log, "memory") {
+		t.Fatalf("nobody was evicted\n%s", log)
+	}
+	for _, key := range []string{"a", "b"} {
+		if end := run.End(key); end < 3*3600 || end > 5*3600 {
+			t.Errorf("%s ends at %v s, want it to have half of the GPU once the epoch is over\n%s", key, end, log)
+		}
+	}
+}
+
+// changing is a policy in whose place another one comes.
+type changing struct {
+	sched.Policy
+	at   time.Duration
+	then sched.Policy
+}
+
+// Decide changes the policy when it is time.
+func (c *changing) Decide(v *sched.View, p *sched.Plan) {
+	if v.Now >= c.at {
+		c.Policy, c.at = c.then, unit.Never
+		v.First = true
+	}
+	c.Policy.Decide(v, p)
+}
+
+// NextWake implements sched.Waker.
+func (c *changing) NextWake(v *sched.View) time.Duration {
+	return min(max(v.Now+1, c.at), c.Policy.(sched.Waker).NextWake(v))
+}
+
+// TestOtherTerms: under another objective shares are settled anew, though nobody has come
+// or gone.
+func TestOtherTerms(t *testing.T) {
+	run := simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(1, 1), Make: func() (sched.Policy, error) {
+		first, err := strict(func(c *gavel.Config) { c.Objective = gavel.ByFIFO })()
+		if err != nil {
+			return nil, err
+		}
+		then, err := strict(func(*gavel.Config) {})()
+		return &changing{first, 2 * time.Hour, then}, err
+	}}, simtest.Job{Key: "a", GPUs: 1, Run: 36000}, simtest.Job{Key: "b", GPUs: 1, Run: 36000})
+	if at := run.Start("b"); at != 7200 && at != 7560 {
+		t.Errorf("b starts at %v s, want it to as soon as shares are equal\n%s", at, strings.Join(run.Log, "\n"))
+	}
+}

@@ -1,0 +1,145 @@
+package rounds
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/sched"
+)
+
+// account is what Shares remembers of a job: its claims, and those of the pairs that it
+// forms with jobs that were submitted later.
+type account struct {
+	epoch   time.Duration // when the epoch of the claims began; -1: nothing is noted
+	check   uint32        // of what there was to share then
+	served  time.Duration // the beginning of the round in which it was last served, if that is the last one; -1: it was not
+	near    bool          // it was served by a claim on time together then
+	solo    bool          // it shares devices with nobody: memory did not suffice once
+	own     float64       // a number of the policy's own
+	entries []entry
+}
+
+// entry is one claim.
+type entry struct {
+	t    cluster.TypeID
+	name string // of the type: another log may list types in another order
+	pair bool   // it is the claim of a pair
+	with job.ID // who is the other one; job.None: the job is not known any more
+	near bool   // it is on time together on one node
+	Claim
+}
+
+// NewNote is what Shares remembers of a job, for the tables of policies that use it.
+func NewNote() sched.Note { return new(account) }
+
+// Kind implements sched.Note.
+func (a *account) Kind() string { return "rounds" }
+
+// Fields implements sched.Note.
+func (a *account) Fields(f *sched.Fields) {
+	f.Moment("epoch", &a.epoch)
+	sched.Int(f, "check", &a.check)
+	f.Moment("served", &a.served)
+	f.Bool("near", &a.near)
+	f.Bool("solo", &a.solo)
+	f.Float("own", &a.own)
+	sched.List(f, "claims", &a.entries, (*entry).fields)
+}
+
+func (e *entry) fields(f *sched.Fields) {
+	f.Text("type", &e.name)
+	f.Bool("pair", &e.pair)
+	f.Ref("with", &e.with)
+	f.Bool("near", &e.near)
+	f.Float("target", &e.Target)
+	f.Float("received", &e.Received)
+	f.Float("deficit", &e.Deficit)
+}
+
+// known tells whether anything is noted.
+func (a *account) known() bool { return a.epoch >= 0 }
+
+// valid tells whether an account is of an epoch.
+func (a *account) valid(epoch time.Duration, check uint32) bool {
+	return a.known() && a.epoch == epoch && a.check == check
+}
+
+// read reads what is noted of a job. Claims on types that are gone are dropped.
+func (a *account) read(j sched.Job, c *cluster.Cluster) {
+	entries := a.entries[:0]
+	noted, _ := sched.Recall[account](j)
+	for _, e := range noted.entries {
+		for t := range cluster.TypeID(c.Types()) {
+			if e.t = t; c.Type(t).Name == e.name {
+				entries = append(entries, e)
+				break
+			}
+		}
+	}
+	*a, a.entries = noted, entries
+}
+
+// write notes an account of a job, if it has changed.
+func (a *account) write(j sched.Job, p *sched.Plan) {
+	was, _ := sched.Recall[account](j)
+	same := slices.EqualFunc(was.entries, a.entries, func(x, y entry) bool {
+		x.t = y.t // known by its name
+		return x == y
+	})
+	if !same || was.epoch != a.epoch || was.check != a.check || was.served != a.served || was.near != a.near || was.solo != a.solo || was.own != a.own {
+		p.Remember(j.ID, a)
+	}
+}
+
+// claim is the claim on a type of the job, or of its pair with another one; it is made
+// where there is none.
+func (a *account) claim(t cluster.TypeID, name string, with job.ID, near bool) *Claim {
+	pair := with != job.None
+	for i := range a.entries {
+		if e := &a.entries[i]; e.t == t && e.pair == pair && e.with == with && e.near == near {
+			return &e.Claim
+		}
+	}
+	a.entries = append(a.entries, entry{t: t, name: name, pair: pair, with: with, near: near})
+	return &a.entries[len(a.entries)-1].Claim
+}
+
+// on is the claim on a type of the job alone.
+func (a *account) on(t cluster.TypeID, near bool) Claim {
+	for _, e := range a.entries {
+		if e.t == t && !e.pair && e.near == near {
+			return e.Claim
+		}
+	}
+	return Claim{}
+}
+
+// tidy rounds the claims, drops those that say nothing, and puts them in the order of
+// the types.
+func (a *account) tidy() {
+	for i := range a.entries {
+		a.entries[i].Claim.round()
+	}
+	a.entries = slices.DeleteFunc(a.entries, func(e entry) bool { return e.Claim == Claim{} })
+	slices.SortFunc(a.entries, func(x, y entry) int {
+		return cmp.Or(cmp.Compare(x.t, y.t), cmp.Compare(x.with, y.with), first(x.near, y.near))
+	})
+}
+
+// round rounds a claim to millionths, so that equals are equal: what programs find for
+// jobs that are alike is equal but for the last digits. A target is never rounded down
+// to nothing.
+func (c *Claim) round() {
+	const parts = 1e6
+	aims := c.Target > 0
+	for _, x := range [...]*float64{&c.Target, &c.Received, &c.Deficit} {
+		*x = math.Round(*x*parts) / parts
+	}
+	if aims {
+		c.Target = max(c.Target, 1/parts)
+	}
+}

@@ -1,0 +1,94 @@
+package rounds
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/internal/simtest"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/sched"
+)
+
+// TestNote: what is noted on a job is read again as it was, in a log that lists the types
+// of GPUs in another order too.
+func TestNote(t *testing.T) {
+	names := []string{"V100", "P100", "K80"}
+	types := func(order ...int) *cluster.Cluster {
+		c := cluster.New()
+		for _, i := range order {
+			if _, err := c.AddType(cluster.GPUType{Name: names[i]}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return c
+	}
+	ahead, back := types(0, 1, 2), types(2, 1, 0)
+	rapid.Check(t, func(t *rapid.T) {
+		moment := func(name string) time.Duration { return time.Duration(rapid.Int64Range(-1, 1<<60).Draw(t, name)) }
+		a := account{
+			epoch: moment("epoch"), check: rapid.Uint32().Draw(t, "check"), served: moment("served"), near: rapid.Bool().Draw(t, "near"), solo: rapid.Bool().Draw(t, "solo"),
+			own: rapid.Float64().Draw(t, "own"),
+		}
+		for range rapid.IntRange(0, 6).Draw(t, "claims") {
+			at := rapid.IntRange(0, 2).Draw(t, "type")
+			e := entry{t: cluster.TypeID(at), name: names[at], with: job.None, near: rapid.Bool().Draw(t, "together")}
+			if e.pair = rapid.Bool().Draw(t, "pair"); e.pair {
+				e.with = job.ID(rapid.IntRange(-1, 1<<30).Draw(t, "with"))
+			}
+			e.Claim = Claim{rapid.Float64Range(0, 1).Draw(t, "target"), rapid.Float64Range(0, 1e6).Draw(t, "received"), rapid.Float64Range(-1e6, 1e6).Draw(t, "deficit")}
+			a.entries = append(a.entries, e)
+		}
+		noted := simtest.Noted(t, &a)
+		var b account
+		if b.read(noted, ahead); !reflect.DeepEqual(a, b) {
+			t.Fatalf("%+v is read as %+v", a, b)
+		}
+		b.read(noted, back)
+		for i := range a.entries {
+			a.entries[i].t = 2 - a.entries[i].t
+		}
+		if !reflect.DeepEqual(a, b) {
+			t.Fatalf("with types in another order %+v is read as %+v", a, b)
+		}
+	})
+	var none account
+	if none.read(simtest.Noted(t, &account{epoch: -1, served: -1}), ahead); none.known() || none.served != -1 {
+		t.Errorf("a job on which nothing is noted has the account %+v", none)
+	}
+}
+
+// TestRounding: equals are equal, and targets are never rounded down to nothing.
+func TestRounding(t *testing.T) {
+	for _, k := range []struct{ in, want Claim }{
+		{Claim{1e-9, 0, 0}, Claim{1e-6, 0, 0}},
+		{Claim{0, 1e-9, -1e-9}, Claim{0, 0, 0}},
+		{Claim{1. / 3, 1000, -1000}, Claim{0.333333, 1000, -1000}},
+		{Claim{1./3 + 1e-9, 1.1, 0.1 + 0.2}, Claim{0.333333, 1.1, 0.3}},
+	} {
+		if k.in.round(); k.in != k.want {
+			t.Errorf("%+v, want %+v", k.in, k.want)
+		}
+	}
+}
+
+// TestPart: a pair one of whom has ended is none, whether that job is still known or not;
+// neither is one whose other job has come since, or is left alone.
+func TestPart(t *testing.T) {
+	pair := func(with job.ID) entry { return entry{pair: true, with: with, Claim: Claim{Target: 0.5}} }
+	alone := entry{with: job.None, Claim: Claim{Target: 0.25}}
+	s := Shares{Pairs: true}
+	for _, id := range []job.ID{2, 4, 6} {
+		s.jobs = append(s.jobs, sched.Job{ID: id})
+		s.accounts = append(s.accounts, account{epoch: time.Hour, check: 1, entries: []entry{alone, pair(job.None), pair(3), pair(4), pair(6)}})
+	}
+	s.accounts[2].epoch = -1
+	s.part(time.Hour, 1)
+	if got, want := s.accounts[0].entries, []entry{alone, pair(4)}; !slices.Equal(got, want) {
+		t.Errorf("left are %+v, want %+v", got, want)
+	}
+}
