@@ -43,6 +43,7 @@ type Daemon struct {
 	tally     tally
 	health    health
 	failed    error // why nothing can be written any more
+	past      *past // from which it has still to go on; nil: it has
 
 	next     atomic.Int64 // number of the next submission
 	requests chan *request
@@ -52,6 +53,7 @@ type Daemon struct {
 	spare    *runner.Spare
 	feed     feed
 	ready    atomic.Bool
+	stalled  atomic.Pointer[string] // why it can only be asked; nil: it does all
 	stopped  chan struct{}
 	started  time.Time
 	acting   sync.WaitGroup
@@ -165,6 +167,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 	context.AfterFunc(ctx, func() {
 		d.enqueue(&request{run: func() error { d.halt = true; return nil }, done: make(chan error, 1)})
 	})
+	if err := d.waitForRoom(); err != nil || d.halt {
+		return err
+	}
 	d.spare.Ready()
 	d.ready.Store(true)
 	defer d.ready.Store(false)

@@ -46,6 +46,9 @@ func (d *Daemon) Submit(ctx context.Context, c server.Caller, spec api.JobSpec) 
 	if _, err := d.demand(&spec); err != nil {
 		return nil, err
 	}
+	if err := d.mayChange(); err != nil {
+		return nil, err
+	}
 	if d.health.refuses.Load() {
 		return nil, api.Refuse(api.Unavailable, "the disk of norn's state folder is nearly full: no new jobs are taken until there is room")
 	}
@@ -56,7 +59,7 @@ func (d *Daemon) Submit(ctx context.Context, c server.Caller, spec api.JobSpec) 
 	if err := d.store.writeSpec(s); err != nil {
 		return nil, api.Refuse(api.Unavailable, "the job cannot be stored: %v", err)
 	}
-	if err := d.ask(ctx, func() error { return d.submit(s) }); err != nil {
+	if err := d.change(ctx, func() error { return d.submit(s) }); err != nil {
 		return nil, err
 	}
 	if len(s.Indices) > 0 {
@@ -312,7 +315,7 @@ func (d *Daemon) Do(ctx context.Context, c server.Caller, v server.Verb, id stri
 	}
 	for _, key := range list {
 		var done chan struct{}
-		err := d.ask(ctx, func() error {
+		err := d.change(ctx, func() error {
 			l := d.byKey[key]
 			if l == nil {
 				return nil // it has ended meanwhile
@@ -395,6 +398,21 @@ func (d *Daemon) cancel(l *live, c server.Caller) {
 		return
 	}
 	d.end(l, cancelled, seqCancel, rundir.End, d.opt.Defaults.CancelGrace, c.User+" cancelled it")
+	d.intend(l)
+}
+
+// intend notes in the log that a person wants a run to leave, so that it comes about
+// whatever happens until then: what its runner is told may get lost.
+func (d *Daemon) intend(l *live) {
+	if why, ok := l.intention(); ok {
+		d.emit(eventlog.Event{Kind: eventlog.Wait, Job: l.id, Reason: why})
+	}
+}
+
+// intention is what a person wants of a run, as the log has it.
+func (l *live) intention() (why job.Reason, ok bool) {
+	code := map[purpose]job.ReasonCode{cancelled: job.Cancelling, requeuing: job.UserRequest}[l.purpose]
+	return job.Reason{Code: code, Job: job.None, Text: l.why}, code != job.NoReason
 }
 
 // end has a run leave for a person's sake.
@@ -419,6 +437,7 @@ func (d *Daemon) requeue(l *live, r *job.Record, c server.Caller) error {
 		return api.Refuse(api.Conflict, "job %s is leaving its devices already (%s)", l.key, l.purpose)
 	}
 	d.throwOff(l, r, requeuing, c.User+" requeued it")
+	d.intend(l)
 	return nil
 }
 
@@ -434,7 +453,7 @@ func (d *Daemon) throwOff(l *live, r *job.Record, p purpose, why string) {
 // Resize implements server.Backend.
 func (d *Daemon) Resize(ctx context.Context, c server.Caller, id string, z api.Resize) error {
 	decided := make(chan error, 1)
-	err := d.ask(ctx, func() error {
+	err := d.change(ctx, func() error {
 		jobs, err := d.mine(c, id)
 		if err != nil {
 			return err

@@ -18,7 +18,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/param"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/rounds"
