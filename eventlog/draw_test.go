@@ -2,6 +2,7 @@ package eventlog_test
 
 import (
 	"math"
+	"strconv"
 	"time"
 
 	"pgregory.net/rapid"
@@ -172,7 +173,7 @@ func drawEvent(t *rapid.T, kind eventlog.Kind) eventlog.Event {
 	case eventlog.Progress:
 		ev.Kept = moments().Draw(t, "done")
 	case eventlog.Memo:
-		ev.Memo = job.Memo{rapid.Int64().Draw(t, "memo"), rapid.SampledFrom([]int64{0, math.MinInt64, math.MaxInt64}).Draw(t, "memo")}
+		ev.Note = drawNote(t)
 	}
 	return ev
 }
@@ -204,4 +205,14 @@ func drawHeader(t *rapid.T) eventlog.Header {
 		h.Tenants = append(h.Tenants, e)
 	}
 	return h
+}
+
+// drawNote is a note of a policy, or none.
+func drawNote(t *rapid.T) *job.Note {
+	if rapid.IntRange(0, 3).Draw(t, "noted") == 0 {
+		return nil
+	}
+	text := strconv.AppendInt([]byte(`{"with":`), rapid.Int64().Draw(t, "number"), 10)
+	text = append(job.AppendRef(append(text, `,"beside":`...), job.ID(rapid.Int32Range(-1, 9).Draw(t, "beside"))), '}')
+	return job.NewNote(rapid.SampledFrom([]string{"gandiva", "ymir"}).Draw(t, "kind of note"), text)
 }

@@ -33,7 +33,27 @@ type Fields struct {
 	found   []field // reading: its fields
 	next    int     // of found: where the next one is expected
 	reading bool
+	list    *[]NoteField // listing: what was listed so far
 	err     error
+}
+
+// NoteField is a field of a note as the log names it, and its kind: bool, number,
+// text, duration, moment, job, node, device, or several of them.
+type NoteField struct{ Name, Kind string }
+
+// NoteFields are the fields of a note, in the order of the log.
+func NoteFields(n Note) []NoteField {
+	var out []NoteField
+	n.Fields(&Fields{list: &out})
+	return out
+}
+
+// lists tells whether fields are only listed, and then lists one.
+func (f *Fields) lists(name, kind string) bool {
+	if f.list != nil {
+		*f.list = append(*f.list, NoteField{name, kind})
+	}
+	return f.list != nil
 }
 
 // field is the place of one field in the text.
@@ -112,8 +132,9 @@ func (e *FieldError) Error() string { return "field " + e.Field + ": " + e.Err.E
 func (e *FieldError) Unwrap() error { return e.Err }
 
 // each writes a value unless it is zero, or reads it.
-func each[T comparable](f *Fields, name string, v *T, zero T, write func(T), read func(*jsontext.Reader) (T, error)) {
+func each[T comparable](f *Fields, name, kind string, v *T, zero T, write func(T), read func(*jsontext.Reader) (T, error)) {
 	switch {
+	case f.lists(name, kind):
 	case !f.reading && *v != zero:
 		f.w.Key(name)
 		write(*v)
@@ -130,7 +151,7 @@ func each[T comparable](f *Fields, name string, v *T, zero T, write func(T), rea
 
 // Bool is a yes or no.
 func (f *Fields) Bool(name string, v *bool) {
-	each(f, name, v, false, func(x bool) { f.w.B = strconv.AppendBool(f.w.B, x) }, (*jsontext.Reader).Bool)
+	each(f, name, "bool", v, false, func(x bool) { f.w.B = strconv.AppendBool(f.w.B, x) }, (*jsontext.Reader).Bool)
 }
 
 // Float is a finite number; it is kept exactly.
@@ -139,33 +160,33 @@ func (f *Fields) Float(name string, v *float64) {
 		f.fail(name, errNumber)
 		return
 	}
-	each(f, name, v, 0, func(x float64) { f.w.Number(x) }, (*jsontext.Reader).Float)
+	each(f, name, "number", v, 0, func(x float64) { f.w.Number(x) }, (*jsontext.Reader).Float)
 }
 
 // Text is a string.
 func (f *Fields) Text(name string, v *string) {
-	each(f, name, v, "", func(x string) { f.w.B = jsontext.AppendText(f.w.B, x) }, func(t *jsontext.Reader) (string, error) {
+	each(f, name, "text", v, "", func(x string) { f.w.B = jsontext.AppendText(f.w.B, x) }, func(t *jsontext.Reader) (string, error) {
 		x, err := t.Text()
 		return string(x), err
 	})
 }
 
 // Duration is a length of time, kept to the nanosecond.
-func (f *Fields) Duration(name string, v *time.Duration) { f.time(name, v, 0) }
+func (f *Fields) Duration(name string, v *time.Duration) { f.time(name, "duration", v, 0) }
 
 // Moment is a time since the start of the run, -1 for none; unit.Never is a
 // moment that does not come.
-func (f *Fields) Moment(name string, v *time.Duration) { f.time(name, v, -1) }
+func (f *Fields) Moment(name string, v *time.Duration) { f.time(name, "moment", v, -1) }
 
 // never is how unit.Never is written.
 const never = "never"
 
-func (f *Fields) time(name string, v *time.Duration, zero time.Duration) {
+func (f *Fields) time(name, kind string, v *time.Duration, zero time.Duration) {
 	if !f.reading && max(*v, -*v) > unit.MaxScaled && *v != unit.Never {
 		f.fail(name, errTime)
 		return
 	}
-	each(f, name, v, zero, f.appendTime, readTime)
+	each(f, name, kind, v, zero, f.appendTime, readTime)
 }
 
 func (f *Fields) appendTime(x time.Duration) {
@@ -201,7 +222,7 @@ func readTime(t *jsontext.Reader) (time.Duration, error) {
 // Ref is another job, job.None for none. The engine renumbers it when the job
 // gets another number in a new log.
 func (f *Fields) Ref(name string, v *job.ID) {
-	each(f, name, v, job.None, func(x job.ID) { f.w.B = job.AppendRef(f.w.B, x) }, readRef)
+	each(f, name, "job", v, job.None, func(x job.ID) { f.w.B = job.AppendRef(f.w.B, x) }, readRef)
 }
 
 // readRef reads what job.AppendRef writes.
@@ -219,21 +240,22 @@ func readRef(t *jsontext.Reader) (id job.ID, err error) {
 }
 
 // Node is a node, cluster.None for none.
-func (f *Fields) Node(name string, v *cluster.NodeID) { whole(f, name, v, cluster.None) }
+func (f *Fields) Node(name string, v *cluster.NodeID) { whole(f, name, "node", v, cluster.None) }
 
 // Device is a device, cluster.None for none.
-func (f *Fields) Device(name string, v *cluster.DeviceID) { whole(f, name, v, cluster.None) }
+func (f *Fields) Device(name string, v *cluster.DeviceID) { whole(f, name, "device", v, cluster.None) }
 
-// integer is any signed or unsigned integer that an int64 holds.
+// integer is any integer. The largest half of a uint64 is written as a negative
+// number.
 type integer interface {
-	~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32
+	~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32 | ~uint64
 }
 
 // Int is a whole number.
-func Int[T integer](f *Fields, name string, v *T) { whole(f, name, v, 0) }
+func Int[T integer](f *Fields, name string, v *T) { whole(f, name, "number", v, 0) }
 
-func whole[T integer](f *Fields, name string, v *T, zero T) {
-	each(f, name, v, zero, func(x T) { f.w.B = strconv.AppendInt(f.w.B, int64(x), 10) }, func(t *jsontext.Reader) (T, error) {
+func whole[T integer](f *Fields, name, kind string, v *T, zero T) {
+	each(f, name, kind, v, zero, func(x T) { f.w.B = strconv.AppendInt(f.w.B, int64(x), 10) }, func(t *jsontext.Reader) (T, error) {
 		x, err := t.Int(-1<<63, 1<<63-1)
 		if int64(T(x)) != x {
 			return zero, t.Wrong("a smaller number")
@@ -245,6 +267,9 @@ func whole[T integer](f *Fields, name string, v *T, zero T) {
 // List is a list of structs, each of which lists its own fields. A list that was
 // read must not be changed in place.
 func List[T any](f *Fields, name string, v *[]T, fields func(e *T, f *Fields)) {
+	if f.lists(name, "list") {
+		return
+	}
 	if !f.reading {
 		if len(*v) == 0 {
 			return
@@ -295,6 +320,9 @@ func elements(f *Fields, name string, one func(text []byte) error) {
 
 // Floats is a list of finite numbers.
 func (f *Fields) Floats(name string, v *[]float64) {
+	if f.lists(name, "numbers") {
+		return
+	}
 	if f.reading {
 		*v = nil
 		elements(f, name, func(text []byte) error {
@@ -321,6 +349,9 @@ func (f *Fields) Floats(name string, v *[]float64) {
 
 // Ints is a list of whole numbers.
 func Ints[T integer](f *Fields, name string, v *[]T) {
+	if f.lists(name, "numbers") {
+		return
+	}
 	if f.reading {
 		*v = nil
 		elements(f, name, func(text []byte) error {
@@ -344,6 +375,9 @@ func Ints[T integer](f *Fields, name string, v *[]T) {
 // Refs is a list of other jobs. One that is not known any more is read as
 // job.None.
 func (f *Fields) Refs(name string, v *[]job.ID) {
+	if f.lists(name, "jobs") {
+		return
+	}
 	if f.reading {
 		*v = nil
 		elements(f, name, func(text []byte) error {
@@ -389,10 +423,12 @@ func Recall[N any, P interface {
 	*N
 	Note
 }](j Job) (n N, ok bool) {
-	return readNote[N, P](j.r.Note)
+	return NoteOf[N, P](j.r.Note)
 }
 
-func readNote[N any, P interface {
+// NoteOf is a note as a log has it, read into its struct N: what Recall does for
+// the note of a job.
+func NoteOf[N any, P interface {
 	*N
 	Note
 }](from *job.Note) (n N, ok bool) {

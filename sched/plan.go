@@ -405,7 +405,7 @@ func Noted[N any, P interface {
 }](p *Plan, j Job) (n N, ok bool) {
 	for i := len(p.notes) - 1; i >= 0; i-- {
 		if p.notes[i].Job == j.ID {
-			return readNote[N, P](p.notes[i].Note)
+			return NoteOf[N, P](p.notes[i].Note)
 		}
 	}
 	return Recall[N, P](j)

@@ -151,7 +151,7 @@ func badPlans() []badPlan {
 		{"adjust a waiting job", func(p *sched.Plan) { p.Adjust(1, nil) }, "job j1: cannot adjust it: it holds nothing"},
 		{"adjust to other devices", func(p *sched.Plan) { p.Adjust(0, func(a *cluster.Alloc) { a.Shares[0].Device = 3 }) }, "job j0: cannot adjust it: it would leave its devices"},
 		{"hold nobody", func(p *sched.Plan) { p.Hold(9, because) }, "cannot hold job number 9"},
-		{"remember nobody", func(p *sched.Plan) { p.Remember(-5, job.Memo{}) }, "cannot remember job number -5"},
+		{"remember nobody", func(p *sched.Plan) { p.Remember(-5, &remark{}) }, "cannot remember job number -5"},
 		{"ask about nobody", func(p *sched.Plan) { p.Fits(9, place.Pack) }, "cannot place job number 9"},
 		{"expect nobody", func(p *sched.Plan) { p.Expect(9, place.Pack) }, "cannot place job number 9"},
 		{"never nobody", func(p *sched.Plan) { p.Never(9, place.Pack) }, "cannot place job number 9"},
@@ -291,7 +291,7 @@ func randomPlan(t *rapid.T, b *table, p *sched.Plan, depth int) {
 			p.Move(id, where)
 		case what == 4:
 			p.Hold(id, because)
-			p.Remember(id, job.Memo{int64(tasks)})
+			p.Remember(id, &remark{tasks: tasks})
 		case what > 4 && depth < 3:
 			before := planned(p, b)
 			keep := rapid.Bool().Draw(t, "keep")

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"pgregory.net/rapid"
@@ -19,9 +18,21 @@ import (
 	"github.com/norn-scheduler/norn/tenant"
 )
 
+// Numbering says how Opening numbers jobs anew.
+type Numbering struct {
+	Past      int  // as many of the jobs that have ended are carried over
+	Strangers int  // as many more jobs that ended before, and never ran, come before all others
+	Forget    bool // notes are not carried over, as when the policy changes
+}
+
+// allPast carries over all jobs.
+var allPast = Numbering{Past: 1 << 30}
+
 // Opening is what a log begins with that goes on from a state, as a live world
 // writes it: the header, and the events that make the machine and the jobs known.
-func Opening(s *state.State) (eventlog.Header, []eventlog.Event) {
+func Opening(s *state.State) (eventlog.Header, []eventlog.Event) { return opening(s, allPast) }
+
+func opening(s *state.State, n Numbering) (eventlog.Header, []eventlog.Event) {
 	h := eventlog.Header{World: "sim", Policy: "test", Begins: s.Now}
 	h.Describe(s.Cluster, s.Tenants)
 	for i := range tenant.ID(s.Tenants.Len()) {
@@ -31,12 +42,41 @@ func Opening(s *state.State) (eventlog.Header, []eventlog.Event) {
 	for i := range events {
 		events[i].Time = s.Now
 	}
-	return h, slices.Concat(events, eventlog.Carried(s, s.Jobs()), eventlog.Lessons(s))
+	for i := range n.Strangers {
+		events = append(events, stranger(s, i))
+	}
+	later := func(id job.ID) job.ID {
+		if id == job.None {
+			return id
+		}
+		return id + job.ID(n.Strangers)
+	}
+	for _, ev := range eventlog.Carried(s, n.Past) {
+		ev.Job, ev.Reason.Job, ev.Record.With = later(ev.Job), later(ev.Reason.Job), later(ev.Record.With)
+		ev.Spec.ID, ev.Left = ev.Job, ev.Left+int32(n.Strangers)
+		ev.Record.Note = ev.Record.Note.Renumbered(later)
+		if n.Forget {
+			ev.Record.Note = nil
+		}
+		events = append(events, ev)
+	}
+	return h, append(events, eventlog.Lessons(s)...)
+}
+
+// stranger is a job that was cancelled before it ran, before anybody else came.
+func stranger(s *state.State, i int) eventlog.Event {
+	d := job.GPUs(1)
+	spec := &job.Job{ID: job.ID(i), Serial: 1<<40 + int64(i), Key: fmt.Sprint("stranger", i), Demand: &d}
+	past := &job.Record{Phase: job.Cancelled, FirstStart: -1, With: job.None}
+	return eventlog.Event{Time: s.Now, Kind: eventlog.Past, Job: spec.ID, Spec: spec, Record: past, Estimate: -1, Reason: job.Reason{Job: job.None}, Left: int32(i)}
 }
 
 // Reopen writes the Opening of a state, reads it again and folds it.
-func Reopen(s *state.State) (*state.State, error) {
-	h, events := Opening(s)
+func Reopen(s *state.State) (*state.State, error) { return ReopenAs(s, allPast) }
+
+// ReopenAs does so with other numbers.
+func ReopenAs(s *state.State, n Numbering) (*state.State, error) {
+	h, events := opening(s, n)
 	var log bytes.Buffer
 	w, err := eventlog.NewWriter(&log, &h, eventlog.Plain)
 	if err != nil {

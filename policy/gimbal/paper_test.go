@@ -222,22 +222,6 @@ func TestSwaps(t *testing.T) {
 	}
 }
 
-// A memo says again what was written.
-func TestMemo(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		at := func(name string) time.Duration {
-			return rapid.SampledFrom([]time.Duration{never, 0, 100 * time.Millisecond, 1000 * time.Hour}).Draw(t, name)
-		}
-		m := memo{rapid.Uint64Range(0, 1<<40-1).Draw(t, "partners"), rapid.IntRange(-100, 100).Draw(t, "correction"), at("paused"), at("swapped"), rapid.Bool().Draw(t, "alone")}
-		if got := readMemo(m.write()); got != m {
-			t.Fatalf("%+v became %+v", m, got)
-		}
-	})
-	if m := readMemo(job.Memo{}); m.paused != never || m.swapped != never || m.alone {
-		t.Errorf("nothing noted reads as %+v", m)
-	}
-}
-
 // pauser pauses b beside a.
 type pauser struct{ *policy }
 

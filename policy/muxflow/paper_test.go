@@ -222,7 +222,7 @@ func TestMemory(t *testing.T) {
 		simtest.Job{Key: "large", At: 70, GPUs: 1, Run: 100, Spec: trains(0.1, 13)})
 	evicted := 0
 	for _, line := range run.Log {
-		if strings.Contains(line, "evict") {
+		if strings.Contains(line, " evict ") {
 			evicted++
 			if !strings.Contains(line, "70 evict liar") {
 				t.Error(line)

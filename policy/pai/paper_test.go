@@ -105,7 +105,7 @@ func TestPredictionOrder(t *testing.T) {
 	if !(run.Start("newuser") < run.Start("newgroup") && run.Start("newgroup") < run.Start("known")) {
 		t.Errorf("starts: new user (mean 87.75) %v, new group (116.7) %v, known group (150) %v", run.Start("newuser"), run.Start("newgroup"), run.Start("known"))
 	}
-	if m := run.Record("known").Memo; m[0] != int64(150*time.Second)+1 {
+	if m := run.Record("known").Note; m.Fields() != `{"predicted":150}` {
 		t.Errorf("the known group is predicted to run %v, want 150 s", time.Duration(m[0]-1))
 	}
 }
