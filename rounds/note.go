@@ -23,7 +23,7 @@ type account struct {
 	own     float64       // a number of the policy's own
 	entries []entry
 
-	goesOn bool // not noted: it was served since then without a break, by one claim
+	goesOn bool // not noted: it is served since then without a break, by one claim
 }
 
 // entry is one claim.
@@ -92,11 +92,11 @@ func (a *account) read(j sched.Job, c *cluster.Cluster) {
 // write notes an account of a job, which was taken for this round or not. As long as it is
 // served by one claim, round after round, that counts by itself, and nothing is noted.
 func (a *account) write(r *Round, j sched.Job) {
-	was, _ := sched.Recall[account](j)
 	taken := r.Taken(j.ID)
-	if a.goesOn && taken && was.near == a.near && was.solo == a.solo {
+	if a.goesOn && taken {
 		return
 	}
+	was, _ := sched.Recall[account](j)
 	if a.served, a.held = -1, 0; taken {
 		a.served, a.held = r.View.Now, j.Run()
 	}

@@ -322,8 +322,8 @@ func (s *Shares) Walk(r *Round, types []cluster.TypeID, idle bool, speed func(jo
 
 // served notes by which of its claims a job was served.
 func (s *Shares) served(id job.ID, near bool) {
-	if i, ok := s.place(id); s.Together && ok {
-		s.accounts[i].near = near
+	if i, ok := s.place(id); s.Together && ok && s.accounts[i].near != near {
+		s.accounts[i].near, s.accounts[i].goesOn = near, false
 	}
 }
 

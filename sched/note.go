@@ -449,6 +449,14 @@ func NoteOf[N any, P interface {
 			return *seen, true
 		}
 	}
+	return decoded[N, P](from)
+}
+
+// decoded reads a note that was not read before.
+func decoded[N any, P interface {
+	*N
+	Note
+}](from *job.Note) (n N, ok bool) {
 	var f Fields
 	if from.Kind() == P(&n).Kind() {
 		seen := new(N)
