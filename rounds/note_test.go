@@ -112,3 +112,42 @@ func TestVoid(t *testing.T) {
 		t.Error("the claim of a job alone is taken for one of a pair")
 	}
 }
+
+// TestServe: a job goes on by the claim by which it was served only beside the same job, and
+// only together on one node if it was so before.
+func TestServe(t *testing.T) {
+	c := cluster.New()
+	typ, err := c.AddType(cluster.GPUType{Name: "gpu"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.AddNode(cluster.NodeSpec{GPUs: []cluster.GPUs{{Type: typ, Count: 1}}}); err != nil {
+		t.Fatal(err)
+	}
+	st := state.New(c, tenant.NewTree(0))
+	d := job.GPUs(1)
+	on := cluster.Alloc{Pieces: []cluster.Piece{{Tasks: 1, Shares: 1}}, Shares: []cluster.Share{{Milli: half}}}
+	for id := range job.ID(3) {
+		if err := st.Submit(&job.Job{ID: id, Key: fmt.Sprint(id), Demand: &d}, -1); err != nil {
+			t.Fatal(err)
+		}
+		if id < 2 { // they share the GPU
+			if err := st.Begin(id, &on, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	v := sched.NewView(st, nil, false)
+	r := &Round{View: &v}
+	r.meet()
+	for _, k := range []struct {
+		with   job.ID
+		near   bool
+		goesOn bool
+	}{{1, false, true}, {2, false, false}, {job.None, false, false}, {1, true, false}} {
+		s := Shares{Pairs: true, jobs: []sched.Job{v.Job(0), v.Job(1), v.Job(2)}, accounts: []account{{goesOn: true}, {}, {}}}
+		if s.serve(r, v.Job(0), k.with, k.near); s.accounts[0].goesOn != k.goesOn || s.accounts[0].near != k.near {
+			t.Errorf("beside %d, together %v: %+v", k.with, k.near, s.accounts[0])
+		}
+	}
+}

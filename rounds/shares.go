@@ -299,31 +299,39 @@ func (s *Shares) Walk(r *Round, types []cluster.TypeID, idle bool, speed func(jo
 			}
 			switch j := r.View.Job(b.Job); {
 			case b.With != job.None:
-				r.TakePair(j, r.View.Job(b.With), t)
+				if other := r.View.Job(b.With); r.TakePair(j, other, t) {
+					s.serve(r, j, other.ID, false)
+					s.serve(r, other, j.ID, false)
+				}
 			case b.Together:
 				if r.TakeTogether(j, t) {
-					s.served(j.ID, true)
+					s.serve(r, j, job.None, true)
 				} else if idle {
 					apart = append(apart, j)
 				}
 			case b.Target > 0 || speed(j, t) > 0:
 				if r.Take(j, t) {
-					s.served(j.ID, false)
+					s.serve(r, j, job.None, false)
 				}
 			}
 		}
 		for _, j := range apart {
 			if r.Take(j, t) {
-				s.served(j.ID, false)
+				s.serve(r, j, job.None, false)
 			}
 		}
 	}
 }
 
-// served notes by which of its claims a job was served.
-func (s *Shares) served(id job.ID, near bool) {
-	if i, ok := s.place(id); s.Together && ok && s.accounts[i].near != near {
-		s.accounts[i].near, s.accounts[i].goesOn = near, false
+// serve notes by which of its claims a job is served in this round.
+func (s *Shares) serve(r *Round, j sched.Job, with job.ID, near bool) {
+	if !s.Pairs && !s.Together {
+		return
+	}
+	if i, ok := s.place(j.ID); ok {
+		a := &s.accounts[i]
+		a.goesOn = a.goesOn && a.near == near && r.Beside(j) == with
+		a.near = near
 	}
 }
 

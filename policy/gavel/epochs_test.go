@@ -1,6 +1,8 @@
 package gavel_test
 
 import (
+	"math"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -99,4 +101,39 @@ func TestEndsAsEpochBegins(t *testing.T) {
 	if at := run.Start("b"); run.End("a") != 0 || at != 6*360 { // the first round behind 32 minutes
 		t.Errorf("a ends at %v s, b starts at %v\n%s", run.End("a"), at, strings.Join(run.Log, "\n"))
 	}
+}
+
+// TestPairsInTurn: a job that stays where it is while two others are beside it in turn has as
+// many rounds with each, and what goes on round after round is not noted again.
+func TestPairsInTurn(t *testing.T) {
+	speed := map[perf.Pair]float64{{Job: "b", Beside: "c"}: 0.3, {Job: "c", Beside: "b"}: 0.3}
+	for _, key := range []string{"b", "c"} {
+		speed[perf.Pair{Job: "a", Beside: key}], speed[perf.Pair{Job: key, Beside: "a"}] = 0.9, 0.9
+	}
+	pairs := perf.Pairs{Speed: speed}
+	model := func(key string, run float64) simtest.Job { return simtest.Job{Key: key, GPUs: 1, Run: run, Model: key} }
+	run := simtest.Go(t, simtest.Config{
+		Cluster: simtest.Nodes(1, 1), Make: strict(func(c *gavel.Config) { c.Packed = true }), Shared: true, Sharing: pairs, World: func(c *sim.Config) { c.Sharing = pairs },
+	}, model("a", 36000), model("b", 0.9*7200), model("c", 0.9*7200))
+	log := strings.Join(run.Log, "\n")
+	if b, c := run.End("b"), run.End("c"); math.Abs(b-c) > 720 || max(b, c) > 14400+1440 {
+		t.Errorf("b ends at %v s, c at %v, want both to have half of the first four hours\n%s", b, c, log)
+	}
+	notes := 0
+	for _, line := range run.Log {
+		if at, _, ok := strings.Cut(line, " memo a "); ok && float(t, at) > max(run.End("b"), run.End("c"))+3600 {
+			notes++
+		}
+	}
+	if notes > 0 {
+		t.Errorf("%d notes on a while it runs alone\n%s", notes, log)
+	}
+}
+
+func float(t *testing.T, text string) float64 {
+	x, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
 }
