@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -182,7 +181,7 @@ func (d *Daemon) step() error {
 	switch {
 	case d.failed != nil:
 		return d.failed
-	case err != nil && strings.HasPrefix(err.Error(), "policy ") && d.st.Check() == nil:
+	case errors.As(err, new(*engine.PolicyError)) && d.st.Check() == nil:
 		d.fallBack(err)
 	case err != nil:
 		return err

@@ -13,6 +13,7 @@ import (
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/local/rundir"
 	"github.com/norn-scheduler/norn/local/runner"
+	"github.com/norn-scheduler/norn/run"
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/tenant"
 )
@@ -54,7 +55,7 @@ func (d *Daemon) recover() error {
 	if err := d.fitDevices(); err != nil {
 		return err
 	}
-	if choiceOf(h).String() != d.choice.String() {
+	if run.ChoiceOf(h).String() != d.choice.String() {
 		d.rolling = &d.choice // so that notes of the old policy are forgotten
 		d.lets = h.Policy != d.choice.Policy
 	}
