@@ -106,7 +106,7 @@ func TestPredictionOrder(t *testing.T) {
 		t.Errorf("starts: new user (mean 87.75) %v, new group (116.7) %v, known group (150) %v", run.Start("newuser"), run.Start("newgroup"), run.Start("known"))
 	}
 	if m := run.Record("known").Note; m.Fields() != `{"predicted":150}` {
-		t.Errorf("the known group is predicted to run %v, want 150 s", time.Duration(m[0]-1))
+		t.Errorf("the known group is predicted to run %v, want 150 s", time.Duration(m.Fields()-1))
 	}
 }
 

@@ -1,6 +1,7 @@
 package tiresias_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/norn-scheduler/norn/internal/simtest"
