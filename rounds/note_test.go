@@ -1,8 +1,8 @@
 package rounds
 
 import (
+	"fmt"
 	"reflect"
-	"slices"
 	"testing"
 	"time"
 
@@ -12,6 +12,8 @@ import (
 	"github.com/norn-scheduler/norn/internal/simtest"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/state"
+	"github.com/norn-scheduler/norn/tenant"
 )
 
 // TestNote: what is noted on a job is read again as it was, in a log that lists the types
@@ -76,19 +78,37 @@ func TestRounding(t *testing.T) {
 	}
 }
 
-// TestPart: a pair one of whom has ended is none, whether that job is still known or not;
-// neither is one whose other job has come since, or is left alone.
-func TestPart(t *testing.T) {
-	pair := func(with job.ID) entry { return entry{pair: true, with: with, Claim: Claim{Target: 0.5}} }
-	alone := entry{with: job.None, Claim: Claim{Target: 0.25}}
-	s := Shares{Pairs: true}
-	for _, id := range []job.ID{2, 4, 6} {
-		s.jobs = append(s.jobs, sched.Job{ID: id})
-		s.accounts = append(s.accounts, account{epoch: time.Hour, check: 1, entries: []entry{alone, pair(job.None), pair(3), pair(4), pair(6)}})
+// TestVoid: a pair one of whom has ended is none, whether that job is still known or not;
+// neither is one of whom one shares with nobody any more. One whose other job is left alone
+// in this round still is.
+func TestVoid(t *testing.T) {
+	st := state.New(cluster.New(), tenant.NewTree(0))
+	d := job.GPUs(1)
+	for id := range job.ID(5) {
+		if err := st.Submit(&job.Job{ID: id, Key: fmt.Sprint(id), Demand: &d}, -1); err != nil {
+			t.Fatal(err)
+		}
 	}
-	s.accounts[2].epoch = -1
-	s.part(time.Hour, 1)
-	if got, want := s.accounts[0].entries, []entry{alone, pair(4)}; !slices.Equal(got, want) {
-		t.Errorf("left are %+v, want %+v", got, want)
+	if err := st.Cancel(2); err != nil {
+		t.Fatal(err)
+	}
+	v := sched.NewView(st, nil, false)
+	s := Shares{Pairs: true, jobs: []sched.Job{v.Job(0), v.Job(1), v.Job(3)}, accounts: []account{{epoch: 1, check: 1}, {epoch: 1, check: 1}, {epoch: 1, check: 1, solo: true}}}
+	r := &Round{View: &v}
+	for _, c := range []struct {
+		i    int
+		with job.ID
+		void bool
+		owed int
+	}{{0, 1, false, 1}, {0, 2, true, 0}, {0, job.None, true, 0}, {0, 3, true, 0}, {2, 4, true, 0}, {0, 4, false, 0}} {
+		e := entry{pair: true, with: c.with, Claim: Claim{Target: 0.5}}
+		s.accounts[c.i].entries = []entry{e}
+		if void, owed := s.void(r, c.i, e), len(s.owed(r, c.i, 1, 1)); void != c.void || owed != c.owed {
+			t.Errorf("job %d with %d: void %v, %d claims left; want %v, %d", s.jobs[c.i].ID, c.with, void, owed, c.void, c.owed)
+		}
+	}
+	alone := entry{with: job.None, Claim: Claim{Target: 0.5}}
+	if s.accounts[2].entries = []entry{alone}; s.void(r, 2, alone) || len(s.owed(r, 2, 1, 1)) != 1 {
+		t.Error("the claim of a job alone is taken for one of a pair")
 	}
 }

@@ -1,9 +1,6 @@
 package rounds
 
 import (
-	"slices"
-	"time"
-
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/sched"
@@ -127,36 +124,28 @@ func dress(a *cluster.Alloc, j sched.Job) {
 	}
 }
 
-// part drops the claims of pairs one of whom is not in the epoch: a job that has ended,
-// whether it is still known or not, or that is left alone.
-func (s *Shares) part(epoch time.Duration, check uint32) {
-	for i := range s.accounts {
-		a := &s.accounts[i]
-		a.entries = slices.DeleteFunc(a.entries, func(e entry) bool {
-			if !e.pair {
-				return false
-			}
-			k, ok := s.place(e.with)
-			return !ok || !s.accounts[k].valid(epoch, check)
-		})
-	}
-}
-
-// void tells whether an entry of a job is the claim of a pair one of whom shares with
-// nobody any more.
-func (s *Shares) void(i int, e entry) bool {
-	if !e.pair {
+// void tells whether an entry of a job is the claim of a pair that is none any more: one
+// of the two shares with nobody, or the other one has ended, whether it is still known or
+// not.
+func (s *Shares) void(r *Round, i int, e entry) bool {
+	switch {
+	case !e.pair:
 		return false
+	case s.accounts[i].solo || e.with == job.None || r.View.Job(e.with).Phase().Over():
+		return true
 	}
-	k, ok := s.place(e.with)
-	return s.accounts[i].solo || ok && s.accounts[k].solo
+	k, here := s.place(e.with)
+	return here && s.accounts[k].solo
 }
 
 // pairBids adds the bids of the pairs whose claims are noted on a job.
 func (s *Shares) pairBids(r *Round, t cluster.TypeID, i int) {
 	id := s.jobs[i].ID
 	for _, e := range s.accounts[i].entries {
-		if e.pair && e.t == t && e.Target > 0 && !s.void(i, e) && !r.Taken(id) && !r.Taken(e.with) {
+		if !e.pair || e.t != t || e.Target <= 0 || s.void(r, i, e) || r.Taken(id) || r.Taken(e.with) {
+			continue
+		}
+		if _, here := s.place(e.with); here {
 			s.bids = append(s.bids, Bid{Job: id, With: e.with, Type: t, Priority: e.Priority(), Deficit: e.Deficit, Target: e.Target})
 		}
 	}

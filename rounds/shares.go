@@ -70,7 +70,6 @@ type Shares struct {
 func (s *Shares) Begin(r *Round) {
 	check := s.load(r)
 	epoch, ok := s.epoch(r, check)
-	s.part(epoch, check)
 	for i, j := range s.jobs {
 		if s.accounts[i].valid(epoch, check) {
 			s.receive(r, &s.accounts[i], j)
@@ -152,8 +151,8 @@ func (a *account) has(t cluster.TypeID, near bool) bool {
 	return slices.ContainsFunc(a.entries, func(e entry) bool { return e.t == t && !e.pair && e.near == near })
 }
 
-// changed tells whether jobs have come or gone since the epoch began, or one of a pair
-// was evicted, and counts those who shared in it.
+// changed tells whether jobs have come or gone since the epoch began, or a pair is none
+// any more, and counts those who shared in it.
 func (s *Shares) changed(r *Round, epoch time.Duration, check uint32) (changed bool) {
 	for i := range s.accounts {
 		a := &s.accounts[i]
@@ -162,20 +161,22 @@ func (s *Shares) changed(r *Round, epoch time.Duration, check uint32) (changed b
 		} else {
 			changed = true
 		}
-		changed = changed || slices.ContainsFunc(a.entries, func(e entry) bool { return e.Target > 0 && s.void(i, e) })
+		changed = changed || slices.ContainsFunc(a.entries, func(e entry) bool { return e.Target > 0 && s.void(r, i, e) })
 	}
 	gone := r.View.Ended()
 	for i := len(gone) - 1; i >= 0; i-- {
 		j := r.View.Job(gone[i])
-		if j.Since() <= epoch {
+		if j.Since() < epoch {
 			break
 		}
-		if r.View.Covers(j) {
-			changed = true
-			if a, _ := sched.Recall[account](j); a.valid(epoch, check) {
-				s.sharers++
-			}
+		if !r.View.Covers(j) {
+			continue
 		}
+		a, _ := sched.Recall[account](j)
+		if a.valid(epoch, check) {
+			s.sharers++
+		}
+		changed = changed || j.Since() > epoch || a.valid(epoch, check)
 	}
 	return changed
 }
@@ -193,12 +194,11 @@ func (s *Shares) renew(r *Round, epoch time.Duration, check uint32) {
 	}
 	targets := s.Settle(r, s.members)
 	rounds := float64((r.View.Now - epoch) / r.Length)
-	for i := range s.jobs {
+	for i := range s.accounts {
+		s.accounts[i].entries = s.owed(r, i, epoch, check)
+	}
+	for i := range s.accounts {
 		a := &s.accounts[i]
-		if !a.valid(epoch, check) {
-			a.entries = a.entries[:0] // what it was owed in epochs that it has missed is forgotten
-		}
-		a.entries = slices.DeleteFunc(a.entries, func(e entry) bool { return s.void(i, e) })
 		for k := range a.entries {
 			a.entries[k].Close(rounds)
 			a.entries[k].Target = 0
@@ -209,6 +209,22 @@ func (s *Shares) renew(r *Round, epoch time.Duration, check uint32) {
 	for i := range s.accounts {
 		s.accounts[i].tidy()
 	}
+}
+
+// owed are the claims of a job that count when an epoch has ended: what a job, or one of a
+// pair, was owed in epochs that it has missed is forgotten.
+func (s *Shares) owed(r *Round, i int, epoch time.Duration, check uint32) []entry {
+	a := &s.accounts[i]
+	if !a.valid(epoch, check) {
+		return a.entries[:0]
+	}
+	return slices.DeleteFunc(a.entries, func(e entry) bool {
+		if !e.pair {
+			return false
+		}
+		k, here := s.place(e.with)
+		return s.void(r, i, e) || !here || !s.accounts[k].valid(epoch, check)
+	})
 }
 
 // aim gives claims their targets.

@@ -90,3 +90,13 @@ func TestOtherTerms(t *testing.T) {
 		t.Errorf("b starts at %v s, want it to as soon as shares are equal\n%s", at, strings.Join(run.Log, "\n"))
 	}
 }
+
+// TestEndsAsEpochBegins: the share of a job that ends at the very moment at which it got it
+// goes to the other one when the epoch is over.
+func TestEndsAsEpochBegins(t *testing.T) {
+	run := simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(1, 1), Make: strict(func(c *gavel.Config) { c.Objective = gavel.ByFIFO })},
+		simtest.Job{Key: "a", GPUs: 1}, simtest.Job{Key: "b", GPUs: 1, Run: 360})
+	if at := run.Start("b"); run.End("a") != 0 || at != 6*360 { // the first round behind 32 minutes
+		t.Errorf("a ends at %v s, b starts at %v\n%s", run.End("a"), at, strings.Join(run.Log, "\n"))
+	}
+}
