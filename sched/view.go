@@ -154,6 +154,10 @@ func (v *View) Job(id job.ID) Job { return Job{v.state.Record(id), id, v.Now, &v
 // Jobs is the number of jobs submitted so far: their numbers are below it.
 func (v *View) Jobs() int { return v.state.Jobs() }
 
+// Submitted is the number of jobs submitted so far, those that earlier logs tell of
+// included: one more than the highest Job.Serial.
+func (v *View) Submitted() int64 { return v.state.Submitted() }
+
 // Used is what was measured last of a device.
 func (v *View) Used(d cluster.DeviceID) state.Used { return v.state.Used(d) }
 

@@ -66,7 +66,7 @@ func opening(s *state.State, n Numbering) (eventlog.Header, []eventlog.Event) {
 // stranger is a job that was cancelled before it ran, before anybody else came.
 func stranger(s *state.State, i int) eventlog.Event {
 	d := job.GPUs(1)
-	spec := &job.Job{ID: job.ID(i), Serial: 1<<40 + int64(i), Key: fmt.Sprint("stranger", i), Demand: &d}
+	spec := &job.Job{ID: job.ID(i), Serial: 1 + int64(i), Key: fmt.Sprint("stranger", i), Demand: &d}
 	past := &job.Record{Phase: job.Cancelled, FirstStart: -1, With: job.None}
 	return eventlog.Event{Time: s.Now, Kind: eventlog.Past, Job: spec.ID, Spec: spec, Record: past, Estimate: -1, Reason: job.Reason{Job: job.None}, Left: int32(i)}
 }

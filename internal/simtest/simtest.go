@@ -38,6 +38,7 @@ type Job struct {
 	Model  string
 	Demand *job.Demand // instead of GPUs
 	Spec   func(*job.Job)
+	Serial int64 // its number for life; 0: its place in the list
 
 	GPUMemory unit.Bytes // that it really takes of each GPU; 0: as it tells
 }
@@ -136,7 +137,7 @@ func Source(jobs []Job) trace.Source {
 		e := trace.Entry{
 			Job: job.Job{
 				Key: j.Key, Name: j.Key, Submit: duration(j.At), Demand: demand,
-				Tenant: j.Tenant, User: j.User, Model: j.Model, Retries: -1,
+				Tenant: j.Tenant, User: j.User, Model: j.Model, Retries: -1, Serial: j.Serial,
 			},
 			Truth: trace.Truth{Work: duration(j.Run), GPUMemory: j.GPUMemory},
 		}
