@@ -106,6 +106,9 @@ func (d *Daemon) renew(n int, origin time.Time) error {
 	}
 	d.now, d.kick = fresh.Now, true
 	for _, l := range d.jobs {
+		if l == nil { // it had ended
+			continue
+		}
 		d.find(l)
 	}
 	return nil

@@ -385,7 +385,7 @@ func TestFailures(t *testing.T) {
 		{"cluster nowhere.yaml", "there is no file nowhere.yaml"},
 		{"policies tiresas", "did you mean tiresias?"},
 		{"explain " + good, "is no event log"},
-		{"explain " + newer, "is an event log of version 99, this program reads version 1: a newer norn is needed"},
+		{"explain " + newer, "is an event log of version 99, this program reads versions 1 to 2: a newer norn is needed"},
 		{"explain " + dir + " 1", "holds several runs; name one: " + filepath.Join(dir, "fifo")},
 		{"explain " + t.TempDir() + " 1", "holds no event log"},
 		{"explain " + filepath.Join(dir, "fifo") + " x", "has no job x among its 1500"},

@@ -18,21 +18,16 @@ import (
 	"github.com/norn-scheduler/norn/tenant"
 )
 
-// Numbering says how Opening numbers jobs anew.
+// Numbering says how Opening numbers jobs anew; the zero value carries over those that have not ended.
 type Numbering struct {
 	Past      int  // as many of the jobs that have ended are carried over
 	Strangers int  // as many more jobs that ended before, and never ran, come before all others
 	Forget    bool // notes are not carried over, as when the policy changes
 }
 
-// allPast carries over all jobs.
-var allPast = Numbering{Past: 1 << 30}
-
 // Opening is what a log begins with that goes on from a state, as a live world
 // writes it: the header, and the events that make the machine and the jobs known.
-func Opening(s *state.State) (eventlog.Header, []eventlog.Event) { return opening(s, allPast) }
-
-func opening(s *state.State, n Numbering) (eventlog.Header, []eventlog.Event) {
+func Opening(s *state.State, n Numbering) (eventlog.Header, []eventlog.Event) {
 	h := eventlog.Header{World: "sim", Policy: "test", Begins: s.Now}
 	h.Describe(s.Cluster, s.Tenants)
 	for i := range tenant.ID(s.Tenants.Len()) {
@@ -71,12 +66,13 @@ func stranger(s *state.State, i int) eventlog.Event {
 	return eventlog.Event{Time: s.Now, Kind: eventlog.Past, Job: spec.ID, Spec: spec, Record: past, Estimate: -1, Reason: job.Reason{Job: job.None}, Left: int32(i)}
 }
 
-// Reopen writes the Opening of a state, reads it again and folds it.
-func Reopen(s *state.State) (*state.State, error) { return ReopenAs(s, allPast) }
+// Reopen writes the Opening of a state without the jobs that have ended, reads it
+// again and folds it.
+func Reopen(s *state.State) (*state.State, error) { return ReopenAs(s, Numbering{}) }
 
 // ReopenAs does so with other numbers.
 func ReopenAs(s *state.State, n Numbering) (*state.State, error) {
-	h, events := opening(s, n)
+	h, events := Opening(s, n)
 	var log bytes.Buffer
 	w, err := eventlog.NewWriter(&log, &h, eventlog.Plain)
 	if err != nil {
