@@ -144,12 +144,16 @@ type Head struct {
 func (h *Head) Line(n int) []byte {
 	text := bytes.TrimPrefix(h.Text, utf8BOM)
 	for len(text) > 0 {
-		line, rest, whole := bytes.Cut(text, []byte{'\n'})
-		if !whole && !h.All {
-			return nil
+		end := bytes.IndexAny(text, "\r\n")
+		if end < 0 {
+			if !h.All {
+				return nil
+			}
+			end = len(text)
 		}
-		text = rest
-		if line = bytes.TrimRight(line, "\r"); len(bytes.TrimSpace(line)) == 0 {
+		line := text[:end]
+		text = text[min(end+1, len(text)):]
+		if len(bytes.TrimSpace(line)) == 0 {
 			continue
 		}
 		if n--; n < 0 {

@@ -23,6 +23,7 @@ type Options struct {
 
 	SkipBad bool // leave out rows with errors, and count and list them, instead of failing
 	Sort    bool // hold all of it in memory and sort it, also when the format says that it is in order
+	SomeJob bool // that no job is read at all is an error instead of the end
 
 	Merge    bool // replace the attempts of a job by one run as long as all of them
 	GPUOnly  bool // leave CPU, memory and GPU memory out of the demands
@@ -198,6 +199,9 @@ func (r *Reader) Info() Info {
 		i.Notes = append(i.Notes, note)
 	}
 	i.Ignored = slices.Clone(i.Ignored)
+	for k, name := range i.Ignored {
+		i.Ignored[k] = harmless(name)
+	}
 	return i
 }
 
@@ -209,7 +213,7 @@ func emptyNote(empty []EmptyFields) string {
 	}
 	columns := make([]string, len(empty))
 	for i, e := range empty {
-		columns[i] = fmt.Sprintf("%s in %d (%s)", e.Column, e.Rows, e.Means)
+		columns[i] = fmt.Sprintf("%s in %d (%s)", harmless(e.Column), e.Rows, e.Means)
 	}
 	return "fields that are empty, by rows, and what that means: " + strings.Join(columns, ", ")
 }
@@ -236,21 +240,34 @@ func (r *Reader) Next(e *Entry) error {
 			return io.EOF
 		}
 		if err := r.nextOrdered(e); err != nil {
-			r.ended = true
-			return r.named(err)
+			return r.end(r.named(err))
 		}
-		verdict := r.selects(e)
-		if verdict == pass {
+		switch r.selects(e) {
+		case pass:
 			r.info.Filtered++
-			continue
+		case stop:
+			return r.end(io.EOF)
+		case take:
+			r.give(e)
+			return nil
 		}
-		if verdict == stop {
-			r.ended = true
-			return io.EOF
-		}
-		r.give(e)
-		return nil
 	}
+}
+
+// end ends the trace with an error, io.EOF being the usual one.
+func (r *Reader) end(err error) error {
+	r.ended = true
+	if !errors.Is(err, io.EOF) || r.info.Jobs > 0 || !r.opt.SomeJob {
+		return err
+	}
+	i := &r.info
+	switch {
+	case i.Filtered > 0 || i.Rows > i.LeftOut+i.Bad+i.Folded:
+		return fmt.Errorf("%s: none of its jobs was asked for (a window of time, tenants, jobs with GPUs)", i.File)
+	case i.Rows == 0:
+		return fmt.Errorf("%s: holds no jobs, in format %s", i.File, i.Format)
+	}
+	return fmt.Errorf("%s: holds no jobs: of its rows, in format %s, %d are no jobs that ran and %d have errors, the first being: %w", i.File, i.Format, i.LeftOut, i.Bad, i.Problems[0])
 }
 
 // named adds the file to an error that does not name it.
@@ -309,6 +326,14 @@ func (r *Reader) raw(e *Entry) error {
 	}
 }
 
+// line is where the last row was; 0 where the format does not tell.
+func (r *Reader) line() int {
+	if at, ok := r.source.(interface{ line() int }); ok {
+		return at.line()
+	}
+	return 0
+}
+
 // century bounds the times of a trace, so that no sum of some of them can
 // overflow.
 const century = 100 * 365 * 24 * time.Hour
@@ -320,11 +345,7 @@ func (r *Reader) check(e *Entry) error {
 		j.Key = r.pool.number(r.info.Rows - 1)
 	}
 	bad := func(found, want string) error {
-		e := &Error{File: r.info.File, Column: "job " + j.Key, Found: found, Want: want}
-		if at, ok := r.source.(interface{ line() int }); ok {
-			e.Line = at.line()
-		}
-		return e
+		return &Error{File: r.info.File, Line: r.line(), Column: "job " + j.Key, Found: found, Want: want}
 	}
 	total := t.Work
 	for _, a := range t.Attempts {

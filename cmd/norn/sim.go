@@ -249,7 +249,10 @@ func (f *simFlags) findCluster(args []string) (*eventlog.Header, error) {
 		if err != nil {
 			return nil, err
 		}
-		log, err := openLog(path)
+		var log *logFile
+		if err = errPipe; info.IsDir() || info.Mode().IsRegular() {
+			log, err = openLog(path)
+		}
 		switch {
 		case err == nil:
 			header = &log.Header
@@ -270,6 +273,10 @@ func (f *simFlags) findCluster(args []string) (*eventlog.Header, error) {
 	}
 	return header, nil
 }
+
+// errPipe says of a file that it can be read once only, as what <(zcat x) stands
+// for: a log in it does not tell its cluster.
+var errPipe = errors.New("can be read once only")
 
 // simulated is the world of a log that a simulation wrote: it names its cluster as
 // a user wrote it, and a machine is called by its name alone.
