@@ -1,6 +1,19 @@
-// Package simtest runs small histories through the engine and the simulator for
-// tests: a handful of jobs, a policy, and what became of each job. After every
+// Package simtest tests policies: it runs small histories through the engine and the
+// simulator. A history is a handful of jobs, a cluster and a policy. After every
 // instant it checks what must always hold.
+//
+// Nouns: a Job is one line of a history; a Config is everything else; a Run is what
+// became of the jobs; a World is a random Config with random jobs, as a Shape allows.
+//
+// Go and Try run a history that a test wrote down. Properties runs random ones, and
+// holds a policy to the contract of package sched: every gang is whole, every waiting
+// job has a reason, every job that can run ends, and a policy that is replaced by a new
+// one decides the same.
+//
+// The package is public, beside the simulator that it drives, as httptest is beside
+// http: a policy in a module of its own is tested like those of the table.
+//
+// Times of Job and of the methods of Run are seconds; all others are durations.
 package simtest
 
 import (
@@ -160,7 +173,7 @@ func duration(s float64) time.Duration {
 	return d
 }
 
-// Go runs jobs to the end, or fails the test.
+// Go runs jobs to the end as Try does, and fails the test on its error.
 func Go(t testing.TB, cfg Config, jobs ...Job) *Run {
 	t.Helper()
 	run, err := Try(cfg, jobs...)
@@ -194,7 +207,10 @@ func (w *restarting) Next(wake time.Duration, out []eventlog.Event) (time.Durati
 	return now, out, err
 }
 
-// Try runs jobs to the end and checks after every instant.
+// Try runs jobs to the end and checks after every instant, unless cfg.Unchecked is
+// set. It fails on an error of cfg.Make, on a plan that the engine refuses, on a broken
+// invariant, and where the run has no end. The Run tells how far it came, also on an
+// error; it is nil where the policy could not be made.
 func Try(cfg Config, jobs ...Job) (*Run, error) {
 	policy, err := cfg.Make()
 	if err != nil {

@@ -245,14 +245,15 @@ func (w *World) operate(t *rapid.T, nodes []int) {
 	}
 }
 
-// Properties checks on random worlds that a policy keeps the invariants of
-// every run, that it decides the same when it is replaced by a new one at
-// random moments, and that every job which can run ends.
-func Properties(t *testing.T, shape Shape, make func() (sched.Policy, error)) {
+// Properties checks a policy on random worlds of a shape. The policy keeps the
+// invariants of every run, and every job that can run ends. It decides the same when it
+// is replaced by a new one at random moments. A failure prints the smallest history
+// that shows it.
+func Properties(t *testing.T, shape Shape, build func() (sched.Policy, error)) {
 	t.Helper()
 	rapid.Check(t, func(t *rapid.T) {
 		w := Draw(t, shape)
-		w.Make = make
+		w.Make = build
 		nodes := rapid.SliceOfN(rapid.IntRange(1, 6), 1, 5).Draw(t, "nodes")
 		if shape.Operated {
 			w.operate(t, nodes)
