@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/policy"
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/unit"
 )
@@ -34,7 +33,7 @@ func (o *Outcome) Remarks() []string {
 		}
 	}
 	out := slices.Clone(o.notes)
-	if e, err := policy.ByName(o.Choice.Policy); err == nil && e.Estimates && unknown.jobs > 0 {
+	if e, err := o.Choice.Entry(); err == nil && e.Estimates && unknown.jobs > 0 {
 		out = append(out, fmt.Sprintf("nothing was known of the run time of %s: they went behind all others, by submission (--estimates says where estimates come from)",
 			plural(unknown.jobs, "job")))
 	}

@@ -27,67 +27,6 @@ import (
 	"github.com/norn-scheduler/norn/trace"
 )
 
-// Choice is a policy and the settings that differ from its defaults.
-type Choice struct {
-	Policy   string
-	Settings []Setting
-}
-
-// Setting is one parameter and its value as a user writes it.
-type Setting struct{ Name, Value string }
-
-// String is how tables name the choice: tiresias, or tiresias(limits=500).
-func (c Choice) String() string {
-	if len(c.Settings) == 0 {
-		return c.Policy
-	}
-	return c.Policy + "(" + strings.Join(c.settings(), ",") + ")"
-}
-
-func (c Choice) settings() []string {
-	parts := make([]string, len(c.Settings))
-	for i, s := range c.Settings {
-		parts[i] = s.Name + "=" + s.Value
-	}
-	return parts
-}
-
-// Shares tells whether the policy puts several jobs on a device, always or as it is set.
-func (c Choice) Shares() bool {
-	e, err := policy.ByName(c.Policy)
-	if err != nil {
-		return false
-	}
-	cfg := e.New()
-	for _, s := range c.Settings {
-		if cfg.Params().Set(s.Name, s.Value) != nil {
-			return false // Make says what is wrong
-		}
-	}
-	sharer, ok := cfg.(interface{ Shares() bool })
-	return e.Shares || ok && sharer.Shares()
-}
-
-// Make builds the policy. It fails on an unknown policy, setting or value, and
-// says which are known.
-func (c Choice) Make() (sched.Policy, error) {
-	e, err := policy.ByName(c.Policy)
-	if err != nil {
-		return nil, err
-	}
-	cfg := e.New()
-	for _, s := range c.Settings {
-		if err := cfg.Params().Set(s.Name, s.Value); err != nil {
-			return nil, fmt.Errorf("policy %s: %w", c.Policy, err)
-		}
-	}
-	p, err := cfg.Policy()
-	if err != nil {
-		return nil, fmt.Errorf("policy %s: %w", c.Policy, err)
-	}
-	return p, nil
-}
-
 // Experiment is what a simulation is run on.
 type Experiment struct {
 	Spec     *clusterspec.Spec
@@ -226,7 +165,7 @@ func (x *Experiment) world(c Choice, site *clusterspec.Site, costs *perf.Costs, 
 	if cfg.Sharing == nil && shares {
 		cfg.Sharing, cfg.Measure = perf.Profiled{Turns: perf.Interleave{Overhead: perf.PublishedOverhead}}, true
 	}
-	if _, err := policy.ByName(c.Policy); err == nil && !shares { // nobody looks at it
+	if !shares { // nobody looks at it
 		cfg.Measure = false
 	}
 	return cfg
