@@ -20,6 +20,7 @@ import (
 
 // Pairs is what was measured of jobs on one GPU, two at a time.
 type Pairs struct {
+	File   string     // that they were read from; empty: from none
 	Table  perf.Pairs // by Profile.Name, or by model alone
 	Models []Profile  // what was measured, by name; of jobs of one GPU
 
@@ -67,6 +68,7 @@ func ReadPairs(path string) (*Pairs, error) {
 	}
 	p, err := ParsePairs(content)
 	if err == nil {
+		p.File = path
 		err = p.lucidUses(filepath.Join(filepath.Dir(path), "single_data.csv"))
 	}
 	if err != nil {
