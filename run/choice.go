@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/param"
 	"github.com/norn-scheduler/norn/policy"
 	"github.com/norn-scheduler/norn/sched"
@@ -187,9 +188,9 @@ func Assign(all []Choice, text string) error {
 	return nil
 }
 
-// Check fails where one of the choices cannot be made, and where two are the same:
+// CheckChoices fails where one of the choices cannot be made, and where two are the same:
 // nobody could tell their rows in a table apart.
-func Check(all []Choice) error {
+func CheckChoices(all []Choice) error {
 	for i, c := range all {
 		if _, err := c.Make(); err != nil {
 			return err
@@ -199,4 +200,15 @@ func Check(all []Choice) error {
 		}
 	}
 	return nil
+}
+
+// ChoiceOf is the policy that an event log was written under.
+func ChoiceOf(h *eventlog.Header) Choice {
+	c := Choice{Policy: h.Policy}
+	for _, s := range h.Settings {
+		if name, value, ok := strings.Cut(s, "="); ok {
+			c.Settings = append(c.Settings, Setting{Name: name, Value: value})
+		}
+	}
+	return c
 }

@@ -46,7 +46,7 @@ func TestChoices(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := Check(all); err != nil {
+	if err := CheckChoices(all); err != nil {
 		t.Fatal(err)
 	}
 	var names []string
@@ -72,7 +72,7 @@ func TestChoices(t *testing.T) {
 	} {
 		all, err := ParseChoices(list)
 		if err == nil {
-			err = Check(all)
+			err = CheckChoices(all)
 		}
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", list, err)
@@ -89,7 +89,7 @@ func TestOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := Check(all); err != nil {
+	if err := CheckChoices(all); err != nil {
 		t.Fatal(err)
 	}
 	if !all[0].Shares() || all[0].String() != "mine(mode=easy)" || all[0].String() != Own(mine, Setting{"mode", "easy"}).String() {
@@ -101,10 +101,10 @@ func TestOwn(t *testing.T) {
 	if all[2].Own != nil {
 		t.Errorf("%+v", all[2])
 	}
-	if err := Check([]Choice{{Policy: "mine"}}); err == nil || !strings.Contains(err.Error(), `unknown policy "mine"`) {
+	if err := CheckChoices([]Choice{{Policy: "mine"}}); err == nil || !strings.Contains(err.Error(), `unknown policy "mine"`) {
 		t.Errorf("%v", err)
 	}
-	if err := Check([]Choice{Own(mine, Setting{"speed", "1"})}); err == nil || !strings.Contains(err.Error(), "policy mine: ") {
+	if err := CheckChoices([]Choice{Own(mine, Setting{"speed", "1"})}); err == nil || !strings.Contains(err.Error(), "policy mine: ") {
 		t.Errorf("%v", err)
 	}
 }

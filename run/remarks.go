@@ -112,8 +112,12 @@ func sentence(s *state.State, r *job.Record) string {
 	})
 }
 
+// plural is a number of things.
 func plural(n int, what string) string {
-	if n == 1 {
+	switch n {
+	case 0:
+		return "no " + what
+	case 1:
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)

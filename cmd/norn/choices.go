@@ -23,7 +23,7 @@ func choices(policies, settings []string) ([]run.Choice, error) {
 			return nil, misused("--set %w", err)
 		}
 	}
-	if err := run.Check(out); err != nil {
+	if err := run.CheckChoices(out); err != nil {
 		return nil, misused("%w", err)
 	}
 	return out, nil

@@ -61,10 +61,10 @@ func TestRun(t *testing.T) {
 	if patient != fifo || eager >= fifo {
 		t.Errorf("mean JCT: %v as fifo, %v as it is, %v under fifo", patient, eager, fifo)
 	}
-	if err := run.Check([]run.Choice{run.Own(Entry(), run.Setting{Name: "most", Value: "1"})}); err == nil || !strings.Contains(err.Error(), "policy ratio: ") {
+	if err := run.CheckChoices([]run.Choice{run.Own(Entry(), run.Setting{Name: "most", Value: "1"})}); err == nil || !strings.Contains(err.Error(), "policy ratio: ") {
 		t.Errorf("a setting that there is not: %v", err)
 	}
-	if err := run.Check([]run.Choice{run.Own(Entry(), run.Setting{Name: "least", Value: "0"})}); err == nil || !strings.Contains(err.Error(), "write more than 0") {
+	if err := run.CheckChoices([]run.Choice{run.Own(Entry(), run.Setting{Name: "least", Value: "0"})}); err == nil || !strings.Contains(err.Error(), "write more than 0") {
 		t.Errorf("a value that the policy refuses: %v", err)
 	}
 }

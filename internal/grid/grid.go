@@ -1,60 +1,60 @@
-package main
+// Package grid writes tables of text that fit a terminal: columns are cut down or left
+// out where it is too narrow. Widths are in cells; a wide character takes two. It also has
+// what cells of all tables show alike: names that are safe, and moments.
+package grid
 
 import (
 	"io"
-	"os"
 	"strings"
+	"time"
 	"unicode"
-
-	"github.com/spf13/cobra"
-	"golang.org/x/term"
 )
 
-// grid is a table that is cut to the width of a terminal.
-type grid struct {
-	cols []gridColumn
-	rows [][]string
+// Table is a table that is cut to the width of a terminal.
+type Table struct {
+	Cols []Column
+	Rows [][]string
 }
 
-// gridColumn is one column of a grid. Where the grid is too wide, columns with a
+// Column is one column of a table. Where the table is too wide, columns with a
 // least width are cut down to it, the widest first, and then columns are left out
 // in the order of their rank.
-type gridColumn struct {
-	title string
-	right bool
-	least int  // it may be cut to so many cells; 0: it is never cut
-	rank  int  // 1 is left out first; 0: it is never left out
-	bare  bool // it is left out when all its cells are empty
+type Column struct {
+	Title string
+	Right bool
+	Least int  // it may be cut to so many cells; 0: it is never cut
+	Rank  int  // 1 is left out first; 0: it is never left out
+	Bare  bool // it is left out when all its cells are empty
 }
 
-func (g *grid) add(cells ...string) {
+func (g *Table) Add(cells ...string) {
 	for i := range cells {
-		cells[i] = clean(cells[i])
+		cells[i] = Clean(cells[i])
 	}
-	g.rows = append(g.rows, cells)
+	g.Rows = append(g.Rows, cells)
 }
 
-// write writes title and rows; width 0 is unbounded.
-func (g *grid) write(out io.Writer, width int) error {
-	_, err := io.WriteString(out, strings.Join(g.lines(width), "\n")+"\n")
+// Write writes titles and rows; width 0 is unbounded.
+func (g *Table) Write(out io.Writer, width int) error {
+	_, err := io.WriteString(out, strings.Join(g.Lines(width), "\n")+"\n")
 	return err
 }
 
 // gap is between two columns.
 const gap = 2
 
-// lines are the title and the rows, each at most so wide.
-func (g *grid) lines(width int) []string {
+// Lines are the titles and the rows, each at most so wide.
+func (g *Table) Lines(width int) []string {
 	shown, wide := g.fit(width)
 	line := func(cells func(int) string) string {
 		var b strings.Builder
 		for n, i := range shown {
-			text := cut(cells(i), wide[i])
-			space := wide[i] - cellsOf(text)
+			text := Cut(cells(i), wide[i])
+			space := wide[i] - Cells(text)
 			if n > 0 {
 				pad(&b, gap)
 			}
-			if g.cols[i].right {
+			if g.Cols[i].Right {
 				pad(&b, space)
 				space = 0
 			}
@@ -63,8 +63,8 @@ func (g *grid) lines(width int) []string {
 		}
 		return strings.TrimRight(b.String(), " ")
 	}
-	out := []string{line(func(i int) string { return g.cols[i].title })}
-	for _, r := range g.rows {
+	out := []string{line(func(i int) string { return g.Cols[i].Title })}
+	for _, r := range g.Rows {
 		out = append(out, line(func(i int) string { return r[i] }))
 	}
 	return out
@@ -77,20 +77,20 @@ func pad(b *strings.Builder, n int) {
 }
 
 // fit says which columns are shown, and how wide each is.
-func (g *grid) fit(width int) (shown, wide []int) {
-	wide = make([]int, len(g.cols))
+func (g *Table) fit(width int) (shown, wide []int) {
+	wide = make([]int, len(g.Cols))
 	last := 0
-	for i, c := range g.cols {
+	for i, c := range g.Cols {
 		filled := false
-		wide[i] = cellsOf(c.title)
-		for _, r := range g.rows {
-			wide[i] = max(wide[i], cellsOf(r[i]))
+		wide[i] = Cells(c.Title)
+		for _, r := range g.Rows {
+			wide[i] = max(wide[i], Cells(r[i]))
 			filled = filled || r[i] != ""
 		}
-		if filled || !c.bare {
+		if filled || !c.Bare {
 			shown = append(shown, i)
 		}
-		last = max(last, c.rank)
+		last = max(last, c.Rank)
 	}
 	if width <= 0 {
 		return shown, wide
@@ -105,7 +105,7 @@ func (g *grid) fit(width int) (shown, wide []int) {
 	for rank := 1; rank <= last && least() > width; rank++ {
 		kept := shown[:0:0]
 		for _, i := range shown {
-			if g.cols[i].rank != rank {
+			if g.Cols[i].Rank != rank {
 				kept = append(kept, i)
 			}
 		}
@@ -115,8 +115,8 @@ func (g *grid) fit(width int) (shown, wide []int) {
 	return shown, wide
 }
 
-func (g *grid) leastOf(i int, wide []int) int {
-	if l := g.cols[i].least; l > 0 {
+func (g *Table) leastOf(i int, wide []int) int {
+	if l := g.Cols[i].Least; l > 0 {
 		return min(l, wide[i])
 	}
 	return wide[i]
@@ -124,7 +124,7 @@ func (g *grid) leastOf(i int, wide []int) int {
 
 // shrink takes cells from the columns that may be cut, always from the widest,
 // until the grid fits.
-func (g *grid) shrink(shown, wide []int, width int) {
+func (g *Table) shrink(shown, wide []int, width int) {
 	over := gap*(len(shown)-1) - width
 	for _, i := range shown {
 		over += wide[i]
@@ -143,8 +143,8 @@ func (g *grid) shrink(shown, wide []int, width int) {
 	}
 }
 
-// cellsOf is how many cells of a terminal a text takes.
-func cellsOf(s string) int {
+// Cells is how many cells of a terminal a text takes.
+func Cells(s string) int {
 	n := 0
 	for _, r := range s {
 		n += runeCells(r)
@@ -170,9 +170,9 @@ func runeCells(r rune) int {
 	return 1
 }
 
-// cut shortens a text to so many cells, with a mark where something is missing.
-func cut(s string, width int) string {
-	if cellsOf(s) <= width {
+// Cut shortens a text to so many cells, with a mark where something is missing.
+func Cut(s string, width int) string {
+	if Cells(s) <= width {
 		return s
 	}
 	n := 0
@@ -184,9 +184,9 @@ func cut(s string, width int) string {
 	return s
 }
 
-// clean takes everything out of a text that a terminal would obey: a job may have
+// Clean takes everything out of a text that a terminal would obey: a job may have
 // any name.
-func clean(s string) string {
+func Clean(s string) string {
 	ascii := true
 	for i := range len(s) {
 		ascii = ascii && s[i] >= ' ' && s[i] <= '~'
@@ -210,14 +210,24 @@ func clean(s string) string {
 	}, strings.TrimRight(s, "\n"))
 }
 
-// widthOf is how wide the terminal is that a verb writes to; 0: it writes to none.
-func widthOf(cmd *cobra.Command) int {
-	file, ok := cmd.OutOrStdout().(*os.File)
-	if !ok || !term.IsTerminal(int(file.Fd())) {
-		return 0
+// Clock is a moment for a reader in the place where now is told: the time of
+// day, and the date where that is another.
+func Clock(t, now time.Time) string {
+	if t.IsZero() {
+		return ""
 	}
-	if w, _, err := term.GetSize(int(file.Fd())); err == nil && w > 0 {
-		return w
+	t = t.In(now.Location())
+	switch days := dayOf(t) - dayOf(now); {
+	case days == 0:
+		return t.Format("15:04")
+	case days > -7 && days < 7:
+		return t.Format("Mon 15:04")
+	case t.Year() == now.Year():
+		return t.Format("Jan 2 15:04")
 	}
-	return 80
+	return t.Format("2006-01-02 15:04")
+}
+
+func dayOf(t time.Time) int64 {
+	return time.Date(t.Year(), t.Month(), t.Day(), 0, 0, 0, 0, time.UTC).Unix() / 86400
 }
