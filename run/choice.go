@@ -103,7 +103,7 @@ func ParseChoice(text string, own ...policy.Entry) (Choice, error) {
 	name, inside, has := strings.Cut(text, "(")
 	c := Choice{Policy: strings.TrimSpace(name)}
 	if i := slices.IndexFunc(own, func(e policy.Entry) bool { return e.Name == c.Policy }); i >= 0 {
-		c.Own = &own[i]
+		c = Own(own[i])
 	}
 	if !has {
 		return c, nil
