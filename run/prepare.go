@@ -21,8 +21,8 @@ import (
 //  4. Types: GPU types are called as the cluster of Spec calls them.
 //  5. Order: jobs of one submission come in order of their keys, and are numbered anew.
 //
-// Draws go by the numbers of stage 1, so the order of rows in a file counts for them.
-// The zero value but for Spec leaves out stages 2 and 3.
+// Draws go by the numbers that jobs have before stage 5, so the order of rows in a file
+// counts for them. Spec must be set; without anything else, stages 2 and 3 are left out.
 type Preparation struct {
 	Spec   *clusterspec.Spec
 	Assume Assumption
