@@ -215,7 +215,7 @@ func rationed(src trace.Source, o *Preparation) (trace.Source, func() string, er
 	a := &gen.AssumedRations{Source: src, Seed: o.Seed, Grids: perf.MeasuredGrids()}
 	taken := "train one of ten models, drawn by its number"
 	if _, _, filled := fill(o.Spec); filled > 0 {
-		taken += fmt.Sprintf("; and %s to have %v cores and %v for each GPU", plural(filled, "node"), perf.FairShare.CPU, perf.FairShare.Memory)
+		taken += fmt.Sprintf("; and %s to have %v cores and %v for each GPU", plural(filled, "node"), perf.FairShare().CPU, perf.FairShare().Memory)
 	}
 	return a, o.told(&a.Jobs, "train, or what it needs of cores and memory,", taken), nil
 }
@@ -244,7 +244,7 @@ func fill(of *clusterspec.Spec) (spec *clusterspec.Spec, share perf.Ration, fill
 			each += g.Count
 		}
 		if each > 0 && n.CPU == 0 && n.Memory == 0 {
-			n.CPU, n.Memory = perf.FairShare.CPU*unit.Milli(each), perf.FairShare.Memory*unit.Bytes(each)
+			n.CPU, n.Memory = perf.FairShare().CPU*unit.Milli(each), perf.FairShare().Memory*unit.Bytes(each)
 			filled += n.Count
 		}
 		if each > 0 {

@@ -22,7 +22,7 @@ type Choice struct {
 }
 
 // Setting is one parameter and its value as a user writes it.
-type Setting struct{ Name, Value string }
+type Setting = eventlog.Setting
 
 // Own is the choice of a policy that the caller brings, with some settings.
 func Own(e policy.Entry, settings ...Setting) Choice {
@@ -34,15 +34,16 @@ func (c Choice) String() string {
 	if len(c.Settings) == 0 {
 		return c.Policy
 	}
-	return c.Policy + "(" + strings.Join(c.settings(), ",") + ")"
+	return c.Policy + "(" + joined(c.Settings, ",") + ")"
 }
 
-func (c Choice) settings() []string {
-	parts := make([]string, len(c.Settings))
-	for i, s := range c.Settings {
-		parts[i] = s.Name + "=" + s.Value
+// joined are settings as texts have them, with something between them.
+func joined(all []Setting, between string) string {
+	parts := make([]string, len(all))
+	for i, s := range all {
+		parts[i] = s.String()
 	}
-	return parts
+	return strings.Join(parts, between)
 }
 
 // Entry is the line of the table that the choice is about, or the caller's own. It
@@ -202,13 +203,7 @@ func CheckChoices(all []Choice) error {
 	return nil
 }
 
-// ChoiceOf is the policy that an event log was written under.
+// ChoiceOf is the policy under which a log was written.
 func ChoiceOf(h *eventlog.Header) Choice {
-	c := Choice{Policy: h.Policy}
-	for _, s := range h.Settings {
-		if name, value, ok := strings.Cut(s, "="); ok {
-			c.Settings = append(c.Settings, Setting{Name: name, Value: value})
-		}
-	}
-	return c
+	return Choice{Policy: h.Policy, Settings: slices.Clone(h.Settings)}
 }

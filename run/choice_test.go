@@ -15,9 +15,9 @@ import (
 func TestParseChoice(t *testing.T) {
 	for text, want := range map[string]Choice{
 		"fifo":               {Policy: "fifo"},
-		" fifo(mode=easy) ":  {Policy: "fifo", Settings: []Setting{{"mode", "easy"}}},
-		"t(limits=1,2,up=3)": {Policy: "t", Settings: []Setting{{"limits", "1,2"}, {"up", "3"}}},
-		"t( a = 1 , 2 )":     {Policy: "t", Settings: []Setting{{"a", "1,2"}}},
+		" fifo(mode=easy) ":  {Policy: "fifo", Settings: []Setting{{Name: "mode", Value: "easy"}}},
+		"t(limits=1,2,up=3)": {Policy: "t", Settings: []Setting{{Name: "limits", Value: "1,2"}, {Name: "up", Value: "3"}}},
+		"t( a = 1 , 2 )":     {Policy: "t", Settings: []Setting{{Name: "a", Value: "1,2"}}},
 	} {
 		got, err := ParseChoice(text)
 		if err != nil || !reflect.DeepEqual(got, want) {
@@ -56,7 +56,7 @@ func TestChoices(t *testing.T) {
 	if got, want := strings.Join(names, " "), "fifo tiresias(limits=1,2,promote=2) tiresias(limits=7,promote=2)"; got != want {
 		t.Errorf("have %s, want %s", got, want)
 	}
-	one := []Choice{{Policy: "fifo", Settings: []Setting{{"mode", "skip"}}}}
+	one := []Choice{{Policy: "fifo", Settings: []Setting{{Name: "mode", Value: "skip"}}}}
 	if err := Assign(one, "fifo.mode=easy"); err != nil || one[0].String() != "fifo(mode=skip,mode=easy)" {
 		t.Errorf("%s, %v", one[0], err)
 	}
@@ -92,7 +92,7 @@ func TestOwn(t *testing.T) {
 	if err := CheckChoices(all); err != nil {
 		t.Fatal(err)
 	}
-	if !all[0].Shares() || all[0].String() != "mine(mode=easy)" || all[0].String() != Own(mine, Setting{"mode", "easy"}).String() {
+	if !all[0].Shares() || all[0].String() != "mine(mode=easy)" || all[0].String() != Own(mine, Setting{Name: "mode", Value: "easy"}).String() {
 		t.Errorf("%+v", all[0])
 	}
 	if e, err := all[1].Entry(); err != nil || e.Title != "a fake" {
@@ -104,7 +104,7 @@ func TestOwn(t *testing.T) {
 	if err := CheckChoices([]Choice{{Policy: "mine"}}); err == nil || !strings.Contains(err.Error(), `unknown policy "mine"`) {
 		t.Errorf("%v", err)
 	}
-	if err := CheckChoices([]Choice{Own(mine, Setting{"speed", "1"})}); err == nil || !strings.Contains(err.Error(), "policy mine: ") {
+	if err := CheckChoices([]Choice{Own(mine, Setting{Name: "speed", Value: "1"})}); err == nil || !strings.Contains(err.Error(), "policy mine: ") {
 		t.Errorf("%v", err)
 	}
 }

@@ -106,7 +106,7 @@ func create(path string, write func(io.Writer) error) error {
 func (x *Experiment) Meta() report.Meta {
 	return report.Meta{
 		Title: "Norn: " + x.Header.Trace, Trace: x.Header.Trace, Cluster: x.Header.Cluster,
-		Seed: fmt.Sprint(x.Seed), Estimates: x.Estimate.String(), Conditions: strings.Join(x.Header.Conditions, ", "),
+		Seed: fmt.Sprint(x.Seed), Estimates: x.Estimate.String(), Conditions: joined(x.Header.Conditions, ", "),
 	}
 }
 

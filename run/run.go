@@ -20,7 +20,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/norn-scheduler/norn/clusterspec"
@@ -153,7 +152,7 @@ func (x *Experiment) simulate(ctx context.Context, c Choice, jobs trace.Source, 
 	switch broken := log.close(); {
 	case broken != nil:
 		return nil, fmt.Errorf("policy %s: the event log: %w", c, broken)
-	case err != nil && !errors.Is(err, context.Canceled) && !strings.HasPrefix(err.Error(), "policy "):
+	case err != nil && !errors.Is(err, context.Canceled) && !errors.As(err, new(*engine.PolicyError)):
 		return nil, fmt.Errorf("policy %s: %w", c, err)
 	case err != nil:
 		return nil, err
@@ -187,7 +186,7 @@ func (x *Experiment) world(c Choice, site *clusterspec.Site, costs *perf.Costs, 
 	}
 	shares := c.Shares()
 	if cfg.Sharing == nil && shares {
-		cfg.Sharing, cfg.Measure = perf.Profiled{Turns: perf.Interleave{Overhead: perf.PublishedOverhead}}, true
+		cfg.Sharing, cfg.Measure = perf.Profiled{Turns: perf.Interleave{Overhead: perf.PublishedOverhead()}}, true
 	}
 	if !shares { // nobody looks at it
 		cfg.Measure = false
@@ -258,7 +257,7 @@ func (x *Experiment) openLog(c Choice, site *clusterspec.Site, begins time.Time,
 	if h.Origin.IsZero() {
 		h.Origin = begins
 	}
-	h.World, h.Policy, h.Settings, h.Estimate, h.Seed = "sim", c.Policy, c.settings(), x.Estimate.String(), x.Seed
+	h.World, h.Policy, h.Settings, h.Estimate, h.Seed = "sim", c.Policy, c.Settings, x.Estimate.String(), x.Seed
 	h.Describe(site.Cluster, site.Tenants)
 	w, err := eventlog.NewWriter(file, &h, file.Compression)
 	if err != nil {

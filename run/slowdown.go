@@ -57,7 +57,7 @@ func (s *Slowdown) truth() perf.Sharing {
 		case s.Pairs == nil:
 			return nil
 		default:
-			truth = perf.Profiled{Turns: perf.Interleave{Overhead: perf.PublishedOverhead}, Others: perf.Demands{}}
+			truth = perf.Profiled{Turns: perf.Interleave{Overhead: perf.PublishedOverhead()}, Others: perf.Demands{}}
 		}
 	}
 	if s.Pairs != nil {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -55,7 +56,21 @@ func readColumns(path string, names ...string) (text []string, rows [][]float64,
 		return nil, nil, err
 	}
 	defer f.Close()
-	body, err := unpack(f)
+	return columnsOf(f, path, names...)
+}
+
+// columns is readColumns of a file of the folder.
+func (f *folder) columns(file string, names ...string) (text []string, rows [][]float64, err error) {
+	in, err := f.open(file)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer in.Close()
+	return columnsOf(in, f.name(file), names...)
+}
+
+func columnsOf(in io.Reader, path string, names ...string) (text []string, rows [][]float64, err error) {
+	body, err := unpack(in)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -147,10 +162,12 @@ func (t gavelTable) speed(jobType string, gpus int) (float64, bool) {
 	return t[jobType][at] * float64(gpus) / float64(at), true
 }
 
-// polluxProfile is the folder of profiles that is published with Sia.
+// polluxProfile is the folder of profiles that is published with Sia, or an
+// archive of it.
 type polluxProfile struct {
-	folder, gpu string
-	apps        map[string]*polluxMeasured
+	path, gpu string
+	folder    *folder // nil: it has not been opened
+	apps      map[string]*polluxMeasured
 }
 
 // polluxMeasured is one application of it.
@@ -178,15 +195,22 @@ func (p *polluxProfile) speed(app string, gpus, batch int) (iterations, step flo
 }
 
 func (p *polluxProfile) read(app string) (*polluxMeasured, error) {
-	folder := filepath.Join(p.folder, filepath.Base(app))
-	if inner := filepath.Join(p.folder, "profiles", filepath.Base(app)); !exists(folder) && exists(inner) {
-		folder = inner
+	if p.folder == nil {
+		folder, err := openFolder(p.path)
+		if err != nil {
+			return nil, err
+		}
+		p.folder = folder
+	}
+	inside := filepath.Base(app)
+	if inner := path.Join("profiles", inside); len(p.folder.under(inside)) == 0 && len(p.folder.under(inner)) > 0 {
+		inside = inner
 	}
 	name := "placements.csv"
 	if p.gpu != "" {
 		name = "placements-" + p.gpu + ".csv"
 	}
-	placements, rows, err := readColumns(filepath.Join(folder, name), "placement", "local_bsz", "step_time")
+	placements, rows, err := p.folder.columns(path.Join(inside, name), "placement", "local_bsz", "step_time")
 	if err != nil {
 		return nil, err
 	}
@@ -198,30 +222,25 @@ func (p *polluxProfile) read(app string) (*polluxMeasured, error) {
 		}
 		m.steps = append(m.steps, s)
 	}
-	if m.iterations, err = readIterations(folder); err != nil {
+	if m.iterations, err = p.folder.iterations(inside); err != nil {
 		return nil, err
 	}
 	if len(m.steps) == 0 || len(m.iterations) == 0 {
-		return nil, fmt.Errorf("%s: holds no profile", folder)
+		return nil, fmt.Errorf("%s: holds no profile", p.folder.name(inside))
 	}
 	return m, nil
 }
 
-func exists(path string) bool { _, err := os.Stat(path); return err == nil }
-
-// readIterations reads how many iterations training takes for each batch size.
-func readIterations(folder string) (curve, error) {
-	files, err := filepath.Glob(filepath.Join(folder, "validation-*.csv"))
-	if err != nil {
-		return nil, err
-	}
+// iterations reads how many iterations training takes for each batch size.
+func (f *folder) iterations(dir string) (curve, error) {
 	var c curve
-	for _, file := range files {
-		batch, err := strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(filepath.Base(file), "validation-"), ".csv"))
-		if err != nil || batch < 1 {
+	for _, file := range f.under(dir) {
+		name, found := strings.CutPrefix(path.Base(file), "validation-")
+		batch, err := strconv.Atoi(strings.TrimSuffix(name, ".csv"))
+		if !found || err != nil || batch < 1 {
 			continue
 		}
-		_, rows, err := readColumns(file, "iteration")
+		_, rows, err := f.columns(file, "iteration")
 		if err != nil {
 			return nil, err
 		}

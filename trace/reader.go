@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/norn-scheduler/norn/job"
@@ -38,6 +39,7 @@ type Options struct {
 	From, To         time.Duration // only jobs submitted in [From, To) on the clock of the trace; To 0: no end
 	FromTime, ToTime time.Time     // the same by the time of day, where the trace tells it; zero: no bound
 	Limit            int           // at most so many jobs; 0: all
+	SomeJob          bool          // that none is given out is an error instead of the end
 
 	// On which clock they are given out.
 	Rebase bool    // zero is the first submission, also when the trace has a zero of its own
@@ -79,9 +81,17 @@ type Info struct {
 	Bad      int // rows with errors, left out
 	Filtered int // jobs that were not asked for
 
-	Problems []error  // the first rows that were left out or bad
-	Notes    []string // what was assumed or guessed
-	Ignored  []string // columns that the format does not know
+	Problems []error       // the first rows that were left out or bad
+	Empty    []EmptyFields // columns that were empty in some rows
+	Notes    []string      // what was assumed or guessed; the last one tells of Empty
+	Ignored  []string      // columns that the format does not know
+}
+
+// EmptyFields tells how often a column was empty and what that was taken for.
+type EmptyFields struct {
+	Column string // as the header has it
+	Means  string // such as unknown
+	Rows   int
 }
 
 // maxProblems bounds Info.Problems.
@@ -170,7 +180,7 @@ func (r *Reader) start(in io.Reader, name string) error {
 	if r.opt.Profile != "" && r.format.Profile == "" {
 		return fmt.Errorf("format %s makes no use of measured speeds (%s)", r.format.Name, r.opt.Profile)
 	}
-	input := &Input{Name: name, Options: &r.opt, Body: body.Reader, info: &r.info, pool: &r.pool}
+	input := &Input{Name: name, Options: &r.opt, Body: body.Reader, info: &r.info, pool: &r.pool, clock: r.format.Clock}
 	if r.source, err = r.format.Decode(input); err != nil {
 		return err
 	}
@@ -195,8 +205,15 @@ func findFormat(body *bytesReader, opt *Options) (Format, error) {
 func (r *Reader) Info() Info {
 	i := r.info
 	i.Problems = slices.Clone(i.Problems)
+	i.Empty = slices.Clone(i.Empty)
 	i.Notes = slices.Clone(i.Notes)
+	if note := emptyNote(i.Empty); note != "" {
+		i.Notes = append(i.Notes, note)
+	}
 	i.Ignored = slices.Clone(i.Ignored)
+	for k, name := range i.Ignored {
+		i.Ignored[k] = harmless(name)
+	}
 	return i
 }
 
@@ -209,6 +226,19 @@ func (r *Reader) Begins() time.Time {
 		return time.Time{}
 	}
 	return r.info.Origin
+}
+
+// emptyNote says which columns were empty, in how many rows, and what that was
+// taken for; it is empty where none was.
+func emptyNote(empty []EmptyFields) string {
+	if len(empty) == 0 {
+		return ""
+	}
+	columns := make([]string, len(empty))
+	for i, e := range empty {
+		columns[i] = fmt.Sprintf("%s in %d (%s)", harmless(e.Column), e.Rows, e.Means)
+	}
+	return "fields that are empty, by rows, and what that means: " + strings.Join(columns, ", ")
 }
 
 // Close closes the file.
@@ -233,21 +263,34 @@ func (r *Reader) Next(e *Entry) error {
 			return io.EOF
 		}
 		if err := r.nextOrdered(e); err != nil {
-			r.ended = true
-			return r.named(err)
+			return r.end(r.named(err))
 		}
-		verdict := r.selects(e)
-		if verdict == pass {
+		switch r.selects(e) {
+		case pass:
 			r.info.Filtered++
-			continue
+		case stop:
+			return r.end(io.EOF)
+		case take:
+			r.give(e)
+			return nil
 		}
-		if verdict == stop {
-			r.ended = true
-			return io.EOF
-		}
-		r.give(e)
-		return nil
 	}
+}
+
+// end ends the trace with an error, io.EOF being the usual one.
+func (r *Reader) end(err error) error {
+	r.ended = true
+	if !errors.Is(err, io.EOF) || r.info.Jobs > 0 || !r.opt.SomeJob {
+		return err
+	}
+	i := &r.info
+	switch {
+	case i.Filtered > 0 || i.Rows > i.LeftOut+i.Bad+i.Folded:
+		return fmt.Errorf("%s: none of its jobs was asked for (a window of time, tenants, jobs with GPUs)", i.File)
+	case i.Rows == 0:
+		return fmt.Errorf("%s: holds no jobs, in format %s", i.File, i.Format)
+	}
+	return fmt.Errorf("%s: holds no jobs: of its rows, in format %s, %d are no jobs that ran and %d have errors, the first being: %w", i.File, i.Format, i.LeftOut, i.Bad, i.Problems[0])
 }
 
 // named adds the file to an error that does not name it.
@@ -306,6 +349,14 @@ func (r *Reader) raw(e *Entry) error {
 	}
 }
 
+// line is where the last row was; 0 where the format does not tell.
+func (r *Reader) line() int {
+	if at, ok := r.source.(interface{ line() int }); ok {
+		return at.line()
+	}
+	return 0
+}
+
 // century bounds the times of a trace, so that no sum of some of them can
 // overflow.
 const century = 100 * 365 * 24 * time.Hour
@@ -317,7 +368,7 @@ func (r *Reader) check(e *Entry) error {
 		j.Key = r.pool.number(r.info.Rows - 1)
 	}
 	bad := func(found, want string) error {
-		return &Error{File: r.info.File, Column: "job " + j.Key, Found: found, Want: want}
+		return &Error{File: r.info.File, Line: r.line(), Column: "job " + j.Key, Found: found, Want: want}
 	}
 	total := t.Work
 	for _, a := range t.Attempts {

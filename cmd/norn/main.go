@@ -56,6 +56,7 @@ func execute(ctx context.Context, args []string, out, errOut io.Writer) int {
 
 // fate tells what an error is, and returns the exit code for it.
 func fate(called *cobra.Command, err error, errOut io.Writer) int {
+	errOut = &harmless{w: errOut}
 	var usage *usageError
 	var panicked *engine.PanicError
 	var ofJob exitCode
