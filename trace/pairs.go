@@ -95,9 +95,6 @@ func ParsePairs(content []byte) (*Pairs, error) {
 	return p, p.Table.Check()
 }
 
-// Known tells whether anything was measured of jobs like j.
-func (p *Pairs) Known(j *job.Job) bool { return p.known[p.sort(j)] }
-
 // sort is the name under which a job was measured: its own, that of its very
 // configuration, or that of its model.
 func (p *Pairs) sort(j *job.Job) string {

@@ -55,7 +55,6 @@ func TestRandomWorlds(t *testing.T) {
 type guard struct {
 	t      *rapid.T
 	lost   map[job.ID][]loss // of owners, since they own
-	alone  map[job.ID]float64
 	quotas bool
 }
 
