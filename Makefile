@@ -11,6 +11,7 @@ test: ## everything, as in README.md
 check: ## what continuous integration checks besides the tests
 	test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }
 	go vet ./...
+	.ci/lint
 	go mod tidy -diff
 
 bench: ## whole processes against their bounds; rewrites the tables of docs/performance.md

@@ -493,17 +493,6 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// TestCompressionOf reads endings of file names.
-func TestCompressionOf(t *testing.T) {
-	for name, want := range map[string]eventlog.Compression{
-		"a.log": eventlog.Plain, "a.log.gz": eventlog.Gzip, "a.log.zst": eventlog.Zstd, ".gz": eventlog.Plain, "zst": eventlog.Plain, "": eventlog.Plain,
-	} {
-		if got := eventlog.CompressionOf(name); got != want {
-			t.Errorf("%q: %d, want %d", name, got, want)
-		}
-	}
-}
-
 // TestNoAllocations checks that writing and reading an event costs none, once
 // warm.
 func TestNoAllocations(t *testing.T) {

@@ -531,8 +531,7 @@ func (d *Daemon) watchAgain(l *live, dir string) {
 		})
 		return
 	}
-	var again func()
-	again = func() { // until it says who it is
+	again := func() { // until it says who it is
 		if l.run != run || l.stage == noRun {
 			return
 		}

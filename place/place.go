@@ -46,7 +46,6 @@ type Request struct {
 	rack    cluster.DomainID // where a general gang must stay; None: anywhere
 	parts   []*cluster.Alloc // scratch: booked while a general gang is placed
 	used    int
-	nodes   []cluster.NodeID
 	groups  []cluster.GroupID
 	sizes   []int32 // sizes[n]: groups that could hold n tasks if nothing else ran
 	racks   []roomy

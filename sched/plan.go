@@ -387,7 +387,11 @@ func (p *Plan) Remember(id job.ID, n Note) {
 		p.fail(id, "remember", "cannot be noted: "+err.Error())
 		return
 	}
-	p.notes = append(p.notes, Remembered{id, job.NewNote(n.Kind(), text)})
+	note := p.state.Record(id).Note
+	if !note.Says(n.Kind(), text) {
+		note = job.NewNote(n.Kind(), text)
+	}
+	p.notes = append(p.notes, Remembered{id, note})
 }
 
 // Forget takes away the note that a job has.

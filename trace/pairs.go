@@ -20,6 +20,7 @@ import (
 
 // Pairs is what was measured of jobs on one GPU, two at a time.
 type Pairs struct {
+	File   string     // that they were read from; empty: from none
 	Table  perf.Pairs // by Profile.Name, or by model alone
 	Models []Profile  // what was measured, by name; of jobs of one GPU
 
@@ -67,6 +68,7 @@ func ReadPairs(path string) (*Pairs, error) {
 	}
 	p, err := ParsePairs(content)
 	if err == nil {
+		p.File = path
 		err = p.lucidUses(filepath.Join(filepath.Dir(path), "single_data.csv"))
 	}
 	if err != nil {
@@ -92,9 +94,6 @@ func ParsePairs(content []byte) (*Pairs, error) {
 	slices.SortFunc(p.Models, func(a, b Profile) int { return strings.Compare(a.Name(), b.Name()) })
 	return p, p.Table.Check()
 }
-
-// Known tells whether anything was measured of jobs like j.
-func (p *Pairs) Known(j *job.Job) bool { return p.known[p.sort(j)] }
 
 // sort is the name under which a job was measured: its own, that of its very
 // configuration, or that of its model.

@@ -13,33 +13,41 @@ import (
 )
 
 // Options says how to read a trace and what of it. The zero Options reads all
-// of it as it is.
+// of it as it is. They take effect in the order of the groups below: a file is decoded
+// row by row, each row is checked and simplified, jobs are put into order of submission,
+// some are selected, and what is given out is put on a clock and numbered from zero.
 type Options struct {
-	Format string   // name of the format; empty: told from the content
-	Extra  []Format // formats of the caller, beside those of Formats
+	// How a file is decoded.
+	Format   string   // name of the format; empty: told from the content
+	Extra    []Format // formats of the caller, which go before those of Formats
+	Profile  string   // file or folder of measured speeds, for formats without run times
+	GPU      string   // GPU type whose speeds count; empty: the one that the format names as nominal
+	NodeGPUs int      // GPUs of a node, for formats that count nodes, 0 to 1000; 0: 1
 
-	Profile string // file or folder of measured speeds, for formats without run times
-	GPU     string // GPU type whose speeds count; empty: the one that the format names as nominal
-
+	// How a row is checked and simplified.
 	SkipBad bool // leave out rows with errors, and count and list them, instead of failing
-	Sort    bool // hold all of it in memory and sort it, also when the format says that it is in order
-	SomeJob bool // that no job is read at all is an error instead of the end
+	Merge   bool // replace the attempts of a job by one run as long as all of them
+	GPUOnly bool // leave CPU, memory and GPU memory out of the demands of jobs on GPUs
+	AnyType bool // leave GPU types out of the demands
 
-	Merge    bool // replace the attempts of a job by one run as long as all of them
-	GPUOnly  bool // leave CPU, memory and GPU memory out of the demands
-	AnyType  bool // leave GPU types out of the demands
-	NodeGPUs int  // GPUs of a node, for formats that count nodes; 0: 1
+	// How jobs are put into order.
+	Sort bool // hold all of it in memory and sort it, also when the format says that it is in order
 
+	// Which jobs are selected.
 	GPUJobs          bool          // only jobs that ask for GPUs
 	Tenants          []string      // only jobs of these; empty: all
 	From, To         time.Duration // only jobs submitted in [From, To) on the clock of the trace; To 0: no end
 	FromTime, ToTime time.Time     // the same by the time of day, where the trace tells it; zero: no bound
 	Limit            int           // at most so many jobs; 0: all
-	Load             float64       // jobs arrive so many times as fast; 0: 1
-	Rebase           bool          // zero is the first submission, also when the trace has a zero of its own
+	SomeJob          bool          // that none is given out is an error instead of the end
+
+	// On which clock they are given out.
+	Rebase bool    // zero is the first submission, also when the trace has a zero of its own
+	Load   float64 // jobs arrive so many times as fast, 0 to a million; 0: 1
 }
 
-// Check says which option is out of its range.
+// Check fails on an option that is out of its range, and on a window that ends before it
+// begins. Whether there is such a format, and such a file, is told by Open.
 func (o *Options) Check() error {
 	const mostGPUs, mostLoad = 1000, 1e6 // of a node; more is a slip of the pen
 	switch {
@@ -111,7 +119,10 @@ type Reader struct {
 	shift   time.Duration // from the file's zero to that of what is given out
 }
 
-// Open opens the trace at path, "-" being standard input.
+// Open opens the trace at path, "-" being standard input, and reads up to the first job.
+// It fails on options that Check refuses, on a file that cannot be read, on a format that
+// is not known or that several might be, and on what is wrong with the first rows. An
+// error names the file; one about a row is an *Error, which names line and column, too.
 func Open(path string, opt Options) (*Reader, error) {
 	if path == "-" {
 		return open(os.Stdin, nil, "standard input", opt, nil)
@@ -127,7 +138,8 @@ func Open(path string, opt Options) (*Reader, error) {
 	return open(f, f, path, opt, reopen)
 }
 
-// NewReader reads a trace from r. The name is for messages.
+// NewReader reads a trace from r, as Open does and with its errors. The name is for
+// messages.
 func NewReader(r io.Reader, name string, opt Options) (*Reader, error) {
 	return open(r, nil, name, opt, nil)
 }
@@ -203,6 +215,17 @@ func (r *Reader) Info() Info {
 		i.Ignored[k] = harmless(name)
 	}
 	return i
+}
+
+// Begins is the time of day at the zero of what is given out, as a run of the jobs goes
+// by it. It is known once the first job has been read. It is zero where the trace does
+// not tell it, and where Load has jobs arrive at another speed: then the clock of a run
+// is not that of the day.
+func (r *Reader) Begins() time.Time {
+	if r.opt.Load != 0 && r.opt.Load != 1 {
+		return time.Time{}
+	}
+	return r.info.Origin
 }
 
 // emptyNote says which columns were empty, in how many rows, and what that was

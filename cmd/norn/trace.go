@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/norn-scheduler/norn/replay"
+	"github.com/norn-scheduler/norn/run"
 	"github.com/norn-scheduler/norn/trace"
 	"github.com/norn-scheduler/norn/trace/gen"
 	"github.com/norn-scheduler/norn/unit"
@@ -60,7 +61,6 @@ func (r *reading) flags(cmd *cobra.Command) {
 func (r *reading) options() (trace.Options, error) {
 	opt := r.opt
 	opt.SomeJob = true
-	opt.Extra = []trace.Format{replay.Format()}
 	switch r.attempts {
 	case "replay":
 	case "merge":
@@ -103,7 +103,7 @@ func (r *reading) open(path string) (*trace.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return trace.Open(path, opt)
+	return run.OpenTrace(path, opt)
 }
 
 // remarks tells what a reader assumed and left out.
