@@ -16,11 +16,14 @@ import (
 type account struct {
 	epoch   time.Duration // when the epoch of the claims began; -1: nothing is noted
 	check   uint32        // of what there was to share then
-	served  time.Duration // the beginning of the round in which it was last served, if that is the last one; -1: it was not
-	near    bool          // it was served by a claim on time together then
+	served  time.Duration // the beginning of a round from which on it was served in each; -1: it was not in the last one
+	held    time.Duration // how long it had held devices by then
+	near    bool          // it was last served by a claim on time together
 	solo    bool          // it shares devices with nobody: memory did not suffice once
 	own     float64       // a number of the policy's own
 	entries []entry
+
+	goesOn bool // not noted: it is served since then without a break, by one claim
 }
 
 // entry is one claim.
@@ -30,6 +33,7 @@ type entry struct {
 	pair bool   // it is the claim of a pair
 	with job.ID // who is the other one; job.None: the job is not known any more
 	near bool   // it is on time together on one node
+	on   bool   // it is the one by which the job was served, from the round on that is noted
 	Claim
 }
 
@@ -44,6 +48,7 @@ func (a *account) Fields(f *sched.Fields) {
 	f.Moment("epoch", &a.epoch)
 	sched.Int(f, "check", &a.check)
 	f.Moment("served", &a.served)
+	f.Duration("held", &a.held)
 	f.Bool("near", &a.near)
 	f.Bool("solo", &a.solo)
 	f.Float("own", &a.own)
@@ -55,6 +60,7 @@ func (e *entry) fields(f *sched.Fields) {
 	f.Bool("pair", &e.pair)
 	f.Ref("with", &e.with)
 	f.Bool("near", &e.near)
+	f.Bool("on", &e.on)
 	f.Float("target", &e.Target)
 	f.Float("received", &e.Received)
 	f.Float("deficit", &e.Deficit)
@@ -83,16 +89,48 @@ func (a *account) read(j sched.Job, c *cluster.Cluster) {
 	*a, a.entries = noted, entries
 }
 
-// write notes an account of a job, if it has changed.
-func (a *account) write(j sched.Job, p *sched.Plan) {
+// write notes an account of a job, which was taken for this round or not. As long as it is
+// served by one claim, round after round, that counts by itself, and nothing is noted.
+func (a *account) write(r *Round, j sched.Job) {
+	taken := r.Taken(j.ID)
+	if a.goesOn && taken {
+		return
+	}
 	was, _ := sched.Recall[account](j)
+	if a.served, a.held = -1, 0; taken {
+		a.served, a.held = r.View.Now, j.Run()
+	}
+	on := a.serving(r, j)
+	for i := range a.entries {
+		a.entries[i].on = taken && i == on
+	}
 	same := slices.EqualFunc(was.entries, a.entries, func(x, y entry) bool {
 		x.t = y.t // known by its name
 		return x == y
 	})
-	if !same || was.epoch != a.epoch || was.check != a.check || was.served != a.served || was.near != a.near || was.solo != a.solo || was.own != a.own {
-		p.Remember(j.ID, a)
+	if same && was.epoch == a.epoch && was.check == a.check && was.served == a.served && was.held == a.held && was.near == a.near && was.solo == a.solo && was.own == a.own {
+		return
 	}
+	now := *a
+	now.entries, now.goesOn = slices.Clone(a.entries), false
+	sched.Remember(r.Plan, j.ID, now)
+}
+
+// serving is the place of the claim by which a job that runs is served; -1: there is none.
+func (a *account) serving(r *Round, j sched.Job) int {
+	t, ok := r.Holds(j)
+	if !ok {
+		return -1
+	}
+	with, near := r.Beside(j), a.near && r.View.Alloc(j.ID).Nodes() == 1
+	return slices.IndexFunc(a.entries, func(e entry) bool {
+		return e.t == t && e.pair == (with != job.None) && e.with == with && (e.near == near || !a.has(t, near))
+	})
+}
+
+// has tells whether there is a claim on a type for oneself, on time together or not.
+func (a *account) has(t cluster.TypeID, near bool) bool {
+	return slices.ContainsFunc(a.entries, func(e entry) bool { return e.t == t && !e.pair && e.near == near })
 }
 
 // claim is the claim on a type of the job, or of its pair with another one; it is made

@@ -33,12 +33,12 @@ func TestNote(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		moment := func(name string) time.Duration { return time.Duration(rapid.Int64Range(-1, 1<<60).Draw(t, name)) }
 		a := account{
-			epoch: moment("epoch"), check: rapid.Uint32().Draw(t, "check"), served: moment("served"), near: rapid.Bool().Draw(t, "near"), solo: rapid.Bool().Draw(t, "solo"),
+			epoch: moment("epoch"), check: rapid.Uint32().Draw(t, "check"), served: moment("served"), held: moment("held") + 1, near: rapid.Bool().Draw(t, "near"), solo: rapid.Bool().Draw(t, "solo"),
 			own: rapid.Float64().Draw(t, "own"),
 		}
 		for range rapid.IntRange(0, 6).Draw(t, "claims") {
 			at := rapid.IntRange(0, 2).Draw(t, "type")
-			e := entry{t: cluster.TypeID(at), name: names[at], with: job.None, near: rapid.Bool().Draw(t, "together")}
+			e := entry{t: cluster.TypeID(at), name: names[at], with: job.None, near: rapid.Bool().Draw(t, "together"), on: rapid.Bool().Draw(t, "on")}
 			if e.pair = rapid.Bool().Draw(t, "pair"); e.pair {
 				e.with = job.ID(rapid.IntRange(-1, 1<<30).Draw(t, "with"))
 			}

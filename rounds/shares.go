@@ -86,13 +86,9 @@ func (s *Shares) Begin(r *Round) {
 func (s *Shares) End(r *Round) {
 	for i, j := range s.jobs {
 		a := &s.accounts[i]
-		if !a.known() {
-			continue
+		if a.known() {
+			a.write(r, j)
 		}
-		if a.served = -1; r.Taken(j.ID) {
-			a.served = r.View.Now
-		}
-		a.write(j, r.Plan)
 	}
 }
 
@@ -129,26 +125,32 @@ func (s *Shares) epoch(r *Round, check uint32) (epoch time.Duration, ok bool) {
 	return epoch, epoch >= 0
 }
 
-// receive counts the round that has ended, unless that was done before at this very
-// moment: a round may be asked for several times, and must come out the same.
+// receive counts what a job has received since that was noted: the rounds behind the
+// first one in which it was served, and the one that has ended, of which it may have run
+// only a part. A round may be asked for several times, and must come out the same.
 func (s *Shares) receive(r *Round, a *account, j sched.Job) {
-	t, ok := r.Holds(j)
-	if !ok || a.served == r.View.Now {
+	if a.served == r.View.Now {
 		return
 	}
-	with, near := r.Beside(j), a.near && r.View.Alloc(j.ID).Nodes() == 1
-	for i := range a.entries {
-		e := &a.entries[i]
-		if e.t == t && e.pair == (with != job.None) && e.with == with && (e.near == near || !a.has(t, near)) {
-			e.Received += min(1, float64(r.View.Now-j.Since())/float64(r.Length))
-			e.round()
-		}
+	was, now := slices.IndexFunc(a.entries, func(e entry) bool { return e.on }), a.serving(r, j)
+	var stay time.Duration // on the devices that it holds
+	if j.Running() {
+		stay = r.View.Now - j.Since()
 	}
-}
-
-// has tells whether there is a claim on a type for oneself, on time together or not.
-func (a *account) has(t cluster.TypeID, near bool) bool {
-	return slices.ContainsFunc(a.entries, func(e entry) bool { return e.t == t && !e.pair && e.near == near })
+	whole := (j.Run() - a.held - stay) / r.Length // of rounds before that
+	unbroken := j.Running() && j.Since() <= a.served
+	if unbroken {
+		whole = (r.View.Now-a.served)/r.Length - 1
+	}
+	if was >= 0 && a.served >= 0 {
+		a.entries[was].Received += float64(whole)
+		a.entries[was].round()
+	}
+	if now >= 0 {
+		a.entries[now].Received += min(1, float64(stay)/float64(r.Length))
+		a.entries[now].round()
+	}
+	a.goesOn = unbroken && was == now
 }
 
 // changed tells whether jobs have come or gone since the epoch began, or a pair is none
@@ -203,7 +205,7 @@ func (s *Shares) renew(r *Round, epoch time.Duration, check uint32) {
 			a.entries[k].Close(rounds)
 			a.entries[k].Target = 0
 		}
-		a.epoch, a.check, a.own = r.View.Now, check, s.own[i]
+		a.epoch, a.check, a.own, a.goesOn = r.View.Now, check, s.own[i], false
 	}
 	s.aim(r, targets)
 	for i := range s.accounts {
@@ -320,8 +322,8 @@ func (s *Shares) Walk(r *Round, types []cluster.TypeID, idle bool, speed func(jo
 
 // served notes by which of its claims a job was served.
 func (s *Shares) served(id job.ID, near bool) {
-	if i, ok := s.place(id); s.Together && ok {
-		s.accounts[i].near = near
+	if i, ok := s.place(id); s.Together && ok && s.accounts[i].near != near {
+		s.accounts[i].near, s.accounts[i].goesOn = near, false
 	}
 }
 

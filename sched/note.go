@@ -430,6 +430,18 @@ func Recall[N any, P interface {
 	return NoteOf[N, P](j.r.Note)
 }
 
+// Remember notes n on a job as Plan.Remember does, and spares Recall from reading it
+// again, for notes that are written often. Slices of n must not be changed from then on.
+func Remember[N any, P interface {
+	*N
+	Note
+}](p *Plan, id job.ID, n N) {
+	was := len(p.notes)
+	if p.Remember(id, P(&n)); len(p.notes) > was && p.notes[was].Note != nil {
+		p.notes[was].Note.Cache(&n)
+	}
+}
+
 // NoteOf is a note as a log has it, read into its struct N: what Recall does for
 // the note of a job.
 func NoteOf[N any, P interface {
