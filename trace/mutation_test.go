@@ -115,7 +115,7 @@ func (tab *table) whole() string { return strings.Join(tab.row, tab.comma) + "\n
 // read reads rows below the header.
 func (tab *table) read(t *testing.T, rows string, skip bool) ([]trace.Entry, trace.Info, error) {
 	t.Helper()
-	r, err := trace.NewReader(strings.NewReader(tab.header+rows), "f", trace.Options{Format: tab.format.Name, SkipBad: skip, Sort: true})
+	r, err := trace.NewReader(strings.NewReader(tab.header+rows), "f", trace.Options{Format: tab.format.Name, Extra: []trace.Format{tab.format}, SkipBad: skip, Sort: true})
 	if err != nil {
 		return nil, trace.Info{}, err
 	}
