@@ -126,7 +126,7 @@ func CSV(name, title string, table func(in *Input) *Table) Format {
 }
 
 // noInput is the Input with which a table is made to learn its columns.
-func noInput() *Input { return &Input{Options: &Options{}, info: &Info{}} }
+func noInput() *Input { return &Input{Options: &Options{}, info: &Info{}, pool: &pool{}} }
 
 func (t *Table) comma() byte {
 	if t.Comma == 0 {
