@@ -117,7 +117,7 @@ func TestHarmless(t *testing.T) {
 }
 
 // archive packs files into a tar, in order.
-func archive(t *testing.T, files ...[2]string) []byte {
+func archive(t testing.TB, files ...[2]string) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)

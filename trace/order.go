@@ -30,7 +30,7 @@ type moment struct {
 	n  int32
 }
 
-const chunkSize = 1 << 10
+const chunkSize = 1 << 7
 
 // slot makes room for one more entry.
 func (o *ordering) slot() *Entry {

@@ -269,7 +269,7 @@ func (p *Pairs) lucidUses(path string) error {
 			}
 			*to = min(1, v/100)
 		}
-		if mib, err := index.number(row, "gmem"); err == nil {
+		if mib, err := index.number(row, "gmem"); err == nil && mib > 0 && mib < float64(mostMemory/unit.MiB) {
 			m.GPUMemory = unit.Bytes(mib * float64(unit.MiB))
 		}
 		if at := slices.IndexFunc(p.Models, func(x Profile) bool { return x.Name() == m.Name() }); at >= 0 {
@@ -285,6 +285,9 @@ func (c columns) profile(row []string, suffix string) (m Profile, err error) {
 	batch, err := c.number(row, "batchsize"+suffix)
 	if err != nil {
 		return m, err
+	}
+	if batch < 0 || batch > mostBatch {
+		return m, fmt.Errorf("batchsize%s %g: from 0 to %d are allowed", suffix, batch, int64(mostBatch))
 	}
 	m.Batch, m.Mixed = int(batch), c.text(row, "amp"+suffix) == "1"
 	if m.Model == "" {

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/norn-scheduler/norn/job"
 )
 
 // Measured speeds that a caller names in Options.Profile, in the files in which
@@ -145,7 +147,7 @@ func gavelKey(key string) (name string, gpus int, ok bool) {
 		return "", 0, false
 	}
 	gpus, err := strconv.Atoi(strings.TrimSuffix(rest, ")"))
-	return name, gpus, err == nil
+	return name, gpus, err == nil && gpus >= 1 && gpus <= job.MaxTasks
 }
 
 // speed is as in gavelNominal.
@@ -220,6 +222,9 @@ func (p *polluxProfile) read(app string) (*polluxMeasured, error) {
 		for _, d := range digits {
 			s.gpus += int(d - '0')
 		}
+		if digits == "" || strings.Trim(digits, "0123456789") != "" || !measured(s.local) || !measured(s.seconds) {
+			return nil, fmt.Errorf("%s, row %d: write a placement such as 44, a batch size and the time of a step above 0", p.folder.name(path.Join(inside, name)), i+1)
+		}
 		m.steps = append(m.steps, s)
 	}
 	if m.iterations, err = p.folder.iterations(inside); err != nil {
@@ -230,6 +235,9 @@ func (p *polluxProfile) read(app string) (*polluxMeasured, error) {
 	}
 	return m, nil
 }
+
+// measured tells whether a number can be that of something measured.
+func measured(v float64) bool { return v > 0 && v <= mostAmount }
 
 // iterations reads how many iterations training takes for each batch size.
 func (f *folder) iterations(dir string) (curve, error) {
@@ -244,7 +252,7 @@ func (f *folder) iterations(dir string) (curve, error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(rows) > 0 && rows[len(rows)-1][0] > 0 {
+		if len(rows) > 0 && measured(rows[len(rows)-1][0]) {
 			c = append(c, knot{float64(batch), rows[len(rows)-1][0]})
 		}
 	}
@@ -288,7 +296,7 @@ func readSynergyProfile(path, table string) (map[string]float64, error) {
 	}
 	seconds := map[string]float64{}
 	for i, model := range models {
-		if tables[i] == table && rows[i][1] == 1 && rows[i][2] > 0 {
+		if tables[i] == table && rows[i][1] == 1 && measured(rows[i][2]) {
 			seconds[model] = rows[i][2]
 		}
 	}
@@ -313,12 +321,12 @@ func readArenaProfile(path string) (arenaTable, error) {
 		table[model] = map[string]map[int]float64{}
 		for key, seconds := range plans {
 			parts := strings.Split(key, "_")
-			if len(parts) != 6 || seconds <= 0 {
+			if len(parts) != 6 || !measured(seconds) {
 				continue
 			}
 			nodes, err1 := strconv.Atoi(parts[0])
 			devices, err2 := strconv.Atoi(parts[4])
-			if err1 != nil || err2 != nil {
+			if err1 != nil || err2 != nil || min(nodes, devices) < 1 || max(nodes, devices) > job.MaxTasks {
 				return nil, fmt.Errorf("%s: %q is not a number of nodes and devices", path, key)
 			}
 			gpu, n := parts[1], nodes*devices

@@ -7,6 +7,10 @@ import (
 	"io"
 )
 
+// firstRead is how much of a file is read at first; most files that people write
+// by hand are shorter.
+const firstRead = 4 << 10
+
 // maxLine bounds the length of a line.
 const maxLine = 16 << 20
 
@@ -106,16 +110,17 @@ func (c *records) lineEnd(text []byte) (n int, ended string, ok bool) {
 
 // fill reads more behind the unread part of the buffer.
 func (c *records) fill() error {
+	small := c.end == len(c.buf) && len(c.buf) < headSize
 	if c.start > 0 {
 		copy(c.buf, c.buf[c.start:c.end])
 		c.end -= c.start
 		c.start = 0
 	}
-	if c.end == len(c.buf) {
+	if small || c.end == len(c.buf) {
 		if len(c.buf) >= maxLine {
 			return fmt.Errorf("line %d is longer than %d MiB", c.lines+1, maxLine>>20)
 		}
-		grown := make([]byte, max(headSize, 2*len(c.buf)))
+		grown := make([]byte, max(firstRead, 2*len(c.buf)))
 		copy(grown, c.buf[:c.end])
 		c.buf = grown
 	}

@@ -36,7 +36,9 @@ because norn was killed or still writes it, is told as far as it goes.`,
 				return err
 			}
 			defer log.Close()
-			cmd.SetOut(&harmless{w: cmd.OutOrStdout()})
+			if !asJSON {
+				cmd.SetOut(&harmless{w: cmd.OutOrStdout()})
+			}
 			switch {
 			case learnt && len(args) == 2:
 				return misused("--learnt is about all jobs: leave %s out", args[1])
