@@ -1,6 +1,7 @@
 package run_test
 
 import (
+	"math"
 	"testing"
 
 	"github.com/norn-scheduler/norn/job"
@@ -37,7 +38,7 @@ func FuzzEstimate(f *testing.F) {
 	})
 }
 
-// FuzzBelief does the same with what is believed of jobs that share a GPU (--sharing).
+// FuzzBelief reads anything as what is believed of jobs that share a GPU (--sharing).
 func FuzzBelief(f *testing.F) {
 	for _, s := range []string{"truth", "none", "truth+40%", "none+learn", "truth+40%+learn", "truth+NaN%", "none+learn+learn", "truth++", "none+-0%"} {
 		f.Add(s)
@@ -47,9 +48,8 @@ func FuzzBelief(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := run.ParseBelief(b.String())
-		if err != nil || again.String() != b.String() || again.Nothing != b.Nothing || again.Learns != b.Learns {
-			t.Fatalf("%q is %+v, written %q, read %+v, %v", s, b, b.String(), again, err)
+		if !(b.Noise >= 0) || math.IsInf(b.Noise, 1) {
+			t.Fatalf("%q is %+v", s, b)
 		}
 		if b.Make(perf.Alone{}, 1) == nil {
 			t.Fatalf("%q believes nothing at all", s)
