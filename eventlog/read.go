@@ -237,8 +237,8 @@ func (l *Reader) event(ev *Event, line []byte) (known bool, err error) {
 		err = t.End()
 	}
 	switch {
-	case told && kind == kinds:
-		return false, nil // of a later program, whatever its fields are
+	case told && kind == kinds: // of a later program, whatever its fields are
+		return false, object(t, line)
 	case err != nil:
 		return false, err
 	case !told:
@@ -246,6 +246,15 @@ func (l *Reader) event(ev *Event, line []byte) (known bool, err error) {
 	}
 	ev.Kind = kind
 	return true, l.complete(ev)
+}
+
+// object checks that a line is one object and nothing else.
+func object(t *jsontext.Reader, line []byte) error {
+	t.Reset(line)
+	if err := t.Object(func([]byte) error { return t.Skip() }); err != nil {
+		return err
+	}
+	return t.End()
 }
 
 func (l *Reader) kind() (Kind, error) {

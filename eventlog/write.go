@@ -32,17 +32,6 @@ const (
 	Zstd
 )
 
-// CompressionOf is the compression that the ending of a file name asks for.
-func CompressionOf(name string) Compression {
-	switch {
-	case len(name) > 3 && name[len(name)-3:] == ".gz":
-		return Gzip
-	case len(name) > 4 && name[len(name)-4:] == ".zst":
-		return Zstd
-	}
-	return Plain
-}
-
 // Writer appends events to a log, one line each. The first error is kept, and
 // returned by Close.
 type Writer struct {

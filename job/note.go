@@ -44,6 +44,14 @@ func (n *Note) Fields() string {
 // Equal tells whether two notes say the same.
 func (n *Note) Equal(m *Note) bool { return n.Kind() == m.Kind() && n.Fields() == m.Fields() }
 
+// Says tells whether the note is the one that NewNote would make.
+func (n *Note) Says(kind string, fields []byte) bool {
+	if len(fields) <= len("{}") {
+		return n == nil
+	}
+	return n != nil && n.kind == kind && n.fields == string(fields)
+}
+
 // Value is the struct that Cache was given, or nil.
 func (n *Note) Value() any { return n.value }
 

@@ -116,3 +116,14 @@ func (d *Daemon) Kept() (map[string]int, error) {
 	})
 	return out, err
 }
+
+// find is a job that has ended, nil when it is not remembered.
+func (h *recent) find(id string) (found *api.Job) {
+	h.each(func(j *api.Job) bool {
+		if j.ID == id {
+			found = j
+		}
+		return found == nil
+	})
+	return found
+}

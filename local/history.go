@@ -37,17 +37,6 @@ func (h *recent) each(visit func(*api.Job) bool) {
 	}
 }
 
-// find is a job that has ended, nil when it is not remembered.
-func (h *recent) find(id string) (found *api.Job) {
-	h.each(func(j *api.Job) bool {
-		if j.ID == id {
-			found = j
-		}
-		return found == nil
-	})
-	return found
-}
-
 // endedState is the state of a job that has ended; of an array the worst of its
 // jobs. It is empty when no such job has ended.
 func (d *Daemon) endedState(id string) api.State {

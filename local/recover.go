@@ -13,6 +13,7 @@ import (
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/local/rundir"
 	"github.com/norn-scheduler/norn/local/runner"
+	"github.com/norn-scheduler/norn/run"
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/tenant"
 )
@@ -71,7 +72,7 @@ func (d *Daemon) goOn(old *past) error {
 	if err := d.fitDevices(); err != nil {
 		return err
 	}
-	if choiceOf(old.header).String() != d.choice.String() {
+	if run.ChoiceOf(old.header).String() != d.choice.String() {
 		d.rolling = &d.choice // so that notes of the old policy are forgotten
 		d.lets = old.header.Policy != d.choice.Policy
 	}
@@ -105,6 +106,9 @@ func (d *Daemon) renew(n int, origin time.Time) error {
 	}
 	d.now, d.kick = fresh.Now, true
 	for _, l := range d.jobs {
+		if l == nil { // it had ended
+			continue
+		}
 		d.find(l)
 	}
 	return nil
@@ -527,8 +531,7 @@ func (d *Daemon) watchAgain(l *live, dir string) {
 		})
 		return
 	}
-	var again func()
-	again = func() { // until it says who it is
+	again := func() { // until it says who it is
 		if l.run != run || l.stage == noRun {
 			return
 		}

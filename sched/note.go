@@ -423,6 +423,10 @@ func Recall[N any, P interface {
 	*N
 	Note
 }](j Job) (n N, ok bool) {
+	if j.r.Note == nil {
+		n, _ = NoteOf[N, P](j.none) // read once, not for each job
+		return n, false
+	}
 	return NoteOf[N, P](j.r.Note)
 }
 
@@ -446,25 +450,24 @@ func NoteOf[N any, P interface {
 }](from *job.Note) (n N, ok bool) {
 	if from != nil {
 		if seen, is := from.Value().(*N); is {
-			return *seen, true
+			return *seen, from.Kind() != ""
 		}
 	}
-	return decoded[N, P](from)
+	return readNote[N, P](from)
 }
 
-// decoded reads a note that was not read before.
-func decoded[N any, P interface {
+// readNote reads a note that has not been read before.
+func readNote[N any, P interface {
 	*N
 	Note
 }](from *job.Note) (n N, ok bool) {
 	var f Fields
-	if from.Kind() == P(&n).Kind() {
-		seen := new(N)
-		if f.decode(from.Fields(), P(seen)) == nil {
-			from.Cache(seen)
-			return *seen, true
-		}
+	seen := new(N)
+	if ok = from.Kind() == P(seen).Kind() && f.decode(from.Fields(), P(seen)) == nil; !ok {
+		_ = f.decode("", P(seen)) // cannot fail: each field gets its zero value
 	}
-	_ = f.decode("", P(&n)) // cannot fail: each field gets its zero value
-	return n, false
+	if ok || from != nil && from.Kind() == "" {
+		from.Cache(seen)
+	}
+	return *seen, ok
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/state"
+	"github.com/norn-scheduler/norn/tenant"
 	"github.com/norn-scheduler/norn/unit"
 )
 
@@ -190,4 +192,33 @@ func FuzzNote(f *testing.F) {
 			t.Fatalf("%+v is read again as %+v", got, read)
 		}
 	})
+}
+
+// TestRecallAgain: the second time, a policy finds what is remembered of a job, or that
+// nothing is, at no cost: policies ask of all jobs in each decision.
+func TestRecallAgain(t *testing.T) {
+	s := state.New(cluster.New(), tenant.NewTree(0))
+	for id := range job.ID(2) {
+		d := job.Demand{Roles: [job.MaxRoles]job.Role{{Name: "worker", Tasks: 1, GPU: unit.One}}}
+		if err := s.Submit(&job.Job{ID: id, Key: "j", Demand: &d}, -1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n, err := sched.Written(&remark{at: time.Second, with: 7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.SetNote(1, n)
+	v := sched.NewView(s, nil, false)
+	allocs := testing.AllocsPerRun(100, func() {
+		if n, ok := sched.Recall[remark](v.Job(0)); ok || n.at != -1 || n.with != job.None {
+			t.Errorf("of a job without a note is remembered %+v", n)
+		}
+		if n, ok := sched.Recall[remark](v.Job(1)); !ok || n.at != time.Second || n.with != 7 {
+			t.Errorf("of a job with a note is remembered %+v", n)
+		}
+	})
+	if allocs > 0 {
+		t.Errorf("%v allocations", allocs)
+	}
 }

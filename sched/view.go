@@ -104,6 +104,7 @@ type View struct {
 	changes []Change
 	nodes   bool
 	state   *state.State
+	none    job.Note // of jobs that have no note
 }
 
 // NewView makes the view of a state. It is meant for the engine and for tests.
@@ -148,10 +149,14 @@ func (v *View) Home(id job.ID) *cluster.Alloc { return v.state.Home(id) }
 func (v *View) Frozen(d cluster.DeviceID) unit.Bytes { return v.state.Frozen(d) }
 
 // Job is one job as it stands.
-func (v *View) Job(id job.ID) Job { return Job{v.state.Record(id), id, v.Now} }
+func (v *View) Job(id job.ID) Job { return Job{v.state.Record(id), id, v.Now, &v.none} }
 
 // Jobs is the number of jobs submitted so far: their numbers are below it.
 func (v *View) Jobs() int { return v.state.Jobs() }
+
+// Submitted is the number of jobs submitted so far, those that earlier logs tell of
+// included: one more than the highest Job.Serial.
+func (v *View) Submitted() int64 { return v.state.Submitted() }
 
 // Used is what was measured last of a device.
 func (v *View) Used(d cluster.DeviceID) state.Used { return v.state.Used(d) }
@@ -273,9 +278,10 @@ func (v *View) Ended() []job.ID { return v.state.Ended() }
 // Job is a job as it stands at one moment. It is a handle: copying it is cheap,
 // keeping it beyond the call is not allowed.
 type Job struct {
-	r   *job.Record
-	ID  job.ID
-	now time.Duration
+	r    *job.Record
+	ID   job.ID
+	now  time.Duration
+	none *job.Note // stands for the note that it has not, see Recall
 }
 
 // Spec is what the user submitted. It must not be changed.

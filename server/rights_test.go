@@ -5,8 +5,10 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/hex"
 	"encoding/pem"
 	"errors"
 	"io"
@@ -46,8 +48,8 @@ func certificate(t *testing.T) (cert, key string) {
 }
 
 var tokens = []Token{
-	{Name: "laptop", SHA256: HashToken("anna's token"), User: "anna"},
-	{Name: "robot", SHA256: HashToken("the robot's token"), User: "robot", Operator: true},
+	{Name: "laptop", SHA256: hashToken("anna's token"), User: "anna"},
+	{Name: "robot", SHA256: hashToken("the robot's token"), User: "robot", Operator: true},
 }
 
 // Over TCP a token says who calls, and TLS keeps it secret.
@@ -73,7 +75,7 @@ func TestTCP(t *testing.T) {
 			t.Errorf("%q is %+v", c.token, have)
 		}
 	}
-	for _, token := range []string{"", "anna's toke", "anna's token2", "ANNA'S TOKEN", HashToken("anna's token"), "token-1", strings.Repeat("x", 10_000)} {
+	for _, token := range []string{"", "anna's toke", "anna's token2", "ANNA'S TOKEN", hashToken("anna's token"), "token-1", strings.Repeat("x", 10_000)} {
 		_, err := as(token).Jobs(ctx, api.Query{})
 		refused(t, err, api.NoToken, "token")
 	}
@@ -145,7 +147,7 @@ func TestTCPWithoutToken(t *testing.T) {
 // refused.
 func TestConfigRefused(t *testing.T) {
 	cert, key := certificate(t)
-	good := Token{Name: "a", SHA256: HashToken("x"), User: "anna"}
+	good := Token{Name: "a", SHA256: hashToken("x"), User: "anna"}
 	for what, c := range map[string]struct {
 		tcp  TCP
 		want string
@@ -292,4 +294,10 @@ func TestUserName(t *testing.T) {
 	if have := userName(0); have != "root" {
 		t.Errorf("have %q", have)
 	}
+}
+
+// hashToken is how a token is written in a Config.
+func hashToken(token string) string {
+	h := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(h[:])
 }

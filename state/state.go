@@ -28,13 +28,14 @@ type State struct {
 	Cluster *cluster.Cluster
 	Tenants *tenant.Tree
 
-	records [][]job.Record // in chunks, so that a record never moves
-	n       int
-	ended   []job.ID // in the order in which they left for good
-	past    int      // of them, that had ended before this log began
-	lefts   []int32  // of those, what CarryPast was told
-	pools   []poolJobs
-	poolOf  []cluster.PoolID // of each tenant; -1 not looked up yet
+	records   [][]job.Record // in chunks, so that a record never moves
+	n         int
+	submitted int64    // for life: one more than the highest serial
+	ended     []job.ID // in the order in which they left for good
+	past      int      // of them, that had ended before this log began
+	lefts     []int32  // of those, what CarryPast was told
+	pools     []poolJobs
+	poolOf    []cluster.PoolID // of each tenant; -1 not looked up yet
 
 	classes   []Class
 	classOf   map[classKey]int32
@@ -89,6 +90,10 @@ func New(c *cluster.Cluster, t *tenant.Tree) *State {
 
 // Jobs is the number of jobs submitted so far.
 func (s *State) Jobs() int { return s.n }
+
+// Submitted is the number of jobs submitted so far, those that earlier logs tell of
+// included.
+func (s *State) Submitted() int64 { return s.submitted }
 
 // Over is the number of jobs that have left for good.
 func (s *State) Over() int { return len(s.ended) }
@@ -187,6 +192,7 @@ func (s *State) Submit(j *job.Job, estimate time.Duration) error {
 	r.Class = s.class(j.Demand, r.Pool)
 	r.Mask = s.classes[r.Class].Mask
 	s.pools[r.Pool].waiting.Add(int(j.ID))
+	s.submitted = max(s.submitted, r.Serial()+1)
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // Error is something wrong with one row of a trace: where it is, what was
@@ -39,7 +40,7 @@ func (e *Error) Error() string {
 		s.WriteString("found " + e.Found + ", ")
 	}
 	s.WriteString("expected " + e.Want)
-	return s.String()
+	return harmless(s.String())
 }
 
 // Want is an error of a Setter: what it expected to find.
@@ -66,9 +67,9 @@ type leftOut struct {
 // Error says why the row was left out.
 func (l *leftOut) Error() string {
 	if l.line == 0 {
-		return "left out: " + l.why
+		return harmless("left out: " + l.why)
 	}
-	return fmt.Sprintf("line %d left out: %s", l.line, l.why)
+	return harmless(fmt.Sprintf("line %d left out: %s", l.line, l.why))
 }
 
 // LeaveOut is the error with which a format says that a row is well formed but
@@ -86,6 +87,17 @@ func quote(found []byte) string {
 		return strconv.Quote(string(found[:most])) + "..."
 	}
 	return strconv.Quote(string(found))
+}
+
+// harmless takes out of a text what a terminal would obey, for a file may have any
+// names in it.
+func harmless(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return '?'
+	}, s)
 }
 
 // want turns the error of a Setter into words that follow "expected".

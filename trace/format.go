@@ -70,16 +70,16 @@ func Formats() []Format {
 // Named finds the format of that name among extra and Formats.
 func Named(name string, extra []Format) (Format, error) {
 	var names []string
-	for _, f := range append(extra[:len(extra):len(extra)], Formats()...) {
-		if f.Name == name {
-			return f, nil
-		}
-		for _, alias := range f.Aliases {
-			if alias == name {
-				return f, nil
-			}
-		}
+	is := func(f Format) bool {
 		names = append(names, f.Name)
+		return f.Name == name || slices.Contains(f.Aliases, name)
+	}
+	if i := slices.IndexFunc(extra, is); i >= 0 {
+		return extra[i], nil
+	}
+	known := Formats()
+	if i := slices.IndexFunc(known, is); i >= 0 {
+		return known[i], nil
 	}
 	return Format{}, fmt.Errorf("%q is no format of traces; known are %s%s", name, strings.Join(names, ", "), param.Near(name, names))
 }
@@ -144,12 +144,16 @@ type Head struct {
 func (h *Head) Line(n int) []byte {
 	text := bytes.TrimPrefix(h.Text, utf8BOM)
 	for len(text) > 0 {
-		line, rest, whole := bytes.Cut(text, []byte{'\n'})
-		if !whole && !h.All {
-			return nil
+		end := bytes.IndexAny(text, "\r\n")
+		if end < 0 {
+			if !h.All {
+				return nil
+			}
+			end = len(text)
 		}
-		text = rest
-		if line = bytes.TrimRight(line, "\r"); len(bytes.TrimSpace(line)) == 0 {
+		line := text[:end]
+		text = text[min(end+1, len(text)):]
+		if len(bytes.TrimSpace(line)) == 0 {
 			continue
 		}
 		if n--; n < 0 {

@@ -15,7 +15,7 @@ import (
 // 2023). Its jobs can run on any number of GPUs.
 func pollux() Format {
 	f := CSV("pollux", "Pollux and Sia workloads (OSDI 2021, SOSP 2023)", func(in *Input) *Table {
-		speeds := &polluxProfile{folder: in.Options.Profile, gpu: in.Options.GPU, apps: map[string]*polluxMeasured{}}
+		speeds := &polluxProfile{path: in.Options.Profile, gpu: in.Options.GPU, apps: map[string]*polluxMeasured{}}
 		speed := speeds.speed
 		if in.Options.Profile == "" {
 			speed = polluxBuiltIn

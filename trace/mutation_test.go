@@ -1,6 +1,7 @@
 package trace_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -115,7 +116,7 @@ func (tab *table) whole() string { return strings.Join(tab.row, tab.comma) + "\n
 // read reads rows below the header.
 func (tab *table) read(t *testing.T, rows string, skip bool) ([]trace.Entry, trace.Info, error) {
 	t.Helper()
-	r, err := trace.NewReader(strings.NewReader(tab.header+rows), "f", trace.Options{Format: tab.format.Name, SkipBad: skip, Sort: true})
+	r, err := trace.NewReader(strings.NewReader(tab.header+rows), "f", trace.Options{Format: tab.format.Name, Extra: []trace.Format{tab.format}, SkipBad: skip, Sort: true})
 	if err != nil {
 		return nil, trace.Info{}, err
 	}
@@ -314,4 +315,61 @@ func TestJSONMutations(t *testing.T) {
 	mutateField(t, "jsonl", head+`{"job":"a","gpus":2}`+"\n", "work", 2, func(e trace.Entry, info trace.Info) bool {
 		return slices.Equal(info.Empty, []trace.EmptyFields{{Column: "work", Means: "0 s", Rows: 1}})
 	})
+}
+
+// TestAlloxMutations does so for the numbers of AlloX: the error tells the line.
+func TestAlloxMutations(t *testing.T) {
+	lines := [][]string{strings.Fields("1 7 1 3 queue0"), strings.Fields("stage -1.0 32.0 14.0 97.0 1.0 2.0 50.0 1 -0.5 0.1")}
+	free := map[string]bool{"1/1": true, "1/2": true, "1/4": true, "2/0": true, "2/1": true} // names, and what is not used
+	for at := range lines {
+		for i := range lines[at] {
+			for _, m := range mutants[1:5] { // a field cannot be empty or hold a space
+				changed := slices.Clone(lines[at])
+				changed[i] = m.field
+				file := [2]string{strings.Join(lines[0], " "), strings.Join(lines[1], " ")}
+				file[at] = strings.Join(changed, " ")
+				place := fmt.Sprintf("%d/%d", at+1, i)
+				r, err := trace.NewReader(strings.NewReader("# 0\n"+file[0]+"\n"+file[1]+"\n0\n"), "f", trace.Options{Format: "allox"})
+				switch {
+				case err == nil:
+					if drain(t, r); !free[place] && !(m.field == "-1" && i > 8) {
+						t.Errorf("%s is taken for a good field %s", m.field, place)
+					}
+				case !strings.Contains(err.Error(), fmt.Sprintf("line %d", at+2)) || free[place]:
+					t.Errorf("%s for field %s: %v", m.field, place, err)
+				}
+			}
+		}
+	}
+}
+
+// TestPodMutations does so for what is used of a pod: the error names the pod or its
+// place in the list.
+func TestPodMutations(t *testing.T) {
+	whole := podList(podOf("p", "", gpu1, "Succeeded", 0, 1, 2))
+	for name, old := range map[string]string{
+		"created": `"creationTimestamp":"2024-03-01T08:00:00Z"`, "started": `"startedAt":"2024-03-01T08:01:00Z"`, "finished": `"finishedAt":"2024-03-01T08:02:00Z"`,
+		"gpus": `"nvidia.com/gpu":"1"`, "cpu": `"cpu":"500m"`, "memory": `"memory":"16Gi"`, "phase": `"phase":"Succeeded"`, "priority": `"priority":5`,
+	} {
+		key, _, _ := strings.Cut(old, `":`)
+		for _, m := range mutants {
+			value := `":"` + m.field + `"`
+			if name == "priority" {
+				value = `":` + cmp.Or(m.field, "[]")
+			}
+			if !strings.Contains(whole, old) {
+				t.Fatalf("the pod has no %s", old)
+			}
+			if name == "priority" && m.field == "-1" || name == "phase" && m.field == "" {
+				continue // a class below all others; a pod that nobody has looked at
+			}
+			r, err := trace.NewReader(strings.NewReader(strings.Replace(whole, old, key+value, 1)), "f", trace.Options{Format: "pods"})
+			if err == nil {
+				entries, info := drain(t, r)
+				t.Errorf("%s %q is taken for %s, %+v", name, m.field, lines(t, entries), info.Problems)
+			} else if !strings.Contains(err.Error(), "team-a/p") && !strings.Contains(err.Error(), "item 1") && name != "priority" {
+				t.Errorf("%s %q: %v", name, m.field, err)
+			}
+		}
+	}
 }

@@ -252,7 +252,7 @@ func TestWrongOrder(t *testing.T) {
 	}
 	var e trace.Entry
 	_ = r.Next(&e)
-	if err := r.Next(&e); err == nil || !strings.Contains(err.Error(), "itp.csv: job b is submitted before") {
+	if err := r.Next(&e); err == nil || !strings.Contains(err.Error(), "itp.csv, line 3, job b: found a submission before") {
 		t.Errorf("out of order: %v", err)
 	}
 	entries, info := readText(t, text, trace.Options{Sort: true})

@@ -208,6 +208,7 @@ func (t *Table) open(in *Input) (Source, error) {
 			s.bind(i, c)
 		}
 		s.width = len(t.Columns)
+		s.rec.width = s.width
 		return s, nil
 	}
 	if err := s.rec.next(); err != nil {
@@ -229,6 +230,7 @@ func (s *tableSource) bind(index int, c Column) {
 func (s *tableSource) readHeader() error {
 	header := s.rec.fields
 	s.width = len(header)
+	s.rec.width = s.width
 	known := make([]bool, len(header))
 	for _, h := range header {
 		s.names = append(s.names, string(bytes.TrimSpace(h)))
@@ -258,7 +260,7 @@ func (s *tableSource) readHeader() error {
 // Next implements Source.
 func (s *tableSource) Next(e *Entry) error {
 	err := s.rec.next()
-	if err != nil && !errors.Is(err, errQuote) {
+	if err != nil && !errors.Is(err, errQuote) && !errors.Is(err, errSwallowed) {
 		return err
 	}
 	s.in.Row()

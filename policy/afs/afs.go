@@ -138,7 +138,7 @@ func (a *policy) divide(v *sched.View) {
 	if a.cfg.Blind {
 		// Luck is a function of the moment, so that a policy which is asked once more,
 		// because it starts anew, has the same.
-		DivideBlind(a.free, a.request, rand.New(rand.NewPCG(uint64(v.Now), uint64(v.Jobs()))))
+		DivideBlind(a.free, a.request, rand.New(rand.NewPCG(uint64(v.Now), uint64(v.Submitted()))))
 	} else {
 		Divide(a.free, a.request)
 	}

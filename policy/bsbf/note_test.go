@@ -3,7 +3,7 @@ package bsbf
 import (
 	"testing"
 
-	"github.com/norn-scheduler/norn/internal/simtest"
+	"github.com/norn-scheduler/norn/sim/simtest"
 	"github.com/norn-scheduler/norn/sched"
 )
 

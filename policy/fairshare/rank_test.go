@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/tenant"
 )
 

@@ -309,7 +309,9 @@ func (g *policy) charge(r *rounds.Round) {
 		m := &g.jobs[i]
 		if n, noted := sched.Recall[note](m.job); noted {
 			m.Pass = n.pass
-			m.Charge((m.job.Service() - n.service) / m.GPUs / r.Length.Seconds())
+			if m.Tickets > 0 { // else no GPU works; what it held is charged when one does
+				m.Charge((m.job.Service() - n.service) / m.GPUs / r.Length.Seconds())
+			}
 			least = min(least, m.Pass)
 		}
 	}
@@ -321,7 +323,7 @@ func (g *policy) charge(r *rounds.Round) {
 		if _, noted := sched.Recall[note](m.job); !noted {
 			m.Pass = least
 		}
-		if r.Begins {
+		if r.Begins && m.Tickets > 0 {
 			r.Plan.Remember(m.job.ID, &note{known: true, pass: m.Pass, service: m.job.Service()})
 		}
 	}

@@ -171,24 +171,6 @@ func (p *Problem) plenty() (a Allocation, ok bool) {
 	return a, p.roomy(a)
 }
 
-// Agnostic is a problem in which every type that a job can run on is as fast as
-// any other.
-func Agnostic(p *Problem) *Problem {
-	q := *p
-	q.Rooms = nil
-	q.Jobs = make([]Job, len(p.Jobs))
-	for m, j := range p.Jobs {
-		j.Speed, j.Spread = make([]float64, len(p.Jobs[m].Speed)), nil
-		for t, s := range p.Jobs[m].Speed {
-			if s > 0 {
-				j.Speed[t] = 1
-			}
-		}
-		q.Jobs[m] = j
-	}
-	return &q
-}
-
 // nothing is an allocation in which nobody has anything.
 func (p *Problem) nothing() Allocation {
 	n := p.columns()

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/norn-scheduler/norn/cluster"
-	"github.com/norn-scheduler/norn/internal/simtest"
+	"github.com/norn-scheduler/norn/sim/simtest"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/sched"
 )

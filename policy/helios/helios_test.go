@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/engine"
-	"github.com/norn-scheduler/norn/internal/simtest"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/policy/helios"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim"
+	"github.com/norn-scheduler/norn/sim/simtest"
 	"github.com/norn-scheduler/norn/unit"
 )
 
@@ -140,11 +140,11 @@ func TestLearns(t *testing.T) {
 		for _, line := range run.Log {
 			if strings.Contains(line, " memo "+id+" ") {
 				var at float64
-				var memo [2]int64
-				if _, err := fmt.Sscanf(line, "%g memo "+id+" [%d %d]", &at, &memo[0], &memo[1]); err != nil {
+				var rank int64
+				if _, err := fmt.Sscanf(line, "%g memo "+id+` qssf{"rank":%d,`, &at, &rank); err != nil {
 					t.Fatal(err)
 				}
-				ranks[id] = append(ranks[id], int64(at), memo[0]/1e6)
+				ranks[id] = append(ranks[id], int64(at), rank/1e6)
 			}
 		}
 	}

@@ -256,11 +256,10 @@ func (n *counts) reason() job.Reason {
 // crowds is what the predicted interference on each GPU would be with one more job. Its
 // answers hold for one decision.
 type crowds struct {
-	names   map[perf.Crowd]int
-	sorts   [][]string // by the number of a crowd
-	of      []int      // by device
-	kinds   map[string][]float64
-	unknown float64
+	names map[perf.Crowd]int
+	sorts [][]string // by the number of a crowd
+	of    []int      // by device
+	kinds map[string][]float64
 }
 
 // asked marks what has not been predicted yet.

@@ -104,8 +104,7 @@ type policy struct {
 	cfg    Config
 	learnt *learnt
 	on     [][]job.ID // by device: who holds a part of it
-	queue  []job.ID
-	tuned  []bool // by device: a tuning is going on
+	tuned  []bool     // by device: a tuning is going on
 	crowds crowds
 	scores []float64 // by node: the part of its GPUs' memory that is left
 	room   []bool    // by node: one of its GPUs may take a job

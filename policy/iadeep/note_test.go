@@ -6,7 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/norn-scheduler/norn/internal/simtest"
+	"github.com/norn-scheduler/norn/sim/simtest"
 	"github.com/norn-scheduler/norn/sched"
 )
 

@@ -9,11 +9,11 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/norn-scheduler/norn/cluster"
-	"github.com/norn-scheduler/norn/internal/simtest"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim"
+	"github.com/norn-scheduler/norn/sim/simtest"
 	"github.com/norn-scheduler/norn/solve/gp"
 	"github.com/norn-scheduler/norn/unit"
 )
@@ -181,8 +181,8 @@ func TestClosedForm(t *testing.T) {
 	}
 	for _, trials := range []int{NewConfig().Trials, 50} {
 		all := Candidates(512, func(int) bool { return true })
-		tuner := Tuner{Batches: [][]int{all, all}, From: []int{512, 512}, Trials: trials, Search: gp.Search{Kernel: gp.Smooth}}
-		got, sum, n := tuner.Tune(func(b []int) float64 { return pd(float64(b[0])/512, float64(b[1])/512) })
+		tuner := Tuner{Batches: [][]int{all, all}, From: []int{512, 512}, Trials: trials, Search: gp.Search{Kernel: gp.Smooth()}}
+		got, sum, n := tune(&tuner, func(b []int) float64 { return pd(float64(b[0])/512, float64(b[1])/512) })
 		if sum/2 > 1.358*1.01 || n > trials {
 			t.Errorf("%d trials: batches %v with PD %v each after %d", trials, got, sum/2, n)
 		}
@@ -213,10 +213,10 @@ func TestNoWorse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		own := rapid.IntRange(1, 100).Draw(t, "own")
 		all := Candidates(own, func(int) bool { return true })
-		tuner := Tuner{Batches: [][]int{all}, From: []int{own}, Own: own, Trials: 50, Samples: 5, Step: 16, Search: gp.Search{Kernel: gp.Smooth}}
+		tuner := Tuner{Batches: [][]int{all}, From: []int{own}, Own: own, Trials: 50, Samples: 5, Step: 16, Search: gp.Search{Kernel: gp.Smooth()}}
 		values := rapid.SliceOfN(rapid.Float64Range(0.1, 10), 101, 101).Draw(t, "values")
 		f := func(b []int) float64 { return values[b[0]%101] }
-		_, sum, n := tuner.Tune(f)
+		_, sum, n := tune(&tuner, f)
 		if sum > f([]int{own}) || n > 50 {
 			t.Fatalf("%v after %d trials, from %v", sum, n, f([]int{own}))
 		}
@@ -240,5 +240,19 @@ func TestTunes(t *testing.T) {
 	}
 	if r := tuned.Record("b"); r.Preemptions+r.Migrations+r.Resizes != 0 || r.Phase != job.Done {
 		t.Errorf("%+v", r)
+	}
+}
+
+// tune measures until enough was tried, and returns the best batches and their sum of
+// PDs: never worse than those it begins with.
+func tune(t *Tuner, measure func(batches []int) float64) (batches []int, sum float64, trials int) {
+	var values []float64
+	for {
+		seen, next, ok := t.Tried(values)
+		if !ok {
+			best := gp.Best(seen)
+			return t.At(best.Point), best.Value, len(seen)
+		}
+		values = append(values, measure(t.At(next)))
 	}
 }

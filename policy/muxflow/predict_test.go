@@ -6,12 +6,12 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/norn-scheduler/norn/internal/simtest"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/predict/boost"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim"
+	"github.com/norn-scheduler/norn/sim/simtest"
 )
 
 // TestPredictor: learnt from 1,000 jobs whose speeds were measured within 5 %, the

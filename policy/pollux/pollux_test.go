@@ -13,10 +13,10 @@ import (
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/eventlog"
-	"github.com/norn-scheduler/norn/internal/simtest"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/sim/simtest"
 	"github.com/norn-scheduler/norn/state"
 )
 
@@ -275,11 +275,11 @@ func TestBelief(t *testing.T) {
 	*j.Demand = job.GPUs(4)
 	c := claimant{each: Need{GPUs: 1}}
 	for _, k := range []int{1, 2, 4} {
-		c.memo.ran(k, false)
+		c.note.ran(k, false)
 	}
-	c.memo.ran(8, true)
+	c.note.ran(8, true)
 	var seen []perf.Measurement
-	c.memo.each(func(k int, spread bool) {
+	c.note.each(func(k int, spread bool) {
 		r, ok := speeds.Report(j, k, spread)
 		if !ok {
 			t.Fatal("it does not report")

@@ -1,12 +1,13 @@
 package tiresias_test
 
 import (
+	"strings"
 	"testing"
 
-	"github.com/norn-scheduler/norn/internal/simtest"
 	"github.com/norn-scheduler/norn/policy/shortest"
 	"github.com/norn-scheduler/norn/policy/tiresias"
 	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/sim/simtest"
 )
 
 func config(change func(*tiresias.Config)) func() (sched.Policy, error) {

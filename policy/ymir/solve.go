@@ -29,7 +29,6 @@ type solve struct {
 	fair     int // place in sizes
 	twice    int
 	entities []entity
-	ways     []solver.Way // scratch
 }
 
 // entity is a job, or a pair that has started and stays one.
