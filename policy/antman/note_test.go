@@ -7,9 +7,9 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/norn-scheduler/norn/sim/simtest"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/sim/simtest"
 )
 
 // TestNote: a note is read as it was written, to the bit.

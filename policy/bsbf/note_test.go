@@ -3,8 +3,8 @@ package bsbf
 import (
 	"testing"
 
-	"github.com/norn-scheduler/norn/sim/simtest"
 	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/sim/simtest"
 )
 
 // TestNote: a note is read as it was written.

@@ -6,8 +6,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/norn-scheduler/norn/sim/simtest"
 	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/sim/simtest"
 )
 
 // TestNote: a note is read as it was written, to the bit.

@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/norn-scheduler/norn/cluster"
-	"github.com/norn-scheduler/norn/sim/simtest"
 	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/sim/simtest"
 )
 
 // TestNote: a note is read as it was written.
