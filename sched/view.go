@@ -104,7 +104,6 @@ type View struct {
 	changes []Change
 	nodes   bool
 	state   *state.State
-	none    job.Note // of jobs that have no note
 }
 
 // NewView makes the view of a state. It is meant for the engine and for tests.
@@ -149,7 +148,7 @@ func (v *View) Home(id job.ID) *cluster.Alloc { return v.state.Home(id) }
 func (v *View) Frozen(d cluster.DeviceID) unit.Bytes { return v.state.Frozen(d) }
 
 // Job is one job as it stands.
-func (v *View) Job(id job.ID) Job { return Job{v.state.Record(id), id, v.Now, &v.none} }
+func (v *View) Job(id job.ID) Job { return Job{v.state.Record(id), id, v.Now, &v.state.NoNote} }
 
 // Jobs is the number of jobs submitted so far: their numbers are below it.
 func (v *View) Jobs() int { return v.state.Jobs() }

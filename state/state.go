@@ -28,6 +28,8 @@ type State struct {
 	Cluster *cluster.Cluster
 	Tenants *tenant.Tree
 
+	NoNote job.Note // stands for the note of a job that has none: policies read it once
+
 	records   [][]job.Record // in chunks, so that a record never moves
 	n         int
 	submitted int64    // for life: one more than the highest serial

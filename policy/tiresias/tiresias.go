@@ -300,9 +300,10 @@ func (t *policy) planned(v *sched.View, p *sched.Plan) {
 			t.running = append(t.running, op.Job)
 			t.promote.Remove(int32(op.Job))
 			if t.exec(j) == 0 && !math.IsInf(t.cfg.Promote, 1) {
-				s := &t.jobs[op.Job]
-				s.waitedBefore = j.Wait()
-				p.Remember(op.Job, s.note())
+				if s := &t.jobs[op.Job]; s.waitedBefore != j.Wait() {
+					s.waitedBefore = j.Wait()
+					p.Remember(op.Job, s.note())
+				}
 			}
 		}
 	}
