@@ -319,6 +319,9 @@ func readLogs(text string) ([]entry, error) {
 			if err := engine.Apply(s, &ev); err != nil {
 				return nil, r.Wrap(err)
 			}
+			if ev.Kind == eventlog.Past {
+				continue // an earlier log has told of it
+			}
 			e := entry{Event: ev, line: simtest.Line(&ev, s)}
 			if ev.Kind != eventlog.NodeSet && ev.Kind != eventlog.Device && ev.Kind != eventlog.NodeAdd && ev.Kind != eventlog.Used && ev.Kind != eventlog.Learnt {
 				e.key = s.Record(ev.Job).Job.Key
