@@ -188,7 +188,7 @@ func (l *Reader) Next(ev *Event) error {
 func (l *Reader) event(ev *Event, line []byte) error {
 	*ev = Event{Job: job.None, Estimate: -1, Speed: -1, Reason: job.Reason{Job: job.None}, With: job.None, Node: cluster.None, Device: cluster.None}
 	l.spec = nil
-	l.record = job.Record{FirstStart: -1, End: -1, With: job.None}
+	l.record = job.Record{Placed: -1, FirstStart: -1, End: -1, With: job.None}
 	l.node = cluster.NodeSpec{}
 	l.alloc.Reset()
 	t := &l.text
@@ -246,6 +246,11 @@ func (l *Reader) complete(ev *Event) error {
 			return errors.New("carry without the job (spec) or what had become of it (record)")
 		}
 		ev.Spec, ev.Record = l.spec, &l.record
+		if r := ev.Record; !r.Phase.Holds() {
+			r.Placed = 0
+		} else if r.Placed < 0 { // it is not told
+			r.Placed = r.Since
+		}
 		ev.Spec.ID = ev.Job
 		if len(l.alloc.Pieces) > 0 {
 			ev.Alloc = &l.alloc

@@ -51,7 +51,8 @@ type Record struct {
 	Tasks  int32            // of the first role while it holds devices
 	Milli  unit.Milli       // device time held, in thousandths of a device
 
-	Since      time.Duration // of the current phase
+	Since      time.Duration // of the current phase, or of the last change of what it holds
+	Placed     time.Duration // when it arrived on the devices that it holds, see Arrives; 0 without
 	FirstStart time.Duration // -1 before
 	End        time.Duration // -1 before
 	Estimate   time.Duration // run time that the scheduler believes in, -1 none
@@ -73,6 +74,12 @@ type Record struct {
 
 	Memo Memo
 }
+
+// Arrives tells whether a job that is reshaped arrives on its devices anew. A job
+// arrives when it is assigned devices, when it begins on them, and when it is moved or
+// resized, also on the devices that it keeps. Other parts of the same devices are no
+// arrival.
+func (c Change) Arrives() bool { return c != ToOtherPart }
 
 // Memo is what a policy remembers about a job. It travels in the event log, so
 // that a policy that starts anew finds it again.
@@ -99,6 +106,9 @@ func (r *Record) Carry(past *Record) error {
 	*r = *past
 	r.Job, r.Tenant, r.Pool, r.Class, r.Mask, r.Slot = was.Job, was.Tenant, was.Pool, was.Class, was.Mask, was.Slot
 	r.End, r.Estimate, r.Reason = -1, was.Estimate, was.Reason
+	if !r.Phase.Holds() {
+		r.Placed = 0
+	}
 	return nil
 }
 
@@ -211,6 +221,9 @@ func (r *Record) Reshape(now, pause time.Duration, tasks int32, milli unit.Milli
 	r.Progress, r.Ready = progress, now+pause
 	r.Lost += gpuSeconds(milli, pause) - gpuSeconds(r.Milli, unpaid)
 	r.Tasks, r.Milli = tasks, milli
+	if how.Arrives() {
+		r.Placed = now
+	}
 	switch how {
 	case ToOthers:
 		r.Migrations++
@@ -382,7 +395,7 @@ func (r *Record) leave(now, kept time.Duration, to Phase, what string, allowed b
 	r.Lost += r.undone(now, kept)
 	r.settle(now)
 	r.Progress, r.Profiling = kept, false
-	r.Phase, r.Since = to, now
+	r.Phase, r.Since, r.Placed = to, now, 0
 	return nil
 }
 
@@ -404,7 +417,10 @@ func (r *Record) move(now time.Duration, to Phase, what string, allowed bool) er
 	if !allowed {
 		return r.wrong(what)
 	}
-	r.Phase, r.Since = to, now
+	r.Phase, r.Since, r.Placed = to, now, 0
+	if to.Holds() {
+		r.Placed = now
+	}
 	return nil
 }
 
