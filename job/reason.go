@@ -55,13 +55,14 @@ const (
 	UserRequest // the user asked for it
 	OutOfMemory // the memory of GPU Need ran out
 	Profiled    // it has been measured
+	Cancelling  // somebody has cancelled it, and it has still to end
 	lastReason
 )
 
 var reasonNames = [lastReason]string{
 	"none", "need-gpus", "need-one-node", "need-whole-nodes", "need-rack", "need-cpu", "need-part", "too-large", "no-such-type", "impossible", "over-limit",
 	"behind", "outranked", "quota", "over-share", "reserved", "not-yet", "on-hold", "occupied", "because",
-	"makes-room", "used-share", "reclaimed", "moved", "resized", "node-lost", "failed", "ended", "user-request", "out-of-memory", "profiled",
+	"makes-room", "used-share", "reclaimed", "moved", "resized", "node-lost", "failed", "ended", "user-request", "out-of-memory", "profiled", "cancelling",
 }
 
 func (c ReasonCode) String() string {
@@ -185,6 +186,8 @@ func (r Reason) stopSentence(name func(ID) string) string {
 		return "the memory of its GPU did not suffice for all that ran there"
 	case Profiled:
 		return "has been measured"
+	case Cancelling:
+		return "is being cancelled"
 	}
 	return "no reason is known"
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -42,6 +43,7 @@ type Daemon struct {
 	tally     tally
 	health    health
 	failed    error // why nothing can be written any more
+	past      *past // from which it has still to go on; nil: it has
 
 	next     atomic.Int64 // number of the next submission
 	requests chan *request
@@ -51,6 +53,7 @@ type Daemon struct {
 	spare    *runner.Spare
 	feed     feed
 	ready    atomic.Bool
+	stalled  atomic.Pointer[string] // why it can only be asked; nil: it does all
 	stopped  chan struct{}
 	started  time.Time
 	acting   sync.WaitGroup
@@ -62,6 +65,7 @@ type Daemon struct {
 type turn struct {
 	now     time.Duration
 	events  []eventlog.Event
+	arrived []*live // submitted in it, by number: the engine has no record of them yet
 	touched map[job.ID]bool
 	later   []func() error // what has to wait for the next instant
 	spent   []func() error // room for it
@@ -163,6 +167,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 	context.AfterFunc(ctx, func() {
 		d.enqueue(&request{run: func() error { d.halt = true; return nil }, done: make(chan error, 1)})
 	})
+	if err := d.waitForRoom(); err != nil || d.halt {
+		return err
+	}
 	d.spare.Ready()
 	d.ready.Store(true)
 	defer d.ready.Store(false)
@@ -314,13 +321,27 @@ func (d *Daemon) collect() error {
 // to is durable.
 func (d *Daemon) attend(r *request) func() error {
 	return func() error {
-		err := r.run()
+		err := d.attempt(r.run)
 		if errors.Is(err, errLater) {
 			return err
 		}
 		d.answers = append(d.answers, func() { r.done <- err })
 		return nil
 	}
+}
+
+// attempt carries out what somebody has asked for. A mistake in it is an error for
+// who asked and nobody else: what it had noted for this instant is taken back.
+func (d *Daemon) attempt(run func() error) (err error) {
+	events, arrived, later, acts := len(d.events), len(d.arrived), len(d.later), len(d.acts)
+	defer func() {
+		if p := recover(); p != nil {
+			d.log.Error("a request made norn panic", "panic", p, "stack", string(debug.Stack()))
+			d.events, d.arrived, d.later, d.acts = d.events[:events], d.arrived[:arrived], d.later[:later], d.acts[:acts]
+			err = fmt.Errorf("a request made norn panic: %v", p)
+		}
+	}()
+	return run()
 }
 
 // enqueue hands a request over, unless the daemon has stopped.

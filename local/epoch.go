@@ -64,6 +64,14 @@ func (e *epoch) sync() error {
 	return e.err
 }
 
+// bytes is how long the log is.
+func (e *epoch) bytes() int64 {
+	if e.size == nil {
+		return 0
+	}
+	return e.size.n
+}
+
 func (e *epoch) close() {
 	if e.file != nil {
 		e.file.Close()
@@ -85,6 +93,7 @@ func (d *Daemon) begin(n int, origin time.Time, was *state.State, c *cluster.Clu
 		return nil, fmt.Errorf("the history of jobs: %w", err)
 	}
 	events := append(inventory(c, was.Now), d.carried(was)...)
+	events = append(events, d.intentions(events)...)
 	events = append(events, eventlog.Lessons(was)...)
 	h.Describe(c, tenants)
 	h.Begins = was.Now
@@ -104,6 +113,7 @@ func (d *Daemon) begin(n int, origin time.Time, was *state.State, c *cluster.Clu
 		err = rundir.Sync(d.store.dir + "/events")
 	}
 	if err != nil {
+		file.Truncate(0) // where there is no room it takes none
 		file.Close()
 		return nil, fmt.Errorf("a new event log: %w", err)
 	}
@@ -160,6 +170,20 @@ func (d *Daemon) carried(was *state.State) []eventlog.Event {
 		}
 	}
 	return events
+}
+
+// intentions are what is wanted of runs that are carried over and have still to leave.
+func (d *Daemon) intentions(carried []eventlog.Event) (out []eventlog.Event) {
+	for i := range carried {
+		ev := &carried[i]
+		if ev.Kind != eventlog.Carry || ev.Record.Phase != job.Running && ev.Record.Phase != job.Stopping {
+			continue
+		}
+		if why, ok := d.byKey[ev.Spec.Key].intention(); ok {
+			out = append(out, eventlog.Event{Time: ev.Time, Kind: eventlog.Wait, Job: ev.Job, Reason: why})
+		}
+	}
+	return out
 }
 
 // usage is what the tenants of a new tree had used according to an old one.

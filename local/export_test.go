@@ -8,12 +8,38 @@ import (
 
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/sched"
 )
 
 // within does something in the goroutine of Run.
 func (d *Daemon) within(f func()) error {
 	return d.ask(context.Background(), func() error { f(); return nil })
+}
+
+// Together has the daemon wait until so many requests have come, which it then carries
+// out in one instant, in the order in which they came.
+func (d *Daemon) Together(requests ...func()) {
+	waits, goes := make(chan struct{}), make(chan struct{})
+	go d.within(func() { close(waits); <-goes })
+	<-waits
+	for i, request := range requests {
+		go request()
+		for len(d.requests) <= i {
+			time.Sleep(100 * time.Microsecond)
+		}
+	}
+	close(goes)
+}
+
+// Panics is a request that makes the daemon panic, behind another job's submission.
+func (d *Daemon) Panics() error {
+	return d.within(func() {
+		l := newLive(job.ID(len(d.jobs)), "999", &stored{})
+		d.arrived = append(d.arrived, l)
+		d.emit(eventlog.Event{Kind: eventlog.Submit, Job: l.id})
+		panic("a mistake of a test")
+	})
 }
 
 // Spoil is Mistake, and asks at once.

@@ -21,6 +21,9 @@ import (
 func (d *Daemon) Event(ev *eventlog.Event, s *state.State) {
 	d.epoch.write(ev)
 	d.tally.count(ev)
+	if ev.Kind == eventlog.Submit {
+		d.appear()
+	}
 	text := eventText(ev, s, d.opt.Machine.Devices)
 	e := api.Event{Time: d.clock.wall(ev.Time), Kind: ev.Kind.String()}
 	if aboutJob(ev.Kind) {
@@ -131,6 +134,9 @@ func eventText(ev *eventlog.Event, s *state.State, devices []Device) string {
 	case eventlog.Free:
 		return "is released"
 	case eventlog.Wait:
+		if p := s.Record(ev.Job).Phase; p == job.Running || p == job.Stopping {
+			return why("is to leave its devices")
+		}
 		return strings.Replace(why("waits"), ": waits ", " ", 1)
 	case eventlog.Move:
 		return "moves to " + on(s, ev.Job, devices)
@@ -209,7 +215,11 @@ const feedSize = 4096
 // begin sets the numbers of events: they go on growing from one daemon to the
 // next, and stay below what programs that know only floating-point numbers can
 // tell apart.
-func (f *feed) begin(epoch int) { f.seq = int64(epoch) * 1_000_000_000 }
+func (f *feed) begin(epoch int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.seq = int64(epoch) * 1_000_000_000
+}
 
 func (f *feed) init() { f.watchers = map[chan api.Event]server.Caller{} }
 

@@ -57,6 +57,9 @@ func (d *Daemon) deviceNote(i int) string {
 // trouble is what is wrong, one sentence each.
 func (d *Daemon) trouble() []string {
 	var out []string
+	if why := d.stalled.Load(); why != nil {
+		out = append(out, *why)
+	}
 	if d.health.full.Load() {
 		text := "the disk of norn's state folder is nearly full: nothing new is started until there is room"
 		if d.health.refuses.Load() {
@@ -134,10 +137,18 @@ func (d *Daemon) lookAtDisk() {
 }
 
 // lookAtRuns looks at the runs that are being launched or are leaving, should
-// what their runners said have been lost: a socket holds a few datagrams only.
+// what their runners said have been lost: a socket holds a few datagrams only. Runs
+// that do not follow what is wanted of them are told again: it could not be written,
+// as on a full disk.
 func (d *Daemon) lookAtRuns() {
 	for _, l := range d.jobs {
-		if l != nil && (l.stage == launching || l.stage == leaving) && d.now-l.decided > lookEvery {
+		if l == nil || l.stage == noRun || d.now-l.decided <= lookEvery {
+			continue
+		}
+		if l.status.PID != 0 && l.status.Seq < l.want.Seq {
+			d.urge(l)
+		}
+		if l.stage == launching || l.stage == leaving {
 			key, run := l.key, l.run
 			d.acting.Go(func() { d.look(key, run) })
 		}

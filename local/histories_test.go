@@ -415,7 +415,8 @@ var inexact = regexp.MustCompile(` (delay|kept)=\S+| of \S+ GPU-seconds|; expect
 //   - leaving a device takes time on a machine, so that others are assigned it
 //     first: that, and when it has been left, is left out;
 //   - why a job waits that was stopped is told when it has left: left out, too;
-//   - a reason that only promises another moment is told once.
+//   - a reason that only promises another moment is told once;
+//   - a machine notes that a run was cancelled, and takes time to end it.
 func plain(lines []string) [][2]string {
 	var out [][2]string
 	stopped, why := map[string]bool{}, map[string]string{}
@@ -431,7 +432,7 @@ func plain(lines []string) [][2]string {
 		case "estimate", "gone", "assign", "memo", "progress":
 			continue
 		case "wait":
-			if stopped[who] || why[who] == rest {
+			if stopped[who] || why[who] == rest || strings.HasSuffix(rest, " cancelled it") {
 				continue
 			}
 			why[who] = rest

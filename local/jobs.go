@@ -24,6 +24,7 @@ type live struct {
 	run     int // number of its last run, 0 before the first
 	stage   stage
 	seq     int // of the last Want
+	want    rundir.Want
 	purpose purpose
 	why     string // of the purpose, for a reader
 	status  rundir.Status

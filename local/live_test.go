@@ -47,13 +47,22 @@ var background = context.Background()
 // newHere starts a daemon with slots in a folder of its own.
 func newHere(t *testing.T, policy string, slots int, edit func(*local.Options)) *here {
 	t.Helper()
+	return newHereAt(t, "", policy, slots, edit)
+}
+
+// newHereAt starts a daemon with slots on a state folder, or one of its own.
+func newHereAt(t *testing.T, at, policy string, slots int, edit func(*local.Options)) *here {
+	t.Helper()
 	dir := t.TempDir()
+	if at == "" {
+		at = filepath.Join(dir, "s")
+	}
 	u, err := user.Current()
 	if err != nil {
 		t.Fatal(err)
 	}
 	h := &here{
-		t: t, setup: setup{State: filepath.Join(dir, "s"), Slots: slots, Policy: policy, Edit: edit},
+		t: t, setup: setup{State: at, Slots: slots, Policy: policy, Edit: edit},
 		me: server.Caller{User: u.Username, UID: uint32(os.Getuid()), Local: true, Operator: true}, work: filepath.Join(dir, "work"),
 	}
 	if err := os.Mkdir(h.work, 0o755); err != nil {

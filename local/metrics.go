@@ -79,7 +79,7 @@ func (d *Daemon) Metrics(ctx context.Context) (m server.Metrics, err error) {
 		m.Node = d.node()
 		m.Totals = d.tally.totals
 		m.Decisions, m.Starts, m.Launches = d.tally.decisions.export(), d.tally.starts.export(), d.tally.launches.export()
-		m.Events, m.LogBytes = d.tally.events, d.epoch.size.n
+		m.Events, m.LogBytes = d.tally.events, d.epoch.bytes()
 		return nil
 	})
 	return m, err
@@ -87,6 +87,9 @@ func (d *Daemon) Metrics(ctx context.Context) (m server.Metrics, err error) {
 
 // Ready implements server.Backend.
 func (d *Daemon) Ready() error {
+	if err := d.mayChange(); err != nil {
+		return err
+	}
 	if !d.ready.Load() {
 		return api.Refuse(api.Unavailable, "norn is starting or stopping")
 	}

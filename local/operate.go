@@ -19,7 +19,7 @@ func (d *Daemon) Drain(ctx context.Context, c server.Caller, z api.Drain) error 
 	if !c.Operator {
 		return api.Refuse(api.Denied, "only an operator may drain the machine")
 	}
-	return d.ask(ctx, func() error {
+	return d.change(ctx, func() error {
 		next := d.health.drained
 		if len(z.Devices) == 0 {
 			next.Machine, next.Why = !z.Undo, z.Why
@@ -59,7 +59,7 @@ func (d *Daemon) SetPolicy(ctx context.Context, c server.Caller, choice string) 
 	if err != nil {
 		return api.Refuse(api.Invalid, "%v", err)
 	}
-	return d.ask(ctx, func() error {
+	return d.change(ctx, func() error {
 		if d.rolling != nil {
 			return errLater
 		}

@@ -30,44 +30,60 @@ func (d *Daemon) recover() error {
 	if len(epochs) == 0 {
 		return d.found()
 	}
-	last := epochs[len(epochs)-1]
-	old := &past{devices: d.opt.Machine.Devices}
+	old := &past{devices: d.opt.Machine.Devices, epochs: epochs}
+	if err := d.read(old); err != nil {
+		return err
+	}
+	if err = d.goOn(old); noRoom(err) {
+		d.stall(old, err)
+		return nil
+	}
+	return err
+}
+
+// read takes in what the last log, the history and the folders of the runs tell. It
+// writes nothing.
+func (d *Daemon) read(old *past) error {
+	last := old.last()
 	st, h, err := d.store.foldLog(last, old.restart)
 	if err != nil {
 		return fmt.Errorf("the event log of the last run: %w", err)
 	}
+	old.header = h
 	d.clock = newClock(h.Origin, st.Now)
 	d.next.Store(max(nextIn(h), old.next))
 	d.st = st
-	told, err := d.takeIn(last)
-	if err != nil {
+	if old.told, err = d.takeIn(last); err != nil {
 		return err
 	}
 	d.findResidents()
 	d.findPackers()
-	if err := d.findJobs(old, told); err != nil {
-		return err
-	}
-	if err := d.catchUp(last, told); err != nil {
+	return d.findJobs(old)
+}
+
+// goOn goes on from what was read, in a new epoch. Where there is no room for that it
+// may be tried again.
+func (d *Daemon) goOn(old *past) error {
+	if err := d.catchUp(old); err != nil {
 		return err
 	}
 	if err := d.fitDevices(); err != nil {
 		return err
 	}
-	if choiceOf(h).String() != d.choice.String() {
+	if choiceOf(old.header).String() != d.choice.String() {
 		d.rolling = &d.choice // so that notes of the old policy are forgotten
-		d.lets = h.Policy != d.choice.Policy
+		d.lets = old.header.Policy != d.choice.Policy
 	}
-	st.Now = max(st.Now, d.clock.now())
-	if err := d.goOn(last+1, h.Origin); err != nil {
+	d.st.Now = max(d.st.Now, d.clock.now())
+	if err := d.renew(old.last()+1, old.header.Origin); err != nil {
 		return err
 	}
-	d.packOld(epochs)
+	d.packOld(old.epochs)
 	return nil
 }
 
-// goOn begins a new epoch with what is left of the state.
-func (d *Daemon) goOn(n int, origin time.Time) error {
+// renew begins a new epoch with what is left of the state.
+func (d *Daemon) renew(n int, origin time.Time) error {
 	tenants, err := d.tenants(d.st)
 	if err != nil {
 		return err
@@ -142,9 +158,17 @@ type past struct {
 	next  int64
 	texts map[job.ID][]lifeLine // of jobs that have not ended
 	where map[job.ID]*where
+	wants map[job.ID]job.Reason // what somebody wants of runs that have still to leave
 
 	devices []Device
+
+	epochs []int            // the numbers of the logs
+	header *eventlog.Header // of the last
+	told   int              // of the ends that it tells, so many are in the history
 }
+
+// last is the number of the last log.
+func (p *past) last() int { return p.epochs[len(p.epochs)-1] }
 
 type lifeLine struct {
 	at   time.Duration
@@ -153,12 +177,13 @@ type lifeLine struct {
 
 // restart makes the sink forget, for a log that is read again.
 func (p *past) restart() engine.Sink {
-	p.next, p.texts, p.where = 1, map[job.ID][]lifeLine{}, map[job.ID]*where{}
+	p.next, p.texts, p.where, p.wants = 1, map[job.ID][]lifeLine{}, map[job.ID]*where{}, map[job.ID]job.Reason{}
 	return p
 }
 
 // Event implements engine.Sink.
 func (p *past) Event(ev *eventlog.Event, s *state.State) {
+	p.intention(ev, s)
 	if aboutJob(ev.Kind) && s.Known(ev.Job) {
 		if s.Record(ev.Job).Phase.Over() {
 			delete(p.texts, ev.Job)
@@ -174,6 +199,22 @@ func (p *past) Event(ev *eventlog.Event, s *state.State) {
 	}
 }
 
+// intention notes what somebody wants of a run, until it has come about.
+func (p *past) intention(ev *eventlog.Event, s *state.State) {
+	switch ev.Kind {
+	case eventlog.Wait:
+		if phase := s.Record(ev.Job).Phase; phase == job.Running || phase == job.Stopping {
+			p.wants[ev.Job] = ev.Reason
+		}
+	case eventlog.End, eventlog.Cancel:
+		delete(p.wants, ev.Job)
+	case eventlog.Gone, eventlog.Evict, eventlog.Fail, eventlog.Start:
+		if p.wants[ev.Job].Code == job.UserRequest { // who has cancelled a job wants it whatever becomes of its run
+			delete(p.wants, ev.Job)
+		}
+	}
+}
+
 func (p *past) text(ev *eventlog.Event, s *state.State) string {
 	w := p.where[ev.Job]
 	if w == nil {
@@ -185,10 +226,10 @@ func (p *past) text(ev *eventlog.Event, s *state.State) string {
 
 // findJobs makes what is known of the jobs of the old log, but for those that came
 // to their end and of which the history tells: nothing of them is left.
-func (d *Daemon) findJobs(old *past, told int) error {
+func (d *Daemon) findJobs(old *past) error {
 	done := make([]bool, d.st.Jobs())
 	for n, id := range d.st.Ended() {
-		done[id] = n < told && d.st.Record(id).Phase != job.Cancelled // of which frozen processes may be left
+		done[id] = n < old.told && d.st.Record(id).Phase != job.Cancelled // of which frozen processes may be left
 	}
 	specs := map[string]*stored{}
 	for i := range job.ID(d.st.Jobs()) {
@@ -211,6 +252,7 @@ func (d *Daemon) findJobs(old *past, told int) error {
 		l := newLive(i, r.Job.Key, s)
 		d.readRun(l)
 		d.readAlone(l)
+		l.intended(old.wants[i])
 		d.byKey[l.key] = l
 		if w := old.where[i]; w != nil {
 			l.where = *w
@@ -220,6 +262,16 @@ func (d *Daemon) findJobs(old *past, told int) error {
 		}
 	}
 	return nil
+}
+
+// intended takes over what the log says that somebody wants of a run.
+func (l *live) intended(why job.Reason) {
+	switch why.Code {
+	case job.Cancelling:
+		l.purpose, l.why = cancelled, why.Text
+	case job.UserRequest:
+		l.purpose, l.why = requeuing, why.Text
+	}
 }
 
 // readRun reads what the folder of the last run of a job says.
@@ -250,27 +302,35 @@ func (d *Daemon) readRun(l *live) {
 
 // catchUp writes the history of those whose end the log tells and the history
 // does not, and forgets the jobs that have ended.
-func (d *Daemon) catchUp(epoch, told int) error {
+func (d *Daemon) catchUp(old *past) error {
+	var gone []*live
 	var missing []ended
 	for n, id := range d.st.Ended() {
 		l := d.byKey[d.st.Record(id).Job.Key]
-		if l != nil && n >= told {
-			missing = append(missing, ended{Log: epoch, N: n, Job: d.view(l)})
+		if l == nil {
+			continue
 		}
-		if l != nil {
-			delete(d.byKey, l.key)
-			d.endStray(l)
+		gone = append(gone, l)
+		if n >= old.told {
+			missing = append(missing, ended{Log: old.last(), N: n, Job: d.view(l)})
 		}
 	}
+	if len(missing) > 0 {
+		if err := d.store.appendEnded(missing); err != nil {
+			return fmt.Errorf("the history of jobs: %w", err)
+		}
+	}
+	old.told += len(missing)
 	for i := range missing {
 		d.recent.add(missing[i].Job)
 		d.observe(&missing[i].Job)
 		d.tally.ended++
 	}
-	if len(missing) == 0 {
-		return nil
+	for _, l := range gone {
+		delete(d.byKey, l.key)
+		d.endStray(l)
 	}
-	return d.store.appendEnded(missing)
+	return nil
 }
 
 // endStray ends a run of a job that has ended: its frozen processes, when the
@@ -303,9 +363,13 @@ func (d *Daemon) find(l *live) {
 	if l.run > 0 {
 		rundir.Read(dir, rundir.WantFile, &want)
 	}
-	l.seq, l.decided = want.Seq, d.now
-	if l.purpose = purposeOf(&want, r); l.purpose == overusing {
-		l.why = want.Why
+	l.seq, l.want, l.decided = want.Seq, want, d.now
+	if l.purpose == "" {
+		if l.purpose = purposeOf(&want, r); l.purpose == overusing {
+			l.why = want.Why
+		}
+	} else if d.insist(l, r, &want) {
+		return
 	}
 	news := l.exit != nil && l.untold(&want, r)
 	over := l.run == 0 || l.exit != nil && want.Seq < k*seqs+seqGo && !news
@@ -353,6 +417,36 @@ func (d *Daemon) find(l *live) {
 		d.allow(l, a) // that had been decided, and perhaps not done
 	}
 	d.findRun(l, dir)
+}
+
+// insist sees to it that what somebody wants of a run comes about although the run
+// may never have been told, and tells whether nothing is left to be found.
+func (d *Daemon) insist(l *live, r *job.Record, want *rundir.Want) (settled bool) {
+	if l.run == 0 { // it had not been launched
+		d.later = append(d.later, func() error {
+			if err := d.touch(l.id); err != nil {
+				return err
+			}
+			if l.purpose == cancelled {
+				d.emit(eventlog.Event{Kind: eventlog.Cancel, Job: l.id})
+			} else {
+				d.evict(l, r.Progress, job.UserRequest, "it was requeued")
+			}
+			l.purpose = ""
+			return nil
+		})
+		return true
+	}
+	if want.Purpose == string(l.purpose) || l.exit != nil {
+		return false
+	}
+	l.seq = max(launches(r), want.Seq/seqs) * seqs
+	if l.purpose == cancelled {
+		d.end(l, cancelled, seqCancel, rundir.End, d.opt.Defaults.CancelGrace, l.why)
+	} else {
+		d.throwOff(l, r, requeuing, l.why)
+	}
+	return false
 }
 
 // purposeOf is why a run was told to leave, if that is still to come about.

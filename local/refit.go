@@ -68,6 +68,9 @@ func (d *Daemon) fitDevices() error {
 		if err := engine.Apply(d.st, &ev); err != nil {
 			return err
 		}
+		if l.purpose == requeuing { // that has come about
+			l.purpose = ""
+		}
 	}
 	return nil
 }

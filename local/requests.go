@@ -46,6 +46,9 @@ func (d *Daemon) Submit(ctx context.Context, c server.Caller, spec api.JobSpec) 
 	if _, err := d.demand(&spec); err != nil {
 		return nil, err
 	}
+	if err := d.mayChange(); err != nil {
+		return nil, err
+	}
 	if d.health.refuses.Load() {
 		return nil, api.Refuse(api.Unavailable, "the disk of norn's state folder is nearly full: no new jobs are taken until there is room")
 	}
@@ -56,7 +59,7 @@ func (d *Daemon) Submit(ctx context.Context, c server.Caller, spec api.JobSpec) 
 	if err := d.store.writeSpec(s); err != nil {
 		return nil, api.Refuse(api.Unavailable, "the job cannot be stored: %v", err)
 	}
-	if err := d.ask(ctx, func() error { return d.submit(s) }); err != nil {
+	if err := d.change(ctx, func() error { return d.submit(s) }); err != nil {
 		return nil, err
 	}
 	if len(s.Indices) > 0 {
@@ -65,22 +68,23 @@ func (d *Daemon) Submit(ctx context.Context, c server.Caller, spec api.JobSpec) 
 	return append(ids, s.keys()...), nil
 }
 
-// submit takes in a job whose description is on disk.
+// submit takes in a job whose description is on disk. It is there for everybody else
+// when the engine has its record: see appear.
 func (d *Daemon) submit(s *stored) error {
 	keys := s.keys()
-	if most := d.opt.Limits.Jobs; most > 0 && len(d.byKey)+len(keys) > most {
-		return api.Refuse(api.Unavailable, "there are %d jobs that have not ended, at most %d are taken", len(d.byKey), most)
+	if most, have := d.opt.Limits.Jobs, len(d.byKey)+len(d.arrived); most > 0 && have+len(keys) > most {
+		return api.Refuse(api.Unavailable, "there are %d jobs that have not ended, at most %d are taken", have, most)
 	}
 	for _, key := range keys {
 		spec, err := d.engineJob(s, key, d.now)
 		if err != nil {
 			return err
 		}
-		id := job.ID(len(d.jobs))
+		id := job.ID(len(d.jobs) + len(d.arrived))
 		spec.ID = id
 		l := newLive(id, key, s)
 		l.after = d.unmet(l.after)
-		d.jobs, d.byKey[key] = append(d.jobs, l), l
+		d.arrived = append(d.arrived, l)
 		d.touched[id] = true
 		d.emit(eventlog.Event{Kind: eventlog.Submit, Job: id, Spec: &spec})
 		if why, held := d.mustWait(l); held {
@@ -88,6 +92,16 @@ func (d *Daemon) submit(s *stored) error {
 		}
 	}
 	return nil
+}
+
+// appear makes the next job that was submitted in this instant one of those that
+// everybody sees: the engine has just made its record.
+func (d *Daemon) appear() {
+	l := d.arrived[0]
+	if d.arrived = d.arrived[1:]; len(d.arrived) == 0 {
+		d.arrived = nil
+	}
+	d.jobs, d.byKey[l.key] = append(d.jobs, l), l
 }
 
 // runAs is who a job runs as: the caller, or whom an operator names. The
@@ -292,7 +306,7 @@ func (d *Daemon) Do(ctx context.Context, c server.Caller, v server.Verb, id stri
 	}
 	for _, key := range list {
 		var done chan struct{}
-		err := d.ask(ctx, func() error {
+		err := d.change(ctx, func() error {
 			l := d.byKey[key]
 			if l == nil {
 				return nil // it has ended meanwhile
@@ -375,6 +389,21 @@ func (d *Daemon) cancel(l *live, c server.Caller) {
 		return
 	}
 	d.end(l, cancelled, seqCancel, rundir.End, d.opt.Defaults.CancelGrace, c.User+" cancelled it")
+	d.intend(l)
+}
+
+// intend notes in the log that a person wants a run to leave, so that it comes about
+// whatever happens until then: what its runner is told may get lost.
+func (d *Daemon) intend(l *live) {
+	if why, ok := l.intention(); ok {
+		d.emit(eventlog.Event{Kind: eventlog.Wait, Job: l.id, Reason: why})
+	}
+}
+
+// intention is what a person wants of a run, as the log has it.
+func (l *live) intention() (why job.Reason, ok bool) {
+	code := map[purpose]job.ReasonCode{cancelled: job.Cancelling, requeuing: job.UserRequest}[l.purpose]
+	return job.Reason{Code: code, Job: job.None, Text: l.why}, code != job.NoReason
 }
 
 // end has a run leave for a person's sake.
@@ -399,6 +428,7 @@ func (d *Daemon) requeue(l *live, r *job.Record, c server.Caller) error {
 		return api.Refuse(api.Conflict, "job %s is leaving its devices already (%s)", l.key, l.purpose)
 	}
 	d.throwOff(l, r, requeuing, c.User+" requeued it")
+	d.intend(l)
 	return nil
 }
 
@@ -414,7 +444,7 @@ func (d *Daemon) throwOff(l *live, r *job.Record, p purpose, why string) {
 // Resize implements server.Backend.
 func (d *Daemon) Resize(ctx context.Context, c server.Caller, id string, z api.Resize) error {
 	decided := make(chan error, 1)
-	err := d.ask(ctx, func() error {
+	err := d.change(ctx, func() error {
 		jobs, err := d.mine(c, id)
 		if err != nil {
 			return err

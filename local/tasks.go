@@ -62,6 +62,9 @@ func (t task) Allocation(ctx context.Context) (a api.Allocation, err error) {
 
 // Report implements server.Task.
 func (t task) Report(ctx context.Context, r api.Report) (o api.Order, err error) {
+	if err := t.d.mayChange(); err != nil {
+		return o, err
+	}
 	err = t.with(ctx, func(l *live) error {
 		o = t.d.order(l)
 		if r.Checkpoint != nil {

@@ -152,6 +152,9 @@ func (d *Daemon) asked(l *live, q *api.Query) bool {
 	if len(q.IDs) > 0 && !slices.Contains(q.IDs, l.key) && !slices.Contains(q.IDs, l.array()) {
 		return false
 	}
+	if d.st.Record(l.id).Phase.Over() && !wantsEnded(q) { // where the history could not be written
+		return false
+	}
 	return len(q.States) == 0 || slices.Contains(q.States, stateOf(d.st.Record(l.id).Phase))
 }
 

@@ -218,7 +218,7 @@ func (d *Daemon) Log(ctx context.Context, c server.Caller, w io.Writer) error {
 	err := d.ask(ctx, func() error { // what was decided is in it, and it ends with a whole line
 		last = d.epoch.n
 		err := d.epoch.sync()
-		size = d.epoch.size.n
+		size = d.epoch.bytes()
 		return err
 	})
 	if err != nil {

@@ -77,6 +77,7 @@ func (d *Daemon) put(l *live, a *cluster.Alloc, k int, from time.Duration) {
 	l.purpose, l.why, l.decided = "", "", d.now
 	l.seq = k*seqs + seqGo
 	want := rundir.Want{Seq: l.seq, State: rundir.Go}
+	l.want = want
 	if l.stage == frozen {
 		l.stage = up
 		d.allow(l, a)
@@ -148,10 +149,17 @@ func (d *Daemon) Reshape(id job.ID, a *cluster.Alloc, moved bool) (pause time.Du
 	return d.costs.Base.Checkpoint + d.costs.Base.Restore, d.speed(r, a)
 }
 
-// wants has a run told what is wanted of it.
+// wants has a run told what is wanted of it, again and again until it follows: see
+// lookAtRuns.
 func (d *Daemon) wants(l *live, w rundir.Want) {
-	dir := d.store.runDir(l.key, l.run)
 	w.Purpose = string(l.purpose)
+	l.want = w
+	d.urge(l)
+}
+
+// urge has a run told what is wanted of it.
+func (d *Daemon) urge(l *live) {
+	dir, w := d.store.runDir(l.key, l.run), l.want
 	d.act(l, func() { d.write(dir, w) })
 }
 

@@ -135,7 +135,7 @@ func (f *follower) Event(ev *eventlog.Event, s *state.State) {
 		return
 	}
 	step := Step{At: ev.Time, What: what}
-	if ev.Kind == eventlog.Wait && !ev.Reason.Never() {
+	if ev.Kind == eventlog.Wait && s.Record(f.id).Phase == job.Waiting && !ev.Reason.Never() {
 		step.More = f.standing(s, ev.Reason.Code)
 	}
 	if ev.Kind == eventlog.Start && !ev.Profile {
@@ -177,6 +177,9 @@ func (f *follower) what(ev *eventlog.Event, s *state.State) string {
 	case eventlog.Carry:
 		return "goes on from an earlier log: " + f.carried(s, r)
 	case eventlog.Wait:
+		if r.Phase == job.Running || r.Phase == job.Stopping {
+			return "is to leave its devices: " + f.sentence(ev.Reason, s.Now, name)
+		}
 		return "waits: " + strings.TrimPrefix(f.sentence(ev.Reason, s.Now, name), "waits ")
 	case eventlog.Assign:
 		return "is given " + Where(s, s.Alloc(f.id)) + ", and waits for those who are still leaving it"

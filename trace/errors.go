@@ -48,6 +48,15 @@ type Want string
 // Error says what was expected.
 func (w Want) Error() string { return "expected " + string(w) }
 
+// wrongColumn is what Row.Wrong tells.
+type wrongColumn struct {
+	column string
+	want   Want
+}
+
+// Error says what was expected.
+func (w *wrongColumn) Error() string { return w.column + ": " + w.want.Error() }
+
 // leftOut is a row that a format leaves out on purpose.
 type leftOut struct {
 	line int
@@ -82,8 +91,12 @@ func quote(found []byte) string {
 // want turns the error of a Setter into words that follow "expected".
 func want(err error) string {
 	var w Want
-	if errors.As(err, &w) {
+	var in *wrongColumn
+	switch {
+	case errors.As(err, &w):
 		return string(w)
+	case errors.As(err, &in):
+		return string(in.want)
 	}
 	return "something valid: " + err.Error()
 }

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,7 +19,8 @@ type Format struct {
 	Title   string   // whose trace it is, in a few words
 	Clock   Clock
 	Order   Order
-	Profile string // what Options.Profile names for it; empty: its run times are its own
+	Profile string   // what Options.Profile names for it; empty: its run times are its own
+	Columns []Column // of a format that is a Table; nil: it is none
 
 	// Match tells how much of the beginning of a file the format understands:
 	// the number of columns it knows, or any number for other formats; 0 means
@@ -178,6 +180,7 @@ type Input struct {
 	Body    *bufio.Reader
 	info    *Info
 	pool    *pool
+	clock   Clock
 	ordered bool
 }
 
@@ -197,6 +200,17 @@ func (in *Input) Note(text string) {
 		}
 	}
 	in.info.Notes = append(in.info.Notes, text)
+}
+
+// Empty counts a field of a row that is empty, or makes no sense where that can
+// be borne, and tells what is assumed then. A Table does so by itself.
+func (in *Input) Empty(column, means string) {
+	i := slices.IndexFunc(in.info.Empty, func(e EmptyFields) bool { return e.Column == column && e.Means == means })
+	if i < 0 {
+		i = len(in.info.Empty)
+		in.info.Empty = append(in.info.Empty, EmptyFields{Column: column, Means: means})
+	}
+	in.info.Empty[i].Rows++
 }
 
 // Nominal tells that the run times are nominal and where they come from.

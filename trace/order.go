@@ -179,7 +179,7 @@ func (r *Reader) sortedFile() (bool, error) {
 	if side.body, err = unpack(f); err != nil {
 		return false, err
 	}
-	side.source, err = r.format.Decode(&Input{Name: r.info.File, Options: &side.opt, Body: side.body.Reader, info: &side.info, pool: &side.pool})
+	side.source, err = r.format.Decode(&Input{Name: r.info.File, Options: &side.opt, Body: side.body.Reader, info: &side.info, pool: &side.pool, clock: r.format.Clock})
 	if err != nil {
 		return false, err
 	}

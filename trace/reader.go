@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/norn-scheduler/norn/job"
@@ -71,9 +72,17 @@ type Info struct {
 	Bad      int // rows with errors, left out
 	Filtered int // jobs that were not asked for
 
-	Problems []error  // the first rows that were left out or bad
-	Notes    []string // what was assumed or guessed
-	Ignored  []string // columns that the format does not know
+	Problems []error       // the first rows that were left out or bad
+	Empty    []EmptyFields // columns that were empty in some rows
+	Notes    []string      // what was assumed or guessed; the last one tells of Empty
+	Ignored  []string      // columns that the format does not know
+}
+
+// EmptyFields tells how often a column was empty and what that was taken for.
+type EmptyFields struct {
+	Column string // as the header has it
+	Means  string // such as unknown
+	Rows   int
 }
 
 // maxProblems bounds Info.Problems.
@@ -158,7 +167,7 @@ func (r *Reader) start(in io.Reader, name string) error {
 	if r.opt.Profile != "" && r.format.Profile == "" {
 		return fmt.Errorf("format %s makes no use of measured speeds (%s)", r.format.Name, r.opt.Profile)
 	}
-	input := &Input{Name: name, Options: &r.opt, Body: body.Reader, info: &r.info, pool: &r.pool}
+	input := &Input{Name: name, Options: &r.opt, Body: body.Reader, info: &r.info, pool: &r.pool, clock: r.format.Clock}
 	if r.source, err = r.format.Decode(input); err != nil {
 		return err
 	}
@@ -183,9 +192,26 @@ func findFormat(body *bytesReader, opt *Options) (Format, error) {
 func (r *Reader) Info() Info {
 	i := r.info
 	i.Problems = slices.Clone(i.Problems)
+	i.Empty = slices.Clone(i.Empty)
 	i.Notes = slices.Clone(i.Notes)
+	if note := emptyNote(i.Empty); note != "" {
+		i.Notes = append(i.Notes, note)
+	}
 	i.Ignored = slices.Clone(i.Ignored)
 	return i
+}
+
+// emptyNote says which columns were empty, in how many rows, and what that was
+// taken for; it is empty where none was.
+func emptyNote(empty []EmptyFields) string {
+	if len(empty) == 0 {
+		return ""
+	}
+	columns := make([]string, len(empty))
+	for i, e := range empty {
+		columns[i] = fmt.Sprintf("%s in %d (%s)", e.Column, e.Rows, e.Means)
+	}
+	return "fields that are empty, by rows, and what that means: " + strings.Join(columns, ", ")
 }
 
 // Close closes the file.
@@ -294,7 +320,11 @@ func (r *Reader) check(e *Entry) error {
 		j.Key = r.pool.number(r.info.Rows - 1)
 	}
 	bad := func(found, want string) error {
-		return &Error{File: r.info.File, Column: "job " + j.Key, Found: found, Want: want}
+		e := &Error{File: r.info.File, Column: "job " + j.Key, Found: found, Want: want}
+		if at, ok := r.source.(interface{ line() int }); ok {
+			e.Line = at.line()
+		}
+		return e
 	}
 	total := t.Work
 	for _, a := range t.Attempts {

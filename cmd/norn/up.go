@@ -138,8 +138,8 @@ func up(ctx context.Context, c *config.Config, errOut io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := writePID(c.State); err != nil {
-		return err
+	if err := writePID(c.State); err != nil { // as on a full disk
+		log.Error("the number of this process cannot be noted: norn down will not find it", "error", err)
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -361,8 +361,11 @@ func (f *upFlags) background(out io.Writer, c *config.Config) error {
 			return fmt.Errorf("it does not answer on %s yet; its messages are in %s", c.Socket, path)
 		case <-time.After(20 * time.Millisecond):
 		}
-		if alive(c.Socket) {
+		if trouble, ok := answers(c.Socket); ok {
 			fmt.Fprintf(out, "norn is up: socket %s, messages in %s\n", c.Socket, path)
+			for _, text := range trouble {
+				fmt.Fprintln(out, "but "+text)
+			}
 			return nil
 		}
 	}
@@ -377,16 +380,22 @@ func tailOf(path string, from int64) string {
 	return strings.TrimSpace(string(b[from:]))
 }
 
-// alive tells whether a daemon answers on a socket that it can take jobs.
+// alive tells whether a daemon answers on a socket.
 func alive(socket string) bool {
+	_, ok := answers(socket)
+	return ok
+}
+
+// answers tells whether a daemon answers on a socket, and what it says is wrong.
+func answers(socket string) (trouble []string, ok bool) {
 	d, err := dial(&shell{environ: os.Environ}, where{server: socket})
 	if err != nil {
-		return false
+		return nil, false
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	_, err = d.Status(ctx)
-	return err == nil
+	s, err := d.Status(ctx)
+	return s.Trouble, err == nil
 }
 
 func downCommand() *cobra.Command {

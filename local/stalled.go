@@ -1,0 +1,96 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/norn-scheduler/norn/api"
+)
+
+// A daemon that starts while there is no room on the disk for a new event log knows all
+// that the one before knew, and can be asked for it; it takes nothing in and decides
+// nothing. Jobs go on. As soon as there is room it goes on, as if it had started then.
+
+// stallEvery is how often a daemon that can only be asked looks whether there is room.
+const stallEvery = time.Second
+
+// noRoom tells whether something could not be written for want of room.
+func noRoom(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
+
+// stall lets the daemon be asked for what it has read, and says why not more. The
+// jobs are those of the old log, with their numbers there.
+func (d *Daemon) stall(p *past, err error) {
+	why := fmt.Sprintf("the disk of norn's state folder is full: it can be asked, but nothing is taken in, started or changed until there is room; jobs go on (%v)", err)
+	if d.stalled.Swap(&why) == nil {
+		d.log.Error(why)
+	}
+	d.past = p
+	d.jobs = make([]*live, d.st.Jobs())
+	for _, l := range d.byKey {
+		d.jobs[l.id] = l
+		if l.token != "" {
+			d.tokens.set(l.token, l.key)
+		}
+	}
+	for n, id := range d.st.Ended() {
+		if n < p.told {
+			d.jobs[id] = nil // the history has it
+		}
+	}
+	d.epoch.n = p.last()
+	if info, err := os.Stat(d.store.logPath(d.epoch.n)); err == nil {
+		d.epoch.size = &counter{n: info.Size()}
+	}
+}
+
+// waitForRoom answers who asks until there is room, or until the daemon ends.
+func (d *Daemon) waitForRoom() error {
+	again := time.NewTicker(stallEvery)
+	defer again.Stop()
+	for d.stalled.Load() != nil && !d.halt {
+		d.now = max(d.clock.now(), d.st.Now)
+		select {
+		case r := <-d.requests:
+			r.done <- d.attempt(r.run)
+		case <-again.C:
+			d.epoch = epoch{}
+			switch err := d.goOn(d.past); {
+			case noRoom(err):
+				d.stall(d.past, err)
+			case err != nil:
+				return err
+			default:
+				d.feed.begin(d.epoch.n)
+				d.log.Info("there is room on the disk again: norn goes on", "folder", d.store.dir)
+				d.stalled.Store(nil)
+				d.past = nil
+			}
+		}
+	}
+	return nil
+}
+
+// change is ask for what changes something: a daemon that can only be asked refuses it.
+func (d *Daemon) change(ctx context.Context, f func() error) error {
+	return d.ask(ctx, func() error {
+		if err := d.mayChange(); err != nil {
+			return err
+		}
+		return f()
+	})
+}
+
+// mayChange refuses while the daemon can only be asked. It may be called from any
+// goroutine.
+func (d *Daemon) mayChange() error {
+	if why := d.stalled.Load(); why != nil {
+		return api.Refuse(api.Unavailable, "%s", *why)
+	}
+	return nil
+}
