@@ -58,9 +58,7 @@ func (e *Engine) observe() {
 	own.Learnt = e.state.Learnt()
 	e.cfg.Sharing = &own
 	e.seen = observer{learner: &own}
-	if world, ok := e.world.(Exact); ok {
-		e.seen.exact = world.KnowsSpeeds()
-	}
+	e.seen.exact = e.can.exact != nil && e.can.exact.KnowsSpeeds()
 }
 
 // runners are the jobs that run on a device, by number.

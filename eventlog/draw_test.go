@@ -2,6 +2,7 @@ package eventlog_test
 
 import (
 	"math"
+	"strings"
 	"time"
 
 	"pgregory.net/rapid"
@@ -177,10 +178,19 @@ func drawEvent(t *rapid.T, kind eventlog.Kind) eventlog.Event {
 	return ev
 }
 
+// drawSettings draws names without = and any values.
+func drawSettings(t *rapid.T, what string) []eventlog.Setting {
+	var all []eventlog.Setting
+	for range rapid.IntRange(0, 3).Draw(t, what) {
+		all = append(all, eventlog.Setting{Name: strings.ReplaceAll(texts().Draw(t, "name"), "=", "-"), Value: texts().Draw(t, "value")})
+	}
+	return all
+}
+
 func drawHeader(t *rapid.T) eventlog.Header {
 	h := eventlog.Header{
-		World: texts().Draw(t, "world"), Policy: texts().Draw(t, "policy"), Settings: rapid.SliceOfN(texts(), 0, 3).Draw(t, "settings"),
-		Conditions: rapid.SliceOfN(texts(), 0, 3).Draw(t, "conditions"),
+		World: texts().Draw(t, "world"), Policy: texts().Draw(t, "policy"), Settings: drawSettings(t, "settings"),
+		Conditions: drawSettings(t, "conditions"),
 		Estimate:   texts().Draw(t, "estimates"), Trace: texts().Draw(t, "trace"), Cluster: texts().Draw(t, "cluster"),
 		Seed: rapid.Uint64().Draw(t, "seed"), HalfLife: moments().Draw(t, "half-life"), Pools: rapid.SliceOfN(texts(), 0, 3).Draw(t, "pools"),
 	}

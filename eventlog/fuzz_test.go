@@ -22,7 +22,7 @@ func FuzzReader(f *testing.F) {
 		{Time: 3 * time.Second, Kind: eventlog.End, Outcome: job.Done},
 	}
 	for _, packing := range packings {
-		f.Add(written(f, eventlog.Header{Policy: "fifo", Settings: []string{"a=b"}, Origin: time.Unix(1e9, 0)}, packing, seed...))
+		f.Add(written(f, eventlog.Header{Policy: "fifo", Settings: []eventlog.Setting{{Name: "a", Value: "b"}}, Origin: time.Unix(1e9, 0)}, packing, seed...))
 	}
 	f.Fuzz(func(t *testing.T, log []byte) {
 		if len(log) > 1<<16 {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
@@ -15,12 +16,13 @@ import (
 // Header is the first line of a log: which run it is, and what must be known of
 // the cluster before its nodes are added by events.
 type Header struct {
-	World    string   // sim, local, kube
-	Policy   string   // name of the policy
-	Settings []string // name=value, where they differ from the defaults
-	// Conditions are name=value too: how the world behaved, where it differs
-	// from the defaults, for whoever wants to run the same again.
-	Conditions []string
+	World    string    // sim, local, kube
+	Policy   string    // name of the policy
+	Settings []Setting // of the policy, where they differ from the defaults
+	// Conditions say how the world behaved, where it differs from the defaults, for
+	// whoever wants to run the same again. A name with several values is there
+	// several times.
+	Conditions []Setting
 
 	Estimate string // estimator
 	Trace    string // what was run
@@ -39,6 +41,13 @@ type Header struct {
 	Begins time.Duration
 	Usage  []float64
 }
+
+// Setting is a value that was given for a name, such as a policy's parameter or a
+// flag. The log has name=value, so that the name has no = in it.
+type Setting struct{ Name, Value string }
+
+// String is name=value.
+func (s Setting) String() string { return s.Name + "=" + s.Value }
 
 // Domain is a place in the topology tree; its number is its place in the list,
 // counted from one.
@@ -107,8 +116,8 @@ func (h *Header) append(b []byte) ([]byte, error) {
 	integer(&f, "version", Version)
 	f.Text("world", h.World)
 	f.Text("policy", h.Policy)
-	list(&f, "settings", len(h.Settings), func(i int) { f.B = jsontext.AppendText(f.B, h.Settings[i]) })
-	list(&f, "conditions", len(h.Conditions), func(i int) { f.B = jsontext.AppendText(f.B, h.Conditions[i]) })
+	list(&f, "settings", len(h.Settings), func(i int) { f.B = jsontext.AppendText(f.B, h.Settings[i].String()) })
+	list(&f, "conditions", len(h.Conditions), func(i int) { f.B = jsontext.AppendText(f.B, h.Conditions[i].String()) })
 	f.Text("estimates", h.Estimate)
 	f.Text("trace", h.Trace)
 	f.Text("cluster", h.Cluster)
@@ -207,9 +216,9 @@ func (h *Header) field(t *jsontext.Reader, key []byte) (err error) {
 	case "policy":
 		return text(t, &h.Policy)
 	case "settings":
-		return texts(t, &h.Settings)
+		return settings(t, &h.Settings)
 	case "conditions":
-		return texts(t, &h.Conditions)
+		return settings(t, &h.Conditions)
 	case "estimates":
 		return text(t, &h.Estimate)
 	case "trace":
@@ -327,6 +336,16 @@ func texts(t *jsontext.Reader, to *[]string) error {
 		var s string
 		err := text(t, &s)
 		*to = append(*to, s)
+		return err
+	})
+}
+
+func settings(t *jsontext.Reader, to *[]Setting) error {
+	return t.Array(func() error {
+		var s string
+		err := text(t, &s)
+		name, value, _ := strings.Cut(s, "=")
+		*to = append(*to, Setting{name, value})
 		return err
 	})
 }

@@ -101,10 +101,8 @@ func TestRoundTrip(t *testing.T) {
 
 // filled is a header in which nothing and a list of nothing are the same.
 func filled(h eventlog.Header) eventlog.Header {
-	for _, l := range []*[]string{&h.Settings, &h.Conditions, &h.Pools} {
-		if len(*l) == 0 {
-			*l = nil
-		}
+	if len(h.Pools) == 0 {
+		h.Pools = nil
 	}
 	return h
 }
@@ -266,6 +264,22 @@ func TestOpening(t *testing.T) {
 		if strings.Contains(want, "is no event log") != errors.Is(err, eventlog.ErrNotLog) || strings.Contains(want, "breaks off") != errors.Is(err, eventlog.ErrTorn) {
 			t.Errorf("%q: a wrong kind of error: %v", text, err)
 		}
+	}
+}
+
+// TestHeaderSettings checks that values with = and commas in them are read, also as
+// earlier programs wrote a flag of several values, and a name without a value.
+func TestHeaderSettings(t *testing.T) {
+	log := `{"norn":"eventlog","version":1,"settings":["limits=1,2"],"conditions":["cost=restore=30s,start=5s","whole"]}` + "\n"
+	h, _, _, err := read([]byte(log))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []eventlog.Setting{{Name: "limits", Value: "1,2"}}; !slices.Equal(h.Settings, want) {
+		t.Errorf("settings %v, want %v", h.Settings, want)
+	}
+	if want := []eventlog.Setting{{Name: "cost", Value: "restore=30s,start=5s"}, {Name: "whole"}}; !slices.Equal(h.Conditions, want) {
+		t.Errorf("conditions %v, want %v", h.Conditions, want)
 	}
 }
 

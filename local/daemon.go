@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -189,7 +188,7 @@ func (d *Daemon) step() error {
 	switch {
 	case d.failed != nil:
 		return d.failed
-	case err != nil && strings.HasPrefix(err.Error(), "policy ") && d.st.Check() == nil:
+	case errors.As(err, new(*engine.PolicyError)) && d.st.Check() == nil:
 		d.fallBack(err)
 	case err != nil:
 		return err

@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
@@ -14,7 +13,6 @@ import (
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/local/rundir"
-	"github.com/norn-scheduler/norn/run"
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/tenant"
 )
@@ -79,15 +77,15 @@ func (e *epoch) close() {
 }
 
 // nextOf is the condition of a header that tells the number of the next job.
-const nextOf = "next="
+const nextOf = "next"
 
 // begin writes a new log that starts with what is left of a state, and returns
 // the state that reading it gives: the same jobs with new numbers. The log
 // appears whole or not at all.
 func (d *Daemon) begin(n int, origin time.Time, was *state.State, c *cluster.Cluster, tenants *tenant.Tree) (*state.State, error) {
 	h := eventlog.Header{
-		World: "local", Policy: d.choice.Policy, Settings: settings(d.choice), Estimate: d.opt.Estimates,
-		Conditions: []string{nextOf + strconv.FormatInt(d.next.Load(), 10)}, Cluster: d.opt.Machine.Name, Origin: origin,
+		World: "local", Policy: d.choice.Policy, Settings: d.choice.Settings, Estimate: d.opt.Estimates,
+		Conditions: []eventlog.Setting{{Name: nextOf, Value: strconv.FormatInt(d.next.Load(), 10)}}, Cluster: d.opt.Machine.Name, Origin: origin,
 	}
 	if err := d.store.syncHistory(); err != nil { // what ended in the log before is told there alone from now on
 		return nil, fmt.Errorf("the history of jobs: %w", err)
@@ -320,8 +318,8 @@ func (d *Daemon) logCopy(w io.Writer, last int, size int64) error {
 // nextIn is the number of the next job that a log tells of.
 func nextIn(h *eventlog.Header) int64 {
 	for _, c := range h.Conditions {
-		if v, ok := strings.CutPrefix(c, nextOf); ok {
-			if n, err := strconv.ParseInt(v, 10, 64); err == nil {
+		if c.Name == nextOf {
+			if n, err := strconv.ParseInt(c.Value, 10, 64); err == nil {
 				return n
 			}
 		}
@@ -381,24 +379,4 @@ func (s *store) foldOnce(n int, sink engine.Sink) (st *state.State, h *eventlog.
 		}
 		sink.Event(&ev, st)
 	}
-}
-
-// choiceOf is the policy that a log was written under.
-func choiceOf(h *eventlog.Header) run.Choice {
-	c := run.Choice{Policy: h.Policy}
-	for _, s := range h.Settings {
-		if name, value, ok := strings.Cut(s, "="); ok {
-			c.Settings = append(c.Settings, run.Setting{Name: name, Value: value})
-		}
-	}
-	return c
-}
-
-// settings are those of a choice, as a header lists them.
-func settings(c run.Choice) []string {
-	var out []string
-	for _, s := range c.Settings {
-		out = append(out, s.Name+"="+s.Value)
-	}
-	return out
 }

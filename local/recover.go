@@ -13,6 +13,7 @@ import (
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/local/rundir"
 	"github.com/norn-scheduler/norn/local/runner"
+	"github.com/norn-scheduler/norn/run"
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/tenant"
 )
@@ -70,7 +71,7 @@ func (d *Daemon) goOn(old *past) error {
 	if err := d.fitDevices(); err != nil {
 		return err
 	}
-	if choiceOf(old.header).String() != d.choice.String() {
+	if run.ChoiceOf(old.header).String() != d.choice.String() {
 		d.rolling = &d.choice // so that notes of the old policy are forgotten
 		d.lets = old.header.Policy != d.choice.Policy
 	}

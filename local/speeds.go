@@ -19,7 +19,7 @@ import (
 // belief is what is believed of jobs that share a device before anything was seen: that
 // they take turns as the stages say that they tell, or else share what they demand.
 func belief() *perf.Learner {
-	return &perf.Learner{First: perf.Profiled{Turns: perf.Interleave{Overhead: perf.PublishedOverhead}}}
+	return &perf.Learner{First: perf.Profiled{Turns: perf.Interleave{Overhead: perf.PublishedOverhead()}}}
 }
 
 // gauge measures how fast a job makes progress, from what it reports: its rate over

@@ -11,9 +11,9 @@ import (
 func TestParseChoice(t *testing.T) {
 	for text, want := range map[string]Choice{
 		"fifo":               {Policy: "fifo"},
-		" fifo(mode=easy) ":  {"fifo", []Setting{{"mode", "easy"}}},
-		"t(limits=1,2,up=3)": {"t", []Setting{{"limits", "1,2"}, {"up", "3"}}},
-		"t( a = 1 , 2 )":     {"t", []Setting{{"a", "1,2"}}},
+		" fifo(mode=easy) ":  {"fifo", []Setting{{Name: "mode", Value: "easy"}}},
+		"t(limits=1,2,up=3)": {"t", []Setting{{Name: "limits", Value: "1,2"}, {Name: "up", Value: "3"}}},
+		"t( a = 1 , 2 )":     {"t", []Setting{{Name: "a", Value: "1,2"}}},
 	} {
 		got, err := ParseChoice(text)
 		if err != nil || !reflect.DeepEqual(got, want) {

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/norn-scheduler/norn/clusterspec"
@@ -34,22 +35,23 @@ type Choice struct {
 }
 
 // Setting is one parameter and its value as a user writes it.
-type Setting struct{ Name, Value string }
+type Setting = eventlog.Setting
 
 // String is how tables name the choice: tiresias, or tiresias(limits=500).
 func (c Choice) String() string {
 	if len(c.Settings) == 0 {
 		return c.Policy
 	}
-	return c.Policy + "(" + strings.Join(c.settings(), ",") + ")"
-}
-
-func (c Choice) settings() []string {
 	parts := make([]string, len(c.Settings))
 	for i, s := range c.Settings {
-		parts[i] = s.Name + "=" + s.Value
+		parts[i] = s.String()
 	}
-	return parts
+	return c.Policy + "(" + strings.Join(parts, ",") + ")"
+}
+
+// ChoiceOf is the policy under which a log was written.
+func ChoiceOf(h *eventlog.Header) Choice {
+	return Choice{Policy: h.Policy, Settings: slices.Clone(h.Settings)}
 }
 
 // Shares tells whether the policy puts several jobs on a device, always or as it is set.
@@ -177,7 +179,7 @@ func (x *Experiment) Run(ctx context.Context, c Choice, src trace.Source) (*Outc
 		return nil, fmt.Errorf("policy %s: the event log: %w", c, broken)
 	case jobs.err != nil:
 		return nil, jobs.err
-	case err != nil && !errors.Is(err, context.Canceled) && !strings.HasPrefix(err.Error(), "policy "):
+	case err != nil && !errors.Is(err, context.Canceled) && !errors.As(err, new(*engine.PolicyError)):
 		return nil, fmt.Errorf("policy %s: %w", c, err)
 	case err != nil:
 		return nil, err
@@ -224,7 +226,7 @@ func (x *Experiment) world(c Choice, site *clusterspec.Site, costs *perf.Costs, 
 	}
 	shares := c.Shares()
 	if cfg.Sharing == nil && shares {
-		cfg.Sharing, cfg.Measure = perf.Profiled{Turns: perf.Interleave{Overhead: perf.PublishedOverhead}}, true
+		cfg.Sharing, cfg.Measure = perf.Profiled{Turns: perf.Interleave{Overhead: perf.PublishedOverhead()}}, true
 	}
 	if _, err := policy.ByName(c.Policy); err == nil && !shares { // nobody looks at it
 		cfg.Measure = false
@@ -292,7 +294,7 @@ func (x *Experiment) openLog(c Choice, site *clusterspec.Site, stop func()) (*lo
 		return nil, err
 	}
 	h := x.Header
-	h.World, h.Policy, h.Settings, h.Estimate, h.Seed = "sim", c.Policy, c.settings(), x.Estimate.String(), x.Seed
+	h.World, h.Policy, h.Settings, h.Estimate, h.Seed = "sim", c.Policy, c.Settings, x.Estimate.String(), x.Seed
 	h.Describe(site.Cluster, site.Tenants)
 	w, err := eventlog.NewWriter(file, &h, file.Compression)
 	if err != nil {

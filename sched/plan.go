@@ -94,7 +94,7 @@ func (p *Plan) Open(v *View) {
 	for len(p.opOf) < p.state.Jobs() {
 		p.opOf = append(p.opOf, make([]int32, max(1024, len(p.opOf), p.state.Jobs()-len(p.opOf)))...)
 	}
-	p.frozen, p.homed = 0, false
+	p.frozen, p.homed, p.why = 0, false, job.Reason{}
 	p.req.Cluster, p.req.Rand = p.state.Cluster, v.Rand
 	p.mark = p.state.Cluster.Mark()
 }
@@ -394,22 +394,49 @@ func (p *Plan) Burnt(j Job, mark uint64) bool {
 
 // Try runs f and takes back everything that it planned when it returns false.
 // It returns what f returned. Tries nest.
+//
+// The plan is then as it was before, Why included; only an error that spoilt it stays.
 func (p *Plan) Try(f func() bool) bool {
-	mark := p.state.Cluster.Mark()
-	undo, holds, memos, used, merges := len(p.undo), len(p.holds), len(p.memos), p.used, len(p.merges)
+	was := p.savepoint()
 	p.depth++
 	ok := f()
 	p.depth--
 	if ok && p.err == nil {
-		p.state.Cluster.Keep(mark)
+		p.state.Cluster.Keep(was.mark)
 		return true
 	}
-	p.state.Cluster.Undo(mark)
-	for i := len(p.undo) - 1; i >= undo; i-- {
+	p.rollBack(&was)
+	return false
+}
+
+// savepoint is how far a plan has come.
+type savepoint struct {
+	mark                            int // of the ledger
+	ops, undo, holds, memos, merges int // lengths
+	used, frozen                    int
+	homed                           bool
+	why                             job.Reason
+}
+
+func (p *Plan) savepoint() savepoint {
+	return savepoint{
+		mark: p.state.Cluster.Mark(),
+		ops:  len(p.ops), undo: len(p.undo), holds: len(p.holds), memos: len(p.memos), merges: len(p.merges),
+		used: p.used, frozen: p.frozen, homed: p.homed, why: p.why,
+	}
+}
+
+// rollBack takes back all that was planned since a savepoint.
+func (p *Plan) rollBack(to *savepoint) {
+	p.state.Cluster.Undo(to.mark)
+	for i := len(p.undo) - 1; i >= to.undo; i-- {
 		p.ops[p.undo[i].at] = p.undo[i].was
 	}
-	p.undo, p.holds, p.memos, p.used, p.merges = p.undo[:undo], p.holds[:holds], p.memos[:memos], used, p.merges[:merges]
-	return false
+	for _, op := range p.ops[to.ops:] {
+		p.opOf[op.Job] = 0
+	}
+	p.ops, p.undo, p.holds, p.memos, p.merges = p.ops[:to.ops], p.undo[:to.undo], p.holds[:to.holds], p.memos[:to.memos], p.merges[:to.merges]
+	p.used, p.frozen, p.homed, p.why = to.used, to.frozen, to.homed, to.why
 }
 
 // Holding is what a job will hold as the plan stands, or nil.

@@ -91,7 +91,7 @@ func ration(x *run.Experiment, grids map[string]*perf.Grid) string {
 			each += g.Count
 		}
 		if each > 0 && n.CPU == 0 && n.Memory == 0 {
-			n.CPU, n.Memory = perf.FairShare.CPU*unit.Milli(each), perf.FairShare.Memory*unit.Bytes(each)
+			n.CPU, n.Memory = perf.FairShare().CPU*unit.Milli(each), perf.FairShare().Memory*unit.Bytes(each)
 			filled += n.Count
 		}
 		if each > 0 {
@@ -108,7 +108,7 @@ func ration(x *run.Experiment, grids map[string]*perf.Grid) string {
 	if filled == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; and %s to have %v cores and %v for each GPU", count(filled, "node"), perf.FairShare.CPU, perf.FairShare.Memory)
+	return fmt.Sprintf("; and %s to have %v cores and %v for each GPU", count(filled, "node"), perf.FairShare().CPU, perf.FairShare().Memory)
 }
 
 // rebatch makes a world in which jobs train with the batches that they are told.

@@ -6,7 +6,6 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -280,7 +279,7 @@ func TestSimIsTheSame(t *testing.T) {
 	if outs[0] != outs[1] || logs[0] != logs[1] {
 		t.Error("two equal command lines differ")
 	}
-	for _, want := range []string{`"seed":"5"`, `"estimates":"oracle+20%"`, `"job-mtbf=10h"`, `"cost=checkpoint=5s,restore=10s"`, `"cluster":"8x8"`} {
+	for _, want := range []string{`"seed":"5"`, `"estimates":"oracle+20%"`, `"job-mtbf=10h"`, `"cost=checkpoint=5s","cost=restore=10s"`, `"cluster":"8x8"`} {
 		if header, _, _ := strings.Cut(logs[0], "\n"); !strings.Contains(header, want) {
 			t.Errorf("the log does not tell %s: %s", want, header)
 		}
@@ -421,7 +420,7 @@ func TestInterrupted(t *testing.T) {
 // TestFate checks the exit codes and messages of errors that no command line
 // here leads to.
 func TestFate(t *testing.T) {
-	panicked := fmt.Errorf("policy x: %w", &engine.PanicError{Policy: "x", At: time.Minute, Value: "index out of range", Stack: []byte("goroutine 1\n")})
+	panicked := &engine.PolicyError{Policy: "x", At: time.Minute, Err: &engine.PanicError{Value: "index out of range", Stack: []byte("goroutine 1\n")}}
 	for _, c := range []struct {
 		err  error
 		code int
@@ -430,7 +429,7 @@ func TestFate(t *testing.T) {
 		{nil, 0, ""},
 		{errQuiet, exitFailed, ""},
 		{errors.New("no"), exitFailed, "norn: no\n"},
-		{panicked, exitFailed, "norn: policy x: policy x at 1m panicked: index out of range\nThis is a mistake in the policy, not in your input. NORN_DEBUG=1 shows where it happened.\n"},
+		{panicked, exitFailed, "norn: policy x at 1m: it panicked: index out of range\nThis is a mistake in the policy, not in your input. NORN_DEBUG=1 shows where it happened.\n"},
 	} {
 		var errOut bytes.Buffer
 		if code := fate(root(), c.err, &errOut); code != c.code || errOut.String() != c.want {
@@ -535,6 +534,11 @@ func TestLogAgain(t *testing.T) {
 		t.Errorf("%q, want %q", errOut, want)
 	}
 	if _, errOut := works(t, "sim", log, "-p", "fifo", "--cost", "restore=30s", "--estimates", "user"); errOut != "" {
+		t.Errorf("%q", errOut)
+	}
+	again := t.TempDir() // a flag of several values is told as it can be given
+	works(t, "sim", path, "-c", "1x8", "-p", "fifo", "--out", again, "-q", "--cost", "restore=30s,start=5s")
+	if _, errOut := works(t, "sim", filepath.Join(again, "fifo"), "-p", "fifo"); errOut != "norn: the log was made with --cost=restore=30s --cost=start=5s, and this run is not\n" {
 		t.Errorf("%q", errOut)
 	}
 	for _, line := range [][]string{

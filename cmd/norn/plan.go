@@ -256,17 +256,6 @@ func ended(p *replay.Past) int {
 	return n
 }
 
-// inForce is the policy that a log was written under.
-func inForce(h *eventlog.Header) run.Choice {
-	c := run.Choice{Policy: h.Policy}
-	for _, s := range h.Settings {
-		if name, value, ok := strings.Cut(s, "="); ok {
-			c.Settings = append(c.Settings, run.Setting{Name: name, Value: value})
-		}
-	}
-	return c
-}
-
 // machine is the machine as it was, and the one that is asked about, nil when none
 // is.
 func (f *planning) machine(p *replay.Past) (was, other *clusterspec.Spec, err error) {

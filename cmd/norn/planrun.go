@@ -90,7 +90,7 @@ const asItWas = "as it was"
 
 // prepare decides what is run.
 func (w *whatIf) prepare(asked []run.Choice) error {
-	w.force = inForce(&w.past.Parts[len(w.past.Parts)-1].Header)
+	w.force = run.ChoiceOf(&w.past.Parts[len(w.past.Parts)-1].Header)
 	_, err := w.force.Make()
 	w.known = err == nil
 	if !w.known && len(asked) == 0 {

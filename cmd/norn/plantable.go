@@ -13,6 +13,7 @@ import (
 
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/report"
+	"github.com/norn-scheduler/norn/run"
 	"github.com/norn-scheduler/norn/trace"
 	"github.com/norn-scheduler/norn/unit"
 )
@@ -94,14 +95,14 @@ func (w *whatIf) policies() string {
 	last := ""
 	for i := range w.past.Parts {
 		p := &w.past.Parts[i]
-		name := inForce(&p.Header).String()
+		name := run.ChoiceOf(&p.Header).String()
 		if name == last {
 			continue
 		}
 		if last != "" {
 			name += " from " + w.moment(p.From) + " on"
 		}
-		last = inForce(&p.Header).String()
+		last = run.ChoiceOf(&p.Header).String()
 		parts = append(parts, name)
 	}
 	return strings.Join(parts, ", ")
@@ -144,7 +145,7 @@ func (w *whatIf) since(d time.Duration) string {
 // changed is when the policy was changed last; 0: it was not.
 func (w *whatIf) changed() (last time.Duration) {
 	for i := range w.past.Parts[1:] {
-		if inForce(&w.past.Parts[i].Header).String() != inForce(&w.past.Parts[i+1].Header).String() {
+		if run.ChoiceOf(&w.past.Parts[i].Header).String() != run.ChoiceOf(&w.past.Parts[i+1].Header).String() {
 			last = w.past.Parts[i+1].From
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/report"
+	"github.com/norn-scheduler/norn/run"
 	"github.com/norn-scheduler/norn/unit"
 )
 
@@ -180,7 +181,7 @@ func (w *whatIf) json() planJSON {
 		out.From, out.To = &from, &to
 	}
 	for i := range p.Parts {
-		if name := inForce(&p.Parts[i].Header).String(); len(out.InForce) == 0 || out.InForce[len(out.InForce)-1] != name {
+		if name := run.ChoiceOf(&p.Parts[i].Header).String(); len(out.InForce) == 0 || out.InForce[len(out.InForce)-1] != name {
 			out.InForce = append(out.InForce, name)
 		}
 	}

@@ -100,7 +100,7 @@ func (f *simFlags) results(cmd *cobra.Command, x *run.Experiment, outcomes []*ru
 	path := filepath.Join(f.out, "report.html")
 	meta := report.Meta{
 		Title: "Norn: " + x.Header.Trace, Trace: x.Header.Trace, Cluster: x.Header.Cluster,
-		Seed: fmt.Sprint(f.seed), Estimates: x.Estimate.String(), Conditions: strings.Join(x.Header.Conditions, ", "),
+		Seed: fmt.Sprint(f.seed), Estimates: x.Estimate.String(), Conditions: conditionsText(x.Header.Conditions),
 	}
 	err := create(path, func(w io.Writer) error { return report.WriteHTML(w, meta, named(outcomes)) })
 	if err != nil || f.quiet {
@@ -135,4 +135,13 @@ func (f *simFlags) table(out io.Writer, outcomes []*run.Outcome) error {
 		}
 	}
 	return t.WriteText(out, opt)
+}
+
+// conditionsText are conditions as the page shows them.
+func conditionsText(all []eventlog.Setting) string {
+	var parts []string
+	for _, s := range all {
+		parts = append(parts, s.String())
+	}
+	return strings.Join(parts, ", ")
 }

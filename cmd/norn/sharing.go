@@ -20,7 +20,7 @@ var slowdowns = map[string]perf.Sharing{slowDemands: nil, "parts": perf.Calibrat
 // (--pairs) and, where nothing was, as far as they demand the same, and pay for switching
 // between their processes (--switching).
 func (f *simFlags) share(x *run.Experiment) error {
-	var truth perf.Sharing = perf.Profiled{Turns: perf.Interleave{Overhead: perf.PublishedOverhead}, Others: perf.Demands{Switch: f.switching}}
+	var truth perf.Sharing = perf.Profiled{Turns: perf.Interleave{Overhead: perf.PublishedOverhead()}, Others: perf.Demands{Switch: f.switching}}
 	if f.switching > 0 {
 		truth = perf.Demands{Switch: f.switching}
 	}

@@ -285,16 +285,17 @@ func machineIn(log *logFile) (*clusterspec.Spec, error) {
 }
 
 // worldly are the flags that say how the world of a run behaves, and what is believed of it.
-const worldly = " cost spread speeds pairs switching slowdown sharing node-mtbf repair job-mtbf snapshot whole "
+func worldly() []string {
+	return []string{"cost", "spread", "speeds", "pairs", "switching", "slowdown", "sharing", "node-mtbf", "repair", "job-mtbf", "snapshot", "whole"}
+}
 
 // otherWorld tells of what a log was made with and this run is not, so that what
 // comes of other costs is not taken for the policy's doing.
 func otherWorld(cmd *cobra.Command, log *eventlog.Header) []string {
 	var out []string
 	for _, c := range log.Conditions {
-		name, _, _ := strings.Cut(c, "=")
-		if strings.Contains(worldly, " "+name+" ") && !cmd.Flags().Changed(name) {
-			out = append(out, "--"+c)
+		if slices.Contains(worldly(), c.Name) && !cmd.Flags().Changed(c.Name) {
+			out = append(out, "--"+c.String())
 		}
 	}
 	if log.Estimate != "" && log.Estimate != "oracle" && !cmd.Flags().Changed("estimates") {
@@ -404,14 +405,24 @@ func (f *simFlags) experiment(cmd *cobra.Command) (*run.Experiment, error) {
 }
 
 // elsewhere are the flags that a log tells of in other places, or need not tell.
-const elsewhere = " cluster policy set estimates seed out table log quiet "
+func elsewhere() []string {
+	return []string{"cluster", "policy", "set", "estimates", "seed", "out", "table", "log", "quiet"}
+}
 
-// conditions are the flags by which this run differs from one with defaults.
-func conditions(cmd *cobra.Command) []string {
-	var out []string
+// conditions are the flags by which this run differs from one with defaults, those
+// with several values once for each.
+func conditions(cmd *cobra.Command) []eventlog.Setting {
+	var out []eventlog.Setting
 	cmd.Flags().Visit(func(f *pflag.Flag) {
-		if !strings.Contains(elsewhere, " "+f.Name+" ") {
-			out = append(out, f.Name+"="+strings.Trim(f.Value.String(), "[]"))
+		if slices.Contains(elsewhere(), f.Name) {
+			return
+		}
+		values := []string{f.Value.String()}
+		if several, ok := f.Value.(pflag.SliceValue); ok {
+			values = several.GetSlice()
+		}
+		for _, v := range values {
+			out = append(out, eventlog.Setting{Name: f.Name, Value: v})
 		}
 	})
 	return out

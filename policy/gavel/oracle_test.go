@@ -93,7 +93,7 @@ func TestMakespanAgainstHiGHS(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawProblem(t)
 		m, speeds := model(p)
-		level, any := m.Real(0, solve.Inf, 1), false
+		level, any := m.Real(0, solve.Inf(), 1), false
 		for i := range p.Jobs {
 			if len(speeds[i]) > 0 {
 				m.AtLeast(0, append(scaledTerms(speeds[i], 1/p.Jobs[i].Left), level.Times(-1))...)

@@ -178,7 +178,7 @@ func TestClosedForm(t *testing.T) {
 	}
 	for _, trials := range []int{maxTrials, 50} {
 		all := Candidates(512, func(int) bool { return true })
-		tuner := Tuner{Batches: [][]int{all, all}, From: []int{512, 512}, Trials: trials, Search: gp.Search{Kernel: gp.Smooth}}
+		tuner := Tuner{Batches: [][]int{all, all}, From: []int{512, 512}, Trials: trials, Search: gp.Search{Kernel: gp.Smooth()}}
 		got, sum, n := tuner.Tune(func(b []int) float64 { return pd(float64(b[0])/512, float64(b[1])/512) })
 		if sum/2 > 1.358*1.01 || n > trials {
 			t.Errorf("%d trials: batches %v with PD %v each after %d", trials, got, sum/2, n)
@@ -210,7 +210,7 @@ func TestNoWorse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		own := rapid.IntRange(1, 100).Draw(t, "own")
 		all := Candidates(own, func(int) bool { return true })
-		tuner := Tuner{Batches: [][]int{all}, From: []int{own}, Own: own, Trials: 50, Samples: 5, Step: 16, Search: gp.Search{Kernel: gp.Smooth}}
+		tuner := Tuner{Batches: [][]int{all}, From: []int{own}, Own: own, Trials: 50, Samples: 5, Step: 16, Search: gp.Search{Kernel: gp.Smooth()}}
 		values := rapid.SliceOfN(rapid.Float64Range(0.1, 10), 101, 101).Draw(t, "values")
 		f := func(b []int) float64 { return values[b[0]%101] }
 		_, sum, n := tuner.Tune(f)

@@ -179,7 +179,7 @@ func (f *policy) pd(v *sched.View, on []job.ID) (sum float64, ok bool) {
 func (f *policy) tuner(v *sched.View, members []job.ID) *Tuner {
 	t := &Tuner{
 		Trials: min(f.cfg.Trials, maxTrials), Samples: f.cfg.Samples, Step: f.cfg.Step,
-		Search: gp.Search{Kernel: gp.Smooth, Rounds: f.cfg.Rounds, Patience: f.cfg.Patience, Tol: f.cfg.Tol},
+		Search: gp.Search{Kernel: gp.Smooth(), Rounds: f.cfg.Rounds, Patience: f.cfg.Patience, Tol: f.cfg.Tol},
 	}
 	for _, id := range members {
 		j := v.Job(id)

@@ -44,7 +44,7 @@ func both(fs ...func(*job.Job)) func(*job.Job) {
 func stops(m job.StopMode) func(*job.Job) { return func(j *job.Job) { j.Stop = m } }
 
 // interleaved is a world in which jobs take turns as the policy believes.
-func interleaved(c *sim.Config) { c.Sharing = perf.Interleave{Overhead: perf.PublishedOverhead} }
+func interleaved(c *sim.Config) { c.Sharing = perf.Interleave{Overhead: perf.PublishedOverhead()} }
 
 // sink is told of every event.
 type sink func(ev *eventlog.Event, s *state.State)

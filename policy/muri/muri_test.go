@@ -55,7 +55,7 @@ func TestWorthwhile(t *testing.T) {
 		{[]string{"vgg16", "resnet18"}, "[[0] [1]]"},
 		{[]string{"gpt2", "a2c", "vgg16", "bert"}, "[[0 1 2 3]]"},
 	} {
-		g := Grouping{Most: 4, Model: perf.Interleave{Overhead: perf.PublishedOverhead}}
+		g := Grouping{Most: 4, Model: perf.Interleave{Overhead: perf.PublishedOverhead()}}
 		var all []Member
 		for i, m := range c.models {
 			all = append(all, member(i, m))

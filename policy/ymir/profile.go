@@ -54,14 +54,17 @@ func (y *policy) profile(v *sched.View, p *sched.Plan, j sched.Job) bool {
 	}
 	// The strategy finds the devices; they are taken for a measurement.
 	var found cluster.Alloc
+	var why job.Reason
 	p.Try(func() bool {
 		if p.StartSize(j.ID, size, where) {
 			found.CopyFrom(p.Holding(j.ID))
+		} else {
+			why = p.Why()
 		}
 		return false
 	})
 	if len(found.Pieces) == 0 {
-		p.Hold(j.ID, p.Why())
+		p.Hold(j.ID, why)
 		return false
 	}
 	return p.Profile(j.ID, &found)

@@ -144,7 +144,7 @@ func newFilling(m *solve.Model, goals []Goal, tol float64) (*filling, error) {
 	if m.Sense() == solve.Minimize {
 		up = -1
 	}
-	f.level = m.Real(math.Inf(-1), solve.Inf, up)
+	f.level = m.Real(math.Inf(-1), solve.Inf(), up)
 	for i, g := range goals {
 		terms := append(slices.Clone(g.Terms), f.level.Times(-g.Weight))
 		f.rows[i] = m.AtLeast(0, terms...)
@@ -154,7 +154,7 @@ func newFilling(m *solve.Model, goals []Goal, tol float64) (*filling, error) {
 
 // lowestCap is the lowest cap of those who still rise.
 func (f *filling) lowestCap() float64 {
-	low := solve.Inf
+	low := solve.Inf()
 	for i, g := range f.goals {
 		if !f.held[i] && g.Cap > 0 {
 			low = min(low, g.Cap)
@@ -187,7 +187,7 @@ func (f *filling) hold(sol *solve.Solution) bool {
 			f.levels[i] = at
 			f.left--
 			f.m.SetCoef(f.rows[i], f.level, 0)
-			f.m.SetRange(f.rows[i], g.Weight*(at-eps), solve.Inf)
+			f.m.SetRange(f.rows[i], g.Weight*(at-eps), solve.Inf())
 		}
 	}
 	return f.left < before

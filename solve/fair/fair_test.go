@@ -59,7 +59,7 @@ func TestMaxMinFills(t *testing.T) {
 			claims[i] = fair.Claim{Weight: 0.2 + rng.Float64(), Cap: 4 * rng.Float64()}
 			limit := claims[i].Cap
 			if rng.IntN(2) == 0 { // a cap as part of the program, or of the goal
-				limit = solve.Inf
+				limit = solve.Inf()
 				goals[i].Cap = claims[i].Cap / claims[i].Weight
 			}
 			x := m.Real(0, limit, rng.Float64())
@@ -155,7 +155,7 @@ func TestRefused(t *testing.T) {
 		t.Errorf("integer variables: %v", err)
 	}
 	m = solve.NewModel("no end", solve.Maximize)
-	x = m.Real(0, solve.Inf, 0)
+	x = m.Real(0, solve.Inf(), 0)
 	_, err = fair.MaxMin(highs.Shared(), m, []fair.Goal{{Terms: []solve.Term{x.Times(1)}, Weight: 1}}, solve.Options{}, 0)
 	if !errors.Is(err, solve.Unbounded) {
 		t.Errorf("no end: %v", err)

@@ -106,4 +106,4 @@ func (p *Process) Fits() float64 {
 
 // Smooth is a Kernel for values of mean 0 and variance 1 that change over about half of
 // the range of each coordinate, with hardly any noise.
-var Smooth = Kernel{Smooth: 1, Length: 0.4, Linear: 0.5, Noise: 1e-4}
+func Smooth() Kernel { return Kernel{Smooth: 1, Length: 0.4, Linear: 0.5, Noise: 1e-4} }

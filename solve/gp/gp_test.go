@@ -111,12 +111,12 @@ func TestLeast(t *testing.T) {
 		points := grid(map[int]int{1: 33, 2: 9}[dims], dims)
 		f, least := bowl(points, rapid.Float64Range(0, 1).Draw(t, "x"), rapid.Float64Range(0, 1).Draw(t, "y"))
 		start := rapid.IntRange(0, len(points)-1).Draw(t, "start")
-		seen := (&Search{Kernel: Smooth, Points: points}).Least([]Seen{{start, f(start)}}, f)
+		seen := (&Search{Kernel: Smooth(), Points: points}).Least([]Seen{{start, f(start)}}, f)
 		best := Best(seen).Value
 		if len(seen) > Rounds+1 || best > f(start) || best < least {
 			t.Fatalf("%d rounds, from %v to %v, the least is %v", len(seen), f(start), best, least)
 		}
-		seen = (&Search{Kernel: Smooth, Points: points, Rounds: len(points), Patience: len(points)}).Least(seen, f)
+		seen = (&Search{Kernel: Smooth(), Points: points, Rounds: len(points), Patience: len(points)}).Least(seen, f)
 		if got := Best(seen).Value; len(seen) != len(points) || got != least {
 			t.Fatalf("found %v of %d points, the least is %v", got, len(seen), least)
 		}
@@ -137,7 +137,7 @@ func TestLeastIsNear(t *testing.T) {
 			for y := 0; y <= 32*(c.dims-1); y += c.step {
 				f, least := bowl(points, float64(x)/32, float64(y)/32)
 				for start := 0; start < len(points); start += c.step {
-					seen := (&Search{Kernel: Smooth, Points: points}).Least([]Seen{{start, f(start)}}, f)
+					seen := (&Search{Kernel: Smooth(), Points: points}).Least([]Seen{{start, f(start)}}, f)
 					got := Best(seen).Value
 					asked += len(seen)
 					if got > 1.05*least {
