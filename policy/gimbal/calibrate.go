@@ -10,13 +10,25 @@ import (
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/policy/kit/beside"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/unit"
 )
 
-// packed tells whether a running gang shares any of its GPUs.
-func (g *policy) packed(a *cluster.Alloc) bool {
-	return slices.ContainsFunc(a.Shares, func(s cluster.Share) bool { return len(g.on[s.Device]) > 1 })
+// isPacked tells whether a running gang shares any of its GPUs.
+func isPacked(p *sched.Plan, a *cluster.Alloc) bool {
+	return slices.ContainsFunc(a.Shares, func(s cluster.Share) bool { return len(p.On(s.Device)) > 1 })
+}
+
+// on is who is on a GPU: those that have begun, by number, then who is just being placed.
+func on(v *sched.View, p *sched.Plan, d cluster.DeviceID) []job.ID {
+	number := func(id job.ID) job.ID {
+		if v.Alloc(id) == nil {
+			return job.ID(v.Jobs())
+		}
+		return id
+	}
+	return slices.SortedStableFunc(slices.Values(p.On(d)), func(a, b job.ID) int { return cmp.Compare(number(a), number(b)) })
 }
 
 // calibrate looks at the packed gangs whose partners have changed since they were
@@ -25,17 +37,17 @@ func (g *policy) packed(a *cluster.Alloc) bool {
 func (g *policy) calibrate(v *sched.View, p *sched.Plan) {
 	for j := range v.Running() {
 		a := p.Holding(j.ID)
-		if a == nil || !packable(j) || !g.packed(a) {
+		if a == nil || !packable(j) || !isPacked(p, a) {
 			continue
 		}
 		was := readMemo(j.Memo())
 		now := was
-		now.partners, now.correction = g.partners(a, j.ID), g.observed(v, j, was)
+		now.partners, now.correction = partners(p, a, j.ID), g.observed(v, p, j, was)
 		if v.Now-j.Since() < g.cfg.Period { // it moves
 			g.look(v)
 		}
 		settled := j.Since() < v.Now && v.Now-j.Since() <= g.cfg.Period // the look after a change
-		if now == was && !settled || !g.ready(v, a) {
+		if now == was && !settled || !ready(v, p, a) {
 			continue
 		}
 		l, ids := g.local(v, p, []job.ID{j.ID})
@@ -56,15 +68,13 @@ func (g *policy) calibrate(v *sched.View, p *sched.Plan) {
 
 // look has the policy asked again at the end of the period.
 func (g *policy) look(v *sched.View) {
-	if g.cfg.Period < unit.Never-v.Now {
-		g.wake = min(g.wake, (v.Now/g.cfg.Period+1)*g.cfg.Period)
-	}
+	g.wake = min(g.wake, beside.Next(v.Now, g.cfg.Period))
 }
 
 // ready tells whether what a gang and its partners hold can be changed.
-func (g *policy) ready(v *sched.View, a *cluster.Alloc) bool {
+func ready(v *sched.View, p *sched.Plan, a *cluster.Alloc) bool {
 	for i := range a.Shares {
-		for _, id := range g.on[a.Shares[i].Device] {
+		for _, id := range p.On(a.Shares[i].Device) {
 			if j := v.Job(id); j.Phase() != job.Running || j.Profiling() || !packable(j) {
 				return false
 			}
@@ -74,12 +84,12 @@ func (g *policy) ready(v *sched.View, a *cluster.Alloc) bool {
 }
 
 // partners is a short name of who sits beside each worker of a gang.
-func (g *policy) partners(a *cluster.Alloc, self job.ID) uint64 {
+func partners(p *sched.Plan, a *cluster.Alloc, self job.ID) uint64 {
 	h := fnv.New64a()
 	var b [8]byte
 	for i := range a.Shares {
 		d := a.Shares[i].Device
-		for _, id := range g.on[d] {
+		for _, id := range p.On(d) {
 			if id != self {
 				for k := range 4 {
 					b[k], b[4+k] = byte(d>>(8*k)), byte(id>>(8*k))
@@ -93,7 +103,7 @@ func (g *policy) partners(a *cluster.Alloc, self job.ID) uint64 {
 
 // observed is how much faster a gang is than predicted, in steps of 10 %; as before
 // while it, or one of its partners, has not run as it is.
-func (g *policy) observed(v *sched.View, j sched.Job, was memo) int {
+func (g *policy) observed(v *sched.View, p *sched.Plan, j sched.Job, was memo) int {
 	a := v.Alloc(j.ID)
 	if a == nil || !(j.Speed() > 0) {
 		return was.correction
@@ -102,7 +112,7 @@ func (g *policy) observed(v *sched.View, j sched.Job, was memo) int {
 	for i := range a.Shares {
 		s := &a.Shares[i]
 		var others []perf.Sharer
-		for _, id := range g.on[s.Device] {
+		for _, id := range on(v, p, s.Device) {
 			o := v.Job(id)
 			if o.Since() == v.Now || o.Phase() != job.Running || v.Alloc(id) == nil {
 				return was.correction
@@ -139,7 +149,7 @@ func (g *policy) local(v *sched.View, p *sched.Plan, of []job.ID) (*Local, []job
 	ids := slices.Clone(of)
 	for _, id := range of {
 		for _, s := range p.Holding(id).Shares {
-			for _, o := range g.on[s.Device] {
+			for _, o := range on(v, p, s.Device) {
 				if !slices.Contains(ids, o) {
 					ids = append(ids, o)
 				}
@@ -160,7 +170,7 @@ func (g *policy) local(v *sched.View, p *sched.Plan, of []job.ID) (*Local, []job
 // seat seats a gang, and those beside it who are not looked at.
 func (g *policy) seat(v *sched.View, p *sched.Plan, l *Local, ids []job.ID, id job.ID, opened int) {
 	j := v.Job(id)
-	l.Gangs = append(l.Gangs, Gang{Job: j.Spec(), Worth: g.worth(v, j), Least: g.least(v, j), Correct: readMemo(j.Memo()).correct()})
+	l.Gangs = append(l.Gangs, Gang{Job: j.Spec(), Worth: g.worth(v, j), Least: g.least(v, p, j), Correct: readMemo(j.Memo()).correct()})
 	self := len(l.Gangs) - 1
 	for _, s := range p.Holding(id).Shares {
 		at := slices.IndexFunc(l.Spots, func(x Spot) bool { return len(x.Seats) > 0 && l.Seats[x.Seats[0]].Share.Device == s.Device })
@@ -168,7 +178,7 @@ func (g *policy) seat(v *sched.View, p *sched.Plan, l *Local, ids []job.ID, id j
 			continue // seated with the one that was met before
 		}
 		spot := Spot{Type: v.Cluster().Type(v.Cluster().TypeOf(s.Device)), Open: self < opened}
-		for _, o := range g.on[s.Device] {
+		for _, o := range on(v, p, s.Device) {
 			n := slices.Index(ids, o)
 			if n >= 0 && n < opened {
 				spot.Open = true
@@ -182,8 +192,8 @@ func (g *policy) seat(v *sched.View, p *sched.Plan, l *Local, ids []job.ID, id j
 
 // least is the rate that a gang must have: that of a protected one, which came to all of
 // its GPUs before others did, and a little of one that cannot be made to leave.
-func (g *policy) least(v *sched.View, j sched.Job) float64 {
-	if g.cfg.Protect && j.Running() && !slices.ContainsFunc(v.Alloc(j.ID).Shares, func(s cluster.Share) bool { return g.first(v, s.Device) != j.ID }) {
+func (g *policy) least(v *sched.View, p *sched.Plan, j sched.Job) float64 {
+	if g.cfg.Protect && j.Running() && !slices.ContainsFunc(v.Alloc(j.ID).Shares, func(s cluster.Share) bool { return first(v, p, s.Device) != j.ID }) {
 		return 1 - g.cfg.Slack
 	}
 	if j.Spec().Stop == job.Pinned {
@@ -193,8 +203,8 @@ func (g *policy) least(v *sched.View, j sched.Job) float64 {
 }
 
 // first is who was on a GPU first.
-func (g *policy) first(v *sched.View, d cluster.DeviceID) job.ID {
-	return slices.MinFunc(g.on[d], func(a, b job.ID) int {
+func first(v *sched.View, p *sched.Plan, d cluster.DeviceID) job.ID {
+	return slices.MinFunc(p.On(d), func(a, b job.ID) int {
 		x, _ := v.Job(a).FirstStart()
 		y, _ := v.Job(b).FirstStart()
 		if !v.Job(a).Running() { // it is just being placed
@@ -278,7 +288,7 @@ func (g *policy) noted(p *sched.Plan, j sched.Job) memo {
 func (g *policy) evict(v *sched.View, p *sched.Plan, j sched.Job, a *cluster.Alloc) {
 	why := job.Reason{Code: job.MakesRoom, Job: job.None}
 	for i := range a.Shares {
-		for _, o := range g.on[a.Shares[i].Device] {
+		for _, o := range p.On(a.Shares[i].Device) {
 			if a.Shares[i].Throttle == 1000 && o != j.ID {
 				why.Job = o
 			}
@@ -286,10 +296,6 @@ func (g *policy) evict(v *sched.View, p *sched.Plan, j sched.Job, a *cluster.All
 	}
 	p.Stop(j.ID, why)
 	p.Remember(j.ID, memo{paused: never, swapped: v.Now}.write())
-	for i := range a.Shares {
-		d := a.Shares[i].Device
-		g.on[d] = slices.DeleteFunc(g.on[d], func(id job.ID) bool { return id == j.ID })
-	}
 }
 
 // swap takes the straggler of a gang to another GPU of its node, in exchange for the
@@ -305,12 +311,12 @@ func (g *policy) swap(v *sched.View, p *sched.Plan, l *Local, ids []job.ID, j sc
 	first, count := c.DeviceRange(c.NodeOf(from))
 	best, with, most := cluster.DeviceID(-1), job.None, l.GangRate(0)*(1+g.cfg.Faster)
 	for d := first; d < first+cluster.DeviceID(count); d++ {
-		if len(g.on[d]) == 0 || slices.Contains(g.on[d], j.ID) || c.Broken(d) || c.TypeOf(d) != c.TypeOf(from) {
+		if len(p.On(d)) == 0 || slices.Contains(p.On(d), j.ID) || c.Broken(d) || c.TypeOf(d) != c.TypeOf(from) {
 			continue
 		}
-		for _, o := range g.on[d] {
+		for _, o := range on(v, p, d) {
 			k := v.Job(o)
-			if slices.Contains(g.on[from], o) || !g.moves(v, p, k) || m.swapped != never && g.noted(p, k).rests(v.Now, 0) {
+			if slices.Contains(p.On(from), o) || !g.moves(v, p, k) || m.swapped != never && g.noted(p, k).rests(v.Now, 0) {
 				continue
 			}
 			if rate := g.exchanged(v, p, j.ID, o, from, d); rate > most {
@@ -334,7 +340,6 @@ func (g *policy) exchanged(v *sched.View, p *sched.Plan, id, with job.ID, from, 
 	before, _ := g.local(v, p, []job.ID{id, with})
 	was := before.Utility()
 	p.Try(func() bool {
-		on := [2][]job.ID{slices.Clone(g.on[from]), slices.Clone(g.on[to])}
 		if g.exchange(v, p, id, with, from, to) {
 			l, _ := g.local(v, p, []job.ID{id, with})
 			l.Settle()
@@ -342,7 +347,6 @@ func (g *policy) exchanged(v *sched.View, p *sched.Plan, id, with job.ID, from, 
 				rate = l.GangRate(0)
 			}
 		}
-		g.on[from], g.on[to] = on[0], on[1]
 		return false
 	})
 	return rate
@@ -360,30 +364,20 @@ func (g *policy) exchange(v *sched.View, p *sched.Plan, id, with job.ID, from, t
 		x.Shares[i].Device, x.Shares[i].Milli, x.Shares[i].Throttle = new, part, 0
 		return was
 	}
-	part := func(d cluster.DeviceID) int32 { return int32(1000 / max(1, len(g.on[d]))) }
-	was := [2]cluster.Share{replace(a, from, to, part(to)), replace(b, to, from, part(from))}
+	part := map[cluster.DeviceID]int32{} // before anybody leaves
+	for _, d := range [2]cluster.DeviceID{from, to} {
+		part[d] = int32(1000 / max(1, len(p.On(d))))
+	}
+	was := [2]cluster.Share{replace(a, from, to, part[to]), replace(b, to, from, part[from])}
 	if c.DeviceMemoryFree(to)+was[1].Memory < was[0].Memory || c.DeviceMemoryFree(from)+was[0].Memory < was[1].Memory {
 		return false
 	}
 	why := job.Reason{Code: job.Moved, Job: job.None}
 	ok := p.Stop(id, why) && p.Stop(with, why)
 	for _, d := range [2]cluster.DeviceID{from, to} {
-		for _, o := range g.on[d] {
-			if o != id && o != with {
-				ok = ok && p.Adjust(o, func(x *cluster.Alloc) {
-					for i := range x.Shares {
-						if x.Shares[i].Device == d {
-							x.Shares[i].Milli, x.Shares[i].Throttle = part(d), 0
-						}
-					}
-				})
-			}
+		for _, o := range p.On(d) { // who stays
+			ok = ok && beside.Change(p, o, d, func(s *cluster.Share) { s.Milli, s.Throttle = part[d], 0 })
 		}
 	}
-	if !ok || !p.StartOn(id, a) || !p.StartOn(with, b) {
-		return false
-	}
-	g.on[from][slices.Index(g.on[from], id)] = with
-	g.on[to][slices.Index(g.on[to], with)] = id
-	return true
+	return ok && p.StartOn(id, a) && p.StartOn(with, b)
 }
