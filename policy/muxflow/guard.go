@@ -95,8 +95,8 @@ func unpack(m job.Memo) memo {
 func (m memo) most() float64 { return float64(max(m.peak, m.before)) / 1000 }
 
 // health is how a GPU of a service stands.
-func (f *policy) health(v *sched.View, d cluster.DeviceID, m memo) Health {
-	j := v.Job(f.on[d].service)
+func (f *policy) health(v *sched.View, d cluster.DeviceID, s seat, m memo) Health {
+	j := v.Job(s.service)
 	g := &f.cfg.Guard
 	switch {
 	case !v.Cluster().UsableDevice(d):
@@ -110,14 +110,14 @@ func (f *policy) health(v *sched.View, d cluster.DeviceID, m memo) Health {
 }
 
 // metrics is what was measured of a GPU of a service; ok is false where nothing was.
-func (f *policy) metrics(v *sched.View, d cluster.DeviceID) (m Metrics, ok bool) {
+func (f *policy) metrics(v *sched.View, d cluster.DeviceID, s seat) (m Metrics, ok bool) {
 	u := v.Used(d)
-	j := v.Job(f.on[d].service)
+	j := v.Job(s.service)
 	m = Metrics{Use: u.Use, Latency: 1}
 	if has := v.Cluster().Type(v.Cluster().TypeOf(d)).Memory; has > 0 {
 		m.Memory = float64(u.Memory) / float64(has)
 	}
-	if f.on[d].offline != job.None && j.Phase() == job.Running {
+	if s.offline != job.None && j.Phase() == job.Running {
 		if m.Latency = 1e9; j.Speed() > 0 {
 			m.Latency = 1 / j.Speed()
 		}
@@ -127,8 +127,7 @@ func (f *policy) metrics(v *sched.View, d cluster.DeviceID) (m Metrics, ok bool)
 
 // online is what a service itself uses of a GPU: what is measured less what the job
 // beside it is seen to use.
-func (f *policy) online(v *sched.View, d cluster.DeviceID) float64 {
-	s := f.on[d]
+func (f *policy) online(v *sched.View, d cluster.DeviceID, s seat) float64 {
 	u := v.Used(d)
 	if !u.Known {
 		use, _ := demand(v.Job(s.service).Spec())
@@ -144,10 +143,10 @@ func (f *policy) online(v *sched.View, d cluster.DeviceID) float64 {
 
 // next is what is remembered of a service from now on, and why the offline job beside
 // it must make room, if it must.
-func (f *policy) next(v *sched.View, d cluster.DeviceID, m memo) (memo, string) {
+func (f *policy) next(v *sched.View, d cluster.DeviceID, s seat, m memo) (memo, string) {
 	g := &f.cfg.Guard
-	m = m.turn(v.Now, f.online(v, d))
-	is, known := f.metrics(v, d)
+	m = m.turn(v.Now, f.online(v, d, s))
+	is, known := f.metrics(v, d, s)
 	slow := known && is.Latency > g.Latency
 	why := ""
 	switch {
@@ -192,37 +191,26 @@ func (m memo) turn(now time.Duration, use float64) memo {
 // are used too much.
 func (f *policy) watch(v *sched.View, p *sched.Plan) {
 	f.slots = f.slots[:0]
-	for d := range f.on {
-		s := &f.on[d]
+	for d := range cluster.DeviceID(v.Cluster().Devices()) {
+		s := f.seat(v, d)
 		if s.service == job.None || v.Job(s.service).Phase() != job.Running {
 			continue
 		}
-		id := cluster.DeviceID(d)
 		j := v.Job(s.service)
-		if a := v.Alloc(s.service); a.Shares[0].Device != id || len(a.Shares) > 1 {
+		if a := v.Alloc(s.service); a.Shares[0].Device != d || len(a.Shares) > 1 {
 			continue // a service on several GPUs is left alone
 		}
-		m, why := f.next(v, id, unpack(j.Memo()))
+		m, why := f.next(v, d, s, unpack(j.Memo()))
 		if m != unpack(j.Memo()) || uint64(j.Memo()[0])&markMask != mark {
 			p.Remember(s.service, m.pack())
 		}
-		if why != "" && s.offline != job.None && s.others == 0 {
-			f.stop(v, p, s.offline, job.Reason{Code: job.MakesRoom, Job: s.service, Text: "makes room for service " + j.Spec().Key + ": " + why})
+		if why != "" && s.offline != job.None && s.others == 0 && p.Holding(s.offline) != nil {
+			p.Stop(s.offline, job.Reason{Code: job.MakesRoom, Job: s.service, Text: "makes room for service " + j.Spec().Key + ": " + why})
 		}
-		if f.health(v, id, m) == Healthy && s.others == 0 {
-			f.slots = append(f.slots, f.slot(v, id, m))
+		if f.health(v, d, s, m) == Healthy && s.others == 0 {
+			f.slots = append(f.slots, f.slot(v, d, s.service, m))
 		}
 	}
-}
-
-// stop takes an offline job off its devices.
-func (f *policy) stop(v *sched.View, p *sched.Plan, id job.ID, why job.Reason) {
-	a := p.Holding(id)
-	if a == nil {
-		return
-	}
-	f.forget(id, a)
-	p.Stop(id, why)
 }
 
 // freed tells whether a GPU has begun to take offline jobs at this moment.
@@ -238,9 +226,9 @@ func (f *policy) freed(v *sched.View) bool {
 }
 
 // turns is when a GPU of a service may change its health by itself.
-func (f *policy) turns(v *sched.View, d cluster.DeviceID, wanted bool) time.Duration {
+func (f *policy) turns(v *sched.View, s seat, wanted bool) time.Duration {
 	g := &f.cfg.Guard
-	j := v.Job(f.on[d].service)
+	j := v.Job(s.service)
 	if j.Phase() != job.Running {
 		return unit.Never
 	}
@@ -254,7 +242,7 @@ func (f *policy) turns(v *sched.View, d cluster.DeviceID, wanted bool) time.Dura
 	switch {
 	case m.over && m.at > 0 && wanted:
 		return after(m.at, g.CoolFor(m.times))
-	case !m.over && m.at > 0 && f.on[d].offline != job.None:
+	case !m.over && m.at > 0 && s.offline != job.None:
 		return after(m.at, g.Slow)
 	case wanted:
 		return after(v.Now-j.Run(), g.Init)

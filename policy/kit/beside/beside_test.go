@@ -157,8 +157,8 @@ func TestParts(t *testing.T) {
 	}
 	beside.Change(p, host, 1, func(s *cluster.Share) { s.Throttle = 100 })
 	p.Stop(guest, job.Reason{Code: job.MakesRoom, Job: host})
-	if ok := beside.Settled(v, p, guest); ok {
-		t.Error("who is stopped is settled")
+	if beside.Restore(p, guest); beside.Settled(v, p, guest) || p.Holding(guest) != nil || p.Err() != nil {
+		t.Errorf("who is stopped is settled or holds something, or %v", p.Err())
 	}
 	if beside.Restore(p, host); !slices.Equal(parts(p, host), []int32{1000, 1000}) || p.Holding(host).Shares[1].Throttle != 0 || !beside.Alone(p, p.Holding(host)) {
 		t.Errorf("alone again the host holds %+v", p.Holding(host))
