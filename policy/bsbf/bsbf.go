@@ -95,7 +95,7 @@ type waiting struct {
 // Decide implements sched.Policy.
 func (f *policy) Decide(v *sched.View, p *sched.Plan) {
 	for j := range v.Running() {
-		if shareable(j) {
+		if j.Phase() == job.Running && shareable(j) {
 			beside.Restore(p, j.ID) // the half of a GPU that a partner has left
 		}
 	}

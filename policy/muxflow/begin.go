@@ -18,7 +18,10 @@ func (f *policy) restore(v *sched.View, p *sched.Plan) {
 		if j.Phase() != job.Running || !f.cfg.mayOwn(j) || j.Spec().Demand.Roles[0].GPU%unit.One != 0 || !service(j) && !offline(j) {
 			continue
 		}
-		beside.Restore(p, j.ID)
+		part := func(s cluster.Share) bool { return s.Milli < beside.Whole && len(p.On(s.Device)) == 1 }
+		if a := p.Holding(j.ID); a != nil && slices.ContainsFunc(a.Shares, part) {
+			beside.Restore(p, j.ID)
+		}
 	}
 }
 

@@ -97,13 +97,12 @@ func GiveEach(p *sched.Plan, id job.ID, milli int32) bool {
 // Restore gives a running job all of those devices on which it has become alone, to use
 // them for all of the time. One that the plan has stopped is left alone.
 func Restore(p *sched.Plan, id job.ID) {
-	less := func(s cluster.Share) bool { return (s.Milli < Whole || s.Throttle > 0) && len(p.On(s.Device)) == 1 }
-	if a := p.Holding(id); a == nil || !slices.ContainsFunc(a.Shares, less) {
+	if p.Holding(id) == nil {
 		return
 	}
 	p.Adjust(id, func(a *cluster.Alloc) {
 		for i := range a.Shares {
-			if s := &a.Shares[i]; less(*s) {
+			if s := &a.Shares[i]; len(p.On(s.Device)) == 1 {
 				s.Milli, s.Throttle = max(s.Milli, Whole), 0
 			}
 		}
