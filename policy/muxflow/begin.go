@@ -102,7 +102,7 @@ func (f *policy) explain(v *sched.View, p *sched.Plan) {
 			text = f.text(n)
 			texts[n] = text
 		}
-		p.Hold(j.ID, beside.Because("%s", text))
+		p.Hold(j.ID, job.Reason{Code: job.Because, Job: job.None, Text: text})
 	}
 }
 
