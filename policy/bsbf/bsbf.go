@@ -374,14 +374,9 @@ func (f *policy) pick(v *sched.View, id job.ID, need int, free, shared []spot) [
 
 // take starts a job on chosen GPUs with a batch.
 func (f *policy) take(v *sched.View, p *sched.Plan, id job.ID, chosen []spot, b int32) {
-	for _, s := range chosen {
-		if s.partner != job.None {
-			beside.Give(p, s.partner, s.device, beside.Half)
-		}
-	}
 	slices.SortFunc(chosen, func(a, b spot) int { return cmp.Compare(a.device, b.device) })
 	f.gang(v, id, chosen, b)
-	p.StartOn(id, &f.alloc)
+	beside.Join(p, id, &f.alloc)
 }
 
 // gang makes the alloc of a job on chosen GPUs, which are in order.

@@ -3,6 +3,7 @@ package gimbal
 import (
 	"cmp"
 	"hash/fnv"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -21,14 +22,26 @@ func isPacked(p *sched.Plan, a *cluster.Alloc) bool {
 }
 
 // on is who is on a GPU: those that have begun, by number, then who is just being placed.
-func on(v *sched.View, p *sched.Plan, d cluster.DeviceID) []job.ID {
-	number := func(id job.ID) job.ID {
-		if v.Alloc(id) == nil {
-			return job.ID(v.Jobs())
-		}
-		return id
+// Who was exchanged in this decision has the place of the one whose GPU it got.
+func (g *policy) on(v *sched.View, p *sched.Plan, d cluster.DeviceID) []job.ID {
+	return slices.SortedStableFunc(slices.Values(p.On(d)), func(a, b job.ID) int { return cmp.Compare(g.order(v, d, a), g.order(v, d, b)) })
+}
+
+// stand is a job on a GPU.
+type stand struct {
+	device cluster.DeviceID
+	job    job.ID
+}
+
+// order is by what the jobs on a GPU are put in order.
+func (g *policy) order(v *sched.View, d cluster.DeviceID, id job.ID) job.ID {
+	if of, exchanged := g.stands[stand{d, id}]; exchanged {
+		return of
 	}
-	return slices.SortedStableFunc(slices.Values(p.On(d)), func(a, b job.ID) int { return cmp.Compare(number(a), number(b)) })
+	if v.Alloc(id) == nil {
+		return job.ID(v.Jobs())
+	}
+	return id
 }
 
 // calibrate looks at the packed gangs whose partners have changed since they were
@@ -112,13 +125,13 @@ func (g *policy) observed(v *sched.View, p *sched.Plan, j sched.Job, was memo) i
 	for i := range a.Shares {
 		s := &a.Shares[i]
 		var others []perf.Sharer
-		for _, id := range on(v, p, s.Device) {
+		for _, id := range g.on(v, p, s.Device) {
 			o := v.Job(id)
 			if o.Since() == v.Now || o.Phase() != job.Running || v.Alloc(id) == nil {
 				return was.correction
 			}
 			if id != j.ID {
-				others = append(others, perf.Sharer{Job: o.Spec(), Share: share(v.Alloc(id), s.Device)})
+				others = append(others, perf.Sharer{Job: o.Spec(), Share: beside.Of(v.Alloc(id), s.Device)})
 			}
 		}
 		if len(others) > 0 || s.Throttle > 0 {
@@ -132,16 +145,6 @@ func (g *policy) observed(v *sched.View, p *sched.Plan, j sched.Job, was memo) i
 	return int(max(-100, min(100, math.Round(math.Log(j.Speed()/alone/least)/math.Log(1.1)))))
 }
 
-// share is what an alloc holds of a device.
-func share(a *cluster.Alloc, d cluster.DeviceID) cluster.Share {
-	for i := range a.Shares {
-		if a.Shares[i].Device == d {
-			return a.Shares[i]
-		}
-	}
-	return cluster.Share{}
-}
-
 // local is some gangs with all who share a GPU with them, as the plan stands. The GPUs of
 // those gangs may be divided anew. It returns the jobs of its gangs.
 func (g *policy) local(v *sched.View, p *sched.Plan, of []job.ID) (*Local, []job.ID) {
@@ -149,7 +152,7 @@ func (g *policy) local(v *sched.View, p *sched.Plan, of []job.ID) (*Local, []job
 	ids := slices.Clone(of)
 	for _, id := range of {
 		for _, s := range p.Holding(id).Shares {
-			for _, o := range on(v, p, s.Device) {
+			for _, o := range g.on(v, p, s.Device) {
 				if !slices.Contains(ids, o) {
 					ids = append(ids, o)
 				}
@@ -178,12 +181,12 @@ func (g *policy) seat(v *sched.View, p *sched.Plan, l *Local, ids []job.ID, id j
 			continue // seated with the one that was met before
 		}
 		spot := Spot{Type: v.Cluster().Type(v.Cluster().TypeOf(s.Device)), Open: self < opened}
-		for _, o := range on(v, p, s.Device) {
+		for _, o := range g.on(v, p, s.Device) {
 			n := slices.Index(ids, o)
 			if n >= 0 && n < opened {
 				spot.Open = true
 			}
-			l.Seats = append(l.Seats, Seat{Gang: n, Spot: len(l.Spots), Job: v.Job(o).Spec(), Share: share(p.Holding(o), s.Device)})
+			l.Seats = append(l.Seats, Seat{Gang: n, Spot: len(l.Spots), Job: v.Job(o).Spec(), Share: beside.Of(p.Holding(o), s.Device)})
 			spot.Seats = append(spot.Seats, len(l.Seats)-1)
 		}
 		l.Spots = append(l.Spots, spot)
@@ -314,7 +317,7 @@ func (g *policy) swap(v *sched.View, p *sched.Plan, l *Local, ids []job.ID, j sc
 		if len(p.On(d)) == 0 || slices.Contains(p.On(d), j.ID) || c.Broken(d) || c.TypeOf(d) != c.TypeOf(from) {
 			continue
 		}
-		for _, o := range on(v, p, d) {
+		for _, o := range g.on(v, p, d) {
 			k := v.Job(o)
 			if slices.Contains(p.On(from), o) || !g.moves(v, p, k) || m.swapped != never && g.noted(p, k).rests(v.Now, 0) {
 				continue
@@ -339,6 +342,7 @@ func (g *policy) moves(v *sched.View, p *sched.Plan, j sched.Job) bool {
 func (g *policy) exchanged(v *sched.View, p *sched.Plan, id, with job.ID, from, to cluster.DeviceID) (rate float64) {
 	before, _ := g.local(v, p, []job.ID{id, with})
 	was := before.Utility()
+	stands := maps.Clone(g.stands)
 	p.Try(func() bool {
 		if g.exchange(v, p, id, with, from, to) {
 			l, _ := g.local(v, p, []job.ID{id, with})
@@ -349,6 +353,7 @@ func (g *policy) exchanged(v *sched.View, p *sched.Plan, id, with job.ID, from, 
 		}
 		return false
 	})
+	g.stands = stands
 	return rate
 }
 
@@ -379,5 +384,10 @@ func (g *policy) exchange(v *sched.View, p *sched.Plan, id, with job.ID, from, t
 			ok = ok && beside.Change(p, o, d, func(s *cluster.Share) { s.Milli, s.Throttle = part[d], 0 })
 		}
 	}
-	return ok && p.StartOn(id, a) && p.StartOn(with, b)
+	if !ok || !p.StartOn(id, a) || !p.StartOn(with, b) {
+		return false
+	}
+	mine, theirs := g.order(v, from, id), g.order(v, to, with)
+	g.stands[stand{from, with}], g.stands[stand{to, id}] = mine, theirs
+	return true
 }

@@ -127,12 +127,13 @@ func (c *Config) Policy() (sched.Policy, error) {
 
 // policy keeps nothing between decisions: what it must remember stands on the jobs.
 type policy struct {
-	cfg   Config
-	queue []waiting
-	wake  time.Duration
-	why   map[job.ID]job.Reason
-	found []site // scratch of places
-	alloc cluster.Alloc
+	cfg    Config
+	stands map[stand]job.ID // see on
+	queue  []waiting
+	wake   time.Duration
+	why    map[job.ID]job.Reason
+	found  []site // scratch of places
+	alloc  cluster.Alloc
 }
 
 type waiting struct {
@@ -142,7 +143,7 @@ type waiting struct {
 
 // Decide implements sched.Policy.
 func (g *policy) Decide(v *sched.View, p *sched.Plan) {
-	g.wake = unit.Never
+	g.wake, g.stands = unit.Never, map[stand]job.ID{}
 	for j := range v.Running() {
 		if packable(j) {
 			beside.Restore(p, j.ID)

@@ -177,13 +177,8 @@ func (g *policy) share(v *sched.View, p *sched.Plan, j sched.Job, on []site) job
 	if worth := g.worth(v, j); len(partners) > 0 && worth < g.cfg.Gain*before {
 		return beside.Because("sharing with %s would not be worth it, even if it had its whole speed there", v.Job(partners[0]).Spec().Key)
 	}
-	for _, x := range on {
-		if x.partner != job.None {
-			beside.Change(p, x.partner, x.device, func(s *cluster.Share) { s.Milli, s.Throttle = beside.Half, 0 })
-		}
-	}
 	g.gang(v, j, on)
-	if !p.StartOn(j.ID, &g.alloc) {
+	if !beside.Join(p, j.ID, &g.alloc) {
 		return beside.Because("the GPUs that it would share are not free")
 	}
 	l, ids := g.local(v, p, []job.ID{j.ID})

@@ -212,16 +212,10 @@ func (f *policy) filled(v *sched.View, d cluster.DeviceID, on []job.ID) float64 
 func (f *policy) start(v *sched.View, p *sched.Plan, j sched.Job, s *spot) {
 	on := slices.Clone(p.On(s.device))
 	part := int32(int(unit.One) / (len(on) + 1))
-	started := p.Try(func() bool {
-		if !f.adjust(p, on, func(s *cluster.Share) { s.Milli = part }) {
-			return false
-		}
-		role := &v.Class(j.Class()).Demand.Roles[0]
-		f.alloc.Reset()
-		beside.AddTask(&f.alloc, v.Cluster().NodeOf(s.device), role, cluster.Share{Device: s.device, Milli: part, Memory: need(v, j, s.device)})
-		return p.StartOn(j.ID, &f.alloc)
-	})
-	if !started {
+	role := &j.Spec().Demand.Roles[0]
+	f.alloc.Reset()
+	beside.AddTask(&f.alloc, v.Cluster().NodeOf(s.device), role, cluster.Share{Device: s.device, Milli: part, Memory: need(v, j, s.device)})
+	if !beside.Join(p, j.ID, &f.alloc) {
 		p.Hold(j.ID, beside.Because("who has the GPU that it would share cannot be changed now"))
 		return
 	}

@@ -14,7 +14,6 @@
 package iadeep
 
 import (
-	"cmp"
 	"errors"
 	"slices"
 	"time"
@@ -193,7 +192,7 @@ func (f *policy) even(v *sched.View, p *sched.Plan) {
 			continue
 		}
 		part := int32(int(unit.One) / len(on))
-		f.adjust(p, on, func(s *cluster.Share) {
+		f.adjust(p, d, func(s *cluster.Share) {
 			if s.Milli = part; len(on) == 1 {
 				s.Batch = 0
 			}
@@ -208,12 +207,9 @@ func (f *policy) mine(v *sched.View, on []job.ID) bool {
 
 // adjust changes the parts that jobs of one GPU hold, the ones that shrink first; it
 // changes nothing when one of them cannot be changed.
-func (f *policy) adjust(p *sched.Plan, on []job.ID, change func(*cluster.Share)) bool {
-	order := slices.SortedFunc(slices.Values(on), func(a, b job.ID) int {
-		return cmp.Or(-cmp.Compare(p.Holding(a).Shares[0].Milli, p.Holding(b).Shares[0].Milli), cmp.Compare(a, b))
-	})
+func (f *policy) adjust(p *sched.Plan, d cluster.DeviceID, change func(*cluster.Share)) bool {
 	return p.Try(func() bool {
-		for _, id := range order {
+		for _, id := range beside.Largest(p, d) {
 			if !p.Adjust(id, func(a *cluster.Alloc) { change(&a.Shares[0]) }) {
 				return false
 			}

@@ -55,9 +55,8 @@ func (l *policy) share(v *sched.View, p *sched.Plan, j sched.Job, rank float64, 
 		if v.Job(o.id).Pool() != j.Pool() || !l.suits(v, j, host, &limits) || !limits.Allow(side, o.side) {
 			continue
 		}
-		beside.GiveEach(p, o.id, beside.Half)
 		l.join(j, host)
-		p.StartOn(j.ID, &l.alloc)
+		beside.Join(p, j.ID, &l.alloc)
 		l.open = slices.Delete(l.open, i, i+1)
 		return true
 	}

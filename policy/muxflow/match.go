@@ -241,21 +241,12 @@ func (f *policy) place(v *sched.View, p *sched.Plan, j sched.Job, slots []slot) 
 			return false
 		}
 	}
-	return p.Try(func() bool {
-		for i := range slots {
-			if !beside.Give(p, slots[i].service, slots[i].device, beside.Whole-f.alloc.Shares[i].Milli) {
-				return false
-			}
-			if c.DeviceMemoryFree(slots[i].device) < f.alloc.Shares[i].Memory {
-				return false
-			}
-		}
-		if !p.StartOn(j.ID, &f.alloc) {
-			return false
-		}
-		f.predictor.begin(p, j)
-		return true
-	})
+	short := func(s cluster.Share) bool { return c.DeviceMemoryFree(s.Device) < s.Memory }
+	if slices.ContainsFunc(f.alloc.Shares, short) || !beside.Join(p, j.ID, &f.alloc) {
+		return false
+	}
+	f.predictor.begin(p, j)
+	return true
 }
 
 // placed is a running offline job of one GPU, and its slot.

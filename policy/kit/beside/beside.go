@@ -11,6 +11,7 @@
 package beside
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"slices"
@@ -80,6 +81,43 @@ func Change(p *sched.Plan, id job.ID, d cluster.DeviceID, change func(*cluster.S
 // Give gives a running job so many thousandths of a device, as Change does.
 func Give(p *sched.Plan, id job.ID, d cluster.DeviceID, milli int32) bool {
 	return Change(p, id, d, func(s *cluster.Share) { s.Milli = milli })
+}
+
+// Join starts a waiting job on the devices of an alloc, whoever is there: those have in
+// equal parts what it leaves of each device, and are not throttled. When one of them
+// cannot be changed, nothing is, and the result is false.
+func Join(p *sched.Plan, id job.ID, a *cluster.Alloc) bool {
+	return p.Try(func() bool {
+		for i := range a.Shares {
+			s := &a.Shares[i]
+			there := Largest(p, s.Device)
+			for _, other := range there {
+				rest := (Whole - s.Milli) / int32(len(there))
+				if !Change(p, other, s.Device, func(o *cluster.Share) { o.Milli, o.Throttle = rest, 0 }) {
+					return false
+				}
+			}
+		}
+		return p.StartOn(id, a)
+	})
+}
+
+// Largest is the jobs that hold a part of a device as the plan stands, those with the
+// larger parts first, ties by number: in this order parts can be made equal.
+func Largest(p *sched.Plan, d cluster.DeviceID) []job.ID {
+	return slices.SortedFunc(slices.Values(p.On(d)), func(a, b job.ID) int {
+		return cmp.Or(-cmp.Compare(Of(p.Holding(a), d).Milli, Of(p.Holding(b), d).Milli), cmp.Compare(a, b))
+	})
+}
+
+// Of is what an alloc has of a device; the zero Share where that is nothing.
+func Of(a *cluster.Alloc, d cluster.DeviceID) cluster.Share {
+	for i := range a.Shares {
+		if a.Shares[i].Device == d {
+			return a.Shares[i]
+		}
+	}
+	return cluster.Share{}
 }
 
 // GiveEach gives a running job so many thousandths of each of its devices but those that

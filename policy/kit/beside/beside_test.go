@@ -145,7 +145,7 @@ func TestParts(t *testing.T) {
 	}
 	a := &cluster.Alloc{}
 	beside.AddTask(a, 0, &job.Role{CPU: unit.One}, cluster.Share{Device: 1, Milli: beside.Half})
-	joined := beside.Give(p, host, 1, beside.Half) && p.StartOn(guest, a)
+	joined := beside.Join(p, guest, a)
 	if got := parts(p, host); !joined || !slices.Equal(got, []int32{1000, 500}) || beside.Alone(p, p.Holding(host)) || beside.Alone(p, p.Holding(guest)) {
 		t.Errorf("%v: the host holds %v", joined, got)
 	}
@@ -195,5 +195,29 @@ func TestNext(t *testing.T) {
 		if got := beside.Next(c.now, c.every); got != c.want {
 			t.Errorf("behind %v every %v: %v, want %v", c.now, c.every, got, c.want)
 		}
+	}
+}
+
+// TestJoin: those who are on a device share equally what who comes leaves; when one of
+// them cannot be changed, all is as before.
+func TestJoin(t *testing.T) {
+	b := newTable(t)
+	ids := []job.ID{b.run(0, 300, 0), b.run(0, 700, 0), b.submit(job.GPUs(1)), b.submit(job.GPUs(1))}
+	leaving := b.submit(job.GPUs(1))
+	if err := b.s.Assign(leaving, &cluster.Alloc{Pieces: []cluster.Piece{{Tasks: 1, Shares: 1}}, Shares: []cluster.Share{{Device: 1, Milli: 1000}}}); err != nil {
+		t.Fatal(err)
+	}
+	_, p := b.open()
+	defer p.Discard()
+	on := func(d cluster.DeviceID, milli int32) *cluster.Alloc {
+		a := &cluster.Alloc{}
+		beside.AddTask(a, 0, &job.Role{}, cluster.Share{Device: d, Milli: milli})
+		return a
+	}
+	if !beside.Join(p, ids[2], on(0, 333)) || !slices.Equal(parts(p, ids[0]), []int32{333}) || !slices.Equal(parts(p, ids[1]), []int32{333}) {
+		t.Errorf("they hold %v and %v", parts(p, ids[0]), parts(p, ids[1]))
+	}
+	if beside.Join(p, ids[3], on(1, 500)) || p.Holding(ids[3]) != nil || !slices.Equal(parts(p, leaving), []int32{1000}) || p.Err() != nil {
+		t.Errorf("beside one who has not begun: %v, %v", p.Holding(ids[3]), p.Err())
 	}
 }
