@@ -17,8 +17,8 @@ import (
 )
 
 // isPacked tells whether a running gang shares any of its GPUs.
-func isPacked(p *sched.Plan, a *cluster.Alloc) bool {
-	return slices.ContainsFunc(a.Shares, func(s cluster.Share) bool { return len(p.On(s.Device)) > 1 })
+func isPacked(v *sched.View, p *sched.Plan, a *cluster.Alloc) bool {
+	return slices.ContainsFunc(a.Shares, func(s cluster.Share) bool { return len(p.On(s.Device)) > 1 && beside.Divisible(v, s.Device) })
 }
 
 // on is who is on a GPU: those that have begun, by number, then who is just being placed.
@@ -50,7 +50,7 @@ func (g *policy) order(v *sched.View, d cluster.DeviceID, id job.ID) job.ID {
 func (g *policy) calibrate(v *sched.View, p *sched.Plan) {
 	for j := range v.Running() {
 		a := p.Holding(j.ID)
-		if a == nil || !packable(j) || !isPacked(p, a) {
+		if a == nil || !packable(j) || !isPacked(v, p, a) {
 			continue
 		}
 		was := readMemo(j.Memo())

@@ -188,7 +188,7 @@ func (f *policy) close(a *cluster.Alloc) {
 func (f *policy) even(v *sched.View, p *sched.Plan) {
 	for d := range cluster.DeviceID(v.Cluster().Devices()) {
 		on := p.On(d)
-		if len(on) == 0 || f.tuned[d] && len(on) > 1 || !f.mine(v, on) {
+		if len(on) == 0 || !beside.Divisible(v, d) || f.tuned[d] && len(on) > 1 || !f.mine(v, on) {
 			continue
 		}
 		part := int32(int(unit.One) / len(on))

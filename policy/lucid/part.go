@@ -61,7 +61,7 @@ func only(v *sched.View, a *cluster.Alloc, id job.ID) job.ID {
 	host := job.None
 	for i := range a.Shares {
 		on := v.On(a.Shares[i].Device)
-		if len(on) != 2 || host != job.None && on[0]+on[1]-id != host {
+		if len(on) != 2 || !beside.Divisible(v, a.Shares[i].Device) || host != job.None && on[0]+on[1]-id != host {
 			return job.None
 		}
 		host = on[0] + on[1] - id

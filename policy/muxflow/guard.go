@@ -6,6 +6,7 @@ import (
 
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/policy/kit/beside"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/unit"
 )
@@ -193,7 +194,7 @@ func (f *policy) watch(v *sched.View, p *sched.Plan) {
 	f.slots = f.slots[:0]
 	for d := range cluster.DeviceID(v.Cluster().Devices()) {
 		s := f.seat(v, d)
-		if s.service == job.None || v.Job(s.service).Phase() != job.Running {
+		if s.service == job.None || !beside.Divisible(v, d) || v.Job(s.service).Phase() != job.Running {
 			continue
 		}
 		j := v.Job(s.service)

@@ -49,6 +49,12 @@ func Alone(p *sched.Plan, a *cluster.Alloc) bool {
 	return !slices.ContainsFunc(a.Shares, func(s cluster.Share) bool { return s.Milli != Whole || len(p.On(s.Device)) > 1 })
 }
 
+// Divisible tells whether jobs can be beside each other on a device: those of a node that
+// only counts its GPUs are one device, of which each has its own.
+func Divisible(v *sched.View, d cluster.DeviceID) bool {
+	return !v.Cluster().Node(v.Cluster().NodeOf(d)).Pooled
+}
+
 // Devices yields the devices of a node of which a task of a job may have a part, whoever
 // is on them: those of a type that it accepts, which take new work and are told apart.
 func Devices(v *sched.View, n cluster.NodeID, j sched.Job) iter.Seq[cluster.DeviceID] {
