@@ -339,6 +339,7 @@ func (e *Engine) estimateAgain(id job.ID) error {
 // apply folds one event in, notes what the policy must hear of, and tells the
 // sinks.
 func (e *Engine) apply(ev *eventlog.Event) error {
+	e.expect(ev)
 	if err := Apply(e.state, ev); err != nil {
 		return err
 	}

@@ -16,9 +16,8 @@ func (e *Engine) inherit() {
 	if !e.cfg.Exclusive {
 		return
 	}
-	wants := e.wants()
 	for id := range job.ID(e.state.Jobs()) {
-		if e.heir(id, wants) {
+		if e.heir(id) {
 			e.heirs = append(e.heirs, id)
 		}
 	}
@@ -26,31 +25,28 @@ func (e *Engine) inherit() {
 
 // heir tells whether a job has, or may have again, less of a device than it asks for:
 // one that is frozen goes on with what it had.
-func (e *Engine) heir(id job.ID, wants map[cluster.DeviceID]unit.Milli) bool {
+func (e *Engine) heir(id job.ID) bool {
 	switch r := e.state.Record(id); {
 	case r.Phase.Over():
 		return false
 	case r.Phase == job.Running:
-		return e.shorn(id, wants)
+		return e.shorn(id)
 	case r.Phase == job.Stopping:
 		return true
 	}
 	return e.state.Alloc(id) != nil || e.state.Home(id) != nil
 }
 
-// wants is what those who hold a share of a device ask for of it together.
-func (e *Engine) wants() map[cluster.DeviceID]unit.Milli {
-	out := map[cluster.DeviceID]unit.Milli{}
-	for p := range cluster.PoolID(e.state.Cluster.Pools()) {
-		for id := range e.state.Running(p).All() {
-			if a := e.state.Alloc(job.ID(id)); a != nil {
-				for i := range a.Shares {
-					out[a.Shares[i].Device] += e.whole(job.ID(id))
-				}
+// wanted is what those who hold a share of a device ask for of it together.
+func (e *Engine) wanted(d cluster.DeviceID) (sum unit.Milli) {
+	for _, id := range e.state.On(d) {
+		for _, s := range e.state.Alloc(id).Shares {
+			if s.Device == d {
+				sum += e.whole(id)
 			}
 		}
 	}
-	return out
+	return sum
 }
 
 // whole is what a job asks for of each of its devices.
@@ -65,7 +61,7 @@ func (e *Engine) part(id job.ID, wanted unit.Milli) int32 {
 
 // shorn tells whether a running job has another part of a device than is its, or stands
 // still in turns.
-func (e *Engine) shorn(id job.ID, wants map[cluster.DeviceID]unit.Milli) bool {
+func (e *Engine) shorn(id job.ID) bool {
 	r, a := e.state.Record(id), e.state.Alloc(id)
 	if a == nil || r.Phase != job.Running || r.Profiling || r.Merged != job.Apart {
 		return false
@@ -74,7 +70,7 @@ func (e *Engine) shorn(id job.ID, wants map[cluster.DeviceID]unit.Milli) bool {
 		return false // several tasks may have one share
 	}
 	for i := range a.Shares {
-		if s := &a.Shares[i]; s.Milli < int32(e.whole(id)) || wants[s.Device] > unit.One || s.Throttle > 0 {
+		if s := &a.Shares[i]; s.Milli < int32(e.whole(id)) || e.wanted(s.Device) > unit.One || s.Throttle > 0 {
 			return true
 		}
 	}
@@ -88,13 +84,12 @@ func (e *Engine) handOver() error {
 	if len(e.heirs) == 0 {
 		return nil
 	}
-	wants := e.wants()
 	e.view = sched.NewView(e.state, nil, false)
 	e.plan.Open(&e.view)
 	for _, less := range []bool{true, false} {
 		for _, id := range e.heirs {
-			if e.shorn(id, wants) {
-				e.plan.Adjust(id, func(a *cluster.Alloc) { e.divide(id, a, wants, less) })
+			if e.shorn(id) {
+				e.plan.Adjust(id, func(a *cluster.Alloc) { e.divide(id, a, less) })
 			}
 		}
 	}
@@ -106,7 +101,7 @@ func (e *Engine) handOver() error {
 	}
 	kept := e.heirs[:0]
 	for _, id := range e.heirs {
-		if e.heir(id, wants) {
+		if e.heir(id) {
 			kept = append(kept, id)
 		}
 	}
@@ -116,10 +111,10 @@ func (e *Engine) handOver() error {
 
 // divide gives a job its part of each device where that is less than it has, or where it
 // is not.
-func (e *Engine) divide(id job.ID, a *cluster.Alloc, wants map[cluster.DeviceID]unit.Milli, less bool) {
+func (e *Engine) divide(id job.ID, a *cluster.Alloc, less bool) {
 	for i := range a.Shares {
 		s := &a.Shares[i]
-		if part := e.part(id, wants[s.Device]); (part < s.Milli) == less {
+		if part := e.part(id, e.wanted(s.Device)); (part < s.Milli) == less {
 			s.Milli, s.Throttle = part, 0
 		}
 	}

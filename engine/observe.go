@@ -41,11 +41,10 @@ type Measuring interface {
 type observer struct {
 	learner *perf.Learner // nil: nothing is learnt
 	exact   bool
-	on      map[cluster.DeviceID][]job.ID // who runs there, by number
-	held    map[job.ID][]cluster.DeviceID // the same by job
-	unseen  dense.Set                     // jobs to be seen when time moves on
+	unseen  dense.Set // jobs to be seen when time moves on
 
-	others, most []perf.Sharer // scratch
+	running      []job.ID // scratch
+	others, most []perf.Sharer
 	lessons      []perf.Lesson
 }
 
@@ -58,67 +57,66 @@ func (e *Engine) observe() {
 	own := *first
 	own.Learnt = e.state.Learnt()
 	e.cfg.Sharing = &own
-	e.seen = observer{learner: &own, on: map[cluster.DeviceID][]job.ID{}, held: map[job.ID][]cluster.DeviceID{}}
+	e.seen = observer{learner: &own}
 	e.seen.exact = e.can.exact != nil && e.can.exact.KnowsSpeeds()
-	for i := range e.state.Jobs() {
-		e.seen.follow(e.state, job.ID(i))
-	}
-	e.seen.unseen.Clear() // what a log was cut off before is not known
 }
 
-// follow takes in what a job holds by now.
-func (o *observer) follow(s *state.State, id job.ID) {
-	var now []cluster.DeviceID
-	if s.Record(id).Phase == job.Running {
-		a := s.Alloc(id)
-		for i := range a.Shares {
-			now = append(now, a.Shares[i].Device)
+// runners are the jobs that run on a device, by number.
+func (o *observer) runners(s *state.State, d cluster.DeviceID) []job.ID {
+	o.running = o.running[:0]
+	for _, id := range s.On(d) {
+		if s.Record(id).Phase == job.Running {
+			o.running = append(o.running, id)
 		}
-		slices.Sort(now)
-		now = slices.Compact(now)
 	}
-	was := o.held[id]
-	for _, d := range was {
-		o.on[d] = slices.DeleteFunc(o.on[d], func(other job.ID) bool { return other == id })
-		o.changed(d)
-	}
-	for _, d := range now {
-		at, _ := slices.BinarySearch(o.on[d], id)
-		o.on[d] = slices.Insert(o.on[d], at, id)
-		o.changed(d)
-	}
-	if len(now) == 0 {
-		delete(o.held, id)
-		return
-	}
-	o.held[id] = now
+	slices.Sort(o.running)
+	return o.running
 }
 
-// changed notes that somebody on a device has come, left or changed.
-func (o *observer) changed(d cluster.DeviceID) {
-	if !o.exact || len(o.on[d]) < 2 {
+// changed notes that something changes on the devices of a running job: those who run
+// there beside others are to be seen, all but one.
+func (o *observer) changed(s *state.State, id, but job.ID) {
+	if !s.Known(id) || s.Record(id).Phase != job.Running {
 		return
 	}
-	for _, id := range o.on[d] {
-		o.unseen.Add(int(id))
+	for _, share := range s.Alloc(id).Shares {
+		on := o.runners(s, share.Device)
+		on = slices.DeleteFunc(on, func(other job.ID) bool { return other == but })
+		for i := 0; len(on) > 1 && i < len(on); i++ {
+			o.unseen.Add(int(on[i]))
+		}
 	}
 }
 
 // watch takes in an event about a job that was folded in.
 func (e *Engine) watch(ev *eventlog.Event) error {
-	if e.seen.learner == nil {
+	switch {
+	case e.seen.learner == nil:
 		return nil
-	}
-	switch ev.Kind {
-	case eventlog.Start, eventlog.Preempt, eventlog.Evict, eventlog.Fail, eventlog.End, eventlog.Cancel,
-		eventlog.Hold, eventlog.Move, eventlog.Resize, eventlog.Merge:
-		e.seen.follow(e.state, ev.Job)
-	case eventlog.Speed:
-		id := ev.Job
-		e.seen.unseen.Remove(int(id))
-		return e.see(id)
+	case e.seen.concerns(ev):
+		e.seen.changed(e.state, ev.Job, job.None)
+	case ev.Kind == eventlog.Speed:
+		e.seen.unseen.Remove(int(ev.Job))
+		return e.see(ev.Job)
 	}
 	return nil
+}
+
+// expect takes in an event that is about to be folded in.
+func (e *Engine) expect(ev *eventlog.Event) {
+	if e.seen.concerns(ev) {
+		e.seen.changed(e.state, ev.Job, ev.Job)
+	}
+}
+
+// concerns tells whether an event changes who is on a device, or how.
+func (o *observer) concerns(ev *eventlog.Event) bool {
+	switch ev.Kind {
+	case eventlog.Start, eventlog.Preempt, eventlog.Evict, eventlog.Fail, eventlog.End, eventlog.Cancel,
+		eventlog.Move, eventlog.Resize, eventlog.Merge:
+		return o.exact
+	}
+	return false
 }
 
 // settled sees the jobs of which nothing more will be told of this moment.
@@ -178,7 +176,7 @@ func (e *Engine) see(id job.ID) error {
 // its own.
 func (o *observer) beside(s *state.State, d cluster.DeviceID, id job.ID) (others []perf.Sharer, told bool) {
 	o.others = o.others[:0]
-	for _, other := range o.on[d] {
+	for _, other := range o.runners(s, d) {
 		if other == id {
 			continue
 		}

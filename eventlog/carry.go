@@ -111,6 +111,9 @@ func (ev *Event) appendCarry(f *jsontext.Writer) {
 	}
 	f.Bool("profiling", r.Profiling)
 	moment("since", r.Since)
+	if r.Phase.Holds() && r.Placed != r.Since {
+		moment("placed", r.Placed)
+	}
 	moment("first_start", r.FirstStart)
 	moment("end", r.End)
 	f.Int("tasks", int64(r.Tasks))
@@ -162,6 +165,8 @@ func (l *Reader) recordField(key []byte) (err error) {
 		return err
 	case "since":
 		return seconds(t, &r.Since)
+	case "placed":
+		return seconds(t, &r.Placed)
 	case "first_start":
 		return seconds(t, &r.FirstStart)
 	case "end":

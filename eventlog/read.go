@@ -216,7 +216,7 @@ func (l *Reader) event(ev *Event, line []byte) (known bool, err error) {
 		}
 	}
 	l.spec, l.serial = nil, 0
-	l.record = job.Record{FirstStart: -1, End: -1, With: job.None}
+	l.record = job.Record{Placed: -1, FirstStart: -1, End: -1, With: job.None}
 	l.node = cluster.NodeSpec{}
 	l.note.kind, l.note.fields = nil, nil
 	l.alloc.Reset()
@@ -292,6 +292,11 @@ func (l *Reader) complete(ev *Event) error {
 		}
 		ev.Spec, ev.Record = l.spec, &l.record
 		ev.Spec.ID, ev.Spec.Serial, ev.Record.Note = ev.Job, l.serial, l.noted()
+		if r := ev.Record; !r.Phase.Holds() {
+			r.Placed = 0
+		} else if r.Placed < 0 { // it is not told
+			r.Placed = r.Since
+		}
 		if len(l.alloc.Pieces) > 0 {
 			ev.Alloc = &l.alloc
 		}

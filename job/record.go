@@ -51,7 +51,8 @@ type Record struct {
 	Tasks  int32            // of the first role while it holds devices
 	Milli  unit.Milli       // device time held, in thousandths of a device
 
-	Since      time.Duration // of the current phase
+	Since      time.Duration // of the current phase, or of the last change of what it holds
+	Placed     time.Duration // when it arrived on the devices that it holds, see Arrives; 0 without
 	FirstStart time.Duration // -1 before
 	End        time.Duration // -1 before
 	Estimate   time.Duration // run time that the scheduler believes in, -1 none
@@ -84,6 +85,12 @@ func (r *Record) Serial() int64 {
 	return int64(r.Job.ID)
 }
 
+// Arrives tells whether a job that is reshaped arrives on its devices anew. A job
+// arrives when it is assigned devices, when it begins on them, and when it is moved or
+// resized, also on the devices that it keeps. Other parts of the same devices are no
+// arrival.
+func (c Change) Arrives() bool { return c != ToOtherPart }
+
 // Submit is the arrow into waiting.
 func (r *Record) Submit(j *Job, now time.Duration) {
 	*r = Record{Job: j, Phase: Waiting, Slot: -1, Since: now, FirstStart: -1, End: -1, Estimate: -1, With: None}
@@ -107,6 +114,9 @@ func (r *Record) Carry(past *Record) error {
 	r.Estimate, r.Reason = was.Estimate, was.Reason
 	if r.Past = r.Phase.Over(); !r.Past {
 		r.End = -1
+	}
+	if !r.Phase.Holds() {
+		r.Placed = 0
 	}
 	return nil
 }
@@ -220,6 +230,9 @@ func (r *Record) Reshape(now, pause time.Duration, tasks int32, milli unit.Milli
 	r.Progress, r.Ready = progress, now+pause
 	r.Lost += gpuSeconds(milli, pause) - gpuSeconds(r.Milli, unpaid)
 	r.Tasks, r.Milli = tasks, milli
+	if how.Arrives() {
+		r.Placed = now
+	}
 	switch how {
 	case ToOthers:
 		r.Migrations++
@@ -391,7 +404,7 @@ func (r *Record) leave(now, kept time.Duration, to Phase, what string, allowed b
 	r.Lost += r.undone(now, kept)
 	r.settle(now)
 	r.Progress, r.Profiling = kept, false
-	r.Phase, r.Since = to, now
+	r.Phase, r.Since, r.Placed = to, now, 0
 	return nil
 }
 
@@ -413,7 +426,10 @@ func (r *Record) move(now time.Duration, to Phase, what string, allowed bool) er
 	if !allowed {
 		return r.wrong(what)
 	}
-	r.Phase, r.Since = to, now
+	r.Phase, r.Since, r.Placed = to, now, 0
+	if to.Holds() {
+		r.Placed = now
+	}
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -105,6 +106,11 @@ func same(t *rapid.T, live, folded *state.State, a, b *report.Collector) {
 		}
 	}
 	ledger(t, live.Cluster, folded.Cluster)
+	for d := range cluster.DeviceID(live.Cluster.Devices()) {
+		if x, y := live.On(d), folded.On(d); !slices.Equal(x, y) {
+			t.Fatalf("jobs %v are on device %d, folded %v", x, d, y)
+		}
+	}
 	for id := range tenant.ID(live.Tenants.Len()) {
 		x, y := live.Tenants.At(id), folded.Tenants.At(id)
 		if x.Name != y.Name || x.Used != y.Used || live.Tenants.Usage(id, live.Now) != folded.Tenants.Usage(id, live.Now) {

@@ -231,7 +231,7 @@ func TestLogsAreOne(t *testing.T) {
 	table := policy.Table()
 	rapid.Check(t, func(t *rapid.T) {
 		e := rapid.SampledFrom(table).Draw(t, "policy")
-		shape := rapid.SampledFrom(shapes).Draw(t, "shape")
+		shape := rapid.SampledFrom(append(shapes, simtest.Shape{Packed: true, Shared: true, Costs: true})).Draw(t, "shape")
 		w := simtest.Draw(t, shape)
 		w.AnyStop(t)
 		nodes := rapid.SliceOfN(rapid.IntRange(1, 6), 1, 5).Draw(t, "nodes")
@@ -246,7 +246,7 @@ func TestLogsAreOne(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if rapid.IntRange(0, 3).Draw(t, "restless") == 0 {
+		if !shape.Packed && rapid.IntRange(0, 3).Draw(t, "restless") == 0 {
 			p = restless{}
 		} else if shape.Pools {
 			p = policy.Partitioned(func() (sched.Policy, error) { return e.New().Policy() })

@@ -139,7 +139,6 @@ func TestServe(t *testing.T) {
 	}
 	v := sched.NewView(st, nil, false)
 	r := &Round{View: &v}
-	r.meet()
 	for _, k := range []struct {
 		with   job.ID
 		near   bool

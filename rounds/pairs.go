@@ -47,24 +47,14 @@ func (r *Round) TakePair(a, b sched.Job, t cluster.TypeID) bool {
 	return true
 }
 
-// meet finds who shares devices with whom, where a round begins.
-func (r *Round) meet() {
-	r.guests = map[cluster.DeviceID][]job.ID{}
-	for j := range r.View.Running() {
-		for _, s := range r.View.Alloc(j.ID).Shares {
-			r.guests[s.Device] = append(r.guests[s.Device], j.ID)
-		}
-	}
-}
-
 // Beside is who shares the devices of a running job where a round begins; job.None:
 // nobody, or several.
 func (r *Round) Beside(j sched.Job) job.ID {
 	a := r.View.Alloc(j.ID)
-	if r.guests == nil || a == nil || len(a.Shares) == 0 || a.Shares[0].Milli != half {
+	if !r.paired || a == nil || len(a.Shares) == 0 || a.Shares[0].Milli != half {
 		return job.None
 	}
-	on := r.guests[a.Shares[0].Device]
+	on := r.View.On(a.Shares[0].Device)
 	if len(on) != 2 {
 		return job.None
 	}
@@ -84,7 +74,7 @@ func (r *Round) stuck(j sched.Job) bool {
 // parted tells whether a job has a half of devices that nobody else is on.
 func (r *Round) parted(j sched.Job) bool {
 	a := r.View.Alloc(j.ID)
-	return r.guests != nil && len(a.Shares) > 0 && a.Shares[0].Milli == half && Pairable(j) && r.Beside(j) == job.None
+	return r.paired && len(a.Shares) > 0 && a.Shares[0].Milli == half && Pairable(j) && r.Beside(j) == job.None
 }
 
 // part turns the alloc at hand, which is one job's, into what both of a pair get, or into

@@ -29,8 +29,8 @@ type Round struct {
 	shared []unit.Milli // by type: what there is, with what those who are left alone for now hold
 	picks  []pick
 	taken  dense.Set
-	guests map[cluster.DeviceID][]job.ID // who runs on each device; nil: nobody shares
-	bare   []job.ID                      // they wait and need no GPUs
+	bare   []job.ID // they wait and need no GPUs
+	paired bool     // a round has begun in which jobs may share devices
 
 	nodes    nodes
 	classes  int  // so many were looked at
@@ -108,9 +108,7 @@ func (r *Round) gather(begins bool) {
 
 // running looks at the jobs that run, where a round begins.
 func (r *Round) running() {
-	if r.guests = nil; r.run.Pairs {
-		r.meet()
-	}
+	r.paired = r.run.Pairs
 	for j := range r.View.Running() {
 		if Stays(r.View, j) || !withGPUs(j) {
 			r.withhold(j)

@@ -43,6 +43,8 @@ type Plan struct {
 	why    job.Reason
 	err    error
 	noted  dense.Set // scratch of lastHolds
+	seats  seats
+	turns  int32 // how often it has brought a job to devices
 
 	empty   place.Request // to the empty cluster
 	version uint64        // of the cluster that it is the empty one of
@@ -58,6 +60,8 @@ type Op struct {
 	Why job.Reason     // of its stop
 
 	Profile bool // it is started only to be measured
+
+	turn int32 // in which the plan brings it to what it shall hold; 0: it stays where it is
 }
 
 // Held is a waiting job and why it waits.
@@ -96,7 +100,8 @@ func (p *Plan) Open(v *View) {
 	for len(p.opOf) < p.state.Jobs() {
 		p.opOf = append(p.opOf, make([]int32, max(1024, len(p.opOf), p.state.Jobs()-len(p.opOf)))...)
 	}
-	p.frozen, p.homed, p.why = 0, false, job.Reason{}
+	p.frozen, p.homed, p.why, p.turns = 0, false, job.Reason{}, 0
+	p.seats.reset()
 	p.req.Cluster, p.req.Rand = p.state.Cluster, v.Rand
 	p.mark = p.state.Cluster.Mark()
 }
@@ -279,6 +284,7 @@ func (p *Plan) Stop(id job.ID, why job.Reason) bool {
 	}
 	p.remember(op)
 	p.state.Cluster.Release(op.Now)
+	p.departs(id, op.Now)
 	op.Now, op.Why = nil, why
 	if op.Was != nil && p.state.Record(id).Job.Stop == job.Freeze {
 		p.frozen++
@@ -317,6 +323,7 @@ func (p *Plan) Resize(id job.ID, tasks int, where place.Strategy) bool {
 		was := op.Now
 		p.remember(op)
 		p.state.Cluster.Release(was)
+		p.departs(id, was)
 		op.Now, op.Why = nil, job.Reason{Code: job.Moved, Job: job.None}
 		if tasks != was.Tasks(0) {
 			op.Why = job.Reason{Code: job.Resized, Need: int32(tasks), Job: job.None}
@@ -453,7 +460,10 @@ func (p *Plan) savepoint() savepoint {
 func (p *Plan) rollBack(to *savepoint) {
 	p.state.Cluster.Undo(to.mark)
 	for i := len(p.undo) - 1; i >= to.undo; i-- {
-		p.ops[p.undo[i].at] = p.undo[i].was
+		op := &p.ops[p.undo[i].at]
+		p.departs(op.Job, op.Now)
+		*op = p.undo[i].was
+		p.arrives(op.Job, op.Now)
 	}
 	for _, op := range p.ops[to.ops:] {
 		p.opOf[op.Job] = 0
@@ -694,7 +704,9 @@ func (p *Plan) take(op *Op, a *cluster.Alloc) bool {
 		return p.fail(op.Job, "start it", "does not fit: "+err.Error())
 	}
 	p.remember(op)
-	op.Now = own
+	p.turns++
+	op.Now, op.turn = own, p.turns
+	p.arrives(op.Job, own)
 	return true
 }
 

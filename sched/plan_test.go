@@ -94,7 +94,7 @@ func (b *table) ledger() string {
 
 // planned is all that a plan says so far.
 func planned(p *sched.Plan, b *table) string {
-	return p.All() + b.ledger()
+	return p.All() + b.ledger() + onDevices(p, b)
 }
 
 var because = job.Reason{Code: job.Because, Text: "test", Job: job.None}

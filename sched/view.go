@@ -139,6 +139,12 @@ func (v *View) Tenants() *tenant.Tree { return v.state.Tenants }
 // Alloc is what a job holds, or nil. It must not be changed.
 func (v *View) Alloc(id job.ID) *cluster.Alloc { return v.state.Alloc(id) }
 
+// On is the jobs that hold a part of a device, of whatever pool, in order of arrival: the
+// one that has held its present devices longest stands first, ties by number. Who is
+// moved or resized arrives anew; who gets another part of the same devices does not. The
+// list must not be changed.
+func (v *View) On(d cluster.DeviceID) []job.ID { return v.state.On(d) }
+
 // Home is the devices in whose memory a frozen job has left its state, which are the
 // only ones on which it can go on; nil for any other job. It must not be changed.
 func (v *View) Home(id job.ID) *cluster.Alloc { return v.state.Home(id) }

@@ -81,7 +81,7 @@ func (w *Sim) crash(id job.ID, now time.Duration) {
 		w.loads.stall = map[job.ID]time.Duration{}
 	}
 	for _, share := range w.state.Alloc(id).Shares {
-		for _, other := range w.shared.holders[share.Device] {
+		for _, other := range w.holders(share.Device) {
 			if other != id {
 				w.loads.stall[other] = now + w.cfg.Reset
 				w.turn(other, now)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/dense"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
@@ -17,14 +18,15 @@ import (
 // memory suffices; the world tells of that in the same instant, as soon as it is
 // asked again.
 type sharing struct {
-	on      bool
-	model   sharingModel
-	holders map[cluster.DeviceID][]job.ID // in the order in which they came
-	dirty   []cluster.DeviceID            // whose holders have changed
-	merged  []job.ID                      // whose training has changed
-	others  []perf.Sharer                 // scratch
-	last    []perf.Sharer                 // scratch of speed: a job and who was beside it on the device before
-	lastOn  cluster.TypeID                // the type of that
+	on     bool
+	model  sharingModel
+	gone   dense.Set          // jobs that have left their devices since they last came; the state may not know yet
+	dirty  []cluster.DeviceID // whose holders have changed
+	merged []job.ID           // whose training has changed
+	ids    []job.ID           // scratch of holders
+	others []perf.Sharer      // scratch
+	last   []perf.Sharer      // scratch of speed: a job and who was beside it on the device before
+	lastOn cluster.TypeID     // the type of that
 }
 
 // sharingModel is what Config.Sharing can tell beside speeds; nil: it cannot.
@@ -54,7 +56,6 @@ func (w *Sim) share() {
 	if !s.on {
 		return
 	}
-	s.holders = map[cluster.DeviceID][]job.ID{}
 	if w.cfg.Sharing == nil {
 		w.cfg.Sharing = perf.Alone{}
 	}
@@ -64,28 +65,42 @@ func (w *Sim) share() {
 	}
 }
 
-// holds notes that a job has come to devices, or has left them.
-func (w *Sim) holds(id job.ID, a *cluster.Alloc, comes bool) {
+// holders are the jobs that are on a device, in order of arrival. The slice is valid
+// until one of them leaves or another device is asked about.
+func (w *Sim) holders(d cluster.DeviceID) []job.ID {
 	s := &w.shared
-	if !s.on || a == nil {
-		return
-	}
-	for i := range a.Shares {
-		d := a.Shares[i].Device
-		at := slices.Index(s.holders[d], id)
-		switch {
-		case comes && at < 0:
-			s.holders[d] = append(s.holders[d], id)
-		case !comes && at >= 0:
-			s.holders[d] = slices.Delete(s.holders[d], at, at+1)
-		default:
-			continue
+	s.ids = s.ids[:0]
+	for _, id := range w.state.On(d) {
+		if w.stands(id) {
+			s.ids = append(s.ids, id)
 		}
-		s.dirty = append(s.dirty, d)
+	}
+	return s.ids
+}
+
+// stands tells whether a job is on the devices that the state knows of. One that was
+// assigned them has not come yet.
+func (w *Sim) stands(id job.ID) bool {
+	return w.state.Record(id).Phase == job.Running && !w.shared.gone.Has(int(id))
+}
+
+// comes notes that a job comes to devices.
+func (w *Sim) comes(id job.ID, a *cluster.Alloc) {
+	if w.shared.on {
+		w.shared.gone.Remove(int(id))
+		w.adjusts(a)
 	}
 }
 
-// adjusts notes that a job has come to hold other parts of its devices.
+// leaves notes that a job has left its devices, if it was there.
+func (w *Sim) leaves(id job.ID) {
+	if w.shared.on && w.stands(id) {
+		w.shared.gone.Add(int(id))
+		w.adjusts(w.state.Alloc(id))
+	}
+}
+
+// adjusts notes that something changes on the devices of a.
 func (w *Sim) adjusts(a *cluster.Alloc) {
 	if !w.shared.on {
 		return
@@ -118,7 +133,7 @@ func (w *Sim) settle(now time.Duration, out []eventlog.Event) []eventlog.Event {
 	}
 	ids := s.merged
 	for _, d := range s.dirty {
-		ids = append(ids, s.holders[d]...)
+		ids = append(ids, w.holders(d)...)
 	}
 	slices.Sort(ids)
 	for _, id := range slices.Compact(ids) {
@@ -220,7 +235,7 @@ func (w *Sim) left(id job.ID) time.Duration {
 // beside are the jobs on a device but for two, and the parts that they hold.
 func (w *Sim) beside(d cluster.DeviceID, self, partner job.ID) []perf.Sharer {
 	w.shared.others = w.shared.others[:0]
-	for _, id := range w.shared.holders[d] {
+	for _, id := range w.holders(d) {
 		if id == self || id == partner {
 			continue
 		}
@@ -267,7 +282,7 @@ func (w *Sim) grown(s perf.Sharer) unit.Bytes {
 // memoryOn is what is really taken of the memory of a device by those who need it
 // there; spilled is what others take of it who can do with main memory.
 func (w *Sim) memoryOn(d cluster.DeviceID) (sum, spilled unit.Bytes) {
-	for _, id := range w.shared.holders[d] {
+	for _, id := range w.holders(d) {
 		s := w.sharer(id, d)
 		m := w.memory(id) + w.grown(s)
 		if w.shared.model.spills(s) {
@@ -284,7 +299,7 @@ func (w *Sim) memoryOn(d cluster.DeviceID) (sum, spilled unit.Bytes) {
 func (w *Sim) exhaust(d cluster.DeviceID, now time.Duration, out []eventlog.Event) []eventlog.Event {
 	has := w.state.Cluster.Type(w.state.Cluster.TypeOf(d)).Memory
 	for has > 0 {
-		on := w.shared.holders[d]
+		on := w.holders(d)
 		last := w.overCap(d)
 		if need, _ := w.memoryOn(d); last < 0 && need <= has {
 			break
@@ -297,7 +312,7 @@ func (w *Sim) exhaust(d cluster.DeviceID, now time.Duration, out []eventlog.Even
 		}
 		id, alone := on[last], len(on) == 1
 		r := w.state.Record(id)
-		w.holds(id, w.state.Alloc(id), false)
+		w.leaves(id)
 		w.told = append(w.told, told{id, job.Waiting})
 		w.timers.Remove(int32(id))
 		delete(w.breaks, id)
@@ -331,7 +346,7 @@ func (w *Sim) overCap(d cluster.DeviceID) int {
 	if caps == nil {
 		return -1
 	}
-	return slices.IndexFunc(w.shared.holders[d], func(id job.ID) bool {
+	return slices.IndexFunc(w.holders(d), func(id job.ID) bool {
 		s := w.sharer(id, d)
 		return caps.Caps(s) && w.memory(id) > s.Share.Memory
 	})
@@ -341,7 +356,7 @@ func (w *Sim) overCap(d cluster.DeviceID) int {
 func (w *Sim) measured(d cluster.DeviceID, now time.Duration) eventlog.Event {
 	use := 0.0
 	gauge := w.shared.model.gauged
-	for _, id := range w.shared.holders[d] {
+	for _, id := range w.holders(d) {
 		if gauge != nil {
 			use += gauge.Busy(w.sharer(id, d), w.beside(d, id, job.None), w.state.Cluster.Type(w.state.Cluster.TypeOf(d)))
 		} else if h := w.state.Record(id).Job.Hints; h != nil {
@@ -368,7 +383,7 @@ func (w *Sim) warm(j *job.Job, a *cluster.Alloc) bool {
 // Profile implements engine.Profiler.
 func (w *Sim) Profile(id job.ID, a *cluster.Alloc) (delay time.Duration) {
 	r := w.state.Record(id)
-	w.holds(id, a, true)
+	w.comes(id, a)
 	w.timers.Remove(int32(id))
 	return w.cfg.Costs.Begin(r.Job, int(a.Milli()/unit.One), r.Starts == 0, w.warm(r.Job, a))
 }

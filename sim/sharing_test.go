@@ -9,11 +9,15 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim"
 	"github.com/norn-scheduler/norn/sim/simtest"
+	"github.com/norn-scheduler/norn/state"
+	"github.com/norn-scheduler/norn/tenant"
+	"github.com/norn-scheduler/norn/trace"
 	"github.com/norn-scheduler/norn/unit"
 )
 
@@ -311,5 +315,38 @@ func TestThrottle(t *testing.T) {
 		if r := run.Record(key); r.Starts != 1 || r.Migrations != 0 || r.Resizes != 0 || r.Lost != 0 {
 			t.Errorf("%s: %+v", key, r)
 		}
+	}
+}
+
+// TestOutOfMemoryResumed: in a world that goes on from a state, too, who came last is
+// thrown off, whatever its number.
+func TestOutOfMemoryResumed(t *testing.T) {
+	c := cluster.New()
+	typ, _ := c.AddType(cluster.GPUType{Name: "small", Memory: 16 * unit.GiB})
+	if _, err := c.AddNode(cluster.NodeSpec{GPUs: []cluster.GPUs{{Type: typ, Count: 1}}}); err != nil {
+		t.Fatal(err)
+	}
+	s := state.New(c, tenant.NewTree(0))
+	for id := range job.ID(2) {
+		d := job.GPUs(1)
+		d.Roles[0].GPUMemory = 10 * unit.GiB
+		if err := s.Submit(&job.Job{ID: id, Key: fmt.Sprint(id), Demand: &d}, -1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, id := range []job.ID{1, 0} {
+		s.Now += time.Second
+		if err := s.Begin(id, part(0, 500), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := sim.New(sim.Config{Source: trace.FromMemory(nil), Sharing: perf.Alone{}})
+	if err := w.Attach(s); err != nil {
+		t.Fatal(err)
+	}
+	w.Resume(func(*job.Record) time.Duration { return time.Hour })
+	_, events, err := w.Next(unit.Never, nil)
+	if err != nil || len(events) != 1 || events[0].Kind != eventlog.Evict || events[0].Job != 0 {
+		t.Fatalf("%v: %+v, want that job 0 is thrown off", err, events)
 	}
 }

@@ -163,7 +163,7 @@ func (w *Sim) Resume(left func(*job.Record) time.Duration) {
 		w.truth = append(w.truth, t)
 		switch r.Phase {
 		case job.Running:
-			w.holds(id, w.state.Alloc(id), true)
+			w.comes(id, w.state.Alloc(id))
 			w.schedule(id, max(now, r.Ready), r.ProgressAt(now), r.Speed)
 		case job.Stopping:
 			w.timers.Set(int32(id), int64(now+w.cfg.Costs.Of(int(r.Milli/unit.One)).Checkpoint))
@@ -280,7 +280,7 @@ func (w *Sim) ended(now time.Duration, out []eventlog.Event) []eventlog.Event {
 		if w.breaks[id] || int(w.truth[id].attempt) < len(w.truth[id].Attempts) {
 			w.crash(id, now)
 		}
-		w.holds(id, w.state.Alloc(id), false)
+		w.leaves(id)
 		ev := eventlog.Event{Time: now, Kind: eventlog.End, Job: id, Outcome: w.truth[id].Outcome.Phase()}
 		switch {
 		case w.breaks[id]:
@@ -381,7 +381,7 @@ func (w *Sim) evict(node cluster.NodeID, now time.Duration, out []eventlog.Event
 			continue // its attempt has ended, it was cancelled, or another of its nodes was lost
 		}
 		w.told = append(w.told, told{id, job.Waiting})
-		w.holds(id, w.state.Alloc(id), false)
+		w.leaves(id)
 		w.timers.Remove(int32(id))
 		delete(w.breaks, id)
 		kept := r.Progress
@@ -455,7 +455,7 @@ func (w *Sim) happens(ev *eventlog.Event, now time.Duration) bool {
 	if !w.becomes(ev.Job, job.Cancelled, !phase.Over()) {
 		return false
 	}
-	w.holds(ev.Job, w.state.Alloc(ev.Job), false)
+	w.leaves(ev.Job)
 	w.timers.Remove(int32(ev.Job))
 	delete(w.breaks, ev.Job)
 	w.gone = slices.DeleteFunc(w.gone, func(id job.ID) bool { return id == ev.Job })
@@ -492,12 +492,12 @@ func (w *Sim) arrivals(now time.Duration, out []eventlog.Event) ([]eventlog.Even
 // Start implements engine.World.
 func (w *Sim) Start(id job.ID, a *cluster.Alloc) (delay time.Duration, speed float64) {
 	r := w.state.Record(id)
-	w.holds(id, a, true)
+	w.comes(id, a)
 	w.turn(id, w.state.Now)
 	delay = w.cfg.Costs.Begin(r.Job, int(a.Milli()/unit.One), r.Starts == 0, w.warm(r.Job, a))
 	speed = w.speed(id, a)
 	if w.phase(id).Over() { // it is started where another one has just left, and was cancelled at this very instant
-		w.holds(id, a, false)
+		w.shared.gone.Add(int(id))
 		return delay, speed
 	}
 	w.schedule(id, w.state.Now+delay, r.Progress, speed)
@@ -542,7 +542,7 @@ func (w *Sim) Stop(id job.ID) (kept time.Duration, atOnce bool) {
 	r := w.state.Record(id)
 	now := w.state.Now
 	delete(w.breaks, id)
-	w.holds(id, w.state.Alloc(id), false)
+	w.leaves(id)
 	if r.Phase != job.Running || r.Profiling {
 		w.timers.Remove(int32(id))
 		return r.Progress, true
@@ -584,8 +584,8 @@ func (w *Sim) Reshape(id job.ID, a *cluster.Alloc, moved bool) (pause time.Durat
 		w.schedule(id, now+pause, r.ProgressAt(now), speed)
 		return pause, speed
 	}
-	w.holds(id, w.state.Alloc(id), false)
-	w.holds(id, a, true)
+	w.adjusts(w.state.Alloc(id))
+	w.adjusts(a)
 	gpus := int(a.Milli() / unit.One)
 	pause = w.cfg.Costs.Resize(r.Job, gpus, w.warm(r.Job, a))
 	if moved {

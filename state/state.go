@@ -45,8 +45,9 @@ type State struct {
 
 	homes map[job.ID]*cluster.Alloc // what frozen jobs held: their memory stays there
 
-	runtimes []string // of each device: the backbone whose runtime it holds
-	used     []Used   // of each device: what was measured last
+	runtimes []string   // of each device: the backbone whose runtime it holds
+	used     []Used     // of each device: what was measured last
+	on       [][]job.ID // of each device, see On
 	windows  [][]sample
 
 	learnt map[perf.Pair]float64 // of jobs that share a device, see perf.Learner
@@ -249,8 +250,8 @@ func (s *State) Past() int { return s.past }
 
 // mayStand checks what is told of a job in another log.
 func (s *State) mayStand(j *job.Job, past *job.Record, a *cluster.Alloc) error {
-	if past.Since > s.Now {
-		return fmt.Errorf("job %s: is %s since %v, which has not come yet", j.Key, past.Phase, past.Since)
+	if since := max(past.Since, past.Placed); since > s.Now {
+		return fmt.Errorf("job %s: is %s since %v, which has not come yet", j.Key, past.Phase, since)
 	}
 	if !isHome(j, past, a) && past.Phase.Holds() != (a != nil) {
 		return fmt.Errorf("job %s: is %s, and a job holds devices exactly when it is assigned or running", j.Key, past.Phase)
@@ -344,8 +345,12 @@ func (s *State) Begin(id job.ID, a *cluster.Alloc, delay time.Duration) error {
 	r := s.Record(id)
 	delete(s.homes, id)
 	if r.Phase == job.Assigned {
-		s.load(r.Job, s.Alloc(id))
-		return r.Begin(s.Now, delay, r.Tasks, r.Milli)
+		a := s.Alloc(id)
+		s.load(r.Job, a)
+		s.departs(id, a)
+		err := r.Begin(s.Now, delay, r.Tasks, r.Milli)
+		s.arrives(id, a)
+		return err
 	}
 	s.load(r.Job, a)
 	if err := r.Begin(s.Now, delay, int32(a.Tasks(0)), s.Cluster.GPUMilli(a)); err != nil {
@@ -371,6 +376,7 @@ func (s *State) give(id job.ID, r *job.Record, a *cluster.Alloc) error {
 	}
 	r.Slot = s.newSlot()
 	s.slots[r.Slot].CopyFrom(a)
+	s.arrives(id, a)
 	s.pools[r.Pool].waiting.Remove(int(id))
 	s.pools[r.Pool].running.Add(int(id))
 	s.Tenants.Hold(r.Tenant, s.amount(r), 1, s.Now)
@@ -383,6 +389,7 @@ func (s *State) take(id job.ID, r *job.Record) {
 	if !s.booked {
 		s.Cluster.Release(s.slots[r.Slot])
 	}
+	s.departs(id, s.slots[r.Slot])
 	s.slots[r.Slot].Reset()
 	s.spare = append(s.spare, r.Slot)
 	r.Slot = -1
@@ -525,30 +532,36 @@ func (s *State) Reshape(id job.ID, a *cluster.Alloc, pause time.Duration, moved 
 		how = job.ToOthers
 	}
 	s.Tenants.Hold(r.Tenant, s.amount(r), -1, s.Now)
+	if how.Arrives() {
+		s.departs(id, held)
+	}
 	if s.booked {
 		held.CopyFrom(a)
 	} else {
 		s.Cluster.Release(held)
 		held.CopyFrom(a)
 		s.moving = append(s.moving, moving{id, how == job.ToOtherPart})
-		s.arrive()
+		s.book()
 	}
 	if err := r.Reshape(s.Now, pause, int32(a.Tasks(0)), s.Cluster.GPUMilli(a), how); err != nil {
 		return err
+	}
+	if how.Arrives() {
+		s.arrives(id, a)
 	}
 	s.load(r.Job, a)
 	s.Tenants.Hold(r.Tenant, s.amount(r), 1, s.Now)
 	return nil
 }
 
-// arrive books the devices of the jobs that have moved. What one moves to may
+// book books the devices of the jobs that have moved. What one moves to may
 // still be held by another that moves at the same moment but later in the log.
-func (s *State) arrive() {
+func (s *State) book() {
 	for some := true; some; {
 		some = false
 		kept := s.moving[:0]
 		for _, m := range s.moving {
-			if s.book(m) != nil {
+			if s.bookMove(m) != nil {
 				kept = append(kept, m)
 				continue
 			}
@@ -558,7 +571,7 @@ func (s *State) arrive() {
 	}
 }
 
-func (s *State) book(m moving) error {
+func (s *State) bookMove(m moving) error {
 	if m.stays {
 		return s.Cluster.Retake(s.Alloc(m.id))
 	}
@@ -572,7 +585,7 @@ func (s *State) Settle() error {
 		return nil
 	}
 	first := s.moving[0]
-	return fmt.Errorf("job %s: moves to where it does not fit: %w", s.Record(first.id).Job.Key, s.book(first))
+	return fmt.Errorf("job %s: moves to where it does not fit: %w", s.Record(first.id).Job.Key, s.bookMove(first))
 }
 
 // AddNode adds a node to the cluster.
@@ -630,6 +643,9 @@ func (s *State) Check() error {
 		if got := s.Tenants.At(tenant.ID(t)).Used; got != used[t] {
 			return fmt.Errorf("tenant %q is booked with %+v, its jobs hold %+v", s.Tenants.At(tenant.ID(t)).Name, got, used[t])
 		}
+	}
+	if err := s.checkOn(); err != nil {
+		return err
 	}
 	return s.checkEmpty()
 }

@@ -168,3 +168,60 @@ func TestAmountOfElasticCPUJob(t *testing.T) {
 		}
 	})
 }
+
+// TestOn tells who stands where on a device: who comes, who comes at the same moment,
+// who is assigned it and begins there later, who gets another part of it, who is moved,
+// and who keeps it where he is resized.
+func TestOn(t *testing.T) {
+	c := cluster.New()
+	typ, _ := c.AddType(cluster.GPUType{Name: "V100"})
+	if _, err := c.AddNode(cluster.NodeSpec{GPUs: []cluster.GPUs{{Type: typ, Count: 2}}}); err != nil {
+		t.Fatal(err)
+	}
+	s := state.New(c, tenant.NewTree(0))
+	for i := range 4 {
+		d := job.GPUs(1)
+		d.Roles[0].Min, d.Roles[0].Max = 1, 2
+		if err := s.Submit(&job.Job{ID: job.ID(i), Key: fmt.Sprint(i), Demand: &d}, -1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	part := func(milli int32, devices ...cluster.DeviceID) *cluster.Alloc {
+		n := int32(len(devices))
+		a := &cluster.Alloc{Pieces: []cluster.Piece{{Tasks: n, Shares: n}}}
+		for _, d := range devices {
+			a.Shares = append(a.Shares, cluster.Share{Device: d, Milli: milli})
+		}
+		return a
+	}
+	why := job.Reason{Code: job.MakesRoom, Job: job.None}
+	for i, step := range []struct {
+		act   func() error
+		first []job.ID // on the first device
+		other []job.ID
+	}{
+		{func() error { return s.Begin(2, part(200, 0), 0) }, []job.ID{2}, nil},
+		{func() error { return s.Assign(1, part(200, 0)) }, []job.ID{1, 2}, nil},
+		{func() error { s.Now++; return s.Begin(0, part(200, 0, 1), 0) }, []job.ID{1, 2, 0}, []job.ID{0}},
+		{func() error { s.Now++; return s.Begin(1, nil, 0) }, []job.ID{2, 0, 1}, []job.ID{0}},
+		{func() error { s.Now++; return s.Reshape(2, part(100, 0), 0, true) }, []job.ID{2, 0, 1}, []job.ID{0}},
+		{func() error { return s.Begin(3, part(200, 1, 1), 0) }, []job.ID{2, 0, 1}, []job.ID{0, 3}},
+		{func() error { s.Now++; return s.Reshape(0, part(200, 0), 0, false) }, []job.ID{2, 1, 0}, []job.ID{3}},
+		{func() error { return s.Reshape(2, part(100, 1), 0, true) }, []job.ID{1, 0}, []job.ID{3, 2}},
+		{func() error { return s.Preempt(3, 0, false, why) }, []job.ID{1, 0}, []job.ID{2}},
+		{func() error { return s.Finish(1, job.Done) }, []job.ID{0}, []job.ID{2}},
+	} {
+		if err := step.act(); err != nil {
+			t.Fatal(err)
+		}
+		if got, other := s.On(0), s.On(1); !slices.Equal(got, step.first) || !slices.Equal(other, step.other) {
+			t.Errorf("step %d: %v are on the first device and %v on the other, want %v and %v", i, got, other, step.first, step.other)
+		}
+		if err := s.Check(); err != nil {
+			t.Error(err)
+		}
+	}
+	if on := s.On(7); on != nil {
+		t.Errorf("%v are on a device that is not there", on)
+	}
+}

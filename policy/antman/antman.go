@@ -20,9 +20,11 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/dense"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/param"
 	"github.com/norn-scheduler/norn/place"
+	"github.com/norn-scheduler/norn/policy/kit/beside"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/tenant"
@@ -108,26 +110,28 @@ func ClassOf(j *job.Job) Class {
 
 type policy struct {
 	cfg    Config
-	on     []seat // by device
 	guests []job.ID
-	stale  bool // what is listed of devices and guests is not as it stands
+	stale  bool // the guests that are listed are not as they stand
+
+	on      func(cluster.DeviceID) []job.ID // who is on a device, as this decision stands
+	holding func(job.ID) *cluster.Alloc     // what a job holds then
 
 	spent   map[tenant.ID]unit.Milli // of quotas, in this decision
 	spots   []spot
+	filled  dense.Set      // of their devices, those that take no more guests
 	listed  bool           // spots are those of this decision
 	refused map[int32]bool // classes that found no place as guests in this decision
 	alloc   cluster.Alloc
 	loop    loop
 }
 
-// seat is who is on a device, in order of submission.
-type seat struct{ owners, guests []job.ID }
-
 // Decide implements sched.Policy.
 func (f *policy) Decide(v *sched.View, p *sched.Plan) {
 	if f.stale || v.NodesChanged() || moved(v.Changes()) {
 		f.list(v)
 	}
+	f.on, f.holding = p.On, p.Holding
+	defer f.close()
 	clear(f.spent)
 	f.refused, f.listed = map[int32]bool{}, false
 	if f.waiting(v) {
@@ -151,34 +155,29 @@ func moved(changes []sched.Change) bool {
 	return false
 }
 
-// list notes who is where.
+// list notes who is a guest.
 func (f *policy) list(v *sched.View) {
-	for len(f.on) < v.Cluster().Devices() {
-		f.on = append(f.on, seat{})
-	}
-	for d := range f.on {
-		f.on[d].owners, f.on[d].guests = f.on[d].owners[:0], f.on[d].guests[:0]
-	}
 	f.guests, f.stale = f.guests[:0], false
 	for j := range v.Running() {
-		f.note(j.ID, v.Alloc(j.ID))
+		if IsGuest(v.Alloc(j.ID)) {
+			f.guests = append(f.guests, j.ID)
+		}
 	}
 }
 
-// note notes that a job is on devices.
-func (f *policy) note(id job.ID, a *cluster.Alloc) {
-	guest := IsGuest(a)
-	if guest {
-		f.guests = append(f.guests, id)
-	}
-	for i := range a.Shares {
-		s := &f.on[a.Shares[i].Device]
-		if guest {
-			s.guests = append(s.guests, id)
+// close ends a decision.
+func (f *policy) close() { f.on, f.holding = nil, nil }
+
+// counts are how many owners and guests are on a device.
+func (f *policy) counts(d cluster.DeviceID) (owners, guests int) {
+	for _, id := range f.on(d) {
+		if IsGuest(f.holding(id)) {
+			guests++
 		} else {
-			s.owners = append(s.owners, id)
+			owners++
 		}
 	}
+	return owners, guests
 }
 
 // IsGuest tells whether who holds an alloc is a guest.
@@ -205,6 +204,8 @@ func (f *policy) NextWake(v *sched.View) time.Duration {
 	if f.stale {
 		f.list(v)
 	}
+	f.on, f.holding = v.On, v.Alloc
+	defer f.close()
 	at := f.nextStep(v)
 	looks := false
 	for j := range v.Waiting() {
@@ -219,8 +220,8 @@ func (f *policy) NextWake(v *sched.View) time.Duration {
 		}
 		looks = looks || class != Guaranteed
 	}
-	if looks && f.cfg.Look < unit.Never-v.Now && f.changing(v) {
-		at = min(at, (v.Now/f.cfg.Look+1)*f.cfg.Look)
+	if looks && f.changing(v) {
+		at = min(at, beside.Next(v.Now, f.cfg.Look))
 	}
 	return at
 }

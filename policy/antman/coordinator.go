@@ -85,8 +85,8 @@ type loop struct {
 func (f *policy) owners(a *cluster.Alloc) []job.ID {
 	from := len(f.loop.ids)
 	for i := range a.Shares {
-		for _, id := range f.on[a.Shares[i].Device].owners {
-			if !slices.Contains(f.loop.ids[from:], id) {
+		for _, id := range f.on(a.Shares[i].Device) {
+			if !IsGuest(f.holding(id)) && !slices.Contains(f.loop.ids[from:], id) {
 				f.loop.ids = append(f.loop.ids, id)
 			}
 		}
@@ -98,7 +98,7 @@ func (f *policy) owners(a *cluster.Alloc) []job.ID {
 
 // owned tells whether anybody owns a GPU of an alloc.
 func (f *policy) owned(a *cluster.Alloc) bool {
-	return slices.ContainsFunc(a.Shares, func(s cluster.Share) bool { return len(f.on[s.Device].owners) > 0 })
+	return slices.ContainsFunc(a.Shares, func(s cluster.Share) bool { owners, _ := f.counts(s.Device); return owners > 0 })
 }
 
 // period is the time between two steps of the coordinator: what came of one must be
@@ -355,12 +355,14 @@ func (f *policy) limit(v *sched.View, j sched.Job, d cluster.DeviceID, booked un
 		return 0
 	}
 	free := c.DeviceMemoryFree(d) + booked
-	if len(f.on[d].owners) > 0 {
+	if owners, _ := f.counts(d); owners > 0 {
 		free -= unit.Bytes(f.cfg.Margin * float64(unit.GiB))
 		var theirs, told unit.Bytes
-		for _, id := range f.on[d].owners {
-			told += perf.TakenOf(v.Job(id).Spec())
-			theirs += v.Job(id).Spec().Demand.Roles[0].GPUMemory
+		for _, id := range f.on(d) {
+			if o := v.Job(id).Spec(); !IsGuest(f.holding(id)) {
+				told += perf.TakenOf(o)
+				theirs += o.Demand.Roles[0].GPUMemory
+			}
 		}
 		free -= max(0, max(told, f.measured(v, j, d))-theirs)
 	}
@@ -375,7 +377,10 @@ func (f *policy) limit(v *sched.View, j sched.Job, d cluster.DeviceID, booked un
 // of the only guest there was set.
 func (f *policy) measured(v *sched.View, j sched.Job, d cluster.DeviceID) unit.Bytes {
 	held, w := v.Alloc(j.ID), v.UsedOver(d, 0)
-	if n, _ := sched.Recall[note](j); held == nil || !w.Known || n.step < 0 || w.Since < n.step || len(f.on[d].guests) != 1 {
+	if n, _ := sched.Recall[note](j); held == nil || !w.Known || n.step < 0 || w.Since < n.step {
+		return 0
+	}
+	if _, guests := f.counts(d); guests != 1 {
 		return 0
 	}
 	at := slices.IndexFunc(held.Shares, func(s cluster.Share) bool { return s.Device == d })

@@ -9,6 +9,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/policy/kit/beside"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/tenant"
 	"github.com/norn-scheduler/norn/unit"
@@ -106,8 +107,6 @@ func (f *policy) own(v *sched.View, p *sched.Plan) {
 			continue
 		}
 		f.spend(tree, j.Tenant(), need)
-		f.note(j.ID, p.Holding(j.ID))
-		f.stale = true
 	}
 }
 
@@ -126,16 +125,10 @@ func (f *policy) start(v *sched.View, p *sched.Plan, j sched.Job) (ok bool) {
 		return p.Start(j.ID, f.cfg.Place)
 	}
 	f.alloc.Reset()
-	for d := range f.on {
-		if len(f.on[d].guests) == 0 || len(f.on[d].owners) > 0 || !v.Cluster().UsableDevice(cluster.DeviceID(d)) {
-			continue
+	for d := range cluster.DeviceID(v.Cluster().Devices()) {
+		if owners, guests := f.counts(d); guests > 0 && owners == 0 && v.Cluster().UsableDevice(d) {
+			beside.Add(&f.alloc, v.Cluster().NodeOf(d), cluster.Share{Device: d, Milli: beside.Whole})
 		}
-		n := v.Cluster().NodeOf(cluster.DeviceID(d))
-		if k := len(f.alloc.Pieces); k == 0 || f.alloc.Pieces[k-1].Node != n {
-			f.alloc.Pieces = append(f.alloc.Pieces, cluster.Piece{Node: n})
-		}
-		f.alloc.Pieces[len(f.alloc.Pieces)-1].Shares++
-		f.alloc.Shares = append(f.alloc.Shares, cluster.Share{Device: cluster.DeviceID(d), Milli: int32(unit.One)})
 	}
 	p.Without(&f.alloc, func() { ok = p.Start(j.ID, f.cfg.Place) })
 	return ok
@@ -194,8 +187,8 @@ func (f *policy) waits(v *sched.View, j sched.Job, class Class) job.Reason {
 		t := v.Tenants().At(j.Tenant())
 		own = fmt.Sprintf("its tenant owns %d of the %d GPUs of its quota", t.Used.GPU/unit.One, max(0, whole(v.Tenants(), j.Tenant()))/unit.One)
 	}
-	return job.Reason{Code: job.Because, Job: job.None, Text: fmt.Sprintf(
-		"%s; as a guest it needs %s with room for another guest (%d at most), %.0f%% in use on average and %g GiB taken at most", own, unit.Count(j.GPUs(), "GPU"), f.cfg.Guests, 100*f.cfg.Use, f.cfg.Memory)}
+	return beside.Because(
+		"%s; as a guest it needs %s with room for another guest (%d at most), %.0f%% in use on average and %g GiB taken at most", own, unit.Count(j.GPUs(), "GPU"), f.cfg.Guests, 100*f.cfg.Use, f.cfg.Memory)
 }
 
 // seat starts a job as a guest on the GPUs that are used least.
@@ -215,15 +208,8 @@ func (f *policy) seat(v *sched.View, p *sched.Plan, j sched.Job, burnt bool) boo
 	f.alloc.Reset()
 	for i := range tasks {
 		s := &tasks[i]
-		n := len(f.alloc.Pieces)
-		if n == 0 || f.alloc.Pieces[n-1].Node != s.node {
-			f.alloc.Pieces = append(f.alloc.Pieces, cluster.Piece{Node: s.node})
-			n++
-		}
-		piece := &f.alloc.Pieces[n-1]
-		piece.Shares++
+		piece := beside.Add(&f.alloc, s.node, cluster.Share{Device: s.device})
 		piece.Tasks = piece.Shares / int32(each)
-		f.alloc.Shares = append(f.alloc.Shares, cluster.Share{Device: s.device})
 	}
 	pace := Full
 	if f.owned(&f.alloc) {
@@ -236,16 +222,23 @@ func (f *policy) seat(v *sched.View, p *sched.Plan, j sched.Job, burnt bool) boo
 	if !burnt {
 		p.Remember(j.ID, &note{step: v.Now, owners: f.owners(&f.alloc)})
 	}
-	f.note(j.ID, &f.alloc)
-	f.stale = true
-	for len(f.spots) > 0 && f.full(f.spots[0].device) {
+	f.guests, f.stale = append(f.guests, j.ID), true
+	for _, s := range f.alloc.Shares {
+		if f.full(s.Device) {
+			f.filled.Add(int(s.Device))
+		}
+	}
+	for len(f.spots) > 0 && f.filled.Has(int(f.spots[0].device)) {
 		f.spots = f.spots[1:]
 	}
 	return true
 }
 
 // full tells whether a GPU has as many guests as it takes.
-func (f *policy) full(d cluster.DeviceID) bool { return len(f.on[d].guests) >= f.cfg.Guests }
+func (f *policy) full(d cluster.DeviceID) bool {
+	_, guests := f.counts(d)
+	return guests >= f.cfg.Guests
+}
 
 // choose takes so many GPUs for each of so many tasks, each task on one node, least
 // used first; in order, or none. One whose memory ran out has them for itself, and
@@ -256,7 +249,7 @@ func (f *policy) choose(v *sched.View, j sched.Job, each, need int, burnt bool) 
 	half := map[cluster.NodeID][]spot{}
 	room := map[cluster.NodeID]unit.Bytes{}
 	for _, s := range f.spots {
-		if !mask.Has(s.types) || f.full(s.device) || burnt && len(f.on[s.device].owners)+len(f.on[s.device].guests) > 0 || !spills(v) && f.limit(v, j, s.device, 0) < perf.TakenOf(j.Spec()) {
+		if !mask.Has(s.types) || f.filled.Has(int(s.device)) || burnt && len(f.on(s.device)) > 0 || !spills(v) && f.limit(v, j, s.device, 0) < perf.TakenOf(j.Spec()) {
 			continue
 		}
 		half[s.node] = append(half[s.node], s)
@@ -280,7 +273,8 @@ func (f *policy) choose(v *sched.View, j sched.Job, each, need int, burnt bool) 
 
 // find lists the GPUs that take guests, the least used first.
 func (f *policy) find(v *sched.View) {
-	f.listed, f.spots = true, make([]spot, 0, len(f.on))
+	f.listed, f.spots = true, make([]spot, 0, v.Cluster().Devices())
+	f.filled.Clear()
 	c := v.Cluster()
 	for pool := range cluster.PoolID(v.Pools()) {
 		if !v.All && pool != v.Pool {
@@ -315,15 +309,13 @@ func (f *policy) load(v *sched.View, d cluster.DeviceID) (use float64, memory un
 	if w := v.UsedOver(d, f.cfg.Window); w.Known {
 		return w.Use, w.Memory
 	}
-	for _, ids := range [][]job.ID{f.on[d].owners, f.on[d].guests} {
-		for _, id := range ids {
-			j := v.Job(id).Spec()
-			memory += perf.TakenOf(j)
-			if told, ok := perf.Hinted(j); ok {
-				use += told[perf.SM]
-			} else {
-				use++
-			}
+	for _, id := range f.on(d) {
+		j := v.Job(id).Spec()
+		memory += perf.TakenOf(j)
+		if told, ok := perf.Hinted(j); ok {
+			use += told[perf.SM]
+		} else {
+			use++
 		}
 	}
 	return min(1, use), memory
@@ -354,11 +346,6 @@ func (f *policy) upgrade(v *sched.View, p *sched.Plan) {
 		f.spend(v.Tenants(), j.Tenant(), need)
 		p.Forget(id)
 		f.stale = true
-		for _, s := range v.Alloc(id).Shares {
-			seat := &f.on[s.Device]
-			seat.guests = slices.DeleteFunc(seat.guests, func(g job.ID) bool { return g == id })
-			seat.owners = append(seat.owners, id)
-		}
 	}
 	f.guests = kept
 }
@@ -400,7 +387,7 @@ func (f *policy) Why(v *sched.View, id job.ID) job.Reason {
 	if ClassOf(j.Spec()) != Guaranteed && visitor(j) {
 		return f.waits(v, j, ClassOf(j.Spec()))
 	}
-	return job.Reason{Code: job.NeedGPUs, Need: int32(j.GPUs()), Have: int32(v.Free()), Job: job.None}
+	return beside.NeedsGPUs(v, j)
 }
 
 // since is a step of the coordinator that is not before another moment.

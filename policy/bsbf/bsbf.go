@@ -30,6 +30,7 @@ import (
 	"github.com/norn-scheduler/norn/param"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/place"
+	"github.com/norn-scheduler/norn/policy/kit/beside"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/unit"
 )
@@ -81,8 +82,7 @@ func (c *Config) Policy() (sched.Policy, error) {
 type policy struct {
 	cfg   Config
 	queue []waiting
-	on    [][]job.ID // by device: who holds a part of it
-	load  []int      // by node: how many jobs run there
+	load  []int // by node: how many jobs run there
 	order []cluster.NodeID
 	alloc cluster.Alloc
 }
@@ -94,8 +94,11 @@ type waiting struct {
 
 // Decide implements sched.Policy.
 func (f *policy) Decide(v *sched.View, p *sched.Plan) {
-	f.list(v)
-	f.restore(v, p)
+	for j := range v.Running() {
+		if j.Phase() == job.Running && shareable(j) {
+			beside.Restore(p, j.ID) // the half of a GPU that a partner has left
+		}
+	}
 	f.queue = f.queue[:0]
 	for j := range v.Waiting() {
 		if why := p.Never(j.ID, f.cfg.Place); why.Code != job.NoReason {
@@ -108,7 +111,6 @@ func (f *policy) Decide(v *sched.View, p *sched.Plan) {
 	slices.SortStableFunc(f.queue, func(a, b waiting) int { return cmp.Compare(a.left, b.left) })
 	for _, w := range f.queue {
 		if p.Start(w.id, f.cfg.Place) {
-			f.note(w.id, p.Holding(w.id))
 			continue
 		}
 		if j := v.Job(w.id); f.cfg.Share != Never && (f.due(v) || j.Since() == v.Now) && shareable(j) && !evicted(p, j) {
@@ -123,10 +125,10 @@ func (f *policy) due(v *sched.View) bool { return v.Now%f.cfg.Every == 0 }
 
 // NextWake implements sched.Waker.
 func (f *policy) NextWake(v *sched.View) time.Duration {
-	if f.cfg.Share != Never && f.cfg.Every < unit.Never {
+	if f.cfg.Share != Never {
 		for j := range v.Waiting() {
 			if !j.Reason().Never() {
-				return (v.Now/f.cfg.Every + 1) * f.cfg.Every
+				return beside.Next(v.Now, f.cfg.Every)
 			}
 		}
 	}
@@ -142,50 +144,7 @@ func left(j sched.Job) float64 {
 }
 
 // shareable tells whether a job may share: a gang of tasks of one whole GPU each.
-func shareable(j sched.Job) bool {
-	d := j.Spec().Demand
-	return d.Roles[0].GPU == unit.One && d.Roles[1].Tasks == 0 && !d.Elastic() && !math.IsInf(left(j), 1)
-}
-
-// list notes who holds what.
-func (f *policy) list(v *sched.View) {
-	for len(f.on) < v.Cluster().Devices() {
-		f.on = append(f.on, nil)
-	}
-	for d := range f.on {
-		f.on[d] = f.on[d][:0]
-	}
-	for j := range v.Running() {
-		f.note(j.ID, v.Alloc(j.ID))
-	}
-}
-
-func (f *policy) note(id job.ID, a *cluster.Alloc) {
-	for i := range a.Shares {
-		d := a.Shares[i].Device
-		f.on[d] = append(f.on[d], id)
-	}
-}
-
-// restore gives those that have become alone on a GPU the other half of it.
-func (f *policy) restore(v *sched.View, p *sched.Plan) {
-	for j := range v.Running() {
-		if !f.movable(j) {
-			continue
-		}
-		p.Adjust(j.ID, func(a *cluster.Alloc) {
-			for i := range a.Shares {
-				if s := &a.Shares[i]; len(f.on[s.Device]) == 1 {
-					s.Milli = int32(unit.One)
-				}
-			}
-		})
-	}
-}
-
-// movable tells whether what a running job holds can be changed: it has begun, and
-// could have been given parts of GPUs.
-func (f *policy) movable(j sched.Job) bool { return j.Phase() == job.Running && shareable(j) }
+func shareable(j sched.Job) bool { return beside.Plain(j) && !math.IsInf(left(j), 1) }
 
 // spot is a GPU that a job could have: free, or shared with a partner.
 type spot struct {
@@ -300,7 +259,7 @@ func (f *policy) nodes(v *sched.View, free, shared []spot, need int) []cluster.N
 }
 
 // byLoad puts the nodes of a pool in order: those on which fewer jobs run come first.
-func (f *policy) byLoad(c *cluster.Cluster, pool cluster.PoolID) {
+func (f *policy) byLoad(c *cluster.Cluster, p *sched.Plan, pool cluster.PoolID) {
 	f.order = append(f.order[:0], c.PoolNodes(pool)...)
 	for len(f.load) < c.Nodes() {
 		f.load = append(f.load, 0)
@@ -309,7 +268,7 @@ func (f *policy) byLoad(c *cluster.Cluster, pool cluster.PoolID) {
 		var jobs []job.ID
 		first, count := c.DeviceRange(n)
 		for d := first; d < first+cluster.DeviceID(count); d++ {
-			for _, id := range f.on[d] {
+			for _, id := range p.On(d) {
 				if !slices.Contains(jobs, id) {
 					jobs = append(jobs, id)
 				}
@@ -324,18 +283,16 @@ func (f *policy) byLoad(c *cluster.Cluster, pool cluster.PoolID) {
 // share, best partners first.
 func (f *policy) spots(v *sched.View, p *sched.Plan, w waiting, b int32) (free, shared []spot) {
 	j, c := v.Job(w.id), v.Cluster()
-	class := v.Class(j.Class())
-	memory := memory(v, w.id, b)
+	role, memory := &j.Spec().Demand.Roles[0], memory(v, w.id, b)
 	means := map[job.ID]float64{}
-	f.byLoad(c, j.Pool())
+	f.byLoad(c, p, j.Pool())
 	for _, n := range f.order {
-		first, count := c.DeviceRange(n)
-		if !c.Usable(n) || c.Node(n).Pooled || c.TasksBeside(n, class.Demand.Roles[0].CPU, class.Demand.Roles[0].Memory, 1) == 0 {
+		if c.TasksBeside(n, role.CPU, role.Memory, 1) == 0 {
 			continue
 		}
-		for d := first; d < first+cluster.DeviceID(count); d++ {
-			switch on := f.on[d]; {
-			case c.Broken(d) || !class.Mask.Has(c.TypeOf(d)) || c.DeviceMemoryFree(d) < memory:
+		for d := range beside.Devices(v, n, j) {
+			switch on := p.On(d); {
+			case c.DeviceMemoryFree(d) < memory:
 			case len(on) == 0 && c.DeviceFree(d) == unit.One:
 				free = append(free, spot{d, job.None, 0})
 			case len(on) == 1 && f.partner(v, p, on[0]):
@@ -359,16 +316,11 @@ func (f *policy) spots(v *sched.View, p *sched.Plan, w waiting, b int32) (free, 
 // partner tells whether a running job may share: it began before this moment, and
 // shares nothing yet.
 func (f *policy) partner(v *sched.View, p *sched.Plan, id job.ID) bool {
-	j, held := v.Job(id), p.Holding(id)
-	if !f.movable(j) || evicted(p, j) || held == nil || v.Alloc(id) == nil || !v.Cluster().UsableAlloc(held) || j.Since() == v.Now {
+	if !beside.Settled(v, p, id) || !shareable(v.Job(id)) || evicted(p, v.Job(id)) {
 		return false
 	}
-	for i := range held.Shares {
-		if held.Shares[i].Milli < int32(unit.One) || len(f.on[held.Shares[i].Device]) > 1 {
-			return false
-		}
-	}
-	return true
+	held := p.Holding(id)
+	return v.Cluster().UsableAlloc(held) && beside.Alone(p, held)
 }
 
 // mean is the mean time until a waiting job and a partner have ended when they
@@ -376,7 +328,7 @@ func (f *policy) partner(v *sched.View, p *sched.Plan, id job.ID) bool {
 func (f *policy) mean(v *sched.View, p *sched.Plan, w waiting, batch int32, partner job.ID, t cluster.GPUType) float64 {
 	has := p.Holding(partner).Shares[0].Batch
 	half := func(id job.ID, b int32) perf.Sharer {
-		return perf.Sharer{Job: v.Job(id).Spec(), Share: cluster.Share{Milli: int32(unit.One) / 2, Batch: b}}
+		return perf.Sharer{Job: v.Job(id).Spec(), Share: cluster.Share{Milli: beside.Half, Batch: b}}
 	}
 	a, b := half(w.id, batch), half(partner, has)
 	fastA, fastB := alone(v, w.id, batch), alone(v, partner, has)
@@ -418,44 +370,20 @@ func (f *policy) pick(v *sched.View, id job.ID, need int, free, shared []spot) [
 
 // take starts a job on chosen GPUs with a batch.
 func (f *policy) take(v *sched.View, p *sched.Plan, id job.ID, chosen []spot, b int32) {
-	for _, s := range chosen {
-		if s.partner != job.None {
-			f.halve(p, s)
-		}
-	}
 	slices.SortFunc(chosen, func(a, b spot) int { return cmp.Compare(a.device, b.device) })
 	f.gang(v, id, chosen, b)
-	p.StartOn(id, &f.alloc)
-	f.note(id, &f.alloc)
-}
-
-// halve leaves a partner half of a GPU.
-func (f *policy) halve(p *sched.Plan, s spot) {
-	p.Adjust(s.partner, func(a *cluster.Alloc) {
-		for i := range a.Shares {
-			if a.Shares[i].Device == s.device {
-				a.Shares[i].Milli = int32(unit.One) / 2
-			}
-		}
-	})
+	beside.Join(p, id, &f.alloc)
 }
 
 // gang makes the alloc of a job on chosen GPUs, which are in order.
 func (f *policy) gang(v *sched.View, id job.ID, chosen []spot, b int32) {
-	d := v.Job(id).Spec().Demand
+	role := &v.Job(id).Spec().Demand.Roles[0]
 	f.alloc.Reset()
 	for _, s := range chosen {
-		node := v.Cluster().NodeOf(s.device)
-		if n := len(f.alloc.Pieces); n == 0 || f.alloc.Pieces[n-1].Node != node {
-			f.alloc.Pieces = append(f.alloc.Pieces, cluster.Piece{Node: node})
-		}
-		piece := &f.alloc.Pieces[len(f.alloc.Pieces)-1]
-		piece.Tasks, piece.Shares = piece.Tasks+1, piece.Shares+1
-		piece.CPU, piece.Memory = piece.CPU+d.Roles[0].CPU, piece.Memory+d.Roles[0].Memory
-		milli := int32(unit.One)
+		milli := beside.Whole
 		if s.partner != job.None {
-			milli /= 2
+			milli = beside.Half
 		}
-		f.alloc.Shares = append(f.alloc.Shares, cluster.Share{Device: s.device, Milli: milli, Memory: memory(v, id, b), Batch: b})
+		beside.AddTask(&f.alloc, v.Cluster().NodeOf(s.device), role, cluster.Share{Device: s.device, Milli: milli, Memory: memory(v, id, b), Batch: b})
 	}
 }

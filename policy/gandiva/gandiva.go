@@ -26,6 +26,7 @@ import (
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/param"
 	"github.com/norn-scheduler/norn/place"
+	"github.com/norn-scheduler/norn/policy/kit/beside"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/unit"
 )
@@ -211,7 +212,7 @@ func (g *policy) nextMoment() time.Duration {
 func (g *policy) due() bool { return g.v.Now%g.cfg.Every == 0 }
 
 // nextLook is when it looks for something better again.
-func (g *policy) nextLook() time.Duration { return (g.v.Now/g.cfg.Every + 1) * g.cfg.Every }
+func (g *policy) nextLook() time.Duration { return beside.Next(g.v.Now, g.cfg.Every) }
 
 // nothingToDo tells whether a decision that looked for everything has found nothing,
 // and nothing of what it goes by changes with time alone: all jobs run, alone on their

@@ -2,13 +2,12 @@ package gandiva
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/place"
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/policy/kit/beside"
 )
 
 // housing finds a server for each job that lives nowhere, in the order in which they
@@ -271,8 +270,7 @@ func (g *policy) unhoused(m *member) job.Reason {
 	}
 	switch {
 	case sum < m.size && sum+kept >= m.size:
-		text := fmt.Sprintf("too few GPUs are free: %d; %d more are idle on nodes that larger gangs have whole", sum, kept)
-		return job.Reason{Code: job.Because, Job: job.None, Text: text}
+		return beside.Because("too few GPUs are free: %d; %d more are idle on nodes that larger gangs have whole", sum, kept)
 	case sum < m.size:
 		why.Code, why.Have = job.NeedGPUs, int32(sum)
 	case int(why.Have) >= m.size:
@@ -323,6 +321,3 @@ func (g *policy) rehouse(k *crew, to *server) {
 	g.note(k, func(n *note) { n.home = to.first() })
 	slices.SortFunc(to.crews, before)
 }
-
-// milli is all of a GPU, in the books.
-const milli = int32(unit.One)

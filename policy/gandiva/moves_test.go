@@ -22,7 +22,7 @@ import (
 
 // Section 2.5.1: who has failed beside one tries the one with the next lowest use.
 func TestNextHost(t *testing.T) {
-	run := simtest.Go(t, shared(2, beside{
+	run := simtest.Go(t, shared(2, speeds{
 		"y beside g": 0.4, "g beside y": 0.4, "y beside x": 0.9, "x beside y": 0.9, "x beside g": 0.1, "g beside x": 0.1,
 	}), using("x", 3600, 0.2, unit.GiB), using("y", 3600, 0.3, unit.GiB), using("g", 3600, 0.1, unit.GiB))
 	var tried []string // y beside g, who uses least; g beside x, since it was tried with y; y beside x, the next one
@@ -279,7 +279,7 @@ func TestGrowthIsJudged(t *testing.T) {
 
 // A pair that no longer gains is taken apart, and not tried again.
 func TestPairsAreJudgedAnew(t *testing.T) {
-	cfg := shared(1, beside{"a beside b": 0.8, "b beside a": 0.8})
+	cfg := shared(1, speeds{"a beside b": 0.8, "b beside a": 0.8})
 	world := cfg.World
 	cfg.World = func(c *sim.Config) {
 		world(c)
@@ -353,7 +353,7 @@ func TestMakeWay(t *testing.T) {
 // The rate alone of a host is not what it was beside the guest that has just left it, so
 // that each pair which does not gain is taken apart.
 func TestHostsAreMeasuredAlone(t *testing.T) {
-	truth := beside{}
+	truth := speeds{}
 	jobs := []simtest.Job{using("a", 1200, 0.2, unit.GiB), using("b", 1200, 0.3, unit.GiB), using("c", 1200, 0.4, unit.GiB), using("d", 1200, 0.5, unit.GiB)}
 	for _, j := range jobs {
 		for _, o := range jobs {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/policy/kit/beside"
 	"github.com/norn-scheduler/norn/unit"
 )
 
@@ -57,7 +58,7 @@ func (g *policy) judge() {
 		case k.guest != nil && g.due() && g.settled(k.lead) && g.settled(k.guest) && !k.gains():
 			g.settleTrial(k, false)
 		case k.guest == nil:
-			g.hold(k.lead, milli)
+			beside.GiveEach(g.p, k.lead.j.ID, beside.Whole)
 			g.judgeGrowth(k)
 		}
 	}
@@ -96,7 +97,7 @@ func (g *policy) settleTrial(k *crew, stays bool) {
 	}
 	g.p.Stop(m.j.ID, job.Reason{Code: job.MakesRoom, Job: k.lead.j.ID, Text: "packed with " + k.lead.j.Spec().Key + " both get on no faster than in turns"})
 	k.guest = nil
-	g.hold(k.lead, milli)
+	beside.GiveEach(g.p, k.lead.j.ID, beside.Whole)
 	m.note.link = failed
 	g.keep(m)
 	if away != nil {
@@ -116,21 +117,10 @@ func (g *policy) awayOf(m *member) *crew {
 	return nil
 }
 
-// hold books so much of each of its GPUs for a running job.
-func (g *policy) hold(m *member, part int32) bool {
-	return g.p.Adjust(m.j.ID, func(a *cluster.Alloc) {
-		for i := range a.Shares {
-			if s := &a.Shares[i]; s.Milli <= milli { // a node that only counts its GPUs is not shared
-				s.Milli = part
-			}
-		}
-	})
-}
-
 // squeezeIn starts a job beside another one.
 func (g *policy) squeezeIn(m, host *member) bool {
 	held := g.p.Holding(host.j.ID)
-	if held == nil || !g.hold(host, milli/2) {
+	if held == nil || !beside.GiveEach(g.p, host.j.ID, beside.Half) {
 		return false
 	}
 	held = g.p.Holding(host.j.ID)
@@ -214,12 +204,13 @@ func (g *policy) canHost(k *crew) bool {
 	if !k.runs || !g.settled(k.lead) || k.lead.j.Tasks() != k.lead.size {
 		return false
 	}
-	return !slices.ContainsFunc(k.lead.has.Shares, func(s cluster.Share) bool { return s.Milli != milli || s.Throttle != 0 })
+	throttled := func(s cluster.Share) bool { return s.Throttle != 0 }
+	return beside.Alone(g.p, k.lead.has) && !slices.ContainsFunc(k.lead.has.Shares, throttled)
 }
 
 // shares tells whether a running job had less than all of a GPU as the decision began.
 func (m *member) shares() bool {
-	return slices.ContainsFunc(m.has.Shares, func(s cluster.Share) bool { return s.Milli < milli })
+	return slices.ContainsFunc(m.has.Shares, func(s cluster.Share) bool { return s.Milli < beside.Whole })
 }
 
 // settled tells whether a job ran before this decision, is past its start, and is left

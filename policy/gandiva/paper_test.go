@@ -141,11 +141,11 @@ func TestDefragmentation(t *testing.T) {
 	}
 }
 
-// beside is how fast jobs are beside each other: "a beside b" -> factor.
-type beside map[string]float64
+// speeds is how fast jobs are beside each other: "a beside b" -> factor.
+type speeds map[string]float64
 
 // Beside implements perf.Sharing.
-func (b beside) Beside(j *job.Job, others []*job.Job, _ cluster.GPUType) float64 {
+func (b speeds) Beside(j *job.Job, others []*job.Job, _ cluster.GPUType) float64 {
 	f := 1.0
 	for _, o := range others {
 		f *= b[j.Key+" beside "+o.Key]
@@ -154,7 +154,7 @@ func (b beside) Beside(j *job.Job, others []*job.Job, _ cluster.GPUType) float64
 }
 
 // shared is one node whose GPUs have 16 GiB, and where jobs disturb each other.
-func shared(gpus int, truth beside) simtest.Config {
+func shared(gpus int, truth speeds) simtest.Config {
 	c := cluster.New()
 	typ, _ := c.AddType(cluster.GPUType{Name: "gpu", Memory: 16 * unit.GiB})
 	if _, err := c.AddNode(cluster.NodeSpec{GPUs: []cluster.GPUs{{Type: typ, Count: gpus}}}); err != nil {
@@ -174,7 +174,7 @@ func TestPacking(t *testing.T) {
 	pair := func(memory unit.Bytes) []simtest.Job {
 		return []simtest.Job{using("a", 600, 0.5, 8*unit.GiB), using("b", 600, 0.6, memory)}
 	}
-	good := simtest.Go(t, shared(1, beside{"a beside b": 0.8, "b beside a": 0.75}), pair(8*unit.GiB)...)
+	good := simtest.Go(t, shared(1, speeds{"a beside b": 0.8, "b beside a": 0.75}), pair(8*unit.GiB)...)
 	has(t, good, "120 start a on n0[0x0.5]")
 	// a has 60 s, b 60 s behind it: a ends after 540/0.8 s, and b has 93.75 s left.
 	near(t, "the end of a", good.End("a"), 120+675)
@@ -183,13 +183,13 @@ func TestPacking(t *testing.T) {
 		t.Errorf("%d suspensions, want 1 before they are packed", n)
 	}
 
-	bad := simtest.Go(t, shared(1, beside{"a beside b": 0.45, "b beside a": 0.5}), pair(8*unit.GiB)...)
+	bad := simtest.Go(t, shared(1, speeds{"a beside b": 0.45, "b beside a": 0.5}), pair(8*unit.GiB)...)
 	has(t, bad, "120 start a on n0[0x0.5]", "180 preempt a kept=87: packed with b both get on no faster than in turns")
 	if n := len(lines(bad, "x0.5")); n != 2 { // b halved, a beside it, and never again
 		t.Errorf("%d trials\n%s", n, strings.Join(bad.Log, "\n"))
 	}
 
-	full := simtest.Go(t, shared(1, beside{"a beside b": 0.8, "b beside a": 0.75}), pair(9*unit.GiB)...)
+	full := simtest.Go(t, shared(1, speeds{"a beside b": 0.8, "b beside a": 0.75}), pair(9*unit.GiB)...)
 	if n := len(lines(full, "x0.5")); n != 0 {
 		t.Errorf("%d trials of jobs that have not the memory", n)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/policy/kit/beside"
 	"github.com/norn-scheduler/norn/unit"
 )
 
@@ -83,7 +84,7 @@ func (g *policy) unpack() {
 		}
 		m := k.guest
 		k.guest = nil
-		g.hold(k.lead, milli)
+		beside.GiveEach(g.p, k.lead.j.ID, beside.Whole)
 		g.moveIn(m, to.first(), false)
 		own := g.crewOf(m)
 		own.runs = true

@@ -7,6 +7,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/place"
+	"github.com/norn-scheduler/norn/policy/kit/beside"
 	"github.com/norn-scheduler/norn/unit"
 )
 
@@ -73,7 +74,7 @@ type chosen struct {
 
 // take chooses a crew if there is room for it, on the given devices if there are any.
 func (c *chosen) take(k *crew, on *cluster.Alloc) {
-	if on != nil && slices.ContainsFunc(on.Shares, func(s cluster.Share) bool { return s.Milli <= milli && slices.Contains(c.taken, s.Device) }) {
+	if on != nil && slices.ContainsFunc(on.Shares, func(s cluster.Share) bool { return s.Milli <= beside.Whole && slices.Contains(c.taken, s.Device) }) {
 		return
 	}
 	if k.stays = c.left.take(k); k.stays && on != nil {

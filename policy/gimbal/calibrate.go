@@ -2,6 +2,7 @@ package gimbal
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -9,13 +10,37 @@ import (
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/policy/kit/beside"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/unit"
 )
 
-// packed tells whether a running gang shares any of its GPUs.
-func (g *policy) packed(a *cluster.Alloc) bool {
-	return slices.ContainsFunc(a.Shares, func(s cluster.Share) bool { return len(g.on[s.Device]) > 1 })
+// isPacked tells whether a running gang shares any of its GPUs.
+func isPacked(v *sched.View, p *sched.Plan, a *cluster.Alloc) bool {
+	return slices.ContainsFunc(a.Shares, func(s cluster.Share) bool { return len(p.On(s.Device)) > 1 && beside.Divisible(v, s.Device) })
+}
+
+// on is who is on a GPU: those that have begun, by number, then who is just being placed.
+// Who was exchanged in this decision has the place of the one whose GPU it got.
+func (g *policy) on(v *sched.View, p *sched.Plan, d cluster.DeviceID) []job.ID {
+	return slices.SortedStableFunc(slices.Values(p.On(d)), func(a, b job.ID) int { return cmp.Compare(g.order(v, d, a), g.order(v, d, b)) })
+}
+
+// stand is a job on a GPU.
+type stand struct {
+	device cluster.DeviceID
+	job    job.ID
+}
+
+// order is by what the jobs on a GPU are put in order.
+func (g *policy) order(v *sched.View, d cluster.DeviceID, id job.ID) job.ID {
+	if of, exchanged := g.stands[stand{d, id}]; exchanged {
+		return of
+	}
+	if v.Alloc(id) == nil {
+		return job.ID(v.Jobs())
+	}
+	return id
 }
 
 // calibrate looks at the packed gangs whose partners have changed since they were
@@ -24,18 +49,18 @@ func (g *policy) packed(a *cluster.Alloc) bool {
 func (g *policy) calibrate(v *sched.View, p *sched.Plan) {
 	for j := range v.Running() {
 		a := p.Holding(j.ID)
-		if a == nil || !packable(j) || !g.packed(a) {
+		if a == nil || !packable(j) || !isPacked(v, p, a) {
 			continue
 		}
 		was, _ := sched.Recall[note](j)
 		now := was
-		now.partners, now.correction = g.partners(a, j.ID), g.observed(v, j, was)
+		now.partners, now.correction = partners(p, a, j.ID), g.observed(v, p, j, was)
 		changed := now.correction != was.correction || !slices.Equal(now.partners, was.partners)
 		if v.Now-j.Since() < g.cfg.Period { // it moves
 			g.look(v)
 		}
 		settled := j.Since() < v.Now && v.Now-j.Since() <= g.cfg.Period // the look after a change
-		if !changed && !settled || !g.ready(v, a) {
+		if !changed && !settled || !ready(v, p, a) {
 			continue
 		}
 		l, ids := g.local(v, p, []job.ID{j.ID})
@@ -56,15 +81,13 @@ func (g *policy) calibrate(v *sched.View, p *sched.Plan) {
 
 // look has the policy asked again at the end of the period.
 func (g *policy) look(v *sched.View) {
-	if g.cfg.Period < unit.Never-v.Now {
-		g.wake = min(g.wake, (v.Now/g.cfg.Period+1)*g.cfg.Period)
-	}
+	g.wake = min(g.wake, beside.Next(v.Now, g.cfg.Period))
 }
 
 // ready tells whether what a gang and its partners hold can be changed.
-func (g *policy) ready(v *sched.View, a *cluster.Alloc) bool {
+func ready(v *sched.View, p *sched.Plan, a *cluster.Alloc) bool {
 	for i := range a.Shares {
-		for _, id := range g.on[a.Shares[i].Device] {
+		for _, id := range p.On(a.Shares[i].Device) {
 			if j := v.Job(id); j.Phase() != job.Running || j.Profiling() || !packable(j) {
 				return false
 			}
@@ -74,10 +97,10 @@ func (g *policy) ready(v *sched.View, a *cluster.Alloc) bool {
 }
 
 // partners is who sits beside each worker of a gang.
-func (g *policy) partners(a *cluster.Alloc, self job.ID) (out []neighbour) {
+func partners(p *sched.Plan, a *cluster.Alloc, self job.ID) (out []neighbour) {
 	for i := range a.Shares {
 		d := a.Shares[i].Device
-		for _, id := range g.on[d] {
+		for _, id := range p.On(d) {
 			if id != self {
 				out = append(out, neighbour{d, id})
 			}
@@ -88,7 +111,7 @@ func (g *policy) partners(a *cluster.Alloc, self job.ID) (out []neighbour) {
 
 // observed is how much faster a gang is than predicted, in steps of 10 %; as before
 // while it, or one of its partners, has not run as it is.
-func (g *policy) observed(v *sched.View, j sched.Job, was note) int {
+func (g *policy) observed(v *sched.View, p *sched.Plan, j sched.Job, was note) int {
 	a := v.Alloc(j.ID)
 	if a == nil || !(j.Speed() > 0) {
 		return was.correction
@@ -97,13 +120,13 @@ func (g *policy) observed(v *sched.View, j sched.Job, was note) int {
 	for i := range a.Shares {
 		s := &a.Shares[i]
 		var others []perf.Sharer
-		for _, id := range g.on[s.Device] {
+		for _, id := range g.on(v, p, s.Device) {
 			o := v.Job(id)
 			if o.Since() == v.Now || o.Phase() != job.Running || v.Alloc(id) == nil {
 				return was.correction
 			}
 			if id != j.ID {
-				others = append(others, perf.Sharer{Job: o.Spec(), Share: share(v.Alloc(id), s.Device)})
+				others = append(others, perf.Sharer{Job: o.Spec(), Share: beside.Of(v.Alloc(id), s.Device)})
 			}
 		}
 		if len(others) > 0 || s.Throttle > 0 {
@@ -117,16 +140,6 @@ func (g *policy) observed(v *sched.View, j sched.Job, was note) int {
 	return int(max(-100, min(100, math.Round(math.Log(j.Speed()/alone/least)/math.Log(1.1)))))
 }
 
-// share is what an alloc holds of a device.
-func share(a *cluster.Alloc, d cluster.DeviceID) cluster.Share {
-	for i := range a.Shares {
-		if a.Shares[i].Device == d {
-			return a.Shares[i]
-		}
-	}
-	return cluster.Share{}
-}
-
 // local is some gangs with all who share a GPU with them, as the plan stands. The GPUs of
 // those gangs may be divided anew. It returns the jobs of its gangs.
 func (g *policy) local(v *sched.View, p *sched.Plan, of []job.ID) (*Local, []job.ID) {
@@ -134,7 +147,7 @@ func (g *policy) local(v *sched.View, p *sched.Plan, of []job.ID) (*Local, []job
 	ids := slices.Clone(of)
 	for _, id := range of {
 		for _, s := range p.Holding(id).Shares {
-			for _, o := range g.on[s.Device] {
+			for _, o := range g.on(v, p, s.Device) {
 				if !slices.Contains(ids, o) {
 					ids = append(ids, o)
 				}
@@ -156,7 +169,7 @@ func (g *policy) local(v *sched.View, p *sched.Plan, of []job.ID) (*Local, []job
 func (g *policy) seat(v *sched.View, p *sched.Plan, l *Local, ids []job.ID, id job.ID, opened int) {
 	j := v.Job(id)
 	n, _ := sched.Recall[note](j)
-	l.Gangs = append(l.Gangs, Gang{Job: j.Spec(), Worth: g.worth(v, j), Least: g.least(v, j), Correct: n.correct()})
+	l.Gangs = append(l.Gangs, Gang{Job: j.Spec(), Worth: g.worth(v, j), Least: g.least(v, p, j), Correct: n.correct()})
 	self := len(l.Gangs) - 1
 	for _, s := range p.Holding(id).Shares {
 		at := slices.IndexFunc(l.Spots, func(x Spot) bool { return len(x.Seats) > 0 && l.Seats[x.Seats[0]].Share.Device == s.Device })
@@ -164,12 +177,12 @@ func (g *policy) seat(v *sched.View, p *sched.Plan, l *Local, ids []job.ID, id j
 			continue // seated with the one that was met before
 		}
 		spot := Spot{Type: v.Cluster().Type(v.Cluster().TypeOf(s.Device)), Open: self < opened}
-		for _, o := range g.on[s.Device] {
+		for _, o := range g.on(v, p, s.Device) {
 			n := slices.Index(ids, o)
 			if n >= 0 && n < opened {
 				spot.Open = true
 			}
-			l.Seats = append(l.Seats, Seat{Gang: n, Spot: len(l.Spots), Job: v.Job(o).Spec(), Share: share(p.Holding(o), s.Device)})
+			l.Seats = append(l.Seats, Seat{Gang: n, Spot: len(l.Spots), Job: v.Job(o).Spec(), Share: beside.Of(p.Holding(o), s.Device)})
 			spot.Seats = append(spot.Seats, len(l.Seats)-1)
 		}
 		l.Spots = append(l.Spots, spot)
@@ -178,8 +191,8 @@ func (g *policy) seat(v *sched.View, p *sched.Plan, l *Local, ids []job.ID, id j
 
 // least is the rate that a gang must have: that of a protected one, which came to all of
 // its GPUs before others did, and a little of one that cannot be made to leave.
-func (g *policy) least(v *sched.View, j sched.Job) float64 {
-	if g.cfg.Protect && j.Running() && !slices.ContainsFunc(v.Alloc(j.ID).Shares, func(s cluster.Share) bool { return g.first(v, s.Device) != j.ID }) {
+func (g *policy) least(v *sched.View, p *sched.Plan, j sched.Job) float64 {
+	if g.cfg.Protect && j.Running() && !slices.ContainsFunc(v.Alloc(j.ID).Shares, func(s cluster.Share) bool { return first(v, p, s.Device) != j.ID }) {
 		return 1 - g.cfg.Slack
 	}
 	if j.Spec().Stop == job.Pinned {
@@ -189,8 +202,8 @@ func (g *policy) least(v *sched.View, j sched.Job) float64 {
 }
 
 // first is who was on a GPU first.
-func (g *policy) first(v *sched.View, d cluster.DeviceID) job.ID {
-	return slices.MinFunc(g.on[d], func(a, b job.ID) int {
+func first(v *sched.View, p *sched.Plan, d cluster.DeviceID) job.ID {
+	return slices.MinFunc(p.On(d), func(a, b job.ID) int {
 		x, _ := v.Job(a).FirstStart()
 		y, _ := v.Job(b).FirstStart()
 		if !v.Job(a).Running() { // it is just being placed
@@ -263,7 +276,7 @@ func (g *policy) until(at time.Duration) {
 func (g *policy) evict(v *sched.View, p *sched.Plan, j sched.Job, a *cluster.Alloc) {
 	why := job.Reason{Code: job.MakesRoom, Job: job.None}
 	for i := range a.Shares {
-		for _, o := range g.on[a.Shares[i].Device] {
+		for _, o := range p.On(a.Shares[i].Device) {
 			if a.Shares[i].Throttle == 1000 && o != j.ID {
 				why.Job = o
 			}
@@ -271,10 +284,6 @@ func (g *policy) evict(v *sched.View, p *sched.Plan, j sched.Job, a *cluster.All
 	}
 	p.Stop(j.ID, why)
 	p.Remember(j.ID, &note{paused: never, swapped: v.Now})
-	for i := range a.Shares {
-		d := a.Shares[i].Device
-		g.on[d] = slices.DeleteFunc(g.on[d], func(id job.ID) bool { return id == j.ID })
-	}
 }
 
 // swap takes the straggler of a gang to another GPU of its node, in exchange for the
@@ -290,13 +299,13 @@ func (g *policy) swap(v *sched.View, p *sched.Plan, l *Local, ids []job.ID, j sc
 	first, count := c.DeviceRange(c.NodeOf(from))
 	best, with, most := cluster.DeviceID(-1), job.None, l.GangRate(0)*(1+g.cfg.Faster)
 	for d := first; d < first+cluster.DeviceID(count); d++ {
-		if len(g.on[d]) == 0 || slices.Contains(g.on[d], j.ID) || c.Broken(d) || c.TypeOf(d) != c.TypeOf(from) {
+		if len(p.On(d)) == 0 || slices.Contains(p.On(d), j.ID) || c.Broken(d) || c.TypeOf(d) != c.TypeOf(from) {
 			continue
 		}
-		for _, o := range g.on[d] {
+		for _, o := range g.on(v, p, d) {
 			k := v.Job(o)
 			other, _ := sched.Noted[note](p, k)
-			if slices.Contains(g.on[from], o) || !g.moves(v, p, k) || n.swapped != never && other.rests(v.Now, 0) {
+			if slices.Contains(p.On(from), o) || !g.moves(v, p, k) || n.swapped != never && other.rests(v.Now, 0) {
 				continue
 			}
 			if rate := g.exchanged(v, p, j.ID, o, from, d); rate > most {
@@ -319,8 +328,8 @@ func (g *policy) moves(v *sched.View, p *sched.Plan, j sched.Job) bool {
 func (g *policy) exchanged(v *sched.View, p *sched.Plan, id, with job.ID, from, to cluster.DeviceID) (rate float64) {
 	before, _ := g.local(v, p, []job.ID{id, with})
 	was := before.Utility()
+	stands := maps.Clone(g.stands)
 	p.Try(func() bool {
-		on := [2][]job.ID{slices.Clone(g.on[from]), slices.Clone(g.on[to])}
 		if g.exchange(v, p, id, with, from, to) {
 			l, _ := g.local(v, p, []job.ID{id, with})
 			l.Settle()
@@ -328,9 +337,9 @@ func (g *policy) exchanged(v *sched.View, p *sched.Plan, id, with job.ID, from, 
 				rate = l.GangRate(0)
 			}
 		}
-		g.on[from], g.on[to] = on[0], on[1]
 		return false
 	})
+	g.stands = stands
 	return rate
 }
 
@@ -346,30 +355,25 @@ func (g *policy) exchange(v *sched.View, p *sched.Plan, id, with job.ID, from, t
 		x.Shares[i].Device, x.Shares[i].Milli, x.Shares[i].Throttle = new, part, 0
 		return was
 	}
-	part := func(d cluster.DeviceID) int32 { return int32(1000 / max(1, len(g.on[d]))) }
-	was := [2]cluster.Share{replace(a, from, to, part(to)), replace(b, to, from, part(from))}
+	part := map[cluster.DeviceID]int32{} // before anybody leaves
+	for _, d := range [2]cluster.DeviceID{from, to} {
+		part[d] = int32(1000 / max(1, len(p.On(d))))
+	}
+	was := [2]cluster.Share{replace(a, from, to, part[to]), replace(b, to, from, part[from])}
 	if c.DeviceMemoryFree(to)+was[1].Memory < was[0].Memory || c.DeviceMemoryFree(from)+was[0].Memory < was[1].Memory {
 		return false
 	}
 	why := job.Reason{Code: job.Moved, Job: job.None}
 	ok := p.Stop(id, why) && p.Stop(with, why)
 	for _, d := range [2]cluster.DeviceID{from, to} {
-		for _, o := range g.on[d] {
-			if o != id && o != with {
-				ok = ok && p.Adjust(o, func(x *cluster.Alloc) {
-					for i := range x.Shares {
-						if x.Shares[i].Device == d {
-							x.Shares[i].Milli, x.Shares[i].Throttle = part(d), 0
-						}
-					}
-				})
-			}
+		for _, o := range p.On(d) { // who stays
+			ok = ok && beside.Change(p, o, d, func(s *cluster.Share) { s.Milli, s.Throttle = part[d], 0 })
 		}
 	}
 	if !ok || !p.StartOn(id, a) || !p.StartOn(with, b) {
 		return false
 	}
-	g.on[from][slices.Index(g.on[from], id)] = with
-	g.on[to][slices.Index(g.on[to], with)] = id
+	mine, theirs := g.order(v, from, id), g.order(v, to, with)
+	g.stands[stand{from, with}], g.stands[stand{to, id}] = mine, theirs
 	return true
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/param"
 	"github.com/norn-scheduler/norn/place"
+	"github.com/norn-scheduler/norn/policy/kit/beside"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/unit"
 )
@@ -125,13 +126,13 @@ func (c *Config) Policy() (sched.Policy, error) {
 
 // policy keeps nothing between decisions: what it must remember stands on the jobs.
 type policy struct {
-	cfg   Config
-	on    [][]job.ID // by device: who holds a part of it, the first to come first
-	queue []waiting
-	wake  time.Duration
-	why   map[job.ID]job.Reason
-	found []site // scratch of places
-	alloc cluster.Alloc
+	cfg    Config
+	stands map[stand]job.ID // see on
+	queue  []waiting
+	wake   time.Duration
+	why    map[job.ID]job.Reason
+	found  []site // scratch of places
+	alloc  cluster.Alloc
 }
 
 type waiting struct {
@@ -141,9 +142,12 @@ type waiting struct {
 
 // Decide implements sched.Policy.
 func (g *policy) Decide(v *sched.View, p *sched.Plan) {
-	g.wake = unit.Never
-	g.survey(v)
-	g.restore(v, p)
+	g.wake, g.stands = unit.Never, map[stand]job.ID{}
+	for j := range v.Running() {
+		if packable(j) {
+			beside.Restore(p, j.ID)
+		}
+	}
 	if g.cfg.Calibrate {
 		g.calibrate(v, p)
 		g.paused(v, p)
@@ -156,7 +160,6 @@ func (g *policy) Decide(v *sched.View, p *sched.Plan) {
 	tries, left := g.cfg.Tries, false
 	for _, w := range g.queue {
 		if p.Start(w.id, g.cfg.Place) {
-			g.note(p, w.id)
 			continue
 		}
 		left = true
@@ -182,15 +185,14 @@ func (g *policy) Why(v *sched.View, id job.ID) job.Reason {
 	if why, ok := g.why[id]; ok {
 		return why
 	}
-	return job.Reason{Code: job.NeedGPUs, Need: int32(v.Job(id).GPUs()), Have: int32(v.Free()), Job: job.None}
+	return beside.NeedsGPUs(v, v.Job(id))
 }
 
 // packable tells whether a job is a gang that can share: tasks of one whole GPU each, in
 // one role, that do not leave their memory behind, and have not run out of it.
 func packable(j sched.Job) bool {
-	d := j.Spec().Demand
 	n, _ := sched.Recall[note](j)
-	return d.Roles[0].GPU == unit.One && d.Roles[1].Tasks == 0 && !d.Elastic() && j.Spec().Stop != job.Freeze && !n.evicted
+	return beside.Plain(j) && j.Spec().Stop != job.Freeze && !n.evicted
 }
 
 // soon is when a gang that had to leave looks for partners again, if it need not rest.
@@ -212,43 +214,6 @@ func later(t, d time.Duration) time.Duration {
 		return unit.Never
 	}
 	return t + d
-}
-
-// survey notes who holds what. Of two the one that began first is the first.
-func (g *policy) survey(v *sched.View) {
-	for len(g.on) < v.Cluster().Devices() {
-		g.on = append(g.on, nil)
-	}
-	for d := range g.on {
-		g.on[d] = g.on[d][:0]
-	}
-	for j := range v.Running() {
-		for _, s := range v.Alloc(j.ID).Shares {
-			g.on[s.Device] = append(g.on[s.Device], j.ID)
-		}
-	}
-}
-
-func (g *policy) note(p *sched.Plan, id job.ID) {
-	for _, s := range p.Holding(id).Shares {
-		g.on[s.Device] = append(g.on[s.Device], id)
-	}
-}
-
-// restore gives workers that have become alone on their GPUs all of them.
-func (g *policy) restore(v *sched.View, p *sched.Plan) {
-	for j := range v.Running() {
-		if !packable(j) {
-			continue
-		}
-		p.Adjust(j.ID, func(a *cluster.Alloc) {
-			for i := range a.Shares {
-				if s := &a.Shares[i]; len(g.on[s.Device]) == 1 {
-					s.Milli, s.Throttle = int32(unit.One), 0
-				}
-			}
-		})
-	}
 }
 
 // line puts those who wait in order.

@@ -2,12 +2,12 @@ package gimbal
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/policy/kit/beside"
 	"github.com/norn-scheduler/norn/policy/lucid"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/unit"
@@ -20,30 +20,17 @@ type site struct {
 	rate    float64
 }
 
-func because(format string, args ...any) job.Reason {
-	return job.Reason{Code: job.Because, Job: job.None, Text: fmt.Sprintf(format, args...)}
-}
-
 // pack starts a gang on free GPUs and on some that it shares, if that is worth something.
 // Otherwise it says why not.
 func (g *policy) pack(v *sched.View, p *sched.Plan, j sched.Job) job.Reason {
 	need := int(j.Spec().Demand.Roles[0].Tasks)
 	best := g.candidates(v, p, j, need)
 	if len(best) < need {
-		return because("needs %s; %d free, or with one worker and room for another, in one rack", unit.Count(need, "GPU"), len(best))
+		return beside.Because("needs %s; %d free, or with one worker and room for another, in one rack", unit.Count(need, "GPU"), len(best))
 	}
 	var why job.Reason
 	p.Try(func() bool {
-		on := map[cluster.DeviceID]int{}
-		for _, x := range best {
-			on[x.device] = len(g.on[x.device])
-		}
 		why = g.share(v, p, j, best)
-		if why.Code != job.NoReason {
-			for d, n := range on {
-				g.on[d] = g.on[d][:n]
-			}
-		}
 		return why.Code == job.NoReason
 	})
 	return why
@@ -108,19 +95,18 @@ func (a site) before(b site) bool {
 func (g *policy) places(v *sched.View, p *sched.Plan, j sched.Job, n cluster.NodeID, rates map[job.ID]float64) (out []site) {
 	out = g.found[:0]
 	defer func() { g.found = out }()
-	c, class := v.Cluster(), v.Class(j.Class())
-	role := &class.Demand.Roles[0]
-	if !c.Usable(n) || c.Node(n).Pooled || class.NoType {
-		return nil
-	}
-	first, count := c.DeviceRange(n)
+	c, role := v.Cluster(), &j.Spec().Demand.Roles[0]
+	_, count := c.DeviceRange(n)
 	room := c.TasksBeside(n, role.CPU, role.Memory, count)
-	for d := first; d < first+cluster.DeviceID(count) && len(out) < room; d++ {
+	for d := range beside.Devices(v, n, j) {
 		t := c.TypeOf(d)
-		if c.Broken(d) || !class.Mask.Has(t) || c.Type(t).Host || c.DeviceMemoryFree(d) < perf.TakenOf(j.Spec()) {
+		if len(out) >= room {
+			break
+		}
+		if c.Type(t).Host || c.DeviceMemoryFree(d) < perf.TakenOf(j.Spec()) {
 			continue
 		}
-		switch on := g.on[d]; {
+		switch on := p.On(d); {
 		case len(on) == 0 && c.DeviceFree(d) == unit.One && g.cfg.Packing == Flexible:
 			out = append(out, site{d, job.None, 1})
 		case len(on) == 1 && g.partner(v, p, j, on[0], d):
@@ -136,16 +122,16 @@ func (g *policy) places(v *sched.View, p *sched.Plan, j sched.Job, n cluster.Nod
 }
 
 // equalRate is the rate of a worker beside one of another gang, both with half of the GPU.
-func equalRate(v *sched.View, j sched.Job, beside job.ID, t cluster.GPUType) float64 {
-	half := cluster.Share{Milli: 500}
-	return perf.Among(v.Sharing, perf.Sharer{Job: j.Spec(), Share: half}, []perf.Sharer{{Job: v.Job(beside).Spec(), Share: half}}, t)
+func equalRate(v *sched.View, j sched.Job, other job.ID, t cluster.GPUType) float64 {
+	half := cluster.Share{Milli: beside.Half}
+	return perf.Among(v.Sharing, perf.Sharer{Job: j.Spec(), Share: half}, []perf.Sharer{{Job: v.Job(other).Spec(), Share: half}}, t)
 }
 
 // partner tells whether a gang could sit beside a worker that is alone on its GPU: it began
 // before this moment, what it holds can be changed, and the memory suffices.
 func (g *policy) partner(v *sched.View, p *sched.Plan, j sched.Job, id job.ID, d cluster.DeviceID) bool {
 	o := v.Job(id)
-	if o.Phase() != job.Running || o.Since() == v.Now || o.Profiling() || !packable(o) || v.Alloc(id) == nil || p.Holding(id) == nil {
+	if !beside.Settled(v, p, id) || !packable(o) {
 		return false
 	}
 	all := v.Cluster().Type(v.Cluster().TypeOf(d)).Memory
@@ -185,22 +171,16 @@ func (g *policy) share(v *sched.View, p *sched.Plan, j sched.Job, on []site) job
 		}
 	}
 	if g.cfg.Packing == Equal && slices.ContainsFunc(partners, func(o job.ID) bool { return !light(j.Spec(), v.Job(o).Spec()) }) {
-		return because("the gang of its size keeps its GPUs too busy")
+		return beside.Because("the gang of its size keeps its GPUs too busy")
 	}
 	before := g.worthOf(v, p, partners)
 	if worth := g.worth(v, j); len(partners) > 0 && worth < g.cfg.Gain*before {
-		return because("sharing with %s would not be worth it, even if it had its whole speed there", v.Job(partners[0]).Spec().Key)
-	}
-	for _, x := range on {
-		if x.partner != job.None {
-			g.halve(p, x)
-		}
+		return beside.Because("sharing with %s would not be worth it, even if it had its whole speed there", v.Job(partners[0]).Spec().Key)
 	}
 	g.gang(v, j, on)
-	if !p.StartOn(j.ID, &g.alloc) {
-		return because("the GPUs that it would share are not free")
+	if !beside.Join(p, j.ID, &g.alloc) {
+		return beside.Because("the GPUs that it would share are not free")
 	}
-	g.note(p, j.ID)
 	l, ids := g.local(v, p, []job.ID{j.ID})
 	if g.cfg.Calibrate {
 		l.Settle()
@@ -209,14 +189,14 @@ func (g *policy) share(v *sched.View, p *sched.Plan, j sched.Job, on []site) job
 	for n := range l.Gangs {
 		after += l.Gangs[n].Worth * l.GangRate(n)
 		if l.Gangs[n].Least > 0 && l.GangRate(n) < l.Gangs[n].Least-1e-9 {
-			return because("it would slow down job %s, which is protected", l.Gangs[n].Job.Key)
+			return beside.Because("it would slow down job %s, which is protected", l.Gangs[n].Job.Key)
 		}
 	}
 	if after < before*(1+g.cfg.Gain) || l.GangRate(0) == 0 {
-		return because("sharing with %s would not be worth it: it would run at %.2f of its speed, and all together would count %.2f times as much", v.Job(partners[0]).Spec().Key, l.GangRate(0), after/max(before, 1e-300))
+		return beside.Because("sharing with %s would not be worth it: it would run at %.2f of its speed, and all together would count %.2f times as much", v.Job(partners[0]).Spec().Key, l.GangRate(0), after/max(before, 1e-300))
 	}
 	if !g.apply(p, l, ids) {
-		return because("who has the GPUs that it would share cannot be changed now")
+		return beside.Because("who has the GPUs that it would share cannot be changed now")
 	}
 	if g.cfg.Calibrate {
 		g.calibrated(v, p, j.ID, ids)
@@ -243,21 +223,10 @@ func (g *policy) calibrated(v *sched.View, p *sched.Plan, came job.ID, ids []job
 		if id == came {
 			n = nothing()
 		}
-		n.partners = g.partners(p.Holding(id), id)
+		n.partners = partners(p, p.Holding(id), id)
 		p.Remember(id, &n)
 	}
 	g.look(v)
-}
-
-// halve leaves a partner half of a GPU.
-func (g *policy) halve(p *sched.Plan, x site) {
-	p.Adjust(x.partner, func(a *cluster.Alloc) {
-		for i := range a.Shares {
-			if a.Shares[i].Device == x.device {
-				a.Shares[i].Milli, a.Shares[i].Throttle = 500, 0
-			}
-		}
-	})
 }
 
 // gang makes the alloc of a gang on GPUs: half of those that it shares.
@@ -267,17 +236,10 @@ func (g *policy) gang(v *sched.View, j sched.Job, on []site) {
 	slices.SortFunc(on, func(a, b site) int { return cmp.Compare(a.device, b.device) })
 	g.alloc.Reset()
 	for _, x := range on {
-		node := v.Cluster().NodeOf(x.device)
-		if n := len(g.alloc.Pieces); n == 0 || g.alloc.Pieces[n-1].Node != node {
-			g.alloc.Pieces = append(g.alloc.Pieces, cluster.Piece{Node: node})
-		}
-		piece := &g.alloc.Pieces[len(g.alloc.Pieces)-1]
-		piece.Tasks, piece.Shares = piece.Tasks+1, piece.Shares+1
-		piece.CPU, piece.Memory = piece.CPU+role.CPU, piece.Memory+role.Memory
-		milli := int32(unit.One)
+		milli := beside.Whole
 		if x.partner != job.None {
-			milli /= 2
+			milli = beside.Half
 		}
-		g.alloc.Shares = append(g.alloc.Shares, cluster.Share{Device: x.device, Milli: milli, Memory: perf.TakenOf(j.Spec())})
+		beside.AddTask(&g.alloc, v.Cluster().NodeOf(x.device), role, cluster.Share{Device: x.device, Milli: milli, Memory: perf.TakenOf(j.Spec())})
 	}
 }

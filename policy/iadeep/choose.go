@@ -2,11 +2,13 @@ package iadeep
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/policy/kit/beside"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/unit"
 )
@@ -53,10 +55,10 @@ func (f *policy) place(v *sched.View, p *sched.Plan, j sched.Job) {
 		p.Hold(j.ID, why)
 		return
 	}
-	best, found := f.choose(v, j, nil)
+	best, found := f.choose(v, p, j, nil)
 	if !found {
 		var not counts
-		f.choose(v, j, &not)
+		f.choose(v, p, j, &not)
 		f.why[kind] = not.reason()
 		p.Hold(j.ID, f.why[kind])
 		return
@@ -66,7 +68,7 @@ func (f *policy) place(v *sched.View, p *sched.Plan, j sched.Job) {
 
 // choose is the GPU for a job; found is false when there is none. Given counts, it looks
 // at all nodes and counts why GPUs are passed over.
-func (f *policy) choose(v *sched.View, j sched.Job, not *counts) (best spot, found bool) {
+func (f *policy) choose(v *sched.View, p *sched.Plan, j sched.Job, not *counts) (best spot, found bool) {
 	c, class, takes := v.Cluster(), v.Class(j.Class()), perf.TakenOf(j.Spec())
 	role := &class.Demand.Roles[0]
 	for _, n := range c.PoolNodes(j.Pool()) {
@@ -83,13 +85,10 @@ func (f *policy) choose(v *sched.View, j sched.Job, not *counts) (best spot, fou
 			not.add(othersShort)
 			continue
 		}
-		first, count := c.DeviceRange(n)
-		for d := first; d < first+cluster.DeviceID(count); d++ {
-			if c.Broken(d) || !class.Mask.Has(c.TypeOf(d)) {
-				continue
-			}
-			s := spot{d, len(f.on[d]) == 0, 0, score}
-			if why := f.takes(v, &s, takes); why != nothing {
+		for d := range beside.Devices(v, n, j) {
+			on := p.On(d)
+			s := spot{d, len(on) == 0, 0, score}
+			if why := f.takes(v, &s, on, takes); why != nothing {
 				not.add(why)
 				continue
 			}
@@ -131,8 +130,8 @@ func (f *policy) better(a, b *spot) bool {
 }
 
 // takes tells why a GPU cannot take one more job of that memory; nothing when it can.
-func (f *policy) takes(v *sched.View, s *spot, memory unit.Bytes) short {
-	c, on := v.Cluster(), f.on[s.device]
+func (f *policy) takes(v *sched.View, s *spot, on []job.ID, memory unit.Bytes) short {
+	c := v.Cluster()
 	switch {
 	case s.idle && c.DeviceFree(s.device) < unit.One:
 		return jobsShort
@@ -153,23 +152,23 @@ func (f *policy) takes(v *sched.View, s *spot, memory unit.Bytes) short {
 // take one more job.
 func (f *policy) look(v *sched.View) {
 	f.scores, f.room = make([]float64, v.Cluster().Nodes()), make([]bool, v.Cluster().Nodes())
-	f.open, f.busy = make([]bool, len(f.on)), make([]bool, len(f.on))
-	for d, on := range f.on {
-		used := v.Used(cluster.DeviceID(d))
+	f.open, f.busy = make([]bool, v.Cluster().Devices()), make([]bool, v.Cluster().Devices())
+	for d := range cluster.DeviceID(v.Cluster().Devices()) {
+		used, on := v.Used(d), v.On(d)
 		f.open[d] = f.mine(v, on) && f.began(v, on)
-		f.busy[d] = used.Known && used.Use >= f.cfg.Util || f.filled(v, cluster.DeviceID(d)) >= f.cfg.Util
+		f.busy[d] = used.Known && used.Use >= f.cfg.Util || f.filled(v, d, on) >= f.cfg.Util
 	}
 	for n := range cluster.NodeID(v.Cluster().Nodes()) {
-		f.sum(v, n)
+		f.sum(v, n, v.On)
 	}
 }
 
-// sum sums up the GPUs of a node.
-func (f *policy) sum(v *sched.View, n cluster.NodeID) {
-	f.scores[n], f.room[n] = f.score(v, n), false
+// sum sums up the GPUs of a node, of which it is told who is on each.
+func (f *policy) sum(v *sched.View, n cluster.NodeID, on func(cluster.DeviceID) []job.ID) {
+	f.scores[n], f.room[n] = f.score(v, n, on), false
 	first, count := v.Cluster().DeviceRange(n)
 	for d := first; d < first+cluster.DeviceID(count); d++ {
-		f.room[n] = f.room[n] || f.takes(v, &spot{device: d, idle: len(f.on[d]) == 0}, 0) == nothing
+		f.room[n] = f.room[n] || f.takes(v, &spot{device: d, idle: len(on(d)) == 0}, on(d), 0) == nothing
 	}
 }
 
@@ -186,11 +185,11 @@ func (f *policy) began(v *sched.View, on []job.ID) bool {
 
 // score is the part of the memory of a node's GPUs that is left, in the mean; -1 when
 // all of them are being tuned.
-func (f *policy) score(v *sched.View, n cluster.NodeID) float64 {
+func (f *policy) score(v *sched.View, n cluster.NodeID, on func(cluster.DeviceID) []job.ID) float64 {
 	first, count := v.Cluster().DeviceRange(n)
 	sum, open := 0.0, false
 	for d := first; d < first+cluster.DeviceID(count); d++ {
-		sum += f.filled(v, d)
+		sum += f.filled(v, d, on(d))
 		open = open || !f.tuned[d]
 	}
 	if !open {
@@ -201,30 +200,23 @@ func (f *policy) score(v *sched.View, n cluster.NodeID) float64 {
 
 // filled is the part of the memory of a GPU that is booked. Where it is not told, each
 // job counts for a part that lets the most jobs share that may.
-func (f *policy) filled(v *sched.View, d cluster.DeviceID) float64 {
+func (f *policy) filled(v *sched.View, d cluster.DeviceID, on []job.ID) float64 {
 	all := v.Cluster().Type(v.Cluster().TypeOf(d)).Memory
 	if free := v.Cluster().DeviceMemoryFree(d); all > 0 && free < all {
 		return 1 - float64(free)/float64(all)
 	}
-	return float64(len(f.on[d])) / float64(max(f.cfg.Most, len(f.on[d])+1))
+	return float64(len(on)) / float64(max(f.cfg.Most, len(on)+1))
 }
 
 // start gives a job its GPU, or an equal part of it.
 func (f *policy) start(v *sched.View, p *sched.Plan, j sched.Job, s *spot) {
-	on := f.on[s.device]
+	on := slices.Clone(p.On(s.device))
 	part := int32(int(unit.One) / (len(on) + 1))
-	started := p.Try(func() bool {
-		if !f.adjust(p, on, func(s *cluster.Share) { s.Milli = part }) {
-			return false
-		}
-		role := &v.Class(j.Class()).Demand.Roles[0]
-		f.alloc.Reset()
-		f.alloc.Pieces = append(f.alloc.Pieces, cluster.Piece{Node: v.Cluster().NodeOf(s.device), Tasks: 1, Shares: 1, CPU: role.CPU, Memory: role.Memory})
-		f.alloc.Shares = append(f.alloc.Shares, cluster.Share{Device: s.device, Milli: part, Memory: need(v, j, s.device)})
-		return p.StartOn(j.ID, &f.alloc)
-	})
-	if !started {
-		p.Hold(j.ID, because("who has the GPU that it would share cannot be changed now"))
+	role := &j.Spec().Demand.Roles[0]
+	f.alloc.Reset()
+	beside.AddTask(&f.alloc, v.Cluster().NodeOf(s.device), role, cluster.Share{Device: s.device, Milli: part, Memory: need(v, j, s.device)})
+	if !beside.Join(p, j.ID, &f.alloc) {
+		p.Hold(j.ID, beside.Because("who has the GPU that it would share cannot be changed now"))
 		return
 	}
 	if len(on) > 0 {
@@ -233,10 +225,9 @@ func (f *policy) start(v *sched.View, p *sched.Plan, j sched.Job, s *spot) {
 	} else if owns(j) { // where it ran before
 		f.remember(v, p, j.ID, note{})
 	}
-	f.on[s.device] = append(on, j.ID)
-	f.crowds.changed(v, s.device, f.on[s.device])
+	f.crowds.changed(v, s.device, p.On(s.device))
 	f.open[s.device] = false // until it has begun
-	f.sum(v, v.Cluster().NodeOf(s.device))
+	f.sum(v, v.Cluster().NodeOf(s.device), p.On)
 }
 
 // reason says why no GPU takes a job.
@@ -248,9 +239,9 @@ func (n *counts) reason() job.Reason {
 		}
 	}
 	if len(parts) == 0 {
-		return because("no GPU is there for it")
+		return beside.Because("no GPU is there for it")
 	}
-	return because("no GPU takes it: %s", strings.Join(parts, ", "))
+	return beside.Because("no GPU takes it: %s", strings.Join(parts, ", "))
 }
 
 // crowds is what the predicted interference on each GPU would be with one more job. Its
@@ -266,14 +257,14 @@ type crowds struct {
 const asked = -1e300
 
 // reset notes the crowds on all devices.
-func (c *crowds) reset(v *sched.View, on [][]job.ID) {
+func (c *crowds) reset(v *sched.View) {
 	c.names, c.kinds, c.sorts = map[perf.Crowd]int{}, map[string][]float64{}, c.sorts[:0]
-	for len(c.of) < len(on) {
+	for len(c.of) < v.Cluster().Devices() {
 		c.of = append(c.of, 0)
 	}
-	for d := range on {
-		if len(on[d]) > 0 {
-			c.changed(v, cluster.DeviceID(d), on[d])
+	for d := range cluster.DeviceID(len(c.of)) {
+		if on := v.On(d); len(on) > 0 {
+			c.changed(v, d, on)
 		}
 	}
 }

@@ -14,9 +14,7 @@
 package iadeep
 
 import (
-	"cmp"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -25,6 +23,7 @@ import (
 	"github.com/norn-scheduler/norn/param"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/place"
+	"github.com/norn-scheduler/norn/policy/kit/beside"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/unit"
 )
@@ -103,8 +102,8 @@ func (c *Config) Policy() (sched.Policy, error) {
 type policy struct {
 	cfg    Config
 	learnt *learnt
-	on     [][]job.ID // by device: who holds a part of it
-	tuned  []bool     // by device: a tuning is going on
+	queue  []job.ID
+	tuned  []bool // by device: a tuning is going on
 	crowds crowds
 	scores []float64 // by node: the part of its GPUs' memory that is left
 	room   []bool    // by node: one of its GPUs may take a job
@@ -126,13 +125,13 @@ func (f *policy) Decide(v *sched.View, p *sched.Plan) {
 	f.wake = unit.Never
 	f.learnt.follow(v)
 	f.survey(v)
-	for d, on := range f.on {
-		if len(on) > 0 {
-			f.advance(v, p, cluster.DeviceID(d))
+	for d := range cluster.DeviceID(v.Cluster().Devices()) {
+		if f.tuned[d] {
+			f.advance(v, p, d, slices.Sorted(slices.Values(v.On(d))))
 		}
 	}
 	f.even(v, p)
-	f.crowds.reset(v, f.on)
+	f.crowds.reset(v)
 	f.look(v)
 	clear(f.why)
 	for j := range v.Waiting() { // in order of submission
@@ -145,7 +144,7 @@ func (f *policy) Decide(v *sched.View, p *sched.Plan) {
 		}
 		if !shareable(j) || j.OutOfMemory() {
 			p.Start(j.ID, f.cfg.Place)
-			f.note(p, j.ID)
+			f.close(p.Holding(j.ID))
 			continue
 		}
 		f.place(v, p, j)
@@ -161,23 +160,14 @@ func (f *policy) NextWake(*sched.View) time.Duration { return f.wake }
 // shareable tells whether a job may share a GPU: one task with one whole GPU, whose
 // memory is not kept on another, and has not run out where it shared.
 func shareable(j sched.Job) bool {
-	d := j.Spec().Demand
 	n, _ := sched.Recall[note](j)
-	return d.Roles[0].Tasks == 1 && d.Roles[0].GPU == unit.One && d.Roles[1].Tasks == 0 && !d.Elastic() && j.Spec().Stop != job.Freeze && !n.evicted
+	return beside.Plain(j) && j.Spec().Demand.Roles[0].Tasks == 1 && j.Spec().Stop != job.Freeze && !n.evicted
 }
 
-// survey notes who holds what, and where batches are being tuned.
+// survey notes where batches are being tuned.
 func (f *policy) survey(v *sched.View) {
-	for len(f.on) < v.Cluster().Devices() {
-		f.on, f.tuned = append(f.on, nil), append(f.tuned, false)
-	}
-	for d := range f.on {
-		f.on[d], f.tuned[d] = f.on[d][:0], false
-	}
+	f.tuned = append(f.tuned[:0], make([]bool, v.Cluster().Devices())...)
 	for j := range v.Running() {
-		for _, s := range v.Alloc(j.ID).Shares {
-			f.on[s.Device] = append(f.on[s.Device], j.ID)
-		}
 		if owns(j) {
 			f.tuned[v.Alloc(j.ID).Shares[0].Device] = true
 		}
@@ -187,25 +177,23 @@ func (f *policy) survey(v *sched.View) {
 	}
 }
 
-// note notes what a job was given by this plan.
-func (f *policy) note(p *sched.Plan, id job.ID) {
-	if a := p.Holding(id); a != nil {
-		for _, s := range a.Shares {
-			f.on[s.Device] = append(f.on[s.Device], id)
-			f.open[s.Device] = false
-		}
+// close notes that somebody begins on devices with this plan.
+func (f *policy) close(a *cluster.Alloc) {
+	for i := 0; a != nil && i < len(a.Shares); i++ {
+		f.open[a.Shares[i].Device] = false
 	}
 }
 
 // even gives the jobs on a GPU equal parts of it in the books, and those that have
 // become alone their own batches.
 func (f *policy) even(v *sched.View, p *sched.Plan) {
-	for d, on := range f.on {
-		if len(on) == 0 || f.tuned[d] && len(on) > 1 || !f.mine(v, on) {
+	for d := range cluster.DeviceID(v.Cluster().Devices()) {
+		on := p.On(d)
+		if len(on) == 0 || !beside.Divisible(v, d) || f.tuned[d] && len(on) > 1 || !f.mine(v, on) {
 			continue
 		}
 		part := int32(int(unit.One) / len(on))
-		f.adjust(p, on, func(s *cluster.Share) {
+		f.adjust(p, d, func(s *cluster.Share) {
 			if s.Milli = part; len(on) == 1 {
 				s.Batch = 0
 			}
@@ -220,13 +208,9 @@ func (f *policy) mine(v *sched.View, on []job.ID) bool {
 
 // adjust changes the parts that jobs of one GPU hold, the ones that shrink first; it
 // changes nothing when one of them cannot be changed.
-func (f *policy) adjust(p *sched.Plan, on []job.ID, change func(*cluster.Share)) bool {
-	order := slices.Clone(on)
-	slices.SortStableFunc(order, func(a, b job.ID) int {
-		return -cmp.Compare(p.Holding(a).Shares[0].Milli, p.Holding(b).Shares[0].Milli)
-	})
+func (f *policy) adjust(p *sched.Plan, d cluster.DeviceID, change func(*cluster.Share)) bool {
 	return p.Try(func() bool {
-		for _, id := range order {
+		for _, id := range beside.Largest(p, d) {
 			if !p.Adjust(id, func(a *cluster.Alloc) { change(&a.Shares[0]) }) {
 				return false
 			}
@@ -241,9 +225,5 @@ func (f *policy) Why(v *sched.View, id job.ID) job.Reason {
 	if why, ok := f.why[refused{j.Class(), perf.SortOf(j.Spec())}]; ok && shareable(j) {
 		return why
 	}
-	return job.Reason{Code: job.NeedGPUs, Need: int32(j.GPUs()), Have: int32(v.Free()), Job: job.None}
-}
-
-func because(format string, args ...any) job.Reason {
-	return job.Reason{Code: job.Because, Job: job.None, Text: fmt.Sprintf(format, args...)}
+	return beside.NeedsGPUs(v, j)
 }

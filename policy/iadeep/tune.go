@@ -34,8 +34,7 @@ func (f *policy) tunable(j sched.Job) bool {
 
 // advance goes on with the tuning on a device, if there is one: when a trial has taken
 // its time, what came of it is noted, and the next one begins.
-func (f *policy) advance(v *sched.View, p *sched.Plan, d cluster.DeviceID) {
-	on := f.on[d]
+func (f *policy) advance(v *sched.View, p *sched.Plan, d cluster.DeviceID, on []job.ID) {
 	for _, id := range on {
 		if owns(v.Job(id)) && v.Alloc(id).Shares[0].Device == d {
 			f.trial(v, p, d, id, on)

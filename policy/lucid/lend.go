@@ -6,6 +6,7 @@ import (
 
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/policy/kit/beside"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/unit"
 )
@@ -128,11 +129,11 @@ func (l *policy) calm(v *sched.View) bool {
 func (l *policy) nextLoan(v *sched.View) time.Duration {
 	at := unit.Never
 	if l.wants {
-		at = after(v.Now, l.cfg.Lend.Every)
+		at = beside.Next(v.Now, l.cfg.Lend.Every)
 	}
 	for _, o := range l.loans {
 		if l.idle(v, o.node) {
-			at = min(at, after(v.Now, l.cfg.Lend.Back))
+			at = min(at, beside.Next(v.Now, l.cfg.Lend.Back))
 		}
 	}
 	return at

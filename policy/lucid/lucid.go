@@ -24,6 +24,7 @@ import (
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/param"
 	"github.com/norn-scheduler/norn/place"
+	"github.com/norn-scheduler/norn/policy/kit/beside"
 	"github.com/norn-scheduler/norn/predict/boost"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/state"
@@ -167,7 +168,6 @@ type policy struct {
 	known    []known // by job
 	queue    []waiting
 	open     []partner               // running jobs that may be shared with, in order of their starts
-	on       []holders               // by device
 	reserved []bool                  // by node: it is the profiler's, its own or lent
 	profiles bool                    // there are such nodes
 	loans    []loan                  // nodes that are lent to it
@@ -192,13 +192,6 @@ type waiting struct {
 	rank float64
 }
 
-// holders are the jobs that hold a part of a device: how many, and the sum of their
-// numbers, which tells one of two the other.
-type holders struct {
-	n   int32
-	sum job.ID
-}
-
 type partner struct {
 	id    job.ID
 	since time.Duration
@@ -218,10 +211,13 @@ func (l *policy) Decide(v *sched.View, p *sched.Plan) {
 		return
 	}
 	l.reserve(v)
-	l.count(v)
 	l.release(v, p)
 	l.part(v, p)
-	l.restore(v, p)
+	for j := range v.Running() {
+		if beside.Plain(j) && j.Phase() == job.Running && j.Spec().Stop != job.Pinned {
+			l.restore(p, j.ID)
+		}
+	}
 	l.line(v, p)
 	l.look(v, p)
 	scores := l.scores(v)
@@ -246,7 +242,7 @@ func (l *policy) Decide(v *sched.View, p *sched.Plan) {
 
 // waits is why a job that has just come waits, and what it is predicted to take.
 func (l *policy) waits(j sched.Job, why job.Reason) job.Reason {
-	return job.Reason{Code: job.Because, Job: job.None, Text: why.String() + "; it is " + l.estimator.explain(j.Spec())}
+	return beside.Because("%v; it is %s", why, l.estimator.explain(j.Spec()))
 }
 
 // ready brings the predictions up to date.
@@ -291,20 +287,6 @@ func (l *policy) rank(j sched.Job) float64 {
 		seconds = d.Seconds()
 	}
 	return seconds * float64(j.GPUs())
-}
-
-// count notes which jobs hold a part of each device.
-func (l *policy) count(v *sched.View) {
-	clear(l.on)
-	for len(l.on) < v.Cluster().Devices() {
-		l.on = append(l.on, holders{})
-	}
-	for j := range v.Running() {
-		for _, s := range v.Alloc(j.ID).Shares {
-			h := &l.on[s.Device]
-			h.n, h.sum = h.n+1, h.sum+j.ID
-		}
-	}
 }
 
 // line ranks those who wait. New jobs go to the profiler first, those with the
@@ -356,17 +338,9 @@ func (l *policy) grid(now time.Duration) time.Duration {
 		every = every[:1]
 	}
 	for _, d := range every {
-		at = min(at, after(now, d))
+		at = min(at, beside.Next(now, d))
 	}
 	return at
-}
-
-// after is the next multiple of a time, or never.
-func after(now, every time.Duration) time.Duration {
-	if every >= unit.Never || now >= unit.Never-every {
-		return unit.Never
-	}
-	return (now/every + 1) * every
 }
 
 // Why implements sched.Explainer.
@@ -376,11 +350,11 @@ func (l *policy) Why(v *sched.View, id job.ID) job.Reason {
 	case l.blocked != job.None && l.blocked != id && l.cfg.Predict == Given:
 		return job.Reason{Code: job.Behind, Job: l.blocked}
 	case l.cfg.Predict == Given:
-		return job.Reason{Code: job.NeedGPUs, Need: int32(j.GPUs()), Have: int32(v.Free()), Job: job.None}
+		return beside.NeedsGPUs(v, j)
 	}
 	text := "jobs with less predicted GPU time go first; it is "
 	if l.blocked != job.None && l.blocked != id {
 		text = "job " + v.Job(l.blocked).Spec().Key + " has less predicted GPU time and goes first; this one is "
 	}
-	return job.Reason{Code: job.Because, Job: job.None, Text: text + l.estimator.explain(j.Spec())}
+	return beside.Because("%s%s", text, l.estimator.explain(j.Spec()))
 }

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/policy/kit/beside"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/unit"
@@ -26,10 +28,6 @@ func (l *policy) part(v *sched.View, p *sched.Plan) {
 			n.apart = true
 			p.Remember(j.ID, &n)
 		}
-		for _, s := range v.Alloc(guest.ID).Shares {
-			h := &l.on[s.Device]
-			h.n, h.sum = h.n-1, h.sum-guest.ID
-		}
 		p.Stop(guest.ID, job.Reason{Code: job.MakesRoom, Job: host.ID, Text: why})
 		l.queue = append(l.queue, waiting{guest.ID, l.rank(guest)})
 	}
@@ -41,17 +39,10 @@ func (l *policy) pairs(v *sched.View) func(yield func(guest, host sched.Job) boo
 	return func(yield func(guest, host sched.Job) bool) {
 		for j := range v.Running() {
 			a := v.Alloc(j.ID)
-			if l.cfg.Unstable == 0 || !plain(j) || j.Phase() != job.Running || j.Spec().Stop == job.Pinned {
+			if l.cfg.Unstable == 0 || !beside.Plain(j) || j.Phase() != job.Running || j.Spec().Stop == job.Pinned {
 				continue
 			}
-			first := l.on[a.Shares[0].Device]
-			host := first.sum - j.ID
-			for i := range a.Shares {
-				if h := l.on[a.Shares[i].Device]; h.n != 2 || h.sum != first.sum {
-					host = job.None
-					break
-				}
-			}
+			host := only(v, a, j.ID)
 			if host == job.None {
 				continue
 			}
@@ -62,6 +53,20 @@ func (l *policy) pairs(v *sched.View) func(yield func(guest, host sched.Job) boo
 			}
 		}
 	}
+}
+
+// only is the one other job with which a job shares all devices of its alloc; job.None:
+// there are others, or none.
+func only(v *sched.View, a *cluster.Alloc, id job.ID) job.ID {
+	host := job.None
+	for i := range a.Shares {
+		on := v.On(a.Shares[i].Device)
+		if len(on) != 2 || !beside.Divisible(v, a.Shares[i].Device) || host != job.None && on[0]+on[1]-id != host {
+			return job.None
+		}
+		host = on[0] + on[1] - id
+	}
+	return host
 }
 
 // unstable tells whether a GPU that two jobs share is used for much more of its time than
@@ -97,7 +102,6 @@ func (l *policy) over() time.Duration { return min(l.cfg.Watch, state.UsedWindow
 // nextPart is the next moment at which it is seen whether a pair is unstable.
 func (l *policy) nextPart(v *sched.View) time.Duration {
 	at := unit.Never
-	l.count(v) // who was started has begun since
 	for guest, host := range l.pairs(v) {
 		if !v.UsedOver(v.Alloc(guest.ID).Shares[0].Device, 0).Known {
 			continue
@@ -105,7 +109,7 @@ func (l *policy) nextPart(v *sched.View) time.Duration {
 		if ripe := max(guest.Ready(), host.Ready(), guest.Since()) + l.over(); ripe > v.Now {
 			at = min(at, ripe)
 		} else {
-			at = min(at, after(v.Now, l.cfg.Check))
+			at = min(at, beside.Next(v.Now, l.cfg.Check))
 		}
 	}
 	return at

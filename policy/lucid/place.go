@@ -5,18 +5,11 @@ import (
 	"slices"
 
 	"github.com/norn-scheduler/norn/cluster"
-	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/policy/kit/beside"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/unit"
 )
-
-// plain tells whether a job is a gang of a fixed number of tasks of one whole GPU
-// each.
-func plain(j sched.Job) bool {
-	d := j.Spec().Demand
-	return d.Roles[0].GPU == unit.One && d.Roles[1].Tasks == 0 && !d.Elastic()
-}
 
 // reserve finds the nodes of the profiler: its own, and those that are lent to it.
 func (l *policy) reserve(v *sched.View) {
@@ -134,11 +127,8 @@ func (l *policy) consolidate(v *sched.View, j sched.Job, reserved bool) bool {
 func (l *policy) add(v *sched.View, j sched.Job, class *state.Class, n cluster.NodeID, tasks int) {
 	role := &class.Demand.Roles[0]
 	for _, d := range l.devices(v, n, class, false)[:tasks] {
-		l.alloc.Shares = append(l.alloc.Shares, cluster.Share{Device: d, Milli: int32(unit.One), Memory: role.GPUMemory})
+		beside.AddTask(&l.alloc, n, role, cluster.Share{Device: d, Milli: beside.Whole, Memory: role.GPUMemory})
 	}
-	l.alloc.Pieces = append(l.alloc.Pieces, cluster.Piece{
-		Node: n, Tasks: int32(tasks), Shares: int32(tasks), CPU: role.CPU * unit.Milli(tasks), Memory: role.Memory * unit.Bytes(tasks),
-	})
 }
 
 // start starts a job outside the profiler's nodes. Where nothing runs there and it
@@ -149,7 +139,7 @@ func (l *policy) start(v *sched.View, p *sched.Plan, j sched.Job) bool {
 		l.why = p.Why()
 		return ok
 	}
-	if !l.profiles || !plain(j) {
+	if !l.profiles || !beside.Plain(j) {
 		return anywhere()
 	}
 	if _, fits := p.Fits(j.ID, l.cfg.Place); !fits {
@@ -163,7 +153,7 @@ func (l *policy) start(v *sched.View, p *sched.Plan, j sched.Job) bool {
 	if !l.busy[j.Pool()] {
 		return anywhere()
 	}
-	l.why = job.Reason{Code: job.Because, Job: job.None, Text: "the free GPUs are kept for measuring new jobs"}
+	l.why = beside.Because("the free GPUs are kept for measuring new jobs")
 	p.Hold(j.ID, l.why)
 	return false
 }

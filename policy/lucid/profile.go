@@ -7,6 +7,7 @@ import (
 
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/policy/kit/beside"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/unit"
 )
@@ -26,7 +27,7 @@ func (l *policy) measured(v *sched.View, j sched.Job) (until time.Duration, ok b
 
 // short tells whether a job is one to be measured.
 func (l *policy) short(j sched.Job) bool {
-	return plain(j) && j.GPUs() <= l.cfg.ProfileGPUs && j.Spec().Stop != job.Pinned
+	return beside.Plain(j) && j.GPUs() <= l.cfg.ProfileGPUs && j.Spec().Stop != job.Pinned
 }
 
 // release ends the measurements that have taken their time. Who was measured may
@@ -71,7 +72,7 @@ func (l *policy) measure(v *sched.View, p *sched.Plan, fresh []waiting) {
 			continue
 		}
 		blocked[pool] = true
-		p.Hold(w.id, job.Reason{Code: job.Because, Job: job.None, Text: "it waits to be measured, and the GPUs for that are taken"})
+		p.Hold(w.id, beside.Because("it waits to be measured, and the GPUs for that are taken"))
 	}
 	l.giveBack(v, p, left)
 }

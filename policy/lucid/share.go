@@ -7,6 +7,7 @@ import (
 
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/policy/kit/beside"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/unit"
 )
@@ -15,7 +16,7 @@ import (
 // told of it, it was taken from a pair before, or it must never be stopped.
 func (l *policy) side(p *sched.Plan, j sched.Job, rank float64) (s Side, ok bool) {
 	score, memory, known := l.cfg.Analyser.Of(j.Spec())
-	if known && plain(j) && j.Spec().Stop != job.Pinned {
+	if known && beside.Plain(j) && j.Spec().Stop != job.Pinned {
 		n, _ := sched.Noted[note](p, j)
 		ok = !n.apart
 	}
@@ -29,26 +30,16 @@ func (l *policy) partners(v *sched.View, p *sched.Plan) {
 	l.open = l.open[:0]
 	for j := range v.Running() {
 		a := v.Alloc(j.ID)
-		if j.Phase() != job.Running || p.Holding(j.ID) == nil || j.Since() == v.Now || a.Nodes() != 1 {
+		if !beside.Settled(v, p, j.ID) || a.Nodes() != 1 {
 			continue
 		}
 		side, ok := l.side(p, j, l.rank(j))
-		if !ok || l.reserved[a.Pieces[0].Node] || !v.Cluster().Usable(a.Pieces[0].Node) || !l.alone(v, a) {
+		if !ok || l.reserved[a.Pieces[0].Node] || !v.Cluster().UsableAlloc(a) || !beside.Alone(p, a) {
 			continue
 		}
 		l.open = append(l.open, partner{j.ID, j.Since(), side, j.Class()})
 	}
 	slices.SortStableFunc(l.open, func(a, b partner) int { return cmp.Compare(a.since, b.since) })
-}
-
-// alone tells whether a job has all its GPUs for itself.
-func (l *policy) alone(v *sched.View, a *cluster.Alloc) bool {
-	for i := range a.Shares {
-		if s := &a.Shares[i]; s.Milli != int32(unit.One) || l.on[s.Device].n != 1 || v.Cluster().Broken(s.Device) {
-			return false
-		}
-	}
-	return true
 }
 
 // share starts a job on the GPUs of the first partner that suits.
@@ -68,9 +59,8 @@ func (l *policy) share(v *sched.View, p *sched.Plan, j sched.Job, rank float64, 
 		if v.Job(o.id).Pool() != j.Pool() || !l.suits(v, j, host, &limits) || !limits.Allow(side, o.side) {
 			continue
 		}
-		leave(p, o.id, unit.One/2)
-		l.beside(v, j, host)
-		p.StartOn(j.ID, &l.alloc)
+		l.join(j, host)
+		beside.Join(p, j.ID, &l.alloc)
 		l.open = slices.Delete(l.open, i, i+1)
 		return true
 	}
@@ -105,38 +95,19 @@ func (l *policy) suits(v *sched.View, j sched.Job, host *cluster.Alloc, limits *
 	return true
 }
 
-// leave leaves a job so many thousandths of each of its GPUs, in the books.
-func leave(p *sched.Plan, id job.ID, milli unit.Milli) {
-	p.Adjust(id, func(a *cluster.Alloc) {
-		for i := range a.Shares {
-			a.Shares[i].Milli = int32(milli)
-		}
-	})
-}
-
-// beside makes the alloc of a job on the GPUs of another one.
-func (l *policy) beside(v *sched.View, j sched.Job, host *cluster.Alloc) {
+// join makes the alloc of a job on the GPUs of another one.
+func (l *policy) join(j sched.Job, host *cluster.Alloc) {
 	role := &j.Spec().Demand.Roles[0]
 	l.alloc.Reset()
 	for i := range host.Shares {
-		l.alloc.Shares = append(l.alloc.Shares, cluster.Share{Device: host.Shares[i].Device, Milli: int32(unit.One) / 2, Memory: role.GPUMemory})
+		beside.AddTask(&l.alloc, host.Pieces[0].Node, role, cluster.Share{Device: host.Shares[i].Device, Milli: beside.Half, Memory: role.GPUMemory})
 	}
-	l.alloc.Pieces = append(l.alloc.Pieces, cluster.Piece{
-		Node: host.Pieces[0].Node, Tasks: role.Tasks, Shares: int32(len(host.Shares)),
-		CPU: role.CPU * unit.Milli(role.Tasks), Memory: role.Memory * unit.Bytes(role.Tasks),
-	})
 }
 
-// restore gives those that have become alone the other half of their GPUs.
-func (l *policy) restore(v *sched.View, p *sched.Plan) {
-	for j := range v.Running() {
-		a := p.Holding(j.ID)
-		if a == nil || j.Phase() != job.Running || !plain(j) || j.Spec().Stop == job.Pinned {
-			continue
-		}
-		alone := !slices.ContainsFunc(a.Shares, func(s cluster.Share) bool { return l.on[s.Device].n != 1 })
-		if alone {
-			leave(p, j.ID, unit.One)
-		}
+// restore gives a job that has become alone the other half of its GPUs.
+func (l *policy) restore(p *sched.Plan, id job.ID) {
+	others := func(s cluster.Share) bool { return len(p.On(s.Device)) != 1 }
+	if a := p.Holding(id); a != nil && !slices.ContainsFunc(a.Shares, others) {
+		beside.GiveEach(p, id, beside.Whole)
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/policy/kit/beside"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/unit"
 )
@@ -17,24 +18,11 @@ func (f *policy) restore(v *sched.View, p *sched.Plan) {
 		if j.Phase() != job.Running || !f.cfg.mayOwn(j) || j.Spec().Demand.Roles[0].GPU%unit.One != 0 || !service(j) && !offline(j) {
 			continue
 		}
-		part := func(s cluster.Share) bool { return s.Milli < int32(unit.One) && f.alone(j.ID, s.Device) }
-		if a := p.Holding(j.ID); a == nil || !slices.ContainsFunc(a.Shares, part) {
-			continue
+		part := func(s cluster.Share) bool { return s.Milli < beside.Whole && len(p.On(s.Device)) == 1 }
+		if a := p.Holding(j.ID); a != nil && slices.ContainsFunc(a.Shares, part) {
+			beside.Restore(p, j.ID)
 		}
-		p.Adjust(j.ID, func(a *cluster.Alloc) {
-			for i := range a.Shares {
-				if part(a.Shares[i]) {
-					a.Shares[i].Milli = int32(unit.One)
-				}
-			}
-		})
 	}
-}
-
-// alone tells whether a job has a device for itself.
-func (f *policy) alone(id job.ID, d cluster.DeviceID) bool {
-	s := f.on[d]
-	return s.others == 0 && (s.service == id && s.offline == job.None || s.offline == id && s.service == job.None)
 }
 
 // mayOwn tells whether a job may have a whole GPU.
@@ -61,8 +49,7 @@ func (f *policy) begin(v *sched.View, p *sched.Plan) {
 			case pass == 1:
 				refused[j.Class()] = !p.Start(j.ID, f.cfg.Place)
 			}
-			if a := p.Holding(j.ID); a != nil {
-				f.note(v, j.ID, a)
+			if p.Holding(j.ID) != nil {
 				f.predictor.forget(p, j)
 			}
 		}
@@ -73,19 +60,16 @@ func (f *policy) begin(v *sched.View, p *sched.Plan) {
 func (f *policy) clear(v *sched.View, p *sched.Plan, j sched.Job) bool {
 	var last []sched.Job
 	for o := range v.Running() {
-		if a := p.Holding(o.ID); a != nil && o.Pool() == j.Pool() && offline(o) && f.wholly(a) {
+		if a := p.Holding(o.ID); a != nil && o.Pool() == j.Pool() && offline(o) && f.wholly(v, a) {
 			last = append(last, o)
 		}
 	}
 	slices.Reverse(last)
 	why := job.Reason{Code: job.MakesRoom, Job: j.ID}
 	return p.Try(func() bool {
-		for i, o := range last {
+		for _, o := range last {
 			p.Stop(o.ID, why)
 			if p.Start(j.ID, f.cfg.Place) {
-				for _, gone := range last[:i+1] {
-					f.forget(gone.ID, v.Alloc(gone.ID))
-				}
 				return true
 			}
 		}
@@ -94,8 +78,8 @@ func (f *policy) clear(v *sched.View, p *sched.Plan, j sched.Job) bool {
 }
 
 // wholly tells whether an alloc is of devices without a service.
-func (f *policy) wholly(a *cluster.Alloc) bool {
-	return !slices.ContainsFunc(a.Shares, func(s cluster.Share) bool { return f.on[s.Device].service != job.None })
+func (f *policy) wholly(v *sched.View, a *cluster.Alloc) bool {
+	return !slices.ContainsFunc(a.Shares, func(s cluster.Share) bool { return f.seat(v, s.Device).service != job.None })
 }
 
 // explain says why offline jobs wait.
@@ -132,6 +116,5 @@ func (f *policy) text(gpus int) string {
 
 // Why implements sched.Explainer.
 func (f *policy) Why(v *sched.View, id job.ID) job.Reason {
-	j := v.Job(id)
-	return job.Reason{Code: job.NeedGPUs, Need: int32(j.GPUs()), Have: int32(v.Free()), Job: job.None}
+	return beside.NeedsGPUs(v, v.Job(id))
 }

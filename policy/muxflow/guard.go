@@ -6,6 +6,7 @@ import (
 
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/policy/kit/beside"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/unit"
 )
@@ -66,8 +67,8 @@ const halfDay = 12 * time.Hour
 func (n note) most() float64 { return float64(max(n.peak, n.before)) / 100 }
 
 // health is how a GPU of a service stands.
-func (f *policy) health(v *sched.View, d cluster.DeviceID, n note) Health {
-	j := v.Job(f.on[d].service)
+func (f *policy) health(v *sched.View, d cluster.DeviceID, s seat, n note) Health {
+	j := v.Job(s.service)
 	g := &f.cfg.Guard
 	switch {
 	case !v.Cluster().UsableDevice(d):
@@ -81,14 +82,14 @@ func (f *policy) health(v *sched.View, d cluster.DeviceID, n note) Health {
 }
 
 // metrics is what was measured of a GPU of a service; ok is false where nothing was.
-func (f *policy) metrics(v *sched.View, d cluster.DeviceID) (m Metrics, ok bool) {
+func (f *policy) metrics(v *sched.View, d cluster.DeviceID, s seat) (m Metrics, ok bool) {
 	u := v.Used(d)
-	j := v.Job(f.on[d].service)
+	j := v.Job(s.service)
 	m = Metrics{Use: u.Use, Latency: 1}
 	if has := v.Cluster().Type(v.Cluster().TypeOf(d)).Memory; has > 0 {
 		m.Memory = float64(u.Memory) / float64(has)
 	}
-	if f.on[d].offline != job.None && j.Phase() == job.Running {
+	if s.offline != job.None && j.Phase() == job.Running {
 		if m.Latency = 1e9; j.Speed() > 0 {
 			m.Latency = 1 / j.Speed()
 		}
@@ -98,8 +99,7 @@ func (f *policy) metrics(v *sched.View, d cluster.DeviceID) (m Metrics, ok bool)
 
 // online is what a service itself uses of a GPU: what is measured less what the job
 // beside it is seen to use.
-func (f *policy) online(v *sched.View, d cluster.DeviceID) float64 {
-	s := f.on[d]
+func (f *policy) online(v *sched.View, d cluster.DeviceID, s seat) float64 {
 	u := v.Used(d)
 	if !u.Known {
 		use, _ := demand(v.Job(s.service).Spec())
@@ -115,10 +115,10 @@ func (f *policy) online(v *sched.View, d cluster.DeviceID) float64 {
 
 // next is what is remembered of a service from now on, and why the offline job beside
 // it must make room, if it must.
-func (f *policy) next(v *sched.View, d cluster.DeviceID, n note) (note, string) {
+func (f *policy) next(v *sched.View, d cluster.DeviceID, s seat, n note) (note, string) {
 	g := &f.cfg.Guard
-	n = n.turn(v.Now, f.online(v, d))
-	is, known := f.metrics(v, d)
+	n = n.turn(v.Now, f.online(v, d, s))
+	is, known := f.metrics(v, d, s)
 	slow := known && is.Latency > g.Latency
 	why := ""
 	switch {
@@ -163,38 +163,27 @@ func (n note) turn(now time.Duration, use float64) note {
 // are used too much.
 func (f *policy) watch(v *sched.View, p *sched.Plan) {
 	f.slots = f.slots[:0]
-	for d := range f.on {
-		s := &f.on[d]
-		if s.service == job.None || v.Job(s.service).Phase() != job.Running {
+	for d := range cluster.DeviceID(v.Cluster().Devices()) {
+		s := f.seat(v, d)
+		if s.service == job.None || !beside.Divisible(v, d) || v.Job(s.service).Phase() != job.Running {
 			continue
 		}
-		id := cluster.DeviceID(d)
 		j := v.Job(s.service)
-		if a := v.Alloc(s.service); a.Shares[0].Device != id || len(a.Shares) > 1 {
+		if a := v.Alloc(s.service); a.Shares[0].Device != d || len(a.Shares) > 1 {
 			continue // a service on several GPUs is left alone
 		}
 		was, _ := sched.Recall[note](j)
-		n, why := f.next(v, id, was)
+		n, why := f.next(v, d, s, was)
 		if n != was {
 			p.Remember(s.service, &n)
 		}
-		if why != "" && s.offline != job.None && s.others == 0 {
-			f.stop(v, p, s.offline, job.Reason{Code: job.MakesRoom, Job: s.service, Text: "makes room for service " + j.Spec().Key + ": " + why})
+		if why != "" && s.offline != job.None && s.others == 0 && p.Holding(s.offline) != nil {
+			p.Stop(s.offline, job.Reason{Code: job.MakesRoom, Job: s.service, Text: "makes room for service " + j.Spec().Key + ": " + why})
 		}
-		if f.health(v, id, n) == Healthy && s.others == 0 {
-			f.slots = append(f.slots, f.slot(v, id, n))
+		if f.health(v, d, s, n) == Healthy && s.others == 0 {
+			f.slots = append(f.slots, f.slot(v, d, s.service, n))
 		}
 	}
-}
-
-// stop takes an offline job off its devices.
-func (f *policy) stop(v *sched.View, p *sched.Plan, id job.ID, why job.Reason) {
-	a := p.Holding(id)
-	if a == nil {
-		return
-	}
-	f.forget(id, a)
-	p.Stop(id, why)
 }
 
 // freed tells whether a GPU has begun to take offline jobs at this moment.
@@ -210,9 +199,9 @@ func (f *policy) freed(v *sched.View) bool {
 }
 
 // turns is when a GPU of a service may change its health by itself.
-func (f *policy) turns(v *sched.View, d cluster.DeviceID, wanted bool) time.Duration {
+func (f *policy) turns(v *sched.View, s seat, wanted bool) time.Duration {
 	g := &f.cfg.Guard
-	j := v.Job(f.on[d].service)
+	j := v.Job(s.service)
 	if j.Phase() != job.Running {
 		return unit.Never
 	}
@@ -226,7 +215,7 @@ func (f *policy) turns(v *sched.View, d cluster.DeviceID, wanted bool) time.Dura
 	switch {
 	case n.over && n.since >= 0 && wanted:
 		return after(n.since, g.CoolFor(n.times))
-	case !n.over && n.since >= 0 && f.on[d].offline != job.None:
+	case !n.over && n.since >= 0 && s.offline != job.None:
 		return after(n.since, g.Slow)
 	case wanted:
 		return after(v.Now-j.Run(), g.Init)

@@ -8,6 +8,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/policy/kit/beside"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/solve/assign"
 	"github.com/norn-scheduler/norn/unit"
@@ -25,11 +26,10 @@ type slot struct {
 }
 
 // slot is a GPU of a service as it stands.
-func (f *policy) slot(v *sched.View, d cluster.DeviceID, n note) slot {
-	c, s := v.Cluster(), f.on[d]
-	spec := v.Job(s.service).Spec()
+func (f *policy) slot(v *sched.View, d cluster.DeviceID, service job.ID, n note) slot {
+	c, spec := v.Cluster(), v.Job(service).Spec()
 	_, bandwidth := demand(spec)
-	out := slot{device: d, service: s.service, peak: n.most(), bandwidth: bandwidth, share: f.cfg.Shares.Of(n.most()), quota: -1, typ: c.TypeOf(d)}
+	out := slot{device: d, service: service, peak: n.most(), bandwidth: bandwidth, share: f.cfg.Shares.Of(n.most()), quota: -1, typ: c.TypeOf(d)}
 	if has := c.Type(c.TypeOf(d)).Memory; has > 0 {
 		out.quota = unit.Bytes(f.cfg.Quota * float64(has))
 		if perf.TakenOf(spec)+out.quota > has { // the service must never run out of it
@@ -109,7 +109,7 @@ func Pairs(how Matching, rows, cols int, worth []float64, least float64) ([]int,
 // gangs one by one where they run fastest.
 func (f *policy) match(v *sched.View, p *sched.Plan) {
 	free := slices.Clone(f.slots)
-	free = slices.DeleteFunc(free, func(s slot) bool { return f.on[s.device].offline != job.None })
+	free = slices.DeleteFunc(free, func(s slot) bool { return f.seat(v, s.device).offline != job.None })
 	var singles, gangs []sched.Job
 	for j := range v.Waiting() {
 		switch {
@@ -229,17 +229,8 @@ func (f *policy) place(v *sched.View, p *sched.Plan, j sched.Job, slots []slot) 
 	part := sideOf(v, j)
 	for i := range slots {
 		s := &slots[i]
-		node := c.NodeOf(s.device)
-		n := len(f.alloc.Pieces)
-		if n == 0 || f.alloc.Pieces[n-1].Node != node {
-			f.alloc.Pieces = append(f.alloc.Pieces, cluster.Piece{Node: node})
-			n++
-		}
-		piece := &f.alloc.Pieces[n-1]
-		piece.Tasks, piece.Shares = piece.Tasks+1, piece.Shares+1
-		piece.CPU, piece.Memory = piece.CPU+role.CPU, piece.Memory+role.Memory
 		_, share := f.worth(&part, s)
-		f.alloc.Shares = append(f.alloc.Shares, cluster.Share{Device: s.device, Milli: int32(share), Memory: max(0, s.quota)})
+		beside.AddTask(&f.alloc, c.NodeOf(s.device), role, cluster.Share{Device: s.device, Milli: int32(share), Memory: max(0, s.quota)})
 	}
 	for i := range f.alloc.Pieces {
 		piece := &f.alloc.Pieces[i]
@@ -250,33 +241,12 @@ func (f *policy) place(v *sched.View, p *sched.Plan, j sched.Job, slots []slot) 
 			return false
 		}
 	}
-	return p.Try(func() bool {
-		for i := range slots {
-			if !give(p, slots[i].service, slots[i].device, int32(unit.One)-f.alloc.Shares[i].Milli) {
-				return false
-			}
-			if c.DeviceMemoryFree(slots[i].device) < f.alloc.Shares[i].Memory {
-				return false
-			}
-		}
-		if !p.StartOn(j.ID, &f.alloc) {
-			return false
-		}
-		f.note(v, j.ID, &f.alloc)
-		f.predictor.begin(p, j)
-		return true
-	})
-}
-
-// give gives a running job so many thousandths of a device that it is on.
-func give(p *sched.Plan, id job.ID, d cluster.DeviceID, milli int32) bool {
-	return p.Adjust(id, func(a *cluster.Alloc) {
-		for i := range a.Shares {
-			if a.Shares[i].Device == d {
-				a.Shares[i].Milli = milli
-			}
-		}
-	})
+	short := func(s cluster.Share) bool { return c.DeviceMemoryFree(s.Device) < s.Memory }
+	if slices.ContainsFunc(f.alloc.Shares, short) || !beside.Join(p, j.ID, &f.alloc) {
+		return false
+	}
+	f.predictor.begin(p, j)
+	return true
 }
 
 // placed is a running offline job of one GPU, and its slot.
@@ -292,7 +262,7 @@ func (f *policy) rematch(v *sched.View, p *sched.Plan) {
 	var free []slot
 	for i := range f.slots {
 		s := &f.slots[i]
-		id := f.on[s.device].offline
+		id := f.seat(v, s.device).offline
 		if id == job.None {
 			free = append(free, *s)
 			continue
@@ -364,8 +334,8 @@ func (f *policy) move(v *sched.View, p *sched.Plan, jobs []sched.Job, open []slo
 	}
 	for k, j := range jobs {
 		if to[k] != own[k] {
-			f.stop(v, p, j.ID, job.Reason{Code: job.Moved, Job: job.None})
-			give(p, open[own[k]].service, open[own[k]].device, int32(unit.One))
+			p.Stop(j.ID, job.Reason{Code: job.Moved, Job: job.None})
+			beside.Give(p, open[own[k]].service, open[own[k]].device, beside.Whole)
 		}
 	}
 	for k, j := range jobs {
@@ -386,10 +356,10 @@ func (f *policy) reshare(v *sched.View, p *sched.Plan, j sched.Job, s *slot) {
 		return
 	}
 	p.Try(func() bool {
-		first, second, a, b := s.service, j.ID, int32(unit.One)-share, share
+		first, second, a, b := s.service, j.ID, beside.Whole-share, share
 		if share < held.Shares[at].Milli { // who gives comes first
 			first, second, a, b = second, first, b, a
 		}
-		return give(p, first, s.device, a) && give(p, second, s.device, b)
+		return beside.Give(p, first, s.device, a) && beside.Give(p, second, s.device, b)
 	})
 }

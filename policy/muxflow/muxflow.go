@@ -23,6 +23,7 @@ import (
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/param"
 	"github.com/norn-scheduler/norn/place"
+	"github.com/norn-scheduler/norn/policy/kit/beside"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/unit"
 )
@@ -121,7 +122,7 @@ func (c *Config) Policy() (sched.Policy, error) {
 
 type policy struct {
 	cfg       Config
-	on        []seat // by device
+	on        func(cluster.DeviceID) []job.ID // who is on a device, as this decision stands
 	slots     []slot
 	predictor predictor
 	alloc     cluster.Alloc
@@ -141,7 +142,8 @@ func (f *policy) Decide(v *sched.View, p *sched.Plan) {
 		p.Spoil(err)
 		return
 	}
-	f.list(v)
+	f.on = p.On
+	defer func() { f.on = nil }()
 	f.watch(v, p)
 	f.restore(v, p)
 	f.begin(v, p)
@@ -158,29 +160,16 @@ func (f *policy) Decide(v *sched.View, p *sched.Plan) {
 // offline tells whether a job may be beside services: a gang of a fixed number of tasks
 // of one whole GPU each, which can be stopped.
 func offline(j sched.Job) bool {
-	d := j.Spec().Demand
-	return !service(j) && d.Roles[0].GPU == unit.One && d.Roles[1].Tasks == 0 && !d.Elastic() && j.Spec().Stop != job.Pinned
+	return !service(j) && beside.Plain(j) && j.Spec().Stop != job.Pinned
 }
 
 func service(j sched.Job) bool { return j.Spec().Kind == job.Inference }
 
-// list notes who is where.
-func (f *policy) list(v *sched.View) {
-	f.on = f.on[:0]
-	for range v.Cluster().Devices() {
-		f.on = append(f.on, seat{job.None, job.None, 0})
-	}
-	for j := range v.Running() {
-		f.note(v, j.ID, v.Alloc(j.ID))
-	}
-}
-
-// note notes that a job is on devices.
-func (f *policy) note(v *sched.View, id job.ID, a *cluster.Alloc) {
-	j := v.Job(id)
-	for i := range a.Shares {
-		s := &f.on[a.Shares[i].Device]
-		switch {
+// seat is who is on a device.
+func (f *policy) seat(v *sched.View, d cluster.DeviceID) seat {
+	s := seat{job.None, job.None, 0}
+	for _, id := range f.on(d) {
+		switch j := v.Job(id); {
 		case s.service == job.None && service(j) && j.Spec().Demand.Roles[0].GPU%unit.One == 0:
 			s.service = id
 		case s.offline == job.None && offline(j):
@@ -189,15 +178,7 @@ func (f *policy) note(v *sched.View, id job.ID, a *cluster.Alloc) {
 			s.others++
 		}
 	}
-}
-
-// forget notes that an offline job leaves devices.
-func (f *policy) forget(id job.ID, a *cluster.Alloc) {
-	for i := range a.Shares {
-		if s := &f.on[a.Shares[i].Device]; s.offline == id {
-			s.offline = job.None
-		}
-	}
+	return s
 }
 
 // news tells whether an offline job has just come or waits again, or whether somebody
@@ -221,15 +202,16 @@ func (f *policy) NextWake(v *sched.View) time.Duration {
 	for j := range v.Waiting() {
 		wants = wants || !j.Reason().Never() && !service(j)
 	}
-	f.list(v)
-	for d := range f.on {
-		if s := f.on[d]; s.service != job.None {
-			at = min(at, f.turns(v, cluster.DeviceID(d), wants))
+	f.on = v.On
+	defer func() { f.on = nil }()
+	for d := range cluster.DeviceID(v.Cluster().Devices()) {
+		if s := f.seat(v, d); s.service != job.None {
+			at = min(at, f.turns(v, s, wants))
 			wants = wants || s.offline != job.None && f.cfg.Round < unit.Never
 		}
 	}
-	if wants && f.cfg.Round < unit.Never-v.Now {
-		at = min(at, (v.Now/f.cfg.Round+1)*f.cfg.Round)
+	if wants {
+		at = min(at, beside.Next(v.Now, f.cfg.Round))
 	}
 	return at
 }

@@ -1,0 +1,191 @@
+// Package beside is what policies have in common that put jobs beside each other on
+// devices: which devices of a node come into question, who may be joined there, what
+// each of them holds, and what whoever is left alone gets back.
+//
+// Who is on a device is known to the view (View.On) and to the plan (Plan.On). The plan
+// follows what it starts and stops, so that a policy keeps no account of that.
+//
+// Nouns: a part is what a job holds of a device, in thousandths (Share.Milli); a job is
+// alone where it holds all of its devices and nobody else holds any of them; it is
+// settled when it has begun before this moment and goes on.
+package beside
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// The parts of a device: all of it, and what each of two has.
+const (
+	Whole = int32(unit.One)
+	Half  = Whole / 2
+)
+
+// Plain tells whether a job is a gang of a fixed number of tasks of one whole GPU each,
+// in one role.
+func Plain(j sched.Job) bool {
+	d := j.Spec().Demand
+	return d.Roles[0].GPU == unit.One && d.Roles[1].Tasks == 0 && !d.Elastic()
+}
+
+// Settled tells whether others may join a job, and what it holds can be changed: it has
+// begun before this moment, is not only measured, and goes on.
+func Settled(v *sched.View, p *sched.Plan, id job.ID) bool {
+	j := v.Job(id)
+	return j.Phase() == job.Running && j.Since() < v.Now && !j.Profiling() && p.Holding(id) != nil
+}
+
+// Alone tells whether somebody who holds an alloc has each of its devices for itself, and
+// all of it.
+func Alone(p *sched.Plan, a *cluster.Alloc) bool {
+	return !slices.ContainsFunc(a.Shares, func(s cluster.Share) bool { return s.Milli != Whole || len(p.On(s.Device)) > 1 })
+}
+
+// Divisible tells whether jobs can be beside each other on a device: those of a node that
+// only counts its GPUs are one device, of which each has its own.
+func Divisible(v *sched.View, d cluster.DeviceID) bool {
+	return !v.Cluster().Node(v.Cluster().NodeOf(d)).Pooled
+}
+
+// Devices yields the devices of a node of which a task of a job may have a part, whoever
+// is on them: those of a type that it accepts, which take new work and are told apart.
+func Devices(v *sched.View, n cluster.NodeID, j sched.Job) iter.Seq[cluster.DeviceID] {
+	return func(yield func(cluster.DeviceID) bool) {
+		c, class := v.Cluster(), v.Class(j.Class())
+		if !c.Usable(n) || c.Node(n).Pooled || class.NoType {
+			return
+		}
+		first, count := c.DeviceRange(n)
+		for d := first; d < first+cluster.DeviceID(count); d++ {
+			if !c.Broken(d) && class.Mask.Has(c.TypeOf(d)) && !yield(d) {
+				return
+			}
+		}
+	}
+}
+
+// Change changes what a running job holds of a device. When that cannot be, it keeps what
+// it has, and the result is false.
+func Change(p *sched.Plan, id job.ID, d cluster.DeviceID, change func(*cluster.Share)) bool {
+	return p.Adjust(id, func(a *cluster.Alloc) {
+		for i := range a.Shares {
+			if a.Shares[i].Device == d {
+				change(&a.Shares[i])
+			}
+		}
+	})
+}
+
+// Give gives a running job so many thousandths of a device, as Change does.
+func Give(p *sched.Plan, id job.ID, d cluster.DeviceID, milli int32) bool {
+	return Change(p, id, d, func(s *cluster.Share) { s.Milli = milli })
+}
+
+// Join starts a waiting job on the devices of an alloc, whoever is there: those have in
+// equal parts what it leaves of each device, and are not throttled. When one of them
+// cannot be changed, nothing is, and the result is false.
+func Join(p *sched.Plan, id job.ID, a *cluster.Alloc) bool {
+	return p.Try(func() bool {
+		for i := range a.Shares {
+			s := &a.Shares[i]
+			there := Largest(p, s.Device)
+			for _, other := range there {
+				rest := (Whole - s.Milli) / int32(len(there))
+				if !Change(p, other, s.Device, func(o *cluster.Share) { o.Milli, o.Throttle = rest, 0 }) {
+					return false
+				}
+			}
+		}
+		return p.StartOn(id, a)
+	})
+}
+
+// Largest is the jobs that hold a part of a device as the plan stands, those with the
+// larger parts first, ties by number: in this order parts can be made equal.
+func Largest(p *sched.Plan, d cluster.DeviceID) []job.ID {
+	return slices.SortedFunc(slices.Values(p.On(d)), func(a, b job.ID) int {
+		return cmp.Or(-cmp.Compare(Of(p.Holding(a), d).Milli, Of(p.Holding(b), d).Milli), cmp.Compare(a, b))
+	})
+}
+
+// Of is what an alloc has of a device; the zero Share where that is nothing.
+func Of(a *cluster.Alloc, d cluster.DeviceID) cluster.Share {
+	for i := range a.Shares {
+		if a.Shares[i].Device == d {
+			return a.Shares[i]
+		}
+	}
+	return cluster.Share{}
+}
+
+// GiveEach gives a running job so many thousandths of each of its devices but those that
+// are only counted, which nobody shares.
+func GiveEach(p *sched.Plan, id job.ID, milli int32) bool {
+	return p.Adjust(id, func(a *cluster.Alloc) {
+		for i := range a.Shares {
+			if s := &a.Shares[i]; s.Milli <= Whole {
+				s.Milli = milli
+			}
+		}
+	})
+}
+
+// Restore gives a running job all of those devices on which it has become alone, to use
+// them for all of the time. One that the plan has stopped is left alone.
+func Restore(p *sched.Plan, id job.ID) {
+	if p.Holding(id) == nil {
+		return
+	}
+	p.Adjust(id, func(a *cluster.Alloc) {
+		for i := range a.Shares {
+			if s := &a.Shares[i]; len(p.On(s.Device)) == 1 {
+				s.Milli, s.Throttle = max(s.Milli, Whole), 0
+			}
+		}
+	})
+}
+
+// Add adds a part of a device to an alloc, in the piece of its node, which it returns.
+// Devices of one node must follow each other.
+func Add(a *cluster.Alloc, n cluster.NodeID, s cluster.Share) *cluster.Piece {
+	if k := len(a.Pieces); k == 0 || a.Pieces[k-1].Node != n {
+		a.Pieces = append(a.Pieces, cluster.Piece{Node: n})
+	}
+	piece := &a.Pieces[len(a.Pieces)-1]
+	piece.Shares++
+	a.Shares = append(a.Shares, s)
+	return piece
+}
+
+// AddTask adds a task of a role with a part of one device to an alloc, as Add does.
+func AddTask(a *cluster.Alloc, n cluster.NodeID, role *job.Role, s cluster.Share) {
+	piece := Add(a, n, s)
+	piece.Tasks++
+	piece.CPU, piece.Memory = piece.CPU+role.CPU, piece.Memory+role.Memory
+}
+
+// Next is the next multiple of a time, or unit.Never.
+func Next(now, every time.Duration) time.Duration {
+	if every >= unit.Never-now {
+		return unit.Never
+	}
+	return (now/every + 1) * every
+}
+
+// Because is a reason in words.
+func Because(format string, args ...any) job.Reason {
+	return job.Reason{Code: job.Because, Job: job.None, Text: fmt.Sprintf(format, args...)}
+}
+
+// NeedsGPUs is why a job waits for which nothing else is known.
+func NeedsGPUs(v *sched.View, j sched.Job) job.Reason {
+	return job.Reason{Code: job.NeedGPUs, Need: int32(j.GPUs()), Have: int32(v.Free()), Job: job.None}
+}
