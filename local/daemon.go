@@ -35,10 +35,10 @@ type Daemon struct {
 	epoch     epoch
 	shapes    job.Interner
 	costs     perf.Costs
-	jobs      []*live // by number; nil when it has ended
+	jobs      []*liveJob // by number; nil when it has ended
 	residents []*resident
 	packers   []*packer
-	byKey     map[string]*live
+	byKey     map[string]*liveJob
 	recent    recent
 	tally     tally
 	health    health
@@ -65,7 +65,7 @@ type Daemon struct {
 type turn struct {
 	now     time.Duration
 	events  []eventlog.Event
-	arrived []*live // submitted in it, by number: the engine has no record of them yet
+	arrived []*liveJob // submitted in it, by number: the engine has no record of them yet
 	touched map[job.ID]bool
 	later   []func() error // what has to wait for the next instant
 	spent   []func() error // room for it
@@ -127,7 +127,7 @@ func Open(opt Options) (*Daemon, error) {
 		return nil, err
 	}
 	d := &Daemon{
-		opt: opt, log: opt.Log, store: s, choice: opt.Policy, byKey: map[string]*live{}, started: time.Now(),
+		opt: opt, log: opt.Log, store: s, choice: opt.Policy, byKey: map[string]*liveJob{}, started: time.Now(),
 		spare:    runner.NewSpare(opt.Exe),
 		requests: make(chan *request, 256), notices: make(chan notice, 1024), stopped: make(chan struct{}),
 	}

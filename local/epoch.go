@@ -268,7 +268,7 @@ func (d *Daemon) roll() error {
 // new numbers.
 func (d *Daemon) adopt(fresh *state.State) {
 	d.st, d.shapes = fresh, job.Interner{}
-	d.jobs = make([]*live, fresh.Jobs())
+	d.jobs = make([]*liveJob, fresh.Jobs())
 	for i := range d.jobs {
 		r := fresh.Record(job.ID(i))
 		l := d.byKey[r.Job.Key]

@@ -35,7 +35,7 @@ func (d *Daemon) Together(requests ...func()) {
 // Panics is a request that makes the daemon panic, behind another job's submission.
 func (d *Daemon) Panics() error {
 	return d.within(func() {
-		l := newLive(job.ID(len(d.jobs)), "999", &stored{})
+		l := newLiveJob(job.ID(len(d.jobs)), "999", &stored{})
 		d.arrived = append(d.arrived, l)
 		d.emit(eventlog.Event{Kind: eventlog.Submit, Job: l.id})
 		panic("a mistake of a test")

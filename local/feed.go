@@ -190,7 +190,7 @@ const maxLife = 60
 
 // remember notes what has happened to a job. Of a row of changes of what it holds of its
 // devices, as when it is let go in steps, the first and the last are kept.
-func (l *live) remember(at time.Time, text string) {
+func (l *liveJob) remember(at time.Time, text string) {
 	again := func(back int) bool { return strings.Contains(l.life[len(l.life)-back], " "+goesOn) }
 	if strings.HasPrefix(text, goesOn) && len(l.life) > 1 && again(1) && again(2) {
 		l.life = l.life[:len(l.life)-1]

@@ -7,6 +7,7 @@ import (
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/local/runner"
 	"github.com/norn-scheduler/norn/unit"
 )
@@ -32,7 +33,7 @@ type excess struct {
 
 // claims are those of a job on devices that it shares with others. A declared slot of
 // which no memory was declared has none that could run out.
-func (d *Daemon) claims(l *live) []claim {
+func (d *Daemon) claims(l *liveJob) []claim {
 	a := d.st.Alloc(l.id)
 	if a == nil || d.opt.Defaults.MemoryFactor <= 0 {
 		return nil
@@ -95,16 +96,6 @@ func (d *Daemon) guardMemory(found []excess) {
 		e := &found[i]
 		why := fmt.Sprintf("used %s of the memory of %s, which it shares; %s are booked for it", unit.Bytes(e.used), nameOf(d.opt.Machine.Devices, e.device), unit.Bytes(e.booked))
 		d.log.Warn("a job uses more memory than is booked for it, and leaves", "job", l.key, "run", l.run, "why", why)
-		d.throwOff(l, r, overusing, why)
+		d.throwOff(l, r, live.Overusing, why)
 	}
-}
-
-// restrainHog holds a job that was thrown off for its memory again and again.
-func (d *Daemon) restrainHog(l *live) {
-	if l.hogged++; d.opt.Defaults.SaveFailures <= 0 || l.hogged < d.opt.Defaults.SaveFailures {
-		return
-	}
-	times := l.hogged
-	l.hogged = 0
-	d.hold(l, fmt.Sprintf("was thrown off %d times for its memory, last: it %s; submit it with more gpu_mem, or norn release lets it try again", times, l.why))
 }

@@ -142,7 +142,7 @@ func (d *Daemon) lookAtDisk() {
 // as on a full disk.
 func (d *Daemon) lookAtRuns() {
 	for _, l := range d.jobs {
-		if l == nil || l.stage == noRun || d.now-l.decided <= lookEvery {
+		if l == nil || !l.stage.there() || d.now-l.decided <= lookEvery {
 			continue
 		}
 		if l.status.PID != 0 && l.status.Seq < l.want.Seq {

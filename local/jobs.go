@@ -9,13 +9,14 @@ import (
 
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/local/rundir"
 	"github.com/norn-scheduler/norn/unit"
 )
 
 // live is a job that has not ended: what the daemon knows of it beside its
 // record. What matters of it can be made again from the state folder.
-type live struct {
+type liveJob struct {
 	id     job.ID
 	key    string
 	index  int // in its array, -1 without one
@@ -25,7 +26,7 @@ type live struct {
 	stage   stage
 	seq     int // of the last Want
 	want    rundir.Want
-	purpose purpose
+	purpose live.Purpose
 	why     string // of the purpose, for a reader
 	status  rundir.Status
 	exit    *rundir.Exit // of the last run that ended
@@ -37,18 +38,16 @@ type live struct {
 	began   time.Duration
 	decided time.Duration // when its present run was decided on
 	undone  bool          // it starts again without the work that it had done
-	late    bool          // it ended by itself when it was taken to be frozen: that counts when it starts again
 
-	crashes, failedSaves int
-	exceeds              time.Duration // since when it uses more memory than is booked; 0: it does not
-	hogged               int           // how often it was thrown off for that
-	until                time.Duration // held until then by a retry; 0: not
-	after                []api.After   // what it still waits for
-	held                 bool          // by a person
-	lane                 chan struct{} // closed when its last act is done
-	changed              chan struct{} // closed when what its tasks are told changes
-	life                 []string
-	where                where
+	counts  live.Counts
+	exceeds time.Duration // since when it uses more memory than is booked; 0: it does not
+	until   time.Duration // held until then by a retry; 0: not
+	after   []api.After   // what it still waits for
+	held    bool          // by a person
+	lane    chan struct{} // closed when its last act is done
+	changed chan struct{} // closed when what its tasks are told changes
+	life    []string
+	where   where
 
 	packers  []*packer // through which its run computes
 	resident *resident // to which its run hands its work
@@ -58,31 +57,6 @@ type live struct {
 	trial    trial     // of its merging
 	gauge    gauge
 }
-
-// stage is where the last run of a job stands.
-type stage uint8
-
-const (
-	noRun     stage = iota // none, or it is over
-	launching              // its tasks have not been seen yet
-	up
-	frozen
-	leaving // it was told to leave, or to freeze
-)
-
-// purpose is why a run was told to leave.
-type purpose string
-
-const (
-	preempted purpose = "preempt"
-	resizing  purpose = "resize"
-	requeuing purpose = "requeue"
-	cancelled purpose = "cancel"
-	overusing purpose = "memory"
-)
-
-// away tells whether a run leaves for good, or to wait again, whatever a policy wants.
-func (p purpose) away() bool { return p == cancelled || p == requeuing || p == overusing }
 
 // launches counts what has made runs of a job necessary: its run in force is
 // that of the last of them.
@@ -97,7 +71,7 @@ const (
 	seqs
 )
 
-func (l *live) array() string {
+func (l *liveJob) array() string {
 	if l.index < 0 {
 		return ""
 	}
@@ -323,8 +297,8 @@ func (d *Daemon) completeStop(s *api.Stop, spec *api.JobSpec) error {
 }
 
 // newLive is what is known of a job when it is submitted, or found again.
-func newLive(id job.ID, key string, s *stored) *live {
-	l := &live{id: id, key: key, index: -1, stored: s, after: slices.Clone(s.Spec.After), held: s.Spec.Held, changed: make(chan struct{})}
+func newLiveJob(id job.ID, key string, s *stored) *liveJob {
+	l := &liveJob{id: id, key: key, index: -1, stored: s, after: slices.Clone(s.Spec.After), held: s.Spec.Held, changed: make(chan struct{})}
 	if _, index, ok := strings.Cut(key, "_"); ok {
 		l.index, _ = strconv.Atoi(index)
 	}

@@ -54,7 +54,7 @@ func newToken() string {
 }
 
 // describe says what the next run of a job shall launch.
-func (d *Daemon) describe(l *live, a *cluster.Alloc) *rundir.Run {
+func (d *Daemon) describe(l *liveJob, a *cluster.Alloc) *rundir.Run {
 	spec, def := &l.stored.Spec, &d.opt.Defaults
 	l.limits = d.limits(l, a)
 	run := &rundir.Run{
@@ -87,7 +87,7 @@ func (d *Daemon) describe(l *live, a *cluster.Alloc) *rundir.Run {
 
 // lastImages is the last whole checkpoint that CRIU wrote of a job, if that is
 // where it has to go on from.
-func (d *Daemon) lastImages(l *live) string {
+func (d *Daemon) lastImages(l *liveJob) string {
 	for run := l.run - 1; run > 0 && !l.undone; run-- {
 		dir := d.store.runDir(l.key, run)
 		var exit rundir.Exit
@@ -148,7 +148,7 @@ func (d *Daemon) visible(devices []int) []string {
 }
 
 // environment is that of the submission with what a task must know of Norn.
-func (d *Daemon) environment(l *live, a *cluster.Alloc) []string {
+func (d *Daemon) environment(l *liveJob, a *cluster.Alloc) []string {
 	var out []string
 	for name, value := range l.stored.Spec.Env {
 		out = append(out, name+"="+value)

@@ -13,7 +13,7 @@ import (
 // limits are what the run of a job may use with what it holds: the processors and the
 // memory that are booked for it, its part of the processors that its devices stand
 // for, and its turn where it is throttled.
-func (d *Daemon) limits(l *live, a *cluster.Alloc) rundir.Limits {
+func (d *Daemon) limits(l *liveJob, a *cluster.Alloc) rundir.Limits {
 	cpus, mem := cpusOf(a)
 	lim := rundir.Limits{CPUs: cpus, Memory: mem, Weight: d.weight(a), Throttle: throttleOf(a), Paced: l.limits.Paced}
 	if takesTurns(lim) {
@@ -57,7 +57,7 @@ func (d *Daemon) weight(a *cluster.Alloc) int {
 
 // phase is where in a period the turn of a job begins: behind those that take turns on
 // its first device already. It keeps the turn that it has.
-func (d *Daemon) phase(l *live, a *cluster.Alloc) int {
+func (d *Daemon) phase(l *liveJob, a *cluster.Alloc) int {
 	if takesTurns(l.limits) {
 		return l.limits.Phase
 	}
@@ -75,17 +75,17 @@ func (d *Daemon) phase(l *live, a *cluster.Alloc) int {
 
 // allow tells the run of a job what it may use from now on, if that is something else
 // than before. It goes on meanwhile.
-func (d *Daemon) allow(l *live, a *cluster.Alloc) { d.permit(l, d.limits(l, a)) }
+func (d *Daemon) allow(l *liveJob, a *cluster.Alloc) { d.permit(l, d.limits(l, a)) }
 
 // paces notes that a job keeps to its throttle by itself.
-func (d *Daemon) paces(l *live) {
+func (d *Daemon) paces(l *liveJob) {
 	lim := l.limits
 	lim.Paced = true
 	d.permit(l, lim)
 }
 
-func (d *Daemon) permit(l *live, lim rundir.Limits) {
-	if lim == l.limits || l.stage == noRun {
+func (d *Daemon) permit(l *liveJob, lim rundir.Limits) {
+	if lim == l.limits || !l.stage.there() {
 		return
 	}
 	l.limits = lim

@@ -7,6 +7,7 @@ import (
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/local/rundir"
 )
 
@@ -28,8 +29,9 @@ func (d *Daemon) Merge(id job.ID, how job.Merge, with job.ID) (kept time.Duratio
 	if kept == 0 && r.Progress+r.ProgressAt(d.st.Now) > 0 {
 		l.forget, l.saved = true, rundir.Saved{}
 	}
-	if r.Phase == job.Running && l.purpose == "" && l.stage != noRun && !alone && r.Job.Stop == job.Checkpoint {
-		l.purpose, l.stage, l.decided, l.why = resizing, leaving, d.now, "it is to be trained otherwise"
+	if r.Phase == job.Running && l.purpose == "" && l.stage.there() && l.stage != frozen && !alone && r.Job.Stop == job.Checkpoint {
+		l.purpose, l.decided, l.why = live.Resizing, d.now, "it is to be trained otherwise"
+		d.happens(l, makeWay)
 		l.seq = launches(r)*seqs + seqLeave
 		d.wants(l, rundir.Want{Seq: l.seq, State: rundir.Save, Grace: l.stored.Spec.Stop.Grace, Why: l.why})
 		l.tell()
@@ -38,7 +40,7 @@ func (d *Daemon) Merge(id job.ID, how job.Merge, with job.ID) (kept time.Duratio
 }
 
 // merged is with which job a job is trained.
-func (d *Daemon) merged(l *live) api.Merge {
+func (d *Daemon) merged(l *liveJob) api.Merge {
 	r := d.st.Record(l.id)
 	if r.Merged == job.Apart || !d.st.Known(r.With) {
 		return api.Merge{}
@@ -69,7 +71,7 @@ const patience = 2
 // judge looks at the quality that a merged job reports. One that has not become any
 // better within the first epochs makes progress more slowly, as far as policies are
 // told, than by itself: those that guard their pairs split them.
-func (d *Daemon) judge(l *live, r *api.Report) {
+func (d *Daemon) judge(l *liveJob, r *api.Report) {
 	rec := d.st.Record(l.id)
 	if rec.Phase != job.Running || rec.Merged == job.Apart || len(r.Quality) == 0 {
 		return

@@ -25,6 +25,7 @@ import (
 
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/predict"
 	"github.com/norn-scheduler/norn/run"
@@ -89,11 +90,7 @@ type Defaults struct {
 	LogKeep      int
 	Cgroup       string // parent of the runs' cgroups; empty: none
 
-	// A job that fails CrashTimes in a row, each within CrashWithin of its start,
-	// is held; so is one whose checkpoints fail SaveFailures times in a row.
-	CrashTimes   int
-	CrashWithin  time.Duration
-	SaveFailures int
+	live.Patience
 
 	// Period is the time in which a job that is throttled is stopped and goes on
 	// once; 0: the runner's own.

@@ -51,7 +51,7 @@ func uidOf(u *rundir.User) int {
 // there: those that see one GPU, and hold a part of it, or whatever they hold where all
 // are to. What it returns is done before the run is launched. That MPS cannot be had is
 // no reason not to run: jobs share a GPU in turns then.
-func (d *Daemon) packing(l *live, a *cluster.Alloc, run *rundir.Run) func() error {
+func (d *Daemon) packing(l *liveJob, a *cluster.Alloc, run *rundir.Run) func() error {
 	l.packers = nil
 	if d.opt.MPS.Program == "" {
 		return func() error { return nil }
@@ -179,7 +179,7 @@ func (d *Daemon) lookAtPackers() {
 // computesThrough tells whether a run, or a resident trainer, may be a client of a
 // server.
 func (d *Daemon) computesThrough(p *packer) bool {
-	return slices.ContainsFunc(d.jobs, func(l *live) bool { return l != nil && l.stage != noRun && slices.Contains(l.packers, p) }) ||
+	return slices.ContainsFunc(d.jobs, func(l *liveJob) bool { return l != nil && l.stage.there() && slices.Contains(l.packers, p) }) ||
 		slices.ContainsFunc(d.residents, func(r *resident) bool { return slices.Contains(r.note.Devices, p.note.Device) })
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/local/rundir"
 	"github.com/norn-scheduler/norn/local/runner"
 	"github.com/norn-scheduler/norn/state"
@@ -249,7 +250,7 @@ func (d *Daemon) findJobs(old *past) error {
 			}
 			specs[base] = s
 		}
-		l := newLive(i, r.Job.Key, s)
+		l := newLiveJob(i, r.Job.Key, s)
 		d.readRun(l)
 		d.readAlone(l)
 		l.intended(old.wants[i])
@@ -265,17 +266,17 @@ func (d *Daemon) findJobs(old *past) error {
 }
 
 // intended takes over what the log says that somebody wants of a run.
-func (l *live) intended(why job.Reason) {
+func (l *liveJob) intended(why job.Reason) {
 	switch why.Code {
 	case job.Cancelling:
-		l.purpose, l.why = cancelled, why.Text
+		l.purpose, l.why = live.Cancelled, why.Text
 	case job.UserRequest:
-		l.purpose, l.why = requeuing, why.Text
+		l.purpose, l.why = live.Requeuing, why.Text
 	}
 }
 
 // readRun reads what the folder of the last run of a job says.
-func (d *Daemon) readRun(l *live) {
+func (d *Daemon) readRun(l *liveJob) {
 	if l.run = d.store.lastRun(l.key); l.run == 0 {
 		return
 	}
@@ -303,7 +304,7 @@ func (d *Daemon) readRun(l *live) {
 // catchUp writes the history of those whose end the log tells and the history
 // does not, and forgets the jobs that have ended.
 func (d *Daemon) catchUp(old *past) error {
-	var gone []*live
+	var gone []*liveJob
 	var missing []ended
 	for n, id := range d.st.Ended() {
 		l := d.byKey[d.st.Record(id).Job.Key]
@@ -335,7 +336,7 @@ func (d *Daemon) catchUp(old *past) error {
 
 // endStray ends a run of a job that has ended: its frozen processes, when the
 // daemon died between the cancellation and telling them.
-func (d *Daemon) endStray(l *live) {
+func (d *Daemon) endStray(l *liveJob) {
 	if l.run == 0 || l.exit != nil {
 		return
 	}
@@ -349,13 +350,13 @@ func (d *Daemon) endStray(l *live) {
 	}
 	var want rundir.Want
 	rundir.Read(dir, rundir.WantFile, &want)
-	want = rundir.Want{Seq: want.Seq/seqs*seqs + seqCancel, State: rundir.End, Purpose: string(cancelled)}
+	want = rundir.Want{Seq: want.Seq/seqs*seqs + seqCancel, State: rundir.End, Purpose: string(live.Cancelled)}
 	d.act(l, func() { d.write(dir, want) })
 }
 
 // find sets a job back to where it stood: its run is found again, launched where
 // that had been decided but not done, or told again what is wanted of it.
-func (d *Daemon) find(l *live) {
+func (d *Daemon) find(l *liveJob) {
 	r := d.st.Record(l.id)
 	k := launches(r)
 	dir := d.store.runDir(l.key, l.run)
@@ -365,13 +366,13 @@ func (d *Daemon) find(l *live) {
 	}
 	l.seq, l.want, l.decided = want.Seq, want, d.now
 	if l.purpose == "" {
-		if l.purpose = purposeOf(&want, r); l.purpose == overusing {
+		if l.purpose = purposeOf(&want, r); l.purpose == live.Overusing {
 			l.why = want.Why
 		}
 	} else if d.insist(l, r, &want) {
 		return
 	}
-	news := l.exit != nil && l.untold(&want, r)
+	news := l.exit != nil && d.untold(l, &want, r)
 	over := l.run == 0 || l.exit != nil && want.Seq < k*seqs+seqGo && !news
 	switch {
 	case r.Phase == job.Running && l.purpose != "":
@@ -396,14 +397,17 @@ func (d *Daemon) find(l *live) {
 		})
 		return
 	case r.Phase == job.Stopping && want.Seq < k*seqs+seqLeave && l.purpose == "" && !news:
+		l.stage = up
 		d.Stop(l.id)
 	case r.Phase == job.Stopping:
 		l.stage = leaving
 		if l.purpose == "" {
-			l.purpose = preempted
+			l.purpose = live.Preempted
 		}
 	case l.run == 0 || d.st.Home(l.id) == nil && l.purpose == "":
-		l.late = l.exit != nil && l.done(l.exit) // it has done its work just when it was thrown back
+		if l.exit != nil && d.ending(l, r, l.exit).Done() { // it has done its work just when it was thrown back
+			l.stage = late
+		}
 		d.rest(l, r)
 		return // it waits, and nothing of it is left
 	default:
@@ -421,13 +425,13 @@ func (d *Daemon) find(l *live) {
 
 // insist sees to it that what somebody wants of a run comes about although the run
 // may never have been told, and tells whether nothing is left to be found.
-func (d *Daemon) insist(l *live, r *job.Record, want *rundir.Want) (settled bool) {
+func (d *Daemon) insist(l *liveJob, r *job.Record, want *rundir.Want) (settled bool) {
 	if l.run == 0 { // it had not been launched
 		d.later = append(d.later, func() error {
 			if err := d.touch(l.id); err != nil {
 				return err
 			}
-			if l.purpose == cancelled {
+			if l.purpose == live.Cancelled {
 				d.emit(eventlog.Event{Kind: eventlog.Cancel, Job: l.id})
 			} else {
 				d.evict(l, r.Progress, job.UserRequest, "it was requeued")
@@ -440,22 +444,22 @@ func (d *Daemon) insist(l *live, r *job.Record, want *rundir.Want) (settled bool
 	if want.Purpose == string(l.purpose) || l.exit != nil {
 		return false
 	}
-	l.seq = max(launches(r), want.Seq/seqs) * seqs
-	if l.purpose == cancelled {
-		d.end(l, cancelled, seqCancel, rundir.End, d.opt.Defaults.CancelGrace, l.why)
+	l.seq, l.stage = max(launches(r), want.Seq/seqs)*seqs, up
+	if l.purpose == live.Cancelled {
+		d.end(l, live.Cancelled, seqCancel, rundir.End, d.opt.Defaults.CancelGrace, l.why)
 	} else {
-		d.throwOff(l, r, requeuing, l.why)
+		d.throwOff(l, r, live.Requeuing, l.why)
 	}
 	return false
 }
 
 // purposeOf is why a run was told to leave, if that is still to come about.
-func purposeOf(want *rundir.Want, r *job.Record) purpose {
+func purposeOf(want *rundir.Want, r *job.Record) live.Purpose {
 	k := launches(r)
-	switch p := purpose(want.Purpose); {
-	case p == cancelled,
-		(p == requeuing || p == overusing) && want.Seq/seqs == k && (r.Phase == job.Running || r.Phase == job.Stopping),
-		p == resizing && want.Seq/seqs == k-1 && r.Phase == job.Running: // the launch behind it is decided
+	switch p := live.Purpose(want.Purpose); {
+	case p == live.Cancelled,
+		(p == live.Requeuing || p == live.Overusing) && want.Seq/seqs == k && (r.Phase == job.Running || r.Phase == job.Stopping),
+		p == live.Resizing && want.Seq/seqs == k-1 && r.Phase == job.Running: // the launch behind it is decided
 		return p
 	}
 	return ""
@@ -463,28 +467,28 @@ func purposeOf(want *rundir.Want, r *job.Record) purpose {
 
 // untold tells whether the end of a job's last run is still to be taken in, though
 // the job was to run again by now.
-func (l *live) untold(want *rundir.Want, r *job.Record) bool {
+func (d *Daemon) untold(l *liveJob, want *rundir.Want, r *job.Record) bool {
 	if r.Job.Stop == job.Freeze {
-		return l.purpose != "" || want.State == rundir.Freeze && byItself(l.exit)
+		return l.purpose != "" || want.State == rundir.Freeze && d.ending(l, r, l.exit).ByItself()
 	}
-	return l.purpose != "" || l.done(l.exit)
+	return l.purpose != "" || d.ending(l, r, l.exit).Done()
 }
 
 // findEarlier goes on with a running job whose last run belongs to an earlier
 // launch: it was to be thawed, or to leave for other devices.
-func (d *Daemon) findEarlier(l *live, r *job.Record, k int) {
+func (d *Daemon) findEarlier(l *liveJob, r *job.Record, k int) {
 	if r.Job.Stop == job.Freeze {
 		l.stage = frozen
 		d.put(l, d.st.Alloc(l.id), k, r.Progress)
 		return
 	}
-	l.purpose, l.stage = resizing, leaving
+	l.purpose, l.stage = live.Resizing, leaving
 	l.seq = (k-1)*seqs + seqLeave
 	d.wants(l, rundir.Want{Seq: l.seq, State: rundir.Save, Grace: l.stored.Spec.Stop.Grace, Why: "it is given other devices"})
 }
 
 // findRun finds out what has become of a run while no daemon looked.
-func (d *Daemon) findRun(l *live, dir string) {
+func (d *Daemon) findRun(l *liveJob, dir string) {
 	if l.exit != nil {
 		n := notice{key: l.key, run: l.run, exit: l.exit}
 		d.later = append(d.later, func() error { return d.notice(n) })
@@ -516,7 +520,7 @@ func (d *Daemon) findRun(l *live, dir string) {
 }
 
 // watchAgain watches over a runner that lives.
-func (d *Daemon) watchAgain(l *live, dir string) {
+func (d *Daemon) watchAgain(l *liveJob, dir string) {
 	key, run := l.key, l.run
 	if l.status.PID != 0 {
 		pid := l.status.PID
@@ -528,7 +532,7 @@ func (d *Daemon) watchAgain(l *live, dir string) {
 	}
 	var again func()
 	again = func() { // until it says who it is
-		if l.run != run || l.stage == noRun {
+		if l.run != run || !l.stage.there() {
 			return
 		}
 		rundir.Read(dir, rundir.StatusFile, &l.status)
@@ -538,7 +542,7 @@ func (d *Daemon) watchAgain(l *live, dir string) {
 }
 
 // rest goes on with a job that waits or is held.
-func (d *Daemon) rest(l *live, r *job.Record) {
+func (d *Daemon) rest(l *liveJob, r *job.Record) {
 	if r.Phase != job.Held {
 		l.held, l.after = false, nil
 		return

@@ -7,6 +7,7 @@ import (
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/local/rundir"
 	"github.com/norn-scheduler/norn/local/runner"
 )
@@ -59,16 +60,16 @@ func (d *Daemon) fitDevices() error {
 		if r.Phase == job.Waiting || r.Phase == job.Held {
 			continue
 		}
-		kept := d.savedProgress(l)
+		kept := l.savedProgress()
 		if l.exit != nil {
-			kept = d.keeps(l, l.exit, r)
+			kept = d.ending(l, r, l.exit).Keeps()
 		}
 		ev := eventlog.Event{Time: d.st.Now, Kind: eventlog.Evict, Job: i, Kept: min(kept, r.Progress),
 			Reason: job.Reason{Code: job.NodeLost, Job: job.None, Text: "the devices of this machine are others than before"}}
 		if err := engine.Apply(d.st, &ev); err != nil {
 			return err
 		}
-		if l.purpose == requeuing { // that has come about
+		if l.purpose == live.Requeuing { // that has come about
 			l.purpose = ""
 		}
 	}
@@ -76,7 +77,7 @@ func (d *Daemon) fitDevices() error {
 }
 
 // sendOff tells what still runs of a job to leave.
-func (d *Daemon) sendOff(l *live, r *job.Record) error {
+func (d *Daemon) sendOff(l *liveJob, r *job.Record) error {
 	if l.run == 0 || l.exit != nil {
 		return nil
 	}
@@ -103,7 +104,7 @@ func (d *Daemon) sendOff(l *live, r *job.Record) error {
 
 // awaitEnd waits until nothing of a job runs any more, and notes how its last run
 // ended.
-func (d *Daemon) awaitEnd(l *live) error {
+func (d *Daemon) awaitEnd(l *liveJob) error {
 	if l.run == 0 || l.exit != nil {
 		return nil
 	}

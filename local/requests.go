@@ -13,6 +13,7 @@ import (
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/local/rundir"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/sched"
@@ -82,7 +83,7 @@ func (d *Daemon) submit(s *stored) error {
 		}
 		id := job.ID(len(d.jobs) + len(d.arrived))
 		spec.ID = id
-		l := newLive(id, key, s)
+		l := newLiveJob(id, key, s)
 		l.after = d.unmet(l.after)
 		d.arrived = append(d.arrived, l)
 		d.touched[id] = true
@@ -146,7 +147,7 @@ func validID(id string) bool {
 const waitsFor = "waits for the end of job "
 
 // mustWait tells whether a job may not start yet, and why.
-func (d *Daemon) mustWait(l *live) (job.Reason, bool) {
+func (d *Daemon) mustWait(l *liveJob) (job.Reason, bool) {
 	why := job.Reason{Code: job.OnHold, Job: job.None}
 	switch {
 	case l.held:
@@ -180,11 +181,11 @@ func (d *Daemon) unmet(after []api.After) []api.After {
 
 // group are the jobs that a number means: one, or those of an array that have not
 // ended.
-func (d *Daemon) group(id string) []*live {
+func (d *Daemon) group(id string) []*liveJob {
 	if l := d.byKey[id]; l != nil {
-		return []*live{l}
+		return []*liveJob{l}
 	}
-	var out []*live
+	var out []*liveJob
 	for _, l := range d.jobs {
 		if l != nil && l.index >= 0 && l.stored.ID == id {
 			out = append(out, l)
@@ -206,7 +207,7 @@ func (d *Daemon) settle(key string) {
 
 // dependent frees a job whose dependencies are met, and says why when they never
 // will be.
-func (d *Daemon) dependent(l *live) error {
+func (d *Daemon) dependent(l *liveJob) error {
 	if d.byKey[l.key] != l {
 		return nil
 	}
@@ -219,7 +220,7 @@ func (d *Daemon) dependent(l *live) error {
 }
 
 // freeIf frees a held job for which nothing stands in the way any more.
-func (d *Daemon) freeIf(l *live) {
+func (d *Daemon) freeIf(l *liveJob) {
 	r := d.st.Record(l.id)
 	if r.Phase != job.Held || l.held {
 		return
@@ -272,11 +273,11 @@ func credentials(name string, c server.Caller) (string, *rundir.User, error) {
 
 // mine finds the jobs that a caller means and may touch. Others' jobs do not
 // exist for her.
-func (d *Daemon) mine(c server.Caller, id string) ([]*live, error) {
+func (d *Daemon) mine(c server.Caller, id string) ([]*liveJob, error) {
 	if !validID(id) {
 		return nil, api.Refuse(api.Unknown, "there is no job %q", id)
 	}
-	var out []*live
+	var out []*liveJob
 	for _, l := range d.group(id) {
 		if c.Operator || l.stored.User == c.User {
 			out = append(out, l)
@@ -340,7 +341,7 @@ func await(ctx context.Context, done chan struct{}) error {
 	}
 }
 
-func (d *Daemon) verb(c server.Caller, l *live, v server.Verb) error {
+func (d *Daemon) verb(c server.Caller, l *liveJob, v server.Verb) error {
 	r := d.st.Record(l.id)
 	switch v {
 	case server.Cancel:
@@ -375,43 +376,41 @@ func (d *Daemon) verb(c server.Caller, l *live, v server.Verb) error {
 
 // cancel takes a job back: at once where it holds nothing, or when its processes
 // have ended.
-func (d *Daemon) cancel(l *live, c server.Caller) {
+func (d *Daemon) cancel(l *liveJob, c server.Caller) {
 	phase := d.st.Record(l.id).Phase
-	if l.stage == noRun || phase != job.Running && phase != job.Stopping {
+	if !l.stage.there() || phase != job.Running && phase != job.Stopping {
 		l.why = c.User + " cancelled it"
-		if l.stage != noRun { // its frozen processes go, too
-			d.end(l, cancelled, seqCancel, rundir.End, 0, l.why)
+		if l.stage.there() { // its frozen processes go, too
+			d.end(l, live.Cancelled, seqCancel, rundir.End, 0, l.why)
 		}
 		d.emit(eventlog.Event{Kind: eventlog.Cancel, Job: l.id})
 		return
 	}
-	if l.purpose == cancelled {
+	if l.purpose == live.Cancelled {
 		return
 	}
-	d.end(l, cancelled, seqCancel, rundir.End, d.opt.Defaults.CancelGrace, c.User+" cancelled it")
+	d.end(l, live.Cancelled, seqCancel, rundir.End, d.opt.Defaults.CancelGrace, c.User+" cancelled it")
 	d.intend(l)
 }
 
 // intend notes in the log that a person wants a run to leave, so that it comes about
 // whatever happens until then: what its runner is told may get lost.
-func (d *Daemon) intend(l *live) {
+func (d *Daemon) intend(l *liveJob) {
 	if why, ok := l.intention(); ok {
 		d.emit(eventlog.Event{Kind: eventlog.Wait, Job: l.id, Reason: why})
 	}
 }
 
 // intention is what a person wants of a run, as the log has it.
-func (l *live) intention() (why job.Reason, ok bool) {
-	code := map[purpose]job.ReasonCode{cancelled: job.Cancelling, requeuing: job.UserRequest}[l.purpose]
+func (l *liveJob) intention() (why job.Reason, ok bool) {
+	code := map[live.Purpose]job.ReasonCode{live.Cancelled: job.Cancelling, live.Requeuing: job.UserRequest}[l.purpose]
 	return job.Reason{Code: code, Job: job.None, Text: l.why}, code != job.NoReason
 }
 
 // end has a run leave for a person's sake.
-func (d *Daemon) end(l *live, p purpose, seq int, how rundir.WantState, grace api.Seconds, why string) {
+func (d *Daemon) end(l *liveJob, p live.Purpose, seq int, how rundir.WantState, grace api.Seconds, why string) {
 	l.purpose, l.why, l.decided = p, why, d.now
-	if l.stage != frozen {
-		l.stage = leaving
-	}
+	d.happens(l, toEnd)
 	l.seq = l.seq/seqs*seqs + seq
 	d.wants(l, rundir.Want{Seq: l.seq, State: how, Grace: grace, Why: why})
 	l.tell()
@@ -420,20 +419,20 @@ func (d *Daemon) end(l *live, p purpose, seq int, how rundir.WantState, grace ap
 
 // requeue takes a running job off its devices; it waits again, with what it can
 // save.
-func (d *Daemon) requeue(l *live, r *job.Record, c server.Caller) error {
+func (d *Daemon) requeue(l *liveJob, r *job.Record, c server.Caller) error {
 	if r.Phase != job.Running {
 		return api.Refuse(api.Conflict, "job %s does not run, it is %s", l.key, r.Phase)
 	}
 	if l.purpose != "" {
 		return api.Refuse(api.Conflict, "job %s is leaving its devices already (%s)", l.key, l.purpose)
 	}
-	d.throwOff(l, r, requeuing, c.User+" requeued it")
+	d.throwOff(l, r, live.Requeuing, c.User+" requeued it")
 	d.intend(l)
 	return nil
 }
 
 // throwOff has a running job leave its devices and wait again, with what it can keep.
-func (d *Daemon) throwOff(l *live, r *job.Record, p purpose, why string) {
+func (d *Daemon) throwOff(l *liveJob, r *job.Record, p live.Purpose, why string) {
 	how, grace := rundir.End, d.opt.Defaults.CancelGrace
 	if r.Job.Stop == job.Checkpoint {
 		how, grace = rundir.Save, l.stored.Spec.Stop.Grace
@@ -472,7 +471,7 @@ func (d *Daemon) Resize(ctx context.Context, c server.Caller, id string, z api.R
 }
 
 // resize orders another size, and says in decided what came of it.
-func (d *Daemon) resize(l *live, gpus float64, decided chan<- error) error {
+func (d *Daemon) resize(l *liveJob, gpus float64, decided chan<- error) error {
 	r := d.st.Record(l.id)
 	n, g := int(gpus), l.stored.Spec.GPUs
 	switch {
@@ -484,7 +483,7 @@ func (d *Daemon) resize(l *live, gpus float64, decided chan<- error) error {
 		return api.Refuse(api.Invalid, "job %s runs on %v to %v GPUs, not on %v", l.key, g.Least, g.Most, gpus)
 	case r.Job.Stop == job.Freeze || r.Job.Stop == job.Pinned:
 		return api.Refuse(api.Conflict, "job %s cannot be resized: its way to stop is %s", l.key, r.Job.Stop)
-	case l.purpose.away():
+	case l.purpose.Away():
 		return api.Refuse(api.Conflict, "job %s is leaving its devices (%s)", l.key, l.purpose)
 	case int(r.Tasks) == n:
 		decided <- nil

@@ -64,13 +64,13 @@ func (r *resident) alive() bool {
 
 // inUse tells whether a run hands its work to a resident.
 func (d *Daemon) inUse(r *resident) bool {
-	return slices.ContainsFunc(d.jobs, func(l *live) bool { return l != nil && l.resident == r && l.stage != noRun })
+	return slices.ContainsFunc(d.jobs, func(l *liveJob) bool { return l != nil && l.resident == r && l.stage.there() })
 }
 
 // makeWay finds the resident that the next run of a job is to use, or makes it, and
 // ends others that are on its devices and that nobody uses: they would keep memory
 // of them. What it returns is done before the run is launched.
-func (d *Daemon) makeWay(l *live, a *cluster.Alloc, run *rundir.Run) func() error {
+func (d *Daemon) makeWay(l *liveJob, a *cluster.Alloc, run *rundir.Run) func() error {
 	var fresh *resident
 	var leaving []*resident
 	names, want := d.names(a), d.wanted(l, a)
@@ -114,7 +114,7 @@ func (d *Daemon) makeWay(l *live, a *cluster.Alloc, run *rundir.Run) func() erro
 }
 
 // wanted is the resident that a job wants on devices; nil: none.
-func (d *Daemon) wanted(l *live, a *cluster.Alloc) *residentNote {
+func (d *Daemon) wanted(l *liveJob, a *cluster.Alloc) *residentNote {
 	spec := &l.stored.Spec
 	if len(spec.Resident.Command) == 0 {
 		return nil
@@ -136,7 +136,7 @@ func (d *Daemon) newResident(want *residentNote) *resident {
 
 // describeResident says what is launched: with the environment, devices and limits of
 // the job that is the first to use it.
-func (d *Daemon) describeResident(l *live, a *cluster.Alloc, r *resident) *rundir.Run {
+func (d *Daemon) describeResident(l *liveJob, a *cluster.Alloc, r *resident) *rundir.Run {
 	run := d.describe(l, a)
 	run.Job, run.Run, run.Name, run.Command = fmt.Sprint("resident-", r.note.Number), 1, "resident", r.note.Command
 	if run.Cgroup != "" {
@@ -298,7 +298,7 @@ func (d *Daemon) residentAt(socket string) *resident {
 
 // switched measures how long it took from the decision for a run until it made
 // progress: warm when a resident was there already, else cold.
-func (d *Daemon) switched(l *live) {
+func (d *Daemon) switched(l *liveJob) {
 	if l.resident == nil || l.measured {
 		return
 	}

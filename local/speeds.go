@@ -59,7 +59,7 @@ const leastNews = 3
 // gaugeSpeed takes in a report. When the job has been under the same conditions for
 // long enough, its speed is what it makes of its time, measured against its rate
 // alone: where that differs noticeably from what was believed, the engine is told.
-func (d *Daemon) gaugeSpeed(l *live, r *api.Report) {
+func (d *Daemon) gaugeSpeed(l *liveJob, r *api.Report) {
 	rec, a, def := d.st.Record(l.id), d.st.Alloc(l.id), &d.opt.Defaults
 	if def.SpeedFor <= 0 || a == nil || l.stage != up || rec.Phase != job.Running || rec.Profiling || rec.Merged != job.Apart || d.now < rec.Ready {
 		return
@@ -102,7 +102,7 @@ func (d *Daemon) SpeedLag() time.Duration {
 }
 
 // gauged takes in the rate of a stretch.
-func (d *Daemon) gauged(l *live, rec *job.Record, a *cluster.Alloc, have float64, samples bool) {
+func (d *Daemon) gauged(l *liveJob, rec *job.Record, a *cluster.Alloc, have float64, samples bool) {
 	alone := l.gauge.Alone[d.sizeOf(a)]
 	if base := alone.of(samples); d.undisturbed(l, a) && !alone.Told {
 		first := *base == 0
@@ -127,7 +127,7 @@ func (d *Daemon) gauged(l *live, rec *job.Record, a *cluster.Alloc, have float64
 
 // stepSize is how much of a step with its own batch a step of a job is with the batch
 // that it was told.
-func (d *Daemon) stepSize(l *live) float64 {
+func (d *Daemon) stepSize(l *liveJob) float64 {
 	own, told := l.stored.Spec.Batch, d.ordered(l)
 	if own <= 0 || told <= 0 || l.gauge.Alone[d.sizeOf(d.st.Alloc(l.id))].Told {
 		return 1
@@ -143,7 +143,7 @@ const (
 )
 
 // toldAlone takes a job's own word on its rate alone.
-func (d *Daemon) toldAlone(l *live, a *cluster.Alloc, steps float64) {
+func (d *Daemon) toldAlone(l *liveJob, a *cluster.Alloc, steps float64) {
 	alone := l.gauge.Alone[d.sizeOf(a)]
 	if news := alone.Steps != steps || !alone.Told; news {
 		d.keepAlone(l, a, rate{Steps: steps, Samples: alone.Samples, Told: true}, true)
@@ -151,7 +151,7 @@ func (d *Daemon) toldAlone(l *live, a *cluster.Alloc, steps float64) {
 }
 
 // keepAlone notes the rate of a job alone, on disk too when it is new.
-func (d *Daemon) keepAlone(l *live, a *cluster.Alloc, r rate, news bool) {
+func (d *Daemon) keepAlone(l *liveJob, a *cluster.Alloc, r rate, news bool) {
 	if l.gauge.Alone == nil {
 		l.gauge.Alone = map[string]rate{}
 	}
@@ -174,7 +174,7 @@ func (d *Daemon) keepAlone(l *live, a *cluster.Alloc, r rate, news bool) {
 func ratesFile(key string) string { return "rates-" + key + ".json" }
 
 // readAlone reads what is known of a job's rate alone.
-func (d *Daemon) readAlone(l *live) {
+func (d *Daemon) readAlone(l *liveJob) {
 	rundir.Read(d.store.jobDir(baseOf(l.key)), ratesFile(l.key), &l.gauge) // without it, it is measured anew
 }
 
@@ -189,7 +189,7 @@ func (d *Daemon) sizeOf(a *cluster.Alloc) string {
 
 // setting is all on which the rate of a job depends: what it holds, and what the others
 // hold that are on its devices.
-func (d *Daemon) setting(l *live, a *cluster.Alloc, samples bool) []int64 {
+func (d *Daemon) setting(l *liveJob, a *cluster.Alloc, samples bool) []int64 {
 	out := []int64{0}
 	if samples {
 		out[0] = 1
@@ -210,7 +210,7 @@ func (d *Daemon) setting(l *live, a *cluster.Alloc, samples bool) []int64 {
 }
 
 // eachBeside visits the jobs that hold parts of the devices of a job.
-func (d *Daemon) eachBeside(l *live, a *cluster.Alloc, visit func(id job.ID, a *cluster.Alloc)) {
+func (d *Daemon) eachBeside(l *liveJob, a *cluster.Alloc, visit func(id job.ID, a *cluster.Alloc)) {
 	for p := range cluster.PoolID(d.st.Cluster.Pools()) {
 		for i := range d.st.Running(p).All() {
 			id := job.ID(i)
@@ -232,7 +232,7 @@ func overlap(a, b *cluster.Alloc) bool {
 
 // undisturbed tells whether a job has its devices for itself, and all the processors
 // that it asked for. Who stands still beside it takes nothing from it.
-func (d *Daemon) undisturbed(l *live, a *cluster.Alloc) bool {
+func (d *Daemon) undisturbed(l *liveJob, a *cluster.Alloc) bool {
 	if cpus, _ := cpusOf(a); throttleOf(a) > 0 || cpus < l.stored.Spec.CPUs {
 		return false
 	}
@@ -242,7 +242,7 @@ func (d *Daemon) undisturbed(l *live, a *cluster.Alloc) bool {
 }
 
 // neighbours tells whether anybody else holds parts of the devices of a job.
-func (d *Daemon) neighbours(l *live, a *cluster.Alloc) bool {
+func (d *Daemon) neighbours(l *liveJob, a *cluster.Alloc) bool {
 	any := false
 	d.eachBeside(l, a, func(job.ID, *cluster.Alloc) { any = true })
 	return any
@@ -260,7 +260,7 @@ func (d *Daemon) rescaled(r *job.Record, was, a *cluster.Alloc) float64 {
 
 // ordered is the batch size that a job is told to train with, if any: by an operator,
 // or as the policy has it for its devices together.
-func (d *Daemon) ordered(l *live) int {
+func (d *Daemon) ordered(l *liveJob) int {
 	batch := 0
 	if a := d.st.Alloc(l.id); a != nil {
 		for i := range a.Shares {

@@ -31,7 +31,7 @@ func (d *Daemon) stall(p *past, err error) {
 		d.log.Error(why)
 	}
 	d.past = p
-	d.jobs = make([]*live, d.st.Jobs())
+	d.jobs = make([]*liveJob, d.st.Jobs())
 	for _, l := range d.byKey {
 		d.jobs[l.id] = l
 		if l.token != "" {

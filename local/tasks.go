@@ -26,7 +26,7 @@ func (d *Daemon) TaskOf(token string) (server.Task, error) {
 var errNoTask = api.Refuse(api.NoToken, "this token belongs to no run that goes on")
 
 // with does something for the job of the task.
-func (t task) with(ctx context.Context, f func(*live) error) error {
+func (t task) with(ctx context.Context, f func(*liveJob) error) error {
 	return t.d.ask(ctx, func() error {
 		key, _ := t.d.tokens.get(t.token)
 		l := t.d.byKey[key]
@@ -39,7 +39,7 @@ func (t task) with(ctx context.Context, f func(*live) error) error {
 
 // Allocation implements server.Task.
 func (t task) Allocation(ctx context.Context) (a api.Allocation, err error) {
-	err = t.with(ctx, func(l *live) error {
+	err = t.with(ctx, func(l *liveJob) error {
 		held, spec := t.d.st.Alloc(l.id), &l.stored.Spec
 		a = api.Allocation{
 			Job: l.key, Run: l.run, Tasks: 1, Devices: t.d.names(held), Elastic: spec.GPUs.Elastic(), Batch: t.d.ordered(l),
@@ -65,7 +65,7 @@ func (t task) Report(ctx context.Context, r api.Report) (o api.Order, err error)
 	if err := t.d.mayChange(); err != nil {
 		return o, err
 	}
-	err = t.with(ctx, func(l *live) error {
+	err = t.with(ctx, func(l *liveJob) error {
 		o = t.d.order(l)
 		if r.Checkpoint != nil {
 			if err := t.d.saw(l, r.Checkpoint); err != nil {
@@ -87,7 +87,7 @@ func (t task) Report(ctx context.Context, r api.Report) (o api.Order, err error)
 }
 
 // saw notes a checkpoint: what the job has done up to now is not lost any more.
-func (d *Daemon) saw(l *live, c *api.Checkpoint) error {
+func (d *Daemon) saw(l *liveJob, c *api.Checkpoint) error {
 	l.forget = false
 	l.saved = rundir.Saved{At: rundir.Now(), Progress: int64(d.st.Record(l.id).ProgressAt(d.now)), Point: *c}
 	saved, dir := l.saved, d.store.runDir(l.key, l.run)
@@ -144,7 +144,7 @@ func keep[T comparable](to *T, was T) {
 }
 
 // order is what the tasks of a job are told.
-func (d *Daemon) order(l *live) api.Order {
+func (d *Daemon) order(l *liveJob) api.Order {
 	if l.stage == leaving && stopModeOf(l.stored) == job.Checkpoint {
 		return api.Order{Kind: api.StopNow, Grace: l.stored.Spec.Stop.Grace, Why: l.why}
 	}
@@ -160,7 +160,7 @@ func (t task) Order(ctx context.Context) (o api.Order, err error) {
 	var first *api.Order
 	for {
 		var changed chan struct{}
-		err := t.with(context.WithoutCancel(ctx), func(l *live) error {
+		err := t.with(context.WithoutCancel(ctx), func(l *liveJob) error {
 			o, changed = t.d.order(l), l.changed
 			return nil
 		})

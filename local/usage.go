@@ -39,7 +39,7 @@ func (m *Machine) measurable() bool {
 func (d *Daemon) loads() []load {
 	var out []load
 	for _, l := range d.jobs {
-		if l == nil || l.stage == noRun || l.status.PID == 0 {
+		if l == nil || !l.stage.there() || l.status.PID == 0 {
 			continue
 		}
 		a := d.st.Alloc(l.id)

@@ -17,7 +17,7 @@ import (
 func stateOf(p job.Phase) api.State { return api.State(p.String()) }
 
 // view is a job as its users see it.
-func (d *Daemon) view(l *live) api.Job {
+func (d *Daemon) view(l *liveJob) api.Job {
 	r, spec := d.st.Record(l.id), &l.stored.Spec
 	now := max(d.now, d.st.Now)
 	if r.Phase.Over() {
@@ -43,7 +43,7 @@ func (d *Daemon) view(l *live) api.Job {
 			j.ExpectEnd = d.clock.wall(max(now, r.Ready) + time.Duration(float64(max(0, left))/r.Speed))
 		}
 	}
-	if l.exit != nil && l.stage == noRun {
+	if l.exit != nil && !l.stage.there() {
 		exit := l.exit.Exit
 		j.Exit = &exit
 	}
@@ -51,7 +51,7 @@ func (d *Daemon) view(l *live) api.Job {
 }
 
 // standsSince is since when a job stands as it does: running on its devices, waiting.
-func (l *live) standsSince(r *job.Record) time.Duration {
+func (l *liveJob) standsSince(r *job.Record) time.Duration {
 	if l.where.since > 0 && r.Phase == job.Running {
 		return l.where.since
 	}
@@ -59,7 +59,7 @@ func (l *live) standsSince(r *job.Record) time.Duration {
 }
 
 // reason is why a job stands as it stands, in a sentence.
-func (d *Daemon) reason(l *live, r *job.Record) string {
+func (d *Daemon) reason(l *liveJob, r *job.Record) string {
 	switch r.Phase {
 	case job.Running:
 		if l.purpose != "" && l.why != "" {
@@ -70,7 +70,7 @@ func (d *Daemon) reason(l *live, r *job.Record) string {
 		}
 		return ""
 	case job.FailedPhase:
-		return d.failure(l)
+		return d.failure(l, r)
 	case job.Cancelled:
 		return l.why
 	case job.Done:
@@ -82,14 +82,14 @@ func (d *Daemon) reason(l *live, r *job.Record) string {
 }
 
 // failure says how a job failed.
-func (d *Daemon) failure(l *live) string {
+func (d *Daemon) failure(l *liveJob, r *job.Record) string {
 	switch {
 	case l.exit == nil:
 		return "failed"
 	case l.exit.Cause == "time-limit":
 		return "ran into its time limit of " + human(l.stored.Spec.Limit.Duration())
 	}
-	return exitText(l.exit)
+	return d.ending(l, r, l.exit).Text()
 }
 
 // sentence says a reason with the numbers by which users know jobs, and with
@@ -115,13 +115,13 @@ func (d *Daemon) Jobs(ctx context.Context, c server.Caller, q api.Query) ([]api.
 	var out []api.Job
 	visible := func(user string) bool { return c.Operator || user == c.User }
 	err := d.ask(ctx, func() error {
-		var found []*live
+		var found []*liveJob
 		for _, l := range d.jobs {
 			if l != nil && visible(l.stored.User) && d.asked(l, &q) {
 				found = append(found, l)
 			}
 		}
-		slices.SortFunc(found, func(a, b *live) int { return compareIDs(a.key, b.key) }) // nearly is already
+		slices.SortFunc(found, func(a, b *liveJob) int { return compareIDs(a.key, b.key) }) // nearly is already
 		out = make([]api.Job, len(found))
 		for i, l := range found {
 			out[i] = d.view(l)
@@ -148,7 +148,7 @@ func (d *Daemon) Jobs(ctx context.Context, c server.Caller, q api.Query) ([]api.
 
 // asked tells quickly whether a job that has not ended may match a query, so that
 // views are made of few.
-func (d *Daemon) asked(l *live, q *api.Query) bool {
+func (d *Daemon) asked(l *liveJob, q *api.Query) bool {
 	if len(q.IDs) > 0 && !slices.Contains(q.IDs, l.key) && !slices.Contains(q.IDs, l.array()) {
 		return false
 	}

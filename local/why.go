@@ -49,7 +49,7 @@ func (d *Daemon) Why(ctx context.Context, c server.Caller, id string) (w api.Why
 }
 
 // never tells whether a job can never run here.
-func (d *Daemon) never(l *live) bool { return d.st.Record(l.id).Reason.Never() }
+func (d *Daemon) never(l *liveJob) bool { return d.st.Record(l.id).Reason.Never() }
 
 // whyEnded explains a job that has ended.
 func (d *Daemon) whyEnded(j *api.Job) api.Why {
@@ -62,11 +62,11 @@ func (d *Daemon) whyEnded(j *api.Job) api.Why {
 	return w
 }
 
-func (d *Daemon) why(l *live) api.Why {
+func (d *Daemon) why(l *liveJob) api.Why {
 	r := d.st.Record(l.id)
 	w := api.Why{Job: d.view(l), Policy: d.choice.String(), Life: append([]string(nil), l.life...), Stop: d.stopText(l, r)}
 	w.Reason = w.Job.Reason
-	if l.stage != noRun {
+	if l.stage.there() {
 		w.Isolation = l.status.Isolation
 	}
 	switch r.Phase {
@@ -85,7 +85,7 @@ func (d *Daemon) why(l *live) api.Why {
 }
 
 // beside says with whom a job shares its devices, and what is known of both.
-func (d *Daemon) beside(l *live) (out []string) {
+func (d *Daemon) beside(l *liveJob) (out []string) {
 	name := func(id job.ID) string { return "job " + d.jobs[id].key }
 	for _, m := range replay.Mates(d.st, l.id, name) {
 		if len(out) == maxNamed {
@@ -102,7 +102,7 @@ func (d *Daemon) beside(l *live) (out []string) {
 }
 
 // frees says what would let a held job go on.
-func (d *Daemon) frees(l *live) []string {
+func (d *Daemon) frees(l *liveJob) []string {
 	var out []string
 	for _, a := range l.after {
 		out = append(out, "the end of job "+a.Job)
@@ -115,7 +115,7 @@ func (d *Daemon) frees(l *live) []string {
 
 // whyWaits says what a waiting job waits for: who holds what it could use, who
 // goes ahead, and when it could start.
-func (d *Daemon) whyWaits(l *live, r *job.Record, w *api.Why) {
+func (d *Daemon) whyWaits(l *liveJob, r *job.Record, w *api.Why) {
 	v := sched.NewView(d.st, nil, false)
 	v.Costs = &d.costs
 	var p sched.Plan
@@ -161,7 +161,7 @@ func (d *Daemon) whyWaits(l *live, r *job.Record, w *api.Why) {
 }
 
 // whoHolds lists the jobs that hold devices which the job could use.
-func (d *Daemon) whoHolds(l *live, r *job.Record, w *api.Why) {
+func (d *Daemon) whoHolds(l *liveJob, r *job.Record, w *api.Why) {
 	for i := range d.st.Running(r.Pool).All() {
 		id := job.ID(i)
 		other, a := d.jobs[i], d.st.Alloc(id)
@@ -183,7 +183,7 @@ func (d *Daemon) whoHolds(l *live, r *job.Record, w *api.Why) {
 }
 
 // stopText says what happens when a job is preempted, and what it would cost now.
-func (d *Daemon) stopText(l *live, r *job.Record) string {
+func (d *Daemon) stopText(l *liveJob, r *job.Record) string {
 	done := r.ProgressAt(max(d.now, d.st.Now))
 	grace := human(l.stored.Spec.Stop.Grace.Duration())
 	switch r.Job.Stop {

@@ -8,6 +8,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/local/rundir"
 	"github.com/norn-scheduler/norn/perf"
 )
@@ -58,7 +59,7 @@ func (d *Daemon) onHost(a *cluster.Alloc) bool {
 }
 
 // startDelay is what a start is expected to take, as measured.
-func (d *Daemon) startDelay(l *live) time.Duration {
+func (d *Daemon) startDelay(l *liveJob) time.Duration {
 	if d.st.Record(l.id).Starts > 0 {
 		return d.costs.Base.Restore
 	}
@@ -67,26 +68,28 @@ func (d *Daemon) startDelay(l *live) time.Duration {
 
 // put has a job run on a, for the k-th time, with the work that it has done
 // already.
-func (d *Daemon) put(l *live, a *cluster.Alloc, k int, from time.Duration) {
-	if l.late { // it has ended already, but no waiting job can
-		l.late, l.stage = false, up
+func (d *Daemon) put(l *liveJob, a *cluster.Alloc, k int, from time.Duration) {
+	do := d.happens(l, starts)
+	switch do {
+	case recall: // it has ended already, but no waiting job can
 		n := notice{key: l.key, run: l.run, exit: l.exit}
 		d.later = append(d.later, func() error { return d.notice(n) })
+		return
+	case cannotBe:
 		return
 	}
 	l.purpose, l.why, l.decided = "", "", d.now
 	l.seq = k*seqs + seqGo
 	want := rundir.Want{Seq: l.seq, State: rundir.Go}
 	l.want = want
-	if l.stage == frozen {
-		l.stage = up
+	if do == thaw {
 		d.allow(l, a)
 		d.wants(l, want)
 		return
 	}
 	l.run++
 	l.limits, l.exceeds = rundir.Limits{}, 0
-	l.stage, l.report, l.status = launching, nil, rundir.Status{}
+	l.report, l.status = nil, rundir.Status{}
 	l.saved = rundir.Saved{Progress: int64(from)}
 	l.token = newToken()
 	d.tokens.set(l.token, l.key)
@@ -109,10 +112,11 @@ func (d *Daemon) Stop(id job.ID) (kept time.Duration, atOnce bool) {
 	if r.Job.Stop == job.Restart || r.Job.Stop == job.Pinned {
 		kept = 0
 	}
-	if l.purpose.away() { // it is leaving already, for good or to wait again
+	if l.purpose.Away() { // it is leaving already, for good or to wait again
 		return kept, false
 	}
-	l.purpose, l.stage, l.decided = preempted, leaving, d.now
+	l.purpose, l.decided = live.Preempted, d.now
+	d.happens(l, makeWay)
 	l.seq = launches(r)*seqs + seqLeave
 	want := rundir.Want{Seq: l.seq, State: rundir.Save, Grace: l.stored.Spec.Stop.Grace, Why: "the scheduler needs its devices"}
 	switch r.Job.Stop {
@@ -137,7 +141,8 @@ func (d *Daemon) Reshape(id job.ID, a *cluster.Alloc, moved bool) (pause time.Du
 	}
 	l.decided = d.now
 	if l.purpose == "" { // else it is leaving already, and will find the last size if it comes back at once
-		l.purpose, l.stage = resizing, leaving
+		l.purpose = live.Resizing
+		d.happens(l, makeWay)
 		l.seq = launches(r)*seqs + seqLeave
 		want := rundir.Want{Seq: l.seq, State: rundir.Save, Grace: l.stored.Spec.Stop.Grace, Why: "it is given other devices"}
 		if r.Job.Stop != job.Checkpoint {
@@ -151,21 +156,21 @@ func (d *Daemon) Reshape(id job.ID, a *cluster.Alloc, moved bool) (pause time.Du
 
 // wants has a run told what is wanted of it, again and again until it follows: see
 // lookAtRuns.
-func (d *Daemon) wants(l *live, w rundir.Want) {
+func (d *Daemon) wants(l *liveJob, w rundir.Want) {
 	w.Purpose = string(l.purpose)
 	l.want = w
 	d.urge(l)
 }
 
 // urge has a run told what is wanted of it.
-func (d *Daemon) urge(l *live) {
+func (d *Daemon) urge(l *liveJob) {
 	dir, w := d.store.runDir(l.key, l.run), l.want
 	d.act(l, func() { d.write(dir, w) })
 }
 
 // act has something done for a job once the decision is durable, behind all that
 // is still to be done for it. Jobs do not wait for each other.
-func (d *Daemon) act(l *live, f func()) {
+func (d *Daemon) act(l *liveJob, f func()) {
 	before, done := l.lane, make(chan struct{})
 	l.lane = done
 	d.acts = append(d.acts, func() {
@@ -180,7 +185,7 @@ func (d *Daemon) act(l *live, f func()) {
 }
 
 // tell wakes the tasks that wait for orders.
-func (l *live) tell() {
+func (l *liveJob) tell() {
 	close(l.changed)
 	l.changed = make(chan struct{})
 }
@@ -196,7 +201,7 @@ type notice struct {
 // notice takes in what a runner has written.
 func (d *Daemon) notice(n notice) error {
 	l := d.byKey[n.key]
-	if l == nil || n.run != l.run || l.stage == noRun {
+	if l == nil || n.run != l.run || !l.stage.there() {
 		return nil // of a run that was over before
 	}
 	if err := d.touch(l.id); err != nil {
@@ -211,15 +216,18 @@ func (d *Daemon) notice(n notice) error {
 }
 
 // stands takes in where a run stands.
-func (d *Daemon) stands(l *live, s *rundir.Status) {
+func (d *Daemon) stands(l *liveJob, s *rundir.Status) {
 	r := d.st.Record(l.id)
 	l.status = *s
-	switch {
-	case l.stage == launching:
-		l.stage, l.began = up, d.now
+	news := isUp
+	if s.State == rundir.Frozen && s.Seq == l.seq && r.Phase == job.Stopping {
+		news = isStill
+	}
+	switch d.happens(l, news) {
+	case measure:
+		l.began = d.now
 		d.launched(l, r)
-	case s.State == rundir.Frozen && l.stage == leaving && s.Seq == l.seq && r.Phase == job.Stopping:
-		l.stage = frozen
+	case vacate:
 		d.average(&d.costs.Base.Checkpoint, d.now-l.decided)
 		d.emit(eventlog.Event{Kind: eventlog.Gone, Job: l.id})
 	}
@@ -227,7 +235,7 @@ func (d *Daemon) stands(l *live, s *rundir.Status) {
 
 // launched measures what a launch took, and corrects what the job has done where
 // it starts without the work that it had.
-func (d *Daemon) launched(l *live, r *job.Record) {
+func (d *Daemon) launched(l *liveJob, r *job.Record) {
 	took := d.now - l.decided
 	d.tally.launches.observe(took.Seconds())
 	if r.Starts+r.Resizes+r.Migrations > 1 {
