@@ -14,7 +14,7 @@ import (
 
 // within does something in the goroutine of Run.
 func (d *Daemon) within(f func()) error {
-	return d.ask(context.Background(), func() error { f(); return nil })
+	return d.loop.Ask(context.Background(), func() error { f(); return nil })
 }
 
 // Together has the daemon wait until so many requests have come, which it then carries
@@ -25,7 +25,7 @@ func (d *Daemon) Together(requests ...func()) {
 	<-waits
 	for i, request := range requests {
 		go request()
-		for len(d.requests) <= i {
+		for n := 0; n <= i; n, _, _ = d.loop.Waiting() {
 			time.Sleep(100 * time.Microsecond)
 		}
 	}
@@ -37,14 +37,14 @@ func (d *Daemon) Panics() error {
 	return d.within(func() {
 		l := newLiveJob(job.ID(len(d.jobs)), "999", &stored{})
 		d.arrived = append(d.arrived, l)
-		d.emit(eventlog.Event{Kind: eventlog.Submit, Job: l.id})
+		d.loop.Emit(eventlog.Event{Kind: eventlog.Submit, Job: l.id})
 		panic("a mistake of a test")
 	})
 }
 
 // Spoil is Mistake, and asks at once.
 func (d *Daemon) Spoil(p sched.Policy) error {
-	return d.within(func() { d.eng.SetPolicy("spoilt", p); d.kick = true })
+	return d.within(func() { d.eng.SetPolicy("spoilt", p); d.loop.Kick() })
 }
 
 // Mistake puts a policy in force that is in no table, and is asked when something
@@ -96,7 +96,7 @@ func (d *Daemon) Carried() (out []string, err error) {
 // FillLog lets everything fail that is written to the event log from now on, as
 // on a full disk.
 func (d *Daemon) FillLog(full *os.File) error {
-	return d.within(func() { d.epoch.size.file = full })
+	return d.within(func() { d.epoch.Redirect(full) })
 }
 
 // Deafen lets nothing reach the daemon any more that runners tell it.
@@ -109,9 +109,10 @@ func (d *Daemon) Kept() (map[string]int, error) {
 	err := d.within(func() {
 		d.tokens.mu.Lock()
 		defer d.tokens.mu.Unlock()
+		_, work, timers := d.loop.Waiting()
 		out = map[string]int{
 			"jobs": len(d.jobs), "live jobs": len(d.byKey), "records": d.st.Jobs(), "tokens": len(d.tokens.runs), "runners watched": d.watch.count(),
-			"timers": len(d.timers.all), "things to do": len(d.later) + len(d.acts), "ended jobs": len(d.recent.jobs), "events": len(d.feed.ring),
+			"timers": timers, "things to do": work, "ended jobs": d.recent.Len(), "events": d.feed.Len(),
 		}
 	})
 	return out, err

@@ -88,13 +88,13 @@ func (d *Daemon) guardMemory(found []excess) {
 		}
 		r := d.st.Record(l.id)
 		if l.exceeds == 0 {
-			l.exceeds = d.now
+			l.exceeds = d.loop.Now()
 		}
-		if d.now-l.exceeds < d.opt.Defaults.MemoryFor || r.Phase != job.Running || l.purpose != "" || d.touch(l.id) != nil {
+		if d.loop.Now()-l.exceeds < d.opt.Defaults.MemoryFor || r.Phase != job.Running || l.purpose != "" || d.loop.Touch(l.id) != nil {
 			continue
 		}
 		e := &found[i]
-		why := fmt.Sprintf("used %s of the memory of %s, which it shares; %s are booked for it", unit.Bytes(e.used), nameOf(d.opt.Machine.Devices, e.device), unit.Bytes(e.booked))
+		why := fmt.Sprintf("used %s of the memory of %s, which it shares; %s are booked for it", unit.Bytes(e.used), d.opt.Machine.name(cluster.DeviceID(e.device)), unit.Bytes(e.booked))
 		d.log.Warn("a job uses more memory than is booked for it, and leaves", "job", l.key, "run", l.run, "why", why)
 		d.throwOff(l, r, live.Overusing, why)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/unit"
 )
 
@@ -87,27 +88,18 @@ const (
 
 // everySoOften begins to look at the machine, again and again.
 func (d *Daemon) everySoOften() {
-	d.every(diskEvery, d.lookAtDisk)
-	d.every(lookEvery, d.lookAtRuns)
-	d.every(lookEvery, d.lookAtResidents)
+	d.loop.Every(diskEvery, d.lookAtDisk)
+	d.loop.Every(lookEvery, d.lookAtRuns)
+	d.loop.Every(lookEvery, d.lookAtResidents)
 	if d.opt.MPS.Program != "" || len(d.packers) > 0 {
-		d.every(lookEvery, d.lookAtPackers)
+		d.loop.Every(lookEvery, d.lookAtPackers)
 	}
 	if d.opt.Machine.measurable() {
-		d.every(max(time.Second, d.opt.Limits.Sample), d.lookAtDevices)
+		d.loop.Every(max(time.Second, d.opt.Limits.Sample), d.lookAtDevices)
 	}
 	if d.opt.Limits.Outputs > 0 || d.opt.Limits.Logs > 0 {
-		d.every(cleanEvery, d.clean)
+		d.loop.Every(cleanEvery, d.clean)
 	}
-}
-
-func (d *Daemon) every(period time.Duration, f func()) {
-	var again func()
-	again = func() {
-		f()
-		d.timers.add(d.now+period, again)
-	}
-	d.timers.add(d.now, again)
 }
 
 // lookAtDisk takes the machine out of use while too little is free on its disk:
@@ -142,7 +134,7 @@ func (d *Daemon) lookAtDisk() {
 // as on a full disk.
 func (d *Daemon) lookAtRuns() {
 	for _, l := range d.jobs {
-		if l == nil || !l.stage.there() || d.now-l.decided <= lookEvery {
+		if l == nil || !l.stage.there() || d.loop.Now()-l.decided <= lookEvery {
 			continue
 		}
 		if l.status.PID != 0 && l.status.Seq < l.want.Seq {
@@ -150,7 +142,7 @@ func (d *Daemon) lookAtRuns() {
 		}
 		if l.stage == launching || l.stage == leaving {
 			key, run := l.key, l.run
-			d.acting.Go(func() { d.look(key, run) })
+			d.loop.Go(func() { d.look(key, run) })
 		}
 	}
 }
@@ -163,7 +155,7 @@ func (d *Daemon) lookAtDevices() {
 	}
 	d.health.looking = true
 	m, loads := &d.opt.Machine, d.loads()
-	d.acting.Go(func() {
+	d.loop.Go(func() {
 		samples := make([]Sample, len(m.Devices))
 		if m.Sample != nil {
 			copy(samples, m.Sample())
@@ -173,7 +165,7 @@ func (d *Daemon) lookAtDevices() {
 			d.log.Warn("what jobs use of the processors cannot be measured", "error", err)
 		}
 		much := exceeding(d.opt.Defaults.MemoryFactor, m.Devices, loads, used, samples)
-		d.enqueue(&request{done: make(chan error, 1), run: func() error {
+		d.loop.Post(func() error {
 			d.health.looking, d.health.samples = false, samples
 			d.noteUse(samples)
 			d.guardMemory(much)
@@ -186,7 +178,7 @@ func (d *Daemon) lookAtDevices() {
 				d.setDevice(i)
 			}
 			return nil
-		}})
+		})
 	})
 }
 
@@ -196,20 +188,20 @@ func (d *Daemon) clean() {
 	for key := range d.byKey {
 		active[key], active[baseOf(key)] = true, true
 	}
-	present := d.epoch.n
-	d.acting.Go(func() {
+	present := d.epoch.N
+	d.loop.Go(func() {
 		if keep := d.opt.Limits.Outputs; keep > 0 {
 			d.store.dropOutputs(time.Now().Add(-keep), active)
 		}
 		if keep := d.opt.Limits.Logs; keep > 0 {
-			d.store.dropLogs(time.Now().Add(-keep), present)
+			d.store.DropLogs(time.Now().Add(-keep), present)
 		}
 	})
 }
 
 // dropOutputs removes what is kept of jobs that ended before a moment.
 func (s *store) dropOutputs(before time.Time, active map[string]bool) {
-	s.eachEnded(func(e *ended) {
+	s.EachEnded(func(e *live.Ended) {
 		if e.Job.Ended.After(before) || active[e.Job.ID] {
 			return
 		}
@@ -218,48 +210,4 @@ func (s *store) dropOutputs(before time.Time, active map[string]bool) {
 			os.RemoveAll(s.jobDir(base))
 		}
 	})
-}
-
-// dropLogs removes logs that ended before a moment.
-func (s *store) dropLogs(before time.Time, present int) {
-	epochs, _ := s.epochs()
-	for _, n := range epochs {
-		path := s.logPath(n) + ".zst"
-		if info, err := os.Stat(path); err == nil && n < present && info.ModTime().Before(before) {
-			os.Remove(path)
-		}
-	}
-}
-
-// timers are things to be done at moments, the earliest first.
-type timers struct{ all []timer }
-
-type timer struct {
-	at time.Duration
-	f  func()
-}
-
-func (t *timers) add(at time.Duration, f func()) { t.all = append(t.all, timer{at, f}) }
-
-// next is the moment of the first one.
-func (t *timers) next() time.Duration {
-	next := time.Duration(unit.Never)
-	for i := range t.all {
-		next = min(next, t.all[i].at)
-	}
-	return next
-}
-
-// due takes out those whose moment has come. There are few of them.
-func (t *timers) due(now time.Duration, visit func(func())) {
-	kept := t.all[:0]
-	for _, e := range t.all {
-		if e.at <= now {
-			visit(e.f)
-		} else {
-			kept = append(kept, e)
-		}
-	}
-	clear(t.all[len(kept):])
-	t.all = kept
 }

@@ -3,50 +3,8 @@ package local
 import (
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/live"
 )
-
-// recent are the jobs that ended last, oldest first, as many as are kept in
-// memory. The others are found in the history file.
-type recent struct {
-	most int
-	jobs []api.Job // a ring, full when it has most of them
-	next int
-	all  bool // none has been dropped
-}
-
-func (h *recent) add(j api.Job) {
-	if h.most <= 0 {
-		return
-	}
-	if len(h.jobs) < h.most {
-		h.jobs = append(h.jobs, j)
-		h.all = true
-		return
-	}
-	h.jobs[h.next] = j
-	h.next = (h.next + 1) % h.most
-	h.all = false
-}
-
-// each visits the jobs, the last one first, until visit returns false.
-func (h *recent) each(visit func(*api.Job) bool) {
-	for i := range len(h.jobs) {
-		if !visit(&h.jobs[(h.next-1-i+2*len(h.jobs))%len(h.jobs)]) {
-			return
-		}
-	}
-}
-
-// find is a job that has ended, nil when it is not remembered.
-func (h *recent) find(id string) (found *api.Job) {
-	h.each(func(j *api.Job) bool {
-		if j.ID == id {
-			found = j
-		}
-		return found == nil
-	})
-	return found
-}
 
 // endedState is the state of a job that has ended; of an array the worst of its
 // jobs. It is empty when no such job has ended.
@@ -76,9 +34,9 @@ func (d *Daemon) endedJob(id string) *api.Job {
 			found = j
 		}
 	}
-	d.recent.each(func(j *api.Job) bool { take(j); return true })
-	if found == nil && !d.recent.all && d.submitted(id) {
-		d.store.eachEnded(func(e *ended) {
+	d.recent.Each(func(j *api.Job) bool { take(j); return true })
+	if found == nil && !d.recent.Whole() && d.submitted(id) {
+		d.store.EachEnded(func(e *live.Ended) {
 			j := e.Job
 			take(&j)
 		})
@@ -99,7 +57,7 @@ func (d *Daemon) submitted(id string) bool {
 // any goroutine: it reads the history file.
 func (d *Daemon) endedJobs(q *api.Query, visible func(user string) bool) ([]api.Job, error) {
 	var out []api.Job
-	err := d.store.eachEnded(func(e *ended) {
+	err := d.store.EachEnded(func(e *live.Ended) {
 		if visible(e.Job.User) && matches(&e.Job, q) {
 			out = append(out, e.Job)
 		}
@@ -115,11 +73,11 @@ func (d *Daemon) endedJobs(q *api.Query, visible func(user string) bool) ([]api.
 func (d *Daemon) bury(id job.ID) {
 	l := d.jobs[id]
 	j := d.view(l)
-	e := ended{Log: d.epoch.n, N: d.st.Over() - 1, Job: j}
+	e := live.Ended{Log: d.epoch.N, N: d.st.Over() - 1, Job: j}
 	d.buried = append(d.buried, e)
-	d.recent.add(j)
-	d.tally.ended++
-	d.tally.end(&j, d.st.Record(id))
+	d.recent.Add(j)
+	d.tally.Ended++
+	d.tally.End(&j, d.st.Record(id))
 	d.jobs[id] = nil
 	delete(d.byKey, l.key)
 	if l.token != "" {
@@ -143,6 +101,6 @@ func (d *Daemon) observe(j *api.Job) {
 		}
 	}
 	d.opt.Estimator.Observe(&job.Job{
-		Key: j.ID, Name: j.Name, User: j.User, Tenant: j.Tenant, Submit: d.since(j.Submitted), Demand: &demand,
+		Key: j.ID, Name: j.Name, User: j.User, Tenant: j.Tenant, Submit: d.loop.Clock.Since(j.Submitted), Demand: &demand,
 	}, j.Ran.Duration())
 }

@@ -44,10 +44,10 @@ type liveJob struct {
 	until   time.Duration // held until then by a retry; 0: not
 	after   []api.After   // what it still waits for
 	held    bool          // by a person
-	lane    chan struct{} // closed when its last act is done
+	lane    live.Lane
 	changed chan struct{} // closed when what its tasks are told changes
-	life    []string
-	where   where
+	life    live.Life
+	where   live.Whereabouts
 
 	packers  []*packer // through which its run computes
 	resident *resident // to which its run hands its work
@@ -95,7 +95,7 @@ func (d *Daemon) engineJob(s *stored, key string, now time.Duration) (job.Job, e
 		Stop: stop, Retries: int32(spec.Retry.Limit),
 	}
 	if !spec.Deadline.IsZero() {
-		j.Deadline = max(1, d.since(spec.Deadline))
+		j.Deadline = max(1, d.loop.Clock.Since(spec.Deadline))
 	}
 	j.Hints = hints(spec)
 	return j, nil

@@ -247,10 +247,7 @@ func (d *Daemon) tellRun(dir, file string, v any) {
 // report hands a notice to the goroutine of Run, unless that has ended: the next
 // daemon finds it out itself.
 func (d *Daemon) report(n notice) {
-	select {
-	case d.notices <- n:
-	case <-d.stopped:
-	}
+	d.loop.Post(func() error { return d.notice(n) })
 }
 
 // look reads what a runner has written, and reports it.
@@ -293,7 +290,7 @@ func (d *Daemon) lost(key string, run int, why string) {
 		}
 		select {
 		case <-time.After(wait):
-		case <-d.stopped:
+		case <-d.loop.Stopped():
 			return
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/local/rundir"
 )
 
@@ -14,22 +15,12 @@ import (
 // memory that are booked for it, its part of the processors that its devices stand
 // for, and its turn where it is throttled.
 func (d *Daemon) limits(l *liveJob, a *cluster.Alloc) rundir.Limits {
-	cpus, mem := cpusOf(a)
-	lim := rundir.Limits{CPUs: cpus, Memory: mem, Weight: d.weight(a), Throttle: throttleOf(a), Paced: l.limits.Paced}
+	cpus, mem := live.Beside(a)
+	lim := rundir.Limits{CPUs: cpus, Memory: mem, Weight: d.weight(a), Throttle: live.ThrottleOf(a), Paced: l.limits.Paced}
 	if takesTurns(lim) {
 		lim.Phase = d.phase(l, a)
 	}
 	return lim
-}
-
-// throttleOf is for how many thousandths of the time a job leaves its devices to
-// others: a gang goes at the pace of its slowest task.
-func throttleOf(a *cluster.Alloc) int {
-	most := int32(0)
-	for i := range a.Shares {
-		most = max(most, a.Shares[i].Throttle)
-	}
-	return int(min(1000, most))
 }
 
 func takesTurns(l rundir.Limits) bool { return l.Throttle > 0 && l.Throttle < 1000 }
@@ -90,7 +81,7 @@ func (d *Daemon) permit(l *liveJob, lim rundir.Limits) {
 	}
 	l.limits = lim
 	dir := d.store.runDir(l.key, l.run)
-	d.act(l, func() { d.tellRun(dir, rundir.LimitsFile, lim) })
+	d.loop.Act(&l.lane, func() { d.tellRun(dir, rundir.LimitsFile, lim) })
 }
 
 // readLimits reads what the run of a job was told that it may use.

@@ -30,7 +30,7 @@ func (d *Daemon) Merge(id job.ID, how job.Merge, with job.ID) (kept time.Duratio
 		l.forget, l.saved = true, rundir.Saved{}
 	}
 	if r.Phase == job.Running && l.purpose == "" && l.stage.there() && l.stage != frozen && !alone && r.Job.Stop == job.Checkpoint {
-		l.purpose, l.decided, l.why = live.Resizing, d.now, "it is to be trained otherwise"
+		l.purpose, l.decided, l.why = live.Resizing, d.loop.Now(), "it is to be trained otherwise"
 		d.happens(l, makeWay)
 		l.seq = launches(r)*seqs + seqLeave
 		d.wants(l, rundir.Want{Seq: l.seq, State: rundir.Save, Grace: l.stored.Spec.Stop.Grace, Why: l.why})
@@ -87,10 +87,10 @@ func (d *Daemon) judge(l *liveJob, r *api.Report) {
 			t.best[name] = v
 		}
 	}
-	if t.gained || t.failed || r.Epoch-t.from < patience || d.touch(l.id) != nil {
+	if t.gained || t.failed || r.Epoch-t.from < patience || d.loop.Touch(l.id) != nil {
 		return
 	}
 	t.failed = true
 	d.log.Info("a merged job has learnt nothing in its first epochs", "job", l.key, "run", l.run, "with", d.merged(l).With)
-	d.emit(eventlog.Event{Kind: eventlog.Speed, Job: l.id, Speed: d.paceOn(rec, d.st.Alloc(l.id)) / 2})
+	d.loop.Emit(eventlog.Event{Kind: eventlog.Speed, Job: l.id, Speed: d.paceOn(rec, d.st.Alloc(l.id)) / 2})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/local/rundir"
 	"github.com/norn-scheduler/norn/run"
 	"github.com/norn-scheduler/norn/server"
@@ -61,9 +62,10 @@ func (d *Daemon) SetPolicy(ctx context.Context, c server.Caller, choice string) 
 	}
 	return d.change(ctx, func() error {
 		if d.rolling != nil {
-			return errLater
+			return live.ErrLater
 		}
 		d.rolling = &next
+		d.loop.Kick()
 		d.health.policy = ""
 		return nil
 	})
@@ -76,25 +78,25 @@ func (d *Daemon) setHealth() {
 		h = cluster.Cordoned
 	}
 	was := d.st.Cluster.Health(0)
-	for i := range d.events { // of this instant
-		if d.events[i].Kind == eventlog.NodeSet {
-			was = d.events[i].Health
+	for _, ev := range d.loop.Events() { // of this instant
+		if ev.Kind == eventlog.NodeSet {
+			was = ev.Health
 		}
 	}
 	if was != h {
-		d.emit(eventlog.Event{Kind: eventlog.NodeSet, Health: h})
+		d.loop.Emit(eventlog.Event{Kind: eventlog.NodeSet, Health: h})
 	}
 }
 
 // setDevice tells the engine whether a device takes new work.
 func (d *Daemon) setDevice(i int) {
 	broken, was := d.deviceNote(i) != "", d.st.Cluster.Broken(cluster.DeviceID(i))
-	for k := range d.events { // of this instant
-		if ev := &d.events[k]; ev.Kind == eventlog.Device && int(ev.Device) == i {
+	for _, ev := range d.loop.Events() { // of this instant
+		if ev.Kind == eventlog.Device && int(ev.Device) == i {
 			was = ev.Broken
 		}
 	}
 	if was != broken {
-		d.emit(eventlog.Event{Kind: eventlog.Device, Device: cluster.DeviceID(i), Broken: broken})
+		d.loop.Emit(eventlog.Event{Kind: eventlog.Device, Device: cluster.DeviceID(i), Broken: broken})
 	}
 }

@@ -20,6 +20,7 @@
 package local
 
 import (
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -120,6 +121,14 @@ type Machine struct {
 	NUMA      int
 	Isolation []string
 	Sample    func() []Sample // nil: nothing can be measured
+}
+
+// name is what a device is called.
+func (m *Machine) name(i cluster.DeviceID) string {
+	if int(i) < len(m.Devices) {
+		return m.Devices[i].Name
+	}
+	return fmt.Sprintf("device %d", i)
 }
 
 // Device is a GPU, a declared slot, or a part of the processors (a host device,

@@ -17,7 +17,7 @@ func (d *Daemon) over(l *liveJob, e *rundir.Exit) {
 	r := d.st.Record(l.id)
 	l.exit = e
 	if l.resident != nil {
-		l.resident.used, l.resident = d.now, nil
+		l.resident.used, l.resident = d.loop.Now(), nil
 	}
 	d.tokens.drop(l.token)
 	l.token = ""
@@ -51,7 +51,7 @@ func (d *Daemon) ending(l *liveJob, r *job.Record, e *rundir.Exit) *live.Ending 
 			Cause: causeOf(e.Cause), Status: e.Exit, Tasks: len(e.Tasks), Asked: e.Asked != "", Killed: e.Killed, Images: e.Images, Error: e.Error,
 		},
 		Phase: r.Phase, Stop: r.Job.Stop, Purpose: l.purpose, Why: l.why,
-		Progress: r.ProgressAt(d.now), Saved: l.savedProgress(), Since: d.now - l.decided,
+		Progress: r.ProgressAt(d.loop.Now()), Saved: l.savedProgress(), Since: d.loop.Now() - l.decided,
 		Failures: int(r.Failures), Retry: l.stored.Spec.Retry, Again: stop.Again, Signal: stop.Signal, Counts: l.counts,
 	}
 	if began := l.status.Began; began > 0 {
@@ -64,31 +64,31 @@ func (d *Daemon) ending(l *liveJob, r *job.Record, e *rundir.Exit) *live.Ending 
 func (d *Daemon) carryOut(l *liveJob, r *job.Record, v *live.Verdict) {
 	switch v.Fate {
 	case live.Done:
-		d.emit(eventlog.Event{Kind: eventlog.End, Job: l.id, Outcome: job.Done})
+		d.loop.Emit(eventlog.Event{Kind: eventlog.End, Job: l.id, Outcome: job.Done})
 	case live.Failed:
-		d.emit(eventlog.Event{Kind: eventlog.End, Job: l.id, Outcome: job.FailedPhase})
+		d.loop.Emit(eventlog.Event{Kind: eventlog.End, Job: l.id, Outcome: job.FailedPhase})
 	case live.Revoked:
-		d.emit(eventlog.Event{Kind: eventlog.Cancel, Job: l.id})
+		d.loop.Emit(eventlog.Event{Kind: eventlog.Cancel, Job: l.id})
 	case live.Gone:
-		d.emit(eventlog.Event{Kind: eventlog.Gone, Job: l.id})
+		d.loop.Emit(eventlog.Event{Kind: eventlog.Gone, Job: l.id})
 	case live.Evicted:
 		d.evict(l, v.Kept, v.Reason, v.Why)
 	case live.Retried:
-		d.emit(eventlog.Event{Kind: eventlog.Fail, Job: l.id, Kept: v.Kept, Reason: job.Reason{Code: v.Reason, Job: job.None, Text: v.Why}})
+		d.loop.Emit(eventlog.Event{Kind: eventlog.Fail, Job: l.id, Kept: v.Kept, Reason: job.Reason{Code: v.Reason, Job: job.None, Text: v.Why}})
 	case live.Relaunch:
 		d.put(l, d.st.Alloc(l.id), launches(r), v.Kept)
-		d.emit(eventlog.Event{Kind: eventlog.Progress, Job: l.id, Kept: v.Kept})
+		d.loop.Emit(eventlog.Event{Kind: eventlog.Progress, Job: l.id, Kept: v.Kept})
 	case live.Late:
 		l.stage = late
 	case live.Undone:
 		l.undone = true
 	}
 	if v.Saved {
-		d.average(&d.costs.Base.Checkpoint, d.now-l.decided)
+		d.average(&d.costs.Base.Checkpoint, d.loop.Now()-l.decided)
 	}
 	switch {
 	case v.Wait > 0:
-		d.holdUntil(l, d.now+v.Wait, v.Hold)
+		d.holdUntil(l, d.loop.Now()+v.Wait, v.Hold)
 	case v.Hold != "":
 		d.hold(l, v.Hold)
 	}
@@ -97,10 +97,10 @@ func (d *Daemon) carryOut(l *liveJob, r *job.Record, v *live.Verdict) {
 // holdUntil holds a job for a while.
 func (d *Daemon) holdUntil(l *liveJob, until time.Duration, why string) {
 	l.until = until
-	d.emit(eventlog.Event{Kind: eventlog.Hold, Job: l.id, Reason: job.Reason{
-		Code: job.OnHold, Job: job.None, At: until, Text: why + "; tries again at " + d.clock.wall(until).Format(time.TimeOnly),
+	d.loop.Emit(eventlog.Event{Kind: eventlog.Hold, Job: l.id, Reason: job.Reason{
+		Code: job.OnHold, Job: job.None, At: until, Text: why + "; tries again at " + d.loop.Clock.Wall(until).Format(time.TimeOnly),
 	}})
-	d.timers.add(until, func() { d.expire(l, until) })
+	d.loop.At(until, func() { d.expire(l, until) })
 }
 
 // expire lets a job go on whose time of waiting is over.
@@ -108,8 +108,8 @@ func (d *Daemon) expire(l *liveJob, until time.Duration) {
 	if d.byKey[l.key] != l || l.until != until {
 		return
 	}
-	if d.touch(l.id) != nil {
-		d.timers.add(d.now, func() { d.expire(l, until) })
+	if d.loop.Touch(l.id) != nil {
+		d.loop.At(d.loop.Now(), func() { d.expire(l, until) })
 		return
 	}
 	l.until = 0
@@ -119,18 +119,18 @@ func (d *Daemon) expire(l *liveJob, until time.Duration) {
 // hold holds a job until somebody releases it.
 func (d *Daemon) hold(l *liveJob, why string) {
 	l.held = true
-	d.emit(eventlog.Event{Kind: eventlog.Hold, Job: l.id, Reason: job.Reason{Code: job.OnHold, Job: job.None, Text: why}})
+	d.loop.Emit(eventlog.Event{Kind: eventlog.Hold, Job: l.id, Reason: job.Reason{Code: job.OnHold, Job: job.None, Text: why}})
 }
 
 // evict throws a job back to where it waits.
 func (d *Daemon) evict(l *liveJob, kept time.Duration, code job.ReasonCode, why string) {
 	r := d.st.Record(l.id)
-	kept = min(kept, r.ProgressAt(d.now))
+	kept = min(kept, r.ProgressAt(d.loop.Now()))
 	reason := job.Reason{Code: code, Job: job.None, Text: why}
 	if a := d.st.Alloc(l.id); code == job.OutOfMemory && a != nil && len(a.Shares) > 0 {
 		reason.Need = int32(a.Shares[0].Device)
 	}
-	d.emit(eventlog.Event{Kind: eventlog.Evict, Job: l.id, Kept: kept, Reason: reason})
+	d.loop.Emit(eventlog.Event{Kind: eventlog.Evict, Job: l.id, Kept: kept, Reason: reason})
 }
 
 // savedProgress is the work of a job up to the last checkpoint that it reported.

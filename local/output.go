@@ -20,7 +20,7 @@ import (
 func (d *Daemon) Output(ctx context.Context, c server.Caller, id string, run int) (server.Output, error) {
 	var key string
 	last := 0
-	err := d.ask(ctx, func() error {
+	err := d.loop.Ask(ctx, func() error {
 		jobs, err := d.mine(c, id)
 		if err == nil {
 			key, last = jobs[0].key, jobs[0].run
@@ -51,7 +51,7 @@ func (d *Daemon) Output(ctx context.Context, c server.Caller, id string, run int
 	if _, err := os.Stat(dir); run < 0 || run > last || err != nil {
 		return nil, api.Refuse(api.Unknown, "job %s has no run %d whose output is kept; its last one is %d", key, run, last)
 	}
-	return &output{dir: dir, gone: d.stopped}, nil
+	return &output{dir: dir, gone: d.loop.Stopped()}, nil
 }
 
 // output reads what a run writes, across the files that it is put aside in.

@@ -98,10 +98,10 @@ func (d *Daemon) packing(l *liveJob, a *cluster.Alloc, run *rundir.Run) func() e
 // packerFor is the server of a GPU for a user. Its folder is below the state where
 // that is the daemon's own user, and else where the user can get to.
 func (d *Daemon) packerFor(dev *Device, u *rundir.User) *packer {
-	p := &packer{dir: filepath.Join(d.store.dir, "mps", fmt.Sprintf("%s-%d", dev.Name, uidOf(u))), used: d.now, gone: make(chan struct{})}
+	p := &packer{dir: filepath.Join(d.store.dir, "mps", fmt.Sprintf("%s-%d", dev.Name, uidOf(u))), used: d.loop.Now(), gone: make(chan struct{})}
 	for _, o := range d.packers {
 		if o.serves(dev.Name, u) {
-			o.used = d.now
+			o.used = d.loop.Now()
 			return o
 		}
 		if o.dir == p.dir {
@@ -157,21 +157,21 @@ func (d *Daemon) lookAtPackers() {
 			continue
 		}
 		if d.computesThrough(p) {
-			p.used = d.now
+			p.used = d.loop.Now()
 			continue
 		}
-		if d.now-p.used < d.opt.Defaults.ResidentIdle {
+		if d.loop.Now()-p.used < d.opt.Defaults.ResidentIdle {
 			continue
 		}
 		p.ending = true
-		d.acting.Go(func() {
+		d.loop.Go(func() {
 			if err := p.quit(); err != nil {
 				d.log.Warn("CUDA MPS cannot be ended", "device", p.note.Device, "error", err)
 			}
-			d.enqueue(&request{done: make(chan error, 1), run: func() error {
+			d.loop.Post(func() error {
 				d.packers = slices.DeleteFunc(d.packers, func(o *packer) bool { return o == p })
 				return nil
-			}})
+			})
 		})
 	}
 }

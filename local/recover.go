@@ -21,7 +21,7 @@ import (
 // recover reads what the daemon before this one left behind and goes on from
 // there, in a new epoch.
 func (d *Daemon) recover() error {
-	epochs, err := d.store.epochs()
+	epochs, err := d.store.Epochs()
 	if err != nil {
 		return err
 	}
@@ -31,7 +31,7 @@ func (d *Daemon) recover() error {
 	if len(epochs) == 0 {
 		return d.found()
 	}
-	old := &past{devices: d.opt.Machine.Devices, epochs: epochs}
+	old := &past{name: d.opt.Machine.name, epochs: epochs}
 	if err := d.read(old); err != nil {
 		return err
 	}
@@ -46,15 +46,15 @@ func (d *Daemon) recover() error {
 // writes nothing.
 func (d *Daemon) read(old *past) error {
 	last := old.last()
-	st, h, err := d.store.foldLog(last, old.restart)
+	st, h, err := d.store.Fold(last, old.restart)
 	if err != nil {
 		return fmt.Errorf("the event log of the last run: %w", err)
 	}
 	old.header = h
-	d.clock = newClock(h.Origin, st.Now)
+	d.loop.Clock = live.NewClock(h.Origin, st.Now)
 	d.next.Store(max(nextIn(h), old.next))
 	d.st = st
-	if old.told, err = d.takeIn(last); err != nil {
+	if d.tally.Ended, old.told, err = d.store.TakeIn(last, &d.recent, d.observe); err != nil {
 		return err
 	}
 	d.findResidents()
@@ -75,7 +75,7 @@ func (d *Daemon) goOn(old *past) error {
 		d.rolling = &d.choice // so that notes of the old policy are forgotten
 		d.lets = old.header.Policy != d.choice.Policy
 	}
-	d.st.Now = max(d.st.Now, d.clock.now())
+	d.st.Now = max(d.st.Now, d.loop.Clock.Now())
 	if err := d.renew(old.last()+1, old.header.Origin); err != nil {
 		return err
 	}
@@ -103,7 +103,8 @@ func (d *Daemon) renew(n int, origin time.Time) error {
 	if err := d.newEngine(); err != nil {
 		return err
 	}
-	d.now, d.kick = fresh.Now, true
+	d.loop.SetNow(fresh.Now)
+	d.loop.Kick()
 	for _, l := range d.jobs {
 		d.find(l)
 	}
@@ -133,10 +134,10 @@ func (d *Daemon) found() error {
 	if err != nil {
 		return err
 	}
-	d.clock = newClock(time.Now(), 0)
+	d.loop.Clock = live.NewClock(time.Now(), 0)
 	d.next.Store(1)
 	d.takeOut(c)
-	fresh, err := d.begin(1, d.clock.origin, state.New(cluster.New(), tenant.NewTree(0)), c, tenants)
+	fresh, err := d.begin(1, d.loop.Clock.Origin, state.New(cluster.New(), tenant.NewTree(0)), c, tenants)
 	if err != nil {
 		return err
 	}
@@ -147,9 +148,9 @@ func (d *Daemon) found() error {
 // packOld packs the logs of epochs that have ended, as far as a crash prevented
 // it.
 func (d *Daemon) packOld(epochs []int) {
-	d.acting.Go(func() {
+	d.loop.Go(func() {
 		for _, n := range epochs {
-			d.store.pack(n) // one that is packed has no plain file: nothing to do
+			d.store.Pack(n) // one that is packed has no plain file: nothing to do
 		}
 	})
 }
@@ -158,10 +159,10 @@ func (d *Daemon) packOld(epochs []int) {
 type past struct {
 	next  int64
 	texts map[job.ID][]lifeLine // of jobs that have not ended
-	where map[job.ID]*where
+	where map[job.ID]*live.Whereabouts
 	wants map[job.ID]job.Reason // what somebody wants of runs that have still to leave
 
-	devices []Device
+	name live.Names
 
 	epochs []int            // the numbers of the logs
 	header *eventlog.Header // of the last
@@ -178,14 +179,14 @@ type lifeLine struct {
 
 // restart makes the sink forget, for a log that is read again.
 func (p *past) restart() engine.Sink {
-	p.next, p.texts, p.where, p.wants = 1, map[job.ID][]lifeLine{}, map[job.ID]*where{}, map[job.ID]job.Reason{}
+	p.next, p.texts, p.where, p.wants = 1, map[job.ID][]lifeLine{}, map[job.ID]*live.Whereabouts{}, map[job.ID]job.Reason{}
 	return p
 }
 
 // Event implements engine.Sink.
 func (p *past) Event(ev *eventlog.Event, s *state.State) {
 	p.intention(ev, s)
-	if aboutJob(ev.Kind) && s.Known(ev.Job) {
+	if live.AboutJob(ev.Kind) && s.Known(ev.Job) {
 		if s.Record(ev.Job).Phase.Over() {
 			delete(p.texts, ev.Job)
 			delete(p.where, ev.Job)
@@ -219,10 +220,10 @@ func (p *past) intention(ev *eventlog.Event, s *state.State) {
 func (p *past) text(ev *eventlog.Event, s *state.State) string {
 	w := p.where[ev.Job]
 	if w == nil {
-		w = new(where)
+		w = new(live.Whereabouts)
 		p.where[ev.Job] = w
 	}
-	return w.text(ev, s, p.devices, eventText(ev, s, p.devices))
+	return w.Text(ev, s, p.name, live.EventText(ev, s, p.name))
 }
 
 // findJobs makes what is known of the jobs of the old log, but for those that came
@@ -259,7 +260,7 @@ func (d *Daemon) findJobs(old *past) error {
 			l.where = *w
 		}
 		for _, line := range old.texts[i] {
-			l.remember(d.clock.wall(line.at), line.text)
+			l.life.Remember(d.loop.Clock.Wall(line.at), line.text)
 		}
 	}
 	return nil
@@ -305,7 +306,7 @@ func (d *Daemon) readRun(l *liveJob) {
 // does not, and forgets the jobs that have ended.
 func (d *Daemon) catchUp(old *past) error {
 	var gone []*liveJob
-	var missing []ended
+	var missing []live.Ended
 	for n, id := range d.st.Ended() {
 		l := d.byKey[d.st.Record(id).Job.Key]
 		if l == nil {
@@ -313,19 +314,19 @@ func (d *Daemon) catchUp(old *past) error {
 		}
 		gone = append(gone, l)
 		if n >= old.told {
-			missing = append(missing, ended{Log: old.last(), N: n, Job: d.view(l)})
+			missing = append(missing, live.Ended{Log: old.last(), N: n, Job: d.view(l)})
 		}
 	}
 	if len(missing) > 0 {
-		if err := d.store.appendEnded(missing); err != nil {
+		if err := d.store.AppendEnded(missing); err != nil {
 			return fmt.Errorf("the history of jobs: %w", err)
 		}
 	}
 	old.told += len(missing)
 	for i := range missing {
-		d.recent.add(missing[i].Job)
+		d.recent.Add(missing[i].Job)
 		d.observe(&missing[i].Job)
-		d.tally.ended++
+		d.tally.Ended++
 	}
 	for _, l := range gone {
 		delete(d.byKey, l.key)
@@ -351,7 +352,7 @@ func (d *Daemon) endStray(l *liveJob) {
 	var want rundir.Want
 	rundir.Read(dir, rundir.WantFile, &want)
 	want = rundir.Want{Seq: want.Seq/seqs*seqs + seqCancel, State: rundir.End, Purpose: string(live.Cancelled)}
-	d.act(l, func() { d.write(dir, want) })
+	d.loop.Act(&l.lane, func() { d.write(dir, want) })
 }
 
 // find sets a job back to where it stood: its run is found again, launched where
@@ -364,7 +365,7 @@ func (d *Daemon) find(l *liveJob) {
 	if l.run > 0 {
 		rundir.Read(dir, rundir.WantFile, &want)
 	}
-	l.seq, l.want, l.decided = want.Seq, want, d.now
+	l.seq, l.want, l.decided = want.Seq, want, d.loop.Now()
 	if l.purpose == "" {
 		if l.purpose = purposeOf(&want, r); l.purpose == live.Overusing {
 			l.why = want.Why
@@ -387,12 +388,12 @@ func (d *Daemon) find(l *liveJob) {
 	case r.Phase == job.Running:
 		l.stage = launching
 	case r.Phase == job.Stopping && over: // it was stopped before it had been launched
-		d.later = append(d.later, func() error {
-			if err := d.touch(l.id); err != nil {
+		d.loop.Later(func() error {
+			if err := d.loop.Touch(l.id); err != nil {
 				return err
 			}
 			l.undone = r.Job.Stop == job.Freeze && l.run > 0
-			d.emit(eventlog.Event{Kind: eventlog.Gone, Job: l.id})
+			d.loop.Emit(eventlog.Event{Kind: eventlog.Gone, Job: l.id})
 			return nil
 		})
 		return
@@ -427,12 +428,12 @@ func (d *Daemon) find(l *liveJob) {
 // may never have been told, and tells whether nothing is left to be found.
 func (d *Daemon) insist(l *liveJob, r *job.Record, want *rundir.Want) (settled bool) {
 	if l.run == 0 { // it had not been launched
-		d.later = append(d.later, func() error {
-			if err := d.touch(l.id); err != nil {
+		d.loop.Later(func() error {
+			if err := d.loop.Touch(l.id); err != nil {
 				return err
 			}
 			if l.purpose == live.Cancelled {
-				d.emit(eventlog.Event{Kind: eventlog.Cancel, Job: l.id})
+				d.loop.Emit(eventlog.Event{Kind: eventlog.Cancel, Job: l.id})
 			} else {
 				d.evict(l, r.Progress, job.UserRequest, "it was requeued")
 			}
@@ -491,7 +492,7 @@ func (d *Daemon) findEarlier(l *liveJob, r *job.Record, k int) {
 func (d *Daemon) findRun(l *liveJob, dir string) {
 	if l.exit != nil {
 		n := notice{key: l.key, run: l.run, exit: l.exit}
-		d.later = append(d.later, func() error { return d.notice(n) })
+		d.loop.Later(func() error { return d.notice(n) })
 		return
 	}
 	key, run := l.key, l.run
@@ -504,7 +505,7 @@ func (d *Daemon) findRun(l *liveJob, dir string) {
 		lock.Close()
 	}
 	if l.status.PID == 0 { // its runner had not come so far, or was never launched
-		d.act(l, func() {
+		d.loop.Act(&l.lane, func() {
 			if err := d.spawn(dir, key, run); err != nil {
 				d.log.Error("a run cannot be launched", "job", key, "error", err)
 				d.lost(key, run, "norn could not launch it: "+err.Error())
@@ -516,7 +517,7 @@ func (d *Daemon) findRun(l *liveJob, dir string) {
 	if l.status.Boot != runner.BootID() {
 		why = "the machine was restarted"
 	}
-	d.act(l, func() { d.lost(key, run, why) })
+	d.loop.Act(&l.lane, func() { d.lost(key, run, why) })
 }
 
 // watchAgain watches over a runner that lives.
@@ -524,7 +525,7 @@ func (d *Daemon) watchAgain(l *liveJob, dir string) {
 	key, run := l.key, l.run
 	if l.status.PID != 0 {
 		pid := l.status.PID
-		d.act(l, func() {
+		d.loop.Act(&l.lane, func() {
 			d.follow(pid, key, run)
 			d.look(key, run)
 		})
@@ -538,7 +539,7 @@ func (d *Daemon) watchAgain(l *liveJob, dir string) {
 		rundir.Read(dir, rundir.StatusFile, &l.status)
 		d.findRun(l, dir)
 	}
-	d.timers.add(d.now+100*time.Millisecond, again)
+	d.loop.At(d.loop.Now()+100*time.Millisecond, again)
 }
 
 // rest goes on with a job that waits or is held.
@@ -552,13 +553,13 @@ func (d *Daemon) rest(l *liveJob, r *job.Record) {
 	case why.At > 0:
 		l.held, l.until = false, why.At
 		until := why.At
-		d.timers.add(until, func() { d.expire(l, until) })
+		d.loop.At(until, func() { d.expire(l, until) })
 	case len(l.after) > 0 && strings.HasPrefix(why.Text, waitsFor):
 		l.held = false
 	default:
 		l.held = true
 	}
 	if len(l.after) > 0 { // it may have ended in the last instant before
-		d.later = append(d.later, func() error { return d.dependent(l) })
+		d.loop.Later(func() error { return d.dependent(l) })
 	}
 }

@@ -77,7 +77,7 @@ func (d *Daemon) submit(s *stored) error {
 		return api.Refuse(api.Unavailable, "there are %d jobs that have not ended, at most %d are taken", have, most)
 	}
 	for _, key := range keys {
-		spec, err := d.engineJob(s, key, d.now)
+		spec, err := d.engineJob(s, key, d.loop.Now())
 		if err != nil {
 			return err
 		}
@@ -86,13 +86,19 @@ func (d *Daemon) submit(s *stored) error {
 		l := newLiveJob(id, key, s)
 		l.after = d.unmet(l.after)
 		d.arrived = append(d.arrived, l)
-		d.touched[id] = true
-		d.emit(eventlog.Event{Kind: eventlog.Submit, Job: id, Spec: &spec})
+		d.loop.Mark(id)
+		d.loop.Emit(eventlog.Event{Kind: eventlog.Submit, Job: id, Spec: &spec})
 		if why, held := d.mustWait(l); held {
-			d.emit(eventlog.Event{Kind: eventlog.Hold, Job: id, Reason: why})
+			d.loop.Emit(eventlog.Event{Kind: eventlog.Hold, Job: id, Reason: why})
 		}
 	}
 	return nil
+}
+
+// mark lets what a request has noted be taken back.
+func (d *Daemon) mark() (undo func()) {
+	arrived := len(d.arrived)
+	return func() { d.arrived = d.arrived[:arrived] }
 }
 
 // appear makes the next job that was submitted in this instant one of those that
@@ -123,7 +129,7 @@ func (d *Daemon) known(ctx context.Context, c server.Caller, after []api.After) 
 	if len(after) == 0 {
 		return nil
 	}
-	return d.ask(ctx, func() error {
+	return d.loop.Ask(ctx, func() error {
 		for _, a := range after {
 			var no *api.Error
 			if _, err := d.mine(c, a.Job); errors.As(err, &no) && no.Kind == api.Unknown {
@@ -161,7 +167,7 @@ func (d *Daemon) mustWait(l *liveJob) (job.Reason, bool) {
 			why.Text = fmt.Sprintf("%s, which %s: it never comes; norn release lets it start all the same", waitsFor+l.after[0].Job, state)
 		}
 		return why, true
-	case l.until > d.now:
+	case l.until > d.loop.Now():
 		return why, true
 	}
 	return why, false
@@ -200,8 +206,8 @@ func (d *Daemon) settle(key string) {
 		if l == nil || len(l.after) == 0 || !slices.ContainsFunc(l.after, func(a api.After) bool { return a.Job == key || a.Job == baseOf(key) }) {
 			continue
 		}
-		d.later = append(d.later, func() error { return d.dependent(l) })
-		d.kick = true
+		d.loop.Later(func() error { return d.dependent(l) })
+		d.loop.Kick()
 	}
 }
 
@@ -211,7 +217,7 @@ func (d *Daemon) dependent(l *liveJob) error {
 	if d.byKey[l.key] != l {
 		return nil
 	}
-	if err := d.touch(l.id); err != nil {
+	if err := d.loop.Touch(l.id); err != nil {
 		return err
 	}
 	l.after = d.unmet(l.after)
@@ -227,11 +233,11 @@ func (d *Daemon) freeIf(l *liveJob) {
 	}
 	if why, held := d.mustWait(l); held {
 		if why != r.Reason {
-			d.emit(eventlog.Event{Kind: eventlog.Wait, Job: l.id, Reason: why})
+			d.loop.Emit(eventlog.Event{Kind: eventlog.Wait, Job: l.id, Reason: why})
 		}
 		return
 	}
-	d.emit(eventlog.Event{Kind: eventlog.Free, Job: l.id})
+	d.loop.Emit(eventlog.Event{Kind: eventlog.Free, Job: l.id})
 }
 
 // credentials are those of a user as the system knows her.
@@ -295,7 +301,7 @@ func (d *Daemon) mine(c server.Caller, id string) ([]*liveJob, error) {
 // Do implements server.Backend.
 func (d *Daemon) Do(ctx context.Context, c server.Caller, v server.Verb, id string) error {
 	var list []string
-	err := d.ask(ctx, func() error {
+	err := d.loop.Ask(ctx, func() error {
 		jobs, err := d.mine(c, id)
 		for _, l := range jobs {
 			list = append(list, l.key)
@@ -306,39 +312,27 @@ func (d *Daemon) Do(ctx context.Context, c server.Caller, v server.Verb, id stri
 		return err
 	}
 	for _, key := range list {
-		var done chan struct{}
+		var told live.Lane
 		err := d.change(ctx, func() error {
 			l := d.byKey[key]
 			if l == nil {
 				return nil // it has ended meanwhile
 			}
-			if err := d.touch(l.id); err != nil {
+			if err := d.loop.Touch(l.id); err != nil {
 				return err
 			}
 			err := d.verb(c, l, v)
-			done = l.lane
+			told = l.lane
 			return err
 		})
 		if err != nil {
 			return err
 		}
-		if err := await(ctx, done); err != nil { // until its run has been told
+		if err := told.Wait(ctx); err != nil { // until its run has been told
 			return err
 		}
 	}
 	return nil
-}
-
-func await(ctx context.Context, done chan struct{}) error {
-	if done == nil {
-		return nil
-	}
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 func (d *Daemon) verb(c server.Caller, l *liveJob, v server.Verb) error {
@@ -351,11 +345,11 @@ func (d *Daemon) verb(c server.Caller, l *liveJob, v server.Verb) error {
 		switch r.Phase {
 		case job.Waiting:
 			l.held = true
-			d.emit(eventlog.Event{Kind: eventlog.Hold, Job: l.id, Reason: why})
+			d.loop.Emit(eventlog.Event{Kind: eventlog.Hold, Job: l.id, Reason: why})
 		case job.Held:
 			if !l.held {
 				l.held = true
-				d.emit(eventlog.Event{Kind: eventlog.Wait, Job: l.id, Reason: why})
+				d.loop.Emit(eventlog.Event{Kind: eventlog.Wait, Job: l.id, Reason: why})
 			}
 		default:
 			return api.Refuse(api.Conflict, "job %s is %s: only a waiting job can be held; norn requeue takes it off its devices", l.key, r.Phase)
@@ -383,7 +377,7 @@ func (d *Daemon) cancel(l *liveJob, c server.Caller) {
 		if l.stage.there() { // its frozen processes go, too
 			d.end(l, live.Cancelled, seqCancel, rundir.End, 0, l.why)
 		}
-		d.emit(eventlog.Event{Kind: eventlog.Cancel, Job: l.id})
+		d.loop.Emit(eventlog.Event{Kind: eventlog.Cancel, Job: l.id})
 		return
 	}
 	if l.purpose == live.Cancelled {
@@ -397,7 +391,7 @@ func (d *Daemon) cancel(l *liveJob, c server.Caller) {
 // whatever happens until then: what its runner is told may get lost.
 func (d *Daemon) intend(l *liveJob) {
 	if why, ok := l.intention(); ok {
-		d.emit(eventlog.Event{Kind: eventlog.Wait, Job: l.id, Reason: why})
+		d.loop.Emit(eventlog.Event{Kind: eventlog.Wait, Job: l.id, Reason: why})
 	}
 }
 
@@ -409,12 +403,12 @@ func (l *liveJob) intention() (why job.Reason, ok bool) {
 
 // end has a run leave for a person's sake.
 func (d *Daemon) end(l *liveJob, p live.Purpose, seq int, how rundir.WantState, grace api.Seconds, why string) {
-	l.purpose, l.why, l.decided = p, why, d.now
+	l.purpose, l.why, l.decided = p, why, d.loop.Now()
 	d.happens(l, toEnd)
 	l.seq = l.seq/seqs*seqs + seq
 	d.wants(l, rundir.Want{Seq: l.seq, State: how, Grace: grace, Why: why})
 	l.tell()
-	d.touched[l.id] = true
+	d.loop.Mark(l.id)
 }
 
 // requeue takes a running job off its devices; it waits again, with what it can
@@ -452,7 +446,7 @@ func (d *Daemon) Resize(ctx context.Context, c server.Caller, id string, z api.R
 			return api.Refuse(api.Invalid, "%s is an array: resize its jobs one by one, such as %s", id, jobs[0].key)
 		}
 		l := jobs[0]
-		if err := d.touch(l.id); err != nil {
+		if err := d.loop.Touch(l.id); err != nil {
 			return err
 		}
 		return d.resize(l, z.GPUs, decided)
@@ -465,8 +459,8 @@ func (d *Daemon) Resize(ctx context.Context, c server.Caller, id string, z api.R
 		return err
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-d.stopped:
-		return errAway
+	case <-d.loop.Stopped():
+		return live.ErrAway
 	}
 }
 
@@ -490,7 +484,7 @@ func (d *Daemon) resize(l *liveJob, gpus float64, decided chan<- error) error {
 		return nil
 	}
 	id := l.id
-	d.kick = true
+	d.loop.Kick()
 	d.undecided = append(d.undecided, decided)
 	d.eng.Order(func(v *sched.View, p *sched.Plan) {
 		switch {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/local/rundir"
 	"github.com/norn-scheduler/norn/local/runner"
 	"github.com/norn-scheduler/norn/perf"
@@ -91,7 +92,7 @@ func (d *Daemon) makeWay(l *liveJob, a *cluster.Alloc, run *rundir.Run) func() e
 	}
 	var made *rundir.Run
 	if l.resident != nil {
-		l.resident.used = d.now
+		l.resident.used = d.loop.Now()
 		run.Env = append(run.Env, rundir.EnvResident+"="+l.resident.note.Socket)
 	}
 	if fresh != nil {
@@ -102,8 +103,8 @@ func (d *Daemon) makeWay(l *liveJob, a *cluster.Alloc, run *rundir.Run) func() e
 		for _, r := range leaving {
 			select {
 			case <-r.gone:
-			case <-d.stopped:
-				return errAway
+			case <-d.loop.Stopped():
+				return live.ErrAway
 			}
 		}
 		if fresh == nil {
@@ -178,10 +179,10 @@ func (d *Daemon) launchResident(r *resident, run *rundir.Run) error {
 		return fmt.Errorf("its resident trainer: %w", err)
 	}
 	if start, err := runner.StartTime(pid); err == nil {
-		d.enqueue(&request{done: make(chan error, 1), run: func() error {
+		d.loop.Post(func() error {
 			r.proc = rundir.Proc{PID: pid, Start: start}
 			return nil
-		}})
+		})
 	}
 	return nil
 }
@@ -192,29 +193,29 @@ func (d *Daemon) dismiss(r *resident) {
 		return
 	}
 	r.ending = true
-	d.acts = append(d.acts, func() { d.acting.Go(func() { d.endResident(r) }) })
+	d.loop.Act(nil, func() { d.endResident(r) })
 }
 
 // endResident tells a resident to leave, and waits until nothing of it is left.
 func (d *Daemon) endResident(r *resident) {
 	select {
 	case <-r.launched:
-	case <-d.stopped: // the next daemon finds it
+	case <-d.loop.Stopped(): // the next daemon finds it
 		return
 	}
 	d.write(r.dir, rundir.Want{Seq: 1, State: rundir.End, Grace: d.opt.Defaults.CancelGrace, Why: "its devices are needed, or nobody needs it"})
 	for wait := 5 * time.Millisecond; !r.cleared(); wait = min(2*wait, 100*time.Millisecond) {
 		select {
 		case <-time.After(wait):
-		case <-d.stopped:
+		case <-d.loop.Stopped():
 			return
 		}
 	}
 	close(r.gone)
-	d.enqueue(&request{done: make(chan error, 1), run: func() error {
+	d.loop.Post(func() error {
 		d.residents = slices.DeleteFunc(d.residents, func(o *resident) bool { return o == r })
 		return nil
-	}})
+	})
 }
 
 // cleared removes the folders of a resident that has no runner any more, and what that
@@ -254,8 +255,8 @@ func (d *Daemon) lookAtResidents() {
 			d.log.Warn("a resident trainer has ended by itself", "backbone", r.note.Backbone, "user", r.note.User, "devices", r.note.Devices)
 			d.dismiss(r)
 		case d.inUse(r):
-			r.used = d.now
-		case d.now-r.used >= d.opt.Defaults.ResidentIdle, slices.ContainsFunc(r.note.Devices, d.unusable):
+			r.used = d.loop.Now()
+		case d.loop.Now()-r.used >= d.opt.Defaults.ResidentIdle, slices.ContainsFunc(r.note.Devices, d.unusable):
 			d.dismiss(r)
 		}
 	}
@@ -308,7 +309,7 @@ func (d *Daemon) switched(l *liveJob) {
 	if l.warm {
 		which = &s.Warm
 	}
-	d.average(which, d.now-l.decided)
+	d.average(which, d.loop.Now()-l.decided)
 	if s.Warm == 0 {
 		s.Warm = s.Cold
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/local/rundir"
 	"github.com/norn-scheduler/norn/perf"
 )
@@ -61,7 +62,7 @@ const leastNews = 3
 // alone: where that differs noticeably from what was believed, the engine is told.
 func (d *Daemon) gaugeSpeed(l *liveJob, r *api.Report) {
 	rec, a, def := d.st.Record(l.id), d.st.Alloc(l.id), &d.opt.Defaults
-	if def.SpeedFor <= 0 || a == nil || l.stage != up || rec.Phase != job.Running || rec.Profiling || rec.Merged != job.Apart || d.now < rec.Ready {
+	if def.SpeedFor <= 0 || a == nil || l.stage != up || rec.Phase != job.Running || rec.Profiling || rec.Merged != job.Apart || d.loop.Now() < rec.Ready {
 		return
 	}
 	g := &l.gauge
@@ -74,21 +75,21 @@ func (d *Daemon) gaugeSpeed(l *liveJob, r *api.Report) {
 	}
 	setting := d.setting(l, a, samples)
 	if g.run != l.run || done < g.last || !slices.Equal(setting, g.setting) {
-		*g = gauge{run: l.run, setting: setting, began: d.now, from: done, last: done, Alone: g.Alone}
+		*g = gauge{run: l.run, setting: setting, began: d.loop.Now(), from: done, last: done, Alone: g.Alone}
 		return
 	}
 	if done == g.last { // a stretch begins and ends with a step
 		return
 	}
 	g.last = done
-	if g.news++; g.news < leastNews || d.now-g.began < def.SpeedFor {
+	if g.news++; g.news < leastNews || d.loop.Now()-g.began < def.SpeedFor {
 		return
 	}
-	have := (done - g.from) / (d.now - g.began).Seconds()
+	have := (done - g.from) / (d.loop.Now() - g.began).Seconds()
 	if !samples {
 		have *= d.stepSize(l)
 	}
-	g.began, g.from, g.news = d.now, done, 0
+	g.began, g.from, g.news = d.loop.Now(), done, 0
 	d.gauged(l, rec, a, have, samples)
 }
 
@@ -118,11 +119,11 @@ func (d *Daemon) gauged(l *liveJob, rec *job.Record, a *cluster.Alloc, have floa
 	speed := math.Round(d.alonePace(rec, a)*min(fastest, have/base)*1000) / 1000
 	// That neighbours disturb a job as little as was believed is worth telling, too, once.
 	news := !l.gauge.told && d.neighbours(l, a)
-	if !news && math.Abs(speed-rec.Speed) <= d.opt.Defaults.SpeedMargin*max(speed, rec.Speed) || d.touch(l.id) != nil {
+	if !news && math.Abs(speed-rec.Speed) <= d.opt.Defaults.SpeedMargin*max(speed, rec.Speed) || d.loop.Touch(l.id) != nil {
 		return
 	}
 	l.gauge.told = true
-	d.emit(eventlog.Event{Kind: eventlog.Speed, Job: l.id, Speed: max(speed, slowest)})
+	d.loop.Emit(eventlog.Event{Kind: eventlog.Speed, Job: l.id, Speed: max(speed, slowest)})
 }
 
 // stepSize is how much of a step with its own batch a step of a job is with the batch
@@ -164,7 +165,7 @@ func (d *Daemon) keepAlone(l *liveJob, a *cluster.Alloc, r rate, news bool) {
 		kept.Alone[size] = r
 	}
 	dir, file := d.store.jobDir(baseOf(l.key)), ratesFile(l.key)
-	d.act(l, func() {
+	d.loop.Act(&l.lane, func() {
 		if err := rundir.Write(dir, file, kept); err != nil && !os.IsNotExist(err) {
 			d.log.Error("how fast a job is alone cannot be noted", "job", l.key, "error", err)
 		}
@@ -233,11 +234,11 @@ func overlap(a, b *cluster.Alloc) bool {
 // undisturbed tells whether a job has its devices for itself, and all the processors
 // that it asked for. Who stands still beside it takes nothing from it.
 func (d *Daemon) undisturbed(l *liveJob, a *cluster.Alloc) bool {
-	if cpus, _ := cpusOf(a); throttleOf(a) > 0 || cpus < l.stored.Spec.CPUs {
+	if cpus, _ := live.Beside(a); live.ThrottleOf(a) > 0 || cpus < l.stored.Spec.CPUs {
 		return false
 	}
 	alone := true
-	d.eachBeside(l, a, func(_ job.ID, held *cluster.Alloc) { alone = alone && throttleOf(held) >= 1000 })
+	d.eachBeside(l, a, func(_ job.ID, held *cluster.Alloc) { alone = alone && live.ThrottleOf(held) >= 1000 })
 	return alone
 }
 
@@ -251,7 +252,7 @@ func (d *Daemon) neighbours(l *liveJob, a *cluster.Alloc) bool {
 // rescaled is how fast a job is believed to run with other parts of what it holds, as
 // long as nothing else is known: by its turns alone.
 func (d *Daemon) rescaled(r *job.Record, was, a *cluster.Alloc) float64 {
-	before, now := 1000-throttleOf(was), 1000-throttleOf(a)
+	before, now := 1000-live.ThrottleOf(was), 1000-live.ThrottleOf(a)
 	if before == 0 || r.Speed <= 0 {
 		return d.speed(r, a)
 	}

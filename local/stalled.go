@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"syscall"
 	"time"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/live"
 )
 
 // A daemon that starts while there is no room on the disk for a new event log knows all
@@ -43,34 +43,29 @@ func (d *Daemon) stall(p *past, err error) {
 			d.jobs[id] = nil // the history has it
 		}
 	}
-	d.epoch.n = p.last()
-	if info, err := os.Stat(d.store.logPath(d.epoch.n)); err == nil {
-		d.epoch.size = &counter{n: info.Size()}
-	}
+	d.epoch = d.store.Reopened(p.last())
 }
 
 // waitForRoom answers who asks until there is room, or until the daemon ends.
 func (d *Daemon) waitForRoom() error {
-	again := time.NewTicker(stallEvery)
-	defer again.Stop()
-	for d.stalled.Load() != nil && !d.halt {
-		d.now = max(d.clock.now(), d.st.Now)
-		select {
-		case r := <-d.requests:
-			r.done <- d.attempt(r.run)
-		case <-again.C:
-			d.epoch = epoch{}
-			switch err := d.goOn(d.past); {
-			case noRoom(err):
-				d.stall(d.past, err)
-			case err != nil:
-				return err
-			default:
-				d.feed.begin(d.epoch.n)
-				d.log.Info("there is room on the disk again: norn goes on", "folder", d.store.dir)
-				d.stalled.Store(nil)
-				d.past = nil
-			}
+	tried := time.Now()
+	for d.stalled.Load() != nil && !d.loop.Halted() {
+		d.loop.Serve(stallEvery)
+		if time.Since(tried) < stallEvery {
+			continue
+		}
+		tried = time.Now()
+		d.epoch = live.Epoch{}
+		switch err := d.goOn(d.past); {
+		case noRoom(err):
+			d.stall(d.past, err)
+		case err != nil:
+			return err
+		default:
+			d.feed.Begin(d.epoch.N)
+			d.log.Info("there is room on the disk again: norn goes on", "folder", d.store.dir)
+			d.stalled.Store(nil)
+			d.past = nil
 		}
 	}
 	return nil
@@ -78,7 +73,7 @@ func (d *Daemon) waitForRoom() error {
 
 // change is ask for what changes something: a daemon that can only be asked refuses it.
 func (d *Daemon) change(ctx context.Context, f func() error) error {
-	return d.ask(ctx, func() error {
+	return d.loop.Ask(ctx, func() error {
 		if err := d.mayChange(); err != nil {
 			return err
 		}

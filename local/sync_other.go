@@ -4,11 +4,7 @@ package local
 
 import (
 	"errors"
-	"os"
 )
-
-// datasync makes what was written to a file durable.
-func datasync(f *os.File) error { return f.Sync() }
 
 // watcher waits for runners, which there are on Linux alone.
 type watcher struct{ path string }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/local/rundir"
 	"github.com/norn-scheduler/norn/server"
 )
@@ -27,7 +28,7 @@ var errNoTask = api.Refuse(api.NoToken, "this token belongs to no run that goes 
 
 // with does something for the job of the task.
 func (t task) with(ctx context.Context, f func(*liveJob) error) error {
-	return t.d.ask(ctx, func() error {
+	return t.d.loop.Ask(ctx, func() error {
 		key, _ := t.d.tokens.get(t.token)
 		l := t.d.byKey[key]
 		if l == nil || l.token != t.token {
@@ -47,13 +48,13 @@ func (t task) Allocation(ctx context.Context) (a api.Allocation, err error) {
 		}
 		if held != nil {
 			a.GPUs = float64(t.d.st.Cluster.GPUMilli(held)) / 1000
-			a.CPUs, a.Memory = cpusOf(held)
+			a.CPUs, a.Memory = live.Beside(held)
 			a.Host = t.d.onHost(held)
 		}
 		a.Tasks = spec.Tasks.Of(len(a.Devices))
 		a.Merge = t.d.merged(l)
 		if held != nil {
-			a.Throttle, a.GPUMemory = throttleOf(held), t.d.cap(held, t.d.devices(held))
+			a.Throttle, a.GPUMemory = live.ThrottleOf(held), t.d.cap(held, t.d.devices(held))
 		}
 		return nil
 	})
@@ -89,9 +90,9 @@ func (t task) Report(ctx context.Context, r api.Report) (o api.Order, err error)
 // saw notes a checkpoint: what the job has done up to now is not lost any more.
 func (d *Daemon) saw(l *liveJob, c *api.Checkpoint) error {
 	l.forget = false
-	l.saved = rundir.Saved{At: rundir.Now(), Progress: int64(d.st.Record(l.id).ProgressAt(d.now)), Point: *c}
+	l.saved = rundir.Saved{At: rundir.Now(), Progress: int64(d.st.Record(l.id).ProgressAt(d.loop.Now())), Point: *c}
 	saved, dir := l.saved, d.store.runDir(l.key, l.run)
-	d.act(l, func() {
+	d.loop.Act(&l.lane, func() {
 		if err := rundir.Write(dir, rundir.SavedFile, saved); err != nil {
 			d.log.Error("a checkpoint cannot be noted", "job", l.key, "error", err)
 		}
@@ -175,7 +176,7 @@ func (t task) Order(ctx context.Context) (o api.Order, err error) {
 		case <-changed:
 		case <-ctx.Done():
 			return o, nil
-		case <-t.d.stopped:
+		case <-t.d.loop.Stopped():
 			return o, nil
 		}
 	}

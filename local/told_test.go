@@ -11,6 +11,7 @@ import (
 
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/predict"
 )
 
@@ -32,7 +33,12 @@ func TestTakeIn(t *testing.T) {
 	var text strings.Builder
 	want := &learnt{}
 	origin := time.Date(2026, 1, 2, 3, 4, 5, 678, time.UTC)
-	d := &Daemon{store: &store{dir: dir}, clock: clock{origin: origin, start: origin}}
+	journal, err := live.OpenJournal(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &Daemon{store: &store{Journal: journal, dir: dir}, loop: live.NewLoop(nil, live.Hooks{})}
+	d.loop.Clock = live.NewClock(origin, 0)
 	told := 0
 	for i := range 40 {
 		j := api.Job{
@@ -43,7 +49,7 @@ func TestTakeIn(t *testing.T) {
 		if i == 7 {
 			j.Command = []string{strings.Repeat("long", 40_000)}
 		}
-		e := ended{Log: i / 30, N: i % 30, Job: j}
+		e := live.Ended{Log: i / 30, N: i % 30, Job: j}
 		line, err := json.Marshal(&e)
 		if err != nil {
 			t.Fatal(err)
@@ -65,16 +71,16 @@ func TestTakeIn(t *testing.T) {
 	for _, most := range []int{0, 5, 1000} {
 		got := &learnt{}
 		d.opt.Estimator, d.opt.Limits.Recent = got, most
-		d.recent, d.tally = recent{most: most}, tally{}
-		n, err := d.takeIn(1)
-		if err != nil || n != told || d.tally.ended != 40 {
-			t.Errorf("keeping %d: %d ends of the log are told, want %d; %d in all (%v)", most, n, told, d.tally.ended, err)
+		d.recent = live.Recent{Most: most}
+		ended, n, err := d.store.TakeIn(1, &d.recent, d.observe)
+		if err != nil || n != told || ended != 40 {
+			t.Errorf("keeping %d: %d ends of the log are told, want %d; %d in all (%v)", most, n, told, ended, err)
 		}
 		if strings.Join(got.all, "\n") != strings.Join(want.all, "\n") || len(want.all) < 10 {
 			t.Errorf("keeping %d: an estimator learns\n%s\nwant\n%s", most, strings.Join(got.all, "\n"), strings.Join(want.all, "\n"))
 		}
-		last := d.recent.find("40")
-		if kept := len(d.recent.jobs); kept != min(most, 40) || most > 0 && (last == nil || len(last.Command) != 1) || d.recent.all && most < 40 {
+		last := d.recent.Find("40")
+		if kept := d.recent.Len(); kept != min(most, 40) || most > 0 && (last == nil || len(last.Command) != 1) || d.recent.Whole() && most < 40 {
 			t.Errorf("keeping %d: %d are in memory, the last one %+v", most, kept, last)
 		}
 	}

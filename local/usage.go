@@ -128,7 +128,7 @@ func (d *Daemon) noteUse(samples []Sample) {
 		now := state.Used{Use: math.Round(s.Util*100) / 100, Memory: unit.Bytes(s.Used) &^ (unit.MiB - 1), Known: true}
 		was := d.st.Used(dev)
 		if noteworthy(was, now) || !was.Known && d.st.Cluster.Sharers(dev) > 0 {
-			d.emit(eventlog.Event{Kind: eventlog.Used, Device: dev, Use: now.Use, Memory: now.Memory})
+			d.loop.Emit(eventlog.Event{Kind: eventlog.Used, Device: dev, Use: now.Use, Memory: now.Memory})
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/server"
 	"github.com/norn-scheduler/norn/tenant"
 )
@@ -19,20 +20,20 @@ func stateOf(p job.Phase) api.State { return api.State(p.String()) }
 // view is a job as its users see it.
 func (d *Daemon) view(l *liveJob) api.Job {
 	r, spec := d.st.Record(l.id), &l.stored.Spec
-	now := max(d.now, d.st.Now)
+	now := max(d.loop.Now(), d.st.Now)
 	if r.Phase.Over() {
 		now = r.End
 	}
 	j := api.Job{
 		ID: l.key, Name: spec.Name, User: l.stored.User, Tenant: spec.Tenant, State: stateOf(r.Phase), Reason: d.reason(l, r),
 		GPUs: spec.GPUs, Tasks: spec.Tasks, CPUs: spec.CPUs, Memory: spec.Memory, Priority: spec.Priority, StopMode: spec.Stop.Mode,
-		Submitted: d.clock.wall(r.Job.Submit), Started: d.clock.wall(r.FirstStart), Since: d.clock.wall(l.standsSince(r)), Ended: d.clock.wall(r.End),
+		Submitted: d.loop.Clock.Wall(r.Job.Submit), Started: d.loop.Clock.Wall(r.FirstStart), Since: d.loop.Clock.Wall(l.standsSince(r)), Ended: d.loop.Clock.Wall(r.End),
 		Wait: api.Of(r.WaitAt(now)), Ran: api.Of(r.HeldAt(now)), GPUTime: api.Seconds(r.ServiceAt(now)),
 		Run: l.run, Preemptions: int(r.Preemptions), Resizes: int(r.Resizes), Failures: int(r.Failures),
 		Progress: l.report, Command: spec.Command, Dir: spec.Dir, After: l.after, Limit: spec.Limit, Deadl: spec.Deadline,
 	}
 	if a := d.st.Alloc(l.id); a != nil {
-		j.Held, j.Devices, j.Throttle = float64(d.st.Cluster.GPUMilli(a))/1000, d.names(a), throttleOf(a)
+		j.Held, j.Devices, j.Throttle = float64(d.st.Cluster.GPUMilli(a))/1000, d.names(a), live.ThrottleOf(a)
 	}
 	if r.Phase == job.Running && r.Speed != 1 {
 		j.Speed = r.Speed
@@ -40,7 +41,7 @@ func (d *Daemon) view(l *liveJob) api.Job {
 	if r.Estimate >= 0 {
 		j.Estimate = api.Of(r.Estimate)
 		if left := r.Estimate - r.ProgressAt(now); r.Phase == job.Running && r.Speed > 0 {
-			j.ExpectEnd = d.clock.wall(max(now, r.Ready) + time.Duration(float64(max(0, left))/r.Speed))
+			j.ExpectEnd = d.loop.Clock.Wall(max(now, r.Ready) + time.Duration(float64(max(0, left))/r.Speed))
 		}
 	}
 	if l.exit != nil && !l.stage.there() {
@@ -52,8 +53,8 @@ func (d *Daemon) view(l *liveJob) api.Job {
 
 // standsSince is since when a job stands as it does: running on its devices, waiting.
 func (l *liveJob) standsSince(r *job.Record) time.Duration {
-	if l.where.since > 0 && r.Phase == job.Running {
-		return l.where.since
+	if l.where.Since > 0 && r.Phase == job.Running {
+		return l.where.Since
 	}
 	return r.Since
 }
@@ -105,7 +106,7 @@ func (d *Daemon) sentence(r job.Reason) string {
 		return "that has ended"
 	}
 	if r.At > 0 && (r.Promises() || r.Code == job.Reserved || r.Code == job.NotYet) {
-		return strings.Replace(r.Sentence(name), human(r.At), d.clock.wall(r.At).Format(time.TimeOnly), 1)
+		return strings.Replace(r.Sentence(name), human(r.At), d.loop.Clock.Wall(r.At).Format(time.TimeOnly), 1)
 	}
 	return r.Sentence(name)
 }
@@ -114,7 +115,7 @@ func (d *Daemon) sentence(r job.Reason) string {
 func (d *Daemon) Jobs(ctx context.Context, c server.Caller, q api.Query) ([]api.Job, error) {
 	var out []api.Job
 	visible := func(user string) bool { return c.Operator || user == c.User }
-	err := d.ask(ctx, func() error {
+	err := d.loop.Ask(ctx, func() error {
 		var found []*liveJob
 		for _, l := range d.jobs {
 			if l != nil && visible(l.stored.User) && d.asked(l, &q) {
@@ -197,7 +198,7 @@ func compareIDs(a, b string) int {
 // Node implements server.Backend.
 func (d *Daemon) Node(ctx context.Context) (api.Node, error) {
 	var n api.Node
-	err := d.ask(ctx, func() error {
+	err := d.loop.Ask(ctx, func() error {
 		n = d.node()
 		return nil
 	})
@@ -221,7 +222,7 @@ func (d *Daemon) node() api.Node {
 	for p := range d.st.Cluster.Pools() {
 		for i := range d.st.Running(cluster.PoolID(p)).All() {
 			a := d.st.Alloc(job.ID(i))
-			cpus, mem := cpusOf(a)
+			cpus, mem := live.Beside(a)
 			n.CPUsHeld += cpus
 			n.MemHeld += mem
 			for _, dev := range d.devices(a) {
@@ -253,7 +254,7 @@ func (d *Daemon) device(i int) api.Device {
 // Status implements server.Backend.
 func (d *Daemon) Status(ctx context.Context) (api.Status, error) {
 	var s api.Status
-	err := d.ask(ctx, func() error {
+	err := d.loop.Ask(ctx, func() error {
 		s, _ = d.status()
 		return nil
 	})
@@ -263,8 +264,8 @@ func (d *Daemon) Status(ctx context.Context) (api.Status, error) {
 // status is the whole at one glance, and the jobs that have not ended by state.
 func (d *Daemon) status() (api.Status, map[api.State]int) {
 	s := api.Status{
-		Version: d.opt.Version, Now: d.clock.wall(d.now), Up: d.started, Policy: d.choice.String(), Trouble: d.trouble(),
-		Ended: d.tally.ended, Events: d.feed.last(),
+		Version: d.opt.Version, Now: d.loop.Clock.Wall(d.loop.Now()), Up: d.started, Policy: d.choice.String(), Trouble: d.trouble(),
+		Ended: d.tally.Ended, Events: d.feed.Last(),
 	}
 	by := map[api.State]int{api.Held: 0, api.Waiting: 0, api.Assigned: 0, api.Running: 0, api.Stopping: 0}
 	waiting := map[tenant.ID]int{}
@@ -284,7 +285,7 @@ func (d *Daemon) status() (api.Status, map[api.State]int) {
 		e := t.At(id)
 		v := api.Tenant{
 			Name: e.Name, Guarantee: float64(e.Guarantee) / 1000, Weight: e.Weight, Held: float64(e.Used.GPU) / 1000,
-			Waiting: waiting[id], Usage: t.Usage(id, max(d.now, d.st.Now)) / 3600,
+			Waiting: waiting[id], Usage: t.Usage(id, max(d.loop.Now(), d.st.Now)) / 3600,
 		}
 		if e.Limit != tenant.Unlimited {
 			v.Limit = float64(e.Limit) / 1000

@@ -10,6 +10,7 @@ import (
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/replay"
 	"github.com/norn-scheduler/norn/sched"
@@ -27,7 +28,7 @@ const maxNamed = 10
 // Why implements server.Backend.
 func (d *Daemon) Why(ctx context.Context, c server.Caller, id string) (w api.Why, err error) {
 	var f *forecast
-	err = d.ask(ctx, func() error {
+	err = d.loop.Ask(ctx, func() error {
 		jobs, err := d.mine(c, id)
 		if err != nil {
 			if j := d.endedJob(id); validID(id) && j != nil && (c.Operator || j.User == c.User) {
@@ -43,7 +44,7 @@ func (d *Daemon) Why(ctx context.Context, c server.Caller, id string) (w api.Why
 		return nil
 	})
 	if err == nil && f != nil {
-		err = f.expect(ctx, d.clock.wall, &w)
+		err = f.expect(ctx, d.loop.Clock.Wall, &w)
 	}
 	return w, err
 }
@@ -73,7 +74,7 @@ func (d *Daemon) why(l *liveJob) api.Why {
 	case job.Running:
 		w.Beside = d.beside(l)
 		if w.Reason == "" {
-			w.Reason = "runs since " + d.clock.wall(l.standsSince(r)).Local().Format("2006-01-02 15:04:05")
+			w.Reason = "runs since " + d.loop.Clock.Wall(l.standsSince(r)).Local().Format("2006-01-02 15:04:05")
 		}
 	case job.Held:
 		w.Frees = d.frees(l)
@@ -92,8 +93,8 @@ func (d *Daemon) beside(l *liveJob) (out []string) {
 			return append(out, "and others")
 		}
 		a := d.st.Alloc(m.Job)
-		text := name(m.Job) + " holds " + on(d.st, m.Job, d.opt.Machine.Devices)
-		if t := throttleOf(a); t > 0 {
+		text := name(m.Job) + " holds " + live.On(d.st, m.Job, d.opt.Machine.name)
+		if t := live.ThrottleOf(a); t > 0 {
 			text += fmt.Sprintf(", throttled by %v%%", float64(t)/10)
 		}
 		out = append(out, strings.Join(append([]string{text}, m.Grounds...), "; "))
@@ -107,8 +108,8 @@ func (d *Daemon) frees(l *liveJob) []string {
 	for _, a := range l.after {
 		out = append(out, "the end of job "+a.Job)
 	}
-	if l.until > d.now {
-		out = append(out, "the time: it is tried again at "+d.clock.wall(l.until).Local().Format(time.TimeOnly))
+	if l.until > d.loop.Now() {
+		out = append(out, "the time: it is tried again at "+d.loop.Clock.Wall(l.until).Local().Format(time.TimeOnly))
 	}
 	return append(out, "norn release "+l.key)
 }
@@ -172,7 +173,7 @@ func (d *Daemon) whoHolds(l *liveJob, r *job.Record, w *api.Why) {
 			w.Holders = append(w.Holders, "and others")
 			return
 		}
-		text := fmt.Sprintf("job %s holds %s", other.key, on(d.st, id, d.opt.Machine.Devices))
+		text := fmt.Sprintf("job %s holds %s", other.key, live.On(d.st, id, d.opt.Machine.name))
 		if end := d.view(other).ExpectEnd; !end.IsZero() {
 			text += ", expected to end at " + end.Local().Format("2006-01-02 15:04:05")
 		} else {
@@ -184,7 +185,7 @@ func (d *Daemon) whoHolds(l *liveJob, r *job.Record, w *api.Why) {
 
 // stopText says what happens when a job is preempted, and what it would cost now.
 func (d *Daemon) stopText(l *liveJob, r *job.Record) string {
-	done := r.ProgressAt(max(d.now, d.st.Now))
+	done := r.ProgressAt(max(d.loop.Now(), d.st.Now))
 	grace := human(l.stored.Spec.Stop.Grace.Duration())
 	switch r.Job.Stop {
 	case job.Checkpoint:
@@ -215,14 +216,14 @@ func (d *Daemon) Log(ctx context.Context, c server.Caller, w io.Writer) error {
 	}
 	var last int
 	var size int64
-	err := d.ask(ctx, func() error { // what was decided is in it, and it ends with a whole line
-		last = d.epoch.n
-		err := d.epoch.sync()
-		size = d.epoch.bytes()
+	err := d.loop.Ask(ctx, func() error { // what was decided is in it, and it ends with a whole line
+		last = d.epoch.N
+		err := d.epoch.Sync()
+		size = d.epoch.Bytes()
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	return d.logCopy(w, last, size)
+	return d.store.Copy(w, last, size)
 }

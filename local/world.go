@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
@@ -25,7 +24,7 @@ func (d *Daemon) Start(id job.ID, a *cluster.Alloc) (delay time.Duration, speed 
 // another job from which it goes on as the configuration says, else as its estimate
 // has it; and all that only while it is its turn.
 func (d *Daemon) speed(r *job.Record, a *cluster.Alloc) float64 {
-	return d.alonePace(r, a) * float64(1000-throttleOf(a)) / 1000
+	return d.alonePace(r, a) * float64(1000-live.ThrottleOf(a)) / 1000
 }
 
 // alonePace is how fast a job is expected to run with its devices for itself.
@@ -73,12 +72,12 @@ func (d *Daemon) put(l *liveJob, a *cluster.Alloc, k int, from time.Duration) {
 	switch do {
 	case recall: // it has ended already, but no waiting job can
 		n := notice{key: l.key, run: l.run, exit: l.exit}
-		d.later = append(d.later, func() error { return d.notice(n) })
+		d.loop.Later(func() error { return d.notice(n) })
 		return
 	case cannotBe:
 		return
 	}
-	l.purpose, l.why, l.decided = "", "", d.now
+	l.purpose, l.why, l.decided = "", "", d.loop.Now()
 	l.seq = k*seqs + seqGo
 	want := rundir.Want{Seq: l.seq, State: rundir.Go}
 	l.want = want
@@ -100,7 +99,7 @@ func (d *Daemon) put(l *liveJob, a *cluster.Alloc, k int, from time.Duration) {
 	dir, saved := d.store.runDir(l.key, l.run), l.saved
 	ways := []func() error{d.packing(l, a, launch), d.makeWay(l, a, launch)}
 	l.measured = false
-	d.act(l, func() { d.launch(dir, launch, want, saved, ways) })
+	d.loop.Act(&l.lane, func() { d.launch(dir, launch, want, saved, ways) })
 }
 
 // Stop implements engine.World: the job is told to leave as it can, once the
@@ -115,7 +114,7 @@ func (d *Daemon) Stop(id job.ID) (kept time.Duration, atOnce bool) {
 	if l.purpose.Away() { // it is leaving already, for good or to wait again
 		return kept, false
 	}
-	l.purpose, l.decided = live.Preempted, d.now
+	l.purpose, l.decided = live.Preempted, d.loop.Now()
 	d.happens(l, makeWay)
 	l.seq = launches(r)*seqs + seqLeave
 	want := rundir.Want{Seq: l.seq, State: rundir.Save, Grace: l.stored.Spec.Stop.Grace, Why: "the scheduler needs its devices"}
@@ -137,9 +136,9 @@ func (d *Daemon) Reshape(id job.ID, a *cluster.Alloc, moved bool) (pause time.Du
 	if was := d.st.Alloc(id); was.SamePlaces(a) { // it has other parts of what it holds, and goes on
 		d.allow(l, a)
 		l.tell()
-		return max(0, r.Ready-d.now), d.rescaled(r, was, a)
+		return max(0, r.Ready-d.loop.Now()), d.rescaled(r, was, a)
 	}
-	l.decided = d.now
+	l.decided = d.loop.Now()
 	if l.purpose == "" { // else it is leaving already, and will find the last size if it comes back at once
 		l.purpose = live.Resizing
 		d.happens(l, makeWay)
@@ -165,23 +164,7 @@ func (d *Daemon) wants(l *liveJob, w rundir.Want) {
 // urge has a run told what is wanted of it.
 func (d *Daemon) urge(l *liveJob) {
 	dir, w := d.store.runDir(l.key, l.run), l.want
-	d.act(l, func() { d.write(dir, w) })
-}
-
-// act has something done for a job once the decision is durable, behind all that
-// is still to be done for it. Jobs do not wait for each other.
-func (d *Daemon) act(l *liveJob, f func()) {
-	before, done := l.lane, make(chan struct{})
-	l.lane = done
-	d.acts = append(d.acts, func() {
-		d.acting.Go(func() {
-			defer close(done)
-			if before != nil {
-				<-before
-			}
-			f()
-		})
-	})
+	d.loop.Act(&l.lane, func() { d.write(dir, w) })
 }
 
 // tell wakes the tasks that wait for orders.
@@ -204,7 +187,7 @@ func (d *Daemon) notice(n notice) error {
 	if l == nil || n.run != l.run || !l.stage.there() {
 		return nil // of a run that was over before
 	}
-	if err := d.touch(l.id); err != nil {
+	if err := d.loop.Touch(l.id); err != nil {
 		return err
 	}
 	if n.exit != nil {
@@ -225,33 +208,33 @@ func (d *Daemon) stands(l *liveJob, s *rundir.Status) {
 	}
 	switch d.happens(l, news) {
 	case measure:
-		l.began = d.now
+		l.began = d.loop.Now()
 		d.launched(l, r)
 	case vacate:
-		d.average(&d.costs.Base.Checkpoint, d.now-l.decided)
-		d.emit(eventlog.Event{Kind: eventlog.Gone, Job: l.id})
+		d.average(&d.costs.Base.Checkpoint, d.loop.Now()-l.decided)
+		d.loop.Emit(eventlog.Event{Kind: eventlog.Gone, Job: l.id})
 	}
 }
 
 // launched measures what a launch took, and corrects what the job has done where
 // it starts without the work that it had.
 func (d *Daemon) launched(l *liveJob, r *job.Record) {
-	took := d.now - l.decided
-	d.tally.launches.observe(took.Seconds())
+	took := d.loop.Now() - l.decided
+	d.tally.Launches.Observe(took.Seconds())
 	if r.Starts+r.Resizes+r.Migrations > 1 {
 		d.average(&d.costs.Base.Restore, took)
 	} else {
 		d.average(&d.costs.Base.Start, took)
-		d.tally.starts.observe((d.now - r.Job.Submit).Seconds())
+		d.tally.Starts.Observe((d.loop.Now() - r.Job.Submit).Seconds())
 	}
 	if r.Phase != job.Running {
 		return
 	}
-	switch done := r.ProgressAt(d.now); {
+	switch done := r.ProgressAt(d.loop.Now()); {
 	case l.undone:
-		d.emit(eventlog.Event{Kind: eventlog.Progress, Job: l.id})
-	case d.now > r.Ready+took/2 && r.Resizes+r.Migrations > 0: // it was to go on earlier
-		d.emit(eventlog.Event{Kind: eventlog.Progress, Job: l.id, Kept: min(done, r.Progress)})
+		d.loop.Emit(eventlog.Event{Kind: eventlog.Progress, Job: l.id})
+	case d.loop.Now() > r.Ready+took/2 && r.Resizes+r.Migrations > 0: // it was to go on earlier
+		d.loop.Emit(eventlog.Event{Kind: eventlog.Progress, Job: l.id, Kept: min(done, r.Progress)})
 	}
 	l.undone = false
 }
@@ -286,13 +269,4 @@ func (d *Daemon) names(a *cluster.Alloc) []string {
 		}
 	}
 	return out
-}
-
-// cpusOf and memoryOf are what an Alloc has beside devices.
-func cpusOf(a *cluster.Alloc) (cpus float64, mem api.Bytes) {
-	for i := range a.Pieces {
-		cpus += float64(a.Pieces[i].CPU) / 1000
-		mem += api.Bytes(a.Pieces[i].Memory)
-	}
-	return cpus, mem
 }
