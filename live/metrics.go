@@ -72,3 +72,23 @@ func (t *Tally) End(j *api.Job, r *job.Record) {
 	t.Totals.GPUSeconds += r.Service
 	t.Totals.LostGPUSeconds += r.Lost
 }
+
+// Measures is what is measured, but for the machine.
+func (d *Daemon) Measures() (m server.Metrics) {
+	m.Status, m.ByState = d.status()
+	m.Totals = d.Tally.Totals
+	m.Decisions, m.Starts, m.Launches = d.Tally.Decisions.Export(), d.Tally.Starts.Export(), d.Tally.Launches.Export()
+	m.Events, m.LogBytes = d.Tally.Events, d.epoch.Bytes()
+	return m
+}
+
+// Ready is part of server.Backend.
+func (d *Daemon) Ready() error {
+	if err := d.MayChange(); err != nil {
+		return err
+	}
+	if !d.ready.Load() {
+		return api.Refuse(api.Unavailable, "norn is starting or stopping")
+	}
+	return nil
+}

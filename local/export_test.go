@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/norn-scheduler/norn/api"
@@ -14,7 +17,7 @@ import (
 
 // within does something in the goroutine of Run.
 func (d *Daemon) within(f func()) error {
-	return d.loop.Ask(context.Background(), func() error { f(); return nil })
+	return d.Loop.Ask(context.Background(), func() error { f(); return nil })
 }
 
 // Together has the daemon wait until so many requests have come, which it then carries
@@ -25,7 +28,7 @@ func (d *Daemon) Together(requests ...func()) {
 	<-waits
 	for i, request := range requests {
 		go request()
-		for n := 0; n <= i; n, _, _ = d.loop.Waiting() {
+		for n := 0; n <= i; n, _, _ = d.Loop.Waiting() {
 			time.Sleep(100 * time.Microsecond)
 		}
 	}
@@ -35,22 +38,21 @@ func (d *Daemon) Together(requests ...func()) {
 // Panics is a request that makes the daemon panic, behind another job's submission.
 func (d *Daemon) Panics() error {
 	return d.within(func() {
-		l := newLiveJob(job.ID(len(d.jobs)), "999", &stored{})
-		d.arrived = append(d.arrived, l)
-		d.loop.Emit(eventlog.Event{Kind: eventlog.Submit, Job: l.id})
+		l := newEntry("999", &stored{})
+		d.Admit(&l.Job, job.Job{Key: l.Key})
 		panic("a mistake of a test")
 	})
 }
 
 // Spoil is Mistake, and asks at once.
 func (d *Daemon) Spoil(p sched.Policy) error {
-	return d.within(func() { d.eng.SetPolicy("spoilt", p); d.loop.Kick() })
+	return d.within(func() { d.Impose("spoilt", p); d.Loop.Kick() })
 }
 
 // Mistake puts a policy in force that is in no table, and is asked when something
 // happens.
 func (d *Daemon) Mistake(p sched.Policy) error {
-	return d.within(func() { d.eng.SetPolicy("spoilt", p) })
+	return d.within(func() { d.Impose("spoilt", p) })
 }
 
 // SetDisk changes how much must be free on the disk, and looks at it.
@@ -85,7 +87,7 @@ func (d *Daemon) LookedAtDevices() error {
 // Carried is what the daemon would take over into a new log, as logs have it.
 func (d *Daemon) Carried() (out []string, err error) {
 	err = d.within(func() {
-		for _, ev := range append(eventlog.Carried(d.st), eventlog.Lessons(d.st)...) {
+		for _, ev := range append(eventlog.Carried(d.State()), eventlog.Lessons(d.State())...) {
 			b, err := ev.Append(nil)
 			out = append(out, string(b), fmt.Sprint(err))
 		}
@@ -96,7 +98,15 @@ func (d *Daemon) Carried() (out []string, err error) {
 // FillLog lets everything fail that is written to the event log from now on, as
 // on a full disk.
 func (d *Daemon) FillLog(full *os.File) error {
-	return d.within(func() { d.epoch.Redirect(full) })
+	return d.within(func() {
+		all, _ := filepath.Glob("/proc/self/fd/*")
+		for _, link := range all {
+			if at, _ := os.Readlink(link); at == d.store.Path(d.Epoch()) || at == d.store.Path(d.Epoch())+".new" {
+				fd, _ := strconv.Atoi(filepath.Base(link))
+				syscall.Dup3(int(full.Fd()), fd, 0)
+			}
+		}
+	})
 }
 
 // Deafen lets nothing reach the daemon any more that runners tell it.
@@ -104,16 +114,12 @@ func (d *Daemon) Deafen() error { return d.watch.deafen() }
 
 // Kept counts what the daemon keeps in memory that could grow with the jobs that
 // have ended.
-func (d *Daemon) Kept() (map[string]int, error) {
-	var out map[string]int
-	err := d.within(func() {
+func (d *Daemon) Kept() (out map[string]int, err error) {
+	err = d.within(func() {
 		d.tokens.mu.Lock()
 		defer d.tokens.mu.Unlock()
-		_, work, timers := d.loop.Waiting()
-		out = map[string]int{
-			"jobs": len(d.jobs), "live jobs": len(d.byKey), "records": d.st.Jobs(), "tokens": len(d.tokens.runs), "runners watched": d.watch.count(),
-			"timers": timers, "things to do": work, "ended jobs": d.recent.Len(), "events": d.feed.Len(),
-		}
+		out = d.Daemon.Kept()
+		out["entries"], out["tokens"], out["runners watched"] = len(d.entries), len(d.tokens.runs), d.watch.count()
 	})
 	return out, err
 }

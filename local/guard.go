@@ -33,8 +33,8 @@ type excess struct {
 
 // claims are those of a job on devices that it shares with others. A declared slot of
 // which no memory was declared has none that could run out.
-func (d *Daemon) claims(l *liveJob) []claim {
-	a := d.st.Alloc(l.id)
+func (d *Daemon) claims(l *entry) []claim {
+	a := d.State().Alloc(l.ID)
 	if a == nil || d.opt.Defaults.MemoryFactor <= 0 {
 		return nil
 	}
@@ -77,25 +77,22 @@ func exceeding(factor float64, devices []Device, loads []load, used []runner.Usa
 
 // guardMemory takes in who uses too much, and throws off those who have for a while.
 func (d *Daemon) guardMemory(found []excess) {
-	for _, l := range d.jobs {
-		if l == nil {
-			continue
-		}
-		i := slices.IndexFunc(found, func(e excess) bool { return e.job == l.key && e.run == l.run })
+	for l := range d.all() {
+		i := slices.IndexFunc(found, func(e excess) bool { return e.job == l.Key && e.run == l.Run })
 		if i < 0 {
 			l.exceeds = 0
 			continue
 		}
-		r := d.st.Record(l.id)
+		r := d.State().Record(l.ID)
 		if l.exceeds == 0 {
-			l.exceeds = d.loop.Now()
+			l.exceeds = d.Loop.Now()
 		}
-		if d.loop.Now()-l.exceeds < d.opt.Defaults.MemoryFor || r.Phase != job.Running || l.purpose != "" || d.loop.Touch(l.id) != nil {
+		if d.Loop.Now()-l.exceeds < d.opt.Defaults.MemoryFor || r.Phase != job.Running || l.Purpose != "" || d.Loop.Touch(l.ID) != nil {
 			continue
 		}
 		e := &found[i]
 		why := fmt.Sprintf("used %s of the memory of %s, which it shares; %s are booked for it", unit.Bytes(e.used), d.opt.Machine.name(cluster.DeviceID(e.device)), unit.Bytes(e.booked))
-		d.log.Warn("a job uses more memory than is booked for it, and leaves", "job", l.key, "run", l.run, "why", why)
+		d.log.Warn("a job uses more memory than is booked for it, and leaves", "job", l.Key, "run", l.Run, "why", why)
 		d.throwOff(l, r, live.Overusing, why)
 	}
 }

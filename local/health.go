@@ -17,7 +17,6 @@ type health struct {
 	full    atomic.Bool // too little is free on the disk to start anything
 	refuses atomic.Bool // too little even to take anything in
 	drained drained
-	policy  string   // what is wrong with the policy
 	sick    []string // what a measurement found wrong with each device; empty: nothing
 	samples []Sample
 	looking bool // at the devices, in a goroutine of its own
@@ -58,18 +57,12 @@ func (d *Daemon) deviceNote(i int) string {
 // trouble is what is wrong, one sentence each.
 func (d *Daemon) trouble() []string {
 	var out []string
-	if why := d.stalled.Load(); why != nil {
-		out = append(out, *why)
-	}
 	if d.health.full.Load() {
 		text := "the disk of norn's state folder is nearly full: nothing new is started until there is room"
 		if d.health.refuses.Load() {
 			text = "the disk of norn's state folder is nearly full: nothing new is taken or started until there is room"
 		}
 		out = append(out, text)
-	}
-	if d.health.policy != "" {
-		out = append(out, d.health.policy)
 	}
 	for i, dev := range d.opt.Machine.Devices {
 		if why := d.deviceNote(i); why != "" {
@@ -88,17 +81,17 @@ const (
 
 // everySoOften begins to look at the machine, again and again.
 func (d *Daemon) everySoOften() {
-	d.loop.Every(diskEvery, d.lookAtDisk)
-	d.loop.Every(lookEvery, d.lookAtRuns)
-	d.loop.Every(lookEvery, d.lookAtResidents)
+	d.Loop.Every(diskEvery, d.lookAtDisk)
+	d.Loop.Every(lookEvery, d.lookAtRuns)
+	d.Loop.Every(lookEvery, d.lookAtResidents)
 	if d.opt.MPS.Program != "" || len(d.packers) > 0 {
-		d.loop.Every(lookEvery, d.lookAtPackers)
+		d.Loop.Every(lookEvery, d.lookAtPackers)
 	}
 	if d.opt.Machine.measurable() {
-		d.loop.Every(max(time.Second, d.opt.Limits.Sample), d.lookAtDevices)
+		d.Loop.Every(max(time.Second, d.opt.Limits.Sample), d.lookAtDevices)
 	}
 	if d.opt.Limits.Outputs > 0 || d.opt.Limits.Logs > 0 {
-		d.loop.Every(cleanEvery, d.clean)
+		d.Loop.Every(cleanEvery, d.clean)
 	}
 }
 
@@ -133,16 +126,16 @@ func (d *Daemon) lookAtDisk() {
 // that do not follow what is wanted of them are told again: it could not be written,
 // as on a full disk.
 func (d *Daemon) lookAtRuns() {
-	for _, l := range d.jobs {
-		if l == nil || !l.stage.there() || d.loop.Now()-l.decided <= lookEvery {
+	for l := range d.all() {
+		if !l.stage.there() || d.Loop.Now()-l.Decided <= lookEvery {
 			continue
 		}
 		if l.status.PID != 0 && l.status.Seq < l.want.Seq {
 			d.urge(l)
 		}
 		if l.stage == launching || l.stage == leaving {
-			key, run := l.key, l.run
-			d.loop.Go(func() { d.look(key, run) })
+			key, run := l.Key, l.Run
+			d.Loop.Go(func() { d.look(key, run) })
 		}
 	}
 }
@@ -155,7 +148,7 @@ func (d *Daemon) lookAtDevices() {
 	}
 	d.health.looking = true
 	m, loads := &d.opt.Machine, d.loads()
-	d.loop.Go(func() {
+	d.Loop.Go(func() {
 		samples := make([]Sample, len(m.Devices))
 		if m.Sample != nil {
 			copy(samples, m.Sample())
@@ -165,7 +158,7 @@ func (d *Daemon) lookAtDevices() {
 			d.log.Warn("what jobs use of the processors cannot be measured", "error", err)
 		}
 		much := exceeding(d.opt.Defaults.MemoryFactor, m.Devices, loads, used, samples)
-		d.loop.Post(func() error {
+		d.Loop.Post(func() error {
 			d.health.looking, d.health.samples = false, samples
 			d.noteUse(samples)
 			d.guardMemory(much)
@@ -185,11 +178,12 @@ func (d *Daemon) lookAtDevices() {
 // clean removes what jobs wrote that ended long ago, and logs from long ago.
 func (d *Daemon) clean() {
 	active := map[string]bool{}
-	for key := range d.byKey {
-		active[key], active[baseOf(key)] = true, true
+	for j := range d.All() {
+		key := j.Key
+		active[key], active[live.BaseOf(key)] = true, true
 	}
-	present := d.epoch.N
-	d.loop.Go(func() {
+	present := d.Epoch()
+	d.Loop.Go(func() {
 		if keep := d.opt.Limits.Outputs; keep > 0 {
 			d.store.dropOutputs(time.Now().Add(-keep), active)
 		}
@@ -206,7 +200,7 @@ func (s *store) dropOutputs(before time.Time, active map[string]bool) {
 			return
 		}
 		os.RemoveAll(filepath.Join(s.dir, "runs", e.Job.ID))
-		if base := baseOf(e.Job.ID); !active[base] {
+		if base := live.BaseOf(e.Job.ID); !active[base] {
 			os.RemoveAll(s.jobDir(base))
 		}
 	})

@@ -2,6 +2,7 @@ package local
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,40 +15,25 @@ import (
 	"github.com/norn-scheduler/norn/unit"
 )
 
-// live is a job that has not ended: what the daemon knows of it beside its
-// record. What matters of it can be made again from the state folder.
-type liveJob struct {
-	id     job.ID
-	key    string
-	index  int // in its array, -1 without one
-	stored *stored
+// entry is a job that has not ended, with what this machine alone knows of it: its run.
+// What matters of it can be made again from the state folder.
+type entry struct {
+	live.Job
+	cred *rundir.User // as whom it runs; nil: as the daemon
 
-	run     int // number of its last run, 0 before the first
 	stage   stage
 	seq     int // of the last Want
 	want    rundir.Want
-	purpose live.Purpose
-	why     string // of the purpose, for a reader
 	status  rundir.Status
 	exit    *rundir.Exit // of the last run that ended
 	token   string
 	saved   rundir.Saved // of the last run
 	limits  rundir.Limits
-	report  *api.Report // the last one of rank 0 in this run
-	batch   int         // global batch size that its tasks are told, 0: their own
+	batch   int // global batch size that its tasks are told, 0: their own
 	began   time.Duration
-	decided time.Duration // when its present run was decided on
 	undone  bool          // it starts again without the work that it had done
-
-	counts  live.Counts
 	exceeds time.Duration // since when it uses more memory than is booked; 0: it does not
-	until   time.Duration // held until then by a retry; 0: not
-	after   []api.After   // what it still waits for
-	held    bool          // by a person
-	lane    live.Lane
 	changed chan struct{} // closed when what its tasks are told changes
-	life    live.Life
-	where   live.Whereabouts
 
 	packers  []*packer // through which its run computes
 	resident *resident // to which its run hands its work
@@ -71,13 +57,6 @@ const (
 	seqs
 )
 
-func (l *liveJob) array() string {
-	if l.index < 0 {
-		return ""
-	}
-	return l.stored.ID
-}
-
 // engineJob is the job as the engine knows it. It fails, as a refusal, on what
 // cannot be run on this machine.
 func (d *Daemon) engineJob(s *stored, key string, now time.Duration) (job.Job, error) {
@@ -89,13 +68,13 @@ func (d *Daemon) engineJob(s *stored, key string, now time.Duration) (job.Job, e
 	stop, _ := job.ParseStopMode(spec.Stop.Mode) // checked by complete
 	kind, _ := job.ParseKind(spec.Kind)
 	j := job.Job{
-		Key: key, Name: spec.Name, User: s.User, Tenant: spec.Tenant, Submit: now, Demand: d.shapes.Get(demand),
+		Key: key, Name: spec.Name, User: s.User, Tenant: spec.Tenant, Submit: now, Demand: d.Shape(demand),
 		Kind: kind, Model: spec.Model, Backbone: spec.Backbone, Dataset: spec.Dataset, Batch: spec.Batch,
 		Units: spec.Units, Unit: spec.Unit, Priority: spec.Priority, Estimate: spec.Estimate.Duration(),
 		Stop: stop, Retries: int32(spec.Retry.Limit),
 	}
 	if !spec.Deadline.IsZero() {
-		j.Deadline = max(1, d.loop.Clock.Since(spec.Deadline))
+		j.Deadline = max(1, d.Loop.Clock.Since(spec.Deadline))
 	}
 	j.Hints = hints(spec)
 	return j, nil
@@ -296,13 +275,51 @@ func (d *Daemon) completeStop(s *api.Stop, spec *api.JobSpec) error {
 	return nil
 }
 
-// newLive is what is known of a job when it is submitted, or found again.
-func newLiveJob(id job.ID, key string, s *stored) *liveJob {
-	l := &liveJob{id: id, key: key, index: -1, stored: s, after: slices.Clone(s.Spec.After), held: s.Spec.Held, changed: make(chan struct{})}
-	if _, index, ok := strings.Cut(key, "_"); ok {
-		l.index, _ = strconv.Atoi(index)
+// newEntry is what is known of a job when it is submitted, or found again.
+func newEntry(key string, s *stored) *entry {
+	l := &entry{Job: live.Job{Key: key, User: s.User, Spec: &s.Spec, After: slices.Clone(s.Spec.After), Held: s.Spec.Held}, cred: s.Cred, changed: make(chan struct{})}
+	if key != s.ID {
+		l.Array = s.ID
 	}
 	return l
+}
+
+// of is what is known of a job that has not ended; nil: it has.
+func (d *Daemon) of(id job.ID) *entry {
+	j := d.Of(id)
+	if j == nil {
+		return nil
+	}
+	return d.entries[j.Key]
+}
+
+// by is a job that has not ended, by its key; nil: there is none.
+func (d *Daemon) by(key string) *entry {
+	if d.By(key) == nil {
+		return nil
+	}
+	return d.entries[key]
+}
+
+// all visits the jobs that have not ended, by number.
+func (d *Daemon) all() iter.Seq[*entry] {
+	return func(yield func(*entry) bool) {
+		for j := range d.All() {
+			if !yield(d.entries[j.Key]) {
+				return
+			}
+		}
+	}
+}
+
+// any tells whether one of the jobs that have not ended is such.
+func (d *Daemon) any(such func(*entry) bool) bool {
+	for l := range d.all() {
+		if such(l) {
+			return true
+		}
+	}
+	return false
 }
 
 // keys are the numbers of the jobs that a submission makes.

@@ -54,19 +54,19 @@ func newToken() string {
 }
 
 // describe says what the next run of a job shall launch.
-func (d *Daemon) describe(l *liveJob, a *cluster.Alloc) *rundir.Run {
-	spec, def := &l.stored.Spec, &d.opt.Defaults
+func (d *Daemon) describe(l *entry, a *cluster.Alloc) *rundir.Run {
+	spec, def := l.Spec, &d.opt.Defaults
 	l.limits = d.limits(l, a)
 	run := &rundir.Run{
-		Job: l.key, Run: l.run, Name: spec.Name, Command: spec.Command, Dir: spec.Dir, User: l.stored.Cred,
+		Job: l.Key, Run: l.Run, Name: spec.Name, Command: spec.Command, Dir: spec.Dir, User: l.cred,
 		Limits: l.limits, Period: api.Of(def.Period), Stop: spec.Stop, LogBytes: def.LogBytes, LogKeep: def.LogKeep,
 		Notify: d.watch.path, Env: d.environment(l, a),
 	}
 	if def.Cgroup != "" {
-		run.Parent, run.Cgroup = def.Cgroup, fmt.Sprintf("job-%s-%d", l.key, l.run)
+		run.Parent, run.Cgroup = def.Cgroup, fmt.Sprintf("job-%s-%d", l.Key, l.Run)
 	}
 	if spec.Limit > 0 {
-		run.Limit = max(min(1, spec.Limit), spec.Limit-api.Of(d.st.Record(l.id).HeldAt(d.st.Now)))
+		run.Limit = max(min(1, spec.Limit), spec.Limit-api.Of(d.State().Record(l.ID).HeldAt(d.State().Now)))
 	}
 	held := d.devices(a)
 	for i := range d.opt.Machine.Devices {
@@ -79,7 +79,7 @@ func (d *Daemon) describe(l *liveJob, a *cluster.Alloc) *rundir.Run {
 	}
 	run.Tasks = d.tasks(spec, a)
 	if spec.Stop.CRIU {
-		run.Images = filepath.Join(d.store.runDir(l.key, l.run), "images")
+		run.Images = filepath.Join(d.store.runDir(l.Key, l.Run), "images")
 		run.Restore = d.lastImages(l)
 	}
 	return run
@@ -87,9 +87,9 @@ func (d *Daemon) describe(l *liveJob, a *cluster.Alloc) *rundir.Run {
 
 // lastImages is the last whole checkpoint that CRIU wrote of a job, if that is
 // where it has to go on from.
-func (d *Daemon) lastImages(l *liveJob) string {
-	for run := l.run - 1; run > 0 && !l.undone; run-- {
-		dir := d.store.runDir(l.key, run)
+func (d *Daemon) lastImages(l *entry) string {
+	for run := l.Run - 1; run > 0 && !l.undone; run-- {
+		dir := d.store.runDir(l.Key, run)
 		var exit rundir.Exit
 		switch ok, err := rundir.Read(dir, rundir.ExitFile, &exit); {
 		case !ok || err != nil:
@@ -148,25 +148,25 @@ func (d *Daemon) visible(devices []int) []string {
 }
 
 // environment is that of the submission with what a task must know of Norn.
-func (d *Daemon) environment(l *liveJob, a *cluster.Alloc) []string {
+func (d *Daemon) environment(l *entry, a *cluster.Alloc) []string {
 	var out []string
-	for name, value := range l.stored.Spec.Env {
+	for name, value := range l.Spec.Env {
 		out = append(out, name+"="+value)
 	}
 	slices.Sort(out)
 	out = append(out,
-		rundir.EnvJob+"="+l.key,
-		rundir.EnvRun+"="+strconv.Itoa(l.run),
-		rundir.EnvName+"="+l.stored.Spec.Name,
-		rundir.EnvGPUs+"="+strconv.FormatFloat(float64(d.st.Cluster.GPUMilli(a))/1000, 'f', -1, 64),
+		rundir.EnvJob+"="+l.Key,
+		rundir.EnvRun+"="+strconv.Itoa(l.Run),
+		rundir.EnvName+"="+l.Spec.Name,
+		rundir.EnvGPUs+"="+strconv.FormatFloat(float64(d.State().Cluster.GPUMilli(a))/1000, 'f', -1, 64),
 		rundir.EnvSocket+"="+d.opt.Socket,
 		rundir.EnvToken+"="+l.token,
 	)
-	if _, said := l.stored.Spec.Env[envThreads]; !said && d.onHost(a) {
+	if _, said := l.Spec.Env[envThreads]; !said && d.onHost(a) {
 		out = append(out, envThreads+"="+strconv.Itoa(d.threads(a)))
 	}
-	if l.index >= 0 {
-		out = append(out, rundir.EnvArrayID+"="+l.stored.ID, rundir.EnvArrayIndex+"="+strconv.Itoa(l.index))
+	if l.Array != "" {
+		out = append(out, rundir.EnvArrayID+"="+l.Array, rundir.EnvArrayIndex+"="+strings.TrimPrefix(l.Key, l.Array+"_"))
 	}
 	return out
 }
@@ -247,7 +247,7 @@ func (d *Daemon) tellRun(dir, file string, v any) {
 // report hands a notice to the goroutine of Run, unless that has ended: the next
 // daemon finds it out itself.
 func (d *Daemon) report(n notice) {
-	d.loop.Post(func() error { return d.notice(n) })
+	d.Loop.Post(func() error { return d.notice(n) })
 }
 
 // look reads what a runner has written, and reports it.
@@ -290,7 +290,7 @@ func (d *Daemon) lost(key string, run int, why string) {
 		}
 		select {
 		case <-time.After(wait):
-		case <-d.loop.Stopped():
+		case <-d.Loop.Stopped():
 			return
 		}
 	}
@@ -326,7 +326,7 @@ func (d *Daemon) exitOf(dir, why string) (*rundir.Exit, error) {
 }
 
 // stopModeOf is the way to stop of a job that has one.
-func stopModeOf(s *stored) job.StopMode {
-	mode, _ := job.ParseStopMode(s.Spec.Stop.Mode)
+func stopModeOf(s *api.JobSpec) job.StopMode {
+	mode, _ := job.ParseStopMode(s.Stop.Mode)
 	return mode
 }

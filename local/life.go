@@ -80,10 +80,10 @@ func life(s stage, h happening) step {
 }
 
 // happens moves a run on to its next stage, and returns what is to be done.
-func (d *Daemon) happens(l *liveJob, h happening) act {
+func (d *Daemon) happens(l *entry, h happening) act {
 	s := life(l.stage, h)
 	if s.do == cannotBe {
-		d.log.Error("norn has made a mistake: this cannot happen to a run", "job", l.key, "run", l.run, "stage", l.stage.String(), "happening", h.String())
+		d.log.Error("norn has made a mistake: this cannot happen to a run", "job", l.Key, "run", l.Run, "stage", l.stage.String(), "happening", h.String())
 	}
 	l.stage = s.to
 	return s.do

@@ -14,7 +14,7 @@ import (
 // limits are what the run of a job may use with what it holds: the processors and the
 // memory that are booked for it, its part of the processors that its devices stand
 // for, and its turn where it is throttled.
-func (d *Daemon) limits(l *liveJob, a *cluster.Alloc) rundir.Limits {
+func (d *Daemon) limits(l *entry, a *cluster.Alloc) rundir.Limits {
 	cpus, mem := live.Beside(a)
 	lim := rundir.Limits{CPUs: cpus, Memory: mem, Weight: d.weight(a), Throttle: live.ThrottleOf(a), Paced: l.limits.Paced}
 	if takesTurns(lim) {
@@ -48,16 +48,16 @@ func (d *Daemon) weight(a *cluster.Alloc) int {
 
 // phase is where in a period the turn of a job begins: behind those that take turns on
 // its first device already. It keeps the turn that it has.
-func (d *Daemon) phase(l *liveJob, a *cluster.Alloc) int {
+func (d *Daemon) phase(l *entry, a *cluster.Alloc) int {
 	if takesTurns(l.limits) {
 		return l.limits.Phase
 	}
 	at := 0
-	for _, other := range d.jobs {
-		if other == nil || other == l || !takesTurns(other.limits) {
+	for other := range d.all() {
+		if other == l || !takesTurns(other.limits) {
 			continue
 		}
-		if held := d.st.Alloc(other.id); held != nil && len(held.Shares) > 0 && held.Shares[0].Device == a.Shares[0].Device {
+		if held := d.State().Alloc(other.ID); held != nil && len(held.Shares) > 0 && held.Shares[0].Device == a.Shares[0].Device {
 			at += 1000 - other.limits.Throttle
 		}
 	}
@@ -66,22 +66,22 @@ func (d *Daemon) phase(l *liveJob, a *cluster.Alloc) int {
 
 // allow tells the run of a job what it may use from now on, if that is something else
 // than before. It goes on meanwhile.
-func (d *Daemon) allow(l *liveJob, a *cluster.Alloc) { d.permit(l, d.limits(l, a)) }
+func (d *Daemon) allow(l *entry, a *cluster.Alloc) { d.permit(l, d.limits(l, a)) }
 
 // paces notes that a job keeps to its throttle by itself.
-func (d *Daemon) paces(l *liveJob) {
+func (d *Daemon) paces(l *entry) {
 	lim := l.limits
 	lim.Paced = true
 	d.permit(l, lim)
 }
 
-func (d *Daemon) permit(l *liveJob, lim rundir.Limits) {
+func (d *Daemon) permit(l *entry, lim rundir.Limits) {
 	if lim == l.limits || !l.stage.there() {
 		return
 	}
 	l.limits = lim
-	dir := d.store.runDir(l.key, l.run)
-	d.loop.Act(&l.lane, func() { d.tellRun(dir, rundir.LimitsFile, lim) })
+	dir := d.store.runDir(l.Key, l.Run)
+	d.Loop.Act(&l.Lane, func() { d.tellRun(dir, rundir.LimitsFile, lim) })
 }
 
 // readLimits reads what the run of a job was told that it may use.

@@ -9,9 +9,7 @@ import (
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/eventlog"
-	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/local/rundir"
-	"github.com/norn-scheduler/norn/run"
 	"github.com/norn-scheduler/norn/server"
 )
 
@@ -20,7 +18,7 @@ func (d *Daemon) Drain(ctx context.Context, c server.Caller, z api.Drain) error 
 	if !c.Operator {
 		return api.Refuse(api.Denied, "only an operator may drain the machine")
 	}
-	return d.change(ctx, func() error {
+	return d.Change(ctx, func() error {
 		next := d.health.drained
 		if len(z.Devices) == 0 {
 			next.Machine, next.Why = !z.Undo, z.Why
@@ -48,55 +46,32 @@ func (d *Daemon) Drain(ctx context.Context, c server.Caller, z api.Drain) error 
 	})
 }
 
-// SetPolicy implements server.Backend.
-func (d *Daemon) SetPolicy(ctx context.Context, c server.Caller, choice string) error {
-	if !c.Operator {
-		return api.Refuse(api.Denied, "only an operator may change the policy")
-	}
-	next, err := run.ParseChoice(choice)
-	if err == nil {
-		_, err = next.Make()
-	}
-	if err != nil {
-		return api.Refuse(api.Invalid, "%v", err)
-	}
-	return d.change(ctx, func() error {
-		if d.rolling != nil {
-			return live.ErrLater
-		}
-		d.rolling = &next
-		d.loop.Kick()
-		d.health.policy = ""
-		return nil
-	})
-}
-
 // setHealth tells the engine whether the machine takes new work.
 func (d *Daemon) setHealth() {
 	h := cluster.Up
 	if d.health.drained.Machine || d.health.full.Load() {
 		h = cluster.Cordoned
 	}
-	was := d.st.Cluster.Health(0)
-	for _, ev := range d.loop.Events() { // of this instant
+	was := d.State().Cluster.Health(0)
+	for _, ev := range d.Loop.Events() { // of this instant
 		if ev.Kind == eventlog.NodeSet {
 			was = ev.Health
 		}
 	}
 	if was != h {
-		d.loop.Emit(eventlog.Event{Kind: eventlog.NodeSet, Health: h})
+		d.Loop.Emit(eventlog.Event{Kind: eventlog.NodeSet, Health: h})
 	}
 }
 
 // setDevice tells the engine whether a device takes new work.
 func (d *Daemon) setDevice(i int) {
-	broken, was := d.deviceNote(i) != "", d.st.Cluster.Broken(cluster.DeviceID(i))
-	for _, ev := range d.loop.Events() { // of this instant
+	broken, was := d.deviceNote(i) != "", d.State().Cluster.Broken(cluster.DeviceID(i))
+	for _, ev := range d.Loop.Events() { // of this instant
 		if ev.Kind == eventlog.Device && int(ev.Device) == i {
 			was = ev.Broken
 		}
 	}
 	if was != broken {
-		d.loop.Emit(eventlog.Event{Kind: eventlog.Device, Device: cluster.DeviceID(i), Broken: broken})
+		d.Loop.Emit(eventlog.Event{Kind: eventlog.Device, Device: cluster.DeviceID(i), Broken: broken})
 	}
 }

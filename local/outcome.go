@@ -10,22 +10,22 @@ import (
 )
 
 // over takes in how a run ended.
-func (d *Daemon) over(l *liveJob, e *rundir.Exit) {
+func (d *Daemon) over(l *entry, e *rundir.Exit) {
 	if d.happens(l, isOver) != conclude {
 		return
 	}
-	r := d.st.Record(l.id)
-	l.exit = e
+	r := d.State().Record(l.ID)
+	l.ends(e)
 	if l.resident != nil {
-		l.resident.used, l.resident = d.loop.Now(), nil
+		l.resident.used, l.resident = d.Loop.Now(), nil
 	}
 	d.tokens.drop(l.token)
 	l.token = ""
 	l.tell()
 	v := d.ending(l, r, e).Verdict(&d.opt.Defaults.Patience)
-	l.counts = v.Counts
+	l.Counts = v.Counts
 	d.carryOut(l, r, &v)
-	l.purpose = ""
+	l.Purpose = ""
 }
 
 // causeOf is the cause of an exit as its runner wrote it.
@@ -44,15 +44,19 @@ func causeOf(c rundir.Cause) live.Cause {
 }
 
 // ending is all that is known of how a run of a job ended.
-func (d *Daemon) ending(l *liveJob, r *job.Record, e *rundir.Exit) *live.Ending {
-	stop := &l.stored.Spec.Stop
-	out := &live.Ending{
-		Exit: live.Exit{
-			Cause: causeOf(e.Cause), Status: e.Exit, Tasks: len(e.Tasks), Asked: e.Asked != "", Killed: e.Killed, Images: e.Images, Error: e.Error,
-		},
-		Phase: r.Phase, Stop: r.Job.Stop, Purpose: l.purpose, Why: l.why,
-		Progress: r.ProgressAt(d.loop.Now()), Saved: l.savedProgress(), Since: d.loop.Now() - l.decided,
-		Failures: int(r.Failures), Retry: l.stored.Spec.Retry, Again: stop.Again, Signal: stop.Signal, Counts: l.counts,
+func (d *Daemon) ending(l *entry, r *job.Record, e *rundir.Exit) *live.Ending {
+	stop := &l.Spec.Stop
+	return &live.Ending{
+		Exit: *l.exitOf(e), Phase: r.Phase, Stop: r.Job.Stop, Purpose: l.Purpose, Why: l.Why,
+		Progress: r.ProgressAt(d.Loop.Now()), Saved: l.savedProgress(), Since: d.Loop.Now() - l.Decided,
+		Failures: int(r.Failures), Retry: l.Spec.Retry, Again: stop.Again, Signal: stop.Signal, Counts: l.Counts,
+	}
+}
+
+// exitOf is how a run ended, as live worlds have it.
+func (l *entry) exitOf(e *rundir.Exit) *live.Exit {
+	out := &live.Exit{
+		Cause: causeOf(e.Cause), Status: e.Exit, Tasks: len(e.Tasks), Asked: e.Asked != "", Killed: e.Killed, Images: e.Images, Error: e.Error,
 	}
 	if began := l.status.Began; began > 0 {
 		out.Lived = time.Duration(e.Ended - began)
@@ -60,78 +64,53 @@ func (d *Daemon) ending(l *liveJob, r *job.Record, e *rundir.Exit) *live.Ending 
 	return out
 }
 
+// ends notes how the last run ended.
+func (l *entry) ends(e *rundir.Exit) { l.exit, l.Exit = e, l.exitOf(e) }
+
 // carryOut does what follows from the end of a run.
-func (d *Daemon) carryOut(l *liveJob, r *job.Record, v *live.Verdict) {
+func (d *Daemon) carryOut(l *entry, r *job.Record, v *live.Verdict) {
 	switch v.Fate {
 	case live.Done:
-		d.loop.Emit(eventlog.Event{Kind: eventlog.End, Job: l.id, Outcome: job.Done})
+		d.Loop.Emit(eventlog.Event{Kind: eventlog.End, Job: l.ID, Outcome: job.Done})
 	case live.Failed:
-		d.loop.Emit(eventlog.Event{Kind: eventlog.End, Job: l.id, Outcome: job.FailedPhase})
+		d.Loop.Emit(eventlog.Event{Kind: eventlog.End, Job: l.ID, Outcome: job.FailedPhase})
 	case live.Revoked:
-		d.loop.Emit(eventlog.Event{Kind: eventlog.Cancel, Job: l.id})
+		d.Loop.Emit(eventlog.Event{Kind: eventlog.Cancel, Job: l.ID})
 	case live.Gone:
-		d.loop.Emit(eventlog.Event{Kind: eventlog.Gone, Job: l.id})
+		d.Loop.Emit(eventlog.Event{Kind: eventlog.Gone, Job: l.ID})
 	case live.Evicted:
 		d.evict(l, v.Kept, v.Reason, v.Why)
 	case live.Retried:
-		d.loop.Emit(eventlog.Event{Kind: eventlog.Fail, Job: l.id, Kept: v.Kept, Reason: job.Reason{Code: v.Reason, Job: job.None, Text: v.Why}})
+		d.Loop.Emit(eventlog.Event{Kind: eventlog.Fail, Job: l.ID, Kept: v.Kept, Reason: job.Reason{Code: v.Reason, Job: job.None, Text: v.Why}})
 	case live.Relaunch:
-		d.put(l, d.st.Alloc(l.id), launches(r), v.Kept)
-		d.loop.Emit(eventlog.Event{Kind: eventlog.Progress, Job: l.id, Kept: v.Kept})
+		d.put(l, d.State().Alloc(l.ID), launches(r), v.Kept)
+		d.Loop.Emit(eventlog.Event{Kind: eventlog.Progress, Job: l.ID, Kept: v.Kept})
 	case live.Late:
 		l.stage = late
 	case live.Undone:
 		l.undone = true
 	}
 	if v.Saved {
-		d.average(&d.costs.Base.Checkpoint, d.loop.Now()-l.decided)
+		live.Average(&d.Costs().Base.Checkpoint, d.Loop.Now()-l.Decided)
 	}
 	switch {
 	case v.Wait > 0:
-		d.holdUntil(l, d.loop.Now()+v.Wait, v.Hold)
+		d.HoldUntil(&l.Job, d.Loop.Now()+v.Wait, v.Hold)
 	case v.Hold != "":
-		d.hold(l, v.Hold)
+		d.Hold(&l.Job, v.Hold)
 	}
-}
-
-// holdUntil holds a job for a while.
-func (d *Daemon) holdUntil(l *liveJob, until time.Duration, why string) {
-	l.until = until
-	d.loop.Emit(eventlog.Event{Kind: eventlog.Hold, Job: l.id, Reason: job.Reason{
-		Code: job.OnHold, Job: job.None, At: until, Text: why + "; tries again at " + d.loop.Clock.Wall(until).Format(time.TimeOnly),
-	}})
-	d.loop.At(until, func() { d.expire(l, until) })
-}
-
-// expire lets a job go on whose time of waiting is over.
-func (d *Daemon) expire(l *liveJob, until time.Duration) {
-	if d.byKey[l.key] != l || l.until != until {
-		return
-	}
-	if d.loop.Touch(l.id) != nil {
-		d.loop.At(d.loop.Now(), func() { d.expire(l, until) })
-		return
-	}
-	l.until = 0
-	d.freeIf(l)
-}
-
-// hold holds a job until somebody releases it.
-func (d *Daemon) hold(l *liveJob, why string) {
-	l.held = true
-	d.loop.Emit(eventlog.Event{Kind: eventlog.Hold, Job: l.id, Reason: job.Reason{Code: job.OnHold, Job: job.None, Text: why}})
 }
 
 // evict throws a job back to where it waits.
-func (d *Daemon) evict(l *liveJob, kept time.Duration, code job.ReasonCode, why string) {
-	r := d.st.Record(l.id)
-	kept = min(kept, r.ProgressAt(d.loop.Now()))
+func (d *Daemon) evict(l *entry, kept time.Duration, code job.ReasonCode, why string) {
+	r := d.State().Record(l.ID)
+	kept = min(kept, r.ProgressAt(d.Loop.Now()))
 	reason := job.Reason{Code: code, Job: job.None, Text: why}
-	if a := d.st.Alloc(l.id); code == job.OutOfMemory && a != nil && len(a.Shares) > 0 {
+	if a := d.State().Alloc(l.ID); code == job.OutOfMemory && a != nil && len(a.Shares) > 0 {
 		reason.Need = int32(a.Shares[0].Device)
 	}
-	d.loop.Emit(eventlog.Event{Kind: eventlog.Evict, Job: l.id, Kept: kept, Reason: reason})
+	d.Loop.Emit(eventlog.Event{Kind: eventlog.Evict, Job: l.ID, Kept: kept, Reason: reason})
 }
 
 // savedProgress is the work of a job up to the last checkpoint that it reported.
-func (l *liveJob) savedProgress() time.Duration { return time.Duration(l.saved.Progress) }
+func (l *entry) savedProgress() time.Duration { return time.Duration(l.saved.Progress) }

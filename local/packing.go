@@ -51,7 +51,7 @@ func uidOf(u *rundir.User) int {
 // there: those that see one GPU, and hold a part of it, or whatever they hold where all
 // are to. What it returns is done before the run is launched. That MPS cannot be had is
 // no reason not to run: jobs share a GPU in turns then.
-func (d *Daemon) packing(l *liveJob, a *cluster.Alloc, run *rundir.Run) func() error {
+func (d *Daemon) packing(l *entry, a *cluster.Alloc, run *rundir.Run) func() error {
 	l.packers = nil
 	if d.opt.MPS.Program == "" {
 		return func() error { return nil }
@@ -98,10 +98,10 @@ func (d *Daemon) packing(l *liveJob, a *cluster.Alloc, run *rundir.Run) func() e
 // packerFor is the server of a GPU for a user. Its folder is below the state where
 // that is the daemon's own user, and else where the user can get to.
 func (d *Daemon) packerFor(dev *Device, u *rundir.User) *packer {
-	p := &packer{dir: filepath.Join(d.store.dir, "mps", fmt.Sprintf("%s-%d", dev.Name, uidOf(u))), used: d.loop.Now(), gone: make(chan struct{})}
+	p := &packer{dir: filepath.Join(d.store.dir, "mps", fmt.Sprintf("%s-%d", dev.Name, uidOf(u))), used: d.Loop.Now(), gone: make(chan struct{})}
 	for _, o := range d.packers {
 		if o.serves(dev.Name, u) {
-			o.used = d.loop.Now()
+			o.used = d.Loop.Now()
 			return o
 		}
 		if o.dir == p.dir {
@@ -157,18 +157,18 @@ func (d *Daemon) lookAtPackers() {
 			continue
 		}
 		if d.computesThrough(p) {
-			p.used = d.loop.Now()
+			p.used = d.Loop.Now()
 			continue
 		}
-		if d.loop.Now()-p.used < d.opt.Defaults.ResidentIdle {
+		if d.Loop.Now()-p.used < d.opt.Defaults.ResidentIdle {
 			continue
 		}
 		p.ending = true
-		d.loop.Go(func() {
+		d.Loop.Go(func() {
 			if err := p.quit(); err != nil {
 				d.log.Warn("CUDA MPS cannot be ended", "device", p.note.Device, "error", err)
 			}
-			d.loop.Post(func() error {
+			d.Loop.Post(func() error {
 				d.packers = slices.DeleteFunc(d.packers, func(o *packer) bool { return o == p })
 				return nil
 			})
@@ -179,7 +179,7 @@ func (d *Daemon) lookAtPackers() {
 // computesThrough tells whether a run, or a resident trainer, may be a client of a
 // server.
 func (d *Daemon) computesThrough(p *packer) bool {
-	return slices.ContainsFunc(d.jobs, func(l *liveJob) bool { return l != nil && l.stage.there() && slices.Contains(l.packers, p) }) ||
+	return d.any(func(l *entry) bool { return l.stage.there() && slices.Contains(l.packers, p) }) ||
 		slices.ContainsFunc(d.residents, func(r *resident) bool { return slices.Contains(r.note.Devices, p.note.Device) })
 }
 
@@ -187,7 +187,7 @@ func (d *Daemon) computesThrough(p *packer) bool {
 func (d *Daemon) findPackers() {
 	dirs, _ := filepath.Glob(filepath.Join(d.store.dir, "mps", "*"))
 	for _, dir := range dirs {
-		p := &packer{dir: dir, used: d.st.Now, gone: make(chan struct{})}
+		p := &packer{dir: dir, used: d.State().Now, gone: make(chan struct{})}
 		if ok, err := rundir.Read(dir, packerFile, &p.note); ok && err == nil {
 			d.packers = append(d.packers, p)
 		}

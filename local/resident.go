@@ -65,13 +65,13 @@ func (r *resident) alive() bool {
 
 // inUse tells whether a run hands its work to a resident.
 func (d *Daemon) inUse(r *resident) bool {
-	return slices.ContainsFunc(d.jobs, func(l *liveJob) bool { return l != nil && l.resident == r && l.stage.there() })
+	return d.any(func(l *entry) bool { return l.resident == r && l.stage.there() })
 }
 
 // makeWay finds the resident that the next run of a job is to use, or makes it, and
 // ends others that are on its devices and that nobody uses: they would keep memory
 // of them. What it returns is done before the run is launched.
-func (d *Daemon) makeWay(l *liveJob, a *cluster.Alloc, run *rundir.Run) func() error {
+func (d *Daemon) makeWay(l *entry, a *cluster.Alloc, run *rundir.Run) func() error {
 	var fresh *resident
 	var leaving []*resident
 	names, want := d.names(a), d.wanted(l, a)
@@ -92,7 +92,7 @@ func (d *Daemon) makeWay(l *liveJob, a *cluster.Alloc, run *rundir.Run) func() e
 	}
 	var made *rundir.Run
 	if l.resident != nil {
-		l.resident.used = d.loop.Now()
+		l.resident.used = d.Loop.Now()
 		run.Env = append(run.Env, rundir.EnvResident+"="+l.resident.note.Socket)
 	}
 	if fresh != nil {
@@ -103,7 +103,7 @@ func (d *Daemon) makeWay(l *liveJob, a *cluster.Alloc, run *rundir.Run) func() e
 		for _, r := range leaving {
 			select {
 			case <-r.gone:
-			case <-d.loop.Stopped():
+			case <-d.Loop.Stopped():
 				return live.ErrAway
 			}
 		}
@@ -115,12 +115,12 @@ func (d *Daemon) makeWay(l *liveJob, a *cluster.Alloc, run *rundir.Run) func() e
 }
 
 // wanted is the resident that a job wants on devices; nil: none.
-func (d *Daemon) wanted(l *liveJob, a *cluster.Alloc) *residentNote {
-	spec := &l.stored.Spec
+func (d *Daemon) wanted(l *entry, a *cluster.Alloc) *residentNote {
+	spec := l.Spec
 	if len(spec.Resident.Command) == 0 {
 		return nil
 	}
-	return &residentNote{Backbone: spec.Backbone, User: l.stored.User, Dir: spec.Dir, Command: spec.Resident.Command, Devices: d.names(a)}
+	return &residentNote{Backbone: spec.Backbone, User: l.User, Dir: spec.Dir, Command: spec.Resident.Command, Devices: d.names(a)}
 }
 
 func (d *Daemon) newResident(want *residentNote) *resident {
@@ -137,7 +137,7 @@ func (d *Daemon) newResident(want *residentNote) *resident {
 
 // describeResident says what is launched: with the environment, devices and limits of
 // the job that is the first to use it.
-func (d *Daemon) describeResident(l *liveJob, a *cluster.Alloc, r *resident) *rundir.Run {
+func (d *Daemon) describeResident(l *entry, a *cluster.Alloc, r *resident) *rundir.Run {
 	run := d.describe(l, a)
 	run.Job, run.Run, run.Name, run.Command = fmt.Sprint("resident-", r.note.Number), 1, "resident", r.note.Command
 	if run.Cgroup != "" {
@@ -145,7 +145,7 @@ func (d *Daemon) describeResident(l *liveJob, a *cluster.Alloc, r *resident) *ru
 	}
 	run.Stop, run.Limit, run.Notify = api.Stop{Mode: "restart", Signal: "TERM"}, 0, ""
 	run.Env = nil
-	for name, value := range l.stored.Spec.Env {
+	for name, value := range l.Spec.Env {
 		run.Env = append(run.Env, name+"="+value)
 	}
 	slices.Sort(run.Env)
@@ -179,7 +179,7 @@ func (d *Daemon) launchResident(r *resident, run *rundir.Run) error {
 		return fmt.Errorf("its resident trainer: %w", err)
 	}
 	if start, err := runner.StartTime(pid); err == nil {
-		d.loop.Post(func() error {
+		d.Loop.Post(func() error {
 			r.proc = rundir.Proc{PID: pid, Start: start}
 			return nil
 		})
@@ -193,26 +193,26 @@ func (d *Daemon) dismiss(r *resident) {
 		return
 	}
 	r.ending = true
-	d.loop.Act(nil, func() { d.endResident(r) })
+	d.Loop.Act(nil, func() { d.endResident(r) })
 }
 
 // endResident tells a resident to leave, and waits until nothing of it is left.
 func (d *Daemon) endResident(r *resident) {
 	select {
 	case <-r.launched:
-	case <-d.loop.Stopped(): // the next daemon finds it
+	case <-d.Loop.Stopped(): // the next daemon finds it
 		return
 	}
 	d.write(r.dir, rundir.Want{Seq: 1, State: rundir.End, Grace: d.opt.Defaults.CancelGrace, Why: "its devices are needed, or nobody needs it"})
 	for wait := 5 * time.Millisecond; !r.cleared(); wait = min(2*wait, 100*time.Millisecond) {
 		select {
 		case <-time.After(wait):
-		case <-d.loop.Stopped():
+		case <-d.Loop.Stopped():
 			return
 		}
 	}
 	close(r.gone)
-	d.loop.Post(func() error {
+	d.Loop.Post(func() error {
 		d.residents = slices.DeleteFunc(d.residents, func(o *resident) bool { return o == r })
 		return nil
 	})
@@ -255,8 +255,8 @@ func (d *Daemon) lookAtResidents() {
 			d.log.Warn("a resident trainer has ended by itself", "backbone", r.note.Backbone, "user", r.note.User, "devices", r.note.Devices)
 			d.dismiss(r)
 		case d.inUse(r):
-			r.used = d.loop.Now()
-		case d.loop.Now()-r.used >= d.opt.Defaults.ResidentIdle, slices.ContainsFunc(r.note.Devices, d.unusable):
+			r.used = d.Loop.Now()
+		case d.Loop.Now()-r.used >= d.opt.Defaults.ResidentIdle, slices.ContainsFunc(r.note.Devices, d.unusable):
 			d.dismiss(r)
 		}
 	}
@@ -273,7 +273,7 @@ func (d *Daemon) unusable(name string) bool {
 func (d *Daemon) findResidents() {
 	dirs, _ := filepath.Glob(filepath.Join(d.store.dir, "residents", "*"))
 	for _, dir := range dirs {
-		r := &resident{dir: dir, launched: make(chan struct{}), gone: make(chan struct{}), used: d.st.Now}
+		r := &resident{dir: dir, launched: make(chan struct{}), gone: make(chan struct{}), used: d.State().Now}
 		close(r.launched)
 		ok, err := rundir.Read(dir, residentFile, &r.note)
 		if r.cleared() {
@@ -299,28 +299,28 @@ func (d *Daemon) residentAt(socket string) *resident {
 
 // switched measures how long it took from the decision for a run until it made
 // progress: warm when a resident was there already, else cold.
-func (d *Daemon) switched(l *liveJob) {
+func (d *Daemon) switched(l *entry) {
 	if l.resident == nil || l.measured {
 		return
 	}
 	l.measured = true
-	s := d.costs.Switch[l.stored.Spec.Backbone]
+	s := d.Costs().Switch[l.Spec.Backbone]
 	which := &s.Cold
 	if l.warm {
 		which = &s.Warm
 	}
-	d.average(which, d.loop.Now()-l.decided)
+	live.Average(which, d.Loop.Now()-l.Decided)
 	if s.Warm == 0 {
 		s.Warm = s.Cold
 	}
 	if s.Cold == 0 {
 		s.Cold = s.Warm
 	}
-	next := map[string]perf.Switch{l.stored.Spec.Backbone: s} // a forecast may read the one before
-	for backbone, other := range d.costs.Switch {
-		if backbone != l.stored.Spec.Backbone {
+	next := map[string]perf.Switch{l.Spec.Backbone: s} // a forecast may read the one before
+	for backbone, other := range d.Costs().Switch {
+		if backbone != l.Spec.Backbone {
 			next[backbone] = other
 		}
 	}
-	d.costs.Switch = next
+	d.Costs().Switch = next
 }

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/norn-scheduler/norn/api"
@@ -110,12 +109,6 @@ func (s *store) lastRun(key string) int {
 		}
 	}
 	return last
-}
-
-// baseOf is the number under which a job was submitted: 17 of 17_3.
-func baseOf(key string) string {
-	base, _, _ := strings.Cut(key, "_")
-	return base
 }
 
 // free is what is left on the disk of the state folder, and its size.

@@ -15,7 +15,7 @@ import (
 // Start implements engine.World: the job is launched, or thawed, once the
 // decision is durable.
 func (d *Daemon) Start(id job.ID, a *cluster.Alloc) (delay time.Duration, speed float64) {
-	l, r := d.jobs[id], d.st.Record(id)
+	l, r := d.of(id), d.State().Record(id)
 	d.put(l, a, launches(r)+1, r.Progress)
 	return d.startDelay(l), d.speed(r, a)
 }
@@ -30,8 +30,8 @@ func (d *Daemon) speed(r *job.Record, a *cluster.Alloc) float64 {
 // alonePace is how fast a job is expected to run with its devices for itself.
 func (d *Daemon) alonePace(r *job.Record, a *cluster.Alloc) float64 {
 	speed := d.paceOn(r, a)
-	if t := d.opt.Transfer; t != nil && r.Merged == job.After && d.st.Known(r.With) {
-		speed *= t.After(r.Job, d.st.Record(r.With).Job)
+	if t := d.opt.Transfer; t != nil && r.Merged == job.After && d.State().Known(r.With) {
+		speed *= t.After(r.Job, d.State().Record(r.With).Job)
 	}
 	return speed
 }
@@ -41,7 +41,7 @@ func (d *Daemon) paceOn(r *job.Record, a *cluster.Alloc) float64 {
 	if h := r.Job.Hints; d.onHost(a) && h != nil && h.CPUEstimate > 0 && r.Estimate > 0 {
 		return float64(r.Estimate) / float64(h.CPUEstimate)
 	}
-	return d.speeds().Speed(r.Job, d.st.Cluster, a)
+	return d.speeds().Speed(r.Job, d.State().Cluster, a)
 }
 
 // speeds is how fast jobs are believed to run.
@@ -58,26 +58,26 @@ func (d *Daemon) onHost(a *cluster.Alloc) bool {
 }
 
 // startDelay is what a start is expected to take, as measured.
-func (d *Daemon) startDelay(l *liveJob) time.Duration {
-	if d.st.Record(l.id).Starts > 0 {
-		return d.costs.Base.Restore
+func (d *Daemon) startDelay(l *entry) time.Duration {
+	if d.State().Record(l.ID).Starts > 0 {
+		return d.Costs().Base.Restore
 	}
-	return d.costs.Base.Start
+	return d.Costs().Base.Start
 }
 
 // put has a job run on a, for the k-th time, with the work that it has done
 // already.
-func (d *Daemon) put(l *liveJob, a *cluster.Alloc, k int, from time.Duration) {
+func (d *Daemon) put(l *entry, a *cluster.Alloc, k int, from time.Duration) {
 	do := d.happens(l, starts)
 	switch do {
 	case recall: // it has ended already, but no waiting job can
-		n := notice{key: l.key, run: l.run, exit: l.exit}
-		d.loop.Later(func() error { return d.notice(n) })
+		n := notice{key: l.Key, run: l.Run, exit: l.exit}
+		d.Loop.Later(func() error { return d.notice(n) })
 		return
 	case cannotBe:
 		return
 	}
-	l.purpose, l.why, l.decided = "", "", d.loop.Now()
+	l.Purpose, l.Why, l.Decided = "", "", d.Loop.Now()
 	l.seq = k*seqs + seqGo
 	want := rundir.Want{Seq: l.seq, State: rundir.Go}
 	l.want = want
@@ -86,38 +86,38 @@ func (d *Daemon) put(l *liveJob, a *cluster.Alloc, k int, from time.Duration) {
 		d.wants(l, want)
 		return
 	}
-	l.run++
+	l.Run++
 	l.limits, l.exceeds = rundir.Limits{}, 0
-	l.report, l.status = nil, rundir.Status{}
+	l.Report, l.status = nil, rundir.Status{}
 	l.saved = rundir.Saved{Progress: int64(from)}
 	l.token = newToken()
-	d.tokens.set(l.token, l.key)
+	d.tokens.set(l.token, l.Key)
 	launch := d.describe(l, a)
 	if launch.Images != "" && launch.Restore == "" && from > 0 { // CRIU has nothing that it could go on from
 		l.undone, l.saved.Progress = true, 0
 	}
-	dir, saved := d.store.runDir(l.key, l.run), l.saved
+	dir, saved := d.store.runDir(l.Key, l.Run), l.saved
 	ways := []func() error{d.packing(l, a, launch), d.makeWay(l, a, launch)}
 	l.measured = false
-	d.loop.Act(&l.lane, func() { d.launch(dir, launch, want, saved, ways) })
+	d.Loop.Act(&l.Lane, func() { d.launch(dir, launch, want, saved, ways) })
 }
 
 // Stop implements engine.World: the job is told to leave as it can, once the
 // decision is durable. What it is said to keep is what it keeps if that goes
 // well; if not, it is thrown back later.
 func (d *Daemon) Stop(id job.ID) (kept time.Duration, atOnce bool) {
-	l, r := d.jobs[id], d.st.Record(id)
-	kept = r.ProgressAt(d.st.Now)
+	l, r := d.of(id), d.State().Record(id)
+	kept = r.ProgressAt(d.State().Now)
 	if r.Job.Stop == job.Restart || r.Job.Stop == job.Pinned {
 		kept = 0
 	}
-	if l.purpose.Away() { // it is leaving already, for good or to wait again
+	if l.Purpose.Away() { // it is leaving already, for good or to wait again
 		return kept, false
 	}
-	l.purpose, l.decided = live.Preempted, d.loop.Now()
+	l.Purpose, l.Decided = live.Preempted, d.Loop.Now()
 	d.happens(l, makeWay)
 	l.seq = launches(r)*seqs + seqLeave
-	want := rundir.Want{Seq: l.seq, State: rundir.Save, Grace: l.stored.Spec.Stop.Grace, Why: "the scheduler needs its devices"}
+	want := rundir.Want{Seq: l.seq, State: rundir.Save, Grace: l.Spec.Stop.Grace, Why: "the scheduler needs its devices"}
 	switch r.Job.Stop {
 	case job.Freeze:
 		want.State = rundir.Freeze
@@ -132,43 +132,43 @@ func (d *Daemon) Stop(id job.ID) (kept time.Duration, atOnce bool) {
 // Reshape implements engine.World: the job is told to leave and is launched again
 // on what it shall have.
 func (d *Daemon) Reshape(id job.ID, a *cluster.Alloc, moved bool) (pause time.Duration, speed float64) {
-	l, r := d.jobs[id], d.st.Record(id)
-	if was := d.st.Alloc(id); was.SamePlaces(a) { // it has other parts of what it holds, and goes on
+	l, r := d.of(id), d.State().Record(id)
+	if was := d.State().Alloc(id); was.SamePlaces(a) { // it has other parts of what it holds, and goes on
 		d.allow(l, a)
 		l.tell()
-		return max(0, r.Ready-d.loop.Now()), d.rescaled(r, was, a)
+		return max(0, r.Ready-d.Loop.Now()), d.rescaled(r, was, a)
 	}
-	l.decided = d.loop.Now()
-	if l.purpose == "" { // else it is leaving already, and will find the last size if it comes back at once
-		l.purpose = live.Resizing
+	l.Decided = d.Loop.Now()
+	if l.Purpose == "" { // else it is leaving already, and will find the last size if it comes back at once
+		l.Purpose = live.Resizing
 		d.happens(l, makeWay)
 		l.seq = launches(r)*seqs + seqLeave
-		want := rundir.Want{Seq: l.seq, State: rundir.Save, Grace: l.stored.Spec.Stop.Grace, Why: "it is given other devices"}
+		want := rundir.Want{Seq: l.seq, State: rundir.Save, Grace: l.Spec.Stop.Grace, Why: "it is given other devices"}
 		if r.Job.Stop != job.Checkpoint {
 			want.State = rundir.End
 		}
 		d.wants(l, want)
 		l.tell()
 	}
-	return d.costs.Base.Checkpoint + d.costs.Base.Restore, d.speed(r, a)
+	return d.Costs().Base.Checkpoint + d.Costs().Base.Restore, d.speed(r, a)
 }
 
 // wants has a run told what is wanted of it, again and again until it follows: see
 // lookAtRuns.
-func (d *Daemon) wants(l *liveJob, w rundir.Want) {
-	w.Purpose = string(l.purpose)
+func (d *Daemon) wants(l *entry, w rundir.Want) {
+	w.Purpose = string(l.Purpose)
 	l.want = w
 	d.urge(l)
 }
 
 // urge has a run told what is wanted of it.
-func (d *Daemon) urge(l *liveJob) {
-	dir, w := d.store.runDir(l.key, l.run), l.want
-	d.loop.Act(&l.lane, func() { d.write(dir, w) })
+func (d *Daemon) urge(l *entry) {
+	dir, w := d.store.runDir(l.Key, l.Run), l.want
+	d.Loop.Act(&l.Lane, func() { d.write(dir, w) })
 }
 
 // tell wakes the tasks that wait for orders.
-func (l *liveJob) tell() {
+func (l *entry) tell() {
 	close(l.changed)
 	l.changed = make(chan struct{})
 }
@@ -183,11 +183,11 @@ type notice struct {
 
 // notice takes in what a runner has written.
 func (d *Daemon) notice(n notice) error {
-	l := d.byKey[n.key]
-	if l == nil || n.run != l.run || !l.stage.there() {
+	l := d.by(n.key)
+	if l == nil || n.run != l.Run || !l.stage.there() {
 		return nil // of a run that was over before
 	}
-	if err := d.loop.Touch(l.id); err != nil {
+	if err := d.Loop.Touch(l.ID); err != nil {
 		return err
 	}
 	if n.exit != nil {
@@ -199,8 +199,8 @@ func (d *Daemon) notice(n notice) error {
 }
 
 // stands takes in where a run stands.
-func (d *Daemon) stands(l *liveJob, s *rundir.Status) {
-	r := d.st.Record(l.id)
+func (d *Daemon) stands(l *entry, s *rundir.Status) {
+	r := d.State().Record(l.ID)
 	l.status = *s
 	news := isUp
 	if s.State == rundir.Frozen && s.Seq == l.seq && r.Phase == job.Stopping {
@@ -208,44 +208,35 @@ func (d *Daemon) stands(l *liveJob, s *rundir.Status) {
 	}
 	switch d.happens(l, news) {
 	case measure:
-		l.began = d.loop.Now()
+		l.began = d.Loop.Now()
 		d.launched(l, r)
 	case vacate:
-		d.average(&d.costs.Base.Checkpoint, d.loop.Now()-l.decided)
-		d.loop.Emit(eventlog.Event{Kind: eventlog.Gone, Job: l.id})
+		live.Average(&d.Costs().Base.Checkpoint, d.Loop.Now()-l.Decided)
+		d.Loop.Emit(eventlog.Event{Kind: eventlog.Gone, Job: l.ID})
 	}
 }
 
 // launched measures what a launch took, and corrects what the job has done where
 // it starts without the work that it had.
-func (d *Daemon) launched(l *liveJob, r *job.Record) {
-	took := d.loop.Now() - l.decided
-	d.tally.Launches.Observe(took.Seconds())
+func (d *Daemon) launched(l *entry, r *job.Record) {
+	took := d.Loop.Now() - l.Decided
+	d.Tally.Launches.Observe(took.Seconds())
 	if r.Starts+r.Resizes+r.Migrations > 1 {
-		d.average(&d.costs.Base.Restore, took)
+		live.Average(&d.Costs().Base.Restore, took)
 	} else {
-		d.average(&d.costs.Base.Start, took)
-		d.tally.Starts.Observe((d.loop.Now() - r.Job.Submit).Seconds())
+		live.Average(&d.Costs().Base.Start, took)
+		d.Tally.Starts.Observe((d.Loop.Now() - r.Job.Submit).Seconds())
 	}
 	if r.Phase != job.Running {
 		return
 	}
-	switch done := r.ProgressAt(d.loop.Now()); {
+	switch done := r.ProgressAt(d.Loop.Now()); {
 	case l.undone:
-		d.loop.Emit(eventlog.Event{Kind: eventlog.Progress, Job: l.id})
-	case d.loop.Now() > r.Ready+took/2 && r.Resizes+r.Migrations > 0: // it was to go on earlier
-		d.loop.Emit(eventlog.Event{Kind: eventlog.Progress, Job: l.id, Kept: min(done, r.Progress)})
+		d.Loop.Emit(eventlog.Event{Kind: eventlog.Progress, Job: l.ID})
+	case d.Loop.Now() > r.Ready+took/2 && r.Resizes+r.Migrations > 0: // it was to go on earlier
+		d.Loop.Emit(eventlog.Event{Kind: eventlog.Progress, Job: l.ID, Kept: min(done, r.Progress)})
 	}
 	l.undone = false
-}
-
-// average takes one more measurement into a running mean.
-func (d *Daemon) average(mean *time.Duration, v time.Duration) {
-	if *mean == 0 {
-		*mean = v
-		return
-	}
-	*mean += (v - *mean) / 8
 }
 
 // devices are the devices of an Alloc, by their index in the machine.

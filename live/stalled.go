@@ -1,4 +1,4 @@
-package local
+package live
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/api"
-	"github.com/norn-scheduler/norn/live"
 )
 
 // A daemon that starts while there is no room on the disk for a new event log knows all
@@ -31,31 +30,28 @@ func (d *Daemon) stall(p *past, err error) {
 		d.log.Error(why)
 	}
 	d.past = p
-	d.jobs = make([]*liveJob, d.st.Jobs())
+	d.jobs = make([]*Job, d.st.Jobs())
 	for _, l := range d.byKey {
-		d.jobs[l.id] = l
-		if l.token != "" {
-			d.tokens.set(l.token, l.key)
-		}
+		d.jobs[l.ID] = l
 	}
 	for n, id := range d.st.Ended() {
 		if n < p.told {
 			d.jobs[id] = nil // the history has it
 		}
 	}
-	d.epoch = d.store.Reopened(p.last())
+	d.epoch = d.journal.Reopened(p.last())
 }
 
 // waitForRoom answers who asks until there is room, or until the daemon ends.
 func (d *Daemon) waitForRoom() error {
 	tried := time.Now()
-	for d.stalled.Load() != nil && !d.loop.Halted() {
-		d.loop.Serve(stallEvery)
+	for d.stalled.Load() != nil && !d.Loop.Halted() {
+		d.Loop.Serve(stallEvery)
 		if time.Since(tried) < stallEvery {
 			continue
 		}
 		tried = time.Now()
-		d.epoch = live.Epoch{}
+		d.epoch = Epoch{}
 		switch err := d.goOn(d.past); {
 		case noRoom(err):
 			d.stall(d.past, err)
@@ -63,7 +59,7 @@ func (d *Daemon) waitForRoom() error {
 			return err
 		default:
 			d.feed.Begin(d.epoch.N)
-			d.log.Info("there is room on the disk again: norn goes on", "folder", d.store.dir)
+			d.log.Info("there is room on the disk again: norn goes on", "folder", d.journal.dir)
 			d.stalled.Store(nil)
 			d.past = nil
 		}
@@ -71,19 +67,19 @@ func (d *Daemon) waitForRoom() error {
 	return nil
 }
 
-// change is ask for what changes something: a daemon that can only be asked refuses it.
-func (d *Daemon) change(ctx context.Context, f func() error) error {
-	return d.loop.Ask(ctx, func() error {
-		if err := d.mayChange(); err != nil {
+// Change is Loop.Ask for what changes something: a daemon that can only be asked refuses it.
+func (d *Daemon) Change(ctx context.Context, f func() error) error {
+	return d.Loop.Ask(ctx, func() error {
+		if err := d.MayChange(); err != nil {
 			return err
 		}
 		return f()
 	})
 }
 
-// mayChange refuses while the daemon can only be asked. It may be called from any
+// MayChange refuses while the daemon can only be asked. It may be called from any
 // goroutine.
-func (d *Daemon) mayChange() error {
+func (d *Daemon) MayChange() error {
 	if why := d.stalled.Load(); why != nil {
 		return api.Refuse(api.Unavailable, "%s", *why)
 	}

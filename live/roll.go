@@ -1,4 +1,4 @@
-package local
+package live
 
 import (
 	"fmt"
@@ -9,7 +9,6 @@ import (
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/run"
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/tenant"
@@ -23,20 +22,20 @@ const nextOf = "next="
 // appears whole or not at all.
 func (d *Daemon) begin(n int, origin time.Time, was *state.State, c *cluster.Cluster, tenants *tenant.Tree) (*state.State, error) {
 	h := eventlog.Header{
-		World: "local", Policy: d.choice.Policy, Settings: settings(d.choice), Estimate: d.opt.Estimates,
-		Conditions: []string{nextOf + strconv.FormatInt(d.next.Load(), 10)}, Cluster: d.opt.Machine.Name, Origin: origin,
+		World: d.cfg.Kind, Policy: d.choice.Policy, Settings: settings(d.choice), Estimate: d.cfg.Estimates,
+		Conditions: []string{nextOf + strconv.FormatInt(d.next.Load(), 10)}, Cluster: d.cfg.Name, Origin: origin,
 	}
-	if err := d.store.SyncHistory(); err != nil { // what ended in the log before is told there alone from now on
+	if err := d.journal.SyncHistory(); err != nil { // what ended in the log before is told there alone from now on
 		return nil, fmt.Errorf("the history of jobs: %w", err)
 	}
-	events := append(live.Inventory(c, was.Now), d.carried(was)...)
+	events := append(Inventory(c, was.Now), d.carried(was)...)
 	events = append(events, d.intentions(events)...)
 	events = append(events, eventlog.Lessons(was)...)
 	h.Describe(c, tenants)
 	h.Begins = was.Now
-	h.Usage = live.Usage(was, tenants)
+	h.Usage = Usage(was, tenants)
 
-	next, fresh, err := d.store.Begin(n, &h, events)
+	next, fresh, err := d.journal.Begin(n, &h, events)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +68,7 @@ func (d *Daemon) intentions(carried []eventlog.Event) (out []eventlog.Event) {
 		if ev.Kind != eventlog.Carry || ev.Record.Phase != job.Running && ev.Record.Phase != job.Stopping {
 			continue
 		}
-		if why, ok := d.byKey[ev.Spec.Key].intention(); ok {
+		if why, ok := d.byKey[ev.Spec.Key].Intention(); ok {
 			out = append(out, eventlog.Event{Time: ev.Time, Kind: eventlog.Wait, Job: ev.Job, Reason: why})
 		}
 	}
@@ -79,7 +78,7 @@ func (d *Daemon) intentions(carried []eventlog.Event) (out []eventlog.Event) {
 // tenants is the configured tree with everybody else who has jobs or has used
 // anything.
 func (d *Daemon) tenants(was *state.State) (*tenant.Tree, error) {
-	t, err := d.opt.Tenants()
+	t, err := d.cfg.Tenants()
 	if err != nil {
 		return nil, err
 	}
@@ -89,18 +88,6 @@ func (d *Daemon) tenants(was *state.State) (*tenant.Tree, error) {
 		}
 	}
 	return t, nil
-}
-
-// cluster is this machine, all of it in working order.
-func (d *Daemon) cluster() (*cluster.Cluster, error) {
-	c := cluster.New()
-	for _, t := range d.opt.Machine.Types {
-		if _, err := c.AddType(t); err != nil {
-			return nil, err
-		}
-	}
-	_, err := c.AddNode(d.opt.Machine.Node)
-	return c, err
 }
 
 // roll begins a new epoch with what is left of the present one: what has ended
@@ -115,12 +102,12 @@ func (d *Daemon) roll() error {
 	if err != nil {
 		return err
 	}
-	c, err := d.cluster()
+	c, err := d.cfg.Cluster()
 	if err != nil {
 		return err
 	}
 	copyHealth(was.Cluster, c)
-	fresh, err := d.begin(old+1, d.loop.Clock.Origin, was, c, tenants)
+	fresh, err := d.begin(old+1, d.Loop.Clock.Origin, was, c, tenants)
 	if err != nil {
 		return err
 	}
@@ -129,9 +116,9 @@ func (d *Daemon) roll() error {
 	if err := d.newEngine(); err != nil {
 		return err
 	}
-	d.loop.Kick()
-	d.loop.Go(func() {
-		if err := d.store.Pack(old); err != nil {
+	d.Loop.Kick()
+	d.Loop.Go(func() {
+		if err := d.journal.Pack(old); err != nil {
 			d.log.Warn("an old event log stays unpacked", "log", old, "error", err)
 		}
 	})
@@ -142,11 +129,11 @@ func (d *Daemon) roll() error {
 // new numbers.
 func (d *Daemon) adopt(fresh *state.State) {
 	d.st, d.shapes = fresh, job.Interner{}
-	d.jobs = make([]*liveJob, fresh.Jobs())
+	d.jobs = make([]*Job, fresh.Jobs())
 	for i := range d.jobs {
 		r := fresh.Record(job.ID(i))
 		l := d.byKey[r.Job.Key]
-		l.id, d.jobs[i] = job.ID(i), l
+		l.ID, d.jobs[i] = job.ID(i), l
 		d.shapes.Get(*r.Job.Demand)
 	}
 }

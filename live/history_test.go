@@ -1,4 +1,4 @@
-package local
+package live
 
 import (
 	"encoding/json"
@@ -11,7 +11,6 @@ import (
 
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/predict"
 )
 
@@ -33,12 +32,12 @@ func TestTakeIn(t *testing.T) {
 	var text strings.Builder
 	want := &learnt{}
 	origin := time.Date(2026, 1, 2, 3, 4, 5, 678, time.UTC)
-	journal, err := live.OpenJournal(dir)
+	journal, err := OpenJournal(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &Daemon{store: &store{Journal: journal, dir: dir}, loop: live.NewLoop(nil, live.Hooks{})}
-	d.loop.Clock = live.NewClock(origin, 0)
+	d := &Daemon{journal: journal, Loop: NewLoop(nil, Hooks{})}
+	d.Loop.Clock = NewClock(origin, 0)
 	told := 0
 	for i := range 40 {
 		j := api.Job{
@@ -49,7 +48,7 @@ func TestTakeIn(t *testing.T) {
 		if i == 7 {
 			j.Command = []string{strings.Repeat("long", 40_000)}
 		}
-		e := live.Ended{Log: i / 30, N: i % 30, Job: j}
+		e := Ended{Log: i / 30, N: i % 30, Job: j}
 		line, err := json.Marshal(&e)
 		if err != nil {
 			t.Fatal(err)
@@ -58,7 +57,7 @@ func TestTakeIn(t *testing.T) {
 		if i%10 == 3 {
 			fmt.Fprintf(&text, "%s\n{\"stranger\":1}\n\n", line[:len(line)/2])
 		}
-		d.opt.Estimator = want
+		d.cfg.Estimator = want
 		d.observe(&j)
 		if e.Log == 1 {
 			told = e.N + 1
@@ -70,9 +69,9 @@ func TestTakeIn(t *testing.T) {
 	}
 	for _, most := range []int{0, 5, 1000} {
 		got := &learnt{}
-		d.opt.Estimator, d.opt.Limits.Recent = got, most
-		d.recent = live.Recent{Most: most}
-		ended, n, err := d.store.TakeIn(1, &d.recent, d.observe)
+		d.cfg.Estimator = got
+		d.recent = Recent{Most: most}
+		ended, n, err := d.journal.TakeIn(1, &d.recent, d.observe)
 		if err != nil || n != told || ended != 40 {
 			t.Errorf("keeping %d: %d ends of the log are told, want %d; %d in all (%v)", most, n, told, ended, err)
 		}
