@@ -18,7 +18,6 @@ import (
 	"github.com/norn-scheduler/norn/predict"
 	"github.com/norn-scheduler/norn/run"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/server"
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/tenant"
 )
@@ -79,32 +78,28 @@ type Config struct {
 type Daemon struct {
 	Loop  *Loop
 	Tally Tally
+	books
 
-	cfg     Config
-	log     *slog.Logger
-	journal *Journal
-	choice  run.Choice
-	eng     *engine.Engine
-	st      *state.State
-	epoch   Epoch
-	costs   perf.Costs
-	jobs    []*Job // by number; nil when it has ended
-	byKey   map[string]*Job
-	shapes  job.Interner
-	recent  Recent
-	feed    Feed
-	failed  error // why nothing can be written any more
-	past    *past // from which it has still to go on; nil: it has
+	cfg    Config
+	log    *slog.Logger
+	choice run.Choice
+	eng    *engine.Engine
+	st     *state.State
+	epoch  Epoch
+	costs  perf.Costs
+	jobs   []*Job // by number; nil when it has ended
+	byKey  map[string]*Job
+	shapes job.Interner
+	failed error // why nothing can be written any more
+	past   *past // from which it has still to go on; nil: it has
 
 	arrived   []*Job         // submitted in this instant, by number: the engine has no record of them yet
 	undecided []chan<- error // orders of other sizes in this instant
-	buried    []Ended        // in this instant, for the history file
 	rolling   *run.Choice    // the policy that comes into force
 	lets      bool           // it is another one: see engine.LetGo
 	refit     bool           // the devices are others than those of the last log
 	spoilt    string         // what is wrong with the policy
 
-	next    atomic.Int64 // number of the next submission
 	ready   atomic.Bool
 	stalled atomic.Pointer[string] // why it can only be asked; nil: it does all
 	started time.Time
@@ -112,7 +107,7 @@ type Daemon struct {
 
 // New makes a daemon; Recover has it go on from where the last one was.
 func New(c Config) *Daemon {
-	d := &Daemon{cfg: c, log: c.Log, journal: c.Journal, choice: c.Policy, byKey: map[string]*Job{}, started: time.Now()}
+	d := &Daemon{cfg: c, log: c.Log, books: books{journal: c.Journal}, choice: c.Policy, byKey: map[string]*Job{}, started: time.Now()}
 	d.recent.Most = c.Recent
 	d.Loop = NewLoop(d.log, Hooks{Durable: d.durable, Settled: func() time.Duration { return d.st.Now }, Mark: d.mark})
 	return d
@@ -126,10 +121,6 @@ func (d *Daemon) Costs() *perf.Costs { return &d.costs }
 
 // Epoch is the number of the present log.
 func (d *Daemon) Epoch() int { return d.epoch.N }
-
-// NewNumber is a number that no submission had before. It may be called from any
-// goroutine.
-func (d *Daemon) NewNumber() int64 { return d.next.Add(1) - 1 }
 
 // All visits the jobs that have not ended, by number.
 func (d *Daemon) All() iter.Seq[*Job] {
@@ -164,11 +155,11 @@ func (d *Daemon) Room(more int) error {
 func (d *Daemon) Admit(l *Job, spec job.Job) {
 	l.ID = job.ID(len(d.jobs) + len(d.arrived))
 	spec.ID = l.ID
-	l.After = d.unmet(l.After)
+	l.After = holds{d}.unmet(l.After)
 	d.arrived = append(d.arrived, l)
 	d.Loop.Mark(l.ID)
 	d.Loop.Emit(eventlog.Event{Kind: eventlog.Submit, Job: l.ID, Spec: &spec})
-	if why, held := d.mustWait(l); held {
+	if why, held := (holds{d}).mustWait(l); held {
 		d.Loop.Emit(eventlog.Event{Kind: eventlog.Hold, Job: l.ID, Reason: why})
 	}
 }
@@ -196,7 +187,7 @@ func (d *Daemon) Run(ctx context.Context, begin func()) error {
 	context.AfterFunc(ctx, func() {
 		d.Loop.Post(func() error { d.Loop.Halt(); return nil })
 	})
-	if err := d.waitForRoom(); err != nil || d.Loop.Halted() {
+	if err := (recovery{d}).waitForRoom(); err != nil || d.Loop.Halted() {
 		return err
 	}
 	d.ready.Store(true)
@@ -237,11 +228,6 @@ func (d *Daemon) Event(ev *eventlog.Event, s *state.State) {
 	if e.Text = text; text != "" {
 		d.feed.Publish(e)
 	}
-}
-
-// Watch is part of server.Backend.
-func (d *Daemon) Watch(ctx context.Context, c server.Caller, since int64) (<-chan api.Event, error) {
-	return d.feed.Watch(ctx, c, since), nil
 }
 
 // durable makes what was decided durable.

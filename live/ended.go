@@ -1,14 +1,36 @@
 package live
 
 import (
+	"context"
+	"sync/atomic"
+
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/server"
 	"github.com/norn-scheduler/norn/unit"
 )
 
+// books are what is kept of jobs that have ended, and of what has happened.
+type books struct {
+	journal *Journal
+	recent  Recent
+	feed    Feed
+	buried  []Ended      // in this instant, for the history file
+	next    atomic.Int64 // number of the next submission
+}
+
+// NewNumber is a number that no submission had before. It may be called from any
+// goroutine.
+func (d *books) NewNumber() int64 { return d.next.Add(1) - 1 }
+
+// Watch is part of server.Backend.
+func (d *books) Watch(ctx context.Context, c server.Caller, since int64) (<-chan api.Event, error) {
+	return d.feed.Watch(ctx, c, since), nil
+}
+
 // endedState is the state of a job that has ended; of an array the worst of its
 // jobs. It is empty when no such job has ended.
-func (d *Daemon) endedState(id string) api.State {
+func (d *books) endedState(id string) api.State {
 	j := d.EndedJob(id)
 	if j == nil {
 		return ""
@@ -17,7 +39,7 @@ func (d *Daemon) endedState(id string) api.State {
 }
 
 // owner is the user of a job that has ended.
-func (d *Daemon) owner(id string) string {
+func (d *books) owner(id string) string {
 	j := d.EndedJob(id)
 	if j == nil {
 		return ""
@@ -27,7 +49,7 @@ func (d *Daemon) owner(id string) string {
 
 // EndedJob is a job that has ended, or of an array the one that says most: one
 // that was not done.
-func (d *Daemon) EndedJob(id string) *api.Job {
+func (d *books) EndedJob(id string) *api.Job {
 	var found *api.Job
 	take := func(j *api.Job) {
 		if (j.ID == id || BaseOf(j.ID) == id) && (found == nil || found.State == api.Done) {
@@ -45,7 +67,7 @@ func (d *Daemon) EndedJob(id string) *api.Job {
 }
 
 // submitted tells whether there ever was a job of that number.
-func (d *Daemon) submitted(id string) bool {
+func (d *books) submitted(id string) bool {
 	n := int64(0)
 	for _, c := range BaseOf(id) {
 		n = n*10 + int64(c-'0')
@@ -55,7 +77,7 @@ func (d *Daemon) submitted(id string) bool {
 
 // endedJobs are the jobs that have ended and match a query. It may be called from
 // any goroutine: it reads the history file.
-func (d *Daemon) endedJobs(q *api.Query, visible func(user string) bool) ([]api.Job, error) {
+func (d *books) endedJobs(q *api.Query, visible func(user string) bool) ([]api.Job, error) {
 	var out []api.Job
 	err := d.journal.EachEnded(func(e *Ended) {
 		if visible(e.Job.User) && matches(&e.Job, q) {
@@ -81,7 +103,7 @@ func (d *Daemon) bury(id job.ID) {
 	d.jobs[id] = nil
 	delete(d.byKey, l.Key)
 	d.cfg.Ended(l)
-	d.settle(l.Key)
+	holds{d}.settle(l.Key)
 }
 
 // observe lets the estimator learn from a job that ended before this daemon.

@@ -36,7 +36,7 @@ func TestTakeIn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &Daemon{journal: journal, Loop: NewLoop(nil, Hooks{})}
+	d := &Daemon{books: books{journal: journal}, Loop: NewLoop(nil, Hooks{})}
 	d.Loop.Clock = NewClock(origin, 0)
 	told := 0
 	for i := range 40 {

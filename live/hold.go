@@ -8,17 +8,21 @@ import (
 	"github.com/norn-scheduler/norn/job"
 )
 
+// holds is the daemon as it keeps jobs from starting: for people, for a while, or until
+// others have ended.
+type holds struct{ *Daemon }
+
 // HoldUntil holds a job for a while.
 func (d *Daemon) HoldUntil(l *Job, until time.Duration, why string) {
 	l.Until = until
 	d.Loop.Emit(eventlog.Event{Kind: eventlog.Hold, Job: l.ID, Reason: job.Reason{
 		Code: job.OnHold, Job: job.None, At: until, Text: why + "; tries again at " + d.Loop.Clock.Wall(until).Format(time.TimeOnly),
 	}})
-	d.Loop.At(until, func() { d.expire(l, until) })
+	d.Loop.At(until, func() { holds{d}.expire(l, until) })
 }
 
 // expire lets a job go on whose time of waiting is over.
-func (d *Daemon) expire(l *Job, until time.Duration) {
+func (d holds) expire(l *Job, until time.Duration) {
 	if d.byKey[l.Key] != l || l.Until != until {
 		return
 	}
@@ -48,13 +52,13 @@ func (d *Daemon) Rest(l *Job) {
 	case why.At > 0:
 		l.Held, l.Until = false, why.At
 		until := why.At
-		d.Loop.At(until, func() { d.expire(l, until) })
-	case len(l.After) > 0 && strings.HasPrefix(why.Text, waitsFor):
+		d.Loop.At(until, func() { holds{d}.expire(l, until) })
+	case why.Code == job.AfterJob, why.Code == job.OnHold && len(l.After) > 0 && strings.HasPrefix(why.Text, waitsFor):
 		l.Held = false
 	default:
 		l.Held = true
 	}
 	if len(l.After) > 0 { // it may have ended in the last instant before
-		d.Loop.Later(func() error { return d.dependent(l) })
+		d.Loop.Later(func() error { return holds{d}.dependent(l) })
 	}
 }

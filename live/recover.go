@@ -13,6 +13,9 @@ import (
 	"github.com/norn-scheduler/norn/tenant"
 )
 
+// recovery is the daemon while it goes on from what the one before it left behind.
+type recovery struct{ *Daemon }
+
 // Recover reads what the daemon before this one left behind and goes on from
 // there, in a new epoch.
 func (d *Daemon) Recover() error {
@@ -22,14 +25,14 @@ func (d *Daemon) Recover() error {
 	}
 	defer func() { d.feed.Begin(d.epoch.N) }()
 	if len(epochs) == 0 {
-		return d.found()
+		return recovery{d}.found()
 	}
 	old := &past{name: d.cfg.Names, epochs: epochs}
-	if err := d.read(old); err != nil {
+	if err := (recovery{d}).read(old); err != nil {
 		return err
 	}
-	if err = d.goOn(old); noRoom(err) {
-		d.stall(old, err)
+	if err = (recovery{d}).goOn(old); noRoom(err) {
+		recovery{d}.stall(old, err)
 		return nil
 	}
 	return err
@@ -37,7 +40,7 @@ func (d *Daemon) Recover() error {
 
 // read takes in what the last log, the history and the folders of the runs tell. It
 // writes nothing.
-func (d *Daemon) read(old *past) error {
+func (d recovery) read(old *past) error {
 	last := old.last()
 	st, h, err := d.journal.Fold(last, old.restart)
 	if err != nil {
@@ -56,7 +59,7 @@ func (d *Daemon) read(old *past) error {
 
 // goOn goes on from what was read, in a new epoch. Where there is no room for that it
 // may be tried again.
-func (d *Daemon) goOn(old *past) error {
+func (d recovery) goOn(old *past) error {
 	if err := d.catchUp(old); err != nil {
 		return err
 	}
@@ -77,7 +80,7 @@ func (d *Daemon) goOn(old *past) error {
 }
 
 // renew begins a new epoch with what is left of the state.
-func (d *Daemon) renew(n int, origin time.Time) error {
+func (d recovery) renew(n int, origin time.Time) error {
 	tenants, err := d.tenants(d.st)
 	if err != nil {
 		return err
@@ -105,7 +108,7 @@ func (d *Daemon) renew(n int, origin time.Time) error {
 }
 
 // found begins the first epoch of a new state folder.
-func (d *Daemon) found() error {
+func (d recovery) found() error {
 	tenants, err := d.cfg.Tenants()
 	if err != nil {
 		return err
@@ -127,7 +130,7 @@ func (d *Daemon) found() error {
 
 // packOld packs the logs of epochs that have ended, as far as a crash prevented
 // it.
-func (d *Daemon) packOld(epochs []int) {
+func (d recovery) packOld(epochs []int) {
 	d.Loop.Go(func() {
 		for _, n := range epochs {
 			d.journal.Pack(n) // one that is packed has no plain file: nothing to do
@@ -137,7 +140,7 @@ func (d *Daemon) packOld(epochs []int) {
 
 // catchUp writes the history of those whose end the log tells and the history
 // does not, and forgets the jobs that have ended.
-func (d *Daemon) catchUp(old *past) error {
+func (d recovery) catchUp(old *past) error {
 	var gone []*Job
 	var missing []Ended
 	for n, id := range d.st.Ended() {
@@ -170,7 +173,7 @@ func (d *Daemon) catchUp(old *past) error {
 
 // findJobs makes what is known of the jobs of the old log, but for those that came
 // to their end and of which the history tells: nothing of them is left.
-func (d *Daemon) findJobs(old *past) error {
+func (d recovery) findJobs(old *past) error {
 	done := make([]bool, d.st.Jobs())
 	for n, id := range d.st.Ended() {
 		done[id] = n < old.told && d.st.Record(id).Phase != job.Cancelled // of which frozen processes may be left

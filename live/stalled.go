@@ -24,7 +24,7 @@ func noRoom(err error) bool {
 
 // stall lets the daemon be asked for what it has read, and says why not more. The
 // jobs are those of the old log, with their numbers there.
-func (d *Daemon) stall(p *past, err error) {
+func (d recovery) stall(p *past, err error) {
 	why := fmt.Sprintf("the disk of norn's state folder is full: it can be asked, but nothing is taken in, started or changed until there is room; jobs go on (%v)", err)
 	if d.stalled.Swap(&why) == nil {
 		d.log.Error(why)
@@ -43,7 +43,7 @@ func (d *Daemon) stall(p *past, err error) {
 }
 
 // waitForRoom answers who asks until there is room, or until the daemon ends.
-func (d *Daemon) waitForRoom() error {
+func (d recovery) waitForRoom() error {
 	tried := time.Now()
 	for d.stalled.Load() != nil && !d.Loop.Halted() {
 		d.Loop.Serve(stallEvery)

@@ -163,7 +163,7 @@ func (d *Daemon) verb(c server.Caller, l *Job, v server.Verb) error {
 			return api.Refuse(api.Conflict, "job %s is not held, it is %s", l.Key, r.Phase)
 		}
 		l.Held, l.Until, l.After = false, 0, nil
-		d.freeIf(l)
+		holds{d}.freeIf(l)
 	case server.Requeue:
 		return d.requeue(l, r, c)
 	default:
@@ -241,13 +241,13 @@ func ValidID(id string) bool {
 }
 
 // mustWait tells whether a job may not start yet, and why.
-func (d *Daemon) mustWait(l *Job) (job.Reason, bool) {
+func (d holds) mustWait(l *Job) (job.Reason, bool) {
 	why := job.Reason{Code: job.OnHold, Job: job.None}
 	switch {
 	case l.Held:
 		return why, true
 	case len(l.After) > 0:
-		why.Text = waitsFor + l.After[0].Job
+		why.Code, why.Text = job.AfterJob, waitsFor+l.After[0].Job
 		if len(l.After) > 1 {
 			why.Text += fmt.Sprintf(" and %d more", len(l.After)-1)
 		}
@@ -262,7 +262,7 @@ func (d *Daemon) mustWait(l *Job) (job.Reason, bool) {
 }
 
 // unmet are the dependencies that still have to be met.
-func (d *Daemon) unmet(after []api.After) []api.After {
+func (d holds) unmet(after []api.After) []api.After {
 	var out []api.After
 	for _, a := range after {
 		state := d.endedState(a.Job)
@@ -289,7 +289,7 @@ func (d *Daemon) group(id string) []*Job {
 }
 
 // settle looks again at the jobs that wait for one that has ended.
-func (d *Daemon) settle(key string) {
+func (d holds) settle(key string) {
 	for _, l := range d.jobs {
 		if l == nil || len(l.After) == 0 || !slices.ContainsFunc(l.After, func(a api.After) bool { return a.Job == key || a.Job == BaseOf(key) }) {
 			continue
@@ -301,7 +301,7 @@ func (d *Daemon) settle(key string) {
 
 // dependent frees a job whose dependencies are met, and says why when they never
 // will be.
-func (d *Daemon) dependent(l *Job) error {
+func (d holds) dependent(l *Job) error {
 	if d.byKey[l.Key] != l {
 		return nil
 	}
@@ -314,7 +314,7 @@ func (d *Daemon) dependent(l *Job) error {
 }
 
 // freeIf frees a held job for which nothing stands in the way any more.
-func (d *Daemon) freeIf(l *Job) {
+func (d holds) freeIf(l *Job) {
 	r := d.st.Record(l.ID)
 	if r.Phase != job.Held || l.Held {
 		return
@@ -328,7 +328,8 @@ func (d *Daemon) freeIf(l *Job) {
 	d.Loop.Emit(eventlog.Event{Kind: eventlog.Free, Job: l.ID})
 }
 
-// waitsFor is how the reason of a job begins that waits for others.
+// waitsFor is how the reason of a job begins that waits for others. Logs of before there
+// was a code for that are told by it.
 const waitsFor = "waits for the end of job "
 
 // SetPolicy implements server.Backend.

@@ -18,6 +18,9 @@ import (
 // maxNamed bounds the jobs that an explanation names.
 const maxNamed = 10
 
+// explainer is the daemon as it explains how jobs stand.
+type explainer struct{ *Daemon }
+
 // Why implements server.Backend.
 func (d *Daemon) Why(ctx context.Context, c server.Caller, id string) (w api.Why, err error) {
 	var f *forecast
@@ -25,13 +28,13 @@ func (d *Daemon) Why(ctx context.Context, c server.Caller, id string) (w api.Why
 		jobs, err := d.Mine(c, id)
 		if err != nil {
 			if j := d.EndedJob(id); ValidID(id) && j != nil && (c.Operator || j.User == c.User) {
-				w = d.whyEnded(j)
+				w = explainer{d}.whyEnded(j)
 				return nil
 			}
 			return err
 		}
-		w = d.why(jobs[0])
-		if w.Job.State == api.Waiting && !d.never(jobs[0]) {
+		w = explainer{d}.why(jobs[0])
+		if w.Job.State == api.Waiting && !(explainer{d}).never(jobs[0]) {
 			f = d.forecastOf(jobs[0].Key)
 		}
 		return nil
@@ -43,10 +46,10 @@ func (d *Daemon) Why(ctx context.Context, c server.Caller, id string) (w api.Why
 }
 
 // never tells whether a job can never run here.
-func (d *Daemon) never(l *Job) bool { return d.st.Record(l.ID).Reason.Never() }
+func (d explainer) never(l *Job) bool { return d.st.Record(l.ID).Reason.Never() }
 
 // whyEnded explains a job that has ended.
-func (d *Daemon) whyEnded(j *api.Job) api.Why {
+func (d explainer) whyEnded(j *api.Job) api.Why {
 	w := api.Why{Job: *j, Policy: d.choice.String()}
 	w.Reason = fmt.Sprintf("is %s since %s", j.State, j.Ended.Local().Format("2006-01-02 15:04:05"))
 	if j.Reason != "" {
@@ -56,7 +59,7 @@ func (d *Daemon) whyEnded(j *api.Job) api.Why {
 	return w
 }
 
-func (d *Daemon) why(l *Job) api.Why {
+func (d explainer) why(l *Job) api.Why {
 	r := d.st.Record(l.ID)
 	w := api.Why{Job: d.View(l), Policy: d.choice.String(), Life: append([]string(nil), l.Life...)}
 	w.Reason = w.Job.Reason
@@ -77,7 +80,7 @@ func (d *Daemon) why(l *Job) api.Why {
 }
 
 // beside says with whom a job shares its devices, and what is known of both.
-func (d *Daemon) beside(l *Job) (out []string) {
+func (d explainer) beside(l *Job) (out []string) {
 	name := func(id job.ID) string { return "job " + d.jobs[id].Key }
 	for _, m := range replay.Mates(d.st, l.ID, name) {
 		if len(out) == maxNamed {
@@ -94,7 +97,7 @@ func (d *Daemon) beside(l *Job) (out []string) {
 }
 
 // frees says what would let a held job go on.
-func (d *Daemon) frees(l *Job) []string {
+func (d explainer) frees(l *Job) []string {
 	var out []string
 	for _, a := range l.After {
 		out = append(out, "the end of job "+a.Job)
@@ -107,7 +110,7 @@ func (d *Daemon) frees(l *Job) []string {
 
 // whyWaits says what a waiting job waits for: who holds what it could use, who
 // goes ahead, and when it could start.
-func (d *Daemon) whyWaits(l *Job, r *job.Record, w *api.Why) {
+func (d explainer) whyWaits(l *Job, r *job.Record, w *api.Why) {
 	v := sched.NewView(d.st, nil, false)
 	v.Costs = &d.costs
 	var p sched.Plan
@@ -153,7 +156,7 @@ func (d *Daemon) whyWaits(l *Job, r *job.Record, w *api.Why) {
 }
 
 // whoHolds lists the jobs that hold devices which the job could use.
-func (d *Daemon) whoHolds(l *Job, r *job.Record, w *api.Why) {
+func (d explainer) whoHolds(l *Job, r *job.Record, w *api.Why) {
 	for i := range d.st.Running(r.Pool).All() {
 		id := job.ID(i)
 		other, a := d.jobs[i], d.st.Alloc(id)

@@ -20,9 +20,8 @@ import (
 // belong to the goroutine of the loop, but for those that say otherwise.
 type Daemon struct {
 	*live.Daemon
-	opt   Options
-	log   *slog.Logger
-	store *store
+	*launcher
+	opt Options
 
 	entries   map[string]*entry // jobs that have not ended
 	residents []*resident
@@ -30,8 +29,6 @@ type Daemon struct {
 	health    health
 
 	tokens tokens
-	watch  *watcher
-	spare  *runner.Spare
 }
 
 var (
@@ -46,14 +43,15 @@ func Open(opt Options) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Daemon{opt: opt, log: opt.Log, store: s, entries: map[string]*entry{}, spare: runner.NewSpare(opt.Exe)}
+	d := &Daemon{opt: opt, launcher: &launcher{log: opt.Log, store: s, spare: runner.NewSpare(opt.Exe)}, entries: map[string]*entry{}}
 	d.tokens.runs = map[string]string{}
 	d.health.sick = make([]string, len(opt.Machine.Devices))
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}
 	d.Daemon = live.New(d.config())
-	if d.watch, err = newWatcher(d); err == nil {
+	d.loop, d.taken = d.Loop, d.notice
+	if d.watch, err = newWatcher(d.launcher); err == nil {
 		_, err = rundir.Read(d.store.dir, drainedFile, &d.health.drained)
 	}
 	if err != nil {
@@ -81,8 +79,8 @@ func (d *Daemon) config() live.Config {
 		Cluster: d.cluster, Tenants: opt.Tenants, Names: opt.Machine.name,
 		Policy: opt.Policy, Estimator: opt.Estimator, Estimates: opt.Estimates, Speeds: d.speeds(), Transfer: opt.Transfer,
 		Compact: opt.Limits.Compact, Recent: opt.Limits.Recent, Jobs: opt.Limits.Jobs,
-		Folded: func() { d.findResidents(); d.findPackers() }, Recall: d.recaller(), Refit: d.fitDevices, TakeOut: d.takeOut,
-		Find: func(j *live.Job) { d.find(d.entries[j.Key]) }, Ended: d.ended, Stray: d.endStray, Closed: d.closed, Trouble: d.trouble,
+		Folded: func() { trainers{d}.findResidents(); packing{d}.findPackers() }, Recall: recovery{d}.recaller(), Refit: recovery{d}.fitDevices, TakeOut: recovery{d}.takeOut,
+		Find: func(j *live.Job) { recovery{d}.find(d.entries[j.Key]) }, Ended: d.ended, Stray: recovery{d}.endStray, Closed: d.closed, Trouble: condition{d}.trouble,
 	}
 }
 
@@ -113,7 +111,7 @@ func (d *Daemon) Close() {
 func (d *Daemon) Run(ctx context.Context) error {
 	return d.Daemon.Run(ctx, func() {
 		d.spare.Ready()
-		d.everySoOften()
+		condition{d}.everySoOften()
 	})
 }
 
@@ -181,7 +179,7 @@ func (d *Daemon) closed() string {
 func (d *Daemon) Metrics(ctx context.Context) (m server.Metrics, err error) {
 	err = d.Loop.Ask(ctx, func() error {
 		m = d.Measures()
-		m.Node = d.node()
+		m.Node = condition{d}.node()
 		return nil
 	})
 	return m, err

@@ -59,15 +59,15 @@ func (d *Daemon) Mistake(p sched.Policy) error {
 func (d *Daemon) SetDisk(reserve, refuse api.Bytes) error {
 	return d.within(func() {
 		d.opt.Limits.Reserve, d.opt.Limits.Refuse = reserve, refuse
-		d.lookAtDisk()
+		condition{d}.lookAtDisk()
 	})
 }
 
 // LookAtDevices measures the devices now.
-func (d *Daemon) LookAtDevices() error { return d.within(d.lookAtDevices) }
+func (d *Daemon) LookAtDevices() error { return d.within(condition{d}.lookAtDevices) }
 
 // LookAtPackers ends the servers of CUDA MPS that nobody uses.
-func (d *Daemon) LookAtPackers() error { return d.within(d.lookAtPackers) }
+func (d *Daemon) LookAtPackers() error { return d.within(packing{d}.lookAtPackers) }
 
 // LookedAtDevices measures the devices now, and returns when what was measured is
 // taken in.

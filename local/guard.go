@@ -33,14 +33,14 @@ type excess struct {
 
 // claims are those of a job on devices that it shares with others. A declared slot of
 // which no memory was declared has none that could run out.
-func (d *Daemon) claims(l *entry) []claim {
+func (d condition) claims(l *entry) []claim {
 	a := d.State().Alloc(l.ID)
 	if a == nil || d.opt.Defaults.MemoryFactor <= 0 {
 		return nil
 	}
 	var out []claim
 	shared := false
-	d.eachBeside(l, a, func(job.ID, *cluster.Alloc) { shared = true })
+	gauges{d.Daemon}.eachBeside(l, a, func(job.ID, *cluster.Alloc) { shared = true })
 	for i := range a.Shares {
 		if s := &a.Shares[i]; shared && s.Memory > 0 && int(s.Device) < len(d.opt.Machine.Devices) && d.opt.Machine.Devices[s.Device].Memory > 0 {
 			out = append(out, claim{int(s.Device), api.Bytes(s.Memory)})
@@ -76,7 +76,7 @@ func exceeding(factor float64, devices []Device, loads []load, used []runner.Usa
 }
 
 // guardMemory takes in who uses too much, and throws off those who have for a while.
-func (d *Daemon) guardMemory(found []excess) {
+func (d condition) guardMemory(found []excess) {
 	for l := range d.all() {
 		i := slices.IndexFunc(found, func(e excess) bool { return e.job == l.Key && e.run == l.Run })
 		if i < 0 {

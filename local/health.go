@@ -12,6 +12,9 @@ import (
 	"github.com/norn-scheduler/norn/unit"
 )
 
+// condition is the daemon as it looks after the machine and its devices.
+type condition struct{ *Daemon }
+
 // health is what is wrong with the machine.
 type health struct {
 	full    atomic.Bool // too little is free on the disk to start anything
@@ -19,7 +22,8 @@ type health struct {
 	drained drained
 	sick    []string // what a measurement found wrong with each device; empty: nothing
 	samples []Sample
-	looking bool // at the devices, in a goroutine of its own
+	forgive []int // devices whose past troubles count no more from the next look on
+	looking bool  // at the devices, in a goroutine of its own
 	meter   meter
 }
 
@@ -55,7 +59,7 @@ func (d *Daemon) deviceNote(i int) string {
 }
 
 // trouble is what is wrong, one sentence each.
-func (d *Daemon) trouble() []string {
+func (d condition) trouble() []string {
 	var out []string
 	if d.health.full.Load() {
 		text := "the disk of norn's state folder is nearly full: nothing new is started until there is room"
@@ -80,12 +84,12 @@ const (
 )
 
 // everySoOften begins to look at the machine, again and again.
-func (d *Daemon) everySoOften() {
+func (d condition) everySoOften() {
 	d.Loop.Every(diskEvery, d.lookAtDisk)
 	d.Loop.Every(lookEvery, d.lookAtRuns)
-	d.Loop.Every(lookEvery, d.lookAtResidents)
+	d.Loop.Every(lookEvery, trainers{d.Daemon}.lookAtResidents)
 	if d.opt.MPS.Program != "" || len(d.packers) > 0 {
-		d.Loop.Every(lookEvery, d.lookAtPackers)
+		d.Loop.Every(lookEvery, packing{d.Daemon}.lookAtPackers)
 	}
 	if d.opt.Machine.measurable() {
 		d.Loop.Every(max(time.Second, d.opt.Limits.Sample), d.lookAtDevices)
@@ -99,7 +103,7 @@ func (d *Daemon) everySoOften() {
 // what runs goes on, nothing new is started, and with even less nothing is taken.
 // It comes back when an eighth more is free, so that it does not go back and
 // forth.
-func (d *Daemon) lookAtDisk() {
+func (d condition) lookAtDisk() {
 	free, _ := d.store.free()
 	low := func(was bool, least api.Bytes) bool {
 		if was {
@@ -125,7 +129,7 @@ func (d *Daemon) lookAtDisk() {
 // what their runners said have been lost: a socket holds a few datagrams only. Runs
 // that do not follow what is wanted of them are told again: it could not be written,
 // as on a full disk.
-func (d *Daemon) lookAtRuns() {
+func (d condition) lookAtRuns() {
 	for l := range d.all() {
 		if !l.stage.there() || d.Loop.Now()-l.Decided <= lookEvery {
 			continue
@@ -142,14 +146,18 @@ func (d *Daemon) lookAtRuns() {
 
 // lookAtDevices measures the devices, beside the goroutine of Run, and takes those
 // out of use that do not work.
-func (d *Daemon) lookAtDevices() {
+func (d condition) lookAtDevices() {
 	if d.health.looking {
 		return // a driver takes its time
 	}
 	d.health.looking = true
-	m, loads := &d.opt.Machine, d.loads()
+	m, loads, forgive := &d.opt.Machine, d.loads(), d.health.forgive
+	d.health.forgive = nil
 	d.Loop.Go(func() {
 		samples := make([]Sample, len(m.Devices))
+		for _, i := range forgive {
+			m.Forgive(i)
+		}
 		if m.Sample != nil {
 			copy(samples, m.Sample())
 		}
@@ -176,7 +184,7 @@ func (d *Daemon) lookAtDevices() {
 }
 
 // clean removes what jobs wrote that ended long ago, and logs from long ago.
-func (d *Daemon) clean() {
+func (d condition) clean() {
 	active := map[string]bool{}
 	for j := range d.All() {
 		key := j.Key

@@ -44,6 +44,9 @@ type entry struct {
 	gauge    gauge
 }
 
+// intake checks what is submitted. It may be used by any goroutine.
+type intake struct{ opt *Options }
+
 // launches counts what has made runs of a job necessary: its run in force is
 // that of the last of them.
 func launches(r *job.Record) int { return int(r.Starts + r.Resizes + r.Migrations) }
@@ -61,7 +64,7 @@ const (
 // cannot be run on this machine.
 func (d *Daemon) engineJob(s *stored, key string, now time.Duration) (job.Job, error) {
 	spec := &s.Spec
-	demand, err := d.demand(spec)
+	demand, err := intake{&d.opt}.demand(spec)
 	if err != nil {
 		return job.Job{}, err
 	}
@@ -95,7 +98,7 @@ func hints(spec *api.JobSpec) *job.Hints {
 
 // demand is the shape of a job: one task of the engine for each GPU, or one for a
 // part of a GPU or for none.
-func (d *Daemon) demand(spec *api.JobSpec) (job.Demand, error) {
+func (d intake) demand(spec *api.JobSpec) (job.Demand, error) {
 	r := job.Role{Name: "worker", Tasks: 1, GPUMemory: unit.Bytes(spec.GPUMem)}
 	g := spec.GPUs
 	parts := 1.0
@@ -120,7 +123,7 @@ func (d *Daemon) demand(spec *api.JobSpec) (job.Demand, error) {
 }
 
 // possible refuses what this machine could not run if nothing else did.
-func (d *Daemon) possible(spec *api.JobSpec, demand *job.Demand) error {
+func (d intake) possible(spec *api.JobSpec, demand *job.Demand) error {
 	m := &d.opt.Machine
 	fit := 0
 	var largest api.Bytes
@@ -153,7 +156,7 @@ func (d *Daemon) possible(spec *api.JobSpec, demand *job.Demand) error {
 const maxCommand = 1 << 20
 
 // complete checks a submission and fills in every default.
-func (d *Daemon) complete(spec *api.JobSpec) error {
+func (d intake) complete(spec *api.JobSpec) error {
 	bad := func(format string, args ...any) error { return api.Refuse(api.Invalid, format, args...) }
 	if err := checkCommand(spec); err != nil {
 		return err
@@ -246,7 +249,7 @@ func checkTasks(spec *api.JobSpec) error {
 	return nil
 }
 
-func (d *Daemon) completeStop(s *api.Stop, spec *api.JobSpec) error {
+func (d intake) completeStop(s *api.Stop, spec *api.JobSpec) error {
 	def := &d.opt.Defaults.Stop
 	if s.Mode == "" {
 		s.Mode = def.Mode

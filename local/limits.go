@@ -16,7 +16,7 @@ import (
 // for, and its turn where it is throttled.
 func (d *Daemon) limits(l *entry, a *cluster.Alloc) rundir.Limits {
 	cpus, mem := live.Beside(a)
-	lim := rundir.Limits{CPUs: cpus, Memory: mem, Weight: d.weight(a), Throttle: live.ThrottleOf(a), Paced: l.limits.Paced}
+	lim := rundir.Limits{CPUs: cpus, Memory: mem, Weight: d.opt.Machine.weight(a), Throttle: live.ThrottleOf(a), Paced: l.limits.Paced}
 	if takesTurns(lim) {
 		lim.Phase = d.phase(l, a)
 	}
@@ -31,11 +31,11 @@ const usualWeight = 100
 // weight is what a job counts where processors are short, by its parts of the devices
 // that stand for processors; 0: it has none of these. A packed guest, which holds no
 // part, runs in the gaps of the others.
-func (d *Daemon) weight(a *cluster.Alloc) int {
+func (m *Machine) weight(a *cluster.Alloc) int {
 	cores, any := 0.0, false
 	for i := range a.Shares {
-		if s := &a.Shares[i]; int(s.Device) < len(d.opt.Machine.Devices) {
-			has := d.opt.Machine.Devices[s.Device].Cores
+		if s := &a.Shares[i]; int(s.Device) < len(m.Devices) {
+			has := m.Devices[s.Device].Cores
 			cores += has * float64(s.Milli) / 1000
 			any = any || has > 0
 		}
@@ -95,11 +95,11 @@ func readLimits(dir string, run *rundir.Run) rundir.Limits {
 
 // cap is how much of the memory of each of some GPUs a job is meant to use, where it
 // holds parts of them and memory is booked; 0: it is not told.
-func (d *Daemon) cap(a *cluster.Alloc, devices []int) (least api.Bytes) {
+func (m *Machine) cap(a *cluster.Alloc, devices []int) (least api.Bytes) {
 	for i := range a.Shares {
 		s := &a.Shares[i]
 		dev := int(s.Device)
-		if !slices.Contains(devices, dev) || s.Milli >= 1000 || s.Memory <= 0 || dev >= len(d.opt.Machine.Devices) || d.opt.Machine.Devices[dev].Host {
+		if !slices.Contains(devices, dev) || s.Milli >= 1000 || s.Memory <= 0 || dev >= len(m.Devices) || m.Devices[dev].Host {
 			continue
 		}
 		if m := api.Bytes(s.Memory); least == 0 || m < least {
@@ -120,14 +120,14 @@ const (
 
 // caps are those variables for a task that sees some devices. What the submission says
 // stays.
-func (d *Daemon) caps(spec *api.JobSpec, a *cluster.Alloc, devices []int) []string {
-	mem := d.cap(a, devices)
+func (m *Machine) caps(spec *api.JobSpec, a *cluster.Alloc, devices []int) []string {
+	mem := m.cap(a, devices)
 	if mem == 0 {
 		return nil
 	}
 	fraction := 1.0
 	for _, i := range devices {
-		if has := d.opt.Machine.Devices[i].Memory; has > 0 {
+		if has := m.Devices[i].Memory; has > 0 {
 			fraction = min(fraction, float64(mem)/float64(has))
 		}
 	}

@@ -92,5 +92,5 @@ func (d *Daemon) judge(l *entry, r *api.Report) {
 	}
 	t.failed = true
 	d.log.Info("a merged job has learnt nothing in its first epochs", "job", l.Key, "run", l.Run, "with", d.merged(l).With)
-	d.Loop.Emit(eventlog.Event{Kind: eventlog.Speed, Job: l.ID, Speed: d.paceOn(rec, d.State().Alloc(l.ID)) / 2})
+	d.Loop.Emit(eventlog.Event{Kind: eventlog.Speed, Job: l.ID, Speed: gauges{d}.paceOn(rec, d.State().Alloc(l.ID)) / 2})
 }

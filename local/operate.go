@@ -25,9 +25,14 @@ func (d *Daemon) Drain(ctx context.Context, c server.Caller, z api.Drain) error 
 		} else if next.Devices = maps.Clone(next.Devices); next.Devices == nil {
 			next.Devices = map[string]string{}
 		}
+		var back []int
 		for _, name := range z.Devices {
-			if !slices.ContainsFunc(d.opt.Machine.Devices, func(dev Device) bool { return dev.Name == name }) {
+			i := slices.IndexFunc(d.opt.Machine.Devices, func(dev Device) bool { return dev.Name == name })
+			if i < 0 {
 				return api.Refuse(api.Unknown, "there is no device %q here", name)
+			}
+			if z.Undo {
+				back = append(back, i)
 			}
 			if next.Devices[name] = cmp.Or(z.Why, "drained by "+c.User); z.Undo {
 				delete(next.Devices, name)
@@ -37,17 +42,29 @@ func (d *Daemon) Drain(ctx context.Context, c server.Caller, z api.Drain) error 
 			return api.Refuse(api.Unavailable, "that cannot be noted: %v", err)
 		}
 		d.health.drained = next
-		d.setHealth()
+		condition{d}.forgive(back)
+		condition{d}.setHealth()
 		for i := range d.opt.Machine.Devices {
-			d.setDevice(i)
+			condition{d}.setDevice(i)
 		}
-		d.lookAtResidents()
+		trainers{d}.lookAtResidents()
 		return nil
 	})
 }
 
+// forgive takes devices that an operator puts back into use as sound, until they are
+// measured to be in trouble again.
+func (d condition) forgive(devices []int) {
+	for _, i := range devices {
+		d.health.sick[i] = ""
+		if d.opt.Machine.Forgive != nil {
+			d.health.forgive = append(d.health.forgive, i)
+		}
+	}
+}
+
 // setHealth tells the engine whether the machine takes new work.
-func (d *Daemon) setHealth() {
+func (d condition) setHealth() {
 	h := cluster.Up
 	if d.health.drained.Machine || d.health.full.Load() {
 		h = cluster.Cordoned
@@ -64,7 +81,7 @@ func (d *Daemon) setHealth() {
 }
 
 // setDevice tells the engine whether a device takes new work.
-func (d *Daemon) setDevice(i int) {
+func (d condition) setDevice(i int) {
 	broken, was := d.deviceNote(i) != "", d.State().Cluster.Broken(cluster.DeviceID(i))
 	for _, ev := range d.Loop.Events() { // of this instant
 		if ev.Kind == eventlog.Device && int(ev.Device) == i {

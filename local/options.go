@@ -121,6 +121,9 @@ type Machine struct {
 	NUMA      int
 	Isolation []string
 	Sample    func() []Sample // nil: nothing can be measured
+	// Forgive takes what a device was measured to have gone wrong before as no trouble any
+	// more. It is called between two Samples; nil: nothing.
+	Forgive func(device int)
 }
 
 // name is what a device is called.

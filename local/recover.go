@@ -13,9 +13,13 @@ import (
 	"github.com/norn-scheduler/norn/local/runner"
 )
 
+// recovery is the daemon while it finds out what has become of the runs of the one
+// before it.
+type recovery struct{ *Daemon }
+
 // takeOut takes out of a cluster what an operator has put out of use. All else is
 // looked at anew.
-func (d *Daemon) takeOut(c *cluster.Cluster) {
+func (d recovery) takeOut(c *cluster.Cluster) {
 	if d.health.drained.Machine {
 		c.SetHealth(0, cluster.Cordoned)
 	}
@@ -28,7 +32,7 @@ func (d *Daemon) takeOut(c *cluster.Cluster) {
 
 // recaller makes jobs of an earlier log known again, by what was submitted and by what
 // the folders of their last runs say.
-func (d *Daemon) recaller() func(r *job.Record) (*live.Job, error) {
+func (d recovery) recaller() func(r *job.Record) (*live.Job, error) {
 	specs := map[string]*stored{}
 	return func(r *job.Record) (*live.Job, error) {
 		key := r.Job.Key
@@ -45,27 +49,27 @@ func (d *Daemon) recaller() func(r *job.Record) (*live.Job, error) {
 		}
 		l := newEntry(key, s)
 		d.readRun(l)
-		d.readAlone(l)
+		gauges{d.Daemon}.readAlone(l)
 		d.entries[key] = l
 		return &l.Job, nil
 	}
 }
 
 // readRun reads what the folder of the last run of a job says.
-func (d *Daemon) readRun(l *entry) {
+func (d recovery) readRun(l *entry) {
 	if l.Run = d.store.lastRun(l.Key); l.Run == 0 {
 		return
 	}
 	dir := d.store.runDir(l.Key, l.Run)
 	var run rundir.Run
 	if ok, _ := rundir.Read(dir, rundir.RunFile, &run); ok {
-		l.limits, l.packers = readLimits(dir, &run), d.packersOf(&run)
+		l.limits, l.packers = readLimits(dir, &run), packing{d.Daemon}.packersOf(&run)
 		for _, v := range run.Env {
 			if token, is := strings.CutPrefix(v, rundir.EnvToken+"="); is {
 				l.token = token
 			}
 			if socket, is := strings.CutPrefix(v, rundir.EnvResident+"="); is {
-				l.resident, l.measured = d.residentAt(socket), true
+				l.resident, l.measured = trainers{d.Daemon}.residentAt(socket), true
 			}
 		}
 	}
@@ -79,7 +83,7 @@ func (d *Daemon) readRun(l *entry) {
 
 // endStray ends a run of a job that has ended: its frozen processes, when the
 // daemon died between the cancellation and telling them.
-func (d *Daemon) endStray(j *live.Job) {
+func (d recovery) endStray(j *live.Job) {
 	l := d.entries[j.Key]
 	delete(d.entries, j.Key)
 	if l.Run == 0 || l.exit != nil {
@@ -101,7 +105,7 @@ func (d *Daemon) endStray(j *live.Job) {
 
 // find sets a job back to where it stood: its run is found again, launched where
 // that had been decided but not done, or told again what is wanted of it.
-func (d *Daemon) find(l *entry) {
+func (d recovery) find(l *entry) {
 	r := d.State().Record(l.ID)
 	k := launches(r)
 	dir := d.store.runDir(l.Key, l.Run)
@@ -170,7 +174,7 @@ func (d *Daemon) find(l *entry) {
 
 // insist sees to it that what somebody wants of a run comes about although the run
 // may never have been told, and tells whether nothing is left to be found.
-func (d *Daemon) insist(l *entry, r *job.Record, want *rundir.Want) (settled bool) {
+func (d recovery) insist(l *entry, r *job.Record, want *rundir.Want) (settled bool) {
 	if l.Run == 0 { // it had not been launched
 		d.Loop.Later(func() error {
 			if err := d.Loop.Touch(l.ID); err != nil {
@@ -212,7 +216,7 @@ func purposeOf(want *rundir.Want, r *job.Record) live.Purpose {
 
 // untold tells whether the end of a job's last run is still to be taken in, though
 // the job was to run again by now.
-func (d *Daemon) untold(l *entry, want *rundir.Want, r *job.Record) bool {
+func (d recovery) untold(l *entry, want *rundir.Want, r *job.Record) bool {
 	if r.Job.Stop == job.Freeze {
 		return l.Purpose != "" || want.State == rundir.Freeze && d.ending(l, r, l.exit).ByItself()
 	}
@@ -221,7 +225,7 @@ func (d *Daemon) untold(l *entry, want *rundir.Want, r *job.Record) bool {
 
 // findEarlier goes on with a running job whose last run belongs to an earlier
 // launch: it was to be thawed, or to leave for other devices.
-func (d *Daemon) findEarlier(l *entry, r *job.Record, k int) {
+func (d recovery) findEarlier(l *entry, r *job.Record, k int) {
 	if r.Job.Stop == job.Freeze {
 		l.stage = frozen
 		d.put(l, d.State().Alloc(l.ID), k, r.Progress)
@@ -233,7 +237,7 @@ func (d *Daemon) findEarlier(l *entry, r *job.Record, k int) {
 }
 
 // findRun finds out what has become of a run while no daemon looked.
-func (d *Daemon) findRun(l *entry, dir string) {
+func (d recovery) findRun(l *entry, dir string) {
 	if l.exit != nil {
 		n := notice{key: l.Key, run: l.Run, exit: l.exit}
 		d.Loop.Later(func() error { return d.notice(n) })
@@ -265,7 +269,7 @@ func (d *Daemon) findRun(l *entry, dir string) {
 }
 
 // watchAgain watches over a runner that lives.
-func (d *Daemon) watchAgain(l *entry, dir string) {
+func (d recovery) watchAgain(l *entry, dir string) {
 	key, run := l.Key, l.Run
 	if l.status.PID != 0 {
 		pid := l.status.PID

@@ -14,7 +14,7 @@ import (
 
 // otherDevices tells whether this machine has other devices than that of the log,
 // or less beside them.
-func (d *Daemon) otherDevices() bool {
+func (d recovery) otherDevices() bool {
 	now := d.opt.Machine.Node
 	have := 0
 	for _, g := range now.GPUs {
@@ -34,7 +34,7 @@ func (d *Daemon) otherDevices() bool {
 
 // fitDevices throws back the jobs whose devices this machine has no longer. What
 // still runs of them is told to leave and waited for, so that no job runs twice.
-func (d *Daemon) fitDevices() (other bool, err error) {
+func (d recovery) fitDevices() (other bool, err error) {
 	if !d.otherDevices() {
 		return false, nil
 	}
@@ -77,7 +77,7 @@ func (d *Daemon) fitDevices() (other bool, err error) {
 }
 
 // sendOff tells what still runs of a job to leave.
-func (d *Daemon) sendOff(l *entry, r *job.Record) error {
+func (d recovery) sendOff(l *entry, r *job.Record) error {
 	if l.Run == 0 || l.exit != nil {
 		return nil
 	}
@@ -104,7 +104,7 @@ func (d *Daemon) sendOff(l *entry, r *job.Record) error {
 
 // awaitEnd waits until nothing of a job runs any more, and notes how its last run
 // ended.
-func (d *Daemon) awaitEnd(l *entry) error {
+func (d recovery) awaitEnd(l *entry) error {
 	if l.Run == 0 || l.exit != nil {
 		return nil
 	}

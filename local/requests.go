@@ -16,14 +16,15 @@ import (
 
 // Submit implements server.Backend.
 func (d *Daemon) Submit(ctx context.Context, c server.Caller, spec api.JobSpec) (ids []string, err error) {
-	if err := d.complete(&spec); err != nil {
+	in := intake{&d.opt}
+	if err := in.complete(&spec); err != nil {
 		return nil, err
 	}
 	s := &stored{Spec: spec, Submitted: time.Now().UTC()}
 	if s.Indices, err = indices(spec.Array, d.opt.Limits.Array); err != nil {
 		return nil, err
 	}
-	if s.User, s.Cred, err = d.runAs(c, spec.User); err != nil {
+	if s.User, s.Cred, err = in.runAs(c, spec.User); err != nil {
 		return nil, err
 	}
 	if d.opt.TenantOf != nil {
@@ -36,7 +37,7 @@ func (d *Daemon) Submit(ctx context.Context, c server.Caller, spec api.JobSpec) 
 			s.Spec.Tenant = s.User
 		}
 	}
-	if _, err := d.demand(&spec); err != nil {
+	if _, err := in.demand(&spec); err != nil {
 		return nil, err
 	}
 	if err := d.MayChange(); err != nil {
@@ -81,7 +82,7 @@ func (d *Daemon) submit(s *stored) error {
 
 // runAs is who a job runs as: the caller, or whom an operator names. The
 // daemon's own user needs no credentials; others need a daemon that runs as root.
-func (d *Daemon) runAs(c server.Caller, name string) (string, *rundir.User, error) {
+func (d intake) runAs(c server.Caller, name string) (string, *rundir.User, error) {
 	if name != "" && name != c.User && !c.Operator {
 		return "", nil, api.Refuse(api.Denied, "user %s may not submit jobs for %s", c.User, name)
 	}

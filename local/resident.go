@@ -17,6 +17,9 @@ import (
 	"github.com/norn-scheduler/norn/perf"
 )
 
+// trainers is the daemon as it keeps resident trainers.
+type trainers struct{ *Daemon }
+
 // resident is a process that keeps a backbone loaded on some devices, for the jobs of
 // one user that hand it their work. It has a runner and a folder as a run has, and
 // outlives the daemon as that does.
@@ -64,17 +67,17 @@ func (r *resident) alive() bool {
 }
 
 // inUse tells whether a run hands its work to a resident.
-func (d *Daemon) inUse(r *resident) bool {
+func (d trainers) inUse(r *resident) bool {
 	return d.any(func(l *entry) bool { return l.resident == r && l.stage.there() })
 }
 
 // makeWay finds the resident that the next run of a job is to use, or makes it, and
 // ends others that are on its devices and that nobody uses: they would keep memory
 // of them. What it returns is done before the run is launched.
-func (d *Daemon) makeWay(l *entry, a *cluster.Alloc, run *rundir.Run) func() error {
+func (d trainers) makeWay(l *entry, a *cluster.Alloc, run *rundir.Run) func() error {
 	var fresh *resident
 	var leaving []*resident
-	names, want := d.names(a), d.wanted(l, a)
+	names, want := d.opt.Machine.names(a), d.wanted(l, a)
 	l.resident = nil
 	for _, r := range d.residents {
 		shared := slices.ContainsFunc(r.note.Devices, func(name string) bool { return slices.Contains(names, name) })
@@ -115,15 +118,15 @@ func (d *Daemon) makeWay(l *entry, a *cluster.Alloc, run *rundir.Run) func() err
 }
 
 // wanted is the resident that a job wants on devices; nil: none.
-func (d *Daemon) wanted(l *entry, a *cluster.Alloc) *residentNote {
+func (d trainers) wanted(l *entry, a *cluster.Alloc) *residentNote {
 	spec := l.Spec
 	if len(spec.Resident.Command) == 0 {
 		return nil
 	}
-	return &residentNote{Backbone: spec.Backbone, User: l.User, Dir: spec.Dir, Command: spec.Resident.Command, Devices: d.names(a)}
+	return &residentNote{Backbone: spec.Backbone, User: l.User, Dir: spec.Dir, Command: spec.Resident.Command, Devices: d.opt.Machine.names(a)}
 }
 
-func (d *Daemon) newResident(want *residentNote) *resident {
+func (d trainers) newResident(want *residentNote) *resident {
 	r := &resident{note: *want, launched: make(chan struct{}), gone: make(chan struct{})}
 	for _, other := range d.residents {
 		r.note.Number = max(r.note.Number, other.note.Number)
@@ -137,7 +140,7 @@ func (d *Daemon) newResident(want *residentNote) *resident {
 
 // describeResident says what is launched: with the environment, devices and limits of
 // the job that is the first to use it.
-func (d *Daemon) describeResident(l *entry, a *cluster.Alloc, r *resident) *rundir.Run {
+func (d trainers) describeResident(l *entry, a *cluster.Alloc, r *resident) *rundir.Run {
 	run := d.describe(l, a)
 	run.Job, run.Run, run.Name, run.Command = fmt.Sprint("resident-", r.note.Number), 1, "resident", r.note.Command
 	if run.Cgroup != "" {
@@ -155,7 +158,7 @@ func (d *Daemon) describeResident(l *entry, a *cluster.Alloc, r *resident) *rund
 }
 
 // launchResident launches the runner of a resident.
-func (d *Daemon) launchResident(r *resident, run *rundir.Run) error {
+func (d trainers) launchResident(r *resident, run *rundir.Run) error {
 	defer close(r.launched)
 	folder := filepath.Dir(r.note.Socket)
 	err := os.Mkdir(folder, 0o700)
@@ -188,7 +191,7 @@ func (d *Daemon) launchResident(r *resident, run *rundir.Run) error {
 }
 
 // dismiss ends a resident, once what led to it is durable.
-func (d *Daemon) dismiss(r *resident) {
+func (d trainers) dismiss(r *resident) {
 	if r.ending {
 		return
 	}
@@ -197,7 +200,7 @@ func (d *Daemon) dismiss(r *resident) {
 }
 
 // endResident tells a resident to leave, and waits until nothing of it is left.
-func (d *Daemon) endResident(r *resident) {
+func (d trainers) endResident(r *resident) {
 	select {
 	case <-r.launched:
 	case <-d.Loop.Stopped(): // the next daemon finds it
@@ -240,7 +243,7 @@ func (r *resident) cleared() bool {
 
 // lookAtResidents ends those that nobody has used for long enough, whose devices are
 // not to be used, or that have ended by themselves.
-func (d *Daemon) lookAtResidents() {
+func (d trainers) lookAtResidents() {
 	for _, r := range d.residents {
 		if r.ending {
 			continue
@@ -263,14 +266,14 @@ func (d *Daemon) lookAtResidents() {
 }
 
 // unusable tells whether a device is not there, or not to be used.
-func (d *Daemon) unusable(name string) bool {
+func (d trainers) unusable(name string) bool {
 	i := slices.IndexFunc(d.opt.Machine.Devices, func(dev Device) bool { return dev.Name == name })
 	return i < 0 || d.health.drained.Machine || d.deviceNote(i) != ""
 }
 
 // findResidents finds what the daemon before this one left: residents that live, and
 // folders of those that do not, which are removed.
-func (d *Daemon) findResidents() {
+func (d trainers) findResidents() {
 	dirs, _ := filepath.Glob(filepath.Join(d.store.dir, "residents", "*"))
 	for _, dir := range dirs {
 		r := &resident{dir: dir, launched: make(chan struct{}), gone: make(chan struct{}), used: d.State().Now}
@@ -289,7 +292,7 @@ func (d *Daemon) findResidents() {
 }
 
 // residentAt finds a resident by its socket, as the environment of a run names it.
-func (d *Daemon) residentAt(socket string) *resident {
+func (d trainers) residentAt(socket string) *resident {
 	i := slices.IndexFunc(d.residents, func(r *resident) bool { return r.note.Socket == socket })
 	if i < 0 {
 		return nil
@@ -299,7 +302,7 @@ func (d *Daemon) residentAt(socket string) *resident {
 
 // switched measures how long it took from the decision for a run until it made
 // progress: warm when a resident was there already, else cold.
-func (d *Daemon) switched(l *entry) {
+func (d trainers) switched(l *entry) {
 	if l.resident == nil || l.measured {
 		return
 	}

@@ -16,6 +16,9 @@ import (
 	"github.com/norn-scheduler/norn/local/rundir"
 )
 
+// gauges is the daemon as it measures how fast jobs run.
+type gauges struct{ *Daemon }
+
 // gauge measures how fast a job makes progress, from what it reports: its rate over
 // stretches of time, against its rate when it had its devices for itself.
 type gauge struct {
@@ -53,7 +56,7 @@ const leastNews = 3
 // gaugeSpeed takes in a report. When the job has been under the same conditions for
 // long enough, its speed is what it makes of its time, measured against its rate
 // alone: where that differs noticeably from what was believed, the engine is told.
-func (d *Daemon) gaugeSpeed(l *entry, r *api.Report) {
+func (d gauges) gaugeSpeed(l *entry, r *api.Report) {
 	rec, a, def := d.State().Record(l.ID), d.State().Alloc(l.ID), &d.opt.Defaults
 	if def.SpeedFor <= 0 || a == nil || l.stage != up || rec.Phase != job.Running || rec.Profiling || rec.Merged != job.Apart || d.Loop.Now() < rec.Ready {
 		return
@@ -96,7 +99,7 @@ func (d *Daemon) SpeedLag() time.Duration {
 }
 
 // gauged takes in the rate of a stretch.
-func (d *Daemon) gauged(l *entry, rec *job.Record, a *cluster.Alloc, have float64, samples bool) {
+func (d gauges) gauged(l *entry, rec *job.Record, a *cluster.Alloc, have float64, samples bool) {
 	alone := l.gauge.Alone[d.sizeOf(a)]
 	if base := alone.of(samples); d.undisturbed(l, a) && !alone.Told {
 		first := *base == 0
@@ -121,7 +124,7 @@ func (d *Daemon) gauged(l *entry, rec *job.Record, a *cluster.Alloc, have float6
 
 // stepSize is how much of a step with its own batch a step of a job is with the batch
 // that it was told.
-func (d *Daemon) stepSize(l *entry) float64 {
+func (d gauges) stepSize(l *entry) float64 {
 	own, told := l.Spec.Batch, d.ordered(l)
 	if own <= 0 || told <= 0 || l.gauge.Alone[d.sizeOf(d.State().Alloc(l.ID))].Told {
 		return 1
@@ -137,7 +140,7 @@ const (
 )
 
 // toldAlone takes a job's own word on its rate alone.
-func (d *Daemon) toldAlone(l *entry, a *cluster.Alloc, steps float64) {
+func (d gauges) toldAlone(l *entry, a *cluster.Alloc, steps float64) {
 	alone := l.gauge.Alone[d.sizeOf(a)]
 	if news := alone.Steps != steps || !alone.Told; news {
 		d.keepAlone(l, a, rate{Steps: steps, Samples: alone.Samples, Told: true}, true)
@@ -145,7 +148,7 @@ func (d *Daemon) toldAlone(l *entry, a *cluster.Alloc, steps float64) {
 }
 
 // keepAlone notes the rate of a job alone, on disk too when it is new.
-func (d *Daemon) keepAlone(l *entry, a *cluster.Alloc, r rate, news bool) {
+func (d gauges) keepAlone(l *entry, a *cluster.Alloc, r rate, news bool) {
 	if l.gauge.Alone == nil {
 		l.gauge.Alone = map[string]rate{}
 	}
@@ -168,13 +171,13 @@ func (d *Daemon) keepAlone(l *entry, a *cluster.Alloc, r rate, news bool) {
 func ratesFile(key string) string { return "rates-" + key + ".json" }
 
 // readAlone reads what is known of a job's rate alone.
-func (d *Daemon) readAlone(l *entry) {
+func (d gauges) readAlone(l *entry) {
 	rundir.Read(d.store.jobDir(live.BaseOf(l.Key)), ratesFile(l.Key), &l.gauge) // without it, it is measured anew
 }
 
 // sizeOf names what a job runs on, as far as its rate alone depends on it: how many
 // devices of which type.
-func (d *Daemon) sizeOf(a *cluster.Alloc) string {
+func (d gauges) sizeOf(a *cluster.Alloc) string {
 	if len(a.Shares) == 0 {
 		return ""
 	}
@@ -183,7 +186,7 @@ func (d *Daemon) sizeOf(a *cluster.Alloc) string {
 
 // setting is all on which the rate of a job depends: what it holds, and what the others
 // hold that are on its devices.
-func (d *Daemon) setting(l *entry, a *cluster.Alloc, samples bool) []int64 {
+func (d gauges) setting(l *entry, a *cluster.Alloc, samples bool) []int64 {
 	out := []int64{0}
 	if samples {
 		out[0] = 1
@@ -204,7 +207,7 @@ func (d *Daemon) setting(l *entry, a *cluster.Alloc, samples bool) []int64 {
 }
 
 // eachBeside visits the jobs that hold parts of the devices of a job.
-func (d *Daemon) eachBeside(l *entry, a *cluster.Alloc, visit func(id job.ID, a *cluster.Alloc)) {
+func (d gauges) eachBeside(l *entry, a *cluster.Alloc, visit func(id job.ID, a *cluster.Alloc)) {
 	for p := range cluster.PoolID(d.State().Cluster.Pools()) {
 		for i := range d.State().Running(p).All() {
 			id := job.ID(i)
@@ -226,7 +229,7 @@ func overlap(a, b *cluster.Alloc) bool {
 
 // undisturbed tells whether a job has its devices for itself, and all the processors
 // that it asked for. Who stands still beside it takes nothing from it.
-func (d *Daemon) undisturbed(l *entry, a *cluster.Alloc) bool {
+func (d gauges) undisturbed(l *entry, a *cluster.Alloc) bool {
 	if cpus, _ := live.Beside(a); live.ThrottleOf(a) > 0 || cpus < l.Spec.CPUs {
 		return false
 	}
@@ -236,7 +239,7 @@ func (d *Daemon) undisturbed(l *entry, a *cluster.Alloc) bool {
 }
 
 // neighbours tells whether anybody else holds parts of the devices of a job.
-func (d *Daemon) neighbours(l *entry, a *cluster.Alloc) bool {
+func (d gauges) neighbours(l *entry, a *cluster.Alloc) bool {
 	any := false
 	d.eachBeside(l, a, func(job.ID, *cluster.Alloc) { any = true })
 	return any
@@ -244,7 +247,7 @@ func (d *Daemon) neighbours(l *entry, a *cluster.Alloc) bool {
 
 // rescaled is how fast a job is believed to run with other parts of what it holds, as
 // long as nothing else is known: by its turns alone.
-func (d *Daemon) rescaled(r *job.Record, was, a *cluster.Alloc) float64 {
+func (d gauges) rescaled(r *job.Record, was, a *cluster.Alloc) float64 {
 	before, now := 1000-live.ThrottleOf(was), 1000-live.ThrottleOf(a)
 	if before == 0 || r.Speed <= 0 {
 		return d.speed(r, a)

@@ -9,7 +9,7 @@ import (
 // watcher waits for runners, which there are on Linux alone.
 type watcher struct{ path string }
 
-func newWatcher(*Daemon) (*watcher, error) {
+func newWatcher(*launcher) (*watcher, error) {
 	return nil, errors.New("norn up needs Linux; every other verb runs here, also with --server")
 }
 

@@ -43,18 +43,18 @@ func (t task) Allocation(ctx context.Context) (a api.Allocation, err error) {
 	err = t.with(ctx, func(l *entry) error {
 		held, spec := t.d.State().Alloc(l.ID), l.Spec
 		a = api.Allocation{
-			Job: l.Key, Run: l.Run, Tasks: 1, Devices: t.d.names(held), Elastic: spec.GPUs.Elastic(), Batch: t.d.ordered(l),
+			Job: l.Key, Run: l.Run, Tasks: 1, Devices: t.d.opt.Machine.names(held), Elastic: spec.GPUs.Elastic(), Batch: t.d.ordered(l),
 			StopMode: spec.Stop.Mode, Grace: spec.Stop.Grace, Resumable: l.Run > 1 && !l.forget && spec.Stop.Mode == job.Checkpoint.String(),
 		}
 		if held != nil {
 			a.GPUs = float64(t.d.State().Cluster.GPUMilli(held)) / 1000
 			a.CPUs, a.Memory = live.Beside(held)
-			a.Host = t.d.onHost(held)
+			a.Host = t.d.opt.Machine.onHost(held)
 		}
 		a.Tasks = spec.Tasks.Of(len(a.Devices))
 		a.Merge = t.d.merged(l)
 		if held != nil {
-			a.Throttle, a.GPUMemory = live.ThrottleOf(held), t.d.cap(held, t.d.devices(held))
+			a.Throttle, a.GPUMemory = live.ThrottleOf(held), t.d.opt.Machine.cap(held, t.d.opt.Machine.devices(held))
 		}
 		return nil
 	})
@@ -74,10 +74,10 @@ func (t task) Report(ctx context.Context, r api.Report) (o api.Order, err error)
 			}
 		}
 		if r.Rank == 0 {
-			t.d.switched(l)
+			trainers{t.d}.switched(l)
 			l.Report = merge(l.Report, &r)
 			t.d.judge(l, &r)
-			t.d.gaugeSpeed(l, l.Report)
+			gauges{t.d}.gaugeSpeed(l, l.Report)
 			if r.Paced && !l.limits.Paced {
 				t.d.paces(l)
 			}

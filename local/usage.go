@@ -36,7 +36,7 @@ func (m *Machine) measurable() bool {
 }
 
 // loads are the runs whose use is that of devices.
-func (d *Daemon) loads() []load {
+func (d condition) loads() []load {
 	var out []load
 	for l := range d.all() {
 		if !l.stage.there() || l.status.PID == 0 {
@@ -49,7 +49,7 @@ func (d *Daemon) loads() []load {
 		if a == nil {
 			continue
 		}
-		on := slices.DeleteFunc(d.devices(a), func(i int) bool {
+		on := slices.DeleteFunc(d.opt.Machine.devices(a), func(i int) bool {
 			return i >= len(d.opt.Machine.Devices) || d.opt.Machine.Devices[i].Cores == 0
 		})
 		if claims := d.claims(l); len(on)+len(claims) > 0 {
@@ -119,7 +119,7 @@ const (
 
 // noteUse tells the engine what was measured, where it differs from what it knows; the
 // first time also that whoever holds a device does not use it.
-func (d *Daemon) noteUse(samples []Sample) {
+func (d condition) noteUse(samples []Sample) {
 	for i, s := range samples {
 		dev := cluster.DeviceID(i)
 		if !s.OK || i >= d.State().Cluster.Devices() {

@@ -14,13 +14,13 @@ import (
 func (d *Daemon) Node(ctx context.Context) (api.Node, error) {
 	var n api.Node
 	err := d.Loop.Ask(ctx, func() error {
-		n = d.node()
+		n = condition{d}.node()
 		return nil
 	})
 	return n, err
 }
 
-func (d *Daemon) node() api.Node {
+func (d condition) node() api.Node {
 	m := &d.opt.Machine
 	n := api.Node{
 		Name: m.Name, Health: "up", CPUs: float64(m.Node.CPU) / 1000, Memory: api.Bytes(m.Node.Memory), NUMA: m.NUMA,
@@ -40,7 +40,7 @@ func (d *Daemon) node() api.Node {
 			cpus, mem := live.Beside(a)
 			n.CPUsHeld += cpus
 			n.MemHeld += mem
-			for _, dev := range d.devices(a) {
+			for _, dev := range d.opt.Machine.devices(a) {
 				n.Devices[dev].Jobs = append(n.Devices[dev].Jobs, d.of(job.ID(i)).Key)
 			}
 		}
@@ -48,7 +48,7 @@ func (d *Daemon) node() api.Node {
 	return n
 }
 
-func (d *Daemon) device(i int) api.Device {
+func (d condition) device(i int) api.Device {
 	dev := &d.opt.Machine.Devices[i]
 	out := api.Device{
 		Name: dev.Name, Index: i, Type: dev.Type, UUID: dev.UUID, PCI: dev.PCI, NUMA: dev.NUMA, Memory: dev.Memory,

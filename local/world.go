@@ -17,18 +17,18 @@ import (
 func (d *Daemon) Start(id job.ID, a *cluster.Alloc) (delay time.Duration, speed float64) {
 	l, r := d.of(id), d.State().Record(id)
 	d.put(l, a, launches(r)+1, r.Progress)
-	return d.startDelay(l), d.speed(r, a)
+	return d.startDelay(l), gauges{d}.speed(r, a)
 }
 
 // speed is how fast a job is expected to run: on processors as its user says, behind
 // another job from which it goes on as the configuration says, else as its estimate
 // has it; and all that only while it is its turn.
-func (d *Daemon) speed(r *job.Record, a *cluster.Alloc) float64 {
+func (d gauges) speed(r *job.Record, a *cluster.Alloc) float64 {
 	return d.alonePace(r, a) * float64(1000-live.ThrottleOf(a)) / 1000
 }
 
 // alonePace is how fast a job is expected to run with its devices for itself.
-func (d *Daemon) alonePace(r *job.Record, a *cluster.Alloc) float64 {
+func (d gauges) alonePace(r *job.Record, a *cluster.Alloc) float64 {
 	speed := d.paceOn(r, a)
 	if t := d.opt.Transfer; t != nil && r.Merged == job.After && d.State().Known(r.With) {
 		speed *= t.After(r.Job, d.State().Record(r.With).Job)
@@ -37,8 +37,8 @@ func (d *Daemon) alonePace(r *job.Record, a *cluster.Alloc) float64 {
 }
 
 // paceOn is how fast a job is expected to run by itself.
-func (d *Daemon) paceOn(r *job.Record, a *cluster.Alloc) float64 {
-	if h := r.Job.Hints; d.onHost(a) && h != nil && h.CPUEstimate > 0 && r.Estimate > 0 {
+func (d gauges) paceOn(r *job.Record, a *cluster.Alloc) float64 {
+	if h := r.Job.Hints; d.opt.Machine.onHost(a) && h != nil && h.CPUEstimate > 0 && r.Estimate > 0 {
 		return float64(r.Estimate) / float64(h.CPUEstimate)
 	}
 	return d.speeds().Speed(r.Job, d.State().Cluster, a)
@@ -53,8 +53,8 @@ func (d *Daemon) speeds() perf.Typed {
 }
 
 // onHost tells whether an Alloc is parts of the processors.
-func (d *Daemon) onHost(a *cluster.Alloc) bool {
-	return slices.ContainsFunc(d.devices(a), func(i int) bool { return i < len(d.opt.Machine.Devices) && d.opt.Machine.Devices[i].Host })
+func (m *Machine) onHost(a *cluster.Alloc) bool {
+	return slices.ContainsFunc(m.devices(a), func(i int) bool { return i < len(m.Devices) && m.Devices[i].Host })
 }
 
 // startDelay is what a start is expected to take, as measured.
@@ -97,7 +97,7 @@ func (d *Daemon) put(l *entry, a *cluster.Alloc, k int, from time.Duration) {
 		l.undone, l.saved.Progress = true, 0
 	}
 	dir, saved := d.store.runDir(l.Key, l.Run), l.saved
-	ways := []func() error{d.packing(l, a, launch), d.makeWay(l, a, launch)}
+	ways := []func() error{packing{d}.pack(l, a, launch), trainers{d}.makeWay(l, a, launch)}
 	l.measured = false
 	d.Loop.Act(&l.Lane, func() { d.launch(dir, launch, want, saved, ways) })
 }
@@ -136,7 +136,7 @@ func (d *Daemon) Reshape(id job.ID, a *cluster.Alloc, moved bool) (pause time.Du
 	if was := d.State().Alloc(id); was.SamePlaces(a) { // it has other parts of what it holds, and goes on
 		d.allow(l, a)
 		l.tell()
-		return max(0, r.Ready-d.Loop.Now()), d.rescaled(r, was, a)
+		return max(0, r.Ready-d.Loop.Now()), gauges{d}.rescaled(r, was, a)
 	}
 	l.Decided = d.Loop.Now()
 	if l.Purpose == "" { // else it is leaving already, and will find the last size if it comes back at once
@@ -150,7 +150,7 @@ func (d *Daemon) Reshape(id job.ID, a *cluster.Alloc, moved bool) (pause time.Du
 		d.wants(l, want)
 		l.tell()
 	}
-	return d.Costs().Base.Checkpoint + d.Costs().Base.Restore, d.speed(r, a)
+	return d.Costs().Base.Checkpoint + d.Costs().Base.Restore, gauges{d}.speed(r, a)
 }
 
 // wants has a run told what is wanted of it, again and again until it follows: see
@@ -240,7 +240,7 @@ func (d *Daemon) launched(l *entry, r *job.Record) {
 }
 
 // devices are the devices of an Alloc, by their index in the machine.
-func (d *Daemon) devices(a *cluster.Alloc) []int {
+func (m *Machine) devices(a *cluster.Alloc) []int {
 	out := make([]int, 0, len(a.Shares))
 	for i := range a.Shares {
 		out = append(out, int(a.Shares[i].Device))
@@ -249,14 +249,14 @@ func (d *Daemon) devices(a *cluster.Alloc) []int {
 }
 
 // names are what devices are called.
-func (d *Daemon) names(a *cluster.Alloc) []string {
+func (m *Machine) names(a *cluster.Alloc) []string {
 	if a == nil {
 		return nil
 	}
 	var out []string
-	for _, i := range d.devices(a) {
-		if i < len(d.opt.Machine.Devices) {
-			out = append(out, d.opt.Machine.Devices[i].Name)
+	for _, i := range m.devices(a) {
+		if i < len(m.Devices) {
+			out = append(out, m.Devices[i].Name)
 		}
 	}
 	return out

@@ -295,6 +295,7 @@ func machineOf(m *hardware.Machine) local.Machine {
 		return out
 	}
 	sampler := m.Sampler()
+	out.Forgive = sampler.Forgive
 	out.Sample = func() []local.Sample {
 		var all []local.Sample
 		for _, s := range sampler.Sample() {
