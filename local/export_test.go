@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"syscall"
 	"time"
 
 	"github.com/norn-scheduler/norn/api"
@@ -103,7 +102,7 @@ func (d *Daemon) FillLog(full *os.File) error {
 		for _, link := range all {
 			if at, _ := os.Readlink(link); at == d.store.Path(d.Epoch()) || at == d.store.Path(d.Epoch())+".new" {
 				fd, _ := strconv.Atoi(filepath.Base(link))
-				syscall.Dup3(int(full.Fd()), fd, 0)
+				replace(fd, full)
 			}
 		}
 	})

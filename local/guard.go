@@ -40,7 +40,7 @@ func (d condition) claims(l *entry) []claim {
 	}
 	var out []claim
 	shared := false
-	gauges{d.Daemon}.eachBeside(l, a, func(job.ID, *cluster.Alloc) { shared = true })
+	gauges(d).eachBeside(l, a, func(job.ID, *cluster.Alloc) { shared = true })
 	for i := range a.Shares {
 		if s := &a.Shares[i]; shared && s.Memory > 0 && int(s.Device) < len(d.opt.Machine.Devices) && d.opt.Machine.Devices[s.Device].Memory > 0 {
 			out = append(out, claim{int(s.Device), api.Bytes(s.Memory)})

@@ -87,9 +87,9 @@ const (
 func (d condition) everySoOften() {
 	d.Loop.Every(diskEvery, d.lookAtDisk)
 	d.Loop.Every(lookEvery, d.lookAtRuns)
-	d.Loop.Every(lookEvery, trainers{d.Daemon}.lookAtResidents)
+	d.Loop.Every(lookEvery, trainers(d).lookAtResidents)
 	if d.opt.MPS.Program != "" || len(d.packers) > 0 {
-		d.Loop.Every(lookEvery, packing{d.Daemon}.lookAtPackers)
+		d.Loop.Every(lookEvery, packing(d).lookAtPackers)
 	}
 	if d.opt.Machine.measurable() {
 		d.Loop.Every(max(time.Second, d.opt.Limits.Sample), d.lookAtDevices)

@@ -49,7 +49,7 @@ func (d recovery) recaller() func(r *job.Record) (*live.Job, error) {
 		}
 		l := newEntry(key, s)
 		d.readRun(l)
-		gauges{d.Daemon}.readAlone(l)
+		gauges(d).readAlone(l)
 		d.entries[key] = l
 		return &l.Job, nil
 	}
@@ -63,13 +63,13 @@ func (d recovery) readRun(l *entry) {
 	dir := d.store.runDir(l.Key, l.Run)
 	var run rundir.Run
 	if ok, _ := rundir.Read(dir, rundir.RunFile, &run); ok {
-		l.limits, l.packers = readLimits(dir, &run), packing{d.Daemon}.packersOf(&run)
+		l.limits, l.packers = readLimits(dir, &run), packing(d).packersOf(&run)
 		for _, v := range run.Env {
 			if token, is := strings.CutPrefix(v, rundir.EnvToken+"="); is {
 				l.token = token
 			}
 			if socket, is := strings.CutPrefix(v, rundir.EnvResident+"="); is {
-				l.resident, l.measured = trainers{d.Daemon}.residentAt(socket), true
+				l.resident, l.measured = trainers(d).residentAt(socket), true
 			}
 		}
 	}
@@ -279,13 +279,11 @@ func (d recovery) watchAgain(l *entry, dir string) {
 		})
 		return
 	}
-	var again func()
-	again = func() { // until it says who it is
+	d.Loop.At(d.Loop.Now()+100*time.Millisecond, func() { // until it says who it is
 		if l.Run != run || !l.stage.there() {
 			return
 		}
 		rundir.Read(dir, rundir.StatusFile, &l.status)
 		d.findRun(l, dir)
-	}
-	d.Loop.At(d.Loop.Now()+100*time.Millisecond, again)
+	})
 }

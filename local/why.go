@@ -10,11 +10,6 @@ import (
 
 func human(d time.Duration) string { return unit.Human(d) }
 
-func milli(v float64) unit.Milli { return unit.Milli(v*1000 + 0.5) }
-
-// maxNamed bounds the jobs that an explanation names.
-const maxNamed = 10
-
 // stopText says what happens when a job is preempted, and what it would cost now.
 func (d *Daemon) stopText(l *entry, r *job.Record) string {
 	done := r.ProgressAt(max(d.Loop.Now(), d.State().Now))

@@ -167,7 +167,7 @@ func TestRoom(t *testing.T) {
 	token := "s3cret"
 	r := start(t, func(c *Config) {
 		c.MaxConns = 20
-		c.TCP = &TCP{Addr: "127.0.0.1:0", Tokens: []Token{{Name: "a", SHA256: HashToken(token), User: "anna"}}}
+		c.TCP = &TCP{Addr: "127.0.0.1:0", Tokens: []Token{{Name: "a", SHA256: hashToken(token), User: "anna"}}}
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

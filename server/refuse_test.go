@@ -194,7 +194,7 @@ func (endless) Read(p []byte) (int, error) {
 func TestManyLargeBodies(t *testing.T) {
 	token := "s3cret"
 	r := start(t, func(c *Config) {
-		c.TCP = &TCP{Addr: "127.0.0.1:0", Tokens: []Token{{Name: "a", SHA256: HashToken(token), User: "anna"}}}
+		c.TCP = &TCP{Addr: "127.0.0.1:0", Tokens: []Token{{Name: "a", SHA256: hashToken(token), User: "anna"}}}
 	})
 	bodies := func() int64 {
 		r.conns.mu.Lock()

@@ -5,8 +5,10 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/hex"
 	"encoding/pem"
 	"errors"
 	"io"
@@ -24,6 +26,12 @@ import (
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/client"
 )
+
+// hashToken is how a token is written in a Config.
+func hashToken(token string) string {
+	h := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(h[:])
+}
 
 // certificate writes a certificate for 127.0.0.1 that is its own authority.
 func certificate(t *testing.T) (cert, key string) {
@@ -46,8 +54,8 @@ func certificate(t *testing.T) (cert, key string) {
 }
 
 var tokens = []Token{
-	{Name: "laptop", SHA256: HashToken("anna's token"), User: "anna"},
-	{Name: "robot", SHA256: HashToken("the robot's token"), User: "robot", Operator: true},
+	{Name: "laptop", SHA256: hashToken("anna's token"), User: "anna"},
+	{Name: "robot", SHA256: hashToken("the robot's token"), User: "robot", Operator: true},
 }
 
 // Over TCP a token says who calls, and TLS keeps it secret.
@@ -73,7 +81,7 @@ func TestTCP(t *testing.T) {
 			t.Errorf("%q is %+v", c.token, have)
 		}
 	}
-	for _, token := range []string{"", "anna's toke", "anna's token2", "ANNA'S TOKEN", HashToken("anna's token"), "token-1", strings.Repeat("x", 10_000)} {
+	for _, token := range []string{"", "anna's toke", "anna's token2", "ANNA'S TOKEN", hashToken("anna's token"), "token-1", strings.Repeat("x", 10_000)} {
 		_, err := as(token).Jobs(ctx, api.Query{})
 		refused(t, err, api.NoToken, "token")
 	}
@@ -145,7 +153,7 @@ func TestTCPWithoutToken(t *testing.T) {
 // refused.
 func TestConfigRefused(t *testing.T) {
 	cert, key := certificate(t)
-	good := Token{Name: "a", SHA256: HashToken("x"), User: "anna"}
+	good := Token{Name: "a", SHA256: hashToken("x"), User: "anna"}
 	for what, c := range map[string]struct {
 		tcp  TCP
 		want string

@@ -44,19 +44,12 @@ type TCP struct {
 	Tokens    []Token
 }
 
-// Token is who may call over TCP. The token itself is kept nowhere: HashToken
-// makes SHA256 of it.
+// Token is who may call over TCP. The token itself is kept nowhere.
 type Token struct {
 	Name     string // for the log
 	SHA256   string // of the token, in hex
 	User     string // as whom its bearer acts
 	Operator bool
-}
-
-// HashToken is how a token is written in a Config.
-func HashToken(token string) string {
-	h := sha256.Sum256([]byte(token))
-	return hex.EncodeToString(h[:])
 }
 
 // times are limits on time, against clients that are slow on purpose or by

@@ -96,7 +96,7 @@ func TestConfigToken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f := c.Listen.Find(secret); f == nil || f.Name != "the ci" || f.User != "alice" || !f.Operator {
+	if f := c.Listen.Tokens[0]; f.Hash != config.HashOf(secret) || f.Name != "the ci" || f.User != "alice" || !f.Operator {
 		t.Errorf("%s finds %+v", secret, f)
 	}
 	if other, _, _ := configured(t, "token", "mine"); strings.HasPrefix(other, secret) || !strings.Contains(other, "name: mine") || strings.Contains(other, "operator") {

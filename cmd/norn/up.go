@@ -212,7 +212,7 @@ func options(c *config.Config, log *slog.Logger) (local.Options, *hardware.Machi
 			CPUs:  float64(c.Jobs.CPUs) / 1000, CancelGrace: api.Of(c.Jobs.CancelGrace), ResidentIdle: c.Jobs.ResidentIdle,
 			LogBytes: api.Bytes(c.Logs.Bytes), LogKeep: c.Logs.Keep, Cgroup: parent,
 			Patience: live.Patience{CrashTimes: c.Health.CrashTimes, CrashWithin: c.Health.CrashWithin, SaveFailures: c.Health.Checkpoints},
-			Period: c.Sharing.Period, SpeedFor: c.Sharing.SpeedFor, SpeedMargin: c.Sharing.SpeedMargin,
+			Period:   c.Sharing.Period, SpeedFor: c.Sharing.SpeedFor, SpeedMargin: c.Sharing.SpeedMargin,
 			MemoryFactor: c.Sharing.MemoryFactor, MemoryFor: c.Sharing.MemoryFor,
 		},
 		MPS: packing,

@@ -4,7 +4,6 @@ package cgroup
 
 import (
 	"errors"
-	"time"
 )
 
 const unavailable = "there are cgroups on Linux only"
@@ -75,9 +74,6 @@ func (*Group) Procs() ([]int, error) { return nil, nil }
 
 // Kill does nothing.
 func (*Group) Kill() error { return nil }
-
-// KillAll does nothing.
-func (*Group) KillAll(time.Duration) error { return nil }
 
 // OOM is zero.
 func (*Group) OOM() OOM { return OOM{} }

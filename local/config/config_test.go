@@ -312,14 +312,25 @@ func TestTokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f := c.Listen.Find(secret); f == nil || f.Name != "x y" || f.User != "alice" || !f.Operator {
+	if f := tokenOf(c, secret); f == nil || f.Name != "x y" || f.User != "alice" || !f.Operator {
 		t.Errorf("%s finds %+v", line, f)
 	}
 	for _, wrong := range []string{"", other, h.String(), secret + " ", "norn_"} {
-		if f := c.Listen.Find(wrong); f != nil {
+		if f := tokenOf(c, wrong); f != nil {
 			t.Errorf("%q finds %+v", wrong, f)
 		}
 	}
+}
+
+// tokenOf is the token whose secret is presented; nil when there is no such one.
+func tokenOf(c *Config, secret string) *Token {
+	h := HashOf(secret)
+	for i := range c.Listen.Tokens {
+		if c.Listen.Tokens[i].Hash == h {
+			return &c.Listen.Tokens[i]
+		}
+	}
+	return nil
 }
 
 // TestLoad: files, hashes in files of their own, and what cannot be read.
@@ -335,7 +346,7 @@ func TestLoad(t *testing.T) {
 	hash := put("hash", HashOf("hello").String()+"\n")
 	good := put("good.yaml", "\ufeffmetrics: false\nlisten: {tokens: [{name: t, user: u, file: "+hash+"}]}\n")
 	c, from, err := Load(good)
-	if err != nil || from != good || c.Metrics || c.Listen.Find("hello") == nil {
+	if err != nil || from != good || c.Metrics || tokenOf(c, "hello") == nil {
 		t.Fatalf("%+v, %s, %v", c, from, err)
 	}
 	for path, want := range map[string]string{

@@ -3,7 +3,6 @@ package config
 import (
 	"crypto/rand"
 	"crypto/sha256"
-	"crypto/subtle"
 	"crypto/tls"
 	"encoding/hex"
 	"errors"
@@ -49,18 +48,6 @@ func parseHash(s string) (h Hash, err error) {
 func NewToken() (secret string, h Hash) {
 	secret = "norn_" + rand.Text()
 	return secret, HashOf(secret)
-}
-
-// Find is the token that a caller presents; nil when there is no such one.
-func (l *Listen) Find(secret string) *Token {
-	h := HashOf(secret)
-	var found *Token
-	for i := range l.Tokens { // all of them, so that time tells nothing
-		if subtle.ConstantTimeCompare(h[:], l.Tokens[i].Hash[:]) == 1 {
-			found = &l.Tokens[i]
-		}
-	}
-	return found
 }
 
 // readToken takes one entry of listen.tokens.

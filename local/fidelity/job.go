@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"syscall"
 	"time"
 
@@ -154,7 +155,5 @@ func burn(d time.Duration) {
 			x ^= x << 17
 		}
 	}
-	sink = x
+	runtime.KeepAlive(x) // so that burning is not optimised away
 }
-
-var sink uint64 // so that burning is not optimised away

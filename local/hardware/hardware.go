@@ -62,8 +62,6 @@ const (
 	Host // a part of the processors
 )
 
-func (k Kind) String() string { return [...]string{"slot", "NVIDIA", "AMD", "host"}[k] }
-
 // Device is a GPU, a declared slot, or a part of the processors.
 type Device struct {
 	Name    string // gpu0, slot0 or host0

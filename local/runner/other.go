@@ -3,12 +3,16 @@
 package runner
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/local/rundir"
 )
+
+// errNotHere is the error where runs cannot be launched.
+var errNotHere = errors.New("jobs run on Linux only")
 
 // Main fails.
 func Main(string) int {

@@ -50,7 +50,6 @@
 package runner
 
 import (
-	"errors"
 	"strings"
 	"time"
 
@@ -67,9 +66,6 @@ type Usage struct {
 	Memory api.Bytes
 	PIDs   []int // the processes, but for the runner
 }
-
-// errNotHere is the error where runs cannot be launched.
-var errNotHere = errors.New("jobs run on Linux only")
 
 // lookup is the value of a variable; the last one counts.
 func lookup(env []string, name string) (value string, ok bool) {
