@@ -65,7 +65,9 @@ func Open(opt Options) (*Daemon, error) {
 	}
 	if d.MayChange() != nil { // nobody looks for runs then, but who they are is known
 		for l := range d.all() {
-			d.tokens.set(l.token, l.Key)
+			if l.token != "" {
+				d.tokens.set(l.token, l.Key)
+			}
 		}
 	}
 	return d, nil

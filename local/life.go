@@ -1,5 +1,7 @@
 package local
 
+import "github.com/norn-scheduler/norn/job"
+
 // stage is where the last run of a job stands.
 type stage uint8
 
@@ -87,4 +89,63 @@ func (d *Daemon) happens(l *entry, h happening) act {
 	}
 	l.stage = s.to
 	return s.do
+}
+
+// facts are what the state and the folder of its last run tell of a job that has not ended.
+type facts struct {
+	phase   job.Phase
+	away    bool // it was told to leave for a purpose that is still to come about
+	ran     bool // it has had a run
+	ended   bool // which has ended
+	news    bool // and that is still to be taken in
+	done    bool // and has done all the work of its job
+	behind  bool // its run belongs to an earlier launch than the one that was decided last
+	toLeave bool // its run was told to leave in this launch
+	seen    bool // its tasks were seen
+	home    bool // its frozen processes are somewhere
+}
+
+// todo is what a daemon has to do for a job that it finds.
+type todo uint8
+
+// What has to be done.
+const (
+	watch    todo = iota // look what becomes of its run
+	startNow             // its launch was decided and not done
+	goBack               // it was to be thawed, or to leave for other devices: so it is now
+	stopNow              // it was to be told to leave
+	hasLeft              // it was stopped before it had been launched: its devices are free
+	waits                // it waits or is held
+)
+
+var todoNames = [...]string{"watch", "start", "go-back", "stop", "has-left", "waits"}
+
+func (t todo) String() string { return todoNames[t] }
+
+// resume is where the run of a job stands that was found so, and what has to be done.
+func (f *facts) resume() (stage, todo) {
+	over := !f.ran || f.ended && f.behind && !f.news
+	switch {
+	case f.phase == job.Running && f.away:
+		return leaving, watch
+	case f.phase == job.Running && over:
+		return noRun, startNow
+	case f.phase == job.Running && f.behind && !f.news:
+		return leaving, goBack
+	case f.phase == job.Running && f.seen:
+		return up, watch
+	case f.phase == job.Running:
+		return launching, watch
+	case f.phase == job.Stopping && over:
+		return noRun, hasLeft
+	case f.phase == job.Stopping && !f.toLeave && !f.away && !f.news:
+		return up, stopNow
+	case f.phase == job.Stopping:
+		return leaving, watch
+	case f.ran && (f.home || f.away):
+		return frozen, waits
+	case f.done: // it has done its work just when it was thrown back
+		return late, waits
+	}
+	return noRun, waits
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/datadriven"
+
+	"github.com/norn-scheduler/norn/job"
 )
 
 // TestLife has every cell of the life of a run: testdata/life.txt.
@@ -53,6 +55,43 @@ func TestLifeHolds(t *testing.T) {
 			case h == starts && next.do != cannotBe && !next.to.there():
 				t.Errorf("%s: %s leads to %s", s, h, next.to)
 			}
+		}
+	}
+}
+
+// What a daemon does for a job that it finds is possible, whatever it finds: only a job
+// that is to run is started, one that was told to leave is never started again, and a run
+// that may be there is watched.
+func TestResumeHolds(t *testing.T) {
+	seen := map[string]int{}
+	for bits := range 1 << 9 {
+		is := func(n int) bool { return bits>>n&1 == 1 }
+		for _, phase := range []job.Phase{job.Running, job.Stopping, job.Waiting, job.Held, job.Assigned} {
+			f := facts{phase: phase, away: is(0), ran: is(1), ended: is(2), news: is(3), done: is(4), behind: is(5), toLeave: is(6), seen: is(7), home: is(8)}
+			if (f.ended || f.seen || f.away || f.toLeave) && !f.ran || f.news && !f.ended || f.done && !f.ended || f.behind && f.toLeave || f.away && f.ended && !f.news {
+				continue // cannot be
+			}
+			s, do := f.resume()
+			seen[s.String()+" "+do.String()]++
+			there := f.ran && !f.ended
+			switch {
+			case do == startNow && (phase != job.Running || f.away || there),
+				(do == stopNow || do == hasLeft) && phase != job.Stopping,
+				do == waits && (phase == job.Running || phase == job.Stopping),
+				do == hasLeft && there,
+				do == stopNow && !f.ran,
+				f.news && (phase == job.Running || phase == job.Stopping) && do != watch, // an end that is news is taken in
+				there && (phase == job.Running || phase == job.Stopping) && !s.there(),
+				s == late && !f.done,
+				s == frozen && !f.ran:
+				t.Errorf("%+v: %s, %s", f, s, do)
+			}
+		}
+	}
+	for _, want := range []string{"leaving watch", "noRun start", "leaving go-back", "up watch", "launching watch", "no-run has-left", "up stop", "frozen waits", "late waits", "no-run waits"} {
+		want = strings.Replace(want, "noRun", "no-run", 1)
+		if seen[want] == 0 {
+			t.Errorf("nothing leads to %s: %v", want, seen)
 		}
 	}
 }

@@ -2,10 +2,14 @@
 // engine decide who runs, and keeps everything in one state folder, so that it
 // may die at any moment and go on from there.
 //
-// Nouns: the Daemon is one engine with its world; a run is one launch of a job,
-// whose runner (package local/runner) outlives the daemon; an epoch is one event
-// log, which begins with what was left of the one before; an act is what must
-// only be done once the decision for it is on disk.
+// Nouns: the Daemon is what every live world has (package live), with this machine
+// as its World; an entry is a job with its run, which is one launch of it, and whose
+// runner (package local/runner) outlives the daemon; an act is what must only be done
+// once the decision for it is on disk.
+//
+// Ownership: intake checks what is submitted; the launcher starts runs and talks to
+// them; condition looks after devices; gauges, trainers and packing are what they say;
+// recovery finds runs again.
 //
 // # The order of things
 //

@@ -121,47 +121,14 @@ func (d recovery) find(l *entry) {
 	} else if d.insist(l, r, &want) {
 		return
 	}
-	news := l.exit != nil && d.untold(l, &want, r)
-	over := l.Run == 0 || l.exit != nil && want.Seq < k*seqs+seqGo && !news
-	switch {
-	case r.Phase == job.Running && l.Purpose != "":
-		l.stage = leaving
-	case r.Phase == job.Running && over:
-		d.put(l, d.State().Alloc(l.ID), k, r.Progress)
+	f := facts{
+		phase: r.Phase, away: l.Purpose != "", ran: l.Run > 0, ended: l.exit != nil, news: l.exit != nil && d.untold(l, &want, r),
+		behind: want.Seq < k*seqs+seqGo, toLeave: want.Seq >= k*seqs+seqLeave, seen: l.status.PID != 0, home: d.State().Home(l.ID) != nil,
+	}
+	f.done = f.ended && d.ending(l, r, l.exit).Done()
+	var do todo
+	if l.stage, do = f.resume(); !d.resume(l, r, do) {
 		return
-	case r.Phase == job.Running && want.Seq < k*seqs+seqGo && !news:
-		d.findEarlier(l, r, k)
-	case r.Phase == job.Running && l.status.PID != 0:
-		l.stage = up
-	case r.Phase == job.Running:
-		l.stage = launching
-	case r.Phase == job.Stopping && over: // it was stopped before it had been launched
-		d.Loop.Later(func() error {
-			if err := d.Loop.Touch(l.ID); err != nil {
-				return err
-			}
-			l.undone = r.Job.Stop == job.Freeze && l.Run > 0
-			d.Loop.Emit(eventlog.Event{Kind: eventlog.Gone, Job: l.ID})
-			return nil
-		})
-		return
-	case r.Phase == job.Stopping && want.Seq < k*seqs+seqLeave && l.Purpose == "" && !news:
-		l.stage = up
-		d.Stop(l.ID)
-	case r.Phase == job.Stopping:
-		l.stage = leaving
-		if l.Purpose == "" {
-			l.Purpose = live.Preempted
-		}
-	case l.Run == 0 || d.State().Home(l.ID) == nil && l.Purpose == "":
-		if l.exit != nil && d.ending(l, r, l.exit).Done() { // it has done its work just when it was thrown back
-			l.stage = late
-		}
-		d.Rest(&l.Job)
-		return // it waits, and nothing of it is left
-	default:
-		l.stage = frozen
-		d.Rest(&l.Job)
 	}
 	if l.token != "" {
 		d.tokens.set(l.token, l.Key)
@@ -170,6 +137,38 @@ func (d recovery) find(l *entry) {
 		d.allow(l, a) // that had been decided, and perhaps not done
 	}
 	d.findRun(l, dir)
+}
+
+// resume does what a job needs that the daemon before this one left so, and tells whether
+// there is a run to be looked at.
+func (d recovery) resume(l *entry, r *job.Record, do todo) (look bool) {
+	switch do {
+	case startNow:
+		d.put(l, d.State().Alloc(l.ID), launches(r), r.Progress)
+		return false
+	case goBack:
+		d.findEarlier(l, r, launches(r))
+	case stopNow:
+		d.Stop(l.ID)
+	case hasLeft:
+		d.Loop.Later(func() error {
+			if err := d.Loop.Touch(l.ID); err != nil {
+				return err
+			}
+			l.undone = r.Job.Stop == job.Freeze && l.Run > 0
+			d.Loop.Emit(eventlog.Event{Kind: eventlog.Gone, Job: l.ID})
+			return nil
+		})
+		return false
+	case waits:
+		d.Rest(&l.Job)
+		return l.stage == frozen
+	case watch:
+		if r.Phase == job.Stopping && l.Purpose == "" {
+			l.Purpose = live.Preempted
+		}
+	}
+	return true
 }
 
 // insist sees to it that what somebody wants of a run comes about although the run
