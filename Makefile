@@ -11,6 +11,7 @@ test: ## everything, as in README.md
 check: ## what continuous integration checks besides the tests
 	test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }
 	go vet ./...
+	.ci/lint
 	go mod tidy -diff
 
 bench: ## whole processes against their bounds; rewrites the tables of docs/performance.md
@@ -28,6 +29,6 @@ micro: ## benchmarks of single packages
 fuzz: ## every reader of input for half a minute each
 	@for pkg in $$(go list ./...); do \
 		for f in $$(go test -list '^Fuzz' $$pkg 2>/dev/null | grep '^Fuzz'); do \
-			echo "$$pkg $$f"; go test -run '^$$' -fuzz "^$$f$$" -fuzztime 30s $$pkg || exit 1; \
+			echo "$$pkg $$f"; go test -run '^$$' -fuzz "^$$f$$" -fuzztime 30s -fuzzminimizetime 50x $$pkg || exit 1; \
 		done; \
 	done

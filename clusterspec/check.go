@@ -13,7 +13,7 @@ import (
 )
 
 // latest is the latest moment and the longest duration in a description.
-const latest = 100 * 365 * 24 * time.Hour
+const latest = 100 * 365 * 24 * time.Hour // as errors say
 
 // finish makes a description canonical (every type, partition and level that is
 // mentioned stands in its list) and checks it.
@@ -77,9 +77,9 @@ func (s *Spec) checkTypes() error {
 		case seen[t.Name]:
 			return fmt.Errorf("GPU type %q is given twice", t.Name)
 		case t.Memory < 0 || t.Memory > 1<<50:
-			return fmt.Errorf("GPU type %q: memory of %v", t.Name, t.Memory)
+			return fmt.Errorf("GPU type %q: memory of %v; at most 1PiB is allowed", t.Name, t.Memory)
 		case !(t.Speed >= 0 && t.Speed <= 1e6):
-			return fmt.Errorf("GPU type %q: speed %v; it is relative to the reference type, write a number such as 0.5", t.Name, t.Speed)
+			return fmt.Errorf("GPU type %q: speed %v; it is relative to the reference type, write a number such as 0.5, at most 1e6", t.Name, t.Speed)
 		}
 		seen[t.Name] = true
 	}
@@ -142,8 +142,8 @@ func (s *Spec) checkGroup(g *Group) error {
 	switch {
 	case g.Count < 1 || g.Count > MaxNodes:
 		return fmt.Errorf("count %d; write a number from 1 to %d", g.Count, MaxNodes)
-	case g.CPU < 0 || g.CPU > 1<<40 || g.Memory < 0 || g.Memory > 1<<50:
-		return fmt.Errorf("%v CPUs and %v of memory are not an amount that a node has", g.CPU, g.Memory)
+	case g.CPU < 0 || g.CPU > 1e12 || g.Memory < 0 || g.Memory > 1<<50:
+		return fmt.Errorf("%v CPUs and %v of memory are not an amount that a node has: at most 1e9 and 1PiB are allowed", g.CPU, g.Memory)
 	case g.Partition != "" && !slices.Contains(s.Partitions, g.Partition):
 		return fmt.Errorf("partition %q is not among partitions: %s", g.Partition, strings.Join(s.Partitions, ", "))
 	case len(g.Place) > len(s.Levels):
@@ -151,7 +151,7 @@ func (s *Spec) checkGroup(g *Group) error {
 	case g.Health > cluster.Down || g.Power > cluster.Booting:
 		return fmt.Errorf("unknown health or power state")
 	case g.At < 0 || g.At > latest:
-		return fmt.Errorf("nodes cannot arrive at %v", g.At)
+		return fmt.Errorf("nodes cannot arrive at %v: from 0 to 100 years is allowed", g.At)
 	case g.At > 0 && (g.Health != cluster.Up || g.Power != cluster.Awake):
 		return fmt.Errorf("nodes that arrive later arrive up and awake")
 	}
@@ -209,7 +209,7 @@ func (l *Links) check(g *Group) error {
 		case p.Class < cluster.NVLink || p.Class > cluster.CrossSocket:
 			return fmt.Errorf("link between GPUs %d and %d: unknown class", p.A, p.B)
 		case !(p.GBps >= 0 && p.GBps <= 1e6):
-			return fmt.Errorf("link between GPUs %d and %d: a speed of %v GB/s", p.A, p.B, p.GBps)
+			return fmt.Errorf("link between GPUs %d and %d: a speed of %v GB/s; at most 1e6 are allowed", p.A, p.B, p.GBps)
 		}
 	}
 	return nil
@@ -245,13 +245,13 @@ func (s *Spec) checkNames() error {
 
 func (s *Spec) checkCosts() error {
 	if s.HalfLife < 0 || s.HalfLife > latest {
-		return fmt.Errorf("half-life %v: write a duration such as 7d", s.HalfLife)
+		return fmt.Errorf("half-life %v: write a duration such as 7d, 100 years at most", s.HalfLife)
 	}
 	last := 0
 	for i, t := range append([]perf.Tier{{Cost: s.Costs.Base}}, s.Costs.Tiers...) {
 		for _, d := range []time.Duration{t.Cost.Start, t.Cost.Checkpoint, t.Cost.Restore, t.Cost.Migrate, t.Cost.Resize} {
 			if d < 0 || d > latest {
-				return fmt.Errorf("costs: a transition cannot take %v", d)
+				return fmt.Errorf("costs: a transition cannot take %v: from 0 to 100 years is allowed", d)
 			}
 		}
 		if i > 0 && (t.GPUs <= last || t.GPUs > MaxDevices) {
@@ -278,7 +278,7 @@ func (s *Spec) checkTenants() error {
 		case byName[t.Name] != nil:
 			return fmt.Errorf("tenant %q is given twice", t.Name)
 		case !(t.Weight >= 0 && t.Weight <= 1e9):
-			return fmt.Errorf("tenant %q: weight %v; write a number above 0", t.Name, t.Weight)
+			return fmt.Errorf("tenant %q: weight %v; write a number above 0, at most 1e9", t.Name, t.Weight)
 		case !t.Guarantee.good() || !t.Limit.good():
 			return fmt.Errorf("tenant %q: guarantee and limit are numbers of GPUs, or percentages up to 100%%", t.Name)
 		}

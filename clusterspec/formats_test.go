@@ -170,24 +170,6 @@ func TestPresetsAgreeWithFiles(t *testing.T) {
 	}
 }
 
-// TestPublishedResults: every cluster of the list of published results is read,
-// but for the two kinds that name a single machine in words.
-func TestPublishedResults(t *testing.T) {
-	for _, l := range shared.Rows(t, "golden/manifest.csv")[1:] {
-		if l[0] == "mapa" || l[0] == "gpu-topo-aware" {
-			continue
-		}
-		s, err := Published(l[0], l[3])
-		if err != nil {
-			t.Errorf("%s %s: %v", l[0], l[3], err)
-			continue
-		}
-		if s.GPUs() < 4 {
-			t.Errorf("%s %s: %d GPUs", l[0], l[3], s.GPUs())
-		}
-	}
-}
-
 func FuzzReadText(f *testing.F) {
 	for _, text := range []string{
 		"sn,cpu_milli,memory_mib,gpu,model\nn-0,64000,262144,2,P100\nn-1,64000,262144,2,P100\n",

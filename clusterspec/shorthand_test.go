@@ -145,38 +145,6 @@ func TestPatterns(t *testing.T) {
 	}
 }
 
-func TestPublished(t *testing.T) {
-	for _, x := range []struct {
-		simulator, notation string
-		nodes, gpus         int
-		cpu                 unit.Milli
-		memory              unit.Bytes
-	}{
-		{"tiresias", "n32g4", 32, 128, 128000, 256 * unit.GiB},
-		{"muri", "n8g8", 8, 64, 92000, 520 * unit.GiB},
-		{"gavel", "V100:P100:K80=12:12:12", 36, 36, 0, 0},
-		{"shockwave", "V100=32", 32, 32, 0, 0},
-		{"sia", "aws=6x4;dgx-ext=2x8;rtx=3x8", 11, 64, 0, 0},
-		{"synergy", "4x8 GPU, 24 CPU, 500 GB", 4, 32, 24000, 500_000_000_000},
-		{"alloxsim", "GPU=20;CPU=640;mem=2560GiB", 1, 20, 640000, 2560 * unit.GiB},
-		{"pai", "g300", 1, 300, 6966000, 0},
-		{"pai", "hetero", 380, 1352, 96000, 0},
-		{"lucid", "venus-15vc", 135, 1080, 0, 0},
-		{"anything", "16x8:V100", 16, 128, 0, 0},
-	} {
-		s, err := Published(x.simulator, x.notation)
-		c := build(t, s, err).Cluster
-		if c.Nodes() != x.nodes || s.GPUs() != x.gpus || c.Node(0).CPU != x.cpu || c.Node(0).Memory != x.memory {
-			t.Errorf("%s %s: %d nodes, %d GPUs, %v CPUs, %v", x.simulator, x.notation, c.Nodes(), s.GPUs(), c.Node(0).CPU, c.Node(0).Memory)
-		}
-	}
-	for _, bad := range [][2]string{{"gavel", "V100:P100=1"}, {"sia", "aws=6"}, {"sia", "=;="}, {"mapa", "dgx-v"}, {"synergy", "4x8 GPU, 24"}} {
-		if _, err := Published(bad[0], bad[1]); err == nil {
-			t.Errorf("%v: no error", bad)
-		}
-	}
-}
-
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{
 		"16x8:V100/96c/720GiB", "vcA=4x8,vcB=2x8", "2x8:V100+4x4:P100", "n8g8", "g300", "64", "pool:2490", "philly", "a=1x1:b/1c/1G+2x2,c=pool:3",

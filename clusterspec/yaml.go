@@ -74,7 +74,7 @@ func (s *Spec) readType(n ast.Node) error {
 		s.Types = append(s.Types, cluster.GPUType{Name: name})
 		return nil
 	}
-	err := yamltext.Mapping(n, "a GPU type", yamltext.Keys{"name": yamltext.Text(&t.Name), "memory": yamltext.Bytes(&t.Memory), "speed": yamltext.Float(&t.Speed), "host": yamltext.Bool(&t.Host)})
+	err := yamltext.Mapping(n, "a GPU type", yamltext.Keys{"name": yamltext.Text(&t.Name), "memory": yamltext.Bytes(&t.Memory), "speed": positive("speed", &t.Speed), "host": yamltext.Bool(&t.Host)})
 	s.Types = append(s.Types, t)
 	return err
 }
@@ -159,7 +159,7 @@ func (g *Group) readLinks(n ast.Node) error {
 				return err
 			}),
 			"class": yamltext.Choice(&l.Class, classNames()...),
-			"speed": yamltext.Float(&l.GBps),
+			"speed": positive("speed", &l.GBps),
 		})
 		if err != nil {
 			return err
@@ -202,10 +202,22 @@ func (s *Spec) readTenant(n ast.Node) error {
 		"parent":    yamltext.Text(&t.Parent),
 		"guarantee": yamltext.Value(&t.Guarantee, ParseShare),
 		"limit":     yamltext.Value(&t.Limit, ParseShare),
-		"weight":    yamltext.Float(&t.Weight),
+		"weight":    positive("weight", &t.Weight),
 	})
 	s.Tenants = append(s.Tenants, t)
 	return err
+}
+
+// positive takes a number above 0, for what is one or unknown where it is left
+// out: written as 0 it would be taken for that.
+func positive(name string, v *float64) yamltext.Setter {
+	return yamltext.Value(v, func(s string) (float64, error) {
+		f, err := strconv.ParseFloat(s, 64)
+		if err != nil || !(f > 0) {
+			return 0, fmt.Errorf("%s %s: write a number above 0", name, s)
+		}
+		return f, nil
+	})
 }
 
 // ParseShare reads a number of GPUs or a percentage.

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"fmt"
 	"io"
+	"math"
 	"runtime"
 	"strings"
 	"testing"
@@ -11,12 +12,12 @@ import (
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/eventlog"
-	"github.com/norn-scheduler/norn/internal/simtest"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/policy"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim"
+	"github.com/norn-scheduler/norn/sim/simtest"
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/trace"
 )
@@ -131,8 +132,10 @@ func TestNoAllocationInTheSteadyState(t *testing.T) {
 				step()
 			}
 		})
-		if n != 0 {
-			t.Errorf("%s: %v allocations in 100 instants", name, n)
+		// But for the notes of policies: a note, its fields, and the struct that is read.
+		notes := float64(count.kinds[eventlog.Memo]-warm.kinds[eventlog.Memo]) / 21
+		if n > 3*math.Ceil(notes) {
+			t.Errorf("%s: %v allocations and %v notes in 100 instants", name, n, notes)
 		}
 		preempts := name == "srtf" || name == "srsf"
 		if count.kinds[eventlog.Start]-warm.kinds[eventlog.Start] < 200 || preempts && count.kinds[eventlog.Preempt]-warm.kinds[eventlog.Preempt] < 200 {

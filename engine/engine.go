@@ -56,6 +56,23 @@ type Merger interface {
 	Merge(id job.ID, how job.Merge, with job.ID) (kept time.Duration)
 }
 
+// abilities are the optional interfaces of a world; nil: it has no such ability.
+type abilities struct {
+	profile Profiler
+	merge   Merger
+	measure Measuring
+	exact   Exact
+}
+
+// abilitiesOf asks a world once what it can do beside running jobs.
+func abilitiesOf(w World) (a abilities) {
+	a.profile, _ = w.(Profiler)
+	a.merge, _ = w.(Merger)
+	a.measure, _ = w.(Measuring)
+	a.exact, _ = w.(Exact)
+	return a
+}
+
 // Sink watches events. The event is only valid during the call.
 type Sink interface {
 	Event(ev *eventlog.Event, s *state.State)
@@ -81,6 +98,7 @@ type Config struct {
 type Engine struct {
 	cfg    Config
 	world  World
+	can    abilities
 	state  *state.State
 	waker  sched.Waker
 	why    sched.Explainer
@@ -133,7 +151,7 @@ func New(cfg Config, world World) *Engine {
 		cfg.Speeds = perf.Analytic{Scaling: 1, Spread: 1}
 	}
 	e := &Engine{
-		cfg: cfg, world: world, state: state.New(cfg.Cluster, cfg.Tenants),
+		cfg: cfg, world: world, can: abilitiesOf(world), state: state.New(cfg.Cluster, cfg.Tenants),
 		rand: rand.New(rand.NewPCG(cfg.Seed, 0x6e6f726e)), first: true, wake: unit.Never, profile: map[job.ID]bool{},
 	}
 	e.SetPolicy(cfg.PolicyName, cfg.Policy)
@@ -241,7 +259,7 @@ func (e *Engine) Step() error {
 		}
 	}
 	if e.steps > maxSteps {
-		return fmt.Errorf("policy %s at %s changes its mind again and again, and time stands still", e.cfg.PolicyName, unit.Human(now))
+		return e.mistake(errors.New("it changes its mind again and again, and time stands still"))
 	}
 	e.state.Now = now
 	for i := range events {
@@ -272,7 +290,7 @@ func (e *Engine) tooFar() error {
 			break
 		}
 	}
-	return fmt.Errorf("policy %s: the run does not end within %s, which is as far as time is counted: %s", e.cfg.PolicyName, unit.Human(horizon), who)
+	return e.mistake(fmt.Errorf("the run does not end within %s, which is as far as time is counted: %s", unit.Human(horizon), who))
 }
 
 // happen folds in what the world told.
@@ -357,9 +375,9 @@ func (e *Engine) decide() error {
 	e.view = sched.NewView(e.state, e.changes, e.nodes)
 	e.view.First, e.view.Woken, e.view.Rand, e.view.Costs = e.first, woken, e.rand, e.cfg.Costs
 	e.view.Speeds, e.view.Sharing, e.view.Transfer = e.cfg.Speeds, e.cfg.Sharing, e.cfg.Transfer
-	_, e.view.Profiles = e.world.(Profiler)
-	if world, ok := e.world.(Measuring); ok {
-		e.view.Lag = world.SpeedLag()
+	e.view.Profiles = e.can.profile != nil
+	if e.can.measure != nil {
+		e.view.Lag = e.can.measure.SpeedLag()
 	}
 	e.plan.Open(&e.view)
 	if err := e.ask(); err != nil {
@@ -367,10 +385,10 @@ func (e *Engine) decide() error {
 		return err
 	}
 	if err := e.plan.Commit(); err != nil {
-		return fmt.Errorf("policy %s at %s made a plan that cannot be: %w", e.cfg.PolicyName, unit.Human(e.state.Now), err)
+		return e.mistake(fmt.Errorf("it made a plan that cannot be: %w", err))
 	}
 	if err := e.carryOut(); err != nil {
-		return fmt.Errorf("policy %s at %s: %w", e.cfg.PolicyName, unit.Human(e.state.Now), err)
+		return e.mistake(err)
 	}
 	if err := e.explain(e.changes[:arrived]); err != nil {
 		return err
@@ -381,24 +399,11 @@ func (e *Engine) decide() error {
 	return e.askWake()
 }
 
-// PanicError is the error of a policy that panicked: a mistake of its author.
-type PanicError struct {
-	Policy string
-	At     time.Duration
-	Value  any
-	Stack  []byte // where it happened
-}
-
-// Error says what happened, without the stack.
-func (e *PanicError) Error() string {
-	return fmt.Sprintf("policy %s at %s panicked: %v", e.Policy, unit.Human(e.At), e.Value)
-}
-
 // ask calls the policy and turns a panic of it into an error.
 func (e *Engine) ask() (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = &PanicError{Policy: e.cfg.PolicyName, At: e.state.Now, Value: r, Stack: debug.Stack()}
+			err = e.mistake(&PanicError{Value: r, Stack: debug.Stack()})
 		}
 	}()
 	e.cfg.Policy.Decide(&e.view, &e.plan)
@@ -416,7 +421,7 @@ func (e *Engine) askWake() error {
 		return nil
 	}
 	if e.wake = e.waker.NextWake(&e.view); e.wake <= e.state.Now {
-		return fmt.Errorf("policy %s at %s wants to be woken at %s, which is not later", e.cfg.PolicyName, unit.Human(e.state.Now), unit.Human(e.wake))
+		return e.mistake(fmt.Errorf("it wants to be woken at %s, which is not later", unit.Human(e.wake)))
 	}
 	return nil
 }
@@ -471,13 +476,13 @@ func (e *Engine) carryOut() error {
 	return e.notes()
 }
 
-// notes carries out what the plan only says: reasons and memos.
+// notes carries out what the plan only says: reasons and notes.
 func (e *Engine) notes() error {
 	for _, n := range e.plan.Notes() {
-		if e.state.Record(n.Job).Memo == n.Memo {
+		if e.state.Record(n.Job).Note.Equal(n.Note) {
 			continue
 		}
-		e.ev = eventlog.Event{Time: e.state.Now, Kind: eventlog.Memo, Job: n.Job, Memo: n.Memo}
+		e.ev = eventlog.Event{Time: e.state.Now, Kind: eventlog.Memo, Job: n.Job, Note: n.Note}
 		if err := e.apply(&e.ev); err != nil {
 			return err
 		}
@@ -547,8 +552,8 @@ func (e *Engine) start(op *sched.Op) error {
 // may be there only to be measured.
 func (e *Engine) begin(id job.ID, on, given *cluster.Alloc, profile bool) error {
 	e.ev = eventlog.Event{Time: e.state.Now, Kind: eventlog.Start, Job: id, Alloc: given}
-	if world, can := e.world.(Profiler); can && profile {
-		e.ev.Delay, e.ev.Profile = world.Profile(id, on), true
+	if profile && e.can.profile != nil {
+		e.ev.Delay, e.ev.Profile = e.can.profile.Profile(id, on), true
 	} else {
 		e.ev.Delay, e.ev.Speed = e.world.Start(id, on)
 	}
@@ -558,8 +563,8 @@ func (e *Engine) begin(id job.ID, on, given *cluster.Alloc, profile bool) error 
 // merge changes how a job is trained.
 func (e *Engine) merge(m *sched.Merge) error {
 	kept := e.state.Record(m.Job).ProgressAt(e.state.Now)
-	if world, can := e.world.(Merger); can {
-		kept = world.Merge(m.Job, m.How, m.With)
+	if e.can.merge != nil {
+		kept = e.can.merge.Merge(m.Job, m.How, m.With)
 	}
 	e.ev = eventlog.Event{Time: e.state.Now, Kind: eventlog.Merge, Job: m.Job, How: m.How, With: m.With, Kept: kept}
 	return e.apply(&e.ev)

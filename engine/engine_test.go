@@ -12,13 +12,13 @@ import (
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/eventlog"
-	"github.com/norn-scheduler/norn/internal/simtest"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/policy/shortest"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim"
+	"github.com/norn-scheduler/norn/sim/simtest"
 	"github.com/norn-scheduler/norn/unit"
 )
 
@@ -122,21 +122,21 @@ func TestBadPlanNamesThePolicy(t *testing.T) {
 		want string
 	}{
 		{"start twice", func(v *sched.View, p *sched.Plan) { p.Start(1, place.Pack); p.Start(0, place.Pack) },
-			"policy test at 10s made a plan that cannot be: job a: cannot start it: it holds devices already"},
+			"policy test at 10s: it made a plan that cannot be: job a: cannot start it: it holds devices already"},
 		{"nobody", func(v *sched.View, p *sched.Plan) { p.Start(1, place.Pack); p.Stop(77, job.Reason{}) },
-			"policy test at 10s made a plan that cannot be: cannot stop job number 77: there is no such job"},
+			"policy test at 10s: it made a plan that cannot be: cannot stop job number 77: there is no such job"},
 		{"pinned", func(v *sched.View, p *sched.Plan) { p.Start(1, place.Pack); p.Stop(0, job.Reason{}) },
-			"policy test at 10s made a plan that cannot be: job a: cannot stop it: it must never be stopped"},
+			"policy test at 10s: it made a plan that cannot be: job a: cannot stop it: it must never be stopped"},
 		{"half a gang", func(v *sched.View, p *sched.Plan) { p.StartSize(1, 1, place.Pack) },
-			"policy test at 10s made a plan that cannot be: job b: cannot start it: it is a gang of 2 tasks, not 1"},
+			"policy test at 10s: it made a plan that cannot be: job b: cannot start it: it is a gang of 2 tasks, not 1"},
 		{"busy", func(v *sched.View, p *sched.Plan) { p.StartOn(1, v.Alloc(0)) },
-			"policy test at 10s made a plan that cannot be: job b: cannot start it: it does not fit: GPU 0 of node n0 has 0 of a GPU free, 1 is needed"},
+			"policy test at 10s: it made a plan that cannot be: job b: cannot start it: it does not fit: GPU 0 of node n0 has 0 of a GPU free, 1 is needed"},
 		{"its own", func(v *sched.View, p *sched.Plan) { p.Start(1, place.Pack); p.Spoil(errors.New("no idea")) },
-			"policy test at 10s made a plan that cannot be: no idea"},
-		{"panic", func(v *sched.View, p *sched.Plan) { p.Start(1, place.Pack); panic("oh") }, "policy test at 10s panicked: oh"},
+			"policy test at 10s: it made a plan that cannot be: no idea"},
+		{"panic", func(v *sched.View, p *sched.Plan) { p.Start(1, place.Pack); panic("oh") }, "policy test at 10s: it panicked: oh"},
 		{"panic in a try", func(v *sched.View, p *sched.Plan) {
 			p.Try(func() bool { p.Start(1, place.Pack); panic("oh") })
-		}, "policy test at 10s panicked: oh"},
+		}, "policy test at 10s: it panicked: oh"},
 	}
 	for _, c := range cases {
 		p := &scripted{decide: func(v *sched.View, p *sched.Plan) {
@@ -151,6 +151,10 @@ func TestBadPlanNamesThePolicy(t *testing.T) {
 			simtest.Job{Key: "b", At: 10, GPUs: 2, Run: 60})
 		if err == nil || !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %s", c.name, err, c.want)
+		}
+		var mistake *engine.PolicyError
+		if !errors.As(err, &mistake) || mistake.Policy != "test" || mistake.At != 10*time.Second {
+			t.Errorf("%s: %#v is not the error of the policy", c.name, err)
 		}
 		if err := run.State.Check(); err != nil {
 			t.Errorf("%s: the state is corrupt: %v", c.name, err)
@@ -192,7 +196,7 @@ func TestWakes(t *testing.T) {
 			return wake
 		}}
 		_, err := simtest.Try(simtest.Config{Cluster: simtest.Nodes(1, 1), Make: p.make}, jobs...)
-		want := fmt.Sprintf("policy test at 3s wants to be woken at %s, which is not later", unit.Human(wake))
+		want := fmt.Sprintf("policy test at 3s: it wants to be woken at %s, which is not later", unit.Human(wake))
 		if err == nil || err.Error() != want {
 			t.Errorf("a wake at %v: %v, want %s", wake, err, want)
 		}
@@ -317,9 +321,13 @@ func TestWorldErrors(t *testing.T) {
 		{[]eventlog.Event{{Time: -1, Kind: eventlog.NodeSet}}, "the world told what cannot be: an event at"},
 	} {
 		e := engine.New(engine.Config{Cluster: simtest.Nodes(1, 1), Policy: &scripted{decide: func(*sched.View, *sched.Plan) {}}, PolicyName: "test"}, &fake{events: c.events})
-		if err := e.Step(); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := e.Step(); err == nil || !strings.Contains(err.Error(), c.want) || errors.As(err, new(*engine.PolicyError)) {
 			t.Errorf("%v: %v, want %s", c.events, err, c.want)
 		}
+	}
+	broken := engine.New(engine.Config{Cluster: simtest.Nodes(1, 1), Policy: &scripted{}, PolicyName: "test"}, &fake{err: errors.New("policy of the site: no power")})
+	if err := broken.Step(); err == nil || errors.As(err, new(*engine.PolicyError)) {
+		t.Errorf("%v is taken for a mistake of the policy", err)
 	}
 	e := engine.New(engine.Config{Cluster: simtest.Nodes(1, 1), Policy: &scripted{decide: func(*sched.View, *sched.Plan) {}}, PolicyName: "test"}, &fake{times: []time.Duration{5, 3}})
 	if err := errors.Join(e.Step(), e.Step()); err == nil || !strings.Contains(err.Error(), "the world went back from 5ns to 3ns") {
@@ -331,11 +339,14 @@ func TestWorldErrors(t *testing.T) {
 type fake struct {
 	events []eventlog.Event
 	times  []time.Duration
+	err    error
 }
 
 func (f *fake) Next(_ time.Duration, out []eventlog.Event) (time.Duration, []eventlog.Event, error) {
 	now := time.Duration(0)
 	switch {
+	case f.err != nil:
+		return 0, out, f.err
 	case len(f.times) > 0:
 		now, f.times = f.times[0], f.times[1:]
 	case len(f.events) == 0:

@@ -32,6 +32,8 @@ func Apply(s *state.State, ev *eventlog.Event) error {
 			return err
 		}
 		return s.KeepHome(ev.Job)
+	case eventlog.Past:
+		return s.CarryPast(ev.Spec, ev.Record, ev.Estimate, ev.Reason, int(ev.Left))
 	case eventlog.NodeAdd:
 		_, err := s.AddNode(*ev.NodeSpec)
 		return err
@@ -113,7 +115,7 @@ func applyJob(s *state.State, ev *eventlog.Event) error {
 	case eventlog.Estimate:
 		s.SetEstimate(ev.Job, ev.Estimate)
 	case eventlog.Memo:
-		s.SetMemo(ev.Job, ev.Memo)
+		s.SetNote(ev.Job, ev.Note)
 	default:
 		return fmt.Errorf("event kind %d is not known", ev.Kind)
 	}

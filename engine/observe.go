@@ -59,9 +59,7 @@ func (e *Engine) observe() {
 	own.Learnt = e.state.Learnt()
 	e.cfg.Sharing = &own
 	e.seen = observer{learner: &own, on: map[cluster.DeviceID][]job.ID{}, held: map[job.ID][]cluster.DeviceID{}}
-	if world, ok := e.world.(Exact); ok {
-		e.seen.exact = world.KnowsSpeeds()
-	}
+	e.seen.exact = e.can.exact != nil && e.can.exact.KnowsSpeeds()
 	for i := range e.state.Jobs() {
 		e.seen.follow(e.state, job.ID(i))
 	}

@@ -12,30 +12,45 @@ import (
 	"github.com/norn-scheduler/norn/unit"
 )
 
-// Carried is the events that take the jobs which have not ended over into a new
-// log, in the order of their numbers, which they lose: they are numbered anew
-// from zero.
-func Carried(s *state.State) []Event {
+// Carried is the events that take the jobs of a state over into a new log: those
+// that have not ended, and as many as past of those that ended last, from which
+// policies learn. They are in the order of their numbers, which they lose: they are
+// numbered anew from zero.
+func Carried(s *state.State, past int) []Event {
+	left := map[job.ID]int32{} // of those that have ended: their place in the order in which they did
+	ended := s.Ended()
+	for i, id := range ended[max(0, len(ended)-past):] {
+		left[id] = int32(i)
+	}
 	var out []Event
+	at := map[job.ID]job.ID{}
 	for i := range job.ID(s.Jobs()) {
-		r := s.Record(i)
-		if r.Phase.Over() {
+		place, kept := left[i]
+		if s.Record(i).Phase.Over() && !kept {
 			continue
 		}
-		spec, past := *r.Job, *r
-		spec.ID = job.ID(len(out))
-		on, home := s.Alloc(i), s.Home(i)
-		frozen := on != nil && home != nil
-		if on == nil {
-			on = home
-		}
-		out = append(out, Event{
-			Time: s.Now, Kind: Carry, Job: spec.ID, Spec: &spec, Record: &past,
-			Alloc: on, Frozen: frozen, Estimate: r.Estimate, Reason: r.Reason,
-		})
+		at[i] = job.ID(len(out))
+		out = append(out, carried(s, i, at[i], place))
 	}
-	renumber(s, out)
+	renumber(out, at)
 	return out
+}
+
+// carried is the event that takes over one job, which gets a new number.
+func carried(s *state.State, was, now job.ID, left int32) Event {
+	r := s.Record(was)
+	spec, past := *r.Job, *r
+	spec.ID, spec.Serial = now, r.Serial()
+	ev := Event{Time: s.Now, Kind: Past, Job: now, Spec: &spec, Record: &past, Estimate: r.Estimate, Reason: r.Reason, Left: left}
+	if r.Phase.Over() {
+		return ev
+	}
+	on, home := s.Alloc(was), s.Home(was)
+	ev.Kind, ev.Frozen = Carry, on != nil && home != nil
+	if ev.Alloc = on; on == nil {
+		ev.Alloc = home
+	}
+	return ev
 }
 
 // Lessons is the events that take what was learnt of jobs that share devices over into
@@ -51,33 +66,31 @@ func Lessons(s *state.State) []Event {
 	return out
 }
 
-// renumber lets reasons that name a job name it by its new number; one that has
-// ended is named no more.
-func renumber(s *state.State, events []Event) {
-	at := map[*job.Job]job.ID{}
-	for i := range events {
-		at[events[i].Record.Job] = job.ID(i)
+// renumber lets everything that names a job name it by its new number, which at
+// tells; one that is not carried over is named no more.
+func renumber(events []Event, at map[job.ID]job.ID) {
+	now := func(id job.ID) job.ID {
+		if n, carried := at[id]; carried {
+			return n
+		}
+		return job.None
 	}
 	for i := range events {
-		if why := &events[i].Reason; s.Known(why.Job) {
-			now, active := at[s.Record(why.Job).Job]
-			if !active {
-				now = job.None
-			}
-			why.Job = now
+		ev := &events[i]
+		ev.Reason.Job = now(ev.Reason.Job)
+		if id := ev.Reason.Job; id != job.None && events[id].Kind == Past {
+			ev.Reason.Job = job.None
 		}
-		if r := events[i].Record; s.Known(r.With) {
-			other, active := at[s.Record(r.With).Job]
-			if r.With = other; !active { // what it has learnt from the other stays with it
-				r.With = job.None
-			}
-		}
+		ev.Record.With = now(ev.Record.With) // what it has learnt from one that is gone stays with it
+		ev.Record.Note = ev.Record.Note.Renumbered(now)
 	}
 }
 
 func (ev *Event) appendCarry(f *jsontext.Writer) {
 	f.Key("spec")
 	ev.appendSpec(f)
+	appendSerial(f, ev.Spec)
+	f.Int("left", int64(ev.Left))
 	ev.appendEstimate(f)
 	appendAlloc(f, ev.Alloc)
 	f.Bool("frozen", ev.Frozen)
@@ -99,6 +112,7 @@ func (ev *Event) appendCarry(f *jsontext.Writer) {
 	f.Bool("profiling", r.Profiling)
 	moment("since", r.Since)
 	moment("first_start", r.FirstStart)
+	moment("end", r.End)
 	f.Int("tasks", int64(r.Tasks))
 	f.Milli("gpus", r.Milli)
 	f.Time("held", r.HeldTime)
@@ -112,11 +126,8 @@ func (ev *Event) appendCarry(f *jsontext.Writer) {
 	for i, n := range counts(r) {
 		f.Int(countNames[i], int64(*n))
 	}
-	if r.Memo != (job.Memo{}) {
-		f.Key("memo")
-		f.B = fmt.Appendf(f.B, "[%d,%d]", r.Memo[0], r.Memo[1])
-	}
 	f.B = append(f.B, '}')
+	appendNote(f, r.Note)
 }
 
 var countNames = [...]string{"starts", "preemptions", "migrations", "resizes", "failures"}
@@ -141,7 +152,7 @@ func (l *Reader) recordField(key []byte) (err error) {
 	}
 	switch string(key) {
 	case "phase":
-		return named(t, &r.Phase, job.Held, job.Waiting, job.Assigned, job.Running, job.Stopping)
+		return named(t, &r.Phase, job.Held, job.Waiting, job.Assigned, job.Running, job.Stopping, job.Done, job.FailedPhase, job.Cancelled)
 	case "merged":
 		return named(t, &r.Merged, job.Together, job.After)
 	case "with":
@@ -153,6 +164,8 @@ func (l *Reader) recordField(key []byte) (err error) {
 		return seconds(t, &r.Since)
 	case "first_start":
 		return seconds(t, &r.FirstStart)
+	case "end":
+		return seconds(t, &r.End)
 	case "tasks":
 		return number(t, &r.Tasks)
 	case "gpus":
@@ -173,8 +186,6 @@ func (l *Reader) recordField(key []byte) (err error) {
 		return seconds(t, &r.Progress)
 	case "attempt":
 		return seconds(t, &r.Attempt)
-	case "memo":
-		return l.memo(&r.Memo)
 	}
-	return unknown(key)
+	return t.Skip() // of a later program
 }

@@ -7,11 +7,11 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/norn-scheduler/norn/cluster"
-	"github.com/norn-scheduler/norn/internal/simtest"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/policy"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim"
+	"github.com/norn-scheduler/norn/sim/simtest"
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/tenant"
 )
@@ -43,7 +43,7 @@ func TestCarry(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	for _, what := range []string{"held", "waiting", "assigned", "running", "stopping", "frozen", "cordoned", "broken", "used"} {
+	for _, what := range []string{"held", "waiting", "assigned", "running", "stopping", "frozen", "cordoned", "broken", "used", "past"} {
 		if met[what] == 0 {
 			t.Errorf("nothing was %s", what)
 		}
@@ -52,13 +52,14 @@ func TestCarry(t *testing.T) {
 
 // carried reopens a state and compares.
 func carried(t *rapid.T, s *state.State, met map[string]int) {
-	again, err := simtest.Reopen(s)
+	again, err := simtest.ReopenAs(s, simtest.Numbering{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := again.Check(); err != nil {
 		t.Fatal(err)
 	}
+	carriedPast(t, s, met)
 	next := map[job.ID]job.ID{}
 	for id := range job.ID(s.Jobs()) {
 		if !s.Record(id).Phase.Over() {
@@ -91,6 +92,59 @@ func carried(t *rapid.T, s *state.State, met map[string]int) {
 	}
 }
 
+// noted is a note with the numbers of the next log.
+func noted(n *job.Note, next map[job.ID]job.ID) string {
+	if next == nil {
+		return n.Fields()
+	}
+	return n.Renumbered(func(id job.ID) job.ID {
+		now, known := next[id]
+		if !known {
+			return job.None
+		}
+		return now
+	}).Fields()
+}
+
+// carriedPast reopens a state with the last jobs that have ended, and compares these.
+func carriedPast(t *rapid.T, s *state.State, met map[string]int) {
+	most := rapid.IntRange(1, 5).Draw(t, "past")
+	again, err := simtest.ReopenAs(s, simtest.Numbering{Past: most})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Check(); err != nil {
+		t.Fatal(err)
+	}
+	was := s.Ended()
+	was = was[max(0, len(was)-most):]
+	is := again.Ended()
+	if len(is) != len(was) || again.Past() != len(was) {
+		t.Fatalf("%d of %d jobs that have ended", len(is), len(was))
+	}
+	next := map[job.ID]job.ID{}
+	for i := range job.ID(again.Jobs()) {
+		for k := range job.ID(s.Jobs()) {
+			if s.Record(k).Job.Key == again.Record(i).Job.Key {
+				next[k] = i
+			}
+		}
+	}
+	for i := range was {
+		met["past"]++
+		a, b := *s.Record(was[i]), *again.Record(is[i])
+		if a.Job.Key != b.Job.Key || a.Serial() != b.Serial() || noted(a.Note, next) != noted(b.Note, nil) || !b.Past {
+			t.Fatalf("job %s is carried over as %s", a.Job.Key, b.Job.Key)
+		}
+		for _, r := range []*job.Record{&a, &b} {
+			r.Job, r.Note, r.Reason, r.Tenant, r.Pool, r.Class, r.Slot, r.With, r.Past = nil, nil, job.Reason{}, 0, 0, 0, 0, 0, false
+		}
+		if a != b {
+			t.Fatalf("job\n%+v\ncarried\n%+v", a, b)
+		}
+	}
+}
+
 // standing is how a job stands, as text; next are its numbers and those of others
 // in the next log.
 func standing(s *state.State, id job.ID, next map[job.ID]job.ID) string {
@@ -102,9 +156,10 @@ func standing(s *state.State, id job.ID, next map[job.ID]job.ID) string {
 		why.Job = job.None
 	}
 	demand := *spec.Demand
-	spec.ID, spec.Demand = 0, nil
+	spec.ID, spec.Serial, spec.Demand = 0, r.Serial(), nil
 	text := fmt.Sprintf("%+v %+v\n%+v\nfor %s in pool %q\n", spec, demand, why, s.Tenants.At(r.Tenant).Name, s.Cluster.PoolName(r.Pool))
-	r.Job, r.Reason, r.Tenant, r.Pool, r.Class, r.Slot = nil, job.Reason{}, 0, 0, 0, 0
+	text += noted(r.Note, next) + "\n"
+	r.Job, r.Reason, r.Tenant, r.Pool, r.Class, r.Slot, r.Note = nil, job.Reason{}, 0, 0, 0, 0, nil
 	text += fmt.Sprintf("%+v lost %v of that %v service %v\n", r, r.Lost, r.Failed, r.Service)
 	for _, a := range []*cluster.Alloc{s.Alloc(id), s.Home(id)} {
 		if a != nil {

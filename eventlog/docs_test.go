@@ -18,7 +18,7 @@ func TestFormatsPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := string(text)
-	for kind := eventlog.Submit; kind <= eventlog.Carry; kind++ {
+	for kind := eventlog.Submit; kind <= eventlog.Past; kind++ {
 		if !strings.Contains(page, "| `"+kind.String()+"` |") {
 			t.Errorf("no kind %s", kind)
 		}
@@ -28,7 +28,7 @@ func TestFormatsPage(t *testing.T) {
 			t.Errorf("no reason %s", name)
 		}
 	}
-	if eventlog.Version != 1 || !strings.Contains(page, "names the version, which is 1") {
+	if eventlog.Version != 2 || !strings.Contains(page, "names the version, which is 2") {
 		t.Error("the page does not tell the version")
 	}
 	_, example, found := strings.Cut(page, "### An example\n")

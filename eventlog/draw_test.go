@@ -2,6 +2,8 @@ package eventlog_test
 
 import (
 	"math"
+	"strconv"
+	"strings"
 	"time"
 
 	"pgregory.net/rapid"
@@ -172,15 +174,24 @@ func drawEvent(t *rapid.T, kind eventlog.Kind) eventlog.Event {
 	case eventlog.Progress:
 		ev.Kept = moments().Draw(t, "done")
 	case eventlog.Memo:
-		ev.Memo = job.Memo{rapid.Int64().Draw(t, "memo"), rapid.SampledFrom([]int64{0, math.MinInt64, math.MaxInt64}).Draw(t, "memo")}
+		ev.Note = drawNote(t)
 	}
 	return ev
 }
 
+// drawSettings draws names without = and any values.
+func drawSettings(t *rapid.T, what string) []eventlog.Setting {
+	var all []eventlog.Setting
+	for range rapid.IntRange(0, 3).Draw(t, what) {
+		all = append(all, eventlog.Setting{Name: strings.ReplaceAll(texts().Draw(t, "name"), "=", "-"), Value: texts().Draw(t, "value")})
+	}
+	return all
+}
+
 func drawHeader(t *rapid.T) eventlog.Header {
 	h := eventlog.Header{
-		World: texts().Draw(t, "world"), Policy: texts().Draw(t, "policy"), Settings: rapid.SliceOfN(texts(), 0, 3).Draw(t, "settings"),
-		Conditions: rapid.SliceOfN(texts(), 0, 3).Draw(t, "conditions"),
+		World: texts().Draw(t, "world"), Policy: texts().Draw(t, "policy"), Settings: drawSettings(t, "settings"),
+		Conditions: drawSettings(t, "conditions"),
 		Estimate:   texts().Draw(t, "estimates"), Trace: texts().Draw(t, "trace"), Cluster: texts().Draw(t, "cluster"),
 		Seed: rapid.Uint64().Draw(t, "seed"), HalfLife: moments().Draw(t, "half-life"), Pools: rapid.SliceOfN(texts(), 0, 3).Draw(t, "pools"),
 	}
@@ -204,4 +215,14 @@ func drawHeader(t *rapid.T) eventlog.Header {
 		h.Tenants = append(h.Tenants, e)
 	}
 	return h
+}
+
+// drawNote is a note of a policy, or none.
+func drawNote(t *rapid.T) *job.Note {
+	if rapid.IntRange(0, 3).Draw(t, "noted") == 0 {
+		return nil
+	}
+	text := strconv.AppendInt([]byte(`{"with":`), rapid.Int64().Draw(t, "number"), 10)
+	text = append(job.AppendRef(append(text, `,"beside":`...), job.ID(rapid.Int32Range(-1, 9).Draw(t, "beside"))), '}')
+	return job.NewNote(rapid.SampledFrom([]string{"gandiva", "ymir"}).Draw(t, "kind of note"), text)
 }

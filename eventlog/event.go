@@ -41,7 +41,7 @@ const (
 	Speed                // Job, Speed
 	Progress             // Job, Kept: the work it has done
 	Estimate             // Job, Estimate
-	Memo                 // Job, Memo
+	Memo                 // Job, Note: what a policy remembers about it, nil for nothing
 	NodeAdd              // NodeSpec
 	NodeSet              // Node, Health, Power
 	Device               // Device, Broken
@@ -49,12 +49,13 @@ const (
 	Used                 // Device, Use, Memory: what was measured of a device
 	Learnt               // Pair, Speed: what is believed from now on of jobs that share a device
 	Carry                // Spec, Record, Alloc (where it holds devices), Frozen, Estimate, Reason: taken over from an earlier log
+	Past                 // Spec, Record, Left: a job that had ended before the log began
 	kinds
 )
 
 var kindNames = [kinds]string{
 	"submit", "start", "assign", "preempt", "gone", "evict", "fail", "end", "cancel", "hold", "free", "wait",
-	"move", "resize", "speed", "progress", "estimate", "memo", "node-add", "node-set", "device", "merge", "used", "learnt", "carry",
+	"move", "resize", "speed", "progress", "estimate", "memo", "node-add", "node-set", "device", "merge", "used", "learnt", "carry", "past",
 }
 
 func (k Kind) String() string { return kindNames[k] }
@@ -73,13 +74,14 @@ type Event struct {
 	Estimate time.Duration // -1: none
 	Speed    float64       // progress per second
 	Reason   job.Reason
-	Memo     job.Memo
+	Note     *job.Note
 	Outcome  job.Phase // how it ended
 	AtOnce   bool      // it left its devices in no time
 	Profile  bool      // it only holds its devices
 	With     job.ID    // the other job that it is trained with; -1: none
 	How      job.Merge
-	Frozen   bool // of Carry: it is assigned the devices where its memory is
+	Frozen   bool  // of Carry: it is assigned the devices where its memory is
+	Left     int32 // of Past: how many of the others had ended before it
 
 	NodeSpec *cluster.NodeSpec
 	Node     cluster.NodeID

@@ -18,11 +18,11 @@ func FuzzReader(f *testing.F) {
 		{Kind: eventlog.Submit, Spec: &job.Job{Key: "x", Demand: &d, Hints: &job.Hints{Group: "g"}}, Estimate: 5},
 		{Time: time.Second, Kind: eventlog.Start, Alloc: &cluster.Alloc{Pieces: []cluster.Piece{{Tasks: 2, Shares: 2}}, Shares: []cluster.Share{{Milli: 500}, {Device: 1, Milli: 1000, Memory: 7}}}, Speed: 0.5},
 		{Time: 2 * time.Second, Kind: eventlog.Preempt, Kept: time.Second, Reason: job.Reason{Code: job.MakesRoom, Job: 3}},
-		{Time: 2 * time.Second, Kind: eventlog.Memo, Memo: job.Memo{1, -2}},
+		{Time: 2 * time.Second, Kind: eventlog.Memo, Note: job.NewNote("x", []byte(`{"with":{"job":1}}`))},
 		{Time: 3 * time.Second, Kind: eventlog.End, Outcome: job.Done},
 	}
 	for _, packing := range packings {
-		f.Add(written(f, eventlog.Header{Policy: "fifo", Settings: []string{"a=b"}, Origin: time.Unix(1e9, 0)}, packing, seed...))
+		f.Add(written(f, eventlog.Header{Policy: "fifo", Settings: []eventlog.Setting{{Name: "a", Value: "b"}}, Origin: time.Unix(1e9, 0)}, packing, seed...))
 	}
 	f.Fuzz(func(t *testing.T, log []byte) {
 		if len(log) > 1<<16 {

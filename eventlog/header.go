@@ -3,7 +3,9 @@ package eventlog
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
@@ -15,13 +17,15 @@ import (
 // Header is the first line of a log: which run it is, and what must be known of
 // the cluster before its nodes are added by events.
 type Header struct {
-	World    string   // sim, local, kube
-	Policy   string   // name of the policy
-	Settings []string // name=value, where they differ from the defaults
-	// Conditions are name=value too: how the world behaved, where it differs
-	// from the defaults, for whoever wants to run the same again.
-	Conditions []string
+	World    string    // sim, local, kube
+	Policy   string    // name of the policy
+	Settings []Setting // of the policy, where they differ from the defaults
+	// Conditions say how the world behaved, where it differs from the defaults, for
+	// whoever wants to run the same again. A name with several values is there
+	// several times.
+	Conditions []Setting
 
+	Next     int64  // number of the next job, where the world numbers them for life; 0: it does not
 	Estimate string // estimator
 	Trace    string // what was run
 	Cluster  string // the cluster as the user wrote it
@@ -39,6 +43,13 @@ type Header struct {
 	Begins time.Duration
 	Usage  []float64
 }
+
+// Setting is a value that was given for a name, such as a policy's parameter or a
+// flag. The log has name=value, so that the name has no = in it.
+type Setting struct{ Name, Value string }
+
+// String is name=value.
+func (s Setting) String() string { return s.Name + "=" + s.Value }
 
 // Domain is a place in the topology tree; its number is its place in the list,
 // counted from one.
@@ -107,8 +118,9 @@ func (h *Header) append(b []byte) ([]byte, error) {
 	integer(&f, "version", Version)
 	f.Text("world", h.World)
 	f.Text("policy", h.Policy)
-	list(&f, "settings", len(h.Settings), func(i int) { f.B = jsontext.AppendText(f.B, h.Settings[i]) })
-	list(&f, "conditions", len(h.Conditions), func(i int) { f.B = jsontext.AppendText(f.B, h.Conditions[i]) })
+	list(&f, "settings", len(h.Settings), func(i int) { f.B = jsontext.AppendText(f.B, h.Settings[i].String()) })
+	list(&f, "conditions", len(h.Conditions), func(i int) { f.B = jsontext.AppendText(f.B, h.Conditions[i].String()) })
+	f.Int("next_job", h.Next)
 	f.Text("estimates", h.Estimate)
 	f.Text("trace", h.Trace)
 	f.Text("cluster", h.Cluster)
@@ -174,10 +186,11 @@ const opening = `{"norn":"eventlog"`
 // ErrNotLog is the error of a file that does not begin like an event log.
 var ErrNotLog = errors.New("is no event log: it should begin with " + opening)
 
-func (h *Header) read(line []byte) error {
+// read reads the header, and tells of which version the log is.
+func (h *Header) read(line []byte) (version int64, err error) {
 	t := jsontext.NewReader(line)
-	what, version := "", int64(0)
-	err := t.Object(func(key []byte) (err error) {
+	what := ""
+	err = t.Object(func(key []byte) (err error) {
 		switch string(key) {
 		case "norn":
 			return text(t, &what)
@@ -189,15 +202,15 @@ func (h *Header) read(line []byte) error {
 	})
 	switch {
 	case what != "eventlog":
-		return ErrNotLog
+		return 0, ErrNotLog
 	case version > Version:
-		return fmt.Errorf("is an event log of version %d, this program reads version %d: a newer norn is needed", version, Version)
-	case version != Version:
-		return fmt.Errorf("is an event log of version %d, this program reads version %d", version, Version)
+		return 0, fmt.Errorf("is an event log of version %d, this program reads versions 1 to %d: a newer norn is needed", version, Version)
+	case version < 1:
+		return 0, fmt.Errorf("is an event log of version %d, this program reads versions 1 to %d", version, Version)
 	case err != nil:
-		return err
+		return 0, err
 	}
-	return t.End()
+	return version, t.End()
 }
 
 func (h *Header) field(t *jsontext.Reader, key []byte) (err error) {
@@ -207,9 +220,12 @@ func (h *Header) field(t *jsontext.Reader, key []byte) (err error) {
 	case "policy":
 		return text(t, &h.Policy)
 	case "settings":
-		return texts(t, &h.Settings)
+		return settings(t, &h.Settings)
 	case "conditions":
-		return texts(t, &h.Conditions)
+		return settings(t, &h.Conditions)
+	case "next_job":
+		h.Next, err = t.Int(0, math.MaxInt64)
+		return err
 	case "estimates":
 		return text(t, &h.Estimate)
 	case "trace":
@@ -258,7 +274,7 @@ func (h *Header) lists(t *jsontext.Reader, key []byte) error {
 					g.Host, err = t.Bool()
 					return err
 				}
-				return unknown(key)
+				return t.Skip()
 			})
 			h.Types = append(h.Types, g)
 			return err
@@ -275,7 +291,7 @@ func (h *Header) lists(t *jsontext.Reader, key []byte) error {
 				case "parent":
 					return number(t, &d.Parent)
 				}
-				return unknown(key)
+				return t.Skip()
 			})
 			h.Domains = append(h.Domains, d)
 			return err
@@ -289,7 +305,7 @@ func (h *Header) lists(t *jsontext.Reader, key []byte) error {
 			return err
 		})
 	}
-	return unknown(key)
+	return t.Skip() // of a later program
 }
 
 func (h *Header) tenant(t *jsontext.Reader) error {
@@ -308,13 +324,11 @@ func (h *Header) tenant(t *jsontext.Reader) error {
 			e.Weight, err = t.Float()
 			return err
 		}
-		return unknown(key)
+		return t.Skip()
 	})
 	h.Tenants = append(h.Tenants, e)
 	return err
 }
-
-func unknown(key []byte) error { return fmt.Errorf("no field %q", key) }
 
 func text(t *jsontext.Reader, to *string) error {
 	v, err := t.Text()
@@ -327,6 +341,16 @@ func texts(t *jsontext.Reader, to *[]string) error {
 		var s string
 		err := text(t, &s)
 		*to = append(*to, s)
+		return err
+	})
+}
+
+func settings(t *jsontext.Reader, to *[]Setting) error {
+	return t.Array(func() error {
+		var s string
+		err := text(t, &s)
+		name, value, _ := strings.Cut(s, "=")
+		*to = append(*to, Setting{name, value})
 		return err
 	})
 }

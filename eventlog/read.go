@@ -30,9 +30,13 @@ type Reader struct {
 	line   int
 	whole  int64
 	behind *behind
+	sum    checksum
+	sealed bool // its lines have checksums
+	note   struct{ kind, fields []byte }
 	text   jsontext.Reader
 	jobs   trace.JobText
 	spec   *job.Job
+	serial int64
 	record job.Record
 	alloc  cluster.Alloc
 	node   cluster.NodeSpec
@@ -76,7 +80,7 @@ func NewReader(r io.Reader, name string) (*Reader, error) {
 	case errors.Is(err, ErrTorn) && !strings.HasPrefix(opening, string(l.long[:min(len(opening), len(l.long))])):
 		err = ErrNotLog
 	case err == nil:
-		err = l.Header.read(line)
+		l.sealed, l.sum, err = l.Header.open(line)
 	}
 	if err != nil {
 		l.Close()
@@ -92,8 +96,19 @@ var ErrAnother = errors.New("another log begins here")
 // behind is a log that begins where the present one ends.
 type behind struct {
 	header Header
+	sum    checksum
+	sealed bool
 	torn   bool // the present one breaks off in the middle of the same line
 	err    error
+}
+
+// open reads a header with its checksum, as far as its version has one.
+func (h *Header) open(line []byte) (sealed bool, sum checksum, err error) {
+	version, err := h.read(line)
+	if sealed = version > 1; sealed && err == nil {
+		err = sum.check(line)
+	}
+	return sealed, sum, err
 }
 
 // begins tells whether another log begins in a line that is no event. The quotes
@@ -104,7 +119,7 @@ func (l *Reader) begins(line []byte) bool {
 		return false
 	}
 	l.behind = &behind{torn: at > 0}
-	l.behind.err = l.behind.header.read(line[at:])
+	l.behind.sealed, l.behind.sum, l.behind.err = l.behind.header.open(line[at:])
 	return true
 }
 
@@ -120,7 +135,7 @@ func (l *Reader) Another() (torn bool, err error) {
 	if b.err != nil {
 		return b.torn, l.Wrap(b.err)
 	}
-	l.Header = b.header
+	l.Header, l.sum, l.sealed = b.header, b.sum, b.sealed
 	return b.torn, nil
 }
 
@@ -167,36 +182,52 @@ func (l *Reader) next() ([]byte, error) {
 }
 
 // Next reads the next event; io.EOF at the end, ErrTorn (wrapped) where the log
-// breaks off, ErrAnother (wrapped) where another one begins. What the event points to, but for the Spec of a job, is valid
+// breaks off, ErrAnother (wrapped) where another one begins, ErrChecksum (wrapped)
+// where it is not as it was written. Events of kinds that are not known are passed
+// over. What the event points to, but for the Spec of a job and its note, is valid
 // until the next call.
 func (l *Reader) Next(ev *Event) error {
-	line, err := l.next()
-	if errors.Is(err, io.EOF) {
-		return io.EOF
-	}
-	if err == nil {
-		if err = l.event(ev, line); err != nil && l.begins(line) {
-			err = ErrAnother
+	for {
+		line, err := l.next()
+		if errors.Is(err, io.EOF) {
+			return io.EOF
+		}
+		known := true
+		if err == nil {
+			if known, err = l.event(ev, line); err != nil && l.begins(line) {
+				err = ErrAnother
+			}
+		}
+		if err != nil {
+			return l.Wrap(err)
+		}
+		if known {
+			return nil
 		}
 	}
-	if err != nil {
-		return l.Wrap(err)
-	}
-	return nil
 }
 
-func (l *Reader) event(ev *Event, line []byte) error {
+// event reads one line. It tells whether the kind of event is known.
+func (l *Reader) event(ev *Event, line []byte) (known bool, err error) {
 	*ev = Event{Job: job.None, Estimate: -1, Speed: -1, Reason: job.Reason{Job: job.None}, With: job.None, Node: cluster.None, Device: cluster.None}
-	l.spec = nil
+	if l.sealed {
+		if err := l.sum.check(line); err != nil {
+			return false, err
+		}
+	}
+	l.spec, l.serial = nil, 0
 	l.record = job.Record{FirstStart: -1, End: -1, With: job.None}
 	l.node = cluster.NodeSpec{}
+	l.note.kind, l.note.fields = nil, nil
 	l.alloc.Reset()
 	t := &l.text
 	t.Reset(line)
 	kind := kinds
-	err := t.Object(func(key []byte) error {
+	told := false
+	err = t.Object(func(key []byte) error {
 		if string(key) == "e" {
 			var err error
+			told = true
 			kind, err = l.kind()
 			return err
 		}
@@ -205,14 +236,25 @@ func (l *Reader) event(ev *Event, line []byte) error {
 	if err == nil {
 		err = t.End()
 	}
-	if err != nil {
-		return err
-	}
-	if kind == kinds {
-		return errors.New("an event without its kind (e)")
+	switch {
+	case told && kind == kinds: // of a later program, whatever its fields are
+		return false, object(t, line)
+	case err != nil:
+		return false, err
+	case !told:
+		return false, errors.New("an event without its kind (e)")
 	}
 	ev.Kind = kind
-	return l.complete(ev)
+	return true, l.complete(ev)
+}
+
+// object checks that a line is one object and nothing else.
+func object(t *jsontext.Reader, line []byte) error {
+	t.Reset(line)
+	if err := t.Object(func([]byte) error { return t.Skip() }); err != nil {
+		return err
+	}
+	return t.End()
 }
 
 func (l *Reader) kind() (Kind, error) {
@@ -225,7 +267,7 @@ func (l *Reader) kind() (Kind, error) {
 			return Kind(k), nil
 		}
 	}
-	return kinds, fmt.Errorf("no kind of event %q", v)
+	return kinds, nil // of a later program
 }
 
 // complete checks that an event has what its kind needs.
@@ -240,13 +282,16 @@ func (l *Reader) complete(ev *Event) error {
 			return errors.New("submit without the job (spec)")
 		}
 		ev.Spec = l.spec
-		ev.Spec.ID = ev.Job
-	case Carry:
+		ev.Spec.ID, ev.Spec.Serial = ev.Job, l.serial
+	case Carry, Past:
 		if l.spec == nil || l.record.Phase == job.Unknown {
-			return errors.New("carry without the job (spec) or what had become of it (record)")
+			return fmt.Errorf("%s without the job (spec) or what had become of it (record)", ev.Kind)
+		}
+		if l.record.Phase.Over() != (ev.Kind == Past) {
+			return fmt.Errorf("%s of a job that is %s", ev.Kind, l.record.Phase)
 		}
 		ev.Spec, ev.Record = l.spec, &l.record
-		ev.Spec.ID = ev.Job
+		ev.Spec.ID, ev.Spec.Serial, ev.Record.Note = ev.Job, l.serial, l.noted()
 		if len(l.alloc.Pieces) > 0 {
 			ev.Alloc = &l.alloc
 		}
@@ -284,6 +329,8 @@ func (l *Reader) complete(ev *Event) error {
 		if (ev.With >= 0) == (ev.How == job.Apart) {
 			return errors.New("merge without the other job (with), or with one that it is apart from")
 		}
+	case Memo:
+		ev.Note = l.noted()
 	case Speed:
 		if !given {
 			return errors.New("speed without its value (speed)")
@@ -345,8 +392,21 @@ func (l *Reader) field(ev *Event, key []byte) (err error) {
 		return err
 	case "outcome":
 		return l.outcome(ev)
-	case "memo":
-		return l.memo(&ev.Memo)
+	case "kind":
+		l.note.kind, err = t.Text()
+		l.note.kind = bytes.Clone(l.note.kind)
+		return err
+	case "note":
+		if t.Peek() != '{' {
+			return t.Wrong("an object")
+		}
+		l.note.fields, err = t.Raw()
+		return err
+	case "serial":
+		l.serial, err = t.Int(0, math.MaxInt64)
+		return err
+	case "left":
+		return number(t, &ev.Left)
 	}
 	if done, err := l.reason(&ev.Reason, key); done {
 		return err
@@ -354,20 +414,9 @@ func (l *Reader) field(ev *Event, key []byte) (err error) {
 	return l.nodeField(ev, key)
 }
 
-func (l *Reader) memo(to *job.Memo) error {
-	n := 0
-	err := l.text.Array(func() error {
-		v, err := l.text.Int(math.MinInt64, math.MaxInt64)
-		if n < len(to) {
-			to[n] = v
-		}
-		n++
-		return err
-	})
-	if err == nil && n != len(to) {
-		err = fmt.Errorf("a memo of %d numbers, it should have %d", n, len(to))
-	}
-	return err
+// noted is the note that was read; nil: none.
+func (l *Reader) noted() *job.Note {
+	return job.NewNote(string(l.note.kind), l.note.fields)
 }
 
 func (l *Reader) outcome(ev *Event) error {
@@ -456,7 +505,7 @@ func (l *Reader) piece() error {
 		case "mem":
 			return size(t, &p.Memory)
 		}
-		return unknown(key)
+		return t.Skip()
 	})
 	if p.Tasks < 0 {
 		p.Tasks = p.Shares
@@ -522,7 +571,7 @@ func (l *Reader) nodeField(ev *Event, key []byte) (err error) {
 	case "links":
 		return l.links()
 	}
-	return unknown(key)
+	return t.Skip() // of a later program
 }
 
 // gpus reads a group of equal GPUs, [type, count].

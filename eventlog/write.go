@@ -17,8 +17,10 @@ import (
 	"github.com/norn-scheduler/norn/unit"
 )
 
-// Version is the version of the encoding.
-const Version = 1
+// Version is the version of the encoding. Version 1 had no checksums and notes of
+// two numbers, which are not read. Readers of version 2 skip kinds of events and
+// fields that they do not know.
+const Version = 2
 
 // Compression is how a log is packed.
 type Compression uint8
@@ -30,23 +32,13 @@ const (
 	Zstd
 )
 
-// CompressionOf is the compression that the ending of a file name asks for.
-func CompressionOf(name string) Compression {
-	switch {
-	case len(name) > 3 && name[len(name)-3:] == ".gz":
-		return Gzip
-	case len(name) > 4 && name[len(name)-4:] == ".zst":
-		return Zstd
-	}
-	return Plain
-}
-
 // Writer appends events to a log, one line each. The first error is kept, and
 // returned by Close.
 type Writer struct {
 	out    *bufio.Writer
 	packed packer
 	line   []byte
+	sum    checksum
 	err    error
 }
 
@@ -58,20 +50,6 @@ type packer interface {
 
 // NewWriter begins a log with its header.
 func NewWriter(w io.Writer, h *Header, c Compression) (*Writer, error) {
-	l, err := Continue(w, c)
-	if err != nil {
-		return nil, err
-	}
-	if l.line, l.err = h.append(l.line); l.err == nil {
-		_, l.err = l.out.Write(l.line)
-	}
-	return l, l.err
-}
-
-// Continue goes on with a log that has its header already: w appends to it. A
-// log that was torn must be cut off behind its last whole line before
-// (Reader.Whole), or, when it is packed, written anew.
-func Continue(w io.Writer, c Compression) (*Writer, error) {
 	l := &Writer{}
 	switch c {
 	case Gzip:
@@ -87,7 +65,17 @@ func Continue(w io.Writer, c Compression) (*Writer, error) {
 		w = l.packed
 	}
 	l.out = bufio.NewWriterSize(w, 1<<16)
-	return l, nil
+	if l.line, l.err = h.append(l.line); l.err == nil {
+		l.err = l.put()
+	}
+	return l, l.err
+}
+
+// put writes the line, which ends an object, with its checksum.
+func (l *Writer) put() error {
+	l.line = l.sum.seal(l.line)
+	_, err := l.out.Write(l.line)
+	return err
 }
 
 // Write appends one event.
@@ -98,7 +86,7 @@ func (l *Writer) Write(ev *Event) error {
 	if l.line, l.err = ev.Append(l.line[:0]); l.err != nil {
 		return l.err
 	}
-	_, l.err = l.out.Write(l.line)
+	l.err = l.put()
 	return l.err
 }
 
@@ -146,7 +134,7 @@ func (ev *Event) inRange() error {
 	return nil
 }
 
-// Append writes an event as one line of JSON. It fails on an event that could
+// Append writes an event as one line of JSON, still without its checksum. It fails on an event that could
 // not be read again: a time that is negative or beyond 146 years, a number that
 // is none.
 func (ev *Event) Append(b []byte) ([]byte, error) {
@@ -190,7 +178,8 @@ func (ev *Event) appendJob(f *jsontext.Writer) {
 		f.Key("spec")
 		ev.appendSpec(f)
 		ev.appendEstimate(f)
-	case Carry:
+		appendSerial(f, ev.Spec)
+	case Carry, Past:
 		ev.appendCarry(f)
 	case Start, Move, Resize:
 		appendAlloc(f, ev.Alloc)
@@ -224,12 +213,26 @@ func (ev *Event) appendJob(f *jsontext.Writer) {
 	case Estimate:
 		ev.appendEstimate(f)
 	case Memo:
-		f.Key("memo")
-		f.B = append(f.B, '[')
-		f.B = strconv.AppendInt(f.B, ev.Memo[0], 10)
-		f.B = append(f.B, ',')
-		f.B = strconv.AppendInt(f.B, ev.Memo[1], 10)
-		f.B = append(f.B, ']')
+		appendNote(f, ev.Note)
+	}
+}
+
+// appendNote writes what a policy remembers about a job: the kind of the note and
+// its fields.
+func appendNote(f *jsontext.Writer, n *job.Note) {
+	if n == nil {
+		return
+	}
+	f.Text("kind", n.Kind())
+	f.Key("note")
+	f.B = append(f.B, n.Fields()...)
+}
+
+// appendSerial writes the number of a job for life where that is not its number in
+// the log.
+func appendSerial(f *jsontext.Writer, j *job.Job) {
+	if j.Serial != int64(j.ID) {
+		f.Int("serial", j.Serial)
 	}
 }
 

@@ -9,10 +9,10 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/norn-scheduler/norn/greedy"
-	"github.com/norn-scheduler/norn/internal/simtest"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/sim/simtest"
 )
 
 // byEnd orders jobs by their expected end, the waiting ones as if they started

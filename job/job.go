@@ -71,6 +71,7 @@ const None ID = -1
 // the simulator's secret.
 type Job struct {
 	ID       ID
+	Serial   int64         // its number for life, where that is not ID; see Record.Serial
 	Key      string        // the job's own name or number in its source
 	Name     string        // what the user called it; the same for similar jobs
 	User     string        // who submitted it

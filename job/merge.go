@@ -15,9 +15,6 @@ var mergeNames = [...]string{"apart", "together", "after"}
 
 func (m Merge) String() string { return mergeNames[m] }
 
-// ParseMerge reads the name of a way to merge.
-func ParseMerge(s string) (Merge, bool) { return parseName[Merge](mergeNames[:], s) }
-
 // Sentence says how a job is trained from now on; other is what a reader knows the
 // other job by.
 func (m Merge) Sentence(other string) string {

@@ -65,18 +65,24 @@ type Record struct {
 	Progress time.Duration // work done up to Ready
 	Attempt  time.Duration // work done in the last attempt that failed, and kept nothing
 
+	Past      bool  // it had ended before the log began
 	Merged    Merge // with job With
 	With      ID    // None: with none
 	Profiling bool  // running: holds its devices to be measured, and makes no progress
 
 	Starts, Preemptions, Migrations, Resizes, Failures int32
 
-	Memo Memo
+	Note *Note // what the policy remembers about it; nil: nothing
 }
 
-// Memo is what a policy remembers about a job. It travels in the event log, so
-// that a policy that starts anew finds it again.
-type Memo [2]int64
+// Serial is the number of the job for life: its own, or its ID where it has none.
+// A job that is carried over into a new log keeps it and gets another ID.
+func (r *Record) Serial() int64 {
+	if r.Job.Serial != 0 {
+		return r.Job.Serial
+	}
+	return int64(r.Job.ID)
+}
 
 // Submit is the arrow into waiting.
 func (r *Record) Submit(j *Job, now time.Duration) {
@@ -84,13 +90,13 @@ func (r *Record) Submit(j *Job, now time.Duration) {
 }
 
 // Carry takes over what had become of a job in an earlier log: a new record that
-// stands where the old one stood. What belongs to a run (Tenant, Pool, Class,
-// Mask, Slot) is not taken over.
+// stands where the old one stood, the end included. What belongs to a run (Tenant,
+// Pool, Class, Mask, Slot) is not taken over.
 func (r *Record) Carry(past *Record) error {
 	switch {
 	case r.Phase != Waiting:
 		return r.wrong("carry over")
-	case past.Phase == Unknown || past.Phase.Over() || int(past.Phase) >= len(phaseNames):
+	case past.Phase == Unknown || int(past.Phase) >= len(phaseNames):
 		return fmt.Errorf("job %s: cannot carry it over, it is %s", r.Job.Key, past.Phase)
 	case past.Phase == Running && past.Speed < 0 || past.Tasks < 0 || past.Milli < 0:
 		return fmt.Errorf("job %s: cannot carry it over with a negative speed or size", r.Job.Key)
@@ -98,7 +104,10 @@ func (r *Record) Carry(past *Record) error {
 	was := *r
 	*r = *past
 	r.Job, r.Tenant, r.Pool, r.Class, r.Mask, r.Slot = was.Job, was.Tenant, was.Pool, was.Class, was.Mask, was.Slot
-	r.End, r.Estimate, r.Reason = -1, was.Estimate, was.Reason
+	r.Estimate, r.Reason = was.Estimate, was.Reason
+	if r.Past = r.Phase.Over(); !r.Past {
+		r.End = -1
+	}
 	return nil
 }
 

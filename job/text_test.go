@@ -175,7 +175,8 @@ func TestNames(t *testing.T) {
 // TestInterner: equal demands share one.
 func TestInterner(t *testing.T) {
 	var in Interner
-	if in.Get(GPUs(2)) != in.Get(GPUs(2)) || in.Get(GPUs(2)) == in.Get(GPUs(3)) {
+	two, again, three := in.Get(GPUs(2)), in.Get(GPUs(2)), in.Get(GPUs(3))
+	if two != again || two == three {
 		t.Error("equal demands are not one, or different ones are")
 	}
 }

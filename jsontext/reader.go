@@ -367,3 +367,12 @@ func (t *Reader) skip(depth int) error {
 	_, err := t.number()
 	return err
 }
+
+// Raw passes over a value and returns its text, which is valid as long as the
+// text that is read.
+func (t *Reader) Raw() ([]byte, error) {
+	t.space()
+	from := t.i
+	err := t.Skip()
+	return t.b[from:t.i], err
+}

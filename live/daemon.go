@@ -2,9 +2,11 @@ package live
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -154,7 +156,7 @@ func (d *Daemon) Room(more int) error {
 // see appear.
 func (d *Daemon) Admit(l *Job, spec job.Job) {
 	l.ID = job.ID(len(d.jobs) + len(d.arrived))
-	spec.ID = l.ID
+	spec.ID, spec.Serial = l.ID, serial(l.Key)
 	l.After = holds{d}.unmet(l.After)
 	d.arrived = append(d.arrived, l)
 	d.Loop.Mark(l.ID)
@@ -162,6 +164,15 @@ func (d *Daemon) Admit(l *Job, spec job.Job) {
 	if why, held := (holds{d}).mustWait(l); held {
 		d.Loop.Emit(eventlog.Event{Kind: eventlog.Hold, Job: l.ID, Reason: why})
 	}
+}
+
+// serial is the number of a job for life: jobs are in order of their numbers, and
+// those of an array in that of their indices.
+func serial(key string) int64 {
+	base, index, _ := strings.Cut(key, "_")
+	n, _ := strconv.ParseInt(base, 10, 64) // keys are made of numbers
+	i, _ := strconv.ParseInt(index, 10, 64)
+	return n<<24 + i
 }
 
 // mark lets what a request has noted be taken back.
@@ -257,7 +268,7 @@ func Average(mean *time.Duration, v time.Duration) {
 // belief is what is believed of jobs that share a device before anything was seen: that
 // they take turns as the stages say that they tell, or else share what they demand.
 func belief() *perf.Learner {
-	return &perf.Learner{First: perf.Profiled{Turns: perf.Interleave{Overhead: perf.PublishedOverhead}}}
+	return &perf.Learner{First: perf.Profiled{Turns: perf.Interleave{Overhead: perf.PublishedOverhead()}}}
 }
 
 // newEngine makes the engine of an epoch.
@@ -285,7 +296,7 @@ func (d *Daemon) step() error {
 	switch {
 	case d.failed != nil:
 		return d.failed
-	case err != nil && strings.HasPrefix(err.Error(), "policy ") && d.st.Check() == nil:
+	case errors.As(err, new(*engine.PolicyError)) && d.st.Check() == nil:
 		d.fallBack(err)
 	case err != nil:
 		return err

@@ -36,7 +36,7 @@ func (d *Daemon) forecastOf(key string) *forecast {
 	f.header.Describe(d.st.Cluster, d.st.Tenants)
 	f.header.Begins, f.header.Usage = f.now, Usage(d.st, d.st.Tenants)
 	f.events = Inventory(d.st.Cluster, d.st.Now)
-	for _, ev := range eventlog.Carried(d.st) {
+	for _, ev := range eventlog.Carried(d.st, mostPast) {
 		if ev.Alloc != nil {
 			on := *ev.Alloc
 			on.Pieces, on.Shares = append(on.Pieces[:0:0], on.Pieces...), append(on.Shares[:0:0], on.Shares...)

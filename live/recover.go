@@ -9,6 +9,7 @@ import (
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/run"
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/tenant"
 )
@@ -53,6 +54,7 @@ func (d recovery) read(old *past) error {
 	if d.Tally.Ended, old.told, err = d.journal.TakeIn(last, &d.recent, d.observe); err != nil {
 		return err
 	}
+	old.told = max(old.told, st.Past()) // of whom an earlier log told
 	d.cfg.Folded()
 	return d.findJobs(old)
 }
@@ -67,7 +69,7 @@ func (d recovery) goOn(old *past) error {
 	if d.refit, err = d.cfg.Refit(); err != nil {
 		return err
 	}
-	if choiceOf(old.header).String() != d.choice.String() {
+	if run.ChoiceOf(old.header).String() != d.choice.String() {
 		d.rolling = &d.choice // so that notes of the old policy are forgotten
 		d.lets = old.header.Policy != d.choice.Policy
 	}
@@ -101,7 +103,7 @@ func (d recovery) renew(n int, origin time.Time) error {
 	}
 	d.Loop.SetNow(fresh.Now)
 	d.Loop.Kick()
-	for _, l := range d.jobs {
+	for l := range d.All() {
 		d.cfg.Find(l)
 	}
 	return nil
@@ -176,7 +178,7 @@ func (d recovery) catchUp(old *past) error {
 func (d recovery) findJobs(old *past) error {
 	done := make([]bool, d.st.Jobs())
 	for n, id := range d.st.Ended() {
-		done[id] = n < old.told && d.st.Record(id).Phase != job.Cancelled // of which frozen processes may be left
+		done[id] = n < d.st.Past() || n < old.told && d.st.Record(id).Phase != job.Cancelled // of which frozen processes may be left
 	}
 	for i := range job.ID(d.st.Jobs()) {
 		if done[i] {

@@ -3,27 +3,30 @@ package live
 import (
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/run"
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/tenant"
 )
 
-// nextOf is the condition of a header that tells the number of the next job.
-const nextOf = "next="
+// nextOf is the condition that told the number of the next job in logs of
+// version 1.
+const nextOf = "next"
+
+// mostPast is how many jobs that have ended are carried over into a new log, for
+// policies that learn from them.
+const mostPast = 4096
 
 // begin writes a new log that starts with what is left of a state, and returns
 // the state that reading it gives: the same jobs with new numbers. The log
 // appears whole or not at all.
 func (d *Daemon) begin(n int, origin time.Time, was *state.State, c *cluster.Cluster, tenants *tenant.Tree) (*state.State, error) {
 	h := eventlog.Header{
-		World: d.cfg.Kind, Policy: d.choice.Policy, Settings: settings(d.choice), Estimate: d.cfg.Estimates,
-		Conditions: []string{nextOf + strconv.FormatInt(d.next.Load(), 10)}, Cluster: d.cfg.Name, Origin: origin,
+		World: d.cfg.Kind, Policy: d.choice.Policy, Settings: d.choice.Settings, Estimate: d.cfg.Estimates,
+		Next: d.next.Load(), Cluster: d.cfg.Name, Origin: origin,
 	}
 	if err := d.journal.SyncHistory(); err != nil { // what ended in the log before is told there alone from now on
 		return nil, fmt.Errorf("the history of jobs: %w", err)
@@ -48,11 +51,11 @@ func (d *Daemon) begin(n int, origin time.Time, was *state.State, c *cluster.Clu
 // job means nothing to another, and a job whose devices are gone was frozen for
 // nothing.
 func (d *Daemon) carried(was *state.State) []eventlog.Event {
-	events := eventlog.Carried(was)
+	events := eventlog.Carried(was, mostPast)
 	for i := range events {
 		ev := &events[i]
 		if d.st != nil && d.rolling != nil {
-			ev.Record.Memo = job.Memo{}
+			ev.Record.Note = nil
 		}
 		if d.refit && !ev.Record.Phase.Holds() {
 			ev.Alloc = nil
@@ -132,6 +135,9 @@ func (d *Daemon) adopt(fresh *state.State) {
 	d.jobs = make([]*Job, fresh.Jobs())
 	for i := range d.jobs {
 		r := fresh.Record(job.ID(i))
+		if r.Past {
+			continue
+		}
 		l := d.byKey[r.Job.Key]
 		l.ID, d.jobs[i] = job.ID(i), l
 		d.shapes.Get(*r.Job.Demand)
@@ -151,32 +157,15 @@ func copyHealth(from, to *cluster.Cluster) {
 
 // nextIn is the number of the next job that a log tells of.
 func nextIn(h *eventlog.Header) int64 {
+	if h.Next > 0 {
+		return h.Next
+	}
 	for _, c := range h.Conditions {
-		if v, ok := strings.CutPrefix(c, nextOf); ok {
-			if n, err := strconv.ParseInt(v, 10, 64); err == nil {
+		if c.Name == nextOf {
+			if n, err := strconv.ParseInt(c.Value, 10, 64); err == nil {
 				return n
 			}
 		}
 	}
 	return 1
-}
-
-// choiceOf is the policy that a log was written under.
-func choiceOf(h *eventlog.Header) run.Choice {
-	c := run.Choice{Policy: h.Policy}
-	for _, s := range h.Settings {
-		if name, value, ok := strings.Cut(s, "="); ok {
-			c.Settings = append(c.Settings, run.Setting{Name: name, Value: value})
-		}
-	}
-	return c
-}
-
-// settings are those of a choice, as a header lists them.
-func settings(c run.Choice) []string {
-	var out []string
-	for _, s := range c.Settings {
-		out = append(out, s.Name+"="+s.Value)
-	}
-	return out
 }

@@ -86,7 +86,7 @@ func (d *Daemon) LookedAtDevices() error {
 // Carried is what the daemon would take over into a new log, as logs have it.
 func (d *Daemon) Carried() (out []string, err error) {
 	err = d.within(func() {
-		for _, ev := range append(eventlog.Carried(d.State()), eventlog.Lessons(d.State())...) {
+		for _, ev := range append(eventlog.Carried(d.State(), 0), eventlog.Lessons(d.State())...) {
 			b, err := ev.Append(nil)
 			out = append(out, string(b), fmt.Sprint(err))
 		}

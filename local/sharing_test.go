@@ -262,7 +262,7 @@ func (h *here) replayed() (out []string) {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	for _, ev := range append(eventlog.Carried(s), eventlog.Lessons(s)...) {
+	for _, ev := range append(eventlog.Carried(s, 0), eventlog.Lessons(s)...) {
 		b, err := ev.Append(nil)
 		out = append(out, string(b), fmt.Sprint(err))
 	}

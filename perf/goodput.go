@@ -68,25 +68,6 @@ func (n Noise) Gain(r float64) float64 {
 // Efficiency is how much each example of such a batch is worth, 1 at r = 1.
 func (n Noise) Efficiency(r float64) float64 { return n.Gain(r) / r }
 
-// Sampled is the noise seen in one step: gradients of n batches of equal size, as
-// vectors, in a step whose batch is r times the first one. It needs two of them.
-func Sampled(grads [][]float64, r float64) (Noise, bool) {
-	n := float64(len(grads))
-	if n < 2 {
-		return Noise{}, false
-	}
-	local, total := 0.0, 0.0
-	for k := range grads[0] {
-		mean := 0.0
-		for _, g := range grads {
-			local += g[k] * g[k] / n
-			mean += g[k] / n
-		}
-		total += mean * mean
-	}
-	return Noise{Sqr: (n*total - local) / (n - 1), Var: (local - total) * r / (n - 1)}, true
-}
-
 // Batches are the batch sizes with which a job may be trained, in examples.
 type Batches struct {
 	First, Most         int  // of all GPUs together: what it begins with, and the largest

@@ -152,7 +152,7 @@ type Grids struct {
 }
 
 // FairShare is what the servers of Synergy's measurements have for each GPU.
-var FairShare = Ration{3 * unit.One, gib(62.5)}
+func FairShare() Ration { return Ration{3 * unit.One, gib(62.5)} }
 
 func gib(v float64) unit.Bytes { return unit.Bytes(v * float64(unit.GiB)) }
 
@@ -213,10 +213,10 @@ func (m *Grids) factor(g *Grid, a *cluster.Alloc) float64 {
 func (m *Grids) share() Ration {
 	share := m.Share
 	if share.CPU == 0 {
-		share.CPU = FairShare.CPU
+		share.CPU = FairShare().CPU
 	}
 	if share.Memory == 0 {
-		share.Memory = FairShare.Memory
+		share.Memory = FairShare().Memory
 	}
 	return share
 }

@@ -32,8 +32,8 @@ func TestMeasuredGrids(t *testing.T) {
 		if b := g.Best(); b != (Ration{cores(want.cpu), gib(want.memory)}) || g.Most() != want.speed || g.Rate(b) != want.speed {
 			t.Errorf("%s: best %+v at %v", name, b, g.Rate(b))
 		}
-		if g.Rate(FairShare) != 1 {
-			t.Errorf("%s: %v at the fair share", name, g.Rate(FairShare))
+		if g.Rate(FairShare()) != 1 {
+			t.Errorf("%s: %v at the fair share", name, g.Rate(FairShare()))
 		}
 	}
 	row := []float64{.37, .72, 1, 1.3, 1.53, 1.75, 2.4, 2.4, 2.4}

@@ -110,7 +110,9 @@ type Interleave struct {
 
 // PublishedOverhead is what interleaving costs groups of 2, 3 and 4 jobs beside
 // what it costs a job alone, as measured by the authors of Muri.
-var PublishedOverhead = [MaxInterleaved - 1]float64{1.33 / 1.015, 1.5 / 1.015, 1.37 / 1.015}
+func PublishedOverhead() [MaxInterleaved - 1]float64 {
+	return [...]float64{1.33 / 1.015, 1.5 / 1.015, 1.37 / 1.015}
+}
 
 // StagesOf are the stages of a job, in seconds, and its iteration alone.
 func StagesOf(j *job.Job) (s Stages, iteration float64) {

@@ -24,7 +24,7 @@ func group(names ...string) (out []Stages) {
 // Acceptance C of the spec of Muri: the three-stage recurrence, alone and with the
 // measured overhead.
 func TestInterleaved(t *testing.T) {
-	m := Interleave{Overhead: PublishedOverhead}
+	m := Interleave{Overhead: PublishedOverhead()}
 	for _, c := range []struct {
 		names          []string
 		time, overhead float64

@@ -9,6 +9,7 @@ import (
 
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/param"
 	"github.com/norn-scheduler/norn/unit"
 )
 
@@ -334,17 +335,15 @@ func TestRackOfGangsWithCores(t *testing.T) {
 	}
 }
 
-// TestNames: every strategy is found by its name and says what it does.
+// TestNames: every strategy is chosen by its name and says what it does.
 func TestNames(t *testing.T) {
 	for _, s := range All() {
-		if got, ok := ByName(s.String()); !ok || got != s || About(s) == "" {
-			t.Errorf("%s is found as %v, about %q", s, got, About(s))
+		var got Strategy
+		if err := (param.Set{Param(&got)}).Set("place", s.String()); err != nil || got != s || About(s) == "" {
+			t.Errorf("%s is found as %v, about %q: %v", s, got, About(s), err)
 		}
 	}
-	if _, ok := ByName("anywhere"); ok {
-		t.Error("anywhere is no strategy")
-	}
-	where := Pack
+	var where Strategy = Pack
 	p := Param(&where)
 	if p.Default != "pack" || p.Name != "place" {
 		t.Errorf("%+v", p)

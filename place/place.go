@@ -46,7 +46,6 @@ type Request struct {
 	rack    cluster.DomainID // where a general gang must stay; None: anywhere
 	parts   []*cluster.Alloc // scratch: booked while a general gang is placed
 	used    int
-	nodes   []cluster.NodeID
 	groups  []cluster.GroupID
 	sizes   []int32 // sizes[n]: groups that could hold n tasks if nothing else ran
 	racks   []roomy
@@ -71,8 +70,11 @@ type Strategy interface {
 	String() string
 }
 
+// named is a strategy of this package.
+type named uint8
+
 // The strategies.
-var (
+const (
 	// Consolidated uses as few nodes as can be, or waits: a gang that fits one
 	// node takes the fullest one that still has room (best fit), a larger one
 	// takes wholly free nodes and the best fit for the rest. [Helios, Lucid]
@@ -80,40 +82,30 @@ var (
 	// node worked: of g devices on nodes of G, floor(g/G) wholly free nodes and
 	// one for the rest, if any. Where nodes differ in size, the largest wholly
 	// free ones are taken first.
-	Consolidated Strategy = consolidated{}
+	Consolidated named = iota
 	// Pack is Consolidated where that is possible, and otherwise takes the nodes
 	// with the most free devices first: never more nodes than needed now, and
 	// it never waits while enough devices are free.
-	Pack Strategy = pack{}
+	Pack
 	// BestFit takes devices anywhere, from the nodes with the fewest free first.
-	BestFit Strategy = scatter{"best-fit", fewestFirst}
+	BestFit
 	// WorstFit takes devices anywhere, from the nodes with the most free first.
-	WorstFit Strategy = scatter{"worst-fit", mostFirst}
+	WorstFit
 	// FirstFit takes devices anywhere, from the lowest numbered nodes first.
-	FirstFit Strategy = scatter{"first-fit", byNumber}
+	FirstFit
 	// Random takes devices anywhere, from nodes in random order.
-	Random Strategy = random{}
+	Random
 	// Rack takes one node as Consolidated does, or else as few nodes as can be in
 	// the rack with the fewest free devices that suffice; where no rack has
 	// enough, it is Consolidated, over as many racks as that takes, or waits.
-	Rack Strategy = rack{relax: false}
+	Rack
 	// RackPack is Rack where that is possible, and Pack otherwise.
-	RackPack Strategy = rack{relax: true}
+	RackPack
 )
 
 // All are the strategies in the order in which they are shown to users.
 func All() []Strategy {
 	return []Strategy{Pack, Consolidated, BestFit, WorstFit, FirstFit, Random, Rack, RackPack}
-}
-
-// ByName finds a strategy.
-func ByName(name string) (Strategy, bool) {
-	for _, s := range All() {
-		if s.String() == name {
-			return s, true
-		}
-	}
-	return nil, false
 }
 
 // GPUs is the number of devices the gang needs, parts rounded up together.
@@ -295,56 +287,37 @@ func (r *Request) wholeNodes(need int32) (nodes, full, whole int32) {
 	return nodes, full, whole
 }
 
-type consolidated struct{}
-
-func (consolidated) String() string { return "consolidated" }
-
-func (consolidated) Place(r *Request) (job.Reason, bool) {
-	return r.gang(false, fewestFirst, together)
+// String implements Strategy.
+func (s named) String() string {
+	return [...]string{"consolidated", "pack", "best-fit", "worst-fit", "first-fit", "random", "rack", "rack-pack"}[s]
 }
 
-type pack struct{}
-
-func (pack) String() string { return "pack" }
-
-func (pack) Place(r *Request) (job.Reason, bool) {
+// Place implements Strategy.
+func (s named) Place(r *Request) (job.Reason, bool) {
+	switch s {
+	case Consolidated:
+		return r.gang(false, fewestFirst, together)
+	case BestFit:
+		return r.gang(true, fewestFirst, spread)
+	case WorstFit:
+		return r.gang(true, mostFirst, spread)
+	case FirstFit:
+		return r.gang(true, byNumber, spread)
+	case Random:
+		return r.gang(true, shuffled, spread)
+	case Rack, RackPack:
+		return r.racked(s == RackPack)
+	}
 	return r.gang(true, mostFirst, packed)
 }
 
-type scatter struct {
-	name  string
-	order order
-}
-
-func (s scatter) String() string { return s.name }
-
-func (s scatter) Place(r *Request) (job.Reason, bool) {
-	return r.gang(true, s.order, spread)
-}
-
-type random struct{}
-
-func (random) String() string { return "random" }
-
-func (random) Place(r *Request) (job.Reason, bool) {
-	return r.gang(true, shuffled, spread)
-}
-
-type rack struct{ relax bool }
-
-func (s rack) String() string {
-	if s.relax {
-		return "rack-pack"
-	}
-	return "rack"
-}
-
-func (s rack) Place(r *Request) (job.Reason, bool) {
+// racked places a gang in one rack, and otherwise as Pack does, where it may.
+func (r *Request) racked(relax bool) (job.Reason, bool) {
 	why, ok := r.gang(false, mostFirst, racked)
 	switch {
 	case ok || r.Cluster.FreeGPUs(r.Pool, r.Mask) < r.GPUs():
 		return why, ok
-	case s.relax:
+	case relax:
 		return Pack.Place(r)
 	}
 	best := 0

@@ -25,9 +25,11 @@ type partitioned struct {
 	limits  bool // some limit is over tenants of several pools
 }
 
-// part is the policy of one pool.
+// part is the policy of one pool, and what else it can do; nil: it cannot.
 type part struct {
 	policy  sched.Policy
+	waker   sched.Waker
+	why     sched.Explainer
 	wake    time.Duration
 	changes []sched.Change
 }
@@ -60,11 +62,13 @@ func (d *partitioned) Decide(v *sched.View, p *sched.Plan) {
 				return
 			}
 			q.policy = policy
+			q.waker, _ = policy.(sched.Waker)
+			q.why, _ = policy.(sched.Explainer)
 		}
 		q.policy.Decide(&w, p)
 		q.wake = unit.Never
-		if waker, ok := q.policy.(sched.Waker); ok {
-			q.wake = waker.NextWake(&w)
+		if q.waker != nil {
+			q.wake = q.waker.NextWake(&w)
 		}
 	}
 }
@@ -115,7 +119,7 @@ func (d *partitioned) NextWake(*sched.View) time.Duration {
 // Why implements sched.Explainer.
 func (d *partitioned) Why(v *sched.View, id job.ID) job.Reason {
 	q := v.Job(id).Pool()
-	if e, ok := d.pools[q].policy.(sched.Explainer); ok {
+	if e := d.pools[q].why; e != nil {
 		w := v.Within(q, nil)
 		return e.Why(&w, id)
 	}

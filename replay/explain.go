@@ -85,13 +85,16 @@ func (l *Life) gaps(parts []Part) {
 func noJob(s *state.State, log, name string) error {
 	var keys []string
 	for id := range job.ID(s.Jobs()) {
+		if s.Record(id).Past {
+			continue
+		}
 		j := s.Record(id).Job
 		if j.Name == name && j.Key != name {
 			return fmt.Errorf("%s has no job %s; one of that name is job %s", log, name, j.Key)
 		}
 		keys = append(keys, j.Key)
 	}
-	return fmt.Errorf("%s has no job %s among its %d%s", log, name, s.Jobs(), param.Near(name, keys))
+	return fmt.Errorf("%s has no job %s among its %d%s", log, name, len(keys), param.Near(name, keys))
 }
 
 func names(s *state.State) func(job.ID) string {

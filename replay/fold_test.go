@@ -14,7 +14,6 @@ import (
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/eventlog"
-	"github.com/norn-scheduler/norn/internal/simtest"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/policy"
@@ -22,6 +21,7 @@ import (
 	"github.com/norn-scheduler/norn/report"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim"
+	"github.com/norn-scheduler/norn/sim/simtest"
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/tenant"
 	"github.com/norn-scheduler/norn/trace"
@@ -96,7 +96,10 @@ func same(t *rapid.T, live, folded *state.State, a, b *report.Collector) {
 		if (held == nil) != (again == nil) || held != nil && !held.Equal(again) {
 			t.Fatalf("job %s holds %+v, folded %+v", x.Job.Key, held, again)
 		}
-		x.Job, y.Job, x.Slot, y.Slot = nil, nil, 0, 0
+		if !x.Note.Equal(y.Note) {
+			t.Fatalf("note of %s\n%s, folded\n%s", x.Job.Key, x.Note.Fields(), y.Note.Fields())
+		}
+		x.Job, y.Job, x.Slot, y.Slot, x.Note, y.Note = nil, nil, 0, 0, nil, nil
 		if x != y {
 			t.Fatalf("record of %s\n%+v, folded\n%+v", live.Record(id).Job.Key, x, y)
 		}

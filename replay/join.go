@@ -72,7 +72,7 @@ func (o *opening) take(ev *eventlog.Event) bool {
 		o.ill = append(o.ill, *ev)
 	case ev.Kind == eventlog.Device && jobs == 0 && ev.Broken && (devices == 0 || ev.Device > o.broken[devices-1].Device):
 		o.broken = append(o.broken, *ev)
-	case ev.Kind == eventlog.Carry:
+	case ev.Kind == eventlog.Carry, ev.Kind == eventlog.Past:
 		own, past := *ev, *ev.Record
 		own.Record = &past
 		if ev.Alloc != nil {
@@ -294,6 +294,9 @@ func (f *folder) seat(carried []eventlog.Event, stays map[job.ID]bool) error {
 	s, n := f.s, f.number
 	for i := range carried {
 		ev, id := &carried[i], n.jobs[i]
+		if ev.Kind == eventlog.Past {
+			continue // it is known, or the log that tells of it is missing
+		}
 		ev.Job, ev.Spec.ID = id, id
 		if err := n.places(ev); err != nil {
 			return err
@@ -301,14 +304,16 @@ func (f *folder) seat(carried []eventlog.Event, stays map[job.ID]bool) error {
 		var err error
 		switch {
 		case stays[id]:
-			s.SetMemo(id, ev.Record.Memo)
+			s.SetNote(id, ev.Record.Note.Renumbered(n.job))
 			s.SetEstimate(id, ev.Estimate)
 			if ev.Reason.Code != s.Record(id).Reason.Code {
 				s.SetReason(id, ev.Reason)
 			}
 		case s.Known(id):
+			ev.Record.With, ev.Record.Note = n.job(ev.Record.With), ev.Record.Note.Renumbered(n.job)
 			err = f.rejoin(ev)
 		default:
+			ev.Record.With, ev.Record.Note = n.job(ev.Record.With), ev.Record.Note.Renumbered(n.job)
 			err = f.fold(ev)
 		}
 		if err != nil {

@@ -17,11 +17,11 @@ import (
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/eventlog"
-	"github.com/norn-scheduler/norn/internal/simtest"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/policy"
 	"github.com/norn-scheduler/norn/replay"
 	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/sim/simtest"
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/tenant"
 	"github.com/norn-scheduler/norn/trace"
@@ -36,6 +36,7 @@ type splitter struct {
 	w     *eventlog.Writer
 	local map[job.ID]job.ID // numbers in the present log, by those in the whole
 	jobs  int               // in the present log
+	cuts  int
 }
 
 // split divides a log before the events of the given numbers, or as soon behind
@@ -113,11 +114,14 @@ func (p *splitter) cut(next *eventlog.Event, torn bool) {
 	if err := p.w.Close(); err != nil {
 		p.t.Fatal(err)
 	}
-	h, events := simtest.Opening(p.s)
+	past := p.cuts % 3 // of the jobs that have ended
+	p.cuts++
+	h, events := simtest.Opening(p.s, simtest.Numbering{Past: past})
 	h.World, h.Policy, h.Origin = p.h.World, p.h.Policy, p.h.Origin
 	p.local, p.jobs = map[job.ID]job.ID{}, 0
+	ended := p.s.Ended()
 	for i := range job.ID(p.s.Jobs()) {
-		if !p.s.Record(i).Phase.Over() {
+		if !p.s.Record(i).Phase.Over() || slices.Contains(ended[max(0, len(ended)-past):], i) {
 			p.local[i] = job.ID(p.jobs)
 			p.jobs++
 		}
@@ -142,6 +146,13 @@ func (p *splitter) line(ev *eventlog.Event) eventlog.Event {
 		}
 		out.Reason.Job = n
 	}
+	out.Note = ev.Note.Renumbered(func(id job.ID) job.ID {
+		n, known := p.local[id]
+		if !known {
+			n = job.None
+		}
+		return n
+	})
 	return out
 }
 

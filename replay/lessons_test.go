@@ -11,9 +11,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/norn-scheduler/norn/eventlog"
-	"github.com/norn-scheduler/norn/internal/simtest"
 	"github.com/norn-scheduler/norn/policy"
 	"github.com/norn-scheduler/norn/replay"
+	"github.com/norn-scheduler/norn/sim/simtest"
 	"github.com/norn-scheduler/norn/tenant"
 )
 

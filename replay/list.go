@@ -49,6 +49,9 @@ func Jobs(r *eventlog.Reader) (*List, error) {
 	}
 	for id := range job.ID(s.Jobs()) {
 		r := s.Record(id)
+		if r.Past {
+			continue
+		}
 		end := s.Now
 		if r.Phase.Over() {
 			end = r.End

@@ -162,12 +162,17 @@ func (n *numbering) find(carried []eventlog.Event, active []job.ID, s *state.Sta
 		key := s.Record(id).Job.Key
 		byKey[key] = append(byKey[key], id)
 	}
+	over := endedByKey(carried, s)
 	stays = map[job.ID]bool{}
 	next := job.ID(s.Jobs())
 	for i := range carried {
 		ev := &carried[i]
 		if int(ev.Job) != i {
 			return nil, fmt.Errorf("job %s: has number %d, the next one is %d", ev.Spec.Key, ev.Job, i)
+		}
+		if ev.Kind == eventlog.Past {
+			n.jobs = append(n.jobs, over[ev.Spec.Key])
+			continue
 		}
 		same := byKey[ev.Spec.Key]
 		if len(same) == 0 {
@@ -183,11 +188,31 @@ func (n *numbering) find(carried []eventlog.Event, active []job.ID, s *state.Sta
 	return stays, nil
 }
 
+// endedByKey finds those of the carried jobs that had ended already; job.None where
+// the log that tells of one is missing.
+func endedByKey(carried []eventlog.Event, s *state.State) map[string]job.ID {
+	over := map[string]job.ID{}
+	for i := range carried {
+		if carried[i].Kind == eventlog.Past {
+			over[carried[i].Spec.Key] = job.None
+		}
+	}
+	if len(over) > 0 {
+		for _, id := range s.Ended() {
+			key := s.Record(id).Job.Key
+			if _, told := over[key]; told {
+				over[key] = id
+			}
+		}
+	}
+	return over
+}
+
 // stays tells whether a carried job stands as the state has it.
 func (n *numbering) stays(ev *eventlog.Event, id job.ID, s *state.State) bool {
 	x, y := *s.Record(id), *ev.Record
 	for _, r := range []*job.Record{&x, &y} {
-		r.Job, r.Reason, r.Memo, r.Estimate = nil, job.Reason{}, job.Memo{}, 0
+		r.Job, r.Reason, r.Note, r.Estimate = nil, job.Reason{}, nil, 0
 		r.Tenant, r.Pool, r.Class, r.Mask, r.Slot = 0, 0, 0, 0, 0
 	}
 	holds, home := s.Alloc(id), s.Home(id)
@@ -226,7 +251,7 @@ func (n *numbering) event(ev *eventlog.Event, s *state.State) error {
 		return nil
 	case eventlog.Device, eventlog.Used:
 		return n.device(&ev.Device)
-	case eventlog.Submit, eventlog.Carry:
+	case eventlog.Submit, eventlog.Carry, eventlog.Past:
 		if int(ev.Job) != len(n.jobs) {
 			return fmt.Errorf("job %s: has number %d, the next one is %d", ev.Spec.Key, ev.Job, len(n.jobs))
 		}
@@ -237,9 +262,9 @@ func (n *numbering) event(ev *eventlog.Event, s *state.State) error {
 		return fmt.Errorf("%s: job number %d is not known", ev.Kind, ev.Job)
 	}
 	ev.Job = n.jobs[ev.Job]
-	ev.With = n.job(ev.With)
+	ev.With, ev.Note = n.job(ev.With), ev.Note.Renumbered(n.job)
 	if r := ev.Record; r != nil {
-		r.With = n.job(r.With)
+		r.With, r.Note = n.job(r.With), r.Note.Renumbered(n.job)
 	}
 	return n.places(ev)
 }

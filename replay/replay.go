@@ -109,9 +109,11 @@ func (a attempts) Event(ev *eventlog.Event, s *state.State) {
 
 // Next implements trace.Source.
 func (h *history) Next(e *trace.Entry) error {
-	if int(h.next) < h.state.Jobs() {
+	for int(h.next) < h.state.Jobs() {
 		r := h.state.Record(h.next)
-		h.next++
+		if h.next++; r.Past {
+			continue
+		}
 		h.in.Row()
 		*e = trace.Entry{Job: *r.Job}
 		e.Truth.Attempts = h.attempts[r.Job.ID]

@@ -107,7 +107,7 @@ func NewCollector(opt Options) *Collector {
 // folded into the state.
 func (c *Collector) Event(ev *eventlog.Event, s *state.State) {
 	switch ev.Kind {
-	case eventlog.Memo, eventlog.Estimate, eventlog.Used, eventlog.Learnt:
+	case eventlog.Memo, eventlog.Estimate, eventlog.Used, eventlog.Learnt, eventlog.Past:
 		return
 	}
 	c.advance(s.Now)
@@ -136,9 +136,11 @@ func (c *Collector) join(ev *eventlog.Event, s *state.State) {
 	c.joined = true
 	c.nodes(ev, s)
 	for id := range job.ID(s.Jobs()) {
-		c.follow(id, &eventlog.Event{Kind: eventlog.Submit}, s)
+		if !s.Record(id).Past {
+			c.follow(id, &eventlog.Event{Kind: eventlog.Submit}, s)
+		}
 	}
-	if s.Jobs() > 0 {
+	if s.Jobs() > s.Past() {
 		c.submitted()
 	}
 }

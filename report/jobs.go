@@ -22,6 +22,9 @@ func WriteJobs(w io.Writer, s *state.State) error {
 	out.WriteString(jobsHeader)
 	var line []byte
 	for id := range job.ID(s.Jobs()) {
+		if s.Record(id).Past {
+			continue
+		}
 		line = appendJob(line[:0], s, s.Record(id))
 		if _, err := out.Write(line); err != nil {
 			return err

@@ -36,7 +36,9 @@ func (c *Collector) Result(s *state.State) *Result {
 	}
 	n := newNumbers(c, s)
 	for id := range job.ID(s.Jobs()) {
-		n.job(s.Record(id), c.track(id))
+		if r := s.Record(id); !r.Past {
+			n.job(r, c.track(id))
+		}
 	}
 	r := n.result()
 	last := f.moment()
@@ -128,7 +130,7 @@ func newNumbers(c *Collector, s *state.State) *numbers {
 	n := &numbers{c: c, s: s, tenants: make([]sums, s.Tenants.Len())}
 	n.jct = make([]time.Duration, 0, s.Over())
 	n.wait = make([]time.Duration, 0, s.Over())
-	n.first = make([]time.Duration, 0, s.Jobs())
+	n.first = make([]time.Duration, 0, s.Jobs()-s.Past())
 	if c.series != nil {
 		n.r.curves = &curves{}
 	}

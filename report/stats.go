@@ -133,11 +133,6 @@ func (t total) mean(n int) time.Duration {
 	return time.Duration(q)
 }
 
-// hours is the sum in hours.
-func (t total) hours() float64 {
-	return (float64(t.hi)*(1<<64) + float64(t.lo)) / float64(time.Hour)
-}
-
 // jain is Jain's index of fairness of xs: 1 when all are equal, 1/n when one
 // has everything (Jain, Chiu and Hawe, "A Quantitative Measure of Fairness and
 // Discrimination", DEC-TR-301, 1984). It is 1 for no values and for all zeros.

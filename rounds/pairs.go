@@ -1,9 +1,6 @@
 package rounds
 
 import (
-	"cmp"
-	"slices"
-
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/sched"
@@ -127,94 +124,29 @@ func dress(a *cluster.Alloc, j sched.Job) {
 	}
 }
 
-// known finds who is meant in the claims of pairs that were read: of those who have
-// shares of the epoch the one with the lowest number. Claims with others are dropped.
-func (s *Shares) known(epoch int64, check uint8) {
-	if !s.Pairs {
-		return
+// void tells whether an entry of a job is the claim of a pair that is none any more: one
+// of the two shares with nobody, or the other one has ended, whether it is still known or
+// not.
+func (s *Shares) void(r *Round, i int, e entry) bool {
+	switch {
+	case !e.pair:
+		return false
+	case s.accounts[i].solo || e.with == job.None || r.View.Job(e.with).Phase().Over():
+		return true
 	}
-	who := map[job.ID]job.ID{} // as read
-	for i := len(s.jobs) - 1; i >= 0; i-- {
-		if s.accounts[i].valid(epoch, check) && !s.accounts[i].solo {
-			who[job.None-job.ID(guest(s.jobs[i].ID))] = s.jobs[i].ID
-		}
-	}
-	for i := range s.accounts {
-		a := &s.accounts[i]
-		a.entries = slices.DeleteFunc(a.entries, func(e entry) bool {
-			other, ok := who[e.with]
-			return e.with != job.None && (!ok || other == s.jobs[i].ID)
-		})
-		for k := range a.entries {
-			if e := &a.entries[k]; e.with != job.None {
-				e.with = who[e.with]
-			}
-		}
-	}
+	k, here := s.place(e.with)
+	return here && s.accounts[k].solo
 }
 
-// divide writes the targets of jobs and pairs on the jobs, the largest first. The one of
-// a pair that has more room left gets its claim; what finds no room is dropped.
-func (s *Shares) divide(r *Round, targets Targets) {
-	type row struct {
-		a, b   int // b < 0: a alone
-		t      cluster.TypeID
-		target float64
-	}
-	var rows []row
-	for i, x := range targets.Shares {
-		for k, v := range x {
-			if v <= 0 {
-				continue
-			}
-			if i < len(s.jobs) {
-				rows = append(rows, row{i, -1, r.Types[k], v})
-			} else if p := targets.Pairs[i-len(s.jobs)]; s.named(p[0]) && s.named(p[1]) {
-				rows = append(rows, row{p[0], p[1], r.Types[k], v})
-			}
-		}
-	}
-	for i := range s.accounts {
-		s.accounts[i].entries = s.accounts[i].entries[:0]
-	}
-	slices.SortFunc(rows, func(x, y row) int {
-		return cmp.Or(cmp.Compare(y.target, x.target), cmp.Compare(x.a, y.a), cmp.Compare(x.b, y.b), cmp.Compare(x.t, y.t))
-	})
-	for _, w := range rows {
-		on, with := w.a, job.None
-		if w.b >= 0 {
-			if with = s.jobs[w.b].ID; len(s.accounts[w.b].entries) < len(s.accounts[w.a].entries) {
-				on, with = w.b, s.jobs[w.a].ID
-			}
-		}
-		if a := &s.accounts[on]; len(a.entries) < s.layout().room() {
-			a.entries = append(a.entries, entry{t: w.t, with: with, Claim: Claim{Target: w.target}})
-		}
-	}
-	for i := range s.accounts {
-		s.accounts[i].shorten(s.layout())
-	}
-}
-
-// named tells whether a claim can name a job: whether no earlier one has the same name.
-func (s *Shares) named(i int) bool {
-	for k := range s.jobs[:i] {
-		if guest(s.jobs[k].ID) == guest(s.jobs[i].ID) {
-			return false
-		}
-	}
-	return true
-}
-
-// pairBids adds the bids of the pairs whose claims are written on a job.
+// pairBids adds the bids of the pairs whose claims are noted on a job.
 func (s *Shares) pairBids(r *Round, t cluster.TypeID, i int) {
 	id := s.jobs[i].ID
-	if s.accounts[i].solo {
-		return
-	}
 	for _, e := range s.accounts[i].entries {
-		if e.t == t && e.with != job.None && e.Target > 0 && !r.Taken(id) && !r.Taken(e.with) {
-			s.bids = append(s.bids, Bid{Job: min(id, e.with), With: max(id, e.with), Type: t, Priority: e.Priority(), Deficit: e.Deficit, Target: e.Target})
+		if !e.pair || e.t != t || e.Target <= 0 || s.void(r, i, e) || r.Taken(id) || r.Taken(e.with) {
+			continue
+		}
+		if _, here := s.place(e.with); here {
+			s.bids = append(s.bids, Bid{Job: id, With: e.with, Type: t, Priority: e.Priority(), Deficit: e.Deficit, Target: e.Target})
 		}
 	}
 }

@@ -24,7 +24,6 @@ type Round struct {
 	Types  []cluster.TypeID // the GPU types that there are, in the order of the cluster
 
 	run    *Runner
-	busy   bool         // some job runs
 	total  []unit.Milli // by type: what there is to be dealt out
 	left   []unit.Milli // of that
 	shared []unit.Milli // by type: what there is, with what those who are left alone for now hold

@@ -10,11 +10,11 @@
 // Shares turns claims into rounds by priorities and deficits.
 //
 // A Runner keeps nothing between calls: what it needs is in the view, and what
-// Shares must remember is on the jobs (job.Memo). Any policy may use it without
-// Shares and the memos, and then has these to itself.
+// Shares must remember is noted on the jobs (NewNote). A policy may use it without
+// Shares, and then may note on jobs what it likes.
 //
 // Two jobs may share devices, each a half of them, where Runner.Pairs and Shares.Pairs
-// say so. A claim may then be that of a pair, is written on one of the two, and is served
+// say so. A claim may then be that of a pair, is noted on one of the two, and is served
 // like that of a job (Round.TakePair).
 //
 // Where Runner.Together and Shares.Together say so, a job may have two claims on a type: on

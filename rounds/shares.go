@@ -2,13 +2,14 @@ package rounds
 
 import (
 	"cmp"
+	"fmt"
+	"hash/fnv"
 	"slices"
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Targets are the shares of time that jobs shall have from now on: for each of
@@ -26,8 +27,8 @@ type Targets struct {
 // Member is a job whose share is to be settled.
 type Member struct {
 	sched.Job
-	// Own is a number of the policy's own that travels with the job (Shares.Own); it
-	// is 0 for a new one. What is written here is remembered.
+	// Own is a number of the policy's own that travels with the job; it is 0 for a new
+	// one. What is written here is remembered.
 	Own *float64
 	// Solo tells that it shares devices with nobody any more: it was evicted once because
 	// their memory did not suffice.
@@ -39,20 +40,18 @@ type Member struct {
 // to share has changed, a new epoch begins: what is owed becomes a deficit, which
 // breaks ties from then on, and new targets are settled.
 //
-// Shares remembers all that on the jobs: a policy that uses it must not write
-// memos of its own.
+// Shares remembers all that on the jobs (NewNote): a policy that uses it must not note
+// anything of its own. The claim of a pair is noted on the one that was submitted first.
 type Shares struct {
 	// Settle finds new targets for the members: the jobs of the round and those that
 	// are left alone for now. They share what Round.Shared tells.
 	Settle func(r *Round, members []Member) Targets
 	// Least is how long an epoch lasts at least, as long as nothing is lost.
 	Least time.Duration
-	// Own tells that the policy remembers a number of its own for each job. There is
-	// then room for the targets of a job on two types, otherwise on three.
-	Own bool
-	// Pairs tells that jobs may share devices, two at a time. What is owed is then
-	// forgotten when an epoch ends, which is after 60 rounds at the latest. The Runner
-	// must know too.
+	// Terms says by what rules targets are settled. Where they are not those of the last
+	// epoch, a new one begins.
+	Terms string
+	// Pairs tells that jobs may share devices, two at a time. The Runner must know too.
 	Pairs bool
 	// Together tells that there are claims on time together on one node (not with Pairs).
 	// The Runner must know too.
@@ -66,140 +65,120 @@ type Shares struct {
 	bids     []Bid
 }
 
-// How long an epoch lasts at most: what was received could not be counted beyond.
-const (
-	mostRounds     = 250
-	mostPairRounds = 60
-)
-
-// layout is what is remembered.
-func (s *Shares) layout() layout { return layout{s.Own, s.Pairs, s.Together} }
-
 // Begin must be called where a round begins, before any job is taken. It counts what
 // was received in the round that has ended and begins a new epoch where one is due.
 func (s *Shares) Begin(r *Round) {
 	check := s.load(r)
 	epoch, ok := s.epoch(r, check)
-	s.known(epoch, check)
-	age := (r.Number - epoch) & (epochs - 1)
 	for i, j := range s.jobs {
-		if ok && s.accounts[i].valid(epoch, check) {
+		if s.accounts[i].valid(epoch, check) {
 			s.receive(r, &s.accounts[i], j)
 		}
 	}
-	changed := s.changed(r, epoch, check, age)
-	most := int64(mostRounds)
-	if s.Pairs {
-		most = mostPairRounds
-	}
-	switch least := int64((s.Least + r.Length - 1) / r.Length); {
-	case !ok, age >= most, age >= least && changed:
-		s.renew(r, epoch, check, float64(age))
+	s.sharers = 0
+	if !ok || s.changed(r, epoch, check) && r.View.Now-epoch >= s.Least {
+		s.renew(r, epoch, check)
 	}
 }
 
-// End must be called where a round begins, after the jobs were taken. It writes on
+// End must be called where a round begins, after the jobs were taken. It notes on
 // the jobs what is to be remembered.
 func (s *Shares) End(r *Round) {
 	for i, j := range s.jobs {
 		a := &s.accounts[i]
-		if !a.known {
-			continue
-		}
-		if a.stamp = 0; r.Taken(j.ID) {
-			a.stamp = stamp(r)
-		}
-		if m := a.memo(s.layout()); m != j.Memo() {
-			r.Plan.Remember(j.ID, m)
+		if a.known() {
+			a.write(r, j)
 		}
 	}
 }
 
-// stamp tells the round apart from the ones before.
-func stamp(r *Round) uint8 { return uint8(r.Number%stamps) + 1 }
-
-// load reads what was written on the jobs, and tells by what number to know what
-// there is to share now.
-func (s *Shares) load(r *Round) (check uint8) {
+// load reads what was noted on the jobs, and tells by what number to know what
+// there is to share now, and by what rules.
+func (s *Shares) load(r *Round) (check uint32) {
 	s.jobs = append(append(s.jobs[:0], r.Jobs...), r.Alone...)
 	slices.SortFunc(s.jobs, func(a, b sched.Job) int { return cmp.Compare(a.ID, b.ID) })
 	s.accounts = slices.Grow(s.accounts[:0], len(s.jobs))[:len(s.jobs)]
+	c := r.View.Cluster()
 	for i, j := range s.jobs {
 		a := &s.accounts[i]
-		a.read(j.Memo(), s.layout())
-		a.solo = a.solo || s.Pairs && j.Reason().Code == job.OutOfMemory
+		a.read(j, c)
+		a.solo = a.solo || s.Pairs && j.OutOfMemory()
 	}
-	sum := uint64(0)
+	there := make([]string, 0, len(r.Types))
 	for _, t := range r.Types {
-		sum = sum*1_000_003 + uint64(r.View.TotalOf(1<<t)) + 1
+		there = append(there, fmt.Sprintf("%d %s", r.View.TotalOf(1<<t), c.Type(t).Name))
 	}
-	return uint8(sum % checks)
+	slices.Sort(there)
+	h := fnv.New32a()
+	fmt.Fprintf(h, "%v %v %v %q %q", r.Length, s.Pairs, s.Together, s.Terms, there)
+	return h.Sum32()
 }
 
-// valid tells whether an account is of an epoch.
-func (a *account) valid(epoch int64, check uint8) bool {
-	return a.known && a.epoch == epoch && a.check == check
-}
-
-// epoch is the last epoch that is written on any job; ok is false when none is.
-func (s *Shares) epoch(r *Round, check uint8) (epoch int64, ok bool) {
-	youngest := int64(epochs)
+// epoch is when the last epoch began that is noted on any job; ok is false when none is.
+func (s *Shares) epoch(r *Round, check uint32) (epoch time.Duration, ok bool) {
+	epoch = -1
 	for i := range s.accounts {
-		if a := &s.accounts[i]; a.known && a.check == check {
-			if age := (r.Number - a.epoch) & (epochs - 1); age < youngest {
-				youngest, epoch, ok = age, a.epoch, true
-			}
+		if a := &s.accounts[i]; a.known() && a.check == check && a.epoch <= r.View.Now {
+			epoch = max(epoch, a.epoch)
 		}
 	}
-	return epoch, ok
+	return epoch, epoch >= 0
 }
 
-// receive counts the round that has ended, unless that was done before at this very
-// moment: a round may be asked for several times, and must come out the same.
+// receive counts what a job has received since that was noted: the rounds behind the
+// first one in which it was served, and the one that has ended, of which it may have run
+// only a part. A round may be asked for several times, and must come out the same.
 func (s *Shares) receive(r *Round, a *account, j sched.Job) {
-	t, ok := r.Holds(j)
-	if !ok || a.stamp == stamp(r) {
+	if a.served == r.View.Now {
 		return
 	}
-	with, near := r.Beside(j), a.near && r.View.Alloc(j.ID).Nodes() == 1
-	for i := range a.entries {
-		if e := &a.entries[i]; e.t == t && e.with == with && (e.near == near || !a.has(t, near)) {
-			e.Received += min(1, float64(r.View.Now-j.Since())/float64(r.Length))
-			s.layout().round(&e.Claim)
-		}
+	was, now := slices.IndexFunc(a.entries, func(e entry) bool { return e.on }), a.serving(r, j)
+	var stay time.Duration // on the devices that it holds
+	if j.Running() {
+		stay = r.View.Now - j.Since()
 	}
+	whole := (j.Run() - a.held - stay) / r.Length // of rounds before that
+	unbroken := j.Running() && j.Since() <= a.served
+	if unbroken {
+		whole = (r.View.Now-a.served)/r.Length - 1
+	}
+	if was >= 0 && a.served >= 0 {
+		a.entries[was].Received += float64(whole)
+		a.entries[was].round()
+	}
+	if now >= 0 {
+		a.entries[now].Received += min(1, float64(stay)/float64(r.Length))
+		a.entries[now].round()
+	}
+	a.goesOn = unbroken && was == now
 }
 
-// has tells whether there is a claim on a type for oneself, on time together or not.
-func (a *account) has(t cluster.TypeID, near bool) bool {
-	return slices.ContainsFunc(a.entries, func(e entry) bool { return e.t == t && e.with == job.None && e.near == near })
-}
-
-// changed tells whether jobs have come or gone since the epoch began, and counts
-// those who shared in it.
-func (s *Shares) changed(r *Round, epoch int64, check uint8, age int64) (changed bool) {
-	s.sharers = 0
+// changed tells whether jobs have come or gone since the epoch began, or a pair is none
+// any more, and counts those who shared in it.
+func (s *Shares) changed(r *Round, epoch time.Duration, check uint32) (changed bool) {
 	for i := range s.accounts {
-		if s.accounts[i].valid(epoch, check) {
+		a := &s.accounts[i]
+		if a.valid(epoch, check) {
 			s.sharers++
 		} else {
 			changed = true
 		}
+		changed = changed || slices.ContainsFunc(a.entries, func(e entry) bool { return e.Target > 0 && s.void(r, i, e) })
 	}
-	began := r.run.Grid.Start(r.Number - age)
 	gone := r.View.Ended()
 	for i := len(gone) - 1; i >= 0; i-- {
 		j := r.View.Job(gone[i])
-		if ended(j) <= began {
+		if j.Since() < epoch {
 			break
 		}
-		if r.View.Covers(j) {
-			changed = true
-			var a account
-			if a.read(j.Memo(), s.layout()); a.valid(epoch, check) {
-				s.sharers++
-			}
+		if !r.View.Covers(j) {
+			continue
 		}
+		a, _ := sched.Recall[account](j)
+		if a.valid(epoch, check) {
+			s.sharers++
+		}
+		changed = changed || j.Since() > epoch || a.valid(epoch, check)
 	}
 	return changed
 }
@@ -208,87 +187,76 @@ func (s *Shares) changed(r *Round, epoch int64, check uint8, age int64) (changed
 // Settle.
 func (s *Shares) Sharers() int { return s.sharers }
 
-// ended is when a job left for good.
-func ended(j sched.Job) time.Duration {
-	if !j.Phase().Over() {
-		return unit.Never
-	}
-	return j.Since()
-}
-
 // renew begins a new epoch.
-func (s *Shares) renew(r *Round, epoch int64, check uint8, age float64) {
+func (s *Shares) renew(r *Round, epoch time.Duration, check uint32) {
 	s.members, s.own = s.members[:0], append(s.own[:0], make([]float64, len(s.jobs))...)
 	for i, j := range s.jobs {
-		s.own[i] = float64(s.accounts[i].own)
+		s.own[i] = s.accounts[i].own
 		s.members = append(s.members, Member{j, &s.own[i], s.accounts[i].solo})
 	}
 	targets := s.Settle(r, s.members)
-	for i := range s.jobs {
+	rounds := float64((r.View.Now - epoch) / r.Length)
+	for i := range s.accounts {
+		s.accounts[i].entries = s.owed(r, i, epoch, check)
+	}
+	for i := range s.accounts {
 		a := &s.accounts[i]
-		if !a.valid(epoch, check) {
-			a.entries = a.entries[:0] // what it was owed in epochs that it has missed is forgotten
-		}
 		for k := range a.entries {
-			a.entries[k].Close(age)
+			a.entries[k].Close(rounds)
 			a.entries[k].Target = 0
 		}
-		if s.Pairs {
-			a.entries = a.entries[:0]
-		}
-		for k, t := range r.Types {
-			if x := share(targets.Shares, i, k); x > 0 {
-				a.claim(t, false).Target = x
-			}
-			if x := share(targets.Together, i, k); x > 0 {
-				a.claim(t, true).Target = x
-			}
-		}
-		a.known, a.epoch, a.check, a.own = true, r.Number&(epochs-1), check, float32(s.own[i])
-		if !s.Pairs {
-			a.shorten(s.layout())
-		}
+		a.epoch, a.check, a.own, a.goesOn = r.View.Now, check, s.own[i], false
 	}
-	if s.Pairs {
-		s.divide(r, targets)
+	s.aim(r, targets)
+	for i := range s.accounts {
+		s.accounts[i].tidy()
 	}
 }
 
-// share is the share of a job on the type with a place, 0 where none was given.
+// owed are the claims of a job that count when an epoch has ended: what a job, or one of a
+// pair, was owed in epochs that it has missed is forgotten.
+func (s *Shares) owed(r *Round, i int, epoch time.Duration, check uint32) []entry {
+	a := &s.accounts[i]
+	if !a.valid(epoch, check) {
+		return a.entries[:0]
+	}
+	return slices.DeleteFunc(a.entries, func(e entry) bool {
+		if !e.pair {
+			return false
+		}
+		k, here := s.place(e.with)
+		return s.void(r, i, e) || !here || !s.accounts[k].valid(epoch, check)
+	})
+}
+
+// aim gives claims their targets.
+func (s *Shares) aim(r *Round, targets Targets) {
+	for k, t := range r.Types {
+		name := r.View.Cluster().Type(t).Name
+		for i := range s.accounts {
+			if x := share(targets.Shares, i, k); x > 0 {
+				s.accounts[i].claim(t, name, job.None, false).Target = x
+			}
+			if x := share(targets.Together, i, k); x > 0 {
+				s.accounts[i].claim(t, name, job.None, true).Target = x
+			}
+		}
+		for i, p := range targets.Pairs {
+			if x := share(targets.Shares, len(s.jobs)+i, k); x > 0 {
+				a, b := min(p[0], p[1]), max(p[0], p[1])
+				s.accounts[a].claim(t, name, s.jobs[b].ID, false).Target = x
+			}
+		}
+	}
+}
+
+// share is the share of a job, or of a pair, on the type with a place, 0 where none was
+// given.
 func share(shares [][]float64, i, k int) float64 {
 	if i < len(shares) && k < len(shares[i]) {
 		return shares[i][k]
 	}
 	return 0
-}
-
-// claim is the claim on a type, made where there is none.
-func (a *account) claim(t cluster.TypeID, near bool) *Claim {
-	for i := range a.entries {
-		if e := &a.entries[i]; e.t == t && e.near == near {
-			return &e.Claim
-		}
-	}
-	a.entries = append(a.entries, entry{t: t, with: job.None, near: near})
-	return &a.entries[len(a.entries)-1].Claim
-}
-
-// shorten rounds the claims and keeps the largest of them, in the order of the
-// types.
-func (a *account) shorten(l layout) {
-	for i := range a.entries {
-		l.round(&a.entries[i].Claim)
-	}
-	a.entries = slices.DeleteFunc(a.entries, func(e entry) bool { return e.Claim == Claim{} })
-	if n := l.room(); len(a.entries) > n {
-		slices.SortStableFunc(a.entries, func(x, y entry) int {
-			return cmp.Or(cmp.Compare(y.Target, x.Target), cmp.Compare(y.Deficit, x.Deficit), cmp.Compare(x.t, y.t), first(x.near, y.near))
-		})
-		a.entries = a.entries[:n]
-	}
-	slices.SortFunc(a.entries, func(x, y entry) int {
-		return cmp.Or(cmp.Compare(x.t, y.t), cmp.Compare(x.with, y.with), first(x.near, y.near))
-	})
 }
 
 // Bids are the bids of the jobs of the round, and of pairs of them, for a type, in the
@@ -318,16 +286,6 @@ func (s *Shares) Bids(r *Round, t cluster.TypeID, idle bool) []Bid {
 	return s.bids
 }
 
-// on is the claim on a type for oneself.
-func (a *account) on(t cluster.TypeID, near bool) Claim {
-	for _, e := range a.entries {
-		if e.t == t && e.with == job.None && e.near == near {
-			return e.Claim
-		}
-	}
-	return Claim{}
-}
-
 // Walk takes jobs of the round by their bids, type after type in the order given.
 // With idle, devices that nobody has a claim on go to whoever can use them:
 // speed says who can. They are also where no node has room for a gang that was to be
@@ -341,30 +299,43 @@ func (s *Shares) Walk(r *Round, types []cluster.TypeID, idle bool, speed func(jo
 			}
 			switch j := r.View.Job(b.Job); {
 			case b.With != job.None:
-				r.TakePair(j, r.View.Job(b.With), t)
+				if other := r.View.Job(b.With); r.TakePair(j, other, t) {
+					s.serve(r, j, other.ID, false)
+					s.serve(r, other, j.ID, false)
+				}
 			case b.Together:
 				if r.TakeTogether(j, t) {
-					s.served(j.ID, true)
+					s.serve(r, j, job.None, true)
 				} else if idle {
 					apart = append(apart, j)
 				}
 			case b.Target > 0 || speed(j, t) > 0:
 				if r.Take(j, t) {
-					s.served(j.ID, false)
+					s.serve(r, j, job.None, false)
 				}
 			}
 		}
 		for _, j := range apart {
 			if r.Take(j, t) {
-				s.served(j.ID, false)
+				s.serve(r, j, job.None, false)
 			}
 		}
 	}
 }
 
-// served notes by which of its claims a job was served.
-func (s *Shares) served(id job.ID, near bool) {
-	if i, ok := slices.BinarySearchFunc(s.jobs, id, func(j sched.Job, id job.ID) int { return cmp.Compare(j.ID, id) }); s.Together && ok {
-		s.accounts[i].near = near
+// serve notes by which of its claims a job is served in this round.
+func (s *Shares) serve(r *Round, j sched.Job, with job.ID, near bool) {
+	if !s.Pairs && !s.Together {
+		return
 	}
+	if i, ok := s.place(j.ID); ok {
+		a := &s.accounts[i]
+		a.goesOn = a.goesOn && a.near == near && r.Beside(j) == with
+		a.near = near
+	}
+}
+
+// place is where a job stands among those of the round.
+func (s *Shares) place(id job.ID) (i int, ok bool) {
+	return slices.BinarySearchFunc(s.jobs, id, func(j sched.Job, id job.ID) int { return cmp.Compare(j.ID, id) })
 }

@@ -10,36 +10,52 @@ import (
 	"github.com/norn-scheduler/norn/trace"
 )
 
-// All simulates a trace under several choices, as many at once as there are
-// processors, and returns the outcomes in the order of the choices. Done is told
+// All prepares a trace and simulates it under several choices, as many at once as there
+// are processors. It returns the outcomes in the order of the choices. Done is told
 // of each as it ends, one at a time; it may be nil, and an error of it ends all.
 // A single choice streams the trace, unless Total is to be told; several share
 // one copy of it in memory.
 //
 // On an error, and when the context ends, the outcomes of those that had ended
-// are returned too; those of the others are nil.
+// are returned too; those of the others are nil. Errors are those of Run.
 func (x *Experiment) All(ctx context.Context, choices []Choice, src trace.Source, done func(*Outcome) error) ([]*Outcome, error) {
 	if done == nil {
 		done = func(*Outcome) error { return nil }
 	}
+	prepared, err := Prepare(src, x.Preparation())
+	if err != nil {
+		return make([]*Outcome, len(choices)), err
+	}
 	if len(choices) == 1 && x.Total == nil {
-		o, err := x.Run(ctx, choices[0], src)
+		o, err := x.Run(ctx, choices[0], prepared)
 		if err == nil {
 			err = done(o)
 		}
 		return []*Outcome{o}, err
 	}
-	jobs, err := readAll(ctx, src)
+	jobs, err := readAll(ctx, prepared)
 	if err != nil {
+		return make([]*Outcome, len(choices)), err
+	}
+	if x, err = x.assuming(); err != nil {
 		return make([]*Outcome, len(choices)), err
 	}
 	if x.Total != nil {
 		x.Total(len(jobs))
 	}
-	return x.parallel(ctx, choices, jobs, done)
+	notes := prepared.types.remarks()
+	run := func(ctx context.Context, c Choice) (*Outcome, error) {
+		o, err := x.simulate(ctx, c, jobs.Source(), prepared.Begins())
+		if err == nil {
+			o.notes = notes
+		}
+		return o, err
+	}
+	return parallel(ctx, choices, run, done)
 }
 
-func (x *Experiment) parallel(ctx context.Context, choices []Choice, jobs Jobs, done func(*Outcome) error) ([]*Outcome, error) {
+// parallel runs all choices, as many at once as there are processors.
+func parallel(ctx context.Context, choices []Choice, run func(context.Context, Choice) (*Outcome, error), done func(*Outcome) error) ([]*Outcome, error) {
 	outer := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -57,7 +73,7 @@ func (x *Experiment) parallel(ctx context.Context, choices []Choice, jobs Jobs, 
 	for range min(runtime.GOMAXPROCS(0), len(choices)) {
 		all.Go(func() {
 			for i := take(); i < len(choices) && ctx.Err() == nil; i = take() {
-				if outcomes[i], errs[i] = x.Run(ctx, choices[i], jobs.Source()); errs[i] == nil {
+				if outcomes[i], errs[i] = run(ctx, choices[i]); errs[i] == nil {
 					told.Lock()
 					errs[i] = done(outcomes[i])
 					told.Unlock()

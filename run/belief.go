@@ -23,21 +23,6 @@ const (
 	learn   = "learn"
 )
 
-// String writes the belief as a user would.
-func (b Belief) String() string {
-	s := truth
-	if b.Nothing {
-		s = nothing
-	}
-	if b.Noise > 0 {
-		s += "+" + strconv.FormatFloat(100*b.Noise, 'g', 12, 64) + "%"
-	}
-	if b.Learns {
-		s += "+" + learn
-	}
-	return s
-}
-
 // ParseBelief reads truth or none, with an error and with learning behind it where they
 // are wanted: truth+40%, none+learn, truth+40%+learn.
 func ParseBelief(s string) (Belief, error) {

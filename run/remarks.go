@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/policy"
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/unit"
 )
@@ -20,7 +19,7 @@ func (o *Outcome) Remarks() []string {
 	nowhere := s.Cluster.Pools() > 1 && len(s.Cluster.PoolNodes(0)) == 0
 	for id := range job.ID(s.Jobs()) {
 		r := s.Record(id)
-		if r.Estimate < 0 {
+		if r.Estimate < 0 && !r.Past {
 			unknown.note(r)
 		}
 		switch {
@@ -34,7 +33,7 @@ func (o *Outcome) Remarks() []string {
 		}
 	}
 	out := slices.Clone(o.notes)
-	if e, err := policy.ByName(o.Choice.Policy); err == nil && e.Estimates && unknown.jobs > 0 {
+	if e, err := o.Choice.Entry(); err == nil && e.Estimates && unknown.jobs > 0 {
 		out = append(out, fmt.Sprintf("nothing was known of the run time of %s: they went behind all others, by submission (--estimates says where estimates come from)",
 			plural(unknown.jobs, "job")))
 	}
@@ -113,8 +112,12 @@ func sentence(s *state.State, r *job.Record) string {
 	})
 }
 
+// plural is a number of things.
 func plural(n int, what string) string {
-	if n == 1 {
+	switch n {
+	case 0:
+		return "no " + what
+	case 1:
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)

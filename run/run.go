@@ -1,10 +1,17 @@
 // Package run puts a simulation together: a trace, a cluster, a policy with its
 // settings, what the policy may know about run times, and how the world behaves.
-// It is what norn sim does, as a library.
+// It is what norn sim does, as a library; package whatif does the same for norn plan.
 //
 // Nouns: a Choice is a policy with its settings; an Experiment is everything
-// else, and is the same for all choices that are compared; an Outcome is what
-// came of one choice.
+// else, and is the same for all choices that are compared; Prepare makes of a trace what
+// the simulator takes; an Outcome is what came of one choice; a Folder keeps the files.
+//
+// Errors: what a user may have written wrongly fails before anything is simulated, with
+// the words that there are. An error of a trace names its file and line, one of a run
+// names its policy.
+//
+// Times are durations, those of events and jobs since the start of the trace. The same
+// experiment, choice and trace give the same outcome, to the last digit.
 package run
 
 import (
@@ -13,7 +20,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
+	"time"
 
 	"github.com/norn-scheduler/norn/clusterspec"
 	"github.com/norn-scheduler/norn/engine"
@@ -27,85 +34,36 @@ import (
 	"github.com/norn-scheduler/norn/trace"
 )
 
-// Choice is a policy and the settings that differ from its defaults.
-type Choice struct {
-	Policy   string
-	Settings []Setting
-}
-
-// Setting is one parameter and its value as a user writes it.
-type Setting struct{ Name, Value string }
-
-// String is how tables name the choice: tiresias, or tiresias(limits=500).
-func (c Choice) String() string {
-	if len(c.Settings) == 0 {
-		return c.Policy
-	}
-	return c.Policy + "(" + strings.Join(c.settings(), ",") + ")"
-}
-
-func (c Choice) settings() []string {
-	parts := make([]string, len(c.Settings))
-	for i, s := range c.Settings {
-		parts[i] = s.Name + "=" + s.Value
-	}
-	return parts
-}
-
-// Shares tells whether the policy puts several jobs on a device, always or as it is set.
-func (c Choice) Shares() bool {
-	e, err := policy.ByName(c.Policy)
-	if err != nil {
-		return false
-	}
-	cfg := e.New()
-	for _, s := range c.Settings {
-		if cfg.Params().Set(s.Name, s.Value) != nil {
-			return false // Make says what is wrong
-		}
-	}
-	sharer, ok := cfg.(interface{ Shares() bool })
-	return e.Shares || ok && sharer.Shares()
-}
-
-// Make builds the policy. It fails on an unknown policy, setting or value, and
-// says which are known.
-func (c Choice) Make() (sched.Policy, error) {
-	e, err := policy.ByName(c.Policy)
-	if err != nil {
-		return nil, err
-	}
-	cfg := e.New()
-	for _, s := range c.Settings {
-		if err := cfg.Params().Set(s.Name, s.Value); err != nil {
-			return nil, fmt.Errorf("policy %s: %w", c.Policy, err)
-		}
-	}
-	p, err := cfg.Policy()
-	if err != nil {
-		return nil, fmt.Errorf("policy %s: %w", c.Policy, err)
-	}
-	return p, nil
-}
-
-// Experiment is what a simulation is run on.
+// Experiment is what choices are compared on: a cluster, what is assumed of jobs, what
+// policies know, and how the world behaves. Only Spec must be set. An experiment is not
+// changed by runs, so several may go on at once.
 type Experiment struct {
-	Spec     *clusterspec.Spec
-	Whole    bool // ignore the partitions of the cluster
-	Estimate Estimate
-	Seed     uint64
-	Model    perf.Model                // the true speeds; nil: perf.Analytic with no penalty for spreading
-	Speeds   perf.Typed                // what the scheduler believes of speeds; nil: the Model, if it can tell
-	Sharing  perf.Sharing              // what the scheduler believes of jobs that share a device; nil: the truth that World sets, as far as Belief lets it be known
-	Belief   Belief                    // where Sharing is nil: how it differs from the truth
-	Transfer perf.Transfer             // what the scheduler believes that merged jobs learn from each other; nil: the truth that World sets
-	Costs    *perf.Costs               // of transitions; nil: those of the cluster
-	World    func(*sim.Config)         // failures and the like; nil: none
-	Report   report.Options            // what the result holds beside the figures
-	Header   eventlog.Header           // of the log: trace, cluster as written, origin
-	Watch    func(Choice) engine.Sink  // watches a run, to show progress; nil: nobody
-	Total    func(jobs int)            // told how many jobs there are, where that is known; nil: nobody
-	Log      func(Choice) (Log, error) // where the event log goes; nil: nowhere
+	Spec  *clusterspec.Spec
+	Whole bool   // ignore the partitions of the cluster
+	Seed  uint64 // of everything random
+
+	// What jobs are, beside what their trace tells.
+	Assume Assumption // what jobs are taken to be that do not tell; it may set Spec, Model, Transfer, Costs and World
+
+	// How the world behaves.
+	Model    perf.Model        // the true speeds; nil: perf.Analytic with no penalty for spreading
+	Costs    *perf.Costs       // of transitions; nil: those of the cluster
+	Slowdown Slowdown          // how jobs that share a GPU disturb each other
+	World    func(*sim.Config) // failures and the like, set after Slowdown; nil: none
+
+	// What policies know.
+	Estimate Estimate      // of run times; the zero value is the truth
+	Speeds   perf.Typed    // of speeds; nil: the Model, if it can tell
+	Sharing  perf.Sharing  // of jobs that share a device; nil: the truth, as far as Belief lets it be known
+	Belief   Belief        // where Sharing is nil: how it differs from the truth
+	Transfer perf.Transfer // of what merged jobs learn from each other; nil: the truth that World sets
+
+	// What is kept and watched.
+	Report report.Options            // what the result holds beside the figures
+	Header eventlog.Header           // of the log: trace, cluster as written, time of day at the start
+	Log    func(Choice) (Log, error) // where the event log goes; nil: nowhere
+	Watch  func(Choice) engine.Sink  // watches a run, to show progress; nil: nobody
+	Total  func(jobs int)            // is told how many jobs there are before runs begin, for which all are held in memory; nil: nobody
 }
 
 // Log is where an event log is written.
@@ -124,9 +82,30 @@ type Outcome struct {
 	notes []string // what was made of the trace to fit the cluster
 }
 
-// Run simulates a trace under one choice, until nothing more can happen or the
-// context ends. The event log is whole up to where it ended, also on an error.
+// Run prepares a trace and simulates it under one choice, until nothing more can happen
+// or the context ends. The event log is whole up to where it ended, also on an error. An
+// error of the trace is returned as the source gave it; every other one names the
+// policy, unless it is that of the context.
 func (x *Experiment) Run(ctx context.Context, c Choice, src trace.Source) (*Outcome, error) {
+	jobs, err := Prepare(src, x.Preparation())
+	if err != nil {
+		return nil, err
+	}
+	if x, err = x.assuming(); err != nil {
+		return nil, err
+	}
+	o, err := x.simulate(ctx, c, jobs, jobs.Begins())
+	if broken := jobs.err(); broken != nil {
+		return nil, broken
+	}
+	if o != nil {
+		o.notes = jobs.types.remarks()
+	}
+	return o, err
+}
+
+// simulate runs prepared jobs in the world that is assumed.
+func (x *Experiment) simulate(ctx context.Context, c Choice, jobs trace.Source, begins time.Time) (*Outcome, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -142,8 +121,6 @@ func (x *Experiment) Run(ctx context.Context, c Choice, src trace.Source) (*Outc
 	if x.Costs != nil {
 		costs = x.Costs
 	}
-	types := newTyped(src, site.Cluster)
-	jobs := &source{Source: types}
 	cfg := x.world(c, site, costs, jobs)
 	world := sim.New(cfg)
 	estimator, err := x.Estimate.Make(world.Oracle(), x.Seed)
@@ -157,7 +134,7 @@ func (x *Experiment) Run(ctx context.Context, c Choice, src trace.Source) (*Outc
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	log, err := x.openLog(c, site, stop)
+	log, err := x.openLog(c, site, begins, stop)
 	if err != nil {
 		return nil, err
 	}
@@ -175,14 +152,12 @@ func (x *Experiment) Run(ctx context.Context, c Choice, src trace.Source) (*Outc
 	switch broken := log.close(); {
 	case broken != nil:
 		return nil, fmt.Errorf("policy %s: the event log: %w", c, broken)
-	case jobs.err != nil:
-		return nil, jobs.err
-	case err != nil && !errors.Is(err, context.Canceled) && !strings.HasPrefix(err.Error(), "policy "):
+	case err != nil && !errors.Is(err, context.Canceled) && !errors.As(err, new(*engine.PolicyError)):
 		return nil, fmt.Errorf("policy %s: %w", c, err)
 	case err != nil:
 		return nil, err
 	}
-	return &Outcome{Choice: c, Result: collector.Result(e.State()), State: e.State(), Sim: world, notes: types.remarks()}, nil
+	return &Outcome{Choice: c, Result: collector.Result(e.State()), State: e.State(), Sim: world}, nil
 }
 
 // speeds is what the scheduler believes of speeds.
@@ -194,39 +169,26 @@ func (x *Experiment) speeds() perf.Typed {
 	return typed
 }
 
-// source notes what is wrong with a trace, so that it is not taken for a fault of
-// the policy.
-type source struct {
-	trace.Source
-	err error
-}
-
-// Next implements trace.Source.
-func (s *source) Next(e *trace.Entry) error {
-	err := s.Source.Next(e)
-	if err != nil && !errors.Is(err, io.EOF) {
-		s.err = err
-	}
-	return err
-}
-
 // world is how the simulated world of one run behaves.
-func (x *Experiment) world(c Choice, site *clusterspec.Site, costs *perf.Costs, src trace.Source) sim.Config {
-	cfg := sim.Config{Source: trace.ByKey(src), Model: x.Model, Costs: *costs, Seed: x.Seed}
+func (x *Experiment) world(c Choice, site *clusterspec.Site, costs *perf.Costs, jobs trace.Source) sim.Config {
+	cfg := sim.Config{Source: jobs, Model: x.Model, Costs: *costs, Seed: x.Seed}
 	if cfg.Model == nil {
 		cfg.Model = perf.Analytic{Scaling: 1, Spread: 1}
 	}
 	for _, a := range site.Arrivals {
 		cfg.Nodes = append(cfg.Nodes, sim.Node(a))
 	}
+	if truth := x.Slowdown.truth(); truth != nil {
+		cfg.Sharing, cfg.Measure = truth, true
+	}
 	if x.World != nil {
 		x.World(&cfg)
 	}
 	shares := c.Shares()
 	if cfg.Sharing == nil && shares {
-		cfg.Sharing, cfg.Measure = perf.Profiled{Turns: perf.Interleave{Overhead: perf.PublishedOverhead}}, true
+		cfg.Sharing, cfg.Measure = perf.Profiled{Turns: perf.Interleave{Overhead: perf.PublishedOverhead()}}, true
 	}
-	if _, err := policy.ByName(c.Policy); err == nil && !shares { // nobody looks at it
+	if !shares { // nobody looks at it
 		cfg.Measure = false
 	}
 	return cfg
@@ -283,7 +245,7 @@ func (l *logSink) close() error {
 }
 
 // openLog begins the event log; nil when none is wanted. stop ends the run.
-func (x *Experiment) openLog(c Choice, site *clusterspec.Site, stop func()) (*logSink, error) {
+func (x *Experiment) openLog(c Choice, site *clusterspec.Site, begins time.Time, stop func()) (*logSink, error) {
 	if x.Log == nil {
 		return nil, nil
 	}
@@ -292,7 +254,10 @@ func (x *Experiment) openLog(c Choice, site *clusterspec.Site, stop func()) (*lo
 		return nil, err
 	}
 	h := x.Header
-	h.World, h.Policy, h.Settings, h.Estimate, h.Seed = "sim", c.Policy, c.settings(), x.Estimate.String(), x.Seed
+	if h.Origin.IsZero() {
+		h.Origin = begins
+	}
+	h.World, h.Policy, h.Settings, h.Estimate, h.Seed = "sim", c.Policy, c.Settings, x.Estimate.String(), x.Seed
 	h.Describe(site.Cluster, site.Tenants)
 	w, err := eventlog.NewWriter(file, &h, file.Compression)
 	if err != nil {

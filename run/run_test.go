@@ -266,8 +266,8 @@ func TestErrors(t *testing.T) {
 		want   string
 	}{
 		"policy":  {choice: run.Choice{Policy: "tiresas"}, want: `unknown policy "tiresas"; known are: `},
-		"setting": {choice: run.Choice{Policy: "fifo", Settings: []run.Setting{{"mod", "easy"}}}, want: `policy fifo: unknown parameter "mod"`},
-		"value":   {choice: run.Choice{Policy: "fifo", Settings: []run.Setting{{"mode", "lazy"}}}, want: "policy fifo: mode=lazy: write one of strict"},
+		"setting": {choice: run.Choice{Policy: "fifo", Settings: []run.Setting{{Name: "mod", Value: "easy"}}}, want: `policy fifo: unknown parameter "mod"`},
+		"value":   {choice: run.Choice{Policy: "fifo", Settings: []run.Setting{{Name: "mode", Value: "lazy"}}}, want: "policy fifo: mode=lazy: write one of strict"},
 		"trace":   {choice: run.Choice{Policy: "fifo"}, src: &broken{jobs.Source(), 20}, want: "line 21 is torn"},
 		"no log":  {choice: run.Choice{Policy: "fifo"}, change: func(x *run.Experiment) { x.Log = func(run.Choice) (run.Log, error) { return run.Log{}, disk } }, want: disk.Error()},
 		"full disk": {choice: run.Choice{Policy: "fifo"}, change: func(x *run.Experiment) {
@@ -320,7 +320,7 @@ func (f full) Close() error              { return nil }
 func TestRunaway(t *testing.T) {
 	jobs := sample(t, 100)
 	x := &run.Experiment{Spec: spec(t, "8x1"), Model: crawl{}}
-	if _, err := x.Run(t.Context(), run.Choice{Policy: "fifo"}, jobs.Source()); err == nil || !strings.Contains(err.Error(), "policy fifo: the run does not end within") || !strings.Contains(err.Error(), "at speed 1e-300") {
+	if _, err := x.Run(t.Context(), run.Choice{Policy: "fifo"}, jobs.Source()); err == nil || !strings.Contains(err.Error(), ": the run does not end within") || !strings.Contains(err.Error(), "at speed 1e-300") || !strings.HasPrefix(err.Error(), "policy fifo at ") {
 		t.Errorf("%v", err)
 	}
 	x = &run.Experiment{Spec: spec(t, "8x8"), Costs: &perf.Costs{Base: perf.Cost{Start: 145 * 365 * 24 * time.Hour}}}

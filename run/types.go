@@ -13,9 +13,8 @@ import (
 )
 
 // typed is a trace whose jobs ask for GPUs in the terms of the cluster: types
-// are called as it calls them. Slurm
-// writes a100, Kubernetes NVIDIA-A100-SXM4-80GB, and a person A100: whoever
-// counts on one spelling lets jobs wait for ever.
+// are called as it calls them. Slurm writes a100, Kubernetes NVIDIA-A100-SXM4-80GB, and
+// a person A100: with one spelling alone, the jobs of the others would wait for ever.
 type typed struct {
 	trace.Source
 	names   []string // of the cluster's types

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/norn-scheduler/norn/internal/simtest"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/sim/simtest"
 )
 
 // responseRatio serves the job first that has waited longest for its length

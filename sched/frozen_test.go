@@ -132,6 +132,27 @@ func TestFrozenJobIsSentHome(t *testing.T) {
 	must(t, s.Check())
 }
 
+// A way home that was taken back excuses nobody: who is put where there is no room
+// spoils the plan.
+func TestWayHomeTakenBack(t *testing.T) {
+	s := frozen(t, 0)
+	for id := job.ID(1); id <= 2; id++ {
+		d := job.GPUs(1)
+		must(t, s.Submit(&job.Job{ID: id, Key: string('a' + rune(id)), Demand: &d}, -1))
+	}
+	v := sched.NewView(s, nil, false)
+	var p sched.Plan
+	p.Open(&v)
+	p.Try(func() bool { p.StartOn(0, on(s.Cluster, 1)); return false })
+	if !p.StartOn(1, on(s.Cluster, 0)) {
+		t.Fatal(p.Why())
+	}
+	if p.StartOn(2, on(s.Cluster, 0)) || p.Err() == nil {
+		t.Errorf("two jobs on one GPU: %v", p.Err())
+	}
+	p.Discard()
+}
+
 // Whom a plan freezes keeps its memory from those that the same plan starts.
 func TestFrozenByThePlan(t *testing.T) {
 	for _, c := range []struct {

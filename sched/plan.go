@@ -28,7 +28,8 @@ type Plan struct {
 	ops    []Op
 	opOf   []int32 // job -> place in ops + 1
 	holds  []Held
-	memos  []Note
+	notes  []Remembered
+	fields Fields // scratch of Remember
 	merges []Merge
 	undo   []undoOp
 	depth  int
@@ -71,10 +72,11 @@ type Merge struct {
 	How       job.Merge
 }
 
-// Note is what a policy wants to remember about a job.
-type Note struct {
+// Remembered is what a policy wants to remember about a job from now on; a nil
+// note is nothing.
+type Remembered struct {
 	Job  job.ID
-	Memo job.Memo
+	Note *job.Note
 }
 
 type undoOp struct {
@@ -90,11 +92,11 @@ func (p *Plan) Open(v *View) {
 		p.opOf[p.ops[i].Job] = 0
 	}
 	p.merges = p.merges[:0]
-	p.ops, p.holds, p.memos, p.undo, p.depth, p.used, p.err = p.ops[:0], p.holds[:0], p.memos[:0], p.undo[:0], 0, 0, nil
+	p.ops, p.holds, p.notes, p.undo, p.depth, p.used, p.err = p.ops[:0], p.holds[:0], p.notes[:0], p.undo[:0], 0, 0, nil
 	for len(p.opOf) < p.state.Jobs() {
 		p.opOf = append(p.opOf, make([]int32, max(1024, len(p.opOf), p.state.Jobs()-len(p.opOf)))...)
 	}
-	p.frozen, p.homed = 0, false
+	p.frozen, p.homed, p.why = 0, false, job.Reason{}
 	p.req.Cluster, p.req.Rand = p.state.Cluster, v.Rand
 	p.mark = p.state.Cluster.Mark()
 }
@@ -135,7 +137,7 @@ func (p *Plan) Discard() {
 		p.state.Cluster.Keep(p.mark)
 	}
 	p.state.Cluster.Undo(p.mark)
-	p.holds, p.memos, p.merges = p.holds[:0], p.memos[:0], p.merges[:0]
+	p.holds, p.notes, p.merges = p.holds[:0], p.notes[:0], p.merges[:0]
 }
 
 // Ops is the plan so far, in the order in which jobs were first mentioned.
@@ -148,7 +150,7 @@ func (p *Plan) Holds() []Held { return p.holds }
 func (p *Plan) Merges() []Merge { return p.merges }
 
 // Notes are what is to be remembered about jobs.
-func (p *Plan) Notes() []Note { return p.memos }
+func (p *Plan) Notes() []Remembered { return p.notes }
 
 // Start starts a waiting job at the size it asks for, where the strategy says.
 // When it does not fit, the result is false, and the job's reason to wait is
@@ -373,43 +375,91 @@ func (p *Plan) Hold(id job.ID, why job.Reason) {
 	}
 }
 
-// Remember notes something about a job that the policy will want to know
-// again, even after a restart.
-func (p *Plan) Remember(id job.ID, m job.Memo) {
-	if p.known(id, "remember") {
-		p.memos = append(p.memos, Note{id, m})
+// Remember notes something about a job that the policy will want to know again,
+// even after a restart; Recall reads it. It replaces any note that the job has.
+// It spoils the plan when a number of the note is not finite.
+func (p *Plan) Remember(id job.ID, n Note) {
+	if !p.known(id, "remember") {
+		return
+	}
+	text, err := p.fields.encode(n)
+	if err != nil {
+		p.fail(id, "remember", "cannot be noted: "+err.Error())
+		return
+	}
+	note := p.state.Record(id).Note
+	if !note.Says(n.Kind(), text) {
+		note = job.NewNote(n.Kind(), text)
+	}
+	p.notes = append(p.notes, Remembered{id, note})
+}
+
+// Forget takes away the note that a job has.
+func (p *Plan) Forget(id job.ID) {
+	if p.known(id, "forget") {
+		p.notes = append(p.notes, Remembered{id, nil})
 	}
 }
 
-// Burnt tells whether a job was thrown off its devices because their memory did not
-// suffice: when it waits for that, which is then noted with the mark of the policy, the
-// upper 16 bits of a memo whose other bits are 0, or when it was noted before.
-func (p *Plan) Burnt(j Job, mark uint64) bool {
-	if j.Waiting() && j.Reason().Code == job.OutOfMemory {
-		p.Remember(j.ID, job.Memo{int64(mark), 0})
-		return true
+// Noted is what the policy will remember about a job as the plan stands: like
+// Recall, but for what this plan has noted already.
+func Noted[N any, P interface {
+	*N
+	Note
+}](p *Plan, j Job) (n N, ok bool) {
+	for i := len(p.notes) - 1; i >= 0; i-- {
+		if p.notes[i].Job == j.ID {
+			return NoteOf[N, P](p.notes[i].Note)
+		}
 	}
-	return uint64(j.Memo()[0])>>48 == mark>>48
+	return Recall[N, P](j)
 }
 
 // Try runs f and takes back everything that it planned when it returns false.
 // It returns what f returned. Tries nest.
+//
+// The plan is then as it was before, Why included; only an error that spoilt it stays.
 func (p *Plan) Try(f func() bool) bool {
-	mark := p.state.Cluster.Mark()
-	undo, holds, memos, used, merges := len(p.undo), len(p.holds), len(p.memos), p.used, len(p.merges)
+	was := p.savepoint()
 	p.depth++
 	ok := f()
 	p.depth--
 	if ok && p.err == nil {
-		p.state.Cluster.Keep(mark)
+		p.state.Cluster.Keep(was.mark)
 		return true
 	}
-	p.state.Cluster.Undo(mark)
-	for i := len(p.undo) - 1; i >= undo; i-- {
+	p.rollBack(&was)
+	return false
+}
+
+// savepoint is how far a plan has come.
+type savepoint struct {
+	mark                            int // of the ledger
+	ops, undo, holds, notes, merges int // lengths
+	used, frozen                    int
+	homed                           bool
+	why                             job.Reason
+}
+
+func (p *Plan) savepoint() savepoint {
+	return savepoint{
+		mark: p.state.Cluster.Mark(),
+		ops:  len(p.ops), undo: len(p.undo), holds: len(p.holds), notes: len(p.notes), merges: len(p.merges),
+		used: p.used, frozen: p.frozen, homed: p.homed, why: p.why,
+	}
+}
+
+// rollBack takes back all that was planned since a savepoint.
+func (p *Plan) rollBack(to *savepoint) {
+	p.state.Cluster.Undo(to.mark)
+	for i := len(p.undo) - 1; i >= to.undo; i-- {
 		p.ops[p.undo[i].at] = p.undo[i].was
 	}
-	p.undo, p.holds, p.memos, p.used, p.merges = p.undo[:undo], p.holds[:holds], p.memos[:memos], used, p.merges[:merges]
-	return false
+	for _, op := range p.ops[to.ops:] {
+		p.opOf[op.Job] = 0
+	}
+	p.ops, p.undo, p.holds, p.notes, p.merges = p.ops[:to.ops], p.undo[:to.undo], p.holds[:to.holds], p.notes[:to.notes], p.merges[:to.merges]
+	p.used, p.frozen, p.homed, p.why = to.used, to.frozen, to.homed, to.why
 }
 
 // Holding is what a job will hold as the plan stands, or nil.

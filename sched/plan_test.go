@@ -94,15 +94,7 @@ func (b *table) ledger() string {
 
 // planned is all that a plan says so far.
 func planned(p *sched.Plan, b *table) string {
-	var out strings.Builder
-	for _, op := range p.Ops() {
-		if op.Was == op.Now {
-			continue // looked at, and left as it is
-		}
-		fmt.Fprintf(&out, "%d %v -> %v %v\n", op.Job, op.Was, op.Now, op.Why)
-	}
-	fmt.Fprintln(&out, p.Holds(), p.Notes(), b.ledger())
-	return out.String()
+	return p.All() + b.ledger()
 }
 
 var because = job.Reason{Code: job.Because, Text: "test", Job: job.None}
@@ -151,7 +143,7 @@ func badPlans() []badPlan {
 		{"adjust a waiting job", func(p *sched.Plan) { p.Adjust(1, nil) }, "job j1: cannot adjust it: it holds nothing"},
 		{"adjust to other devices", func(p *sched.Plan) { p.Adjust(0, func(a *cluster.Alloc) { a.Shares[0].Device = 3 }) }, "job j0: cannot adjust it: it would leave its devices"},
 		{"hold nobody", func(p *sched.Plan) { p.Hold(9, because) }, "cannot hold job number 9"},
-		{"remember nobody", func(p *sched.Plan) { p.Remember(-5, job.Memo{}) }, "cannot remember job number -5"},
+		{"remember nobody", func(p *sched.Plan) { p.Remember(-5, &remark{}) }, "cannot remember job number -5"},
 		{"ask about nobody", func(p *sched.Plan) { p.Fits(9, place.Pack) }, "cannot place job number 9"},
 		{"expect nobody", func(p *sched.Plan) { p.Expect(9, place.Pack) }, "cannot place job number 9"},
 		{"never nobody", func(p *sched.Plan) { p.Never(9, place.Pack) }, "cannot place job number 9"},
@@ -240,10 +232,23 @@ func TestTry(t *testing.T) {
 			if i%3 == 0 {
 				d = elastic
 			}
-			id := b.submit(d, -1)
+			id := b.submit(d, -1, func(j *job.Job) {
+				j.Backbone = "bert"
+				if i%2 == 0 {
+					j.Stop = job.Freeze
+				}
+			})
 			if f := (place.Request{Cluster: b.s.Cluster, Demand: &d, Tasks: d.Roles[0].Tasks}); i < 4 {
 				if _, ok := place.Pack.Place(&f); ok {
 					b.run(id, place.Pack)
+				}
+			}
+		}
+		b.s.Now = time.Second
+		for id := range job.ID(2) { // the first of them is frozen where it was
+			if b.s.Record(id).Phase == job.Running {
+				if err := b.s.Preempt(id, time.Second, true, because); err != nil {
+					t.Fatal(err)
 				}
 			}
 		}
@@ -275,7 +280,7 @@ func randomPlan(t *rapid.T, b *table, p *sched.Plan, depth int) {
 		tasks := rapid.IntRange(1, 4).Draw(t, "tasks")
 		elastic := b.s.Record(id).Job.Demand.Elastic()
 		held := p.Holding(id)
-		switch what := rapid.IntRange(0, 6).Draw(t, "what"); {
+		switch what := rapid.IntRange(0, 9).Draw(t, "what"); {
 		case what < 2 && held == nil:
 			if p.Start(id, where) != (p.Holding(id) != nil) {
 				t.Fatal("Start lied")
@@ -291,8 +296,16 @@ func randomPlan(t *rapid.T, b *table, p *sched.Plan, depth int) {
 			p.Move(id, where)
 		case what == 4:
 			p.Hold(id, because)
-			p.Remember(id, job.Memo{int64(tasks)})
-		case what > 4 && depth < 3:
+			p.Remember(id, &remark{tasks: tasks})
+		case what == 5 && held == nil:
+			if on, ok := found(b, id, where); ok { // goes home, where it is frozen
+				rapid.SampledFrom([]func(job.ID, *cluster.Alloc) bool{p.StartOn, p.Profile}).Draw(t, "start on")(id, on)
+			}
+		case what == 6 && held != nil:
+			p.Adjust(id, func(a *cluster.Alloc) { a.Shares[0].Milli = int32(tasks) * 250 })
+		case what == 7:
+			p.Merge(id, (id+1)%job.ID(b.s.Jobs()), job.Together)
+		case what > 7 && depth < 3:
 			before := planned(p, b)
 			keep := rapid.Bool().Draw(t, "keep")
 			inside := ""
@@ -311,6 +324,14 @@ func randomPlan(t *rapid.T, b *table, p *sched.Plan, depth int) {
 			}
 		}
 	}
+}
+
+// found is where a strategy would start a job as the plan stands.
+func found(b *table, id job.ID, where place.Strategy) (*cluster.Alloc, bool) {
+	d := b.s.Record(id).Job.Demand
+	r := place.Request{Cluster: b.s.Cluster, Demand: d, Tasks: d.Roles[0].Tasks, Rand: b.view.Rand}
+	_, ok := where.Place(&r)
+	return &r.Out, ok
 }
 
 // end is when somebody is expected to leave what.

@@ -104,6 +104,7 @@ type View struct {
 	changes []Change
 	nodes   bool
 	state   *state.State
+	none    job.Note // of jobs that have no note
 }
 
 // NewView makes the view of a state. It is meant for the engine and for tests.
@@ -148,10 +149,14 @@ func (v *View) Home(id job.ID) *cluster.Alloc { return v.state.Home(id) }
 func (v *View) Frozen(d cluster.DeviceID) unit.Bytes { return v.state.Frozen(d) }
 
 // Job is one job as it stands.
-func (v *View) Job(id job.ID) Job { return Job{v.state.Record(id), id, v.Now} }
+func (v *View) Job(id job.ID) Job { return Job{v.state.Record(id), id, v.Now, &v.none} }
 
 // Jobs is the number of jobs submitted so far: their numbers are below it.
 func (v *View) Jobs() int { return v.state.Jobs() }
+
+// Submitted is the number of jobs submitted so far, those that earlier logs tell of
+// included: one more than the highest Job.Serial.
+func (v *View) Submitted() int64 { return v.state.Submitted() }
 
 // Used is what was measured last of a device.
 func (v *View) Used(d cluster.DeviceID) state.Used { return v.state.Used(d) }
@@ -273,9 +278,10 @@ func (v *View) Ended() []job.ID { return v.state.Ended() }
 // Job is a job as it stands at one moment. It is a handle: copying it is cheap,
 // keeping it beyond the call is not allowed.
 type Job struct {
-	r   *job.Record
-	ID  job.ID
-	now time.Duration
+	r    *job.Record
+	ID   job.ID
+	now  time.Duration
+	none *job.Note // stands for the note that it has not, see Recall
 }
 
 // Spec is what the user submitted. It must not be changed.
@@ -385,5 +391,10 @@ func (j Job) Failures() int { return int(j.r.Failures) }
 // Reason is why it waits, or was last stopped.
 func (j Job) Reason() job.Reason { return j.r.Reason }
 
-// Memo is what the policy remembers about it.
-func (j Job) Memo() job.Memo { return j.r.Memo }
+// Serial is its number for life, in order of submission. Its ID changes when a new
+// log begins; whoever deals jobs out, or draws for them, goes by the serial.
+func (j Job) Serial() int64 { return j.r.Serial() }
+
+// OutOfMemory tells whether it waits because it was evicted from devices whose
+// memory did not suffice.
+func (j Job) OutOfMemory() bool { return j.Waiting() && j.r.Reason.Code == job.OutOfMemory }

@@ -18,6 +18,7 @@ import (
 // asked again.
 type sharing struct {
 	on      bool
+	model   sharingModel
 	holders map[cluster.DeviceID][]job.ID // in the order in which they came
 	dirty   []cluster.DeviceID            // whose holders have changed
 	merged  []job.ID                      // whose training has changed
@@ -25,6 +26,26 @@ type sharing struct {
 	last    []perf.Sharer                 // scratch of speed: a job and who was beside it on the device before
 	lastOn  cluster.TypeID                // the type of that
 }
+
+// sharingModel is what Config.Sharing can tell beside speeds; nil: it cannot.
+type sharingModel struct {
+	batched  perf.Batched
+	spilling perf.Spilling
+	capping  perf.Capping
+	gauged   perf.Gauged
+}
+
+// sharingModelOf asks a model once what it can tell.
+func sharingModelOf(m perf.Sharing) (of sharingModel) {
+	of.batched, _ = m.(perf.Batched)
+	of.spilling, _ = m.(perf.Spilling)
+	of.capping, _ = m.(perf.Capping)
+	of.gauged, _ = m.(perf.Gauged)
+	return of
+}
+
+// spills tells whether a job can do with main memory where that of a device runs out.
+func (m *sharingModel) spills(s perf.Sharer) bool { return m.spilling != nil && m.spilling.Spills(s) }
 
 // share begins to keep account of who shares what, when anything asks for it.
 func (w *Sim) share() {
@@ -37,6 +58,7 @@ func (w *Sim) share() {
 	if w.cfg.Sharing == nil {
 		w.cfg.Sharing = perf.Alone{}
 	}
+	s.model = sharingModelOf(w.cfg.Sharing)
 	if w.cfg.Transfer == nil {
 		w.cfg.Transfer = perf.Strangers{}
 	}
@@ -234,7 +256,7 @@ func (w *Sim) memory(id job.ID) unit.Bytes {
 // grown is how much more memory a job takes with the batch that it was told than with
 // its own.
 func (w *Sim) grown(s perf.Sharer) unit.Bytes {
-	if b, ok := w.cfg.Sharing.(perf.Batched); ok && s.Share.Batch > 0 {
+	if b := w.shared.model.batched; b != nil && s.Share.Batch > 0 {
 		if st := b.Stepping(s.Job); st != nil {
 			return st.Grows(int(s.Share.Batch))
 		}
@@ -245,11 +267,10 @@ func (w *Sim) grown(s perf.Sharer) unit.Bytes {
 // memoryOn is what is really taken of the memory of a device by those who need it
 // there; spilled is what others take of it who can do with main memory.
 func (w *Sim) memoryOn(d cluster.DeviceID) (sum, spilled unit.Bytes) {
-	can, some := w.cfg.Sharing.(perf.Spilling)
 	for _, id := range w.shared.holders[d] {
 		s := w.sharer(id, d)
 		m := w.memory(id) + w.grown(s)
-		if some && can.Spills(s) {
+		if w.shared.model.spills(s) {
 			spilled += min(m, s.Share.Memory)
 			continue
 		}
@@ -262,7 +283,6 @@ func (w *Sim) memoryOn(d cluster.DeviceID) (sum, spilled unit.Bytes) {
 // need it, until it suffices. Who needs more than there is for it alone fails at last.
 func (w *Sim) exhaust(d cluster.DeviceID, now time.Duration, out []eventlog.Event) []eventlog.Event {
 	has := w.state.Cluster.Type(w.state.Cluster.TypeOf(d)).Memory
-	can, some := w.cfg.Sharing.(perf.Spilling)
 	for has > 0 {
 		on := w.shared.holders[d]
 		last := w.overCap(d)
@@ -271,7 +291,7 @@ func (w *Sim) exhaust(d cluster.DeviceID, now time.Duration, out []eventlog.Even
 		}
 		if last < 0 {
 			last = len(on) - 1
-			for some && can.Spills(w.sharer(on[last], d)) { // somebody does not, who needs it
+			for w.shared.model.spills(w.sharer(on[last], d)) { // somebody does not, who needs it
 				last--
 			}
 		}
@@ -307,8 +327,8 @@ func (w *Sim) tooLarge(id job.ID) bool {
 // overCap is the place, among those on a device, of one that takes more of its memory
 // than it can; -1: there is none.
 func (w *Sim) overCap(d cluster.DeviceID) int {
-	caps, some := w.cfg.Sharing.(perf.Capping)
-	if !some {
+	caps := w.shared.model.capping
+	if caps == nil {
 		return -1
 	}
 	return slices.IndexFunc(w.shared.holders[d], func(id job.ID) bool {
@@ -320,9 +340,9 @@ func (w *Sim) overCap(d cluster.DeviceID) int {
 // measured is what is in use of a device.
 func (w *Sim) measured(d cluster.DeviceID, now time.Duration) eventlog.Event {
 	use := 0.0
-	gauge, exact := w.cfg.Sharing.(perf.Gauged)
+	gauge := w.shared.model.gauged
 	for _, id := range w.shared.holders[d] {
-		if exact {
+		if gauge != nil {
 			use += gauge.Busy(w.sharer(id, d), w.beside(d, id, job.None), w.state.Cluster.Type(w.state.Cluster.TypeOf(d)))
 		} else if h := w.state.Record(id).Job.Hints; h != nil {
 			use += h.GPUUse

@@ -36,12 +36,12 @@ func (m *Model) Amount(r Row, x []float64) float64 {
 // it misses most, in the units of that row or variable: 0 at a feasible point.
 func (m *Model) Violation(x []float64) float64 {
 	if len(x) != m.Vars() {
-		return Inf
+		return Inf()
 	}
 	worst := 0.0
 	miss := func(v, lower, upper float64) {
 		if v != v {
-			worst = Inf
+			worst = Inf()
 		}
 		worst = max(worst, lower-v, v-upper)
 	}

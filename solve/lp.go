@@ -165,12 +165,12 @@ func (w *lpWriter) row(r int) {
 	case lower == upper:
 		one("", "=", lower)
 	default:
-		if lower > -Inf {
+		if lower > -Inf() {
 			one("", ">=", lower)
 		}
-		if upper < Inf {
+		if upper < Inf() {
 			suffix := ""
-			if lower > -Inf {
+			if lower > -Inf() {
 				suffix = "_upper"
 			}
 			one(suffix, "<=", upper)
@@ -182,7 +182,7 @@ func (w *lpWriter) bounds(v int) {
 	lower, upper := w.m.arrays.Lower[v], w.m.arrays.Upper[v]
 	name := w.names[v]
 	switch {
-	case lower == -Inf && upper == Inf:
+	case lower == -Inf() && upper == Inf():
 		w.text(" " + name + " free\n")
 		return
 	case lower == upper:
@@ -190,13 +190,13 @@ func (w *lpWriter) bounds(v int) {
 		w.number(lower)
 		w.text("\n")
 		return
-	case lower == -Inf:
+	case lower == -Inf():
 		w.text(" -inf <= " + name)
 	default:
 		w.number(lower)
 		w.text(" <= " + name)
 	}
-	if upper < Inf {
+	if upper < Inf() {
 		w.text(" <=")
 		w.number(upper)
 	}

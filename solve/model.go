@@ -28,7 +28,7 @@ type Term struct {
 func (v Var) Times(coef float64) Term { return Term{v, coef} }
 
 // Inf is the bound of what has none.
-var Inf = math.Inf(1)
+func Inf() float64 { return math.Inf(1) }
 
 // Numbers beyond these are mistakes, or would be lost in the arithmetic of a
 // solver. Coefficients below 1e-12 are lost in it too, and are taken to be zero.
@@ -192,10 +192,10 @@ func (m *Model) Row(lower, upper float64, terms ...Term) Row {
 }
 
 // AtMost adds a row whose terms must amount to at most limit.
-func (m *Model) AtMost(limit float64, terms ...Term) Row { return m.Row(-Inf, limit, terms...) }
+func (m *Model) AtMost(limit float64, terms ...Term) Row { return m.Row(-Inf(), limit, terms...) }
 
 // AtLeast adds a row whose terms must amount to at least limit.
-func (m *Model) AtLeast(limit float64, terms ...Term) Row { return m.Row(limit, Inf, terms...) }
+func (m *Model) AtLeast(limit float64, terms ...Term) Row { return m.Row(limit, Inf(), terms...) }
 
 // Equal adds a row whose terms must amount to a number.
 func (m *Model) Equal(to float64, terms ...Term) Row { return m.Row(to, to, terms...) }
@@ -255,7 +255,7 @@ func limits(lower, upper float64) bool { return lower < endless && upper > -endl
 // open makes a bound that is beyond all numbers infinite.
 func open(bound float64) float64 {
 	if math.Abs(bound) >= endless {
-		return math.Copysign(Inf, bound)
+		return math.Copysign(Inf(), bound)
 	}
 	return bound
 }

@@ -18,7 +18,7 @@ func Example() {
 	const oneV100, oneK80, twoV100, twoK80 = 4, 1, 2, 1.5
 
 	m := solve.NewModel("two jobs", solve.Maximize)
-	least := m.Real(0, solve.Inf, 1) // the objective counts it once, and nothing else
+	least := m.Real(0, solve.Inf(), 1) // the objective counts it once, and nothing else
 	oneV, oneK := m.Real(0, 10, 0), m.Real(0, 10, 0)
 	twoV, twoK := m.Real(0, 10, 0), m.Real(0, 10, 0)
 	m.AtLeast(0, oneV.Times(oneV100), oneK.Times(oneK80), least.Times(-1))
@@ -76,8 +76,8 @@ func TestMistakesAreKept(t *testing.T) {
 	nan := math.NaN()
 	for name, mistake := range map[string]func(m *solve.Model, x solve.Var, r solve.Row){
 		"NaN bound":       func(m *solve.Model, x solve.Var, r solve.Row) { m.Real(nan, 1, 0) },
-		"empty bound":     func(m *solve.Model, x solve.Var, r solve.Row) { m.Real(solve.Inf, solve.Inf, 0) },
-		"cost":            func(m *solve.Model, x solve.Var, r solve.Row) { m.Real(0, 1, solve.Inf) },
+		"empty bound":     func(m *solve.Model, x solve.Var, r solve.Row) { m.Real(solve.Inf(), solve.Inf(), 0) },
+		"cost":            func(m *solve.Model, x solve.Var, r solve.Row) { m.Real(0, 1, solve.Inf()) },
 		"coefficient":     func(m *solve.Model, x solve.Var, r solve.Row) { m.AtMost(1, x.Times(nan)) },
 		"big coefficient": func(m *solve.Model, x solve.Var, r solve.Row) { m.AtMost(1, x.Times(1e16)) },
 		"limit":           func(m *solve.Model, x solve.Var, r solve.Row) { m.AtMost(nan, x.Times(1)) },
@@ -168,7 +168,7 @@ func FuzzModel(f *testing.F) {
 		number := func() float64 {
 			b := next()
 			if b >= 250 {
-				return [...]float64{math.NaN(), solve.Inf, -solve.Inf, 1e300, 1e-300, -1e16}[b-250]
+				return [...]float64{math.NaN(), solve.Inf(), -solve.Inf(), 1e300, 1e-300, -1e16}[b-250]
 			}
 			return float64(b%40-20) / 2
 		}

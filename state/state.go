@@ -9,6 +9,7 @@ package state
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
@@ -27,11 +28,14 @@ type State struct {
 	Cluster *cluster.Cluster
 	Tenants *tenant.Tree
 
-	records [][]job.Record // in chunks, so that a record never moves
-	n       int
-	ended   []job.ID // in the order in which they left for good
-	pools   []poolJobs
-	poolOf  []cluster.PoolID // of each tenant; -1 not looked up yet
+	records   [][]job.Record // in chunks, so that a record never moves
+	n         int
+	submitted int64    // for life: one more than the highest serial
+	ended     []job.ID // in the order in which they left for good
+	past      int      // of them, that had ended before this log began
+	lefts     []int32  // of those, what CarryPast was told
+	pools     []poolJobs
+	poolOf    []cluster.PoolID // of each tenant; -1 not looked up yet
 
 	classes   []Class
 	classOf   map[classKey]int32
@@ -86,6 +90,10 @@ func New(c *cluster.Cluster, t *tenant.Tree) *State {
 
 // Jobs is the number of jobs submitted so far.
 func (s *State) Jobs() int { return s.n }
+
+// Submitted is the number of jobs submitted so far, those that earlier logs tell of
+// included.
+func (s *State) Submitted() int64 { return s.submitted }
 
 // Over is the number of jobs that have left for good.
 func (s *State) Over() int { return len(s.ended) }
@@ -184,6 +192,7 @@ func (s *State) Submit(j *job.Job, estimate time.Duration) error {
 	r.Class = s.class(j.Demand, r.Pool)
 	r.Mask = s.classes[r.Class].Mask
 	s.pools[r.Pool].waiting.Add(int(j.ID))
+	s.submitted = max(s.submitted, r.Serial()+1)
 	return nil
 }
 
@@ -199,6 +208,42 @@ func (s *State) Carry(j *job.Job, past *job.Record, a *cluster.Alloc, estimate t
 	}
 	return s.stand(j.ID, past, a, why)
 }
+
+// CarryPast makes a job known that had ended in an earlier log. left is how many
+// of those that had ended before, and are made known too, had ended before it.
+func (s *State) CarryPast(j *job.Job, past *job.Record, estimate time.Duration, why job.Reason, left int) error {
+	switch {
+	case !past.Phase.Over():
+		return fmt.Errorf("job %s: has not ended, it is %s", j.Key, past.Phase)
+	case past.Since > s.Now:
+		return fmt.Errorf("job %s: is %s since %v, which has not come yet", j.Key, past.Phase, past.Since)
+	case left < 0 || left > maxPast:
+		return fmt.Errorf("job %s: %d jobs cannot have ended before it", j.Key, left)
+	case len(s.ended) > s.past:
+		return fmt.Errorf("job %s: had ended before this log began, and comes after one that ended in it", j.Key)
+	}
+	if err := s.Submit(j, estimate); err != nil {
+		return err
+	}
+	r := s.Record(j.ID)
+	s.pools[r.Pool].waiting.Remove(int(j.ID))
+	if err := r.Carry(past); err != nil {
+		return err
+	}
+	r.Reason = why
+	at, _ := slices.BinarySearch(s.lefts, int32(left))
+	s.lefts = slices.Insert(s.lefts, at, int32(left))
+	s.ended = slices.Insert(s.ended, at, j.ID)
+	s.past = len(s.ended)
+	return nil
+}
+
+// maxPast bounds how many jobs that had ended are carried over into a log.
+const maxPast = 1 << 16
+
+// Past is the number of jobs that had ended before this log began: they are the
+// first of Ended.
+func (s *State) Past() int { return s.past }
 
 // mayStand checks what is told of a job in another log.
 func (s *State) mayStand(j *job.Job, past *job.Record, a *cluster.Alloc) error {
@@ -456,8 +501,8 @@ func (s *State) SetProgress(id job.ID, done time.Duration) error {
 // SetReason notes why a job waits.
 func (s *State) SetReason(id job.ID, why job.Reason) { s.Record(id).Reason = why }
 
-// SetMemo notes what a policy remembers about a job.
-func (s *State) SetMemo(id job.ID, m job.Memo) { s.Record(id).Memo = m }
+// SetNote notes what a policy remembers about a job; nil: nothing.
+func (s *State) SetNote(id job.ID, n *job.Note) { s.Record(id).Note = n }
 
 // SetEstimate changes the run time that the scheduler believes in.
 func (s *State) SetEstimate(id job.ID, d time.Duration) { s.Record(id).Estimate = d }

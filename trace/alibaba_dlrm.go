@@ -1,8 +1,6 @@
 package trace
 
 import (
-	"time"
-
 	"github.com/norn-scheduler/norn/job"
 )
 
@@ -11,14 +9,13 @@ import (
 // heterogeneous nodes (HN).
 func alibabaDLRM() Format {
 	f := CSV("alibaba-dlrm", "Alibaba 2025, instances of recommendation services (NSDI 2025)", func(in *Input) *Table {
-		d := &dlrmRow{in: in}
-		moment := func(to *time.Duration) Setter {
-			return func(_ *Row, v []byte) error { *to = -1; return setTime(to, v, time.Second) }
+		at := func(to func(d *dlrmRow) *stay) Setter {
+			return lifeAt(func(r *Row) *stay { return to(RowState[dlrmRow](r)) })
 		}
 		return &Table{
 			Columns: []Column{
 				Col("instance_sn", Key),
-				Col("role", func(r *Row, v []byte) error { r.Hints().QoS = r.Text(v); return nil }),
+				Col("role", hintText(func(h *job.Hints) *string { return &h.QoS })),
 				Col("app_name", func(r *Row, v []byte) error {
 					r.Job.Name = r.Text(v)
 					r.Hints().Group = r.Job.Name
@@ -35,42 +32,36 @@ func alibabaDLRM() Format {
 				Ignored("disk_request"),
 				Ignored("disk_limit"),
 				Ignored("max_instance_per_node"),
-				Col("creation_time", moment(&d.born)),
-				Opt("scheduled_time", moment(&d.placed)),
-				Col("deletion_time", moment(&d.dead)),
+				Col("creation_time", at(func(d *dlrmRow) *stay { return &d.born })).Or("there before the trace: submitted at 0, a lower bound"),
+				Opt("scheduled_time", at(func(d *dlrmRow) *stay { return &d.placed })).Or("wait unknown"),
+				Col("deletion_time", at(func(d *dlrmRow) *stay { return &d.dead })).Or("stays for 1,000 days, a lower bound"),
 			},
-			Finish: d.finish,
+			Finish: finishDLRM,
 		}
 	})
 	f.Order = AnyOrder
 	return f
 }
 
-// dlrmRow is the moments of an instance; -1 where they are outside of the trace.
-type dlrmRow struct {
-	in                 *Input
-	born, placed, dead time.Duration
-}
+// dlrmRow is the moments of an instance; those outside of the trace are not told.
+type dlrmRow struct{ born, placed, dead stay }
 
-func (d *dlrmRow) finish(r *Row) error {
+func finishDLRM(r *Row) error {
+	d := RowState[dlrmRow](r)
 	r.Job.Kind = job.Inference
 	r.Shape.Tasks = 1
-	if d.born < 0 {
-		d.in.Note("instances that were there before the trace are submitted at its beginning")
-		r.Truth.AtLeast = true
-	}
-	r.Job.Submit = max(0, d.born)
-	if d.dead < 0 {
-		d.in.Note("instances without a time of deletion stay for 1,000 days")
+	r.Truth.AtLeast = !d.born.told
+	r.Job.Submit = d.born.at
+	if !d.dead.told {
 		r.Truth.Work, r.Truth.AtLeast = noEnd, true
 		return nil
 	}
-	if d.dead < r.Job.Submit {
-		return Want("a deletion after the creation")
+	if d.dead.at < r.Job.Submit {
+		return r.Wrong("deletion_time", "a deletion after the creation")
 	}
-	r.Truth.Work = d.dead - r.Job.Submit
-	if d.born >= 0 && d.placed >= d.born {
-		r.Truth.Wait, r.Truth.HasWait = d.placed-d.born, true
+	r.Truth.Work = d.dead.at - r.Job.Submit
+	if d.born.told && d.placed.told && d.placed.at >= d.born.at {
+		r.Truth.Wait, r.Truth.HasWait = d.placed.at-d.born.at, true
 	}
 	return nil
 }

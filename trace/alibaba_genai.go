@@ -30,22 +30,19 @@ func alibabaGenAI() Format {
 					return nil
 				}),
 				Col("exec_time_seconds", Work(time.Second)),
-				Col("groupId", User),
+				Col("groupId", User).Or("unknown"),
 				Unused("prompt_length"),
 				Unused("negative_prompt_length"),
 				Col("num_images_per_prompt", func(r *Row, v []byte) error {
 					images, ok := ParseFloat(v)
-					if len(v) > 0 && (!ok || images < 0 || images > 1<<40) {
-						return wantAmount
+					if !ok || images < 0 || images > mostBatch {
+						return wantBatch
 					}
 					r.Job.Batch = int(images)
 					return nil
-				}),
-				Col("num_inference_steps", Units("steps")),
-				Col("checkpoint_model_version_id", func(r *Row, v []byte) error {
-					r.Job.Backbone = r.Text(v)
-					return nil
-				}),
+				}).Or("unknown"),
+				Col("num_inference_steps", Units("steps")).Or("unknown"),
+				Col("checkpoint_model_version_id", backbone).Or("none"),
 				Unused("num_lora"),
 			},
 			Finish: func(r *Row) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"time"
 
 	"github.com/norn-scheduler/norn/job"
@@ -117,21 +118,32 @@ func (s *alloxSource) fatal(want string) error {
 	return fmt.Errorf("line %d: found %s, expected %s", s.rec.line, quote(s.rec.text), want)
 }
 
+// alloxLimits bound the numbers of a stage.
+var alloxLimits = [...]struct {
+	what        string
+	least, most float64
+	whole       bool
+}{
+	{"a number of CPUs", 0, 1e6, false}, {"GiB", 0, 1e5, false}, {"seconds", 0, 1e8, false},
+	{"a number of GPUs", 0, 1000, false}, {"GiB", 0, 1e5, false}, {"seconds", 0, 1e8, false},
+	{"a whole number of tasks", 1, job.MaxTasks, true}, {"a relative error", -1e6, 1e6, false}, {"a relative error", -1e6, 1e6, false},
+}
+
+// line is where the last row was.
+func (s *alloxSource) line() int { return s.rec.line }
+
 func (s *alloxSource) stage(e *Entry, f [][]byte) error {
 	var v [10]float64 // CPUs, memory, CPU time, GPUs, memory, GPU time, tasks, errors
 	for i := range min(len(f)-2, 9) {
 		x, ok := ParseFloat(f[i+2])
-		if !ok || i < 7 && (x < 0 || x > 1e8) {
-			return s.in.Bad(s.rec.line, "field "+fmt.Sprint(i+3), f[i+2], "a number, 0 or more")
+		if limit := alloxLimits[i]; !ok || x < limit.least || x > limit.most || limit.whole && x != math.Trunc(x) {
+			return s.in.Bad(s.rec.line, "field "+fmt.Sprint(i+3), f[i+2], fmt.Sprintf("%s from %g to %g", limit.what, limit.least, limit.most))
 		}
 		v[i] = x
 	}
-	if v[6] > job.MaxTasks || v[3] > 1000 || v[1] > 1e5 || v[4] > 1e5 {
-		return s.in.Bad(s.rec.line, "", s.rec.text, "a demand that can be met")
-	}
 	gib := func(x float64) unit.Bytes { return unit.Bytes(x * float64(unit.GiB)) }
 	d, err := s.in.pool.whole(&job.Demand{Roles: [job.MaxRoles]job.Role{{
-		Tasks: int32(max(1, v[6])), GPU: unit.Milli(v[3] * 1000), Memory: gib(v[4]),
+		Tasks: int32(v[6]), GPU: unit.Milli(v[3] * 1000), Memory: gib(v[4]),
 	}}})
 	if err != nil {
 		return s.in.Bad(s.rec.line, "", s.rec.text, "a demand that can be met, not a job that "+err.Error())

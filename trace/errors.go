@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // Error is something wrong with one row of a trace: where it is, what was
@@ -39,7 +40,7 @@ func (e *Error) Error() string {
 		s.WriteString("found " + e.Found + ", ")
 	}
 	s.WriteString("expected " + e.Want)
-	return s.String()
+	return harmless(s.String())
 }
 
 // Want is an error of a Setter: what it expected to find.
@@ -47,6 +48,15 @@ type Want string
 
 // Error says what was expected.
 func (w Want) Error() string { return "expected " + string(w) }
+
+// wrongColumn is what Row.Wrong tells.
+type wrongColumn struct {
+	column string
+	want   Want
+}
+
+// Error says what was expected.
+func (w *wrongColumn) Error() string { return w.column + ": " + w.want.Error() }
 
 // leftOut is a row that a format leaves out on purpose.
 type leftOut struct {
@@ -57,9 +67,9 @@ type leftOut struct {
 // Error says why the row was left out.
 func (l *leftOut) Error() string {
 	if l.line == 0 {
-		return "left out: " + l.why
+		return harmless("left out: " + l.why)
 	}
-	return fmt.Sprintf("line %d left out: %s", l.line, l.why)
+	return harmless(fmt.Sprintf("line %d left out: %s", l.line, l.why))
 }
 
 // LeaveOut is the error with which a format says that a row is well formed but
@@ -79,11 +89,26 @@ func quote(found []byte) string {
 	return strconv.Quote(string(found))
 }
 
+// harmless takes out of a text what a terminal would obey, for a file may have any
+// names in it.
+func harmless(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return '?'
+	}, s)
+}
+
 // want turns the error of a Setter into words that follow "expected".
 func want(err error) string {
 	var w Want
-	if errors.As(err, &w) {
+	var in *wrongColumn
+	switch {
+	case errors.As(err, &w):
 		return string(w)
+	case errors.As(err, &in):
+		return string(in.want)
 	}
 	return "something valid: " + err.Error()
 }

@@ -51,7 +51,7 @@ func ExampleCSV() {
 				trace.Col("began", trace.SubmitWall),
 				trace.Col("minutes", trace.Work(time.Minute)),
 				trace.Col("cards", trace.GPUs),
-				trace.Opt("who", trace.User),
+				trace.Opt("who", trace.User).Or("unknown"),
 				trace.Col("ok", func(r *trace.Row, field []byte) error {
 					switch string(field) {
 					case "yes":

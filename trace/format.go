@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,7 +19,8 @@ type Format struct {
 	Title   string   // whose trace it is, in a few words
 	Clock   Clock
 	Order   Order
-	Profile string // what Options.Profile names for it; empty: its run times are its own
+	Profile string   // what Options.Profile names for it; empty: its run times are its own
+	Columns []Column // of a format that is a Table; nil: it is none
 
 	// Match tells how much of the beginning of a file the format understands:
 	// the number of columns it knows, or any number for other formats; 0 means
@@ -68,16 +70,16 @@ func Formats() []Format {
 // Named finds the format of that name among extra and Formats.
 func Named(name string, extra []Format) (Format, error) {
 	var names []string
-	for _, f := range append(extra[:len(extra):len(extra)], Formats()...) {
-		if f.Name == name {
-			return f, nil
-		}
-		for _, alias := range f.Aliases {
-			if alias == name {
-				return f, nil
-			}
-		}
+	is := func(f Format) bool {
 		names = append(names, f.Name)
+		return f.Name == name || slices.Contains(f.Aliases, name)
+	}
+	if i := slices.IndexFunc(extra, is); i >= 0 {
+		return extra[i], nil
+	}
+	known := Formats()
+	if i := slices.IndexFunc(known, is); i >= 0 {
+		return known[i], nil
 	}
 	return Format{}, fmt.Errorf("%q is no format of traces; known are %s%s", name, strings.Join(names, ", "), param.Near(name, names))
 }
@@ -142,12 +144,16 @@ type Head struct {
 func (h *Head) Line(n int) []byte {
 	text := bytes.TrimPrefix(h.Text, utf8BOM)
 	for len(text) > 0 {
-		line, rest, whole := bytes.Cut(text, []byte{'\n'})
-		if !whole && !h.All {
-			return nil
+		end := bytes.IndexAny(text, "\r\n")
+		if end < 0 {
+			if !h.All {
+				return nil
+			}
+			end = len(text)
 		}
-		text = rest
-		if line = bytes.TrimRight(line, "\r"); len(bytes.TrimSpace(line)) == 0 {
+		line := text[:end]
+		text = text[min(end+1, len(text)):]
+		if len(bytes.TrimSpace(line)) == 0 {
 			continue
 		}
 		if n--; n < 0 {
@@ -178,6 +184,7 @@ type Input struct {
 	Body    *bufio.Reader
 	info    *Info
 	pool    *pool
+	clock   Clock
 	ordered bool
 }
 
@@ -197,6 +204,17 @@ func (in *Input) Note(text string) {
 		}
 	}
 	in.info.Notes = append(in.info.Notes, text)
+}
+
+// Empty counts a field of a row that is empty, or makes no sense where that can
+// be borne, and tells what is assumed then. A Table does so by itself.
+func (in *Input) Empty(column, means string) {
+	i := slices.IndexFunc(in.info.Empty, func(e EmptyFields) bool { return e.Column == column && e.Means == means })
+	if i < 0 {
+		i = len(in.info.Empty)
+		in.info.Empty = append(in.info.Empty, EmptyFields{Column: column, Means: means})
+	}
+	in.info.Empty[i].Rows++
 }
 
 // Nominal tells that the run times are nominal and where they come from.

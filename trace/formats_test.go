@@ -54,7 +54,7 @@ var samples = []struct {
 		"1,u0,vcA,train,8,48,COMPLETED,2020-04-01 00:00:00,60,SQuAD,BERT,32,1,84.5,50,25,2048\n" +
 		"2,u1,vcB,eval,0,12,CANCELLED,2020-04-01 00:00:01,61,,,,,,,,\n", []string{
 		`{"job":"1","roles":[{"tasks":8,"gpu":1,"cpu":6}],"work":60,"name":"train","user":"u0","tenant":"vcA","model":"BERT","dataset":"SQuAD","batch":32,"hints":{"speed":84.5,"gpu_use":0.5,"memory_use":0.25,"gpu_mem":2147483648,"mixed":true}}`,
-		`{"job":"2","submit":1,"roles":[{"tasks":1,"cpu":12}],"work":61,"outcome":"killed","name":"eval","user":"u1","tenant":"vcB","hints":{}}`,
+		`{"job":"2","submit":1,"roles":[{"tasks":1,"cpu":12}],"work":61,"outcome":"killed","name":"eval","user":"u1","tenant":"vcB"}`,
 	}},
 	{"helios-log", "job_id,user,vc,jobname,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue\n" +
 		"3,u,v,n,2,4,1,TIMEOUT,2020-04-01 00:00:00,2020-04-01 00:00:07,2020-04-01 00:01:07,60,7\n", []string{

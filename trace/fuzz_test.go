@@ -33,8 +33,8 @@ func FuzzFormats(f *testing.F) {
 		if len(text) > 1<<16 {
 			t.Skip("too long to be of use")
 		}
-		name := formats[int(which)%len(formats)].Name
-		probe(t, text, trace.Options{Format: name, SkipBad: skip, Merge: skip, GPUOnly: skip})
+		format := formats[int(which)%len(formats)]
+		probe(t, text, trace.Options{Format: format.Name, Extra: []trace.Format{format}, SkipBad: skip, Merge: skip, GPUOnly: skip})
 	})
 }
 
@@ -48,6 +48,9 @@ func FuzzDetect(f *testing.F) {
 	f.Add([]byte(sacctExport))
 	f.Add([]byte("\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"))
 	f.Add([]byte("\x28\xb5\x2f\xfd\x04\x00"))
+	f.Add(archive(f, [2]string{"jobs.csv", small}))
+	f.Add([]byte(strings.ReplaceAll(small, "\n", "\r")))
+	f.Add([]byte("job,gpus,duration\n\"a,1,1\n\"b,1,1\nc\",1,1\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if len(text) > 1<<16 {
 			t.Skip("too long to be of use")
@@ -92,13 +95,26 @@ func probe(t *testing.T, text []byte, opt trace.Options) {
 	again(t, entries)
 }
 
+// jsonLines is how entries are written and read again: looked up once, for a fuzzer
+// does so thousands of times a second.
+var jsonLines = func() trace.Format {
+	f, err := trace.Named("jsonl", nil)
+	if err != nil {
+		panic(err)
+	}
+	return f
+}()
+
 // again writes entries as JSON Lines and reads them.
 func again(t *testing.T, entries []trace.Entry) {
+	if len(entries) == 0 {
+		return
+	}
 	var out strings.Builder
 	if _, err := trace.WriteJSON(&out, &list{entries}); err != nil {
 		t.Fatal(err)
 	}
-	r, err := trace.NewReader(strings.NewReader(out.String()), "written", trace.Options{})
+	r, err := trace.NewReader(strings.NewReader(out.String()), "written", trace.Options{Format: jsonLines.Name, Extra: []trace.Format{jsonLines}})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out.String())
 	}

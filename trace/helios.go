@@ -16,20 +16,19 @@ const heliosZone = "times of day are local (UTC+8), taken as they stand"
 func helios() Format {
 	f := CSV("helios", "SenseTime Helios Venus, GPU jobs (SC 2021)", func(in *Input) *Table {
 		in.Note(heliosZone)
-		in.Note("jobs whose end is not told count as passed")
 		return &Table{Columns: []Column{
 			Col("job_id", Key),
 			Unused("row_in_cluster_log"),
 			Col("submit_time", SubmitWall),
 			Col("num_gpus", GPUs),
 			Col("duration_s", Work(time.Second)),
-			Col("duration_clamped", func(r *Row, v []byte) error { r.Truth.AtLeast = string(v) == "1"; return nil }),
-			Col("qssf_lgb_priority", Rank),
-			Col("lucid_ebm_priority", lucidPrediction),
-			Col("user", User),
+			Col("duration_clamped", Flag(func(r *Row) *bool { return &r.Truth.AtLeast })),
+			Col("qssf_lgb_priority", Rank).Or("no prediction"),
+			Col("lucid_ebm_priority", lucidPrediction).Or("no prediction"),
+			Col("user", User).Or("unknown"),
 			Ignored("cpu_num"), // known for one job in eleven only
 			Ignored("node_num"),
-			Col("status", Ended),
+			Col("status", Ended).Or("passed"),
 		}}
 	})
 	f.Clock, f.Order = Unix, Sorted
@@ -39,12 +38,9 @@ func helios() Format {
 // lucidPrediction stores the run time that Lucid's model predicts. It may be
 // negative, which is kept as the shortest there is.
 func lucidPrediction(r *Row, v []byte) error {
-	if len(v) == 0 {
-		return nil
-	}
 	d, ok := ParseTimes(v, time.Second)
-	if !ok {
-		return wantNumber
+	if !ok || d > century {
+		return Want("a number of seconds, 100 years at most")
 	}
 	r.Hints().GroupEstimate = max(1, d)
 	return nil
@@ -89,45 +85,44 @@ func arrivalList(name, title, mark string) Format {
 func heliosLog() Format {
 	f := CSV("helios-log", "SenseTime Helios cluster log, also with Lucid's models", func(in *Input) *Table {
 		in.Note(heliosZone)
-		var nodes int32
 		return &Table{Columns: []Column{
 			Col("job_id", Key),
-			Col("user", User),
-			Col("vc", Tenant),
-			Col("jobname", Name),
+			Col("user", User).Or("unknown"),
+			Col("vc", Tenant).Or("none"),
+			Col("jobname", Name).Or("none"),
 			Col("gpu_num", GPUs),
 			Col("cpu_num", CPUs),
-			Opt("node_num", func(_ *Row, v []byte) error { return setCount(&nodes, v) }),
+			Opt("node_num", nodesOf).Or("one"),
 			Col("state", Ended),
 			Col("submit_time", SubmitWall),
 			Ignored("start_time"),
 			Ignored("end_time"),
 			Col("duration", Work(time.Second)),
-			Opt("queue", Wait(time.Second)),
-			Opt("dataset", Dataset),
-			Opt("model", Model),
-			Opt("batchsize", Batch),
-			Opt("amp", func(r *Row, v []byte) error { r.Hints().Mixed = string(v) == "1"; return nil }),
-			Opt("speed", Number(func(r *Row) *float64 { return &r.Hints().Speed })),
-			Opt("gpu_util", percent(func(h *job.Hints) *float64 { return &h.GPUUse })),
-			Opt("gmem_util", percent(func(h *job.Hints) *float64 { return &h.MemoryUse })),
-			Opt("gmem", func(r *Row, v []byte) error { return setScaled(&r.Hints().GPUMemory, v, unit.MiB) }),
-		}, Finish: func(r *Row) error { return spreadCPUs(r, nodes) }}
+			Opt("queue", Wait(time.Second)).Or("unknown"),
+			Opt("dataset", Dataset).Or("unknown"),
+			Opt("model", Model).Or("unknown"),
+			Opt("batchsize", Batch).Or("unknown"),
+			Opt("amp", Flag(func(r *Row) *bool { return &r.Hints().Mixed })).Or("no"),
+			Opt("speed", Number(func(r *Row) *float64 { return &r.Hints().Speed })).Or("unknown"),
+			Opt("gpu_util", percent(func(h *job.Hints) *float64 { return &h.GPUUse })).Or("unknown"),
+			Opt("gmem_util", percent(func(h *job.Hints) *float64 { return &h.MemoryUse })).Or("unknown"),
+			Opt("gmem", func(r *Row, v []byte) error { return setScaled(&r.Hints().GPUMemory, v, unit.MiB) }).Or("unknown"),
+		}, Finish: spreadCPUs}
 	})
 	f.Aliases = []string{"lucid"}
 	f.Clock = Unix
 	return f
 }
 
+// mostPercent bounds a share of several GPUs.
+const mostPercent = 1e6
+
 // percent stores a share that is written in percent.
 func percent(to func(h *job.Hints) *float64) Setter {
 	return func(r *Row, v []byte) error {
-		if len(v) == 0 {
-			return nil
-		}
 		f, ok := ParseFloat(v)
-		if !ok || f < 0 {
-			return wantAmount
+		if !ok || f < 0 || f > mostPercent {
+			return Want("percent from 0 to 1e6")
 		}
 		*to(r.Hints()) = f / 100
 		return nil

@@ -32,15 +32,29 @@ const (
 	packedDepth = 3         // files packed more often than that are refused
 )
 
-// unpack undoes the packing that the first bytes tell of.
+// unpack undoes the packing that the first bytes tell of. Of an archive it reads
+// the only file.
 func unpack(r io.Reader) (*bytesReader, error) {
+	return unpackBy(r, func(head []byte, out *bytesReader) (io.Reader, error) {
+		if isTar(head) {
+			file, err := newOnlyFile(out.Reader)
+			return &packed{file}, brokenOff(err)
+		}
+		return unpackOne(head, out)
+	})
+}
+
+// unpackArchive undoes the packing, but takes no file out of an archive.
+func unpackArchive(r io.Reader) (*bytesReader, error) { return unpackBy(r, unpackOne) }
+
+func unpackBy(r io.Reader, one func(head []byte, out *bytesReader) (io.Reader, error)) (*bytesReader, error) {
 	out := &bytesReader{Reader: bufio.NewReaderSize(r, headSize)}
 	for depth := 0; ; depth++ {
-		magic, err := out.Peek(4)
+		head, err := out.Peek(tarMagicAt + len(tarMagic))
 		if err != nil && !errors.Is(err, io.EOF) {
 			return nil, err
 		}
-		inner, err := unpackOne(magic, out)
+		inner, err := one(head, out)
 		if err != nil {
 			out.close()
 			return nil, err
@@ -57,15 +71,15 @@ func unpack(r io.Reader) (*bytesReader, error) {
 }
 
 // unpackOne returns a reader of what is packed, or nil when nothing is.
-func unpackOne(magic []byte, out *bytesReader) (io.Reader, error) {
+func unpackOne(head []byte, out *bytesReader) (io.Reader, error) {
 	switch {
-	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}):
+	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
 		z, err := gzip.NewReader(out.Reader)
 		if err != nil {
 			return nil, brokenOff(fmt.Errorf("gzip: %w", err))
 		}
 		return &packed{z}, nil
-	case bytes.Equal(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+	case bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
 		z, err := zstd.NewReader(out.Reader, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(zstdMemory))
 		if err != nil {
 			return nil, fmt.Errorf("zstd: %w", err)

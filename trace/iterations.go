@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"errors"
 	"strings"
 	"time"
 
@@ -14,7 +15,7 @@ import (
 // 2023). Its jobs can run on any number of GPUs.
 func pollux() Format {
 	f := CSV("pollux", "Pollux and Sia workloads (OSDI 2021, SOSP 2023)", func(in *Input) *Table {
-		speeds := &polluxProfile{folder: in.Options.Profile, gpu: in.Options.GPU, apps: map[string]*polluxMeasured{}}
+		speeds := &polluxProfile{path: in.Options.Profile, gpu: in.Options.GPU, apps: map[string]*polluxMeasured{}}
 		speed := speeds.speed
 		if in.Options.Profile == "" {
 			speed = polluxBuiltIn
@@ -32,18 +33,24 @@ func pollux() Format {
 			},
 			Finish: func(r *Row) error {
 				gpus := int(r.Shape.GPUs / unit.One)
-				if gpus < 1 || gpus > polluxMost || r.Job.Batch < 1 {
-					return Want("1 to 1000 replicas and a batch size")
+				if gpus < 1 || gpus > polluxMost {
+					return r.Wrong("num_replicas", "1 to 1000 replicas")
+				}
+				if r.Job.Batch < 1 {
+					return r.Wrong("batch_size", "a batch size of 1 or more")
 				}
 				iterations, step, err := speed(r.Job.Model, gpus, r.Job.Batch)
+				var unknown Want
+				if errors.As(err, &unknown) {
+					return r.Wrong("application", string(unknown))
+				}
 				if err != nil {
 					return err
 				}
 				r.Job.Name = r.Job.Model
 				r.Job.Units, r.Job.Unit = iterations, "iterations"
 				r.Shape.Tasks, r.Shape.Min, r.Shape.Max = int32(gpus), 1, int32(max(gpus, polluxMax))
-				r.Truth.Work, err = unit.Seconds(round(iterations*step, 1e-3))
-				return err
+				return r.setWork("batch_size", round(iterations*step, 1e-3))
 			},
 		}
 	})
@@ -90,11 +97,9 @@ func synergy() Format {
 			Finish: func(r *Row) error {
 				each, ok := seconds[r.Job.Model]
 				if !ok {
-					return Want("a model whose speed is known, not " + r.Job.Model)
+					return r.Wrong("model", "a model whose speed is known")
 				}
-				var err error
-				r.Truth.Work, err = unit.Seconds(round(r.Job.Units*each, 1e-6))
-				return err
+				return r.setWork("iterations", round(r.Job.Units*each, 1e-6))
 			},
 		}, nil
 	})
@@ -145,26 +150,32 @@ func (a *arenaRow) finish(r *Row) error {
 	}
 	gpus := r.Shape.GPUs / unit.One
 	each, ok := a.table.speed(r.Job.Model, r.Shape.Types, int(gpus), r.Job.Batch)
-	if !ok {
-		return Want("a model and GPU type whose speed is known, not " + r.Job.Model + " on " + r.Shape.Types)
+	_, known := arenaTypes[strings.ToLower(r.Shape.Types)]
+	switch {
+	case ok:
+	case gpus < 1:
+		return r.Wrong("num_gpu", "one GPU or more")
+	case r.Job.Batch < 1:
+		return r.Wrong("batch_size", "a batch size of 1 or more")
+	case !known:
+		return r.Wrong("gpu_type", "a GPU type whose speed is known")
+	default:
+		return r.Wrong("model_name", "a model and GPU type whose speed is known, not "+r.Job.Model+" on "+r.Shape.Types)
 	}
-	var err error
-	r.Truth.Work, err = unit.Seconds(round(r.Job.Units*each, 1e-3))
-	return err
+	return r.setWork("num_iteration", round(r.Job.Units*each, 1e-3))
 }
 
 // ones is the layout of the traces of ONES (SC 2021). A job trains until it has
 // reached an accuracy.
 func ones() Format {
 	f := CSV("ones", "ONES (SC 2021)", func(in *Input) *Table {
-		var epoch float64
 		in.Nominal("epochs and speeds of ONES' published training history")
 		return &Table{
 			Columns: []Column{
 				Col("time", Submit(time.Second)),
 				Col("model", Model),
 				Col("task", Dataset),
-				Col("epoch_size", Number(func(*Row) *float64 { return &epoch })),
+				Col("epoch_size", Number(func(r *Row) *float64 { return &RowState[onesRow](r).epoch })),
 				Unused("patience"),
 				Col("batch_size", Batch),
 				Unused("lr"),
@@ -172,17 +183,25 @@ func ones() Format {
 				Unused("target_acc"),
 				Col("num_gpus", GPUs),
 			},
-			Finish: func(r *Row) error {
-				t, ok := onesTasks[r.Job.Model+"/"+r.Job.Dataset]
-				if !ok {
-					return Want("a model and task whose speed is built in, not " + strings.Join([]string{r.Job.Model, r.Job.Dataset}, " on "))
-				}
-				r.Job.Units, r.Job.Unit = epoch*t.epochs, "samples"
-				var err error
-				r.Truth.Work, err = unit.Seconds(round(r.Job.Units/t.samplesPerSecond, 1e-3))
-				return err
-			},
+			Finish: finishONES,
 		}
 	})
 	return f
+}
+
+type onesRow struct{ epoch float64 } // samples
+
+func finishONES(r *Row) error {
+	t, ok := onesTasks[r.Job.Model+"/"+r.Job.Dataset]
+	if !ok {
+		column := "model"
+		for known := range onesTasks {
+			if strings.HasPrefix(known, r.Job.Model+"/") {
+				column = "task"
+			}
+		}
+		return r.Wrong(column, "a model and task whose speed is built in, not "+r.Job.Model+" on "+r.Job.Dataset)
+	}
+	r.Job.Units, r.Job.Unit = RowState[onesRow](r).epoch*t.epochs, "samples"
+	return r.setWork("epoch_size", round(r.Job.Units/t.samplesPerSecond, 1e-3))
 }

@@ -20,14 +20,20 @@ func nornCSV() Format {
 	return f
 }
 
-// ownCSV is what several columns of a row say together.
+// ownCSV is what counts for all rows of a file.
 type ownCSV struct {
-	list     phillyRow // reads lists of run times
-	told     bool      // duration
-	failed   []time.Duration
-	clock    clockKind
-	after    time.Duration // the deadline, after the submission
-	relative bool
+	times durations
+	clock clockKind
+	zero  bool // a row without a submission has been read: it is at zero
+	since bool // a row with a submission since 1970 has been read
+}
+
+// ownRow is what several columns of a row say together.
+type ownRow struct {
+	submitted, told bool // there is a submission, a duration
+	attempts        []time.Duration
+	relative        bool          // the deadline is after the submission,
+	after           time.Duration // by so much
 }
 
 // clockKind is how a file tells moments; one file tells all in one way.
@@ -41,61 +47,56 @@ const (
 
 func (c *ownCSV) columns() []Column {
 	return append(c.timeColumns(),
-		Opt("job", Key),
-		Opt("id", Key),
-		Opt("name", Name),
-		Opt("user", User),
-		Opt("tenant", Tenant),
-		Opt("kind", setKind),
-		Opt("model", Model),
-		Opt("backbone", func(r *Row, v []byte) error { r.Job.Backbone = r.Text(v); return nil }),
-		Opt("dataset", Dataset),
-		Opt("batch", Batch),
-		Opt("units", Units("")),
-		Opt("unit", func(r *Row, v []byte) error { r.Job.Unit = r.Text(v); return nil }),
-		Opt("priority", Priority),
-		Opt("stop", setStop),
-		Opt("retries", setRetries),
-		Col("gpus", GPUs),
-		Opt("tasks", Tasks),
-		Opt("min_tasks", func(r *Row, v []byte) error { return setCount(&r.Shape.Min, v) }),
-		Opt("max_tasks", func(r *Row, v []byte) error { return setCount(&r.Shape.Max, v) }),
-		Opt("cpus", CPUs),
-		Opt("mem", func(r *Row, v []byte) error { return setBytes(&r.Shape.Memory, v) }),
-		Opt("gpu_mem", func(r *Row, v []byte) error { return setBytes(&r.Shape.GPUMemory, v) }),
-		Opt("gpu_type", Types),
-		Opt("outcome", Ended),
-		Opt("true_gpu_mem", func(r *Row, v []byte) error { return setBytes(&r.Truth.GPUMemory, v) }),
-		Opt("at_least", func(r *Row, v []byte) error { r.Truth.AtLeast = string(v) == "1"; return nil }),
-		Opt("group", hintText(func(h *job.Hints) *string { return &h.Group })),
-		Opt("qos", hintText(func(h *job.Hints) *string { return &h.QoS })),
-		Opt("rank", Rank),
-		Opt("weight", Number(func(r *Row) *float64 { return &r.Hints().Weight })),
+		Opt("job", Key).Or("the number of the row"),
+		Opt("id", Key).Or("the number of the row"),
+		Opt("name", Name).Or("none"),
+		Opt("user", User).Or("none"),
+		Opt("tenant", Tenant).Or("none"),
+		Opt("kind", setKind).Or("training"),
+		Opt("model", Model).Or("none"),
+		Opt("backbone", backbone).Or("none"),
+		Opt("dataset", Dataset).Or("none"),
+		Opt("batch", Batch).Or("unknown"),
+		Opt("units", Units("")).Or("unknown"),
+		Opt("unit", func(r *Row, v []byte) error { r.Job.Unit = r.Text(v); return nil }).Or("none"),
+		Opt("priority", Priority).Or("0"),
+		Opt("stop", setStop).Or("checkpoint"),
+		Opt("retries", setRetries).Or("0"),
+		Col("gpus", GPUs).Or("0"),
+		Opt("tasks", Tasks).Or("one for each whole GPU, otherwise one"),
+		Opt("min_tasks", func(r *Row, v []byte) error { return setCount(&r.Shape.Min, v) }).Or("tasks"),
+		Opt("max_tasks", func(r *Row, v []byte) error { return setCount(&r.Shape.Max, v) }).Or("tasks"),
+		Opt("cpus", CPUs).Or("not accounted"),
+		Opt("mem", func(r *Row, v []byte) error { return setBytes(&r.Shape.Memory, v) }).Or("not accounted"),
+		Opt("gpu_mem", func(r *Row, v []byte) error { return setBytes(&r.Shape.GPUMemory, v) }).Or("unknown"),
+		Opt("gpu_type", Types).Or("any type"),
+		Opt("outcome", Ended).Or("passed"),
+		Opt("true_gpu_mem", func(r *Row, v []byte) error { return setBytes(&r.Truth.GPUMemory, v) }).Or("gpu_mem"),
+		Opt("at_least", Flag(func(r *Row) *bool { return &r.Truth.AtLeast })).Or("no"),
+		Opt("group", hintText(func(h *job.Hints) *string { return &h.Group })).Or("none"),
+		Opt("qos", hintText(func(h *job.Hints) *string { return &h.QoS })).Or("none"),
+		Opt("rank", Rank).Or("none"),
+		Opt("weight", func(r *Row, v []byte) error { return setWeight(&r.Hints().Weight, v) }).Or("none"),
 	)
 }
 
 func (c *ownCSV) timeColumns() []Column {
 	hint := func(name string, to func(h *job.Hints) *time.Duration) Column {
-		return Opt(name, func(r *Row, v []byte) error {
-			if len(v) == 0 {
-				return nil
-			}
-			return setDuration(to(r.Hints()), v)
-		})
+		return Opt(name, func(r *Row, v []byte) error { return setDuration(to(r.Hints()), v) }).Or("none")
 	}
 	return []Column{
-		Opt("submit", c.submit),
+		Opt("submit", c.submit).Or("0"),
 		Col("duration", func(r *Row, v []byte) error {
-			c.told = len(v) > 0
+			RowState[ownRow](r).told = true
 			return setDuration(&r.Truth.Work, v)
-		}),
-		Opt("attempts", c.attempts),
+		}).Or("the last of attempts"),
+		Opt("attempts", c.attempts).Or("none"),
 		Opt("wait", func(r *Row, v []byte) error {
-			r.Truth.HasWait = len(v) > 0
+			r.Truth.HasWait = true
 			return setDuration(&r.Truth.Wait, v)
-		}),
-		Opt("deadline", c.deadline),
-		Opt("estimate", func(r *Row, v []byte) error { return setDuration(&r.Job.Estimate, v) }),
+		}).Or("unknown"),
+		Opt("deadline", c.deadline).Or("none"),
+		Opt("estimate", func(r *Row, v []byte) error { return setDuration(&r.Job.Estimate, v) }).Or("none"),
 		hint("user_estimate", func(h *job.Hints) *time.Duration { return &h.UserEstimate }),
 		hint("group_estimate", func(h *job.Hints) *time.Duration { return &h.GroupEstimate }),
 		hint("group_gpu_estimate", func(h *job.Hints) *time.Duration { return &h.GroupSizeEstimate }),
@@ -103,21 +104,24 @@ func (c *ownCSV) timeColumns() []Column {
 }
 
 func (c *ownCSV) finish(r *Row) error {
-	switch {
-	case !c.told && len(c.failed) == 0:
-		return Want("a duration, or the run times of all attempts")
-	case !c.told:
-		last := len(c.failed) - 1
-		r.Truth.Work = c.failed[last]
-		c.failed = c.failed[:last]
+	s := RowState[ownRow](r)
+	c.zero = c.zero || !s.submitted
+	if c.zero && (c.since || c.clock == byDay) {
+		return r.Wrong("submit", "a submission in all rows, where some tell the time of day or seconds since 1970")
 	}
-	if len(c.failed) > 0 {
-		r.Truth.Attempts = c.failed
+	if !s.told {
+		last := len(s.attempts) - 1
+		if last < 0 {
+			return r.Wrong("duration", "a duration, or the run times of all attempts")
+		}
+		r.Truth.Work = s.attempts[last]
+		s.attempts = s.attempts[:last]
 	}
-	c.failed = nil
-	if c.relative {
-		r.Job.Deadline = r.Job.Submit + c.after
-		c.relative = false
+	if len(s.attempts) > 0 {
+		r.Truth.Attempts = s.attempts
+	}
+	if s.relative {
+		r.Job.Deadline = r.Job.Submit + s.after
 	}
 	return nil
 }
@@ -125,10 +129,10 @@ func (c *ownCSV) finish(r *Row) error {
 const wantMoment Want = "seconds, or a time of day since September 2001 such as 2006-01-02 15:04:05, in all rows the same"
 
 func (c *ownCSV) submit(r *Row, v []byte) error {
-	if len(v) == 0 {
-		v = []byte{'0'}
-	}
-	return c.moment(&r.Job.Submit, v)
+	RowState[ownRow](r).submitted = true
+	err := c.moment(&r.Job.Submit, v)
+	c.since = c.since || r.Job.Submit >= aBillion
+	return err
 }
 
 // moment reads a time since the beginning or of the day.
@@ -151,32 +155,23 @@ func (c *ownCSV) moment(to *time.Duration, v []byte) error {
 // deadline reads a moment, or a time after the submission with a plus before
 // it.
 func (c *ownCSV) deadline(r *Row, v []byte) error {
-	if len(v) == 0 {
-		return nil
-	}
 	if v[0] == '+' {
-		c.relative = true
-		return setDuration(&c.after, v[1:])
+		s := RowState[ownRow](r)
+		s.relative = true
+		return setDuration(&s.after, v[1:])
 	}
 	return c.moment(&r.Job.Deadline, v)
 }
 
 // attempts reads the run times of the failed attempts.
-func (c *ownCSV) attempts(_ *Row, v []byte) error {
-	c.failed = nil
-	if len(v) == 0 {
-		return nil
-	}
-	all, err := c.list.durations(v)
-	c.failed = all
+func (c *ownCSV) attempts(r *Row, v []byte) error {
+	all, err := c.times.list(v)
+	RowState[ownRow](r).attempts = all
 	return err
 }
 
 // setDuration reads seconds, or 90s, 1h30m, 2d.
 func setDuration(to *time.Duration, v []byte) error {
-	if len(v) == 0 {
-		return nil
-	}
 	d, ok := ParseTimes(v, time.Second)
 	if !ok {
 		var err error
@@ -184,7 +179,7 @@ func setDuration(to *time.Duration, v []byte) error {
 			return Want("a time: seconds, or 90s, 1h30m, 2d")
 		}
 	}
-	if d < 0 {
+	if d < 0 || d > century {
 		return wantDuration
 	}
 	*to = d
@@ -192,9 +187,6 @@ func setDuration(to *time.Duration, v []byte) error {
 }
 
 func setBytes(to *unit.Bytes, v []byte) error {
-	if len(v) == 0 {
-		return nil
-	}
 	n, ok := ParseInt(v)
 	if !ok {
 		b, err := unit.ParseBytes(string(v))
@@ -203,7 +195,7 @@ func setBytes(to *unit.Bytes, v []byte) error {
 		}
 		n = int64(b)
 	}
-	if n < 0 {
+	if n < 0 || unit.Bytes(n) > mostMemory {
 		return wantBytes
 	}
 	*to = unit.Bytes(n)
@@ -229,22 +221,10 @@ func setStop(r *Row, v []byte) error {
 }
 
 func setRetries(r *Row, v []byte) error {
-	if len(v) == 0 {
-		return nil
-	}
 	n, ok := ParseInt(v)
 	if !ok || n < -1 || n > job.MaxTasks {
-		return Want("a number of retries, -1 for always")
+		return Want("a number of retries, 1000000 at most, -1 for always")
 	}
 	r.Job.Retries = int32(n)
 	return nil
-}
-
-func hintText(to func(h *job.Hints) *string) Setter {
-	return func(r *Row, v []byte) error {
-		if len(v) > 0 {
-			*to(r.Hints()) = r.Text(v)
-		}
-		return nil
-	}
 }

@@ -3,6 +3,7 @@ package trace
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/norn-scheduler/norn/job"
@@ -96,6 +97,9 @@ type jsonSource struct {
 	job JobText
 }
 
+// line is where the last row was.
+func (s *jsonSource) line() int { return s.rec.line }
+
 // Next implements Source.
 func (s *jsonSource) Next(e *Entry) error {
 	if err := s.rec.nextLine(); err != nil {
@@ -112,14 +116,55 @@ func (s *jsonSource) Next(e *Entry) error {
 	var at *jsontext.Error
 	switch {
 	case errors.As(err, &at):
-		return s.in.Bad(s.rec.line, "", tail(s.rec.text, at.At), at.Want)
+		return s.in.Bad(s.rec.line, string(s.job.key), tail(s.rec.text, at.At), at.Want)
 	case err != nil:
-		return s.in.Bad(s.rec.line, "", nil, err.Error())
+		return s.in.Bad(s.rec.line, string(s.job.key), nil, err.Error())
+	}
+	if err := s.inRange(&e.Job); err != nil {
+		return err
+	}
+	if !s.job.worked {
+		s.in.Empty("work", "0 s")
 	}
 	if e.Job.Demand, err = s.in.pool.whole(&s.job.d); err != nil {
 		return s.in.Bad(s.rec.line, "", []byte(s.job.d.String()), "a demand that can be met: the job "+err.Error())
 	}
 	return nil
+}
+
+// inRange refuses numbers that no job can have. Times, amounts of the demand and
+// what is no number are refused as they are read.
+func (s *jsonSource) inRange(j *job.Job) error {
+	for _, n := range []struct {
+		name  string
+		value int
+		least int
+		most  int
+	}{{"batch", j.Batch, 0, mostBatch}, {"retries", int(j.Retries), -1, job.MaxTasks}} {
+		if n.value < n.least || n.value > n.most {
+			return s.in.Bad(s.rec.line, n.name, strconv.AppendInt(nil, int64(n.value), 10), fmt.Sprintf("a whole number from %d to %d", n.least, n.most))
+		}
+	}
+	if err := s.amount("units", j.Units); err != nil || j.Hints == nil {
+		return err
+	}
+	h := j.Hints
+	for _, a := range []struct {
+		name  string
+		value float64
+	}{{"speed", h.Speed}, {"gpu_use", h.GPUUse}, {"memory_use", h.MemoryUse}, {"host_use", h.HostUse}, {"cpu_use", h.CPUUse}, {"weight", h.Weight}} {
+		if err := s.amount(a.name, a.value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *jsonSource) amount(name string, v float64) error {
+	if v >= 0 && v <= mostAmount {
+		return nil
+	}
+	return s.in.Bad(s.rec.line, name, strconv.AppendFloat(nil, v, 'g', -1, 64), string(wantAmount))
 }
 
 // tail is the text from at on.
@@ -128,9 +173,11 @@ func tail(text []byte, at int) []byte { return text[min(at, len(text)):] }
 // JobText reads jobs that are written as JSON objects, wherever they stand. Text
 // that repeats from job to job is kept once.
 type JobText struct {
-	text jsontext.Reader
-	pool *pool
-	d    job.Demand
+	text   jsontext.Reader
+	pool   *pool
+	d      job.Demand
+	key    []byte // of the last field
+	worked bool   // work was told
 }
 
 // Read reads a job from where r stands. The object must not tell how long the
@@ -152,11 +199,12 @@ func (s *JobText) Read(r *jsontext.Reader, j *job.Job) error {
 }
 
 func (s *JobText) read(j *job.Job, t *Truth) error {
-	s.d = job.Demand{}
+	s.d, s.worked = job.Demand{}, false
 	return s.text.Object(func(key []byte) error { return s.jobField(j, t, key) })
 }
 
 func (s *JobText) jobField(j *job.Job, t *Truth, key []byte) error {
+	s.key = append(s.key[:0], key...)
 	switch string(key) {
 	case "job":
 		v, err := s.text.Text()
@@ -212,6 +260,7 @@ func (s *JobText) jobField(j *job.Job, t *Truth, key []byte) error {
 func (s *JobText) truthField(t *Truth, key []byte) error {
 	switch string(key) {
 	case "work":
+		s.worked = true
 		return s.time(&t.Work)
 	case "attempts":
 		t.Attempts = []time.Duration{}
@@ -263,6 +312,7 @@ func (s *JobText) demandField(key []byte) (done bool, err error) {
 }
 
 func (s *JobText) roleField(r *job.Role, key []byte) error {
+	s.key = append(s.key[:0], key...)
 	switch string(key) {
 	case "name":
 		return s.string(&r.Name)
@@ -285,6 +335,7 @@ func (s *JobText) roleField(r *job.Role, key []byte) error {
 }
 
 func (s *JobText) hintField(h *job.Hints, key []byte) error {
+	s.key = append(s.key[:0], key...)
 	switch string(key) {
 	case "user_estimate":
 		return s.time(&h.UserEstimate)
@@ -322,7 +373,11 @@ func (s *JobText) hintField(h *job.Hints, key []byte) error {
 	case "mixed":
 		return s.bool(&h.Mixed)
 	case "weight":
-		return s.float(&h.Weight)
+		at := s.text.At()
+		if err := s.float(&h.Weight); err != nil || h.Weight > 0 {
+			return err
+		}
+		return &jsontext.Error{At: at, Want: string(wantWeight)}
 	}
 	return s.moreHints(h, key)
 }

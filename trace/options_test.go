@@ -145,11 +145,11 @@ func TestSkipBad(t *testing.T) {
 		problems = append(problems, p.Error())
 	}
 	want := []string{
-		`test, line 3, column 2 (gpus): found "x", expected a number, 0 or more`,
+		`test, line 3, column 2 (gpus): found "x", expected a number from 0 to 1e9`,
 		`test, line 4: found 2 fields, expected 3, as many as the first line has`,
 		`test, line 5: found a job that asks for 1.5 GPUs: more than one must be a whole number unless the tasks are told, expected a demand that can be met`,
 		`test, line 6: found a job that asks for no GPU, CPU or memory, expected a demand that can be met`,
-		`test, line 7, column 3 (duration): found "-1", expected a time, 0 or more`,
+		`test, line 7, column 3 (duration): found "-1", expected a time from 0 to 100 years`,
 	}
 	if !slices.Equal(problems, want) {
 		t.Errorf("have\n%s\nwant\n%s", strings.Join(problems, "\n"), strings.Join(want, "\n"))
@@ -252,7 +252,7 @@ func TestWrongOrder(t *testing.T) {
 	}
 	var e trace.Entry
 	_ = r.Next(&e)
-	if err := r.Next(&e); err == nil || !strings.Contains(err.Error(), "itp.csv: job b is submitted before") {
+	if err := r.Next(&e); err == nil || !strings.Contains(err.Error(), "itp.csv, line 3, job b: found a submission before") {
 		t.Errorf("out of order: %v", err)
 	}
 	entries, info := readText(t, text, trace.Options{Sort: true})

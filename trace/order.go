@@ -3,7 +3,6 @@ package trace
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"time"
@@ -31,7 +30,7 @@ type moment struct {
 	n  int32
 }
 
-const chunkSize = 1 << 10
+const chunkSize = 1 << 7
 
 // slot makes room for one more entry.
 func (o *ordering) slot() *Entry {
@@ -88,7 +87,10 @@ func (o *ordering) next(r *Reader, e *Entry) error {
 		return err
 	}
 	if e.Job.Submit < o.last {
-		return fmt.Errorf("job %s is submitted before the one ahead of it, and format %s should be in order: have it sorted (Options.Sort)", e.Job.Key, r.format.Name)
+		return &Error{
+			File: r.info.File, Line: r.line(), Column: "job " + e.Job.Key, Found: "a submission before that of the job ahead of it",
+			Want: "order of submission, which format " + r.format.Name + " has; --sort (Options.Sort) brings any file into it",
+		}
 	}
 	o.last = e.Job.Submit
 	return nil
@@ -179,7 +181,7 @@ func (r *Reader) sortedFile() (bool, error) {
 	if side.body, err = unpack(f); err != nil {
 		return false, err
 	}
-	side.source, err = r.format.Decode(&Input{Name: r.info.File, Options: &side.opt, Body: side.body.Reader, info: &side.info, pool: &side.pool})
+	side.source, err = r.format.Decode(&Input{Name: r.info.File, Options: &side.opt, Body: side.body.Reader, info: &side.info, pool: &side.pool, clock: r.format.Clock})
 	if err != nil {
 		return false, err
 	}

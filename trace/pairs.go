@@ -20,6 +20,7 @@ import (
 
 // Pairs is what was measured of jobs on one GPU, two at a time.
 type Pairs struct {
+	File   string     // that they were read from; empty: from none
 	Table  perf.Pairs // by Profile.Name, or by model alone
 	Models []Profile  // what was measured, by name; of jobs of one GPU
 
@@ -67,6 +68,7 @@ func ReadPairs(path string) (*Pairs, error) {
 	}
 	p, err := ParsePairs(content)
 	if err == nil {
+		p.File = path
 		err = p.lucidUses(filepath.Join(filepath.Dir(path), "single_data.csv"))
 	}
 	if err != nil {
@@ -92,9 +94,6 @@ func ParsePairs(content []byte) (*Pairs, error) {
 	slices.SortFunc(p.Models, func(a, b Profile) int { return strings.Compare(a.Name(), b.Name()) })
 	return p, p.Table.Check()
 }
-
-// Known tells whether anything was measured of jobs like j.
-func (p *Pairs) Known(j *job.Job) bool { return p.known[p.sort(j)] }
 
 // sort is the name under which a job was measured: its own, that of its very
 // configuration, or that of its model.
@@ -270,7 +269,7 @@ func (p *Pairs) lucidUses(path string) error {
 			}
 			*to = min(1, v/100)
 		}
-		if mib, err := index.number(row, "gmem"); err == nil {
+		if mib, err := index.number(row, "gmem"); err == nil && mib > 0 && mib < float64(mostMemory/unit.MiB) {
 			m.GPUMemory = unit.Bytes(mib * float64(unit.MiB))
 		}
 		if at := slices.IndexFunc(p.Models, func(x Profile) bool { return x.Name() == m.Name() }); at >= 0 {
@@ -286,6 +285,9 @@ func (c columns) profile(row []string, suffix string) (m Profile, err error) {
 	batch, err := c.number(row, "batchsize"+suffix)
 	if err != nil {
 		return m, err
+	}
+	if batch < 0 || batch > mostBatch {
+		return m, fmt.Errorf("batchsize%s %g: from 0 to %d are allowed", suffix, batch, int64(mostBatch))
 	}
 	m.Batch, m.Mixed = int(batch), c.text(row, "amp"+suffix) == "1"
 	if m.Model == "" {

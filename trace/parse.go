@@ -3,6 +3,7 @@ package trace
 import (
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/norn-scheduler/norn/unit"
@@ -19,6 +20,17 @@ func ParseFloat(v []byte) (float64, bool) {
 	}
 	f, err := strconv.ParseFloat(string(v), 64)
 	return f, err == nil && !math.IsNaN(f) && !math.IsInf(f, 0)
+}
+
+// ParseFlag reads yes or no.
+func ParseFlag(v []byte) (yes, ok bool) {
+	switch strings.ToLower(string(v)) {
+	case "1", "1.0", "true", "yes":
+		return true, true
+	case "0", "0.0", "false", "no":
+		return false, true
+	}
+	return false, false
 }
 
 // ParseTimes reads a decimal number of the given unit, to the nearest

@@ -16,23 +16,23 @@ const phillyZone = "times of day are the cluster's own (US Pacific), taken as th
 // philly is the log of jobs with all attempts of each.
 func philly() Format {
 	f := CSV("philly", "Microsoft Philly, jobs with their attempts (ATC 2019)", func(in *Input) *Table {
-		p := &phillyRow{}
+		var times durations
 		in.Note(phillyZone)
 		return &Table{
 			Columns: []Column{
 				Col("submit_time", SubmitWall),
-				Col("vc", Tenant),
+				Col("vc", Tenant).Or("none"),
 				Col("num_gpus", GPUs),
 				Unused("num_attempts"),
 				Col("run_s", Work(time.Second)),
-				Col("attempt_run_s", p.attempts),
-				Col("passed", func(_ *Row, v []byte) error { p.passed = len(v) == 1 && v[0] == '1'; return nil }),
-				Col("status", func(_ *Row, v []byte) error { p.killed = string(v) == "Killed"; return nil }),
-				Col("user", User),
+				Col("attempt_run_s", times.attempts).Or("one attempt, of run_s"),
+				Col("passed", Flag(func(r *Row) *bool { return &RowState[phillyRow](r).passed })),
+				Col("status", phillyStatus).Or("failed, unless passed is 1"),
+				Col("user", User).Or("unknown"),
 				Ignored("num_nodes"),
 				Ignored("match"),
 			},
-			Finish: p.finish,
+			Finish: finishPhilly,
 		}
 	})
 	f.Clock, f.Order = Unix, Sorted
@@ -40,31 +40,36 @@ func philly() Format {
 }
 
 // phillyRow is what several columns of a row say together.
-type phillyRow struct {
-	passed, killed bool
-	chunk          []time.Duration
+type phillyRow struct{ passed, killed bool }
+
+func phillyStatus(r *Row, v []byte) error {
+	o, ok := outcomeOf(v)
+	if !ok {
+		return wantOutcome
+	}
+	RowState[phillyRow](r).killed = o == Killed
+	return nil
 }
 
+// durations reads lists of run times, of many rows in one piece of memory.
+type durations struct{ chunk []time.Duration }
+
 // attempts stores run times joined by "|": those of the failed attempts and,
-// last, that of the last one. An empty field leaves the total as one attempt.
-func (p *phillyRow) attempts(r *Row, v []byte) error {
+// last, that of the last one.
+func (p *durations) attempts(r *Row, v []byte) error {
 	last := bytes.LastIndexByte(v, '|')
 	if last >= 0 {
-		all, err := p.durations(v[:last])
+		all, err := p.list(v[:last])
 		if err != nil {
 			return err
 		}
 		r.Truth.Attempts = all
 	}
-	if len(v) == 0 {
-		return nil
-	}
 	return setTime(&r.Truth.Work, v[last+1:], time.Second)
 }
 
-// durations reads run times joined by "|". They share one piece of memory with
-// those of other rows.
-func (p *phillyRow) durations(v []byte) ([]time.Duration, error) {
+// list reads run times joined by "|".
+func (p *durations) list(v []byte) ([]time.Duration, error) {
 	n := bytes.Count(v, []byte{'|'}) + 1
 	if cap(p.chunk)-len(p.chunk) < n {
 		p.chunk = make([]time.Duration, 0, max(512, n))
@@ -72,16 +77,16 @@ func (p *phillyRow) durations(v []byte) ([]time.Duration, error) {
 	from := len(p.chunk)
 	for part := range bytes.SplitSeq(v, []byte{'|'}) {
 		var d time.Duration
-		if err := setTime(&d, part, time.Second); err != nil || len(part) == 0 {
-			return nil, Want("times in seconds joined by |")
+		if err := setTime(&d, part, time.Second); err != nil {
+			return nil, Want("times in seconds joined by |, each 0 or more and 100 years at most")
 		}
 		p.chunk = append(p.chunk, d)
 	}
 	return p.chunk[from:len(p.chunk):len(p.chunk)], nil
 }
 
-func (p *phillyRow) finish(r *Row) error {
-	switch {
+func finishPhilly(r *Row) error {
+	switch p := RowState[phillyRow](r); {
 	case p.passed:
 		r.Truth.Outcome = Passed
 	case p.killed:
@@ -101,7 +106,7 @@ func phillyPassed() Format {
 			Col("duration", Work(time.Second)),
 			Col("num_gpus", GPUs),
 			Unused("gpu_time"),
-			Col("cluster", Tenant),
+			Col("cluster", Tenant).Or("none"),
 		}}
 	})
 	f.Clock, f.Order = Unix, Unsorted
@@ -113,31 +118,32 @@ func phillyPassed() Format {
 // on that many GPUs.
 func phillyPCS() Format {
 	f := CSV("philly-pcs", "Microsoft Philly, one virtual cluster (as used by PCS, OSDI 2024)", func(in *Input) *Table {
-		var service float64
 		in.Note("run times are turned back from service times by the speed-up tables of PCS")
 		return &Table{
 			Columns: []Column{
 				Col("app_id", Key),
 				Col("submit_time", Submit(time.Second)),
-				Col("service", Number(func(*Row) *float64 { return &service })),
+				Col("service", Number(func(r *Row) *float64 { return &RowState[pcsRow](r).service })),
 				Col("num_jobs", GPUs),
 				Unused("sleep_time"),
 				Col("model_name", Model),
 			},
-			Finish: func(r *Row) error {
-				curve, ok := afsIterations[r.Job.Model]
-				if !ok {
-					return Want("a model of PCS, not " + r.Job.Model)
-				}
-				n := float64(r.Shape.GPUs) / float64(unit.One)
-				run, err := unit.Seconds(round(service*curve.at(n)/curve.at(1), 1e-3))
-				r.Truth.Work = run
-				return err
-			},
+			Finish: finishPCS,
 		}
 	})
 	f.Order = Sorted
 	return f
+}
+
+type pcsRow struct{ service float64 } // seconds on one GPU
+
+func finishPCS(r *Row) error {
+	curve, ok := afsIterations[r.Job.Model]
+	if !ok {
+		return r.Wrong("model_name", "a model of PCS")
+	}
+	n := float64(r.Shape.GPUs) / float64(unit.One)
+	return r.setWork("service", round(RowState[pcsRow](r).service*curve.at(n)/curve.at(1), 1e-3))
 }
 
 // round is v to the nearest multiple of step.
@@ -170,7 +176,7 @@ const endOfSummer = 1509861600 * time.Second
 func newYorkTime(r *Row, v []byte) error {
 	at, ok := ParseTimes(v, time.Second)
 	if !ok || at < 0 {
-		return wantDuration
+		return wantSince
 	}
 	offset := 4 * time.Hour
 	if at >= endOfSummer {
@@ -184,36 +190,41 @@ func newYorkTime(r *Row, v []byte) error {
 // 15,000 attempts of Philly and 15,000 jobs of Helios Venus.
 func genParallel() Format {
 	f := CSV("gen-parallel", "Philly attempts or Helios Venus jobs (as used by Gen-Parallel-Workloads)", func(in *Input) *Table {
-		var at time.Duration
-		var nodes int32
+		var at time.Duration // the sum of all intervals
 		in.Note("every row is a job of its own, also where several are attempts of one")
 		return &Table{Columns: []Column{
-			Col("u_id", Key),
-			Col("user", User),
-			Col("gpu_num", GPUs),
-			Col("cpu_num", CPUs),
-			Col("node_num", func(_ *Row, v []byte) error { return setCount(&nodes, v) }),
+			// The interval is read first, so that it counts for later rows if this one has an error.
 			Col("interval", func(r *Row, v []byte) error {
 				gap, ok := ParseTimes(v, time.Second)
-				if !ok || gap < 0 || at > century {
+				if !ok || gap < 0 || gap > century-at {
 					return wantDuration
 				}
 				at += gap
 				r.Job.Submit = at
 				return nil
 			}),
+			Col("u_id", Key),
+			Col("user", User).Or("unknown"),
+			Col("gpu_num", GPUs),
+			Col("cpu_num", CPUs),
+			Col("node_num", nodesOf),
 			Col("run_time", Work(time.Second)),
 			Unused("wall_time"),
 			Col("new_status", Ended),
-		}, Finish: func(r *Row) error { return spreadCPUs(r, nodes) }}
+		}, Finish: spreadCPUs}
 	})
 	f.Order = Sorted
 	return f
 }
 
+type nodesRow struct{ nodes int32 }
+
+// nodesOf stores the number of nodes for spreadCPUs.
+func nodesOf(r *Row, v []byte) error { return setCount(&RowState[nodesRow](r).nodes, v) }
+
 // spreadCPUs divides the cores of a job without GPUs among its nodes.
-func spreadCPUs(r *Row, nodes int32) error {
-	if r.Shape.GPUs == 0 && nodes > 1 {
+func spreadCPUs(r *Row) error {
+	if nodes := RowState[nodesRow](r).nodes; r.Shape.GPUs == 0 && nodes > 1 {
 		r.Shape.Tasks = nodes
 	}
 	return nil

@@ -45,6 +45,9 @@ var indexLabels = []string{
 	"volcano.sh/task-index",
 }
 
+// podPhases are what a pod may be in; a pod that nobody has looked at has none.
+var podPhases = []string{"", "Pending", "Running", "Succeeded", "Failed", "Unknown"}
+
 // gang is the pods of one job.
 type gang struct {
 	name, title, tenant, qos string
@@ -122,6 +125,9 @@ func (s *podSource) add(p *pod) {
 	}
 	if m.run.created.IsZero() {
 		g.bad = s.in.Bad(0, g.name, nil, "a valid creationTimestamp of pod "+p.Metadata.Name)
+	}
+	if !slices.Contains(podPhases, p.Status.Phase) {
+		g.bad = s.in.Bad(0, g.name, []byte(p.Status.Phase), "a phase of pod "+p.Metadata.Name+": Pending, Running, Succeeded, Failed or Unknown")
 	}
 	g.members = append(g.members, m)
 	g.priority = max(g.priority, p.Spec.Priority)

@@ -50,12 +50,15 @@ func (s *Shape) demand() (job.Demand, error) {
 	return d, d.Check()
 }
 
+// mostPlain is the largest number of GPUs whose demand is found by it alone.
+const mostPlain = 1024
+
 // pool hands out shared strings and demands, so that equal ones take memory
 // once and a row of a trace costs next to no allocation.
 type pool struct {
 	texts   map[string]string
 	keys    strings.Builder
-	plain   [1025]*job.Demand // n single-GPU tasks
+	plain   []*job.Demand // n single-GPU tasks
 	shapes  map[Shape]*job.Demand
 	demands job.Interner
 	last    Shape
@@ -115,7 +118,10 @@ func (p *pool) demand(s *Shape) (*job.Demand, error) {
 	}
 	plain := Shape{GPUs: s.GPUs}
 	n := s.GPUs / unit.One
-	if *s == plain && s.GPUs > 0 && s.GPUs%unit.One == 0 && n < unit.Milli(len(p.plain)) {
+	if *s == plain && s.GPUs > 0 && s.GPUs%unit.One == 0 && n <= mostPlain {
+		if p.plain == nil {
+			p.plain = make([]*job.Demand, mostPlain+1)
+		}
 		if p.plain[n] == nil {
 			d := job.GPUs(int(n))
 			p.plain[n] = p.demands.Get(d)

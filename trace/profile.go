@@ -8,9 +8,12 @@ import (
 	"io"
 	"math"
 	"os"
+	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/norn-scheduler/norn/job"
 )
 
 // Measured speeds that a caller names in Options.Profile, in the files in which
@@ -55,7 +58,21 @@ func readColumns(path string, names ...string) (text []string, rows [][]float64,
 		return nil, nil, err
 	}
 	defer f.Close()
-	body, err := unpack(f)
+	return columnsOf(f, path, names...)
+}
+
+// columns is readColumns of a file of the folder.
+func (f *folder) columns(file string, names ...string) (text []string, rows [][]float64, err error) {
+	in, err := f.open(file)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer in.Close()
+	return columnsOf(in, f.name(file), names...)
+}
+
+func columnsOf(in io.Reader, path string, names ...string) (text []string, rows [][]float64, err error) {
+	body, err := unpack(in)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -130,7 +147,7 @@ func gavelKey(key string) (name string, gpus int, ok bool) {
 		return "", 0, false
 	}
 	gpus, err := strconv.Atoi(strings.TrimSuffix(rest, ")"))
-	return name, gpus, err == nil
+	return name, gpus, err == nil && gpus >= 1 && gpus <= job.MaxTasks
 }
 
 // speed is as in gavelNominal.
@@ -147,10 +164,12 @@ func (t gavelTable) speed(jobType string, gpus int) (float64, bool) {
 	return t[jobType][at] * float64(gpus) / float64(at), true
 }
 
-// polluxProfile is the folder of profiles that is published with Sia.
+// polluxProfile is the folder of profiles that is published with Sia, or an
+// archive of it.
 type polluxProfile struct {
-	folder, gpu string
-	apps        map[string]*polluxMeasured
+	path, gpu string
+	folder    *folder // nil: it has not been opened
+	apps      map[string]*polluxMeasured
 }
 
 // polluxMeasured is one application of it.
@@ -178,15 +197,22 @@ func (p *polluxProfile) speed(app string, gpus, batch int) (iterations, step flo
 }
 
 func (p *polluxProfile) read(app string) (*polluxMeasured, error) {
-	folder := filepath.Join(p.folder, filepath.Base(app))
-	if inner := filepath.Join(p.folder, "profiles", filepath.Base(app)); !exists(folder) && exists(inner) {
-		folder = inner
+	if p.folder == nil {
+		folder, err := openFolder(p.path)
+		if err != nil {
+			return nil, err
+		}
+		p.folder = folder
+	}
+	inside := filepath.Base(app)
+	if inner := path.Join("profiles", inside); len(p.folder.under(inside)) == 0 && len(p.folder.under(inner)) > 0 {
+		inside = inner
 	}
 	name := "placements.csv"
 	if p.gpu != "" {
 		name = "placements-" + p.gpu + ".csv"
 	}
-	placements, rows, err := readColumns(filepath.Join(folder, name), "placement", "local_bsz", "step_time")
+	placements, rows, err := p.folder.columns(path.Join(inside, name), "placement", "local_bsz", "step_time")
 	if err != nil {
 		return nil, err
 	}
@@ -196,36 +222,37 @@ func (p *polluxProfile) read(app string) (*polluxMeasured, error) {
 		for _, d := range digits {
 			s.gpus += int(d - '0')
 		}
+		if digits == "" || strings.Trim(digits, "0123456789") != "" || !measured(s.local) || !measured(s.seconds) {
+			return nil, fmt.Errorf("%s, row %d: write a placement such as 44, a batch size and the time of a step above 0", p.folder.name(path.Join(inside, name)), i+1)
+		}
 		m.steps = append(m.steps, s)
 	}
-	if m.iterations, err = readIterations(folder); err != nil {
+	if m.iterations, err = p.folder.iterations(inside); err != nil {
 		return nil, err
 	}
 	if len(m.steps) == 0 || len(m.iterations) == 0 {
-		return nil, fmt.Errorf("%s: holds no profile", folder)
+		return nil, fmt.Errorf("%s: holds no profile", p.folder.name(inside))
 	}
 	return m, nil
 }
 
-func exists(path string) bool { _, err := os.Stat(path); return err == nil }
+// measured tells whether a number can be that of something measured.
+func measured(v float64) bool { return v > 0 && v <= mostAmount }
 
-// readIterations reads how many iterations training takes for each batch size.
-func readIterations(folder string) (curve, error) {
-	files, err := filepath.Glob(filepath.Join(folder, "validation-*.csv"))
-	if err != nil {
-		return nil, err
-	}
+// iterations reads how many iterations training takes for each batch size.
+func (f *folder) iterations(dir string) (curve, error) {
 	var c curve
-	for _, file := range files {
-		batch, err := strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(filepath.Base(file), "validation-"), ".csv"))
-		if err != nil || batch < 1 {
+	for _, file := range f.under(dir) {
+		name, found := strings.CutPrefix(path.Base(file), "validation-")
+		batch, err := strconv.Atoi(strings.TrimSuffix(name, ".csv"))
+		if !found || err != nil || batch < 1 {
 			continue
 		}
-		_, rows, err := readColumns(file, "iteration")
+		_, rows, err := f.columns(file, "iteration")
 		if err != nil {
 			return nil, err
 		}
-		if len(rows) > 0 && rows[len(rows)-1][0] > 0 {
+		if len(rows) > 0 && measured(rows[len(rows)-1][0]) {
 			c = append(c, knot{float64(batch), rows[len(rows)-1][0]})
 		}
 	}
@@ -269,7 +296,7 @@ func readSynergyProfile(path, table string) (map[string]float64, error) {
 	}
 	seconds := map[string]float64{}
 	for i, model := range models {
-		if tables[i] == table && rows[i][1] == 1 && rows[i][2] > 0 {
+		if tables[i] == table && rows[i][1] == 1 && measured(rows[i][2]) {
 			seconds[model] = rows[i][2]
 		}
 	}
@@ -294,12 +321,12 @@ func readArenaProfile(path string) (arenaTable, error) {
 		table[model] = map[string]map[int]float64{}
 		for key, seconds := range plans {
 			parts := strings.Split(key, "_")
-			if len(parts) != 6 || seconds <= 0 {
+			if len(parts) != 6 || !measured(seconds) {
 				continue
 			}
 			nodes, err1 := strconv.Atoi(parts[0])
 			devices, err2 := strconv.Atoi(parts[4])
-			if err1 != nil || err2 != nil {
+			if err1 != nil || err2 != nil || min(nodes, devices) < 1 || max(nodes, devices) > job.MaxTasks {
 				return nil, fmt.Errorf("%s: %q is not a number of nodes and devices", path, key)
 			}
 			gpu, n := parts[1], nodes*devices

@@ -6,38 +6,48 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/norn-scheduler/norn/job"
 )
 
 // Options says how to read a trace and what of it. The zero Options reads all
-// of it as it is.
+// of it as it is. They take effect in the order of the groups below: a file is decoded
+// row by row, each row is checked and simplified, jobs are put into order of submission,
+// some are selected, and what is given out is put on a clock and numbered from zero.
 type Options struct {
-	Format string   // name of the format; empty: told from the content
-	Extra  []Format // formats of the caller, beside those of Formats
+	// How a file is decoded.
+	Format   string   // name of the format; empty: told from the content
+	Extra    []Format // formats of the caller, which go before those of Formats
+	Profile  string   // file or folder of measured speeds, for formats without run times
+	GPU      string   // GPU type whose speeds count; empty: the one that the format names as nominal
+	NodeGPUs int      // GPUs of a node, for formats that count nodes, 0 to 1000; 0: 1
 
-	Profile string // file or folder of measured speeds, for formats without run times
-	GPU     string // GPU type whose speeds count; empty: the one that the format names as nominal
-
+	// How a row is checked and simplified.
 	SkipBad bool // leave out rows with errors, and count and list them, instead of failing
-	Sort    bool // hold all of it in memory and sort it, also when the format says that it is in order
+	Merge   bool // replace the attempts of a job by one run as long as all of them
+	GPUOnly bool // leave CPU, memory and GPU memory out of the demands of jobs on GPUs
+	AnyType bool // leave GPU types out of the demands
 
-	Merge    bool // replace the attempts of a job by one run as long as all of them
-	GPUOnly  bool // leave CPU, memory and GPU memory out of the demands
-	AnyType  bool // leave GPU types out of the demands
-	NodeGPUs int  // GPUs of a node, for formats that count nodes; 0: 1
+	// How jobs are put into order.
+	Sort bool // hold all of it in memory and sort it, also when the format says that it is in order
 
+	// Which jobs are selected.
 	GPUJobs          bool          // only jobs that ask for GPUs
 	Tenants          []string      // only jobs of these; empty: all
 	From, To         time.Duration // only jobs submitted in [From, To) on the clock of the trace; To 0: no end
 	FromTime, ToTime time.Time     // the same by the time of day, where the trace tells it; zero: no bound
 	Limit            int           // at most so many jobs; 0: all
-	Load             float64       // jobs arrive so many times as fast; 0: 1
-	Rebase           bool          // zero is the first submission, also when the trace has a zero of its own
+	SomeJob          bool          // that none is given out is an error instead of the end
+
+	// On which clock they are given out.
+	Rebase bool    // zero is the first submission, also when the trace has a zero of its own
+	Load   float64 // jobs arrive so many times as fast, 0 to a million; 0: 1
 }
 
-// Check says which option is out of its range.
+// Check fails on an option that is out of its range, and on a window that ends before it
+// begins. Whether there is such a format, and such a file, is told by Open.
 func (o *Options) Check() error {
 	const mostGPUs, mostLoad = 1000, 1e6 // of a node; more is a slip of the pen
 	switch {
@@ -71,9 +81,17 @@ type Info struct {
 	Bad      int // rows with errors, left out
 	Filtered int // jobs that were not asked for
 
-	Problems []error  // the first rows that were left out or bad
-	Notes    []string // what was assumed or guessed
-	Ignored  []string // columns that the format does not know
+	Problems []error       // the first rows that were left out or bad
+	Empty    []EmptyFields // columns that were empty in some rows
+	Notes    []string      // what was assumed or guessed; the last one tells of Empty
+	Ignored  []string      // columns that the format does not know
+}
+
+// EmptyFields tells how often a column was empty and what that was taken for.
+type EmptyFields struct {
+	Column string // as the header has it
+	Means  string // such as unknown
+	Rows   int
 }
 
 // maxProblems bounds Info.Problems.
@@ -101,7 +119,10 @@ type Reader struct {
 	shift   time.Duration // from the file's zero to that of what is given out
 }
 
-// Open opens the trace at path, "-" being standard input.
+// Open opens the trace at path, "-" being standard input, and reads up to the first job.
+// It fails on options that Check refuses, on a file that cannot be read, on a format that
+// is not known or that several might be, and on what is wrong with the first rows. An
+// error names the file; one about a row is an *Error, which names line and column, too.
 func Open(path string, opt Options) (*Reader, error) {
 	if path == "-" {
 		return open(os.Stdin, nil, "standard input", opt, nil)
@@ -117,7 +138,8 @@ func Open(path string, opt Options) (*Reader, error) {
 	return open(f, f, path, opt, reopen)
 }
 
-// NewReader reads a trace from r. The name is for messages.
+// NewReader reads a trace from r, as Open does and with its errors. The name is for
+// messages.
 func NewReader(r io.Reader, name string, opt Options) (*Reader, error) {
 	return open(r, nil, name, opt, nil)
 }
@@ -158,7 +180,7 @@ func (r *Reader) start(in io.Reader, name string) error {
 	if r.opt.Profile != "" && r.format.Profile == "" {
 		return fmt.Errorf("format %s makes no use of measured speeds (%s)", r.format.Name, r.opt.Profile)
 	}
-	input := &Input{Name: name, Options: &r.opt, Body: body.Reader, info: &r.info, pool: &r.pool}
+	input := &Input{Name: name, Options: &r.opt, Body: body.Reader, info: &r.info, pool: &r.pool, clock: r.format.Clock}
 	if r.source, err = r.format.Decode(input); err != nil {
 		return err
 	}
@@ -183,9 +205,40 @@ func findFormat(body *bytesReader, opt *Options) (Format, error) {
 func (r *Reader) Info() Info {
 	i := r.info
 	i.Problems = slices.Clone(i.Problems)
+	i.Empty = slices.Clone(i.Empty)
 	i.Notes = slices.Clone(i.Notes)
+	if note := emptyNote(i.Empty); note != "" {
+		i.Notes = append(i.Notes, note)
+	}
 	i.Ignored = slices.Clone(i.Ignored)
+	for k, name := range i.Ignored {
+		i.Ignored[k] = harmless(name)
+	}
 	return i
+}
+
+// Begins is the time of day at the zero of what is given out, as a run of the jobs goes
+// by it. It is known once the first job has been read. It is zero where the trace does
+// not tell it, and where Load has jobs arrive at another speed: then the clock of a run
+// is not that of the day.
+func (r *Reader) Begins() time.Time {
+	if r.opt.Load != 0 && r.opt.Load != 1 {
+		return time.Time{}
+	}
+	return r.info.Origin
+}
+
+// emptyNote says which columns were empty, in how many rows, and what that was
+// taken for; it is empty where none was.
+func emptyNote(empty []EmptyFields) string {
+	if len(empty) == 0 {
+		return ""
+	}
+	columns := make([]string, len(empty))
+	for i, e := range empty {
+		columns[i] = fmt.Sprintf("%s in %d (%s)", harmless(e.Column), e.Rows, e.Means)
+	}
+	return "fields that are empty, by rows, and what that means: " + strings.Join(columns, ", ")
 }
 
 // Close closes the file.
@@ -210,21 +263,34 @@ func (r *Reader) Next(e *Entry) error {
 			return io.EOF
 		}
 		if err := r.nextOrdered(e); err != nil {
-			r.ended = true
-			return r.named(err)
+			return r.end(r.named(err))
 		}
-		verdict := r.selects(e)
-		if verdict == pass {
+		switch r.selects(e) {
+		case pass:
 			r.info.Filtered++
-			continue
+		case stop:
+			return r.end(io.EOF)
+		case take:
+			r.give(e)
+			return nil
 		}
-		if verdict == stop {
-			r.ended = true
-			return io.EOF
-		}
-		r.give(e)
-		return nil
 	}
+}
+
+// end ends the trace with an error, io.EOF being the usual one.
+func (r *Reader) end(err error) error {
+	r.ended = true
+	if !errors.Is(err, io.EOF) || r.info.Jobs > 0 || !r.opt.SomeJob {
+		return err
+	}
+	i := &r.info
+	switch {
+	case i.Filtered > 0 || i.Rows > i.LeftOut+i.Bad+i.Folded:
+		return fmt.Errorf("%s: none of its jobs was asked for (a window of time, tenants, jobs with GPUs)", i.File)
+	case i.Rows == 0:
+		return fmt.Errorf("%s: holds no jobs, in format %s", i.File, i.Format)
+	}
+	return fmt.Errorf("%s: holds no jobs: of its rows, in format %s, %d are no jobs that ran and %d have errors, the first being: %w", i.File, i.Format, i.LeftOut, i.Bad, i.Problems[0])
 }
 
 // named adds the file to an error that does not name it.
@@ -283,6 +349,14 @@ func (r *Reader) raw(e *Entry) error {
 	}
 }
 
+// line is where the last row was; 0 where the format does not tell.
+func (r *Reader) line() int {
+	if at, ok := r.source.(interface{ line() int }); ok {
+		return at.line()
+	}
+	return 0
+}
+
 // century bounds the times of a trace, so that no sum of some of them can
 // overflow.
 const century = 100 * 365 * 24 * time.Hour
@@ -294,7 +368,7 @@ func (r *Reader) check(e *Entry) error {
 		j.Key = r.pool.number(r.info.Rows - 1)
 	}
 	bad := func(found, want string) error {
-		return &Error{File: r.info.File, Column: "job " + j.Key, Found: found, Want: want}
+		return &Error{File: r.info.File, Line: r.line(), Column: "job " + j.Key, Found: found, Want: want}
 	}
 	total := t.Work
 	for _, a := range t.Attempts {

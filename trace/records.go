@@ -3,19 +3,26 @@ package trace
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 )
+
+// firstRead is how much of a file is read at first; most files that people write
+// by hand are shorter.
+const firstRead = 4 << 10
 
 // maxLine bounds the length of a line.
 const maxLine = 16 << 20
 
-// records splits a text into lines and the lines into fields. A field may stand
-// in double quotes; then it may hold commas, doubled quotes and line ends.
+// records splits a text into lines and the lines into fields. Lines end with a
+// line feed, a carriage return or both. A field may stand in double quotes; then
+// it may hold commas, doubled quotes and line ends.
 type records struct {
 	r       io.Reader
 	comma   byte
 	comment byte // lines that begin with it are passed over; 0: none
-	bare    bool // double quotes are text like any other
+	bare    bool // double quotes and carriage returns are text like any other
+	width   int  // fields of a record, for telling that a quote is missing; 0: not known
 
 	buf        []byte
 	start, end int
@@ -23,12 +30,11 @@ type records struct {
 	lines      int // line ends passed
 	line       int // number of the record's first line, from 1
 	text       []byte
-	cut        bool // a carriage return was cut off its end
+	ended      string // with what the line ended
+	back       bool   // the line has been read and belongs to the next record
 	fields     [][]byte
 	unquoted   []byte
 }
-
-var errLongLine = errors.New("a line is longer than 16 MiB")
 
 // next reads the next record that is not empty; io.EOF at the end. The fields
 // are valid until the next call.
@@ -47,7 +53,9 @@ func (c *records) next() error {
 // nextLine sets text to the next line that is not empty.
 func (c *records) nextLine() error {
 	for {
-		if err := c.readLine(); err != nil {
+		if c.back {
+			c.back = false
+		} else if err := c.readLine(); err != nil {
 			return err
 		}
 		c.line = c.lines
@@ -62,23 +70,16 @@ func (c *records) nextLine() error {
 
 // readLine sets text to the next line without its end.
 func (c *records) readLine() error {
-	scanned := 0
 	for {
-		if i := bytes.IndexByte(c.buf[c.start+scanned:c.end], '\n'); i >= 0 {
-			c.setText(c.buf[c.start : c.start+scanned+i])
-			c.start += scanned + i + 1
+		rest := c.buf[c.start:c.end]
+		if n, ended, ok := c.lineEnd(rest); ok {
+			c.text, c.ended = rest[:n], ended
+			c.start += n + len(ended)
 			c.lines++
 			return nil
 		}
-		scanned = c.end - c.start
 		if c.eof {
-			if scanned == 0 {
-				return io.EOF
-			}
-			c.setText(c.buf[c.start:c.end])
-			c.start = c.end
-			c.lines++
-			return nil
+			return io.EOF
 		}
 		if err := c.fill(); err != nil {
 			return err
@@ -86,18 +87,40 @@ func (c *records) readLine() error {
 	}
 }
 
+// lineEnd finds the end of the line with which a text begins. It is false where
+// more of the text must be read to know it, and at the end of the file.
+func (c *records) lineEnd(text []byte) (n int, ended string, ok bool) {
+	n = bytes.IndexByte(text, '\n')
+	whole := n >= 0
+	if !whole {
+		n = len(text)
+	}
+	switch cr := bytes.IndexByte(text[:n], '\r'); {
+	case c.bare && cr != n-1 || cr < 0:
+	case whole && cr == n-1:
+		return cr, "\r\n", true
+	case cr < n-1 || c.eof:
+		return cr, "\r", true
+	}
+	if whole {
+		return n, "\n", true
+	}
+	return n, "", c.eof && n > 0
+}
+
 // fill reads more behind the unread part of the buffer.
 func (c *records) fill() error {
+	small := c.end == len(c.buf) && len(c.buf) < headSize
 	if c.start > 0 {
 		copy(c.buf, c.buf[c.start:c.end])
 		c.end -= c.start
 		c.start = 0
 	}
-	if c.end == len(c.buf) {
+	if small || c.end == len(c.buf) {
 		if len(c.buf) >= maxLine {
-			return errLongLine
+			return fmt.Errorf("line %d is longer than %d MiB", c.lines+1, maxLine>>20)
 		}
-		grown := make([]byte, max(headSize, 2*len(c.buf)))
+		grown := make([]byte, max(firstRead, 2*len(c.buf)))
 		copy(grown, c.buf[:c.end])
 		c.buf = grown
 	}
@@ -115,16 +138,10 @@ func (c *records) fill() error {
 	return io.ErrNoProgress
 }
 
-// setText sets text to a line without the carriage return of its end.
-func (c *records) setText(line []byte) {
-	n := len(line)
-	if c.cut = n > 0 && line[n-1] == '\r'; c.cut {
-		line = line[:n-1]
-	}
-	c.text = line
-}
-
-var errQuote = errors.New("a closing quote")
+var (
+	errQuote     = errors.New("a closing quote")
+	errSwallowed = errors.New("a closing quote on this line: the quoted field goes on into a line that looks like a row of its own")
+)
 
 // split sets the fields of a line.
 func (c *records) split(line []byte) error {
@@ -144,9 +161,12 @@ func (c *records) split(line []byte) error {
 }
 
 // splitQuoted is split for a line with quotes; it reads further lines when a
-// quoted field goes on there.
+// quoted field goes on there. Where it goes on from a line with separators enough
+// for a row into another such line, a quote is missing, and the other line is left
+// for the next record.
 func (c *records) splitQuoted(line []byte) error {
 	c.unquoted = c.unquoted[:0]
+	row := c.width > 1 && bytes.Count(line, []byte{c.comma}) >= c.width-1
 	var ends []int // of the fields in unquoted
 	quoted := false
 	for i := 0; ; i++ {
@@ -156,14 +176,15 @@ func (c *records) splitQuoted(line []byte) error {
 			}
 			// The rest of the record is in the next line, which may move the buffer:
 			// nothing of this line is needed any more.
-			cut := c.cut
+			ended := c.ended
 			if c.r == nil || len(c.unquoted) > maxLine || c.readLine() != nil {
 				return errQuote
 			}
-			if cut {
-				c.unquoted = append(c.unquoted, '\r')
+			if row && bytes.Count(c.text, []byte{c.comma}) == c.width-1 {
+				c.back = true
+				return errSwallowed
 			}
-			c.unquoted = append(c.unquoted, '\n')
+			c.unquoted = append(c.unquoted, ended...)
 			line, i = c.text, -1
 			continue
 		}

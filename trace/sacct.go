@@ -114,6 +114,7 @@ type sacctSource struct {
 	in    *Input
 	rec   records
 	index [sacctFields]int // of the columns; -1: not there
+	names []string         // of the columns, as the header has them
 	width int
 	open  bool // the last column is the name of the job, and no other may hold the separator
 	jobs  []sacctJob
@@ -131,6 +132,7 @@ func (s *sacctSource) header() error {
 	}
 	s.width = len(s.rec.fields)
 	for i, name := range s.rec.fields {
+		s.names = append(s.names, string(bytes.TrimSpace(name)))
 		if c := sacctColumn(name); c != noColumn && s.index[c] < 0 {
 			s.index[c] = i
 		} else if c == noColumn && len(name) > 0 {
@@ -203,6 +205,23 @@ func (s *sacctSource) field(c sacctField) []byte {
 		return nil
 	default:
 		return v
+	}
+}
+
+// bad is the error about a field that must be there and make sense.
+func (s *sacctSource) bad(c sacctField, want string) error {
+	return s.in.Bad(s.rec.line, s.names[s.index[c]], s.field(c), want)
+}
+
+// assume counts a field that is empty, or not understood, and says what is
+// assumed for it. A column that the export does not have is not counted.
+func (s *sacctSource) assume(c sacctField, understood bool, means string) {
+	switch {
+	case s.index[c] < 0 || understood && len(s.field(c)) > 0:
+	case len(s.field(c)) > 0:
+		s.in.Empty(s.names[s.index[c]], "not understood: "+means)
+	default:
+		s.in.Empty(s.names[s.index[c]], means)
 	}
 }
 
@@ -280,20 +299,23 @@ func (s *sacctSource) first(j *sacctJob, component string) error {
 	if e.Job.Tenant == "" {
 		e.Job.Tenant = s.in.Text(s.field(partition))
 	}
+	for _, c := range []sacctField{jobName, user, account, qos} {
+		s.assume(c, true, "none")
+	}
 	var ok bool
 	if e.Job.Submit, ok = ParseWall(s.field(submit)); !ok {
-		return s.in.Bad(s.rec.line, "Submit", s.field(submit), string(wantWall))
+		return s.bad(submit, string(wantWall))
 	}
 	j.ready = e.Job.Submit
-	if at, ok := ParseWall(s.field(eligible)); ok {
+	at, ok := ParseWall(s.field(eligible))
+	s.assume(eligible, ok, "as it was submitted")
+	if ok {
 		j.ready = max(j.ready, at)
 	}
-	if limit, ok := slurmTime(s.field(timelimit)); ok {
-		e.Job.Estimate = limit
-	} else if minutes, ok := ParseTimes(s.field(timelimitRaw), time.Minute); ok && minutes > 0 {
-		e.Job.Estimate = minutes
-	}
-	if n, ok := ParseInt(s.field(priority)); ok {
+	e.Job.Estimate = s.limit()
+	n, ok := ParseInt(s.field(priority))
+	s.assume(priority, ok && n >= 0, "0")
+	if ok {
 		e.Job.Priority = int32(min(max(n, 0), math.MaxInt32))
 	}
 	if q := s.field(qos); len(q) > 0 {
@@ -306,6 +328,27 @@ func (s *sacctSource) first(j *sacctJob, component string) error {
 		return err
 	}
 	return nil // what a job would have held that never ran need not be told
+}
+
+// limit is the time limit of the job; 0: none.
+func (s *sacctSource) limit() time.Duration {
+	limit, ok := slurmTime(s.field(timelimit))
+	s.assume(timelimit, ok || unlimited(s.field(timelimit)), "no estimate")
+	if ok {
+		return limit
+	}
+	minutes, ok := ParseTimes(s.field(timelimitRaw), time.Minute)
+	ok = ok && minutes > 0 && minutes <= century
+	s.assume(timelimitRaw, ok || unlimited(s.field(timelimitRaw)), "no estimate")
+	if ok {
+		return minutes
+	}
+	return 0
+}
+
+// unlimited tells whether a limit is a word for none.
+func unlimited(v []byte) bool {
+	return string(v) == "UNLIMITED" || string(v) == "Partition_Limit"
 }
 
 // again reads a further line about a job: another component of it, which runs
@@ -345,7 +388,10 @@ func (s *sacctSource) run(j *sacctJob, follows bool) error {
 	t := &j.entry.Truth
 	ran, ok := s.elapsed()
 	if !ok {
-		return s.in.Bad(s.rec.line, "Elapsed", s.field(elapsed), "a time such as 1-02:03:04")
+		if s.index[elapsedRaw] >= 0 && len(s.field(elapsedRaw)) > 0 || s.index[elapsed] < 0 {
+			return s.bad(elapsedRaw, "seconds, 0 or more, 100 years at most")
+		}
+		return s.bad(elapsed, "a time such as 1-02:03:04, 100 years at most")
 	}
 	text := s.field(state)
 	word, _, _ := bytes.Cut(text, []byte{' '}) // CANCELLED by 1000
@@ -365,10 +411,13 @@ func (s *sacctSource) run(j *sacctJob, follows bool) error {
 		t.Outcome = Failed
 	default:
 		if t.Outcome, ok = outcomeOf(word); !ok || len(word) == 0 {
-			return s.in.Bad(s.rec.line, "State", text, "a state of a job")
+			return s.bad(state, "a state of a job")
 		}
 	}
 	began, known := ParseWall(s.field(start))
+	if !follows {
+		s.assume(start, known, "wait unknown")
+	}
 	if j.why == "" && ran == 0 && !known {
 		j.why = "it was over before it started"
 	}
@@ -382,9 +431,10 @@ func (s *sacctSource) run(j *sacctJob, follows bool) error {
 func (s *sacctSource) elapsed() (time.Duration, bool) {
 	if v := s.field(elapsedRaw); len(v) > 0 {
 		d, ok := ParseTimes(v, time.Second)
-		return d, ok && d >= 0
+		return d, ok && d >= 0 && d <= century
 	}
-	return slurmTime(s.field(elapsed))
+	d, ok := slurmTime(s.field(elapsed))
+	return d, ok && d <= century
 }
 
 // finish makes the entry of a job that has been read whole.

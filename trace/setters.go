@@ -7,16 +7,32 @@ import (
 	"github.com/norn-scheduler/norn/unit"
 )
 
-// What setters expect to find.
+// What setters expect to find, with the limits that they set.
 const (
-	wantWhole    Want = "a whole number"
-	wantCount    Want = "a whole number, 0 or more"
+	wantWhole    Want = "a whole number from -2147483648 to 2147483647"
+	wantCount    Want = "a whole number from 0 to 1000000"
+	wantBatch    Want = "a whole number from 0 to 1099511627776"
 	wantNumber   Want = "a number"
-	wantAmount   Want = "a number, 0 or more"
-	wantDuration Want = "a time, 0 or more"
-	wantWall     Want = "a time of day, such as 2006-01-02 15:04:05"
-	wantBytes    Want = "an amount of memory, such as 16GiB"
-	wantOutcome  Want = "how the job ended"
+	wantAmount   Want = "a number from 0 to 1e18"
+	wantDevices  Want = "a number from 0 to 1e9"
+	wantCores    Want = "a number from 0 to 1e12"
+	wantScaled   Want = "an amount of memory from 0 to an exbibyte"
+	wantDuration Want = "a time from 0 to 100 years"
+	wantSince    Want = "a time since 1970, before 2116"
+	wantWall     Want = "a time of day, such as 2006-01-02 15:04:05, from 1970 to 2200"
+	wantBytes    Want = "an amount of memory, such as 16GiB, an exbibyte at most"
+	wantWeight   Want = "a weight above 0, 1e18 at most"
+	wantFlag     Want = "1 or 0, true or false, yes or no"
+	wantOutcome  Want = "how the job ended, such as passed, failed or killed"
+)
+
+// The limits. That of tasks is job.MaxTasks; job.Demand.Check has those of demands.
+const (
+	mostGPUs   = 1e9 * unit.One
+	mostCPUs   = 1e12 * unit.One
+	mostMemory = unit.Bytes(1) << 60
+	mostAmount = 1e18 // of anything else
+	mostBatch  = 1 << 40
 )
 
 // Key stores the job's name in its source.
@@ -43,7 +59,12 @@ func Types(r *Row, v []byte) error { r.Shape.Types = r.Text(v); return nil }
 // Submit stores when the job was submitted, in the given unit since the zero of
 // the trace or since 1970 (see Clock).
 func Submit(of time.Duration) Setter {
-	return func(r *Row, v []byte) error { return setTime(&r.Job.Submit, v, of) }
+	return func(r *Row, v []byte) error {
+		if r.In.clock == OwnZero {
+			return setTime(&r.Job.Submit, v, of)
+		}
+		return setSince(&r.Job.Submit, v, of)
+	}
 }
 
 // SubmitWall stores when the job was submitted, as a time of day.
@@ -61,17 +82,27 @@ func Work(of time.Duration) Setter {
 	return func(r *Row, v []byte) error { return setTime(&r.Truth.Work, v, of) }
 }
 
+// setWork stores a run time in seconds that was computed from a column.
+func (r *Row) setWork(from string, seconds float64) error {
+	work, err := unit.Seconds(seconds)
+	if err != nil || work < 0 || work > century {
+		return r.Wrong(from, "what makes a run time of 100 years at most")
+	}
+	r.Truth.Work = work
+	return nil
+}
+
 // Wait stores how long the job queued.
 func Wait(of time.Duration) Setter {
 	return func(r *Row, v []byte) error {
-		r.Truth.HasWait = len(v) > 0
+		r.Truth.HasWait = true
 		return setTime(&r.Truth.Wait, v, of)
 	}
 }
 
 // Deadline stores the deadline, on the clock of Submit.
 func Deadline(of time.Duration) Setter {
-	return func(r *Row, v []byte) error { return setTime(&r.Job.Deadline, v, of) }
+	return func(r *Row, v []byte) error { return setSince(&r.Job.Deadline, v, of) }
 }
 
 // Estimate stores the user's word on the run time.
@@ -79,31 +110,36 @@ func Estimate(of time.Duration) Setter {
 	return func(r *Row, v []byte) error { return setTime(&r.Job.Estimate, v, of) }
 }
 
+// setTime reads a time that something took, or since the zero of a trace.
 func setTime(to *time.Duration, v []byte, of time.Duration) error {
-	if len(v) == 0 {
-		return nil
-	}
 	d, ok := ParseTimes(v, of)
-	if !ok || d < 0 {
+	if !ok || d < 0 || d > century {
 		return wantDuration
 	}
 	*to = d
 	return nil
 }
 
+// setSince reads a time that may be one since 1970.
+func setSince(to *time.Duration, v []byte, of time.Duration) error {
+	d, ok := ParseTimes(v, of)
+	if !ok || d < 0 {
+		return wantSince
+	}
+	*to = d
+	return nil
+}
+
 // GPUs stores the number of GPUs of the whole job; a part of one is allowed.
-func GPUs(r *Row, v []byte) error { return setMilli(&r.Shape.GPUs, v) }
+func GPUs(r *Row, v []byte) error { return setMilli(&r.Shape.GPUs, v, mostGPUs, wantDevices) }
 
 // CPUs stores the number of cores of the whole job.
-func CPUs(r *Row, v []byte) error { return setMilli(&r.Shape.CPUs, v) }
+func CPUs(r *Row, v []byte) error { return setMilli(&r.Shape.CPUs, v, mostCPUs, wantCores) }
 
-func setMilli(to *unit.Milli, v []byte) error {
-	if len(v) == 0 {
-		return nil
-	}
+func setMilli(to *unit.Milli, v []byte, most unit.Milli, want Want) error {
 	m, ok := ParseMilli(v)
-	if !ok || m < 0 {
-		return wantAmount
+	if !ok || m < 0 || m > most {
+		return want
 	}
 	*to = m
 	return nil
@@ -115,12 +151,9 @@ func Memory(of unit.Bytes) Setter {
 }
 
 func setScaled(to *unit.Bytes, v []byte, of unit.Bytes) error {
-	if len(v) == 0 {
-		return nil
-	}
 	n, ok := unit.ParseScaled(v, int64(of))
-	if !ok || n < 0 {
-		return wantAmount
+	if !ok || n < 0 || unit.Bytes(n) > mostMemory {
+		return wantScaled
 	}
 	*to = unit.Bytes(n)
 	return nil
@@ -131,9 +164,6 @@ func setScaled(to *unit.Bytes, v []byte, of unit.Bytes) error {
 func Tasks(r *Row, v []byte) error { return setCount(&r.Shape.Tasks, v) }
 
 func setCount(to *int32, v []byte) error {
-	if len(v) == 0 {
-		return nil
-	}
 	n, ok := ParseInt(v)
 	if !ok || n < 0 || n > job.MaxTasks {
 		return wantCount
@@ -144,12 +174,9 @@ func setCount(to *int32, v []byte) error {
 
 // Batch stores the global batch size.
 func Batch(r *Row, v []byte) error {
-	if len(v) == 0 {
-		return nil
-	}
 	n, ok := ParseInt(v)
-	if !ok || n < 0 || n > 1<<40 {
-		return wantCount
+	if !ok || n < 0 || n > mostBatch {
+		return wantBatch
 	}
 	r.Job.Batch = int(n)
 	return nil
@@ -158,23 +185,22 @@ func Batch(r *Row, v []byte) error {
 // Units stores the work of the job in units of its own, such as iterations.
 func Units(name string) Setter {
 	return func(r *Row, v []byte) error {
-		if len(v) == 0 {
-			return nil
-		}
-		n, ok := ParseFloat(v)
-		if !ok || n < 0 {
-			return wantAmount
-		}
-		r.Job.Units, r.Job.Unit = n, name
-		return nil
+		r.Job.Unit = name
+		return setAmount(&r.Job.Units, v)
 	}
+}
+
+func setAmount(to *float64, v []byte) error {
+	f, ok := ParseFloat(v)
+	if !ok || f < 0 || f > mostAmount {
+		return wantAmount
+	}
+	*to = f
+	return nil
 }
 
 // Priority stores the class of the job, larger being more urgent.
 func Priority(r *Row, v []byte) error {
-	if len(v) == 0 {
-		return nil
-	}
 	n, ok := ParseInt(v)
 	if !ok || n != int64(int32(n)) {
 		return wantWhole
@@ -185,9 +211,6 @@ func Priority(r *Row, v []byte) error {
 
 // Rank stores a predicted priority, smaller being first.
 func Rank(r *Row, v []byte) error {
-	if len(v) == 0 {
-		return nil
-	}
 	f, ok := ParseFloat(v)
 	if !ok {
 		return wantNumber
@@ -199,28 +222,46 @@ func Rank(r *Row, v []byte) error {
 
 // Number is a setter of a number, 0 or more, that to says where to store.
 func Number(to func(r *Row) *float64) Setter {
-	return func(r *Row, v []byte) error {
-		if len(v) == 0 {
-			return nil
-		}
-		f, ok := ParseFloat(v)
-		if !ok || f < 0 {
-			return wantAmount
-		}
-		*to(r) = f
-		return nil
-	}
+	return func(r *Row, v []byte) error { return setAmount(to(r), v) }
 }
 
 // Time is a setter of a time, 0 or more, that to says where to store.
 func Time(of time.Duration, to func(r *Row) *time.Duration) Setter {
+	return func(r *Row, v []byte) error { return setTime(to(r), v, of) }
+}
+
+// Flag is a setter of yes or no, that to says where to store: 1 or 0, true or
+// false, yes or no, in capitals or not.
+func Flag(to func(r *Row) *bool) Setter {
 	return func(r *Row, v []byte) error {
-		if len(v) == 0 {
-			return nil
+		yes, ok := ParseFlag(v)
+		if !ok {
+			return wantFlag
 		}
-		return setTime(to(r), v, of)
+		*to(r) = yes
+		return nil
 	}
 }
+
+// setWeight reads a weight: one of 0 would be taken for none that is told.
+func setWeight(to *float64, v []byte) error {
+	f, ok := ParseFloat(v)
+	if !ok || f <= 0 || f > mostAmount {
+		return wantWeight
+	}
+	*to = f
+	return nil
+}
+
+// hintText is a setter of a text among the hints.
+func hintText(to func(h *job.Hints) *string) Setter {
+	return func(r *Row, v []byte) error {
+		*to(r.Hints()) = r.Text(v)
+		return nil
+	}
+}
+
+func backbone(r *Row, v []byte) error { r.Job.Backbone = r.Text(v); return nil }
 
 // Ended stores how the job ended, by the words of the source: Slurm's states,
 // and those that traces made from its logs use.
@@ -235,7 +276,7 @@ func Ended(r *Row, v []byte) error {
 
 func outcomeOf(v []byte) (Outcome, bool) {
 	switch string(v) {
-	case "", "Pass", "Passed", "passed", "COMPLETED", "completed", "Succeeded":
+	case "Pass", "Passed", "passed", "COMPLETED", "completed", "Succeeded":
 		return Passed, true
 	case "Failed", "failed", "Fail", "FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE":
 		return Failed, true

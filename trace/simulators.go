@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Inputs of published simulators that tell how long jobs run. Their times are
@@ -72,7 +71,6 @@ func shareHints(r *Row, known map[job.Hints]*job.Hints) error {
 // elasticFlow is the input of the simulator of ElasticFlow (ASPLOS 2023).
 func elasticFlow() Format {
 	return CSV("elasticflow", "ElasticFlow simulator, with deadlines (ASPLOS 2023)", func(*Input) *Table {
-		var bestEffort bool
 		return &Table{
 			Columns: []Column{
 				Col("job_id", Key),
@@ -85,10 +83,10 @@ func elasticFlow() Format {
 				Col("duration", Work(time.Second)),
 				Ignored("real_iteration"),
 				Ignored("real_duration"),
-				Opt("best_effort", func(_ *Row, v []byte) error { bestEffort = string(v) == "1"; return nil }),
+				Opt("best_effort", Flag(bestEffort)),
 			},
 			Finish: func(r *Row) error {
-				if bestEffort {
+				if *bestEffort(r) {
 					r.Job.Deadline = 0
 				}
 				return nil
@@ -97,10 +95,17 @@ func elasticFlow() Format {
 	})
 }
 
+type bestEffortRow struct{ yes bool }
+
+// bestEffort is whether the job of a row has no deadline.
+func bestEffort(r *Row) *bool { return &RowState[bestEffortRow](r).yes }
+
 // chronus is the input of the simulator of Chronus (SoCC 2021), in minutes.
 func chronus() Format {
 	f := CSV("chronus", "Chronus simulator, with deadlines and their worth (SoCC 2021)", func(in *Input) *Table {
-		c := &chronusRow{}
+		list := func(to func(c *chronusRow) *[]float64) Setter {
+			return func(r *Row, v []byte) error { return numbers(to(RowState[chronusRow](r)), v, "-") }
+		}
 		return &Table{
 			Columns: []Column{
 				Col("job_id", Key),
@@ -116,12 +121,12 @@ func chronus() Format {
 				Col("model_name", Model),
 				Col("duration", Work(time.Minute)),
 				Unused("interval"),
-				Col("expect_time_list", func(_ *Row, v []byte) error { return c.list(&c.by, v, "-") }),
-				Col("expect_value_list", func(_ *Row, v []byte) error { return c.list(&c.value, v, "-") }),
-				Col("best_effort", func(_ *Row, v []byte) error { c.bestEffort = string(v) == "1"; return nil }),
-				Col("job_type", func(r *Row, v []byte) error { r.Hints().QoS = r.Text(v); return nil }),
+				Col("expect_time_list", list(func(c *chronusRow) *[]float64 { return &c.by })),
+				Col("expect_value_list", list(func(c *chronusRow) *[]float64 { return &c.value })),
+				Col("best_effort", Flag(func(r *Row) *bool { return &RowState[chronusRow](r).bestEffort })),
+				Col("job_type", hintText(func(h *job.Hints) *string { return &h.QoS })),
 			},
-			Finish: c.finish,
+			Finish: finishChronus,
 		}
 	})
 	f.Order = Unsorted
@@ -133,13 +138,12 @@ type chronusRow struct {
 	bestEffort bool
 }
 
-// list reads numbers joined by sep.
-func (c *chronusRow) list(to *[]float64, v []byte, sep string) error {
-	*to = (*to)[:0]
+// numbers reads numbers joined by sep.
+func numbers(to *[]float64, v []byte, sep string) error {
 	for part := range bytes.SplitSeq(v, []byte(sep)) {
 		f, ok := ParseFloat(part)
 		if !ok || f < 0 || f > 1e8 {
-			return Want("numbers, 0 or more, joined by " + sep)
+			return Want("numbers, 0 or more and 1e8 at most, joined by " + sep)
 		}
 		*to = append(*to, f)
 	}
@@ -148,13 +152,14 @@ func (c *chronusRow) list(to *[]float64, v []byte, sep string) error {
 
 // finish turns minutes after the submission into deadlines: the first is the
 // deadline of the job, and all of them with their values are hints.
-func (c *chronusRow) finish(r *Row) error {
+func finishChronus(r *Row) error {
+	c := RowState[chronusRow](r)
 	if c.bestEffort {
 		return nil
 	}
 	h := r.Hints()
 	if len(c.by) != len(c.value) || len(c.by) > len(h.Worth) {
-		return Want("as many values as deadlines, four at most")
+		return r.Wrong("expect_value_list", "as many values as deadlines, four at most")
 	}
 	for i, minutes := range c.by {
 		h.Worth[i] = job.Worth{By: r.Job.Submit + time.Duration(minutes*float64(time.Minute)), Value: c.value[i]}
@@ -191,9 +196,7 @@ func palShockwave() Format {
 				Col("num_replicas", GPUs),
 			},
 			Finish: func(r *Row) error {
-				var err error
-				r.Truth.Work, err = unit.Seconds(r.Job.Units)
-				return err
+				return r.setWork("num_iters", r.Job.Units)
 			},
 		}
 	})
@@ -210,11 +213,15 @@ func rubick() Format {
 			Col("num_gpus", GPUs),
 			Col("num_cpus", CPUs),
 			Unused("bandwidth"),
-			Col("exec_plan", func(r *Row, v []byte) error { r.Hints().Plan = r.Text(v); return nil }),
+			Col("exec_plan", hintText(func(h *job.Hints) *string { return &h.Plan })),
 			Col("steps", Units("steps")),
 			Col("is_sla", func(r *Row, v []byte) error {
-				if string(v) == "1" {
+				sla, ok := ParseFlag(v)
+				if sla {
 					r.Hints().QoS = "sla"
+				}
+				if !ok {
+					return wantFlag
 				}
 				return nil
 			}),
@@ -227,10 +234,10 @@ func mapa() Format {
 	return headless("mapa", "MAPA simulator, with communication patterns (SC 2021)", ',', []int{0, 2, 3, 4}, 1, func(*Input) (*Table, error) {
 		return &Table{Columns: []Column{
 			Col("num_gpus", GPUs),
-			Col("topology", func(r *Row, v []byte) error { r.Hints().Pattern = r.Text(v); return nil }),
+			Col("topology", hintText(func(h *job.Hints) *string { return &h.Pattern })),
 			Col("arrival", Submit(time.Second)),
 			Col("duration", Work(time.Second)),
-			Col("sensitive", func(r *Row, v []byte) error { r.Hints().Sensitive = string(v) == "1"; return nil }),
+			Col("sensitive", Flag(func(r *Row) *bool { return &r.Hints().Sensitive })),
 			Col("script", func(r *Row, v []byte) error {
 				r.Job.Name = r.Text(v)
 				r.Job.Model = r.Text(bytes.TrimSuffix(v, []byte(".sh")))

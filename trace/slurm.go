@@ -40,13 +40,18 @@ func slurmTime(v []byte) (time.Duration, bool) {
 	return time.Duration(days)*24*time.Hour + whole*time.Minute + last, true
 }
 
-// tres reads a list such as cpu=8,gres/gpu:a100=2,mem=64G.
-func tres(v []byte, use func(key, value []byte)) {
+// tres reads a list such as cpu=8,gres/gpu:a100=2,mem=64G. It is false where a
+// part is no pair; the others are used.
+func tres(v []byte, use func(key, value []byte)) bool {
+	pairs := true
 	for part := range bytes.SplitSeq(v, []byte{','}) {
-		if key, value, found := bytes.Cut(part, []byte{'='}); found {
+		key, value, found := bytes.Cut(part, []byte{'='})
+		if found {
 			use(bytes.TrimSpace(key), bytes.TrimSpace(value))
 		}
+		pairs = pairs && found
 	}
+	return pairs
 }
 
 // held is what a list of trackable resources tells.
@@ -61,13 +66,17 @@ type held struct {
 	nodes       int64
 }
 
-func readTRES(v []byte) held {
+// readTRES reads what a job holds. It is false where a part of that makes no
+// sense; the others count.
+func readTRES(v []byte) (held, bool) {
 	var h held
-	tres(v, func(key, value []byte) {
+	good := true
+	pairs := tres(v, func(key, value []byte) {
 		if kind, found := bytes.CutPrefix(key, []byte("gres/gpu")); found {
 			n, ok := ParseInt(value)
 			switch {
 			case !ok || n < 0 || n > job.MaxTasks:
+				good = false
 			case len(kind) == 0:
 				h.gpus = n
 			case kind[0] == ':':
@@ -75,23 +84,35 @@ func readTRES(v []byte) held {
 			}
 			return
 		}
-		switch string(key) {
-		case "cpu":
-			if m, ok := ParseMilli(value); ok && m >= 0 && m < 1<<40 {
-				h.cpus = m
-			}
-		case "mem":
-			if b, err := unit.ParseBytes(string(value)); err == nil {
-				h.memory = b
-			}
-		case "node":
-			if n, ok := ParseInt(value); ok && n > 0 && n <= job.MaxTasks {
-				h.nodes = n
-			}
-		}
+		good = h.plain(string(key), value) && good
 	})
 	h.gpus = max(h.gpus, h.typed)
-	return h
+	return h, good && pairs
+}
+
+// plain takes what is no GPU. It is false where the value makes no sense.
+func (h *held) plain(key string, value []byte) bool {
+	switch key {
+	case "cpu":
+		m, ok := ParseMilli(value)
+		if !ok || m < 0 || m >= 1<<40 {
+			return false
+		}
+		h.cpus = m
+	case "mem":
+		b, err := unit.ParseBytes(string(value))
+		if err != nil {
+			return false
+		}
+		h.memory = b
+	case "node":
+		n, ok := ParseInt(value)
+		if !ok || n <= 0 || n > job.MaxTasks {
+			return false
+		}
+		h.nodes = n
+	}
+	return true
 }
 
 // device adds n devices of a type: GPUs, or MIG slices such as 1g.10gb and
@@ -148,9 +169,9 @@ func readGRES(v []byte) (gpus int64, types string) {
 
 // reqMem reads ReqMem, which ends in c (for each core) or n (for each node) in
 // older versions.
-func reqMemory(v []byte, cpus unit.Milli, nodes int64) unit.Bytes {
+func reqMemory(v []byte, cpus unit.Milli, nodes int64) (unit.Bytes, bool) {
 	if len(v) == 0 {
-		return 0
+		return 0, false
 	}
 	times := int64(1)
 	switch v[len(v)-1] {
@@ -161,27 +182,35 @@ func reqMemory(v []byte, cpus unit.Milli, nodes int64) unit.Bytes {
 	}
 	b, err := unit.ParseBytes(string(v))
 	if err != nil || b > 1<<50 {
-		return 0
+		return 0, false
 	}
-	return b * unit.Bytes(min(times, 1000))
+	return b * unit.Bytes(min(times, 1000)), true
 }
 
 // role adds what a line asks for.
 func (s *sacctSource) role(j *sacctJob, component string) error {
-	h := readTRES(s.field(allocTRES))
-	asked := readTRES(s.field(reqTRES))
+	h, ok := readTRES(s.field(allocTRES))
+	s.assume(allocTRES, ok, "what ReqTRES and the other columns say")
+	asked, ok := readTRES(s.field(reqTRES))
+	s.assume(reqTRES, ok, "what AllocTRES and the other columns say")
 	if h == (held{}) {
 		h = asked
 	}
 	if h.types == "" {
 		h.types = asked.types
 	}
-	if n, ok := ParseInt(s.field(nodes)); ok && n > 0 && n <= job.MaxTasks && h.nodes == 0 {
+	n, ok := ParseInt(s.field(nodes))
+	ok = ok && n > 0 && n <= job.MaxTasks
+	s.assume(nodes, ok, "what AllocTRES says, or one")
+	if ok && h.nodes == 0 {
 		h.nodes = n
 	}
 	h.nodes = max(1, h.nodes)
 	for _, c := range []sacctField{allocCPUs, reqCPUs} {
-		if m, ok := ParseMilli(s.field(c)); ok && m > 0 && m < 1<<40 && h.cpus == 0 {
+		m, ok := ParseMilli(s.field(c))
+		ok = ok && m >= 0 && m < 1<<40
+		s.assume(c, ok, "what the other columns say")
+		if ok && h.cpus == 0 {
 			h.cpus = m
 		}
 	}
@@ -192,8 +221,10 @@ func (s *sacctSource) role(j *sacctJob, component string) error {
 			}
 		}
 	}
+	memory, ok := reqMemory(s.field(reqMem), h.cpus, h.nodes)
+	s.assume(reqMem, ok, "what the other columns say")
 	if h.memory == 0 {
-		h.memory = reqMemory(s.field(reqMem), h.cpus, h.nodes)
+		h.memory = memory
 	}
 	shape := Shape{
 		GPUs: h.amount(), CPUs: h.cpus, Memory: h.memory, GPUMemory: h.sliceMemory,

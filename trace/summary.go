@@ -291,7 +291,7 @@ func (s *Summary) WriteTable(w io.Writer) error {
 				line(fmt.Sprintf("and %d more", len(rows)-maxListed))
 				break
 			}
-			line(cmp.Or(r.Name, "(none)"), group(float64(r.Jobs)), percentOf(r.OfJobs), amount(r.GPUHours), percentOf(r.OfTime))
+			line(cmp.Or(harmless(r.Name), "(none)"), group(float64(r.Jobs)), percentOf(r.OfJobs), amount(r.GPUHours), percentOf(r.OfTime))
 		}
 	}
 	table("GPUs", s.Sizes)

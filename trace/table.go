@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -26,24 +27,35 @@ type Table struct {
 	Finish func(r *Row) error
 }
 
-// Column is a column of a Table.
+// Column is a column of a Table. A field that is empty is an error of its row
+// unless the column says what that means (see Or); then the setter is not called,
+// and Info.Empty counts the field.
 type Column struct {
 	Name     string // as the header has it
 	Set      Setter // nil: the column is known and not used
 	Optional bool   // the header may lack it
+	Empty    string // what an empty field means, such as unknown; "": it is an error
 }
 
-// Setter stores the text of a field in a row. An error of type Want says what
-// it expected; the Reader adds where that was and what it found. LeaveOut
-// leaves out the row. An empty field means what the column says it means;
-// setters of this package leave the value as it is.
+// Setter stores the text of a field, which is not empty, in a row. An error of
+// type Want says what it expected; the Reader adds where that was and what it
+// found. LeaveOut leaves out the row. What a setter keeps for Finish belongs
+// into RowState.
 type Setter func(r *Row, field []byte) error
 
-// Col is a column that a file must have.
+// Col is a column that a file must have, with something in each row.
 func Col(name string, set Setter) Column { return Column{Name: name, Set: set} }
 
-// Opt is a column that a file may have.
+// Opt is a column that a file may have. Where it is there, it has something in
+// each row.
 func Opt(name string, set Setter) Column { return Column{Name: name, Set: set, Optional: true} }
+
+// Or is the same column, which may be empty: means says in a few words what is
+// assumed then, for docs and for Info.Empty.
+func (c Column) Or(means string) Column {
+	c.Empty = means
+	return c
+}
 
 // Unused is a column that a file must have and that nothing is taken from.
 func Unused(name string) Column { return Column{Name: name} }
@@ -60,6 +72,7 @@ type Row struct {
 
 	hints job.Hints
 	told  bool // hints are to be given to the job
+	state any  // see RowState
 }
 
 // Hints are the hints of the job, made when first asked for.
@@ -68,23 +81,52 @@ func (r *Row) Hints() *job.Hints {
 	return &r.hints
 }
 
+// rowState is what several columns of the row at a line say together.
+type rowState[T any] struct {
+	line  int
+	value T
+}
+
+// RowState is what several columns of a row say together, for Finish: a T that
+// is zero at the beginning of each row. The setters of a table share one T. A
+// variable outside of the row would keep what the row before has said.
+func RowState[T any](r *Row) *T {
+	s, ok := r.state.(*rowState[T])
+	if !ok {
+		s = &rowState[T]{line: r.Line}
+		r.state = s
+	}
+	if s.line != r.Line {
+		*s = rowState[T]{line: r.Line}
+	}
+	return &s.value
+}
+
+// Wrong is the error with which Finish says that a column, by its name in the
+// Table, is not what it wants.
+func (r *Row) Wrong(column, want string) error { return &wrongColumn{column, Want(want)} }
+
 // Text is the string of a field, equal ones sharing memory.
 func (r *Row) Text(field []byte) string { return r.In.pool.text(field) }
 
 // Unique is the string of a field whose value does not come again.
 func (r *Row) Unique(field []byte) string { return r.In.pool.unique(field) }
 
-// CSV makes a format of a table. The function is called once for each file, so
-// that setters can share variables; it is also called to learn the columns,
+// CSV makes a format of a table. The function is called once for each file, for
+// what setters keep from row to row, such as the sum of intervals (what they keep
+// for one row belongs into RowState); it is also called to learn the columns,
 // then with an Input of which only the Options, all zero, are set.
 func CSV(name, title string, table func(in *Input) *Table) Format {
-	shape := table(&Input{Options: &Options{}, info: &Info{}, pool: &pool{}})
+	shape := table(noInput())
 	return Format{
-		Name: name, Title: title,
+		Name: name, Title: title, Columns: shape.Columns,
 		Match:  shape.match,
 		Decode: func(in *Input) (Source, error) { return table(in).open(in) },
 	}
 }
+
+// noInput is the Input with which a table is made to learn its columns.
+func noInput() *Input { return &Input{Options: &Options{}, info: &Info{}, pool: &pool{}} }
 
 func (t *Table) comma() byte {
 	if t.Comma == 0 {
@@ -143,7 +185,8 @@ func columnIndex(header [][]byte, name string, anyCase bool) int {
 type bound struct {
 	index int
 	set   Setter
-	name  string
+	empty string // what an empty field means; "": it is an error
+	count int    // of the column in Info.Empty, from 1; 0: it has not been empty
 }
 
 // tableSource reads a file by a table.
@@ -165,6 +208,7 @@ func (t *Table) open(in *Input) (Source, error) {
 			s.bind(i, c)
 		}
 		s.width = len(t.Columns)
+		s.rec.width = s.width
 		return s, nil
 	}
 	if err := s.rec.next(); err != nil {
@@ -178,7 +222,7 @@ func (t *Table) open(in *Input) (Source, error) {
 
 func (s *tableSource) bind(index int, c Column) {
 	if c.Set != nil {
-		s.cols = append(s.cols, bound{index, c.Set, c.Name})
+		s.cols = append(s.cols, bound{index: index, set: c.Set, empty: c.Empty})
 	}
 }
 
@@ -186,6 +230,7 @@ func (s *tableSource) bind(index int, c Column) {
 func (s *tableSource) readHeader() error {
 	header := s.rec.fields
 	s.width = len(header)
+	s.rec.width = s.width
 	known := make([]bool, len(header))
 	for _, h := range header {
 		s.names = append(s.names, string(bytes.TrimSpace(h)))
@@ -215,7 +260,7 @@ func (s *tableSource) readHeader() error {
 // Next implements Source.
 func (s *tableSource) Next(e *Entry) error {
 	err := s.rec.next()
-	if err != nil && !errors.Is(err, errQuote) {
+	if err != nil && !errors.Is(err, errQuote) && !errors.Is(err, errSwallowed) {
 		return err
 	}
 	s.in.Row()
@@ -235,13 +280,36 @@ func (s *tableSource) Next(e *Entry) error {
 		}
 	}
 	for i := range s.cols {
-		c := &s.cols[i]
-		if err := c.set(r, s.rec.fields[c.index]); err != nil {
-			return s.wrong(err, c)
+		if err := s.set(r, &s.cols[i]); err != nil {
+			return s.wrong(err, &s.cols[i])
 		}
 	}
 	return s.finish(r)
 }
+
+// wantValue is what a column wants that may not be empty.
+const wantValue Want = "a value: this column may not be empty"
+
+// set stores the field of a column, or counts it where it may be empty and is.
+func (s *tableSource) set(r *Row, c *bound) error {
+	field := s.rec.fields[c.index]
+	if len(field) > 0 {
+		return c.set(r, field)
+	}
+	if c.empty == "" {
+		return wantValue
+	}
+	info := s.in.info
+	if c.count == 0 {
+		info.Empty = append(info.Empty, EmptyFields{Column: s.names[c.index], Means: c.empty})
+		c.count = len(info.Empty)
+	}
+	info.Empty[c.count-1].Rows++
+	return nil
+}
+
+// line is where the last row was.
+func (s *tableSource) line() int { return s.row.Line }
 
 // finish completes a row whose columns are set.
 func (s *tableSource) finish(r *Row) error {
@@ -272,10 +340,23 @@ func (s *tableSource) wrong(err error, c *bound) error {
 		return &leftOut{line: s.row.Line, why: out.why}
 	}
 	e := &Error{File: s.in.Name, Line: s.row.Line, Want: want(err)}
+	var in *wrongColumn
+	if errors.As(err, &in) {
+		if i := s.indexOf(in.column); i >= 0 {
+			c = &bound{index: i}
+		}
+	}
 	if c != nil {
 		e.Column, e.Number, e.Found = s.names[c.index], c.index+1, quote(s.rec.fields[c.index])
 	}
 	return e
+}
+
+// indexOf finds a column in the file; -1 when it is not there.
+func (s *tableSource) indexOf(column string) int {
+	return slices.IndexFunc(s.names, func(name string) bool {
+		return name == column || s.table.AnyCase && strings.EqualFold(name, column)
+	})
 }
 
 // milliOf is n whole devices.

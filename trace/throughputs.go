@@ -73,7 +73,9 @@ func gavelAlone(t *jsontext.Reader) (steps float64, err error) {
 			return t.Skip()
 		}
 		told = true
-		steps, err = t.Float()
+		if steps, err = t.Float(); err == nil && !(steps >= 0 && steps <= mostAmount) {
+			err = errors.New("write steps per second from 0, which means that it cannot run, to 1e18")
+		}
 		return err
 	})
 	if err == nil && !told {

@@ -57,7 +57,8 @@ func appendEntry(b []byte, e *Entry) ([]byte, error) {
 	f := &jsontext.Writer{B: append(b, '{')}
 	t := &e.Truth
 	shape(f, &e.Job)
-	f.Time("work", t.Work)
+	f.Key("work") // 0 s, too: without it nothing would be told
+	f.B = unit.AppendSeconds(f.B, t.Work)
 	if t.Attempts != nil {
 		f.Times("attempts", t.Attempts)
 	}

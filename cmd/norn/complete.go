@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/norn-scheduler/norn/clusterspec"
+	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/policy"
 	"github.com/norn-scheduler/norn/replay"
 	"github.com/norn-scheduler/norn/trace"
@@ -123,7 +124,7 @@ func completeJob(_ *cobra.Command, args []string, begun string) ([]string, cobra
 		return nil, cobra.ShellCompDirectiveDefault
 	}
 	var out []string
-	if log, err := openLog(args[0]); err == nil && len(args) == 1 {
+	if log, err := eventlog.Open(args[0]); err == nil && len(args) == 1 {
 		defer log.Close()
 		if list, err := replay.Jobs(log.Reader); err == nil {
 			for _, b := range list.Jobs {

@@ -97,7 +97,7 @@ func TestConfigToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	if f := c.Listen.Tokens[0]; f.Hash != config.HashOf(secret) || f.Name != "the ci" || f.User != "alice" || !f.Operator {
-		t.Errorf("%s finds %+v", secret, f)
+		t.Errorf("%s is read as %+v", secret, f)
 	}
 	if other, _, _ := configured(t, "token", "mine"); strings.HasPrefix(other, secret) || !strings.Contains(other, "name: mine") || strings.Contains(other, "operator") {
 		t.Errorf("a second token: %s", other)

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/internal/grid"
 )
 
 // errSeen ends a watch that has told all that was asked for.
@@ -130,5 +131,18 @@ func eventLine(e api.Event, now time.Time) string {
 	if e.User != "" && e.Job == "" {
 		who = e.User
 	}
-	return strings.TrimRight(fmt.Sprintf("%s  %-8s %-10s %s", e.Time.In(now.Location()).Format("2006-01-02 15:04:05"), clean(e.Kind), clean(who), clean(e.Text)), " ")
+	return strings.TrimRight(fmt.Sprintf("%s  %-8s %-10s %s", e.Time.In(now.Location()).Format("2006-01-02 15:04:05"), grid.Clean(e.Kind), grid.Clean(who), grid.Clean(e.Text)), " ")
+}
+
+// create writes a file.
+func create(path string, write func(io.Writer) error) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	err = write(file)
+	if e := file.Close(); err == nil {
+		err = e
+	}
+	return err
 }

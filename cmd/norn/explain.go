@@ -3,8 +3,6 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -33,11 +31,14 @@ because norn was killed or still writes it, is told as far as it goes.`,
 		Args:              cobra.RangeArgs(1, 2),
 		ValidArgsFunction: completeJob,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			log, err := openLog(args[0])
+			log, err := eventlog.Open(args[0])
 			if err != nil {
 				return err
 			}
 			defer log.Close()
+			if !asJSON {
+				cmd.SetOut(&harmless{w: cmd.OutOrStdout()})
+			}
 			switch {
 			case learnt && len(args) == 2:
 				return misused("--learnt is about all jobs: leave %s out", args[1])
@@ -63,7 +64,7 @@ because norn was killed or still writes it, is told as far as it goes.`,
 }
 
 // lessons lists what was learnt in a log.
-func lessons(cmd *cobra.Command, log *logFile, asJSON bool) error {
+func lessons(cmd *cobra.Command, log *eventlog.File, asJSON bool) error {
 	all, torn, err := replay.Lessons(log.Reader)
 	if err != nil {
 		return err
@@ -82,7 +83,7 @@ func lessons(cmd *cobra.Command, log *logFile, asJSON bool) error {
 }
 
 // list lists the jobs of a log.
-func list(cmd *cobra.Command, log *logFile, asJSON bool, most int) error {
+func list(cmd *cobra.Command, log *eventlog.File, asJSON bool, most int) error {
 	l, err := replay.Jobs(log.Reader)
 	if err != nil {
 		return err
@@ -100,7 +101,7 @@ func list(cmd *cobra.Command, log *logFile, asJSON bool, most int) error {
 		fmt.Fprintf(cmd.ErrOrStderr(), "norn: %s before another one goes on: what was told in between is missing\n", breaks(l.Gaps))
 	}
 	if more := len(l.Jobs) - most; most > 0 && more > 0 {
-		fmt.Fprintf(cmd.ErrOrStderr(), "norn: %d more jobs (--limit 0 lists all); norn explain %s JOB tells the life of one\n", more, log.path)
+		fmt.Fprintf(cmd.ErrOrStderr(), "norn: %d more jobs (--limit 0 lists all); norn explain %s JOB tells the life of one\n", more, log.Path)
 	}
 	return nil
 }
@@ -135,44 +136,6 @@ func briefs(l *replay.List, most int) []briefJSON {
 		})
 	}
 	return out
-}
-
-// logFile is an open event log.
-type logFile struct {
-	*eventlog.Reader
-	path string
-	file *os.File
-}
-
-// Close ends the reading and closes the file.
-func (l *logFile) Close() {
-	l.Reader.Close()
-	l.file.Close()
-}
-
-// openLog opens an event log, or the one in a folder that norn sim wrote.
-func openLog(path string) (*logFile, error) {
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		logs, err := filepath.Glob(filepath.Join(path, "events.log*"))
-		if err != nil || len(logs) != 1 {
-			below, _ := filepath.Glob(filepath.Join(path, "*", "events.log*"))
-			if len(below) > 0 {
-				return nil, fmt.Errorf("%s holds several runs; name one: %s", path, filepath.Dir(below[0]))
-			}
-			return nil, fmt.Errorf("%s holds %s; name the file", path, count(len(logs), "event log"))
-		}
-		path = logs[0]
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	log, err := eventlog.NewReader(file, path)
-	if err != nil {
-		file.Close()
-		return nil, err
-	}
-	return &logFile{log, path, file}, nil
 }
 
 // count is a number of things.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/norn-scheduler/norn/internal/grid"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/local/fidelity"
 	"github.com/norn-scheduler/norn/run"
@@ -175,26 +176,26 @@ func (f *fidelityFlags) text(out io.Writer, jobs run.Jobs, all []*fidelity.Resul
 	live := all[0].Live.Makespan
 	fmt.Fprintf(out, "%d jobs on %d devices, times divided by %v: %s of trace took %s live.\n\n",
 		len(jobs), f.devices, f.compress, unit.Human(time.Duration(float64(live)*f.compress).Round(time.Minute)), seconds(live))
-	t := grid{cols: columns("policy", "mean JCT", "simulated", "off", "tau", "starts", "stops", "in order", "apart, median", "p95", "most")}
+	t := grid.Table{Cols: columns("policy", "mean JCT", "simulated", "off", "tau", "starts", "stops", "in order", "apart, median", "p95", "most")}
 	for _, r := range all {
 		d := r.Decisions
-		t.add(r.Policy, seconds(r.Live.MeanJCT), seconds(r.Sim.MeanJCT), fmt.Sprintf("%+.2f %%", 100*r.Off), fmt.Sprintf("%.3f", r.Tau),
+		t.Add(r.Policy, seconds(r.Live.MeanJCT), seconds(r.Sim.MeanJCT), fmt.Sprintf("%+.2f %%", 100*r.Off), fmt.Sprintf("%.3f", r.Tau),
 			matched(r.Starts), matched(r.Stops), fmt.Sprintf("%d of %d", r.InOrder, r.Starts.Both+r.Stops.Both),
 			seconds(d.Median), seconds(d.P95), seconds(d.Most))
 	}
-	if err := t.write(out, 0); err != nil {
+	if err := t.Write(out, 0); err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "\nWhat transitions took live, mean and most; the simulator is given the means.\n\n")
-	t = grid{cols: columns("policy", "submission", "", "start", "", "restore", "", "checkpoint", "", "leave", "")}
+	t = grid.Table{Cols: columns("policy", "submission", "", "start", "", "restore", "", "checkpoint", "", "leave", "")}
 	for _, r := range all {
 		row := []string{r.Policy}
 		for _, s := range []fidelity.Span{r.Costs.Lag, r.Costs.Start, r.Costs.Restore, r.Costs.Checkpoint, r.Costs.Leave} {
 			row = append(row, took(s, s.Mean), took(s, s.Most))
 		}
-		t.add(row...)
+		t.Add(row...)
 	}
-	if err := t.write(out, 0); err != nil {
+	if err := t.Write(out, 0); err != nil {
 		return err
 	}
 	for _, r := range all {
@@ -204,10 +205,10 @@ func (f *fidelityFlags) text(out io.Writer, jobs run.Jobs, all []*fidelity.Resul
 }
 
 // columns are titles, the first to the left.
-func columns(titles ...string) []gridColumn {
-	out := make([]gridColumn, len(titles))
+func columns(titles ...string) []grid.Column {
+	out := make([]grid.Column, len(titles))
 	for i, t := range titles {
-		out[i] = gridColumn{title: t, right: i > 0}
+		out[i] = grid.Column{Title: t, Right: i > 0}
 	}
 	return out
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/client"
+	"github.com/norn-scheduler/norn/internal/grid"
 	"github.com/norn-scheduler/norn/unit"
 )
 
@@ -183,7 +184,7 @@ func fateOf(j api.Job) string {
 		text += " with " + how
 	}
 	if j.Reason != "" && j.Reason != how {
-		text += ": " + clean(j.Reason)
+		text += ": " + grid.Clean(j.Reason)
 	}
 	return text
 }
@@ -198,7 +199,7 @@ func exitText(e *api.Exit) string {
 		text = e.Signal
 	}
 	if e.Note != "" {
-		text += " (" + clean(e.Note) + ")"
+		text += " (" + grid.Clean(e.Note) + ")"
 	}
 	return text
 }

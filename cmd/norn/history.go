@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/internal/grid"
 )
 
 // accounting is what norn history was asked.
@@ -208,21 +209,21 @@ func writeHistory(out io.Writer, list []api.Job, format string, now time.Time, w
 	case "csv":
 		return writeJobsCSV(out, list)
 	}
-	g := &grid{cols: []gridColumn{
-		{title: "JOB"}, {title: "NAME", least: 8}, {title: "USER", least: 4, rank: 5}, {title: "TENANT", least: 4, rank: 4, bare: true}, {title: "STATE"},
-		{title: "EXIT", least: 6, bare: true}, {title: "GPUS", right: true}, {title: "SUBMITTED", rank: 1}, {title: "ENDED", rank: 6},
-		{title: "WAITED", right: true, rank: 3}, {title: "RAN", right: true}, {title: "GPU-HOURS", right: true, rank: 2},
+	g := &grid.Table{Cols: []grid.Column{
+		{Title: "JOB"}, {Title: "NAME", Least: 8}, {Title: "USER", Least: 4, Rank: 5}, {Title: "TENANT", Least: 4, Rank: 4, Bare: true}, {Title: "STATE"},
+		{Title: "EXIT", Least: 6, Bare: true}, {Title: "GPUS", Right: true}, {Title: "SUBMITTED", Rank: 1}, {Title: "ENDED", Rank: 6},
+		{Title: "WAITED", Right: true, Rank: 3}, {Title: "RAN", Right: true}, {Title: "GPU-HOURS", Right: true, Rank: 2},
 	}}
 	for _, j := range list {
 		exit := exitText(j.Exit)
 		if j.State == api.Done {
 			exit = ""
 		}
-		g.add(j.ID, jobName(j), j.User, j.Tenant, string(j.State), exit, j.GPUs.String(), clock(j.Submitted, now), clock(j.Ended, now),
+		g.Add(j.ID, jobName(j), j.User, j.Tenant, string(j.State), exit, j.GPUs.String(), grid.Clock(j.Submitted, now), grid.Clock(j.Ended, now),
 			span(j.Wait.Duration()), spanOrNone(j.Ran), hours(j.GPUTime))
 	}
 	if len(list) > 0 {
-		if err := g.write(out, width); err != nil {
+		if err := g.Write(out, width); err != nil {
 			return err
 		}
 	}
@@ -253,14 +254,14 @@ func writeTotals(out io.Writer, by string, list []totals, format string, width i
 		w.Flush()
 		return w.Error() // of any of the writes
 	}
-	g := &grid{cols: []gridColumn{
-		{title: strings.ToUpper(by), least: 8}, {title: "JOBS", right: true}, {title: "DONE", right: true}, {title: "FAILED", right: true}, {title: "CANCELLED", right: true, rank: 3},
-		{title: "GPU-HOURS", right: true}, {title: "MEAN WAIT", right: true, rank: 2}, {title: "MEAN RUN", right: true, rank: 1}, {title: "PREEMPTIONS", right: true, rank: 1},
+	g := &grid.Table{Cols: []grid.Column{
+		{Title: strings.ToUpper(by), Least: 8}, {Title: "JOBS", Right: true}, {Title: "DONE", Right: true}, {Title: "FAILED", Right: true}, {Title: "CANCELLED", Right: true, Rank: 3},
+		{Title: "GPU-HOURS", Right: true}, {Title: "MEAN WAIT", Right: true, Rank: 2}, {Title: "MEAN RUN", Right: true, Rank: 1}, {Title: "PREEMPTIONS", Right: true, Rank: 1},
 	}}
 	for _, t := range list {
-		g.add(append(t.counts(), hours(api.Seconds(t.GPUHours*3600)), secondsText(t.MeanWait), secondsText(t.MeanRan), strconv.Itoa(t.Preempted))...)
+		g.Add(append(t.counts(), hours(api.Seconds(t.GPUHours*3600)), secondsText(t.MeanWait), secondsText(t.MeanRan), strconv.Itoa(t.Preempted))...)
 	}
-	return g.write(out, width)
+	return g.Write(out, width)
 }
 
 func (t totals) counts() []string {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/internal/grid"
 	"github.com/norn-scheduler/norn/param"
 	"github.com/norn-scheduler/norn/unit"
 )
@@ -189,28 +190,6 @@ func numbered(name string) (stem string, n int, ok bool) {
 	return stem, n, err == nil
 }
 
-// clock is a moment for a reader in the place where now is told: the time of
-// day, and the date where that is another.
-func clock(t, now time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	t = t.In(now.Location())
-	switch days := dayOf(t) - dayOf(now); {
-	case days == 0:
-		return t.Format("15:04")
-	case days > -7 && days < 7:
-		return t.Format("Mon 15:04")
-	case t.Year() == now.Year():
-		return t.Format("Jan 2 15:04")
-	}
-	return t.Format("2006-01-02 15:04")
-}
-
-func dayOf(t time.Time) int64 {
-	return time.Date(t.Year(), t.Month(), t.Day(), 0, 0, 0, 0, time.UTC).Unix() / 86400
-}
-
 // soon is a moment to come for a reader, with how far away it is.
 func soon(t, now time.Time) string {
 	d := t.Sub(now)
@@ -220,7 +199,7 @@ func soon(t, now time.Time) string {
 	case d < time.Minute:
 		return fmt.Sprintf("in %s, at %s", span(d), t.In(now.Location()).Format("15:04:05"))
 	}
-	return fmt.Sprintf("in %s, at %s", minutes(d), clock(t, now))
+	return fmt.Sprintf("in %s, at %s", minutes(d), grid.Clock(t, now))
 }
 
 // minutes is a length of time to the minute: 42 min, 3 h 20 min, 2 d 4 h.

@@ -185,7 +185,7 @@ func shellOf(f *fake, env ...string) *shell {
 func liveRoot(s *shell) *cobra.Command {
 	cmd := &cobra.Command{Use: "norn", SilenceUsage: true, SilenceErrors: true}
 	cmd.AddCommand(s.commands()...)
-	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misused("%w%s", err, nearFlag(cmd, err)) })
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misused("%w%s", err, nearFlag(flagNames(cmd), err)) })
 	strict(cmd)
 	return cmd
 }

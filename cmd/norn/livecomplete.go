@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/internal/grid"
 )
 
 // completeWithin is how long a shell that completes a word waits for Norn.
@@ -37,7 +38,7 @@ func (s *shell) completeJobsAs(in func(api.State) bool) completer {
 		var out []string
 		for _, j := range found {
 			if in(j.State) && !named[j.ID] && strings.HasPrefix(j.ID, begun) {
-				out = append(out, cobra.CompletionWithDesc(j.ID, clean(strings.TrimSpace(jobName(j)+" "+string(j.State)))))
+				out = append(out, cobra.CompletionWithDesc(j.ID, grid.Clean(strings.TrimSpace(jobName(j)+" "+string(j.State)))))
 			}
 		}
 		return out, how
@@ -63,7 +64,7 @@ func (s *shell) completeDevices(cmd *cobra.Command, args []string, _ string) ([]
 	if d, err := s.open(cmd); err == nil {
 		if n, err := d.Node(ctx); err == nil {
 			for _, dev := range n.Devices {
-				out = append(out, cobra.CompletionWithDesc(dev.Name, clean(dev.Type)))
+				out = append(out, cobra.CompletionWithDesc(dev.Name, grid.Clean(dev.Type)))
 			}
 		}
 	}
@@ -78,7 +79,7 @@ func (s *shell) completeTenants(cmd *cobra.Command, _ []string, _ string) ([]str
 	if d, err := s.open(cmd); err == nil {
 		if st, err := d.Status(ctx); err == nil {
 			for _, t := range st.Tenants {
-				out = append(out, clean(t.Name))
+				out = append(out, grid.Clean(t.Name))
 			}
 		}
 	}

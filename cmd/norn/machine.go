@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/internal/grid"
 	"github.com/norn-scheduler/norn/unit"
 )
 
@@ -70,13 +71,13 @@ func writeStatus(out io.Writer, st api.Status, n api.Node, width int) error {
 	}
 	if len(n.Devices) > 0 {
 		fmt.Fprintln(out)
-		if err := deviceTable(n).write(out, width); err != nil {
+		if err := deviceTable(n).Write(out, width); err != nil {
 			return err
 		}
 	}
 	if len(st.Tenants) > 0 {
 		fmt.Fprintln(out)
-		return tenantTable(st.Tenants).write(out, width)
+		return tenantTable(st.Tenants).Write(out, width)
 	}
 	return nil
 }
@@ -144,11 +145,11 @@ func memory(b api.Bytes) string {
 	return fmt.Sprintf("%d", b)
 }
 
-func deviceTable(n api.Node) *grid {
-	g := &grid{cols: []gridColumn{
-		{title: "DEVICE"}, {title: "TYPE", least: 6, rank: 2}, {title: "UTIL", right: true, bare: true}, {title: "MEMORY", right: true, bare: true},
-		{title: "TEMP", right: true, rank: 3, bare: true}, {title: "POWER", right: true, rank: 4, bare: true}, {title: "NUMA", right: true, rank: 1, bare: true},
-		{title: "JOBS", least: 8}, {title: "NOTE", least: 10, bare: true},
+func deviceTable(n api.Node) *grid.Table {
+	g := &grid.Table{Cols: []grid.Column{
+		{Title: "DEVICE"}, {Title: "TYPE", Least: 6, Rank: 2}, {Title: "UTIL", Right: true, Bare: true}, {Title: "MEMORY", Right: true, Bare: true},
+		{Title: "TEMP", Right: true, Rank: 3, Bare: true}, {Title: "POWER", Right: true, Rank: 4, Bare: true}, {Title: "NUMA", Right: true, Rank: 1, Bare: true},
+		{Title: "JOBS", Least: 8}, {Title: "NOTE", Least: 10, Bare: true},
 	}}
 	for _, d := range n.Devices {
 		util, mem, temp, power, numa := "", "", "", "", ""
@@ -166,15 +167,15 @@ func deviceTable(n api.Node) *grid {
 		if d.Broken {
 			note = joined("takes no new work", d.Note)
 		}
-		g.add(d.Name, d.Type, util, mem, temp, power, numa, strings.Join(d.Jobs, " "), note)
+		g.Add(d.Name, d.Type, util, mem, temp, power, numa, strings.Join(d.Jobs, " "), note)
 	}
 	return g
 }
 
-func tenantTable(list []api.Tenant) *grid {
-	g := &grid{cols: []gridColumn{
-		{title: "TENANT", least: 8}, {title: "GPUS", right: true}, {title: "GUARANTEE", right: true, bare: true}, {title: "LIMIT", right: true, bare: true},
-		{title: "WEIGHT", right: true}, {title: "WAITING", right: true}, {title: "USED GPU-H", right: true},
+func tenantTable(list []api.Tenant) *grid.Table {
+	g := &grid.Table{Cols: []grid.Column{
+		{Title: "TENANT", Least: 8}, {Title: "GPUS", Right: true}, {Title: "GUARANTEE", Right: true, Bare: true}, {Title: "LIMIT", Right: true, Bare: true},
+		{Title: "WEIGHT", Right: true}, {Title: "WAITING", Right: true}, {Title: "USED GPU-H", Right: true},
 	}}
 	some := func(v float64) string {
 		if v == 0 {
@@ -183,7 +184,7 @@ func tenantTable(list []api.Tenant) *grid {
 		return trimmed(v)
 	}
 	for _, t := range list {
-		g.add(t.Name, trimmed(t.Held), some(t.Guarantee), some(t.Limit), trimmed(t.Weight), fmt.Sprint(t.Waiting), fmt.Sprintf("%.1f", t.Usage))
+		g.Add(t.Name, trimmed(t.Held), some(t.Guarantee), some(t.Limit), trimmed(t.Weight), fmt.Sprint(t.Waiting), fmt.Sprintf("%.1f", t.Usage))
 	}
 	return g
 }

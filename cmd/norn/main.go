@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/local/fidelity"
@@ -56,6 +57,7 @@ func execute(ctx context.Context, args []string, out, errOut io.Writer) int {
 
 // fate tells what an error is, and returns the exit code for it.
 func fate(called *cobra.Command, err error, errOut io.Writer) int {
+	errOut = &harmless{w: errOut}
 	var usage *usageError
 	var panicked *engine.PanicError
 	var ofJob exitCode
@@ -117,7 +119,7 @@ cost.`,
 	cmd.AddCommand(upCommand(), downCommand(), configCommand())
 	cmd.AddCommand(fidelityCommand())
 	cmd.AddCommand(liveCommands()...)
-	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misused("%w%s", err, nearFlag(cmd, err)) })
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misused("%w%s", err, nearFlag(flagNames(cmd), err)) })
 	strict(cmd)
 	return cmd
 }
@@ -156,11 +158,11 @@ func unknownCommand(cmd *cobra.Command, args []string) error {
 }
 
 // nearFlag says which flag may be meant by one that is not known.
-func nearFlag(cmd *cobra.Command, err error) string {
-	_, name, unknown := strings.Cut(err.Error(), "unknown flag: --")
-	if !unknown {
+func nearFlag(known []string, err error) string {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
 		return ""
 	}
-	near := param.Near(name, flagNames(cmd))
+	near := param.Near(unknown.GetSpecifiedName(), known)
 	return strings.NewReplacer("mean ", "mean --", " or ", " or --").Replace(near)
 }

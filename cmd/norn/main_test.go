@@ -280,7 +280,7 @@ func TestSimIsTheSame(t *testing.T) {
 	if outs[0] != outs[1] || logs[0] != logs[1] {
 		t.Error("two equal command lines differ")
 	}
-	for _, want := range []string{`"seed":"5"`, `"estimates":"oracle+20%"`, `"job-mtbf=10h"`, `"cost=checkpoint=5s,restore=10s"`, `"cluster":"8x8"`} {
+	for _, want := range []string{`"seed":"5"`, `"estimates":"oracle+20%"`, `"job-mtbf=10h"`, `"cost=checkpoint=5s","cost=restore=10s"`, `"cluster":"8x8"`} {
 		if header, _, _ := strings.Cut(logs[0], "\n"); !strings.Contains(header, want) {
 			t.Errorf("the log does not tell %s: %s", want, header)
 		}
@@ -386,7 +386,7 @@ func TestFailures(t *testing.T) {
 		{"cluster nowhere.yaml", "there is no file nowhere.yaml"},
 		{"policies tiresas", "did you mean tiresias?"},
 		{"explain " + good, "is no event log"},
-		{"explain " + newer, "is an event log of version 99, this program reads version 1: a newer norn is needed"},
+		{"explain " + newer, "is an event log of version 99, this program reads versions 1 to 2: a newer norn is needed"},
 		{"explain " + dir + " 1", "holds several runs; name one: " + filepath.Join(dir, "fifo")},
 		{"explain " + t.TempDir() + " 1", "holds no event log"},
 		{"explain " + filepath.Join(dir, "fifo") + " x", "has no job x among its 1500"},
@@ -421,7 +421,7 @@ func TestInterrupted(t *testing.T) {
 // TestFate checks the exit codes and messages of errors that no command line
 // here leads to.
 func TestFate(t *testing.T) {
-	panicked := fmt.Errorf("policy x: %w", &engine.PanicError{Policy: "x", At: time.Minute, Value: "index out of range", Stack: []byte("goroutine 1\n")})
+	panicked := &engine.PolicyError{Policy: "x", At: time.Minute, Err: &engine.PanicError{Value: "index out of range", Stack: []byte("goroutine 1\n")}}
 	for _, c := range []struct {
 		err  error
 		code int
@@ -430,7 +430,7 @@ func TestFate(t *testing.T) {
 		{nil, 0, ""},
 		{errQuiet, exitFailed, ""},
 		{errors.New("no"), exitFailed, "norn: no\n"},
-		{panicked, exitFailed, "norn: policy x: policy x at 1m panicked: index out of range\nThis is a mistake in the policy, not in your input. NORN_DEBUG=1 shows where it happened.\n"},
+		{panicked, exitFailed, "norn: policy x at 1m: it panicked: index out of range\nThis is a mistake in the policy, not in your input. NORN_DEBUG=1 shows where it happened.\n"},
 	} {
 		var errOut bytes.Buffer
 		if code := fate(root(), c.err, &errOut); code != c.code || errOut.String() != c.want {
@@ -537,6 +537,11 @@ func TestLogAgain(t *testing.T) {
 	if _, errOut := works(t, "sim", log, "-p", "fifo", "--cost", "restore=30s", "--estimates", "user"); errOut != "" {
 		t.Errorf("%q", errOut)
 	}
+	again := t.TempDir() // a flag of several values is told as it can be given
+	works(t, "sim", path, "-c", "1x8", "-p", "fifo", "--out", again, "-q", "--cost", "restore=30s,start=5s")
+	if _, errOut := works(t, "sim", filepath.Join(again, "fifo"), "-p", "fifo"); errOut != "norn: the log was made with --cost=restore=30s --cost=start=5s, and this run is not\n" {
+		t.Errorf("%q", errOut)
+	}
 	for _, line := range [][]string{
 		{"sim", log, "-p", "fifo,srtf", "--out", dir},
 		{"sim", filepath.Join(log, "events.log.zst"), "-p", "fifo", "--out", dir},
@@ -547,9 +552,6 @@ func TestLogAgain(t *testing.T) {
 		}
 	}
 	works(t, "explain", log, "a") // it is still there
-	if _, errOut := works(t, "sim", path, "-c", "1x8", "--tenant", "nobody"); !strings.Contains(errOut, "none of its jobs was asked for") {
-		t.Errorf("%q", errOut)
-	}
 }
 
 // TestTrace generates, converts and summarises.
@@ -617,6 +619,79 @@ func TestSummaryAccounts(t *testing.T) {
 	}
 	if f := sum.File; sum.Jobs != 4 || f.Rows != 5 || f.Bad != 1 || len(f.Problems) != 1 || !strings.Contains(f.Problems[0], "line 6") {
 		t.Errorf("%+v", sum)
+	}
+}
+
+// TestPipe replays a trace that can be read once only, as what a shell makes of
+// <(zcat jobs.csv.gz).
+func TestPipe(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	path := fmt.Sprintf("/dev/fd/%d", r.Fd())
+	if _, err := os.Stat(path); err != nil {
+		t.Skip(err)
+	}
+	if _, err := w.WriteString(jobs); err != nil { // less than a pipe holds
+		t.Fatal(err)
+	}
+	w.Close()
+	if out, _ := works(t, "sim", path, "-c", "2x8", "-p", "fifo"); !strings.Contains(out, "fifo") {
+		t.Errorf("%q", out)
+	}
+}
+
+// TestNoJobs: a trace without a job that is asked for is a failure of every verb.
+func TestNoJobs(t *testing.T) {
+	empty, some := file(t, "empty.csv", "job,gpus,duration\n"), file(t, "jobs.csv", jobs)
+	written := filepath.Join(t.TempDir(), "out.csv")
+	for _, args := range [][]string{
+		{"trace", "summary", empty}, {"trace", "convert", empty, written}, {"sim", empty, "-c", "2x8"},
+		{"trace", "summary", some, "--from", "500d"}, {"sim", some, "-c", "2x8", "--tenant", "nobody"},
+	} {
+		if _, errOut, code := norn(t, args...); code != exitFailed || !strings.Contains(errOut, "holds no jobs") && !strings.Contains(errOut, "none of its jobs was asked for") {
+			t.Errorf("%s: exit code %d, %s", strings.Join(args, " "), code, errOut)
+		}
+	}
+	if _, err := os.Stat(written); err == nil {
+		t.Error("a file is left behind")
+	}
+}
+
+// TestUnsorted: what the message about a file in the wrong order advises is a flag
+// of every verb that reads traces.
+func TestUnsorted(t *testing.T) {
+	path := file(t, "itp.csv", "job_id,submission_time,duration,num_gpu\na,10,1,1\nb,5,1,1\n")
+	for _, args := range [][]string{{"trace", "summary", path}, {"sim", path, "-c", "2x8"}, {"trace", "convert", path, filepath.Join(t.TempDir(), "o.csv")}} {
+		if _, errOut, code := norn(t, args...); code != exitFailed || !strings.Contains(errOut, "line 3") || !strings.Contains(errOut, "--sort") {
+			t.Errorf("%s: exit code %d, %s", strings.Join(args, " "), code, errOut)
+		}
+		works(t, append(args, "--sort")...)
+	}
+}
+
+// TestHarmless: the name of a job says nothing to a terminal.
+func TestHarmless(t *testing.T) {
+	const red = "\x1b[31mred\u009b\a"
+	out := t.TempDir()
+	works(t, "sim", file(t, "jobs.csv", "job,tenant,user,gpus,duration\n"+red+","+red+","+red+",1,5\n"), "-c", "2x8", "-p", "fifo", "-o", out)
+	for _, args := range [][]string{{"explain", filepath.Join(out, "fifo")}, {"explain", filepath.Join(out, "fifo"), red}, {"explain", filepath.Join(out, "fifo"), "no" + red}, {"sim", red}} {
+		text, errOut, _ := norn(t, args...)
+		if all := text + errOut; !strings.Contains(all, "?[31mred?") || strings.ContainsAny(all, "\x1b\u009b\a") {
+			t.Errorf("%q: %q", args, all)
+		}
+	}
+	var whole strings.Builder
+	h := &harmless{w: &whole}
+	for _, b := range []byte("é…\u202e\xff\tx\n" + red) { // byte by byte: runes go on in the next one
+		if n, err := h.Write([]byte{b}); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	if got := whole.String(); got != "é…??\tx\n?[31mred??" {
+		t.Errorf("%q", got)
 	}
 }
 

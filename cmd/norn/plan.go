@@ -1,23 +1,21 @@
 package main
 
 import (
-	"fmt"
-	"slices"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
-	"github.com/norn-scheduler/norn/cluster"
-	"github.com/norn-scheduler/norn/clusterspec"
 	"github.com/norn-scheduler/norn/eventlog"
-	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/internal/grid"
 	"github.com/norn-scheduler/norn/param"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/replay"
 	"github.com/norn-scheduler/norn/report"
 	"github.com/norn-scheduler/norn/run"
-	"github.com/norn-scheduler/norn/tenant"
+	"github.com/norn-scheduler/norn/run/whatif"
 	"github.com/norn-scheduler/norn/unit"
 )
 
@@ -35,9 +33,6 @@ type planning struct {
 	out                string
 	quiet              bool
 }
-
-// believed is the source of estimates that gives what the scheduler believed.
-const believed = "believed"
 
 func (s *shell) planCommand() *cobra.Command {
 	f := &planning{shell: s}
@@ -71,7 +66,7 @@ a file (norn events --log) or from a state folder.`,
 	fl.StringVarP(&f.since, "since", "S", "", "from then on: 7d, today, 2026-03-01, \"2026-03-01 18:00\" (default: from the beginning)")
 	fl.StringVarP(&f.until, "until", "E", "", "up to then (default: now)")
 	fl.StringVar(&f.log, "log", "", `take the log from this file or state folder; "-" is standard input (default: the running Norn)`)
-	fl.StringVar(&f.estimates, "estimates", believed, "what policies know of run times: believed (what the scheduler believed then), user, history, oracle or none, perhaps with an error (oracle+50%)")
+	fl.StringVar(&f.estimates, "estimates", whatif.Believed, "what policies know of run times: believed (what the scheduler believed then), user, history, oracle or none, perhaps with an error (oracle+50%)")
 	fl.StringSliceVar(&f.cost, "cost", nil, "what transitions cost, instead of what was measured: start=10s,checkpoint=5s,restore=20s,migrate=30s,resize=30s")
 	fl.StringVar(&f.out, "out", "", "folder for jobs.csv, summary.json, the event logs and report.html")
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress and no remarks, only results and errors")
@@ -80,46 +75,50 @@ a file (norn events --log) or from a state folder.`,
 	complete(cmd, map[string]completer{
 		"policy": completeList(policyNames), "set": completeSetting, "cluster": completeCluster, "log": files,
 		"since":     words("1d", "7d", "30d", "today", "yesterday"),
-		"estimates": words(believed, "user", "history", "oracle", "none", "oracle+50%"),
+		"estimates": words(whatif.Believed, "user", "history", "oracle", "none", "oracle+50%"),
 	})
 	return cmd
 }
 
 func (f *planning) run(cmd *cobra.Command) error {
-	asked, estimate, err := f.check(cmd)
+	q, err := f.question(cmd)
 	if err != nil {
 		return err
 	}
-	col := report.NewCollector(f.report())
-	past, err := f.past(cmd, col)
+	if q.History, err = f.past(cmd, q.Report); err != nil {
+		return err
+	}
+	if err := q.History.Check(q.Clock); err != nil {
+		return err
+	}
+	if q.Machine, err = f.machine(q.History); err != nil {
+		return err
+	}
+	if len(f.cost) > 0 {
+		costs, err := run.ParseCosts(f.cost, q.History.Measured())
+		if err != nil {
+			return misused("--cost %w", err)
+		}
+		q.Costs = &costs
+	}
+	if q.Folder != nil && f.log != "" {
+		for _, name := range q.Names() {
+			if q.Folder.Holds(f.log, name) {
+				return misused("--out %s: the log that is read lies where that of %s would be written: name another folder", f.out, name)
+			}
+		}
+	}
+	plan, err := q.Answer(cmd.Context())
 	if err != nil {
 		return err
 	}
-	if ended(past) == 0 {
-		return fmt.Errorf("there is too little history to plan with: of %s %s, none has ended after it ran", count(past.State.Jobs(), "job"), f.when(past))
-	}
-	w := &whatIf{f: f, cmd: cmd, past: past, estimate: estimate, jobs: past.Jobs}
-	if w.costs, err = f.costs(past); err != nil {
-		return err
-	}
-	if err := w.prepare(asked); err != nil {
-		return err
-	}
-	w.real(col.Result(past.State))
-	if err := w.simulate(); err != nil {
-		return err
-	}
-	return w.write()
+	return f.write(cmd, plan)
 }
 
-// report is what is kept of each run beside the figures.
-func (f *planning) report() report.Options {
-	return report.Options{Series: f.out != "", Intervals: f.out != ""}
-}
-
-// check checks the flags before anything is read. asked is empty when no policy is
-// named and another machine is.
-func (f *planning) check(cmd *cobra.Command) (asked []run.Choice, e run.Estimate, err error) {
+// question is what is asked, as far as the flags alone tell it. They are checked before
+// anything is read. No policies are tried when none is named and another machine is.
+func (f *planning) question(cmd *cobra.Command) (*whatif.Question, error) {
+	q := &whatif.Question{Clock: f.now().Location(), Report: report.Options{Series: f.out != "", Intervals: f.out != ""}}
 	machines := 0
 	for _, name := range []string{"devices", "add-devices", "cluster"} {
 		if cmd.Flags().Changed(name) {
@@ -128,43 +127,35 @@ func (f *planning) check(cmd *cobra.Command) (asked []run.Choice, e run.Estimate
 	}
 	switch {
 	case machines > 1:
-		return nil, e, misused("--devices, --add-devices and --cluster say the same: name one of them")
+		return nil, misused("--devices, --add-devices and --cluster say the same: name one of them")
 	case cmd.Flags().Changed("devices") && f.devices < 1, cmd.Flags().Changed("add-devices") && f.more < 1:
-		return nil, e, misused("--devices and --add-devices: write 1 or more")
+		return nil, misused("--devices and --add-devices: write 1 or more")
 	}
-	if e, err = f.estimate(); err != nil {
-		return nil, e, err
+	var err error
+	if q.Estimates, err = whatif.ParseEstimates(f.estimates); err != nil {
+		known := []string{whatif.Believed, "user", "history", "oracle", "none"}
+		return nil, misused("--estimates: %q is none of %s, user, history, oracle and none%s", f.estimates, whatif.Believed, param.Near(f.estimates, known))
 	}
-	if _, err := f.costs(&replay.Past{}); err != nil {
-		return nil, e, err
+	if _, err := run.ParseCosts(f.cost, perf.Costs{}); err != nil {
+		return nil, misused("--cost %w", err)
 	}
-	if len(f.policies) == 0 && machines > 0 {
-		if len(f.settings) > 0 {
-			return nil, e, misused("--set %s: name the policy with --policy, too", f.settings[0])
-		}
-		return nil, e, nil
+	if f.out != "" {
+		q.Folder = &run.Folder{Path: f.out, Packing: eventlog.Zstd}
 	}
-	asked, err = choices(f.policies, f.settings)
-	return asked, e, err
-}
-
-func (f *planning) estimate() (run.Estimate, error) {
-	name, noise, noisy := strings.Cut(f.estimates, "+")
-	if name == believed { // jobs are given what was believed as their users' word
-		name = run.Estimate{From: run.User}.String()
+	if file, ok := cmd.ErrOrStderr().(*os.File); ok && !f.quiet && term.IsTerminal(int(file.Fd())) {
+		q.Watch = func(b whatif.Batch) whatif.Watch { return newProgress(file, b.Choices, b.Jobs) }
 	}
-	if noisy {
-		name += "+" + noise
+	switch {
+	case len(f.policies) > 0 || machines == 0:
+		q.Policies, err = choices(f.policies, f.settings)
+	case len(f.settings) > 0:
+		err = misused("--set %s: name the policy with --policy, too", f.settings[0])
 	}
-	e, err := run.ParseEstimate(name)
-	if err != nil {
-		return e, misused("--estimates: %q is none of %s, user, history, oracle and none%s", f.estimates, believed, param.Near(f.estimates, []string{believed, "user", "history", "oracle", "none"}))
-	}
-	return e, nil
+	return q, err
 }
 
 // past reads the history.
-func (f *planning) past(cmd *cobra.Command, col *report.Collector) (*replay.Past, error) {
+func (f *planning) past(cmd *cobra.Command, keep report.Options) (*whatif.History, error) {
 	log, err := f.open(cmd)
 	if err != nil {
 		return nil, err
@@ -174,11 +165,11 @@ func (f *planning) past(cmd *cobra.Command, col *report.Collector) (*replay.Past
 	if err != nil {
 		return nil, err
 	}
-	past, err := replay.ReadPast(log.Reader, in, col)
+	h, err := whatif.Read(log.Reader, in, keep)
 	if err != nil {
 		return nil, log.fault(err)
 	}
-	return past, nil
+	return h, nil
 }
 
 // stretch is what --since and --until ask for. Where a log does not tell the time of
@@ -200,7 +191,7 @@ func (f *planning) stretch(h *eventlog.Header) (in replay.Stretch, err error) {
 			return 0, misused("--%s: %w", flag, err)
 		}
 		if flag == "until" && !t.After(h.Origin) {
-			return 0, misused("--until: %s is before the log begins, %s", text, clock(h.Origin, f.now()))
+			return 0, misused("--until: %s is before the log begins, %s", text, grid.Clock(h.Origin, f.now()))
 		}
 		return max(0, t.Sub(h.Origin)), nil
 	}
@@ -216,111 +207,66 @@ func (f *planning) stretch(h *eventlog.Header) (in replay.Stretch, err error) {
 	return in, nil
 }
 
-// costs is what transitions are taken to cost. Where no start after a stop was
-// measured, it takes what a first start takes.
-func (f *planning) costs(p *replay.Past) (*perf.Costs, error) {
-	measured := p.Costs.Cost
-	if p.Costs.Restores == 0 {
-		measured.Restore = measured.Start
-	}
-	spec := &clusterspec.Spec{Costs: perf.Costs{Base: measured}}
-	given, err := (&simFlags{cost: f.cost}).costs(spec)
-	if given == nil && err == nil {
-		given = &spec.Costs
-	}
-	return given, err
-}
-
-// when says which stretch of time a past is.
-func (f *planning) when(p *replay.Past) string {
-	origin := p.Parts[0].Header.Origin
-	if origin.IsZero() {
-		return fmt.Sprintf("from %s to %s", unit.Human(p.From), unit.Human(p.To))
-	}
-	text := func(d time.Duration) string { return origin.Add(d).In(f.now().Location()).Format("2006-01-02 15:04") }
-	return fmt.Sprintf("from %s to %s", text(p.From), text(p.To))
-}
-
-// compared tells whether a job is part of what is compared: it has ended, and it
-// ran.
-func compared(r *job.Record) bool { return r.Phase.Over() && r.Starts > 0 }
-
-// ended is the number of jobs that can be compared.
-func ended(p *replay.Past) int {
-	n := 0
-	for _, id := range p.Of {
-		if compared(p.State.Record(id)) {
-			n++
-		}
-	}
-	return n
-}
-
-// inForce is the policy that a log was written under.
-func inForce(h *eventlog.Header) run.Choice {
-	c := run.Choice{Policy: h.Policy}
-	for _, s := range h.Settings {
-		if name, value, ok := strings.Cut(s, "="); ok {
-			c.Settings = append(c.Settings, run.Setting{Name: name, Value: value})
-		}
-	}
-	return c
-}
-
-// machine is the machine as it was, and the one that is asked about, nil when none
-// is.
-func (f *planning) machine(p *replay.Past) (was, other *clusterspec.Spec, err error) {
-	c, err := p.Machine()
-	if err != nil {
-		return nil, nil, err
-	}
-	if was, err = clusterspec.Of(c); err != nil {
-		return nil, nil, err
-	}
-	h := &p.Parts[len(p.Parts)-1].Header
-	was.Tenants, was.HalfLife = tenantsOf(h), h.HalfLife
+// machine is the one that is asked about, nil when none is.
+func (f *planning) machine(h *whatif.History) (*whatif.Machine, error) {
+	gpus := f.devices
 	switch {
 	case f.cluster != "":
-		if other, err = loadCluster(f.cluster); err == nil && len(other.Tenants) == 0 {
-			other.Tenants, other.HalfLife = was.Tenants, was.HalfLife
+		spec, err := loadCluster(f.cluster)
+		if err != nil {
+			return nil, err
 		}
-	case f.devices > 0:
-		other, err = resized(was, f.devices)
+		return h.On(spec, f.cluster)
+	case f.devices == 0 && f.more == 0:
+		return nil, nil
 	case f.more > 0:
-		other, err = resized(was, was.GPUs()+f.more)
+		was, err := h.Was()
+		if err != nil {
+			return nil, err
+		}
+		gpus = was.GPUs() + f.more
 	}
-	return was, other, err
+	m, err := h.Resized(gpus)
+	if err != nil {
+		return nil, misused("%w", err)
+	}
+	return m, nil
 }
 
-// resized is a machine with another number of GPUs, and all else as it is.
-func resized(was *clusterspec.Spec, gpus int) (*clusterspec.Spec, error) {
-	if len(was.Nodes) != 1 || was.Nodes[0].Count != 1 || len(was.Nodes[0].GPUs) != 1 {
-		return nil, misused("GPUs can be added to one machine whose GPUs are of one type: describe the other machine with --cluster")
-	}
-	if gpus > cluster.MaxGroup {
-		return nil, misused("a machine with %d GPUs: %d are the most; describe several machines with --cluster", gpus, cluster.MaxGroup)
-	}
-	out := *was
-	out.Nodes = slices.Clone(was.Nodes)
-	n := &out.Nodes[0]
-	n.GPUs = []clusterspec.GPUs{{Type: n.GPUs[0].Type, Count: gpus}}
-	n.Links = clusterspec.Links{}
-	return &out, nil
-}
-
-// tenantsOf are the tenants of a log as a description has them.
-func tenantsOf(h *eventlog.Header) []clusterspec.Tenant {
-	var out []clusterspec.Tenant
-	for i := range h.Tenants {
-		t := &h.Tenants[i]
-		d := clusterspec.Tenant{Name: t.Name, Guarantee: clusterspec.Share{GPUs: t.Guarantee}, Weight: t.Weight}
-		if t.Parent > 0 {
-			d.Parent = h.Tenants[t.Parent-1].Name
+// write writes the plan as it was asked for, and the page.
+func (f *planning) write(cmd *cobra.Command, p *whatif.Plan) error {
+	var all []told
+	for _, r := range p.Rows {
+		for _, text := range r.Remarks {
+			all = append(all, told{r.Name, text})
 		}
-		if t.Limit != tenant.Unlimited {
-			d.Limit.GPUs = t.Limit
-		}
-		out = append(out, d)
 	}
-	return out
+	if p.Unchecked != nil && !f.quiet {
+		remark(cmd, "the policy that was in force cannot be simulated here, and so the simulation is not checked: %v", p.Unchecked)
+	}
+	if f.out != "" {
+		path, err := p.WritePage()
+		if err != nil {
+			return err
+		}
+		if !f.quiet {
+			remark(cmd, "wrote %s", path)
+		}
+	}
+	if !f.quiet {
+		tell(cmd.ErrOrStderr(), all)
+	}
+	out := cmd.OutOrStdout()
+	switch f.name {
+	case "json":
+		return writeJSON(out, p.JSON())
+	case "csv":
+		if !f.quiet {
+			for _, text := range p.Assumptions() {
+				remark(cmd, "%s", text)
+			}
+		}
+		return p.WriteCSV(out)
+	}
+	return p.WriteText(out, whatif.TextOptions{Width: widthOf(cmd), Now: f.now()})
 }

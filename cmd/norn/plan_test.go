@@ -16,6 +16,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/run/whatif"
 )
 
 // recorder is a Norn that has an event log.
@@ -93,25 +94,25 @@ type spans struct{ Mean, Median, P90 float64 }
 
 // planRead is a plan as another program reads it.
 type planRead struct {
-	Jobs    planJobs    `json:"jobs"`
-	InForce []string    `json:"in_force"`
-	From    time.Time   `json:"from"`
-	FromS   float64     `json:"from_s"`
-	ToS     float64     `json:"to_s"`
-	Check   *planCheck  `json:"check"`
-	Tenants []planGroup `json:"tenants"`
-	Costs   planCosts   `json:"costs_s"`
+	Jobs    whatif.JobsJSON    `json:"jobs"`
+	InForce []string           `json:"in_force"`
+	From    time.Time          `json:"from"`
+	FromS   float64            `json:"from_s"`
+	ToS     float64            `json:"to_s"`
+	Check   *whatif.CheckJSON  `json:"check"`
+	Tenants []whatif.GroupJSON `json:"tenants"`
+	Costs   whatif.CostsJSON   `json:"costs_s"`
 	Runs    []struct {
-		Kind        rowKind   `json:"kind"`
-		JCT         spans     `json:"jct_s"`
-		Wait        spans     `json:"wait_s"`
-		Makespan    float64   `json:"makespan_s"`
-		Preemptions int       `json:"preemptions"`
-		Utilisation float64   `json:"gpu_utilisation"`
-		Change      float64   `json:"jct_change"`
-		Hours       float64   `json:"job_hours_change"`
-		Gain        []planJob `json:"gain_most"`
-		Lose        []planJob `json:"lose_most"`
+		Kind        whatif.Kind      `json:"kind"`
+		JCT         spans            `json:"jct_s"`
+		Wait        spans            `json:"wait_s"`
+		Makespan    float64          `json:"makespan_s"`
+		Preemptions int              `json:"preemptions"`
+		Utilisation float64          `json:"gpu_utilisation"`
+		Change      float64          `json:"jct_change"`
+		Hours       float64          `json:"job_hours_change"`
+		Gain        []whatif.JobJSON `json:"gain_most"`
+		Lose        []whatif.JobJSON `json:"lose_most"`
 	} `json:"runs"`
 }
 
@@ -139,13 +140,13 @@ func TestPlan(t *testing.T) {
 func TestPlanJSON(t *testing.T) {
 	out, _ := plans(t, &recorder{log: first + second}, "--policy", "srtf", "--json")
 	p := decoded(t, out)
-	if want := (planJobs{Submitted: 6, Compared: 4, NotEnded: 1}); p.Jobs != want {
+	if want := (whatif.JobsJSON{Submitted: 6, Compared: 4, NotEnded: 1}); p.Jobs != want {
 		t.Errorf("%+v", p.Jobs)
 	}
 	if !slices.Equal(p.InForce, []string{"fifo", "fifo(mode=skip)"}) || p.Costs.Start != 3 || p.Costs.Restore != 3 || p.From.Unix() != 1772614800 {
 		t.Errorf("%+v", p)
 	}
-	if len(p.Runs) != 3 || p.Runs[0].Kind != reality || p.Runs[1].Kind != check || p.Runs[2].Kind != planned {
+	if len(p.Runs) != 3 || p.Runs[0].Kind != whatif.Real || p.Runs[1].Kind != whatif.Checked || p.Runs[2].Kind != whatif.Tried {
 		t.Fatalf("%+v", p.Runs)
 	}
 	// Reality: 3600, 3652, 3644 and 33 s. Under SRTF job 1 makes room for the short
@@ -217,7 +218,7 @@ func TestPlanOfSimulation(t *testing.T) {
 func TestPlanSources(t *testing.T) {
 	want, _ := plans(t, &recorder{log: first + second}, "--policy", "srtf", "-o", "csv", "-q")
 	rows, err := csv.NewReader(strings.NewReader(want)).ReadAll()
-	if err != nil || len(rows) != 4 || rows[1][0] != asItWas || rows[3][0] != "srtf" || len(rows[0]) != 14 {
+	if err != nil || len(rows) != 4 || rows[1][0] != whatif.AsItWas || rows[3][0] != "srtf" || len(rows[0]) != 14 {
 		t.Fatalf("%v, %s", err, want)
 	}
 	none := &recorder{err: errors.New("nobody should ask")}
@@ -257,7 +258,7 @@ func TestPlanStretch(t *testing.T) {
 	out, _ := plans(t, &recorder{log: first + second}, "--policy", "srtf", "--since", "2026-03-04 11:01", "--until", "2026-03-04 11:01:40", "--json")
 	p := decoded(t, out)
 	// From 3660 to 3700 s: jobs 2 and 3 were there already, 6 is released and still runs.
-	if want := (planJobs{Submitted: 3, Compared: 2, NotEnded: 1, Already: 3}); p.Jobs != want || p.FromS != 3660 || p.ToS != 3700 || !slices.Equal(p.InForce, []string{"fifo(mode=skip)"}) {
+	if want := (whatif.JobsJSON{Submitted: 3, Compared: 2, NotEnded: 1, Already: 3}); p.Jobs != want || p.FromS != 3660 || p.ToS != 3700 || !slices.Equal(p.InForce, []string{"fifo(mode=skip)"}) {
 		t.Errorf("%+v", p)
 	}
 	if got := p.Runs[0].JCT; abs(got.Median-13) > 1e-6 {

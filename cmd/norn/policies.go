@@ -3,12 +3,14 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/policy"
+	"github.com/norn-scheduler/norn/sched"
 )
 
 func policiesCommand() *cobra.Command {
@@ -65,7 +67,15 @@ func showPolicy(out io.Writer, name string) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "\nSet one with --set %s.PARAMETER=VALUE.\n", e.Name)
+	fmt.Fprintf(out, "\nSet one with --set %s.PARAMETER=VALUE.\n", e.Name)
+	if e.Note == nil {
+		return nil
+	}
+	var fields []string
+	for _, f := range sched.NoteFields(e.Note()) {
+		fields = append(fields, f.Name+" ("+f.Kind+")")
+	}
+	_, err = fmt.Fprintf(out, "It notes on jobs, in the event log: %s.\n", strings.Join(fields, ", "))
 	return err
 }
 

@@ -48,8 +48,8 @@ func newProgress(out *os.File, choices []run.Choice, total int) *progress {
 // jobs is told how many jobs there are.
 func (p *progress) jobs(n int) { p.total.Store(int64(n)) }
 
-// watch is the sink that follows one run.
-func (p *progress) watch(c run.Choice) engine.Sink {
+// Sink is the sink that follows one run.
+func (p *progress) Sink(c run.Choice) engine.Sink {
 	for i := range p.runs {
 		if p.runs[i].name == c.String() && p.runs[i].begun.Load() == 0 {
 			p.runs[i].begun.Store(time.Now().UnixNano())
@@ -129,8 +129,8 @@ func (p *progress) line(now time.Time) string {
 	return strings.Join(parts, "   ")
 }
 
-// end takes the line away.
-func (p *progress) end() {
+// End takes the line away.
+func (p *progress) End() {
 	if p != nil {
 		close(p.stop)
 		p.done.Wait()

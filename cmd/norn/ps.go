@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/internal/grid"
 	"github.com/norn-scheduler/norn/unit"
 )
 
@@ -179,28 +180,28 @@ func writeJobs(out io.Writer, list []api.Job, format string, now time.Time, widt
 		}
 		return nil
 	case "wide":
-		return wideJobs(list, now).write(out, 0)
+		return wideJobs(list, now).Write(out, 0)
 	}
-	return narrowJobs(list, now).write(out, width)
+	return narrowJobs(list, now).Write(out, width)
 }
 
-func narrowJobs(list []api.Job, now time.Time) *grid {
-	g := &grid{cols: []gridColumn{
-		{title: "JOB"}, {title: "NAME", least: 10}, {title: "USER", least: 4, rank: 4}, {title: "STATE"}, {title: "GPUS", right: true},
-		{title: "WAITED", right: true, rank: 3}, {title: "RAN", right: true, rank: 1}, {title: "LEFT", right: true, rank: 5, bare: true},
-		{title: "PROGRESS", right: true, rank: 2, bare: true}, {title: "REASON/DEVICES", least: 20, rank: 6},
+func narrowJobs(list []api.Job, now time.Time) *grid.Table {
+	g := &grid.Table{Cols: []grid.Column{
+		{Title: "JOB"}, {Title: "NAME", Least: 10}, {Title: "USER", Least: 4, Rank: 4}, {Title: "STATE"}, {Title: "GPUS", Right: true},
+		{Title: "WAITED", Right: true, Rank: 3}, {Title: "RAN", Right: true, Rank: 1}, {Title: "LEFT", Right: true, Rank: 5, Bare: true},
+		{Title: "PROGRESS", Right: true, Rank: 2, Bare: true}, {Title: "REASON/DEVICES", Least: 20, Rank: 6},
 	}}
 	for _, j := range list {
-		g.add(j.ID, jobName(j), j.User, string(j.State), gpuCount(j), span(j.Wait.Duration()), spanOrNone(j.Ran), leftText(j, now), progressText(j), reasonOr(j))
+		g.Add(j.ID, jobName(j), j.User, string(j.State), gpuCount(j), span(j.Wait.Duration()), spanOrNone(j.Ran), leftText(j, now), progressText(j), reasonOr(j))
 	}
 	return g
 }
 
-func wideJobs(list []api.Job, now time.Time) *grid {
+func wideJobs(list []api.Job, now time.Time) *grid.Table {
 	titles := []string{"JOB", "NAME", "USER", "TENANT", "STATE", "GPUS", "TASKS", "CPUS", "MEM", "PRIORITY", "STOP", "SUBMITTED", "WAITED", "RAN", "LEFT", "PROGRESS", "RUN", "PREEMPTED", "RESIZED", "FAILED", "REASON/DEVICES", "COMMAND"}
-	g := &grid{}
+	g := &grid.Table{}
 	for _, t := range titles {
-		g.cols = append(g.cols, gridColumn{title: t})
+		g.Cols = append(g.Cols, grid.Column{Title: t})
 	}
 	for _, j := range list {
 		cpus, mem := "", ""
@@ -210,8 +211,8 @@ func wideJobs(list []api.Job, now time.Time) *grid {
 		if j.Memory > 0 {
 			mem = unit.Bytes(j.Memory).String()
 		}
-		g.add(j.ID, jobName(j), j.User, j.Tenant, string(j.State), gpuCount(j), j.Tasks.String(), cpus, mem, strconv.Itoa(int(j.Priority)), j.StopMode,
-			clock(j.Submitted, now), span(j.Wait.Duration()), spanOrNone(j.Ran), leftText(j, now), progressText(j),
+		g.Add(j.ID, jobName(j), j.User, j.Tenant, string(j.State), gpuCount(j), j.Tasks.String(), cpus, mem, strconv.Itoa(int(j.Priority)), j.StopMode,
+			grid.Clock(j.Submitted, now), span(j.Wait.Duration()), spanOrNone(j.Ran), leftText(j, now), progressText(j),
 			strconv.Itoa(j.Run), strconv.Itoa(j.Preemptions), strconv.Itoa(j.Resizes), strconv.Itoa(j.Failures), reasonOr(j), strings.Join(j.Command, " "))
 	}
 	return g

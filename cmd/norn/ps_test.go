@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
+	"github.com/norn-scheduler/norn/internal/grid"
 	"io"
 	"slices"
 	"strings"
@@ -32,7 +33,7 @@ func TestPsTables(t *testing.T) {
 		text := jobsText(t, list, "text", width)
 		fmt.Fprintf(&all, "width %d\n%s\n", width, text)
 		for line := range strings.Lines(text) {
-			if n := cellsOf(strings.TrimSuffix(line, "\n")); width > 0 && n > width {
+			if n := grid.Cells(strings.TrimSuffix(line, "\n")); width > 0 && n > width {
 				t.Errorf("%d cells at a width of %d: %s", n, width, line)
 			}
 		}
@@ -139,9 +140,9 @@ func TestPsWatch(t *testing.T) {
 
 // TestGrid cuts, drops and measures.
 func TestGrid(t *testing.T) {
-	g := &grid{cols: []gridColumn{{title: "A"}, {title: "LONG", least: 4}, {title: "EMPTY", bare: true}, {title: "N", right: true, rank: 1}}}
-	g.add("1", "some text", "", "5")
-	g.add("22", "日本語です", "", "123")
+	g := &grid.Table{Cols: []grid.Column{{Title: "A"}, {Title: "LONG", Least: 4}, {Title: "EMPTY", Bare: true}, {Title: "N", Right: true, Rank: 1}}}
+	g.Add("1", "some text", "", "5")
+	g.Add("22", "日本語です", "", "123")
 	for width, want := range map[int]string{
 		0:  "A   LONG          N\n1   some text     5\n22  日本語です  123",
 		18: "A   LONG         N\n1   some text    5\n22  日本語で…  123",
@@ -149,17 +150,17 @@ func TestGrid(t *testing.T) {
 		12: "A   LONG\n1   some te…\n22  日本語…",
 		4:  "A   LONG\n1   som…\n22  日…",
 	} {
-		if got := strings.Join(g.lines(width), "\n"); got != want {
+		if got := strings.Join(g.Lines(width), "\n"); got != want {
 			t.Errorf("width %d:\n%s\nwant\n%s", width, got, want)
 		}
 	}
 	for text, want := range map[string]string{"a\x1b[31mb": "a?[31mb", "a\nb\tc": "a b c", "é": "é", "\u202eabc": "?abc", "a\xff\xfeb": "a?b"} {
-		if got := clean(text); got != want {
+		if got := grid.Clean(text); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}
 	for text, want := range map[string]int{"abc": 3, "日本": 4, "e\u0301": 1, "█░…": 3, "": 0} {
-		if got := cellsOf(text); got != want {
+		if got := grid.Cells(text); got != want {
 			t.Errorf("%q: %d cells, want %d", text, got, want)
 		}
 	}

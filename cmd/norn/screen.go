@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"golang.org/x/term"
+
+	"github.com/norn-scheduler/norn/internal/grid"
 )
 
 // screen is a terminal that a program has for itself. What was on it before is
@@ -70,7 +72,7 @@ func (s *screen) draw(lines []topLine, width int) error {
 		if on != "" {
 			b.WriteString("\x1b[0m")
 		}
-		if cellsOf(l.text) < width { // behind the last cell it would erase that
+		if grid.Cells(l.text) < width { // behind the last cell it would erase that
 			b.WriteString("\x1b[K")
 		}
 	}

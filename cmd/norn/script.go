@@ -10,8 +10,6 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
-
-	"github.com/norn-scheduler/norn/param"
 )
 
 // script is a program that tells in its first lines how it wants to be run.
@@ -113,13 +111,9 @@ func parseDirective(flags *pflag.FlagSet, text string) error {
 		return err
 	}
 	if err := flags.Parse(words); err != nil {
-		_, name, unknown := strings.Cut(err.Error(), "unknown flag: --")
-		if !unknown {
-			return err
-		}
 		var known []string
 		flags.VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
-		return fmt.Errorf("%w%s", err, strings.NewReplacer("mean ", "mean --", " or ", " or --").Replace(param.Near(name, known)))
+		return fmt.Errorf("%w%s", err, nearFlag(known, err))
 	}
 	if rest := flags.Args(); len(rest) > 0 {
 		return fmt.Errorf("%q is no option; write options as on the command line of norn submit", rest[0])

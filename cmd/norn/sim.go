@@ -19,8 +19,6 @@ import (
 	"github.com/norn-scheduler/norn/clusterspec"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/perf"
-	"github.com/norn-scheduler/norn/replay"
-	"github.com/norn-scheduler/norn/report"
 	"github.com/norn-scheduler/norn/run"
 	"github.com/norn-scheduler/norn/sim"
 	"github.com/norn-scheduler/norn/trace"
@@ -50,11 +48,9 @@ type simFlags struct {
 	jobMTBF   string
 	snapshot  string
 	quiet     bool
-	switching float64
-	slowdown  string // the model of jobs that share a GPU, in the world
+	slowdown  run.Slowdown // of jobs that share a GPU, in the world
 	pairs     string
-	measured  *trace.Pairs // what --pairs names
-	assume    string       // what jobs are taken to be that do not tell
+	assume    string // what jobs are taken to be that do not tell
 }
 
 func simCommand() *cobra.Command {
@@ -101,12 +97,12 @@ are given by --set.`,
 	fl.StringVar(&f.snapshot, "snapshot", "30m", "how often jobs save their work, for when they fail")
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress and no remarks, only results and errors")
 	fl.StringVar(&f.pairs, "pairs", "", "measured speeds of jobs that share a GPU, two at a time (as Lucid and Gavel publish them, or CSV: model, beside, speed); jobs that tell no model are each given one of them, drawn by --seed")
-	fl.StringVar(&f.slowdown, "slowdown", slowDemands, "how jobs that share a GPU slow each other down: demands, by what is short there; parts, each is kept to the part that it holds; gaps, guests run in the gaps of owners; services, beside online services")
-	fl.Float64Var(&f.switching, "switching", 0, "part of the time that each other job on a GPU costs, besides what is short there (0: nothing, as under MPS; 0.03 without it)")
+	fl.StringVar(&f.slowdown.By, "slowdown", run.ByDemands, "how jobs that share a GPU slow each other down: demands, by what is short there; parts, each is kept to the part that it holds; gaps, guests run in the gaps of owners; services, beside online services")
+	fl.Float64Var(&f.slowdown.Switching, "switching", 0, "part of the time that each other job on a GPU costs, besides what is short there (0: nothing, as under MPS; 0.03 without it)")
 	fl.StringVar(&f.assume, "assume", "", "what jobs of one GPU do that do not tell what they demand: dlrm, each one of twelve recommendation models, drawn by --seed; tuning, each fine-tunes one of three foundation models; stages, each goes through the stages of one of eight models, on all its GPUs; goodput, each trains one of six models on 1 to 64 GPUs, with the batch size that is best there; use, each uses as much of its GPUs as training jobs do; services, the same, and an online service runs on each GPU; cpu, each trains one of ten models that need cores and memory beside its GPUs (default: nothing is assumed)")
 	f.reading.flags(cmd)
 	complete(cmd, map[string]completer{
-		"assume": words(assumptions...), "slowdown": words(slowDemands, "parts", "gaps", "services"),
+		"assume": words(run.Assumptions()...), "slowdown": words(run.Slowdowns()...),
 		"cluster": completeCluster, "policy": completeList(policyNames), "set": completeSetting,
 		"estimates": words("oracle", "user", "history", "none", "oracle+50%"), "sharing": words("truth", "none", "truth+40%", "none+learn", "truth+40%+learn"),
 		"table": words("text", "markdown", "csv", "json"), "log": words("zst", "gz", "plain", "none"),
@@ -135,39 +131,26 @@ func (f *simFlags) simulate(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	src, total, err := f.source(args, x)
+	src, err := f.source(args, x)
 	if err != nil {
 		return err
 	}
-	reader, isFile := src.(*trace.Reader)
-	if isFile {
-		defer reader.Close()
-	}
-	if isFile {
-		first := &ahead{Source: src}
-		first.err = src.Next(&first.entry)
-		src, x.Header.Origin = first, f.origin(reader)
-	}
+	defer src.Close()
 	if f.out != "" {
 		if err := f.prepare(x, compared, args); err != nil {
 			return err
 		}
 	}
-	src, assumed, err := f.assumed(x, src)
+	jobs, err := run.Prepare(src, x.Preparation())
 	if err != nil {
 		return err
 	}
-	src, named := f.named(src)
-	outcomes, told, err := f.run(cmd, x, compared, src, total)
-	for _, told := range []func() string{assumed, named} {
-		if text := told(); text != "" && !f.quiet {
+	outcomes, told, err := f.run(cmd, x, compared, jobs)
+	if !f.quiet {
+		for _, text := range jobs.Remarks() {
 			fmt.Fprintf(cmd.ErrOrStderr(), "norn: %s\n", text)
 		}
-	}
-	if isFile && !f.quiet {
-		remarks(cmd.ErrOrStderr(), reader.Info())
-	}
-	if !f.quiet {
+		remarks(cmd.ErrOrStderr(), src.Info())
 		tell(cmd.ErrOrStderr(), told)
 	}
 	if err != nil && (len(outcomes) == 0 || !errors.Is(err, context.Canceled)) {
@@ -182,34 +165,6 @@ func (f *simFlags) simulate(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// ahead is a trace whose first job has been read already: the time of day at the
-// start of the run is known from then on.
-type ahead struct {
-	trace.Source
-	entry trace.Entry
-	err   error
-	given bool
-}
-
-// Next implements trace.Source.
-func (a *ahead) Next(e *trace.Entry) error {
-	if a.given {
-		return a.Source.Next(e)
-	}
-	a.given = true
-	*e = a.entry
-	return a.err
-}
-
-// origin is the time of day at the start of a run; zero where the trace does not
-// tell it, and where its clock runs faster than the day (--load).
-func (f *simFlags) origin(r *trace.Reader) time.Time {
-	if f.opt.Load != 0 && f.opt.Load != 1 {
-		return time.Time{}
-	}
-	return r.Info().Origin
-}
-
 // words checks the flags that are one of a few words, before anything is begun.
 func (f *simFlags) words() error {
 	for _, w := range []struct{ flag, value, known string }{
@@ -219,14 +174,14 @@ func (f *simFlags) words() error {
 			return misused("--%s %s: write one of %s", w.flag, w.value, w.known)
 		}
 	}
-	if _, known := slowdowns[f.slowdown]; !known {
-		return misused("--slowdown %s: write demands, parts, gaps or services", f.slowdown)
+	if err := (&run.Slowdown{By: f.slowdown.By}).Check(); err != nil {
+		return misused("--slowdown %w", err)
 	}
-	if !(f.switching >= 0 && f.switching <= 1) {
-		return misused("--switching %g: write a part of the time, from 0 to 1", f.switching)
+	if err := f.slowdown.Check(); err != nil {
+		return misused("--switching %w", err)
 	}
-	if f.assume != "" && !slices.Contains(assumptions, f.assume) {
-		return misused("--assume %s: write %s or %s", f.assume, strings.Join(assumptions[:len(assumptions)-1], ", "), assumptions[len(assumptions)-1])
+	if _, err := run.ParseAssumption(f.assume); err != nil {
+		return misused("--assume %w", err)
 	}
 	if !(f.spread > 0 && f.spread <= 1) {
 		return misused("--spread %g: write a factor above 0, and 1 at most", f.spread)
@@ -249,12 +204,15 @@ func (f *simFlags) findCluster(args []string) (*eventlog.Header, error) {
 		if err != nil {
 			return nil, err
 		}
-		log, err := openLog(path)
+		var log *eventlog.File
+		if err = errPipe; info.IsDir() || info.Mode().IsRegular() {
+			log, err = eventlog.Open(path)
+		}
 		switch {
 		case err == nil:
 			header = &log.Header
-			if f.cluster == "" && header.World != "" && header.World != simulated {
-				f.machine, err = machineIn(log)
+			if f.cluster == "" {
+				f.machine, err = run.MachineOf(log)
 			}
 			f.cluster = cmp.Or(f.cluster, header.Cluster)
 			log.Close()
@@ -271,30 +229,22 @@ func (f *simFlags) findCluster(args []string) (*eventlog.Header, error) {
 	return header, nil
 }
 
-// simulated is the world of a log that a simulation wrote: it names its cluster as
-// a user wrote it, and a machine is called by its name alone.
-const simulated = "sim"
-
-// machineIn is the machine that a log of a live world begins with.
-func machineIn(log *logFile) (*clusterspec.Spec, error) {
-	c, err := replay.Machine(log.Reader)
-	if err != nil {
-		return nil, err
-	}
-	return clusterspec.Of(c)
-}
+// errPipe says of a file that it can be read once only, as what <(zcat x) stands
+// for: a log in it does not tell its cluster.
+var errPipe = errors.New("can be read once only")
 
 // worldly are the flags that say how the world of a run behaves, and what is believed of it.
-const worldly = " cost spread speeds pairs switching slowdown sharing node-mtbf repair job-mtbf snapshot whole "
+func worldly() []string {
+	return []string{"cost", "spread", "speeds", "pairs", "switching", "slowdown", "sharing", "node-mtbf", "repair", "job-mtbf", "snapshot", "whole"}
+}
 
 // otherWorld tells of what a log was made with and this run is not, so that what
 // comes of other costs is not taken for the policy's doing.
 func otherWorld(cmd *cobra.Command, log *eventlog.Header) []string {
 	var out []string
 	for _, c := range log.Conditions {
-		name, _, _ := strings.Cut(c, "=")
-		if strings.Contains(worldly, " "+name+" ") && !cmd.Flags().Changed(name) {
-			out = append(out, "--"+c)
+		if slices.Contains(worldly(), c.Name) && !cmd.Flags().Changed(c.Name) {
+			out = append(out, "--"+c.String())
 		}
 	}
 	if log.Estimate != "" && log.Estimate != "oracle" && !cmd.Flags().Changed("estimates") {
@@ -313,23 +263,23 @@ func (f *simFlags) kept(err error, ended []*run.Outcome, all []run.Choice) error
 
 // run simulates all policies. It returns the outcomes of those that ended, in
 // order, and what is to be told of them.
-func (f *simFlags) run(cmd *cobra.Command, x *run.Experiment, compared []run.Choice, src trace.Source, total int) ([]*run.Outcome, []told, error) {
+func (f *simFlags) run(cmd *cobra.Command, x *run.Experiment, compared []run.Choice, src *run.Prepared) ([]*run.Outcome, []told, error) {
 	var show *progress
 	if file, ok := cmd.ErrOrStderr().(*os.File); ok && !f.quiet && term.IsTerminal(int(file.Fd())) {
-		show = newProgress(file, compared, total)
-		x.Watch, x.Total = show.watch, show.jobs
+		show = newProgress(file, compared, 0)
+		x.Watch, x.Total = show.Sink, show.jobs
 	}
 	said := map[string][]string{}
 	all, err := x.All(cmd.Context(), compared, src, func(o *run.Outcome) error {
 		said[o.Choice.String()] = o.Remarks()
 		var err error
 		if f.out != "" {
-			err = f.files(o)
+			err = f.folder().Write(o.Choice.String(), o.State, o.Result)
 		}
 		o.State, o.Sim = nil, nil // the figures are enough from here on
 		return err
 	})
-	show.end()
+	show.End()
 	var ended []*run.Outcome
 	var remarks []told
 	for _, o := range all {
@@ -374,7 +324,7 @@ func (f *simFlags) experiment(cmd *cobra.Command) (*run.Experiment, error) {
 	if f.whole && len(spec.Partitions) == 0 && !f.quiet {
 		fmt.Fprintln(cmd.ErrOrStderr(), "norn: --whole changes nothing: the cluster has no partitions")
 	}
-	x := &run.Experiment{Spec: spec, Whole: f.whole, Seed: f.seed, Model: perf.Analytic{Scaling: 1, Spread: f.spread}}
+	x := &run.Experiment{Spec: spec, Whole: f.whole, Seed: f.seed, Assume: run.Assumption(f.assume), Slowdown: f.slowdown, Model: perf.Analytic{Scaling: 1, Spread: f.spread}}
 	x.Header.Cluster, x.Header.Conditions = f.cluster, conditions(cmd)
 	if x.Estimate, err = run.ParseEstimate(f.estimates); err != nil {
 		return nil, misused("--estimates: %w", err)
@@ -382,8 +332,12 @@ func (f *simFlags) experiment(cmd *cobra.Command) (*run.Experiment, error) {
 	if x.Belief, err = run.ParseBelief(f.sharing); err != nil {
 		return nil, misused("--sharing: %w", err)
 	}
-	if x.Costs, err = f.costs(spec); err != nil {
-		return nil, err
+	if len(f.cost) > 0 {
+		costs, err := run.ParseCosts(f.cost, spec.Costs)
+		if err != nil {
+			return nil, misused("--cost %w", err)
+		}
+		x.Costs = &costs
 	}
 	if f.speeds != "" {
 		table, err := trace.ReadThroughputs(f.speeds, "v100")
@@ -393,53 +347,37 @@ func (f *simFlags) experiment(cmd *cobra.Command) (*run.Experiment, error) {
 		table.Otherwise = perf.Analytic{Scaling: 1, Spread: f.spread}
 		x.Model = table
 	}
-	x.World, err = f.failures()
-	if err != nil {
+	if x.World, err = f.failures(); err != nil {
 		return nil, err
 	}
-	if f.switching > 0 || f.pairs != "" || f.slowdown != slowDemands {
-		err = f.share(x)
+	if f.pairs != "" {
+		x.Slowdown.Pairs, err = trace.ReadPairs(f.pairs)
 	}
 	return x, err
 }
 
 // elsewhere are the flags that a log tells of in other places, or need not tell.
-const elsewhere = " cluster policy set estimates seed out table log quiet "
+func elsewhere() []string {
+	return []string{"cluster", "policy", "set", "estimates", "seed", "out", "table", "log", "quiet"}
+}
 
-// conditions are the flags by which this run differs from one with defaults.
-func conditions(cmd *cobra.Command) []string {
-	var out []string
+// conditions are the flags by which this run differs from one with defaults, those
+// with several values once for each.
+func conditions(cmd *cobra.Command) []eventlog.Setting {
+	var out []eventlog.Setting
 	cmd.Flags().Visit(func(f *pflag.Flag) {
-		if !strings.Contains(elsewhere, " "+f.Name+" ") {
-			out = append(out, f.Name+"="+strings.Trim(f.Value.String(), "[]"))
+		if slices.Contains(elsewhere(), f.Name) {
+			return
+		}
+		values := []string{f.Value.String()}
+		if several, ok := f.Value.(pflag.SliceValue); ok {
+			values = several.GetSlice()
+		}
+		for _, v := range values {
+			out = append(out, eventlog.Setting{Name: f.Name, Value: v})
 		}
 	})
 	return out
-}
-
-// costs reads --cost on top of the costs of the cluster; nil leaves those.
-func (f *simFlags) costs(spec *clusterspec.Spec) (*perf.Costs, error) {
-	if len(f.cost) == 0 {
-		return nil, nil
-	}
-	c := &perf.Costs{}
-	if len(spec.Costs.Tiers) == 0 {
-		c.Base = spec.Costs.Base
-	}
-	fields := map[string]*time.Duration{
-		"start": &c.Base.Start, "checkpoint": &c.Base.Checkpoint, "restore": &c.Base.Restore,
-		"migrate": &c.Base.Migrate, "resize": &c.Base.Resize,
-	}
-	for _, s := range f.cost {
-		name, value, _ := strings.Cut(s, "=")
-		to := fields[strings.TrimSpace(name)]
-		d, err := unit.ParseSeconds(value)
-		if to == nil || err != nil || d < 0 {
-			return nil, misused("--cost %s: write start, checkpoint, restore, migrate or resize, = and a duration", s)
-		}
-		*to = d
-	}
-	return c, nil
 }
 
 // failures reads the flags about failures.
@@ -463,50 +401,20 @@ func (f *simFlags) failures() (func(*sim.Config), error) {
 	}, nil
 }
 
-// source opens the trace, and says how many jobs it has where that is known.
-func (f *simFlags) source(args []string, x *run.Experiment) (trace.Source, int, error) {
-	if len(args) == 0 {
-		opt, err := f.options()
-		if err != nil {
-			return nil, 0, err
+// source opens the trace.
+func (f *simFlags) source(args []string, x *run.Experiment) (*trace.Reader, error) {
+	if len(args) > 0 {
+		x.Header.Trace = args[0]
+		r, err := f.open(args[0])
+		if err == nil && args[0] != "-" {
+			x.Header.Trace = filepath.Base(r.Info().File) // in a folder, that of the log
 		}
-		x.Header.Trace = "built-in sample"
-		r, err := sample(opt)
-		return r, 0, err
+		return r, err
 	}
-	path := args[0]
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		if log, err := openLog(path); err == nil {
-			path = log.path
-			log.Close()
-		}
-	}
-	r, err := f.open(path)
-	if err != nil {
-		return nil, 0, err
-	}
-	x.Header.Trace = filepath.Base(path)
-	return r, 0, nil
-}
-
-// sample is the built-in trace, read as a file would be, so that the flags that
-// select jobs hold for it too.
-func sample(opt trace.Options) (*trace.Reader, error) {
-	g, err := gen.Sample()
+	opt, err := f.options()
 	if err != nil {
 		return nil, err
 	}
-	var text strings.Builder
-	if _, err := trace.WriteJSON(&text, g); err != nil {
-		return nil, err
-	}
-	return trace.NewReader(strings.NewReader(text.String()), "the built-in sample", opt)
-}
-
-func named(outcomes []*run.Outcome) []report.Named {
-	var out []report.Named
-	for _, o := range outcomes {
-		out = append(out, report.Named{Name: o.Choice.String(), Result: o.Result})
-	}
-	return out
+	x.Header.Trace = "built-in sample"
+	return run.OpenSample(opt)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"github.com/norn-scheduler/norn/internal/grid"
 	"slices"
 	"strings"
 	"testing"
@@ -21,7 +22,7 @@ func viewOf(jobs []api.Job) *topView {
 func frameText(lines []topLine, width int) string {
 	var b strings.Builder
 	for _, l := range lines {
-		fmt.Fprintf(&b, "%s%s|%s\n", l.text, strings.Repeat(" ", max(0, width-cellsOf(l.text))), []string{"", "strong", "faint", "alarm", "picked"}[l.look])
+		fmt.Fprintf(&b, "%s%s|%s\n", l.text, strings.Repeat(" ", max(0, width-grid.Cells(l.text))), []string{"", "strong", "faint", "alarm", "picked"}[l.look])
 	}
 	return b.String()
 }
@@ -87,7 +88,7 @@ func TestTopSizes(t *testing.T) {
 						t.Fatalf("%d lines at %dx%d", len(lines), width, height)
 					}
 					for _, l := range lines {
-						if cellsOf(l.text) > width {
+						if grid.Cells(l.text) > width {
 							t.Fatalf("%q at %dx%d", l.text, width, height)
 						}
 					}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/internal/grid"
 )
 
 // look is how a line stands out.
@@ -54,12 +55,12 @@ var inASCII = strings.NewReplacer("█", "#", "░", ".", "…", "~", "°", " ")
 // cut makes lines fit the width, and the selected one fill it.
 func (v *topView) cut(lines []topLine, width int) []topLine {
 	for i, l := range lines {
-		l.text = cut(l.text, width)
+		l.text = grid.Cut(l.text, width)
 		if v.ascii {
 			l.text = inASCII.Replace(l.text)
 		}
 		if l.look == picked {
-			l.text += strings.Repeat(" ", max(0, width-cellsOf(l.text)))
+			l.text += strings.Repeat(" ", max(0, width-grid.Cells(l.text)))
 		}
 		lines[i] = l
 	}
@@ -68,13 +69,13 @@ func (v *topView) cut(lines []topLine, width int) []topLine {
 
 // header tells of the whole.
 func (v *topView) header(width int) []topLine {
-	left := clean(fmt.Sprintf("norn %s  %s", v.node.Name, v.status.Policy))
+	left := grid.Clean(fmt.Sprintf("norn %s  %s", v.node.Name, v.status.Policy))
 	right := v.now.Format("15:04:05")
 	if !v.status.Up.IsZero() {
 		right = "up " + span(v.now.Sub(v.status.Up)) + "  " + right
 	}
-	left = cut(left, max(0, width-cellsOf(right)-2))
-	pad := strings.Repeat(" ", max(1, width-cellsOf(left)-cellsOf(right)))
+	left = grid.Cut(left, max(0, width-grid.Cells(right)-2))
+	pad := strings.Repeat(" ", max(1, width-grid.Cells(left)-grid.Cells(right)))
 	lines := []topLine{{left + pad + right, strong}}
 	if v.ready {
 		lines = append(lines, topLine{tally(v.status), plain}, topLine{v.holdings(), plain})
@@ -89,10 +90,10 @@ func (v *topView) header(width int) []topLine {
 			lines = append(lines, topLine{fmt.Sprintf("! and %d more troubles: norn status tells all", len(trouble)-i), alarm})
 			break
 		}
-		lines = append(lines, topLine{"! " + clean(t), alarm})
+		lines = append(lines, topLine{"! " + grid.Clean(t), alarm})
 	}
 	if v.broken != "" {
-		lines = append(lines, topLine{"! no news: " + clean(v.broken), alarm})
+		lines = append(lines, topLine{"! no news: " + grid.Clean(v.broken), alarm})
 	}
 	return append(lines, topLine{})
 }
@@ -115,9 +116,9 @@ func (v *topView) holdings() string {
 func (v *topView) footer() topLine {
 	switch {
 	case v.asking != "":
-		return topLine{fmt.Sprintf("%s job %s%s? y: yes, any other key: no", v.asking, v.chosen, clean(v.nameOf(v.chosen))), alarm}
+		return topLine{fmt.Sprintf("%s job %s%s? y: yes, any other key: no", v.asking, v.chosen, grid.Clean(v.nameOf(v.chosen))), alarm}
 	case v.note != "":
-		return topLine{clean(v.note), strong}
+		return topLine{grid.Clean(v.note), strong}
 	case v.panel != nil:
 		return topLine{"esc back   up/down scroll   g/G begin/end", faint}
 	}
@@ -181,7 +182,7 @@ func shares(room, first, second int) (int, int) {
 }
 
 // section is one table of jobs, with the part of it that holds the selected one.
-func (v *topView) section(title, none string, list []api.Job, rows, width int, table func([]api.Job, int) *grid) []topLine {
+func (v *topView) section(title, none string, list []api.Job, rows, width int, table func([]api.Job, int) *grid.Table) []topLine {
 	if len(list) == 0 {
 		return []topLine{{none, faint}}
 	}
@@ -197,9 +198,9 @@ func (v *topView) section(title, none string, list []api.Job, rows, width int, t
 		head += fmt.Sprintf(" (%d to %d)", from+1, from+len(shown))
 	}
 	g := table(shown, width)
-	g.cols[1].title = head
+	g.Cols[1].Title = head
 	var lines []topLine
-	for i, text := range g.lines(width) {
+	for i, text := range g.Lines(width) {
 		switch {
 		case i == 0:
 			lines = append(lines, topLine{text, strong})
@@ -215,18 +216,18 @@ func (v *topView) section(title, none string, list []api.Job, rows, width int, t
 // barOf is how wide bars are on a screen of some width.
 func barOf(width int) int { return min(24, max(6, width/10)) }
 
-func (v *topView) runningGrid(list []api.Job, width int) *grid {
-	g := &grid{cols: []gridColumn{
-		{}, {least: 14}, {title: "USER", least: 4, rank: 3}, {title: "GPUS", right: true}, {title: "STATE", bare: true},
-		{title: "PROGRESS", rank: 6}, {title: "RAN", right: true, rank: 2}, {title: "LEFT", right: true, rank: 5, bare: true},
-		{title: "ENDS", rank: 1, bare: true}, {title: "DEVICES", least: 6, rank: 4, bare: true},
+func (v *topView) runningGrid(list []api.Job, width int) *grid.Table {
+	g := &grid.Table{Cols: []grid.Column{
+		{}, {Least: 14}, {Title: "USER", Least: 4, Rank: 3}, {Title: "GPUS", Right: true}, {Title: "STATE", Bare: true},
+		{Title: "PROGRESS", Rank: 6}, {Title: "RAN", Right: true, Rank: 2}, {Title: "LEFT", Right: true, Rank: 5, Bare: true},
+		{Title: "ENDS", Rank: 1, Bare: true}, {Title: "DEVICES", Least: 6, Rank: 4, Bare: true},
 	}}
 	for _, j := range list {
 		state := string(j.State)
 		if j.State == api.Running {
 			state = ""
 		}
-		g.add(" ", j.ID+" "+jobName(j), j.User, gpuCount(j), state, v.progress(j, barOf(width)), span(j.Ran.Duration()), leftText(j, v.now), clock(j.ExpectEnd, v.now), devices(j.Devices))
+		g.Add(" ", j.ID+" "+jobName(j), j.User, gpuCount(j), state, v.progress(j, barOf(width)), span(j.Ran.Duration()), leftText(j, v.now), grid.Clock(j.ExpectEnd, v.now), devices(j.Devices))
 	}
 	return g
 }
@@ -248,26 +249,26 @@ func (v *topView) progress(j api.Job, width int) string {
 	return bar(part, width) + " ~" + percent(part)
 }
 
-func (v *topView) queueGrid(list []api.Job, _ int) *grid {
-	g := &grid{cols: []gridColumn{
-		{}, {least: 14}, {title: "USER", least: 4, rank: 3}, {title: "GPUS", right: true}, {title: "WAITED", right: true},
-		{title: "NEEDS", right: true, rank: 2, bare: true}, {title: "REASON", least: 12},
+func (v *topView) queueGrid(list []api.Job, _ int) *grid.Table {
+	g := &grid.Table{Cols: []grid.Column{
+		{}, {Least: 14}, {Title: "USER", Least: 4, Rank: 3}, {Title: "GPUS", Right: true}, {Title: "WAITED", Right: true},
+		{Title: "NEEDS", Right: true, Rank: 2, Bare: true}, {Title: "REASON", Least: 12},
 	}}
 	for _, j := range list {
 		reason := j.Reason
 		if reason == "" && j.State == api.Held {
 			reason = "held"
 		}
-		g.add(" ", j.ID+" "+jobName(j), j.User, gpuCount(j), span(j.Wait.Duration()), leftText(j, v.now), reason)
+		g.Add(" ", j.ID+" "+jobName(j), j.User, gpuCount(j), span(j.Wait.Duration()), leftText(j, v.now), reason)
 	}
 	return g
 }
 
 // devices is the table of devices, so many of them.
 func (v *topView) devices(width, rows int) []topLine {
-	g := &grid{cols: []gridColumn{
-		{title: "DEVICE"}, {title: "TYPE", least: 6, rank: 3}, {title: "UTIL", bare: true}, {title: "MEMORY", bare: true},
-		{title: "TEMP", right: true, rank: 2, bare: true}, {title: "POWER", right: true, rank: 1, bare: true}, {title: "JOBS", least: 20},
+	g := &grid.Table{Cols: []grid.Column{
+		{Title: "DEVICE"}, {Title: "TYPE", Least: 6, Rank: 3}, {Title: "UTIL", Bare: true}, {Title: "MEMORY", Bare: true},
+		{Title: "TEMP", Right: true, Rank: 2, Bare: true}, {Title: "POWER", Right: true, Rank: 1, Bare: true}, {Title: "JOBS", Least: 20},
 	}}
 	names := map[string]string{}
 	for _, j := range v.run {
@@ -284,10 +285,10 @@ func (v *topView) devices(width, rows int) []topLine {
 			}
 			temp, power = fmt.Sprintf("%.0f°C", d.Celsius), fmt.Sprintf("%.0fW", d.Watts)
 		}
-		g.add(d.Name, d.Type, util, mem, temp, power, holders(d, names))
+		g.Add(d.Name, d.Type, util, mem, temp, power, holders(d, names))
 	}
 	var lines []topLine
-	for i, text := range g.lines(width) {
+	for i, text := range g.Lines(width) {
 		l := plain
 		switch {
 		case i == 0:

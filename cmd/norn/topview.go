@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/internal/grid"
 )
 
 // topView is all that norn top shows, and which part of it. Keys and news change
@@ -198,7 +199,7 @@ func (v *topView) show(job string, logs bool, lines []string, err error) {
 		return
 	}
 	if err != nil {
-		lines = []string{clean(err.Error())}
+		lines = []string{grid.Clean(err.Error())}
 	}
 	v.panel.lines = lines
 }
@@ -239,7 +240,7 @@ func outputLines(text string) []string {
 		if at := strings.LastIndexByte(line, '\r'); at >= 0 {
 			line = line[at+1:]
 		}
-		lines[i] = clean(strings.ReplaceAll(line, "\t", "    "))
+		lines[i] = grid.Clean(strings.ReplaceAll(line, "\t", "    "))
 	}
 	return lines
 }

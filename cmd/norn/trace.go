@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/norn-scheduler/norn/replay"
+	"github.com/norn-scheduler/norn/run"
 	"github.com/norn-scheduler/norn/trace"
 	"github.com/norn-scheduler/norn/trace/gen"
 	"github.com/norn-scheduler/norn/unit"
@@ -43,6 +44,7 @@ func (r *reading) flags(cmd *cobra.Command) {
 	f.StringVar(&r.opt.Format, "format", "", "format of the trace (default: told from its content; see norn trace formats)")
 	f.StringVar(&r.opt.Profile, "profile", "", "file or folder of measured speeds, for traces without run times")
 	f.BoolVar(&r.opt.SkipBad, "skip-bad", false, "leave out rows with errors, and count and list them")
+	f.BoolVar(&r.opt.Sort, "sort", false, "hold the trace in memory and sort it, where its format should be in order of submission and the file is not")
 	f.StringVar(&r.attempts, "attempts", "replay", "failed attempts of a job: replay each, or merge all into one run")
 	f.BoolVar(&r.opt.GPUOnly, "gpu-only", false, "leave CPU and memory out of the demands")
 	f.BoolVar(&r.opt.AnyType, "any-type", false, "leave GPU types out of the demands")
@@ -58,7 +60,7 @@ func (r *reading) flags(cmd *cobra.Command) {
 
 func (r *reading) options() (trace.Options, error) {
 	opt := r.opt
-	opt.Extra = []trace.Format{replay.Format()}
+	opt.SomeJob = true
 	switch r.attempts {
 	case "replay":
 	case "merge":
@@ -101,7 +103,7 @@ func (r *reading) open(path string) (*trace.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return trace.Open(path, opt)
+	return run.OpenTrace(path, opt)
 }
 
 // remarks tells what a reader assumed and left out.
@@ -114,9 +116,6 @@ func remarks(w io.Writer, info trace.Info) {
 	}
 	if len(info.Ignored) > 0 {
 		fmt.Fprintf(w, "norn: %s: columns that are not used: %s\n", info.File, few(info.Ignored))
-	}
-	if info.Jobs == 0 && info.Filtered > 0 {
-		fmt.Fprintf(w, "norn: %s: none of its jobs was asked for (--from, --to, --tenant, --gpu-jobs)\n", info.File)
 	}
 	var why []string
 	if info.LeftOut > 0 {

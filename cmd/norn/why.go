@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/internal/grid"
 )
 
 func (s *shell) whyCommand() *cobra.Command {
@@ -139,7 +140,7 @@ func standing(j api.Job, now time.Time) string {
 	case since.IsZero():
 		return text
 	case j.State.Over():
-		text += fmt.Sprintf(" since %s, %s ago", clock(since, now), span(now.Sub(since)))
+		text += fmt.Sprintf(" since %s, %s ago", grid.Clock(since, now), span(now.Sub(since)))
 	default:
 		text += " for " + span(now.Sub(since))
 	}
@@ -198,14 +199,14 @@ func (p *pageOf) list(title string, entries []string) {
 
 // line adds a text, on as many lines as it needs.
 func (p *pageOf) line(indent, text string) {
-	text = clean(text)
-	if p.width <= 20 || cellsOf(indent+text) <= p.width {
+	text = grid.Clean(text)
+	if p.width <= 20 || grid.Cells(indent+text) <= p.width {
 		p.lines = append(p.lines, indent+text)
 		return
 	}
 	here := indent
 	for word := range strings.FieldsSeq(text) {
-		if here != indent && cellsOf(here+" "+word) > p.width {
+		if here != indent && grid.Cells(here+" "+word) > p.width {
 			p.lines = append(p.lines, here)
 			indent += strings.Repeat(" ", max(0, 4-len(indent)))
 			here = indent

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -312,25 +313,14 @@ func TestTokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f := tokenOf(c, secret); f == nil || f.Name != "x y" || f.User != "alice" || !f.Operator {
+	if f := found(c.Listen, secret); f == nil || f.Name != "x y" || f.User != "alice" || !f.Operator {
 		t.Errorf("%s finds %+v", line, f)
 	}
 	for _, wrong := range []string{"", other, h.String(), secret + " ", "norn_"} {
-		if f := tokenOf(c, wrong); f != nil {
+		if f := found(c.Listen, wrong); f != nil {
 			t.Errorf("%q finds %+v", wrong, f)
 		}
 	}
-}
-
-// tokenOf is the token whose secret is presented; nil when there is no such one.
-func tokenOf(c *Config, secret string) *Token {
-	h := HashOf(secret)
-	for i := range c.Listen.Tokens {
-		if c.Listen.Tokens[i].Hash == h {
-			return &c.Listen.Tokens[i]
-		}
-	}
-	return nil
 }
 
 // TestLoad: files, hashes in files of their own, and what cannot be read.
@@ -346,7 +336,7 @@ func TestLoad(t *testing.T) {
 	hash := put("hash", HashOf("hello").String()+"\n")
 	good := put("good.yaml", "\ufeffmetrics: false\nlisten: {tokens: [{name: t, user: u, file: "+hash+"}]}\n")
 	c, from, err := Load(good)
-	if err != nil || from != good || c.Metrics || tokenOf(c, "hello") == nil {
+	if err != nil || from != good || c.Metrics || found(c.Listen, "hello") == nil {
 		t.Fatalf("%+v, %s, %v", c, from, err)
 	}
 	for path, want := range map[string]string{
@@ -449,4 +439,13 @@ func TestDeclared(t *testing.T) {
 	if !reflect.DeepEqual(c.Declared(), perf.Typed(want)) || new(Config).Declared() != nil {
 		t.Errorf("%v", c.Declared())
 	}
+}
+
+// found is the token of a secret, nil when there is no such one.
+func found(l Listen, secret string) *Token {
+	at := slices.IndexFunc(l.Tokens, func(t Token) bool { return t.Hash == HashOf(secret) })
+	if at < 0 {
+		return nil
+	}
+	return &l.Tokens[at]
 }

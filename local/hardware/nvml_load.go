@@ -70,26 +70,36 @@ type library struct {
 // The structs of nvml.h.
 type (
 	pciInfo struct {
-		legacy                             [16]byte
-		domain, bus, device, id, subsystem uint32
-		busID                              [32]byte
+		_     [16]byte  // legacy bus id
+		_     [5]uint32 // domain, bus, device, id, subsystem
+		busID [32]byte
 	}
-	memoryInfo  struct{ total, free, used uint64 }
+	memoryInfo struct {
+		total uint64
+		_     uint64 // free
+		used  uint64
+	}
 	memoryInfo2 struct {
-		version                     uint32
-		total, reserved, free, used uint64
+		version uint32
+		_       [3]uint64 // total, reserved, free
+		used    uint64
 	}
-	utilization struct{ gpu, memory uint32 }
+	utilization struct {
+		gpu uint32
+		_   uint32 // memory
+	}
 	processInfo struct { // nvmlProcessInfo_v2_t
-		pid              uint32
-		used             uint64
-		instance, within uint32
+		pid  uint32
+		used uint64
+		_    [2]uint32 // GPU instance, compute instance
 	}
 	fieldValue struct {
-		id, scope          uint32
-		timestamp, latency int64
-		kind, code         int32
-		value              [8]byte
+		id    uint32
+		_     uint32   // scope
+		_     [2]int64 // timestamp, latency
+		_     int32    // kind of value
+		code  int32
+		value [8]byte
 	}
 )
 

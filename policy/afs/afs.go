@@ -138,7 +138,7 @@ func (a *policy) divide(v *sched.View) {
 	if a.cfg.Blind {
 		// Luck is a function of the moment, so that a policy which is asked once more,
 		// because it starts anew, has the same.
-		DivideBlind(a.free, a.request, rand.New(rand.NewPCG(uint64(v.Now), uint64(v.Jobs()))))
+		DivideBlind(a.free, a.request, rand.New(rand.NewPCG(uint64(v.Now), uint64(v.Submitted()))))
 	} else {
 		Divide(a.free, a.request)
 	}
@@ -330,6 +330,20 @@ func (a *policy) carry(v *sched.View, p *sched.Plan) {
 	}
 }
 
+// note is what is remembered of a running job.
+type note struct {
+	ran time.Duration // its run time when its present unit began
+}
+
+// NewNote is a note of this policy, for the table of policies.
+func NewNote() sched.Note { return new(note) }
+
+// Kind implements sched.Note.
+func (n *note) Kind() string { return "afs" }
+
+// Fields implements sched.Note.
+func (n *note) Fields(f *sched.Fields) { f.Duration("ran", &n.ran) }
+
 // left is what is left of the unit that a running job is in, 0 where it has just
 // had one. A unit begins when the job is given its place, which is written on it
 // as its run time by then; units that nobody was asked about have been renewed.
@@ -337,7 +351,8 @@ func (a *policy) left(v *sched.View, j sched.Job) time.Duration {
 	if j.Ready() >= v.Now {
 		return j.Ready() - v.Now + 1 // it has not got on yet
 	}
-	had := j.Run() - time.Duration(j.Memo()[0])
+	n, _ := sched.Recall[note](j)
+	had := j.Run() - n.ran
 	if had < 0 || had >= a.cfg.Unit && had%a.cfg.Unit <= a.cfg.Unit/100 { // it may be noticed late
 		return 0
 	}
@@ -355,7 +370,7 @@ func (a *policy) grant(v *sched.View, p *sched.Plan) {
 		left := c.Kept
 		if !c.runs || left == 0 && waits {
 			left = a.cfg.Unit
-			p.Remember(c.id, job.Memo{int64(v.Job(c.id).Run())})
+			p.Remember(c.id, &note{ran: v.Job(c.id).Run()})
 		}
 		if waits {
 			a.wake = min(a.wake, unit.Later(v.Now, left))

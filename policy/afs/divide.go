@@ -48,14 +48,6 @@ func (c *Claim) length() float64 {
 	return math.Inf(1)
 }
 
-// cost is what the next step needs.
-func (c *Claim) cost() int64 {
-	if c.Size == 0 {
-		return c.First
-	}
-	return c.Each
-}
-
 // steps tells whether it has a next step that fits and makes it faster.
 func (c *Claim) steps(free []int64) bool {
 	return c.Size > 0 && c.Size < c.Steps && (c.Each == 0 || c.Type != NoType && c.Each <= free[c.Type]) && c.at(c.Size+1) > c.at(c.Size)

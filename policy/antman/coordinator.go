@@ -41,37 +41,8 @@ func (l Loop) top(tooMuch int) int {
 	return max(0, tooMuch-l.Up)
 }
 
-// memo is what is remembered of a guest.
-type memo struct {
-	step    time.Duration // when its pace was set
-	raised  bool          // it was raised then
-	tooMuch int           // pace that was found to be too much; 0: none was
-	owners  uint32        // of its GPUs, see sum
-}
-
-// The first 16 bits of memos.
-const (
-	guestMark uint64 = 0x6167 << 48
-	ownerMark uint64 = 0x616f << 48
-	burntMark uint64 = 0x6162 << 48 // its memory ran out
-	markMask  uint64 = 0xffff << 48
-)
-
-func (m memo) pack() job.Memo {
-	bits := guestMark | uint64(m.tooMuch)<<33 | uint64(m.owners)
-	if m.raised {
-		bits |= 1 << 32
-	}
-	return job.Memo{int64(bits), int64(m.step)}
-}
-
-func unpack(m job.Memo) (memo, bool) {
-	bits := uint64(m[0])
-	return memo{time.Duration(m[1]), bits>>32&1 == 1, int(bits >> 33 & 0x7fff), uint32(bits)}, bits&markMask == guestMark
-}
-
-// perMillion is how speeds of owners are remembered.
-const perMillion = 1e6
+// faster is by how much an owner must be faster than was thought, so that it is noted.
+const faster = 1e-6
 
 // owner is a job that owns GPUs with guests.
 type owner struct {
@@ -94,7 +65,7 @@ type guest struct {
 	id     job.ID
 	held   *cluster.Alloc
 	owners []job.ID
-	memo   memo
+	note   note
 	new    bool // it has other owners than when its pace was set
 	pace   int
 	due    bool
@@ -130,15 +101,6 @@ func (f *policy) owned(a *cluster.Alloc) bool {
 	return slices.ContainsFunc(a.Shares, func(s cluster.Share) bool { return len(f.on[s.Device].owners) > 0 })
 }
 
-// sum tells apart sets of owners.
-func (f *policy) sum(ids []job.ID) uint32 {
-	h := uint32(2166136261)
-	for _, id := range ids {
-		h = (h ^ uint32(id+1)) * 16777619
-	}
-	return h
-}
-
 // period is the time between two steps of the coordinator: what came of one must be
 // known before the next.
 func (f *policy) period(v *sched.View) time.Duration { return max(f.cfg.Loop.Period, v.Lag) }
@@ -153,9 +115,13 @@ func (f *policy) look(v *sched.View) {
 			continue
 		}
 		g := guest{id: id, held: a, owners: f.owners(a), pace: Full - int(a.Shares[0].Throttle)}
-		m, known := unpack(j.Memo())
-		g.memo, g.new = m, !known || m.owners != f.sum(g.owners)
-		g.due = known && v.Now > m.step && (v.Now-m.step)%f.period(v) == 0
+		n, _ := sched.Recall[note](j)
+		known := n.step >= 0
+		g.new = !known || !slices.Equal(n.owners, g.owners)
+		g.due = known && v.Now > n.step && (v.Now-n.step)%f.period(v) == 0
+		if known {
+			g.note = n
+		}
 		for _, o := range g.owners {
 			f.meet(v, o, &g)
 		}
@@ -198,24 +164,23 @@ func (f *policy) meet(v *sched.View, id job.ID, g *guest) {
 	if o == nil {
 		j := v.Job(id)
 		o = &owner{speed: j.Speed(), there: j.Phase() == job.Running && j.Speed() > 0 && !j.Profiling(), asks: job.None, newest: job.None, tried: job.None, kept: job.None, still: true}
-		if m := j.Memo(); uint64(m[0])&markMask == ownerMark {
-			o.alone = float64(m[1]) / perMillion
-		}
+		n, _ := sched.Recall[note](j)
+		o.alone = n.alone
 		f.loop.owners[id] = o
 		f.loop.met = append(f.loop.met, id)
 	}
 	if g.pace > 0 {
 		o.newest = g.id
 	}
-	o.still = o.still && g.pace == 0 && !g.new && v.Now-g.memo.step >= f.period(v)
-	if g.memo.raised && !g.new && v.Now-g.memo.step <= f.period(v) {
+	o.still = o.still && g.pace == 0 && !g.new && v.Now-g.note.step >= f.period(v)
+	if g.note.raised && !g.new && v.Now-g.note.step <= f.period(v) {
 		o.tried = g.id
 	}
 }
 
 // could tells whether a guest could go faster if its owners lost nothing.
 func (f *policy) could(g *guest) bool {
-	return !g.new && len(g.owners) > 0 && g.pace < f.cfg.Loop.top(g.memo.tooMuch)
+	return !g.new && len(g.owners) > 0 && g.pace < f.cfg.Loop.top(g.note.tooMuch)
 }
 
 // free tells whether the owners of a guest lose so little that it could go faster.
@@ -236,8 +201,8 @@ func (f *policy) coordinate(v *sched.View, p *sched.Plan) {
 	}
 	for i := range f.loop.guests {
 		g := &f.loop.guests[i]
-		pace, m := f.step(v, g)
-		f.grant(v, p, g, pace, m)
+		pace, n := f.step(v, g)
+		f.grant(v, p, g, pace, n)
 	}
 }
 
@@ -247,25 +212,26 @@ func (o *owner) learn(p *sched.Plan, id job.ID, slack float64) {
 	if !o.there {
 		return
 	}
-	if o.still && (o.alone == 0 || o.slow() > 1+slack/2) || o.alone > 0 && o.speed > o.alone+1/perMillion {
+	if o.still && (o.alone == 0 || o.slow() > 1+slack/2) || o.alone > 0 && o.speed > o.alone+faster {
 		o.alone = o.speed
-		p.Remember(id, job.Memo{int64(ownerMark), int64(o.speed*perMillion + 0.5)})
+		p.Remember(id, &note{step: -1, alone: o.alone})
 	}
 }
 
-// step is the pace of a guest from now on, and what is remembered of it.
-func (f *policy) step(v *sched.View, g *guest) (int, memo) {
-	m := g.memo
+// step is the pace of a guest from now on, and what is remembered of it; nil: what is
+// remembered already.
+func (f *policy) step(v *sched.View, g *guest) (int, *note) {
 	switch {
 	case g.new && len(g.owners) == 0:
-		return Full, memo{step: v.Now, owners: f.sum(nil)}
+		return Full, &note{step: v.Now}
 	case g.new: // suspended, until it is known how fast the owners are alone
-		return 0, memo{step: v.Now, owners: f.sum(g.owners)}
+		return 0, &note{step: v.Now, owners: g.owners}
 	case len(g.owners) == 0:
-		return Full, m
+		return Full, nil
 	case !g.due:
-		return g.pace, m
+		return g.pace, nil
 	}
+	n := g.note
 	slow, mine, back, turn := 1.0, false, false, g.wants
 	for _, id := range g.owners {
 		o := f.loop.owners[id]
@@ -280,31 +246,31 @@ func (f *policy) step(v *sched.View, g *guest) (int, memo) {
 		}
 		back = back || last && f.keeps(o, g.id)
 	}
-	next := f.cfg.Loop.Next(g.pace, m.tooMuch, slow)
+	next := f.cfg.Loop.Next(g.pace, n.tooMuch, slow)
 	if back && next >= g.pace { // a step back lets others go
 		next, mine = max(0, g.pace-f.cfg.Loop.Up), true
 	}
 	switch {
 	case next < g.pace && mine:
-		if m.raised && v.Now-m.step <= f.period(v) {
-			m.tooMuch = g.pace
+		if n.raised && v.Now-n.step <= f.period(v) {
+			n.tooMuch = g.pace
 		}
-		m.raised = false
+		n.raised = false
 	case next > g.pace && turn:
-		m.raised = true
+		n.raised = true
 	default:
-		return g.pace, m
+		return g.pace, nil
 	}
-	m.step = v.Now
-	return next, m
+	n.step = v.Now
+	return next, &n
 }
 
 // grant gives a guest a pace and what owners leave of memory and processors.
-func (f *policy) grant(v *sched.View, p *sched.Plan, g *guest, pace int, m memo) {
+func (f *policy) grant(v *sched.View, p *sched.Plan, g *guest, pace int, n *note) {
 	j, held := v.Job(g.id), p.Holding(g.id)
 	p.Adjust(g.id, func(a *cluster.Alloc) { f.give(v, j, a, held, pace) })
-	if before, known := unpack(j.Memo()); !known || before != m {
-		p.Remember(g.id, m.pack())
+	if n != nil {
+		p.Remember(g.id, n)
 	}
 }
 
@@ -409,7 +375,7 @@ func (f *policy) limit(v *sched.View, j sched.Job, d cluster.DeviceID, booked un
 // of the only guest there was set.
 func (f *policy) measured(v *sched.View, j sched.Job, d cluster.DeviceID) unit.Bytes {
 	held, w := v.Alloc(j.ID), v.UsedOver(d, 0)
-	if m, ok := unpack(j.Memo()); held == nil || !w.Known || !ok || w.Since < m.step || len(f.on[d].guests) != 1 {
+	if n, _ := sched.Recall[note](j); held == nil || !w.Known || n.step < 0 || w.Since < n.step || len(f.on[d].guests) != 1 {
 		return 0
 	}
 	at := slices.IndexFunc(held.Shares, func(s cluster.Share) bool { return s.Device == d })
@@ -426,7 +392,7 @@ func (f *policy) nextStep(v *sched.View) time.Duration {
 	at := unit.Never
 	for i := range f.loop.guests {
 		if g := &f.loop.guests[i]; f.unsettled(g) {
-			at = min(at, since(g.memo.step, f.period(v), v.Now))
+			at = min(at, since(g.note.step, f.period(v), v.Now))
 		}
 	}
 	return at

@@ -122,7 +122,7 @@ func holdBehind(p *sched.Plan, j sched.Job, who job.ID) {
 // start starts a job as an owner: one whose memory ran out beside guests where there
 // are none.
 func (f *policy) start(v *sched.View, p *sched.Plan, j sched.Job) (ok bool) {
-	if !p.Burnt(j, burntMark) {
+	if !evicted(p, j) {
 		return p.Start(j.ID, f.cfg.Place)
 	}
 	f.alloc.Reset()
@@ -177,7 +177,7 @@ func (f *policy) visit(v *sched.View, p *sched.Plan) {
 		if quota && v.Now-j.Since() < f.cfg.Wait {
 			continue
 		}
-		burnt := p.Burnt(j, burntMark)
+		burnt := evicted(p, j)
 		if f.refused[j.Class()] || !f.seat(v, p, j, burnt) {
 			f.refused[j.Class()] = f.refused[j.Class()] || !burnt
 			if !quota {
@@ -234,7 +234,7 @@ func (f *policy) seat(v *sched.View, p *sched.Plan, j sched.Job, burnt bool) boo
 		return false
 	}
 	if !burnt {
-		p.Remember(j.ID, memo{step: v.Now, owners: f.sum(f.owners(&f.alloc))}.pack())
+		p.Remember(j.ID, &note{step: v.Now, owners: f.owners(&f.alloc)})
 	}
 	f.note(j.ID, &f.alloc)
 	f.stale = true
@@ -352,7 +352,7 @@ func (f *policy) upgrade(v *sched.View, p *sched.Plan) {
 			continue
 		}
 		f.spend(v.Tenants(), j.Tenant(), need)
-		p.Remember(id, job.Memo{})
+		p.Forget(id)
 		f.stale = true
 		for _, s := range v.Alloc(id).Shares {
 			seat := &f.on[s.Device]

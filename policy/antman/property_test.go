@@ -9,11 +9,11 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/norn-scheduler/norn/eventlog"
-	"github.com/norn-scheduler/norn/internal/simtest"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim"
+	"github.com/norn-scheduler/norn/sim/simtest"
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/tenant"
 	"github.com/norn-scheduler/norn/unit"
@@ -55,7 +55,6 @@ func TestRandomWorlds(t *testing.T) {
 type guard struct {
 	t      *rapid.T
 	lost   map[job.ID][]loss // of owners, since they own
-	alone  map[job.ID]float64
 	quotas bool
 }
 

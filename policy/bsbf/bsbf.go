@@ -102,7 +102,7 @@ func (f *policy) Decide(v *sched.View, p *sched.Plan) {
 			p.Hold(j.ID, why)
 			continue
 		}
-		p.Burnt(j, burntMark) // so that it is noted at once
+		evicted(p, j) // so that it is noted at once
 		f.queue = append(f.queue, waiting{j.ID, left(j)})
 	}
 	slices.SortStableFunc(f.queue, func(a, b waiting) int { return cmp.Compare(a.left, b.left) })
@@ -111,7 +111,7 @@ func (f *policy) Decide(v *sched.View, p *sched.Plan) {
 			f.note(w.id, p.Holding(w.id))
 			continue
 		}
-		if j := v.Job(w.id); f.cfg.Share != Never && (f.due(v) || j.Since() == v.Now) && shareable(j) && !p.Burnt(j, burntMark) {
+		if j := v.Job(w.id); f.cfg.Share != Never && (f.due(v) || j.Since() == v.Now) && shareable(j) && !evicted(p, j) {
 			f.share(v, p, w)
 		}
 	}
@@ -146,10 +146,6 @@ func shareable(j sched.Job) bool {
 	d := j.Spec().Demand
 	return d.Roles[0].GPU == unit.One && d.Roles[1].Tasks == 0 && !d.Elastic() && !math.IsInf(left(j), 1)
 }
-
-// burntMark is noted of a job that was thrown off a GPU that it shared: it shares no more,
-// else it would be thrown off again, and again.
-const burntMark uint64 = 0x6273 << 48
 
 // list notes who holds what.
 func (f *policy) list(v *sched.View) {
@@ -364,7 +360,7 @@ func (f *policy) spots(v *sched.View, p *sched.Plan, w waiting, b int32) (free, 
 // shares nothing yet.
 func (f *policy) partner(v *sched.View, p *sched.Plan, id job.ID) bool {
 	j, held := v.Job(id), p.Holding(id)
-	if !f.movable(j) || p.Burnt(j, burntMark) || held == nil || v.Alloc(id) == nil || !v.Cluster().UsableAlloc(held) || j.Since() == v.Now {
+	if !f.movable(j) || evicted(p, j) || held == nil || v.Alloc(id) == nil || !v.Cluster().UsableAlloc(held) || j.Since() == v.Now {
 		return false
 	}
 	for i := range held.Shares {

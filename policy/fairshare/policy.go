@@ -98,7 +98,7 @@ func (f *policy) account(v *sched.View) {
 func (f *policy) remember(v *sched.View, p *sched.Plan) {
 	note := func(j sched.Job) {
 		if _, ran := j.FirstStart(); ran && p.Holding(j.ID) == nil {
-			p.Remember(j.ID, f.usage.stopped(v, j).memo())
+			p.Remember(j.ID, f.usage.stopped(v, j).note())
 		}
 	}
 	for _, ch := range v.Changes() {

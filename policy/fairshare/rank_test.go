@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/tenant"
 )
 
@@ -49,21 +49,17 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// TestMemo: what is written on a job is read again.
-func TestMemo(t *testing.T) {
-	for _, q := range []past{{1.5, 0, 0, false}, {0, int64(maxPeriod/time.Millisecond) - 1, 1 << 40, true}, {math.Pi, 1, 12345, true}} {
-		m := q.memo()
-		if m[1] == 0 {
-			t.Errorf("%+v is written as nothing", q)
+// TestNote: what is noted on a job is read again, even where it says nothing but
+// that there was an attempt.
+func TestNote(t *testing.T) {
+	for _, q := range []past{{}, {1.5, 0, 0, false}, {0, int64(maxPeriod/time.Millisecond) - 1, 1 << 40, true}, {math.Pi, 1, 12345, true}, {holds: true}} {
+		written, err := sched.Written(q.note())
+		if err != nil {
+			t.Fatal(err)
 		}
-		word := max(m[1], -m[1]) - 1
-		got := past{math.Float64frombits(uint64(m[0])), word & (1<<sinceBits - 1), word >> sinceBits, m[1] > 0}
-		if got != q {
-			t.Errorf("%+v is read as %+v", q, got)
+		if got, ok := sched.NoteOf[note](written); !ok || got.past != q {
+			t.Errorf("%+v is read as %+v, %v", q, got, ok)
 		}
-	}
-	if job.Memo(past{holds: true}.memo()) == (job.Memo{}) {
-		t.Error("a start at 0 is written as nothing")
 	}
 }
 

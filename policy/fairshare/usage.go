@@ -110,9 +110,7 @@ func (u *usage) hold(id job.ID, milli, now int64) {
 }
 
 // past is what earlier attempts of a job come to. It cannot be seen in a view,
-// so it is written on the job, in two words: the usage, and the moment with the
-// time, positive when the job started again at that moment and negative when it
-// stopped.
+// so it is noted on the job.
 type past struct {
 	usage float64 // decayed, at the last boundary before the moment, as in account
 	since int64   // time with devices from that boundary on, in milliseconds
@@ -120,39 +118,51 @@ type past struct {
 	holds bool    // the job has or had devices from the moment on
 }
 
-// sinceBits is enough for the longest period in milliseconds.
-const (
-	sinceBits = 22
-	maxPeriod = time.Hour
-)
+// maxPeriod is the longest time between two boundaries.
+const maxPeriod = time.Hour
 
-func (q past) memo() job.Memo {
-	word := q.at<<sinceBits | q.since + 1
-	if !q.holds {
-		word = -word
-	}
-	return job.Memo{int64(math.Float64bits(q.usage)), word}
+// note is what is remembered of a job that has had more than one attempt.
+type note struct {
+	past
+	known bool // it is a note at all, even where all else is zero
 }
 
-// past reads what was written on a job. A job of which nothing is written has
-// had one attempt at most.
+// NewNote is a note of this policy, for the table of policies.
+func NewNote() sched.Note { return new(note) }
+
+// Kind implements sched.Note.
+func (n *note) Kind() string { return "fairshare" }
+
+// Fields implements sched.Note.
+func (n *note) Fields(f *sched.Fields) {
+	f.Bool("known", &n.known)
+	f.Float("usage", &n.usage)
+	sched.Int(f, "since_ms", &n.since)
+	sched.Int(f, "at_ms", &n.at)
+	f.Bool("holds", &n.holds)
+}
+
+// note is the note that says so.
+func (q past) note() *note { return &note{q, true} }
+
+// past reads what was noted on a job. A job on which nothing is noted has had one
+// attempt at most.
 func (u *usage) past(j sched.Job) (q past, ran bool) {
-	m := j.Memo()
-	if m[1] == 0 {
-		first, ran := j.FirstStart()
-		return past{at: ms(max(first, 0)), holds: ran}, ran
+	if n, noted := sched.Recall[note](j); noted {
+		return n.past, true
 	}
-	word := max(m[1], -m[1]) - 1
-	return past{math.Float64frombits(uint64(m[0])), word & (1<<sinceBits - 1), word >> sinceBits, m[1] > 0}, true
+	first, ran := j.FirstStart()
+	return past{at: ms(max(first, 0)), holds: ran}, ran
 }
 
 // ended is when the last attempt of a job that does not run ended, in
 // milliseconds.
 func ended(j sched.Job) int64 {
-	if first, _ := j.FirstStart(); j.Memo()[1] == 0 { // there was one attempt only
-		return ms(first + j.Run())
+	if _, noted := sched.Recall[note](j); noted {
+		return ms(j.Since())
 	}
-	return ms(j.Since())
+	first, _ := j.FirstStart() // there was one attempt only
+	return ms(first + j.Run())
 }
 
 // after is the past at a later moment, for a job that holds so many thousandths

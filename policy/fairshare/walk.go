@@ -78,7 +78,7 @@ func (f *policy) took(v *sched.View, p *sched.Plan, id job.ID) {
 	f.book.Hold(j.Tenant(), amount, 1)
 	f.usage.hold(id, int64(amount.GPU), ms(v.Now))
 	if _, again := j.FirstStart(); again {
-		p.Remember(id, f.usage.started(v, j).memo())
+		p.Remember(id, f.usage.started(v, j).note())
 	}
 }
 

@@ -10,7 +10,7 @@
 // size of the jobs for which it is; a crew is what takes turns: a job, or a packed
 // pair; the rate of a job is its measured speed.
 //
-// All that is remembered stands on the jobs (note), so that every decision is a
+// All that is remembered is noted on the jobs (note), so that every decision is a
 // function of the view.
 //
 // Source: Xiao et al., "Gandiva: Introspective Cluster Scheduling for Deep Learning",
@@ -136,7 +136,7 @@ func (g *policy) Decide(v *sched.View, p *sched.Plan) {
 	g.explain()
 	for i := range g.members {
 		if m := &g.members[i]; m.changed {
-			p.Remember(m.j.ID, m.note.memo())
+			p.Remember(m.j.ID, &m.note)
 		}
 	}
 	g.wake = g.nextMoment()

@@ -98,7 +98,7 @@ func (g *policy) fitsAny(m *member) bool {
 
 // moveIn notes where a job lives from now on, at the end of the list there.
 func (g *policy) moveIn(m *member, home cluster.NodeID, parts bool) {
-	m.note.home, m.note.parts, m.note.stamp = home, parts, g.stamp()
+	m.note.home, m.note.parts, m.note.stamp = home, parts, g.v.Now
 	if m.note.link != failed {
 		m.note.link = apart
 	}

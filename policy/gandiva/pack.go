@@ -257,7 +257,7 @@ func memoryOf(m *member) unit.Bytes {
 
 // use is how much of its GPUs a job uses when alone; below 0: nobody knows.
 func (g *policy) use(m *member) float64 {
-	if m.note.use >= 0 {
+	if m.note.used {
 		return m.note.use
 	}
 	return g.useOf(m)

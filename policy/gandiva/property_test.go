@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/norn-scheduler/norn/internal/simtest"
+	"github.com/norn-scheduler/norn/sim/simtest"
 )
 
 // The invariants of every run (package policy tests them with jobs that tell nothing)

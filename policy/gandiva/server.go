@@ -185,7 +185,8 @@ func (g *policy) findMembers() {
 		if !j.Waiting() && !j.Running() && j.Phase() != job.Stopping {
 			continue
 		}
-		g.members = append(g.members, member{j: j, plain: plain(j), note: read(j.Memo()), size: j.GPUs()})
+		n, _ := sched.Recall[note](j)
+		g.members = append(g.members, member{j: j, plain: plain(j), note: n, size: j.GPUs()})
 		g.place[i] = int32(len(g.members))
 		m := &g.members[len(g.members)-1]
 		m.plain = m.plain && g.served(m)
@@ -196,9 +197,9 @@ func (g *policy) findMembers() {
 	}
 }
 
-// member is an active job by its number, or nil.
+// member is an active job by its number; nil for one that has ended, or is not known.
 func (g *policy) member(id job.ID) *member {
-	if int(id) >= len(g.place) || g.place[id] == 0 {
+	if id < 0 || int(id) >= len(g.place) || g.place[id] == 0 {
 		return nil
 	}
 	return &g.members[g.place[id]-1]
@@ -296,8 +297,7 @@ func (g *policy) checkPair(m *member) {
 	if good {
 		return
 	}
-	short := func(m *member) bool { return m.j.Waiting() && m.j.Reason().Code == job.OutOfMemory }
-	if m.note.link = apart; host != nil && (short(m) || short(host)) {
+	if m.note.link = apart; host != nil && (m.j.OutOfMemory() || host.j.OutOfMemory()) {
 		m.note.link = failed
 	}
 	g.keep(m)
@@ -497,8 +497,7 @@ func (g *policy) turnEnds(k *crew) time.Duration {
 }
 
 // turnEndsFrom is when a turn ends that begins at a moment: after a quantum, but not
-// before half of it was spent on work. Moments are those of notes, so that those of who
-// has just begun and of who goes on are the same.
+// before half of it was spent on work.
 func (g *policy) turnEndsFrom(begins time.Duration, k *crew) time.Duration {
 	if g.cfg.Quantum >= unit.Never {
 		return unit.Never
@@ -507,5 +506,5 @@ func (g *policy) turnEndsFrom(begins time.Duration, k *crew) time.Duration {
 	if g.cfg.Weights {
 		turn *= time.Duration(1 + min(max(0, j.Spec().Priority), 1000))
 	}
-	return begins.Truncate(time.Millisecond) + max(turn, 2*g.v.Costs.Begin(j.Spec(), k.lead.size, j.Preemptions() == 0, false))
+	return begins + max(turn, 2*g.v.Costs.Begin(j.Spec(), k.lead.size, j.Preemptions() == 0, false))
 }

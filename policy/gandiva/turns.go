@@ -41,7 +41,7 @@ func (g *policy) turn(s *server) {
 	for _, k := range s.crews {
 		k.stays = false
 		if g.isOver(k) {
-			g.note(k, func(n *note) { n.stamp = g.stamp() })
+			g.note(k, func(n *note) { n.stamp = g.v.Now })
 		}
 		if k.runs && (k.trial || k.lead.j.Phase() != job.Running) {
 			next.take(k, k.lead.has)
@@ -128,8 +128,8 @@ func (g *policy) measure(k *crew) {
 	if k.guest != nil || j.Phase() != job.Running || j.Ready() >= g.v.Now || j.Tasks() != k.lead.size || k.lead.shares() {
 		return
 	}
-	k.lead.note.rate = j.Speed()
-	k.lead.note.use = g.useOf(k.lead)
+	use := g.useOf(k.lead)
+	k.lead.note.rate, k.lead.note.use, k.lead.note.used = j.Speed(), max(0, use), use >= 0
 	g.keep(k.lead)
 }
 

@@ -106,7 +106,7 @@ func (g *policy) tied(k *crew) bool {
 func (g *policy) sendAway(k *crew, m *member) {
 	if k.runs {
 		g.suspend(k, job.Reason{Code: job.MakesRoom, Job: m.j.ID})
-		g.note(k, func(n *note) { n.stamp = g.stamp() })
+		g.note(k, func(n *note) { n.stamp = g.v.Now })
 	}
 	to := g.find(k.lead, nil)
 	if to == nil {

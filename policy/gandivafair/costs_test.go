@@ -4,10 +4,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/norn-scheduler/norn/internal/simtest"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/policy/gandivafair"
+	"github.com/norn-scheduler/norn/sim/simtest"
 )
 
 // TestCostsAboveTheQuantum: where a restore takes longer than a quantum, jobs still

@@ -307,9 +307,11 @@ func (g *policy) charge(r *rounds.Round) {
 	least := math.Inf(1)
 	for i := range g.jobs {
 		m := &g.jobs[i]
-		if memo := m.job.Memo(); memo[1] != 0 {
-			m.Pass = math.Float64frombits(uint64(memo[0]))
-			m.Charge((m.job.Service() - unpack(memo[1])) / m.GPUs / r.Length.Seconds())
+		if n, noted := sched.Recall[note](m.job); noted {
+			m.Pass = n.pass
+			if m.Tickets > 0 { // else no GPU works; what it held is charged when one does
+				m.Charge((m.job.Service() - n.service) / m.GPUs / r.Length.Seconds())
+			}
 			least = min(least, m.Pass)
 		}
 	}
@@ -318,15 +320,31 @@ func (g *policy) charge(r *rounds.Round) {
 	}
 	for i := range g.jobs {
 		m := &g.jobs[i]
-		if m.job.Memo()[1] == 0 {
+		if _, noted := sched.Recall[note](m.job); !noted {
 			m.Pass = least
 		}
-		if r.Begins {
-			r.Plan.Remember(m.job.ID, job.Memo{int64(math.Float64bits(m.Pass)), pack(m.job.Service())})
+		if r.Begins && m.Tickets > 0 {
+			r.Plan.Remember(m.job.ID, &note{known: true, pass: m.Pass, service: m.job.Service()})
 		}
 	}
 }
 
-// pack writes GPU-seconds on a job, so that it is not 0.
-func pack(service float64) int64 { return 1 + int64(math.Round(service*1e6)) }
-func unpack(memo int64) float64  { return float64(memo-1) / 1e6 }
+// note is what is remembered of a job.
+type note struct {
+	known   bool    // it is a note at all, even where all else is zero
+	pass    float64 // of its stride
+	service float64 // GPU-seconds that it had held when that was its pass
+}
+
+// NewNote is a note of this policy, for the table of policies.
+func NewNote() sched.Note { return new(note) }
+
+// Kind implements sched.Note.
+func (n *note) Kind() string { return "gandiva_fair" }
+
+// Fields implements sched.Note.
+func (n *note) Fields(f *sched.Fields) {
+	f.Bool("known", &n.known)
+	f.Float("pass", &n.pass)
+	f.Float("service", &n.service)
+}

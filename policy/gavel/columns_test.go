@@ -11,12 +11,12 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/norn-scheduler/norn/clusterspec"
-	"github.com/norn-scheduler/norn/internal/simtest"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/policy/gavel"
 	"github.com/norn-scheduler/norn/run"
 	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/sim/simtest"
 	"github.com/norn-scheduler/norn/solve"
 	"github.com/norn-scheduler/norn/solve/highs"
 	"github.com/norn-scheduler/norn/trace"

@@ -116,7 +116,8 @@ func (c *Config) Policy() (sched.Policy, error) {
 	if c.Around != nil {
 		p.solve = c.Around(p.solve)
 	}
-	p.shares = rounds.Shares{Settle: p.settle, Least: c.Reset, Own: c.Objective == ByFinishTimes, Pairs: c.Packed, Together: c.Columns}
+	terms := fmt.Sprint(c.Objective, c.Aware, c.FIFO, c.Prices, c.Gangs, c.Estimate)
+	p.shares = rounds.Shares{Settle: p.settle, Least: c.Reset, Terms: terms, Pairs: c.Packed, Together: c.Columns}
 	p.Runner = rounds.Runner{Grid: rounds.Grid(c.Round), Place: c.Place, Rule: p, Pairs: c.Packed, Together: c.Columns}
 	return p, nil
 }

@@ -6,10 +6,10 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/norn-scheduler/norn/internal/oracle"
 	"github.com/norn-scheduler/norn/policy/gavel"
 	"github.com/norn-scheduler/norn/run"
 	"github.com/norn-scheduler/norn/solve"
-	"github.com/norn-scheduler/norn/solve/fair"
 	"github.com/norn-scheduler/norn/solve/highs"
 )
 
@@ -49,17 +49,17 @@ func scaledTerms(terms []solve.Term, by float64) []solve.Term {
 // filled is the jobs of a model that can run at all, and the max-min fair share of each,
 // as progressive filling over a simplex solver finds it.
 func filled(t *rapid.T, p *gavel.Problem, m *solve.Model, speeds [][]solve.Term) (who []int, levels []float64) {
-	var goals []fair.Goal
+	var goals []oracle.Goal
 	for i := range p.Jobs {
 		if j := &p.Jobs[i]; len(speeds[i]) > 0 {
-			goals = append(goals, fair.Goal{Terms: scaledTerms(speeds[i], j.Size/p.Equal(j)), Weight: j.Weight})
+			goals = append(goals, oracle.Goal{Terms: scaledTerms(speeds[i], j.Size/p.Equal(j)), Weight: j.Weight})
 			who = append(who, i)
 		}
 	}
 	if len(who) == 0 {
 		return nil, nil
 	}
-	r, err := fair.MaxMin(highs.Shared(), m, goals, solve.Options{}, 0)
+	r, err := oracle.MaxMin(highs.Shared(), m, goals, solve.Options{}, 0)
 	if err != nil {
 		t.Skip(err)
 	}
@@ -93,7 +93,7 @@ func TestMakespanAgainstHiGHS(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawProblem(t)
 		m, speeds := model(p)
-		level, any := m.Real(0, solve.Inf, 1), false
+		level, any := m.Real(0, solve.Inf(), 1), false
 		for i := range p.Jobs {
 			if len(speeds[i]) > 0 {
 				m.AtLeast(0, append(scaledTerms(speeds[i], 1/p.Jobs[i].Left), level.Times(-1))...)

@@ -3,9 +3,9 @@ package gavel_test
 import (
 	"testing"
 
-	"github.com/norn-scheduler/norn/internal/simtest"
 	"github.com/norn-scheduler/norn/policy/gavel"
 	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/sim/simtest"
 )
 
 // TestPackedProperties: packed policies in random worlds, in which they are replaced at

@@ -118,7 +118,7 @@ func TestPairsAgainstHiGHS(t *testing.T) {
 		p := drawShared(t)
 		best := func(rate func(j *gavel.Job) float64) (float64, bool) {
 			m, speeds := sharedModel(p)
-			level, any := m.Real(0, solve.Inf, 1), false
+			level, any := m.Real(0, solve.Inf(), 1), false
 			for i := range p.Jobs {
 				if len(speeds[i]) > 0 {
 					m.AtLeast(0, append(scaledTerms(speeds[i], rate(&p.Jobs[i])), level.Times(-1))...)

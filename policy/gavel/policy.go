@@ -120,7 +120,7 @@ func (g *policy) problem(r *rounds.Round, members []rounds.Member) *Problem {
 	entity := map[int]int{}
 	for i, m := range members {
 		j := Job{
-			ID: int64(m.ID), Size: float64(r.Need(m.Job)) / 1000, Speed: make([]float64, len(r.Types)), Weight: 1,
+			ID: m.Serial(), Size: float64(r.Need(m.Job)) / 1000, Speed: make([]float64, len(r.Types)), Weight: 1,
 			Age: (r.View.Now - m.Submit()).Seconds(), Left: remaining(m.Job).Seconds(),
 		}
 		if h := m.Spec().Hints; h != nil && h.Weight > 0 {

@@ -34,7 +34,7 @@ type Problem struct {
 
 // Job is a job as the objectives see it. A step is whatever its speeds count.
 type Job struct {
-	ID       int64     // its number, the same in every problem
+	ID       int64     // its number for life
 	Size     float64   // GPUs, above 0
 	Speed    []float64 // by type: steps per second of the whole job; 0: it cannot run there
 	Spread   []float64 // by type: the same where it may be spread over nodes, at most Speed; empty: that makes no difference
@@ -169,24 +169,6 @@ func (p *Problem) plenty() (a Allocation, ok bool) {
 		a[m][on] = 1
 	}
 	return a, p.roomy(a)
-}
-
-// Agnostic is a problem in which every type that a job can run on is as fast as
-// any other.
-func Agnostic(p *Problem) *Problem {
-	q := *p
-	q.Rooms = nil
-	q.Jobs = make([]Job, len(p.Jobs))
-	for m, j := range p.Jobs {
-		j.Speed, j.Spread = make([]float64, len(p.Jobs[m].Speed)), nil
-		for t, s := range p.Jobs[m].Speed {
-			if s > 0 {
-				j.Speed[t] = 1
-			}
-		}
-		q.Jobs[m] = j
-	}
-	return &q
 }
 
 // nothing is an allocation in which nobody has anything.

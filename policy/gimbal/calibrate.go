@@ -2,7 +2,6 @@ package gimbal
 
 import (
 	"cmp"
-	"hash/fnv"
 	"math"
 	"slices"
 	"time"
@@ -28,28 +27,29 @@ func (g *policy) calibrate(v *sched.View, p *sched.Plan) {
 		if a == nil || !packable(j) || !g.packed(a) {
 			continue
 		}
-		was := readMemo(j.Memo())
+		was, _ := sched.Recall[note](j)
 		now := was
 		now.partners, now.correction = g.partners(a, j.ID), g.observed(v, j, was)
+		changed := now.correction != was.correction || !slices.Equal(now.partners, was.partners)
 		if v.Now-j.Since() < g.cfg.Period { // it moves
 			g.look(v)
 		}
 		settled := j.Since() < v.Now && v.Now-j.Since() <= g.cfg.Period // the look after a change
-		if now == was && !settled || !g.ready(v, a) {
+		if !changed && !settled || !g.ready(v, a) {
 			continue
 		}
 		l, ids := g.local(v, p, []job.ID{j.ID})
-		if l.Gangs[0].Correct = now.correct(); now != was {
+		if l.Gangs[0].Correct = now.correct(); changed {
 			g.look(v)
 			if l.Settle(); !g.apply(p, l, ids) {
 				continue
 			}
 		}
 		if g.swap(v, p, l, ids, j, now) {
-			now.swapped = v.Now
+			now.swapped, changed = v.Now, true
 		}
-		if now != was {
-			p.Remember(j.ID, now.write())
+		if changed {
+			p.Remember(j.ID, &now)
 		}
 	}
 }
@@ -73,27 +73,22 @@ func (g *policy) ready(v *sched.View, a *cluster.Alloc) bool {
 	return true
 }
 
-// partners is a short name of who sits beside each worker of a gang.
-func (g *policy) partners(a *cluster.Alloc, self job.ID) uint64 {
-	h := fnv.New64a()
-	var b [8]byte
+// partners is who sits beside each worker of a gang.
+func (g *policy) partners(a *cluster.Alloc, self job.ID) (out []neighbour) {
 	for i := range a.Shares {
 		d := a.Shares[i].Device
 		for _, id := range g.on[d] {
 			if id != self {
-				for k := range 4 {
-					b[k], b[4+k] = byte(d>>(8*k)), byte(id>>(8*k))
-				}
-				h.Write(b[:])
+				out = append(out, neighbour{d, id})
 			}
 		}
 	}
-	return h.Sum64() & (1<<40 - 1)
+	return out
 }
 
 // observed is how much faster a gang is than predicted, in steps of 10 %; as before
 // while it, or one of its partners, has not run as it is.
-func (g *policy) observed(v *sched.View, j sched.Job, was memo) int {
+func (g *policy) observed(v *sched.View, j sched.Job, was note) int {
 	a := v.Alloc(j.ID)
 	if a == nil || !(j.Speed() > 0) {
 		return was.correction
@@ -160,7 +155,8 @@ func (g *policy) local(v *sched.View, p *sched.Plan, of []job.ID) (*Local, []job
 // seat seats a gang, and those beside it who are not looked at.
 func (g *policy) seat(v *sched.View, p *sched.Plan, l *Local, ids []job.ID, id job.ID, opened int) {
 	j := v.Job(id)
-	l.Gangs = append(l.Gangs, Gang{Job: j.Spec(), Worth: g.worth(v, j), Least: g.least(v, j), Correct: readMemo(j.Memo()).correct()})
+	n, _ := sched.Recall[note](j)
+	l.Gangs = append(l.Gangs, Gang{Job: j.Spec(), Worth: g.worth(v, j), Least: g.least(v, j), Correct: n.correct()})
 	self := len(l.Gangs) - 1
 	for _, s := range p.Holding(id).Shares {
 		at := slices.IndexFunc(l.Spots, func(x Spot) bool { return len(x.Seats) > 0 && l.Seats[x.Seats[0]].Share.Device == s.Device })
@@ -238,20 +234,20 @@ func (g *policy) paused(v *sched.View, p *sched.Plan) {
 		if a == nil || !packable(j) || j.Phase() != job.Running || j.Spec().Stop == job.Pinned {
 			continue
 		}
-		m := g.noted(p, j)
+		n, _ := sched.Noted[note](p, j)
 		at := slices.IndexFunc(a.Shares, func(s cluster.Share) bool { return s.Throttle == 1000 })
 		switch {
-		case at < 0 && m.paused != never:
-			m.paused = never
-			p.Remember(j.ID, m.write())
-		case at >= 0 && m.paused == never:
-			m.paused = v.Now
-			p.Remember(j.ID, m.write())
-			g.until(later(readMemo(m.write()).paused, g.cfg.Patience))
-		case at >= 0 && v.Now >= later(m.paused, g.cfg.Patience):
+		case at < 0 && n.paused != never:
+			n.paused = never
+			p.Remember(j.ID, &n)
+		case at >= 0 && n.paused == never:
+			n.paused = v.Now
+			p.Remember(j.ID, &n)
+			g.until(later(n.paused, g.cfg.Patience))
+		case at >= 0 && v.Now >= later(n.paused, g.cfg.Patience):
 			g.evict(v, p, j, a)
 		case at >= 0:
-			g.until(later(m.paused, g.cfg.Patience))
+			g.until(later(n.paused, g.cfg.Patience))
 		}
 	}
 }
@@ -261,17 +257,6 @@ func (g *policy) until(at time.Duration) {
 	if at > 0 && at < unit.Never {
 		g.wake = min(g.wake, at)
 	}
-}
-
-// noted is the memo of a job as the plan stands.
-func (g *policy) noted(p *sched.Plan, j sched.Job) memo {
-	m := j.Memo()
-	for _, n := range p.Notes() {
-		if n.Job == j.ID {
-			m = n.Memo
-		}
-	}
-	return readMemo(m)
 }
 
 // evict has a gang leave its GPUs to its partners.
@@ -285,7 +270,7 @@ func (g *policy) evict(v *sched.View, p *sched.Plan, j sched.Job, a *cluster.All
 		}
 	}
 	p.Stop(j.ID, why)
-	p.Remember(j.ID, memo{paused: never, swapped: v.Now}.write())
+	p.Remember(j.ID, &note{paused: never, swapped: v.Now})
 	for i := range a.Shares {
 		d := a.Shares[i].Device
 		g.on[d] = slices.DeleteFunc(g.on[d], func(id job.ID) bool { return id == j.ID })
@@ -295,9 +280,9 @@ func (g *policy) evict(v *sched.View, p *sched.Plan, j sched.Job, a *cluster.All
 // swap takes the straggler of a gang to another GPU of its node, in exchange for the
 // worker of another gang there, if that makes it faster and is worth something. It tells
 // whether it did.
-func (g *policy) swap(v *sched.View, p *sched.Plan, l *Local, ids []job.ID, j sched.Job, m memo) bool {
+func (g *policy) swap(v *sched.View, p *sched.Plan, l *Local, ids []job.ID, j sched.Job, n note) bool {
 	seat, ratio := l.Straggler(0)
-	if ratio <= g.cfg.Straggler || m.rests(v.Now, g.cfg.Rest) || !g.moves(v, p, j) {
+	if ratio <= g.cfg.Straggler || n.rests(v.Now, g.cfg.Rest) || !g.moves(v, p, j) {
 		return false
 	}
 	from := l.Seats[seat].Share.Device
@@ -310,7 +295,8 @@ func (g *policy) swap(v *sched.View, p *sched.Plan, l *Local, ids []job.ID, j sc
 		}
 		for _, o := range g.on[d] {
 			k := v.Job(o)
-			if slices.Contains(g.on[from], o) || !g.moves(v, p, k) || m.swapped != never && g.noted(p, k).rests(v.Now, 0) {
+			other, _ := sched.Noted[note](p, k)
+			if slices.Contains(g.on[from], o) || !g.moves(v, p, k) || n.swapped != never && other.rests(v.Now, 0) {
 				continue
 			}
 			if rate := g.exchanged(v, p, j.ID, o, from, d); rate > most {

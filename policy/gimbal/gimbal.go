@@ -19,7 +19,6 @@ package gimbal
 import (
 	"cmp"
 	"errors"
-	"math"
 	"slices"
 	"time"
 
@@ -190,17 +189,21 @@ func (g *policy) Why(v *sched.View, id job.ID) job.Reason {
 // one role, that do not leave their memory behind, and have not run out of it.
 func packable(j sched.Job) bool {
 	d := j.Spec().Demand
-	return d.Roles[0].GPU == unit.One && d.Roles[1].Tasks == 0 && !d.Elastic() && j.Spec().Stop != job.Freeze && !readMemo(j.Memo()).alone
+	n, _ := sched.Recall[note](j)
+	return d.Roles[0].GPU == unit.One && d.Roles[1].Tasks == 0 && !d.Elastic() && j.Spec().Stop != job.Freeze && !n.evicted
 }
+
+// soon is when a gang that had to leave looks for partners again, if it need not rest.
+const soon = 100 * time.Millisecond
 
 // packs tells whether a gang that waits may look for partners: not when memory has just
 // run out, nor soon after it had to leave others.
 func (g *policy) packs(v *sched.View, p *sched.Plan, j sched.Job) bool {
-	if m := g.noted(p, j); m.rests(v.Now, g.cfg.Rest) {
-		g.until(later(m.swapped, max(g.cfg.Rest, tenth)))
+	if n, _ := sched.Noted[note](p, j); n.rests(v.Now, g.cfg.Rest) {
+		g.until(later(n.swapped, max(g.cfg.Rest, soon)))
 		return false
 	}
-	return packable(j) && j.Reason().Code != job.OutOfMemory
+	return packable(j) && !j.OutOfMemory()
 }
 
 // later is d after t, or never.
@@ -256,8 +259,10 @@ func (g *policy) line(v *sched.View, p *sched.Plan) {
 			p.Hold(j.ID, why)
 			continue
 		}
-		if j.Reason().Code == job.OutOfMemory {
-			p.Remember(j.ID, memo{paused: never, swapped: never, alone: true}.write()) // which this decision does not see yet
+		if n, _ := sched.Recall[note](j); j.OutOfMemory() && !n.evicted {
+			n = nothing()
+			n.evicted = true
+			p.Remember(j.ID, &n) // which this decision does not see yet
 		}
 		w := waiting{id: j.ID}
 		switch g.cfg.Order {
@@ -299,61 +304,3 @@ func (g *policy) worth(v *sched.View, j sched.Job) float64 {
 	}
 	return 1 / seconds(j)
 }
-
-// A memo says for which partners a gang was calibrated, how much faster or slower it was
-// than predicted then, since when one of its workers is paused, and when it was swapped
-// or had to leave last, in tenths of a second:
-//
-//	[0] mark 16 bits, partners 40, correction 8; [1] paused 31, swapped 31, alone 1
-const mark = 0x61b1
-
-type memo struct {
-	partners   uint64
-	correction int // steps of 10 %
-	paused     time.Duration
-	swapped    time.Duration
-	alone      bool // the memory of its GPU ran out when it shared one: it shares no more
-}
-
-const never = -1
-
-const tenth = 100 * time.Millisecond
-
-func readMemo(m job.Memo) memo {
-	a, b := uint64(m[0]), uint64(m[1])
-	if a>>48 != mark {
-		return memo{paused: never, swapped: never}
-	}
-	at := func(x uint64) time.Duration { return (time.Duration(x&(1<<31-1)) - 1) * tenth }
-	out := memo{partners: a >> 8 & (1<<40 - 1), correction: int(a&255) - 128, paused: at(b), swapped: at(b >> 31), alone: b>>62&1 != 0}
-	if b&(1<<31-1) == 0 {
-		out.paused = never
-	}
-	if b>>31&(1<<31-1) == 0 {
-		out.swapped = never
-	}
-	return out
-}
-
-// rests tells whether a gang was swapped, or had to leave, so short a time ago. At
-// one moment nobody does so twice: time would stand still.
-func (m memo) rests(now, rest time.Duration) bool {
-	return m.swapped != never && (now <= m.swapped || now-m.swapped < rest)
-}
-
-func (m memo) write() job.Memo {
-	at := func(d time.Duration) uint64 {
-		if d < 0 {
-			return 0
-		}
-		return min(1<<31-1, uint64((d+tenth-1)/tenth)+1)
-	}
-	alone := uint64(0)
-	if m.alone {
-		alone = 1 << 62
-	}
-	return job.Memo{int64(uint64(mark)<<48 | m.partners&(1<<40-1)<<8 | uint64(m.correction+128)), int64(at(m.paused) | at(m.swapped)<<31 | alone)}
-}
-
-// correct is the factor by which a gang is faster than predicted.
-func (m memo) correct() float64 { return math.Pow(1.1, float64(m.correction)) }

@@ -239,12 +239,12 @@ func (g *policy) worthOf(v *sched.View, p *sched.Plan, ids []job.ID) (sum float6
 // calibrated notes that a gang which has just come, and its partners, have been.
 func (g *policy) calibrated(v *sched.View, p *sched.Plan, came job.ID, ids []job.ID) {
 	for _, id := range ids {
-		m := readMemo(v.Job(id).Memo())
+		n, _ := sched.Recall[note](v.Job(id))
 		if id == came {
-			m = memo{paused: never, swapped: never}
+			n = nothing()
 		}
-		m.partners = g.partners(p.Holding(id), id)
-		p.Remember(id, m.write())
+		n.partners = g.partners(p.Holding(id), id)
+		p.Remember(id, &n)
 	}
 	g.look(v)
 }

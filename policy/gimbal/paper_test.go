@@ -9,11 +9,11 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/norn-scheduler/norn/cluster"
-	"github.com/norn-scheduler/norn/internal/simtest"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim"
+	"github.com/norn-scheduler/norn/sim/simtest"
 	"github.com/norn-scheduler/norn/unit"
 )
 
@@ -219,22 +219,6 @@ func TestSwaps(t *testing.T) {
 		simtest.Job{Key: "p", At: 1, GPUs: 1, Run: 1000, Spec: uses(0.9, 4)})
 	if j, k := run.Record("j"), run.Record("k"); j.Migrations != 1 || k.Migrations != 1 || run.End("j") > 1010 || run.End("k") > 1010 || run.Start("p") != 1 {
 		t.Error(text(run))
-	}
-}
-
-// A memo says again what was written.
-func TestMemo(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		at := func(name string) time.Duration {
-			return rapid.SampledFrom([]time.Duration{never, 0, 100 * time.Millisecond, 1000 * time.Hour}).Draw(t, name)
-		}
-		m := memo{rapid.Uint64Range(0, 1<<40-1).Draw(t, "partners"), rapid.IntRange(-100, 100).Draw(t, "correction"), at("paused"), at("swapped"), rapid.Bool().Draw(t, "alone")}
-		if got := readMemo(m.write()); got != m {
-			t.Fatalf("%+v became %+v", m, got)
-		}
-	})
-	if m := readMemo(job.Memo{}); m.paused != never || m.swapped != never || m.alone {
-		t.Errorf("nothing noted reads as %+v", m)
 	}
 }
 

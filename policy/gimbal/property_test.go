@@ -3,8 +3,8 @@ package gimbal
 import (
 	"testing"
 
-	"github.com/norn-scheduler/norn/internal/simtest"
 	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/sim/simtest"
 )
 
 // TestWorlds runs the policy over random worlds in which jobs tell what they use and

@@ -142,9 +142,27 @@ func (q *policy) Decide(v *sched.View, p *sched.Plan) {
 	slices.Sort(q.ranked)
 	for _, id := range slices.Compact(q.ranked) {
 		if q.queue.Has(id) {
-			p.Remember(id, job.Memo{q.ranks[id], int64(v.Now) + 1})
+			p.Remember(id, &note{rank: q.ranks[id], at: v.Now})
 		}
 	}
+}
+
+// note is what is remembered of a waiting job that was ranked.
+type note struct {
+	rank int64         // its place in the order
+	at   time.Duration // when it was ranked
+}
+
+// NewNote is a note of this policy, for the table of policies.
+func NewNote() sched.Note { return &note{at: -1} }
+
+// Kind implements sched.Note.
+func (n *note) Kind() string { return "qssf" }
+
+// Fields implements sched.Note.
+func (n *note) Fields(f *sched.Fields) {
+	sched.Int(f, "rank", &n.rank)
+	f.Moment("at", &n.at)
 }
 
 // follow takes in what happened since the last decision.
@@ -220,9 +238,8 @@ func (q *policy) rank(v *sched.View, j sched.Job) (int64, error) {
 			return service(hints.Rank, j), nil
 		}
 	}
-	memo := j.Memo()
-	if at := time.Duration(memo[1] - 1); at >= 0 && at >= j.Since() && at >= q.lastRefresh(v) {
-		return memo[0], nil
+	if n, noted := sched.Recall[note](j); noted && n.at >= j.Since() && n.at >= q.lastRefresh(v) {
+		return n.rank, nil
 	}
 	seconds, err := q.learner.predict(j.Spec())
 	if err == nil && own {

@@ -1,6 +1,7 @@
 package helios_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,11 +11,11 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/engine"
-	"github.com/norn-scheduler/norn/internal/simtest"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/policy/helios"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim"
+	"github.com/norn-scheduler/norn/sim/simtest"
 	"github.com/norn-scheduler/norn/unit"
 )
 
@@ -139,11 +140,11 @@ func TestLearns(t *testing.T) {
 		for _, line := range run.Log {
 			if strings.Contains(line, " memo "+id+" ") {
 				var at float64
-				var memo [2]int64
-				if _, err := fmt.Sscanf(line, "%g memo "+id+" [%d %d]", &at, &memo[0], &memo[1]); err != nil {
+				var rank int64
+				if _, err := fmt.Sscanf(line, "%g memo "+id+` qssf{"rank":%d,`, &at, &rank); err != nil {
 					t.Fatal(err)
 				}
-				ranks[id] = append(ranks[id], int64(at), memo[0]/1e6)
+				ranks[id] = append(ranks[id], int64(at), rank/1e6)
 			}
 		}
 	}
@@ -168,7 +169,7 @@ func TestPrior(t *testing.T) {
 		t.Errorf("narrow starts at %v, wide at %v", run.Start("narrow"), run.Start("wide"))
 	}
 	for _, id := range []string{"wide", "narrow"} {
-		if got, want := run.Record(id).Memo[0], int64(3600e6)*int64(run.Record(id).Job.Demand.GPUs()); got != want {
+		if got, want := rank(run, id), int64(3600e6)*int64(run.Record(id).Job.Demand.GPUs()); got != want {
 			t.Errorf("%s: rank %v, want %v", id, got, want)
 		}
 	}
@@ -223,7 +224,7 @@ func TestTrees(t *testing.T) {
 		of("v", simtest.Job{Key: "late", At: at(past) + 2100, GPUs: 1, Run: 300}), of("v", simtest.Job{Key: "soon", At: at(past) + 1300, GPUs: 1, Run: 30}))
 	jobs[past+1], jobs[past+2] = jobs[past+2], jobs[past+1]
 	run := simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(1, 4), Make: config(nil), Unchecked: true}, jobs...)
-	soon, late := float64(run.Record("soon").Memo[0])/1e6, float64(run.Record("late").Memo[0])/1e6
+	soon, late := float64(rank(run, "soon"))/1e6, float64(rank(run, "late"))/1e6
 	// The rolling estimate, weight 0.1, is about 165 s for both.
 	if soon < 20 || soon > 60 || late < 250 || late > 330 {
 		t.Errorf("ranks %v and %v, want about 44 and 286", soon, late)
@@ -309,4 +310,14 @@ func TestConfigErrors(t *testing.T) {
 			t.Errorf("%v, want an error about %s", err, want)
 		}
 	}
+}
+
+// rank is the rank that is noted on a job.
+func rank(run *simtest.Run, key string) int64 {
+	text := run.Record(key).Note.Fields()
+	var n struct{ Rank int64 }
+	if json.Unmarshal([]byte(text), &n) != nil {
+		return -1
+	}
+	return n.Rank
 }

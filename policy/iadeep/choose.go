@@ -230,8 +230,8 @@ func (f *policy) start(v *sched.View, p *sched.Plan, j sched.Job, s *spot) {
 	if len(on) > 0 {
 		f.begin(v, p, j, on)
 		f.tuned[s.device] = true
-	} else if _, was := readTuning(j.Memo()); was { // where it ran before
-		f.remember(v, p, j.ID, job.Memo{})
+	} else if owns(j) { // where it ran before
+		f.remember(v, p, j.ID, note{})
 	}
 	f.on[s.device] = append(on, j.ID)
 	f.crowds.changed(v, s.device, f.on[s.device])
@@ -256,11 +256,10 @@ func (n *counts) reason() job.Reason {
 // crowds is what the predicted interference on each GPU would be with one more job. Its
 // answers hold for one decision.
 type crowds struct {
-	names   map[perf.Crowd]int
-	sorts   [][]string // by the number of a crowd
-	of      []int      // by device
-	kinds   map[string][]float64
-	unknown float64
+	names map[perf.Crowd]int
+	sorts [][]string // by the number of a crowd
+	of    []int      // by device
+	kinds map[string][]float64
 }
 
 // asked marks what has not been predicted yet.

@@ -65,8 +65,8 @@ type Config struct {
 // NewConfig returns the defaults, those of the published code where it has them.
 func NewConfig() *Config {
 	return &Config{
-		Most: maxJobs, Util: 0.99, Explore: 21, Place: place.Pack,
-		Tune: true, Trials: maxTrials, Samples: 5, Step: 16, Steps: 10, Settling: 5 * time.Second, Left: time.Minute, Rounds: 50, Patience: 10, Tol: 0.01,
+		Most: 5, Util: 0.99, Explore: 21, Place: place.Pack,
+		Tune: true, Trials: 9, Samples: 5, Step: 16, Steps: 10, Settling: 5 * time.Second, Left: time.Minute, Rounds: 50, Patience: 10, Tol: 0.01,
 	}
 }
 
@@ -75,12 +75,12 @@ func (c *Config) Params() param.Set {
 	return param.Set{
 		param.Choice("choose", &c.Choice, []param.Option[Choice]{{Name: "node", Value: OnNode}, {Name: "cluster", Value: InCluster}, {Name: "first-fit", Value: FirstFit}},
 			"the GPU: an idle one or that with the least interference on the node with the most memory left, or in the whole cluster, or the first that holds the job on the fullest node"),
-		param.Int("jobs", &c.Most, 1, maxJobs, "jobs", "on a GPU, if their memory allows"),
+		param.Int("jobs", &c.Most, 1, 100, "jobs", "on a GPU, if their memory allows"),
 		param.Float("util", &c.Util, 0, 1, "share", "use of a GPU, and of its memory, from which on it takes no more jobs"),
 		param.Int("explore", &c.Explore, 0, 1_000_000, "crowds", "known up to which one that is not is taken to disturb nobody; beyond, it is predicted from them"),
 		param.Bool("tune", &c.Tune, "tune the batches of jobs that share a GPU"),
-		param.Int("trials", &c.Trials, 1, maxTrials, "trials", "in a tuning, the first one without any change"),
-		param.Int("samples", &c.Samples, 0, maxTrials, "trials", "around its own batch, of a job that comes to several others"),
+		param.Int("trials", &c.Trials, 1, 50, "trials", "in a tuning, the first one without any change"),
+		param.Int("samples", &c.Samples, 0, 50, "trials", "around its own batch, of a job that comes to several others"),
 		param.Int("step", &c.Step, 1, 1_000_000, "samples", "from one of those to the next"),
 		param.Int("steps", &c.Steps, 1, 1_000_000, "steps", "of training that a trial takes"),
 		param.Duration("settling", &c.Settling, "that a trial takes of jobs that do not tell how long a step is"),
@@ -104,8 +104,7 @@ type policy struct {
 	cfg    Config
 	learnt *learnt
 	on     [][]job.ID // by device: who holds a part of it
-	queue  []job.ID
-	tuned  []bool // by device: a tuning is going on
+	tuned  []bool     // by device: a tuning is going on
 	crowds crowds
 	scores []float64 // by node: the part of its GPUs' memory that is left
 	room   []bool    // by node: one of its GPUs may take a job
@@ -141,10 +140,10 @@ func (f *policy) Decide(v *sched.View, p *sched.Plan) {
 			p.Hold(j.ID, why)
 			continue
 		}
-		if j.Reason().Code == job.OutOfMemory {
-			f.remember(v, p, j.ID, job.Memo{aloneMark << 48}) // which this decision does not see yet
+		if n, _ := sched.Recall[note](j); j.OutOfMemory() && !n.evicted {
+			f.remember(v, p, j.ID, note{evicted: true}) // which this decision does not see yet
 		}
-		if !shareable(j) || j.Reason().Code == job.OutOfMemory {
+		if !shareable(j) || j.OutOfMemory() {
 			p.Start(j.ID, f.cfg.Place)
 			f.note(p, j.ID)
 			continue
@@ -163,7 +162,8 @@ func (f *policy) NextWake(*sched.View) time.Duration { return f.wake }
 // memory is not kept on another, and has not run out where it shared.
 func shareable(j sched.Job) bool {
 	d := j.Spec().Demand
-	return d.Roles[0].Tasks == 1 && d.Roles[0].GPU == unit.One && d.Roles[1].Tasks == 0 && !d.Elastic() && j.Spec().Stop != job.Freeze && j.Memo()[0]>>48 != aloneMark
+	n, _ := sched.Recall[note](j)
+	return d.Roles[0].Tasks == 1 && d.Roles[0].GPU == unit.One && d.Roles[1].Tasks == 0 && !d.Elastic() && j.Spec().Stop != job.Freeze && !n.evicted
 }
 
 // survey notes who holds what, and where batches are being tuned.
@@ -178,7 +178,7 @@ func (f *policy) survey(v *sched.View) {
 		for _, s := range v.Alloc(j.ID).Shares {
 			f.on[s.Device] = append(f.on[s.Device], j.ID)
 		}
-		if _, tuning := readTuning(j.Memo()); tuning {
+		if owns(j) {
 			f.tuned[v.Alloc(j.ID).Shares[0].Device] = true
 		}
 	}

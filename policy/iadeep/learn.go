@@ -1,7 +1,6 @@
 package iadeep
 
 import (
-	"hash/fnv"
 	"maps"
 	"math"
 	"slices"
@@ -21,9 +20,6 @@ type learnt struct {
 	explore  int
 	model    *boost.Model // of what is known; nil: it must be learnt anew
 	sorts    []string     // its features: for each sort whether it is there, and how often
-
-	names map[uint32]string // the sort of each sign, that of the first job that has it
-	jobs  int               // that have been asked for theirs
 }
 
 // tally sums up what was measured of a crowd, in thousandths.
@@ -35,37 +31,24 @@ type entry struct {
 }
 
 func newLearnt(given map[perf.Crowd]float64, explore int) *learnt {
-	return &learnt{given: given, explore: explore, measured: map[perf.Crowd]tally{}, by: map[job.ID]entry{}, names: map[uint32]string{}}
+	return &learnt{given: given, explore: explore, measured: map[perf.Crowd]tally{}, by: map[job.ID]entry{}}
 }
 
-// sign is a short name of a sort, for a memo.
-func sign(sort string) uint32 {
-	h := fnv.New32a()
-	h.Write([]byte(sort))
-	return max(1, h.Sum32()>>(32-signBits))
-}
-
-// follow learns the sorts of new jobs, and begins with what stands on all jobs on the
-// first call.
+// follow begins with what stands on all jobs on the first call.
 func (l *learnt) follow(v *sched.View) {
-	for ; l.jobs < v.Jobs(); l.jobs++ {
-		sort := kindOf(v.Job(job.ID(l.jobs)))
-		if s := sign(sort); l.names[s] == "" {
-			l.names[s] = sort
-		}
-	}
 	if !v.First {
 		return
 	}
 	for i := range v.Jobs() {
 		if j := v.Job(job.ID(i)); v.Covers(j) {
-			l.record(v, j.ID, j.Memo())
+			n, _ := sched.Recall[note](j)
+			l.record(v, j.ID, n)
 		}
 	}
 }
 
-// record takes what a memo says of a crowd in place of what the job contributed before.
-func (l *learnt) record(v *sched.View, id job.ID, m job.Memo) {
+// record takes what a note says of a crowd in place of what the job contributed before.
+func (l *learnt) record(v *sched.View, id job.ID, n note) {
 	if was, ok := l.by[id]; ok {
 		t := l.measured[was.crowd]
 		if t.sum, t.count = t.sum-was.milli, t.count-1; t.count == 0 {
@@ -76,19 +59,10 @@ func (l *learnt) record(v *sched.View, id job.ID, m job.Memo) {
 		delete(l.by, id)
 		l.model = nil
 	}
-	sum, with, ok := readRecord(m)
-	if !ok {
+	if len(n.with) == 0 {
 		return
 	}
-	sorts := []string{kindOf(v.Job(id))}
-	for _, o := range with {
-		name, known := l.names[o]
-		if !known {
-			return // of a job that ended before the log began
-		}
-		sorts = append(sorts, name)
-	}
-	e := entry{perf.NewCrowd(sorts), int64(math.Round(1000 * sum))}
+	e := entry{perf.NewCrowd(append([]string{kindOf(v.Job(id))}, n.with...)), int64(math.Round(1000 * n.sum))}
 	t := l.measured[e.crowd]
 	l.measured[e.crowd] = tally{t.sum + e.milli, t.count + 1}
 	l.by[id] = e

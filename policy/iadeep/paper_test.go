@@ -2,17 +2,18 @@ package iadeep
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"github.com/norn-scheduler/norn/cluster"
-	"github.com/norn-scheduler/norn/internal/simtest"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim"
+	"github.com/norn-scheduler/norn/sim/simtest"
 	"github.com/norn-scheduler/norn/solve/gp"
 	"github.com/norn-scheduler/norn/unit"
 )
@@ -43,13 +44,15 @@ var known = map[perf.Crowd]float64{
 	perf.NewCrowd([]string{"vgg16", "adgcl"}): 1.102, perf.NewCrowd([]string{"squeezenet", "adgcl"}): 1.311, perf.NewCrowd([]string{"resnet50", "adgcl"}): 0.962,
 }
 
-// Acceptance 2: the interference of a crowd is the sum of (PD - 1), here 0.25 + 0.25,
-// and that is what is noted of it.
+// Acceptance 2: the interference of a crowd is the sum of (PD - 1), and that is what is
+// noted of it, on the job that came last.
 func TestInterference(t *testing.T) {
-	memo := newRecord(0.10/0.08-1+0.05/0.04-1, []uint32{sign("b")})
-	sum, with, ok := readRecord(memo)
-	if !ok || math.Abs(sum-0.5) > 0.005 || len(with) != 1 || with[0] != sign("b") {
-		t.Errorf("%v %v %v", sum, with, ok)
+	run := simtest.Go(t, node(1, map[perf.Crowd]float64{"a+b": 0.10/0.08 - 1 + 0.05/0.04 - 1}, nil), task("first", "a", 0, 1000), task("last", "b", 10, 100))
+	v := sched.NewView(run.State, nil, false)
+	for id, with := range [][]string{nil, {"a"}} {
+		if n, ok := sched.Recall[note](v.Job(job.ID(id))); ok != (with != nil) || !slices.Equal(n.with, with) || ok && math.Abs(n.sum-0.5) > 1e-9 {
+			t.Errorf("of job %d is noted %+v%s", id, n, text(run))
+		}
 	}
 }
 
@@ -176,10 +179,10 @@ func TestClosedForm(t *testing.T) {
 			t.Errorf("PD(%v) = %v, the spec says %v", x, got, want)
 		}
 	}
-	for _, trials := range []int{maxTrials, 50} {
+	for _, trials := range []int{NewConfig().Trials, 50} {
 		all := Candidates(512, func(int) bool { return true })
-		tuner := Tuner{Batches: [][]int{all, all}, From: []int{512, 512}, Trials: trials, Search: gp.Search{Kernel: gp.Smooth}}
-		got, sum, n := tuner.Tune(func(b []int) float64 { return pd(float64(b[0])/512, float64(b[1])/512) })
+		tuner := Tuner{Batches: [][]int{all, all}, From: []int{512, 512}, Trials: trials, Search: gp.Search{Kernel: gp.Smooth()}}
+		got, sum, n := tune(&tuner, func(b []int) float64 { return pd(float64(b[0])/512, float64(b[1])/512) })
 		if sum/2 > 1.358*1.01 || n > trials {
 			t.Errorf("%d trials: batches %v with PD %v each after %d", trials, got, sum/2, n)
 		}
@@ -210,34 +213,14 @@ func TestNoWorse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		own := rapid.IntRange(1, 100).Draw(t, "own")
 		all := Candidates(own, func(int) bool { return true })
-		tuner := Tuner{Batches: [][]int{all}, From: []int{own}, Own: own, Trials: 50, Samples: 5, Step: 16, Search: gp.Search{Kernel: gp.Smooth}}
+		tuner := Tuner{Batches: [][]int{all}, From: []int{own}, Own: own, Trials: 50, Samples: 5, Step: 16, Search: gp.Search{Kernel: gp.Smooth()}}
 		values := rapid.SliceOfN(rapid.Float64Range(0.1, 10), 101, 101).Draw(t, "values")
 		f := func(b []int) float64 { return values[b[0]%101] }
-		_, sum, n := tuner.Tune(f)
+		_, sum, n := tune(&tuner, f)
 		if sum > f([]int{own}) || n > 50 {
 			t.Fatalf("%v after %d trials, from %v", sum, n, f([]int{own}))
 		}
 	})
-}
-
-// A memo holds what a tuning has seen, to 0.2 %.
-func TestMemo(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		in := tuning{jobs: rapid.IntRange(2, maxJobs).Draw(t, "jobs"), values: rapid.SliceOfN(rapid.Float64Range(0.1, 100), 0, maxTrials).Draw(t, "values")}
-		in.joint = in.jobs == 2 && rapid.Bool().Draw(t, "joint")
-		out, ok := readTuning(in.memo())
-		if !ok || out.jobs != in.jobs || out.joint != in.joint || len(out.values) != len(in.values) {
-			t.Fatalf("%+v became %+v", in, out)
-		}
-		for i, v := range in.values {
-			if math.Abs(out.values[i]/v-1) > 0.0011 {
-				t.Fatalf("%v became %v", v, out.values[i])
-			}
-		}
-	})
-	if _, ok := readTuning(job.Memo{}); ok {
-		t.Error("a job of which nothing is noted is being tuned")
-	}
 }
 
 // Through engine and simulator: two jobs that share are tuned and then faster than
@@ -257,5 +240,19 @@ func TestTunes(t *testing.T) {
 	}
 	if r := tuned.Record("b"); r.Preemptions+r.Migrations+r.Resizes != 0 || r.Phase != job.Done {
 		t.Errorf("%+v", r)
+	}
+}
+
+// tune measures until enough was tried, and returns the best batches and their sum of
+// PDs: never worse than those it begins with.
+func tune(t *Tuner, measure func(batches []int) float64) (batches []int, sum float64, trials int) {
+	var values []float64
+	for {
+		seen, next, ok := t.Tried(values)
+		if !ok {
+			best := gp.Best(seen)
+			return t.At(best.Point), best.Value, len(seen)
+		}
+		values = append(values, measure(t.At(next)))
 	}
 }

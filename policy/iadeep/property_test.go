@@ -7,11 +7,11 @@ import (
 
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/eventlog"
-	"github.com/norn-scheduler/norn/internal/simtest"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim"
+	"github.com/norn-scheduler/norn/sim/simtest"
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/unit"
 )
@@ -49,10 +49,11 @@ type watch struct{ wrong string }
 func (w *watch) Event(_ *eventlog.Event, s *state.State) {
 	tuned := map[cluster.DeviceID]job.ID{}
 	memory := map[cluster.DeviceID]unit.Bytes{}
+	v := sched.NewView(s, nil, false)
 	for i := range s.Running(0).All() {
 		id := job.ID(i)
 		share, r := s.Alloc(id).Shares[0], s.Record(id)
-		if _, ok := readTuning(r.Memo); ok {
+		if owns(v.Job(id)) {
 			if other, two := tuned[share.Device]; two {
 				w.wrong = "jobs " + s.Record(other).Job.Key + " and " + r.Job.Key + " tune one GPU"
 			}

@@ -1,6 +1,7 @@
 package iadeep
 
 import (
+	"slices"
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
@@ -13,15 +14,15 @@ import (
 
 // begin begins the tuning of a job that has come to others.
 func (f *policy) begin(v *sched.View, p *sched.Plan, j sched.Job, others []job.ID) {
-	t := tuning{jobs: len(others) + 1}
+	t := note{jobs: len(others) + 1}
 	t.joint = f.cfg.Tune && len(others) == 1 && f.tunable(j) && f.tunable(v.Job(others[0]))
-	f.remember(v, p, j.ID, t.memo())
+	f.remember(v, p, j.ID, t)
 	f.wake = min(f.wake, f.later(v, append(others[:len(others):len(others)], j.ID)))
 }
 
-func (f *policy) remember(v *sched.View, p *sched.Plan, id job.ID, m job.Memo) {
-	p.Remember(id, m)
-	f.learnt.record(v, id, m)
+func (f *policy) remember(v *sched.View, p *sched.Plan, id job.ID, n note) {
+	p.Remember(id, &n)
+	f.learnt.record(v, id, n)
 }
 
 // tunable tells whether the batch of a job may be changed: it tells its own one, and has
@@ -36,14 +37,15 @@ func (f *policy) tunable(j sched.Job) bool {
 func (f *policy) advance(v *sched.View, p *sched.Plan, d cluster.DeviceID) {
 	on := f.on[d]
 	for _, id := range on {
-		if t, ok := readTuning(v.Job(id).Memo()); ok && v.Alloc(id).Shares[0].Device == d {
-			f.trial(v, p, d, id, on, t)
+		if owns(v.Job(id)) && v.Alloc(id).Shares[0].Device == d {
+			f.trial(v, p, d, id, on)
 			return
 		}
 	}
 }
 
-func (f *policy) trial(v *sched.View, p *sched.Plan, d cluster.DeviceID, owner job.ID, on []job.ID, t tuning) {
+func (f *policy) trial(v *sched.View, p *sched.Plan, d cluster.DeviceID, owner job.ID, on []job.ID) {
+	t, _ := sched.Recall[note](v.Job(owner))
 	if len(on) != t.jobs || !f.mine(v, on) { // a resident has ended, or was thrown off: give up
 		f.giveUp(v, p, d, owner)
 		return
@@ -57,7 +59,7 @@ func (f *policy) trial(v *sched.View, p *sched.Plan, d cluster.DeviceID, owner j
 		f.giveUp(v, p, d, owner)
 		return
 	}
-	t.values = append(t.values, decode(encode(sum)))
+	t.values = append(slices.Clip(t.values), sum)
 	members := f.members(owner, on, t.joint)
 	tuner := f.tuner(v, members)
 	if !f.cfg.Tune || !f.tunable(v.Job(owner)) {
@@ -66,7 +68,7 @@ func (f *policy) trial(v *sched.View, p *sched.Plan, d cluster.DeviceID, owner j
 	seen, next, more := tuner.Tried(t.values)
 	if more {
 		f.set(v, p, members, tuner.At(next))
-		f.remember(v, p, owner, t.memo())
+		f.remember(v, p, owner, t)
 		f.wake = min(f.wake, f.later(v, on))
 		return
 	}
@@ -79,19 +81,19 @@ func (f *policy) trial(v *sched.View, p *sched.Plan, d cluster.DeviceID, owner j
 // batch. Where two were tuned at once, who is left is alone, and does so in any case.
 func (f *policy) giveUp(v *sched.View, p *sched.Plan, d cluster.DeviceID, owner job.ID) {
 	p.Adjust(owner, func(a *cluster.Alloc) { a.Shares[0].Batch = 0 })
-	f.remember(v, p, owner, job.Memo{})
+	f.remember(v, p, owner, note{})
 	f.tuned[d] = false
 }
 
 // record is what is noted of a crowd when its interference has been measured.
-func (f *policy) record(v *sched.View, owner job.ID, on []job.ID, pds float64) job.Memo {
-	var with []uint32
+func (f *policy) record(v *sched.View, owner job.ID, on []job.ID, pds float64) note {
+	n := note{sum: pds - float64(len(on))}
 	for _, id := range on {
 		if id != owner {
-			with = append(with, sign(kindOf(v.Job(id))))
+			n.with = append(n.with, kindOf(v.Job(id)))
 		}
 	}
-	return newRecord(pds-float64(len(on)), with)
+	return n
 }
 
 // members are the jobs that are tuned: the owner, and in a joint tuning the other one.
@@ -178,8 +180,8 @@ func (f *policy) pd(v *sched.View, on []job.ID) (sum float64, ok bool) {
 // tuner is how the batches of jobs are tried.
 func (f *policy) tuner(v *sched.View, members []job.ID) *Tuner {
 	t := &Tuner{
-		Trials: min(f.cfg.Trials, maxTrials), Samples: f.cfg.Samples, Step: f.cfg.Step,
-		Search: gp.Search{Kernel: gp.Smooth, Rounds: f.cfg.Rounds, Patience: f.cfg.Patience, Tol: f.cfg.Tol},
+		Trials: f.cfg.Trials, Samples: f.cfg.Samples, Step: f.cfg.Step,
+		Search: gp.Search{Kernel: gp.Smooth(), Rounds: f.cfg.Rounds, Patience: f.cfg.Patience, Tol: f.cfg.Tol},
 	}
 	for _, id := range members {
 		j := v.Job(id)

@@ -112,17 +112,3 @@ func (t *Tuner) Tried(values []float64) (seen []gp.Seen, next int, ok bool) {
 		seen = append(seen, gp.Seen{Point: at, Value: values[n]})
 	}
 }
-
-// Tune measures until enough was tried, and returns the best batches and their sum of
-// PDs: never worse than those it begins with.
-func (t *Tuner) Tune(measure func(batches []int) float64) (batches []int, sum float64, trials int) {
-	var values []float64
-	for {
-		seen, next, ok := t.Tried(values)
-		if !ok {
-			best := gp.Best(seen)
-			return t.At(best.Point), best.Value, len(seen)
-		}
-		values = append(values, measure(t.At(next)))
-	}
-}

@@ -4,7 +4,7 @@
 // Nouns: a term is the time for which nobody takes a job's GPUs from it; a
 // candidate is a job that waits, or one whose term is over; a Pass is one giving
 // out. A job that wins its own GPUs again keeps them, and nothing happens to it.
-// When a term began is written on the job (job.Memo, the first number). While
+// When a term began is written on the job (a note). While
 // nobody waits, terms follow each other without a word.
 //
 // Running jobs that are to be left alone (rounds.Stays) are never candidates.
@@ -73,12 +73,26 @@ func (t *Terms) Over(v *sched.View, j sched.Job) bool {
 	return held >= t.Length && held%t.Length <= t.Length/slack
 }
 
+// note is what is remembered of a job that was given GPUs.
+type note struct {
+	given time.Duration // when its present term was given to it
+}
+
+// NewNote is a note of this package, for the table of policies.
+func NewNote() sched.Note { return new(note) }
+
+// Kind implements sched.Note.
+func (n *note) Kind() string { return "lease" }
+
+// Fields implements sched.Note.
+func (n *note) Fields(f *sched.Fields) { f.Moment("given", &n.given) }
+
 // began is when the term of a running job began: when it was given to it, or when it
 // began to make progress, so that jobs get on whatever a start costs. ok is false
 // where another policy has given it.
 func (t *Terms) began(v *sched.View, j sched.Job) (at time.Duration, ok bool) {
-	given := time.Duration(j.Memo()[0])
-	return max(given, j.Ready()), given >= 0 && given <= v.Now
+	n, noted := sched.Recall[note](j)
+	return max(n.given, j.Ready()), noted && n.given <= v.Now
 }
 
 // end is when the term of a running job is over next.
@@ -154,7 +168,7 @@ func (s *Pass) TakeSize(j sched.Job, tasks int) bool {
 // for one, the next in the order has a chance.
 func (t *Terms) settle(v *sched.View, p *sched.Plan) {
 	s := &t.pass
-	memo := job.Memo{int64(v.Now)}
+	term := &note{given: v.Now}
 	why := job.Reason{Code: job.MakesRoom, Job: job.None}
 	for _, w := range s.won {
 		if p.Holding(w.id) == nil {
@@ -172,7 +186,7 @@ func (t *Terms) settle(v *sched.View, p *sched.Plan) {
 			if on.Tasks(0) != w.tasks {
 				p.Resize(w.id, w.tasks, t.Place)
 			}
-			p.Remember(w.id, memo)
+			p.Remember(w.id, term)
 		}
 	}
 	for _, order := range [][]winner{s.won, s.tried} {
@@ -182,7 +196,7 @@ func (t *Terms) settle(v *sched.View, p *sched.Plan) {
 				continue
 			}
 			if p.StartSize(w.id, w.tasks, t.Place) {
-				p.Remember(w.id, memo)
+				p.Remember(w.id, term)
 			} else {
 				failed = true
 			}

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/norn-scheduler/norn/internal/simtest"
 	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/sim/simtest"
 )
 
 // BenchmarkDecide is one decision with 1,000 jobs of 4 GPUs that run on 4,096 and

@@ -33,14 +33,15 @@ func (l *policy) recall(v *sched.View) {
 	if v.First {
 		l.loans = l.loans[:0]
 		for id := range job.ID(v.Jobs()) {
-			if m := unpack(v.Job(id).Memo()); m.node >= 0 && v.Covers(v.Job(id)) {
-				l.loans = append(l.loans, loan{m.node, id})
+			if n, _ := sched.Recall[note](v.Job(id)); n.lent >= 0 && v.Covers(v.Job(id)) {
+				l.loans = append(l.loans, loan{n.lent, id})
 			}
 		}
 	}
 	l.loans = slices.DeleteFunc(l.loans, func(o loan) bool {
 		j := v.Job(o.job)
-		return unpack(j.Memo()).node != o.node || !slices.Contains(v.Cluster().PoolNodes(j.Pool()), o.node)
+		n, _ := sched.Recall[note](j)
+		return n.lent != o.node || !slices.Contains(v.Cluster().PoolNodes(j.Pool()), o.node)
 	})
 	for _, o := range l.loans {
 		l.reserved[o.node] = true
@@ -72,7 +73,7 @@ func (l *policy) lend(v *sched.View, j sched.Job, wait int) cluster.NodeID {
 			continue
 		}
 		others++
-		if n < 1<<nodeBits-1 && l.idle(v, n) && len(l.devices(v, n, v.Class(j.Class()), false)) >= j.GPUs() {
+		if l.idle(v, n) && len(l.devices(v, n, v.Class(j.Class()), false)) >= j.GPUs() {
 			best = n
 		}
 	}
@@ -109,9 +110,9 @@ func (l *policy) giveBack(v *sched.View, p *sched.Plan, left map[cluster.PoolID]
 	for _, o := range l.loans {
 		j := v.Job(o.job)
 		if left[j.Pool()] < rule.Below && l.idle(v, o.node) && l.calm(v) {
-			m := l.memo(j)
-			m.node = -1
-			l.remember(p, o.job, m)
+			n, _ := sched.Noted[note](p, j)
+			n.lent = cluster.None
+			p.Remember(o.job, &n)
 			l.reserved[o.node] = slices.Contains(l.own(v, j.Pool()), o.node)
 		}
 	}

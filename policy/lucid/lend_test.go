@@ -4,9 +4,9 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/norn-scheduler/norn/internal/simtest"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/sim/simtest"
 )
 
 // burst is a run on five nodes, of which the last is the profiler's: one job holds half

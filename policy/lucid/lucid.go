@@ -168,7 +168,6 @@ type policy struct {
 	queue    []waiting
 	open     []partner               // running jobs that may be shared with, in order of their starts
 	on       []holders               // by device
-	news     map[job.ID]memo         // what this decision remembers
 	reserved []bool                  // by node: it is the profiler's, its own or lent
 	profiles bool                    // there are such nodes
 	loans    []loan                  // nodes that are lent to it
@@ -218,7 +217,6 @@ func (l *policy) Decide(v *sched.View, p *sched.Plan) {
 		p.Spoil(err)
 		return
 	}
-	l.news = map[job.ID]memo{}
 	l.reserve(v)
 	l.count(v)
 	l.release(v, p)

@@ -22,9 +22,9 @@ func (l *policy) part(v *sched.View, p *sched.Plan) {
 			continue
 		}
 		for _, j := range []sched.Job{guest, host} {
-			m := l.memo(j)
-			m.apart = true
-			l.remember(p, j.ID, m)
+			n, _ := sched.Noted[note](p, j)
+			n.apart = true
+			p.Remember(j.ID, &n)
 		}
 		for _, s := range v.Alloc(guest.ID).Shares {
 			h := &l.on[s.Device]

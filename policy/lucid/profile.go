@@ -2,7 +2,6 @@ package lucid
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"time"
 
@@ -12,55 +11,11 @@ import (
 	"github.com/norn-scheduler/norn/unit"
 )
 
-// memo is what is remembered about a job.
-type memo struct {
-	at    int64          // moment at which it came to be measured, which counts if it did begin then
-	node  cluster.NodeID // that was lent for it; -1: none
-	apart bool           // it was taken from a pair that used more than it told: it shares no more
-}
-
-// Of a memo the first number is the mark, with the node, plus one, and whether it is apart in
-// the bits above.
-const (
-	mark     = 0x6c75636964
-	nodeBit  = 40
-	nodeBits = 22
-	apartBit = nodeBit + nodeBits
-	never    = math.MaxInt64 // measured no more
-)
-
-func (m memo) pack() job.Memo {
-	word := int64(mark) | int64(m.node+1)<<nodeBit
-	if m.apart {
-		word |= 1 << apartBit
-	}
-	return job.Memo{word, m.at}
-}
-
-func unpack(m job.Memo) memo {
-	if m[0]&(1<<nodeBit-1) != mark {
-		return memo{at: never, node: -1} // it is not this policy's
-	}
-	return memo{m[1], cluster.NodeID(m[0]>>nodeBit&(1<<nodeBits-1)) - 1, m[0]>>apartBit&1 != 0}
-}
-
-// memo is what is remembered about a job, this decision included.
-func (l *policy) memo(j sched.Job) memo {
-	if m, ok := l.news[j.ID]; ok {
-		return m
-	}
-	return unpack(j.Memo())
-}
-
-func (l *policy) remember(p *sched.Plan, id job.ID, m memo) {
-	l.news[id] = m
-	p.Remember(id, m.pack())
-}
-
 // measured tells whether a running job is being measured, and until when at most.
 func (l *policy) measured(v *sched.View, j sched.Job) (until time.Duration, ok bool) {
 	first, ran := j.FirstStart()
-	if !ran || j.Phase() != job.Running || time.Duration(l.memo(j).at) > first || j.Failures()+j.Preemptions() > 0 || !l.short(j) {
+	n, _ := sched.Recall[note](j)
+	if !ran || j.Phase() != job.Running || n.measured < 0 || n.measured > first || j.Failures()+j.Preemptions() > 0 || !l.short(j) {
 		return 0, false
 	}
 	if l.cfg.ProfileTime >= unit.Never-first {
@@ -81,9 +36,9 @@ func (l *policy) release(v *sched.View, p *sched.Plan) {
 	for j := range v.Running() {
 		if until, ok := l.measured(v, j); ok && v.Now >= until {
 			p.Stop(j.ID, job.Reason{Code: job.Profiled, Job: job.None})
-			m := l.memo(j)
-			m.at = never
-			l.remember(p, j.ID, m)
+			n, _ := sched.Noted[note](p, j)
+			n.measured = -1
+			p.Remember(j.ID, &n)
 			l.queue = append(l.queue, waiting{j.ID, l.rank(j)})
 		}
 	}
@@ -103,15 +58,15 @@ func (l *policy) measure(v *sched.View, p *sched.Plan, fresh []waiting) {
 	for _, w := range fresh {
 		j := v.Job(w.id)
 		pool := j.Pool()
-		m := memo{at: int64(v.Now), node: -1}
+		n := note{measured: v.Now, lent: cluster.None}
 		fits := !blocked[pool] && l.consolidate(v, j, true)
 		if !fits && !blocked[pool] {
-			m.node = l.lend(v, j, left[pool])
-			fits = m.node >= 0 && l.consolidate(v, j, true)
+			n.lent = l.lend(v, j, left[pool])
+			fits = n.lent >= 0 && l.consolidate(v, j, true)
 		}
 		if fits {
 			p.StartOn(w.id, &l.alloc)
-			l.remember(p, w.id, m)
+			p.Remember(w.id, &n)
 			left[pool]--
 			continue
 		}

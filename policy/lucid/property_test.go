@@ -3,8 +3,8 @@ package lucid
 import (
 	"testing"
 
-	"github.com/norn-scheduler/norn/internal/simtest"
 	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/sim/simtest"
 )
 
 // TestPacked runs the policy over random worlds in which jobs tell what they use and

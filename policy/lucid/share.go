@@ -13,9 +13,13 @@ import (
 
 // side is a job as one of a pair; ok is false when it should not share: nothing was
 // told of it, it was taken from a pair before, or it must never be stopped.
-func (l *policy) side(j sched.Job, rank float64) (s Side, ok bool) {
+func (l *policy) side(p *sched.Plan, j sched.Job, rank float64) (s Side, ok bool) {
 	score, memory, known := l.cfg.Analyser.Of(j.Spec())
-	return Side{j.GPUs(), score, memory, rank}, known && plain(j) && j.Spec().Stop != job.Pinned && !l.memo(j).apart
+	if known && plain(j) && j.Spec().Stop != job.Pinned {
+		n, _ := sched.Noted[note](p, j)
+		ok = !n.apart
+	}
+	return Side{j.GPUs(), score, memory, rank}, ok
 }
 
 // partners lists the running jobs that may be shared with, in order of their starts:
@@ -28,7 +32,7 @@ func (l *policy) partners(v *sched.View, p *sched.Plan) {
 		if j.Phase() != job.Running || p.Holding(j.ID) == nil || j.Since() == v.Now || a.Nodes() != 1 {
 			continue
 		}
-		side, ok := l.side(j, l.rank(j))
+		side, ok := l.side(p, j, l.rank(j))
 		if !ok || l.reserved[a.Pieces[0].Node] || !v.Cluster().Usable(a.Pieces[0].Node) || !l.alone(v, a) {
 			continue
 		}
@@ -49,7 +53,7 @@ func (l *policy) alone(v *sched.View, a *cluster.Alloc) bool {
 
 // share starts a job on the GPUs of the first partner that suits.
 func (l *policy) share(v *sched.View, p *sched.Plan, j sched.Job, rank float64, scores int) bool {
-	side, ok := l.side(j, rank)
+	side, ok := l.side(p, j, rank)
 	if !ok {
 		return false
 	}

@@ -13,11 +13,11 @@ import (
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/eventlog"
-	"github.com/norn-scheduler/norn/internal/simtest"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim"
+	"github.com/norn-scheduler/norn/sim/simtest"
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/unit"
 )
@@ -44,7 +44,7 @@ func both(fs ...func(*job.Job)) func(*job.Job) {
 func stops(m job.StopMode) func(*job.Job) { return func(j *job.Job) { j.Stop = m } }
 
 // interleaved is a world in which jobs take turns as the policy believes.
-func interleaved(c *sim.Config) { c.Sharing = perf.Interleave{Overhead: perf.PublishedOverhead} }
+func interleaved(c *sim.Config) { c.Sharing = perf.Interleave{Overhead: perf.PublishedOverhead()} }
 
 // sink is told of every event.
 type sink func(ev *eventlog.Event, s *state.State)

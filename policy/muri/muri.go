@@ -72,7 +72,7 @@ func (c *Config) Params() param.Set {
 func (c *Config) Policy() (sched.Policy, error) {
 	g := Grouping{Most: c.Most, Unmatched: !c.Match, Model: perf.Interleave{Slots: c.Slots}}
 	if c.Factor {
-		g.Model.Overhead = perf.PublishedOverhead
+		g.Model.Overhead = perf.PublishedOverhead()
 	}
 	cfg := *c
 	if cfg.Round == unit.Never {

@@ -8,12 +8,12 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/norn-scheduler/norn/internal/simtest"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/policy/shortest"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim"
+	"github.com/norn-scheduler/norn/sim/simtest"
 )
 
 // profiles are iteration and stages on 8 GPUs, in milliseconds [spec, 2.4].
@@ -55,7 +55,7 @@ func TestWorthwhile(t *testing.T) {
 		{[]string{"vgg16", "resnet18"}, "[[0] [1]]"},
 		{[]string{"gpt2", "a2c", "vgg16", "bert"}, "[[0 1 2 3]]"},
 	} {
-		g := Grouping{Most: 4, Model: perf.Interleave{Overhead: perf.PublishedOverhead}}
+		g := Grouping{Most: 4, Model: perf.Interleave{Overhead: perf.PublishedOverhead()}}
 		var all []Member
 		for i, m := range c.models {
 			all = append(all, member(i, m))

@@ -98,10 +98,6 @@ func (f *policy) wholly(a *cluster.Alloc) bool {
 	return !slices.ContainsFunc(a.Shares, func(s cluster.Share) bool { return f.on[s.Device].service != job.None })
 }
 
-// burntMark is noted of a job that took more memory than its quota: it runs on GPUs
-// without a service only.
-const burntMark uint64 = 0x6d62 << 48
-
 // explain says why offline jobs wait.
 func (f *policy) explain(v *sched.View, p *sched.Plan) {
 	texts := map[int]string{} // by GPUs, negative for those that take too much memory
@@ -110,7 +106,7 @@ func (f *policy) explain(v *sched.View, p *sched.Plan) {
 			continue
 		}
 		n := j.GPUs()
-		if p.Burnt(j, burntMark) {
+		if evicted(p, j) {
 			n = -n
 		}
 		text, known := texts[n]

@@ -5,11 +5,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/norn-scheduler/norn/internal/simtest"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim"
+	"github.com/norn-scheduler/norn/sim/simtest"
 )
 
 // BenchmarkDecide is one decision with 1,000 services that run on 4,096 GPUs, the rest

@@ -50,7 +50,7 @@ func (g Guard) IsCalm(m Metrics) bool {
 // times.
 func (g Guard) CoolFor(times int) time.Duration {
 	cool := g.Cool
-	for range min(times, 63) - 1 {
+	for range times - 1 {
 		if cool >= g.Most/2 {
 			return g.Most
 		}
@@ -59,43 +59,14 @@ func (g Guard) CoolFor(times int) time.Duration {
 	return min(cool, g.Most)
 }
 
-// memo is what is remembered of a service: how its GPU stands and what it uses.
-type memo struct {
-	over   bool          // it was used too much
-	times  int           // so often
-	at     time.Duration // over: since when it has been calm; else since when the service has been slow; 0: it is not
-	day    int           // the half day, from the start of the run, in which peak was the most it used
-	peak   int           // thousandths
-	before int           // the most in the half day before
-}
-
-const (
-	mark     uint64 = 0x6d75 << 48
-	markMask uint64 = 0xffff << 48
-	halfDay         = 12 * time.Hour
-)
-
-func (m memo) pack() job.Memo {
-	bits := mark | uint64(m.times&0x3f)<<41 | uint64(m.day&0xffff)<<24 | uint64(m.peak&0x7ff)<<12 | uint64(m.before&0x7ff)
-	if m.over {
-		bits |= 1 << 47
-	}
-	return job.Memo{int64(bits), int64(m.at)}
-}
-
-func unpack(m job.Memo) memo {
-	bits := uint64(m[0])
-	if bits&markMask != mark {
-		return memo{}
-	}
-	return memo{bits>>47&1 == 1, int(bits >> 41 & 0x3f), time.Duration(m[1]), int(bits >> 24 & 0xffff), int(bits >> 12 & 0x7ff), int(bits & 0x7ff)}
-}
+// halfDay is for how long the peak of a service is that of now.
+const halfDay = 12 * time.Hour
 
 // most is the most that a service used of its GPU in the last half day to day.
-func (m memo) most() float64 { return float64(max(m.peak, m.before)) / 1000 }
+func (n note) most() float64 { return float64(max(n.peak, n.before)) / 100 }
 
 // health is how a GPU of a service stands.
-func (f *policy) health(v *sched.View, d cluster.DeviceID, m memo) Health {
+func (f *policy) health(v *sched.View, d cluster.DeviceID, n note) Health {
 	j := v.Job(f.on[d].service)
 	g := &f.cfg.Guard
 	switch {
@@ -103,7 +74,7 @@ func (f *policy) health(v *sched.View, d cluster.DeviceID, m memo) Health {
 		return Unhealthy
 	case j.Phase() != job.Running || j.Run() < g.Init:
 		return Init
-	case m.over:
+	case n.over:
 		return Overlimit
 	}
 	return Healthy
@@ -144,48 +115,48 @@ func (f *policy) online(v *sched.View, d cluster.DeviceID) float64 {
 
 // next is what is remembered of a service from now on, and why the offline job beside
 // it must make room, if it must.
-func (f *policy) next(v *sched.View, d cluster.DeviceID, m memo) (memo, string) {
+func (f *policy) next(v *sched.View, d cluster.DeviceID, n note) (note, string) {
 	g := &f.cfg.Guard
-	m = m.turn(v.Now, f.online(v, d))
+	n = n.turn(v.Now, f.online(v, d))
 	is, known := f.metrics(v, d)
 	slow := known && is.Latency > g.Latency
 	why := ""
 	switch {
-	case m.over && known && g.IsCalm(is):
-		if m.at == 0 {
-			m.at = max(1, v.Now)
+	case n.over && known && g.IsCalm(is):
+		if n.since < 0 {
+			n.since = v.Now
 		}
-		if v.Now-m.at >= g.CoolFor(m.times) {
-			m.over, m.at = false, 0
+		if v.Now-n.since >= g.CoolFor(n.times) {
+			n.over, n.since = false, -1
 		}
-	case m.over:
-		m.at = 0
+	case n.over:
+		n.since = -1
 	case known && g.Above(is):
 		why = fmt.Sprintf("%.0f%% of its GPU and %.0f%% of the memory are in use", 100*is.Use, 100*is.Memory)
-	case slow && m.at == 0:
-		m.at = max(1, v.Now)
-	case slow && v.Now-m.at >= g.Slow:
+	case slow && n.since < 0:
+		n.since = v.Now
+	case slow && v.Now-n.since >= g.Slow:
 		why = fmt.Sprintf("the service takes %.2f times as long as alone", is.Latency)
 	case !slow:
-		m.at = 0
+		n.since = -1
 	}
 	if why != "" {
-		m.over, m.times, m.at = true, min(m.times+1, 63), 0
+		n.over, n.times, n.since = true, n.times+1, -1
 	}
-	return m, why
+	return n, why
 }
 
-// turn notes what a service uses.
-func (m memo) turn(now time.Duration, use float64) memo {
-	milli := min(1000, int(use*100+0.5)*10)
-	if day := int(now/halfDay) & 0xffff; day != m.day {
-		if m.before = m.peak; day != (m.day+1)&0xffff {
-			m.before = 0
+// turn notes what a service uses, in whole per cent, so that it is not noted anew
+// whenever it uses a little more than ever before.
+func (n note) turn(now time.Duration, use float64) note {
+	if day := int(now / halfDay); day != n.day {
+		if n.before = n.peak; day != n.day+1 {
+			n.before = 0
 		}
-		m.day, m.peak = day, 0
+		n.day, n.peak = day, 0
 	}
-	m.peak = max(m.peak, milli)
-	return m
+	n.peak = max(n.peak, min(100, int(use*100+0.5)))
+	return n
 }
 
 // watch looks at the GPUs of all services, and has offline jobs make room on those that
@@ -202,15 +173,16 @@ func (f *policy) watch(v *sched.View, p *sched.Plan) {
 		if a := v.Alloc(s.service); a.Shares[0].Device != id || len(a.Shares) > 1 {
 			continue // a service on several GPUs is left alone
 		}
-		m, why := f.next(v, id, unpack(j.Memo()))
-		if m != unpack(j.Memo()) || uint64(j.Memo()[0])&markMask != mark {
-			p.Remember(s.service, m.pack())
+		was, _ := sched.Recall[note](j)
+		n, why := f.next(v, id, was)
+		if n != was {
+			p.Remember(s.service, &n)
 		}
 		if why != "" && s.offline != job.None && s.others == 0 {
 			f.stop(v, p, s.offline, job.Reason{Code: job.MakesRoom, Job: s.service, Text: "makes room for service " + j.Spec().Key + ": " + why})
 		}
-		if f.health(v, id, m) == Healthy && s.others == 0 {
-			f.slots = append(f.slots, f.slot(v, id, m))
+		if f.health(v, id, n) == Healthy && s.others == 0 {
+			f.slots = append(f.slots, f.slot(v, id, n))
 		}
 	}
 }
@@ -230,7 +202,7 @@ func (f *policy) freed(v *sched.View) bool {
 	for i := range f.slots {
 		s := &f.slots[i]
 		j := v.Job(s.service)
-		if m := unpack(j.Memo()); m.over || j.Run() == f.cfg.Guard.Init {
+		if n, _ := sched.Recall[note](j); n.over || j.Run() == f.cfg.Guard.Init {
 			return true
 		}
 	}
@@ -244,7 +216,7 @@ func (f *policy) turns(v *sched.View, d cluster.DeviceID, wanted bool) time.Dura
 	if j.Phase() != job.Running {
 		return unit.Never
 	}
-	m := unpack(j.Memo())
+	n, _ := sched.Recall[note](j)
 	after := func(t, by time.Duration) time.Duration {
 		if by >= unit.Never-t || t+by <= v.Now {
 			return unit.Never
@@ -252,10 +224,10 @@ func (f *policy) turns(v *sched.View, d cluster.DeviceID, wanted bool) time.Dura
 		return t + by
 	}
 	switch {
-	case m.over && m.at > 0 && wanted:
-		return after(m.at, g.CoolFor(m.times))
-	case !m.over && m.at > 0 && f.on[d].offline != job.None:
-		return after(m.at, g.Slow)
+	case n.over && n.since >= 0 && wanted:
+		return after(n.since, g.CoolFor(n.times))
+	case !n.over && n.since >= 0 && f.on[d].offline != job.None:
+		return after(n.since, g.Slow)
 	case wanted:
 		return after(v.Now-j.Run(), g.Init)
 	}

@@ -25,11 +25,11 @@ type slot struct {
 }
 
 // slot is a GPU of a service as it stands.
-func (f *policy) slot(v *sched.View, d cluster.DeviceID, m memo) slot {
+func (f *policy) slot(v *sched.View, d cluster.DeviceID, n note) slot {
 	c, s := v.Cluster(), f.on[d]
 	spec := v.Job(s.service).Spec()
 	_, bandwidth := demand(spec)
-	out := slot{device: d, service: s.service, peak: m.most(), bandwidth: bandwidth, share: f.cfg.Shares.Of(m.most()), quota: -1, typ: c.TypeOf(d)}
+	out := slot{device: d, service: s.service, peak: n.most(), bandwidth: bandwidth, share: f.cfg.Shares.Of(n.most()), quota: -1, typ: c.TypeOf(d)}
 	if has := c.Type(c.TypeOf(d)).Memory; has > 0 {
 		out.quota = unit.Bytes(f.cfg.Quota * float64(has))
 		if perf.TakenOf(spec)+out.quota > has { // the service must never run out of it
@@ -113,7 +113,7 @@ func (f *policy) match(v *sched.View, p *sched.Plan) {
 	var singles, gangs []sched.Job
 	for j := range v.Waiting() {
 		switch {
-		case !offline(j) || p.Holding(j.ID) != nil || p.Burnt(j, burntMark) || p.Never(j.ID, f.cfg.Place).Code != job.NoReason:
+		case !offline(j) || p.Holding(j.ID) != nil || evicted(p, j) || p.Never(j.ID, f.cfg.Place).Code != job.NoReason:
 		case j.Spec().Demand.Roles[0].Tasks == 1:
 			singles = append(singles, j)
 		default:

@@ -11,11 +11,11 @@ import (
 
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/eventlog"
-	"github.com/norn-scheduler/norn/internal/simtest"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim"
+	"github.com/norn-scheduler/norn/sim/simtest"
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/unit"
 )
@@ -222,7 +222,7 @@ func TestMemory(t *testing.T) {
 		simtest.Job{Key: "large", At: 70, GPUs: 1, Run: 100, Spec: trains(0.1, 13)})
 	evicted := 0
 	for _, line := range run.Log {
-		if strings.Contains(line, "evict") {
+		if strings.Contains(line, " evict ") {
 			evicted++
 			if !strings.Contains(line, "70 evict liar") {
 				t.Error(line)

@@ -1,7 +1,6 @@
 package muxflow
 
 import (
-	"math"
 	"time"
 
 	"github.com/norn-scheduler/norn/job"
@@ -60,8 +59,9 @@ func (l *predictor) ready(v *sched.View, from Source) error {
 		if j.Since() >= epoch {
 			break
 		}
-		if row, speed, ok := seen(j.Memo(), j.Spec()); ok {
-			x, y = append(x, row[:]...), append(y, speed)
+		if n, _ := sched.Recall[note](j); n.seen.known {
+			row := n.seen.features(j.Spec())
+			x, y = append(x, row[:]...), append(y, n.seen.speed)
 		}
 	}
 	if len(y) < l.cfg.Rows {
@@ -73,38 +73,26 @@ func (l *predictor) ready(v *sched.View, from Source) error {
 	return err
 }
 
-// The memo of an offline job beside a service: what was seen of it there.
-const (
-	seenMark  uint64 = 0x6d73 << 48
-	seenParts        = 1000 // thousandths
-)
-
 // begin forgets what was seen of a job, which begins on a slot.
-func (l *predictor) begin(p *sched.Plan, j sched.Job) { p.Remember(j.ID, job.Memo{}) }
+func (l *predictor) begin(p *sched.Plan, j sched.Job) { p.Forget(j.ID) }
 
 // forget forgets what was seen of an offline job, which begins without a service.
 func (l *predictor) forget(p *sched.Plan, j sched.Job) {
-	if uint64(j.Memo()[0])&markMask == seenMark {
-		p.Remember(j.ID, job.Memo{})
+	if n, _ := sched.Recall[note](j); n.seen.known {
+		p.Forget(j.ID)
 	}
 }
 
 // see has remembered how fast a job of one GPU is beside a service.
 func (l *predictor) see(p *sched.Plan, j sched.Job, s *slot, share int32) {
-	milli := func(x float64) uint64 { return uint64(math.Round(min(1, max(0, x)) * seenParts)) }
-	bits := seenMark | milli(s.peak)<<36 | milli(s.bandwidth)<<24 | uint64(share)<<12 | milli(j.Speed())
-	if m := (job.Memo{int64(bits), 0}); j.Memo() != m {
-		p.Remember(j.ID, m)
+	n := note{since: -1, seen: seen{true, s.peak, s.bandwidth, share, min(1, max(0, j.Speed()))}}
+	if was, _ := sched.Recall[note](j); was != n {
+		p.Remember(j.ID, &n)
 	}
 }
 
-// seen is what was seen of a job, as is remembered of it.
-func seen(m job.Memo, j *job.Job) (x features, speed float64, ok bool) {
-	bits := uint64(m[0])
-	if bits&markMask != seenMark {
-		return x, 0, false
-	}
-	part := func(shift int) float64 { return float64(bits>>shift&0xfff) / seenParts }
+// features are those of a pair in which a job was seen.
+func (s *seen) features(j *job.Job) features {
 	use, bandwidth := demand(j)
-	return features{part(36), part(24), part(12), use, bandwidth}, part(0), true
+	return features{s.peak, s.bandwidth, float64(s.share) / 1000, use, bandwidth}
 }

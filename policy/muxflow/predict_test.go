@@ -6,12 +6,12 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/norn-scheduler/norn/internal/simtest"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/predict/boost"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim"
+	"github.com/norn-scheduler/norn/sim/simtest"
 )
 
 // TestPredictor: learnt from 1,000 jobs whose speeds were measured within 5 %, the
@@ -78,12 +78,13 @@ func TestLearns(t *testing.T) {
 	}
 	run := simtest.Go(t, cfg, jobs...)
 	seenOf := 0
-	for i := range run.State.Jobs() {
-		r := run.State.Record(job.ID(i))
-		if x, speed, ok := seen(r.Memo, r.Job); ok {
+	v := sched.NewView(run.State, nil, false)
+	for i := range v.Jobs() {
+		j := v.Job(job.ID(i))
+		if n, _ := sched.Recall[note](j); n.seen.known {
 			seenOf++
-			if math.Abs(x.formula()-speed) > 0.02 {
-				t.Errorf("job %s: seen %v, %v by the formula of %v", r.Job.Key, speed, x.formula(), x)
+			if x := n.seen.features(j.Spec()); math.Abs(x.formula()-n.seen.speed) > 0.02 {
+				t.Errorf("job %s: seen %v, %v by the formula of %v", j.Spec().Key, n.seen.speed, x.formula(), x)
 			}
 		}
 	}

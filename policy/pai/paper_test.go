@@ -4,15 +4,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
-	"github.com/norn-scheduler/norn/internal/simtest"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/policy/pai"
 	"github.com/norn-scheduler/norn/predict"
 	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/sim/simtest"
 	"github.com/norn-scheduler/norn/unit"
 )
 
@@ -105,8 +104,8 @@ func TestPredictionOrder(t *testing.T) {
 	if !(run.Start("newuser") < run.Start("newgroup") && run.Start("newgroup") < run.Start("known")) {
 		t.Errorf("starts: new user (mean 87.75) %v, new group (116.7) %v, known group (150) %v", run.Start("newuser"), run.Start("newgroup"), run.Start("known"))
 	}
-	if m := run.Record("known").Memo; m[0] != int64(150*time.Second)+1 {
-		t.Errorf("the known group is predicted to run %v, want 150 s", time.Duration(m[0]-1))
+	if m := run.Record("known").Note; m.Fields() != `{"predicted":150}` {
+		t.Errorf("the known group is predicted to run %s, want 150 s", m.Fields())
 	}
 }
 

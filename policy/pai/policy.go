@@ -110,18 +110,32 @@ func (s *policy) remove(id job.ID) {
 	}
 }
 
+// note is what is remembered of a job whose run time was predicted.
+type note struct {
+	predicted time.Duration
+}
+
+// NewNote is a note of this policy, for the table of policies.
+func NewNote() sched.Note { return &note{predicted: -1} }
+
+// Kind implements sched.Note.
+func (n *note) Kind() string { return "pai" }
+
+// Fields implements sched.Note.
+func (n *note) Fields(f *sched.Fields) { f.Moment("predicted", &n.predicted) }
+
 // key is the place of a job in the order. A prediction is made once, when the job
 // comes, and written on the job.
 func (s *policy) key(p *sched.Plan, j sched.Job) queue.Key {
 	var d time.Duration
 	known := true
-	switch m := j.Memo(); {
+	switch n, noted := sched.Recall[note](j); {
 	case s.cfg.By == Submit:
 		return queue.Key{}
 	case s.cfg.By == Estimate:
 		d, known = j.Remaining()
-	case m[0] != 0:
-		return queue.Key{A: m[0] - 1}
+	case noted:
+		return queue.Key{A: int64(n.predicted)}
 	default:
 		if d, known = told(j.Spec(), s.cfg.By); !known || s.cfg.Predict != Trace {
 			d, known = s.means.predict(j.Spec(), s.cfg.By)
@@ -129,7 +143,7 @@ func (s *policy) key(p *sched.Plan, j sched.Job) queue.Key {
 		if !known {
 			d = unknown
 		}
-		p.Remember(j.ID, job.Memo{int64(d) + 1})
+		p.Remember(j.ID, &note{predicted: d})
 	}
 	if !known {
 		d = unknown

@@ -7,12 +7,12 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/norn-scheduler/norn/internal/simtest"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/policy/fifo"
 	"github.com/norn-scheduler/norn/policy/pai"
 	"github.com/norn-scheduler/norn/policy/shortest"
 	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/sim/simtest"
 )
 
 // TestSameAsOthers holds the orders that need no history against the plain

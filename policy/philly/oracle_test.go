@@ -11,9 +11,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/norn-scheduler/norn/cluster"
-	"github.com/norn-scheduler/norn/internal/simtest"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/sim/simtest"
 	"github.com/norn-scheduler/norn/tenant"
 	"github.com/norn-scheduler/norn/unit"
 )
@@ -65,7 +65,7 @@ func (n *naive) Decide(v *sched.View, p *sched.Plan) {
 				continue
 			}
 			s.plan(v, t, v.Class(queues[t][at].Class()).Amount.GPU)
-			p.Remember(queues[t][at].ID, job.Memo{})
+			p.Forget(queues[t][at].ID)
 			queues[t] = slices.Delete(queues[t], at, at+1)
 		}
 	}
@@ -86,12 +86,13 @@ func (n *naive) neediest(v *sched.View, s *shares, queues map[tenant.ID][]asks) 
 
 // asks tells how a job stands with its attempts, from what is written on it.
 func (n *naive) asks(v *sched.View, p *sched.Plan, s *shares, j sched.Job) (asks, bool) {
-	a := asks{Job: j, failed: j.Memo()[0], opens: true}
+	noted, _ := sched.Recall[note](j)
+	a := asks{Job: j, failed: noted.failed, opens: true}
 	if v.Class(j.Class()).Amount.GPU > s.most(v, j.Tenant(), n.cfg.Lend) || p.Never(j.ID, where[n.cfg.Last]).Code != job.NoReason {
 		p.Hold(j.ID, job.Reason{Code: job.Impossible, Job: job.None})
 		return a, false
 	}
-	if began := time.Duration(j.Memo()[1] - 1); began >= 0 {
+	if began := noted.began; began >= 0 {
 		next := began + n.cfg.Acquire + n.cfg.Backoff
 		if a.opens = v.Now >= next; a.opens {
 			a.failed++
@@ -131,7 +132,7 @@ func (n *naive) try(v *sched.View, p *sched.Plan, s *shares, a asks) bool {
 	}
 	p.Hold(a.ID, why)
 	if why.Fragmentation() && a.opens {
-		p.Remember(a.ID, job.Memo{a.failed, int64(v.Now) + 1})
+		p.Remember(a.ID, &note{a.failed, v.Now})
 		n.wake = min(n.wake, v.Now+n.cfg.Acquire+n.cfg.Backoff)
 	}
 	return false

@@ -194,7 +194,7 @@ func (s *policy) started(v *sched.View, p *sched.Plan, j sched.Job) {
 	s.reopening.Remove(int32(j.ID))
 	if r := &s.jobs[j.ID]; r.noted {
 		r.noted = false
-		p.Remember(j.ID, job.Memo{})
+		p.Forget(j.ID)
 	}
 	s.vcs[j.Tenant()].runs(s.local(j))
 }

@@ -90,6 +90,25 @@ func (s *policy) dequeue(j sched.Job) {
 	}
 }
 
+// note is what is remembered of a waiting job that was refused for the sake of
+// locality.
+type note struct {
+	failed int64         // attempts
+	began  time.Duration // of the last attempt
+}
+
+// NewNote is a note of this policy, for the table of policies.
+func NewNote() sched.Note { return &note{began: -1} }
+
+// Kind implements sched.Note.
+func (n *note) Kind() string { return "philly" }
+
+// Fields implements sched.Note.
+func (n *note) Fields(f *sched.Fields) {
+	sched.Int(f, "failed", &n.failed)
+	f.Moment("began", &n.began)
+}
+
 // wait lets a job ask for its GPUs, as far as it has come in that, or back off.
 // A job that can never run is told so.
 func (s *policy) wait(v *sched.View, p *sched.Plan, j sched.Job) {
@@ -103,12 +122,12 @@ func (s *policy) wait(v *sched.View, p *sched.Plan, j sched.Job) {
 		p.Hold(j.ID, why)
 		return
 	}
-	r, m := &s.jobs[j.ID], j.Memo()
-	r.failed, r.noted = m[0], m != job.Memo{}
+	r := &s.jobs[j.ID]
+	n, noted := sched.Recall[note](j)
+	r.failed, r.noted = n.failed, noted
 	open := false
-	if m[1] > 0 {
-		began := time.Duration(m[1] - 1)
-		switch close, next := s.attempt(began); {
+	if noted && n.began >= 0 {
+		switch close, next := s.attempt(n.began); {
 		case v.Now >= next:
 			r.failed++
 		case v.Now >= close:
@@ -180,7 +199,7 @@ func (s *policy) open(v *sched.View, p *sched.Plan, id job.ID) {
 	j, r := v.Job(id), &s.jobs[id]
 	c := &s.vcs[j.Tenant()]
 	was := c.kinds[r.kind]
-	p.Remember(id, job.Memo{r.failed, int64(v.Now) + 1})
+	p.Remember(id, &note{failed: r.failed, began: v.Now})
 	r.noted = true
 	close, next := s.attempt(v.Now)
 	s.closing.Set(int32(id), int64(close))

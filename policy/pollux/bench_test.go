@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/engine"
-	"github.com/norn-scheduler/norn/internal/simtest"
 	"github.com/norn-scheduler/norn/sim"
+	"github.com/norn-scheduler/norn/sim/simtest"
 	"github.com/norn-scheduler/norn/trace"
 )
 

@@ -35,12 +35,12 @@ func (r *round) carryOut(m Matrix) {
 			continue
 		}
 		tasks, spread := m.Row(i).Replicas()
-		news := c.memo
+		news := c.note
 		if _, before := c.j.FirstStart(); before {
 			news.restarts++
 		}
 		news.ran(tasks, spread)
-		r.p.Remember(c.j.ID, news.memo())
+		r.p.Remember(c.j.ID, &news)
 	}
 }
 

@@ -4,38 +4,38 @@ import (
 	"math/bits"
 
 	"github.com/norn-scheduler/norn/cluster"
-	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/sched"
 )
 
-// memo is what is remembered of a job: the sizes with which it has run, of which it
+// note is what is remembered of a job: the sizes with which it has run, of which it
 // has reported, and how often it was restarted.
-type memo struct {
+type note struct {
 	restarts int
 	together uint32 // bit k-1: it has run with k tasks on one node; the last bit: or with more
 	spread   uint64 // the same on several nodes
 }
 
-// Memos of this policy are told by the highest bits of their first word.
-const (
-	mark      = 0x50
-	markShift = 56
-	maxRetold = 1<<24 - 1 // restarts that are told apart
-)
+// NewNote is a note of this policy, for the table of policies.
+func NewNote() sched.Note { return new(note) }
 
-func recall(m job.Memo) memo {
-	if uint64(m[0])>>markShift != mark {
-		return memo{}
-	}
-	return memo{int(uint64(m[0]) >> 32 & maxRetold), uint32(m[0]), uint64(m[1])}
+// Kind implements sched.Note.
+func (m *note) Kind() string { return "pollux" }
+
+// Fields implements sched.Note.
+func (m *note) Fields(f *sched.Fields) {
+	sched.Int(f, "restarts", &m.restarts)
+	sched.Int(f, "together", &m.together)
+	sched.Int(f, "spread", &m.spread)
 }
 
-func (m memo) memo() job.Memo {
-	return job.Memo{int64(mark<<markShift | uint64(min(m.restarts, maxRetold))<<32 | uint64(m.together)), int64(m.spread)}
+func recall(j sched.Job) note {
+	n, _ := sched.Recall[note](j)
+	return n
 }
 
 // ran notes a size.
-func (m *memo) ran(tasks int, spread bool) {
+func (m *note) ran(tasks int, spread bool) {
 	if spread {
 		m.spread |= 1 << (min(tasks, 64) - 1)
 	} else {
@@ -44,10 +44,10 @@ func (m *memo) ran(tasks int, spread bool) {
 }
 
 // largest is the largest size.
-func (m *memo) largest() int { return max(bits.Len32(m.together), bits.Len64(m.spread)) }
+func (m *note) largest() int { return max(bits.Len32(m.together), bits.Len64(m.spread)) }
 
 // each yields the sizes.
-func (m *memo) each(yield func(tasks int, spread bool)) {
+func (m *note) each(yield func(tasks int, spread bool)) {
 	for set := m.together; set != 0; set &= set - 1 {
 		yield(bits.TrailingZeros32(set)+1, false)
 	}
@@ -58,7 +58,7 @@ func (m *memo) each(yield func(tasks int, spread bool)) {
 
 // model is the goodput of a job, fitted to what it has reported.
 type model struct {
-	of      memo
+	of      note
 	goodput perf.Goodput
 	known   map[size]float64
 }
@@ -76,7 +76,7 @@ func (r *round) model(c *claimant) *model {
 		return nil
 	}
 	m := r.o.models[c.j.ID]
-	of := c.memo
+	of := c.note
 	of.restarts = 0
 	if m != nil && m.of == of {
 		return m

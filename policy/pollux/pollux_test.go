@@ -13,10 +13,10 @@ import (
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/eventlog"
-	"github.com/norn-scheduler/norn/internal/simtest"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/sim/simtest"
 	"github.com/norn-scheduler/norn/state"
 )
 
@@ -124,27 +124,28 @@ func TestSettles(t *testing.T) {
 	}
 }
 
-// The memo keeps what is remembered, and takes nothing from the memos of others.
-func TestMemo(t *testing.T) {
+// The note keeps what is remembered.
+func TestNote(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m := memo{restarts: rapid.IntRange(0, maxRetold).Draw(t, "restarts")}
+		m := note{restarts: rapid.IntRange(0, 1<<30).Draw(t, "restarts")}
 		for range rapid.IntRange(0, 6).Draw(t, "sizes") {
 			m.ran(rapid.IntRange(1, 80).Draw(t, "tasks"), rapid.Bool().Draw(t, "spread"))
 		}
-		if got := recall(m.memo()); got != m {
+		written, err := sched.Written(&m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := sched.NoteOf[note](written); got != m {
 			t.Fatalf("%+v became %+v", m, got)
 		}
 	})
-	m := memo{}
+	m := note{}
 	m.ran(3, false)
 	m.ran(12, true)
 	var seen []string
 	m.each(func(k int, spread bool) { seen = append(seen, fmt.Sprint(k, spread)) })
 	if fmt.Sprint(seen) != "[3 false 12 true]" || m.largest() != 12 {
 		t.Errorf("sizes %v, largest %d", seen, m.largest())
-	}
-	if got := recall(job.Memo{1 << 40, 77}); got != (memo{}) {
-		t.Errorf("the memo of another policy was read as %+v", got)
 	}
 }
 
@@ -272,13 +273,13 @@ func TestBelief(t *testing.T) {
 	truth := scaling(1000)
 	j := &job.Job{Model: "n", Demand: &job.Demand{}}
 	*j.Demand = job.GPUs(4)
-	c := claimant{memo: memo{}, each: Need{GPUs: 1}}
+	c := claimant{each: Need{GPUs: 1}}
 	for _, k := range []int{1, 2, 4} {
-		c.memo.ran(k, false)
+		c.note.ran(k, false)
 	}
-	c.memo.ran(8, true)
+	c.note.ran(8, true)
 	var seen []perf.Measurement
-	c.memo.each(func(k int, spread bool) {
+	c.note.each(func(k int, spread bool) {
 		r, ok := speeds.Report(j, k, spread)
 		if !ok {
 			t.Fatal("it does not report")

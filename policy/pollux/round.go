@@ -36,7 +36,7 @@ type claimant struct {
 	most  int
 	each  Need
 	can   []bool
-	memo  memo
+	note  note
 }
 
 // shape is what all claimants of a class have in common.
@@ -155,11 +155,11 @@ func (r *round) stays(j sched.Job) bool {
 func (r *round) add(j sched.Job) {
 	s := r.shape(j)
 	least, most := j.Spec().Demand.Roles[0].Range()
-	c := claimant{j: j, least: int(least), most: int(most), each: s.each, can: s.can, memo: recall(j.Memo())}
+	c := claimant{j: j, least: int(least), most: int(most), each: s.each, can: s.can, note: recall(j)}
 	if least < most {
 		c.most = min(c.most, r.o.cfg.Largest)
 		if x := r.o.cfg.Explore; x > 0 {
-			c.most = min(c.most, int(max(1, x*float64(c.memo.largest()))))
+			c.most = min(c.most, int(max(1, x*float64(c.note.largest()))))
 		}
 		c.most = max(c.most, c.least)
 	}
@@ -242,7 +242,7 @@ func (r *round) claim(c *claimant) Claim {
 	jobs := len(r.claims) + r.others
 	fair := (r.total + jobs*int(c.each.GPUs) - 1) / (jobs * int(c.each.GPUs))
 	age := (r.v.Now - c.j.Submit()).Seconds()
-	factor := RestartFactor(age, c.memo.restarts, r.o.cfg.Delay.Seconds())
+	factor := RestartFactor(age, c.note.restarts, r.o.cfg.Delay.Seconds())
 	return Claim{
 		Speedup: r.speedup(c, fair), Factor: factor, Scale: float64(int(c.each.GPUs)*len(r.nodes)) / float64(max(1, r.total)),
 		Least: c.least, Most: c.most, Each: c.each, Can: c.can,

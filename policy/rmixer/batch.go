@@ -206,7 +206,7 @@ func (r *policy) key(j sched.Job, s standing) key {
 		k.A, k.B = -int64(s.class), -int64(r.memory(j.Spec()))
 	case DyRand:
 		h := fnv.New64a()
-		for _, n := range []uint64{uint64(r.cfg.Seed), uint64(j.ID)} {
+		for _, n := range []uint64{uint64(r.cfg.Seed), uint64(j.Serial())} {
 			h.Write([]byte{byte(n), byte(n >> 8), byte(n >> 16), byte(n >> 24)})
 		}
 		k.A = int64(h.Sum64() >> 2)

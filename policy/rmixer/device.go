@@ -133,7 +133,7 @@ func (ds *devices) load(v *sched.View, cfg *Config) {
 		}
 		ds.running++
 		if d := ds.of(a.Shares[0].Device); d != nil {
-			d.gets(j.ID, recall(j.Memo()), a.Shares[0].Memory)
+			d.gets(j.ID, recall(j), a.Shares[0].Memory)
 		}
 	}
 }

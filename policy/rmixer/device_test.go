@@ -7,6 +7,7 @@ import (
 
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/policy/rmixer/memory"
+	"github.com/norn-scheduler/norn/sim/simtest"
 	"github.com/norn-scheduler/norn/unit"
 )
 
@@ -85,19 +86,19 @@ func TestMost(t *testing.T) {
 	}
 }
 
-// What is remembered of a job comes back from its memo.
-func TestMemo(t *testing.T) {
+// What is remembered of a job is read again as it was.
+func TestNote(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := func(name string) bool { return rapid.Bool().Draw(t, name) }
 		s := standing{
 			closed: b("closed"), class: rapid.Int8Range(-1, 1).Draw(t, "class"), tail: b("tail"), front: b("front"), whole: b("whole"), hopeless: b("hopeless"),
-			ooms: rapid.Uint8().Draw(t, "ooms"), evicted: rapid.Uint8().Draw(t, "evicted"), use: rapid.Int32Range(0, 100_000).Draw(t, "use"),
+			ooms: rapid.Uint8().Draw(t, "ooms"), evicted: rapid.IntRange(0, 1<<40).Draw(t, "evicted"), use: rapid.Int32Range(0, 100_000).Draw(t, "use"),
 			tracked: rapid.Int32Range(0, 100_000).Draw(t, "tracked"), samples: rapid.Uint8().Draw(t, "samples"),
 		}
 		if !s.closed {
 			s.class = -1
 		}
-		if got := recall(s.memo()); got != s {
+		if got := recall(simtest.Noted(t, &s)); got != s {
 			t.Fatalf("%+v comes back as %+v", s, got)
 		}
 	})

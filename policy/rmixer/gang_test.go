@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/norn-scheduler/norn/cluster"
-	"github.com/norn-scheduler/norn/internal/simtest"
 	"github.com/norn-scheduler/norn/policy/rmixer"
+	"github.com/norn-scheduler/norn/sim/simtest"
 )
 
 // A gang has its GPUs for itself: nobody joins it, and it waits for GPUs on which nobody

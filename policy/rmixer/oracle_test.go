@@ -9,10 +9,10 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/norn-scheduler/norn/internal/simtest"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/policy/rmixer"
 	"github.com/norn-scheduler/norn/sim"
+	"github.com/norn-scheduler/norn/sim/simtest"
 	"github.com/norn-scheduler/norn/trace"
 )
 
@@ -27,15 +27,15 @@ type (
 		now   float64
 	}
 	oracleJob struct {
-		key             string
-		memory          float64 // MiB
-		use             float64
-		class           int
-		gpu, cpu        float64 // run times; cpu 0: not there
-		assigned, ended bool
-		start, end      float64
-		device          int
-		front           bool
+		key        string
+		memory     float64 // MiB
+		use        float64
+		class      int
+		gpu, cpu   float64 // run times; cpu 0: not there
+		assigned   bool
+		start, end float64
+		device     int
+		front      bool
 	}
 	oracleDevice struct {
 		host    bool

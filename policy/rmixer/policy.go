@@ -89,14 +89,14 @@ func (r *policy) recall(j sched.Job) standing {
 	if s, ok := r.fresh.of(j.ID); ok {
 		return s
 	}
-	return recall(j.Memo())
+	return recall(j)
 }
 
 // note writes the standing of a job on it, if it has changed.
 func (r *policy) note(v *sched.View, p *sched.Plan, id job.ID, s standing) {
 	_, again := r.fresh.of(id)
-	if r.fresh.set(id, s); again || recall(v.Job(id).Memo()) != s {
-		p.Remember(id, s.memo())
+	if r.fresh.set(id, s); again || recall(v.Job(id)) != s {
+		p.Remember(id, &s)
 	}
 }
 
@@ -134,7 +134,7 @@ func (r *policy) add(v *sched.View, p *sched.Plan, j sched.Job) {
 	r.barred.Remove(j.ID)
 	alone := !single(j.Spec())
 	s := r.recall(j)
-	if n := uint8(j.Preemptions()); j.Reason().Code == job.OutOfMemory && s.evicted != n {
+	if n := j.Preemptions(); j.OutOfMemory() && s.evicted != n {
 		s.ooms, s.evicted = min(s.ooms+1, 60), n
 		s.hopeless = s.hopeless || s.whole || alone
 		s.whole = false

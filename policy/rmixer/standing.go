@@ -9,49 +9,45 @@ import (
 	"github.com/norn-scheduler/norn/unit"
 )
 
-// standing is what the policy remembers about a job. It is written on the job, for
-// a policy that starts anew.
+// standing is what the policy remembers about a job.
 type standing struct {
-	closed   bool // its batch is closed
-	class    int8
+	closed   bool  // its batch is closed
+	class    int8  // -1 as long as it is not
 	tail     bool  // it stood in the tail when the list was last put in order
 	front    bool  // it was taken from the front of the list
 	whole    bool  // it was given all memory of a device as large as there is
 	hopeless bool  // its memory ran out even so
 	ooms     uint8 // how often its memory ran out
-	evicted  uint8 // how often it had been evicted when that was last counted, modulo 256
+	evicted  int   // how often it had been evicted when that was last counted
 	use      int32 // in thousandths of a percent, when the list was last put in order
 	tracked  int32 // measured use in thousandths of a percent
 	samples  uint8 // behind tracked
 }
 
-// signature tells a memo of this policy from one that another left behind on a machine
-// whose policy was changed.
-const signature = 0x52
+// NewNote is a note of this policy, for the table of policies.
+func NewNote() sched.Note { return new(standing) }
 
-func (s standing) memo() job.Memo {
-	bit := func(b bool, at uint) int64 {
-		if b {
-			return 1 << at
-		}
-		return 0
-	}
-	return job.Memo{
-		bit(s.closed, 0) | int64(s.class+1)<<1 | bit(s.tail, 3) | bit(s.front, 4) | bit(s.whole, 5) | bit(s.hopeless, 6) | int64(s.ooms)<<8 | int64(s.evicted)<<16,
-		int64(s.use) | int64(s.tracked)<<24 | int64(s.samples)<<48 | signature<<56,
-	}
+// Kind implements sched.Note.
+func (s *standing) Kind() string { return "rmixer" }
+
+// Fields implements sched.Note.
+func (s *standing) Fields(f *sched.Fields) {
+	f.Bool("closed", &s.closed)
+	sched.Int(f, "class", &s.class)
+	f.Bool("tail", &s.tail)
+	f.Bool("front", &s.front)
+	f.Bool("whole", &s.whole)
+	f.Bool("hopeless", &s.hopeless)
+	sched.Int(f, "ooms", &s.ooms)
+	sched.Int(f, "evicted", &s.evicted)
+	sched.Int(f, "use", &s.use)
+	sched.Int(f, "tracked", &s.tracked)
+	sched.Int(f, "samples", &s.samples)
 }
 
-// recall reads a memo; one of another policy tells nothing.
-func recall(m job.Memo) standing {
-	if m[1]>>56 != signature {
-		return standing{class: -1}
-	}
-	is := func(at uint) bool { return m[0]>>at&1 == 1 }
-	s := standing{
-		closed: is(0), class: int8(m[0]>>1&3) - 1, tail: is(3), front: is(4), whole: is(5), hopeless: is(6), ooms: uint8(m[0] >> 8), evicted: uint8(m[0] >> 16),
-		use: int32(m[1] & (1<<24 - 1)), tracked: int32(m[1] >> 24 & (1<<24 - 1)), samples: uint8(m[1] >> 48),
-	}
+// recall is what was remembered about a job before this plan.
+func recall(j sched.Job) standing {
+	s, _ := sched.Recall[standing](j)
 	if !s.closed {
 		s.class = -1
 	}

@@ -31,7 +31,7 @@ func (r *policy) learn(v *sched.View) {
 	all := v.Ended()
 	for _, id := range all[r.ended:] {
 		j := v.Job(id)
-		if s := recall(j.Memo()); s.closed && s.samples > 0 && r.tracks(j.Spec()) {
+		if s := recall(j); s.closed && s.samples > 0 && r.tracks(j.Spec()) {
 			r.learnt[j.Spec().Model] = s.tracked
 		}
 	}

@@ -1,7 +1,7 @@
 package rmixer_test
 
 import (
-	"fmt"
+	"encoding/json"
 	"math"
 	"strings"
 	"testing"
@@ -13,14 +13,15 @@ import (
 	"github.com/norn-scheduler/norn/trace"
 )
 
-// tracked is the use in percent that the last memo of a job tells as measured.
+// tracked is the use in percent that the last note of a job tells as measured.
 func tracked(log []string, key string) float64 {
 	got := math.NaN()
 	for _, line := range log {
-		var at float64
-		var memo job.Memo
-		if n, err := fmt.Sscanf(line, "%g memo "+key+" [%d %d]", &at, &memo[0], &memo[1]); n == 3 && err == nil {
-			got = float64(memo[1]>>24&(1<<24-1)) / 1000
+		if _, note, noted := strings.Cut(line, " memo "+key+" rmixer"); noted {
+			var fields struct{ Tracked float64 }
+			if err := json.Unmarshal([]byte(note), &fields); err == nil {
+				got = fields.Tracked / 1000
+			}
 		}
 	}
 	return got
@@ -56,7 +57,7 @@ func TestTracker(t *testing.T) {
 			t.Errorf("after %v s: %.3f %%, want %.3f\n%s", c.until, got, c.want, log)
 		}
 		// Of y and z, which tell as little, y is the less intensive by what was learnt.
-		if c.until == 30 && !strings.Contains(log, "200 memo y [1 ") {
+		if c.until == 30 && !strings.Contains(log, "200 memo y rmixer{\"closed\":true,\"class\":-1,\"use\"") {
 			t.Errorf("nothing was learnt from x for y\n%s", log)
 		}
 	}

@@ -20,10 +20,10 @@ var bases, logs = []float64{0, 0.2, 0.4, 0.6, 0.8, 1}, []float64{math.Log(1e-6),
 func program(w shockwave.Window, jobs []shockwave.Job, due bool) *solve.Model {
 	m := solve.NewModel("shockwave", solve.Maximize)
 	share := min(1, float64(w.GPUs)/float64(len(jobs)))
-	longest := m.Real(0, solve.Inf, -w.K)
+	longest := m.Real(0, solve.Inf(), -w.K)
 	rounds := make([][]solve.Term, w.Rounds)
 	for _, j := range jobs {
-		epochs := m.Real(0, solve.Inf, 0)
+		epochs := m.Real(0, solve.Inf(), 0)
 		progress := []solve.Term{epochs.Times(-1 / float64(j.Epochs))}
 		var one []solve.Term
 		for s, b := range bases {
@@ -39,7 +39,7 @@ func program(w shockwave.Window, jobs []shockwave.Job, due bool) *solve.Model {
 			time = append(time, x.Times(-w.Length))
 		}
 		m.AtMost(0, time...)
-		left := m.Real(0, solve.Inf, 0)
+		left := m.Real(0, solve.Inf(), 0)
 		m.AtLeast(j.Left, left.Times(1), epochs.Times(j.Epoch))
 		m.AtLeast(0, longest.Times(1), left.Times(-1))
 		if due {

@@ -18,7 +18,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/param"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/rounds"
@@ -118,7 +117,7 @@ func (s *policy) gather(r *rounds.Round) {
 	for _, j := range r.Jobs {
 		x := planned{job: j}
 		x.Job = s.look(r, j)
-		x.recall(j.Memo(), int(r.Number))
+		x.recall(int(r.Number))
 		s.jobs = append(s.jobs, x)
 	}
 }
@@ -170,7 +169,7 @@ func (s *policy) follow(r *rounds.Round) int {
 	if changed || offset == 0 {
 		s.solve(r, changed)
 		for i := range s.jobs {
-			r.Plan.Remember(s.jobs[i].job.ID, s.jobs[i].memo())
+			r.Plan.Remember(s.jobs[i].job.ID, s.jobs[i].note())
 		}
 		offset = 0
 	}
@@ -213,7 +212,6 @@ func (s *policy) solve(r *rounds.Round, changed bool) {
 				x.known, x.due = true, NewDue(int(r.Number), value)
 			}
 		}
-		x.due = x.due.rounded()
 		x.Due = x.due.At(int(r.Number))
 		jobs[i] = x.Job
 	}
@@ -232,40 +230,35 @@ func (s *policy) solve(r *rounds.Round, changed bool) {
 	}
 }
 
-// The second number of a memo: rounds of the average, round of the last value and
-// one more, plan.
-const (
-	planBits  = maxReplan
-	sinceBits = 28
-	meanBits  = 63 - planBits - sinceBits
-)
-
-// memo is what is remembered of a job.
-func (x *planned) memo() job.Memo {
-	low, high := math.Float32bits(float32(x.due.Mean)), math.Float32bits(float32(x.due.Last))
-	return job.Memo{
-		int64(uint64(high)<<32 | uint64(low)),
-		int64(x.due.Rounds)<<(planBits+sinceBits) | int64(x.due.Since+1)<<planBits | int64(x.plan),
-	}
+// note is what is remembered of a job.
+type note struct {
+	due  Due
+	plan uint32 // bit t: it is to run in the t-th round of the plan
 }
 
-// recall reads a memo. What cannot be the word of this policy by now was written by
-// another one, and means nothing.
-func (x *planned) recall(m job.Memo, now int) {
-	since := m[1] >> planBits & (1<<sinceBits - 1)
-	due := Due{
-		Mean: float64(math.Float32frombits(uint32(m[0]))), Last: float64(math.Float32frombits(uint32(uint64(m[0]) >> 32))),
-		Rounds: int(m[1] >> (planBits + sinceBits)), Since: int(since - 1),
-	}
-	sane := func(v float64) bool { return v >= 0 && v <= math.MaxFloat32 }
-	if x.known = m[1] > 0 && since > 0 && due.Since <= now && sane(due.Mean) && sane(due.Last); x.known {
-		x.due, x.plan = due, uint32(m[1]&(1<<planBits-1))
-	}
+// NewNote is a note of this policy, for the table of policies.
+func NewNote() sched.Note { return new(note) }
+
+// Kind implements sched.Note.
+func (n *note) Kind() string { return "shockwave" }
+
+// Fields implements sched.Note.
+func (n *note) Fields(f *sched.Fields) {
+	f.Float("mean", &n.due.Mean)
+	f.Float("last", &n.due.Last)
+	sched.Int(f, "rounds", &n.due.Rounds)
+	sched.Int(f, "since", &n.due.Since)
+	sched.Int(f, "plan", &n.plan)
 }
 
-// rounded is a Due as a memo can hold it.
-func (d Due) rounded() Due {
-	d.Mean, d.Last = float64(float32(d.Mean)), float64(float32(d.Last))
-	d.Rounds = min(d.Rounds, 1<<meanBits-1)
-	return d
+// note is what is remembered of a job.
+func (x *planned) note() *note { return &note{x.due, x.plan} }
+
+// recall reads the note of the job. One that tells of a round to come was written
+// under another clock, and means nothing.
+func (x *planned) recall(now int) {
+	n, noted := sched.Recall[note](x.job)
+	if x.known = noted && n.due.Since <= now; x.known {
+		x.due, x.plan = n.due, n.plan
+	}
 }

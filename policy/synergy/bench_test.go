@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/norn-scheduler/norn/internal/simtest"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/sim/simtest"
 )
 
 // BenchmarkDecide is one decision with 1,000 jobs that run on 4,096 GPUs and 1,000 that

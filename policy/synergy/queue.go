@@ -151,7 +151,7 @@ func (s *policy) claim(v *sched.View, j sched.Job) *claim {
 		}
 	}
 	c.wants, c.fast = s.floor.typical(c)
-	c.urgent = j.Memo() == starved || s.waited(v, j) > s.cfg.Starves
+	c.urgent = starved(j) || s.waited(v, j) > s.cfg.Starves
 	c.key = s.key(v, j, c)
 	s.claims = append(s.claims, c)
 	return c

@@ -24,7 +24,7 @@ func TestRelativeResult(t *testing.T) {
 		mix   gen.Mix
 		order string
 		most  float64 // of the mean JCT in proportion
-	}{{gen.DefaultMix, "fifo", 0.9}, {gen.DefaultMix, "srtf", 0.9}, {gen.Mix{Language: 100}, "fifo", 1}} {
+	}{{gen.DefaultMix(), "fifo", 0.9}, {gen.DefaultMix(), "srtf", 0.9}, {gen.Mix{Language: 100}, "fifo", 1}} {
 		jobs, err := gen.NewRations(gen.Rations{Jobs: 1000, PerHour: 9, Mix: c.mix, Seed: 1})
 		if err != nil {
 			t.Fatal(err)

@@ -78,10 +78,10 @@ func (c *claim) proportional(n *server) perf.Ration {
 // where grids were measured.
 func (n *server) believed(r perf.Ration) perf.Ration {
 	if !n.cores {
-		r.CPU = perf.FairShare.CPU
+		r.CPU = perf.FairShare().CPU
 	}
 	if !n.memory {
-		r.Memory = perf.FairShare.Memory
+		r.Memory = perf.FairShare().Memory
 	}
 	return r
 }

@@ -105,8 +105,25 @@ type policy struct {
 	alloc  cluster.Alloc
 }
 
-// starved is what is remembered of a job that has once waited for too long.
-var starved = job.Memo{-1, -1}
+// note is what is remembered of a job.
+type note struct {
+	starved bool // it has once waited for too long
+}
+
+// NewNote is a note of this policy, for the table of policies.
+func NewNote() sched.Note { return new(note) }
+
+// Kind implements sched.Note.
+func (n *note) Kind() string { return "synergy" }
+
+// Fields implements sched.Note.
+func (n *note) Fields(f *sched.Fields) { f.Bool("starved", &n.starved) }
+
+// starved tells whether a job has once waited for too long.
+func starved(j sched.Job) bool {
+	n, _ := sched.Recall[note](j)
+	return n.starved
+}
 
 // outranked is why jobs are stopped, and why they wait then; short is why one waits for
 // which there are GPUs.
@@ -177,8 +194,8 @@ func (s *policy) begin(v *sched.View, p *sched.Plan, pool cluster.PoolID) {
 	s.floor.read(v, pool)
 	s.gather(v, p, pool)
 	for _, c := range s.claims {
-		if c.urgent && v.Job(c.id).Memo() != starved {
-			p.Remember(c.id, starved)
+		if c.urgent && !starved(v.Job(c.id)) {
+			p.Remember(c.id, &note{starved: true})
 		}
 	}
 	s.choose()

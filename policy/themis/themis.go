@@ -93,7 +93,7 @@ func (t *policy) Decide(v *sched.View, p *sched.Plan) {
 	t.crowd.follow(v)
 	// Luck is a function of the moment, so that a policy which is asked once more,
 	// because it starts anew, has the same.
-	t.luck = rand.New(rand.NewPCG(uint64(v.Now), uint64(v.Jobs())))
+	t.luck = rand.New(rand.NewPCG(uint64(v.Now), uint64(v.Submitted())))
 	t.err = nil
 	t.terms.Decide(v, p, t.serve)
 	if t.err != nil {

@@ -7,10 +7,10 @@ import (
 
 	"github.com/norn-scheduler/norn/clusterspec"
 	"github.com/norn-scheduler/norn/internal/shared"
-	"github.com/norn-scheduler/norn/internal/simtest"
 	"github.com/norn-scheduler/norn/policy/tiresias"
 	"github.com/norn-scheduler/norn/report"
 	"github.com/norn-scheduler/norn/run"
+	"github.com/norn-scheduler/norn/sim/simtest"
 	"github.com/norn-scheduler/norn/trace"
 )
 

@@ -110,7 +110,22 @@ type standing struct {
 	waitedBefore time.Duration // how long it had waited when it first ran after that
 }
 
-func (s *standing) memo() job.Memo { return job.Memo{int64(s.ranBefore), int64(s.waitedBefore)} }
+// note is what is remembered of a job: two times of its standing.
+type note struct{ ranBefore, waitedBefore time.Duration }
+
+// NewNote is a note of this policy, for the table of policies.
+func NewNote() sched.Note { return new(note) }
+
+// Kind implements sched.Note.
+func (n *note) Kind() string { return "tiresias" }
+
+// Fields implements sched.Note.
+func (n *note) Fields(f *sched.Fields) {
+	f.Duration("ran_before", &n.ranBefore)
+	f.Duration("waited_before", &n.waitedBefore)
+}
+
+func (s *standing) note() *note { return &note{s.ranBefore, s.waitedBefore} }
 
 // exec is the time that a job has run since it last entered the first queue.
 func (t *policy) exec(j sched.Job) time.Duration { return j.Run() - t.jobs[j.ID].ranBefore }
@@ -180,7 +195,7 @@ func (t *policy) Decide(v *sched.View, p *sched.Plan) {
 		}
 		s := &t.jobs[id]
 		s.queue, s.ranBefore = 0, v.Job(id).Run()
-		p.Remember(id, s.memo())
+		p.Remember(id, s.note())
 		t.run.Rekey(v, id)
 	}
 	t.run.Decide(v, p)
@@ -226,9 +241,9 @@ func (t *policy) follow(v *sched.View) (learnt bool) {
 
 // recall reads what was written on a job.
 func (t *policy) recall(j sched.Job) {
-	m := j.Memo()
+	n, _ := sched.Recall[note](j)
 	s := &t.jobs[j.ID]
-	s.ranBefore, s.waitedBefore = time.Duration(m[0]), time.Duration(m[1])
+	s.ranBefore, s.waitedBefore = n.ranBefore, n.waitedBefore
 }
 
 // relevel finds the queue of a running job and the moment at which it leaves
@@ -287,7 +302,7 @@ func (t *policy) planned(v *sched.View, p *sched.Plan) {
 			if t.exec(j) == 0 && !math.IsInf(t.cfg.Promote, 1) {
 				s := &t.jobs[op.Job]
 				s.waitedBefore = j.Wait()
-				p.Remember(op.Job, s.memo())
+				p.Remember(op.Job, s.note())
 			}
 		}
 	}

@@ -1,12 +1,13 @@
 package tiresias_test
 
 import (
+	"strings"
 	"testing"
 
-	"github.com/norn-scheduler/norn/internal/simtest"
 	"github.com/norn-scheduler/norn/policy/shortest"
 	"github.com/norn-scheduler/norn/policy/tiresias"
 	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/sim/simtest"
 )
 
 func config(change func(*tiresias.Config)) func() (sched.Policy, error) {
@@ -71,9 +72,9 @@ func TestPromotion(t *testing.T) {
 			Cluster: simtest.Nodes(1, 4),
 			Make:    config(func(c *tiresias.Config) { c.Limits, c.Promote = []float64{100}, kappa }),
 		}, mlfq...)
-		memo := run.Record("A").Memo
-		if got := memo[0] == int64(25e9); got != promoted {
-			t.Errorf("kappa %v: promoted %v (memo %v), want %v", kappa, got, memo, promoted)
+		note := run.Record("A").Note.Fields()
+		if got := strings.Contains(note, `"ran_before":25`); got != promoted {
+			t.Errorf("kappa %v: promoted %v (note %s), want %v", kappa, got, note, promoted)
 		}
 		if run.End("A") != 140 || run.End("B") != 65 || run.End("C") != 45 {
 			t.Errorf("kappa %v: ends %v %v %v", kappa, run.End("A"), run.End("B"), run.End("C"))

@@ -4,11 +4,11 @@ import (
 	"testing"
 
 	"github.com/norn-scheduler/norn/engine"
-	"github.com/norn-scheduler/norn/internal/simtest"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/policy/ymir"
 	"github.com/norn-scheduler/norn/predict"
 	"github.com/norn-scheduler/norn/sim"
+	"github.com/norn-scheduler/norn/sim/simtest"
 	"github.com/norn-scheduler/norn/trace"
 	"github.com/norn-scheduler/norn/trace/gen"
 )

@@ -76,7 +76,7 @@ func (y *policy) solvePool(v *sched.View, p *sched.Plan, pool cluster.PoolID) {
 		slices.SortFunc(g.jobs, func(a, b sched.Job) int { return cmp.Compare(a.ID, b.ID) })
 	}
 	if len(groups) > 0 {
-		y.change(p, groups[0].jobs[0], func(n *note) { n.divided = y.gaps(v) })
+		change(p, groups[0].jobs[0], func(n *note) { n.divided = v.Now })
 	}
 	y.quotas(v, groups, nodeGPUs(v, pool), max(0, gpus))
 	var all []outcome

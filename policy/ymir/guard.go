@@ -16,17 +16,16 @@ func (y *policy) guard(v *sched.View, p *sched.Plan) {
 		if how == job.Apart || j.Profiling() || p.Holding(j.ID) == nil {
 			continue
 		}
-		other := v.Job(with)
 		switch {
-		case how == job.Together && other.Phase().Over():
+		case how == job.Together && over(v, with):
 			p.Split(j.ID)
 		case how == job.Together && j.ID > with || math.IsInf(y.cfg.Guard, 1):
-		case how == job.After && y.afterFails(v, j), how == job.Together && other.Running() && y.togetherFails(v, j, other):
+		case how == job.After && y.afterFails(v, j):
+			p.Split(j.ID) // nobody is merged with the other one, which has ended
+		case how == job.Together && v.Job(with).Running() && y.togetherFails(v, j, v.Job(with)):
 			p.Split(j.ID)
-			y.ban(p, j, with)
-			if how == job.Together {
-				y.ban(p, other, j.ID)
-			}
+			ban(v, p, j, with)
+			ban(v, p, v.Job(with), j.ID)
 		}
 	}
 }
@@ -45,7 +44,7 @@ func epochs(j sched.Job, factor float64) float64 {
 // the backbone.
 func (y *policy) afterFails(v *sched.View, j sched.Job) bool {
 	alone := believed(v, j, j.Tasks(), nodeGPUs(v, j.Pool()))
-	if alone <= 0 || j.Speed() <= 0 || !v.Job(second(j)).Phase().Over() {
+	if alone <= 0 || j.Speed() <= 0 || !over(v, second(j)) {
 		return false
 	}
 	factor := j.Speed() / alone

@@ -64,6 +64,7 @@ func (y *policy) merge(v *sched.View, p *sched.Plan, o *outcome) {
 		return
 	}
 	p.Merge(b.ID, a.ID, job.After)
+	change(p, b, func(n *note) { n.factor = o.factor })
 	p.Hold(b.ID, follows(v, a, b))
 }
 

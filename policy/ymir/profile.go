@@ -14,7 +14,7 @@ func (y *policy) measure(v *sched.View, p *sched.Plan) {
 	for j := range v.Running() {
 		if j.Profiling() && v.Now >= j.Ready()+y.cfg.ProfileTime {
 			p.Stop(j.ID, job.Reason{Code: job.Profiled, Job: job.None})
-			y.change(p, j, func(n *note) { n.ready = seconds(v.Now+y.cfg.Latency) + 1 })
+			change(p, j, func(n *note) { n.ready = v.Now + y.cfg.Latency })
 		}
 	}
 }
@@ -54,14 +54,17 @@ func (y *policy) profile(v *sched.View, p *sched.Plan, j sched.Job) bool {
 	}
 	// The strategy finds the devices; they are taken for a measurement.
 	var found cluster.Alloc
+	var why job.Reason
 	p.Try(func() bool {
 		if p.StartSize(j.ID, size, where) {
 			found.CopyFrom(p.Holding(j.ID))
+		} else {
+			why = p.Why()
 		}
 		return false
 	})
 	if len(found.Pieces) == 0 {
-		p.Hold(j.ID, p.Why())
+		p.Hold(j.ID, why)
 		return false
 	}
 	return p.Profile(j.ID, &found)
@@ -72,7 +75,7 @@ func (y *policy) profile(v *sched.View, p *sched.Plan, j sched.Job) bool {
 func (y *policy) hand(v *sched.View, p *sched.Plan) {
 	for j := range v.Waiting() {
 		with, how := j.Merged()
-		if _, started := j.FirstStart(); how != job.After || started || p.Holding(j.ID) != nil {
+		if _, started := j.FirstStart(); how != job.After || with == job.None || started || p.Holding(j.ID) != nil {
 			continue
 		}
 		first := v.Job(with)
@@ -114,7 +117,7 @@ func (y *policy) excuse(v *sched.View, p *sched.Plan, solved bool) {
 		switch {
 		case v.NodesChanged() && j.Reason().Never() && p.Never(j.ID, place.Pack).Code == job.NoReason:
 			p.Hold(j.ID, y.notYet(v))
-		case how == job.After && !v.Job(with).Phase().Over():
+		case how == job.After && !over(v, with):
 			p.Hold(j.ID, follows(v, v.Job(with), j))
 		case ok && at > v.Now:
 			p.Hold(j.ID, job.Reason{Code: job.Because, Job: job.None, Text: "its measurements are being evaluated"})

@@ -29,7 +29,6 @@ type solve struct {
 	fair     int // place in sizes
 	twice    int
 	entities []entity
-	ways     []solver.Way // scratch
 }
 
 // entity is a job, or a pair that has started and stays one.
@@ -47,6 +46,8 @@ type outcome struct {
 	how   job.Merge
 	fresh bool // the pair is merged now
 	gpus  int
+
+	factor float64 // After, fresh: on the speed of the second one, as believed
 }
 
 // sizesOf are the sizes that may be given: 1, 2, 3 and up to a node, whole nodes
@@ -111,7 +112,7 @@ func (s *solve) gather(jobs []sched.Job, node int) {
 		with, how := j.Merged()
 		k, here := at[with]
 		switch {
-		case how == job.Apart || how == job.Together && !here || how == job.After && s.v.Job(with).Phase().Over():
+		case how == job.Apart || how == job.Together && !here || how == job.After && over(s.v, with):
 			s.entities = append(s.entities, s.alone(j, node))
 		case how == job.After:
 			continue // it is part of the entity of the first, below, or waits for it
@@ -173,7 +174,12 @@ func (s *solve) task(j sched.Job, node int) task {
 		return at
 	}
 	t.fair, t.twice = within(s.fair), within(s.twice)
-	if with, how := j.Merged(); how == job.After {
+	n, _ := sched.Recall[note](j)
+	switch with, how := j.Merged(); {
+	case how != job.After:
+	case n.factor > 0:
+		t.rate = n.factor
+	case with != job.None:
 		first := task{j: s.v.Job(with)}
 		if s.table != nil {
 			first.number, t.number = s.table.Task(first.j.Spec()), s.table.Task(j.Spec())
@@ -186,7 +192,7 @@ func (s *solve) task(j sched.Job, node int) task {
 	}
 	t.one = t.time(within(0))
 	t.fresh = j.Progress() == 0 && !j.Running()
-	t.free, t.bans = free(j), remembered(j).bans != [2]uint32{}
+	t.free, t.bans = free(j), len(n.bans) > 0
 	return t
 }
 
@@ -380,12 +386,13 @@ func (s *solve) outcomes(got solver.Solution) []outcome {
 		case c.Mate != solver.None && c.Mate < i:
 			continue
 		case c.Mate != solver.None:
-			pair := outcome{jobs: []sched.Job{e.j, s.entities[c.Mate].j}, how: job.After, fresh: true, gpus: c.GPUs}
-			switch c.Tag {
-			case secondFirst:
-				pair.jobs[0], pair.jobs[1] = pair.jobs[1], pair.jobs[0]
-			case together:
-				pair.how = job.Together
+			first, second := &e.task, &s.entities[c.Mate].task
+			if c.Tag == secondFirst {
+				first, second = second, first
+			}
+			pair := outcome{jobs: []sched.Job{first.j, second.j}, how: job.Together, fresh: true, gpus: c.GPUs}
+			if c.Tag != together {
+				pair.how, pair.factor = job.After, s.after(first, second)
 			}
 			out = append(out, pair)
 		case e.mate != nil:

@@ -50,7 +50,7 @@ func (y *policy) left(j sched.Job) float64 {
 	if !known {
 		d = max(0, unknown-j.Progress())
 	}
-	return max(1, d.Seconds()*y.noise.work.Factor(int64(j.ID)))
+	return max(1, d.Seconds()*y.noise.work.Factor(j.Serial()))
 }
 
 // task is a job as a solve sees it.
@@ -94,7 +94,7 @@ func (s *solve) after(a, b *task) float64 {
 	} else {
 		f = s.v.Transfer.After(b.j.Spec(), a.j.Spec())
 	}
-	return s.y.blur(f, a.j.ID, b.j.ID)
+	return s.y.blur(f, a.j.Serial(), b.j.Serial())
 }
 
 // together are the believed factors on the speeds of two jobs trained as one.
@@ -105,7 +105,7 @@ func (s *solve) together(a, b *task) (fa, fb float64) {
 		fa, fb = s.v.Transfer.Together(a.j.Spec(), b.j.Spec(), [2]time.Duration{time.Duration(a.left * 1e9), time.Duration(b.left * 1e9)})
 	}
 	if s.y.cfg.NoiseGain > 0 {
-		n := s.y.blur(1.5, min(a.j.ID, b.j.ID), max(a.j.ID, b.j.ID)) / 1.5
+		n := s.y.blur(1.5, min(a.j.Serial(), b.j.Serial()), max(a.j.Serial(), b.j.Serial())) / 1.5
 		fa, fb = fa*n, fb*n
 	}
 	return fa, fb
@@ -114,12 +114,12 @@ func (s *solve) together(a, b *task) (fa, fb float64) {
 // blur makes a believed gain wrong. The factor on the speed is K over K with the
 // gain G; where the loss falls as 1/k, K is in proportion to 1/√(1+G), so that G is
 // the square of the factor less 1.
-func (y *policy) blur(factor float64, a, b job.ID) float64 {
+func (y *policy) blur(factor float64, a, b int64) float64 {
 	if y.cfg.NoiseGain == 0 {
 		return factor
 	}
 	gain := factor*factor - 1
-	return math.Sqrt(max(0.01, 1+gain*y.noise.gain.Factor(int64(a), int64(b))))
+	return math.Sqrt(max(0.01, 1+gain*y.noise.gain.Factor(a, b)))
 }
 
 // bestTranWt is the best of the allowed ways to merge at a size, 0 for none.

@@ -120,7 +120,6 @@ func (c *Config) Policy() (sched.Policy, error) {
 		cfg:   *c,
 		noise: noises{estimator.Noise{Share: c.NoiseGain, Seed: seed}, estimator.Noise{Share: c.NoiseIterations, Seed: seed + 1}, estimator.Noise{Share: c.NoiseSpeed, Seed: seed + 2}},
 		seen:  map[speedKey]float64{},
-		notes: map[job.ID]note{},
 	}, nil
 }
 
@@ -136,8 +135,6 @@ type policy struct {
 	// follows from the jobs that have ended, in their order.
 	seen   map[speedKey]float64
 	learnt int // jobs of View.Ended that it follows
-
-	notes map[job.ID]note // what this plan remembers
 }
 
 type speedKey struct {
@@ -147,7 +144,6 @@ type speedKey struct {
 
 // Decide implements sched.Policy.
 func (y *policy) Decide(v *sched.View, p *sched.Plan) {
-	clear(y.notes)
 	y.measures = v.Profiles && y.cfg.ProfileTime > 0
 	y.learn(v)
 	y.measure(v, p)
@@ -165,7 +161,7 @@ func (y *policy) Decide(v *sched.View, p *sched.Plan) {
 // multiple of the gap when something has happened since the last one. It looks at
 // nothing but the view.
 func (y *policy) due(v *sched.View) bool {
-	if v.Now%y.cfg.Gap != 0 || y.divided(v) {
+	if v.Now%y.cfg.Gap != 0 || divided(v) {
 		return false
 	}
 	if v.Now%y.cfg.Interval == 0 {
@@ -197,8 +193,8 @@ func (y *policy) readyAt(j sched.Job) (at time.Duration, ok bool) {
 	if !y.measures || !tunes(j) {
 		return j.Submit(), true
 	}
-	n := remembered(j)
-	return time.Duration(n.ready-1) * time.Second, n.ready > 0
+	n, _ := sched.Recall[note](j)
+	return n.ready, n.ready >= 0
 }
 
 // schedulable tells whether a job is measured and its estimation done.

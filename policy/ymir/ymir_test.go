@@ -3,6 +3,7 @@ package ymir
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -11,11 +12,13 @@ import (
 
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/eventlog"
-	"github.com/norn-scheduler/norn/internal/simtest"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim"
+	"github.com/norn-scheduler/norn/sim/simtest"
+	"github.com/norn-scheduler/norn/state"
+	"github.com/norn-scheduler/norn/tenant"
 )
 
 // tune is a fine-tuning job of 1 to most GPUs, that asks for 1.
@@ -176,19 +179,57 @@ func TestGuard(t *testing.T) {
 	if end := run.End("b"); end < 100+200+400-1 || end > 100+200+400+60 {
 		t.Errorf("b ends at %v", end)
 	}
-	if got := remembered2(run.Record("b")); got != 1 {
-		t.Errorf("it is remembered that b must not go with number %d", got)
-	}
 	cfg.Make = with(t, "profile=0s", "merge=temporal", "guard=inf")
 	cfg.Cluster = simtest.Nodes(1, 1)
 	near(t, "without a guard", simtest.Go(t, cfg, jobs...).End("b"), 100+800)
 }
 
-func remembered2(r *job.Record) uint32 { return uint32(uint64(r.Memo[1]) & banMask) }
+// TestBans: two jobs that were believed to gain from being trained together and do not are
+// split after two epochs, and not merged again.
+func TestBans(t *testing.T) {
+	lie := perf.NewGains(nil, []perf.Gain{gain("a", "b", 1, 3), gain("b", "a", 1, 3)})
+	run := simtest.Go(t, simtest.Config{
+		Cluster: simtest.Nodes(1, 1), Shared: true, Model: linear, Speeds: linear, Make: with(t, "profile=0s", "merge=spatial"),
+		World: func(c *sim.Config) { c.Transfer = wrongTogether{lie, 0.4} },
+	}, tune("a", 0, 400, "vit", "a", 1), tune("b", 0, 400, "vit", "b", 1))
+	log := strings.Join(run.Log, "\n")
+	if m, n := strings.Count(log, "merge a together b"), strings.Count(log, "merge a apart"); m != 1 || n != 1 {
+		t.Errorf("merged %d times and split %d times, want once each\n%s", m, n, log)
+	}
+	if !strings.Contains(log, `"bans":[{"job":1}]`) || !strings.Contains(log, `"bans":[{"job":0}]`) {
+		t.Errorf("it is not remembered of both that they must not go together\n%s", log)
+	}
+}
 
-// TestForeignMemo: what another policy remembered of a job does not keep it from being
+// wrongTogether is a Transfer that is true for the policy's belief, and wrong in the world
+// for jobs that are trained together.
+type wrongTogether struct {
+	*perf.Gains
+	really float64
+}
+
+// Together is what really happens; the policy looks tasks up in the table.
+func (w wrongTogether) Together(*job.Job, *job.Job, [2]time.Duration) (fa, fb float64) {
+	return w.really, w.really
+}
+
+// TestNote: what is noted on a job is read again as it was.
+func TestNote(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		moment := func(name string) time.Duration { return time.Duration(rapid.Int64Range(-1, 1<<60).Draw(t, name)) }
+		n := note{ready: moment("ready"), divided: moment("divided"), factor: rapid.Float64Range(0, 10).Draw(t, "factor")}
+		for range rapid.IntRange(0, 3).Draw(t, "bans") {
+			n.bans = append(n.bans, job.ID(rapid.Int32Min(-1).Draw(t, "job")))
+		}
+		if got, _ := sched.Recall[note](simtest.Noted(t, &n)); !reflect.DeepEqual(got, n) {
+			t.Fatalf("%+v is read as %+v", n, got)
+		}
+	})
+}
+
+// TestForeignNote: what another policy remembered of a job does not keep it from being
 // measured.
-func TestForeignMemo(t *testing.T) {
+func TestForeignNote(t *testing.T) {
 	tagged := func() (sched.Policy, error) {
 		p, err := with(t)()
 		return &tagging{Policy: p}, err
@@ -210,16 +251,59 @@ func (g *tagging) Decide(v *sched.View, p *sched.Plan) {
 	if !g.done {
 		g.done = true
 		for j := range v.Waiting() {
-			p.Remember(j.ID, job.Memo{-1, -1})
+			p.Remember(j.ID, &foreign{})
 		}
 		return
 	}
 	g.Policy.Decide(v, p)
 }
 
+// foreign is a note of another policy with a field that one of this policy has, too.
+type foreign struct{}
+
+func (*foreign) Kind() string { return "foreign" }
+
+func (*foreign) Fields(f *sched.Fields) {
+	ready := 1000 * time.Hour
+	f.Moment("ready", &ready)
+}
+
 // NextWake is soon.
 func (g *tagging) NextWake(v *sched.View) time.Duration {
 	return min(v.Now+time.Second, g.Policy.(sched.Waker).NextWake(v))
+}
+
+// TestUnknownFirst: a job that goes on from one that is not known any more is taken to be
+// as much faster as it was when they were merged.
+func TestUnknownFirst(t *testing.T) {
+	p, err := with(t, "profile=0s")()
+	if err != nil {
+		t.Fatal(err)
+	}
+	noted, err := sched.Written(&note{ready: -1, divided: -1, factor: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := state.New(simtest.Nodes(1, 1), tenant.NewTree(time.Minute))
+	var spec job.Job
+	spec.Key, spec.Demand = "b", tune("b", 0, 0, "", "", 1).Demand
+	tune("b", 0, 0, "vit", "b", 1).Spec(&spec)
+	past := job.Record{Phase: job.Waiting, Merged: job.After, With: job.None, FirstStart: -1, Note: noted}
+	if err := s.Carry(&spec, &past, nil, 400*time.Second, job.Reason{Job: job.None}); err != nil {
+		t.Fatal(err)
+	}
+	v := sched.NewView(s, nil, false)
+	v.First, v.All, v.Costs, v.Speeds, v.Transfer = true, true, &perf.Costs{}, linear, perf.NewGains(nil, nil)
+	var plan sched.Plan
+	plan.Open(&v)
+	p.Decide(&v, &plan)
+	if err := plan.Err(); err != nil || plan.Holding(0) == nil {
+		t.Errorf("it is not started: %v", err)
+	}
+	sv := &solve{y: p.(*policy), v: &v, sizes: []int{1}}
+	if got := sv.task(v.Job(0), 1); got.rate != 2 {
+		t.Errorf("it is taken to be %v times as fast, want 2", got.rate)
+	}
 }
 
 // wrong is a Transfer that is true for the policy's belief and wrong in the world: a

@@ -57,7 +57,7 @@ func TestAgainstHiGHS(t *testing.T) {
 		var rows []ecos.Row
 		for i := range n {
 			c = append(c, -coef.Draw(t, "cost"))
-			m.Real(0, solve.Inf, c[i])
+			m.Real(0, solve.Inf(), c[i])
 			unit := make([]float64, n)
 			unit[i] = -1
 			rows = append(rows, row(0, unit...))

@@ -27,7 +27,6 @@ type slowJob struct {
 	queue, stopped       int64 // time waited, and when it was last preempted
 	preempt              int
 	begun, running, over bool
-	ranked               bool
 	on                   map[int]int // node -> GPUs
 }
 

@@ -89,7 +89,7 @@ func TestMatesAreBest(t *testing.T) {
 				edges = append(edges, match.Edge{U: u, V: v, Weight: int64(w)})
 			}
 		}
-		best, err := match.Max(n, edges)
+		best, err := new(match.Finder).Max(n, edges)
 		if err != nil {
 			t.Fatal(err)
 		}

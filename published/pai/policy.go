@@ -18,7 +18,6 @@ import (
 // every walk that must be in vain.
 type policy struct {
 	facts  []facts
-	key    func(*facts) (float64, bool)
 	nodes  idle
 	queue  queue.Queue
 	kinds  []kind   // by class

@@ -21,19 +21,19 @@ const (
 )
 
 type slowJob struct {
-	id, gpus                      int
-	submit, duration              int64
-	start, end                    int64
-	checked                       int64 // the last event that looked at it
-	total, executed               int64 // run time in all, and since it last rose
-	pending, lastPending          int64
-	remaining                     int64
-	expected                      float64
-	rank                          float64
-	preempt, resume, promote, row int
-	queue                         int
-	status                        slowStatus
-	reachedEnd                    bool
+	id, gpus                 int
+	submit, duration         int64
+	start, end               int64
+	checked                  int64 // the last event that looked at it
+	total, executed          int64 // run time in all, and since it last rose
+	pending, lastPending     int64
+	remaining                int64
+	expected                 float64
+	rank                     float64
+	preempt, resume, promote int
+	queue                    int
+	status                   slowStatus
+	reachedEnd               bool
 }
 
 // slowEvent is the arrival of jobs. ends are jobs that were to end at the same

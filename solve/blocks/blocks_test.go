@@ -69,13 +69,13 @@ func draw(t *rapid.T) *blocks.Program {
 // model is a program for a solver that knows nothing of blocks.
 func model(p *blocks.Program) (*solve.Model, [][]solve.Var) {
 	m := solve.NewModel("blocks", solve.Maximize)
-	level := m.Real(0, solve.Inf, p.Level)
+	level := m.Real(0, solve.Inf(), p.Level)
 	joint := make([][]solve.Term, len(p.Limits))
 	vars := make([][]solve.Var, len(p.Blocks))
 	for k, b := range p.Blocks {
 		var caps, goal []solve.Term
 		for _, v := range b.Vars {
-			x := m.Real(0, solve.Inf, v.Gain)
+			x := m.Real(0, solve.Inf(), v.Gain)
 			vars[k] = append(vars[k], x)
 			caps, goal = append(caps, x.Times(1)), append(goal, x.Times(v.Rate))
 			joint[v.Row] = append(joint[v.Row], x.Times(v.Use))

@@ -59,9 +59,6 @@ func New(k Kernel, points [][]float64) *Process {
 	return p
 }
 
-// Len is the number of observations.
-func (p *Process) Len() int { return len(p.seen) }
-
 // Mean is the mean at a point, by its number.
 func (p *Process) Mean(i int) float64 { return p.mean[i] }
 
@@ -90,20 +87,6 @@ func (p *Process) Observe(at int, value float64) {
 	p.seen, p.left, p.rows = append(p.seen, at), append(p.left, white), append(p.rows, row)
 }
 
-// Fits is the logarithm of how likely the observations were under the kernel.
-func (p *Process) Fits() float64 {
-	sum := 0.0
-	for i, at := range p.seen {
-		before := p.kernel.At(p.points[at], p.points[at])
-		for _, r := range p.rows[:i] {
-			before -= r[at] * r[at]
-		}
-		v := max(0, before) + p.kernel.Noise
-		sum -= p.left[i]*p.left[i]/2 + math.Log(2*math.Pi*v)/2
-	}
-	return sum
-}
-
 // Smooth is a Kernel for values of mean 0 and variance 1 that change over about half of
 // the range of each coordinate, with hardly any noise.
-var Smooth = Kernel{Smooth: 1, Length: 0.4, Linear: 0.5, Noise: 1e-4}
+func Smooth() Kernel { return Kernel{Smooth: 1, Length: 0.4, Linear: 0.5, Noise: 1e-4} }

@@ -54,18 +54,6 @@ func (s *Search) Next(seen []Seen) (point int, ok bool) {
 	return point, ok
 }
 
-// Least measures a function until Next has enough, beginning with the values that were
-// seen, and returns all that was seen. The function is asked for the value at a point.
-func (s *Search) Least(seen []Seen, measure func(point int) float64) []Seen {
-	for {
-		i, ok := s.Next(seen)
-		if !ok {
-			return seen
-		}
-		seen = append(seen, Seen{i, measure(i)})
-	}
-}
-
 // Best is the least value that was seen, the first of equal ones.
 func Best(seen []Seen) Seen {
 	best := seen[0]

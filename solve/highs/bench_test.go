@@ -14,7 +14,7 @@ import (
 func maxMin(jobs, types int, seed uint64) *solve.Model {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	m := solve.NewModel(fmt.Sprintf("max-min %d x %d", jobs, types), solve.Maximize)
-	least := m.Real(0, solve.Inf, 1)
+	least := m.Real(0, solve.Inf(), 1)
 	use := make([][]solve.Term, types)
 	for range jobs {
 		gpus := float64(int(1) << rng.IntN(4))

@@ -82,7 +82,9 @@ func New(o Options) *Engine {
 
 // Shared is the one Engine with zero Options that the parts of a process share,
 // so that HiGHS is compiled once.
-var Shared = sync.OnceValue(func() *Engine { return New(Options{}) })
+func Shared() *Engine { return shared() }
+
+var shared = sync.OnceValue(func() *Engine { return New(Options{}) })
 
 // Solve solves a model, however long it takes. Errors are of type *solve.Error.
 func (e *Engine) Solve(m *solve.Model, o solve.Options) (*solve.Solution, error) {

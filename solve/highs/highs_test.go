@@ -36,7 +36,7 @@ func TestPinned(t *testing.T) {
 
 func TestSmall(t *testing.T) {
 	m := solve.NewModel("small", solve.Maximize)
-	x, y := m.Real(0, 4, 3), m.Real(0, solve.Inf, 2)
+	x, y := m.Real(0, 4, 3), m.Real(0, solve.Inf(), 2)
 	r := m.AtMost(6, x.Times(1), y.Times(1))
 	s, err := Shared().Solve(m, solve.Options{})
 	if err != nil {
@@ -68,7 +68,7 @@ func TestReasons(t *testing.T) {
 			t.Errorf("integer %v: have %v, want infeasible", whole, err)
 		}
 		m = solve.NewModel("no end", solve.Maximize)
-		x, y = add(m, 0, solve.Inf, 1), add(m, 0, solve.Inf, 1)
+		x, y = add(m, 0, solve.Inf(), 1), add(m, 0, solve.Inf(), 1)
 		m.AtMost(1, x.Times(1), y.Times(-1))
 		_, err = Shared().Solve(m, solve.Options{})
 		if !errors.Is(err, solve.Unbounded) {

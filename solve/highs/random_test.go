@@ -26,9 +26,9 @@ func random(rng *rand.Rand, integers float64) *solve.Model {
 		lower, upper := number(3), 3+float64(rng.IntN(6))
 		switch rng.IntN(12) {
 		case 0:
-			lower = -solve.Inf
+			lower = -solve.Inf()
 		case 1, 2:
-			upper = solve.Inf
+			upper = solve.Inf()
 		case 3:
 			upper = lower
 		}

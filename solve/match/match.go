@@ -40,15 +40,12 @@ type Matching struct {
 	Weight int64 // of all pairs
 }
 
-// Max finds the pairs of the greatest total weight among n vertices. Of several
-// such matchings it finds the same one always.
-func Max(n int, edges []Edge) (Matching, error) { return new(Finder).Max(n, edges) }
-
-// Finder is Max for somebody who asks again and again: it keeps its memory. The zero
-// value is ready to use.
+// Finder finds matchings, and keeps its memory between them. The zero value is ready
+// to use.
 type Finder struct{ b blossoms }
 
-// Max is as the function of that name.
+// Max finds the pairs of the greatest total weight among n vertices. Of several
+// such matchings it finds the same one always.
 func (f *Finder) Max(n int, edges []Edge) (Matching, error) {
 	if n < 0 || n > MaxVertices {
 		return Matching{}, fmt.Errorf("matching of %d vertices: at most %d can be matched", n, MaxVertices)

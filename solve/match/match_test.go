@@ -46,7 +46,7 @@ func TestAgainstBruteForce(t *testing.T) {
 		for _, e := range edges {
 			weight[[2]int{e.V, e.U}] = e.Weight
 		}
-		m, err := Max(n, edges)
+		m, err := new(Finder).Max(n, edges)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +84,7 @@ func TestBlossoms(t *testing.T) {
 		{[]Edge{{1, 2, 10}, {1, 7, 10}, {2, 3, 12}, {3, 4, 20}, {3, 5, 20}, {4, 5, 25}, {5, 6, 10}, {6, 7, 10}, {7, 8, 8}}, []int{-1, 2, 1, 4, 3, 6, 5, 8, 7}},
 		{[]Edge{{1, 2, 23}, {1, 5, 22}, {1, 6, 15}, {2, 3, 25}, {3, 4, 22}, {4, 5, 25}, {4, 8, 14}, {5, 7, 13}}, []int{-1, 6, 3, 2, 8, 7, 1, 5, 4}},
 	} {
-		m, err := Max(len(c.want), c.edges)
+		m, err := new(Finder).Max(len(c.want), c.edges)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +101,7 @@ func TestOrder(t *testing.T) {
 	for k := range 20 {
 		n := 40 + k
 		edges := random(rng, n, 0.3, 50)
-		first, err := Max(n, edges)
+		first, err := new(Finder).Max(n, edges)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -111,7 +111,7 @@ func TestOrder(t *testing.T) {
 			e := edges[i]
 			other[at] = Edge{name[e.V], name[e.U], e.Weight}
 		}
-		second, err := Max(n, other)
+		second, err := new(Finder).Max(n, other)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -123,11 +123,11 @@ func TestOrder(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	for _, e := range []Edge{{0, 0, 1}, {0, 3, 1}, {-1, 0, 1}, {0, 1, MaxWeight + 1}} {
-		if _, err := Max(3, []Edge{e}); err == nil {
+		if _, err := new(Finder).Max(3, []Edge{e}); err == nil {
 			t.Errorf("edge %v is accepted", e)
 		}
 	}
-	if _, err := Max(MaxVertices+1, nil); err == nil {
+	if _, err := new(Finder).Max(MaxVertices+1, nil); err == nil {
 		t.Error("too many vertices are accepted")
 	}
 }
@@ -144,7 +144,7 @@ func TestScale(t *testing.T) {
 }
 
 func ExampleMax() {
-	m, _ := Max(4, []Edge{{0, 1, 5}, {1, 2, 8}, {2, 3, 5}})
+	m, _ := new(Finder).Max(4, []Edge{{0, 1, 5}, {1, 2, 8}, {2, 3, 5}})
 	fmt.Println(m.Mate, m.Weight)
 	// Output: [1 0 3 2] 10
 }
@@ -154,7 +154,7 @@ func BenchmarkMax(b *testing.B) {
 		edges := random(rand.New(rand.NewPCG(4, 3)), n, 1, 1<<40)
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			for b.Loop() {
-				if _, err := Max(n, edges); err != nil {
+				if _, err := new(Finder).Max(n, edges); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -59,7 +59,7 @@ func draw(t *rapid.T) *pairs.Program {
 // the blocks, the pairs.
 func model(p *pairs.Program) *solve.Model {
 	m := solve.NewModel("pairs", solve.Maximize)
-	level := m.Real(0, solve.Inf, p.Level)
+	level := m.Real(0, solve.Inf(), p.Level)
 	if p.Level == 0 {
 		m.SetBounds(level, 0, 0)
 	}
@@ -67,13 +67,13 @@ func model(p *pairs.Program) *solve.Model {
 	caps, goals := make([][]solve.Term, len(p.Blocks)), make([][]solve.Term, len(p.Blocks))
 	for k, b := range p.Blocks {
 		for _, v := range b.Vars {
-			x := m.Real(0, solve.Inf, v.Gain)
+			x := m.Real(0, solve.Inf(), v.Gain)
 			caps[k], goals[k] = append(caps[k], x.Times(1)), append(goals[k], x.Times(v.Rate))
 			joint[v.Row] = append(joint[v.Row], x.Times(v.Use))
 		}
 	}
 	for _, v := range p.Pairs {
-		x := m.Real(0, solve.Inf, v.Gain)
+		x := m.Real(0, solve.Inf(), v.Gain)
 		joint[v.Row] = append(joint[v.Row], x.Times(v.Use))
 		if v.A == v.B {
 			caps[v.A], goals[v.A] = append(caps[v.A], x.Times(2)), append(goals[v.A], x.Times(v.RateA+v.RateB))

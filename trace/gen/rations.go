@@ -15,7 +15,7 @@ import (
 type Mix struct{ Image, Language, Speech int }
 
 // DefaultMix is the mix with which Synergy's artifact is checked.
-var DefaultMix = Mix{20, 70, 10}
+func DefaultMix() Mix { return Mix{20, 70, 10} }
 
 // rationModels are the models of each task whose need of cores and memory was measured
 // (perf.MeasuredGrids).
@@ -50,7 +50,7 @@ type Rations struct {
 // NewRations makes the workload.
 func NewRations(o Rations) ([]trace.Entry, error) {
 	if o.Mix == (Mix{}) {
-		o.Mix = DefaultMix
+		o.Mix = DefaultMix()
 	}
 	if err := o.Mix.check(); err != nil {
 		return nil, err

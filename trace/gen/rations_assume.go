@@ -30,7 +30,7 @@ func (a *AssumedRations) Next(e *trace.Entry) error {
 	}
 	mix := a.Mix
 	if mix == (Mix{}) {
-		mix = DefaultMix
+		mix = DefaultMix()
 	}
 	rng := rand.New(rand.NewPCG(a.Seed, uint64(e.Job.ID)))
 	u, task := rng.IntN(100), 0

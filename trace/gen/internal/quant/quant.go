@@ -17,8 +17,8 @@ import (
 // Points is the number of quantiles in a Table.
 const Points = 33
 
-// Levels are the probabilities of the quantiles in a Table.
-var Levels = [Points]float64{
+// levels are the probabilities of the quantiles in a Table.
+var levels = [Points]float64{
 	0, .01, .025, .05, .075, .1, .15, .2, .25, .3, .35, .4, .45, .5, .55, .6, .65, .7, .75, .8, .85, .875, .9,
 	.925, .95, .96, .97, .98, .985, .99, .995, .998, 1,
 }
@@ -40,7 +40,7 @@ func Fit(values []float64) Table {
 	for _, v := range sorted {
 		sum += v
 	}
-	for i, p := range Levels {
+	for i, p := range levels {
 		t[i] = at(sorted, p)
 	}
 	t.aim(sum / float64(len(sorted)))
@@ -96,13 +96,13 @@ func (t *Table) Curve() Curve {
 func (c *Curve) At(p float64) float64 {
 	lo, hi := 0, Points-1
 	for hi-lo > 1 {
-		if mid := (lo + hi) / 2; Levels[mid] <= p {
+		if mid := (lo + hi) / 2; levels[mid] <= p {
 			lo = mid
 		} else {
 			hi = mid
 		}
 	}
-	return math.Exp(c.log[lo] + (c.log[hi]-c.log[lo])*(p-Levels[lo])/(Levels[hi]-Levels[lo]))
+	return math.Exp(c.log[lo] + (c.log[hi]-c.log[lo])*(p-levels[lo])/(levels[hi]-levels[lo]))
 }
 
 // Below is the probability of a value of at most x.
@@ -114,15 +114,15 @@ func (c *Curve) Below(x float64) float64 {
 		return 1
 	}
 	i := sort.Search(Points, func(i int) bool { return c.val[i] > x }) - 1
-	return Levels[i] + (Levels[i+1]-Levels[i])*(math.Log(x)-c.log[i])/(c.log[i+1]-c.log[i])
+	return levels[i] + (levels[i+1]-levels[i])*(math.Log(x)-c.log[i])/(c.log[i+1]-c.log[i])
 }
 
 // Mean is the mean of the values whose probability level is at most p, for p in
 // (0, 1].
 func (c *Curve) Mean(p float64) float64 {
 	sum := 0.0
-	for i := 0; i+1 < Points && Levels[i] < p; i++ {
-		from, to := Levels[i], Levels[i+1]
+	for i := 0; i+1 < Points && levels[i] < p; i++ {
+		from, to := levels[i], levels[i+1]
 		a, b := c.val[i], c.val[i+1]
 		if to > p {
 			to, b = p, c.At(p)

@@ -14,8 +14,8 @@ func positive(r *rapid.T) []float64 {
 }
 
 func TestLevels(t *testing.T) {
-	if Levels[0] != 0 || Levels[Points-1] != 1 || Levels[tail-1] != .9 || !sort.Float64sAreSorted(Levels[:]) {
-		t.Errorf("levels %v", Levels)
+	if levels[0] != 0 || levels[Points-1] != 1 || levels[tail-1] != .9 || !sort.Float64sAreSorted(levels[:]) {
+		t.Errorf("levels %v", levels)
 	}
 }
 

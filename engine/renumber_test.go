@@ -1,0 +1,183 @@
+package engine_test
+
+import (
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/norn-scheduler/norn/engine"
+	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/policy"
+	"github.com/norn-scheduler/norn/sim"
+	"github.com/norn-scheduler/norn/sim/simtest"
+	"github.com/norn-scheduler/norn/state"
+	"github.com/norn-scheduler/norn/trace"
+)
+
+// TestRenumbered cuts random histories at a random instant, goes on from a new log,
+// and does so twice: once with the numbers that the jobs had, and once with others,
+// behind jobs that ended before. Every policy decides the same both times; also when
+// another policy is in force in between.
+func TestRenumbered(t *testing.T) {
+	table := policy.Table()
+	for _, e := range table {
+		t.Run(e.Name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				shape := rapid.SampledFrom([]simtest.Shape{{}, {Types: true}, {Costs: true, Tenants: true}, {Packed: true, Shared: true, Costs: true}, {Pools: true}}).Draw(t, "shape")
+				shape.Shared = shape.Shared && e.Shares
+				r := renumbering{world: simtest.DrawLong(t, shape), shape: shape, of: e, between: e}
+				for i := range r.world.Jobs {
+					r.world.Jobs[i].Serial = 100 + int64(i) // behind those of the strangers
+				}
+				if rapid.Bool().Draw(t, "another policy in between") {
+					r.between = rapid.SampledFrom(table).Draw(t, "in between")
+				}
+				r.cut, r.back = rapid.IntRange(1, 40).Draw(t, "instants"), rapid.IntRange(1, 10).Draw(t, "instants in between")
+				r.check(t)
+			})
+		})
+	}
+}
+
+// renumbering is one history that is cut twice.
+type renumbering struct {
+	world       simtest.World
+	shape       simtest.Shape
+	of, between policy.Entry
+	cut, back   int // instants until the first cut, and from there to the second
+}
+
+func (r *renumbering) check(t *rapid.T) {
+	n := 0
+	err := r.world.Steps(made(t, r.of, r.shape), func(s *state.State, was *sim.Sim) bool {
+		if n++; n < r.cut {
+			return true
+		}
+		work := map[string]time.Duration{}
+		for id := range job.ID(s.Jobs()) {
+			work[s.Record(id).Job.Key] = was.Truth(id).Work
+		}
+		same, other := simtest.Numbering{Past: s.Jobs()}, simtest.Numbering{Past: s.Jobs(), Strangers: 3}
+		a, b := r.goOn(t, s, work, same), r.goOn(t, s, work, other)
+		for i := range a {
+			if i >= len(b) || a[i] != b[i] {
+				t.Fatalf("with other numbers it decides otherwise:\n%s\n--- with other numbers:\n%s", around(a, i), around(b, i))
+			}
+		}
+		return false
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// around is the lines up to a few behind line i.
+func around(lines []string, i int) string {
+	return strings.Join(lines[:min(len(lines), i+5)], "\n")
+}
+
+// goOn plays a state on under the policy in between, from a new log, and then, from
+// another new log, under the first one to the end.
+func (r *renumbering) goOn(t *rapid.T, s *state.State, work map[string]time.Duration, n simtest.Numbering) []string {
+	n.Forget = r.between.Name != r.of.Name
+	first, err := simtest.ReopenAs(s, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines decisions
+	r.play(t, first, r.between, work, r.back, &lines)
+	if n.Past = first.Jobs(); n.Strangers > 0 {
+		n.Strangers = 2
+	}
+	second, err := simtest.ReopenAs(first, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.play(t, second, r.of, work, 5000, &lines)
+	return lines.sorted()
+}
+
+// play has a policy decide for so many instants, in a world that knows what is left
+// to do and who is still to come.
+func (r *renumbering) play(t *rapid.T, s *state.State, of policy.Entry, work map[string]time.Duration, instants int, sink engine.Sink) {
+	known := map[string]bool{}
+	for id := range job.ID(s.Jobs()) {
+		known[s.Record(id).Job.Key] = true
+	}
+	var later []trace.Entry
+	source := simtest.Source(r.world.Jobs)
+	for e := (trace.Entry{}); source.Next(&e) == nil; e = (trace.Entry{}) {
+		if !known[e.Job.Key] {
+			work[e.Job.Key] = e.Truth.Work
+			e.Truth.Attempts = nil
+			e.Job.ID = job.ID(s.Jobs() + len(later))
+			later = append(later, e)
+		}
+	}
+	cfg := sim.Config{Source: trace.FromMemory(later), Costs: r.world.Costs}
+	if r.shape.Packed {
+		cfg.Sharing, cfg.Measure = perf.Demands{Switch: 0.05}, true
+	}
+	world := sim.New(cfg)
+	e := engine.New(engine.Config{
+		Cluster: s.Cluster, Tenants: s.Tenants, Policy: made(t, of, r.shape), PolicyName: "test", Estimator: oracle{work}, Costs: &r.world.Costs,
+		Sharing: r.world.Sharing, Exclusive: !of.Shares, Seed: 1, Sinks: []engine.Sink{sink},
+	}, world)
+	e.Resume(s)
+	e.LetGo()
+	if err := world.Attach(s); err != nil {
+		t.Fatal(err)
+	}
+	world.Resume(func(rec *job.Record) time.Duration { return max(0, work[rec.Job.Key]-rec.ProgressAt(s.Now)) })
+	for range instants {
+		if err := e.Step(); errors.Is(err, io.EOF) {
+			return
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// oracle knows the work of each job by its key.
+type oracle struct{ work map[string]time.Duration }
+
+// Estimate implements predict.Estimator.
+func (o oracle) Estimate(j *job.Job) (time.Duration, bool) {
+	d, ok := o.work[j.Key]
+	return d, ok
+}
+
+// decisions are events in words in which no job has a number.
+type decisions struct{ lines []string }
+
+// Event implements engine.Sink.
+func (d *decisions) Event(ev *eventlog.Event, s *state.State) {
+	if ev.Kind != eventlog.Wait { // the same reason may be given in other words
+		d.lines = append(d.lines, simtest.Line(ev, s))
+	}
+}
+
+// sorted puts notes that are made at the same moment in order.
+func (d *decisions) sorted() []string {
+	out := d.lines
+	for from := 0; from < len(out); {
+		moment, _, noted := strings.Cut(out[from], " memo ")
+		to := from + 1
+		for noted && to < len(out) && strings.HasPrefix(out[to], moment+" memo ") {
+			to++
+		}
+		slices.Sort(out[from:to])
+		from = to
+	}
+	return out
+}
+
+// Observe implements predict.Estimator.
+func (oracle) Observe(*job.Job, time.Duration) {}

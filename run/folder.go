@@ -1,0 +1,123 @@
+package run
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/report"
+	"github.com/norn-scheduler/norn/state"
+)
+
+// Folder is where the files of runs go. Each run has a folder of its own in it, with
+// jobs.csv, summary.json and the event log; report.html is about all runs.
+type Folder struct {
+	Path    string
+	Packing eventlog.Compression // of event logs
+	NoLogs  bool                 // event logs are not kept
+}
+
+// Of is the folder of a run. What a file system may not take in a name becomes _.
+func (f Folder) Of(name string) string {
+	safe := strings.Map(func(r rune) rune {
+		if strings.ContainsRune(`/\:*?"<>| `, r) {
+			return '_'
+		}
+		return r
+	}, name)
+	return filepath.Join(f.Path, safe)
+}
+
+// Holds tells whether a file, or the log in a folder, lies where the files of a run go.
+func (f Folder) Holds(path, name string) bool {
+	return same(path, f.Of(name)) || same(filepath.Dir(path), f.Of(name))
+}
+
+// same tells whether two paths lead to the same place.
+func same(a, b string) bool {
+	x, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	y, err := os.Stat(b)
+	return err == nil && os.SameFile(x, y)
+}
+
+// Make makes the folder of a run, and takes the event logs of an earlier one out of it.
+func (f Folder) Make(name string) error {
+	if err := os.MkdirAll(f.Of(name), 0o777); err != nil {
+		return err
+	}
+	old, _ := filepath.Glob(filepath.Join(f.Of(name), "events.log*")) // the pattern is well formed
+	for _, path := range old {
+		if err := os.Remove(path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Log begins the event log of a run, in its folder, which must be there. It is the empty
+// Log where logs are not kept.
+func (f Folder) Log(name string) (Log, error) {
+	if f.NoLogs {
+		return Log{}, nil
+	}
+	endings := map[eventlog.Compression]string{eventlog.Gzip: ".gz", eventlog.Zstd: ".zst"}
+	file, err := os.Create(filepath.Join(f.Of(name), "events.log"+endings[f.Packing]))
+	if err != nil {
+		return Log{}, err
+	}
+	return Log{WriteCloser: file, Compression: f.Packing}, nil
+}
+
+// Write writes what came of a run: the life of its jobs and its figures.
+func (f Folder) Write(name string, s *state.State, r *report.Result) error {
+	err := create(filepath.Join(f.Of(name), "jobs.csv"), func(w io.Writer) error { return report.WriteJobs(w, s) })
+	if err != nil {
+		return err
+	}
+	return create(filepath.Join(f.Of(name), "summary.json"), r.WriteSummary)
+}
+
+// WritePage writes the page with charts for all runs, and returns where it is.
+func (f Folder) WritePage(meta report.Meta, all []report.Named) (path string, err error) {
+	path = filepath.Join(f.Path, "report.html")
+	return path, create(path, func(w io.Writer) error { return report.WriteHTML(w, meta, all) })
+}
+
+// create writes a file.
+func create(path string, write func(io.Writer) error) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	err = write(file)
+	if e := file.Close(); err == nil {
+		err = e
+	}
+	return err
+}
+
+// Meta says for the page what the experiment is about.
+func (x *Experiment) Meta() report.Meta {
+	return report.Meta{
+		Title: "Norn: " + x.Header.Trace, Trace: x.Header.Trace, Cluster: x.Header.Cluster,
+		Seed: fmt.Sprint(x.Seed), Estimates: x.Estimate.String(), Conditions: joined(x.Header.Conditions, ", "),
+	}
+}
+
+// Named are the results of outcomes under the names of their choices, as tables and
+// pages take them. Outcomes that are nil are left out.
+func Named(outcomes []*Outcome) []report.Named {
+	var out []report.Named
+	for _, o := range outcomes {
+		if o != nil {
+			out = append(out, report.Named{Name: o.Choice.String(), Result: o.Result})
+		}
+	}
+	return out
+}

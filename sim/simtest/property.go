@@ -1,0 +1,321 @@
+package simtest
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/sim"
+	"github.com/norn-scheduler/norn/tenant"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// World is a random cluster with random jobs, as Draw makes them.
+type World struct {
+	Config
+	Jobs []Job
+}
+
+// Shape says what Draw may put into a world.
+type Shape struct {
+	Tenants  bool // several tenants with guarantees and limits
+	Types    bool // two GPU types, and jobs that accept only one
+	Parts    bool // parts of GPUs, CPUs, memory, several roles
+	Costs    bool // transitions that cost time
+	Failures bool // nodes and jobs that fail
+	Pools    bool // a partition for each tenant
+	Shared   bool // the policy gives jobs parts of the GPUs that they ask for
+	Packed   bool // jobs tell what they demand and how much memory they need, perhaps wrongly, and disturb each other; nodes have host devices
+	Spread   bool // gangs are slower where they are spread over nodes, by their model
+	Operated bool // nodes that are cordoned and taken down, GPUs that break, jobs that are held and cancelled
+}
+
+// Draw makes a random world. Its cluster is made anew by each call of Fresh.
+func Draw(t *rapid.T, shape Shape) World {
+	w := World{}
+	w.Shared = shape.Shared
+	w.Seed = rapid.Uint64Range(0, 1<<20).Draw(t, "seed")
+	n := rapid.IntRange(1, 12).Draw(t, "jobs")
+	at := 0.0
+	for i := range n {
+		at += float64(rapid.IntRange(0, 6).Draw(t, "gap")) * 5
+		j := Job{
+			Key: fmt.Sprintf("j%d", i), At: at, GPUs: rapid.SampledFrom([]int{1, 1, 1, 2, 2, 3, 4, 5, 8}).Draw(t, "gpus"),
+			Run: float64(rapid.IntRange(0, 20).Draw(t, "run")) * 5, User: rapid.SampledFrom([]string{"u", "v"}).Draw(t, "user"),
+			Model: rapid.SampledFrom([]string{"", "vgg16", "resnet50"}).Draw(t, "model"),
+		}
+		if rapid.IntRange(0, 5).Draw(t, "fails") == 0 {
+			j.Fails = []float64{5, 10}
+		}
+		if shape.Tenants || shape.Pools {
+			j.Tenant = rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "tenant")
+		}
+		if shape.Types || shape.Parts {
+			d := drawDemand(t, shape, j.GPUs)
+			j.Demand = &d
+		}
+		j.Spec = drawSpec(t)
+		if shape.Packed {
+			j.Spec, j.GPUMemory = drawPacked(t, j.Run, j.Spec)
+		}
+		w.Jobs = append(w.Jobs, j)
+	}
+	if shape.Costs {
+		c := func(name string) time.Duration {
+			return time.Duration(rapid.IntRange(0, 4).Draw(t, name)) * 3 * time.Second
+		}
+		w.Costs = perf.Costs{Base: perf.Cost{Start: c("start"), Checkpoint: c("checkpoint"), Restore: c("restore"), Migrate: c("migrate"), Resize: c("resize")}}
+	}
+	if shape.Spread {
+		w.Model, w.Speeds = spread{}, spread{}
+	}
+	if shape.Packed {
+		w.World = func(c *sim.Config) { c.Sharing, c.Measure = perf.Demands{Switch: 0.05}, true }
+		w.Sharing = &perf.Learner{} // which believes at first that nobody disturbs anybody
+	}
+	if shape.Failures {
+		w.World = func(c *sim.Config) {
+			c.NodeMTBF, c.NodeRepair, c.JobMTBF, c.Snapshot = 300*time.Second, 30*time.Second, 200*time.Second, 10*time.Second
+		}
+	}
+	return w
+}
+
+// spread is a model in which gangs are slower where they are spread over nodes.
+type spread struct{}
+
+func (spread) of(j *job.Job) perf.Analytic {
+	return perf.Analytic{Scaling: 1, Spread: map[string]float64{"": 1, "vgg16": 0.4, "resnet50": 0.8}[j.Model]}
+}
+
+func (m spread) Speed(j *job.Job, c *cluster.Cluster, a *cluster.Alloc) float64 {
+	return m.of(j).Speed(j, c, a)
+}
+
+func (m spread) On(j *job.Job, c *cluster.Cluster, t cluster.TypeID, tasks int, apart bool) float64 {
+	return m.of(j).On(j, c, t, tasks, apart)
+}
+
+func drawSpec(t *rapid.T) func(*job.Job) {
+	stop := rapid.SampledFrom([]job.StopMode{job.Checkpoint, job.Checkpoint, job.Checkpoint, job.Restart, job.Pinned}).Draw(t, "stop")
+	priority := rapid.Int32Range(0, 2).Draw(t, "priority")
+	return func(j *job.Job) { j.Stop, j.Priority = stop, priority }
+}
+
+// drawPacked is what a job tells of what it demands, and its true memory, which may
+// be more than is estimated but never more than a GPU has.
+func drawPacked(t *rapid.T, run float64, spec func(*job.Job)) (func(*job.Job), unit.Bytes) {
+	part := func(name string) float64 { return float64(rapid.IntRange(0, 10).Draw(t, name)) / 10 }
+	h := job.Hints{
+		GPUUse: part("use"), MemoryUse: part("bandwidth"), CPUUse: part("processors"),
+		GPUMemory: unit.Bytes(rapid.IntRange(0, 12).Draw(t, "estimated")) * unit.GiB,
+		CPUTime:   duration(run * float64(rapid.IntRange(0, 3).Draw(t, "without GPUs"))),
+	}
+	truth := min(16*unit.GiB, h.GPUMemory*unit.Bytes(rapid.IntRange(7, 15).Draw(t, "truth"))/10)
+	return func(j *job.Job) {
+		spec(j)
+		j.Hints = &h
+	}, truth
+}
+
+func drawDemand(t *rapid.T, shape Shape, gpus int) job.Demand {
+	d := job.GPUs(gpus)
+	if shape.Types {
+		d.Types = rapid.SampledFrom([]string{"", "", "A", "B", "B|A", "C"}).Draw(t, "types")
+	}
+	if !shape.Parts {
+		return d
+	}
+	r := &d.Roles[0]
+	r.GPU = rapid.SampledFrom([]unit.Milli{1000, 1000, 2000, 500, 250, 0}).Draw(t, "part")
+	r.CPU = rapid.SampledFrom([]unit.Milli{0, 1000, 2500}).Draw(t, "cpu")
+	r.Memory = rapid.SampledFrom([]unit.Bytes{0, unit.GiB, 5 * unit.GiB}).Draw(t, "memory")
+	if r.GPU == 0 && r.CPU == 0 && r.Memory == 0 {
+		r.CPU = 1000
+	}
+	if rapid.IntRange(0, 3).Draw(t, "roles") == 0 {
+		d.Roles[1] = job.Role{Name: "ps", Tasks: 1, CPU: 2000}
+	}
+	return d
+}
+
+// Fresh is a new cluster and tenant tree of the shape, equal at every call.
+func (w *World) Fresh(t *rapid.T, shape Shape, nodes []int) {
+	c := cluster.New()
+	types := []string{"A", "B"}
+	for i, g := range nodes {
+		name := "A"
+		if shape.Types {
+			name = types[i%2]
+		}
+		typ, err := c.AddType(cluster.GPUType{Name: name, Memory: 16 * unit.GiB})
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec := cluster.NodeSpec{GPUs: []cluster.GPUs{{Type: typ, Count: g}}}
+		if shape.Packed && i%2 == 0 {
+			host, err := c.AddType(cluster.GPUType{Name: "cpu", Host: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			spec.GPUs = append(spec.GPUs, cluster.GPUs{Type: host, Count: 1})
+		}
+		if shape.Parts {
+			spec.CPU, spec.Memory = 8000, 16*unit.GiB
+		}
+		if shape.Pools {
+			spec.Pool = c.AddPool([]string{"a", "b", "c"}[i%3])
+		}
+		if _, err := c.AddNode(spec); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.Cluster = c
+	w.Tenants = nil
+	if shape.Tenants {
+		w.Tenants = tenant.NewTree(time.Minute)
+		total := unit.Milli(c.TotalGPUs(0, 0)) * unit.One
+		for i, name := range []string{"a", "b", "c"} {
+			limit := unit.Milli(0)
+			if i == 2 {
+				limit = total/2 + unit.One
+			}
+			if _, err := w.Tenants.Add(name, tenant.Root, total/4/unit.One*unit.One, limit, float64(1+i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// operate adds a random operator: what he does to nodes, GPUs and jobs. In the end
+// all nodes are up, all GPUs whole and no job is held. Nodes change at moments at
+// which jobs come and go as well; jobs are held and cancelled between them.
+func (w *World) operate(t *rapid.T, nodes []int) {
+	var script []eventlog.Event
+	add := func(at float64, ev eventlog.Event) {
+		ev.Time = duration(at)
+		script = append(script, ev)
+	}
+	gpus := 0
+	for n, g := range nodes {
+		add(500, eventlog.Event{Kind: eventlog.NodeSet, Node: cluster.NodeID(n)})
+		gpus += g
+	}
+	for d := range gpus {
+		add(500, eventlog.Event{Kind: eventlog.Device, Device: cluster.DeviceID(d)})
+	}
+	for i := range w.Jobs {
+		add(500, eventlog.Event{Kind: eventlog.Free, Job: job.ID(i)})
+	}
+	for range rapid.IntRange(0, 8).Draw(t, "operations") {
+		at := float64(rapid.IntRange(0, 25).Draw(t, "at")) * 5
+		i := rapid.IntRange(0, len(w.Jobs)-1).Draw(t, "which job")
+		switch known := max(at, w.Jobs[i].At) + 1; rapid.IntRange(0, 5).Draw(t, "operation") {
+		case 0, 1:
+			n := cluster.NodeID(rapid.IntRange(0, len(nodes)-1).Draw(t, "node"))
+			health := rapid.SampledFrom([]cluster.Health{cluster.Up, cluster.Cordoned, cluster.Cordoned, cluster.Down}).Draw(t, "health")
+			add(at, eventlog.Event{Kind: eventlog.NodeSet, Node: n, Health: health})
+		case 2:
+			d := cluster.DeviceID(rapid.IntRange(0, gpus-1).Draw(t, "device"))
+			add(at, eventlog.Event{Kind: eventlog.Device, Device: d, Broken: true})
+		case 3:
+			add(known, eventlog.Event{Kind: eventlog.Hold, Job: job.ID(i)})
+		case 4:
+			add(known, eventlog.Event{Kind: eventlog.Free, Job: job.ID(i)})
+		case 5:
+			add(known, eventlog.Event{Kind: eventlog.Cancel, Job: job.ID(i)})
+		}
+	}
+	slices.SortStableFunc(script, func(a, b eventlog.Event) int { return cmp.Compare(a.Time, b.Time) })
+	world := w.World
+	w.World = func(c *sim.Config) {
+		if c.Script = slices.Clone(script); world != nil {
+			world(c)
+		}
+	}
+}
+
+// Properties checks a policy on random worlds of a shape. The policy keeps the
+// invariants of every run, and every job that can run ends. It decides the same when it
+// is replaced by a new one at random moments. A failure prints the smallest history
+// that shows it.
+func Properties(t *testing.T, shape Shape, build func() (sched.Policy, error)) {
+	t.Helper()
+	rapid.Check(t, func(t *rapid.T) {
+		w := Draw(t, shape)
+		w.Make = build
+		nodes := rapid.SliceOfN(rapid.IntRange(1, 6), 1, 5).Draw(t, "nodes")
+		if shape.Operated {
+			w.operate(t, nodes)
+		}
+		w.Fresh(t, shape, nodes)
+		run, err := Try(w.Config, w.Jobs...)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, run.text())
+		}
+		run.checkEnded(t)
+		w.Fresh(t, shape, nodes)
+		w.Restart = true
+		again, err := Try(w.Config, w.Jobs...)
+		if err != nil {
+			t.Fatalf("with restarts: %v\n%s", err, again.text())
+		}
+		a, b := run.decisions(), again.decisions()
+		for i := range a {
+			if i >= len(b) || a[i] != b[i] {
+				t.Fatalf("a policy that starts anew decides otherwise:\n%s\n--- with restarts:\n%s", around(a, i), around(b, i))
+			}
+		}
+	})
+}
+
+// checkEnded fails when a job was left that could have run.
+func (r *Run) checkEnded(t *rapid.T) {
+	for i := range r.State.Jobs() {
+		rec := r.State.Record(job.ID(i))
+		if !rec.Phase.Over() && !rec.Reason.Never() {
+			t.Fatalf("job %s was left %s (%v)\n%s", rec.Job.Key, rec.Phase, rec.Reason, r.text())
+		}
+	}
+}
+
+// around is the lines of a log up to a few behind line i.
+func around(lines []string, i int) string {
+	return strings.Join(lines[:min(len(lines), i+5)], "\n")
+}
+
+// decisions are the lines of the log without the reasons given to jobs that
+// wait, which need not be given again in the same words. Notes that are made on
+// several jobs at once are in order: a policy that starts anew goes through all jobs
+// by number.
+func (r *Run) decisions() []string {
+	out := slices.DeleteFunc(slices.Clone(r.Log), func(line string) bool { return strings.Contains(line, " wait ") })
+	for from := 0; from < len(out); {
+		moment, _, noted := strings.Cut(out[from], " memo ")
+		to := from + 1
+		for noted && to < len(out) && strings.HasPrefix(out[to], moment+" memo ") {
+			to++
+		}
+		slices.Sort(out[from:to])
+		from = to
+	}
+	return out
+}
+
+func (r *Run) text() string {
+	out := ""
+	for _, line := range r.Log {
+		out += line + "\n"
+	}
+	return out
+}
