@@ -56,13 +56,14 @@ const (
 	OutOfMemory // the memory of GPU Need ran out
 	Profiled    // it has been measured
 	Cancelling  // somebody has cancelled it, and it has still to end
+	AfterJob    // to be held: it comes after others that have still to end
 	lastReason
 )
 
 var reasonNames = [lastReason]string{
 	"none", "need-gpus", "need-one-node", "need-whole-nodes", "need-rack", "need-cpu", "need-part", "too-large", "no-such-type", "impossible", "over-limit",
 	"behind", "outranked", "quota", "over-share", "reserved", "not-yet", "on-hold", "occupied", "because",
-	"makes-room", "used-share", "reclaimed", "moved", "resized", "node-lost", "failed", "ended", "user-request", "out-of-memory", "profiled", "cancelling",
+	"makes-room", "used-share", "reclaimed", "moved", "resized", "node-lost", "failed", "ended", "user-request", "out-of-memory", "profiled", "cancelling", "after-job",
 }
 
 func (c ReasonCode) String() string {
@@ -188,6 +189,8 @@ func (r Reason) stopSentence(name func(ID) string) string {
 		return "has been measured"
 	case Cancelling:
 		return "is being cancelled"
+	case AfterJob:
+		return "waits for the end of other jobs"
 	}
 	return "no reason is known"
 }

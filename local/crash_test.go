@@ -288,7 +288,8 @@ func (b *box) keep() {
 	}
 }
 
-// finish releases what is held and waits until every job has ended.
+// finish releases what is held and waits until every job has ended, for as long as jobs
+// go on ending: a machine that is busy with other things takes its time.
 func (b *box) finish() []api.Job {
 	b.t.Helper()
 	ctx := context.Background()
@@ -299,10 +300,16 @@ func (b *box) finish() []api.Job {
 			b.keep()
 		}
 	}()
-	until(b.t, "every job has ended", func() bool {
+	left, since := -1, time.Now()
+	for done := false; !done; time.Sleep(5 * time.Millisecond) {
 		active, err := b.client.Jobs(ctx, api.Query{})
 		if err != nil {
 			b.t.Fatal(err)
+		}
+		if len(active) != left {
+			left, since = len(active), time.Now()
+		} else if time.Since(since) > time.Minute {
+			b.t.Fatalf("no job of %d has ended for a minute", left)
 		}
 		for _, j := range active {
 			if j.State == api.Held {
@@ -313,8 +320,8 @@ func (b *box) finish() []api.Job {
 		if err != nil {
 			b.t.Fatal(err)
 		}
-		return len(active) == 0
-	})
+		done = len(active) == 0
+	}
 	return all
 }
 

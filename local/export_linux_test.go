@@ -1,5 +1,11 @@
 package local
 
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
 func (w *watcher) deafen() error { return w.conn.Close() }
 
 // count is the number of runners that are watched.
@@ -8,3 +14,6 @@ func (w *watcher) count() int {
 	defer w.mu.Unlock()
 	return len(w.runs)
 }
+
+// replace lets a descriptor stand for another file.
+func replace(fd int, by *os.File) error { return unix.Dup3(int(by.Fd()), fd, 0) }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/norn-scheduler/norn/api"
@@ -14,7 +16,7 @@ import (
 
 // within does something in the goroutine of Run.
 func (d *Daemon) within(f func()) error {
-	return d.ask(context.Background(), func() error { f(); return nil })
+	return d.Loop.Ask(context.Background(), func() error { f(); return nil })
 }
 
 // Together has the daemon wait until so many requests have come, which it then carries
@@ -25,7 +27,7 @@ func (d *Daemon) Together(requests ...func()) {
 	<-waits
 	for i, request := range requests {
 		go request()
-		for len(d.requests) <= i {
+		for n := 0; n <= i; n, _, _ = d.Loop.Waiting() {
 			time.Sleep(100 * time.Microsecond)
 		}
 	}
@@ -35,37 +37,36 @@ func (d *Daemon) Together(requests ...func()) {
 // Panics is a request that makes the daemon panic, behind another job's submission.
 func (d *Daemon) Panics() error {
 	return d.within(func() {
-		l := newLive(job.ID(len(d.jobs)), "999", &stored{})
-		d.arrived = append(d.arrived, l)
-		d.emit(eventlog.Event{Kind: eventlog.Submit, Job: l.id})
+		l := newEntry("999", &stored{})
+		d.Admit(&l.Job, job.Job{Key: l.Key})
 		panic("a mistake of a test")
 	})
 }
 
 // Spoil is Mistake, and asks at once.
 func (d *Daemon) Spoil(p sched.Policy) error {
-	return d.within(func() { d.eng.SetPolicy("spoilt", p); d.kick = true })
+	return d.within(func() { d.Impose("spoilt", p); d.Loop.Kick() })
 }
 
 // Mistake puts a policy in force that is in no table, and is asked when something
 // happens.
 func (d *Daemon) Mistake(p sched.Policy) error {
-	return d.within(func() { d.eng.SetPolicy("spoilt", p) })
+	return d.within(func() { d.Impose("spoilt", p) })
 }
 
 // SetDisk changes how much must be free on the disk, and looks at it.
 func (d *Daemon) SetDisk(reserve, refuse api.Bytes) error {
 	return d.within(func() {
 		d.opt.Limits.Reserve, d.opt.Limits.Refuse = reserve, refuse
-		d.lookAtDisk()
+		condition{d}.lookAtDisk()
 	})
 }
 
 // LookAtDevices measures the devices now.
-func (d *Daemon) LookAtDevices() error { return d.within(d.lookAtDevices) }
+func (d *Daemon) LookAtDevices() error { return d.within(condition{d}.lookAtDevices) }
 
 // LookAtPackers ends the servers of CUDA MPS that nobody uses.
-func (d *Daemon) LookAtPackers() error { return d.within(d.lookAtPackers) }
+func (d *Daemon) LookAtPackers() error { return d.within(packing{d}.lookAtPackers) }
 
 // LookedAtDevices measures the devices now, and returns when what was measured is
 // taken in.
@@ -85,7 +86,7 @@ func (d *Daemon) LookedAtDevices() error {
 // Carried is what the daemon would take over into a new log, as logs have it.
 func (d *Daemon) Carried() (out []string, err error) {
 	err = d.within(func() {
-		for _, ev := range append(eventlog.Carried(d.st, 0), eventlog.Lessons(d.st)...) {
+		for _, ev := range append(eventlog.Carried(d.State(), 0), eventlog.Lessons(d.State())...) {
 			b, err := ev.Append(nil)
 			out = append(out, string(b), fmt.Sprint(err))
 		}
@@ -96,7 +97,15 @@ func (d *Daemon) Carried() (out []string, err error) {
 // FillLog lets everything fail that is written to the event log from now on, as
 // on a full disk.
 func (d *Daemon) FillLog(full *os.File) error {
-	return d.within(func() { d.epoch.size.file = full })
+	return d.within(func() {
+		all, _ := filepath.Glob("/proc/self/fd/*")
+		for _, link := range all {
+			if at, _ := os.Readlink(link); at == d.store.Path(d.Epoch()) || at == d.store.Path(d.Epoch())+".new" {
+				fd, _ := strconv.Atoi(filepath.Base(link))
+				replace(fd, full)
+			}
+		}
+	})
 }
 
 // Deafen lets nothing reach the daemon any more that runners tell it.
@@ -104,26 +113,12 @@ func (d *Daemon) Deafen() error { return d.watch.deafen() }
 
 // Kept counts what the daemon keeps in memory that could grow with the jobs that
 // have ended.
-func (d *Daemon) Kept() (map[string]int, error) {
-	var out map[string]int
-	err := d.within(func() {
+func (d *Daemon) Kept() (out map[string]int, err error) {
+	err = d.within(func() {
 		d.tokens.mu.Lock()
 		defer d.tokens.mu.Unlock()
-		out = map[string]int{
-			"jobs": len(d.jobs), "live jobs": len(d.byKey), "records": d.st.Jobs(), "tokens": len(d.tokens.runs), "runners watched": d.watch.count(),
-			"timers": len(d.timers.all), "things to do": len(d.later) + len(d.acts), "ended jobs": len(d.recent.jobs), "events": len(d.feed.ring),
-		}
+		out = d.Daemon.Kept()
+		out["entries"], out["tokens"], out["runners watched"] = len(d.entries), len(d.tokens.runs), d.watch.count()
 	})
 	return out, err
-}
-
-// find is a job that has ended, nil when it is not remembered.
-func (h *recent) find(id string) (found *api.Job) {
-	h.each(func(j *api.Job) bool {
-		if j.ID == id {
-			found = j
-		}
-		return found == nil
-	})
-	return found
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/local/runner"
 	"github.com/norn-scheduler/norn/unit"
 )
@@ -32,14 +33,14 @@ type excess struct {
 
 // claims are those of a job on devices that it shares with others. A declared slot of
 // which no memory was declared has none that could run out.
-func (d *Daemon) claims(l *live) []claim {
-	a := d.st.Alloc(l.id)
+func (d condition) claims(l *entry) []claim {
+	a := d.State().Alloc(l.ID)
 	if a == nil || d.opt.Defaults.MemoryFactor <= 0 {
 		return nil
 	}
 	var out []claim
 	shared := false
-	d.eachBeside(l, a, func(job.ID, *cluster.Alloc) { shared = true })
+	gauges(d).eachBeside(l, a, func(job.ID, *cluster.Alloc) { shared = true })
 	for i := range a.Shares {
 		if s := &a.Shares[i]; shared && s.Memory > 0 && int(s.Device) < len(d.opt.Machine.Devices) && d.opt.Machine.Devices[s.Device].Memory > 0 {
 			out = append(out, claim{int(s.Device), api.Bytes(s.Memory)})
@@ -75,36 +76,23 @@ func exceeding(factor float64, devices []Device, loads []load, used []runner.Usa
 }
 
 // guardMemory takes in who uses too much, and throws off those who have for a while.
-func (d *Daemon) guardMemory(found []excess) {
-	for _, l := range d.jobs {
-		if l == nil {
-			continue
-		}
-		i := slices.IndexFunc(found, func(e excess) bool { return e.job == l.key && e.run == l.run })
+func (d condition) guardMemory(found []excess) {
+	for l := range d.all() {
+		i := slices.IndexFunc(found, func(e excess) bool { return e.job == l.Key && e.run == l.Run })
 		if i < 0 {
 			l.exceeds = 0
 			continue
 		}
-		r := d.st.Record(l.id)
+		r := d.State().Record(l.ID)
 		if l.exceeds == 0 {
-			l.exceeds = d.now
+			l.exceeds = d.Loop.Now()
 		}
-		if d.now-l.exceeds < d.opt.Defaults.MemoryFor || r.Phase != job.Running || l.purpose != "" || d.touch(l.id) != nil {
+		if d.Loop.Now()-l.exceeds < d.opt.Defaults.MemoryFor || r.Phase != job.Running || l.Purpose != "" || d.Loop.Touch(l.ID) != nil {
 			continue
 		}
 		e := &found[i]
-		why := fmt.Sprintf("used %s of the memory of %s, which it shares; %s are booked for it", unit.Bytes(e.used), nameOf(d.opt.Machine.Devices, e.device), unit.Bytes(e.booked))
-		d.log.Warn("a job uses more memory than is booked for it, and leaves", "job", l.key, "run", l.run, "why", why)
-		d.throwOff(l, r, overusing, why)
+		why := fmt.Sprintf("used %s of the memory of %s, which it shares; %s are booked for it", unit.Bytes(e.used), d.opt.Machine.name(cluster.DeviceID(e.device)), unit.Bytes(e.booked))
+		d.log.Warn("a job uses more memory than is booked for it, and leaves", "job", l.Key, "run", l.Run, "why", why)
+		d.throwOff(l, r, live.Overusing, why)
 	}
-}
-
-// restrainHog holds a job that was thrown off for its memory again and again.
-func (d *Daemon) restrainHog(l *live) {
-	if l.hogged++; d.opt.Defaults.SaveFailures <= 0 || l.hogged < d.opt.Defaults.SaveFailures {
-		return
-	}
-	times := l.hogged
-	l.hogged = 0
-	d.hold(l, fmt.Sprintf("was thrown off %d times for its memory, last: it %s; submit it with more gpu_mem, or norn release lets it try again", times, l.why))
 }

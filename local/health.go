@@ -8,18 +8,22 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/unit"
 )
+
+// condition is the daemon as it looks after the machine and its devices.
+type condition struct{ *Daemon }
 
 // health is what is wrong with the machine.
 type health struct {
 	full    atomic.Bool // too little is free on the disk to start anything
 	refuses atomic.Bool // too little even to take anything in
 	drained drained
-	policy  string   // what is wrong with the policy
 	sick    []string // what a measurement found wrong with each device; empty: nothing
 	samples []Sample
-	looking bool // at the devices, in a goroutine of its own
+	forgive []int // devices whose past troubles count no more from the next look on
+	looking bool  // at the devices, in a goroutine of its own
 	meter   meter
 }
 
@@ -55,20 +59,14 @@ func (d *Daemon) deviceNote(i int) string {
 }
 
 // trouble is what is wrong, one sentence each.
-func (d *Daemon) trouble() []string {
+func (d condition) trouble() []string {
 	var out []string
-	if why := d.stalled.Load(); why != nil {
-		out = append(out, *why)
-	}
 	if d.health.full.Load() {
 		text := "the disk of norn's state folder is nearly full: nothing new is started until there is room"
 		if d.health.refuses.Load() {
 			text = "the disk of norn's state folder is nearly full: nothing new is taken or started until there is room"
 		}
 		out = append(out, text)
-	}
-	if d.health.policy != "" {
-		out = append(out, d.health.policy)
 	}
 	for i, dev := range d.opt.Machine.Devices {
 		if why := d.deviceNote(i); why != "" {
@@ -86,35 +84,26 @@ const (
 )
 
 // everySoOften begins to look at the machine, again and again.
-func (d *Daemon) everySoOften() {
-	d.every(diskEvery, d.lookAtDisk)
-	d.every(lookEvery, d.lookAtRuns)
-	d.every(lookEvery, d.lookAtResidents)
+func (d condition) everySoOften() {
+	d.Loop.Every(diskEvery, d.lookAtDisk)
+	d.Loop.Every(lookEvery, d.lookAtRuns)
+	d.Loop.Every(lookEvery, trainers(d).lookAtResidents)
 	if d.opt.MPS.Program != "" || len(d.packers) > 0 {
-		d.every(lookEvery, d.lookAtPackers)
+		d.Loop.Every(lookEvery, packing(d).lookAtPackers)
 	}
 	if d.opt.Machine.measurable() {
-		d.every(max(time.Second, d.opt.Limits.Sample), d.lookAtDevices)
+		d.Loop.Every(max(time.Second, d.opt.Limits.Sample), d.lookAtDevices)
 	}
 	if d.opt.Limits.Outputs > 0 || d.opt.Limits.Logs > 0 {
-		d.every(cleanEvery, d.clean)
+		d.Loop.Every(cleanEvery, d.clean)
 	}
-}
-
-func (d *Daemon) every(period time.Duration, f func()) {
-	var again func()
-	again = func() {
-		f()
-		d.timers.add(d.now+period, again)
-	}
-	d.timers.add(d.now, again)
 }
 
 // lookAtDisk takes the machine out of use while too little is free on its disk:
 // what runs goes on, nothing new is started, and with even less nothing is taken.
 // It comes back when an eighth more is free, so that it does not go back and
 // forth.
-func (d *Daemon) lookAtDisk() {
+func (d condition) lookAtDisk() {
 	free, _ := d.store.free()
 	low := func(was bool, least api.Bytes) bool {
 		if was {
@@ -140,31 +129,35 @@ func (d *Daemon) lookAtDisk() {
 // what their runners said have been lost: a socket holds a few datagrams only. Runs
 // that do not follow what is wanted of them are told again: it could not be written,
 // as on a full disk.
-func (d *Daemon) lookAtRuns() {
-	for _, l := range d.jobs {
-		if l == nil || l.stage == noRun || d.now-l.decided <= lookEvery {
+func (d condition) lookAtRuns() {
+	for l := range d.all() {
+		if !l.stage.there() || d.Loop.Now()-l.Decided <= lookEvery {
 			continue
 		}
 		if l.status.PID != 0 && l.status.Seq < l.want.Seq {
 			d.urge(l)
 		}
 		if l.stage == launching || l.stage == leaving {
-			key, run := l.key, l.run
-			d.acting.Go(func() { d.look(key, run) })
+			key, run := l.Key, l.Run
+			d.Loop.Go(func() { d.look(key, run) })
 		}
 	}
 }
 
 // lookAtDevices measures the devices, beside the goroutine of Run, and takes those
 // out of use that do not work.
-func (d *Daemon) lookAtDevices() {
+func (d condition) lookAtDevices() {
 	if d.health.looking {
 		return // a driver takes its time
 	}
 	d.health.looking = true
-	m, loads := &d.opt.Machine, d.loads()
-	d.acting.Go(func() {
+	m, loads, forgive := &d.opt.Machine, d.loads(), d.health.forgive
+	d.health.forgive = nil
+	d.Loop.Go(func() {
 		samples := make([]Sample, len(m.Devices))
+		for _, i := range forgive {
+			m.Forgive(i)
+		}
 		if m.Sample != nil {
 			copy(samples, m.Sample())
 		}
@@ -173,7 +166,7 @@ func (d *Daemon) lookAtDevices() {
 			d.log.Warn("what jobs use of the processors cannot be measured", "error", err)
 		}
 		much := exceeding(d.opt.Defaults.MemoryFactor, m.Devices, loads, used, samples)
-		d.enqueue(&request{done: make(chan error, 1), run: func() error {
+		d.Loop.Post(func() error {
 			d.health.looking, d.health.samples = false, samples
 			d.noteUse(samples)
 			d.guardMemory(much)
@@ -186,80 +179,37 @@ func (d *Daemon) lookAtDevices() {
 				d.setDevice(i)
 			}
 			return nil
-		}})
+		})
 	})
 }
 
 // clean removes what jobs wrote that ended long ago, and logs from long ago.
-func (d *Daemon) clean() {
+func (d condition) clean() {
 	active := map[string]bool{}
-	for key := range d.byKey {
-		active[key], active[baseOf(key)] = true, true
+	for j := range d.All() {
+		key := j.Key
+		active[key], active[live.BaseOf(key)] = true, true
 	}
-	present := d.epoch.n
-	d.acting.Go(func() {
+	present := d.Epoch()
+	d.Loop.Go(func() {
 		if keep := d.opt.Limits.Outputs; keep > 0 {
 			d.store.dropOutputs(time.Now().Add(-keep), active)
 		}
 		if keep := d.opt.Limits.Logs; keep > 0 {
-			d.store.dropLogs(time.Now().Add(-keep), present)
+			d.store.DropLogs(time.Now().Add(-keep), present)
 		}
 	})
 }
 
 // dropOutputs removes what is kept of jobs that ended before a moment.
 func (s *store) dropOutputs(before time.Time, active map[string]bool) {
-	s.eachEnded(func(e *ended) {
+	s.EachEnded(func(e *live.Ended) {
 		if e.Job.Ended.After(before) || active[e.Job.ID] {
 			return
 		}
 		os.RemoveAll(filepath.Join(s.dir, "runs", e.Job.ID))
-		if base := baseOf(e.Job.ID); !active[base] {
+		if base := live.BaseOf(e.Job.ID); !active[base] {
 			os.RemoveAll(s.jobDir(base))
 		}
 	})
-}
-
-// dropLogs removes logs that ended before a moment.
-func (s *store) dropLogs(before time.Time, present int) {
-	epochs, _ := s.epochs()
-	for _, n := range epochs {
-		path := s.logPath(n) + ".zst"
-		if info, err := os.Stat(path); err == nil && n < present && info.ModTime().Before(before) {
-			os.Remove(path)
-		}
-	}
-}
-
-// timers are things to be done at moments, the earliest first.
-type timers struct{ all []timer }
-
-type timer struct {
-	at time.Duration
-	f  func()
-}
-
-func (t *timers) add(at time.Duration, f func()) { t.all = append(t.all, timer{at, f}) }
-
-// next is the moment of the first one.
-func (t *timers) next() time.Duration {
-	next := time.Duration(unit.Never)
-	for i := range t.all {
-		next = min(next, t.all[i].at)
-	}
-	return next
-}
-
-// due takes out those whose moment has come. There are few of them.
-func (t *timers) due(now time.Duration, visit func(func())) {
-	kept := t.all[:0]
-	for _, e := range t.all {
-		if e.at <= now {
-			visit(e.f)
-		} else {
-			kept = append(kept, e)
-		}
-	}
-	clear(t.all[len(kept):])
-	t.all = kept
 }

@@ -92,6 +92,36 @@ func (s *sickness) sample() []local.Sample {
 	return slices.Clone(s.says)
 }
 
+// An operator who puts a device back into use says that what was measured before is no
+// trouble any more.
+func TestForgivenDevice(t *testing.T) {
+	t.Parallel()
+	var sick sickness
+	h := newHere(t, "fifo", 2, func(o *local.Options) {
+		sick.says = []local.Sample{{OK: true, Trouble: "3 memory errors"}, {OK: true, Trouble: "it is too hot"}}
+		o.Machine.Sample = sick.sample
+		o.Machine.Forgive = func(i int) {
+			if i == 0 { // heat does not go away like that
+				sick.set(i, "")
+			}
+		}
+	})
+	notes := func() string {
+		t.Helper()
+		n, err := h.Node(background)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n.Devices[0].Note + "|" + n.Devices[1].Note
+	}
+	until(t, "both are out of use", func() bool { return h.LookedAtDevices() == nil && notes() == "3 memory errors|it is too hot" })
+	if err := h.Drain(background, h.me, api.Drain{Devices: []string{"slot0", "slot1"}, Undo: true}); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "one of them is in use again", func() bool { return h.LookedAtDevices() == nil && notes() == "|it is too hot" })
+	h.until(h.submit(h.sh(1, "true")), api.Done)
+}
+
 // A device of which a measurement says that it does not work takes no new work,
 // until it works again. What an operator has put out of use stays so.
 func TestSickDevice(t *testing.T) {
@@ -436,7 +466,7 @@ func checkKept(t *testing.T, h *here) {
 		return kept["runners watched"] == 0 && kept["things to do"] == 0
 	})
 	for what, most := range map[string]int{
-		"jobs": 400, "live jobs": 0, "records": 400, "tokens": 0, "timers": 5, "ended jobs": 50, "events": 4096,
+		"jobs": 400, "live jobs": 0, "entries": 0, "records": 400, "tokens": 0, "timers": 5, "ended jobs": 50, "events": 4096,
 	} {
 		if kept[what] > most {
 			t.Errorf("it keeps %d %s, at most %d were expected", kept[what], what, most)

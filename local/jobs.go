@@ -2,6 +2,7 @@ package local
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,46 +10,30 @@ import (
 
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/local/rundir"
 	"github.com/norn-scheduler/norn/unit"
 )
 
-// live is a job that has not ended: what the daemon knows of it beside its
-// record. What matters of it can be made again from the state folder.
-type live struct {
-	id     job.ID
-	key    string
-	index  int // in its array, -1 without one
-	stored *stored
+// entry is a job that has not ended, with what this machine alone knows of it: its run.
+// What matters of it can be made again from the state folder.
+type entry struct {
+	live.Job
+	cred *rundir.User // as whom it runs; nil: as the daemon
 
-	run     int // number of its last run, 0 before the first
 	stage   stage
 	seq     int // of the last Want
 	want    rundir.Want
-	purpose purpose
-	why     string // of the purpose, for a reader
 	status  rundir.Status
 	exit    *rundir.Exit // of the last run that ended
 	token   string
 	saved   rundir.Saved // of the last run
 	limits  rundir.Limits
-	report  *api.Report // the last one of rank 0 in this run
-	batch   int         // global batch size that its tasks are told, 0: their own
+	batch   int // global batch size that its tasks are told, 0: their own
 	began   time.Duration
-	decided time.Duration // when its present run was decided on
 	undone  bool          // it starts again without the work that it had done
-	late    bool          // it ended by itself when it was taken to be frozen: that counts when it starts again
-
-	crashes, failedSaves int
-	exceeds              time.Duration // since when it uses more memory than is booked; 0: it does not
-	hogged               int           // how often it was thrown off for that
-	until                time.Duration // held until then by a retry; 0: not
-	after                []api.After   // what it still waits for
-	held                 bool          // by a person
-	lane                 chan struct{} // closed when its last act is done
-	changed              chan struct{} // closed when what its tasks are told changes
-	life                 []string
-	where                where
+	exceeds time.Duration // since when it uses more memory than is booked; 0: it does not
+	changed chan struct{} // closed when what its tasks are told changes
 
 	packers  []*packer // through which its run computes
 	resident *resident // to which its run hands its work
@@ -59,30 +44,8 @@ type live struct {
 	gauge    gauge
 }
 
-// stage is where the last run of a job stands.
-type stage uint8
-
-const (
-	noRun     stage = iota // none, or it is over
-	launching              // its tasks have not been seen yet
-	up
-	frozen
-	leaving // it was told to leave, or to freeze
-)
-
-// purpose is why a run was told to leave.
-type purpose string
-
-const (
-	preempted purpose = "preempt"
-	resizing  purpose = "resize"
-	requeuing purpose = "requeue"
-	cancelled purpose = "cancel"
-	overusing purpose = "memory"
-)
-
-// away tells whether a run leaves for good, or to wait again, whatever a policy wants.
-func (p purpose) away() bool { return p == cancelled || p == requeuing || p == overusing }
+// intake checks what is submitted. It may be used by any goroutine.
+type intake struct{ opt *Options }
 
 // launches counts what has made runs of a job necessary: its run in force is
 // that of the last of them.
@@ -97,31 +60,24 @@ const (
 	seqs
 )
 
-func (l *live) array() string {
-	if l.index < 0 {
-		return ""
-	}
-	return l.stored.ID
-}
-
 // engineJob is the job as the engine knows it. It fails, as a refusal, on what
 // cannot be run on this machine.
 func (d *Daemon) engineJob(s *stored, key string, now time.Duration) (job.Job, error) {
 	spec := &s.Spec
-	demand, err := d.demand(spec)
+	demand, err := intake{&d.opt}.demand(spec)
 	if err != nil {
 		return job.Job{}, err
 	}
 	stop, _ := job.ParseStopMode(spec.Stop.Mode) // checked by complete
 	kind, _ := job.ParseKind(spec.Kind)
 	j := job.Job{
-		Key: key, Name: spec.Name, User: s.User, Tenant: spec.Tenant, Submit: now, Demand: d.shapes.Get(demand),
+		Key: key, Name: spec.Name, User: s.User, Tenant: spec.Tenant, Submit: now, Demand: d.Shape(demand),
 		Kind: kind, Model: spec.Model, Backbone: spec.Backbone, Dataset: spec.Dataset, Batch: spec.Batch,
 		Units: spec.Units, Unit: spec.Unit, Priority: spec.Priority, Estimate: spec.Estimate.Duration(),
 		Stop: stop, Retries: int32(spec.Retry.Limit),
 	}
 	if !spec.Deadline.IsZero() {
-		j.Deadline = max(1, d.since(spec.Deadline))
+		j.Deadline = max(1, d.Loop.Clock.Since(spec.Deadline))
 	}
 	j.Hints = hints(spec)
 	return j, nil
@@ -142,7 +98,7 @@ func hints(spec *api.JobSpec) *job.Hints {
 
 // demand is the shape of a job: one task of the engine for each GPU, or one for a
 // part of a GPU or for none.
-func (d *Daemon) demand(spec *api.JobSpec) (job.Demand, error) {
+func (d intake) demand(spec *api.JobSpec) (job.Demand, error) {
 	r := job.Role{Name: "worker", Tasks: 1, GPUMemory: unit.Bytes(spec.GPUMem)}
 	g := spec.GPUs
 	parts := 1.0
@@ -167,7 +123,7 @@ func (d *Daemon) demand(spec *api.JobSpec) (job.Demand, error) {
 }
 
 // possible refuses what this machine could not run if nothing else did.
-func (d *Daemon) possible(spec *api.JobSpec, demand *job.Demand) error {
+func (d intake) possible(spec *api.JobSpec, demand *job.Demand) error {
 	m := &d.opt.Machine
 	fit := 0
 	var largest api.Bytes
@@ -200,7 +156,7 @@ func (d *Daemon) possible(spec *api.JobSpec, demand *job.Demand) error {
 const maxCommand = 1 << 20
 
 // complete checks a submission and fills in every default.
-func (d *Daemon) complete(spec *api.JobSpec) error {
+func (d intake) complete(spec *api.JobSpec) error {
 	bad := func(format string, args ...any) error { return api.Refuse(api.Invalid, format, args...) }
 	if err := checkCommand(spec); err != nil {
 		return err
@@ -293,7 +249,7 @@ func checkTasks(spec *api.JobSpec) error {
 	return nil
 }
 
-func (d *Daemon) completeStop(s *api.Stop, spec *api.JobSpec) error {
+func (d intake) completeStop(s *api.Stop, spec *api.JobSpec) error {
 	def := &d.opt.Defaults.Stop
 	if s.Mode == "" {
 		s.Mode = def.Mode
@@ -322,13 +278,51 @@ func (d *Daemon) completeStop(s *api.Stop, spec *api.JobSpec) error {
 	return nil
 }
 
-// newLive is what is known of a job when it is submitted, or found again.
-func newLive(id job.ID, key string, s *stored) *live {
-	l := &live{id: id, key: key, index: -1, stored: s, after: slices.Clone(s.Spec.After), held: s.Spec.Held, changed: make(chan struct{})}
-	if _, index, ok := strings.Cut(key, "_"); ok {
-		l.index, _ = strconv.Atoi(index)
+// newEntry is what is known of a job when it is submitted, or found again.
+func newEntry(key string, s *stored) *entry {
+	l := &entry{Job: live.Job{Key: key, User: s.User, Spec: &s.Spec, After: slices.Clone(s.Spec.After), Held: s.Spec.Held}, cred: s.Cred, changed: make(chan struct{})}
+	if key != s.ID {
+		l.Array = s.ID
 	}
 	return l
+}
+
+// of is what is known of a job that has not ended; nil: it has.
+func (d *Daemon) of(id job.ID) *entry {
+	j := d.Of(id)
+	if j == nil {
+		return nil
+	}
+	return d.entries[j.Key]
+}
+
+// by is a job that has not ended, by its key; nil: there is none.
+func (d *Daemon) by(key string) *entry {
+	if d.By(key) == nil {
+		return nil
+	}
+	return d.entries[key]
+}
+
+// all visits the jobs that have not ended, by number.
+func (d *Daemon) all() iter.Seq[*entry] {
+	return func(yield func(*entry) bool) {
+		for j := range d.All() {
+			if !yield(d.entries[j.Key]) {
+				return
+			}
+		}
+	}
+}
+
+// any tells whether one of the jobs that have not ended is such.
+func (d *Daemon) any(such func(*entry) bool) bool {
+	for l := range d.all() {
+		if such(l) {
+			return true
+		}
+	}
+	return false
 }
 
 // keys are the numbers of the jobs that a submission makes.

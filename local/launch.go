@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -16,6 +17,7 @@ import (
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/local/rundir"
 	"github.com/norn-scheduler/norn/local/runner"
 )
@@ -54,21 +56,21 @@ func newToken() string {
 }
 
 // describe says what the next run of a job shall launch.
-func (d *Daemon) describe(l *live, a *cluster.Alloc) *rundir.Run {
-	spec, def := &l.stored.Spec, &d.opt.Defaults
+func (d *Daemon) describe(l *entry, a *cluster.Alloc) *rundir.Run {
+	spec, def := l.Spec, &d.opt.Defaults
 	l.limits = d.limits(l, a)
 	run := &rundir.Run{
-		Job: l.key, Run: l.run, Name: spec.Name, Command: spec.Command, Dir: spec.Dir, User: l.stored.Cred,
+		Job: l.Key, Run: l.Run, Name: spec.Name, Command: spec.Command, Dir: spec.Dir, User: l.cred,
 		Limits: l.limits, Period: api.Of(def.Period), Stop: spec.Stop, LogBytes: def.LogBytes, LogKeep: def.LogKeep,
 		Notify: d.watch.path, Env: d.environment(l, a),
 	}
 	if def.Cgroup != "" {
-		run.Parent, run.Cgroup = def.Cgroup, fmt.Sprintf("job-%s-%d", l.key, l.run)
+		run.Parent, run.Cgroup = def.Cgroup, fmt.Sprintf("job-%s-%d", l.Key, l.Run)
 	}
 	if spec.Limit > 0 {
-		run.Limit = max(min(1, spec.Limit), spec.Limit-api.Of(d.st.Record(l.id).HeldAt(d.st.Now)))
+		run.Limit = max(min(1, spec.Limit), spec.Limit-api.Of(d.State().Record(l.ID).HeldAt(d.State().Now)))
 	}
-	held := d.devices(a)
+	held := d.opt.Machine.devices(a)
 	for i := range d.opt.Machine.Devices {
 		files := d.opt.Machine.Devices[i].Files
 		if slices.Contains(held, i) {
@@ -77,9 +79,9 @@ func (d *Daemon) describe(l *live, a *cluster.Alloc) *rundir.Run {
 			run.Hidden = append(run.Hidden, files...)
 		}
 	}
-	run.Tasks = d.tasks(spec, a)
+	run.Tasks = d.opt.Machine.tasks(spec, a)
 	if spec.Stop.CRIU {
-		run.Images = filepath.Join(d.store.runDir(l.key, l.run), "images")
+		run.Images = filepath.Join(d.store.runDir(l.Key, l.Run), "images")
 		run.Restore = d.lastImages(l)
 	}
 	return run
@@ -87,9 +89,9 @@ func (d *Daemon) describe(l *live, a *cluster.Alloc) *rundir.Run {
 
 // lastImages is the last whole checkpoint that CRIU wrote of a job, if that is
 // where it has to go on from.
-func (d *Daemon) lastImages(l *live) string {
-	for run := l.run - 1; run > 0 && !l.undone; run-- {
-		dir := d.store.runDir(l.key, run)
+func (d *Daemon) lastImages(l *entry) string {
+	for run := l.Run - 1; run > 0 && !l.undone; run-- {
+		dir := d.store.runDir(l.Key, run)
 		var exit rundir.Exit
 		switch ok, err := rundir.Read(dir, rundir.ExitFile, &exit); {
 		case !ok || err != nil:
@@ -104,8 +106,8 @@ func (d *Daemon) lastImages(l *live) string {
 }
 
 // tasks deals devices out to the tasks of a gang, evenly and in order.
-func (d *Daemon) tasks(spec *api.JobSpec, a *cluster.Alloc) []rundir.Task {
-	held := d.devices(a)
+func (m *Machine) tasks(spec *api.JobSpec, a *cluster.Alloc) []rundir.Task {
+	held := m.devices(a)
 	n := spec.Tasks.Of(len(held))
 	if spec.GPUs.Ask == 0 {
 		n = spec.Tasks.Of(0)
@@ -119,17 +121,17 @@ func (d *Daemon) tasks(spec *api.JobSpec, a *cluster.Alloc) []rundir.Task {
 		case g > 0 && n > g:
 			mine = held[rank*g/n : rank*g/n+1]
 		}
-		out[rank].Env = append(d.visible(mine), d.caps(spec, a, mine)...)
+		out[rank].Env = append(m.visible(mine), m.caps(spec, a, mine)...)
 	}
 	return out
 }
 
 // visible is what shows a process its devices and hides the others.
-func (d *Daemon) visible(devices []int) []string {
+func (m *Machine) visible(devices []int) []string {
 	var names []string
 	values := map[string][]string{}
-	for i := range d.opt.Machine.Devices {
-		dev := &d.opt.Machine.Devices[i]
+	for i := range m.Devices {
+		dev := &m.Devices[i]
 		if dev.Env == "" {
 			continue
 		}
@@ -148,25 +150,25 @@ func (d *Daemon) visible(devices []int) []string {
 }
 
 // environment is that of the submission with what a task must know of Norn.
-func (d *Daemon) environment(l *live, a *cluster.Alloc) []string {
+func (d *Daemon) environment(l *entry, a *cluster.Alloc) []string {
 	var out []string
-	for name, value := range l.stored.Spec.Env {
+	for name, value := range l.Spec.Env {
 		out = append(out, name+"="+value)
 	}
 	slices.Sort(out)
 	out = append(out,
-		rundir.EnvJob+"="+l.key,
-		rundir.EnvRun+"="+strconv.Itoa(l.run),
-		rundir.EnvName+"="+l.stored.Spec.Name,
-		rundir.EnvGPUs+"="+strconv.FormatFloat(float64(d.st.Cluster.GPUMilli(a))/1000, 'f', -1, 64),
+		rundir.EnvJob+"="+l.Key,
+		rundir.EnvRun+"="+strconv.Itoa(l.Run),
+		rundir.EnvName+"="+l.Spec.Name,
+		rundir.EnvGPUs+"="+strconv.FormatFloat(float64(d.State().Cluster.GPUMilli(a))/1000, 'f', -1, 64),
 		rundir.EnvSocket+"="+d.opt.Socket,
 		rundir.EnvToken+"="+l.token,
 	)
-	if _, said := l.stored.Spec.Env[envThreads]; !said && d.onHost(a) {
-		out = append(out, envThreads+"="+strconv.Itoa(d.threads(a)))
+	if _, said := l.Spec.Env[envThreads]; !said && d.opt.Machine.onHost(a) {
+		out = append(out, envThreads+"="+strconv.Itoa(d.opt.Machine.threads(a)))
 	}
-	if l.index >= 0 {
-		out = append(out, rundir.EnvArrayID+"="+l.stored.ID, rundir.EnvArrayIndex+"="+strconv.Itoa(l.index))
+	if l.Array != "" {
+		out = append(out, rundir.EnvArrayID+"="+l.Array, rundir.EnvArrayIndex+"="+strings.TrimPrefix(l.Key, l.Array+"_"))
 	}
 	return out
 }
@@ -176,19 +178,30 @@ func (d *Daemon) environment(l *live, a *cluster.Alloc) []string {
 const envThreads = "OMP_NUM_THREADS"
 
 // threads is how many processors a job on host devices has for itself.
-func (d *Daemon) threads(a *cluster.Alloc) int {
+func (m *Machine) threads(a *cluster.Alloc) int {
 	cores := 0.0
 	for i := range a.Shares {
-		if s := &a.Shares[i]; int(s.Device) < len(d.opt.Machine.Devices) {
-			cores += d.opt.Machine.Devices[s.Device].Cores * float64(s.Milli) / 1000
+		if s := &a.Shares[i]; int(s.Device) < len(m.Devices) {
+			cores += m.Devices[s.Device].Cores * float64(s.Milli) / 1000
 		}
 	}
 	return max(1, int(cores))
 }
 
+// launcher launches runs, tells them what is wanted of them, and looks what has become
+// of them. It may be used by any goroutine.
+type launcher struct {
+	log   *slog.Logger
+	store *store
+	spare *runner.Spare
+	watch *watcher
+	loop  *live.Loop
+	taken func(notice) error // takes in what a runner has written, in the goroutine of the loop
+}
+
 // launch makes way for a run, makes its folder, and launches its runner. It may be
 // repeated: the run is launched once.
-func (d *Daemon) launch(dir string, run *rundir.Run, want rundir.Want, saved rundir.Saved, ways []func() error) {
+func (d *launcher) launch(dir string, run *rundir.Run, want rundir.Want, saved rundir.Saved, ways []func() error) {
 	var err error
 	for _, way := range ways {
 		if err == nil {
@@ -213,7 +226,7 @@ func (d *Daemon) launch(dir string, run *rundir.Run, want rundir.Want, saved run
 }
 
 // spawn launches the runner of a run and watches over it.
-func (d *Daemon) spawn(dir, key string, run int) error {
+func (d *launcher) spawn(dir, key string, run int) error {
 	pid, err := d.spare.Launch(dir)
 	if err != nil {
 		return err
@@ -223,7 +236,7 @@ func (d *Daemon) spawn(dir, key string, run int) error {
 }
 
 // follow watches over a runner that was launched.
-func (d *Daemon) follow(pid int, key string, run int) {
+func (d *launcher) follow(pid int, key string, run int) {
 	if err := d.watch.add(pid, key, run); err != nil {
 		d.log.Error("a runner cannot be watched; looking at its run from time to time instead", "job", key, "run", run, "error", err)
 		d.watch.gone(key, run) // waits until it has ended
@@ -231,10 +244,10 @@ func (d *Daemon) follow(pid int, key string, run int) {
 }
 
 // write tells a run what is wanted of it.
-func (d *Daemon) write(dir string, w rundir.Want) { d.tellRun(dir, rundir.WantFile, w) }
+func (d *launcher) write(dir string, w rundir.Want) { d.tellRun(dir, rundir.WantFile, w) }
 
 // tellRun replaces a file of a run, and has its runner look.
-func (d *Daemon) tellRun(dir, file string, v any) {
+func (d *launcher) tellRun(dir, file string, v any) {
 	err := rundir.Write(dir, file, v)
 	if err == nil {
 		err = runner.Poke(dir)
@@ -246,15 +259,12 @@ func (d *Daemon) tellRun(dir, file string, v any) {
 
 // report hands a notice to the goroutine of Run, unless that has ended: the next
 // daemon finds it out itself.
-func (d *Daemon) report(n notice) {
-	select {
-	case d.notices <- n:
-	case <-d.stopped:
-	}
+func (d *launcher) report(n notice) {
+	d.loop.Post(func() error { return d.taken(n) })
 }
 
 // look reads what a runner has written, and reports it.
-func (d *Daemon) look(key string, run int) {
+func (d *launcher) look(key string, run int) {
 	dir := d.store.runDir(key, run)
 	var exit rundir.Exit
 	if ok, err := rundir.Read(dir, rundir.ExitFile, &exit); ok {
@@ -273,7 +283,7 @@ func (d *Daemon) look(key string, run int) {
 
 // lost sees to a run whose runner has ended, and tries again until it can be
 // told how that came about.
-func (d *Daemon) lost(key string, run int, why string) {
+func (d *launcher) lost(key string, run int, why string) {
 	dir := d.store.runDir(key, run)
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		lock, err := rundir.Lock(dir)
@@ -293,7 +303,7 @@ func (d *Daemon) lost(key string, run int, why string) {
 		}
 		select {
 		case <-time.After(wait):
-		case <-d.stopped:
+		case <-d.loop.Stopped():
 			return
 		}
 	}
@@ -301,7 +311,7 @@ func (d *Daemon) lost(key string, run int, why string) {
 
 // heir watches over the runner that has a run instead of the one that has ended,
 // if it has said yet who it is: a launch that was repeated after a crash has two.
-func (d *Daemon) heir(dir, key string, run int) bool {
+func (d *launcher) heir(dir, key string, run int) bool {
 	var s rundir.Status
 	ok, err := rundir.Read(dir, rundir.StatusFile, &s)
 	return ok && err == nil && runner.Alive(rundir.Proc{PID: s.PID, Start: s.Start}) && d.watch.add(s.PID, key, run) == nil
@@ -309,7 +319,7 @@ func (d *Daemon) heir(dir, key string, run int) bool {
 
 // exitOf is how a run ended that has no runner: as that has written, or it was
 // killed, and then what it left behind is killed too.
-func (d *Daemon) exitOf(dir, why string) (*rundir.Exit, error) {
+func (d *launcher) exitOf(dir, why string) (*rundir.Exit, error) {
 	var exit rundir.Exit
 	var broken *json.SyntaxError
 	if ok, err := rundir.Read(dir, rundir.ExitFile, &exit); ok || err != nil && !errors.As(err, &broken) {
@@ -329,7 +339,7 @@ func (d *Daemon) exitOf(dir, why string) (*rundir.Exit, error) {
 }
 
 // stopModeOf is the way to stop of a job that has one.
-func stopModeOf(s *stored) job.StopMode {
-	mode, _ := job.ParseStopMode(s.Spec.Stop.Mode)
+func stopModeOf(s *api.JobSpec) job.StopMode {
+	mode, _ := job.ParseStopMode(s.Stop.Mode)
 	return mode
 }

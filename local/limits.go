@@ -7,29 +7,20 @@ import (
 
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/local/rundir"
 )
 
 // limits are what the run of a job may use with what it holds: the processors and the
 // memory that are booked for it, its part of the processors that its devices stand
 // for, and its turn where it is throttled.
-func (d *Daemon) limits(l *live, a *cluster.Alloc) rundir.Limits {
-	cpus, mem := cpusOf(a)
-	lim := rundir.Limits{CPUs: cpus, Memory: mem, Weight: d.weight(a), Throttle: throttleOf(a), Paced: l.limits.Paced}
+func (d *Daemon) limits(l *entry, a *cluster.Alloc) rundir.Limits {
+	cpus, mem := live.Beside(a)
+	lim := rundir.Limits{CPUs: cpus, Memory: mem, Weight: d.opt.Machine.weight(a), Throttle: live.ThrottleOf(a), Paced: l.limits.Paced}
 	if takesTurns(lim) {
 		lim.Phase = d.phase(l, a)
 	}
 	return lim
-}
-
-// throttleOf is for how many thousandths of the time a job leaves its devices to
-// others: a gang goes at the pace of its slowest task.
-func throttleOf(a *cluster.Alloc) int {
-	most := int32(0)
-	for i := range a.Shares {
-		most = max(most, a.Shares[i].Throttle)
-	}
-	return int(min(1000, most))
 }
 
 func takesTurns(l rundir.Limits) bool { return l.Throttle > 0 && l.Throttle < 1000 }
@@ -40,11 +31,11 @@ const usualWeight = 100
 // weight is what a job counts where processors are short, by its parts of the devices
 // that stand for processors; 0: it has none of these. A packed guest, which holds no
 // part, runs in the gaps of the others.
-func (d *Daemon) weight(a *cluster.Alloc) int {
+func (m *Machine) weight(a *cluster.Alloc) int {
 	cores, any := 0.0, false
 	for i := range a.Shares {
-		if s := &a.Shares[i]; int(s.Device) < len(d.opt.Machine.Devices) {
-			has := d.opt.Machine.Devices[s.Device].Cores
+		if s := &a.Shares[i]; int(s.Device) < len(m.Devices) {
+			has := m.Devices[s.Device].Cores
 			cores += has * float64(s.Milli) / 1000
 			any = any || has > 0
 		}
@@ -57,16 +48,16 @@ func (d *Daemon) weight(a *cluster.Alloc) int {
 
 // phase is where in a period the turn of a job begins: behind those that take turns on
 // its first device already. It keeps the turn that it has.
-func (d *Daemon) phase(l *live, a *cluster.Alloc) int {
+func (d *Daemon) phase(l *entry, a *cluster.Alloc) int {
 	if takesTurns(l.limits) {
 		return l.limits.Phase
 	}
 	at := 0
-	for _, other := range d.jobs {
-		if other == nil || other == l || !takesTurns(other.limits) {
+	for other := range d.all() {
+		if other == l || !takesTurns(other.limits) {
 			continue
 		}
-		if held := d.st.Alloc(other.id); held != nil && len(held.Shares) > 0 && held.Shares[0].Device == a.Shares[0].Device {
+		if held := d.State().Alloc(other.ID); held != nil && len(held.Shares) > 0 && held.Shares[0].Device == a.Shares[0].Device {
 			at += 1000 - other.limits.Throttle
 		}
 	}
@@ -75,22 +66,22 @@ func (d *Daemon) phase(l *live, a *cluster.Alloc) int {
 
 // allow tells the run of a job what it may use from now on, if that is something else
 // than before. It goes on meanwhile.
-func (d *Daemon) allow(l *live, a *cluster.Alloc) { d.permit(l, d.limits(l, a)) }
+func (d *Daemon) allow(l *entry, a *cluster.Alloc) { d.permit(l, d.limits(l, a)) }
 
 // paces notes that a job keeps to its throttle by itself.
-func (d *Daemon) paces(l *live) {
+func (d *Daemon) paces(l *entry) {
 	lim := l.limits
 	lim.Paced = true
 	d.permit(l, lim)
 }
 
-func (d *Daemon) permit(l *live, lim rundir.Limits) {
-	if lim == l.limits || l.stage == noRun {
+func (d *Daemon) permit(l *entry, lim rundir.Limits) {
+	if lim == l.limits || !l.stage.there() {
 		return
 	}
 	l.limits = lim
-	dir := d.store.runDir(l.key, l.run)
-	d.act(l, func() { d.tellRun(dir, rundir.LimitsFile, lim) })
+	dir := d.store.runDir(l.Key, l.Run)
+	d.Loop.Act(&l.Lane, func() { d.tellRun(dir, rundir.LimitsFile, lim) })
 }
 
 // readLimits reads what the run of a job was told that it may use.
@@ -104,11 +95,11 @@ func readLimits(dir string, run *rundir.Run) rundir.Limits {
 
 // cap is how much of the memory of each of some GPUs a job is meant to use, where it
 // holds parts of them and memory is booked; 0: it is not told.
-func (d *Daemon) cap(a *cluster.Alloc, devices []int) (least api.Bytes) {
+func (m *Machine) cap(a *cluster.Alloc, devices []int) (least api.Bytes) {
 	for i := range a.Shares {
 		s := &a.Shares[i]
 		dev := int(s.Device)
-		if !slices.Contains(devices, dev) || s.Milli >= 1000 || s.Memory <= 0 || dev >= len(d.opt.Machine.Devices) || d.opt.Machine.Devices[dev].Host {
+		if !slices.Contains(devices, dev) || s.Milli >= 1000 || s.Memory <= 0 || dev >= len(m.Devices) || m.Devices[dev].Host {
 			continue
 		}
 		if m := api.Bytes(s.Memory); least == 0 || m < least {
@@ -129,14 +120,14 @@ const (
 
 // caps are those variables for a task that sees some devices. What the submission says
 // stays.
-func (d *Daemon) caps(spec *api.JobSpec, a *cluster.Alloc, devices []int) []string {
-	mem := d.cap(a, devices)
+func (m *Machine) caps(spec *api.JobSpec, a *cluster.Alloc, devices []int) []string {
+	mem := m.cap(a, devices)
 	if mem == 0 {
 		return nil
 	}
 	fraction := 1.0
 	for _, i := range devices {
-		if has := d.opt.Machine.Devices[i].Memory; has > 0 {
+		if has := m.Devices[i].Memory; has > 0 {
 			fraction = min(fraction, float64(mem)/float64(has))
 		}
 	}

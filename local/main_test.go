@@ -16,6 +16,7 @@ import (
 
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/local"
 	"github.com/norn-scheduler/norn/local/runner"
 	"github.com/norn-scheduler/norn/predict"
@@ -84,7 +85,7 @@ func (s *setup) options() (local.Options, error) {
 		Operator: func(uid uint32, user string) bool { return uid == uint32(os.Getuid()) },
 		Defaults: local.Defaults{
 			Stop: api.Stop{Mode: "never", Grace: 5}, CPUs: 1, CancelGrace: 1, LogBytes: 1 << 20, LogKeep: 2,
-			CrashTimes: 5, CrashWithin: 5 * time.Second, SaveFailures: 3,
+			Patience: live.Patience{CrashTimes: 5, CrashWithin: 5 * time.Second, SaveFailures: 3},
 		},
 		Limits: local.Limits{Compact: 100_000, Recent: 1000, Jobs: 20_000, Array: 10_000},
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/local/rundir"
 )
 
@@ -16,38 +17,39 @@ var _ engine.Merger = (*Daemon)(nil)
 // begins its run anew, and finds in its allocation how; what it has learnt from
 // another one, and is not to go on from, does not count.
 func (d *Daemon) Merge(id job.ID, how job.Merge, with job.ID) (kept time.Duration) {
-	l, r := d.jobs[id], d.st.Record(id)
-	kept = r.ProgressAt(d.st.Now)
+	l, r := d.of(id), d.State().Record(id)
+	kept = r.ProgressAt(d.State().Now)
 	if l == nil {
 		return kept
 	}
 	if r.Merged == job.After && how != job.After {
 		kept = 0
 	}
-	alone := how == job.Apart && r.Merged == job.Together && (!d.st.Known(r.With) || d.st.Record(r.With).Phase.Over())
-	if kept == 0 && r.Progress+r.ProgressAt(d.st.Now) > 0 {
+	alone := how == job.Apart && r.Merged == job.Together && (!d.State().Known(r.With) || d.State().Record(r.With).Phase.Over())
+	if kept == 0 && r.Progress+r.ProgressAt(d.State().Now) > 0 {
 		l.forget, l.saved = true, rundir.Saved{}
 	}
-	if r.Phase == job.Running && l.purpose == "" && l.stage != noRun && !alone && r.Job.Stop == job.Checkpoint {
-		l.purpose, l.stage, l.decided, l.why = resizing, leaving, d.now, "it is to be trained otherwise"
+	if r.Phase == job.Running && l.Purpose == "" && l.stage.there() && l.stage != frozen && !alone && r.Job.Stop == job.Checkpoint {
+		l.Purpose, l.Decided, l.Why = live.Resizing, d.Loop.Now(), "it is to be trained otherwise"
+		d.happens(l, makeWay)
 		l.seq = launches(r)*seqs + seqLeave
-		d.wants(l, rundir.Want{Seq: l.seq, State: rundir.Save, Grace: l.stored.Spec.Stop.Grace, Why: l.why})
+		d.wants(l, rundir.Want{Seq: l.seq, State: rundir.Save, Grace: l.Spec.Stop.Grace, Why: l.Why})
 		l.tell()
 	}
 	return kept
 }
 
 // merged is with which job a job is trained.
-func (d *Daemon) merged(l *live) api.Merge {
-	r := d.st.Record(l.id)
-	if r.Merged == job.Apart || !d.st.Known(r.With) {
+func (d *Daemon) merged(l *entry) api.Merge {
+	r := d.State().Record(l.ID)
+	if r.Merged == job.Apart || !d.State().Known(r.With) {
 		return api.Merge{}
 	}
-	with := d.st.Record(r.With).Job.Key
+	with := d.State().Record(r.With).Job.Key
 	m := api.Merge{How: r.Merged.String(), With: with}
-	if other := d.byKey[with]; other != nil {
+	if other := d.by(with); other != nil {
 		m.Checkpoint = other.saved.Point.Path
-	} else if j := d.endedJob(with); j != nil && j.Progress != nil && j.Progress.Checkpoint != nil {
+	} else if j := d.EndedJob(with); j != nil && j.Progress != nil && j.Progress.Checkpoint != nil {
 		m.Checkpoint = j.Progress.Checkpoint.Path
 	}
 	return m
@@ -69,14 +71,14 @@ const patience = 2
 // judge looks at the quality that a merged job reports. One that has not become any
 // better within the first epochs makes progress more slowly, as far as policies are
 // told, than by itself: those that guard their pairs split them.
-func (d *Daemon) judge(l *live, r *api.Report) {
-	rec := d.st.Record(l.id)
+func (d *Daemon) judge(l *entry, r *api.Report) {
+	rec := d.State().Record(l.ID)
 	if rec.Phase != job.Running || rec.Merged == job.Apart || len(r.Quality) == 0 {
 		return
 	}
 	t := &l.trial
-	if t.run != l.run {
-		*t = trial{run: l.run, from: r.Epoch, best: map[string]float64{}}
+	if t.run != l.Run {
+		*t = trial{run: l.Run, from: r.Epoch, best: map[string]float64{}}
 	}
 	for name, v := range r.Quality {
 		best, known := t.best[name]
@@ -85,10 +87,10 @@ func (d *Daemon) judge(l *live, r *api.Report) {
 			t.best[name] = v
 		}
 	}
-	if t.gained || t.failed || r.Epoch-t.from < patience || d.touch(l.id) != nil {
+	if t.gained || t.failed || r.Epoch-t.from < patience || d.Loop.Touch(l.ID) != nil {
 		return
 	}
 	t.failed = true
-	d.log.Info("a merged job has learnt nothing in its first epochs", "job", l.key, "run", l.run, "with", d.merged(l).With)
-	d.emit(eventlog.Event{Kind: eventlog.Speed, Job: l.id, Speed: d.paceOn(rec, d.st.Alloc(l.id)) / 2})
+	d.log.Info("a merged job has learnt nothing in its first epochs", "job", l.Key, "run", l.Run, "with", d.merged(l).With)
+	d.Loop.Emit(eventlog.Event{Kind: eventlog.Speed, Job: l.ID, Speed: gauges{d}.paceOn(rec, d.State().Alloc(l.ID)) / 2})
 }

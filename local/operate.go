@@ -10,7 +10,6 @@ import (
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/local/rundir"
-	"github.com/norn-scheduler/norn/run"
 	"github.com/norn-scheduler/norn/server"
 )
 
@@ -19,16 +18,21 @@ func (d *Daemon) Drain(ctx context.Context, c server.Caller, z api.Drain) error 
 	if !c.Operator {
 		return api.Refuse(api.Denied, "only an operator may drain the machine")
 	}
-	return d.change(ctx, func() error {
+	return d.Change(ctx, func() error {
 		next := d.health.drained
 		if len(z.Devices) == 0 {
 			next.Machine, next.Why = !z.Undo, z.Why
 		} else if next.Devices = maps.Clone(next.Devices); next.Devices == nil {
 			next.Devices = map[string]string{}
 		}
+		var back []int
 		for _, name := range z.Devices {
-			if !slices.ContainsFunc(d.opt.Machine.Devices, func(dev Device) bool { return dev.Name == name }) {
+			i := slices.IndexFunc(d.opt.Machine.Devices, func(dev Device) bool { return dev.Name == name })
+			if i < 0 {
 				return api.Refuse(api.Unknown, "there is no device %q here", name)
+			}
+			if z.Undo {
+				back = append(back, i)
 			}
 			if next.Devices[name] = cmp.Or(z.Why, "drained by "+c.User); z.Undo {
 				delete(next.Devices, name)
@@ -38,63 +42,53 @@ func (d *Daemon) Drain(ctx context.Context, c server.Caller, z api.Drain) error 
 			return api.Refuse(api.Unavailable, "that cannot be noted: %v", err)
 		}
 		d.health.drained = next
-		d.setHealth()
+		condition{d}.forgive(back)
+		condition{d}.setHealth()
 		for i := range d.opt.Machine.Devices {
-			d.setDevice(i)
+			condition{d}.setDevice(i)
 		}
-		d.lookAtResidents()
+		trainers{d}.lookAtResidents()
 		return nil
 	})
 }
 
-// SetPolicy implements server.Backend.
-func (d *Daemon) SetPolicy(ctx context.Context, c server.Caller, choice string) error {
-	if !c.Operator {
-		return api.Refuse(api.Denied, "only an operator may change the policy")
-	}
-	next, err := run.ParseChoice(choice)
-	if err == nil {
-		_, err = next.Make()
-	}
-	if err != nil {
-		return api.Refuse(api.Invalid, "%v", err)
-	}
-	return d.change(ctx, func() error {
-		if d.rolling != nil {
-			return errLater
+// forgive takes devices that an operator puts back into use as sound, until they are
+// measured to be in trouble again.
+func (d condition) forgive(devices []int) {
+	for _, i := range devices {
+		d.health.sick[i] = ""
+		if d.opt.Machine.Forgive != nil {
+			d.health.forgive = append(d.health.forgive, i)
 		}
-		d.rolling = &next
-		d.health.policy = ""
-		return nil
-	})
+	}
 }
 
 // setHealth tells the engine whether the machine takes new work.
-func (d *Daemon) setHealth() {
+func (d condition) setHealth() {
 	h := cluster.Up
 	if d.health.drained.Machine || d.health.full.Load() {
 		h = cluster.Cordoned
 	}
-	was := d.st.Cluster.Health(0)
-	for i := range d.events { // of this instant
-		if d.events[i].Kind == eventlog.NodeSet {
-			was = d.events[i].Health
+	was := d.State().Cluster.Health(0)
+	for _, ev := range d.Loop.Events() { // of this instant
+		if ev.Kind == eventlog.NodeSet {
+			was = ev.Health
 		}
 	}
 	if was != h {
-		d.emit(eventlog.Event{Kind: eventlog.NodeSet, Health: h})
+		d.Loop.Emit(eventlog.Event{Kind: eventlog.NodeSet, Health: h})
 	}
 }
 
 // setDevice tells the engine whether a device takes new work.
-func (d *Daemon) setDevice(i int) {
-	broken, was := d.deviceNote(i) != "", d.st.Cluster.Broken(cluster.DeviceID(i))
-	for k := range d.events { // of this instant
-		if ev := &d.events[k]; ev.Kind == eventlog.Device && int(ev.Device) == i {
+func (d condition) setDevice(i int) {
+	broken, was := d.deviceNote(i) != "", d.State().Cluster.Broken(cluster.DeviceID(i))
+	for _, ev := range d.Loop.Events() { // of this instant
+		if ev.Kind == eventlog.Device && int(ev.Device) == i {
 			was = ev.Broken
 		}
 	}
 	if was != broken {
-		d.emit(eventlog.Event{Kind: eventlog.Device, Device: cluster.DeviceID(i), Broken: broken})
+		d.Loop.Emit(eventlog.Event{Kind: eventlog.Device, Device: cluster.DeviceID(i), Broken: broken})
 	}
 }

@@ -2,10 +2,14 @@
 // engine decide who runs, and keeps everything in one state folder, so that it
 // may die at any moment and go on from there.
 //
-// Nouns: the Daemon is one engine with its world; a run is one launch of a job,
-// whose runner (package local/runner) outlives the daemon; an epoch is one event
-// log, which begins with what was left of the one before; an act is what must
-// only be done once the decision for it is on disk.
+// Nouns: the Daemon is what every live world has (package live), with this machine
+// as its World; an entry is a job with its run, which is one launch of it, and whose
+// runner (package local/runner) outlives the daemon; an act is what must only be done
+// once the decision for it is on disk.
+//
+// Ownership: intake checks what is submitted; the launcher starts runs and talks to
+// them; condition looks after devices; gauges, trainers and packing are what they say;
+// recovery finds runs again.
 //
 // # The order of things
 //
@@ -20,11 +24,13 @@
 package local
 
 import (
+	"fmt"
 	"log/slog"
 	"time"
 
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/predict"
 	"github.com/norn-scheduler/norn/run"
@@ -89,11 +95,7 @@ type Defaults struct {
 	LogKeep      int
 	Cgroup       string // parent of the runs' cgroups; empty: none
 
-	// A job that fails CrashTimes in a row, each within CrashWithin of its start,
-	// is held; so is one whose checkpoints fail SaveFailures times in a row.
-	CrashTimes   int
-	CrashWithin  time.Duration
-	SaveFailures int
+	live.Patience
 
 	// Period is the time in which a job that is throttled is stopped and goes on
 	// once; 0: the runner's own.
@@ -123,6 +125,17 @@ type Machine struct {
 	NUMA      int
 	Isolation []string
 	Sample    func() []Sample // nil: nothing can be measured
+	// Forgive takes what a device was measured to have gone wrong before as no trouble any
+	// more. It is called between two Samples; nil: nothing.
+	Forgive func(device int)
+}
+
+// name is what a device is called.
+func (m *Machine) name(i cluster.DeviceID) string {
+	if int(i) < len(m.Devices) {
+		return m.Devices[i].Name
+	}
+	return fmt.Sprintf("device %d", i)
 }
 
 // Device is a GPU, a declared slot, or a part of the processors (a host device,

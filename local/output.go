@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/local/rundir"
 	"github.com/norn-scheduler/norn/server"
 )
@@ -20,19 +21,19 @@ import (
 func (d *Daemon) Output(ctx context.Context, c server.Caller, id string, run int) (server.Output, error) {
 	var key string
 	last := 0
-	err := d.ask(ctx, func() error {
-		jobs, err := d.mine(c, id)
+	err := d.Loop.Ask(ctx, func() error {
+		jobs, err := d.Mine(c, id)
 		if err == nil {
-			key, last = jobs[0].key, jobs[0].run
+			key, last = jobs[0].Key, jobs[0].Run
 			if len(jobs) > 1 {
 				return api.Refuse(api.Invalid, "%s is an array: name one of its jobs, such as %s", id, key)
 			}
 			if last == 0 {
-				return api.Refuse(api.Conflict, "job %s has written nothing yet, it is %s", key, d.view(jobs[0]).State)
+				return api.Refuse(api.Conflict, "job %s has written nothing yet, it is %s", key, d.View(jobs[0]).State)
 			}
 			return nil
 		}
-		if j := d.endedJob(id); validID(id) && j != nil && (c.Operator || j.User == c.User) {
+		if j := d.EndedJob(id); live.ValidID(id) && j != nil && (c.Operator || j.User == c.User) {
 			key, last = j.ID, j.Run
 			if last == 0 {
 				return api.Refuse(api.Conflict, "job %s never ran: it is %s", key, j.State)
@@ -51,7 +52,7 @@ func (d *Daemon) Output(ctx context.Context, c server.Caller, id string, run int
 	if _, err := os.Stat(dir); run < 0 || run > last || err != nil {
 		return nil, api.Refuse(api.Unknown, "job %s has no run %d whose output is kept; its last one is %d", key, run, last)
 	}
-	return &output{dir: dir, gone: d.stopped}, nil
+	return &output{dir: dir, gone: d.Loop.Stopped()}, nil
 }
 
 // output reads what a run writes, across the files that it is put aside in.

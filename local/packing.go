@@ -16,6 +16,9 @@ import (
 	"github.com/norn-scheduler/norn/local/rundir"
 )
 
+// packing is the daemon as it keeps servers of CUDA MPS.
+type packing struct{ *Daemon }
+
 // packer is a server of CUDA MPS, through which jobs of one user compute on one GPU at
 // the same time. It outlives the daemon.
 type packer struct {
@@ -47,11 +50,11 @@ func uidOf(u *rundir.User) int {
 	return int(u.UID)
 }
 
-// packing lets the tasks of a run compute beside those of other jobs, where MPS is
+// pack lets the tasks of a run compute beside those of other jobs, where MPS is
 // there: those that see one GPU, and hold a part of it, or whatever they hold where all
 // are to. What it returns is done before the run is launched. That MPS cannot be had is
 // no reason not to run: jobs share a GPU in turns then.
-func (d *Daemon) packing(l *live, a *cluster.Alloc, run *rundir.Run) func() error {
+func (d packing) pack(l *entry, a *cluster.Alloc, run *rundir.Run) func() error {
 	l.packers = nil
 	if d.opt.MPS.Program == "" {
 		return func() error { return nil }
@@ -97,11 +100,11 @@ func (d *Daemon) packing(l *live, a *cluster.Alloc, run *rundir.Run) func() erro
 
 // packerFor is the server of a GPU for a user. Its folder is below the state where
 // that is the daemon's own user, and else where the user can get to.
-func (d *Daemon) packerFor(dev *Device, u *rundir.User) *packer {
-	p := &packer{dir: filepath.Join(d.store.dir, "mps", fmt.Sprintf("%s-%d", dev.Name, uidOf(u))), used: d.now, gone: make(chan struct{})}
+func (d packing) packerFor(dev *Device, u *rundir.User) *packer {
+	p := &packer{dir: filepath.Join(d.store.dir, "mps", fmt.Sprintf("%s-%d", dev.Name, uidOf(u))), used: d.Loop.Now(), gone: make(chan struct{})}
 	for _, o := range d.packers {
 		if o.serves(dev.Name, u) {
-			o.used = d.now
+			o.used = d.Loop.Now()
 			return o
 		}
 		if o.dir == p.dir {
@@ -151,43 +154,43 @@ func (p *packer) quit() error {
 }
 
 // lookAtPackers ends the servers that no run has used for long enough.
-func (d *Daemon) lookAtPackers() {
+func (d packing) lookAtPackers() {
 	for _, p := range d.packers {
 		if p.ending {
 			continue
 		}
 		if d.computesThrough(p) {
-			p.used = d.now
+			p.used = d.Loop.Now()
 			continue
 		}
-		if d.now-p.used < d.opt.Defaults.ResidentIdle {
+		if d.Loop.Now()-p.used < d.opt.Defaults.ResidentIdle {
 			continue
 		}
 		p.ending = true
-		d.acting.Go(func() {
+		d.Loop.Go(func() {
 			if err := p.quit(); err != nil {
 				d.log.Warn("CUDA MPS cannot be ended", "device", p.note.Device, "error", err)
 			}
-			d.enqueue(&request{done: make(chan error, 1), run: func() error {
+			d.Loop.Post(func() error {
 				d.packers = slices.DeleteFunc(d.packers, func(o *packer) bool { return o == p })
 				return nil
-			}})
+			})
 		})
 	}
 }
 
 // computesThrough tells whether a run, or a resident trainer, may be a client of a
 // server.
-func (d *Daemon) computesThrough(p *packer) bool {
-	return slices.ContainsFunc(d.jobs, func(l *live) bool { return l != nil && l.stage != noRun && slices.Contains(l.packers, p) }) ||
+func (d packing) computesThrough(p *packer) bool {
+	return d.any(func(l *entry) bool { return l.stage.there() && slices.Contains(l.packers, p) }) ||
 		slices.ContainsFunc(d.residents, func(r *resident) bool { return slices.Contains(r.note.Devices, p.note.Device) })
 }
 
 // findPackers finds the servers that the daemon before this one started.
-func (d *Daemon) findPackers() {
+func (d packing) findPackers() {
 	dirs, _ := filepath.Glob(filepath.Join(d.store.dir, "mps", "*"))
 	for _, dir := range dirs {
-		p := &packer{dir: dir, used: d.st.Now, gone: make(chan struct{})}
+		p := &packer{dir: dir, used: d.State().Now, gone: make(chan struct{})}
 		if ok, err := rundir.Read(dir, packerFile, &p.note); ok && err == nil {
 			d.packers = append(d.packers, p)
 		}
@@ -195,7 +198,7 @@ func (d *Daemon) findPackers() {
 }
 
 // packersOf are the servers that the tasks of a run were launched with.
-func (d *Daemon) packersOf(run *rundir.Run) (out []*packer) {
+func (d packing) packersOf(run *rundir.Run) (out []*packer) {
 	for _, p := range d.packers {
 		pipe := p.note.Server.Client(1000, 0)[0]
 		if slices.ContainsFunc(run.Tasks, func(t rundir.Task) bool { return slices.Contains(t.Env, pipe) }) {

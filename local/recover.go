@@ -2,121 +2,24 @@ package local
 
 import (
 	"errors"
-	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
-	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/local/rundir"
 	"github.com/norn-scheduler/norn/local/runner"
-	"github.com/norn-scheduler/norn/run"
-	"github.com/norn-scheduler/norn/state"
-	"github.com/norn-scheduler/norn/tenant"
 )
 
-// recover reads what the daemon before this one left behind and goes on from
-// there, in a new epoch.
-func (d *Daemon) recover() error {
-	epochs, err := d.store.epochs()
-	if err != nil {
-		return err
-	}
-	if _, err := rundir.Read(d.store.dir, drainedFile, &d.health.drained); err != nil {
-		return fmt.Errorf("what operators have put out of use: %w", err)
-	}
-	if len(epochs) == 0 {
-		return d.found()
-	}
-	old := &past{devices: d.opt.Machine.Devices, epochs: epochs}
-	if err := d.read(old); err != nil {
-		return err
-	}
-	if err = d.goOn(old); noRoom(err) {
-		d.stall(old, err)
-		return nil
-	}
-	return err
-}
-
-// read takes in what the last log, the history and the folders of the runs tell. It
-// writes nothing.
-func (d *Daemon) read(old *past) error {
-	last := old.last()
-	st, h, err := d.store.foldLog(last, old.restart)
-	if err != nil {
-		return fmt.Errorf("the event log of the last run: %w", err)
-	}
-	old.header = h
-	d.clock = newClock(h.Origin, st.Now)
-	d.next.Store(max(nextIn(h), old.next))
-	d.st = st
-	if old.told, err = d.takeIn(last); err != nil {
-		return err
-	}
-	old.told = max(old.told, st.Past()) // of whom an earlier log told
-	d.findResidents()
-	d.findPackers()
-	return d.findJobs(old)
-}
-
-// goOn goes on from what was read, in a new epoch. Where there is no room for that it
-// may be tried again.
-func (d *Daemon) goOn(old *past) error {
-	if err := d.catchUp(old); err != nil {
-		return err
-	}
-	if err := d.fitDevices(); err != nil {
-		return err
-	}
-	if run.ChoiceOf(old.header).String() != d.choice.String() {
-		d.rolling = &d.choice // so that notes of the old policy are forgotten
-		d.lets = old.header.Policy != d.choice.Policy
-	}
-	d.st.Now = max(d.st.Now, d.clock.now())
-	if err := d.renew(old.last()+1, old.header.Origin); err != nil {
-		return err
-	}
-	d.packOld(old.epochs)
-	return nil
-}
-
-// renew begins a new epoch with what is left of the state.
-func (d *Daemon) renew(n int, origin time.Time) error {
-	tenants, err := d.tenants(d.st)
-	if err != nil {
-		return err
-	}
-	c, err := d.cluster()
-	if err != nil {
-		return err
-	}
-	d.takeOut(c)
-	fresh, err := d.begin(n, origin, d.st, c, tenants)
-	if err != nil {
-		return err
-	}
-	d.rolling, d.refit = nil, false
-	d.adopt(fresh)
-	if err := d.newEngine(); err != nil {
-		return err
-	}
-	d.now, d.kick = fresh.Now, true
-	for _, l := range d.jobs {
-		if l == nil { // it had ended
-			continue
-		}
-		d.find(l)
-	}
-	return nil
-}
+// recovery is the daemon while it finds out what has become of the runs of the one
+// before it.
+type recovery struct{ *Daemon }
 
 // takeOut takes out of a cluster what an operator has put out of use. All else is
 // looked at anew.
-func (d *Daemon) takeOut(c *cluster.Cluster) {
+func (d recovery) takeOut(c *cluster.Cluster) {
 	if d.health.drained.Machine {
 		c.SetHealth(0, cluster.Cordoned)
 	}
@@ -127,224 +30,66 @@ func (d *Daemon) takeOut(c *cluster.Cluster) {
 	}
 }
 
-// found begins the first epoch of a new state folder.
-func (d *Daemon) found() error {
-	tenants, err := d.opt.Tenants()
-	if err != nil {
-		return err
-	}
-	c, err := d.cluster()
-	if err != nil {
-		return err
-	}
-	d.clock = newClock(time.Now(), 0)
-	d.next.Store(1)
-	d.takeOut(c)
-	fresh, err := d.begin(1, d.clock.origin, state.New(cluster.New(), tenant.NewTree(0)), c, tenants)
-	if err != nil {
-		return err
-	}
-	d.adopt(fresh)
-	return d.newEngine()
-}
-
-// packOld packs the logs of epochs that have ended, as far as a crash prevented
-// it.
-func (d *Daemon) packOld(epochs []int) {
-	d.acting.Go(func() {
-		for _, n := range epochs {
-			d.store.pack(n) // one that is packed has no plain file: nothing to do
-		}
-	})
-}
-
-// past is the sink that notes what a log tells beside the state.
-type past struct {
-	next  int64
-	texts map[job.ID][]lifeLine // of jobs that have not ended
-	where map[job.ID]*where
-	wants map[job.ID]job.Reason // what somebody wants of runs that have still to leave
-
-	devices []Device
-
-	epochs []int            // the numbers of the logs
-	header *eventlog.Header // of the last
-	told   int              // of the ends that it tells, so many are in the history
-}
-
-// last is the number of the last log.
-func (p *past) last() int { return p.epochs[len(p.epochs)-1] }
-
-type lifeLine struct {
-	at   time.Duration
-	text string
-}
-
-// restart makes the sink forget, for a log that is read again.
-func (p *past) restart() engine.Sink {
-	p.next, p.texts, p.where, p.wants = 1, map[job.ID][]lifeLine{}, map[job.ID]*where{}, map[job.ID]job.Reason{}
-	return p
-}
-
-// Event implements engine.Sink.
-func (p *past) Event(ev *eventlog.Event, s *state.State) {
-	p.intention(ev, s)
-	if aboutJob(ev.Kind) && s.Known(ev.Job) {
-		if s.Record(ev.Job).Phase.Over() {
-			delete(p.texts, ev.Job)
-			delete(p.where, ev.Job)
-		} else if text := p.text(ev, s); text != "" {
-			p.texts[ev.Job] = append(p.texts[ev.Job], lifeLine{ev.Time, text})
-		}
-	}
-	if ev.Kind == eventlog.Submit {
-		if n, err := strconv.ParseInt(baseOf(ev.Spec.Key), 10, 64); err == nil {
-			p.next = max(p.next, n+1)
-		}
-	}
-}
-
-// intention notes what somebody wants of a run, until it has come about.
-func (p *past) intention(ev *eventlog.Event, s *state.State) {
-	switch ev.Kind {
-	case eventlog.Wait:
-		if phase := s.Record(ev.Job).Phase; phase == job.Running || phase == job.Stopping {
-			p.wants[ev.Job] = ev.Reason
-		}
-	case eventlog.End, eventlog.Cancel:
-		delete(p.wants, ev.Job)
-	case eventlog.Gone, eventlog.Evict, eventlog.Fail, eventlog.Start:
-		if p.wants[ev.Job].Code == job.UserRequest { // who has cancelled a job wants it whatever becomes of its run
-			delete(p.wants, ev.Job)
-		}
-	}
-}
-
-func (p *past) text(ev *eventlog.Event, s *state.State) string {
-	w := p.where[ev.Job]
-	if w == nil {
-		w = new(where)
-		p.where[ev.Job] = w
-	}
-	return w.text(ev, s, p.devices, eventText(ev, s, p.devices))
-}
-
-// findJobs makes what is known of the jobs of the old log, but for those that came
-// to their end and of which the history tells: nothing of them is left.
-func (d *Daemon) findJobs(old *past) error {
-	done := make([]bool, d.st.Jobs())
-	for n, id := range d.st.Ended() {
-		done[id] = n < d.st.Past() || n < old.told && d.st.Record(id).Phase != job.Cancelled // of which frozen processes may be left
-	}
+// recaller makes jobs of an earlier log known again, by what was submitted and by what
+// the folders of their last runs say.
+func (d recovery) recaller() func(r *job.Record) (*live.Job, error) {
 	specs := map[string]*stored{}
-	for i := range job.ID(d.st.Jobs()) {
-		if done[i] {
-			continue
-		}
-		r := d.st.Record(i)
-		base := baseOf(r.Job.Key)
-		s, ok := specs[base]
+	return func(r *job.Record) (*live.Job, error) {
+		key := r.Job.Key
+		s, ok := specs[live.BaseOf(key)]
 		if !ok {
 			var err error
-			if s, err = d.store.readSpec(base); err != nil {
+			if s, err = d.store.readSpec(live.BaseOf(key)); err != nil {
 				if r.Phase.Over() {
-					continue
+					return nil, nil
 				}
-				return err
+				return nil, err
 			}
-			specs[base] = s
+			specs[live.BaseOf(key)] = s
 		}
-		l := newLive(i, r.Job.Key, s)
+		l := newEntry(key, s)
 		d.readRun(l)
-		d.readAlone(l)
-		l.intended(old.wants[i])
-		d.byKey[l.key] = l
-		if w := old.where[i]; w != nil {
-			l.where = *w
-		}
-		for _, line := range old.texts[i] {
-			l.remember(d.clock.wall(line.at), line.text)
-		}
-	}
-	return nil
-}
-
-// intended takes over what the log says that somebody wants of a run.
-func (l *live) intended(why job.Reason) {
-	switch why.Code {
-	case job.Cancelling:
-		l.purpose, l.why = cancelled, why.Text
-	case job.UserRequest:
-		l.purpose, l.why = requeuing, why.Text
+		gauges(d).readAlone(l)
+		d.entries[key] = l
+		return &l.Job, nil
 	}
 }
 
 // readRun reads what the folder of the last run of a job says.
-func (d *Daemon) readRun(l *live) {
-	if l.run = d.store.lastRun(l.key); l.run == 0 {
+func (d recovery) readRun(l *entry) {
+	if l.Run = d.store.lastRun(l.Key); l.Run == 0 {
 		return
 	}
-	dir := d.store.runDir(l.key, l.run)
+	dir := d.store.runDir(l.Key, l.Run)
 	var run rundir.Run
 	if ok, _ := rundir.Read(dir, rundir.RunFile, &run); ok {
-		l.limits, l.packers = readLimits(dir, &run), d.packersOf(&run)
+		l.limits, l.packers = readLimits(dir, &run), packing(d).packersOf(&run)
 		for _, v := range run.Env {
 			if token, is := strings.CutPrefix(v, rundir.EnvToken+"="); is {
 				l.token = token
 			}
 			if socket, is := strings.CutPrefix(v, rundir.EnvResident+"="); is {
-				l.resident, l.measured = d.residentAt(socket), true
+				l.resident, l.measured = trainers(d).residentAt(socket), true
 			}
 		}
 	}
 	var exit rundir.Exit
-	if ok, _ := rundir.Read(dir, rundir.ExitFile, &exit); ok {
-		l.exit = &exit
-	}
 	rundir.Read(dir, rundir.StatusFile, &l.status)
 	rundir.Read(dir, rundir.SavedFile, &l.saved)
-}
-
-// catchUp writes the history of those whose end the log tells and the history
-// does not, and forgets the jobs that have ended.
-func (d *Daemon) catchUp(old *past) error {
-	var gone []*live
-	var missing []ended
-	for n, id := range d.st.Ended() {
-		l := d.byKey[d.st.Record(id).Job.Key]
-		if l == nil {
-			continue
-		}
-		gone = append(gone, l)
-		if n >= old.told {
-			missing = append(missing, ended{Log: old.last(), N: n, Job: d.view(l)})
-		}
+	if ok, _ := rundir.Read(dir, rundir.ExitFile, &exit); ok {
+		l.ends(&exit)
 	}
-	if len(missing) > 0 {
-		if err := d.store.appendEnded(missing); err != nil {
-			return fmt.Errorf("the history of jobs: %w", err)
-		}
-	}
-	old.told += len(missing)
-	for i := range missing {
-		d.recent.add(missing[i].Job)
-		d.observe(&missing[i].Job)
-		d.tally.ended++
-	}
-	for _, l := range gone {
-		delete(d.byKey, l.key)
-		d.endStray(l)
-	}
-	return nil
 }
 
 // endStray ends a run of a job that has ended: its frozen processes, when the
 // daemon died between the cancellation and telling them.
-func (d *Daemon) endStray(l *live) {
-	if l.run == 0 || l.exit != nil {
+func (d recovery) endStray(j *live.Job) {
+	l := d.entries[j.Key]
+	delete(d.entries, j.Key)
+	if l.Run == 0 || l.exit != nil {
 		return
 	}
-	dir := d.store.runDir(l.key, l.run)
+	dir := d.store.runDir(l.Key, l.Run)
 	lock, err := rundir.Lock(dir)
 	if err == nil {
 		lock.Close()
@@ -354,113 +99,115 @@ func (d *Daemon) endStray(l *live) {
 	}
 	var want rundir.Want
 	rundir.Read(dir, rundir.WantFile, &want)
-	want = rundir.Want{Seq: want.Seq/seqs*seqs + seqCancel, State: rundir.End, Purpose: string(cancelled)}
-	d.act(l, func() { d.write(dir, want) })
+	want = rundir.Want{Seq: want.Seq/seqs*seqs + seqCancel, State: rundir.End, Purpose: string(live.Cancelled)}
+	d.Loop.Act(&l.Lane, func() { d.write(dir, want) })
 }
 
 // find sets a job back to where it stood: its run is found again, launched where
 // that had been decided but not done, or told again what is wanted of it.
-func (d *Daemon) find(l *live) {
-	r := d.st.Record(l.id)
+func (d recovery) find(l *entry) {
+	r := d.State().Record(l.ID)
 	k := launches(r)
-	dir := d.store.runDir(l.key, l.run)
+	dir := d.store.runDir(l.Key, l.Run)
 	var want rundir.Want
-	if l.run > 0 {
+	if l.Run > 0 {
 		rundir.Read(dir, rundir.WantFile, &want)
 	}
-	l.seq, l.want, l.decided = want.Seq, want, d.now
-	if l.purpose == "" {
-		if l.purpose = purposeOf(&want, r); l.purpose == overusing {
-			l.why = want.Why
+	l.seq, l.want, l.Decided = want.Seq, want, d.Loop.Now()
+	if l.Purpose == "" {
+		if l.Purpose = purposeOf(&want, r); l.Purpose == live.Overusing {
+			l.Why = want.Why
 		}
 	} else if d.insist(l, r, &want) {
 		return
 	}
-	news := l.exit != nil && l.untold(&want, r)
-	over := l.run == 0 || l.exit != nil && want.Seq < k*seqs+seqGo && !news
-	switch {
-	case r.Phase == job.Running && l.purpose != "":
-		l.stage = leaving
-	case r.Phase == job.Running && over:
-		d.put(l, d.st.Alloc(l.id), k, r.Progress)
+	f := facts{
+		phase: r.Phase, away: l.Purpose != "", ran: l.Run > 0, ended: l.exit != nil, news: l.exit != nil && d.untold(l, &want, r),
+		behind: want.Seq < k*seqs+seqGo, toLeave: want.Seq >= k*seqs+seqLeave, seen: l.status.PID != 0, home: d.State().Home(l.ID) != nil,
+	}
+	f.done = f.ended && d.ending(l, r, l.exit).Done()
+	var do todo
+	if l.stage, do = f.resume(); !d.resume(l, r, do) {
 		return
-	case r.Phase == job.Running && want.Seq < k*seqs+seqGo && !news:
-		d.findEarlier(l, r, k)
-	case r.Phase == job.Running && l.status.PID != 0:
-		l.stage = up
-	case r.Phase == job.Running:
-		l.stage = launching
-	case r.Phase == job.Stopping && over: // it was stopped before it had been launched
-		d.later = append(d.later, func() error {
-			if err := d.touch(l.id); err != nil {
-				return err
-			}
-			l.undone = r.Job.Stop == job.Freeze && l.run > 0
-			d.emit(eventlog.Event{Kind: eventlog.Gone, Job: l.id})
-			return nil
-		})
-		return
-	case r.Phase == job.Stopping && want.Seq < k*seqs+seqLeave && l.purpose == "" && !news:
-		d.Stop(l.id)
-	case r.Phase == job.Stopping:
-		l.stage = leaving
-		if l.purpose == "" {
-			l.purpose = preempted
-		}
-	case l.run == 0 || d.st.Home(l.id) == nil && l.purpose == "":
-		l.late = l.exit != nil && l.done(l.exit) // it has done its work just when it was thrown back
-		d.rest(l, r)
-		return // it waits, and nothing of it is left
-	default:
-		l.stage = frozen
-		d.rest(l, r)
 	}
 	if l.token != "" {
-		d.tokens.set(l.token, l.key)
+		d.tokens.set(l.token, l.Key)
 	}
-	if a := d.st.Alloc(l.id); a != nil && l.exit == nil && (l.stage == up || l.stage == launching) {
+	if a := d.State().Alloc(l.ID); a != nil && l.exit == nil && (l.stage == up || l.stage == launching) {
 		d.allow(l, a) // that had been decided, and perhaps not done
 	}
 	d.findRun(l, dir)
 }
 
-// insist sees to it that what somebody wants of a run comes about although the run
-// may never have been told, and tells whether nothing is left to be found.
-func (d *Daemon) insist(l *live, r *job.Record, want *rundir.Want) (settled bool) {
-	if l.run == 0 { // it had not been launched
-		d.later = append(d.later, func() error {
-			if err := d.touch(l.id); err != nil {
+// resume does what a job needs that the daemon before this one left so, and tells whether
+// there is a run to be looked at.
+func (d recovery) resume(l *entry, r *job.Record, do todo) (look bool) {
+	switch do {
+	case startNow:
+		d.put(l, d.State().Alloc(l.ID), launches(r), r.Progress)
+		return false
+	case goBack:
+		d.findEarlier(l, r, launches(r))
+	case stopNow:
+		d.Stop(l.ID)
+	case hasLeft:
+		d.Loop.Later(func() error {
+			if err := d.Loop.Touch(l.ID); err != nil {
 				return err
 			}
-			if l.purpose == cancelled {
-				d.emit(eventlog.Event{Kind: eventlog.Cancel, Job: l.id})
+			l.undone = r.Job.Stop == job.Freeze && l.Run > 0
+			d.Loop.Emit(eventlog.Event{Kind: eventlog.Gone, Job: l.ID})
+			return nil
+		})
+		return false
+	case waits:
+		d.Rest(&l.Job)
+		return l.stage == frozen
+	case watch:
+		if r.Phase == job.Stopping && l.Purpose == "" {
+			l.Purpose = live.Preempted
+		}
+	}
+	return true
+}
+
+// insist sees to it that what somebody wants of a run comes about although the run
+// may never have been told, and tells whether nothing is left to be found.
+func (d recovery) insist(l *entry, r *job.Record, want *rundir.Want) (settled bool) {
+	if l.Run == 0 { // it had not been launched
+		d.Loop.Later(func() error {
+			if err := d.Loop.Touch(l.ID); err != nil {
+				return err
+			}
+			if l.Purpose == live.Cancelled {
+				d.Loop.Emit(eventlog.Event{Kind: eventlog.Cancel, Job: l.ID})
 			} else {
 				d.evict(l, r.Progress, job.UserRequest, "it was requeued")
 			}
-			l.purpose = ""
+			l.Purpose = ""
 			return nil
 		})
 		return true
 	}
-	if want.Purpose == string(l.purpose) || l.exit != nil {
+	if want.Purpose == string(l.Purpose) || l.exit != nil {
 		return false
 	}
-	l.seq = max(launches(r), want.Seq/seqs) * seqs
-	if l.purpose == cancelled {
-		d.end(l, cancelled, seqCancel, rundir.End, d.opt.Defaults.CancelGrace, l.why)
+	l.seq, l.stage = max(launches(r), want.Seq/seqs)*seqs, up
+	if l.Purpose == live.Cancelled {
+		d.end(l, live.Cancelled, seqCancel, rundir.End, d.opt.Defaults.CancelGrace, l.Why)
 	} else {
-		d.throwOff(l, r, requeuing, l.why)
+		d.throwOff(l, r, live.Requeuing, l.Why)
 	}
 	return false
 }
 
 // purposeOf is why a run was told to leave, if that is still to come about.
-func purposeOf(want *rundir.Want, r *job.Record) purpose {
+func purposeOf(want *rundir.Want, r *job.Record) live.Purpose {
 	k := launches(r)
-	switch p := purpose(want.Purpose); {
-	case p == cancelled,
-		(p == requeuing || p == overusing) && want.Seq/seqs == k && (r.Phase == job.Running || r.Phase == job.Stopping),
-		p == resizing && want.Seq/seqs == k-1 && r.Phase == job.Running: // the launch behind it is decided
+	switch p := live.Purpose(want.Purpose); {
+	case p == live.Cancelled,
+		(p == live.Requeuing || p == live.Overusing) && want.Seq/seqs == k && (r.Phase == job.Running || r.Phase == job.Stopping),
+		p == live.Resizing && want.Seq/seqs == k-1 && r.Phase == job.Running: // the launch behind it is decided
 		return p
 	}
 	return ""
@@ -468,34 +215,34 @@ func purposeOf(want *rundir.Want, r *job.Record) purpose {
 
 // untold tells whether the end of a job's last run is still to be taken in, though
 // the job was to run again by now.
-func (l *live) untold(want *rundir.Want, r *job.Record) bool {
+func (d recovery) untold(l *entry, want *rundir.Want, r *job.Record) bool {
 	if r.Job.Stop == job.Freeze {
-		return l.purpose != "" || want.State == rundir.Freeze && byItself(l.exit)
+		return l.Purpose != "" || want.State == rundir.Freeze && d.ending(l, r, l.exit).ByItself()
 	}
-	return l.purpose != "" || l.done(l.exit)
+	return l.Purpose != "" || d.ending(l, r, l.exit).Done()
 }
 
 // findEarlier goes on with a running job whose last run belongs to an earlier
 // launch: it was to be thawed, or to leave for other devices.
-func (d *Daemon) findEarlier(l *live, r *job.Record, k int) {
+func (d recovery) findEarlier(l *entry, r *job.Record, k int) {
 	if r.Job.Stop == job.Freeze {
 		l.stage = frozen
-		d.put(l, d.st.Alloc(l.id), k, r.Progress)
+		d.put(l, d.State().Alloc(l.ID), k, r.Progress)
 		return
 	}
-	l.purpose, l.stage = resizing, leaving
+	l.Purpose, l.stage = live.Resizing, leaving
 	l.seq = (k-1)*seqs + seqLeave
-	d.wants(l, rundir.Want{Seq: l.seq, State: rundir.Save, Grace: l.stored.Spec.Stop.Grace, Why: "it is given other devices"})
+	d.wants(l, rundir.Want{Seq: l.seq, State: rundir.Save, Grace: l.Spec.Stop.Grace, Why: "it is given other devices"})
 }
 
 // findRun finds out what has become of a run while no daemon looked.
-func (d *Daemon) findRun(l *live, dir string) {
+func (d recovery) findRun(l *entry, dir string) {
 	if l.exit != nil {
-		n := notice{key: l.key, run: l.run, exit: l.exit}
-		d.later = append(d.later, func() error { return d.notice(n) })
+		n := notice{key: l.Key, run: l.Run, exit: l.exit}
+		d.Loop.Later(func() error { return d.notice(n) })
 		return
 	}
-	key, run := l.key, l.run
+	key, run := l.Key, l.Run
 	lock, err := rundir.Lock(dir)
 	if errors.Is(err, rundir.ErrHeld) {
 		d.watchAgain(l, dir)
@@ -505,7 +252,7 @@ func (d *Daemon) findRun(l *live, dir string) {
 		lock.Close()
 	}
 	if l.status.PID == 0 { // its runner had not come so far, or was never launched
-		d.act(l, func() {
+		d.Loop.Act(&l.Lane, func() {
 			if err := d.spawn(dir, key, run); err != nil {
 				d.log.Error("a run cannot be launched", "job", key, "error", err)
 				d.lost(key, run, "norn could not launch it: "+err.Error())
@@ -517,48 +264,25 @@ func (d *Daemon) findRun(l *live, dir string) {
 	if l.status.Boot != runner.BootID() {
 		why = "the machine was restarted"
 	}
-	d.act(l, func() { d.lost(key, run, why) })
+	d.Loop.Act(&l.Lane, func() { d.lost(key, run, why) })
 }
 
 // watchAgain watches over a runner that lives.
-func (d *Daemon) watchAgain(l *live, dir string) {
-	key, run := l.key, l.run
+func (d recovery) watchAgain(l *entry, dir string) {
+	key, run := l.Key, l.Run
 	if l.status.PID != 0 {
 		pid := l.status.PID
-		d.act(l, func() {
+		d.Loop.Act(&l.Lane, func() {
 			d.follow(pid, key, run)
 			d.look(key, run)
 		})
 		return
 	}
-	again := func() { // until it says who it is
-		if l.run != run || l.stage == noRun {
+	d.Loop.At(d.Loop.Now()+100*time.Millisecond, func() { // until it says who it is
+		if l.Run != run || !l.stage.there() {
 			return
 		}
 		rundir.Read(dir, rundir.StatusFile, &l.status)
 		d.findRun(l, dir)
-	}
-	d.timers.add(d.now+100*time.Millisecond, again)
-}
-
-// rest goes on with a job that waits or is held.
-func (d *Daemon) rest(l *live, r *job.Record) {
-	if r.Phase != job.Held {
-		l.held, l.after = false, nil
-		return
-	}
-	why := r.Reason
-	switch {
-	case why.At > 0:
-		l.held, l.until = false, why.At
-		until := why.At
-		d.timers.add(until, func() { d.expire(l, until) })
-	case len(l.after) > 0 && strings.HasPrefix(why.Text, waitsFor):
-		l.held = false
-	default:
-		l.held = true
-	}
-	if len(l.after) > 0 { // it may have ended in the last instant before
-		d.later = append(d.later, func() error { return d.dependent(l) })
-	}
+	})
 }

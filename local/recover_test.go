@@ -238,6 +238,46 @@ func lastLog(t *testing.T, h *here) string {
 	return all[len(all)-1]
 }
 
+// That a job waits for another one has a code in the log; the daemon goes on by that, and
+// in logs of before there was one by what the reason says. One that a person holds waits
+// for that person.
+func TestDependencyGoesOn(t *testing.T) {
+	for name, rewrite := range map[string]func(string) string{
+		"code": func(log string) string { return log },
+		"text": func(log string) string { return strings.ReplaceAll(log, `"why":"after-job"`, `"why":"on-hold"`) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHere(t, "fifo", 2, nil)
+			a := h.submit(h.sh(1, "touch up; "+awaits("enough")))
+			h.made("up")
+			spec := h.sh(1, "true")
+			spec.After = []api.After{{Job: a}}
+			b := h.submit(spec)
+			spec.Held = true
+			c := h.submit(spec)
+			h.down()
+			log := lastLog(t, h)
+			text, err := os.ReadFile(log)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := strings.Count(string(text), `"why":"after-job","text":"waits for the end of job 1"`); n != 1 {
+				t.Errorf("%d jobs wait for another one in\n%s", n, text)
+			}
+			if err := os.WriteFile(log, []byte(rewrite(string(text))), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			h.up()
+			h.make("enough")
+			h.until(b, api.Done)
+			if j := h.job(c); j.State != api.Held {
+				t.Errorf("%+v", j)
+			}
+		})
+	}
+}
+
 // A job that waits for another one starts though the daemon died between the end
 // of that and its release.
 func TestDependencyEndsAtCrash(t *testing.T) {

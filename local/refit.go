@@ -7,22 +7,23 @@ import (
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/local/rundir"
 	"github.com/norn-scheduler/norn/local/runner"
 )
 
 // otherDevices tells whether this machine has other devices than that of the log,
 // or less beside them.
-func (d *Daemon) otherDevices() bool {
+func (d recovery) otherDevices() bool {
 	now := d.opt.Machine.Node
 	have := 0
 	for _, g := range now.GPUs {
 		have += g.Count
 	}
-	if d.st.Cluster.Nodes() != 1 || d.st.Cluster.Devices() != have {
+	if d.State().Cluster.Nodes() != 1 || d.State().Cluster.Devices() != have {
 		return true
 	}
-	was := d.st.Cluster.Node(0)
+	was := d.State().Cluster.Node(0)
 	for i, g := range was.GPUs {
 		if i >= len(now.GPUs) || g != now.GPUs[i] {
 			return true
@@ -33,59 +34,59 @@ func (d *Daemon) otherDevices() bool {
 
 // fitDevices throws back the jobs whose devices this machine has no longer. What
 // still runs of them is told to leave and waited for, so that no job runs twice.
-func (d *Daemon) fitDevices() error {
-	if d.refit = d.otherDevices(); !d.refit {
-		return nil
+func (d recovery) fitDevices() (other bool, err error) {
+	if !d.otherDevices() {
+		return false, nil
 	}
 	var all []job.ID
-	for i := range job.ID(d.st.Jobs()) {
-		r, l := d.st.Record(i), d.byKey[d.st.Record(i).Job.Key]
-		if l == nil || !r.Phase.Holds() && d.st.Home(i) == nil {
+	for i := range job.ID(d.State().Jobs()) {
+		r, l := d.State().Record(i), d.by(d.State().Record(i).Job.Key)
+		if l == nil || !r.Phase.Holds() && d.State().Home(i) == nil {
 			continue
 		}
 		all = append(all, i)
 		if err := d.sendOff(l, r); err != nil {
-			return fmt.Errorf("job %s cannot be told to leave devices that this machine has no longer: %w", l.key, err)
+			return true, fmt.Errorf("job %s cannot be told to leave devices that this machine has no longer: %w", l.Key, err)
 		}
 	}
 	for _, i := range all {
-		r, l := d.st.Record(i), d.byKey[d.st.Record(i).Job.Key]
+		r, l := d.State().Record(i), d.by(d.State().Record(i).Job.Key)
 		if err := d.awaitEnd(l); err != nil {
-			return err
+			return true, err
 		}
-		if d.st.Home(i) != nil { // it was frozen
+		if d.State().Home(i) != nil { // it was frozen
 			l.undone = true
 		}
 		if r.Phase == job.Waiting || r.Phase == job.Held {
 			continue
 		}
-		kept := d.savedProgress(l)
+		kept := l.savedProgress()
 		if l.exit != nil {
-			kept = d.keeps(l, l.exit, r)
+			kept = d.ending(l, r, l.exit).Keeps()
 		}
-		ev := eventlog.Event{Time: d.st.Now, Kind: eventlog.Evict, Job: i, Kept: min(kept, r.Progress),
+		ev := eventlog.Event{Time: d.State().Now, Kind: eventlog.Evict, Job: i, Kept: min(kept, r.Progress),
 			Reason: job.Reason{Code: job.NodeLost, Job: job.None, Text: "the devices of this machine are others than before"}}
-		if err := engine.Apply(d.st, &ev); err != nil {
-			return err
+		if err := engine.Apply(d.State(), &ev); err != nil {
+			return true, err
 		}
-		if l.purpose == requeuing { // that has come about
-			l.purpose = ""
+		if l.Purpose == live.Requeuing { // that has come about
+			l.Purpose = ""
 		}
 	}
-	return nil
+	return true, nil
 }
 
 // sendOff tells what still runs of a job to leave.
-func (d *Daemon) sendOff(l *live, r *job.Record) error {
-	if l.run == 0 || l.exit != nil {
+func (d recovery) sendOff(l *entry, r *job.Record) error {
+	if l.Run == 0 || l.exit != nil {
 		return nil
 	}
-	dir := d.store.runDir(l.key, l.run)
+	dir := d.store.runDir(l.Key, l.Run)
 	var want rundir.Want
 	if _, err := rundir.Read(dir, rundir.WantFile, &want); err != nil {
 		return err
 	}
-	d.log.Warn("waiting for a job to leave devices that this machine has no longer", "job", l.key)
+	d.log.Warn("waiting for a job to leave devices that this machine has no longer", "job", l.Key)
 	if want.Seq%seqs >= seqRequeue { // it leaves already
 		return nil
 	}
@@ -93,7 +94,7 @@ func (d *Daemon) sendOff(l *live, r *job.Record) error {
 		Seq: want.Seq/seqs*seqs + seqRequeue, State: rundir.End, Grace: d.opt.Defaults.CancelGrace, Why: "its devices are gone",
 	}
 	if r.Job.Stop == job.Checkpoint {
-		want.State, want.Grace = rundir.Save, l.stored.Spec.Stop.Grace
+		want.State, want.Grace = rundir.Save, l.Spec.Stop.Grace
 	}
 	if err := rundir.Write(dir, rundir.WantFile, want); err != nil {
 		return err
@@ -103,23 +104,26 @@ func (d *Daemon) sendOff(l *live, r *job.Record) error {
 
 // awaitEnd waits until nothing of a job runs any more, and notes how its last run
 // ended.
-func (d *Daemon) awaitEnd(l *live) error {
-	if l.run == 0 || l.exit != nil {
+func (d recovery) awaitEnd(l *entry) error {
+	if l.Run == 0 || l.exit != nil {
 		return nil
 	}
-	dir := d.store.runDir(l.key, l.run)
-	grace := max(l.stored.Spec.Stop.Grace, d.opt.Defaults.CancelGrace).Duration()
+	dir := d.store.runDir(l.Key, l.Run)
+	grace := max(l.Spec.Stop.Grace, d.opt.Defaults.CancelGrace).Duration()
 	for until := time.Now().Add(grace + time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		lock, err := rundir.Lock(dir)
 		if err == nil {
-			l.exit, err = d.exitOf(dir, "its devices are gone")
+			var exit *rundir.Exit
+			if exit, err = d.exitOf(dir, "its devices are gone"); err == nil {
+				l.ends(exit)
+			}
 			lock.Close()
 		}
 		if err == nil {
 			return nil
 		}
 		if time.Now().After(until) {
-			return fmt.Errorf("job %s does not leave devices that this machine has no longer: %w", l.key, err)
+			return fmt.Errorf("job %s does not leave devices that this machine has no longer: %w", l.Key, err)
 		}
 	}
 }

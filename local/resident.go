@@ -11,10 +11,14 @@ import (
 
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/local/rundir"
 	"github.com/norn-scheduler/norn/local/runner"
 	"github.com/norn-scheduler/norn/perf"
 )
+
+// trainers is the daemon as it keeps resident trainers.
+type trainers struct{ *Daemon }
 
 // resident is a process that keeps a backbone loaded on some devices, for the jobs of
 // one user that hand it their work. It has a runner and a folder as a run has, and
@@ -63,17 +67,17 @@ func (r *resident) alive() bool {
 }
 
 // inUse tells whether a run hands its work to a resident.
-func (d *Daemon) inUse(r *resident) bool {
-	return slices.ContainsFunc(d.jobs, func(l *live) bool { return l != nil && l.resident == r && l.stage != noRun })
+func (d trainers) inUse(r *resident) bool {
+	return d.any(func(l *entry) bool { return l.resident == r && l.stage.there() })
 }
 
 // makeWay finds the resident that the next run of a job is to use, or makes it, and
 // ends others that are on its devices and that nobody uses: they would keep memory
 // of them. What it returns is done before the run is launched.
-func (d *Daemon) makeWay(l *live, a *cluster.Alloc, run *rundir.Run) func() error {
+func (d trainers) makeWay(l *entry, a *cluster.Alloc, run *rundir.Run) func() error {
 	var fresh *resident
 	var leaving []*resident
-	names, want := d.names(a), d.wanted(l, a)
+	names, want := d.opt.Machine.names(a), d.wanted(l, a)
 	l.resident = nil
 	for _, r := range d.residents {
 		shared := slices.ContainsFunc(r.note.Devices, func(name string) bool { return slices.Contains(names, name) })
@@ -91,7 +95,7 @@ func (d *Daemon) makeWay(l *live, a *cluster.Alloc, run *rundir.Run) func() erro
 	}
 	var made *rundir.Run
 	if l.resident != nil {
-		l.resident.used = d.now
+		l.resident.used = d.Loop.Now()
 		run.Env = append(run.Env, rundir.EnvResident+"="+l.resident.note.Socket)
 	}
 	if fresh != nil {
@@ -102,8 +106,8 @@ func (d *Daemon) makeWay(l *live, a *cluster.Alloc, run *rundir.Run) func() erro
 		for _, r := range leaving {
 			select {
 			case <-r.gone:
-			case <-d.stopped:
-				return errAway
+			case <-d.Loop.Stopped():
+				return live.ErrAway
 			}
 		}
 		if fresh == nil {
@@ -114,15 +118,15 @@ func (d *Daemon) makeWay(l *live, a *cluster.Alloc, run *rundir.Run) func() erro
 }
 
 // wanted is the resident that a job wants on devices; nil: none.
-func (d *Daemon) wanted(l *live, a *cluster.Alloc) *residentNote {
-	spec := &l.stored.Spec
+func (d trainers) wanted(l *entry, a *cluster.Alloc) *residentNote {
+	spec := l.Spec
 	if len(spec.Resident.Command) == 0 {
 		return nil
 	}
-	return &residentNote{Backbone: spec.Backbone, User: l.stored.User, Dir: spec.Dir, Command: spec.Resident.Command, Devices: d.names(a)}
+	return &residentNote{Backbone: spec.Backbone, User: l.User, Dir: spec.Dir, Command: spec.Resident.Command, Devices: d.opt.Machine.names(a)}
 }
 
-func (d *Daemon) newResident(want *residentNote) *resident {
+func (d trainers) newResident(want *residentNote) *resident {
 	r := &resident{note: *want, launched: make(chan struct{}), gone: make(chan struct{})}
 	for _, other := range d.residents {
 		r.note.Number = max(r.note.Number, other.note.Number)
@@ -136,7 +140,7 @@ func (d *Daemon) newResident(want *residentNote) *resident {
 
 // describeResident says what is launched: with the environment, devices and limits of
 // the job that is the first to use it.
-func (d *Daemon) describeResident(l *live, a *cluster.Alloc, r *resident) *rundir.Run {
+func (d trainers) describeResident(l *entry, a *cluster.Alloc, r *resident) *rundir.Run {
 	run := d.describe(l, a)
 	run.Job, run.Run, run.Name, run.Command = fmt.Sprint("resident-", r.note.Number), 1, "resident", r.note.Command
 	if run.Cgroup != "" {
@@ -144,7 +148,7 @@ func (d *Daemon) describeResident(l *live, a *cluster.Alloc, r *resident) *rundi
 	}
 	run.Stop, run.Limit, run.Notify = api.Stop{Mode: "restart", Signal: "TERM"}, 0, ""
 	run.Env = nil
-	for name, value := range l.stored.Spec.Env {
+	for name, value := range l.Spec.Env {
 		run.Env = append(run.Env, name+"="+value)
 	}
 	slices.Sort(run.Env)
@@ -154,7 +158,7 @@ func (d *Daemon) describeResident(l *live, a *cluster.Alloc, r *resident) *rundi
 }
 
 // launchResident launches the runner of a resident.
-func (d *Daemon) launchResident(r *resident, run *rundir.Run) error {
+func (d trainers) launchResident(r *resident, run *rundir.Run) error {
 	defer close(r.launched)
 	folder := filepath.Dir(r.note.Socket)
 	err := os.Mkdir(folder, 0o700)
@@ -178,43 +182,43 @@ func (d *Daemon) launchResident(r *resident, run *rundir.Run) error {
 		return fmt.Errorf("its resident trainer: %w", err)
 	}
 	if start, err := runner.StartTime(pid); err == nil {
-		d.enqueue(&request{done: make(chan error, 1), run: func() error {
+		d.Loop.Post(func() error {
 			r.proc = rundir.Proc{PID: pid, Start: start}
 			return nil
-		}})
+		})
 	}
 	return nil
 }
 
 // dismiss ends a resident, once what led to it is durable.
-func (d *Daemon) dismiss(r *resident) {
+func (d trainers) dismiss(r *resident) {
 	if r.ending {
 		return
 	}
 	r.ending = true
-	d.acts = append(d.acts, func() { d.acting.Go(func() { d.endResident(r) }) })
+	d.Loop.Act(nil, func() { d.endResident(r) })
 }
 
 // endResident tells a resident to leave, and waits until nothing of it is left.
-func (d *Daemon) endResident(r *resident) {
+func (d trainers) endResident(r *resident) {
 	select {
 	case <-r.launched:
-	case <-d.stopped: // the next daemon finds it
+	case <-d.Loop.Stopped(): // the next daemon finds it
 		return
 	}
 	d.write(r.dir, rundir.Want{Seq: 1, State: rundir.End, Grace: d.opt.Defaults.CancelGrace, Why: "its devices are needed, or nobody needs it"})
 	for wait := 5 * time.Millisecond; !r.cleared(); wait = min(2*wait, 100*time.Millisecond) {
 		select {
 		case <-time.After(wait):
-		case <-d.stopped:
+		case <-d.Loop.Stopped():
 			return
 		}
 	}
 	close(r.gone)
-	d.enqueue(&request{done: make(chan error, 1), run: func() error {
+	d.Loop.Post(func() error {
 		d.residents = slices.DeleteFunc(d.residents, func(o *resident) bool { return o == r })
 		return nil
-	}})
+	})
 }
 
 // cleared removes the folders of a resident that has no runner any more, and what that
@@ -239,7 +243,7 @@ func (r *resident) cleared() bool {
 
 // lookAtResidents ends those that nobody has used for long enough, whose devices are
 // not to be used, or that have ended by themselves.
-func (d *Daemon) lookAtResidents() {
+func (d trainers) lookAtResidents() {
 	for _, r := range d.residents {
 		if r.ending {
 			continue
@@ -254,25 +258,25 @@ func (d *Daemon) lookAtResidents() {
 			d.log.Warn("a resident trainer has ended by itself", "backbone", r.note.Backbone, "user", r.note.User, "devices", r.note.Devices)
 			d.dismiss(r)
 		case d.inUse(r):
-			r.used = d.now
-		case d.now-r.used >= d.opt.Defaults.ResidentIdle, slices.ContainsFunc(r.note.Devices, d.unusable):
+			r.used = d.Loop.Now()
+		case d.Loop.Now()-r.used >= d.opt.Defaults.ResidentIdle, slices.ContainsFunc(r.note.Devices, d.unusable):
 			d.dismiss(r)
 		}
 	}
 }
 
 // unusable tells whether a device is not there, or not to be used.
-func (d *Daemon) unusable(name string) bool {
+func (d trainers) unusable(name string) bool {
 	i := slices.IndexFunc(d.opt.Machine.Devices, func(dev Device) bool { return dev.Name == name })
 	return i < 0 || d.health.drained.Machine || d.deviceNote(i) != ""
 }
 
 // findResidents finds what the daemon before this one left: residents that live, and
 // folders of those that do not, which are removed.
-func (d *Daemon) findResidents() {
+func (d trainers) findResidents() {
 	dirs, _ := filepath.Glob(filepath.Join(d.store.dir, "residents", "*"))
 	for _, dir := range dirs {
-		r := &resident{dir: dir, launched: make(chan struct{}), gone: make(chan struct{}), used: d.st.Now}
+		r := &resident{dir: dir, launched: make(chan struct{}), gone: make(chan struct{}), used: d.State().Now}
 		close(r.launched)
 		ok, err := rundir.Read(dir, residentFile, &r.note)
 		if r.cleared() {
@@ -288,7 +292,7 @@ func (d *Daemon) findResidents() {
 }
 
 // residentAt finds a resident by its socket, as the environment of a run names it.
-func (d *Daemon) residentAt(socket string) *resident {
+func (d trainers) residentAt(socket string) *resident {
 	i := slices.IndexFunc(d.residents, func(r *resident) bool { return r.note.Socket == socket })
 	if i < 0 {
 		return nil
@@ -298,28 +302,28 @@ func (d *Daemon) residentAt(socket string) *resident {
 
 // switched measures how long it took from the decision for a run until it made
 // progress: warm when a resident was there already, else cold.
-func (d *Daemon) switched(l *live) {
+func (d trainers) switched(l *entry) {
 	if l.resident == nil || l.measured {
 		return
 	}
 	l.measured = true
-	s := d.costs.Switch[l.stored.Spec.Backbone]
+	s := d.Costs().Switch[l.Spec.Backbone]
 	which := &s.Cold
 	if l.warm {
 		which = &s.Warm
 	}
-	d.average(which, d.now-l.decided)
+	live.Average(which, d.Loop.Now()-l.Decided)
 	if s.Warm == 0 {
 		s.Warm = s.Cold
 	}
 	if s.Cold == 0 {
 		s.Cold = s.Warm
 	}
-	next := map[string]perf.Switch{l.stored.Spec.Backbone: s} // a forecast may read the one before
-	for backbone, other := range d.costs.Switch {
-		if backbone != l.stored.Spec.Backbone {
+	next := map[string]perf.Switch{l.Spec.Backbone: s} // a forecast may read the one before
+	for backbone, other := range d.Costs().Switch {
+		if backbone != l.Spec.Backbone {
 			next[backbone] = other
 		}
 	}
-	d.costs.Switch = next
+	d.Costs().Switch = next
 }

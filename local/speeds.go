@@ -12,15 +12,12 @@ import (
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/local/rundir"
-	"github.com/norn-scheduler/norn/perf"
 )
 
-// belief is what is believed of jobs that share a device before anything was seen: that
-// they take turns as the stages say that they tell, or else share what they demand.
-func belief() *perf.Learner {
-	return &perf.Learner{First: perf.Profiled{Turns: perf.Interleave{Overhead: perf.PublishedOverhead()}}}
-}
+// gauges is the daemon as it measures how fast jobs run.
+type gauges struct{ *Daemon }
 
 // gauge measures how fast a job makes progress, from what it reports: its rate over
 // stretches of time, against its rate when it had its devices for itself.
@@ -59,9 +56,9 @@ const leastNews = 3
 // gaugeSpeed takes in a report. When the job has been under the same conditions for
 // long enough, its speed is what it makes of its time, measured against its rate
 // alone: where that differs noticeably from what was believed, the engine is told.
-func (d *Daemon) gaugeSpeed(l *live, r *api.Report) {
-	rec, a, def := d.st.Record(l.id), d.st.Alloc(l.id), &d.opt.Defaults
-	if def.SpeedFor <= 0 || a == nil || l.stage != up || rec.Phase != job.Running || rec.Profiling || rec.Merged != job.Apart || d.now < rec.Ready {
+func (d gauges) gaugeSpeed(l *entry, r *api.Report) {
+	rec, a, def := d.State().Record(l.ID), d.State().Alloc(l.ID), &d.opt.Defaults
+	if def.SpeedFor <= 0 || a == nil || l.stage != up || rec.Phase != job.Running || rec.Profiling || rec.Merged != job.Apart || d.Loop.Now() < rec.Ready {
 		return
 	}
 	g := &l.gauge
@@ -73,22 +70,22 @@ func (d *Daemon) gaugeSpeed(l *live, r *api.Report) {
 		done = float64(r.Samples)
 	}
 	setting := d.setting(l, a, samples)
-	if g.run != l.run || done < g.last || !slices.Equal(setting, g.setting) {
-		*g = gauge{run: l.run, setting: setting, began: d.now, from: done, last: done, Alone: g.Alone}
+	if g.run != l.Run || done < g.last || !slices.Equal(setting, g.setting) {
+		*g = gauge{run: l.Run, setting: setting, began: d.Loop.Now(), from: done, last: done, Alone: g.Alone}
 		return
 	}
 	if done == g.last { // a stretch begins and ends with a step
 		return
 	}
 	g.last = done
-	if g.news++; g.news < leastNews || d.now-g.began < def.SpeedFor {
+	if g.news++; g.news < leastNews || d.Loop.Now()-g.began < def.SpeedFor {
 		return
 	}
-	have := (done - g.from) / (d.now - g.began).Seconds()
+	have := (done - g.from) / (d.Loop.Now() - g.began).Seconds()
 	if !samples {
 		have *= d.stepSize(l)
 	}
-	g.began, g.from, g.news = d.now, done, 0
+	g.began, g.from, g.news = d.Loop.Now(), done, 0
 	d.gauged(l, rec, a, have, samples)
 }
 
@@ -102,7 +99,7 @@ func (d *Daemon) SpeedLag() time.Duration {
 }
 
 // gauged takes in the rate of a stretch.
-func (d *Daemon) gauged(l *live, rec *job.Record, a *cluster.Alloc, have float64, samples bool) {
+func (d gauges) gauged(l *entry, rec *job.Record, a *cluster.Alloc, have float64, samples bool) {
 	alone := l.gauge.Alone[d.sizeOf(a)]
 	if base := alone.of(samples); d.undisturbed(l, a) && !alone.Told {
 		first := *base == 0
@@ -118,18 +115,18 @@ func (d *Daemon) gauged(l *live, rec *job.Record, a *cluster.Alloc, have float64
 	speed := math.Round(d.alonePace(rec, a)*min(fastest, have/base)*1000) / 1000
 	// That neighbours disturb a job as little as was believed is worth telling, too, once.
 	news := !l.gauge.told && d.neighbours(l, a)
-	if !news && math.Abs(speed-rec.Speed) <= d.opt.Defaults.SpeedMargin*max(speed, rec.Speed) || d.touch(l.id) != nil {
+	if !news && math.Abs(speed-rec.Speed) <= d.opt.Defaults.SpeedMargin*max(speed, rec.Speed) || d.Loop.Touch(l.ID) != nil {
 		return
 	}
 	l.gauge.told = true
-	d.emit(eventlog.Event{Kind: eventlog.Speed, Job: l.id, Speed: max(speed, slowest)})
+	d.Loop.Emit(eventlog.Event{Kind: eventlog.Speed, Job: l.ID, Speed: max(speed, slowest)})
 }
 
 // stepSize is how much of a step with its own batch a step of a job is with the batch
 // that it was told.
-func (d *Daemon) stepSize(l *live) float64 {
-	own, told := l.stored.Spec.Batch, d.ordered(l)
-	if own <= 0 || told <= 0 || l.gauge.Alone[d.sizeOf(d.st.Alloc(l.id))].Told {
+func (d gauges) stepSize(l *entry) float64 {
+	own, told := l.Spec.Batch, d.ordered(l)
+	if own <= 0 || told <= 0 || l.gauge.Alone[d.sizeOf(d.State().Alloc(l.ID))].Told {
 		return 1
 	}
 	return float64(told) / float64(own)
@@ -143,7 +140,7 @@ const (
 )
 
 // toldAlone takes a job's own word on its rate alone.
-func (d *Daemon) toldAlone(l *live, a *cluster.Alloc, steps float64) {
+func (d gauges) toldAlone(l *entry, a *cluster.Alloc, steps float64) {
 	alone := l.gauge.Alone[d.sizeOf(a)]
 	if news := alone.Steps != steps || !alone.Told; news {
 		d.keepAlone(l, a, rate{Steps: steps, Samples: alone.Samples, Told: true}, true)
@@ -151,7 +148,7 @@ func (d *Daemon) toldAlone(l *live, a *cluster.Alloc, steps float64) {
 }
 
 // keepAlone notes the rate of a job alone, on disk too when it is new.
-func (d *Daemon) keepAlone(l *live, a *cluster.Alloc, r rate, news bool) {
+func (d gauges) keepAlone(l *entry, a *cluster.Alloc, r rate, news bool) {
 	if l.gauge.Alone == nil {
 		l.gauge.Alone = map[string]rate{}
 	}
@@ -163,10 +160,10 @@ func (d *Daemon) keepAlone(l *live, a *cluster.Alloc, r rate, news bool) {
 	for size, r := range l.gauge.Alone {
 		kept.Alone[size] = r
 	}
-	dir, file := d.store.jobDir(baseOf(l.key)), ratesFile(l.key)
-	d.act(l, func() {
+	dir, file := d.store.jobDir(live.BaseOf(l.Key)), ratesFile(l.Key)
+	d.Loop.Act(&l.Lane, func() {
 		if err := rundir.Write(dir, file, kept); err != nil && !os.IsNotExist(err) {
-			d.log.Error("how fast a job is alone cannot be noted", "job", l.key, "error", err)
+			d.log.Error("how fast a job is alone cannot be noted", "job", l.Key, "error", err)
 		}
 	})
 }
@@ -174,22 +171,22 @@ func (d *Daemon) keepAlone(l *live, a *cluster.Alloc, r rate, news bool) {
 func ratesFile(key string) string { return "rates-" + key + ".json" }
 
 // readAlone reads what is known of a job's rate alone.
-func (d *Daemon) readAlone(l *live) {
-	rundir.Read(d.store.jobDir(baseOf(l.key)), ratesFile(l.key), &l.gauge) // without it, it is measured anew
+func (d gauges) readAlone(l *entry) {
+	rundir.Read(d.store.jobDir(live.BaseOf(l.Key)), ratesFile(l.Key), &l.gauge) // without it, it is measured anew
 }
 
 // sizeOf names what a job runs on, as far as its rate alone depends on it: how many
 // devices of which type.
-func (d *Daemon) sizeOf(a *cluster.Alloc) string {
+func (d gauges) sizeOf(a *cluster.Alloc) string {
 	if len(a.Shares) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d %s", len(a.Shares), d.st.Cluster.Type(d.st.Cluster.TypeOf(a.Shares[0].Device)).Name)
+	return fmt.Sprintf("%d %s", len(a.Shares), d.State().Cluster.Type(d.State().Cluster.TypeOf(a.Shares[0].Device)).Name)
 }
 
 // setting is all on which the rate of a job depends: what it holds, and what the others
 // hold that are on its devices.
-func (d *Daemon) setting(l *live, a *cluster.Alloc, samples bool) []int64 {
+func (d gauges) setting(l *entry, a *cluster.Alloc, samples bool) []int64 {
 	out := []int64{0}
 	if samples {
 		out[0] = 1
@@ -204,18 +201,18 @@ func (d *Daemon) setting(l *live, a *cluster.Alloc, samples bool) []int64 {
 			out = append(out, int64(s.Device), int64(s.Milli), int64(s.Throttle), int64(s.Batch))
 		}
 	}
-	parts(l.id, a)
+	parts(l.ID, a)
 	d.eachBeside(l, a, parts)
 	return out
 }
 
 // eachBeside visits the jobs that hold parts of the devices of a job.
-func (d *Daemon) eachBeside(l *live, a *cluster.Alloc, visit func(id job.ID, a *cluster.Alloc)) {
-	for p := range cluster.PoolID(d.st.Cluster.Pools()) {
-		for i := range d.st.Running(p).All() {
+func (d gauges) eachBeside(l *entry, a *cluster.Alloc, visit func(id job.ID, a *cluster.Alloc)) {
+	for p := range cluster.PoolID(d.State().Cluster.Pools()) {
+		for i := range d.State().Running(p).All() {
 			id := job.ID(i)
-			held := d.st.Alloc(id)
-			if id == l.id || held == nil || !overlap(held, a) {
+			held := d.State().Alloc(id)
+			if id == l.ID || held == nil || !overlap(held, a) {
 				continue
 			}
 			visit(id, held)
@@ -232,17 +229,17 @@ func overlap(a, b *cluster.Alloc) bool {
 
 // undisturbed tells whether a job has its devices for itself, and all the processors
 // that it asked for. Who stands still beside it takes nothing from it.
-func (d *Daemon) undisturbed(l *live, a *cluster.Alloc) bool {
-	if cpus, _ := cpusOf(a); throttleOf(a) > 0 || cpus < l.stored.Spec.CPUs {
+func (d gauges) undisturbed(l *entry, a *cluster.Alloc) bool {
+	if cpus, _ := live.Beside(a); live.ThrottleOf(a) > 0 || cpus < l.Spec.CPUs {
 		return false
 	}
 	alone := true
-	d.eachBeside(l, a, func(_ job.ID, held *cluster.Alloc) { alone = alone && throttleOf(held) >= 1000 })
+	d.eachBeside(l, a, func(_ job.ID, held *cluster.Alloc) { alone = alone && live.ThrottleOf(held) >= 1000 })
 	return alone
 }
 
 // neighbours tells whether anybody else holds parts of the devices of a job.
-func (d *Daemon) neighbours(l *live, a *cluster.Alloc) bool {
+func (d gauges) neighbours(l *entry, a *cluster.Alloc) bool {
 	any := false
 	d.eachBeside(l, a, func(job.ID, *cluster.Alloc) { any = true })
 	return any
@@ -250,8 +247,8 @@ func (d *Daemon) neighbours(l *live, a *cluster.Alloc) bool {
 
 // rescaled is how fast a job is believed to run with other parts of what it holds, as
 // long as nothing else is known: by its turns alone.
-func (d *Daemon) rescaled(r *job.Record, was, a *cluster.Alloc) float64 {
-	before, now := 1000-throttleOf(was), 1000-throttleOf(a)
+func (d gauges) rescaled(r *job.Record, was, a *cluster.Alloc) float64 {
+	before, now := 1000-live.ThrottleOf(was), 1000-live.ThrottleOf(a)
 	if before == 0 || r.Speed <= 0 {
 		return d.speed(r, a)
 	}
@@ -260,9 +257,9 @@ func (d *Daemon) rescaled(r *job.Record, was, a *cluster.Alloc) float64 {
 
 // ordered is the batch size that a job is told to train with, if any: by an operator,
 // or as the policy has it for its devices together.
-func (d *Daemon) ordered(l *live) int {
+func (d *Daemon) ordered(l *entry) int {
 	batch := 0
-	if a := d.st.Alloc(l.id); a != nil {
+	if a := d.State().Alloc(l.ID); a != nil {
 		for i := range a.Shares {
 			batch += int(a.Shares[i].Batch)
 		}

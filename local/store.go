@@ -1,21 +1,15 @@
 package local
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
-	"github.com/klauspost/compress/zstd"
-
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/local/hardware"
 	"github.com/norn-scheduler/norn/local/rundir"
 )
@@ -30,13 +24,14 @@ import (
 //	history.jsonl        jobs that have ended, one a line
 //	drained.json         what an operator has put out of use
 type store struct {
+	*live.Journal
 	dir  string
 	lock *os.File
 }
 
 // openStore takes the state folder for this process alone.
 func openStore(dir string) (*store, error) {
-	for _, d := range []string{dir, filepath.Join(dir, "events"), filepath.Join(dir, "jobs"), filepath.Join(dir, "runs")} {
+	for _, d := range []string{dir, filepath.Join(dir, "jobs"), filepath.Join(dir, "runs")} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
 			return nil, fmt.Errorf("the state folder: %w", err)
 		}
@@ -55,7 +50,12 @@ func openStore(dir string) (*store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the state folder: %w", err)
 	}
-	return &store{dir: dir, lock: lock}, nil
+	journal, err := live.OpenJournal(dir)
+	if err != nil {
+		lock.Close()
+		return nil, fmt.Errorf("the state folder: %w", err)
+	}
+	return &store{Journal: journal, dir: dir, lock: lock}, nil
 }
 
 func (s *store) close() { s.lock.Close() }
@@ -109,162 +109,6 @@ func (s *store) lastRun(key string) int {
 		}
 	}
 	return last
-}
-
-// baseOf is the number under which a job was submitted: 17 of 17_3.
-func baseOf(key string) string {
-	base, _, _ := strings.Cut(key, "_")
-	return base
-}
-
-func (s *store) logPath(epoch int) string {
-	return filepath.Join(s.dir, "events", fmt.Sprintf("%06d.log", epoch))
-}
-
-// epochs are the numbers of the logs, oldest first.
-func (s *store) epochs() ([]int, error) {
-	entries, err := os.ReadDir(filepath.Join(s.dir, "events"))
-	if err != nil {
-		return nil, err
-	}
-	var out []int
-	for _, e := range entries {
-		name, isLog := strings.CutSuffix(strings.TrimSuffix(e.Name(), ".zst"), ".log")
-		if n, err := strconv.Atoi(name); err == nil && isLog {
-			out = append(out, n)
-		}
-	}
-	slices.Sort(out)
-	return slices.Compact(out), nil
-}
-
-// openLog opens a log, packed or not, for reading.
-func (s *store) openLog(epoch int) (io.ReadCloser, error) {
-	f, err := os.Open(s.logPath(epoch))
-	if !errors.Is(err, fs.ErrNotExist) {
-		return f, err
-	}
-	if f, err = os.Open(s.logPath(epoch) + ".zst"); err != nil {
-		return nil, err
-	}
-	z, err := zstd.NewReader(f, zstd.WithDecoderConcurrency(1))
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	return &packed{z, f}, nil
-}
-
-type packed struct {
-	*zstd.Decoder
-	file *os.File
-}
-
-// Close implements io.Closer.
-func (p *packed) Close() error {
-	p.Decoder.Close()
-	return p.file.Close()
-}
-
-// pack compresses a log that has ended. The plain file goes only when the packed
-// one is whole and on disk.
-func (s *store) pack(epoch int) error {
-	path := s.logPath(epoch)
-	in, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	tmp, err := os.OpenFile(path+".tmp", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	defer os.Remove(tmp.Name())
-	defer tmp.Close()
-	z, err := zstd.NewWriter(tmp, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(1<<20))
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(z, in)
-	if cerr := z.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = tmp.Sync()
-	}
-	if err == nil {
-		err = os.Rename(tmp.Name(), path+".zst")
-	}
-	if err == nil {
-		err = rundir.Sync(filepath.Dir(path))
-	}
-	if err == nil {
-		err = os.Remove(path)
-	}
-	return err
-}
-
-// ended is a job that has left for good, as a line of history.jsonl. Log and N
-// name the event: the N-th end of that epoch.
-type ended struct {
-	Log int     `json:"log"`
-	N   int     `json:"n"`
-	Job api.Job `json:"job"`
-}
-
-func (s *store) historyPath() string { return filepath.Join(s.dir, "history.jsonl") }
-
-// eachEnded reads the history, oldest first. A line that was torn by a crash is
-// passed over: its job is told again from the log.
-func (s *store) eachEnded(visit func(*ended)) error {
-	return s.eachLine(func(line []byte) {
-		var e ended
-		if json.Unmarshal(line, &e) == nil && e.Job.ID != "" {
-			visit(&e)
-		}
-	})
-}
-
-// appendEnded adds to the history. A torn line at its end is ended first.
-func (s *store) appendEnded(lines []ended) error {
-	f, err := os.OpenFile(s.historyPath(), os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	size, err := f.Seek(0, io.SeekEnd)
-	if err != nil {
-		return err
-	}
-	var b []byte
-	if size > 0 {
-		var last [1]byte
-		if _, err := f.ReadAt(last[:], size-1); err == nil && last[0] != '\n' {
-			b = append(b, '\n')
-		}
-	}
-	for i := range lines {
-		line, err := json.Marshal(&lines[i])
-		if err != nil {
-			return fmt.Errorf("job %s: %w", lines[i].Job.ID, err)
-		}
-		b = append(append(b, line...), '\n')
-	}
-	_, err = f.Write(b)
-	return err
-}
-
-// syncHistory makes the history durable.
-func (s *store) syncHistory() error {
-	f, err := os.OpenFile(s.historyPath(), os.O_WRONLY, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return f.Sync()
 }
 
 // free is what is left on the disk of the state folder, and its size.

@@ -4,16 +4,12 @@ package local
 
 import (
 	"errors"
-	"os"
 )
-
-// datasync makes what was written to a file durable.
-func datasync(f *os.File) error { return f.Sync() }
 
 // watcher waits for runners, which there are on Linux alone.
 type watcher struct{ path string }
 
-func newWatcher(*Daemon) (*watcher, error) {
+func newWatcher(*launcher) (*watcher, error) {
 	return nil, errors.New("norn up needs Linux; every other verb runs here, also with --server")
 }
 

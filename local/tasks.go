@@ -5,6 +5,7 @@ import (
 
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/local/rundir"
 	"github.com/norn-scheduler/norn/server"
 )
@@ -26,10 +27,10 @@ func (d *Daemon) TaskOf(token string) (server.Task, error) {
 var errNoTask = api.Refuse(api.NoToken, "this token belongs to no run that goes on")
 
 // with does something for the job of the task.
-func (t task) with(ctx context.Context, f func(*live) error) error {
-	return t.d.ask(ctx, func() error {
+func (t task) with(ctx context.Context, f func(*entry) error) error {
+	return t.d.Loop.Ask(ctx, func() error {
 		key, _ := t.d.tokens.get(t.token)
-		l := t.d.byKey[key]
+		l := t.d.by(key)
 		if l == nil || l.token != t.token {
 			return errNoTask
 		}
@@ -39,21 +40,21 @@ func (t task) with(ctx context.Context, f func(*live) error) error {
 
 // Allocation implements server.Task.
 func (t task) Allocation(ctx context.Context) (a api.Allocation, err error) {
-	err = t.with(ctx, func(l *live) error {
-		held, spec := t.d.st.Alloc(l.id), &l.stored.Spec
+	err = t.with(ctx, func(l *entry) error {
+		held, spec := t.d.State().Alloc(l.ID), l.Spec
 		a = api.Allocation{
-			Job: l.key, Run: l.run, Tasks: 1, Devices: t.d.names(held), Elastic: spec.GPUs.Elastic(), Batch: t.d.ordered(l),
-			StopMode: spec.Stop.Mode, Grace: spec.Stop.Grace, Resumable: l.run > 1 && !l.forget && spec.Stop.Mode == job.Checkpoint.String(),
+			Job: l.Key, Run: l.Run, Tasks: 1, Devices: t.d.opt.Machine.names(held), Elastic: spec.GPUs.Elastic(), Batch: t.d.ordered(l),
+			StopMode: spec.Stop.Mode, Grace: spec.Stop.Grace, Resumable: l.Run > 1 && !l.forget && spec.Stop.Mode == job.Checkpoint.String(),
 		}
 		if held != nil {
-			a.GPUs = float64(t.d.st.Cluster.GPUMilli(held)) / 1000
-			a.CPUs, a.Memory = cpusOf(held)
-			a.Host = t.d.onHost(held)
+			a.GPUs = float64(t.d.State().Cluster.GPUMilli(held)) / 1000
+			a.CPUs, a.Memory = live.Beside(held)
+			a.Host = t.d.opt.Machine.onHost(held)
 		}
 		a.Tasks = spec.Tasks.Of(len(a.Devices))
 		a.Merge = t.d.merged(l)
 		if held != nil {
-			a.Throttle, a.GPUMemory = throttleOf(held), t.d.cap(held, t.d.devices(held))
+			a.Throttle, a.GPUMemory = live.ThrottleOf(held), t.d.opt.Machine.cap(held, t.d.opt.Machine.devices(held))
 		}
 		return nil
 	})
@@ -62,10 +63,10 @@ func (t task) Allocation(ctx context.Context) (a api.Allocation, err error) {
 
 // Report implements server.Task.
 func (t task) Report(ctx context.Context, r api.Report) (o api.Order, err error) {
-	if err := t.d.mayChange(); err != nil {
+	if err := t.d.MayChange(); err != nil {
 		return o, err
 	}
-	err = t.with(ctx, func(l *live) error {
+	err = t.with(ctx, func(l *entry) error {
 		o = t.d.order(l)
 		if r.Checkpoint != nil {
 			if err := t.d.saw(l, r.Checkpoint); err != nil {
@@ -73,10 +74,10 @@ func (t task) Report(ctx context.Context, r api.Report) (o api.Order, err error)
 			}
 		}
 		if r.Rank == 0 {
-			t.d.switched(l)
-			l.report = merge(l.report, &r)
+			trainers{t.d}.switched(l)
+			l.Report = merge(l.Report, &r)
 			t.d.judge(l, &r)
-			t.d.gaugeSpeed(l, l.report)
+			gauges{t.d}.gaugeSpeed(l, l.Report)
 			if r.Paced && !l.limits.Paced {
 				t.d.paces(l)
 			}
@@ -87,13 +88,13 @@ func (t task) Report(ctx context.Context, r api.Report) (o api.Order, err error)
 }
 
 // saw notes a checkpoint: what the job has done up to now is not lost any more.
-func (d *Daemon) saw(l *live, c *api.Checkpoint) error {
+func (d *Daemon) saw(l *entry, c *api.Checkpoint) error {
 	l.forget = false
-	l.saved = rundir.Saved{At: rundir.Now(), Progress: int64(d.st.Record(l.id).ProgressAt(d.now)), Point: *c}
-	saved, dir := l.saved, d.store.runDir(l.key, l.run)
-	d.act(l, func() {
+	l.saved = rundir.Saved{At: rundir.Now(), Progress: int64(d.State().Record(l.ID).ProgressAt(d.Loop.Now())), Point: *c}
+	saved, dir := l.saved, d.store.runDir(l.Key, l.Run)
+	d.Loop.Act(&l.Lane, func() {
 		if err := rundir.Write(dir, rundir.SavedFile, saved); err != nil {
-			d.log.Error("a checkpoint cannot be noted", "job", l.key, "error", err)
+			d.log.Error("a checkpoint cannot be noted", "job", l.Key, "error", err)
 		}
 	})
 	return nil
@@ -144,9 +145,9 @@ func keep[T comparable](to *T, was T) {
 }
 
 // order is what the tasks of a job are told.
-func (d *Daemon) order(l *live) api.Order {
-	if l.stage == leaving && stopModeOf(l.stored) == job.Checkpoint {
-		return api.Order{Kind: api.StopNow, Grace: l.stored.Spec.Stop.Grace, Why: l.why}
+func (d *Daemon) order(l *entry) api.Order {
+	if l.stage == leaving && stopModeOf(l.Spec) == job.Checkpoint {
+		return api.Order{Kind: api.StopNow, Grace: l.Spec.Stop.Grace, Why: l.Why}
 	}
 	o := api.Order{Kind: api.GoOn, Throttle: l.limits.Throttle}
 	if batch := d.ordered(l); batch > 0 {
@@ -160,7 +161,7 @@ func (t task) Order(ctx context.Context) (o api.Order, err error) {
 	var first *api.Order
 	for {
 		var changed chan struct{}
-		err := t.with(context.WithoutCancel(ctx), func(l *live) error {
+		err := t.with(context.WithoutCancel(ctx), func(l *entry) error {
 			o, changed = t.d.order(l), l.changed
 			return nil
 		})
@@ -175,7 +176,7 @@ func (t task) Order(ctx context.Context) (o api.Order, err error) {
 		case <-changed:
 		case <-ctx.Done():
 			return o, nil
-		case <-t.d.stopped:
+		case <-t.d.Loop.Stopped():
 			return o, nil
 		}
 	}

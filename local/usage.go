@@ -36,24 +36,24 @@ func (m *Machine) measurable() bool {
 }
 
 // loads are the runs whose use is that of devices.
-func (d *Daemon) loads() []load {
+func (d condition) loads() []load {
 	var out []load
-	for _, l := range d.jobs {
-		if l == nil || l.stage == noRun || l.status.PID == 0 {
+	for l := range d.all() {
+		if !l.stage.there() || l.status.PID == 0 {
 			continue
 		}
-		a := d.st.Alloc(l.id)
+		a := d.State().Alloc(l.ID)
 		if a == nil {
-			a = d.st.Home(l.id)
+			a = d.State().Home(l.ID)
 		}
 		if a == nil {
 			continue
 		}
-		on := slices.DeleteFunc(d.devices(a), func(i int) bool {
+		on := slices.DeleteFunc(d.opt.Machine.devices(a), func(i int) bool {
 			return i >= len(d.opt.Machine.Devices) || d.opt.Machine.Devices[i].Cores == 0
 		})
 		if claims := d.claims(l); len(on)+len(claims) > 0 {
-			out = append(out, load{rundir.Proc{PID: l.status.PID, Start: l.status.Start}, on, l.key, l.run, claims})
+			out = append(out, load{rundir.Proc{PID: l.status.PID, Start: l.status.Start}, on, l.Key, l.Run, claims})
 		}
 	}
 	for _, r := range d.residents {
@@ -119,16 +119,16 @@ const (
 
 // noteUse tells the engine what was measured, where it differs from what it knows; the
 // first time also that whoever holds a device does not use it.
-func (d *Daemon) noteUse(samples []Sample) {
+func (d condition) noteUse(samples []Sample) {
 	for i, s := range samples {
 		dev := cluster.DeviceID(i)
-		if !s.OK || i >= d.st.Cluster.Devices() {
+		if !s.OK || i >= d.State().Cluster.Devices() {
 			continue
 		}
 		now := state.Used{Use: math.Round(s.Util*100) / 100, Memory: unit.Bytes(s.Used) &^ (unit.MiB - 1), Known: true}
-		was := d.st.Used(dev)
-		if noteworthy(was, now) || !was.Known && d.st.Cluster.Sharers(dev) > 0 {
-			d.emit(eventlog.Event{Kind: eventlog.Used, Device: dev, Use: now.Use, Memory: now.Memory})
+		was := d.State().Used(dev)
+		if noteworthy(was, now) || !was.Known && d.State().Cluster.Sharers(dev) > 0 {
+			d.Loop.Emit(eventlog.Event{Kind: eventlog.Used, Device: dev, Use: now.Use, Memory: now.Memory})
 		}
 	}
 }

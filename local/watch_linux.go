@@ -15,7 +15,7 @@ import (
 // watcher waits for runners: for their datagrams, and for their ends, whether
 // they are children of this daemon or of one before it.
 type watcher struct {
-	d    *Daemon
+	d    *launcher
 	path string // of the socket to which runners send datagrams
 	conn *net.UnixConn
 	poll int // epoll
@@ -34,7 +34,7 @@ type watched struct {
 
 // newWatcher begins to wait. Socket paths are short: one that would not fit lies
 // in the folder for temporary files.
-func newWatcher(d *Daemon) (*watcher, error) {
+func newWatcher(d *launcher) (*watcher, error) {
 	w := &watcher{d: d, path: filepath.Join(d.store.dir, "notify.sock"), runs: map[int]watched{}}
 	if len(w.path) > 100 {
 		dir, err := os.MkdirTemp("", "norn-")

@@ -4,10 +4,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/local/rundir"
 	"github.com/norn-scheduler/norn/perf"
 )
@@ -15,33 +15,33 @@ import (
 // Start implements engine.World: the job is launched, or thawed, once the
 // decision is durable.
 func (d *Daemon) Start(id job.ID, a *cluster.Alloc) (delay time.Duration, speed float64) {
-	l, r := d.jobs[id], d.st.Record(id)
+	l, r := d.of(id), d.State().Record(id)
 	d.put(l, a, launches(r)+1, r.Progress)
-	return d.startDelay(l), d.speed(r, a)
+	return d.startDelay(l), gauges{d}.speed(r, a)
 }
 
 // speed is how fast a job is expected to run: on processors as its user says, behind
 // another job from which it goes on as the configuration says, else as its estimate
 // has it; and all that only while it is its turn.
-func (d *Daemon) speed(r *job.Record, a *cluster.Alloc) float64 {
-	return d.alonePace(r, a) * float64(1000-throttleOf(a)) / 1000
+func (d gauges) speed(r *job.Record, a *cluster.Alloc) float64 {
+	return d.alonePace(r, a) * float64(1000-live.ThrottleOf(a)) / 1000
 }
 
 // alonePace is how fast a job is expected to run with its devices for itself.
-func (d *Daemon) alonePace(r *job.Record, a *cluster.Alloc) float64 {
+func (d gauges) alonePace(r *job.Record, a *cluster.Alloc) float64 {
 	speed := d.paceOn(r, a)
-	if t := d.opt.Transfer; t != nil && r.Merged == job.After && d.st.Known(r.With) {
-		speed *= t.After(r.Job, d.st.Record(r.With).Job)
+	if t := d.opt.Transfer; t != nil && r.Merged == job.After && d.State().Known(r.With) {
+		speed *= t.After(r.Job, d.State().Record(r.With).Job)
 	}
 	return speed
 }
 
 // paceOn is how fast a job is expected to run by itself.
-func (d *Daemon) paceOn(r *job.Record, a *cluster.Alloc) float64 {
-	if h := r.Job.Hints; d.onHost(a) && h != nil && h.CPUEstimate > 0 && r.Estimate > 0 {
+func (d gauges) paceOn(r *job.Record, a *cluster.Alloc) float64 {
+	if h := r.Job.Hints; d.opt.Machine.onHost(a) && h != nil && h.CPUEstimate > 0 && r.Estimate > 0 {
 		return float64(r.Estimate) / float64(h.CPUEstimate)
 	}
-	return d.speeds().Speed(r.Job, d.st.Cluster, a)
+	return d.speeds().Speed(r.Job, d.State().Cluster, a)
 }
 
 // speeds is how fast jobs are believed to run.
@@ -53,68 +53,71 @@ func (d *Daemon) speeds() perf.Typed {
 }
 
 // onHost tells whether an Alloc is parts of the processors.
-func (d *Daemon) onHost(a *cluster.Alloc) bool {
-	return slices.ContainsFunc(d.devices(a), func(i int) bool { return i < len(d.opt.Machine.Devices) && d.opt.Machine.Devices[i].Host })
+func (m *Machine) onHost(a *cluster.Alloc) bool {
+	return slices.ContainsFunc(m.devices(a), func(i int) bool { return i < len(m.Devices) && m.Devices[i].Host })
 }
 
 // startDelay is what a start is expected to take, as measured.
-func (d *Daemon) startDelay(l *live) time.Duration {
-	if d.st.Record(l.id).Starts > 0 {
-		return d.costs.Base.Restore
+func (d *Daemon) startDelay(l *entry) time.Duration {
+	if d.State().Record(l.ID).Starts > 0 {
+		return d.Costs().Base.Restore
 	}
-	return d.costs.Base.Start
+	return d.Costs().Base.Start
 }
 
 // put has a job run on a, for the k-th time, with the work that it has done
 // already.
-func (d *Daemon) put(l *live, a *cluster.Alloc, k int, from time.Duration) {
-	if l.late { // it has ended already, but no waiting job can
-		l.late, l.stage = false, up
-		n := notice{key: l.key, run: l.run, exit: l.exit}
-		d.later = append(d.later, func() error { return d.notice(n) })
+func (d *Daemon) put(l *entry, a *cluster.Alloc, k int, from time.Duration) {
+	do := d.happens(l, starts)
+	switch do {
+	case recall: // it has ended already, but no waiting job can
+		n := notice{key: l.Key, run: l.Run, exit: l.exit}
+		d.Loop.Later(func() error { return d.notice(n) })
+		return
+	case cannotBe:
 		return
 	}
-	l.purpose, l.why, l.decided = "", "", d.now
+	l.Purpose, l.Why, l.Decided = "", "", d.Loop.Now()
 	l.seq = k*seqs + seqGo
 	want := rundir.Want{Seq: l.seq, State: rundir.Go}
 	l.want = want
-	if l.stage == frozen {
-		l.stage = up
+	if do == thaw {
 		d.allow(l, a)
 		d.wants(l, want)
 		return
 	}
-	l.run++
+	l.Run++
 	l.limits, l.exceeds = rundir.Limits{}, 0
-	l.stage, l.report, l.status = launching, nil, rundir.Status{}
+	l.Report, l.status = nil, rundir.Status{}
 	l.saved = rundir.Saved{Progress: int64(from)}
 	l.token = newToken()
-	d.tokens.set(l.token, l.key)
+	d.tokens.set(l.token, l.Key)
 	launch := d.describe(l, a)
 	if launch.Images != "" && launch.Restore == "" && from > 0 { // CRIU has nothing that it could go on from
 		l.undone, l.saved.Progress = true, 0
 	}
-	dir, saved := d.store.runDir(l.key, l.run), l.saved
-	ways := []func() error{d.packing(l, a, launch), d.makeWay(l, a, launch)}
+	dir, saved := d.store.runDir(l.Key, l.Run), l.saved
+	ways := []func() error{packing{d}.pack(l, a, launch), trainers{d}.makeWay(l, a, launch)}
 	l.measured = false
-	d.act(l, func() { d.launch(dir, launch, want, saved, ways) })
+	d.Loop.Act(&l.Lane, func() { d.launch(dir, launch, want, saved, ways) })
 }
 
 // Stop implements engine.World: the job is told to leave as it can, once the
 // decision is durable. What it is said to keep is what it keeps if that goes
 // well; if not, it is thrown back later.
 func (d *Daemon) Stop(id job.ID) (kept time.Duration, atOnce bool) {
-	l, r := d.jobs[id], d.st.Record(id)
-	kept = r.ProgressAt(d.st.Now)
+	l, r := d.of(id), d.State().Record(id)
+	kept = r.ProgressAt(d.State().Now)
 	if r.Job.Stop == job.Restart || r.Job.Stop == job.Pinned {
 		kept = 0
 	}
-	if l.purpose.away() { // it is leaving already, for good or to wait again
+	if l.Purpose.Away() { // it is leaving already, for good or to wait again
 		return kept, false
 	}
-	l.purpose, l.stage, l.decided = preempted, leaving, d.now
+	l.Purpose, l.Decided = live.Preempted, d.Loop.Now()
+	d.happens(l, makeWay)
 	l.seq = launches(r)*seqs + seqLeave
-	want := rundir.Want{Seq: l.seq, State: rundir.Save, Grace: l.stored.Spec.Stop.Grace, Why: "the scheduler needs its devices"}
+	want := rundir.Want{Seq: l.seq, State: rundir.Save, Grace: l.Spec.Stop.Grace, Why: "the scheduler needs its devices"}
 	switch r.Job.Stop {
 	case job.Freeze:
 		want.State = rundir.Freeze
@@ -129,58 +132,43 @@ func (d *Daemon) Stop(id job.ID) (kept time.Duration, atOnce bool) {
 // Reshape implements engine.World: the job is told to leave and is launched again
 // on what it shall have.
 func (d *Daemon) Reshape(id job.ID, a *cluster.Alloc, moved bool) (pause time.Duration, speed float64) {
-	l, r := d.jobs[id], d.st.Record(id)
-	if was := d.st.Alloc(id); was.SamePlaces(a) { // it has other parts of what it holds, and goes on
+	l, r := d.of(id), d.State().Record(id)
+	if was := d.State().Alloc(id); was.SamePlaces(a) { // it has other parts of what it holds, and goes on
 		d.allow(l, a)
 		l.tell()
-		return max(0, r.Ready-d.now), d.rescaled(r, was, a)
+		return max(0, r.Ready-d.Loop.Now()), gauges{d}.rescaled(r, was, a)
 	}
-	l.decided = d.now
-	if l.purpose == "" { // else it is leaving already, and will find the last size if it comes back at once
-		l.purpose, l.stage = resizing, leaving
+	l.Decided = d.Loop.Now()
+	if l.Purpose == "" { // else it is leaving already, and will find the last size if it comes back at once
+		l.Purpose = live.Resizing
+		d.happens(l, makeWay)
 		l.seq = launches(r)*seqs + seqLeave
-		want := rundir.Want{Seq: l.seq, State: rundir.Save, Grace: l.stored.Spec.Stop.Grace, Why: "it is given other devices"}
+		want := rundir.Want{Seq: l.seq, State: rundir.Save, Grace: l.Spec.Stop.Grace, Why: "it is given other devices"}
 		if r.Job.Stop != job.Checkpoint {
 			want.State = rundir.End
 		}
 		d.wants(l, want)
 		l.tell()
 	}
-	return d.costs.Base.Checkpoint + d.costs.Base.Restore, d.speed(r, a)
+	return d.Costs().Base.Checkpoint + d.Costs().Base.Restore, gauges{d}.speed(r, a)
 }
 
 // wants has a run told what is wanted of it, again and again until it follows: see
 // lookAtRuns.
-func (d *Daemon) wants(l *live, w rundir.Want) {
-	w.Purpose = string(l.purpose)
+func (d *Daemon) wants(l *entry, w rundir.Want) {
+	w.Purpose = string(l.Purpose)
 	l.want = w
 	d.urge(l)
 }
 
 // urge has a run told what is wanted of it.
-func (d *Daemon) urge(l *live) {
-	dir, w := d.store.runDir(l.key, l.run), l.want
-	d.act(l, func() { d.write(dir, w) })
-}
-
-// act has something done for a job once the decision is durable, behind all that
-// is still to be done for it. Jobs do not wait for each other.
-func (d *Daemon) act(l *live, f func()) {
-	before, done := l.lane, make(chan struct{})
-	l.lane = done
-	d.acts = append(d.acts, func() {
-		d.acting.Go(func() {
-			defer close(done)
-			if before != nil {
-				<-before
-			}
-			f()
-		})
-	})
+func (d *Daemon) urge(l *entry) {
+	dir, w := d.store.runDir(l.Key, l.Run), l.want
+	d.Loop.Act(&l.Lane, func() { d.write(dir, w) })
 }
 
 // tell wakes the tasks that wait for orders.
-func (l *live) tell() {
+func (l *entry) tell() {
 	close(l.changed)
 	l.changed = make(chan struct{})
 }
@@ -195,11 +183,11 @@ type notice struct {
 
 // notice takes in what a runner has written.
 func (d *Daemon) notice(n notice) error {
-	l := d.byKey[n.key]
-	if l == nil || n.run != l.run || l.stage == noRun {
+	l := d.by(n.key)
+	if l == nil || n.run != l.Run || !l.stage.there() {
 		return nil // of a run that was over before
 	}
-	if err := d.touch(l.id); err != nil {
+	if err := d.Loop.Touch(l.ID); err != nil {
 		return err
 	}
 	if n.exit != nil {
@@ -211,54 +199,48 @@ func (d *Daemon) notice(n notice) error {
 }
 
 // stands takes in where a run stands.
-func (d *Daemon) stands(l *live, s *rundir.Status) {
-	r := d.st.Record(l.id)
+func (d *Daemon) stands(l *entry, s *rundir.Status) {
+	r := d.State().Record(l.ID)
 	l.status = *s
-	switch {
-	case l.stage == launching:
-		l.stage, l.began = up, d.now
+	news := isUp
+	if s.State == rundir.Frozen && s.Seq == l.seq && r.Phase == job.Stopping {
+		news = isStill
+	}
+	switch d.happens(l, news) {
+	case measure:
+		l.began = d.Loop.Now()
 		d.launched(l, r)
-	case s.State == rundir.Frozen && l.stage == leaving && s.Seq == l.seq && r.Phase == job.Stopping:
-		l.stage = frozen
-		d.average(&d.costs.Base.Checkpoint, d.now-l.decided)
-		d.emit(eventlog.Event{Kind: eventlog.Gone, Job: l.id})
+	case vacate:
+		live.Average(&d.Costs().Base.Checkpoint, d.Loop.Now()-l.Decided)
+		d.Loop.Emit(eventlog.Event{Kind: eventlog.Gone, Job: l.ID})
 	}
 }
 
 // launched measures what a launch took, and corrects what the job has done where
 // it starts without the work that it had.
-func (d *Daemon) launched(l *live, r *job.Record) {
-	took := d.now - l.decided
-	d.tally.launches.observe(took.Seconds())
+func (d *Daemon) launched(l *entry, r *job.Record) {
+	took := d.Loop.Now() - l.Decided
+	d.Tally.Launches.Observe(took.Seconds())
 	if r.Starts+r.Resizes+r.Migrations > 1 {
-		d.average(&d.costs.Base.Restore, took)
+		live.Average(&d.Costs().Base.Restore, took)
 	} else {
-		d.average(&d.costs.Base.Start, took)
-		d.tally.starts.observe((d.now - r.Job.Submit).Seconds())
+		live.Average(&d.Costs().Base.Start, took)
+		d.Tally.Starts.Observe((d.Loop.Now() - r.Job.Submit).Seconds())
 	}
 	if r.Phase != job.Running {
 		return
 	}
-	switch done := r.ProgressAt(d.now); {
+	switch done := r.ProgressAt(d.Loop.Now()); {
 	case l.undone:
-		d.emit(eventlog.Event{Kind: eventlog.Progress, Job: l.id})
-	case d.now > r.Ready+took/2 && r.Resizes+r.Migrations > 0: // it was to go on earlier
-		d.emit(eventlog.Event{Kind: eventlog.Progress, Job: l.id, Kept: min(done, r.Progress)})
+		d.Loop.Emit(eventlog.Event{Kind: eventlog.Progress, Job: l.ID})
+	case d.Loop.Now() > r.Ready+took/2 && r.Resizes+r.Migrations > 0: // it was to go on earlier
+		d.Loop.Emit(eventlog.Event{Kind: eventlog.Progress, Job: l.ID, Kept: min(done, r.Progress)})
 	}
 	l.undone = false
 }
 
-// average takes one more measurement into a running mean.
-func (d *Daemon) average(mean *time.Duration, v time.Duration) {
-	if *mean == 0 {
-		*mean = v
-		return
-	}
-	*mean += (v - *mean) / 8
-}
-
 // devices are the devices of an Alloc, by their index in the machine.
-func (d *Daemon) devices(a *cluster.Alloc) []int {
+func (m *Machine) devices(a *cluster.Alloc) []int {
 	out := make([]int, 0, len(a.Shares))
 	for i := range a.Shares {
 		out = append(out, int(a.Shares[i].Device))
@@ -267,24 +249,15 @@ func (d *Daemon) devices(a *cluster.Alloc) []int {
 }
 
 // names are what devices are called.
-func (d *Daemon) names(a *cluster.Alloc) []string {
+func (m *Machine) names(a *cluster.Alloc) []string {
 	if a == nil {
 		return nil
 	}
 	var out []string
-	for _, i := range d.devices(a) {
-		if i < len(d.opt.Machine.Devices) {
-			out = append(out, d.opt.Machine.Devices[i].Name)
+	for _, i := range m.devices(a) {
+		if i < len(m.Devices) {
+			out = append(out, m.Devices[i].Name)
 		}
 	}
 	return out
-}
-
-// cpusOf and memoryOf are what an Alloc has beside devices.
-func cpusOf(a *cluster.Alloc) (cpus float64, mem api.Bytes) {
-	for i := range a.Pieces {
-		cpus += float64(a.Pieces[i].CPU) / 1000
-		mem += api.Bytes(a.Pieces[i].Memory)
-	}
-	return cpus, mem
 }

@@ -27,6 +27,12 @@ import (
 	"github.com/norn-scheduler/norn/client"
 )
 
+// hashToken is how a token is written in a Config.
+func hashToken(token string) string {
+	h := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(h[:])
+}
+
 // certificate writes a certificate for 127.0.0.1 that is its own authority.
 func certificate(t *testing.T) (cert, key string) {
 	t.Helper()
@@ -294,10 +300,4 @@ func TestUserName(t *testing.T) {
 	if have := userName(0); have != "root" {
 		t.Errorf("have %q", have)
 	}
-}
-
-// hashToken is how a token is written in a Config.
-func hashToken(token string) string {
-	h := sha256.Sum256([]byte(token))
-	return hex.EncodeToString(h[:])
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/local"
 	"github.com/norn-scheduler/norn/local/cgroup"
 	"github.com/norn-scheduler/norn/local/config"
@@ -210,8 +211,8 @@ func options(c *config.Config, log *slog.Logger) (local.Options, *hardware.Machi
 			Retry: api.Retry{Limit: c.Jobs.Retry, Backoff: api.Of(c.Jobs.Backoff)},
 			CPUs:  float64(c.Jobs.CPUs) / 1000, CancelGrace: api.Of(c.Jobs.CancelGrace), ResidentIdle: c.Jobs.ResidentIdle,
 			LogBytes: api.Bytes(c.Logs.Bytes), LogKeep: c.Logs.Keep, Cgroup: parent,
-			CrashTimes: c.Health.CrashTimes, CrashWithin: c.Health.CrashWithin, SaveFailures: c.Health.Checkpoints,
-			Period: c.Sharing.Period, SpeedFor: c.Sharing.SpeedFor, SpeedMargin: c.Sharing.SpeedMargin,
+			Patience: live.Patience{CrashTimes: c.Health.CrashTimes, CrashWithin: c.Health.CrashWithin, SaveFailures: c.Health.Checkpoints},
+			Period:   c.Sharing.Period, SpeedFor: c.Sharing.SpeedFor, SpeedMargin: c.Sharing.SpeedMargin,
 			MemoryFactor: c.Sharing.MemoryFactor, MemoryFor: c.Sharing.MemoryFor,
 		},
 		MPS: packing,
@@ -294,6 +295,7 @@ func machineOf(m *hardware.Machine) local.Machine {
 		return out
 	}
 	sampler := m.Sampler()
+	out.Forgive = sampler.Forgive
 	out.Sample = func() []local.Sample {
 		var all []local.Sample
 		for _, s := range sampler.Sample() {

@@ -1,10 +1,9 @@
-package local
+package live
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"syscall"
 	"time"
 
@@ -25,70 +24,62 @@ func noRoom(err error) bool {
 
 // stall lets the daemon be asked for what it has read, and says why not more. The
 // jobs are those of the old log, with their numbers there.
-func (d *Daemon) stall(p *past, err error) {
+func (d recovery) stall(p *past, err error) {
 	why := fmt.Sprintf("the disk of norn's state folder is full: it can be asked, but nothing is taken in, started or changed until there is room; jobs go on (%v)", err)
 	if d.stalled.Swap(&why) == nil {
 		d.log.Error(why)
 	}
 	d.past = p
-	d.jobs = make([]*live, d.st.Jobs())
+	d.jobs = make([]*Job, d.st.Jobs())
 	for _, l := range d.byKey {
-		d.jobs[l.id] = l
-		if l.token != "" {
-			d.tokens.set(l.token, l.key)
-		}
+		d.jobs[l.ID] = l
 	}
 	for n, id := range d.st.Ended() {
 		if n < p.told {
 			d.jobs[id] = nil // the history has it
 		}
 	}
-	d.epoch.n = p.last()
-	if info, err := os.Stat(d.store.logPath(d.epoch.n)); err == nil {
-		d.epoch.size = &counter{n: info.Size()}
-	}
+	d.epoch = d.journal.Reopened(p.last())
 }
 
 // waitForRoom answers who asks until there is room, or until the daemon ends.
-func (d *Daemon) waitForRoom() error {
-	again := time.NewTicker(stallEvery)
-	defer again.Stop()
-	for d.stalled.Load() != nil && !d.halt {
-		d.now = max(d.clock.now(), d.st.Now)
-		select {
-		case r := <-d.requests:
-			r.done <- d.attempt(r.run)
-		case <-again.C:
-			d.epoch = epoch{}
-			switch err := d.goOn(d.past); {
-			case noRoom(err):
-				d.stall(d.past, err)
-			case err != nil:
-				return err
-			default:
-				d.feed.begin(d.epoch.n)
-				d.log.Info("there is room on the disk again: norn goes on", "folder", d.store.dir)
-				d.stalled.Store(nil)
-				d.past = nil
-			}
+func (d recovery) waitForRoom() error {
+	tried := time.Now()
+	for d.stalled.Load() != nil && !d.Loop.Halted() {
+		d.Loop.Serve(stallEvery)
+		if time.Since(tried) < stallEvery {
+			continue
+		}
+		tried = time.Now()
+		d.epoch = Epoch{}
+		switch err := d.goOn(d.past); {
+		case noRoom(err):
+			d.stall(d.past, err)
+		case err != nil:
+			return err
+		default:
+			d.feed.Begin(d.epoch.N)
+			d.log.Info("there is room on the disk again: norn goes on", "folder", d.journal.dir)
+			d.stalled.Store(nil)
+			d.past = nil
 		}
 	}
 	return nil
 }
 
-// change is ask for what changes something: a daemon that can only be asked refuses it.
-func (d *Daemon) change(ctx context.Context, f func() error) error {
-	return d.ask(ctx, func() error {
-		if err := d.mayChange(); err != nil {
+// Change is Loop.Ask for what changes something: a daemon that can only be asked refuses it.
+func (d *Daemon) Change(ctx context.Context, f func() error) error {
+	return d.Loop.Ask(ctx, func() error {
+		if err := d.MayChange(); err != nil {
 			return err
 		}
 		return f()
 	})
 }
 
-// mayChange refuses while the daemon can only be asked. It may be called from any
+// MayChange refuses while the daemon can only be asked. It may be called from any
 // goroutine.
-func (d *Daemon) mayChange() error {
+func (d *Daemon) MayChange() error {
 	if why := d.stalled.Load(); why != nil {
 		return api.Refuse(api.Unavailable, "%s", *why)
 	}

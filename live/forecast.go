@@ -1,4 +1,4 @@
-package local
+package live
 
 import (
 	"context"
@@ -32,10 +32,10 @@ type forecast struct {
 
 // forecastOf copies the present state.
 func (d *Daemon) forecastOf(key string) *forecast {
-	f := &forecast{choice: d.choice, costs: d.costs, gains: d.opt.Transfer, speeds: d.speeds(), now: max(d.now, d.st.Now), of: key}
+	f := &forecast{choice: d.choice, costs: d.costs, gains: d.cfg.Transfer, speeds: d.cfg.Speeds, now: max(d.Loop.Now(), d.st.Now), of: key}
 	f.header.Describe(d.st.Cluster, d.st.Tenants)
-	f.header.Begins, f.header.Usage = f.now, usage(d.st, d.st.Tenants)
-	f.events = inventory(d.st.Cluster, d.st.Now)
+	f.header.Begins, f.header.Usage = f.now, Usage(d.st, d.st.Tenants)
+	f.events = Inventory(d.st.Cluster, d.st.Now)
 	for _, ev := range eventlog.Carried(d.st, mostPast) {
 		if ev.Alloc != nil {
 			on := *ev.Alloc

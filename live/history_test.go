@@ -1,4 +1,4 @@
-package local
+package live
 
 import (
 	"encoding/json"
@@ -32,7 +32,12 @@ func TestTakeIn(t *testing.T) {
 	var text strings.Builder
 	want := &learnt{}
 	origin := time.Date(2026, 1, 2, 3, 4, 5, 678, time.UTC)
-	d := &Daemon{store: &store{dir: dir}, clock: clock{origin: origin, start: origin}}
+	journal, err := OpenJournal(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &Daemon{books: books{journal: journal}, Loop: NewLoop(nil, Hooks{})}
+	d.Loop.Clock = NewClock(origin, 0)
 	told := 0
 	for i := range 40 {
 		j := api.Job{
@@ -43,7 +48,7 @@ func TestTakeIn(t *testing.T) {
 		if i == 7 {
 			j.Command = []string{strings.Repeat("long", 40_000)}
 		}
-		e := ended{Log: i / 30, N: i % 30, Job: j}
+		e := Ended{Log: i / 30, N: i % 30, Job: j}
 		line, err := json.Marshal(&e)
 		if err != nil {
 			t.Fatal(err)
@@ -52,7 +57,7 @@ func TestTakeIn(t *testing.T) {
 		if i%10 == 3 {
 			fmt.Fprintf(&text, "%s\n{\"stranger\":1}\n\n", line[:len(line)/2])
 		}
-		d.opt.Estimator = want
+		d.cfg.Estimator = want
 		d.observe(&j)
 		if e.Log == 1 {
 			told = e.N + 1
@@ -64,17 +69,17 @@ func TestTakeIn(t *testing.T) {
 	}
 	for _, most := range []int{0, 5, 1000} {
 		got := &learnt{}
-		d.opt.Estimator, d.opt.Limits.Recent = got, most
-		d.recent, d.tally = recent{most: most}, tally{}
-		n, err := d.takeIn(1)
-		if err != nil || n != told || d.tally.ended != 40 {
-			t.Errorf("keeping %d: %d ends of the log are told, want %d; %d in all (%v)", most, n, told, d.tally.ended, err)
+		d.cfg.Estimator = got
+		d.recent = Recent{Most: most}
+		ended, n, err := d.journal.TakeIn(1, &d.recent, d.observe)
+		if err != nil || n != told || ended != 40 {
+			t.Errorf("keeping %d: %d ends of the log are told, want %d; %d in all (%v)", most, n, told, ended, err)
 		}
 		if strings.Join(got.all, "\n") != strings.Join(want.all, "\n") || len(want.all) < 10 {
 			t.Errorf("keeping %d: an estimator learns\n%s\nwant\n%s", most, strings.Join(got.all, "\n"), strings.Join(want.all, "\n"))
 		}
-		last := d.recent.find("40")
-		if kept := len(d.recent.jobs); kept != min(most, 40) || most > 0 && (last == nil || len(last.Command) != 1) || d.recent.all && most < 40 {
+		last := d.recent.Find("40")
+		if kept := d.recent.Len(); kept != min(most, 40) || most > 0 && (last == nil || len(last.Command) != 1) || d.recent.Whole() && most < 40 {
 			t.Errorf("keeping %d: %d are in memory, the last one %+v", most, kept, last)
 		}
 	}

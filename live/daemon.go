@@ -1,0 +1,344 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/engine"
+	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/predict"
+	"github.com/norn-scheduler/norn/run"
+	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/state"
+	"github.com/norn-scheduler/norn/tenant"
+)
+
+// World is where jobs run: the machine, or the cluster. It is called in the goroutine of
+// the loop, and notes what is to be done as acts of that.
+type World interface {
+	engine.World
+	// Leave has what there is of a job's run leave, whatever a policy wants. What
+	// becomes of the job is told later, as an event.
+	Leave(j *Job, p Purpose, why string)
+	// There tells whether anything of a run of a job may be there.
+	There(j *Job) bool
+	// Describe fills in what the world alone knows of a job.
+	Describe(j *Job, out *api.Job)
+	// Explain fills in what happens when the job is stopped, and what its run is
+	// confined to.
+	Explain(j *Job, out *api.Why)
+}
+
+// Config is what a Daemon is made of.
+type Config struct {
+	World   World
+	Journal *Journal
+	Log     *slog.Logger
+	Version string
+
+	Kind string // of the world, for logs
+	Name string // of the machine or cluster, for logs
+	// Cluster makes what is shared out, all of it in working order, and Tenants a fresh
+	// tree of the configured tenants.
+	Cluster func() (*cluster.Cluster, error)
+	Tenants func() (*tenant.Tree, error)
+	Names   Names
+
+	Policy    run.Choice
+	Estimator predict.Estimator
+	Estimates string        // its name, for logs
+	Speeds    perf.Typed    // what is believed of speeds
+	Transfer  perf.Transfer // what is believed that merged jobs learn from each other; nil: nothing
+	Compact   int           // events after which a new log is begun
+	Recent    int           // ended jobs that are kept in memory
+	Jobs      int           // that have not ended, at most; 0: no limit
+
+	Folded  func()                            // the last log has been read: the state is known
+	Recall  func(r *job.Record) (*Job, error) // makes a job of an earlier log known again; nil: nothing is known of it any more
+	Refit   func() (other bool, err error)    // throws back jobs whose devices are gone; tells whether there are other devices
+	TakeOut func(*cluster.Cluster)            // takes out what is not to be used
+	Find    func(*Job)                        // finds out what has become of a job's run
+	Ended   func(*Job)                        // a job has ended: nothing of it need be kept
+	Stray   func(*Job)                        // ends what may be left of a job that had ended
+	Closed  func() string                     // why nothing new is started; empty: it is
+	Trouble func() []string                   // what else is wrong, one sentence each
+}
+
+// Daemon is what every live world has: the engine with its state, the jobs that have not
+// ended, the log, and the answers to those who ask.
+type Daemon struct {
+	Loop  *Loop
+	Tally Tally
+	books
+
+	cfg    Config
+	log    *slog.Logger
+	choice run.Choice
+	eng    *engine.Engine
+	st     *state.State
+	epoch  Epoch
+	costs  perf.Costs
+	jobs   []*Job // by number; nil when it has ended
+	byKey  map[string]*Job
+	shapes job.Interner
+	failed error // why nothing can be written any more
+	past   *past // from which it has still to go on; nil: it has
+
+	arrived   []*Job         // submitted in this instant, by number: the engine has no record of them yet
+	undecided []chan<- error // orders of other sizes in this instant
+	rolling   *run.Choice    // the policy that comes into force
+	lets      bool           // it is another one: see engine.LetGo
+	refit     bool           // the devices are others than those of the last log
+	spoilt    string         // what is wrong with the policy
+
+	ready   atomic.Bool
+	stalled atomic.Pointer[string] // why it can only be asked; nil: it does all
+	started time.Time
+}
+
+// New makes a daemon; Recover has it go on from where the last one was.
+func New(c Config) *Daemon {
+	d := &Daemon{cfg: c, log: c.Log, books: books{journal: c.Journal}, choice: c.Policy, byKey: map[string]*Job{}, started: time.Now()}
+	d.recent.Most = c.Recent
+	d.Loop = NewLoop(d.log, Hooks{Durable: d.durable, Settled: func() time.Duration { return d.st.Now }, Mark: d.mark})
+	return d
+}
+
+// State is the state of the run. It must not be changed.
+func (d *Daemon) State() *state.State { return d.st }
+
+// Costs are what transitions are measured to take.
+func (d *Daemon) Costs() *perf.Costs { return &d.costs }
+
+// Epoch is the number of the present log.
+func (d *Daemon) Epoch() int { return d.epoch.N }
+
+// All visits the jobs that have not ended, by number.
+func (d *Daemon) All() iter.Seq[*Job] {
+	return func(yield func(*Job) bool) {
+		for _, l := range d.jobs {
+			if l != nil && !yield(l) {
+				return
+			}
+		}
+	}
+}
+
+// Shape is a demand as all jobs have it that demand the same.
+func (d *Daemon) Shape(demand job.Demand) *job.Demand { return d.shapes.Get(demand) }
+
+// Of is a job that has not ended, by its number.
+func (d *Daemon) Of(id job.ID) *Job { return d.jobs[id] }
+
+// By is a job that has not ended, by its key; nil: there is none.
+func (d *Daemon) By(key string) *Job { return d.byKey[key] }
+
+// Room refuses so many more jobs where there are enough.
+func (d *Daemon) Room(more int) error {
+	if most, have := d.cfg.Jobs, len(d.byKey)+len(d.arrived); most > 0 && have+more > most {
+		return api.Refuse(api.Unavailable, "there are %d jobs that have not ended, at most %d are taken", have, most)
+	}
+	return nil
+}
+
+// Admit takes in a job. It is there for everybody else when the engine has its record:
+// see appear.
+func (d *Daemon) Admit(l *Job, spec job.Job) {
+	l.ID = job.ID(len(d.jobs) + len(d.arrived))
+	spec.ID, spec.Serial = l.ID, serial(l.Key)
+	l.After = holds{d}.unmet(l.After)
+	d.arrived = append(d.arrived, l)
+	d.Loop.Mark(l.ID)
+	d.Loop.Emit(eventlog.Event{Kind: eventlog.Submit, Job: l.ID, Spec: &spec})
+	if why, held := (holds{d}).mustWait(l); held {
+		d.Loop.Emit(eventlog.Event{Kind: eventlog.Hold, Job: l.ID, Reason: why})
+	}
+}
+
+// serial is the number of a job for life: jobs are in order of their numbers, and
+// those of an array in that of their indices.
+func serial(key string) int64 {
+	base, index, _ := strings.Cut(key, "_")
+	n, _ := strconv.ParseInt(base, 10, 64) // keys are made of numbers
+	i, _ := strconv.ParseInt(index, 10, 64)
+	return n<<24 + i
+}
+
+// mark lets what a request has noted be taken back.
+func (d *Daemon) mark() (undo func()) {
+	arrived := len(d.arrived)
+	return func() { d.arrived = d.arrived[:arrived] }
+}
+
+// appear makes the next job that was submitted in this instant one of those that
+// everybody sees: the engine has just made its record.
+func (d *Daemon) appear() {
+	l := d.arrived[0]
+	if d.arrived = d.arrived[1:]; len(d.arrived) == 0 {
+		d.arrived = nil
+	}
+	d.jobs, d.byKey[l.Key] = append(d.jobs, l), l
+}
+
+// Run decides until the context ends, or until the log cannot be written. begin is called
+// when it can take work. It waits for all acts.
+func (d *Daemon) Run(ctx context.Context, begin func()) error {
+	defer d.Loop.End()
+	context.AfterFunc(ctx, func() {
+		d.Loop.Post(func() error { d.Loop.Halt(); return nil })
+	})
+	if err := (recovery{d}).waitForRoom(); err != nil || d.Loop.Halted() {
+		return err
+	}
+	d.ready.Store(true)
+	defer d.ready.Store(false)
+	begin()
+	for !d.Loop.Halted() { // what was asked in its last instant is still decided and written
+		if err := d.step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close closes the log.
+func (d *Daemon) Close() { d.epoch.Close() }
+
+// Event implements engine.Sink: every event goes to the log, to the watchers, and
+// into the life of its job.
+func (d *Daemon) Event(ev *eventlog.Event, s *state.State) {
+	d.epoch.Write(ev)
+	d.Tally.Count(ev)
+	if ev.Kind == eventlog.Submit {
+		d.appear()
+	}
+	text := EventText(ev, s, d.cfg.Names)
+	e := api.Event{Time: d.Loop.Clock.Wall(ev.Time), Kind: ev.Kind.String()}
+	if AboutJob(ev.Kind) {
+		l := d.jobs[ev.Job]
+		text = l.where.Text(ev, s, d.cfg.Names, text)
+		e.Job, e.User = l.Key, l.User
+		if text != "" {
+			l.Life.Remember(e.Time, text)
+		}
+		if s.Record(ev.Job).Phase.Over() {
+			d.bury(ev.Job)
+		}
+	}
+	if e.Text = text; text != "" {
+		d.feed.Publish(e)
+	}
+}
+
+// durable makes what was decided durable.
+func (d *Daemon) durable() error {
+	if err := d.epoch.Sync(); err != nil {
+		d.failed = fmt.Errorf("the event log cannot be written, so that nothing more may be decided; jobs go on, start norn again when there is room: %w", err)
+		return d.failed
+	}
+	if len(d.buried) > 0 {
+		if err := d.journal.AppendEnded(d.buried); err != nil { // the log has them, and the next daemon writes them again
+			d.log.Error("the history of jobs cannot be written", "error", err)
+		}
+		d.buried = d.buried[:0]
+	}
+	return nil
+}
+
+// Average takes one more measurement into a running mean.
+func Average(mean *time.Duration, v time.Duration) {
+	if *mean == 0 {
+		*mean = v
+		return
+	}
+	*mean += (v - *mean) / 8
+}
+
+// belief is what is believed of jobs that share a device before anything was seen: that
+// they take turns as the stages say that they tell, or else share what they demand.
+func belief() *perf.Learner {
+	return &perf.Learner{First: perf.Profiled{Turns: perf.Interleave{Overhead: perf.PublishedOverhead()}}}
+}
+
+// newEngine makes the engine of an epoch.
+func (d *Daemon) newEngine() error {
+	p, err := d.choice.Make()
+	if err != nil {
+		return err
+	}
+	d.eng = engine.New(engine.Config{
+		Cluster: d.st.Cluster, Tenants: d.st.Tenants, Policy: p, PolicyName: d.choice.Policy,
+		Estimator: d.cfg.Estimator, Costs: &d.costs, Speeds: d.cfg.Speeds, Sharing: belief(), Transfer: d.cfg.Transfer, Exclusive: !d.choice.Shares(), Seed: 1, Sinks: []engine.Sink{d},
+	}, d.cfg.World)
+	d.eng.Resume(d.st)
+	if d.lets {
+		d.eng.LetGo()
+		d.lets = false
+	}
+	return nil
+}
+
+// step is one instant.
+func (d *Daemon) step() error {
+	err := d.eng.Step()
+	d.Tally.Decisions.Observe(time.Since(d.Loop.Awake()).Seconds())
+	switch {
+	case d.failed != nil:
+		return d.failed
+	case errors.As(err, new(*engine.PolicyError)) && d.st.Check() == nil:
+		d.fallBack(err)
+	case err != nil:
+		return err
+	}
+	if err := d.Loop.Commit(); err != nil {
+		return err
+	}
+	d.undecided = d.undecided[:0]
+	if d.rolling != nil || d.epoch.Events >= d.cfg.Compact+d.epoch.Carried {
+		return d.roll()
+	}
+	return nil
+}
+
+// fallBack goes on under FIFO when the policy has made a mistake: who uses the
+// machine must not suffer for it.
+func (d *Daemon) fallBack(err error) {
+	d.log.Error("the policy failed; going on with fifo", "policy", d.choice.String(), "error", err)
+	d.spoilt = fmt.Sprintf("policy %s failed and was replaced by fifo: %v", d.choice, err)
+	for _, decided := range d.undecided { // the mistake may have come before them
+		select {
+		case decided <- api.Refuse(api.Unavailable, "the policy failed; try again"):
+		default:
+		}
+	}
+	choice := run.Choice{Policy: "fifo"}
+	if d.choice.String() == choice.String() {
+		d.failed = fmt.Errorf("the policy failed: %w", err) // nothing is left to fall back to
+		return
+	}
+	d.rolling = &choice
+}
+
+// Impose puts a policy in force that need not be in any table.
+func (d *Daemon) Impose(name string, p sched.Policy) { d.eng.SetPolicy(name, p) }
+
+// Kept counts what is kept in memory that could grow with the jobs that have ended. It is
+// for tests of worlds.
+func (d *Daemon) Kept() map[string]int {
+	_, work, timers := d.Loop.Waiting()
+	return map[string]int{
+		"jobs": len(d.jobs), "live jobs": len(d.byKey), "records": d.st.Jobs(),
+		"timers": timers, "things to do": work, "ended jobs": d.recent.Len(), "events": d.feed.Len(),
+	}
+}

@@ -1,0 +1,356 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/place"
+	"github.com/norn-scheduler/norn/run"
+	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/server"
+)
+
+// Resize implements server.Backend.
+func (d *Daemon) Resize(ctx context.Context, c server.Caller, id string, z api.Resize) error {
+	decided := make(chan error, 1)
+	err := d.Change(ctx, func() error {
+		jobs, err := d.Mine(c, id)
+		if err != nil {
+			return err
+		}
+		if len(jobs) > 1 {
+			return api.Refuse(api.Invalid, "%s is an array: resize its jobs one by one, such as %s", id, jobs[0].Key)
+		}
+		l := jobs[0]
+		if err := d.Loop.Touch(l.ID); err != nil {
+			return err
+		}
+		return d.resize(l, z.GPUs, decided)
+	})
+	if err != nil {
+		return err
+	}
+	select {
+	case err := <-decided:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-d.Loop.Stopped():
+		return ErrAway
+	}
+}
+
+// resize orders another size, and says in decided what came of it.
+func (d *Daemon) resize(l *Job, gpus float64, decided chan<- error) error {
+	r := d.st.Record(l.ID)
+	n, g := int(gpus), l.Spec.GPUs
+	switch {
+	case r.Phase != job.Running:
+		return api.Refuse(api.Conflict, "job %s is %s: only a running job can be resized", l.Key, r.Phase)
+	case !g.Elastic():
+		return api.Refuse(api.Conflict, "job %s was submitted for exactly %s GPUs: a range such as --gpus 1-4 makes it elastic", l.Key, g)
+	case float64(n) != gpus || gpus < g.Least || gpus > g.Most:
+		return api.Refuse(api.Invalid, "job %s runs on %v to %v GPUs, not on %v", l.Key, g.Least, g.Most, gpus)
+	case r.Job.Stop == job.Freeze || r.Job.Stop == job.Pinned:
+		return api.Refuse(api.Conflict, "job %s cannot be resized: its way to stop is %s", l.Key, r.Job.Stop)
+	case l.Purpose.Away():
+		return api.Refuse(api.Conflict, "job %s is leaving its devices (%s)", l.Key, l.Purpose)
+	case int(r.Tasks) == n:
+		decided <- nil
+		return nil
+	}
+	id := l.ID
+	d.Loop.Kick()
+	d.undecided = append(d.undecided, decided)
+	d.eng.Order(func(v *sched.View, p *sched.Plan) {
+		switch {
+		case p.Holding(id) == nil || v.Job(id).Phase() != job.Running:
+			decided <- api.Refuse(api.Conflict, "job %s was stopped by the scheduler at this very moment", l.Key)
+		case p.Resize(id, n, place.Pack):
+			decided <- nil
+		default:
+			decided <- api.Refuse(api.Conflict, "job %s cannot have %d GPUs now: too few are free", l.Key, n)
+		}
+	})
+	return nil
+}
+
+// Mine finds the jobs that a caller means and may touch. Others' jobs do not
+// exist for her.
+func (d *Daemon) Mine(c server.Caller, id string) ([]*Job, error) {
+	if !ValidID(id) {
+		return nil, api.Refuse(api.Unknown, "there is no job %q", id)
+	}
+	var out []*Job
+	for _, l := range d.group(id) {
+		if c.Operator || l.User == c.User {
+			out = append(out, l)
+		}
+	}
+	if len(out) > 0 {
+		return out, nil
+	}
+	if state := d.endedState(id); state != "" && (c.Operator || d.owner(id) == c.User) {
+		return nil, api.Refuse(api.Conflict, "job %s has ended: it is %s", id, state)
+	}
+	return nil, api.Refuse(api.Unknown, "there is no job %s", id)
+}
+
+// Do implements server.Backend.
+func (d *Daemon) Do(ctx context.Context, c server.Caller, v server.Verb, id string) error {
+	var list []string
+	err := d.Loop.Ask(ctx, func() error {
+		jobs, err := d.Mine(c, id)
+		for _, l := range jobs {
+			list = append(list, l.Key)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, key := range list {
+		var told Lane
+		err := d.Change(ctx, func() error {
+			l := d.byKey[key]
+			if l == nil {
+				return nil // it has ended meanwhile
+			}
+			if err := d.Loop.Touch(l.ID); err != nil {
+				return err
+			}
+			err := d.verb(c, l, v)
+			told = l.Lane
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if err := told.Wait(ctx); err != nil { // until its run has been told
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *Daemon) verb(c server.Caller, l *Job, v server.Verb) error {
+	r := d.st.Record(l.ID)
+	switch v {
+	case server.Cancel:
+		d.cancel(l, c)
+	case server.Hold:
+		why := job.Reason{Code: job.OnHold, Job: job.None, Text: "is held by " + c.User}
+		switch r.Phase {
+		case job.Waiting:
+			l.Held = true
+			d.Loop.Emit(eventlog.Event{Kind: eventlog.Hold, Job: l.ID, Reason: why})
+		case job.Held:
+			if !l.Held {
+				l.Held = true
+				d.Loop.Emit(eventlog.Event{Kind: eventlog.Wait, Job: l.ID, Reason: why})
+			}
+		default:
+			return api.Refuse(api.Conflict, "job %s is %s: only a waiting job can be held; norn requeue takes it off its devices", l.Key, r.Phase)
+		}
+	case server.Release:
+		if r.Phase != job.Held {
+			return api.Refuse(api.Conflict, "job %s is not held, it is %s", l.Key, r.Phase)
+		}
+		l.Held, l.Until, l.After = false, 0, nil
+		holds{d}.freeIf(l)
+	case server.Requeue:
+		return d.requeue(l, r, c)
+	default:
+		return api.Refuse(api.Invalid, "nobody can %q a job", v)
+	}
+	return nil
+}
+
+// cancel takes a job back: at once where it holds nothing, or when its processes
+// have ended.
+func (d *Daemon) cancel(l *Job, c server.Caller) {
+	phase := d.st.Record(l.ID).Phase
+	there := d.cfg.World.There(l)
+	if !there || phase != job.Running && phase != job.Stopping {
+		l.Why = c.User + " cancelled it"
+		if there { // its frozen processes go, too
+			d.cfg.World.Leave(l, Cancelled, l.Why)
+		}
+		d.Loop.Emit(eventlog.Event{Kind: eventlog.Cancel, Job: l.ID})
+		return
+	}
+	if l.Purpose == Cancelled {
+		return
+	}
+	d.cfg.World.Leave(l, Cancelled, c.User+" cancelled it")
+	d.intend(l)
+}
+
+// intend notes in the log that a person wants a run to leave, so that it comes about
+// whatever happens until then: what its runner is told may get lost.
+func (d *Daemon) intend(l *Job) {
+	if why, ok := l.Intention(); ok {
+		d.Loop.Emit(eventlog.Event{Kind: eventlog.Wait, Job: l.ID, Reason: why})
+	}
+}
+
+// requeue takes a running job off its devices; it waits again, with what it can
+// save.
+func (d *Daemon) requeue(l *Job, r *job.Record, c server.Caller) error {
+	if r.Phase != job.Running {
+		return api.Refuse(api.Conflict, "job %s does not run, it is %s", l.Key, r.Phase)
+	}
+	if l.Purpose != "" {
+		return api.Refuse(api.Conflict, "job %s is leaving its devices already (%s)", l.Key, l.Purpose)
+	}
+	d.cfg.World.Leave(l, Requeuing, c.User+" requeued it")
+	d.intend(l)
+	return nil
+}
+
+// Known refuses dependencies on jobs that never were, or that the caller may not
+// see.
+func (d *Daemon) Known(ctx context.Context, c server.Caller, after []api.After) error {
+	if len(after) == 0 {
+		return nil
+	}
+	return d.Loop.Ask(ctx, func() error {
+		for _, a := range after {
+			var no *api.Error
+			if _, err := d.Mine(c, a.Job); errors.As(err, &no) && no.Kind == api.Unknown {
+				return api.Refuse(api.Invalid, "it cannot come after job %q: there is no such job", a.Job)
+			}
+		}
+		return nil
+	})
+}
+
+// ValidID tells whether a job can be called so: 17, or 17_3.
+func ValidID(id string) bool {
+	base, index, isArray := strings.Cut(id, "_")
+	digits := func(s string) bool {
+		return s != "" && len(s) < 19 && strings.Trim(s, "0123456789") == ""
+	}
+	return digits(base) && (!isArray || digits(index))
+}
+
+// mustWait tells whether a job may not start yet, and why.
+func (d holds) mustWait(l *Job) (job.Reason, bool) {
+	why := job.Reason{Code: job.OnHold, Job: job.None}
+	switch {
+	case l.Held:
+		return why, true
+	case len(l.After) > 0:
+		why.Code, why.Text = job.AfterJob, waitsFor+l.After[0].Job
+		if len(l.After) > 1 {
+			why.Text += fmt.Sprintf(" and %d more", len(l.After)-1)
+		}
+		if state := d.endedState(l.After[0].Job); state != "" && state != api.Done && !l.After[0].Any {
+			why.Text = fmt.Sprintf("%s, which %s: it never comes; norn release lets it start all the same", waitsFor+l.After[0].Job, state)
+		}
+		return why, true
+	case l.Until > d.Loop.Now():
+		return why, true
+	}
+	return why, false
+}
+
+// unmet are the dependencies that still have to be met.
+func (d holds) unmet(after []api.After) []api.After {
+	var out []api.After
+	for _, a := range after {
+		state := d.endedState(a.Job)
+		if len(d.group(a.Job)) > 0 || state != api.Done && !(a.Any && state.Over()) {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// group are the jobs that a number means: one, or those of an array that have not
+// ended.
+func (d *Daemon) group(id string) []*Job {
+	if l := d.byKey[id]; l != nil {
+		return []*Job{l}
+	}
+	var out []*Job
+	for _, l := range d.jobs {
+		if l != nil && l.Array != "" && l.Array == id {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+// settle looks again at the jobs that wait for one that has ended.
+func (d holds) settle(key string) {
+	for _, l := range d.jobs {
+		if l == nil || len(l.After) == 0 || !slices.ContainsFunc(l.After, func(a api.After) bool { return a.Job == key || a.Job == BaseOf(key) }) {
+			continue
+		}
+		d.Loop.Later(func() error { return d.dependent(l) })
+		d.Loop.Kick()
+	}
+}
+
+// dependent frees a job whose dependencies are met, and says why when they never
+// will be.
+func (d holds) dependent(l *Job) error {
+	if d.byKey[l.Key] != l {
+		return nil
+	}
+	if err := d.Loop.Touch(l.ID); err != nil {
+		return err
+	}
+	l.After = d.unmet(l.After)
+	d.freeIf(l)
+	return nil
+}
+
+// freeIf frees a held job for which nothing stands in the way any more.
+func (d holds) freeIf(l *Job) {
+	r := d.st.Record(l.ID)
+	if r.Phase != job.Held || l.Held {
+		return
+	}
+	if why, held := d.mustWait(l); held {
+		if why != r.Reason {
+			d.Loop.Emit(eventlog.Event{Kind: eventlog.Wait, Job: l.ID, Reason: why})
+		}
+		return
+	}
+	d.Loop.Emit(eventlog.Event{Kind: eventlog.Free, Job: l.ID})
+}
+
+// waitsFor is how the reason of a job begins that waits for others. Logs of before there
+// was a code for that are told by it.
+const waitsFor = "waits for the end of job "
+
+// SetPolicy implements server.Backend.
+func (d *Daemon) SetPolicy(ctx context.Context, c server.Caller, choice string) error {
+	if !c.Operator {
+		return api.Refuse(api.Denied, "only an operator may change the policy")
+	}
+	next, err := run.ParseChoice(choice)
+	if err == nil {
+		_, err = next.Make()
+	}
+	if err != nil {
+		return api.Refuse(api.Invalid, "%v", err)
+	}
+	return d.Change(ctx, func() error {
+		if d.rolling != nil {
+			return ErrLater
+		}
+		d.rolling = &next
+		d.Loop.Kick()
+		d.spoilt = ""
+		return nil
+	})
+}

@@ -1,0 +1,255 @@
+package live
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/server"
+	"github.com/norn-scheduler/norn/tenant"
+	"github.com/norn-scheduler/norn/unit"
+)
+
+// stateOf is a phase in the words of the API.
+func stateOf(p job.Phase) api.State { return api.State(p.String()) }
+
+// View is a job as its users see it.
+func (d *Daemon) View(l *Job) api.Job {
+	r, spec := d.st.Record(l.ID), l.Spec
+	now := max(d.Loop.Now(), d.st.Now)
+	if r.Phase.Over() {
+		now = r.End
+	}
+	j := api.Job{
+		ID: l.Key, Name: spec.Name, User: l.User, Tenant: spec.Tenant, State: stateOf(r.Phase), Reason: d.reason(l, r),
+		GPUs: spec.GPUs, Tasks: spec.Tasks, CPUs: spec.CPUs, Memory: spec.Memory, Priority: spec.Priority, StopMode: spec.Stop.Mode,
+		Submitted: d.Loop.Clock.Wall(r.Job.Submit), Started: d.Loop.Clock.Wall(r.FirstStart), Since: d.Loop.Clock.Wall(l.standsSince(r)), Ended: d.Loop.Clock.Wall(r.End),
+		Wait: api.Of(r.WaitAt(now)), Ran: api.Of(r.HeldAt(now)), GPUTime: api.Seconds(r.ServiceAt(now)),
+		Run: l.Run, Preemptions: int(r.Preemptions), Resizes: int(r.Resizes), Failures: int(r.Failures),
+		Progress: l.Report, Command: spec.Command, Dir: spec.Dir, After: l.After, Limit: spec.Limit, Deadl: spec.Deadline,
+	}
+	if a := d.st.Alloc(l.ID); a != nil {
+		j.Held, j.Devices, j.Throttle = float64(d.st.Cluster.GPUMilli(a))/1000, d.names(a), ThrottleOf(a)
+	}
+	if r.Phase == job.Running && r.Speed != 1 {
+		j.Speed = r.Speed
+	}
+	if r.Estimate >= 0 {
+		j.Estimate = api.Of(r.Estimate)
+		if left := r.Estimate - r.ProgressAt(now); r.Phase == job.Running && r.Speed > 0 {
+			j.ExpectEnd = d.Loop.Clock.Wall(max(now, r.Ready) + time.Duration(float64(max(0, left))/r.Speed))
+		}
+	}
+	d.cfg.World.Describe(l, &j)
+	return j
+}
+
+// names are what the devices of an Alloc are called.
+func (d *Daemon) names(a *cluster.Alloc) []string {
+	var out []string
+	for i := range a.Shares {
+		out = append(out, d.cfg.Names(a.Shares[i].Device))
+	}
+	return out
+}
+
+// reason is why a job stands as it stands, in a sentence.
+func (d *Daemon) reason(l *Job, r *job.Record) string {
+	switch r.Phase {
+	case job.Running:
+		if l.Purpose != "" && l.Why != "" {
+			return "is leaving its devices: " + l.Why
+		}
+		return ""
+	case job.FailedPhase:
+		return l.failure()
+	case job.Cancelled:
+		return l.Why
+	case job.Done:
+		return ""
+	case job.Waiting, job.Held, job.Stopping, job.Assigned:
+		return d.sentence(r.Reason)
+	}
+	return ""
+}
+
+// failure says how a job failed.
+func (l *Job) failure() string {
+	switch {
+	case l.Exit == nil:
+		return "failed"
+	case l.Exit.Cause == TimeLimit:
+		return "ran into its time limit of " + unit.Human(l.Spec.Limit.Duration())
+	}
+	return l.Exit.Text()
+}
+
+// sentence says a reason with the numbers by which users know jobs, and with
+// times of day.
+func (d *Daemon) sentence(r job.Reason) string {
+	if r.Code == job.NoReason {
+		return ""
+	}
+	name := func(id job.ID) string {
+		if d.st.Known(id) {
+			return d.st.Record(id).Job.Key
+		}
+		return "that has ended"
+	}
+	if r.At > 0 && (r.Promises() || r.Code == job.Reserved || r.Code == job.NotYet) {
+		return strings.Replace(r.Sentence(name), unit.Human(r.At), d.Loop.Clock.Wall(r.At).Format(time.TimeOnly), 1)
+	}
+	return r.Sentence(name)
+}
+
+// Jobs implements server.Backend.
+func (d *Daemon) Jobs(ctx context.Context, c server.Caller, q api.Query) ([]api.Job, error) {
+	var out []api.Job
+	visible := func(user string) bool { return c.Operator || user == c.User }
+	err := d.Loop.Ask(ctx, func() error {
+		var found []*Job
+		for _, l := range d.jobs {
+			if l != nil && visible(l.User) && d.asked(l, &q) {
+				found = append(found, l)
+			}
+		}
+		slices.SortFunc(found, func(a, b *Job) int { return compareIDs(a.Key, b.Key) }) // nearly is already
+		out = make([]api.Job, len(found))
+		for i, l := range found {
+			out[i] = d.View(l)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	out = slices.DeleteFunc(out, func(j api.Job) bool { return !matches(&j, &q) })
+	if wantsEnded(&q) {
+		more, err := d.endedJobs(&q, visible)
+		if err != nil {
+			return nil, err
+		}
+		out = append(more, out...)
+		slices.SortStableFunc(out, func(a, b api.Job) int { return compareIDs(a.ID, b.ID) })
+	}
+	if q.Limit > 0 && len(out) > q.Limit {
+		out = out[len(out)-q.Limit:]
+	}
+	return out, nil
+}
+
+// asked tells quickly whether a job that has not ended may match a query, so that
+// views are made of few.
+func (d *Daemon) asked(l *Job, q *api.Query) bool {
+	if len(q.IDs) > 0 && !slices.Contains(q.IDs, l.Key) && !slices.Contains(q.IDs, l.Array) {
+		return false
+	}
+	if d.st.Record(l.ID).Phase.Over() && !wantsEnded(q) { // where the history could not be written
+		return false
+	}
+	return len(q.States) == 0 || slices.Contains(q.States, stateOf(d.st.Record(l.ID).Phase))
+}
+
+// wantsEnded tells whether a query asks for jobs that have ended.
+func wantsEnded(q *api.Query) bool {
+	return q.All || len(q.IDs) > 0 || slices.ContainsFunc(q.States, api.State.Over)
+}
+
+// matches tells whether a job is one that a query asks for.
+func matches(j *api.Job, q *api.Query) bool {
+	base := BaseOf(j.ID)
+	switch {
+	case len(q.IDs) > 0 && !slices.Contains(q.IDs, j.ID) && !slices.Contains(q.IDs, base),
+		len(q.States) > 0 && !slices.Contains(q.States, j.State),
+		len(q.Users) > 0 && !slices.Contains(q.Users, j.User),
+		q.Tenant != "" && q.Tenant != j.Tenant,
+		q.Name != "" && q.Name != j.Name,
+		!q.Since.IsZero() && !j.Ended.IsZero() && j.Ended.Before(q.Since),
+		!q.Until.IsZero() && !j.Submitted.Before(q.Until):
+		return false
+	}
+	return true
+}
+
+// compareIDs orders jobs by number, then by index.
+func compareIDs(a, b string) int {
+	for {
+		x, resta, morea := strings.Cut(a, "_")
+		y, restb, moreb := strings.Cut(b, "_")
+		if len(x) != len(y) {
+			return len(x) - len(y)
+		}
+		if c := strings.Compare(x, y); c != 0 || !morea && !moreb {
+			return c
+		}
+		a, b = resta, restb
+	}
+}
+
+// Status implements server.Backend.
+func (d *Daemon) Status(ctx context.Context) (api.Status, error) {
+	var s api.Status
+	err := d.Loop.Ask(ctx, func() error {
+		s, _ = d.status()
+		return nil
+	})
+	return s, err
+}
+
+// status is the whole at one glance, and the jobs that have not ended by state.
+func (d *Daemon) status() (api.Status, map[api.State]int) {
+	s := api.Status{
+		Version: d.cfg.Version, Now: d.Loop.Clock.Wall(d.Loop.Now()), Up: d.started, Policy: d.choice.String(), Trouble: d.trouble(),
+		Ended: d.Tally.Ended, Events: d.feed.Last(),
+	}
+	by := map[api.State]int{api.Held: 0, api.Waiting: 0, api.Assigned: 0, api.Running: 0, api.Stopping: 0}
+	waiting := map[tenant.ID]int{}
+	for _, l := range d.jobs {
+		if l == nil {
+			continue
+		}
+		r := d.st.Record(l.ID)
+		by[stateOf(r.Phase)]++
+		if r.Phase == job.Waiting {
+			waiting[r.Tenant]++
+		}
+	}
+	s.Held, s.Waiting, s.Running, s.Stopping = by[api.Held], by[api.Waiting], by[api.Running]+by[api.Assigned], by[api.Stopping]
+	t := d.st.Tenants
+	for id := tenant.ID(1); int(id) < t.Len(); id++ {
+		e := t.At(id)
+		v := api.Tenant{
+			Name: e.Name, Guarantee: float64(e.Guarantee) / 1000, Weight: e.Weight, Held: float64(e.Used.GPU) / 1000,
+			Waiting: waiting[id], Usage: t.Usage(id, max(d.Loop.Now(), d.st.Now)) / 3600,
+		}
+		if e.Limit != tenant.Unlimited {
+			v.Limit = float64(e.Limit) / 1000
+		}
+		if e.Name != "" {
+			s.Tenants = append(s.Tenants, v)
+		}
+	}
+	return s, by
+}
+
+// BaseOf is the number under which a job was submitted: 17 of 17_3.
+func BaseOf(key string) string {
+	base, _, _ := strings.Cut(key, "_")
+	return base
+}
+
+// trouble is what is wrong, one sentence each.
+func (d *Daemon) trouble() []string {
+	var out []string
+	if why := d.stalled.Load(); why != nil {
+		out = append(out, *why)
+	}
+	if d.spoilt != "" {
+		out = append(out, d.spoilt)
+	}
+	return append(out, d.cfg.Trouble()...)
+}

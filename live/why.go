@@ -1,0 +1,197 @@
+package live
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/place"
+	"github.com/norn-scheduler/norn/replay"
+	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/server"
+)
+
+// maxNamed bounds the jobs that an explanation names.
+const maxNamed = 10
+
+// explainer is the daemon as it explains how jobs stand.
+type explainer struct{ *Daemon }
+
+// Why implements server.Backend.
+func (d *Daemon) Why(ctx context.Context, c server.Caller, id string) (w api.Why, err error) {
+	var f *forecast
+	err = d.Loop.Ask(ctx, func() error {
+		jobs, err := d.Mine(c, id)
+		if err != nil {
+			if j := d.EndedJob(id); ValidID(id) && j != nil && (c.Operator || j.User == c.User) {
+				w = explainer{d}.whyEnded(j)
+				return nil
+			}
+			return err
+		}
+		w = explainer{d}.why(jobs[0])
+		if w.Job.State == api.Waiting && !(explainer{d}).never(jobs[0]) {
+			f = d.forecastOf(jobs[0].Key)
+		}
+		return nil
+	})
+	if err == nil && f != nil {
+		err = f.expect(ctx, d.Loop.Clock.Wall, &w)
+	}
+	return w, err
+}
+
+// never tells whether a job can never run here.
+func (d explainer) never(l *Job) bool { return d.st.Record(l.ID).Reason.Never() }
+
+// whyEnded explains a job that has ended.
+func (d explainer) whyEnded(j *api.Job) api.Why {
+	w := api.Why{Job: *j, Policy: d.choice.String()}
+	w.Reason = fmt.Sprintf("is %s since %s", j.State, j.Ended.Local().Format("2006-01-02 15:04:05"))
+	if j.Reason != "" {
+		w.Reason += ": " + j.Reason
+	}
+	w.Stop = "nothing: it has ended"
+	return w
+}
+
+func (d explainer) why(l *Job) api.Why {
+	r := d.st.Record(l.ID)
+	w := api.Why{Job: d.View(l), Policy: d.choice.String(), Life: append([]string(nil), l.Life...)}
+	w.Reason = w.Job.Reason
+	d.cfg.World.Explain(l, &w)
+	switch r.Phase {
+	case job.Running:
+		w.Beside = d.beside(l)
+		if w.Reason == "" {
+			w.Reason = "runs since " + d.Loop.Clock.Wall(l.standsSince(r)).Local().Format("2006-01-02 15:04:05")
+		}
+	case job.Held:
+		w.Frees = d.frees(l)
+		w.Unknown = "it is held"
+	case job.Waiting, job.Assigned, job.Stopping:
+		d.whyWaits(l, r, &w)
+	}
+	return w
+}
+
+// beside says with whom a job shares its devices, and what is known of both.
+func (d explainer) beside(l *Job) (out []string) {
+	name := func(id job.ID) string { return "job " + d.jobs[id].Key }
+	for _, m := range replay.Mates(d.st, l.ID, name) {
+		if len(out) == maxNamed {
+			return append(out, "and others")
+		}
+		a := d.st.Alloc(m.Job)
+		text := name(m.Job) + " holds " + On(d.st, m.Job, d.cfg.Names)
+		if t := ThrottleOf(a); t > 0 {
+			text += fmt.Sprintf(", throttled by %v%%", float64(t)/10)
+		}
+		out = append(out, strings.Join(append([]string{text}, m.Grounds...), "; "))
+	}
+	return out
+}
+
+// frees says what would let a held job go on.
+func (d explainer) frees(l *Job) []string {
+	var out []string
+	for _, a := range l.After {
+		out = append(out, "the end of job "+a.Job)
+	}
+	if l.Until > d.Loop.Now() {
+		out = append(out, "the time: it is tried again at "+d.Loop.Clock.Wall(l.Until).Local().Format(time.TimeOnly))
+	}
+	return append(out, "norn release "+l.Key)
+}
+
+// whyWaits says what a waiting job waits for: who holds what it could use, who
+// goes ahead, and when it could start.
+func (d explainer) whyWaits(l *Job, r *job.Record, w *api.Why) {
+	v := sched.NewView(d.st, nil, false)
+	v.Costs = &d.costs
+	var p sched.Plan
+	p.Open(&v)
+	defer p.Discard()
+	if r.Phase == job.Waiting {
+		never := p.Never(l.ID, place.Pack)
+		if never.Code == job.NoReason && r.Reason.Never() { // the policy knows more
+			never = r.Reason
+		}
+		if never.Code != job.NoReason {
+			w.Reason, w.Unknown = d.sentence(never), "it can never run here"
+			w.Frees = []string{"other hardware, or a smaller job"}
+			if never.Code == job.OverLimit {
+				w.Frees = []string{"a higher limit of its tenant, or a smaller job"}
+			}
+			return
+		}
+		now, fits := p.Fits(l.ID, place.Pack)
+		if why := d.cfg.Closed(); why != "" {
+			w.Unknown = why
+			w.Frees = append(w.Frees, "norn undrain")
+		}
+		if !fits && (w.Reason == "" || r.Reason.Code == job.Outranked) {
+			w.Reason = strings.TrimPrefix(w.Reason+"; "+d.sentence(now), "; ")
+		}
+	}
+	d.whoHolds(l, r, w)
+	n := 0
+	for i := range d.st.Waiting(r.Pool).All() {
+		if job.ID(i) < l.ID {
+			if n++; n <= maxNamed {
+				w.Ahead = append(w.Ahead, d.jobs[i].Key)
+			}
+		}
+	}
+	if n > maxNamed {
+		w.Ahead = append(w.Ahead, fmt.Sprintf("and %d more", n-maxNamed))
+	}
+	if len(w.Frees) == 0 && len(w.Holders) > 0 {
+		w.Frees = append(w.Frees, "the end of jobs that hold what it needs: "+w.Holders[0])
+	}
+}
+
+// whoHolds lists the jobs that hold devices which the job could use.
+func (d explainer) whoHolds(l *Job, r *job.Record, w *api.Why) {
+	for i := range d.st.Running(r.Pool).All() {
+		id := job.ID(i)
+		other, a := d.jobs[i], d.st.Alloc(id)
+		if id == l.ID || len(a.Shares) == 0 && r.Job.Demand.GPUs() > 0 {
+			continue
+		}
+		if len(w.Holders) == maxNamed {
+			w.Holders = append(w.Holders, "and others")
+			return
+		}
+		text := fmt.Sprintf("job %s holds %s", other.Key, On(d.st, id, d.cfg.Names))
+		if end := d.View(other).ExpectEnd; !end.IsZero() {
+			text += ", expected to end at " + end.Local().Format("2006-01-02 15:04:05")
+		} else {
+			text += ", and nobody knows until when"
+		}
+		w.Holders = append(w.Holders, text)
+	}
+}
+
+// Log implements server.Backend.
+func (d *Daemon) Log(ctx context.Context, c server.Caller, w io.Writer) error {
+	if !c.Operator {
+		return api.Refuse(api.Denied, "the event log tells of everybody's jobs: only an operator may read it")
+	}
+	var last int
+	var size int64
+	err := d.Loop.Ask(ctx, func() error { // what was decided is in it, and it ends with a whole line
+		last = d.epoch.N
+		err := d.epoch.Sync()
+		size = d.epoch.Bytes()
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return d.journal.Copy(w, last, size)
+}

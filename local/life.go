@@ -1,0 +1,151 @@
+package local
+
+import "github.com/norn-scheduler/norn/job"
+
+// stage is where the last run of a job stands.
+type stage uint8
+
+// The stages.
+const (
+	noRun     stage = iota // none, or it is over
+	late                   // it ended by itself while it was taken to be frozen: that counts when its job is to run again
+	launching              // its tasks have not been seen yet
+	up
+	frozen
+	leaving // it was told to leave, or to freeze
+	stages
+)
+
+var stageNames = [stages]string{"no-run", "late", "launching", "up", "frozen", "leaving"}
+
+func (s stage) String() string { return stageNames[s] }
+
+// there tells whether anything of a run may be there.
+func (s stage) there() bool { return s >= launching }
+
+// happening is what happens to a run.
+type happening uint8
+
+// What happens to a run: by the engine, by a person or the guard over memory, and by
+// what its runner says.
+const (
+	starts  happening = iota // its job is to run
+	makeWay                  // it is to leave its devices, as it stops
+	toEnd                    // it is to leave whatever a policy wants
+	isUp                     // its tasks have been seen
+	isStill                  // it has frozen, as it was told
+	isOver
+	happenings
+)
+
+var happeningNames = [happenings]string{"starts", "make-way", "to-end", "is-up", "is-still", "is-over"}
+
+func (h happening) String() string { return happeningNames[h] }
+
+// act is what is to be done about it.
+type act uint8
+
+// The acts.
+const (
+	nothing  act = iota
+	launch       // a new run
+	thaw         // the run that is there
+	recall       // take in the end that came while it was taken to be frozen
+	tell         // the run what is wanted of it
+	measure      // what the launch took
+	vacate       // its devices are free
+	conclude     // what follows from its end: see live.Ending
+	cannotBe     // a mistake of norn; nothing is done
+)
+
+var actNames = [...]string{"nothing", "launch", "thaw", "recall", "tell", "measure", "vacate", "conclude", "cannot-be"}
+
+func (a act) String() string { return actNames[a] }
+
+// step is a cell of the life of runs: the stage that follows, and what is done.
+type step struct {
+	to stage
+	do act
+}
+
+// life is the life of a run: what follows from what happens in each stage. What a
+// runner says may come late, so that it is always possible.
+func life(s stage, h happening) step {
+	return [stages][happenings]step{
+		noRun:     {starts: {launching, launch}, makeWay: {noRun, cannotBe}, toEnd: {noRun, cannotBe}, isUp: {noRun, nothing}, isStill: {noRun, nothing}, isOver: {noRun, nothing}},
+		late:      {starts: {up, recall}, makeWay: {late, cannotBe}, toEnd: {late, cannotBe}, isUp: {late, nothing}, isStill: {late, nothing}, isOver: {late, nothing}},
+		launching: {starts: {launching, cannotBe}, makeWay: {leaving, tell}, toEnd: {leaving, tell}, isUp: {up, measure}, isStill: {up, measure}, isOver: {noRun, conclude}},
+		up:        {starts: {up, cannotBe}, makeWay: {leaving, tell}, toEnd: {leaving, tell}, isUp: {up, nothing}, isStill: {up, nothing}, isOver: {noRun, conclude}},
+		frozen:    {starts: {up, thaw}, makeWay: {frozen, cannotBe}, toEnd: {frozen, tell}, isUp: {frozen, nothing}, isStill: {frozen, nothing}, isOver: {noRun, conclude}},
+		leaving:   {starts: {leaving, cannotBe}, makeWay: {leaving, tell}, toEnd: {leaving, tell}, isUp: {leaving, nothing}, isStill: {frozen, vacate}, isOver: {noRun, conclude}},
+	}[s][h]
+}
+
+// happens moves a run on to its next stage, and returns what is to be done.
+func (d *Daemon) happens(l *entry, h happening) act {
+	s := life(l.stage, h)
+	if s.do == cannotBe {
+		d.log.Error("norn has made a mistake: this cannot happen to a run", "job", l.Key, "run", l.Run, "stage", l.stage.String(), "happening", h.String())
+	}
+	l.stage = s.to
+	return s.do
+}
+
+// facts are what the state and the folder of its last run tell of a job that has not ended.
+type facts struct {
+	phase   job.Phase
+	away    bool // it was told to leave for a purpose that is still to come about
+	ran     bool // it has had a run
+	ended   bool // which has ended
+	news    bool // and that is still to be taken in
+	done    bool // and has done all the work of its job
+	behind  bool // its run belongs to an earlier launch than the one that was decided last
+	toLeave bool // its run was told to leave in this launch
+	seen    bool // its tasks were seen
+	home    bool // its frozen processes are somewhere
+}
+
+// todo is what a daemon has to do for a job that it finds.
+type todo uint8
+
+// What has to be done.
+const (
+	watch    todo = iota // look what becomes of its run
+	startNow             // its launch was decided and not done
+	goBack               // it was to be thawed, or to leave for other devices: so it is now
+	stopNow              // it was to be told to leave
+	hasLeft              // it was stopped before it had been launched: its devices are free
+	waits                // it waits or is held
+)
+
+var todoNames = [...]string{"watch", "start", "go-back", "stop", "has-left", "waits"}
+
+func (t todo) String() string { return todoNames[t] }
+
+// resume is where the run of a job stands that was found so, and what has to be done.
+func (f *facts) resume() (stage, todo) {
+	over := !f.ran || f.ended && f.behind && !f.news
+	switch {
+	case f.phase == job.Running && f.away:
+		return leaving, watch
+	case f.phase == job.Running && over:
+		return noRun, startNow
+	case f.phase == job.Running && f.behind && !f.news:
+		return leaving, goBack
+	case f.phase == job.Running && f.seen:
+		return up, watch
+	case f.phase == job.Running:
+		return launching, watch
+	case f.phase == job.Stopping && over:
+		return noRun, hasLeft
+	case f.phase == job.Stopping && !f.toLeave && !f.away && !f.news:
+		return up, stopNow
+	case f.phase == job.Stopping:
+		return leaving, watch
+	case f.ran && (f.home || f.away):
+		return frozen, waits
+	case f.done: // it has done its work just when it was thrown back
+		return late, waits
+	}
+	return noRun, waits
+}
