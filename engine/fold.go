@@ -102,20 +102,20 @@ func applyJob(s *state.State, ev *eventlog.Event) error {
 	case eventlog.Free:
 		return s.Free(ev.Job)
 	case eventlog.Wait:
-		s.SetReason(ev.Job, ev.Reason)
+		s.Record(ev.Job).Reason = ev.Reason
 	case eventlog.Move, eventlog.Resize:
 		if err := s.Reshape(ev.Job, ev.Alloc, ev.Delay, ev.Kind == eventlog.Move); err != nil {
 			return err
 		}
 		return setSpeed(s, ev)
 	case eventlog.Speed:
-		return s.SetSpeed(ev.Job, ev.Speed)
+		return s.Record(ev.Job).SetSpeed(s.Now, ev.Speed)
 	case eventlog.Progress:
-		return s.SetProgress(ev.Job, ev.Kept)
+		return s.Record(ev.Job).SetProgress(s.Now, ev.Kept)
 	case eventlog.Estimate:
-		s.SetEstimate(ev.Job, ev.Estimate)
+		s.Record(ev.Job).Estimate = ev.Estimate
 	case eventlog.Memo:
-		s.SetNote(ev.Job, ev.Note)
+		s.Record(ev.Job).Note = ev.Note
 	default:
 		return fmt.Errorf("event kind %d is not known", ev.Kind)
 	}
@@ -128,5 +128,5 @@ func setSpeed(s *state.State, ev *eventlog.Event) error {
 	if s.Record(ev.Job).Speed == ev.Speed {
 		return nil
 	}
-	return s.SetSpeed(ev.Job, ev.Speed)
+	return s.Record(ev.Job).SetSpeed(s.Now, ev.Speed)
 }

@@ -284,21 +284,8 @@ func (l *Reader) complete(ev *Event) error {
 		ev.Spec = l.spec
 		ev.Spec.ID, ev.Spec.Serial = ev.Job, l.serial
 	case Carry, Past:
-		if l.spec == nil || l.record.Phase == job.Unknown {
-			return fmt.Errorf("%s without the job (spec) or what had become of it (record)", ev.Kind)
-		}
-		if l.record.Phase.Over() != (ev.Kind == Past) {
-			return fmt.Errorf("%s of a job that is %s", ev.Kind, l.record.Phase)
-		}
-		ev.Spec, ev.Record = l.spec, &l.record
-		ev.Spec.ID, ev.Spec.Serial, ev.Record.Note = ev.Job, l.serial, l.noted()
-		if r := ev.Record; !r.Phase.Holds() {
-			r.Placed = 0
-		} else if r.Placed < 0 { // it is not told
-			r.Placed = r.Since
-		}
-		if len(l.alloc.Pieces) > 0 {
-			ev.Alloc = &l.alloc
+		if err := l.carried(ev); err != nil {
+			return err
 		}
 	case Assign, Move, Resize:
 		if len(l.alloc.Pieces) == 0 {
@@ -347,6 +334,27 @@ func (l *Reader) complete(ev *Event) error {
 	}
 	if ev.Job < 0 {
 		return fmt.Errorf("%s without its job (j)", ev.Kind)
+	}
+	return nil
+}
+
+// carried completes an event that takes a job over from an earlier log.
+func (l *Reader) carried(ev *Event) error {
+	if l.spec == nil || l.record.Phase == job.Unknown {
+		return fmt.Errorf("%s without the job (spec) or what had become of it (record)", ev.Kind)
+	}
+	if l.record.Phase.Over() != (ev.Kind == Past) {
+		return fmt.Errorf("%s of a job that is %s", ev.Kind, l.record.Phase)
+	}
+	ev.Spec, ev.Record = l.spec, &l.record
+	ev.Spec.ID, ev.Spec.Serial, ev.Record.Note = ev.Job, l.serial, l.noted()
+	if r := ev.Record; !r.Phase.Holds() {
+		r.Placed = 0
+	} else if r.Placed < 0 { // it is not told
+		r.Placed = r.Since
+	}
+	if len(l.alloc.Pieces) > 0 {
+		ev.Alloc = &l.alloc
 	}
 	return nil
 }

@@ -95,7 +95,7 @@ func (d *books) endedJobs(q *api.Query, visible func(user string) bool) ([]api.J
 func (d *Daemon) bury(id job.ID) {
 	l := d.jobs[id]
 	j := d.View(l)
-	e := Ended{Log: d.epoch.N, N: d.st.Over() - 1, Job: j}
+	e := Ended{Log: d.epoch.N, N: len(d.st.Ended()) - 1, Job: j}
 	d.buried = append(d.buried, e)
 	d.recent.Add(j)
 	d.Tally.Ended++

@@ -304,10 +304,10 @@ func (f *folder) seat(carried []eventlog.Event, stays map[job.ID]bool) error {
 		var err error
 		switch {
 		case stays[id]:
-			s.SetNote(id, ev.Record.Note.Renumbered(n.job))
-			s.SetEstimate(id, ev.Estimate)
-			if ev.Reason.Code != s.Record(id).Reason.Code {
-				s.SetReason(id, ev.Reason)
+			r := s.Record(id)
+			r.Note, r.Estimate = ev.Record.Note.Renumbered(n.job), ev.Estimate
+			if ev.Reason.Code != r.Reason.Code {
+				r.Reason = ev.Reason
 			}
 		case s.Known(id):
 			ev.Record.With, ev.Record.Note = n.job(ev.Record.With), ev.Record.Note.Renumbered(n.job)

@@ -128,8 +128,8 @@ type sums struct {
 
 func newNumbers(c *Collector, s *state.State) *numbers {
 	n := &numbers{c: c, s: s, tenants: make([]sums, s.Tenants.Len())}
-	n.jct = make([]time.Duration, 0, s.Over())
-	n.wait = make([]time.Duration, 0, s.Over())
+	n.jct = make([]time.Duration, 0, len(s.Ended()))
+	n.wait = make([]time.Duration, 0, len(s.Ended()))
 	n.first = make([]time.Duration, 0, s.Jobs()-s.Past())
 	if c.series != nil {
 		n.r.curves = &curves{}

@@ -94,7 +94,7 @@ func TestVoid(t *testing.T) {
 	}
 	v := sched.NewView(st, nil, false)
 	s := Shares{Pairs: true, jobs: []sched.Job{v.Job(0), v.Job(1), v.Job(3)}, accounts: []account{{epoch: 1, check: 1}, {epoch: 1, check: 1}, {epoch: 1, check: 1, solo: true}}}
-	r := &Round{View: &v}
+	r := &Round{View: &v, paired: true}
 	for _, c := range []struct {
 		i    int
 		with job.ID
@@ -138,7 +138,7 @@ func TestServe(t *testing.T) {
 		}
 	}
 	v := sched.NewView(st, nil, false)
-	r := &Round{View: &v}
+	r := &Round{View: &v, paired: true}
 	for _, k := range []struct {
 		with   job.ID
 		near   bool

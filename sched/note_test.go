@@ -208,7 +208,7 @@ func TestRecallAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.SetNote(1, n)
+	s.Record(1).Note = n
 	v := sched.NewView(s, nil, false)
 	allocs := testing.AllocsPerRun(100, func() {
 		if n, ok := sched.Recall[remark](v.Job(0)); ok || n.at != -1 || n.with != job.None {

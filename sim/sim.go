@@ -254,7 +254,7 @@ func (w *Sim) nextInstant() time.Duration {
 		_, at := w.loads.turns.Min()
 		now = min(now, time.Duration(at))
 	}
-	mayHelp := w.down.Len() > 0 && w.state.Over() < w.state.Jobs()
+	mayHelp := w.down.Len() > 0 && len(w.state.Ended()) < w.state.Jobs()
 	if w.nodes.Len() > 0 && (now != unit.Never || mayHelp) {
 		_, at := w.nodes.Min()
 		now = min(now, time.Duration(at))

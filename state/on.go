@@ -61,7 +61,7 @@ func (s *State) arrival(a, b job.ID) int {
 }
 
 // checkOn verifies that exactly the holders of each device are listed on it.
-func (s *State) checkOn() error {
+func checkOn(s *State) error {
 	want := make([][]job.ID, s.Cluster.Devices())
 	for i := range job.ID(s.n) {
 		if r := s.Record(i); r.Slot >= 0 {

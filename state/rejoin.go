@@ -17,7 +17,7 @@ func (s *State) Rejoin(id job.ID, past *job.Record, a *cluster.Alloc, estimate t
 	if r.Phase.Over() {
 		return fmt.Errorf("job %s: cannot carry it over, it is %s", r.Job.Key, r.Phase)
 	}
-	if err := s.mayStand(r.Job, past, a); err != nil {
+	if err := mayStand(s, r.Job, past, a); err != nil {
 		return err
 	}
 	s.leave(id, r)

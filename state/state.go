@@ -98,9 +98,6 @@ func (s *State) Jobs() int { return s.n }
 // included.
 func (s *State) Submitted() int64 { return s.submitted }
 
-// Over is the number of jobs that have left for good.
-func (s *State) Over() int { return len(s.ended) }
-
 // Ended are the jobs that have left for good, in the order in which they left.
 // It must not be changed.
 func (s *State) Ended() []job.ID { return s.ended }
@@ -108,8 +105,8 @@ func (s *State) Ended() []job.ID { return s.ended }
 // Known tells whether a job with that number was submitted.
 func (s *State) Known(id job.ID) bool { return id >= 0 && int(id) < s.n }
 
-// Record is the record of a known job. It must not be changed outside this
-// package.
+// Record is the record of a known job. Only the fold changes it: what a job holds
+// and where it stands by the methods of State, the rest in place.
 func (s *State) Record(id job.ID) *job.Record { return &s.records[id/chunk][id%chunk] }
 
 // Waiting are the jobs of a pool that wait, by number.
@@ -203,7 +200,7 @@ func (s *State) Submit(j *job.Job, estimate time.Duration) error {
 // when that ended. A job that holds devices needs them in a, which is copied; a
 // is the home of one that is frozen, and nil for any other.
 func (s *State) Carry(j *job.Job, past *job.Record, a *cluster.Alloc, estimate time.Duration, why job.Reason) error {
-	if err := s.mayStand(j, past, a); err != nil {
+	if err := mayStand(s, j, past, a); err != nil {
 		return err
 	}
 	if err := s.Submit(j, estimate); err != nil {
@@ -249,7 +246,7 @@ const maxPast = 1 << 16
 func (s *State) Past() int { return s.past }
 
 // mayStand checks what is told of a job in another log.
-func (s *State) mayStand(j *job.Job, past *job.Record, a *cluster.Alloc) error {
+func mayStand(s *State, j *job.Job, past *job.Record, a *cluster.Alloc) error {
 	if since := max(past.Since, past.Placed); since > s.Now {
 		return fmt.Errorf("job %s: is %s since %v, which has not come yet", j.Key, past.Phase, since)
 	}
@@ -499,23 +496,6 @@ func (s *State) left(id job.ID, r *job.Record, held bool, why job.Reason, err er
 	return nil
 }
 
-// SetSpeed changes the speed of a running job.
-func (s *State) SetSpeed(id job.ID, speed float64) error { return s.Record(id).SetSpeed(s.Now, speed) }
-
-// SetProgress corrects the work that a running job has done.
-func (s *State) SetProgress(id job.ID, done time.Duration) error {
-	return s.Record(id).SetProgress(s.Now, done)
-}
-
-// SetReason notes why a job waits.
-func (s *State) SetReason(id job.ID, why job.Reason) { s.Record(id).Reason = why }
-
-// SetNote notes what a policy remembers about a job; nil: nothing.
-func (s *State) SetNote(id job.ID, n *job.Note) { s.Record(id).Note = n }
-
-// SetEstimate changes the run time that the scheduler believes in.
-func (s *State) SetEstimate(id job.ID, d time.Duration) { s.Record(id).Estimate = d }
-
 // Reshape changes what a running job holds to a copy of a, at the cost of a
 // pause. Jobs may change places: whether all of them fit is known when the last
 // has moved, and Settle says so.
@@ -644,15 +624,15 @@ func (s *State) Check() error {
 			return fmt.Errorf("tenant %q is booked with %+v, its jobs hold %+v", s.Tenants.At(tenant.ID(t)).Name, got, used[t])
 		}
 	}
-	if err := s.checkOn(); err != nil {
+	if err := checkOn(s); err != nil {
 		return err
 	}
-	return s.checkEmpty()
+	return checkEmpty(s)
 }
 
 // checkEmpty verifies that nothing is held once every job has given back what
 // it holds.
-func (s *State) checkEmpty() error {
+func checkEmpty(s *State) error {
 	for n := range s.Cluster.Nodes() {
 		if s.Cluster.Busy(cluster.NodeID(n)) {
 			return fmt.Errorf("node %s holds something that belongs to no job", s.Cluster.Node(cluster.NodeID(n)).Name)

@@ -69,7 +69,7 @@ type watcher struct {
 func (w *watcher) Event(_ *eventlog.Event, s *state.State) {
 	if w.events++; w.events%1024 == 0 {
 		w.run.submitted.Store(int64(s.Jobs()))
-		w.run.over.Store(int64(s.Over()))
+		w.run.over.Store(int64(len(s.Ended())))
 	}
 }
 

@@ -127,8 +127,8 @@ func TestProtects(t *testing.T) {
 			t.Fatalf("%v\n%s", err, strings.Join(run.Log, "\n"))
 		}
 		watch.check(0.02)
-		if run.Preemptions() > 0 || run.State.Over() != len(jobs) {
-			t.Fatalf("%d preemptions, %d of %d ended\n%s", run.Preemptions(), run.State.Over(), len(jobs), strings.Join(run.Log, "\n"))
+		if run.Preemptions() > 0 || len(run.State.Ended()) != len(jobs) {
+			t.Fatalf("%d preemptions, %d of %d ended\n%s", run.Preemptions(), len(run.State.Ended()), len(jobs), strings.Join(run.Log, "\n"))
 		}
 		cfg.Sinks = nil
 		cfg.Cluster, cfg.Tenants, cfg.Restart, cfg.Seed = gpus(t, 2, 4, 16, 64), halves(t), true, rapid.Uint64Range(0, 1000).Draw(t, "seed")

@@ -174,8 +174,8 @@ func TestNeverThree(t *testing.T) {
 				if err != nil {
 					t.Fatalf("%v\n%s", err, strings.Join(run.Log, "\n"))
 				}
-				if watch.Most > 2 || run.Preemptions() > 0 || run.State.Over() != len(jobs) {
-					t.Fatalf("%d jobs on a GPU, %d preemptions, %d of %d ended", watch.Most, run.Preemptions(), run.State.Over(), len(jobs))
+				if watch.Most > 2 || run.Preemptions() > 0 || len(run.State.Ended()) != len(jobs) {
+					t.Fatalf("%d jobs on a GPU, %d preemptions, %d of %d ended", watch.Most, run.Preemptions(), len(run.State.Ended()), len(jobs))
 				}
 			})
 		})

@@ -332,8 +332,8 @@ func TestRuns(t *testing.T) {
 		if a, b := decisions(once.Log), decisions(again.Log); !slices.Equal(a, b) {
 			t.Errorf("score %d: restarted, it decides otherwise", by)
 		}
-		if once.State.Over() != len(jobs) {
-			t.Errorf("score %d: %d of %d jobs ended", by, once.State.Over(), len(jobs))
+		if len(once.State.Ended()) != len(jobs) {
+			t.Errorf("score %d: %d of %d jobs ended", by, len(once.State.Ended()), len(jobs))
 		}
 	}
 }

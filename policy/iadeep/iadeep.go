@@ -102,7 +102,6 @@ func (c *Config) Policy() (sched.Policy, error) {
 type policy struct {
 	cfg    Config
 	learnt *learnt
-	queue  []job.ID
 	tuned  []bool // by device: a tuning is going on
 	crowds crowds
 	scores []float64 // by node: the part of its GPUs' memory that is left

@@ -97,8 +97,8 @@ func TestAlways(t *testing.T) {
 		cfg.Sinks = append(cfg.Sinks, w)
 		cfg.Restart = rapid.Bool().Draw(t, "restart")
 		run, err := simtest.Try(cfg, jobs...)
-		if err != nil || w.wrong != "" || run.State.Over() != len(jobs) || run.Preemptions() > 0 {
-			t.Fatalf("%v %s: %d of %d ended, %d preempted%s", err, w.wrong, run.State.Over(), len(jobs), run.Preemptions(), text(run))
+		if err != nil || w.wrong != "" || len(run.State.Ended()) != len(jobs) || run.Preemptions() > 0 {
+			t.Fatalf("%v %s: %d of %d ended, %d preempted%s", err, w.wrong, len(run.State.Ended()), len(jobs), run.Preemptions(), text(run))
 		}
 	})
 }

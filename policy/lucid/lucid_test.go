@@ -146,8 +146,8 @@ func TestInvariants(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v%s", err, text(run))
 		}
-		if watch.Most > 2 || run.Preemptions() > 0 || run.State.Over() != len(jobs) {
-			t.Fatalf("%d jobs on a GPU, %d preemptions, %d of %d ended%s", watch.Most, run.Preemptions(), run.State.Over(), len(jobs), text(run))
+		if watch.Most > 2 || run.Preemptions() > 0 || len(run.State.Ended()) != len(jobs) {
+			t.Fatalf("%d jobs on a GPU, %d preemptions, %d of %d ended%s", watch.Most, run.Preemptions(), len(run.State.Ended()), len(jobs), text(run))
 		}
 	})
 }

@@ -109,7 +109,7 @@ func (p *Plan) JSON() JSON {
 	out := JSON{
 		FromS: h.From.Seconds(), ToS: h.To.Seconds(), Estimates: p.q.Estimates.String(), Assumptions: p.Assumptions(),
 		Jobs: JobsJSON{
-			Submitted: h.State.Jobs(), Compared: len(p.set), NotEnded: h.State.Jobs() - h.State.Over(), Already: h.Already, OnHold: h.Waived, Unknown: h.Unknown,
+			Submitted: h.State.Jobs(), Compared: len(p.set), NotEnded: h.State.Jobs() - len(h.State.Ended()), Already: h.Already, OnHold: h.Waived, Unknown: h.Unknown,
 		},
 		Costs:   CostsJSON{c.Start.Seconds(), c.Checkpoint.Seconds(), c.Restore.Seconds(), c.Migrate.Seconds(), c.Resize.Seconds()},
 		Tenants: p.groupsJSON(groupsOf[0]), Users: p.groupsJSON(groupsOf[1]),

@@ -21,7 +21,7 @@ func (p *Plan) Assumptions() []string {
 			out = append(out, fmt.Sprintf(text, count(n, "job")))
 		}
 	}
-	add(h.State.Jobs()-h.State.Over()-h.Unknown, "Not compared: %s that had not ended. As much of their work is played again as was done, or estimated.")
+	add(h.State.Jobs()-len(h.State.Ended())-h.Unknown, "Not compared: %s that had not ended. As much of their work is played again as was done, or estimated.")
 	add(h.Already, "Already there: %s, which count from the beginning of this time, with what was left to do.")
 	add(h.Waived, "Left out: %s that came on hold and were never released.")
 	add(h.Unknown, "Left out: %s that never ran and had no estimate.")

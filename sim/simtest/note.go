@@ -21,7 +21,7 @@ func Noted(t interface{ Fatal(...any) }, n sched.Note) sched.Job {
 	if err := s.Submit(&job.Job{Key: "noted", Demand: &d}, -1); err != nil {
 		t.Fatal(err)
 	}
-	s.SetNote(0, written)
+	s.Record(0).Note = written
 	v := sched.NewView(s, nil, false)
 	return v.Job(0)
 }
