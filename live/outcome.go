@@ -98,10 +98,6 @@ const (
 	Undone        // frozen processes were lost: it starts without the work that it had done
 )
 
-var fateNames = [...]string{"done", "failed", "revoked", "gone", "evicted", "retried", "relaunch", "late", "undone"}
-
-func (f Fate) String() string { return fateNames[f] }
-
 // Verdict is what follows from the end of a run.
 type Verdict struct {
 	Fate   Fate

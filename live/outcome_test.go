@@ -196,3 +196,7 @@ func TestExitText(t *testing.T) {
 		}
 	}
 }
+
+var fateNames = [...]string{"done", "failed", "revoked", "gone", "evicted", "retried", "relaunch", "late", "undone"}
+
+func (f Fate) String() string { return fateNames[f] }

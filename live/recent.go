@@ -35,17 +35,6 @@ func (h *Recent) Each(visit func(*api.Job) bool) {
 	}
 }
 
-// Find is a job that has ended, nil when it is not remembered.
-func (h *Recent) Find(id string) (found *api.Job) {
-	h.Each(func(j *api.Job) bool {
-		if j.ID == id {
-			found = j
-		}
-		return found == nil
-	})
-	return found
-}
-
 // Whole tells whether none has been dropped.
 func (h *Recent) Whole() bool { return h.all }
 

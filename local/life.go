@@ -58,10 +58,6 @@ const (
 	cannotBe     // a mistake of norn; nothing is done
 )
 
-var actNames = [...]string{"nothing", "launch", "thaw", "recall", "tell", "measure", "vacate", "conclude", "cannot-be"}
-
-func (a act) String() string { return actNames[a] }
-
 // step is a cell of the life of runs: the stage that follows, and what is done.
 type step struct {
 	to stage
@@ -117,10 +113,6 @@ const (
 	hasLeft              // it was stopped before it had been launched: its devices are free
 	waits                // it waits or is held
 )
-
-var todoNames = [...]string{"watch", "start", "go-back", "stop", "has-left", "waits"}
-
-func (t todo) String() string { return todoNames[t] }
 
 // resume is where the run of a job stands that was found so, and what has to be done.
 func (f *facts) resume() (stage, todo) {

@@ -95,3 +95,11 @@ func TestResumeHolds(t *testing.T) {
 		}
 	}
 }
+
+var actNames = [...]string{"nothing", "launch", "thaw", "recall", "tell", "measure", "vacate", "conclude", "cannot-be"}
+
+func (a act) String() string { return actNames[a] }
+
+var todoNames = [...]string{"watch", "start", "go-back", "stop", "has-left", "waits"}
+
+func (t todo) String() string { return todoNames[t] }
