@@ -347,31 +347,6 @@ func (f *Fields) Floats(name string, v *[]float64) {
 	f.w.B = append(f.w.B, ']')
 }
 
-// Ints is a list of whole numbers.
-func Ints[T integer](f *Fields, name string, v *[]T) {
-	if f.lists(name, "numbers") {
-		return
-	}
-	if f.reading {
-		*v = nil
-		elements(f, name, func(text []byte) error {
-			x, err := jsontext.NewReader(text).Int(-1<<63, 1<<63-1)
-			*v = append(*v, T(x))
-			return err
-		})
-		return
-	}
-	if len(*v) == 0 {
-		return
-	}
-	f.w.Key(name)
-	for i, x := range *v {
-		f.w.B = append(f.w.B, ",["[b2i(i == 0)])
-		f.w.B = strconv.AppendInt(f.w.B, int64(x), 10)
-	}
-	f.w.B = append(f.w.B, ']')
-}
-
 // Refs is a list of other jobs. One that is not known any more is read as
 // job.None.
 func (f *Fields) Refs(name string, v *[]job.ID) {

@@ -30,7 +30,6 @@ type remark struct {
 	device      cluster.DeviceID
 	mates       []job.ID
 	values      []float64
-	sizes       []int32
 	claims      []claim
 }
 
@@ -56,7 +55,6 @@ func (n *remark) Fields(f *sched.Fields) {
 	f.Device("device", &n.device)
 	f.Refs("mates", &n.mates)
 	f.Floats("values", &n.values)
-	sched.Ints(f, "sizes", &n.sizes)
 	sched.List(f, "claims", &n.claims, func(c *claim, f *sched.Fields) {
 		f.Text("kind", &c.kind)
 		f.Float("target", &c.target)
@@ -71,7 +69,7 @@ func drawRemark(t *rapid.T) *remark {
 		seen: rapid.Bool().Draw(t, "seen"), again: rapid.Bool().Draw(t, "again"), tasks: rapid.Int().Draw(t, "tasks"), bits: rapid.Uint64().Draw(t, "bits"),
 		rate: rapid.Float64().Draw(t, "rate"), text: rapid.SampledFrom([]string{"", "a", `{"job":1}`, "\"\n"}).Draw(t, "text"),
 		ran: times.Draw(t, "ran"), at: times.Draw(t, "at"), with: ids.Draw(t, "with"), home: cluster.NodeID(ids.Draw(t, "home")), device: cluster.DeviceID(ids.Draw(t, "device")),
-		mates: rapid.SliceOfN(ids, 0, 3).Draw(t, "mates"), values: rapid.SliceOfN(rapid.Float64(), 0, 3).Draw(t, "values"), sizes: rapid.SliceOfN(rapid.Int32(), 0, 3).Draw(t, "sizes"),
+		mates: rapid.SliceOfN(ids, 0, 3).Draw(t, "mates"), values: rapid.SliceOfN(rapid.Float64(), 0, 3).Draw(t, "values"),
 	}
 	for range rapid.IntRange(0, 3).Draw(t, "claims") {
 		n.claims = append(n.claims, claim{rapid.SampledFrom([]string{"", "V100"}).Draw(t, "kind"), rapid.Float64().Draw(t, "target"), ids.Draw(t, "with")})
@@ -86,9 +84,6 @@ func (n remark) shape() remark {
 	}
 	if len(n.values) == 0 {
 		n.values = nil
-	}
-	if len(n.sizes) == 0 {
-		n.sizes = nil
 	}
 	return n
 }

@@ -230,17 +230,6 @@ func Int(v *int, least, most int) Setter {
 	})
 }
 
-// Float takes a number.
-func Float(v *float64) Setter {
-	return Value(v, func(s string) (float64, error) {
-		f, err := strconv.ParseFloat(s, 64)
-		if err != nil {
-			return 0, fmt.Errorf("%q is not a number", s)
-		}
-		return f, nil
-	})
-}
-
 // Bool takes true or false.
 func Bool(v *bool) Setter {
 	return Value(v, func(s string) (bool, error) {
