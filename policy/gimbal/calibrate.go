@@ -192,7 +192,8 @@ func (g *policy) seat(v *sched.View, p *sched.Plan, l *Local, ids []job.ID, id j
 // least is the rate that a gang must have: that of a protected one, which came to all of
 // its GPUs before others did, and a little of one that cannot be made to leave.
 func (g *policy) least(v *sched.View, p *sched.Plan, j sched.Job) float64 {
-	if g.cfg.Protect && j.Running() && !slices.ContainsFunc(v.Alloc(j.ID).Shares, func(s cluster.Share) bool { return first(v, p, s.Device) != j.ID }) {
+	held := p.Holding(j.ID) // it may have been moved, or sent off, a moment ago
+	if g.cfg.Protect && j.Running() && held != nil && !slices.ContainsFunc(held.Shares, func(s cluster.Share) bool { return first(v, p, s.Device) != j.ID }) {
 		return 1 - g.cfg.Slack
 	}
 	if j.Spec().Stop == job.Pinned {
