@@ -31,7 +31,6 @@ type Reader struct {
 	whole  int64
 	behind *behind
 	sum    checksum
-	sealed bool // its lines have checksums
 	note   struct{ kind, fields []byte }
 	text   jsontext.Reader
 	jobs   trace.JobText
@@ -80,7 +79,7 @@ func NewReader(r io.Reader, name string) (*Reader, error) {
 	case errors.Is(err, ErrTorn) && !strings.HasPrefix(opening, string(l.long[:min(len(opening), len(l.long))])):
 		err = ErrNotLog
 	case err == nil:
-		l.sealed, l.sum, err = l.Header.open(line)
+		l.sum, err = l.Header.open(line)
 	}
 	if err != nil {
 		l.Close()
@@ -97,18 +96,17 @@ var ErrAnother = errors.New("another log begins here")
 type behind struct {
 	header Header
 	sum    checksum
-	sealed bool
 	torn   bool // the present one breaks off in the middle of the same line
 	err    error
 }
 
 // open reads a header with its checksum, as far as its version has one.
-func (h *Header) open(line []byte) (sealed bool, sum checksum, err error) {
+func (h *Header) open(line []byte) (sum checksum, err error) {
 	version, err := h.read(line)
-	if sealed = version > 1; sealed && err == nil {
+	if sum.none = version < 2; err == nil {
 		err = sum.check(line)
 	}
-	return sealed, sum, err
+	return sum, err
 }
 
 // begins tells whether another log begins in a line that is no event. The quotes
@@ -119,7 +117,7 @@ func (l *Reader) begins(line []byte) bool {
 		return false
 	}
 	l.behind = &behind{torn: at > 0}
-	l.behind.sealed, l.behind.sum, l.behind.err = l.behind.header.open(line[at:])
+	l.behind.sum, l.behind.err = l.behind.header.open(line[at:])
 	return true
 }
 
@@ -135,7 +133,7 @@ func (l *Reader) Another() (torn bool, err error) {
 	if b.err != nil {
 		return b.torn, l.Wrap(b.err)
 	}
-	l.Header, l.sum, l.sealed = b.header, b.sum, b.sealed
+	l.Header, l.sum = b.header, b.sum
 	return b.torn, nil
 }
 
@@ -210,10 +208,8 @@ func (l *Reader) Next(ev *Event) error {
 // event reads one line. It tells whether the kind of event is known.
 func (l *Reader) event(ev *Event, line []byte) (known bool, err error) {
 	*ev = Event{Job: job.None, Estimate: -1, Speed: -1, Reason: job.Reason{Job: job.None}, With: job.None, Node: cluster.None, Device: cluster.None}
-	if l.sealed {
-		if err := l.sum.check(line); err != nil {
-			return false, err
-		}
+	if err := l.sum.check(line); err != nil {
+		return false, err
 	}
 	l.spec, l.serial = nil, 0
 	l.record = job.Record{Placed: -1, FirstStart: -1, End: -1, With: job.None}

@@ -134,9 +134,9 @@ func (ev *Event) inRange() error {
 	return nil
 }
 
-// Append writes an event as one line of JSON, still without its checksum. It fails on an event that could
-// not be read again: a time that is negative or beyond 146 years, a number that
-// is none.
+// Append writes an event as one line of JSON, still without its checksum. It fails
+// on an event that could not be read again: a time that is negative or beyond 146
+// years, a number that is none.
 func (ev *Event) Append(b []byte) ([]byte, error) {
 	if err := ev.inRange(); err != nil {
 		return b, err

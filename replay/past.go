@@ -86,9 +86,6 @@ func ReadPast(r *eventlog.Reader, in Stretch, sinks ...engine.Sink) (*Past, erro
 func (p *Past) entries(e *editor) {
 	for id := range job.ID(p.State.Jobs()) {
 		r := p.State.Record(id)
-		if r.Past {
-			continue
-		}
 		entry := trace.Entry{Job: *r.Job}
 		entry.Truth.Attempts = e.attempts[id]
 		known := truth(&entry.Truth, r, p.To)

@@ -267,34 +267,20 @@ func whole[T integer](f *Fields, name, kind string, v *T, zero T) {
 // List is a list of structs, each of which lists its own fields. A list that was
 // read must not be changed in place.
 func List[T any](f *Fields, name string, v *[]T, fields func(e *T, f *Fields)) {
-	if f.lists(name, "list") {
-		return
+	write := func(e *T) {
+		f.w.B = append(f.w.B, '{')
+		fields(e, f)
+		f.w.B = append(f.w.B, '}')
 	}
-	if !f.reading {
-		if len(*v) == 0 {
-			return
+	read := func(t *jsontext.Reader) (e T, err error) {
+		text, err := t.Raw()
+		if err == nil {
+			var inner Fields
+			err = inner.decode(string(text), fieldsOf(func(f *Fields) { fields(&e, f) }))
 		}
-		f.w.Key(name)
-		f.w.B = append(f.w.B, '[')
-		for i := range *v {
-			if i > 0 {
-				f.w.B = append(f.w.B, ',')
-			}
-			f.w.B = append(f.w.B, '{')
-			fields(&(*v)[i], f)
-			f.w.B = append(f.w.B, '}')
-		}
-		f.w.B = append(f.w.B, ']')
-		return
+		return e, err
 	}
-	*v = nil
-	elements(f, name, func(text []byte) error {
-		var e T
-		var inner Fields
-		err := inner.decode(string(text), fieldsOf(func(f *Fields) { fields(&e, f) }))
-		*v = append(*v, e)
-		return err
-	})
+	list(f, name, "list", v, write, read)
 }
 
 // fieldsOf is a Note that is not kept: the fields of one element of a list.
@@ -303,81 +289,48 @@ type fieldsOf func(f *Fields)
 func (fieldsOf) Kind() string        { return "" }
 func (fs fieldsOf) Fields(f *Fields) { fs(f) }
 
-// elements reads a list, calling one with the text of each element.
-func elements(f *Fields, name string, one func(text []byte) error) {
-	t := f.value(name)
-	if t == nil {
-		return
-	}
-	f.fail(name, t.Array(func() error {
-		text, err := t.Raw()
-		if err != nil {
-			return err
-		}
-		return one(text)
-	}))
-}
-
 // Floats is a list of finite numbers.
 func (f *Fields) Floats(name string, v *[]float64) {
-	if f.lists(name, "numbers") {
-		return
-	}
-	if f.reading {
-		*v = nil
-		elements(f, name, func(text []byte) error {
-			x, err := jsontext.NewReader(text).Float()
-			*v = append(*v, x)
-			return err
-		})
-		return
-	}
-	if len(*v) == 0 {
-		return
-	}
-	f.w.Key(name)
-	for i, x := range *v {
-		if x-x != 0 {
+	write := func(x *float64) {
+		if *x-*x != 0 {
 			f.fail(name, errNumber)
 			return
 		}
-		f.w.B = append(f.w.B, ",["[b2i(i == 0)])
-		f.w.Number(x)
+		f.w.Number(*x)
 	}
-	f.w.B = append(f.w.B, ']')
+	list(f, name, "numbers", v, write, (*jsontext.Reader).Float)
 }
 
 // Refs is a list of other jobs. One that is not known any more is read as
 // job.None.
 func (f *Fields) Refs(name string, v *[]job.ID) {
-	if f.lists(name, "jobs") {
-		return
-	}
-	if f.reading {
-		*v = nil
-		elements(f, name, func(text []byte) error {
-			x, err := readRef(jsontext.NewReader(text))
-			*v = append(*v, x)
-			return err
-		})
-		return
-	}
-	if len(*v) == 0 {
-		return
-	}
-	f.w.Key(name)
-	for i, x := range *v {
-		f.w.B = append(f.w.B, ",["[b2i(i == 0)])
-		f.w.B = job.AppendRef(f.w.B, x)
-	}
-	f.w.B = append(f.w.B, ']')
+	list(f, name, "jobs", v, func(id *job.ID) { f.w.B = job.AppendRef(f.w.B, *id) }, readRef)
 }
 
-func b2i(b bool) int {
-	if b {
-		return 1
+// list writes a list unless it is empty, or reads it.
+func list[T any](f *Fields, name, kind string, v *[]T, write func(*T), read func(*jsontext.Reader) (T, error)) {
+	switch {
+	case f.lists(name, kind):
+	case f.reading:
+		*v = nil
+		if t := f.value(name); t != nil {
+			f.fail(name, t.Array(func() error {
+				x, err := read(t)
+				*v = append(*v, x)
+				return err
+			}))
+		}
+	case len(*v) > 0:
+		f.w.Key(name)
+		f.w.B = append(f.w.B, '[')
+		for i := range *v {
+			if i > 0 {
+				f.w.B = append(f.w.B, ',')
+			}
+			write(&(*v)[i])
+		}
+		f.w.B = append(f.w.B, ']')
 	}
-	return 0
 }
 
 // Written is a note as the log holds it. It fails, naming the field, on a number

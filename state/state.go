@@ -34,8 +34,7 @@ type State struct {
 	n         int
 	submitted int64    // for life: one more than the highest serial
 	ended     []job.ID // in the order in which they left for good
-	past      int      // of them, that had ended before this log began
-	lefts     []int32  // of those, what CarryPast was told
+	lefts     []int32  // of those of them that had ended before this log began: what CarryPast was told
 	pools     []poolJobs
 	poolOf    []cluster.PoolID // of each tenant; -1 not looked up yet
 
@@ -219,7 +218,7 @@ func (s *State) CarryPast(j *job.Job, past *job.Record, estimate time.Duration, 
 		return fmt.Errorf("job %s: is %s since %v, which has not come yet", j.Key, past.Phase, past.Since)
 	case left < 0 || left > maxPast:
 		return fmt.Errorf("job %s: %d jobs cannot have ended before it", j.Key, left)
-	case len(s.ended) > s.past:
+	case len(s.ended) > s.Past():
 		return fmt.Errorf("job %s: had ended before this log began, and comes after one that ended in it", j.Key)
 	}
 	if err := s.Submit(j, estimate); err != nil {
@@ -234,7 +233,6 @@ func (s *State) CarryPast(j *job.Job, past *job.Record, estimate time.Duration, 
 	at, _ := slices.BinarySearch(s.lefts, int32(left))
 	s.lefts = slices.Insert(s.lefts, at, int32(left))
 	s.ended = slices.Insert(s.ended, at, j.ID)
-	s.past = len(s.ended)
 	return nil
 }
 
@@ -243,7 +241,7 @@ const maxPast = 1 << 16
 
 // Past is the number of jobs that had ended before this log began: they are the
 // first of Ended.
-func (s *State) Past() int { return s.past }
+func (s *State) Past() int { return len(s.lefts) }
 
 // mayStand checks what is told of a job in another log.
 func mayStand(s *State, j *job.Job, past *job.Record, a *cluster.Alloc) error {
