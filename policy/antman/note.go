@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/policy/kit/beside"
 	"github.com/norn-scheduler/norn/sched"
 )
 
@@ -37,10 +38,5 @@ func (n *note) Fields(f *sched.Fields) {
 // evicted tells whether a job was evicted for its memory, which is noted when it waits
 // for that reason.
 func evicted(p *sched.Plan, j sched.Job) bool {
-	n, _ := sched.Recall[note](j)
-	if j.OutOfMemory() && !n.evicted {
-		p.Remember(j.ID, &note{step: -1, evicted: true})
-		return true
-	}
-	return n.evicted
+	return beside.Evicted(p, j, note{step: -1, evicted: true}, func(n note) bool { return n.evicted })
 }

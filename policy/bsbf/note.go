@@ -1,6 +1,9 @@
 package bsbf
 
-import "github.com/norn-scheduler/norn/sched"
+import (
+	"github.com/norn-scheduler/norn/policy/kit/beside"
+	"github.com/norn-scheduler/norn/sched"
+)
 
 // note is what is remembered of a job.
 type note struct {
@@ -19,10 +22,5 @@ func (n *note) Fields(f *sched.Fields) { f.Bool("evicted", &n.evicted) }
 // evicted tells whether a job was evicted for its memory, which is noted when it waits
 // for that reason.
 func evicted(p *sched.Plan, j sched.Job) bool {
-	n, _ := sched.Recall[note](j)
-	if j.OutOfMemory() && !n.evicted {
-		p.Remember(j.ID, &note{evicted: true})
-		return true
-	}
-	return n.evicted
+	return beside.Evicted(p, j, note{evicted: true}, func(n note) bool { return n.evicted })
 }

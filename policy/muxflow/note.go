@@ -3,6 +3,7 @@ package muxflow
 import (
 	"time"
 
+	"github.com/norn-scheduler/norn/policy/kit/beside"
 	"github.com/norn-scheduler/norn/sched"
 )
 
@@ -55,10 +56,5 @@ func (n *note) Fields(f *sched.Fields) {
 // evicted tells whether a job was evicted because it took more memory than its part,
 // which is noted when it waits for that reason: it runs on GPUs without a service only.
 func evicted(p *sched.Plan, j sched.Job) bool {
-	n, _ := sched.Recall[note](j)
-	if j.OutOfMemory() && !n.evicted {
-		p.Remember(j.ID, &note{since: -1, evicted: true})
-		return true
-	}
-	return n.evicted
+	return beside.Evicted(p, j, note{since: -1, evicted: true}, func(n note) bool { return n.evicted })
 }

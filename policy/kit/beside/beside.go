@@ -172,6 +172,21 @@ func AddTask(a *cluster.Alloc, n cluster.NodeID, role *job.Role, s cluster.Share
 	piece.CPU, piece.Memory = piece.CPU+role.CPU, piece.Memory+role.Memory
 }
 
+// Evicted tells whether a job was evicted because the memory of its devices did not
+// suffice: it waits for that reason, which is noted as mark, or was tells that it was
+// noted before.
+func Evicted[N any, P interface {
+	*N
+	sched.Note
+}](p *sched.Plan, j sched.Job, mark N, was func(N) bool) bool {
+	n, _ := sched.Recall[N, P](j)
+	if j.OutOfMemory() && !was(n) {
+		p.Remember(j.ID, P(&mark))
+		return true
+	}
+	return was(n)
+}
+
 // Next is the next multiple of a time, or unit.Never.
 func Next(now, every time.Duration) time.Duration {
 	if every >= unit.Never-now {
