@@ -3,8 +3,6 @@ package engine_test
 import (
 	"errors"
 	"io"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -66,21 +64,12 @@ func (r *renumbering) check(t *rapid.T) {
 		}
 		same, other := simtest.Numbering{Past: s.Jobs()}, simtest.Numbering{Past: s.Jobs(), Strangers: 3}
 		a, b := r.goOn(t, s, work, same), r.goOn(t, s, work, other)
-		for i := range a {
-			if i >= len(b) || a[i] != b[i] {
-				t.Fatalf("with other numbers it decides otherwise:\n%s\n--- with other numbers:\n%s", around(a, i), around(b, i))
-			}
-		}
+		simtest.SameDecisions(t, "with other numbers it", a, b)
 		return false
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-}
-
-// around is the lines up to a few behind line i.
-func around(lines []string, i int) string {
-	return strings.Join(lines[:min(len(lines), i+5)], "\n")
 }
 
 // goOn plays a state on under the policy in between, from a new log, and then, from
@@ -101,7 +90,7 @@ func (r *renumbering) goOn(t *rapid.T, s *state.State, work map[string]time.Dura
 		t.Fatal(err)
 	}
 	r.play(t, second, r.of, work, 5000, &lines)
-	return lines.sorted()
+	return lines
 }
 
 // play has a policy decide for so many instants, in a world that knows what is left
@@ -155,28 +144,11 @@ func (o oracle) Estimate(j *job.Job) (time.Duration, bool) {
 }
 
 // decisions are events in words in which no job has a number.
-type decisions struct{ lines []string }
+type decisions []string
 
 // Event implements engine.Sink.
 func (d *decisions) Event(ev *eventlog.Event, s *state.State) {
-	if ev.Kind != eventlog.Wait { // the same reason may be given in other words
-		d.lines = append(d.lines, simtest.Line(ev, s))
-	}
-}
-
-// sorted puts notes that are made at the same moment in order.
-func (d *decisions) sorted() []string {
-	out := d.lines
-	for from := 0; from < len(out); {
-		moment, _, noted := strings.Cut(out[from], " memo ")
-		to := from + 1
-		for noted && to < len(out) && strings.HasPrefix(out[to], moment+" memo ") {
-			to++
-		}
-		slices.Sort(out[from:to])
-		from = to
-	}
-	return out
+	*d = append(*d, simtest.Line(ev, s))
 }
 
 // Observe implements predict.Estimator.

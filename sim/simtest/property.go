@@ -270,12 +270,7 @@ func Properties(t *testing.T, shape Shape, build func() (sched.Policy, error)) {
 		if err != nil {
 			t.Fatalf("with restarts: %v\n%s", err, again.text())
 		}
-		a, b := run.decisions(), again.decisions()
-		for i := range a {
-			if i >= len(b) || a[i] != b[i] {
-				t.Fatalf("a policy that starts anew decides otherwise:\n%s\n--- with restarts:\n%s", around(a, i), around(b, i))
-			}
-		}
+		SameDecisions(t, "a policy that starts anew", run.Log, again.Log)
 	})
 }
 
@@ -289,17 +284,29 @@ func (r *Run) checkEnded(t *rapid.T) {
 	}
 }
 
+// SameDecisions fails the test where two logs (Run.Log) tell of other decisions. who
+// made the second one.
+func SameDecisions(t *rapid.T, who string, first, second []string) {
+	t.Helper()
+	a, b := decisions(first), decisions(second)
+	for i := range max(len(a), len(b)) {
+		if i >= len(a) || i >= len(b) || a[i] != b[i] {
+			t.Fatalf("%s decides otherwise:\n%s\n--- otherwise:\n%s", who, around(a, i), around(b, i))
+		}
+	}
+}
+
 // around is the lines of a log up to a few behind line i.
 func around(lines []string, i int) string {
 	return strings.Join(lines[:min(len(lines), i+5)], "\n")
 }
 
-// decisions are the lines of the log without the reasons given to jobs that
+// decisions are the lines of a log without the reasons given to jobs that
 // wait, which need not be given again in the same words. Notes that are made on
 // several jobs at once are in order: a policy that starts anew goes through all jobs
 // by number.
-func (r *Run) decisions() []string {
-	out := slices.DeleteFunc(slices.Clone(r.Log), func(line string) bool { return strings.Contains(line, " wait ") })
+func decisions(log []string) []string {
+	out := slices.DeleteFunc(slices.Clone(log), func(line string) bool { return strings.Contains(line, " wait ") })
 	for from := 0; from < len(out); {
 		moment, _, noted := strings.Cut(out[from], " memo ")
 		to := from + 1
