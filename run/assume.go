@@ -133,7 +133,7 @@ func (o *Preparation) told(jobs *int, what, taken string) func() string {
 		if *jobs == 0 {
 			return ""
 		}
-		return fmt.Sprintf("what %s %s was not told: each was taken to %s (--assume %s, --seed %d)", plural(*jobs, "job"), what, taken, o.Assume, o.Seed)
+		return fmt.Sprintf("what %s %s was not told: each was taken to %s (--assume %s, --seed %d)", unit.CountOrNo(*jobs, "job"), what, taken, o.Assume, o.Seed)
 	}
 }
 
@@ -143,7 +143,7 @@ func (o *Preparation) namedText(jobs int) string {
 		return ""
 	}
 	return fmt.Sprintf("what %s train was not told: each was taken to train one of the %s in %s, drawn by its number (--seed %d)",
-		plural(jobs, "job"), plural(len(o.Pairs.Models), "model"), o.Pairs.File, o.Seed)
+		unit.CountOrNo(jobs, "job"), unit.CountOrNo(len(o.Pairs.Models), "model"), o.Pairs.File, o.Seed)
 }
 
 func recommending(src trace.Source, o *Preparation) (trace.Source, func() string, error) {
@@ -215,7 +215,7 @@ func rationed(src trace.Source, o *Preparation) (trace.Source, func() string, er
 	a := &gen.AssumedRations{Source: src, Seed: o.Seed, Grids: perf.MeasuredGrids()}
 	taken := "train one of ten models, drawn by its number"
 	if _, _, filled := fill(o.Spec); filled > 0 {
-		taken += fmt.Sprintf("; and %s to have %v cores and %v for each GPU", plural(filled, "node"), perf.FairShare().CPU, perf.FairShare().Memory)
+		taken += fmt.Sprintf("; and %s to have %v cores and %v for each GPU", unit.CountOrNo(filled, "node"), perf.FairShare().CPU, perf.FairShare().Memory)
 	}
 	return a, o.told(&a.Jobs, "train, or what it needs of cores and memory,", taken), nil
 }
@@ -293,7 +293,7 @@ func besideServices(src trace.Source, o *Preparation) (trace.Source, func() stri
 	all := &gen.AssumedServices{Source: use, Of: of}
 	return all, func() string {
 		return fmt.Sprintf("%s were put on the GPUs, each of which uses a part of one for %s, more by day than by night; what %s use of their GPUs was not told, and was drawn (--assume %s, --seed %d)",
-			plural(all.Jobs, "service"), unit.Human(servicesFor), plural(use.Jobs, "job"), o.Assume, o.Seed)
+			unit.CountOrNo(all.Jobs, "service"), unit.Human(servicesFor), unit.CountOrNo(use.Jobs, "job"), o.Assume, o.Seed)
 	}, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/internal/fileio"
 	"github.com/norn-scheduler/norn/report"
 	"github.com/norn-scheduler/norn/state"
 )
@@ -33,17 +34,7 @@ func (f Folder) Of(name string) string {
 
 // Holds tells whether a file, or the log in a folder, lies where the files of a run go.
 func (f Folder) Holds(path, name string) bool {
-	return same(path, f.Of(name)) || same(filepath.Dir(path), f.Of(name))
-}
-
-// same tells whether two paths lead to the same place.
-func same(a, b string) bool {
-	x, err := os.Stat(a)
-	if err != nil {
-		return false
-	}
-	y, err := os.Stat(b)
-	return err == nil && os.SameFile(x, y)
+	return fileio.Same(path, f.Of(name)) || fileio.Same(filepath.Dir(path), f.Of(name))
 }
 
 // Make makes the folder of a run, and takes the event logs of an earlier one out of it.
@@ -76,30 +67,17 @@ func (f Folder) Log(name string) (Log, error) {
 
 // Write writes what came of a run: the life of its jobs and its figures.
 func (f Folder) Write(name string, s *state.State, r *report.Result) error {
-	err := create(filepath.Join(f.Of(name), "jobs.csv"), func(w io.Writer) error { return report.WriteJobs(w, s) })
+	err := fileio.Create(filepath.Join(f.Of(name), "jobs.csv"), func(w io.Writer) error { return report.WriteJobs(w, s) })
 	if err != nil {
 		return err
 	}
-	return create(filepath.Join(f.Of(name), "summary.json"), r.WriteSummary)
+	return fileio.Create(filepath.Join(f.Of(name), "summary.json"), r.WriteSummary)
 }
 
 // WritePage writes the page with charts for all runs, and returns where it is.
 func (f Folder) WritePage(meta report.Meta, all []report.Named) (path string, err error) {
 	path = filepath.Join(f.Path, "report.html")
-	return path, create(path, func(w io.Writer) error { return report.WriteHTML(w, meta, all) })
-}
-
-// create writes a file.
-func create(path string, write func(io.Writer) error) error {
-	file, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	err = write(file)
-	if e := file.Close(); err == nil {
-		err = e
-	}
-	return err
+	return path, fileio.Create(path, func(w io.Writer) error { return report.WriteHTML(w, meta, all) })
 }
 
 // Meta says for the page what the experiment is about.

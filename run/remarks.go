@@ -19,7 +19,7 @@ func (o *Outcome) Remarks() []string {
 	nowhere := s.Cluster.Pools() > 1 && len(s.Cluster.PoolNodes(0)) == 0
 	for id := range job.ID(s.Jobs()) {
 		r := s.Record(id)
-		if r.Estimate < 0 && !r.Past {
+		if r.Estimate < 0 {
 			unknown.note(r)
 		}
 		switch {
@@ -35,18 +35,18 @@ func (o *Outcome) Remarks() []string {
 	out := slices.Clone(o.notes)
 	if e, err := o.Choice.Entry(); err == nil && e.Estimates && unknown.jobs > 0 {
 		out = append(out, fmt.Sprintf("nothing was known of the run time of %s: they went behind all others, by submission (--estimates says where estimates come from)",
-			plural(unknown.jobs, "job")))
+			unit.CountOrNo(unknown.jobs, "job")))
 	}
 	if astray.jobs > 0 {
 		out = append(out, fmt.Sprintf("%s of %s never ran, because no partition bears the name of their tenant and no node is outside the partitions (--whole ignores partitions)",
-			plural(astray.jobs, "job"), astray.who()))
+			unit.CountOrNo(astray.jobs, "job"), astray.who()))
 	}
 	if never.jobs > 0 {
-		out = append(out, fmt.Sprintf("%s never ran; job %s, for one, %s", plural(never.jobs, "job"), never.first.Job.Key, sentence(s, never.first)+types(never.first)))
+		out = append(out, fmt.Sprintf("%s never ran; job %s, for one, %s", unit.CountOrNo(never.jobs, "job"), never.first.Job.Key, sentence(s, never.first)+types(never.first)))
 	}
 	if left.jobs > 0 {
 		out = append(out, fmt.Sprintf("%s had not ended when nothing more could happen; job %s, for one, is %s: %s",
-			plural(left.jobs, "job"), left.first.Job.Key, left.first.Phase, sentence(s, left.first)))
+			unit.CountOrNo(left.jobs, "job"), left.first.Job.Key, left.first.Phase, sentence(s, left.first)))
 	}
 	return out
 }
@@ -110,15 +110,4 @@ func sentence(s *state.State, r *job.Record) string {
 		}
 		return s.Record(id).Job.Key
 	})
-}
-
-// plural is a number of things.
-func plural(n int, what string) string {
-	switch n {
-	case 0:
-		return "no " + what
-	case 1:
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -148,6 +148,14 @@ func Count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
+// CountOrNo is Count, but no GPU where there is none.
+func CountOrNo(n int, what string) string {
+	if n == 0 {
+		return "no " + what
+	}
+	return Count(n, what)
+}
+
 // Later is d after t, neither of them below 0; Never when that is beyond what can be
 // counted.
 func Later(t, d time.Duration) time.Duration {

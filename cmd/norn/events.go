@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/internal/fileio"
 	"github.com/norn-scheduler/norn/internal/grid"
 )
 
@@ -114,7 +115,7 @@ func (f *watching) copy(cmd *cobra.Command, d daemon) error {
 		return d.EventLog(cmd.Context(), cmd.OutOrStdout())
 	}
 	part := f.log + ".part"
-	err := create(part, func(w io.Writer) error { return d.EventLog(cmd.Context(), w) })
+	err := fileio.Create(part, func(w io.Writer) error { return d.EventLog(cmd.Context(), w) })
 	if err == nil {
 		return os.Rename(part, f.log)
 	}
@@ -132,17 +133,4 @@ func eventLine(e api.Event, now time.Time) string {
 		who = e.User
 	}
 	return strings.TrimRight(fmt.Sprintf("%s  %-8s %-10s %s", e.Time.In(now.Location()).Format("2006-01-02 15:04:05"), grid.Clean(e.Kind), grid.Clean(who), grid.Clean(e.Text)), " ")
-}
-
-// create writes a file.
-func create(path string, write func(io.Writer) error) error {
-	file, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	err = write(file)
-	if e := file.Close(); err == nil {
-		err = e
-	}
-	return err
 }

@@ -137,14 +137,3 @@ func briefs(l *replay.List, most int) []briefJSON {
 	}
 	return out
 }
-
-// count is a number of things.
-func count(n int, what string) string {
-	switch n {
-	case 0:
-		return "no " + what
-	case 1:
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/internal/grid"
+	"github.com/norn-scheduler/norn/unit"
 )
 
 // accounting is what norn history was asked.
@@ -191,7 +192,7 @@ func (t totals) text() string {
 		return "no job ended in that time"
 	}
 	return fmt.Sprintf("%s: %d done, %d failed, %d cancelled; %s GPU-hours; mean wait %s, mean run %s; %s",
-		count(t.Jobs, "job"), t.Done, t.Failed, t.Cancelled, hours(api.Seconds(t.GPUHours*3600)), secondsText(t.MeanWait), secondsText(t.MeanRan), count(t.Preempted, "preemption"))
+		unit.CountOrNo(t.Jobs, "job"), t.Done, t.Failed, t.Cancelled, hours(api.Seconds(t.GPUHours*3600)), secondsText(t.MeanWait), secondsText(t.MeanRan), unit.CountOrNo(t.Preempted, "preemption"))
 }
 
 func secondsText(s float64) string { return span(api.Seconds(s).Duration()) }

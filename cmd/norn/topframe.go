@@ -6,6 +6,7 @@ import (
 
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/internal/grid"
+	"github.com/norn-scheduler/norn/unit"
 )
 
 // look is how a line stands out.
@@ -299,7 +300,7 @@ func (v *topView) devices(width, rows int) []topLine {
 		lines = append(lines, topLine{text, l})
 	}
 	if more := len(v.node.Devices) - rows; more > 0 {
-		lines = append(lines, topLine{fmt.Sprintf("and %s more: norn status lists all", count(more, "device")), faint})
+		lines = append(lines, topLine{fmt.Sprintf("and %s more: norn status lists all", unit.CountOrNo(more, "device")), faint})
 	}
 	return lines
 }

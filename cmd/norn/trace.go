@@ -3,13 +3,13 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/norn-scheduler/norn/internal/fileio"
 	"github.com/norn-scheduler/norn/replay"
 	"github.com/norn-scheduler/norn/run"
 	"github.com/norn-scheduler/norn/trace"
@@ -127,7 +127,7 @@ func remarks(w io.Writer, info trace.Info) {
 	if len(why) == 0 {
 		return
 	}
-	fmt.Fprintf(w, "norn: %s: of %s, these were left out, %s:\n", info.File, count(info.Rows, "row"), strings.Join(why, " and "))
+	fmt.Fprintf(w, "norn: %s: of %s, these were left out, %s:\n", info.File, unit.CountOrNo(info.Rows, "row"), strings.Join(why, " and "))
 	for _, p := range info.Problems {
 		fmt.Fprintf(w, "  %v\n", p)
 	}
@@ -269,7 +269,7 @@ func write(cmd *cobra.Command, path string, src trace.Source) error {
 		return err
 	}
 	for _, l := range done.Lost {
-		fmt.Fprintf(cmd.ErrOrStderr(), "norn: CSV cannot carry %s (%s); JSON Lines, .jsonl, can\n", l.What, count(l.Jobs, "job"))
+		fmt.Fprintf(cmd.ErrOrStderr(), "norn: CSV cannot carry %s (%s); JSON Lines, .jsonl, can\n", l.What, unit.CountOrNo(l.Jobs, "job"))
 	}
 	if path != "" && path != "-" {
 		fmt.Fprintf(cmd.ErrOrStderr(), "norn: wrote %d jobs to %s\n", done.Jobs, path)
@@ -296,7 +296,7 @@ to standard output.`,
 				return err
 			}
 			defer src.Close()
-			if same(args[0], args[1]) {
+			if fileio.Same(args[0], args[1]) {
 				return misused("%s would be written over itself: name another file", args[1])
 			}
 			if err := write(cmd, args[1], src); err != nil {
@@ -308,16 +308,6 @@ to standard output.`,
 	}
 	r.flags(cmd)
 	return cmd
-}
-
-// same tells whether two paths are one file that is there.
-func same(a, b string) bool {
-	x, err := os.Stat(a)
-	if err != nil {
-		return false
-	}
-	y, err := os.Stat(b)
-	return err == nil && os.SameFile(x, y)
 }
 
 func formatsCommand() *cobra.Command {

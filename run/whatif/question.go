@@ -121,7 +121,7 @@ func (h *History) Resized(gpus int) (*Machine, error) {
 	n := &was.Nodes[0]
 	n.GPUs = []clusterspec.GPUs{{Type: n.GPUs[0].Type, Count: gpus}}
 	n.Links = clusterspec.Links{}
-	return &Machine{Spec: was, Name: count(gpus, "GPU"), Resized: true}, nil
+	return &Machine{Spec: was, Name: unit.CountOrNo(gpus, "GPU"), Resized: true}, nil
 }
 
 // On is another cluster, by the name that its user gave it. Where it tells no tenants, it
@@ -195,7 +195,7 @@ func (h *History) Check(clock *time.Location) error {
 	if len(h.set()) > 0 {
 		return nil
 	}
-	return fmt.Errorf("there is too little history to plan with: of %s %s, none has ended after it ran", count(h.State.Jobs(), "job"), h.When(clock))
+	return fmt.Errorf("there is too little history to plan with: of %s %s, none has ended after it ran", unit.CountOrNo(h.State.Jobs(), "job"), h.When(clock))
 }
 
 // Believed is the source of estimates that gives what the scheduler believed.
@@ -225,15 +225,4 @@ func ParseEstimates(s string) (Estimates, error) {
 	var err error
 	e.of, err = run.ParseEstimate(name)
 	return e, err
-}
-
-// count is a number of things.
-func count(n int, what string) string {
-	switch n {
-	case 0:
-		return "no " + what
-	case 1:
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -18,7 +18,7 @@ func (p *Plan) Assumptions() []string {
 	}
 	add := func(n int, text string) {
 		if n > 0 {
-			out = append(out, fmt.Sprintf(text, count(n, "job")))
+			out = append(out, fmt.Sprintf(text, unit.CountOrNo(n, "job")))
 		}
 	}
 	add(h.State.Jobs()-len(h.State.Ended())-h.Unknown, "Not compared: %s that had not ended. As much of their work is played again as was done, or estimated.")

@@ -57,7 +57,7 @@ func (p *Plan) WriteText(out io.Writer, opt TextOptions) error {
 // subject says what the plan is about.
 func (p *Plan) subject(now time.Time) string {
 	when := p.h.When(p.q.clock())
-	text := fmt.Sprintf("%s, %s; %s compared", strings.ToUpper(when[:1])+when[1:], count(p.h.State.Jobs(), "job"), is(len(p.set)))
+	text := fmt.Sprintf("%s, %s; %s compared", strings.ToUpper(when[:1])+when[1:], unit.CountOrNo(p.h.State.Jobs(), "job"), is(len(p.set)))
 	if left := p.h.State.Jobs() - len(p.h.State.Ended()); left > 0 {
 		text += fmt.Sprintf(", %d had not ended", left)
 	}
