@@ -147,16 +147,22 @@ func marksOf(env []string, job string, run int) []string {
 
 // environ is the environment of a process, each variable between zero bytes; empty
 // when it may not be read. One that has become another program meanwhile, is about
-// to, or is about to end, has none for a moment, or half of one: ok is false.
+// to, or is about to end, has none for a moment, or half of one: ok is false. One
+// that ends has given back its memory, and cannot be asked, before it closes its
+// files, so that it still holds its locks.
 func environ(p process) (env []byte, ok bool) {
 	if p.ended() || p.kernel {
 		return nil, true
 	}
 	env, err := os.ReadFile("/proc/" + strconv.Itoa(p.PID) + "/environ")
-	if err != nil {
+	if errors.Is(err, os.ErrPermission) {
 		return nil, true
 	}
+	unread := err != nil
 	now, err := readProcess(p.PID)
+	if unread {
+		return nil, err != nil || now.ended()
+	}
 	same := now.envStart == p.envStart && now.envEnd == p.envEnd && now.envEnd != 0
 	none := now.envStart == now.envEnd
 	ok = err != nil || now.ended() || same && (len(env) > 0 || none)
