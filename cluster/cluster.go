@@ -23,8 +23,8 @@ import (
 	"math/bits"
 	"slices"
 
-	"github.com/norn-scheduler/norn/dense"
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/state/dense"
 )
 
 // Numbers of things, dense from zero in the order in which they were added.

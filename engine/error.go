@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
 // PolicyError is the error of a run that its policy has brought about. The world and

@@ -13,10 +13,10 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/internal/jsontext"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/jsontext"
 	"github.com/norn-scheduler/norn/trace"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Reader reads a log, plain or compressed.
@@ -366,7 +366,7 @@ func (l *Reader) field(ev *Event, key []byte) (err error) {
 		return t.Array(l.piece)
 	case "spec":
 		l.spec = new(job.Job)
-		return l.jobs.Read(t, l.spec)
+		return t.Part(func(text []byte, at int) (int, error) { return l.jobs.Read(text, at, l.spec) })
 	case "record":
 		return t.Object(l.recordField)
 	case "est":

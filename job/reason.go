@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
 // Reason says why a job waits, or why it was stopped. It is small and costs

@@ -15,10 +15,10 @@ import (
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
-	"github.com/norn-scheduler/norn/predict"
-	"github.com/norn-scheduler/norn/run"
+	"github.com/norn-scheduler/norn/perf/predict"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/tenant"
@@ -55,7 +55,7 @@ type Config struct {
 	Tenants func() (*tenant.Tree, error)
 	Names   Names
 
-	Policy    run.Choice
+	Policy    experiment.Choice
 	Estimator predict.Estimator
 	Estimates string        // its name, for logs
 	Speeds    perf.Typed    // what is believed of speeds
@@ -84,7 +84,7 @@ type Daemon struct {
 
 	cfg    Config
 	log    *slog.Logger
-	choice run.Choice
+	choice experiment.Choice
 	eng    *engine.Engine
 	st     *state.State
 	epoch  Epoch
@@ -95,12 +95,12 @@ type Daemon struct {
 	failed error // why nothing can be written any more
 	past   *past // from which it has still to go on; nil: it has
 
-	arrived   []*Job         // submitted in this instant, by number: the engine has no record of them yet
-	undecided []chan<- error // orders of other sizes in this instant
-	rolling   *run.Choice    // the policy that comes into force
-	lets      bool           // it is another one: see engine.LetGo
-	refit     bool           // the devices are others than those of the last log
-	spoilt    string         // what is wrong with the policy
+	arrived   []*Job             // submitted in this instant, by number: the engine has no record of them yet
+	undecided []chan<- error     // orders of other sizes in this instant
+	rolling   *experiment.Choice // the policy that comes into force
+	lets      bool               // it is another one: see engine.LetGo
+	refit     bool               // the devices are others than those of the last log
+	spoilt    string             // what is wrong with the policy
 
 	ready   atomic.Bool
 	stalled atomic.Pointer[string] // why it can only be asked; nil: it does all
@@ -322,7 +322,7 @@ func (d *Daemon) fallBack(err error) {
 		default:
 		}
 	}
-	choice := run.Choice{Policy: "fifo"}
+	choice := experiment.Choice{Policy: "fifo"}
 	if d.choice.String() == choice.String() {
 		d.failed = fmt.Errorf("the policy failed: %w", err) // nothing is left to fall back to
 		return

@@ -5,15 +5,15 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
-	"github.com/norn-scheduler/norn/run"
 	"github.com/norn-scheduler/norn/sim"
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/trace"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // forecast is the present state, to be played on in a simulation: under the same
@@ -22,7 +22,7 @@ import (
 type forecast struct {
 	header eventlog.Header
 	events []eventlog.Event
-	choice run.Choice
+	choice experiment.Choice
 	costs  perf.Costs
 	gains  perf.Transfer
 	speeds perf.Typed

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/api"
-	"github.com/norn-scheduler/norn/jsontext"
+	"github.com/norn-scheduler/norn/internal/jsontext"
 )
 
 // Ended is a job that has left for good, as a line of history.jsonl. Log and N

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/eventlog"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // trial is a loop whose instants a test notes.

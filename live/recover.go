@@ -8,8 +8,8 @@ import (
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/run"
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/tenant"
 )
@@ -69,7 +69,7 @@ func (d recovery) goOn(old *past) error {
 	if d.refit, err = d.cfg.Refit(); err != nil {
 		return err
 	}
-	if run.ChoiceOf(old.header).String() != d.choice.String() {
+	if experiment.ChoiceOf(old.header).String() != d.choice.String() {
 		d.rolling = &d.choice // so that notes of the old policy are forgotten
 		d.lets = old.header.Policy != d.choice.Policy
 	}

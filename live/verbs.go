@@ -8,12 +8,12 @@ import (
 	"strings"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/api/server"
 	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/place"
-	"github.com/norn-scheduler/norn/run"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/server"
 )
 
 // Resize implements server.Backend.
@@ -337,7 +337,7 @@ func (d *Daemon) SetPolicy(ctx context.Context, c server.Caller, choice string) 
 	if !c.Operator {
 		return api.Refuse(api.Denied, "only an operator may change the policy")
 	}
-	next, err := run.ParseChoice(choice)
+	next, err := experiment.ParseChoice(choice)
 	if err == nil {
 		_, err = next.Make()
 	}

@@ -6,10 +6,10 @@ import (
 
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/local/runner"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // The guard over the memory of devices: a job that shares a device, has memory booked

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/live"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // condition is the daemon as it looks after the machine and its devices.

@@ -30,10 +30,10 @@ import (
 
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/perf"
-	"github.com/norn-scheduler/norn/predict"
-	"github.com/norn-scheduler/norn/run"
+	"github.com/norn-scheduler/norn/perf/predict"
 	"github.com/norn-scheduler/norn/tenant"
 )
 
@@ -45,7 +45,7 @@ type Options struct {
 
 	Machine Machine
 	Tenants func() (*tenant.Tree, error) // a fresh tree of the configured tenants
-	Policy  run.Choice
+	Policy  experiment.Choice
 	// Speeds is how fast jobs are believed to run on each type of device; nil: as the
 	// types say.
 	Speeds perf.Typed

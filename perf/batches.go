@@ -4,8 +4,8 @@ import (
 	"math"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Stepping is what is known of a sort of jobs that can take another number of samples

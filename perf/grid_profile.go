@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
 // GridProfile is how a Grid is measured at little cost, before a job is scheduled: with

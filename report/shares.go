@@ -5,11 +5,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/policy/share"
+	"github.com/norn-scheduler/norn/policy/kit/quota"
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/tenant"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // slots is the largest number of slots of shares.
@@ -52,7 +52,7 @@ func newShares() *shares {
 // before; and by how many more its jobs hold more than is in the books, where those that
 // are leaving are not, and those that are to come are.
 func (s *shares) follow(r *job.Record, more, leaving unit.Milli, st *state.State) {
-	t := share.Top(st.Tenants, r.Tenant)
+	t := quota.Top(st.Tenants, r.Tenant)
 	for int(t) >= len(s.who) {
 		s.who = append(s.who, account{})
 	}
@@ -167,7 +167,7 @@ type dueSlot struct{ held, due float64 }
 // dues divides what was there in each slot between the tenants: to each its guarantee,
 // and the rest by weights, to none more than it asked for (or held, if that is more).
 func (s *shares) dues(st *state.State) []Due {
-	out, parts := make([]Due, len(s.who)), make([]share.Part, len(s.who))
+	out, parts := make([]Due, len(s.who)), make([]quota.Part, len(s.who))
 	var all stake
 	for _, slot := range s.there.slots[:s.n] {
 		all.add(slot, 1)
@@ -183,9 +183,9 @@ func (s *shares) dues(st *state.State) []Due {
 		there := s.there.slots[i]
 		for t := range parts {
 			w := s.at(t, i)
-			parts[t] = share.PartOf(st.Tenants, tenant.ID(t), max(w.asked, w.held), there.asked)
+			parts[t] = quota.PartOf(st.Tenants, tenant.ID(t), max(w.asked, w.held), there.asked)
 		}
-		share.Divide(parts, there.held, share.Borrowed)
+		quota.Divide(parts, there.held, quota.Borrowed)
 		for t := range out {
 			out[t].add(s.at(t, i), parts[t].Share, there.held)
 		}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
 // Stats describes a set of durations. Quantiles are interpolated linearly

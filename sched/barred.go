@@ -1,9 +1,9 @@
 package sched
 
 import (
-	"github.com/norn-scheduler/norn/dense"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/place"
+	"github.com/norn-scheduler/norn/state/dense"
 )
 
 // Barred keeps the jobs that fit nowhere, however empty the cluster, out of a

@@ -17,7 +17,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
 // ID is the number of a tenant, dense in order of first appearance. The root of

@@ -6,9 +6,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/internal/jsontext"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/jsontext"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // nornJSON is Norn's own JSON Lines. The first line says what the file is; each
@@ -180,22 +180,21 @@ type JobText struct {
 	worked bool   // work was told
 }
 
-// Read reads a job from where r stands. The object must not tell how long the
-// job really runs.
-func (s *JobText) Read(r *jsontext.Reader, j *job.Job) error {
+// Read reads the job that stands at byte at of a text, as AppendJob has written it,
+// and returns the byte behind it; errors name bytes of the text. The object must not
+// tell how long the job really runs.
+func (s *JobText) Read(text []byte, at int, j *job.Job) (end int, err error) {
 	if s.pool == nil {
 		s.pool = &pool{}
 	}
-	s.text = *r
+	s.text.ResetAt(text, at)
 	*j = job.Job{}
-	err := s.read(j, nil)
-	*r = s.text
-	if err == nil {
+	if err = s.read(j, nil); err == nil {
 		if j.Demand, err = s.pool.whole(&s.d); err != nil {
 			err = fmt.Errorf("job %s: %w", j.Key, err)
 		}
 	}
-	return err
+	return s.text.At(), err
 }
 
 func (s *JobText) read(j *job.Job, t *Truth) error {

@@ -16,7 +16,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/norn-scheduler/norn/api"
-	"github.com/norn-scheduler/norn/run/whatif"
+	"github.com/norn-scheduler/norn/experiment/whatif"
 )
 
 // recorder is a Norn that has an event log.

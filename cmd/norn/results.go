@@ -9,18 +9,18 @@ import (
 	"golang.org/x/term"
 
 	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/report"
-	"github.com/norn-scheduler/norn/run"
 )
 
 // folder is where the files of --out go.
-func (f *simFlags) folder() run.Folder {
+func (f *simFlags) folder() experiment.Folder {
 	packings := map[string]eventlog.Compression{"gz": eventlog.Gzip, "zst": eventlog.Zstd}
-	return run.Folder{Path: f.out, Packing: packings[f.packing], NoLogs: f.packing == "none"}
+	return experiment.Folder{Path: f.out, Packing: packings[f.packing], NoLogs: f.packing == "none"}
 }
 
 // prepare makes the output folders and says where the event logs go.
-func (f *simFlags) prepare(x *run.Experiment, compared []run.Choice, args []string) error {
+func (f *simFlags) prepare(x *experiment.Experiment, compared []experiment.Choice, args []string) error {
 	to := f.folder()
 	for _, c := range compared {
 		if len(args) > 0 && to.Holds(args[0], c.String()) {
@@ -33,19 +33,19 @@ func (f *simFlags) prepare(x *run.Experiment, compared []run.Choice, args []stri
 		}
 	}
 	x.Report = report.Options{Series: true, Intervals: true}
-	x.Log = func(c run.Choice) (run.Log, error) { return to.Log(c.String()) }
+	x.Log = func(c experiment.Choice) (experiment.Log, error) { return to.Log(c.String()) }
 	return nil
 }
 
 // results writes the page and the table.
-func (f *simFlags) results(cmd *cobra.Command, x *run.Experiment, outcomes []*run.Outcome) error {
+func (f *simFlags) results(cmd *cobra.Command, x *experiment.Experiment, outcomes []*experiment.Outcome) error {
 	if err := f.table(cmd.OutOrStdout(), outcomes); err != nil {
 		return err
 	}
 	if f.out == "" {
 		return nil
 	}
-	path, err := f.folder().WritePage(x.Meta(), run.Named(outcomes))
+	path, err := f.folder().WritePage(x.Meta(), experiment.Named(outcomes))
 	if err != nil || f.quiet {
 		return err
 	}
@@ -60,8 +60,8 @@ func (f *simFlags) results(cmd *cobra.Command, x *run.Experiment, outcomes []*ru
 // columns and for names of variants with all their settings.
 const pipedWidth = 1000
 
-func (f *simFlags) table(out io.Writer, outcomes []*run.Outcome) error {
-	t := report.Compare(run.Named(outcomes))
+func (f *simFlags) table(out io.Writer, outcomes []*experiment.Outcome) error {
+	t := report.Compare(experiment.Named(outcomes))
 	switch f.format {
 	case "markdown":
 		return t.WriteMarkdown(out)

@@ -16,14 +16,14 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
-	"github.com/norn-scheduler/norn/clusterspec"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/perf"
-	"github.com/norn-scheduler/norn/run"
 	"github.com/norn-scheduler/norn/sim"
 	"github.com/norn-scheduler/norn/trace"
+	"github.com/norn-scheduler/norn/trace/clusterspec"
 	"github.com/norn-scheduler/norn/trace/gen"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // simFlags is what norn sim was asked.
@@ -48,7 +48,7 @@ type simFlags struct {
 	jobMTBF   string
 	snapshot  string
 	quiet     bool
-	slowdown  run.Slowdown // of jobs that share a GPU, in the world
+	slowdown  experiment.Slowdown // of jobs that share a GPU, in the world
 	pairs     string
 	assume    string // what jobs are taken to be that do not tell
 }
@@ -97,12 +97,12 @@ are given by --set.`,
 	fl.StringVar(&f.snapshot, "snapshot", "30m", "how often jobs save their work, for when they fail")
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress and no remarks, only results and errors")
 	fl.StringVar(&f.pairs, "pairs", "", "measured speeds of jobs that share a GPU, two at a time (as Lucid and Gavel publish them, or CSV: model, beside, speed); jobs that tell no model are each given one of them, drawn by --seed")
-	fl.StringVar(&f.slowdown.By, "slowdown", run.ByDemands, "how jobs that share a GPU slow each other down: demands, by what is short there; parts, each is kept to the part that it holds; gaps, guests run in the gaps of owners; services, beside online services")
+	fl.StringVar(&f.slowdown.By, "slowdown", experiment.ByDemands, "how jobs that share a GPU slow each other down: demands, by what is short there; parts, each is kept to the part that it holds; gaps, guests run in the gaps of owners; services, beside online services")
 	fl.Float64Var(&f.slowdown.Switching, "switching", 0, "part of the time that each other job on a GPU costs, besides what is short there (0: nothing, as under MPS; 0.03 without it)")
 	fl.StringVar(&f.assume, "assume", "", "what jobs of one GPU do that do not tell what they demand: dlrm, each one of twelve recommendation models, drawn by --seed; tuning, each fine-tunes one of three foundation models; stages, each goes through the stages of one of eight models, on all its GPUs; goodput, each trains one of six models on 1 to 64 GPUs, with the batch size that is best there; use, each uses as much of its GPUs as training jobs do; services, the same, and an online service runs on each GPU; cpu, each trains one of ten models that need cores and memory beside its GPUs (default: nothing is assumed)")
 	f.reading.flags(cmd)
 	complete(cmd, map[string]completer{
-		"assume": words(run.Assumptions()...), "slowdown": words(run.Slowdowns()...),
+		"assume": words(experiment.Assumptions()...), "slowdown": words(experiment.Slowdowns()...),
 		"cluster": completeCluster, "policy": completeList(policyNames), "set": completeSetting,
 		"estimates": words("oracle", "user", "history", "none", "oracle+50%"), "sharing": words("truth", "none", "truth+40%", "none+learn", "truth+40%+learn"),
 		"table": words("text", "markdown", "csv", "json"), "log": words("zst", "gz", "plain", "none"),
@@ -141,7 +141,7 @@ func (f *simFlags) simulate(cmd *cobra.Command, args []string) error {
 			return err
 		}
 	}
-	jobs, err := run.Prepare(src, x.Preparation())
+	jobs, err := experiment.Prepare(src, x.Preparation())
 	if err != nil {
 		return err
 	}
@@ -174,13 +174,13 @@ func (f *simFlags) words() error {
 			return misused("--%s %s: write one of %s", w.flag, w.value, w.known)
 		}
 	}
-	if err := (&run.Slowdown{By: f.slowdown.By}).Check(); err != nil {
+	if err := (&experiment.Slowdown{By: f.slowdown.By}).Check(); err != nil {
 		return misused("--slowdown %w", err)
 	}
 	if err := f.slowdown.Check(); err != nil {
 		return misused("--switching %w", err)
 	}
-	if _, err := run.ParseAssumption(f.assume); err != nil {
+	if _, err := experiment.ParseAssumption(f.assume); err != nil {
 		return misused("--assume %w", err)
 	}
 	if !(f.spread > 0 && f.spread <= 1) {
@@ -212,7 +212,7 @@ func (f *simFlags) findCluster(args []string) (*eventlog.Header, error) {
 		case err == nil:
 			header = &log.Header
 			if f.cluster == "" {
-				f.machine, err = run.MachineOf(log)
+				f.machine, err = experiment.MachineOf(log)
 			}
 			f.cluster = cmp.Or(f.cluster, header.Cluster)
 			log.Close()
@@ -254,7 +254,7 @@ func otherWorld(cmd *cobra.Command, log *eventlog.Header) []string {
 }
 
 // kept says what an error left of the runs.
-func (f *simFlags) kept(err error, ended []*run.Outcome, all []run.Choice) error {
+func (f *simFlags) kept(err error, ended []*experiment.Outcome, all []experiment.Choice) error {
 	if f.out == "" || !errors.Is(err, context.Canceled) {
 		return err
 	}
@@ -263,14 +263,14 @@ func (f *simFlags) kept(err error, ended []*run.Outcome, all []run.Choice) error
 
 // run simulates all policies. It returns the outcomes of those that ended, in
 // order, and what is to be told of them.
-func (f *simFlags) run(cmd *cobra.Command, x *run.Experiment, compared []run.Choice, src *run.Prepared) ([]*run.Outcome, []told, error) {
+func (f *simFlags) run(cmd *cobra.Command, x *experiment.Experiment, compared []experiment.Choice, src *experiment.Prepared) ([]*experiment.Outcome, []told, error) {
 	var show *progress
 	if file, ok := cmd.ErrOrStderr().(*os.File); ok && !f.quiet && term.IsTerminal(int(file.Fd())) {
 		show = newProgress(file, compared, 0)
 		x.Watch, x.Total = show.Sink, show.jobs
 	}
 	said := map[string][]string{}
-	all, err := x.All(cmd.Context(), compared, src, func(o *run.Outcome) error {
+	all, err := x.All(cmd.Context(), compared, src, func(o *experiment.Outcome) error {
 		said[o.Choice.String()] = o.Remarks()
 		var err error
 		if f.out != "" {
@@ -280,7 +280,7 @@ func (f *simFlags) run(cmd *cobra.Command, x *run.Experiment, compared []run.Cho
 		return err
 	})
 	show.End()
-	var ended []*run.Outcome
+	var ended []*experiment.Outcome
 	var remarks []told
 	for _, o := range all {
 		if o == nil {
@@ -313,7 +313,7 @@ func tell(w io.Writer, all []told) {
 }
 
 // experiment turns the flags about the world into an experiment.
-func (f *simFlags) experiment(cmd *cobra.Command) (*run.Experiment, error) {
+func (f *simFlags) experiment(cmd *cobra.Command) (*experiment.Experiment, error) {
 	spec, err := f.machine, error(nil)
 	if spec == nil {
 		spec, err = loadCluster(f.cluster)
@@ -324,16 +324,16 @@ func (f *simFlags) experiment(cmd *cobra.Command) (*run.Experiment, error) {
 	if f.whole && len(spec.Partitions) == 0 && !f.quiet {
 		fmt.Fprintln(cmd.ErrOrStderr(), "norn: --whole changes nothing: the cluster has no partitions")
 	}
-	x := &run.Experiment{Spec: spec, Whole: f.whole, Seed: f.seed, Assume: run.Assumption(f.assume), Slowdown: f.slowdown, Model: perf.Analytic{Scaling: 1, Spread: f.spread}}
+	x := &experiment.Experiment{Spec: spec, Whole: f.whole, Seed: f.seed, Assume: experiment.Assumption(f.assume), Slowdown: f.slowdown, Model: perf.Analytic{Scaling: 1, Spread: f.spread}}
 	x.Header.Cluster, x.Header.Conditions = f.cluster, conditions(cmd)
-	if x.Estimate, err = run.ParseEstimate(f.estimates); err != nil {
+	if x.Estimate, err = experiment.ParseEstimate(f.estimates); err != nil {
 		return nil, misused("--estimates: %w", err)
 	}
-	if x.Belief, err = run.ParseBelief(f.sharing); err != nil {
+	if x.Belief, err = experiment.ParseBelief(f.sharing); err != nil {
 		return nil, misused("--sharing: %w", err)
 	}
 	if len(f.cost) > 0 {
-		costs, err := run.ParseCosts(f.cost, spec.Costs)
+		costs, err := experiment.ParseCosts(f.cost, spec.Costs)
 		if err != nil {
 			return nil, misused("--cost %w", err)
 		}
@@ -402,7 +402,7 @@ func (f *simFlags) failures() (func(*sim.Config), error) {
 }
 
 // source opens the trace.
-func (f *simFlags) source(args []string, x *run.Experiment) (*trace.Reader, error) {
+func (f *simFlags) source(args []string, x *experiment.Experiment) (*trace.Reader, error) {
 	if len(args) > 0 {
 		x.Header.Trace = args[0]
 		r, err := f.open(args[0])
@@ -416,5 +416,5 @@ func (f *simFlags) source(args []string, x *run.Experiment) (*trace.Reader, erro
 		return nil, err
 	}
 	x.Header.Trace = "built-in sample"
-	return run.OpenSample(opt)
+	return experiment.OpenSample(opt)
 }

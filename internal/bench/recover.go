@@ -14,10 +14,10 @@ import (
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/eventlog/replay"
+	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/predict"
-	"github.com/norn-scheduler/norn/replay"
-	"github.com/norn-scheduler/norn/run"
+	"github.com/norn-scheduler/norn/perf/predict"
 	"github.com/norn-scheduler/norn/sim"
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/trace"
@@ -135,7 +135,7 @@ func (p *past) live(s *state.State) error {
 	if err != nil {
 		return err
 	}
-	choice, err := run.ParseChoice("fifo(mode=easy)")
+	choice, err := experiment.ParseChoice("fifo(mode=easy)")
 	if err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ import (
 	"strings"
 
 	"github.com/norn-scheduler/norn/api"
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
 // Limits is what a group may use at most. The zero value limits nothing.

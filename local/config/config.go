@@ -20,9 +20,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/run"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Config is all that an operator decides.
@@ -33,7 +33,7 @@ type Config struct {
 	SlotMem   unit.Bytes // of each declared slot; 0: not known
 	Host      Host
 	Reserve   Reserve
-	Policy    run.Choice
+	Policy    experiment.Choice
 	Estimates Estimates
 	Tenants   []Tenant
 	Gains     []Gain
@@ -181,8 +181,8 @@ func defaults(who user) *Config {
 		State:     who.state(),
 		Devices:   Devices{Auto: true},
 		Reserve:   Reserve{Memory: 512 * unit.MiB},
-		Policy:    run.Choice{Policy: "fifo", Settings: []run.Setting{{Name: "mode", Value: "easy"}}},
-		Estimates: Estimates{run.User, run.History},
+		Policy:    experiment.Choice{Policy: "fifo", Settings: []experiment.Setting{{Name: "mode", Value: "easy"}}},
+		Estimates: Estimates{experiment.User, experiment.History},
 		Jobs:      Jobs{Stop: job.Pinned, Grace: time.Minute, CancelGrace: 10 * time.Second, Backoff: 10 * time.Second, CPUs: unit.One, ResidentIdle: 5 * time.Minute},
 		Health:    Health{Sample: 10 * time.Second, Checkpoints: 3, CrashWithin: 10 * time.Second, CrashTimes: 5},
 		Sharing:   Sharing{Period: 500 * time.Millisecond, SpeedFor: 30 * time.Second, SpeedMargin: 0.1, MemoryFactor: 1.2, MemoryFor: 30 * time.Second},

@@ -3,14 +3,14 @@ package fairshare
 import (
 	"time"
 
-	"github.com/norn-scheduler/norn/backfill"
-	"github.com/norn-scheduler/norn/dense"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/place"
-	"github.com/norn-scheduler/norn/policy/share"
-	"github.com/norn-scheduler/norn/queue"
+	"github.com/norn-scheduler/norn/policy/kit/backfill"
+	"github.com/norn-scheduler/norn/policy/kit/queue"
+	"github.com/norn-scheduler/norn/policy/kit/quota"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/state/dense"
 )
 
 type policy struct {
@@ -19,8 +19,8 @@ type policy struct {
 	ranks  ranks
 	ranked bool // the ranks are those of the last boundary and of all accounts
 
-	book    share.Book
-	lanes   share.Lanes // equal jobs of one account: the oldest goes first
+	book    quota.Book
+	lanes   quota.Lanes // equal jobs of one account: the oldest goes first
 	active  dense.Set   // lanes that are not empty
 	barred  sched.Barred
 	full    []bool // classes of which no job fits until something is freed; when skipping
@@ -158,7 +158,7 @@ func (f *policy) wait(v *sched.View, p *sched.Plan, j sched.Job) {
 	if f.barred.Bars(p, j.ID, f.cfg.Place) || f.book.Forbids(p, j, v.Class(j.Class()).Amount.GPU) {
 		return
 	}
-	lane, _ := f.lanes.Lane(share.LaneKey{Tenant: j.Tenant(), Class: j.Class(), Account: f.usage.of[j.ID], Priority: j.Spec().Priority})
+	lane, _ := f.lanes.Lane(quota.LaneKey{Tenant: j.Tenant(), Class: j.Class(), Account: f.usage.of[j.ID], Priority: j.Spec().Priority})
 	f.lanes.Add(j.ID, lane, queue.Key{})
 	f.active.Add(int(lane))
 	if f.cfg.Mode == EASY {

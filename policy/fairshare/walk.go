@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/queue"
+	"github.com/norn-scheduler/norn/policy/kit/queue"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/tenant"
 )

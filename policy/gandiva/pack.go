@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/policy/kit/beside"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Gain is what packing two jobs gives: the sum of their rates, each relative to its

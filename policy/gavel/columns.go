@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/norn-scheduler/norn/rounds"
+	"github.com/norn-scheduler/norn/policy/kit/rounds"
 	"github.com/norn-scheduler/norn/solve/blocks"
 )
 

@@ -10,16 +10,16 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/norn-scheduler/norn/clusterspec"
+	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/policy/gavel"
-	"github.com/norn-scheduler/norn/run"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim/simtest"
 	"github.com/norn-scheduler/norn/solve"
 	"github.com/norn-scheduler/norn/solve/highs"
 	"github.com/norn-scheduler/norn/trace"
+	"github.com/norn-scheduler/norn/trace/clusterspec"
 )
 
 // two nodes of three GPUs: six GPUs, and room for two gangs of two.
@@ -322,12 +322,12 @@ func TestColumnsBecomeRounds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ends := func(settings ...run.Setting) (ends [3]float64) {
-		x := run.Experiment{Spec: spec, Seed: 1, Model: table}
-		if x.Estimate, err = run.ParseEstimate("none"); err != nil {
+	ends := func(settings ...experiment.Setting) (ends [3]float64) {
+		x := experiment.Experiment{Spec: spec, Seed: 1, Model: table}
+		if x.Estimate, err = experiment.ParseEstimate("none"); err != nil {
 			t.Fatal(err)
 		}
-		o, err := x.Run(context.Background(), run.Choice{Policy: "gavel", Settings: settings}, trace.FromMemory(entries))
+		o, err := x.Run(context.Background(), experiment.Choice{Policy: "gavel", Settings: settings}, trace.FromMemory(entries))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -336,7 +336,7 @@ func TestColumnsBecomeRounds(t *testing.T) {
 		}
 		return ends
 	}
-	for i, end := range ends(run.Setting{Name: "columns", Value: "true"}) {
+	for i, end := range ends(experiment.Setting{Name: "columns", Value: "true"}) {
 		if math.Abs(end-1) > 0.02 {
 			t.Errorf("job %d ends after %v of the time that it should take", i, end)
 		}

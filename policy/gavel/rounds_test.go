@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/norn-scheduler/norn/clusterspec"
+	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
-	"github.com/norn-scheduler/norn/run"
 	"github.com/norn-scheduler/norn/sim"
 	"github.com/norn-scheduler/norn/trace"
+	"github.com/norn-scheduler/norn/trace/clusterspec"
 )
 
 // TestSharesBecomeRounds is the example of acceptance 1 in the simulated world: what
@@ -37,12 +37,12 @@ func TestSharesBecomeRounds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := run.Experiment{Spec: spec, Seed: 1, Model: table}
-	if x.Estimate, err = run.ParseEstimate("none"); err != nil {
+	x := experiment.Experiment{Spec: spec, Seed: 1, Model: table}
+	if x.Estimate, err = experiment.ParseEstimate("none"); err != nil {
 		t.Fatal(err)
 	}
-	settings := []run.Setting{{Name: "idle", Value: "false"}}
-	o, err := x.Run(context.Background(), run.Choice{Policy: "gavel", Settings: settings}, trace.FromMemory(entries))
+	settings := []experiment.Setting{{Name: "idle", Value: "false"}}
+	o, err := x.Run(context.Background(), experiment.Choice{Policy: "gavel", Settings: settings}, trace.FromMemory(entries))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,15 +70,15 @@ func TestPairsBecomeRounds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := run.Experiment{Spec: spec, Seed: 1}
+	x := experiment.Experiment{Spec: spec, Seed: 1}
 	x.World = func(c *sim.Config) {
 		c.Sharing = perf.Pairs{Speed: map[perf.Pair]float64{{Job: "a", Beside: "b"}: 0.7, {Job: "b", Beside: "a"}: 0.6}}
 	}
-	if x.Estimate, err = run.ParseEstimate("none"); err != nil {
+	if x.Estimate, err = experiment.ParseEstimate("none"); err != nil {
 		t.Fatal(err)
 	}
-	settings := []run.Setting{{Name: "idle", Value: "false"}, {Name: "packed", Value: "true"}}
-	o, err := x.Run(context.Background(), run.Choice{Policy: "gavel", Settings: settings}, trace.FromMemory(entries))
+	settings := []experiment.Setting{{Name: "idle", Value: "false"}, {Name: "packed", Value: "true"}}
+	o, err := x.Run(context.Background(), experiment.Choice{Policy: "gavel", Settings: settings}, trace.FromMemory(entries))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,12 +14,12 @@ import (
 	"math/bits"
 	"time"
 
-	"github.com/norn-scheduler/norn/greedy"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/param"
 	"github.com/norn-scheduler/norn/place"
+	"github.com/norn-scheduler/norn/policy/kit/preempt"
+	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Config is the settings of the policy.
@@ -51,7 +51,7 @@ func (c *Config) Policy() (sched.Policy, error) {
 
 type policy struct {
 	cfg Config
-	run greedy.Runner
+	run preempt.Runner
 }
 
 // Decide implements sched.Policy.
@@ -79,7 +79,7 @@ type order struct {
 
 // Key is the service attained at the last beginning of a round, in nanoseconds or,
 // as a number of 128 bits, in thousandths of GPU-nanoseconds.
-func (o order) Key(v *sched.View, j sched.Job, chosen bool) greedy.Key {
+func (o order) Key(v *sched.View, j sched.Job, chosen bool) preempt.Key {
 	ran := j.Run()
 	if chosen {
 		at := v.Now
@@ -92,11 +92,11 @@ func (o order) Key(v *sched.View, j sched.Job, chosen bool) greedy.Key {
 		ran = j.RunAt(at)
 	}
 	if o.oneD {
-		return greedy.Key{A: int64(ran)}
+		return preempt.Key{A: int64(ran)}
 	}
 	d := j.Spec().Demand
 	high, low := bits.Mul64(uint64(ran), uint64(d.Milli(d.Roles[0].Tasks)))
-	return greedy.Key{A: int64(high), B: int64(low >> 1)}
+	return preempt.Key{A: int64(high), B: int64(low >> 1)}
 }
 
 // Shift is 0: both scales are the same.

@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/norn-scheduler/norn/predict"
+	"github.com/norn-scheduler/norn/perf/predict"
 )
 
 // Grouping is how names of jobs are put into groups of which the members are alike: the

@@ -22,8 +22,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/norn-scheduler/norn/param"
 	"github.com/norn-scheduler/norn/policy/gavel"
+	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
 )
 

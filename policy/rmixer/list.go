@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // list is jobs in order. It finds the first or last job that fits in a device

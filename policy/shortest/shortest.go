@@ -11,11 +11,11 @@ import (
 	"math"
 	"time"
 
-	"github.com/norn-scheduler/norn/greedy"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/param"
 	"github.com/norn-scheduler/norn/place"
-	"github.com/norn-scheduler/norn/queue"
+	"github.com/norn-scheduler/norn/policy/kit/preempt"
+	"github.com/norn-scheduler/norn/policy/kit/queue"
+	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
 )
 
@@ -53,7 +53,7 @@ func (c *Config) Policy() (sched.Policy, error) {
 }
 
 type policy struct {
-	run   greedy.Runner
+	run   preempt.Runner
 	place place.Strategy
 }
 
@@ -75,10 +75,10 @@ type order By
 // start it: so a job that runs is not stopped for one that would end no sooner.
 // A chosen job is ordered by its expected end, which stays as its remaining time
 // shrinks; by service, it is asked anew at each decision.
-func (o order) Key(v *sched.View, j sched.Job, chosen bool) greedy.Key {
+func (o order) Key(v *sched.View, j sched.Job, chosen bool) preempt.Key {
 	left, ok := j.Remaining()
 	if !ok {
-		return greedy.Key{A: unknown}
+		return preempt.Key{A: unknown}
 	}
 	end, runs := j.ExpectedEnd()
 	if !runs {
@@ -92,13 +92,13 @@ func (o order) Key(v *sched.View, j sched.Job, chosen bool) greedy.Key {
 	}
 	switch {
 	case o == order(Service) && runs:
-		return greedy.Key{A: times(end-v.Now, j.GPUs())}
+		return preempt.Key{A: times(end-v.Now, j.GPUs())}
 	case o == order(Service):
-		return greedy.Key{A: times(left, j.GPUs())}
+		return preempt.Key{A: times(left, j.GPUs())}
 	case chosen:
-		return greedy.Key{A: int64(end)}
+		return preempt.Key{A: int64(end)}
 	}
-	return greedy.Key{A: int64(left)}
+	return preempt.Key{A: int64(left)}
 }
 
 // Shift brings remaining times onto the scale of expected ends.

@@ -3,8 +3,8 @@ package synergy
 import (
 	"slices"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/perf"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // choice is what a job could have, for all its GPUs.

@@ -4,9 +4,9 @@ import (
 	"context"
 	"testing"
 
-	"github.com/norn-scheduler/norn/clusterspec"
+	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/perf"
-	"github.com/norn-scheduler/norn/run"
+	"github.com/norn-scheduler/norn/trace/clusterspec"
 	"github.com/norn-scheduler/norn/trace/gen"
 )
 
@@ -19,7 +19,7 @@ func TestRelativeResult(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := run.Experiment{Spec: spec, Seed: 1, Model: &perf.Grids{Models: perf.MeasuredGrids()}}
+	x := experiment.Experiment{Spec: spec, Seed: 1, Model: &perf.Grids{Models: perf.MeasuredGrids()}}
 	for _, c := range []struct {
 		mix   gen.Mix
 		order string
@@ -31,8 +31,8 @@ func TestRelativeResult(t *testing.T) {
 		}
 		var mean [2]float64
 		for i, share := range []string{"proportional", "tune"} {
-			choice := run.Choice{Policy: "synergy", Settings: []run.Setting{{Name: "order", Value: c.order}, {Name: "share", Value: share}}}
-			o, err := x.Run(context.Background(), choice, run.Jobs(jobs).Source())
+			choice := experiment.Choice{Policy: "synergy", Settings: []experiment.Setting{{Name: "order", Value: c.order}, {Name: "share", Value: share}}}
+			o, err := x.Run(context.Background(), choice, experiment.Jobs(jobs).Source())
 			if err != nil {
 				t.Fatal(err)
 			}

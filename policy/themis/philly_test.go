@@ -5,11 +5,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/norn-scheduler/norn/clusterspec"
+	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/internal/shared"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/run"
 	"github.com/norn-scheduler/norn/trace"
+	"github.com/norn-scheduler/norn/trace/clusterspec"
 )
 
 // long is a trace without jobs of less than an hour.
@@ -33,7 +33,7 @@ func (l *long) Next(e *trace.Entry) error {
 
 // philly runs the long ones among the first passed jobs of Philly, and returns the
 // outcome.
-func philly(t testing.TB, policy, nodes string, limit int) *run.Outcome {
+func philly(t testing.TB, policy, nodes string, limit int) *experiment.Outcome {
 	t.Helper()
 	src, err := trace.Open(shared.Path(t, "data/philly/sia_philly_passed_jobs.csv.gz"), trace.Options{Limit: limit, Sort: true})
 	if err != nil {
@@ -44,11 +44,11 @@ func philly(t testing.TB, policy, nodes string, limit int) *run.Outcome {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := run.ParseChoice(policy)
+	c, err := experiment.ParseChoice(policy)
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := run.Experiment{Spec: spec, Whole: true, Estimate: run.Estimate{From: run.Oracle}, Seed: 1}
+	x := experiment.Experiment{Spec: spec, Whole: true, Estimate: experiment.Estimate{From: experiment.Oracle}, Seed: 1}
 	out, err := x.Run(context.Background(), c, &long{Source: src})
 	if err != nil {
 		t.Fatal(err)

@@ -18,13 +18,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/norn-scheduler/norn/dense"
-	"github.com/norn-scheduler/norn/greedy"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/param"
 	"github.com/norn-scheduler/norn/place"
+	"github.com/norn-scheduler/norn/policy/kit/preempt"
+	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/state/dense"
 )
 
 // Rank is the order inside a queue.
@@ -93,7 +93,7 @@ func (c *Config) Policy() (sched.Policy, error) {
 
 type policy struct {
 	cfg     Config
-	run     greedy.Runner
+	run     preempt.Runner
 	jobs    []standing
 	demote  dense.Heap // running jobs: when they leave their queue
 	promote dense.Heap // waiting jobs: when they go back to the first queue
@@ -330,9 +330,9 @@ func (t *policy) NextWake(v *sched.View) time.Duration {
 // Key is the place of a job: its queue, and inside the queue started jobs by
 // their start before the others by submission, or the Gittins index. It is the
 // same on both scales.
-func (t *policy) Key(v *sched.View, j sched.Job, _ bool) greedy.Key {
+func (t *policy) Key(v *sched.View, j sched.Job, _ bool) preempt.Key {
 	q := t.jobs[j.ID].queue
-	key := greedy.Key{A: int64(q) << 1, B: int64(j.Submit())}
+	key := preempt.Key{A: int64(q) << 1, B: int64(j.Submit())}
 	if t.cfg.Rank == Gittins && int(q) < len(t.cfg.Limits) {
 		// The bits of positive numbers are ordered as the numbers are.
 		key.B = -int64(math.Float64bits(t.past.index(t.ranked(v, j), t.cfg.Limits[q])))

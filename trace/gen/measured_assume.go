@@ -3,9 +3,9 @@ package gen
 import (
 	"math/rand/v2"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/trace"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // AssumedModels is a trace in which gangs of whole GPUs that do not tell their model are

@@ -4,9 +4,9 @@ import (
 	"math/rand/v2"
 	"strings"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/trace"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // AssumedRations is a trace in which jobs of whole GPUs train models whose need of cores

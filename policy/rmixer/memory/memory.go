@@ -14,7 +14,7 @@
 // CPU/GPU Platform", IEEE TPDS 35(11), 2024 (RMixer), after the authors' code (MIT).
 package memory
 
-import "github.com/norn-scheduler/norn/unit"
+import "github.com/norn-scheduler/norn/cluster/unit"
 
 const (
 	block  = 2 * unit.MiB

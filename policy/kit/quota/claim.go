@@ -1,0 +1,458 @@
+package quota
+
+import (
+	"slices"
+	"time"
+
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/state/dense"
+	"github.com/norn-scheduler/norn/tenant"
+)
+
+// claim is a waiting job for which borrowed GPUs are taken back, and who could
+// give them.
+//
+// Between the node of the claimant and that of a victim, below the tenant that
+// is above both, a claim is hard when the one, with the job, stays within its
+// promise while the other holds more than its own: then the job gets its GPUs
+// whatever gang has to leave for that. It is soft when the one stays within its
+// share while the other holds more than its own, and would still be better
+// served than the one is now, and not below its promise: so a soft claim always
+// raises the lowest level of the two, and claims cannot go round in circles.
+type claim struct {
+	id     job.ID
+	tenant tenant.ID
+	need   unit.Milli
+	class  int32
+	pool   cluster.PoolID
+	hard   bool
+
+	stopped []leaver
+
+	withdrawn []job.ID // starts of this plan that were taken back
+	loosened  bool     // somebody has left under a limit, and others may be owed what it forbade
+}
+
+// leaver is a job that was stopped for a claim, and what it held.
+type leaver struct {
+	id job.ID
+	on *cluster.Alloc
+}
+
+// running is the jobs that the policy has given devices to, by tenant.
+type running struct {
+	of     [][]job.ID
+	at     []int32 // by job: place in the list of its tenant + 1
+	owners dense.Set
+}
+
+func (r *running) add(t tenant.ID, id job.ID) {
+	for int(t) >= len(r.of) {
+		r.of = append(r.of, nil)
+	}
+	for int(id) >= len(r.at) {
+		r.at = append(r.at, make([]int32, max(256, int(id)+1-len(r.at), len(r.at)))...)
+	}
+	r.of[t] = append(r.of[t], id)
+	r.at[id] = int32(len(r.of[t]))
+	r.owners.Add(int(t))
+}
+
+func (r *running) remove(t tenant.ID, id job.ID) {
+	if int(id) >= len(r.at) || r.at[id] == 0 {
+		return
+	}
+	l, i := r.of[t], r.at[id]-1
+	last := l[len(l)-1]
+	l[i], r.at[last] = last, i+1
+	r.of[t], r.at[id] = l[:len(l)-1], 0
+	if len(r.of[t]) == 0 {
+		r.owners.Remove(int(t))
+	}
+}
+
+// settle serves the claims that are due, hard ones first.
+func (r *Runner) settle(v *sched.View, p *sched.Plan) {
+	r.claim.withdrawn = r.claim.withdrawn[:0]
+	// A gang that leaves can make others eligible. This comes to an end: each
+	// claim starts a job, and a start is taken back once at most.
+	for {
+		for r.book.Promises() && r.claims(v, p, true) {
+		}
+		if r.Reclaim != Share {
+			return
+		}
+		r.shares()
+		if r.claims(v, p, false); !r.claim.loosened {
+			return
+		}
+	}
+}
+
+// shares makes sure that the shares are those of now.
+func (r *Runner) shares() {
+	if !r.water.filled {
+		r.water.fill(&r.book, r.Divide, func(t tenant.ID) int64 { return r.accounts[t].gpus })
+	}
+}
+
+// claims goes through the tenants as when filling, the lowest first, and tells
+// whether any job was started.
+func (r *Runner) claims(v *sched.View, p *sched.Plan, hard bool) (any bool) {
+	r.round++
+	c := &r.claim
+	c.hard, c.loosened = hard, false
+	for {
+		id, lane, ok := r.next(v, nil)
+		if !ok {
+			return any
+		}
+		at := r.lanes.At(lane)
+		c.tenant, c.class = at.Tenant, at.Class
+		if c.need = r.least(v, at.Tenant); !r.owed() {
+			r.accounts[at.Tenant].shut = r.round
+			continue
+		}
+		c.need = v.Class(at.Class).Amount.GPU
+		if room, binds := r.book.Room(c.tenant); c.need == 0 || c.need > room && binds == c.tenant || !r.owed() {
+			r.shut(lane)
+			continue
+		}
+		if id, ok = r.due(v, id, lane); !ok {
+			r.shut(lane)
+			continue
+		}
+		c.id, c.pool = id, v.Job(id).Pool()
+		if !r.take(v, p) {
+			r.shut(lane)
+			continue
+		}
+		any = true
+		if c.loosened && !hard {
+			return any
+		}
+	}
+}
+
+// least is the smallest number of GPUs, above none, that a job of a tenant waits
+// for.
+func (r *Runner) least(v *sched.View, t tenant.ID) unit.Milli {
+	least := tenant.Unlimited
+	for _, lane := range r.accounts[t].lanes {
+		at := r.lanes.At(lane)
+		if n := v.Class(at.Class).Amount.GPU; n > 0 && at.list.Len() > 0 {
+			least = min(least, n)
+		}
+	}
+	return least
+}
+
+// due is the first job of a lane that has waited for the grace time. When none
+// has, the policy wants to be woken when the first one will have.
+func (r *Runner) due(v *sched.View, id job.ID, lane int32) (job.ID, bool) {
+	for ok := true; ok; id, ok = r.lanes.After(lane, id) {
+		at := unit.Later(v.Job(id).Since(), r.Grace)
+		if at <= v.Now {
+			return id, true
+		}
+		r.wake = min(r.wake, at)
+		if r.Block {
+			break
+		}
+	}
+	return 0, false
+}
+
+// owed tells whether the claimant, or a tenant above it, stays within its
+// promise (or share) with the job.
+func (r *Runner) owed() bool {
+	for n, ok := r.book.leaf(r.claim.tenant), true; ok && n.Tenant != tenant.Root; n, ok = r.book.parent(n) {
+		if r.within(n) {
+			return true
+		}
+	}
+	return false
+}
+
+// within tells whether a node stays within its promise (or share) when the
+// claimant starts.
+func (r *Runner) within(n Node) bool { return r.book.GPU(n)+r.claim.need <= r.entitled(n) }
+
+func (r *Runner) entitled(n Node) unit.Milli {
+	if r.claim.hard {
+		return r.book.Promise(n)
+	}
+	return r.water.of(n)
+}
+
+// fair is what a node may expect: its promise, or its share where that is
+// reclaimed.
+func (r *Runner) fair(n Node) unit.Milli {
+	if r.Reclaim != Share {
+		return r.book.Promise(n)
+	}
+	r.shares()
+	return max(r.water.of(n), r.book.Promise(n))
+}
+
+// take stops victims until the claimant fits and starts it. Those who turn out
+// to be in nobody's way stay, and those who fit elsewhere move. It tells whether
+// it could; if not, nothing is changed.
+func (r *Runner) take(v *sched.View, p *sched.Plan) bool {
+	mark := r.book.Mark()
+	r.claim.stopped = r.claim.stopped[:0]
+	taken := p.Try(func() bool {
+		for {
+			below := tenant.Root
+			if room, binds := r.book.Room(r.claim.tenant); room < r.claim.need {
+				below = binds
+			} else if r.enough(v) {
+				if _, fits := p.Fits(r.claim.id, r.Place); fits {
+					break
+				}
+			}
+			next := r.victim(v, p, below)
+			if next == job.None {
+				return false
+			}
+			r.claim.stopped = append(r.claim.stopped, leaver{next, p.Holding(next)})
+			p.Stop(next, job.Reason{Code: job.Reclaimed, Job: r.claim.id})
+			r.book.Hold(v.Job(next).Tenant(), amount(v, next), -1)
+		}
+		return p.Start(r.claim.id, r.Place)
+	})
+	if !taken {
+		r.book.Undo(mark)
+		return false
+	}
+	r.started(v, r.claim.id)
+	r.spare(v, p)
+	return true
+}
+
+// amount is what a job holds or asks for.
+func amount(v *sched.View, id job.ID) tenant.Amount { return v.Class(v.Job(id).Class()).Amount }
+
+// enough tells whether so many GPUs are free that it is worth looking where.
+func (r *Runner) enough(v *sched.View) bool {
+	return v.Cluster().FreeMilli(r.claim.pool, v.Class(r.claim.class).Mask) >= r.claim.need
+}
+
+// spare lets victims stay where the claimant does not need what they held, the
+// last stopped first, and moves those who fit elsewhere and keep their work.
+func (r *Runner) spare(v *sched.View, p *sched.Plan) {
+	for i := len(r.claim.stopped) - 1; i >= 0; i-- {
+		id, on := r.claim.stopped[i].id, r.claim.stopped[i].on
+		j := v.Job(id)
+		stays := false
+		if room, _ := r.book.Room(j.Tenant()); amount(v, id).GPU > room {
+			// the claimant has it
+		} else if vacant(v.Cluster(), on, p.Holding(r.claim.id)) {
+			stays = p.StartOn(id, on)
+		} else if keeps(j.Spec().Stop) && j.Phase() == job.Running {
+			stays = p.Start(id, r.Place)
+		}
+		if stays {
+			r.book.Hold(j.Tenant(), amount(v, id), 1)
+			continue
+		}
+		r.freed()
+		r.claim.loosened = r.claim.loosened || r.book.Promises() && r.book.Cap(j.Tenant()) < tenant.Unlimited
+		r.runs.remove(j.Tenant(), id)
+		if j.Waiting() { // this plan had started it
+			r.claim.withdrawn = append(r.claim.withdrawn, id)
+			r.wait(v, p, j)
+		} // else it comes back with a change, once it has left
+	}
+}
+
+// keeps tells whether a job that is stopped keeps its work.
+func keeps(m job.StopMode) bool { return m == job.Checkpoint || m == job.Freeze }
+
+// vacant tells whether a job can stay on what it was stopped on, once another
+// has started.
+func vacant(c *cluster.Cluster, was, other *cluster.Alloc) bool {
+	for i := range was.Shares {
+		s := &was.Shares[i]
+		if c.DeviceFree(s.Device) < unit.Milli(s.Milli) {
+			return false
+		}
+		if s.Memory > 0 && slices.ContainsFunc(other.Shares, func(o cluster.Share) bool { return o.Device == s.Device }) {
+			return false
+		}
+	}
+	for i := range was.Pieces {
+		n, cpu, memory := was.Pieces[i].Node, unit.Milli(0), unit.Bytes(0)
+		for _, q := range was.Pieces {
+			if q.Node == n {
+				cpu += q.CPU
+				memory += q.Memory
+			}
+		}
+		if free, ok := c.CPUFree(n); ok && free < cpu {
+			return false
+		}
+		if free, ok := c.MemoryFree(n); ok && free < memory {
+			return false
+		}
+	}
+	return true
+}
+
+// victim is the next job to be stopped for the claim, or None. It is taken from
+// outside the largest part of the tree that the claimant shares with nobody who
+// may give, so that a tenant whose children hold no more than it is promised is
+// not disturbed; there from the tenant in the node that is best served; and of
+// its jobs it is the first that may go. Where a limit leaves no room for the
+// claimant it is one of those below that.
+func (r *Runner) victim(v *sched.View, p *sched.Plan, below tenant.ID) job.ID {
+	best, from := job.None, giver{}
+	for i := range r.runs.owners.All() {
+		t := tenant.ID(i)
+		if !r.book.under(t, below) {
+			continue
+		}
+		g, ok := r.gives(t)
+		if !ok || best != job.None && (g.depth > from.depth || g.depth == from.depth && !from.level.Below(g.level)) {
+			continue
+		}
+		if id := r.oneOf(v, p, t); id != job.None {
+			best, from = id, g
+		}
+	}
+	return best
+}
+
+// giver is how a tenant that may give stands to the claimant.
+type giver struct {
+	depth int   // of the tenant above both
+	level Level // of the node of the giver right below that
+}
+
+// rank is the place of a job among the victims of its tenant, least first.
+// Nothing is lost with a job that this plan has started.
+func (r *Runner) rank(j sched.Job, keepsPromise bool) [5]int64 {
+	if j.Waiting() {
+		return [5]int64{-1, 0, 0, 0, -int64(j.ID)}
+	}
+	least, newest := int64(0), -int64(j.Since())
+	switch r.Victims {
+	case LowestPriority:
+		least = int64(j.Spec().Priority)
+	case LeastService:
+		least = int64(j.Run()/time.Millisecond) * int64(j.Held())
+	}
+	return [5]int64{bit(!keepsPromise), bit(!keeps(j.Spec().Stop)), least, newest, -int64(j.ID)}
+}
+
+func bit(yes bool) int64 {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// gives tells whether a claim may be met by a tenant, and how it stands to the
+// claimant.
+func (r *Runner) gives(t tenant.ID) (giver, bool) {
+	mine, theirs, ok := r.apart(t)
+	if !ok || !r.within(mine) {
+		return giver{}, false
+	}
+	depth := 0
+	for n, up := r.book.parent(theirs); up; n, up = r.book.parent(n) {
+		depth++
+	}
+	for n := r.book.leaf(t); ; n, _ = r.book.parent(n) {
+		if r.book.GPU(n) <= r.entitled(n) {
+			return giver{}, false
+		}
+		if n == theirs {
+			return giver{depth, r.Rule.Level(&r.book, n, r.book.Used(n))}, true
+		}
+	}
+}
+
+// apart finds where the ways down to the claimant and to another tenant part:
+// the nodes on either side. ok is false when they are the same tenant's jobs.
+func (r *Runner) apart(t tenant.ID) (mine, theirs Node, ok bool) {
+	for mine, up := r.book.leaf(r.claim.tenant), true; up; mine, up = r.book.parent(mine) {
+		above, has := r.book.parent(mine)
+		if !has {
+			break
+		}
+		for theirs, up := r.book.leaf(t), true; up; theirs, up = r.book.parent(theirs) {
+			if at, has := r.book.parent(theirs); has && at == above && theirs != mine {
+				return mine, theirs, true
+			} else if has && at == above {
+				break
+			}
+		}
+	}
+	return Node{}, Node{}, false
+}
+
+// oneOf is the first job of a tenant that may go for the claim, or None.
+func (r *Runner) oneOf(v *sched.View, p *sched.Plan, t tenant.ID) job.ID {
+	mask := v.Class(r.claim.class).Mask
+	best, least := job.None, [5]int64{}
+	mine, theirs, _ := r.apart(t)
+	for _, id := range r.runs.of[t] {
+		j := v.Job(id)
+		was, now := v.Alloc(id), p.Holding(id)
+		if now == nil || now.Milli() == 0 || j.Pool() != r.claim.pool || !useful(v.Cluster(), now, mask) {
+			continue
+		}
+		if !v.Cluster().UsableAlloc(now) {
+			continue
+		}
+		if was == nil && slices.Contains(r.claim.withdrawn, id) {
+			continue // started again by this plan
+		}
+		if !r.claim.hard && was != nil && now != was && !now.Equal(was) {
+			continue // moved by this plan: one claim is enough, unless somebody is owed what it has
+		}
+		if was != nil && j.Spec().Stop == job.Pinned {
+			continue
+		}
+		if until := unit.Later(j.Since(), r.MinRun); was != nil && r.MinRun > 0 && until > v.Now {
+			r.wake = min(r.wake, until)
+			continue
+		}
+		keeps, may := r.may(v, j, mine, theirs)
+		if !may {
+			continue
+		}
+		if rank := r.rank(j, keeps); best == job.None || slices.Compare(rank[:], least[:]) < 0 {
+			best, least = id, rank
+		}
+	}
+	return best
+}
+
+// useful tells whether a GPU of a type that the claimant accepts is among what a
+// job holds.
+func useful(c *cluster.Cluster, a *cluster.Alloc, mask cluster.TypeMask) bool {
+	return mask == 0 || slices.ContainsFunc(a.Shares, func(s cluster.Share) bool { return mask.Has(c.TypeOf(s.Device)) })
+}
+
+// may tells whether a job may go for the claim, and whether the nodes that it
+// belongs to keep what they are promised when it does.
+func (r *Runner) may(v *sched.View, j sched.Job, mine, theirs Node) (keeps, may bool) {
+	keeps = true
+	for n := r.book.leaf(j.Tenant()); keeps; n, _ = r.book.parent(n) {
+		keeps = r.book.GPU(n)-amount(v, j.ID).GPU >= r.book.Promise(n)
+		if n == theirs {
+			break
+		}
+	}
+	if r.claim.hard || !keeps {
+		return keeps, r.claim.hard
+	}
+	now := r.Rule.Level(&r.book, mine, r.book.Used(mine))
+	left := r.Rule.Level(&r.book, theirs, plus(r.book.Used(theirs), amount(v, j.ID), -1))
+	return true, now.Below(left)
+}
