@@ -117,7 +117,7 @@ type Engine struct {
 	last    time.Duration // of the last event
 	drains  drains
 	orders  []func(*sched.View, *sched.Plan)
-	heirs   []job.ID        // see inherit
+	inherited   []job.ID        // see inherit
 	profile map[job.ID]bool // of jobs that were assigned devices: they are to be measured there
 	seen    observer
 }
