@@ -38,16 +38,16 @@ type Runner struct {
 	Place   func(j sched.Job) place.Strategy
 	Literal bool
 
-	sel      Selector
-	walk     walker
-	walks    bool     // the choice is made by walking
-	classes  int      // classes that were looked at for GPU types
-	unplaced []job.ID // chosen, but without a place so far
-	alone    []alone  // running, but left alone
-	infeasible   sched.Infeasible
-	started  []job.ID // by the last plan: their keys are still guesses
-	starts   []start  // of the plan in the making
-	stops    []job.ID // of the plan in the making
+	sel        Selector
+	walk       walker
+	walks      bool     // the choice is made by walking
+	classes    int      // classes that were looked at for GPU types
+	unplaced   []job.ID // chosen, but without a place so far
+	alone      []alone  // running, but left alone
+	infeasible sched.Infeasible
+	started    []job.ID // by the last plan: their keys are still guesses
+	starts     []start  // of the plan in the making
+	stops      []job.ID // of the plan in the making
 }
 
 type start struct {

@@ -100,7 +100,7 @@ type Daemon struct {
 	rolling   *run.Choice    // the policy that comes into force
 	lets      bool           // it is another one: see engine.LetGo
 	refit     bool           // the devices are others than those of the last log
-	mistake    string         // what is wrong with the policy
+	mistake   string         // what is wrong with the policy
 
 	ready   atomic.Bool
 	stalled atomic.Pointer[string] // why it can only be asked; nil: it does all

@@ -17,9 +17,9 @@ import (
 // task is one process of the gang.
 type task struct {
 	rundir.Proc
-	ended bool
+	ended      bool
 	successors map[int]bool // that go on with its work; see the package
-	exit  api.Exit
+	exit       api.Exit
 }
 
 // over tells whether nothing of the task is left that matters.

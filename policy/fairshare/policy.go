@@ -19,15 +19,15 @@ type policy struct {
 	ranks  ranks
 	ranked bool // the ranks are those of the last boundary and of all accounts
 
-	book    share.Book
-	lanes   share.Lanes // equal jobs of one account: the oldest goes first
-	active  dense.Set   // lanes that are not empty
-	infeasible  sched.Infeasible
-	full    []bool // classes of which no job fits until something is freed; when skipping
-	fresh   bool   // something was freed, or a job has come that might fit
-	heads   []head // scratch of a walk: a heap
-	blocked job.ID // the first job that did not fit, when not skipping
-	easy    backfill.EASY
+	book       share.Book
+	lanes      share.Lanes // equal jobs of one account: the oldest goes first
+	active     dense.Set   // lanes that are not empty
+	infeasible sched.Infeasible
+	full       []bool // classes of which no job fits until something is freed; when skipping
+	fresh      bool   // something was freed, or a job has come that might fit
+	heads      []head // scratch of a walk: a heap
+	blocked    job.ID // the first job that did not fit, when not skipping
+	easy       backfill.EASY
 }
 
 // Decide implements sched.Policy.

@@ -55,13 +55,13 @@ func (c *Config) Policy() (sched.Policy, error) {
 }
 
 type policy struct {
-	cfg     Config
-	queue   queue.Queue
-	infeasible  sched.Infeasible
-	nodes   mirror
-	scorer  scorer
-	learned learned
-	scores  map[shape][]rated // by node
+	cfg        Config
+	queue      queue.Queue
+	infeasible sched.Infeasible
+	nodes      mirror
+	scorer     scorer
+	learned    learned
+	scores     map[shape][]rated // by node
 
 	alloc   cluster.Alloc
 	devices []int

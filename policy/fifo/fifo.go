@@ -49,11 +49,11 @@ func (c *Config) Params() param.Set {
 func (c *Config) Policy() (sched.Policy, error) { return &policy{cfg: *c}, nil }
 
 type policy struct {
-	cfg     Config
-	queue   queue.Queue
-	infeasible  sched.Infeasible
-	blocked job.ID // the first job that did not fit
-	easy    backfill.EASY
+	cfg        Config
+	queue      queue.Queue
+	infeasible sched.Infeasible
+	blocked    job.ID // the first job that did not fit
+	easy       backfill.EASY
 }
 
 // Decide implements sched.Policy.

@@ -90,7 +90,7 @@ type policy struct {
 	place   []int32   // by job: its place in members + 1
 	servers []*server // in order of their first nodes
 	at      []*server // by node
-	groups   []*group
+	groups  []*group
 	made    made
 	spread  []*member            // running gangs that lie on parts of several nodes
 	others  []*member            // waiting jobs that cannot take turns
@@ -103,7 +103,7 @@ type policy struct {
 	texts   map[cluster.NodeID]string
 	nodes   []cluster.NodeID // scratch of findSets
 	high    []*server        // scratch of relieve
-	list    []*group          // too
+	list    []*group         // too
 	full    map[int32]bool   // too: classes of jobs that find no other server
 	wake    time.Duration
 	again   bool // it has more to decide as soon as this has been done

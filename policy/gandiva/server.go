@@ -20,7 +20,7 @@ type member struct {
 	changed bool           // the note
 	size    int            // GPUs it asks for
 	has     *cluster.Alloc // what it holds as the decision began; nil: nothing
-	group    *group          // that it leads; nil: none
+	group   *group         // that it leads; nil: none
 }
 
 // group is what takes turns.
@@ -38,14 +38,14 @@ type group struct {
 
 // server is where groups live.
 type server struct {
-	nodes []cluster.NodeID
-	pool  cluster.PoolID
-	room  room // what its groups have together
-	load  int  // GPUs that they ask for
+	nodes  []cluster.NodeID
+	pool   cluster.PoolID
+	room   room // what its groups have together
+	load   int  // GPUs that they ask for
 	groups []*group
-	held  bool // others have a part of it
-	gone  bool // it has become part of another one
-	waits bool // a group waits for its turn
+	held   bool // others have a part of it
+	gone   bool // it has become part of another one
+	waits  bool // a group waits for its turn
 
 	// affinity is the size of jobs that it is for: that of the job which was submitted
 	// first of those that live there; 0 when none does.
@@ -140,7 +140,7 @@ type made struct {
 	allServers []*server
 	allCrews   []*group
 	servers    int
-	groups      int
+	groups     int
 }
 
 // newServer is a server of one node without groups.

@@ -101,15 +101,15 @@ func (c *Config) Policy() (sched.Policy, error) {
 }
 
 type policy struct {
-	cfg     Config
-	learner *learner // shared between pools
-	queue   queue.Queue
-	infeasible  sched.Infeasible
-	blocked job.ID
-	ranks   []int64       // of waiting jobs, in GPU-microseconds
-	epoch   time.Duration // of the last decision
-	fresh   []job.ID      // that begin to wait now
-	ranked  []job.ID      // in this decision
+	cfg        Config
+	learner    *learner // shared between pools
+	queue      queue.Queue
+	infeasible sched.Infeasible
+	blocked    job.ID
+	ranks      []int64       // of waiting jobs, in GPU-microseconds
+	epoch      time.Duration // of the last decision
+	fresh      []job.ID      // that begin to wait now
+	ranked     []job.ID      // in this decision
 }
 
 // Divide implements sched.Divider: pools learn from all jobs.

@@ -11,14 +11,14 @@ import (
 )
 
 type policy struct {
-	cfg     Config
-	queue   queue.Queue // by class and role
-	role    []role      // by job
-	infeasible  sched.Infeasible
-	means   means
-	high    among
-	rest    among
-	heavies int // heavy jobs in the queue
+	cfg        Config
+	queue      queue.Queue // by class and role
+	role       []role      // by job
+	infeasible sched.Infeasible
+	means      means
+	high       among
+	rest       among
+	heavies    int // heavy jobs in the queue
 }
 
 // unknown is the key of a job of which nothing can be predicted: it goes after

@@ -12,15 +12,15 @@ import (
 )
 
 type policy struct {
-	cfg     Config
-	models  []memory.Model
-	byName  map[string]*memory.Model
-	devices devices
-	open    batch
-	list    list
-	sorting sorting
-	gangs   queue.Queue
-	infeasible  sched.Infeasible
+	cfg        Config
+	models     []memory.Model
+	byName     map[string]*memory.Model
+	devices    devices
+	open       batch
+	list       list
+	sorting    sorting
+	gangs      queue.Queue
+	infeasible sched.Infeasible
 	tracker
 	fresh fresh
 	alloc cluster.Alloc // scratch

@@ -51,14 +51,14 @@ type Runner struct {
 	Rule   Rule
 	Divide Basis // what weights divide, where shares are reclaimed
 
-	book     Book
-	lanes    Lanes
-	accounts []account
-	infeasible   sched.Infeasible
-	round    uint64
-	full     []bool // classes of which no job fits until something is freed
-	fresh    bool   // something was freed, or a job has come that might fit
-	wake     time.Duration
+	book       Book
+	lanes      Lanes
+	accounts   []account
+	infeasible sched.Infeasible
+	round      uint64
+	full       []bool // classes of which no job fits until something is freed
+	fresh      bool   // something was freed, or a job has come that might fit
+	wake       time.Duration
 
 	water water
 	claim claim

@@ -143,10 +143,10 @@ func (c *SJF) Params() param.Set {
 func (c *SJF) Policy() (sched.Policy, error) { return &sjf{cfg: *c}, nil }
 
 type sjf struct {
-	cfg     SJF
-	queue   queue.Queue
-	infeasible  sched.Infeasible
-	blocked job.ID
+	cfg        SJF
+	queue      queue.Queue
+	infeasible sched.Infeasible
+	blocked    job.ID
 }
 
 // Decide implements sched.Policy.
