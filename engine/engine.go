@@ -108,18 +108,18 @@ type Engine struct {
 	ev     eventlog.Event
 	events []eventlog.Event
 
-	changes []sched.Change
-	nodes   bool
-	first   bool
-	wake    time.Duration
-	idle    int           // wakes in a row without anything else happening
-	steps   int           // at one moment
-	last    time.Duration // of the last event
-	drains  drains
-	orders  []func(*sched.View, *sched.Plan)
-	heirs   []job.ID        // see inherit
-	profile map[job.ID]bool // of jobs that were assigned devices: they are to be measured there
-	seen    observer
+	changes   []sched.Change
+	nodes     bool
+	first     bool
+	wake      time.Duration
+	idle      int           // wakes in a row without anything else happening
+	steps     int           // at one moment
+	last      time.Duration // of the last event
+	drains    drains
+	orders    []func(*sched.View, *sched.Plan)
+	inherited []job.ID        // see inherit
+	profile   map[job.ID]bool // of jobs that were assigned devices: they are to be measured there
+	seen      observer
 }
 
 // maxIdleWakes ends a run in which the policy keeps waking up and nothing else

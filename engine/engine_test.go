@@ -131,7 +131,7 @@ func TestBadPlanNamesThePolicy(t *testing.T) {
 			"policy test at 10s: it made a plan that cannot be: job b: cannot start it: it is a gang of 2 tasks, not 1"},
 		{"busy", func(v *sched.View, p *sched.Plan) { p.StartOn(1, v.Alloc(0)) },
 			"policy test at 10s: it made a plan that cannot be: job b: cannot start it: it does not fit: GPU 0 of node n0 has 0 of a GPU free, 1 is needed"},
-		{"its own", func(v *sched.View, p *sched.Plan) { p.Start(1, place.Pack); p.Spoil(errors.New("no idea")) },
+		{"its own", func(v *sched.View, p *sched.Plan) { p.Start(1, place.Pack); p.Invalidate(errors.New("no idea")) },
 			"policy test at 10s: it made a plan that cannot be: no idea"},
 		{"panic", func(v *sched.View, p *sched.Plan) { p.Start(1, place.Pack); panic("oh") }, "policy test at 10s: it panicked: oh"},
 		{"panic in a try", func(v *sched.View, p *sched.Plan) {

@@ -141,7 +141,7 @@ func epoch(t *rapid.T, w *simtest.World, of policy.Entry, s *state.State, work f
 		Sharing: perf.Demands{}, Exclusive: !of.Shares, Seed: 1, Sinks: []engine.Sink{watch},
 	}, world)
 	e.Resume(again)
-	e.LetGo()
+	e.RestoreDemand()
 	if err := world.Attach(again); err != nil {
 		t.Fatal(err)
 	}

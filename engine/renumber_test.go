@@ -120,7 +120,7 @@ func (r *renumbering) play(t *rapid.T, s *state.State, of policy.Entry, work map
 		Sharing: r.world.Sharing, Exclusive: !of.Shares, Seed: 1, Sinks: []engine.Sink{sink},
 	}, world)
 	e.Resume(s)
-	e.LetGo()
+	e.RestoreDemand()
 	if err := world.Attach(s); err != nil {
 		t.Fatal(err)
 	}

@@ -125,7 +125,7 @@ func goOn(t *rapid.T, w *simtest.World, of policy.Entry, p sched.Policy, s *stat
 	world := sim.New(sim.Config{Source: trace.FromMemory(nil), Costs: w.Costs, Script: mend(again)})
 	e := engine.New(engine.Config{Cluster: again.Cluster, Tenants: again.Tenants, Policy: p, PolicyName: "test", Costs: &w.Costs, Exclusive: !of.Shares, Seed: 1}, world)
 	e.Resume(again)
-	e.LetGo()
+	e.RestoreDemand()
 	before := together(again)
 	met[shared] += len(before)
 	if err := world.Attach(again); err != nil {

@@ -100,7 +100,7 @@ type Daemon struct {
 	rolling   *experiment.Choice // the policy that comes into force
 	lets      bool               // it is another one: see engine.LetGo
 	refit     bool               // the devices are others than those of the last log
-	spoilt    string             // what is wrong with the policy
+	mistake   string             // what is wrong with the policy
 
 	ready   atomic.Bool
 	stalled atomic.Pointer[string] // why it can only be asked; nil: it does all
@@ -283,7 +283,7 @@ func (d *Daemon) newEngine() error {
 	}, d.cfg.World)
 	d.eng.Resume(d.st)
 	if d.lets {
-		d.eng.LetGo()
+		d.eng.RestoreDemand()
 		d.lets = false
 	}
 	return nil
@@ -315,7 +315,7 @@ func (d *Daemon) step() error {
 // machine must not suffer for it.
 func (d *Daemon) fallBack(err error) {
 	d.log.Error("the policy failed; going on with fifo", "policy", d.choice.String(), "error", err)
-	d.spoilt = fmt.Sprintf("policy %s failed and was replaced by fifo: %v", d.choice, err)
+	d.mistake = fmt.Sprintf("policy %s failed and was replaced by fifo: %v", d.choice, err)
 	for _, decided := range d.undecided { // the mistake may have come before them
 		select {
 		case decided <- api.Refuse(api.Unavailable, "the policy failed; try again"):

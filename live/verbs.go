@@ -350,7 +350,7 @@ func (d *Daemon) SetPolicy(ctx context.Context, c server.Caller, choice string) 
 		}
 		d.rolling = &next
 		d.Loop.Kick()
-		d.spoilt = ""
+		d.mistake = ""
 		return nil
 	})
 }

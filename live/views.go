@@ -248,8 +248,8 @@ func (d *Daemon) trouble() []string {
 	if why := d.stalled.Load(); why != nil {
 		out = append(out, *why)
 	}
-	if d.spoilt != "" {
-		out = append(out, d.spoilt)
+	if d.mistake != "" {
+		out = append(out, d.mistake)
 	}
 	return append(out, d.cfg.Trouble()...)
 }

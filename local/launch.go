@@ -298,7 +298,7 @@ func (d *launcher) lost(key string, run int, why string) {
 			d.log.Error("how a run ended cannot be read", "run", dir, "error", err)
 		case !errors.Is(err, rundir.ErrHeld):
 			d.log.Error("a run cannot be looked at", "run", dir, "error", err)
-		case d.heir(dir, key, run):
+		case d.successor(dir, key, run):
 			return
 		}
 		select {
@@ -309,9 +309,9 @@ func (d *launcher) lost(key string, run int, why string) {
 	}
 }
 
-// heir watches over the runner that has a run instead of the one that has ended,
+// successor watches over the runner that has a run instead of the one that has ended,
 // if it has said yet who it is: a launch that was repeated after a crash has two.
-func (d *launcher) heir(dir, key string, run int) bool {
+func (d *launcher) successor(dir, key string, run int) bool {
 	var s rundir.Status
 	ok, err := rundir.Read(dir, rundir.StatusFile, &s)
 	return ok && err == nil && runner.Alive(rundir.Proc{PID: s.PID, Start: s.Start}) && d.watch.add(s.PID, key, run) == nil

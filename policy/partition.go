@@ -58,7 +58,7 @@ func (d *partitioned) Decide(v *sched.View, p *sched.Plan) {
 		if q.policy == nil {
 			policy, err := d.another()
 			if err != nil {
-				p.Spoil(err)
+				p.Invalidate(err)
 				return
 			}
 			q.policy = policy

@@ -133,7 +133,7 @@ func TestFrozenJobIsSentHome(t *testing.T) {
 }
 
 // A way home that was taken back excuses nobody: who is put where there is no room
-// spoils the plan.
+// makes the plan invalid.
 func TestWayHomeTakenBack(t *testing.T) {
 	s := frozen(t, 0)
 	for id := job.ID(1); id <= 2; id++ {

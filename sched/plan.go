@@ -20,8 +20,8 @@ import (
 // it is preempted.
 //
 // What cannot be is refused at once: a gang that does not fit with false and a
-// reason, a call that makes no sense (starting a running job) by spoiling the
-// whole plan with an error that names the job.
+// reason, a call that makes no sense (starting a running job) by making the
+// whole plan invalid, with an error that names the job.
 type Plan struct {
 	view   *View
 	state  *state.State
@@ -107,7 +107,7 @@ func (p *Plan) Open(v *View) {
 }
 
 // Commit ends the plan and leaves the ledger as planned. When the plan was
-// spoilt it restores the ledger and returns what was wrong.
+// invalid it restores the ledger and returns what was wrong.
 func (p *Plan) Commit() error {
 	if p.err != nil {
 		p.Discard()
@@ -188,11 +188,11 @@ func (p *Plan) StartSize(id job.ID, tasks int, where place.Strategy) bool {
 func (p *Plan) Why() job.Reason { return p.why }
 
 // StartOn starts a waiting job on the given devices, which are copied. It
-// spoils the plan when they are not free or not enough for the whole gang.
+// makes the plan invalid when they are not free or not enough for the whole gang.
 //
 // A frozen job can go on only where its memory is: it starts there, whatever the given
 // devices, or not at all, with false. From then on somebody else for whom these are not
-// free is refused, and does not spoil the plan.
+// free is refused, and does not make the plan invalid.
 func (p *Plan) StartOn(id job.ID, a *cluster.Alloc) bool {
 	op := p.startable(id)
 	if op == nil {
@@ -341,7 +341,7 @@ func (p *Plan) Resize(id job.ID, tasks int, where place.Strategy) bool {
 // on, where it stays and goes on without a pause: change may alter Milli, Memory,
 // Throttle and Batch of the shares it is given, and CPU and Memory of the pieces. When
 // that does not fit, or the job is leaving, not there yet, or only measured, it keeps what it has
-// and the result is false. To leave a device spoils the plan.
+// and the result is false. To leave a device makes the plan invalid.
 func (p *Plan) Adjust(id job.ID, change func(a *cluster.Alloc)) bool {
 	if !p.known(id, "adjust") {
 		return false
@@ -366,7 +366,7 @@ func (p *Plan) Adjust(id job.ID, change func(a *cluster.Alloc)) bool {
 	c.Release(op.Now)
 	if c.Retake(now) != nil {
 		if err := c.Retake(op.Now); err != nil { // it was there a moment ago
-			p.Spoil(err)
+			p.Invalidate(err)
 		}
 		return false
 	}
@@ -384,7 +384,7 @@ func (p *Plan) Hold(id job.ID, why job.Reason) {
 
 // Remember notes something about a job that the policy will want to know again,
 // even after a restart; Recall reads it. It replaces any note that the job has.
-// It spoils the plan when a number of the note is not finite.
+// It makes the plan invalid when a number of the note is not finite.
 func (p *Plan) Remember(id job.ID, n Note) {
 	if !p.known(id, "remember") {
 		return
@@ -425,7 +425,7 @@ func Noted[N any, P interface {
 // Try runs f and takes back everything that it planned when it returns false.
 // It returns what f returned. Tries nest.
 //
-// The plan is then as it was before, Why included; only an error that spoilt it stays.
+// The plan is then as it was before, Why included; only an error that made it invalid stays.
 func (p *Plan) Try(f func() bool) bool {
 	was := p.savepoint()
 	p.depth++
@@ -500,14 +500,14 @@ func (p *Plan) Fresh() bool {
 	return false
 }
 
-// Spoil makes the plan fail with an error of the policy's own.
-func (p *Plan) Spoil(err error) {
+// Invalidate makes the plan fail with an error of the policy's own.
+func (p *Plan) Invalidate(err error) {
 	if p.err == nil {
 		p.err = err
 	}
 }
 
-// Err is what spoilt the plan, or nil.
+// Err is why the plan is invalid, or nil.
 func (p *Plan) Err() error { return p.err }
 
 // op is the plan for a job, made when there is none yet.
@@ -711,7 +711,7 @@ func (p *Plan) take(op *Op, a *cluster.Alloc) bool {
 }
 
 // sized tells whether a gang can run with so many tasks of its first role, and
-// spoils the plan when it cannot.
+// makes the plan invalid when it cannot.
 func (p *Plan) sized(id job.ID, what string, tasks int) bool {
 	least, most := p.state.Record(id).Job.Demand.Roles[0].Range()
 	switch {

@@ -147,11 +147,11 @@ func badPlans() []badPlan {
 		{"ask about nobody", func(p *sched.Plan) { p.Fits(9, place.Pack) }, "cannot place job number 9"},
 		{"expect nobody", func(p *sched.Plan) { p.Expect(9, place.Pack) }, "cannot place job number 9"},
 		{"never nobody", func(p *sched.Plan) { p.Never(9, place.Pack) }, "cannot place job number 9"},
-		{"an error of its own", func(p *sched.Plan) { p.Spoil(errors.New("I give up")); p.Start(9, place.Pack) }, "I give up"},
+		{"an error of its own", func(p *sched.Plan) { p.Invalidate(errors.New("I give up")); p.Start(9, place.Pack) }, "I give up"},
 	}
 }
 
-// TestBadPlans: what makes no sense spoils the whole plan with an error that
+// TestBadPlans: what makes no sense makes the whole plan invalid, with an error that
 // names the job, and leaves the ledger as it was.
 func TestBadPlans(t *testing.T) {
 	elastic := job.GPUs(2)
@@ -191,10 +191,10 @@ func TestBadPlans(t *testing.T) {
 		if err := b.s.Check(); err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
-		// The next plan is not spoilt by this one.
+		// The next plan is not made invalid by this one.
 		p = b.open()
 		if !p.Start(3, place.Pack) || p.Commit() != nil {
-			t.Errorf("%s: the next plan is spoilt too", c.name)
+			t.Errorf("%s: the next plan is invalid too", c.name)
 		}
 	}
 }

@@ -3,7 +3,7 @@
 //
 // Nouns: a run is one launch of a job; a task is one process of its gang, a main
 // process that may have started others; what is left are the processes that the
-// main ones leave behind; a heir is one of those that goes on with the work of a
+// main ones leave behind; a successor is one of those that goes on with the work of a
 // main process which ended by the signal that told it to leave, as the child of a
 // shell script does; a helper is a program that works on the run from outside: a
 // checkpoint command, or CRIU.

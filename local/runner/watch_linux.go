@@ -185,7 +185,7 @@ func (r *runner) tellTasks(sig syscall.Signal) {
 		if !t.ended {
 			r.send(t.PID, sig)
 		}
-		for pid := range t.heirs {
+		for pid := range t.successors {
 			r.send(pid, sig)
 		}
 	}
@@ -269,7 +269,7 @@ func (r *runner) reap() (childless bool) {
 	}
 }
 
-// ended takes note of the end of a child: a task, a heir, a helper, or an orphan.
+// ended takes note of the end of a child: a task, a successor, a helper, or an orphan.
 func (r *runner) ended(pid int, ws syscall.WaitStatus, ru *syscall.Rusage) {
 	if r.helper != nil && r.helper.pid == pid {
 		h := r.helper
@@ -280,15 +280,15 @@ func (r *runner) ended(pid int, ws syscall.WaitStatus, ru *syscall.Rusage) {
 	r.exit.CPUTime += time.Duration(ru.Utime.Nano() + ru.Stime.Nano()).Seconds()
 	r.exit.MaxRSS = max(r.exit.MaxRSS, api.Bytes(ru.Maxrss)<<10)
 	for _, t := range r.tasks {
-		heir := t.heirs[pid]
-		if pid != t.PID && !heir {
+		successor := t.successors[pid]
+		if pid != t.PID && !successor {
 			continue
 		}
-		delete(t.heirs, pid)
-		t.ended = t.ended || !heir
+		delete(t.successors, pid)
+		t.ended = t.ended || !successor
 		r.inherit(t, ws)
-		// A heir that ends well has not done what the main process had yet to do.
-		if code, sig := exitOf(ws); !heir || code != 0 && sig == "" {
+		// A successor that ends well has not done what the main process had yet to do.
+		if code, sig := exitOf(ws); !successor || code != 0 && sig == "" {
 			t.exit.Code, t.exit.Signal = code, sig
 		}
 		if t.over() {
@@ -299,7 +299,7 @@ func (r *runner) ended(pid int, ws syscall.WaitStatus, ru *syscall.Rusage) {
 }
 
 // inherit passes the signal that told a task to leave, and of which its main
-// process or a heir ended, on to the children of that: they do its work.
+// process or a successor ended, on to the children of that: they do its work.
 func (r *runner) inherit(t *task, ws syscall.WaitStatus) {
 	if r.leave == nil || r.leave.signal == 0 || !ws.Signaled() || ws.Signal() != r.leave.signal {
 		return
@@ -309,11 +309,11 @@ func (r *runner) inherit(t *task, ws syscall.WaitStatus) {
 		complain(err)
 	}
 	for _, p := range all {
-		if p.parent == os.Getpid() && p.group == t.PID && p.PID != t.PID && !p.ended() && !t.heirs[p.PID] {
-			if t.heirs == nil {
-				t.heirs = map[int]bool{}
+		if p.parent == os.Getpid() && p.group == t.PID && p.PID != t.PID && !p.ended() && !t.successors[p.PID] {
+			if t.successors == nil {
+				t.successors = map[int]bool{}
 			}
-			t.heirs[p.PID] = true
+			t.successors[p.PID] = true
 			r.send(p.PID, r.leave.signal)
 		}
 	}

@@ -170,9 +170,9 @@ func (f *policy) visit(v *sched.View, p *sched.Plan) {
 		if quota && v.Now-j.Since() < f.cfg.Wait {
 			continue
 		}
-		burnt := evicted(p, j)
-		if f.refused[j.Class()] || !f.seat(v, p, j, burnt) {
-			f.refused[j.Class()] = f.refused[j.Class()] || !burnt
+		wasEvicted := evicted(p, j)
+		if f.refused[j.Class()] || !f.seat(v, p, j, wasEvicted) {
+			f.refused[j.Class()] = f.refused[j.Class()] || !wasEvicted
 			if !quota {
 				p.Hold(j.ID, f.waits(v, j, class))
 			}
@@ -192,7 +192,7 @@ func (f *policy) waits(v *sched.View, j sched.Job, class Class) job.Reason {
 }
 
 // seat starts a job as a guest on the GPUs that are used least.
-func (f *policy) seat(v *sched.View, p *sched.Plan, j sched.Job, burnt bool) bool {
+func (f *policy) seat(v *sched.View, p *sched.Plan, j sched.Job, wasEvicted bool) bool {
 	if !f.listed {
 		f.find(v)
 	}
@@ -201,7 +201,7 @@ func (f *policy) seat(v *sched.View, p *sched.Plan, j sched.Job, burnt bool) boo
 	if class.NoType {
 		return false
 	}
-	tasks := f.choose(v, j, each, need, burnt)
+	tasks := f.choose(v, j, each, need, wasEvicted)
 	if tasks == nil {
 		return false
 	}
@@ -219,7 +219,7 @@ func (f *policy) seat(v *sched.View, p *sched.Plan, j sched.Job, burnt bool) boo
 	if !p.StartOn(j.ID, &f.alloc) {
 		return false
 	}
-	if !burnt {
+	if !wasEvicted {
 		p.Remember(j.ID, &note{step: v.Now, owners: f.owners(&f.alloc)})
 	}
 	f.guests, f.stale = append(f.guests, j.ID), true
@@ -243,13 +243,13 @@ func (f *policy) full(d cluster.DeviceID) bool {
 // choose takes so many GPUs for each of so many tasks, each task on one node, least
 // used first; in order, or none. One whose memory ran out has them for itself, and
 // where memory cannot spill all of it must fit.
-func (f *policy) choose(v *sched.View, j sched.Job, each, need int, burnt bool) []spot {
+func (f *policy) choose(v *sched.View, j sched.Job, each, need int, wasEvicted bool) []spot {
 	mask, role := v.Class(j.Class()).Mask, &j.Spec().Demand.Roles[0]
 	var chosen []spot
 	half := map[cluster.NodeID][]spot{}
 	room := map[cluster.NodeID]unit.Bytes{}
 	for _, s := range f.spots {
-		if !mask.Has(s.types) || f.filled.Has(int(s.device)) || burnt && len(f.on(s.device)) > 0 || !spills(v) && f.limit(v, j, s.device, 0) < perf.TakenOf(j.Spec()) {
+		if !mask.Has(s.types) || f.filled.Has(int(s.device)) || wasEvicted && len(f.on(s.device)) > 0 || !spills(v) && f.limit(v, j, s.device, 0) < perf.TakenOf(j.Spec()) {
 			continue
 		}
 		half[s.node] = append(half[s.node], s)

@@ -55,13 +55,13 @@ func (c *Config) Policy() (sched.Policy, error) {
 }
 
 type policy struct {
-	cfg     Config
-	queue   queue.Queue
-	barred  sched.Barred
-	nodes   mirror
-	scorer  scorer
-	learned learned
-	scores  map[shape][]rated // by node
+	cfg        Config
+	queue      queue.Queue
+	infeasible sched.Infeasible
+	nodes      mirror
+	scorer     scorer
+	learned    learned
+	scores     map[shape][]rated // by node
 
 	alloc   cluster.Alloc
 	devices []int
@@ -78,7 +78,7 @@ type rated struct {
 // Decide implements sched.Policy.
 func (f *policy) Decide(v *sched.View, p *sched.Plan) {
 	room := v.NodesChanged() // for those who did not fit before
-	for _, id := range f.barred.Reconsider(v) {
+	for _, id := range f.infeasible.Reconsider(v) {
 		f.add(v.Job(id), p)
 	}
 	var came []job.ID
@@ -93,7 +93,7 @@ func (f *policy) Decide(v *sched.View, p *sched.Plan) {
 			}
 		case sched.Ended:
 			f.queue.Remove(ch.Job)
-			f.barred.Remove(ch.Job)
+			f.infeasible.Remove(ch.Job)
 			room = true
 		}
 	}
@@ -121,7 +121,7 @@ func (f *policy) Decide(v *sched.View, p *sched.Plan) {
 }
 
 func (f *policy) add(j sched.Job, p *sched.Plan) bool {
-	if f.barred.Bars(p, j.ID, place.Pack) {
+	if f.infeasible.Rejects(p, j.ID, place.Pack) {
 		return false
 	}
 	f.queue.Add(j.ID, j.Class(), queue.Key{})

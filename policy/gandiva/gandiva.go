@@ -7,7 +7,7 @@
 // live on a server, also while others have its GPUs; the load of a server is the
 // GPUs that the jobs living there ask for, its height load/GPUs rounded up; where
 // it is above 1, jobs take turns, a quantum each; the affinity of a server is the
-// size of the jobs for which it is; a crew is what takes turns: a job, or a packed
+// size of the jobs for which it is; a group is what takes turns: a job, or a packed
 // pair; the rate of a job is its measured speed.
 //
 // All that is remembered is noted on the jobs (note), so that every decision is a
@@ -90,7 +90,7 @@ type policy struct {
 	place   []int32   // by job: its place in members + 1
 	servers []*server // in order of their first nodes
 	at      []*server // by node
-	crews   []*crew
+	groups  []*group
 	made    made
 	spread  []*member            // running gangs that lie on parts of several nodes
 	others  []*member            // waiting jobs that cannot take turns
@@ -103,7 +103,7 @@ type policy struct {
 	texts   map[cluster.NodeID]string
 	nodes   []cluster.NodeID // scratch of findSets
 	high    []*server        // scratch of relieve
-	list    []*crew          // too
+	list    []*group         // too
 	full    map[int32]bool   // too: classes of jobs that find no other server
 	wake    time.Duration
 	again   bool // it has more to decide as soon as this has been done
@@ -126,7 +126,7 @@ func (g *policy) Decide(v *sched.View, p *sched.Plan) {
 	}
 	g.rotate()
 	g.serveOthers()
-	g.dislodge()
+	g.unassign()
 	g.housing()
 	g.relieve()
 	g.makeWay()
@@ -195,7 +195,7 @@ func (g *policy) nextMoment() time.Duration {
 	if busy && g.cfg.Every < unit.Never { // otherwise nothing will change by itself
 		at = min(at, g.nextLook())
 	}
-	for _, k := range g.crews {
+	for _, k := range g.groups {
 		switch {
 		case k.trial:
 			at = min(at, soon(g.v.Now, k.judgedAt(g.cfg.Measure)))
@@ -223,7 +223,7 @@ func (g *policy) nothingToDo() bool {
 	}
 	for i := range g.members {
 		m := &g.members[i]
-		unjudged := m.grown() && m.crew != nil && m.crew.judgedAt(g.cfg.Measure) > g.v.Now
+		unjudged := m.grown() && m.group != nil && m.group.judgedAt(g.cfg.Measure) > g.v.Now
 		if m.changed || m.note.link == trying || m.note.link == paired || unjudged || !g.settled(m) {
 			return false
 		}

@@ -29,16 +29,16 @@ func (g *policy) housing() {
 	}
 }
 
-// dislodge takes crews off servers that can no longer have them, because others have
+// unassign takes groups off servers that can no longer have them, because others have
 // got GPUs there. Who ran until now looks for another server at the next moment.
-func (g *policy) dislodge() {
+func (g *policy) unassign() {
 	g.again = false
 	had := len(g.queue)
 	for _, s := range g.servers {
 		if !s.held {
 			continue
 		}
-		for _, k := range slices.Clone(s.crews) {
+		for _, k := range slices.Clone(s.groups) {
 			switch {
 			case !k.ready() || g.canHold(s, k.lead):
 			case !k.lead.j.Waiting():
@@ -53,8 +53,8 @@ func (g *policy) dislodge() {
 	}
 }
 
-// evict takes a crew that waits off its server; each of its jobs looks for another one.
-func (g *policy) evict(k *crew) {
+// evict takes a group that waits off its server; each of its jobs looks for another one.
+func (g *policy) evict(k *group) {
 	k.home.remove(k)
 	g.queue = append(g.queue, k.lead)
 	if m := k.guest; m != nil {
@@ -86,7 +86,7 @@ func (g *policy) house(m *member) bool {
 	}
 	g.moveIn(m, s.first(), false)
 	g.add(s, g.crewOf(m))
-	slices.SortFunc(s.crews, before)
+	slices.SortFunc(s.groups, before)
 	return true
 }
 
@@ -293,7 +293,7 @@ func (g *policy) relieve() {
 	g.high = high
 	clear(g.full)
 	for _, s := range high {
-		g.list = append(g.list[:0], s.crews...)
+		g.list = append(g.list[:0], s.groups...)
 		for _, k := range g.list {
 			if s.load <= s.room.gpus {
 				break
@@ -313,11 +313,11 @@ func (g *policy) relieve() {
 	}
 }
 
-// rehouse lets a crew live on another server from now on.
-func (g *policy) rehouse(k *crew, to *server) {
+// rehouse lets a group live on another server from now on.
+func (g *policy) rehouse(k *group, to *server) {
 	from := k.home
 	from.remove(k)
 	g.add(to, k)
 	g.note(k, func(n *note) { n.home = to.first() })
-	slices.SortFunc(to.crews, before)
+	slices.SortFunc(to.groups, before)
 }

@@ -119,7 +119,7 @@ type user struct {
 func (g *policy) Serve(r *rounds.Round) {
 	g.gather(r)
 	if err := g.entitle(r); err != nil {
-		r.Plan.Spoil(err)
+		r.Plan.Invalidate(err)
 		return
 	}
 	for i := range g.users {

@@ -101,15 +101,15 @@ func (c *Config) Policy() (sched.Policy, error) {
 }
 
 type policy struct {
-	cfg     Config
-	learner *learner // shared between pools
-	queue   queue.Queue
-	barred  sched.Barred
-	blocked job.ID
-	ranks   []int64       // of waiting jobs, in GPU-microseconds
-	epoch   time.Duration // of the last decision
-	fresh   []job.ID      // that begin to wait now
-	ranked  []job.ID      // in this decision
+	cfg        Config
+	learner    *learner // shared between pools
+	queue      queue.Queue
+	infeasible sched.Infeasible
+	blocked    job.ID
+	ranks      []int64       // of waiting jobs, in GPU-microseconds
+	epoch      time.Duration // of the last decision
+	fresh      []job.ID      // that begin to wait now
+	ranked     []job.ID      // in this decision
 }
 
 // Divide implements sched.Divider: pools learn from all jobs.
@@ -171,7 +171,7 @@ func (q *policy) follow(v *sched.View, p *sched.Plan) {
 		q.ranks = append(q.ranks, make([]int64, max(256, v.Jobs()-len(q.ranks), len(q.ranks)))...)
 	}
 	q.fresh = q.fresh[:0]
-	for _, id := range q.barred.Reconsider(v) {
+	for _, id := range q.infeasible.Reconsider(v) {
 		q.wait(p, id)
 	}
 	for _, ch := range v.Changes() {
@@ -184,7 +184,7 @@ func (q *policy) follow(v *sched.View, p *sched.Plan) {
 			}
 		case sched.Ended:
 			q.queue.Remove(ch.Job)
-			q.barred.Remove(ch.Job)
+			q.infeasible.Remove(ch.Job)
 			q.fresh = slices.DeleteFunc(q.fresh, func(id job.ID) bool { return id == ch.Job }) // it came and left at once
 		}
 	}
@@ -200,8 +200,8 @@ func (q *policy) follow(v *sched.View, p *sched.Plan) {
 
 // wait notes a job that begins to wait.
 func (q *policy) wait(p *sched.Plan, id job.ID) {
-	q.barred.Remove(id)
-	if !q.barred.Bars(p, id, q.cfg.Place) {
+	q.infeasible.Remove(id)
+	if !q.infeasible.Rejects(p, id, q.cfg.Place) {
 		q.fresh = append(q.fresh, id)
 	}
 }
@@ -212,7 +212,7 @@ func (q *policy) wait(p *sched.Plan, id job.ID) {
 func (q *policy) add(v *sched.View, p *sched.Plan, j sched.Job) {
 	rank, err := q.rank(v, j)
 	if err != nil {
-		p.Spoil(err)
+		p.Invalidate(err)
 	}
 	q.ranks[j.ID] = rank
 	if q.cfg.Age != unit.Never {

@@ -207,7 +207,7 @@ func (l *policy) Divide() sched.Policy {
 // Decide implements sched.Policy.
 func (l *policy) Decide(v *sched.View, p *sched.Plan) {
 	if err := l.ready(v); err != nil {
-		p.Spoil(err)
+		p.Invalidate(err)
 		return
 	}
 	l.reserve(v)

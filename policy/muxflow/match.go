@@ -160,7 +160,7 @@ func (f *policy) pairUp(v *sched.View, p *sched.Plan, jobs []sched.Job, free []s
 	for g, slots := range deal(free, n) {
 		of, err := Pairs(f.cfg.Match, len(slots), len(dealt[g]), f.worths(v, dealt[g], slots), f.cfg.Least)
 		if err != nil {
-			p.Spoil(err)
+			p.Invalidate(err)
 			return nil
 		}
 		for s, j := range of {
@@ -311,7 +311,7 @@ func (f *policy) move(v *sched.View, p *sched.Plan, jobs []sched.Job, open []slo
 	}
 	of, err := Pairs(Exact, len(open), len(jobs), less, 0)
 	if err != nil {
-		p.Spoil(err)
+		p.Invalidate(err)
 		return
 	}
 	to := slices.Clone(own)

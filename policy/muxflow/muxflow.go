@@ -139,7 +139,7 @@ type seat struct {
 // Decide implements sched.Policy.
 func (f *policy) Decide(v *sched.View, p *sched.Plan) {
 	if err := f.predictor.ready(v, f.cfg.Worths); err != nil {
-		p.Spoil(err)
+		p.Invalidate(err)
 		return
 	}
 	f.on = p.On

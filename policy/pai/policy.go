@@ -11,14 +11,14 @@ import (
 )
 
 type policy struct {
-	cfg     Config
-	queue   queue.Queue // by class and role
-	role    []role      // by job
-	barred  sched.Barred
-	means   means
-	high    among
-	rest    among
-	heavies int // heavy jobs in the queue
+	cfg        Config
+	queue      queue.Queue // by class and role
+	role       []role      // by job
+	infeasible sched.Infeasible
+	means      means
+	high       among
+	rest       among
+	heavies    int // heavy jobs in the queue
 }
 
 // unknown is the key of a job of which nothing can be predicted: it goes after
@@ -70,7 +70,7 @@ func (s *policy) follow(v *sched.View, p *sched.Plan) {
 	s.means.learn(v)
 	if v.NodesChanged() {
 		s.divide(v.Cluster())
-		s.barred.Reconsider(v)
+		s.infeasible.Reconsider(v)
 		for j := range v.Waiting() {
 			s.add(v, p, j)
 		}
@@ -85,17 +85,17 @@ func (s *policy) follow(v *sched.View, p *sched.Plan) {
 			}
 		case sched.Ended:
 			s.remove(ch.Job)
-			s.barred.Remove(ch.Job)
+			s.infeasible.Remove(ch.Job)
 		}
 	}
 }
 
 func (s *policy) add(v *sched.View, p *sched.Plan, j sched.Job) {
 	s.remove(j.ID)
-	if s.barred.Bars(p, j.ID, s.cfg.Place) {
+	if s.infeasible.Rejects(p, j.ID, s.cfg.Place) {
 		return
 	}
-	s.barred.Remove(j.ID)
+	s.infeasible.Remove(j.ID)
 	r := s.roleOf(p, j)
 	s.role[j.ID] = r
 	if r == heavy {

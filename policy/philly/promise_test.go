@@ -39,13 +39,13 @@ func (w *watched) Decide(v *sched.View, p *sched.Plan) {
 		case op.Was != nil && op.Now == nil:
 			w.used[t] -= op.Was.Milli()
 			if w.before[t] <= v.Tenants().At(t).Guarantee {
-				p.Spoil(fmt.Errorf("job %s was preempted although its VC held no more than its quota", v.Job(op.Job).Spec().Key))
+				p.Invalidate(fmt.Errorf("job %s was preempted although its VC held no more than its quota", v.Job(op.Job).Spec().Key))
 			}
 		}
 	}
 	for j := range v.Waiting() {
 		if err := w.broken(v, p, j); err != nil && p.Holding(j.ID) == nil {
-			p.Spoil(err)
+			p.Invalidate(err)
 		}
 	}
 }

@@ -143,15 +143,15 @@ func (c *SJF) Params() param.Set {
 func (c *SJF) Policy() (sched.Policy, error) { return &sjf{cfg: *c}, nil }
 
 type sjf struct {
-	cfg     SJF
-	queue   queue.Queue
-	barred  sched.Barred
-	blocked job.ID
+	cfg        SJF
+	queue      queue.Queue
+	infeasible sched.Infeasible
+	blocked    job.ID
 }
 
 // Decide implements sched.Policy.
 func (s *sjf) Decide(v *sched.View, p *sched.Plan) {
-	for _, id := range s.barred.Reconsider(v) {
+	for _, id := range s.infeasible.Reconsider(v) {
 		s.add(v.Job(id), p)
 	}
 	for _, ch := range v.Changes() {
@@ -164,7 +164,7 @@ func (s *sjf) Decide(v *sched.View, p *sched.Plan) {
 			}
 		case sched.Ended:
 			s.queue.Remove(ch.Job)
-			s.barred.Remove(ch.Job)
+			s.infeasible.Remove(ch.Job)
 		}
 	}
 	s.blocked = job.None
@@ -181,7 +181,7 @@ func (s *sjf) Decide(v *sched.View, p *sched.Plan) {
 }
 
 func (s *sjf) add(j sched.Job, p *sched.Plan) {
-	if s.barred.Bars(p, j.ID, s.cfg.Place) {
+	if s.infeasible.Rejects(p, j.ID, s.cfg.Place) {
 		return
 	}
 	key := queue.Key{A: unknown}

@@ -97,7 +97,7 @@ func (t *policy) Decide(v *sched.View, p *sched.Plan) {
 	t.err = nil
 	t.terms.Decide(v, p, t.serve)
 	if t.err != nil {
-		p.Spoil(t.err)
+		p.Invalidate(t.err)
 	}
 }
 

@@ -84,7 +84,7 @@ func (y *policy) solvePool(v *sched.View, p *sched.Plan, pool cluster.PoolID) {
 		s := &solve{y: y, v: v}
 		out, err := s.run(pool, g.quota, g.jobs)
 		if err != nil {
-			p.Spoil(fmt.Errorf("policy ymir, jobs of %q: %w", g.backbone, err))
+			p.Invalidate(fmt.Errorf("policy ymir, jobs of %q: %w", g.backbone, err))
 			return
 		}
 		all = append(all, out...)

@@ -145,7 +145,7 @@ func (s *scheduler) Decide(v *sched.View, p *sched.Plan) {
 	if over || came {
 		if s.measure() {
 			if err := s.policy.serve(s); err != nil {
-				p.Spoil(err)
+				p.Invalidate(err)
 				return
 			}
 		}

@@ -38,16 +38,16 @@ type Runner struct {
 	Place   func(j sched.Job) place.Strategy
 	Literal bool
 
-	sel      Selector
-	walk     walker
-	walks    bool     // the choice is made by walking
-	classes  int      // classes that were looked at for GPU types
-	unplaced []job.ID // chosen, but without a place so far
-	alone    []alone  // running, but left alone
-	barred   sched.Barred
-	started  []job.ID // by the last plan: their keys are still guesses
-	starts   []start  // of the plan in the making
-	stops    []job.ID // of the plan in the making
+	sel        Selector
+	walk       walker
+	walks      bool     // the choice is made by walking
+	classes    int      // classes that were looked at for GPU types
+	unplaced   []job.ID // chosen, but without a place so far
+	alone      []alone  // running, but left alone
+	infeasible sched.Infeasible
+	started    []job.ID // by the last plan: their keys are still guesses
+	starts     []start  // of the plan in the making
+	stops      []job.ID // of the plan in the making
 }
 
 type start struct {
@@ -86,7 +86,7 @@ func (r *Runner) Follow(v *sched.View, p *sched.Plan) {
 	if n := r.capacity(v); n > r.sel.Capacity() {
 		r.sel.SetCapacity(n)
 	}
-	for _, id := range r.barred.Reconsider(v) {
+	for _, id := range r.infeasible.Reconsider(v) {
 		r.wait(v, p, v.Job(id))
 	}
 	for _, ch := range v.Changes() {
@@ -166,7 +166,7 @@ func usableOf(v *sched.View, id job.ID, free []int64) (sum int64) {
 }
 
 func (r *Runner) wait(v *sched.View, p *sched.Plan, j sched.Job) {
-	if !r.barred.Bars(p, j.ID, r.Place(j)) {
+	if !r.infeasible.Rejects(p, j.ID, r.Place(j)) {
 		r.sel.Add(j.ID, int(v.Class(j.Class()).Amount.GPU), r.Order.Key(v, j, false))
 	}
 }
@@ -195,7 +195,7 @@ func (r *Runner) chosenKey(v *sched.View, j sched.Job) Key {
 }
 
 func (r *Runner) remove(id job.ID) {
-	r.barred.Remove(id)
+	r.infeasible.Remove(id)
 	r.sel.Remove(id)
 	r.forget(id)
 	if len(r.alone) > 0 {

@@ -26,7 +26,7 @@ func (w *walker) follow(v *sched.View, p *sched.Plan, r *Runner) {
 	if v.NodesChanged() {
 		w.alone = someUnusable(v)
 	}
-	for _, id := range r.barred.Reconsider(v) {
+	for _, id := range r.infeasible.Reconsider(v) {
 		w.wait(v, p, r, v.Job(id))
 	}
 	for _, ch := range v.Changes() {
@@ -38,7 +38,7 @@ func (w *walker) follow(v *sched.View, p *sched.Plan, r *Runner) {
 		case sched.Runs:
 			w.runs(j.ID)
 		case sched.Ended:
-			r.barred.Remove(j.ID)
+			r.infeasible.Remove(j.ID)
 			w.waiting.Remove(j.ID)
 			w.running.Remove(int(j.ID))
 		case sched.Altered:
@@ -64,8 +64,8 @@ func someUnusable(v *sched.View) bool {
 }
 
 func (w *walker) wait(v *sched.View, p *sched.Plan, r *Runner, j sched.Job) {
-	r.barred.Remove(j.ID)
-	if r.barred.Bars(p, j.ID, r.Place(j)) {
+	r.infeasible.Remove(j.ID)
+	if r.infeasible.Rejects(p, j.ID, r.Place(j)) {
 		w.waiting.Remove(j.ID)
 		return
 	}

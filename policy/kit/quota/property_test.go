@@ -33,7 +33,7 @@ func (c *judge) Decide(v *sched.View, p *sched.Plan) {
 	c.policy.Decide(v, p)
 	if err := c.check(v, p); err != nil && *c.fail == nil {
 		*c.fail = fmt.Errorf("at %v: %w", v.Now, err)
-		p.Spoil(*c.fail)
+		p.Invalidate(*c.fail)
 	}
 }
 

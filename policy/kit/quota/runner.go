@@ -51,14 +51,14 @@ type Runner struct {
 	Rule   Rule
 	Divide Basis // what weights divide, where shares are reclaimed
 
-	book     Book
-	lanes    Lanes
-	accounts []account
-	barred   sched.Barred
-	round    uint64
-	full     []bool // classes of which no job fits until something is freed
-	fresh    bool   // something was freed, or a job has come that might fit
-	wake     time.Duration
+	book       Book
+	lanes      Lanes
+	accounts   []account
+	infeasible sched.Infeasible
+	round      uint64
+	full       []bool // classes of which no job fits until something is freed
+	fresh      bool   // something was freed, or a job has come that might fit
+	wake       time.Duration
 
 	water water
 	claim claim
@@ -110,7 +110,7 @@ func (r *Runner) follow(v *sched.View, p *sched.Plan) {
 	if r.book.Loosened() || v.NodesChanged() || r.Place == place.Random { // so that a new policy draws as often
 		r.freed()
 	}
-	for _, id := range r.barred.Reconsider(v) {
+	for _, id := range r.infeasible.Reconsider(v) {
 		r.wait(v, p, v.Job(id))
 	}
 	for _, ch := range v.Changes() {
@@ -128,7 +128,7 @@ func (r *Runner) follow(v *sched.View, p *sched.Plan) {
 			r.freed()
 			r.runs.remove(j.Tenant(), j.ID)
 			r.remove(v, ch.Job)
-			r.barred.Remove(ch.Job)
+			r.infeasible.Remove(ch.Job)
 		case sched.Altered:
 			if r.lanes.Has(ch.Job) {
 				r.wait(v, p, j)
@@ -141,7 +141,7 @@ func (r *Runner) follow(v *sched.View, p *sched.Plan) {
 func (r *Runner) wait(v *sched.View, p *sched.Plan, j sched.Job) {
 	r.remove(v, j.ID)
 	need := v.Class(j.Class()).Amount.GPU
-	if r.barred.Bars(p, j.ID, r.Place) || r.book.Forbids(p, j, need) {
+	if r.infeasible.Rejects(p, j.ID, r.Place) || r.book.Forbids(p, j, need) {
 		return
 	}
 	lane, isNew := r.lanes.Lane(LaneKey{Tenant: j.Tenant(), Class: j.Class()})

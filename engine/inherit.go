@@ -9,28 +9,28 @@ import (
 	"github.com/norn-scheduler/norn/sched"
 )
 
-// inherit lists the jobs that an earlier policy had share devices, of which the present
-// one, as it has nobody share, knows nothing.
+// inherit lists the jobs that share devices because an earlier policy placed them so.
+// The present policy never shares devices and does not know about them.
 func (e *Engine) inherit() {
-	e.heirs = e.heirs[:0]
+	e.inherited = e.inherited[:0]
 	if !e.cfg.Exclusive {
 		return
 	}
 	for id := range job.ID(e.state.Jobs()) {
-		if e.heir(id) {
-			e.heirs = append(e.heirs, id)
+		if e.inherits(id) {
+			e.inherited = append(e.inherited, id)
 		}
 	}
 }
 
-// heir tells whether a job has, or may have again, less of a device than it asks for:
-// one that is frozen goes on with what it had.
-func (e *Engine) heir(id job.ID) bool {
+// inherits tells whether a job has less of a device than it asks for, or may have so
+// again. A frozen job goes on with what it had.
+func (e *Engine) inherits(id job.ID) bool {
 	switch r := e.state.Record(id); {
 	case r.Phase.Over():
 		return false
 	case r.Phase == job.Running:
-		return e.shorn(id)
+		return e.trimmed(id)
 	case r.Phase == job.Stopping:
 		return true
 	}
@@ -59,9 +59,9 @@ func (e *Engine) part(id job.ID, wanted unit.Milli) int32 {
 	return int32(e.whole(id) * unit.One / max(unit.One, wanted))
 }
 
-// shorn tells whether a running job has another part of a device than is its, or stands
-// still in turns.
-func (e *Engine) shorn(id job.ID) bool {
+// trimmed tells whether a running job holds less of a device than it asks for, shares it
+// with jobs that ask for more than there is, or is throttled.
+func (e *Engine) trimmed(id job.ID) bool {
 	r, a := e.state.Record(id), e.state.Alloc(id)
 	if a == nil || r.Phase != job.Running || r.Profiling || r.Merged != job.Apart {
 		return false
@@ -77,18 +77,18 @@ func (e *Engine) shorn(id job.ID) bool {
 	return false
 }
 
-// handOver divides devices that are shared still among those who do, by what they ask
-// for, so that nobody else is put beside them; and gives who is alone all that it asks
-// for. It is a plan of its own: before the policy is asked, and behind what that decides.
+// handOver divides devices that jobs still share among them, in proportion to what they
+// ask for. So no other job is placed beside them. A job that is alone gets all that it
+// asks for. This is a plan of its own: it runs before the policy decides, and again after.
 func (e *Engine) handOver() error {
-	if len(e.heirs) == 0 {
+	if len(e.inherited) == 0 {
 		return nil
 	}
 	e.view = sched.NewView(e.state, nil, false)
 	e.plan.Open(&e.view)
 	for _, less := range []bool{true, false} {
-		for _, id := range e.heirs {
-			if e.shorn(id) {
+		for _, id := range e.inherited {
+			if e.trimmed(id) {
 				e.plan.Adjust(id, func(a *cluster.Alloc) { e.divide(id, a, less) })
 			}
 		}
@@ -99,18 +99,18 @@ func (e *Engine) handOver() error {
 	if err := e.carryOut(); err != nil {
 		return err
 	}
-	kept := e.heirs[:0]
-	for _, id := range e.heirs {
-		if e.heir(id) {
+	kept := e.inherited[:0]
+	for _, id := range e.inherited {
+		if e.inherits(id) {
 			kept = append(kept, id)
 		}
 	}
-	e.heirs = kept
+	e.inherited = kept
 	return nil
 }
 
-// divide gives a job its part of each device where that is less than it has, or where it
-// is not.
+// divide gives a job its part of each device. With less it only takes away, without less
+// it only gives.
 func (e *Engine) divide(id job.ID, a *cluster.Alloc, less bool) {
 	for i := range a.Shares {
 		s := &a.Shares[i]
@@ -120,13 +120,14 @@ func (e *Engine) divide(id job.ID, a *cluster.Alloc, less bool) {
 	}
 }
 
-// LetGo has running jobs have what they ask for that an earlier policy than the present
-// one had throttled, told another batch, or kept to a part of it, as far as nobody else is
-// there: who does not know of such things would never do it. It leaves alone of whom the
-// present policy has already decided. It is for a change of policy, behind Resume.
-func (e *Engine) LetGo() { e.Order(e.letGo) }
+// RestoreDemand restores running jobs to their full demand after a policy change. The
+// previous policy may have throttled them, changed their batch, or confined them to part
+// of a device. The new policy may not know how to undo that. RestoreDemand skips jobs that
+// the new policy has already decided about, and devices that other jobs share. Call it
+// after Resume.
+func (e *Engine) RestoreDemand() { e.Order(e.restoreDemand) }
 
-func (e *Engine) letGo(v *sched.View, p *sched.Plan) {
+func (e *Engine) restoreDemand(v *sched.View, p *sched.Plan) {
 	for j := range v.Running() {
 		held, r := v.Alloc(j.ID), e.state.Record(j.ID)
 		if r.Phase != job.Running || r.Merged != job.Apart || p.Holding(j.ID) != held {

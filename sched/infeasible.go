@@ -6,17 +6,17 @@ import (
 	"github.com/norn-scheduler/norn/state/dense"
 )
 
-// Barred keeps the jobs that fit nowhere, however empty the cluster, out of a
-// policy's queues, so that they block nobody. They are reconsidered when nodes
+// Infeasible keeps jobs that fit nowhere, however empty the cluster, out of a
+// policy's queues. So they block no other job. Policies reconsider them when nodes
 // come or go.
-type Barred struct {
+type Infeasible struct {
 	set dense.Set
 	ids []job.ID // scratch of Reconsider
 }
 
-// Bars tells whether a waiting job fits nowhere under a strategy. It then notes
+// Rejects tells whether a waiting job fits nowhere under a strategy. It then notes
 // the reason and remembers the job.
-func (b *Barred) Bars(p *Plan, id job.ID, where place.Strategy) bool {
+func (b *Infeasible) Rejects(p *Plan, id job.ID, where place.Strategy) bool {
 	why := p.Never(id, where)
 	if why.Code == job.NoReason {
 		return false
@@ -27,11 +27,11 @@ func (b *Barred) Bars(p *Plan, id job.ID, where place.Strategy) bool {
 }
 
 // Remove forgets a job that has left.
-func (b *Barred) Remove(id job.ID) { b.set.Remove(int(id)) }
+func (b *Infeasible) Remove(id job.ID) { b.set.Remove(int(id)) }
 
-// Reconsider returns the barred jobs, by number, and forgets them, if nodes came
+// Reconsider returns the infeasible jobs, by number, and forgets them, if nodes came
 // or went. The slice is valid until the next call.
-func (b *Barred) Reconsider(v *View) []job.ID {
+func (b *Infeasible) Reconsider(v *View) []job.ID {
 	if !v.NodesChanged() || b.set.Len() == 0 {
 		return nil
 	}
