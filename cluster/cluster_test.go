@@ -57,7 +57,7 @@ func TestTakeErrors(t *testing.T) {
 			k.before(c)
 		}
 		before := c.fingerprint()
-		if err := c.Take(k.a); err == nil || err.Error() != k.want {
+		if err := c.Allocate(k.a); err == nil || err.Error() != k.want {
 			t.Errorf("Take(%+v): %v, want %s", k.a, err, k.want)
 		}
 		if c.fingerprint() != before {
@@ -180,7 +180,7 @@ func TestLinksChooseFast(t *testing.T) {
 		t.Fatal(err)
 	}
 	busy := &Alloc{Pieces: []Piece{{Shares: 1}}, Shares: []Share{{Device: 0, Milli: 1000}}}
-	if err := c.Take(busy); err != nil {
+	if err := c.Allocate(busy); err != nil {
 		t.Fatal(err)
 	}
 	pair := c.AppendWhole(nil, 0, 2, 0)
@@ -238,12 +238,12 @@ func TestLedgerAllocatesNothing(t *testing.T) {
 	}
 	work := func() {
 		mark := c.Mark()
-		if c.Take(a) != nil {
+		if c.Allocate(a) != nil {
 			t.Fatal("does not fit")
 		}
 		c.Undo(mark)
 		mark = c.Mark()
-		if c.Take(a) != nil {
+		if c.Allocate(a) != nil {
 			t.Fatal("does not fit")
 		}
 		c.Release(a)
@@ -295,7 +295,7 @@ func TestTasksBeside(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Take(&Alloc{Pieces: []Piece{{Node: full, Tasks: 1, CPU: unit.One, Memory: 1 << 30}}}); err != nil {
+	if err := c.Allocate(&Alloc{Pieces: []Piece{{Node: full, Tasks: 1, CPU: unit.One, Memory: 1 << 30}}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []struct {

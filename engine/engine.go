@@ -317,7 +317,7 @@ func (e *Engine) happen(ev *eventlog.Event) error {
 	case eventlog.Fail:
 		return e.estimateAgain(ev.Job)
 	case eventlog.NodeSet:
-		if on := e.state.Holders(ev.Node, nil); ev.Health == cluster.Down && len(on) > 0 {
+		if on := e.state.JobsOn(ev.Node, nil); ev.Health == cluster.Down && len(on) > 0 {
 			return fmt.Errorf("the world told that node %s went down and left job %s there",
 				e.state.Cluster.Node(ev.Node).Name, e.state.Record(on[0]).Job.Key)
 		}
@@ -435,7 +435,7 @@ func (e *Engine) everything(out []sched.Change) []sched.Change {
 			out = append(out, sched.Change{Job: job.ID(i), Kind: sched.Arrived})
 		case r.Phase == job.Waiting:
 			out = append(out, sched.Change{Job: job.ID(i), Kind: sched.Stopped})
-		case r.Phase.Holds():
+		case r.Phase.HasDevices():
 			out = append(out, sched.Change{Job: job.ID(i), Kind: sched.Runs})
 		}
 	}
@@ -488,7 +488,7 @@ func (e *Engine) notes() error {
 			return err
 		}
 	}
-	holds := e.plan.Holds()
+	holds := e.plan.Waits()
 	for i := range holds {
 		if err := e.waits(holds[i].Job, holds[i].Why); err != nil {
 			return err

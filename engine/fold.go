@@ -31,7 +31,7 @@ func Apply(s *state.State, ev *eventlog.Event) error {
 		if err := s.Carry(ev.Spec, ev.Record, ev.Alloc, ev.Estimate, ev.Reason); err != nil || !ev.Frozen {
 			return err
 		}
-		return s.KeepHome(ev.Job)
+		return s.KeepPinnedPlace(ev.Job)
 	case eventlog.Past:
 		return s.CarryPast(ev.Spec, ev.Record, ev.Estimate, ev.Reason, int(ev.Left))
 	case eventlog.NodeAdd:
@@ -100,7 +100,7 @@ func applyJob(s *state.State, ev *eventlog.Event) error {
 	case eventlog.Hold:
 		return s.Hold(ev.Job, ev.Reason)
 	case eventlog.Free:
-		return s.Free(ev.Job)
+		return s.Release(ev.Job)
 	case eventlog.Wait:
 		s.Record(ev.Job).Reason = ev.Reason
 	case eventlog.Move, eventlog.Resize:

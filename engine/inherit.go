@@ -34,7 +34,7 @@ func (e *Engine) inherits(id job.ID) bool {
 	case r.Phase == job.Stopping:
 		return true
 	}
-	return e.state.Alloc(id) != nil || e.state.Home(id) != nil
+	return e.state.Alloc(id) != nil || e.state.PinnedPlace(id) != nil
 }
 
 // wanted is what those who hold a share of a device ask for of it together.
@@ -130,7 +130,7 @@ func (e *Engine) RestoreDemand() { e.Order(e.restoreDemand) }
 func (e *Engine) restoreDemand(v *sched.View, p *sched.Plan) {
 	for j := range v.Running() {
 		held, r := v.Alloc(j.ID), e.state.Record(j.ID)
-		if r.Phase != job.Running || r.Merged != job.Apart || p.Holding(j.ID) != held {
+		if r.Phase != job.Running || r.Merged != job.Apart || p.Alloc(j.ID) != held {
 			continue
 		}
 		free := func(a *cluster.Alloc) {

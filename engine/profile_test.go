@@ -24,11 +24,11 @@ func (y yields) Decide(v *sched.View, p *sched.Plan) {
 		}
 	}
 	for j := range v.Waiting() {
-		if j.ID == 0 && j.Run() > 0 {
+		if j.ID == 0 && j.RunTime() > 0 {
 			continue
 		}
 		for r := range v.Running() {
-			if p.Holding(r.ID) != nil {
+			if p.Alloc(r.ID) != nil {
 				p.Stop(r.ID, job.Reason{Code: job.Outranked, Job: j.ID})
 			}
 		}

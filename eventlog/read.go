@@ -344,7 +344,7 @@ func (l *Reader) carried(ev *Event) error {
 	}
 	ev.Spec, ev.Record = l.spec, &l.record
 	ev.Spec.ID, ev.Spec.Serial, ev.Record.Note = ev.Job, l.serial, l.noted()
-	if r := ev.Record; !r.Phase.Holds() {
+	if r := ev.Record; !r.Phase.HasDevices() {
 		r.Placed = 0
 	} else if r.Placed < 0 { // it is not told
 		r.Placed = r.Since

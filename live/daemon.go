@@ -67,7 +67,7 @@ type Config struct {
 	Folded  func()                            // the last log has been read: the state is known
 	Recall  func(r *job.Record) (*Job, error) // makes a job of an earlier log known again; nil: nothing is known of it any more
 	Refit   func() (other bool, err error)    // throws back jobs whose devices are gone; tells whether there are other devices
-	TakeOut func(*cluster.Cluster)            // takes out what is not to be used
+	Exclude func(*cluster.Cluster)            // takes out what is not to be used
 	Find    func(*Job)                        // finds out what has become of a job's run
 	Ended   func(*Job)                        // a job has ended: nothing of it need be kept
 	Stray   func(*Job)                        // ends what may be left of a job that had ended

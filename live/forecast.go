@@ -84,7 +84,7 @@ func (f *forecast) start(ctx context.Context) (at time.Duration, ok bool, err er
 		if err := e.Step(); err != nil { // the end, or a policy that sees no end
 			return 0, false, nil
 		}
-		if s.Known(id) && s.Record(id).Phase.Holds() {
+		if s.Known(id) && s.Record(id).Phase.HasDevices() {
 			return s.Now, true, nil
 		}
 		if i%1024 == 0 && ctx.Err() != nil {

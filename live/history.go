@@ -78,11 +78,11 @@ func (s *Journal) SyncHistory() error {
 	return f.Sync()
 }
 
-// TakeIn reads the history when a daemon starts: it visits the jobs that have ended, of
+// Load reads the history when a daemon starts: it visits the jobs that have ended, of
 // which only the last ones are whole, and keeps those. It returns how many there are, and
 // how many of the ends that the log of an epoch tells are among them. The history may be
 // long, so that only what an estimator learns from is read of most lines, by hand.
-func (s *Journal) TakeIn(epoch int, keep *Recent, visit func(*api.Job)) (ended, told int, err error) {
+func (s *Journal) Load(epoch int, keep *Recent, visit func(*api.Job)) (ended, told int, err error) {
 	lines, err := s.countEnded()
 	if err != nil {
 		return 0, 0, err

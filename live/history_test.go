@@ -71,7 +71,7 @@ func TestTakeIn(t *testing.T) {
 		got := &learnt{}
 		d.cfg.Estimator = got
 		d.recent = Recent{Most: most}
-		ended, n, err := d.journal.TakeIn(1, &d.recent, d.observe)
+		ended, n, err := d.journal.Load(1, &d.recent, d.observe)
 		if err != nil || n != told || ended != 40 {
 			t.Errorf("keeping %d: %d ends of the log are told, want %d; %d in all (%v)", most, n, told, ended, err)
 		}

@@ -51,7 +51,7 @@ func (d recovery) read(old *past) error {
 	d.Loop.Clock = NewClock(h.Origin, st.Now)
 	d.next.Store(max(nextIn(h), old.next))
 	d.st = st
-	if d.Tally.Ended, old.told, err = d.journal.TakeIn(last, &d.recent, d.observe); err != nil {
+	if d.Tally.Ended, old.told, err = d.journal.Load(last, &d.recent, d.observe); err != nil {
 		return err
 	}
 	old.told = max(old.told, st.Past()) // of whom an earlier log told
@@ -91,7 +91,7 @@ func (d recovery) renew(n int, origin time.Time) error {
 	if err != nil {
 		return err
 	}
-	d.cfg.TakeOut(c)
+	d.cfg.Exclude(c)
 	fresh, err := d.begin(n, origin, d.st, c, tenants)
 	if err != nil {
 		return err
@@ -102,7 +102,7 @@ func (d recovery) renew(n int, origin time.Time) error {
 		return err
 	}
 	d.Loop.SetNow(fresh.Now)
-	d.Loop.Kick()
+	d.Loop.RequestDecision()
 	for l := range d.All() {
 		d.cfg.Find(l)
 	}
@@ -121,7 +121,7 @@ func (d recovery) found() error {
 	}
 	d.Loop.Clock = NewClock(time.Now(), 0)
 	d.next.Store(1)
-	d.cfg.TakeOut(c)
+	d.cfg.Exclude(c)
 	fresh, err := d.begin(1, d.Loop.Clock.Origin, state.New(cluster.New(), tenant.NewTree(0)), c, tenants)
 	if err != nil {
 		return err

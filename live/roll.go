@@ -57,7 +57,7 @@ func (d *Daemon) carried(was *state.State) []eventlog.Event {
 		if d.st != nil && d.rolling != nil {
 			ev.Record.Note = nil
 		}
-		if d.refit && !ev.Record.Phase.Holds() {
+		if d.refit && !ev.Record.Phase.HasDevices() {
 			ev.Alloc = nil
 		}
 	}
@@ -119,7 +119,7 @@ func (d *Daemon) roll() error {
 	if err := d.newEngine(); err != nil {
 		return err
 	}
-	d.Loop.Kick()
+	d.Loop.RequestDecision()
 	d.Loop.Go(func() {
 		if err := d.journal.Pack(old); err != nil {
 			d.log.Warn("an old event log stays unpacked", "log", old, "error", err)

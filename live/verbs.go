@@ -66,11 +66,11 @@ func (d *Daemon) resize(l *Job, gpus float64, decided chan<- error) error {
 		return nil
 	}
 	id := l.ID
-	d.Loop.Kick()
+	d.Loop.RequestDecision()
 	d.undecided = append(d.undecided, decided)
 	d.eng.Order(func(v *sched.View, p *sched.Plan) {
 		switch {
-		case p.Holding(id) == nil || v.Job(id).Phase() != job.Running:
+		case p.Alloc(id) == nil || v.Job(id).Phase() != job.Running:
 			decided <- api.Refuse(api.Conflict, "job %s was stopped by the scheduler at this very moment", l.Key)
 		case p.Resize(id, n, place.Pack):
 			decided <- nil
@@ -295,7 +295,7 @@ func (d holds) settle(key string) {
 			continue
 		}
 		d.Loop.Later(func() error { return d.dependent(l) })
-		d.Loop.Kick()
+		d.Loop.RequestDecision()
 	}
 }
 
@@ -349,7 +349,7 @@ func (d *Daemon) SetPolicy(ctx context.Context, c server.Caller, choice string) 
 			return ErrLater
 		}
 		d.rolling = &next
-		d.Loop.Kick()
+		d.Loop.RequestDecision()
 		d.mistake = ""
 		return nil
 	})

@@ -68,7 +68,7 @@ func (d *Daemon) describe(l *entry, a *cluster.Alloc) *rundir.Run {
 		run.Parent, run.Cgroup = def.Cgroup, fmt.Sprintf("job-%s-%d", l.Key, l.Run)
 	}
 	if spec.Limit > 0 {
-		run.Limit = max(min(1, spec.Limit), spec.Limit-api.Of(d.State().Record(l.ID).HeldAt(d.State().Now)))
+		run.Limit = max(min(1, spec.Limit), spec.Limit-api.Of(d.State().Record(l.ID).AllocatedAt(d.State().Now)))
 	}
 	held := d.opt.Machine.devices(a)
 	for i := range d.opt.Machine.Devices {

@@ -41,7 +41,7 @@ func (d recovery) fitDevices() (other bool, err error) {
 	var all []job.ID
 	for i := range job.ID(d.State().Jobs()) {
 		r, l := d.State().Record(i), d.by(d.State().Record(i).Job.Key)
-		if l == nil || !r.Phase.Holds() && d.State().Home(i) == nil {
+		if l == nil || !r.Phase.HasDevices() && d.State().PinnedPlace(i) == nil {
 			continue
 		}
 		all = append(all, i)
@@ -54,7 +54,7 @@ func (d recovery) fitDevices() (other bool, err error) {
 		if err := d.awaitEnd(l); err != nil {
 			return true, err
 		}
-		if d.State().Home(i) != nil { // it was frozen
+		if d.State().PinnedPlace(i) != nil { // it was frozen
 			l.undone = true
 		}
 		if r.Phase == job.Waiting || r.Phase == job.Held {

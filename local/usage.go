@@ -44,7 +44,7 @@ func (d condition) loads() []load {
 		}
 		a := d.State().Alloc(l.ID)
 		if a == nil {
-			a = d.State().Home(l.ID)
+			a = d.State().PinnedPlace(l.ID)
 		}
 		if a == nil {
 			continue

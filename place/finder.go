@@ -357,7 +357,7 @@ func (r *Request) part() *cluster.Alloc {
 // book books a part and appends it to the answer, joined with the last piece
 // when both serve the same role in the same node.
 func (r *Request) book(a *cluster.Alloc) bool {
-	if r.Cluster.Take(a) != nil {
+	if r.Cluster.Allocate(a) != nil {
 		return false
 	}
 	p := a.Pieces[0]

@@ -58,7 +58,7 @@ type Collector struct {
 
 	series *series
 	shares *shares
-	holds  *holds
+	holds  *allocations
 }
 
 const chunk = 4096
@@ -98,7 +98,7 @@ func NewCollector(opt Options) *Collector {
 		c.series, c.shares = newSeries(), newShares()
 	}
 	if opt.Intervals {
-		c.holds = newHolds(opt.MaxIntervals)
+		c.holds = newAllocations(opt.MaxIntervals)
 	}
 	return c
 }

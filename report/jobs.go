@@ -52,7 +52,7 @@ func appendJob(b []byte, s *state.State, r *job.Record) []byte {
 	}
 	b = append(b, ',')
 	b = append(unit.AppendSeconds(b, r.WaitAt(s.Now)), ',')
-	b = append(unit.AppendSeconds(b, r.HeldAt(s.Now)), ',')
+	b = append(unit.AppendSeconds(b, r.AllocatedAt(s.Now)), ',')
 	b = append(strconv.AppendInt(b, int64(r.Preemptions), 10), ',')
 	b = append(strconv.AppendInt(b, int64(r.Migrations), 10), ',')
 	b = append(b, r.Phase.String()...)

@@ -38,7 +38,7 @@ func (p churn) Decide(v *sched.View, plan *sched.Plan) {
 	}
 	for j := range v.Waiting() {
 		if j.Spec().Tenant == "capped" && v.Tenants().At(j.Tenant()).Used.GPU >= 4*unit.One {
-			plan.Hold(j.Spec().ID, job.Reason{Code: job.Quota, Need: 4, Have: 4, Job: job.None})
+			plan.Wait(j.Spec().ID, job.Reason{Code: job.Quota, Need: 4, Have: 4, Job: job.None})
 			continue
 		}
 		plan.Start(j.Spec().ID, place.Pack)

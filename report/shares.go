@@ -153,7 +153,7 @@ type Due struct {
 	Guarantee float64 `json:"guarantee"` // GPUs
 	Weight    float64 `json:"weight"`
 	Asked     float64 `json:"asked_gpu_hours"`
-	Held      float64 `json:"held_gpu_hours"`
+	Allocated float64 `json:"held_gpu_hours"`
 	Due       float64 `json:"due_gpu_hours"`
 	Short     float64 `json:"short_gpu_hours"` // by which it held less than it was due, slot by slot
 
@@ -190,7 +190,7 @@ func (s *shares) dues(st *state.State) []Due {
 			out[t].add(s.at(t, i), parts[t].Share, there.held)
 		}
 	}
-	out = slices.DeleteFunc(out, func(d Due) bool { return d.Asked == 0 && d.Held == 0 })
+	out = slices.DeleteFunc(out, func(d Due) bool { return d.Asked == 0 && d.Allocated == 0 })
 	slices.SortStableFunc(out, func(a, b Due) int { return cmp.Or(cmp.Compare(b.Due, a.Due), cmp.Compare(a.Name, b.Name)) })
 	return out
 }
@@ -208,7 +208,7 @@ func (s *shares) at(t, slot int) stake {
 func (d *Due) add(w stake, due, there float64) {
 	const hour = 3600 * float64(unit.One)
 	d.Asked += w.asked / hour
-	d.Held += w.held / hour
+	d.Allocated += w.held / hour
 	d.Due += due / hour
 	d.Short += max(0, due-w.held) / hour
 	d.slots = append(d.slots, dueSlot{safeShare(w.held, there), safeShare(due, there)})

@@ -143,7 +143,7 @@ func (p *Plan) Without(a *cluster.Alloc, f func()) {
 		}
 		kept.Pieces = append(kept.Pieces, q)
 	}
-	if p.state.Cluster.Take(kept) != nil {
+	if p.state.Cluster.Allocate(kept) != nil {
 		kept.Reset() // one of its nodes went away: nothing of it can be kept
 	}
 	f()

@@ -72,8 +72,8 @@ func TestFrozenJobGoesHome(t *testing.T) {
 		p.Open(&v)
 		if got := p.Start(0, place.Pack); got != c.want {
 			t.Errorf("%s: started %v", c.name, got)
-		} else if got && p.Holding(0).Shares[0].Device != 0 {
-			t.Errorf("%s: it starts on device %d", c.name, p.Holding(0).Shares[0].Device)
+		} else if got && p.Alloc(0).Shares[0].Device != 0 {
+			t.Errorf("%s: it starts on device %d", c.name, p.Alloc(0).Shares[0].Device)
 		} else if !got && p.Why().Code != job.Occupied {
 			t.Errorf("%s: the reason is %v", c.name, p.Why())
 		}
@@ -112,8 +112,8 @@ func TestFrozenJobIsSentHome(t *testing.T) {
 	v := sched.NewView(s, nil, false)
 	var p sched.Plan
 	p.Open(&v)
-	if !p.StartOn(0, on(s.Cluster, 1)) || p.Holding(0).Shares[0].Device != 0 {
-		t.Errorf("it starts on %v", p.Holding(0))
+	if !p.StartOn(0, on(s.Cluster, 1)) || p.Alloc(0).Shares[0].Device != 0 {
+		t.Errorf("it starts on %v", p.Alloc(0))
 	}
 	if p.StartOn(1, on(s.Cluster, 0)) || p.Why().Code != job.Occupied {
 		t.Errorf("the other one starts: %v", p.Why())

@@ -21,7 +21,7 @@ func (b *Infeasible) Rejects(p *Plan, id job.ID, where place.Strategy) bool {
 	if why.Code == job.NoReason {
 		return false
 	}
-	p.Hold(id, why)
+	p.Wait(id, why)
 	b.set.Add(int(id))
 	return true
 }

@@ -19,7 +19,7 @@ func onDevices(p *sched.Plan, b *table) string {
 		on := p.On(d)
 		fmt.Fprint(&out, on)
 		for id := range job.ID(b.s.Jobs()) {
-			a := p.Holding(id)
+			a := p.Alloc(id)
 			holds := a != nil && slices.ContainsFunc(a.Shares, func(s cluster.Share) bool { return s.Device == d })
 			if n := count(on, id); n > 1 || (n == 1) != holds {
 				b.t.Fatalf("jobs %v are on device %d, and job %d holds %+v", on, d, id, a)

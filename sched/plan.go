@@ -27,7 +27,7 @@ type Plan struct {
 	state  *state.State
 	ops    []Op
 	opOf   []int32 // job -> place in ops + 1
-	holds  []Held
+	waits  []Wait
 	notes  []Remembered
 	fields Fields // scratch of Remember
 	merges []Merge
@@ -64,8 +64,8 @@ type Op struct {
 	turn int32 // in which the plan brings it to what it shall hold; 0: it stays where it is
 }
 
-// Held is a waiting job and why it waits.
-type Held struct {
+// Wait is a waiting job and why it waits.
+type Wait struct {
 	Job job.ID
 	Why job.Reason
 }
@@ -96,7 +96,7 @@ func (p *Plan) Open(v *View) {
 		p.opOf[p.ops[i].Job] = 0
 	}
 	p.merges = p.merges[:0]
-	p.ops, p.holds, p.notes, p.undo, p.depth, p.used, p.err = p.ops[:0], p.holds[:0], p.notes[:0], p.undo[:0], 0, 0, nil
+	p.ops, p.waits, p.notes, p.undo, p.depth, p.used, p.err = p.ops[:0], p.waits[:0], p.notes[:0], p.undo[:0], 0, 0, nil
 	for len(p.opOf) < p.state.Jobs() {
 		p.opOf = append(p.opOf, make([]int32, max(1024, len(p.opOf), p.state.Jobs()-len(p.opOf)))...)
 	}
@@ -120,20 +120,20 @@ func (p *Plan) Commit() error {
 
 // lastHolds keeps the last note for each job.
 func (p *Plan) lastHolds() {
-	if len(p.holds) < 2 {
+	if len(p.waits) < 2 {
 		return
 	}
-	keep := len(p.holds)
-	for i := len(p.holds) - 1; i >= 0; i-- {
-		if h := p.holds[i]; p.noted.Add(int(h.Job)) {
+	keep := len(p.waits)
+	for i := len(p.waits) - 1; i >= 0; i-- {
+		if h := p.waits[i]; p.noted.Add(int(h.Job)) {
 			keep--
-			p.holds[keep] = h
+			p.waits[keep] = h
 		}
 	}
-	for _, h := range p.holds[keep:] {
+	for _, h := range p.waits[keep:] {
 		p.noted.Remove(int(h.Job))
 	}
-	p.holds = append(p.holds[:0], p.holds[keep:]...)
+	p.waits = append(p.waits[:0], p.waits[keep:]...)
 }
 
 // Discard ends the plan and restores the ledger.
@@ -142,14 +142,14 @@ func (p *Plan) Discard() {
 		p.state.Cluster.Keep(p.mark)
 	}
 	p.state.Cluster.Undo(p.mark)
-	p.holds, p.notes, p.merges = p.holds[:0], p.notes[:0], p.merges[:0]
+	p.waits, p.notes, p.merges = p.waits[:0], p.notes[:0], p.merges[:0]
 }
 
 // Ops is the plan so far, in the order in which jobs were first mentioned.
 func (p *Plan) Ops() []Op { return p.ops }
 
-// Holds are the reasons given to waiting jobs, the last one of each.
-func (p *Plan) Holds() []Held { return p.holds }
+// Waits are the reasons given to waiting jobs, the last one of each.
+func (p *Plan) Waits() []Wait { return p.waits }
 
 // Merges are the changes of how jobs are trained.
 func (p *Plan) Merges() []Merge { return p.merges }
@@ -178,7 +178,7 @@ func (p *Plan) StartSize(id job.ID, tasks int, where place.Strategy) bool {
 	why, ok := p.find(id, tasks, where)
 	if !ok {
 		p.why = why
-		p.Hold(id, why)
+		p.Wait(id, why)
 		return false
 	}
 	return p.take(op, &p.req.Out)
@@ -198,9 +198,9 @@ func (p *Plan) StartOn(id job.ID, a *cluster.Alloc) bool {
 	if op == nil {
 		return false
 	}
-	if home := p.state.Home(id); home != nil && !home.SamePlaces(a) {
+	if home := p.state.PinnedPlace(id); home != nil && !home.SamePlaces(a) {
 		if p.why, _ = p.goHome(home); p.why.Code != job.NoReason {
-			p.Hold(id, p.why)
+			p.Wait(id, p.why)
 			return false
 		}
 		p.homed = true
@@ -298,7 +298,7 @@ func (p *Plan) Move(id job.ID, where place.Strategy) bool {
 	if !p.known(id, "move") {
 		return false
 	}
-	held := p.Holding(id)
+	held := p.Alloc(id)
 	if held == nil {
 		return p.fail(id, "move it", "holds nothing")
 	}
@@ -364,8 +364,8 @@ func (p *Plan) Adjust(id job.ID, change func(a *cluster.Alloc)) bool {
 	}
 	c := p.state.Cluster
 	c.Release(op.Now)
-	if c.Retake(now) != nil {
-		if err := c.Retake(op.Now); err != nil { // it was there a moment ago
+	if c.Reallocate(now) != nil {
+		if err := c.Reallocate(op.Now); err != nil { // it was there a moment ago
 			p.Invalidate(err)
 		}
 		return false
@@ -375,10 +375,10 @@ func (p *Plan) Adjust(id job.ID, change func(a *cluster.Alloc)) bool {
 	return true
 }
 
-// Hold notes why a job waits. Of several notes for one job the last counts.
-func (p *Plan) Hold(id job.ID, why job.Reason) {
+// Wait notes why a job waits. Of several notes for one job the last counts.
+func (p *Plan) Wait(id job.ID, why job.Reason) {
 	if p.known(id, "hold") {
-		p.holds = append(p.holds, Held{id, why})
+		p.waits = append(p.waits, Wait{id, why})
 	}
 }
 
@@ -451,7 +451,7 @@ type savepoint struct {
 func (p *Plan) savepoint() savepoint {
 	return savepoint{
 		mark: p.state.Cluster.Mark(),
-		ops:  len(p.ops), undo: len(p.undo), holds: len(p.holds), notes: len(p.notes), merges: len(p.merges),
+		ops:  len(p.ops), undo: len(p.undo), holds: len(p.waits), notes: len(p.notes), merges: len(p.merges),
 		used: p.used, frozen: p.frozen, homed: p.homed, why: p.why,
 	}
 }
@@ -468,12 +468,12 @@ func (p *Plan) rollBack(to *savepoint) {
 	for _, op := range p.ops[to.ops:] {
 		p.opOf[op.Job] = 0
 	}
-	p.ops, p.undo, p.holds, p.notes, p.merges = p.ops[:to.ops], p.undo[:to.undo], p.holds[:to.holds], p.notes[:to.notes], p.merges[:to.merges]
+	p.ops, p.undo, p.waits, p.notes, p.merges = p.ops[:to.ops], p.undo[:to.undo], p.waits[:to.holds], p.notes[:to.notes], p.merges[:to.merges]
 	p.used, p.frozen, p.homed, p.why = to.used, to.frozen, to.homed, to.why
 }
 
-// Holding is what a job will hold as the plan stands, or nil.
-func (p *Plan) Holding(id job.ID) *cluster.Alloc {
+// Alloc is what a job will hold as the plan stands, or nil.
+func (p *Plan) Alloc(id job.ID) *cluster.Alloc {
 	if !p.state.Known(id) {
 		return nil
 	}
@@ -580,7 +580,7 @@ func (p *Plan) goHome(home *cluster.Alloc) (job.Reason, bool) {
 		usable = usable && !c.Broken(home.Shares[i].Device)
 	}
 	mark := c.Mark()
-	usable = usable && c.Take(home) == nil
+	usable = usable && c.Allocate(home) == nil
 	c.Undo(mark)
 	if !usable {
 		return job.Reason{Code: job.Occupied, Job: job.None}, false
@@ -592,7 +592,7 @@ func (p *Plan) goHome(home *cluster.Alloc) (job.Reason, bool) {
 // find asks the strategy for devices; the answer is in p.req.Out.
 func (p *Plan) find(id job.ID, tasks int, where place.Strategy) (job.Reason, bool) {
 	r := p.state.Record(id)
-	if home := p.state.Home(id); home != nil {
+	if home := p.state.PinnedPlace(id); home != nil {
 		return p.goHome(home)
 	}
 	p.request(&p.req, r, tasks)
@@ -600,7 +600,7 @@ func (p *Plan) find(id job.ID, tasks int, where place.Strategy) (job.Reason, boo
 		return job.Reason{Code: job.NoSuchType, Job: job.None}, false
 	}
 	why, ok := where.Place(&p.req)
-	if ok && p.state.Homes()+p.frozen > 0 && !p.roomBeside(r.Job.Demand) {
+	if ok && p.state.PinnedPlaces()+p.frozen > 0 && !p.roomBeside(r.Job.Demand) {
 		return job.Reason{Code: job.Occupied, Job: job.None, Text: "frozen jobs keep the memory of the GPUs that are free"}, false
 	}
 	if !ok {
@@ -695,10 +695,10 @@ func (p *Plan) take(op *Op, a *cluster.Alloc) bool {
 	}
 	own := p.newAlloc()
 	own.CopyFrom(a)
-	if err := p.state.Cluster.Take(own); err != nil {
+	if err := p.state.Cluster.Allocate(own); err != nil {
 		if p.homed {
 			p.why = job.Reason{Code: job.Occupied, Job: job.None}
-			p.Hold(op.Job, p.why)
+			p.Wait(op.Job, p.why)
 			return false
 		}
 		return p.fail(op.Job, "start it", "does not fit: "+err.Error())

@@ -142,7 +142,7 @@ func badPlans() []badPlan {
 		{"adjust nobody", func(p *sched.Plan) { p.Adjust(9, nil) }, "cannot adjust job number 9"},
 		{"adjust a waiting job", func(p *sched.Plan) { p.Adjust(1, nil) }, "job j1: cannot adjust it: it holds nothing"},
 		{"adjust to other devices", func(p *sched.Plan) { p.Adjust(0, func(a *cluster.Alloc) { a.Shares[0].Device = 3 }) }, "job j0: cannot adjust it: it would leave its devices"},
-		{"hold nobody", func(p *sched.Plan) { p.Hold(9, because) }, "cannot hold job number 9"},
+		{"hold nobody", func(p *sched.Plan) { p.Wait(9, because) }, "cannot hold job number 9"},
 		{"remember nobody", func(p *sched.Plan) { p.Remember(-5, &remark{}) }, "cannot remember job number -5"},
 		{"ask about nobody", func(p *sched.Plan) { p.Fits(9, place.Pack) }, "cannot place job number 9"},
 		{"expect nobody", func(p *sched.Plan) { p.Expect(9, place.Pack) }, "cannot place job number 9"},
@@ -185,7 +185,7 @@ func TestBadPlans(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %s", c.name, err, c.want)
 		}
-		if after := b.ledger(); after != before || len(p.Holds())+len(p.Notes()) > 0 {
+		if after := b.ledger(); after != before || len(p.Waits())+len(p.Notes()) > 0 {
 			t.Errorf("%s: the ledger is %s, it was %s", c.name, after, before)
 		}
 		if err := b.s.Check(); err != nil {
@@ -279,23 +279,23 @@ func randomPlan(t *rapid.T, b *table, p *sched.Plan, depth int) {
 		where := place.All()[rapid.IntRange(0, len(place.All())-1).Draw(t, "where")]
 		tasks := rapid.IntRange(1, 4).Draw(t, "tasks")
 		elastic := b.s.Record(id).Job.Demand.Elastic()
-		held := p.Holding(id)
+		held := p.Alloc(id)
 		switch what := rapid.IntRange(0, 9).Draw(t, "what"); {
 		case what < 2 && held == nil:
-			if p.Start(id, where) != (p.Holding(id) != nil) {
+			if p.Start(id, where) != (p.Alloc(id) != nil) {
 				t.Fatal("Start lied")
 			}
 		case what < 2:
 			p.Stop(id, because)
 		case what == 2 && held != nil && elastic:
 			was := held.Tasks(0)
-			if done := p.Resize(id, tasks, where); !done && p.Holding(id).Tasks(0) != was || done && p.Holding(id).Tasks(0) != tasks {
+			if done := p.Resize(id, tasks, where); !done && p.Alloc(id).Tasks(0) != was || done && p.Alloc(id).Tasks(0) != tasks {
 				t.Fatal("Resize lied")
 			}
 		case what == 3 && held != nil:
 			p.Move(id, where)
 		case what == 4:
-			p.Hold(id, because)
+			p.Wait(id, because)
 			p.Remember(id, &remark{tasks: tasks})
 		case what == 5 && held == nil:
 			if on, ok := found(b, id, where); ok { // goes home, where it is frozen
@@ -355,7 +355,7 @@ func bruteForce(t fatal, sizes []int, now time.Duration, ends []end, d *job.Dema
 		twin := newTable(t, sizes...)
 		for _, e := range ends {
 			if e.at > m || i == 0 { // at the present moment nobody has left yet
-				if err := twin.s.Cluster.Take(&e.on); err != nil {
+				if err := twin.s.Cluster.Allocate(&e.on); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -449,7 +449,7 @@ func TestWithout(t *testing.T) {
 			}
 			p.Start(id, place.FirstFit)
 		})
-		held := p.Holding(id)
+		held := p.Alloc(id)
 		if (held != nil) != (b.s.Record(id).Job.Demand.GPUs() <= len(free)) {
 			t.Fatalf("a gang of %v was given %v, %d GPUs are free beside what is kept back", b.s.Record(id).Job.Demand, held, len(free))
 		}
@@ -502,8 +502,8 @@ func TestFitsAndNever(t *testing.T) {
 		if p.Start(id, c.where) != ok || !ok && p.Why().String() != c.fits {
 			t.Errorf("%v: Start differs from Fits: %v", &c.d, p.Why())
 		}
-		if !ok && (len(p.Holds()) != 1 || p.Holds()[0].Job != id || p.Holds()[0].Why.String() != c.fits) {
-			t.Errorf("%v: Start noted %v", &c.d, p.Holds())
+		if !ok && (len(p.Waits()) != 1 || p.Waits()[0].Job != id || p.Waits()[0].Why.String() != c.fits) {
+			t.Errorf("%v: Start noted %v", &c.d, p.Waits())
 		}
 		p.Discard()
 	}
@@ -542,23 +542,23 @@ func TestAdjust(t *testing.T) {
 	halve := func(milli, throttle int32) func(*cluster.Alloc) {
 		return func(a *cluster.Alloc) { a.Shares[1].Milli, a.Shares[1].Throttle = milli, throttle }
 	}
-	if !p.Adjust(pinned, halve(500, 200)) || b.s.Cluster.DeviceFree(1) != 500 || p.Holding(pinned).Shares[1].Throttle != 200 {
-		t.Errorf("%v %s", p.Holding(pinned), b.ledger())
+	if !p.Adjust(pinned, halve(500, 200)) || b.s.Cluster.DeviceFree(1) != 500 || p.Alloc(pinned).Shares[1].Throttle != 200 {
+		t.Errorf("%v %s", p.Alloc(pinned), b.ledger())
 	}
 	for _, bad := range []func(*cluster.Alloc){halve(1001, 0), halve(500, 1001), halve(500, -1), halve(-1, 0)} {
 		if p.Adjust(pinned, bad) {
-			t.Errorf("%v", p.Holding(pinned))
+			t.Errorf("%v", p.Alloc(pinned))
 		}
 	}
 	p.Try(func() bool { p.Adjust(pinned, halve(100, 0)); return false })
-	if got := b.ledger(); got != "0/1 0.5/1 " || p.Holding(pinned).Shares[1].Throttle != 200 {
-		t.Errorf("%v %s", p.Holding(pinned), got)
+	if got := b.ledger(); got != "0/1 0.5/1 " || p.Alloc(pinned).Shares[1].Throttle != 200 {
+		t.Errorf("%v %s", p.Alloc(pinned), got)
 	}
 	if err := p.Commit(); err != nil {
 		t.Fatal(err)
 	}
-	b.s.Cluster.Release(p.Holding(pinned)) // as it was before the plan
-	if err := b.s.Cluster.Retake(b.s.Alloc(pinned)); err != nil {
+	b.s.Cluster.Release(p.Alloc(pinned)) // as it was before the plan
+	if err := b.s.Cluster.Reallocate(b.s.Alloc(pinned)); err != nil {
 		t.Fatal(err)
 	}
 	b.s.Cluster.SetHealth(0, cluster.Up)

@@ -145,9 +145,9 @@ func (v *View) Alloc(id job.ID) *cluster.Alloc { return v.state.Alloc(id) }
 // list must not be changed.
 func (v *View) On(d cluster.DeviceID) []job.ID { return v.state.On(d) }
 
-// Home is the devices in whose memory a frozen job has left its state, which are the
+// PinnedPlace is the devices in whose memory a frozen job has left its state, which are the
 // only ones on which it can go on; nil for any other job. It must not be changed.
-func (v *View) Home(id job.ID) *cluster.Alloc { return v.state.Home(id) }
+func (v *View) PinnedPlace(id job.ID) *cluster.Alloc { return v.state.PinnedPlace(id) }
 
 // Frozen is the GPU memory that frozen jobs keep on a device, as far as they have told
 // how much they need.
@@ -305,7 +305,7 @@ func (j Job) Phase() job.Phase { return j.r.Phase }
 func (j Job) Waiting() bool { return j.r.Phase == job.Waiting }
 
 // Running tells whether it was given devices.
-func (j Job) Running() bool { return j.r.Phase.Holds() }
+func (j Job) Running() bool { return j.r.Phase.HasDevices() }
 
 // Since is when its phase began.
 func (j Job) Since() time.Duration { return j.r.Since }
@@ -325,9 +325,9 @@ func (j Job) Tenant() tenant.ID { return j.r.Tenant }
 // Tasks is the number of tasks of the first role that it runs with.
 func (j Job) Tasks() int { return int(j.r.Tasks) }
 
-// Held is the device time it holds now, in thousandths of a GPU.
-func (j Job) Held() unit.Milli {
-	if !j.r.Phase.Holds() {
+// Allocated is the device time it holds now, in thousandths of a GPU.
+func (j Job) Allocated() unit.Milli {
+	if !j.r.Phase.HasDevices() {
 		return 0
 	}
 	return j.r.Milli
@@ -336,15 +336,15 @@ func (j Job) Held() unit.Milli {
 // Service is the GPU-seconds it has held so far.
 func (j Job) Service() float64 { return j.r.ServiceAt(j.now) }
 
-// Run is the time it has held devices so far.
-func (j Job) Run() time.Duration { return j.r.HeldAt(j.now) }
+// RunTime is the time it has held devices so far.
+func (j Job) RunTime() time.Duration { return j.r.AllocatedAt(j.now) }
 
 // Wait is the time it has been without devices since it was submitted.
 func (j Job) Wait() time.Duration { return j.r.WaitAt(j.now) }
 
-// RunAt is the time it had held devices at an earlier moment of its present
+// RunTimeAt is the time it had held devices at an earlier moment of its present
 // phase, or at the beginning of the phase when that came later.
-func (j Job) RunAt(t time.Duration) time.Duration { return j.r.HeldAt(max(t, j.r.Since)) }
+func (j Job) RunTimeAt(t time.Duration) time.Duration { return j.r.AllocatedAt(max(t, j.r.Since)) }
 
 // Ready is when a running job makes progress, behind the pause of its start or its
 // last move: a moment that has come or will come.

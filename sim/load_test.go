@@ -21,7 +21,7 @@ type together struct{ part int32 }
 func (p together) Decide(v *sched.View, plan *sched.Plan) {
 	for j := range v.Waiting() {
 		if j.Reason().Code == job.OutOfMemory {
-			plan.Hold(j.ID, job.Reason{Code: job.Because, Job: job.None, Text: "its memory ran out"})
+			plan.Wait(j.ID, job.Reason{Code: job.Because, Job: job.None, Text: "its memory ran out"})
 			continue
 		}
 		share := cluster.Share{Milli: 1000 - p.part}

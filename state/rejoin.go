@@ -28,22 +28,22 @@ func (s *State) Rejoin(id job.ID, past *job.Record, a *cluster.Alloc, estimate t
 	return s.stand(id, past, a, why)
 }
 
-// KeepHome says of a carried job that it was frozen when it was assigned its
+// KeepPinnedPlace says of a carried job that it was frozen when it was assigned its
 // devices: its memory is there, and stays there if it loses them again.
-func (s *State) KeepHome(id job.ID) error {
+func (s *State) KeepPinnedPlace(id job.ID) error {
 	r := s.Record(id)
 	if r.Phase != job.Assigned || r.Job.Stop != job.Freeze {
 		return fmt.Errorf("job %s: is not frozen, it is %s", r.Job.Key, r.Phase)
 	}
-	s.homes[id] = new(cluster.Alloc)
-	s.homes[id].CopyFrom(s.Alloc(id))
+	s.pinned[id] = new(cluster.Alloc)
+	s.pinned[id].CopyFrom(s.Alloc(id))
 	return nil
 }
 
 // leave takes away what a job holds, whether or not it had arrived there.
 func (s *State) leave(id job.ID, r *job.Record) {
-	delete(s.homes, id)
-	if !r.Phase.Holds() {
+	delete(s.pinned, id)
+	if !r.Phase.HasDevices() {
 		return
 	}
 	moves := slices.IndexFunc(s.moving, func(m moving) bool { return m.id == id })

@@ -42,7 +42,7 @@ type State struct {
 	classOf   map[classKey]int32
 	classMemo map[*job.Demand]int32 // the last class of each shared demand
 
-	homes map[job.ID]*cluster.Alloc // what frozen jobs held: their memory stays there
+	pinned map[job.ID]*cluster.Alloc // what frozen jobs held: their memory stays there
 
 	runtimes []string   // of each device: the backbone whose runtime it holds
 	used     []Used     // of each device: what was measured last
@@ -85,7 +85,7 @@ type classKey struct {
 func New(c *cluster.Cluster, t *tenant.Tree) *State {
 	return &State{
 		Cluster: c, Tenants: t, pools: make([]poolJobs, c.Pools()),
-		classOf: map[classKey]int32{}, classMemo: map[*job.Demand]int32{}, homes: map[job.ID]*cluster.Alloc{},
+		classOf: map[classKey]int32{}, classMemo: map[*job.Demand]int32{}, pinned: map[job.ID]*cluster.Alloc{},
 		learnt: map[perf.Pair]float64{},
 	}
 }
@@ -128,20 +128,20 @@ func (s *State) Alloc(id job.ID) *cluster.Alloc {
 	return nil
 }
 
-// Home is what a frozen job held when it was stopped, where its memory still
+// PinnedPlace is what a frozen job held when it was stopped, where its memory still
 // is; nil for every other job. It must not be changed.
-func (s *State) Home(id job.ID) *cluster.Alloc {
-	if len(s.homes) == 0 {
+func (s *State) PinnedPlace(id job.ID) *cluster.Alloc {
+	if len(s.pinned) == 0 {
 		return nil
 	}
-	return s.homes[id]
+	return s.pinned[id]
 }
 
 // Frozen is the GPU memory that frozen jobs keep on a device, as far as they have
 // told how much they need.
 func (s *State) Frozen(d cluster.DeviceID) unit.Bytes {
 	var sum unit.Bytes
-	for id, home := range s.homes {
+	for id, home := range s.pinned {
 		sum += Keeps(s.Record(id).Job, home, d)
 	}
 	return sum
@@ -163,8 +163,8 @@ func Keeps(j *job.Job, a *cluster.Alloc, d cluster.DeviceID) (sum unit.Bytes) {
 	return sum
 }
 
-// Homes is the number of frozen jobs.
-func (s *State) Homes() int { return len(s.homes) }
+// PinnedPlaces is the number of frozen jobs.
+func (s *State) PinnedPlaces() int { return len(s.pinned) }
 
 // Booked tells the state that the ledger already shows what the following
 // changes say, because a plan has booked it (true), or that it does not
@@ -248,7 +248,7 @@ func mayStand(s *State, j *job.Job, past *job.Record, a *cluster.Alloc) error {
 	if since := max(past.Since, past.Placed); since > s.Now {
 		return fmt.Errorf("job %s: is %s since %v, which has not come yet", j.Key, past.Phase, since)
 	}
-	if !isHome(j, past, a) && past.Phase.Holds() != (a != nil) {
+	if !isHome(j, past, a) && past.Phase.HasDevices() != (a != nil) {
 		return fmt.Errorf("job %s: is %s, and a job holds devices exactly when it is assigned or running", j.Key, past.Phase)
 	}
 	if a != nil {
@@ -273,8 +273,8 @@ func (s *State) stand(id job.ID, past *job.Record, a *cluster.Alloc, why job.Rea
 	r.Reason = why
 	switch {
 	case isHome(r.Job, past, a):
-		s.homes[id] = new(cluster.Alloc)
-		s.homes[id].CopyFrom(a)
+		s.pinned[id] = new(cluster.Alloc)
+		s.pinned[id].CopyFrom(a)
 	case a != nil:
 		if int(past.Tasks) != a.Tasks(0) || past.Milli != s.Cluster.GPUMilli(a) {
 			return fmt.Errorf("job %s: runs %d tasks on %v GPUs, but holds others", r.Job.Key, past.Tasks, past.Milli)
@@ -328,17 +328,17 @@ func (s *State) Hold(id job.ID, why job.Reason) error {
 	return nil
 }
 
-// Free is the arrow from held to waiting.
-func (s *State) Free(id job.ID) error {
+// Release is the arrow from held to waiting.
+func (s *State) Release(id job.ID) error {
 	r := s.Record(id)
-	return s.left(id, r, false, job.Reason{}, r.Free(s.Now))
+	return s.left(id, r, false, job.Reason{}, r.Release(s.Now))
 }
 
 // Begin starts a job on a copy of a; it makes progress after delay. A job that
 // was assigned its devices before keeps those, and a is not looked at.
 func (s *State) Begin(id job.ID, a *cluster.Alloc, delay time.Duration) error {
 	r := s.Record(id)
-	delete(s.homes, id)
+	delete(s.pinned, id)
 	if r.Phase == job.Assigned {
 		a := s.Alloc(id)
 		s.load(r.Job, a)
@@ -365,7 +365,7 @@ func (s *State) Assign(id job.ID, a *cluster.Alloc) error {
 
 func (s *State) give(id job.ID, r *job.Record, a *cluster.Alloc) error {
 	if !s.booked {
-		if err := s.Cluster.Take(a); err != nil {
+		if err := s.Cluster.Allocate(a); err != nil {
 			return fmt.Errorf("job %s: %w", r.Job.Key, err)
 		}
 	}
@@ -423,11 +423,11 @@ func (s *State) newSlot() int32 {
 // been assigned, and is stopping until Gone otherwise.
 func (s *State) Preempt(id job.ID, kept time.Duration, atOnce bool, why job.Reason) error {
 	r := s.Record(id)
-	held := r.Phase.Holds()
+	held := r.Phase.HasDevices()
 	if r.Phase == job.Running && r.Job.Stop == job.Freeze {
 		home := new(cluster.Alloc)
 		home.CopyFrom(s.Alloc(id))
-		s.homes[id] = home
+		s.pinned[id] = home
 	}
 	var err error
 	if atOnce || r.Phase == job.Assigned {
@@ -447,29 +447,29 @@ func (s *State) Gone(id job.ID) error {
 // Evict tells that a job was thrown off its devices and waits again.
 func (s *State) Evict(id job.ID, kept time.Duration, why job.Reason) error {
 	r := s.Record(id)
-	delete(s.homes, id)
-	held := r.Phase.Holds()
+	delete(s.pinned, id)
+	held := r.Phase.HasDevices()
 	return s.left(id, r, held, why, r.Evict(s.Now, kept))
 }
 
 // Fail tells that an attempt failed and that the job waits for the next.
 func (s *State) Fail(id job.ID, kept time.Duration, why job.Reason) error {
 	r := s.Record(id)
-	held := r.Phase.Holds()
+	held := r.Phase.HasDevices()
 	return s.left(id, r, held, why, r.Fail(s.Now, kept))
 }
 
 // Finish tells that a running job has ended.
 func (s *State) Finish(id job.ID, outcome job.Phase) error {
 	r := s.Record(id)
-	held := r.Phase.Holds()
+	held := r.Phase.HasDevices()
 	return s.left(id, r, held, job.Reason{Code: job.Ended}, r.Finish(s.Now, outcome))
 }
 
 // Cancel tells that a job was taken back by its user.
 func (s *State) Cancel(id job.ID) error {
 	r := s.Record(id)
-	held := r.Phase.Holds()
+	held := r.Phase.HasDevices()
 	return s.left(id, r, held, job.Reason{Code: job.UserRequest}, r.Cancel(s.Now))
 }
 
@@ -489,7 +489,7 @@ func (s *State) left(id job.ID, r *job.Record, held bool, why job.Reason, err er
 	case r.Phase.Over():
 		s.pools[r.Pool].waiting.Remove(int(id))
 		s.ended = append(s.ended, id)
-		delete(s.homes, id)
+		delete(s.pinned, id)
 	}
 	return nil
 }
@@ -551,9 +551,9 @@ func (s *State) book() {
 
 func (s *State) bookMove(m moving) error {
 	if m.stays {
-		return s.Cluster.Retake(s.Alloc(m.id))
+		return s.Cluster.Reallocate(s.Alloc(m.id))
 	}
-	return s.Cluster.Take(s.Alloc(m.id))
+	return s.Cluster.Allocate(s.Alloc(m.id))
 }
 
 // Settle checks that every job which has moved holds its new devices. It must be
@@ -575,8 +575,8 @@ func (s *State) AddNode(spec cluster.NodeSpec) (cluster.NodeID, error) {
 	return id, err
 }
 
-// Holders appends the jobs that hold anything on a node, by number.
-func (s *State) Holders(node cluster.NodeID, out []job.ID) []job.ID {
+// JobsOn appends the jobs that hold anything on a node, by number.
+func (s *State) JobsOn(node cluster.NodeID, out []job.ID) []job.ID {
 	for p := range s.pools {
 		for id := range s.pools[p].running.All() {
 			for _, piece := range s.Alloc(job.ID(id)).Pieces {
@@ -603,7 +603,7 @@ func (s *State) Check() error {
 		id := job.ID(i)
 		r := s.Record(id)
 		p := &s.pools[r.Pool]
-		if p.waiting.Has(i) != (r.Phase == job.Waiting) || p.running.Has(i) != r.Phase.Holds() || (r.Slot >= 0) != r.Phase.Holds() {
+		if p.waiting.Has(i) != (r.Phase == job.Waiting) || p.running.Has(i) != r.Phase.HasDevices() || (r.Slot >= 0) != r.Phase.HasDevices() {
 			return fmt.Errorf("job %s is %s but is listed as waiting %v, running %v", r.Job.Key, r.Phase, p.waiting.Has(i), p.running.Has(i))
 		}
 		if r.Slot < 0 {

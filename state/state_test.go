@@ -120,7 +120,7 @@ func arrow(t *rapid.T, s *state.State, id job.ID, why job.Reason) error {
 	case 9:
 		return s.Hold(id, why)
 	case 10:
-		return s.Free(id)
+		return s.Release(id)
 	}
 	return s.Reshape(id, find(rapid.Int32Range(1, r.Job.Demand.Roles[0].Tasks).Draw(t, "tasks")), time.Second, rapid.Bool().Draw(t, "moved"))
 }

@@ -119,7 +119,7 @@ func (e *editor) begin(from time.Duration) {
 
 // turn orders the jobs that are there: those that hold devices go first.
 func turn(r *job.Record) int {
-	if r.Phase.Holds() {
+	if r.Phase.HasDevices() {
 		return 0
 	}
 	return 1
@@ -341,7 +341,7 @@ func (e *editor) carried(ev *eventlog.Event, s *state.State) {
 		return
 	}
 	switch was := e.s.Record(id).Phase; {
-	case was.Holds() || was == job.Stopping:
+	case was.HasDevices() || was == job.Stopping:
 		kept := eventlog.Event{Job: ev.Job, Kept: r.Progress}
 		e.emit(eventlog.Event{Time: ev.Time, Kind: eventlog.Evict, Job: id, Kept: e.kept(&kept), Reason: e.reason(r.Reason)})
 	case was == job.Held:

@@ -453,7 +453,7 @@ func (l *Life) Write(w io.Writer) error {
 		jct, state = r.End-l.Job.Submit, ""
 	}
 	_, err := fmt.Fprintf(w, "\n%s%s after its submission: %s without GPUs, %s with; %s, %s, %.3g GPU-hours held, %.3g of them lost\n",
-		state, unit.Human(jct), unit.Human(r.WaitAt(l.End)), unit.Human(r.HeldAt(min(l.End, l.last()))),
+		state, unit.Human(jct), unit.Human(r.WaitAt(l.End)), unit.Human(r.AllocatedAt(min(l.End, l.last()))),
 		unit.Count(int(r.Starts), "start"), unit.Count(int(r.Preemptions), "preemption"), r.ServiceAt(l.last())/3600, r.Lost/3600)
 	if err == nil {
 		_, err = io.WriteString(w, l.shared())
@@ -523,7 +523,7 @@ func (l *Life) JSON() LifeJSON {
 	r := l.Record
 	out := LifeJSON{
 		Job: l.Job.Key, Tenant: l.Job.Tenant, GPUs: l.Job.Demand.GPUs(), State: r.Phase.String(),
-		SubmitS: l.Job.Submit.Seconds(), WaitS: r.WaitAt(l.last()).Seconds(), RunS: r.HeldAt(l.last()).Seconds(),
+		SubmitS: l.Job.Submit.Seconds(), WaitS: r.WaitAt(l.last()).Seconds(), RunS: r.AllocatedAt(l.last()).Seconds(),
 		Starts: int(r.Starts), Preemptions: int(r.Preemptions), Torn: l.Torn,
 	}
 	for _, s := range l.Steps {

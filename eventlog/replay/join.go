@@ -276,7 +276,7 @@ func (f *folder) lost(active []job.ID, stays map[job.ID]bool) ([]job.ID, error) 
 			continue
 		}
 		out = append(out, id)
-		if r := f.s.Record(id); settled && (r.Phase.Holds() || r.Phase == job.Stopping) {
+		if r := f.s.Record(id); settled && (r.Phase.HasDevices() || r.Phase == job.Stopping) {
 			ev := eventlog.Event{
 				Time: f.s.Now, Kind: eventlog.Evict, Job: id, Kept: r.ProgressAt(f.s.Now),
 				Reason: job.Reason{Code: job.NodeLost, Job: job.None, Text: missing},
@@ -331,7 +331,7 @@ func (f *folder) rejoin(ev *eventlog.Event) error {
 		return err
 	}
 	if ev.Frozen {
-		if err := f.s.KeepHome(ev.Job); err != nil {
+		if err := f.s.KeepPinnedPlace(ev.Job); err != nil {
 			return err
 		}
 	}

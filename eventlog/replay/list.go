@@ -58,7 +58,7 @@ func Jobs(r *eventlog.Reader) (*List, error) {
 		}
 		l.Jobs = append(l.Jobs, Brief{
 			Job: r.Job.Key, ID: id, Tenant: r.Job.Tenant, GPUs: r.Job.Demand.GPUs(), Submit: r.Job.Submit,
-			Wait: r.WaitAt(end), Run: r.HeldAt(end), Preemptions: int(r.Preemptions), State: r.Phase.String(),
+			Wait: r.WaitAt(end), Run: r.AllocatedAt(end), Preemptions: int(r.Preemptions), State: r.Phase.String(),
 		})
 	}
 	slices.SortStableFunc(l.Jobs, func(a, b Brief) int { return cmp.Compare(b.Wait, a.Wait) })

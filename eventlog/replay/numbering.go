@@ -215,7 +215,7 @@ func (n *numbering) stays(ev *eventlog.Event, id job.ID, s *state.State) bool {
 		r.Job, r.Reason, r.Note, r.Estimate = nil, job.Reason{}, nil, 0
 		r.Tenant, r.Pool, r.Class, r.Mask, r.Slot = 0, 0, 0, 0, 0
 	}
-	holds, home := s.Alloc(id), s.Home(id)
+	holds, home := s.Alloc(id), s.PinnedPlace(id)
 	if frozen := holds != nil && home != nil; frozen != ev.Frozen {
 		return false
 	}

@@ -156,7 +156,7 @@ func compareStretch(t *rapid.T, whole *state.State, p *replay.Past, in replay.St
 			}
 		case a.End < in.From || a.Phase != b.Phase || a.End != b.End || b.Progress > a.Progress:
 			t.Fatalf("job\n%+v\nin %+v\n%+v", a, in, b)
-		case a.Job.Submit >= in.From && a.Job.Submit == b.Job.Submit && (a.Progress != b.Progress || a.FirstStart != b.FirstStart || a.Preemptions != b.Preemptions || a.HeldTime != b.HeldTime):
+		case a.Job.Submit >= in.From && a.Job.Submit == b.Job.Submit && (a.Progress != b.Progress || a.FirstStart != b.FirstStart || a.Preemptions != b.Preemptions || a.AllocatedTime != b.AllocatedTime):
 			t.Fatalf("job\n%+v\nin %+v\n%+v", a, in, b)
 		}
 	}

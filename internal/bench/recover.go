@@ -215,7 +215,7 @@ func (p *past) end(r *job.Record) error {
 	j := api.Job{
 		ID: r.Job.Key, Name: s.Name, User: "root", State: api.Done, GPUs: s.GPUs, StopMode: s.Stop.Mode, Submitted: wall(r.Job.Submit),
 		Started: wall(r.FirstStart), Since: wall(r.Since), Ended: wall(r.End), Wait: api.Of(r.FirstStart - r.Job.Submit),
-		Ran: api.Of(r.HeldTime), GPUTime: api.Seconds(r.Service), Estimate: s.Estimate, Run: 1, Exit: &api.Exit{}, Command: s.Command, Dir: s.Dir,
+		Ran: api.Of(r.AllocatedTime), GPUTime: api.Seconds(r.Service), Estimate: s.Estimate, Run: 1, Exit: &api.Exit{}, Command: s.Command, Dir: s.Dir,
 	}
 	p.ended++
 	return p.history.Encode(map[string]any{"log": 1, "n": p.ended - 1, "job": j})

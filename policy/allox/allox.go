@@ -110,12 +110,12 @@ func (a *policy) list(v *sched.View, p *sched.Plan, id cluster.PoolID) {
 			continue
 		}
 		w := waiting{id: j.ID, tenant: j.Tenant(), times: a.pool.times(v, j, a.cfg.Unknown), role: &v.Class(j.Class()).Demand.Roles[0]}
-		if w.times != nil && a.pool.holds(v.Cluster(), &w) && v.Home(j.ID) == nil {
+		if w.times != nil && a.pool.holds(v.Cluster(), &w) && v.PinnedPlace(j.ID) == nil {
 			a.queue = append(a.queue, w)
 			continue
 		}
 		if why := p.Never(j.ID, a.cfg.Place); why.Code != job.NoReason {
-			p.Hold(j.ID, why)
+			p.Wait(j.ID, why)
 			continue
 		}
 		p.Start(j.ID, a.cfg.Place)
@@ -151,7 +151,7 @@ func (a *policy) serve(v *sched.View, p *sched.Plan) {
 // hold tells those who wait why.
 func (a *policy) hold(p *sched.Plan) {
 	for i := range a.queue {
-		p.Hold(a.queue[i].id, job.Reason{Code: job.Because, Job: job.None, Text: "others, or a machine that is busy, make all jobs end sooner in the mean"})
+		p.Wait(a.queue[i].id, job.Reason{Code: job.Because, Job: job.None, Text: "others, or a machine that is busy, make all jobs end sooner in the mean"})
 	}
 }
 

@@ -83,7 +83,7 @@ func (b *pool) machines(v *sched.View, p *sched.Plan, out []machine) []machine {
 	until := map[cluster.DeviceID]float64{}
 	for j := range v.Running() {
 		end, known := j.ExpectedEnd()
-		for _, s := range p.Holding(j.ID).Shares {
+		for _, s := range p.Alloc(j.ID).Shares {
 			switch {
 			case !known || s.Milli < int32(unit.One):
 				until[s.Device] = math.Inf(1)

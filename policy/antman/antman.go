@@ -130,7 +130,7 @@ func (f *policy) Decide(v *sched.View, p *sched.Plan) {
 	if f.stale || v.NodesChanged() || moved(v.Changes()) {
 		f.list(v)
 	}
-	f.on, f.holding = p.On, p.Holding
+	f.on, f.holding = p.On, p.Alloc
 	defer f.close()
 	clear(f.spent)
 	f.refused, f.listed = map[int32]bool{}, false

@@ -152,7 +152,7 @@ func (a *policy) overtaken(v *sched.View, p *sched.Plan) time.Duration {
 	for i := range a.turns {
 		first := -1
 		for k, c := range a.turns[i].jobs {
-			if p.Holding(c.job.ID) != nil {
+			if p.Alloc(c.job.ID) != nil {
 				continue
 			}
 			if first < 0 {

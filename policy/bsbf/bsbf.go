@@ -102,7 +102,7 @@ func (f *policy) Decide(v *sched.View, p *sched.Plan) {
 	f.queue = f.queue[:0]
 	for j := range v.Waiting() {
 		if why := p.Never(j.ID, f.cfg.Place); why.Code != job.NoReason {
-			p.Hold(j.ID, why)
+			p.Wait(j.ID, why)
 			continue
 		}
 		evicted(p, j) // so that it is noted at once
@@ -319,14 +319,14 @@ func (f *policy) partner(v *sched.View, p *sched.Plan, id job.ID) bool {
 	if !beside.Settled(v, p, id) || !shareable(v.Job(id)) || evicted(p, v.Job(id)) {
 		return false
 	}
-	held := p.Holding(id)
+	held := p.Alloc(id)
 	return v.Cluster().UsableAlloc(held) && beside.Alone(p, held)
 }
 
 // mean is the mean time until a waiting job and a partner have ended when they
 // share; infinite when they should not. Each has the batch that it has alone, too.
 func (f *policy) mean(v *sched.View, p *sched.Plan, w waiting, batch int32, partner job.ID, t cluster.GPUType) float64 {
-	has := p.Holding(partner).Shares[0].Batch
+	has := p.Alloc(partner).Shares[0].Batch
 	half := func(id job.ID, b int32) perf.Sharer {
 		return perf.Sharer{Job: v.Job(id).Spec(), Share: cluster.Share{Milli: beside.Half, Batch: b}}
 	}

@@ -31,7 +31,7 @@ func (c *Config) Params() param.Set { return c.Settings.Params(false) }
 
 // Policy makes the policy.
 func (c *Config) Policy() (sched.Policy, error) {
-	return &quota.Runner{Settings: c.Settings, Rule: rule{}}, nil
+	return &quota.Policy{Settings: c.Settings, Rule: rule{}}, nil
 }
 
 // rule is the dominant share of those who have what they are guaranteed, after

@@ -97,7 +97,7 @@ func (f *policy) account(v *sched.View) {
 // not show it.
 func (f *policy) remember(v *sched.View, p *sched.Plan) {
 	note := func(j sched.Job) {
-		if _, ran := j.FirstStart(); ran && p.Holding(j.ID) == nil {
+		if _, ran := j.FirstStart(); ran && p.Alloc(j.ID) == nil {
 			p.Remember(j.ID, f.usage.stopped(v, j).note())
 		}
 	}

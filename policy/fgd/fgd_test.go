@@ -243,7 +243,7 @@ func TestFrozen(t *testing.T) {
 		f.Decide(&v, &p)
 		for i, id := range []job.ID{0, 2} {
 			device := cluster.DeviceID(-1)
-			if a := p.Holding(id); a != nil {
+			if a := p.Alloc(id); a != nil {
 				device = a.Shares[0].Device
 			}
 			if device != want[i] {

@@ -106,7 +106,7 @@ func (f *policy) Decide(v *sched.View, p *sched.Plan) {
 			switch {
 			case f.start(v, p, v.Job(id)):
 				return queue.Took
-			case v.Home(id) != nil: // others can go elsewhere
+			case v.PinnedPlace(id) != nil: // others can go elsewhere
 				return queue.SkipJob
 			}
 			return queue.SkipClass
@@ -144,7 +144,7 @@ func (f *policy) prepare(v *sched.View, room bool) {
 func (f *policy) start(v *sched.View, p *sched.Plan, j sched.Job) bool {
 	class := v.Class(j.Class())
 	s, ok := shapeOf(class.Demand, class.Mask)
-	if !ok || class.NoType || v.Home(j.ID) != nil {
+	if !ok || class.NoType || v.PinnedPlace(j.ID) != nil {
 		return f.pack(v, p, j.ID)
 	}
 	if tasks := class.Demand.Roles[0].Tasks; f.alike(v, s, class.Demand) || f.gang(v, &s, tasks) {

@@ -190,7 +190,7 @@ func (g *policy) nextMoment() time.Duration {
 	}
 	busy := false
 	for i := 0; i < len(g.members) && !busy; i++ {
-		busy = g.p.Holding(g.members[i].j.ID) != nil
+		busy = g.p.Alloc(g.members[i].j.ID) != nil
 	}
 	if busy && g.cfg.Every < unit.Never { // otherwise nothing will change by itself
 		at = min(at, g.nextLook())
@@ -218,7 +218,7 @@ func (g *policy) nextLook() time.Duration { return beside.Next(g.v.Now, g.cfg.Ev
 // and nothing of what it goes by changes with time alone: all jobs run, alone on their
 // GPUs and past their starts, and none was touched.
 func (g *policy) nothingToDo() bool {
-	if len(g.members) == 0 || len(g.members) < g.active.Len() || g.cfg.Every >= unit.Never || len(g.p.Holds()) > 0 {
+	if len(g.members) == 0 || len(g.members) < g.active.Len() || g.cfg.Every >= unit.Never || len(g.p.Waits()) > 0 {
 		return false
 	}
 	for i := range g.members {
@@ -243,7 +243,7 @@ func plain(j sched.Job) bool {
 }
 
 // frozen tells whether a job has left its state in the memory of its devices.
-func (g *policy) frozen(m *member) bool { return g.v.Home(m.j.ID) != nil }
+func (g *policy) frozen(m *member) bool { return g.v.PinnedPlace(m.j.ID) != nil }
 
 // exactly is the strategy that takes what was chosen.
 type exactly struct{ alloc cluster.Alloc }

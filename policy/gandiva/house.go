@@ -25,7 +25,7 @@ func (g *policy) housing() {
 			g.refused[m.j.Class()] = why
 		}
 		g.wanted = g.wanted || !why.Never()
-		g.p.Hold(m.j.ID, why)
+		g.p.Wait(m.j.ID, why)
 	}
 }
 

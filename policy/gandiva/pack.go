@@ -119,11 +119,11 @@ func (g *policy) awayOf(m *member) *group {
 
 // squeezeIn starts a job beside another one.
 func (g *policy) squeezeIn(m, host *member) bool {
-	held := g.p.Holding(host.j.ID)
+	held := g.p.Alloc(host.j.ID)
 	if held == nil || !beside.GiveEach(g.p, host.j.ID, beside.Half) {
 		return false
 	}
-	held = g.p.Holding(host.j.ID)
+	held = g.p.Alloc(host.j.ID)
 	role, a := &m.j.Spec().Demand.Roles[0], &g.exact.alloc
 	if len(held.Shares) != m.size || g.frozen(m) {
 		return false
@@ -216,7 +216,7 @@ func (m *member) shares() bool {
 // settled tells whether a job ran before this decision, is past its start, and is left
 // alone by the plan so far.
 func (g *policy) settled(m *member) bool {
-	return m.has != nil && m.j.Phase() == job.Running && m.j.Ready() < g.v.Now && g.p.Holding(m.j.ID) == m.has
+	return m.has != nil && m.j.Phase() == job.Running && m.j.Ready() < g.v.Now && g.p.Alloc(m.j.ID) == m.has
 }
 
 // fitsBeside tells whether two jobs are of one size and have the memory of a GPU,

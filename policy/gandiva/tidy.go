@@ -232,7 +232,7 @@ func (g *policy) shrink(s *server) bool {
 // giveBack lets a job give back what it has more than it asked for, and tells whether
 // it did.
 func (g *policy) giveBack(k *group) bool {
-	held := g.p.Holding(k.lead.j.ID)
+	held := g.p.Alloc(k.lead.j.ID)
 	if !k.runs || k.guest != nil || held == nil || held.Tasks(0) <= k.lead.size || len(held.Shares) != held.Tasks(0) || len(held.Pieces) != 1 || k.lead.j.Phase() != job.Running {
 		return false
 	}

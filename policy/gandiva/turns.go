@@ -51,7 +51,7 @@ func (g *policy) turn(s *server) {
 	slices.SortFunc(s.groups, before)
 	for _, k := range s.groups {
 		if !k.stays && !k.away && !k.gone {
-			on := g.v.Home(k.lead.j.ID)
+			on := g.v.PinnedPlace(k.lead.j.ID)
 			if k.runs {
 				on = k.lead.has
 			}
@@ -160,17 +160,17 @@ func (g *policy) serveOthers() {
 	g.wanted = false
 	for _, m := range g.others {
 		if why := g.p.Never(m.j.ID, place.Pack); why.Code != job.NoReason {
-			g.p.Hold(m.j.ID, why)
+			g.p.Wait(m.j.ID, why)
 			continue
 		}
-		before := g.p.Holding(m.j.ID)
+		before := g.p.Alloc(m.j.ID)
 		ok := g.p.Start(m.j.ID, place.Pack)
 		if !ok && g.shrinkAll(m.j.Pool()) {
 			ok = g.p.Start(m.j.ID, place.Pack)
 		}
 		g.wanted = g.wanted || !ok
 		if ok && before == nil {
-			g.occupy(g.p.Holding(m.j.ID))
+			g.occupy(g.p.Alloc(m.j.ID))
 		}
 	}
 }
@@ -284,7 +284,7 @@ func (g *policy) explain() {
 			}
 			for _, m := range [...]*member{k.lead, k.guest} {
 				if m != nil {
-					g.p.Hold(m.j.ID, why)
+					g.p.Wait(m.j.ID, why)
 				}
 			}
 		}

@@ -31,7 +31,7 @@ func (g *policy) leastOfAll(m *member) *server {
 // takes turns there if need be.
 func (g *policy) makeWay() {
 	for _, m := range g.queue {
-		if m.group != nil || !g.impatient(m) || g.p.Holding(m.j.ID) != nil {
+		if m.group != nil || !g.impatient(m) || g.p.Alloc(m.j.ID) != nil {
 			continue
 		}
 		if m.size > g.v.Cluster().MaxNodeGPUs(m.j.Pool(), g.v.Class(m.j.Class()).Mask) && g.clearFor(m) {

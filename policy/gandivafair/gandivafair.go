@@ -92,7 +92,7 @@ func (c *Config) Policy() (sched.Policy, error) {
 }
 
 type policy struct {
-	rounds.Runner
+	rounds.Policy
 	cfg   Config
 	jobs  []member // all that are active and may run, by number
 	users []user
@@ -139,12 +139,12 @@ func (g *policy) Serve(r *rounds.Round) {
 		return cmp.Compare(a.job.ID, b.job.ID)
 	})
 	for _, m := range order {
-		r.Take(m.job, m.on)
+		r.Serve(m.job, m.on)
 	}
 	for _, m := range order { // no GPU stands idle that anybody can use
 		for _, t := range r.Types {
-			if !r.Taken(m.job.ID) && r.Speed(m.job, t) > 0 {
-				r.Take(m.job, t)
+			if !r.Served(m.job.ID) && r.Speed(m.job, t) > 0 {
+				r.Serve(m.job, t)
 			}
 		}
 	}

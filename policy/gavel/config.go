@@ -118,7 +118,7 @@ func (c *Config) Policy() (sched.Policy, error) {
 	}
 	terms := fmt.Sprint(c.Objective, c.Aware, c.FIFO, c.Prices, c.Gangs, c.Estimate)
 	p.shares = rounds.Shares{Settle: p.settle, Least: c.Reset, Terms: terms, Pairs: c.Packed, Together: c.Columns}
-	p.Runner = rounds.Runner{Grid: rounds.Grid(c.Round), Place: c.Place, Rule: p, Pairs: c.Packed, Together: c.Columns}
+	p.Policy = rounds.Policy{Grid: rounds.Grid(c.Round), Place: c.Place, Rule: p, Pairs: c.Packed, Together: c.Columns}
 	return p, nil
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 type policy struct {
-	rounds.Runner
+	rounds.Policy
 	cfg    Config
 	solve  Program
 	shares rounds.Shares
@@ -66,7 +66,7 @@ func (g *policy) fill(r *rounds.Round) {
 			}
 		}
 		if best > 0 {
-			r.Take(j, on)
+			r.Serve(j, on)
 		}
 	}
 }

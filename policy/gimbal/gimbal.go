@@ -167,7 +167,7 @@ func (g *policy) Decide(v *sched.View, p *sched.Plan) {
 			tries--
 			if why := g.pack(v, p, j); why.Code != job.NoReason {
 				g.why[w.id] = why
-				p.Hold(w.id, why)
+				p.Wait(w.id, why)
 			}
 		}
 	}
@@ -221,7 +221,7 @@ func (g *policy) line(v *sched.View, p *sched.Plan) {
 	g.queue = g.queue[:0]
 	for j := range v.Waiting() {
 		if why := p.Never(j.ID, g.cfg.Place); why.Code != job.NoReason {
-			p.Hold(j.ID, why)
+			p.Wait(j.ID, why)
 			continue
 		}
 		if n, _ := sched.Recall[note](j); j.OutOfMemory() && !n.evicted {
@@ -247,7 +247,7 @@ func seconds(j sched.Job) float64 {
 	if d, known := j.Remaining(); known {
 		return max(1, d.Seconds())
 	}
-	if r := j.Run().Seconds(); r > 0 {
+	if r := j.RunTime().Seconds(); r > 0 {
 		return max(1, r)
 	}
 	return 24 * 3600

@@ -227,7 +227,7 @@ type pauser struct{ *policy }
 
 func (m *pauser) Decide(v *sched.View, p *sched.Plan) {
 	m.policy.Decide(v, p)
-	if v.Now < 40*time.Second && v.Jobs() == 2 && p.Holding(1) != nil && v.Alloc(1) != nil {
+	if v.Now < 40*time.Second && v.Jobs() == 2 && p.Alloc(1) != nil && v.Alloc(1) != nil {
 		p.Adjust(1, func(a *cluster.Alloc) { a.Shares[0].Throttle = 1000 })
 		m.policy.paused(v, p)
 	}

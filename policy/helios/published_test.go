@@ -149,7 +149,7 @@ func TestAccuracy(t *testing.T) {
 				if !subset.has(r.Job) {
 					continue
 				}
-				truth = append(truth, r.HeldTime.Seconds())
+				truth = append(truth, r.AllocatedTime.Seconds())
 				both, rolling = append(both, a.both[i]), append(rolling, a.rolling[i])
 				if h := r.Job.Hints; h != nil && h.HasRank {
 					rank, group = append(rank, h.Rank), append(group, h.GroupEstimate.Seconds())

@@ -135,7 +135,7 @@ func (f *policy) Decide(v *sched.View, p *sched.Plan) {
 	clear(f.why)
 	for j := range v.Waiting() { // in order of submission
 		if why := p.Never(j.ID, f.cfg.Place); why.Code != job.NoReason {
-			p.Hold(j.ID, why)
+			p.Wait(j.ID, why)
 			continue
 		}
 		if n, _ := sched.Recall[note](j); j.OutOfMemory() && !n.evicted {
@@ -143,7 +143,7 @@ func (f *policy) Decide(v *sched.View, p *sched.Plan) {
 		}
 		if !shareable(j) || j.OutOfMemory() {
 			p.Start(j.ID, f.cfg.Place)
-			f.close(p.Holding(j.ID))
+			f.close(p.Alloc(j.ID))
 			continue
 		}
 		f.place(v, p, j)

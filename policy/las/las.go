@@ -51,7 +51,7 @@ func (c *Config) Policy() (sched.Policy, error) {
 
 type policy struct {
 	cfg Config
-	run preempt.Runner
+	run preempt.Policy
 }
 
 // Decide implements sched.Policy.
@@ -80,7 +80,7 @@ type order struct {
 // Key is the service attained at the last beginning of a round, in nanoseconds or,
 // as a number of 128 bits, in thousandths of GPU-nanoseconds.
 func (o order) Key(v *sched.View, j sched.Job, chosen bool) preempt.Key {
-	ran := j.Run()
+	ran := j.RunTime()
 	if chosen {
 		at := v.Now
 		if o.round > 0 {
@@ -89,7 +89,7 @@ func (o order) Key(v *sched.View, j sched.Job, chosen bool) preempt.Key {
 		if at <= j.Ready() {
 			at = 0 // it has not made any progress yet
 		}
-		ran = j.RunAt(at)
+		ran = j.RunTimeAt(at)
 	}
 	if o.oneD {
 		return preempt.Key{A: int64(ran)}

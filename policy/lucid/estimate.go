@@ -76,7 +76,7 @@ func (e *estimator) at(v *sched.View) error {
 	return e.learn(past[max(0, len(past)-e.rows):])
 }
 
-func took(j sched.Job) float64 { return math.Log1p(j.Run().Seconds()) }
+func took(j sched.Job) float64 { return math.Log1p(j.RunTime().Seconds()) }
 
 // learn takes in the jobs that have ended.
 func (e *estimator) learn(past []sched.Job) (err error) {

@@ -231,7 +231,7 @@ func (l *policy) Decide(v *sched.View, p *sched.Plan) {
 			continue
 		}
 		if l.cfg.Predict == Learnt && j.Since() == v.Now {
-			p.Hold(w.id, l.waits(j, l.why))
+			p.Wait(w.id, l.waits(j, l.why))
 		}
 		if scores < 0 {
 			l.blocked = w.id
@@ -295,7 +295,7 @@ func (l *policy) line(v *sched.View, p *sched.Plan) {
 	var fresh []waiting
 	for j := range v.Waiting() {
 		if why := p.Never(j.ID, l.cfg.Place); why.Code != job.NoReason {
-			p.Hold(j.ID, why)
+			p.Wait(j.ID, why)
 			continue
 		}
 		w := waiting{j.ID, l.rank(j)}

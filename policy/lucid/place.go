@@ -154,7 +154,7 @@ func (l *policy) start(v *sched.View, p *sched.Plan, j sched.Job) bool {
 		return anywhere()
 	}
 	l.why = beside.Because("the free GPUs are kept for measuring new jobs")
-	p.Hold(j.ID, l.why)
+	p.Wait(j.ID, l.why)
 	return false
 }
 
@@ -165,7 +165,7 @@ func (l *policy) look(v *sched.View, p *sched.Plan) {
 		return
 	}
 	for j := range v.Running() {
-		if a := p.Holding(j.ID); a != nil && !l.inside(a) {
+		if a := p.Alloc(j.ID); a != nil && !l.inside(a) {
 			l.busy[j.Pool()] = true
 		}
 	}

@@ -72,7 +72,7 @@ func (l *policy) measure(v *sched.View, p *sched.Plan, fresh []waiting) {
 			continue
 		}
 		blocked[pool] = true
-		p.Hold(w.id, beside.Because("it waits to be measured, and the GPUs for that are taken"))
+		p.Wait(w.id, beside.Because("it waits to be measured, and the GPUs for that are taken"))
 	}
 	l.giveBack(v, p, left)
 }

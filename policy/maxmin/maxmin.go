@@ -43,7 +43,7 @@ func (c *Config) Params() param.Set {
 
 // Policy makes the policy.
 func (c *Config) Policy() (sched.Policy, error) {
-	return &quota.Runner{Settings: c.Settings, Rule: rule(c.Divide), Divide: c.Divide}, nil
+	return &quota.Policy{Settings: c.Settings, Rule: rule(c.Divide), Divide: c.Divide}, nil
 }
 
 // rule is what a tenant holds for each unit of weight, once it has what it is

@@ -71,7 +71,7 @@ func (o *policy) Decide(v *sched.View, p *sched.Plan) {
 			c := j.Reason().Code
 			again := v.NodesChanged() && j.Reason().Never() && p.Never(j.ID, o.cfg.Place).Code == job.NoReason
 			if c == job.NoReason || c > job.Because || again {
-				p.Hold(j.ID, job.Reason{Code: job.NotYet, At: (v.Now/o.cfg.Interval + 1) * o.cfg.Interval, Job: job.None})
+				p.Wait(j.ID, job.Reason{Code: job.NotYet, At: (v.Now/o.cfg.Interval + 1) * o.cfg.Interval, Job: job.None})
 			}
 		}
 		return

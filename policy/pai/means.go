@@ -39,7 +39,7 @@ func (m *means) learn(v *sched.View) {
 	ended := v.Ended()
 	for ; m.seen < len(ended); m.seen++ {
 		if j := v.Job(ended[m.seen]); j.Phase() == job.Done {
-			m.observe(j.Spec(), j.Run())
+			m.observe(j.Spec(), j.RunTime())
 		}
 	}
 }

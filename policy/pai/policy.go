@@ -57,7 +57,7 @@ func (s *policy) startAny(v *sched.View, p *sched.Plan, id job.ID) bool {
 		return p.Start(id, s.high)
 	}
 	if class := v.Class(v.Job(id).Class()); v.Cluster().FreeMilli(class.Pool, s.high.types) >= class.Amount.GPU {
-		p.Hold(id, job.Reason{Code: job.Because, Job: job.None, Text: "the GPUs that are free are kept for heavy jobs, and one of them waits"})
+		p.Wait(id, job.Reason{Code: job.Because, Job: job.None, Text: "the GPUs that are free are kept for heavy jobs, and one of them waits"})
 	}
 	return false
 }

@@ -44,7 +44,7 @@ func (w *watched) Decide(v *sched.View, p *sched.Plan) {
 		}
 	}
 	for j := range v.Waiting() {
-		if err := w.broken(v, p, j); err != nil && p.Holding(j.ID) == nil {
+		if err := w.broken(v, p, j); err != nil && p.Alloc(j.ID) == nil {
 			p.Invalidate(err)
 		}
 	}
@@ -77,8 +77,8 @@ func (w *watched) broken(v *sched.View, p *sched.Plan, j sched.Job) error {
 // movable is the GPUs of the jobs of a VC that ran before and may be stopped.
 func movable(v *sched.View, p *sched.Plan, vc tenant.ID) (sum unit.Milli) {
 	for j := range v.Running() {
-		if j.Tenant() == vc && j.Spec().Stop != job.Pinned && p.Holding(j.ID) != nil {
-			sum += j.Held()
+		if j.Tenant() == vc && j.Spec().Stop != job.Pinned && p.Alloc(j.ID) != nil {
+			sum += j.Allocated()
 		}
 	}
 	return sum

@@ -115,11 +115,11 @@ func (s *policy) wait(v *sched.View, p *sched.Plan, j sched.Job) {
 	s.withdraw(j)
 	s.vcs[j.Tenant()].running.Remove(s.local(j))
 	if most := s.shares.most(v, j.Tenant(), s.cfg.Lend); v.Class(j.Class()).Amount.GPU > most {
-		p.Hold(j.ID, job.Reason{Code: job.OverLimit, Need: int32(j.GPUs()), Have: gpus(most), Job: job.None})
+		p.Wait(j.ID, job.Reason{Code: job.OverLimit, Need: int32(j.GPUs()), Have: gpus(most), Job: job.None})
 		return
 	}
 	if why := p.Never(j.ID, where[s.cfg.Last]); why.Code != job.NoReason {
-		p.Hold(j.ID, why)
+		p.Wait(j.ID, why)
 		return
 	}
 	r := &s.jobs[j.ID]

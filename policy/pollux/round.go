@@ -62,7 +62,7 @@ func (r *round) gather() {
 		if r.shape(j).apart || j.Spec().Stop == job.Freeze {
 			apart = append(apart, j)
 		} else if why := r.never(j); why.Code != job.NoReason {
-			r.p.Hold(j.ID, why)
+			r.p.Wait(j.ID, why)
 		} else {
 			r.add(j)
 		}
@@ -192,7 +192,7 @@ func (r *round) startApart(apart []sched.Job) {
 func (r *round) free(a *cluster.Alloc) bool {
 	c := r.v.Cluster()
 	mark := c.Mark()
-	ok := c.Take(a) == nil
+	ok := c.Allocate(a) == nil
 	c.Undo(mark)
 	return ok
 }
@@ -222,7 +222,7 @@ func (r *round) measure() {
 		for k := range a.Pieces {
 			p := &a.Pieces[k]
 			row = append(row, Cell{int32(i), r.at[p.Node], p.Tasks})
-			if r.p.Holding(cl.j.ID) != nil {
+			if r.p.Alloc(cl.j.ID) != nil {
 				r.rooms[r.at[p.Node]].less(&cl.each, -p.Tasks)
 			}
 		}

@@ -75,7 +75,7 @@ func (r *policy) startGang(p *sched.Plan, id job.ID) bool {
 		if !p.Start(id, r.cfg.Place) {
 			return false
 		}
-		a := p.Holding(id)
+		a := p.Alloc(id)
 		if !r.devices.clear(a) {
 			return false
 		}
@@ -142,7 +142,7 @@ func (r *policy) add(v *sched.View, p *sched.Plan, j sched.Job) {
 	}
 	switch {
 	case s.hopeless:
-		p.Hold(j.ID, job.Reason{Code: job.Impossible, Job: job.None})
+		p.Wait(j.ID, job.Reason{Code: job.Impossible, Job: job.None})
 	case alone:
 		r.gangs.Add(j.ID, j.Class(), queue.Key{})
 	case !s.closed:

@@ -67,7 +67,7 @@ func (c *Config) Policy() (sched.Policy, error) {
 }
 
 type policy struct {
-	rounds.Runner
+	rounds.Policy
 	cfg  Config
 	jobs []planned
 }
@@ -105,7 +105,7 @@ func (s *policy) Serve(r *rounds.Round) {
 // take lets a job run on the first type that has room.
 func take(r *rounds.Round, j sched.Job) {
 	for _, t := range r.Types {
-		if r.Taken(j.ID) || r.Speed(j, t) > 0 && r.Take(j, t) {
+		if r.Served(j.ID) || r.Speed(j, t) > 0 && r.Serve(j, t) {
 			return
 		}
 	}

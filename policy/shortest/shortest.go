@@ -53,7 +53,7 @@ func (c *Config) Policy() (sched.Policy, error) {
 }
 
 type policy struct {
-	run   preempt.Runner
+	run   preempt.Policy
 	place place.Strategy
 }
 

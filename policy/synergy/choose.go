@@ -134,16 +134,16 @@ func (s *policy) placeOthers(p *sched.Plan) {
 			if !c.fixed || !c.chosen || c.same {
 				continue
 			}
-			for c.placed = p.Holding(c.id) != nil || p.Start(c.id, where); !c.placed && len(ways) > 0; c.placed = p.Start(c.id, where) {
+			for c.placed = p.Alloc(c.id) != nil || p.Start(c.id, where); !c.placed && len(ways) > 0; c.placed = p.Start(c.id, where) {
 				for _, other := range s.claims {
-					if other.was != nil && !other.same && !other.placed && p.Holding(other.id) != nil {
+					if other.was != nil && !other.same && !other.placed && p.Alloc(other.id) != nil {
 						ways[0](p, other)
 					}
 				}
 				ways = ways[1:]
 			}
 			if c.placed {
-				c.spot.CopyFrom(p.Holding(c.id))
+				c.spot.CopyFrom(p.Alloc(c.id))
 			}
 		}
 		return false

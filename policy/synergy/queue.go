@@ -106,7 +106,7 @@ func (s *policy) queue(v *sched.View, p *sched.Plan, pool cluster.PoolID, most i
 			continue
 		}
 		if why := p.Never(j.ID, where); why.Code != job.NoReason {
-			p.Hold(j.ID, why)
+			p.Wait(j.ID, why)
 			continue
 		}
 		s.claim(v, j)
@@ -209,7 +209,7 @@ func (s *policy) key(v *sched.View, j sched.Job, c *claim) float64 {
 	}
 	switch s.cfg.Order {
 	case LAS:
-		return j.Run().Seconds() * float64(j.GPUs())
+		return j.RunTime().Seconds() * float64(j.GPUs())
 	case SRTF:
 		return left
 	case FTF, LeastFTF:

@@ -212,7 +212,7 @@ func (s *policy) fill(v *sched.View, p *sched.Plan, pool cluster.PoolID) {
 		switch {
 		case c.fixed:
 			if p.Start(c.id, where) {
-				s.floor.change(p.Holding(c.id), -1)
+				s.floor.change(p.Alloc(c.id), -1)
 			}
 		case s.floor.free >= c.gpus:
 			s.settle(c, false)
@@ -252,7 +252,7 @@ func (s *policy) carryOut(v *sched.View, p *sched.Plan) {
 		case len(c.parts) > 0:
 			p.StartOn(c.id, s.write(c))
 		case !c.fixed:
-			p.Hold(c.id, s.why(c))
+			p.Wait(c.id, s.why(c))
 		}
 	}
 	for _, c := range s.claims {

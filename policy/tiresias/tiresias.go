@@ -93,7 +93,7 @@ func (c *Config) Policy() (sched.Policy, error) {
 
 type policy struct {
 	cfg     Config
-	run     preempt.Runner
+	run     preempt.Policy
 	jobs    []standing
 	demote  dense.Heap // running jobs: when they leave their queue
 	promote dense.Heap // waiting jobs: when they go back to the first queue
@@ -128,7 +128,7 @@ func (n *note) Fields(f *sched.Fields) {
 func (s *standing) note() *note { return &note{s.ranBefore, s.waitedBefore} }
 
 // exec is the time that a job has run since it last entered the first queue.
-func (t *policy) exec(j sched.Job) time.Duration { return j.Run() - t.jobs[j.ID].ranBefore }
+func (t *policy) exec(j sched.Job) time.Duration { return j.RunTime() - t.jobs[j.ID].ranBefore }
 
 // width turns run time into service.
 func (t *policy) width(j sched.Job) float64 {
@@ -143,9 +143,9 @@ func (t *policy) width(j sched.Job) float64 {
 // attained, since it last entered the first queue, when running jobs were last
 // taken note of.
 func (t *policy) ranked(v *sched.View, j sched.Job) float64 {
-	ran := j.Run()
+	ran := j.RunTime()
 	if j.Running() && t.cfg.Rerank > 0 {
-		ran = j.RunAt(v.Now / t.cfg.Rerank * t.cfg.Rerank)
+		ran = j.RunTimeAt(v.Now / t.cfg.Rerank * t.cfg.Rerank)
 	}
 	return (ran - t.jobs[j.ID].ranBefore).Seconds() * t.width(j)
 }
@@ -194,7 +194,7 @@ func (t *policy) Decide(v *sched.View, p *sched.Plan) {
 			continue // still leaving; it is watched again once it waits
 		}
 		s := &t.jobs[id]
-		s.queue, s.ranBefore = 0, v.Job(id).Run()
+		s.queue, s.ranBefore = 0, v.Job(id).RunTime()
 		p.Remember(id, s.note())
 		t.run.Rekey(v, id)
 	}
@@ -217,7 +217,7 @@ func (t *policy) follow(v *sched.View) (learnt bool) {
 		case sched.Ended:
 			t.demote.Remove(int32(ch.Job))
 			t.promote.Remove(int32(ch.Job))
-			if t.cfg.Rank == Gittins && j.Phase().Over() && t.past.add(j.Run().Seconds()*t.width(j)) {
+			if t.cfg.Rank == Gittins && j.Phase().Over() && t.past.add(j.RunTime().Seconds()*t.width(j)) {
 				learnt = true
 			}
 		case sched.Runs:

@@ -286,7 +286,7 @@ func check(s *state.State, shared bool) error {
 			return fmt.Errorf("job %s waits without a reason", r.Job.Key)
 		case r.Phase == job.Waiting && r.Reason.Code > job.Because && r.Since < s.Now:
 			return fmt.Errorf("job %s waits since %v for the reason %v", r.Job.Key, r.Since, r.Reason.Code)
-		case r.Phase.Holds():
+		case r.Phase.HasDevices():
 			if err := whole(s, id, shared); err != nil {
 				return err
 			}

@@ -159,7 +159,7 @@ func TestConsolidate(t *testing.T) {
 				got += "- "
 				continue
 			}
-			if err := cl.Take(&a); err != nil {
+			if err := cl.Allocate(&a); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -183,7 +183,7 @@ func (p Policy) result(s *state.State, policy sched.Policy, world *foretelling) 
 	r.Append = func(dst []byte, row *harness.Row) []byte {
 		rec := s.Record(job.ID(row.Job))
 		jct := rec.End - rec.Job.Submit
-		pending := jct - rec.HeldTime
+		pending := jct - rec.AllocatedTime
 		if world.short != nil {
 			pending -= world.short[row.Job]
 		}

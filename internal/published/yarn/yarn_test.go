@@ -130,10 +130,10 @@ func TestPooled(t *testing.T) {
 			t.Errorf("a job of %d GPUs holds %v", gpus, a)
 		}
 	}
-	if err := c.Take(h.Of(24)); err != nil {
+	if err := c.Allocate(h.Of(24)); err != nil {
 		t.Error(err)
 	}
-	if err := c.Take(h.Of(1)); err == nil {
+	if err := c.Allocate(h.Of(1)); err == nil {
 		t.Error("a full cluster has room")
 	}
 }

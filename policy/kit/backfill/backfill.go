@@ -70,7 +70,7 @@ func (e *EASY) Reserve(v *sched.View, p *sched.Plan, blocked job.ID, where place
 		return false
 	}
 	why.At = at
-	p.Hold(blocked, why)
+	p.Wait(blocked, why)
 	e.at, e.blocked, e.place, e.window = at, blocked, where, at-v.Now
 	e.reserved.CopyFrom(on)
 	e.classes = e.classes[:0]
@@ -106,7 +106,7 @@ func (e *EASY) Visit(v *sched.View, p *sched.Plan, id job.ID) queue.Step {
 		if c.full = !fits; fits {
 			why = job.Reason{Code: job.Reserved, Job: e.blocked, At: e.at}
 		}
-		p.Hold(id, why)
+		p.Wait(id, why)
 	}
 	if e.Out(n) {
 		return queue.SkipClass

@@ -40,7 +40,7 @@ func Plain(j sched.Job) bool {
 // begun before this moment, is not only measured, and goes on.
 func Settled(v *sched.View, p *sched.Plan, id job.ID) bool {
 	j := v.Job(id)
-	return j.Phase() == job.Running && j.Since() < v.Now && !j.Profiling() && p.Holding(id) != nil
+	return j.Phase() == job.Running && j.Since() < v.Now && !j.Profiling() && p.Alloc(id) != nil
 }
 
 // Alone tells whether somebody who holds an alloc has each of its devices for itself, and
@@ -112,7 +112,7 @@ func Join(p *sched.Plan, id job.ID, a *cluster.Alloc) bool {
 // larger parts first, ties by number: in this order parts can be made equal.
 func Largest(p *sched.Plan, d cluster.DeviceID) []job.ID {
 	return slices.SortedFunc(slices.Values(p.On(d)), func(a, b job.ID) int {
-		return cmp.Or(-cmp.Compare(Of(p.Holding(a), d).Milli, Of(p.Holding(b), d).Milli), cmp.Compare(a, b))
+		return cmp.Or(-cmp.Compare(Of(p.Alloc(a), d).Milli, Of(p.Alloc(b), d).Milli), cmp.Compare(a, b))
 	})
 }
 
@@ -141,7 +141,7 @@ func GiveEach(p *sched.Plan, id job.ID, milli int32) bool {
 // Restore gives a running job all of those devices on which it has become alone, to use
 // them for all of the time. One that the plan has stopped is left alone.
 func Restore(p *sched.Plan, id job.ID) {
-	if p.Holding(id) == nil {
+	if p.Alloc(id) == nil {
 		return
 	}
 	p.Adjust(id, func(a *cluster.Alloc) {

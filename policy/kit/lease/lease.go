@@ -120,7 +120,7 @@ func (t *Terms) Decide(v *sched.View, p *sched.Plan, serve func(*Pass)) {
 	s.wins.Clear()
 	for j := range v.Waiting() {
 		if why := p.Never(j.ID, t.Place); why.Code != job.NoReason {
-			p.Hold(j.ID, why)
+			p.Wait(j.ID, why)
 			continue
 		}
 		s.Candidates = append(s.Candidates, j)
@@ -134,7 +134,7 @@ func (t *Terms) Decide(v *sched.View, p *sched.Plan, serve func(*Pass)) {
 		slices.SortFunc(s.Candidates, func(a, b sched.Job) int { return int(a.ID - b.ID) })
 		p.Try(func() bool {
 			for _, j := range s.Candidates {
-				if p.Holding(j.ID) != nil {
+				if p.Alloc(j.ID) != nil {
 					p.Stop(j.ID, job.Reason{Code: job.MakesRoom, Job: job.None})
 				}
 			}
@@ -171,18 +171,18 @@ func (t *Terms) settle(v *sched.View, p *sched.Plan) {
 	term := &note{given: v.Now}
 	why := job.Reason{Code: job.MakesRoom, Job: job.None}
 	for _, w := range s.won {
-		if p.Holding(w.id) == nil {
+		if p.Alloc(w.id) == nil {
 			why.Job = w.id
 			break
 		}
 	}
 	for _, j := range s.Candidates {
-		if p.Holding(j.ID) != nil && !s.wins.Has(int(j.ID)) {
+		if p.Alloc(j.ID) != nil && !s.wins.Has(int(j.ID)) {
 			p.Stop(j.ID, why)
 		}
 	}
 	for _, w := range s.won {
-		if on := p.Holding(w.id); on != nil {
+		if on := p.Alloc(w.id); on != nil {
 			if on.Tasks(0) != w.tasks {
 				p.Resize(w.id, w.tasks, t.Place)
 			}
@@ -192,7 +192,7 @@ func (t *Terms) settle(v *sched.View, p *sched.Plan) {
 	for _, order := range [][]winner{s.won, s.tried} {
 		failed := false
 		for _, w := range order {
-			if v.Job(w.id).Running() || p.Holding(w.id) != nil {
+			if v.Job(w.id).Running() || p.Alloc(w.id) != nil {
 				continue
 			}
 			if p.StartSize(w.id, w.tasks, t.Place) {
@@ -212,13 +212,13 @@ func (t *Terms) next(v *sched.View, p *sched.Plan) {
 	t.wake = unit.Never
 	waits := false
 	for _, j := range t.pass.Candidates {
-		waits = waits || p.Holding(j.ID) == nil
+		waits = waits || p.Alloc(j.ID) == nil
 	}
 	if !waits {
 		return
 	}
 	for j := range v.Running() {
-		if p.Holding(j.ID) == nil || rounds.Stays(v, j) {
+		if p.Alloc(j.ID) == nil || rounds.Stays(v, j) {
 			continue
 		}
 		if t.pass.wins.Has(int(j.ID)) {
@@ -227,7 +227,7 @@ func (t *Terms) next(v *sched.View, p *sched.Plan) {
 		t.wake = min(t.wake, t.end(v, j))
 	}
 	for _, j := range t.pass.Candidates {
-		if p.Holding(j.ID) == nil {
+		if p.Alloc(j.ID) == nil {
 			continue
 		}
 		if t.wake = min(t.wake, unit.Later(v.Now, t.Length)); t.Aligned {

@@ -20,7 +20,7 @@ type turns struct{ lease.Terms }
 func (u *turns) Decide(v *sched.View, p *sched.Plan) {
 	u.Terms.Decide(v, p, func(s *lease.Pass) {
 		order := slices.Clone(s.Candidates)
-		slices.SortStableFunc(order, func(a, b sched.Job) int { return cmp.Compare(a.Run(), b.Run()) })
+		slices.SortStableFunc(order, func(a, b sched.Job) int { return cmp.Compare(a.RunTime(), b.RunTime()) })
 		for _, j := range order {
 			s.Take(j)
 		}

@@ -32,18 +32,18 @@ func (byEnd) Key(v *sched.View, j sched.Job, chosen bool) preempt.Key {
 
 func (byEnd) Shift(v *sched.View) int64 { return int64(v.Now) }
 
-// runner is a policy that is nothing but a Runner.
-type runner struct{ preempt.Runner }
+// runner is a policy that is nothing but a Policy.
+type runner struct{ preempt.Policy }
 
 func newRunner(literal bool) func() (sched.Policy, error) {
 	return func() (sched.Policy, error) {
-		return &runner{preempt.Runner{Order: byEnd{}, Place: func(sched.Job) place.Strategy { return place.Pack }, Literal: literal}}, nil
+		return &runner{preempt.Policy{Order: byEnd{}, Place: func(sched.Job) place.Strategy { return place.Pack }, Literal: literal}}, nil
 	}
 }
 
 func (r *runner) Decide(v *sched.View, p *sched.Plan) {
 	r.Follow(v, p)
-	r.Runner.Decide(v, p)
+	r.Policy.Decide(v, p)
 }
 
 // naive sorts all active jobs at every decision and walks them from the top: a
@@ -99,9 +99,9 @@ func (naive) Decide(v *sched.View, p *sched.Plan) {
 	}
 }
 
-// TestRunnerAgainstNaive: a Runner, by repair and by walking, decides as the walk
+// TestPolicyAgainstNaive: a Policy, by repair and by walking, decides as the walk
 // over all jobs sorted anew, event by event.
-func TestRunnerAgainstNaive(t *testing.T) {
+func TestPolicyAgainstNaive(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		shape := simtest.Shape{}
 		w := simtest.Draw(t, shape)

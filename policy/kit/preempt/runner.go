@@ -19,7 +19,7 @@ type Order interface {
 	Shift(v *sched.View) int64
 }
 
-// Runner is what preemptive policies over an Order have in common: it follows
+// Policy is what preemptive policies over an Order have in common: it follows
 // the changes of the view, keeps the choice true, and turns it into a plan.
 //
 // Sizes are counted in thousandths of a GPU, the capacity is that of all usable
@@ -33,7 +33,7 @@ type Order interface {
 // and the order of chosen jobs is constant. Where jobs accept different GPU
 // types, or the order moves as time goes by (Literal), it is made by walking
 // the order anew at every decision.
-type Runner struct {
+type Policy struct {
 	Order   Order
 	Place   func(j sched.Job) place.Strategy
 	Literal bool
@@ -66,7 +66,7 @@ type alone struct {
 const pinnedKey = -1 << 62
 
 // Follow takes in what happened since the last decision.
-func (r *Runner) Follow(v *sched.View, p *sched.Plan) {
+func (r *Policy) Follow(v *sched.View, p *sched.Plan) {
 	if r.mustWalk(v, p) {
 		r.walk.follow(v, p, r)
 		return
@@ -117,7 +117,7 @@ func (r *Runner) Follow(v *sched.View, p *sched.Plan) {
 }
 
 // capacity is what the jobs that are not left alone share.
-func (r *Runner) capacity(v *sched.View) int {
+func (r *Policy) capacity(v *sched.View) int {
 	n := int64(v.Total()) * int64(unit.One)
 	for _, a := range r.alone {
 		n -= a.usable
@@ -127,12 +127,12 @@ func (r *Runner) capacity(v *sched.View) int {
 
 // runs takes a running job into the choice, or out of it when it is to be left
 // alone.
-func (r *Runner) runs(v *sched.View, j sched.Job) {
+func (r *Policy) runs(v *sched.View, j sched.Job) {
 	if stays(v, j.ID) {
 		r.sel.Remove(j.ID)
 		r.alone = append(r.alone, alone{j.ID, usableOf(v, j.ID, nil)})
 	} else if !r.sel.Has(j.ID) {
-		r.sel.AddChosen(j.ID, int(j.Held()), r.chosenKey(v, j))
+		r.sel.AddChosen(j.ID, int(j.Allocated()), r.chosenKey(v, j))
 	}
 }
 
@@ -165,7 +165,7 @@ func usableOf(v *sched.View, id job.ID, free []int64) (sum int64) {
 	return sum
 }
 
-func (r *Runner) wait(v *sched.View, p *sched.Plan, j sched.Job) {
+func (r *Policy) wait(v *sched.View, p *sched.Plan, j sched.Job) {
 	if !r.infeasible.Rejects(p, j.ID, r.Place(j)) {
 		r.sel.Add(j.ID, int(v.Class(j.Class()).Amount.GPU), r.Order.Key(v, j, false))
 	}
@@ -173,7 +173,7 @@ func (r *Runner) wait(v *sched.View, p *sched.Plan, j sched.Job) {
 
 // mustWalk tells whether the choice is to be made by walking, and turns to
 // that when the first job comes that accepts only some of several GPU types.
-func (r *Runner) mustWalk(v *sched.View, p *sched.Plan) bool {
+func (r *Policy) mustWalk(v *sched.View, p *sched.Plan) bool {
 	if r.walks {
 		return true
 	}
@@ -187,14 +187,14 @@ func (r *Runner) mustWalk(v *sched.View, p *sched.Plan) bool {
 	return r.walks
 }
 
-func (r *Runner) chosenKey(v *sched.View, j sched.Job) Key {
+func (r *Policy) chosenKey(v *sched.View, j sched.Job) Key {
 	if stop := j.Spec().Stop; stop == job.Pinned || stop == job.Restart {
 		return Key{A: pinnedKey}
 	}
 	return r.Order.Key(v, j, true)
 }
 
-func (r *Runner) remove(id job.ID) {
+func (r *Policy) remove(id job.ID) {
 	r.infeasible.Remove(id)
 	r.sel.Remove(id)
 	r.forget(id)
@@ -204,14 +204,14 @@ func (r *Runner) remove(id job.ID) {
 }
 
 // forget drops the claim of a job that was chosen and found no place.
-func (r *Runner) forget(id job.ID) {
+func (r *Policy) forget(id job.ID) {
 	if i := slices.Index(r.unplaced, id); i >= 0 {
 		r.unplaced = slices.Delete(r.unplaced, i, i+1)
 	}
 }
 
 // Rekey asks the Order again for the place of a job, if it is active.
-func (r *Runner) Rekey(v *sched.View, id job.ID) {
+func (r *Policy) Rekey(v *sched.View, id job.ID) {
 	j := v.Job(id)
 	if r.walks {
 		r.walk.rekey(v, r, j)
@@ -234,14 +234,14 @@ func (r *Runner) Rekey(v *sched.View, id job.ID) {
 }
 
 // RekeyWaiting asks the Order again for the places of all jobs that wait.
-func (r *Runner) RekeyWaiting(v *sched.View) {
+func (r *Policy) RekeyWaiting(v *sched.View) {
 	for j := range v.Waiting() {
 		r.Rekey(v, j.ID)
 	}
 }
 
 // Decide plans what the choice says: first the stops, then the starts in order.
-func (r *Runner) Decide(v *sched.View, p *sched.Plan) {
+func (r *Policy) Decide(v *sched.View, p *sched.Plan) {
 	r.stops, r.starts = r.stops[:0], r.starts[:0]
 	if r.walks {
 		r.walk.choose(v, r)
@@ -274,7 +274,7 @@ func (r *Runner) Decide(v *sched.View, p *sched.Plan) {
 	}
 }
 
-func (r *Runner) stopped(id job.ID) {
+func (r *Policy) stopped(id job.ID) {
 	if r.walks {
 		r.walk.stopped(id)
 	} else {
@@ -283,12 +283,12 @@ func (r *Runner) stopped(id job.ID) {
 }
 
 // choose asks the Selector what differs from what the plan holds.
-func (r *Runner) choose(p *sched.Plan) {
+func (r *Policy) choose(p *sched.Plan) {
 	r.sel.Changes(func(id job.ID, chosen bool) {
 		switch {
 		case chosen:
 			r.starts = append(r.starts, start{id, r.sel.Key(id)})
-		case p.Holding(id) != nil:
+		case p.Alloc(id) != nil:
 			r.stops = append(r.stops, id)
 		default:
 			r.forget(id)
@@ -302,12 +302,12 @@ func (r *Runner) choose(p *sched.Plan) {
 // Contended tells whether jobs wait, or were stopped by the last plan, while
 // others run, where the choice is made by walking: whether time alone can change
 // it.
-func (r *Runner) Contended() bool {
+func (r *Policy) Contended() bool {
 	return r.walk.waiting.Len()+len(r.stops) > 0 && r.walk.running.Len() > 0
 }
 
 // Why says why a job was left waiting.
-func (r *Runner) Why(v *sched.View, id job.ID) job.Reason {
+func (r *Policy) Why(v *sched.View, id job.ID) job.Reason {
 	class := v.Class(v.Job(id).Class())
 	need, have := v.Job(id).GPUs(), v.TotalOf(class.Mask)
 	if need > have { // while nodes are down; the engine knows who can never run

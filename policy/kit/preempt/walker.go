@@ -22,7 +22,7 @@ type walker struct {
 }
 
 // follow takes in what happened since the last decision.
-func (w *walker) follow(v *sched.View, p *sched.Plan, r *Runner) {
+func (w *walker) follow(v *sched.View, p *sched.Plan, r *Policy) {
 	if v.NodesChanged() {
 		w.alone = someUnusable(v)
 	}
@@ -63,7 +63,7 @@ func someUnusable(v *sched.View) bool {
 	return false
 }
 
-func (w *walker) wait(v *sched.View, p *sched.Plan, r *Runner, j sched.Job) {
+func (w *walker) wait(v *sched.View, p *sched.Plan, r *Policy, j sched.Job) {
 	r.infeasible.Remove(j.ID)
 	if r.infeasible.Rejects(p, j.ID, r.Place(j)) {
 		w.waiting.Remove(j.ID)
@@ -73,7 +73,7 @@ func (w *walker) wait(v *sched.View, p *sched.Plan, r *Runner, j sched.Job) {
 }
 
 // takeOver begins in the middle of a run.
-func (w *walker) takeOver(v *sched.View, p *sched.Plan, r *Runner) {
+func (w *walker) takeOver(v *sched.View, p *sched.Plan, r *Policy) {
 	w.alone = someUnusable(v)
 	for j := range v.Waiting() {
 		w.wait(v, p, r, j)
@@ -92,14 +92,14 @@ func (w *walker) runs(id job.ID) {
 
 func (w *walker) stopped(id job.ID) { w.running.Remove(int(id)) }
 
-func (w *walker) rekey(v *sched.View, r *Runner, j sched.Job) {
+func (w *walker) rekey(v *sched.View, r *Policy, j sched.Job) {
 	if w.waiting.Has(j.ID) {
 		w.waiting.Add(j.ID, j.Class(), queue.Key(r.Order.Key(v, j, false)))
 	}
 }
 
 // choose walks the order and tells the runner what differs from what runs.
-func (w *walker) choose(v *sched.View, r *Runner) {
+func (w *walker) choose(v *sched.View, r *Policy) {
 	if w.waiting.Len() == 0 {
 		return // what runs fits
 	}
@@ -129,7 +129,7 @@ func (w *walker) choose(v *sched.View, r *Runner) {
 
 // sortRunning sorts the running jobs that may be stopped, and takes what the
 // others hold off what is free.
-func (w *walker) sortRunning(v *sched.View, r *Runner) {
+func (w *walker) sortRunning(v *sched.View, r *Policy) {
 	w.order = w.order[:0]
 	for i := range w.running.All() {
 		if w.alone && stays(v, job.ID(i)) {
@@ -152,7 +152,7 @@ func (w *walker) count(v *sched.View) {
 }
 
 // visitRunning lets a running job keep what it has, if that is still free.
-func (w *walker) visitRunning(v *sched.View, r *Runner, id job.ID) {
+func (w *walker) visitRunning(v *sched.View, r *Policy, id job.ID) {
 	a := v.Alloc(id)
 	if a == nil {
 		return

@@ -80,9 +80,9 @@ func (b *Book) Open(v *sched.View, p *sched.Plan) {
 		j := v.Job(ops[i].Job)
 		switch amount := v.Class(j.Class()).Amount; {
 		case ops[i].Was == nil && ops[i].Now != nil:
-			b.Hold(j.Tenant(), amount, 1)
+			b.Count(j.Tenant(), amount, 1)
 		case ops[i].Was != nil && ops[i].Now == nil:
-			b.Hold(j.Tenant(), amount, -1)
+			b.Count(j.Tenant(), amount, -1)
 		}
 	}
 }
@@ -149,9 +149,9 @@ func (b *Book) promised(t tenant.ID) unit.Milli {
 	return b.promise[t]
 }
 
-// Hold notes that the plan gives a tenant something (sign 1) or takes it away
+// Count notes that the plan gives a tenant something (sign 1) or takes it away
 // (sign -1).
-func (b *Book) Hold(t tenant.ID, a tenant.Amount, sign int) {
+func (b *Book) Count(t tenant.ID, a tenant.Amount, sign int) {
 	b.log = append(b.log, held{t, a, sign})
 	b.add(t, a, sign)
 }
@@ -255,7 +255,7 @@ func (b *Book) Quota(t tenant.ID) job.Reason {
 func (b *Book) Forbids(p *sched.Plan, j sched.Job, need unit.Milli) bool {
 	limit := b.Cap(j.Tenant())
 	if need > limit {
-		p.Hold(j.ID, job.Reason{Code: job.OverLimit, Need: int32(j.GPUs()), Have: int32(limit / unit.One), Job: job.None})
+		p.Wait(j.ID, job.Reason{Code: job.OverLimit, Need: int32(j.GPUs()), Have: int32(limit / unit.One), Job: job.None})
 	}
 	return need > limit
 }

@@ -75,7 +75,7 @@ func (r *running) remove(t tenant.ID, id job.ID) {
 }
 
 // settle serves the claims that are due, hard ones first.
-func (r *Runner) settle(v *sched.View, p *sched.Plan) {
+func (r *Policy) settle(v *sched.View, p *sched.Plan) {
 	r.claim.withdrawn = r.claim.withdrawn[:0]
 	// A gang that leaves can make others eligible. This comes to an end: each
 	// claim starts a job, and a start is taken back once at most.
@@ -93,7 +93,7 @@ func (r *Runner) settle(v *sched.View, p *sched.Plan) {
 }
 
 // shares makes sure that the shares are those of now.
-func (r *Runner) shares() {
+func (r *Policy) shares() {
 	if !r.water.filled {
 		r.water.fill(&r.book, r.Divide, func(t tenant.ID) int64 { return r.accounts[t].gpus })
 	}
@@ -101,7 +101,7 @@ func (r *Runner) shares() {
 
 // claims goes through the tenants as when filling, the lowest first, and tells
 // whether any job was started.
-func (r *Runner) claims(v *sched.View, p *sched.Plan, hard bool) (any bool) {
+func (r *Policy) claims(v *sched.View, p *sched.Plan, hard bool) (any bool) {
 	r.round++
 	c := &r.claim
 	c.hard, c.loosened = hard, false
@@ -139,7 +139,7 @@ func (r *Runner) claims(v *sched.View, p *sched.Plan, hard bool) (any bool) {
 
 // least is the smallest number of GPUs, above none, that a job of a tenant waits
 // for.
-func (r *Runner) least(v *sched.View, t tenant.ID) unit.Milli {
+func (r *Policy) least(v *sched.View, t tenant.ID) unit.Milli {
 	least := tenant.Unlimited
 	for _, lane := range r.accounts[t].lanes {
 		at := r.lanes.At(lane)
@@ -152,7 +152,7 @@ func (r *Runner) least(v *sched.View, t tenant.ID) unit.Milli {
 
 // due is the first job of a lane that has waited for the grace time. When none
 // has, the policy wants to be woken when the first one will have.
-func (r *Runner) due(v *sched.View, id job.ID, lane int32) (job.ID, bool) {
+func (r *Policy) due(v *sched.View, id job.ID, lane int32) (job.ID, bool) {
 	for ok := true; ok; id, ok = r.lanes.After(lane, id) {
 		at := unit.Later(v.Job(id).Since(), r.Grace)
 		if at <= v.Now {
@@ -168,7 +168,7 @@ func (r *Runner) due(v *sched.View, id job.ID, lane int32) (job.ID, bool) {
 
 // owed tells whether the claimant, or a tenant above it, stays within its
 // promise (or share) with the job.
-func (r *Runner) owed() bool {
+func (r *Policy) owed() bool {
 	for n, ok := r.book.leaf(r.claim.tenant), true; ok && n.Tenant != tenant.Root; n, ok = r.book.parent(n) {
 		if r.within(n) {
 			return true
@@ -179,9 +179,9 @@ func (r *Runner) owed() bool {
 
 // within tells whether a node stays within its promise (or share) when the
 // claimant starts.
-func (r *Runner) within(n Node) bool { return r.book.GPU(n)+r.claim.need <= r.entitled(n) }
+func (r *Policy) within(n Node) bool { return r.book.GPU(n)+r.claim.need <= r.entitled(n) }
 
-func (r *Runner) entitled(n Node) unit.Milli {
+func (r *Policy) entitled(n Node) unit.Milli {
 	if r.claim.hard {
 		return r.book.Promise(n)
 	}
@@ -190,7 +190,7 @@ func (r *Runner) entitled(n Node) unit.Milli {
 
 // fair is what a node may expect: its promise, or its share where that is
 // reclaimed.
-func (r *Runner) fair(n Node) unit.Milli {
+func (r *Policy) fair(n Node) unit.Milli {
 	if r.Reclaim != Share {
 		return r.book.Promise(n)
 	}
@@ -201,7 +201,7 @@ func (r *Runner) fair(n Node) unit.Milli {
 // take stops victims until the claimant fits and starts it. Those who turn out
 // to be in nobody's way stay, and those who fit elsewhere move. It tells whether
 // it could; if not, nothing is changed.
-func (r *Runner) take(v *sched.View, p *sched.Plan) bool {
+func (r *Policy) take(v *sched.View, p *sched.Plan) bool {
 	mark := r.book.Mark()
 	r.claim.stopped = r.claim.stopped[:0]
 	taken := p.Try(func() bool {
@@ -218,9 +218,9 @@ func (r *Runner) take(v *sched.View, p *sched.Plan) bool {
 			if next == job.None {
 				return false
 			}
-			r.claim.stopped = append(r.claim.stopped, leaver{next, p.Holding(next)})
+			r.claim.stopped = append(r.claim.stopped, leaver{next, p.Alloc(next)})
 			p.Stop(next, job.Reason{Code: job.Reclaimed, Job: r.claim.id})
-			r.book.Hold(v.Job(next).Tenant(), amount(v, next), -1)
+			r.book.Count(v.Job(next).Tenant(), amount(v, next), -1)
 		}
 		return p.Start(r.claim.id, r.Place)
 	})
@@ -237,26 +237,26 @@ func (r *Runner) take(v *sched.View, p *sched.Plan) bool {
 func amount(v *sched.View, id job.ID) tenant.Amount { return v.Class(v.Job(id).Class()).Amount }
 
 // enough tells whether so many GPUs are free that it is worth looking where.
-func (r *Runner) enough(v *sched.View) bool {
+func (r *Policy) enough(v *sched.View) bool {
 	return v.Cluster().FreeMilli(r.claim.pool, v.Class(r.claim.class).Mask) >= r.claim.need
 }
 
 // spare lets victims stay where the claimant does not need what they held, the
 // last stopped first, and moves those who fit elsewhere and keep their work.
-func (r *Runner) spare(v *sched.View, p *sched.Plan) {
+func (r *Policy) spare(v *sched.View, p *sched.Plan) {
 	for i := len(r.claim.stopped) - 1; i >= 0; i-- {
 		id, on := r.claim.stopped[i].id, r.claim.stopped[i].on
 		j := v.Job(id)
 		stays := false
 		if room, _ := r.book.Room(j.Tenant()); amount(v, id).GPU > room {
 			// the claimant has it
-		} else if vacant(v.Cluster(), on, p.Holding(r.claim.id)) {
+		} else if vacant(v.Cluster(), on, p.Alloc(r.claim.id)) {
 			stays = p.StartOn(id, on)
 		} else if keeps(j.Spec().Stop) && j.Phase() == job.Running {
 			stays = p.Start(id, r.Place)
 		}
 		if stays {
-			r.book.Hold(j.Tenant(), amount(v, id), 1)
+			r.book.Count(j.Tenant(), amount(v, id), 1)
 			continue
 		}
 		r.freed()
@@ -308,7 +308,7 @@ func vacant(c *cluster.Cluster, was, other *cluster.Alloc) bool {
 // not disturbed; there from the tenant in the node that is best served; and of
 // its jobs it is the first that may go. Where a limit leaves no room for the
 // claimant it is one of those below that.
-func (r *Runner) victim(v *sched.View, p *sched.Plan, below tenant.ID) job.ID {
+func (r *Policy) victim(v *sched.View, p *sched.Plan, below tenant.ID) job.ID {
 	best, from := job.None, giver{}
 	for i := range r.runs.owners.All() {
 		t := tenant.ID(i)
@@ -334,7 +334,7 @@ type giver struct {
 
 // rank is the place of a job among the victims of its tenant, least first.
 // Nothing is lost with a job that this plan has started.
-func (r *Runner) rank(j sched.Job, keepsPromise bool) [5]int64 {
+func (r *Policy) rank(j sched.Job, keepsPromise bool) [5]int64 {
 	if j.Waiting() {
 		return [5]int64{-1, 0, 0, 0, -int64(j.ID)}
 	}
@@ -343,7 +343,7 @@ func (r *Runner) rank(j sched.Job, keepsPromise bool) [5]int64 {
 	case LowestPriority:
 		least = int64(j.Spec().Priority)
 	case LeastService:
-		least = int64(j.Run()/time.Millisecond) * int64(j.Held())
+		least = int64(j.RunTime()/time.Millisecond) * int64(j.Allocated())
 	}
 	return [5]int64{bit(!keepsPromise), bit(!keeps(j.Spec().Stop)), least, newest, -int64(j.ID)}
 }
@@ -357,7 +357,7 @@ func bit(yes bool) int64 {
 
 // gives tells whether a claim may be met by a tenant, and how it stands to the
 // claimant.
-func (r *Runner) gives(t tenant.ID) (giver, bool) {
+func (r *Policy) gives(t tenant.ID) (giver, bool) {
 	mine, theirs, ok := r.apart(t)
 	if !ok || !r.within(mine) {
 		return giver{}, false
@@ -378,7 +378,7 @@ func (r *Runner) gives(t tenant.ID) (giver, bool) {
 
 // apart finds where the ways down to the claimant and to another tenant part:
 // the nodes on either side. ok is false when they are the same tenant's jobs.
-func (r *Runner) apart(t tenant.ID) (mine, theirs Node, ok bool) {
+func (r *Policy) apart(t tenant.ID) (mine, theirs Node, ok bool) {
 	for mine, up := r.book.leaf(r.claim.tenant), true; up; mine, up = r.book.parent(mine) {
 		above, has := r.book.parent(mine)
 		if !has {
@@ -396,13 +396,13 @@ func (r *Runner) apart(t tenant.ID) (mine, theirs Node, ok bool) {
 }
 
 // oneOf is the first job of a tenant that may go for the claim, or None.
-func (r *Runner) oneOf(v *sched.View, p *sched.Plan, t tenant.ID) job.ID {
+func (r *Policy) oneOf(v *sched.View, p *sched.Plan, t tenant.ID) job.ID {
 	mask := v.Class(r.claim.class).Mask
 	best, least := job.None, [5]int64{}
 	mine, theirs, _ := r.apart(t)
 	for _, id := range r.runs.of[t] {
 		j := v.Job(id)
-		was, now := v.Alloc(id), p.Holding(id)
+		was, now := v.Alloc(id), p.Alloc(id)
 		if now == nil || now.Milli() == 0 || j.Pool() != r.claim.pool || !useful(v.Cluster(), now, mask) {
 			continue
 		}
@@ -441,7 +441,7 @@ func useful(c *cluster.Cluster, a *cluster.Alloc, mask cluster.TypeMask) bool {
 
 // may tells whether a job may go for the claim, and whether the nodes that it
 // belongs to keep what they are promised when it does.
-func (r *Runner) may(v *sched.View, j sched.Job, mine, theirs Node) (keeps, may bool) {
+func (r *Policy) may(v *sched.View, j sched.Job, mine, theirs Node) (keeps, may bool) {
 	keeps = true
 	for n := r.book.leaf(j.Tenant()); keeps; n, _ = r.book.parent(n) {
 		keeps = r.book.GPU(n)-amount(v, j.ID).GPU >= r.book.Promise(n)

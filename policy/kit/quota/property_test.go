@@ -57,7 +57,7 @@ func (c *judge) check(v *sched.View, p *sched.Plan) error {
 	for i := range v.Jobs() {
 		j := v.Job(job.ID(i))
 		for t := j.Tenant(); t >= 0; t = tree.At(t).Parent {
-			if a := p.Holding(j.ID); a != nil {
+			if a := p.Alloc(j.ID); a != nil {
 				used[t] += a.Milli()
 			}
 			if a := v.Alloc(j.ID); a != nil {
@@ -77,7 +77,7 @@ func (c *judge) check(v *sched.View, p *sched.Plan) error {
 		}
 	}
 	for j := range v.Waiting() {
-		if p.Holding(j.ID) != nil {
+		if p.Alloc(j.ID) != nil {
 			continue
 		}
 		if err := c.waits(v, p, j, used); err != nil {

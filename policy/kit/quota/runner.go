@@ -38,7 +38,7 @@ func Guaranteed(b *Book, n Node, held tenant.Amount) (level Level, ok bool) {
 	return Level{0, float64(held.GPU) / float64(g)}, true
 }
 
-// Runner first serves those who are owed GPUs, from what is free or by taking
+// Policy first serves those who are owed GPUs, from what is free or by taking
 // back what others have borrowed. Then it fills the cluster progressively: the
 // node with the lowest level goes next, level by level down the tenant tree, and
 // starts the first of its jobs that fits and that its limits allow.
@@ -46,7 +46,7 @@ func Guaranteed(b *Book, n Node, held tenant.Amount) (level Level, ok bool) {
 // A decision takes time in the number of tenants with waiting jobs and of their
 // lanes; where nothing was freed since the last one and the new jobs are like
 // others that did not fit, it takes none.
-type Runner struct {
+type Policy struct {
 	Settings
 	Rule   Rule
 	Divide Basis // what weights divide, where shares are reclaimed
@@ -77,7 +77,7 @@ type account struct {
 }
 
 // Decide follows the changes of the view, fills what is free and settles claims.
-func (r *Runner) Decide(v *sched.View, p *sched.Plan) {
+func (r *Policy) Decide(v *sched.View, p *sched.Plan) {
 	r.book.Open(v, p)
 	r.wake = unit.Never
 	r.follow(v, p)
@@ -91,16 +91,16 @@ func (r *Runner) Decide(v *sched.View, p *sched.Plan) {
 }
 
 // NextWake is the next moment at which a claim falls due.
-func (r *Runner) NextWake(*sched.View) time.Duration { return r.wake }
+func (r *Policy) NextWake(*sched.View) time.Duration { return r.wake }
 
 // freed forgets what did not fit.
-func (r *Runner) freed() {
+func (r *Policy) freed() {
 	clear(r.full)
 	r.fresh = true
 }
 
 // follow takes in what happened since the last decision.
-func (r *Runner) follow(v *sched.View, p *sched.Plan) {
+func (r *Policy) follow(v *sched.View, p *sched.Plan) {
 	for len(r.accounts) < v.Tenants().Len() {
 		r.accounts = append(r.accounts, account{})
 	}
@@ -138,7 +138,7 @@ func (r *Runner) follow(v *sched.View, p *sched.Plan) {
 }
 
 // wait puts a job into its lane, unless it can never run.
-func (r *Runner) wait(v *sched.View, p *sched.Plan, j sched.Job) {
+func (r *Policy) wait(v *sched.View, p *sched.Plan, j sched.Job) {
 	r.remove(v, j.ID)
 	need := v.Class(j.Class()).Amount.GPU
 	if r.infeasible.Rejects(p, j.ID, r.Place) || r.book.Forbids(p, j, need) {
@@ -155,7 +155,7 @@ func (r *Runner) wait(v *sched.View, p *sched.Plan, j sched.Job) {
 }
 
 // remove takes a job out of its lane, if it is in one.
-func (r *Runner) remove(v *sched.View, id job.ID) {
+func (r *Policy) remove(v *sched.View, id job.ID) {
 	if lane, ok := r.lanes.Remove(id); ok {
 		at := r.lanes.At(lane)
 		r.count(v, at.Tenant, -1, -v.Class(at.Class).Amount.GPU)
@@ -163,7 +163,7 @@ func (r *Runner) remove(v *sched.View, id job.ID) {
 }
 
 // count keeps the number of waiting jobs true, up the tree.
-func (r *Runner) count(v *sched.View, t tenant.ID, n int, gpus unit.Milli) {
+func (r *Policy) count(v *sched.View, t tenant.ID, n int, gpus unit.Milli) {
 	r.accounts[t].own += n
 	r.accounts[t].gpus += int64(gpus)
 	for t >= 0 {
@@ -182,7 +182,7 @@ func (r *Runner) count(v *sched.View, t tenant.ID, n int, gpus unit.Milli) {
 }
 
 // fill starts jobs until none that waits fits.
-func (r *Runner) fill(v *sched.View, p *sched.Plan) {
+func (r *Policy) fill(v *sched.View, p *sched.Plan) {
 	r.fresh = false
 	r.round++
 	for {
@@ -205,7 +205,7 @@ func (r *Runner) fill(v *sched.View, p *sched.Plan) {
 
 // shut leaves a lane out for the rest of the round, and with it, when jobs block
 // each other, all jobs of the tenant.
-func (r *Runner) shut(lane int32) {
+func (r *Policy) shut(lane int32) {
 	at := r.lanes.At(lane)
 	at.Shut = r.round
 	if r.Block {
@@ -214,32 +214,32 @@ func (r *Runner) shut(lane int32) {
 }
 
 // started books a job that the plan has started.
-func (r *Runner) started(v *sched.View, id job.ID) {
+func (r *Policy) started(v *sched.View, id job.ID) {
 	j := v.Job(id)
 	r.remove(v, id)
 	r.runs.add(j.Tenant(), id)
-	r.book.Hold(j.Tenant(), v.Class(j.Class()).Amount, 1)
+	r.book.Count(j.Tenant(), v.Class(j.Class()).Amount, 1)
 }
 
 // allowed tells whether the limits of its tenant allow a job to start, and notes
 // why not.
-func (r *Runner) allowed(v *sched.View, p *sched.Plan, id job.ID, at *Lane) bool {
+func (r *Policy) allowed(v *sched.View, p *sched.Plan, id job.ID, at *Lane) bool {
 	need := v.Class(at.Class).Amount.GPU
 	room, binds := r.book.Room(at.Tenant)
 	if need <= room || need == 0 {
 		return true
 	}
-	p.Hold(id, r.book.Quota(binds))
+	p.Wait(id, r.book.Quota(binds))
 	return false
 }
 
 // next is the job that goes next: the first of the lowest node. Lanes that are
 // shut, and those of classes that are full, are left out.
-func (r *Runner) next(v *sched.View, full []bool) (id job.ID, lane int32, ok bool) {
+func (r *Policy) next(v *sched.View, full []bool) (id job.ID, lane int32, ok bool) {
 	return r.descend(v, tenant.Root, full)
 }
 
-func (r *Runner) descend(v *sched.View, t tenant.ID, full []bool) (id job.ID, lane int32, ok bool) {
+func (r *Policy) descend(v *sched.View, t tenant.ID, full []bool) (id job.ID, lane int32, ok bool) {
 	a := &r.accounts[t]
 	for a.below > 0 && a.done != r.round {
 		if a.active.Len() == 0 {
@@ -269,7 +269,7 @@ func (r *Runner) descend(v *sched.View, t tenant.ID, full []bool) (id job.ID, la
 // lowest is the node with the lowest level among the children of a tenant that
 // are not done with, and its own jobs. Ties go to the one whose next job has the
 // lower number.
-func (r *Runner) lowest(v *sched.View, t tenant.ID, full []bool) (best Node, found bool) {
+func (r *Policy) lowest(v *sched.View, t tenant.ID, full []bool) (best Node, found bool) {
 	a := &r.accounts[t]
 	var level Level
 	better := func(n Node) {
@@ -291,7 +291,7 @@ func (r *Runner) lowest(v *sched.View, t tenant.ID, full []bool) (best Node, fou
 }
 
 // first is the lowest number of a job at the head of a lane of a node.
-func (r *Runner) first(v *sched.View, n Node) job.ID {
+func (r *Policy) first(v *sched.View, n Node) job.ID {
 	a := &r.accounts[n.Tenant]
 	least := job.ID(v.Jobs())
 	for _, lane := range a.lanes {
@@ -309,7 +309,7 @@ func (r *Runner) first(v *sched.View, n Node) job.ID {
 
 // head is the first of a tenant's own jobs that are not left out. When jobs
 // block each other it is the first of all of them, or none.
-func (r *Runner) head(a *account, full []bool) (id job.ID, lane int32, ok bool) {
+func (r *Policy) head(a *account, full []bool) (id job.ID, lane int32, ok bool) {
 	if a.own == 0 || a.shut == r.round {
 		return 0, 0, false
 	}
@@ -332,7 +332,7 @@ func (r *Runner) head(a *account, full []bool) (id job.ID, lane int32, ok bool) 
 }
 
 // Why says why a job was left waiting, once the plan has been carried out.
-func (r *Runner) Why(v *sched.View, id job.ID) job.Reason {
+func (r *Policy) Why(v *sched.View, id job.ID) job.Reason {
 	r.book.Close()
 	j := v.Job(id)
 	class := v.Class(j.Class())
@@ -355,7 +355,7 @@ func (r *Runner) Why(v *sched.View, id job.ID) job.Reason {
 }
 
 // behind names the first job of a tenant that blocks another.
-func (r *Runner) behind(a *account, id job.ID) job.Reason {
+func (r *Policy) behind(a *account, id job.ID) job.Reason {
 	first := id
 	for _, lane := range a.lanes {
 		if head, ok := r.lanes.Head(lane); ok && r.lanes.Before(head, first) {

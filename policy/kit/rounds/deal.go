@@ -27,7 +27,7 @@ func (d *deal) begin(r *Round) {
 	d.failed = d.failed[:0]
 	same := !slices.ContainsFunc(r.picks, func(k pick) bool { return !k.holds(r) }) // nobody new, nobody elsewhere
 	for _, j := range r.Jobs {
-		if j.Running() && !(same && r.Taken(j.ID)) {
+		if j.Running() && !(same && r.Served(j.ID)) {
 			p.Stop(j.ID, job.Reason{Code: job.UsedShare, Need: int32(min(j.Service(), 1<<30)), Job: job.None})
 		}
 	}
@@ -62,14 +62,14 @@ func (d *deal) begin(r *Round) {
 	}
 	if len(d.failed) > 0 { // what was meant for them goes to whoever fits
 		for _, j := range r.Jobs {
-			if !r.Taken(j.ID) {
+			if !r.Served(j.ID) {
 				p.Start(j.ID, OneType(r.run.Place))
 			}
 		}
 	}
 	for _, j := range r.Jobs {
-		if p.Holding(j.ID) == nil {
-			p.Hold(j.ID, waits(v, r, j))
+		if p.Alloc(j.ID) == nil {
+			p.Wait(j.ID, waits(v, r, j))
 		}
 	}
 }
@@ -94,7 +94,7 @@ func (k *pick) holds(r *Round) bool {
 
 // suits tells whether what a job holds suits the pick.
 func (k *pick) suits(r *Round, j sched.Job) bool {
-	t, ok := r.Holds(j)
+	t, ok := r.TypeOf(j)
 	return ok && t == k.t && j.Tasks() == k.tasks && !mixed(r.View.Alloc(j.ID), r.View.Cluster()) && (!k.near || r.View.Alloc(j.ID).Nodes() == 1)
 }
 
@@ -124,7 +124,7 @@ func (d *deal) place(r *Round, k *pick) bool {
 	if k.with == job.None {
 		return true
 	}
-	d.alloc.CopyFrom(r.Plan.Holding(k.job))
+	d.alloc.CopyFrom(r.Plan.Alloc(k.job))
 	r.Plan.Stop(k.job, job.Reason{Code: job.UsedShare, Job: job.None})
 	return d.part(r, k, k.job) && d.start(r, k)
 }
@@ -133,7 +133,7 @@ func (d *deal) place(r *Round, k *pick) bool {
 func (d *deal) start(r *Round, k *pick) bool {
 	c := r.View.Cluster()
 	mark := c.Mark()
-	free := c.Take(&d.alloc) == nil && (k.with == job.None || c.Take(&d.guest) == nil)
+	free := c.Allocate(&d.alloc) == nil && (k.with == job.None || c.Allocate(&d.guest) == nil)
 	c.Undo(mark)
 	return free && r.Plan.StartOn(k.job, &d.alloc) && (k.with == job.None || r.Plan.StartOn(k.with, &d.guest))
 }
@@ -145,7 +145,7 @@ func mixed(a *cluster.Alloc, c *cluster.Cluster) bool {
 
 // waits is why a job waits for the next round.
 func waits(v *sched.View, r *Round, j sched.Job) job.Reason {
-	if r.Taken(j.ID) { // it has found no place
+	if r.Served(j.ID) { // it has found no place
 		return job.Reason{Code: job.NotYet, At: r.run.Grid.Next(v.Now), Job: job.None}
 	}
 	return job.Reason{Code: job.Outranked, Job: job.None}

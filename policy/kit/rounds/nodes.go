@@ -9,7 +9,7 @@ import (
 )
 
 // A Rule may tell gangs that run together on one node from those that may be spread over
-// several (Runner.Together). A type then has room for so many of the first at once.
+// several (Policy.Together). A type then has room for so many of the first at once.
 
 // nodes is what there is on each node where a round begins.
 type nodes struct {
@@ -113,10 +113,10 @@ func (n *nodes) take(t cluster.TypeID, gpus int) {
 	}
 }
 
-// TakeTogether is Take on devices of one node. It is also false where those that were taken
+// ServeTogether is Take on devices of one node. It is also false where those that were taken
 // so leave no room on the nodes. Only where a round begins.
-func (r *Round) TakeTogether(j sched.Job, t cluster.TypeID) bool {
-	if !r.nodes.room(t, j.GPUs()) || !r.Take(j, t) {
+func (r *Round) ServeTogether(j sched.Job, t cluster.TypeID) bool {
+	if !r.nodes.room(t, j.GPUs()) || !r.Serve(j, t) {
 		return false
 	}
 	r.nodes.take(t, j.GPUs())

@@ -92,13 +92,13 @@ func (a *account) read(j sched.Job, c *cluster.Cluster) {
 // write notes an account of a job, which was taken for this round or not. As long as it is
 // served by one claim, round after round, that counts by itself, and nothing is noted.
 func (a *account) write(r *Round, j sched.Job) {
-	taken := r.Taken(j.ID)
+	taken := r.Served(j.ID)
 	if a.goesOn && taken {
 		return
 	}
 	was, _ := sched.Recall[account](j)
 	if a.served, a.held = -1, 0; taken {
-		a.served, a.held = r.View.Now, j.Run()
+		a.served, a.held = r.View.Now, j.RunTime()
 	}
 	on := a.serving(r, j)
 	for i := range a.entries {
@@ -118,7 +118,7 @@ func (a *account) write(r *Round, j sched.Job) {
 
 // serving is the place of the claim by which a job that runs is served; -1: there is none.
 func (a *account) serving(r *Round, j sched.Job) int {
-	t, ok := r.Holds(j)
+	t, ok := r.TypeOf(j)
 	if !ok {
 		return -1
 	}

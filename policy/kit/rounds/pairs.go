@@ -32,17 +32,17 @@ func Alike(a, b sched.Job) bool {
 	return x.GPU == y.GPU && x.Tasks == y.Tasks && a.Pool() == b.Pool()
 }
 
-// TakePair takes two jobs to share devices of one type in this round. It is false
+// ServePair takes two jobs to share devices of one type in this round. It is false
 // where either cannot, or too few are left.
-func (r *Round) TakePair(a, b sched.Job, t cluster.TypeID) bool {
+func (r *Round) ServePair(a, b sched.Job, t cluster.TypeID) bool {
 	tasks := tasksOf(a)
 	milli := need(a, tasks)
-	if r.left[t] < milli || r.Taken(a.ID) || r.Taken(b.ID) || a.ID == b.ID || !Pairable(a) || !Pairable(b) || !Alike(a, b) || !r.Can(a, t) || !r.Can(b, t) {
+	if r.left[t] < milli || r.Served(a.ID) || r.Served(b.ID) || a.ID == b.ID || !Pairable(a) || !Pairable(b) || !Alike(a, b) || !r.Can(a, t) || !r.Can(b, t) {
 		return false
 	}
 	r.left[t] -= milli
-	r.taken.Add(int(a.ID))
-	r.taken.Add(int(b.ID))
+	r.served.Add(int(a.ID))
+	r.served.Add(int(b.ID))
 	r.picks = append(r.picks, pick{job: a.ID, with: b.ID, t: t, tasks: tasks, milli: milli})
 	return true
 }
@@ -132,7 +132,7 @@ func (s *Shares) void(r *Round, i int, e entry) bool {
 func (s *Shares) pairBids(r *Round, t cluster.TypeID, i int) {
 	id := s.jobs[i].ID
 	for _, e := range s.accounts[i].entries {
-		if !e.pair || e.t != t || e.Target <= 0 || s.void(r, i, e) || r.Taken(id) || r.Taken(e.with) {
+		if !e.pair || e.t != t || e.Target <= 0 || s.void(r, i, e) || r.Served(id) || r.Served(e.with) {
 			continue
 		}
 		if _, here := s.place(e.with); here {

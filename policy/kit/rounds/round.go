@@ -23,12 +23,12 @@ type Round struct {
 	Alone  []sched.Job      // where the round begins: who goes on because it has not made any progress yet, by number
 	Types  []cluster.TypeID // the GPU types that there are, in the order of the cluster
 
-	run    *Runner
+	run    *Policy
 	total  []unit.Milli // by type: what there is to be dealt out
 	left   []unit.Milli // of that
 	shared []unit.Milli // by type: what there is, with what those who are left alone for now hold
 	picks  []pick
-	taken  dense.Set
+	served dense.Set
 	bare   []job.ID // they wait and need no GPUs
 	paired bool     // a round has begun in which jobs may share devices
 
@@ -48,7 +48,7 @@ type pick struct {
 }
 
 // open begins a round that nobody has been looked at for.
-func (r *Round) open(run *Runner, v *sched.View, p *sched.Plan) {
+func (r *Round) open(run *Policy, v *sched.View, p *sched.Plan) {
 	r.View, r.Plan, r.run = v, p, run
 	r.Number, r.Length = run.Grid.Number(v.Now), time.Duration(run.Grid)
 }
@@ -81,7 +81,7 @@ func (r *Round) gather(begins bool) {
 	v := r.View
 	r.Alone = r.Alone[:0]
 	r.Jobs, r.Types, r.picks, r.bare = r.Jobs[:0], r.Types[:0], r.picks[:0], r.bare[:0]
-	r.taken.Clear()
+	r.served.Clear()
 	types := v.Cluster().Types()
 	r.total = append(r.total[:0], make([]unit.Milli, types)...)
 	for t := range types {
@@ -123,7 +123,7 @@ func (r *Round) running() {
 	slices.SortFunc(r.Jobs, func(a, b sched.Job) int { return cmp.Compare(a.ID, b.ID) })
 	r.shared = append(r.shared[:0], r.total...)
 	for _, j := range r.Alone {
-		r.taken.Add(int(j.ID))
+		r.served.Add(int(j.ID))
 		r.withhold(j)
 	}
 	if r.run.Together {
@@ -151,7 +151,7 @@ func (r *Round) addParts() {
 func (r *Round) waiting(j sched.Job) {
 	switch why := r.Plan.Never(j.ID, OneType(r.run.Place)); {
 	case why.Code != job.NoReason:
-		r.Plan.Hold(j.ID, why)
+		r.Plan.Wait(j.ID, why)
 	case !withGPUs(j):
 		r.bare = append(r.bare, j.ID)
 	default:
@@ -224,8 +224,8 @@ func (r *Round) nodeGPUs(j sched.Job, t cluster.TypeID) int {
 	return r.View.Cluster().MaxNodeGPUs(j.Pool(), 1<<t)
 }
 
-// Holds is the type that a running job holds; ok is false for one that waits.
-func (r *Round) Holds(j sched.Job) (t cluster.TypeID, ok bool) {
+// TypeOf is the type that a running job holds; ok is false for one that waits.
+func (r *Round) TypeOf(j sched.Job) (t cluster.TypeID, ok bool) {
 	a := r.View.Alloc(j.ID)
 	if a == nil || len(a.Shares) == 0 || !j.Running() {
 		return 0, false
@@ -233,22 +233,22 @@ func (r *Round) Holds(j sched.Job) (t cluster.TypeID, ok bool) {
 	return r.View.Cluster().TypeOf(a.Shares[0].Device), true
 }
 
-// Taken tells whether a job was taken.
-func (r *Round) Taken(id job.ID) bool { return r.taken.Has(int(id)) }
+// Served tells whether a job was taken.
+func (r *Round) Served(id job.ID) bool { return r.served.Has(int(id)) }
 
-// Take takes a job for this round, to run on devices of one type at the size it
+// Serve takes a job for this round, to run on devices of one type at the size it
 // asks for. It is false where too few are left, where the type can never hold the
 // job, and for one that was taken already.
-func (r *Round) Take(j sched.Job, t cluster.TypeID) bool { return r.TakeSize(j, t, tasksOf(j)) }
+func (r *Round) Serve(j sched.Job, t cluster.TypeID) bool { return r.ServeSize(j, t, tasksOf(j)) }
 
-// TakeSize is Take with so many tasks of the first role, for elastic jobs.
-func (r *Round) TakeSize(j sched.Job, t cluster.TypeID, tasks int) bool {
+// ServeSize is Take with so many tasks of the first role, for elastic jobs.
+func (r *Round) ServeSize(j sched.Job, t cluster.TypeID, tasks int) bool {
 	milli := need(j, tasks)
-	if r.left[t] < milli || r.Taken(j.ID) || !r.Can(j, t) {
+	if r.left[t] < milli || r.Served(j.ID) || !r.Can(j, t) {
 		return false
 	}
 	r.left[t] -= milli
-	r.taken.Add(int(j.ID))
+	r.served.Add(int(j.ID))
 	r.picks = append(r.picks, pick{job: j.ID, with: job.None, t: t, tasks: tasks, milli: milli})
 	return true
 }

@@ -4,20 +4,20 @@
 //
 // Nouns: a Grid is the clock, whose rounds begin at multiples of their length; a
 // Round is one of them as a Rule sees it, which takes jobs in the order in which
-// they are to be served; a Runner is the policy around a Rule: it says who may be
+// they are to be served; a Policy is the policy around a Rule: it says who may be
 // served, deals out devices to those who were taken, and takes them from the
 // others. A Claim is a share of a job's time that it shall run on one GPU type;
 // Shares turns claims into rounds by priorities and deficits.
 //
-// A Runner keeps nothing between calls: what it needs is in the view, and what
+// A Policy keeps nothing between calls: what it needs is in the view, and what
 // Shares must remember is noted on the jobs (NewNote). A policy may use it without
 // Shares, and then may note on jobs what it likes.
 //
-// Two jobs may share devices, each a half of them, where Runner.Pairs and Shares.Pairs
+// Two jobs may share devices, each a half of them, where Policy.Pairs and Shares.Pairs
 // say so. A claim may then be that of a pair, is noted on one of the two, and is served
-// like that of a job (Round.TakePair).
+// like that of a job (Round.ServePair).
 //
-// Where Runner.Together and Shares.Together say so, a job may have two claims on a type: on
+// Where Policy.Together and Shares.Together say so, a job may have two claims on a type: on
 // time in which it runs together on one node, and on time in which it may be spread.
 //
 // # Who may be served
@@ -67,28 +67,28 @@ func (g Grid) Next(now time.Duration) time.Duration { return g.Start(g.Number(no
 
 // Rule is who is served.
 type Rule interface {
-	// Serve takes jobs (Round.Take) in the order in which they are to be served.
+	// Serve takes jobs (Round.Serve) in the order in which they are to be served.
 	// It is called where a round begins, and inside one whenever anything happens
 	// while jobs wait; Round.Begins tells which.
 	Serve(r *Round)
 }
 
-// Runner is a policy that serves jobs in rounds. Its fields must not change once
+// Policy is a policy that serves jobs in rounds. Its fields must not change once
 // it is used.
-type Runner struct {
+type Policy struct {
 	Grid  Grid
 	Place place.Strategy // where a gang runs among the devices of one type
 	Rule  Rule
-	Pairs bool // two jobs may share devices (Round.TakePair)
+	Pairs bool // two jobs may share devices (Round.ServePair)
 
-	Together bool // gangs on one node are told from others (Round.TakeTogether)
+	Together bool // gangs on one node are told from others (Round.ServeTogether)
 
 	round Round
 	deal  deal
 }
 
 // Decide implements sched.Policy.
-func (r *Runner) Decide(v *sched.View, p *sched.Plan) {
+func (r *Policy) Decide(v *sched.View, p *sched.Plan) {
 	round := &r.round
 	round.open(r, v, p)
 	if round.Begins = r.Grid.Begins(v.Now); round.Begins {
@@ -109,7 +109,7 @@ func (r *Runner) Decide(v *sched.View, p *sched.Plan) {
 
 // NextWake implements sched.Waker: when the next round begins, as long as there
 // is anybody to serve.
-func (r *Runner) NextWake(v *sched.View) time.Duration {
+func (r *Policy) NextWake(v *sched.View) time.Duration {
 	for range v.Running() {
 		return r.Grid.Next(v.Now)
 	}
@@ -122,7 +122,7 @@ func (r *Runner) NextWake(v *sched.View) time.Duration {
 }
 
 // Why implements sched.Explainer.
-func (r *Runner) Why(v *sched.View, _ job.ID) job.Reason {
+func (r *Policy) Why(v *sched.View, _ job.ID) job.Reason {
 	return job.Reason{Code: job.NotYet, At: r.Grid.Next(v.Now), Job: job.None}
 }
 

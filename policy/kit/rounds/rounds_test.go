@@ -99,10 +99,10 @@ type turns struct{}
 
 func (turns) Serve(r *rounds.Round) {
 	jobs := slices.Clone(r.Jobs)
-	slices.SortStableFunc(jobs, func(a, b sched.Job) int { return cmp.Compare(a.Run(), b.Run()) })
+	slices.SortStableFunc(jobs, func(a, b sched.Job) int { return cmp.Compare(a.RunTime(), b.RunTime()) })
 	for _, j := range jobs {
 		for _, t := range r.Types {
-			if r.Take(j, t) {
+			if r.Serve(j, t) {
 				break
 			}
 		}
@@ -110,7 +110,7 @@ func (turns) Serve(r *rounds.Round) {
 }
 
 func inTurns() (sched.Policy, error) {
-	return &rounds.Runner{Grid: rounds.Grid(10 * time.Second), Place: place.Pack, Rule: turns{}}, nil
+	return &rounds.Policy{Grid: rounds.Grid(10 * time.Second), Place: place.Pack, Rule: turns{}}, nil
 }
 
 // TestTurns: who is not served again makes room when a round begins and not

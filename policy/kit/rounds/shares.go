@@ -51,10 +51,10 @@ type Shares struct {
 	// Terms says by what rules targets are settled. Where they are not those of the last
 	// epoch, a new one begins.
 	Terms string
-	// Pairs tells that jobs may share devices, two at a time. The Runner must know too.
+	// Pairs tells that jobs may share devices, two at a time. The Policy must know too.
 	Pairs bool
 	// Together tells that there are claims on time together on one node (not with Pairs).
-	// The Runner must know too.
+	// The Policy must know too.
 	Together bool
 
 	jobs     []sched.Job // of the round, those left alone for now included, by number
@@ -137,7 +137,7 @@ func (s *Shares) receive(r *Round, a *account, j sched.Job) {
 	if j.Running() {
 		stay = r.View.Now - j.Since()
 	}
-	whole := (j.Run() - a.held - stay) / r.Length // of rounds before that
+	whole := (j.RunTime() - a.held - stay) / r.Length // of rounds before that
 	unbroken := j.Running() && j.Since() <= a.served
 	if unbroken {
 		whole = (r.View.Now-a.served)/r.Length - 1
@@ -266,7 +266,7 @@ func share(shares [][]float64, i, k int) float64 {
 func (s *Shares) Bids(r *Round, t cluster.TypeID, idle bool) []Bid {
 	s.bids = s.bids[:0]
 	for i, j := range s.jobs {
-		if r.Taken(j.ID) {
+		if r.Served(j.ID) {
 			continue
 		}
 		near := s.accounts[i].on(t, true)
@@ -299,24 +299,24 @@ func (s *Shares) Walk(r *Round, types []cluster.TypeID, idle bool, speed func(jo
 			}
 			switch j := r.View.Job(b.Job); {
 			case b.With != job.None:
-				if other := r.View.Job(b.With); r.TakePair(j, other, t) {
+				if other := r.View.Job(b.With); r.ServePair(j, other, t) {
 					s.serve(r, j, other.ID, false)
 					s.serve(r, other, j.ID, false)
 				}
 			case b.Together:
-				if r.TakeTogether(j, t) {
+				if r.ServeTogether(j, t) {
 					s.serve(r, j, job.None, true)
 				} else if idle {
 					apart = append(apart, j)
 				}
 			case b.Target > 0 || speed(j, t) > 0:
-				if r.Take(j, t) {
+				if r.Serve(j, t) {
 					s.serve(r, j, job.None, false)
 				}
 			}
 		}
 		for _, j := range apart {
-			if r.Take(j, t) {
+			if r.Serve(j, t) {
 				s.serve(r, j, job.None, false)
 			}
 		}
