@@ -199,7 +199,7 @@ func TestFrozenGoesHome(t *testing.T) {
 	if pids := strings.Fields(h.text("pid")); len(pids) != 2 || pids[0] != pids[1] {
 		t.Errorf("it is another process: %v", pids)
 	}
-	if w := h.why(a); w.Job.RunTime != 1 {
+	if w := h.why(a); w.Job.Run != 1 {
 		t.Errorf("%+v", w)
 	}
 }

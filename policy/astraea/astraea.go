@@ -98,7 +98,7 @@ type candidate struct {
 func (a *policy) serve(s *lease.Pass) {
 	a.gather(s)
 	a.left = append(a.left[:0], a.turns...)
-	phases(a.left, a.cfg.Term.Seconds(), func(c *candidate) bool { return s.Take(c.job) })
+	phases(a.left, a.cfg.Term.Seconds(), func(c *candidate) bool { return s.Serve(c.job) })
 }
 
 // phases serves in two phases, again and again: the poorest tenant, and of hers the

@@ -92,18 +92,18 @@ func (s *policy) Serve(r *rounds.Round) {
 		offset := s.follow(r)
 		for i := range s.jobs {
 			if s.jobs[i].plan&(1<<offset) != 0 {
-				take(r, s.jobs[i].job)
+				serve(r, s.jobs[i].job)
 			}
 		}
 	}
 	slices.SortStableFunc(s.jobs, func(a, b planned) int { return cmp.Compare(b.Left, a.Left) })
 	for i := range s.jobs {
-		take(r, s.jobs[i].job)
+		serve(r, s.jobs[i].job)
 	}
 }
 
-// take lets a job run on the first type that has room.
-func take(r *rounds.Round, j sched.Job) {
+// serve lets a job run on the first type that has room.
+func serve(r *rounds.Round, j sched.Job) {
 	for _, t := range r.Types {
 		if r.Served(j.ID) || r.Speed(j, t) > 0 && r.Serve(j, t) {
 			return

@@ -141,7 +141,7 @@ func (t *policy) serve(s *lease.Pass) {
 	t.lottery(s.View, free, apps[:n])
 	for i := range apps {
 		if apps[i].take > 0 {
-			s.TakeSize(apps[i].job, apps[i].take)
+			s.ServeSize(apps[i].job, apps[i].take)
 		}
 	}
 	for i := range apps { // what did not fit where it was meant to leaves room
@@ -161,7 +161,7 @@ func Participants(apps int, fair float64) int {
 func greedy(s *lease.Pass, a *app) {
 	least, most := a.job.Spec().Demand.Roles[0].Range()
 	for n := most; n >= least; n-- {
-		if s.TakeSize(a.job, int(n)) {
+		if s.ServeSize(a.job, int(n)) {
 			return
 		}
 	}

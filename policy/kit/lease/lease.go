@@ -146,14 +146,14 @@ func (t *Terms) Decide(v *sched.View, p *sched.Plan, serve func(*Pass)) {
 	t.next(v, p)
 }
 
-// Take serves a candidate at the size it asks for: it tells whether there is room
+// Serve serves a candidate at the size it asks for: it tells whether there is room
 // for it, and books that while the Pass lasts.
-func (s *Pass) Take(j sched.Job) bool {
-	return s.TakeSize(j, int(j.Spec().Demand.Roles[0].Tasks))
+func (s *Pass) Serve(j sched.Job) bool {
+	return s.ServeSize(j, int(j.Spec().Demand.Roles[0].Tasks))
 }
 
-// TakeSize is Take with so many tasks of the first role, for elastic jobs.
-func (s *Pass) TakeSize(j sched.Job, tasks int) bool {
+// ServeSize is Take with so many tasks of the first role, for elastic jobs.
+func (s *Pass) ServeSize(j sched.Job, tasks int) bool {
 	s.tried = append(s.tried, winner{j.ID, tasks})
 	if !s.plan.StartSize(j.ID, tasks, s.place) {
 		return false

@@ -22,7 +22,7 @@ func (u *turns) Decide(v *sched.View, p *sched.Plan) {
 		order := slices.Clone(s.Candidates)
 		slices.SortStableFunc(order, func(a, b sched.Job) int { return cmp.Compare(a.RunTime(), b.RunTime()) })
 		for _, j := range order {
-			s.Take(j)
+			s.Serve(j)
 		}
 	})
 }
