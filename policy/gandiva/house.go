@@ -85,7 +85,7 @@ func (g *policy) house(m *member) bool {
 		return false
 	}
 	g.moveIn(m, s.first(), false)
-	g.add(s, g.crewOf(m))
+	g.add(s, g.groupOf(m))
 	slices.SortFunc(s.groups, before)
 	return true
 }

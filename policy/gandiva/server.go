@@ -138,7 +138,7 @@ func (g *policy) findServers() {
 // how many of them this one has taken.
 type made struct {
 	allServers []*server
-	allCrews   []*group
+	allGroups  []*group
 	servers    int
 	groups     int
 }
@@ -156,10 +156,10 @@ func (g *policy) newServer(n cluster.NodeID, pool cluster.PoolID) *server {
 
 // newGroup lists a group of one.
 func (g *policy) newGroup(lead *member) *group {
-	if g.made.groups == len(g.made.allCrews) {
-		g.made.allCrews = append(g.made.allCrews, &group{})
+	if g.made.groups == len(g.made.allGroups) {
+		g.made.allGroups = append(g.made.allGroups, &group{})
 	}
-	k := g.made.allCrews[g.made.groups]
+	k := g.made.allGroups[g.made.groups]
 	g.made.groups++
 	*k = group{lead: lead}
 	g.groups = append(g.groups, k)
@@ -324,7 +324,7 @@ func (g *policy) assign(m *member) {
 		return
 	}
 	if s := g.homeOf(m); s != nil {
-		g.add(s, g.crewOf(m))
+		g.add(s, g.groupOf(m))
 	} else if m.j.Waiting() {
 		g.queue = append(g.queue, m)
 	}
@@ -369,7 +369,7 @@ func (g *policy) settleRunning(m *member) {
 	s.take(m.has, m.note.link != trying && m.note.link != paired)
 	switch m.note.link {
 	case paired, trying:
-		k := g.crewOf(g.member(m.note.with))
+		k := g.groupOf(g.member(m.note.with))
 		k.guest, k.trial = m, m.note.link == trying
 		if old := g.homeOf(m); k.trial && old != nil {
 			away := g.newGroup(m)
@@ -382,7 +382,7 @@ func (g *policy) settleRunning(m *member) {
 		m.note.home = s.first()
 		g.keep(m)
 	}
-	k := g.crewOf(m)
+	k := g.groupOf(m)
 	k.runs = true
 	g.add(s, k)
 }
@@ -398,8 +398,8 @@ func (s *server) take(a *cluster.Alloc, gpus bool) {
 	}
 }
 
-// crewOf is the group that a job leads, made when there is none yet.
-func (g *policy) crewOf(m *member) *group {
+// groupOf is the group that a job leads, made when there is none yet.
+func (g *policy) groupOf(m *member) *group {
 	if m.group == nil {
 		m.group = g.newGroup(m)
 		m.group.gone = m.j.Phase() == job.Stopping

@@ -31,7 +31,7 @@ func (g *policy) together() {
 			continue
 		}
 		g.moveIn(m, to.first(), false)
-		k := g.crewOf(m)
+		k := g.groupOf(m)
 		k.runs = true
 		g.add(to, k)
 		slices.SortFunc(to.groups, before)
@@ -86,7 +86,7 @@ func (g *policy) unpack() {
 		k.guest = nil
 		beside.GiveEach(g.p, k.lead.j.ID, beside.Whole)
 		g.moveIn(m, to.first(), false)
-		own := g.crewOf(m)
+		own := g.groupOf(m)
 		own.runs = true
 		g.add(to, own)
 		slices.SortFunc(to.groups, before)

@@ -224,7 +224,7 @@ func (g *policy) start(s *server, k *group) bool {
 		guest := k.guest
 		k.guest, guest.note.link = nil, apart
 		g.keep(guest)
-		g.add(s, g.crewOf(guest))
+		g.add(s, g.groupOf(guest))
 	}
 	return true
 }

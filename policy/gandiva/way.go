@@ -65,7 +65,7 @@ func (g *policy) clearFor(m *member) bool {
 	set := g.merge(nodes)
 	g.dropMerged()
 	g.moveIn(m, set.first(), false)
-	g.add(set, g.crewOf(m))
+	g.add(set, g.groupOf(m))
 	return true
 }
 

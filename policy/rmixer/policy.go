@@ -24,7 +24,7 @@ type policy struct {
 	tracker
 	fresh fresh
 	alloc cluster.Alloc // scratch
-	group  []*job.Job    // scratch
+	group []*job.Job    // scratch
 	near  []*item       // scratch
 }
 
