@@ -50,9 +50,11 @@ func (c *Client) Jobs(ctx context.Context, q api.Query) ([]api.Job, error) {
 	if v := values(q); len(v) > 0 {
 		path += "?" + v.Encode()
 	}
-	var out jobList
+	var out struct {
+		Jobs []api.Job `json:"jobs"`
+	}
 	err := c.call(ctx, http.MethodGet, path, nil, &out)
-	return out, err
+	return out.Jobs, err
 }
 
 // values writes a query as its URL has it.
