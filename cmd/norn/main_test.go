@@ -382,7 +382,7 @@ func TestFailures(t *testing.T) {
 		{"sim " + empty + " -c 1x8", "empty.csv"},
 		{"sim " + good + " -c phily", "did you mean philly?"},
 		{"sim " + good + " -c 1x8 --format csw", `"csw" is no format of traces`},
-		{"sim " + good + " -c 1x8 --out " + good, "not a directory"},
+		{"sim " + good + " -c 1x8 --out " + file(t, "taken", ""), "not a directory"},
 		{"cluster nowhere.yaml", "there is no file nowhere.yaml"},
 		{"policies tiresas", "did you mean tiresias?"},
 		{"explain " + good, "is no event log"},
@@ -413,7 +413,7 @@ func TestInterrupted(t *testing.T) {
 	if code := execute(ctx, []string{"sim", "--out", dir}, &out, &errOut); code != exitInterrupted || out.Len() != 0 {
 		t.Errorf("exit code %d, %q", code, out.String())
 	}
-	if got, want := errOut.String(), "norn: interrupted: 0 of 3 policies had ended; what was written is in "+dir+"\n"; got != want {
+	if got, want := errOut.String(), "norn: interrupted: 0 of 3 policies had ended; what was written is in "+dir+".partial until the next run\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
