@@ -373,8 +373,11 @@ func TestFailures(t *testing.T) {
 	noise := file(t, "noise", "\x00\x01\x02")
 	empty := file(t, "empty.csv", "")
 	newer := file(t, "new.log", "{\"norn\":\"eventlog\",\"version\":99}\n")
+	newerTrace := file(t, "new.jsonl", "{\"norn\":\"trace\",\"version\":9,\"new\":{}}\n")
 	works(t, "sim", "--policy", "fifo", "--out", dir)
 	for _, c := range []struct{ line, want string }{
+		{"sim " + newer, "is an event log of version 99, this program reads versions 1 to 2: a newer norn is needed"},
+		{"sim " + newerTrace + " -c 1x8", "is a trace of version 9, this program reads version 1: a newer norn is needed"},
 		{"sim nowhere.csv", "nowhere.csv"},
 		{"sim nowhere.csv -c 1x8", "nowhere.csv"},
 		{"sim " + bad + " -c 1x8", `bad.csv, line 2, column 3 (gpus): found "x"`},

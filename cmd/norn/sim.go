@@ -232,7 +232,7 @@ func (f *simFlags) findCluster(args []string) (*eventlog.Header, error) {
 			if err != nil {
 				return nil, err
 			}
-		case info.IsDir():
+		case info.IsDir() || !errors.Is(err, eventlog.ErrNotLog) && !errors.Is(err, errPipe):
 			return nil, err
 		}
 	}
