@@ -28,7 +28,7 @@ var rings = map[string]ring{
 	"dense": 1, "unit": 1, "param": 1, "jsontext": 1, "state": 1, "sched": 1, "solve/...": 1, "policy/...": 1,
 
 	"solve/highs": 2, "engine": 2, "sim": 2, "eventlog": 2, "replay": 2, "trace": 2, "trace/gen/...": 2, "clusterspec": 2, "yamltext": 2,
-	"report": 2, "run/...": 2, "published/...": 2, "sim/simtest": 2, "internal/fileio": 2, "internal/grid": 2, "internal/history": 2, "internal/shared": 2, "internal/oracle": 2,
+	"report": 2, "run/...": 2, "published/...": 2, "sim/simtest": 2, "internal/fileio": 2, "internal/grid": 2, "internal/history": 2, "internal/shared": 2, "internal/oracle": 2, "internal/sealed": 2,
 
 	"api": 3, "sdk/...": 3, "client": 3, "cmd/...": 3, "live/...": 3, "local/...": 3, "kube/...": 3, "server/...": 3, "web/...": 3, "examples/...": 3,
 	"internal/bench":               3, // a program that measures others
