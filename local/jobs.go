@@ -19,7 +19,8 @@ import (
 // What matters of it can be made again from the state folder.
 type entry struct {
 	live.Job
-	cred *rundir.User // as whom it runs; nil: as the daemon
+	stored *stored      // as it was submitted
+	cred   *rundir.User // as whom it runs; nil: as the daemon
 
 	stage   stage
 	seq     int // of the last Want
@@ -280,7 +281,7 @@ func (d intake) completeStop(s *api.Stop, spec *api.JobSpec) error {
 
 // newEntry is what is known of a job when it is submitted, or found again.
 func newEntry(key string, s *stored) *entry {
-	l := &entry{Job: live.Job{Key: key, User: s.User, Spec: &s.Spec, After: slices.Clone(s.Spec.After), Held: s.Spec.Held}, cred: s.Cred, changed: make(chan struct{})}
+	l := &entry{Job: live.Job{Key: key, User: s.User, Spec: &s.Spec, After: slices.Clone(s.Spec.After), Held: s.Spec.Held}, stored: s, cred: s.Cred, changed: make(chan struct{})}
 	if key != s.ID {
 		l.Array = s.ID
 	}

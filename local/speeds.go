@@ -172,7 +172,7 @@ func ratesFile(key string) string { return "rates-" + key + ".json" }
 
 // readAlone reads what is known of a job's rate alone.
 func (d gauges) readAlone(l *entry) {
-	rundir.Read(d.store.jobDir(live.BaseOf(l.Key)), ratesFile(l.Key), &l.gauge) // without it, it is measured anew
+	recovery(d).readFile(d.store.jobDir(live.BaseOf(l.Key)), ratesFile(l.Key), &l.gauge, "how fast it is alone is measured anew")
 }
 
 // sizeOf names what a job runs on, as far as its rate alone depends on it: how many

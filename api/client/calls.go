@@ -164,6 +164,17 @@ func (c *Client) SetPolicy(ctx context.Context, choice string) error {
 	return c.call(ctx, http.MethodPut, "/v1/policy", map[string]string{"policy": choice}, nil)
 }
 
+// Fsck checks what the daemon keeps, and with repair mends what can be mended.
+func (c *Client) Fsck(ctx context.Context, repair bool) (api.Fsck, error) {
+	var out api.Fsck
+	method := http.MethodGet
+	if repair {
+		method = http.MethodPost
+	}
+	err := c.call(ctx, method, "/v1/fsck", nil, &out)
+	return out, err
+}
+
 // EventLog copies the event log: whole logs, one behind the other, oldest first.
 func (c *Client) EventLog(ctx context.Context, w io.Writer) error {
 	body, err := c.open(ctx, http.MethodGet, "/v1/log", nil, nil)

@@ -313,7 +313,7 @@ func machineOf(m *hardware.Machine) local.Machine {
 // serving is how the API is served.
 func serving(c *config.Config, b server.Backend, log *slog.Logger) server.Config {
 	s := server.Config{
-		Backend: b, Socket: c.Socket, MaxBody: int64(c.Limits.Body), MaxConns: c.Limits.Connections, Version: version(), Metrics: c.Metrics, Log: log,
+		Backend: b, Socket: c.Socket, MaxBody: int64(c.Limits.Body), MaxConns: c.Limits.Connections, Header: c.Limits.Header, Version: version(), Metrics: c.Metrics, Log: log,
 		Operators: func(uid uint32, user string) bool { return c.Operator(user, uid) },
 	}
 	if c.Listen.Address != "" {
