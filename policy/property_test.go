@@ -55,6 +55,7 @@ func TestProperties(t *testing.T) {
 		"pools":    {Pools: true},
 		"operated": {Costs: true, Operated: true},
 		"both":     {Types: true, Failures: true, Operated: true},
+		"still":    {Types: true, Still: true, Costs: true, Operated: true},
 	}
 	for _, e := range policy.Table() {
 		for i, set := range append([]map[string]string{nil}, settings[e.Name]...) {

@@ -37,6 +37,7 @@ type Shape struct {
 	Shared   bool // the policy gives jobs parts of the GPUs that they ask for
 	Packed   bool // jobs tell what they demand and how much memory they need, perhaps wrongly, and disturb each other; nodes have host devices
 	Spread   bool // gangs are slower where they are spread over nodes, by their model
+	Still    bool // jobs that stand still on one of two GPU types, and are slower on the other (with Types)
 	Operated bool // nodes that are cordoned and taken down, GPUs that break, jobs that are held and cancelled
 }
 
@@ -78,6 +79,9 @@ func Draw(t *rapid.T, shape Shape) World {
 	}
 	if shape.Spread {
 		w.Model, w.Speeds = spread{}, spread{}
+	}
+	if shape.Still {
+		w.Model, w.Speeds = still{}, still{}
 	}
 	if shape.Packed {
 		w.World = func(c *sim.Config) { c.Sharing, c.Measure = perf.Demands{Switch: 0.05}, true }

@@ -17,6 +17,7 @@
 package simtest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -260,7 +261,7 @@ func Try(cfg Config, jobs ...Job) (*Run, error) {
 			return run, watch.err
 		}
 		if !cfg.Unchecked {
-			if err := check(run.State, cfg.Shared); err != nil {
+			if err := check(run.State, &cfg); err != nil {
 				return run, fmt.Errorf("at %v: %w", run.State.Now, err)
 			}
 		}
@@ -273,8 +274,9 @@ func Try(cfg Config, jobs ...Job) (*Run, error) {
 const maxSteps = 20_000
 
 // check verifies the invariants of every run: the ledger agrees with what jobs
-// hold, gangs are whole, and every job that waits has a reason.
-func check(s *state.State, shared bool) error {
+// hold, gangs are whole, none is where it is believed to stand still, and every job that waits
+// has a reason.
+func check(s *state.State, cfg *Config) error {
 	if err := s.Check(); err != nil {
 		return err
 	}
@@ -287,7 +289,7 @@ func check(s *state.State, shared bool) error {
 		case r.Phase == job.Waiting && r.Reason.Code > job.Because && r.Since < s.Now:
 			return fmt.Errorf("job %s waits since %v for the reason %v", r.Job.Key, r.Since, r.Reason.Code)
 		case r.Phase.Holds():
-			if err := whole(s, id, shared); err != nil {
+			if err := cmp.Or(whole(s, id, cfg.Shared), moves(s, id, cfg.Speeds)); err != nil {
 				return err
 			}
 		}
