@@ -34,6 +34,7 @@ type Shape struct {
 	Costs    bool // transitions that cost time
 	Failures bool // nodes and jobs that fail
 	Pools    bool // a partition for each tenant
+	Busy     bool // the policy leaves no GPUs idle beside a job that waits and fits on them
 	Shared   bool // the policy gives jobs parts of the GPUs that they ask for
 	Packed   bool // jobs tell what they demand and how much memory they need, perhaps wrongly, and disturb each other; nodes have host devices
 	Spread   bool // gangs are slower where they are spread over nodes, by their model
@@ -44,7 +45,7 @@ type Shape struct {
 // Draw makes a random world. Its cluster is made anew by each call of Fresh.
 func Draw(t *rapid.T, shape Shape) World {
 	w := World{}
-	w.Shared = shape.Shared
+	w.Shared, w.Busy = shape.Shared, shape.Busy
 	w.Seed = rapid.Uint64Range(0, 1<<20).Draw(t, "seed")
 	n := rapid.IntRange(1, 12).Draw(t, "jobs")
 	at := 0.0

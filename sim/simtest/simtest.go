@@ -72,6 +72,7 @@ type Config struct {
 	Restart   bool              // replace the policy by a new one at random moments
 	Unchecked bool              // leave out the slow checks
 	Shared    bool              // the policy gives jobs parts of the GPUs that they ask for
+	Busy      bool              // the policy leaves no GPUs idle beside a job that waits and fits on them
 	Sinks     []engine.Sink
 }
 
@@ -288,6 +289,10 @@ func check(s *state.State, cfg *Config) error {
 			return fmt.Errorf("job %s waits without a reason", r.Job.Key)
 		case r.Phase == job.Waiting && r.Reason.Code > job.Because && r.Since < s.Now:
 			return fmt.Errorf("job %s waits since %v for the reason %v", r.Job.Key, r.Since, r.Reason.Code)
+		case r.Phase == job.Waiting && cfg.Busy:
+			if err := fits(s, id); err != nil {
+				return err
+			}
 		case r.Phase.Holds():
 			if err := cmp.Or(whole(s, id, cfg.Shared), moves(s, id, cfg.Speeds)); err != nil {
 				return err
