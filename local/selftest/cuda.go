@@ -15,7 +15,6 @@ import (
 // a self-test needs. All calls come from one thread, to which the context belongs.
 type driver struct {
 	start       func(uint32) int32
-	version     func(*int32) int32
 	errorName   func(int32, *uintptr) int32
 	count       func(*int32) int32
 	get         func(*int32, int32) int32
@@ -57,7 +56,7 @@ func openDriver() (*driver, error) {
 	}
 	d := &driver{}
 	for f, name := range map[any]string{
-		&d.start: "cuInit", &d.version: "cuDriverGetVersion", &d.errorName: "cuGetErrorName", &d.count: "cuDeviceGetCount", &d.get: "cuDeviceGet",
+		&d.start: "cuInit", &d.errorName: "cuGetErrorName", &d.count: "cuDeviceGetCount", &d.get: "cuDeviceGet",
 		&d.uuid: "cuDeviceGetUuid", &d.attribute: "cuDeviceGetAttribute", &d.retain: "cuDevicePrimaryCtxRetain", &d.setCurrent: "cuCtxSetCurrent",
 		&d.sync: "cuCtxSynchronize", &d.info: "cuMemGetInfo_v2", &d.alloc: "cuMemAlloc_v2", &d.fill: "cuMemsetD32_v2",
 		&d.toDevice: "cuMemcpyHtoD_v2", &d.toHost: "cuMemcpyDtoH_v2", &d.loadModule: "cuModuleLoadData", &d.getFunction: "cuModuleGetFunction",

@@ -14,6 +14,8 @@ import (
 
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/client"
+	"github.com/norn-scheduler/norn/local/cgroup"
+	"github.com/norn-scheduler/norn/local/config"
 	"github.com/norn-scheduler/norn/local/rundir"
 )
 
@@ -105,10 +107,19 @@ func (n *norn) down() error {
 	}
 	select {
 	case <-n.ended:
-		return err
 	case <-ctx.Done():
-		return errors.Join(err, errors.New("norn up does not end when it is told to"), n.kill())
+		err = errors.Join(err, errors.New("norn up does not end when it is told to"), n.kill())
 	}
+	return errors.Join(err, n.removeCgroup())
+}
+
+// removeCgroup removes the folder in which the daemon has made cgroups.
+func (n *norn) removeCgroup() error {
+	c, _, err := config.Load(n.config)
+	if err != nil {
+		return err
+	}
+	return cgroup.Find(c.CgroupParent()).Remove()
 }
 
 // clear ends all jobs, and waits until the last servers of CUDA MPS are gone.

@@ -60,7 +60,7 @@ func (r *Report) Types(m *hardware.Machine) []string {
 func (r *Report) Memory(m *hardware.Machine) (off []string) {
 	found, told, _ := r.pairs(m)
 	for i, d := range found {
-		if d.Memory/unit.MiB != told[i].Total/unit.MiB { // nvidia-smi leaves out the part of a MiB
+		if apart := d.Memory - told[i].Total; max(apart, -apart) > unit.MiB { // nvidia-smi rounds
 			off = append(off, fmt.Sprintf("%s: %v of memory, in nvidia-smi %v", d.Name, d.Memory, told[i].Total))
 		}
 	}

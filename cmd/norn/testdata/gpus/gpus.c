@@ -152,7 +152,7 @@ int nvmlDeviceGetName(uintptr_t h, char *s, unsigned n) { snprintf(s, n, "NVIDIA
 int nvmlDeviceGetUUID(uintptr_t h, char *s, unsigned n) { snprintf(s, n, "%s", uuids[h - 1]); return 0; }
 int nvmlDeviceGetPciInfo_v3(uintptr_t h, nvmlPciInfo_t *p) { memset(p, 0, sizeof *p); snprintf(p->busId, 32, "00000000:%d8:00.0", (int)h); return 0; }
 int nvmlDeviceGetMinorNumber(uintptr_t h, unsigned *n) { *n = h - 1; return 0; }
-int nvmlDeviceGetMemoryInfo(uintptr_t h, nvmlMemory_t *m) { m->total = total + (fault("total") ? MiB : 0); m->used = used(h - 1); m->free = total - m->used; return 0; }
+int nvmlDeviceGetMemoryInfo(uintptr_t h, nvmlMemory_t *m) { m->total = total + (fault("total") ? 2 * MiB : 0); m->used = used(h - 1); m->free = total - m->used; return 0; }
 int nvmlDeviceGetMemoryInfo_v2(uintptr_t h, nvmlMemory_v2_t *m) { m->total = total; m->reserved = 0; m->used = used(h - 1) * (fault("twice") ? 2 : 1); m->free = 0; return 0; }
 int nvmlDeviceGetUtilizationRates(uintptr_t h, nvmlUtilization_t *u) { u->gpu = used(h - 1) ? 97 : 0; u->memory = 0; return 0; }
 int nvmlDeviceGetMigMode(uintptr_t h, unsigned *now, unsigned *pending) { *now = *pending = fault("mig"); return 0; }
