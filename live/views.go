@@ -135,13 +135,25 @@ func (d *Daemon) Jobs(ctx context.Context, c server.Caller, q api.Query) ([]api.
 		if err != nil {
 			return nil, err
 		}
-		out = append(more, out...)
-		slices.SortStableFunc(out, func(a, b api.Job) int { return compareIDs(a.ID, b.ID) })
+		out = both(more, out)
 	}
 	if q.Limit > 0 && len(out) > q.Limit {
 		out = out[len(out)-q.Limit:]
 	}
 	return out, nil
+}
+
+// both are jobs that have ended and such that had not a moment before, by number. One that
+// ended in between is in either list, and counts as ended.
+func both(ended, active []api.Job) []api.Job {
+	over := make(map[string]bool, len(ended))
+	for i := range ended {
+		over[ended[i].ID] = true
+	}
+	active = slices.DeleteFunc(active, func(j api.Job) bool { return over[j.ID] })
+	out := append(ended, active...)
+	slices.SortStableFunc(out, func(a, b api.Job) int { return compareIDs(a.ID, b.ID) })
+	return out
 }
 
 // asked tells quickly whether a job that has not ended may match a query, so that
