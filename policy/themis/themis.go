@@ -2,10 +2,13 @@
 // share of the cluster to herself. GPUs are leased; when they are given out anew,
 // they are offered to the jobs that are worst off, which bid for them.
 //
-// Nouns: an app is who shares, here a job; its rho is its finish time over that in
-// its own share of the cluster; a term is the time of a lease; a Bid is what rho
-// would be with so many GPUs; the auction is a partial allocation: what a winner
-// pays, it pays in GPUs.
+// Nouns:
+//   - An app is a party that shares, here a job.
+//   - Its rho is its finish time divided by that in its own share of the
+//     cluster.
+//   - A term is the time of a lease.
+//   - A Bid is what rho would be with so many GPUs.
+//   - The auction is a partial allocation: a winner pays in GPUs.
 //
 // Source: Mahajan, Balasubramanian, Singhvi, Venkataraman, Akella, Phanishayee,
 // Chawla, "Themis: Fair and Efficient GPU Cluster Scheduling", NSDI 2020.
