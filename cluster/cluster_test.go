@@ -167,8 +167,9 @@ func TestTopology(t *testing.T) {
 }
 
 // TestLinksChooseFast: on a DGX-1 the devices of a job are those with the
-// fastest links (NVIDIA DGX-1V: 0-3, 0-4, 1-2, 1-5, 2-3, 4-7, 5-6, 6-7 have two
-// bricks, so a pair is never spread over slower links while one is free).
+// fastest links. Of the NVIDIA DGX-1V, the pairs 0-3, 0-4, 1-2, 1-5, 2-3, 4-7,
+// 5-6 and 6-7 have two bricks. So a pair is never spread over slower links
+// while one of these is free.
 func TestLinksChooseFast(t *testing.T) {
 	c := New()
 	typ, _ := c.AddType(GPUType{Name: "V100"})

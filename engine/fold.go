@@ -9,8 +9,9 @@ import (
 	"github.com/norn-scheduler/norn/state"
 )
 
-// Apply folds one event into a state. It fails, naming the job or node, on an
-// event that cannot follow what is known; the state must then be given up.
+// Apply folds one event into a state. It fails on an event that is impossible
+// in that state, with an error that names the job or node. The state is then
+// invalid.
 func Apply(s *state.State, ev *eventlog.Event) error {
 	if ev.Time < s.Now {
 		return fmt.Errorf("an event at %v follows one at %v", ev.Time, s.Now)
@@ -122,8 +123,9 @@ func applyJob(s *state.State, ev *eventlog.Event) error {
 	return nil
 }
 
-// setSpeed gives a job the speed with which it was started or reshaped, if it has
-// another one: that of before, or the reference speed at a start.
+// setSpeed gives a job the speed with which it was started or reshaped, unless
+// it has that speed already. Before, it has its old speed, or the reference
+// speed at a start.
 func setSpeed(s *state.State, ev *eventlog.Event) error {
 	if s.Record(ev.Job).Speed == ev.Speed {
 		return nil

@@ -37,7 +37,8 @@ func (e *Engine) inherits(id job.ID) bool {
 	return e.state.Alloc(id) != nil || e.state.PinnedPlace(id) != nil
 }
 
-// wanted is what those who hold a share of a device ask for of it together.
+// wanted is the sum of the demands of the jobs that hold a share of a device,
+// in thousandths of the device.
 func (e *Engine) wanted(d cluster.DeviceID) (sum unit.Milli) {
 	for _, id := range e.state.On(d) {
 		for _, s := range e.state.Alloc(id).Shares {
@@ -49,12 +50,13 @@ func (e *Engine) wanted(d cluster.DeviceID) (sum unit.Milli) {
 	return sum
 }
 
-// whole is what a job asks for of each of its devices.
+// whole is the demand of a job on each of its devices, in thousandths.
 func (e *Engine) whole(id job.ID) unit.Milli {
 	return min(unit.One, e.state.Record(id).Job.Demand.Roles[0].GPU)
 }
 
-// part is what a job gets of a device for which so much is wanted.
+// part is the share of a job, in thousandths, of a device on which jobs
+// together demand wanted.
 func (e *Engine) part(id job.ID, wanted unit.Milli) int32 {
 	return int32(e.whole(id) * unit.One / max(unit.One, wanted))
 }
@@ -77,9 +79,10 @@ func (e *Engine) trimmed(id job.ID) bool {
 	return false
 }
 
-// handOver divides devices that jobs still share among them, in proportion to what they
-// ask for. So no other job is placed beside them. A job that is alone gets all that it
-// asks for. This is a plan of its own: it runs before the policy decides, and again after.
+// handOver divides devices that jobs still share among them, in proportion to
+// what they ask for. The devices are then full, so no other job is placed
+// there. A job that is alone gets all that it asks for. This is a plan of its
+// own: it runs before the policy decides, and again after.
 func (e *Engine) handOver() error {
 	if len(e.inherited) == 0 {
 		return nil

@@ -17,8 +17,8 @@ import (
 )
 
 // TestCarry begins a new log at every moment of random histories and reads it
-// again: the jobs that have not ended, what they hold or where their memory is,
-// the machine and the usage of the tenants are what they were.
+// again. The unended jobs, their allocations and pinned places, the machine and
+// the usage of the tenants are what they were.
 func TestCarry(t *testing.T) {
 	met := map[string]int{}
 	table := policy.Table()

@@ -8,12 +8,13 @@ import (
 	"github.com/norn-scheduler/norn/experiment"
 )
 
-// literal is what the published simulator of QSSF does in one virtual cluster of
-// equal nodes of eight GPUs, second by second, but for the seconds in which nothing
-// can change: jobs that end leave, jobs that come join the queue, and from the top
-// of the queue jobs start until one finds no place. rank orders the queue, with
-// bySize smaller ones of equal rank first; with lazy, jobs that find the queue
-// empty are ordered by their size alone in the second in which they come.
+// literal is what the published simulator of QSSF does in one virtual cluster
+// of equal nodes of eight GPUs. It goes second by second, but leaves out
+// seconds in which nothing can change. Jobs that end leave, and jobs that come
+// join the queue. Then jobs start from the top of the queue until one finds no
+// place. rank orders the queue, with bySize smaller ones of equal rank first;
+// with lazy, jobs that find the queue empty are ordered by their size alone in
+// the second in which they come.
 type literal struct {
 	free   []int // GPUs of each node
 	rank   func(i int) float64
@@ -127,11 +128,11 @@ func (l *literal) place(gpus int) (nodes [][2]int, ok bool) {
 	return nil, false
 }
 
-// preemptive does the same for SRTF: in each second in which a job comes or ends,
-// jobs are chosen by remaining time while their GPUs fit into all GPUs together,
-// running ones that are not chosen leave and have to repeat some work, and chosen
-// ones start if they find a place. A job ends in the second after the one in which
-// nothing of it is left. It returns when each job ends.
+// preemptive does the same for SRTF. In each second in which a job comes or
+// ends, it chooses jobs by remaining time while their GPUs fit into all GPUs
+// together. Running jobs that are not chosen leave and have to repeat some
+// work. Chosen jobs start if they find a place. A job ends in the second after
+// the one in which nothing of it is left. It returns when each job ends.
 func (l *literal) preemptive(repeats func(gpus int) int64) []int64 {
 	total := 8 * len(l.free)
 	remain, since, ends := make([]int64, len(l.jobs)), make([]int64, len(l.jobs)), make([]int64, len(l.jobs))

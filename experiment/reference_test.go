@@ -19,9 +19,9 @@ import (
 )
 
 // The published results of the QSSF simulator on Philly: mean JCT and queueing
-// delay in each virtual cluster of jobs submitted 2017-10-01 to 2017-11-30, under
-// FIFO, SJF, SRTF and QSSF, the first job that finds no consolidated place
-// blocking the others.
+// delay in each virtual cluster, under FIFO, SJF, SRTF and QSSF. The jobs were
+// submitted from 2017-10-01 to 2017-11-30. The first job that finds no
+// consolidated place blocks the others.
 
 var virtualClusters = []string{"6214e9", "7f04ca", "11cb48", "b436b2", "ee9e8c", "e13805", "6c71a0", "2869ce", "ed69ec", "103959", "0e4a51"}
 
@@ -272,11 +272,11 @@ func TestPhillyLiteral(t *testing.T) {
 	}
 }
 
-// TestHeliosRelative is the sixth statement of the acceptance of the spec: on a log
-// of Helios, QSSF that learns from history comes within 15 % of SJF, which knows
-// the run times, and is 1.5 times better than FIFO at least. The log is the
-// synthetic one for Venus with its fifteen virtual clusters, because the published
-// one tells no virtual clusters (docs/policies/helios.md).
+// TestHeliosRelative is the sixth statement of the acceptance of the spec. On a
+// log of Helios, QSSF that learns from history comes within 15 % of SJF, which
+// knows the run times. It is at least 1.5 times better than FIFO. The log is
+// the synthetic one for Venus with its fifteen virtual clusters, because the
+// published one tells no virtual clusters (docs/policies/helios.md).
 func TestHeliosRelative(t *testing.T) {
 	jobs := jobsOf(t, "../golden/inputs/lucid_synth6000_cluster_full_log.csv.gz", trace.Options{GPUOnly: true})
 	spec, err := clusterspec.Load("helios-venus-lucid")

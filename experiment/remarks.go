@@ -10,9 +10,10 @@ import (
 	"github.com/norn-scheduler/norn/state"
 )
 
-// Remarks says what a user should know before believing the figures: GPU types
-// that were taken for others, jobs without an estimate where the order needs one, jobs that could never run, and why, and jobs that
-// were left when the run ended.
+// Remarks lists what a user should know before believing the figures. It lists
+// GPU types that were taken for others, and jobs without an estimate under an
+// order that needs one. It lists jobs that could never run, with the reasons,
+// and jobs that were left when the run ended.
 func (o *Outcome) Remarks() []string {
 	var astray, never, left, unknown remark
 	s := o.State

@@ -2,9 +2,13 @@
 // settings, what the policy may know about run times, and how the world behaves.
 // It is what norn sim does, as a library; package whatif does the same for norn plan.
 //
-// Nouns: a Choice is a policy with its settings; an Experiment is everything
-// else, and is the same for all choices that are compared; Prepare makes of a trace what
-// the simulator takes; an Outcome is what came of one choice; a Folder keeps the files.
+// Nouns:
+//   - A Choice is a policy with its settings.
+//   - An Experiment is everything else, and is the same for all choices that
+//     are compared.
+//   - Prepare turns a trace into the input of the simulator.
+//   - An Outcome is the result of one choice.
+//   - A Folder keeps the files.
 //
 // Errors: what a user may have written wrongly fails before anything is simulated, with
 // the words that there are. An error of a trace names its file and line, one of a run

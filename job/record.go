@@ -121,12 +121,12 @@ func (r *Record) Carry(past *Record) error {
 	return nil
 }
 
-// Hold is the arrow from waiting to held, Free the one back.
+// Hold is the transition from waiting to held.
 func (r *Record) Hold(now time.Duration) error {
 	return r.move(now, Held, "hold", r.Phase == Waiting)
 }
 
-// Release is the arrow from held to waiting.
+// Release is the transition from held to waiting.
 func (r *Record) Release(now time.Duration) error {
 	return r.move(now, Waiting, "free", r.Phase == Held)
 }

@@ -24,9 +24,10 @@ import (
 	"github.com/norn-scheduler/norn/sched"
 )
 
-// protector is a policy that packs every job that waits on the first device, a half
-// each, and protects who was there first: when that one is seen to run at less than 0.8
-// of its speed, the others are throttled and get half a core.
+// protector is a policy that packs every waiting job on the first device, with
+// a half each, and protects the job that was there first. If that job is seen
+// to run at less than 0.8 of its speed, the others are throttled and get half a
+// core.
 type protector struct{}
 
 func (protector) Decide(v *sched.View, p *sched.Plan) {

@@ -10,7 +10,8 @@ import (
 
 func human(d time.Duration) string { return unit.Human(d) }
 
-// stopText says what happens when a job is preempted, and what it would cost now.
+// stopText tells what a preemption of a job would do, and what it would cost
+// now.
 func (d *Daemon) stopText(l *entry, r *job.Record) string {
 	done := r.ProgressAt(max(d.Loop.Now(), d.State().Now))
 	grace := human(l.Spec.Stop.Grace.Duration())

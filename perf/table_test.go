@@ -7,9 +7,9 @@ import (
 	"github.com/norn-scheduler/norn/job"
 )
 
-// TestTable: speeds are relative to the reference type at the size asked for; a
-// gang waits for its slowest member; what was not measured grows in proportion, but for a
-// gang that does not run together, which does not run apart either.
+// TestTable: speeds are relative to the reference type at the size asked for. A gang
+// waits for its slowest member. A size that was not measured grows in proportion. A gang
+// that cannot run together cannot run apart either.
 func TestTable(t *testing.T) {
 	c := cluster.New()
 	var nodes []cluster.NodeID

@@ -401,9 +401,9 @@ func (r *Request) role(index uint8, role *job.Role, tasks int, close bool) bool 
 }
 
 // closeTasks places tasks in one node, the fullest that has room, or else on as
-// few as can be: it fills nodes that have room for as many tasks as if nothing
-// else ran, those that hold most first, lowest numbers first, until the rest
-// fits into one.
+// few nodes as possible. For the latter it fills nodes that have room for as
+// many tasks as if nothing else ran. Those that hold most come first, then
+// those with the lowest numbers. It stops when the rest fits into one node.
 func (r *Request) closeTasks(index uint8, role *job.Role, tasks, per int) bool {
 	if r.oneNode(index, role, tasks, per) {
 		return true

@@ -32,10 +32,10 @@ func drawGang(t *rapid.T) job.Demand {
 	return d
 }
 
-// TestAnyGang: whatever the gang and the strategy, what is found is free, whole,
-// of an acceptable type and in the right pool; asking books nothing; and a gang
-// that WorstFit finds no room for has none with the other strategies either,
-// unless the order in which devices are tried decides.
+// TestAnyGang: whatever the gang and the strategy, the devices found are free,
+// whole, of an acceptable type and in the right pool. Asking books nothing. A
+// gang for which WorstFit finds no room has none with the other strategies
+// either, unless the order in which devices are tried decides.
 func TestAnyGang(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x := drawProblem(t, false)

@@ -48,9 +48,10 @@ func newShares() *shares {
 	return &shares{width: time.Second, n: 1, there: account{stake: stake{asked: 1}, slots: make([]stake, slots)}}
 }
 
-// follow takes in what has become of a job, which asks for so many more devices than
-// before; and by how many more its jobs hold more than is in the books, where those that
-// are leaving are not, and those that are to come are.
+// follow takes in a change of a job, which asks for more devices than before by
+// more. leaving is the change of the difference between what jobs hold and what
+// the books say. Jobs that are leaving hold devices that the books no longer
+// have, and jobs that have not begun do not hold theirs yet.
 func (s *shares) follow(r *job.Record, more, leaving unit.Milli, st *state.State) {
 	t := quota.Top(st.Tenants, r.Tenant)
 	for int(t) >= len(s.who) {

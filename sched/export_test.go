@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// All is everything that a plan remembers, but for scratch, the answers of the empty
-// cluster, and how deep in Tries it is.
+// All is everything that a plan remembers, except scratch memory, the answers
+// for the empty cluster, and the depth of nested Tries.
 func (p *Plan) All() string {
 	var out strings.Builder
 	for _, op := range p.ops {

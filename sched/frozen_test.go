@@ -13,8 +13,8 @@ import (
 	"github.com/norn-scheduler/norn/tenant"
 )
 
-// frozen is a state with two GPUs of 16 GiB, on the first of which job a, which
-// needs so much of its memory, is frozen.
+// frozen is a state with two GPUs of 16 GiB. Job a, which needs the given
+// memory, is frozen on the first.
 func frozen(t *testing.T, memory unit.Bytes) *state.State {
 	t.Helper()
 	c := cluster.New()
@@ -82,8 +82,8 @@ func TestFrozenJobGoesHome(t *testing.T) {
 	}
 }
 
-// TestFrozenMemory: a job does not start where frozen ones keep the memory that
-// it needs, as far as all have told how much that is.
+// TestFrozenMemory: a job does not start where frozen jobs keep the memory that
+// it needs. This holds as far as all of them have declared their memory.
 func TestFrozenMemory(t *testing.T) {
 	for _, c := range []struct {
 		frozen, needs unit.Bytes
@@ -103,8 +103,9 @@ func TestFrozenMemory(t *testing.T) {
 	}
 }
 
-// A frozen job goes home whatever devices a policy picks for it, or nowhere. Who was to
-// have its home instead is refused then, which is no mistake of the policy.
+// TestFrozenJobIsSentHome: a frozen job starts at its pinned place, or nowhere,
+// whatever devices a policy names. A job that the policy then starts on those
+// devices is refused, which is no mistake of the policy.
 func TestFrozenJobIsSentHome(t *testing.T) {
 	s := frozen(t, 0)
 	d := job.GPUs(1)
@@ -132,8 +133,9 @@ func TestFrozenJobIsSentHome(t *testing.T) {
 	must(t, s.Check())
 }
 
-// A way home that was taken back excuses nobody: who is put where there is no room
-// makes the plan invalid.
+// TestWayHomeTakenBack: a start at the pinned place that was taken back excuses
+// no later mistake. A job that is started where there is no room makes the plan
+// invalid.
 func TestWayHomeTakenBack(t *testing.T) {
 	s := frozen(t, 0)
 	for id := job.ID(1); id <= 2; id++ {
@@ -153,7 +155,8 @@ func TestWayHomeTakenBack(t *testing.T) {
 	p.Discard()
 }
 
-// Whom a plan freezes keeps its memory from those that the same plan starts.
+// TestFrozenByThePlan: a job that a plan freezes keeps its memory, also from
+// jobs that the same plan starts.
 func TestFrozenByThePlan(t *testing.T) {
 	for _, c := range []struct {
 		needs unit.Bytes

@@ -99,16 +99,16 @@ func planned(p *sched.Plan, b *table) string {
 
 var because = job.Reason{Code: job.Because, Text: "test", Job: job.None}
 
-// badPlan is calls that make no sense, and the error they lead to.
+// badPlan is a set of calls that make no sense, with the error that they cause.
 type badPlan struct {
 	name string
 	do   func(p *sched.Plan)
 	want string
 }
 
-// badPlans are for a table in which j0 runs on both GPUs of n0, j1 waits for two,
-// j2 is pinned on a GPU of n1, j3 is elastic and waits, j4 has ended, and j5 has
-// two roles and waits.
+// badPlans are for a table with six jobs. Job j0 runs on both GPUs of n0, j1
+// waits for two, and j2 is pinned on a GPU of n1. Job j3 is elastic and waits,
+// j4 has ended, and j5 has two roles and waits.
 func badPlans() []badPlan {
 	on := func(node cluster.NodeID, tasks int32, devices ...cluster.DeviceID) *cluster.Alloc {
 		a := &cluster.Alloc{Pieces: []cluster.Piece{{Node: node, Tasks: tasks, Shares: int32(len(devices))}}}
@@ -151,8 +151,8 @@ func badPlans() []badPlan {
 	}
 }
 
-// TestBadPlans: what makes no sense makes the whole plan invalid, with an error that
-// names the job, and leaves the ledger as it was.
+// TestBadPlans: a call that makes no sense makes the whole plan invalid, with
+// an error that names the job. The ledger stays as it was.
 func TestBadPlans(t *testing.T) {
 	elastic := job.GPUs(2)
 	elastic.Roles[0].Min, elastic.Roles[0].Max = 1, 3
@@ -220,8 +220,8 @@ func TestMoveBeforeStart(t *testing.T) {
 	}
 }
 
-// TestTry: whatever is planned inside a Try that fails is taken back exactly, at
-// any depth, and what is planned around it stays.
+// TestTry: everything planned inside a Try that fails is taken back exactly, at
+// any depth. Everything planned around it stays.
 func TestTry(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := newTable(t, 2, 3, 4)
@@ -334,14 +334,14 @@ func found(b *table, id job.ID, where place.Strategy) (*cluster.Alloc, bool) {
 	return &r.Out, ok
 }
 
-// end is when somebody is expected to leave what.
+// end is the moment at which a job is expected to leave, and its devices.
 type end struct {
 	at time.Duration
 	on cluster.Alloc
 }
 
-// bruteForce sets up a cluster anew for every moment at which somebody ends, with
-// who is left, and asks the strategy.
+// bruteForce sets up a new cluster for every moment at which a job ends, with
+// the jobs that are left, and asks the strategy.
 func bruteForce(t fatal, sizes []int, now time.Duration, ends []end, d *job.Demand, where place.Strategy) (at time.Duration, on cluster.Alloc, ok bool) {
 	moments := []time.Duration{now}
 	for _, e := range ends {
@@ -354,7 +354,7 @@ func bruteForce(t fatal, sizes []int, now time.Duration, ends []end, d *job.Dema
 		}
 		twin := newTable(t, sizes...)
 		for _, e := range ends {
-			if e.at > m || i == 0 { // at the present moment nobody has left yet
+			if e.at > m || i == 0 { // at the present moment no job has left yet
 				if err := twin.s.Cluster.Allocate(&e.on); err != nil {
 					t.Fatal(err)
 				}
@@ -368,8 +368,8 @@ func bruteForce(t fatal, sizes []int, now time.Duration, ends []end, d *job.Dema
 	return unit.Never, on, false
 }
 
-// TestExpectAgainstBruteForce: for every moment at which somebody is expected to
-// end, a cluster is set up anew with who is left, and asked.
+// TestExpectAgainstBruteForce compares Expect with bruteForce on random
+// clusters.
 func TestExpectAgainstBruteForce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sizes := rapid.SliceOfN(rapid.IntRange(1, 4), 1, 4).Draw(t, "nodes")
@@ -413,8 +413,8 @@ func TestExpectAgainstBruteForce(t *testing.T) {
 	})
 }
 
-// TestWithout: while f runs nobody gets the free part of what is kept back, and
-// afterwards only what f planned is gone.
+// TestWithout: while f runs no job gets the free part of the reserved devices.
+// Afterwards only the devices that f planned for are taken.
 func TestWithout(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := newTable(t, 4, 4)
@@ -468,8 +468,8 @@ func TestWithout(t *testing.T) {
 	})
 }
 
-// TestFitsAndNever: Fits is what Start would answer, and Never what it would
-// answer on an empty cluster, whatever runs and whichever nodes are down.
+// TestFitsAndNever: Fits answers what Start would answer. Never answers what it
+// would on an empty cluster, whatever runs and whichever nodes are down.
 func TestFitsAndNever(t *testing.T) {
 	b := newTable(t, 4, 4)
 	b.run(b.submit(job.GPUs(3), -1), place.FirstFit)
@@ -509,7 +509,7 @@ func TestFitsAndNever(t *testing.T) {
 	}
 }
 
-// TestPlanAllocatesNothing: once warm, planning costs no memory.
+// TestPlanAllocatesNothing: once warm, planning allocates no memory.
 func TestPlanAllocatesNothing(t *testing.T) {
 	b := newTable(t, 4, 4)
 	running := b.submit(job.GPUs(3), -1)
@@ -529,9 +529,9 @@ func TestPlanAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestAdjust: what a job holds of its devices can change where it stands, also of
-// one that must never be stopped, and on a node that takes no new work; what does not
-// fit is refused and changes nothing.
+// TestAdjust: the parts of devices that a job holds can change in place. This
+// holds also for a job that must never be stopped, and on a node that takes no
+// new work. A change that does not fit is refused and alters nothing.
 func TestAdjust(t *testing.T) {
 	b := newTable(t, 2)
 	pinned := b.submit(job.GPUs(2), -1, func(j *job.Job) { j.Stop = job.Pinned })

@@ -291,9 +291,9 @@ func TestHost(t *testing.T) {
 	}
 }
 
-// TestThrottle: a job that is kept from its device for a part of the time goes on
-// without a pause, that much slower, and its neighbour that much faster; one that is
-// paused makes no progress until it is let go on.
+// TestThrottle: a job that is kept from its device for a part of the time goes
+// on without a pause. It is slower by that part, and its neighbour faster. A
+// job that is paused makes no progress until it may go on.
 func TestThrottle(t *testing.T) {
 	throttle := func(id job.ID, to int32) func(v *sched.View, p *sched.Plan) {
 		return func(v *sched.View, p *sched.Plan) {

@@ -13,19 +13,19 @@ func (s *State) Believe(m perf.Typed) {
 	s.speeds = m
 	for i := range s.Jobs() {
 		if r := s.Record(job.ID(i)); r.Job.Demand != nil {
-			r.Class = s.class(r.Job.Demand, r.Pool, s.still(r.Job))
+			r.Class = s.class(r.Job.Demand, r.Pool, stillTypes(s.speeds, s.Cluster, r.Job))
 			r.Mask = s.classes[r.Class].Mask
 		}
 	}
 }
 
-// still is the acceptable GPU types on which a job is believed to stand still.
-func (s *State) still(j *job.Job) (m cluster.TypeMask) {
-	if s.speeds == nil || j.Demand.Milli(j.Demand.Roles[0].Tasks) == 0 {
+// stillTypes is the acceptable GPU types on which a job is believed to stand still.
+func stillTypes(speeds perf.Typed, c *cluster.Cluster, j *job.Job) (m cluster.TypeMask) {
+	if speeds == nil || j.Demand.Milli(j.Demand.Roles[0].Tasks) == 0 {
 		return 0
 	}
-	j.Demand.EachType(s.Cluster, func(t cluster.TypeID) bool {
-		if !s.moves(j, t) {
+	j.Demand.EachType(c, func(t cluster.TypeID) bool {
+		if !moves(speeds, c, j, t) {
 			m |= 1 << t
 		}
 		return true
@@ -33,11 +33,11 @@ func (s *State) still(j *job.Job) (m cluster.TypeMask) {
 	return m
 }
 
-// moves tells whether a job is believed to get on with GPUs of a type, at the size that it
-// asks for or at any other that it may have.
-func (s *State) moves(j *job.Job, t cluster.TypeID) bool {
+// moves tells whether a job is believed to make progress on GPUs of a type, at the size
+// that it asks for or at any other that it may have.
+func moves(speeds perf.Typed, c *cluster.Cluster, j *job.Job, t cluster.TypeID) bool {
 	at := func(tasks int32) bool {
-		return s.speeds.On(j, s.Cluster, t, int(tasks), false) > 0 || s.speeds.On(j, s.Cluster, t, int(tasks), true) > 0
+		return speeds.On(j, c, t, int(tasks), false) > 0 || speeds.On(j, c, t, int(tasks), true) > 0
 	}
 	if at(j.Demand.Roles[0].Tasks) {
 		return true
@@ -52,8 +52,8 @@ func (s *State) moves(j *job.Job, t cluster.TypeID) bool {
 }
 
 // without is the acceptable types of a demand but for some; 0: none is left.
-func (s *State) without(d *job.Demand, mask, still cluster.TypeMask) (m cluster.TypeMask) {
-	d.EachType(s.Cluster, func(t cluster.TypeID) bool {
+func without(c *cluster.Cluster, d *job.Demand, mask, still cluster.TypeMask) (m cluster.TypeMask) {
+	d.EachType(c, func(t cluster.TypeID) bool {
 		if mask.Has(t) && !still.Has(t) {
 			m |= 1 << t
 		}

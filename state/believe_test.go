@@ -10,9 +10,9 @@ import (
 	"github.com/norn-scheduler/norn/tenant"
 )
 
-// TestBelieve: a type on which a job is believed to stand still is none that it can have,
-// whether that is said before the job is submitted or after; jobs of one demand that are
-// believed to run on the same types are of one class.
+// TestBelieve: a job cannot have a type on which it is believed to stand still, whether
+// that is said before the job is submitted or after. Jobs of one demand that are believed
+// to run on the same types are of one class.
 func TestBelieve(t *testing.T) {
 	c := cluster.New()
 	for _, name := range []string{"A", "B"} {

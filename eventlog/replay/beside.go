@@ -47,9 +47,9 @@ func beside(s *state.State, id job.ID) string {
 	return ", beside " + strings.Join(names, ", ")
 }
 
-// Mate is a job that shares devices with another one, and what spoke for it or against,
-// as far as a scheduler knows it: what both keep busy, what they have of the memory, and
-// what was learnt of jobs like them.
+// Mate is a job that shares devices with another one, with the reasons for and
+// against that, as far as a scheduler knows them: the use and the memory of
+// both, and the speeds learnt of like jobs.
 type Mate struct {
 	Job     job.ID
 	Grounds []string

@@ -274,9 +274,10 @@ func (guests) NextWake(v *sched.View) time.Duration {
 	return (v.Now/(10*time.Second) + 1) * 10 * time.Second
 }
 
-// TestExplainCompany: a life tells with whom the job shared its GPU, for how long, how
-// fast both were against being alone, and what that cost; and why they share, as far as
-// that was known: what they told, and what was learnt of others like them.
+// TestExplainCompany: the life of a job tells with which job it shared its GPU,
+// for how long, and how fast both were compared with alone. It tells what that
+// cost. It also tells why they share, as far as that was known: their declared
+// use, and what was learnt of like jobs.
 func TestExplainCompany(t *testing.T) {
 	cl := cluster.New()
 	typ, _ := cl.AddType(cluster.GPUType{Name: "A", Memory: 16 * unit.GiB})

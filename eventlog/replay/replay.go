@@ -38,8 +38,8 @@ func FoldParts(r *eventlog.Reader, sinks ...engine.Sink) (*state.State, []Part, 
 // run times that the log tells. It is meant for trace.Options.Extra.
 //
 // A job that had not ended when the log did is taken to run at least as long as
-// it had; one that had never run, as long as was estimated, and it is left out
-// when there was no estimate.
+// it had. A job that had never run is taken to run as long as was estimated,
+// and is left out if there was no estimate.
 func Format() trace.Format {
 	return trace.Format{
 		Name: "log", Aliases: []string{"eventlog", "norn-log"}, Title: "Norn's event log, of a simulation or a live cluster",

@@ -18,10 +18,11 @@ import (
 	"github.com/norn-scheduler/norn/trace/clusterspec"
 )
 
-// Answer simulates all that is asked. The context ends it. It fails on a history with too
-// little in it (History.Check), on a policy that cannot be made, on a machine that cannot
-// be described, where neither the policy that was in force nor another one can be
-// simulated, and where a file cannot be written.
+// Answer simulates all that is asked. The context ends it. It fails on a
+// history with too little in it (History.Check), on a policy that cannot be
+// made, and on a machine that cannot be described. It also fails if neither the
+// policy that was in force nor another one can be simulated, and if a file
+// cannot be written.
 func (q *Question) Answer(ctx context.Context) (*Plan, error) {
 	h := q.History
 	if err := h.Check(q.clock()); err != nil {

@@ -1,10 +1,13 @@
 // Package published runs Norn under the conditions of published simulators, so
 // that their per-job results are reproduced, and holds it against them.
 //
-// Nouns: a Simulator is one of them, with its policies and clusters under its
-// own names; a Request is one run; a Line is a line of a manifest, which names a
-// run, the result that the simulator itself gave, and how near it is to be met;
-// an Outcome is what became of it.
+// Nouns:
+//   - A Simulator is one of them, with its policies and clusters under its own
+//     names.
+//   - A Request is one run.
+//   - A Line is a line of a manifest. It names a run, the result that the
+//     simulator itself gave, and how near it is to be met.
+//   - An Outcome is the result of a line.
 //
 // The quirks of published code live in the packages below this one, apart from
 // package policy, whose policies read like the papers. The runs go through the

@@ -12,10 +12,10 @@ import (
 	"github.com/norn-scheduler/norn/internal/shared"
 )
 
-// TestManifest carries out every line of the manifest that Norn has: start, end
-// and number of preemptions of every job must be equal, also where the manifest
-// asks for less; but for Shockwave itself, whose programs have many optima, and Pollux,
-// which searches at random.
+// TestManifest carries out every line of the manifest that Norn has. Start, end
+// and number of preemptions of every job must be equal, even where the manifest
+// asks for less. Exceptions are Shockwave itself, whose programs have many
+// optima, and Pollux, which searches at random.
 func TestManifest(t *testing.T) {
 	lines, err := ReadManifest(shared.Path(t, "golden/manifest.csv"))
 	if err != nil {

@@ -1,9 +1,11 @@
 // Package config is the configuration of the daemon: one file, one struct, every
 // default in one place (Default).
 //
-// Nouns: a Config is all that an operator decides; an entry is one key of the
-// file with what it means; a Tenant is who shares the machine; a Token proves
-// over TCP who calls, and stands in the file as its SHA-256 hash alone.
+// Nouns:
+//   - A Config is all that an operator decides.
+//   - An entry is one key of the file, with its meaning.
+//   - A Tenant is a party that shares the machine.
+//   - A Token proves over TCP who calls. The file holds only its SHA-256 hash.
 //
 // Units: time.Duration, memory in bytes, CPU cores and GPUs in thousandths
 // (unit.Milli). In the file they are written as 1h30m, 512MiB, 0.5.

@@ -2,10 +2,14 @@
 // run on this machine as real processes under a real daemon, and in the simulator
 // with the transition costs that were measured of them.
 //
-// Nouns: a Trial is what both worlds are given; a History is what happened in one
-// of them; a decision is a start or a stop that the policy chose; the Costs are
-// what starts, checkpoints and restores took live; a Result is both worlds side by
-// side, and a Difference is a decision on which they do not agree, with its cause.
+// Nouns:
+//   - A Trial is the input for both worlds.
+//   - A History is the course of events in one of them.
+//   - A decision is a start or a stop that the policy chose.
+//   - The Costs are the measured times of starts, checkpoints and restores in
+//     the live world.
+//   - A Result is both worlds side by side.
+//   - A Difference is a decision on which they do not agree, with its cause.
 //
 // # Compressed time
 //

@@ -4,10 +4,12 @@
 // afterwards where things stand; signals and datagrams only say "look again".
 // Each file of JSON ends with a checksum of itself (package internal/sealed).
 //
-// Nouns: a run is one launch of a job; the runner is the process that starts
-// its tasks, watches over them and outlives the daemon; Run says what to
-// launch, Want what the daemon wants of it now, Status where it stands, Exit how
-// it ended.
+// Nouns:
+//   - A run is one launch of a job.
+//   - The runner is the process that starts its tasks, watches over them and
+//     outlives the daemon.
+//   - Run says what to launch, and Want what the daemon wants of the run now.
+//   - Status says how far the run has come, and Exit how it ended.
 //
 // # Files
 //

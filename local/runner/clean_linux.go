@@ -87,11 +87,12 @@ type leftover struct {
 	known  []rundir.Proc // found before
 }
 
-// find lists the processes of the run: those of its cgroup, its tasks, those that
-// have its marks in their environment, and what belongs to one of these: its
-// children, the session that it leads, and the session of the runner once one of
-// them is in it, for a number is not given anew as long as a session has it. In
-// doubt there may be more.
+// find lists the processes of the run. These are the processes of its cgroup,
+// its tasks, and processes with its marks in their environment. Children of any
+// of these belong to it, and so does a session that one of them leads. The
+// session of the runner belongs to it once one of them is in that session,
+// because a number is not given anew while its session exists. If doubt is
+// true, there may be more.
 func (l *leftover) find() (out []process, doubt bool, err error) {
 	var inGroup []int
 	if l.group != nil {

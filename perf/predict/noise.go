@@ -13,20 +13,22 @@ import (
 type Factor func(r *rand.Rand) float64
 
 // LogNormal multiplies by a log-normal factor of median 1 whose logarithm has
-// the standard deviation ln(1 + size): with a size of 0.5, 68 % of the estimates
-// lie within a factor 1.5 of what they were, and as many above as below. This is
-// the error model of size-based scheduling (Dell'Amico, Carra and Michiardi,
-// "PSBS: Practical Size-Based Scheduling", IEEE Transactions on Computers 2016).
+// the standard deviation ln(1 + size). With a size of 0.5, 68 % of the
+// estimates lie within a factor of 1.5 of what they were, as many above as
+// below. This is the error model of size-based scheduling (Dell'Amico, Carra
+// and Michiardi, "PSBS: Practical Size-Based Scheduling", IEEE Transactions on
+// Computers 2016).
 func LogNormal(size float64) Factor {
 	sigma := math.Log1p(size)
 	return func(r *rand.Rand) float64 { return math.Exp(sigma * r.NormFloat64()) }
 }
 
-// Helios multiplies by what Hu et al. (SC 2021) measured of their predictions on
-// Helios and put on the true run times of Philly, which tells no names to learn
-// from: a tenth of the estimates is off by at most 10 %, four tenths by 10 to
-// 50 %, two tenths by 50 to 100 %, two tenths by 1 to 10 times and a tenth by 10
-// to 100 times, as often too long as too short. Factors may be negative.
+// Helios multiplies by the errors that Hu et al. (SC 2021) measured of their
+// predictions on Helios and applied to the true run times of Philly, which has
+// no names to learn from. A tenth of the estimates is off by at most 10 %, four
+// tenths by 10 to 50 %, and two tenths by 50 to 100 %. Two tenths are off by 1
+// to 10 times and a tenth by 10 to 100 times. As many are too long as too
+// short. Factors may be negative.
 func Helios(r *rand.Rand) float64 {
 	level := r.Float64()
 	off := func(from, to float64) float64 {

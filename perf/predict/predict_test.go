@@ -62,9 +62,10 @@ func TestNewUser(t *testing.T) {
 	}
 }
 
-// TestRollingCases are the cases of the rolling estimate (Hu et al., section 4.2;
-// spec, section 2): no similar name means the user's jobs of equal size, a similar
-// one the user's jobs with such names, of weight 0.7 to the power of their age.
+// TestRollingCases are the cases of the rolling estimate (Hu et al., section
+// 4.2; spec, section 2). Without a similar name, the user's jobs of equal size
+// count. With one, the user's jobs with such names count, with weight 0.7 to
+// the power of their age.
 func TestRollingCases(t *testing.T) {
 	h := history(nil,
 		done{user: "a", name: "resnet", gpus: 2, ran: 100}, done{user: "a", name: "resnet", gpus: 8, ran: 200},

@@ -1,6 +1,6 @@
-// Package allox matches jobs that could run on a GPU of one type or another, or
-// without a GPU, to all of these, so that they end soonest in the mean, and offers the
-// matching to the users who have least.
+// Package allox matches jobs to GPUs of one type or another, or to processors,
+// so that their mean completion time is least. It offers the matching to the
+// users that have least.
 //
 // Nouns: a machine is a GPU, or a device of a Host type, which is part of a node's
 // processors; its kind is that type. A spot is a place in the queue of a machine,

@@ -3,8 +3,8 @@
 // poorest job.
 //
 // Nouns: the fair time of a job or a tenant is the GPU-time that a division by
-// weight would have given it so far; its rho is the GPU-time that it had over its
-// fair time; a term is the time for which a job keeps its GPUs.
+// weight would have given it so far. Its rho is the GPU-time that it had
+// divided by its fair time. A term is the time for which a job keeps its GPUs.
 //
 // Source: Ye, Sun, Gao, Hu, Wang, Wen, Zhang, "ASTRAEA: A Fair Deep Learning
 // Scheduler for Multi-Tenant GPU Clusters", IEEE TPDS 33(11), 2022.

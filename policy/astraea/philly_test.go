@@ -35,10 +35,10 @@ func philly(t testing.TB, policy, nodes string, limit int) *experiment.Outcome {
 	return out
 }
 
-// Section 5.3: of the first jobs of Philly's virtual clusters, on a cluster that is
-// too small for them, few have a sharing loss (less than 95 % of their fair time)
-// under Astraea, more where who is worst off by finish time goes first, and most
-// under FIFO, which also has the longer JCT.
+// Section 5.3 on the first jobs of Philly's virtual clusters, on a cluster that
+// is too small for them. Few jobs have a sharing loss (less than 95 % of their
+// fair time) under Astraea. More have one if the job that is worst off by
+// finish time goes first, and most under FIFO, which also has the longer JCT.
 func TestPhilly(t *testing.T) {
 	loss, jct := map[string]float64{}, map[string]float64{}
 	for _, policy := range []string{"astraea", "themis(variant=greedy,term=15m)", "fifo"} {

@@ -13,9 +13,10 @@
 // Source: "Scheduling Deep Learning Jobs in Multi-Tenant GPU Clusters via Wise
 // Resource Sharing" (SJF-BSBF), arXiv 2407.13088, 2024.
 //
-// A job that comes may take its batch in two, four or more passes and add their gradients
-// up, where it is known what that costs it and how much memory it saves (perf.Batched):
-// of the passes that fit, those with which the pair ends soonest.
+// A job that comes may take its batch in two, four or more passes and add their
+// gradients up. It must be known what that costs the job and how much memory it
+// saves (perf.Batched). Of the passes that fit, the policy takes those with
+// which the pair ends soonest.
 package bsbf
 
 import (
@@ -229,9 +230,10 @@ func (f *policy) choose(v *sched.View, p *sched.Plan, w waiting, b int32) []spot
 	return f.pick(v, w.id, need, free, shared)
 }
 
-// nodes are those that have GPUs enough for a whole job: first those with free ones
-// enough, the one with the fewest to spare before others, then those with the most free
-// ones, of equals those on which fewer jobs run.
+// nodes lists the nodes that have GPUs enough for a whole job. Nodes with
+// enough free GPUs come first, the one with the fewest to spare before others.
+// Then come those with the most free GPUs, and of equals those on which fewer
+// jobs run.
 func (f *policy) nodes(v *sched.View, free, shared []spot, need int) []cluster.NodeID {
 	has, empty := map[cluster.NodeID]int{}, map[cluster.NodeID]int{}
 	for _, s := range free {

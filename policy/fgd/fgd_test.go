@@ -43,9 +43,9 @@ func left(cpu unit.Milli, free ...int32) *node {
 	return n
 }
 
-// Section 3.2: what a node has idle is a fragment for a task as far as devices
-// have too little left for it, and wholly when the node cannot hold the task at
-// all: too few devices, too little CPU, another type.
+// Section 3.2: idle resources of a node are a fragment for a task as far as
+// devices have too little left for it. They are a fragment wholly if the node
+// cannot hold the task at all: too few devices, too little CPU, another type.
 func TestFragment(t *testing.T) {
 	other := shape{count: 1, milli: 500, types: 2}
 	for _, c := range []struct {

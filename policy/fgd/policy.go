@@ -3,11 +3,14 @@
 // fragmentation grows least, down its gradient. Jobs are served in the order in
 // which they came; who does not fit is skipped, and nobody is stopped.
 //
-// Nouns: a shape is what a task asks for; the target is the mix of shapes that is
-// expected; the fragment of a node is that part of its idle GPUs which a task of
-// the target cannot use, in the mean; a score says how good a node is for a task.
-// Five other scores are there to compare with: best fit, dot product, packing,
-// clustering, and none. Of nodes with equal scores the lowest number is taken.
+// Nouns:
+//   - A shape is what a task asks for.
+//   - The target is the mix of shapes that is expected.
+//   - The fragment of a node is the part of its idle GPUs that a task of the
+//     target cannot use, in the mean.
+//   - A score says how good a node is for a task. Five other scores are there
+//     to compare with: best fit, dot product, packing, clustering, and none. Of
+//     nodes with equal scores the lowest number is taken.
 //
 // A job of one role is placed task by task, each on one node, and on GPUs of one type
 // where one has room for all of them. Whatever the scores have no place for (gangs of

@@ -3,12 +3,15 @@
 // GPU, moving them together, emptying servers, growing into idle GPUs. What it has
 // tried it judges by measured rates, and takes back what did not help.
 //
-// Nouns: a server is a node, or several whole nodes that a larger gang has; jobs
-// live on a server, also while others have its GPUs; the load of a server is the
-// GPUs that the jobs living there ask for, its height load/GPUs rounded up; where
-// it is above 1, jobs take turns, a quantum each; the affinity of a server is the
-// size of the jobs for which it is; a group is what takes turns: a job, or a packed
-// pair; the rate of a job is its measured speed.
+// Nouns:
+//   - A server is a node, or several whole nodes that a larger gang has. Jobs
+//     live on a server, also while other jobs have its GPUs.
+//   - The load of a server is the number of GPUs that the jobs living there ask
+//     for. Its height is load/GPUs rounded up.
+//   - Where the height is above 1, jobs take turns, a quantum each.
+//   - The affinity of a server is the size of the jobs for which it is.
+//   - A group is a job, or a packed pair, that takes turns as one.
+//   - The rate of a job is its measured speed.
 //
 // All that is remembered is noted on the jobs (note), so that every decision is a
 // function of the view.

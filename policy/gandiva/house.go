@@ -64,9 +64,10 @@ func (g *policy) evict(k *group) {
 	}
 }
 
-// house finds a server for a job: one for jobs of its size that is not full, an empty
-// one, any with as many idle GPUs, idle GPUs of several; and if there are none, the
-// least loaded one for jobs of its size, where it takes turns.
+// house finds a server for a job. It tries a server for jobs of its size that
+// is not full, an empty one, any with as many idle GPUs, and idle GPUs of
+// several. If there are none, it takes the least loaded server for jobs of its
+// size, where the job takes turns.
 func (g *policy) house(m *member) bool {
 	var s *server
 	if !g.crowded[m.j.Class()] {

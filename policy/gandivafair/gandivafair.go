@@ -2,10 +2,13 @@
 // her jobs are like: a stride scheduler over tickets that knows of gangs. Where
 // there are several generations of GPUs, users trade what they are entitled to.
 //
-// Nouns: a user is a tenant of the cluster, or the user of a job; her tickets are
-// the tenant's weight; her entitlement is GPUs of each generation (GPU type);
-// tickets of a job are the part of that which falls to it; its pass is the virtual
-// time of the stride scheduler, in quanta; a quantum is the time between decisions.
+// Nouns:
+//   - A user is a tenant of the cluster, or the user of a job.
+//   - Her tickets are the tenant's weight.
+//   - Her entitlement is GPUs of each generation (GPU type).
+//   - The tickets of a job are the part of her tickets that falls to it.
+//   - Its pass is the virtual time of the stride scheduler, in quanta.
+//   - A quantum is the time between decisions.
 //
 // Source: Chaudhary, Ramjee, Sivathanu, Kwatra, Viswanatha, "Balancing Efficiency
 // and Fairness in Heterogeneous GPU Clusters for Deep Learning", EuroSys 2020, as

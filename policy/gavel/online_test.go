@@ -68,9 +68,9 @@ func sharing(truth, belief perf.Sharing) func(x *experiment.Experiment) {
 	}
 }
 
-// TestPacked: on the trace of single-GPU jobs that come one by one, on a third of the
-// GPUs that it was made for, sharing takes mean JCT down; with a tenth of what was
-// measured known, and the rest estimated, most of that stays.
+// TestPacked: sharing takes mean JCT down on the trace of single-GPU jobs that
+// come one by one, on a third of the GPUs for which it was made. Most of the
+// gain stays if a tenth of the measurements is known and the rest estimated.
 func TestPacked(t *testing.T) {
 	measured, err := trace.ReadPairs(shared.Path(t, "data/gavel/simulation_throughputs.json.gz"))
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 	"github.com/norn-scheduler/norn/trace/clusterspec"
 )
 
-// TestSharesBecomeRounds is the example of acceptance 1 in the simulated world: what
-// the jobs do in 300 rounds are the throughputs that LAS gives them, 200/11, 64/11
-// and 600/11 steps per second, so that jobs with as many steps end together.
+// TestSharesBecomeRounds is the example of acceptance 1 in the simulated world.
+// In 300 rounds the jobs do the throughputs that LAS gives them, 200/11, 64/11
+// and 600/11 steps per second, so jobs with as many steps end together.
 func TestSharesBecomeRounds(t *testing.T) {
 	const lasts = 300 * 360.0
 	table := &perf.Table{Reference: "v100"}
@@ -53,9 +53,9 @@ func TestSharesBecomeRounds(t *testing.T) {
 	}
 }
 
-// TestPairsBecomeRounds is the example of acceptance 6 in the simulated world: two jobs
-// that do 7 and 6 of their 10 steps per second together, and both 70/11 in the mean, with
-// a GPU that is theirs together for 10/11 of the time.
+// TestPairsBecomeRounds is the example of acceptance 6 in the simulated world.
+// Two jobs do 7 and 6 of their 10 steps per second together. In the mean both
+// do 70/11, with a GPU that is theirs together for 10/11 of the time.
 func TestPairsBecomeRounds(t *testing.T) {
 	const lasts = 400 * 360.0
 	var entries []trace.Entry
@@ -89,9 +89,9 @@ func TestPairsBecomeRounds(t *testing.T) {
 	}
 }
 
-// TestClaimsBeforeIdleGPUs: a job that is to run on P100s alone, where it is fastest, runs there,
-// although V100s come first and are idle; and who has a claim on no type that is free has the
-// fastest of those that are. As gen300s on as many GPUs of each type as it has jobs.
+// TestClaimsBeforeIdleGPUs: a job whose whole target is P100s, where it is fastest, runs
+// there, although V100s come first and are idle. A job without a claim on a free type gets
+// the fastest free one. So it is on gen300s with as many GPUs of each type as it has jobs.
 func TestClaimsBeforeIdleGPUs(t *testing.T) {
 	table := &perf.Table{Reference: "v100"}
 	for m, rate := range map[perf.Measured]float64{

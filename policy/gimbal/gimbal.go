@@ -1,14 +1,18 @@
-// Package gimbal packs gangs of unlike sizes onto each other's GPUs, two workers on each
-// at most, and calibrates worker by worker how much of its GPU each may use, so that no
-// worker computes faster than the slowest of its gang lets it, and the packed gangs
-// together come closest to what the cluster wants: short completion times, fairness, an
-// early end of all, or deadlines.
+// Package gimbal packs gangs of unlike sizes onto each other's GPUs, at most
+// two workers on each. It calibrates worker by worker how much of its GPU each
+// may use, so no worker computes faster than the slowest of its gang lets it.
+// The packed gangs together come closest to what the cluster wants: short
+// completion times, fairness, an early end of all, or deadlines.
 //
-// Nouns: a worker is a task of a gang on its GPU; its part is what it may use of it
-// (Share.Milli), none when it is paused (Throttle 1000), and when it yields it computes
-// only while its partner does not (Milli 0, Throttle 0); a worker's rate is its speed
-// there over that alone, and that of a gang is the least of its workers'; the worth of a
-// gang is by how much a rate of 1 of it counts.
+// Nouns:
+//   - A worker is a task of a gang on its GPU.
+//   - Its part is what it may use of the GPU (Share.Milli), none when it is
+//     paused (Throttle 1000).
+//   - When it yields, it computes only while its partner does not (Milli 0,
+//     Throttle 0).
+//   - The rate of a worker is its speed there divided by its speed alone. The
+//     rate of a gang is the least of its workers'.
+//   - The worth of a gang is the weight of a rate of 1 of it.
 //
 // Source: "Taming Flexible Job Packing in Deep Learning Training Clusters", ACM TACO
 // 2025, of which the abstract was at hand. Everything beyond its structure (calibration

@@ -27,11 +27,12 @@ func (f *first) Next(e *trace.Entry) error {
 	return f.Source.Next(e)
 }
 
-// Acceptance 5: on 64 GPUs, gangs of any size and calibration against the same order with
-// pairs of equal size that have half of each GPU (Lucid's rule): completion times at least
-// 1.1 times better served in order, and no objective, where that is what calibration
-// aims at, more than 2 % worse. The jobs are the
-// first 600 of the built-in trace, which is like Philly, with demands drawn for them.
+// Acceptance 5 on 64 GPUs. Gangs of any size and calibration are compared with
+// the same order with pairs of equal size that have half of each GPU (Lucid's
+// rule). If jobs are served in order and calibration aims at completion times,
+// these are at least 1.1 times better. No objective is more than 2 % worse. The
+// jobs are the first 600 of the built-in trace, which is like Philly, with
+// demands drawn for them.
 func TestRelative(t *testing.T) {
 	spec, err := clusterspec.Parse(gen.SampleCluster)
 	if err != nil {

@@ -1,15 +1,18 @@
 // Package helios is quasi-shortest-service-first (QSSF) of Hu et al.,
-// "Characterization and Prediction of Deep Learning Workloads in Large-Scale GPU
-// Datacenters", SC 2021, section 4.2: what a job will cost is predicted from the
-// jobs that have ended, and the cheapest job goes first. Nobody is preempted, and
-// the first job that does not fit makes everyone behind it wait.
+// "Characterization and Prediction of Deep Learning Workloads in Large-Scale
+// GPU Datacenters", SC 2021, section 4.2. The cost of a job is predicted from
+// the jobs that have ended, and the cheapest job goes first. Nobody is
+// preempted, and the first job that does not fit makes everyone behind it wait.
 //
-// Nouns: the service of a job is GPUs x run time, in GPU-seconds; its rank is the
-// service that is predicted when it begins to wait; the rolling estimate looks at
-// similar jobs of the same user (predict.History); the learnt one comes from
-// gradient-boosted trees over all jobs (predict/boost); a refresh is a moment, a
-// multiple of the refresh time, at which the trees are grown anew and the waiting
-// jobs are ranked again.
+// Nouns:
+//   - The service of a job is GPUs x run time, in GPU-seconds.
+//   - Its rank is the service that is predicted when it begins to wait.
+//   - The rolling estimate looks at similar jobs of the same user
+//     (predict.History).
+//   - The learnt estimate comes from gradient-boosted trees over all jobs
+//     (predict/boost).
+//   - A refresh is a moment, a multiple of the refresh time, at which the trees
+//     are grown anew and the waiting jobs are ranked again.
 package helios
 
 import (

@@ -2,12 +2,12 @@
 // attained service in GPU-time (2D) or in time alone (1D).
 //
 // Source: Gu et al., "Tiresias", NSDI 2019, section 3. Taken literally, the
-// order would make jobs of equal service share the GPUs without end; here the
-// service of running jobs is taken note of once a round, at multiples of the
-// round's length, so that a round bounds how often jobs change places. What a job
-// has held since its start counts from the moment on at which it makes progress:
-// where getting there takes longer than a round, jobs would otherwise change
-// places without getting anywhere.
+// order would make jobs of equal service share the GPUs without end. Here the
+// service of running jobs is read once a round, at multiples of the round's
+// length, so a round bounds how often jobs change places. What a job has held
+// since its start counts from the moment on at which it makes progress: where
+// getting there takes longer than a round, jobs would otherwise change places
+// without getting anywhere.
 package las
 
 import (

@@ -1,14 +1,17 @@
-// Package lucid profiles new jobs for a short time on nodes of their own, which most
-// of the short ones do not outlive, orders the others by GPU time predicted from
-// history, and lets two jobs share GPUs where they will hardly disturb each other:
-// Hu et al., "Lucid: A Non-intrusive, Scalable and Interpretable Scheduler for Deep
-// Learning Training Jobs", ASPLOS 2023. Nobody is preempted but at the end of the
-// profiling, or when a pair uses more of its GPUs than its jobs told.
+// Package lucid profiles new jobs for a short time on nodes of their own, which
+// most of the short ones do not outlive. It orders the others by GPU time
+// predicted from history. It lets two jobs share GPUs if they will hardly
+// disturb each other. Source: Hu et al., "Lucid: A Non-intrusive, Scalable and
+// Interpretable Scheduler for Deep Learning Training Jobs", ASPLOS 2023. Nobody
+// is preempted but at the end of the profiling, or when a pair uses more of its
+// GPUs than its jobs told.
 //
-// Nouns: the score of a job is how much it disturbs others (Analyser); its rank is the
-// predicted run time times GPUs, in GPU-seconds; a partner is a running job that has
-// its GPUs for itself; the forecast is the mean number of jobs that will come in each
-// of the next steps of ten minutes.
+// Nouns:
+//   - The score of a job is how much it disturbs others (Analyser).
+//   - Its rank is the predicted run time times GPUs, in GPU-seconds.
+//   - A partner is a running job that has its GPUs for itself.
+//   - The forecast is the mean number of jobs that will come in each of the
+//     next steps of ten minutes.
 //
 // All predictions are functions of the past: of the jobs that ended before the last
 // refresh, and of those that came before the last step.

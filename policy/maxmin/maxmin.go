@@ -2,11 +2,13 @@
 // max-min fairness, with guarantees, borrowing of what others leave idle, and
 // reclaim of what is borrowed.
 //
-// Nouns: a tenant below its guarantee goes first; what is left is divided by
-// weight: nobody gets more while somebody who has less, for his weight, could
-// use it; the share of a tenant is what that comes to, given what all ask for;
-// what it holds above its guarantee is borrowed, and what it holds above its
-// share may have to be given back.
+// Nouns:
+//   - A tenant below its guarantee goes first.
+//   - The rest is divided by weight: no tenant gets more while one that has
+//     less, for its weight, could use it.
+//   - The share of a tenant is the result, given what all ask for.
+//   - GPUs that a tenant holds above its guarantee are borrowed. GPUs above its
+//     share may have to be given back.
 //
 // Sources: max-min fairness by water-filling is Bertsekas and Gallager, "Data
 // Networks", 1992, section 6.5.2; guarantee, borrowing and reclaim are those of

@@ -2,11 +2,14 @@
 // time each is at another resource (loading and CPU work, GPU, network), so that
 // together they take little longer than one.
 //
-// Nouns: the stages of a job are how long an iteration keeps each resource busy
-// (job.Hints.Stages); a group is up to four jobs of equal size that share GPUs; a
-// candidate is a job that would run if only groups of the largest size ran; the
-// key of a job is what orders it: remaining time x GPUs where run times are known
-// (Muri-S), attained service where they are not (Muri-L).
+// Nouns:
+//   - The stages of a job are how long an iteration keeps each resource busy
+//     (job.Hints.Stages).
+//   - A group is up to four jobs of equal size that share GPUs.
+//   - A candidate is a job that would run if only groups of the largest size
+//     ran.
+//   - The key of a job orders it: remaining time x GPUs if run times are known
+//     (Muri-S), and attained service if they are not (Muri-L).
 //
 // Jobs are grouped only as far as GPUs are short, by matching of the greatest
 // interleaving efficiency, and never when that is slower than one after the

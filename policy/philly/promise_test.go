@@ -90,9 +90,9 @@ func (w *watched) Why(v *sched.View, id job.ID) job.Reason {
 	return w.Policy.(sched.Explainer).Why(v, id)
 }
 
-// TestPromises checks on random histories that no job waits while enough GPUs are
-// free (work is conserved), that a VC below its quota gets back what others
-// borrow (guarantees are reclaimable), and that nobody at or below its quota is
+// TestPromises checks random histories. No job waits while enough GPUs are free
+// (work is conserved). A VC below its quota gets back what others borrow
+// (guarantees are reclaimable). No job of a VC at or below its quota is
 // preempted. All quotas are guaranteed, and sum up to the cluster.
 func TestPromises(t *testing.T) {
 	for _, at := range []float64{0, 0.9} {

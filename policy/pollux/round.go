@@ -142,10 +142,11 @@ func shrinks(v *sched.View, j sched.Job) bool {
 	return least < most && !class.NoType && int((d.Milli(least)+999)/1000) <= v.Cluster().TotalGPUs(j.Pool(), class.Mask)
 }
 
-// stays tells whether a running job keeps what it has: one that is apart, that loses
-// its work when it is stopped, or must not be, that has made no progress yet since it was
-// given that (else jobs whose restart takes longer than an interval take turns for ever),
-// that shares its GPUs, or that runs where nobody else may.
+// stays tells whether a running job keeps its devices. That is so if it is
+// apart, loses its work when it is stopped or must not be stopped, or shares
+// its GPUs. It is also so if it runs where no other job may, or has made no
+// progress yet since it got its devices. Otherwise jobs whose restart takes
+// longer than an interval would take turns for ever.
 func (r *round) stays(j sched.Job) bool {
 	a := r.v.Alloc(j.ID)
 	return r.shape(j).apart || j.Ready() >= r.v.Now || a.Milli() != j.Spec().Demand.Milli(int32(a.Tasks(0))) || j.Spec().Stop != job.Checkpoint || j.Phase() != job.Running || j.Profiling() || r.v.Cluster().UsableDevices(a) < len(a.Shares)
@@ -249,9 +250,10 @@ func (r *round) claim(c *claimant) Claim {
 	}
 }
 
-// fills are divisions from which the search starts besides that of now: with each of
-// the first jobs that wait on the emptiest nodes, at the cost of those behind it, and
-// with all of them one after the other wherever there is room.
+// fills lists divisions from which the search starts beside the present one. In
+// each, one of the first waiting jobs gets the emptiest nodes, at the cost of
+// those behind it. In another one all of them follow one after the other
+// wherever there is room.
 func (r *round) fills(p *Problem) (out []Matrix) {
 	const most = 8
 	p.Prepare()

@@ -31,9 +31,10 @@ func TestAdmission(t *testing.T) {
 	}
 }
 
-// What is booked is never less than idle workers take, twice as much after each time
-// that memory ran out, the part of a worker where nothing is known, and all of a device
-// for a job that needs more than that and is alone.
+// The booked memory is never less than idle workers take, and twice as much
+// after each time that memory ran out. It is the part of a worker where nothing
+// is known. It is all of a device for a job that needs more than that and is
+// alone.
 func TestBooking(t *testing.T) {
 	d := device{workers: 4, total: 1000, idle: 100}
 	if d.booked() != 100 || d.whole() != 899 {

@@ -9,7 +9,7 @@ import (
 )
 
 // list is jobs in order. It finds the first or last job that fits in a device
-// without looking at most of those that do not: it is cut into blocks, each of
+// without looking at most of those that do not. It is cut into blocks, each of
 // which knows the least memory that any of its jobs of each class needs.
 type list struct {
 	blocks []block

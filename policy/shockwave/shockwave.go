@@ -1,10 +1,12 @@
-// Package shockwave plans the rounds of a window ahead, so that over time everybody
-// gets a fair share, nobody ends later than her share would have let her, and the
-// whole is done early: an equilibrium of a market in which jobs buy rounds.
+// Package shockwave plans the rounds of a window ahead. Over time every job
+// gets a fair share, no job ends later than its share would have let it, and
+// the whole is done early. The plan is an equilibrium of a market in which jobs
+// buy rounds.
 //
-// Nouns: a round is a lease of all who run; a window is the rounds that a plan is
-// for; a job's progress is the part of its epochs that are done; what is due is when
-// it would end with an equal share; a forecast is how long it will still take.
+// Nouns: a round is a lease of all jobs that run. A window is the rounds that a
+// plan is for. A job's progress is the part of its epochs that are done. What
+// is due is when it would end with an equal share. A forecast is how long it
+// will still take.
 //
 // Source: Zheng, Pan, Agarwal, Venkataraman, Akella, "Shockwave: Fair and Efficient
 // Cluster Scheduling for Dynamic Adaptation in Machine Learning", NSDI 2023, and the

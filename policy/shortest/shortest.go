@@ -1,7 +1,7 @@
 // Package shortest serves short jobs first, by the estimates that the run
-// gives: shortest job first (SJF), which never stops a job, and the preemptive
-// shortest remaining time first (SRTF) and shortest remaining service first
-// (SRSF), service being remaining time times GPUs.
+// gives. Shortest job first (SJF) never stops a job. Shortest remaining time
+// first (SRTF) and shortest remaining service first (SRSF) are preemptive,
+// where service is remaining time times GPUs.
 //
 // Sources: the classic orders; SRSF as used by Tiresias (Gu et al., NSDI 2019,
 // section 2.2). Jobs without an estimate come after all others, by submission.

@@ -123,10 +123,11 @@ func (s *policy) choose() {
 	}
 }
 
-// placeOthers finds where those of the chosen jobs can run that are placed as they ask:
-// where there is room now, or is when those that were not chosen have left and the others
-// have their least rations, or when those have left, too. Rations are divided among the
-// others around them.
+// placeOthers finds places for those of the chosen jobs that are placed as they
+// ask. It tries the room that is free now, then the room when the jobs that
+// were not chosen have left and the others have their least rations, then the
+// room when those have left, too. Rations are divided among the others around
+// them.
 func (s *policy) placeOthers(p *sched.Plan) {
 	p.Try(func() bool {
 		ways := []func(*sched.Plan, *claim){s.squeeze, s.leave}

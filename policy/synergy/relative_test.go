@@ -10,10 +10,11 @@ import (
 	"github.com/norn-scheduler/norn/trace/gen"
 )
 
-// Acceptance F: on 128 GPUs, 9 jobs an hour of one GPU, 20 % image, 70 % language and 10 %
-// speech models, jobs end far sooner in the mean than with what they have in proportion,
-// under every order; and to the second when they would where all are language models. The
-// published trace cannot be had; docs/policies/synergy.md has the figures on ours.
+// Acceptance F on 128 GPUs: 9 jobs an hour of one GPU, 20 % image, 70 %
+// language and 10 % speech models. Jobs end far sooner in the mean than with
+// proportional shares, under every order. If all are language models, the mean
+// is exactly the same. The published trace cannot be had;
+// docs/policies/synergy.md has the figures on ours.
 func TestRelativeResult(t *testing.T) {
 	spec, err := clusterspec.Load("synergy")
 	if err != nil {

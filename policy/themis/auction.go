@@ -27,10 +27,10 @@ type Award struct {
 	Keep float64 // how much of it the app keeps: the rest is the hidden payment
 }
 
-// Auction is the partial allocation mechanism: GPUs of each type go to where the
-// product of all values (1/rho), each to the power of its weight, is greatest, and each app
-// pays by giving back as much as its presence takes from the others, in proportion. Bidding
-// what is true is then the best that anybody can do, as long as no weight follows from a bid.
+// Auction is the partial allocation mechanism. The GPUs of each type are divided so that
+// the product of all values (1/rho), each to the power of its weight, is greatest. Each app
+// then pays: it gives back, in proportion, as much as its presence takes from the others.
+// Truthful bids are then the best that an app can make, as long as no weight follows from a bid.
 // (Cole, Gkatzelis and Goel, "Mechanism Design for Fair Division", EC 2013, section 3.)
 func Auction(free []int64, apps []Bidder) ([]Award, error) {
 	all, err := fairest(free, apps, -1)

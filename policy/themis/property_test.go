@@ -70,9 +70,10 @@ func TestTruthful(t *testing.T) {
 }
 
 // TestFairest: before the payment, the split has the greatest product of values, each
-// to the power of its weight, of all splits (checked by trying them all), so that it is Pareto efficient; the part
-// that an app keeps is above 0 and at most 1; and no more is given out than there
-// is.
+// to the power of its weight,
+// of all splits, which is checked by trying them all. So it is Pareto
+// efficient. The part that an app keeps is above 0 and at most 1. No more is
+// given out than there is.
 func TestFairest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		gpus := rapid.IntRange(1, 5).Draw(t, "gpus")

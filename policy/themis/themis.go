@@ -2,10 +2,13 @@
 // share of the cluster to herself. GPUs are leased; when they are given out anew,
 // they are offered to the jobs that are worst off, which bid for them.
 //
-// Nouns: an app is who shares, here a job; its rho is its finish time over that in
-// its own share of the cluster; a term is the time of a lease; a Bid is what rho
-// would be with so many GPUs; the auction is a partial allocation: what a winner
-// pays, it pays in GPUs.
+// Nouns:
+//   - An app is a party that shares, here a job.
+//   - Its rho is its finish time divided by that in its own share of the
+//     cluster.
+//   - A term is the time of a lease.
+//   - A Bid is what rho would be with so many GPUs.
+//   - The auction is a partial allocation: a winner pays in GPUs.
 //
 // Source: Mahajan, Balasubramanian, Singhvi, Venkataraman, Akella, Phanishayee,
 // Chawla, "Themis: Fair and Efficient GPU Cluster Scheduling", NSDI 2020.
@@ -273,10 +276,10 @@ func (t *policy) auction(s *lease.Pass, apps []app) error {
 // every winner's payment, as large as all that is won.
 const starved = 2
 
-// weight is how much an app counts in an auction: by the GPUs that it needs at least, since
-// a gang stands in the place of as many apps of one, and by how badly off it is, since what
-// a lease does for rho, in proportion, gets less the longer an app has waited. Both are what
-// the scheduler knows, not what is bid.
+// weight is how much an app counts in an auction. It grows with the least number of GPUs
+// that the app needs, since a gang stands for as many apps of one GPU. It also grows with
+// rho, since a lease improves rho, in proportion, the less the longer an app has waited.
+// The scheduler knows both; neither is bid.
 func (a *app) weight() float64 {
 	least, _ := a.job.Spec().Demand.Roles[0].Range()
 	return max(1, float64(a.need(int(least)))/float64(unit.One)) * a.rho

@@ -73,11 +73,11 @@ func TestSixtyJobs(t *testing.T) {
 	}
 }
 
-// The shape of figures 8 and 11 on the Philly log at a load that makes queues:
-// much better than first in first out with consolidation, and near the order
-// that knows run times, with queues for the long jobs of this log: its jobs of
-// more than 3200 GPU-seconds, the limit of the testbed, differ by a factor of a
-// thousand.
+// The shape of figures 8 and 11 on the Philly log at a load that makes queues.
+// It is much better than first in first out with consolidation, and near the
+// order that knows run times. The queues are for the long jobs of this log: its
+// jobs of more than 3200 GPU-seconds, the limit of the testbed, differ by a
+// factor of a thousand.
 func TestPhillyShape(t *testing.T) {
 	file := data(t, "philly/philly_jobs_reconstructed.csv.gz")
 	opt := trace.Options{Limit: 20000}

@@ -1,15 +1,19 @@
 // Package tiresias is the scheduler of Gu et al., "Tiresias: A GPU Cluster
-// Manager for Distributed Deep Learning", NSDI 2019: run times are unknown, so
-// jobs that have attained little service go first, in a few queues, so that
-// jobs rarely change places.
+// Manager for Distributed Deep Learning", NSDI 2019. Run times are unknown, so
+// jobs that have attained little service go first. There are only a few queues,
+// so jobs rarely change places.
 //
-// Nouns: attained service is GPUs x time run since the job last entered the
-// first queue (2D), in GPU-seconds; a job is in queue i while its service lies
-// below the i-th limit and not below the one before; Gittins ranks jobs inside
-// a queue by how likely they are to end soon, judged by the service of the jobs
-// that have ended so far; a job that has waited long compared with what it ran
-// is promoted to the first queue; the skew of a model is the share of its
-// largest tensor in all its tensors.
+// Nouns:
+//   - Attained service is GPUs x time run since the job last entered the first
+//     queue (2D), in GPU-seconds.
+//   - A job is in queue i while its service lies below the i-th limit and not
+//     below the one before.
+//   - Gittins ranks jobs inside a queue by how likely they are to end soon,
+//     judged by the service of the jobs that have ended so far.
+//   - A job that has waited long compared with its run time is promoted to the
+//     first queue.
+//   - The skew of a model is the share of its largest tensor in all its
+//     tensors.
 package tiresias
 
 import (

@@ -5,10 +5,10 @@
 // Nouns: a Job is one line of a history; a Config is everything else; a Run is what
 // became of the jobs; a World is a random Config with random jobs, as a Shape allows.
 //
-// Go and Try run a history that a test wrote down. Properties runs random ones, and
-// holds a policy to the contract of package sched: every gang is whole, every waiting
-// job has a reason, every job that can run ends, and a policy that is replaced by a new
-// one decides the same.
+// Go and Try run a history that a test wrote down. Properties runs random ones,
+// and tests a policy against the contract of package sched. Every gang is
+// whole, every waiting job has a reason, and every job that can run ends. A
+// policy that is replaced by a new one decides the same.
 //
 // The package is public, beside the simulator that it drives, as httptest is beside
 // http: a policy in a module of its own is tested like those of the table.

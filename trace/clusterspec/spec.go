@@ -2,11 +2,15 @@
 // its tenants and its costs: a shorthand (16x8:V100), the name of a preset
 // (philly), a YAML file, or a node list that somebody else has published.
 //
-// Nouns: a Spec is the description, plain data that can be compared, written as
-// YAML and read again; a Group is nodes that are alike; a place is the path of
-// a node in the topology (zone, rack); a partition is a set of nodes that jobs
-// of the tenant of that name use (a pool of package cluster); a Site is what
-// Build makes of a Spec: fresh every time, because a cluster carries its ledger.
+// Nouns:
+//   - A Spec is the description: plain data that can be compared, written as
+//     YAML and read again.
+//   - A Group is nodes that are alike.
+//   - A place is the path of a node in the topology (zone, rack).
+//   - A partition is a set of nodes that jobs of the tenant of that name use (a
+//     pool of package cluster).
+//   - A Site is what Build makes of a Spec. It is made fresh every time,
+//     because a cluster carries its ledger.
 //
 // Units: GPUs and cores in thousandths (unit.Milli), memory in bytes, link
 // speeds in GB/s, durations since the start of the run.

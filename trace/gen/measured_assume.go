@@ -8,10 +8,10 @@ import (
 	"github.com/norn-scheduler/norn/trace"
 )
 
-// AssumedModels is a trace in which gangs of whole GPUs that do not tell their model are
-// each given one of those that were measured, drawn from a seed and their number, with
-// what that uses alone, as far as it was measured and the job does not tell itself.
-// Every other job is left as it is.
+// AssumedModels is a trace in which gangs of whole GPUs that do not tell their
+// model are each given one of those that were measured, drawn from a seed and
+// their number. They also get its use alone, as far as that was measured and
+// the job does not tell itself. Every other job is left as it is.
 type AssumedModels struct {
 	Source trace.Source
 	Seed   uint64

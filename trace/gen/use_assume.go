@@ -26,10 +26,11 @@ const (
 	memoryBySM    = 0.6
 )
 
-// AssumedUse is a trace in which jobs on GPUs that do not tell what they use are each
-// given a use of the multiprocessors, of the bandwidth of the memory and of the memory,
-// drawn from a seed and their number, as measured training jobs are. What a job tells
-// itself is left as it is, and so are jobs without GPUs.
+// AssumedUse is a trace in which jobs on GPUs that do not tell their use are
+// each given a use, as measured training jobs have it. It covers the
+// multiprocessors, the bandwidth of the memory and the memory, and is drawn
+// from a seed and the job's number. What a job tells itself is left as it is,
+// and so are jobs without GPUs.
 type AssumedUse struct {
 	Source trace.Source
 	Seed   uint64

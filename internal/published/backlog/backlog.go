@@ -120,10 +120,9 @@ func (l *List) Set(id int32, key, seq int64) {
 	l.insert(id)
 }
 
-// Rekey gives jobs other keys and keeps the order of equals stable: a job
-// stands among those whose key it now shares as it stood before, behind them
-// when its key has come down, before them when it has gone up. The slice is
-// sorted.
+// Rekey gives jobs other keys and keeps the order of equals stable. A job
+// stands as before relative to the jobs whose key it now shares: behind them if
+// its key has come down, before them if it has gone up. The slice is sorted.
 func (l *List) Rekey(ids []int32, key func(id int32) int64) {
 	l.sort(ids)
 	for _, id := range ids {

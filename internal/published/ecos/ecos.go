@@ -1,7 +1,8 @@
-// Package ecos solves small programs, linear ones and such with second-order cones, as
-// ECOS does, operation by operation, so that what is found among equal optima, and what
-// is left of shares that should be zero, is what ECOS finds, to the last digit. Policies
-// of published simulators depend on both. It is no general solver: see package solve.
+// Package ecos solves small programs, linear ones and those with second-order
+// cones, as ECOS does, operation by operation. So it finds to the last digit
+// what ECOS finds, among equal optima and for shares that should be zero.
+// Policies of published simulators depend on both. It is no general solver: see
+// package solve.
 //
 //	minimise c·x  subject to  Gx + s = h, s >= 0, or s in cones: s0 >= |s1, s2, …|
 //

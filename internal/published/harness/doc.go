@@ -1,10 +1,12 @@
 // Package harness is what the published simulators have in common: their files,
 // and the way their runs go through Norn.
 //
-// Nouns: a Table is a CSV file with a header line; a Setup is a run (cluster,
-// policy, jobs, world); a Clock is a world in which jobs end when the published code
-// says so; a Result is what a simulator prints when it is done,
-// one Row for each job that finished.
+// Nouns:
+//   - A Table is a CSV file with a header line.
+//   - A Setup is a run: cluster, policy, jobs, world.
+//   - A Clock is a world in which jobs end when the published code says so.
+//   - A Result is what a simulator prints when it is done.
+//   - A Row is the part of it for one job that finished.
 //
 // Units: seconds in Rows, as the simulators print them; time.Duration inside
 // the engine. Both count from the simulator's own origin, which need not be the

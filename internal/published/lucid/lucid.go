@@ -1,8 +1,8 @@
 // Package lucid makes Norn behave like the simulator that was published with
-// Lucid (Hu et al., ASPLOS 2023; S-Lab-System-Group/Lucid), which grew out of the
-// one of Helios QSSF (Hu et al., SC 2021), for the policies that Lucid is compared
-// with there, fifo, sjf, srtf, qssf and tiresias, with its placer "consolidate", and
-// for Lucid itself (packed).
+// Lucid (Hu et al., ASPLOS 2023; S-Lab-System-Group/Lucid). That simulator grew
+// out of the one of Helios QSSF (Hu et al., SC 2021). The package covers the
+// policies with which Lucid is compared there, with its placer "consolidate":
+// fifo, sjf, srtf, qssf and tiresias. It also covers Lucid itself (packed).
 //
 // Nouns: a virtual cluster (VC) is a share of the nodes with jobs of its own, a
 // pool of the cluster here; a tick is one second, at which the published loop

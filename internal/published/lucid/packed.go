@@ -11,11 +11,11 @@ import (
 	"github.com/norn-scheduler/norn/internal/published/harness"
 )
 
-// packed is lucid itself, which this package does not play through the engine: the
-// published code takes the progress of every second away in floating point, gives a
-// job that came to another one's GPUs its full speed never back, and lets a
-// node go and come while the clock runs. Time is in ticks of a second here, and
-// only those are visited at which something can change.
+// packed is lucid itself, which this package does not play through the engine.
+// The published code subtracts the progress of every second in floating point.
+// It never gives a job back its full speed that came to another one's GPUs. It
+// lets a node go and come while the clock runs. Time is in ticks of a second
+// here, and only those are visited at which something can change.
 //
 // Nouns: the score of a job is 0, 1 or 2, the more it disturbs others; its rank is
 // its predicted GPU time; a guest is a job that came to the GPUs of another one, the

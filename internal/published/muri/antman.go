@@ -14,11 +14,11 @@ import (
 	"github.com/norn-scheduler/norn/sched"
 )
 
-// antman is the schedule of that name, as which the simulator of Muri plays AntMan:
-// jobs of priority 0 are guaranteed GPUs of their own and keep those that they have
-// while they wait for more; jobs of priority 1 go to the GPUs that are least in use,
-// whoever is there, one on each. Nobody is preempted, and the guaranteed feel nothing
-// of the others.
+// antman is the schedule of that name, as which the simulator of Muri plays
+// AntMan. Jobs of priority 0 are guaranteed GPUs of their own, and keep those
+// that they have while they wait for more. Jobs of priority 1 go to the GPUs
+// that are least in use, whatever runs there, one on each. Nobody is preempted,
+// and the guaranteed feel nothing of the others.
 type antman struct {
 	clock   *clock
 	size    int     // GPUs of a node
@@ -253,9 +253,9 @@ func (a *antman) slowed(id int32) float64 {
 	return slowest
 }
 
-// turns is how long an iteration of a guest takes in the gaps of an owner: so many
-// iterations of the owner as it takes until each stage of the guest has been done
-// while the owner was at another one.
+// turns is how long an iteration of a guest takes in the gaps of an owner. It
+// is the number of the owner's iterations until each stage of the guest has
+// been done while the owner was at another one.
 func turns(guest [3]float64, owner *facts) float64 {
 	load, gpu, net := owner.stages[0], owner.stages[1], owner.stages[2]
 	n := math.Floor(guest[0] / (gpu + net))

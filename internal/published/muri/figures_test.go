@@ -17,10 +17,10 @@ import (
 // drawn are the policies of the paper's figures 9 and 10, by their names there, each with
 // the one of Muri's that it is compared with, and by how much that ratio may be off.
 //
-// Themis was drawn from another state of the code than the one that was published: on
-// trace 3 the last job was drawn as ending 1,798 s before it could at the pace of that
-// code, whose own run is met job by job (TestManifest of package golden). So its bound is
-// wider.
+// Themis was drawn from another state of the code than the published one. On
+// trace 3 the last job was drawn as ending 1,798 s before it could at the pace
+// of the published code. That code's own run is met job by job (TestManifest of
+// package golden). So its bound is wider.
 var drawn = []struct {
 	name, policy, beside string
 	bound                float64
@@ -124,9 +124,10 @@ func muriL(size int) string {
 	return fmt.Sprintf("%s-packing-%d", policy, size)
 }
 
-// sizes holds the mean JCTs of Muri-L with groups of up to two and three jobs against
-// figure 12, over those of four; but for trace 1, of which the published code, run again,
-// does not give what was drawn (TestRunAgain).
+// sizes compares the mean JCTs of Muri-L with groups of up to two and three
+// jobs, divided by those with up to four, with figure 12. It leaves out trace
+// 1, where the published code, run again, does not give what was drawn
+// (TestRunAgain).
 func sizes(t testing.TB, traces ...string) {
 	t.Helper()
 	of := published(t, "order_fig12")

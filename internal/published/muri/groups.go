@@ -14,12 +14,13 @@ import (
 	"github.com/norn-scheduler/norn/sched"
 )
 
-// groups is Muri itself (multi-resource-blossom-same-gpu and its variants): policy
-// muri with what is odd about the published loop. Pairs are found as the matching of
-// that code finds them, and merged in that order; what remains of a job that no event
-// has found running yet is its duration as the file tells it, without what the mechanism
-// costs it; members of a group each pay the overheads of all of them; and groups are
-// placed again from scratch at every event.
+// groups is Muri itself (multi-resource-blossom-same-gpu and its variants):
+// policy muri with what is odd about the published loop. Pairs are found as the
+// matching of that code finds them, and merged in that order. The remaining
+// time of a job that no event has found running yet is its duration in the
+// file, without the cost of the mechanism. Each member of a group pays the
+// overheads of all of them. Groups are placed again from scratch at every
+// event.
 type groups struct {
 	clock    *clock
 	known    bool // order by what remains, not by what was attained

@@ -51,11 +51,13 @@ func TestAntmanQuirks(t *testing.T) {
 		want  string // job start end
 	}{
 		{
-			// The owner's iteration of 101.5 ms leaves 50 ms at storage, 40 at the GPU. The
-			// guest's 30 ms at storage fit one iteration of the owner (50 ms at others), its
-			// 50 ms at the GPU another one (60 ms at others), so that each takes two of the
-			// owner's: 203 ms, as long as the owner is there. It ends 101.5 s of its own
-			// iterations behind the owner's 101.5 s, less the 10 s that its end costs.
+			// The owner's iteration of 101.5 ms leaves 50 ms at storage, 40
+			// at the GPU. The guest's 30 ms at storage fit one iteration of
+			// the owner (50 ms at others). Its 50 ms at the GPU fit another
+			// one (60 ms at others). So each takes two of the owner's
+			// iterations, 203 ms, as long as the owner is there. It ends
+			// 101.5 s of its own iterations behind the owner's 101.5 s,
+			// less the 10 s that its end costs.
 			"a guest takes turns with the owner of its GPU, who feels nothing", 1,
 			[]string{"0,2,0,1000,bert,1,100,50,40,10,0", "1,2,0,1000,bert,1,100,30,50,0,1"},
 			"0 0 101.5; 1 0 157.25",

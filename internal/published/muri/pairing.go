@@ -8,9 +8,10 @@ import (
 	"github.com/norn-scheduler/norn/solve/match"
 )
 
-// pairing is how the published code matches groups with each other: the blossoms of that
-// code, over the part of the time for which the resources would be in use, with the
-// digits that sums have in the order of the members.
+// pairing is how the published code matches groups with each other. It uses the
+// blossoms of that code, over the part of the time for which the resources
+// would be in use. Sums have the digits that follow from the order of the
+// members.
 type pairing struct {
 	most     int // jobs in a group
 	together func(a, b *muri.Group) float64

@@ -12,10 +12,10 @@ import (
 )
 
 // policy walks the pending jobs in order whenever a job arrives or ends, and
-// starts whoever fits. The published code does so at every tick, unless what is
-// idle and the number of jobs are as they were after a walk that started
-// nobody; a walk in vain changes nothing, so that nothing is lost by leaving out
-// every walk that must be in vain.
+// starts whoever fits. The published code does so at every tick, unless the
+// idle resources and the number of jobs are as they were after a walk that
+// started no job. A walk in vain changes nothing, so every walk that must be in
+// vain can be left out.
 type policy struct {
 	facts  []facts
 	nodes  idle

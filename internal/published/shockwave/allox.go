@@ -68,10 +68,10 @@ func match(p *policies.Problem, was []float64, version scipy) policies.Allocatio
 	return a
 }
 
-// depth is how many places of each queue the matching is offered. The published code
-// offers as many as there are jobs; but where jobs take time a place is only taken when
-// all before it are, in all queues, and places that are never reached do not
-// change the order in which the others are looked at.
+// depth is how many places of each queue the matching is offered. The published
+// code offers as many places as there are jobs. But where jobs take time, a
+// place is taken only when all places before it are, in all queues. Places that
+// are never reached do not change the order in which the others are looked at.
 func depth(base []float64, free int) int {
 	if slices.ContainsFunc(base, func(b float64) bool { return !(b > 0) }) {
 		return len(base)

@@ -15,9 +15,9 @@ import (
 	"github.com/norn-scheduler/norn/trace"
 )
 
-// machine is the loop of the simulators as a policy of the engine: at the end of each
-// round it decides, and plays its tasks on to the end of the next one, so that it knows
-// who will end in it.
+// machine is the loop of the simulators as a policy of the engine. At the end
+// of each round it decides, and plays its tasks on to the end of the next one.
+// So it knows which jobs will end in it.
 type machine struct {
 	policy  *search
 	pools   []pool

@@ -161,9 +161,9 @@ func (s *scheduler) targets(need int) []target {
 	return out
 }
 
-// peers are the tasks of a server that are to give back what they have beyond their
-// share so that a vector fits: one after the other, those with the most for each GPU
-// first, also those that have nothing to give back.
+// peers lists the tasks of a server that are to give back what they have beyond
+// their share so that a vector fits. The tasks with the most for each GPU come
+// first. Tasks that have nothing to give back are among them.
 func (s *scheduler) peers(v *server, d vector) []*task {
 	need, any := vector{}, false
 	for i := range d {

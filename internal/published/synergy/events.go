@@ -18,10 +18,10 @@ const (
 
 func (e *event) before(o *event) bool { return e.at < o.at || e.at == o.at && e.kind < o.kind }
 
-// events is a queue of events. Which of two that are equal comes first is a matter of how
-// the heap is kept, so it is kept as Python's heapq keeps it: what is taken out is
-// replaced by the last one, which goes down to a leaf along the smaller children and up
-// again from there.
+// events is a queue of events. The order of equals depends on how the heap is
+// kept, so it is kept as Python's heapq keeps it. An element that is taken out
+// is replaced by the last one, which goes down to a leaf along the smaller
+// children and up again from there.
 type events []event
 
 func (q *events) push(e event) {

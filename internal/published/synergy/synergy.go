@@ -1,11 +1,12 @@
 // Package synergy makes Norn behave like the simulator that was published with
-// Synergy (Mohan et al., OSDI 2022; msr-fiddle/synergy), for its six orders of jobs
-// with what a job gets of cores and memory divided in proportion to GPUs (fair), as
-// profiled (greedy), or as profiled and taken back where others come short (tune).
+// Synergy (Mohan et al., OSDI 2022; msr-fiddle/synergy), for its six orders of
+// jobs. The cores and memory of a job are in proportion to GPUs (fair), as
+// profiled (greedy), or as profiled and taken back where other jobs come short
+// (tune).
 //
-// Nouns: a vector is GPUs, cores, memory and the speed of the disk; a round is 300
-// seconds, at the beginning of which all jobs are placed from scratch; a peer is a job
-// that was placed before, in the same round.
+// Nouns: a vector is GPUs, cores, memory and the speed of the disk. A round is
+// 300 seconds, at the beginning of which all jobs are placed from scratch. A
+// peer is a job that was placed before, in the same round.
 //
 // Units: seconds since the zero of the trace and iterations, as floating point numbers;
 // GB, which are GiB in Norn's books; MB/s.

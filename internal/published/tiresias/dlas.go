@@ -177,9 +177,9 @@ func (d *dlas) stop(now int64, id int32, p *sched.Plan) {
 var outranked = job.Reason{Code: job.Outranked, Job: job.None}
 
 // nextJump is the next moment at which the published code looks for jobs that
-// sink or rise, or never. For service in GPU time it divides what is missing in
-// seconds by the number of GPUs, which is too late for every job of several
-// GPUs that has run already: such a job sinks at some event after its due time.
+// sink or rise, or never. For service in GPU time it divides the missing
+// seconds by the number of GPUs. That is too late for every job of several GPUs
+// that has run already: such a job sinks at some event after its due time.
 func (d *dlas) nextJump(now int64) int64 {
 	wait := never - now
 	for q := range lastQueue {

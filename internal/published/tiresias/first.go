@@ -60,9 +60,9 @@ func (c *count) Release(id int32) {
 
 // line is fifo: pending jobs start in the order in which they came until one
 // does not fit. With skip it is lpjf, which was meant to serve the job that has
-// waited longest: all waits stay zero there, so that the order is that of fifo;
-// and a job that starts is taken out of the list that is being walked, so that
-// the job behind it is overlooked until the next event.
+// waited longest. All waits stay zero there, so the order is that of fifo. A
+// job that starts is taken out of the list that is being walked, so the job
+// behind it is overlooked until the next event.
 type line struct {
 	place   scheme
 	skip    bool

@@ -289,11 +289,11 @@ func (g *gandiva) adjust() {
 	}
 }
 
-// expand opens sets. The counter of the loop that does so in the published code is
-// used for the nodes of a set, too: what it is in the end decides whether the jobs
-// of the class are put anew, or the new sets stay empty until the step that follows
-// gives them back. They are put anew if the last set could not be opened, or if it
-// has several nodes.
+// expand opens sets. The published code uses the counter of this loop for the
+// nodes of a set, too. Its final value decides what happens next. Either the
+// jobs of the class are placed anew, or the new sets stay empty until the next
+// step gives them back. They are put anew if the last set could not be opened,
+// or if it has several nodes.
 func (g *gandiva) expand(class, count int) {
 	opened := false
 	for range count {

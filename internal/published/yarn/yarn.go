@@ -8,8 +8,8 @@
 // The preemptive policies place every job anew at every event, so that a job
 // that runs on may sit elsewhere from one event to the next without anybody
 // noticing. That is why a run keeps its Packing to itself and books the jobs on
-// one node that counts the GPUs of all: to move every job at every event would
-// say in the ledger what the published simulator does not say.
+// one node that counts the GPUs of all. Moving every job at every event would
+// put into the ledger what the published simulator does not do.
 //
 // Units: CPUs in cores, memory in GB as a float, as the published code counts.
 package yarn

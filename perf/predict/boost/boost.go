@@ -1,11 +1,13 @@
 // Package boost is gradient-boosted regression trees: a sum of small trees, each
 // fitted to what the ones before it have left unexplained.
 //
-// Nouns: a row is what is known about one example, a number for each feature;
-// the target is what is to be predicted; a bin is a range of values of one
-// feature; a split sends the rows of a node whose value is at most a threshold
-// to the left and the others to the right; a leaf is a node that is not split,
-// and adds its value to the prediction.
+// Nouns:
+//   - A row is what is known about one example, a number for each feature.
+//   - The target is the number to be predicted.
+//   - A bin is a range of values of one feature.
+//   - A split sends the rows of a node whose value is at most a threshold to
+//     the left and the others to the right.
+//   - A leaf is a node that is not split, and adds its value to the prediction.
 //
 // Sources: Friedman, "Greedy Function Approximation: A Gradient Boosting
 // Machine", Annals of Statistics 2001, for squared loss; bins and the histogram
@@ -129,10 +131,10 @@ func Train(cfg Config, x []float64, targets []float64) (*Model, error) {
 	return t.model, nil
 }
 
-// fixedPoint is the mean of the targets, and the power of two by which what lies
-// above it is multiplied so that no sum overflows: sums of squared residuals
-// never grow, so that no sum of residuals exceeds the rows times the largest at
-// the start.
+// fixedPoint is the mean of the targets, and the power of two by which
+// deviations from it are multiplied so that no sum overflows. Sums of squared
+// residuals never grow. So no sum of residuals exceeds the number of rows times
+// the largest residual at the start.
 func fixedPoint(targets []float64) (base, scale float64, err error) {
 	for _, y := range targets {
 		base += y / float64(len(targets))

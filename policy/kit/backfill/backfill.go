@@ -2,9 +2,10 @@
 // as that does not delay it: EASY backfill. It is for policies that serve a queue
 // in order; the order is theirs.
 //
-// Nouns: the blocked job is the first of the queue that does not fit; its
-// reservation is when it is expected to start and on which devices; a job goes
-// ahead because it ends by then, or beside the reservation, on other devices.
+// Nouns: the blocked job is the first of the queue that does not fit. Its
+// reservation is the moment at which it is expected to start, and the devices.
+// A job goes ahead if it ends by then, or if it fits beside the reservation, on
+// other devices.
 //
 // Source: Lifka, "The ANL/IBM SP Scheduling System", JSSPP 1995. There a
 // reservation is a number of processors; here it is devices, because gangs may

@@ -1,13 +1,14 @@
-// Package beside is what policies have in common that put jobs beside each other on
-// devices: which devices of a node come into question, who may be joined there, what
-// each of them holds, and what whoever is left alone gets back.
+// Package beside is for policies that put jobs beside each other on devices. It
+// finds the devices of a node that come into question, and the jobs that
+// another one may join there. It also says what each of them holds, and what a
+// job gets back that is left alone.
 //
 // Who is on a device is known to the view (View.On) and to the plan (Plan.On). The plan
 // follows what it starts and stops, so that a policy keeps no account of that.
 //
-// Nouns: a part is what a job holds of a device, in thousandths (Share.Milli); a job is
-// alone where it holds all of its devices and nobody else holds any of them; it is
-// settled when it has begun before this moment and goes on.
+// Nouns: a part is what a job holds of a device, in thousandths (Share.Milli).
+// A job is alone if it holds all of its devices and no other job holds any of
+// them. It is settled if it began before this moment and goes on.
 package beside
 
 import (

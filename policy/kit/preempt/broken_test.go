@@ -14,9 +14,9 @@ import (
 	"github.com/norn-scheduler/norn/sim/simtest"
 )
 
-// A GPU that breaks under a job takes no new ones, but the job goes on: it is
-// neither stopped for nobody, nor (pinned) the mistake of the policy. What is
-// left of the cluster is counted without it, broken GPU and all.
+// TestJobsOnBrokenGPUsAreLeftAlone: a job goes on when its GPU breaks, and the
+// GPU takes no other job. The job is not stopped in vain, and a pinned job does
+// not make the plan invalid. The capacity excludes the job with all its GPUs.
 func TestJobsOnBrokenGPUsAreLeftAlone(t *testing.T) {
 	for name, build := range map[string]func() (sched.Policy, error){
 		"srtf": shortest.NewSRTF().Policy, "srsf": shortest.NewSRSF().Policy,

@@ -12,9 +12,10 @@ import (
 	"github.com/norn-scheduler/norn/sim/simtest"
 )
 
-// A job on a node that is cordoned goes on, though it is the last in the order:
-// stopping it would make room for nobody. Once the node takes jobs again it may
-// have to make room as any other. Kept by repair (srtf) and by walking (srsf).
+// TestJobsOnCordonedNodesAreLeftAlone: a job on a cordoned node goes on, even
+// if it is the last in the order, because stopping it would make no room. Once
+// the node takes jobs again, the job may be preempted like any other. The
+// choice is kept by repair (srtf) and by walking (srsf).
 func TestJobsOnCordonedNodesAreLeftAlone(t *testing.T) {
 	health := func(at time.Duration, h cluster.Health) eventlog.Event {
 		return eventlog.Event{Time: at * time.Second, Kind: eventlog.NodeSet, Node: 1, Health: h}
@@ -39,8 +40,9 @@ func TestJobsOnCordonedNodesAreLeftAlone(t *testing.T) {
 	}
 }
 
-// What a job that is left alone holds of usable GPUs is not there for others: c
-// must stop b, because a, half of it on a cordoned node, keeps two of the four.
+// TestWhatIsLeftAloneIsTaken: usable GPUs of a job that is left alone are not
+// free for others. Job a is half on a cordoned node and keeps two of the four
+// GPUs, so c must stop b.
 func TestWhatIsLeftAloneIsTaken(t *testing.T) {
 	for name, make := range map[string]func() (sched.Policy, error){"srtf": shortest.NewSRTF().Policy, "srsf": shortest.NewSRSF().Policy} {
 		for _, restart := range []bool{false, true} {

@@ -15,8 +15,8 @@ import (
 	"github.com/norn-scheduler/norn/sim/simtest"
 )
 
-// byEnd orders jobs by their expected end, the waiting ones as if they started
-// now: shortest remaining time first.
+// byEnd orders jobs by their expected end, as shortest remaining time first
+// does. Waiting jobs count as if they started now.
 type byEnd struct{}
 
 func (byEnd) Key(v *sched.View, j sched.Job, chosen bool) preempt.Key {
@@ -32,7 +32,7 @@ func (byEnd) Key(v *sched.View, j sched.Job, chosen bool) preempt.Key {
 
 func (byEnd) Shift(v *sched.View) int64 { return int64(v.Now) }
 
-// runner is a policy that is nothing but a Policy.
+// runner is a preempt.Policy with no additions.
 type runner struct{ preempt.Policy }
 
 func newRunner(literal bool) func() (sched.Policy, error) {
@@ -46,8 +46,8 @@ func (r *runner) Decide(v *sched.View, p *sched.Plan) {
 	r.Policy.Decide(v, p)
 }
 
-// naive sorts all active jobs at every decision and walks them from the top: a
-// job that still fits what is left is chosen, one that does not is passed over.
+// naive sorts all active jobs at every decision and walks them from the top. It
+// chooses a job that fits what is left, and skips one that does not.
 type naive struct{}
 
 func newNaive() (sched.Policy, error) { return naive{}, nil }
@@ -99,8 +99,8 @@ func (naive) Decide(v *sched.View, p *sched.Plan) {
 	}
 }
 
-// TestPolicyAgainstNaive: a Policy, by repair and by walking, decides as the walk
-// over all jobs sorted anew, event by event.
+// TestPolicyAgainstNaive: a Policy, by repair and by walking, decides as naive
+// does, event by event.
 func TestPolicyAgainstNaive(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		shape := simtest.Shape{}
@@ -130,7 +130,7 @@ func TestPolicyAgainstNaive(t *testing.T) {
 	})
 }
 
-// TestSelectorAllocatesNothing once warm.
+// TestSelectorAllocatesNothing: once warm, a Selector allocates no memory.
 func TestSelectorAllocatesNothing(t *testing.T) {
 	var s preempt.Selector
 	s.SetCapacity(64)

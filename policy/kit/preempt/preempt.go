@@ -1,18 +1,18 @@
-// Package preempt answers, event by event, which jobs a walk from the top of a
-// priority order would choose: each job that still fits what the jobs above it
-// have left, skipping those that do not. That is how preemptive schedulers
-// (SRTF, LAS, Tiresias) say who runs; done literally it means sorting and
-// walking every job at every event.
+// Package preempt keeps, event by event, the jobs that a walk from the top of a
+// priority order would choose. The walk chooses each job that fits what the
+// jobs above it have left, and skips those that do not. Preemptive schedulers
+// (SRTF, LAS, Tiresias) define which jobs run in this way. Done literally, it
+// means sorting and walking all jobs at every event.
 //
-// Nouns: a Selector holds active jobs; a job is chosen or not; the choice is
-// unique for an order and a capacity, so it can be repaired after a change
-// instead of being made again. A repair takes O(log n) for each job whose
-// choice flips, times the number of classes of equal size.
+// Nouns: a Selector keeps active jobs, each of which is chosen or not. The
+// choice is unique for an order and a capacity, so it can be repaired after a
+// change instead of being made again. A repair takes O(log n) for each job
+// whose choice flips, multiplied by the number of classes of equal size.
 //
-// The place of a job in the order is a Key. While chosen it may be counted on
-// another scale than while not: a chosen job whose remaining time shrinks as
-// time goes by keeps one key, its end, and a waiting one keeps its remaining
-// time; Shift, the current time, brings the second scale onto the first.
+// The place of a job in the order is a Key. A chosen job may have its key on
+// another scale than a waiting one. For example, a chosen job whose remaining
+// time shrinks keeps one key, its end, and a waiting job keeps its remaining
+// time. Shift, the current time, brings the second scale onto the first.
 package preempt
 
 import (
@@ -34,7 +34,7 @@ type Selector struct {
 	waiting  int
 }
 
-// sizeClass is the jobs of one size that are not chosen.
+// sizeClass holds the jobs of one size that are not chosen.
 type sizeClass struct {
 	size int64
 	list dense.List
@@ -61,7 +61,8 @@ func (s *Selector) Len() int { return s.chosen.Len() + s.waiting }
 // Waiting is the number of jobs that are not chosen.
 func (s *Selector) Waiting() int { return s.waiting }
 
-// Capacity is what the chosen jobs share.
+// Capacity is the capacity that the chosen jobs share, in the unit of their
+// sizes.
 func (s *Selector) Capacity() int { return int(s.capacity) }
 
 // Has tells whether a job is active.
@@ -75,11 +76,11 @@ func (s *Selector) Chosen(id job.ID) bool {
 // Key is the place of an active job, on the scale of its state.
 func (s *Selector) Key(id job.ID) Key { return s.jobs[id].key }
 
-// Shift sets what brings the keys of jobs that are not chosen onto the scale of
-// those that are. It must be set before the changes of a moment.
+// Shift sets the difference between the scale of waiting jobs and that of
+// chosen jobs. It must be set before the changes of a moment.
 func (s *Selector) Shift(shift int64) { s.shift = shift }
 
-// SetCapacity changes what the chosen jobs share.
+// SetCapacity changes the capacity that the chosen jobs share.
 func (s *Selector) SetCapacity(n int) {
 	d := int64(n) - s.capacity
 	s.capacity = int64(n)
@@ -104,7 +105,8 @@ func (s *Selector) Add(id job.ID, size int, key Key) {
 }
 
 // AddChosen makes a job active that is known to be chosen, with its key on the
-// scale of chosen jobs. It is how a policy that starts anew tells who runs.
+// scale of chosen jobs. A policy that starts anew calls it for each running
+// job.
 func (s *Selector) AddChosen(id job.ID, size int, key Key) {
 	e := s.entry(id)
 	e.key, e.size, e.class = key, int32(size), s.class(int64(size))
@@ -116,7 +118,7 @@ func (s *Selector) AddChosen(id job.ID, size int, key Key) {
 }
 
 // Remove makes a job inactive, and tells whether it was active. A job that is
-// added again later starts anew: it was not chosen before.
+// added again later counts as one that was not chosen before.
 func (s *Selector) Remove(id job.ID) bool {
 	if !s.Has(id) {
 		return false
@@ -154,10 +156,10 @@ func (s *Selector) Rekey(id job.ID, key Key) {
 	s.Add(id, size, key)
 }
 
-// Changes calls f for each job whose choice differs from what it was at the
-// last call of Changes: first those that are no longer chosen, then those that
-// now are, each in the order in which they were touched. Jobs that became
-// inactive are not told.
+// Changes calls f for each job whose choice has changed since the last call of
+// Changes. Jobs that are no longer chosen come first, then those that now are,
+// each in the order in which they were touched. Jobs that became inactive are
+// left out.
 func (s *Selector) Changes(f func(id job.ID, chosen bool)) {
 	for _, id := range s.touched {
 		if e := &s.jobs[id]; e.before == chosen && e.state == passed {
@@ -174,8 +176,8 @@ func (s *Selector) Changes(f func(id job.ID, chosen bool)) {
 	s.touched = s.touched[:0]
 }
 
-// repair makes the choice true again for all places from at on, where d more
-// (or less) of the capacity is left than before.
+// repair makes the choice correct again for all places from at on, where the
+// capacity left has grown by d, which may be negative.
 func (s *Selector) repair(at dense.Item, d int64) {
 	for d != 0 {
 		if d < 0 {
@@ -228,8 +230,7 @@ func (s *Selector) firstThatFits(after dense.Item, d int64) (id job.ID, at dense
 	return id, at, ok
 }
 
-// place is where a job that is not chosen stands on the scale of those that
-// are.
+// place is the place of a waiting job on the scale of chosen jobs.
 func (s *Selector) place(id job.ID, e *entry) dense.Item {
 	return dense.Item{A: e.key.A + s.shift, B: e.key.B, ID: int32(id), W: e.size}
 }

@@ -76,7 +76,7 @@ func TestSelectorAgainstWalk(t *testing.T) {
 				s.Add(id, j.size, j.key)
 			}
 			if r.IntN(3) > 0 {
-				continue // several changes before they are looked at
+				continue // make several changes before looking at them
 			}
 			s.Changes(func(id job.ID, chosen bool) {
 				if running[id] == chosen {
@@ -97,8 +97,8 @@ func TestSelectorAgainstWalk(t *testing.T) {
 	}
 }
 
-// TestShift checks the two scales: chosen jobs are ordered by their end, the
-// others by what remains, as for shortest remaining time first.
+// TestShift checks the two scales. Chosen jobs are ordered by their end and the
+// others by their remaining time, as for shortest remaining time first.
 func TestShift(t *testing.T) {
 	for seed := range uint64(40) {
 		r := rand.New(rand.NewPCG(seed, 5))

@@ -10,29 +10,29 @@ import (
 	"github.com/norn-scheduler/norn/sched"
 )
 
-// Order says where jobs stand in the order of a policy.
+// Order gives each job its place in the order of a policy.
 type Order interface {
-	// Key is the place of an active job: on the scale of chosen jobs when chosen
-	// is set, else on that of waiting ones.
+	// Key is the place of an active job. It is on the scale of chosen jobs if
+	// chosen is set, and on that of waiting jobs otherwise.
 	Key(v *sched.View, j sched.Job, chosen bool) Key
 	// Shift brings keys of waiting jobs onto the scale of chosen ones.
 	Shift(v *sched.View) int64
 }
 
-// Policy is what preemptive policies over an Order have in common: it follows
-// the changes of the view, keeps the choice true, and turns it into a plan.
+// Policy is a preemptive policy over an Order. It follows the changes of the
+// view, keeps the choice correct, and turns it into a plan.
 //
-// Sizes are counted in thousandths of a GPU, the capacity is that of all usable
-// GPUs of the view. Jobs on cordoned nodes or broken GPUs are left alone, and what
-// they hold of usable ones is not part of the capacity. A job that is chosen but
-// finds no place (its strategy wants GPUs together, say) keeps its claim and is
-// tried again at every decision; a job that must not be stopped, or that would
-// lose its work, stays at the top while it runs.
+// Sizes are in thousandths of a GPU, and the capacity is that of all usable
+// GPUs of the view. Jobs on cordoned nodes or broken GPUs are left alone, and
+// the usable GPUs that they hold are not part of the capacity. A chosen job may
+// find no place, for example because its strategy wants GPUs on one node. It
+// keeps its claim and is tried again at every decision. A running job that must
+// not be stopped, or that would lose its work, stays at the top.
 //
-// The choice is kept by repair (Selector) wherever one number is the capacity
-// and the order of chosen jobs is constant. Where jobs accept different GPU
-// types, or the order moves as time goes by (Literal), it is made by walking
-// the order anew at every decision.
+// The choice is kept by repair (Selector) if the capacity is one number and the
+// order of chosen jobs is constant. If jobs accept different GPU types, or if
+// the order changes with time (Literal), a walk over the order makes the choice
+// anew at every decision.
 type Policy struct {
 	Order   Order
 	Place   func(j sched.Job) place.Strategy
@@ -41,13 +41,13 @@ type Policy struct {
 	sel        Selector
 	walk       walker
 	walks      bool     // the choice is made by walking
-	classes    int      // classes that were looked at for GPU types
+	classes    int      // number of classes whose GPU types were looked at
 	unplaced   []job.ID // chosen, but without a place so far
 	alone      []alone  // running, but left alone
 	infeasible sched.Infeasible
-	started    []job.ID // by the last plan: their keys are still guesses
-	starts     []start  // of the plan in the making
-	stops      []job.ID // of the plan in the making
+	started    []job.ID // jobs started by the last plan, whose keys are still guesses
+	starts     []start  // starts of the present plan
+	stops      []job.ID // stops of the present plan
 }
 
 type start struct {
@@ -55,8 +55,8 @@ type start struct {
 	key Key
 }
 
-// alone is a job that is left alone, and the thousandths of usable GPUs that it
-// holds.
+// alone is a job that is left alone, with the usable GPUs that it holds, in
+// thousandths.
 type alone struct {
 	id     job.ID
 	usable int64
@@ -112,11 +112,13 @@ func (r *Policy) Follow(v *sched.View, p *sched.Plan) {
 			r.runs(v, j)
 		}
 	}
-	// Less is left only once those that were on the lost nodes have left.
+	// The capacity must shrink only after the jobs on lost nodes have been taken
+	// out.
 	r.sel.SetCapacity(r.capacity(v))
 }
 
-// capacity is what the jobs that are not left alone share.
+// capacity is the capacity for all jobs that are not left alone, in thousandths
+// of a GPU.
 func (r *Policy) capacity(v *sched.View) int {
 	n := int64(v.Total()) * int64(unit.One)
 	for _, a := range r.alone {
@@ -125,7 +127,7 @@ func (r *Policy) capacity(v *sched.View) int {
 	return int(n)
 }
 
-// runs takes a running job into the choice, or out of it when it is to be left
+// runs adds a running job to the choice, or removes it if it is to be left
 // alone.
 func (r *Policy) runs(v *sched.View, j sched.Job) {
 	if stays(v, j.ID) {
@@ -136,9 +138,9 @@ func (r *Policy) runs(v *sched.View, j sched.Job) {
 	}
 }
 
-// stays tells whether a running job is to be left alone: on a node that takes no
-// new ones (a cordoned one), or on a broken GPU. Stopping it would not make the
-// room that it takes, and it could not go on elsewhere for sure.
+// stays tells whether a running job is to be left alone, because it is on a
+// cordoned node or on a broken GPU. Stopping it would free less than it holds,
+// and it might find no other place.
 func stays(v *sched.View, id job.ID) bool {
 	a := v.Alloc(id)
 	if a == nil {
@@ -149,8 +151,8 @@ func stays(v *sched.View, id job.ID) bool {
 		slices.ContainsFunc(a.Shares, func(s cluster.Share) bool { return c.Broken(s.Device) })
 }
 
-// usableOf is the thousandths of usable GPUs that a job holds. It takes them off
-// free, by type, unless that is nil.
+// usableOf is the amount of usable GPUs that a job holds, in thousandths. It
+// subtracts them from free, by type, unless free is nil.
 func usableOf(v *sched.View, id job.ID, free []int64) (sum int64) {
 	c := v.Cluster()
 	for _, s := range v.Alloc(id).Shares {
@@ -171,8 +173,8 @@ func (r *Policy) wait(v *sched.View, p *sched.Plan, j sched.Job) {
 	}
 }
 
-// mustWalk tells whether the choice is to be made by walking, and turns to
-// that when the first job comes that accepts only some of several GPU types.
+// mustWalk tells whether the choice must be made by walking. It switches to
+// walking when the first job comes that accepts only some of several GPU types.
 func (r *Policy) mustWalk(v *sched.View, p *sched.Plan) bool {
 	if r.walks {
 		return true
@@ -233,14 +235,15 @@ func (r *Policy) Rekey(v *sched.View, id job.ID) {
 	r.sel.Rekey(id, key)
 }
 
-// RekeyWaiting asks the Order again for the places of all jobs that wait.
+// RekeyWaiting asks the Order again for the places of all waiting jobs.
 func (r *Policy) RekeyWaiting(v *sched.View) {
 	for j := range v.Waiting() {
 		r.Rekey(v, j.ID)
 	}
 }
 
-// Decide plans what the choice says: first the stops, then the starts in order.
+// Decide turns the choice into a plan: first the stops, then the starts in
+// order.
 func (r *Policy) Decide(v *sched.View, p *sched.Plan) {
 	r.stops, r.starts = r.stops[:0], r.starts[:0]
 	if r.walks {
@@ -259,7 +262,7 @@ func (r *Policy) Decide(v *sched.View, p *sched.Plan) {
 	}
 	for _, id := range r.stops {
 		p.Stop(id, why)
-		r.stopped(id) // it comes back with a change, once it has left its devices
+		r.stopped(id) // a change brings it back once it has left its devices
 	}
 	r.unplaced = r.unplaced[:0]
 	for _, s := range r.starts {
@@ -282,7 +285,8 @@ func (r *Policy) stopped(id job.ID) {
 	}
 }
 
-// choose asks the Selector what differs from what the plan holds.
+// choose asks the Selector for the jobs whose choice differs from the plan so
+// far.
 func (r *Policy) choose(p *sched.Plan) {
 	r.sel.Changes(func(id job.ID, chosen bool) {
 		switch {
@@ -299,9 +303,8 @@ func (r *Policy) choose(p *sched.Plan) {
 	}
 }
 
-// Contended tells whether jobs wait, or were stopped by the last plan, while
-// others run, where the choice is made by walking: whether time alone can change
-// it.
+// Contended tells whether time alone can change a choice made by walking. That
+// is so if jobs wait, or were stopped by the last plan, while others run.
 func (r *Policy) Contended() bool {
 	return r.walk.waiting.Len()+len(r.stops) > 0 && r.walk.running.Len() > 0
 }
@@ -310,7 +313,7 @@ func (r *Policy) Contended() bool {
 func (r *Policy) Why(v *sched.View, id job.ID) job.Reason {
 	class := v.Class(v.Job(id).Class())
 	need, have := v.Job(id).GPUs(), v.TotalOf(class.Mask)
-	if need > have { // while nodes are down; the engine knows who can never run
+	if need > have { // while nodes are down; the engine knows which jobs can never run
 		return job.Reason{Code: job.NeedGPUs, Need: int32(need), Have: int32(v.FreeOf(class.Mask)), Job: job.None}
 	}
 	return job.Reason{Code: job.Outranked, Job: job.None}

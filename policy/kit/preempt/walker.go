@@ -10,9 +10,9 @@ import (
 	"github.com/norn-scheduler/norn/state/dense"
 )
 
-// walker makes the choice literally: it sorts the running jobs, merges them
-// with the waiting ones and walks all that could matter. Waiting jobs of equal
-// demand are passed over together once one of them did not fit.
+// walker makes the choice literally. It sorts the running jobs, merges them
+// with the waiting ones and walks all that could matter. Once one waiting job
+// did not fit, those of equal demand are skipped together.
 type walker struct {
 	waiting queue.Queue
 	running dense.Set
@@ -47,7 +47,7 @@ func (w *walker) follow(v *sched.View, p *sched.Plan, r *Policy) {
 	}
 }
 
-// someUnusable tells whether any node takes no jobs, or any GPU is broken.
+// someUnusable tells whether any node takes no new jobs, or any GPU is broken.
 func someUnusable(v *sched.View) bool {
 	c := v.Cluster()
 	for i := range c.Nodes() {
@@ -83,8 +83,8 @@ func (w *walker) takeOver(v *sched.View, p *sched.Plan, r *Policy) {
 	}
 }
 
-// runs notes that a job was started, stopped that it was stopped: it waits
-// again when the view says so.
+// runs notes that a job was started, and stopped that it was stopped. A stopped job
+// waits again when the view says so.
 func (w *walker) runs(id job.ID) {
 	w.waiting.Remove(id)
 	w.running.Add(int(id))
@@ -98,10 +98,11 @@ func (w *walker) rekey(v *sched.View, r *Policy, j sched.Job) {
 	}
 }
 
-// choose walks the order and tells the runner what differs from what runs.
+// choose walks the order and tells the runner how the choice differs from the
+// jobs that run.
 func (w *walker) choose(v *sched.View, r *Policy) {
 	if w.waiting.Len() == 0 {
-		return // what runs fits
+		return // the running jobs fit, and none waits
 	}
 	w.count(v)
 	w.sortRunning(v, r)
@@ -127,8 +128,8 @@ func (w *walker) choose(v *sched.View, r *Policy) {
 	}
 }
 
-// sortRunning sorts the running jobs that may be stopped, and takes what the
-// others hold off what is free.
+// sortRunning sorts the running jobs that may be stopped, and subtracts the
+// GPUs of the others from those that are free.
 func (w *walker) sortRunning(v *sched.View, r *Policy) {
 	w.order = w.order[:0]
 	for i := range w.running.All() {
@@ -142,7 +143,7 @@ func (w *walker) sortRunning(v *sched.View, r *Policy) {
 	slices.SortFunc(w.order, func(a, b start) int { return compare(a.key, a.id, b.key, b.id) })
 }
 
-// count takes stock of the usable GPUs of each type.
+// count counts the usable GPUs of each type.
 func (w *walker) count(v *sched.View) {
 	c := v.Cluster()
 	w.free = slices.Grow(w.free[:0], c.Types())[:c.Types()]
@@ -151,7 +152,7 @@ func (w *walker) count(v *sched.View) {
 	}
 }
 
-// visitRunning lets a running job keep what it has, if that is still free.
+// visitRunning lets a running job keep its GPUs, if they are still free.
 func (w *walker) visitRunning(v *sched.View, r *Policy, id job.ID) {
 	a := v.Alloc(id)
 	if a == nil {
@@ -173,8 +174,8 @@ func (w *walker) visitRunning(v *sched.View, r *Policy, id job.ID) {
 	r.stops = append(r.stops, id)
 }
 
-// take lets a waiting job have GPUs of one of the types it accepts, or of
-// several when none has enough.
+// take gives a waiting job GPUs of one of the types it accepts, or of several
+// if no type has enough.
 func (w *walker) take(v *sched.View, j sched.Job) bool {
 	class := v.Class(j.Class())
 	need := int64(class.Amount.GPU)

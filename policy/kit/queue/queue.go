@@ -1,8 +1,7 @@
 // Package queue keeps waiting jobs in an order of priority and walks them from
-// the top without looking at what cannot fit: jobs of equal demand form a
-// class, and when one of a class does not fit, no other does. A walk takes
-// time in the number of classes and of jobs taken, not in the length of the
-// queue.
+// the top without looking at jobs that cannot fit. Jobs of equal demand form a
+// class. When one of a class does not fit, no other does. A walk takes time in
+// the number of classes and of jobs taken, not in the length of the queue.
 package queue
 
 import (

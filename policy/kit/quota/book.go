@@ -1,12 +1,18 @@
-// Package quota is what schedulers that divide a cluster between tenants have in
-// common: who holds what as a plan takes shape, queues by tenant, progressive
-// filling down the tenant tree, and taking back what is borrowed.
+// Package quota is for schedulers that divide a cluster between tenants. It
+// keeps what each tenant holds as a plan takes shape, queues jobs by tenant,
+// fills the cluster progressively down the tenant tree, and reclaims what was
+// borrowed.
 //
-// Nouns: a Node is a part of the tenant tree that gets a share: a tenant with
-// all below it, or only the jobs of a tenant that also has children; its Level
-// is how well it is served, and the node with the lowest level goes next; its
-// promise is what it and those below it are guaranteed together; what it holds
-// beyond that is borrowed; a claim takes it back.
+// Nouns:
+//   - A Node is a part of the tenant tree that gets a share. It is a tenant
+//     with all below it, or only the own jobs of a tenant that also has
+//     children.
+//   - The Level of a node tells how well it is served. The node with the lowest
+//     level goes next.
+//   - The promise of a node is the sum that it and the nodes below it are
+//     guaranteed.
+//   - GPUs that a node holds beyond its promise are borrowed. A claim takes
+//     them back.
 //
 // Units: GPUs and cores in thousandths, memory in bytes.
 //
@@ -29,10 +35,10 @@ type Node struct {
 	Own    bool // only the jobs of the tenant itself, not those of its children
 }
 
-// Book is who holds what as a plan stands: the tenant tree, and what the plan
-// changes. It is valid from one Open to the next.
+// Book keeps what each tenant holds as a plan stands: the tenant tree, and the
+// changes of the plan. It is valid from one Open to the next.
 type Book struct {
-	Total tenant.Amount // usable, in the part of the cluster that the view shows
+	Total tenant.Amount // usable resources in the part of the cluster that the view shows
 
 	tree    *tenant.Tree
 	delta   []tenant.Amount
@@ -44,7 +50,7 @@ type Book struct {
 }
 
 // outer is a limited tenant that has, or may have, jobs in other parts of the
-// cluster, and what it held when it was last looked at.
+// cluster. It keeps the GPUs that the tenant held at the last look.
 type outer struct {
 	id   tenant.ID
 	used unit.Milli
@@ -56,8 +62,8 @@ type held struct {
 	sign int
 }
 
-// Open begins a plan. What the plan holds already, because the policy of another
-// pool has been asked before, counts.
+// Open begins a plan. The plan may already hold decisions for another pool,
+// whose policy was asked before; they count.
 func (b *Book) Open(v *sched.View, p *sched.Plan) {
 	b.Close()
 	b.tree = v.Tenants()
@@ -87,7 +93,8 @@ func (b *Book) Open(v *sched.View, p *sched.Plan) {
 	}
 }
 
-// outside lists the limits that jobs elsewhere count against as well.
+// outside lists the limits that also apply to jobs in other parts of the
+// cluster.
 func (b *Book) outside() {
 	b.outer = b.outer[:0]
 	listed := make([]bool, b.tree.Len())
@@ -101,8 +108,8 @@ func (b *Book) outside() {
 	}
 }
 
-// Loosened tells whether anything was given back, since it was last asked, under
-// a limit that jobs in other parts of the cluster count against as well.
+// Loosened tells whether GPUs were given back since the last call under a limit
+// that also applies to jobs in other parts of the cluster.
 func (b *Book) Loosened() (yes bool) {
 	for i := range b.outer {
 		used := b.tree.At(b.outer[i].id).Used.GPU
@@ -112,7 +119,8 @@ func (b *Book) Loosened() (yes bool) {
 	return yes
 }
 
-// Close says that the plan has become true: the tenant tree shows it from now on.
+// Close notes that the plan was carried out. From now on the tenant tree
+// includes it.
 func (b *Book) Close() {
 	for _, t := range b.touched {
 		b.delta[t] = tenant.Amount{}
@@ -120,8 +128,8 @@ func (b *Book) Close() {
 	b.touched, b.log = b.touched[:0], b.log[:0]
 }
 
-// others is the CPU and memory of the usable nodes that the view shows; 0 where
-// nodes do not tell.
+// others is the CPU, in thousandths of a core, and the memory of the usable
+// nodes that the view shows. It is 0 where nodes declare none.
 func others(v *sched.View) (cpu unit.Milli, memory unit.Bytes) {
 	c := v.Cluster()
 	for p := range cluster.PoolID(c.Pools()) {
@@ -138,7 +146,8 @@ func others(v *sched.View) (cpu unit.Milli, memory unit.Bytes) {
 	return cpu, memory
 }
 
-// promised fills in what a tenant and those below it are guaranteed together.
+// promised fills in the promises of a tenant and of those below it, and returns
+// the tenant's.
 func (b *Book) promised(t tenant.ID) unit.Milli {
 	e := b.tree.At(t)
 	sum := unit.Milli(0)
@@ -168,10 +177,10 @@ func (b *Book) add(t tenant.ID, a tenant.Amount, sign int) {
 	}
 }
 
-// Mark remembers the book as it stands, Undo makes it so again.
+// Mark is a mark of the present book, to which Undo returns.
 func (b *Book) Mark() int { return len(b.log) }
 
-// Undo takes back every Hold since the Mark.
+// Undo takes back every Count since the Mark.
 func (b *Book) Undo(mark int) {
 	for i := len(b.log) - 1; i >= mark; i-- {
 		b.add(b.log[i].id, b.log[i].what, -b.log[i].sign)
@@ -198,12 +207,12 @@ func plus(a, b tenant.Amount, sign int) tenant.Amount {
 	return a
 }
 
-// GPU is the GPUs that a node holds.
+// GPU is the amount of GPUs that a node holds.
 func (b *Book) GPU(n Node) unit.Milli { return b.Used(n).GPU }
 
-// Promise is what a node is guaranteed: for a tenant the larger of its own
-// guarantee and what those below it are promised; for its own jobs what remains
-// of that.
+// Promise is what a node is guaranteed. For a tenant it is the larger of its
+// own guarantee and the sum of the promises below it. For a tenant's own jobs
+// it is what remains of that.
 func (b *Book) Promise(n Node) unit.Milli {
 	g := b.promise[n.Tenant]
 	if n.Own {
@@ -223,8 +232,9 @@ func (b *Book) Weight(n Node) float64 {
 	return b.tree.At(n.Tenant).Weight
 }
 
-// Room is how many more GPUs the jobs of a tenant may take before it or a tenant
-// above it meets its limit, and the tenant whose limit that is.
+// Room is the amount of GPUs that the jobs of a tenant may still take before it
+// or a tenant above it meets its limit. It also returns the tenant whose limit
+// that is.
 func (b *Book) Room(t tenant.ID) (room unit.Milli, binds tenant.ID) {
 	room, binds = tenant.Unlimited, t
 	for ; t >= 0; t = b.tree.At(t).Parent {
@@ -250,8 +260,8 @@ func (b *Book) Quota(t tenant.ID) job.Reason {
 	return job.Reason{Code: job.Quota, Need: int32(limit / unit.One), Have: int32(has / unit.One), Job: job.None}
 }
 
-// Forbids tells whether a job asks for more GPUs than its tenant may ever hold,
-// and then notes so.
+// Forbids tells whether a job asks for more GPUs than its tenant may ever hold.
+// If so, it notes the reason.
 func (b *Book) Forbids(p *sched.Plan, j sched.Job, need unit.Milli) bool {
 	limit := b.Cap(j.Tenant())
 	if need > limit {
@@ -260,8 +270,8 @@ func (b *Book) Forbids(p *sched.Plan, j sched.Job, need unit.Milli) bool {
 	return need > limit
 }
 
-// Owed tells whether a tenant, or one above it, has no more than it is promised
-// once a job of the tenant has started that needs so many GPUs.
+// Owed tells whether a tenant, or one above it, stays within its promise when a
+// job of the tenant starts that needs so many GPUs.
 func (b *Book) Owed(t tenant.ID, need unit.Milli) bool {
 	for n, ok := b.leaf(t), true; ok && n.Tenant != tenant.Root; n, ok = b.parent(n) {
 		if b.GPU(n)+need <= b.Promise(n) {
@@ -280,11 +290,12 @@ func (b *Book) Cap(t tenant.ID) unit.Milli {
 	return limit
 }
 
-// Dominant is the largest fraction of any resource of the total that an amount
-// is; a resource of which the cluster tells nothing does not count.
+// Dominant is the dominant share of an amount: the largest fraction of the
+// total of any resource. A resource that the cluster does not declare does not
+// count.
 func (b *Book) Dominant(a tenant.Amount) float64 { return a.Dominant(b.Total) }
 
-// Promises tells whether anybody is guaranteed anything.
+// Promises tells whether any tenant has a guarantee.
 func (b *Book) Promises() bool { return b.promise[tenant.Root] > 0 }
 
 // parent is the node above; ok is false at the root.

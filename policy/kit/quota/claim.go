@@ -12,16 +12,19 @@ import (
 	"github.com/norn-scheduler/norn/tenant"
 )
 
-// claim is a waiting job for which borrowed GPUs are taken back, and who could
-// give them.
+// claim is a waiting job for which borrowed GPUs are taken back, with the
+// tenants that could give them.
 //
-// Between the node of the claimant and that of a victim, below the tenant that
-// is above both, a claim is hard when the one, with the job, stays within its
-// promise while the other holds more than its own: then the job gets its GPUs
-// whatever gang has to leave for that. It is soft when the one stays within its
-// share while the other holds more than its own, and would still be better
-// served than the one is now, and not below its promise: so a soft claim always
-// raises the lowest level of the two, and claims cannot go round in circles.
+// Below the tenant that is above both jobs, a claim compares two nodes: that of
+// the claimant and that of a victim. A claim is hard if the claimant's node,
+// with the job, stays within its promise while the victim's node holds more
+// than its own. The job then gets its GPUs whatever gang has to leave.
+//
+// A claim is soft if the claimant's node stays within its share while the
+// victim's node holds more than its own. The victim's node must also remain
+// better served than the claimant's is now, and not fall below its promise. So
+// a soft claim always raises the lower level of the two, and claims cannot go
+// round in circles.
 type claim struct {
 	id     job.ID
 	tenant tenant.ID
@@ -33,16 +36,16 @@ type claim struct {
 	stopped []leaver
 
 	withdrawn []job.ID // starts of this plan that were taken back
-	loosened  bool     // somebody has left under a limit, and others may be owed what it forbade
+	loosened  bool     // a job under a limit has left, so the limit may no longer forbid other claims
 }
 
-// leaver is a job that was stopped for a claim, and what it held.
+// leaver is a job that was stopped for a claim, with its old allocation.
 type leaver struct {
 	id job.ID
 	on *cluster.Alloc
 }
 
-// running is the jobs that the policy has given devices to, by tenant.
+// running lists the jobs with devices, by tenant.
 type running struct {
 	of     [][]job.ID
 	at     []int32 // by job: place in the list of its tenant + 1
@@ -77,8 +80,8 @@ func (r *running) remove(t tenant.ID, id job.ID) {
 // settle serves the claims that are due, hard ones first.
 func (r *Policy) settle(v *sched.View, p *sched.Plan) {
 	r.claim.withdrawn = r.claim.withdrawn[:0]
-	// A gang that leaves can make others eligible. This comes to an end: each
-	// claim starts a job, and a start is taken back once at most.
+	// A gang that leaves can make other jobs eligible. The loop ends, because each
+	// claim starts a job, and a start is taken back at most once.
 	for {
 		for r.book.Promises() && r.claims(v, p, true) {
 		}
@@ -92,14 +95,14 @@ func (r *Policy) settle(v *sched.View, p *sched.Plan) {
 	}
 }
 
-// shares makes sure that the shares are those of now.
+// shares brings the shares up to date.
 func (r *Policy) shares() {
 	if !r.water.filled {
 		r.water.fill(&r.book, r.Divide, func(t tenant.ID) int64 { return r.accounts[t].gpus })
 	}
 }
 
-// claims goes through the tenants as when filling, the lowest first, and tells
+// claims goes through the tenants as fill does, the lowest first, and tells
 // whether any job was started.
 func (r *Policy) claims(v *sched.View, p *sched.Plan, hard bool) (any bool) {
 	r.round++
@@ -188,8 +191,8 @@ func (r *Policy) entitled(n Node) unit.Milli {
 	return r.water.of(n)
 }
 
-// fair is what a node may expect: its promise, or its share where that is
-// reclaimed.
+// fair is the amount to which a node is entitled: its promise or, if shares are
+// reclaimed, the larger of share and promise.
 func (r *Policy) fair(n Node) unit.Milli {
 	if r.Reclaim != Share {
 		return r.book.Promise(n)
@@ -198,9 +201,9 @@ func (r *Policy) fair(n Node) unit.Milli {
 	return max(r.water.of(n), r.book.Promise(n))
 }
 
-// take stops victims until the claimant fits and starts it. Those who turn out
-// to be in nobody's way stay, and those who fit elsewhere move. It tells whether
-// it could; if not, nothing is changed.
+// take stops victims until the claimant fits, and starts it. Victims whose
+// devices the claimant does not need stay, and those that fit elsewhere move.
+// take tells whether it succeeded; if not, it changes nothing.
 func (r *Policy) take(v *sched.View, p *sched.Plan) bool {
 	mark := r.book.Mark()
 	r.claim.stopped = r.claim.stopped[:0]
@@ -236,13 +239,14 @@ func (r *Policy) take(v *sched.View, p *sched.Plan) bool {
 // amount is what a job holds or asks for.
 func amount(v *sched.View, id job.ID) tenant.Amount { return v.Class(v.Job(id).Class()).Amount }
 
-// enough tells whether so many GPUs are free that it is worth looking where.
+// enough tells whether enough GPUs are free to make a search for a place
+// worthwhile.
 func (r *Policy) enough(v *sched.View) bool {
 	return v.Cluster().FreeMilli(r.claim.pool, v.Class(r.claim.class).Mask) >= r.claim.need
 }
 
-// spare lets victims stay where the claimant does not need what they held, the
-// last stopped first, and moves those who fit elsewhere and keep their work.
+// spare lets victims stay if the claimant does not need their devices, the last
+// stopped first. It moves those that fit elsewhere and keep their work.
 func (r *Policy) spare(v *sched.View, p *sched.Plan) {
 	for i := len(r.claim.stopped) - 1; i >= 0; i-- {
 		id, on := r.claim.stopped[i].id, r.claim.stopped[i].on
@@ -262,7 +266,7 @@ func (r *Policy) spare(v *sched.View, p *sched.Plan) {
 		r.freed()
 		r.claim.loosened = r.claim.loosened || r.book.Promises() && r.book.Cap(j.Tenant()) < tenant.Unlimited
 		r.runs.remove(j.Tenant(), id)
-		if j.Waiting() { // this plan had started it
+		if j.Waiting() { // this plan has started it
 			r.claim.withdrawn = append(r.claim.withdrawn, id)
 			r.wait(v, p, j)
 		} // else it comes back with a change, once it has left
@@ -272,8 +276,8 @@ func (r *Policy) spare(v *sched.View, p *sched.Plan) {
 // keeps tells whether a job that is stopped keeps its work.
 func keeps(m job.StopMode) bool { return m == job.Checkpoint || m == job.Freeze }
 
-// vacant tells whether a job can stay on what it was stopped on, once another
-// has started.
+// vacant tells whether a stopped job can stay on its old devices beside the
+// allocation of another job.
 func vacant(c *cluster.Cluster, was, other *cluster.Alloc) bool {
 	for i := range was.Shares {
 		s := &was.Shares[i]
@@ -302,12 +306,12 @@ func vacant(c *cluster.Cluster, was, other *cluster.Alloc) bool {
 	return true
 }
 
-// victim is the next job to be stopped for the claim, or None. It is taken from
-// outside the largest part of the tree that the claimant shares with nobody who
-// may give, so that a tenant whose children hold no more than it is promised is
-// not disturbed; there from the tenant in the node that is best served; and of
-// its jobs it is the first that may go. Where a limit leaves no room for the
-// claimant it is one of those below that.
+// victim is the next job to be stopped for the claim, or None. Of the tenants
+// that may give, victim chooses one whose common ancestor with the claimant is
+// nearest the root. So a tenant whose children hold no more than its promise is
+// not disturbed. Of these it chooses the tenant in the best served node, and of
+// its jobs the first that may go. If a limit leaves no room for the claimant,
+// the victim is below the tenant with that limit.
 func (r *Policy) victim(v *sched.View, p *sched.Plan, below tenant.ID) job.ID {
 	best, from := job.None, giver{}
 	for i := range r.runs.owners.All() {
@@ -326,14 +330,14 @@ func (r *Policy) victim(v *sched.View, p *sched.Plan, below tenant.ID) job.ID {
 	return best
 }
 
-// giver is how a tenant that may give stands to the claimant.
+// giver describes a tenant that may give, relative to the claimant.
 type giver struct {
-	depth int   // of the tenant above both
-	level Level // of the node of the giver right below that
+	depth int   // depth of the lowest tenant above both
+	level Level // level of the giver's node right below that tenant
 }
 
-// rank is the place of a job among the victims of its tenant, least first.
-// Nothing is lost with a job that this plan has started.
+// rank is the place of a job among the victims of its tenant, least first. A
+// job that this plan has started comes first, because it loses nothing.
 func (r *Policy) rank(j sched.Job, keepsPromise bool) [5]int64 {
 	if j.Waiting() {
 		return [5]int64{-1, 0, 0, 0, -int64(j.ID)}
@@ -355,8 +359,8 @@ func bit(yes bool) int64 {
 	return 0
 }
 
-// gives tells whether a claim may be met by a tenant, and how it stands to the
-// claimant.
+// gives tells whether a tenant may give GPUs for the claim, and describes it
+// relative to the claimant.
 func (r *Policy) gives(t tenant.ID) (giver, bool) {
 	mine, theirs, ok := r.apart(t)
 	if !ok || !r.within(mine) {
@@ -376,8 +380,9 @@ func (r *Policy) gives(t tenant.ID) (giver, bool) {
 	}
 }
 
-// apart finds where the ways down to the claimant and to another tenant part:
-// the nodes on either side. ok is false when they are the same tenant's jobs.
+// apart finds the two nodes at which the paths from the root to the claimant
+// and to another tenant separate. ok is false when both jobs belong to the same
+// tenant itself.
 func (r *Policy) apart(t tenant.ID) (mine, theirs Node, ok bool) {
 	for mine, up := r.book.leaf(r.claim.tenant), true; up; mine, up = r.book.parent(mine) {
 		above, has := r.book.parent(mine)
@@ -413,7 +418,7 @@ func (r *Policy) oneOf(v *sched.View, p *sched.Plan, t tenant.ID) job.ID {
 			continue // started again by this plan
 		}
 		if !r.claim.hard && was != nil && now != was && !now.Equal(was) {
-			continue // moved by this plan: one claim is enough, unless somebody is owed what it has
+			continue // moved by this plan: one claim is enough for a job, unless its GPUs are owed to the claimant
 		}
 		if was != nil && j.Spec().Stop == job.Pinned {
 			continue
@@ -433,14 +438,13 @@ func (r *Policy) oneOf(v *sched.View, p *sched.Plan, t tenant.ID) job.ID {
 	return best
 }
 
-// useful tells whether a GPU of a type that the claimant accepts is among what a
-// job holds.
+// useful tells whether a job holds a GPU of a type that the claimant accepts.
 func useful(c *cluster.Cluster, a *cluster.Alloc, mask cluster.TypeMask) bool {
 	return mask == 0 || slices.ContainsFunc(a.Shares, func(s cluster.Share) bool { return mask.Has(c.TypeOf(s.Device)) })
 }
 
-// may tells whether a job may go for the claim, and whether the nodes that it
-// belongs to keep what they are promised when it does.
+// may tells whether a job may be stopped for the claim, and whether the nodes
+// to which it belongs then keep their promises.
 func (r *Policy) may(v *sched.View, j sched.Job, mine, theirs Node) (keeps, may bool) {
 	keeps = true
 	for n := r.book.leaf(j.Tenant()); keeps; n, _ = r.book.parent(n) {

@@ -31,9 +31,10 @@ func grow(t *testing.T, tree *tenant.Tree, name, above string, guarantee, limit 
 	}
 }
 
-// A job that has been moved to make room for one claim gives its GPUs for the next:
-// of eight GPUs a is owed seven, its first job takes six, for which small, which
-// borrows, moves aside, and its second needs one of the two that small has then.
+// TestMovedGivesAsWell: a job that was moved for one claim still gives its GPUs
+// for the next. Of eight GPUs, a is owed seven. Its first job takes six, for
+// which the borrowing job small is moved. Its second job needs one of the two
+// GPUs that small has then.
 func TestMovedGivesAsWell(t *testing.T) {
 	tree := tenant.NewTree(0)
 	grow(t, tree, "a", "", 7, 0)
@@ -46,9 +47,9 @@ func TestMovedGivesAsWell(t *testing.T) {
 	}
 }
 
-// A job that leaves for a share makes room under the limit that is above it, and who
-// is guaranteed that room has it at once: y may hold three, and d holds them all
-// until c takes what is its share from it.
+// TestRoomUnderALimit: a job that leaves for a share makes room under the limit
+// above it, and a tenant with a guarantee gets that room at once. Tenant y may
+// hold three GPUs, and d holds them all until c takes its share.
 func TestRoomUnderALimit(t *testing.T) {
 	tree := tenant.NewTree(0)
 	grow(t, tree, "a", "", 0, 0)

@@ -7,17 +7,17 @@ import (
 	"github.com/norn-scheduler/norn/tenant"
 )
 
-// Basis is what weights divide.
+// Basis says what the weights divide.
 type Basis uint8
 
 // The bases.
 const (
-	Borrowed Basis = iota // what is left once guarantees are served
+	Borrowed Basis = iota // what is left after the guarantees
 	All                   // everything; a guarantee is a least share
 )
 
-// Part is one of those between whom a capacity is divided. Amounts are in
-// thousandths of a GPU.
+// Part is one of the parties that divide a capacity. Amounts are in thousandths
+// of a GPU.
 type Part struct {
 	Promise float64 // what it gets before others get more
 	Cap     float64 // what it can use at most
@@ -34,9 +34,10 @@ func Top(tree *tenant.Tree, t tenant.ID) tenant.ID {
 	return t
 }
 
-// PartOf is the part of a tenant, for itself, that can use so much of a capacity: it is
-// promised its guarantee and gets no more than its limit, both times a length of time
-// where the capacity is one over time. The root stands for jobs of no tenant.
+// PartOf is the part of a tenant that can use so much of a capacity. Its
+// promise is the tenant's guarantee, and its cap at most the tenant's limit.
+// Both are multiplied by times, a length of time, if the capacity is an amount
+// over time; otherwise times is 1. The root stands for jobs of no tenant.
 func PartOf(tree *tenant.Tree, t tenant.ID, use, times float64) Part {
 	p := Part{Cap: use, Weight: 1}
 	if t == tenant.Root {
@@ -50,7 +51,7 @@ func PartOf(tree *tenant.Tree, t tenant.ID, use, times float64) Part {
 	return p
 }
 
-// edge is a point of the water level at which a part begins or ceases to rise.
+// edge is a water level at which a part begins or ceases to rise.
 type edge struct{ at, slope float64 }
 
 // Divide gives each part its weighted max-min fair share of a capacity. With
@@ -59,10 +60,10 @@ type edge struct{ at, slope float64 }
 //	min(Cap, Promise + x Weight)       weights divide what is Borrowed
 //	min(Cap, max(Promise, x Weight))   weights divide All
 //
-// and x is the level at which all of the capacity is given out, or everybody
-// has enough. When the capacity is too small for the promises, each gets the
-// same fraction of its promise, or all it can use. The level is found exactly,
-// by walking the edges in order, in O(n log n).
+// and x is the level at which all of the capacity is given out, or every part
+// has enough. If the capacity is too small for the promises, each part gets the
+// same fraction of its promise, or all that it can use. The level is found
+// exactly, by walking the edges in order, in O(n log n).
 func Divide(parts []Part, capacity float64, basis Basis) { new(divider).divide(parts, capacity, basis) }
 
 // divider is Divide with its memory.
@@ -112,8 +113,9 @@ func (d *divider) rises(from, to, slope float64) {
 	d.edges = append(d.edges, edge{from, slope}, edge{to, -slope})
 }
 
-// level is the water level at which capacity is given out, starting from what is
-// given out at level 0; the highest edge when it never is.
+// level is the water level at which the capacity is given out, where given is
+// given out at level 0. It is the highest edge if the capacity is never given
+// out.
 func (d *divider) level(given, capacity float64) float64 {
 	slices.SortFunc(d.edges, func(a, b edge) int {
 		switch {
@@ -143,19 +145,20 @@ func (d *divider) level(given, capacity float64) float64 {
 	return x
 }
 
-// water is the shares of all nodes of a tenant tree.
+// water keeps the shares of all nodes of a tenant tree.
 type water struct {
 	divider
 	caps   []float64 // of tenants
-	whole  []float64 // shares of tenants with all below them
+	whole  []float64 // shares of tenants, including all below them
 	own    []float64 // shares of their own jobs
 	parts  []Part
 	nodes  []Node
-	filled bool // for the decision in the making
+	filled bool // whether it is up to date for the present decision
 }
 
 // fill divides the GPUs of the view down the tenant tree, by what each tenant
-// holds and asks for. asked is what the own waiting jobs of a tenant ask for.
+// holds and asks for. asked is the demand of a tenant's own waiting jobs, in
+// thousandths of a GPU.
 func (w *water) fill(b *Book, basis Basis, asked func(tenant.ID) int64) {
 	n := b.tree.Len()
 	w.caps = slices.Grow(w.caps[:0], n)[:n]
@@ -166,7 +169,7 @@ func (w *water) fill(b *Book, basis Basis, asked func(tenant.ID) int64) {
 	w.share(b, tenant.Root, min(w.caps[tenant.Root], float64(b.Total.GPU)), basis)
 }
 
-// cap is what a tenant and those below it could use.
+// cap is the amount that a tenant and those below it could use.
 func (w *water) cap(b *Book, t tenant.ID, asked func(tenant.ID) int64) float64 {
 	e := b.tree.At(t)
 	w.own[t], w.whole[t] = 0, 0
@@ -216,8 +219,8 @@ func (w *water) share(b *Book, t tenant.ID, capacity float64, basis Basis) {
 	w.parts, w.nodes = w.parts[:base], w.nodes[:base]
 }
 
-// of is the share of a node, in whole thousandths. What rounding has taken off a
-// whole number is put back.
+// of is the share of a node, in whole thousandths. Where rounding has made a
+// whole number slightly too small, of restores it.
 func (w *water) of(n Node) unit.Milli {
 	s := w.whole[n.Tenant]
 	if n.Own {

@@ -23,8 +23,8 @@ func drawParts(t *rapid.T) (parts []quota.Part, capacity int) {
 
 func rat(f float64) *big.Rat { return new(big.Rat).SetFloat64(f) }
 
-// rise is the exact division by definition: it raises the water in steps, each
-// up to the next moment at which somebody begins or ceases to rise.
+// rise is the exact division by definition. It raises the water in steps, each
+// up to the next level at which a part begins or ceases to rise.
 func rise(parts []quota.Part, capacity float64, basis quota.Basis) []*big.Rat {
 	left, shares := rat(capacity), make([]*big.Rat, len(parts))
 	short := new(big.Rat)
@@ -85,7 +85,7 @@ func rise(parts []quota.Part, capacity float64, basis quota.Basis) []*big.Rat {
 	}
 }
 
-// TestDivideExactly holds Divide against raising the water in exact arithmetic.
+// TestDivideExactly compares Divide with raising the water in exact arithmetic.
 func TestDivideExactly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		parts, capacity := drawParts(t)
@@ -100,9 +100,10 @@ func TestDivideExactly(t *testing.T) {
 	})
 }
 
-// TestDivideAgainstAll holds Divide against every division in whole numbers:
-// none gives the worst served more (then the next worst, and so on), served
-// being what one has above its promise for each unit of weight.
+// TestDivideAgainstAll compares Divide with every division in whole numbers.
+// None gives more to the part that is served worst, then to the next worst, and
+// so on. A part is served by what it has above its promise for each unit of
+// weight.
 func TestDivideAgainstAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		parts, capacity := drawParts(t)
@@ -152,7 +153,8 @@ func part(promise, most, weight float64) quota.Part {
 	return quota.Part{Promise: promise, Cap: most, Weight: weight}
 }
 
-// TestDivideExamples are small enough to be done in the head.
+// TestDivideExamples checks examples that are small enough to be worked out by
+// hand.
 func TestDivideExamples(t *testing.T) {
 	for _, c := range []struct {
 		what     string

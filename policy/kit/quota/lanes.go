@@ -7,9 +7,9 @@ import (
 	"github.com/norn-scheduler/norn/tenant"
 )
 
-// LaneKey tells apart the queues of jobs that are alike: where one of them does
-// not fit, no other of its class does. Account and Priority are for policies
-// that order jobs by them, and 0 otherwise.
+// LaneKey identifies a queue of like jobs. If one job of a class does not fit,
+// no other one does. Account and Priority are for policies that order jobs by
+// them, and 0 otherwise.
 type LaneKey struct {
 	Tenant   tenant.ID
 	Class    int32
@@ -17,8 +17,8 @@ type LaneKey struct {
 	Priority int32
 }
 
-// Lanes are the waiting jobs, one queue for each LaneKey. The zero Lanes is
-// empty.
+// Lanes keeps the waiting jobs, in one queue for each LaneKey. The zero Lanes
+// is empty.
 type Lanes struct {
 	all    []Lane
 	of     map[LaneKey]int32
@@ -29,7 +29,7 @@ type Lanes struct {
 // Lane is one queue.
 type Lane struct {
 	LaneKey
-	Shut uint64 // a round in which it is not looked at any more
+	Shut uint64 // the round in which the policy leaves it out
 	list dense.List
 }
 
@@ -44,13 +44,14 @@ func (l *Lanes) Len() int { return l.n }
 // Has tells whether a job is in a lane.
 func (l *Lanes) Has(id job.ID) bool { return int(id) < len(l.places) && l.places[id].lane != 0 }
 
-// Count is the number of lanes so far, At one of them.
+// Count is the number of lanes so far.
 func (l *Lanes) Count() int { return len(l.all) }
 
 // At is a lane.
 func (l *Lanes) At(lane int32) *Lane { return &l.all[lane] }
 
-// Lane is the number of a lane, made on first mention; isNew tells that it was.
+// Lane is the number of a lane, which it makes if there is none. isNew tells
+// whether it did.
 func (l *Lanes) Lane(key LaneKey) (lane int32, isNew bool) {
 	lane, ok := l.of[key]
 	if !ok {

@@ -19,12 +19,13 @@ import (
 	"github.com/norn-scheduler/norn/tenant"
 )
 
-// judge asks a policy and then checks what it promises about every plan.
+// judge asks a policy and then checks every plan against what the policy
+// promises.
 type judge struct {
 	policy    sched.Policy
-	conserves bool          // nobody waits who fits
+	conserves bool          // no job waits that fits
 	reclaims  bool          // guarantees are given back
-	grace     time.Duration // after so long
+	grace     time.Duration // the longest time until then
 	fail      *error
 }
 
@@ -87,7 +88,7 @@ func (c *judge) check(v *sched.View, p *sched.Plan) error {
 	return nil
 }
 
-// waits checks that a job which is left waiting has to wait.
+// waits checks that a job that is left waiting has to wait.
 func (c *judge) waits(v *sched.View, p *sched.Plan, j sched.Job, used []unit.Milli) error {
 	tree := v.Tenants()
 	need := v.Class(j.Class()).Amount.GPU
@@ -143,7 +144,7 @@ func add(t *rapid.T, tree *tenant.Tree, name string, above tenant.ID, guarantee,
 	}
 }
 
-// setting is a policy and what it promises.
+// setting is a policy with its promises.
 type setting struct {
 	name  string
 	set   func() (param.Set, func() (sched.Policy, error))
@@ -176,11 +177,11 @@ func settings() []setting {
 	}
 }
 
-// TestPromises checks every plan in random worlds with a tree of tenants: limits
-// hold, pinned jobs run on, nobody waits who fits where that is promised, and
-// nobody who is owed GPUs waits longer than the grace time. For the last no job
-// is pinned, and jobs are plain: otherwise borrowed GPUs may be such that
-// nothing can be done with them.
+// TestPromises checks every plan in random worlds with a tree of tenants.
+// Limits hold, and pinned jobs run on. No job waits that fits, if the policy
+// promises that. No job that is owed GPUs waits longer than the grace time; for
+// this, no job is pinned and jobs are plain. Otherwise borrowed GPUs may be
+// useless for the claimant.
 func TestPromises(t *testing.T) {
 	for _, s := range settings() {
 		for _, pinned := range []bool{false, true} {

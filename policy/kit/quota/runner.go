@@ -11,8 +11,8 @@ import (
 	"github.com/norn-scheduler/norn/tenant"
 )
 
-// Level is how well a node is served: nodes of a lower tier go first, and within
-// a tier those with the smaller value.
+// Level tells how well a node is served. Nodes of a lower tier go first, and
+// within a tier those with the smaller value.
 type Level struct {
 	Tier  int8
 	Value float64
@@ -21,15 +21,15 @@ type Level struct {
 // Below tells whether a node at one level goes before one at the other.
 func (l Level) Below(m Level) bool { return l.Tier < m.Tier || l.Tier == m.Tier && l.Value < m.Value }
 
-// Rule is what tells one policy from another.
+// Rule is the part in which the policies of this package differ.
 type Rule interface {
-	// Level is how well a node is served by what it holds.
+	// Level is the level of a node that holds so much.
 	Level(b *Book, n Node, held tenant.Amount) Level
 }
 
-// Guaranteed is the level of a node that holds less than it is guaranteed; ok
-// is false when it holds that much. Such nodes go before all others, the one
-// with the smallest part of its guarantee first.
+// Guaranteed is the level of a node that holds less than its guarantee; ok is
+// false if it holds that much. Such nodes go before all others, and the one
+// with the smallest part of its guarantee goes first.
 func Guaranteed(b *Book, n Node, held tenant.Amount) (level Level, ok bool) {
 	g := b.Promise(n)
 	if held.GPU >= g {
@@ -38,18 +38,18 @@ func Guaranteed(b *Book, n Node, held tenant.Amount) (level Level, ok bool) {
 	return Level{0, float64(held.GPU) / float64(g)}, true
 }
 
-// Policy first serves those who are owed GPUs, from what is free or by taking
-// back what others have borrowed. Then it fills the cluster progressively: the
-// node with the lowest level goes next, level by level down the tenant tree, and
+// Policy first serves the tenants that are owed GPUs, from free GPUs or by
+// reclaiming borrowed ones. Then it fills the cluster progressively. The node
+// with the lowest level goes next, level by level down the tenant tree. It
 // starts the first of its jobs that fits and that its limits allow.
 //
-// A decision takes time in the number of tenants with waiting jobs and of their
-// lanes; where nothing was freed since the last one and the new jobs are like
-// others that did not fit, it takes none.
+// The time of a decision grows with the number of tenants with waiting jobs and
+// of their lanes. A decision takes no time if nothing was freed since the last
+// one and the new jobs are like others that did not fit.
 type Policy struct {
 	Settings
 	Rule   Rule
-	Divide Basis // what weights divide, where shares are reclaimed
+	Divide Basis // what weights divide, if shares are reclaimed
 
 	book       Book
 	lanes      Lanes
@@ -65,15 +65,15 @@ type Policy struct {
 	runs  running
 }
 
-// account is what is known of a tenant.
+// account is what the policy keeps of a tenant.
 type account struct {
 	lanes  []int32   // of its own jobs
-	below  int       // waiting jobs, those of its children included
-	own    int       // waiting jobs of its own
-	gpus   int64     // that its own waiting jobs ask for, in thousandths
+	below  int       // number of waiting jobs, including those of its children
+	own    int       // number of its own waiting jobs
+	gpus   int64     // demand of its own waiting jobs, in thousandths of a GPU
 	active dense.Set // children with waiting jobs
-	shut   uint64    // round in which its own jobs are done with
-	done   uint64    // round in which it is done with as a whole
+	shut   uint64    // the round in which the policy leaves its own jobs out
+	done   uint64    // the round in which the policy leaves it out altogether
 }
 
 // Decide follows the changes of the view, fills what is free and settles claims.
@@ -93,7 +93,7 @@ func (r *Policy) Decide(v *sched.View, p *sched.Plan) {
 // NextWake is the next moment at which a claim falls due.
 func (r *Policy) NextWake(*sched.View) time.Duration { return r.wake }
 
-// freed forgets what did not fit.
+// freed forgets which jobs did not fit.
 func (r *Policy) freed() {
 	clear(r.full)
 	r.fresh = true
@@ -107,7 +107,7 @@ func (r *Policy) follow(v *sched.View, p *sched.Plan) {
 	for len(r.full) < v.Classes() {
 		r.full = append(r.full, false)
 	}
-	if r.book.Loosened() || v.NodesChanged() || r.Place == place.Random { // so that a new policy draws as often
+	if r.book.Loosened() || v.NodesChanged() || r.Place == place.Random { // so that a restarted policy draws as often
 		r.freed()
 	}
 	for _, id := range r.infeasible.Reconsider(v) {
@@ -162,7 +162,7 @@ func (r *Policy) remove(v *sched.View, id job.ID) {
 	}
 }
 
-// count keeps the number of waiting jobs true, up the tree.
+// count updates the numbers of waiting jobs up the tree.
 func (r *Policy) count(v *sched.View, t tenant.ID, n int, gpus unit.Milli) {
 	r.accounts[t].own += n
 	r.accounts[t].gpus += int64(gpus)
@@ -181,7 +181,7 @@ func (r *Policy) count(v *sched.View, t tenant.ID, n int, gpus unit.Milli) {
 	}
 }
 
-// fill starts jobs until none that waits fits.
+// fill starts jobs until no waiting job fits.
 func (r *Policy) fill(v *sched.View, p *sched.Plan) {
 	r.fresh = false
 	r.round++
@@ -203,8 +203,8 @@ func (r *Policy) fill(v *sched.View, p *sched.Plan) {
 	}
 }
 
-// shut leaves a lane out for the rest of the round, and with it, when jobs block
-// each other, all jobs of the tenant.
+// shut leaves a lane out for the rest of the round. If jobs block each other,
+// it leaves out all jobs of the tenant.
 func (r *Policy) shut(lane int32) {
 	at := r.lanes.At(lane)
 	at.Shut = r.round
@@ -233,8 +233,8 @@ func (r *Policy) allowed(v *sched.View, p *sched.Plan, id job.ID, at *Lane) bool
 	return false
 }
 
-// next is the job that goes next: the first of the lowest node. Lanes that are
-// shut, and those of classes that are full, are left out.
+// next is the job that goes next: the first of the lowest node. It skips lanes
+// that are shut, and those of classes in full.
 func (r *Policy) next(v *sched.View, full []bool) (id job.ID, lane int32, ok bool) {
 	return r.descend(v, tenant.Root, full)
 }
@@ -267,8 +267,8 @@ func (r *Policy) descend(v *sched.View, t tenant.ID, full []bool) (id job.ID, la
 }
 
 // lowest is the node with the lowest level among the children of a tenant that
-// are not done with, and its own jobs. Ties go to the one whose next job has the
-// lower number.
+// are not left out, and its own jobs. Ties go to the node whose next job has
+// the lower number.
 func (r *Policy) lowest(v *sched.View, t tenant.ID, full []bool) (best Node, found bool) {
 	a := &r.accounts[t]
 	var level Level

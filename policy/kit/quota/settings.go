@@ -10,7 +10,7 @@ import (
 	"github.com/norn-scheduler/norn/sched"
 )
 
-// Order is which job of a tenant goes first.
+// Order says which job of a tenant goes first.
 type Order uint8
 
 // The orders within a tenant. Ties go by submission.
@@ -20,17 +20,17 @@ const (
 	Priority              // largest priority class
 )
 
-// Reclaim is what a tenant may take back from others that hold borrowed GPUs.
+// Reclaim says what a tenant may take back from others that hold borrowed GPUs.
 type Reclaim uint8
 
-// What may be taken back.
+// The kinds of reclaim.
 const (
 	Nothing   Reclaim = iota
 	Guarantee         // up to what it is guaranteed
-	Share             // up to its share as well, from those above theirs
+	Share             // also up to its share, from nodes above theirs
 )
 
-// Victims is which job of a tenant that borrows is stopped first. Jobs that
+// Victims says which job of a borrowing tenant is stopped first. Jobs that
 // would lose their work come after those that keep it.
 type Victims uint8
 
@@ -47,14 +47,14 @@ type Settings struct {
 	Order   Order
 	Block   bool // a job that does not fit blocks those of its tenant behind it
 	Reclaim Reclaim
-	Grace   time.Duration // how long a job waits before borrowed GPUs are taken back for it
-	MinRun  time.Duration // for how long after its start a job is no victim
+	Grace   time.Duration // time that a job waits before borrowed GPUs are taken back for it
+	MinRun  time.Duration // time after its start for which a job is no victim
 	Victims Victims
 	Place   place.Strategy
 }
 
-// Params binds the settings. shares tells whether the policy knows shares, so
-// that they can be reclaimed.
+// Params binds the settings. shares tells whether the policy computes shares,
+// so that they can be reclaimed.
 func (s *Settings) Params(shares bool) param.Set {
 	reclaim := []param.Option[Reclaim]{{Name: "none", Value: Nothing}, {Name: "guarantee", Value: Guarantee}}
 	doc := "what a tenant takes back from those that borrow: nothing, or GPUs up to its guarantee"

@@ -9,42 +9,43 @@ import (
 	"github.com/norn-scheduler/norn/job"
 )
 
-// Claim is what a job is due of one GPU type.
+// Claim is the time that a job is due on one GPU type.
 type Claim struct {
-	Target   float64 // share of its time that it shall run on the type, 0 to 1
-	Received float64 // rounds that it ran there in this epoch
-	Deficit  float64 // rounds that it was due and did not get in the epochs before; below zero: got beyond its due
+	Target   float64 // share of its time for which it shall run on the type, 0 to 1
+	Received float64 // number of rounds for which it ran there in this epoch
+	Deficit  float64 // rounds that it was due in earlier epochs and did not get; below zero: it got more than its due
 }
 
-// Head is what every job is taken to have received on every type when an epoch
-// begins, in rounds: priorities are then told apart from the first round on.
+// Head is the number of rounds that every job counts as received on every type
+// when an epoch begins. It makes priorities differ from the first round on.
 const Head = 0.5
 
-// Priority is how urgent a claim is: the target over what was received. Those of
-// one type can be compared with each other: the time that all jobs have had of
-// it, by which Gavel divides, is the same for all of them. It is rounded, so that
-// equals are equal.
+// Priority is the urgency of a claim: the target divided by the rounds
+// received. Only priorities of one type can be compared. Gavel also divides by
+// the time that all jobs have had on the type, but that is the same for all of
+// them. The priority is rounded, so that equal claims have equal priorities.
 func (c Claim) Priority() float64 {
 	const unit = 1 << 40
 	return math.Round(c.Target/(Head+c.Received)*unit) / unit
 }
 
-// Close ends an epoch of so many rounds: what was due and not received is owed.
+// Close ends an epoch of so many rounds. Rounds that were due and not received
+// become a deficit.
 func (c *Claim) Close(rounds float64) {
 	c.Deficit += c.Target*rounds - c.Received
 	c.Received = 0
 }
 
-// Bid is the claim of a job in the order in which a type is given out, or that of a pair
-// of jobs.
+// Bid is the claim of a job, or of a pair of jobs, in the order in which a type
+// is given out.
 type Bid struct {
 	Job      job.ID
-	With     job.ID // who shares its devices; job.None: nobody
+	With     job.ID // the job that shares its devices, or job.None
 	Type     cluster.TypeID
 	Priority float64
 	Deficit  float64
 	Target   float64
-	Together bool // it is on time together on one node
+	Together bool // the claim is on time on a single node
 }
 
 // Bid makes the bid of a claim of one job.

@@ -10,22 +10,23 @@ import (
 	"github.com/norn-scheduler/norn/sched"
 )
 
-// deal gives out devices.
+// deal gives out the devices of a round.
 type deal struct {
 	failed []pick
-	alloc  cluster.Alloc // of who keeps devices, and of a pair
+	alloc  cluster.Alloc // scratch: the devices that a job keeps, or those of a pair
 	guest  cluster.Alloc
 }
 
-// begin gives devices to everybody who was taken, and takes them from the others.
-// Those who are to be together on a node come first. In decreasing size, who holds devices of the right type keeps them if nobody
-// larger has taken them, then the others of that size are placed. Who finds no
-// place among the devices of her type, though enough are free, gets those of
-// another type if that works.
+// begin gives devices to all jobs that were served, and takes them from the
+// others. Jobs that must be on a single node come first. Sizes follow in
+// decreasing order. Within a size, jobs that hold devices of the right type
+// keep them unless a larger job has taken them, and then the others are placed.
+// A job that finds no place on its type, although enough devices are free, gets
+// those of another type if it fits there.
 func (d *deal) begin(r *Round) {
 	v, p := r.View, r.Plan
 	d.failed = d.failed[:0]
-	same := !slices.ContainsFunc(r.picks, func(k pick) bool { return !k.holds(r) }) // nobody new, nobody elsewhere
+	same := !slices.ContainsFunc(r.picks, func(k pick) bool { return !k.holds(r) }) // no served job is new or elsewhere
 	for _, j := range r.Jobs {
 		if j.Running() && !(same && r.Served(j.ID)) {
 			p.Stop(j.ID, job.Reason{Code: job.UsedShare, Need: int32(min(j.Service(), 1<<30)), Job: job.None})
@@ -79,7 +80,7 @@ func (d *deal) others(r *Round) {
 	}
 }
 
-// first puts what is true ahead of what is not.
+// first compares two values so that true comes before false.
 func first(a, b bool) int {
 	switch {
 	case a == b:
@@ -90,21 +91,21 @@ func first(a, b bool) int {
 	return 1
 }
 
-// holds tells whether a job runs on devices of the type and number that it is to have,
-// beside whom it is to.
+// holds tells whether a job already runs on devices of the right type and
+// number, beside the right partner.
 func (k *pick) holds(r *Round) bool {
 	j := r.View.Job(k.job)
 	return k.suits(r, j) && r.Beside(j) == k.with && !r.parted(j)
 }
 
-// suits tells whether what a job holds suits the pick.
+// suits tells whether the allocation of a job suits the pick.
 func (k *pick) suits(r *Round, j sched.Job) bool {
 	t, ok := r.TypeOf(j)
 	return ok && t == k.t && j.Tasks() == k.tasks && !mixed(r.View.Alloc(j.ID), r.View.Cluster()) && (!k.near || r.View.Alloc(j.ID).Nodes() == 1)
 }
 
-// keep lets a job, or one of a pair with the other, keep its devices, if they are the
-// right ones and still free.
+// keep lets a job keep its devices, if they are the right ones and still free.
+// For a pair, both jobs share the devices of one of them.
 func (d *deal) keep(r *Round, k *pick) bool {
 	for _, id := range [2]job.ID{k.job, k.with} {
 		if id == job.None || !k.suits(r, r.View.Job(id)) {
@@ -134,7 +135,7 @@ func (d *deal) place(r *Round, k *pick) bool {
 	return d.part(r, k, k.job) && d.start(r, k)
 }
 
-// start starts a job, or a pair, on what was dealt to it, if that is free.
+// start starts a job, or a pair, on the devices in d.alloc, if they are free.
 func (d *deal) start(r *Round, k *pick) bool {
 	c := r.View.Cluster()
 	mark := c.Mark()
@@ -150,13 +151,13 @@ func mixed(a *cluster.Alloc, c *cluster.Cluster) bool {
 
 // waits is why a job waits for the next round.
 func waits(v *sched.View, r *Round, j sched.Job) job.Reason {
-	if r.Served(j.ID) { // it has found no place
+	if r.Served(j.ID) { // it was served and has found no place
 		return job.Reason{Code: job.NotYet, At: r.run.Grid.Next(v.Now), Job: job.None}
 	}
 	return job.Reason{Code: job.Outranked, Job: job.None}
 }
 
-// fill gives free devices to who was taken inside a round.
+// fill gives free devices to the jobs that were served inside a round.
 func (d *deal) fill(r *Round) {
 	d.startBare(r)
 	failed := false

@@ -8,20 +8,23 @@ import (
 	"github.com/norn-scheduler/norn/sched"
 )
 
-// A Rule may tell gangs that run together on one node from those that may be spread over
-// several (Policy.Together). A type then has room for so many of the first at once.
+// A Rule may tell gangs on a single node from gangs that may be spread over
+// several nodes (Policy.Together). A type then has room for only so many gangs
+// of the first sort at once.
 
-// nodes is what there is on each node where a round begins.
+// nodes is what each node has to share when a round begins, in thousandths of a
+// GPU.
 type nodes struct {
-	shared [][]unit.Milli // by type and node: with what those who are left alone for now hold
-	dealt  [][]unit.Milli // without
-	taken  [][]tally      // by type: of the gangs that were taken to be together, by size
+	shared [][]unit.Milli // by type and node: what is shared, including the devices of jobs that are left alone for now
+	dealt  [][]unit.Milli // the same without those devices
+	taken  [][]tally      // by type: the gangs that were served to run on a single node, by size
 }
 
-// tally is how many gangs of a size were taken, and how many nodes have room for alone.
+// tally counts the gangs of one size that were served, and the gangs of that
+// size for which nodes have room if nothing else runs.
 type tally struct{ gpus, gangs, slots int }
 
-// count counts what there is.
+// count counts the devices of all nodes.
 func (n *nodes) count(r *Round) {
 	v, c := r.View, r.View.Cluster()
 	*n = nodes{taken: make([][]tally, c.Types())}
@@ -47,7 +50,7 @@ func (n *nodes) count(r *Round) {
 	add(r, r.Alone, n.shared)
 }
 
-// add adds what running jobs hold.
+// add adds the devices of running jobs.
 func add(r *Round, jobs []sched.Job, to [][]unit.Milli) {
 	c := r.View.Cluster()
 	for _, j := range jobs {
@@ -61,7 +64,8 @@ func add(r *Round, jobs []sched.Job, to [][]unit.Milli) {
 	}
 }
 
-// slots is how many gangs of so many GPUs could each be together on one of the nodes.
+// slots is the number of gangs of so many GPUs for which the nodes have room,
+// each on a single node.
 func slots(nodes []unit.Milli, gpus int) int {
 	n := 0
 	for _, milli := range nodes {
@@ -70,13 +74,14 @@ func slots(nodes []unit.Milli, gpus int) int {
 	return n
 }
 
-// Slots is how many gangs of so many GPUs could each be together on a node of a type at
-// once, if they had all that is shared. Only where a round begins.
+// Slots is the number of gangs of so many GPUs that could run at once, each on
+// a single node of a type, if they had all devices that are shared. Call it
+// only when a round begins.
 func (r *Round) Slots(t cluster.TypeID, gpus int) int { return slots(r.nodes.shared[t], gpus) }
 
-// Apart is how fast the scheduler believes that a job runs on a type where it may be spread
-// over nodes: as fast as Speed tells where that makes no difference, since it has one GPU or
-// no node could hold it, or where it does not slow it down.
+// Apart is the speed at which the scheduler believes that a job runs on a type
+// if it may be spread over nodes. It equals Speed if the job has one GPU, if no
+// node could hold the job, or if spreading does not slow it down.
 func (r *Round) Apart(j sched.Job, t cluster.TypeID) float64 {
 	s := r.Speed(j, t)
 	if s == 0 || j.GPUs() <= 1 || j.GPUs() > r.nodeGPUs(j, t) {
@@ -85,9 +90,10 @@ func (r *Round) Apart(j sched.Job, t cluster.TypeID) float64 {
 	return min(s, r.View.TypeSpeed(j, t, tasksOf(j), true))
 }
 
-// room tells whether nodes have room for one more gang of so many GPUs beside those that were
-// taken: of gangs of s GPUs, one of m times as many takes the room of m. Whatever fits
-// has room; where each size is a multiple of the next smaller one, whatever has room fits.
+// room tells whether nodes have room for one more gang of so many GPUs beside
+// those that were served. A gang of m times s GPUs counts as m gangs of s GPUs.
+// Gangs that fit always have room. Gangs that have room also fit if each size
+// is a multiple of the next smaller one.
 func (n *nodes) room(t cluster.TypeID, gpus int) bool {
 	if !slices.ContainsFunc(n.taken[t], func(k tally) bool { return k.gpus == gpus }) {
 		n.taken[t] = append(n.taken[t], tally{gpus: gpus, slots: slots(n.dealt[t], gpus)})
@@ -104,7 +110,7 @@ func (n *nodes) room(t cluster.TypeID, gpus int) bool {
 	return true
 }
 
-// take notes that a gang for which there was room was taken.
+// take notes that a gang for which there was room was served.
 func (n *nodes) take(t cluster.TypeID, gpus int) {
 	for i := range n.taken[t] {
 		if k := &n.taken[t][i]; k.gpus == gpus {
@@ -113,8 +119,9 @@ func (n *nodes) take(t cluster.TypeID, gpus int) {
 	}
 }
 
-// ServeTogether is Take on devices of one node. It is also false where those that were taken
-// so leave no room on the nodes. Only where a round begins.
+// ServeTogether is Serve on devices of a single node. It is also false if the
+// gangs served this way leave no room on the nodes. Call it only when a round
+// begins.
 func (r *Round) ServeTogether(j sched.Job, t cluster.TypeID) bool {
 	if !r.nodes.room(t, j.GPUs()) || !r.Serve(j, t) {
 		return false

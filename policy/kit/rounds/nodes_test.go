@@ -10,7 +10,8 @@ import (
 	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
-// packs tells whether gangs find nodes, the largest first, each the fullest that will do.
+// packs tells whether gangs fit on nodes. The largest gang goes first, and each
+// takes the fullest node that holds it.
 func packs(nodes []unit.Milli, gangs []int) bool {
 	left := slices.Clone(nodes)
 	gangs = slices.SortedFunc(slices.Values(gangs), func(a, b int) int { return cmp.Compare(b, a) })
@@ -29,8 +30,8 @@ func packs(nodes []unit.Milli, gangs []int) bool {
 	return true
 }
 
-// TestRoom: a gang that fits beside those that were taken has room, and where sizes are powers
-// of two one that has room fits.
+// TestRoom: a gang that fits beside those that were served has room. If sizes
+// are powers of two, a gang that has room fits.
 func TestRoom(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sizes := []int{1, 2, 4, 8}

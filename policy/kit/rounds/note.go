@@ -11,33 +11,33 @@ import (
 	"github.com/norn-scheduler/norn/sched"
 )
 
-// account is what Shares remembers of a job: its claims, and those of the pairs that it
-// forms with jobs that were submitted later.
+// account is what Shares remembers of a job: its own claims, and the claims of
+// its pairs with jobs that were submitted later.
 type account struct {
 	epoch   time.Duration // when the epoch of the claims began; -1: nothing is noted
-	check   uint32        // of what there was to share then
-	served  time.Duration // the beginning of a round from which on it was served in each; -1: it was not in the last one
-	held    time.Duration // how long it had held devices by then
-	near    bool          // it was last served by a claim on time together
-	solo    bool          // it shares devices with nobody: memory did not suffice once
+	check   uint32        // checksum of what there was to share then
+	served  time.Duration // beginning of the first of the rounds in a row, up to the last one, in which it was served; -1: it was not served in the last one
+	held    time.Duration // its run time by then
+	near    bool          // it was last served by a claim on time on a single node
+	solo    bool          // it shares devices with no job, because memory did not suffice once
 	own     float64       // a number of the policy's own
 	entries []entry
 
-	goesOn bool // not noted: it is served since then without a break, by one claim
+	goesOn bool // not noted: since then it has been served without a break, by one claim
 }
 
 // entry is one claim.
 type entry struct {
 	t    cluster.TypeID
-	name string // of the type: another log may list types in another order
+	name string // name of the type, since another log may list types in another order
 	pair bool   // it is the claim of a pair
-	with job.ID // who is the other one; job.None: the job is not known any more
-	near bool   // it is on time together on one node
-	on   bool   // it is the one by which the job was served, from the round on that is noted
+	with job.ID // the other job of the pair; job.None: it is no longer known
+	near bool   // it is a claim on time on a single node
+	on   bool   // the job has been served by this claim since the round in served
 	Claim
 }
 
-// NewNote is what Shares remembers of a job, for the tables of policies that use it.
+// NewNote is an empty note of Shares, for the tables of policies that use it.
 func NewNote() sched.Note { return new(account) }
 
 // Kind implements sched.Note.
@@ -74,7 +74,7 @@ func (a *account) valid(epoch time.Duration, check uint32) bool {
 	return a.known() && a.epoch == epoch && a.check == check
 }
 
-// read reads what is noted of a job. Claims on types that are gone are dropped.
+// read reads the note of a job. Claims on types that are gone are dropped.
 func (a *account) read(j sched.Job, c *cluster.Cluster) {
 	entries := a.entries[:0]
 	noted, _ := sched.Recall[account](j)
@@ -89,8 +89,9 @@ func (a *account) read(j sched.Job, c *cluster.Cluster) {
 	*a, a.entries = noted, entries
 }
 
-// write notes an account of a job, which was taken for this round or not. As long as it is
-// served by one claim, round after round, that counts by itself, and nothing is noted.
+// write notes the account of a job after the jobs of this round were served. A
+// job that is served by the same claim, round after round, needs no new note:
+// its run time tells the rounds.
 func (a *account) write(r *Round, j sched.Job) {
 	taken := r.Served(j.ID)
 	if a.goesOn && taken {
@@ -105,7 +106,7 @@ func (a *account) write(r *Round, j sched.Job) {
 		a.entries[i].on = taken && i == on
 	}
 	same := slices.EqualFunc(was.entries, a.entries, func(x, y entry) bool {
-		x.t = y.t // known by its name
+		x.t = y.t // the type is found by its name
 		return x == y
 	})
 	if same && was.epoch == a.epoch && was.check == a.check && was.served == a.served && was.held == a.held && was.near == a.near && was.solo == a.solo && was.own == a.own {
@@ -116,7 +117,7 @@ func (a *account) write(r *Round, j sched.Job) {
 	sched.Remember(r.Plan, j.ID, now)
 }
 
-// serving is the place of the claim by which a job that runs is served; -1: there is none.
+// serving is the index of the claim by which a running job is served, or -1.
 func (a *account) serving(r *Round, j sched.Job) int {
 	t, ok := r.TypeOf(j)
 	if !ok {
@@ -128,13 +129,14 @@ func (a *account) serving(r *Round, j sched.Job) int {
 	})
 }
 
-// has tells whether there is a claim on a type for oneself, on time together or not.
+// has tells whether the job alone has a claim on a type, on time on a single
+// node (near) or not.
 func (a *account) has(t cluster.TypeID, near bool) bool {
 	return slices.ContainsFunc(a.entries, func(e entry) bool { return e.t == t && !e.pair && e.near == near })
 }
 
-// claim is the claim on a type of the job, or of its pair with another one; it is made
-// where there is none.
+// claim is the claim of the job on a type, or that of its pair with another
+// one. It is made if there is none.
 func (a *account) claim(t cluster.TypeID, name string, with job.ID, near bool) *Claim {
 	pair := with != job.None
 	for i := range a.entries {
@@ -146,7 +148,7 @@ func (a *account) claim(t cluster.TypeID, name string, with job.ID, near bool) *
 	return &a.entries[len(a.entries)-1].Claim
 }
 
-// on is the claim on a type of the job alone.
+// on is the claim of the job alone on a type.
 func (a *account) on(t cluster.TypeID, near bool) Claim {
 	for _, e := range a.entries {
 		if e.t == t && !e.pair && e.near == near {
@@ -156,7 +158,7 @@ func (a *account) on(t cluster.TypeID, near bool) Claim {
 	return Claim{}
 }
 
-// tidy rounds the claims, drops those that say nothing, and puts them in the order of
+// tidy rounds the claims, drops the empty ones, and puts them in the order of
 // the types.
 func (a *account) tidy() {
 	for i := range a.entries {
@@ -168,9 +170,9 @@ func (a *account) tidy() {
 	})
 }
 
-// round rounds a claim to millionths, so that equals are equal: what programs find for
-// jobs that are alike is equal but for the last digits. A target is never rounded down
-// to nothing.
+// round rounds a claim to millionths, because programs answer for like jobs
+// with numbers that differ in the last digits. A target is never rounded down
+// to 0.
 func (c *Claim) round() {
 	const parts = 1e6
 	aims := c.Target > 0

@@ -16,8 +16,8 @@ import (
 	"github.com/norn-scheduler/norn/tenant"
 )
 
-// TestNote: what is noted on a job is read again as it was, in a log that lists the types
-// of GPUs in another order too.
+// TestNote: a note on a job is read again as it was, also in a log that lists
+// the GPU types in another order.
 func TestNote(t *testing.T) {
 	names := []string{"V100", "P100", "K80"}
 	types := func(order ...int) *cluster.Cluster {
@@ -64,7 +64,8 @@ func TestNote(t *testing.T) {
 	}
 }
 
-// TestRounding: equals are equal, and targets are never rounded down to nothing.
+// TestRounding: like claims become equal, and targets are never rounded down to
+// 0.
 func TestRounding(t *testing.T) {
 	for _, k := range []struct{ in, want Claim }{
 		{Claim{1e-9, 0, 0}, Claim{1e-6, 0, 0}},
@@ -78,9 +79,10 @@ func TestRounding(t *testing.T) {
 	}
 }
 
-// TestVoid: a pair one of whom has ended is none, whether that job is still known or not;
-// neither is one of whom one shares with nobody any more. One whose other job is left alone
-// in this round still is.
+// TestVoid: the claim of a pair is void if one of the two jobs has ended,
+// whether that job is still known or not. It is also void if one of them no
+// longer shares devices. It is not void if the other job is left alone in this
+// round.
 func TestVoid(t *testing.T) {
 	st := state.New(cluster.New(), tenant.NewTree(0))
 	d := job.GPUs(1)
@@ -113,8 +115,9 @@ func TestVoid(t *testing.T) {
 	}
 }
 
-// TestServe: a job goes on by the claim by which it was served only beside the same job, and
-// only together on one node if it was so before.
+// TestServe: a job goes on by the claim by which it was served only beside the
+// same job. A claim on time on a single node goes on only if the job ran on a
+// single node before.
 func TestServe(t *testing.T) {
 	c := cluster.New()
 	typ, err := c.AddType(cluster.GPUType{Name: "gpu"})

@@ -7,10 +7,10 @@ import (
 	"github.com/norn-scheduler/norn/sched"
 )
 
-// Two jobs that share devices hold a half of each of them. They are of one size, take
-// whole devices, have one role and may be stopped.
+// Two jobs that share devices hold a half of each of them. They have the same
+// size and one role, take whole devices, and may be stopped.
 
-// half is what each of two has of a device.
+// half is the part of a device that each of two jobs has, in thousandths.
 const half = int32(unit.One / 2)
 
 // Pairable tells whether a job may share its devices with another one at all.
@@ -32,8 +32,8 @@ func Alike(a, b sched.Job) bool {
 	return x.GPU == y.GPU && x.Tasks == y.Tasks && a.Pool() == b.Pool()
 }
 
-// ServePair takes two jobs to share devices of one type in this round. It is false
-// where either cannot, or too few are left.
+// ServePair serves two jobs that share devices of one type in this round. It is
+// false if either job cannot, or if too few devices are left.
 func (r *Round) ServePair(a, b sched.Job, t cluster.TypeID) bool {
 	tasks := tasksOf(a)
 	milli := need(a, tasks)
@@ -47,8 +47,8 @@ func (r *Round) ServePair(a, b sched.Job, t cluster.TypeID) bool {
 	return true
 }
 
-// Beside is who shares the devices of a running job where a round begins; job.None:
-// nobody, or several.
+// Beside is the one job that shares the devices of a running job when a round
+// begins. It is job.None if there is none, or several.
 func (r *Round) Beside(j sched.Job) job.ID {
 	a := r.View.Alloc(j.ID)
 	if !r.paired || a == nil || len(a.Shares) == 0 || a.Shares[0].Milli != half {
@@ -61,7 +61,8 @@ func (r *Round) Beside(j sched.Job) job.ID {
 	return on[0] + on[1] - j.ID
 }
 
-// stuck tells whether a job shares with one that is left alone, and so is too.
+// stuck tells whether a job shares devices with one that is left alone, and so
+// must be left alone itself.
 func (r *Round) stuck(j sched.Job) bool {
 	with := r.Beside(j)
 	if with == job.None {
@@ -71,14 +72,15 @@ func (r *Round) stuck(j sched.Job) bool {
 	return Stays(r.View, other) || other.Ready() >= r.View.Now
 }
 
-// parted tells whether a job has a half of devices that nobody else is on.
+// parted tells whether a job has a half of devices on which no other job runs.
 func (r *Round) parted(j sched.Job) bool {
 	a := r.View.Alloc(j.ID)
 	return r.paired && len(a.Shares) > 0 && a.Shares[0].Milli == half && Pairable(j) && r.Beside(j) == job.None
 }
 
-// part turns the alloc at hand, which is one job's, into what both of a pair get, or into
-// all of its devices for a job without. It is false where that cannot be.
+// part turns d.alloc, the allocation of one job, into what each of a pair gets.
+// For a job without a partner it makes it all of the devices. It is false if
+// that is impossible.
 func (d *deal) part(r *Round, k *pick, of job.ID) bool {
 	if !r.run.Pairs || !Pairable(r.View.Job(of)) {
 		return k.with == job.None
@@ -86,7 +88,7 @@ func (d *deal) part(r *Round, k *pick, of job.ID) bool {
 	for i := range d.alloc.Shares {
 		s := &d.alloc.Shares[i]
 		switch {
-		case s.Milli > int32(unit.One): // counted devices cannot be told apart
+		case s.Milli > int32(unit.One): // devices that are only counted cannot be told apart
 			return k.with == job.None
 		case k.with == job.None:
 			s.Milli = int32(unit.One)
@@ -102,7 +104,7 @@ func (d *deal) part(r *Round, k *pick, of job.ID) bool {
 	return true
 }
 
-// dress books what a job needs beside its devices.
+// dress adds the cores and the memory that a job needs to its allocation.
 func dress(a *cluster.Alloc, j sched.Job) {
 	role := &j.Spec().Demand.Roles[0]
 	for i := range a.Pieces {
@@ -114,9 +116,9 @@ func dress(a *cluster.Alloc, j sched.Job) {
 	}
 }
 
-// void tells whether an entry of a job is the claim of a pair that is none any more: one
-// of the two shares with nobody, or the other one has ended, whether it is still known or
-// not.
+// void tells whether an entry of a job is the claim of a pair that no longer
+// exists. That is so if one of the two no longer shares devices, or if the
+// other one has ended, whether it is still known or not.
 func (s *Shares) void(r *Round, i int, e entry) bool {
 	switch {
 	case !e.pair:

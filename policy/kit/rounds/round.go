@@ -16,45 +16,45 @@ import (
 type Round struct {
 	View   *sched.View
 	Plan   *sched.Plan
-	Begins bool             // the round begins now; otherwise only what is free can be had
+	Begins bool             // the round begins now; otherwise only free devices can be given out
 	Number int64            // of the round
 	Length time.Duration    // of each round
-	Jobs   []sched.Job      // who may be served, by number: who waits and, where the round begins, who runs
-	Alone  []sched.Job      // where the round begins: who goes on because it has not made any progress yet, by number
-	Types  []cluster.TypeID // the GPU types that there are, in the order of the cluster
+	Jobs   []sched.Job      // jobs that may be served, by number: waiting ones and, when the round begins, running ones
+	Alone  []sched.Job      // when the round begins: jobs that go on because they have not made any progress yet, by number
+	Types  []cluster.TypeID // the GPU types of the cluster, in its order
 
 	run    *Policy
-	total  []unit.Milli // by type: what there is to be dealt out
-	left   []unit.Milli // of that
-	shared []unit.Milli // by type: what there is, with what those who are left alone for now hold
+	total  []unit.Milli // by type: what is given out in this round
+	left   []unit.Milli // by type: what no job has taken yet
+	shared []unit.Milli // by type: total, and the devices of jobs that are left alone for now
 	picks  []pick
 	served dense.Set
-	bare   []job.ID // they wait and need no GPUs
+	bare   []job.ID // waiting jobs that need no GPUs
 	paired bool     // a round has begun in which jobs may share devices
 
 	nodes    nodes
-	classes  int  // so many were looked at
+	classes  int  // number of classes that were looked at
 	bareJobs bool // there are jobs without GPUs
 }
 
-// pick is a job that was taken.
+// pick is a job that was served.
 type pick struct {
 	job   job.ID
-	with  job.ID // who shares its devices; job.None: nobody
+	with  job.ID // the job that shares its devices, or job.None
 	t     cluster.TypeID
 	tasks int
 	milli unit.Milli
-	near  bool // on one node
+	near  bool // on a single node
 }
 
-// open begins a round that nobody has been looked at for.
+// open begins a round before any job has been looked at.
 func (r *Round) open(run *Policy, v *sched.View, p *sched.Plan) {
 	r.View, r.Plan, r.run = v, p, run
 	r.Number, r.Length = run.Grid.Number(v.Now), time.Duration(run.Grid)
 }
 
-// room tells whether anything could be given inside the round: a GPU or a part of
-// one, or whatever it is that jobs without GPUs need.
+// room tells whether anything could be given out inside the round: a GPU, a
+// part of one, or what jobs without GPUs need.
 func (r *Round) room() bool {
 	v := r.View
 	for ; r.classes < v.Classes() && !r.bareJobs; r.classes++ {
@@ -75,8 +75,9 @@ func (r *Round) room() bool {
 	return false
 }
 
-// gather finds who may be served and what there is, where the round begins, or
-// who waits and what is free.
+// gather finds the jobs that may be served and the devices to give out. When
+// the round begins, these are all; inside a round they are the waiting jobs and
+// the free devices.
 func (r *Round) gather(begins bool) {
 	v := r.View
 	r.Alone = r.Alone[:0]
@@ -106,7 +107,7 @@ func (r *Round) gather(begins bool) {
 	r.left = append(r.left[:0], r.total...)
 }
 
-// running looks at the jobs that run, where a round begins.
+// running looks at the running jobs when a round begins.
 func (r *Round) running() {
 	r.paired = r.run.Pairs
 	for j := range r.View.Running() {
@@ -131,7 +132,7 @@ func (r *Round) running() {
 	}
 }
 
-// addParts adds what is left of devices that are in partial use.
+// addParts adds the free parts of devices that are in partial use.
 func (r *Round) addParts() {
 	v := r.View
 	for t := range r.total {
@@ -147,7 +148,7 @@ func (r *Round) addParts() {
 	}
 }
 
-// waiting looks at a job that waits.
+// waiting looks at a waiting job.
 func (r *Round) waiting(j sched.Job) {
 	switch why := r.Plan.Never(j.ID, OneType(r.run.Place)); {
 	case why.Code != job.NoReason:
@@ -164,8 +165,8 @@ func withGPUs(j sched.Job) bool { return need(j, int(j.Spec().Demand.Roles[0].Ta
 
 func need(j sched.Job, tasks int) unit.Milli { return j.Spec().Demand.Milli(int32(tasks)) }
 
-// Stays tells whether a running job is to be left alone as long as it runs where it
-// does; the package comment says which are.
+// Stays tells whether a running job is to be left alone as long as it runs
+// where it does. The package comment lists such jobs.
 func Stays(v *sched.View, j sched.Job) bool {
 	if stop := j.Spec().Stop; stop == job.Pinned || stop == job.Restart || j.Phase() == job.Assigned {
 		return true
@@ -175,31 +176,32 @@ func Stays(v *sched.View, j sched.Job) bool {
 		slices.ContainsFunc(a.Shares, func(s cluster.Share) bool { return c.Broken(s.Device) })
 }
 
-// withhold takes the usable devices of a job off what is dealt out.
+// withhold takes the usable devices of a job off those that are given out.
 func (r *Round) withhold(j sched.Job) {
 	c := r.View.Cluster()
 	for _, s := range r.View.Alloc(j.ID).Shares {
 		if !c.Broken(s.Device) && c.Usable(c.NodeOf(s.Device)) {
 			milli := unit.Milli(s.Milli)
 			if r.parted(j) {
-				milli = unit.One // nobody else can have the rest
+				milli = unit.One // no other job can have the rest
 			}
 			r.total[c.TypeOf(s.Device)] -= milli
 		}
 	}
 }
 
-// Total is how much of a type is dealt out in this round.
+// Total is the amount of a type that is given out in this round, in thousandths
+// of a GPU.
 func (r *Round) Total(t cluster.TypeID) unit.Milli { return r.total[t] }
 
-// Shared is how much of a type the jobs of a round that begins share, with those
-// who are left alone for now.
+// Shared is the amount of a type that the jobs of a beginning round share,
+// including those that are left alone for now.
 func (r *Round) Shared(t cluster.TypeID) unit.Milli { return r.shared[t] }
 
-// Left is how much of a type nobody has taken yet.
+// Left is the amount of a type that no job has taken yet.
 func (r *Round) Left(t cluster.TypeID) unit.Milli { return r.left[t] }
 
-// Need is what a job takes of a type at the size it asks for.
+// Need is the amount that a job takes at the size it asks for.
 func (r *Round) Need(j sched.Job) unit.Milli { return need(j, tasksOf(j)) }
 
 func tasksOf(j sched.Job) int { return int(j.Spec().Demand.Roles[0].Tasks) }
@@ -209,9 +211,9 @@ func (r *Round) Can(j sched.Job, t cluster.TypeID) bool {
 	return r.Plan.Never(j.ID, On(r.run.Place, t)).Code == job.NoReason
 }
 
-// Speed is how fast the scheduler believes that a job runs on a type at the size
-// it asks for: together where one node can hold it, otherwise spread. It is 0
-// where the type cannot hold it.
+// Speed is the speed at which the scheduler believes that a job runs on a type
+// at the size it asks for. The job runs on a single node if one can hold it,
+// otherwise spread. The speed is 0 if the type cannot hold the job.
 func (r *Round) Speed(j sched.Job, t cluster.TypeID) float64 {
 	if !r.Can(j, t) {
 		return 0
@@ -224,7 +226,8 @@ func (r *Round) nodeGPUs(j sched.Job, t cluster.TypeID) int {
 	return r.View.Cluster().MaxNodeGPUs(j.Pool(), 1<<t)
 }
 
-// TypeOf is the type that a running job holds; ok is false for one that waits.
+// TypeOf is the GPU type of a running job's devices; ok is false for a waiting
+// job.
 func (r *Round) TypeOf(j sched.Job) (t cluster.TypeID, ok bool) {
 	a := r.View.Alloc(j.ID)
 	if a == nil || len(a.Shares) == 0 || !j.Running() {
@@ -233,15 +236,15 @@ func (r *Round) TypeOf(j sched.Job) (t cluster.TypeID, ok bool) {
 	return r.View.Cluster().TypeOf(a.Shares[0].Device), true
 }
 
-// Served tells whether a job was taken.
+// Served tells whether a job was served.
 func (r *Round) Served(id job.ID) bool { return r.served.Has(int(id)) }
 
-// Serve takes a job for this round, to run on devices of one type at the size it
-// asks for. It is false where too few are left, where the type can never hold the
-// job, and for one that was taken already.
+// Serve serves a job in this round, on devices of one type and at the size it
+// asks for. It is false if too few devices are left, if the type can never hold
+// the job, or if the job was served already.
 func (r *Round) Serve(j sched.Job, t cluster.TypeID) bool { return r.ServeSize(j, t, tasksOf(j)) }
 
-// ServeSize is Take with so many tasks of the first role, for elastic jobs.
+// ServeSize is Serve with so many tasks of the first role, for elastic jobs.
 func (r *Round) ServeSize(j sched.Job, t cluster.TypeID, tasks int) bool {
 	milli := need(j, tasks)
 	if r.left[t] < milli || r.Served(j.ID) || !r.Can(j, t) {

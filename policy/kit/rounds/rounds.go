@@ -1,42 +1,48 @@
-// Package rounds is what policies share that decide in rounds: a job gets a lease
-// on devices of one GPU type, and keeps them if it is served again in the next
-// round; who is served is decided anew when a round begins.
+// Package rounds is for policies that decide in rounds. A job gets a lease on
+// devices of one GPU type, and keeps them if it is served again in the next
+// round. When a round begins, the policy decides anew which jobs are served.
 //
-// Nouns: a Grid is the clock, whose rounds begin at multiples of their length; a
-// Round is one of them as a Rule sees it, which takes jobs in the order in which
-// they are to be served; a Policy is the policy around a Rule: it says who may be
-// served, deals out devices to those who were taken, and takes them from the
-// others. A Claim is a share of a job's time that it shall run on one GPU type;
-// Shares turns claims into rounds by priorities and deficits.
+// Nouns:
+//   - A Grid is the clock. Its rounds begin at multiples of their length.
+//   - A Round is one round as a Rule sees it. The Rule serves jobs in the order
+//     that it chooses.
+//   - A Policy is the policy around a Rule. It says which jobs may be served,
+//     gives devices to those that were served, and takes them from the others.
+//   - A Claim is the share of a job's time for which it shall run on one GPU
+//     type.
+//   - Shares turns claims into rounds by priorities and deficits.
 //
-// A Policy keeps nothing between calls: what it needs is in the view, and what
-// Shares must remember is noted on the jobs (NewNote). A policy may use it without
-// Shares, and then may note on jobs what it likes.
+// A Policy keeps nothing between calls. It reads what it needs from the view,
+// and Shares notes on the jobs what it must remember (NewNote). A policy that
+// uses Policy without Shares may note on jobs what it likes.
 //
-// Two jobs may share devices, each a half of them, where Policy.Pairs and Shares.Pairs
-// say so. A claim may then be that of a pair, is noted on one of the two, and is served
-// like that of a job (Round.ServePair).
+// Two jobs may share devices, each with a half of them, if Policy.Pairs and
+// Shares.Pairs are set. A claim may then belong to a pair. It is noted on one
+// of the two jobs, and is served like that of a single job (Round.ServePair).
 //
-// Where Policy.Together and Shares.Together say so, a job may have two claims on a type: on
-// time in which it runs together on one node, and on time in which it may be spread.
+// If Policy.Together and Shares.Together are set, a job may have two claims on
+// a type: one on time on a single node, and one on time in which it may be
+// spread.
 //
-// # Who may be served
+// # Which jobs may be served
 //
-// Jobs are served at the size they ask for, on one GPU type. Left alone, and
-// their devices not dealt out, are running jobs that must not be stopped or would
-// lose their work (job.Pinned, job.Restart), that have not made any progress yet
-// since they were started (where getting there takes longer than a round, jobs would
-// otherwise change places without getting anywhere), or that sit on a cordoned node
-// or a broken GPU. Jobs without
-// GPUs are started where they fit and are not counted. A job that no single type
-// can hold is told that it can never run.
+// Jobs are served at the size they ask for, on one GPU type. Some running jobs
+// are left alone, and their devices are not given out:
+//   - jobs that must not be stopped or would lose their work (job.Pinned,
+//     job.Restart);
+//   - jobs that have not made any progress yet since they were started, since
+//     otherwise jobs that start slowly would change places for ever;
+//   - jobs on a cordoned node or a broken GPU.
 //
-// Inside a round nobody is stopped. Who waits may be given what is free; the
-// Rule says who, too.
+// Jobs without GPUs are started where they fit and are not counted. A job that
+// no single type can hold is told that it can never run.
 //
-// Sources: Narayanan et al., "Heterogeneity-Aware Cluster Scheduling Policies for
-// Deep Learning Workloads", OSDI 2020, section 5; leases: Mahajan et al., "Themis",
-// NSDI 2020.
+// Inside a round no job is stopped. A waiting job may be given free GPUs; the
+// Rule decides which one.
+//
+// Sources: Narayanan et al., "Heterogeneity-Aware Cluster Scheduling Policies
+// for Deep Learning Workloads", OSDI 2020, section 5; leases: Mahajan et al.,
+// "Themis", NSDI 2020.
 package rounds
 
 import (
@@ -53,23 +59,23 @@ import (
 // with the run.
 type Grid time.Duration
 
-// Number is the number of the round that a moment lies in.
+// Number is the number of the round in which a moment lies.
 func (g Grid) Number(now time.Duration) int64 { return int64(now / time.Duration(g)) }
 
 // Begins tells whether a round begins at a moment.
 func (g Grid) Begins(now time.Duration) bool { return now%time.Duration(g) == 0 }
 
-// Start is when a round begins.
+// Start is the moment at which a round begins.
 func (g Grid) Start(number int64) time.Duration { return time.Duration(number) * time.Duration(g) }
 
-// Next is when the next round begins.
+// Next is the moment at which the next round begins.
 func (g Grid) Next(now time.Duration) time.Duration { return g.Start(g.Number(now) + 1) }
 
-// Rule is who is served.
+// Rule decides which jobs are served.
 type Rule interface {
-	// Serve takes jobs (Round.Serve) in the order in which they are to be served.
-	// It is called where a round begins, and inside one whenever anything happens
-	// while jobs wait; Round.Begins tells which.
+	// Serve serves jobs with Round.Serve, in the order of the rule. It is called
+	// when a round begins, and inside a round whenever anything happens while jobs
+	// wait. Round.Begins tells the two apart.
 	Serve(r *Round)
 }
 
@@ -77,7 +83,7 @@ type Rule interface {
 // it is used.
 type Policy struct {
 	Grid  Grid
-	Place place.Strategy // where a gang runs among the devices of one type
+	Place place.Strategy // chooses the devices of a gang among those of one type
 	Rule  Rule
 	Pairs bool // two jobs may share devices (Round.ServePair)
 
@@ -107,8 +113,8 @@ func (r *Policy) Decide(v *sched.View, p *sched.Plan) {
 	}
 }
 
-// NextWake implements sched.Waker: when the next round begins, as long as there
-// is anybody to serve.
+// NextWake implements sched.Waker. It is the beginning of the next round, as
+// long as there are jobs to serve.
 func (r *Policy) NextWake(v *sched.View) time.Duration {
 	for range v.Running() {
 		return r.Grid.Next(v.Now)
@@ -147,8 +153,8 @@ func (o onType) Place(r *place.Request) (job.Reason, bool) {
 	return why, ok
 }
 
-// OneType is a strategy that never mixes GPU types: it tries each type alone, in
-// the order in which the job prefers them.
+// OneType is a strategy that never mixes GPU types. It tries each type alone,
+// in the job's order of preference.
 func OneType(where place.Strategy) place.Strategy { return oneType{where} }
 
 type oneType struct{ where place.Strategy }

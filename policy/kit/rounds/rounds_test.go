@@ -31,9 +31,9 @@ func TestGrid(t *testing.T) {
 	}
 }
 
-// Gavel, acceptance 8: X = [[.6,.4,0],[.2,.6,.2],[.2,0,.8]] on one device of each
-// type gives the jobs below in rounds 1 to 10, and over 200 rounds what was
-// received is X to within 0.01.
+// Gavel, acceptance 8: X = [[.6,.4,0],[.2,.6,.2],[.2,0,.8]] on one device of
+// each type gives the jobs below in rounds 1 to 10. Over 200 rounds the jobs
+// receive X to within 0.01.
 func TestPriorities(t *testing.T) {
 	targets := [3][3]float64{{.6, .4, 0}, {.2, .6, .2}, {.2, 0, .8}}
 	var claims [3][3]rounds.Claim
@@ -77,7 +77,7 @@ func TestPriorities(t *testing.T) {
 	}
 }
 
-// Equal priorities go by what is owed, then by the target, then by the number.
+// TestTies: equal priorities go by deficit, then by target, then by number.
 func TestTies(t *testing.T) {
 	bids := []rounds.Bid{{Job: 3, Priority: 1}, {Job: 2, Priority: 1}, {Job: 1, Priority: 1, Target: 0.5}, {Job: 4, Priority: 1, Deficit: 2}, {Job: 5, Priority: 2, Deficit: -9}}
 	rounds.Sort(bids)
@@ -94,7 +94,8 @@ func TestTies(t *testing.T) {
 	}
 }
 
-// turns serves jobs in turn: who has had the least goes first, on any type.
+// turns serves jobs in turn: the job with the least service goes first, on any
+// type.
 type turns struct{}
 
 func (turns) Serve(r *rounds.Round) {
@@ -113,12 +114,13 @@ func inTurns() (sched.Policy, error) {
 	return &rounds.Policy{Grid: rounds.Grid(10 * time.Second), Place: place.Pack, Rule: turns{}}, nil
 }
 
-// TestTurns: who is not served again makes room when a round begins and not
-// before; what is free inside a round is given at once.
+// TestTurns: a job that is not served again makes room when a round begins and
+// not before. Devices that are free inside a round are given out at once.
 func TestTurns(t *testing.T) {
 	run := simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(1, 2), Make: inTurns},
 		simtest.Job{Key: "a", GPUs: 2, Run: 20}, simtest.Job{Key: "b", GPUs: 1, Run: 5}, simtest.Job{Key: "c", GPUs: 1, At: 16, Run: 1})
-	// a runs in round 0, b from 10 to 15, a on what is free then, c from 20 on.
+	// a runs in round 0, b from 10 to 15, then a on the free device, and c from 20
+	// on.
 	for key, want := range map[string][2]float64{"a": {0, 26}, "b": {10, 15}, "c": {20, 21}} {
 		if run.Start(key) != want[0] || run.End(key) != want[1] {
 			t.Errorf("%s runs from %v to %v, want %v\n%s", key, run.Start(key), run.End(key), want, strings.Join(run.Log, "\n"))
@@ -126,7 +128,8 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// TestLease: a job that is served again keeps its devices: nothing happens to it.
+// TestLease: a job that is served again keeps its devices, and no event tells
+// of it.
 func TestLease(t *testing.T) {
 	run := simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(2, 4), Make: inTurns},
 		simtest.Job{Key: "a", GPUs: 3, Run: 95}, simtest.Job{Key: "b", GPUs: 3, Run: 95})

@@ -12,52 +12,56 @@ import (
 	"github.com/norn-scheduler/norn/sched"
 )
 
-// Targets are the shares of time that jobs shall have from now on: for each of
-// the jobs, and then for each of some pairs of them that share devices, a number for each
-// of the types, in the order in which they were given.
+// Targets are the shares of time that jobs shall have from now on. There is a
+// row for each of the jobs, and then one for each pair that shares devices. A
+// row has a number from 0 to 1 for each type. Jobs and types are in the order
+// in which they were given.
 type Targets struct {
 	Shares [][]float64
-	Pairs  [][2]int // places of the jobs
+	Pairs  [][2]int // indices of the two jobs
 
-	// Together are shares of time in which jobs run together on one node, beside those of
-	// the jobs in Shares, in which they may be spread; nil: there are none.
+	// Together are shares of time in which jobs run on a single node, or nil. They
+	// come on top of Shares, in which jobs may be spread.
 	Together [][]float64
 }
 
 // Member is a job whose share is to be settled.
 type Member struct {
 	sched.Job
-	// Own is a number of the policy's own that travels with the job; it is 0 for a new
-	// one. What is written here is remembered.
+	// Own is a number of the policy's own that is remembered with the job. It is 0
+	// for a new job, and the policy may write it.
 	Own *float64
-	// Solo tells that it shares devices with nobody any more: it was evicted once because
-	// their memory did not suffice.
+	// Solo tells that the job shares devices with no other one. It was evicted once
+	// because their memory did not suffice.
 	Solo bool
 }
 
-// Shares turns shares of time into rounds. In an epoch targets stay as they are,
-// and jobs are served by priority. When jobs have come or gone, or what there is
-// to share has changed, a new epoch begins: what is owed becomes a deficit, which
-// breaks ties from then on, and new targets are settled.
+// Shares turns shares of time into rounds. Within an epoch targets stay as they
+// are, and jobs are served by priority. A new epoch begins when jobs have come
+// or gone, or when what there is to share has changed. Rounds that are owed
+// then become a deficit, which breaks ties from then on, and new targets are
+// settled.
 //
-// Shares remembers all that on the jobs (NewNote): a policy that uses it must not note
-// anything of its own. The claim of a pair is noted on the one that was submitted first.
+// Shares notes all that on the jobs (NewNote), so a policy that uses it must
+// not write notes of its own. The claim of a pair is noted on the job that was
+// submitted first.
 type Shares struct {
-	// Settle finds new targets for the members: the jobs of the round and those that
-	// are left alone for now. They share what Round.Shared tells.
+	// Settle finds new targets for the members: the jobs of the round and those
+	// that are left alone for now. Together they share Round.Shared.
 	Settle func(r *Round, members []Member) Targets
-	// Least is how long an epoch lasts at least, as long as nothing is lost.
+	// Least is the least length of an epoch, unless devices are lost.
 	Least time.Duration
-	// Terms says by what rules targets are settled. Where they are not those of the last
-	// epoch, a new one begins.
+	// Terms names the rules by which targets are settled. A new epoch begins when
+	// they differ from those of the last epoch.
 	Terms string
-	// Pairs tells that jobs may share devices, two at a time. The Policy must know too.
+	// Pairs tells that jobs may share devices, two at a time. Policy.Pairs must be
+	// set, too.
 	Pairs bool
-	// Together tells that there are claims on time together on one node (not with Pairs).
-	// The Policy must know too.
+	// Together tells that there are claims on time on a single node (not with
+	// Pairs). Policy.Together must be set, too.
 	Together bool
 
-	jobs     []sched.Job // of the round, those left alone for now included, by number
+	jobs     []sched.Job // jobs of the round, including those left alone for now, by number
 	accounts []account   // of each
 	sharers  int
 	members  []Member
@@ -65,8 +69,9 @@ type Shares struct {
 	bids     []Bid
 }
 
-// Begin must be called where a round begins, before any job is taken. It counts what
-// was received in the round that has ended and begins a new epoch where one is due.
+// Begin must be called when a round begins, before any job is served. It counts
+// what jobs received in the round that has ended, and begins a new epoch if one
+// is due.
 func (s *Shares) Begin(r *Round) {
 	check := s.load(r)
 	epoch, ok := s.epoch(r, check)
@@ -81,8 +86,8 @@ func (s *Shares) Begin(r *Round) {
 	}
 }
 
-// End must be called where a round begins, after the jobs were taken. It notes on
-// the jobs what is to be remembered.
+// End must be called when a round begins, after the jobs were served. It writes
+// the notes of the jobs.
 func (s *Shares) End(r *Round) {
 	for i, j := range s.jobs {
 		a := &s.accounts[i]
@@ -92,8 +97,8 @@ func (s *Shares) End(r *Round) {
 	}
 }
 
-// load reads what was noted on the jobs, and tells by what number to know what
-// there is to share now, and by what rules.
+// load reads the notes of the jobs. It returns a checksum of the devices that
+// there are to share now, and of the rules.
 func (s *Shares) load(r *Round) (check uint32) {
 	s.jobs = append(append(s.jobs[:0], r.Jobs...), r.Alone...)
 	slices.SortFunc(s.jobs, func(a, b sched.Job) int { return cmp.Compare(a.ID, b.ID) })
@@ -114,7 +119,8 @@ func (s *Shares) load(r *Round) (check uint32) {
 	return h.Sum32()
 }
 
-// epoch is when the last epoch began that is noted on any job; ok is false when none is.
+// epoch is the latest beginning of an epoch that is noted on any job; ok is
+// false when there is none.
 func (s *Shares) epoch(r *Round, check uint32) (epoch time.Duration, ok bool) {
 	epoch = -1
 	for i := range s.accounts {
@@ -125,19 +131,20 @@ func (s *Shares) epoch(r *Round, check uint32) (epoch time.Duration, ok bool) {
 	return epoch, epoch >= 0
 }
 
-// receive counts what a job has received since that was noted: the rounds behind the
-// first one in which it was served, and the one that has ended, of which it may have run
-// only a part. A round may be asked for several times, and must come out the same.
+// receive counts what a job has received since its note. These are the rounds
+// after the first one in which it was served, and the round that has ended, of
+// which it may have run only a part. receive may be called several times in a
+// round, and must give the same result.
 func (s *Shares) receive(r *Round, a *account, j sched.Job) {
 	if a.served == r.View.Now {
 		return
 	}
 	was, now := slices.IndexFunc(a.entries, func(e entry) bool { return e.on }), a.serving(r, j)
-	var stay time.Duration // on the devices that it holds
+	var stay time.Duration // time on its present devices
 	if j.Running() {
 		stay = r.View.Now - j.Since()
 	}
-	whole := (j.RunTime() - a.held - stay) / r.Length // of rounds before that
+	whole := (j.RunTime() - a.held - stay) / r.Length // number of rounds before that
 	unbroken := j.Running() && j.Since() <= a.served
 	if unbroken {
 		whole = (r.View.Now-a.served)/r.Length - 1
@@ -153,8 +160,8 @@ func (s *Shares) receive(r *Round, a *account, j sched.Job) {
 	a.goesOn = unbroken && was == now
 }
 
-// changed tells whether jobs have come or gone since the epoch began, or a pair is none
-// any more, and counts those who shared in it.
+// changed tells whether jobs have come or gone since the epoch began, or a pair
+// no longer exists. It also counts the jobs that had shares in the epoch.
 func (s *Shares) changed(r *Round, epoch time.Duration, check uint32) (changed bool) {
 	for i := range s.accounts {
 		a := &s.accounts[i]
@@ -213,8 +220,8 @@ func (s *Shares) renew(r *Round, epoch time.Duration, check uint32) {
 	}
 }
 
-// owed are the claims of a job that count when an epoch has ended: what a job, or one of a
-// pair, was owed in epochs that it has missed is forgotten.
+// owed lists the claims of a job that count when an epoch has ended. A deficit
+// of a job, or of one of a pair, that missed epochs is forgotten.
 func (s *Shares) owed(r *Round, i int, epoch time.Duration, check uint32) []entry {
 	a := &s.accounts[i]
 	if !a.valid(epoch, check) {
@@ -250,8 +257,7 @@ func (s *Shares) aim(r *Round, targets Targets) {
 	}
 }
 
-// share is the share of a job, or of a pair, on the type with a place, 0 where none was
-// given.
+// share is the share of job or pair i on type k. It is 0 if none was given.
 func share(shares [][]float64, i, k int) float64 {
 	if i < len(shares) && k < len(shares[i]) {
 		return shares[i][k]
@@ -360,7 +366,7 @@ func (s *Shares) behind(r *Round) []Bid {
 	return s.bids
 }
 
-// serve notes by which of its claims a job is served in this round.
+// serve notes the claim by which a job is served in this round.
 func (s *Shares) serve(r *Round, j sched.Job, with job.ID, near bool) {
 	if !s.Pairs && !s.Together {
 		return
@@ -372,7 +378,7 @@ func (s *Shares) serve(r *Round, j sched.Job, with job.ID, near bool) {
 	}
 }
 
-// place is where a job stands among those of the round.
+// place is the index of a job among those of the round.
 func (s *Shares) place(id job.ID) (i int, ok bool) {
 	return slices.BinarySearchFunc(s.jobs, id, func(j sched.Job, id job.ID) int { return cmp.Compare(j.ID, id) })
 }
