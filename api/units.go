@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
 // Seconds is a span of time, written in JSON as a number of seconds, or read

@@ -2,20 +2,25 @@
 // they stand, how they are linked, whether they work, and the ledger of what is
 // taken.
 //
-// Nouns: a Node has groups of equal devices (GPUs); a device has a capacity of
-// 1000 milli and can be shared; a Pool is a partition of the nodes (a virtual
-// cluster; pool 0 takes what belongs to no other); a Domain is a place in the
-// topology tree (rack, zone, region, to any depth); an Alloc is what one job
-// holds. A node may count its devices instead of telling them apart (Pooled):
-// its group is then one device of count x 1000 milli.
+// Nouns:
+//   - A Node has groups of equal devices (GPUs).
+//   - A device has a capacity of 1000 milli and can be shared.
+//   - A Pool is a partition of the nodes (a virtual cluster). Pool 0 takes the
+//     nodes that belong to no other pool.
+//   - A Domain is a place in the topology tree (rack, zone, region, to any
+//     depth).
+//   - An Alloc is the allocation of one job. A node may count its devices
+//     instead of telling them apart (Pooled): its group is then one device of
+//     count x 1000 milli.
 //
 // Units: devices and cores in thousandths (unit.Milli), memory in bytes, link
 // speeds in GB/s.
 //
-// The ledger (Take, Release) works in time that depends on what is taken and
-// not on the size of the cluster: groups are indexed by pool, GPU type and
-// number of whole free devices, devices in partial use by what is left of them.
-// Mark, Undo and Keep make it a what-if: Undo restores every index bit by bit.
+// The ledger (Take, Release) works in time that depends on the size of the
+// allocation and not on the size of the cluster. Groups are indexed by pool,
+// GPU type and number of whole free devices. Devices in partial use are indexed
+// by their free part. Mark, Undo and Keep make it a what-if: Undo restores
+// every index bit by bit.
 package cluster
 
 import (
@@ -23,8 +28,8 @@ import (
 	"math/bits"
 	"slices"
 
-	"github.com/norn-scheduler/norn/dense"
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/state/dense"
 )
 
 // Numbers of things, dense from zero in the order in which they were added.
@@ -50,10 +55,10 @@ func (m TypeMask) Has(t TypeID) bool { return m == 0 || m&(1<<t) != 0 }
 // GPUType is a model of GPU. Speed is relative to the reference type of the
 // cluster, for jobs about which nothing better is known; zero means one.
 //
-// A device of a Host type is no GPU but a part of the processors of its node, for
-// jobs that can do without GPUs: it is shared and booked like one, but counts as
-// none, and only demands that name the type, or policies that know what they do,
-// put jobs there.
+// A device of a Host type is no GPU but a part of the processors of its node,
+// for jobs that can do without GPUs. It is shared and booked like a GPU, but
+// counts as none. Only demands that name the type, and policies that know about
+// it, put jobs there.
 type GPUType struct {
 	Name   string
 	Memory unit.Bytes

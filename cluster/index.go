@@ -3,7 +3,7 @@ package cluster
 import (
 	"math/bits"
 
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
 // ShelfID numbers the sets of usable groups of one pool and one GPU type.

@@ -13,10 +13,10 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/internal/jsontext"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/jsontext"
 	"github.com/norn-scheduler/norn/trace"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Reader reads a log, plain or compressed.
@@ -103,8 +103,9 @@ type behind struct {
 // open reads a header with its checksum, as far as its version has one.
 func (h *Header) open(line []byte) (sum checksum, err error) {
 	version, err := h.read(line)
-	if sum.none = version < 2; err == nil {
-		err = sum.check(line)
+	sum.none = version < 2 && !isSealed(line)
+	if wrong := sum.check(line); err == nil || errors.Is(wrong, ErrChecksum) { // it need not be the version that it tells
+		err = wrong
 	}
 	return sum, err
 }
@@ -344,7 +345,7 @@ func (l *Reader) carried(ev *Event) error {
 	}
 	ev.Spec, ev.Record = l.spec, &l.record
 	ev.Spec.ID, ev.Spec.Serial, ev.Record.Note = ev.Job, l.serial, l.noted()
-	if r := ev.Record; !r.Phase.Holds() {
+	if r := ev.Record; !r.Phase.HasDevices() {
 		r.Placed = 0
 	} else if r.Placed < 0 { // it is not told
 		r.Placed = r.Since
@@ -366,7 +367,7 @@ func (l *Reader) field(ev *Event, key []byte) (err error) {
 		return t.Array(l.piece)
 	case "spec":
 		l.spec = new(job.Job)
-		return l.jobs.Read(t, l.spec)
+		return t.Part(func(text []byte, at int) (int, error) { return l.jobs.Read(text, at, l.spec) })
 	case "record":
 		return t.Object(l.recordField)
 	case "est":

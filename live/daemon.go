@@ -15,10 +15,10 @@ import (
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
-	"github.com/norn-scheduler/norn/predict"
-	"github.com/norn-scheduler/norn/run"
+	"github.com/norn-scheduler/norn/perf/predict"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/tenant"
@@ -55,7 +55,7 @@ type Config struct {
 	Tenants func() (*tenant.Tree, error)
 	Names   Names
 
-	Policy    run.Choice
+	Policy    experiment.Choice
 	Estimator predict.Estimator
 	Estimates string        // its name, for logs
 	Speeds    perf.Typed    // what is believed of speeds
@@ -67,12 +67,18 @@ type Config struct {
 	Folded  func()                            // the last log has been read: the state is known
 	Recall  func(r *job.Record) (*Job, error) // makes a job of an earlier log known again; nil: nothing is known of it any more
 	Refit   func() (other bool, err error)    // throws back jobs whose devices are gone; tells whether there are other devices
-	TakeOut func(*cluster.Cluster)            // takes out what is not to be used
+	Exclude func(*cluster.Cluster)            // takes out what is not to be used
 	Find    func(*Job)                        // finds out what has become of a job's run
 	Ended   func(*Job)                        // a job has ended: nothing of it need be kept
 	Stray   func(*Job)                        // ends what may be left of a job that had ended
-	Closed  func() string                     // why nothing new is started; empty: it is
-	Trouble func() []string                   // what else is wrong, one sentence each
+	SendOff func(key string) error            // ends what runs of a job that waits, and waits for that
+	// Folders are the numbers of the submissions of which there are folders, and Remains
+	// what these tell; SetAside takes them out of the way. nil: there are none.
+	Folders  func() []string
+	Remains  func(base string) ([]Remains, error)
+	SetAside func(base string) error
+	Closed   func() string   // why nothing new is started; empty: it is
+	Trouble  func() []string // what else is wrong, one sentence each
 }
 
 // Daemon is what every live world has: the engine with its state, the jobs that have not
@@ -84,7 +90,7 @@ type Daemon struct {
 
 	cfg    Config
 	log    *slog.Logger
-	choice run.Choice
+	choice experiment.Choice
 	eng    *engine.Engine
 	st     *state.State
 	epoch  Epoch
@@ -95,12 +101,13 @@ type Daemon struct {
 	failed error // why nothing can be written any more
 	past   *past // from which it has still to go on; nil: it has
 
-	arrived   []*Job         // submitted in this instant, by number: the engine has no record of them yet
-	undecided []chan<- error // orders of other sizes in this instant
-	rolling   *run.Choice    // the policy that comes into force
-	lets      bool           // it is another one: see engine.LetGo
-	refit     bool           // the devices are others than those of the last log
-	spoilt    string         // what is wrong with the policy
+	arrived   []*Job             // submitted in this instant, by number: the engine has no record of them yet
+	undecided []chan<- error     // orders of other sizes in this instant
+	rolling   *experiment.Choice // the policy that comes into force
+	lets      bool               // it is another one: see engine.LetGo
+	refit     bool               // the devices are others than those of the last log
+	mistake   string             // what is wrong with the policy
+	findings  []api.Finding      // what was found wrong with what is kept
 
 	ready   atomic.Bool
 	stalled atomic.Pointer[string] // why it can only be asked; nil: it does all
@@ -109,6 +116,9 @@ type Daemon struct {
 
 // New makes a daemon; Recover has it go on from where the last one was.
 func New(c Config) *Daemon {
+	if c.Folders == nil {
+		c.Folders = func() []string { return nil }
+	}
 	d := &Daemon{cfg: c, log: c.Log, books: books{journal: c.Journal}, choice: c.Policy, byKey: map[string]*Job{}, started: time.Now()}
 	d.recent.Most = c.Recent
 	d.Loop = NewLoop(d.log, Hooks{Durable: d.durable, Settled: func() time.Duration { return d.st.Now }, Mark: d.mark})
@@ -283,7 +293,7 @@ func (d *Daemon) newEngine() error {
 	}, d.cfg.World)
 	d.eng.Resume(d.st)
 	if d.lets {
-		d.eng.LetGo()
+		d.eng.RestoreDemand()
 		d.lets = false
 	}
 	return nil
@@ -315,14 +325,14 @@ func (d *Daemon) step() error {
 // machine must not suffer for it.
 func (d *Daemon) fallBack(err error) {
 	d.log.Error("the policy failed; going on with fifo", "policy", d.choice.String(), "error", err)
-	d.spoilt = fmt.Sprintf("policy %s failed and was replaced by fifo: %v", d.choice, err)
+	d.mistake = fmt.Sprintf("policy %s failed and was replaced by fifo: %v", d.choice, err)
 	for _, decided := range d.undecided { // the mistake may have come before them
 		select {
 		case decided <- api.Refuse(api.Unavailable, "the policy failed; try again"):
 		default:
 		}
 	}
-	choice := run.Choice{Policy: "fifo"}
+	choice := experiment.Choice{Policy: "fifo"}
 	if d.choice.String() == choice.String() {
 		d.failed = fmt.Errorf("the policy failed: %w", err) // nothing is left to fall back to
 		return

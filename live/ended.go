@@ -5,9 +5,9 @@ import (
 	"sync/atomic"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/api/server"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/server"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // books are what is kept of jobs that have ended, and of what has happened.

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/eventlog"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // trial is a loop whose instants a test notes.
@@ -186,7 +186,7 @@ func TestTimers(t *testing.T) {
 	times := 0
 	l.Every(time.Millisecond, func() {
 		if times++; times == 3 {
-			l.Kick()
+			l.RequestDecision()
 		}
 	})
 	if events := l.instant(t); len(events) > 0 || times < 3 {

@@ -1,17 +1,19 @@
 package live
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/api/server"
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/server"
 	"github.com/norn-scheduler/norn/tenant"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // stateOf is a phase in the words of the API.
@@ -28,7 +30,7 @@ func (d *Daemon) View(l *Job) api.Job {
 		ID: l.Key, Name: spec.Name, User: l.User, Tenant: spec.Tenant, State: stateOf(r.Phase), Reason: d.reason(l, r),
 		GPUs: spec.GPUs, Tasks: spec.Tasks, CPUs: spec.CPUs, Memory: spec.Memory, Priority: spec.Priority, StopMode: spec.Stop.Mode,
 		Submitted: d.Loop.Clock.Wall(r.Job.Submit), Started: d.Loop.Clock.Wall(r.FirstStart), Since: d.Loop.Clock.Wall(l.standsSince(r)), Ended: d.Loop.Clock.Wall(r.End),
-		Wait: api.Of(r.WaitAt(now)), Ran: api.Of(r.HeldAt(now)), GPUTime: api.Seconds(r.ServiceAt(now)),
+		Wait: api.Of(r.WaitAt(now)), Ran: api.Of(r.AllocatedAt(now)), GPUTime: api.Seconds(r.ServiceAt(now)),
 		Run: l.Run, Preemptions: int(r.Preemptions), Resizes: int(r.Resizes), Failures: int(r.Failures),
 		Progress: l.Report, Command: spec.Command, Dir: spec.Dir, After: l.After, Limit: spec.Limit, Deadl: spec.Deadline,
 	}
@@ -254,14 +256,42 @@ func BaseOf(key string) string {
 	return base
 }
 
+func things(n int) string {
+	if n == 1 {
+		return "1 thing was"
+	}
+	return fmt.Sprintf("%d things were", n)
+}
+
 // trouble is what is wrong, one sentence each.
 func (d *Daemon) trouble() []string {
 	var out []string
 	if why := d.stalled.Load(); why != nil {
 		out = append(out, *why)
 	}
-	if d.spoilt != "" {
-		out = append(out, d.spoilt)
+	if d.mistake != "" {
+		out = append(out, d.mistake)
+	}
+	if n := len(d.findings); n > 0 {
+		f := &d.findings[0]
+		out = append(out, fmt.Sprintf("%s wrong with what norn keeps when it started, first with %s: %s; norn fsck lists all", things(n), cmp.Or(f.File, "job "+f.Job), f.Text))
 	}
 	return append(out, d.cfg.Trouble()...)
+}
+
+// Present is the number of the log that is being written, and how long it is: what was
+// decided is in it, and it ends with a whole line.
+func (d *Daemon) Present() (n int, size int64, err error) {
+	if d.stalled.Load() == nil {
+		err = d.epoch.Sync()
+	}
+	return d.epoch.N, d.epoch.Bytes(), err
+}
+
+// Renew begins a new log at the end of this instant.
+func (d *Daemon) Renew() {
+	if d.rolling == nil {
+		d.rolling = &d.choice
+	}
+	d.Loop.RequestDecision()
 }

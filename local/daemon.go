@@ -2,18 +2,17 @@ package local
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"time"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/api/server"
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/local/rundir"
 	"github.com/norn-scheduler/norn/local/runner"
-	"github.com/norn-scheduler/norn/server"
 )
 
 // Daemon is this machine as a live world, with all that such a world has. Its fields
@@ -36,9 +35,36 @@ var (
 	_ server.Backend = (*Daemon)(nil)
 )
 
-// Open takes over the state folder: it reads what was left there, begins a new
-// epoch, and finds the runs again that go on. Nothing is started before Run.
+// Open takes over the state folder. It reads what the last daemon left there,
+// begins a new epoch, and finds the runs that still go on. Nothing is started
+// before Run.
 func Open(opt Options) (*Daemon, error) {
+	d, err := newDaemon(opt)
+	if err != nil {
+		return nil, err
+	}
+	if d.watch, err = newWatcher(d.launcher); err == nil {
+		err = d.readDrained()
+	}
+	if err == nil {
+		err = d.Recover()
+	}
+	if err != nil {
+		d.Close()
+		return nil, err
+	}
+	if d.MayChange() != nil { // the daemon does not look for runs then, but knows their jobs
+		for l := range d.all() {
+			if l.token != "" {
+				d.tokens.set(l.token, l.Key)
+			}
+		}
+	}
+	return d, nil
+}
+
+// newDaemon makes a daemon that has a state folder for itself, and has read nothing of it.
+func newDaemon(opt Options) (*Daemon, error) {
 	s, err := openStore(opt.State)
 	if err != nil {
 		return nil, err
@@ -51,25 +77,6 @@ func Open(opt Options) (*Daemon, error) {
 	}
 	d.Daemon = live.New(d.config())
 	d.loop, d.taken = d.Loop, d.notice
-	if d.watch, err = newWatcher(d.launcher); err == nil {
-		_, err = rundir.Read(d.store.dir, drainedFile, &d.health.drained)
-	}
-	if err != nil {
-		err = fmt.Errorf("what operators have put out of use: %w", err)
-	} else {
-		err = d.Recover()
-	}
-	if err != nil {
-		d.Close()
-		return nil, err
-	}
-	if d.MayChange() != nil { // nobody looks for runs then, but who they are is known
-		for l := range d.all() {
-			if l.token != "" {
-				d.tokens.set(l.token, l.Key)
-			}
-		}
-	}
 	return d, nil
 }
 
@@ -81,12 +88,13 @@ func (d *Daemon) config() live.Config {
 		Cluster: d.cluster, Tenants: opt.Tenants, Names: opt.Machine.name,
 		Policy: opt.Policy, Estimator: opt.Estimator, Estimates: opt.Estimates, Speeds: d.speeds(), Transfer: opt.Transfer,
 		Compact: opt.Limits.Compact, Recent: opt.Limits.Recent, Jobs: opt.Limits.Jobs,
-		Folded: func() { trainers{d}.findResidents(); packing{d}.findPackers() }, Recall: recovery{d}.recaller(), Refit: recovery{d}.fitDevices, TakeOut: recovery{d}.takeOut,
+		Folded: func() { trainers{d}.findResidents(); packing{d}.findPackers() }, Recall: recovery{d}.recaller(), Refit: recovery{d}.fitDevices, Exclude: recovery{d}.takeOut,
+		Folders: d.store.folders, Remains: recovery{d}.remains, SetAside: d.store.setAside, SendOff: recovery{d}.sendAway,
 		Find: func(j *live.Job) { recovery{d}.find(d.entries[j.Key]) }, Ended: d.ended, Stray: recovery{d}.endStray, Closed: d.closed, Trouble: condition{d}.trouble,
 	}
 }
 
-// cluster is this machine, all of it in working order.
+// cluster is this machine as a cluster, with all of it in working order.
 func (d *Daemon) cluster() (*cluster.Cluster, error) {
 	c := cluster.New()
 	for _, t := range d.opt.Machine.Types {
@@ -169,7 +177,7 @@ func (d *Daemon) ended(j *live.Job) {
 	delete(d.entries, j.Key)
 }
 
-// closed is why nothing new is started; empty: it is.
+// closed is the reason for which no new run is started, or empty.
 func (d *Daemon) closed() string {
 	if d.State().Cluster.Health(0) == cluster.Up {
 		return ""

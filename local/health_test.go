@@ -12,10 +12,10 @@ import (
 	"testing"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/api/server"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/local"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/server"
 )
 
 // When the disk is nearly full nothing new is started, with even less nothing is

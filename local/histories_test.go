@@ -18,16 +18,16 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/api/server"
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/internal/history"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/local"
 	"github.com/norn-scheduler/norn/local/rundir"
-	"github.com/norn-scheduler/norn/run"
-	"github.com/norn-scheduler/norn/server"
 	"github.com/norn-scheduler/norn/sim/simtest"
 	"github.com/norn-scheduler/norn/tenant"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // story is a history as it stands in a file.
@@ -358,9 +358,9 @@ func (h *here) act(play *history.History, j *simtest.Job, second time.Duration) 
 		out.Types = strings.Split(j.Demand.Types, "|")
 	}
 	switch play.Estimate {
-	case run.Oracle:
+	case experiment.Oracle:
 		out.Estimate = api.Of(span(j.Run))
-	case run.User:
+	case experiment.User:
 		out.Estimate = api.Of(span(spec.Estimate.Seconds()))
 	}
 	return out
@@ -385,8 +385,8 @@ func (h *here) befall(w *history.Happening, ids map[string]string) error {
 }
 
 // scaled is a policy whose times are those of a world with shorter seconds.
-func scaled(c run.Choice, second time.Duration) (run.Choice, error) {
-	out := run.Choice{Policy: c.Policy}
+func scaled(c experiment.Choice, second time.Duration) (experiment.Choice, error) {
+	out := experiment.Choice{Policy: c.Policy}
 	for _, s := range c.Settings {
 		switch s.Name {
 		case "round", "limits", "reset", "term", "quantum": // a span; GPU-seconds

@@ -9,9 +9,9 @@ import (
 
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/local"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // withHosts gives a machine host devices of so many cores behind its slots.

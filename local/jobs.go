@@ -9,17 +9,18 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/local/rundir"
-	"github.com/norn-scheduler/norn/unit"
 )
 
-// entry is a job that has not ended, with what this machine alone knows of it: its run.
-// What matters of it can be made again from the state folder.
+// entry is a job that has not ended, with the part that only this machine
+// knows: its run. It can be made again from the state folder.
 type entry struct {
 	live.Job
-	cred *rundir.User // as whom it runs; nil: as the daemon
+	stored *stored      // as it was submitted
+	cred   *rundir.User // the user it runs as; nil: that of the daemon
 
 	stage   stage
 	seq     int // of the last Want
@@ -44,11 +45,11 @@ type entry struct {
 	gauge    gauge
 }
 
-// intake checks what is submitted. It may be used by any goroutine.
+// intake checks submissions. It may be used by any goroutine.
 type intake struct{ opt *Options }
 
-// launches counts what has made runs of a job necessary: its run in force is
-// that of the last of them.
+// launches counts the events that made a new run of a job necessary. The
+// present run is that of the last of them.
 func launches(r *job.Record) int { return int(r.Starts + r.Resizes + r.Migrations) }
 
 // The wants of one launch, in the order in which they replace each other.
@@ -60,8 +61,8 @@ const (
 	seqs
 )
 
-// engineJob is the job as the engine knows it. It fails, as a refusal, on what
-// cannot be run on this machine.
+// engineJob is the job as the engine knows it. It refuses a job that cannot run
+// on this machine.
 func (d *Daemon) engineJob(s *stored, key string, now time.Duration) (job.Job, error) {
 	spec := &s.Spec
 	demand, err := intake{&d.opt}.demand(spec)
@@ -122,7 +123,8 @@ func (d intake) demand(spec *api.JobSpec) (job.Demand, error) {
 	return demand, d.possible(spec, &demand)
 }
 
-// possible refuses what this machine could not run if nothing else did.
+// possible refuses a job that this machine could not run even if nothing else
+// ran.
 func (d intake) possible(spec *api.JobSpec, demand *job.Demand) error {
 	m := &d.opt.Machine
 	fit := 0
@@ -278,16 +280,16 @@ func (d intake) completeStop(s *api.Stop, spec *api.JobSpec) error {
 	return nil
 }
 
-// newEntry is what is known of a job when it is submitted, or found again.
+// newEntry makes the entry of a job that is submitted or found again.
 func newEntry(key string, s *stored) *entry {
-	l := &entry{Job: live.Job{Key: key, User: s.User, Spec: &s.Spec, After: slices.Clone(s.Spec.After), Held: s.Spec.Held}, cred: s.Cred, changed: make(chan struct{})}
+	l := &entry{Job: live.Job{Key: key, User: s.User, Spec: &s.Spec, After: slices.Clone(s.Spec.After), Held: s.Spec.Held}, stored: s, cred: s.Cred, changed: make(chan struct{})}
 	if key != s.ID {
 		l.Array = s.ID
 	}
 	return l
 }
 
-// of is what is known of a job that has not ended; nil: it has.
+// of is the entry of a job, or nil if the job has ended.
 func (d *Daemon) of(id job.ID) *entry {
 	j := d.Of(id)
 	if j == nil {

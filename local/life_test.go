@@ -59,9 +59,9 @@ func TestLifeHolds(t *testing.T) {
 	}
 }
 
-// What a daemon does for a job that it finds is possible, whatever it finds: only a job
-// that is to run is started, one that was told to leave is never started again, and a run
-// that may be there is watched.
+// A daemon does only what is possible for a job that it finds, in whatever
+// state. It starts only a job that is to run, never starts one again that was
+// told to leave, and watches a run that may be there.
 func TestResumeHolds(t *testing.T) {
 	seen := map[string]int{}
 	for bits := range 1 << 9 {

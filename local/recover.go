@@ -13,12 +13,11 @@ import (
 	"github.com/norn-scheduler/norn/local/runner"
 )
 
-// recovery is the daemon while it finds out what has become of the runs of the one
-// before it.
+// recovery is the daemon while it finds the runs of the last daemon again.
 type recovery struct{ *Daemon }
 
-// takeOut takes out of a cluster what an operator has put out of use. All else is
-// looked at anew.
+// takeOut takes the nodes and devices out of use that an operator has drained.
+// Everything else is measured anew.
 func (d recovery) takeOut(c *cluster.Cluster) {
 	if d.health.drained.Machine {
 		c.SetHealth(0, cluster.Cordoned)
@@ -30,24 +29,30 @@ func (d recovery) takeOut(c *cluster.Cluster) {
 	}
 }
 
-// recaller makes jobs of an earlier log known again, by what was submitted and by what
-// the folders of their last runs say.
+// recaller makes jobs of an earlier log known again, from their submissions and
+// from the folders of their last runs.
 func (d recovery) recaller() func(r *job.Record) (*live.Job, error) {
-	specs := map[string]*stored{}
+	specs, lost := map[string]*stored{}, map[string]string{}
 	return func(r *job.Record) (*live.Job, error) {
 		key := r.Job.Key
-		s, ok := specs[live.BaseOf(key)]
-		if !ok {
-			var err error
-			if s, err = d.store.readSpec(live.BaseOf(key)); err != nil {
-				if r.Phase.Over() {
-					return nil, nil
-				}
-				return nil, err
+		base := live.BaseOf(key)
+		if specs[base] == nil && lost[base] == "" {
+			s, err := d.store.readSpec(base)
+			if err == nil {
+				specs[base] = s
+			} else {
+				lost[base] = err.Error()
 			}
-			specs[live.BaseOf(key)] = s
+		}
+		s := specs[base]
+		if s == nil && r.Phase.Over() {
+			return nil, nil
+		}
+		if s == nil {
+			s = d.withoutSpec(r, lost[base])
 		}
 		l := newEntry(key, s)
+		l.Broken = lost[base]
 		d.readRun(l)
 		gauges(d).readAlone(l)
 		d.entries[key] = l
@@ -55,15 +60,15 @@ func (d recovery) recaller() func(r *job.Record) (*live.Job, error) {
 	}
 }
 
-// readRun reads what the folder of the last run of a job says.
+// readRun reads the folder of the last run of a job.
 func (d recovery) readRun(l *entry) {
 	if l.Run = d.store.lastRun(l.Key); l.Run == 0 {
 		return
 	}
 	dir := d.store.runDir(l.Key, l.Run)
 	var run rundir.Run
-	if ok, _ := rundir.Read(dir, rundir.RunFile, &run); ok {
-		l.limits, l.packers = readLimits(dir, &run), packing(d).packersOf(&run)
+	if d.readFile(dir, rundir.RunFile, &run, "reports of its tasks are not known as such until it is launched again") {
+		l.limits, l.packers = d.readLimits(dir, &run), packing(d).packersOf(&run)
 		for _, v := range run.Env {
 			if token, is := strings.CutPrefix(v, rundir.EnvToken+"="); is {
 				l.token = token
@@ -74,15 +79,15 @@ func (d recovery) readRun(l *entry) {
 		}
 	}
 	var exit rundir.Exit
-	rundir.Read(dir, rundir.StatusFile, &l.status)
-	rundir.Read(dir, rundir.SavedFile, &l.saved)
-	if ok, _ := rundir.Read(dir, rundir.ExitFile, &exit); ok {
+	d.readFile(dir, rundir.StatusFile, &l.status, "its runner writes it anew")
+	d.readFile(dir, rundir.SavedFile, &l.saved, "the work up to its last checkpoint counts as lost if it fails")
+	if d.readFile(dir, rundir.ExitFile, &exit, "the run counts as lost") {
 		l.ends(&exit)
 	}
 }
 
-// endStray ends a run of a job that has ended: its frozen processes, when the
-// daemon died between the cancellation and telling them.
+// endStray ends a run that is left of an ended job. Frozen processes are left
+// if the daemon died after the cancellation and before it told them.
 func (d recovery) endStray(j *live.Job) {
 	l := d.entries[j.Key]
 	delete(d.entries, j.Key)
@@ -103,15 +108,15 @@ func (d recovery) endStray(j *live.Job) {
 	d.Loop.Act(&l.Lane, func() { d.write(dir, want) })
 }
 
-// find sets a job back to where it stood: its run is found again, launched where
-// that had been decided but not done, or told again what is wanted of it.
+// find restores a job. It finds the run again, launches it if that was decided
+// and not done, or writes its want.json again.
 func (d recovery) find(l *entry) {
 	r := d.State().Record(l.ID)
 	k := launches(r)
 	dir := d.store.runDir(l.Key, l.Run)
-	var want rundir.Want
-	if l.Run > 0 {
-		rundir.Read(dir, rundir.WantFile, &want)
+	want, anew := d.readWant(l, r)
+	if anew {
+		d.Loop.Act(&l.Lane, func() { d.write(dir, want) })
 	}
 	l.seq, l.want, l.Decided = want.Seq, want, d.Loop.Now()
 	if l.Purpose == "" {
@@ -123,7 +128,7 @@ func (d recovery) find(l *entry) {
 	}
 	f := facts{
 		phase: r.Phase, away: l.Purpose != "", ran: l.Run > 0, ended: l.exit != nil, news: l.exit != nil && d.untold(l, &want, r),
-		behind: want.Seq < k*seqs+seqGo, toLeave: want.Seq >= k*seqs+seqLeave, seen: l.status.PID != 0, home: d.State().Home(l.ID) != nil,
+		behind: want.Seq < k*seqs+seqGo, toLeave: want.Seq >= k*seqs+seqLeave, seen: l.status.PID != 0, home: d.State().PinnedPlace(l.ID) != nil,
 	}
 	f.done = f.ended && d.ending(l, r, l.exit).Done()
 	var do todo
@@ -139,8 +144,8 @@ func (d recovery) find(l *entry) {
 	d.findRun(l, dir)
 }
 
-// resume does what a job needs that the daemon before this one left so, and tells whether
-// there is a run to be looked at.
+// resume carries out the task that a found job needs, and tells whether there
+// is a run to be looked at.
 func (d recovery) resume(l *entry, r *job.Record, do todo) (look bool) {
 	switch do {
 	case startNow:
@@ -171,8 +176,8 @@ func (d recovery) resume(l *entry, r *job.Record, do todo) (look bool) {
 	return true
 }
 
-// insist sees to it that what somebody wants of a run comes about although the run
-// may never have been told, and tells whether nothing is left to be found.
+// insist carries out a person's request for a run, even if the run was never
+// told. It returns whether nothing is left to be found.
 func (d recovery) insist(l *entry, r *job.Record, want *rundir.Want) (settled bool) {
 	if l.Run == 0 { // it had not been launched
 		d.Loop.Later(func() error {
@@ -201,7 +206,8 @@ func (d recovery) insist(l *entry, r *job.Record, want *rundir.Want) (settled bo
 	return false
 }
 
-// purposeOf is why a run was told to leave, if that is still to come about.
+// purposeOf is the purpose for which a run was told to leave, if it has not
+// left yet.
 func purposeOf(want *rundir.Want, r *job.Record) live.Purpose {
 	k := launches(r)
 	switch p := live.Purpose(want.Purpose); {
@@ -213,8 +219,8 @@ func purposeOf(want *rundir.Want, r *job.Record) live.Purpose {
 	return ""
 }
 
-// untold tells whether the end of a job's last run is still to be taken in, though
-// the job was to run again by now.
+// untold tells whether the end of a job's last run was not taken in yet,
+// although the job was decided to run again.
 func (d recovery) untold(l *entry, want *rundir.Want, r *job.Record) bool {
 	if r.Job.Stop == job.Freeze {
 		return l.Purpose != "" || want.State == rundir.Freeze && d.ending(l, r, l.exit).ByItself()
@@ -223,7 +229,7 @@ func (d recovery) untold(l *entry, want *rundir.Want, r *job.Record) bool {
 }
 
 // findEarlier goes on with a running job whose last run belongs to an earlier
-// launch: it was to be thawed, or to leave for other devices.
+// launch. The run was to be thawed, or to leave for other devices.
 func (d recovery) findEarlier(l *entry, r *job.Record, k int) {
 	if r.Job.Stop == job.Freeze {
 		l.stage = frozen
@@ -235,7 +241,7 @@ func (d recovery) findEarlier(l *entry, r *job.Record, k int) {
 	d.wants(l, rundir.Want{Seq: l.seq, State: rundir.Save, Grace: l.Spec.Stop.Grace, Why: "it is given other devices"})
 }
 
-// findRun finds out what has become of a run while no daemon looked.
+// findRun finds out how a run went on while there was no daemon.
 func (d recovery) findRun(l *entry, dir string) {
 	if l.exit != nil {
 		n := notice{key: l.Key, run: l.Run, exit: l.exit}
@@ -278,7 +284,7 @@ func (d recovery) watchAgain(l *entry, dir string) {
 		})
 		return
 	}
-	d.Loop.At(d.Loop.Now()+100*time.Millisecond, func() { // until it says who it is
+	d.Loop.At(d.Loop.Now()+100*time.Millisecond, func() { // until it has written its process ID
 		if l.Run != run || !l.stage.there() {
 			return
 		}

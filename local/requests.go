@@ -2,16 +2,17 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os/user"
 	"strconv"
 	"time"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/api/server"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/local/rundir"
-	"github.com/norn-scheduler/norn/server"
 )
 
 // Submit implements server.Backend.
@@ -54,6 +55,10 @@ func (d *Daemon) Submit(ctx context.Context, c server.Caller, spec api.JobSpec) 
 		return nil, api.Refuse(api.Unavailable, "the job cannot be stored: %v", err)
 	}
 	if err := d.Change(ctx, func() error { return d.submit(s) }); err != nil {
+		var no *api.Error
+		if errors.As(err, &no) { // it was not taken in
+			d.store.dropSpec(s.ID)
+		}
 		return nil, err
 	}
 	if len(s.Indices) > 0 {
@@ -80,8 +85,9 @@ func (d *Daemon) submit(s *stored) error {
 	return nil
 }
 
-// runAs is who a job runs as: the caller, or whom an operator names. The
-// daemon's own user needs no credentials; others need a daemon that runs as root.
+// runAs is the user that a job runs as: the caller, or the user that an
+// operator names. The daemon's own user needs no credentials; others need a
+// daemon that runs as root.
 func (d intake) runAs(c server.Caller, name string) (string, *rundir.User, error) {
 	if name != "" && name != c.User && !c.Operator {
 		return "", nil, api.Refuse(api.Denied, "user %s may not submit jobs for %s", c.User, name)
@@ -129,7 +135,7 @@ func credentials(name string, c server.Caller) (string, *rundir.User, error) {
 	return name, cred, nil
 }
 
-// end has a run leave for a person's sake.
+// end makes a run leave at a person's request.
 func (d *Daemon) end(l *entry, p live.Purpose, seq int, how rundir.WantState, grace api.Seconds, why string) {
 	l.Purpose, l.Why, l.Decided = p, why, d.Loop.Now()
 	d.happens(l, toEnd)
@@ -139,7 +145,8 @@ func (d *Daemon) end(l *entry, p live.Purpose, seq int, how rundir.WantState, gr
 	d.Loop.Mark(l.ID)
 }
 
-// throwOff has a running job leave its devices and wait again, with what it can keep.
+// throwOff makes a running job leave its devices and wait again, with the work
+// that it can keep.
 func (d *Daemon) throwOff(l *entry, r *job.Record, p live.Purpose, why string) {
 	how, grace := rundir.End, d.opt.Defaults.CancelGrace
 	if r.Job.Stop == job.Checkpoint {

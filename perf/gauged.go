@@ -2,8 +2,8 @@ package perf
 
 import (
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Gauged is a Sharing that tells how busy jobs keep a device.
@@ -30,9 +30,9 @@ type Capping interface {
 	Caps(s Sharer) bool
 }
 
-// TakenOf is what a job takes of the memory of each of its GPUs, as far as it tells:
+// MemoryOf is what a job takes of the memory of each of its GPUs, as far as it tells:
 // what it asks for, or else what its hints say; 0 is not known.
-func TakenOf(j *job.Job) unit.Bytes {
+func MemoryOf(j *job.Job) unit.Bytes {
 	if j.Demand != nil && j.Demand.Roles[0].GPUMemory > 0 {
 		return j.Demand.Roles[0].GPUMemory
 	}

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Ration is the cores and the memory of a node that a job has there for each of its
@@ -24,9 +24,9 @@ func (r Ration) Least(o Ration) Ration { return Ration{min(r.CPU, o.CPU), min(r.
 // Within tells whether no part of r is larger than that of o.
 func (r Ration) Within(o Ration) bool { return r.CPU <= o.CPU && r.Memory <= o.Memory }
 
-// Grid is how fast a job runs with different rations, as it was measured: faster
-// with more cores while loading and preparing its data holds it up, faster with more
-// memory while its data is read from a disk again that a larger cache would hold.
+// Grid is the measured speed of a job with different rations. More cores help
+// while loading and preparing data holds the job up. More memory helps while
+// the job reads data from a disk again that a larger cache would hold.
 //
 // Between measurements it is a straight line in each direction, beyond the outermost
 // ones it is as there, and below the fewest cores it falls in proportion to them. A

@@ -5,13 +5,14 @@ import (
 	"slices"
 	"time"
 
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
-// GridProfile is how a Grid is measured at little cost, before a job is scheduled: with
-// all the memory of a server and fewer and fewer of its cores for some iterations each,
-// while what less memory does is computed, since a cache keeps a part of the data set
-// that does not change from epoch to epoch (optimistic profiling, Synergy, section 3.1).
+// GridProfile is how a Grid is measured at little cost, before a job is
+// scheduled (optimistic profiling, Synergy, section 3.1). The job runs with all
+// the memory of a server and fewer and fewer of its cores, for some iterations
+// each. The effect of less memory is computed, since a cache keeps a part of
+// the data set that does not change from epoch to epoch.
 type GridProfile struct {
 	GPUs  int // of the job
 	Cores int // of the server

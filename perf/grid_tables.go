@@ -1,6 +1,6 @@
 package perf
 
-import "github.com/norn-scheduler/norn/unit"
+import "github.com/norn-scheduler/norn/cluster/unit"
 
 // measuredCPUs and measuredMemory are the rations at which Synergy measured, cores
 // and GiB for each GPU.

@@ -70,9 +70,9 @@ func permute[T any](list []T, k int, visit func()) {
 	}
 }
 
-// circle is the time in which all jobs of an order have gone around once, when
-// that has settled: in each of four slots one of them is at the network, the next
-// at the GPU, and the one behind it is loading, which takes two slots.
+// circle is the time in which all jobs of an order have gone around once, in
+// the settled state. In each of four slots one of them is at the network, the
+// next at the GPU, and the one behind it is loading, which takes two slots.
 func circle(order []Stages) float64 {
 	const rounds = 2
 	var f [4*rounds + 1]float64

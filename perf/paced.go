@@ -67,7 +67,7 @@ func (m Paced) Among(s Sharer, others []Sharer, t cluster.GPUType) float64 {
 // Spilled is the part of a guest's memory that lies in main memory, as far as it
 // tells what it takes, from 0 to 1.
 func (Paced) Spilled(s Sharer) float64 {
-	takes := TakenOf(s.Job)
+	takes := MemoryOf(s.Job)
 	if !s.guest() || takes <= 0 || s.Share.Memory >= takes {
 		return 0
 	}

@@ -12,10 +12,11 @@ import (
 // what First says, perhaps wrongly, and corrects the pairs that are seen together:
 // beside several, what First says is multiplied by the correction of each pair.
 //
-// When j runs at factor f of its speed alone beside n others, and p was expected, each
-// of the n pairs is multiplied by (f/p)^(Rate/n), so that with Rate 1 the next
-// expectation is what was seen, and with less a mean of what was seen before, latest
-// first. What it has learnt is a function of the observations and their order.
+// When j runs at factor f of its speed alone beside n others, and p was
+// expected, each of the n pairs is multiplied by (f/p)^(Rate/n). With Rate 1
+// the next expectation is the last observation. With less it is a mean of the
+// observations, in which the latest counts most. What it has learnt is a
+// function of the observations and their order.
 type Learner struct {
 	First Sharing // nil: nobody disturbs anybody
 	Rate  float64 // above 0, at most 1; 0: LearnRate

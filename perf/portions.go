@@ -25,10 +25,11 @@ type Portioned interface {
 	Among(s Sharer, others []Sharer, t cluster.GPUType) float64
 }
 
-// Among is the factor on the speed of a job, from 0 to 1, with its part of a device
-// beside others with theirs, under any Sharing. One that is not Portioned is taken
-// to be of jobs that are frozen for a part of the time, each in moments that have
-// nothing to do with those of the others: the factor is the mean over those moments.
+// Among is the factor on the speed of a job, from 0 to 1, with its part of a
+// device beside others with theirs, under any Sharing. A Sharing that is not
+// Portioned is taken to describe jobs that are frozen for a part of the time,
+// each at moments independent of the others. The factor is the mean over those
+// moments.
 func Among(m Sharing, s Sharer, others []Sharer, t cluster.GPUType) float64 {
 	if p, ok := m.(Portioned); ok {
 		return p.Among(s, others, t)

@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // order is in which order groups of devices are tried.
@@ -357,7 +357,7 @@ func (r *Request) part() *cluster.Alloc {
 // book books a part and appends it to the answer, joined with the last piece
 // when both serve the same role in the same node.
 func (r *Request) book(a *cluster.Alloc) bool {
-	if r.Cluster.Take(a) != nil {
+	if r.Cluster.Allocate(a) != nil {
 		return false
 	}
 	p := a.Pieces[0]
@@ -401,9 +401,9 @@ func (r *Request) role(index uint8, role *job.Role, tasks int, close bool) bool 
 }
 
 // closeTasks places tasks in one node, the fullest that has room, or else on as
-// few as can be: it fills nodes that have room for as many tasks as if nothing
-// else ran, those that hold most first, lowest numbers first, until the rest
-// fits into one.
+// few nodes as possible. For the latter it fills nodes that have room for as
+// many tasks as if nothing else ran. Those that hold most come first, then
+// those with the lowest numbers. It stops when the rest fits into one node.
 func (r *Request) closeTasks(index uint8, role *job.Role, tasks, per int) bool {
 	if r.oneNode(index, role, tasks, per) {
 		return true

@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // room is one group as the oracle sees it.
@@ -92,7 +92,7 @@ func (x *problem) drawNode(t *rapid.T, other cluster.PoolID, simple bool) {
 	for _, g := range x.c.NodeGroups(node) {
 		if n := rapid.IntRange(0, x.c.GroupFree(g)).Draw(t, "used"); n > 0 {
 			shares := x.c.AppendWhole(nil, g, n, 0)
-			if err := x.c.Take(&cluster.Alloc{Shares: shares, Pieces: []cluster.Piece{{Node: node, Shares: int32(len(shares))}}}); err != nil {
+			if err := x.c.Allocate(&cluster.Alloc{Shares: shares, Pieces: []cluster.Piece{{Node: node, Shares: int32(len(shares))}}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -255,7 +255,7 @@ func (x *problem) place(t *rapid.T, s Strategy, seed uint64) (pieces, *Request, 
 		shares = shares[p.Shares:]
 	}
 	mark := x.c.Mark()
-	err := x.c.Take(&r.Out)
+	err := x.c.Allocate(&r.Out)
 	x.c.Undo(mark)
 	if err != nil {
 		t.Fatalf("%s: what it found is not free: %v", s, err)

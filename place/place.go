@@ -6,27 +6,27 @@
 // strategy books nothing: what it finds is free at the moment it is asked. A
 // Request may be used again and again, and then allocates nothing once warm.
 //
-// A gang keeps to one GPU type while any acceptable type can hold it, in the
-// order of its preference, or of the cluster where it has none; only the
-// strategies that take devices anywhere mix types, and only when they must.
-// Equal choices are broken by the lowest number. A group that counts its devices
-// instead of telling them apart is the last resort of every strategy but
-// FirstFit and Random.
+// A gang keeps to one GPU type while any acceptable type can hold it. Types are
+// tried in the gang's order of preference, or in that of the cluster if it has
+// none. Only the strategies that take devices anywhere mix types, and only when
+// they must. Equal choices are broken by the lowest number. A group that counts
+// its devices instead of telling them apart is the last resort of every
+// strategy but FirstFit and Random.
 //
-// A task that asks for a part of a device gets it from the device in partial use
-// with the least left that suffices, and only when there is none from a whole
-// one, which the strategy chooses; tasks without devices get the lowest numbered
-// nodes with room. Such tasks are not consolidated. A rack is a place in which
-// nodes stand directly.
+// A task that asks for a part of a device gets it from the device in partial
+// use with the least left that suffices. If there is none, it gets it from a
+// whole device, which the strategy chooses. Tasks without devices get the
+// lowest numbered nodes with room. Such tasks are not consolidated. A rack is a
+// place in which nodes stand directly.
 package place
 
 import (
 	"math/rand/v2"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/param"
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/policy/param"
 )
 
 // Request is a gang that looks for devices.
@@ -95,9 +95,9 @@ const (
 	FirstFit
 	// Random takes devices anywhere, from nodes in random order.
 	Random
-	// Rack takes one node as Consolidated does, or else as few nodes as can be in
-	// the rack with the fewest free devices that suffice; where no rack has
-	// enough, it is Consolidated, over as many racks as that takes, or waits.
+	// Rack takes one node as Consolidated does, or else as few nodes as possible in
+	// the rack with the fewest free devices that suffice. If no rack has enough, it
+	// acts as Consolidated, over as many racks as needed, or waits.
 	Rack
 	// RackPack is Rack where that is possible, and Pack otherwise.
 	RackPack

@@ -6,9 +6,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/state"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 const jobsHeader = "job,tenant,gpus,submit_s,first_start_s,end_s,jct_s,wait_s,run_s,preemptions,migrations,state\n"
@@ -52,7 +52,7 @@ func appendJob(b []byte, s *state.State, r *job.Record) []byte {
 	}
 	b = append(b, ',')
 	b = append(unit.AppendSeconds(b, r.WaitAt(s.Now)), ',')
-	b = append(unit.AppendSeconds(b, r.HeldAt(s.Now)), ',')
+	b = append(unit.AppendSeconds(b, r.AllocatedAt(s.Now)), ',')
 	b = append(strconv.AppendInt(b, int64(r.Preemptions), 10), ',')
 	b = append(strconv.AppendInt(b, int64(r.Migrations), 10), ',')
 	b = append(b, r.Phase.String()...)

@@ -17,14 +17,14 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
-	"github.com/norn-scheduler/norn/dense"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
-	"github.com/norn-scheduler/norn/predict"
+	"github.com/norn-scheduler/norn/perf/predict"
 	"github.com/norn-scheduler/norn/state"
+	"github.com/norn-scheduler/norn/state/dense"
 	"github.com/norn-scheduler/norn/trace"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Config is how the simulated world behaves.
@@ -375,7 +375,7 @@ func (w *Sim) nodeEvents(now time.Duration, out []eventlog.Event) []eventlog.Eve
 // evict throws off a node what runs there, unless it has left at this very
 // instant.
 func (w *Sim) evict(node cluster.NodeID, now time.Duration, out []eventlog.Event) []eventlog.Event {
-	for _, id := range w.state.Holders(node, nil) {
+	for _, id := range w.state.JobsOn(node, nil) {
 		r := w.state.Record(id)
 		if w.phase(id) != r.Phase {
 			continue // its attempt has ended, it was cancelled, or another of its nodes was lost

@@ -95,8 +95,8 @@ func TestServiceIsConserved(t *testing.T) {
 			if math.Abs(r.Service-r.Lost-worked) > 1e-6*(1+r.Service) {
 				t.Fatalf("job %s held %v GPU-seconds, worked %v and lost %v", w.Jobs[i].Key, r.Service, worked, r.Lost)
 			}
-			if total := r.End - r.Job.Submit; r.HeldTime+r.WaitAt(r.End) != total {
-				t.Fatalf("job %s held for %v and waited for %v of %v", w.Jobs[i].Key, r.HeldTime, r.WaitAt(r.End), total)
+			if total := r.End - r.Job.Submit; r.AllocatedTime+r.WaitAt(r.End) != total {
+				t.Fatalf("job %s held for %v and waited for %v of %v", w.Jobs[i].Key, r.AllocatedTime, r.WaitAt(r.End), total)
 			}
 		}
 	})

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/norn-scheduler/norn/param"
+	"github.com/norn-scheduler/norn/policy/param"
 )
 
 // Format is a way in which a trace is written.

@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // nornCSV is Norn's own CSV, for people to write by hand: a header in any

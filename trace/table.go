@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Table describes a format whose rows are lines and whose columns are
@@ -113,9 +113,9 @@ func (r *Row) Text(field []byte) string { return r.In.pool.text(field) }
 func (r *Row) Unique(field []byte) string { return r.In.pool.unique(field) }
 
 // CSV makes a format of a table. The function is called once for each file, for
-// what setters keep from row to row, such as the sum of intervals (what they keep
-// for one row belongs into RowState); it is also called to learn the columns,
-// then with an Input of which only the Options, all zero, are set.
+// what setters keep from row to row, such as the sum of intervals. What they
+// keep for one row belongs into RowState. The function is also called to learn
+// the columns, then with an Input of which only the Options, all zero, are set.
 func CSV(name, title string, table func(in *Input) *Table) Format {
 	shape := table(noInput())
 	return Format{

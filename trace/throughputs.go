@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/norn-scheduler/norn/jsontext"
+	"github.com/norn-scheduler/norn/internal/jsontext"
 	"github.com/norn-scheduler/norn/perf"
 )
 

@@ -9,9 +9,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/internal/jsontext"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/jsontext"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // csvColumn is a column of Norn's CSV: it appends its field of a job, or

@@ -7,9 +7,9 @@ import (
 	"io"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/internal/jsontext"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/jsontext"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // WriteJSON writes a trace as Norn's JSON Lines, which carry all of it. Text

@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/norn-scheduler/norn/clusterspec"
-	"github.com/norn-scheduler/norn/param"
+	"github.com/norn-scheduler/norn/policy/param"
+	"github.com/norn-scheduler/norn/trace/clusterspec"
 )
 
 func clusterCommand() *cobra.Command {

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/norn-scheduler/norn/eventlog"
-	"github.com/norn-scheduler/norn/replay"
+	"github.com/norn-scheduler/norn/eventlog/replay"
 )
 
 func explainCommand() *cobra.Command {

@@ -12,11 +12,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/internal/grid"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/local/fidelity"
-	"github.com/norn-scheduler/norn/run"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // fidelityFlags is what norn fidelity was asked.
@@ -114,7 +114,7 @@ func (f *fidelityFlags) run(cmd *cobra.Command) error {
 }
 
 // trial is what all policies have in common.
-func (f *fidelityFlags) trial() (t *fidelity.Trial, compared []run.Choice, bound float64, err error) {
+func (f *fidelityFlags) trial() (t *fidelity.Trial, compared []experiment.Choice, bound float64, err error) {
 	if compared, err = choices(f.policies, nil); err != nil {
 		return nil, nil, 0, err
 	}
@@ -172,7 +172,7 @@ func (f *fidelityFlags) json(out io.Writer, all []*fidelity.Result) error {
 }
 
 // text prints the tables.
-func (f *fidelityFlags) text(out io.Writer, jobs run.Jobs, all []*fidelity.Result) error {
+func (f *fidelityFlags) text(out io.Writer, jobs experiment.Jobs, all []*fidelity.Result) error {
 	live := all[0].Live.Makespan
 	fmt.Fprintf(out, "%d jobs on %d devices, times divided by %v: %s of trace took %s live.\n\n",
 		len(jobs), f.devices, f.compress, unit.Human(time.Duration(float64(live)*f.compress).Round(time.Minute)), seconds(live))

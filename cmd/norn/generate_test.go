@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// A batch of recommendation jobs goes through a file with all that is told of them: on
-// one GPU and a host device rmixer runs it several times as fast as one job at a time,
-// and explain says beside whom a job ran.
+// A batch of recommendation jobs goes through a file with all that is told of
+// them. On one GPU and a host device, rmixer runs it several times as fast as
+// one job at a time. explain lists the jobs beside which a job ran.
 func TestGenerateDLRM(t *testing.T) {
 	dir := t.TempDir()
 	batch, site := filepath.Join(dir, "batch.jsonl"), file(t, "site.yaml", `

@@ -13,8 +13,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/norn-scheduler/norn/api"
-	"github.com/norn-scheduler/norn/unit"
-	"github.com/norn-scheduler/norn/yamltext"
+	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/internal/yamltext"
 )
 
 const (

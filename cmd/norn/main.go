@@ -20,7 +20,7 @@ import (
 	"github.com/norn-scheduler/norn/local/fidelity"
 	"github.com/norn-scheduler/norn/local/runner"
 	"github.com/norn-scheduler/norn/local/selftest"
-	"github.com/norn-scheduler/norn/param"
+	"github.com/norn-scheduler/norn/policy/param"
 )
 
 func main() {

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
 // future reads a moment to come: a span from now on such as 6h, or a time as

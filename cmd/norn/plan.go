@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"fmt"
 	"os"
 	"strings"
 	"time"
@@ -8,15 +10,15 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/eventlog/replay"
+	"github.com/norn-scheduler/norn/experiment"
+	"github.com/norn-scheduler/norn/experiment/whatif"
 	"github.com/norn-scheduler/norn/internal/grid"
-	"github.com/norn-scheduler/norn/param"
 	"github.com/norn-scheduler/norn/perf"
-	"github.com/norn-scheduler/norn/replay"
+	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/report"
-	"github.com/norn-scheduler/norn/run"
-	"github.com/norn-scheduler/norn/run/whatif"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // planning is what norn plan was asked.
@@ -95,18 +97,23 @@ func (f *planning) run(cmd *cobra.Command) error {
 		return err
 	}
 	if len(f.cost) > 0 {
-		costs, err := run.ParseCosts(f.cost, q.History.Measured())
+		costs, err := experiment.ParseCosts(f.cost, q.History.Measured())
 		if err != nil {
 			return misused("--cost %w", err)
 		}
 		q.Costs = &costs
 	}
-	if q.Folder != nil && f.log != "" {
-		for _, name := range q.Names() {
-			if q.Folder.Holds(f.log, name) {
-				return misused("--out %s: the log that is read lies where that of %s would be written: name another folder", f.out, name)
-			}
+	if q.Folder != nil {
+		if f.log != "" && q.Folder.Contains(f.log) {
+			return misused("--out %s: the log that is read lies there, and a plan replaces all of it: name another folder", f.out)
 		}
+		if q.Made, err = origin(cmd, cmp.Or(f.log, "-")); err != nil {
+			return err
+		}
+		if err := q.Folder.Begin(); err != nil {
+			return fmt.Errorf("--out %w", err)
+		}
+		defer q.Folder.Keep()
 	}
 	plan, err := q.Answer(cmd.Context())
 	if err != nil {
@@ -136,11 +143,11 @@ func (f *planning) question(cmd *cobra.Command) (*whatif.Question, error) {
 		known := []string{whatif.Believed, "user", "history", "oracle", "none"}
 		return nil, misused("--estimates: %q is none of %s, user, history, oracle and none%s", f.estimates, whatif.Believed, param.Near(f.estimates, known))
 	}
-	if _, err := run.ParseCosts(f.cost, perf.Costs{}); err != nil {
+	if _, err := experiment.ParseCosts(f.cost, perf.Costs{}); err != nil {
 		return nil, misused("--cost %w", err)
 	}
 	if f.out != "" {
-		q.Folder = &run.Folder{Path: f.out, Packing: eventlog.Zstd}
+		q.Folder = &experiment.Folder{Path: f.out, Packing: eventlog.Zstd}
 	}
 	if file, ok := cmd.ErrOrStderr().(*os.File); ok && !f.quiet && term.IsTerminal(int(file.Fd())) {
 		q.Watch = func(b whatif.Batch) whatif.Watch { return newProgress(file, b.Choices, b.Jobs) }
@@ -245,7 +252,7 @@ func (f *planning) write(cmd *cobra.Command, p *whatif.Plan) error {
 		remark(cmd, "the policy that was in force cannot be simulated here, and so the simulation is not checked: %v", p.Unchecked)
 	}
 	if f.out != "" {
-		path, err := p.WritePage()
+		path, err := p.Publish()
 		if err != nil {
 			return err
 		}

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/norn-scheduler/norn/api"
-	"github.com/norn-scheduler/norn/client"
+	"github.com/norn-scheduler/norn/api/client"
 )
 
 func (s *shell) topCommand() *cobra.Command {

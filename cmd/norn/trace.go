@@ -9,12 +9,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/eventlog/replay"
+	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/internal/fileio"
-	"github.com/norn-scheduler/norn/replay"
-	"github.com/norn-scheduler/norn/run"
 	"github.com/norn-scheduler/norn/trace"
 	"github.com/norn-scheduler/norn/trace/gen"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 func traceCommand() *cobra.Command {
@@ -103,7 +103,7 @@ func (r *reading) open(path string) (*trace.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return run.OpenTrace(path, opt)
+	return experiment.OpenTrace(path, opt)
 }
 
 // remarks tells what a reader assumed and left out.

@@ -17,16 +17,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/api/server"
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/local"
 	"github.com/norn-scheduler/norn/local/cgroup"
 	"github.com/norn-scheduler/norn/local/config"
 	"github.com/norn-scheduler/norn/local/hardware"
 	"github.com/norn-scheduler/norn/local/mps"
-	"github.com/norn-scheduler/norn/server"
 	"github.com/norn-scheduler/norn/tenant"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // upFlags are what norn up takes beside the configuration.
@@ -304,7 +304,7 @@ func machineOf(m *hardware.Machine) local.Machine {
 // serving is how the API is served.
 func serving(c *config.Config, b server.Backend, log *slog.Logger) server.Config {
 	s := server.Config{
-		Backend: b, Socket: c.Socket, MaxBody: int64(c.Limits.Body), MaxConns: c.Limits.Connections, Version: version(), Metrics: c.Metrics, Log: log,
+		Backend: b, Socket: c.Socket, MaxBody: int64(c.Limits.Body), MaxConns: c.Limits.Connections, Header: c.Limits.Header, Version: version(), Metrics: c.Metrics, Log: log,
 		Operators: func(uid uint32, user string) bool { return c.Operator(user, uid) },
 	}
 	if c.Listen.Address != "" {

@@ -16,8 +16,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/norn-scheduler/norn/published"
-	"github.com/norn-scheduler/norn/published/replay"
+	"github.com/norn-scheduler/norn/internal/published"
+	"github.com/norn-scheduler/norn/internal/published/harness"
 )
 
 // validateFlags is what norn validate was asked.
@@ -146,11 +146,11 @@ func (f *validateFlags) one(cmd *cobra.Command) error {
 	if f.against == "" {
 		return nil
 	}
-	want, err := replay.ReadResult(f.against)
+	want, err := harness.ReadResult(f.against)
 	if err != nil {
 		return err
 	}
-	o := published.Outcome{Line: published.Line{Request: r, Result: f.against, Match: match}, Comparison: replay.Compare(got, want)}
+	o := published.Outcome{Line: published.Line{Request: r, Result: f.against, Match: match}, Comparison: harness.Compare(got, want)}
 	if f.asJSON {
 		err = writeJSON(out, asRun(&o))
 	} else {
@@ -236,7 +236,7 @@ func (f *validateFlags) lines() ([]published.Line, error) {
 	}
 	for _, s := range f.only {
 		if !slices.Contains(named, s) {
-			return nil, misused("--only: %w", replay.Unknown("simulator", s, named))
+			return nil, misused("--only: %w", harness.Unknown("simulator", s, named))
 		}
 	}
 	rule := published.Exact

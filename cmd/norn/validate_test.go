@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/norn-scheduler/norn/published"
+	"github.com/norn-scheduler/norn/internal/published"
 )
 
 // runValidate runs norn validate and returns what it writes.

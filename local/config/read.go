@@ -9,7 +9,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"github.com/norn-scheduler/norn/yamltext"
+	"github.com/norn-scheduler/norn/internal/yamltext"
 )
 
 // maxFile is the largest file that is read.

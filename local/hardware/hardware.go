@@ -1,9 +1,12 @@
 // Package hardware finds what a machine has to share out, and measures it: GPUs,
 // CPUs, memory, NUMA nodes, links.
 //
-// Nouns: a Machine is what was found; a Device is a GPU, a declared slot that stands
-// for one, or a part of the processors (a host device); a Sampler looks at the devices again and again; trouble is why
-// a device must take no new work.
+// Nouns:
+//   - A Machine is the hardware that was found.
+//   - A Device is a GPU, a declared slot that stands for one, or a part of the
+//     processors (a host device).
+//   - A Sampler looks at the devices again and again.
+//   - A trouble is a reason for which a device must take no new work.
 //
 // Units: memory in bytes, CPU cores in thousandths, link speeds in GB/s,
 // temperatures in degrees Celsius, power in watts.
@@ -26,7 +29,7 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
 // Machine is what was found.

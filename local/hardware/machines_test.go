@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/local/hardware"
 	"github.com/norn-scheduler/norn/local/hardware/smi"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // recorded looks at a machine of testdata/machines.

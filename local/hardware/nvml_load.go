@@ -14,7 +14,7 @@ import (
 	"github.com/ebitengine/purego"
 
 	"github.com/norn-scheduler/norn/cluster"
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
 // systemNVML is NVML as this machine has it; none below another root.

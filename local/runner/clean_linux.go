@@ -87,11 +87,12 @@ type leftover struct {
 	known  []rundir.Proc // found before
 }
 
-// find lists the processes of the run: those of its cgroup, its tasks, those that
-// have its marks in their environment, and what belongs to one of these: its
-// children, the session that it leads, and the session of the runner once one of
-// them is in it, for a number is not given anew as long as a session has it. In
-// doubt there may be more.
+// find lists the processes of the run. These are the processes of its cgroup,
+// its tasks, and processes with its marks in their environment. Children of any
+// of these belong to it, and so does a session that one of them leads. The
+// session of the runner belongs to it once one of them is in that session,
+// because a number is not given anew while its session exists. If doubt is
+// true, there may be more.
 func (l *leftover) find() (out []process, doubt bool, err error) {
 	var inGroup []int
 	if l.group != nil {
@@ -147,16 +148,22 @@ func marksOf(env []string, job string, run int) []string {
 
 // environ is the environment of a process, each variable between zero bytes; empty
 // when it may not be read. One that has become another program meanwhile, is about
-// to, or is about to end, has none for a moment, or half of one: ok is false.
+// to, or is about to end, has none for a moment, or half of one: ok is false. One
+// that ends has given back its memory, and cannot be asked, before it closes its
+// files, so that it still holds its locks.
 func environ(p process) (env []byte, ok bool) {
 	if p.ended() || p.kernel {
 		return nil, true
 	}
 	env, err := os.ReadFile("/proc/" + strconv.Itoa(p.PID) + "/environ")
-	if err != nil {
+	if errors.Is(err, os.ErrPermission) {
 		return nil, true
 	}
+	unread := err != nil
 	now, err := readProcess(p.PID)
+	if unread {
+		return nil, err != nil || now.ended()
+	}
 	same := now.envStart == p.envStart && now.envEnd == p.envEnd && now.envEnd != 0
 	none := now.envStart == now.envEnd
 	ok = err != nil || now.ended() || same && (len(env) > 0 || none)

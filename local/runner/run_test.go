@@ -310,6 +310,42 @@ for i in 1 2 3 4 5 6 7 8; do setsid $WORK/again & done; touch $WORK/up; wait`)
 	}
 }
 
+// A process that has been killed has no environment any more long before it has
+// closed its files, where it had much memory: until then it counts as one that
+// cannot be told from the run's.
+func TestEndingIsDoubted(t *testing.T) {
+	seen := false
+	for range 5 {
+		cmd := exec.Command("dd", "if=/dev/zero", "of=/dev/null", "bs=256M")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		var p process
+		for p.pages < 250<<20/uint64(os.Getpagesize()) {
+			var err error
+			if p, err = readProcess(cmd.Process.Pid); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cmd.Process.Kill()
+		for {
+			env, ok := environ(p)
+			now, err := readProcess(p.PID)
+			if err != nil || now.ended() {
+				break
+			}
+			if len(env) <= 1 {
+				seen = true
+				if ok {
+					t.Fatal("a process that has not ended yet is taken for one without environment")
+				}
+			}
+		}
+		cmd.Wait()
+	}
+	t.Logf("seen while it ended: %v", seen)
+}
+
 // Whenever the runner is killed, nothing is left, and it has run at most once.
 func TestKilledAnywhere(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))

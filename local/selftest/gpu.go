@@ -13,11 +13,11 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/local/hardware"
 	"github.com/norn-scheduler/norn/local/hardware/smi"
 	mpsserver "github.com/norn-scheduler/norn/local/mps"
 	"github.com/norn-scheduler/norn/local/rundir"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // asked says why nvidia-smi cannot be compared with; nil: it can.

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/api"
-	"github.com/norn-scheduler/norn/client"
+	"github.com/norn-scheduler/norn/api/client"
 	"github.com/norn-scheduler/norn/local/cgroup"
 	"github.com/norn-scheduler/norn/local/config"
 	"github.com/norn-scheduler/norn/local/rundir"

@@ -2,9 +2,9 @@
 // that it finds the GPUs that are there, measures them, keeps jobs apart, and stops and
 // resumes them without a loss.
 //
-// Nouns: a Check is one promise, with what came of it; a bench is the machine on which
-// checks are made; a norn is a daemon of a check; a task is what one of its jobs does,
-// and a note is what the job tells of itself.
+// Nouns: a Check is one promise, with its result. A bench is the machine on which checks
+// are made. A norn is a daemon of a check. A task is the work of one of its jobs, and a
+// note is what the job tells of itself.
 //
 // # Nothing is a copy
 //

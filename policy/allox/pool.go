@@ -5,10 +5,10 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/tenant"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // machine is a device that runs one job at a time.
@@ -83,7 +83,7 @@ func (b *pool) machines(v *sched.View, p *sched.Plan, out []machine) []machine {
 	until := map[cluster.DeviceID]float64{}
 	for j := range v.Running() {
 		end, known := j.ExpectedEnd()
-		for _, s := range p.Holding(j.ID).Shares {
+		for _, s := range p.Alloc(j.ID).Shares {
 			switch {
 			case !known || s.Milli < int32(unit.One):
 				until[s.Device] = math.Inf(1)

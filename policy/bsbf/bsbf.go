@@ -13,9 +13,10 @@
 // Source: "Scheduling Deep Learning Jobs in Multi-Tenant GPU Clusters via Wise
 // Resource Sharing" (SJF-BSBF), arXiv 2407.13088, 2024.
 //
-// A job that comes may take its batch in two, four or more passes and add their gradients
-// up, where it is known what that costs it and how much memory it saves (perf.Batched):
-// of the passes that fit, those with which the pair ends soonest.
+// A job that comes may take its batch in two, four or more passes and add their
+// gradients up. It must be known what that costs the job and how much memory it
+// saves (perf.Batched). Of the passes that fit, the policy takes those with
+// which the pair ends soonest.
 package bsbf
 
 import (
@@ -26,13 +27,13 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/param"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/policy/kit/beside"
+	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Share is when jobs share.
@@ -102,7 +103,7 @@ func (f *policy) Decide(v *sched.View, p *sched.Plan) {
 	f.queue = f.queue[:0]
 	for j := range v.Waiting() {
 		if why := p.Never(j.ID, f.cfg.Place); why.Code != job.NoReason {
-			p.Hold(j.ID, why)
+			p.Wait(j.ID, why)
 			continue
 		}
 		evicted(p, j) // so that it is noted at once
@@ -229,9 +230,10 @@ func (f *policy) choose(v *sched.View, p *sched.Plan, w waiting, b int32) []spot
 	return f.pick(v, w.id, need, free, shared)
 }
 
-// nodes are those that have GPUs enough for a whole job: first those with free ones
-// enough, the one with the fewest to spare before others, then those with the most free
-// ones, of equals those on which fewer jobs run.
+// nodes lists the nodes that have GPUs enough for a whole job. Nodes with
+// enough free GPUs come first, the one with the fewest to spare before others.
+// Then come those with the most free GPUs, and of equals those on which fewer
+// jobs run.
 func (f *policy) nodes(v *sched.View, free, shared []spot, need int) []cluster.NodeID {
 	has, empty := map[cluster.NodeID]int{}, map[cluster.NodeID]int{}
 	for _, s := range free {
@@ -319,14 +321,14 @@ func (f *policy) partner(v *sched.View, p *sched.Plan, id job.ID) bool {
 	if !beside.Settled(v, p, id) || !shareable(v.Job(id)) || evicted(p, v.Job(id)) {
 		return false
 	}
-	held := p.Holding(id)
+	held := p.Alloc(id)
 	return v.Cluster().UsableAlloc(held) && beside.Alone(p, held)
 }
 
 // mean is the mean time until a waiting job and a partner have ended when they
 // share; infinite when they should not. Each has the batch that it has alone, too.
 func (f *policy) mean(v *sched.View, p *sched.Plan, w waiting, batch int32, partner job.ID, t cluster.GPUType) float64 {
-	has := p.Holding(partner).Shares[0].Batch
+	has := p.Alloc(partner).Shares[0].Batch
 	half := func(id job.ID, b int32) perf.Sharer {
 		return perf.Sharer{Job: v.Job(id).Spec(), Share: cluster.Share{Milli: beside.Half, Batch: b}}
 	}

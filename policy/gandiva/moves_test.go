@@ -12,12 +12,12 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/sim"
 	"github.com/norn-scheduler/norn/sim/simtest"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Section 2.5.1: who has failed beside one tries the one with the next lowest use.
@@ -250,7 +250,7 @@ func TestCordonedTurns(t *testing.T) {
 
 // Who has lost its server to a job that takes no turns is told at once where it lives
 // now, and waits for its turn there.
-func TestDislodged(t *testing.T) {
+func TestUnassigned(t *testing.T) {
 	run := simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(2, 2), Make: with(func(c *Config) { c.Every = time.Hour })},
 		simtest.Job{Key: "a", GPUs: 2, Run: 600}, simtest.Job{Key: "b", GPUs: 2, Fails: []float64{20}, Run: 600},
 		simtest.Job{Key: "c", At: 5, GPUs: 1, Run: 600, Spec: func(j *job.Job) { j.Stop = job.Restart }})

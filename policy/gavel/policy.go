@@ -6,12 +6,12 @@ import (
 
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/perf"
-	"github.com/norn-scheduler/norn/rounds"
+	"github.com/norn-scheduler/norn/policy/kit/rounds"
 	"github.com/norn-scheduler/norn/sched"
 )
 
 type policy struct {
-	rounds.Runner
+	rounds.Policy
 	cfg    Config
 	solve  Program
 	shares rounds.Shares
@@ -66,7 +66,7 @@ func (g *policy) fill(r *rounds.Round) {
 			}
 		}
 		if best > 0 {
-			r.Take(j, on)
+			r.Serve(j, on)
 		}
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/norn-scheduler/norn/clusterspec"
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/internal/shared"
 	"github.com/norn-scheduler/norn/job"
@@ -17,6 +16,7 @@ import (
 	"github.com/norn-scheduler/norn/sim"
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/trace"
+	"github.com/norn-scheduler/norn/trace/clusterspec"
 )
 
 // data is a file of published data.
@@ -149,7 +149,7 @@ func TestAccuracy(t *testing.T) {
 				if !subset.has(r.Job) {
 					continue
 				}
-				truth = append(truth, r.HeldTime.Seconds())
+				truth = append(truth, r.AllocatedTime.Seconds())
 				both, rolling = append(both, a.both[i]), append(rolling, a.rolling[i])
 				if h := r.Job.Hints; h != nil && h.HasRank {
 					rank, group = append(rank, h.Rank), append(group, h.GroupEstimate.Seconds())

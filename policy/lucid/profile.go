@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/policy/kit/beside"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // measured tells whether a running job is being measured, and until when at most.
@@ -72,7 +72,7 @@ func (l *policy) measure(v *sched.View, p *sched.Plan, fresh []waiting) {
 			continue
 		}
 		blocked[pool] = true
-		p.Hold(w.id, beside.Because("it waits to be measured, and the GPUs for that are taken"))
+		p.Wait(w.id, beside.Because("it waits to be measured, and the GPUs for that are taken"))
 	}
 	l.giveBack(v, p, left)
 }

@@ -2,11 +2,14 @@
 // time each is at another resource (loading and CPU work, GPU, network), so that
 // together they take little longer than one.
 //
-// Nouns: the stages of a job are how long an iteration keeps each resource busy
-// (job.Hints.Stages); a group is up to four jobs of equal size that share GPUs; a
-// candidate is a job that would run if only groups of the largest size ran; the
-// key of a job is what orders it: remaining time x GPUs where run times are known
-// (Muri-S), attained service where they are not (Muri-L).
+// Nouns:
+//   - The stages of a job are how long an iteration keeps each resource busy
+//     (job.Hints.Stages).
+//   - A group is up to four jobs of equal size that share GPUs.
+//   - A candidate is a job that would run if only groups of the largest size
+//     ran.
+//   - The key of a job orders it: remaining time x GPUs if run times are known
+//     (Muri-S), and attained service if they are not (Muri-L).
 //
 // Jobs are grouped only as far as GPUs are short, by matching of the greatest
 // interleaving efficiency, and never when that is slower than one after the
@@ -23,13 +26,13 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
-	"github.com/norn-scheduler/norn/dense"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/param"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/place"
+	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/state/dense"
 )
 
 // Config is the settings of the policy.
@@ -185,7 +188,7 @@ func (m *policy) gather(v *sched.View, p *sched.Plan) {
 func (m *policy) queue(v *sched.View, p *sched.Plan) {
 	for j := range v.Waiting() {
 		if why := p.Never(j.ID, m.cfg.Place); why.Code != job.NoReason {
-			p.Hold(j.ID, why)
+			p.Wait(j.ID, why)
 			continue
 		}
 		m.members = append(m.members, m.member(v, j))
@@ -233,7 +236,7 @@ func (m *policy) member(v *sched.View, j sched.Job) Member {
 	} else {
 		out.Key = j.Service()
 		if !m.cfg.Known {
-			out.Key = j.Run().Seconds() * float64(j.GPUs())
+			out.Key = j.RunTime().Seconds() * float64(j.GPUs())
 		}
 	}
 	return out
@@ -299,7 +302,7 @@ func (m *policy) fitting(v *sched.View, p *sched.Plan, groups []Group) []Group {
 			if groups = groups[1:]; !m.place(v, p, &g) {
 				continue
 			}
-			if len(g.Members) > 1 && p.Holding(g.Members[1].Job) == nil {
+			if len(g.Members) > 1 && p.Alloc(g.Members[1].Job) == nil {
 				for i := range g.Members[1:] {
 					groups = append(groups, Group{Members: g.Members[1+i : 2+i], Key: g.Members[1+i].Key})
 				}
@@ -318,7 +321,7 @@ func (m *policy) fitting(v *sched.View, p *sched.Plan, groups []Group) []Group {
 // find room beside them.
 func (m *policy) start(v *sched.View, p *sched.Plan, groups []Group) {
 	turn := func(g *Group) int {
-		if v.Home(g.Members[0].Job) != nil {
+		if v.PinnedPlace(g.Members[0].Job) != nil {
 			return 0
 		}
 		return 1
@@ -348,8 +351,8 @@ func (m *policy) start(v *sched.View, p *sched.Plan, groups []Group) {
 		if blocked, ok := m.blocked[m.members[i].Class]; ok {
 			why = blocked
 		}
-		if p.Holding(id) == nil {
-			p.Hold(id, why)
+		if p.Alloc(id) == nil {
+			p.Wait(id, why)
 		}
 	}
 }
@@ -384,7 +387,7 @@ func (m *policy) place(v *sched.View, p *sched.Plan, g *Group) bool {
 	if len(g.Members) == 1 {
 		return true
 	}
-	m.alloc.CopyFrom(p.Holding(first))
+	m.alloc.CopyFrom(p.Alloc(first))
 	p.Stop(first, outranked)
 	if m.deal(len(g.Members)); !m.free(v, len(g.Members)) {
 		return p.Start(first, m.cfg.Place)

@@ -149,11 +149,11 @@ func TestNote(t *testing.T) {
 	}
 }
 
-// TestInvariants is acceptance 4, on random clusters with elastic jobs, some of which
-// must not be stopped: a job runs on at most twice the GPUs it has run with; who must
-// not be stopped keeps what it has; and a policy that is made anew at random moments
-// decides the same. The checks of simtest see to capacity, and
-// TestSearchProperties to who meets whom on nodes.
+// TestInvariants is acceptance 4, on random clusters with elastic jobs, some of
+// which must not be stopped. A job runs on at most twice the GPUs on which it
+// has run. A job that must not be stopped keeps its devices. A policy that is
+// made anew at random moments decides the same. The checks of simtest see to
+// capacity, and TestSearchProperties to who meets whom on nodes.
 func TestInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var jobs []simtest.Job

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-scheduler/norn/perf/predict"
 	"github.com/norn-scheduler/norn/policy/shortest"
-	"github.com/norn-scheduler/norn/predict"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim/simtest"
 )

@@ -5,10 +5,10 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/solve"
 	"github.com/norn-scheduler/norn/solve/highs"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // program is the first program of the paper (section 4.1): one choice for each job.

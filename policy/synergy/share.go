@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/perf"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // rations are what a job may be dealt of a node.

@@ -5,10 +5,10 @@ import (
 	"slices"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // carryOut plans what everybody shall have: who does not change keeps its nodes,
@@ -30,7 +30,7 @@ func (y *policy) carryOut(v *sched.View, p *sched.Plan, pool cluster.PoolID, all
 			why = job.Reason{Code: job.MakesRoom, Job: job.None}
 		}
 		for _, j := range change[i].jobs {
-			if p.Holding(j.ID) != nil {
+			if p.Alloc(j.ID) != nil {
 				p.Stop(j.ID, why)
 			}
 		}
@@ -65,18 +65,18 @@ func (y *policy) merge(v *sched.View, p *sched.Plan, o *outcome) {
 	}
 	p.Merge(b.ID, a.ID, job.After)
 	change(p, b, func(n *note) { n.factor = o.factor })
-	p.Hold(b.ID, follows(v, a, b))
+	p.Wait(b.ID, follows(v, a, b))
 }
 
 // unchanged tells whether an outcome is what there is.
 func (y *policy) unchanged(v *sched.View, p *sched.Plan, o *outcome) bool {
-	a := p.Holding(o.jobs[0].ID)
+	a := p.Alloc(o.jobs[0].ID)
 	if a == nil {
 		return false
 	}
 	want := unit.One
 	if len(o.jobs) == 2 && o.how == job.Together {
-		b := p.Holding(o.jobs[1].ID)
+		b := p.Alloc(o.jobs[1].ID)
 		if b == nil || len(b.Shares) != len(a.Shares) || b.Shares[0].Device != a.Shares[0].Device {
 			return false
 		}
@@ -112,7 +112,7 @@ func (pl *placer) hold(j sched.Job) {
 	if _, how := j.Merged(); how == job.After {
 		return // it is told on whom it waits
 	}
-	pl.p.Hold(j.ID, job.Reason{Code: job.Because, Job: job.None, Text: "jobs that lose more by waiting, or are shorter, take the GPUs; divided anew at " +
+	pl.p.Wait(j.ID, job.Reason{Code: job.Because, Job: job.None, Text: "jobs that lose more by waiting, or are shorter, take the GPUs; divided anew at " +
 		unit.Human((pl.v.Now/pl.y.cfg.Interval+1)*pl.y.cfg.Interval)})
 }
 

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Timed is a policy in a benchmark. Its decision at a moment is what is timed: it is made

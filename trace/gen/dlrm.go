@@ -7,15 +7,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/policy/rmixer/memory"
 	"github.com/norn-scheduler/norn/trace"
-	"github.com/norn-scheduler/norn/unit"
 )
 
-// DLRM says what batch of recommendation jobs is wanted: one of the task lists of
-// the evaluation of RMixer (TPDS 2024), each job training one of its models for 500
-// iterations on one GPU or, in several times the time, on processors.
+// DLRM says what batch of recommendation jobs is wanted: one of the task lists
+// of the evaluation of RMixer (TPDS 2024). Each job trains one of its models
+// for 500 iterations on one GPU or, in several times the time, on processors.
 type DLRM struct {
 	List TaskList
 	Jobs int           // 0: 24; the paper has 24 and 72

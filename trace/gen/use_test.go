@@ -9,10 +9,10 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/internal/shared"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/trace"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // What is drawn is near what was measured: in each quarter of the distributions, and in

@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/local/hardware"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // pairs are the GPUs that were found with those of a report, by their PCI addresses,

@@ -18,8 +18,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/local/hardware"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Program is nvidia-smi, as it is looked for in PATH.

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/norn-scheduler/norn/cluster"
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
 // TestParse: GPUs with and without MIG, figures that are not told, processes of graphics

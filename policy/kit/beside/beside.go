@@ -1,13 +1,14 @@
-// Package beside is what policies have in common that put jobs beside each other on
-// devices: which devices of a node come into question, who may be joined there, what
-// each of them holds, and what whoever is left alone gets back.
+// Package beside is for policies that put jobs beside each other on devices. It
+// finds the devices of a node that come into question, and the jobs that
+// another one may join there. It also says what each of them holds, and what a
+// job gets back that is left alone.
 //
 // Who is on a device is known to the view (View.On) and to the plan (Plan.On). The plan
 // follows what it starts and stops, so that a policy keeps no account of that.
 //
-// Nouns: a part is what a job holds of a device, in thousandths (Share.Milli); a job is
-// alone where it holds all of its devices and nobody else holds any of them; it is
-// settled when it has begun before this moment and goes on.
+// Nouns: a part is what a job holds of a device, in thousandths (Share.Milli).
+// A job is alone if it holds all of its devices and no other job holds any of
+// them. It is settled if it began before this moment and goes on.
 package beside
 
 import (
@@ -18,9 +19,9 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // The parts of a device: all of it, and what each of two has.
@@ -40,7 +41,7 @@ func Plain(j sched.Job) bool {
 // begun before this moment, is not only measured, and goes on.
 func Settled(v *sched.View, p *sched.Plan, id job.ID) bool {
 	j := v.Job(id)
-	return j.Phase() == job.Running && j.Since() < v.Now && !j.Profiling() && p.Holding(id) != nil
+	return j.Phase() == job.Running && j.Since() < v.Now && !j.Profiling() && p.Alloc(id) != nil
 }
 
 // Alone tells whether somebody who holds an alloc has each of its devices for itself, and
@@ -112,7 +113,7 @@ func Join(p *sched.Plan, id job.ID, a *cluster.Alloc) bool {
 // larger parts first, ties by number: in this order parts can be made equal.
 func Largest(p *sched.Plan, d cluster.DeviceID) []job.ID {
 	return slices.SortedFunc(slices.Values(p.On(d)), func(a, b job.ID) int {
-		return cmp.Or(-cmp.Compare(Of(p.Holding(a), d).Milli, Of(p.Holding(b), d).Milli), cmp.Compare(a, b))
+		return cmp.Or(-cmp.Compare(Of(p.Alloc(a), d).Milli, Of(p.Alloc(b), d).Milli), cmp.Compare(a, b))
 	})
 }
 
@@ -141,7 +142,7 @@ func GiveEach(p *sched.Plan, id job.ID, milli int32) bool {
 // Restore gives a running job all of those devices on which it has become alone, to use
 // them for all of the time. One that the plan has stopped is left alone.
 func Restore(p *sched.Plan, id job.ID) {
-	if p.Holding(id) == nil {
+	if p.Alloc(id) == nil {
 		return
 	}
 	p.Adjust(id, func(a *cluster.Alloc) {
