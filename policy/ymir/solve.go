@@ -356,6 +356,9 @@ func (s *solve) mergeable(a, b *entity) bool {
 	if a.bound != job.None || b.bound != job.None {
 		return a.bound == b.j.ID
 	}
+	if !job.MayMerge(a.j.Spec(), b.j.Spec()) {
+		return false
+	}
 	if !s.y.cfg.Started && !(a.fresh && b.fresh) {
 		return false
 	}
