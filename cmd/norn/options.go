@@ -165,6 +165,7 @@ func content() []jobOption {
 		textOption("model", "NAME", "what is trained", func(j *api.JobSpec) *string { return &j.Model }),
 		textOption("backbone", "NAME", "fine-tuning: the foundation model", func(j *api.JobSpec) *string { return &j.Backbone }),
 		textOption("dataset", "NAME", "what it is trained on", func(j *api.JobSpec) *string { return &j.Dataset }),
+		{"share", "", "bool", "fine-tuning: it may be merged with jobs of other users who say so too", func(j *api.JobSpec, t []string) error { return boolOption(&j.Share, t) }},
 		{"batch", "", "N", "global batch size", func(j *api.JobSpec, t []string) error { return wholeOption(&j.Batch, 0, t) }},
 		{"units", "", "N", "its whole work in its own units, such as steps", func(j *api.JobSpec, t []string) error { return decimalOption(&j.Units, t) }},
 		textOption("unit", "NAME", "of --units: steps, epochs, samples", func(j *api.JobSpec) *string { return &j.Unit }),
