@@ -21,6 +21,9 @@ type JobSpec struct {
 	Dir     string            `json:"dir,omitempty" maxLength:"4096" doc:"Working directory: an absolute path."`
 	Env     map[string]string `json:"env,omitempty" doc:"Environment of its processes, whole."`
 
+	Umask   string            `json:"umask,omitempty" maxLength:"4" doc:"Mask of the rights of files that it makes, in octal, as in 027; none: that of the daemon."`
+	ULimits map[string]string `json:"ulimits,omitempty" doc:"Limits on each of its processes, by the names of prlimit (as, core, cpu, data, fsize, nofile, nproc, stack): SOFT or SOFT:HARD, numbers or unlimited; never more than the daemon has."`
+
 	GPUs     Range    `json:"gpus,omitzero" doc:"GPUs of the whole job: 2, 0.5, or 1-4 for a job that can be resized."`
 	Tasks    Tasks    `json:"tasks,omitzero" doc:"Processes that start together: a number, or per-gpu for one on each GPU. Default 1: one process that sees all GPUs."`
 	CPUs     float64  `json:"cpus,omitempty" minimum:"0" doc:"CPU cores of the whole job; enforced where cgroups permit."`

@@ -170,8 +170,9 @@ func (d *Daemon) Admit(l *Job, spec job.Job) {
 	l.After = holds{d}.unmet(l.After)
 	d.arrived = append(d.arrived, l)
 	d.Loop.Mark(l.ID)
-	d.Loop.Emit(eventlog.Event{Kind: eventlog.Submit, Job: l.ID, Spec: &spec})
-	if why, held := (holds{d}).mustWait(l); held {
+	why, held := holds{d}.mustWait(l)
+	d.Loop.Emit(eventlog.Event{Kind: eventlog.Submit, Job: l.ID, Spec: &spec, Held: held})
+	if held { // should this be torn off the log, it is held all the same
 		d.Loop.Emit(eventlog.Event{Kind: eventlog.Hold, Job: l.ID, Reason: why})
 	}
 }

@@ -183,6 +183,9 @@ func (d intake) complete(spec *api.JobSpec) error {
 			return bad("%q contains control characters", text)
 		}
 	}
+	if err := checkSurroundings(spec); err != nil {
+		return err
+	}
 	if spec.Name == "" {
 		spec.Name = spec.Command[0][strings.LastIndexByte(spec.Command[0], '/')+1:]
 	}
@@ -227,6 +230,19 @@ func checkCommand(spec *api.JobSpec) error {
 	}
 	if size > maxCommand {
 		return bad("command and environment have %d bytes together, at most %d are allowed", size, maxCommand)
+	}
+	return nil
+}
+
+// checkSurroundings refuses what no process can take over.
+func checkSurroundings(spec *api.JobSpec) error {
+	if spec.Umask != "" {
+		if _, err := api.ParseUmask(spec.Umask); err != nil {
+			return api.Refuse(api.Invalid, "%v", err)
+		}
+	}
+	if err := api.CheckULimits(spec.ULimits); err != nil {
+		return api.Refuse(api.Invalid, "%v", err)
 	}
 	return nil
 }

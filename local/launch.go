@@ -62,6 +62,7 @@ func (d *Daemon) describe(l *entry, a *cluster.Alloc) *rundir.Run {
 		Job: l.Key, Run: l.Run, Name: spec.Name, Command: spec.Command, Dir: spec.Dir, User: l.cred,
 		Limits: l.limits, Period: api.Of(def.Period), Stop: spec.Stop, LogBytes: def.LogBytes, LogKeep: def.LogKeep,
 		Notify: d.watch.path, Env: d.environment(l, a), On: new(cluster.Alloc),
+		Umask: spec.Umask, ULimits: spec.ULimits,
 	}
 	run.On.CopyFrom(a)
 	if def.Cgroup != "" {
@@ -219,10 +220,13 @@ func (d *launcher) launch(dir string, run *rundir.Run, want rundir.Want, saved r
 	}
 	if err != nil {
 		d.log.Error("a run cannot be launched", "job", run.Job, "run", run.Run, "error", err)
-		d.report(notice{key: run.Job, run: run.Run, exit: &rundir.Exit{
-			Ended: rundir.Now(), Cause: rundir.NotStarted, Error: "norn could not launch it: " + err.Error(),
-		}})
+		d.report(notice{key: run.Job, run: run.Run, exit: notStarted("norn could not launch it: " + err.Error())})
 	}
+}
+
+// notStarted is the end of a run that could not be launched.
+func notStarted(why string) *rundir.Exit {
+	return &rundir.Exit{Ended: rundir.Now(), Cause: rundir.NotStarted, Error: why, Exit: api.Exit{Code: runner.CannotRun}}
 }
 
 // spawn launches the runner of a run and watches over it.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/user"
+	"slices"
 	"strconv"
 	"time"
 
@@ -111,7 +113,8 @@ func credentials(name string, c server.Caller) (string, *rundir.User, error) {
 	} else if u, err = user.Lookup(name); err != nil {
 		return "", nil, api.Refuse(api.Invalid, "user %s is not known on this machine", name)
 	}
-	if u.Uid == me.Uid {
+	own := name == c.User && c.Local && c.Grouped
+	if u.Uid == me.Uid && !(own && me.Uid == "0" && fewer(&c)) {
 		return name, nil, nil
 	}
 	if me.Uid != "0" {
@@ -124,6 +127,10 @@ func credentials(name string, c server.Caller) (string, *rundir.User, error) {
 		return "", nil, fmt.Errorf("user %s has no numbers", name)
 	}
 	cred.UID, cred.GID = uint32(uid), uint32(gid)
+	if own { // what her process has given up does not come back
+		cred.GID, cred.Groups = c.GID, c.Groups
+		return name, cred, nil
+	}
 	if groups, err := u.GroupIds(); err == nil {
 		for _, g := range groups {
 			if n, err := strconv.ParseUint(g, 10, 32); err == nil {
@@ -132,6 +139,15 @@ func credentials(name string, c server.Caller) (string, *rundir.User, error) {
 		}
 	}
 	return name, cred, nil
+}
+
+// fewer tells whether a caller of the daemon's own user has other groups than the daemon.
+func fewer(c *server.Caller) bool {
+	has, err := os.Getgroups()
+	if err != nil || int(c.GID) != os.Getgid() || len(has) != len(c.Groups) {
+		return true
+	}
+	return slices.ContainsFunc(c.Groups, func(g uint32) bool { return !slices.Contains(has, int(g)) })
 }
 
 // end has a run leave for a person's sake.

@@ -155,6 +155,23 @@ func (s *shell) surroundings() []jobOption {
 			}
 			return nil
 		}},
+		{"umask", "", "MASK", "mask of the rights of files that it makes, as in 027 (default: that of this shell)", func(j *api.JobSpec, t []string) error {
+			_, err := api.ParseUmask(last(t))
+			j.Umask = last(t)
+			return err
+		}},
+		{"ulimit", "", "NAME=SOFT[:HARD]", "a limit on its processes: " + strings.Join(api.ULimitNames(), ", ") + " (default: those of this shell); may be repeated", func(j *api.JobSpec, t []string) error {
+			limits := map[string]string{}
+			for name, value := range j.ULimits {
+				limits[name] = value
+			}
+			for _, text := range t {
+				name, value, _ := strings.Cut(text, "=")
+				limits[name] = value
+			}
+			j.ULimits = limits
+			return api.CheckULimits(limits)
+		}},
 	}
 }
 

@@ -151,6 +151,7 @@ func (f *submitting) complete(spec *api.JobSpec, of *script, args []string) erro
 		env[name] = value
 	}
 	spec.Env = env
+	f.takeOver(spec)
 	if of != nil {
 		if err := of.options.apply(spec); err != nil {
 			return fmt.Errorf("%s: %v", of.path, err) // the file is wrong, not the command line
@@ -164,6 +165,21 @@ func (f *submitting) complete(spec *api.JobSpec, of *script, args []string) erro
 		spec.Name = scriptOf(spec.Command, spec.Dir)
 	}
 	return err
+}
+
+// takeOver gives a job the mask and the limits of this shell, where its file says nothing.
+func (f *submitting) takeOver(spec *api.JobSpec) {
+	mask, limits := f.process()
+	if spec.Umask == "" {
+		spec.Umask = mask
+	}
+	for name, own := range spec.ULimits {
+		if limits == nil {
+			limits = map[string]string{}
+		}
+		limits[name] = own
+	}
+	spec.ULimits = limits
 }
 
 // fromFiles reads the job files.
