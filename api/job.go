@@ -33,7 +33,7 @@ type JobSpec struct {
 	Priority int32    `json:"priority,omitempty" doc:"Class of urgency, larger first, where the policy looks at it."`
 
 	After    []After   `json:"after,omitempty" doc:"Jobs that must have ended before it may start."`
-	Array    string    `json:"array,omitempty" maxLength:"200" doc:"Submit it once for each number, such as 1-20, 1,3,7 or 0-100:10; each finds its number in NORN_ARRAY_INDEX."`
+	Array    string    `json:"array,omitempty" maxLength:"200" doc:"Submit it once for each number, such as 1-20, 1,3,7 or 0-100:10, with %4 behind it for four at a time; each finds its number in NORN_ARRAY_INDEX."`
 	Estimate Seconds   `json:"est,omitempty" minimum:"0" doc:"Its user's word on its run time; none: the scheduler may learn it."`
 	CPUEst   Seconds   `json:"cpu_est,omitempty" minimum:"0" doc:"Its user's word on its run time on processors alone, without any GPU: where the policy knows how, it may be put on a host device; 0: it needs its GPUs."`
 	Limit    Seconds   `json:"limit,omitempty" minimum:"0" doc:"It is ended when it has run for so long; 0: never."`
@@ -99,6 +99,19 @@ type Retry struct {
 type After struct {
 	Job string `json:"job" maxLength:"64" doc:"Its number; of an array without an index: all of its jobs."`
 	Any bool   `json:"any,omitempty" doc:"It may have failed, too."`
+	// Failed is instead of Any: see Met.
+	Failed bool `json:"failed,omitempty" doc:"It must have failed, or been cancelled; of an array, one of its jobs."`
+}
+
+// Met tells whether a job that has ended in a state has ended as it had to.
+func (a *After) Met(s State) bool {
+	switch {
+	case !s.Over():
+		return false
+	case a.Any:
+		return true
+	}
+	return (s == Done) != a.Failed
 }
 
 // Job is how a job stands.

@@ -53,6 +53,9 @@ func (d *Daemon) Rest(l *Job) {
 	}
 	why := r.Reason
 	switch {
+	case isTurn(why):
+		l.Held = false
+		d.lookAtTurns()
 	case why.At > 0:
 		l.Held, l.Until = false, why.At
 		until := why.At

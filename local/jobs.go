@@ -297,7 +297,7 @@ func (d intake) completeStop(s *api.Stop, spec *api.JobSpec) error {
 
 // newEntry is what is known of a job when it is submitted, or found again.
 func newEntry(key string, s *stored) *entry {
-	l := &entry{Job: live.Job{Key: key, User: s.User, Spec: &s.Spec, After: slices.Clone(s.Spec.After), Held: s.Spec.Held}, stored: s, cred: s.Cred, changed: make(chan struct{})}
+	l := &entry{Job: live.Job{Key: key, User: s.User, Spec: &s.Spec, After: slices.Clone(s.Spec.After), Held: s.Spec.Held, AtOnce: s.AtOnce, Exempt: s.Exempt}, stored: s, cred: s.Cred, changed: make(chan struct{})}
 	if key != s.ID {
 		l.Array = s.ID
 	}
@@ -352,6 +352,21 @@ func (s *stored) keys() []string {
 		out[i] = fmt.Sprintf("%s_%d", s.ID, n)
 	}
 	return out
+}
+
+// array reads an array of at most so many jobs, as indices does, and behind a % how many
+// of them may run at a time; 0: all.
+func array(text string, most int) (all []int, atOnce int, err error) {
+	text, part, throttled := strings.Cut(text, "%")
+	if throttled {
+		n, err := strconv.Atoi(part)
+		if err != nil || n < 1 || n > 1_000_000_000 || strings.HasPrefix(part, "+") || text == "" {
+			return nil, 0, api.Refuse(api.Invalid, "%q: behind a %% write how many of an array may run at a time, as in 1-100%%4", part)
+		}
+		atOnce = n
+	}
+	all, err = indices(text, most)
+	return all, atOnce, err
 }
 
 // indices reads an array of at most so many jobs: 1-20, 1,3,7 or 0-100:10.

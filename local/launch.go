@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -62,7 +63,7 @@ func (d *Daemon) describe(l *entry, a *cluster.Alloc) *rundir.Run {
 		Job: l.Key, Run: l.Run, Name: spec.Name, Command: spec.Command, Dir: spec.Dir, User: l.cred,
 		Limits: l.limits, Period: api.Of(def.Period), Stop: spec.Stop, LogBytes: def.LogBytes, LogKeep: def.LogKeep,
 		Notify: d.watch.path, Env: d.environment(l, a), On: new(cluster.Alloc),
-		Umask: spec.Umask, ULimits: spec.ULimits,
+		Umask: spec.Umask, ULimits: d.opt.ulimits(l),
 	}
 	run.On.CopyFrom(a)
 	if def.Cgroup != "" {
@@ -104,6 +105,32 @@ func (d *Daemon) lastImages(l *entry) string {
 		}
 	}
 	return ""
+}
+
+// ulimits are the limits on the processes of a job: what was submitted, and how many there
+// may be of its user.
+func (o *Options) ulimits(l *entry) map[string]string {
+	most := uint64(api.Unlimited)
+	if q := &o.Limits.Quotas; !l.Exempt {
+		for _, n := range []int{q.User.PIDs, q.Tenant.PIDs} {
+			if n > 0 {
+				most = min(most, uint64(n))
+			}
+		}
+	}
+	if most == api.Unlimited {
+		return l.Spec.ULimits
+	}
+	out := maps.Clone(l.Spec.ULimits)
+	if out == nil {
+		out = map[string]string{}
+	}
+	soft, hard := most, most
+	if s, h, err := api.ParseULimit(out["nproc"]); err == nil {
+		soft, hard = min(s, most), min(h, most)
+	}
+	out["nproc"] = api.FormatULimit(soft, hard)
+	return out
 }
 
 // tasks deals devices out to the tasks of a gang, evenly and in order.

@@ -77,6 +77,7 @@ type Limits struct {
 	Recent  int           // ended jobs that are kept in memory
 	Jobs    int           // that have not ended
 	Array   int           // jobs of one array
+	Quotas  live.Quotas   // of users and tenants
 	Outputs time.Duration // of ended jobs are kept for so long; 0: for ever
 	Logs    time.Duration // that have ended are kept for so long; 0: for ever
 	Sample  time.Duration // between two looks at the devices

@@ -23,8 +23,8 @@ func (d *Daemon) Submit(ctx context.Context, c server.Caller, spec api.JobSpec) 
 	if err := in.complete(&spec); err != nil {
 		return nil, err
 	}
-	s := &stored{Spec: spec, Submitted: time.Now().UTC()}
-	if s.Indices, err = indices(spec.Array, d.opt.Limits.Array); err != nil {
+	s := &stored{Spec: spec, Submitted: time.Now().UTC(), Exempt: c.Operator}
+	if s.Indices, s.AtOnce, err = array(spec.Array, d.opt.Limits.Array); err != nil {
 		return nil, err
 	}
 	if s.User, s.Cred, err = in.runAs(c, spec.User); err != nil {
@@ -41,6 +41,9 @@ func (d *Daemon) Submit(ctx context.Context, c server.Caller, spec api.JobSpec) 
 		}
 	}
 	if _, err := in.demand(&spec); err != nil {
+		return nil, err
+	}
+	if err := in.mayAsk(s); err != nil {
 		return nil, err
 	}
 	if err := d.MayChange(); err != nil {
@@ -72,7 +75,7 @@ func (d *Daemon) Submit(ctx context.Context, c server.Caller, spec api.JobSpec) 
 // submit takes in a job whose description is on disk.
 func (d *Daemon) submit(s *stored) error {
 	keys := s.keys()
-	if err := d.Room(len(keys)); err != nil {
+	if err := d.Room(&newEntry(keys[0], s).Job, len(keys)); err != nil {
 		return err
 	}
 	for _, key := range keys {
@@ -85,6 +88,18 @@ func (d *Daemon) submit(s *stored) error {
 		d.Admit(&l.Job, spec)
 	}
 	return nil
+}
+
+// mayAsk refuses what the limits of its user and of its tenant never allow.
+func (d intake) mayAsk(s *stored) error {
+	if s.Exempt {
+		return nil
+	}
+	q := &d.opt.Limits.Quotas
+	if err := q.User.Refuses("of user "+s.User, &s.Spec, len(s.keys())); err != nil {
+		return err
+	}
+	return q.Tenant.Refuses("of tenant "+s.Spec.Tenant, &s.Spec, len(s.keys()))
 }
 
 // runAs is who a job runs as: the caller, or whom an operator names. The

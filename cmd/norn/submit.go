@@ -44,7 +44,9 @@ what it writes, too.`,
   norn submit --gpus 1-4 --tasks per-gpu -- python train.py     grows and shrinks
   norn submit --gpus 0 --cpus 8 --mem 32G -- make data
   norn submit --array 1-20 -- python sweep.py
+  norn submit --array 1-100%4 -- python sweep.py                four of them at a time
   norn submit --after 17 -f job.yaml
+  norn submit --after 17:failed -- ./clean-up.sh                if it fails, or is cancelled
   norn submit run.sh --lr 0.1     with lines such as #NORN --gpus 2 at its top
   norn submit --follow -- nvidia-smi`,
 		Args: cobra.ArbitraryArgs,

@@ -105,7 +105,7 @@ func TestSubmitOptionsComplete(t *testing.T) {
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	options := s.newOptions(flags)
 	for _, o := range options.options {
-		value := map[string]string{"GPUS": "1", "N|per-gpu": "2", "CORES": "1", "SIZE": "1G", "TYPES": "a", "NAME": "a", "JOB[:any]": "1", "NUMBERS": "1-2", "bool": "true", "TIME": "1h",
+		value := map[string]string{"GPUS": "1", "N|per-gpu": "2", "CORES": "1", "SIZE": "1G", "TYPES": "a", "NAME": "a", "JOB[:any|:failed]": "1", "NUMBERS": "1-2", "bool": "true", "TIME": "1h",
 			"N": "1", "CODES": "75", "SIGNAL": "TERM", "COMMAND": "a", "DIR": "/a", "NAME[=VALUE]": "a=b", "MASK": "027", "NAME=SOFT[:HARD]": "nofile=1", "WHAT=PART": "gpu=1,memory=0.5,host=0.25,cpu=0.1", "STAGE=TIME": "load=1,gpu=2s,network=30ms"}[o.arg]
 		switch o.arg {
 		case "MODE":

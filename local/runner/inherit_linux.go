@@ -2,6 +2,7 @@ package runner
 
 import (
 	"fmt"
+	"os"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -50,7 +51,9 @@ func inheritance(run *rundir.Run) (in inherited) {
 			continue
 		}
 		want := unix.Rlimit{Cur: min(soft, has.Max), Max: min(hard, has.Max)}
-		in.limits = append(in.limits, limit{r.name, r.resource, want, r.early})
+		// That on processes holds for all of a user, and so for this one unless it is root.
+		early := r.early || r.resource == unix.RLIMIT_NPROC && os.Geteuid() == 0
+		in.limits = append(in.limits, limit{r.name, r.resource, want, early})
 	}
 	return in
 }
@@ -68,8 +71,11 @@ func (in *inherited) begin() (end func()) {
 		if !l.early || syscall.Getrlimit(l.resource, &has) != nil {
 			continue
 		}
-		// The hard limit stays, as it could not be raised again.
-		if syscall.Setrlimit(l.resource, &syscall.Rlimit{Cur: l.want.Cur, Max: has.Max}) == nil { // package syscall, which passes that of files on then
+		most := has.Max // that only root could raise again
+		if os.Geteuid() == 0 {
+			most = l.want.Max
+		}
+		if syscall.Setrlimit(l.resource, &syscall.Rlimit{Cur: l.want.Cur, Max: most}) == nil { // package syscall, which passes that of files on then
 			was = append(was, limit{resource: l.resource, want: unix.Rlimit{Cur: has.Cur, Max: has.Max}})
 		}
 	}
