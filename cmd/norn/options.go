@@ -71,7 +71,7 @@ func (s *shell) conditions() []jobOption {
 		textOption("name", "NAME", "what it is called; jobs that are run again and again should keep their name", func(j *api.JobSpec) *string { return &j.Name }),
 		textOption("tenant", "NAME", "who it counts for", func(j *api.JobSpec) *string { return &j.Tenant }),
 		textOption("user", "NAME", "whom it runs as (operators)", func(j *api.JobSpec) *string { return &j.User }),
-		{"after", "", "JOB[:any]", "it starts when these jobs are done; with :any also when they failed", func(j *api.JobSpec, t []string) error {
+		{"after", "", "JOB[:any|:failed]", "it starts when these jobs are done; with :any also when they failed, with :failed only then", func(j *api.JobSpec, t []string) error {
 			j.After = nil
 			for _, text := range listed(t) {
 				a, err := parseAfter(text)
@@ -82,7 +82,7 @@ func (s *shell) conditions() []jobOption {
 			}
 			return nil
 		}},
-		textOption("array", "NUMBERS", "submit it once for each number: 1-20, 1,3,7 or 0-100:10; each finds its own in NORN_ARRAY_INDEX", func(j *api.JobSpec) *string { return &j.Array }),
+		textOption("array", "NUMBERS", "submit it once for each number: 1-20, 1,3,7 or 0-100:10, with %4 behind it four at a time; each finds its own in NORN_ARRAY_INDEX", func(j *api.JobSpec) *string { return &j.Array }),
 		{"hold", "", "bool", "it waits until it is released", func(j *api.JobSpec, t []string) error { return boolOption(&j.Held, t) }},
 		spanOption("est", "your word on its run time, as in 2h", func(j *api.JobSpec) *api.Seconds { return &j.Estimate }),
 		spanOption("cpu-est", "your word on its run time without a GPU: the policy may then run it on processors", func(j *api.JobSpec) *api.Seconds { return &j.CPUEst }),
@@ -154,6 +154,23 @@ func (s *shell) surroundings() []jobOption {
 				j.Env[name] = value
 			}
 			return nil
+		}},
+		{"umask", "", "MASK", "mask of the rights of files that it makes, as in 027 (default: that of this shell)", func(j *api.JobSpec, t []string) error {
+			_, err := api.ParseUmask(last(t))
+			j.Umask = last(t)
+			return err
+		}},
+		{"ulimit", "", "NAME=SOFT[:HARD]", "a limit on its processes: " + strings.Join(api.ULimitNames(), ", ") + " (default: those of this shell); may be repeated", func(j *api.JobSpec, t []string) error {
+			limits := map[string]string{}
+			for name, value := range j.ULimits {
+				limits[name] = value
+			}
+			for _, text := range t {
+				name, value, _ := strings.Cut(text, "=")
+				limits[name] = value
+			}
+			j.ULimits = limits
+			return api.CheckULimits(limits)
 		}},
 	}
 }

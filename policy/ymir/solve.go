@@ -371,9 +371,9 @@ func free(j sched.Job) bool {
 	return how == job.Apart && tunes(j) && j.Spec().Dataset != "" && plain(j) && !pipeline(j) && j.Spec().Stop == job.Checkpoint
 }
 
-// Gain implements solver.Merges: what a pair saves with twice the fair share against both
-// at theirs, which costs 1 each; or where there are fewer GPUs than jobs, with the share of
-// one against that one and another one that waits.
+// Gain implements solver.Merges. It is what a pair saves with twice the fair share,
+// compared with both jobs at theirs, which costs 1 each. Where there are fewer GPUs than
+// jobs, the pair has the share of one, compared with that one and another one that waits.
 func (s *solve) Gain(i, j int) float64 {
 	a, b := &s.entities[i], &s.entities[j]
 	if !s.mergeable(a, b) {
