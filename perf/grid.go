@@ -57,7 +57,7 @@ func (g *Grid) Check() error {
 		for k, r := range row {
 			switch {
 			case !(r > 0 && r < 1e9):
-				return fmt.Errorf("row %d of a grid: %v is no rate", i+1, r)
+				return fmt.Errorf("row %d of a grid: %v is not a rate", i+1, r)
 			case i > 0 && r < g.Rates[i-1][k], k > 0 && r < row[k-1]:
 				return fmt.Errorf("row %d of a grid: a job with more is slower (%v)", i+1, r)
 			}

@@ -28,7 +28,7 @@ var badRequests = []struct {
 	{"POST", "/v1/jobs", `{"gpus":true}`, 400, "gpus: expected a number of GPUs"},
 	{"POST", "/v1/jobs", `{"gpus":"two"}`, 400, "gpus: expected a number of GPUs"},
 	{"POST", "/v1/jobs", `{"gpus":-1}`, 400, "gpus: expected"},
-	{"POST", "/v1/jobs", `{"gpus":"4-1"}`, 400, `"4-1" is no number of GPUs`},
+	{"POST", "/v1/jobs", `{"gpus":"4-1"}`, 400, `"4-1" is not a number of GPUs`},
 	{"POST", "/v1/jobs", `{"gpus":"1-2-3"}`, 400, "gpus: expected"},
 	{"POST", "/v1/jobs", `{"gpus":2.5}`, 400, "more than one GPU must be a whole number"},
 	{"POST", "/v1/jobs", `{"tasks":"many"}`, 400, "tasks: expected a number of processes, or per-gpu"},

@@ -24,7 +24,7 @@ func (f *simFlags) prepare(x *experiment.Experiment, compared []experiment.Choic
 	to := f.folder()
 	for _, c := range compared {
 		if len(args) > 0 && to.Holds(args[0], c.String()) {
-			return misused("--out %s: the log that is read lies where that of %s would be written: name another folder", f.out, c)
+			return misused("--out %s: the log of %s would overwrite the log that is read: name another folder", f.out, c)
 		}
 	}
 	for _, c := range compared {

@@ -218,7 +218,7 @@ func rules(files []string) ([]specs.LinuxDeviceCgroup, error) {
 		}
 		kind := map[uint32]string{unix.S_IFCHR: "c", unix.S_IFBLK: "b"}[st.Mode&unix.S_IFMT]
 		if kind == "" {
-			bad = fmt.Errorf("%s is no device file", name)
+			bad = fmt.Errorf("%s is not a device file", name)
 			continue
 		}
 		major, minor := int64(unix.Major(st.Rdev)), int64(unix.Minor(st.Rdev))

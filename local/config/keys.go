@@ -169,7 +169,7 @@ makes one.
 // parsePolicy reads a policy that can be made.
 func parsePolicy(s string) (experiment.Choice, error) {
 	if !printable(s) {
-		return experiment.Choice{}, fmt.Errorf("%q is no policy", s)
+		return experiment.Choice{}, fmt.Errorf("%q is not a policy", s)
 	}
 	c, err := experiment.ParseChoice(s)
 	if err == nil {
