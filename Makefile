@@ -1,6 +1,6 @@
 # The usual errands. None is needed to use Norn: go build and go test do it all.
 
-.PHONY: build test bench bench-live bench-fidelity micro fuzz check
+.PHONY: build test device-check bench bench-live bench-fidelity micro fuzz check
 
 build: ## the program, as ./norn
 	go build -o norn ./cmd/norn
@@ -13,6 +13,9 @@ check: ## what continuous integration checks besides the tests
 	go vet ./...
 	.ci/lint
 	go mod tidy -diff
+
+device-check: ## norn selftest: what is promised of a live machine, tried out on this one; best with a GPU
+	go run ./cmd/norn selftest
 
 bench: ## whole processes against their bounds; rewrites the tables of docs/performance.md
 	go run ./internal/bench -write docs/performance.md

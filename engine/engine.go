@@ -159,6 +159,7 @@ func New(cfg Config, world World) *Engine {
 		cfg: cfg, world: world, can: abilitiesOf(world), state: state.New(cfg.Cluster, cfg.Tenants),
 		rand: rand.New(rand.NewPCG(cfg.Seed, 0x6e6f726e)), first: true, wake: unit.Never, profile: map[job.ID]bool{},
 	}
+	e.state.Believe(cfg.Speeds)
 	e.SetPolicy(cfg.PolicyName, cfg.Policy)
 	e.observe()
 	return e
@@ -173,6 +174,7 @@ func New(cfg Config, world World) *Engine {
 // other job is placed beside them, and gets all of its demand once it is alone.
 func (e *Engine) Resume(s *state.State) {
 	e.state, e.last = s, s.Now
+	s.Believe(e.cfg.Speeds)
 	for i := range s.Jobs() {
 		if s.Record(job.ID(i)).Phase == job.Stopping {
 			e.drains.leave(job.ID(i), nil)

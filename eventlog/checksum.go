@@ -41,15 +41,21 @@ func (s *checksum) seal(line []byte) []byte {
 	return append(line, sumCloses+"\n"...)
 }
 
+// isSealed tells whether a line ends as one with a checksum does.
+func isSealed(line []byte) bool {
+	at := len(line) - sumLen
+	return at >= 0 && bytes.HasPrefix(line[at:], []byte(sumOpens)) && bytes.HasSuffix(line, []byte(sumCloses))
+}
+
 // check checks a sealed line, without the end of the line.
 func (s *checksum) check(line []byte) error {
 	if s.none {
 		return nil
 	}
-	at := len(line) - sumLen
-	if at < 0 || !bytes.HasPrefix(line[at:], []byte(sumOpens)) || !bytes.HasSuffix(line, []byte(sumCloses)) {
+	if !isSealed(line) {
 		return errNoChecksum
 	}
+	at := len(line) - sumLen
 	var told [crc32.Size]byte
 	if _, err := hex.Decode(told[:], line[at+len(sumOpens):len(line)-len(sumCloses)]); err != nil {
 		return errNoChecksum

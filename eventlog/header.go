@@ -186,6 +186,9 @@ const opening = `{"norn":"eventlog"`
 // ErrNotLog is the error of a file that does not begin like an event log.
 var ErrNotLog = errors.New("is no event log: it should begin with " + opening)
 
+// ErrNewer is the error of a log that a newer program has written.
+var ErrNewer = errors.New("a newer norn is needed")
+
 // read reads the header, and tells of which version the log is.
 func (h *Header) read(line []byte) (version int64, err error) {
 	t := jsontext.NewReader(line)
@@ -204,7 +207,7 @@ func (h *Header) read(line []byte) (version int64, err error) {
 	case what != "eventlog":
 		return 0, ErrNotLog
 	case version > Version:
-		return 0, fmt.Errorf("is an event log of version %d, this program reads versions 1 to %d: a newer norn is needed", version, Version)
+		return version, fmt.Errorf("is an event log of version %d, this program reads versions 1 to %d: %w", version, Version, ErrNewer)
 	case version < 1:
 		return 0, fmt.Errorf("is an event log of version %d, this program reads versions 1 to %d", version, Version)
 	case err != nil:

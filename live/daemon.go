@@ -71,8 +71,14 @@ type Config struct {
 	Find    func(*Job)                        // finds out what has become of a job's run
 	Ended   func(*Job)                        // a job has ended: nothing of it need be kept
 	Stray   func(*Job)                        // ends what may be left of a job that had ended
-	Closed  func() string                     // why nothing new is started; empty: it is
-	Trouble func() []string                   // what else is wrong, one sentence each
+	SendOff func(key string) error            // ends what runs of a job that waits, and waits for that
+	// Folders are the numbers of the submissions of which there are folders, and Remains
+	// what these tell; SetAside takes them out of the way. nil: there are none.
+	Folders  func() []string
+	Remains  func(base string) ([]Remains, error)
+	SetAside func(base string) error
+	Closed   func() string   // why nothing new is started; empty: it is
+	Trouble  func() []string // what else is wrong, one sentence each
 }
 
 // Daemon is what every live world has: the engine with its state, the jobs that have not
@@ -101,6 +107,7 @@ type Daemon struct {
 	lets      bool               // it is another one: see engine.LetGo
 	refit     bool               // the devices are others than those of the last log
 	mistake   string             // what is wrong with the policy
+	findings  []api.Finding      // what was found wrong with what is kept
 
 	ready   atomic.Bool
 	stalled atomic.Pointer[string] // why it can only be asked; nil: it does all
@@ -109,6 +116,9 @@ type Daemon struct {
 
 // New makes a daemon; Recover has it go on from where the last one was.
 func New(c Config) *Daemon {
+	if c.Folders == nil {
+		c.Folders = func() []string { return nil }
+	}
 	d := &Daemon{cfg: c, log: c.Log, books: books{journal: c.Journal}, choice: c.Policy, byKey: map[string]*Job{}, started: time.Now()}
 	d.recent.Most = c.Recent
 	d.Loop = NewLoop(d.log, Hooks{Durable: d.durable, Settled: func() time.Duration { return d.st.Now }, Mark: d.mark})

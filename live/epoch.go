@@ -19,10 +19,12 @@ type Epoch struct {
 	file    *os.File
 	out     *eventlog.Writer
 	size    *counter
+	mark    *os.File
 	Events  int // in it
 	Carried int // of them, that were there from the start
 	dirty   bool
 	err     error
+	next    func() int64 // the number of the next job
 }
 
 // counter counts what is written to a file.
@@ -56,6 +58,9 @@ func (e *Epoch) Sync() error {
 	if e.err = e.out.Flush(); e.err == nil {
 		e.err = datasync(e.file)
 	}
+	if e.err == nil {
+		mark{Log: e.N, Bytes: e.size.n, Next: e.next()}.write(e.mark)
+	}
 	return e.err
 }
 
@@ -72,20 +77,28 @@ func (e *Epoch) Close() {
 	if e.file != nil {
 		e.file.Close()
 	}
+	if e.mark != nil {
+		e.mark.Close()
+	}
 }
 
 // Begin writes a new log that starts with some events, and returns the state that reading
-// it gives. The log appears whole or not at all.
-func (s *Journal) Begin(n int, h *eventlog.Header, events []eventlog.Event) (Epoch, *state.State, error) {
+// it gives. The log appears whole or not at all. next is the number of the next job, for
+// the mark.
+func (s *Journal) Begin(n int, h *eventlog.Header, events []eventlog.Event, next func() int64) (Epoch, *state.State, error) {
 	path := s.Path(n)
 	file, err := os.OpenFile(path+".new", os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
 	if err != nil {
 		return Epoch{}, nil, err
 	}
-	e := Epoch{N: n, file: file, size: &counter{file: file}}
+	e := Epoch{N: n, file: file, size: &counter{file: file}, next: next}
 	fresh, err := e.fill(h, events)
 	if err == nil {
 		err = os.Rename(path+".new", path)
+	}
+	if err == nil {
+		e.mark = s.openMark()
+		mark{Log: n, Bytes: e.size.n, Next: next()}.write(e.mark)
 	}
 	if err == nil {
 		err = SyncDir(filepath.Dir(path))

@@ -2,6 +2,7 @@ package live
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/internal/jsontext"
+	"github.com/norn-scheduler/norn/internal/sealed"
 )
 
 // Ended is a job that has left for good, as a line of history.jsonl. Log and N
@@ -25,44 +27,69 @@ type Ended struct {
 
 func (s *Journal) historyPath() string { return filepath.Join(s.dir, "history.jsonl") }
 
-// EachEnded reads the history, oldest first. A line that was torn by a crash is
-// passed over: its job is told again from the log.
+// EachEnded reads the history, oldest first. A line that is not as it was written is
+// passed over: see TakeIn.
 func (s *Journal) EachEnded(visit func(*Ended)) error {
 	return s.eachLine(func(line []byte) {
 		var e Ended
-		if json.Unmarshal(line, &e) == nil && e.Job.ID != "" {
+		if isSound(line) && json.Unmarshal(line, &e) == nil && e.Job.ID != "" {
 			visit(&e)
 		}
 	})
 }
 
-// AppendEnded adds to the history. A torn line at its end is ended first.
+// isSound tells whether a line agrees with its checksum, if it has any.
+func isSound(line []byte) bool {
+	_, err := sealed.Check(line)
+	return err == nil
+}
+
+// AppendEnded adds to the history. A torn line at its end is cut off first: its job is
+// told again from the log.
 func (s *Journal) AppendEnded(lines []Ended) error {
 	f, err := os.OpenFile(s.historyPath(), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	size, err := f.Seek(0, io.SeekEnd)
+	size, err := wholeLines(f)
 	if err != nil {
 		return err
 	}
 	var b []byte
-	if size > 0 {
-		var last [1]byte
-		if _, err := f.ReadAt(last[:], size-1); err == nil && last[0] != '\n' {
-			b = append(b, '\n')
-		}
-	}
 	for i := range lines {
 		line, err := json.Marshal(&lines[i])
 		if err != nil {
 			return fmt.Errorf("job %s: %w", lines[i].Job.ID, err)
 		}
-		b = append(append(b, line...), '\n')
+		b = append(append(b, sealed.Seal(line)...), '\n')
 	}
-	_, err = f.Write(b)
+	_, err = f.WriteAt(b, size)
 	return err
+}
+
+// wholeLines cuts off what stands behind the last end of a line, and returns how long the
+// file is then.
+func wholeLines(f *os.File) (size int64, err error) {
+	if size, err = f.Seek(0, io.SeekEnd); err != nil {
+		return 0, err
+	}
+	whole := size
+	for b := make([]byte, 4096); whole > 0; {
+		n := min(int64(len(b)), whole)
+		if _, err := f.ReadAt(b[:n], whole-n); err != nil {
+			return 0, err
+		}
+		if at := bytes.LastIndexByte(b[:n], '\n'); at >= 0 {
+			whole += int64(at) + 1 - n
+			break
+		}
+		whole -= n
+	}
+	if whole == size {
+		return size, nil
+	}
+	return whole, f.Truncate(whole)
 }
 
 // SyncHistory makes the history durable.
@@ -80,39 +107,85 @@ func (s *Journal) SyncHistory() error {
 
 // Load reads the history when a daemon starts: it visits the jobs that have ended, of
 // which only the last ones are whole, and keeps those. It returns how many there are, and
-// how many of the ends that the log of an epoch tells are among them. The history may be
+// the numbers of lines that are not as they were written, from 1. The history may be
 // long, so that only what an estimator learns from is read of most lines, by hand.
-func (s *Journal) Load(epoch int, keep *Recent, visit func(*api.Job)) (ended, told int, err error) {
+func (s *Journal) Load(keep *Recent, visit func(*Ended)) (ended int, damaged []int, err error) {
 	lines, err := s.countEnded()
 	if err != nil {
-		return 0, 0, err
+		return 0, nil, err
 	}
-	var short Ended
 	at := 0
 	r := jsontext.NewReader(nil)
 	err = s.eachLine(func(line []byte) {
-		e := &short
-		if at++; at <= lines-keep.Most {
-			short = Ended{}
+		e := new(Ended)
+		at++
+		err := errDamaged
+		switch whole := at > lines-keep.Most; {
+		case !isSound(line):
+		case whole:
+			err = json.Unmarshal(line, e)
+		default:
 			r.Reset(line)
-			if readShort(r, e) != nil || e.Job.ID == "" {
-				return
-			}
-		} else if e = new(Ended); json.Unmarshal(line, e) != nil || e.Job.ID == "" {
+			err = readShort(r, e)
+		}
+		if err != nil || e.Job.ID == "" {
+			damaged = append(damaged, at)
 			return
-		} else {
+		}
+		if at > lines-keep.Most {
 			keep.Add(e.Job)
 		}
-		if e.Log == epoch {
-			told = max(told, e.N+1)
-		}
-		visit(&e.Job)
+		visit(e)
 		ended++
 	})
 	if lines > keep.Most {
 		keep.Drop()
 	}
-	return ended, told, err
+	return ended, damaged, err
+}
+
+// CheckHistory reads the history, and returns how many lines are as they were written, and
+// the numbers of those that are not. A last line without an end does not count.
+func (s *Journal) CheckHistory() (ended int, damaged []int, err error) {
+	var none Recent
+	return s.Load(&none, func(*Ended) {})
+}
+
+// errDamaged is the error of what is not as it was written.
+var errDamaged = errors.New("is damaged")
+
+// SetAsideLines moves lines of the history that are not as they were written to the
+// folder of what is set aside. It may be repeated.
+func (s *Journal) SetAsideLines() error {
+	var bad []byte
+	path := s.historyPath() + ".new"
+	out, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(path)
+	defer out.Close()
+	w := bufio.NewWriter(out)
+	err = s.eachLine(func(line []byte) {
+		if e := new(Ended); isSound(line) && json.Unmarshal(line, e) == nil && e.Job.ID != "" {
+			w.Write(line)
+		} else {
+			bad = append(bad, line...)
+		}
+	})
+	if err == nil {
+		err = w.Flush()
+	}
+	if err == nil {
+		err = out.Sync()
+	}
+	if err == nil && len(bad) > 0 {
+		err = s.keepAside("history.jsonl", bad)
+	}
+	if err == nil {
+		err = os.Rename(path, s.historyPath())
+	}
+	return err
 }
 
 // readShort reads what an estimator learns from, and which end it is.

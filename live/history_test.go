@@ -71,9 +71,15 @@ func TestTakeIn(t *testing.T) {
 		got := &learnt{}
 		d.cfg.Estimator = got
 		d.recent = Recent{Most: most}
-		ended, n, err := d.journal.Load(1, &d.recent, d.observe)
-		if err != nil || n != told || ended != 40 {
-			t.Errorf("keeping %d: %d ends of the log are told, want %d; %d in all (%v)", most, n, told, ended, err)
+		n := 0
+		ended, damaged, err := d.journal.Load(&d.recent, func(e *Ended) {
+			if e.Log == 1 {
+				n = max(n, e.N+1)
+			}
+			d.observe(&e.Job)
+		})
+		if err != nil || n != told || ended != 40 || len(damaged) != 12 {
+			t.Errorf("keeping %d: %d ends of the log are told, want %d; %d in all, lines %v are damaged (%v)", most, n, told, ended, damaged, err)
 		}
 		if strings.Join(got.all, "\n") != strings.Join(want.all, "\n") || len(want.all) < 10 {
 			t.Errorf("keeping %d: an estimator learns\n%s\nwant\n%s", most, strings.Join(got.all, "\n"), strings.Join(want.all, "\n"))

@@ -43,6 +43,10 @@ func (d *Daemon) Hold(l *Job, why string) {
 // Rest goes on with a job that waits or is held.
 func (d *Daemon) Rest(l *Job) {
 	r := d.st.Record(l.ID)
+	if l.Broken != "" {
+		d.Loop.Later(func() error { return holds{d}.keep(l) })
+		return
+	}
 	if r.Phase != job.Held {
 		l.Held, l.After = false, nil
 		return
@@ -61,4 +65,19 @@ func (d *Daemon) Rest(l *Job) {
 	if len(l.After) > 0 { // it may have ended in the last instant before
 		d.Loop.Later(func() error { return holds{d}.dependent(l) })
 	}
+}
+
+// keep holds a job that can never run again.
+func (d holds) keep(l *Job) error {
+	if err := d.Loop.Touch(l.ID); err != nil {
+		return err
+	}
+	r := d.st.Record(l.ID)
+	switch why, _ := d.mustWait(l); {
+	case r.Phase == job.Waiting:
+		d.Loop.Emit(eventlog.Event{Kind: eventlog.Hold, Job: l.ID, Reason: why})
+	case r.Phase == job.Held && why != r.Reason:
+		d.Loop.Emit(eventlog.Event{Kind: eventlog.Wait, Job: l.ID, Reason: why})
+	}
+	return nil
 }

@@ -24,6 +24,8 @@ type Job struct {
 	Report  *api.Report   // the last one of rank 0 in this run
 	Counts  Counts
 
+	Broken string // why it can never run again: what was submitted is lost; empty: it can
+
 	Held  bool          // by a person
 	Until time.Duration // held until then by a retry; 0: not
 	After []api.After   // what it still waits for

@@ -17,7 +17,9 @@ import (
 // Journal is the folder of the event logs of a live world, and of the history of its jobs.
 //
 //	events/000001.log    event logs, one an epoch; those that have ended end in .zst
+//	events/mark          how far the last log had come: see mark
 //	history.jsonl        jobs that have ended, one a line
+//	aside/               what could not be read any more
 type Journal struct{ dir string }
 
 // OpenJournal makes the folder of a journal where it is not there.

@@ -2,9 +2,9 @@ package live
 
 import (
 	"fmt"
-	"strconv"
 	"time"
 
+	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/eventlog"
@@ -20,16 +20,16 @@ type recovery struct{ *Daemon }
 // Recover reads what the daemon before this one left behind and goes on from
 // there, in a new epoch.
 func (d *Daemon) Recover() error {
-	epochs, err := d.journal.Epochs()
+	old, err := recovery{d}.survey()
 	if err != nil {
 		return err
 	}
 	defer func() { d.feed.Begin(d.epoch.N) }()
-	if len(epochs) == 0 {
+	if old == nil {
 		return recovery{d}.found()
 	}
-	old := &past{name: d.cfg.Names, epochs: epochs}
-	if err := (recovery{d}).read(old); err != nil {
+	d.cfg.Folded()
+	if err := (recovery{d}).findJobs(old); err != nil {
 		return err
 	}
 	if err = (recovery{d}).goOn(old); noRoom(err) {
@@ -39,29 +39,55 @@ func (d *Daemon) Recover() error {
 	return err
 }
 
-// read takes in what the last log, the history and the folders of the runs tell. It
-// writes nothing.
-func (d recovery) read(old *past) error {
-	last := old.last()
-	st, h, err := d.journal.Fold(last, old.restart)
-	if err != nil {
-		return fmt.Errorf("the event log of the last run: %w", err)
+// Survey holds what the daemon before this one left behind against itself, as Recover
+// does, and writes nothing. Findings has what was found wrong then.
+func (d *Daemon) Survey() error {
+	_, err := recovery{d}.survey()
+	return err
+}
+
+// survey takes in what the last log, the history and the folders of the jobs tell, and
+// holds them against each other. It writes nothing: old.mends has what is to be done. old
+// is nil where nothing was left behind.
+func (d recovery) survey() (old *past, err error) {
+	old = &past{name: d.cfg.Names, ended: map[string]api.State{}}
+	if old.epochs, err = d.journal.Epochs(); err != nil {
+		return nil, err
 	}
-	old.header = h
-	d.Loop.Clock = NewClock(h.Origin, st.Now)
-	d.next.Store(max(nextIn(h), old.next))
-	d.st = st
-	if d.Tally.Ended, old.told, err = d.journal.Load(last, &d.recent, d.observe); err != nil {
-		return err
+	old.folders = d.cfg.Folders()
+	if err := d.readLog(old); err != nil {
+		return nil, err
 	}
-	old.told = max(old.told, st.Past()) // of whom an earlier log told
-	d.cfg.Folded()
-	return d.findJobs(old)
+	if err := d.readHistory(old); err != nil {
+		return nil, err
+	}
+	if old.header == nil && len(old.folders)+d.Tally.Ended == 0 && old.mark == (mark{}) && len(old.epochs) == 0 {
+		return nil, nil
+	}
+	if old.header == nil {
+		if err := d.begunWithout(old); err != nil {
+			return nil, err
+		}
+	}
+	d.next.Store(old.nextNumber())
+	d.Loop.Clock = NewClock(old.header.Origin, d.st.Now)
+	return old, d.hold(old)
 }
 
 // goOn goes on from what was read, in a new epoch. Where there is no room for that it
 // may be tried again.
 func (d recovery) goOn(old *past) error {
+	for len(old.mends) > 0 {
+		if err := old.mends[0](); err != nil {
+			return err
+		}
+		old.mends = old.mends[1:]
+	}
+	for _, key := range old.strays {
+		if err := d.cfg.SendOff(key); err != nil {
+			return err
+		}
+	}
 	if err := d.catchUp(old); err != nil {
 		return err
 	}
@@ -74,7 +100,7 @@ func (d recovery) goOn(old *past) error {
 		d.lets = old.header.Policy != d.choice.Policy
 	}
 	d.st.Now = max(d.st.Now, d.Loop.Clock.Now())
-	if err := d.renew(old.last()+1, old.header.Origin); err != nil {
+	if err := d.renew(old.newest+1, old.header.Origin); err != nil {
 		return err
 	}
 	d.packOld(old.epochs)
@@ -151,8 +177,8 @@ func (d recovery) catchUp(old *past) error {
 			continue
 		}
 		gone = append(gone, l)
-		if n >= old.told {
-			missing = append(missing, Ended{Log: old.last(), N: n, Job: d.View(l)})
+		if !old.isTold(d.st.Record(id)) {
+			missing = append(missing, Ended{Log: old.log, N: n, Job: d.View(l)})
 		}
 	}
 	if len(missing) > 0 {
@@ -160,8 +186,8 @@ func (d recovery) catchUp(old *past) error {
 			return fmt.Errorf("the history of jobs: %w", err)
 		}
 	}
-	old.told += len(missing)
 	for i := range missing {
+		old.ended[missing[i].Job.ID] = missing[i].Job.State
 		d.recent.Add(missing[i].Job)
 		d.observe(&missing[i].Job)
 		d.Tally.Ended++
@@ -178,7 +204,8 @@ func (d recovery) catchUp(old *past) error {
 func (d recovery) findJobs(old *past) error {
 	done := make([]bool, d.st.Jobs())
 	for n, id := range d.st.Ended() {
-		done[id] = n < d.st.Past() || n < old.told && d.st.Record(id).Phase != job.Cancelled // of which frozen processes may be left
+		r := d.st.Record(id)
+		done[id] = old.isTold(r) && (n < d.st.Past() || r.Phase != job.Cancelled) // of which frozen processes may be left
 	}
 	for i := range job.ID(d.st.Jobs()) {
 		if done[i] {
@@ -204,7 +231,8 @@ func (d recovery) findJobs(old *past) error {
 	return nil
 }
 
-// past is the sink that notes what a log tells beside the state.
+// past is what is known of what a daemon left behind, and the sink that notes what a log
+// tells beside the state.
 type past struct {
 	next  int64
 	texts map[job.ID][]lifeLine // of jobs that have not ended
@@ -213,13 +241,20 @@ type past struct {
 
 	name Names
 
-	epochs []int            // the numbers of the logs
-	header *eventlog.Header // of the last
-	told   int              // of the ends that it tells, so many are in the history
+	epochs  []int            // the numbers of the logs
+	log     int              // the number of the one that was read; 0: none can be
+	newest  int              // the largest number that any log has had
+	header  *eventlog.Header // of the one that was read
+	mark    mark
+	lacks   bool                 // the log does not tell all that was made durable
+	folders []string             // the numbers under which there are folders of jobs
+	ended   map[string]api.State // the jobs of which the history tells, as far as anybody asks
+	mends   []func() error       // what is to be done about what was found wrong
+	strays  []string             // jobs that wait, and of which something runs
 }
 
-// last is the number of the last log.
-func (p *past) last() int { return p.epochs[len(p.epochs)-1] }
+// isTold tells whether the history tells of a job that has ended.
+func (p *past) isTold(r *job.Record) bool { return p.ended[r.Job.Key] != "" }
 
 type lifeLine struct {
 	at   time.Duration
@@ -243,10 +278,8 @@ func (p *past) Event(ev *eventlog.Event, s *state.State) {
 			p.texts[ev.Job] = append(p.texts[ev.Job], lifeLine{ev.Time, text})
 		}
 	}
-	if ev.Kind == eventlog.Submit {
-		if n, err := strconv.ParseInt(BaseOf(ev.Spec.Key), 10, 64); err == nil {
-			p.next = max(p.next, n+1)
-		}
+	if ev.Kind == eventlog.Submit || ev.Kind == eventlog.Carry || ev.Kind == eventlog.Past {
+		p.passed(ev.Spec.Key)
 	}
 }
 

@@ -23,7 +23,7 @@ const mostPast = 4096
 // begin writes a new log that starts with what is left of a state, and returns
 // the state that reading it gives: the same jobs with new numbers. The log
 // appears whole or not at all.
-func (d *Daemon) begin(n int, origin time.Time, was *state.State, c *cluster.Cluster, tenants *tenant.Tree) (*state.State, error) {
+func (d recovery) begin(n int, origin time.Time, was *state.State, c *cluster.Cluster, tenants *tenant.Tree) (*state.State, error) {
 	h := eventlog.Header{
 		World: d.cfg.Kind, Policy: d.choice.Policy, Settings: d.choice.Settings, Estimate: d.cfg.Estimates,
 		Next: d.next.Load(), Cluster: d.cfg.Name, Origin: origin,
@@ -38,7 +38,7 @@ func (d *Daemon) begin(n int, origin time.Time, was *state.State, c *cluster.Clu
 	h.Begins = was.Now
 	h.Usage = Usage(was, tenants)
 
-	next, fresh, err := d.journal.Begin(n, &h, events)
+	next, fresh, err := d.journal.Begin(n, &h, events, d.next.Load)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func (d *Daemon) begin(n int, origin time.Time, was *state.State, c *cluster.Clu
 // carried is what is left of a state, for a new log. What one policy noted on a
 // job means nothing to another, and a job whose devices are gone was frozen for
 // nothing.
-func (d *Daemon) carried(was *state.State) []eventlog.Event {
+func (d recovery) carried(was *state.State) []eventlog.Event {
 	events := eventlog.Carried(was, mostPast)
 	for i := range events {
 		ev := &events[i]
@@ -65,7 +65,7 @@ func (d *Daemon) carried(was *state.State) []eventlog.Event {
 }
 
 // intentions are what is wanted of runs that are carried over and have still to leave.
-func (d *Daemon) intentions(carried []eventlog.Event) (out []eventlog.Event) {
+func (d recovery) intentions(carried []eventlog.Event) (out []eventlog.Event) {
 	for i := range carried {
 		ev := &carried[i]
 		if ev.Kind != eventlog.Carry || ev.Record.Phase != job.Running && ev.Record.Phase != job.Stopping {
@@ -80,7 +80,7 @@ func (d *Daemon) intentions(carried []eventlog.Event) (out []eventlog.Event) {
 
 // tenants is the configured tree with everybody else who has jobs or has used
 // anything.
-func (d *Daemon) tenants(was *state.State) (*tenant.Tree, error) {
+func (d recovery) tenants(was *state.State) (*tenant.Tree, error) {
 	t, err := d.cfg.Tenants()
 	if err != nil {
 		return nil, err
@@ -101,7 +101,7 @@ func (d *Daemon) roll() error {
 		d.choice = *d.rolling
 	}
 	was, old := d.st, d.epoch.N
-	tenants, err := d.tenants(was)
+	tenants, err := recovery{d}.tenants(was)
 	if err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func (d *Daemon) roll() error {
 		return err
 	}
 	copyHealth(was.Cluster, c)
-	fresh, err := d.begin(old+1, d.Loop.Clock.Origin, was, c, tenants)
+	fresh, err := recovery{d}.begin(old+1, d.Loop.Clock.Origin, was, c, tenants)
 	if err != nil {
 		return err
 	}

@@ -34,12 +34,12 @@ func (d recovery) stall(p *past, err error) {
 	for _, l := range d.byKey {
 		d.jobs[l.ID] = l
 	}
-	for n, id := range d.st.Ended() {
-		if n < p.told {
+	for _, id := range d.st.Ended() {
+		if p.isTold(d.st.Record(id)) {
 			d.jobs[id] = nil // the history has it
 		}
 	}
-	d.epoch = d.journal.Reopened(p.last())
+	d.epoch = d.journal.Reopened(p.log)
 }
 
 // waitForRoom answers who asks until there is room, or until the daemon ends.

@@ -16,6 +16,9 @@ import (
 	"github.com/norn-scheduler/norn/sched"
 )
 
+// orders is the daemon as it does what people ask for.
+type orders struct{ *Daemon }
+
 // Resize implements server.Backend.
 func (d *Daemon) Resize(ctx context.Context, c server.Caller, id string, z api.Resize) error {
 	decided := make(chan error, 1)
@@ -31,7 +34,7 @@ func (d *Daemon) Resize(ctx context.Context, c server.Caller, id string, z api.R
 		if err := d.Loop.Touch(l.ID); err != nil {
 			return err
 		}
-		return d.resize(l, z.GPUs, decided)
+		return orders{d}.resize(l, z.GPUs, decided)
 	})
 	if err != nil {
 		return err
@@ -47,7 +50,7 @@ func (d *Daemon) Resize(ctx context.Context, c server.Caller, id string, z api.R
 }
 
 // resize orders another size, and says in decided what came of it.
-func (d *Daemon) resize(l *Job, gpus float64, decided chan<- error) error {
+func (d orders) resize(l *Job, gpus float64, decided chan<- error) error {
 	r := d.st.Record(l.ID)
 	n, g := int(gpus), l.Spec.GPUs
 	switch {
@@ -125,7 +128,7 @@ func (d *Daemon) Do(ctx context.Context, c server.Caller, v server.Verb, id stri
 			if err := d.Loop.Touch(l.ID); err != nil {
 				return err
 			}
-			err := d.verb(c, l, v)
+			err := orders{d}.verb(c, l, v)
 			told = l.Lane
 			return err
 		})
@@ -139,7 +142,7 @@ func (d *Daemon) Do(ctx context.Context, c server.Caller, v server.Verb, id stri
 	return nil
 }
 
-func (d *Daemon) verb(c server.Caller, l *Job, v server.Verb) error {
+func (d orders) verb(c server.Caller, l *Job, v server.Verb) error {
 	r := d.st.Record(l.ID)
 	switch v {
 	case server.Cancel:
@@ -162,8 +165,11 @@ func (d *Daemon) verb(c server.Caller, l *Job, v server.Verb) error {
 		if r.Phase != job.Held {
 			return api.Refuse(api.Conflict, "job %s is not held, it is %s", l.Key, r.Phase)
 		}
+		if l.Broken != "" {
+			return api.Refuse(api.Conflict, "job %s can never run again: what was submitted is lost (%s); norn cancel %s ends it", l.Key, l.Broken, l.Key)
+		}
 		l.Held, l.Until, l.After = false, 0, nil
-		holds{d}.freeIf(l)
+		holds{d.Daemon}.freeIf(l)
 	case server.Requeue:
 		return d.requeue(l, r, c)
 	default:
@@ -174,7 +180,7 @@ func (d *Daemon) verb(c server.Caller, l *Job, v server.Verb) error {
 
 // cancel takes a job back: at once where it holds nothing, or when its processes
 // have ended.
-func (d *Daemon) cancel(l *Job, c server.Caller) {
+func (d orders) cancel(l *Job, c server.Caller) {
 	phase := d.st.Record(l.ID).Phase
 	there := d.cfg.World.There(l)
 	if !there || phase != job.Running && phase != job.Stopping {
@@ -194,7 +200,7 @@ func (d *Daemon) cancel(l *Job, c server.Caller) {
 
 // intend notes in the log that a person wants a run to leave, so that it comes about
 // whatever happens until then: what its runner is told may get lost.
-func (d *Daemon) intend(l *Job) {
+func (d orders) intend(l *Job) {
 	if why, ok := l.Intention(); ok {
 		d.Loop.Emit(eventlog.Event{Kind: eventlog.Wait, Job: l.ID, Reason: why})
 	}
@@ -202,7 +208,7 @@ func (d *Daemon) intend(l *Job) {
 
 // requeue takes a running job off its devices; it waits again, with what it can
 // save.
-func (d *Daemon) requeue(l *Job, r *job.Record, c server.Caller) error {
+func (d orders) requeue(l *Job, r *job.Record, c server.Caller) error {
 	if r.Phase != job.Running {
 		return api.Refuse(api.Conflict, "job %s does not run, it is %s", l.Key, r.Phase)
 	}
@@ -244,6 +250,9 @@ func ValidID(id string) bool {
 func (d holds) mustWait(l *Job) (job.Reason, bool) {
 	why := job.Reason{Code: job.OnHold, Job: job.None}
 	switch {
+	case l.Broken != "":
+		why.Text = fmt.Sprintf("what was submitted is lost: it can never run again, norn cancel %s ends it (%s)", l.Key, l.Broken)
+		return why, true
 	case l.Held:
 		return why, true
 	case len(l.After) > 0:

@@ -1,7 +1,9 @@
 package live
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -133,13 +135,25 @@ func (d *Daemon) Jobs(ctx context.Context, c server.Caller, q api.Query) ([]api.
 		if err != nil {
 			return nil, err
 		}
-		out = append(more, out...)
-		slices.SortStableFunc(out, func(a, b api.Job) int { return compareIDs(a.ID, b.ID) })
+		out = both(more, out)
 	}
 	if q.Limit > 0 && len(out) > q.Limit {
 		out = out[len(out)-q.Limit:]
 	}
 	return out, nil
+}
+
+// both are jobs that have ended and such that had not a moment before, by number. One that
+// ended in between is in either list, and counts as ended.
+func both(ended, active []api.Job) []api.Job {
+	over := make(map[string]bool, len(ended))
+	for i := range ended {
+		over[ended[i].ID] = true
+	}
+	active = slices.DeleteFunc(active, func(j api.Job) bool { return over[j.ID] })
+	out := append(ended, active...)
+	slices.SortStableFunc(out, func(a, b api.Job) int { return compareIDs(a.ID, b.ID) })
+	return out
 }
 
 // asked tells quickly whether a job that has not ended may match a query, so that
@@ -242,6 +256,13 @@ func BaseOf(key string) string {
 	return base
 }
 
+func things(n int) string {
+	if n == 1 {
+		return "1 thing was"
+	}
+	return fmt.Sprintf("%d things were", n)
+}
+
 // trouble is what is wrong, one sentence each.
 func (d *Daemon) trouble() []string {
 	var out []string
@@ -251,5 +272,26 @@ func (d *Daemon) trouble() []string {
 	if d.mistake != "" {
 		out = append(out, d.mistake)
 	}
+	if n := len(d.findings); n > 0 {
+		f := &d.findings[0]
+		out = append(out, fmt.Sprintf("%s wrong with what norn keeps when it started, first with %s: %s; norn fsck lists all", things(n), cmp.Or(f.File, "job "+f.Job), f.Text))
+	}
 	return append(out, d.cfg.Trouble()...)
+}
+
+// Present is the number of the log that is being written, and how long it is: what was
+// decided is in it, and it ends with a whole line.
+func (d *Daemon) Present() (n int, size int64, err error) {
+	if d.stalled.Load() == nil {
+		err = d.epoch.Sync()
+	}
+	return d.epoch.N, d.epoch.Bytes(), err
+}
+
+// Renew begins a new log at the end of this instant.
+func (d *Daemon) Renew() {
+	if d.rolling == nil {
+		d.rolling = &d.choice
+	}
+	d.Loop.RequestDecision()
 }

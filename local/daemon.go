@@ -2,7 +2,6 @@ package local
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -40,24 +39,14 @@ var (
 // begins a new epoch, and finds the runs that still go on. Nothing is started
 // before Run.
 func Open(opt Options) (*Daemon, error) {
-	s, err := openStore(opt.State)
+	d, err := newDaemon(opt)
 	if err != nil {
 		return nil, err
 	}
-	d := &Daemon{opt: opt, launcher: &launcher{log: opt.Log, store: s, spare: runner.NewSpare(opt.Exe)}, entries: map[string]*entry{}}
-	d.tokens.runs = map[string]string{}
-	d.health.sick = make([]string, len(opt.Machine.Devices))
-	if d.log == nil {
-		d.log = slog.New(slog.DiscardHandler)
-	}
-	d.Daemon = live.New(d.config())
-	d.loop, d.taken = d.Loop, d.notice
 	if d.watch, err = newWatcher(d.launcher); err == nil {
-		_, err = rundir.Read(d.store.dir, drainedFile, &d.health.drained)
+		err = d.readDrained()
 	}
-	if err != nil {
-		err = fmt.Errorf("what operators have put out of use: %w", err)
-	} else {
+	if err == nil {
 		err = d.Recover()
 	}
 	if err != nil {
@@ -74,7 +63,24 @@ func Open(opt Options) (*Daemon, error) {
 	return d, nil
 }
 
-// config is the configuration of this machine as a live world.
+// newDaemon makes a daemon that has a state folder for itself, and has read nothing of it.
+func newDaemon(opt Options) (*Daemon, error) {
+	s, err := openStore(opt.State)
+	if err != nil {
+		return nil, err
+	}
+	d := &Daemon{opt: opt, launcher: &launcher{log: opt.Log, store: s, spare: runner.NewSpare(opt.Exe)}, entries: map[string]*entry{}}
+	d.tokens.runs = map[string]string{}
+	d.health.sick = make([]string, len(opt.Machine.Devices))
+	if d.log == nil {
+		d.log = slog.New(slog.DiscardHandler)
+	}
+	d.Daemon = live.New(d.config())
+	d.loop, d.taken = d.Loop, d.notice
+	return d, nil
+}
+
+// config is what is common to all live worlds, for this machine.
 func (d *Daemon) config() live.Config {
 	opt := &d.opt
 	return live.Config{
@@ -83,6 +89,7 @@ func (d *Daemon) config() live.Config {
 		Policy: opt.Policy, Estimator: opt.Estimator, Estimates: opt.Estimates, Speeds: d.speeds(), Transfer: opt.Transfer,
 		Compact: opt.Limits.Compact, Recent: opt.Limits.Recent, Jobs: opt.Limits.Jobs,
 		Folded: func() { trainers{d}.findResidents(); packing{d}.findPackers() }, Recall: recovery{d}.recaller(), Refit: recovery{d}.fitDevices, Exclude: recovery{d}.takeOut,
+		Folders: d.store.folders, Remains: recovery{d}.remains, SetAside: d.store.setAside, SendOff: recovery{d}.sendAway,
 		Find: func(j *live.Job) { recovery{d}.find(d.entries[j.Key]) }, Ended: d.ended, Stray: recovery{d}.endStray, Closed: d.closed, Trouble: condition{d}.trouble,
 	}
 }

@@ -19,7 +19,8 @@ import (
 // knows: its run. It can be made again from the state folder.
 type entry struct {
 	live.Job
-	cred *rundir.User // the user it runs as; nil: that of the daemon
+	stored *stored      // as it was submitted
+	cred   *rundir.User // the user it runs as; nil: that of the daemon
 
 	stage   stage
 	seq     int // of the last Want
@@ -281,7 +282,7 @@ func (d intake) completeStop(s *api.Stop, spec *api.JobSpec) error {
 
 // newEntry makes the entry of a job that is submitted or found again.
 func newEntry(key string, s *stored) *entry {
-	l := &entry{Job: live.Job{Key: key, User: s.User, Spec: &s.Spec, After: slices.Clone(s.Spec.After), Held: s.Spec.Held}, cred: s.Cred, changed: make(chan struct{})}
+	l := &entry{Job: live.Job{Key: key, User: s.User, Spec: &s.Spec, After: slices.Clone(s.Spec.After), Held: s.Spec.Held}, stored: s, cred: s.Cred, changed: make(chan struct{})}
 	if key != s.ID {
 		l.Array = s.ID
 	}

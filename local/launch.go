@@ -3,7 +3,6 @@ package local
 import (
 	"crypto/rand"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -62,8 +61,9 @@ func (d *Daemon) describe(l *entry, a *cluster.Alloc) *rundir.Run {
 	run := &rundir.Run{
 		Job: l.Key, Run: l.Run, Name: spec.Name, Command: spec.Command, Dir: spec.Dir, User: l.cred,
 		Limits: l.limits, Period: api.Of(def.Period), Stop: spec.Stop, LogBytes: def.LogBytes, LogKeep: def.LogKeep,
-		Notify: d.watch.path, Env: d.environment(l, a),
+		Notify: d.watch.path, Env: d.environment(l, a), On: new(cluster.Alloc),
 	}
+	run.On.CopyFrom(a)
 	if def.Cgroup != "" {
 		run.Parent, run.Cgroup = def.Cgroup, fmt.Sprintf("job-%s-%d", l.Key, l.Run)
 	}
@@ -323,10 +323,10 @@ func (d *launcher) successor(dir, key string, run int) bool {
 // was killed; then exitOf also kills the processes that it left behind.
 func (d *launcher) exitOf(dir, why string) (*rundir.Exit, error) {
 	var exit rundir.Exit
-	var broken *json.SyntaxError
-	if ok, err := rundir.Read(dir, rundir.ExitFile, &exit); ok || err != nil && !errors.As(err, &broken) {
+	if ok, err := rundir.Read(dir, rundir.ExitFile, &exit); ok || err != nil && !errors.Is(err, rundir.ErrDamaged) {
 		return &exit, err
 	}
+	exit = rundir.Exit{}
 	if err := runner.Clean(dir); err != nil { // it is not over before that is gone
 		return nil, fmt.Errorf("what a lost run left behind cannot be ended: %w", err)
 	}

@@ -86,9 +86,9 @@ func (d *Daemon) permit(l *entry, lim rundir.Limits) {
 }
 
 // readLimits reads the limits that the run of a job was told.
-func readLimits(dir string, run *rundir.Run) rundir.Limits {
+func (d recovery) readLimits(dir string, run *rundir.Run) rundir.Limits {
 	var now rundir.Limits
-	if ok, err := rundir.Read(dir, rundir.LimitsFile, &now); ok && err == nil {
+	if d.readFile(dir, rundir.LimitsFile, &now, "it is told again what it may use") {
 		return now
 	}
 	return run.Limits

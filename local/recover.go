@@ -32,21 +32,27 @@ func (d recovery) takeOut(c *cluster.Cluster) {
 // recaller makes jobs of an earlier log known again, from their submissions and
 // from the folders of their last runs.
 func (d recovery) recaller() func(r *job.Record) (*live.Job, error) {
-	specs := map[string]*stored{}
+	specs, lost := map[string]*stored{}, map[string]string{}
 	return func(r *job.Record) (*live.Job, error) {
 		key := r.Job.Key
-		s, ok := specs[live.BaseOf(key)]
-		if !ok {
-			var err error
-			if s, err = d.store.readSpec(live.BaseOf(key)); err != nil {
-				if r.Phase.Over() {
-					return nil, nil
-				}
-				return nil, err
+		base := live.BaseOf(key)
+		if specs[base] == nil && lost[base] == "" {
+			s, err := d.store.readSpec(base)
+			if err == nil {
+				specs[base] = s
+			} else {
+				lost[base] = err.Error()
 			}
-			specs[live.BaseOf(key)] = s
+		}
+		s := specs[base]
+		if s == nil && r.Phase.Over() {
+			return nil, nil
+		}
+		if s == nil {
+			s = d.withoutSpec(r, lost[base])
 		}
 		l := newEntry(key, s)
+		l.Broken = lost[base]
 		d.readRun(l)
 		gauges(d).readAlone(l)
 		d.entries[key] = l
@@ -61,8 +67,8 @@ func (d recovery) readRun(l *entry) {
 	}
 	dir := d.store.runDir(l.Key, l.Run)
 	var run rundir.Run
-	if ok, _ := rundir.Read(dir, rundir.RunFile, &run); ok {
-		l.limits, l.packers = readLimits(dir, &run), packing(d).packersOf(&run)
+	if d.readFile(dir, rundir.RunFile, &run, "reports of its tasks are not known as such until it is launched again") {
+		l.limits, l.packers = d.readLimits(dir, &run), packing(d).packersOf(&run)
 		for _, v := range run.Env {
 			if token, is := strings.CutPrefix(v, rundir.EnvToken+"="); is {
 				l.token = token
@@ -73,9 +79,9 @@ func (d recovery) readRun(l *entry) {
 		}
 	}
 	var exit rundir.Exit
-	rundir.Read(dir, rundir.StatusFile, &l.status)
-	rundir.Read(dir, rundir.SavedFile, &l.saved)
-	if ok, _ := rundir.Read(dir, rundir.ExitFile, &exit); ok {
+	d.readFile(dir, rundir.StatusFile, &l.status, "its runner writes it anew")
+	d.readFile(dir, rundir.SavedFile, &l.saved, "the work up to its last checkpoint counts as lost if it fails")
+	if d.readFile(dir, rundir.ExitFile, &exit, "the run counts as lost") {
 		l.ends(&exit)
 	}
 }
@@ -108,9 +114,9 @@ func (d recovery) find(l *entry) {
 	r := d.State().Record(l.ID)
 	k := launches(r)
 	dir := d.store.runDir(l.Key, l.Run)
-	var want rundir.Want
-	if l.Run > 0 {
-		rundir.Read(dir, rundir.WantFile, &want)
+	want, anew := d.readWant(l, r)
+	if anew {
+		d.Loop.Act(&l.Lane, func() { d.write(dir, want) })
 	}
 	l.seq, l.want, l.Decided = want.Seq, want, d.Loop.Now()
 	if l.Purpose == "" {

@@ -82,10 +82,7 @@ func (d recovery) sendOff(l *entry, r *job.Record) error {
 		return nil
 	}
 	dir := d.store.runDir(l.Key, l.Run)
-	var want rundir.Want
-	if _, err := rundir.Read(dir, rundir.WantFile, &want); err != nil {
-		return err
-	}
+	want, _ := d.readWant(l, r)
 	d.log.Warn("waiting for a job to leave devices that this machine has no longer", "job", l.Key)
 	if want.Seq%seqs >= seqRequeue { // it leaves already
 		return nil

@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os/user"
 	"strconv"
@@ -54,6 +55,10 @@ func (d *Daemon) Submit(ctx context.Context, c server.Caller, spec api.JobSpec) 
 		return nil, api.Refuse(api.Unavailable, "the job cannot be stored: %v", err)
 	}
 	if err := d.Change(ctx, func() error { return d.submit(s) }); err != nil {
+		var no *api.Error
+		if errors.As(err, &no) { // it was not taken in
+			d.store.dropSpec(s.ID)
+		}
 		return nil, err
 	}
 	if len(s.Indices) > 0 {

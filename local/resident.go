@@ -279,12 +279,7 @@ func (d trainers) findResidents() {
 	for _, dir := range dirs {
 		r := &resident{dir: dir, launched: make(chan struct{}), gone: make(chan struct{}), used: d.State().Now}
 		close(r.launched)
-		ok, err := rundir.Read(dir, residentFile, &r.note)
-		if r.cleared() {
-			continue
-		}
-		if !ok || err != nil {
-			d.log.Error("a resident trainer is not understood", "folder", dir, "error", err)
+		if r.cleared() || !(recovery{d.Daemon}).readFile(dir, residentFile, &r.note, "no job uses that trainer any more; end it yourself") {
 			continue
 		}
 		d.residents = append(d.residents, r)

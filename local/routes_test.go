@@ -213,6 +213,10 @@ func (s *storm) ask(r *rand.Rand, operation string) (method, path string, body a
 		return "GET", "/v1/" + operation, nil, true
 	case "drain":
 		return "POST", "/v1/node/drain", api.Drain{Devices: []string{"slot0"}, Undo: r.IntN(3) > 0, Why: "a trial"}, true
+	case "fsck":
+		return "GET", "/v1/fsck", nil, true
+	case "repair":
+		return "POST", "/v1/fsck", nil, true
 	case "set-policy":
 		return "PUT", "/v1/policy", server.Policy{Policy: []string{"fifo", "srtf", "tiresias", "las"}[r.IntN(4)]}, true
 	case "allocation", "report":

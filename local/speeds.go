@@ -173,7 +173,7 @@ func ratesFile(key string) string { return "rates-" + key + ".json" }
 
 // readAlone reads the known rates of a job alone.
 func (d gauges) readAlone(l *entry) {
-	rundir.Read(d.store.jobDir(live.BaseOf(l.Key)), ratesFile(l.Key), &l.gauge) // without it, it is measured anew
+	recovery(d).readFile(d.store.jobDir(live.BaseOf(l.Key)), ratesFile(l.Key), &l.gauge, "how fast it is alone is measured anew")
 }
 
 // sizeOf names the number and type of the devices of a job, on which its rate

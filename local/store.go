@@ -3,8 +3,10 @@ package local
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -23,6 +25,7 @@ import (
 //	residents/1/         a resident trainer: a run with a note of what it is for
 //	history.jsonl        jobs that have ended, one a line
 //	drained.json         what an operator has put out of use
+//	aside/               what could not be made sense of any more
 type store struct {
 	*live.Journal
 	dir  string
@@ -81,19 +84,71 @@ func (s *store) writeSpec(job *stored) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	if err := rundir.Write(dir, "spec.json", job); err != nil {
+	if err := rundir.Write(dir, specFile, job); err != nil {
 		return err
 	}
 	return rundir.Sync(filepath.Dir(dir))
 }
 
+// dropSpec removes the description of a submission that was refused.
+func (s *store) dropSpec(base string) { os.RemoveAll(s.jobDir(base)) }
+
 func (s *store) readSpec(base string) (*stored, error) {
 	job := new(stored)
-	ok, err := rundir.Read(s.jobDir(base), "spec.json", job)
-	if err == nil && !ok {
-		err = fmt.Errorf("job %s: what was submitted is missing in %s", base, s.jobDir(base))
+	ok, err := rundir.Read(s.jobDir(base), specFile, job)
+	switch {
+	case err == nil && !ok:
+		err = fmt.Errorf("%s is missing: %w", filepath.Join(s.jobDir(base), specFile), fs.ErrNotExist)
+	case err == nil && (job.ID != base || len(job.Spec.Command) == 0):
+		err = fmt.Errorf("%s %w: it describes job %q", filepath.Join(s.jobDir(base), specFile), rundir.ErrDamaged, job.ID)
 	}
 	return job, err
+}
+
+// specFile is what was submitted, in the folder of a job.
+const specFile = "spec.json"
+
+// folders are the numbers of the submissions of which there is a folder, smallest first.
+func (s *store) folders() []string {
+	var all []int
+	for _, dir := range []string{"jobs", "runs"} {
+		entries, _ := os.ReadDir(filepath.Join(s.dir, dir)) // made when the store was opened
+		for _, e := range entries {
+			if n, err := strconv.Atoi(live.BaseOf(e.Name())); err == nil && n > 0 && live.ValidID(e.Name()) {
+				all = append(all, n)
+			}
+		}
+	}
+	slices.Sort(all)
+	all = slices.Compact(all)
+	out := make([]string, len(all))
+	for i, n := range all {
+		out[i] = strconv.Itoa(n)
+	}
+	return out
+}
+
+// setAside sets the folders of a submission aside.
+func (s *store) setAside(base string) error {
+	names := []string{filepath.Join("jobs", base)}
+	runs, err := os.ReadDir(filepath.Join(s.dir, "runs"))
+	if err != nil {
+		return err
+	}
+	for _, e := range runs {
+		if live.BaseOf(e.Name()) == base {
+			names = append(names, filepath.Join("runs", e.Name()))
+		}
+	}
+	for _, name := range names {
+		if _, err := os.Lstat(filepath.Join(s.dir, name)); err != nil {
+			continue
+		}
+		if err := s.SetAside(name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // lastRun is the number of the last run of a job, 0 for none.

@@ -87,6 +87,11 @@ func (d *Daemon) put(l *entry, a *cluster.Alloc, k int, from time.Duration) {
 		d.wants(l, want)
 		return
 	}
+	if l.Broken != "" {
+		n := notice{key: l.Key, run: l.Run, exit: &rundir.Exit{Ended: rundir.Now(), Cause: rundir.NotStarted, Error: "what was submitted is lost: " + l.Broken}}
+		d.Loop.Later(func() error { return d.notice(n) })
+		return
+	}
 	l.Run++
 	l.limits, l.exceeds = rundir.Limits{}, 0
 	l.Report, l.status = nil, rundir.Status{}

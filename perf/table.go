@@ -2,6 +2,7 @@ package perf
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/norn-scheduler/norn/cluster"
@@ -59,7 +60,7 @@ func (t *Table) Len() int { return t.n }
 
 // Rate is the units per second of a job; ok is false where nothing was measured.
 // Where the number of GPUs was not, it is taken to grow in proportion from the next
-// smaller one that was.
+// smaller one that was; but a gang that was found not to run together does not run spread.
 func (t *Table) Rate(m Measured) (rate float64, ok bool) {
 	return rateOf(t.jobs[m.Job], m.GPUs, m.Type, m.Spread)
 }
@@ -82,6 +83,8 @@ func rateOf(all []reading, gpus int, typ string, spread bool) (rate float64, ok 
 		return 0, false
 	case best.gpus == gpus:
 		return best.rate, true
+	case spread && slices.Contains(all, reading{gpus, best.typ, false, 0}):
+		return 0, true // a gang that does not run together does not run apart
 	}
 	return best.rate * float64(gpus) / float64(best.gpus), true
 }

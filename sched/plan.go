@@ -602,8 +602,8 @@ func (p *Plan) find(id job.ID, tasks int, where place.Strategy) (job.Reason, boo
 		return p.goHome(home)
 	}
 	p.request(&p.req, r, tasks)
-	if p.state.Class(r.Class).NoType {
-		return job.Reason{Code: job.NoSuchType, Job: job.None}, false
+	if class := p.state.Class(r.Class); class.NoType {
+		return noType(class), false
 	}
 	why, ok := where.Place(&p.req)
 	if ok && p.state.PinnedPlaces()+p.frozen > 0 && !p.roomBeside(r.Job.Demand) {
@@ -631,6 +631,15 @@ func (p *Plan) Never(id job.ID, where place.Strategy) job.Reason {
 	}
 	r := p.state.Record(id)
 	return p.never(r, int(r.Job.Demand.Roles[0].Tasks), where)
+}
+
+// noType is why jobs of a class for which there is no type can never run.
+func noType(class *state.Class) job.Reason {
+	why := job.Reason{Code: job.NoSuchType, Job: job.None}
+	if class.Still {
+		why.Text = "on every GPU that it could have it is believed to run at speed 0: it can never run here"
+	}
+	return why
 }
 
 // emptyKey names a question that was put to the empty cluster.
@@ -667,8 +676,9 @@ func (p *Plan) never(r *job.Record, tasks int, where place.Strategy) job.Reason 
 		*last = emptyAnswer{key.tasks, where, why}
 		return why
 	}
-	why := job.Reason{Code: job.NoSuchType, Job: job.None}
-	if !p.state.Class(r.Class).NoType {
+	class := p.state.Class(r.Class)
+	why := noType(class)
+	if !class.NoType {
 		if p.empty.Cluster == nil {
 			p.empty.Cluster, p.empty.Rand = p.state.Cluster.Empty(), rand.New(rand.NewPCG(0, 0))
 		}

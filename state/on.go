@@ -38,7 +38,7 @@ func (s *State) arrives(id job.ID, a *cluster.Alloc) {
 		d := a.Shares[i].Device
 		on := s.on[d]
 		at := len(on)
-		for at > 0 && s.arrival(on[at-1], id) >= 0 {
+		for at > 0 && arrival(s, on[at-1], id) >= 0 {
 			at--
 		}
 		if at == len(on) || on[at] != id { // several tasks may share a device
@@ -59,7 +59,7 @@ func (s *State) departs(id job.ID, a *cluster.Alloc) {
 
 // arrival compares two jobs by the moments at which they arrived on their
 // devices.
-func (s *State) arrival(a, b job.ID) int {
+func arrival(s *State, a, b job.ID) int {
 	return cmp.Or(cmp.Compare(s.Record(a).Placed, s.Record(b).Placed), cmp.Compare(a, b))
 }
 
@@ -77,7 +77,7 @@ func checkOn(s *State) error {
 		}
 	}
 	for d, on := range want {
-		slices.SortFunc(on, s.arrival)
+		slices.SortFunc(on, func(a, b job.ID) int { return arrival(s, a, b) })
 		if got := s.On(cluster.DeviceID(d)); !slices.Equal(got, on) {
 			return fmt.Errorf("%s is held by the jobs %v, and listed are %v", s.Cluster.DeviceName(cluster.DeviceID(d)), on, got)
 		}

@@ -40,7 +40,8 @@ type State struct {
 
 	classes   []Class
 	classOf   map[classKey]int32
-	classMemo map[*job.Demand]int32 // the last class of each shared demand
+	classMemo map[memoKey]int32
+	speeds    perf.Typed // what is believed, see Believe; nil: nothing
 
 	pinned map[job.ID]*cluster.Alloc // the devices on which frozen jobs have left their memory
 
@@ -66,26 +67,45 @@ type moving struct {
 
 type poolJobs struct{ waiting, running dense.Set }
 
-// Class is what all jobs of equal demand and pool have in common.
+// Class is what all jobs of equal demand and pool have in common that are believed to run
+// on the same GPU types (Believe).
 type Class struct {
 	Demand *job.Demand
 	Pool   cluster.PoolID
-	Mask   cluster.TypeMask
-	NoType bool // the cluster knows none of the acceptable types
+	Mask   cluster.TypeMask // of the acceptable types those on which the jobs run; 0: any
+	NoType bool             // the cluster knows no such type
+	Still  bool             // it knows acceptable types, and the jobs are believed to stand still on all of them
 	GPUs   int32
 	Amount tenant.Amount
+}
+
+// EachType calls visit for the types of the mask that the cluster has, in the order in which
+// the jobs prefer them, until it returns false.
+func (k *Class) EachType(c *cluster.Cluster, visit func(cluster.TypeID) bool) {
+	if k.NoType {
+		return
+	}
+	k.Demand.EachType(c, func(t cluster.TypeID) bool { return !k.Mask.Has(t) || visit(t) })
 }
 
 type classKey struct {
 	demand job.Demand
 	pool   cluster.PoolID
+	still  cluster.TypeMask // the types on which the jobs are believed to stand still
+}
+
+// memoKey is a classKey by the address of its demand, which most jobs share.
+type memoKey struct {
+	demand *job.Demand
+	pool   cluster.PoolID
+	still  cluster.TypeMask
 }
 
 // New returns a state with no jobs.
 func New(c *cluster.Cluster, t *tenant.Tree) *State {
 	return &State{
 		Cluster: c, Tenants: t, pools: make([]poolJobs, c.Pools()),
-		classOf: map[classKey]int32{}, classMemo: map[*job.Demand]int32{}, pinned: map[job.ID]*cluster.Alloc{},
+		classOf: map[classKey]int32{}, classMemo: map[memoKey]int32{}, pinned: map[job.ID]*cluster.Alloc{},
 		learnt: map[perf.Pair]float64{},
 	}
 }
@@ -190,7 +210,7 @@ func (s *State) Submit(j *job.Job, estimate time.Duration) error {
 	r.Estimate = estimate
 	r.Tenant = s.Tenants.Get(j.Tenant)
 	r.Pool = s.pool(r.Tenant, j.Tenant)
-	r.Class = s.class(j.Demand, r.Pool)
+	r.Class = s.class(j.Demand, r.Pool, stillTypes(s.speeds, s.Cluster, j))
 	r.Mask = s.classes[r.Class].Mask
 	s.pools[r.Pool].waiting.Add(int(j.ID))
 	s.submitted = max(s.submitted, r.Serial()+1)
@@ -302,22 +322,31 @@ func (s *State) pool(t tenant.ID, name string) cluster.PoolID {
 	return s.poolOf[t]
 }
 
-func (s *State) class(d *job.Demand, p cluster.PoolID) int32 {
-	if c, ok := s.classMemo[d]; ok && s.classes[c].Pool == p {
+func (s *State) class(d *job.Demand, p cluster.PoolID, still cluster.TypeMask) int32 {
+	memo := memoKey{d, p, still}
+	if c, ok := s.classMemo[memo]; ok {
 		return c
 	}
-	key := classKey{*d, p}
+	key := classKey{*d, p, still}
 	c, ok := s.classOf[key]
 	if !ok {
 		c = int32(len(s.classes))
-		mask, known := d.TypeMask(s.Cluster)
-		s.classes = append(s.classes, Class{
-			Demand: d, Pool: p, Mask: mask, NoType: !known, GPUs: int32(d.GPUs()),
+		k := Class{
+			Demand: d, Pool: p, GPUs: int32(d.GPUs()),
 			Amount: tenant.Amount{GPU: d.Milli(d.Roles[0].Tasks), CPU: d.CPU(), Memory: d.Memory()},
-		})
+		}
+		var known bool
+		k.Mask, known = d.TypeMask(s.Cluster)
+		k.NoType = !known
+		if known && still != 0 {
+			k.Mask = without(s.Cluster, d, k.Mask, still)
+			k.Still = k.Mask == 0
+			k.NoType = k.Still
+		}
+		s.classes = append(s.classes, k)
 		s.classOf[key] = c
 	}
-	s.classMemo[d] = c
+	s.classMemo[memo] = c
 	return c
 }
 

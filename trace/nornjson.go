@@ -24,7 +24,7 @@ func nornJSON() Format {
 			if len(line) == 0 || line[0] != '{' {
 				return 0
 			}
-			if err := readTraceHeader(line, &traceHeader{}); err != nil {
+			if err := readTraceHeader(line, &traceHeader{}); err != nil && !errors.Is(err, errNewer) {
 				return 0
 			}
 			return 1000
@@ -59,6 +59,9 @@ type traceHeader struct {
 
 const traceVersion = 1
 
+// errNewer is the error of a trace that a later version of this program has written.
+var errNewer = errors.New("a newer norn is needed")
+
 func readTraceHeader(line []byte, h *traceHeader) error {
 	t := jsontext.NewReader(line)
 	err := t.Object(func(key []byte) (err error) {
@@ -81,12 +84,14 @@ func readTraceHeader(line []byte, h *traceHeader) error {
 		return err
 	})
 	switch {
+	case h.what == "trace" && h.version > traceVersion: // whatever else it tells
+		return fmt.Errorf("is a trace of version %d, this program reads version %d: %w", h.version, traceVersion, errNewer)
 	case err != nil:
 		return err
 	case h.what != "trace":
 		return errors.New(`is no trace: it should begin with {"norn":"trace"`)
 	case h.version != traceVersion:
-		return fmt.Errorf("is of version %d, known is %d", h.version, traceVersion)
+		return fmt.Errorf("is a trace of version %d, this program reads version %d", h.version, traceVersion)
 	}
 	return t.End()
 }

@@ -50,9 +50,11 @@ func (c *Client) Jobs(ctx context.Context, q api.Query) ([]api.Job, error) {
 	if v := values(q); len(v) > 0 {
 		path += "?" + v.Encode()
 	}
-	var out jobList
+	var out struct {
+		Jobs []api.Job `json:"jobs"`
+	}
 	err := c.call(ctx, http.MethodGet, path, nil, &out)
-	return out, err
+	return out.Jobs, err
 }
 
 // values writes a query as its URL has it.
@@ -160,6 +162,17 @@ func (c *Client) Drain(ctx context.Context, d api.Drain) error {
 // SetPolicy changes the policy, written as in norn sim: tiresias(limits=3600).
 func (c *Client) SetPolicy(ctx context.Context, choice string) error {
 	return c.call(ctx, http.MethodPut, "/v1/policy", map[string]string{"policy": choice}, nil)
+}
+
+// Fsck checks what the daemon keeps, and with repair mends what can be mended.
+func (c *Client) Fsck(ctx context.Context, repair bool) (api.Fsck, error) {
+	var out api.Fsck
+	method := http.MethodGet
+	if repair {
+		method = http.MethodPost
+	}
+	err := c.call(ctx, method, "/v1/fsck", nil, &out)
+	return out, err
 }
 
 // EventLog copies the event log: whole logs, one behind the other, oldest first.

@@ -22,6 +22,8 @@ import (
 	"strings"
 	"syscall"
 
+	jsonv2 "github.com/go-json-experiment/json"
+
 	"github.com/norn-scheduler/norn/api"
 )
 
@@ -112,23 +114,31 @@ func (c *Client) call(ctx context.Context, method, path string, in, out any) err
 		_, err = io.Copy(io.Discard, io.LimitReader(answer, maxProblem)) // so that the connection can be used again
 		return c.explain(ctx, err)
 	}
-	text, err := io.ReadAll(answer)
-	if err != nil {
-		return c.explain(ctx, err)
-	}
-	if list, ok := out.(*jobList); ok {
-		*list, err = parseList(text)
-	} else {
-		err = json.Unmarshal(text, out)
-	}
-	if err != nil {
+	from := &reading{r: answer}
+	err = jsonv2.UnmarshalRead(from, out)
+	switch {
+	case from.err != nil:
+		return c.explain(ctx, from.err)
+	case err != nil:
 		return fmt.Errorf("%s does not answer as norn does: %w", c.where, err)
 	}
 	return nil
 }
 
-// jobList has call read an answer with parseList.
-type jobList []api.Job
+// reading is an answer as it comes, with what kept it from coming as a whole.
+type reading struct {
+	r   io.Reader
+	err error
+}
+
+// Read implements io.Reader.
+func (r *reading) Read(b []byte) (int, error) {
+	n, err := r.r.Read(b)
+	if err != nil && err != io.EOF {
+		r.err = err
+	}
+	return n, err
+}
 
 // open sends a request and returns the body of its answer.
 func (c *Client) open(ctx context.Context, method, path string, body io.Reader, header http.Header) (io.ReadCloser, error) {

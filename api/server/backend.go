@@ -51,12 +51,14 @@ type Backend interface {
 
 	Node(ctx context.Context) (api.Node, error)
 	Status(ctx context.Context) (api.Status, error)
-	// Drain needs an operator, SetPolicy and Log too.
+	// Drain needs an operator, SetPolicy, Log and Fsck too.
 	Drain(ctx context.Context, c Caller, d api.Drain) error
 	// SetPolicy changes the policy, written as in norn sim: tiresias(limits=3600).
 	SetPolicy(ctx context.Context, c Caller, choice string) error
 	// Log copies the event log: whole logs, one behind the other, oldest first.
 	Log(ctx context.Context, c Caller, w io.Writer) error
+	// Fsck holds what is kept against itself, and with repair mends what can be mended.
+	Fsck(ctx context.Context, c Caller, repair bool) (api.Fsck, error)
 	// Watch tells events from number since on, as far back as they are kept,
 	// until the context ends. A watcher that is too slow is told so by the end of
 	// the channel.

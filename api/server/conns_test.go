@@ -56,7 +56,8 @@ func until(t testing.TB, what string, holds func() bool) {
 // short are times that a test can wait for.
 func short(c *Config) {
 	c.times = defaultTimes()
-	c.times.header, c.times.body, c.times.write, c.times.idle = 300*time.Millisecond, 300*time.Millisecond, 300*time.Millisecond, 300*time.Millisecond
+	c.Header = 300 * time.Millisecond
+	c.times.body, c.times.write, c.times.idle = 300*time.Millisecond, 300*time.Millisecond, 300*time.Millisecond
 }
 
 // Clients that send their requests a byte at a time, or never, are cut off, and

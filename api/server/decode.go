@@ -11,29 +11,33 @@ import (
 	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	jsonv1 "github.com/go-json-experiment/json/v1"
 )
 
 // jsonFormat reads and writes bodies.
 func jsonFormat() huma.Format { return huma.Format{Marshal: encode, Unmarshal: decode} }
 
-// encode writes a body. What cannot be written is a mistake in norn; whoever
-// does not take it has left.
+// encode writes a body, piece by piece where it is long. What cannot be written is a
+// mistake in norn.
 func encode(w io.Writer, v any) error {
-	if list, ok := v.(JobList); ok {
-		return encodeList(w, list)
-	}
-	e := json.NewEncoder(w) // builds all of it before it writes
-	e.SetEscapeHTML(false)
-	err := e.Encode(v)
-	var value *json.UnsupportedValueError
-	var inner *json.MarshalerError
-	if errors.As(err, &value) || errors.As(err, &inner) {
+	if err := jsonv2.MarshalWrite(body{w}, v, jsonv1.DefaultOptionsV1(), jsontext.EscapeForHTML(false), jsontext.EscapeForJS(false)); err != nil {
 		panic(err)
 	}
-	if err != nil {
+	body{w}.Write([]byte{'\n'})
+	return nil
+}
+
+// body is what an answer is written to.
+type body struct{ io.Writer }
+
+// Write ends the request where the client does not take the answer.
+func (w body) Write(b []byte) (int, error) {
+	if _, err := w.Writer.Write(b); err != nil {
 		panic(http.ErrAbortHandler)
 	}
-	return nil
+	return len(b), nil
 }
 
 // decode reads a body. Huma calls it twice: with an *any, to hold the body

@@ -264,6 +264,14 @@ func (f *fake) SetPolicy(_ context.Context, c Caller, choice string) error {
 	return nil
 }
 
+func (f *fake) Fsck(_ context.Context, c Caller, repair bool) (api.Fsck, error) {
+	out := api.Fsck{Folder: "/state", Logs: 1, Findings: []api.Finding{{File: "history.jsonl", Text: "line 3 is damaged"}}}
+	if repair {
+		out.Findings[0].Done = "set aside"
+	}
+	return out, nil
+}
+
 func (f *fake) Log(_ context.Context, c Caller, w io.Writer) error {
 	_, err := io.WriteString(w, "a log\x00and another")
 	if err == nil && f.policy == "broken" {

@@ -206,14 +206,14 @@ func TestManyLargeBodies(t *testing.T) {
 	io.WriteString(half, "POST /v1/jobs HTTP/1.1\r\nHost: norn\r\nContent-Length: 1000000\r\n\r\n"+strings.Repeat(" ", 3*bodyPiece))
 	until(t, "half a body is on its way", func() bool { return bodies() >= 2*bodyPiece })
 	mine := &conn{owner: owner(os.Getuid())}
-	r.conns.hold(mine, bodiesAtOnce<<19, 0) // as if she had sent as much as she may
+	r.conns.hold(mine, bodiesAtOnce*r.MaxBody/2, 0) // as if she had sent as much as she may
 	if code, text := r.ask(t, "POST", "/v1/jobs", `{"command":["true"]}`); code != 503 || !strings.Contains(text, "try again") {
 		t.Errorf("one too many is told %d %s", code, text)
 	}
 	if code, text := ask(t, &http.Client{Timeout: patience}, "POST", "http://"+r.Addr().String()+"/v1/jobs", `{"command":["true"]}`, token); code != 201 {
 		t.Errorf("one user keeps another out: %d %s", code, text)
 	}
-	r.conns.hold(mine, -bodiesAtOnce<<19, 0)
+	r.conns.hold(mine, -bodiesAtOnce*r.MaxBody/2, 0)
 	if code, text := r.ask(t, "POST", "/v1/jobs", `{"command":["true"]}`); code != 201 {
 		t.Errorf("%d %s", code, text)
 	}

@@ -59,6 +59,7 @@ func (s *Server) routes() error {
 	s.jobRoutes()
 	s.streamRoutes()
 	s.machineRoutes()
+	s.fsckRoutes()
 	s.taskRoutes()
 	s.signsOfLife()
 	if s.Metrics {
@@ -120,6 +121,28 @@ func (s *Server) machineRoutes() {
 		}
 		return nil, s.Backend.SetPolicy(ctx, c, in.Body.Policy)
 	})
+}
+
+// fsckRoutes hold what is kept against itself.
+func (s *Server) fsckRoutes() {
+	for _, r := range []struct {
+		id, method, summary string
+		repair              bool
+	}{
+		{"fsck", http.MethodGet, "Check what is kept", false},
+		{"repair", http.MethodPost, "Check what is kept, and mend what can be mended", true},
+	} {
+		register(s, huma.Operation{
+			OperationID: r.id, Method: r.method, Path: "/v1/fsck", Tags: []string{tagDaemon},
+			Summary: r.summary, Description: "For operators. It may be repeated.",
+		}, func(ctx context.Context, c Caller, _ *nothing) (*struct{ Body api.Fsck }, error) {
+			if err := operator(c, "checking what norn keeps"); err != nil {
+				return nil, err
+			}
+			out, err := s.Backend.Fsck(ctx, c, r.repair)
+			return &struct{ Body api.Fsck }{out}, err
+		})
+	}
 }
 
 // Policy is a choice of a policy.

@@ -27,8 +27,9 @@ type Config struct {
 	// nobody.
 	Operators func(uid uint32, user string) bool
 
-	MaxBody  int64 // bytes of a request's body; default 1 MiB
-	MaxConns int   // connections at once, of which one user may hold half; default 4096, or half of the files that may be open
+	MaxBody  int64         // bytes of a request's body; default 4 MiB
+	MaxConns int           // connections at once, of which one user may hold half; default 4096, or half of the files that may be open
+	Header   time.Duration // within which a connection must have sent the head of a request; default 10 s
 
 	Version string       // of Norn
 	Metrics bool         // serve /metrics
@@ -55,18 +56,16 @@ type Token struct {
 // times are limits on time, against clients that are slow on purpose or by
 // mischance.
 type times struct {
-	header time.Duration // to send the head of a request
-	body   time.Duration // to send its body
-	write  time.Duration // to take a piece of the answer
-	idle   time.Duration // between two requests
-	stop   time.Duration // for requests in progress when the server stops
-	beat   time.Duration // between signs of life in a stream of events
+	body  time.Duration // to send its body
+	write time.Duration // to take a piece of the answer
+	idle  time.Duration // between two requests
+	stop  time.Duration // for requests in progress when the server stops
+	beat  time.Duration // between signs of life in a stream of events
 }
 
 func defaultTimes() times {
 	return times{
-		header: 10 * time.Second, body: 20 * time.Second, write: 30 * time.Second,
-		idle: 2 * time.Minute, stop: 5 * time.Second, beat: 15 * time.Second,
+		body: 20 * time.Second, write: 30 * time.Second, idle: 2 * time.Minute, stop: 5 * time.Second, beat: 15 * time.Second,
 	}
 }
 
@@ -109,7 +108,7 @@ func New(c Config) (*Server, error) {
 	}
 	s.http = &http.Server{
 		Handler:           s,
-		ReadHeaderTimeout: s.times.header,
+		ReadHeaderTimeout: s.Header,
 		IdleTimeout:       s.times.idle,
 		MaxHeaderBytes:    maxHeader,
 		ConnContext:       withConn,
@@ -134,7 +133,10 @@ func (s *Server) setDefaults() error {
 		s.times = defaultTimes()
 	}
 	if s.MaxBody == 0 {
-		s.MaxBody = 1 << 20
+		s.MaxBody = 4 << 20
+	}
+	if s.Header == 0 {
+		s.Header = 10 * time.Second
 	}
 	if s.MaxConns == 0 {
 		s.MaxConns = min(4096, openFiles()/2)
@@ -145,8 +147,8 @@ func (s *Server) setDefaults() error {
 	switch {
 	case s.Backend == nil:
 		return errors.New("server: no backend")
-	case s.MaxBody < 0 || s.MaxConns < 1:
-		return fmt.Errorf("a limit of %d bytes a request and %d connections makes no sense", s.MaxBody, s.MaxConns)
+	case s.MaxBody < 0 || s.MaxConns < 1 || s.Header < 0:
+		return fmt.Errorf("a limit of %d bytes a request, %d connections and %v for the head of a request makes no sense", s.MaxBody, s.MaxConns, s.Header)
 	case s.Socket == "" && s.TCP == nil:
 		return errors.New("nowhere to listen: name a socket or a TCP address")
 	}

@@ -106,10 +106,10 @@ func (m Milli) String() string {
 // ("1h30m") or with days ("2d", "1d12h").
 func ParseSeconds(s string) (time.Duration, error) {
 	text := strings.TrimSpace(s)
-	bad := fmt.Errorf("%q is not a duration (write seconds, or 90s, 1h30m, 2d)", s)
 	if v, err := strconv.ParseFloat(text, 64); err == nil {
 		return Seconds(v)
 	}
+	bad := fmt.Errorf("%q is not a duration (write seconds, or 90s, 1h30m, 2d)", s)
 	var days time.Duration
 	if i := strings.IndexByte(text, 'd'); i > 0 {
 		v, err := strconv.ParseFloat(text[:i], 64)

@@ -36,6 +36,7 @@ type daemon interface {
 	Drain(ctx context.Context, d api.Drain) error
 	SetPolicy(ctx context.Context, choice string) error
 	EventLog(ctx context.Context, w io.Writer) error
+	Fsck(ctx context.Context, repair bool) (api.Fsck, error)
 	Watch(ctx context.Context, since int64, each func(api.Event) error) error
 }
 
@@ -58,7 +59,7 @@ func (s *shell) commands() []*cobra.Command {
 	return []*cobra.Command{
 		s.submitCommand(), s.psCommand(), s.topCommand(), s.logsCommand(), s.whyCommand(),
 		s.cancelCommand(), s.holdCommand(), s.releaseCommand(), s.requeueCommand(), s.resizeCommand(),
-		s.historyCommand(), s.statusCommand(), s.eventsCommand(), s.drainCommand(), s.undrainCommand(), s.useCommand(), s.planCommand(),
+		s.historyCommand(), s.statusCommand(), s.fsckCommand(), s.eventsCommand(), s.drainCommand(), s.undrainCommand(), s.useCommand(), s.planCommand(),
 	}
 }
 

@@ -33,6 +33,7 @@ type fake struct {
 	status api.Status
 	node   api.Node
 	why    api.Why
+	fsck   api.Fsck
 	events []api.Event
 	output map[string]string // by job and run: 17/1
 	refuse map[string]error  // by call, as in cancel 17
@@ -137,6 +138,10 @@ func (f *fake) Drain(_ context.Context, d api.Drain) error { return f.note("drai
 func (f *fake) SetPolicy(_ context.Context, choice string) error {
 	f.status.Policy = choice
 	return f.note("use %s", choice)
+}
+
+func (f *fake) Fsck(_ context.Context, repair bool) (api.Fsck, error) {
+	return f.fsck, f.note("fsck %v", repair)
 }
 
 func (f *fake) EventLog(_ context.Context, w io.Writer) error {
@@ -426,6 +431,34 @@ func TestLiveCompletion(t *testing.T) {
 		}
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%q: %q, want %q", c.args, got, c.want)
+		}
+	}
+}
+
+// TestFsckTells: fsck says what was found and done, and its exit code says whether
+// anything is left.
+func TestFsckTells(t *testing.T) {
+	found := api.Fsck{Folder: "/s", Logs: 1, Events: 12, Ended: 3, Jobs: 2, Runs: 1, Findings: []api.Finding{}}
+	ill := api.Finding{File: "jobs/7/spec.json", Job: "7", Text: "it is damaged"}
+	mended := ill
+	mended.Done = "it is written anew"
+	for _, c := range []struct {
+		findings []api.Finding
+		args     []string
+		code     int
+		want     string
+	}{
+		{nil, nil, 0, "/s: 1 event log, 12 events, 3 ended jobs, 2 descriptions, 1 run: nothing is wrong\n"},
+		{[]api.Finding{ill}, nil, 1, "1 thing is wrong\njob 7: jobs/7/spec.json: it is damaged\n"},
+		{[]api.Finding{mended}, []string{"--repair"}, 0, "it is damaged; it is written anew\n"},
+		{[]api.Finding{mended, ill}, []string{"--repair"}, 1, "2 things are wrong\n"},
+		{[]api.Finding{ill}, []string{"--json"}, 1, `"text": "it is damaged"`},
+	} {
+		f := &fake{fsck: found}
+		f.fsck.Findings = append([]api.Finding{}, c.findings...)
+		out, errOut, code := liveIn(t.Context(), shellOf(f), append([]string{"fsck", "--server", "/nowhere"}, c.args...)...)
+		if code != c.code || !strings.Contains(out, c.want) || errOut != "" {
+			t.Errorf("%v with %v: exit code %d, %q, %q", c.args, c.findings, code, out, errOut)
 		}
 	}
 }

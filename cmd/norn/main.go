@@ -19,6 +19,7 @@ import (
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/local/fidelity"
 	"github.com/norn-scheduler/norn/local/runner"
+	"github.com/norn-scheduler/norn/local/selftest"
 	"github.com/norn-scheduler/norn/policy/param"
 )
 
@@ -28,6 +29,9 @@ func main() {
 	}
 	if len(os.Args) == 3 && os.Args[1] == fidelity.Verb { // a job of norn fidelity
 		os.Exit(fidelity.Main(os.Args[2]))
+	}
+	if len(os.Args) == 3 && os.Args[1] == selftest.Verb { // a job of norn selftest
+		os.Exit(selftest.Main(os.Args[2]))
 	}
 	// A run is short and makes little garbage: collecting it less often halves
 	// the time of small runs and bounds large ones all the same.
@@ -117,7 +121,7 @@ schedules the jobs of one machine, with norn up.`,
 	cmd.SetVersionTemplate("norn {{.Version}}\n")
 	cmd.AddCommand(simCommand(), traceCommand(), clusterCommand(), policiesCommand(), explainCommand(), validateCommand(), versionCommand())
 	cmd.AddCommand(upCommand(), downCommand(), configCommand())
-	cmd.AddCommand(fidelityCommand())
+	cmd.AddCommand(fidelityCommand(), selftestCommand())
 	cmd.AddCommand(liveCommands()...)
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misused("%w%s", err, nearFlag(flagNames(cmd), err)) })
 	strict(cmd)

@@ -373,8 +373,11 @@ func TestFailures(t *testing.T) {
 	noise := file(t, "noise", "\x00\x01\x02")
 	empty := file(t, "empty.csv", "")
 	newer := file(t, "new.log", "{\"norn\":\"eventlog\",\"version\":99}\n")
+	newerTrace := file(t, "new.jsonl", "{\"norn\":\"trace\",\"version\":9,\"new\":{}}\n")
 	works(t, "sim", "--policy", "fifo", "--out", dir)
 	for _, c := range []struct{ line, want string }{
+		{"sim " + newer, "is an event log of version 99, this program reads versions 1 to 2: a newer norn is needed"},
+		{"sim " + newerTrace + " -c 1x8", "is a trace of version 9, this program reads version 1: a newer norn is needed"},
 		{"sim nowhere.csv", "nowhere.csv"},
 		{"sim nowhere.csv -c 1x8", "nowhere.csv"},
 		{"sim " + bad + " -c 1x8", `bad.csv, line 2, column 3 (gpus): found "x"`},
@@ -382,7 +385,7 @@ func TestFailures(t *testing.T) {
 		{"sim " + empty + " -c 1x8", "empty.csv"},
 		{"sim " + good + " -c phily", "did you mean philly?"},
 		{"sim " + good + " -c 1x8 --format csw", `"csw" is not a format of traces`},
-		{"sim " + good + " -c 1x8 --out " + good, "not a directory"},
+		{"sim " + good + " -c 1x8 --out " + file(t, "taken", ""), "not a directory"},
 		{"cluster nowhere.yaml", "there is no file nowhere.yaml"},
 		{"policies tiresas", "did you mean tiresias?"},
 		{"explain " + good, "is no event log"},
@@ -413,7 +416,7 @@ func TestInterrupted(t *testing.T) {
 	if code := execute(ctx, []string{"sim", "--out", dir}, &out, &errOut); code != exitInterrupted || out.Len() != 0 {
 		t.Errorf("exit code %d, %q", code, out.String())
 	}
-	if got, want := errOut.String(), "norn: interrupted: 0 of 3 policies had ended; their results are in "+dir+"\n"; got != want {
+	if got, want := errOut.String(), "norn: interrupted: 0 of 3 policies had ended; their results are in "+dir+".partial until the next run\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"fmt"
 	"os"
 	"strings"
 	"time"
@@ -101,12 +103,17 @@ func (f *planning) run(cmd *cobra.Command) error {
 		}
 		q.Costs = &costs
 	}
-	if q.Folder != nil && f.log != "" {
-		for _, name := range q.Names() {
-			if q.Folder.Holds(f.log, name) {
-				return misused("--out %s: the log of %s would overwrite the log that is read: name another folder", f.out, name)
-			}
+	if q.Folder != nil {
+		if f.log != "" && q.Folder.Contains(f.log) {
+			return misused("--out %s: the folder has the log that is read, and a plan replaces all of it: name another folder", f.out)
 		}
+		if q.Made, err = origin(cmd, cmp.Or(f.log, "-")); err != nil {
+			return err
+		}
+		if err := q.Folder.Begin(); err != nil {
+			return fmt.Errorf("--out %w", err)
+		}
+		defer q.Folder.Keep()
 	}
 	plan, err := q.Answer(cmd.Context())
 	if err != nil {
@@ -245,7 +252,7 @@ func (f *planning) write(cmd *cobra.Command, p *whatif.Plan) error {
 		remark(cmd, "the policy that was in force cannot be simulated here, so the simulation is not checked: %v", p.Unchecked)
 	}
 	if f.out != "" {
-		path, err := p.WritePage()
+		path, err := p.Publish()
 		if err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -13,45 +14,45 @@ import (
 	"github.com/norn-scheduler/norn/report"
 )
 
-// folder is where the files of --out go.
-func (f *simFlags) folder() experiment.Folder {
+// prepare begins the folder of --out and says where the event logs go. The folder is nil
+// where nothing is to be written.
+func (f *simFlags) prepare(cmd *cobra.Command, x *experiment.Experiment, args []string) error {
 	packings := map[string]eventlog.Compression{"gz": eventlog.Gzip, "zst": eventlog.Zstd}
-	return experiment.Folder{Path: f.out, Packing: packings[f.packing], NoLogs: f.packing == "none"}
-}
-
-// prepare makes the output folders and says where the event logs go.
-func (f *simFlags) prepare(x *experiment.Experiment, compared []experiment.Choice, args []string) error {
-	to := f.folder()
-	for _, c := range compared {
-		if len(args) > 0 && to.Holds(args[0], c.String()) {
-			return misused("--out %s: the log of %s would overwrite the log that is read: name another folder", f.out, c)
-		}
+	to := &experiment.Folder{Path: f.out, Packing: packings[f.packing], NoLogs: f.packing == "none"}
+	if len(args) > 0 && args[0] != "-" && to.Contains(args[0]) {
+		return misused("--out %s: the folder has the file that is read, and a run replaces all of it: name another folder", f.out)
 	}
-	for _, c := range compared {
-		if err := to.Make(c.String()); err != nil {
-			return err
-		}
+	from, err := origin(cmd, strings.Join(args, ""))
+	if err != nil {
+		return err
 	}
+	if err := to.Begin(); err != nil {
+		return fmt.Errorf("--out %w", err)
+	}
+	f.to, f.made = to, from
 	x.Report = report.Options{Series: true, Intervals: true}
 	x.Log = func(c experiment.Choice) (experiment.Log, error) { return to.Log(c.String()) }
 	return nil
 }
 
-// results writes the page and the table.
-func (f *simFlags) results(cmd *cobra.Command, x *experiment.Experiment, outcomes []*experiment.Outcome) error {
+// results writes the page and the table, and puts all files in their place.
+func (f *simFlags) results(cmd *cobra.Command, x *experiment.Experiment, outcomes []*experiment.Outcome, whole bool) error {
 	if err := f.table(cmd.OutOrStdout(), outcomes); err != nil {
 		return err
 	}
-	if f.out == "" {
+	if f.to == nil {
 		return nil
 	}
-	path, err := f.folder().WritePage(x.Meta(), experiment.Named(outcomes))
-	if err != nil || f.quiet {
+	path, err := f.to.WritePage(x.Meta(), experiment.Named(outcomes))
+	if err != nil || !whole {
+		return err
+	}
+	if err := f.to.Commit(); err != nil || f.quiet {
 		return err
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "norn: wrote %s\n", path)
 	if f.packing != "none" {
-		fmt.Fprintf(cmd.ErrOrStderr(), "norn: norn explain %s JOB tells the life of one job\n", f.folder().Of(outcomes[0].Choice.String()))
+		fmt.Fprintf(cmd.ErrOrStderr(), "norn: norn explain %s JOB tells the life of one job\n", f.to.Final(outcomes[0].Choice.String()))
 	}
 	return nil
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/report"
 	"github.com/norn-scheduler/norn/sim"
 	"github.com/norn-scheduler/norn/trace"
 	"github.com/norn-scheduler/norn/trace/clusterspec"
@@ -51,6 +52,10 @@ type simFlags struct {
 	slowdown  experiment.Slowdown // of jobs that share a GPU, in the world
 	pairs     string
 	assume    string // what jobs are taken to be that do not tell
+	from      string // summary of the result that is made again
+
+	to   *experiment.Folder // that of out, which has begun; nil: nothing is written
+	made *report.Origin     // what the runs are made from
 }
 
 func simCommand() *cobra.Command {
@@ -64,7 +69,9 @@ Without a TRACE it uses the built-in one: 1,500 jobs of five tenants for a clust
 another policy. "-" is standard input.
 
 With --out it writes the jobs, the figures and the event log of each policy, and one
-page with charts, report.html, for all.
+page with charts, report.html, for all. The folder is written as a whole: the files are
+in OUT.partial until all is done. OUT.partial then replaces what an earlier run has left
+in OUT. summary.json tells how the run was made, and --from-summary repeats it.
 
 Write settings behind the name of a policy to compare variants of it:
 --policy 'tiresias,tiresias(limits=500,5000)'. --set gives settings to all variants.`,
@@ -72,7 +79,8 @@ Write settings behind the name of a policy to compare variants of it:
   norn sim jobs.csv --cluster 16x8:V100 --policy fifo,srtf,tiresias
   norn sim philly_jobs.csv.gz --cluster philly --policy tiresias --set tiresias.limits=3600,36000 --out results
   norn sim jobs.csv --cluster cluster.yaml --policy fifo --set fifo.mode=easy --estimates user
-  norn sim results/fifo/events.log.zst --policy srtf      what if, on a log`,
+  norn sim results/fifo/events.log.zst --policy srtf      what if, on a log
+  norn sim --from-summary results/fifo/summary.json       the same result once more`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.simulate(cmd, args) },
 	}
@@ -99,6 +107,7 @@ Write settings behind the name of a policy to compare variants of it:
 	fl.StringVar(&f.slowdown.By, "slowdown", experiment.ByDemands, "how jobs that share a GPU slow each other down: demands (by the overloaded resources), parts (each job is confined to its part), gaps (guests run in the gaps of owners), services (beside online services)")
 	fl.Float64Var(&f.slowdown.Switching, "switching", 0, "part of the time that each other job on a GPU costs, besides overloaded resources (0: nothing, as under MPS; 0.03 without it)")
 	fl.StringVar(&f.assume, "assume", "", "assumed work of jobs that do not declare it, drawn by --seed: dlrm (jobs of one GPU train one of twelve recommendation models), tuning (fine-tune one of three foundation models), stages (go through the stages of one of eight models, on all their GPUs), goodput (train one of six models on 1 to 64 GPUs, with the best batch size), use (use their GPUs as measured training jobs do), services (the same, with an online service on each GPU), cpu (train one of ten models that need cores and memory beside GPUs); default: no assumption")
+	fl.StringVar(&f.from, "from-summary", "", "repeat the run of this summary.json, with the same trace, cluster, policy and flags, except those that are given anew")
 	f.reading.flags(cmd)
 	complete(cmd, map[string]completer{
 		"assume": words(experiment.Assumptions()...), "slowdown": words(experiment.Slowdowns()...),
@@ -109,7 +118,12 @@ Write settings behind the name of a policy to compare variants of it:
 	return cmd
 }
 
-func (f *simFlags) simulate(cmd *cobra.Command, args []string) error {
+func (f *simFlags) simulate(cmd *cobra.Command, args []string) (err error) {
+	if f.from != "" {
+		if args, err = f.again(cmd, args); err != nil {
+			return err
+		}
+	}
 	if err := f.words(); err != nil {
 		return err
 	}
@@ -136,9 +150,10 @@ func (f *simFlags) simulate(cmd *cobra.Command, args []string) error {
 	}
 	defer src.Close()
 	if f.out != "" {
-		if err := f.prepare(x, compared, args); err != nil {
+		if err := f.prepare(cmd, x, args); err != nil {
 			return err
 		}
+		defer f.to.Keep()
 	}
 	jobs, err := experiment.Prepare(src, x.Preparation())
 	if err != nil {
@@ -155,13 +170,10 @@ func (f *simFlags) simulate(cmd *cobra.Command, args []string) error {
 	if err != nil && (len(outcomes) == 0 || !errors.Is(err, context.Canceled)) {
 		return f.kept(err, outcomes, compared)
 	}
-	if e := f.results(cmd, x, outcomes); e != nil {
+	if e := f.results(cmd, x, outcomes, err == nil); e != nil {
 		return e
 	}
-	if err != nil {
-		return f.kept(err, outcomes, compared)
-	}
-	return nil
+	return f.kept(err, outcomes, compared)
 }
 
 // words checks the flags that are one of a few words, before anything is begun.
@@ -218,7 +230,7 @@ func (f *simFlags) findCluster(args []string) (*eventlog.Header, error) {
 			if err != nil {
 				return nil, err
 			}
-		case info.IsDir():
+		case info.IsDir() || !errors.Is(err, eventlog.ErrNotLog) && !errors.Is(err, errPipe):
 			return nil, err
 		}
 	}
@@ -254,10 +266,10 @@ func otherWorld(cmd *cobra.Command, log *eventlog.Header) []string {
 
 // kept says what an error left of the runs.
 func (f *simFlags) kept(err error, ended []*experiment.Outcome, all []experiment.Choice) error {
-	if f.out == "" || !errors.Is(err, context.Canceled) {
+	if f.to == nil || !errors.Is(err, context.Canceled) {
 		return err
 	}
-	return fmt.Errorf("%w: %d of %d policies had ended; their results are in %s", err, len(ended), len(all), f.out)
+	return fmt.Errorf("%w: %d of %d policies had ended; their results are in %s until the next run", err, len(ended), len(all), f.to.Partial())
 }
 
 // run simulates all policies. It returns the outcomes of those that ended, in
@@ -272,8 +284,9 @@ func (f *simFlags) run(cmd *cobra.Command, x *experiment.Experiment, compared []
 	all, err := x.All(cmd.Context(), compared, src, func(o *experiment.Outcome) error {
 		said[o.Choice.String()] = o.Remarks()
 		var err error
-		if f.out != "" {
-			err = f.folder().Write(o.Choice.String(), o.State, o.Result)
+		if f.to != nil {
+			o.Result.Made = f.made.With(o.Choice.String())
+			err = f.to.Write(o.Choice.String(), o.State, o.Result)
 		}
 		o.State, o.Sim = nil, nil // the figures are enough from here on
 		return err
@@ -357,7 +370,7 @@ func (f *simFlags) experiment(cmd *cobra.Command) (*experiment.Experiment, error
 
 // elsewhere are the flags that a log tells of in other places, or need not tell.
 func elsewhere() []string {
-	return []string{"cluster", "policy", "set", "estimates", "seed", "out", "table", "log", "quiet"}
+	return []string{"cluster", "policy", "set", "estimates", "seed", "out", "table", "log", "quiet", "from-summary"}
 }
 
 // conditions are the flags by which this run differs from one with defaults, those

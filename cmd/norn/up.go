@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"io"
 	"log/slog"
 	"os"
@@ -237,7 +236,7 @@ func confine(c *config.Config) (parent string, notes []string, err error) {
 	if c.Isolation.Cgroups == config.Off {
 		return "", []string{"jobs run in process groups of their own; CPU, memory and devices are not limited: cgroups are turned off"}, nil
 	}
-	m, notes := cgroup.Detect(parentOf(c))
+	m, notes := cgroup.Detect(c.CgroupParent())
 	if m == nil && c.Isolation.Cgroups == config.On {
 		return "", nil, fmt.Errorf("the configuration asks for cgroups, but %s", strings.Join(notes, "; "))
 	}
@@ -267,14 +266,6 @@ func packing(c *config.Config, m *local.Machine) (local.MPS, string, error) {
 		return local.MPS{Program: program, Always: true}, "jobs compute through CUDA MPS, those that share a GPU at the same time", nil
 	}
 	return local.MPS{Program: program}, "jobs that begin with a part of a GPU compute on it at the same time, through CUDA MPS", nil
-}
-
-// parentOf is the cgroup below which those of jobs are made: one for each state
-// folder, so that two daemons do not take each other's jobs for their own.
-func parentOf(c *config.Config) string {
-	h := fnv.New32a()
-	io.WriteString(h, c.State)
-	return fmt.Sprintf("%s-%08x", strings.TrimSuffix(c.Isolation.Parent, "/"), h.Sum32())
 }
 
 // machineOf is a machine as the daemon shares it out.
@@ -313,7 +304,7 @@ func machineOf(m *hardware.Machine) local.Machine {
 // serving is how the API is served.
 func serving(c *config.Config, b server.Backend, log *slog.Logger) server.Config {
 	s := server.Config{
-		Backend: b, Socket: c.Socket, MaxBody: int64(c.Limits.Body), MaxConns: c.Limits.Connections, Version: version(), Metrics: c.Metrics, Log: log,
+		Backend: b, Socket: c.Socket, MaxBody: int64(c.Limits.Body), MaxConns: c.Limits.Connections, Header: c.Limits.Header, Version: version(), Metrics: c.Metrics, Log: log,
 		Operators: func(uid uint32, user string) bool { return c.Operator(user, uid) },
 	}
 	if c.Listen.Address != "" {

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/local"
 	"github.com/norn-scheduler/norn/local/config"
 	"github.com/norn-scheduler/norn/local/mps"
@@ -48,6 +51,31 @@ func TestPacking(t *testing.T) {
 		}
 		if !strings.Contains(note, c.note) || (note == "") != (c.note == "") {
 			t.Errorf("%+v: %q", c, note)
+		}
+	}
+}
+
+// TestServingKeepsToTheConfiguration: every limit of the configuration that is the
+// server's own reaches it, and what holds without one is what docs/api.md says.
+func TestServingKeepsToTheConfiguration(t *testing.T) {
+	c := config.Default()
+	c.Limits.Body, c.Limits.Connections, c.Limits.Header = 64<<10, 7, 123*time.Millisecond
+	s := serving(c, nil, nil)
+	if s.MaxBody != 64<<10 || s.MaxConns != 7 || s.Header != 123*time.Millisecond {
+		t.Errorf("the server is told %d bytes, %d connections, %v for a head", s.MaxBody, s.MaxConns, s.Header)
+	}
+	page, err := os.ReadFile("../../docs/api.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	def := config.Default().Limits
+	for _, want := range []string{
+		fmt.Sprintf("A body may have %d MiB (`limits.body`", def.Body/unit.MiB),
+		fmt.Sprintf("must come within %d seconds (`limits.header`)", int(def.Header.Seconds())),
+		fmt.Sprintf("There may be %d connections at once (`limits.connections`)", def.Connections),
+	} {
+		if !strings.Contains(string(page), want) {
+			t.Errorf("docs/api.md does not say %q", want)
 		}
 	}
 }

@@ -45,13 +45,6 @@ func (q *Question) Answer(ctx context.Context) (*Plan, error) {
 	if q.Estimates.believed {
 		p.believe()
 	}
-	if q.Folder != nil {
-		for _, name := range q.Names() {
-			if err := q.Folder.Make(name); err != nil {
-				return nil, err
-			}
-		}
-	}
 	p.happened()
 	if err := p.on(ctx, was, "", h.Script); err != nil || q.Machine == nil {
 		return p, err
@@ -77,22 +70,6 @@ func (q *Question) choices() []experiment.Choice {
 		}
 	}
 	return out
-}
-
-// Names are those of the rows by which the files of runs are called: what happened, and
-// all that is simulated.
-func (q *Question) Names() []string {
-	names := []string{AsItWas}
-	all := q.choices()
-	for _, c := range all {
-		names = append(names, c.String())
-	}
-	if q.Machine != nil {
-		for _, c := range all {
-			names = append(names, c.String()+", "+q.Machine.Name)
-		}
-	}
-	return names
 }
 
 // believe gives jobs what the scheduler believed of them as their users' word.
@@ -156,6 +133,7 @@ func (p *Plan) on(ctx context.Context, spec *clusterspec.Spec, suffix string, sc
 		name := o.Choice.String()
 		rows[name] = p.row(o, suffix)
 		if q.Folder != nil {
+			o.Result.Made = q.Made.With(name)
 			if err := q.Folder.Write(name+suffix, o.State, o.Result); err != nil {
 				return err
 			}
@@ -184,9 +162,9 @@ func (p *Plan) row(o *experiment.Outcome, suffix string) *Row {
 	return row
 }
 
-// WritePage writes the page for all rows, and the files of what happened, into the folder
-// of the question, and returns where the page is.
-func (p *Plan) WritePage() (path string, err error) {
+// Publish writes the page for all rows, and the files of what happened, into the folder
+// of the question, commits it, and returns where the page is.
+func (p *Plan) Publish() (path string, err error) {
 	to, h := p.q.Folder, p.h
 	if err := to.Write(AsItWas, h.State, h.Result); err != nil {
 		return "", err
@@ -199,5 +177,8 @@ func (p *Plan) WritePage() (path string, err error) {
 	for _, r := range p.Rows {
 		all = append(all, report.Named{Name: r.Name, Result: r.Result})
 	}
-	return to.WritePage(meta, all)
+	if path, err = to.WritePage(meta, all); err == nil {
+		err = to.Commit()
+	}
+	return path, err
 }

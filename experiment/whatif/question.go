@@ -58,7 +58,8 @@ type Question struct {
 	Estimates Estimates          // what policies know of run times
 	Costs     *perf.Costs        // of transitions; nil: as they were measured (History.Measured)
 	Report    report.Options     // what is kept of runs beside the figures
-	Folder    *experiment.Folder // where the files of runs go; nil: nowhere
+	Folder    *experiment.Folder // where the files of runs go, which has begun; nil: nowhere
+	Made      *report.Origin     // what the runs are made from, for their summaries; nil: it is not told
 	Clock     *time.Location     // on which times of day are told; nil: UTC
 	Watch     func(Batch) Watch  // follows runs, to show progress; nil: nobody does
 }

@@ -92,11 +92,14 @@ func TestAnswer(t *testing.T) {
 	var watched []*watch
 	q := whatif.Question{
 		History: h, Policies: choices(t, "mine,fifo(mode=skip)", mine), Machine: more, Estimates: estimates(t, "believed"),
-		Folder: &experiment.Folder{Path: t.TempDir(), Packing: eventlog.Zstd},
+		Folder: &experiment.Folder{Path: filepath.Join(t.TempDir(), "out"), Packing: eventlog.Zstd},
 		Watch: func(b whatif.Batch) whatif.Watch {
 			watched = append(watched, &watch{batch: b})
 			return watched[len(watched)-1]
 		},
+	}
+	if err := q.Folder.Begin(); err != nil {
+		t.Fatal(err)
 	}
 	p, err := q.Answer(context.Background())
 	if err != nil {
@@ -115,11 +118,11 @@ func TestAnswer(t *testing.T) {
 	if r := p.Rows[4]; r.Wait.Mean != 0 || r.Left != 0 || r.Change >= p.Rows[2].Change {
 		t.Errorf("with 8 GPUs: %+v", r)
 	}
-	if _, err := p.WritePage(); err != nil {
+	if _, err := p.Publish(); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range q.Names() {
-		if _, err := os.Stat(filepath.Join(q.Folder.Of(name), "jobs.csv")); err != nil {
+	for _, name := range []string{"as it was", "fifo(mode=skip)", "mine", "fifo(mode=skip), 8 GPUs", "mine, 8 GPUs"} {
+		if _, err := os.Stat(filepath.Join(q.Folder.Final(name), "jobs.csv")); err != nil {
 			t.Error(err)
 		}
 	}

@@ -16,10 +16,14 @@
 package config
 
 import (
+	"fmt"
+	"hash/fnv"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster/unit"
@@ -277,4 +281,12 @@ func (c *Config) Operator(name string, uid uint32) bool {
 		}
 	}
 	return false
+}
+
+// CgroupParent is the cgroup below which those of jobs are made: one for each state
+// folder, so that two daemons do not take each other's jobs for their own.
+func (c *Config) CgroupParent() string {
+	h := fnv.New32a()
+	io.WriteString(h, c.State)
+	return fmt.Sprintf("%s-%08x", strings.TrimSuffix(c.Isolation.Parent, "/"), h.Sum32())
 }

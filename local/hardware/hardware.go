@@ -76,6 +76,7 @@ type Device struct {
 	PCI     string     // such as 0000:18:00.0
 	NUMA    int        // node; -1: not known
 	Memory  unit.Bytes // 0: not known
+	MIG     bool       // it is in MIG mode: CUDA uses its first instance alone
 	Cores   float64    // processors that it stands for: of declared slots and host devices
 	Files   []string   // device files that belong to it alone
 	Env     string     // variable that shows it to a process
@@ -283,11 +284,11 @@ func (d *Device) named(want string) bool {
 	if n, err := strconv.Atoi(want); err == nil {
 		return n == d.Index
 	}
-	return strings.EqualFold(want, d.Name) || d.UUID != "" && strings.EqualFold(want, d.UUID) || d.PCI != "" && plainPCI(want) == d.PCI
+	return strings.EqualFold(want, d.Name) || d.UUID != "" && strings.EqualFold(want, d.UUID) || d.PCI != "" && PlainPCI(want) == d.PCI
 }
 
-// plainPCI writes a PCI address as sysfs does: 0000:18:00.0.
-func plainPCI(s string) string {
+// PlainPCI writes a PCI address as sysfs does: 0000:18:00.0.
+func PlainPCI(s string) string {
 	s = strings.ToLower(strings.TrimSpace(s))
 	domain, rest, ok := strings.Cut(s, ":")
 	if ok && len(domain) > 4 && strings.Trim(domain[:len(domain)-4], "0") == "" {

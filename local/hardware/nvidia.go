@@ -111,7 +111,7 @@ func (m *Machine) findNVIDIA(t tree, expired <-chan time.Time) {
 	for _, g := range s.gpus {
 		listed = slices.DeleteFunc(listed, func(l driverGPU) bool { return l.pci == g.pci })
 		d := m.nvidia(t, driverGPU{g.product, g.uuid, g.pci, g.minor})
-		d.Memory = g.memory
+		d.Memory, d.MIG = g.memory, g.mig
 		d.probe = &nvidiaProbe{lib: m.nvml, pci: d.PCI, handle: g.handle}
 		if g.mig {
 			m.note("%s (%s) is in MIG mode: it is shared out as a whole, and CUDA uses its first instance alone", d.Product, d.PCI)
@@ -181,7 +181,7 @@ func (t tree) driverGPUs() []driverGPU {
 		if f["Model"] == "" || strings.EqualFold(f["GPU Excluded"], "yes") {
 			continue
 		}
-		g := driverGPU{product: f["Model"], uuid: f["GPU UUID"], pci: plainPCI(name), minor: -1}
+		g := driverGPU{product: f["Model"], uuid: f["GPU UUID"], pci: PlainPCI(name), minor: -1}
 		if strings.Contains(g.uuid, "?") { // the driver has not looked yet
 			g.uuid = ""
 		}

@@ -2,6 +2,7 @@
 // runner of that run say to each other. Everything goes through files that are
 // replaced whole, so that either side may die at any moment and find out
 // afterwards where things stand; signals and datagrams only say "look again".
+// Each file of JSON ends with a checksum of itself (package internal/sealed).
 //
 // Nouns:
 //   - A run is one launch of a job.
@@ -43,6 +44,8 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/internal/sealed"
 )
 
 // Names of the files.
@@ -84,6 +87,10 @@ type Run struct {
 	Restore string      `json:"restore,omitempty"` // folder of CRIU's images to go on from; empty: begin anew
 	Images  string      `json:"images,omitempty"`  // folder to which CRIU writes
 	Limit   api.Seconds `json:"limit,omitempty"`   // the run is ended after so long; 0: never
+
+	// On is what it was launched on, for a daemon whose log has lost that; it means nothing
+	// to the runner.
+	On *cluster.Alloc `json:"on,omitempty"`
 
 	LogBytes api.Bytes `json:"log_bytes"` // at which output.log is put aside
 	LogKeep  int       `json:"log_keep"`  // how many such files are kept
@@ -242,7 +249,7 @@ func put(dir, name string, v any) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(append(b, '\n'))
+	_, err = f.Write(append(sealed.Seal(b), '\n'))
 	if err == nil {
 		err = f.Sync()
 	}
@@ -268,7 +275,12 @@ func Sync(dir string) error {
 	return d.Sync()
 }
 
-// Read reads a file of the folder; ok is false when there is none.
+// ErrDamaged is the error of a file that is there and is not as it was written.
+var ErrDamaged = errors.New("is damaged")
+
+// Read reads a file of the folder; ok is false when there is none. It fails with
+// ErrDamaged, wrapped, on one that is not as it was written. Files without a checksum, as
+// older programs wrote them, are believed where they can be read.
 func Read(dir, name string, v any) (ok bool, err error) {
 	b, err := os.ReadFile(filepath.Join(dir, name))
 	if errors.Is(err, os.ErrNotExist) {
@@ -277,8 +289,11 @@ func Read(dir, name string, v any) (ok bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if err := json.Unmarshal(b, v); err != nil {
-		return false, fmt.Errorf("%s: %w", filepath.Join(dir, name), err)
+	if _, err = sealed.Check(b); err == nil {
+		err = json.Unmarshal(b, v)
+	}
+	if err != nil {
+		return false, fmt.Errorf("%s %w: %w", filepath.Join(dir, name), ErrDamaged, err)
 	}
 	return true, nil
 }

@@ -127,6 +127,19 @@ func (r *runner) look() {
 	} else if ok {
 		r.limits.wanted = l
 	}
+	r.lookAtOwn()
+}
+
+// lookAtOwn sees to it that status.json is there and whole: a daemon that starts knows
+// this process by nothing else.
+func (r *runner) lookAtOwn() {
+	if r.changed || r.status.State == "" {
+		return
+	}
+	if ok, err := rundir.Read(r.dir, rundir.StatusFile, new(rundir.Status)); !ok || err != nil {
+		complain(fmt.Errorf("status.json is written anew: there %v, %w", ok, err))
+		r.changed = true
+	}
 }
 
 // follow does what is wanted, once.

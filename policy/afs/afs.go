@@ -235,7 +235,7 @@ func (a *policy) claim(v *sched.View, j sched.Job) {
 	if left, ok := j.Remaining(); ok {
 		c.Left = left.Seconds()
 	}
-	d.EachType(v.Cluster(), func(t cluster.TypeID) bool {
+	v.Class(j.Class()).EachType(v.Cluster(), func(t cluster.TypeID) bool {
 		c.Types = append(c.Types, int(t))
 		return true
 	})

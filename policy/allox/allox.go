@@ -10,8 +10,8 @@
 //
 // Nobody is preempted. Only who heads the queue of a free machine is started; the rest
 // of a matching is forgotten and made again when something happens. Jobs that need
-// anything but one whole GPU go before, in order of submission, where there is
-// room.
+// anything but one whole GPU go before, in order of submission, on the fastest type that
+// has room.
 //
 // Source: Le, Sun, Chowdhury and Liu, "AlloX: Compute Allocation in Hybrid Clusters",
 // EuroSys 2020. Times come from estimates, not from runs on samples.
@@ -28,6 +28,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/place"
+	"github.com/norn-scheduler/norn/policy/kit/rounds"
 	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/tenant"
@@ -118,8 +119,30 @@ func (a *policy) list(v *sched.View, p *sched.Plan, id cluster.PoolID) {
 			p.Wait(j.ID, why)
 			continue
 		}
-		p.Start(j.ID, a.cfg.Place)
+		a.whole(v, p, j)
 	}
+}
+
+// whole starts a job that cannot be matched on GPUs of one type, the one on which it is
+// fastest of those that have room, or, where its place allows that, on several.
+func (a *policy) whole(v *sched.View, p *sched.Plan, j sched.Job) {
+	type option struct {
+		speed float64
+		on    cluster.TypeID
+	}
+	tasks := int(j.Spec().Demand.Roles[0].Tasks)
+	var options []option
+	v.Class(j.Class()).EachType(v.Cluster(), func(t cluster.TypeID) bool {
+		options = append(options, option{v.TypeSpeed(j, t, tasks, false), t})
+		return true
+	})
+	slices.SortStableFunc(options, func(x, y option) int { return cmp.Compare(y.speed, x.speed) })
+	for _, o := range options {
+		if p.StartSize(j.ID, tasks, rounds.On(a.cfg.Place, o.on)) {
+			return
+		}
+	}
+	p.Start(j.ID, a.cfg.Place)
 }
 
 // serve matches and starts until nobody can be started.

@@ -88,3 +88,43 @@ func TestPairsBecomeRounds(t *testing.T) {
 		}
 	}
 }
+
+// TestClaimsBeforeIdleGPUs: a job whose whole target is P100s, where it is fastest, runs
+// there, although V100s come first and are idle. A job without a claim on a free type gets
+// the fastest free one. So it is on gen300s with as many GPUs of each type as it has jobs.
+func TestClaimsBeforeIdleGPUs(t *testing.T) {
+	table := &perf.Table{Reference: "v100"}
+	for m, rate := range map[perf.Measured]float64{
+		{Job: "p", GPUs: 1, Type: "v100"}: 10, {Job: "p", GPUs: 1, Type: "p100"}: 20, {Job: "p", GPUs: 1, Type: "k80"}: 1,
+		{Job: "k", GPUs: 1, Type: "v100"}: 10, {Job: "k", GPUs: 1, Type: "p100"}: 1, {Job: "k", GPUs: 1, Type: "k80"}: 40,
+	} {
+		table.Add(m, rate)
+	}
+	spec, err := clusterspec.Load("1x2:V100+1x2:P100+1x2:K80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := job.GPUs(1)
+	for _, objective := range []string{"las", "water-filling", "hierarchical", "fifo", "sjf", "makespan", "ftf", "throughput", "cost", "cost-slo"} {
+		var entries []trace.Entry
+		for i, name := range []string{"p", "k", "p"} {
+			entries = append(entries, trace.Entry{
+				Job:   job.Job{ID: job.ID(i), Key: fmt.Sprint(i), Name: name, Submit: time.Duration(i) * 7 * time.Minute, Demand: &d, Retries: -1},
+				Truth: trace.Truth{Work: 4 * time.Hour},
+			})
+		}
+		x := experiment.Experiment{Spec: spec, Seed: 1, Model: table}
+		settings := []experiment.Setting{{Name: "objective", Value: objective}}
+		for _, policy := range []string{"gavel", "pop"} {
+			o, err := x.Run(context.Background(), experiment.Choice{Policy: policy, Settings: settings}, trace.FromMemory(entries))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, want := range []time.Duration{2 * time.Hour, time.Hour, 2 * time.Hour} {
+				if r := o.State.Record(job.ID(i)); r.End-r.Job.Submit != want {
+					t.Errorf("%s(objective=%s): job %d of sort %s takes %v, want %v", policy, objective, i, r.Job.Name, r.End-r.Job.Submit, want)
+				}
+			}
+		}
+	}
+}

@@ -57,15 +57,15 @@ func philly(t testing.TB, policy, nodes string, limit int) *experiment.Outcome {
 }
 
 // Section 8.3: at a contention above one, of jobs of an hour and more, Themis has the
-// lowest worst rho where the worst off go first, below LAS and SRTF and far below FIFO;
-// with auctions it is near theirs.
+// lowest worst rho, with auctions or where the worst off go first, below LAS and SRTF and
+// far below FIFO.
 func TestPhilly(t *testing.T) {
 	worst := map[string]float64{}
 	for name, policy := range map[string]string{"auction": "themis", "greedy": "themis(variant=greedy)", "las": "las", "srtf": "srtf", "fifo": "fifo"} {
 		worst[name] = philly(t, policy, "16x8", 2000).Result.Fairness.Worst
 	}
 	t.Logf("worst rho %v", worst)
-	if worst["greedy"] >= worst["srtf"] || worst["greedy"] >= worst["las"] || worst["auction"] > 1.2*worst["las"] || worst["fifo"] < 20*worst["auction"] {
+	if worst["greedy"] >= worst["srtf"] || worst["greedy"] >= worst["las"] || worst["auction"] >= worst["srtf"] || worst["auction"] >= worst["las"] || worst["fifo"] < 20*worst["auction"] {
 		t.Errorf("worst rho %v", worst)
 	}
 }

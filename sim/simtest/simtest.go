@@ -17,6 +17,7 @@
 package simtest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -71,6 +72,7 @@ type Config struct {
 	Restart   bool              // replace the policy by a new one at random moments
 	Unchecked bool              // leave out the slow checks
 	Shared    bool              // the policy gives jobs parts of the GPUs that they ask for
+	Busy      bool              // the policy leaves no GPUs idle beside a job that waits and fits on them
 	Sinks     []engine.Sink
 }
 
@@ -260,7 +262,7 @@ func Try(cfg Config, jobs ...Job) (*Run, error) {
 			return run, watch.err
 		}
 		if !cfg.Unchecked {
-			if err := check(run.State, cfg.Shared); err != nil {
+			if err := check(run.State, &cfg); err != nil {
 				return run, fmt.Errorf("at %v: %w", run.State.Now, err)
 			}
 		}
@@ -273,8 +275,9 @@ func Try(cfg Config, jobs ...Job) (*Run, error) {
 const maxSteps = 20_000
 
 // check verifies the invariants of every run: the ledger agrees with what jobs
-// hold, gangs are whole, and every job that waits has a reason.
-func check(s *state.State, shared bool) error {
+// hold, gangs are whole, none is where it is believed to stand still, and every job that waits
+// has a reason.
+func check(s *state.State, cfg *Config) error {
 	if err := s.Check(); err != nil {
 		return err
 	}
@@ -286,8 +289,12 @@ func check(s *state.State, shared bool) error {
 			return fmt.Errorf("job %s waits without a reason", r.Job.Key)
 		case r.Phase == job.Waiting && r.Reason.Code > job.Because && r.Since < s.Now:
 			return fmt.Errorf("job %s waits since %v for the reason %v", r.Job.Key, r.Since, r.Reason.Code)
+		case r.Phase == job.Waiting && cfg.Busy:
+			if err := fits(s, id); err != nil {
+				return err
+			}
 		case r.Phase.HasDevices():
-			if err := whole(s, id, shared); err != nil {
+			if err := cmp.Or(whole(s, id, cfg.Shared), moves(s, id, cfg.Speeds)); err != nil {
 				return err
 			}
 		}

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/place"
@@ -28,6 +29,7 @@ import (
 type Terms struct {
 	Length  time.Duration // above 0
 	Place   place.Strategy
+	Refill  bool // what winners leave in the end, since they keep what they have, goes to whoever was tried, to one that loses its GPUs too
 	Aligned bool // terms end together, at multiples of their length: a first one may be shorter
 
 	pass Pass
@@ -46,10 +48,13 @@ type Pass struct {
 	wins  dense.Set // the same as a set
 }
 
-// winner is a job that was served, and its number of tasks of the first role.
+// winner is a job that was served, its number of tasks of the first role, and where.
 type winner struct {
 	id    job.ID
 	tasks int
+	where place.Strategy
+	typed bool           // it is to have GPUs of one type
+	on    cluster.TypeID // that type
 }
 
 // slack is the part of a term by which a decision may come late and still be that
@@ -152,15 +157,29 @@ func (s *Pass) Serve(j sched.Job) bool {
 	return s.ServeSize(j, int(j.Spec().Demand.Roles[0].Tasks))
 }
 
-// ServeSize is Take with so many tasks of the first role, for elastic jobs.
+// ServeSize is Serve with so many tasks of the first role, for elastic jobs.
 func (s *Pass) ServeSize(j sched.Job, tasks int) bool {
-	s.tried = append(s.tried, winner{j.ID, tasks})
-	if !s.plan.StartSize(j.ID, tasks, s.place) {
+	return s.serve(winner{id: j.ID, tasks: tasks, where: s.place})
+}
+
+// ServeOn is ServeSize on GPUs of one type. A job that holds others is moved.
+func (s *Pass) ServeOn(j sched.Job, tasks int, t cluster.TypeID) bool {
+	return s.serve(winner{id: j.ID, tasks: tasks, where: rounds.On(s.place, t), typed: true, on: t})
+}
+
+func (s *Pass) serve(w winner) bool {
+	s.tried = append(s.tried, w)
+	if !s.plan.StartSize(w.id, w.tasks, w.where) {
 		return false
 	}
-	s.won = append(s.won, winner{j.ID, tasks})
-	s.wins.Add(int(j.ID))
+	s.won = append(s.won, w)
+	s.wins.Add(int(w.id))
 	return true
+}
+
+// suits tells whether a winner may keep what it holds, perhaps at another size.
+func (w *winner) suits(c *cluster.Cluster, held *cluster.Alloc) bool {
+	return !w.typed || !slices.ContainsFunc(held.Shares, func(s cluster.Share) bool { return c.TypeOf(s.Device) != w.on })
 }
 
 // settle makes what was decided real: winners keep what they hold, others leave,
@@ -183,25 +202,29 @@ func (t *Terms) settle(v *sched.View, p *sched.Plan) {
 	}
 	for _, w := range s.won {
 		if on := p.Alloc(w.id); on != nil {
+			if !w.suits(v.Cluster(), on) {
+				p.Stop(w.id, job.Reason{Code: job.Moved, Job: job.None})
+				continue
+			}
 			if on.Tasks(0) != w.tasks {
-				p.Resize(w.id, w.tasks, t.Place)
+				p.Resize(w.id, w.tasks, w.where)
 			}
 			p.Remember(w.id, term)
 		}
 	}
-	for _, order := range [][]winner{s.won, s.tried} {
+	for i, order := range [][]winner{s.won, s.tried} {
 		failed := false
 		for _, w := range order {
-			if v.Job(w.id).Running() || p.Alloc(w.id) != nil {
+			if p.Alloc(w.id) != nil || v.Job(w.id).Running() && !t.Refill {
 				continue
 			}
-			if p.StartSize(w.id, w.tasks, t.Place) {
+			if p.StartSize(w.id, w.tasks, w.where) || i > 0 && w.typed && p.StartSize(w.id, w.tasks, t.Place) {
 				p.Remember(w.id, term)
 			} else {
 				failed = true
 			}
 		}
-		if !failed {
+		if !failed && !t.Refill {
 			return
 		}
 	}

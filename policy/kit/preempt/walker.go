@@ -180,7 +180,7 @@ func (w *walker) take(v *sched.View, j sched.Job) bool {
 	class := v.Class(j.Class())
 	need := int64(class.Amount.GPU)
 	sum, took := int64(0), false
-	class.Demand.EachType(v.Cluster(), func(t cluster.TypeID) bool {
+	class.EachType(v.Cluster(), func(t cluster.TypeID) bool {
 		if w.free[t] >= need {
 			w.free[t] -= need
 			took = true
@@ -195,7 +195,7 @@ func (w *walker) take(v *sched.View, j sched.Job) bool {
 	if sum < need || class.NoType {
 		return false
 	}
-	class.Demand.EachType(v.Cluster(), func(t cluster.TypeID) bool {
+	class.EachType(v.Cluster(), func(t cluster.TypeID) bool {
 		n := min(need, w.free[t])
 		w.free[t] -= n
 		need -= n

@@ -61,16 +61,21 @@ func (d *deal) begin(r *Round) {
 			p.Start(k.with, OneType(r.run.Place))
 		}
 	}
-	if len(d.failed) > 0 { // the devices meant for them go to any job that fits
-		for _, j := range r.Jobs {
-			if !r.Served(j.ID) {
-				p.Start(j.ID, OneType(r.run.Place))
-			}
-		}
+	if len(d.failed) > 0 {
+		d.others(r)
 	}
 	for _, j := range r.Jobs {
 		if p.Alloc(j.ID) == nil {
 			p.Wait(j.ID, waits(v, r, j))
+		}
+	}
+}
+
+// others gives what was meant for jobs that found no place to whoever fits.
+func (d *deal) others(r *Round) {
+	for _, j := range r.Jobs {
+		if !r.Served(j.ID) {
+			r.Plan.Start(j.ID, OneType(r.run.Place))
 		}
 	}
 }
@@ -155,10 +160,14 @@ func waits(v *sched.View, r *Round, j sched.Job) job.Reason {
 // fill gives free devices to the jobs that were served inside a round.
 func (d *deal) fill(r *Round) {
 	d.startBare(r)
+	failed := false
 	for _, k := range r.picks {
-		if !r.Plan.StartSize(k.job, k.tasks, On(r.run.Place, k.t)) {
-			r.Plan.StartSize(k.job, k.tasks, OneType(r.run.Place))
+		if !r.Plan.StartSize(k.job, k.tasks, On(r.run.Place, k.t)) && !r.Plan.StartSize(k.job, k.tasks, OneType(r.run.Place)) {
+			failed = true
 		}
+	}
+	if failed {
+		d.others(r)
 	}
 }
 

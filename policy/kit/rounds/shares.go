@@ -265,23 +265,20 @@ func share(shares [][]float64, i, k int) float64 {
 	return 0
 }
 
-// Bids lists the bids of the jobs of the round, and of their pairs, for a type,
-// in the order in which they are served. Call it after Begin. Jobs with claims
-// on the type come first. With idle, the others follow, with priority 0. The
-// slice is valid until the next call.
-func (s *Shares) Bids(r *Round, t cluster.TypeID, idle bool) []Bid {
+// Bids are the bids of the jobs of the round, and of pairs of them, for a type, in the
+// order in which they are served, after Begin. The slice is valid until the next call.
+func (s *Shares) Bids(r *Round, t cluster.TypeID) []Bid {
 	s.bids = s.bids[:0]
 	for i, j := range s.jobs {
 		if r.Served(j.ID) {
 			continue
 		}
-		near := s.accounts[i].on(t, true)
-		if near.Target > 0 {
+		if near := s.accounts[i].on(t, true); near.Target > 0 {
 			b := near.Bid(j.ID, t)
 			b.Together = true
 			s.bids = append(s.bids, b)
 		}
-		if c := s.accounts[i].on(t, false); c.Target > 0 || idle && near.Target == 0 {
+		if c := s.accounts[i].on(t, false); c.Target > 0 {
 			s.bids = append(s.bids, c.Bid(j.ID, t))
 		}
 		if s.Pairs {
@@ -292,41 +289,81 @@ func (s *Shares) Bids(r *Round, t cluster.TypeID, idle bool) []Bid {
 	return s.bids
 }
 
-// Walk serves jobs of the round by their bids, type after type in the order
-// given. With idle, devices on which no job has a claim go to any job that can
-// use them: one whose speed there is above 0. This includes devices that are
-// left because no node has room for a gang on a single node.
+// Walk takes jobs of the round by their bids, type after type in the order given. With
+// idle, devices that are left when all claims on all types were served go to whoever was
+// not: each job has the type on which it is fastest of those that have room, the first one
+// given of several. speed says how fast it is; a job has no type on which that is 0.
 func (s *Shares) Walk(r *Round, types []cluster.TypeID, idle bool, speed func(job sched.Job, t cluster.TypeID) float64) {
+	var apart []Bid // they were to be together, and could not
 	for _, t := range types {
-		var apart []sched.Job // gangs that were due on a single node and found no room
-		for _, b := range s.Bids(r, t, idle) {
+		for _, b := range s.Bids(r, t) {
 			if r.left[t] <= 0 {
 				break
 			}
-			switch j := r.View.Job(b.Job); {
-			case b.With != job.None:
-				if other := r.View.Job(b.With); r.ServePair(j, other, t) {
-					s.serve(r, j, other.ID, false)
-					s.serve(r, other, j.ID, false)
-				}
-			case b.Together:
-				if r.ServeTogether(j, t) {
-					s.serve(r, j, job.None, true)
-				} else if idle {
-					apart = append(apart, j)
-				}
-			case b.Target > 0 || speed(j, t) > 0:
-				if r.Serve(j, t) {
-					s.serve(r, j, job.None, false)
-				}
-			}
-		}
-		for _, j := range apart {
-			if r.Serve(j, t) {
-				s.serve(r, j, job.None, false)
+			if !s.claim(r, b) && b.Together {
+				apart = append(apart, b)
 			}
 		}
 	}
+	if !idle {
+		return
+	}
+	for _, b := range apart {
+		b.Together = false
+		s.claim(r, b)
+	}
+	for _, b := range s.behind(r) {
+		j := r.View.Job(b.Job)
+		best, on := 0.0, cluster.TypeID(0)
+		for _, t := range types {
+			if r.left[t] < r.Need(j) {
+				continue
+			}
+			if v := speed(j, t); v > best {
+				best, on = v, t
+			}
+		}
+		if best > 0 && r.Serve(j, on) {
+			s.serve(r, j, job.None, false)
+		}
+	}
+}
+
+// claim takes who bids, if there is room.
+func (s *Shares) claim(r *Round, b Bid) bool {
+	j := r.View.Job(b.Job)
+	switch {
+	case b.With != job.None:
+		other := r.View.Job(b.With)
+		if !r.ServePair(j, other, b.Type) {
+			return false
+		}
+		s.serve(r, other, j.ID, false)
+	case b.Together && !r.ServeTogether(j, b.Type), !b.Together && !r.Serve(j, b.Type):
+		return false
+	}
+	s.serve(r, j, b.With, b.Together)
+	return true
+}
+
+// behind are the jobs that were not taken, each with the most urgent of its claims, in the
+// order in which they are to have what is left.
+func (s *Shares) behind(r *Round) []Bid {
+	s.bids = s.bids[:0]
+	for i, j := range s.jobs {
+		if r.Served(j.ID) {
+			continue
+		}
+		most := Bid{Job: j.ID, With: job.None}
+		for _, e := range s.accounts[i].entries {
+			if b := e.Claim.Bid(j.ID, 0); !e.pair && b.Before(most) {
+				most = b
+			}
+		}
+		s.bids = append(s.bids, most)
+	}
+	Sort(s.bids)
+	return s.bids
 }
 
 // serve notes the claim by which a job is served in this round.
