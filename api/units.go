@@ -212,8 +212,8 @@ func (t *Tasks) UnmarshalJSON(b []byte) error {
 // in package json.
 func isNull(b []byte) bool { return string(bytes.TrimSpace(b)) == "null" }
 
-// scalar is the text of a JSON number or string. What decoders hand over is
-// whole and valid, so that a plain one is taken as it stands.
+// scalar is the text of a JSON number or string. Values from decoders are whole
+// and valid, so a plain one is taken as it stands.
 func scalar(b []byte) (string, error) {
 	b = bytes.TrimSpace(b)
 	if len(b) < 2 || b[0] != '"' {

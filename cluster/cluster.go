@@ -478,8 +478,8 @@ func (c *Cluster) countMilli(s *shelf, d *device, id DeviceID, was, now int32) {
 	}
 }
 
-// SetHealth changes the health of a node. What is held there stays held until
-// it is released.
+// SetHealth changes the health of a node. Allocations there stay until they are
+// released.
 func (c *Cluster) SetHealth(id NodeID, h Health) {
 	c.nodes[id].health = h
 	c.relist(id)
@@ -499,8 +499,8 @@ func (c *Cluster) relist(id NodeID) {
 	}
 }
 
-// SetBroken takes one device out of use, or back into use. What is held on it
-// stays held until it is released. A pooled device loses or regains all.
+// SetBroken takes one device out of use, or back into use. Allocations on it
+// stay until they are released. A pooled device loses or regains all.
 func (c *Cluster) SetBroken(id DeviceID, broken bool) {
 	d := &c.devices[id]
 	if d.broken == broken {

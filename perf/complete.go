@@ -11,8 +11,8 @@ import (
 //
 // References are sorts that were measured beside each other on all GPU types of
 // the table; as many as can be found by leaving out, one after the other, the
-// sort of which most is missing. What their rows have in common is a matrix of
-// low rank. Any other sort has a fingerprint: its speeds beside some of the
+// sort of which most is missing. Their rows are approximated by a matrix of low
+// rank. Any other sort has a fingerprint: its speeds beside some of the
 // references. The rest of its row is filled in from that matrix. The sort is
 // then taken for the reference whose row points most in the same direction (the
 // least cosine distance). Two sorts are estimated to do beside each other what

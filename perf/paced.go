@@ -16,9 +16,9 @@ import (
 //	owner: 1 / (1 + Disturb x max(0, sum of u of all owners + sum of p x u of all guests - 1))
 //	guest: p x min(1, (1 - sum of u of owners) / u) x (1 - Spill x spilled part)
 //
-// Several guests share the gap in proportion to p x u. What a guest takes of memory
-// beyond the share it holds (Share.Memory) lies in main memory, and so does what
-// owners leave no room for.
+// Several guests share the gap in proportion to p x u. Memory of a guest beyond
+// its share (Share.Memory) lies in main memory, and so does memory for which
+// owners leave no room.
 //
 // Source: Xiao et al., "AntMan: Dynamic Scaling on GPU Clusters for Deep Learning",
 // OSDI 2020, for the mechanism. The formulas are ours.

@@ -15,8 +15,8 @@ import (
 // When j runs at factor f of its speed alone beside n others, and p was
 // expected, each of the n pairs is multiplied by (f/p)^(Rate/n). With Rate 1
 // the next expectation is the last observation. With less it is a mean of the
-// observations, in which the latest counts most. What it has learnt is a
-// function of the observations and their order.
+// observations, in which the latest counts most. Its lessons are a function of
+// the observations and their order.
 type Learner struct {
 	First Sharing // nil: nobody disturbs anybody
 	Rate  float64 // above 0, at most 1; 0: LearnRate

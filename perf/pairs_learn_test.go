@@ -111,8 +111,8 @@ func TestLearnerKeepsWhatFirstSays(t *testing.T) {
 	}
 }
 
-// What is seen again and again is news for a while only, and two neighbours of one sort
-// teach one lesson.
+// A repeated observation changes the belief only for a while. Two neighbours of
+// one sort teach one lesson.
 func TestLearnerIsContent(t *testing.T) {
 	a, b := model("a"), &job.Job{Name: "b"}
 	l := perf.Learner{}

@@ -16,7 +16,8 @@ type Gain struct {
 	Together float64 // how many times fewer passes over its data To takes when trained with From
 }
 
-// Gains is a Transfer from a table. What is not in the table gains nothing.
+// Gains is a Transfer from a table. A pair that is not in the table gains
+// nothing.
 //
 // Two jobs that are trained as one go through both data sets as often as the
 // one that needs more passes, with the gain, as in Ymir (ICS 2024, section 4).

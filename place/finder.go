@@ -317,8 +317,8 @@ func (r *Request) generalRack() bool {
 	return r.roles(true)
 }
 
-// roles places role after role. What it finds is booked as it goes, so that
-// later tasks see it, and given back at the end.
+// roles places role after role. It books devices as it finds them, so that
+// later tasks see that, and gives them back at the end.
 func (r *Request) roles(close bool) bool {
 	r.Out.Reset()
 	r.used = 0

@@ -15,8 +15,8 @@ const jobsHeader = "job,tenant,gpus,submit_s,first_start_s,end_s,jct_s,wait_s,ru
 
 // WriteJobs writes one CSV line for each job of a run, in order of submission:
 // the job's key (its number where it has none), its tenant, the GPUs it asked
-// for, and its times in seconds, exactly. What is not known yet is left empty;
-// of a job that has not ended, wait_s and run_s count up to now.
+// for, and its times in seconds, exactly. Unknown values are left empty. For a
+// job that has not ended, wait_s and run_s count up to now.
 func WriteJobs(w io.Writer, s *state.State) error {
 	out := bufio.NewWriterSize(w, 1<<16)
 	out.WriteString(jobsHeader)

@@ -14,9 +14,9 @@ import (
 )
 
 // sharing is what the world knows of jobs that share devices or are trained
-// together. What one job does changes how fast others run, and whether their
-// memory suffices; the world tells of that in the same instant, as soon as it is
-// asked again.
+// together. One job changes the speeds of others, and whether their memory
+// suffices. The world reports that in the same instant, as soon as it is asked
+// again.
 type sharing struct {
 	on     bool
 	model  sharingModel
@@ -294,8 +294,9 @@ func (w *Sim) memoryOn(d cluster.DeviceID) (sum, spilled unit.Bytes) {
 	return sum, spilled
 }
 
-// exhaust throws off a device whose memory runs out those who came last, of those who
-// need it, until it suffices. Who needs more than there is for it alone fails at last.
+// exhaust throws off a device whose memory runs out those who came last, of
+// those who need it, until it suffices. A job that needs more than there is for
+// it alone fails in the end.
 func (w *Sim) exhaust(d cluster.DeviceID, now time.Duration, out []eventlog.Event) []eventlog.Event {
 	has := w.state.Cluster.Type(w.state.Cluster.TypeOf(d)).Memory
 	for has > 0 {

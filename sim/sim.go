@@ -51,7 +51,8 @@ type Config struct {
 
 	// Script is what happens besides, in order of time: NodeSet, Device, Cancel,
 	// Hold, Free, Speed and Used. A node that goes down throws off what runs there.
-	// What cannot be by then (to cancel a job that has ended) does not happen.
+	// An event that is impossible by then (to cancel a job that has ended) does not
+	// happen.
 	Script []eventlog.Event
 
 	// Disturb is for published simulators in which any event disturbs every
@@ -221,8 +222,8 @@ func (w *Sim) Next(wake time.Duration, out []eventlog.Event) (time.Duration, []e
 		return now, out, err
 	}
 	out = w.settle(now, out)
-	// Who has left comes after the nodes that are lost, so that nobody is started
-	// there.
+	// Jobs that have left come after the nodes that are lost, so that no job is
+	// started there.
 	for _, id := range w.gone {
 		out = append(out, eventlog.Event{Time: now, Kind: eventlog.Gone, Job: id})
 	}
@@ -528,8 +529,8 @@ func (w *Sim) schedule(id job.ID, ready, progress time.Duration, speed float64) 
 	w.timers.Set(int32(id), int64(end))
 }
 
-// later is d after t. What cannot be counted any more is just before never, which
-// ends a run with an error.
+// later is d after t. A moment that can no longer be counted is just before
+// never, which ends a run with an error.
 func later(t, d time.Duration) time.Duration {
 	if d >= unit.Never-t {
 		return unit.Never - 1

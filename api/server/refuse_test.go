@@ -89,7 +89,8 @@ var badRequests = []struct {
 	{"PATCH", "/v1/policy", "", 405, "what does is PUT"},
 }
 
-// What makes no sense is refused with a sentence that says where.
+// A request that makes no sense is refused with a sentence that says where the
+// mistake is.
 func TestRefusals(t *testing.T) {
 	r := start(t, func(c *Config) { c.MaxBody = 4096 })
 	r.fake.add("anna", 1)

@@ -212,7 +212,7 @@ func TestClientRefuses(t *testing.T) {
 	}
 }
 
-// Who is no operator sees and touches her own jobs.
+// A user who is not an operator sees and changes only her own jobs.
 func TestOthersJobs(t *testing.T) {
 	r, ctx := start(t, func(c *Config) { c.Operators = nil }), context.Background()
 	r.fake.add("somebody-else", 2)

@@ -47,7 +47,7 @@ func TestFromSummary(t *testing.T) {
 		t.Errorf("%+v, %v", o, err)
 	}
 
-	// What is given anew goes over what was.
+	// Flags that are given anew take precedence over the recorded ones.
 	works(t, "sim", "--from-summary", summary, "--seed", "8", "--out", again)
 	if read("first/fifo(mode=skip)/jobs.csv") == read("again/fifo(mode=skip)/jobs.csv") {
 		t.Error("another seed changes nothing")

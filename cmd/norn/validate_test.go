@@ -127,7 +127,7 @@ func TestValidateOne(t *testing.T) {
 	if err != nil || out != want {
 		t.Errorf("%v, %s", err, out)
 	}
-	// What was written is a result to compare with.
+	// The written file is a result to compare with.
 	if out, err = runValidate(t, append(run, "--against", folder+"/mine.csv.gz")...); err != nil || out != want {
 		t.Errorf("%v, %s", err, out)
 	}

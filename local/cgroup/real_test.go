@@ -254,8 +254,8 @@ func TestFreeze(t *testing.T) {
 	})
 }
 
-// What has left its parent, its process group and its session is still held, and
-// ends though it is frozen and ignores signals.
+// A process that has left its parent, its process group and its session is
+// still confined. It ends although it is frozen and ignores signals.
 func TestKillAll(t *testing.T) {
 	forEach(t, func(t *testing.T, m *Manager) {
 		g := group(t, m, Limits{})

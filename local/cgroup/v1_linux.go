@@ -67,7 +67,8 @@ func shares(dir string) int {
 
 func (t *v1) create(path string, lim Limits, l lacks) lacks {
 	res, err := resources(lim)
-	// What has no limit stays where it is, but for memory, so that its end is counted.
+	// A run without limits stays where it is, except for memory, so that its end is
+	// counted.
 	idle := [parts]bool{cpu: res.CPU == nil, devices: len(lim.Hidden) == 0}
 	for _, p := range v1Order {
 		if l[p] != "" || idle[p] {

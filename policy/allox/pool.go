@@ -171,8 +171,8 @@ func (b *pool) value(times []float64, on int) float64 {
 	return slower / float64(max(1, b.count[best]))
 }
 
-// scores are what users' running jobs count. What one counts does not change while it
-// runs.
+// scores are what users' running jobs count. The cost of a running job does not
+// change.
 func (b *pool) scores(v *sched.View) map[tenant.ID]float64 {
 	out := map[tenant.ID]float64{}
 	c := v.Cluster()
