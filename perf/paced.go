@@ -5,9 +5,9 @@ import (
 	"github.com/norn-scheduler/norn/job"
 )
 
-// Paced is the Sharing of jobs that own their devices and guests, whose kernels are
-// launched in the gaps that the owners leave: a guest holds nothing of the device
-// (Share.Milli is 0), and Share.Throttle slows its launches down.
+// Paced is the Sharing of jobs that own their devices and guests. Kernels of
+// guests are launched in the gaps that the owners leave. A guest holds nothing
+// of the device (Share.Milli is 0), and Share.Throttle slows its launches down.
 //
 // With u the part of the multiprocessors that a job could keep busy
 // (job.Hints.GPUUse; all of them where it tells nothing), and p the part of the time

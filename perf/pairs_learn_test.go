@@ -41,8 +41,8 @@ func TestLearnerByHand(t *testing.T) {
 	}
 }
 
-// Where the truth is a table of pairs, it is learnt from groups of two to four jobs, with
-// noise of 5 %, from a belief that is wrong by up to a factor of two.
+// If the truth is a table of pairs, it is learnt from groups of two to four
+// jobs, with noise of 5 %. The first belief is wrong by up to a factor of two.
 func TestLearnerFindsPairs(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	const models = 5

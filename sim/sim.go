@@ -2,9 +2,9 @@
 // their truth says, and fail as a seeded random source says. The truth stays in
 // here: a policy is shown estimates at most.
 //
-// Nouns: the truth of a job is its work (trace.Truth); its speed is what the
-// performance model says for what it holds; a completion is exact: progress is
-// an integral of speed, and there are no ticks.
+// Nouns: the truth of a job is its work (trace.Truth). Its speed is what the
+// performance model says for its allocation. Completions are exact, since
+// progress is an integral of speed without ticks.
 package sim
 
 import (
@@ -55,9 +55,9 @@ type Config struct {
 	// happen.
 	Script []eventlog.Event
 
-	// Disturb is for published simulators in which any event disturbs every
-	// running job. When set, it is asked at each instant, for each running job
-	// that does not end then, how much progress the job has lost since the last
+	// Disturb is for published simulators in which any event disturbs every running
+	// job. When set, it is asked at each instant for each running job that does not
+	// end then. It returns how much progress the job has lost since the last
 	// instant, gap ago; the answer is bounded by the gap.
 	Disturb func(j *job.Job, gap time.Duration) time.Duration
 }
@@ -151,9 +151,9 @@ func (w *Sim) Attach(s *state.State) error {
 	return w.fetch()
 }
 
-// Resume takes over the jobs of a state that did not begin empty, such as that of
-// a live cluster: left says how much work each still has, unit.Never for one that
-// does not end. It must follow Attach, before the first instant.
+// Resume takes over the jobs of a state that did not begin empty, such as that
+// of a live cluster. left returns the work that each still has, unit.Never for
+// a job that does not end. It must follow Attach, before the first instant.
 func (w *Sim) Resume(left func(*job.Record) time.Duration) {
 	now := w.state.Now
 	for i := range w.state.Jobs() {
