@@ -454,9 +454,9 @@ func (c *Cluster) countFree(s *shelf, g *group, delta int64) {
 	s.domainFree[leaf] += int32(delta)
 }
 
-// countMilli keeps the counts of free milli, and the index of partial devices,
-// true where what is free of a device goes from was to now; 0 where the device
-// comes or goes.
+// countMilli updates the counts of free milli, and the index of partial
+// devices, when the free part of a device goes from was to now. Either is 0
+// where the device comes or goes.
 func (c *Cluster) countMilli(s *shelf, d *device, id DeviceID, was, now int32) {
 	if d.broken {
 		return
@@ -478,8 +478,8 @@ func (c *Cluster) countMilli(s *shelf, d *device, id DeviceID, was, now int32) {
 	}
 }
 
-// SetHealth changes the health of a node. What is held there stays held until
-// it is released.
+// SetHealth changes the health of a node. Allocations there stay until they are
+// released.
 func (c *Cluster) SetHealth(id NodeID, h Health) {
 	c.nodes[id].health = h
 	c.relist(id)
@@ -499,8 +499,8 @@ func (c *Cluster) relist(id NodeID) {
 	}
 }
 
-// SetBroken takes one device out of use, or back into use. What is held on it
-// stays held until it is released. A pooled device loses or regains all.
+// SetBroken takes one device out of use, or back into use. Allocations on it
+// stay until they are released. A pooled device loses or regains all.
 func (c *Cluster) SetBroken(id DeviceID, broken bool) {
 	d := &c.devices[id]
 	if d.broken == broken {
@@ -716,8 +716,9 @@ func (c *Cluster) MemoryFree(id NodeID) (free unit.Bytes, ok bool) {
 	return n.memFree, n.accountsM
 }
 
-// TasksBeside is for how many tasks, each of so much CPU and memory, a node has room
-// beside what is booked, as far as it accounts for them; it stops counting at most.
+// TasksBeside is the number of tasks, each of so much CPU and memory, for which
+// a node has room beside what is booked, as far as it accounts for them. It
+// stops counting at most.
 func (c *Cluster) TasksBeside(id NodeID, cpu unit.Milli, memory unit.Bytes, most int) int {
 	n := &c.nodes[id]
 	if n.accountsC && cpu > 0 {

@@ -256,8 +256,7 @@ func TestLedgerAllocatesNothing(t *testing.T) {
 	}
 }
 
-// What may be given new work: not what is on a node that is cordoned, and no broken
-// device.
+// A device on a cordoned node and a broken device may not be given new work.
 func TestUsable(t *testing.T) {
 	c := New()
 	typ, err := c.AddType(GPUType{Name: "V100"})

@@ -187,9 +187,9 @@ func (c *Cluster) Keep(mark int) {
 // CPU or its memory would be over-committed, or when a node is not usable.
 func (c *Cluster) Allocate(a *Alloc) error { return c.take(a, false) }
 
-// Reallocate is Take for a job that has just released other parts of the very same
-// devices: it stays, so that nodes and devices which take no new work are no
-// hindrance.
+// Reallocate is Take for a job that has just released other parts of the very
+// same devices. The job stays, so it does not matter whether nodes and devices
+// take new work.
 func (c *Cluster) Reallocate(a *Alloc) error { return c.take(a, true) }
 
 func (c *Cluster) take(a *Alloc, stays bool) error {

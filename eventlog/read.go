@@ -181,10 +181,10 @@ func (l *Reader) next() ([]byte, error) {
 }
 
 // Next reads the next event; io.EOF at the end, ErrTorn (wrapped) where the log
-// breaks off, ErrAnother (wrapped) where another one begins, ErrChecksum (wrapped)
-// where it is not as it was written. Events of kinds that are not known are passed
-// over. What the event points to, but for the Spec of a job and its note, is valid
-// until the next call.
+// breaks off, ErrAnother (wrapped) where another one begins, ErrChecksum
+// (wrapped) where it is not as it was written. Events of kinds that are not
+// known are passed over. Everything to which the event points, except the Spec
+// of a job and its note, is valid until the next call.
 func (l *Reader) Next(ev *Event) error {
 	for {
 		line, err := l.next()

@@ -16,9 +16,9 @@ import (
 	"github.com/norn-scheduler/norn/trace/gen"
 )
 
-// Assumption is what the jobs of a trace are taken to be that do not tell, so that any
-// trace can be run under policies which need to know it. The empty one assumes nothing.
-// What a job tells itself is left as it is.
+// Assumption is what the jobs of a trace are taken to be that do not tell, so
+// that any trace can be run under policies which need to know it. The empty one
+// assumes nothing. Properties that a job declares are left as they are.
 type Assumption string
 
 // The assumptions. Some change the world, too: how fast jobs are, what starts cost, how

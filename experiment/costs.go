@@ -10,9 +10,10 @@ import (
 )
 
 // ParseCosts reads what transitions cost, each as a user writes it: start=10s,
-// checkpoint=5s, restore=20s, migrate=30s, resize=30s. What is not told costs what it
-// does in base, as far as base does not tell gangs of several sizes apart. It fails on
-// another name and on a time that is none, or negative.
+// checkpoint=5s, restore=20s, migrate=30s, resize=30s. A cost that the text
+// leaves out is that of base, unless base has different costs for gangs of
+// several sizes. It fails on another name and on a time that is none, or
+// negative.
 func ParseCosts(list []string, base perf.Costs) (perf.Costs, error) {
 	var c perf.Costs
 	if len(base.Tiers) == 0 {

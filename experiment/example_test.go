@@ -23,7 +23,8 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// What norn sim jobs.csv --cluster cluster.yaml --assume use --policy fifo,antman does.
+// This example does what norn sim jobs.csv --cluster cluster.yaml --assume use
+// --policy fifo,antman does.
 func ExampleExperiment_All() {
 	jobs := must(experiment.OpenTrace("testdata/jobs.csv", trace.Options{}))
 	defer jobs.Close()
@@ -44,7 +45,7 @@ func ExampleExperiment_All() {
 	// what 5 jobs use of their GPUs was not told: each was taken to use as much as training jobs do that were measured, drawn by its number (--assume use, --seed 1)
 }
 
-// What norn plan --log events.log --policy srtf does.
+// This example does what norn plan --log events.log --policy srtf does.
 func Example_plan() {
 	file := must(eventlog.Open("testdata/events.log"))
 	defer file.Close()

@@ -16,11 +16,12 @@ import (
 	"github.com/norn-scheduler/norn/state"
 )
 
-// Folder is where the files of runs go. Each run has a folder of its own in it, with
-// jobs.csv, summary.json and the event log; report.html is about all runs. It is written
-// as a whole: Begin makes PATH.partial, into which everything goes, and Commit puts that
-// in the place of PATH, and of all that an earlier run left there. What an interrupted run
-// has written stays in PATH.partial until the next one begins.
+// Folder is where the files of runs go. Each run has a folder of its own in it,
+// with jobs.csv, summary.json and the event log; report.html is about all runs.
+// It is written as a whole: Begin makes PATH.partial, into which everything
+// goes, and Commit puts that in the place of PATH, and of all that an earlier
+// run left there. The files of an interrupted run stay in PATH.partial until
+// the next one begins.
 type Folder struct {
 	Path    string
 	Packing eventlog.Compression // of event logs
@@ -147,8 +148,8 @@ func (f *Folder) Contains(path string) bool {
 	return err == nil && too == nil && (inside(path, dir) || inside(path, dir+".partial"))
 }
 
-// Of is the folder of a run, in the folder that is written. What a file system may not
-// take in a name becomes _.
+// Of is the folder of a run, in the folder that is written. A character that a
+// file system may refuse in a name becomes _.
 func (f *Folder) Of(name string) string { return filepath.Join(f.partial, safe(name)) }
 
 // Final is the folder of a run after Commit.

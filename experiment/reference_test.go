@@ -156,10 +156,10 @@ func referencePolicies(t *testing.T, jobs experiment.Jobs) map[string]map[string
 // near tells whether two means differ by at most a share of the second.
 func near(got, want, share float64) bool { return math.Abs(got-want) <= share*want }
 
-// TestPhillyReference compares with the published means. They cannot be equal: the
-// reference counts the wall span of a job as its run time, gaps between attempts
-// included, the log tells what the attempts ran. What must hold is said below; the
-// table is in docs/policies/helios.md.
+// TestPhillyReference compares with the published means. They cannot be equal:
+// the reference counts the wall span of a job as its run time, gaps between
+// attempts included, the log tells what the attempts ran. The requirements are
+// below; the table is in docs/policies/helios.md.
 func TestPhillyReference(t *testing.T) {
 	want, jobs := published(t), phillyJobs(t)
 	got := referencePolicies(t, jobs)

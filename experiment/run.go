@@ -46,7 +46,7 @@ type Experiment struct {
 	Whole bool   // ignore the partitions of the cluster
 	Seed  uint64 // of everything random
 
-	// What jobs are, beside what their trace tells.
+	// Properties of jobs beside those in their trace.
 	Assume Assumption // what jobs are taken to be that do not tell; it may set Spec, Model, Transfer, Costs and World
 
 	// How the world behaves.
@@ -55,14 +55,14 @@ type Experiment struct {
 	Slowdown Slowdown          // how jobs that share a GPU disturb each other
 	World    func(*sim.Config) // failures and the like, set after Slowdown; nil: none
 
-	// What policies know.
+	// Knowledge of the policies.
 	Estimate Estimate      // of run times; the zero value is the truth
 	Speeds   perf.Typed    // of speeds; nil: the Model, if it can tell
 	Sharing  perf.Sharing  // of jobs that share a device; nil: the truth, as far as Belief lets it be known
 	Belief   Belief        // where Sharing is nil: how it differs from the truth
 	Transfer perf.Transfer // of what merged jobs learn from each other; nil: the truth that World sets
 
-	// What is kept and watched.
+	// Outputs and observers.
 	Report report.Options            // what the result holds beside the figures
 	Header eventlog.Header           // of the log: trace, cluster as written, time of day at the start
 	Log    func(Choice) (Log, error) // where the event log goes; nil: nowhere

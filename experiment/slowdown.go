@@ -32,7 +32,7 @@ type Slowdown struct {
 // Check fails on a model that is not known, and on a part of the time that is none.
 func (s *Slowdown) Check() error {
 	if s.By != "" && !slices.Contains(Slowdowns(), s.By) {
-		return fmt.Errorf("%s is no model of jobs that share a GPU: write %s", s.By, oneOf(Slowdowns()))
+		return fmt.Errorf("%s is not a model of jobs that share a GPU: write %s", s.By, oneOf(Slowdowns()))
 	}
 	if !(s.Switching >= 0 && s.Switching <= 1) {
 		return fmt.Errorf("%g is no part of the time: write one from 0 to 1", s.Switching)

@@ -299,8 +299,8 @@ func (d *Demand) TypeMask(c *cluster.Cluster) (m cluster.TypeMask, ok bool) {
 }
 
 // EachType calls visit for the acceptable GPU types that a cluster has, best
-// first, or for all that are GPUs in the order of the cluster when any will do,
-// until it returns false.
+// first, until it returns false. If any type will do, it visits all types that
+// are GPUs, in the order of the cluster.
 func (d *Demand) EachType(c *cluster.Cluster, visit func(cluster.TypeID) bool) {
 	if d.Types == "" {
 		for t := range cluster.TypeID(c.Types()) {

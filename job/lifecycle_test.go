@@ -112,8 +112,8 @@ func drawn(t *testing.T) map[string]map[Phase]Phase {
 	return table
 }
 
-// TestArrows takes every arrow from every phase: the table in the package
-// comment says which lead on, and every other one is an error that names the
+// TestArrows tries every transition from every phase. The table in the package
+// comment says which are allowed. Every other one is an error that names the
 // job and changes nothing.
 func TestArrows(t *testing.T) {
 	table := drawn(t)

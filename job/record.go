@@ -96,9 +96,9 @@ func (r *Record) Submit(j *Job, now time.Duration) {
 	*r = Record{Job: j, Phase: Waiting, Slot: -1, Since: now, FirstStart: -1, End: -1, Estimate: -1, With: None}
 }
 
-// Carry takes over what had become of a job in an earlier log: a new record that
-// stands where the old one stood, the end included. What belongs to a run (Tenant,
-// Pool, Class, Mask, Slot) is not taken over.
+// Carry takes over what had become of a job in an earlier log: a new record
+// that stands where the old one stood, the end included. Fields that belong to
+// a run (Tenant, Pool, Class, Mask, Slot) are not taken over.
 func (r *Record) Carry(past *Record) error {
 	switch {
 	case r.Phase != Waiting:

@@ -28,8 +28,8 @@ import (
 // the loop, and notes what is to be done as acts of that.
 type World interface {
 	engine.World
-	// Leave has what there is of a job's run leave, whatever a policy wants. What
-	// becomes of the job is told later, as an event.
+	// Leave has what there is of a job's run leave, whatever a policy wants. An
+	// event tells the outcome later.
 	Leave(j *Job, p Purpose, why string)
 	// There tells whether anything of a run of a job may be there.
 	There(j *Job) bool

@@ -44,7 +44,8 @@ func (t *trial) instant(tt *testing.T) []eventlog.Event {
 	return slices.Clone(events)
 }
 
-// What was decided is durable before it is done and before anybody is told.
+// A decision is durable before it is carried out and before any user is
+// answered.
 func TestDecideWriteActAnswer(t *testing.T) {
 	l := newTrial()
 	acted := make(chan struct{})

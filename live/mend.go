@@ -17,13 +17,14 @@ import (
 	"github.com/norn-scheduler/norn/state"
 )
 
-// A daemon that starts holds the log, the history, and the folders of jobs and runs
-// against each other. Each of them was made durable before anything was done, so that
-// they agree unless something was lost, cut off or changed behind the daemon's back. The
-// history tells who has ended. As long as the log is whole it tells who has not: a job
-// of which nothing but a folder tells was never taken in. Where the log lacks
-// something, the folders tell, and the jobs are put back. What nobody can make sense
-// of is set aside. All of that is told: see Findings.
+// A daemon that starts holds the log, the history, and the folders of jobs and
+// runs against each other. Each of them was made durable before anything was
+// done, so that they agree unless something was lost, cut off or changed behind
+// the daemon's back. The history tells who has ended. As long as the log is
+// whole it tells who has not: a job of which nothing but a folder tells was
+// never taken in. Where the log lacks something, the folders tell, and the jobs
+// are put back. Files that make no sense are set aside. All of that is
+// reported: see Findings.
 
 // Remains is what the folders of a world tell of a job, whatever its log says.
 type Remains struct {

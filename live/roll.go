@@ -47,9 +47,8 @@ func (d recovery) begin(n int, origin time.Time, was *state.State, c *cluster.Cl
 	return fresh, nil
 }
 
-// carried is what is left of a state, for a new log. What one policy noted on a
-// job means nothing to another, and a job whose devices are gone was frozen for
-// nothing.
+// carried is what is left of a state, for a new log. The notes of one policy
+// mean nothing to another, and a job whose devices are gone was frozen in vain.
 func (d recovery) carried(was *state.State) []eventlog.Event {
 	events := eventlog.Carried(was, mostPast)
 	for i := range events {

@@ -123,7 +123,7 @@ func TestForgivenDevice(t *testing.T) {
 }
 
 // A device of which a measurement says that it does not work takes no new work,
-// until it works again. What an operator has put out of use stays so.
+// until it works again. Devices that an operator has drained stay drained.
 func TestSickDevice(t *testing.T) {
 	t.Parallel()
 	var sick sickness

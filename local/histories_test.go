@@ -65,10 +65,11 @@ func stories(t *testing.T) []story {
 // that this test cannot come to nothing unnoticed.
 const leastPlayed = 27
 
-// TestHistories plays the histories that the simulator plays with real processes
-// on this machine, in which a second is some hundredths of one, and compares what
-// the event log tells. What a clock that is not exact tells otherwise is left out
-// (see plain). A machine that is too loaded to keep up is given more time.
+// TestHistories plays the histories that the simulator plays with real
+// processes on this machine, in which a second is some hundredths of one, and
+// compares what the event log tells. Differences that come only from an inexact
+// clock are left out (see plain). A machine that is too loaded to keep up is
+// given more time.
 func TestHistories(t *testing.T) {
 	t.Parallel()
 	played := 0
@@ -447,8 +448,8 @@ func plain(lines []string) [][2]string {
 	return out
 }
 
-// compare says how what happened differs from what is expected; empty: in nothing.
-// What is expected at one moment may have come in any order.
+// compare says how what happened differs from what is expected; empty: in
+// nothing. Events that are expected at one moment may come in any order.
 func compare(expected, happened []string) string {
 	want, have := plain(expected), plain(happened)
 	same := len(want) == len(have)

@@ -376,7 +376,7 @@ func indices(text string, most int) ([]int, error) {
 		return nil, nil
 	}
 	fail := func() ([]int, error) {
-		return nil, api.Refuse(api.Invalid, "%q is no array: write 1-20, 1,3,7 or 0-100:10", text)
+		return nil, api.Refuse(api.Invalid, "%q is not an array: write 1-20, 1,3,7 or 0-100:10", text)
 	}
 	number := func(s string) (int, bool) {
 		n, err := strconv.Atoi(s)

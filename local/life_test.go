@@ -24,8 +24,9 @@ func TestLife(t *testing.T) {
 	})
 }
 
-// What holds in every cell: what cannot be and what a runner says late change nothing, a
-// run ends from wherever it is there, and something is there from its launch to its end.
+// Rules for every cell. Impossible events and late messages of a runner change
+// nothing. A run can end from every stage in which it is there. It is there
+// from its launch to its end.
 func TestLifeHolds(t *testing.T) {
 	reached := map[stage]bool{noRun: true, late: true} // late is a verdict, not a happening
 	for range stages {

@@ -119,8 +119,8 @@ const (
 	envXLAFraction = "XLA_PYTHON_CLIENT_MEM_FRACTION"
 )
 
-// caps are those variables for a task that sees some devices. What the submission says
-// stays.
+// caps are those variables for a task that sees some devices. Variables of the
+// submission stay.
 func (m *Machine) caps(spec *api.JobSpec, a *cluster.Alloc, devices []int) []string {
 	mem := m.cap(a, devices)
 	if mem == 0 {

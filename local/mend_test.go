@@ -222,7 +222,7 @@ func TestSpecIsTorn(t *testing.T) {
 	h.until("7", api.Done)
 }
 
-// What a refused submission leaves is not taken for a job that was lost.
+// Files of a refused submission are not taken for a lost job.
 func TestRefusedIsNotPutBack(t *testing.T) {
 	t.Parallel()
 	h := newHere(t, "fifo", 1, func(o *local.Options) { o.Limits.Jobs = 1 })

@@ -51,8 +51,9 @@ func (t IterationTime) Total() float64 {
 	return t.Input + t.Flops + t.Memory + t.Host + t.Link + t.Network
 }
 
-// On is the time of a step on hardware where so many GPUs of a node load their input by
-// the same way to the host. What the step has nothing of takes no time.
+// On is the time of a step on hardware where so many GPUs of a node load their
+// input by the same way to the host. A part that the step does not have takes
+// no time.
 func (s Iteration) On(h Hardware, loading int) IterationTime {
 	over := func(amount, peak float64) float64 {
 		if amount == 0 {

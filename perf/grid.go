@@ -57,7 +57,7 @@ func (g *Grid) Check() error {
 		for k, r := range row {
 			switch {
 			case !(r > 0 && r < 1e9):
-				return fmt.Errorf("row %d of a grid: %v is no rate", i+1, r)
+				return fmt.Errorf("row %d of a grid: %v is not a rate", i+1, r)
 			case i > 0 && r < g.Rates[i-1][k], k > 0 && r < row[k-1]:
 				return fmt.Errorf("row %d of a grid: a job with more is slower (%v)", i+1, r)
 			}
@@ -112,8 +112,9 @@ func between[T unit.Milli | unit.Bytes](all []T, v T) (at int, part float64) {
 // Most is the highest rate.
 func (g *Grid) Most() float64 { return g.Rates[len(g.CPUs)-1][len(g.Memory)-1] }
 
-// Best is the smallest ration with which a job is as fast as it can be, but for the slack:
-// the fewest cores of all, and the least memory with these.
+// Best is the smallest ration with which a job is as fast as it can be, except
+// for the slack. It has the fewest cores of all, and the least memory with
+// these.
 func (g *Grid) Best() Ration { return g.Enough(g.Most() * (1 - g.Slack)) }
 
 // Enough is the smallest measured ration that reaches a rate: the fewest cores, and
@@ -143,8 +144,8 @@ type Sensitive interface {
 // places: their factors are multiplied. A gang waits for the node where it has least
 // for each GPU.
 //
-// A job that books no cores, or no memory, has what its GPUs are due, as Share says,
-// and a job without a grid is as fast with little as with much.
+// A job that books no cores, or no memory, has its share for its GPUs, as Share
+// says. A job without a grid is as fast with little as with much.
 type Grids struct {
 	Of     Typed            // nil: Analytic with no penalty
 	Share  Ration           // with which the factor is 1; what is zero: as in FairShare

@@ -33,10 +33,10 @@ type GridPoint struct {
 // to be as fast.
 const saturated = 0.1
 
-// Explore measures a job with all cores, after a run of the same that warms it up, and
-// then with fewer: with half of them where the last step made no difference, otherwise
-// with one less for each GPU. Points come with the most cores first. measure is asked
-// how long an iteration takes.
+// Explore measures a job with all cores, after a warm-up run of the same, and
+// then with fewer. It halves the cores if the last step made no difference, and
+// otherwise takes one less for each GPU. Points come with the most cores first.
+// measure is asked how long an iteration takes.
 func (p *GridProfile) Explore(measure func(cores int) time.Duration) []GridPoint {
 	var points []GridPoint
 	last := measure(p.Cores)

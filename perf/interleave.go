@@ -27,9 +27,9 @@ const (
 	WorstOrder                 // that with the longest, to study what order is worth
 )
 
-// Interleaved is how long an iteration of each job of a group takes when they
-// take turns at the resources, so that each is at another one: 1 to
-// MaxInterleaved jobs.
+// Interleaved is the time of an iteration of each job of a group of 1 to
+// MaxInterleaved jobs. They take turns at the resources, so that each is at
+// another one.
 //
 // Source: Zhao et al., "Multi-Resource Interleaving for Deep Learning Training",
 // SIGCOMM 2022, section 4, and its published simulator for three stages.
@@ -103,8 +103,9 @@ type Interleave struct {
 	Order Ordering
 	// Overhead is the factor on the iteration of a group of 2, 3 and 4 jobs; 0 is 1.
 	Overhead [MaxInterleaved - 1]float64
-	// Slots has each of the three stages take one slot, as the paper's formula has it
-	// (Rotated), and not the first two slots of four: no more than three jobs take turns.
+	// Slots gives each of the three stages one slot, as the paper's formula has it
+	// (Rotated), and not the first two slots of four. So no more than three jobs
+	// take turns.
 	Slots bool
 }
 

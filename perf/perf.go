@@ -30,8 +30,9 @@ type Model interface {
 // need it that choose between GPU types.
 type Typed interface {
 	Model
-	// On is the speed of j with so many tasks of its first role on GPUs of type t,
-	// on one node or spread over several, alone there; 0: it cannot run on them.
+	// On is the speed of j alone with so many tasks of its first role on GPUs of
+	// type t, on one node or spread over several. It is 0 if the job cannot run on
+	// them.
 	On(j *job.Job, c *cluster.Cluster, t cluster.TypeID, tasks int, spread bool) float64
 }
 

@@ -63,10 +63,10 @@ func meanBeside(m Sharing, j *job.Job, awake []*job.Job, others []Sharer, t clus
 	return m.Beside(j, awake, t)
 }
 
-// Among implements Portioned: a job that is throttled for a part of the time launches
-// its work that much more slowly, so that the others feel that much less of it, of
-// everything that it demands. Itself it demands all of that while it is awake, and runs
-// for that much less of the time.
+// Among implements Portioned. A job that is throttled for a part of the time
+// launches its work that much more slowly. So the other jobs feel that much
+// less of all its demands. Itself it demands all of that while it is awake, and
+// runs for that much less of the time.
 func (m Demands) Among(s Sharer, others []Sharer, t cluster.GPUType) float64 {
 	awake := 1 - s.Throttled()
 	busy := 0

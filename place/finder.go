@@ -243,9 +243,9 @@ func (r *Request) byRoom(least int) {
 	slices.SortStableFunc(r.racks, func(a, b roomy) int { return a.free - b.free })
 }
 
-// inRack finds devices on as few nodes as can be in the rack with the fewest
-// free ones that suffice: the nodes with the most free first, and the best fit
-// for what is left in the end.
+// inRack finds devices on as few nodes as possible in the rack with the fewest
+// free ones that suffice. Nodes with the most free devices come first, and the
+// rest goes to the best fit.
 func (r *Request) inRack(need int) bool {
 	r.Out.Reset()
 	r.byRoom(need)
@@ -317,8 +317,8 @@ func (r *Request) generalRack() bool {
 	return r.roles(true)
 }
 
-// roles places role after role. What it finds is booked as it goes, so that
-// later tasks see it, and given back at the end.
+// roles places role after role. It books devices as it finds them, so that
+// later tasks see that, and gives them back at the end.
 func (r *Request) roles(close bool) bool {
 	r.Out.Reset()
 	r.used = 0

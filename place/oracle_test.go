@@ -39,7 +39,8 @@ type problem struct {
 }
 
 // drawProblem makes a cluster of up to five nodes in up to three racks, of two
-// types and two pools, in use at random, and a gang of tasks with one role.
+// types and two pools, in random use. It also draws a gang of tasks with one
+// role.
 func drawProblem(t *rapid.T, simple bool) *problem {
 	x := &problem{c: cluster.New()}
 	for _, name := range []string{"A", "B"} {
@@ -192,10 +193,10 @@ func fewest(rooms []room, tasks int) int {
 	return best
 }
 
-// together tells whether the tasks can be consolidated, and on how many groups:
-// in one, or on as few as if nothing else ran and every node worked, all but one
-// of which take as many as they ever could. A simple gang is not spread over
-// groups that count their devices.
+// together tells whether the tasks can be consolidated, and on how many groups.
+// That is one group, or as few as if nothing else ran and every node worked.
+// All but one of these must take as many tasks as they ever could. A simple
+// gang is not spread over groups that count their devices.
 func (x *problem) together(rooms []room, typ cluster.TypeID, tasks int, simple bool) (groups int, ok bool) {
 	var empty []room
 	largest, equal := 0, true

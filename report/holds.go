@@ -175,9 +175,9 @@ func longest(list []outage) []outage {
 	return list
 }
 
-// ledger is a list of intervals that is bounded: it keeps those of the most GPU
-// time for each of their spans, as many as the limit says, with no more than
-// four times as many spans in all.
+// ledger is a bounded list of intervals. For each span of time it keeps those
+// of the most GPU time, as many as the limit says, with no more than four times
+// as many in all.
 type ledger struct {
 	limit     int
 	intervals []interval

@@ -357,7 +357,7 @@ func outcomes(c *Counts) string {
 		}
 	}
 	if c.Impossible > 0 {
-		parts = append(parts, number(c.Impossible)+" of those waiting can never run here")
+		parts = append(parts, number(c.Impossible)+" of the waiting jobs can never run here")
 	}
 	return strings.Join(parts, ", ")
 }

@@ -165,8 +165,9 @@ type Due struct {
 // dueSlot is a tenant in a slot: parts of the devices that were there.
 type dueSlot struct{ held, due float64 }
 
-// dues divides what was there in each slot between the tenants: to each its guarantee,
-// and the rest by weights, to none more than it asked for (or held, if that is more).
+// dues divides the available GPUs of each slot between the tenants. Each gets
+// its guarantee, and the rest is divided by weight. No tenant gets more than it
+// asked for (or held, if that is more).
 func (s *shares) dues(st *state.State) []Due {
 	out, parts := make([]Due, len(s.who)), make([]quota.Part, len(s.who))
 	var all stake

@@ -35,9 +35,9 @@ func TestSharesByHand(t *testing.T) {
 	}
 }
 
-// What is told of a tenant adds up, however often slots were joined: what its jobs held
-// is what their records say, and nobody is due more than was asked for or held, all
-// together no more than was there.
+// The figures of a tenant add up, however often slots were joined. Its jobs
+// held what their records say, and no tenant is due more than was asked for or
+// held, all together no more than was there.
 func TestSharesAddUp(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		c, s := play(t, setup{jobs: rapid.IntRange(1, 80).Draw(rt, "jobs"), seed: rapid.Uint64().Draw(rt, "seed"), opt: Options{Series: true}})

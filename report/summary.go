@@ -77,8 +77,8 @@ type Fairness struct {
 type Kind string
 
 // The kinds of delay, as in the analysis of the Philly cluster (Jeon et al.,
-// ATC 2019): because of a quota, because enough GPUs are free but not where they
-// are wanted, and all others.
+// ATC 2019). Fairness delay is because of a quota. Fragmentation delay is when
+// enough GPUs are free but not where they are needed. All others are other.
 const (
 	FairnessDelay      Kind = "fairness"
 	FragmentationDelay Kind = "fragmentation"

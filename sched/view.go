@@ -13,8 +13,8 @@
 // v.Rand, and it keeps no reference to v or p. It may keep only what it could
 // make again from a view. On its first call, and on the first after a restart,
 // the view lists every active job as a Change, so code that follows the changes
-// needs nothing else. What a view does not show, the policy writes on the job
-// with Plan.Remember.
+// needs nothing else. The policy writes everything else on the job with
+// Plan.Remember.
 package sched
 
 import (

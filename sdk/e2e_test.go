@@ -212,10 +212,10 @@ func (b *box) samples(name string) map[int][]int {
 // TestTorchEndToEnd trains a real model with PyTorch on two workers, and
 // exposes it to what may happen on a shared machine. A more urgent job takes
 // its devices, and it comes back. norn is killed and started again while it
-// runs. It is resized to one worker and back to two. What comes of it is what
-// comes of the undisturbed run: every step is trained once, on the same
-// samples, and the final loss is the same within what the order of
-// floating-point sums leaves open.
+// runs. It is resized to one worker and back to two. The result is that of an
+// undisturbed run: every step is trained once, on the same samples, and the
+// final loss is the same within what the order of floating-point sums leaves
+// open.
 func TestTorchEndToEnd(t *testing.T) {
 	if testing.Short() {
 		t.Skip("trains for a minute")

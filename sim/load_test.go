@@ -76,9 +76,9 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// TestSpill: a guest whose memory does not fit goes on in main memory, where another
-// job would be thrown off; one that is kept to its share of the memory fails by itself
-// when it takes more.
+// TestSpill: a guest whose memory does not fit goes on in main memory, where
+// another job would be evicted. A guest that is confined to its share of the
+// memory fails by itself when it takes more.
 func TestSpill(t *testing.T) {
 	for name, c := range map[string]struct {
 		part    int32

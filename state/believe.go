@@ -6,9 +6,10 @@ import (
 	"github.com/norn-scheduler/norn/perf"
 )
 
-// Believe tells how fast jobs are believed to run. A type on which a job would stand still,
-// whatever its size, is not among those that it can have (Class.Mask). Without it every
-// acceptable type will do. What was decided for jobs before stays as it is.
+// Believe tells how fast jobs are believed to run. A type on which a job would
+// stand still, whatever its size, is not among those that it can have
+// (Class.Mask). Without it every acceptable type will do. Earlier decisions for
+// jobs stay as they are.
 func (s *State) Believe(m perf.Typed) {
 	s.speeds = m
 	for i := range s.Jobs() {

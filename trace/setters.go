@@ -7,7 +7,7 @@ import (
 	"github.com/norn-scheduler/norn/job"
 )
 
-// What setters expect to find, with the limits that they set.
+// The values that setters expect, with their limits.
 const (
 	wantWhole    Want = "a whole number from -2147483648 to 2147483647"
 	wantCount    Want = "a whole number from 0 to 1000000"

@@ -93,8 +93,8 @@ func (o Outcome) Phase() job.Phase {
 
 // Source is a stream of jobs in order of submission, numbered from zero.
 type Source interface {
-	// Next fills e with the next job; io.EOF at the end. What e points to is the
-	// caller's to keep.
+	// Next fills e with the next job; io.EOF at the end. The caller may keep
+	// everything to which e points.
 	Next(e *Entry) error
 }
 

@@ -67,7 +67,7 @@ func New(addr, token, ca string) (*Client, error) {
 	}
 	u, err := url.Parse(addr)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
-		return nil, api.Refuse(api.Invalid, "%q is no address of a norn: write the path of a socket, or a URL such as https://box:7077", addr)
+		return nil, api.Refuse(api.Invalid, "%q is not an address of a norn: write the path of a socket, or a URL such as https://box:7077", addr)
 	}
 	transport := newTransport()
 	if u.Scheme == "http" && !loopback(u.Hostname()) {

@@ -35,8 +35,8 @@ func to(t *testing.T, answer http.HandlerFunc) *Client {
 	return c
 }
 
-// What a server says when it refuses becomes a refusal of the right kind; where
-// it is no norn, the client says what came instead.
+// A refusal of a server becomes a refusal of the right kind. If the server is
+// not a norn, the client reports the answer.
 func TestRefusal(t *testing.T) {
 	problem := "application/problem+json"
 	for _, c := range []struct {

@@ -37,8 +37,8 @@ const (
 )
 
 // Backend is the running Norn. Its methods may be called at any time from any
-// goroutine. Refusals are *api.Error. What changes anything has become durable
-// when the call returns. Jobs that a caller may not see do not exist for her.
+// goroutine. Refusals are *api.Error. A change is durable when the call
+// returns. Jobs that a caller may not see do not exist for her.
 type Backend interface {
 	// Submit takes in a job, or an array of them, and returns their numbers in
 	// order; of an array the first is that of the whole, such as 17.

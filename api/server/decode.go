@@ -19,8 +19,8 @@ import (
 // jsonFormat reads and writes bodies.
 func jsonFormat() huma.Format { return huma.Format{Marshal: encode, Unmarshal: decode} }
 
-// encode writes a body, piece by piece where it is long. What cannot be written is a
-// mistake in norn.
+// encode writes a body, piece by piece where it is long. A value that cannot be
+// written is a mistake in norn.
 func encode(w io.Writer, v any) error {
 	if err := jsonv2.MarshalWrite(body{w}, v, jsonv1.DefaultOptionsV1(), jsontext.EscapeForHTML(false), jsontext.EscapeForJS(false)); err != nil {
 		panic(err)

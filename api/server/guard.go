@@ -195,8 +195,8 @@ func newAnswer(w http.ResponseWriter, patience time.Duration) *answer {
 	return &answer{ResponseWriter: w, ctl: http.NewResponseController(w), patience: patience}
 }
 
-// WriteHeader sets the status. What huma calls unprocessable is a bad request
-// here: package api has one kind for both.
+// WriteHeader sets the status. An error that huma calls unprocessable is a bad
+// request here: package api has one kind for both.
 func (a *answer) WriteHeader(status int) {
 	if status == http.StatusUnprocessableEntity {
 		status = http.StatusBadRequest

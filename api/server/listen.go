@@ -45,7 +45,7 @@ func (s *Server) listen() error {
 func (s *Server) listenTCP() error {
 	addr, err := net.ResolveTCPAddr("tcp", s.TCP.Addr)
 	if err != nil {
-		return fmt.Errorf("%q is no address to listen on: %w", s.TCP.Addr, err)
+		return fmt.Errorf("%q is not an address to listen on: %w", s.TCP.Addr, err)
 	}
 	var secure *tls.Config
 	if s.TCP.Cert == "" && s.TCP.Key == "" {

@@ -147,7 +147,7 @@ func TestAPIPage(t *testing.T) {
 	}
 }
 
-// What is answered is what the document says.
+// Answers are as the document describes them.
 func TestAnswersAsDocumented(t *testing.T) {
 	r := start(t, nil)
 	r.fake.add("anna", 2)

@@ -28,7 +28,7 @@ var badRequests = []struct {
 	{"POST", "/v1/jobs", `{"gpus":true}`, 400, "gpus: expected a number of GPUs"},
 	{"POST", "/v1/jobs", `{"gpus":"two"}`, 400, "gpus: expected a number of GPUs"},
 	{"POST", "/v1/jobs", `{"gpus":-1}`, 400, "gpus: expected"},
-	{"POST", "/v1/jobs", `{"gpus":"4-1"}`, 400, `"4-1" is no number of GPUs`},
+	{"POST", "/v1/jobs", `{"gpus":"4-1"}`, 400, `"4-1" is not a number of GPUs`},
 	{"POST", "/v1/jobs", `{"gpus":"1-2-3"}`, 400, "gpus: expected"},
 	{"POST", "/v1/jobs", `{"gpus":2.5}`, 400, "more than one GPU must be a whole number"},
 	{"POST", "/v1/jobs", `{"tasks":"many"}`, 400, "tasks: expected a number of processes, or per-gpu"},
@@ -89,7 +89,8 @@ var badRequests = []struct {
 	{"PATCH", "/v1/policy", "", 405, "what does is PUT"},
 }
 
-// What makes no sense is refused with a sentence that says where.
+// A request that makes no sense is refused with a sentence that says where the
+// mistake is.
 func TestRefusals(t *testing.T) {
 	r := start(t, func(c *Config) { c.MaxBody = 4096 })
 	r.fake.add("anna", 1)

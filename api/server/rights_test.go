@@ -169,7 +169,7 @@ func TestConfigRefused(t *testing.T) {
 		"the token":       {TCP{Addr: "127.0.0.1:0", Tokens: []Token{{Name: "a", User: "anna", SHA256: "hunter2"}}}, "SHA-256"},
 		"nobody's":        {TCP{Addr: "127.0.0.1:0", Tokens: []Token{{Name: "a", SHA256: good.SHA256}}}, "needs a name and a user"},
 		"twice":           {TCP{Addr: "127.0.0.1:0", Tokens: []Token{good, {Name: "b", SHA256: good.SHA256, User: "bob"}}}, "twice"},
-		"no address":      {TCP{Addr: "box", Tokens: []Token{good}}, "no address"},
+		"no address":      {TCP{Addr: "box", Tokens: []Token{good}}, "not an address"},
 		"somebody else's": {TCP{Addr: "192.0.2.1:7077", Cert: cert, Key: key, Tokens: []Token{good}}, "192.0.2.1"},
 	} {
 		socket := socketPath(t)
@@ -194,8 +194,8 @@ func TestConfigRefused(t *testing.T) {
 // The client sends no token where others could read it.
 func TestClientRefuses(t *testing.T) {
 	for addr, want := range map[string]string{
-		"http://box:7077": "in the clear", "http://192.0.2.1": "in the clear", "ftp://box": "no address", "https://": "no address",
-		"https://user:pass@box": "no address", "": "path of its socket", "https://box?x=y": "no address",
+		"http://box:7077": "in the clear", "http://192.0.2.1": "in the clear", "ftp://box": "not an address", "https://": "not an address",
+		"https://user:pass@box": "not an address", "": "path of its socket", "https://box?x=y": "not an address",
 	} {
 		_, err := client.New(addr, "secret", "")
 		refused(t, err, api.Invalid, want)
@@ -213,7 +213,7 @@ func TestClientRefuses(t *testing.T) {
 	}
 }
 
-// Who is no operator sees and touches her own jobs.
+// A user who is not an operator sees and changes only her own jobs.
 func TestOthersJobs(t *testing.T) {
 	r, ctx := start(t, func(c *Config) { c.Operators = nil }), context.Background()
 	r.fake.add("somebody-else", 2)

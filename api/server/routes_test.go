@@ -36,7 +36,7 @@ func ok(t testing.TB, err error) {
 	}
 }
 
-// What a user submits arrives as she wrote it, and she as who she is.
+// A submission arrives as the user wrote it, with her as the caller.
 func TestSubmit(t *testing.T) {
 	r, ctx := start(t, nil), context.Background()
 	spec := api.JobSpec{
@@ -266,7 +266,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// What goes wrong inside is logged, and told to nobody else.
+// An internal error is logged, and its text is not sent to the client.
 func TestMishaps(t *testing.T) {
 	r := start(t, nil)
 	r.fake.change(func() {

@@ -136,7 +136,7 @@ func (s *Server) events(ctx context.Context, c Caller, in *eventsInput) (*stream
 	if in.Last != "" {
 		last, err := strconv.ParseInt(in.Last, 10, 64)
 		if err != nil || last < 0 || last == 1<<63-1 {
-			return nil, api.Refuse(api.Invalid, "Last-Event-ID: %q is no number of an event", clip(in.Last, 40))
+			return nil, api.Refuse(api.Invalid, "Last-Event-ID: %q is not a number of an event", clip(in.Last, 40))
 		}
 		since = last + 1
 	}

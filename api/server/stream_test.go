@@ -63,7 +63,7 @@ func TestLogs(t *testing.T) {
 	refused(t, err, api.Unknown, "there is no job 2")
 }
 
-// Whoever stops listening leaves nothing behind.
+// A client that stops listening leaves nothing behind.
 func TestLogsLeft(t *testing.T) {
 	r := start(t, nil)
 	r.fake.add("anna", 1)

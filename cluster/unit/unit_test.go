@@ -79,7 +79,7 @@ func TestHuman(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "0s", 45 * time.Second: "45s", 12 * time.Minute: "12m", 200 * time.Minute: "3h20m", 124 * time.Hour: "5d4h", -time.Minute: "-1m",
 		Never: "never", 1500 * time.Millisecond: "1.5s", 20 * time.Microsecond: "0s", 90 * time.Second: "1m30s",
-		// What is rounded up to the next unit is written in it.
+		// A value that is rounded up to the next unit is written in that unit.
 		59960 * time.Millisecond:           "1m",
 		time.Hour - 400*time.Millisecond:   "1h",
 		24*time.Hour - 10*time.Second:      "1d",

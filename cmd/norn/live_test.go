@@ -375,7 +375,7 @@ func TestNobodyThere(t *testing.T) {
 	}
 	s := shellOf(nil)
 	s.connect = dial
-	if _, errOut, code := liveIn(t.Context(), s, "ps", "--server", "ftp://box"); code != exitUsage || !strings.Contains(errOut, "is no address of a norn") {
+	if _, errOut, code := liveIn(t.Context(), s, "ps", "--server", "ftp://box"); code != exitUsage || !strings.Contains(errOut, "is not an address of a norn") {
 		t.Errorf("exit code %d, %q", code, errOut)
 	}
 }

@@ -107,9 +107,9 @@ func root() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "norn",
 		Short: "One scheduling engine for deep-learning clusters",
-		Long: `Norn replays the history of a GPU cluster under any scheduling policy of the
-literature, and says with figures and pictures who waited, who ran, and what it
-cost.`,
+		Long: `Norn replays the history of a GPU cluster under scheduling policies of the literature.
+It shows with figures and charts which jobs waited, which ran, and at what cost. It also
+schedules the jobs of one machine, with norn up.`,
 		Example: `  norn sim                                     the built-in trace under a few policies
   norn sim jobs.csv --cluster 16x8:V100 --policy fifo,srtf,tiresias --out results
   norn trace summary jobs.csv

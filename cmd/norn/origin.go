@@ -69,10 +69,10 @@ func (f *simFlags) again(cmd *cobra.Command, args []string) ([]string, error) {
 		return nil, fmt.Errorf("%s %w", f.from, err)
 	}
 	if o.Command != cmd.Name() {
-		return nil, fmt.Errorf("%s was written by norn %s: only results of norn sim can be made again by it", f.from, o.Command)
+		return nil, fmt.Errorf("%s was written by norn %s: --from-summary repeats only results of norn sim", f.from, o.Command)
 	}
 	if len(args) == 0 && o.Trace.Path == "-" {
-		return nil, misused("--from-summary %s: the trace was read from the standard input: name it, or - for the standard input", f.from)
+		return nil, misused("--from-summary %s: the trace was read from standard input: name it, or - for standard input", f.from)
 	}
 	if len(args) == 0 && o.Trace.Path != "" {
 		args = []string{o.Trace.Path}
@@ -92,7 +92,7 @@ func (f *simFlags) again(cmd *cobra.Command, args []string) ([]string, error) {
 			return nil, err
 		}
 		if have != in.SHA256 && have != "" && in.SHA256 != "" {
-			return nil, fmt.Errorf("%s is not what the result was made from: its SHA-256 is %s, and was %s", in.Path, have, in.SHA256)
+			return nil, fmt.Errorf("%s has changed since the result was made: its SHA-256 is %s, and was %s", in.Path, have, in.SHA256)
 		}
 	}
 	if v := version(); v != o.Norn && !f.quiet {

@@ -47,7 +47,7 @@ func TestFromSummary(t *testing.T) {
 		t.Errorf("%+v, %v", o, err)
 	}
 
-	// What is given anew goes over what was.
+	// Flags that are given anew take precedence over the recorded ones.
 	works(t, "sim", "--from-summary", summary, "--seed", "8", "--out", again)
 	if read("first/fifo(mode=skip)/jobs.csv") == read("again/fifo(mode=skip)/jobs.csv") {
 		t.Error("another seed changes nothing")
@@ -82,7 +82,7 @@ func TestFromSummary(t *testing.T) {
 	moved := file(t, "moved.json", strings.ReplaceAll(read("first/fifo/summary.json"), copied, copied+".gone"))
 	changed := file(t, "changed.json", strings.ReplaceAll(read("first/fifo/summary.json"), copied, jobs))
 	for summary, want := range map[string]string{
-		changed: jobs + " is not what the result was made from: its SHA-256 is ", filepath.Join(again, "srtf", "summary.json"): machines + " is not what the result was made from",
+		changed: jobs + " has changed since the result was made: its SHA-256 is ", filepath.Join(again, "srtf", "summary.json"): machines + " has changed since the result was made",
 		old: "does not tell what the run was made from", planned: "was written by norn plan", later: "norn sim has no flag --warp", piped: "name it, or -",
 		moved: "copied.csv.gone: no such file", filepath.Join(first, "fifo", "jobs.csv"): "is no summary of a run", filepath.Join(dir, "none"): "no such file",
 	} {

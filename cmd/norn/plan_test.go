@@ -314,7 +314,7 @@ func TestPlanRefuses(t *testing.T) {
 		"--policy srft":                    {exitUsage, "srtf"},
 		"--estimates guess":                {exitUsage, "none of believed"},
 		"--cost start=soon":                {exitUsage, "--cost start=soon"},
-		"--since monday":                   {exitUsage, "no moment"},
+		"--since monday":                   {exitUsage, "not a moment"},
 		"--until 2026-03-04T08:59:00Z":     {exitUsage, "before the log begins"},
 		"--since 11:00 --until 10:30":      {exitUsage, "is not after --since 11:00"},
 		"--cluster nowhere":                {exitFailed, "nowhere"},

@@ -20,7 +20,7 @@ func (f *simFlags) prepare(cmd *cobra.Command, x *experiment.Experiment, args []
 	packings := map[string]eventlog.Compression{"gz": eventlog.Gzip, "zst": eventlog.Zstd}
 	to := &experiment.Folder{Path: f.out, Packing: packings[f.packing], NoLogs: f.packing == "none"}
 	if len(args) > 0 && args[0] != "-" && to.Contains(args[0]) {
-		return misused("--out %s: what is read lies there, and a run replaces all of it: name another folder", f.out)
+		return misused("--out %s: the folder has the file that is read, and a run replaces all of it: name another folder", f.out)
 	}
 	from, err := origin(cmd, strings.Join(args, ""))
 	if err != nil {

@@ -29,15 +29,15 @@ func selftestCommand() *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use:   "selftest",
-		Short: "Try out on this machine what Norn promises",
-		Long: `Selftest tries out whether Norn does on this machine what it promises. It starts
-daemons with state folders of their own, gives them jobs, and says in a line each
-what came of it: ok, not here (the machine lacks what the check is about), or
-failed, and why. It exits with 1 when anything has failed.
+		Short: "Test on this machine what Norn promises",
+		Long: `Selftest checks whether Norn keeps its promises on this machine. It starts daemons with
+state folders of their own and gives them jobs. It prints a line for each check: ok, not
+here (the machine lacks what the check needs), or failed, with the reason. The exit code
+is 1 if any check has failed.
 
-It takes a minute or two, and uses the GPUs meanwhile: best nobody else does. GPU
-jobs need NVIDIA's driver alone; PyTorch is tried where python3 has it. A daemon
-that runs already is left alone.
+Selftest takes a minute or two and uses the GPUs meanwhile, so run it when they are idle.
+GPU jobs need only NVIDIA's driver. PyTorch is tested if python3 has it. A running daemon
+is left alone.
 
 The checks are:` + about.String(),
 		Example: `  norn selftest
@@ -46,9 +46,9 @@ The checks are:` + about.String(),
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
-	cmd.Flags().StringSliceVar(&f.only, "only", nil, "make these checks alone")
+	cmd.Flags().StringSliceVar(&f.only, "only", nil, "make only these checks")
 	cmd.Flags().BoolVar(&f.json, "json", false, "write JSON")
-	cmd.Flags().BoolVar(&f.keep, "keep", false, "keep what daemons and jobs have written; it is kept anyway where a check has failed")
+	cmd.Flags().BoolVar(&f.keep, "keep", false, "keep the files of daemons and jobs; they are kept anyway if a check has failed")
 	complete(cmd, map[string]completer{"only": completeList(func() []string { return names })})
 	return cmd
 }
@@ -85,7 +85,7 @@ func (f *selftestFlags) run(cmd *cobra.Command) error {
 	}
 	switch {
 	case failed > 0 || f.keep:
-		remark(cmd, "what daemons and jobs have written is in %s", dir)
+		remark(cmd, "the files of daemons and jobs are in %s", dir)
 	default:
 		os.RemoveAll(dir)
 	}

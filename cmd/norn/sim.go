@@ -64,19 +64,17 @@ func simCommand() *cobra.Command {
 		Use:   "sim [TRACE]",
 		Short: "Replay a trace under one or several policies and compare them",
 		Long: `Sim replays a trace of jobs on a cluster under each policy and prints one table.
-Without a TRACE it uses the built-in one, 1,500 jobs of five tenants for a
-cluster of 8 nodes with 8 GPUs. TRACE may be an event log of norn: what if the
-same jobs had come to another policy? "-" is standard input.
+Without a TRACE it uses the built-in one: 1,500 jobs of five tenants for a cluster of
+8 nodes with 8 GPUs. TRACE may be an event log of norn, to replay the same jobs under
+another policy. "-" is standard input.
 
-With --out it writes for each policy the jobs, the figures and the event log, and
-one page with charts, report.html, for all. The folder is written as a whole: until
-all is done the files are in OUT.partial, which then replaces what an earlier run
-has left in OUT. A summary.json tells what the run was made from, and --from-summary
-makes it again.
+With --out it writes the jobs, the figures and the event log of each policy, and one
+page with charts, report.html, for all. The folder is written as a whole: the files are
+in OUT.partial until all is done. OUT.partial then replaces what an earlier run has left
+in OUT. summary.json tells how the run was made, and --from-summary repeats it.
 
-A policy may be named with settings of its own, to compare variants:
---policy 'tiresias,tiresias(limits=500,5000)'. The same settings for all variants
-are given by --set.`,
+Write settings behind the name of a policy to compare variants of it:
+--policy 'tiresias,tiresias(limits=500,5000)'. --set gives settings to all variants.`,
 		Example: `  norn sim
   norn sim jobs.csv --cluster 16x8:V100 --policy fifo,srtf,tiresias
   norn sim philly_jobs.csv.gz --cluster philly --policy tiresias --set tiresias.limits=3600,36000 --out results
@@ -88,28 +86,28 @@ are given by --set.`,
 	}
 	fl := cmd.Flags()
 	fl.StringVarP(&f.cluster, "cluster", "c", "", "cluster: 16x8:V100, a preset, or a file (see norn cluster)")
-	fl.StringArrayVarP(&f.policies, "policy", "p", nil, "policies to compare, with commas between them (default "+strings.Join(defaultPolicies, ",")+"; see norn policies)")
+	fl.StringArrayVarP(&f.policies, "policy", "p", nil, "policies to compare, separated by commas (default "+strings.Join(defaultPolicies, ",")+"; see norn policies)")
 	fl.StringArrayVar(&f.settings, "set", nil, "a parameter of a policy: policy.param=value; may be repeated")
-	fl.StringVar(&f.estimates, "estimates", "oracle", "what policies know of run times: oracle, user, history or none, perhaps with an error (oracle+50%)")
-	fl.StringVar(&f.sharing, "sharing", "truth", "what policies believe of jobs that share a GPU: truth, or none (nobody disturbs anybody), perhaps with an error (truth+40%), and learn where they correct it by what they see (none+learn)")
-	fl.Uint64Var(&f.seed, "seed", 1, "seed of everything random")
+	fl.StringVar(&f.estimates, "estimates", "oracle", "source of run-time estimates: oracle, user, history or none, optionally with an error (oracle+50%)")
+	fl.StringVar(&f.sharing, "sharing", "truth", "belief of policies about jobs that share a GPU: truth, or none (jobs do not slow each other down), optionally with an error (truth+40%) or corrected by observed speeds (none+learn)")
+	fl.Uint64Var(&f.seed, "seed", 1, "seed of all random choices")
 	fl.StringVarP(&f.out, "out", "o", "", "folder for jobs.csv, summary.json, the event log and report.html")
 	fl.StringVar(&f.format, "table", "text", "format of the table: text, markdown, csv or json")
 	fl.StringVar(&f.packing, "log", "zst", "event log in --out: plain, gz, zst or none")
 	fl.BoolVar(&f.whole, "whole", false, "ignore the partitions of the cluster: every job may use all of it")
-	fl.StringSliceVar(&f.cost, "cost", nil, "what transitions cost: start=10s,checkpoint=5s,restore=20s,migrate=30s,resize=30s")
-	fl.StringVar(&f.speeds, "speeds", "", "measured throughputs of jobs on GPU types (JSON, as Gavel publishes them), which policies know too; speeds are relative to a V100")
-	fl.Float64Var(&f.spread, "spread", 1, "speed factor of a gang on several nodes, for each step that they are apart in the topology")
+	fl.StringSliceVar(&f.cost, "cost", nil, "costs of transitions: start=10s,checkpoint=5s,restore=20s,migrate=30s,resize=30s")
+	fl.StringVar(&f.speeds, "speeds", "", "measured throughputs of jobs on GPU types (JSON, as Gavel publishes them), which policies know, too; speeds are relative to a V100")
+	fl.Float64Var(&f.spread, "spread", 1, "speed factor of a gang on several nodes, for each step between them in the topology")
 	fl.StringVar(&f.nodeMTBF, "node-mtbf", "", "mean time between failures of a node (default: never)")
 	fl.StringVar(&f.repair, "repair", "1h", "mean time to repair a node")
 	fl.StringVar(&f.jobMTBF, "job-mtbf", "", "mean time between failures of a running job (default: never)")
-	fl.StringVar(&f.snapshot, "snapshot", "30m", "how often jobs save their work, for when they fail")
+	fl.StringVar(&f.snapshot, "snapshot", "30m", "time between two snapshots of a job, to which it falls back after a failure")
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress and no remarks, only results and errors")
-	fl.StringVar(&f.pairs, "pairs", "", "measured speeds of jobs that share a GPU, two at a time (as Lucid and Gavel publish them, or CSV: model, beside, speed); jobs that tell no model are each given one of them, drawn by --seed")
-	fl.StringVar(&f.slowdown.By, "slowdown", experiment.ByDemands, "how jobs that share a GPU slow each other down: demands, by what is short there; parts, each is kept to the part that it holds; gaps, guests run in the gaps of owners; services, beside online services")
-	fl.Float64Var(&f.slowdown.Switching, "switching", 0, "part of the time that each other job on a GPU costs, besides what is short there (0: nothing, as under MPS; 0.03 without it)")
-	fl.StringVar(&f.assume, "assume", "", "what jobs of one GPU do that do not tell what they demand: dlrm, each one of twelve recommendation models, drawn by --seed; tuning, each fine-tunes one of three foundation models; stages, each goes through the stages of one of eight models, on all its GPUs; goodput, each trains one of six models on 1 to 64 GPUs, with the batch size that is best there; use, each uses as much of its GPUs as training jobs do; services, the same, and an online service runs on each GPU; cpu, each trains one of ten models that need cores and memory beside its GPUs (default: nothing is assumed)")
-	fl.StringVar(&f.from, "from-summary", "", "make the result again that a summary.json tells of: with the same trace, cluster, policy and flags, but for those that are given anew")
+	fl.StringVar(&f.pairs, "pairs", "", "measured speeds of jobs that share a GPU, two at a time (as Lucid and Gavel publish them, or CSV: model, beside, speed); a job without a model is given one of them, drawn by --seed")
+	fl.StringVar(&f.slowdown.By, "slowdown", experiment.ByDemands, "how jobs that share a GPU slow each other down: demands (by the overloaded resources), parts (each job is confined to its part), gaps (guests run in the gaps of owners), services (beside online services)")
+	fl.Float64Var(&f.slowdown.Switching, "switching", 0, "part of the time that each other job on a GPU costs, besides overloaded resources (0: nothing, as under MPS; 0.03 without it)")
+	fl.StringVar(&f.assume, "assume", "", "assumed work of jobs that do not declare it, drawn by --seed: dlrm (jobs of one GPU train one of twelve recommendation models), tuning (fine-tune one of three foundation models), stages (go through the stages of one of eight models, on all their GPUs), goodput (train one of six models on 1 to 64 GPUs, with the best batch size), use (use their GPUs as measured training jobs do), services (the same, with an online service on each GPU), cpu (train one of ten models that need cores and memory beside GPUs); default: no assumption")
+	fl.StringVar(&f.from, "from-summary", "", "repeat the run of this summary.json, with the same trace, cluster, policy and flags, except those that are given anew")
 	f.reading.flags(cmd)
 	complete(cmd, map[string]completer{
 		"assume": words(experiment.Assumptions()...), "slowdown": words(experiment.Slowdowns()...),
@@ -139,7 +137,7 @@ func (f *simFlags) simulate(cmd *cobra.Command, args []string) (err error) {
 	}
 	if log != nil && !f.quiet {
 		if other := otherWorld(cmd, log); len(other) > 0 {
-			fmt.Fprintf(cmd.ErrOrStderr(), "norn: the log was made with %s, and this run is not\n", strings.Join(other, " "))
+			fmt.Fprintf(cmd.ErrOrStderr(), "norn: the log was made with %s, but this run is not\n", strings.Join(other, " "))
 		}
 	}
 	x, err := f.experiment(cmd)
@@ -237,14 +235,14 @@ func (f *simFlags) findCluster(args []string) (*eventlog.Header, error) {
 		}
 	}
 	if f.cluster == "" {
-		return nil, misused("say on which cluster %s is to be replayed: --cluster with a shorthand such as 16x8:V100, a preset or a file (norn cluster lists the presets)", path)
+		return nil, misused("name the cluster for %s: --cluster with a shorthand such as 16x8:V100, a preset or a file (norn cluster lists the presets)", path)
 	}
 	return header, nil
 }
 
 // errPipe says of a file that it can be read once only, as what <(zcat x) stands
 // for: a log in it does not tell its cluster.
-var errPipe = errors.New("can be read once only")
+var errPipe = errors.New("can be read only once")
 
 // worldly are the flags that say how the world of a run behaves, and what is believed of it.
 func worldly() []string {
@@ -271,7 +269,7 @@ func (f *simFlags) kept(err error, ended []*experiment.Outcome, all []experiment
 	if f.to == nil || !errors.Is(err, context.Canceled) {
 		return err
 	}
-	return fmt.Errorf("%w: %d of %d policies had ended; what was written is in %s until the next run", err, len(ended), len(all), f.to.Partial())
+	return fmt.Errorf("%w: %d of %d policies had ended; their results are in %s until the next run", err, len(ended), len(all), f.to.Partial())
 }
 
 // run simulates all policies. It returns the outcomes of those that ended, in
@@ -406,7 +404,7 @@ func (f *simFlags) failures() (func(*sim.Config), error) {
 		}
 		d, err := unit.ParseSeconds(v.text)
 		if err != nil || d < 0 {
-			return nil, misused("--%s: %q is no duration (write seconds, or 90s, 1h30m, 2d)", v.flag, v.text)
+			return nil, misused("--%s: %q is not a duration (write seconds, or 90s, 1h30m, 2d)", v.flag, v.text)
 		}
 		*v.to = d
 	}

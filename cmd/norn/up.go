@@ -39,15 +39,15 @@ func upCommand() *cobra.Command {
 	f := &upFlags{}
 	cmd := &cobra.Command{
 		Use:   "up",
-		Short: "Serve this machine: take jobs, share its devices out, survive everything",
-		Long: `Up finds the GPUs, CPUs and memory of this machine and shares them out among the
-jobs that norn submit brings. Without GPUs it can manage declared slots
-(--devices 4), so that everything can be tried on a laptop.
+		Short: "Serve this machine: accept jobs, allocate devices, and go on after any crash",
+		Long: `Up finds the GPUs, CPUs and memory of this machine and allocates them to jobs from
+norn submit. Without GPUs it can manage declared slots (--devices 4), so you can try
+everything on a laptop.
 
-It runs in the foreground until it is interrupted, or in the background with
---detach. Jobs go on when it ends, however it ends: the next norn up finds them
-again and takes over what has become of them. One state folder keeps all that it
-knows. norn config show --default prints a configuration to begin with.`,
+Up runs in the foreground until it is interrupted, or in the background with --detach.
+Jobs go on when it ends, however it ends, and the next norn up finds them again. One
+state folder keeps everything. norn config show --default prints a configuration to
+begin with.`,
 		Example: `  norn up
   norn up --devices 4 --policy srtf
   norn up --config /etc/norn/norn.yaml --detach`,
@@ -64,11 +64,11 @@ knows. norn config show --default prints a configuration to begin with.`,
 		},
 	}
 	cmd.Flags().StringVar(&f.config, "config", "", "configuration (default: "+config.Path()+", if it is there)")
-	cmd.Flags().StringVar(&f.state, "state", "", "folder for all that is kept, instead of that of the configuration")
+	cmd.Flags().StringVar(&f.state, "state", "", "state folder, instead of that of the configuration")
 	cmd.Flags().StringVar(&f.socket, "socket", "", "path of the API's socket, instead of that of the configuration")
-	cmd.Flags().StringVar(&f.devices, "devices", "", "what to share out: auto, or a number of declared slots")
+	cmd.Flags().StringVar(&f.devices, "devices", "", "devices to allocate: auto, or a number of declared slots")
 	cmd.Flags().StringVar(&f.policy, "policy", "", "policy, such as srtf or 'fifo(mode=easy)', instead of that of the configuration")
-	cmd.Flags().BoolVarP(&f.detach, "detach", "d", false, "run in the background; messages go to norn.log in the state folder")
+	cmd.Flags().BoolVarP(&f.detach, "detach", "d", false, "run in the background, with messages in norn.log in the state folder")
 	complete(cmd, map[string]completer{"config": files, "state": files, "socket": files, "policy": completeList(policyNames)})
 	return cmd
 }
@@ -108,7 +108,7 @@ func (f *upFlags) load() (*config.Config, error) {
 			return nil, err
 		}
 		if len(all) != 1 {
-			return nil, misused("--policy %s: one policy is in force at a time", f.policy)
+			return nil, misused("--policy %s: only one policy is in force at a time", f.policy)
 		}
 		c.Policy = all[0]
 	}
@@ -139,7 +139,7 @@ func up(ctx context.Context, c *config.Config, errOut io.Writer) error {
 		return err
 	}
 	if err := writePID(c.State); err != nil { // as on a full disk
-		log.Error("the number of this process cannot be noted: norn down will not find it", "error", err)
+		log.Error("the number of this process cannot be written down, so norn down will not find it", "error", err)
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -337,7 +337,7 @@ func (f *upFlags) background(out io.Writer, c *config.Config) error {
 		return err
 	}
 	if alive(c.Socket) {
-		return fmt.Errorf("a norn answers on %s already: end it first (norn down), or give this one another --socket and --state", c.Socket)
+		return fmt.Errorf("a norn already answers on %s: end it first (norn down), or give this one another --socket and --state", c.Socket)
 	}
 	path := filepath.Join(c.State, "norn.log")
 	messages, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -404,7 +404,7 @@ func downCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "down",
 		Short: "End the daemon of this machine; its jobs go on",
-		Long: `Down ends the daemon that norn up started. Jobs that run go on: the next norn up
+		Long: `Down ends the daemon that norn up started. Running jobs go on, and the next norn up
 finds them again. To end jobs, use norn cancel.`,
 		Example: `  norn down
   norn down --state /var/lib/norn`,

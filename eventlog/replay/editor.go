@@ -303,8 +303,8 @@ func (e *editor) job(ev *eventlog.Event) {
 	e.emit(out)
 }
 
-// kept is what a job keeps of the work that it did in the stretch. What it loses
-// of its work from before, it has to do again.
+// kept is what a job keeps of the work that it did in the stretch. It has to
+// repeat the earlier work that it loses.
 func (e *editor) kept(ev *eventlog.Event) time.Duration {
 	if base, ok := e.base[ev.Job]; ok && ev.Kept < base {
 		e.base[ev.Job] = ev.Kept

@@ -22,8 +22,8 @@ type opening struct {
 }
 
 // another goes on with the log that begins where the last one ended, and reads
-// the first event behind its opening. What the opening tells is known already,
-// as far as nothing happened between the two logs.
+// the first event behind its opening. The events of the opening are known
+// already, unless something happened between the two logs.
 func (f *folder) another(ev *eventlog.Event) error {
 	torn, err := f.r.Another()
 	if err != nil {
@@ -266,8 +266,8 @@ func (f *folder) health(o *opening, now time.Duration) error {
 // missing is why a job is held that a later log does not carry on.
 const missing = "what became of it was told in a part of the log that is missing"
 
-// lost are the jobs that are not carried, because a part of a log is missing. What
-// they did until then counts; they are held for good.
+// lost are the jobs that are not carried, because a part of a log is missing.
+// Their work until then counts, and they are held for good.
 func (f *folder) lost(active []job.ID, stays map[job.ID]bool) ([]job.ID, error) {
 	var out []job.ID
 	settled := f.s.Settle() == nil
@@ -323,8 +323,8 @@ func (f *folder) seat(carried []eventlog.Event, stays map[job.ID]bool) error {
 	return nil
 }
 
-// rejoin has a job that is known stand as it is told to: something has happened to
-// it between the two logs. Whoever watches is told what that comes to.
+// rejoin has a job that is known stand as it is told to: something has happened
+// to it between the two logs. Watchers are told the result.
 func (f *folder) rejoin(ev *eventlog.Event) error {
 	was := f.ran[ev.Job]
 	if err := f.s.Rejoin(ev.Job, ev.Record, ev.Alloc, ev.Estimate, ev.Reason); err != nil {

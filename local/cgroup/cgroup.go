@@ -132,7 +132,7 @@ func plural(n float64, what string) string {
 // checkName refuses what is not the name of one folder.
 func checkName(name string) error {
 	if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00\n") || len(name) > 255 {
-		return fmt.Errorf("%q is no name of a cgroup", name)
+		return fmt.Errorf("%q is not a name of a cgroup", name)
 	}
 	return nil
 }

@@ -235,7 +235,7 @@ func TestMistakes(t *testing.T) {
 		"tenants: [{name: a, guarantee: all}]":         "write a number of GPUs, or a percentage",
 		"tenants: [{name: a, guarantee: 99999999}]":    "more than any machine has",
 		"operators: root":                              "operators are written as a list",
-		"operators: [\"\"]":                            "is no name",
+		"operators: [\"\"]":                            "is not a name",
 		"jobs: {stop: maybe}":                          `"maybe": write one of checkpoint, freeze, restart, never`,
 		"jobs: {grace: -1s}":                           `"-1s": write a duration from 0s to 36500d`,
 		"jobs: {retry: -2}":                            "write a whole number from -1 to",

@@ -182,7 +182,7 @@ func names(v *[]string, what string) yamltext.Setter {
 
 func parseName(s string) (string, error) {
 	if !goodName(s) {
-		return "", fmt.Errorf("%q is no name: write up to 200 printable signs", s)
+		return "", fmt.Errorf("%q is not a name: write up to 200 printable signs", s)
 	}
 	return s, nil
 }

@@ -196,7 +196,7 @@ func parseGPUs(s string) (unit.Milli, error) {
 // parsePolicy reads a policy that can be made.
 func parsePolicy(s string) (experiment.Choice, error) {
 	if !printable(s) {
-		return experiment.Choice{}, fmt.Errorf("%q is no policy", s)
+		return experiment.Choice{}, fmt.Errorf("%q is not a policy", s)
 	}
 	c, err := experiment.ParseChoice(s)
 	if err == nil {

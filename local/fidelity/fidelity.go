@@ -14,10 +14,10 @@
 // # Compressed time
 //
 // A trace of a day is run in a minute: every time in it is divided by a factor,
-// and so is every setting of the policy that is a time or a time on GPUs (Scale).
-// What the machine does is not compressed. A launch of 20 ms stands for 20 s of a
-// trace that is compressed a thousand times: about what a container and a model
-// take to load.
+// and so is every setting of the policy that is a time or a time on GPUs
+// (Scale). Times of the machine itself are not compressed. A launch of 20 ms
+// stands for 20 s of a trace that is compressed a thousand times: about what a
+// container and a model take to load.
 //
 // Times are those of the compressed trace since its beginning, unless they are
 // said to be others.
@@ -80,8 +80,8 @@ func (t *Trial) Run(ctx context.Context) (*Result, error) {
 	return r, nil
 }
 
-// simulate is the same jobs in the simulator. What the end of a job takes live is
-// work there: the simulator has no cost of its own for it.
+// simulate is the same jobs in the simulator. The time that the end of a job
+// takes live counts as work there: the simulator has no cost of its own for it.
 func (t *Trial) simulate(ctx context.Context, choice experiment.Choice, costs *Costs) (*History, error) {
 	p, err := choice.Make()
 	if err != nil {

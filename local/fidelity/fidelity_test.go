@@ -14,9 +14,9 @@ import (
 	"github.com/norn-scheduler/norn/local/rundir"
 )
 
-// TestScale: settings that are times are divided, defaults too; others stay. What
-// a policy does not take then (the period of fairshare is a second or more) is an
-// error.
+// TestScale: settings that are times are divided, defaults too; others stay. A
+// value that a policy then refuses (the period of fairshare is a second or
+// more) is an error.
 func TestScale(t *testing.T) {
 	for text, want := range map[string]string{
 		"fifo":                       "fifo",

@@ -87,7 +87,8 @@ var errSilent = errors.New("the driver does not answer")
 // startPatience is how long the driver may take to wake its GPUs.
 const startPatience = time.Minute
 
-// askInTime is ask for a driver that may hang. What it says too late is lost.
+// askInTime is ask for a driver that may hang. An answer that comes too late is
+// lost.
 func askInTime(lib nvml, expired <-chan time.Time) survey {
 	reply := make(chan survey, 1)
 	go func() { reply <- ask(lib) }()

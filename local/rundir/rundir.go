@@ -27,10 +27,10 @@
 //
 // # Who may be sure of what
 //
-// A run without exit.json whose lock is free has no runner. Whoever holds the
-// lock decides what becomes of it: a runner that finds exit.json, or cannot get
-// the lock, ends without having started anything. So a launch may be repeated
-// after a crash, and still happens once.
+// A run without exit.json whose lock is free has no runner. The process that
+// holds the lock decides about the run: a runner that finds exit.json, or
+// cannot get the lock, ends without having started anything. So a launch may be
+// repeated after a crash, and still happens once.
 //
 // Times are Unix nanoseconds, spans seconds.
 package rundir
@@ -141,7 +141,7 @@ type Want struct {
 // WantState is how a run should be.
 type WantState string
 
-// What can be wanted. The zero value is Go.
+// The wishes. The zero value is Go.
 const (
 	Go     WantState = "go"     // it runs
 	Freeze WantState = "freeze" // it is stopped in memory
@@ -241,7 +241,7 @@ func Write(dir, name string, v any) error {
 	return Sync(dir)
 }
 
-// put replaces a file of the folder. What it says is durable, its name is not.
+// put replaces a file of the folder. Its contents are durable, its name is not.
 func put(dir, name string, v any) error {
 	b, err := json.MarshalIndent(v, "", " ")
 	if err != nil {

@@ -61,8 +61,8 @@ func TestCPUTime(t *testing.T) {
 	}
 }
 
-// What cannot be started is told in words, and nothing is left of the tasks that
-// could.
+// The exit explains which task cannot be started, and nothing is left of the
+// other tasks.
 func TestNotStarted(t *testing.T) {
 	dir := t.TempDir()
 	for name, mode := range map[string]os.FileMode{"plain": 0o644, "garbage": 0o755, "script": 0o755} {
@@ -382,8 +382,8 @@ func asleep(ps []process) (n int) {
 	return n
 }
 
-// What a task leaves running ends with it, however it has hidden itself, and does
-// not keep the run from ending.
+// Processes that a task leaves running end with it, however they have hidden,
+// and do not keep the run from ending.
 func TestNothingLeft(t *testing.T) {
 	f := newRun(t, `setsid env -i sh -c 'trap "" TERM HUP; echo $$ > '$WORK'/pid; mv '$WORK'/pid '$WORK'/up; while :; do sleep 1; done' &
 		while [ ! -e $WORK/up ]; do sleep 0.01; done; echo done`)

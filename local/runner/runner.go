@@ -1,5 +1,6 @@
-// Package runner is the process that launches one run of a job, watches over it,
-// and outlives the daemon. What the two say to each other is package rundir.
+// Package runner is the process that launches one run of a job, watches over
+// it, and outlives the daemon. Package rundir defines the messages between the
+// two.
 //
 // Nouns:
 //   - A run is one launch of a job.

@@ -152,8 +152,8 @@ type jobOf struct {
 	id string
 }
 
-// submit hands in a job that does a task. What spec leaves out is the usual: no GPU, the
-// environment of this process.
+// submit hands in a job that does a task. Fields that spec leaves out have the
+// usual values: no GPU, the environment of this process.
 func (n *norn) submit(ctx context.Context, t task, spec api.JobSpec) (*jobOf, error) {
 	t.Notes = n.notes()
 	arg, err := json.Marshal(t)

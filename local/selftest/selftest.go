@@ -8,11 +8,11 @@
 //
 // # Nothing is a copy
 //
-// A check starts norn up with a configuration and a state folder of its own, and talks
-// to it as any user would. Its jobs are this program again (Verb): on GPUs they use
-// CUDA's driver API, which every driver has, so that neither PyTorch nor a toolkit is
-// needed. What they compute can be told without computing it, so that a result is
-// right or wrong by itself.
+// A check starts norn up with a configuration and a state folder of its own,
+// and talks to it as any user would. Its jobs are this program again (Verb): on
+// GPUs they use CUDA's driver API, which every driver has, so that neither
+// PyTorch nor a toolkit is needed. Their results are known without computing
+// them, so a result is right or wrong by itself.
 package selftest
 
 import (

@@ -298,7 +298,7 @@ func (a *policy) regulate(v *sched.View) {
 }
 
 // carry plans the answer: who leaves, who shrinks, then, the largest first, who
-// grows and who comes. Who does not get all that was meant for it takes less.
+// grows and who comes. A job that does not get all its GPUs takes fewer.
 func (a *policy) carry(v *sched.View, p *sched.Plan) {
 	a.starts = a.starts[:0]
 	for _, c := range a.claims {

@@ -171,8 +171,8 @@ func (b *pool) value(times []float64, on int) float64 {
 	return slower / float64(max(1, b.count[best]))
 }
 
-// scores are what users' running jobs count. What one counts does not change while it
-// runs.
+// scores sums up the scores of each user's running jobs. The score of a job does
+// not change while it runs.
 func (b *pool) scores(v *sched.View) map[tenant.ID]float64 {
 	out := map[tenant.ID]float64{}
 	c := v.Cluster()

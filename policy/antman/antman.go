@@ -98,8 +98,8 @@ const (
 	Opportunistic              // always a guest
 )
 
-// ClassOf reads the class of a job from its hints: what Kubernetes, Alibaba and the
-// paper call it. Who tells nothing, or something else, is Auto.
+// ClassOf reads the class of a job from its hints: what Kubernetes, Alibaba and
+// the paper call it. A job that declares none, or something else, is Auto.
 func ClassOf(j *job.Job) Class {
 	if j.Hints == nil || j.Hints.QoS == "" {
 		return Auto

@@ -101,10 +101,10 @@ func (a *policy) serve(s *lease.Pass) {
 	phases(a.left, a.cfg.Term.Seconds(), func(c *candidate) bool { return s.Serve(c.job) })
 }
 
-// phases serves in two phases, again and again: the poorest tenant, and of hers the
-// poorest job. What it gets for a term of so many seconds counts as if it had been
-// used up already. A tenant whose choice does not fit is out of this pass, so that
-// her small jobs do not take from the large one what it waits for.
+// phases serves in two phases, again and again: the poorest tenant, and of hers
+// the poorest job. The GPU-time of a term counts as if it had been used up
+// already. A tenant whose choice does not fit is out of this pass, so that her
+// small jobs do not take from the large one what it waits for.
 func phases(turns []turn, term float64, take func(*candidate) bool) {
 	for len(turns) > 0 {
 		at := 0

@@ -120,8 +120,8 @@ func (f *policy) Decide(v *sched.View, p *sched.Plan) {
 	}
 }
 
-// due tells whether all who wait look for partners: what is left of the partners
-// shrinks as time goes by. Who has just come looks at once.
+// due tells whether all who wait look for partners: what is left of the
+// partners shrinks as time goes by. A job that has just come looks at once.
 func (f *policy) due(v *sched.View) bool { return v.Now%f.cfg.Every == 0 }
 
 // NextWake implements sched.Waker.

@@ -103,8 +103,9 @@ func (r *ranks) below(out []member, id tenant.ID) []member {
 	return out
 }
 
-// level is share / part on a scale of nine digits, so that what is equal but for
-// rounding is equal. Who has used nothing stands above all.
+// level is share / part on a scale of nine digits, so that what is equal but
+// for rounding is equal. An account that has used nothing stands above all
+// others.
 func level(share, part float64) int64 {
 	if part == 0 || math.IsNaN(part) {
 		return math.MaxInt64

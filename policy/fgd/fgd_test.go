@@ -188,8 +188,9 @@ func TestGangKeepsToType(t *testing.T) {
 	}
 }
 
-// What is no GPU but a part of the processors of a node does not count as idle, nor does
-// a broken GPU make a node look used; a job that does without a GPU runs there all the same.
+// A part of the processors of a node is no GPU and does not count as idle, nor
+// does a broken GPU make a node look used; a job that does without a GPU runs
+// there all the same.
 func TestOnlyGPUsCount(t *testing.T) {
 	c := typed(t, 64, cluster.GPUs{Type: 0, Count: 4})
 	c.SetBroken(1, true)
@@ -254,7 +255,8 @@ func TestFrozen(t *testing.T) {
 	}
 }
 
-// What is taken and given back leaves a node as it was, and scores change nothing.
+// An allocation that is given back leaves a node as it was, and scores change
+// nothing.
 func TestNodes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := left(unit.Milli(rapid.IntRange(0, 64).Draw(t, "cores"))*1000, rapid.SliceOfN(rapid.Int32Range(0, 1000), 1, 8).Draw(t, "free")...)

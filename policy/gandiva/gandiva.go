@@ -1,7 +1,7 @@
-// Package gandiva lets gangs take turns on servers, so that nobody waits long for a
-// first turn, and tries while jobs run what serves them better: packing two on a
-// GPU, moving them together, emptying servers, growing into idle GPUs. What it has
-// tried it judges by measured rates, and takes back what did not help.
+// Package gandiva lets gangs take turns on servers, so that nobody waits long
+// for a first turn, and tries while jobs run what serves them better: packing
+// two on a GPU, moving them together, emptying servers, growing into idle GPUs.
+// It judges its trials by measured rates, and reverses those that did not help.
 //
 // Nouns:
 //   - A server is a node, or several whole nodes that a larger gang has. Jobs

@@ -10,8 +10,8 @@ import (
 	"github.com/norn-scheduler/norn/policy/kit/beside"
 )
 
-// housing finds a server for each job that lives nowhere, in the order in which they
-// came. Who finds none waits, and holds nobody up.
+// housing finds a server for each job that lives nowhere, in the order in which
+// they came. A job that finds none waits, and blocks no other.
 func (g *policy) housing() {
 	clear(g.refused)
 	clear(g.crowded)
@@ -29,8 +29,9 @@ func (g *policy) housing() {
 	}
 }
 
-// unassign takes groups off servers that can no longer have them, because others have
-// got GPUs there. Who ran until now looks for another server at the next moment.
+// unassign takes groups off servers that can no longer have them, because
+// others have got GPUs there. A job that ran until now looks for another server
+// at the next moment.
 func (g *policy) unassign() {
 	g.again = false
 	had := len(g.queue)
@@ -280,9 +281,9 @@ func (g *policy) unhoused(m *member) job.Reason {
 	return why
 }
 
-// relieve lets those who wait for a turn go where they need not, from the highest
-// server first and who waits longest first. Who ran until now goes elsewhere only when it
-// looks for something better.
+// relieve lets those who wait for a turn go where they need not, from the
+// highest server first and who waits longest first. A job that ran until now
+// goes elsewhere only when it looks for something better.
 func (g *policy) relieve() {
 	high := g.high[:0]
 	for _, s := range g.servers {

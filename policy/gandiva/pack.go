@@ -146,9 +146,9 @@ func (g *policy) squeezeIn(m, host *member) bool {
 	return g.p.Start(m.j.ID, &g.exact)
 }
 
-// pack tries pairs while jobs take turns: of those that wait for one, the one that
-// uses its GPUs least, beside the running one that does, of one size, if the memory
-// suffices. Who has failed beside one tries the next.
+// pack tries pairs while jobs take turns: of those that wait for one, the one
+// that uses its GPUs least, beside the running one that does, of one size, if
+// the memory suffices. A job that has failed beside one tries the next.
 func (g *policy) pack() {
 	var guests, hosts []*group
 	for _, s := range g.servers {

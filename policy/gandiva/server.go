@@ -472,8 +472,8 @@ func (g *policy) accepts(m *member, n cluster.NodeID) bool {
 	return any && !class.NoType
 }
 
-// served tells whether any node, however it stands, is a server for a job. Who may
-// have only some of the GPUs of each lives nowhere.
+// served tells whether any node, however it stands, is a server for a job. A
+// job that may have only some of the GPUs of each lives nowhere.
 func (g *policy) served(m *member) bool {
 	class := int(m.j.Class())
 	for len(g.serves) <= class {

@@ -26,9 +26,9 @@ func (g *policy) leastOfAll(m *member) *server {
 	return best
 }
 
-// makeWay clears nodes for the first gang larger than any node that has waited for too
-// long: those that are asked for least. Who lives there goes to other servers, and
-// takes turns there if need be.
+// makeWay clears nodes for the first gang larger than any node that has waited
+// for too long: those that are asked for least. Jobs that live there go to
+// other servers, and take turns there if need be.
 func (g *policy) makeWay() {
 	for _, m := range g.queue {
 		if m.group != nil || !g.impatient(m) || g.p.Alloc(m.j.ID) != nil {

@@ -43,7 +43,7 @@ const (
 // By is who a user is.
 type By uint8
 
-// Who a user is.
+// The meanings of user.
 const (
 	Tenant By = iota
 	User

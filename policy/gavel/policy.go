@@ -84,8 +84,9 @@ func (g *policy) settle(r *rounds.Round, members []rounds.Member) rounds.Targets
 	if g.cfg.Objective == ByFinishTimes {
 		for i := range members {
 			j := &p.Jobs[i]
-			// What was done until now is charged; the share from now on is remembered
-			// as the number of jobs, by which isolated finds it again.
+			// Work until now is charged. The share from now on is
+			// remembered as the number of jobs, from which isolated finds
+			// it again.
 			*members[i].Own = j.Isolated - done(members[i].Job)/isolated(p, j, len(members))
 		}
 	}

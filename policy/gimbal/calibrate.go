@@ -20,8 +20,9 @@ func isPacked(v *sched.View, p *sched.Plan, a *cluster.Alloc) bool {
 	return slices.ContainsFunc(a.Shares, func(s cluster.Share) bool { return len(p.On(s.Device)) > 1 && beside.Divisible(v, s.Device) })
 }
 
-// on is who is on a GPU: those that have begun, by number, then who is just being placed.
-// Who was exchanged in this decision has the place of the one whose GPU it got.
+// on is who is on a GPU: those that have begun, by number, then who is just
+// being placed. A job that was exchanged in this decision has the place of the
+// job whose GPU it got.
 func (g *policy) on(v *sched.View, p *sched.Plan, d cluster.DeviceID) []job.ID {
 	return slices.SortedStableFunc(slices.Values(p.On(d)), func(a, b job.ID) int { return cmp.Compare(g.order(v, d, a), g.order(v, d, b)) })
 }

@@ -41,8 +41,8 @@ func near(t *testing.T, what string, got, want float64) {
 	}
 }
 
-// Acceptance 1: with half each U = 0.833 + 0.556; 60/40 gives 1.444 and is chosen; 70/30
-// would give 1.333. Whoever is alone on a GPU keeps it.
+// Acceptance 1: with half each U = 0.833 + 0.556; 60/40 gives 1.444 and is
+// chosen; 70/30 would give 1.333. A job that is alone on a GPU keeps it.
 func TestSurplus(t *testing.T) {
 	l := surplus(1, 1, 0)
 	near(t, "J1", l.GangRate(0), 0.833)

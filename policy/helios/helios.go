@@ -209,9 +209,8 @@ func (q *policy) wait(p *sched.Plan, id job.ID) {
 	}
 }
 
-// add puts a job into the queue by its rank, ties by size. What its wait takes
-// off its rank is counted up to the last refresh, so that the order stays as it
-// is in between.
+// add puts a job into the queue by its rank, ties by size. Its rank is reduced
+// by its wait up to the last refresh, so the order stays as it is in between.
 func (q *policy) add(v *sched.View, p *sched.Plan, j sched.Job) {
 	rank, err := q.rank(v, j)
 	if err != nil {

@@ -123,9 +123,10 @@ func measure(predicted, truth []float64) accuracy {
 	return a
 }
 
-// TestAccuracy measures what docs/estimators.md tells of predictions from history.
-// What is asserted is that they order jobs better than chance (0.5), and well where
-// users are told, and that the blended ones are nearer to the truth in the middle.
+// TestAccuracy measures what docs/estimators.md tells of predictions from
+// history. The test asserts that they order jobs better than chance (0.5), and
+// well if users are known. The blended ones must be nearer to the truth in the
+// middle.
 func TestAccuracy(t *testing.T) {
 	for _, c := range []struct {
 		name, cluster, file string

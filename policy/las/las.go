@@ -4,10 +4,10 @@
 // Source: Gu et al., "Tiresias", NSDI 2019, section 3. Taken literally, the
 // order would make jobs of equal service share the GPUs without end. Here the
 // service of running jobs is read once a round, at multiples of the round's
-// length, so a round bounds how often jobs change places. What a job has held
-// since its start counts from the moment on at which it makes progress: where
-// getting there takes longer than a round, jobs would otherwise change places
-// without getting anywhere.
+// length, so a round bounds how often jobs change places. Service since the
+// start of a job counts only from the moment at which the job makes progress.
+// Otherwise jobs whose start takes longer than a round would change places
+// without making any.
 package las
 
 import (

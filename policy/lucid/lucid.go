@@ -46,7 +46,7 @@ const (
 // Names is what counts of the name of a job.
 type Names uint8
 
-// What counts.
+// The criteria.
 const (
 	Alike Names = iota // the group of names that are alike
 	Plain              // the name

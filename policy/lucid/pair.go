@@ -21,9 +21,10 @@ var scoreNames = [...]string{"tiny", "medium", "jumbo"}
 
 func (s Score) String() string { return scoreNames[s] }
 
-// Analyser tells the score of a job from what was measured of it alone: the part of
-// the time for which its kernels run, and the memory that it takes. Who uses the GPU
-// little but fills it is no good neighbour either.
+// Analyser tells the score of a job from what was measured of it alone: the
+// part of the time for which its kernels run, and the memory that it takes. A
+// job that uses the GPU little but fills its memory is no good neighbour
+// either.
 type Analyser struct {
 	Tiny, Medium float64    // use of the GPU up to which a job has this score, 0 to 1
 	Large        unit.Bytes // memory from which a job is a jumbo, unless it is tiny; 0: never

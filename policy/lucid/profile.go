@@ -30,8 +30,8 @@ func (l *policy) short(j sched.Job) bool {
 	return beside.Plain(j) && j.GPUs() <= l.cfg.ProfileGPUs && j.Spec().Stop != job.Pinned
 }
 
-// release ends the measurements that have taken their time. Who was measured may
-// start elsewhere at once.
+// release ends the measurements that have taken their time. A job that was
+// measured may start elsewhere at once.
 func (l *policy) release(v *sched.View, p *sched.Plan) {
 	l.queue = l.queue[:0]
 	for j := range v.Running() {

@@ -201,7 +201,8 @@ func TestVictims(t *testing.T) {
 			t.Errorf("order %d: %s was stopped %d times of %d, and the claim starts at %v", order, want, run.Record(want).Preemptions, run.Preemptions(), run.Start("claim"))
 		}
 	}
-	// Whoever asks for all gets all but what is pinned: nothing, as a gang is whole.
+	// A gang that asks for all GPUs could only get those that are not pinned, so it
+	// gets none.
 	borrowers[4].GPUs = 8
 	run := simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(1, 8), Tenants: tenants(t, entitlement{"a", 8, 0, 1}), Make: config(nil)}, borrowers...)
 	if run.Record("pinned").Preemptions != 0 || run.Start("claim") < 540 {

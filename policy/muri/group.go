@@ -110,8 +110,8 @@ type Grouping struct {
 	out           []Group
 	rooms         []Room
 
-	// Who was matched with whom among groups of these kinds, which is all that it
-	// hangs on: from one decision to the next most classes stay as they are.
+	// The matching among groups of these kinds, on which alone it depends. Most
+	// classes stay the same from one decision to the next.
 	matched map[string][]int
 	key     []byte
 }
@@ -261,8 +261,8 @@ func (g *Grouping) round() (merged bool) {
 	return merged
 }
 
-// match finds the pairs of greatest weight among the groups of a class. Who is
-// left alone, or has a mate before it, comes at its own place.
+// match finds the pairs of greatest weight among the groups of a class. A job
+// that is left alone, or has a mate before it, comes at its own place.
 func (g *Grouping) match(class int) {
 	groups, mates := g.classes[class], g.Mates
 	if mates == nil {

@@ -159,9 +159,9 @@ func rooms(v *sched.View, candidates []Member) []Room {
 	return out
 }
 
-// gather lists the jobs that may run, in order of priority, and takes those that
-// run off their devices: whoever gets the same again has not noticed. Who shares
-// with a job that is left alone is left alone, too.
+// gather lists the jobs that may run, in order of priority, and takes those
+// that run off their devices: whoever gets the same again has not noticed. A
+// job that shares with one that is left alone is left alone, too.
 func (m *policy) gather(v *sched.View, p *sched.Plan) {
 	m.members = m.members[:0]
 	m.kept.Clear()

@@ -50,7 +50,7 @@ func TestSet(t *testing.T) {
 		if got := set[i].Get(); got != c.get {
 			t.Errorf("%s=%s is shown as %q, want %q", c.name, c.value, got, c.get)
 		}
-		// What is shown can be set again and means the same.
+		// A value that is shown can be set again and means the same.
 		again := fresh().params()
 		if err := again.Set(c.name, set[i].Get()); err != nil || again[i].Get() != c.get {
 			t.Errorf("%s=%s: %v, %q", c.name, set[i].Get(), err, again[i].Get())

@@ -267,7 +267,7 @@ func TestDelayCounts(t *testing.T) {
 	}
 }
 
-// What is believed of a job is the fit to what it reported: at sizes that it has run
+// The belief about a job is the fit to its reports: at sizes that it has run
 // with, within a few per cent of the truth.
 func TestBelief(t *testing.T) {
 	truth := scaling(1000)

@@ -12,10 +12,10 @@
 // then divided evenly, and the remainder goes to one part after another, from
 // type to type.
 //
-// There are fewer parts than asked for where parts would have less than eight jobs,
-// or where a job would not fit into the GPUs of its part. A part without jobs gets no
-// GPUs. What makes a part's jobs lose is mostly that others have fewer: an equal
-// share is one of the part.
+// There are fewer parts than asked for where parts would have less than eight
+// jobs, or where a job would not fit into the GPUs of its part. A part without
+// jobs gets no GPUs. Jobs of a part lose mostly because other parts have fewer
+// jobs: an equal share is one of the part.
 package pop
 
 import (

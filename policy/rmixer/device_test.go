@@ -87,7 +87,7 @@ func TestMost(t *testing.T) {
 	}
 }
 
-// What is remembered of a job is read again as it was.
+// A note on a job is read again as it was.
 func TestNote(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := func(name string) bool { return rapid.Bool().Draw(t, name) }

@@ -4,8 +4,8 @@
 // buy rounds.
 //
 // Nouns: a round is a lease of all jobs that run. A window is the rounds that a
-// plan is for. A job's progress is the part of its epochs that are done. What
-// is due is when it would end with an equal share. A forecast is how long it
+// plan is for. A job's progress is the part of its epochs that are done. Its
+// due time is when it would end with an equal share. A forecast is how long it
 // will still take.
 //
 // Source: Zheng, Pan, Agarwal, Venkataraman, Akella, "Shockwave: Fair and Efficient

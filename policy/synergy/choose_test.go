@@ -107,7 +107,8 @@ func TestTypes(t *testing.T) {
 	}
 }
 
-// Who has once waited for too long goes first from then on, not for a round alone.
+// A job that has once waited for too long goes first from then on, not only for
+// a round.
 func TestStarves(t *testing.T) {
 	cfg := with(SRTF, Tune)
 	cfg.Starves = 10 * time.Minute

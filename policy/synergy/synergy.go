@@ -1,7 +1,7 @@
 // Package synergy divides the cores and the memory of nodes by what they do for
 // each job, and not in proportion to GPUs. Jobs that are held up while they
 // prepare or read their data get more, at the expense of jobs that need little.
-// Who runs is a matter of any order.
+// Any order may decide which jobs run.
 //
 // Nouns:
 //   - A ration is the cores and the memory that a job has of a node for each

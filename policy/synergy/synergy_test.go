@@ -120,7 +120,7 @@ func TestAllFit(t *testing.T) {
 	if run.End("resnet18") != 720 {
 		t.Errorf("resnet18 ends at %v", run.End("resnet18"))
 	}
-	// What a round does: 1125 iterations of 0.64 s / 2.4 instead of 468 of 0.64 s.
+	// A round does 1125 iterations of 0.64 s / 2.4 instead of 468 of 0.64 s.
 	speed := perf.MeasuredGrids()["resnet18"].Most()
 	if fast, slow := math.Floor(300/(0.64/speed)), math.Floor(300/0.64); fast != 1125 || slow != 468 {
 		t.Errorf("%v and %v iterations", fast, slow)
@@ -219,7 +219,7 @@ func TestCapped(t *testing.T) {
 	}
 }
 
-// Who goes first.
+// The job that goes first.
 func TestOrders(t *testing.T) {
 	jobs := []simtest.Job{
 		{Key: "long", Model: "gnmt", GPUs: 4, Run: 1500},

@@ -228,7 +228,7 @@ func (s *solve) alone(j sched.Job, node int) entity {
 			e.size = at
 		}
 	}
-	// What it has learnt from another is seen while it runs.
+	// The gain from another job is measured while it runs.
 	if _, how := j.Merged(); how == job.After && e.size >= 0 && j.Speed() > 0 && e.speed[e.size] > 0 {
 		e.one *= e.rate
 		e.rate = j.Speed() / e.speed[e.size]

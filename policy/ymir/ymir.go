@@ -16,7 +16,7 @@
 //     in seconds, sizes in GPUs.
 //
 // Source: "Ymir: A Scheduler for Foundation Model Fine-tuning Workloads in
-// Datacenters", ICS 2024. What is ours is said in docs/policies/ymir.md.
+// Datacenters", ICS 2024. docs/policies/ymir.md lists what is our own.
 package ymir
 
 import (
@@ -135,8 +135,8 @@ type policy struct {
 	measures bool // jobs are measured before anything is decided on them
 	noise    noises
 
-	// What was seen of speeds: observed over believed, by backbone and size. It
-	// follows from the jobs that have ended, in their order.
+	// Observed speeds divided by believed ones, by backbone and size. It follows
+	// from the jobs that have ended, in their order.
 	seen   map[speedKey]float64
 	learnt int // jobs of View.Ended that it follows
 }

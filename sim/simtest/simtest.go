@@ -2,8 +2,9 @@
 // simulator. A history is a handful of jobs, a cluster and a policy. After every
 // instant it checks what must always hold.
 //
-// Nouns: a Job is one line of a history; a Config is everything else; a Run is what
-// became of the jobs; a World is a random Config with random jobs, as a Shape allows.
+// Nouns: a Job is one line of a history, and a Config is everything else. A Run
+// is the outcome. A World is a random Config with random jobs, as a Shape
+// allows.
 //
 // Go and Try run a history that a test wrote down. Properties runs random ones,
 // and tests a policy against the contract of package sched. Every gang is
@@ -274,9 +275,9 @@ func Try(cfg Config, jobs ...Job) (*Run, error) {
 // maxSteps is far more than any small history takes.
 const maxSteps = 20_000
 
-// check verifies the invariants of every run: the ledger agrees with what jobs
-// hold, gangs are whole, none is where it is believed to stand still, and every job that waits
-// has a reason.
+// check verifies the invariants of every run. The ledger agrees with the
+// allocations, gangs are whole, no job is where it is believed to stand still,
+// and every waiting job has a reason.
 func check(s *state.State, cfg *Config) error {
 	if err := s.Check(); err != nil {
 		return err

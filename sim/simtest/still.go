@@ -9,8 +9,9 @@ import (
 	"github.com/norn-scheduler/norn/state"
 )
 
-// still is a model in which jobs of vgg16 stand still on GPUs of type A, and gangs of resnet50
-// of more than two on those of type B, where smaller ones have half of their speed.
+// still is a model in which jobs of vgg16 stand still on GPUs of type A. Gangs
+// of resnet50 of more than two stand still on GPUs of type B, where smaller
+// ones have half of their speed.
 type still struct{}
 
 // On implements perf.Typed.

@@ -8,9 +8,9 @@ import (
 	"github.com/norn-scheduler/norn/sched"
 )
 
-// Timed is a policy in a benchmark. Its decision at a moment is what is timed: it is made
-// over and over, and not carried out. What follows is of no interest: nothing is decided
-// any more.
+// Timed is a policy in a benchmark. Its decision at a moment is what is timed:
+// it is made over and over, and not carried out. Later events are of no
+// interest, since nothing is decided any more.
 type Timed struct {
 	sched.Policy
 	B    *testing.B

@@ -69,7 +69,7 @@ type record struct {
 func (r record) number(i int, what string, most int64) (int64, error) {
 	v, err := strconv.ParseInt(strings.TrimSpace(r.fields[i]), 10, 64)
 	if err != nil || v < 0 || v > most {
-		return 0, fmt.Errorf("line %d: %q is no number of %s", r.line, r.fields[i], what)
+		return 0, fmt.Errorf("line %d: %q is not a number of %s", r.line, r.fields[i], what)
 	}
 	return v, nil
 }
@@ -180,7 +180,7 @@ func readVirtualClusters(s *Spec, text []byte) error {
 		}
 		name := r.fields[0]
 		if !goodName(name) || strings.ContainsAny(name, "{}") {
-			return fmt.Errorf("line %d: %q is no name of a virtual cluster", r.line, name)
+			return fmt.Errorf("line %d: %q is not a name of a virtual cluster", r.line, name)
 		}
 		if n > 0 {
 			s.Nodes = append(s.Nodes, partition(name, int(n)))

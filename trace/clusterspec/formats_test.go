@@ -75,19 +75,19 @@ func TestRacksAreSwitches(t *testing.T) {
 func TestFileErrors(t *testing.T) {
 	tiresias := "num_switch,num_node_p_switch,num_gpu_p_node,num_cpu_p_node,mem_p_node\n"
 	for text, want := range map[string]string{
-		"sn,cpu_milli,memory_mib,gpu,model\na,1,1,many,T4":           `f (openb node list): line 2: "many" is no number of GPUs`,
+		"sn,cpu_milli,memory_mib,gpu,model\na,1,1,many,T4":           `f (openb node list): line 2: "many" is not a number of GPUs`,
 		"sn,cpu_milli,memory_mib,gpu,model\na,1":                     "wrong number of fields",
 		"sn,cpu_milli,memory_mib,gpu,model\na,1,9999999999,8,T4":     "MiB of memory",
 		"sn,cpu_milli,memory_mib,gpu,model\na,1,1,8,T4\na,1,1,8,T4":  `two nodes are called "a"`,
 		"sn,cpu_milli,memory_mib,gpu,model\n":                        "the cluster has no nodes",
 		tiresias + "1,2,8,1,1\n1,2,8,1,1":                            "line 3: a second cluster",
 		tiresias + "99999,99999,8,1,1":                               "from 1 to 200000 nodes are allowed",
-		"vc,node num\na,-1":                                          `"-1" is no number of nodes`,
-		",num\n,3":                                                   "is no name of a virtual cluster",
+		"vc,node num\na,-1":                                          `"-1" is not a number of nodes`,
+		",num\n,3":                                                   "is not a name of a virtual cluster",
 		"gpu_model,gpu_capacity_num,cpu_num,node_name\nA10,500,1,1":  "cannot be told apart",
 		"[CLUSTER]\nracks = 2\n":                                     "2 racks of 0 servers",
 		"[CLUSTER]\nservers_per_rack = many":                         `line 2: servers_per_rack is "many"`,
-		"machine,gpu_type,cap_cpu,cap_mem,cap_gpu\na,T4,96,lots,2":   `"lots" is no number of GB`,
+		"machine,gpu_type,cap_cpu,cap_mem,cap_gpu\na,T4,96,lots,2":   `"lots" is not a number of GB`,
 		"ip,DSW,PSW,ASW\na,b,c,d/e":                                  "write names with / between them",
 		"gpu_model,gpu_capacity_num,cpu_num,node_name\nA10,1,1,{1}2": "braces are not allowed",
 	} {

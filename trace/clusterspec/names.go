@@ -29,7 +29,7 @@ func parsePattern(s string) (pattern, error) {
 	}
 	first, err := strconv.ParseUint(digits, 10, 31)
 	if err != nil {
-		return pattern{}, fmt.Errorf("name %q: %q is no number to count from; write {0} or {007}", s, digits)
+		return pattern{}, fmt.Errorf("name %q: %q is not a number to count from; write {0} or {007}", s, digits)
 	}
 	p := pattern{before: before, after: after, first: int(first), counts: true}
 	if len(digits) > 1 && digits[0] == '0' {

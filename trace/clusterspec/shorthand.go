@@ -95,7 +95,7 @@ func parseGroup(text string) (Group, error) {
 		extra = strings.TrimSpace(extra)
 		if cores, ok := strings.CutSuffix(extra, "c"); ok {
 			if g.CPU, err = unit.ParseMilli(cores); err != nil {
-				return g, fmt.Errorf("%q is no number of cores, write 96c", extra)
+				return g, fmt.Errorf("%q is not a number of cores, write 96c", extra)
 			}
 			continue
 		}
@@ -160,7 +160,7 @@ func digits(s string) bool {
 // count reads a number from 1 to most.
 func count(s, of string, most int) (int, error) {
 	if !digits(s) {
-		return 0, fmt.Errorf("%q is no number of %s", s, of)
+		return 0, fmt.Errorf("%q is not a number of %s", s, of)
 	}
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 1 || n > most {

@@ -79,8 +79,8 @@ func TestParse(t *testing.T) {
 func TestParseErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                "no cluster is given",
-		"x8":              `"" is no number of nodes`,
-		"16x":             `"" is no number of GPUs`,
+		"x8":              `"" is not a number of nodes`,
+		"16x":             `"" is not a number of GPUs`,
 		"16y8":            "it is no number of nodes and GPUs",
 		"0x8":             "0 nodes: from 1 to 200000 are allowed",
 		"2x8+fast":        `"fast" is not understood`,
@@ -89,7 +89,7 @@ func TestParseErrors(t *testing.T) {
 		"2x100":           "more than 64 of a node cannot be told apart",
 		"pool:3000000":    "write a number from 1 to 2000000",
 		"2x8/96cores":     `"96cores" is neither cores (96c) nor memory (720GiB)`,
-		"2x8/c":           `"c" is no number of cores`,
+		"2x8/c":           `"c" is not a number of cores`,
 		"2x8:":            "the GPU type is missing",
 		"2x8:a|b":         "without |",
 		"=2x8":            "the name of the partition is missing",
@@ -97,7 +97,7 @@ func TestParseErrors(t *testing.T) {
 		"2x8,":            "is not understood",
 		"n8":              "write nodes and GPUs as n8g8",
 		"phily":           "or a preset: earth, ",
-		"-1x8":            `"-1" is no number of nodes`,
+		"-1x8":            `"-1" is not a number of nodes`,
 		"2x8/99999999GiB": "are not an amount that a node has",
 	} {
 		_, err := Parse(text)

@@ -236,7 +236,8 @@ func ParseShare(text string) (Share, error) {
 	return Share{GPUs: gpus}, nil
 }
 
-// costKeys are the transitions. What a description leaves out stays as it is.
+// costKeys are the transitions. Keys that a description leaves out stay as they
+// are.
 func costKeys(c *perf.Cost) yamltext.Keys {
 	return yamltext.Keys{
 		"start": yamltext.Duration(&c.Start), "checkpoint": yamltext.Duration(&c.Checkpoint), "restore": yamltext.Duration(&c.Restore),

@@ -261,7 +261,7 @@ func TestYAMLErrors(t *testing.T) {
 		{"nodes:\n  - {count: 2, gpu: 8}", ":2:16", `a group of nodes has no key "gpu"; known are: at, count, cpus, gpus, `},
 		{"nodes:\n  - count: two", ":2:12", `"two": write a whole number from 1 to 200000`},
 		{"nodes:\n  - gpus: 8xA100\n    memory: much", ":3:13", `"much" is not an amount of memory`},
-		{"nodes:\n  - gpus: eight", ":2:11", `"eight" is no number of GPUs; write 8xV100`},
+		{"nodes:\n  - gpus: eight", ":2:11", `"eight" is not a number of GPUs; write 8xV100`},
 		{"nodes:\n  - gpus: [{type: A, count: 0}]", ":2:29", "write a whole number from 1 to"},
 		{"node:\n  - gpus: 8", ":1:1", `a cluster has no key "node"; known are: costs, gpu-types, half-life, nodes, `},
 		{"nodes: 5", ":1:8", "nodes are written as a list"},

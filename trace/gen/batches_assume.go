@@ -71,7 +71,7 @@ func (m *batched) stepping() *perf.Stepping {
 // a GPU are given one of a few models whose batch can be changed. The model is
 // that of the job's name, if it is one of them, or else drawn from a seed and
 // the job's number. It gives the batch, the step, the use, and the memory asked
-// for and taken. What a job tells itself is left as it is, and so is every
+// for and taken. Declarations of a job are left as they are, and so is every
 // other job. Make it with AssumeTasks or AssumeAccumulation.
 type AssumedBatches struct {
 	Source trace.Source

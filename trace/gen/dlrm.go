@@ -75,11 +75,11 @@ type network struct {
 	cores   float64 // that load its data
 }
 
-// networks are calibrated by the recorded run: the time of each is the mean of its
-// times there. dlrm and dcn2 are not in it, and deepfm only on processors; theirs is
-// taken from networks alike, and by what processors take more than a GPU.
-// What they keep busy beside multiprocessors was not measured: memory-intensive
-// ones 0.3 to 0.5 of the bandwidth, those of neither class 2 to 4 cores.
+// networks are calibrated by the recorded run: the time of each is the mean of
+// its times there. dlrm and dcn2 are not in it, and deepfm only on processors;
+// theirs is taken from networks alike, and by what processors take more than a
+// GPU. Their use beside multiprocessors was not measured: memory-intensive ones
+// 0.3 to 0.5 of the bandwidth, those of neither class 2 to 4 cores.
 var networks = map[string]network{
 	"difm":     {161.84, 512, 0.15, 0.05, 1},
 	"widedeep": {42.83, 512, 0.10, 0.05, 1},

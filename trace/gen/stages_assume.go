@@ -54,8 +54,8 @@ func (m *staged) stages(gpus int) (stages [3]time.Duration, iteration time.Durat
 // AssumedStages is a trace in which jobs of whole GPUs that do not tell the
 // stages of their iterations are given those of a model. The model is that of
 // their name, if it is one of eight that were measured, and else one drawn from
-// a seed and their number. What a job tells itself is left as it is, and so is
-// every other job.
+// a seed and their number. Declarations of a job are left as they are, and so
+// is every other job.
 type AssumedStages struct {
 	Source trace.Source
 	Seed   uint64

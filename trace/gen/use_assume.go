@@ -9,9 +9,9 @@ import (
 	"github.com/norn-scheduler/norn/trace"
 )
 
-// What training jobs of one GPU use of it when they are alone, as deciles from the least
-// to the most, and how what they use hangs together: the correlations of normal
-// variables behind them.
+// The use of a GPU by training jobs of one GPU that are alone, as deciles from
+// the least to the most, with the dependence between resources: the
+// correlations of normal variables behind them.
 //
 // Source: 66 configurations of 14 models (vision, language, recommendation, graphs) on an
 // RTX 3090, measured for Lucid (ASPLOS 2023); deciles and correlations are ours, rounded.
@@ -29,7 +29,7 @@ const (
 // AssumedUse is a trace in which jobs on GPUs that do not tell their use are
 // each given a use, as measured training jobs have it. It covers the
 // multiprocessors, the bandwidth of the memory and the memory, and is drawn
-// from a seed and the job's number. What a job tells itself is left as it is,
+// from a seed and the job's number. Declarations of a job are left as they are,
 // and so are jobs without GPUs.
 type AssumedUse struct {
 	Source trace.Source

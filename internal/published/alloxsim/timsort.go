@@ -2,10 +2,10 @@ package alloxsim
 
 import "errors"
 
-// The comparison that published AlloX+ sorts by is no order: differences below a second
-// are ties, and ties are not transitive. What comes out is a matter of the sort, so
-// that of Java is done here step by step (TimSort: Peters 2002; its Java version by
-// Bloch).
+// The comparison that published AlloX+ sorts by is no order: differences below
+// a second are ties, and ties are not transitive. The result depends on the
+// sort, so this package repeats that of Java step by step (TimSort: Peters
+// 2002; its Java version by Bloch).
 
 const (
 	minMerge    = 32

@@ -56,7 +56,7 @@ func TestScaling(t *testing.T) {
 		if k.times(lambda, b); !near(b, s) {
 			t.Fatalf("W(Wz) is %v, s %v", b, s)
 		}
-		// What stands for v and u is v'd and -u'd, with which their rows are zero.
+		// v'd and -u'd stand for v and u, since they make their rows zero.
 		x, y := append(append([]float64(nil), d...), 0, 0), make([]float64, n+2)
 		along := dot(k.q, d[1:])
 		x[n], x[n+1] = -k.v1*along, k.u0*d[0]+k.u1*along

@@ -39,7 +39,7 @@ func TestFeasible(t *testing.T) {
 	}
 }
 
-// What cannot be is an error.
+// An impossible program is an error.
 func TestInfeasible(t *testing.T) {
 	if x, err := ecos.Solve([]float64{1}, []ecos.Row{row(-1, 1), row(0, -1)}); !errors.Is(err, ecos.ErrFailed) {
 		t.Errorf("%v, %v", x, err)

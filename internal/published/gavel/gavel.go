@@ -5,10 +5,10 @@
 // type of GPU; a reset makes a new one; what a job has received is counted from the
 // last reset. Rounds last as long as the longest of their jobs, at most six minutes.
 //
-// The programs are those of package policy/gavel, and jobs go by bids as they do in
-// package rounds. What is published beside them is in here: whole steps, times in
-// floating point, and the places in which the code does something else than the
-// paper. Two jobs share a GPU under gandiva alone.
+// The programs are those of package policy/gavel, and jobs go by bids as they
+// do in package rounds. This package has what else was published with them:
+// whole steps, times in floating point, and the places in which the code does
+// something else than the paper. Two jobs share a GPU under gandiva alone.
 //
 // Units: seconds from the zero of the trace; steps.
 package gavel

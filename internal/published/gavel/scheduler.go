@@ -359,9 +359,10 @@ func isolated(p *policies.Problem) (policies.Allocation, error) {
 	return a, nil
 }
 
-// Halfway is the makespan as the published code looks for it: by halving an interval
-// until its ends are within 5 per cent. What it then has is the middle of all
-// allocations with which every job ends within a time that is up to so much longer.
+// Halfway is the makespan as the published code looks for it: by halving an
+// interval until its ends are within 5 per cent. The result is the middle of
+// all allocations with which every job ends within a time that is up to so much
+// longer.
 func Halfway(p *policies.Problem) (policies.Allocation, error) {
 	best, err := policies.Makespan(p)
 	if err != nil {

@@ -59,7 +59,7 @@ type Options struct {
 	// job_id and priority, the predicted run time in seconds.
 	Priorities string
 
-	// What lucid needs beside. All are CSV files.
+	// Further inputs of lucid. All are CSV files.
 	Scores   string // jobs measured alone: model, dataset, batchsize, amp, label (0, 1, 2: how much it disturbs others)
 	Pairs    string // speeds of pairs, relative to alone: model1, dataset1, batchsize1, amp1, speed1, and the same of the second
 	Forecast string // for each ten minutes from the beginning of the window: pred_gpu_job, pred_gpu_num

@@ -37,9 +37,10 @@ type gpu struct {
 	util  float64
 }
 
-// What jobs are said to use, and the use from which a GPU takes no guest. A job that
-// waits for more GPUs is said to use the less of those it has: floating point decides
-// which of two GPUs is less in use, so each sum is made as published.
+// The declared use of jobs, and the use from which a GPU takes no guest. A job
+// that waits for more GPUs is said to use the less of those it has: floating
+// point decides which of two GPUs is less in use, so each sum is made as
+// published.
 const (
 	ownerUse = 0.1
 	guestUse = 0.9

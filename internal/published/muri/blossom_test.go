@@ -60,8 +60,8 @@ func TestMatesOnACircle(t *testing.T) {
 	}
 }
 
-// What is within a hundred thousandth of the best is good enough for the published code:
-// one pair that weighs 1 - 10⁻⁷ instead of two of a half each.
+// A matching within a hundred thousandth of the best is good enough for the
+// published code: one pair that weighs 1 - 10⁻⁷ instead of two of a half each.
 func TestMatesNearTheBest(t *testing.T) {
 	of := func(middle float64) string {
 		return fmt.Sprint(mates(4, pairsOf(map[[2]int]float64{{0, 1}: 0.5, {1, 2}: middle, {2, 3}: 0.5})))

@@ -107,8 +107,9 @@ func (g *groups) member(id int32) muri.Member {
 	return muri.Member{Job: job.ID(id), GPUs: f.gpus, Class: int32(f.gpus), Stages: f.stages, Iteration: f.iteration, Key: g.keys[id]}
 }
 
-// choose finds the candidates: the jobs that would run if every group had as many as
-// it may. Whoever finds room brings in the first of its size that are left.
+// choose finds the candidates: the jobs that would run if every group had as
+// many as it may. A group that finds room brings in the first ones of its size
+// that are left.
 func (g *groups) choose() {
 	facts := g.clock.work.facts
 	g.sizes = [largest + 1]bySize{}

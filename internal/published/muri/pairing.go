@@ -20,8 +20,8 @@ type pairing struct {
 	finder   blossoms
 	two      [][]float64 // by kinds: what two jobs alone weigh together; 0: not known yet
 
-	// Who was matched with whom among groups of these kinds: from one decision to the
-	// next most of them stay as they are.
+	// The matching among groups of these kinds. Most pairs stay the same from one
+	// decision to the next.
 	known map[string][]int
 	key   []byte
 	busy  []float64

@@ -152,8 +152,9 @@ func (s *sharing) next() bool {
 	return true
 }
 
-// count counts what the tasks of the round have done. What they received is computed
-// as the loop does it: the last digit decides between equals.
+// count counts what the tasks of the round have done. The time that they
+// received is computed as the loop does it: the last digit decides between
+// equals.
 func (s *sharing) count() {
 	before, over := s.before, len(s.over)
 	s.running = slices.DeleteFunc(s.running, s.fails)

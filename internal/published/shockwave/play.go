@@ -17,9 +17,9 @@ import (
 	"github.com/norn-scheduler/norn/trace"
 )
 
-// play carries the loop out: next is one turn of it. Who runs in a round is what the
-// engine is told to run, on devices that the ledger books; who ends holds them until
-// the round is over, as the loop has it.
+// play carries the loop out: next is one turn of it. The jobs of a round are
+// those that the engine is told to run, on devices that the ledger books. A job
+// that ends holds them until the round is over, as in the loop.
 func (m *machine) play(ctx context.Context, tasks []*task, next func() bool) error {
 	c := cluster.New()
 	typ, err := c.AddType(cluster.GPUType{Name: "v100"})

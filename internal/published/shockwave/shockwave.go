@@ -125,7 +125,7 @@ func readTask(v []string, id int, speeds *perf.Table) (*task, error) {
 	t := &task{id: id, model: model, mode: v[7], first: batch, batch: batch, gpus: gpus, arrives: arrives, steps: steps}
 	switch {
 	case !ok || samples[model] == 0:
-		return nil, fmt.Errorf("%q is no job type of Shockwave", v[0])
+		return nil, fmt.Errorf("%q is not a job type of Shockwave", v[0])
 	case batch < 1 || steps < 1 || steps > maxSteps || gpus < 1 || !(arrives >= 0 && arrives <= harness.MaxSeconds):
 		return nil, fmt.Errorf("%d steps on %d GPUs from %v on is out of range", steps, gpus, arrives)
 	}
@@ -153,7 +153,7 @@ func readTask(v []string, id int, speeds *perf.Table) (*task, error) {
 			batches[i] = batch
 		}
 	default:
-		return nil, fmt.Errorf("%q is no mode of Shockwave: static, accordion, gns", t.mode)
+		return nil, fmt.Errorf("%q is not a mode of Shockwave: static, accordion, gns", t.mode)
 	}
 	for _, b := range batches {
 		if _, ok := t.speeds(b); !ok {

@@ -52,8 +52,8 @@ func app(t *testing.T) *application {
 	return a
 }
 
-// What was measured is read as it is: exactly where it was measured, on straight lines
-// between, and placements turned so that they come first.
+// Measurements are read as they are: exact at measured points, on straight
+// lines between, and with placements turned so that they come first.
 func TestApplication(t *testing.T) {
 	a := app(t)
 	s := a.types[unnamed]
@@ -231,7 +231,7 @@ func TestEndsAsRoundBegins(t *testing.T) {
 	}
 }
 
-// What is wrong is told with the file and the line.
+// Errors name the file and the line.
 func TestErrors(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "bert", "")

@@ -134,10 +134,10 @@ func TestReadErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                         "line 1: 1 fields",
 		"0,gnmt,0,5,1\n1,gnmt,0,5": "t, line 2: 4 fields",
-		"x,gnmt,0,5,1":             `"x" is no number of a job`,
-		"0,gnmt,-1,5,1":            `"-1" is no time`,
-		"0,gnmt,NaN,5,1":           `"NaN" is no time`,
-		"0,gnmt,0,5.5,1":           `"5.5" is no number of iterations`,
+		"x,gnmt,0,5,1":             `"x" is not a number of a job`,
+		"0,gnmt,-1,5,1":            `"-1" is not a time`,
+		"0,gnmt,NaN,5,1":           `"NaN" is not a time`,
+		"0,gnmt,0,5.5,1":           `"5.5" is not a number of iterations`,
 		"0,gnmt,0,5,3":             "job 0 asks for \"3\" GPUs; the simulator knows models on 1, 2, 4, 8 and 16",
 	} {
 		if _, err := readText("t", text, m); err == nil || !strings.Contains(err.Error(), want) {

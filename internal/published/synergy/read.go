@@ -122,14 +122,14 @@ func readTask(line string, m machine) (*task, error) {
 	t := &task{key: strings.TrimSpace(f[0]), model: f[1], last: -1}
 	var err error
 	if _, err = strconv.Atoi(t.key); err != nil {
-		return nil, fmt.Errorf("%q is no number of a job", f[0])
+		return nil, fmt.Errorf("%q is not a number of a job", f[0])
 	}
 	if t.arrives, err = strconv.ParseFloat(strings.TrimSpace(f[2]), 64); err != nil || !(t.arrives >= 0 && t.arrives <= harness.MaxSeconds) {
-		return nil, fmt.Errorf("%q is no time of arrival in seconds", f[2])
+		return nil, fmt.Errorf("%q is not a time of arrival in seconds", f[2])
 	}
 	n, err := strconv.ParseInt(strings.TrimSpace(f[3]), 10, 64)
 	if err != nil || n < 0 || n > 1e12 {
-		return nil, fmt.Errorf("%q is no number of iterations", f[3])
+		return nil, fmt.Errorf("%q is not a number of iterations", f[3])
 	}
 	t.total = float64(n)
 	if t.gpus, err = strconv.Atoi(strings.TrimSpace(f[4])); err != nil || !slices.Contains(sizes, t.gpus) {

@@ -2,8 +2,9 @@
 // Tiresias (Gu et al., NSDI 2019; SymbioticLab/Tiresias), so that its results
 // can be reproduced job by job.
 //
-// The policies here copy what that code does, quirks included. What the paper
-// describes is package policy/tiresias; docs/validate.md names the differences.
+// The policies here copy what that code does, quirks included. Package
+// policy/tiresias is the scheduler of the paper; docs/validate.md names the
+// differences.
 //
 // Nouns: an event is a moment at which the published loop looks at the jobs: an
 // arrival, the next completion, or a moment that its policy has asked for.

@@ -108,7 +108,7 @@ func (s Spec) Pooled() (*cluster.Cluster, error) {
 	return c, err
 }
 
-// What a job takes on a node beside its GPUs.
+// The resources that a job takes on a node beside its GPUs.
 const (
 	workerMemory    = 5.0 // of a job that fits one node
 	serverMemory    = 6.0 // of a parameter server, for each GPU of a larger job

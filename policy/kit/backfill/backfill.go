@@ -36,8 +36,8 @@ type EASY struct {
 	left     queue.Queue // jobs with an estimate, those with the least run time left first
 }
 
-// class is what a walk has found out about the waiting jobs of one class. What
-// does not fit once does not fit later, as there is ever less room.
+// class is what a walk has found out about the waiting jobs of one class. A job
+// that does not fit once does not fit later, since room only shrinks.
 type class struct {
 	full   bool // none fits
 	beside bool // one may fit beside the reservation

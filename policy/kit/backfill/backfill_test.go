@@ -71,9 +71,9 @@ func (g *guess) Estimate(j *job.Job) (time.Duration, bool) {
 // Observe implements predict.Estimator.
 func (g *guess) Observe(*job.Job, time.Duration) {}
 
-// TestAgainstLiteral: leaving out what cannot go ahead changes nothing: every
-// job starts and stops when and where trying all of them has it, also when
-// estimates are wrong, missing, or change with the attempts.
+// TestAgainstLiteral: leaving out jobs that cannot go ahead changes nothing.
+// Every job starts and stops when and where trying all of them has it. This
+// holds also when estimates are wrong, missing, or change with the attempts.
 func TestAgainstLiteral(t *testing.T) {
 	ahead := 0
 	rapid.Check(t, func(t *rapid.T) {

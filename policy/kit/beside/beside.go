@@ -56,8 +56,9 @@ func Divisible(v *sched.View, d cluster.DeviceID) bool {
 	return !v.Cluster().Node(v.Cluster().NodeOf(d)).Pooled
 }
 
-// Devices yields the devices of a node of which a task of a job may have a part, whoever
-// is on them: those of a type that it accepts, which take new work and are told apart.
+// Devices yields the devices of a node of which a task of a job may have a
+// part, whatever jobs are on them. They are of a type that it accepts, take new
+// work, and are told apart.
 func Devices(v *sched.View, n cluster.NodeID, j sched.Job) iter.Seq[cluster.DeviceID] {
 	return func(yield func(cluster.DeviceID) bool) {
 		c, class := v.Cluster(), v.Class(j.Class())
@@ -109,8 +110,9 @@ func Join(p *sched.Plan, id job.ID, a *cluster.Alloc) bool {
 	})
 }
 
-// Largest is the jobs that hold a part of a device as the plan stands, those with the
-// larger parts first, ties by number: in this order parts can be made equal.
+// Largest lists the jobs that hold a part of a device as the plan stands. Those
+// with the larger parts come first, ties by number. In this order parts can be
+// made equal.
 func Largest(p *sched.Plan, d cluster.DeviceID) []job.ID {
 	return slices.SortedFunc(slices.Values(p.On(d)), func(a, b job.ID) int {
 		return cmp.Or(-cmp.Compare(Of(p.Alloc(a), d).Milli, Of(p.Alloc(b), d).Milli), cmp.Compare(a, b))
@@ -173,9 +175,9 @@ func AddTask(a *cluster.Alloc, n cluster.NodeID, role *job.Role, s cluster.Share
 	piece.CPU, piece.Memory = piece.CPU+role.CPU, piece.Memory+role.Memory
 }
 
-// Evicted tells whether a job was evicted because the memory of its devices did not
-// suffice: it waits for that reason, which is noted as mark, or was tells that it was
-// noted before.
+// Evicted tells whether a job was evicted because the memory of its devices did
+// not suffice. Either it waits for that reason, which is noted as mark, or was
+// tells that it was noted before.
 func Evicted[N any, P interface {
 	*N
 	sched.Note

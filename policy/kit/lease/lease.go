@@ -1,11 +1,11 @@
-// Package lease is what policies share that give GPUs for a term: when the term of
-// a job is over, its GPUs are given out anew, to it or to others.
+// Package lease is for policies that give GPUs for a term. When the term of a
+// job is over, its GPUs are given out anew, to it or to others.
 //
-// Nouns: a term is the time for which nobody takes a job's GPUs from it; a
-// candidate is a job that waits, or one whose term is over; a Pass is one giving
-// out. A job that wins its own GPUs again keeps them, and nothing happens to it.
-// When a term began is written on the job (a note). While
-// nobody waits, terms follow each other without a word.
+// Nouns: a term is the time for which no policy takes a job's GPUs from it. A
+// candidate is a waiting job, or one whose term is over. A Pass is one giving
+// out. A job that wins its own GPUs again keeps them, and nothing happens to
+// it. When a term began is written on the job (a note). While nobody waits,
+// terms follow each other without a word.
 //
 // Running jobs that are to be left alone (rounds.Stays) are never candidates.
 //
@@ -92,9 +92,9 @@ func (n *note) Kind() string { return "lease" }
 // Fields implements sched.Note.
 func (n *note) Fields(f *sched.Fields) { f.Moment("given", &n.given) }
 
-// began is when the term of a running job began: when it was given to it, or when it
-// began to make progress, so that jobs get on whatever a start costs. ok is false
-// where another policy has given it.
+// began is the moment at which the term of a running job began. That is when
+// the term was given to it, or when it began to make progress, so that jobs get
+// on whatever a start costs. ok is false where another policy has given it.
 func (t *Terms) began(v *sched.View, j sched.Job) (at time.Duration, ok bool) {
 	n, noted := sched.Recall[note](j)
 	return max(n.given, j.Ready()), noted && n.given <= v.Now

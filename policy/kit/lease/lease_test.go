@@ -33,9 +33,9 @@ func terms(aligned bool) func() (sched.Policy, error) {
 	}
 }
 
-// TestTurns: two jobs take turns on one GPU, a term each; one that comes in the middle
-// of a term waits for its end, which is a multiple of a minute where terms are
-// aligned. A job alone keeps its GPU, and nothing happens to it.
+// TestTurns: two jobs take turns on one GPU, a term each. A job that comes in
+// the middle of a term waits for its end, which is a multiple of a minute where
+// terms are aligned. A job alone keeps its GPU, and nothing happens to it.
 func TestTurns(t *testing.T) {
 	for aligned, want := range map[bool][3]float64{false: {90, 270, 350}, true: {60, 240, 350}} {
 		run := simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(1, 1), Make: terms(aligned)},

@@ -265,8 +265,9 @@ func share(shares [][]float64, i, k int) float64 {
 	return 0
 }
 
-// Bids are the bids of the jobs of the round, and of pairs of them, for a type, in the
-// order in which they are served, after Begin. The slice is valid until the next call.
+// Bids lists the bids of the jobs of the round, and of their pairs, for a type,
+// in the order in which they are served. Call it after Begin. The slice is
+// valid until the next call.
 func (s *Shares) Bids(r *Round, t cluster.TypeID) []Bid {
 	s.bids = s.bids[:0]
 	for i, j := range s.jobs {
@@ -289,12 +290,13 @@ func (s *Shares) Bids(r *Round, t cluster.TypeID) []Bid {
 	return s.bids
 }
 
-// Walk takes jobs of the round by their bids, type after type in the order given. With
-// idle, devices that are left when all claims on all types were served go to whoever was
-// not: each job has the type on which it is fastest of those that have room, the first one
-// given of several. speed says how fast it is; a job has no type on which that is 0.
+// Walk serves jobs of the round by their bids, type after type in the order
+// given. With idle, devices that are left when all claims on all types were
+// served go to jobs that were not. Each job gets the type on which it is
+// fastest of those that have room, and of several the first one given. speed is
+// the speed of a job on a type; a job never gets a type on which it is 0.
 func (s *Shares) Walk(r *Round, types []cluster.TypeID, idle bool, speed func(job sched.Job, t cluster.TypeID) float64) {
-	var apart []Bid // they were to be together, and could not
+	var apart []Bid // gangs that were due on a single node and found no room
 	for _, t := range types {
 		for _, b := range s.Bids(r, t) {
 			if r.left[t] <= 0 {
@@ -329,7 +331,7 @@ func (s *Shares) Walk(r *Round, types []cluster.TypeID, idle bool, speed func(jo
 	}
 }
 
-// claim takes who bids, if there is room.
+// claim serves the job or pair of a bid, if there is room.
 func (s *Shares) claim(r *Round, b Bid) bool {
 	j := r.View.Job(b.Job)
 	switch {
@@ -346,8 +348,8 @@ func (s *Shares) claim(r *Round, b Bid) bool {
 	return true
 }
 
-// behind are the jobs that were not taken, each with the most urgent of its claims, in the
-// order in which they are to have what is left.
+// behind lists the jobs that were not served, each with the most urgent of its
+// claims, in the order in which they get the devices that are left.
 func (s *Shares) behind(r *Round) []Bid {
 	s.bids = s.bids[:0]
 	for i, j := range s.jobs {

@@ -30,8 +30,8 @@ func TestDCN(t *testing.T) {
 	}
 }
 
-// What leaves memory out: SGD keeps no state, sparse updates no dense gradient, and
-// a context of one's own counts instead of that of the authors.
+// Options that save memory: SGD keeps no state, sparse updates no dense
+// gradient, and a context of one's own counts instead of that of the authors.
 func TestTerms(t *testing.T) {
 	s := dcn()
 	all := s.Estimate().Total()

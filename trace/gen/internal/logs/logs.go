@@ -42,7 +42,7 @@ const (
 	NotPassed
 )
 
-// Job is one line of a log. What a log does not tell is zero.
+// Job is one line of a log. Values that a log does not have are zero.
 type Job struct {
 	Submit   float64 // local wall time, seconds since Monday 2001-01-01
 	GPUs     int
