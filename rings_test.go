@@ -31,6 +31,7 @@ var rings = map[string]ring{
 
 	"api/...": 3, "sdk/...": 3, "cmd/...": 3, "live/...": 3, "local/...": 3, "kube/...": 3, "examples/...": 3,
 	"internal/bench":               3, // a program that measures others
+	"internal/soak":                3, // a program that does harm to others
 	"trace/gen/internal/calibrate": 3, // a program that writes the tables of trace/gen
 }
 

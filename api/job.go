@@ -47,6 +47,7 @@ type JobSpec struct {
 	Model    string   `json:"model,omitempty" doc:"What is trained."`
 	Backbone string   `json:"backbone,omitempty" doc:"Fine-tuning: the foundation model."`
 	Dataset  string   `json:"dataset,omitempty" doc:"What it is trained on."`
+	Share    bool     `json:"share,omitempty" doc:"Fine-tuning: its user consents to its being merged with jobs of other users who consent too: what it has learnt is handed to them, and theirs to it."`
 	Batch    int      `json:"batch,omitempty" minimum:"0" doc:"Global batch size."`
 	Units    float64  `json:"units,omitempty" minimum:"0" doc:"Its whole work in its own units, such as steps."`
 	Unit     string   `json:"unit,omitempty" doc:"Of units: steps, epochs, samples."`

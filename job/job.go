@@ -86,6 +86,7 @@ type Job struct {
 	Model    string        // what is trained: resnet50, bert
 	Backbone string        // fine-tuning: the foundation model
 	Dataset  string        // what it is trained on
+	Share    bool          // its user consents to its being merged with jobs of other users, see MayMerge
 	Batch    int           // global batch size, 0 unknown
 	Units    float64       // its work in its own units, 0 unknown
 	Unit     string        // of Units: iterations, epochs, samples

@@ -73,7 +73,7 @@ func (d *Daemon) engineJob(s *stored, key string, now time.Duration) (job.Job, e
 	kind, _ := job.ParseKind(spec.Kind)
 	j := job.Job{
 		Key: key, Name: spec.Name, User: s.User, Tenant: spec.Tenant, Submit: now, Demand: d.Shape(demand),
-		Kind: kind, Model: spec.Model, Backbone: spec.Backbone, Dataset: spec.Dataset, Batch: spec.Batch,
+		Kind: kind, Model: spec.Model, Backbone: spec.Backbone, Dataset: spec.Dataset, Share: spec.Share, Batch: spec.Batch,
 		Units: spec.Units, Unit: spec.Unit, Priority: spec.Priority, Estimate: spec.Estimate.Duration(),
 		Stop: stop, Retries: int32(spec.Retry.Limit),
 	}

@@ -52,6 +52,10 @@ func (d *Daemon) merged(l *entry) api.Merge {
 	} else if j := d.EndedJob(with); j != nil && j.Progress != nil && j.Progress.Checkpoint != nil {
 		m.Checkpoint = j.Progress.Checkpoint.Path
 	}
+	if d.State().Record(r.With).Job.User != r.Job.User && m.Checkpoint != "" && !mayRead(l.cred, m.Checkpoint) {
+		d.log.Warn("a job is to go on from another one's checkpoint, which its user may not read: it is not told where it is", "job", l.Key, "user", r.Job.User, "with", with)
+		m.Checkpoint = ""
+	}
 	return m
 }
 

@@ -225,6 +225,8 @@ func (p *Plan) Profile(id job.ID, a *cluster.Alloc) bool {
 // is trained after that job, going on from what that has learnt, or together
 // with it. A merge of two jobs that are trained together is noted on both. The
 // merge counts from this plan on; the job need not run yet.
+// A merge of two jobs that must not learn from each other (job.MayMerge) makes
+// the plan invalid.
 func (p *Plan) Merge(id, with job.ID, how job.Merge) bool {
 	if !p.known(id, "merge") || !p.known(with, "merge") {
 		return false
@@ -237,6 +239,8 @@ func (p *Plan) Merge(id, with job.ID, how job.Merge) bool {
 		return p.fail(id, "merge it", "cannot be merged with itself")
 	case a.Job.Backbone == "" || a.Job.Backbone != b.Job.Backbone:
 		return p.fail(id, "merge it", "has another backbone than job "+b.Job.Key)
+	case !job.MayMerge(a.Job, b.Job):
+		return p.fail(id, "merge it", "belongs to another user than job "+b.Job.Key+", and not both consent")
 	case a.Phase.Over() || how == job.Together && b.Phase.Over():
 		return p.fail(id, "merge it", "or the other job has ended")
 	}

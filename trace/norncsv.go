@@ -56,6 +56,7 @@ func (c *ownCSV) columns() []Column {
 		Opt("model", Model).Or("none"),
 		Opt("backbone", backbone).Or("none"),
 		Opt("dataset", Dataset).Or("none"),
+		Opt("share", Flag(func(r *Row) *bool { return &r.Job.Share })).Or("no"),
 		Opt("batch", Batch).Or("unknown"),
 		Opt("units", Units("")).Or("unknown"),
 		Opt("unit", func(r *Row, v []byte) error { r.Job.Unit = r.Text(v); return nil }).Or("none"),

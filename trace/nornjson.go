@@ -228,6 +228,8 @@ func (s *JobText) jobField(j *job.Job, t *Truth, key []byte) error {
 		return s.string(&j.Backbone)
 	case "dataset":
 		return s.string(&j.Dataset)
+	case "share":
+		return s.bool(&j.Share)
 	case "unit":
 		return s.string(&j.Unit)
 	case "units":

@@ -102,6 +102,7 @@ func details(f *jsontext.Writer, j *job.Job) {
 	f.Text("model", j.Model)
 	f.Text("backbone", j.Backbone)
 	f.Text("dataset", j.Dataset)
+	f.Bool("share", j.Share)
 	f.Int("batch", int64(j.Batch))
 	f.Float("units", j.Units)
 	f.Text("unit", j.Unit)

@@ -46,6 +46,7 @@ kind: training
 model: bert-large
 backbone: none
 dataset: wiki
+share: true
 batch: 256
 units: 1e5
 unit: steps
@@ -75,7 +76,7 @@ func TestJobFile(t *testing.T) {
 			After: []api.After{{Job: "17", Any: true}, {Job: "18"}, {Job: "19", Any: true}}, Array: "0-10:5", Estimate: 9000, Limit: 86400,
 			Deadline: time.Date(2026, 3, 5, 18, 0, 0, 0, noon.Location()), Held: true,
 			Stop:  api.Stop{Mode: "checkpoint", Signal: "USR1", Command: []string{"./save", "now"}, Grace: 90},
-			Retry: api.Retry{Limit: -1, Backoff: 30}, Kind: "training", Model: "bert-large", Backbone: "none", Dataset: "wiki", Batch: 256, Units: 1e5, Unit: "steps",
+			Retry: api.Retry{Limit: -1, Backoff: 30}, Kind: "training", Model: "bert-large", Backbone: "none", Dataset: "wiki", Share: true, Batch: 256, Units: 1e5, Unit: "steps",
 		},
 		{Command: []string{"make", "data\n"}, Types: []string{"V100"}, After: []api.After{{Job: "3"}}},
 		{Command: []string{"true"}, GPUs: api.Fixed(1)},

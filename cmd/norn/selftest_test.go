@@ -5,11 +5,14 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // TestMain lets this program stand in for norn where it is started as norn would be: as
@@ -154,6 +157,7 @@ func TestSelftestFails(t *testing.T) {
 	env := twoGPUs(t)
 	for _, c := range []struct{ fault, check, says string }{
 		{"product", "types", `gpu0: the product is "NVIDIA X100", in nvidia-smi "NVIDIA X200"`},
+		{"mismatch", "types", "NVIDIA X100 at 0000:18:00.0 was not found; NVIDIA X100 at 0000:28:00.0 was not found; NVIDIA GPUs cannot be looked for"},
 		{"total", "memory", "gpu0: 4.00GiB of memory, in nvidia-smi 4GiB"},
 		{"topology", "topology", "gpu0 and gpu1: linked by pcie, in nvidia-smi SYS"},
 		{"mig", "mig", "gpu0: taken to be in MIG mode: true, in nvidia-smi: false"},
@@ -174,6 +178,28 @@ func TestSelftestFails(t *testing.T) {
 	}
 }
 
+// TestSelftestBlind: without GPUs that Norn has found none can be tried, and without
+// nvidia-smi nothing is compared.
+func TestSelftestBlind(t *testing.T) {
+	t.Parallel()
+	env := twoGPUs(t)
+	all, _ := selftests(t, append(env, "FAKE_FAULT=mismatch"), "--only", "memory,pinned,mps")
+	for name, c := range all {
+		if c.Result != "not here" {
+			t.Errorf("%s: %+v", name, c)
+		}
+	}
+	if err := os.Remove(filepath.Join(strings.TrimPrefix(env[0], "LD_LIBRARY_PATH="), "nvidia-smi")); err != nil {
+		t.Fatal(err)
+	}
+	all, _ = selftests(t, env, "--only", "types,topology,sampling,pinned,mps")
+	for name, c := range all {
+		if want := map[bool]string{true: "ok", false: "not here"}[name == "pinned" || name == "mps"]; c.Result != want {
+			t.Errorf("%s: %+v", name, c)
+		}
+	}
+}
+
 // TestSelftestTorch has a PyTorch job stopped and resumed where there is PyTorch.
 func TestSelftestTorch(t *testing.T) {
 	t.Parallel()
@@ -183,6 +209,59 @@ func TestSelftestTorch(t *testing.T) {
 	} else if c.Result != "ok" || !strings.Contains(c.Text, "stopped at step 1") {
 		t.Errorf("%+v", c)
 	}
+}
+
+// TestSelftestInterrupted: nothing is left of a self-test that is interrupted.
+func TestSelftestInterrupted(t *testing.T) {
+	t.Parallel()
+	dir := shortDir(t)
+	c := exec.CommandContext(t.Context(), os.Args[0], "selftest", "--only", "guard")
+	c.Env = append(os.Environ(), asNorn+"=yes", "TMPDIR="+dir)
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var told struct{ PID int }
+	for told.PID == 0 { // until a job works
+		for _, path := range matches(t, dir+"/norn-st-*/guard/notes/good.1") {
+			text, err := os.ReadFile(path)
+			if err == nil {
+				err = json.Unmarshal(text, &told)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if err := c.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	c.Wait()
+	if code := c.ProcessState.ExitCode(); code != exitInterrupted {
+		t.Errorf("exit code %d", code)
+	}
+	if left := matches(t, dir+"/*"); len(left) > 0 {
+		t.Errorf("%v is left", left)
+	}
+	if err := syscall.Kill(told.PID, 0); err == nil && !zombie(told.PID) {
+		t.Errorf("process %d of a job is left", told.PID)
+	}
+}
+
+// matches are the files of a pattern.
+func matches(t *testing.T, pattern string) []string {
+	t.Helper()
+	all, err := filepath.Glob(pattern)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// zombie tells whether a process has ended, and only its parent has not taken note.
+func zombie(pid int) bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err != nil || strings.Contains(string(text), ") Z ")
 }
 
 // TestSelftestOnly: a check that is not known is a mistake of the command line.

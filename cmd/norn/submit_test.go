@@ -65,8 +65,8 @@ func TestSubmitFlags(t *testing.T) {
 		}},
 		{"--no-env --env EXTRA", func(j *api.JobSpec) {}},
 		{"--no-env", func(j *api.JobSpec) { delete(j.Env, "EXTRA") }},
-		{"--kind fine-tuning --model bert --backbone llama --dataset wiki --batch 64 --units 1000 --unit steps", func(j *api.JobSpec) {
-			j.Kind, j.Model, j.Backbone, j.Dataset, j.Batch, j.Units, j.Unit = "fine-tuning", "bert", "llama", "wiki", 64, 1000, "steps"
+		{"--kind fine-tuning --model bert --backbone llama --dataset wiki --share --batch 64 --units 1000 --unit steps", func(j *api.JobSpec) {
+			j.Kind, j.Model, j.Backbone, j.Dataset, j.Share, j.Batch, j.Units, j.Unit = "fine-tuning", "bert", "llama", "wiki", true, 64, 1000, "steps"
 		}},
 	} {
 		want := basic

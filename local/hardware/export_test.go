@@ -61,11 +61,8 @@ type recordedGPU struct {
 	Memory2                                      *struct{ Total, Reserved, Free, Used uint64 } `json:"memory_v2"`
 	Util, Temperature, Slowdown, Milliwatts, ECC number
 	MIG                                          []uint32
-	Processes, Clients                           []struct {
-		PID  uint32
-		Used uint64
-	}
-	NVLinks []struct {
+	Processes, Clients                           []recordedProcess
+	NVLinks                                      []struct {
 		State  number
 		Remote string
 		Type   int32
@@ -75,6 +72,11 @@ type recordedGPU struct {
 		Code  int32
 		Value uint32
 	} `json:"nvlink_mbps"`
+}
+
+type recordedProcess struct {
+	PID  uint32
+	Used uint64
 }
 
 // FindRecorded looks at a machine of testdata/machines, below a root that is filled with
@@ -166,13 +168,20 @@ func (r *recording) figures(l *library, of func(handle) *recordedGPU) {
 		*now, *pending = of(h).MIG[0], of(h).MIG[1]
 		return 0
 	}
-	l.processes = func(h handle, n *uint32, p *processInfo) int32 {
-		*n = uint32(len(of(h).Processes))
-		for _, x := range of(h).Processes { // one at most is recorded
-			p.pid, p.used = x.PID, x.Used
-		}
-		return 0
+	l.processes = func(h handle, n *uint32, p *processInfo) int32 { return listed(of(h).Processes, n, p) }
+	l.clients = func(h handle, n *uint32, p *processInfo) int32 { return listed(of(h).Clients, n, p) }
+}
+
+// listed gives a list of processes as NVML does.
+func listed(all []recordedProcess, n *uint32, p *processInfo) int32 {
+	room := *n
+	if *n = uint32(len(all)); room < *n {
+		return nvmlInsufficientSize
 	}
+	for i, x := range all {
+		unsafe.Slice(p, room)[i] = processInfo{pid: x.PID, used: x.Used}
+	}
+	return 0
 }
 
 // links are how the GPUs are linked.

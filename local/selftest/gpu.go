@@ -44,7 +44,11 @@ func (b *bench) types(context.Context) (string, error) {
 	for _, d := range b.gpus {
 		names = append(names, fmt.Sprintf("%s is %s (%s)", d.Name, d.Product, d.Type))
 	}
-	return strings.Join(names, ", "), unlike(b.report.Types(b.machine))
+	off := b.report.Types(b.machine)
+	if len(off) > 0 {
+		off = append(off, b.machine.Notes...)
+	}
+	return strings.Join(names, ", "), unlike(off)
 }
 
 func (b *bench) memory(context.Context) (string, error) {
@@ -316,9 +320,9 @@ func (b *bench) halfSpec() api.JobSpec {
 }
 
 // pair has two jobs run at once on the first GPU, each with half of it.
-func (b *bench) pair(ctx context.Context, n *norn, more int64) (jobs [2]*jobOf, told [2]note, err error) {
-	for i, t := range []task{b.half("good", 0), b.half("other", more)} {
-		if jobs[i], err = n.submit(ctx, t, b.halfSpec()); err != nil {
+func (b *bench) pair(ctx context.Context, n *norn) (jobs [2]*jobOf, told [2]note, err error) {
+	for i, name := range []string{"one", "other"} {
+		if jobs[i], err = n.submit(ctx, b.half(name, 0), b.halfSpec()); err != nil {
 			return jobs, told, err
 		}
 		if told[i], err = jobs[i].works(ctx, 1, 10); err != nil {
@@ -356,7 +360,7 @@ func finishBoth(ctx context.Context, jobs [2]*jobOf) error {
 
 func (b *bench) turns(ctx context.Context) (string, error) {
 	return b.with(ctx, "turns", b.one("off"), func(n *norn) (string, error) {
-		jobs, told, err := b.pair(ctx, n, 0)
+		jobs, told, err := b.pair(ctx, n)
 		if err != nil {
 			return "", err
 		}
@@ -372,11 +376,14 @@ func (b *bench) mps(ctx context.Context) (string, error) {
 		return "", notHere(mpsserver.Program + " is not in PATH")
 	}
 	return b.with(ctx, "mps", b.one("auto"), func(n *norn) (string, error) {
-		jobs, told, err := b.pair(ctx, n, 0)
+		jobs, told, err := b.pair(ctx, n)
 		if err != nil {
 			return "", err
 		}
 		r, err := smi.Ask(ctx)
+		if errors.Is(err, smi.ErrNotHere) {
+			r, err = &smi.Report{}, nil
+		}
 		if err != nil {
 			return "", err
 		}
@@ -461,20 +468,50 @@ func (b *bench) multiprocessors(ctx context.Context, dir string) (int, error) {
 // what it has.
 func (b *bench) gpuGuard(ctx context.Context) (string, error) {
 	return b.with(ctx, "gpu-guard", b.one("off"), func(n *norn) (string, error) {
-		jobs, told, err := b.pair(ctx, n, int64(b.booked()))
-		if err != nil {
-			return "", err
-		}
-		return thrownOff(ctx, jobs, told)
+		return n.guarded(ctx, b.halfSpec(), b.half("good", 0), b.half("greedy", int64(b.booked())))
 	})
 }
 
-// thrownOff waits until the second job has left because it used too much. The first must
-// go on meanwhile, and the second comes back with its work.
-func thrownOff(ctx context.Context, jobs [2]*jobOf, told [2]note) (string, error) {
-	why := ""
-	err := until(ctx, "the job that uses too much is thrown off", func() (bool, error) {
-		w, err := jobs[1].Why(ctx, jobs[1].id)
+// guarded has one job keep to the memory that it has booked, and one use more in its first
+// run. The second must leave, and come back with its work; the first goes on meanwhile.
+func (n *norn) guarded(ctx context.Context, spec api.JobSpec, keeps, exceeds task) (string, error) {
+	good, err := n.submit(ctx, keeps, spec)
+	if err != nil {
+		return "", err
+	}
+	before, err := good.works(ctx, 1, 1)
+	if err != nil {
+		return "", err
+	}
+	greedy, err := n.submit(ctx, exceeds, spec)
+	if err != nil {
+		return "", err
+	}
+	why, err := greedy.thrownOff(ctx)
+	if err != nil {
+		return "", err
+	}
+	if _, err := greedy.works(ctx, 2, 10); err != nil {
+		return "", err
+	}
+	end, err := greedy.finish(ctx, 2)
+	if err == nil && end.From == 0 {
+		err = errors.New("the job that was thrown off came back without its work")
+	}
+	if err != nil {
+		return "", err
+	}
+	if end, err = good.finish(ctx, 1); err == nil && end.Steps <= before.Steps {
+		err = errors.New("the job beside it did not go on")
+	}
+	return "the job that did was thrown off (" + why + ") and came back; the one beside it went on", err
+}
+
+// thrownOff waits until the job has left because it used too much memory, and returns what
+// was said of that.
+func (j *jobOf) thrownOff(ctx context.Context) (why string, err error) {
+	err = until(ctx, "the job that uses too much is thrown off", func() (bool, error) {
+		w, err := j.Why(ctx, j.id)
 		if err != nil {
 			return false, err
 		}
@@ -483,26 +520,9 @@ func thrownOff(ctx context.Context, jobs [2]*jobOf, told [2]note) (string, error
 				why = "used " + text
 			}
 		}
-		return why != "", nil
+		return why != "", j.failed(ctx)
 	})
-	if err != nil {
-		return "", err
-	}
-	back, err := jobs[1].works(ctx, 2, 10)
-	if err != nil {
-		return "", err
-	}
-	if back.From == 0 {
-		return "", errors.New("the job that was thrown off came back without its work")
-	}
-	if _, err := jobs[1].finish(ctx, 2); err != nil {
-		return "", err
-	}
-	end, err := jobs[0].finish(ctx, 1)
-	if err == nil && end.Steps <= told[0].Steps {
-		err = errors.New("the job beside it did not go on")
-	}
-	return "the job that did was thrown off (" + why + ") and came back; the one beside it went on", err
+	return why, err
 }
 
 func (b *bench) gpuFreeze(ctx context.Context) (string, error) {

@@ -149,23 +149,8 @@ func (n *norn) preempted(ctx context.Context, gpu bool) (string, error) {
 func (b *bench) guard(ctx context.Context) (string, error) {
 	const config = "devices: 1\nslot-memory: 512MiB\nsharing: {memory-for: 2s}"
 	return b.with(ctx, "guard", config, func(n *norn) (string, error) {
-		var jobs [2]*jobOf
-		var told [2]note
-		for i, name := range []string{"good", "other"} {
-			t := task{Name: name, Bytes: 64 << 20}
-			if i == 1 {
-				t.More = 192 << 20
-			}
-			spec := api.JobSpec{GPUs: api.Fixed(0.5), GPUMem: 160 << 20, Stop: saves}
-			var err error
-			if jobs[i], err = n.submit(ctx, t, spec); err != nil {
-				return "", err
-			}
-			if told[i], err = jobs[i].works(ctx, 1, 1); err != nil {
-				return "", err
-			}
-		}
-		return thrownOff(ctx, jobs, told)
+		spec := api.JobSpec{GPUs: api.Fixed(0.5), GPUMem: 160 << 20, Stop: saves}
+		return n.guarded(ctx, spec, task{Name: "good", Bytes: 64 << 20}, task{Name: "greedy", Bytes: 64 << 20, More: 192 << 20})
 	})
 }
 

@@ -17,8 +17,11 @@ import (
 func (y *policy) carryOut(v *sched.View, p *sched.Plan, pool cluster.PoolID, all []outcome, measured []sched.Job) {
 	var change []outcome
 	for _, o := range all {
-		if o.fresh {
-			y.merge(v, p, &o)
+		if o.fresh && o.how == job.Together {
+			p.Merge(o.jobs[0].ID, o.jobs[1].ID, job.Together)
+		}
+		if o.split {
+			split(p, o.jobs[0])
 		}
 		if !y.unchanged(v, p, &o) {
 			change = append(change, o)
@@ -54,18 +57,45 @@ func (y *policy) carryOut(v *sched.View, p *sched.Plan, pool cluster.PoolID, all
 			}
 		}
 	}
+	for i := range all {
+		if o := &all[i]; len(o.jobs) == 2 && o.how == job.After && !pl.sooner(o) && o.fresh {
+			merge(v, p, o)
+		}
+	}
 }
 
-// merge notes that two jobs are to be trained together.
-func (y *policy) merge(v *sched.View, p *sched.Plan, o *outcome) {
+// merge notes that the second of two jobs is to go on from the first.
+func merge(v *sched.View, p *sched.Plan, o *outcome) {
 	a, b := o.jobs[0], o.jobs[1]
-	if o.how == job.Together {
-		p.Merge(a.ID, b.ID, job.Together)
-		return
-	}
 	p.Merge(b.ID, a.ID, job.After)
 	change(p, b, func(n *note) { n.factor = o.factor })
 	p.Wait(b.ID, follows(v, a, b))
+}
+
+// sooner starts the second of a temporal pair by itself where GPUs are left with which it is
+// believed to end sooner than if it went on from the first.
+func (pl *placer) sooner(o *outcome) bool {
+	b := o.jobs[1]
+	free := pl.v.Cluster().FreeGPUs(pl.pool, pl.v.Class(b.Class()).Mask)
+	best, least := 0, o.ends
+	for n := range free {
+		if t := o.alone(n + 1); t < least {
+			best, least = n+1, t
+		}
+	}
+	if best == 0 || !pl.place(&outcome{jobs: []sched.Job{b}}, best) {
+		return false
+	}
+	if !o.fresh {
+		split(pl.p, b)
+	}
+	return true
+}
+
+// split has a job trained by itself that was to go on from another one.
+func split(p *sched.Plan, j sched.Job) {
+	p.Split(j.ID)
+	change(p, j, func(n *note) { n.factor = 0 })
 }
 
 // unchanged tells whether an outcome is what there is.

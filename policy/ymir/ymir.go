@@ -77,7 +77,7 @@ type Config struct {
 // of docs/policies/ymir.md.
 func NewConfig() *Config {
 	return &Config{
-		Interval: 120 * time.Second, OnEvent: true, Gap: 30 * time.Second, Queued: 4, ExactMax: 12, Filter: 1, Guard: 2, Stay: 0.02, Started: true,
+		Interval: 120 * time.Second, OnEvent: true, Gap: 30 * time.Second, Queued: 4, ExactMax: 12, Filter: 1.3, Guard: 2, Stay: 0.02, Started: true,
 		ProfileTime: time.Minute, ProfileGPUs: 1, Latency: 10 * time.Second,
 	}
 }

@@ -142,7 +142,7 @@ typedef struct { unsigned version; u64 total, reserved, free, used; } nvmlMemory
 typedef struct { unsigned gpu, memory; } nvmlUtilization_t;
 typedef struct { unsigned pid; u64 used; unsigned gi, ci; } nvmlProcessInfo_t;
 
-int nvmlInit_v2(void) { return 0; }
+int nvmlInit_v2(void) { return fault("mismatch") ? 18 : 0; }
 int nvmlShutdown(void) { return 0; }
 const char *nvmlErrorString(int r) { return "no such thing"; }
 int nvmlDeviceGetCount_v2(unsigned *n) { *n = 2; return 0; }
