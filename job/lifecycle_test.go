@@ -24,7 +24,7 @@ type arrow struct {
 // arrows are all of them.
 var arrows = []arrow{
 	{"Hold", func(r *Record, now time.Duration) error { return r.Hold(now) }},
-	{"Free", func(r *Record, now time.Duration) error { return r.Release(now) }},
+	{"Release", func(r *Record, now time.Duration) error { return r.Release(now) }},
 	{"Assign", func(r *Record, now time.Duration) error { return r.Assign(now, 2, 2000) }},
 	{"Begin", func(r *Record, now time.Duration) error { return r.Begin(now, time.Second, 2, 2000) }},
 	{"SetSpeed", func(r *Record, now time.Duration) error { return r.SetSpeed(now, 0.5) }},
