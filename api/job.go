@@ -24,6 +24,9 @@ type JobSpec struct {
 	Dir     string            `json:"dir,omitempty" maxLength:"4096" doc:"Working directory: an absolute path."`
 	Env     map[string]string `json:"env,omitempty" doc:"Environment of its processes, whole."`
 
+	Umask   string            `json:"umask,omitempty" maxLength:"4" doc:"Mask of the rights of files that it makes, in octal, as in 027; none: that of the daemon."`
+	ULimits map[string]string `json:"ulimits,omitempty" doc:"Limits on each of its processes, by the names of prlimit (as, core, cpu, data, fsize, nofile, nproc, stack): SOFT or SOFT:HARD, numbers or unlimited; never more than the daemon has."`
+
 	GPUs     Range    `json:"gpus,omitzero" doc:"GPUs of the whole job: 2, 0.5, or 1-4 for a job that can be resized."`
 	Tasks    Tasks    `json:"tasks,omitzero" doc:"Processes that start together: a number, or per-gpu for one on each GPU. Default 1: one process that sees all GPUs."`
 	CPUs     float64  `json:"cpus,omitempty" minimum:"0" doc:"CPU cores of the whole job; enforced where cgroups permit."`
@@ -33,7 +36,7 @@ type JobSpec struct {
 	Priority int32    `json:"priority,omitempty" doc:"Class of urgency, larger first, where the policy looks at it."`
 
 	After    []After   `json:"after,omitempty" doc:"Jobs that must have ended before it may start."`
-	Array    string    `json:"array,omitempty" maxLength:"200" doc:"Submit it once for each number, such as 1-20, 1,3,7 or 0-100:10; each finds its number in NORN_ARRAY_INDEX."`
+	Array    string    `json:"array,omitempty" maxLength:"200" doc:"Submit it once for each number, such as 1-20, 1,3,7 or 0-100:10, with %4 behind it for four at a time; each finds its number in NORN_ARRAY_INDEX."`
 	Estimate Seconds   `json:"est,omitempty" minimum:"0" doc:"Its user's word on its run time; none: the scheduler may learn it."`
 	CPUEst   Seconds   `json:"cpu_est,omitempty" minimum:"0" doc:"Its user's word on its run time on processors alone, without any GPU: where the policy knows how, it may be put on a host device; 0: it needs its GPUs."`
 	Limit    Seconds   `json:"limit,omitempty" minimum:"0" doc:"It is ended when it has run for so long; 0: never."`
@@ -100,6 +103,19 @@ type Retry struct {
 type After struct {
 	Job string `json:"job" maxLength:"64" doc:"Its number; of an array without an index: all of its jobs."`
 	Any bool   `json:"any,omitempty" doc:"It may have failed, too."`
+	// Failed is instead of Any: see Met.
+	Failed bool `json:"failed,omitempty" doc:"It must have failed, or been cancelled; of an array, one of its jobs."`
+}
+
+// Met tells whether a job that has ended in a state has ended as it had to.
+func (a *After) Met(s State) bool {
+	switch {
+	case !s.Over():
+		return false
+	case a.Any:
+		return true
+	}
+	return (s == Done) != a.Failed
 }
 
 // Job is how a job stands.

@@ -27,7 +27,10 @@ func Apply(s *state.State, ev *eventlog.Event) error {
 	}
 	switch ev.Kind {
 	case eventlog.Submit:
-		return s.Submit(ev.Spec, ev.Estimate)
+		if err := s.Submit(ev.Spec, ev.Estimate); err != nil || !ev.Held {
+			return err
+		}
+		return s.Hold(ev.Spec.ID, job.Reason{Job: job.None})
 	case eventlog.Carry:
 		if err := s.Carry(ev.Spec, ev.Record, ev.Alloc, ev.Estimate, ev.Reason); err != nil || !ev.Frozen {
 			return err
@@ -99,6 +102,10 @@ func applyJob(s *state.State, ev *eventlog.Event) error {
 	case eventlog.Cancel:
 		return s.Cancel(ev.Job)
 	case eventlog.Hold:
+		if r := s.Record(ev.Job); r.Phase == job.Held && r.Reason.Code == job.NoReason { // it was submitted so: now it is said why
+			r.Reason = ev.Reason
+			return nil
+		}
 		return s.Hold(ev.Job, ev.Reason)
 	case eventlog.Free:
 		return s.Release(ev.Job)

@@ -24,7 +24,7 @@ type Kind uint8
 
 // The kinds of events. The comment says which fields each uses beside Time.
 const (
-	Submit   Kind = iota // Spec, Estimate
+	Submit   Kind = iota // Spec, Estimate, Held
 	Start                // Job, Alloc (unless it was assigned), Delay, Speed, Profile
 	Assign               // Job, Alloc
 	Preempt              // Job, Kept, AtOnce, Reason
@@ -81,6 +81,7 @@ type Event struct {
 	With     job.ID    // the other job that it is trained with; -1: none
 	How      job.Merge
 	Frozen   bool  // of Carry: it is assigned the devices where its memory is
+	Held     bool  // of Submit: the job does not wait; Hold says why, as the next event about it
 	Left     int32 // of Past: how many of the others had ended before it
 
 	NodeSpec *cluster.NodeSpec

@@ -382,6 +382,9 @@ func (l *Reader) field(ev *Event, key []byte) (err error) {
 	case "frozen":
 		ev.Frozen, err = t.Bool()
 		return err
+	case "held":
+		ev.Held, err = t.Bool()
+		return err
 	case "profile":
 		ev.Profile, err = t.Bool()
 		return err

@@ -179,6 +179,7 @@ func (ev *Event) appendJob(f *jsontext.Writer) {
 		ev.appendSpec(f)
 		ev.appendEstimate(f)
 		appendSerial(f, ev.Spec)
+		f.Bool("held", ev.Held)
 	case Carry, Past:
 		ev.appendCarry(f)
 	case Start, Move, Resize:

@@ -63,6 +63,7 @@ type Config struct {
 	Compact   int           // events after which a new log is begun
 	Recent    int           // ended jobs that are kept in memory
 	Jobs      int           // that have not ended, at most; 0: no limit
+	Quotas    Quotas        // of users and tenants
 
 	Folded  func()                            // the last log has been read: the state is known
 	Recall  func(r *job.Record) (*Job, error) // makes a job of an earlier log known again; nil: nothing is known of it any more
@@ -108,6 +109,8 @@ type Daemon struct {
 	refit     bool               // the devices are others than those of the last log
 	mistake   string             // what is wrong with the policy
 	findings  []api.Finding      // what was found wrong with what is kept
+	counts    counts             // whom jobs belong to
+	turning   bool               // those who wait for their turn are to be looked at
 
 	ready   atomic.Bool
 	stalled atomic.Pointer[string] // why it can only be asked; nil: it does all
@@ -119,7 +122,7 @@ func New(c Config) *Daemon {
 	if c.Folders == nil {
 		c.Folders = func() []string { return nil }
 	}
-	d := &Daemon{cfg: c, log: c.Log, books: books{journal: c.Journal}, choice: c.Policy, byKey: map[string]*Job{}, started: time.Now()}
+	d := &Daemon{cfg: c, log: c.Log, books: books{journal: c.Journal}, choice: c.Policy, byKey: map[string]*Job{}, counts: counts{}, started: time.Now()}
 	d.recent.Most = c.Recent
 	d.Loop = NewLoop(d.log, Hooks{Durable: d.durable, Settled: func() time.Duration { return d.st.Now }, Mark: d.mark})
 	return d
@@ -154,14 +157,6 @@ func (d *Daemon) Of(id job.ID) *Job { return d.jobs[id] }
 // By is a job that has not ended, by its key; nil: there is none.
 func (d *Daemon) By(key string) *Job { return d.byKey[key] }
 
-// Room refuses so many more jobs where there are enough.
-func (d *Daemon) Room(more int) error {
-	if most, have := d.cfg.Jobs, len(d.byKey)+len(d.arrived); most > 0 && have+more > most {
-		return api.Refuse(api.Unavailable, "there are %d jobs that have not ended, at most %d are taken", have, most)
-	}
-	return nil
-}
-
 // Admit takes in a job. It is there for everybody else when the engine has its record:
 // see appear.
 func (d *Daemon) Admit(l *Job, spec job.Job) {
@@ -170,8 +165,10 @@ func (d *Daemon) Admit(l *Job, spec job.Job) {
 	l.After = holds{d}.unmet(l.After)
 	d.arrived = append(d.arrived, l)
 	d.Loop.Mark(l.ID)
-	d.Loop.Emit(eventlog.Event{Kind: eventlog.Submit, Job: l.ID, Spec: &spec})
-	if why, held := (holds{d}).mustWait(l); held {
+	why, held := holds{d}.mustWait(l)
+	d.counts.set(l, map[bool]standing{false: ready, true: kept}[held])
+	d.Loop.Emit(eventlog.Event{Kind: eventlog.Submit, Job: l.ID, Spec: &spec, Held: held})
+	if held { // should this be torn off the log, it is held all the same
 		d.Loop.Emit(eventlog.Event{Kind: eventlog.Hold, Job: l.ID, Reason: why})
 	}
 }
@@ -188,7 +185,12 @@ func serial(key string) int64 {
 // mark lets what a request has noted be taken back.
 func (d *Daemon) mark() (undo func()) {
 	arrived := len(d.arrived)
-	return func() { d.arrived = d.arrived[:arrived] }
+	return func() {
+		for _, l := range d.arrived[arrived:] {
+			d.counts.set(l, gone)
+		}
+		d.arrived = d.arrived[:arrived]
+	}
 }
 
 // appear makes the next job that was submitted in this instant one of those that
@@ -242,6 +244,7 @@ func (d *Daemon) Event(ev *eventlog.Event, s *state.State) {
 		if text != "" {
 			l.Life.Remember(e.Time, text)
 		}
+		d.count(l, s.Record(ev.Job).Phase)
 		if s.Record(ev.Job).Phase.Over() {
 			d.bury(ev.Job)
 		}

@@ -53,10 +53,16 @@ func (d *Daemon) Rest(l *Job) {
 	}
 	why := r.Reason
 	switch {
+	case isTurn(why):
+		l.Held = false
+		d.lookAtTurns()
 	case why.At > 0:
 		l.Held, l.Until = false, why.At
 		until := why.At
 		d.Loop.At(until, func() { holds{d}.expire(l, until) })
+	case why.Code == job.NoReason: // the log was torn behind its submission
+		l.Held = l.Spec.Held || len(l.After) == 0
+		d.Loop.Later(func() error { return holds{d}.keep(l) })
 	case why.Code == job.AfterJob, why.Code == job.OnHold && len(l.After) > 0 && strings.HasPrefix(why.Text, waitsFor):
 		l.Held = false
 	default:
@@ -67,7 +73,7 @@ func (d *Daemon) Rest(l *Job) {
 	}
 }
 
-// keep holds a job that can never run again.
+// keep holds a job that can never run again, and says of one that is held why it is.
 func (d holds) keep(l *Job) error {
 	if err := d.Loop.Touch(l.ID); err != nil {
 		return err

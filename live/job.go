@@ -26,13 +26,18 @@ type Job struct {
 
 	Broken string // why it can never run again: what was submitted is lost; empty: it can
 
+	Exempt bool // from the limits of users and tenants: an operator has submitted it
+	Passed bool // an operator lets it start whatever the limits say
+	AtOnce int  // jobs of its array that may run at a time; 0: all
+
 	Held  bool          // by a person
 	Until time.Duration // held until then by a retry; 0: not
 	After []api.After   // what it still waits for
 
-	Lane  Lane
-	Life  Life
-	where Whereabouts
+	Lane    Lane
+	Life    Life
+	where   Whereabouts
+	counted standing // for those whom it belongs to
 }
 
 // Intention is what a person wants of the run of a job, as the log has it; ok is false

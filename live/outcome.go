@@ -241,10 +241,10 @@ func (e *Ending) unsaved(p *Patience) Verdict {
 	if e.Saved > 0 {
 		from = "goes on from the one before, " + unit.Human(e.Saved) + " of work"
 	}
-	v := e.evicted(e.Saved, job.Failed, "its checkpoint failed: "+e.Text()+"; it "+from)
 	if e.unready(p.CrashWithin) {
-		return v
+		return e.evicted(e.Saved, job.Because, "it had to leave "+unit.Human(e.Lived.Round(100*time.Millisecond))+" after its start, before it could save anything; it "+from)
 	}
+	v := e.evicted(e.Saved, job.Failed, "its checkpoint failed: "+e.Text()+"; it "+from)
 	v.Counts.FailedSaves++
 	if times := v.Counts.FailedSaves; p.SaveFailures > 0 && times >= p.SaveFailures {
 		v.Counts.FailedSaves = 0

@@ -140,6 +140,7 @@ func (d *Daemon) adopt(fresh *state.State) {
 		l := d.byKey[r.Job.Key]
 		l.ID, d.jobs[i] = job.ID(i), l
 		d.shapes.Get(*r.Job.Demand)
+		d.counts.set(l, standingOf(r.Phase))
 	}
 }
 

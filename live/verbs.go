@@ -168,7 +168,10 @@ func (d orders) verb(c server.Caller, l *Job, v server.Verb) error {
 		if l.Broken != "" {
 			return api.Refuse(api.Conflict, "job %s can never run again: what was submitted is lost (%s); norn cancel %s ends it", l.Key, l.Broken, l.Key)
 		}
-		l.Held, l.Until, l.After = false, 0, nil
+		if isTurn(r.Reason) && !c.Operator {
+			return api.Refuse(api.Conflict, "job %s %s; only an operator may let it start before", l.Key, r.Reason.Text)
+		}
+		l.Held, l.Until, l.After, l.Passed = false, 0, nil, c.Operator
 		holds{d.Daemon}.freeIf(l)
 	case server.Requeue:
 		return d.requeue(l, r, c)
@@ -260,14 +263,24 @@ func (d holds) mustWait(l *Job) (job.Reason, bool) {
 		if len(l.After) > 1 {
 			why.Text += fmt.Sprintf(" and %d more", len(l.After)-1)
 		}
-		if state := d.endedState(l.After[0].Job); state != "" && state != api.Done && !l.After[0].Any {
-			why.Text = fmt.Sprintf("%s, which %s: it never comes; norn release lets it start all the same", waitsFor+l.After[0].Job, state)
+		if state := d.endedState(l.After[0].Job); state != "" && len(d.group(l.After[0].Job)) == 0 && !l.After[0].Met(state) {
+			why.Text = fmt.Sprintf("%s, which %s: it never comes; norn release lets it start all the same", waitsFor+l.After[0].Job, endsAs(state))
 		}
 		return why, true
 	case l.Until > d.Loop.Now():
 		return why, true
 	}
-	return why, false
+	text, waits := d.turn(l)
+	why.Text = text
+	return why, waits
+}
+
+// endsAs says how a job ended, behind "which".
+func endsAs(s api.State) string {
+	if s == api.Done {
+		return "is done"
+	}
+	return string(s)
 }
 
 // unmet are the dependencies that still have to be met.
@@ -275,7 +288,7 @@ func (d holds) unmet(after []api.After) []api.After {
 	var out []api.After
 	for _, a := range after {
 		state := d.endedState(a.Job)
-		if len(d.group(a.Job)) > 0 || state != api.Done && !(a.Any && state.Over()) {
+		if len(d.group(a.Job)) > 0 || !a.Met(state) {
 			out = append(out, a)
 		}
 	}
@@ -334,6 +347,7 @@ func (d holds) freeIf(l *Job) {
 		}
 		return
 	}
+	d.counts.set(l, ready) // so that the next one sees what it takes
 	d.Loop.Emit(eventlog.Event{Kind: eventlog.Free, Job: l.ID})
 }
 

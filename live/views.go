@@ -19,6 +19,15 @@ import (
 // stateOf is a phase in the words of the API.
 func stateOf(p job.Phase) api.State { return api.State(p.String()) }
 
+// stands is how a job stands in the words of the API: one that somebody has told to leave
+// its devices is stopping, whatever a policy has been told.
+func (j *Job) stands(r *job.Record) api.State {
+	if r.Phase == job.Running && j.Purpose.Away() {
+		return api.Stopping
+	}
+	return stateOf(r.Phase)
+}
+
 // View is a job as its users see it.
 func (d *Daemon) View(l *Job) api.Job {
 	r, spec := d.st.Record(l.ID), l.Spec
@@ -27,7 +36,7 @@ func (d *Daemon) View(l *Job) api.Job {
 		now = r.End
 	}
 	j := api.Job{
-		ID: l.Key, Name: spec.Name, User: l.User, Tenant: spec.Tenant, State: stateOf(r.Phase), Reason: d.reason(l, r),
+		ID: l.Key, Name: spec.Name, User: l.User, Tenant: spec.Tenant, State: l.stands(r), Reason: d.reason(l, r),
 		GPUs: spec.GPUs, Tasks: spec.Tasks, CPUs: spec.CPUs, Memory: spec.Memory, Priority: spec.Priority, StopMode: spec.Stop.Mode,
 		Submitted: d.Loop.Clock.Wall(r.Job.Submit), Started: d.Loop.Clock.Wall(r.FirstStart), Since: d.Loop.Clock.Wall(l.standsSince(r)), Ended: d.Loop.Clock.Wall(r.End),
 		Wait: api.Of(r.WaitAt(now)), Ran: api.Of(r.AllocatedAt(now)), GPUTime: api.Seconds(r.ServiceAt(now)),
@@ -165,7 +174,7 @@ func (d *Daemon) asked(l *Job, q *api.Query) bool {
 	if d.st.Record(l.ID).Phase.Over() && !wantsEnded(q) { // where the history could not be written
 		return false
 	}
-	return len(q.States) == 0 || slices.Contains(q.States, stateOf(d.st.Record(l.ID).Phase))
+	return len(q.States) == 0 || slices.Contains(q.States, l.stands(d.st.Record(l.ID)))
 }
 
 // wantsEnded tells whether a query asks for jobs that have ended.
@@ -227,7 +236,7 @@ func (d *Daemon) status() (api.Status, map[api.State]int) {
 			continue
 		}
 		r := d.st.Record(l.ID)
-		by[stateOf(r.Phase)]++
+		by[l.stands(r)]++
 		if r.Phase == job.Waiting {
 			waiting[r.Tenant]++
 		}

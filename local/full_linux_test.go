@@ -64,7 +64,7 @@ func TestIntentionsAreKept(t *testing.T) {
 				t.Fatal(err)
 			}
 			between(h)
-			if j := h.job(cancelled); j.State != api.Running || !strings.HasPrefix(j.Reason, "is leaving its devices: "+h.me.User+" cancelled it") {
+			if j := h.job(cancelled); j.State != api.Stopping || !strings.HasPrefix(j.Reason, "is leaving its devices: "+h.me.User+" cancelled it") {
 				t.Errorf("job %s is %s (%s)", cancelled, j.State, j.Reason)
 			}
 			for _, f := range undo {
@@ -258,7 +258,7 @@ func TestFullDisk(t *testing.T) {
 	if s, err := h.Status(background); err != nil || len(s.Trouble) == 0 {
 		t.Errorf("%+v, %v", s, err)
 	}
-	if j := h.job(a); j.State != api.Running {
+	if j := h.job(a); j.State != api.Running && (told != nil || j.State != api.Stopping) {
 		t.Errorf("%+v", j)
 	}
 	free()

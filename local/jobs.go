@@ -184,6 +184,9 @@ func (d intake) complete(spec *api.JobSpec) error {
 			return bad("%q contains control characters", text)
 		}
 	}
+	if err := checkSurroundings(spec); err != nil {
+		return err
+	}
 	if spec.Name == "" {
 		spec.Name = spec.Command[0][strings.LastIndexByte(spec.Command[0], '/')+1:]
 	}
@@ -228,6 +231,19 @@ func checkCommand(spec *api.JobSpec) error {
 	}
 	if size > maxCommand {
 		return bad("command and environment have %d bytes together, at most %d are allowed", size, maxCommand)
+	}
+	return nil
+}
+
+// checkSurroundings refuses what no process can take over.
+func checkSurroundings(spec *api.JobSpec) error {
+	if spec.Umask != "" {
+		if _, err := api.ParseUmask(spec.Umask); err != nil {
+			return api.Refuse(api.Invalid, "%v", err)
+		}
+	}
+	if err := api.CheckULimits(spec.ULimits); err != nil {
+		return api.Refuse(api.Invalid, "%v", err)
 	}
 	return nil
 }
@@ -282,7 +298,7 @@ func (d intake) completeStop(s *api.Stop, spec *api.JobSpec) error {
 
 // newEntry makes the entry of a job that is submitted or found again.
 func newEntry(key string, s *stored) *entry {
-	l := &entry{Job: live.Job{Key: key, User: s.User, Spec: &s.Spec, After: slices.Clone(s.Spec.After), Held: s.Spec.Held}, stored: s, cred: s.Cred, changed: make(chan struct{})}
+	l := &entry{Job: live.Job{Key: key, User: s.User, Spec: &s.Spec, After: slices.Clone(s.Spec.After), Held: s.Spec.Held, AtOnce: s.AtOnce, Exempt: s.Exempt}, stored: s, cred: s.Cred, changed: make(chan struct{})}
 	if key != s.ID {
 		l.Array = s.ID
 	}
@@ -337,6 +353,21 @@ func (s *stored) keys() []string {
 		out[i] = fmt.Sprintf("%s_%d", s.ID, n)
 	}
 	return out
+}
+
+// array reads an array of at most so many jobs, as indices does, and behind a % how many
+// of them may run at a time; 0: all.
+func array(text string, most int) (all []int, atOnce int, err error) {
+	text, part, throttled := strings.Cut(text, "%")
+	if throttled {
+		n, err := strconv.Atoi(part)
+		if err != nil || n < 1 || n > 1_000_000_000 || strings.HasPrefix(part, "+") || text == "" {
+			return nil, 0, api.Refuse(api.Invalid, "%q: behind a %% write how many of an array may run at a time, as in 1-100%%4", part)
+		}
+		atOnce = n
+	}
+	all, err = indices(text, most)
+	return all, atOnce, err
 }
 
 // indices reads an array of at most so many jobs: 1-20, 1,3,7 or 0-100:10.

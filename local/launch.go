@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -62,6 +63,7 @@ func (d *Daemon) describe(l *entry, a *cluster.Alloc) *rundir.Run {
 		Job: l.Key, Run: l.Run, Name: spec.Name, Command: spec.Command, Dir: spec.Dir, User: l.cred,
 		Limits: l.limits, Period: api.Of(def.Period), Stop: spec.Stop, LogBytes: def.LogBytes, LogKeep: def.LogKeep,
 		Notify: d.watch.path, Env: d.environment(l, a), On: new(cluster.Alloc),
+		Umask: spec.Umask, ULimits: d.opt.ulimits(l),
 	}
 	run.On.CopyFrom(a)
 	if def.Cgroup != "" {
@@ -103,6 +105,32 @@ func (d *Daemon) lastImages(l *entry) string {
 		}
 	}
 	return ""
+}
+
+// ulimits are the limits on the processes of a job: what was submitted, and how many there
+// may be of its user.
+func (o *Options) ulimits(l *entry) map[string]string {
+	most := uint64(api.Unlimited)
+	if q := &o.Limits.Quotas; !l.Exempt {
+		for _, n := range []int{q.User.PIDs, q.Tenant.PIDs} {
+			if n > 0 {
+				most = min(most, uint64(n))
+			}
+		}
+	}
+	if most == api.Unlimited {
+		return l.Spec.ULimits
+	}
+	out := maps.Clone(l.Spec.ULimits)
+	if out == nil {
+		out = map[string]string{}
+	}
+	soft, hard := most, most
+	if s, h, err := api.ParseULimit(out["nproc"]); err == nil {
+		soft, hard = min(s, most), min(h, most)
+	}
+	out["nproc"] = api.FormatULimit(soft, hard)
+	return out
 }
 
 // tasks deals devices out to the tasks of a gang, evenly and in order.
@@ -220,10 +248,13 @@ func (d *launcher) launch(dir string, run *rundir.Run, want rundir.Want, saved r
 	}
 	if err != nil {
 		d.log.Error("a run cannot be launched", "job", run.Job, "run", run.Run, "error", err)
-		d.report(notice{key: run.Job, run: run.Run, exit: &rundir.Exit{
-			Ended: rundir.Now(), Cause: rundir.NotStarted, Error: "norn could not launch it: " + err.Error(),
-		}})
+		d.report(notice{key: run.Job, run: run.Run, exit: notStarted("norn could not launch it: " + err.Error())})
 	}
+}
+
+// notStarted is the end of a run that could not be launched.
+func notStarted(why string) *rundir.Exit {
+	return &rundir.Exit{Ended: rundir.Now(), Cause: rundir.NotStarted, Error: why, Exit: api.Exit{Code: runner.CannotRun}}
 }
 
 // spawn launches the runner of a run and watches over it.

@@ -84,6 +84,7 @@ type Limits struct {
 	Recent  int           // ended jobs that are kept in memory
 	Jobs    int           // that have not ended
 	Array   int           // jobs of one array
+	Quotas  live.Quotas   // of users and tenants
 	Outputs time.Duration // how long outputs of ended jobs are kept; 0: for ever
 	Logs    time.Duration // how long ended logs are kept; 0: for ever
 	Sample  time.Duration // between two looks at the devices

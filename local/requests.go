@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/user"
+	"slices"
 	"strconv"
 	"time"
 
@@ -21,8 +23,8 @@ func (d *Daemon) Submit(ctx context.Context, c server.Caller, spec api.JobSpec) 
 	if err := in.complete(&spec); err != nil {
 		return nil, err
 	}
-	s := &stored{Spec: spec, Submitted: time.Now().UTC()}
-	if s.Indices, err = indices(spec.Array, d.opt.Limits.Array); err != nil {
+	s := &stored{Spec: spec, Submitted: time.Now().UTC(), Exempt: c.Operator}
+	if s.Indices, s.AtOnce, err = array(spec.Array, d.opt.Limits.Array); err != nil {
 		return nil, err
 	}
 	if s.User, s.Cred, err = in.runAs(c, spec.User); err != nil {
@@ -39,6 +41,9 @@ func (d *Daemon) Submit(ctx context.Context, c server.Caller, spec api.JobSpec) 
 		}
 	}
 	if _, err := in.demand(&spec); err != nil {
+		return nil, err
+	}
+	if err := in.mayAsk(s); err != nil {
 		return nil, err
 	}
 	if err := d.MayChange(); err != nil {
@@ -70,7 +75,7 @@ func (d *Daemon) Submit(ctx context.Context, c server.Caller, spec api.JobSpec) 
 // submit takes in a job whose description is on disk.
 func (d *Daemon) submit(s *stored) error {
 	keys := s.keys()
-	if err := d.Room(len(keys)); err != nil {
+	if err := d.Room(&newEntry(keys[0], s).Job, len(keys)); err != nil {
 		return err
 	}
 	for _, key := range keys {
@@ -83,6 +88,18 @@ func (d *Daemon) submit(s *stored) error {
 		d.Admit(&l.Job, spec)
 	}
 	return nil
+}
+
+// mayAsk refuses what the limits of its user and of its tenant never allow.
+func (d intake) mayAsk(s *stored) error {
+	if s.Exempt {
+		return nil
+	}
+	q := &d.opt.Limits.Quotas
+	if err := q.User.Refuses("of user "+s.User, &s.Spec, len(s.keys())); err != nil {
+		return err
+	}
+	return q.Tenant.Refuses("of tenant "+s.Spec.Tenant, &s.Spec, len(s.keys()))
 }
 
 // runAs is the user that a job runs as: the caller, or the user that an
@@ -112,7 +129,8 @@ func credentials(name string, c server.Caller) (string, *rundir.User, error) {
 	} else if u, err = user.Lookup(name); err != nil {
 		return "", nil, api.Refuse(api.Invalid, "user %s is not known on this machine", name)
 	}
-	if u.Uid == me.Uid {
+	own := name == c.User && c.Local && c.Grouped
+	if u.Uid == me.Uid && !(own && me.Uid == "0" && fewer(&c)) {
 		return name, nil, nil
 	}
 	if me.Uid != "0" {
@@ -125,6 +143,10 @@ func credentials(name string, c server.Caller) (string, *rundir.User, error) {
 		return "", nil, fmt.Errorf("user %s has no numbers", name)
 	}
 	cred.UID, cred.GID = uint32(uid), uint32(gid)
+	if own { // what her process has given up does not come back
+		cred.GID, cred.Groups = c.GID, c.Groups
+		return name, cred, nil
+	}
 	if groups, err := u.GroupIds(); err == nil {
 		for _, g := range groups {
 			if n, err := strconv.ParseUint(g, 10, 32); err == nil {
@@ -133,6 +155,15 @@ func credentials(name string, c server.Caller) (string, *rundir.User, error) {
 		}
 	}
 	return name, cred, nil
+}
+
+// fewer tells whether a caller of the daemon's own user has other groups than the daemon.
+func fewer(c *server.Caller) bool {
+	has, err := os.Getgroups()
+	if err != nil || int(c.GID) != os.Getgid() || len(has) != len(c.Groups) {
+		return true
+	}
+	return slices.ContainsFunc(c.Groups, func(g uint32) bool { return !slices.Contains(has, int(g)) })
 }
 
 // end makes a run leave at a person's request.

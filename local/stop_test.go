@@ -122,7 +122,7 @@ func TestNotReadyToSave(t *testing.T) {
 		h.running(a, run)
 		h.until(h.submit(h.short("true")), api.Done)
 		until(t, "it was thrown back", func() bool { return len(h.life(a, eventlog.Evict)) == run })
-		because(t, h.last(a, eventlog.Evict).Reason, job.Failed, "its checkpoint failed: ended by SIGTERM; it begins anew")
+		because(t, h.last(a, eventlog.Evict).Reason, job.Because, "after its start, before it could save anything; it begins anew")
 	}
 	h.made("up4")
 	h.make("enough")

@@ -70,6 +70,8 @@ type stored struct {
 	User      string       `json:"user"`
 	Cred      *rundir.User `json:"cred,omitempty"` // nil: that of the daemon
 	Indices   []int        `json:"indices,omitempty"`
+	AtOnce    int          `json:"at_once,omitempty"` // of an array: so many run at a time; 0: all
+	Exempt    bool         `json:"exempt,omitempty"`  // an operator has submitted it: no limits of users and tenants
 	Submitted time.Time    `json:"submitted"`
 }
 

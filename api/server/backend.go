@@ -18,6 +18,11 @@ type Caller struct {
 	UID      uint32
 	Local    bool // came over the Unix socket: UID is what the kernel says
 	Operator bool // may see and touch everything
+	// GID and Groups are those that the process had which asks, which may be fewer than
+	// its user has; they are known where Grouped says so.
+	GID     uint32
+	Groups  []uint32
+	Grouped bool
 }
 
 // Verb is what can be done to a job without saying more.

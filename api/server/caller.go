@@ -20,15 +20,22 @@ const noUID = math.MaxUint32
 // localCaller says who is at the other end of a Unix socket. The name of the
 // user is looked up when it is first needed: that may take a while.
 func (s *Server) localCaller(c net.Conn) (owner, func() Caller, error) {
-	uid, err := peerUID(c)
+	who, err := peerOf(c)
 	if err != nil {
 		s.Log.Error("a connection is refused: the kernel does not say whose it is", "error", err)
 		return 0, nil, err
 	}
-	return owner(uid), sync.OnceValue(func() Caller {
-		name := userName(uid)
-		return Caller{User: name, UID: uid, Local: true, Operator: s.Operators(uid, name)}
+	return owner(who.uid), sync.OnceValue(func() Caller {
+		name := userName(who.uid)
+		return Caller{User: name, UID: who.uid, GID: who.gid, Groups: who.groups, Grouped: who.grouped, Local: true, Operator: s.Operators(who.uid, name)}
 	}), nil
+}
+
+// peer is who is at the other end of a Unix socket.
+type peer struct {
+	uid, gid uint32
+	groups   []uint32
+	grouped  bool // gid and groups are known
 }
 
 // userName is the name of a user, or her number where she has no name.

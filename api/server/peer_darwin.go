@@ -7,26 +7,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// peerUID is the user at the other end of a Unix socket, as the kernel knows him
-// since he connected.
-func peerUID(c net.Conn) (uint32, error) {
+// peerOf is who is at the other end of a Unix socket, as the kernel knows him since he
+// connected.
+func peerOf(c net.Conn) (peer, error) {
 	u, ok := c.(*net.UnixConn)
 	if !ok {
-		return 0, fmt.Errorf("%T is no Unix socket", c)
+		return peer{}, fmt.Errorf("%T is no Unix socket", c)
 	}
 	raw, err := u.SyscallConn()
 	if err != nil {
-		return 0, err
+		return peer{}, err
 	}
 	var cred *unix.Xucred
 	var inner error
 	if err := raw.Control(func(fd uintptr) {
 		cred, inner = unix.GetsockoptXucred(int(fd), unix.SOL_LOCAL, unix.LOCAL_PEERCRED)
 	}); err != nil {
-		return 0, err
+		return peer{}, err
 	}
 	if inner != nil {
-		return 0, inner
+		return peer{}, inner
 	}
-	return cred.Uid, nil
+	return peer{uid: cred.Uid}, nil
 }

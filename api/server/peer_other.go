@@ -7,7 +7,7 @@ import (
 	"net"
 )
 
-// peerUID is not known here.
-func peerUID(net.Conn) (uint32, error) {
-	return 0, errors.New("this system does not tell who is at the other end of a Unix socket")
+// peerOf is not known here.
+func peerOf(net.Conn) (peer, error) {
+	return peer{}, errors.New("this system does not tell who is at the other end of a Unix socket")
 }

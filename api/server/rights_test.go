@@ -18,6 +18,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"syscall"
 	"testing"
@@ -77,7 +78,7 @@ func TestTCP(t *testing.T) {
 	} {
 		_, err := as(c.token).Submit(ctx, api.JobSpec{Command: []string{"true"}})
 		ok(t, err)
-		if have := r.fake.lastCaller(); have != c.want {
+		if have := r.fake.lastCaller(); !reflect.DeepEqual(have, c.want) {
 			t.Errorf("%q is %+v", c.token, have)
 		}
 	}

@@ -57,7 +57,16 @@ func TestSubmit(t *testing.T) {
 		t.Errorf("arrived as\n%+v\nwas\n%+v", have, spec)
 	}
 	want := Caller{User: me(t), UID: uint32(os.Getuid()), Local: true, Operator: true}
-	if have := r.fake.lastCaller(); have != want {
+	groups, err := os.Getgroups()
+	ok(t, err)
+	want.GID, want.Grouped = uint32(os.Getgid()), true
+	for _, g := range groups {
+		want.Groups = append(want.Groups, uint32(g))
+	}
+	slices.Sort(want.Groups)
+	have := r.fake.lastCaller()
+	slices.Sort(have.Groups)
+	if !reflect.DeepEqual(have, want) {
 		t.Errorf("caller %+v, want %+v", have, want)
 	}
 	resp, err := r.http.Post("http://norn/v1/jobs", "application/json", strings.NewReader(`{"command":["true"],"gpus":"1-4:2","mem":"2GiB","limit":"1h30m"}`))

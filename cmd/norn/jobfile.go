@@ -192,14 +192,14 @@ func setPlain(v reflect.Value, text string) error {
 	return fmt.Errorf("a value of type %s cannot be read", v.Type())
 }
 
-// parseAfter reads a job that must have ended, as in 17, or 17:any when it may
-// have failed too.
+// parseAfter reads a job that must have ended, as in 17, 17:any when it may have failed
+// too, or 17:failed when it must have.
 func parseAfter(text string) (api.After, error) {
 	job, how, has := strings.Cut(strings.TrimSpace(text), ":")
-	if job == "" || has && how != "any" {
-		return api.After{}, fmt.Errorf("%q: write the number of a job, or 17:any if it may have failed", text)
+	if job == "" || has && how != "any" && how != "failed" {
+		return api.After{}, fmt.Errorf("%q: write the number of a job, 17:any if it may have failed, or 17:failed if it must have", text)
 	}
-	return api.After{Job: job, Any: has}, nil
+	return api.After{Job: job, Any: how == "any", Failed: how == "failed"}, nil
 }
 
 // parseMemory reads an amount of memory. Users of other schedulers write

@@ -132,7 +132,7 @@ func TestJobFileErrors(t *testing.T) {
 		{"command: [a]\npriority: 9999999999\n", `priority: "9999999999" is not a whole number`},
 		{"command: [a]\ncpus: .inf\n", "job.yaml:2:7: "},
 		{"command: [a]\nheld: maybe\n", `held: "maybe": write true or false`},
-		{"command: [a]\nafter: 17:all\n", `after: "17:all": write the number of a job, or 17:any`},
+		{"command: [a]\nafter: 17:all\n", `after: "17:all": write the number of a job, 17:any`},
 		{"command: [a]\nafter: [{job: 1, all: true}]\n", `after has no key "all"`},
 		{"command: [a]\nenv: [A]\n", "env must be names with values"},
 		{"command: [a]\nenv:\n  A:\n", "job.yaml:3:6: the value is missing"},

@@ -48,11 +48,13 @@ type shell struct {
 	environ func() []string
 	dir     func() (string, error)
 	user    func() (string, error) // whose shell it is
+	// process is the mask of rights and the limits of the shell, as api.JobSpec has them.
+	process func() (umask string, ulimits map[string]string)
 }
 
 // liveCommands are the verbs that talk to a running Norn.
 func liveCommands() []*cobra.Command {
-	return (&shell{connect: dial, now: time.Now, environ: os.Environ, dir: os.Getwd, user: userName}).commands()
+	return (&shell{connect: dial, now: time.Now, environ: os.Environ, dir: os.Getwd, user: userName, process: ofProcess}).commands()
 }
 
 func (s *shell) commands() []*cobra.Command {

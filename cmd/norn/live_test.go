@@ -183,6 +183,7 @@ func shellOf(f *fake, env ...string) *shell {
 		environ: func() []string { return append([]string{"PATH=/bin", "HOME=/home/ann", "EXTRA=1"}, env...) },
 		dir:     func() (string, error) { return "/home/ann/work", nil },
 		user:    func() (string, error) { return "ann", nil },
+		process: func() (string, map[string]string) { return "", nil },
 	}
 }
 

@@ -71,7 +71,7 @@ func (s *shell) conditions() []jobOption {
 		textOption("name", "NAME", "name of the job; jobs that run again and again should keep their name", func(j *api.JobSpec) *string { return &j.Name }),
 		textOption("tenant", "NAME", "tenant to which the job belongs", func(j *api.JobSpec) *string { return &j.Tenant }),
 		textOption("user", "NAME", "user that the job runs as (operators)", func(j *api.JobSpec) *string { return &j.User }),
-		{"after", "", "JOB[:any]", "start the job when these jobs are done; with :any also if they failed", func(j *api.JobSpec, t []string) error {
+		{"after", "", "JOB[:any|:failed]", "start the job when these jobs are done; with :any also if they failed, with :failed only then", func(j *api.JobSpec, t []string) error {
 			j.After = nil
 			for _, text := range listed(t) {
 				a, err := parseAfter(text)
@@ -82,7 +82,7 @@ func (s *shell) conditions() []jobOption {
 			}
 			return nil
 		}},
-		textOption("array", "NUMBERS", "submit the job once for each number: 1-20, 1,3,7 or 0-100:10; each finds its number in NORN_ARRAY_INDEX", func(j *api.JobSpec) *string { return &j.Array }),
+		textOption("array", "NUMBERS", "submit the job once for each number: 1-20, 1,3,7 or 0-100:10, with %4 behind it at most four at a time; each finds its number in NORN_ARRAY_INDEX", func(j *api.JobSpec) *string { return &j.Array }),
 		{"hold", "", "bool", "hold the job until it is released", func(j *api.JobSpec, t []string) error { return boolOption(&j.Held, t) }},
 		spanOption("est", "your estimate of the run time, as in 2h", func(j *api.JobSpec) *api.Seconds { return &j.Estimate }),
 		spanOption("cpu-est", "your estimate of the run time without a GPU; the policy may then run the job on processors", func(j *api.JobSpec) *api.Seconds { return &j.CPUEst }),
@@ -155,6 +155,23 @@ func (s *shell) surroundings() []jobOption {
 			}
 			return nil
 		}},
+		{"umask", "", "MASK", "mask of the rights of files that it makes, as in 027 (default: that of this shell)", func(j *api.JobSpec, t []string) error {
+			_, err := api.ParseUmask(last(t))
+			j.Umask = last(t)
+			return err
+		}},
+		{"ulimit", "", "NAME=SOFT[:HARD]", "a limit on its processes: " + strings.Join(api.ULimitNames(), ", ") + " (default: those of this shell); may be repeated", func(j *api.JobSpec, t []string) error {
+			limits := map[string]string{}
+			for name, value := range j.ULimits {
+				limits[name] = value
+			}
+			for _, text := range t {
+				name, value, _ := strings.Cut(text, "=")
+				limits[name] = value
+			}
+			j.ULimits = limits
+			return api.CheckULimits(limits)
+		}},
 	}
 }
 
@@ -165,7 +182,7 @@ func content() []jobOption {
 		textOption("model", "NAME", "name of the model that is trained", func(j *api.JobSpec) *string { return &j.Model }),
 		textOption("backbone", "NAME", "fine-tuning: the foundation model", func(j *api.JobSpec) *string { return &j.Backbone }),
 		textOption("dataset", "NAME", "name of the data set", func(j *api.JobSpec) *string { return &j.Dataset }),
-		{"share", "", "bool", "fine-tuning: the job may be merged with jobs of other users that also set this", func(j *api.JobSpec, t []string) error { return boolOption(&j.Share, t) }},
+		{"share", "", "bool", "fine-tuning: the job may be merged with jobs of other users who allow that too", func(j *api.JobSpec, t []string) error { return boolOption(&j.Share, t) }},
 		{"batch", "", "N", "global batch size", func(j *api.JobSpec, t []string) error { return wholeOption(&j.Batch, 0, t) }},
 		{"units", "", "N", "whole work of the job in its own units, such as steps", func(j *api.JobSpec, t []string) error { return decimalOption(&j.Units, t) }},
 		textOption("unit", "NAME", "unit of --units: steps, epochs, samples", func(j *api.JobSpec) *string { return &j.Unit }),

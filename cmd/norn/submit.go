@@ -44,7 +44,9 @@ the output of the job.`,
   norn submit --gpus 1-4 --tasks per-gpu -- python train.py     grows and shrinks
   norn submit --gpus 0 --cpus 8 --mem 32G -- make data
   norn submit --array 1-20 -- python sweep.py
+  norn submit --array 1-100%4 -- python sweep.py                four of them at a time
   norn submit --after 17 -f job.yaml
+  norn submit --after 17:failed -- ./clean-up.sh                if it fails, or is cancelled
   norn submit run.sh --lr 0.1     with lines such as #NORN --gpus 2 at its top
   norn submit --follow -- nvidia-smi`,
 		Args: cobra.ArbitraryArgs,
@@ -151,6 +153,7 @@ func (f *submitting) complete(spec *api.JobSpec, of *script, args []string) erro
 		env[name] = value
 	}
 	spec.Env = env
+	f.takeOver(spec)
 	if of != nil {
 		if err := of.options.apply(spec); err != nil {
 			return fmt.Errorf("%s: %v", of.path, err) // the file is wrong, not the command line
@@ -164,6 +167,21 @@ func (f *submitting) complete(spec *api.JobSpec, of *script, args []string) erro
 		spec.Name = scriptOf(spec.Command, spec.Dir)
 	}
 	return err
+}
+
+// takeOver gives a job the mask and the limits of this shell, where its file says nothing.
+func (f *submitting) takeOver(spec *api.JobSpec) {
+	mask, limits := f.process()
+	if spec.Umask == "" {
+		spec.Umask = mask
+	}
+	for name, own := range spec.ULimits {
+		if limits == nil {
+			limits = map[string]string{}
+		}
+		limits[name] = own
+	}
+	spec.ULimits = limits
 }
 
 // fromFiles reads the job files.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -63,6 +64,9 @@ func TestSubmitFlags(t *testing.T) {
 		{"--qos opportunistic --stages load=40ms,gpu=0.1 --stages network=0", func(j *api.JobSpec) {
 			j.QoS, j.Stages = "opportunistic", api.Stages{Load: 0.04, GPU: 0.1}
 		}},
+		{"--umask 077 --ulimit nofile=64 --ulimit core=0:unlimited", func(j *api.JobSpec) {
+			j.Umask, j.ULimits = "077", map[string]string{"nofile": "64", "core": "0:unlimited"}
+		}},
 		{"--no-env --env EXTRA", func(j *api.JobSpec) {}},
 		{"--no-env", func(j *api.JobSpec) { delete(j.Env, "EXTRA") }},
 		{"--kind fine-tuning --model bert --backbone llama --dataset wiki --share --batch 64 --units 1000 --unit steps", func(j *api.JobSpec) {
@@ -101,8 +105,8 @@ func TestSubmitOptionsComplete(t *testing.T) {
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	options := s.newOptions(flags)
 	for _, o := range options.options {
-		value := map[string]string{"GPUS": "1", "N|per-gpu": "2", "CORES": "1", "SIZE": "1G", "TYPES": "a", "NAME": "a", "JOB[:any]": "1", "NUMBERS": "1-2", "bool": "true", "TIME": "1h",
-			"N": "1", "CODES": "75", "SIGNAL": "TERM", "COMMAND": "a", "DIR": "/a", "NAME[=VALUE]": "a=b", "WHAT=PART": "gpu=1,memory=0.5,host=0.25,cpu=0.1", "STAGE=TIME": "load=1,gpu=2s,network=30ms"}[o.arg]
+		value := map[string]string{"GPUS": "1", "N|per-gpu": "2", "CORES": "1", "SIZE": "1G", "TYPES": "a", "NAME": "a", "JOB[:any|:failed]": "1", "NUMBERS": "1-2", "bool": "true", "TIME": "1h",
+			"N": "1", "CODES": "75", "SIGNAL": "TERM", "COMMAND": "a", "DIR": "/a", "NAME[=VALUE]": "a=b", "MASK": "027", "NAME=SOFT[:HARD]": "nofile=1", "WHAT=PART": "gpu=1,memory=0.5,host=0.25,cpu=0.1", "STAGE=TIME": "load=1,gpu=2s,network=30ms"}[o.arg]
 		switch o.arg {
 		case "MODE":
 			value = stopModes[0]
@@ -414,5 +418,22 @@ func TestShellWords(t *testing.T) {
 	}
 	if got, err := shellWords(`'a`); err == nil {
 		t.Errorf("%q", fmt.Sprint(got))
+	}
+}
+
+// TestSubmitTakesOver: a job gets the mask of rights and the limits of the shell, and what
+// its flags say instead.
+func TestSubmitTakesOver(t *testing.T) {
+	f := busy()
+	s := shellOf(f)
+	s.process = func() (string, map[string]string) {
+		return "0027", map[string]string{"nofile": "1024:4096", "core": "0"}
+	}
+	got := submittedBy(t, s, f, "--ulimit", "core=unlimited", "--", "true")
+	if want := map[string]string{"nofile": "1024:4096", "core": "unlimited"}; got.Umask != "0027" || !reflect.DeepEqual(got.ULimits, want) {
+		t.Errorf("%q, %v", got.Umask, got.ULimits)
+	}
+	if mask, limits := ofProcess(); runtime.GOOS == "linux" && (mask == "" || len(limits) != len(api.ULimitNames()) || api.CheckULimits(limits) != nil) {
+		t.Errorf("of this process: %q, %v", mask, limits)
 	}
 }

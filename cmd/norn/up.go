@@ -217,9 +217,17 @@ func options(c *config.Config, log *slog.Logger) (local.Options, *hardware.Machi
 		MPS: packing,
 		Limits: local.Limits{
 			Reserve: api.Bytes(c.Disk.Reserve), Refuse: api.Bytes(c.Disk.Refuse), Compact: c.History.Compact, Recent: c.History.Jobs,
-			Jobs: c.Limits.Jobs, Array: c.Limits.Array, Outputs: c.Logs.Retain, Logs: c.History.Keep, Sample: c.Health.Sample,
+			Jobs: c.Limits.Jobs, Array: c.Limits.Array, Quotas: live.Quotas{User: quotaOf(&c.Limits.User), Tenant: quotaOf(&c.Limits.Tenant)}, Outputs: c.Logs.Retain, Logs: c.History.Keep, Sample: c.Health.Sample,
 		},
 	}, m, nil
+}
+
+// quotaOf is what one user or tenant may have, as the daemon knows it.
+func quotaOf(q *config.Quota) live.Quota {
+	return live.Quota{
+		Queued: q.Queued, Running: q.Running, GPUs: float64(q.GPUs) / float64(unit.One), Memory: api.Bytes(q.Memory),
+		Array: q.Array, Priority: q.Priority, Grace: q.Grace, PIDs: q.PIDs,
+	}
 }
 
 // slotsOf is the slots that a configuration declares.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/local"
 	"github.com/norn-scheduler/norn/local/config"
 	"github.com/norn-scheduler/norn/local/mps"
@@ -77,5 +78,32 @@ func TestServingKeepsToTheConfiguration(t *testing.T) {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("docs/api.md does not say %q", want)
 		}
+	}
+}
+
+// TestLimitsPage: docs/limits.md tells every limit of users and tenants with its defaults,
+// and every one of them reaches the daemon.
+func TestLimitsPage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/limits.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	def := config.Default().Limits
+	for key, v := range map[string][2]any{
+		"queued": {def.User.Queued, def.Tenant.Queued}, "running": {def.User.Running, def.Tenant.Running}, "gpus": {def.User.GPUs, def.Tenant.GPUs},
+		"memory": {"0B", "0B"}, "array": {def.User.Array, def.Tenant.Array}, "priority": {def.User.Priority, def.Tenant.Priority},
+		"grace": {"1h", "1h"}, "pids": {def.User.PIDs, def.Tenant.PIDs},
+	} {
+		row := fmt.Sprintf("| `%s` | %v | %v |", key, v[0], v[1])
+		if !strings.Contains(strings.ReplaceAll(string(page), ",", ""), row) {
+			t.Errorf("docs/limits.md has no row %s", row)
+		}
+	}
+	if def.User.Memory != 0 || def.Tenant.Memory != 0 || def.User.Grace != time.Hour || def.Tenant.Grace != time.Hour {
+		t.Errorf("%+v", def)
+	}
+	all := quotaOf(&config.Quota{Queued: 1, Running: 2, GPUs: 2500, Memory: 3, Array: 4, Priority: 5, Grace: 6, PIDs: 7})
+	if want := (live.Quota{Queued: 1, Running: 2, GPUs: 2.5, Memory: 3, Array: 4, Priority: 5, Grace: 6, PIDs: 7}); all != want {
+		t.Errorf("%+v", all)
 	}
 }

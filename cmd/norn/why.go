@@ -172,6 +172,8 @@ func demandText(j api.Job) string {
 		how := " is done"
 		if a.Any {
 			how = " has ended"
+		} else if a.Failed {
+			how = " has failed"
 		}
 		parts = append(parts, "after job "+a.Job+how)
 	}

@@ -1,18 +1,15 @@
-// Soak runs a real Norn for a while, and does to it all that can go wrong. It
-// kills the daemon, the runners of jobs, and both, also while they start. It
-// fills the disk, and flips bits in the files of the state folder. Meanwhile
-// clients submit, hold, release, cancel and ask, and a hostile client sends bad
-// requests. In the end it compares the events with the promises.
+// Soak runs a real Norn for a while, and does to it all that goes wrong. It kills the
+// daemon, the runners of jobs, and both, also while they start. It fills the disk. It
+// flips bits in the files of the state folder. Meanwhile clients submit, hold, release,
+// cancel and ask, and a hostile one sends what nobody should. In the end it compares what
+// happened with what was promised.
 //
 // It knows nothing of Norn's code, and uses none of it: it runs the program, speaks HTTP
 // over its socket, and believes what the jobs themselves have written down.
 //
-// Nouns:
-//   - A stage is a Norn under one policy with a state folder of its own.
-//   - The truth is the folder in which jobs write down when they run.
-//   - A client acts on the Norn as users do.
-//   - The chaos is everything that is done to the Norn.
-//   - A breach is a promise that was not kept.
+// Nouns: a stage is a Norn under one policy with a state folder of its own. The truth is
+// the folder in which jobs write down when they run. A client acts on the Norn as users
+// do. The chaos is what is done to it. A breach is a promise that was not kept.
 //
 // Promises that are checked:
 //   - a job whose submission was answered is never lost, keeps its number and its name, and

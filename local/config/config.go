@@ -150,6 +150,20 @@ type Limits struct {
 	Header      time.Duration // within which a request must have said what it wants
 	Jobs        int           // that have not ended
 	Array       int           // jobs of one array
+	User        Quota         // of each user but operators
+	Tenant      Quota         // of each tenant
+}
+
+// Quota is how much one user, or one tenant, may have and ask for. 0: no limit.
+type Quota struct {
+	Queued   int           // jobs that wait or are held
+	Running  int           // jobs that run, or may start
+	GPUs     unit.Milli    // that these ask for
+	Memory   unit.Bytes    // likewise, in main memory
+	Array    int           // jobs of one array
+	Priority int           // of a job
+	Grace    time.Duration // of a job, for its checkpoint
+	PIDs     int           // processes and threads of a user
 }
 
 // Listen is the API over TCP.
@@ -195,7 +209,10 @@ func defaults(who user) *Config {
 		Logs:      Logs{Bytes: 16 * unit.MiB, Keep: 4, Retain: 90 * day},
 		Disk:      Disk{Reserve: 512 * unit.MiB, Refuse: 128 * unit.MiB},
 		History:   History{Jobs: 1000, Compact: 50_000, Keep: 365 * day},
-		Limits:    Limits{Body: 4 * unit.MiB, Connections: 4096, Header: 10 * time.Second, Jobs: 100_000, Array: 10_000},
+		Limits: Limits{Body: 4 * unit.MiB, Connections: 4096, Header: 10 * time.Second, Jobs: 100_000, Array: 10_000,
+			User:   Quota{Queued: 25_000, Array: 10_000, Priority: 1000, Grace: time.Hour, PIDs: 32_768},
+			Tenant: Quota{Queued: 50_000, Array: 10_000, Priority: 1000, Grace: time.Hour, PIDs: 32_768},
+		},
 		Isolation: Isolation{Parent: "/norn"},
 		Metrics:   true,
 		LogLevel:  slog.LevelInfo,

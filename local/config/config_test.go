@@ -140,7 +140,7 @@ listen:
   tokens:
     - {name: ci, hash: 2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824, user: alice}
     - {name: ops, file: /etc/norn/ops.token, user: root, role: operator}
-limits: {body: 1MiB, connections: 10, header: 1s, jobs: 7, array: 3}
+limits: {body: 1MiB, connections: 10, header: 1s, jobs: 7, array: 3, user: {queued: 1, running: 2, gpus: 2.5, memory: 3GiB, array: 4, priority: 5, grace: 6s, pids: 7}, tenant: {gpus: 8}}
 isolation: {cgroups: off, parent: /lab/norn}
 metrics: false
 log-level: debug
@@ -173,7 +173,10 @@ func TestEverything(t *testing.T) {
 		Logs:    Logs{Bytes: unit.MiB, Retain: 36 * time.Hour},
 		Disk:    Disk{Reserve: 10 * unit.GiB, Refuse: unit.GiB},
 		History: History{Jobs: 5, Compact: 1000},
-		Limits:  Limits{Body: unit.MiB, Connections: 10, Header: time.Second, Jobs: 7, Array: 3},
+		Limits: Limits{Body: unit.MiB, Connections: 10, Header: time.Second, Jobs: 7, Array: 3,
+			User:   Quota{Queued: 1, Running: 2, GPUs: 2500, Memory: 3 * unit.GiB, Array: 4, Priority: 5, Grace: 6 * time.Second, PIDs: 7},
+			Tenant: Quota{Queued: 50_000, GPUs: 8000, Array: 10_000, Priority: 1000, Grace: time.Hour, PIDs: 32_768},
+		},
 		Listen: Listen{Address: "0.0.0.0:7077", Cert: "/etc/norn/cert.pem", Key: "/etc/norn/key.pem", Tokens: []Token{
 			{Name: "ci", Hash: HashOf("hello"), User: "alice"},
 			{Name: "ops", File: "/etc/norn/ops.token", User: "root", Operator: true},

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/goccy/go-yaml/ast"
 
@@ -156,6 +157,10 @@ makes one.
 			span("header", &c.Limits.Header, 100e6, "Within which a connection must have sent what it asks for."),
 			count("jobs", &c.Limits.Jobs, 1, 10_000_000, "Jobs that have not ended, of everybody together."),
 			count("array", &c.Limits.Array, 1, 1_000_000, "Jobs of one array."),
+			section("user", `What one user may have and ask for; operators have no such limits, but for how many
+jobs there are of everybody together. 0: no limit. When the queue of everybody fills
+up, nobody else may have more of it than is still free.`, c.Limits.User.entries("her")...),
+			section("tenant", "What all users of one tenant may have and ask for.", c.Limits.Tenant.entries("its")...),
 		),
 		section("isolation", "How jobs are confined to what they were given.",
 			oneOf("cgroups", &c.Isolation.Cgroups, Off, "auto (where they work), on (Norn does not start without them), off."),
@@ -164,6 +169,28 @@ makes one.
 		flag("metrics", &c.Metrics, "Serve /metrics for Prometheus."),
 		level("log-level", &c.LogLevel, "What Norn tells of itself: debug, info, warn or error."),
 	}
+}
+
+// entries say what one user or one tenant may have.
+func (q *Quota) entries(whose string) []entry {
+	return []entry{
+		count("queued", &q.Queued, 0, 10_000_000, "Jobs that wait or are held. More are refused."),
+		count("running", &q.Running, 0, 10_000_000, "Jobs that run, or may start at any moment. More are held until others end."),
+		single("gpus", &q.GPUs, parseGPUs, unit.Milli.String, "GPUs that those jobs ask for together. More jobs are held until others end."),
+		size("memory", &q.Memory, 0, largest, "Main memory that those jobs ask for together; each must say how much (mem)."),
+		count("array", &q.Array, 0, 1_000_000, "Jobs of one array."),
+		count("priority", &q.Priority, 0, math.MaxInt32, "The largest priority of a job."),
+		span("grace", &q.Grace, 0, "The longest time that a job may take for a checkpoint."),
+		count("pids", &q.PIDs, 0, 1<<22, "Processes and threads of a user, as a limit on "+whose+" jobs (RLIMIT_NPROC); root has none."),
+	}
+}
+
+func parseGPUs(s string) (unit.Milli, error) {
+	m, err := unit.ParseMilli(s)
+	if err != nil || m > 1_000_000*unit.One {
+		return 0, fmt.Errorf("%q: write a number of GPUs such as 8 or 0.5", s)
+	}
+	return m, nil
 }
 
 // parsePolicy reads a policy that can be made.

@@ -71,6 +71,9 @@ type Run struct {
 	Env     []string `json:"env"`            // of every task, NAME=value; the runner adds those of Task and of the rendezvous
 	User    *User    `json:"user,omitempty"` // nil: that of the daemon
 	Tasks   []Task   `json:"tasks"`          // by rank
+	// Umask and ULimits are those of its processes, as in api.JobSpec.
+	Umask   string            `json:"umask,omitempty"`
+	ULimits map[string]string `json:"ulimits,omitempty"`
 
 	Cgroup  string   `json:"cgroup,omitempty"` // name of its cgroup below the daemon's, such as job-17-1; empty: none
 	Parent  string   `json:"parent,omitempty"` // of Cgroup, as a path in the hierarchy, such as /norn

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/local/cgroup"
 	"github.com/norn-scheduler/norn/local/rundir"
 )
@@ -50,7 +51,7 @@ func Main(dir string) int {
 		complain(fmt.Errorf("%s: there is no run in this folder", dir))
 		return 1
 	} else if err != nil {
-		r.exit = rundir.Exit{Cause: rundir.NotStarted, Error: err.Error()}
+		r.exit = rundir.Exit{Cause: rundir.NotStarted, Error: err.Error(), Exit: api.Exit{Code: CannotRun}}
 		return r.finish()
 	}
 	r.limits.wanted = r.run.Limits
@@ -98,7 +99,7 @@ func (r *runner) main() int {
 	}
 	r.log = newOutput(r.dir, &r.run)
 	if err := r.start(); err != nil {
-		r.exit = rundir.Exit{Cause: rundir.NotStarted, Error: err.Error(), Seq: r.want.Seq}
+		r.exit = rundir.Exit{Cause: rundir.NotStarted, Error: err.Error(), Exit: api.Exit{Code: codeOf(err)}, Seq: r.want.Seq}
 		r.leave = &leave{cause: rundir.NotStarted}
 	} else {
 		r.watch()

@@ -63,6 +63,10 @@ import (
 // Verb is the hidden verb of norn by which a runner is started: norn runner DIR.
 const Verb = "runner"
 
+// CannotRun is the exit code of a job whose program could not be started, as shells have
+// it.
+const CannotRun = 126
+
 // Usage is what the processes of a run have used: CPU time since it began, and the
 // main memory that they take now. Memory that several of them share counts for each.
 type Usage struct {

@@ -194,7 +194,8 @@ func (r *runner) saveBy(command []string, grace time.Duration) {
 	out, err := r.log.pipe(-1, "[checkpoint] ")
 	if err == nil {
 		defer out.Close()
-		p := &program{args: command, env: env.list, dir: r.run.Dir, user: r.run.User, out: out}
+		takes := inheritance(&r.run)
+		p := &program{args: command, env: env.list, dir: r.run.Dir, user: r.run.User, out: out, takes: &takes}
 		err = r.help(p, func(ws syscall.WaitStatus) {
 			if code, _ := exitOf(ws); code != 0 {
 				r.exit.Error = "the checkpoint command failed: " + describe(ws)
@@ -385,7 +386,7 @@ func (r *runner) restore(fd int) ([]int, error) {
 // restored takes over what CRIU has restored.
 func (r *runner) restored(ws syscall.WaitStatus, pidfile string) {
 	fail := func(why string) {
-		r.exit.Error = "the checkpoint cannot be restored: " + why
+		r.exit.Error, r.exit.Exit.Code = "the checkpoint cannot be restored: "+why, CannotRun
 		r.leave = &leave{cause: rundir.NotStarted}
 	}
 	if code, _ := exitOf(ws); code != 0 {

@@ -35,6 +35,7 @@ type program struct {
 	extra  []*os.File   // from descriptor 3 on
 	alone  bool         // in a session of its own, and not killed with this process: CRIU saves it
 	cgroup int          // descriptor; negative: none
+	takes  *inherited   // from who submitted it; nil: nothing
 }
 
 // startTasks starts all tasks. Those that it has started when it fails are killed
@@ -44,6 +45,7 @@ func (r *runner) startTasks(fd int) ([]int, error) {
 		return nil, errors.New("the job has no command or no tasks")
 	}
 	var pids []int
+	takes := inheritance(&r.run)
 	for rank := range r.run.Tasks {
 		prefix := ""
 		if len(r.run.Tasks) > 1 {
@@ -55,7 +57,7 @@ func (r *runner) startTasks(fd int) ([]int, error) {
 		}
 		p := program{
 			args: r.run.Command, env: environment(&r.run, rank, r.status.Port), dir: r.run.Dir, user: r.run.User,
-			out: out, alone: r.run.Stop.CRIU, cgroup: fd,
+			out: out, alone: r.run.Stop.CRIU, cgroup: fd, takes: &takes,
 		}
 		pid, err := p.start()
 		out.Close()
@@ -109,20 +111,35 @@ func (p *program) start() (pid int, err error) {
 		return 0, err
 	}
 	err = syscall.ENOENT
-	for _, file := range candidates(p.args[0], attr.Dir, p.env) {
-		pid, ferr := syscall.ForkExec(file, p.args, attr)
+	other := attr.Sys.Credential != nil
+	for _, file := range candidates(p.args[0], attr.Dir, p.env, other) {
+		pid, ferr := p.fork(file, attr)
 		switch {
 		case ferr == nil:
 			return pid, nil
 		case errors.Is(ferr, syscall.EACCES): // a later one may do
-			if _, serr := os.Stat(inside(attr.Dir, file)); serr == nil || strings.Contains(p.args[0], "/") {
-				err = ferr // if it is certain that there is one
+			if strings.Contains(p.args[0], "/") || !other && isThere(attr.Dir, file) {
+				err = ferr // if it is certain that there is one, and her own rights say so
 			}
 		case !errors.Is(ferr, syscall.ENOENT) && !errors.Is(ferr, syscall.ENOTDIR):
 			return 0, p.explain(ferr, attr)
 		}
 	}
 	return 0, p.explain(err, attr)
+}
+
+// fork starts a file as the program.
+func (p *program) fork(file string, attr *syscall.ProcAttr) (pid int, err error) {
+	if p.takes == nil {
+		return syscall.ForkExec(file, p.args, attr)
+	}
+	end := p.takes.begin()
+	pid, err = syscall.ForkExec(file, p.args, attr)
+	end()
+	if err == nil {
+		p.takes.finish(pid)
+	}
+	return pid, err
 }
 
 // credential is whom a program runs as. Only root can become somebody else.
@@ -137,9 +154,16 @@ func credential(u *rundir.User) (*syscall.Credential, error) {
 	return &syscall.Credential{Uid: u.UID, Gid: u.GID, Groups: u.Groups}, nil
 }
 
-// candidates are the files that the name of a program may stand for, those that
-// are certainly none left out.
-func candidates(name, dir string, env []string) []string {
+// isThere tells whether there is a file, as this process sees it.
+func isThere(dir, file string) bool {
+	_, err := os.Stat(inside(dir, file))
+	return err == nil
+}
+
+// candidates are the files that the name of a program may stand for. Those that are
+// certainly none are left out, but for another user: what this process sees is not what
+// she may know.
+func candidates(name, dir string, env []string, other bool) []string {
 	if strings.Contains(name, "/") || name == "" {
 		return []string{name}
 	}
@@ -153,8 +177,7 @@ func candidates(name, dir string, env []string) []string {
 		if !strings.Contains(file, "/") { // an empty entry is the working directory
 			file = "./" + file
 		}
-		st, err := os.Stat(inside(dir, file))
-		if os.IsNotExist(err) || err == nil && (st.IsDir() || st.Mode()&0o111 == 0) {
+		if st, err := os.Stat(inside(dir, file)); !other && (os.IsNotExist(err) || err == nil && (st.IsDir() || st.Mode()&0o111 == 0)) {
 			continue
 		}
 		out = append(out, file)
@@ -170,13 +193,31 @@ func inside(dir, file string) string {
 	return filepath.Join(dir, file)
 }
 
+// notFound is the error of a program that is not there.
+type notFound struct{ error }
+
+// notThere is the exit code of a program that is not there, as shells have it.
+const notThere = 127
+
+// codeOf is the exit code of a program that could not be started.
+func codeOf(err error) int {
+	if errors.As(err, new(*notFound)) {
+		return notThere
+	}
+	return CannotRun
+}
+
 // explain says why the program could not be started.
 func (p *program) explain(err error, attr *syscall.ProcAttr) error {
 	// A name that is too long is found out when all before it has succeeded.
 	_, before := syscall.ForkExec("/"+strings.Repeat("n", 300), []string{"n"}, attr)
 	switch {
 	case errors.Is(before, syscall.ENAMETOOLONG):
-		return fmt.Errorf("cannot run %s: %s", p.args[0], p.why(err, attr.Dir))
+		text := fmt.Errorf("cannot run %s: %s", p.args[0], p.why(err, attr.Dir))
+		if errors.Is(err, syscall.ENOENT) {
+			return &notFound{text}
+		}
+		return text
 	case errors.Is(before, syscall.EPERM) && p.user != nil:
 		return fmt.Errorf("cannot run as user %d: permission denied", p.user.UID)
 	case errors.Is(before, syscall.ENOENT), errors.Is(before, syscall.EACCES), errors.Is(before, syscall.ENOTDIR):

@@ -61,10 +61,9 @@ func (w *watched) excused(v *sched.View, p *sched.Plan, j sched.Job) string {
 	return ""
 }
 
-// TestNeverIdleBesideWaiting is acceptance 5 of the specification for the
-// policy itself. After no division is a GPU idle beside a job that could use
-// it, whatever was decided before. The exception is a job that ends sooner by
-// going on from another one.
+// TestNeverIdleBesideWaiting is acceptance 5 of the specification for the policy itself.
+// After a division no GPU is idle beside a job that could use it. The exception is a job
+// that ends sooner by going on from another one, whatever was decided before.
 func TestNeverIdleBesideWaiting(t *testing.T) {
 	for _, set := range [][]string{{"profile=0s"}, {"profile=0s", "filter=1"}, {"exact=0"}, {"merge=temporal", "started=false"}} {
 		t.Run(strings.Join(set, ","), func(t *testing.T) {

@@ -371,10 +371,9 @@ func free(j sched.Job) bool {
 	return how == job.Apart && tunes(j) && j.Spec().Dataset != "" && plain(j) && !pipeline(j) && j.Spec().Stop == job.Checkpoint
 }
 
-// Gain implements solver.Merges. It is the saving of a pair with twice the fair
-// share against both jobs at theirs, which costs 1 each. If there are fewer
-// GPUs than jobs, it is the saving with one share against one job on it and
-// another one that waits.
+// Gain implements solver.Merges. It is what a pair saves with twice the fair share,
+// compared with both jobs at theirs, which costs 1 each. Where there are fewer GPUs than
+// jobs, the pair has the share of one, compared with that one and another one that waits.
 func (s *solve) Gain(i, j int) float64 {
 	a, b := &s.entities[i], &s.entities[j]
 	if !s.mergeable(a, b) {
