@@ -82,10 +82,10 @@ func one(key string, at, run float64) simtest.Job {
 	return simtest.Job{Key: key, At: at, GPUs: 1, Run: run, Model: key[:1]}
 }
 
-// What is observed is learnt, in each direction. This includes jobs that start
-// beside each other at the same moment, and jobs that are not slowed down and
-// so never have a Speed event. For a gang it is the GPU on which the gang is
-// slowed down most.
+// TestLearnsWhatIsSeen: observations are learnt, in each direction. This
+// includes jobs that start beside each other at the same moment, and jobs that
+// are not slowed down and so never have a Speed event. For a gang it is the GPU
+// on which the gang is slowed down most.
 func TestLearnsWhatIsSeen(t *testing.T) {
 	gang := one("g", 0, 100)
 	gang.GPUs = 2

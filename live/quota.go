@@ -102,7 +102,7 @@ func (b *belonging) add(l *Job, s standing, sign int) {
 // counts are the belongings of all. The zero value counts nothing.
 type counts map[string]*belonging
 
-// Whom jobs belong to.
+// The owners of jobs.
 func ofUser(name string) string   { return "user " + name }
 func ofTenant(name string) string { return "tenant " + name }
 func ofArray(key string) string   { return "array " + key }
@@ -237,8 +237,8 @@ func (d *Daemon) lookAtTurns() {
 	}
 }
 
-// nextTurns lets those go whose turn it is: the more urgent ones first, then in the order
-// of their numbers. What one of them takes the next one sees.
+// nextTurns lets those go whose turn it is: the more urgent ones first, then in
+// the order of their numbers. Each one sees what those before it have taken.
 func (d holds) nextTurns() error {
 	d.turning = false
 	var all []*Job

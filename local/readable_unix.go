@@ -11,9 +11,10 @@ import (
 	"github.com/norn-scheduler/norn/local/rundir"
 )
 
-// mayRead tells whether a user may read a file, or list a folder, by the permissions of all
-// that lies on the way to it; nil is the user of this process. Symbolic links are followed.
-// What the kernel permits beyond owners, groups and others is not counted.
+// mayRead tells whether a user may read a file, or list a folder, by the
+// permissions of all that lies on the way to it; nil is the user of this
+// process. Symbolic links are followed. Permissions of the kernel beyond
+// owners, groups and others are not counted.
 func mayRead(u *rundir.User, path string) bool {
 	if u == nil {
 		u = &rundir.User{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}

@@ -226,8 +226,8 @@ func (s *stage) flip(n int) error {
 	return nil
 }
 
-// flipBit flips a bit of a file below a folder, and returns which. What jobs have written,
-// locks and sockets are left alone.
+// flipBit flips a bit of a file below a folder, and returns which. It leaves
+// outputs of jobs, locks and sockets alone.
 func flipBit(dir string, draw func(int) int) (string, error) {
 	var all []string
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
