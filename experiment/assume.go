@@ -1,7 +1,9 @@
 package experiment
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -258,8 +260,38 @@ func fill(of *clusterspec.Spec) (spec *clusterspec.Spec, share perf.Ration, fill
 	return &c, share, filled
 }
 
-// servicesFor is for how long services run.
+// servicesFor is for how long services run at least.
 const servicesFor = 7 * 24 * time.Hour
+
+// lasting gives services the time of a trace: they run for seven days, or for longer until a
+// day after the last job was submitted, in whole days. The trace is read whole before the first
+// of them.
+type lasting struct {
+	all *gen.AssumedServices
+	ran bool
+}
+
+// Next implements trace.Source.
+func (l *lasting) Next(e *trace.Entry) error {
+	if !l.ran {
+		l.ran = true
+		var jobs []trace.Entry
+		var last time.Duration
+		for {
+			var e trace.Entry
+			if err := l.all.Source.Next(&e); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				return err
+			}
+			last = max(last, e.Job.Submit)
+			jobs = append(jobs, e)
+		}
+		const day = 24 * time.Hour
+		l.all.Source, l.all.Of.For = trace.FromMemory(jobs), max(servicesFor, (last/day+2)*day)
+	}
+	return l.all.Next(e)
+}
 
 // services are one for each GPU of a cluster.
 func services(spec *clusterspec.Spec, seed uint64) (gen.Services, error) {
@@ -291,9 +323,9 @@ func besideServices(src trace.Source, o *Preparation) (trace.Source, func() stri
 	}
 	use := &gen.AssumedUse{Source: src, Seed: o.Seed}
 	all := &gen.AssumedServices{Source: use, Of: of}
-	return all, func() string {
+	return &lasting{all: all}, func() string {
 		return fmt.Sprintf("%s were put on the GPUs, each of which uses a part of one for %s, more by day than by night; what %s use of their GPUs was not told, and was drawn (--assume %s, --seed %d)",
-			unit.CountOrNo(all.Jobs, "service"), unit.Human(servicesFor), unit.CountOrNo(use.Jobs, "job"), o.Assume, o.Seed)
+			unit.CountOrNo(all.Jobs, "service"), unit.Human(all.Of.For), unit.CountOrNo(use.Jobs, "job"), o.Assume, o.Seed)
 	}, nil
 }
 

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -19,14 +20,16 @@ import (
 // jsonFormat reads and writes bodies.
 func jsonFormat() huma.Format { return huma.Format{Marshal: encode, Unmarshal: decode} }
 
-// encode writes a body, piece by piece where it is long. A value that cannot be
-// written is a mistake in norn.
+// encode writes a body, piece by piece if it is long. A value that cannot be
+// written is a mistake in norn: encode panics, and if the value is in the first
+// piece, nothing has been sent.
 func encode(w io.Writer, v any) error {
-	if err := jsonv2.MarshalWrite(body{w}, v, jsonv1.DefaultOptionsV1(), jsontext.EscapeForHTML(false), jsontext.EscapeForJS(false)); err != nil {
+	out := bufio.NewWriterSize(body{w}, 64<<10)
+	if err := jsonv2.MarshalWrite(out, v, jsonv1.DefaultOptionsV1(), jsontext.EscapeForHTML(false), jsontext.EscapeForJS(false)); err != nil {
 		panic(err)
 	}
-	body{w}.Write([]byte{'\n'})
-	return nil
+	out.WriteByte('\n')
+	return out.Flush()
 }
 
 // body is what an answer is written to.

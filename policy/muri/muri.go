@@ -218,16 +218,33 @@ func alone(v *sched.View, j sched.Job) bool {
 		return true
 	}
 	for t := range cluster.TypeID(c.Types()) {
-		if memory := c.Type(t).Memory; v.Class(j.Class()).Mask.Has(t) && (memory == 0 || memory >= 2*r.GPUMemory) {
+		if memory := c.Type(t).Memory; v.Class(j.Class()).Mask.Has(t) && (memory == 0 || memory >= 2*r.GPUMemory && memory > perf.MemoryOf(j.Spec())) {
 			return false
 		}
 	}
 	return true
 }
 
+// largest is the memory of the largest GPU that a job may have; 0: that of one is not known.
+func largest(v *sched.View, j sched.Job) (most unit.Bytes) {
+	known := true
+	v.Class(j.Class()).EachType(v.Cluster(), func(t cluster.TypeID) bool {
+		memory := v.Cluster().Type(t).Memory
+		most, known = max(most, memory), known && memory > 0
+		return true
+	})
+	if !known {
+		return 0
+	}
+	return most
+}
+
 func (m *policy) member(v *sched.View, j sched.Job) Member {
 	s, iteration := perf.StagesOf(j.Spec())
-	out := Member{Job: j.ID, GPUs: j.GPUs(), Class: j.Class(), Types: v.Class(j.Class()).Mask, Stages: s, Iteration: iteration}
+	out := Member{
+		Job: j.ID, GPUs: j.GPUs(), Class: j.Class(), Types: v.Class(j.Class()).Mask, Stages: s, Iteration: iteration,
+		Memory: perf.MemoryOf(j.Spec()), Most: largest(v, j),
+	}
 	if alone(v, j) {
 		out.Class = -1 - int32(j.ID) // its own
 	}
@@ -369,7 +386,7 @@ func (m *policy) stay(v *sched.View, p *sched.Plan, g *Group) bool {
 		if !alone(v, v.Job(g.Members[i].Job)) {
 			m.deal(len(g.Members))
 		}
-		if m.free(v, len(g.Members)) {
+		if m.free(v, g) {
 			m.share(p, g)
 			return true
 		}
@@ -389,7 +406,7 @@ func (m *policy) place(v *sched.View, p *sched.Plan, g *Group) bool {
 	}
 	m.alloc.CopyFrom(p.Alloc(first))
 	p.Stop(first, outranked)
-	if m.deal(len(g.Members)); !m.free(v, len(g.Members)) {
+	if m.deal(len(g.Members)); !m.free(v, g) {
 		return p.Start(first, m.cfg.Place)
 	}
 	m.share(p, g)
@@ -403,12 +420,16 @@ func (m *policy) deal(jobs int) {
 	}
 }
 
-// free tells whether so many jobs can each have the alloc.
-func (m *policy) free(v *sched.View, jobs int) bool {
-	c, n := v.Cluster(), unit.Milli(jobs)
+// free tells whether the jobs of a group can each have the alloc, with the GPU memory that
+// they ask for or tell of.
+func (m *policy) free(v *sched.View, g *Group) bool {
+	c, n := v.Cluster(), unit.Milli(len(g.Members))
 	for i := range m.alloc.Shares {
 		s := &m.alloc.Shares[i]
 		if d := s.Device; c.DeviceFree(d) < unit.Milli(s.Milli)*n || c.DeviceMemoryFree(d) < s.Memory*unit.Bytes(n) || c.Broken(d) {
+			return false
+		}
+		if len(g.Members) > 1 && c.Type(c.TypeOf(s.Device)).Memory > 0 && c.DeviceMemoryFree(s.Device) < told(v, g) {
 			return false
 		}
 	}
@@ -429,6 +450,15 @@ func (m *policy) free(v *sched.View, jobs int) bool {
 		}
 	}
 	return true
+}
+
+// told is the memory that the jobs of a group take of each of their GPUs together, as far as
+// they ask for it or tell of it.
+func told(v *sched.View, g *Group) (sum unit.Bytes) {
+	for i := range g.Members {
+		sum += perf.MemoryOf(v.Job(g.Members[i].Job).Spec())
+	}
+	return sum
 }
 
 // share gives the alloc to each member of a group.

@@ -21,6 +21,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/sched"
 )
 
@@ -206,4 +207,24 @@ func Because(format string, args ...any) job.Reason {
 // NeedsGPUs is why a job waits for which nothing else is known.
 func NeedsGPUs(v *sched.View, j sched.Job) job.Reason {
 	return job.Reason{Code: job.NeedGPUs, Need: int32(j.GPUs()), Have: int32(v.Free()), Job: job.None}
+}
+
+// MemoryLeft is the memory of a device that nobody on it holds, or where it holds none says
+// that it takes (perf.TakenOf), and no frozen job keeps; ok is false where it is not known how much the
+// device has.
+func MemoryLeft(v *sched.View, p *sched.Plan, d cluster.DeviceID) (left unit.Bytes, ok bool) {
+	c := v.Cluster()
+	left = c.Type(c.TypeOf(d)).Memory
+	if left == 0 {
+		return 0, false
+	}
+	left -= v.Frozen(d)
+	for _, id := range p.On(d) {
+		if held := Of(p.Alloc(id), d).Memory; held > 0 {
+			left -= held
+		} else {
+			left -= perf.MemoryOf(v.Job(id).Spec())
+		}
+	}
+	return left, true
 }
