@@ -135,7 +135,7 @@ func TestPastStretch(t *testing.T) {
 			t.Fatalf("past\n%+v\nof the parts\n%+v", p, parts)
 		}
 	})
-	if already < 20 {
+	if already < 20 && !testing.Short() {
 		t.Errorf("only %d jobs were there already", already)
 	}
 }
