@@ -223,7 +223,7 @@ func TestParseList(t *testing.T) {
 			Submitted: moment, Started: moment, Since: moment, Ended: moment, Wait: 0.1, Ran: 1e9, GPUTime: 3, Estimate: 1e-9, ExpectEnd: moment,
 			Run: 3, Preemptions: 2, Resizes: 1, Failures: 4, Exit: &api.Exit{Code: 137, Signal: "SIGKILL", Task: 1, Note: "out of memory"},
 			Progress: &api.Report{Rank: 1, Step: 12, Stages: map[string]api.Seconds{"cpu": 1}}, Command: []string{"python3", ""}, Dir: "/home", After: []api.After{{Job: "1"}},
-			Limit: 60, Deadl: moment,
+			Limit: 60, Deadl: moment, PTY: true,
 		})
 	}
 	covered := reflect.ValueOf(jobs[2])

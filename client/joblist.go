@@ -170,6 +170,8 @@ func (p *listParser) rest(j *api.Job, key []byte) error {
 		to = &j.Throttle
 	case "speed":
 		to = &j.Speed
+	case "pty":
+		to = &j.PTY
 	default:
 		return errStrange
 	}

@@ -81,6 +81,7 @@ func (w *jobWriter) job(j *api.Job) {
 	if j.Progress != nil {
 		w.any("progress", j.Progress)
 	}
+	w.Bool("pty", j.PTY)
 	if j.Command == nil {
 		w.any("command", nil)
 	}

@@ -26,7 +26,7 @@ says what is wrong, and with --repair mends what can be mended; what cannot be i
 aside, never thrown away, in the folder aside of the state folder. It may be repeated.
 
 Where a Norn runs, it is asked to; that needs the rights of an operator. Else the
-state folder is read here. norn up mends the same at every start, so that fsck is for
+state folder is read here; give it the --devices that norn up has. norn up mends the same at every start, so that fsck is for
 those who want to know. Without --repair, and where something cannot be mended, the
 exit code is 1 if anything is wrong.`,
 		Example: `  norn fsck
@@ -54,6 +54,7 @@ exit code is 1 if anything is wrong.`,
 	cmd.Flags().BoolVar(&repair, "repair", false, "mend what can be mended, and set aside what cannot")
 	cmd.Flags().StringVar(&f.config, "config", "", "configuration (default: "+config.Path()+", if it is there)")
 	cmd.Flags().StringVar(&f.state, "state", "", "state folder, instead of that of the configuration")
+	cmd.Flags().StringVar(&f.devices, "devices", "", "what norn up shares out here, as its flag of that name")
 	out.flags(cmd)
 	whereFlags(cmd)
 	complete(cmd, map[string]completer{"config": files, "state": files})
