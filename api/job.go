@@ -24,6 +24,8 @@ type JobSpec struct {
 	Dir     string            `json:"dir,omitempty" maxLength:"4096" doc:"Working directory: an absolute path."`
 	Env     map[string]string `json:"env,omitempty" doc:"Environment of its processes, whole."`
 
+	Log     string            `json:"log,omitempty" maxLength:"4096" doc:"A file to which what it writes goes, beside Norn's own: %j its number, %x its name, %A and %a number and index of an array, %r its run, %u its user. In its folder, unless it is absolute; later runs append."`
+	PTY     bool              `json:"pty,omitempty" doc:"It has a terminal of its own, as a shell wants, to which /v1/jobs/{id}/input writes. Jobs of one task."`
 	Umask   string            `json:"umask,omitempty" maxLength:"4" doc:"Mask of the rights of files that it makes, in octal, as in 027; none: that of the daemon."`
 	ULimits map[string]string `json:"ulimits,omitempty" doc:"Limits on each of its processes, by the names of prlimit (as, core, cpu, data, fsize, nofile, nproc, stack): SOFT or SOFT:HARD, numbers or unlimited; never more than the daemon has."`
 
@@ -154,6 +156,7 @@ type Job struct {
 	Failures    int     `json:"failures,omitempty"`
 	Exit        *Exit   `json:"exit,omitempty" doc:"How its last run ended."`
 	Progress    *Report `json:"progress,omitempty" doc:"What its rank 0 reported last."`
+	PTY         bool    `json:"pty,omitempty" doc:"It has a terminal."`
 
 	Command []string  `json:"command"`
 	Dir     string    `json:"dir,omitempty"`

@@ -83,3 +83,10 @@ type Merge struct {
 	With       string `json:"with,omitempty" doc:"Number of the other job."`
 	Checkpoint string `json:"checkpoint,omitempty" doc:"The last one that the other has reported; of another user only where the job's own may read it."`
 }
+
+// Input is what is typed at the terminal of a job, and how large that is from now on.
+type Input struct {
+	Data []byte `json:"data,omitempty" maxLength:"65536" doc:"In base64."`
+	Rows uint16 `json:"rows,omitempty" doc:"0: as before."`
+	Cols uint16 `json:"cols,omitempty" doc:"0: as before."`
+}

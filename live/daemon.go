@@ -207,6 +207,7 @@ func (d *Daemon) appear() {
 // when it can take work. It waits for all acts.
 func (d *Daemon) Run(ctx context.Context, begin func()) error {
 	defer d.Loop.End()
+	defer d.feed.End()
 	context.AfterFunc(ctx, func() {
 		d.Loop.Post(func() error { d.Loop.Halt(); return nil })
 	})
@@ -257,7 +258,7 @@ func (d *Daemon) Event(ev *eventlog.Event, s *state.State) {
 // durable makes what was decided durable.
 func (d *Daemon) durable() error {
 	if err := d.epoch.Sync(); err != nil {
-		d.failed = fmt.Errorf("the event log cannot be written, so that nothing more may be decided; jobs go on, start norn again when there is room: %w", err)
+		d.failed = fmt.Errorf("the event log cannot be written, so that nothing more may be decided; jobs go on: %w", err)
 		return d.failed
 	}
 	if len(d.buried) > 0 {

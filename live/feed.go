@@ -62,6 +62,16 @@ func (f *Feed) Publish(e api.Event) {
 	}
 }
 
+// End sends all watchers away.
+func (f *Feed) End() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for ch := range f.watchers {
+		delete(f.watchers, ch)
+		close(ch)
+	}
+}
+
 // Len is how many events are kept.
 func (f *Feed) Len() int {
 	f.mu.Lock()

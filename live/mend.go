@@ -433,6 +433,9 @@ func (m *mending) remake() error {
 	return nil
 }
 
+// ToldToLeave is what is done about a run that cannot go on where it is.
+const ToldToLeave = "it is told to leave, and waits again"
+
 // apply makes a job known. One whose devices others hold by now waits.
 func (m *mending) apply(st *state.State, ev *eventlog.Event) error {
 	if a := ev.Alloc; a != nil && ev.Kind == eventlog.Carry {
@@ -447,7 +450,7 @@ func (m *mending) apply(st *state.State, ev *eventlog.Event) error {
 		}
 	}
 	if ev.Alloc == nil && ev.Record.Phase.HasDevices() {
-		m.Note(api.Finding{Job: ev.Spec.Key, Text: "nobody knows what it runs on, or others hold that", Done: "it is told to leave, and waits again"})
+		m.Note(api.Finding{Job: ev.Spec.Key, Text: "nobody knows what it runs on, or others hold that", Done: ToldToLeave})
 		ev.Record.Phase = job.Waiting
 		m.old.strays = append(m.old.strays, ev.Spec.Key)
 	}

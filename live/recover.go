@@ -32,7 +32,7 @@ func (d *Daemon) Recover() error {
 	if err := (recovery{d}).findJobs(old); err != nil {
 		return err
 	}
-	if err = (recovery{d}).goOn(old); noRoom(err) {
+	if err = (recovery{d}).goOn(old); NoRoom(err) {
 		recovery{d}.stall(old, err)
 		return nil
 	}

@@ -17,8 +17,8 @@ import (
 // stallEvery is how often a daemon that can only be asked looks whether there is room.
 const stallEvery = time.Second
 
-// noRoom tells whether something could not be written for want of room.
-func noRoom(err error) bool {
+// NoRoom tells whether something could not be written for want of room.
+func NoRoom(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
@@ -53,7 +53,7 @@ func (d recovery) waitForRoom() error {
 		tried = time.Now()
 		d.epoch = Epoch{}
 		switch err := d.goOn(d.past); {
-		case noRoom(err):
+		case NoRoom(err):
 			d.stall(d.past, err)
 		case err != nil:
 			return err

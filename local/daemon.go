@@ -44,7 +44,7 @@ func Open(opt Options) (*Daemon, error) {
 		return nil, err
 	}
 	if d.watch, err = newWatcher(d.launcher); err == nil {
-		err = d.readDrained()
+		err = condition{d}.readDrained()
 	}
 	if err == nil {
 		err = d.Recover()

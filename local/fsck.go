@@ -24,11 +24,14 @@ func Fsck(opt Options, mend bool) (api.Fsck, error) {
 	if _, err := os.Stat(opt.State); err != nil {
 		return api.Fsck{}, fmt.Errorf("the state folder: %w", err)
 	}
-	open := Open
-	if !mend {
-		open = survey
+	d, err := survey(opt)
+	if err == nil && mend {
+		err = repair{d}.keepsDevices()
+		d.Close()
+		if err == nil {
+			d, err = Open(opt)
+		}
 	}
-	d, err := open(opt)
 	if err != nil {
 		return api.Fsck{}, err
 	}
@@ -42,6 +45,16 @@ func Fsck(opt Options, mend bool) (api.Fsck, error) {
 		repair{d}.mend(&c)
 	}
 	return c.result(), nil
+}
+
+// keepsDevices refuses to mend where jobs would have to leave their devices for it, as on
+// a machine of which this program is not told all: that is for a daemon to decide.
+func (d repair) keepsDevices() error {
+	leaves := slices.ContainsFunc(d.Findings(), func(f api.Finding) bool { return f.Done == live.ToldToLeave })
+	if s := d.State(); leaves || s != nil && (recovery{d.Daemon}).otherDevices() {
+		return errors.New("the state folder is that of a machine with other devices than norn finds here, so that running jobs would have to leave theirs: give the same --devices and --config as norn up has, or let norn up mend it")
+	}
+	return nil
 }
 
 // survey is Open for who only looks.

@@ -2,6 +2,7 @@ package local_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -268,5 +269,84 @@ func TestFullDisk(t *testing.T) {
 	} else {
 		h.make("enough")
 		h.until(a, api.Done)
+	}
+}
+
+// A disk that becomes full while the daemon runs does not end it: it can be asked, refuses
+// every change, and goes on when there is room. What it had decided and could not write
+// has not happened.
+func TestFullWhileUp(t *testing.T) {
+	t.Parallel()
+	disk := smallDisk(t)
+	h := newHereAt(t, filepath.Join(disk, "s"), "fifo", 2, func(o *local.Options) { o.Limits.Reserve, o.Limits.Refuse = 0, 0 })
+	a := h.submit(h.sh(1, "touch up; "+awaits("enough")))
+	h.made("up")
+	h.running(a, 1)
+	b := h.submit(h.sh(2, "true"))
+	h.down()
+	opt, err := h.setup.options()
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := func() (*local.Daemon, error) { return local.Open(opt) }
+	d, err := open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(background)
+	ended := make(chan error, 1)
+	var to server.Switch
+	to.Set(d)
+	begun := 1
+	go func() {
+		ended <- local.Keep(ctx, d, func() (*local.Daemon, error) {
+			next, err := open()
+			if err == nil {
+				to.Set(next)
+				begun++
+			}
+			return next, err
+		})
+	}()
+	until(t, "it is ready", func() bool { return to.Ready() == nil })
+	watched, err := to.Watch(ctx, h.me, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	free := fill(t, disk)
+	until(t, "it has no room", func() bool {
+		for range 10 { // until the last page of the log is full
+			to.Do(ctx, h.me, server.Hold, b)
+			to.Do(ctx, h.me, server.Release, b)
+		}
+		s, err := to.Status(ctx)
+		return err == nil && len(s.Trouble) > 0 && strings.Contains(s.Trouble[0], "is full: it can be asked")
+	})
+	_, err = to.Submit(ctx, h.me, h.held())
+	refused(t, err, api.Unavailable, "is full: it can be asked")
+	for range watched { // who watched is sent away, and may come again
+	}
+	all, err := to.Jobs(ctx, h.me, api.Query{IDs: []string{a}})
+	if err != nil || len(all) != 1 || all[0].State != api.Running {
+		t.Errorf("%+v, %v", all, err)
+	}
+	free()
+	until(t, "it goes on", func() bool { return to.Ready() == nil })
+	h.make("enough")
+	until(t, "the job ends", func() bool {
+		all, err := to.Jobs(ctx, h.me, api.Query{IDs: []string{a}})
+		return err == nil && len(all) == 1 && all[0].State == api.Done && all[0].Run == 1
+	})
+	if _, err := to.Submit(ctx, h.me, h.held()); err != nil {
+		t.Error(err)
+	}
+	to.Do(ctx, h.me, server.Release, b)
+	until(t, "the other one ends", func() bool {
+		all, err := to.Jobs(ctx, h.me, api.Query{IDs: []string{b}})
+		return err == nil && len(all) == 1 && all[0].State == api.Done
+	})
+	cancel()
+	if err := <-ended; err != nil || begun < 2 {
+		t.Errorf("it ended with %v, and was opened %d times", err, begun)
 	}
 }

@@ -65,7 +65,7 @@ const (
 // on this machine.
 func (d *Daemon) engineJob(s *stored, key string, now time.Duration) (job.Job, error) {
 	spec := &s.Spec
-	demand, err := intake{&d.opt}.demand(spec)
+	demand, err := shape(spec)
 	if err != nil {
 		return job.Job{}, err
 	}
@@ -97,9 +97,18 @@ func hints(spec *api.JobSpec) *job.Hints {
 	return &h
 }
 
-// demand is the shape of a job: one task of the engine for each GPU, or one for a
-// part of a GPU or for none.
+// demand is the shape of a job. It fails, as a refusal, on what this machine could not run.
 func (d intake) demand(spec *api.JobSpec) (job.Demand, error) {
+	demand, err := shape(spec)
+	if err != nil {
+		return demand, err
+	}
+	return demand, d.possible(spec, &demand)
+}
+
+// shape is the shape of a job: one task of the engine for each GPU, or one for a part of a
+// GPU or for none.
+func shape(spec *api.JobSpec) (job.Demand, error) {
 	r := job.Role{Name: "worker", Tasks: 1, GPUMemory: unit.Bytes(spec.GPUMem)}
 	g := spec.GPUs
 	parts := 1.0
@@ -120,7 +129,7 @@ func (d intake) demand(spec *api.JobSpec) (job.Demand, error) {
 	if err := demand.Check(); err != nil {
 		return demand, api.Refuse(api.Invalid, "the job %v", err)
 	}
-	return demand, d.possible(spec, &demand)
+	return demand, nil
 }
 
 // possible refuses a job that this machine could not run even if nothing else
@@ -241,6 +250,15 @@ func checkSurroundings(spec *api.JobSpec) error {
 		if _, err := api.ParseUmask(spec.Umask); err != nil {
 			return api.Refuse(api.Invalid, "%v", err)
 		}
+	}
+	if strings.ContainsFunc(spec.Log, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return api.Refuse(api.Invalid, "the name of the log contains control characters")
+	}
+	if rest := strings.NewReplacer("%%", "", "%j", "", "%A", "", "%a", "", "%x", "", "%r", "", "%u", "").Replace(spec.Log); strings.Contains(rest, "%") {
+		return api.Refuse(api.Invalid, "the log %q has a placeholder that is none: write %%j, %%x, %%A, %%a, %%r, %%u, or %%%% for a %%", spec.Log)
+	}
+	if spec.PTY && (spec.Tasks.Of(int(max(1, spec.GPUs.Most))) > 1 || spec.Stop.CRIU) {
+		return api.Refuse(api.Invalid, "a job with a terminal has one task, and is not saved by CRIU")
 	}
 	if err := api.CheckULimits(spec.ULimits); err != nil {
 		return api.Refuse(api.Invalid, "%v", err)

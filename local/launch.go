@@ -63,7 +63,7 @@ func (d *Daemon) describe(l *entry, a *cluster.Alloc) *rundir.Run {
 		Job: l.Key, Run: l.Run, Name: spec.Name, Command: spec.Command, Dir: spec.Dir, User: l.cred,
 		Limits: l.limits, Period: api.Of(def.Period), Stop: spec.Stop, LogBytes: def.LogBytes, LogKeep: def.LogKeep,
 		Notify: d.watch.path, Env: d.environment(l, a), On: new(cluster.Alloc),
-		Umask: spec.Umask, ULimits: d.opt.ulimits(l),
+		Umask: spec.Umask, ULimits: d.opt.ulimits(l), Owner: l.User, Log: spec.Log, PTY: spec.PTY,
 	}
 	run.On.CopyFrom(a)
 	if def.Cgroup != "" {

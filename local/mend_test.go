@@ -456,3 +456,38 @@ func TestRepairWhileDown(t *testing.T) {
 	}
 	h.ends()
 }
+
+// A job that this machine could not run now is put back all the same, and nobody has to
+// leave devices because fsck is told of fewer.
+func TestPutBackOnFewerDevices(t *testing.T) {
+	t.Parallel()
+	h := mixed(t)
+	h.down()
+	if err := os.Remove(lastLog(t, h)); err != nil {
+		t.Fatal(err)
+	}
+	fewer := h.setup
+	fewer.Slots = 0
+	opt, err := fewer.options()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := local.Fsck(opt, true); err == nil || !strings.Contains(err.Error(), "a machine with other devices") {
+		t.Errorf("%v", err)
+	}
+	all, err := local.Fsck(opt, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tells(t, all.Findings, "jobs/6 (job 6): the log has lost it; it is put back: it is held")
+	h.up()
+	if have := h.standing(); have != mixedStands {
+		t.Errorf("jobs are %s\nwant     %s", have, mixedStands)
+	}
+	h.down()
+	if _, err := local.Fsck(opt, true); err == nil || !strings.Contains(err.Error(), "a machine with other devices") {
+		t.Errorf("%v", err)
+	}
+	h.up()
+	h.ends()
+}

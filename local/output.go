@@ -52,7 +52,8 @@ func (d *Daemon) Output(ctx context.Context, c server.Caller, id string, run int
 	if _, err := os.Stat(dir); run < 0 || run > last || err != nil {
 		return nil, api.Refuse(api.Unknown, "job %s has no run %d whose output is kept; its last one is %d", key, run, last)
 	}
-	return &output{dir: dir, gone: d.Loop.Stopped()}, nil
+	_, err = os.Lstat(filepath.Join(dir, rundir.InputFile))
+	return &output{dir: dir, gone: d.Loop.Stopped(), live: err == nil}, nil
 }
 
 // output reads the output of a run, across the files into which it is rotated.
@@ -60,6 +61,7 @@ type output struct {
 	dir  string
 	file *os.File // nil: before the first
 	gone <-chan struct{}
+	live bool // it is what a terminal shows
 }
 
 // path is the name of a file: 0 is the present one, 1 the one before.
@@ -211,9 +213,16 @@ func (o *output) back(n *int) (found bool, err error) {
 // followEvery is how often a follower looks for more.
 const followEvery = 100 * time.Millisecond
 
+// typedEvery is the same where somebody may sit at a terminal.
+const typedEvery = 10 * time.Millisecond
+
 // Wait implements server.Output.
 func (o *output) Wait(ctx context.Context) error {
-	tick := time.NewTicker(followEvery)
+	every := followEvery
+	if o.live {
+		every = typedEvery
+	}
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
 		ended, _ := rundir.Read(o.dir, rundir.ExitFile, &rundir.Exit{}) // before looking for more

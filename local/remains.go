@@ -36,7 +36,7 @@ func (d recovery) readFile(dir, name string, v any, follows string) bool {
 
 // readDrained reads what operators have put out of use. Where that is damaged the whole
 // machine stays out of use until an operator says otherwise.
-func (d *Daemon) readDrained() error {
+func (d condition) readDrained() error {
 	_, err := rundir.Read(d.store.dir, drainedFile, &d.health.drained)
 	if !errors.Is(err, rundir.ErrDamaged) {
 		return err

@@ -213,6 +213,8 @@ func (s *storm) ask(r *rand.Rand, operation string) (method, path string, body a
 		return "GET", "/v1/" + operation, nil, true
 	case "drain":
 		return "POST", "/v1/node/drain", api.Drain{Devices: []string{"slot0"}, Undo: r.IntN(3) > 0, Why: "a trial"}, true
+	case "input":
+		return "POST", job + "/input", api.Input{Data: []byte("x"), Rows: 3, Cols: 4}, true
 	case "fsck":
 		return "GET", "/v1/fsck", nil, true
 	case "repair":

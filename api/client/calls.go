@@ -110,6 +110,11 @@ func (c *Client) Resize(ctx context.Context, id string, r api.Resize) error {
 	return c.call(ctx, http.MethodPost, jobPath(id)+"/resize", r, nil)
 }
 
+// Input types at the terminal of a job.
+func (c *Client) Input(ctx context.Context, id string, in api.Input) error {
+	return c.call(ctx, http.MethodPost, jobPath(id)+"/input", in, nil)
+}
+
 // LogOptions say which part of a job's output is wanted. The zero value is
 // nothing of the last run: Tail -1 is all of it.
 type LogOptions struct {

@@ -51,6 +51,8 @@ type Backend interface {
 	Do(ctx context.Context, c Caller, v Verb, id string) error
 	// Resize gives a running job another size, and returns when that is decided.
 	Resize(ctx context.Context, c Caller, id string, r api.Resize) error
+	// Input types at the terminal of a running job.
+	Input(ctx context.Context, c Caller, id string, in api.Input) error
 	// Output opens what a run of a job wrote; run 0 is the last one.
 	Output(ctx context.Context, c Caller, id string, run int) (Output, error)
 

@@ -28,6 +28,7 @@ type fake struct {
 	policy   string
 	drained  api.Drain
 	notReady error
+	typed    []byte
 	slow     int // so many events a watcher is told before she is cut off; 0: all
 	boom     any // Status panics with it
 }
@@ -261,6 +262,14 @@ func (f *fake) SetPolicy(_ context.Context, c Caller, choice string) error {
 		return api.Refuse(api.Invalid, "there is no policy nonsense")
 	}
 	f.change(func() { f.policy = choice })
+	return nil
+}
+
+func (f *fake) Input(ctx context.Context, c Caller, id string, in api.Input) error {
+	if _, err := f.find(c, id); err != nil {
+		return err
+	}
+	f.change(func() { f.typed = append(f.typed, in.Data...) })
 	return nil
 }
 

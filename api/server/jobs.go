@@ -131,6 +131,16 @@ func (s *Server) verbRoutes() {
 			return nil, s.Backend.Do(ctx, c, v.verb, in.ID)
 		})
 	}
+	type input struct {
+		OfJob
+		Body api.Input
+	}
+	register(s, huma.Operation{
+		OperationID: "input", Method: http.MethodPost, Path: "/v1/jobs/{id}/input", Tags: []string{tagJobs},
+		Summary: "Type at the terminal of a job", Description: "What it answers is in its logs.",
+	}, func(ctx context.Context, c Caller, in *input) (*nothing, error) {
+		return nil, s.Backend.Input(ctx, c, in.ID, in.Body)
+	})
 	type resize struct {
 		OfJob
 		Body api.Resize

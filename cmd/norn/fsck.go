@@ -26,7 +26,7 @@ With --repair it repairs what it can, and moves the rest to the folder aside of 
 folder. It never deletes anything, and may be repeated.
 
 If a Norn runs, it does the check; that needs the rights of an operator. Otherwise fsck
-reads the state folder itself. norn up makes the same repairs at every start, so you need
+reads the state folder itself; give it the --devices that norn up has. norn up makes the same repairs at every start, so you need
 fsck only to see them. The exit code is 1 if anything is wrong and was not repaired.`,
 		Example: `  norn fsck
   norn fsck --repair
@@ -53,6 +53,7 @@ fsck only to see them. The exit code is 1 if anything is wrong and was not repai
 	cmd.Flags().BoolVar(&repair, "repair", false, "repair what can be repaired, and set the rest aside")
 	cmd.Flags().StringVar(&f.config, "config", "", "configuration (default: "+config.Path()+", if it is there)")
 	cmd.Flags().StringVar(&f.state, "state", "", "state folder, instead of that of the configuration")
+	cmd.Flags().StringVar(&f.devices, "devices", "", "what norn up shares out here, as its flag of that name")
 	out.flags(cmd)
 	whereFlags(cmd)
 	complete(cmd, map[string]completer{"config": files, "state": files})

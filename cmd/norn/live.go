@@ -30,6 +30,7 @@ type daemon interface {
 	Why(ctx context.Context, id string) (api.Why, error)
 	Do(ctx context.Context, verb, id string) error
 	Resize(ctx context.Context, id string, r api.Resize) error
+	Input(ctx context.Context, id string, in api.Input) error
 	Logs(ctx context.Context, id string, o client.LogOptions) (io.ReadCloser, error)
 	Node(ctx context.Context) (api.Node, error)
 	Status(ctx context.Context) (api.Status, error)
@@ -59,7 +60,7 @@ func liveCommands() []*cobra.Command {
 
 func (s *shell) commands() []*cobra.Command {
 	return []*cobra.Command{
-		s.submitCommand(), s.psCommand(), s.topCommand(), s.logsCommand(), s.whyCommand(),
+		s.submitCommand(), s.runCommand(), s.attachCommand(), s.psCommand(), s.topCommand(), s.logsCommand(), s.whyCommand(),
 		s.cancelCommand(), s.holdCommand(), s.releaseCommand(), s.requeueCommand(), s.resizeCommand(),
 		s.historyCommand(), s.statusCommand(), s.fsckCommand(), s.eventsCommand(), s.drainCommand(), s.undrainCommand(), s.useCommand(), s.planCommand(),
 	}

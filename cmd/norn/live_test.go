@@ -140,6 +140,10 @@ func (f *fake) SetPolicy(_ context.Context, choice string) error {
 	return f.note("use %s", choice)
 }
 
+func (f *fake) Input(_ context.Context, id string, in api.Input) error {
+	return f.note("input %s %q %dx%d", id, in.Data, in.Rows, in.Cols)
+}
+
 func (f *fake) Fsck(_ context.Context, repair bool) (api.Fsck, error) {
 	return f.fsck, f.note("fsck %v", repair)
 }

@@ -155,6 +155,8 @@ func (s *shell) surroundings() []jobOption {
 			}
 			return nil
 		}},
+		textOption("log", "FILE", "what it writes goes to this file, too: %j its number, %x its name, %A and %a number and index of an array, %r its run, %u its user; of norn submit also -o FILE", func(j *api.JobSpec) *string { return &j.Log }),
+		{"pty", "", "bool", "give it a terminal of its own, as a shell wants: see norn attach", func(j *api.JobSpec, t []string) error { return boolOption(&j.PTY, t) }},
 		{"umask", "", "MASK", "mask of the rights of files that it makes, as in 027 (default: that of this shell)", func(j *api.JobSpec, t []string) error {
 			_, err := api.ParseUmask(last(t))
 			j.Umask = last(t)

@@ -48,6 +48,7 @@ the output of the job.`,
   norn submit --after 17 -f job.yaml
   norn submit --after 17:failed -- ./clean-up.sh                if it fails, or is cancelled
   norn submit run.sh --lr 0.1     with lines such as #NORN --gpus 2 at its top
+  norn submit -o %x-%j.out -- python train.py     what it writes goes to train.py-17.out, too
   norn submit --follow -- nvidia-smi`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error { return refused(f.run(cmd, args)) },
@@ -66,12 +67,29 @@ the output of the job.`,
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "print only the number of the job")
 	fl.BoolVar(&f.quiet, "parsable", false, "the same")
 	f.format.flags(cmd, "name")
+	f.logByOutput(cmd)
 	whereFlags(cmd)
 	complete(cmd, map[string]completer{
 		"stop": words(stopModes...), "kind": words(jobKinds...), "qos": words(qosClasses...), "tasks": words("per-gpu"),
 		"after": s.completeJobsAs(anyState), "stop-signal": words("TERM", "USR1", "USR2", "INT"), "tenant": s.completeTenants,
 	})
 	return cmd
+}
+
+// logByOutput lets -o name the file of the job's output, too, as users of Slurm write it:
+// what has a dot, a slash or a percent sign is no format.
+func (f *submitting) logByOutput(cmd *cobra.Command) {
+	formats := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if strings.ContainsAny(f.name, "./%") {
+			if err := cmd.Flags().Set("log", f.name); err != nil {
+				return err
+			}
+			f.name = "text"
+		}
+		return formats(cmd, args)
+	}
+	cmd.Flags().Lookup("output").Usage += "; or the file that the job's output goes to, too, such as %x-%j.out (--log)"
 }
 
 // run submits and waits.

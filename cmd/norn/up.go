@@ -131,11 +131,13 @@ func up(ctx context.Context, c *config.Config, errOut io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer d.Close()
 	debug.SetGCPercent(50) // from here on it idles most of its life: small before fast
 	debug.FreeOSMemory()
-	srv, err := server.New(serving(c, d, log))
+	backend := new(server.Switch)
+	backend.Set(d)
+	srv, err := server.New(serving(c, backend, log))
 	if err != nil {
+		d.Close()
 		return err
 	}
 	if err := writePID(c.State); err != nil { // as on a full disk
@@ -153,7 +155,14 @@ func up(ctx context.Context, c *config.Config, errOut io.Writer) error {
 	for _, note := range append(found.Notes, opt.Machine.Isolation...) {
 		log.Info(note)
 	}
-	err = d.Run(ctx)
+	err = local.Keep(ctx, d, func() (*local.Daemon, error) {
+		opt.Estimator = c.Estimates.Make() // it learns from the history again
+		next, err := local.Open(opt)
+		if err == nil {
+			backend.Set(next)
+		}
+		return next, err
+	})
 	stop()
 	if serr := <-served; err == nil {
 		err = serr

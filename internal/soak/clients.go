@@ -69,7 +69,7 @@ func (s *stage) cancel() {
 		if j.cancelled.IsZero() {
 			j.cancelled = time.Now()
 		}
-		s.counts["jobs cancelled"]++
+		s.counts["cancellations answered"]++
 		s.mu.Unlock()
 	}
 }

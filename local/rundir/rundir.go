@@ -20,6 +20,7 @@
 //	exit.json    the runner, once, when nothing of the run is left: the last thing it does
 //	lock         locked (flock) by the runner as long as it lives
 //	saved.json   the daemon: the last checkpoint that the job reported
+//	input        a pipe to the runner of a task with a terminal: lines of api.Input
 //	output.log   what the tasks write, the present file; output.log.1 the one before, ...
 //
 // After it has written status.json or exit.json the runner sends one datagram,
@@ -58,6 +59,7 @@ const (
 	LockFile   = "lock"
 	SavedFile  = "saved.json"
 	OutputFile = "output.log"
+	InputFile  = "input"
 )
 
 // Run is what to launch.
@@ -94,6 +96,12 @@ type Run struct {
 	// On is what it was launched on, for a daemon whose log has lost that; it means nothing
 	// to the runner.
 	On *cluster.Alloc `json:"on,omitempty"`
+
+	Owner string `json:"owner,omitempty"` // the name of its user
+	// Log is a file to which what the tasks write goes, too, as in api.JobSpec.
+	Log string `json:"log,omitempty"`
+	// PTY: its one task has a terminal of its own; what is typed comes by InputFile.
+	PTY bool `json:"pty,omitempty"`
 
 	LogBytes api.Bytes `json:"log_bytes"` // at which output.log is put aside
 	LogKeep  int       `json:"log_keep"`  // how many such files are kept

@@ -58,13 +58,20 @@ func inheritance(run *rundir.Run) (in inherited) {
 	return in
 }
 
+// mask has this process have the mask of rights of the run, and returns how it has its own
+// again.
+func (in *inherited) mask() (end func()) {
+	if in.umask < 0 {
+		return func() {}
+	}
+	was := syscall.Umask(in.umask)
+	return func() { syscall.Umask(was) }
+}
+
 // begin has this process be as what it starts shall be, and returns how it becomes again
 // as it was. It must be called in the thread that starts the program.
 func (in *inherited) begin() (end func()) {
-	mask := -1
-	if in.umask >= 0 {
-		mask = syscall.Umask(in.umask)
-	}
+	unmask := in.mask()
 	var was []limit
 	for _, l := range in.limits {
 		var has syscall.Rlimit
@@ -83,9 +90,7 @@ func (in *inherited) begin() (end func()) {
 		for _, l := range was {
 			syscall.Setrlimit(l.resource, &syscall.Rlimit{Cur: l.want.Cur, Max: l.want.Max})
 		}
-		if mask >= 0 {
-			syscall.Umask(mask)
-		}
+		unmask()
 	}
 }
 

@@ -98,6 +98,7 @@ func (r *runner) main() int {
 		return r.finish()
 	}
 	r.log = newOutput(r.dir, &r.run)
+	r.log.copyTo(&r.run)
 	if err := r.start(); err != nil {
 		r.exit = rundir.Exit{Cause: rundir.NotStarted, Error: err.Error(), Exit: api.Exit{Code: codeOf(err)}, Seq: r.want.Seq}
 		r.leave = &leave{cause: rundir.NotStarted}

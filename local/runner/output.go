@@ -22,6 +22,7 @@ type output struct {
 
 	mu   sync.Mutex
 	file *os.File // nil: it cannot be opened
+	copy *os.File // that its user wants; nil: none, or it cannot be written any more
 	size int64
 	text []byte // being put together
 	mid  bool   // the last line has no end yet
@@ -112,6 +113,15 @@ func (o *output) write(who int, prefix string, b []byte) {
 	}
 	o.last = who
 	o.put(o.text)
+	if o.copy == nil {
+		return
+	}
+	if _, err := o.copy.Write(o.text); err != nil {
+		name := o.copy.Name()
+		o.copy.Close()
+		o.copy = nil
+		o.put([]byte(fmt.Sprintf("[norn] %s is not written any more: %v\n", name, reasonOf(err))))
+	}
 }
 
 // put writes, or counts what cannot be written. The amount that was lost is
@@ -204,6 +214,10 @@ func (o *output) drain(patience time.Duration) {
 	defer o.mu.Unlock()
 	if o.lost > 0 {
 		o.put(nil)
+	}
+	if o.copy != nil {
+		o.copy.Close()
+		o.copy = nil
 	}
 	if o.file != nil {
 		o.file.Close()

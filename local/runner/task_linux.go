@@ -36,6 +36,8 @@ type program struct {
 	alone  bool         // in a session of its own, and not killed with this process: CRIU saves it
 	cgroup int          // descriptor; negative: none
 	takes  *inherited   // from who submitted it; nil: nothing
+	// terminal: out is a terminal, which it has for its own and reads from, too.
+	terminal bool
 }
 
 // startTasks starts all tasks. Those that it has started when it fails are killed
@@ -51,13 +53,13 @@ func (r *runner) startTasks(fd int) ([]int, error) {
 		if len(r.run.Tasks) > 1 {
 			prefix = fmt.Sprintf("[%d] ", rank)
 		}
-		out, err := r.log.pipe(rank, prefix)
+		out, err := r.outputOf(rank, prefix)
 		if err != nil {
-			return pids, fmt.Errorf("task %d: no pipe for its output: %w", rank, err)
+			return pids, fmt.Errorf("task %d: %w", rank, err)
 		}
 		p := program{
 			args: r.run.Command, env: environment(&r.run, rank, r.status.Port), dir: r.run.Dir, user: r.run.User,
-			out: out, alone: r.run.Stop.CRIU, cgroup: fd, takes: &takes,
+			out: out, alone: r.run.Stop.CRIU, terminal: r.run.PTY, cgroup: fd, takes: &takes,
 		}
 		pid, err := p.start()
 		out.Close()
@@ -71,6 +73,18 @@ func (r *runner) startTasks(fd int) ([]int, error) {
 		r.addTask(pid, rank)
 	}
 	return pids, nil
+}
+
+// outputOf is where a task writes: a pipe, or a terminal of its own.
+func (r *runner) outputOf(rank int, prefix string) (*os.File, error) {
+	if r.run.PTY {
+		return r.terminal()
+	}
+	out, err := r.log.pipe(rank, prefix)
+	if err != nil {
+		return nil, fmt.Errorf("no pipe for its output: %w", err)
+	}
+	return out, nil
 }
 
 func (r *runner) addTask(pid, rank int) {
@@ -87,7 +101,7 @@ func (r *runner) addTask(pid, rank int) {
 func (p *program) start() (pid int, err error) {
 	attr := &syscall.ProcAttr{
 		Dir: p.dir, Env: p.env, Files: []uintptr{^uintptr(0), p.out.Fd(), p.out.Fd()},
-		Sys: &syscall.SysProcAttr{Setpgid: !p.alone, Setsid: p.alone},
+		Sys: &syscall.SysProcAttr{Setpgid: !p.alone && !p.terminal, Setsid: p.alone || p.terminal, Setctty: p.terminal},
 	}
 	if attr.Dir == "" {
 		attr.Dir = "/"
@@ -97,7 +111,9 @@ func (p *program) start() (pid int, err error) {
 		return 0, err
 	}
 	defer null.Close()
-	attr.Files[0] = null.Fd()
+	if attr.Files[0] = null.Fd(); p.terminal {
+		attr.Files[0] = p.out.Fd()
+	}
 	for _, f := range p.extra {
 		attr.Files = append(attr.Files, f.Fd())
 	}
