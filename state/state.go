@@ -38,10 +38,7 @@ type State struct {
 	pools     []poolJobs
 	poolOf    []cluster.PoolID // of each tenant; -1 not looked up yet
 
-	classes   []Class
-	classOf   map[classKey]int32
-	classMemo map[memoKey]int32
-	speeds    perf.Typed // what is believed, see Believe; nil: nothing
+	classes classes
 
 	pinned map[job.ID]*cluster.Alloc // the devices on which frozen jobs have left their memory
 
@@ -67,45 +64,11 @@ type moving struct {
 
 type poolJobs struct{ waiting, running dense.Set }
 
-// Class is what all jobs of equal demand and pool have in common that are believed to run
-// on the same GPU types (Believe).
-type Class struct {
-	Demand *job.Demand
-	Pool   cluster.PoolID
-	Mask   cluster.TypeMask // of the acceptable types those on which the jobs run; 0: any
-	NoType bool             // the cluster knows no such type
-	Still  bool             // it knows acceptable types, and the jobs are believed to stand still on all of them
-	GPUs   int32
-	Amount tenant.Amount
-}
-
-// EachType calls visit for the types of the mask that the cluster has, in the order in which
-// the jobs prefer them, until it returns false.
-func (k *Class) EachType(c *cluster.Cluster, visit func(cluster.TypeID) bool) {
-	if k.NoType {
-		return
-	}
-	k.Demand.EachType(c, func(t cluster.TypeID) bool { return !k.Mask.Has(t) || visit(t) })
-}
-
-type classKey struct {
-	demand job.Demand
-	pool   cluster.PoolID
-	still  cluster.TypeMask // the types on which the jobs are believed to stand still
-}
-
-// memoKey is a classKey by the address of its demand, which most jobs share.
-type memoKey struct {
-	demand *job.Demand
-	pool   cluster.PoolID
-	still  cluster.TypeMask
-}
-
 // New returns a state with no jobs.
 func New(c *cluster.Cluster, t *tenant.Tree) *State {
 	return &State{
 		Cluster: c, Tenants: t, pools: make([]poolJobs, c.Pools()),
-		classOf: map[classKey]int32{}, classMemo: map[memoKey]int32{}, pinned: map[job.ID]*cluster.Alloc{},
+		classes: classes{of: map[classKey]int32{}, memo: map[memoKey]int32{}}, pinned: map[job.ID]*cluster.Alloc{},
 		learnt: map[perf.Pair]float64{},
 	}
 }
@@ -135,10 +98,10 @@ func (s *State) Waiting(p cluster.PoolID) *dense.Set { return &s.pools[p].waitin
 func (s *State) Running(p cluster.PoolID) *dense.Set { return &s.pools[p].running }
 
 // Class is what all jobs of a class have in common.
-func (s *State) Class(c int32) *Class { return &s.classes[c] }
+func (s *State) Class(c int32) *Class { return &s.classes.list[c] }
 
 // Classes is the number of classes so far.
-func (s *State) Classes() int { return len(s.classes) }
+func (s *State) Classes() int { return len(s.classes.list) }
 
 // Alloc is the allocation of a job, or nil.
 func (s *State) Alloc(id job.ID) *cluster.Alloc {
@@ -210,8 +173,7 @@ func (s *State) Submit(j *job.Job, estimate time.Duration) error {
 	r.Estimate = estimate
 	r.Tenant = s.Tenants.Get(j.Tenant)
 	r.Pool = s.pool(r.Tenant, j.Tenant)
-	r.Class = s.class(j.Demand, r.Pool, stillTypes(s.speeds, s.Cluster, j))
-	r.Mask = s.classes[r.Class].Mask
+	s.classes.sort(r, s.Cluster)
 	s.pools[r.Pool].waiting.Add(int(j.ID))
 	s.submitted = max(s.submitted, r.Serial()+1)
 	return nil
@@ -322,34 +284,6 @@ func (s *State) pool(t tenant.ID, name string) cluster.PoolID {
 	return s.poolOf[t]
 }
 
-func (s *State) class(d *job.Demand, p cluster.PoolID, still cluster.TypeMask) int32 {
-	memo := memoKey{d, p, still}
-	if c, ok := s.classMemo[memo]; ok {
-		return c
-	}
-	key := classKey{*d, p, still}
-	c, ok := s.classOf[key]
-	if !ok {
-		c = int32(len(s.classes))
-		k := Class{
-			Demand: d, Pool: p, GPUs: int32(d.GPUs()),
-			Amount: tenant.Amount{GPU: d.Milli(d.Roles[0].Tasks), CPU: d.CPU(), Memory: d.Memory()},
-		}
-		var known bool
-		k.Mask, known = d.TypeMask(s.Cluster)
-		k.NoType = !known
-		if known && still != 0 {
-			k.Mask = without(s.Cluster, d, k.Mask, still)
-			k.Still = k.Mask == 0
-			k.NoType = k.Still
-		}
-		s.classes = append(s.classes, k)
-		s.classOf[key] = c
-	}
-	s.classMemo[memo] = c
-	return c
-}
-
 // Hold is the transition from waiting to held.
 func (s *State) Hold(id job.ID, why job.Reason) error {
 	r := s.Record(id)
@@ -426,7 +360,7 @@ func (s *State) take(id job.ID, r *job.Record) {
 
 // amount is what a job with devices holds, as it counts for its tenant.
 func (s *State) amount(r *job.Record) tenant.Amount {
-	c := &s.classes[r.Class]
+	c := &s.classes.list[r.Class]
 	if r.Tasks == c.Demand.Roles[0].Tasks {
 		a := c.Amount
 		a.GPU = r.Milli // less where the policy gave it only a part of its demand

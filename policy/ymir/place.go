@@ -77,7 +77,11 @@ func merge(v *sched.View, p *sched.Plan, o *outcome) {
 func (pl *placer) sooner(o *outcome) bool {
 	b := o.jobs[1]
 	free := pl.v.Cluster().FreeGPUs(pl.pool, pl.v.Class(b.Class()).Mask)
-	best, least := 0, o.ends
+	first := 0 // GPUs of the first, which may be fewer than was planned for it
+	if a := pl.p.Alloc(o.jobs[0].ID); a != nil {
+		first = len(a.Shares)
+	}
+	best, least := 0, o.ends(first)
 	for n := range free {
 		if t := o.alone(n + 1); t < least {
 			best, least = n+1, t

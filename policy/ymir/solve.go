@@ -54,9 +54,10 @@ type outcome struct {
 	factor float64 // After, fresh: on the speed of the second one, as believed
 	split  bool    // one alone that was to go on from another one, and is not to any more
 
-	// Of a temporal pair: when its second is believed to end, in seconds, and how long it
-	// would take by itself with so many GPUs, no more than its fair share.
-	ends  float64
+	// For a temporal pair with so many GPUs, in seconds: when its second is believed to end
+	// if it goes on from the first, and how long it would take by itself, with no more than
+	// its fair share.
+	ends  func(gpus int) float64
 	alone func(gpus int) float64
 }
 
@@ -469,10 +470,11 @@ func (s *solve) outcomes(got solver.Solution) []outcome {
 // follows says of a pair that its second job goes on from the first one.
 func (s *solve) follows(o *outcome, first, second *task) {
 	o.how, o.factor = job.After, s.after(first, second)
-	at, _ := slices.BinarySearch(s.sizes, o.gpus)
-	o.ends = math.Inf(1)
-	if at < len(s.sizes) && s.sizes[at] == o.gpus {
-		o.ends = first.time(at) + second.time(at)/o.factor
+	o.ends = func(gpus int) float64 {
+		if k, found := slices.BinarySearch(s.sizes, gpus); found {
+			return first.time(k) + second.time(k)/o.factor
+		}
+		return math.Inf(1)
 	}
 	o.alone = func(gpus int) float64 {
 		if gpus > s.sizes[second.fair] {
