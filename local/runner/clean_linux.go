@@ -21,9 +21,10 @@ import (
 // patience is how long processes that were killed may take to end.
 const patience = 30 * time.Second
 
-// maxDoubts is how often processes are looked at again of which it cannot be told
-// whose they are: those that are about to become another program, or to end.
-const maxDoubts = 30
+// doubted is for how long processes are looked at again of which it cannot be told whose
+// they are: those that are about to become another program, or to end. On a busy machine
+// that takes a while.
+const doubted = 5 * time.Second
 
 // Clean kills all that a run has left whose runner was lost, and returns when it
 // is gone, or with an error that names processes which do not end. The caller
@@ -44,7 +45,7 @@ func Clean(dir string) error {
 			l.older = saved.Marks
 		}
 	}
-	until, doubts := time.Now().Add(patience), maxDoubts
+	began := time.Now()
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
 		left, doubt, err := l.find()
 		for _, p := range left {
@@ -53,13 +54,11 @@ func Clean(dir string) error {
 		if l.group != nil {
 			err = errors.Join(err, l.group.Kill())
 		}
-		if doubt {
-			doubts--
-		}
-		if len(left) == 0 && err == nil && (!doubt || doubts <= 0) {
+		took := time.Since(began)
+		if len(left) == 0 && err == nil && (!doubt || took > doubted) {
 			break
 		}
-		if time.Now().After(until) {
+		if took > patience {
 			return fmt.Errorf("job %s, run %d: processes %v do not end: %w", run.Job, run.Run, numbers(left), err)
 		}
 		time.Sleep(wait)
