@@ -195,10 +195,15 @@ func (d recovery) begunWithout(old *past) error {
 
 // hold holds what the log says against the history and the folders.
 func (d recovery) hold(old *past) error {
-	m := mending{recovery: d, old: old, known: map[string]bool{}}
+	m := mending{recovery: d, old: old, known: map[string]bool{}, at: map[string]int{}}
 	m.events = eventlog.Carried(d.st, mostPast)
 	for i := range m.events {
-		m.known[m.events[i].Spec.Key], m.known[BaseOf(m.events[i].Spec.Key)] = true, true
+		key := m.events[i].Spec.Key
+		m.at[key] = i
+		m.known[key], m.known[BaseOf(key)] = true, true
+		if m.events[i].Kind == eventlog.Past {
+			m.past++
+		}
 	}
 	for i := range job.ID(d.st.Jobs()) { // those that ended too long ago to be carried
 		m.known[d.st.Record(i).Job.Key], m.known[BaseOf(d.st.Record(i).Job.Key)] = true, true
@@ -221,6 +226,8 @@ type mending struct {
 	recovery
 	old     *past
 	events  []eventlog.Event // that make it
+	at      map[string]int   // the place of each job in events
+	past    int32            // those among them that have ended
 	known   map[string]bool  // keys and bases of jobs of which log or history tell
 	changed bool
 }
@@ -250,13 +257,8 @@ func phaseOf(s api.State) job.Phase {
 // over makes of a job that goes on one that has ended.
 func (m *mending) over(ev *eventlog.Event, phase job.Phase) {
 	m.changed = true
-	left := int32(0)
-	for i := range m.events {
-		if m.events[i].Kind == eventlog.Past {
-			left++
-		}
-	}
-	ev.Kind, ev.Alloc, ev.Frozen, ev.Left = eventlog.Past, nil, false, left
+	ev.Kind, ev.Alloc, ev.Frozen, ev.Left = eventlog.Past, nil, false, m.past
+	m.past++
 	ev.Record.Phase, ev.Record.End, ev.Record.Since, ev.Record.Placed, ev.Reason = phase, m.st.Now, m.st.Now, 0, job.Reason{Job: job.None}
 }
 
@@ -315,13 +317,13 @@ func (m *mending) job(r *Remains) {
 	if m.old.ended[key].Over() {
 		return
 	}
-	at := slices.IndexFunc(m.events, func(ev eventlog.Event) bool { return ev.Spec.Key == key })
+	at, known := m.at[key]
 	switch {
-	case at >= 0 && m.events[at].Kind == eventlog.Past:
+	case known && m.events[at].Kind == eventlog.Past:
 		return
-	case at >= 0 && launched(m.events[at].Record) >= r.Launches:
+	case known && launched(m.events[at].Record) >= r.Launches:
 		return // what has become of its run is found out as ever
-	case at < 0:
+	case !known:
 		at = m.add(r)
 		m.Note(api.Finding{File: "jobs/" + BaseOf(key), Job: key, Text: "the log has lost it", Done: "it is put back: it is " + r.stands()})
 	default:
@@ -355,6 +357,7 @@ func (m *mending) add(r *Remains) int {
 		}
 	}
 	m.events = append(m.events, ev)
+	m.at[spec.Key] = len(m.events) - 1
 	return len(m.events) - 1
 }
 

@@ -172,7 +172,7 @@ func (d orders) verb(c server.Caller, l *Job, v server.Verb) error {
 			return api.Refuse(api.Conflict, "job %s %s; only an operator may let it start before", l.Key, r.Reason.Text)
 		}
 		l.Held, l.Until, l.After, l.Passed = false, 0, nil, c.Operator
-		holds{d.Daemon}.freeIf(l)
+		holds(d).freeIf(l)
 	case server.Requeue:
 		return d.requeue(l, r, c)
 	default:

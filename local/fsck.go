@@ -51,7 +51,7 @@ func Fsck(opt Options, mend bool) (api.Fsck, error) {
 // a machine of which this program is not told all: that is for a daemon to decide.
 func (d repair) keepsDevices() error {
 	leaves := slices.ContainsFunc(d.Findings(), func(f api.Finding) bool { return f.Done == live.ToldToLeave })
-	if s := d.State(); leaves || s != nil && (recovery{d.Daemon}).otherDevices() {
+	if s := d.State(); leaves || s != nil && recovery(d).otherDevices() {
 		return errors.New("the state folder is that of a machine with other devices than norn finds here, so that running jobs would have to leave theirs: give the same --devices and --config as norn up has, or let norn up mend it")
 	}
 	return nil

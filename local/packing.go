@@ -193,7 +193,7 @@ func (d packing) findPackers() {
 	dirs, _ := filepath.Glob(filepath.Join(d.store.dir, "mps", "*"))
 	for _, dir := range dirs {
 		p := &packer{dir: dir, used: d.State().Now, gone: make(chan struct{})}
-		if (recovery{d.Daemon}).readFile(dir, packerFile, &p.note, "no job uses that server of CUDA MPS any more; end it yourself") {
+		if recovery(d).readFile(dir, packerFile, &p.note, "no job uses that server of CUDA MPS any more; end it yourself") {
 			d.packers = append(d.packers, p)
 		}
 	}

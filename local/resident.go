@@ -279,7 +279,7 @@ func (d trainers) findResidents() {
 	for _, dir := range dirs {
 		r := &resident{dir: dir, launched: make(chan struct{}), gone: make(chan struct{}), used: d.State().Now}
 		close(r.launched)
-		if r.cleared() || !(recovery{d.Daemon}).readFile(dir, residentFile, &r.note, "no job uses that trainer any more; end it yourself") {
+		if r.cleared() || !recovery(d).readFile(dir, residentFile, &r.note, "no job uses that trainer any more; end it yourself") {
 			continue
 		}
 		d.residents = append(d.residents, r)
