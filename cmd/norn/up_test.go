@@ -81,10 +81,10 @@ func TestServingKeepsToTheConfiguration(t *testing.T) {
 	}
 }
 
-// TestLimitsPage: docs/limits.md tells every limit of users and tenants with its defaults,
+// TestLimitsPage: docs/quotas.md tells every limit of users and tenants with its defaults,
 // and every one of them reaches the daemon.
 func TestLimitsPage(t *testing.T) {
-	page, err := os.ReadFile("../../docs/limits.md")
+	page, err := os.ReadFile("../../docs/quotas.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func TestLimitsPage(t *testing.T) {
 	} {
 		row := fmt.Sprintf("| `%s` | %v | %v |", key, v[0], v[1])
 		if !strings.Contains(strings.ReplaceAll(string(page), ",", ""), row) {
-			t.Errorf("docs/limits.md has no row %s", row)
+			t.Errorf("docs/quotas.md has no row %s", row)
 		}
 	}
 	if def.User.Memory != 0 || def.Tenant.Memory != 0 || def.User.Grace != time.Hour || def.Tenant.Grace != time.Hour {
