@@ -1,6 +1,6 @@
 # The usual errands. None is needed to use Norn: go build and go test do it all.
 
-.PHONY: build test bench bench-live bench-fidelity micro fuzz check
+.PHONY: build test race soak device-check bench bench-live bench-fidelity micro fuzz check
 
 build: ## the program, as ./norn
 	go build -o norn ./cmd/norn
@@ -8,11 +8,20 @@ build: ## the program, as ./norn
 test: ## everything, as in README.md
 	go test ./...
 
+race: ## what runs side by side, under the race detector; needs gcc, a few minutes
+	go test -race -short ./engine ./sim ./eventlog/... ./api/... ./live ./local
+
+soak: ## ten minutes of kills, full disks, flipped bits and hostile clients under three policies
+	go run ./internal/soak -for 10m
+
 check: ## what continuous integration checks besides the tests
 	test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }
 	go vet ./...
 	.ci/lint
 	go mod tidy -diff
+
+device-check: ## norn selftest: what is promised of a live machine, tried out on this one; best with a GPU
+	go run ./cmd/norn selftest
 
 bench: ## whole processes against their bounds; rewrites the tables of docs/performance.md
 	go run ./internal/bench -write docs/performance.md

@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/token"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 const (
 	mostLines   = 75 // of a function
 	mostMethods = 60 // of a type
+	mostFolders = 24 // at the root
 )
 
 // longFunctions are the functions that are longer, by package and name, and how long
@@ -134,5 +136,22 @@ func TestLimitsFind(t *testing.T) {
 	}
 	if got := beyond("methods", methods, mostMethods, nil); len(got) != 1 {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestFolders: who opens the repository sees what it consists of at one glance.
+func TestFolders(t *testing.T) {
+	entries, err := os.ReadDir(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var folders []string
+	for _, e := range entries {
+		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") && !slices.Contains([]string{"bin", "out"}, e.Name()) { // what .gitignore names
+			folders = append(folders, e.Name())
+		}
+	}
+	if len(folders) > mostFolders {
+		t.Errorf("%d folders at the root, %d at most: %v", len(folders), mostFolders, folders)
 	}
 }

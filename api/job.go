@@ -2,9 +2,12 @@
 // that users submit and how they stand, the machine, the events. It is data
 // alone; package server serves it over HTTP and package client calls it.
 //
-// Nouns: a JobSpec is what a user submits; a Job is how it stands; a run is one
-// launch of a job, from a start to an end or a preemption; a Report is what a
-// training process tells of its progress, an Order what it is told to do.
+// Nouns:
+//   - A JobSpec is what a user submits.
+//   - A Job is the present state of a job.
+//   - A run is one launch of a job, from a start to an end or a preemption.
+//   - A Report is what a training process tells of its progress.
+//   - An Order is what a training process is told to do.
 //
 // Units: moments are RFC 3339, spans are seconds (Seconds), memory is bytes
 // (Bytes), GPUs and CPUs are decimal numbers.
@@ -49,6 +52,7 @@ type JobSpec struct {
 	Model    string   `json:"model,omitempty" doc:"What is trained."`
 	Backbone string   `json:"backbone,omitempty" doc:"Fine-tuning: the foundation model."`
 	Dataset  string   `json:"dataset,omitempty" doc:"What it is trained on."`
+	Share    bool     `json:"share,omitempty" doc:"Fine-tuning: its user consents to its being merged with jobs of other users who consent too: what it has learnt is handed to them, and theirs to it."`
 	Batch    int      `json:"batch,omitempty" minimum:"0" doc:"Global batch size."`
 	Units    float64  `json:"units,omitempty" minimum:"0" doc:"Its whole work in its own units, such as steps."`
 	Unit     string   `json:"unit,omitempty" doc:"Of units: steps, epochs, samples."`

@@ -81,7 +81,7 @@ type Allocation struct {
 type Merge struct {
 	How        string `json:"how,omitempty" enum:"together,after" doc:"together: as one, on the same devices; after: it goes on from what the other has learnt."`
 	With       string `json:"with,omitempty" doc:"Number of the other job."`
-	Checkpoint string `json:"checkpoint,omitempty" doc:"The last one that the other has reported."`
+	Checkpoint string `json:"checkpoint,omitempty" doc:"The last one that the other has reported; of another user only where the job's own may read it."`
 }
 
 // Input is what is typed at the terminal of a job, and how large that is from now on.

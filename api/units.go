@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
 // Seconds is a span of time, written in JSON as a number of seconds, or read
@@ -82,7 +82,7 @@ func (r Range) Elastic() bool { return r.Least != r.Most }
 // largest size unless told otherwise.
 func ParseRange(s string) (Range, error) {
 	fail := func() (Range, error) {
-		return Range{}, fmt.Errorf("%q is no number of GPUs: write 2, 0.5 or 1-4", s)
+		return Range{}, fmt.Errorf("%q is not a number of GPUs: write 2, 0.5 or 1-4", s)
 	}
 	body, ask, asks := strings.Cut(s, ":")
 	least, most, isRange := strings.Cut(body, "-")
@@ -167,7 +167,7 @@ func ParseTasks(s string) (Tasks, error) {
 	}
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 1 || n > 10000 {
-		return Tasks{}, fmt.Errorf("%q is no number of tasks: write a number from 1 to 10000, or per-gpu", s)
+		return Tasks{}, fmt.Errorf("%q is not a number of tasks: write a number from 1 to 10000, or per-gpu", s)
 	}
 	return Tasks{N: n}, nil
 }
@@ -212,8 +212,8 @@ func (t *Tasks) UnmarshalJSON(b []byte) error {
 // in package json.
 func isNull(b []byte) bool { return string(bytes.TrimSpace(b)) == "null" }
 
-// scalar is the text of a JSON number or string. What decoders hand over is
-// whole and valid, so that a plain one is taken as it stands.
+// scalar is the text of a JSON number or string. Values from decoders are whole
+// and valid, so a plain one is taken as it stands.
 func scalar(b []byte) (string, error) {
 	b = bytes.TrimSpace(b)
 	if len(b) < 2 || b[0] != '"' {

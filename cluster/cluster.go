@@ -2,20 +2,25 @@
 // they stand, how they are linked, whether they work, and the ledger of what is
 // taken.
 //
-// Nouns: a Node has groups of equal devices (GPUs); a device has a capacity of
-// 1000 milli and can be shared; a Pool is a partition of the nodes (a virtual
-// cluster; pool 0 takes what belongs to no other); a Domain is a place in the
-// topology tree (rack, zone, region, to any depth); an Alloc is what one job
-// holds. A node may count its devices instead of telling them apart (Pooled):
-// its group is then one device of count x 1000 milli.
+// Nouns:
+//   - A Node has groups of equal devices (GPUs).
+//   - A device has a capacity of 1000 milli and can be shared.
+//   - A Pool is a partition of the nodes (a virtual cluster). Pool 0 takes the
+//     nodes that belong to no other pool.
+//   - A Domain is a place in the topology tree (rack, zone, region, to any
+//     depth).
+//   - An Alloc is the allocation of one job. A node may count its devices
+//     instead of telling them apart (Pooled): its group is then one device of
+//     count x 1000 milli.
 //
 // Units: devices and cores in thousandths (unit.Milli), memory in bytes, link
 // speeds in GB/s.
 //
-// The ledger (Take, Release) works in time that depends on what is taken and
-// not on the size of the cluster: groups are indexed by pool, GPU type and
-// number of whole free devices, devices in partial use by what is left of them.
-// Mark, Undo and Keep make it a what-if: Undo restores every index bit by bit.
+// The ledger (Take, Release) works in time that depends on the size of the
+// allocation and not on the size of the cluster. Groups are indexed by pool,
+// GPU type and number of whole free devices. Devices in partial use are indexed
+// by their free part. Mark, Undo and Keep make it a what-if: Undo restores
+// every index bit by bit.
 package cluster
 
 import (
@@ -23,8 +28,8 @@ import (
 	"math/bits"
 	"slices"
 
-	"github.com/norn-scheduler/norn/dense"
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/state/dense"
 )
 
 // Numbers of things, dense from zero in the order in which they were added.
@@ -50,10 +55,10 @@ func (m TypeMask) Has(t TypeID) bool { return m == 0 || m&(1<<t) != 0 }
 // GPUType is a model of GPU. Speed is relative to the reference type of the
 // cluster, for jobs about which nothing better is known; zero means one.
 //
-// A device of a Host type is no GPU but a part of the processors of its node, for
-// jobs that can do without GPUs: it is shared and booked like one, but counts as
-// none, and only demands that name the type, or policies that know what they do,
-// put jobs there.
+// A device of a Host type is no GPU but a part of the processors of its node,
+// for jobs that can do without GPUs. It is shared and booked like a GPU, but
+// counts as none. Only demands that name the type, and policies that know about
+// it, put jobs there.
 type GPUType struct {
 	Name   string
 	Memory unit.Bytes
@@ -449,9 +454,9 @@ func (c *Cluster) countFree(s *shelf, g *group, delta int64) {
 	s.domainFree[leaf] += int32(delta)
 }
 
-// countMilli keeps the counts of free milli, and the index of partial devices,
-// true where what is free of a device goes from was to now; 0 where the device
-// comes or goes.
+// countMilli updates the counts of free milli, and the index of partial
+// devices, when the free part of a device goes from was to now. Either is 0
+// where the device comes or goes.
 func (c *Cluster) countMilli(s *shelf, d *device, id DeviceID, was, now int32) {
 	if d.broken {
 		return
@@ -473,8 +478,8 @@ func (c *Cluster) countMilli(s *shelf, d *device, id DeviceID, was, now int32) {
 	}
 }
 
-// SetHealth changes the health of a node. What is held there stays held until
-// it is released.
+// SetHealth changes the health of a node. Allocations there stay until they are
+// released.
 func (c *Cluster) SetHealth(id NodeID, h Health) {
 	c.nodes[id].health = h
 	c.relist(id)
@@ -494,8 +499,8 @@ func (c *Cluster) relist(id NodeID) {
 	}
 }
 
-// SetBroken takes one device out of use, or back into use. What is held on it
-// stays held until it is released. A pooled device loses or regains all.
+// SetBroken takes one device out of use, or back into use. Allocations on it
+// stay until they are released. A pooled device loses or regains all.
 func (c *Cluster) SetBroken(id DeviceID, broken bool) {
 	d := &c.devices[id]
 	if d.broken == broken {
@@ -711,8 +716,9 @@ func (c *Cluster) MemoryFree(id NodeID) (free unit.Bytes, ok bool) {
 	return n.memFree, n.accountsM
 }
 
-// TasksBeside is for how many tasks, each of so much CPU and memory, a node has room
-// beside what is booked, as far as it accounts for them; it stops counting at most.
+// TasksBeside is the number of tasks, each of so much CPU and memory, for which
+// a node has room beside what is booked, as far as it accounts for them. It
+// stops counting at most.
 func (c *Cluster) TasksBeside(id NodeID, cpu unit.Milli, memory unit.Bytes, most int) int {
 	n := &c.nodes[id]
 	if n.accountsC && cpu > 0 {

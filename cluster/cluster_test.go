@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
 // small is a cluster of one node of four GPUs with eight cores and 16 GiB.
@@ -57,7 +57,7 @@ func TestTakeErrors(t *testing.T) {
 			k.before(c)
 		}
 		before := c.fingerprint()
-		if err := c.Take(k.a); err == nil || err.Error() != k.want {
+		if err := c.Allocate(k.a); err == nil || err.Error() != k.want {
 			t.Errorf("Take(%+v): %v, want %s", k.a, err, k.want)
 		}
 		if c.fingerprint() != before {
@@ -167,8 +167,9 @@ func TestTopology(t *testing.T) {
 }
 
 // TestLinksChooseFast: on a DGX-1 the devices of a job are those with the
-// fastest links (NVIDIA DGX-1V: 0-3, 0-4, 1-2, 1-5, 2-3, 4-7, 5-6, 6-7 have two
-// bricks, so a pair is never spread over slower links while one is free).
+// fastest links. Of the NVIDIA DGX-1V, the pairs 0-3, 0-4, 1-2, 1-5, 2-3, 4-7,
+// 5-6 and 6-7 have two bricks. So a pair is never spread over slower links
+// while one of these is free.
 func TestLinksChooseFast(t *testing.T) {
 	c := New()
 	typ, _ := c.AddType(GPUType{Name: "V100"})
@@ -180,7 +181,7 @@ func TestLinksChooseFast(t *testing.T) {
 		t.Fatal(err)
 	}
 	busy := &Alloc{Pieces: []Piece{{Shares: 1}}, Shares: []Share{{Device: 0, Milli: 1000}}}
-	if err := c.Take(busy); err != nil {
+	if err := c.Allocate(busy); err != nil {
 		t.Fatal(err)
 	}
 	pair := c.AppendWhole(nil, 0, 2, 0)
@@ -238,12 +239,12 @@ func TestLedgerAllocatesNothing(t *testing.T) {
 	}
 	work := func() {
 		mark := c.Mark()
-		if c.Take(a) != nil {
+		if c.Allocate(a) != nil {
 			t.Fatal("does not fit")
 		}
 		c.Undo(mark)
 		mark = c.Mark()
-		if c.Take(a) != nil {
+		if c.Allocate(a) != nil {
 			t.Fatal("does not fit")
 		}
 		c.Release(a)
@@ -255,8 +256,7 @@ func TestLedgerAllocatesNothing(t *testing.T) {
 	}
 }
 
-// What may be given new work: not what is on a node that is cordoned, and no broken
-// device.
+// A device on a cordoned node and a broken device may not be given new work.
 func TestUsable(t *testing.T) {
 	c := New()
 	typ, err := c.AddType(GPUType{Name: "V100"})
@@ -295,7 +295,7 @@ func TestTasksBeside(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Take(&Alloc{Pieces: []Piece{{Node: full, Tasks: 1, CPU: unit.One, Memory: 1 << 30}}}); err != nil {
+	if err := c.Allocate(&Alloc{Pieces: []Piece{{Node: full, Tasks: 1, CPU: unit.One, Memory: 1 << 30}}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []struct {

@@ -3,7 +3,7 @@ package cluster
 import (
 	"math/bits"
 
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
 // ShelfID numbers the sets of usable groups of one pool and one GPU type.
@@ -139,10 +139,10 @@ func (c *Cluster) NextRoom(p PoolID, after NodeID) NodeID {
 	return NodeID(c.pools[p].room.Next(int(after) + 1))
 }
 
-// best picks n of the free devices: grown greedily from every start by the
-// device with the fastest links to those chosen, the set with the largest sum
-// of link speeds, lowest numbers first. offset is the index in the node of bit
-// zero.
+// best picks n of the free devices. From every start it grows a set by the
+// device with the fastest links to those chosen. It takes the set with the
+// largest sum of link speeds, and of equals the one with the lowest numbers.
+// offset is the index in the node of bit zero.
 func (l *Links) best(free uint64, offset, n int) uint64 {
 	var best uint64
 	bestSum := -1.0

@@ -5,7 +5,7 @@ import (
 	"math/bits"
 	"slices"
 
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
 // Alloc is what one job holds: pieces, one for each node and role, and the
@@ -183,14 +183,14 @@ func (c *Cluster) Keep(mark int) {
 	}
 }
 
-// Take books an Alloc. It fails, and changes nothing, when a device, a node's
+// Allocate books an Alloc. It fails, and changes nothing, when a device, a node's
 // CPU or its memory would be over-committed, or when a node is not usable.
-func (c *Cluster) Take(a *Alloc) error { return c.take(a, false) }
+func (c *Cluster) Allocate(a *Alloc) error { return c.take(a, false) }
 
-// Retake is Take for a job that has just released other parts of the very same
-// devices: it stays, so that nodes and devices which take no new work are no
-// hindrance.
-func (c *Cluster) Retake(a *Alloc) error { return c.take(a, true) }
+// Reallocate is Take for a job that has just released other parts of the very
+// same devices. The job stays, so it does not matter whether nodes and devices
+// take new work.
+func (c *Cluster) Reallocate(a *Alloc) error { return c.take(a, true) }
 
 func (c *Cluster) take(a *Alloc, stays bool) error {
 	at := 0

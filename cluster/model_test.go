@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
 // twin is the plain model of a cluster: what is there and what is left, with no
@@ -223,7 +223,7 @@ func (x *machine) take(t *rapid.T) {
 	a := x.drawAlloc(t)
 	want := x.m.fits(a)
 	before := x.c.fingerprint()
-	err := x.c.Take(a)
+	err := x.c.Allocate(a)
 	if (err == nil) != want {
 		t.Fatalf("Take(%+v) = %v, the model says %v", a, err, want)
 	}

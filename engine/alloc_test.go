@@ -22,9 +22,9 @@ import (
 	"github.com/norn-scheduler/norn/trace"
 )
 
-// wheel is a world that goes round: a fixed set of jobs, one of which ends its
-// attempt every second and waits again with another estimate, so that short
-// ones come and long ones make room. Leaving takes three seconds.
+// wheel is a world with a fixed set of jobs in a cycle. Every second one of
+// them ends its attempt and waits again with another estimate, so short jobs
+// come and long ones make room. Leaving takes three seconds.
 type wheel struct {
 	specs []job.Job
 	state *state.State
@@ -69,7 +69,7 @@ func (w *wheel) Next(wake time.Duration, out []eventlog.Event) (time.Duration, [
 	if id := job.ID(w.tick * 7 % len(w.specs)); w.tick > 1 && w.state.Record(id).Phase == job.Running {
 		out = append(out, eventlog.Event{Time: now, Kind: eventlog.Fail, Job: id, Reason: job.Reason{Code: job.Failed, Job: job.None}})
 	}
-	// A job that waits turns out to be shorter, or longer, than was thought.
+	// A waiting job turns out to be shorter or longer than estimated.
 	if id := job.ID(w.tick * 11 % len(w.specs)); w.tick > 1 && w.state.Record(id).Phase == job.Waiting {
 		d, _ := w.Estimate(&w.specs[id])
 		out = append(out, eventlog.Event{Time: now, Kind: eventlog.Estimate, Job: id, Estimate: d})
@@ -98,9 +98,9 @@ type counter struct{ kinds [64]int }
 
 func (c *counter) Event(ev *eventlog.Event, _ *state.State) { c.kinds[ev.Kind]++ }
 
-// TestNoAllocationInTheSteadyState: once warm, the engine goes on with starts,
-// ends of attempts, preemptions, drains and reasons at no cost in memory, under
-// every policy of the heart.
+// TestNoAllocationInTheSteadyState: once warm, the engine allocates no memory
+// for starts, ends of attempts, preemptions, drains and reasons. This holds
+// under each of the most used policies.
 func TestNoAllocationInTheSteadyState(t *testing.T) {
 	for _, name := range []string{"fifo", "sjf", "srtf", "srsf", "las", "tiresias"} {
 		entry, err := policy.ByName(name)
@@ -132,7 +132,8 @@ func TestNoAllocationInTheSteadyState(t *testing.T) {
 				step()
 			}
 		})
-		// But for the notes of policies: a note, its fields, and the struct that is read.
+		// Only notes of policies are allocated: a note, its fields, and the
+		// struct that is read.
 		notes := float64(count.kinds[eventlog.Memo]-warm.kinds[eventlog.Memo]) / 21
 		if n > 3*math.Ceil(notes) {
 			t.Errorf("%s: %v allocations and %v notes in 100 instants", name, n, notes)
@@ -162,8 +163,8 @@ func (s *endless) Next(e *trace.Entry) error {
 	return nil
 }
 
-// TestSimulationAllocatesForArrivalsOnly: a simulation keeps what jobs are, in
-// chunks of thousands, and allocates nothing else once warm.
+// TestSimulationAllocatesForArrivalsOnly: once warm, a simulation allocates
+// memory only for descriptions and records of jobs, in large chunks.
 func TestSimulationAllocatesForArrivalsOnly(t *testing.T) {
 	var in job.Interner
 	src := &endless{demand: []*job.Demand{in.Get(job.GPUs(1)), in.Get(job.GPUs(2)), in.Get(job.GPUs(4))}}
@@ -188,8 +189,8 @@ func TestSimulationAllocatesForArrivalsOnly(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	steps(50_000)
 	runtime.ReadMemStats(&after)
-	// 30,000 jobs: 59 chunks of 512 descriptions, 8 of 4,096 records, what is
-	// indexed by jobs doubles now and then, and so do the queues' blocks.
+	// 30,000 jobs need 59 chunks of 512 descriptions and 8 of 4,096 records. Slices
+	// indexed by jobs double now and then, and so do the queues' blocks.
 	if n := after.Mallocs - before.Mallocs; n > 300 {
 		t.Errorf("%d allocations for 30,000 jobs", n)
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/norn-scheduler/norn/job"
 )
 
-// drains knows which jobs are still leaving their devices and which jobs wait
-// for that. It is empty wherever leaving costs no time, and allocates nothing
+// drains keeps which jobs are still leaving their devices and which jobs wait
+// for that. It is empty wherever leaving takes no time, and allocates nothing
 // once warm.
 type drains struct {
 	leaving []leaver
@@ -76,8 +76,8 @@ func (d *drains) blocks(id job.ID, a *cluster.Alloc) bool {
 	return true
 }
 
-// resume notes that a job was assigned devices before a restart: which of those
-// who are still leaving it waits for is not known any more, so it waits for all.
+// resume notes that a job was assigned devices before a restart. It is no
+// longer known which leaving jobs it waits for, so it waits for all of them.
 func (d *drains) resume(id job.ID) {
 	on := pop(&d.spareJobs)
 	for _, l := range d.leaving {
@@ -97,8 +97,8 @@ func (d *drains) forget(id job.ID) {
 	}
 }
 
-// left notes that a job has left, and returns who waited for it alone. The
-// slice is valid until the next call.
+// left notes that a job has left, and returns the jobs that waited for it
+// alone. The slice is valid until the next call.
 func (d *drains) left(id job.ID) (ready []job.ID) {
 	d.ready = d.ready[:0]
 	for i := range d.leaving {

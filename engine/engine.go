@@ -1,10 +1,12 @@
-// Package engine is the loop: a world tells what happened, the engine folds it
-// into the state, the policy answers with a plan, and the engine turns the
+// Package engine is the loop. A world tells what happened, and the engine folds
+// it into the state. The policy answers with a plan. The engine turns the
 // difference between plan and state into actions, which the world carries out.
 //
-// Nouns: a World is where jobs run (the simulator, this machine, Kubernetes); a
-// Sink watches every event after it was folded in; an instant is everything
-// that happens at one moment, after which the policy decides once.
+// Nouns:
+//   - A World is where jobs run: the simulator, this machine, Kubernetes.
+//   - A Sink watches every event after it was folded in.
+//   - An instant is everything that happens at one moment, after which the
+//     policy decides once.
 package engine
 
 import (
@@ -17,15 +19,15 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/perf/predict"
 	"github.com/norn-scheduler/norn/place"
-	"github.com/norn-scheduler/norn/predict"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/tenant"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // World is where jobs run. The engine calls it from one goroutine.
@@ -34,11 +36,12 @@ type World interface {
 	// beyond wake, and appends what happened to out. io.EOF says that nothing
 	// will ever happen again, wake aside.
 	Next(wake time.Duration, out []eventlog.Event) (now time.Duration, events []eventlog.Event, err error)
-	// Start launches a job on what it was given. It answers after what delay
-	// the job makes progress, and at what speed.
+	// Start launches a job on its allocation. It returns the delay until the job
+	// makes progress, and its speed.
 	Start(id job.ID, a *cluster.Alloc) (delay time.Duration, speed float64)
-	// Stop makes a job leave its devices. It answers with how much progress the
-	// job keeps, and whether it has left already; if not, a Gone event follows.
+	// Stop makes a job leave its devices. It returns the progress that the job
+	// keeps, and whether the job has left already. If it has not, a Gone event
+	// follows.
 	Stop(id job.ID) (kept time.Duration, atOnce bool)
 	// Reshape moves or resizes a running job to a.
 	Reshape(id job.ID, a *cluster.Alloc, moved bool) (pause time.Duration, speed float64)
@@ -50,13 +53,14 @@ type Profiler interface {
 	Profile(id job.ID, a *cluster.Alloc) (delay time.Duration)
 }
 
-// Merger is a world that has a say in what it means that jobs are merged.
+// Merger is a world that decides what a merge costs a job.
 type Merger interface {
-	// Merge answers with the work of the job that counts from now on.
+	// Merge returns the work of the job that counts from now on.
 	Merge(id job.ID, how job.Merge, with job.ID) (kept time.Duration)
 }
 
-// abilities are the optional interfaces of a world; nil: it has no such ability.
+// abilities are the optional interfaces of a world. A field is nil when the
+// world lacks that ability.
 type abilities struct {
 	profile Profiler
 	merge   Merger
@@ -87,9 +91,9 @@ type Config struct {
 	Estimator  predict.Estimator // nil: predict.None
 	Costs      *perf.Costs       // what the policy believes transitions cost
 	Speeds     perf.Typed        // what the policy believes of speeds; nil: perf.Analytic with no penalty for spreading
-	Sharing    perf.Sharing      // what the policy believes of jobs that share a device; nil: perf.Alone; a *perf.Learner is taught what is observed, a copy of it for each run
+	Sharing    perf.Sharing      // what the policy believes of jobs that share a device; nil: perf.Alone; each run teaches its own copy of a *perf.Learner
 	Transfer   perf.Transfer     // what the policy believes that merged jobs learn from each other; nil: perf.Strangers
-	Exclusive  bool              // the policy has nobody share a device but those who ask for parts of one: see Resume
+	Exclusive  bool              // only jobs that ask for parts of a device share one under this policy, see Resume
 	Seed       uint64            // of v.Rand
 	Sinks      []Sink
 }
@@ -108,26 +112,27 @@ type Engine struct {
 	ev     eventlog.Event
 	events []eventlog.Event
 
-	changes []sched.Change
-	nodes   bool
-	first   bool
-	wake    time.Duration
-	idle    int           // wakes in a row without anything else happening
-	steps   int           // at one moment
-	last    time.Duration // of the last event
-	drains  drains
-	orders  []func(*sched.View, *sched.Plan)
-	heirs   []job.ID        // see inherit
-	profile map[job.ID]bool // of jobs that were assigned devices: they are to be measured there
-	seen    observer
+	changes   []sched.Change
+	nodes     bool
+	first     bool
+	wake      time.Duration
+	idle      int           // number of wakes in a row with no other event
+	steps     int           // number of steps at the present moment
+	last      time.Duration // of the last event
+	drains    drains
+	orders    []func(*sched.View, *sched.Plan)
+	inherited []job.ID        // see inherit
+	profile   map[job.ID]bool // jobs that were assigned devices only to be measured there
+	seen      observer
 }
 
-// maxIdleWakes ends a run in which the policy keeps waking up and nothing else
-// can ever happen.
+// maxIdleWakes is the number of wakes in a row after which a run ends, if
+// nothing else can ever happen.
 const maxIdleWakes = 10_000
 
-// maxSteps ends a run in which time does not go on, because what the policy decides has
-// consequences at once upon which it decides otherwise, again and again.
+// maxSteps is the number of steps at one moment after which a run fails. The
+// policy's decisions then have immediate effects that make it decide otherwise,
+// again and again.
 const maxSteps = 100_000
 
 // New prepares a run.
@@ -154,20 +159,22 @@ func New(cfg Config, world World) *Engine {
 		cfg: cfg, world: world, can: abilitiesOf(world), state: state.New(cfg.Cluster, cfg.Tenants),
 		rand: rand.New(rand.NewPCG(cfg.Seed, 0x6e6f726e)), first: true, wake: unit.Never, profile: map[job.ID]bool{},
 	}
+	e.state.Believe(cfg.Speeds)
 	e.SetPolicy(cfg.PolicyName, cfg.Policy)
 	e.observe()
 	return e
 }
 
-// Resume goes on from a state, such as a log left behind, instead of from an
-// empty one. It must be called before the first Step, if at all. The policy is
-// told of every active job.
+// Resume goes on from a state, such as that at the end of a log, instead of
+// from an empty one. It must be called before the first Step, if at all. The
+// policy is told of every active job.
 //
-// Jobs that share devices although the policy is Exclusive, as an earlier one has put
-// them there, go on: they hold equal parts of what they ask for, so that nobody is put
-// beside them, and all of it once they are alone.
+// An earlier policy may have let jobs share devices although the present one is
+// Exclusive. Such jobs go on. Each holds the same fraction of its demand, so no
+// other job is placed beside them, and gets all of its demand once it is alone.
 func (e *Engine) Resume(s *state.State) {
 	e.state, e.last = s, s.Now
+	s.Believe(e.cfg.Speeds)
 	for i := range s.Jobs() {
 		if s.Record(job.ID(i)).Phase == job.Stopping {
 			e.drains.leave(job.ID(i), nil)
@@ -182,9 +189,9 @@ func (e *Engine) Resume(s *state.State) {
 	e.observe()
 }
 
-// Order has something done beside what the policy decides: f is called once,
-// behind the policy's next decision and in the same plan. It is how a person's
-// wish that is a choice of devices, such as another size, is carried out.
+// Order adds something to the policy's decision: f is called once, after the
+// policy's next decision and in the same plan. A person's request that is a
+// choice of devices, such as another size, is carried out this way.
 func (e *Engine) Order(f func(v *sched.View, p *sched.Plan)) { e.orders = append(e.orders, f) }
 
 // SetPolicy replaces the policy, as a restart does. The new one is told of
@@ -267,7 +274,7 @@ func (e *Engine) Step() error {
 			return err
 		}
 	}
-	if e.first { // of a resumed run, those for whom the last had left before
+	if e.first { // in a resumed run, start the assigned jobs for which the last leaver had left before
 		if err := e.left(job.None); err != nil {
 			return err
 		}
@@ -293,7 +300,7 @@ func (e *Engine) tooFar() error {
 	return e.mistake(fmt.Errorf("the run does not end within %s, which is as far as time is counted: %s", unit.Human(horizon), who))
 }
 
-// happen folds in what the world told.
+// happen folds in one event of the world.
 func (e *Engine) happen(ev *eventlog.Event) error {
 	if ev.Kind == eventlog.Submit {
 		ev.Job, ev.Estimate = ev.Spec.ID, -1
@@ -317,7 +324,7 @@ func (e *Engine) happen(ev *eventlog.Event) error {
 	case eventlog.Fail:
 		return e.estimateAgain(ev.Job)
 	case eventlog.NodeSet:
-		if on := e.state.Holders(ev.Node, nil); ev.Health == cluster.Down && len(on) > 0 {
+		if on := e.state.JobsOn(ev.Node, nil); ev.Health == cluster.Down && len(on) > 0 {
 			return fmt.Errorf("the world told that node %s went down and left job %s there",
 				e.state.Cluster.Node(ev.Node).Name, e.state.Record(on[0]).Job.Key)
 		}
@@ -394,7 +401,7 @@ func (e *Engine) decide() error {
 	if err := e.explain(e.changes[:arrived]); err != nil {
 		return err
 	}
-	// What the plan itself led to is news for the next call.
+	// The effects of the plan itself are changes for the next call.
 	e.changes = append(e.changes[:0], e.changes[arrived:]...)
 	e.nodes, e.first = false, false
 	return e.askWake()
@@ -435,15 +442,15 @@ func (e *Engine) everything(out []sched.Change) []sched.Change {
 			out = append(out, sched.Change{Job: job.ID(i), Kind: sched.Arrived})
 		case r.Phase == job.Waiting:
 			out = append(out, sched.Change{Job: job.ID(i), Kind: sched.Stopped})
-		case r.Phase.Holds():
+		case r.Phase.HasDevices():
 			out = append(out, sched.Change{Job: job.ID(i), Kind: sched.Runs})
 		}
 	}
 	return out
 }
 
-// carryOut turns the difference between plan and state into events and actions:
-// first who leaves, then who changes, then who comes.
+// carryOut turns the difference between plan and state into events and actions.
+// Jobs that leave come first, then those that change, then those that start.
 func (e *Engine) carryOut() error {
 	ops := e.plan.Ops()
 	e.state.Booked(true)
@@ -477,7 +484,8 @@ func (e *Engine) carryOut() error {
 	return e.notes()
 }
 
-// notes carries out what the plan only says: reasons and notes.
+// notes carries out the parts of the plan that are only records: reasons and
+// notes.
 func (e *Engine) notes() error {
 	for _, n := range e.plan.Notes() {
 		if e.state.Record(n.Job).Note.Equal(n.Note) {
@@ -488,7 +496,7 @@ func (e *Engine) notes() error {
 			return err
 		}
 	}
-	holds := e.plan.Holds()
+	holds := e.plan.Waits()
 	for i := range holds {
 		if err := e.waits(holds[i].Job, holds[i].Why); err != nil {
 			return err
@@ -497,8 +505,8 @@ func (e *Engine) notes() error {
 	return nil
 }
 
-// waits tells why a job waits, if that is news: a count of free GPUs that changes
-// is none, a promised moment that changes is.
+// waits records why a job waits, if the reason is new. Another count of free
+// GPUs does not make it new; another promised moment does.
 func (e *Engine) waits(id job.ID, why job.Reason) error {
 	r := e.state.Record(id)
 	was := r.Reason
@@ -510,8 +518,8 @@ func (e *Engine) waits(id job.ID, why job.Reason) error {
 	return e.apply(&e.ev)
 }
 
-// explain sees to it that a job which came and was left waiting has a reason,
-// and that one which can never run is told so.
+// explain gives a reason to each job that came and was left waiting, and to
+// each one that can never run.
 func (e *Engine) explain(changes []sched.Change) error {
 	for _, ch := range changes {
 		if ch.Kind != sched.Arrived && ch.Kind != sched.Stopped {
@@ -549,8 +557,9 @@ func (e *Engine) start(op *sched.Op) error {
 	return e.begin(op.Job, op.Now, op.Now, op.Profile)
 }
 
-// begin starts a job on what it is given, or has been assigned: given is nil then. It
-// may be there only to be measured.
+// begin starts a job on its allocation. given is nil for a job that has been
+// assigned its devices before. With profile the job is there only to be
+// measured.
 func (e *Engine) begin(id job.ID, on, given *cluster.Alloc, profile bool) error {
 	e.ev = eventlog.Event{Time: e.state.Now, Kind: eventlog.Start, Job: id, Alloc: given}
 	if profile && e.can.profile != nil {
@@ -599,8 +608,7 @@ func (e *Engine) reshape(op *sched.Op) error {
 	return e.apply(&e.ev)
 }
 
-// left starts the assigned jobs for which the last of those that had to leave
-// has left.
+// left starts the assigned jobs that waited only for this job to leave.
 func (e *Engine) left(id job.ID) error {
 	for _, next := range e.drains.left(id) {
 		if err := e.begin(next, e.state.Alloc(next), nil, e.profile[next]); err != nil {

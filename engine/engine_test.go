@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
@@ -19,7 +20,6 @@ import (
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim"
 	"github.com/norn-scheduler/norn/sim/simtest"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // scripted is a policy made of functions.
@@ -41,7 +41,7 @@ func (s *scripted) make() (sched.Policy, error) { return s, nil }
 
 func newSRTF() (sched.Policy, error) { return shortest.NewSRTF().Policy() }
 
-// startAll starts whoever fits.
+// startAll starts every job that fits.
 func startAll(v *sched.View, p *sched.Plan) {
 	for j := range v.Waiting() {
 		p.Start(j.ID, place.Pack)
@@ -55,10 +55,10 @@ func linesEqual(t *testing.T, got []string, want string) {
 	}
 }
 
-// TestOrderAtOneInstant: what happens at one moment is folded in this order: ends
-// and failures of attempts, nodes that arrive, nodes that are lost with what is
-// thrown off them, who has left, submissions; then the policy decides, once:
-// stops, moves, starts, reasons.
+// TestOrderAtOneInstant: events of one moment are folded in a fixed order. Ends
+// and failures of attempts come first. Arriving nodes, lost nodes with their
+// evicted jobs, jobs that have left, and submissions follow. Then the policy
+// decides once: stops, moves, starts, reasons.
 func TestOrderAtOneInstant(t *testing.T) {
 	decisions := 0
 	at10 := 0
@@ -113,8 +113,8 @@ func TestOrderAtOneInstant(t *testing.T) {
 	}
 }
 
-// TestBadPlanNamesThePolicy: a plan that cannot be ends the run with an error
-// that names policy, moment and job; the state is as before the decision.
+// TestBadPlanNamesThePolicy: an impossible plan ends the run with an error that
+// names policy, moment and job. The state is as before the decision.
 func TestBadPlanNamesThePolicy(t *testing.T) {
 	cases := []struct {
 		name string
@@ -131,7 +131,7 @@ func TestBadPlanNamesThePolicy(t *testing.T) {
 			"policy test at 10s: it made a plan that cannot be: job b: cannot start it: it is a gang of 2 tasks, not 1"},
 		{"busy", func(v *sched.View, p *sched.Plan) { p.StartOn(1, v.Alloc(0)) },
 			"policy test at 10s: it made a plan that cannot be: job b: cannot start it: it does not fit: GPU 0 of node n0 has 0 of a GPU free, 1 is needed"},
-		{"its own", func(v *sched.View, p *sched.Plan) { p.Start(1, place.Pack); p.Spoil(errors.New("no idea")) },
+		{"its own", func(v *sched.View, p *sched.Plan) { p.Start(1, place.Pack); p.Invalidate(errors.New("no idea")) },
 			"policy test at 10s: it made a plan that cannot be: no idea"},
 		{"panic", func(v *sched.View, p *sched.Plan) { p.Start(1, place.Pack); panic("oh") }, "policy test at 10s: it panicked: oh"},
 		{"panic in a try", func(v *sched.View, p *sched.Plan) {
@@ -165,8 +165,8 @@ func TestBadPlanNamesThePolicy(t *testing.T) {
 	}
 }
 
-// TestWakes: a policy is woken exactly when it asked for it, and told so; a
-// moment that is not later than now is its error.
+// TestWakes: a policy is woken exactly when it asked for it, and told so. A
+// moment that is not later than now is an error of the policy.
 func TestWakes(t *testing.T) {
 	var woken []time.Duration
 	p := &scripted{
@@ -260,8 +260,9 @@ func TestDrains(t *testing.T) {
 99 end a done`)
 }
 
-// TestMoveAndResize: the same job planned onto other devices is moved, with
-// another number of tasks resized; onto the same ones nothing happens.
+// TestMoveAndResize: a job that is planned onto other devices is moved, and one
+// with another number of tasks is resized. A job that is planned onto the same
+// devices is left alone.
 func TestMoveAndResize(t *testing.T) {
 	elastic := job.GPUs(2)
 	elastic.Roles[0].Min, elastic.Roles[0].Max = 1, 4
@@ -305,7 +306,7 @@ func TestMoveAndResize(t *testing.T) {
 	}
 }
 
-// TestWorldErrors: what a world tells is checked too.
+// TestWorldErrors: the engine checks the events of a world, too.
 func TestWorldErrors(t *testing.T) {
 	spec := &job.Job{Key: "a", Demand: &job.Demand{}}
 	submit := eventlog.Event{Kind: eventlog.Submit, Spec: spec}
@@ -361,9 +362,9 @@ func (f *fake) Start(job.ID, *cluster.Alloc) (time.Duration, float64)         { 
 func (f *fake) Stop(job.ID) (time.Duration, bool)                             { return 0, true }
 func (f *fake) Reshape(job.ID, *cluster.Alloc, bool) (time.Duration, float64) { return 0, 1 }
 
-// TestStandstill: a policy that undoes at each look what it did at the last one, where
-// each has consequences that the world tells at once, ends with an error that names it
-// instead of never.
+// TestStandstill: a policy undoes at each step what it did at the last one, and
+// the world reports the effects at once. The run ends with an error that names
+// the policy.
 func TestStandstill(t *testing.T) {
 	back := &scripted{decide: func(v *sched.View, p *sched.Plan) {
 		for j := range v.Waiting() {

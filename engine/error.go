@@ -4,16 +4,16 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
-// PolicyError is the error of a run that its policy has brought about. The world and
-// the state are as they were before the policy decided, unless the error came while
-// its plan was carried out.
+// PolicyError is an error that the policy of a run has caused. The world and
+// the state are as they were before the policy decided, unless the error came
+// while its plan was carried out.
 type PolicyError struct {
 	Policy string        // name and settings, as Config.PolicyName or SetPolicy gave them
 	At     time.Duration // since the start of the run
-	Err    error         // what was wrong; a *PanicError where the policy panicked
+	Err    error         // the cause; a *PanicError if the policy panicked
 }
 
 // Error names the policy and the moment.
@@ -21,7 +21,7 @@ func (e *PolicyError) Error() string {
 	return fmt.Sprintf("policy %s at %s: %v", e.Policy, unit.Human(e.At), e.Err)
 }
 
-// Unwrap is what was wrong.
+// Unwrap is the cause of the error.
 func (e *PolicyError) Unwrap() error { return e.Err }
 
 // PanicError is the panic of a policy: a mistake of its author.
@@ -33,7 +33,7 @@ type PanicError struct {
 // Error says what happened, without the stack.
 func (e *PanicError) Error() string { return fmt.Sprintf("it panicked: %v", e.Value) }
 
-// mistake is an error that the policy has brought about now.
+// mistake is an error that the policy has caused at the present moment.
 func (e *Engine) mistake(err error) error {
 	return &PolicyError{Policy: e.cfg.PolicyName, At: e.state.Now, Err: err}
 }

@@ -9,8 +9,9 @@ import (
 	"github.com/norn-scheduler/norn/state"
 )
 
-// Apply folds one event into a state. It fails, naming the job or node, on an
-// event that cannot follow what is known; the state must then be given up.
+// Apply folds one event into a state. It fails on an event that is impossible
+// in that state, with an error that names the job or node. The state is then
+// invalid.
 func Apply(s *state.State, ev *eventlog.Event) error {
 	if ev.Time < s.Now {
 		return fmt.Errorf("an event at %v follows one at %v", ev.Time, s.Now)
@@ -34,7 +35,7 @@ func Apply(s *state.State, ev *eventlog.Event) error {
 		if err := s.Carry(ev.Spec, ev.Record, ev.Alloc, ev.Estimate, ev.Reason); err != nil || !ev.Frozen {
 			return err
 		}
-		return s.KeepHome(ev.Job)
+		return s.KeepPinnedPlace(ev.Job)
 	case eventlog.Past:
 		return s.CarryPast(ev.Spec, ev.Record, ev.Estimate, ev.Reason, int(ev.Left))
 	case eventlog.NodeAdd:
@@ -107,7 +108,7 @@ func applyJob(s *state.State, ev *eventlog.Event) error {
 		}
 		return s.Hold(ev.Job, ev.Reason)
 	case eventlog.Free:
-		return s.Free(ev.Job)
+		return s.Release(ev.Job)
 	case eventlog.Wait:
 		s.Record(ev.Job).Reason = ev.Reason
 	case eventlog.Move, eventlog.Resize:
@@ -129,8 +130,9 @@ func applyJob(s *state.State, ev *eventlog.Event) error {
 	return nil
 }
 
-// setSpeed gives a job the speed with which it was started or reshaped, if it has
-// another one: that of before, or the reference speed at a start.
+// setSpeed gives a job the speed with which it was started or reshaped, unless
+// it has that speed already. Before, it has its old speed, or the reference
+// speed at a start.
 func setSpeed(s *state.State, ev *eventlog.Event) error {
 	if s.Record(ev.Job).Speed == ev.Speed {
 		return nil

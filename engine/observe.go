@@ -7,48 +7,50 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
-	"github.com/norn-scheduler/norn/dense"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/state"
+	"github.com/norn-scheduler/norn/state/dense"
 )
 
-// Exact is a world that knows at every moment how fast each job runs: who is not told
-// to run at another speed runs as it did, whoever came beside it. In others only what
-// a Speed event tells was measured.
+// Exact is a world that knows the speed of each job at every moment. A job
+// without a Speed event runs as before, whichever job came beside it. In other
+// worlds only the speed in a Speed event was measured.
 type Exact interface {
 	KnowsSpeeds() bool
 }
 
-// Measuring is a world that must watch jobs for a while before it knows how fast they
-// are with what they hold by now.
+// Measuring is a world that must watch jobs for a while before it knows their
+// speeds on a new allocation.
 type Measuring interface {
 	SpeedLag() time.Duration
 }
 
-// observer teaches the belief of a run how jobs slow each other down, where that is a
-// perf.Learner. A job was seen to run at its speed over what the scheduler believes
-// that it runs at alone with what it holds, and that is put down to the device on which
-// it is believed to be slowed down most.
+// observer teaches the belief of a run how jobs slow each other down, if that
+// belief is a perf.Learner. The factor of a job is its measured speed divided
+// by the speed at which the scheduler believes that it runs alone on its
+// allocation. The factor is attributed to the device on which the job is
+// believed to be slowed down most.
 //
-// It is seen when its speed is told; in an exact world also when time has moved on
-// since it or a neighbour came, left, or was moved. Who is merged with another, or
-// on whose devices anybody is throttled or works with another batch, teaches nothing: its
-// speed has other causes.
+// A job is observed when a Speed event tells its speed. In an exact world it is
+// also observed when time has moved on since it or a neighbour came, left, or
+// was moved. Merged jobs teach nothing, and neither do jobs on devices where a
+// job is throttled or works with another batch: their speeds have other causes.
 //
-// What is learnt is an event, and is kept by the state.
+// Each lesson is an event, and is kept by the state.
 type observer struct {
 	learner *perf.Learner // nil: nothing is learnt
 	exact   bool
-	unseen  dense.Set // jobs to be seen when time moves on
+	unseen  dense.Set // jobs to be observed when time moves on
 
 	running      []job.ID // scratch
 	others, most []perf.Sharer
 	lessons      []perf.Lesson
 }
 
-// observe makes the observer of a run, and the belief that it teaches.
+// observe makes the observer of a run, with its own copy of the belief that it
+// teaches.
 func (e *Engine) observe() {
 	first, learns := e.cfg.Sharing.(*perf.Learner)
 	if !learns {
@@ -73,8 +75,8 @@ func (o *observer) runners(s *state.State, d cluster.DeviceID) []job.ID {
 	return o.running
 }
 
-// changed notes that something changes on the devices of a running job: those who run
-// there beside others are to be seen, all but one.
+// changed notes that something changes on the devices of a running job. The
+// jobs that run there beside others are to be observed, all except but.
 func (o *observer) changed(s *state.State, id, but job.ID) {
 	if !s.Known(id) || s.Record(id).Phase != job.Running {
 		return
@@ -119,7 +121,8 @@ func (o *observer) concerns(ev *eventlog.Event) bool {
 	return false
 }
 
-// settled sees the jobs of which nothing more will be told of this moment.
+// settled observes the jobs that are due, now that no more events of their
+// moment can come.
 func (e *Engine) settled() error {
 	for id := e.seen.unseen.Next(0); id >= 0; id = e.seen.unseen.Next(id + 1) {
 		if err := e.see(job.ID(id)); err != nil {
@@ -130,7 +133,7 @@ func (e *Engine) settled() error {
 	return nil
 }
 
-// see learns from the speed of a job.
+// see learns from the present speed of a job.
 func (e *Engine) see(id job.ID) error {
 	o, s := &e.seen, e.state
 	r := s.Record(id)
@@ -171,9 +174,9 @@ func (e *Engine) see(id job.ID) error {
 	return nil
 }
 
-// beside is who is on a device beside a job, and with which part of it; told is false
-// where somebody is throttled or works with another batch, which has consequences of
-// its own.
+// beside lists the jobs on a device beside a job, with their parts of it. told
+// is false if any of them is throttled or works with another batch, since that
+// changes speeds, too.
 func (o *observer) beside(s *state.State, d cluster.DeviceID, id job.ID) (others []perf.Sharer, told bool) {
 	o.others = o.others[:0]
 	for _, other := range o.runners(s, d) {
@@ -191,8 +194,8 @@ func (o *observer) beside(s *state.State, d cluster.DeviceID, id job.ID) (others
 	return o.others, true
 }
 
-// alone is how fast the scheduler believes that a job runs with what it holds when
-// nobody is beside it; 0 where that is not known.
+// alone is the speed at which the scheduler believes that a job runs on its
+// allocation with no other job beside it. It is 0 if that is not known.
 func (e *Engine) alone(r *job.Record, a *cluster.Alloc) float64 {
 	c := e.state.Cluster
 	h := r.Job.Hints

@@ -12,10 +12,10 @@ import (
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/eventlog/replay"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/policy"
-	"github.com/norn-scheduler/norn/replay"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim"
 	"github.com/norn-scheduler/norn/sim/simtest"
@@ -82,9 +82,10 @@ func one(key string, at, run float64) simtest.Job {
 	return simtest.Job{Key: key, At: at, GPUs: 1, Run: run, Model: key[:1]}
 }
 
-// What is seen is learnt, in each direction: also of who is beside another from the
-// same moment on, of who is not slowed down and so never told to run at another speed,
-// and of the GPU of a gang on which it is slowed down most.
+// TestLearnsWhatIsSeen: observations are learnt, in each direction. This
+// includes jobs that start beside each other at the same moment, and jobs that
+// are not slowed down and so never have a Speed event. For a gang it is the GPU
+// on which the gang is slowed down most.
 func TestLearnsWhatIsSeen(t *testing.T) {
 	gang := one("g", 0, 100)
 	gang.GPUs = 2
@@ -124,8 +125,8 @@ func (r rationed) Among(s perf.Sharer, others []perf.Sharer, t cluster.GPUType) 
 	return factor
 }
 
-// What a job loses by holding a part of a device only is not put down to its neighbours,
-// where the belief knows of it.
+// TestLearnsBesidePortions: a belief that knows how parts of devices slow a job
+// down does not attribute that loss to the neighbours.
 func TestLearnsBesidePortions(t *testing.T) {
 	truth := rationed{beside(map[string]int{"a b": 50, "b a": 80})}
 	if got, want := learns(t, truth, rationed{}, crowd{}, nil, one("a", 0, 100), one("b", 10, 100)), map[string]int{"a b": 50, "b a": 80}; !maps.Equal(got, want) {
@@ -133,11 +134,12 @@ func TestLearnsBesidePortions(t *testing.T) {
 	}
 }
 
-// measures is a world that tells of speeds only what it has measured.
+// measures is a world that reports only speeds that it has measured.
 type measures struct{ engine.World }
 
-// Where speeds are not known but measured, nothing is learnt but from what was: from b
-// when c has come, not from how fast they were expected to start.
+// TestLearnsWhatIsMeasured: where speeds are measured, only measured speeds
+// teach anything. Here that is the speed of b after c has come, not the speeds
+// at which the jobs were expected to start.
 func TestLearnsWhatIsMeasured(t *testing.T) {
 	truth := beside(map[string]int{"a b": 50, "b a": 80})
 	hide := func(w engine.World) engine.World { return measures{w} }
@@ -146,8 +148,8 @@ func TestLearnsWhatIsMeasured(t *testing.T) {
 	}
 }
 
-// What was learnt of a random run is in its log and in a log that goes on from it: a
-// scheduler that begins again believes the same.
+// TestLearntSurvives: the lessons of a random run are in its log and in a log
+// that goes on from it. A scheduler that starts again believes the same.
 func TestLearntSurvives(t *testing.T) {
 	lessons := 0
 	rapid.Check(t, func(t *rapid.T) {

@@ -22,8 +22,8 @@ import (
 	"github.com/norn-scheduler/norn/trace"
 )
 
-// arrivals notes by key when jobs arrived on what they hold, as the events tell, and
-// compares who is on each device with a scan over what all jobs hold.
+// arrivals notes by key when jobs arrived on their devices, according to the
+// events. It compares the jobs on each device with a scan over all allocations.
 type arrivals struct {
 	t    *rapid.T
 	at   map[string]time.Duration
@@ -76,9 +76,9 @@ func (w *arrivals) compare(s *state.State) {
 	}
 }
 
-// TestOn compares who is on each device with a scan over what all jobs hold, behind
-// every event of random histories, which go on from their own log again and again under
-// random policies.
+// TestOn compares the jobs on each device with a scan over all allocations,
+// after every event of random histories. The histories go on from their own log
+// again and again, under random policies.
 func TestOn(t *testing.T) {
 	met := map[string]int{}
 	table := policy.Table()
@@ -89,7 +89,7 @@ func TestOn(t *testing.T) {
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		for range 20 { // in few of them jobs share
+		for range 20 { // jobs share devices in few of them
 			onOf(t, sharing, table, met)
 		}
 	})
@@ -100,7 +100,8 @@ func TestOn(t *testing.T) {
 	}
 }
 
-// onOf plays one random world, first under a policy that has jobs share.
+// onOf plays one random world, first under a policy that lets jobs share
+// devices.
 func onOf(t *rapid.T, sharing, table []policy.Entry, met map[string]int) {
 	shape := simtest.Shape{Packed: true, Shared: true, Costs: true, Parts: rapid.Bool().Draw(t, "parts")}
 	w := simtest.DrawLong(t, shape)
@@ -141,7 +142,7 @@ func epoch(t *rapid.T, w *simtest.World, of policy.Entry, s *state.State, work f
 		Sharing: perf.Demands{}, Exclusive: !of.Shares, Seed: 1, Sinks: []engine.Sink{watch},
 	}, world)
 	e.Resume(again)
-	e.LetGo()
+	e.RestoreDemand()
 	if err := world.Attach(again); err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/norn-scheduler/norn/sim/simtest"
 )
 
-// yields runs who came last, and has him measured for ten seconds first.
+// yields runs the job that came last, and first measures it for ten seconds.
 type yields struct{ saw *bool }
 
 // Decide implements sched.Policy.
@@ -24,11 +24,11 @@ func (y yields) Decide(v *sched.View, p *sched.Plan) {
 		}
 	}
 	for j := range v.Waiting() {
-		if j.ID == 0 && j.Run() > 0 {
+		if j.ID == 0 && j.RunTime() > 0 {
 			continue
 		}
 		for r := range v.Running() {
-			if p.Holding(r.ID) != nil {
+			if p.Alloc(r.ID) != nil {
 				p.Stop(r.ID, job.Reason{Code: job.Outranked, Job: j.ID})
 			}
 		}
@@ -44,8 +44,9 @@ func (y yields) Decide(v *sched.View, p *sched.Plan) {
 // NextWake implements sched.Waker.
 func (yields) NextWake(v *sched.View) time.Duration { return (v.Now/time.Second + 1) * time.Second }
 
-// A job that is to be measured where another is still leaving is measured when that has
-// left, and does not simply run; and a policy knows whether jobs can be measured.
+// TestProfileBehindAnother: a job to be measured on a device that another is
+// still leaving is measured after that, and does not simply run. A policy knows
+// whether jobs can be measured.
 func TestProfileBehindAnother(t *testing.T) {
 	saw := false
 	run := simtest.Go(t, simtest.Config{

@@ -4,17 +4,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim/simtest"
-	"github.com/norn-scheduler/norn/unit"
 )
 
-// TestResizeBackToReferenceSpeed: a job that is resized to the size it asked for
-// runs at speed 1 again, and its record says so: 20 s of work by second 10 at
-// speed 2, and the other 40 s at speed 1.
+// TestResizeBackToReferenceSpeed: a job that is resized to the size it asked
+// for runs at speed 1 again, and its record says so. It does 20 s of work by
+// second 10 at speed 2, and the other 40 s at speed 1.
 func TestResizeBackToReferenceSpeed(t *testing.T) {
 	elastic := job.GPUs(2)
 	elastic.Roles[0].Min, elastic.Roles[0].Max = 1, 4

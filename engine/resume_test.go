@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
@@ -19,12 +20,11 @@ import (
 	"github.com/norn-scheduler/norn/sim/simtest"
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/trace"
-	"github.com/norn-scheduler/norn/unit"
 )
 
-// TestResume cuts random histories at a random instant, goes on from what a new
-// log would begin with, and does so under every policy: every job that could run
-// has ended in the end, with the work that it had left.
+// TestResume cuts random histories at a random instant, under every policy, and
+// goes on from the first records of a new log. In the end every job that could
+// run has ended, with the work that it had left.
 func TestResume(t *testing.T) {
 	table := policy.Table()
 	met := map[job.Phase]int{}
@@ -46,8 +46,9 @@ func resumes(t *rapid.T, e, before policy.Entry, met map[job.Phase]int) {
 	cutAnywhere(t, e, before, shape, w, met)
 }
 
-// TestHeirs is the same where the policy before has jobs share GPUs, and the next one
-// perhaps has not: then nobody is put beside another who did not share with it before.
+// TestHeirs is TestResume with a first policy that lets jobs share GPUs, and a
+// next one that perhaps does not. Then only jobs that shared a GPU before may
+// share it afterwards.
 func TestHeirs(t *testing.T) {
 	var sharing []policy.Entry
 	for _, e := range policy.Table() {
@@ -58,7 +59,7 @@ func TestHeirs(t *testing.T) {
 	met := map[job.Phase]int{}
 	shape := simtest.Shape{Packed: true, Shared: true, Costs: true}
 	rapid.Check(t, func(t *rapid.T) {
-		for range 10 { // in few of them jobs share
+		for range 10 { // jobs share devices in few of them
 			w := simtest.DrawLong(t, shape)
 			w.Sharing = perf.Demands{}
 			cutAnywhere(t, rapid.SampledFrom(policy.Table()).Draw(t, "policy"), rapid.SampledFrom(sharing).Draw(t, "before"), shape, w, met)
@@ -125,7 +126,7 @@ func goOn(t *rapid.T, w *simtest.World, of policy.Entry, p sched.Policy, s *stat
 	world := sim.New(sim.Config{Source: trace.FromMemory(nil), Costs: w.Costs, Script: mend(again)})
 	e := engine.New(engine.Config{Cluster: again.Cluster, Tenants: again.Tenants, Policy: p, PolicyName: "test", Costs: &w.Costs, Exclusive: !of.Shares, Seed: 1}, world)
 	e.Resume(again)
-	e.LetGo()
+	e.RestoreDemand()
 	before := together(again)
 	met[shared] += len(before)
 	if err := world.Attach(again); err != nil {
@@ -149,7 +150,8 @@ func goOn(t *rapid.T, w *simtest.World, of policy.Entry, p sched.Policy, s *stat
 	t.Fatal("the run does not end")
 }
 
-// together are the jobs that share a GPU of which they ask for more than there is.
+// together lists the pairs of jobs that share a GPU of which they ask for more
+// than there is.
 func together(s *state.State) map[[2]job.ID]bool {
 	on := map[cluster.DeviceID][]job.ID{}
 	out := map[[2]job.ID]bool{}
@@ -173,8 +175,8 @@ func together(s *state.State) map[[2]job.ID]bool {
 	return out
 }
 
-// apart checks that only those share a GPU who did so before, and that who does not has
-// all of it that it asks for.
+// apart checks that only jobs that shared a GPU before still share it. A job
+// that shares with no other must have all that it asks for.
 func apart(t *rapid.T, s *state.State, before map[[2]job.ID]bool) {
 	for two := range together(s) {
 		if !before[two] {
@@ -194,7 +196,7 @@ func apart(t *rapid.T, s *state.State, before map[[2]job.ID]bool) {
 	}
 }
 
-// mend is that all jobs are freed and all nodes repaired.
+// mend lists the events that release all held jobs and repair all nodes.
 func mend(s *state.State) []eventlog.Event {
 	var script []eventlog.Event
 	for n := range cluster.NodeID(s.Cluster.Nodes()) {
@@ -209,12 +211,12 @@ func mend(s *state.State) []eventlog.Event {
 	return script
 }
 
-// ended checks that all jobs have done their work, but for those that can never
+// ended checks that all jobs have done their work, except those that can never
 // run.
 func ended(t *rapid.T, s *state.State, work map[string]time.Duration) {
 	for id := range job.ID(s.Jobs()) {
 		switch r := s.Record(id); {
-		case r.Phase == job.Done && (r.Progress-work[r.Job.Key]).Abs() <= time.Microsecond: // what was done at half speed is rounded
+		case r.Phase == job.Done && (r.Progress-work[r.Job.Key]).Abs() <= time.Microsecond: // work at half speed is rounded
 		case r.Phase.Over():
 			t.Fatalf("job %s is %s with %v of its %v of work", r.Job.Key, r.Phase, r.Progress, work[r.Job.Key])
 		case !r.Reason.Never():

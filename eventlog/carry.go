@@ -6,10 +6,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/internal/jsontext"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/jsontext"
 	"github.com/norn-scheduler/norn/state"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Carried is the events that take the jobs of a state over into a new log: those
@@ -45,7 +45,7 @@ func carried(s *state.State, was, now job.ID, left int32) Event {
 	if r.Phase.Over() {
 		return ev
 	}
-	on, home := s.Alloc(was), s.Home(was)
+	on, home := s.Alloc(was), s.PinnedPlace(was)
 	ev.Kind, ev.Frozen = Carry, on != nil && home != nil
 	if ev.Alloc = on; on == nil {
 		ev.Alloc = home
@@ -111,14 +111,14 @@ func (ev *Event) appendCarry(f *jsontext.Writer) {
 	}
 	f.Bool("profiling", r.Profiling)
 	moment("since", r.Since)
-	if r.Phase.Holds() && r.Placed != r.Since {
+	if r.Phase.HasDevices() && r.Placed != r.Since {
 		moment("placed", r.Placed)
 	}
 	moment("first_start", r.FirstStart)
 	moment("end", r.End)
 	f.Int("tasks", int64(r.Tasks))
 	f.Milli("gpus", r.Milli)
-	f.Time("held", r.HeldTime)
+	f.Time("held", r.AllocatedTime)
 	f.Float("service", r.Service)
 	f.Float("lost", r.Lost)
 	f.Float("failed", r.Failed)
@@ -176,7 +176,7 @@ func (l *Reader) recordField(key []byte) (err error) {
 	case "gpus":
 		return milli(t, &r.Milli)
 	case "held":
-		return seconds(t, &r.HeldTime)
+		return seconds(t, &r.AllocatedTime)
 	case "service":
 		return float(&r.Service)
 	case "lost":

@@ -17,8 +17,8 @@ import (
 )
 
 // TestCarry begins a new log at every moment of random histories and reads it
-// again: the jobs that have not ended, what they hold or where their memory is,
-// the machine and the usage of the tenants are what they were.
+// again. The unended jobs, their allocations and pinned places, the machine and
+// the usage of the tenants are what they were.
 func TestCarry(t *testing.T) {
 	met := map[string]int{}
 	table := policy.Table()
@@ -71,7 +71,7 @@ func carried(t *rapid.T, s *state.State, met map[string]int) {
 	}
 	for was, is := range next {
 		met[s.Record(was).Phase.String()]++
-		if s.Home(was) != nil {
+		if s.PinnedPlace(was) != nil {
 			met["frozen"]++
 		}
 		a, b := standing(s, was, next), standing(again, is, nil)
@@ -161,7 +161,7 @@ func standing(s *state.State, id job.ID, next map[job.ID]job.ID) string {
 	text += noted(r.Note, next) + "\n"
 	r.Job, r.Reason, r.Tenant, r.Pool, r.Class, r.Slot, r.Note = nil, job.Reason{}, 0, 0, 0, 0, nil
 	text += fmt.Sprintf("%+v lost %v of that %v service %v\n", r, r.Lost, r.Failed, r.Service)
-	for _, a := range []*cluster.Alloc{s.Alloc(id), s.Home(id)} {
+	for _, a := range []*cluster.Alloc{s.Alloc(id), s.PinnedPlace(id)} {
 		if a != nil {
 			text += fmt.Sprintf("on %+v\n", *a)
 		}

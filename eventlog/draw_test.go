@@ -9,11 +9,11 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/tenant"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Whatever a log can hold, drawn at random: with small and with extreme values,
@@ -76,7 +76,7 @@ func drawJob(t *rapid.T, id job.ID) *job.Job {
 	j := &job.Job{
 		ID: id, Key: texts().Draw(t, "key"), Name: texts().Draw(t, "name"), User: texts().Draw(t, "user"), Tenant: texts().Draw(t, "tenant"),
 		Submit: moments().Draw(t, "submit"), Demand: &d, Kind: job.Kind(rapid.IntRange(0, 3).Draw(t, "kind")),
-		Model: texts().Draw(t, "model"), Backbone: texts().Draw(t, "backbone"), Dataset: texts().Draw(t, "dataset"),
+		Model: texts().Draw(t, "model"), Backbone: texts().Draw(t, "backbone"), Dataset: texts().Draw(t, "dataset"), Share: rapid.Bool().Draw(t, "share"),
 		Batch: rapid.IntRange(0, 1<<40).Draw(t, "batch"), Units: numbers().Draw(t, "units"), Unit: texts().Draw(t, "unit"),
 		Priority: rapid.Int32().Draw(t, "priority"), Deadline: moments().Draw(t, "deadline"), Estimate: moments().Draw(t, "user's estimate"),
 		Stop: job.StopMode(rapid.IntRange(0, 3).Draw(t, "stop")), Retries: rapid.Int32Range(-1, 9).Draw(t, "retries"),

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Kind is what an event tells.

@@ -9,7 +9,7 @@ import (
 	"github.com/norn-scheduler/norn/job"
 )
 
-// FuzzReader reads anything. What is read as an event can be written, and reads
+// FuzzReader reads anything. An event that was read can be written, and reads
 // the same again.
 func FuzzReader(f *testing.F) {
 	d := job.GPUs(2)

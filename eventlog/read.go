@@ -13,10 +13,10 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/internal/jsontext"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/jsontext"
 	"github.com/norn-scheduler/norn/trace"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Reader reads a log, plain or compressed.
@@ -181,10 +181,10 @@ func (l *Reader) next() ([]byte, error) {
 }
 
 // Next reads the next event; io.EOF at the end, ErrTorn (wrapped) where the log
-// breaks off, ErrAnother (wrapped) where another one begins, ErrChecksum (wrapped)
-// where it is not as it was written. Events of kinds that are not known are passed
-// over. What the event points to, but for the Spec of a job and its note, is valid
-// until the next call.
+// breaks off, ErrAnother (wrapped) where another one begins, ErrChecksum
+// (wrapped) where it is not as it was written. Events of kinds that are not
+// known are passed over. Everything to which the event points, except the Spec
+// of a job and its note, is valid until the next call.
 func (l *Reader) Next(ev *Event) error {
 	for {
 		line, err := l.next()
@@ -345,7 +345,7 @@ func (l *Reader) carried(ev *Event) error {
 	}
 	ev.Spec, ev.Record = l.spec, &l.record
 	ev.Spec.ID, ev.Spec.Serial, ev.Record.Note = ev.Job, l.serial, l.noted()
-	if r := ev.Record; !r.Phase.Holds() {
+	if r := ev.Record; !r.Phase.HasDevices() {
 		r.Placed = 0
 	} else if r.Placed < 0 { // it is not told
 		r.Placed = r.Since
@@ -367,7 +367,7 @@ func (l *Reader) field(ev *Event, key []byte) (err error) {
 		return t.Array(l.piece)
 	case "spec":
 		l.spec = new(job.Job)
-		return l.jobs.Read(t, l.spec)
+		return t.Part(func(text []byte, at int) (int, error) { return l.jobs.Read(text, at, l.spec) })
 	case "record":
 		return t.Object(l.recordField)
 	case "est":

@@ -11,10 +11,10 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/internal/jsontext"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/jsontext"
 	"github.com/norn-scheduler/norn/trace"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Version is the version of the encoding. Version 1 had no checksums and notes of

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
 // MaxTasks bounds the tasks of a role, so that no sum can overflow.

@@ -1,11 +1,15 @@
 // Package job is the work: what a user submitted (Job), what it asks for
 // (Demand), and what has become of it so far (Record).
 //
-// Nouns: a Job is a gang of tasks in one or more roles; a Demand is its shape;
-// a Record is its lifecycle; an attempt is one run from the start to an end or
-// a failure; service is GPU-time held; progress is work done, counted as the
-// time it would have taken in the reference configuration (the size the user
-// asked for, on the reference GPU type, alone).
+// Nouns:
+//   - A Job is a gang of tasks in one or more roles.
+//   - A Demand is its shape.
+//   - A Record is its lifecycle.
+//   - An attempt runs from the start to an end or a failure.
+//   - Service is the GPU-time held.
+//   - Progress is work done, counted as the time that it would have taken in
+//     the reference configuration: the size the user asked for, on the
+//     reference GPU type, alone.
 //
 // # Lifecycle
 //
@@ -26,11 +30,11 @@
 //
 // A job is assigned while the devices meant for it are still being left by
 // others, and stopping while it leaves its own (writing a checkpoint). Record
-// has one method for each arrow, and these are all of them:
+// has one method for each transition, and these are all of them:
 //
 //	Submit      unknown                               -> waiting
 //	Hold        waiting                               -> held
-//	Free        held                                  -> waiting
+//	Release     held                                  -> waiting
 //	Assign      waiting                               -> assigned
 //	Begin       waiting assigned                      -> running
 //	SetSpeed    running                               -> running
@@ -46,8 +50,8 @@
 //	Finish      running stopping                      -> done
 //	Cancel      waiting held assigned running stopping -> cancelled
 //
-// Finish goes to done, failed or cancelled, as the outcome says. An arrow that
-// is not in the table is an error that names the job, and changes nothing.
+// Finish goes to done, failed or cancelled, as the outcome says. A transition
+// that is not in the table is an error that names the job, and changes nothing.
 package job
 
 import (
@@ -55,7 +59,7 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
 // ID is the number of a job within a run: dense from zero, in order of
@@ -82,6 +86,7 @@ type Job struct {
 	Model    string        // what is trained: resnet50, bert
 	Backbone string        // fine-tuning: the foundation model
 	Dataset  string        // what it is trained on
+	Share    bool          // its user consents to its being merged with jobs of other users, see MayMerge
 	Batch    int           // global batch size, 0 unknown
 	Units    float64       // its work in its own units, 0 unknown
 	Unit     string        // of Units: iterations, epochs, samples
@@ -294,8 +299,8 @@ func (d *Demand) TypeMask(c *cluster.Cluster) (m cluster.TypeMask, ok bool) {
 }
 
 // EachType calls visit for the acceptable GPU types that a cluster has, best
-// first, or for all that are GPUs in the order of the cluster when any will do,
-// until it returns false.
+// first, until it returns false. If any type will do, it visits all types that
+// are GPUs, in the order of the cluster.
 func (d *Demand) EachType(c *cluster.Cluster, visit func(cluster.TypeID) bool) {
 	if d.Types == "" {
 		for t := range cluster.TypeID(c.Types()) {

@@ -12,7 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
 // arrow is one method of Record that changes the phase or what a job holds.
@@ -24,7 +24,7 @@ type arrow struct {
 // arrows are all of them.
 var arrows = []arrow{
 	{"Hold", func(r *Record, now time.Duration) error { return r.Hold(now) }},
-	{"Free", func(r *Record, now time.Duration) error { return r.Free(now) }},
+	{"Release", func(r *Record, now time.Duration) error { return r.Release(now) }},
 	{"Assign", func(r *Record, now time.Duration) error { return r.Assign(now, 2, 2000) }},
 	{"Begin", func(r *Record, now time.Duration) error { return r.Begin(now, time.Second, 2, 2000) }},
 	{"SetSpeed", func(r *Record, now time.Duration) error { return r.SetSpeed(now, 0.5) }},
@@ -112,8 +112,8 @@ func drawn(t *testing.T) map[string]map[Phase]Phase {
 	return table
 }
 
-// TestArrows takes every arrow from every phase: the table in the package
-// comment says which lead on, and every other one is an error that names the
+// TestArrows tries every transition from every phase. The table in the package
+// comment says which are allowed. Every other one is an error that names the
 // job and changes nothing.
 func TestArrows(t *testing.T) {
 	table := drawn(t)
@@ -270,12 +270,12 @@ func stepRunning(t *rapid.T, r *Record, k *ticks, now time.Duration, delay int, 
 
 func compareTicks(t *rapid.T, r *Record, k *ticks, now time.Duration) {
 	near := func(a, b float64) bool { return math.Abs(a-b) < 1e-6 }
-	got := fmt.Sprintf("%v with %v held, %v waited, progress %v, service %v, lost %v", r.Phase, r.HeldAt(now), r.WaitAt(now), r.ProgressAt(now), r.ServiceAt(now), r.Lost)
+	got := fmt.Sprintf("%v with %v held, %v waited, progress %v, service %v, lost %v", r.Phase, r.AllocatedAt(now), r.WaitAt(now), r.ProgressAt(now), r.ServiceAt(now), r.Lost)
 	unpaid := 0.0 // a delay is lost from its beginning, and given back when the job leaves before its end
 	if r.Phase == Running {
 		unpaid = float64(k.ready) * float64(k.milli) / 1000
 	}
-	if r.HeldAt(now) != time.Duration(k.held)*time.Second || r.WaitAt(now) != time.Duration(k.waited)*time.Second ||
+	if r.AllocatedAt(now) != time.Duration(k.held)*time.Second || r.WaitAt(now) != time.Duration(k.waited)*time.Second ||
 		!near(r.ProgressAt(now).Seconds(), k.progress) || !near(r.ServiceAt(now), k.service) || !near(r.Lost, k.lost+unpaid) {
 		t.Fatalf("at %v: %s; the ticks say %+v", now, got, *k)
 	}

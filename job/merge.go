@@ -26,3 +26,7 @@ func (m Merge) Sentence(other string) string {
 	}
 	return "is trained by itself"
 }
+
+// MayMerge tells whether two jobs may learn from each other: those of one user may, others
+// where both users consent (Job.Share). Jobs of which nobody knows the user are of one.
+func MayMerge(a, b *Job) bool { return a.User == b.User || a.Share && b.Share }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
 // Reason says why a job waits, or why it was stopped. It is small and costs
@@ -15,7 +15,7 @@ type Reason struct {
 	Have int32         // as the code says
 	Job  ID            // the other job, where the code names one
 	At   time.Duration // a moment, where the code names one; 0 otherwise
-	Text string        // for Because: the policy's own words; for OnHold and the reasons to be stopped: the world's, in place of ours
+	Text string        // for Because: the policy's own words; for NoSuchType, OnHold and the reasons to be stopped: the world's, in place of ours
 }
 
 // ReasonCode tells apart the reasons.
@@ -124,6 +124,9 @@ func (r Reason) Sentence(name func(ID) string) string {
 	case TooLarge:
 		return fmt.Sprintf("needs %s but there are only %d in all: it can never run here", unit.Count(int(r.Need), "GPU"), r.Have)
 	case NoSuchType:
+		if r.Text != "" {
+			return r.Text
+		}
 		return "no node has a GPU of a type, and with the memory, that it needs: it can never run here"
 	case Impossible:
 		return "would not fit, as it must be placed, even if nothing else ran: it can never run here"

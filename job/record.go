@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/tenant"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Phase is where a job stands in its lifecycle; the package comment has the
@@ -33,8 +33,8 @@ func (p Phase) String() string { return phaseNames[p] }
 // Over tells whether the job has left for good.
 func (p Phase) Over() bool { return p >= Done }
 
-// Holds tells whether the scheduler has given devices to the job.
-func (p Phase) Holds() bool { return p == Assigned || p == Running }
+// HasDevices tells whether the scheduler has given devices to the job.
+func (p Phase) HasDevices() bool { return p == Assigned || p == Running }
 
 // Record is what has become of a job. The methods that change it are the
 // arrows of the lifecycle; they keep the times true.
@@ -57,14 +57,14 @@ type Record struct {
 	End        time.Duration // -1 before
 	Estimate   time.Duration // run time that the scheduler believes in, -1 none
 
-	HeldTime time.Duration // time with devices, up to Since
-	Service  float64       // GPU-seconds held, up to Since
-	Lost     float64       // GPU-seconds in transitions and in work done twice
-	Failed   float64       // of Lost: work of its failed attempts, and work that lost nodes took with them
-	Ready    time.Duration // running: since when (or from when) it makes progress
-	Speed    float64       // running: progress per second; 1 is the reference
-	Progress time.Duration // work done up to Ready
-	Attempt  time.Duration // work done in the last attempt that failed, and kept nothing
+	AllocatedTime time.Duration // time with devices, up to Since
+	Service       float64       // GPU-seconds held, up to Since
+	Lost          float64       // GPU-seconds in transitions and in work done twice
+	Failed        float64       // of Lost: work of its failed attempts, and work that lost nodes took with them
+	Ready         time.Duration // running: since when (or from when) it makes progress
+	Speed         float64       // running: progress per second; 1 is the reference
+	Progress      time.Duration // work done up to Ready
+	Attempt       time.Duration // work done in the last attempt that failed, and kept nothing
 
 	Past      bool  // it had ended before the log began
 	Merged    Merge // with job With
@@ -96,9 +96,9 @@ func (r *Record) Submit(j *Job, now time.Duration) {
 	*r = Record{Job: j, Phase: Waiting, Slot: -1, Since: now, FirstStart: -1, End: -1, Estimate: -1, With: None}
 }
 
-// Carry takes over what had become of a job in an earlier log: a new record that
-// stands where the old one stood, the end included. What belongs to a run (Tenant,
-// Pool, Class, Mask, Slot) is not taken over.
+// Carry takes over what had become of a job in an earlier log: a new record
+// that stands where the old one stood, the end included. Fields that belong to
+// a run (Tenant, Pool, Class, Mask, Slot) are not taken over.
 func (r *Record) Carry(past *Record) error {
 	switch {
 	case r.Phase != Waiting:
@@ -115,19 +115,19 @@ func (r *Record) Carry(past *Record) error {
 	if r.Past = r.Phase.Over(); !r.Past {
 		r.End = -1
 	}
-	if !r.Phase.Holds() {
+	if !r.Phase.HasDevices() {
 		r.Placed = 0
 	}
 	return nil
 }
 
-// Hold is the arrow from waiting to held, Free the one back.
+// Hold is the transition from waiting to held.
 func (r *Record) Hold(now time.Duration) error {
 	return r.move(now, Held, "hold", r.Phase == Waiting)
 }
 
-// Free is the arrow from held to waiting.
-func (r *Record) Free(now time.Duration) error {
+// Release is the transition from held to waiting.
+func (r *Record) Release(now time.Duration) error {
 	return r.move(now, Waiting, "free", r.Phase == Held)
 }
 
@@ -272,7 +272,7 @@ func (r *Record) Gone(now time.Duration) error {
 	if err := r.move(now, Waiting, "stop", r.Phase == Stopping); err != nil {
 		return err
 	}
-	r.HeldTime += spent
+	r.AllocatedTime += spent
 	r.Service += gpuSeconds(r.Milli, spent)
 	r.Lost += gpuSeconds(r.Milli, spent)
 	return nil
@@ -375,12 +375,12 @@ func (r *Record) ServiceAt(now time.Duration) float64 {
 	return r.Service + gpuSeconds(r.Milli, now-r.Since)
 }
 
-// HeldAt is the time with devices up to a moment not before Since.
-func (r *Record) HeldAt(now time.Duration) time.Duration {
+// AllocatedAt is the time with devices up to a moment not before Since.
+func (r *Record) AllocatedAt(now time.Duration) time.Duration {
 	if r.Phase != Running && r.Phase != Stopping {
-		return r.HeldTime
+		return r.AllocatedTime
 	}
-	return r.HeldTime + now - r.Since
+	return r.AllocatedTime + now - r.Since
 }
 
 // WaitAt is the time without devices since submission, up to a moment not
@@ -389,7 +389,7 @@ func (r *Record) WaitAt(now time.Duration) time.Duration {
 	if r.Phase.Over() {
 		now = r.End
 	}
-	return now - r.Job.Submit - r.HeldAt(now)
+	return now - r.Job.Submit - r.AllocatedAt(now)
 }
 
 // leave ends a running segment: the times are settled, and what was done
@@ -417,7 +417,7 @@ func (r *Record) undone(now, kept time.Duration) float64 {
 }
 
 func (r *Record) settle(now time.Duration) {
-	r.HeldTime += now - r.Since
+	r.AllocatedTime += now - r.Since
 	r.Service += gpuSeconds(r.Milli, now-r.Since)
 	r.Since = now
 }
@@ -427,7 +427,7 @@ func (r *Record) move(now time.Duration, to Phase, what string, allowed bool) er
 		return r.wrong(what)
 	}
 	r.Phase, r.Since, r.Placed = to, now, 0
-	if to.Holds() {
+	if to.HasDevices() {
 		r.Placed = now
 	}
 	return nil

@@ -10,12 +10,13 @@ import (
 	"strings"
 )
 
-// What cannot be read any more is not thrown away: it is set aside, in a folder of the
-// journal of which the daemon reads nothing.
+// A file that can no longer be read is not deleted. It is set aside, in a
+// folder of the journal that the daemon does not read.
 const asideDir = "aside"
 
-// SetAside moves a file or a folder below the journal's to the folder of what is set
-// aside, under its path with dashes for slashes. What is not there any more is no error.
+// SetAside moves a file or a folder below the journal's to the folder of what
+// is set aside, under its path with dashes for slashes. A file that no longer
+// exists is no error.
 func (s *Journal) SetAside(name string) error {
 	to, err := s.asidePath(name)
 	if err != nil {

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
 // Clock turns wall time into time since the origin of the log.

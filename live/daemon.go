@@ -15,10 +15,10 @@ import (
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
-	"github.com/norn-scheduler/norn/predict"
-	"github.com/norn-scheduler/norn/run"
+	"github.com/norn-scheduler/norn/perf/predict"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/tenant"
@@ -28,8 +28,8 @@ import (
 // the loop, and notes what is to be done as acts of that.
 type World interface {
 	engine.World
-	// Leave has what there is of a job's run leave, whatever a policy wants. What
-	// becomes of the job is told later, as an event.
+	// Leave has what there is of a job's run leave, whatever a policy wants. An
+	// event tells the outcome later.
 	Leave(j *Job, p Purpose, why string)
 	// There tells whether anything of a run of a job may be there.
 	There(j *Job) bool
@@ -55,7 +55,7 @@ type Config struct {
 	Tenants func() (*tenant.Tree, error)
 	Names   Names
 
-	Policy    run.Choice
+	Policy    experiment.Choice
 	Estimator predict.Estimator
 	Estimates string        // its name, for logs
 	Speeds    perf.Typed    // what is believed of speeds
@@ -68,7 +68,7 @@ type Config struct {
 	Folded  func()                            // the last log has been read: the state is known
 	Recall  func(r *job.Record) (*Job, error) // makes a job of an earlier log known again; nil: nothing is known of it any more
 	Refit   func() (other bool, err error)    // throws back jobs whose devices are gone; tells whether there are other devices
-	TakeOut func(*cluster.Cluster)            // takes out what is not to be used
+	Exclude func(*cluster.Cluster)            // takes out what is not to be used
 	Find    func(*Job)                        // finds out what has become of a job's run
 	Ended   func(*Job)                        // a job has ended: nothing of it need be kept
 	Stray   func(*Job)                        // ends what may be left of a job that had ended
@@ -91,7 +91,7 @@ type Daemon struct {
 
 	cfg    Config
 	log    *slog.Logger
-	choice run.Choice
+	choice experiment.Choice
 	eng    *engine.Engine
 	st     *state.State
 	epoch  Epoch
@@ -102,15 +102,15 @@ type Daemon struct {
 	failed error // why nothing can be written any more
 	past   *past // from which it has still to go on; nil: it has
 
-	arrived   []*Job         // submitted in this instant, by number: the engine has no record of them yet
-	undecided []chan<- error // orders of other sizes in this instant
-	rolling   *run.Choice    // the policy that comes into force
-	lets      bool           // it is another one: see engine.LetGo
-	refit     bool           // the devices are others than those of the last log
-	spoilt    string         // what is wrong with the policy
-	findings  []api.Finding  // what was found wrong with what is kept
-	counts    counts         // whom jobs belong to
-	turning   bool           // those who wait for their turn are to be looked at
+	arrived   []*Job             // submitted in this instant, by number: the engine has no record of them yet
+	undecided []chan<- error     // orders of other sizes in this instant
+	rolling   *experiment.Choice // the policy that comes into force
+	lets      bool               // it is another one: see engine.LetGo
+	refit     bool               // the devices are others than those of the last log
+	mistake   string             // what is wrong with the policy
+	findings  []api.Finding      // what was found wrong with what is kept
+	counts    counts             // whom jobs belong to
+	turning   bool               // those who wait for their turn are to be looked at
 
 	ready   atomic.Bool
 	stalled atomic.Pointer[string] // why it can only be asked; nil: it does all
@@ -297,7 +297,7 @@ func (d *Daemon) newEngine() error {
 	}, d.cfg.World)
 	d.eng.Resume(d.st)
 	if d.lets {
-		d.eng.LetGo()
+		d.eng.RestoreDemand()
 		d.lets = false
 	}
 	return nil
@@ -329,14 +329,14 @@ func (d *Daemon) step() error {
 // machine must not suffer for it.
 func (d *Daemon) fallBack(err error) {
 	d.log.Error("the policy failed; going on with fifo", "policy", d.choice.String(), "error", err)
-	d.spoilt = fmt.Sprintf("policy %s failed and was replaced by fifo: %v", d.choice, err)
+	d.mistake = fmt.Sprintf("policy %s failed and was replaced by fifo: %v", d.choice, err)
 	for _, decided := range d.undecided { // the mistake may have come before them
 		select {
 		case decided <- api.Refuse(api.Unavailable, "the policy failed; try again"):
 		default:
 		}
 	}
-	choice := run.Choice{Policy: "fifo"}
+	choice := experiment.Choice{Policy: "fifo"}
 	if d.choice.String() == choice.String() {
 		d.failed = fmt.Errorf("the policy failed: %w", err) // nothing is left to fall back to
 		return

@@ -10,15 +10,15 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/api/server"
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
-	"github.com/norn-scheduler/norn/predict"
-	"github.com/norn-scheduler/norn/run"
-	"github.com/norn-scheduler/norn/server"
+	"github.com/norn-scheduler/norn/perf/predict"
 	"github.com/norn-scheduler/norn/tenant"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // paper is a world without processes: a run is there from its start until it was told to
@@ -62,9 +62,9 @@ func (w *paper) up() {
 		},
 		Tenants: func() (*tenant.Tree, error) { return tenant.NewTree(0), nil },
 		Names:   func(i cluster.DeviceID) string { return fmt.Sprint("gpu", i) },
-		Policy:  run.Choice{Policy: "fifo"}, Estimator: predict.User{}, Estimates: "user", Speeds: perf.Analytic{Scaling: 1, Spread: 1},
+		Policy:  experiment.Choice{Policy: "fifo"}, Estimator: predict.User{}, Estimates: "user", Speeds: perf.Analytic{Scaling: 1, Spread: 1},
 		Recent: 10, Compact: 10_000,
-		Folded: func() {}, Refit: func() (bool, error) { return false, nil }, TakeOut: func(*cluster.Cluster) {},
+		Folded: func() {}, Refit: func() (bool, error) { return false, nil }, Exclude: func(*cluster.Cluster) {},
 		Recall: func(r *job.Record) (*Job, error) { return w.job(r.Job.Key), nil },
 		Find: func(j *Job) {
 			r := w.State().Record(j.ID)

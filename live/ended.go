@@ -5,9 +5,9 @@ import (
 	"sync/atomic"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/api/server"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/server"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // books are what is kept of jobs that have ended, and of what has happened.
@@ -90,8 +90,8 @@ func (d *books) endedJobs(q *api.Query, visible func(user string) bool) ([]api.J
 	return out, err
 }
 
-// bury writes the history of a job that has just ended, and forgets it. What is
-// lost of the file in a crash is written again from the log.
+// bury writes the history of a job that has just ended, and forgets it. Lines
+// of the file that are lost in a crash are written again from the log.
 func (d *Daemon) bury(id job.ID) {
 	l := d.jobs[id]
 	j := d.View(l)

@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"github.com/norn-scheduler/norn/api"
-	"github.com/norn-scheduler/norn/server"
+	"github.com/norn-scheduler/norn/api/server"
 )
 
 // Feed hands events to watchers. It may be used by any goroutine. The zero value is one

@@ -5,15 +5,15 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
-	"github.com/norn-scheduler/norn/run"
 	"github.com/norn-scheduler/norn/sim"
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/trace"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // forecast is the present state, to be played on in a simulation: under the same
@@ -22,7 +22,7 @@ import (
 type forecast struct {
 	header eventlog.Header
 	events []eventlog.Event
-	choice run.Choice
+	choice experiment.Choice
 	costs  perf.Costs
 	gains  perf.Transfer
 	speeds perf.Typed
@@ -84,7 +84,7 @@ func (f *forecast) start(ctx context.Context) (at time.Duration, ok bool, err er
 		if err := e.Step(); err != nil { // the end, or a policy that sees no end
 			return 0, false, nil
 		}
-		if s.Known(id) && s.Record(id).Phase.Holds() {
+		if s.Known(id) && s.Record(id).Phase.HasDevices() {
 			return s.Now, true, nil
 		}
 		if i%1024 == 0 && ctx.Err() != nil {

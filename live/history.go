@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/internal/jsontext"
 	"github.com/norn-scheduler/norn/internal/sealed"
-	"github.com/norn-scheduler/norn/jsontext"
 )
 
 // Ended is a job that has left for good, as a line of history.jsonl. Log and N
@@ -105,11 +105,11 @@ func (s *Journal) SyncHistory() error {
 	return f.Sync()
 }
 
-// TakeIn reads the history when a daemon starts: it visits the jobs that have ended, of
+// Load reads the history when a daemon starts: it visits the jobs that have ended, of
 // which only the last ones are whole, and keeps those. It returns how many there are, and
 // the numbers of lines that are not as they were written, from 1. The history may be
 // long, so that only what an estimator learns from is read of most lines, by hand.
-func (s *Journal) TakeIn(keep *Recent, visit func(*Ended)) (ended int, damaged []int, err error) {
+func (s *Journal) Load(keep *Recent, visit func(*Ended)) (ended int, damaged []int, err error) {
 	lines, err := s.countEnded()
 	if err != nil {
 		return 0, nil, err
@@ -148,7 +148,7 @@ func (s *Journal) TakeIn(keep *Recent, visit func(*Ended)) (ended int, damaged [
 // the numbers of those that are not. A last line without an end does not count.
 func (s *Journal) CheckHistory() (ended int, damaged []int, err error) {
 	var none Recent
-	return s.TakeIn(&none, func(*Ended) {})
+	return s.Load(&none, func(*Ended) {})
 }
 
 // errDamaged is the error of what is not as it was written.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/predict"
+	"github.com/norn-scheduler/norn/perf/predict"
 )
 
 // learnt notes what an estimator was shown.
@@ -72,7 +72,7 @@ func TestTakeIn(t *testing.T) {
 		d.cfg.Estimator = got
 		d.recent = Recent{Most: most}
 		n := 0
-		ended, damaged, err := d.journal.TakeIn(&d.recent, func(e *Ended) {
+		ended, damaged, err := d.journal.Load(&d.recent, func(e *Ended) {
 			if e.Log == 1 {
 				n = max(n, e.N+1)
 			}

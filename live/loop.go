@@ -28,20 +28,20 @@ type Loop struct {
 	settled func() time.Duration // the moment up to which everything is decided
 	mark    func() (undo func()) // takes back what a request has noted elsewhere
 
-	now      time.Duration
-	awake    time.Time
-	events   []eventlog.Event
-	touched  map[job.ID]bool
-	later    []func() error // what has to wait for the next instant
-	spent    []func() error // room for it
-	acts     []func()
-	answers  []func()
-	timers   timers
-	kicked   bool // decide, even if nothing has happened
-	halted   bool // this instant is the last one
-	requests chan *request
-	stopped  chan struct{}
-	acting   sync.WaitGroup
+	now       time.Duration
+	awake     time.Time
+	events    []eventlog.Event
+	touched   map[job.ID]bool
+	later     []func() error // what has to wait for the next instant
+	spent     []func() error // room for it
+	acts      []func()
+	answers   []func()
+	timers    timers
+	requested bool // decide, even if nothing has happened
+	halted    bool // this instant is the last one
+	requests  chan *request
+	stopped   chan struct{}
+	acting    sync.WaitGroup
 }
 
 // request is something that is to be done in the goroutine of the loop.
@@ -119,8 +119,8 @@ func (l *Loop) Every(period time.Duration, f func()) {
 	l.At(l.now, again)
 }
 
-// Kick has the policy decide although nothing may have happened.
-func (l *Loop) Kick() { l.kicked = true }
+// RequestDecision has the policy decide although nothing may have happened.
+func (l *Loop) RequestDecision() { l.requested = true }
 
 // Halt makes this instant the last one.
 func (l *Loop) Halt() { l.halted = true }
@@ -161,8 +161,8 @@ func (l *Loop) Next(wake time.Duration, out []eventlog.Event) (time.Duration, []
 		if err := l.collect(); err != nil {
 			return l.now, l.events, err
 		}
-		if len(l.events) > 0 || l.kicked || l.now >= wake || l.halted {
-			l.kicked, l.awake = false, time.Now()
+		if len(l.events) > 0 || l.requested || l.now >= wake || l.halted {
+			l.requested, l.awake = false, time.Now()
 			return l.now, l.events, nil
 		}
 		if err := l.Commit(); err != nil { // answers to questions

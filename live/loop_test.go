@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/eventlog"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // trial is a loop whose instants a test notes.
@@ -44,7 +44,8 @@ func (t *trial) instant(tt *testing.T) []eventlog.Event {
 	return slices.Clone(events)
 }
 
-// What was decided is durable before it is done and before anybody is told.
+// A decision is durable before it is carried out and before any user is
+// answered.
 func TestDecideWriteActAnswer(t *testing.T) {
 	l := newTrial()
 	acted := make(chan struct{})
@@ -186,7 +187,7 @@ func TestTimers(t *testing.T) {
 	times := 0
 	l.Every(time.Millisecond, func() {
 		if times++; times == 3 {
-			l.Kick()
+			l.RequestDecision()
 		}
 	})
 	if events := l.instant(t); len(events) > 0 || times < 3 {

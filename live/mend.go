@@ -17,13 +17,14 @@ import (
 	"github.com/norn-scheduler/norn/state"
 )
 
-// A daemon that starts holds the log, the history, and the folders of jobs and runs
-// against each other. Each of them was made durable before anything was done, so that
-// they agree unless something was lost, cut off or changed behind the daemon's back. The
-// history tells who has ended. As long as the log is whole it tells who has not: a job
-// of which nothing but a folder tells was never taken in. Where the log lacks
-// something, the folders tell, and the jobs are put back. What nobody can make sense
-// of is set aside. All of that is told: see Findings.
+// A daemon that starts holds the log, the history, and the folders of jobs and
+// runs against each other. Each of them was made durable before anything was
+// done, so that they agree unless something was lost, cut off or changed behind
+// the daemon's back. The history tells who has ended. As long as the log is
+// whole it tells who has not: a job of which nothing but a folder tells was
+// never taken in. Where the log lacks something, the folders tell, and the jobs
+// are put back. Files that make no sense are set aside. All of that is
+// reported: see Findings.
 
 // Remains is what the folders of a world tell of a job, whatever its log says.
 type Remains struct {
@@ -129,7 +130,7 @@ func (d recovery) readHistory(old *past) error {
 	}
 	var damaged []int
 	var err error
-	d.Tally.Ended, damaged, err = d.journal.TakeIn(&d.recent, func(e *Ended) {
+	d.Tally.Ended, damaged, err = d.journal.Load(&d.recent, func(e *Ended) {
 		old.passed(e.Job.ID)
 		old.newest = max(old.newest, e.Log)
 		if asked[BaseOf(e.Job.ID)] {
@@ -377,7 +378,7 @@ func (m *mending) stand(ev *eventlog.Event, r *Remains) {
 	k.Phase, k.Since, k.Placed = r.Phase, m.st.Now, 0
 	switch {
 	case r.Phase.Over():
-		k.HeldTime += m.st.Now - began // at most: nobody knows when it ended
+		k.AllocatedTime += m.st.Now - began // at most: nobody knows when it ended
 		m.over(ev, r.Phase)
 	case r.Phase == job.Running || r.Phase == job.Stopping:
 		k.Since, k.Ready, k.Speed = began, began, 1
@@ -442,16 +443,16 @@ const ToldToLeave = "it is told to leave, and waits again"
 func (m *mending) apply(st *state.State, ev *eventlog.Event) error {
 	if a := ev.Alloc; a != nil && ev.Kind == eventlog.Carry {
 		err := st.Cluster.Valid(a)
-		if err == nil && ev.Record.Phase.Holds() {
+		if err == nil && ev.Record.Phase.HasDevices() {
 			mark := st.Cluster.Mark()
-			err = st.Cluster.Take(a)
+			err = st.Cluster.Allocate(a)
 			st.Cluster.Undo(mark)
 		}
 		if err != nil {
 			ev.Alloc = nil
 		}
 	}
-	if ev.Alloc == nil && ev.Record.Phase.Holds() {
+	if ev.Alloc == nil && ev.Record.Phase.HasDevices() {
 		m.Note(api.Finding{Job: ev.Spec.Key, Text: "nobody knows what it runs on, or others hold that", Done: ToldToLeave})
 		ev.Record.Phase = job.Waiting
 		m.old.strays = append(m.old.strays, ev.Spec.Key)

@@ -2,9 +2,9 @@ package live
 
 import (
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/api/server"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/server"
 )
 
 // Tally counts what has happened since the daemon started.

@@ -152,8 +152,8 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// What a verdict says is always possible: no work is won by it, only a job that holds
-// devices is told to have left them, and a cancelled one never runs again.
+// A verdict is always possible. It adds no work, only a job with devices is
+// told to have left them, and a cancelled job never runs again.
 func TestVerdictsArePossible(t *testing.T) {
 	_, byName := exits()
 	for name, exit := range byName {

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Quota is how much one user, or one tenant, may have and ask for. 0: no limit.
@@ -102,7 +102,7 @@ func (b *belonging) add(l *Job, s standing, sign int) {
 // counts are the belongings of all. The zero value counts nothing.
 type counts map[string]*belonging
 
-// Whom jobs belong to.
+// The owners of jobs.
 func ofUser(name string) string   { return "user " + name }
 func ofTenant(name string) string { return "tenant " + name }
 func ofArray(key string) string   { return "array " + key }
@@ -233,12 +233,12 @@ func (d *Daemon) lookAtTurns() {
 	if !d.turning {
 		d.turning = true
 		d.Loop.Later(holds{d}.nextTurns)
-		d.Loop.Kick()
+		d.Loop.RequestDecision()
 	}
 }
 
-// nextTurns lets those go whose turn it is: the more urgent ones first, then in the order
-// of their numbers. What one of them takes the next one sees.
+// nextTurns lets those go whose turn it is: the more urgent ones first, then in
+// the order of their numbers. Each one sees what those before it have taken.
 func (d holds) nextTurns() error {
 	d.turning = false
 	var all []*Job

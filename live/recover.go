@@ -8,8 +8,8 @@ import (
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/run"
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/tenant"
 )
@@ -95,7 +95,7 @@ func (d recovery) goOn(old *past) error {
 	if d.refit, err = d.cfg.Refit(); err != nil {
 		return err
 	}
-	if run.ChoiceOf(old.header).String() != d.choice.String() {
+	if experiment.ChoiceOf(old.header).String() != d.choice.String() {
 		d.rolling = &d.choice // so that notes of the old policy are forgotten
 		d.lets = old.header.Policy != d.choice.Policy
 	}
@@ -117,7 +117,7 @@ func (d recovery) renew(n int, origin time.Time) error {
 	if err != nil {
 		return err
 	}
-	d.cfg.TakeOut(c)
+	d.cfg.Exclude(c)
 	fresh, err := d.begin(n, origin, d.st, c, tenants)
 	if err != nil {
 		return err
@@ -128,7 +128,7 @@ func (d recovery) renew(n int, origin time.Time) error {
 		return err
 	}
 	d.Loop.SetNow(fresh.Now)
-	d.Loop.Kick()
+	d.Loop.RequestDecision()
 	for l := range d.All() {
 		d.cfg.Find(l)
 	}
@@ -147,7 +147,7 @@ func (d recovery) found() error {
 	}
 	d.Loop.Clock = NewClock(time.Now(), 0)
 	d.next.Store(1)
-	d.cfg.TakeOut(c)
+	d.cfg.Exclude(c)
 	fresh, err := d.begin(1, d.Loop.Clock.Origin, state.New(cluster.New(), tenant.NewTree(0)), c, tenants)
 	if err != nil {
 		return err

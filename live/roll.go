@@ -47,9 +47,8 @@ func (d recovery) begin(n int, origin time.Time, was *state.State, c *cluster.Cl
 	return fresh, nil
 }
 
-// carried is what is left of a state, for a new log. What one policy noted on a
-// job means nothing to another, and a job whose devices are gone was frozen for
-// nothing.
+// carried is what is left of a state, for a new log. The notes of one policy
+// mean nothing to another, and a job whose devices are gone was frozen in vain.
 func (d recovery) carried(was *state.State) []eventlog.Event {
 	events := eventlog.Carried(was, mostPast)
 	for i := range events {
@@ -57,7 +56,7 @@ func (d recovery) carried(was *state.State) []eventlog.Event {
 		if d.st != nil && d.rolling != nil {
 			ev.Record.Note = nil
 		}
-		if d.refit && !ev.Record.Phase.Holds() {
+		if d.refit && !ev.Record.Phase.HasDevices() {
 			ev.Alloc = nil
 		}
 	}
@@ -119,7 +118,7 @@ func (d *Daemon) roll() error {
 	if err := d.newEngine(); err != nil {
 		return err
 	}
-	d.Loop.Kick()
+	d.Loop.RequestDecision()
 	d.Loop.Go(func() {
 		if err := d.journal.Pack(old); err != nil {
 			d.log.Warn("an old event log stays unpacked", "log", old, "error", err)

@@ -8,12 +8,12 @@ import (
 	"strings"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/api/server"
 	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/place"
-	"github.com/norn-scheduler/norn/run"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/server"
 )
 
 // orders is the daemon as it does what people ask for.
@@ -69,11 +69,11 @@ func (d orders) resize(l *Job, gpus float64, decided chan<- error) error {
 		return nil
 	}
 	id := l.ID
-	d.Loop.Kick()
+	d.Loop.RequestDecision()
 	d.undecided = append(d.undecided, decided)
 	d.eng.Order(func(v *sched.View, p *sched.Plan) {
 		switch {
-		case p.Holding(id) == nil || v.Job(id).Phase() != job.Running:
+		case p.Alloc(id) == nil || v.Job(id).Phase() != job.Running:
 			decided <- api.Refuse(api.Conflict, "job %s was stopped by the scheduler at this very moment", l.Key)
 		case p.Resize(id, n, place.Pack):
 			decided <- nil
@@ -317,7 +317,7 @@ func (d holds) settle(key string) {
 			continue
 		}
 		d.Loop.Later(func() error { return d.dependent(l) })
-		d.Loop.Kick()
+		d.Loop.RequestDecision()
 	}
 }
 
@@ -360,7 +360,7 @@ func (d *Daemon) SetPolicy(ctx context.Context, c server.Caller, choice string) 
 	if !c.Operator {
 		return api.Refuse(api.Denied, "only an operator may change the policy")
 	}
-	next, err := run.ParseChoice(choice)
+	next, err := experiment.ParseChoice(choice)
 	if err == nil {
 		_, err = next.Make()
 	}
@@ -372,8 +372,8 @@ func (d *Daemon) SetPolicy(ctx context.Context, c server.Caller, choice string) 
 			return ErrLater
 		}
 		d.rolling = &next
-		d.Loop.Kick()
-		d.spoilt = ""
+		d.Loop.RequestDecision()
+		d.mistake = ""
 		return nil
 	})
 }

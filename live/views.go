@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/api/server"
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/server"
 	"github.com/norn-scheduler/norn/tenant"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // stateOf is a phase in the words of the API.
@@ -39,7 +39,7 @@ func (d *Daemon) View(l *Job) api.Job {
 		ID: l.Key, Name: spec.Name, User: l.User, Tenant: spec.Tenant, State: l.stands(r), Reason: d.reason(l, r),
 		GPUs: spec.GPUs, Tasks: spec.Tasks, CPUs: spec.CPUs, Memory: spec.Memory, Priority: spec.Priority, StopMode: spec.Stop.Mode,
 		Submitted: d.Loop.Clock.Wall(r.Job.Submit), Started: d.Loop.Clock.Wall(r.FirstStart), Since: d.Loop.Clock.Wall(l.standsSince(r)), Ended: d.Loop.Clock.Wall(r.End),
-		Wait: api.Of(r.WaitAt(now)), Ran: api.Of(r.HeldAt(now)), GPUTime: api.Seconds(r.ServiceAt(now)),
+		Wait: api.Of(r.WaitAt(now)), Ran: api.Of(r.AllocatedAt(now)), GPUTime: api.Seconds(r.ServiceAt(now)),
 		Run: l.Run, Preemptions: int(r.Preemptions), Resizes: int(r.Resizes), Failures: int(r.Failures),
 		Progress: l.Report, Command: spec.Command, Dir: spec.Dir, After: l.After, Limit: spec.Limit, Deadl: spec.Deadline, PTY: spec.PTY,
 	}
@@ -144,13 +144,25 @@ func (d *Daemon) Jobs(ctx context.Context, c server.Caller, q api.Query) ([]api.
 		if err != nil {
 			return nil, err
 		}
-		out = append(more, out...)
-		slices.SortStableFunc(out, func(a, b api.Job) int { return compareIDs(a.ID, b.ID) })
+		out = both(more, out)
 	}
 	if q.Limit > 0 && len(out) > q.Limit {
 		out = out[len(out)-q.Limit:]
 	}
 	return out, nil
+}
+
+// both are jobs that have ended and such that had not a moment before, by number. One that
+// ended in between is in either list, and counts as ended.
+func both(ended, active []api.Job) []api.Job {
+	over := make(map[string]bool, len(ended))
+	for i := range ended {
+		over[ended[i].ID] = true
+	}
+	active = slices.DeleteFunc(active, func(j api.Job) bool { return over[j.ID] })
+	out := append(ended, active...)
+	slices.SortStableFunc(out, func(a, b api.Job) int { return compareIDs(a.ID, b.ID) })
+	return out
 }
 
 // asked tells quickly whether a job that has not ended may match a query, so that
@@ -266,8 +278,8 @@ func (d *Daemon) trouble() []string {
 	if why := d.stalled.Load(); why != nil {
 		out = append(out, *why)
 	}
-	if d.spoilt != "" {
-		out = append(out, d.spoilt)
+	if d.mistake != "" {
+		out = append(out, d.mistake)
 	}
 	if n := len(d.findings); n > 0 {
 		f := &d.findings[0]
@@ -290,5 +302,5 @@ func (d *Daemon) Renew() {
 	if d.rolling == nil {
 		d.rolling = &d.choice
 	}
-	d.Loop.Kick()
+	d.Loop.RequestDecision()
 }

@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/api/server"
+	"github.com/norn-scheduler/norn/eventlog/replay"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/place"
-	"github.com/norn-scheduler/norn/replay"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/server"
 )
 
 // maxNamed bounds the jobs that an explanation names.

@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/api/server"
 	"github.com/norn-scheduler/norn/local"
-	"github.com/norn-scheduler/norn/server"
 )
 
 // A frozen job that its user takes back is gone at once, and so are its processes,

@@ -18,9 +18,9 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/api"
-	"github.com/norn-scheduler/norn/client"
+	"github.com/norn-scheduler/norn/api/client"
 	"github.com/norn-scheduler/norn/eventlog"
-	"github.com/norn-scheduler/norn/replay"
+	"github.com/norn-scheduler/norn/eventlog/replay"
 )
 
 // work is what a test's job does: so many ticks of a few milliseconds. It notes

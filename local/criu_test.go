@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/api/server"
 	"github.com/norn-scheduler/norn/eventlog"
-	"github.com/norn-scheduler/norn/server"
 )
 
 // fakeCRIU does with a shell what CRIU does: dump ends the processes, restore

@@ -6,13 +6,13 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/api/server"
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/local/rundir"
 	"github.com/norn-scheduler/norn/local/runner"
-	"github.com/norn-scheduler/norn/server"
 )
 
 // Daemon is this machine as a live world, with all that such a world has. Its fields
@@ -35,8 +35,9 @@ var (
 	_ server.Backend = (*Daemon)(nil)
 )
 
-// Open takes over the state folder: it reads what was left there, begins a new
-// epoch, and finds the runs again that go on. Nothing is started before Run.
+// Open takes over the state folder. It reads what the last daemon left there,
+// begins a new epoch, and finds the runs that still go on. Nothing is started
+// before Run.
 func Open(opt Options) (*Daemon, error) {
 	d, err := newDaemon(opt)
 	if err != nil {
@@ -52,7 +53,7 @@ func Open(opt Options) (*Daemon, error) {
 		d.Close()
 		return nil, err
 	}
-	if d.MayChange() != nil { // nobody looks for runs then, but who they are is known
+	if d.MayChange() != nil { // the daemon does not look for runs then, but knows their jobs
 		for l := range d.all() {
 			if l.token != "" {
 				d.tokens.set(l.token, l.Key)
@@ -87,13 +88,13 @@ func (d *Daemon) config() live.Config {
 		Cluster: d.cluster, Tenants: opt.Tenants, Names: opt.Machine.name,
 		Policy: opt.Policy, Estimator: opt.Estimator, Estimates: opt.Estimates, Speeds: d.speeds(), Transfer: opt.Transfer,
 		Compact: opt.Limits.Compact, Recent: opt.Limits.Recent, Jobs: opt.Limits.Jobs, Quotas: opt.Limits.Quotas,
-		Folded: func() { trainers{d}.findResidents(); packing{d}.findPackers() }, Recall: recovery{d}.recaller(), Refit: recovery{d}.fitDevices, TakeOut: recovery{d}.takeOut,
+		Folded: func() { trainers{d}.findResidents(); packing{d}.findPackers() }, Recall: recovery{d}.recaller(), Refit: recovery{d}.fitDevices, Exclude: recovery{d}.takeOut,
 		Folders: d.store.folders, Remains: recovery{d}.remains, SetAside: d.store.setAside, SendOff: recovery{d}.sendAway,
 		Find: func(j *live.Job) { recovery{d}.find(d.entries[j.Key]) }, Ended: d.ended, Stray: recovery{d}.endStray, Closed: d.closed, Trouble: condition{d}.trouble,
 	}
 }
 
-// cluster is this machine, all of it in working order.
+// cluster is this machine as a cluster, with all of it in working order.
 func (d *Daemon) cluster() (*cluster.Cluster, error) {
 	c := cluster.New()
 	for _, t := range d.opt.Machine.Types {
@@ -176,7 +177,7 @@ func (d *Daemon) ended(j *live.Job) {
 	delete(d.entries, j.Key)
 }
 
-// closed is why nothing new is started; empty: it is.
+// closed is the reason for which no new run is started, or empty.
 func (d *Daemon) closed() string {
 	if d.State().Cluster.Health(0) == cluster.Up {
 		return ""

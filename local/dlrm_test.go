@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/api/server"
 	"github.com/norn-scheduler/norn/local"
-	"github.com/norn-scheduler/norn/server"
 )
 
 // torchPython is a Python that has PyTorch; a test without one is skipped.

@@ -45,7 +45,7 @@ func (d *Daemon) Panics() error {
 
 // Spoil is Mistake, and asks at once.
 func (d *Daemon) Spoil(p sched.Policy) error {
-	return d.within(func() { d.Impose("spoilt", p); d.Loop.Kick() })
+	return d.within(func() { d.Impose("spoilt", p); d.Loop.RequestDecision() })
 }
 
 // Mistake puts a policy in force that is in no table, and is asked when something

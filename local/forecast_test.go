@@ -30,9 +30,9 @@ func (h *here) expected(id string) time.Time {
 	return w.Expected
 }
 
-// What is foretold comes about where estimates hold: the order of starts, and
-// each not earlier than foretold. (How much later is a matter of the machine: a
-// launch takes time, and a loaded machine takes more.)
+// Forecasts come true if estimates hold: the order of starts is as forecast,
+// and no start is earlier. (How much later is a matter of the machine: a launch
+// takes time, and a loaded machine takes more.)
 func TestForecast(t *testing.T) {
 	for policy, jobs := range map[string][]struct {
 		gpus   float64
@@ -81,8 +81,8 @@ func TestForecast(t *testing.T) {
 	}
 }
 
-// What a running job has done in the run that goes on counts: whoever asks later is not
-// told of a later start.
+// The work of a running job in its present run counts, so a later question does
+// not get a later start.
 func TestForecastLater(t *testing.T) {
 	t.Parallel()
 	h := newHere(t, "fifo", 1, nil)

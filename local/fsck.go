@@ -11,9 +11,9 @@ import (
 	"strconv"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/api/server"
 	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/local/rundir"
-	"github.com/norn-scheduler/norn/server"
 )
 
 // Fsck holds the state folder of a daemon that does not run against itself: log, history

@@ -11,9 +11,9 @@ import (
 	"testing"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/api/server"
 	"github.com/norn-scheduler/norn/local"
 	"github.com/norn-scheduler/norn/local/rundir"
-	"github.com/norn-scheduler/norn/server"
 )
 
 // deafen lets nothing be told to a run from now on: its file cannot be replaced.
@@ -30,8 +30,9 @@ func (h *here) deafen(id string, run int) (undo func()) {
 	}
 }
 
-// What a user was told is done comes about, though the run could not be told at first:
-// by this daemon, by the next one, and in a log that begins meanwhile.
+// A request that was answered is carried out, even if the run could not be told
+// at first: by this daemon, by the next one, and in a log that begins
+// meanwhile.
 func TestIntentionsAreKept(t *testing.T) {
 	for name, between := range map[string]func(*here){
 		"goes on":   func(*here) {},

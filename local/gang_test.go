@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/api/server"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/local"
-	"github.com/norn-scheduler/norn/server"
 )
 
 // The tasks of a gang start together, each with its own devices and with the
@@ -261,8 +261,8 @@ func TestArray(t *testing.T) {
 		t.Errorf("they ran with the indices %v", have)
 	}
 	for text, want := range map[string]string{
-		"1-51": "an array has at most 50 jobs", "x": `"x" is no array: write 1-20, 1,3,7 or 0-100:10`, "1,1": `"1,1" names an index twice`,
-		"5-1": `"5-1" is no array`, "1-2000000000": "is no array", "0-999999999": "at most 50",
+		"1-51": "an array has at most 50 jobs", "x": `"x" is not an array: write 1-20, 1,3,7 or 0-100:10`, "1,1": `"1,1" names an index twice`,
+		"5-1": `"5-1" is not an array`, "1-2000000000": "is not an array", "0-999999999": "at most 50",
 	} {
 		spec.Array = text
 		_, err := h.Submit(background, h.me, spec)

@@ -11,12 +11,12 @@ import (
 
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/local"
 	"github.com/norn-scheduler/norn/local/rundir"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/tenant"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Under antman a guest costs the owner of its GPU 3 % of its speed for each tenth of the
@@ -101,8 +101,9 @@ func TestStepsOfABatch(t *testing.T) {
 	h.until(id, api.Done)
 }
 
-// Jobs that tell the stages of their steps take turns at them under muri; one that tells
-// none is beside nobody. What a job is owed reaches antman, whatever its tenant's quota.
+// Jobs that tell the stages of their steps take turns at them under muri; one
+// that tells none is beside nobody. The entitlement of a job reaches antman,
+// whatever its tenant's quota.
 func TestStagesAndClass(t *testing.T) {
 	t.Parallel()
 	h := newHere(t, "muri-s(round=0s)", 1, nil)
@@ -179,9 +180,10 @@ func TestMemoryGuardEachRun(t *testing.T) {
 	h.until(other, api.Done)
 }
 
-// Who stands still, holds a part, or has another batch, because of a policy that is in force
-// no more, goes on with all that it asks for: by norn use, and by a restart with another
-// policy. One that has jobs share decides for itself where it has other settings.
+// A job may stand still, hold a part, or have another batch because of an
+// earlier policy. It then goes on with all that it asks for: by norn use, and
+// by a restart with another policy. One that has jobs share decides for itself
+// where it has other settings.
 func TestLetGo(t *testing.T) {
 	t.Parallel()
 	h := newHere(t, "rmixer", 1, nil)

@@ -6,23 +6,24 @@ import (
 
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/local/runner"
-	"github.com/norn-scheduler/norn/unit"
 )
 
-// The guard over the memory of devices: a job that shares a device, has memory booked
-// there, and is measured to use more than that by a factor for a while, is thrown off
-// before others run out of what is theirs.
+// The guard over the memory of devices evicts a job that shares a device and
+// uses more memory there than is booked for it, by a factor and for a while. It
+// does so before the other jobs run out of their own memory.
 
-// claim is what a run has booked of the memory of a device.
+// claim is the memory of a device that is booked for a run.
 type claim struct {
 	device int
 	booked api.Bytes
 }
 
-// excess is that a run uses more of the memory of a device than is booked for it.
+// excess is a run that uses more of the memory of a device than is booked for
+// it.
 type excess struct {
 	job    string
 	run    int
@@ -49,9 +50,9 @@ func (d condition) claims(l *entry) []claim {
 	return out
 }
 
-// exceeding finds the runs that use more than factor times what they have booked: of a
-// GPU as its driver tells it, elsewhere by the memory of their processes. What several
-// of these share counts once.
+// exceeding finds the runs that use more than factor times their booked memory.
+// The driver measures it on a GPU; elsewhere the memory of their processes
+// counts. Memory that several processes share counts once.
 func exceeding(factor float64, devices []Device, loads []load, used []runner.Usage, samples []Sample) (out []excess) {
 	for i, u := range used {
 		for _, c := range loads[i].claims {
@@ -75,7 +76,8 @@ func exceeding(factor float64, devices []Device, loads []load, used []runner.Usa
 	return out
 }
 
-// guardMemory takes in who uses too much, and throws off those who have for a while.
+// guardMemory notes the runs that use too much memory, and evicts those that
+// have done so for a while.
 func (d condition) guardMemory(found []excess) {
 	for l := range d.all() {
 		i := slices.IndexFunc(found, func(e excess) bool { return e.job == l.Key && e.run == l.Run })

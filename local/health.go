@@ -8,17 +8,17 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/live"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // condition is the daemon as it looks after the machine and its devices.
 type condition struct{ *Daemon }
 
-// health is what is wrong with the machine.
+// health keeps the present troubles of the machine.
 type health struct {
 	full    atomic.Bool // too little is free on the disk to start anything
-	refuses atomic.Bool // too little even to take anything in
+	refuses atomic.Bool // too little is free even to accept submissions
 	drained drained
 	sick    []string // what a measurement found wrong with each device; empty: nothing
 	samples []Sample
@@ -27,8 +27,8 @@ type health struct {
 	meter   meter
 }
 
-// drained is what an operator has put out of use, kept in drained.json: it stays
-// so until an operator puts it back.
+// drained lists what an operator has put out of use. It is kept in drained.json
+// until an operator puts it back.
 type drained struct {
 	Machine bool              `json:"machine,omitempty"`
 	Why     string            `json:"why,omitempty"`
@@ -49,7 +49,7 @@ func (h *health) note() string {
 	return ""
 }
 
-// deviceNote is why a device takes no new work; empty: it does.
+// deviceNote is the reason for which a device takes no new work, or empty.
 func (d *Daemon) deviceNote(i int) string {
 	put, sick := d.health.drained.Devices[d.opt.Machine.Devices[i].Name], d.health.sick[i]
 	if put != "" && sick != "" {
@@ -58,7 +58,7 @@ func (d *Daemon) deviceNote(i int) string {
 	return put + sick
 }
 
-// trouble is what is wrong, one sentence each.
+// trouble lists the present troubles, one sentence each.
 func (d condition) trouble() []string {
 	var out []string
 	if d.health.full.Load() {
@@ -76,7 +76,7 @@ func (d condition) trouble() []string {
 	return out
 }
 
-// How often the machine is looked at.
+// The intervals at which the daemon looks at the machine.
 const (
 	diskEvery  = 5 * time.Second
 	cleanEvery = time.Hour
@@ -99,10 +99,10 @@ func (d condition) everySoOften() {
 	}
 }
 
-// lookAtDisk takes the machine out of use while too little is free on its disk:
-// what runs goes on, nothing new is started, and with even less nothing is taken.
-// It comes back when an eighth more is free, so that it does not go back and
-// forth.
+// lookAtDisk takes the machine out of use while too little is free on its disk.
+// Running jobs go on, and no new run is started. With even less, submissions
+// are refused. The machine comes back when an eighth more is free, so that it
+// does not go back and forth.
 func (d condition) lookAtDisk() {
 	free, _ := d.store.free()
 	low := func(was bool, least api.Bytes) bool {
@@ -125,10 +125,10 @@ func (d condition) lookAtDisk() {
 	d.setHealth()
 }
 
-// lookAtRuns looks at the runs that are being launched or are leaving, should
-// what their runners said have been lost: a socket holds a few datagrams only. Runs
-// that do not follow what is wanted of them are told again: it could not be written,
-// as on a full disk.
+// lookAtRuns looks at the runs that are being launched or are leaving.
+// Datagrams of their runners may be lost, since a socket holds only a few. It
+// tells runs again that do not follow their want.json, which may not have been
+// written, for example on a full disk.
 func (d condition) lookAtRuns() {
 	for l := range d.all() {
 		if !l.stage.there() || d.Loop.Now()-l.Decided <= lookEvery {
@@ -183,7 +183,7 @@ func (d condition) lookAtDevices() {
 	})
 }
 
-// clean removes what jobs wrote that ended long ago, and logs from long ago.
+// clean removes outputs of jobs that ended long ago, and old logs.
 func (d condition) clean() {
 	active := map[string]bool{}
 	for j := range d.All() {
@@ -201,7 +201,7 @@ func (d condition) clean() {
 	})
 }
 
-// dropOutputs removes what is kept of jobs that ended before a moment.
+// dropOutputs removes the outputs of jobs that ended before a moment.
 func (s *store) dropOutputs(before time.Time, active map[string]bool) {
 	s.EachEnded(func(e *live.Ended) {
 		if e.Job.Ended.After(before) || active[e.Job.ID] {

@@ -12,10 +12,10 @@ import (
 	"testing"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/api/server"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/local"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/server"
 )
 
 // When the disk is nearly full nothing new is started, with even less nothing is
@@ -123,7 +123,7 @@ func TestForgivenDevice(t *testing.T) {
 }
 
 // A device of which a measurement says that it does not work takes no new work,
-// until it works again. What an operator has put out of use stays so.
+// until it works again. Devices that an operator has drained stay drained.
 func TestSickDevice(t *testing.T) {
 	t.Parallel()
 	var sick sickness

@@ -18,16 +18,16 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/api/server"
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/internal/history"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/local"
 	"github.com/norn-scheduler/norn/local/rundir"
-	"github.com/norn-scheduler/norn/run"
-	"github.com/norn-scheduler/norn/server"
 	"github.com/norn-scheduler/norn/sim/simtest"
 	"github.com/norn-scheduler/norn/tenant"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // story is a history as it stands in a file.
@@ -65,10 +65,11 @@ func stories(t *testing.T) []story {
 // that this test cannot come to nothing unnoticed.
 const leastPlayed = 27
 
-// TestHistories plays the histories that the simulator plays with real processes
-// on this machine, in which a second is some hundredths of one, and compares what
-// the event log tells. What a clock that is not exact tells otherwise is left out
-// (see plain). A machine that is too loaded to keep up is given more time.
+// TestHistories plays the histories that the simulator plays with real
+// processes on this machine, in which a second is some hundredths of one, and
+// compares what the event log tells. Differences that come only from an inexact
+// clock are left out (see plain). A machine that is too loaded to keep up is
+// given more time.
 func TestHistories(t *testing.T) {
 	t.Parallel()
 	played := 0
@@ -358,9 +359,9 @@ func (h *here) act(play *history.History, j *simtest.Job, second time.Duration) 
 		out.Types = strings.Split(j.Demand.Types, "|")
 	}
 	switch play.Estimate {
-	case run.Oracle:
+	case experiment.Oracle:
 		out.Estimate = api.Of(span(j.Run))
-	case run.User:
+	case experiment.User:
 		out.Estimate = api.Of(span(spec.Estimate.Seconds()))
 	}
 	return out
@@ -385,8 +386,8 @@ func (h *here) befall(w *history.Happening, ids map[string]string) error {
 }
 
 // scaled is a policy whose times are those of a world with shorter seconds.
-func scaled(c run.Choice, second time.Duration) (run.Choice, error) {
-	out := run.Choice{Policy: c.Policy}
+func scaled(c experiment.Choice, second time.Duration) (experiment.Choice, error) {
+	out := experiment.Choice{Policy: c.Policy}
 	for _, s := range c.Settings {
 		switch s.Name {
 		case "round", "limits", "reset", "term", "quantum": // a span; GPU-seconds
@@ -447,8 +448,8 @@ func plain(lines []string) [][2]string {
 	return out
 }
 
-// compare says how what happened differs from what is expected; empty: in nothing.
-// What is expected at one moment may have come in any order.
+// compare says how what happened differs from what is expected; empty: in
+// nothing. Events that are expected at one moment may come in any order.
 func compare(expected, happened []string) string {
 	want, have := plain(expected), plain(happened)
 	same := len(want) == len(have)

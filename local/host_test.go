@@ -9,9 +9,9 @@ import (
 
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/local"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // withHosts gives a machine host devices of so many cores behind its slots.
@@ -68,7 +68,7 @@ func TestHostDevice(t *testing.T) {
 	}
 }
 
-// What a job tells of itself must make sense.
+// The declarations of a job must make sense.
 func TestHintsRefused(t *testing.T) {
 	t.Parallel()
 	h := newHere(t, "fifo", 2, withHosts(1, 1))
@@ -97,8 +97,8 @@ func (h *here) used(d cluster.DeviceID) []eventlog.Event {
 	return out
 }
 
-// What jobs use of the processors, and what a driver tells of a GPU, comes to the
-// engine when it has changed noticeably, and not again and again.
+// The use of processors by jobs, and a driver's report about a GPU, reach the
+// engine when they have changed noticeably, and not again and again.
 func TestUseIsMeasured(t *testing.T) {
 	t.Parallel()
 	var gpu sickness

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/api/server"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/local/rundir"
-	"github.com/norn-scheduler/norn/server"
 )
 
 // pieceOfInput is how much is typed at once: so that a piece is written as a whole or not

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/norn-scheduler/norn/api"
-	"github.com/norn-scheduler/norn/server"
+	"github.com/norn-scheduler/norn/api/server"
 )
 
 // A log that is torn right behind the submission of a job that is held, or that waits for

@@ -9,18 +9,18 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/local/rundir"
-	"github.com/norn-scheduler/norn/unit"
 )
 
-// entry is a job that has not ended, with what this machine alone knows of it: its run.
-// What matters of it can be made again from the state folder.
+// entry is a job that has not ended, with the part that only this machine
+// knows: its run. It can be made again from the state folder.
 type entry struct {
 	live.Job
 	stored *stored      // as it was submitted
-	cred   *rundir.User // as whom it runs; nil: as the daemon
+	cred   *rundir.User // the user it runs as; nil: that of the daemon
 
 	stage   stage
 	seq     int // of the last Want
@@ -45,11 +45,11 @@ type entry struct {
 	gauge    gauge
 }
 
-// intake checks what is submitted. It may be used by any goroutine.
+// intake checks submissions. It may be used by any goroutine.
 type intake struct{ opt *Options }
 
-// launches counts what has made runs of a job necessary: its run in force is
-// that of the last of them.
+// launches counts the events that made a new run of a job necessary. The
+// present run is that of the last of them.
 func launches(r *job.Record) int { return int(r.Starts + r.Resizes + r.Migrations) }
 
 // The wants of one launch, in the order in which they replace each other.
@@ -61,7 +61,8 @@ const (
 	seqs
 )
 
-// engineJob is the job as the engine knows it. It fails, as a refusal, on what cannot be.
+// engineJob is the job as the engine knows it. It refuses a job that cannot run
+// on this machine.
 func (d *Daemon) engineJob(s *stored, key string, now time.Duration) (job.Job, error) {
 	spec := &s.Spec
 	demand, err := shape(spec)
@@ -72,7 +73,7 @@ func (d *Daemon) engineJob(s *stored, key string, now time.Duration) (job.Job, e
 	kind, _ := job.ParseKind(spec.Kind)
 	j := job.Job{
 		Key: key, Name: spec.Name, User: s.User, Tenant: spec.Tenant, Submit: now, Demand: d.Shape(demand),
-		Kind: kind, Model: spec.Model, Backbone: spec.Backbone, Dataset: spec.Dataset, Batch: spec.Batch,
+		Kind: kind, Model: spec.Model, Backbone: spec.Backbone, Dataset: spec.Dataset, Share: spec.Share, Batch: spec.Batch,
 		Units: spec.Units, Unit: spec.Unit, Priority: spec.Priority, Estimate: spec.Estimate.Duration(),
 		Stop: stop, Retries: int32(spec.Retry.Limit),
 	}
@@ -131,7 +132,8 @@ func shape(spec *api.JobSpec) (job.Demand, error) {
 	return demand, nil
 }
 
-// possible refuses what this machine could not run if nothing else did.
+// possible refuses a job that this machine could not run even if nothing else
+// ran.
 func (d intake) possible(spec *api.JobSpec, demand *job.Demand) error {
 	m := &d.opt.Machine
 	fit := 0
@@ -312,7 +314,7 @@ func (d intake) completeStop(s *api.Stop, spec *api.JobSpec) error {
 	return nil
 }
 
-// newEntry is what is known of a job when it is submitted, or found again.
+// newEntry makes the entry of a job that is submitted or found again.
 func newEntry(key string, s *stored) *entry {
 	l := &entry{Job: live.Job{Key: key, User: s.User, Spec: &s.Spec, After: slices.Clone(s.Spec.After), Held: s.Spec.Held, AtOnce: s.AtOnce, Exempt: s.Exempt}, stored: s, cred: s.Cred, changed: make(chan struct{})}
 	if key != s.ID {
@@ -321,7 +323,7 @@ func newEntry(key string, s *stored) *entry {
 	return l
 }
 
-// of is what is known of a job that has not ended; nil: it has.
+// of is the entry of a job, or nil if the job has ended.
 func (d *Daemon) of(id job.ID) *entry {
 	j := d.Of(id)
 	if j == nil {
@@ -392,7 +394,7 @@ func indices(text string, most int) ([]int, error) {
 		return nil, nil
 	}
 	fail := func() ([]int, error) {
-		return nil, api.Refuse(api.Invalid, "%q is no array: write 1-20, 1,3,7 or 0-100:10", text)
+		return nil, api.Refuse(api.Invalid, "%q is not an array: write 1-20, 1,3,7 or 0-100:10", text)
 	}
 	number := func(s string) (int, bool) {
 		n, err := strconv.Atoi(s)

@@ -7,10 +7,10 @@ import (
 	"github.com/norn-scheduler/norn/live"
 )
 
-// Keep runs a daemon until the context ends, and closes it. One that could not write its
-// log for want of room on the disk has nothing but what is durable to go by: it is closed,
-// and anew opens another one, which can be asked and goes on when there is room. Keep
-// fails as Daemon.Run does with any other error, and as anew.
+// Keep runs a daemon until the context ends, and closes it. A daemon that could not write
+// its log because the disk is full can rely only on what is durable. Keep closes it, and
+// anew opens another one, which can be asked and goes on when there is room. Keep fails as
+// Daemon.Run does with any other error, and as anew.
 func Keep(ctx context.Context, d *Daemon, anew func() (*Daemon, error)) error {
 	for {
 		err := d.Run(ctx)

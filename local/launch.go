@@ -48,14 +48,14 @@ func (t *tokens) get(token string) (key string, ok bool) {
 	return key, ok
 }
 
-// newToken is a secret that nobody guesses.
+// newToken is a new secret that cannot be guessed.
 func newToken() string {
 	var b [16]byte
 	rand.Read(b[:]) // never fails
 	return hex.EncodeToString(b[:])
 }
 
-// describe says what the next run of a job shall launch.
+// describe describes the next run of a job for its runner.
 func (d *Daemon) describe(l *entry, a *cluster.Alloc) *rundir.Run {
 	spec, def := l.Spec, &d.opt.Defaults
 	l.limits = d.limits(l, a)
@@ -70,7 +70,7 @@ func (d *Daemon) describe(l *entry, a *cluster.Alloc) *rundir.Run {
 		run.Parent, run.Cgroup = def.Cgroup, fmt.Sprintf("job-%s-%d", l.Key, l.Run)
 	}
 	if spec.Limit > 0 {
-		run.Limit = max(min(1, spec.Limit), spec.Limit-api.Of(d.State().Record(l.ID).HeldAt(d.State().Now)))
+		run.Limit = max(min(1, spec.Limit), spec.Limit-api.Of(d.State().Record(l.ID).AllocatedAt(d.State().Now)))
 	}
 	held := d.opt.Machine.devices(a)
 	for i := range d.opt.Machine.Devices {
@@ -100,7 +100,7 @@ func (d *Daemon) lastImages(l *entry) string {
 			return ""
 		case exit.Images:
 			return filepath.Join(dir, "images")
-		case exit.Cause != rundir.RunnerLost && exit.Cause != rundir.Left: // what was restored has failed, or could not be
+		case exit.Cause != rundir.RunnerLost && exit.Cause != rundir.Left: // the restored run has failed, or could not be restored
 			return ""
 		}
 	}
@@ -154,7 +154,8 @@ func (m *Machine) tasks(spec *api.JobSpec, a *cluster.Alloc) []rundir.Task {
 	return out
 }
 
-// visible is what shows a process its devices and hides the others.
+// visible lists the environment variables that show a process its devices and
+// hide the others.
 func (m *Machine) visible(devices []int) []string {
 	var names []string
 	values := map[string][]string{}
@@ -216,15 +217,15 @@ func (m *Machine) threads(a *cluster.Alloc) int {
 	return max(1, int(cores))
 }
 
-// launcher launches runs, tells them what is wanted of them, and looks what has become
-// of them. It may be used by any goroutine.
+// launcher launches runs, writes their want.json, and reads what their runners
+// wrote. It may be used by any goroutine.
 type launcher struct {
 	log   *slog.Logger
 	store *store
 	spare *runner.Spare
 	watch *watcher
 	loop  *live.Loop
-	taken func(notice) error // takes in what a runner has written, in the goroutine of the loop
+	taken func(notice) error // takes in the files of a runner, in the goroutine of the loop
 }
 
 // launch makes way for a run, makes its folder, and launches its runner. It may be
@@ -274,7 +275,7 @@ func (d *launcher) follow(pid int, key string, run int) {
 	}
 }
 
-// write tells a run what is wanted of it.
+// write replaces the want.json of a run.
 func (d *launcher) write(dir string, w rundir.Want) { d.tellRun(dir, rundir.WantFile, w) }
 
 // tellRun replaces a file of a run, and has its runner look.
@@ -294,7 +295,7 @@ func (d *launcher) report(n notice) {
 	d.loop.Post(func() error { return d.taken(n) })
 }
 
-// look reads what a runner has written, and reports it.
+// look reads the files of a runner, and reports them.
 func (d *launcher) look(key string, run int) {
 	dir := d.store.runDir(key, run)
 	var exit rundir.Exit
@@ -312,8 +313,8 @@ func (d *launcher) look(key string, run int) {
 	}
 }
 
-// lost sees to a run whose runner has ended, and tries again until it can be
-// told how that came about.
+// lost handles a run whose runner has ended. It tries again until it knows how
+// the run ended.
 func (d *launcher) lost(key string, run int, why string) {
 	dir := d.store.runDir(key, run)
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
@@ -329,7 +330,7 @@ func (d *launcher) lost(key string, run int, why string) {
 			d.log.Error("how a run ended cannot be read", "run", dir, "error", err)
 		case !errors.Is(err, rundir.ErrHeld):
 			d.log.Error("a run cannot be looked at", "run", dir, "error", err)
-		case d.heir(dir, key, run):
+		case d.successor(dir, key, run):
 			return
 		}
 		select {
@@ -340,16 +341,17 @@ func (d *launcher) lost(key string, run int, why string) {
 	}
 }
 
-// heir watches over the runner that has a run instead of the one that has ended,
-// if it has said yet who it is: a launch that was repeated after a crash has two.
-func (d *launcher) heir(dir, key string, run int) bool {
+// successor watches over the other runner of a run whose first runner has
+// ended, if that one has written its number yet. A launch that was repeated
+// after a crash has two runners.
+func (d *launcher) successor(dir, key string, run int) bool {
 	var s rundir.Status
 	ok, err := rundir.Read(dir, rundir.StatusFile, &s)
 	return ok && err == nil && runner.Alive(rundir.Proc{PID: s.PID, Start: s.Start}) && d.watch.add(s.PID, key, run) == nil
 }
 
-// exitOf is how a run ended that has no runner: as that has written, or it was
-// killed, and then what it left behind is killed too.
+// exitOf tells how a run without a runner ended. The runner has written it, or
+// was killed; then exitOf also kills the processes that it left behind.
 func (d *launcher) exitOf(dir, why string) (*rundir.Exit, error) {
 	var exit rundir.Exit
 	if ok, err := rundir.Read(dir, rundir.ExitFile, &exit); ok || err != nil && !errors.Is(err, rundir.ErrDamaged) {

@@ -2,13 +2,13 @@ package local
 
 import "github.com/norn-scheduler/norn/job"
 
-// stage is where the last run of a job stands.
+// stage is the stage that the last run of a job has reached.
 type stage uint8
 
 // The stages.
 const (
 	noRun     stage = iota // none, or it is over
-	late                   // it ended by itself while it was taken to be frozen: that counts when its job is to run again
+	late                   // it ended by itself while it counted as frozen; the end counts when its job is to run again
 	launching              // its tasks have not been seen yet
 	up
 	frozen
@@ -23,11 +23,11 @@ func (s stage) String() string { return stageNames[s] }
 // there tells whether anything of a run may be there.
 func (s stage) there() bool { return s >= launching }
 
-// happening is what happens to a run.
+// happening is an event in the life of a run.
 type happening uint8
 
-// What happens to a run: by the engine, by a person or the guard over memory, and by
-// what its runner says.
+// The events in the life of a run. They come from the engine, from a person or
+// the guard over memory, and from its runner.
 const (
 	starts  happening = iota // its job is to run
 	makeWay                  // it is to leave its devices, as it stops
@@ -42,7 +42,7 @@ var happeningNames = [happenings]string{"starts", "make-way", "to-end", "is-up",
 
 func (h happening) String() string { return happeningNames[h] }
 
-// act is what is to be done about it.
+// act is the reaction to an event.
 type act uint8
 
 // The acts.
@@ -51,21 +51,22 @@ const (
 	launch       // a new run
 	thaw         // the run that is there
 	recall       // take in the end that came while it was taken to be frozen
-	tell         // the run what is wanted of it
-	measure      // what the launch took
+	tell         // the run its new want.json
+	measure      // the time of the launch
 	vacate       // its devices are free
-	conclude     // what follows from its end: see live.Ending
+	conclude     // carry out the verdict on its end, see live.Ending
 	cannotBe     // a mistake of norn; nothing is done
 )
 
-// step is a cell of the life of runs: the stage that follows, and what is done.
+// step is a cell of the table of life: the next stage, and the act.
 type step struct {
 	to stage
 	do act
 }
 
-// life is the life of a run: what follows from what happens in each stage. What a
-// runner says may come late, so that it is always possible.
+// life is the table of the life of a run: it gives the step for each event in
+// each stage. Messages of a runner may come late, so they are possible in every
+// stage.
 func life(s stage, h happening) step {
 	return [stages][happenings]step{
 		noRun:     {starts: {launching, launch}, makeWay: {noRun, cannotBe}, toEnd: {noRun, cannotBe}, isUp: {noRun, nothing}, isStill: {noRun, nothing}, isOver: {noRun, nothing}},
@@ -77,7 +78,7 @@ func life(s stage, h happening) step {
 	}[s][h]
 }
 
-// happens moves a run on to its next stage, and returns what is to be done.
+// happens moves a run on to its next stage, and returns the act.
 func (d *Daemon) happens(l *entry, h happening) act {
 	s := life(l.stage, h)
 	if s.do == cannotBe {
@@ -87,7 +88,8 @@ func (d *Daemon) happens(l *entry, h happening) act {
 	return s.do
 }
 
-// facts are what the state and the folder of its last run tell of a job that has not ended.
+// facts describe a job that has not ended, as far as the state and the folder
+// of its last run tell.
 type facts struct {
 	phase   job.Phase
 	away    bool // it was told to leave for a purpose that is still to come about
@@ -101,10 +103,10 @@ type facts struct {
 	home    bool // its frozen processes are somewhere
 }
 
-// todo is what a daemon has to do for a job that it finds.
+// todo is the task of a daemon for a job that it finds.
 type todo uint8
 
-// What has to be done.
+// The tasks.
 const (
 	watch    todo = iota // look what becomes of its run
 	startNow             // its launch was decided and not done
@@ -114,7 +116,8 @@ const (
 	waits                // it waits or is held
 )
 
-// resume is where the run of a job stands that was found so, and what has to be done.
+// resume is the stage of the run of a job with these facts, and what the daemon
+// has to do.
 func (f *facts) resume() (stage, todo) {
 	over := !f.ran || f.ended && f.behind && !f.news
 	switch {
@@ -136,7 +139,7 @@ func (f *facts) resume() (stage, todo) {
 		return leaving, watch
 	case f.ran && (f.home || f.away):
 		return frozen, waits
-	case f.done: // it has done its work just when it was thrown back
+	case f.done: // it finished its work just when it was evicted
 		return late, waits
 	}
 	return noRun, waits

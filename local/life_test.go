@@ -24,8 +24,9 @@ func TestLife(t *testing.T) {
 	})
 }
 
-// What holds in every cell: what cannot be and what a runner says late change nothing, a
-// run ends from wherever it is there, and something is there from its launch to its end.
+// Rules for every cell. Impossible events and late messages of a runner change
+// nothing. A run can end from every stage in which it is there. It is there
+// from its launch to its end.
 func TestLifeHolds(t *testing.T) {
 	reached := map[stage]bool{noRun: true, late: true} // late is a verdict, not a happening
 	for range stages {
@@ -59,9 +60,9 @@ func TestLifeHolds(t *testing.T) {
 	}
 }
 
-// What a daemon does for a job that it finds is possible, whatever it finds: only a job
-// that is to run is started, one that was told to leave is never started again, and a run
-// that may be there is watched.
+// A daemon does only what is possible for a job that it finds, in whatever
+// state. It starts only a job that is to run, never starts one again that was
+// told to leave, and watches a run that may be there.
 func TestResumeHolds(t *testing.T) {
 	seen := map[string]int{}
 	for bits := range 1 << 9 {

@@ -11,9 +11,9 @@ import (
 	"github.com/norn-scheduler/norn/local/rundir"
 )
 
-// limits are what the run of a job may use with what it holds: the processors and the
-// memory that are booked for it, its part of the processors that its devices stand
-// for, and its turn where it is throttled.
+// limits are the limits of a run with allocation a. They are the processors and
+// the memory that are booked for it, its weight on processors that its devices
+// stand for, and its turn if it is throttled.
 func (d *Daemon) limits(l *entry, a *cluster.Alloc) rundir.Limits {
 	cpus, mem := live.Beside(a)
 	lim := rundir.Limits{CPUs: cpus, Memory: mem, Weight: d.opt.Machine.weight(a), Throttle: live.ThrottleOf(a), Paced: l.limits.Paced}
@@ -28,9 +28,9 @@ func takesTurns(l rundir.Limits) bool { return l.Throttle > 0 && l.Throttle < 10
 // usualWeight is that of one processor, and of a run that says nothing.
 const usualWeight = 100
 
-// weight is what a job counts where processors are short, by its parts of the devices
-// that stand for processors; 0: it has none of these. A packed guest, which holds no
-// part, runs in the gaps of the others.
+// weight is the weight of a job where processors are short. It follows from its
+// parts of the devices that stand for processors, and is 0 if the job has none.
+// A packed guest, which holds no part, runs in the gaps of the others.
 func (m *Machine) weight(a *cluster.Alloc) int {
 	cores, any := 0.0, false
 	for i := range a.Shares {
@@ -46,8 +46,9 @@ func (m *Machine) weight(a *cluster.Alloc) int {
 	return max(1, int(math.Round(usualWeight*cores)))
 }
 
-// phase is where in a period the turn of a job begins: behind those that take turns on
-// its first device already. It keeps the turn that it has.
+// phase is the point of a period at which the turn of a job begins, after the
+// jobs that already take turns on its first device. A job keeps the turn that
+// it has.
 func (d *Daemon) phase(l *entry, a *cluster.Alloc) int {
 	if takesTurns(l.limits) {
 		return l.limits.Phase
@@ -64,8 +65,8 @@ func (d *Daemon) phase(l *entry, a *cluster.Alloc) int {
 	return at % 1000
 }
 
-// allow tells the run of a job what it may use from now on, if that is something else
-// than before. It goes on meanwhile.
+// allow tells the run of a job its new limits, if they have changed. The run
+// goes on meanwhile.
 func (d *Daemon) allow(l *entry, a *cluster.Alloc) { d.permit(l, d.limits(l, a)) }
 
 // paces notes that a job keeps to its throttle by itself.
@@ -84,7 +85,7 @@ func (d *Daemon) permit(l *entry, lim rundir.Limits) {
 	d.Loop.Act(&l.Lane, func() { d.tellRun(dir, rundir.LimitsFile, lim) })
 }
 
-// readLimits reads what the run of a job was told that it may use.
+// readLimits reads the limits that the run of a job was told.
 func (d recovery) readLimits(dir string, run *rundir.Run) rundir.Limits {
 	var now rundir.Limits
 	if d.readFile(dir, rundir.LimitsFile, &now, "it is told again what it may use") {
@@ -93,8 +94,8 @@ func (d recovery) readLimits(dir string, run *rundir.Run) rundir.Limits {
 	return run.Limits
 }
 
-// cap is how much of the memory of each of some GPUs a job is meant to use, where it
-// holds parts of them and memory is booked; 0: it is not told.
+// cap is the memory, in bytes, that a job is meant to use of each of some GPUs.
+// It is 0 unless the job holds parts of them and memory is booked there.
 func (m *Machine) cap(a *cluster.Alloc, devices []int) (least api.Bytes) {
 	for i := range a.Shares {
 		s := &a.Shares[i]
@@ -118,8 +119,8 @@ const (
 	envXLAFraction = "XLA_PYTHON_CLIENT_MEM_FRACTION"
 )
 
-// caps are those variables for a task that sees some devices. What the submission says
-// stays.
+// caps are those variables for a task that sees some devices. Variables of the
+// submission stay.
 func (m *Machine) caps(spec *api.JobSpec, a *cluster.Alloc, devices []int) []string {
 	mem := m.cap(a, devices)
 	if mem == 0 {

@@ -15,15 +15,15 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/api/server"
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/local"
 	"github.com/norn-scheduler/norn/local/runner"
-	"github.com/norn-scheduler/norn/predict"
-	"github.com/norn-scheduler/norn/run"
-	"github.com/norn-scheduler/norn/server"
+	"github.com/norn-scheduler/norn/perf/predict"
 	"github.com/norn-scheduler/norn/tenant"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // TestMain lets this program stand in for norn: as the runner of a run, as a
@@ -60,7 +60,7 @@ type setup struct {
 
 // options are those of a daemon with slots.
 func (s *setup) options() (local.Options, error) {
-	choice, err := run.ParseChoice(s.Policy)
+	choice, err := experiment.ParseChoice(s.Policy)
 	if err != nil {
 		return local.Options{}, err
 	}

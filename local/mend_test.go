@@ -12,9 +12,9 @@ import (
 	"testing"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/api/server"
 	"github.com/norn-scheduler/norn/local"
 	"github.com/norn-scheduler/norn/local/rundir"
-	"github.com/norn-scheduler/norn/server"
 )
 
 // standing is how all jobs stand, such as "1 done, 2 running".
@@ -222,7 +222,7 @@ func TestSpecIsTorn(t *testing.T) {
 	h.until("7", api.Done)
 }
 
-// What a refused submission leaves is not taken for a job that was lost.
+// Files of a refused submission are not taken for a lost job.
 func TestRefusedIsNotPutBack(t *testing.T) {
 	t.Parallel()
 	h := newHere(t, "fifo", 1, func(o *local.Options) { o.Limits.Jobs = 1 })

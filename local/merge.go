@@ -13,9 +13,9 @@ import (
 
 var _ engine.Merger = (*Daemon)(nil)
 
-// Merge implements engine.Merger. A job that runs and is to be trained otherwise
-// begins its run anew, and finds in its allocation how; what it has learnt from
-// another one, and is not to go on from, does not count.
+// Merge implements engine.Merger. A running job that is to be trained in
+// another way begins its run anew, and its allocation tells how. Work that it
+// took over from another job, and is not to go on from, does not count.
 func (d *Daemon) Merge(id job.ID, how job.Merge, with job.ID) (kept time.Duration) {
 	l, r := d.of(id), d.State().Record(id)
 	kept = r.ProgressAt(d.State().Now)
@@ -39,7 +39,7 @@ func (d *Daemon) Merge(id job.ID, how job.Merge, with job.ID) (kept time.Duratio
 	return kept
 }
 
-// merged is with which job a job is trained.
+// merged tells with which job a job is trained.
 func (d *Daemon) merged(l *entry) api.Merge {
 	r := d.State().Record(l.ID)
 	if r.Merged == job.Apart || !d.State().Known(r.With) {
@@ -52,10 +52,14 @@ func (d *Daemon) merged(l *entry) api.Merge {
 	} else if j := d.EndedJob(with); j != nil && j.Progress != nil && j.Progress.Checkpoint != nil {
 		m.Checkpoint = j.Progress.Checkpoint.Path
 	}
+	if d.State().Record(r.With).Job.User != r.Job.User && m.Checkpoint != "" && !mayRead(l.cred, m.Checkpoint) {
+		d.log.Warn("a job is to go on from another one's checkpoint, which its user may not read: it is not told where it is", "job", l.Key, "user", r.Job.User, "with", with)
+		m.Checkpoint = ""
+	}
 	return m
 }
 
-// trial is what a merged run has shown so far of what merging is worth to it.
+// trial is what a merged run has shown so far about the gain from merging.
 type trial struct {
 	run    int
 	from   float64            // the epoch of its first measure on validation data
@@ -64,13 +68,14 @@ type trial struct {
 	failed bool
 }
 
-// patience is for how many epochs a merged job may not get better on validation
-// data before it counts as one that learns nothing by it [Ymir, section 3.5].
+// patience is the number of epochs without improvement on validation data after
+// which a merged job counts as one that gains nothing [Ymir, section 3.5].
 const patience = 2
 
-// judge looks at the quality that a merged job reports. One that has not become any
-// better within the first epochs makes progress more slowly, as far as policies are
-// told, than by itself: those that guard their pairs split them.
+// judge looks at the quality that a merged job reports. If the job has not
+// improved within the first epochs, policies are told that it makes progress
+// more slowly than by itself. Policies that guard their pairs then split this
+// one.
 func (d *Daemon) judge(l *entry, r *api.Report) {
 	rec := d.State().Record(l.ID)
 	if rec.Phase != job.Running || rec.Merged == job.Apart || len(r.Quality) == 0 {

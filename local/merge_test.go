@@ -38,9 +38,9 @@ func half() *cluster.Alloc {
 	return &cluster.Alloc{Pieces: []cluster.Piece{{Tasks: 1, Shares: 1}}, Shares: []cluster.Share{{Milli: 500}}}
 }
 
-// A job that goes on from what another one has learnt is told where that is, two that
-// are trained together are told so and run on halves of a device, and when they are
-// split each begins its run anew, by itself.
+// A job that goes on from another one's work is told where that is. Two jobs
+// that are trained together are told so and run on halves of a device. When
+// they are split, each begins its run anew, by itself.
 func TestMerge(t *testing.T) {
 	t.Parallel()
 	h := newHere(t, "fifo", 1, func(o *local.Options) {

@@ -7,10 +7,10 @@ import (
 	"slices"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/api/server"
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/local/rundir"
-	"github.com/norn-scheduler/norn/server"
 )
 
 // Drain implements server.Backend.
@@ -52,8 +52,8 @@ func (d *Daemon) Drain(ctx context.Context, c server.Caller, z api.Drain) error 
 	})
 }
 
-// forgive takes devices that an operator puts back into use as sound, until they are
-// measured to be in trouble again.
+// forgive treats devices that an operator puts back into use as sound, until a
+// measurement finds new trouble.
 func (d condition) forgive(devices []int) {
 	for _, i := range devices {
 		d.health.sick[i] = ""

@@ -1,23 +1,28 @@
-// Package local is the world of one machine: it runs jobs as processes, lets the
-// engine decide who runs, and keeps everything in one state folder, so that it
-// may die at any moment and go on from there.
+// Package local is the world of one machine. It runs jobs as processes, lets
+// the engine decide which of them run, and keeps everything in one state
+// folder. So it may die at any moment and go on from there.
 //
-// Nouns: the Daemon is what every live world has (package live), with this machine
-// as its World; an entry is a job with its run, which is one launch of it, and whose
-// runner (package local/runner) outlives the daemon; an act is what must only be done
-// once the decision for it is on disk.
+// Nouns:
+//   - The Daemon is a live world (package live), with this machine as its
+//     World.
+//   - An entry is a job with its run. A run is one launch of the job; its
+//     runner (package local/runner) outlives the daemon.
+//   - An act is something that must be done only after the decision for it is
+//     on disk.
 //
-// Ownership: intake checks what is submitted; the launcher starts runs and talks to
-// them; condition looks after devices; gauges, trainers and packing are what they say;
+// Ownership: intake checks submissions; the launcher starts runs and talks to
+// them; condition looks after the machine and its devices; gauges measure
+// speeds; trainers keep resident trainers; packing keeps servers of CUDA MPS;
 // recovery finds runs again.
 //
 // # The order of things
 //
-// Every instant has four steps: events are collected from users, runners and
-// timers; the engine folds them in and decides; the log is made durable; the
-// acts are carried out and users are answered. A crash between any two of them is
-// mended by looking: the log says what was decided, the folder of each run says
-// what became of it, and what was decided but not done is done again.
+// Every instant has four steps. Events are collected from users, runners and
+// timers. The engine folds them in and decides. The log is made durable. Then
+// the acts are carried out and users are answered. After a crash between any
+// two steps, the next daemon looks: the log tells what was decided, and the
+// folder of each run tells what became of it. Whatever was decided and not done
+// is done again.
 //
 // Units: times since the origin of the log as time.Duration; GPUs and CPUs in
 // thousandths; memory in bytes.
@@ -30,14 +35,14 @@ import (
 
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/perf"
-	"github.com/norn-scheduler/norn/predict"
-	"github.com/norn-scheduler/norn/run"
+	"github.com/norn-scheduler/norn/perf/predict"
 	"github.com/norn-scheduler/norn/tenant"
 )
 
-// Options is all that a daemon must be told.
+// Options is the configuration of a daemon.
 type Options struct {
 	State  string // folder of logs, jobs and outputs; made when it is not there
 	Exe    string // the norn program, which runners are launched from
@@ -45,12 +50,13 @@ type Options struct {
 
 	Machine Machine
 	Tenants func() (*tenant.Tree, error) // a fresh tree of the configured tenants
-	Policy  run.Choice
-	// Speeds is how fast jobs are believed to run on each type of device; nil: as the
+	Policy  experiment.Choice
+	// Speeds is the believed speed of jobs on each type of device; nil: as the
 	// types say.
 	Speeds perf.Typed
 
-	// Transfer is what is believed that merged jobs learn from each other; nil: nothing.
+	// Transfer is the belief about what merged jobs learn from each other; nil:
+	// nothing.
 	Transfer perf.Transfer
 	// Estimator predicts run times; it has seen nothing yet. Estimates is its
 	// name, for logs.
@@ -58,8 +64,9 @@ type Options struct {
 	Estimates string
 
 	Operator func(uid uint32, user string) bool
-	// TenantOf is the tenant that a job of a user counts for who has asked for one,
-	// or for none; it refuses one that is not hers. nil: the one that is asked for.
+	// TenantOf is the tenant of a user's job. The user may have asked for one, and
+	// TenantOf refuses a tenant that is not hers. nil: the tenant that she asked
+	// for.
 	TenantOf func(user, asked string) (string, error)
 
 	MPS      MPS
@@ -69,17 +76,17 @@ type Options struct {
 	Version  string
 }
 
-// Limits are what keeps the daemon and its disk in bounds.
+// Limits keep the daemon and its disk in bounds.
 type Limits struct {
 	Reserve api.Bytes     // with less free on the disk nothing new is started
-	Refuse  api.Bytes     // with less free nothing new is taken
+	Refuse  api.Bytes     // with less free on the disk submissions are refused
 	Compact int           // events after which a new log is begun
 	Recent  int           // ended jobs that are kept in memory
 	Jobs    int           // that have not ended
 	Array   int           // jobs of one array
 	Quotas  live.Quotas   // of users and tenants
-	Outputs time.Duration // of ended jobs are kept for so long; 0: for ever
-	Logs    time.Duration // that have ended are kept for so long; 0: for ever
+	Outputs time.Duration // how long outputs of ended jobs are kept; 0: for ever
+	Logs    time.Duration // how long ended logs are kept; 0: for ever
 	Sample  time.Duration // between two looks at the devices
 }
 
@@ -90,7 +97,8 @@ type Defaults struct {
 	Retry       api.Retry
 	CPUs        float64 // of a job without GPUs
 	CancelGrace api.Seconds
-	// ResidentIdle is for how long a resident trainer is kept that no job uses.
+	// ResidentIdle is the time for which a resident trainer is kept that no job
+	// uses.
 	ResidentIdle time.Duration
 	LogBytes     api.Bytes
 	LogKeep      int
@@ -101,12 +109,13 @@ type Defaults struct {
 	// Period is the time in which a job that is throttled is stopped and goes on
 	// once; 0: the runner's own.
 	Period time.Duration
-	// A job whose reports show for SpeedFor that its speed differs by SpeedMargin of
-	// what is believed runs at that speed from then on. SpeedFor 0: reports show nothing.
+	// If the reports of a job show for SpeedFor that its speed differs from the
+	// believed one by the fraction SpeedMargin, its speed is corrected. SpeedFor 0:
+	// reports correct nothing.
 	SpeedFor    time.Duration
 	SpeedMargin float64
-	// A job that shares a device and uses more than MemoryFactor times the memory that
-	// is booked for it there, for MemoryFor, is thrown off; 0: it is not.
+	// A job that shares a device is evicted when it uses more than MemoryFactor
+	// times its booked memory there, for MemoryFor. MemoryFactor 0: it is not.
 	MemoryFactor float64
 	MemoryFor    time.Duration
 }
@@ -117,7 +126,7 @@ type MPS struct {
 	Always  bool   // jobs that hold whole GPUs, too: a policy may put others beside them later
 }
 
-// Machine is what is shared out.
+// Machine is the machine that jobs share.
 type Machine struct {
 	Name      string
 	Types     []cluster.GPUType
@@ -126,8 +135,8 @@ type Machine struct {
 	NUMA      int
 	Isolation []string
 	Sample    func() []Sample // nil: nothing can be measured
-	// Forgive takes what a device was measured to have gone wrong before as no trouble any
-	// more. It is called between two Samples; nil: nothing.
+	// Forgive makes the Sampler disregard past troubles of a device. It is called
+	// between two Samples; nil: there is nothing to forgive.
 	Forgive func(device int)
 }
 
@@ -153,12 +162,13 @@ type Device struct {
 	Files   []string // that a process must open to use it
 	Host    bool     // a part of the processors
 	Packs   bool     // CUDA MPS lets several processes compute on it at once
-	// Cores is how many processors it stands for, if it is none that a driver could
-	// measure: its use is that of processors by the jobs on it. 0: it is a GPU.
+	// Cores is the number of processors that it stands for, if no driver can
+	// measure it. Its use is then the use of processors by the jobs on it. 0: it is
+	// a GPU.
 	Cores float64
 }
 
-// Sample is what was measured of a device.
+// Sample is a measurement of a device.
 type Sample struct {
 	Used    api.Bytes
 	Util    float64

@@ -43,7 +43,7 @@ func causeOf(c rundir.Cause) live.Cause {
 	return live.Exited
 }
 
-// ending is all that is known of how a run of a job ended.
+// ending is all that is known of the end of a run.
 func (d *Daemon) ending(l *entry, r *job.Record, e *rundir.Exit) *live.Ending {
 	stop := &l.Spec.Stop
 	return &live.Ending{
@@ -53,7 +53,7 @@ func (d *Daemon) ending(l *entry, r *job.Record, e *rundir.Exit) *live.Ending {
 	}
 }
 
-// exitOf is how a run ended, as live worlds have it.
+// exitOf is the exit of a run in the form that live worlds share.
 func (l *entry) exitOf(e *rundir.Exit) *live.Exit {
 	out := &live.Exit{
 		Cause: causeOf(e.Cause), Status: e.Exit, Tasks: len(e.Tasks), Asked: e.Asked != "", Killed: e.Killed, Images: e.Images, Error: e.Error,
@@ -67,7 +67,7 @@ func (l *entry) exitOf(e *rundir.Exit) *live.Exit {
 // ends notes how the last run ended.
 func (l *entry) ends(e *rundir.Exit) { l.exit, l.Exit = e, l.exitOf(e) }
 
-// carryOut does what follows from the end of a run.
+// carryOut carries out the verdict on the end of a run.
 func (d *Daemon) carryOut(l *entry, r *job.Record, v *live.Verdict) {
 	switch v.Fate {
 	case live.Done:
@@ -101,7 +101,7 @@ func (d *Daemon) carryOut(l *entry, r *job.Record, v *live.Verdict) {
 	}
 }
 
-// evict throws a job back to where it waits.
+// evict takes a job off its devices, so that it waits again.
 func (d *Daemon) evict(l *entry, kept time.Duration, code job.ReasonCode, why string) {
 	r := d.State().Record(l.ID)
 	kept = min(kept, r.ProgressAt(d.Loop.Now()))

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/api/server"
 	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/local/rundir"
-	"github.com/norn-scheduler/norn/server"
 )
 
 // Output implements server.Backend.
@@ -56,7 +56,7 @@ func (d *Daemon) Output(ctx context.Context, c server.Caller, id string, run int
 	return &output{dir: dir, gone: d.Loop.Stopped(), live: err == nil}, nil
 }
 
-// output reads what a run writes, across the files that it is put aside in.
+// output reads the output of a run, across the files into which it is rotated.
 type output struct {
 	dir  string
 	file *os.File // nil: before the first
@@ -101,8 +101,8 @@ func (o *output) Read(b []byte) (int, error) {
 	}
 }
 
-// open goes to the beginning of a file. Where there is none yet, that is the end
-// of what is there.
+// open goes to the beginning of a file. If there is no file yet, that is the
+// end of the output.
 func (o *output) open(n int) error {
 	f, err := os.Open(o.path(n))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -169,7 +169,7 @@ func (o *output) Tail(n int) error {
 	}
 }
 
-// unlessEnd is an error that is not the end of what is there.
+// unlessEnd is an error other than the end of the output.
 func unlessEnd(err error) error {
 	if errors.Is(err, io.EOF) {
 		return nil

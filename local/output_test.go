@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/api/server"
 	"github.com/norn-scheduler/norn/local"
 	"github.com/norn-scheduler/norn/local/rundir"
-	"github.com/norn-scheduler/norn/server"
 )
 
 // readAll reads what is there.
@@ -34,9 +34,8 @@ func lines(a, b int) string {
 	return out.String()
 }
 
-// What a job writes is read across the files that it is put aside in, from the
-// beginning or only its end, while it runs and behind it, and a follower misses
-// nothing.
+// The output of a job is read across rotated files, from the beginning or only
+// the end, while it runs and afterwards. A follower misses nothing.
 func TestOutput(t *testing.T) {
 	t.Parallel()
 	h := newHere(t, "fifo", 1, func(o *local.Options) { o.Defaults.LogBytes, o.Defaults.LogKeep = 500, 4 })

@@ -50,10 +50,11 @@ func uidOf(u *rundir.User) int {
 	return int(u.UID)
 }
 
-// pack lets the tasks of a run compute beside those of other jobs, where MPS is
-// there: those that see one GPU, and hold a part of it, or whatever they hold where all
-// are to. What it returns is done before the run is launched. That MPS cannot be had is
-// no reason not to run: jobs share a GPU in turns then.
+// pack lets the tasks of a run compute through MPS beside those of other jobs,
+// if there is MPS. A task must see one GPU and hold a part of it; with
+// MPS.Always it may also hold all of it. The function that pack returns is
+// called before the run is launched. If MPS cannot be started, the run is
+// launched nevertheless, and jobs share the GPU in turns.
 func (d packing) pack(l *entry, a *cluster.Alloc, run *rundir.Run) func() error {
 	l.packers = nil
 	if d.opt.MPS.Program == "" {
@@ -98,8 +99,9 @@ func (d packing) pack(l *entry, a *cluster.Alloc, run *rundir.Run) func() error 
 	}
 }
 
-// packerFor is the server of a GPU for a user. Its folder is below the state where
-// that is the daemon's own user, and else where the user can get to.
+// packerFor is the server of a GPU for a user. Its folder is below the state
+// folder for the daemon's own user, and otherwise in a place that the user can
+// reach.
 func (d packing) packerFor(dev *Device, u *rundir.User) *packer {
 	p := &packer{dir: filepath.Join(d.store.dir, "mps", fmt.Sprintf("%s-%d", dev.Name, uidOf(u))), used: d.Loop.Now(), gone: make(chan struct{})}
 	for _, o := range d.packers {
@@ -136,7 +138,7 @@ func (p *packer) start() error {
 	return p.note.Server.Start(context.Background())
 }
 
-// quit ends the server, and removes what is kept of it.
+// quit ends the server, and removes its folder and note.
 func (p *packer) quit() error {
 	defer close(p.gone)
 	p.mu.Lock()

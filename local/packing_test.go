@@ -10,12 +10,12 @@ import (
 
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/local"
 	"github.com/norn-scheduler/norn/local/mps"
 	"github.com/norn-scheduler/norn/local/rundir"
 	"github.com/norn-scheduler/norn/local/runner"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // packed is a daemon on three GPUs, the last of which is broken, with a control program

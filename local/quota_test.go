@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/api/server"
 	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/local"
-	"github.com/norn-scheduler/norn/server"
 )
 
 // plain is the daemon's own user without the rights of an operator.
@@ -29,8 +29,8 @@ func (h *here) held() api.JobSpec {
 	return spec
 }
 
-// What the limits of a user or of a tenant never allow is refused when it is submitted,
-// but for operators.
+// A job that the limits of a user or of a tenant never allow is refused when it
+// is submitted, except for operators.
 func TestAskedTooMuch(t *testing.T) {
 	t.Parallel()
 	for _, whose := range []string{"user", "tenant"} {

@@ -13,12 +13,11 @@ import (
 	"github.com/norn-scheduler/norn/local/runner"
 )
 
-// recovery is the daemon while it finds out what has become of the runs of the one
-// before it.
+// recovery is the daemon while it finds the runs of the last daemon again.
 type recovery struct{ *Daemon }
 
-// takeOut takes out of a cluster what an operator has put out of use. All else is
-// looked at anew.
+// takeOut takes the nodes and devices out of use that an operator has drained.
+// Everything else is measured anew.
 func (d recovery) takeOut(c *cluster.Cluster) {
 	if d.health.drained.Machine {
 		c.SetHealth(0, cluster.Cordoned)
@@ -30,8 +29,8 @@ func (d recovery) takeOut(c *cluster.Cluster) {
 	}
 }
 
-// recaller makes jobs of an earlier log known again, by what was submitted and by what
-// the folders of their last runs say.
+// recaller makes jobs of an earlier log known again, from their submissions and
+// from the folders of their last runs.
 func (d recovery) recaller() func(r *job.Record) (*live.Job, error) {
 	specs, lost := map[string]*stored{}, map[string]string{}
 	return func(r *job.Record) (*live.Job, error) {
@@ -61,7 +60,7 @@ func (d recovery) recaller() func(r *job.Record) (*live.Job, error) {
 	}
 }
 
-// readRun reads what the folder of the last run of a job says.
+// readRun reads the folder of the last run of a job.
 func (d recovery) readRun(l *entry) {
 	if l.Run = d.store.lastRun(l.Key); l.Run == 0 {
 		return
@@ -87,8 +86,8 @@ func (d recovery) readRun(l *entry) {
 	}
 }
 
-// endStray ends a run of a job that has ended: its frozen processes, when the
-// daemon died between the cancellation and telling them.
+// endStray ends a run that is left of an ended job. Frozen processes are left
+// if the daemon died after the cancellation and before it told them.
 func (d recovery) endStray(j *live.Job) {
 	l := d.entries[j.Key]
 	delete(d.entries, j.Key)
@@ -109,8 +108,8 @@ func (d recovery) endStray(j *live.Job) {
 	d.Loop.Act(&l.Lane, func() { d.write(dir, want) })
 }
 
-// find sets a job back to where it stood: its run is found again, launched where
-// that had been decided but not done, or told again what is wanted of it.
+// find restores a job. It finds the run again, launches it if that was decided
+// and not done, or writes its want.json again.
 func (d recovery) find(l *entry) {
 	r := d.State().Record(l.ID)
 	k := launches(r)
@@ -129,7 +128,7 @@ func (d recovery) find(l *entry) {
 	}
 	f := facts{
 		phase: r.Phase, away: l.Purpose != "", ran: l.Run > 0, ended: l.exit != nil, news: l.exit != nil && d.untold(l, &want, r),
-		behind: want.Seq < k*seqs+seqGo, toLeave: want.Seq >= k*seqs+seqLeave, seen: l.status.PID != 0, home: d.State().Home(l.ID) != nil,
+		behind: want.Seq < k*seqs+seqGo, toLeave: want.Seq >= k*seqs+seqLeave, seen: l.status.PID != 0, home: d.State().PinnedPlace(l.ID) != nil,
 	}
 	f.done = f.ended && d.ending(l, r, l.exit).Done()
 	var do todo
@@ -145,8 +144,8 @@ func (d recovery) find(l *entry) {
 	d.findRun(l, dir)
 }
 
-// resume does what a job needs that the daemon before this one left so, and tells whether
-// there is a run to be looked at.
+// resume carries out the task that a found job needs, and tells whether there
+// is a run to be looked at.
 func (d recovery) resume(l *entry, r *job.Record, do todo) (look bool) {
 	switch do {
 	case startNow:
@@ -177,8 +176,8 @@ func (d recovery) resume(l *entry, r *job.Record, do todo) (look bool) {
 	return true
 }
 
-// insist sees to it that what somebody wants of a run comes about although the run
-// may never have been told, and tells whether nothing is left to be found.
+// insist carries out a person's request for a run, even if the run was never
+// told. It returns whether nothing is left to be found.
 func (d recovery) insist(l *entry, r *job.Record, want *rundir.Want) (settled bool) {
 	if l.Run == 0 { // it had not been launched
 		d.Loop.Later(func() error {
@@ -207,7 +206,8 @@ func (d recovery) insist(l *entry, r *job.Record, want *rundir.Want) (settled bo
 	return false
 }
 
-// purposeOf is why a run was told to leave, if that is still to come about.
+// purposeOf is the purpose for which a run was told to leave, if it has not
+// left yet.
 func purposeOf(want *rundir.Want, r *job.Record) live.Purpose {
 	k := launches(r)
 	switch p := live.Purpose(want.Purpose); {
@@ -219,8 +219,8 @@ func purposeOf(want *rundir.Want, r *job.Record) live.Purpose {
 	return ""
 }
 
-// untold tells whether the end of a job's last run is still to be taken in, though
-// the job was to run again by now.
+// untold tells whether the end of a job's last run was not taken in yet,
+// although the job was decided to run again.
 func (d recovery) untold(l *entry, want *rundir.Want, r *job.Record) bool {
 	if r.Job.Stop == job.Freeze {
 		return l.Purpose != "" || want.State == rundir.Freeze && d.ending(l, r, l.exit).ByItself()
@@ -229,7 +229,7 @@ func (d recovery) untold(l *entry, want *rundir.Want, r *job.Record) bool {
 }
 
 // findEarlier goes on with a running job whose last run belongs to an earlier
-// launch: it was to be thawed, or to leave for other devices.
+// launch. The run was to be thawed, or to leave for other devices.
 func (d recovery) findEarlier(l *entry, r *job.Record, k int) {
 	if r.Job.Stop == job.Freeze {
 		l.stage = frozen
@@ -241,7 +241,7 @@ func (d recovery) findEarlier(l *entry, r *job.Record, k int) {
 	d.wants(l, rundir.Want{Seq: l.seq, State: rundir.Save, Grace: l.Spec.Stop.Grace, Why: "it is given other devices"})
 }
 
-// findRun finds out what has become of a run while no daemon looked.
+// findRun finds out how a run went on while there was no daemon.
 func (d recovery) findRun(l *entry, dir string) {
 	if l.exit != nil {
 		n := notice{key: l.Key, run: l.Run, exit: l.exit}
@@ -284,7 +284,7 @@ func (d recovery) watchAgain(l *entry, dir string) {
 		})
 		return
 	}
-	d.Loop.At(d.Loop.Now()+100*time.Millisecond, func() { // until it says who it is
+	d.Loop.At(d.Loop.Now()+100*time.Millisecond, func() { // until it has written its process ID
 		if l.Run != run || !l.stage.there() {
 			return
 		}

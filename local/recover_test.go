@@ -15,12 +15,12 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/api/server"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/local"
 	"github.com/norn-scheduler/norn/local/rundir"
 	"github.com/norn-scheduler/norn/local/runner"
-	"github.com/norn-scheduler/norn/server"
 )
 
 // A job that ran when the machine went down goes on from its last checkpoint when
@@ -33,7 +33,7 @@ func TestReboot(t *testing.T) {
 	h.running(a, 1)
 	h.report(a, 1, 5)
 	h.down()
-	// What is left of a run when the power goes: its files, and nothing that runs.
+	// After a power failure only the files of a run are left, and no process.
 	until(t, "the runner is killed", func() bool { return killRunner(h.runDir(a, 1)) })
 	h.gone(a, 1)
 	asJSON(t, filepath.Join(h.runDir(a, 1), rundir.StatusFile), func(s *rundir.Status) { s.Boot = "another" })
@@ -160,7 +160,7 @@ func TestRunnerSaysLate(t *testing.T) {
 	h.until(a, api.Done)
 }
 
-// What becomes of runs while no daemon looks is found out by the next one.
+// The next daemon finds out how runs went on while there was no daemon.
 func TestWhileAway(t *testing.T) {
 	t.Parallel()
 	h := newHere(t, "fifo", 4, nil)
@@ -196,8 +196,8 @@ func TestWhileAway(t *testing.T) {
 	h.until(waits, api.Done)
 }
 
-// What a crash leaves of the last lines of the log is cut off: nothing of it had
-// been acted on.
+// Torn last lines of the log are cut off after a crash. They had not been acted
+// on.
 func TestTornLog(t *testing.T) {
 	t.Parallel()
 	h := newHere(t, "fifo", 1, nil)

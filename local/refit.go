@@ -12,8 +12,8 @@ import (
 	"github.com/norn-scheduler/norn/local/runner"
 )
 
-// otherDevices tells whether this machine has other devices than that of the log,
-// or less beside them.
+// otherDevices tells whether this machine has other devices than the one in the
+// log, or less CPU or memory.
 func (d recovery) otherDevices() bool {
 	now := d.opt.Machine.Node
 	have := 0
@@ -32,8 +32,8 @@ func (d recovery) otherDevices() bool {
 	return was.CPU > now.CPU || was.Memory > now.Memory
 }
 
-// fitDevices throws back the jobs whose devices this machine has no longer. What
-// still runs of them is told to leave and waited for, so that no job runs twice.
+// fitDevices evicts the jobs whose devices this machine no longer has. It tells
+// their runs to leave and waits for them, so that no job runs twice.
 func (d recovery) fitDevices() (other bool, err error) {
 	if !d.otherDevices() {
 		return false, nil
@@ -41,7 +41,7 @@ func (d recovery) fitDevices() (other bool, err error) {
 	var all []job.ID
 	for i := range job.ID(d.State().Jobs()) {
 		r, l := d.State().Record(i), d.by(d.State().Record(i).Job.Key)
-		if l == nil || !r.Phase.Holds() && d.State().Home(i) == nil {
+		if l == nil || !r.Phase.HasDevices() && d.State().PinnedPlace(i) == nil {
 			continue
 		}
 		all = append(all, i)
@@ -54,7 +54,7 @@ func (d recovery) fitDevices() (other bool, err error) {
 		if err := d.awaitEnd(l); err != nil {
 			return true, err
 		}
-		if d.State().Home(i) != nil { // it was frozen
+		if d.State().PinnedPlace(i) != nil { // it was frozen
 			l.undone = true
 		}
 		if r.Phase == job.Waiting || r.Phase == job.Held {
@@ -76,7 +76,7 @@ func (d recovery) fitDevices() (other bool, err error) {
 	return true, nil
 }
 
-// sendOff tells what still runs of a job to leave.
+// sendOff tells the run of a job, if it still goes on, to leave.
 func (d recovery) sendOff(l *entry, r *job.Record) error {
 	if l.Run == 0 || l.exit != nil {
 		return nil

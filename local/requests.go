@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/api/server"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/local/rundir"
-	"github.com/norn-scheduler/norn/server"
 )
 
 // Submit implements server.Backend.
@@ -102,8 +102,9 @@ func (d intake) mayAsk(s *stored) error {
 	return q.Tenant.Refuses("of tenant "+s.Spec.Tenant, &s.Spec, len(s.keys()))
 }
 
-// runAs is who a job runs as: the caller, or whom an operator names. The
-// daemon's own user needs no credentials; others need a daemon that runs as root.
+// runAs is the user that a job runs as: the caller, or the user that an
+// operator names. The daemon's own user needs no credentials; others need a
+// daemon that runs as root.
 func (d intake) runAs(c server.Caller, name string) (string, *rundir.User, error) {
 	if name != "" && name != c.User && !c.Operator {
 		return "", nil, api.Refuse(api.Denied, "user %s may not submit jobs for %s", c.User, name)
@@ -165,7 +166,7 @@ func fewer(c *server.Caller) bool {
 	return slices.ContainsFunc(c.Groups, func(g uint32) bool { return !slices.Contains(has, int(g)) })
 }
 
-// end has a run leave for a person's sake.
+// end makes a run leave at a person's request.
 func (d *Daemon) end(l *entry, p live.Purpose, seq int, how rundir.WantState, grace api.Seconds, why string) {
 	l.Purpose, l.Why, l.Decided = p, why, d.Loop.Now()
 	d.happens(l, toEnd)
@@ -175,7 +176,8 @@ func (d *Daemon) end(l *entry, p live.Purpose, seq int, how rundir.WantState, gr
 	d.Loop.Mark(l.ID)
 }
 
-// throwOff has a running job leave its devices and wait again, with what it can keep.
+// throwOff makes a running job leave its devices and wait again, with the work
+// that it can keep.
 func (d *Daemon) throwOff(l *entry, r *job.Record, p live.Purpose, why string) {
 	how, grace := rundir.End, d.opt.Defaults.CancelGrace
 	if r.Job.Stop == job.Checkpoint {

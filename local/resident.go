@@ -33,7 +33,7 @@ type resident struct {
 	gone     chan struct{} // closed when nothing of it is left
 }
 
-// residentNote is what a resident is for, kept beside its run.
+// residentNote describes the purpose of a resident. It is kept beside its run.
 type residentNote struct {
 	Number   int      `json:"number"`
 	Backbone string   `json:"backbone"`
@@ -46,7 +46,7 @@ type residentNote struct {
 
 const residentFile = "resident.json"
 
-// serves tells whether a resident is what a job wants that would make another.
+// serves tells whether a job that wants a resident can use this one.
 func (n *residentNote) serves(want *residentNote) bool {
 	return n.Backbone == want.Backbone && n.User == want.User && n.Dir == want.Dir && slices.Equal(n.Command, want.Command) && slices.Equal(n.Devices, want.Devices)
 }
@@ -71,9 +71,10 @@ func (d trainers) inUse(r *resident) bool {
 	return d.any(func(l *entry) bool { return l.resident == r && l.stage.there() })
 }
 
-// makeWay finds the resident that the next run of a job is to use, or makes it, and
-// ends others that are on its devices and that nobody uses: they would keep memory
-// of them. What it returns is done before the run is launched.
+// makeWay finds the resident that the next run of a job is to use, or makes it.
+// It ends other residents on these devices that no job uses, since they would
+// keep memory there. The function that it returns is called before the run is
+// launched.
 func (d trainers) makeWay(l *entry, a *cluster.Alloc, run *rundir.Run) func() error {
 	var fresh *resident
 	var leaving []*resident
@@ -100,7 +101,7 @@ func (d trainers) makeWay(l *entry, a *cluster.Alloc, run *rundir.Run) func() er
 	}
 	if fresh != nil {
 		made = d.describeResident(l, a, fresh)
-		made.Tasks = run.Tasks // with what MPS needs
+		made.Tasks = run.Tasks // with the settings for MPS
 	}
 	return func() error {
 		for _, r := range leaving {
@@ -138,8 +139,8 @@ func (d trainers) newResident(want *residentNote) *resident {
 	return r
 }
 
-// describeResident says what is launched: with the environment, devices and limits of
-// the job that is the first to use it.
+// describeResident describes the launch of a resident, with the environment,
+// devices and limits of the first job that uses it.
 func (d trainers) describeResident(l *entry, a *cluster.Alloc, r *resident) *rundir.Run {
 	run := d.describe(l, a)
 	run.Job, run.Run, run.Name, run.Command = fmt.Sprint("resident-", r.note.Number), 1, "resident", r.note.Command
@@ -190,7 +191,7 @@ func (d trainers) launchResident(r *resident, run *rundir.Run) error {
 	return nil
 }
 
-// dismiss ends a resident, once what led to it is durable.
+// dismiss ends a resident, once the decision for that is durable.
 func (d trainers) dismiss(r *resident) {
 	if r.ending {
 		return
@@ -221,8 +222,8 @@ func (d trainers) endResident(r *resident) {
 	})
 }
 
-// cleared removes the folders of a resident that has no runner any more, and what that
-// left, and tells whether it could.
+// cleared removes the folders and processes of a resident that no longer has a
+// runner, and tells whether it could.
 func (r *resident) cleared() bool {
 	lock, err := rundir.Lock(r.dir)
 	if os.IsNotExist(err) {
@@ -241,8 +242,8 @@ func (r *resident) cleared() bool {
 	return os.RemoveAll(r.dir) == nil
 }
 
-// lookAtResidents ends those that nobody has used for long enough, whose devices are
-// not to be used, or that have ended by themselves.
+// lookAtResidents ends residents that no job has used for long enough, whose
+// devices must not be used, or that have ended by themselves.
 func (d trainers) lookAtResidents() {
 	for _, r := range d.residents {
 		if r.ending {
@@ -271,8 +272,8 @@ func (d trainers) unusable(name string) bool {
 	return i < 0 || d.health.drained.Machine || d.deviceNote(i) != ""
 }
 
-// findResidents finds what the daemon before this one left: residents that live, and
-// folders of those that do not, which are removed.
+// findResidents finds the residents of the last daemon. It removes the folders
+// of those that no longer live.
 func (d trainers) findResidents() {
 	dirs, _ := filepath.Glob(filepath.Join(d.store.dir, "residents", "*"))
 	for _, dir := range dirs {

@@ -122,7 +122,7 @@ func TestResidentEnds(t *testing.T) {
 	until(t, "it has been idle for long enough", func() bool { return !lives(three[0]) })
 }
 
-// What a resident needs is asked of the job.
+// The needs of a resident are checked on the job.
 func TestResidentRefused(t *testing.T) {
 	t.Parallel()
 	h := newHere(t, "fifo", 2, nil)

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/api/server"
 	"github.com/norn-scheduler/norn/local"
-	"github.com/norn-scheduler/norn/server"
 )
 
 // others are two users as the socket tells of them, neither of them root.
@@ -90,8 +90,8 @@ func TestRunsAsItself(t *testing.T) {
 	refused(t, err, api.Denied, "cannot run jobs as 65533; a norn that serves several users runs as root")
 }
 
-// What others submitted does not exist for a user: she can neither see nor touch
-// it, nor learn of it by the way.
+// Jobs of others do not exist for a user. She can neither see nor change them,
+// nor learn of them by the way.
 func TestOthersJobs(t *testing.T) {
 	t.Parallel()
 	h := newHere(t, "fifo", 2, nil)
@@ -151,7 +151,8 @@ func TestOthersJobs(t *testing.T) {
 	h.until(a, api.Done)
 }
 
-// What is no number of a job is none, whatever it would be as a path.
+// Text that is not the number of a job is refused, whatever it would be as a
+// path.
 func TestNoJob(t *testing.T) {
 	t.Parallel()
 	h := newHere(t, "fifo", 1, nil)

@@ -12,21 +12,22 @@ import (
 
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/eventlog/replay"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/local"
 	"github.com/norn-scheduler/norn/local/cgroup"
 	"github.com/norn-scheduler/norn/local/rundir"
 	"github.com/norn-scheduler/norn/local/runner"
 	"github.com/norn-scheduler/norn/place"
-	"github.com/norn-scheduler/norn/replay"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/unit"
 )
 
-// protector is a policy that packs every job that waits on the first device, a half
-// each, and protects who was there first: when that one is seen to run at less than 0.8
-// of its speed, the others are throttled and get half a core.
+// protector is a policy that packs every waiting job on the first device, with
+// a half each, and protects the job that was there first. If that job is seen
+// to run at less than 0.8 of its speed, the others are throttled and get half a
+// core.
 type protector struct{}
 
 func (protector) Decide(v *sched.View, p *sched.Plan) {

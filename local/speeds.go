@@ -23,15 +23,16 @@ type gauges struct{ *Daemon }
 // stretches of time, against its rate when it had its devices for itself.
 type gauge struct {
 	run     int
-	setting []int64       // what the job held and who was beside it; a stretch has one
+	setting []int64       // the allocation of the job and the jobs beside it, constant over a stretch
 	began   time.Duration // of the stretch
 	from    float64       // the work that had been reported then
 	last    float64       // that was reported last
 	news    int           // reports of more work since
 	told    bool          // of its speed under this setting
 
-	// Alone are its rates alone, by what it runs on (see sizeOf), in the units that it reports. They
-	// are kept from run to run, beside the job, so that a daemon knows them again.
+	// Alone holds its rates alone, by the devices it runs on (see sizeOf), in the
+	// units that it reports. They are kept from run to run, beside the job, so that
+	// the next daemon knows them.
 	Alone map[string]rate `json:"alone"`
 }
 
@@ -50,12 +51,12 @@ func (r *rate) of(samples bool) *float64 {
 	return &r.Steps
 }
 
-// leastNews is how many times a job must have reported more work in a stretch.
+// leastNews is the least number of reports of more work in a stretch.
 const leastNews = 3
 
-// gaugeSpeed takes in a report. When the job has been under the same conditions for
-// long enough, its speed is what it makes of its time, measured against its rate
-// alone: where that differs noticeably from what was believed, the engine is told.
+// gaugeSpeed takes in a report. Once the job has run under the same conditions
+// for long enough, its speed is its rate divided by its rate alone. If that
+// differs noticeably from the believed speed, the engine is told.
 func (d gauges) gaugeSpeed(l *entry, r *api.Report) {
 	rec, a, def := d.State().Record(l.ID), d.State().Alloc(l.ID), &d.opt.Defaults
 	if def.SpeedFor <= 0 || a == nil || l.stage != up || rec.Phase != job.Running || rec.Profiling || rec.Merged != job.Apart || d.Loop.Now() < rec.Ready {
@@ -89,8 +90,8 @@ func (d gauges) gaugeSpeed(l *entry, r *api.Report) {
 	d.gauged(l, rec, a, have, samples)
 }
 
-// SpeedLag implements engine.Measuring: a stretch begins with the first report after a
-// change, and ends with the first one when it has been long enough.
+// SpeedLag implements engine.Measuring. A stretch begins with the first report
+// after a change, and ends with the first report after it has been long enough.
 func (d *Daemon) SpeedLag() time.Duration {
 	if d.opt.Defaults.SpeedFor <= 0 {
 		return 0
@@ -113,7 +114,7 @@ func (d gauges) gauged(l *entry, rec *job.Record, a *cluster.Alloc, have float64
 		return // it is not known how fast it is alone
 	}
 	speed := math.Round(d.alonePace(rec, a)*min(fastest, have/base)*1000) / 1000
-	// That neighbours disturb a job as little as was believed is worth telling, too, once.
+	// A speed beside neighbours is told once even if it is as believed.
 	news := !l.gauge.told && d.neighbours(l, a)
 	if !news && math.Abs(speed-rec.Speed) <= d.opt.Defaults.SpeedMargin*max(speed, rec.Speed) || d.Loop.Touch(l.ID) != nil {
 		return
@@ -122,8 +123,8 @@ func (d gauges) gauged(l *entry, rec *job.Record, a *cluster.Alloc, have float64
 	d.Loop.Emit(eventlog.Event{Kind: eventlog.Speed, Job: l.ID, Speed: max(speed, slowest)})
 }
 
-// stepSize is how much of a step with its own batch a step of a job is with the batch
-// that it was told.
+// stepSize is the size of a step of a job with the batch that it was told,
+// relative to a step with its own batch.
 func (d gauges) stepSize(l *entry) float64 {
 	own, told := l.Spec.Batch, d.ordered(l)
 	if own <= 0 || told <= 0 || l.gauge.Alone[d.sizeOf(d.State().Alloc(l.ID))].Told {
@@ -132,8 +133,8 @@ func (d gauges) stepSize(l *entry) float64 {
 	return float64(told) / float64(own)
 }
 
-// Bounds of what is believed: nobody is many times as fast as alone, and who makes a
-// step now and then does not stand still.
+// Bounds of believed speeds: no job is many times as fast as alone, and a job
+// that makes a step now and then does not stand still.
 const (
 	fastest = 2
 	slowest = 0.001
@@ -170,13 +171,13 @@ func (d gauges) keepAlone(l *entry, a *cluster.Alloc, r rate, news bool) {
 
 func ratesFile(key string) string { return "rates-" + key + ".json" }
 
-// readAlone reads what is known of a job's rate alone.
+// readAlone reads the known rates of a job alone.
 func (d gauges) readAlone(l *entry) {
 	recovery(d).readFile(d.store.jobDir(live.BaseOf(l.Key)), ratesFile(l.Key), &l.gauge, "how fast it is alone is measured anew")
 }
 
-// sizeOf names what a job runs on, as far as its rate alone depends on it: how many
-// devices of which type.
+// sizeOf names the number and type of the devices of a job, on which its rate
+// alone depends.
 func (d gauges) sizeOf(a *cluster.Alloc) string {
 	if len(a.Shares) == 0 {
 		return ""
@@ -184,8 +185,8 @@ func (d gauges) sizeOf(a *cluster.Alloc) string {
 	return fmt.Sprintf("%d %s", len(a.Shares), d.State().Cluster.Type(d.State().Cluster.TypeOf(a.Shares[0].Device)).Name)
 }
 
-// setting is all on which the rate of a job depends: what it holds, and what the others
-// hold that are on its devices.
+// setting is all on which the rate of a job depends: its allocation, and those
+// of the other jobs on its devices.
 func (d gauges) setting(l *entry, a *cluster.Alloc, samples bool) []int64 {
 	out := []int64{0}
 	if samples {
@@ -227,8 +228,9 @@ func overlap(a, b *cluster.Alloc) bool {
 	})
 }
 
-// undisturbed tells whether a job has its devices for itself, and all the processors
-// that it asked for. Who stands still beside it takes nothing from it.
+// undisturbed tells whether a job has its devices for itself, and all the
+// processors that it asked for. A job that stands still beside it takes nothing
+// from it.
 func (d gauges) undisturbed(l *entry, a *cluster.Alloc) bool {
 	if cpus, _ := live.Beside(a); live.ThrottleOf(a) > 0 || cpus < l.Spec.CPUs {
 		return false
@@ -238,15 +240,15 @@ func (d gauges) undisturbed(l *entry, a *cluster.Alloc) bool {
 	return alone
 }
 
-// neighbours tells whether anybody else holds parts of the devices of a job.
+// neighbours tells whether any other job holds parts of the devices of a job.
 func (d gauges) neighbours(l *entry, a *cluster.Alloc) bool {
 	any := false
 	d.eachBeside(l, a, func(job.ID, *cluster.Alloc) { any = true })
 	return any
 }
 
-// rescaled is how fast a job is believed to run with other parts of what it holds, as
-// long as nothing else is known: by its turns alone.
+// rescaled is the believed speed of a job after its parts of the same devices
+// have changed, until it is measured. It follows from the turns alone.
 func (d gauges) rescaled(r *job.Record, was, a *cluster.Alloc) float64 {
 	before, now := 1000-live.ThrottleOf(was), 1000-live.ThrottleOf(a)
 	if before == 0 || r.Speed <= 0 {

@@ -168,7 +168,8 @@ func (s *store) lastRun(key string) int {
 	return last
 }
 
-// free is what is left on the disk of the state folder, and its size.
+// free is the free space on the disk of the state folder, and its size, in
+// bytes.
 func (s *store) free() (free, size api.Bytes) {
 	f, n, err := hardware.DiskOf(s.dir)
 	if err != nil {

@@ -4,10 +4,10 @@ import (
 	"context"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/api/server"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/local/rundir"
-	"github.com/norn-scheduler/norn/server"
 )
 
 // task is the running job behind a token.
@@ -87,7 +87,8 @@ func (t task) Report(ctx context.Context, r api.Report) (o api.Order, err error)
 	return o, err
 }
 
-// saw notes a checkpoint: what the job has done up to now is not lost any more.
+// saw notes a checkpoint. The work that the job has done so far can no longer
+// be lost.
 func (d *Daemon) saw(l *entry, c *api.Checkpoint) error {
 	l.forget = false
 	l.saved = rundir.Saved{At: rundir.Now(), Progress: int64(d.State().Record(l.ID).ProgressAt(d.Loop.Now())), Point: *c}
@@ -100,7 +101,8 @@ func (d *Daemon) saw(l *entry, c *api.Checkpoint) error {
 	return nil
 }
 
-// merge is a report with what an earlier one told and it does not.
+// merge is the later report, completed with values that only the earlier one
+// has.
 func merge(was, now *api.Report) *api.Report {
 	out := *now
 	if was == nil {
@@ -144,7 +146,7 @@ func keep[T comparable](to *T, was T) {
 	}
 }
 
-// order is what the tasks of a job are told.
+// order is the present order to the tasks of a job.
 func (d *Daemon) order(l *entry) api.Order {
 	if l.stage == leaving && stopModeOf(l.Spec) == job.Checkpoint {
 		return api.Order{Kind: api.StopNow, Grace: l.Spec.Stop.Grace, Why: l.Why}

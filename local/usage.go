@@ -7,11 +7,11 @@ import (
 
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/local/rundir"
 	"github.com/norn-scheduler/norn/local/runner"
 	"github.com/norn-scheduler/norn/state"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // load is a run, or a resident trainer, on devices that no driver measures, declared
@@ -44,7 +44,7 @@ func (d condition) loads() []load {
 		}
 		a := d.State().Alloc(l.ID)
 		if a == nil {
-			a = d.State().Home(l.ID)
+			a = d.State().PinnedPlace(l.ID)
 		}
 		if a == nil {
 			continue
@@ -70,10 +70,10 @@ func (d condition) loads() []load {
 	return out
 }
 
-// measure fills in the samples of devices of which nothing else was measured: the
-// mean use of their processors since the last look, and the memory that the
-// processes on them take. What a run uses counts for its devices in equal parts. It
-// returns what each load was measured to use.
+// measure fills in the samples of devices that no driver measures: the mean use
+// of their processors since the last look, and the memory of the processes on
+// them. The use of a run counts for its devices in equal parts. measure returns
+// the measured usage of each load.
 func (m *meter) measure(devices []Device, loads []load, samples []Sample) ([]runner.Usage, error) {
 	runners := make([]rundir.Proc, len(loads))
 	for i := range loads {
@@ -110,15 +110,15 @@ func (m *meter) measure(devices []Device, loads []load, samples []Sample) ([]run
 	return used, err
 }
 
-// What of a device's use, and of its memory, must have changed to be noted, so that
-// the log of a quiet machine does not grow.
+// The least changes of a device's use and memory that are noted. Smaller ones
+// are left out, so that the log of a quiet machine does not grow.
 const (
 	useStep    = 0.1
 	memoryStep = 64 * unit.MiB
 )
 
-// noteUse tells the engine what was measured, where it differs from what it knows; the
-// first time also that whoever holds a device does not use it.
+// noteUse tells the engine the measurements that differ noticeably from the
+// last ones. The first time it also tells that a job does not use its device.
 func (d condition) noteUse(samples []Sample) {
 	for i, s := range samples {
 		dev := cluster.DeviceID(i)

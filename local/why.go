@@ -4,13 +4,14 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 func human(d time.Duration) string { return unit.Human(d) }
 
-// stopText says what happens when a job is preempted, and what it would cost now.
+// stopText tells what a preemption of a job would do, and what it would cost
+// now.
 func (d *Daemon) stopText(l *entry, r *job.Record) string {
 	done := r.ProgressAt(max(d.Loop.Now(), d.State().Now))
 	grace := human(l.Spec.Stop.Grace.Duration())

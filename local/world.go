@@ -20,14 +20,15 @@ func (d *Daemon) Start(id job.ID, a *cluster.Alloc) (delay time.Duration, speed 
 	return d.startDelay(l), gauges{d}.speed(r, a)
 }
 
-// speed is how fast a job is expected to run: on processors as its user says, behind
-// another job from which it goes on as the configuration says, else as its estimate
-// has it; and all that only while it is its turn.
+// speed is the expected speed of a job. On processors it follows from the run
+// time that its user declares; elsewhere it is the believed speed on its
+// devices. A job that goes on from another one gains the configured transfer.
+// The speed counts only for the part of the time that is the job's turn.
 func (d gauges) speed(r *job.Record, a *cluster.Alloc) float64 {
 	return d.alonePace(r, a) * float64(1000-live.ThrottleOf(a)) / 1000
 }
 
-// alonePace is how fast a job is expected to run with its devices for itself.
+// alonePace is the expected speed of a job with its devices for itself.
 func (d gauges) alonePace(r *job.Record, a *cluster.Alloc) float64 {
 	speed := d.paceOn(r, a)
 	if t := d.opt.Transfer; t != nil && r.Merged == job.After && d.State().Known(r.With) {
@@ -36,7 +37,7 @@ func (d gauges) alonePace(r *job.Record, a *cluster.Alloc) float64 {
 	return speed
 }
 
-// paceOn is how fast a job is expected to run by itself.
+// paceOn is the expected speed of a job that is trained by itself.
 func (d gauges) paceOn(r *job.Record, a *cluster.Alloc) float64 {
 	if h := r.Job.Hints; d.opt.Machine.onHost(a) && h != nil && h.CPUEstimate > 0 && r.Estimate > 0 {
 		return float64(r.Estimate) / float64(h.CPUEstimate)
@@ -44,7 +45,7 @@ func (d gauges) paceOn(r *job.Record, a *cluster.Alloc) float64 {
 	return d.speeds().Speed(r.Job, d.State().Cluster, a)
 }
 
-// speeds is how fast jobs are believed to run.
+// speeds is the belief about the speeds of jobs.
 func (d *Daemon) speeds() perf.Typed {
 	if d.opt.Speeds != nil {
 		return d.opt.Speeds
@@ -57,7 +58,7 @@ func (m *Machine) onHost(a *cluster.Alloc) bool {
 	return slices.ContainsFunc(m.devices(a), func(i int) bool { return i < len(m.Devices) && m.Devices[i].Host })
 }
 
-// startDelay is what a start is expected to take, as measured.
+// startDelay is the expected delay of a start, as measured before.
 func (d *Daemon) startDelay(l *entry) time.Duration {
 	if d.State().Record(l.ID).Starts > 0 {
 		return d.Costs().Base.Restore
@@ -107,9 +108,9 @@ func (d *Daemon) put(l *entry, a *cluster.Alloc, k int, from time.Duration) {
 	d.Loop.Act(&l.Lane, func() { d.launch(dir, launch, want, saved, ways) })
 }
 
-// Stop implements engine.World: the job is told to leave as it can, once the
-// decision is durable. What it is said to keep is what it keeps if that goes
-// well; if not, it is thrown back later.
+// Stop implements engine.World. The job is told to leave in the way that it
+// supports, once the decision is durable. The kept work that Stop returns
+// assumes that this goes well; if it does not, the job is set back later.
 func (d *Daemon) Stop(id job.ID) (kept time.Duration, atOnce bool) {
 	l, r := d.of(id), d.State().Record(id)
 	kept = r.ProgressAt(d.State().Now)
@@ -134,11 +135,11 @@ func (d *Daemon) Stop(id job.ID) (kept time.Duration, atOnce bool) {
 	return kept, false
 }
 
-// Reshape implements engine.World: the job is told to leave and is launched again
-// on what it shall have.
+// Reshape implements engine.World. The job is told to leave, and is launched
+// again on its new allocation.
 func (d *Daemon) Reshape(id job.ID, a *cluster.Alloc, moved bool) (pause time.Duration, speed float64) {
 	l, r := d.of(id), d.State().Record(id)
-	if was := d.State().Alloc(id); was.SamePlaces(a) { // it has other parts of what it holds, and goes on
+	if was := d.State().Alloc(id); was.SamePlaces(a) { // it has other parts of the same devices, and goes on
 		d.allow(l, a)
 		l.tell()
 		return max(0, r.Ready-d.Loop.Now()), gauges{d}.rescaled(r, was, a)
@@ -158,15 +159,15 @@ func (d *Daemon) Reshape(id job.ID, a *cluster.Alloc, moved bool) (pause time.Du
 	return d.Costs().Base.Checkpoint + d.Costs().Base.Restore, gauges{d}.speed(r, a)
 }
 
-// wants has a run told what is wanted of it, again and again until it follows: see
-// lookAtRuns.
+// wants writes the want.json of a run, again and again until the run follows
+// it: see lookAtRuns.
 func (d *Daemon) wants(l *entry, w rundir.Want) {
 	w.Purpose = string(l.Purpose)
 	l.want = w
 	d.urge(l)
 }
 
-// urge has a run told what is wanted of it.
+// urge writes the want.json of a run.
 func (d *Daemon) urge(l *entry) {
 	dir, w := d.store.runDir(l.Key, l.Run), l.want
 	d.Loop.Act(&l.Lane, func() { d.write(dir, w) })
@@ -178,7 +179,7 @@ func (l *entry) tell() {
 	l.changed = make(chan struct{})
 }
 
-// notice is what a runner has written: where its run stands, or how it ended.
+// notice is the status or the exit of a run, as its runner has written it.
 type notice struct {
 	key    string
 	run    int
@@ -186,7 +187,7 @@ type notice struct {
 	exit   *rundir.Exit
 }
 
-// notice takes in what a runner has written.
+// notice takes in the status or the exit that a runner has written.
 func (d *Daemon) notice(n notice) error {
 	l := d.by(n.key)
 	if l == nil || n.run != l.Run || !l.stage.there() {
@@ -203,7 +204,7 @@ func (d *Daemon) notice(n notice) error {
 	return nil
 }
 
-// stands takes in where a run stands.
+// stands takes in the status of a run.
 func (d *Daemon) stands(l *entry, s *rundir.Status) {
 	r := d.State().Record(l.ID)
 	l.status = *s
@@ -221,8 +222,8 @@ func (d *Daemon) stands(l *entry, s *rundir.Status) {
 	}
 }
 
-// launched measures what a launch took, and corrects what the job has done where
-// it starts without the work that it had.
+// launched measures the time of a launch. It corrects the progress of a job
+// that starts without its earlier work.
 func (d *Daemon) launched(l *entry, r *job.Record) {
 	took := d.Loop.Now() - l.Decided
 	d.Tally.Launches.Observe(took.Seconds())
@@ -253,7 +254,7 @@ func (m *Machine) devices(a *cluster.Alloc) []int {
 	return out
 }
 
-// names are what devices are called.
+// names lists the names of the devices of an Alloc.
 func (m *Machine) names(a *cluster.Alloc) []string {
 	if a == nil {
 		return nil

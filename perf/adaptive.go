@@ -8,11 +8,11 @@ import (
 	"github.com/norn-scheduler/norn/job"
 )
 
-// Adaptive is how fast jobs are that choose the best batch size for what they hold, as
-// an agent in their training does: their goodput there, relative to that with what
-// their user asked for, together. A job is known by what it trains (job.Job.Model).
-// One that is not known runs as Otherwise says. On several GPU types, a gang is as
-// slow as on the slowest of them.
+// Adaptive is the speed of jobs that choose the best batch size for their
+// allocation, as an agent in their training does. It is their goodput there,
+// relative to that with what their user asked for, on one node. A job is known
+// by what it trains (job.Job.Model). One that is not known runs as Otherwise
+// says. On several GPU types, a gang is as slow as on the slowest of them.
 //
 // An Adaptive can be used by several runs at once.
 type Adaptive struct {

@@ -7,9 +7,9 @@ import (
 	"github.com/norn-scheduler/norn/job"
 )
 
-// TestAdaptive: the speed of a job is its goodput over that at the size asked for,
-// together; a slow type and several nodes cost it; one that is not known runs as
-// Otherwise says and reports nothing.
+// TestAdaptive: the speed of a job is its goodput divided by that at the size
+// asked for, on one node. A slow type and several nodes cost speed. A job that
+// is not known runs as Otherwise says and reports nothing.
 func TestAdaptive(t *testing.T) {
 	c := cluster.New()
 	fast, _ := c.AddType(cluster.GPUType{Name: "fast"})

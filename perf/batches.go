@@ -4,8 +4,8 @@ import (
 	"math"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Stepping is what is known of a sort of jobs that can take another number of samples
@@ -22,14 +22,16 @@ type Stepping struct {
 	Steady float64
 
 	// Noise is the gradient noise scale in samples, for a job whose steps become as
-	// small or large as its batches: a sample is then worth (Noise + Own) / (Noise +
-	// batch) of what it is worth with its own batch. 0: it adds gradients up over
-	// several passes until it has its own batch, and a sample is always worth the same.
+	// small or large as its batches. A sample is then worth (Noise + Own) / (Noise
+	// + batch) of its worth with the job's own batch. 0: it adds gradients up over
+	// several passes until it has its own batch, and a sample is always worth the
+	// same.
 	Noise float64
 
-	// Exchange is how long gradients take to be exchanged, over a pass with its own
-	// batch, and Overlap how well the last pass hides that: with 1 both take their
-	// time one after the other, with more it is (pass^Overlap + exchange^Overlap)^(1/Overlap).
+	// Exchange is the time in which gradients are exchanged, divided by the time of
+	// a pass with its own batch. Overlap says how well the last pass hides it. With
+	// 1 both follow each other; with more they take (pass^Overlap +
+	// exchange^Overlap)^(1/Overlap).
 	Exchange, Overlap float64
 }
 
@@ -75,12 +77,13 @@ type Batched interface {
 	Stepping(j *job.Job) *Stepping
 }
 
-// Rebatched is a Sharing of jobs that are told how many samples to take at a time
-// (Share.Batch). With their own batches they slow each other down as Of says. With
-// others the slowdown of each is multiplied by the root of the product of batch over
-// own batch of all jobs on the device, so that smaller batches disturb less: a job that
-// would take 1 + s times as long takes 1 + s x sqrt(x1 x2 ...) times as long. On top of
-// that comes what the batch is worth to the job itself (Stepping.Rate).
+// Rebatched is a Sharing of jobs that are told how many samples to take at a
+// time (Share.Batch). With their own batches they slow each other down as Of
+// says. With others on the device, the slowdown of each job is multiplied by
+// the root of the product of batch divided by own batch, over all jobs there.
+// So smaller batches disturb less. A job that would take 1 + s times as long
+// takes 1 + s x sqrt(x1 x2 ...) times as long. On top of that comes what the
+// batch is worth to the job itself (Stepping.Rate).
 type Rebatched struct {
 	Of    Sharing
 	Steps func(*job.Job) *Stepping // nil for a job that cannot

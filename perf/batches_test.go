@@ -8,8 +8,9 @@ import (
 	"github.com/norn-scheduler/norn/job"
 )
 
-// The worked example of SJF-BSBF: B = 64, 10 + 2b ms for a pass, 40 ms of exchange, no
-// overlap: 178 ms with b = 64, 4 x 42 + 40 = 208 ms with b = 16.
+// The worked example of SJF-BSBF has B = 64, 10 + 2b ms for a pass, 40 ms of
+// exchange, and no overlap. A step takes 178 ms with b = 64 and 4 x 42 + 40 =
+// 208 ms with b = 16.
 func TestAccumulation(t *testing.T) {
 	s := Stepping{Own: 64, Steady: 10.0 / 138, Exchange: 40.0 / 138, Overlap: 1, Sample: 100}
 	if got := 1 / s.Rate(16); math.Abs(got-208.0/178) > 1e-9 || s.Rate(64) != 1 || s.Rate(0) != 1 {

@@ -5,10 +5,11 @@ import (
 	"github.com/norn-scheduler/norn/job"
 )
 
-// Calibrated is the Sharing of workers that are each kept to a part of a device, which
-// can be changed at any time: Share.Milli thousandths of the multiprocessors, for the
-// part of the time for which the worker is not throttled. A worker that holds nothing
-// (Milli 0) yields: it computes only while the others do not, as they communicate.
+// Calibrated is the Sharing of workers that are each kept to a part of a
+// device. The part is Share.Milli thousandths of the multiprocessors, for the
+// part of the time for which the worker is not throttled. It can be changed at
+// any time. A worker that holds nothing (Milli 0) yields: it computes only
+// while the others do not, as they communicate.
 //
 // With u the part of the multiprocessors that a worker could keep busy
 // (job.Hints.GPUUse; all where it tells nothing), b that of the bandwidth of memory

@@ -6,16 +6,18 @@ import (
 	"slices"
 )
 
-// Complete is a table of pairs in which those that were not measured are estimated from
-// those that were, as far as both sorts of jobs were measured in some pair at least.
+// Complete is a table of pairs in which unmeasured pairs are estimated from
+// measured ones. Both sorts of jobs must have been measured in at least one
+// pair.
 //
-// References are sorts that were measured beside each other on all GPU types of the table;
-// as many as can be found by leaving out, one after the other, the sort of which most is
-// missing. What their rows have in common is a matrix of low rank. Any other sort has a
-// fingerprint, its speeds beside some of the references; the rest of its row is filled in
-// from that matrix, and it is then taken for the reference whose row points most in the
-// same direction (the least cosine distance). Two sorts are estimated to do beside each
-// other what the references they are taken for do. Measured pairs stay as they are.
+// References are sorts that were measured beside each other on all GPU types of
+// the table. They are found by leaving out, one after the other, the sort of
+// which most is missing. Their rows are approximated by a matrix of low rank.
+// Any other sort has a fingerprint: its speeds beside some of the references.
+// The rest of its row is filled in from that matrix. The sort is then taken for
+// the reference whose row points most in the same direction (the least cosine
+// distance). Two sorts are estimated to do beside each other what the
+// references they are taken for do. Measured pairs stay as they are.
 //
 // Source: Narayanan et al., "Heterogeneity-Aware Cluster Scheduling Policies for Deep
 // Learning Workloads", OSDI 2020, section 6, and its code: rank 10, weight 0.01; after

@@ -11,9 +11,9 @@ import (
 	"github.com/norn-scheduler/norn/trace"
 )
 
-// TestCompleteTwin: a sort of which a little was measured, all of it as of another sort,
-// is taken for that one, beside references and beside another newcomer; what was
-// measured stays, and one of whom nothing was measured stays unknown.
+// TestCompleteTwin: a sort with few measurements, all of them as of another
+// sort, is taken for that one. This holds beside references and beside another
+// newcomer. Measured pairs stay, and a sort without measurements stays unknown.
 func TestCompleteTwin(t *testing.T) {
 	heavy := []float64{0.9, 0.8, 0.7, 0.5, 0.3}
 	p := perf.Pairs{Speed: map[perf.Pair]float64{}}

@@ -21,10 +21,11 @@ func NewCrowd(sorts []string) Crowd {
 // Sorts are the sorts of a crowd, in order.
 func (c Crowd) Sorts() []string { return strings.Split(string(c), "+") }
 
-// Crowds is a Sharing measured for whole crowds: by how much longer than alone all the
-// jobs on a device take together, the sum of (time there - time alone) / time alone
-// over its jobs. Each of them bears a part of it in proportion to how busy it keeps the
-// device (job.Hints.GPUUse; all the same where one of them does not tell).
+// Crowds is a Sharing measured for whole crowds. It gives the time that all
+// jobs on a device lose together: the sum of (time there - time alone) / time
+// alone over its jobs. Each of them bears a part of it in proportion to how
+// busy it keeps the device (job.Hints.GPUUse; all the same where one of them
+// does not tell).
 //
 // Source: the interference tables of IADeep, "Interference-aware Multiplexing for Deep
 // Learning in GPU Clusters", SC 2023. That it is borne in proportion is ours: only sums

@@ -13,10 +13,11 @@ type ModelOn struct {
 	Model, Type string
 }
 
-// Declared is speeds on GPU types as somebody has said, at least 0, where those of the
-// type to which run times refer are 1; 0: the job cannot run there. Of types for which
-// nothing is said, the speed is that of the type itself (cluster.GPUType.Speed). Speeds
-// of elastic jobs grow in proportion to their size. A gang waits for its slowest member.
+// Declared is declared speeds on GPU types, at least 0, where the type to which
+// run times refer has 1. 0 means that the job cannot run there. Of types for
+// which nothing is said, the speed is that of the type itself
+// (cluster.GPUType.Speed). Speeds of elastic jobs grow in proportion to their
+// size. A gang waits for its slowest member.
 type Declared map[ModelOn]float64
 
 // On implements Typed.

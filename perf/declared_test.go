@@ -8,9 +8,9 @@ import (
 	"github.com/norn-scheduler/norn/perf"
 )
 
-// TestDeclared: what is said of a model counts before what is said of all, and that
-// before the type itself; a gang waits for its slowest member, and an elastic job gains
-// by its size.
+// TestDeclared: a declaration for a model counts before one for all models, and
+// that before the type itself. A gang waits for its slowest member, and an
+// elastic job gains by its size.
 func TestDeclared(t *testing.T) {
 	c := cluster.New()
 	for _, typ := range []cluster.GPUType{{Name: "A100"}, {Name: "T4"}, {Name: "P100", Speed: 0.25}} {

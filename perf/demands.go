@@ -5,14 +5,15 @@ import (
 	"github.com/norn-scheduler/norn/job"
 )
 
-// Demands is a Sharing made from what each job keeps busy when it is alone: the
-// multiprocessors of the GPU, the bandwidth of its memory, the way to the host,
-// and the processors (job.Hints.GPUUse, MemoryUse, HostUse, CPUUse), each from 0
-// to 1.
+// Demands is a Sharing made from what each job keeps busy when it is alone. The
+// resources are the multiprocessors of the GPU, the bandwidth of its memory,
+// the way to the host, and the processors. The numbers are job.Hints.GPUUse,
+// MemoryUse, HostUse and CPUUse, each from 0 to 1.
 //
-// A resource that all jobs on a device together would keep busy for more than all
-// of the time, sum d > 1, takes sum d times as long, and a job feels that during
-// the part of its time in which it uses it:
+// A resource is overloaded if all jobs on a device together would keep it busy
+// for more than all of the time, sum d > 1. It then takes sum d times as long,
+// and a job feels that during the part of its time in which it uses the
+// resource:
 //
 //	slowdown of j = 1 + sum over resources r of d[j,r] x (max(1, sum d[r]) - 1)
 //	              + Switch x number of others

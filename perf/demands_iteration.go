@@ -1,11 +1,12 @@
 package perf
 
-// Iteration is one step of training in quantities of its own: how long it takes on some
-// hardware, and what it keeps busy there, follow from the analytic model of "Characterizing
-// Deep Learning Training Workloads on Alibaba-PAI", IISWC 2019: input, computation and
-// synchronisation one after the other, each resource at 70 % of its peak but for the way
-// to the host, which input has for itself. The text of the paper was not at hand: formulas
-// and figures are from recollection.
+// Iteration is one step of training in quantities of its own. Its time on some
+// hardware, and what it keeps busy there, follow from the analytic model of
+// "Characterizing Deep Learning Training Workloads on Alibaba-PAI", IISWC 2019.
+// Input, computation and synchronisation come one after the other. Each
+// resource runs at 70 % of its peak, except the way to the host, which input
+// has for itself. The text of the paper was not at hand: formulas and figures
+// are from recollection.
 type Iteration struct {
 	Flops   float64 // floating-point operations
 	Memory  float64 // bytes read and written in GPU memory
@@ -50,8 +51,9 @@ func (t IterationTime) Total() float64 {
 	return t.Input + t.Flops + t.Memory + t.Host + t.Link + t.Network
 }
 
-// On is the time of a step on hardware where so many GPUs of a node load their input by
-// the same way to the host. What the step has nothing of takes no time.
+// On is the time of a step on hardware where so many GPUs of a node load their
+// input by the same way to the host. A part that the step does not have takes
+// no time.
 func (s Iteration) On(h Hardware, loading int) IterationTime {
 	over := func(amount, peak float64) float64 {
 		if amount == 0 {

@@ -41,8 +41,8 @@ func TestIteration(t *testing.T) {
 	ms("all-reduce over 100 Gb/s", it.On(h, 1).Total(), 625)
 }
 
-// What an iteration keeps busy is each resource for its part of the step, and jobs that
-// need different things share a GPU without loss.
+// An iteration keeps each resource busy for its part of the step. Jobs that
+// need different resources share a GPU without loss.
 func TestIterationDemand(t *testing.T) {
 	h := perf.PAIHardware()
 	compute := perf.Iteration{Flops: 7.7e12 * 0.06, Memory: 0.7e12 * 0.04}.Demand(h)

@@ -2,8 +2,8 @@ package perf
 
 import (
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Gauged is a Sharing that tells how busy jobs keep a device.
@@ -14,25 +14,25 @@ type Gauged interface {
 	Busy(s Sharer, others []Sharer, t cluster.GPUType) float64
 }
 
-// Spilling is a Sharing of jobs some of which put into main memory what others leave
-// them no room for on a device, so that memory never runs out because of them.
+// Spilling is a Sharing in which some jobs put into main memory what other jobs
+// leave them no room for on a device. So memory never runs out because of them.
 type Spilling interface {
 	Sharing
 	// Spills tells whether a job is one of those.
 	Spills(s Sharer) bool
 }
 
-// Capping is a Sharing under which some jobs cannot take more of the memory of a device
-// than they hold of it (Share.Memory): when they try, they fail, and nobody else.
+// Capping is a Sharing under which some jobs cannot take more of the memory of
+// a device than they hold of it (Share.Memory). When they try, only they fail.
 type Capping interface {
 	Sharing
 	// Caps tells whether a job is one of those.
 	Caps(s Sharer) bool
 }
 
-// TakenOf is what a job takes of the memory of each of its GPUs, as far as it tells:
-// what it asks for, or else what its hints say; 0 is not known.
-func TakenOf(j *job.Job) unit.Bytes {
+// MemoryOf is the memory, in bytes, that a job takes on each of its GPUs, as
+// far as it declares it. That is its demand, or else its hints; 0 is not known.
+func MemoryOf(j *job.Job) unit.Bytes {
 	if j.Demand != nil && j.Demand.Roles[0].GPUMemory > 0 {
 		return j.Demand.Roles[0].GPUMemory
 	}

@@ -6,9 +6,10 @@ import (
 	"github.com/norn-scheduler/norn/job"
 )
 
-// StepTime is how long a step of synchronous data-parallel training takes, as Pollux
-// models it: a forward and backward pass over the examples of one GPU, and the
-// exchange of gradients, which overlap in part. Times are seconds.
+// StepTime is the time of a step of synchronous data-parallel training, as
+// Pollux models it. A step has a forward and backward pass over the examples of
+// one GPU, and the exchange of gradients, which overlap in part. Times are
+// seconds.
 //
 // Source: Qiao et al., "Pollux", OSDI 2021, section 3.2.
 type StepTime struct {

@@ -37,10 +37,11 @@ type fit struct {
 	round  float64 // by how much the roots are rounded off where they are 0
 }
 
-// Fit finds the StepTime that explains measurements best: least root mean square of
-// the errors of logarithms, of passes and of steps, with a liking for little overlap
-// and for exchanges that do not grow with replicas. What was not seen yet is taken
-// to be as good as it could be. Without measurements it is the zero StepTime.
+// Fit finds the StepTime that explains measurements best. It minimises the root
+// mean square of the errors of logarithms, of passes and of steps. It favours
+// little overlap, and exchanges that do not grow with replicas. Unobserved
+// terms are taken to be as good as they could be. Without measurements it is
+// the zero StepTime.
 //
 // The search is a projected L-BFGS from a fixed start.
 func Fit(seen []Measurement) StepTime {

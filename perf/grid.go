@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Ration is the cores and the memory of a node that a job has there for each of its
@@ -24,9 +24,9 @@ func (r Ration) Least(o Ration) Ration { return Ration{min(r.CPU, o.CPU), min(r.
 // Within tells whether no part of r is larger than that of o.
 func (r Ration) Within(o Ration) bool { return r.CPU <= o.CPU && r.Memory <= o.Memory }
 
-// Grid is how fast a job runs with different rations, as it was measured: faster
-// with more cores while loading and preparing its data holds it up, faster with more
-// memory while its data is read from a disk again that a larger cache would hold.
+// Grid is the measured speed of a job with different rations. More cores help
+// while loading and preparing data holds the job up. More memory helps while
+// the job reads data from a disk again that a larger cache would hold.
 //
 // Between measurements it is a straight line in each direction, beyond the outermost
 // ones it is as there, and below the fewest cores it falls in proportion to them. A
@@ -57,7 +57,7 @@ func (g *Grid) Check() error {
 		for k, r := range row {
 			switch {
 			case !(r > 0 && r < 1e9):
-				return fmt.Errorf("row %d of a grid: %v is no rate", i+1, r)
+				return fmt.Errorf("row %d of a grid: %v is not a rate", i+1, r)
 			case i > 0 && r < g.Rates[i-1][k], k > 0 && r < row[k-1]:
 				return fmt.Errorf("row %d of a grid: a job with more is slower (%v)", i+1, r)
 			}
@@ -112,8 +112,9 @@ func between[T unit.Milli | unit.Bytes](all []T, v T) (at int, part float64) {
 // Most is the highest rate.
 func (g *Grid) Most() float64 { return g.Rates[len(g.CPUs)-1][len(g.Memory)-1] }
 
-// Best is the smallest ration with which a job is as fast as it can be, but for the slack:
-// the fewest cores of all, and the least memory with these.
+// Best is the smallest ration with which a job is as fast as it can be, except
+// for the slack. It has the fewest cores of all, and the least memory with
+// these.
 func (g *Grid) Best() Ration { return g.Enough(g.Most() * (1 - g.Slack)) }
 
 // Enough is the smallest measured ration that reaches a rate: the fewest cores, and
@@ -143,8 +144,8 @@ type Sensitive interface {
 // places: their factors are multiplied. A gang waits for the node where it has least
 // for each GPU.
 //
-// A job that books no cores, or no memory, has what its GPUs are due, as Share says,
-// and a job without a grid is as fast with little as with much.
+// A job that books no cores, or no memory, has its share for its GPUs, as Share
+// says. A job without a grid is as fast with little as with much.
 type Grids struct {
 	Of     Typed            // nil: Analytic with no penalty
 	Share  Ration           // with which the factor is 1; what is zero: as in FairShare

@@ -5,13 +5,14 @@ import (
 	"slices"
 	"time"
 
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
-// GridProfile is how a Grid is measured at little cost, before a job is scheduled: with
-// all the memory of a server and fewer and fewer of its cores for some iterations each,
-// while what less memory does is computed, since a cache keeps a part of the data set
-// that does not change from epoch to epoch (optimistic profiling, Synergy, section 3.1).
+// GridProfile is how a Grid is measured at little cost, before a job is
+// scheduled (optimistic profiling, Synergy, section 3.1). The job runs with all
+// the memory of a server and fewer and fewer of its cores, for some iterations
+// each. The effect of less memory is computed, since a cache keeps a part of
+// the data set that does not change from epoch to epoch.
 type GridProfile struct {
 	GPUs  int // of the job
 	Cores int // of the server
@@ -32,10 +33,10 @@ type GridPoint struct {
 // to be as fast.
 const saturated = 0.1
 
-// Explore measures a job with all cores, after a run of the same that warms it up, and
-// then with fewer: with half of them where the last step made no difference, otherwise
-// with one less for each GPU. Points come with the most cores first. measure is asked
-// how long an iteration takes.
+// Explore measures a job with all cores, after a warm-up run of the same, and
+// then with fewer. It halves the cores if the last step made no difference, and
+// otherwise takes one less for each GPU. Points come with the most cores first.
+// measure is asked how long an iteration takes.
 func (p *GridProfile) Explore(measure func(cores int) time.Duration) []GridPoint {
 	var points []GridPoint
 	last := measure(p.Cores)

@@ -1,6 +1,6 @@
 package perf
 
-import "github.com/norn-scheduler/norn/unit"
+import "github.com/norn-scheduler/norn/cluster/unit"
 
 // measuredCPUs and measuredMemory are the rations at which Synergy measured, cores
 // and GiB for each GPU.
@@ -9,9 +9,9 @@ var (
 	measuredMemory = []float64{62.5 / 3, 62.5, 125, 187.5, 250}
 )
 
-// hungry is a model that is held up by cores or memory: its rate by the number of
-// cores, from 62.5 GiB on, and where the memory makes a difference besides, from
-// some number of cores on.
+// hungry is a model that is held up by cores or memory. It has the rate by the
+// number of cores, from 62.5 GiB on. If memory makes a difference besides, it
+// does so from some number of cores on.
 type hungry struct {
 	names []string
 	rates [9]float64

@@ -7,9 +7,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // holding is a job with demands that holds so many thousandths of a device.

@@ -27,9 +27,9 @@ const (
 	WorstOrder                 // that with the longest, to study what order is worth
 )
 
-// Interleaved is how long an iteration of each job of a group takes when they
-// take turns at the resources, so that each is at another one: 1 to
-// MaxInterleaved jobs.
+// Interleaved is the time of an iteration of each job of a group of 1 to
+// MaxInterleaved jobs. They take turns at the resources, so that each is at
+// another one.
 //
 // Source: Zhao et al., "Multi-Resource Interleaving for Deep Learning Training",
 // SIGCOMM 2022, section 4, and its published simulator for three stages.
@@ -70,9 +70,9 @@ func permute[T any](list []T, k int, visit func()) {
 	}
 }
 
-// circle is the time in which all jobs of an order have gone around once, when
-// that has settled: in each of four slots one of them is at the network, the next
-// at the GPU, and the one behind it is loading, which takes two slots.
+// circle is the time in which all jobs of an order have gone around once, in
+// the settled state. In each of four slots one of them is at the network, the
+// next at the GPU, and the one behind it is loading, which takes two slots.
 func circle(order []Stages) float64 {
 	const rounds = 2
 	var f [4*rounds + 1]float64
@@ -103,8 +103,9 @@ type Interleave struct {
 	Order Ordering
 	// Overhead is the factor on the iteration of a group of 2, 3 and 4 jobs; 0 is 1.
 	Overhead [MaxInterleaved - 1]float64
-	// Slots has each of the three stages take one slot, as the paper's formula has it
-	// (Rotated), and not the first two slots of four: no more than three jobs take turns.
+	// Slots gives each of the three stages one slot, as the paper's formula has it
+	// (Rotated), and not the first two slots of four. So no more than three jobs
+	// take turns.
 	Slots bool
 }
 

@@ -2,10 +2,11 @@ package perf
 
 import "math"
 
-// Rotated is how long an iteration of each job of a group takes when they take turns at
-// k resources and each stage has a slot of its own, one resource after the other: in each
-// slot all jobs are at different resources, and the longest stage sets its length. It is
-// for 1 to k jobs, each with k stages, in the order of the ordering that counts:
+// Rotated is the time of an iteration of each job of a group that takes turns
+// at k resources. Each stage has a slot of its own, one resource after the
+// other. In each slot all jobs are at different resources, and the longest
+// stage sets its length. It is for 1 to k jobs, each with k stages, in the
+// order of the ordering that counts:
 //
 //	T = sum over slots i of the max over places p of t[p][(i - p) mod k]
 //

@@ -9,14 +9,14 @@ import (
 	"github.com/norn-scheduler/norn/job"
 )
 
-// Mistaken is a Sharing that is believed wrongly: of each pair of sorts of jobs, in
-// each direction, the slowdown is off by a factor of its own, always the same.
-// Beside several the mistakes multiply.
+// Mistaken is a wrong belief about a Sharing. For each pair of sorts of jobs,
+// in each direction, the slowdown is off by a factor of its own, always the
+// same. Beside several the mistakes multiply.
 //
 // The factor is log-normal with median 1, and its logarithm has the standard
-// deviation ln(1 + Size): with 0.4, two thirds of the pairs are believed to run
-// within a factor of 1.4 of what they do, as many too fast as too slow. Nobody is
-// believed to run faster than alone.
+// deviation ln(1 + Size). With 0.4, two thirds of the pairs are believed to run
+// within a factor of 1.4 of their true speed, as many too fast as too slow.
+// Nobody is believed to run faster than alone.
 type Mistaken struct {
 	Of   Sharing
 	Size float64

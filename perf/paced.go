@@ -5,9 +5,9 @@ import (
 	"github.com/norn-scheduler/norn/job"
 )
 
-// Paced is the Sharing of jobs that own their devices and guests, whose kernels are
-// launched in the gaps that the owners leave: a guest holds nothing of the device
-// (Share.Milli is 0), and Share.Throttle slows its launches down.
+// Paced is the Sharing of jobs that own their devices and guests. Kernels of
+// guests are launched in the gaps that the owners leave. A guest holds nothing
+// of the device (Share.Milli is 0), and Share.Throttle slows its launches down.
 //
 // With u the part of the multiprocessors that a job could keep busy
 // (job.Hints.GPUUse; all of them where it tells nothing), and p the part of the time
@@ -16,9 +16,9 @@ import (
 //	owner: 1 / (1 + Disturb x max(0, sum of u of all owners + sum of p x u of all guests - 1))
 //	guest: p x min(1, (1 - sum of u of owners) / u) x (1 - Spill x spilled part)
 //
-// Several guests share the gap in proportion to p x u. What a guest takes of memory
-// beyond the share it holds (Share.Memory) lies in main memory, and so does what
-// owners leave no room for.
+// Several guests share the gap in proportion to p x u. Memory of a guest beyond
+// its share (Share.Memory) lies in main memory, and so does memory for which
+// owners leave no room.
 //
 // Source: Xiao et al., "AntMan: Dynamic Scaling on GPU Clusters for Deep Learning",
 // OSDI 2020, for the mechanism. The formulas are ours.
@@ -67,7 +67,7 @@ func (m Paced) Among(s Sharer, others []Sharer, t cluster.GPUType) float64 {
 // Spilled is the part of a guest's memory that lies in main memory, as far as it
 // tells what it takes, from 0 to 1.
 func (Paced) Spilled(s Sharer) float64 {
-	takes := TakenOf(s.Job)
+	takes := MemoryOf(s.Job)
 	if !s.guest() || takes <= 0 || s.Share.Memory >= takes {
 		return 0
 	}

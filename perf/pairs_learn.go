@@ -12,10 +12,11 @@ import (
 // what First says, perhaps wrongly, and corrects the pairs that are seen together:
 // beside several, what First says is multiplied by the correction of each pair.
 //
-// When j runs at factor f of its speed alone beside n others, and p was expected, each
-// of the n pairs is multiplied by (f/p)^(Rate/n), so that with Rate 1 the next
-// expectation is what was seen, and with less a mean of what was seen before, latest
-// first. What it has learnt is a function of the observations and their order.
+// When j runs at factor f of its speed alone beside n others, and p was
+// expected, each of the n pairs is multiplied by (f/p)^(Rate/n). With Rate 1
+// the next expectation is the last observation. With less it is a mean of the
+// observations, in which the latest counts most. Its lessons are a function of
+// the observations and their order.
 type Learner struct {
 	First Sharing // nil: nobody disturbs anybody
 	Rate  float64 // above 0, at most 1; 0: LearnRate
@@ -37,8 +38,9 @@ type Lesson struct {
 // LearnRate is the rate of a Learner that tells none.
 const LearnRate = 0.3
 
-// slowest is the least factor that a pair is believed to have, and fine is how many
-// steps there are up to 1: what was observed again and again is soon no news.
+// slowest is the least factor that a pair is believed to have, and fine is the
+// number of steps from there to 1. After repeated observations the belief no
+// longer changes by a step.
 const (
 	slowest = 0.01
 	fine    = 1000
@@ -53,10 +55,10 @@ func SortOf(j *job.Job) string {
 	return j.Name
 }
 
-// Lessons appends what is to be learnt when a job was seen to run at a factor of its
-// speed alone, with its part of a device of a type beside others with theirs: the pairs
-// whose factor changes. A factor that is not above 0 tells nothing. It changes nothing:
-// Learn does.
+// Lessons appends the lessons of an observation: the pairs whose factor
+// changes. A job was seen to run at a factor of its speed alone, with its part
+// of a device of a type beside others with theirs. A factor that is not above 0
+// tells nothing. It changes nothing: Learn does.
 func (l *Learner) Lessons(out []Lesson, s Sharer, others []Sharer, t cluster.GPUType, factor float64) []Lesson {
 	expected := l.Among(s, others, t)
 	if len(others) == 0 || !(factor > 0) || math.IsInf(factor, 1) || !(expected > 0) {

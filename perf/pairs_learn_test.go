@@ -41,8 +41,8 @@ func TestLearnerByHand(t *testing.T) {
 	}
 }
 
-// Where the truth is a table of pairs, it is learnt from groups of two to four jobs, with
-// noise of 5 %, from a belief that is wrong by up to a factor of two.
+// If the truth is a table of pairs, it is learnt from groups of two to four
+// jobs, with noise of 5 %. The first belief is wrong by up to a factor of two.
 func TestLearnerFindsPairs(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	const models = 5
@@ -111,8 +111,8 @@ func TestLearnerKeepsWhatFirstSays(t *testing.T) {
 	}
 }
 
-// What is seen again and again is news for a while only, and two neighbours of one sort
-// teach one lesson.
+// A repeated observation changes the belief only for a while. Two neighbours of
+// one sort teach one lesson.
 func TestLearnerIsContent(t *testing.T) {
 	a, b := model("a"), &job.Job{Name: "b"}
 	l := perf.Learner{}

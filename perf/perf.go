@@ -1,11 +1,13 @@
 // Package perf is how fast a job runs with what it holds, and what it costs to
 // change that.
 //
-// Nouns: a speed is progress per second relative to the reference configuration
-// (the size the user asked for, together on one node, on the reference GPU
-// type, alone); a Model tells the speed of a job on an Alloc; a transition is a
-// start, a stop, a resume, a move or a resize, and Costs is the one place that
-// says what each costs.
+// Nouns:
+//   - A speed is progress per second relative to the reference configuration:
+//     the size the user asked for, together on one node, on the reference GPU
+//     type, alone.
+//   - A Model gives the speed of a job on an Alloc.
+//   - A transition is a start, a stop, a resume, a move or a resize.
+//   - Costs is the one place that says what each transition costs.
 package perf
 
 import (
@@ -28,8 +30,9 @@ type Model interface {
 // need it that choose between GPU types.
 type Typed interface {
 	Model
-	// On is the speed of j with so many tasks of its first role on GPUs of type t,
-	// on one node or spread over several, alone there; 0: it cannot run on them.
+	// On is the speed of j alone with so many tasks of its first role on GPUs of
+	// type t, on one node or spread over several. It is 0 if the job cannot run on
+	// them.
 	On(j *job.Job, c *cluster.Cluster, t cluster.TypeID, tasks int, spread bool) float64
 }
 

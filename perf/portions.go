@@ -25,10 +25,11 @@ type Portioned interface {
 	Among(s Sharer, others []Sharer, t cluster.GPUType) float64
 }
 
-// Among is the factor on the speed of a job, from 0 to 1, with its part of a device
-// beside others with theirs, under any Sharing. One that is not Portioned is taken
-// to be of jobs that are frozen for a part of the time, each in moments that have
-// nothing to do with those of the others: the factor is the mean over those moments.
+// Among is the factor on the speed of a job, from 0 to 1, with its part of a
+// device beside others with theirs, under any Sharing. A Sharing that is not
+// Portioned is taken to describe jobs that are frozen for a part of the time,
+// each at moments independent of the others. The factor is the mean over those
+// moments.
 func Among(m Sharing, s Sharer, others []Sharer, t cluster.GPUType) float64 {
 	if p, ok := m.(Portioned); ok {
 		return p.Among(s, others, t)
@@ -62,10 +63,10 @@ func meanBeside(m Sharing, j *job.Job, awake []*job.Job, others []Sharer, t clus
 	return m.Beside(j, awake, t)
 }
 
-// Among implements Portioned: a job that is throttled for a part of the time launches
-// its work that much more slowly, so that the others feel that much less of it, of
-// everything that it demands. Itself it demands all of that while it is awake, and runs
-// for that much less of the time.
+// Among implements Portioned. A job that is throttled for a part of the time
+// launches its work that much more slowly. So the other jobs feel that much
+// less of all its demands. Itself it demands all of that while it is awake, and
+// runs for that much less of the time.
 func (m Demands) Among(s Sharer, others []Sharer, t cluster.GPUType) float64 {
 	awake := 1 - s.Throttled()
 	busy := 0

@@ -7,9 +7,9 @@ import (
 	"github.com/norn-scheduler/norn/job"
 )
 
-// Profiled is the Sharing that suits what is known of the jobs on a device: they
-// take turns at its resources when each tells the stages of its iteration
-// (Interleave), and otherwise share what each demands (Demands).
+// Profiled is the Sharing that suits what is known of the jobs on a device.
+// They take turns at its resources if each declares the stages of its iteration
+// (Interleave). Otherwise they share what each demands (Demands).
 type Profiled struct {
 	Turns  Interleave
 	Others Demands

@@ -5,9 +5,10 @@ import (
 	"github.com/norn-scheduler/norn/job"
 )
 
-// Served is the Sharing of online services (jobs of kind job.Inference) and of other
-// jobs beside them that are kept to a part of the multiprocessors, as MPS does:
-// Share.Milli thousandths of them, fixed while that share is.
+// Served is the Sharing of online services (jobs of kind job.Inference) and of
+// other jobs beside them. The latter are confined to a part of the
+// multiprocessors, as MPS does: Share.Milli thousandths of them, fixed while
+// that share is.
 //
 // With a the part of the multiprocessors that a job could keep busy
 // (job.Hints.GPUUse; all where it tells nothing) and b the part of the bandwidth of

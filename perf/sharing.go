@@ -28,9 +28,9 @@ type Transfer interface {
 	// After is the factor on the speed of j when it goes on from what first has
 	// learnt, against starting from the backbone on the same devices.
 	After(j, first *job.Job) float64
-	// Together are the factors on the speeds of a and b, whose work is left[0] and
-	// left[1], when both are trained as one on devices that each would else have for
-	// itself.
+	// Together is the two factors on the speeds of a and b, whose work is left[0]
+	// and left[1], when both are trained as one. They relate to devices that each
+	// would otherwise have for itself.
 	Together(a, b *job.Job, left [2]time.Duration) (fa, fb float64)
 }
 

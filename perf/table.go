@@ -2,6 +2,7 @@ package perf
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/norn-scheduler/norn/cluster"
@@ -17,11 +18,12 @@ type Measured struct {
 	Spread bool
 }
 
-// Table is measured speeds: what a job does in a second, in units of its own, on
-// GPUs of each type. The speed of a job is relative to what it does at the size its
-// user asked for, together, on the reference type, or on the first type of the
-// cluster on which it was measured where that has none. A job that was not measured
-// runs as Otherwise says. A Table must not change once it is used.
+// Table is measured speeds: what a job does in a second, in units of its own,
+// on GPUs of each type. The speed of a job is relative to that at the size its
+// user asked for, on one node, on the reference type. If it was not measured on
+// that type, the first type of the cluster on which it was measured counts. A
+// job that was not measured runs as Otherwise says. A Table must not change
+// once it is used.
 type Table struct {
 	Reference string // a type, in lower case; empty: none
 	Otherwise Typed  // nil: Analytic with no penalty
@@ -57,9 +59,10 @@ func (t *Table) Add(m Measured, rate float64) {
 // Len is the number of measurements.
 func (t *Table) Len() int { return t.n }
 
-// Rate is the units per second of a job; ok is false where nothing was measured.
-// Where the number of GPUs was not, it is taken to grow in proportion from the next
-// smaller one that was.
+// Rate is the units per second of a job; ok is false where nothing was
+// measured. If the number of GPUs was not measured, throughput is taken to grow
+// in proportion from the next smaller one that was. But a gang that was found
+// not to run on one node does not run spread.
 func (t *Table) Rate(m Measured) (rate float64, ok bool) {
 	return rateOf(t.jobs[m.Job], m.GPUs, m.Type, m.Spread)
 }
@@ -82,6 +85,8 @@ func rateOf(all []reading, gpus int, typ string, spread bool) (rate float64, ok 
 		return 0, false
 	case best.gpus == gpus:
 		return best.rate, true
+	case spread && slices.Contains(all, reading{gpus, best.typ, false, 0}):
+		return 0, true // a gang that does not run together does not run apart
 	}
 	return best.rate * float64(gpus) / float64(best.gpus), true
 }

@@ -7,8 +7,9 @@ import (
 	"github.com/norn-scheduler/norn/job"
 )
 
-// TestTable: speeds are relative to the reference type at the size asked for; a
-// gang waits for its slowest member; what was not measured grows in proportion.
+// TestTable: speeds are relative to the reference type at the size asked for. A gang
+// waits for its slowest member. A size that was not measured grows in proportion. A gang
+// that cannot run together cannot run apart either.
 func TestTable(t *testing.T) {
 	c := cluster.New()
 	var nodes []cluster.NodeID
@@ -23,7 +24,7 @@ func TestTable(t *testing.T) {
 	table := &Table{Reference: "v100"}
 	for m, rate := range map[Measured]float64{
 		{"net", 1, "v100", false}: 10, {"net", 2, "v100", false}: 16, {"net", 2, "v100", true}: 12,
-		{"net", 1, "k80", false}: 2, {"net", 2, "k80", false}: 0,
+		{"net", 1, "k80", false}: 2, {"net", 1, "k80", true}: 2, {"net", 2, "k80", false}: 0,
 	} {
 		table.Add(m, rate)
 	}
@@ -37,7 +38,7 @@ func TestTable(t *testing.T) {
 		want   float64
 	}{
 		{"net", &one, v100, false, 1}, {"net", &one, k80, false, 0.2}, {"net", &two, v100, false, 1}, {"net", &two, v100, true, 0.75},
-		{"net", &two, k80, false, 0}, {"net", &three, v100, true, 0.75}, {"other", &one, k80, false, 3},
+		{"net", &two, k80, false, 0}, {"net", &two, k80, true, 0}, {"net", &three, v100, true, 0.75}, {"other", &one, k80, false, 3},
 	} {
 		j := &job.Job{Name: k.name, Demand: k.d}
 		if got := table.On(j, c, k.t, int(k.d.Roles[0].Tasks), k.spread); got != k.want {

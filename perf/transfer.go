@@ -16,11 +16,13 @@ type Gain struct {
 	Together float64 // how many times fewer passes over its data To takes when trained with From
 }
 
-// Gains is a Transfer from a table. What is not in the table gains nothing.
+// Gains is a Transfer from a table. A pair that is not in the table gains
+// nothing.
 //
-// Two jobs that are trained as one go through both data sets as often as the one
-// that needs more passes, with the gain, as in Ymir (ICS 2024, section 4): work is
-// counted in samples, and an epoch of both is the samples of both.
+// Two jobs that are trained as one go through both data sets as often as the
+// one that needs more passes. That number takes the gain into account, as in
+// Ymir (ICS 2024, section 4). Work is counted in samples, and an epoch of both
+// is the samples of both.
 type Gains struct {
 	// Rate is how many samples a job goes through in a second in the reference
 	// configuration; nil: it is the same for all.

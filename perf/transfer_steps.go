@@ -12,9 +12,9 @@ import (
 //
 //	rounds x (Fixed + Sample x batch of a GPU in a round) + Sync(GPUs)
 //
-// where a GPU takes no more than Batch samples in a round and goes several rounds
-// for more (accumulation), and Sync is 0 on one GPU, Near + NearGPU x GPUs on one
-// node, and Far + FarGPU x GPUs over several. Times are in seconds.
+// A GPU takes no more than Batch samples in a round and goes several rounds for
+// more (accumulation). Sync is 0 on one GPU, Near + NearGPU x GPUs on one node,
+// and Far + FarGPU x GPUs over several. Times are in seconds.
 type Step struct {
 	Fixed, Sample, Batch float64
 	Near, NearGPU        float64

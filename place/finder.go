@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // order is in which order groups of devices are tried.
@@ -243,9 +243,9 @@ func (r *Request) byRoom(least int) {
 	slices.SortStableFunc(r.racks, func(a, b roomy) int { return a.free - b.free })
 }
 
-// inRack finds devices on as few nodes as can be in the rack with the fewest
-// free ones that suffice: the nodes with the most free first, and the best fit
-// for what is left in the end.
+// inRack finds devices on as few nodes as possible in the rack with the fewest
+// free ones that suffice. Nodes with the most free devices come first, and the
+// rest goes to the best fit.
 func (r *Request) inRack(need int) bool {
 	r.Out.Reset()
 	r.byRoom(need)
@@ -317,8 +317,8 @@ func (r *Request) generalRack() bool {
 	return r.roles(true)
 }
 
-// roles places role after role. What it finds is booked as it goes, so that
-// later tasks see it, and given back at the end.
+// roles places role after role. It books devices as it finds them, so that
+// later tasks see that, and gives them back at the end.
 func (r *Request) roles(close bool) bool {
 	r.Out.Reset()
 	r.used = 0
@@ -357,7 +357,7 @@ func (r *Request) part() *cluster.Alloc {
 // book books a part and appends it to the answer, joined with the last piece
 // when both serve the same role in the same node.
 func (r *Request) book(a *cluster.Alloc) bool {
-	if r.Cluster.Take(a) != nil {
+	if r.Cluster.Allocate(a) != nil {
 		return false
 	}
 	p := a.Pieces[0]
@@ -401,9 +401,9 @@ func (r *Request) role(index uint8, role *job.Role, tasks int, close bool) bool 
 }
 
 // closeTasks places tasks in one node, the fullest that has room, or else on as
-// few as can be: it fills nodes that have room for as many tasks as if nothing
-// else ran, those that hold most first, lowest numbers first, until the rest
-// fits into one.
+// few nodes as possible. For the latter it fills nodes that have room for as
+// many tasks as if nothing else ran. Those that hold most come first, then
+// those with the lowest numbers. It stops when the rest fits into one node.
 func (r *Request) closeTasks(index uint8, role *job.Role, tasks, per int) bool {
 	if r.oneNode(index, role, tasks, per) {
 		return true

@@ -8,9 +8,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/param"
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/policy/param"
 )
 
 // drawGang makes a gang of one or two roles, with parts of devices, cores and
@@ -32,10 +32,10 @@ func drawGang(t *rapid.T) job.Demand {
 	return d
 }
 
-// TestAnyGang: whatever the gang and the strategy, what is found is free, whole,
-// of an acceptable type and in the right pool; asking books nothing; and a gang
-// that WorstFit finds no room for has none with the other strategies either,
-// unless the order in which devices are tried decides.
+// TestAnyGang: whatever the gang and the strategy, the devices found are free,
+// whole, of an acceptable type and in the right pool. Asking books nothing. A
+// gang for which WorstFit finds no room has none with the other strategies
+// either, unless the order in which devices are tried decides.
 func TestAnyGang(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x := drawProblem(t, false)
@@ -82,7 +82,7 @@ func (x *problem) checkWhole(t *rapid.T, s Strategy, a *cluster.Alloc) {
 	if a.Milli() != x.d.Milli(x.d.Roles[0].Tasks) || cpu != x.d.CPU() || memory != x.d.Memory() {
 		t.Fatalf("%s: %v GPUs, %v CPUs and %v in %+v for %v", s, a.Milli(), cpu, memory, a, &x.d)
 	}
-	if err := x.c.Take(a); err != nil {
+	if err := x.c.Allocate(a); err != nil {
 		t.Fatalf("%s: %v", s, err)
 	}
 	x.c.Release(a)
@@ -109,7 +109,7 @@ func TestParts(t *testing.T) {
 				used := rapid.SampledFrom([]int32{0, 100, 450, 1000}).Draw(t, "used")
 				if used > 0 {
 					a := &cluster.Alloc{Pieces: []cluster.Piece{{Node: id, Shares: 1}}, Shares: []cluster.Share{{Device: d, Milli: used}}}
-					if err := c.Take(a); err != nil {
+					if err := c.Allocate(a); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -155,7 +155,7 @@ func occupy(t *testing.T, c *cluster.Cluster, node cluster.NodeID, gpus int, cpu
 	t.Helper()
 	a := &cluster.Alloc{Shares: c.AppendWhole(nil, c.NodeGroups(node)[0], gpus, 0)}
 	a.Pieces = []cluster.Piece{{Node: node, Shares: int32(gpus), CPU: cpu}}
-	if err := c.Take(a); err != nil {
+	if err := c.Allocate(a); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -197,7 +197,7 @@ func TestReasons(t *testing.T) {
 	for node := range cluster.NodeID(6) { // 0.4 of every device is left
 		first, n := c.DeviceRange(node)
 		for d := first; d < first+cluster.DeviceID(n); d++ {
-			if err := c.Take(&cluster.Alloc{Pieces: []cluster.Piece{{Node: node, Shares: 1}}, Shares: []cluster.Share{{Device: d, Milli: 600}}}); err != nil {
+			if err := c.Allocate(&cluster.Alloc{Pieces: []cluster.Piece{{Node: node, Shares: 1}}, Shares: []cluster.Share{{Device: d, Milli: 600}}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -216,7 +216,7 @@ func TestPartsShort(t *testing.T) {
 	if _, err := c.AddNode(cluster.NodeSpec{GPUs: []cluster.GPUs{{Type: typ, Count: 2}}, CPU: 8 * unit.One}); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Take(&cluster.Alloc{Pieces: []cluster.Piece{{Tasks: 1, Shares: 2, CPU: 4 * unit.One}}, Shares: []cluster.Share{
+	if err := c.Allocate(&cluster.Alloc{Pieces: []cluster.Piece{{Tasks: 1, Shares: 2, CPU: 4 * unit.One}}, Shares: []cluster.Share{
 		{Device: 0, Milli: 200, Memory: 12 * unit.GiB}, {Device: 1, Milli: 700},
 	}}); err != nil {
 		t.Fatal(err)

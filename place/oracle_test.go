@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // room is one group as the oracle sees it.
@@ -39,7 +39,8 @@ type problem struct {
 }
 
 // drawProblem makes a cluster of up to five nodes in up to three racks, of two
-// types and two pools, in use at random, and a gang of tasks with one role.
+// types and two pools, in random use. It also draws a gang of tasks with one
+// role.
 func drawProblem(t *rapid.T, simple bool) *problem {
 	x := &problem{c: cluster.New()}
 	for _, name := range []string{"A", "B"} {
@@ -92,7 +93,7 @@ func (x *problem) drawNode(t *rapid.T, other cluster.PoolID, simple bool) {
 	for _, g := range x.c.NodeGroups(node) {
 		if n := rapid.IntRange(0, x.c.GroupFree(g)).Draw(t, "used"); n > 0 {
 			shares := x.c.AppendWhole(nil, g, n, 0)
-			if err := x.c.Take(&cluster.Alloc{Shares: shares, Pieces: []cluster.Piece{{Node: node, Shares: int32(len(shares))}}}); err != nil {
+			if err := x.c.Allocate(&cluster.Alloc{Shares: shares, Pieces: []cluster.Piece{{Node: node, Shares: int32(len(shares))}}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -192,10 +193,10 @@ func fewest(rooms []room, tasks int) int {
 	return best
 }
 
-// together tells whether the tasks can be consolidated, and on how many groups:
-// in one, or on as few as if nothing else ran and every node worked, all but one
-// of which take as many as they ever could. A simple gang is not spread over
-// groups that count their devices.
+// together tells whether the tasks can be consolidated, and on how many groups.
+// That is one group, or as few as if nothing else ran and every node worked.
+// All but one of these must take as many tasks as they ever could. A simple
+// gang is not spread over groups that count their devices.
 func (x *problem) together(rooms []room, typ cluster.TypeID, tasks int, simple bool) (groups int, ok bool) {
 	var empty []room
 	largest, equal := 0, true
@@ -255,7 +256,7 @@ func (x *problem) place(t *rapid.T, s Strategy, seed uint64) (pieces, *Request, 
 		shares = shares[p.Shares:]
 	}
 	mark := x.c.Mark()
-	err := x.c.Take(&r.Out)
+	err := x.c.Allocate(&r.Out)
 	x.c.Undo(mark)
 	if err != nil {
 		t.Fatalf("%s: what it found is not free: %v", s, err)

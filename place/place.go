@@ -1,32 +1,33 @@
 // Package place finds where a gang can run: the strategies that all policies
 // share.
 //
-// Nouns: a Request is a gang and the part of the cluster it may use; a Strategy
-// turns it into an Alloc (Request.Out) or into the reason why there is none. A
-// strategy books nothing: what it finds is free at the moment it is asked. A
-// Request may be used again and again, and then allocates nothing once warm.
+// Nouns: a Request is a gang and the part of the cluster that it may use. A
+// Strategy turns it into an Alloc (Request.Out), or into the reason why there
+// is none. A strategy books nothing: what it finds is free at the moment it is
+// asked. A Request may be used again and again, and then allocates nothing once
+// warm.
 //
-// A gang keeps to one GPU type while any acceptable type can hold it, in the
-// order of its preference, or of the cluster where it has none; only the
-// strategies that take devices anywhere mix types, and only when they must.
-// Equal choices are broken by the lowest number. A group that counts its devices
-// instead of telling them apart is the last resort of every strategy but
-// FirstFit and Random.
+// A gang keeps to one GPU type while any acceptable type can hold it. Types are
+// tried in the gang's order of preference, or in that of the cluster if it has
+// none. Only the strategies that take devices anywhere mix types, and only when
+// they must. Equal choices are broken by the lowest number. A group that counts
+// its devices instead of telling them apart is the last resort of every
+// strategy but FirstFit and Random.
 //
-// A task that asks for a part of a device gets it from the device in partial use
-// with the least left that suffices, and only when there is none from a whole
-// one, which the strategy chooses; tasks without devices get the lowest numbered
-// nodes with room. Such tasks are not consolidated. A rack is a place in which
-// nodes stand directly.
+// A task that asks for a part of a device gets it from the device in partial
+// use with the least left that suffices. If there is none, it gets it from a
+// whole device, which the strategy chooses. Tasks without devices get the
+// lowest numbered nodes with room. Such tasks are not consolidated. A rack is a
+// place in which nodes stand directly.
 package place
 
 import (
 	"math/rand/v2"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/param"
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/policy/param"
 )
 
 // Request is a gang that looks for devices.
@@ -75,17 +76,17 @@ type named uint8
 
 // The strategies.
 const (
-	// Consolidated uses as few nodes as can be, or waits: a gang that fits one
-	// node takes the fullest one that still has room (best fit), a larger one
-	// takes wholly free nodes and the best fit for the rest. [Helios, Lucid]
-	// How few can be is what the gang would need if nothing else ran and every
-	// node worked: of g devices on nodes of G, floor(g/G) wholly free nodes and
-	// one for the rest, if any. Where nodes differ in size, the largest wholly
-	// free ones are taken first.
+	// Consolidated uses as few nodes as possible, or waits. A gang that fits one
+	// node takes the fullest one that still has room (best fit). A larger one takes
+	// wholly free nodes and the best fit for the rest. [Helios, Lucid] How few can
+	// be is what the gang would need if nothing else ran and every node worked: of
+	// g devices on nodes of G, floor(g/G) wholly free nodes and one for the rest,
+	// if any. Where nodes differ in size, the largest wholly free ones are taken
+	// first.
 	Consolidated named = iota
 	// Pack is Consolidated where that is possible, and otherwise takes the nodes
-	// with the most free devices first: never more nodes than needed now, and
-	// it never waits while enough devices are free.
+	// with the most free devices first. It never takes more nodes than needed now,
+	// and never waits while enough devices are free.
 	Pack
 	// BestFit takes devices anywhere, from the nodes with the fewest free first.
 	BestFit
@@ -95,9 +96,9 @@ const (
 	FirstFit
 	// Random takes devices anywhere, from nodes in random order.
 	Random
-	// Rack takes one node as Consolidated does, or else as few nodes as can be in
-	// the rack with the fewest free devices that suffice; where no rack has
-	// enough, it is Consolidated, over as many racks as that takes, or waits.
+	// Rack takes one node as Consolidated does, or else as few nodes as possible in
+	// the rack with the fewest free devices that suffice. If no rack has enough, it
+	// acts as Consolidated, over as many racks as needed, or waits.
 	Rack
 	// RackPack is Rack where that is possible, and Pack otherwise.
 	RackPack
@@ -226,8 +227,9 @@ func (r *Request) why(simple bool) job.Reason {
 	return reason
 }
 
-// partsFree is how many tasks of a gang the devices have room for, that of one role
-// whose tasks ask for parts of them, if there is enough of everything beside them.
+// partsFree is the number of tasks of a gang for which the devices have room,
+// if everything else suffices. The gang has one role, whose tasks ask for parts
+// of devices.
 func (r *Request) partsFree() (n int) {
 	role := &r.Demand.Roles[0]
 	if r.Demand.Roles[1].Tasks > 0 {
@@ -259,9 +261,9 @@ func (r *Request) fullestNode() int32 {
 	return int32(best)
 }
 
-// wholeNodes is how many groups a gang of single devices takes at least, how
-// many of these it fills, and how many groups are wholly free that are as large
-// as any of those.
+// wholeNodes is the least number of groups that a gang of single devices takes,
+// how many of these it fills, and how many groups are wholly free that are at
+// least as large as the smallest of those.
 func (r *Request) wholeNodes(need int32) (nodes, full, whole int32) {
 	c := r.Cluster
 	levels := 0

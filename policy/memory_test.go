@@ -4,17 +4,18 @@ import (
 	"testing"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/policy"
 	"github.com/norn-scheduler/norn/sim"
 	"github.com/norn-scheduler/norn/sim/simtest"
-	"github.com/norn-scheduler/norn/unit"
 )
 
-// TestTooLargeForAnyGPU: a job that takes more memory than a GPU has, which nobody was
-// told, fails at last, unless the policy has given it up before; under no policy is it
-// put there again and again, or in anybody's way for ever.
+// TestTooLargeForAnyGPU: a job that takes more memory than a GPU has, which was
+// not declared, fails in the end, unless the policy has given it up before.
+// Under no policy is it put there again and again, or in the way of other jobs
+// for ever.
 func TestTooLargeForAnyGPU(t *testing.T) {
 	for _, e := range policy.Table() {
 		c := cluster.New()

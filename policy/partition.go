@@ -5,10 +5,10 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/tenant"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Partitioned runs an independent policy in each pool of the cluster, so that
@@ -58,7 +58,7 @@ func (d *partitioned) Decide(v *sched.View, p *sched.Plan) {
 		if q.policy == nil {
 			policy, err := d.another()
 			if err != nil {
-				p.Spoil(err)
+				p.Invalidate(err)
 				return
 			}
 			q.policy = policy

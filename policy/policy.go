@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/norn-scheduler/norn/param"
 	"github.com/norn-scheduler/norn/policy/afs"
 	"github.com/norn-scheduler/norn/policy/allox"
 	"github.com/norn-scheduler/norn/policy/antman"
@@ -23,14 +22,16 @@ import (
 	"github.com/norn-scheduler/norn/policy/gimbal"
 	"github.com/norn-scheduler/norn/policy/helios"
 	"github.com/norn-scheduler/norn/policy/iadeep"
+	"github.com/norn-scheduler/norn/policy/kit/lease"
+	"github.com/norn-scheduler/norn/policy/kit/rounds"
 	"github.com/norn-scheduler/norn/policy/las"
-	"github.com/norn-scheduler/norn/policy/lease"
 	"github.com/norn-scheduler/norn/policy/lucid"
 	"github.com/norn-scheduler/norn/policy/maxmin"
 	"github.com/norn-scheduler/norn/policy/muri"
 	"github.com/norn-scheduler/norn/policy/muxflow"
 	"github.com/norn-scheduler/norn/policy/optimus"
 	"github.com/norn-scheduler/norn/policy/pai"
+	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/policy/philly"
 	"github.com/norn-scheduler/norn/policy/pollux"
 	"github.com/norn-scheduler/norn/policy/pop"
@@ -41,7 +42,6 @@ import (
 	"github.com/norn-scheduler/norn/policy/themis"
 	"github.com/norn-scheduler/norn/policy/tiresias"
 	"github.com/norn-scheduler/norn/policy/ymir"
-	"github.com/norn-scheduler/norn/rounds"
 	"github.com/norn-scheduler/norn/sched"
 )
 

@@ -1,10 +1,13 @@
 // Package report turns the events of a run into figures: what every job got,
 // what the cluster did, how fair it was, and how policies compare.
 //
-// Nouns: a Collector follows a run event by event, live or from its log folded
-// again; a Result is what came of the run: its Summary, its tenants, its sizes
-// of jobs and its reasons to wait; a Table compares the results of several
-// policies; a page is one HTML file with all of it and with charts.
+// Nouns:
+//   - A Collector follows a run event by event, live or from its log folded
+//     again.
+//   - A Result is the outcome of the run: its Summary, its tenants, its sizes
+//     of jobs and its reasons to wait.
+//   - A Table compares the results of several policies.
+//   - A page is one HTML file with all of it and with charts.
 //
 // docs/reports.md defines every metric, with its formula, unit and source.
 //
@@ -15,11 +18,11 @@ package report
 import (
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/tenant"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Options say what a Collector keeps beside what the figures need. All of it is
@@ -58,7 +61,7 @@ type Collector struct {
 
 	series *series
 	shares *shares
-	holds  *holds
+	holds  *allocations
 }
 
 const chunk = 4096
@@ -98,7 +101,7 @@ func NewCollector(opt Options) *Collector {
 		c.series, c.shares = newSeries(), newShares()
 	}
 	if opt.Intervals {
-		c.holds = newHolds(opt.MaxIntervals)
+		c.holds = newAllocations(opt.MaxIntervals)
 	}
 	return c
 }

@@ -138,9 +138,9 @@ func BenchmarkResultMillion(b *testing.B) {
 		rec := w.s.Record(id)
 		rec.Phase, rec.Starts = job.Done, 1
 		rec.FirstStart = rec.Job.Submit + time.Duration(r.Int64N(1e15))
-		rec.HeldTime = time.Duration(r.Int64N(1e14))
-		rec.Progress = rec.HeldTime
-		rec.End = rec.FirstStart + rec.HeldTime
+		rec.AllocatedTime = time.Duration(r.Int64N(1e14))
+		rec.Progress = rec.AllocatedTime
+		rec.End = rec.FirstStart + rec.AllocatedTime
 		w.c.Event(&eventlog.Event{Kind: eventlog.End, Job: id}, w.s)
 	}
 	b.ResetTimer()

@@ -6,15 +6,15 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/state"
-	"github.com/norn-scheduler/norn/unit"
 )
 
-// holds is which job held which devices, and when. It keeps the intervals of
+// allocations is which job held which devices, and when. It keeps the intervals of
 // the most GPU time, and counts the others.
-type holds struct {
+type allocations struct {
 	open    []hold
 	spare   []int32
 	done    ledger
@@ -55,7 +55,7 @@ type outage struct {
 	start, end time.Duration
 }
 
-func newHolds(limit int) *holds { return &holds{done: ledger{limit: limit}} }
+func newAllocations(limit int) *allocations { return &allocations{done: ledger{limit: limit}} }
 
 // hold follows what a job holds through one event.
 func (c *Collector) hold(id job.ID, t *track, was mode, ev *eventlog.Event, s *state.State) {
@@ -82,7 +82,7 @@ func stopReason(r *job.Record, ev *eventlog.Event) job.Reason {
 	return r.Reason
 }
 
-func (h *holds) begin(id job.ID, now time.Duration, a *cluster.Alloc) int32 {
+func (h *allocations) begin(id job.ID, now time.Duration, a *cluster.Alloc) int32 {
 	if a == nil || len(a.Shares) == 0 {
 		return -1 // it holds no devices
 	}
@@ -108,7 +108,7 @@ func (h *holds) begin(id job.ID, now time.Duration, a *cluster.Alloc) int32 {
 	return at
 }
 
-func (h *holds) close(at int32, now time.Duration, why job.Reason, how job.Phase) {
+func (h *allocations) close(at int32, now time.Duration, why job.Reason, how job.Phase) {
 	o := &h.open[at]
 	h.done.add(o, now, why, how)
 	o.job = job.None
@@ -116,13 +116,13 @@ func (h *holds) close(at int32, now time.Duration, why job.Reason, how job.Phase
 }
 
 // missing notes that a node was not there from the beginning.
-func (h *holds) missing(n cluster.NodeID) {
+func (h *allocations) missing(n cluster.NodeID) {
 	h.know(n)
 	h.down[n] = 0
 }
 
 // outage notes whether a node is there.
-func (h *holds) outage(n cluster.NodeID, there bool, now time.Duration) {
+func (h *allocations) outage(n cluster.NodeID, there bool, now time.Duration) {
 	h.know(n)
 	switch since := h.down[n]; {
 	case there && since >= 0:
@@ -137,7 +137,7 @@ func (h *holds) outage(n cluster.NodeID, there bool, now time.Duration) {
 	}
 }
 
-func (h *holds) know(n cluster.NodeID) {
+func (h *allocations) know(n cluster.NodeID) {
 	for int(n) >= len(h.down) {
 		h.down = append(h.down, -1)
 	}
@@ -145,7 +145,7 @@ func (h *holds) know(n cluster.NodeID) {
 
 // upTo is the intervals and outages up to now, those that go on included, in
 // order of their start. h is not changed.
-func (h *holds) upTo(now time.Duration) (*ledger, []outage) {
+func (h *allocations) upTo(now time.Duration) (*ledger, []outage) {
 	all := h.done.clone()
 	for i := range h.open {
 		if o := &h.open[i]; o.job != job.None {
@@ -175,9 +175,9 @@ func longest(list []outage) []outage {
 	return list
 }
 
-// ledger is a list of intervals that is bounded: it keeps those of the most GPU
-// time for each of their spans, as many as the limit says, with no more than
-// four times as many spans in all.
+// ledger is a bounded list of intervals. For each span of time it keeps those
+// of the most GPU time, as many as the limit says, with no more than four times
+// as many in all.
 type ledger struct {
 	limit     int
 	intervals []interval

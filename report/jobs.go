@@ -6,17 +6,17 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/state"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 const jobsHeader = "job,tenant,gpus,submit_s,first_start_s,end_s,jct_s,wait_s,run_s,preemptions,migrations,state\n"
 
-// WriteJobs writes one CSV line for each job of a run, in order of submission:
-// the job's key (its number where it has none), its tenant, the GPUs it asked
-// for, and its times in seconds, exactly. What is not known yet is left empty;
-// of a job that has not ended, wait_s and run_s count up to now.
+// WriteJobs writes one CSV line for each job of a run, in order of submission.
+// A line has the job's key (its number if it has none), its tenant, the GPUs
+// that it asked for, and its times in seconds, exactly. Unknown values are left
+// empty. For a job that has not ended, wait_s and run_s count up to now.
 func WriteJobs(w io.Writer, s *state.State) error {
 	out := bufio.NewWriterSize(w, 1<<16)
 	out.WriteString(jobsHeader)
@@ -52,7 +52,7 @@ func appendJob(b []byte, s *state.State, r *job.Record) []byte {
 	}
 	b = append(b, ',')
 	b = append(unit.AppendSeconds(b, r.WaitAt(s.Now)), ',')
-	b = append(unit.AppendSeconds(b, r.HeldAt(s.Now)), ',')
+	b = append(unit.AppendSeconds(b, r.AllocatedAt(s.Now)), ',')
 	b = append(strconv.AppendInt(b, int64(r.Preemptions), 10), ',')
 	b = append(strconv.AppendInt(b, int64(r.Migrations), 10), ',')
 	b = append(b, r.Phase.String()...)

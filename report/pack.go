@@ -7,11 +7,11 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/unit"
 )
 
-// What the page needs of jobs and intervals is packed: whole numbers as
+// The data of jobs and intervals for the page is packed: whole numbers as
 // varints, most of them as differences to the one before (zigzag where they may
 // be negative), in base64. assets/pack.js reads it.
 

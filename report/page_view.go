@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
 // pageView is what the page's template shows.
@@ -357,7 +357,7 @@ func outcomes(c *Counts) string {
 		}
 	}
 	if c.Impossible > 0 {
-		parts = append(parts, number(c.Impossible)+" of those waiting can never run here")
+		parts = append(parts, number(c.Impossible)+" of the waiting jobs can never run here")
 	}
 	return strings.Join(parts, ", ")
 }

@@ -5,10 +5,10 @@ import (
 	"io"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/tenant"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Result is what came of a run. It does not change when the run goes on, and
@@ -20,6 +20,7 @@ type Result struct {
 	Sizes   []Group // by size, those with any jobs
 	Reasons []Wait  // in the order of job.ReasonCode, those with any time
 	Dues    []Due   // what tenants had and were due, most due first; with Options.Series
+	Made    *Origin // what the run was made from; nil: it is not told
 
 	curves *curves   // with Options.Series
 	series *series   // with Options.Series
@@ -292,13 +293,14 @@ func (g *sums) group(name string) Group {
 // WriteSummary writes the figures as JSON; docs/reports.md names every field.
 func (r *Result) WriteSummary(w io.Writer) error {
 	b, err := json.MarshalIndent(struct {
+		Made *Origin `json:"made,omitempty"`
 		*Summary
 		Makespan json.RawMessage `json:"makespan_s"` // null when no job has ended
 		Reasons  []Wait          `json:"wait_reasons"`
 		Tenants  []Group         `json:"tenants"`
 		Sizes    []Group         `json:"sizes"`
 		Dues     []Due           `json:"shares,omitempty"`
-	}{&r.Summary, r.makespan(), some(r.Reasons), some(r.Tenants), some(r.Sizes), r.Dues}, "", "  ")
+	}{r.Made, &r.Summary, r.makespan(), some(r.Reasons), some(r.Tenants), some(r.Sizes), r.Dues}, "", "  ")
 	if err != nil {
 		return err
 	}

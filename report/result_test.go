@@ -160,7 +160,7 @@ func TestJobsCSV(t *testing.T) {
 		}
 		// A reader of CSV takes \r\n for \n, in quotes too.
 		want := []string{strings.ReplaceAll(r.Job.Key, "\r\n", "\n"), r.Job.Tenant, "", known(r.Job.Submit), known(r.FirstStart), known(r.End), known(jct),
-			known(r.WaitAt(s.Now)), known(r.HeldAt(s.Now)), fmt.Sprint(r.Preemptions), fmt.Sprint(r.Migrations), r.Phase.String()}
+			known(r.WaitAt(s.Now)), known(r.AllocatedAt(s.Now)), fmt.Sprint(r.Preemptions), fmt.Sprint(r.Migrations), r.Phase.String()}
 		want[2] = fmt.Sprint(float64(r.Job.Demand.Milli(r.Job.Demand.Roles[0].Tasks)) / 1000)
 		if strings.Join(row, "|") != strings.Join(want, "|") {
 			t.Fatalf("%q, want %q", row, want)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
@@ -21,7 +22,6 @@ import (
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/tenant"
 	"github.com/norn-scheduler/norn/trace"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 var _ engine.Sink = (*Collector)(nil)
@@ -38,7 +38,7 @@ func (p churn) Decide(v *sched.View, plan *sched.Plan) {
 	}
 	for j := range v.Waiting() {
 		if j.Spec().Tenant == "capped" && v.Tenants().At(j.Tenant()).Used.GPU >= 4*unit.One {
-			plan.Hold(j.Spec().ID, job.Reason{Code: job.Quota, Need: 4, Have: 4, Job: job.None})
+			plan.Wait(j.Spec().ID, job.Reason{Code: job.Quota, Need: 4, Have: 4, Job: job.None})
 			continue
 		}
 		plan.Start(j.Spec().ID, place.Pack)

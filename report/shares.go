@@ -5,11 +5,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/policy/share"
+	"github.com/norn-scheduler/norn/policy/kit/quota"
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/tenant"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // slots is the largest number of slots of shares.
@@ -48,11 +48,12 @@ func newShares() *shares {
 	return &shares{width: time.Second, n: 1, there: account{stake: stake{asked: 1}, slots: make([]stake, slots)}}
 }
 
-// follow takes in what has become of a job, which asks for so many more devices than
-// before; and by how many more its jobs hold more than is in the books, where those that
-// are leaving are not, and those that are to come are.
+// follow takes in a change of a job, which asks for more devices than before by
+// more. leaving is the change of the difference between what jobs hold and what
+// the books say. Jobs that are leaving hold devices that the books no longer
+// have, and jobs that have not begun do not hold theirs yet.
 func (s *shares) follow(r *job.Record, more, leaving unit.Milli, st *state.State) {
-	t := share.Top(st.Tenants, r.Tenant)
+	t := quota.Top(st.Tenants, r.Tenant)
 	for int(t) >= len(s.who) {
 		s.who = append(s.who, account{})
 	}
@@ -153,7 +154,7 @@ type Due struct {
 	Guarantee float64 `json:"guarantee"` // GPUs
 	Weight    float64 `json:"weight"`
 	Asked     float64 `json:"asked_gpu_hours"`
-	Held      float64 `json:"held_gpu_hours"`
+	Allocated float64 `json:"held_gpu_hours"`
 	Due       float64 `json:"due_gpu_hours"`
 	Short     float64 `json:"short_gpu_hours"` // by which it held less than it was due, slot by slot
 
@@ -164,10 +165,11 @@ type Due struct {
 // dueSlot is a tenant in a slot: parts of the devices that were there.
 type dueSlot struct{ held, due float64 }
 
-// dues divides what was there in each slot between the tenants: to each its guarantee,
-// and the rest by weights, to none more than it asked for (or held, if that is more).
+// dues divides the available GPUs of each slot between the tenants. Each gets
+// its guarantee, and the rest is divided by weight. No tenant gets more than it
+// asked for (or held, if that is more).
 func (s *shares) dues(st *state.State) []Due {
-	out, parts := make([]Due, len(s.who)), make([]share.Part, len(s.who))
+	out, parts := make([]Due, len(s.who)), make([]quota.Part, len(s.who))
 	var all stake
 	for _, slot := range s.there.slots[:s.n] {
 		all.add(slot, 1)
@@ -183,14 +185,14 @@ func (s *shares) dues(st *state.State) []Due {
 		there := s.there.slots[i]
 		for t := range parts {
 			w := s.at(t, i)
-			parts[t] = share.PartOf(st.Tenants, tenant.ID(t), max(w.asked, w.held), there.asked)
+			parts[t] = quota.PartOf(st.Tenants, tenant.ID(t), max(w.asked, w.held), there.asked)
 		}
-		share.Divide(parts, there.held, share.Borrowed)
+		quota.Divide(parts, there.held, quota.Borrowed)
 		for t := range out {
 			out[t].add(s.at(t, i), parts[t].Share, there.held)
 		}
 	}
-	out = slices.DeleteFunc(out, func(d Due) bool { return d.Asked == 0 && d.Held == 0 })
+	out = slices.DeleteFunc(out, func(d Due) bool { return d.Asked == 0 && d.Allocated == 0 })
 	slices.SortStableFunc(out, func(a, b Due) int { return cmp.Or(cmp.Compare(b.Due, a.Due), cmp.Compare(a.Name, b.Name)) })
 	return out
 }
@@ -208,7 +210,7 @@ func (s *shares) at(t, slot int) stake {
 func (d *Due) add(w stake, due, there float64) {
 	const hour = 3600 * float64(unit.One)
 	d.Asked += w.asked / hour
-	d.Held += w.held / hour
+	d.Allocated += w.held / hour
 	d.Due += due / hour
 	d.Short += max(0, due-w.held) / hour
 	d.slots = append(d.slots, dueSlot{safeShare(w.held, there), safeShare(due, there)})

@@ -7,8 +7,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // On four GPUs, a asks for 4, from 20 s on for 8 and from 100 s on for 4; it holds 4
@@ -25,7 +25,7 @@ func TestSharesByHand(t *testing.T) {
 		"b asked 280 held 100 due 280 short 180",
 	}
 	for i, d := range dues {
-		got := fmt.Sprintf("%s asked %.0f held %.0f due %.0f short %.0f", d.Name, 3600*d.Asked, 3600*d.Held, 3600*d.Due, 3600*d.Short)
+		got := fmt.Sprintf("%s asked %.0f held %.0f due %.0f short %.0f", d.Name, 3600*d.Asked, 3600*d.Allocated, 3600*d.Due, 3600*d.Short)
 		if got != want[i] {
 			t.Errorf("%s, want %s (GPU-seconds)", got, want[i])
 		}
@@ -35,17 +35,17 @@ func TestSharesByHand(t *testing.T) {
 	}
 }
 
-// What is told of a tenant adds up, however often slots were joined: what its jobs held
-// is what their records say, and nobody is due more than was asked for or held, all
-// together no more than was there.
+// The figures of a tenant add up, however often slots were joined. Its jobs
+// held what their records say, and no tenant is due more than was asked for or
+// held, all together no more than was there.
 func TestSharesAddUp(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		c, s := play(t, setup{jobs: rapid.IntRange(1, 80).Draw(rt, "jobs"), seed: rapid.Uint64().Draw(rt, "seed"), opt: Options{Series: true}})
 		sh := c.shares.upTo(c.flow.now, s.Now)
 		held, asked, due := 0.0, 0.0, 0.0
 		for _, d := range sh.dues(s) {
-			held, asked, due = held+d.Held, asked+d.Asked, due+d.Due
-			if d.Due > d.Asked+d.Held+1e-9 || d.Short < 0 || d.Short > d.Due+1e-9 {
+			held, asked, due = held+d.Allocated, asked+d.Asked, due+d.Due
+			if d.Due > d.Asked+d.Allocated+1e-9 || d.Short < 0 || d.Short > d.Due+1e-9 {
 				rt.Errorf("%+v", d)
 			}
 		}

@@ -6,13 +6,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
 // Stats describes a set of durations. Quantiles are interpolated linearly
-// between the two nearest values: the quantile p of n sorted values x is the
-// value at place (n-1)p, counted from 0 (type 7 of Hyndman and Fan, "Sample
-// Quantiles in Statistical Packages", 1996; the default of NumPy and R).
+// between the two nearest values. The quantile p of n sorted values x is the
+// value at place (n-1)p, counted from 0. This is type 7 of Hyndman and Fan,
+// "Sample Quantiles in Statistical Packages", 1996, the default of NumPy and R.
 type Stats struct {
 	N                           int
 	Mean, Median, P90, P99, Max time.Duration

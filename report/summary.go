@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/tenant"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Summary is the figures of a run. A job is counted as ended when it has left
@@ -77,8 +77,8 @@ type Fairness struct {
 type Kind string
 
 // The kinds of delay, as in the analysis of the Philly cluster (Jeon et al.,
-// ATC 2019): because of a quota, because enough GPUs are free but not where they
-// are wanted, and all others.
+// ATC 2019). Fairness delay is because of a quota. Fragmentation delay is when
+// enough GPUs are free but not where they are needed. All others are other.
 const (
 	FairnessDelay      Kind = "fairness"
 	FragmentationDelay Kind = "fragmentation"

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
 // Named is the result of a run under the name by which a reader knows it, most

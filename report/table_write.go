@@ -160,7 +160,7 @@ func markdown(s string) string {
 }
 
 // WriteCSV writes the table with exact figures: times in seconds, shares as
-// parts of one. What is not known is empty.
+// parts of one. Unknown values are empty.
 func (t *Table) WriteCSV(w io.Writer) error {
 	out := bufio.NewWriter(w)
 	out.WriteString("policy")
@@ -182,7 +182,7 @@ func (t *Table) WriteCSV(w io.Writer) error {
 }
 
 // WriteJSON writes the table as a list with one object for each run, with the
-// same fields as the CSV. What is not known is null.
+// same fields as the CSV. Unknown values are null.
 func (t *Table) WriteJSON(w io.Writer) error {
 	out := bufio.NewWriter(w)
 	out.WriteByte('[')

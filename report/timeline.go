@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/state"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // timeline is the intervals of a run laid out for the chart of GPUs by time.
@@ -48,7 +48,7 @@ type box struct{ top, height int64 }
 
 // newTimeline lays out what was held, from the first submission to the end of
 // the run.
-func newTimeline(h *holds, s *state.State, start, end time.Duration) *timeline {
+func newTimeline(h *allocations, s *state.State, start, end time.Duration) *timeline {
 	kept, outages := h.upTo(s.Now)
 	t := &timeline{start: start, end: end, outages: outages, dropped: kept.dropped, lost: kept.lost / 3600}
 	l := newLanes(s.Cluster)
@@ -74,8 +74,8 @@ func newTimeline(h *holds, s *state.State, start, end time.Duration) *timeline {
 }
 
 // lanes gives every share of a device a place on the vertical axis. Shares of
-// the same time lie side by side, unless more is held than there is: a job that
-// is moved holds its new devices while others are still leaving them.
+// the same time lie side by side, unless more is allocated than there is. A job
+// that is moved holds its new devices while others are still leaving them.
 type lanes struct {
 	top    []int64 // of each device
 	size   []int64

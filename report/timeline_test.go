@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/unit"
 )
 
-// TestPlaces checks that each job has as many GPUs in the chart as it held, and
-// that no two jobs hold the same place at a time where leaving takes no time.
+// TestPlaces checks that each job has as many GPUs in the chart as it held. If
+// leaving takes no time, no two jobs hold the same place at one time.
 func TestPlaces(t *testing.T) {
 	for seed := range uint64(4) {
 		calm := seed%2 == 0

@@ -10,8 +10,8 @@ import (
 	"github.com/norn-scheduler/norn/sim/simtest"
 )
 
-// responseRatio serves the job first that has waited longest for its length
-// (highest response ratio next, Brinch Hansen 1971), and stops nobody. It keeps
+// responseRatio first starts the job that has waited longest for its length,
+// and stops no job (highest response ratio next, Brinch Hansen 1971). It keeps
 // nothing between calls, so a restart changes nothing.
 type responseRatio struct{}
 
@@ -20,21 +20,23 @@ func (responseRatio) Decide(v *sched.View, p *sched.Plan) {
 		return cmp.Compare(ratio(b), ratio(a)) // ties stay in order of submission
 	})
 	for _, j := range jobs {
-		p.Start(j.ID, place.Consolidated) // where it does not fit, the plan notes why
+		p.Start(j.ID, place.Consolidated) // if it does not fit, the plan notes why
 	}
 }
 
-// ratio is the response time if the job started now, over its run time.
+// ratio is the response time of a job that would start now, divided by its run
+// time.
 func ratio(j sched.Job) float64 {
-	left, known := j.Remaining() // an estimate: what it is depends on the experiment
+	left, known := j.Remaining() // an estimate, whose source depends on the experiment
 	if !known || left <= 0 {
 		return 1
 	}
 	return float64(j.Wait()+left) / float64(left)
 }
 
-// A policy in thirty lines, tried on four jobs and a node of four GPUs: after a
-// minute "short" has waited for four times its length and "long" for half of it.
+// This policy of thirty lines runs on four jobs and a node of four GPUs. After
+// a minute "short" has waited for four times its length and "long" for half of
+// its own.
 func ExamplePolicy() {
 	run, err := simtest.Try(simtest.Config{
 		Cluster: simtest.Nodes(1, 4),

@@ -4,23 +4,25 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/place"
-	"github.com/norn-scheduler/norn/unit"
 )
 
-// ending is a job that holds devices and when it is expected to leave them.
+// ending is a job that holds devices, with the moment at which it is expected
+// to leave them.
 type ending struct {
 	id job.ID
 	at time.Duration
 	on *cluster.Alloc
 }
 
-// Expect is when a waiting job would fit at the earliest if every job that
-// holds devices in its pool, started in this plan or before, left them when its
-// estimate says, and nobody else were started; and on which devices. ok is
-// false when it would never fit, as far as is known: jobs without an estimate
-// are taken to run for ever. The Alloc is valid until the next call.
+// Expect is the earliest moment at which a waiting job would fit, and the
+// devices on which it would. It assumes that each job with devices in the pool
+// leaves them when its estimate says, and that no other job starts. Jobs that
+// this plan starts are among them. Jobs without an estimate are taken to run
+// for ever; ok is false when the job would then never fit. The Alloc is valid
+// until the next call.
 func (p *Plan) Expect(id job.ID, where place.Strategy) (at time.Duration, on *cluster.Alloc, ok bool) {
 	if !p.known(id, "place") {
 		return 0, nil, false
@@ -49,8 +51,8 @@ func (p *Plan) Expect(id job.ID, where place.Strategy) (at time.Duration, on *cl
 	return unit.Never, nil, false
 }
 
-// listEndings lists who holds devices in a pool as the plan stands, by expected
-// end.
+// listEndings lists the jobs that hold devices in a pool as the plan stands, by
+// expected end.
 func (p *Plan) listEndings(pool cluster.PoolID) {
 	p.ends = p.ends[:0]
 	add := func(id job.ID, on *cluster.Alloc, started bool) {
@@ -80,7 +82,8 @@ func (p *Plan) listEndings(pool cluster.PoolID) {
 	p.ends.order()
 }
 
-// endings is a heap: few of them are looked at before a job fits.
+// endings is a heap. A job usually fits after few of them, so they are not
+// sorted.
 type endings []ending
 
 // order makes the heap.
@@ -90,7 +93,7 @@ func (e endings) order() {
 	}
 }
 
-// more tells whether anything is left that is expected to end.
+// more tells whether any job is left that is expected to end.
 func (e endings) more() bool { return len(e) > 0 && e[0].at != unit.Never }
 
 // pop takes out the first to end, ties by number.
@@ -121,7 +124,8 @@ func (e endings) down(i int) {
 
 func (a *ending) before(b *ending) bool { return a.at < b.at || a.at == b.at && a.id < b.id }
 
-// Without runs f while the free part of a is not available to anybody.
+// Without runs f while the free part of the devices in a is available to no
+// job.
 func (p *Plan) Without(a *cluster.Alloc, f func()) {
 	kept := p.newAlloc()
 	shares := a.Shares
@@ -143,8 +147,8 @@ func (p *Plan) Without(a *cluster.Alloc, f func()) {
 		}
 		kept.Pieces = append(kept.Pieces, q)
 	}
-	if p.state.Cluster.Take(kept) != nil {
-		kept.Reset() // one of its nodes went away: nothing of it can be kept
+	if p.state.Cluster.Allocate(kept) != nil {
+		kept.Reset() // one of its nodes has gone: nothing of it can be reserved
 	}
 	f()
 	p.state.Cluster.Release(kept)

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// All is everything that a plan remembers, but for scratch, the answers of the empty
-// cluster, and how deep in Tries it is.
+// All is everything that a plan remembers, except scratch memory, the answers
+// for the empty cluster, and the depth of nested Tries.
 func (p *Plan) All() string {
 	var out strings.Builder
 	for _, op := range p.ops {
@@ -17,7 +17,7 @@ func (p *Plan) All() string {
 			fmt.Fprintf(&out, "op of %d at %d\n", id, at)
 		}
 	}
-	fmt.Fprintf(&out, "holds %v, notes %v, merges %v, undo %d\n", p.holds, p.notes, p.merges, len(p.undo))
+	fmt.Fprintf(&out, "holds %v, notes %v, merges %v, undo %d\n", p.waits, p.notes, p.merges, len(p.undo))
 	fmt.Fprintf(&out, "%d allocs in use, %d frozen, homed %v, why %+v, err %v\n", p.used, p.frozen, p.homed, p.why, p.err)
 	return out.String()
 }

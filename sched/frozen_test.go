@@ -5,16 +5,16 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/tenant"
-	"github.com/norn-scheduler/norn/unit"
 )
 
-// frozen is a state with two GPUs of 16 GiB, on the first of which job a, which
-// needs so much of its memory, is frozen.
+// frozen is a state with two GPUs of 16 GiB. Job a, which needs the given
+// memory, is frozen on the first.
 func frozen(t *testing.T, memory unit.Bytes) *state.State {
 	t.Helper()
 	c := cluster.New()
@@ -72,8 +72,8 @@ func TestFrozenJobGoesHome(t *testing.T) {
 		p.Open(&v)
 		if got := p.Start(0, place.Pack); got != c.want {
 			t.Errorf("%s: started %v", c.name, got)
-		} else if got && p.Holding(0).Shares[0].Device != 0 {
-			t.Errorf("%s: it starts on device %d", c.name, p.Holding(0).Shares[0].Device)
+		} else if got && p.Alloc(0).Shares[0].Device != 0 {
+			t.Errorf("%s: it starts on device %d", c.name, p.Alloc(0).Shares[0].Device)
 		} else if !got && p.Why().Code != job.Occupied {
 			t.Errorf("%s: the reason is %v", c.name, p.Why())
 		}
@@ -82,8 +82,8 @@ func TestFrozenJobGoesHome(t *testing.T) {
 	}
 }
 
-// TestFrozenMemory: a job does not start where frozen ones keep the memory that
-// it needs, as far as all have told how much that is.
+// TestFrozenMemory: a job does not start where frozen jobs keep the memory that
+// it needs. This holds as far as all of them have declared their memory.
 func TestFrozenMemory(t *testing.T) {
 	for _, c := range []struct {
 		frozen, needs unit.Bytes
@@ -103,8 +103,9 @@ func TestFrozenMemory(t *testing.T) {
 	}
 }
 
-// A frozen job goes home whatever devices a policy picks for it, or nowhere. Who was to
-// have its home instead is refused then, which is no mistake of the policy.
+// TestFrozenJobIsSentHome: a frozen job starts at its pinned place, or nowhere,
+// whatever devices a policy names. A job that the policy then starts on those
+// devices is refused, which is no mistake of the policy.
 func TestFrozenJobIsSentHome(t *testing.T) {
 	s := frozen(t, 0)
 	d := job.GPUs(1)
@@ -112,8 +113,8 @@ func TestFrozenJobIsSentHome(t *testing.T) {
 	v := sched.NewView(s, nil, false)
 	var p sched.Plan
 	p.Open(&v)
-	if !p.StartOn(0, on(s.Cluster, 1)) || p.Holding(0).Shares[0].Device != 0 {
-		t.Errorf("it starts on %v", p.Holding(0))
+	if !p.StartOn(0, on(s.Cluster, 1)) || p.Alloc(0).Shares[0].Device != 0 {
+		t.Errorf("it starts on %v", p.Alloc(0))
 	}
 	if p.StartOn(1, on(s.Cluster, 0)) || p.Why().Code != job.Occupied {
 		t.Errorf("the other one starts: %v", p.Why())
@@ -132,8 +133,9 @@ func TestFrozenJobIsSentHome(t *testing.T) {
 	must(t, s.Check())
 }
 
-// A way home that was taken back excuses nobody: who is put where there is no room
-// spoils the plan.
+// TestWayHomeTakenBack: a start at the pinned place that was taken back excuses
+// no later mistake. A job that is started where there is no room makes the plan
+// invalid.
 func TestWayHomeTakenBack(t *testing.T) {
 	s := frozen(t, 0)
 	for id := job.ID(1); id <= 2; id++ {
@@ -153,7 +155,8 @@ func TestWayHomeTakenBack(t *testing.T) {
 	p.Discard()
 }
 
-// Whom a plan freezes keeps its memory from those that the same plan starts.
+// TestFrozenByThePlan: a job that a plan freezes keeps its memory, also from
+// jobs that the same plan starts.
 func TestFrozenByThePlan(t *testing.T) {
 	for _, c := range []struct {
 		needs unit.Bytes

@@ -6,49 +6,51 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/internal/jsontext"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/jsontext"
-	"github.com/norn-scheduler/norn/unit"
 )
 
-// Note is what a policy remembers about a job, as a struct of its own. The policy
-// writes it with Plan.Remember and reads it with Recall; the event log carries it
-// by the names of its fields.
+// Note is what a policy remembers about a job, as a struct of its own. The
+// policy writes it with Plan.Remember and reads it with Recall. The event log
+// stores it by the names of its fields.
 type Note interface {
 	// Kind names the kind of note, such as the name of the policy. A policy does
 	// not read notes of another kind.
 	Kind() string
 
-	// Fields lists the fields: for each its name and a pointer to its value. It
-	// lists the same fields in the same order whatever they hold.
+	// Fields lists the fields, each with its name and a pointer to its value. It
+	// lists the same fields in the same order, whatever their values.
 	Fields(f *Fields)
 }
 
-// Fields carries the fields of a Note to the log and back. Values that are zero
-// (job.None for a job, cluster.None for a node, -1 for a moment) are not
-// written; a field that is not there is read as that.
+// Fields carries the fields of a Note to the log and back. Zero values are not
+// written, and a missing field is read as its zero value. Zero is job.None for
+// a job, cluster.None for a node or device, and -1 for a moment.
 type Fields struct {
 	w       jsontext.Writer
 	text    []byte  // reading: the object
 	found   []field // reading: its fields
-	next    int     // of found: where the next one is expected
+	next    int     // place in found at which the next one is expected
 	reading bool
 	list    *[]NoteField // listing: what was listed so far
 	err     error
 }
 
-// NoteField is a field of a note as the log names it, and its kind: bool, number,
-// text, duration, moment, job, node, device, or several of them.
+// NoteField is a field of a note: its name in the log, and its kind. The kind
+// is bool, number, text, duration, moment, job, node or device, or a list:
+// list, numbers or jobs.
 type NoteField struct{ Name, Kind string }
 
-// NoteFields are the fields of a note, in the order of the log.
+// NoteFields lists the fields of a note, in the order of the log.
 func NoteFields(n Note) []NoteField {
 	var out []NoteField
 	n.Fields(&Fields{list: &out})
 	return out
 }
 
-// lists tells whether fields are only listed, and then lists one.
+// lists tells whether fields are only listed. If so, it adds this one to the
+// list.
 func (f *Fields) lists(name, kind string) bool {
 	if f.list != nil {
 		*f.list = append(*f.list, NoteField{name, kind})
@@ -97,7 +99,8 @@ func (f *Fields) decode(text string, n Note) error {
 	return f.err
 }
 
-// value is a reader standing before the value of a field; nil where there is none.
+// value is a reader at the value of a field, or nil when the text does not have
+// the field.
 func (f *Fields) value(name string) *jsontext.Reader {
 	for range f.found {
 		if f.next == len(f.found) {
@@ -112,7 +115,7 @@ func (f *Fields) value(name string) *jsontext.Reader {
 	return nil
 }
 
-// fail keeps the first error, with the field that it is about.
+// fail keeps the first error, with the name of its field.
 func (f *Fields) fail(name string, err error) {
 	if err != nil && f.err == nil {
 		f.err = &FieldError{Field: name, Err: err}
@@ -128,7 +131,7 @@ type FieldError struct {
 // Error names the field.
 func (e *FieldError) Error() string { return "field " + e.Field + ": " + e.Err.Error() }
 
-// Unwrap is what is wrong with the field.
+// Unwrap is the error without the name of the field.
 func (e *FieldError) Unwrap() error { return e.Err }
 
 // each writes a value unless it is zero, or reads it.
@@ -154,7 +157,7 @@ func (f *Fields) Bool(name string, v *bool) {
 	each(f, name, "bool", v, false, func(x bool) { f.w.B = strconv.AppendBool(f.w.B, x) }, (*jsontext.Reader).Bool)
 }
 
-// Float is a finite number; it is kept exactly.
+// Float is a finite number. It is kept exactly.
 func (f *Fields) Float(name string, v *float64) {
 	if !f.reading && *v-*v != 0 {
 		f.fail(name, errNumber)
@@ -174,11 +177,11 @@ func (f *Fields) Text(name string, v *string) {
 // Duration is a length of time, kept to the nanosecond.
 func (f *Fields) Duration(name string, v *time.Duration) { f.time(name, "duration", v, 0) }
 
-// Moment is a time since the start of the run, -1 for none; unit.Never is a
+// Moment is a time since the start of the run, or -1 for none. unit.Never is a
 // moment that does not come.
 func (f *Fields) Moment(name string, v *time.Duration) { f.time(name, "moment", v, -1) }
 
-// never is how unit.Never is written.
+// never is the text for unit.Never.
 const never = "never"
 
 func (f *Fields) time(name, kind string, v *time.Duration, zero time.Duration) {
@@ -301,7 +304,7 @@ func (f *Fields) Floats(name string, v *[]float64) {
 	list(f, name, "numbers", v, write, (*jsontext.Reader).Float)
 }
 
-// Refs is a list of other jobs. One that is not known any more is read as
+// Refs is a list of other jobs. A job that is no longer known is read as
 // job.None.
 func (f *Fields) Refs(name string, v *[]job.ID) {
 	list(f, name, "jobs", v, func(id *job.ID) { f.w.B = job.AppendRef(f.w.B, *id) }, readRef)
@@ -333,8 +336,9 @@ func list[T any](f *Fields, name, kind string, v *[]T, write func(*T), read func
 	}
 }
 
-// Written is a note as the log holds it. It fails, naming the field, on a number
-// that is not finite. A note whose fields all are zero is none: nil.
+// Written is a note as the log holds it. It fails on a number that is not
+// finite, with an error that names the field. A note whose fields are all zero
+// becomes nil.
 func Written(n Note) (*job.Note, error) {
 	var f Fields
 	text, err := f.encode(n)
@@ -344,9 +348,9 @@ func Written(n Note) (*job.Note, error) {
 	return job.NewNote(n.Kind(), text), nil
 }
 
-// Recall is what the policy remembers about a job, read into its own struct N;
-// its slices must not be changed. ok is false, and all fields are zero, when the
-// job has no note of that kind or one that cannot be read.
+// Recall is what the policy remembers about a job, read into its own struct N.
+// Its slices must not be changed. If the job has no note of that kind, or one
+// that cannot be read, ok is false and all fields are zero.
 func Recall[N any, P interface {
 	*N
 	Note
@@ -358,8 +362,9 @@ func Recall[N any, P interface {
 	return NoteOf[N, P](j.r.Note)
 }
 
-// Remember notes n on a job as Plan.Remember does, and spares Recall from reading it
-// again, for notes that are written often. Slices of n must not be changed from then on.
+// Remember notes n on a job as Plan.Remember does, and spares Recall from
+// decoding it. It is meant for notes that are written often. Slices of n must
+// not be changed from then on.
 func Remember[N any, P interface {
 	*N
 	Note
@@ -370,8 +375,8 @@ func Remember[N any, P interface {
 	}
 }
 
-// NoteOf is a note as a log has it, read into its struct N: what Recall does for
-// the note of a job.
+// NoteOf reads a note of a log into its struct N, as Recall does for the note
+// of a job.
 func NoteOf[N any, P interface {
 	*N
 	Note

@@ -10,11 +10,11 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/tenant"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // remark is a note with a field of every kind.
@@ -88,7 +88,7 @@ func (n remark) shape() remark {
 	return n
 }
 
-// TestNote: what is written is read again, exactly, and twice.
+// TestNote: a note that is written is read again exactly, and twice.
 func TestNote(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := drawRemark(t)
@@ -141,8 +141,8 @@ func TestRenumbered(t *testing.T) {
 	})
 }
 
-// TestOtherNotes: nobody reads the notes of others, or what is no note at all, and
-// all fields are then what they are in a note that says nothing.
+// TestOtherNotes: a policy does not read notes of another kind, or text that is
+// no note. All fields are then those of an empty note.
 func TestOtherNotes(t *testing.T) {
 	nothing := remark{at: -1, with: job.None, home: cluster.None, device: cluster.None}
 	for _, n := range []*job.Note{
@@ -158,7 +158,7 @@ func TestOtherNotes(t *testing.T) {
 	}
 }
 
-// TestNoNumbers: a note that cannot be written says which field is to blame.
+// TestNoNumbers: the error of a note that cannot be written names the field.
 func TestNoNumbers(t *testing.T) {
 	for _, n := range []*remark{{rate: math.NaN()}, {rate: math.Inf(-1)}, {values: []float64{1, math.Inf(1)}}, {ran: unit.Never - 1}} {
 		if _, err := sched.Written(n); err == nil || !strings.HasPrefix(err.Error(), "field ") {
@@ -167,8 +167,8 @@ func TestNoNumbers(t *testing.T) {
 	}
 }
 
-// FuzzNote: whatever a log says, a note is read or it is not; what is read is
-// written again.
+// FuzzNote: reading a note never panics, whatever the log says, and a note that
+// was read can be written again.
 func FuzzNote(f *testing.F) {
 	f.Add(`{"tasks":3,"with":{"job":4},"claims":[{"kind":"a"},{}],"at":"never","values":[1,2.5]}`)
 	f.Add(`{"claims":[{"with":{"job":-1}}],"ran":-1.5}`)
@@ -189,8 +189,8 @@ func FuzzNote(f *testing.F) {
 	})
 }
 
-// TestRecallAgain: the second time, a policy finds what is remembered of a job, or that
-// nothing is, at no cost: policies ask of all jobs in each decision.
+// TestRecallAgain: the second Recall of a note, or of a missing one, allocates
+// nothing. Policies recall the notes of all jobs in each decision.
 func TestRecallAgain(t *testing.T) {
 	s := state.New(cluster.New(), tenant.NewTree(0))
 	for id := range job.ID(2) {

@@ -8,8 +8,8 @@ import (
 	"github.com/norn-scheduler/norn/job"
 )
 
-// seats are who is on the devices that a plan changes. They are kept from the first
-// question on, so that plans of which nobody asks cost nothing.
+// seats lists the jobs on each device that a plan changes. The lists are kept
+// from the first call of Plan.On, so plans without such a call pay nothing.
 type seats struct {
 	kept    bool
 	at      []int32 // device -> place in lists + 1; 0: as the state has it
@@ -25,10 +25,10 @@ func (s *seats) reset() {
 	s.kept, s.devices = false, s.devices[:0]
 }
 
-// On is the jobs that hold a part of a device as the plan stands: first those that stay
-// there, in order of arrival (View.On), then those that this plan brings there, in the
-// order in which it does. The list is valid until the plan changes, and must not be
-// changed.
+// On lists the jobs that hold a part of a device as the plan stands. Jobs that
+// stay there come first, in order of arrival (View.On). Jobs that this plan
+// brings there follow, in the order of the plan. The list is valid until the
+// plan changes, and must not be changed.
 func (p *Plan) On(d cluster.DeviceID) []job.ID {
 	if !p.seats.kept {
 		p.seats.kept = true
@@ -44,7 +44,7 @@ func (p *Plan) On(d cluster.DeviceID) []job.ID {
 	return p.state.On(d)
 }
 
-// list is who is on a device, to be changed.
+// list is the list of jobs on a device, to be changed.
 func (p *Plan) list(d cluster.DeviceID) *[]job.ID {
 	s := &p.seats
 	for int(d) >= len(s.at) {
@@ -62,7 +62,7 @@ func (p *Plan) list(d cluster.DeviceID) *[]job.ID {
 	return &s.lists[s.at[d]-1]
 }
 
-// arrives notes that a job is on the devices of a from now on.
+// arrives notes that a job is now on the devices of a.
 func (p *Plan) arrives(id job.ID, a *cluster.Alloc) {
 	if !p.seats.kept || a == nil {
 		return
@@ -79,7 +79,7 @@ func (p *Plan) arrives(id job.ID, a *cluster.Alloc) {
 	}
 }
 
-// departs notes that a job is not on the devices of a any more.
+// departs notes that a job is no longer on the devices of a.
 func (p *Plan) departs(id job.ID, a *cluster.Alloc) {
 	if !p.seats.kept || a == nil {
 		return
@@ -90,13 +90,14 @@ func (p *Plan) departs(id job.ID, a *cluster.Alloc) {
 	}
 }
 
-// arrival compares two jobs by when they came to what they hold as the plan stands.
+// arrival compares two jobs by the moments at which they came to the devices
+// that they hold as the plan stands.
 func (p *Plan) arrival(a, b job.ID) int {
 	return cmp.Or(cmp.Compare(p.turn(a), p.turn(b)), cmp.Compare(p.state.Record(a).Placed, p.state.Record(b).Placed), cmp.Compare(a, b))
 }
 
-// turn is the place of a job among those that the plan brings to devices; 0: it stays
-// where it is.
+// turn is the place of a job among those that the plan brings to devices, from
+// 1. It is 0 for a job that stays where it is.
 func (p *Plan) turn(id job.ID) int32 {
 	if i := p.opOf[id]; i != 0 {
 		return p.ops[i-1].turn

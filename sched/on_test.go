@@ -11,15 +11,15 @@ import (
 	"github.com/norn-scheduler/norn/sched"
 )
 
-// onDevices tells who is on each device as a plan stands, and fails where those are not
-// exactly the jobs that hold a part of it.
+// onDevices lists the jobs on each device as a plan stands. It fails if they
+// are not exactly the jobs that hold a part of the device.
 func onDevices(p *sched.Plan, b *table) string {
 	var out strings.Builder
 	for d := range cluster.DeviceID(b.s.Cluster.Devices()) {
 		on := p.On(d)
 		fmt.Fprint(&out, on)
 		for id := range job.ID(b.s.Jobs()) {
-			a := p.Holding(id)
+			a := p.Alloc(id)
 			holds := a != nil && slices.ContainsFunc(a.Shares, func(s cluster.Share) bool { return s.Device == d })
 			if n := count(on, id); n > 1 || (n == 1) != holds {
 				b.t.Fatalf("jobs %v are on device %d, and job %d holds %+v", on, d, id, a)
@@ -38,8 +38,9 @@ func count(on []job.ID, id job.ID) (n int) {
 	return n
 }
 
-// TestPlanOn: who stays on a device stands in order of arrival, then who comes in the
-// order in which the plan brings him there; to take that back restores it.
+// TestPlanOn: jobs that stay on a device come in order of arrival, then new
+// ones in the order in which the plan brings them. Taking the plan back
+// restores the list.
 func TestPlanOn(t *testing.T) {
 	b := newTable(t, 2)
 	part := func(devices ...cluster.DeviceID) *cluster.Alloc {
@@ -66,7 +67,7 @@ func TestPlanOn(t *testing.T) {
 			t.Errorf("%s: %v are on device %d, want %v", when, got, d, want)
 		}
 	}
-	p.StartOn(4, part(0)) // before anybody asks
+	p.StartOn(4, part(0)) // before the first call of On
 	is("one comes", 0, 2, 1, 4)
 	is("one comes", 1, 2, 1)
 	p.StartOn(0, part(0, 0))

@@ -5,37 +5,38 @@ import (
 	"math/rand/v2"
 
 	"github.com/norn-scheduler/norn/cluster"
-	"github.com/norn-scheduler/norn/dense"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/state"
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/state/dense"
 )
 
-// Plan is what a policy wants to hold from now on, as a transaction over the
-// ledger: everything planned is booked at once, so that View.Cluster shows what
-// is left, and nothing of it is real until the policy returns. A job may be
-// stopped and started again in one plan; what counts is the end: the same
-// devices mean that nothing happens to it, others that it is moved, none that
-// it is preempted.
+// Plan is what should hold from now on, as a transaction over the ledger.
+// Everything planned is booked at once, so View.Cluster shows what is left, but
+// nothing is real until the policy returns. A plan may stop a job and start it
+// again; only the final allocation counts. A job that ends up on its old
+// devices is left alone, one on others is moved, and one without devices is
+// preempted.
 //
-// What cannot be is refused at once: a gang that does not fit with false and a
-// reason, a call that makes no sense (starting a running job) by spoiling the
-// whole plan with an error that names the job.
+// The plan refuses at once what is impossible. For a gang that does not fit it
+// answers false and keeps a reason. A call that makes no sense, such as
+// starting a running job, makes the whole plan invalid, with an error that
+// names the job.
 type Plan struct {
 	view   *View
 	state  *state.State
 	ops    []Op
 	opOf   []int32 // job -> place in ops + 1
-	holds  []Held
+	waits  []Wait
 	notes  []Remembered
 	fields Fields // scratch of Remember
 	merges []Merge
 	undo   []undoOp
 	depth  int
 	mark   int
-	frozen int  // jobs that it freezes, those included that it starts again
-	homed  bool // a frozen job goes home, where its policy would have had another one
+	frozen int  // number of jobs that it freezes, including those that it starts again
+	homed  bool // a frozen job is started at its pinned place although the policy named other devices
 	allocs []*cluster.Alloc
 	used   int
 	req    place.Request
@@ -47,7 +48,7 @@ type Plan struct {
 	turns  int32 // how often it has brought a job to devices
 
 	empty   place.Request // to the empty cluster
-	version uint64        // of the cluster that it is the empty one of
+	version uint64        // of the cluster from which empty was made
 	answers map[emptyKey]job.Reason
 	last    []emptyAnswer // by class, the answer that was last given
 }
@@ -61,11 +62,11 @@ type Op struct {
 
 	Profile bool // it is started only to be measured
 
-	turn int32 // in which the plan brings it to what it shall hold; 0: it stays where it is
+	turn int32 // when the plan brought the job to Now, counting from 1; 0: it stays where it is
 }
 
-// Held is a waiting job and why it waits.
-type Held struct {
+// Wait is a waiting job and why it waits.
+type Wait struct {
 	Job job.ID
 	Why job.Reason
 }
@@ -76,8 +77,8 @@ type Merge struct {
 	How       job.Merge
 }
 
-// Remembered is what a policy wants to remember about a job from now on; a nil
-// note is nothing.
+// Remembered is what a policy wants to remember about a job from now on. A nil
+// note takes away the old one.
 type Remembered struct {
 	Job  job.ID
 	Note *job.Note
@@ -96,7 +97,7 @@ func (p *Plan) Open(v *View) {
 		p.opOf[p.ops[i].Job] = 0
 	}
 	p.merges = p.merges[:0]
-	p.ops, p.holds, p.notes, p.undo, p.depth, p.used, p.err = p.ops[:0], p.holds[:0], p.notes[:0], p.undo[:0], 0, 0, nil
+	p.ops, p.waits, p.notes, p.undo, p.depth, p.used, p.err = p.ops[:0], p.waits[:0], p.notes[:0], p.undo[:0], 0, 0, nil
 	for len(p.opOf) < p.state.Jobs() {
 		p.opOf = append(p.opOf, make([]int32, max(1024, len(p.opOf), p.state.Jobs()-len(p.opOf)))...)
 	}
@@ -106,8 +107,8 @@ func (p *Plan) Open(v *View) {
 	p.mark = p.state.Cluster.Mark()
 }
 
-// Commit ends the plan and leaves the ledger as planned. When the plan was
-// spoilt it restores the ledger and returns what was wrong.
+// Commit ends the plan and leaves the ledger as planned. If the plan is
+// invalid, Commit restores the ledger and returns the error.
 func (p *Plan) Commit() error {
 	if p.err != nil {
 		p.Discard()
@@ -120,36 +121,36 @@ func (p *Plan) Commit() error {
 
 // lastHolds keeps the last note for each job.
 func (p *Plan) lastHolds() {
-	if len(p.holds) < 2 {
+	if len(p.waits) < 2 {
 		return
 	}
-	keep := len(p.holds)
-	for i := len(p.holds) - 1; i >= 0; i-- {
-		if h := p.holds[i]; p.noted.Add(int(h.Job)) {
+	keep := len(p.waits)
+	for i := len(p.waits) - 1; i >= 0; i-- {
+		if h := p.waits[i]; p.noted.Add(int(h.Job)) {
 			keep--
-			p.holds[keep] = h
+			p.waits[keep] = h
 		}
 	}
-	for _, h := range p.holds[keep:] {
+	for _, h := range p.waits[keep:] {
 		p.noted.Remove(int(h.Job))
 	}
-	p.holds = append(p.holds[:0], p.holds[keep:]...)
+	p.waits = append(p.waits[:0], p.waits[keep:]...)
 }
 
 // Discard ends the plan and restores the ledger.
 func (p *Plan) Discard() {
-	for ; p.depth > 0; p.depth-- { // Tries that a policy left by a panic
+	for ; p.depth > 0; p.depth-- { // calls of Try that a panic of the policy has left open
 		p.state.Cluster.Keep(p.mark)
 	}
 	p.state.Cluster.Undo(p.mark)
-	p.holds, p.notes, p.merges = p.holds[:0], p.notes[:0], p.merges[:0]
+	p.waits, p.notes, p.merges = p.waits[:0], p.notes[:0], p.merges[:0]
 }
 
 // Ops is the plan so far, in the order in which jobs were first mentioned.
 func (p *Plan) Ops() []Op { return p.ops }
 
-// Holds are the reasons given to waiting jobs, the last one of each.
-func (p *Plan) Holds() []Held { return p.holds }
+// Waits are the reasons given to waiting jobs, the last one of each.
+func (p *Plan) Waits() []Wait { return p.waits }
 
 // Merges are the changes of how jobs are trained.
 func (p *Plan) Merges() []Merge { return p.merges }
@@ -157,9 +158,9 @@ func (p *Plan) Merges() []Merge { return p.merges }
 // Notes are what is to be remembered about jobs.
 func (p *Plan) Notes() []Remembered { return p.notes }
 
-// Start starts a waiting job at the size it asks for, where the strategy says.
-// When it does not fit, the result is false, and the job's reason to wait is
-// noted.
+// Start starts a waiting job at the size it asks for, on devices that the
+// strategy chooses. When it does not fit, the result is false, and the plan
+// notes the reason for which the job waits.
 func (p *Plan) Start(id job.ID, where place.Strategy) bool {
 	if !p.known(id, "start") {
 		return false
@@ -178,7 +179,7 @@ func (p *Plan) StartSize(id job.ID, tasks int, where place.Strategy) bool {
 	why, ok := p.find(id, tasks, where)
 	if !ok {
 		p.why = why
-		p.Hold(id, why)
+		p.Wait(id, why)
 		return false
 	}
 	return p.take(op, &p.req.Out)
@@ -188,19 +189,19 @@ func (p *Plan) StartSize(id job.ID, tasks int, where place.Strategy) bool {
 func (p *Plan) Why() job.Reason { return p.why }
 
 // StartOn starts a waiting job on the given devices, which are copied. It
-// spoils the plan when they are not free or not enough for the whole gang.
+// makes the plan invalid when they are not free or not enough for the whole gang.
 //
-// A frozen job can go on only where its memory is: it starts there, whatever the given
-// devices, or not at all, with false. From then on somebody else for whom these are not
-// free is refused, and does not spoil the plan.
+// A frozen job can go on only where its memory is. So it starts there, whatever
+// the given devices, or the result is false. From then on the plan refuses a
+// job whose devices are not free, and does not become invalid.
 func (p *Plan) StartOn(id job.ID, a *cluster.Alloc) bool {
 	op := p.startable(id)
 	if op == nil {
 		return false
 	}
-	if home := p.state.Home(id); home != nil && !home.SamePlaces(a) {
+	if home := p.state.PinnedPlace(id); home != nil && !home.SamePlaces(a) {
 		if p.why, _ = p.goHome(home); p.why.Code != job.NoReason {
-			p.Hold(id, p.why)
+			p.Wait(id, p.why)
 			return false
 		}
 		p.homed = true
@@ -209,8 +210,8 @@ func (p *Plan) StartOn(id job.ID, a *cluster.Alloc) bool {
 	return p.take(op, a)
 }
 
-// Profile has a waiting job hold the given devices, which are copied, to be
-// measured: it makes no progress until it is stopped.
+// Profile allocates the given devices, which are copied, to a waiting job that
+// is to be measured there. The job makes no progress until it is stopped.
 func (p *Plan) Profile(id job.ID, a *cluster.Alloc) bool {
 	op := p.startable(id)
 	if op == nil || !p.take(op, a) {
@@ -220,9 +221,12 @@ func (p *Plan) Profile(id job.ID, a *cluster.Alloc) bool {
 	return true
 }
 
-// Merge has a job trained with another one of its backbone: after it, going on
-// from what that has learnt, or together with it, which is noted on both. It
-// counts from this plan on; the job need not run yet.
+// Merge plans that a job is trained with another job of the same backbone. It
+// is trained after that job, going on from what that has learnt, or together
+// with it. A merge of two jobs that are trained together is noted on both. The
+// merge counts from this plan on; the job need not run yet.
+// A merge of two jobs that must not learn from each other (job.MayMerge) makes
+// the plan invalid.
 func (p *Plan) Merge(id, with job.ID, how job.Merge) bool {
 	if !p.known(id, "merge") || !p.known(with, "merge") {
 		return false
@@ -235,6 +239,8 @@ func (p *Plan) Merge(id, with job.ID, how job.Merge) bool {
 		return p.fail(id, "merge it", "cannot be merged with itself")
 	case a.Job.Backbone == "" || a.Job.Backbone != b.Job.Backbone:
 		return p.fail(id, "merge it", "has another backbone than job "+b.Job.Key)
+	case !job.MayMerge(a.Job, b.Job):
+		return p.fail(id, "merge it", "belongs to another user than job "+b.Job.Key+", and not both consent")
 	case a.Phase.Over() || how == job.Together && b.Phase.Over():
 		return p.fail(id, "merge it", "or the other job has ended")
 	}
@@ -245,8 +251,9 @@ func (p *Plan) Merge(id, with job.ID, how job.Merge) bool {
 	return true
 }
 
-// Split has a job trained by itself again, and so the other one of a pair that was
-// trained together. One that went on from what another had learnt loses its work.
+// Split plans that a job is trained by itself again. If it was trained together
+// with another job, so is that one. A job that went on from what another had
+// learnt loses its work.
 func (p *Plan) Split(id job.ID) bool {
 	if !p.known(id, "split") {
 		return false
@@ -292,13 +299,14 @@ func (p *Plan) Stop(id job.ID, why job.Reason) bool {
 	return true
 }
 
-// Move takes a job to other devices, if the strategy finds any better: when it
-// finds the same, or none, the job stays and the result is false.
+// Move takes a job to the devices that the strategy chooses. If the strategy
+// chooses the same devices, or finds none, the job stays and the result is
+// false.
 func (p *Plan) Move(id job.ID, where place.Strategy) bool {
 	if !p.known(id, "move") {
 		return false
 	}
-	held := p.Holding(id)
+	held := p.Alloc(id)
 	if held == nil {
 		return p.fail(id, "move it", "holds nothing")
 	}
@@ -337,11 +345,12 @@ func (p *Plan) Resize(id job.ID, tasks int, where place.Strategy) bool {
 	return changed
 }
 
-// Adjust changes how much a running job holds of the devices and nodes that it is
-// on, where it stays and goes on without a pause: change may alter Milli, Memory,
-// Throttle and Batch of the shares it is given, and CPU and Memory of the pieces. When
-// that does not fit, or the job is leaving, not there yet, or only measured, it keeps what it has
-// and the result is false. To leave a device spoils the plan.
+// Adjust changes how much a running job holds of the devices and nodes that it
+// is on. The job stays there and goes on without a pause. The function may
+// alter Milli, Memory, Throttle and Batch of the shares, and CPU and Memory of
+// the pieces. The job keeps what it has, and the result is false, when the new
+// amounts do not fit. The same holds for a job that is leaving, has not begun,
+// or is only measured. Leaving a device makes the plan invalid.
 func (p *Plan) Adjust(id job.ID, change func(a *cluster.Alloc)) bool {
 	if !p.known(id, "adjust") {
 		return false
@@ -364,9 +373,9 @@ func (p *Plan) Adjust(id job.ID, change func(a *cluster.Alloc)) bool {
 	}
 	c := p.state.Cluster
 	c.Release(op.Now)
-	if c.Retake(now) != nil {
-		if err := c.Retake(op.Now); err != nil { // it was there a moment ago
-			p.Spoil(err)
+	if c.Reallocate(now) != nil {
+		if err := c.Reallocate(op.Now); err != nil { // it was there a moment ago
+			p.Invalidate(err)
 		}
 		return false
 	}
@@ -375,16 +384,16 @@ func (p *Plan) Adjust(id job.ID, change func(a *cluster.Alloc)) bool {
 	return true
 }
 
-// Hold notes why a job waits. Of several notes for one job the last counts.
-func (p *Plan) Hold(id job.ID, why job.Reason) {
+// Wait notes why a job waits. Of several reasons for one job the last counts.
+func (p *Plan) Wait(id job.ID, why job.Reason) {
 	if p.known(id, "hold") {
-		p.holds = append(p.holds, Held{id, why})
+		p.waits = append(p.waits, Wait{id, why})
 	}
 }
 
 // Remember notes something about a job that the policy will want to know again,
 // even after a restart; Recall reads it. It replaces any note that the job has.
-// It spoils the plan when a number of the note is not finite.
+// It makes the plan invalid when a number of the note is not finite.
 func (p *Plan) Remember(id job.ID, n Note) {
 	if !p.known(id, "remember") {
 		return
@@ -408,8 +417,8 @@ func (p *Plan) Forget(id job.ID) {
 	}
 }
 
-// Noted is what the policy will remember about a job as the plan stands: like
-// Recall, but for what this plan has noted already.
+// Noted is what the policy will remember about a job as the plan stands. It is
+// like Recall, but sees what this plan has noted already.
 func Noted[N any, P interface {
 	*N
 	Note
@@ -422,10 +431,10 @@ func Noted[N any, P interface {
 	return Recall[N, P](j)
 }
 
-// Try runs f and takes back everything that it planned when it returns false.
-// It returns what f returned. Tries nest.
+// Try runs f and takes back everything that f planned if f returns false. It
+// returns what f returned. Calls of Try may nest.
 //
-// The plan is then as it was before, Why included; only an error that spoilt it stays.
+// The plan is then as it was before, Why included; only an error that made it invalid stays.
 func (p *Plan) Try(f func() bool) bool {
 	was := p.savepoint()
 	p.depth++
@@ -451,7 +460,7 @@ type savepoint struct {
 func (p *Plan) savepoint() savepoint {
 	return savepoint{
 		mark: p.state.Cluster.Mark(),
-		ops:  len(p.ops), undo: len(p.undo), holds: len(p.holds), notes: len(p.notes), merges: len(p.merges),
+		ops:  len(p.ops), undo: len(p.undo), holds: len(p.waits), notes: len(p.notes), merges: len(p.merges),
 		used: p.used, frozen: p.frozen, homed: p.homed, why: p.why,
 	}
 }
@@ -468,12 +477,12 @@ func (p *Plan) rollBack(to *savepoint) {
 	for _, op := range p.ops[to.ops:] {
 		p.opOf[op.Job] = 0
 	}
-	p.ops, p.undo, p.holds, p.notes, p.merges = p.ops[:to.ops], p.undo[:to.undo], p.holds[:to.holds], p.notes[:to.notes], p.merges[:to.merges]
+	p.ops, p.undo, p.waits, p.notes, p.merges = p.ops[:to.ops], p.undo[:to.undo], p.waits[:to.holds], p.notes[:to.notes], p.merges[:to.merges]
 	p.used, p.frozen, p.homed, p.why = to.used, to.frozen, to.homed, to.why
 }
 
-// Holding is what a job will hold as the plan stands, or nil.
-func (p *Plan) Holding(id job.ID) *cluster.Alloc {
+// Alloc is what a job will hold as the plan stands, or nil.
+func (p *Plan) Alloc(id job.ID) *cluster.Alloc {
 	if !p.state.Known(id) {
 		return nil
 	}
@@ -483,9 +492,9 @@ func (p *Plan) Holding(id job.ID) *cluster.Alloc {
 	return p.state.Alloc(id)
 }
 
-// Fresh tells whether any job begins, or holds other parts, from this moment on: by this
-// plan or by one that was just carried out. How it gets on, and whether others may come
-// to it, shows only later.
+// Fresh tells whether the allocation of any job changes at this moment, by this
+// plan or by one that was just carried out. The speed of such a job, and
+// whether others may join it, is known only later.
 func (p *Plan) Fresh() bool {
 	for _, op := range p.ops {
 		if op.Now != nil && (op.Was == nil || !op.Now.Equal(op.Was)) {
@@ -500,14 +509,14 @@ func (p *Plan) Fresh() bool {
 	return false
 }
 
-// Spoil makes the plan fail with an error of the policy's own.
-func (p *Plan) Spoil(err error) {
+// Invalidate makes the plan fail with an error of the policy's own.
+func (p *Plan) Invalidate(err error) {
 	if p.err == nil {
 		p.err = err
 	}
 }
 
-// Err is what spoilt the plan, or nil.
+// Err is the error that made the plan invalid, or nil.
 func (p *Plan) Err() error { return p.err }
 
 // op is the plan for a job, made when there is none yet.
@@ -537,8 +546,9 @@ func (p *Plan) startable(id job.ID) *Op {
 	return op
 }
 
-// roomBeside tells whether the memory of the devices in p.req.Out holds the job
-// beside the frozen ones that keep theirs there, as far as all of that is known.
+// roomBeside tells whether the devices in p.req.Out have memory enough for the
+// job beside the frozen jobs that keep theirs there. Demands that are unknown
+// count as none.
 func (p *Plan) roomBeside(d *job.Demand) bool {
 	c := p.state.Cluster
 	shares := p.req.Out.Shares
@@ -555,8 +565,8 @@ func (p *Plan) roomBeside(d *job.Demand) bool {
 	return true
 }
 
-// keptOn is the memory of a device that frozen jobs keep, those included that this plan
-// freezes.
+// keptOn is the memory of a device that frozen jobs keep, including those that
+// this plan freezes.
 func (p *Plan) keptOn(d cluster.DeviceID) unit.Bytes {
 	sum := p.state.Frozen(d)
 	for i := 0; p.frozen > 0 && i < len(p.ops); i++ {
@@ -568,8 +578,8 @@ func (p *Plan) keptOn(d cluster.DeviceID) unit.Bytes {
 	return sum
 }
 
-// goHome is find for a frozen job, which can go on only where its memory is, at
-// the size that it had.
+// goHome is find for a frozen job. Such a job can go on only where its memory
+// is, at the size that it had.
 func (p *Plan) goHome(home *cluster.Alloc) (job.Reason, bool) {
 	c := p.state.Cluster
 	usable := true
@@ -580,7 +590,7 @@ func (p *Plan) goHome(home *cluster.Alloc) (job.Reason, bool) {
 		usable = usable && !c.Broken(home.Shares[i].Device)
 	}
 	mark := c.Mark()
-	usable = usable && c.Take(home) == nil
+	usable = usable && c.Allocate(home) == nil
 	c.Undo(mark)
 	if !usable {
 		return job.Reason{Code: job.Occupied, Job: job.None}, false
@@ -592,15 +602,15 @@ func (p *Plan) goHome(home *cluster.Alloc) (job.Reason, bool) {
 // find asks the strategy for devices; the answer is in p.req.Out.
 func (p *Plan) find(id job.ID, tasks int, where place.Strategy) (job.Reason, bool) {
 	r := p.state.Record(id)
-	if home := p.state.Home(id); home != nil {
+	if home := p.state.PinnedPlace(id); home != nil {
 		return p.goHome(home)
 	}
 	p.request(&p.req, r, tasks)
-	if p.state.Class(r.Class).NoType {
-		return job.Reason{Code: job.NoSuchType, Job: job.None}, false
+	if class := p.state.Class(r.Class); class.NoType {
+		return noType(class), false
 	}
 	why, ok := where.Place(&p.req)
-	if ok && p.state.Homes()+p.frozen > 0 && !p.roomBeside(r.Job.Demand) {
+	if ok && p.state.PinnedPlaces()+p.frozen > 0 && !p.roomBeside(r.Job.Demand) {
 		return job.Reason{Code: job.Occupied, Job: job.None, Text: "frozen jobs keep the memory of the GPUs that are free"}, false
 	}
 	if !ok {
@@ -617,7 +627,8 @@ func (p *Plan) request(req *place.Request, r *job.Record, tasks int) {
 }
 
 // Never is the reason for which a job can never run on this cluster, even if
-// nothing else ran and every node worked; its code is NoReason when it can.
+// nothing else ran and every node worked. Its code is NoReason when the job can
+// run.
 func (p *Plan) Never(id job.ID, where place.Strategy) job.Reason {
 	if !p.known(id, "place") {
 		return job.Reason{}
@@ -626,23 +637,32 @@ func (p *Plan) Never(id job.ID, where place.Strategy) job.Reason {
 	return p.never(r, int(r.Job.Demand.Roles[0].Tasks), where)
 }
 
+// noType is why jobs of a class for which there is no type can never run.
+func noType(class *state.Class) job.Reason {
+	why := job.Reason{Code: job.NoSuchType, Job: job.None}
+	if class.Still {
+		why.Text = "on every GPU that it could have it is believed to run at speed 0: it can never run here"
+	}
+	return why
+}
+
 // emptyKey names a question that was put to the empty cluster.
 type emptyKey struct {
 	class, tasks int32
 	where        place.Strategy
 }
 
-// emptyAnswer is the answer to a question about a class, which spares a look
-// into the map where the same question is put again. The zero value answers
-// nothing: every strategy is set.
+// emptyAnswer is the last answer about a class. It saves a look into the map
+// when the same question comes again. The zero value answers no question,
+// because every question has a strategy.
 type emptyAnswer struct {
 	tasks int32
 	where place.Strategy
 	why   job.Reason
 }
 
-// never is what the empty cluster says. Its answers are kept until nodes come
-// or go.
+// never is Never for a gang of the given size. It asks the strategy about an
+// empty copy of the cluster, and keeps the answers until nodes come or go.
 func (p *Plan) never(r *job.Record, tasks int, where place.Strategy) job.Reason {
 	if v := p.state.Cluster.Version(); p.answers == nil || p.version != v {
 		p.empty.Cluster, p.version, p.answers = nil, v, map[emptyKey]job.Reason{}
@@ -660,8 +680,9 @@ func (p *Plan) never(r *job.Record, tasks int, where place.Strategy) job.Reason 
 		*last = emptyAnswer{key.tasks, where, why}
 		return why
 	}
-	why := job.Reason{Code: job.NoSuchType, Job: job.None}
-	if !p.state.Class(r.Class).NoType {
+	class := p.state.Class(r.Class)
+	why := noType(class)
+	if !class.NoType {
 		if p.empty.Cluster == nil {
 			p.empty.Cluster, p.empty.Rand = p.state.Cluster.Empty(), rand.New(rand.NewPCG(0, 0))
 		}
@@ -695,10 +716,10 @@ func (p *Plan) take(op *Op, a *cluster.Alloc) bool {
 	}
 	own := p.newAlloc()
 	own.CopyFrom(a)
-	if err := p.state.Cluster.Take(own); err != nil {
+	if err := p.state.Cluster.Allocate(own); err != nil {
 		if p.homed {
 			p.why = job.Reason{Code: job.Occupied, Job: job.None}
-			p.Hold(op.Job, p.why)
+			p.Wait(op.Job, p.why)
 			return false
 		}
 		return p.fail(op.Job, "start it", "does not fit: "+err.Error())
@@ -711,7 +732,7 @@ func (p *Plan) take(op *Op, a *cluster.Alloc) bool {
 }
 
 // sized tells whether a gang can run with so many tasks of its first role, and
-// spoils the plan when it cannot.
+// makes the plan invalid when it cannot.
 func (p *Plan) sized(id job.ID, what string, tasks int) bool {
 	least, most := p.state.Record(id).Job.Demand.Roles[0].Range()
 	switch {

@@ -12,13 +12,13 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/tenant"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // fatal is what testing.T and rapid.T have in common.
@@ -99,16 +99,16 @@ func planned(p *sched.Plan, b *table) string {
 
 var because = job.Reason{Code: job.Because, Text: "test", Job: job.None}
 
-// badPlan is calls that make no sense, and the error they lead to.
+// badPlan is a set of calls that make no sense, with the error that they cause.
 type badPlan struct {
 	name string
 	do   func(p *sched.Plan)
 	want string
 }
 
-// badPlans are for a table in which j0 runs on both GPUs of n0, j1 waits for two,
-// j2 is pinned on a GPU of n1, j3 is elastic and waits, j4 has ended, and j5 has
-// two roles and waits.
+// badPlans are for a table with six jobs. Job j0 runs on both GPUs of n0, j1
+// waits for two, and j2 is pinned on a GPU of n1. Job j3 is elastic and waits,
+// j4 has ended, and j5 has two roles and waits.
 func badPlans() []badPlan {
 	on := func(node cluster.NodeID, tasks int32, devices ...cluster.DeviceID) *cluster.Alloc {
 		a := &cluster.Alloc{Pieces: []cluster.Piece{{Node: node, Tasks: tasks, Shares: int32(len(devices))}}}
@@ -142,17 +142,17 @@ func badPlans() []badPlan {
 		{"adjust nobody", func(p *sched.Plan) { p.Adjust(9, nil) }, "cannot adjust job number 9"},
 		{"adjust a waiting job", func(p *sched.Plan) { p.Adjust(1, nil) }, "job j1: cannot adjust it: it holds nothing"},
 		{"adjust to other devices", func(p *sched.Plan) { p.Adjust(0, func(a *cluster.Alloc) { a.Shares[0].Device = 3 }) }, "job j0: cannot adjust it: it would leave its devices"},
-		{"hold nobody", func(p *sched.Plan) { p.Hold(9, because) }, "cannot hold job number 9"},
+		{"hold nobody", func(p *sched.Plan) { p.Wait(9, because) }, "cannot hold job number 9"},
 		{"remember nobody", func(p *sched.Plan) { p.Remember(-5, &remark{}) }, "cannot remember job number -5"},
 		{"ask about nobody", func(p *sched.Plan) { p.Fits(9, place.Pack) }, "cannot place job number 9"},
 		{"expect nobody", func(p *sched.Plan) { p.Expect(9, place.Pack) }, "cannot place job number 9"},
 		{"never nobody", func(p *sched.Plan) { p.Never(9, place.Pack) }, "cannot place job number 9"},
-		{"an error of its own", func(p *sched.Plan) { p.Spoil(errors.New("I give up")); p.Start(9, place.Pack) }, "I give up"},
+		{"an error of its own", func(p *sched.Plan) { p.Invalidate(errors.New("I give up")); p.Start(9, place.Pack) }, "I give up"},
 	}
 }
 
-// TestBadPlans: what makes no sense spoils the whole plan with an error that
-// names the job, and leaves the ledger as it was.
+// TestBadPlans: a call that makes no sense makes the whole plan invalid, with
+// an error that names the job. The ledger stays as it was.
 func TestBadPlans(t *testing.T) {
 	elastic := job.GPUs(2)
 	elastic.Roles[0].Min, elastic.Roles[0].Max = 1, 3
@@ -185,16 +185,16 @@ func TestBadPlans(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %s", c.name, err, c.want)
 		}
-		if after := b.ledger(); after != before || len(p.Holds())+len(p.Notes()) > 0 {
+		if after := b.ledger(); after != before || len(p.Waits())+len(p.Notes()) > 0 {
 			t.Errorf("%s: the ledger is %s, it was %s", c.name, after, before)
 		}
 		if err := b.s.Check(); err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
-		// The next plan is not spoilt by this one.
+		// The next plan is not made invalid by this one.
 		p = b.open()
 		if !p.Start(3, place.Pack) || p.Commit() != nil {
-			t.Errorf("%s: the next plan is spoilt too", c.name)
+			t.Errorf("%s: the next plan is invalid too", c.name)
 		}
 	}
 }
@@ -220,8 +220,8 @@ func TestMoveBeforeStart(t *testing.T) {
 	}
 }
 
-// TestTry: whatever is planned inside a Try that fails is taken back exactly, at
-// any depth, and what is planned around it stays.
+// TestTry: everything planned inside a Try that fails is taken back exactly, at
+// any depth. Everything planned around it stays.
 func TestTry(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := newTable(t, 2, 3, 4)
@@ -279,23 +279,23 @@ func randomPlan(t *rapid.T, b *table, p *sched.Plan, depth int) {
 		where := place.All()[rapid.IntRange(0, len(place.All())-1).Draw(t, "where")]
 		tasks := rapid.IntRange(1, 4).Draw(t, "tasks")
 		elastic := b.s.Record(id).Job.Demand.Elastic()
-		held := p.Holding(id)
+		held := p.Alloc(id)
 		switch what := rapid.IntRange(0, 9).Draw(t, "what"); {
 		case what < 2 && held == nil:
-			if p.Start(id, where) != (p.Holding(id) != nil) {
+			if p.Start(id, where) != (p.Alloc(id) != nil) {
 				t.Fatal("Start lied")
 			}
 		case what < 2:
 			p.Stop(id, because)
 		case what == 2 && held != nil && elastic:
 			was := held.Tasks(0)
-			if done := p.Resize(id, tasks, where); !done && p.Holding(id).Tasks(0) != was || done && p.Holding(id).Tasks(0) != tasks {
+			if done := p.Resize(id, tasks, where); !done && p.Alloc(id).Tasks(0) != was || done && p.Alloc(id).Tasks(0) != tasks {
 				t.Fatal("Resize lied")
 			}
 		case what == 3 && held != nil:
 			p.Move(id, where)
 		case what == 4:
-			p.Hold(id, because)
+			p.Wait(id, because)
 			p.Remember(id, &remark{tasks: tasks})
 		case what == 5 && held == nil:
 			if on, ok := found(b, id, where); ok { // goes home, where it is frozen
@@ -334,14 +334,14 @@ func found(b *table, id job.ID, where place.Strategy) (*cluster.Alloc, bool) {
 	return &r.Out, ok
 }
 
-// end is when somebody is expected to leave what.
+// end is the moment at which a job is expected to leave, and its devices.
 type end struct {
 	at time.Duration
 	on cluster.Alloc
 }
 
-// bruteForce sets up a cluster anew for every moment at which somebody ends, with
-// who is left, and asks the strategy.
+// bruteForce sets up a new cluster for every moment at which a job ends, with
+// the jobs that are left, and asks the strategy.
 func bruteForce(t fatal, sizes []int, now time.Duration, ends []end, d *job.Demand, where place.Strategy) (at time.Duration, on cluster.Alloc, ok bool) {
 	moments := []time.Duration{now}
 	for _, e := range ends {
@@ -354,8 +354,8 @@ func bruteForce(t fatal, sizes []int, now time.Duration, ends []end, d *job.Dema
 		}
 		twin := newTable(t, sizes...)
 		for _, e := range ends {
-			if e.at > m || i == 0 { // at the present moment nobody has left yet
-				if err := twin.s.Cluster.Take(&e.on); err != nil {
+			if e.at > m || i == 0 { // at the present moment no job has left yet
+				if err := twin.s.Cluster.Allocate(&e.on); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -368,8 +368,8 @@ func bruteForce(t fatal, sizes []int, now time.Duration, ends []end, d *job.Dema
 	return unit.Never, on, false
 }
 
-// TestExpectAgainstBruteForce: for every moment at which somebody is expected to
-// end, a cluster is set up anew with who is left, and asked.
+// TestExpectAgainstBruteForce compares Expect with bruteForce on random
+// clusters.
 func TestExpectAgainstBruteForce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sizes := rapid.SliceOfN(rapid.IntRange(1, 4), 1, 4).Draw(t, "nodes")
@@ -413,8 +413,8 @@ func TestExpectAgainstBruteForce(t *testing.T) {
 	})
 }
 
-// TestWithout: while f runs nobody gets the free part of what is kept back, and
-// afterwards only what f planned is gone.
+// TestWithout: while f runs no job gets the free part of the reserved devices.
+// Afterwards only the devices that f planned for are taken.
 func TestWithout(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := newTable(t, 4, 4)
@@ -449,7 +449,7 @@ func TestWithout(t *testing.T) {
 			}
 			p.Start(id, place.FirstFit)
 		})
-		held := p.Holding(id)
+		held := p.Alloc(id)
 		if (held != nil) != (b.s.Record(id).Job.Demand.GPUs() <= len(free)) {
 			t.Fatalf("a gang of %v was given %v, %d GPUs are free beside what is kept back", b.s.Record(id).Job.Demand, held, len(free))
 		}
@@ -468,8 +468,8 @@ func TestWithout(t *testing.T) {
 	})
 }
 
-// TestFitsAndNever: Fits is what Start would answer, and Never what it would
-// answer on an empty cluster, whatever runs and whichever nodes are down.
+// TestFitsAndNever: Fits answers what Start would answer. Never answers what it
+// would on an empty cluster, whatever runs and whichever nodes are down.
 func TestFitsAndNever(t *testing.T) {
 	b := newTable(t, 4, 4)
 	b.run(b.submit(job.GPUs(3), -1), place.FirstFit)
@@ -502,14 +502,14 @@ func TestFitsAndNever(t *testing.T) {
 		if p.Start(id, c.where) != ok || !ok && p.Why().String() != c.fits {
 			t.Errorf("%v: Start differs from Fits: %v", &c.d, p.Why())
 		}
-		if !ok && (len(p.Holds()) != 1 || p.Holds()[0].Job != id || p.Holds()[0].Why.String() != c.fits) {
-			t.Errorf("%v: Start noted %v", &c.d, p.Holds())
+		if !ok && (len(p.Waits()) != 1 || p.Waits()[0].Job != id || p.Waits()[0].Why.String() != c.fits) {
+			t.Errorf("%v: Start noted %v", &c.d, p.Waits())
 		}
 		p.Discard()
 	}
 }
 
-// TestPlanAllocatesNothing: once warm, planning costs no memory.
+// TestPlanAllocatesNothing: once warm, planning allocates no memory.
 func TestPlanAllocatesNothing(t *testing.T) {
 	b := newTable(t, 4, 4)
 	running := b.submit(job.GPUs(3), -1)
@@ -529,9 +529,9 @@ func TestPlanAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestAdjust: what a job holds of its devices can change where it stands, also of
-// one that must never be stopped, and on a node that takes no new work; what does not
-// fit is refused and changes nothing.
+// TestAdjust: the parts of devices that a job holds can change in place. This
+// holds also for a job that must never be stopped, and on a node that takes no
+// new work. A change that does not fit is refused and alters nothing.
 func TestAdjust(t *testing.T) {
 	b := newTable(t, 2)
 	pinned := b.submit(job.GPUs(2), -1, func(j *job.Job) { j.Stop = job.Pinned })
@@ -542,23 +542,23 @@ func TestAdjust(t *testing.T) {
 	halve := func(milli, throttle int32) func(*cluster.Alloc) {
 		return func(a *cluster.Alloc) { a.Shares[1].Milli, a.Shares[1].Throttle = milli, throttle }
 	}
-	if !p.Adjust(pinned, halve(500, 200)) || b.s.Cluster.DeviceFree(1) != 500 || p.Holding(pinned).Shares[1].Throttle != 200 {
-		t.Errorf("%v %s", p.Holding(pinned), b.ledger())
+	if !p.Adjust(pinned, halve(500, 200)) || b.s.Cluster.DeviceFree(1) != 500 || p.Alloc(pinned).Shares[1].Throttle != 200 {
+		t.Errorf("%v %s", p.Alloc(pinned), b.ledger())
 	}
 	for _, bad := range []func(*cluster.Alloc){halve(1001, 0), halve(500, 1001), halve(500, -1), halve(-1, 0)} {
 		if p.Adjust(pinned, bad) {
-			t.Errorf("%v", p.Holding(pinned))
+			t.Errorf("%v", p.Alloc(pinned))
 		}
 	}
 	p.Try(func() bool { p.Adjust(pinned, halve(100, 0)); return false })
-	if got := b.ledger(); got != "0/1 0.5/1 " || p.Holding(pinned).Shares[1].Throttle != 200 {
-		t.Errorf("%v %s", p.Holding(pinned), got)
+	if got := b.ledger(); got != "0/1 0.5/1 " || p.Alloc(pinned).Shares[1].Throttle != 200 {
+		t.Errorf("%v %s", p.Alloc(pinned), got)
 	}
 	if err := p.Commit(); err != nil {
 		t.Fatal(err)
 	}
-	b.s.Cluster.Release(p.Holding(pinned)) // as it was before the plan
-	if err := b.s.Cluster.Retake(b.s.Alloc(pinned)); err != nil {
+	b.s.Cluster.Release(p.Alloc(pinned)) // as it was before the plan
+	if err := b.s.Cluster.Reallocate(b.s.Alloc(pinned)); err != nil {
 		t.Fatal(err)
 	}
 	b.s.Cluster.SetHealth(0, cluster.Up)

@@ -1,18 +1,20 @@
-// Package sched is one decision, with no effects: a Policy looks at a View and
+// Package sched is one decision, with no effects. A Policy looks at a View and
 // writes into a Plan what should hold from now on.
 //
-// Nouns: a View is what may be known at v.Now; a Change is what happened since
-// the policy was last asked; a Plan is a transaction over a what-if copy of the
-// cluster; a Reason (job.Reason) says why a job waits or is stopped.
+// Nouns:
+//   - A View is what may be known at the moment v.Now.
+//   - A Change is what happened to one job since the policy was last asked.
+//   - A Plan is a transaction over a what-if copy of the cluster.
+//   - A Reason (job.Reason) says why a job waits or was stopped.
 //
 // # Writing a policy
 //
-// A policy is a function of the view alone: no clock, no randomness but v.Rand,
-// no reference to v or p kept. What it keeps between calls must be what it
-// could make again from a view: on its first call (and on the first after a
-// restart) the view lists every active job as a Change, so that code which
-// follows the changes needs nothing else. What cannot be seen in a view, it
-// writes on the job with Plan.Remember.
+// A policy is a function of the view alone. It has no clock, no randomness but
+// v.Rand, and it keeps no reference to v or p. It may keep only what it could
+// make again from a view. On its first call, and on the first after a restart,
+// the view lists every active job as a Change, so code that follows the changes
+// needs nothing else. The policy writes everything else on the job with
+// Plan.Remember.
 package sched
 
 import (
@@ -23,22 +25,23 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
-	"github.com/norn-scheduler/norn/dense"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/state"
+	"github.com/norn-scheduler/norn/state/dense"
 	"github.com/norn-scheduler/norn/tenant"
-	"github.com/norn-scheduler/norn/unit"
 )
 
-// Policy decides who runs where.
+// Policy decides which jobs run, and where.
 type Policy interface {
-	// Decide looks at the view and writes into the plan what should hold from
-	// now on. What it does not mention stays as it is.
+	// Decide looks at the view and writes into the plan what should hold from now
+	// on. A job that it does not mention stays as it is.
 	Decide(v *View, p *Plan)
 }
 
-// Waker is a policy with moments of its own: rounds, leases, demotions.
+// Waker is a policy that decides at moments of its own, such as the beginnings
+// of rounds or the ends of leases.
 type Waker interface {
 	// NextWake is the next moment at which the policy wants to decide even if
 	// nothing happens, or unit.Never. It is asked after every Decide. A moment
@@ -57,17 +60,17 @@ type Explainer interface {
 // what they learn from history.
 type Divider interface {
 	Policy
-	// Divide makes the policy of a further pool. What it shares with this one
-	// must be a function of the views alone, whichever instance saw them.
+	// Divide makes the policy of a further pool. The state that it shares with this
+	// one must be a function of the views alone, whichever instance saw them.
 	Divide() Policy
 }
 
-// ChangeKind is what happened to a job.
+// ChangeKind says what happened to a job.
 type ChangeKind uint8
 
-// The kinds of changes. A policy hears of what the world did, and of what its
-// own plans led to only where that takes time: it is not told of its own
-// starts.
+// The kinds of changes. A policy hears of everything that the world did. It
+// hears of the effects of its own plans only where those take time, so it is
+// not told of its own starts.
 const (
 	Arrived ChangeKind = iota // it waits for the first time, or again after a hold
 	Stopped                   // it waits again: preempted, evicted, or its attempt failed
@@ -97,8 +100,9 @@ type View struct {
 	Transfer perf.Transfer // what it believes that merged jobs learn from each other
 	Profiles bool          // jobs can hold devices to be measured (Plan.Profile); else they start there
 
-	// Lag is for how long after a change of what jobs hold the world may have to watch
-	// before their speeds are those from then on; 0: they are known at once.
+	// Lag is the longest time for which the world must watch jobs after their
+	// allocations change until it knows their new speeds. It is 0 where speeds are
+	// known at once.
 	Lag time.Duration
 
 	changes []Change
@@ -133,46 +137,49 @@ func (v *View) NodesChanged() bool { return v.nodes || v.First }
 // Cluster is the cluster and its ledger. It must not be changed.
 func (v *View) Cluster() *cluster.Cluster { return v.state.Cluster }
 
-// Tenants is who shares the cluster. It must not be changed.
+// Tenants is the tree of tenants that share the cluster. It must not be
+// changed.
 func (v *View) Tenants() *tenant.Tree { return v.state.Tenants }
 
 // Alloc is what a job holds, or nil. It must not be changed.
 func (v *View) Alloc(id job.ID) *cluster.Alloc { return v.state.Alloc(id) }
 
-// On is the jobs that hold a part of a device, of whatever pool, in order of arrival: the
-// one that has held its present devices longest stands first, ties by number. Who is
-// moved or resized arrives anew; who gets another part of the same devices does not. The
-// list must not be changed.
+// On lists the jobs that hold a part of a device, of any pool, in order of
+// arrival. The job that has held its present devices longest comes first, and
+// ties go by number. A job that is moved or resized arrives anew; a job that
+// gets another part of the same devices does not. The list must not be changed.
 func (v *View) On(d cluster.DeviceID) []job.ID { return v.state.On(d) }
 
-// Home is the devices in whose memory a frozen job has left its state, which are the
-// only ones on which it can go on; nil for any other job. It must not be changed.
-func (v *View) Home(id job.ID) *cluster.Alloc { return v.state.Home(id) }
+// PinnedPlace is the set of devices in whose memory a frozen job has left its
+// state. The job can go on only there. It is nil for any other job. It must not
+// be changed.
+func (v *View) PinnedPlace(id job.ID) *cluster.Alloc { return v.state.PinnedPlace(id) }
 
-// Frozen is the GPU memory that frozen jobs keep on a device, as far as they have told
-// how much they need.
+// Frozen is the GPU memory that frozen jobs keep on a device, in bytes. It
+// counts only jobs that have declared how much they need.
 func (v *View) Frozen(d cluster.DeviceID) unit.Bytes { return v.state.Frozen(d) }
 
 // Job is one job as it stands.
 func (v *View) Job(id job.ID) Job { return Job{v.state.Record(id), id, v.Now, &v.state.NoNote} }
 
-// Jobs is the number of jobs submitted so far: their numbers are below it.
+// Jobs is the number of jobs submitted so far. All job numbers are below it.
 func (v *View) Jobs() int { return v.state.Jobs() }
 
-// Submitted is the number of jobs submitted so far, those that earlier logs tell of
-// included: one more than the highest Job.Serial.
+// Submitted is the number of jobs submitted so far, including those in earlier
+// logs. It is one more than the highest Job.Serial.
 func (v *View) Submitted() int64 { return v.state.Submitted() }
 
-// Used is what was measured last of a device.
+// Used is the latest measurement of the use of a device.
 func (v *View) Used(d cluster.DeviceID) state.Used { return v.state.Used(d) }
 
-// UsedOver is what was measured of a device over the last time, a minute at most.
+// UsedOver is the measured use of a device over the given last time, a minute
+// at most.
 func (v *View) UsedOver(d cluster.DeviceID, last time.Duration) state.Window {
 	return v.state.UsedOver(d, last)
 }
 
-// Runtime is the backbone of the job that began last on a device, whose runtime is
-// there still; empty when it had none.
+// Runtime is the backbone of the job that began last on a device. Its runtime
+// is still loaded there. It is empty when that job had no backbone.
 func (v *View) Runtime(d cluster.DeviceID) string { return v.state.Runtime(d) }
 
 // Class is what all jobs of a class have in common.
@@ -214,9 +221,10 @@ func (v *View) each(set func(*state.State, cluster.PoolID) *dense.Set) iter.Seq[
 	}
 }
 
-// TypeSpeed is how fast the scheduler believes that a job runs with so many tasks
-// on one node with GPUs of type t, or spread over nodes: 1 in the reference
-// configuration, 0 where it cannot run or asked not to.
+// TypeSpeed is the speed at which the scheduler believes that a job runs with
+// so many tasks on GPUs of type t. The tasks are on one node, or spread over
+// several. The speed is 1 in the reference configuration, and 0 on a type on
+// which the job cannot run or asked not to.
 func (v *View) TypeSpeed(j Job, t cluster.TypeID, tasks int, spread bool) float64 {
 	if mask := j.r.Mask; mask != 0 && mask&(1<<t) == 0 || v.state.Class(j.r.Class).NoType {
 		return 0
@@ -247,9 +255,9 @@ func (v *View) sum(f func(*cluster.Cluster, cluster.PoolID, cluster.TypeMask) in
 	return n
 }
 
-// Past yields the jobs that have left for good and are not among the changes, in
-// the order in which they left, ties by number. It looks at every job, and is
-// meant for a policy that starts anew and learns from history.
+// Past yields the jobs that have left for good and are not among the changes.
+// They come in the order in which they left, ties by number. Past looks at
+// every job; it is meant for a policy that starts anew and learns from history.
 func (v *View) Past() iter.Seq[Job] {
 	news := map[job.ID]bool{}
 	for _, ch := range v.changes {
@@ -274,19 +282,19 @@ func (v *View) Past() iter.Seq[Job] {
 	}
 }
 
-// Ended are the jobs of all pools that have left for good, in the order in which
-// they left. The list only grows, so that a policy which learns from history
-// needs no more than its place in it; one that starts anew begins at 0. It must
-// not be changed.
+// Ended lists the jobs of all pools that have left for good, in the order in
+// which they left. The list only grows, so a policy that learns from history
+// remembers only how far it has read. A policy that starts anew begins at 0.
+// The list must not be changed.
 func (v *View) Ended() []job.ID { return v.state.Ended() }
 
 // Job is a job as it stands at one moment. It is a handle: copying it is cheap,
-// keeping it beyond the call is not allowed.
+// but a policy must not keep it beyond the call.
 type Job struct {
 	r    *job.Record
 	ID   job.ID
 	now  time.Duration
-	none *job.Note // stands for the note that it has not, see Recall
+	none *job.Note // stands for the missing note of a job that has none, see Recall
 }
 
 // Spec is what the user submitted. It must not be changed.
@@ -295,22 +303,22 @@ func (j Job) Spec() *job.Job { return j.r.Job }
 // GPUs is the number of GPUs it asks for.
 func (j Job) GPUs() int { return j.r.Job.Demand.GPUs() }
 
-// Submit is when it was submitted.
+// Submit is the moment at which it was submitted.
 func (j Job) Submit() time.Duration { return j.r.Job.Submit }
 
-// Phase is where it stands in its lifecycle.
+// Phase is its phase in the lifecycle of package job.
 func (j Job) Phase() job.Phase { return j.r.Phase }
 
 // Waiting tells whether it waits.
 func (j Job) Waiting() bool { return j.r.Phase == job.Waiting }
 
 // Running tells whether it was given devices.
-func (j Job) Running() bool { return j.r.Phase.Holds() }
+func (j Job) Running() bool { return j.r.Phase.HasDevices() }
 
-// Since is when its phase began.
+// Since is the moment at which its phase began.
 func (j Job) Since() time.Duration { return j.r.Since }
 
-// FirstStart is when it first ran; ok is false before.
+// FirstStart is the moment at which it first ran; ok is false before that.
 func (j Job) FirstStart() (at time.Duration, ok bool) { return j.r.FirstStart, j.r.FirstStart >= 0 }
 
 // Class is the number of the set of jobs with equal demands in its pool.
@@ -319,15 +327,16 @@ func (j Job) Class() int32 { return j.r.Class }
 // Pool is the part of the cluster it belongs to.
 func (j Job) Pool() cluster.PoolID { return j.r.Pool }
 
-// Tenant is who it belongs to.
+// Tenant is the tenant to which it belongs.
 func (j Job) Tenant() tenant.ID { return j.r.Tenant }
 
 // Tasks is the number of tasks of the first role that it runs with.
 func (j Job) Tasks() int { return int(j.r.Tasks) }
 
-// Held is the device time it holds now, in thousandths of a GPU.
-func (j Job) Held() unit.Milli {
-	if !j.r.Phase.Holds() {
+// Allocated is the sum of the parts of devices that it holds now, in
+// thousandths of a GPU.
+func (j Job) Allocated() unit.Milli {
+	if !j.r.Phase.HasDevices() {
 		return 0
 	}
 	return j.r.Milli
@@ -336,36 +345,38 @@ func (j Job) Held() unit.Milli {
 // Service is the GPU-seconds it has held so far.
 func (j Job) Service() float64 { return j.r.ServiceAt(j.now) }
 
-// Run is the time it has held devices so far.
-func (j Job) Run() time.Duration { return j.r.HeldAt(j.now) }
+// RunTime is the time it has held devices so far.
+func (j Job) RunTime() time.Duration { return j.r.AllocatedAt(j.now) }
 
 // Wait is the time it has been without devices since it was submitted.
 func (j Job) Wait() time.Duration { return j.r.WaitAt(j.now) }
 
-// RunAt is the time it had held devices at an earlier moment of its present
-// phase, or at the beginning of the phase when that came later.
-func (j Job) RunAt(t time.Duration) time.Duration { return j.r.HeldAt(max(t, j.r.Since)) }
+// RunTimeAt is the time for which it had held devices at moment t of its
+// present phase. For a moment before that phase it answers for the beginning of
+// the phase.
+func (j Job) RunTimeAt(t time.Duration) time.Duration { return j.r.AllocatedAt(max(t, j.r.Since)) }
 
-// Ready is when a running job makes progress, behind the pause of its start or its
-// last move: a moment that has come or will come.
+// Ready is the moment from which a running job makes progress, after the pause
+// of its start or its last move. It may lie in the past or in the future.
 func (j Job) Ready() time.Duration { return j.r.Ready }
 
-// Progress is the work it has done so far, as run time in the reference
-// configuration.
+// Progress is the work that it has done so far, measured as run time in the
+// reference configuration.
 func (j Job) Progress() time.Duration { return j.r.ProgressAt(j.now) }
 
-// Estimate is the run time in the reference configuration that the scheduler
-// believes in; ok is false when it believes nothing.
+// Estimate is the estimated run time in the reference configuration; ok is
+// false when there is no estimate.
 func (j Job) Estimate() (d time.Duration, ok bool) { return j.r.Estimate, j.r.Estimate >= 0 }
 
-// Remaining is the estimate less the progress, not below 0; ok is false
-// without an estimate.
+// Remaining is the estimate minus the progress, at least 0; ok is false without
+// an estimate.
 func (j Job) Remaining() (d time.Duration, ok bool) {
 	return max(0, j.r.Estimate-j.r.ProgressAt(j.now)), j.r.Estimate >= 0
 }
 
-// ExpectedEnd is when a running job will end if the estimate holds; ok is false
-// without an estimate. One that has outrun its estimate is expected to end now.
+// ExpectedEnd is the moment at which a running job will end if the estimate
+// holds; ok is false without an estimate. A job that has outrun its estimate is
+// expected to end now.
 func (j Job) ExpectedEnd() (at time.Duration, ok bool) {
 	if j.r.Estimate < 0 || j.r.Phase != job.Running || j.r.Speed <= 0 {
 		return unit.Never, false
@@ -380,11 +391,11 @@ func (j Job) ExpectedEnd() (at time.Duration, ok bool) {
 // Speed is its progress per second, 1 in the reference configuration.
 func (j Job) Speed() float64 { return j.r.Speed }
 
-// Merged tells with which job it is trained, and how; with is job.None when that
-// is Apart.
+// Merged tells with which job it is trained, and how. The first result is
+// job.None when the second is Apart.
 func (j Job) Merged() (with job.ID, how job.Merge) { return j.r.With, j.r.Merged }
 
-// Profiling tells whether it only holds its devices to be measured.
+// Profiling tells whether it holds its devices only to be measured.
 func (j Job) Profiling() bool { return j.r.Profiling }
 
 // Preemptions is how often it was preempted or evicted.

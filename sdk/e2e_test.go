@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/api"
-	"github.com/norn-scheduler/norn/client"
+	"github.com/norn-scheduler/norn/api/client"
 )
 
 // steps of the training that is disturbed. It must be long enough for all that
@@ -209,12 +209,13 @@ func (b *box) samples(name string) map[int][]int {
 	return out
 }
 
-// TestTorchEndToEnd trains a real model with PyTorch on two workers, and lets
-// happen to it what may happen on a shared machine: a more urgent job takes its
-// devices, it comes back, norn is killed and started again while it runs, it is
-// resized to one worker and back to two. What comes of it is what comes of the
-// undisturbed run: every step is trained once, on the same samples, and the final
-// loss is the same within what the order of floating-point sums leaves open.
+// TestTorchEndToEnd trains a real model with PyTorch on two workers, and
+// exposes it to what may happen on a shared machine. A more urgent job takes
+// its devices, and it comes back. norn is killed and started again while it
+// runs. It is resized to one worker and back to two. The result is that of an
+// undisturbed run: every step is trained once, on the same samples, and the
+// final loss is the same within what the order of floating-point sums leaves
+// open.
 func TestTorchEndToEnd(t *testing.T) {
 	if testing.Short() {
 		t.Skip("trains for a minute")

@@ -118,7 +118,7 @@ func TestProtocolPage(t *testing.T) {
 	}
 }
 
-// What the page shows as reports, orders and allocations are such.
+// The examples of reports, orders and allocations on the page are valid.
 func TestProtocolExamples(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "docs", "protocol.md"))
 	if err != nil {

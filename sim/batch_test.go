@@ -6,17 +6,18 @@ import (
 	"testing"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim"
 	"github.com/norn-scheduler/norn/sim/simtest"
-	"github.com/norn-scheduler/norn/unit"
 )
 
-// TestBatch: a job that is told another batch runs as fast as that makes it, without a
-// pause, also alone and faster than with its own; and it takes the memory of that batch, so
-// that it is thrown off where that is too much.
+// TestBatch: a job that is told another batch runs at the speed of that batch,
+// without a pause. This holds also for a job that is alone, which may run
+// faster than with its own batch. The job takes the memory of that batch, and
+// is evicted if that is too much.
 func TestBatch(t *testing.T) {
 	step := &perf.Stepping{Own: 100, Sample: unit.GiB / 20, Steady: 0.5, Noise: 1e9} // a sample is worth the same in any batch
 	truth := perf.Rebatched{Of: perf.Alone{}, Steps: func(*job.Job) *perf.Stepping { return step }}

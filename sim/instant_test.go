@@ -15,9 +15,10 @@ import (
 	"github.com/norn-scheduler/norn/state"
 )
 
-// TestOneInstant: what a script tells of one moment need not know of each other.
-// A job that is thrown off by the first of its nodes to go down is not thrown off
-// again by the next; it can be cancelled, but its speed does not change.
+// TestOneInstant: what a script tells of one moment need not know of each
+// other. A job that is evicted by the first of its nodes to go down is not
+// evicted again by the next. It can be cancelled, but its speed does not
+// change.
 func TestOneInstant(t *testing.T) {
 	at := func(ev eventlog.Event) eventlog.Event { ev.Time = 10 * time.Second; return ev }
 	down := func(n cluster.NodeID) eventlog.Event {

@@ -3,9 +3,9 @@ package sim
 import (
 	"time"
 
-	"github.com/norn-scheduler/norn/dense"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/state/dense"
 )
 
 // Load is how what jobs demand changes with time, as that of services does by the

@@ -6,12 +6,12 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim"
 	"github.com/norn-scheduler/norn/sim/simtest"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // together starts each job as it comes on the first GPU, the first with all of it but
@@ -21,7 +21,7 @@ type together struct{ part int32 }
 func (p together) Decide(v *sched.View, plan *sched.Plan) {
 	for j := range v.Waiting() {
 		if j.Reason().Code == job.OutOfMemory {
-			plan.Hold(j.ID, job.Reason{Code: job.Because, Job: job.None, Text: "its memory ran out"})
+			plan.Wait(j.ID, job.Reason{Code: job.Because, Job: job.None, Text: "its memory ran out"})
 			continue
 		}
 		share := cluster.Share{Milli: 1000 - p.part}
@@ -76,9 +76,9 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// TestSpill: a guest whose memory does not fit goes on in main memory, where another
-// job would be thrown off; one that is kept to its share of the memory fails by itself
-// when it takes more.
+// TestSpill: a guest whose memory does not fit goes on in main memory, where
+// another job would be evicted. A guest that is confined to its share of the
+// memory fails by itself when it takes more.
 func TestSpill(t *testing.T) {
 	for name, c := range map[string]struct {
 		part    int32

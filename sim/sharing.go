@@ -6,17 +6,17 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
-	"github.com/norn-scheduler/norn/dense"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/state/dense"
 )
 
 // sharing is what the world knows of jobs that share devices or are trained
-// together. What one job does changes how fast others run, and whether their
-// memory suffices; the world tells of that in the same instant, as soon as it is
-// asked again.
+// together. One job changes the speeds of others, and whether their memory
+// suffices. The world reports that in the same instant, as soon as it is asked
+// again.
 type sharing struct {
 	on     bool
 	model  sharingModel
@@ -209,8 +209,9 @@ func (s *sharing) like(t cluster.TypeID, own perf.Sharer, others []perf.Sharer) 
 	return false
 }
 
-// withoutGPUs is how fast a job runs on a host device, where it takes its time
-// without GPUs; ok is false on GPUs, and for a job that does not tell that time.
+// withoutGPUs is the speed of a job on a host device, where it takes its time
+// without GPUs. ok is false on GPUs, and for a job that does not declare that
+// time.
 func (w *Sim) withoutGPUs(id job.ID, a *cluster.Alloc) (speed float64, ok bool) {
 	h := w.state.Record(id).Job.Hints
 	if h == nil || h.CPUTime <= 0 || len(a.Shares) == 0 || !w.state.Cluster.Type(w.state.Cluster.TypeOf(a.Shares[0].Device)).Host {
@@ -279,8 +280,9 @@ func (w *Sim) grown(s perf.Sharer) unit.Bytes {
 	return 0
 }
 
-// memoryOn is what is really taken of the memory of a device by those who need it
-// there; spilled is what others take of it who can do with main memory.
+// memoryOn is the memory of a device, in bytes, that jobs really take which
+// need it there. spilled is the memory of jobs there that can do with main
+// memory.
 func (w *Sim) memoryOn(d cluster.DeviceID) (sum, spilled unit.Bytes) {
 	for _, id := range w.holders(d) {
 		s := w.sharer(id, d)
@@ -294,8 +296,9 @@ func (w *Sim) memoryOn(d cluster.DeviceID) (sum, spilled unit.Bytes) {
 	return sum, spilled
 }
 
-// exhaust throws off a device whose memory runs out those who came last, of those who
-// need it, until it suffices. Who needs more than there is for it alone fails at last.
+// exhaust throws off a device whose memory runs out those who came last, of
+// those who need it, until it suffices. A job that needs more than there is for
+// it alone fails in the end.
 func (w *Sim) exhaust(d cluster.DeviceID, now time.Duration, out []eventlog.Event) []eventlog.Event {
 	has := w.state.Cluster.Type(w.state.Cluster.TypeOf(d)).Memory
 	for has > 0 {
@@ -332,8 +335,9 @@ func (w *Sim) exhaust(d cluster.DeviceID, now time.Duration, out []eventlog.Even
 // mostTries is how often a job may be put on a GPU that is too small for it alone.
 const mostTries = 3
 
-// tooLarge tells whether a job fails for good that needed more memory than a GPU has: its
-// program would have ended each time, and nobody was told how much it takes.
+// tooLarge tells whether a job fails for good because it needed more memory
+// than a GPU has. Its program would have ended each time, and its memory was
+// not declared.
 func (w *Sim) tooLarge(id job.ID) bool {
 	w.truth[id].large++
 	return w.truth[id].large >= mostTries

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
@@ -18,7 +19,6 @@ import (
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/tenant"
 	"github.com/norn-scheduler/norn/trace"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // scripted decides by hand: what it does at a moment is a function of the plan.
@@ -65,7 +65,7 @@ func shareOut(milli int32) func(v *sched.View, p *sched.Plan) {
 			if v.Cluster().DeviceFree(0) >= unit.Milli(milli) {
 				p.StartOn(j.ID, part(0, milli))
 			} else {
-				p.Hold(j.ID, job.Reason{Code: job.NeedPart, Need: milli, Job: job.None})
+				p.Wait(j.ID, job.Reason{Code: job.NeedPart, Need: milli, Job: job.None})
 			}
 		}
 	}
@@ -214,7 +214,7 @@ func TestAfter(t *testing.T) {
 				p.StartOn(0, part(0, 1000))
 			} else if _, how := j.Merged(); how == job.Apart && v.Now == 0 {
 				p.Merge(1, 0, job.After)
-				p.Hold(1, job.Reason{Code: job.Behind, Job: 0})
+				p.Wait(1, job.Reason{Code: job.Behind, Job: 0})
 			} else if v.Job(0).Phase().Over() {
 				p.StartOn(1, part(0, 1000))
 			}
@@ -264,7 +264,7 @@ func TestProfile(t *testing.T) {
 		}), World: func(c *sim.Config) { c.Measure = true }, Unchecked: true,
 	}, simtest.Job{Key: "a", GPUs: 1, Run: 5})
 	ends(t, run, map[string]float64{"a": 75})
-	if r := run.Record("a"); r.Starts != 1 || r.Preemptions != 0 || r.FirstStart != 70*time.Second || r.HeldTime != 65*time.Second {
+	if r := run.Record("a"); r.Starts != 1 || r.Preemptions != 0 || r.FirstStart != 70*time.Second || r.AllocatedTime != 65*time.Second {
 		t.Errorf("%+v", r)
 	}
 }
@@ -291,9 +291,9 @@ func TestHost(t *testing.T) {
 	}
 }
 
-// TestThrottle: a job that is kept from its device for a part of the time goes on
-// without a pause, that much slower, and its neighbour that much faster; one that is
-// paused makes no progress until it is let go on.
+// TestThrottle: a job that is kept from its device for a part of the time goes
+// on without a pause. It is slower by that part, and its neighbour faster. A
+// job that is paused makes no progress until it may go on.
 func TestThrottle(t *testing.T) {
 	throttle := func(id job.ID, to int32) func(v *sched.View, p *sched.Plan) {
 		return func(v *sched.View, p *sched.Plan) {

@@ -2,9 +2,9 @@
 // their truth says, and fail as a seeded random source says. The truth stays in
 // here: a policy is shown estimates at most.
 //
-// Nouns: the truth of a job is its work (trace.Truth); its speed is what the
-// performance model says for what it holds; a completion is exact: progress is
-// an integral of speed, and there are no ticks.
+// Nouns: the truth of a job is its work (trace.Truth). Its speed is what the
+// performance model says for its allocation. Completions are exact, since
+// progress is an integral of speed without ticks.
 package sim
 
 import (
@@ -17,14 +17,14 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
-	"github.com/norn-scheduler/norn/dense"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
-	"github.com/norn-scheduler/norn/predict"
+	"github.com/norn-scheduler/norn/perf/predict"
 	"github.com/norn-scheduler/norn/state"
+	"github.com/norn-scheduler/norn/state/dense"
 	"github.com/norn-scheduler/norn/trace"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Config is how the simulated world behaves.
@@ -51,12 +51,13 @@ type Config struct {
 
 	// Script is what happens besides, in order of time: NodeSet, Device, Cancel,
 	// Hold, Free, Speed and Used. A node that goes down throws off what runs there.
-	// What cannot be by then (to cancel a job that has ended) does not happen.
+	// An event that is impossible by then (to cancel a job that has ended) does not
+	// happen.
 	Script []eventlog.Event
 
-	// Disturb is for published simulators in which any event disturbs every
-	// running job. When set, it is asked at each instant, for each running job
-	// that does not end then, how much progress the job has lost since the last
+	// Disturb is for published simulators in which any event disturbs every running
+	// job. When set, it is asked at each instant for each running job that does not
+	// end then. It returns how much progress the job has lost since the last
 	// instant, gap ago; the answer is bounded by the gap.
 	Disturb func(j *job.Job, gap time.Duration) time.Duration
 }
@@ -150,9 +151,9 @@ func (w *Sim) Attach(s *state.State) error {
 	return w.fetch()
 }
 
-// Resume takes over the jobs of a state that did not begin empty, such as that of
-// a live cluster: left says how much work each still has, unit.Never for one that
-// does not end. It must follow Attach, before the first instant.
+// Resume takes over the jobs of a state that did not begin empty, such as that
+// of a live cluster. left returns the work that each still has, unit.Never for
+// a job that does not end. It must follow Attach, before the first instant.
 func (w *Sim) Resume(left func(*job.Record) time.Duration) {
 	now := w.state.Now
 	for i := range w.state.Jobs() {
@@ -221,8 +222,8 @@ func (w *Sim) Next(wake time.Duration, out []eventlog.Event) (time.Duration, []e
 		return now, out, err
 	}
 	out = w.settle(now, out)
-	// Who has left comes after the nodes that are lost, so that nobody is started
-	// there.
+	// Jobs that have left come after the nodes that are lost, so that no job is
+	// started there.
 	for _, id := range w.gone {
 		out = append(out, eventlog.Event{Time: now, Kind: eventlog.Gone, Job: id})
 	}
@@ -375,7 +376,7 @@ func (w *Sim) nodeEvents(now time.Duration, out []eventlog.Event) []eventlog.Eve
 // evict throws off a node what runs there, unless it has left at this very
 // instant.
 func (w *Sim) evict(node cluster.NodeID, now time.Duration, out []eventlog.Event) []eventlog.Event {
-	for _, id := range w.state.Holders(node, nil) {
+	for _, id := range w.state.JobsOn(node, nil) {
 		r := w.state.Record(id)
 		if w.phase(id) != r.Phase {
 			continue // its attempt has ended, it was cancelled, or another of its nodes was lost
@@ -528,8 +529,8 @@ func (w *Sim) schedule(id job.ID, ready, progress time.Duration, speed float64) 
 	w.timers.Set(int32(id), int64(end))
 }
 
-// later is d after t. What cannot be counted any more is just before never, which
-// ends a run with an error.
+// later is d after t. A moment that can no longer be counted is just before
+// never, which ends a run with an error.
 func later(t, d time.Duration) time.Duration {
 	if d >= unit.Never-t {
 		return unit.Never - 1

@@ -95,8 +95,8 @@ func TestServiceIsConserved(t *testing.T) {
 			if math.Abs(r.Service-r.Lost-worked) > 1e-6*(1+r.Service) {
 				t.Fatalf("job %s held %v GPU-seconds, worked %v and lost %v", w.Jobs[i].Key, r.Service, worked, r.Lost)
 			}
-			if total := r.End - r.Job.Submit; r.HeldTime+r.WaitAt(r.End) != total {
-				t.Fatalf("job %s held for %v and waited for %v of %v", w.Jobs[i].Key, r.HeldTime, r.WaitAt(r.End), total)
+			if total := r.End - r.Job.Submit; r.AllocatedTime+r.WaitAt(r.End) != total {
+				t.Fatalf("job %s held for %v and waited for %v of %v", w.Jobs[i].Key, r.AllocatedTime, r.WaitAt(r.End), total)
 			}
 		}
 	})
@@ -237,8 +237,8 @@ func TestDisturb(t *testing.T) {
 }
 
 // TestTruthIsOutOfReach: nothing that a policy is given leads to the truth of
-// the simulator, by types: from View and Plan one gets to no type of packages
-// sim or trace, where the truth lives.
+// the simulator. By types, View and Plan lead to no type of packages sim or
+// trace, where the truth lives.
 func TestTruthIsOutOfReach(t *testing.T) {
 	seen := map[reflect.Type]bool{}
 	given := []reflect.Type{ // by package place, by the standard library, or by whoever says what the scheduler believes
@@ -453,8 +453,8 @@ func TestFIFORecurrence(t *testing.T) {
 }
 
 // TestBestOrder: no order of starting jobs without preemption on one node does
-// better than the best list schedule, and FIFO, SJF are among the list
-// schedules: their mean JCT is that of one of all orders, tried exhaustively.
+// better than the best list schedule. FIFO and SJF are list schedules: their
+// mean JCT is that of one of all orders, tried exhaustively.
 func TestBestOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 5).Draw(t, "jobs")

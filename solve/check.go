@@ -101,10 +101,10 @@ func Precheck(m *Model, o *Options) (*Solution, error) {
 	return s, nil
 }
 
-// Verify checks what a solution says of itself, each comparison within tol: that
-// it is feasible, that its objective is right and not beyond its bound, and, for
-// an optimum with prices, that these prove it (no reduced cost points into the
-// feasible set, and a price belongs to a row at its limit).
+// Verify checks the claims of a solution, each comparison within tol. It must
+// be feasible, and its objective must be right and not beyond its bound. For an
+// optimum with prices, these must prove it: no reduced cost points into the
+// feasible set, and a price belongs to a row at its limit.
 func Verify(m *Model, s *Solution, tol float64) error {
 	a := &m.arrays
 	if miss := m.Violation(s.Values); !(miss <= tol) {

@@ -9,10 +9,10 @@
 // be solved again faster. Numbers have whatever units the caller gives them.
 //
 // A Solver is deterministic: the same model and options give the same bits, on
-// every machine, however fast. Limits are therefore counted in iterations, nodes
-// and steps and not in seconds; who must have an answer by the wall clock takes a
-// Solver that is bound to one (highs.Engine.Within) and has an answer of her own
-// for when it fails.
+// every machine, however fast. Limits are therefore counted in iterations,
+// nodes and steps and not in seconds. A caller that must have an answer by the
+// wall clock takes a Solver that is bound to one (highs.Engine.Within) and has
+// an answer of its own for when that fails.
 //
 // Where a problem has a shape of its own, an exact method is simpler and faster
 // than a program: solve/assign, solve/flow, solve/choose, solve/match, solve/fair.

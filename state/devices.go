@@ -5,19 +5,19 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
-	"github.com/norn-scheduler/norn/unit"
 )
 
-// Used is what was measured last of a device.
+// Used is the latest measurement of the use of a device.
 type Used struct {
-	Use    float64    // of its time, 0 to 1
-	Memory unit.Bytes // taken of its memory
-	Known  bool       // it was measured
+	Use    float64    // part of the time for which it was busy, 0 to 1
+	Memory unit.Bytes // bytes of its memory that were taken
+	Known  bool       // whether it was measured at all
 }
 
-// Used is what was measured last of a device.
+// Used is the latest measurement of a device.
 func (s *State) Used(d cluster.DeviceID) Used {
 	if int(d) >= len(s.used) {
 		return Used{}
@@ -25,7 +25,7 @@ func (s *State) Used(d cluster.DeviceID) Used {
 	return s.used[d]
 }
 
-// SetUsed notes what was measured of a device.
+// SetUsed notes a measurement of a device: use from 0 to 1, memory in bytes.
 func (s *State) SetUsed(d cluster.DeviceID, use float64, memory unit.Bytes) error {
 	if d < 0 || int(d) >= s.Cluster.Devices() {
 		return fmt.Errorf("device number %d is not known", d)
@@ -38,15 +38,16 @@ func (s *State) SetUsed(d cluster.DeviceID, use float64, memory unit.Bytes) erro
 	return nil
 }
 
-// Learnt is what was learnt of jobs that share a device: the Learnt of a
-// perf.Learner. Nobody but the state may change it.
+// Learnt is what was learnt of jobs that share a device, for the field Learnt
+// of a perf.Learner. Only the state may change it.
 func (s *State) Learnt() map[perf.Pair]float64 { return s.learnt }
 
 // Learn notes what is believed of a pair from now on.
 func (s *State) Learn(x perf.Lesson) { s.learnt[x.Pair] = x.Factor }
 
-// Runtime is the backbone of the job that began last on a device: its weights and
-// its runtime are there still. Empty when that job had none.
+// Runtime is the backbone of the job that began last on a device. Its weights
+// and its runtime are still loaded there. It is empty when that job had no
+// backbone.
 func (s *State) Runtime(d cluster.DeviceID) string {
 	if int(d) >= len(s.runtimes) {
 		return ""
@@ -68,8 +69,8 @@ func (s *State) load(j *job.Job, a *cluster.Alloc) {
 	}
 }
 
-// SetMerge notes how a job is trained from now on; kept is the work of it that
-// counts.
+// SetMerge notes how a job is trained from now on. kept is the part of its work
+// that still counts.
 func (s *State) SetMerge(id job.ID, how job.Merge, with job.ID, kept time.Duration) error {
 	r := s.Record(id)
 	if how != job.Apart && (!s.Known(with) || with == id) {

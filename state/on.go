@@ -9,11 +9,11 @@ import (
 	"github.com/norn-scheduler/norn/job"
 )
 
-// On is the jobs that hold a part of a device, in order of arrival: by
-// job.Record.Placed, ties by number. So the order is the same in a log that goes on
-// from this one, which tells that moment of each job. A job that is assigned the device
-// is among them; one that is leaving it is not. The list is valid until the state
-// changes, and must not be changed.
+// On lists the jobs that hold a part of a device, in order of arrival: by
+// job.Record.Placed, ties by number. A log that goes on from this one has that
+// moment of each job, so the order stays the same. A job that is assigned the
+// device is among them; one that is leaving it is not. The list is valid until
+// the state changes, and must not be changed.
 func (s *State) On(d cluster.DeviceID) []job.ID {
 	if d < 0 || int(d) >= len(s.on) {
 		return nil
@@ -21,10 +21,12 @@ func (s *State) On(d cluster.DeviceID) []job.ID {
 	return s.on[d]
 }
 
-// few is how many jobs a device has room for from the start.
+// few is the number of jobs per device for which lists have room from the
+// start.
 const few = 2
 
-// arrives adds a job to the devices of a. Its record tells already when it arrived.
+// arrives adds a job to the devices of a. Its record must already have the
+// moment of its arrival.
 func (s *State) arrives(id job.ID, a *cluster.Alloc) {
 	if n := s.Cluster.Devices(); len(a.Shares) > 0 && len(s.on) < n {
 		room := make([]job.ID, few*(n-len(s.on)))
@@ -36,7 +38,7 @@ func (s *State) arrives(id job.ID, a *cluster.Alloc) {
 		d := a.Shares[i].Device
 		on := s.on[d]
 		at := len(on)
-		for at > 0 && s.arrival(on[at-1], id) >= 0 {
+		for at > 0 && arrival(s, on[at-1], id) >= 0 {
 			at--
 		}
 		if at == len(on) || on[at] != id { // several tasks may share a device
@@ -55,12 +57,14 @@ func (s *State) departs(id job.ID, a *cluster.Alloc) {
 	}
 }
 
-// arrival compares two jobs by when they arrived on their devices.
-func (s *State) arrival(a, b job.ID) int {
+// arrival compares two jobs by the moments at which they arrived on their
+// devices.
+func arrival(s *State, a, b job.ID) int {
 	return cmp.Or(cmp.Compare(s.Record(a).Placed, s.Record(b).Placed), cmp.Compare(a, b))
 }
 
-// checkOn verifies that exactly the holders of each device are listed on it.
+// checkOn verifies that each device lists exactly the jobs that hold a part of
+// it.
 func checkOn(s *State) error {
 	want := make([][]job.ID, s.Cluster.Devices())
 	for i := range job.ID(s.n) {
@@ -73,7 +77,7 @@ func checkOn(s *State) error {
 		}
 	}
 	for d, on := range want {
-		slices.SortFunc(on, s.arrival)
+		slices.SortFunc(on, func(a, b job.ID) int { return arrival(s, a, b) })
 		if got := s.On(cluster.DeviceID(d)); !slices.Equal(got, on) {
 			return fmt.Errorf("%s is held by the jobs %v, and listed are %v", s.Cluster.DeviceName(cluster.DeviceID(d)), on, got)
 		}

@@ -9,9 +9,9 @@ import (
 	"github.com/norn-scheduler/norn/job"
 )
 
-// Rejoin has a known job that has not ended stand as a log tells which goes on
-// from an earlier one: what Carry does for a job that is not known. What it held
-// is free again, and what it holds from now on is taken.
+// Rejoin gives a known job that has not ended the record that it has in a log
+// which goes on from an earlier one. It is what Carry does for a job that is
+// not known. The old allocation becomes free, and the new one is taken.
 func (s *State) Rejoin(id job.ID, past *job.Record, a *cluster.Alloc, estimate time.Duration, why job.Reason) error {
 	r := s.Record(id)
 	if r.Phase.Over() {
@@ -28,22 +28,24 @@ func (s *State) Rejoin(id job.ID, past *job.Record, a *cluster.Alloc, estimate t
 	return s.stand(id, past, a, why)
 }
 
-// KeepHome says of a carried job that it was frozen when it was assigned its
-// devices: its memory is there, and stays there if it loses them again.
-func (s *State) KeepHome(id job.ID) error {
+// KeepPinnedPlace notes of a carried job that it was frozen when it was
+// assigned its devices. Its memory is there, and stays there if the job loses
+// them again.
+func (s *State) KeepPinnedPlace(id job.ID) error {
 	r := s.Record(id)
 	if r.Phase != job.Assigned || r.Job.Stop != job.Freeze {
 		return fmt.Errorf("job %s: is not frozen, it is %s", r.Job.Key, r.Phase)
 	}
-	s.homes[id] = new(cluster.Alloc)
-	s.homes[id].CopyFrom(s.Alloc(id))
+	s.pinned[id] = new(cluster.Alloc)
+	s.pinned[id].CopyFrom(s.Alloc(id))
 	return nil
 }
 
-// leave takes away what a job holds, whether or not it had arrived there.
+// leave takes away the allocation of a job, whether or not the job had begun
+// there.
 func (s *State) leave(id job.ID, r *job.Record) {
-	delete(s.homes, id)
-	if !r.Phase.Holds() {
+	delete(s.pinned, id)
+	if !r.Phase.HasDevices() {
 		return
 	}
 	moves := slices.IndexFunc(s.moving, func(m moving) bool { return m.id == id })
@@ -53,14 +55,14 @@ func (s *State) leave(id job.ID, r *job.Record) {
 	}
 	s.moving = slices.Delete(s.moving, moves, moves+1)
 	booked := s.booked
-	s.booked = true // nothing is in the ledger
+	s.booked = true // the ledger holds nothing for it
 	s.take(id, r)
 	s.booked = booked
 }
 
-// open lets a job be given what it held before although nodes are cordoned or
-// devices broken by now, which take nothing new. The function that it returns
-// puts them back.
+// open makes cordoned nodes and broken devices usable for a moment, so that a
+// job can get back what it held there. The function that it returns undoes
+// that.
 func (s *State) open(a *cluster.Alloc) (back func()) {
 	c := s.Cluster
 	var nodes []cluster.NodeID

@@ -1,10 +1,10 @@
 // Package state is all that a run knows at one moment: the cluster and its
 // ledger, the tenants, and the record of every job. It is a fold over the event
-// log: the engine changes it, event by event, and nothing else does.
+// log. Only the engine changes it, event by event.
 //
 // Nouns: a class is the set of jobs of equal demand in the same pool; a slot
-// holds the Alloc of one job. A job belongs to the pool that bears the name of
-// its tenant, or to pool 0 when there is none.
+// holds the Alloc of one job. A job belongs to the pool named like its tenant,
+// or to pool 0 when there is none.
 package state
 
 import (
@@ -13,11 +13,11 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
-	"github.com/norn-scheduler/norn/dense"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/state/dense"
 	"github.com/norn-scheduler/norn/tenant"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 const chunk = 4096
@@ -28,24 +28,22 @@ type State struct {
 	Cluster *cluster.Cluster
 	Tenants *tenant.Tree
 
-	NoNote job.Note // stands for the note of a job that has none: policies read it once
+	NoNote job.Note // stands for the missing note of any job; policies read it once
 
 	records   [][]job.Record // in chunks, so that a record never moves
 	n         int
-	submitted int64    // for life: one more than the highest serial
-	ended     []job.ID // in the order in which they left for good
-	lefts     []int32  // of those of them that had ended before this log began: what CarryPast was told
+	submitted int64    // over all logs: one more than the highest serial
+	ended     []job.ID // jobs that have left for good, in the order in which they left
+	lefts     []int32  // for each job that had ended before this log began, the argument left of CarryPast
 	pools     []poolJobs
 	poolOf    []cluster.PoolID // of each tenant; -1 not looked up yet
 
-	classes   []Class
-	classOf   map[classKey]int32
-	classMemo map[*job.Demand]int32 // the last class of each shared demand
+	classes classes
 
-	homes map[job.ID]*cluster.Alloc // what frozen jobs held: their memory stays there
+	pinned map[job.ID]*cluster.Alloc // the devices on which frozen jobs have left their memory
 
 	runtimes []string   // of each device: the backbone whose runtime it holds
-	used     []Used     // of each device: what was measured last
+	used     []Used     // of each device: the latest measurement
 	on       [][]job.ID // of each device, see On
 	windows  [][]sample
 
@@ -54,11 +52,11 @@ type State struct {
 	slots  []*cluster.Alloc
 	spare  []int32
 	booked bool
-	moving []moving // their new devices are not booked yet
+	moving []moving // jobs whose new devices are not booked yet
 }
 
-// moving is a job whose new devices are not booked yet, or only new parts of those
-// that it had, where it stays.
+// moving is a job whose new allocation is not booked yet. The allocation may
+// differ in devices, or only in the parts of the same devices.
 type moving struct {
 	id    job.ID
 	stays bool
@@ -66,26 +64,11 @@ type moving struct {
 
 type poolJobs struct{ waiting, running dense.Set }
 
-// Class is what all jobs of equal demand and pool have in common.
-type Class struct {
-	Demand *job.Demand
-	Pool   cluster.PoolID
-	Mask   cluster.TypeMask
-	NoType bool // the cluster knows none of the acceptable types
-	GPUs   int32
-	Amount tenant.Amount
-}
-
-type classKey struct {
-	demand job.Demand
-	pool   cluster.PoolID
-}
-
 // New returns a state with no jobs.
 func New(c *cluster.Cluster, t *tenant.Tree) *State {
 	return &State{
 		Cluster: c, Tenants: t, pools: make([]poolJobs, c.Pools()),
-		classOf: map[classKey]int32{}, classMemo: map[*job.Demand]int32{}, homes: map[job.ID]*cluster.Alloc{},
+		classes: classes{of: map[classKey]int32{}, memo: map[memoKey]int32{}}, pinned: map[job.ID]*cluster.Alloc{},
 		learnt: map[perf.Pair]float64{},
 	}
 }
@@ -93,8 +76,8 @@ func New(c *cluster.Cluster, t *tenant.Tree) *State {
 // Jobs is the number of jobs submitted so far.
 func (s *State) Jobs() int { return s.n }
 
-// Submitted is the number of jobs submitted so far, those that earlier logs tell of
-// included.
+// Submitted is the number of jobs submitted so far, including those in earlier
+// logs.
 func (s *State) Submitted() int64 { return s.submitted }
 
 // Ended are the jobs that have left for good, in the order in which they left.
@@ -104,23 +87,23 @@ func (s *State) Ended() []job.ID { return s.ended }
 // Known tells whether a job with that number was submitted.
 func (s *State) Known(id job.ID) bool { return id >= 0 && int(id) < s.n }
 
-// Record is the record of a known job. Only the fold changes it: what a job holds
-// and where it stands by the methods of State, the rest in place.
+// Record is the record of a known job. Only the fold changes it. Allocation and
+// phase change through the methods of State, the other fields in place.
 func (s *State) Record(id job.ID) *job.Record { return &s.records[id/chunk][id%chunk] }
 
-// Waiting are the jobs of a pool that wait, by number.
+// Waiting is the set of the waiting jobs of a pool, by number.
 func (s *State) Waiting(p cluster.PoolID) *dense.Set { return &s.pools[p].waiting }
 
-// Running are the jobs of a pool that were given devices, by number.
+// Running is the set of the jobs of a pool that have devices, by number.
 func (s *State) Running(p cluster.PoolID) *dense.Set { return &s.pools[p].running }
 
 // Class is what all jobs of a class have in common.
-func (s *State) Class(c int32) *Class { return &s.classes[c] }
+func (s *State) Class(c int32) *Class { return &s.classes.list[c] }
 
 // Classes is the number of classes so far.
-func (s *State) Classes() int { return len(s.classes) }
+func (s *State) Classes() int { return len(s.classes.list) }
 
-// Alloc is what a job holds, or nil.
+// Alloc is the allocation of a job, or nil.
 func (s *State) Alloc(id job.ID) *cluster.Alloc {
 	if slot := s.Record(id).Slot; slot >= 0 {
 		return s.slots[slot]
@@ -128,27 +111,29 @@ func (s *State) Alloc(id job.ID) *cluster.Alloc {
 	return nil
 }
 
-// Home is what a frozen job held when it was stopped, where its memory still
-// is; nil for every other job. It must not be changed.
-func (s *State) Home(id job.ID) *cluster.Alloc {
-	if len(s.homes) == 0 {
+// PinnedPlace is the allocation that a frozen job had when it was stopped,
+// where its memory still is. It is nil for every other job. It must not be
+// changed.
+func (s *State) PinnedPlace(id job.ID) *cluster.Alloc {
+	if len(s.pinned) == 0 {
 		return nil
 	}
-	return s.homes[id]
+	return s.pinned[id]
 }
 
-// Frozen is the GPU memory that frozen jobs keep on a device, as far as they have
-// told how much they need.
+// Frozen is the GPU memory that frozen jobs keep on a device, in bytes. It
+// counts only jobs that have declared how much they need.
 func (s *State) Frozen(d cluster.DeviceID) unit.Bytes {
 	var sum unit.Bytes
-	for id, home := range s.homes {
+	for id, home := range s.pinned {
 		sum += Keeps(s.Record(id).Job, home, d)
 	}
 	return sum
 }
 
-// Keeps is the GPU memory that a job keeps on a device when it is frozen where it is, as
-// far as it has told how much it needs.
+// Keeps is the GPU memory, in bytes, that a job keeps on a device of its
+// allocation when it is frozen there. It is 0 for a job that has not declared
+// how much it needs.
 func Keeps(j *job.Job, a *cluster.Alloc, d cluster.DeviceID) (sum unit.Bytes) {
 	shares := a.Shares
 	for i := range a.Pieces {
@@ -163,12 +148,12 @@ func Keeps(j *job.Job, a *cluster.Alloc, d cluster.DeviceID) (sum unit.Bytes) {
 	return sum
 }
 
-// Homes is the number of frozen jobs.
-func (s *State) Homes() int { return len(s.homes) }
+// PinnedPlaces is the number of frozen jobs.
+func (s *State) PinnedPlaces() int { return len(s.pinned) }
 
-// Booked tells the state that the ledger already shows what the following
-// changes say, because a plan has booked it (true), or that it does not
-// (false, as at the start).
+// Booked tells the state whether the ledger already has the changes that
+// follow. It has them (true) when a plan has booked them. At the start it does
+// not.
 func (s *State) Booked(yes bool) { s.booked = yes }
 
 // Submit makes a job known. Its number must be the next one.
@@ -188,16 +173,16 @@ func (s *State) Submit(j *job.Job, estimate time.Duration) error {
 	r.Estimate = estimate
 	r.Tenant = s.Tenants.Get(j.Tenant)
 	r.Pool = s.pool(r.Tenant, j.Tenant)
-	r.Class = s.class(j.Demand, r.Pool)
-	r.Mask = s.classes[r.Class].Mask
+	s.classes.sort(r, s.Cluster)
 	s.pools[r.Pool].waiting.Add(int(j.ID))
 	s.submitted = max(s.submitted, r.Serial()+1)
 	return nil
 }
 
-// Carry makes a job known that had been submitted in an earlier log, as it stood
-// when that ended. A job that holds devices needs them in a, which is copied; a
-// is the home of one that is frozen, and nil for any other.
+// Carry makes a job known that had been submitted in an earlier log, as it
+// stood when that log ended. For a job with devices, a is its allocation, which
+// is copied. For a frozen job it is the pinned place, and for any other job
+// nil.
 func (s *State) Carry(j *job.Job, past *job.Record, a *cluster.Alloc, estimate time.Duration, why job.Reason) error {
 	if err := mayStand(s, j, past, a); err != nil {
 		return err
@@ -208,8 +193,8 @@ func (s *State) Carry(j *job.Job, past *job.Record, a *cluster.Alloc, estimate t
 	return s.stand(j.ID, past, a, why)
 }
 
-// CarryPast makes a job known that had ended in an earlier log. left is how many
-// of those that had ended before, and are made known too, had ended before it.
+// CarryPast makes a job known that had ended in an earlier log. left is the
+// number of jobs made known by CarryPast that had ended before it.
 func (s *State) CarryPast(j *job.Job, past *job.Record, estimate time.Duration, why job.Reason, left int) error {
 	switch {
 	case !past.Phase.Over():
@@ -236,19 +221,19 @@ func (s *State) CarryPast(j *job.Job, past *job.Record, estimate time.Duration, 
 	return nil
 }
 
-// maxPast bounds how many jobs that had ended are carried over into a log.
+// maxPast is the largest number of ended jobs that are carried over into a log.
 const maxPast = 1 << 16
 
-// Past is the number of jobs that had ended before this log began: they are the
+// Past is the number of jobs that had ended before this log began. They are the
 // first of Ended.
 func (s *State) Past() int { return len(s.lefts) }
 
-// mayStand checks what is told of a job in another log.
+// mayStand checks the record of a job that comes from another log.
 func mayStand(s *State, j *job.Job, past *job.Record, a *cluster.Alloc) error {
 	if since := max(past.Since, past.Placed); since > s.Now {
 		return fmt.Errorf("job %s: is %s since %v, which has not come yet", j.Key, past.Phase, since)
 	}
-	if !isHome(j, past, a) && past.Phase.Holds() != (a != nil) {
+	if !isHome(j, past, a) && past.Phase.HasDevices() != (a != nil) {
 		return fmt.Errorf("job %s: is %s, and a job holds devices exactly when it is assigned or running", j.Key, past.Phase)
 	}
 	if a != nil {
@@ -259,12 +244,13 @@ func mayStand(s *State, j *job.Job, past *job.Record, a *cluster.Alloc) error {
 	return nil
 }
 
-// isHome tells whether a is not what a job holds but where its memory is.
+// isHome tells whether a is not the allocation of a job but its pinned place.
 func isHome(j *job.Job, past *job.Record, a *cluster.Alloc) bool {
 	return a != nil && j.Stop == job.Freeze && (past.Phase == job.Waiting || past.Phase == job.Stopping || past.Phase == job.Held)
 }
 
-// stand has a job that has just been submitted stand as another log tells.
+// stand gives a job that has just been submitted the record that it has in
+// another log.
 func (s *State) stand(id job.ID, past *job.Record, a *cluster.Alloc, why job.Reason) error {
 	r := s.Record(id)
 	if err := r.Carry(past); err != nil {
@@ -273,8 +259,8 @@ func (s *State) stand(id job.ID, past *job.Record, a *cluster.Alloc, why job.Rea
 	r.Reason = why
 	switch {
 	case isHome(r.Job, past, a):
-		s.homes[id] = new(cluster.Alloc)
-		s.homes[id].CopyFrom(a)
+		s.pinned[id] = new(cluster.Alloc)
+		s.pinned[id].CopyFrom(a)
 	case a != nil:
 		if int(past.Tasks) != a.Tasks(0) || past.Milli != s.Cluster.GPUMilli(a) {
 			return fmt.Errorf("job %s: runs %d tasks on %v GPUs, but holds others", r.Job.Key, past.Tasks, past.Milli)
@@ -298,26 +284,7 @@ func (s *State) pool(t tenant.ID, name string) cluster.PoolID {
 	return s.poolOf[t]
 }
 
-func (s *State) class(d *job.Demand, p cluster.PoolID) int32 {
-	if c, ok := s.classMemo[d]; ok && s.classes[c].Pool == p {
-		return c
-	}
-	key := classKey{*d, p}
-	c, ok := s.classOf[key]
-	if !ok {
-		c = int32(len(s.classes))
-		mask, known := d.TypeMask(s.Cluster)
-		s.classes = append(s.classes, Class{
-			Demand: d, Pool: p, Mask: mask, NoType: !known, GPUs: int32(d.GPUs()),
-			Amount: tenant.Amount{GPU: d.Milli(d.Roles[0].Tasks), CPU: d.CPU(), Memory: d.Memory()},
-		})
-		s.classOf[key] = c
-	}
-	s.classMemo[d] = c
-	return c
-}
-
-// Hold and Free are the arrows between waiting and held.
+// Hold is the transition from waiting to held.
 func (s *State) Hold(id job.ID, why job.Reason) error {
 	r := s.Record(id)
 	if err := r.Hold(s.Now); err != nil {
@@ -328,17 +295,17 @@ func (s *State) Hold(id job.ID, why job.Reason) error {
 	return nil
 }
 
-// Free is the arrow from held to waiting.
-func (s *State) Free(id job.ID) error {
+// Release is the transition from held to waiting.
+func (s *State) Release(id job.ID) error {
 	r := s.Record(id)
-	return s.left(id, r, false, job.Reason{}, r.Free(s.Now))
+	return s.left(id, r, false, job.Reason{}, r.Release(s.Now))
 }
 
-// Begin starts a job on a copy of a; it makes progress after delay. A job that
-// was assigned its devices before keeps those, and a is not looked at.
+// Begin starts a job on a copy of a. It makes progress after delay. A job that
+// was assigned its devices before keeps those, and a is ignored.
 func (s *State) Begin(id job.ID, a *cluster.Alloc, delay time.Duration) error {
 	r := s.Record(id)
-	delete(s.homes, id)
+	delete(s.pinned, id)
 	if r.Phase == job.Assigned {
 		a := s.Alloc(id)
 		s.load(r.Job, a)
@@ -365,7 +332,7 @@ func (s *State) Assign(id job.ID, a *cluster.Alloc) error {
 
 func (s *State) give(id job.ID, r *job.Record, a *cluster.Alloc) error {
 	if !s.booked {
-		if err := s.Cluster.Take(a); err != nil {
+		if err := s.Cluster.Allocate(a); err != nil {
 			return fmt.Errorf("job %s: %w", r.Job.Key, err)
 		}
 	}
@@ -391,12 +358,12 @@ func (s *State) take(id job.ID, r *job.Record) {
 	s.pools[r.Pool].running.Remove(int(id))
 }
 
-// amount is what a job that was given devices holds.
+// amount is what a job with devices holds, as it counts for its tenant.
 func (s *State) amount(r *job.Record) tenant.Amount {
-	c := &s.classes[r.Class]
+	c := &s.classes.list[r.Class]
 	if r.Tasks == c.Demand.Roles[0].Tasks {
 		a := c.Amount
-		a.GPU = r.Milli // less where the policy gave it a part of what it asks for
+		a.GPU = r.Milli // less where the policy gave it only a part of its demand
 		return a
 	}
 	a := tenant.Amount{GPU: r.Milli}
@@ -418,16 +385,16 @@ func (s *State) newSlot() int32 {
 	return int32(len(s.slots) - 1)
 }
 
-// Preempt takes a job off its devices, with the progress that it keeps. It
-// waits again at once when leaving costs no time (atOnce) or when it had only
-// been assigned, and is stopping until Gone otherwise.
+// Preempt takes a job off its devices, with the progress that it keeps. The job
+// waits again at once if leaving takes no time (atOnce) or if it had only been
+// assigned. Otherwise it is stopping until Gone.
 func (s *State) Preempt(id job.ID, kept time.Duration, atOnce bool, why job.Reason) error {
 	r := s.Record(id)
-	held := r.Phase.Holds()
+	held := r.Phase.HasDevices()
 	if r.Phase == job.Running && r.Job.Stop == job.Freeze {
 		home := new(cluster.Alloc)
 		home.CopyFrom(s.Alloc(id))
-		s.homes[id] = home
+		s.pinned[id] = home
 	}
 	var err error
 	if atOnce || r.Phase == job.Assigned {
@@ -438,43 +405,44 @@ func (s *State) Preempt(id job.ID, kept time.Duration, atOnce bool, why job.Reas
 	return s.left(id, r, held, why, err)
 }
 
-// Gone tells that a stopping job has left its devices and waits again.
+// Gone notes that a stopping job has left its devices and waits again.
 func (s *State) Gone(id job.ID) error {
 	r := s.Record(id)
 	return s.left(id, r, false, r.Reason, r.Gone(s.Now))
 }
 
-// Evict tells that a job was thrown off its devices and waits again.
+// Evict notes that the world took a job off its devices and that it waits
+// again.
 func (s *State) Evict(id job.ID, kept time.Duration, why job.Reason) error {
 	r := s.Record(id)
-	delete(s.homes, id)
-	held := r.Phase.Holds()
+	delete(s.pinned, id)
+	held := r.Phase.HasDevices()
 	return s.left(id, r, held, why, r.Evict(s.Now, kept))
 }
 
-// Fail tells that an attempt failed and that the job waits for the next.
+// Fail notes that an attempt failed and that the job waits for the next.
 func (s *State) Fail(id job.ID, kept time.Duration, why job.Reason) error {
 	r := s.Record(id)
-	held := r.Phase.Holds()
+	held := r.Phase.HasDevices()
 	return s.left(id, r, held, why, r.Fail(s.Now, kept))
 }
 
-// Finish tells that a running job has ended.
+// Finish notes that a running job has ended.
 func (s *State) Finish(id job.ID, outcome job.Phase) error {
 	r := s.Record(id)
-	held := r.Phase.Holds()
+	held := r.Phase.HasDevices()
 	return s.left(id, r, held, job.Reason{Code: job.Ended}, r.Finish(s.Now, outcome))
 }
 
-// Cancel tells that a job was taken back by its user.
+// Cancel notes that the user of a job has cancelled it.
 func (s *State) Cancel(id job.ID) error {
 	r := s.Record(id)
-	held := r.Phase.Holds()
+	held := r.Phase.HasDevices()
 	return s.left(id, r, held, job.Reason{Code: job.UserRequest}, r.Cancel(s.Now))
 }
 
-// left completes an arrow of a record that led away from its devices or out of
-// the waiting jobs: held tells whether it held devices before.
+// left completes a transition that took a job off its devices or out of the
+// waiting jobs. held tells whether it held devices before.
 func (s *State) left(id job.ID, r *job.Record, held bool, why job.Reason, err error) error {
 	if err != nil {
 		return err
@@ -489,18 +457,18 @@ func (s *State) left(id job.ID, r *job.Record, held bool, why job.Reason, err er
 	case r.Phase.Over():
 		s.pools[r.Pool].waiting.Remove(int(id))
 		s.ended = append(s.ended, id)
-		delete(s.homes, id)
+		delete(s.pinned, id)
 	}
 	return nil
 }
 
-// Reshape changes what a running job holds to a copy of a, at the cost of a
-// pause. Jobs may change places: whether all of them fit is known when the last
-// has moved, and Settle says so.
+// Reshape replaces the allocation of a running job by a copy of a, at the cost
+// of a pause. Several jobs may exchange places at one moment, so only Settle,
+// after the last, tells whether all of them fit.
 func (s *State) Reshape(id job.ID, a *cluster.Alloc, pause time.Duration, moved bool) error {
 	r := s.Record(id)
 	if r.Phase != job.Running {
-		return r.Reshape(s.Now, pause, 0, 0, job.ToOthers) // says what is wrong
+		return r.Reshape(s.Now, pause, 0, 0, job.ToOthers) // returns the error
 	}
 	held, how := s.slots[r.Slot], job.ToSize
 	switch {
@@ -532,8 +500,8 @@ func (s *State) Reshape(id job.ID, a *cluster.Alloc, pause time.Duration, moved 
 	return nil
 }
 
-// book books the devices of the jobs that have moved. What one moves to may
-// still be held by another that moves at the same moment but later in the log.
+// book books the devices of the jobs that have moved. Another job that moves at
+// the same moment, but later in the log, may still hold them.
 func (s *State) book() {
 	for some := true; some; {
 		some = false
@@ -551,13 +519,13 @@ func (s *State) book() {
 
 func (s *State) bookMove(m moving) error {
 	if m.stays {
-		return s.Cluster.Retake(s.Alloc(m.id))
+		return s.Cluster.Reallocate(s.Alloc(m.id))
 	}
-	return s.Cluster.Take(s.Alloc(m.id))
+	return s.Cluster.Allocate(s.Alloc(m.id))
 }
 
-// Settle checks that every job which has moved holds its new devices. It must be
-// asked behind the last of the moves of one moment.
+// Settle checks that every job that has moved holds its new devices. It must be
+// called after the last of the moves of one moment.
 func (s *State) Settle() error {
 	if len(s.moving) == 0 {
 		return nil
@@ -575,8 +543,8 @@ func (s *State) AddNode(spec cluster.NodeSpec) (cluster.NodeID, error) {
 	return id, err
 }
 
-// Holders appends the jobs that hold anything on a node, by number.
-func (s *State) Holders(node cluster.NodeID, out []job.ID) []job.ID {
+// JobsOn appends the jobs that hold anything on a node, by number.
+func (s *State) JobsOn(node cluster.NodeID, out []job.ID) []job.ID {
 	for p := range s.pools {
 		for id := range s.pools[p].running.All() {
 			for _, piece := range s.Alloc(job.ID(id)).Pieces {
@@ -603,7 +571,7 @@ func (s *State) Check() error {
 		id := job.ID(i)
 		r := s.Record(id)
 		p := &s.pools[r.Pool]
-		if p.waiting.Has(i) != (r.Phase == job.Waiting) || p.running.Has(i) != r.Phase.Holds() || (r.Slot >= 0) != r.Phase.Holds() {
+		if p.waiting.Has(i) != (r.Phase == job.Waiting) || p.running.Has(i) != r.Phase.HasDevices() || (r.Slot >= 0) != r.Phase.HasDevices() {
 			return fmt.Errorf("job %s is %s but is listed as waiting %v, running %v", r.Job.Key, r.Phase, p.waiting.Has(i), p.running.Has(i))
 		}
 		if r.Slot < 0 {
@@ -628,8 +596,8 @@ func (s *State) Check() error {
 	return checkEmpty(s)
 }
 
-// checkEmpty verifies that nothing is held once every job has given back what
-// it holds.
+// checkEmpty verifies that nothing is allocated once every job has given back
+// its allocation.
 func checkEmpty(s *State) error {
 	for n := range s.Cluster.Nodes() {
 		if s.Cluster.Busy(cluster.NodeID(n)) {

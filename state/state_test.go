@@ -9,11 +9,11 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/tenant"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 func newState(t *rapid.T) *state.State {
@@ -39,10 +39,10 @@ func newState(t *rapid.T) *state.State {
 	return state.New(c, tenants)
 }
 
-// TestAnyWayThroughLife takes random arrows, allowed and not, with many jobs: the
-// ledger, the tenants and the lists always agree with the records, an arrow that
-// is refused changes nothing, and the jobs that are over are in the order in
-// which they left.
+// TestAnyWayThroughLife takes many jobs through random transitions, allowed and
+// not. The ledger, the tenants and the lists always agree with the records. A
+// refused transition changes nothing. The ended jobs are in the order in which
+// they left.
 func TestAnyWayThroughLife(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newState(t)
@@ -86,7 +86,7 @@ func TestAnyWayThroughLife(t *testing.T) {
 	})
 }
 
-// arrow takes one arrow, whichever phase the job is in.
+// arrow tries one random transition, whichever phase the job is in.
 func arrow(t *rapid.T, s *state.State, id job.ID, why job.Reason) error {
 	r := s.Record(id)
 	kept := time.Duration(0)
@@ -120,7 +120,7 @@ func arrow(t *rapid.T, s *state.State, id job.ID, why job.Reason) error {
 	case 9:
 		return s.Hold(id, why)
 	case 10:
-		return s.Free(id)
+		return s.Release(id)
 	}
 	return s.Reshape(id, find(rapid.Int32Range(1, r.Job.Demand.Roles[0].Tasks).Draw(t, "tasks")), time.Second, rapid.Bool().Draw(t, "moved"))
 }
@@ -142,8 +142,8 @@ func TestSubmitErrors(t *testing.T) {
 	}
 }
 
-// TestAmountOfElasticCPUJob: a tenant is booked with the cores that its job runs
-// on, also where it runs on more than it asked for and on no GPU.
+// TestAmountOfElasticCPUJob: a tenant is charged with the cores that its job
+// runs on, also where these are more than it asked for and it has no GPU.
 func TestAmountOfElasticCPUJob(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newState(t)
@@ -169,9 +169,10 @@ func TestAmountOfElasticCPUJob(t *testing.T) {
 	})
 }
 
-// TestOn tells who stands where on a device: who comes, who comes at the same moment,
-// who is assigned it and begins there later, who gets another part of it, who is moved,
-// and who keeps it where he is resized.
+// TestOn checks the order of jobs on a device. It covers jobs that come one
+// after the other or at the same moment, and a job that is assigned the device
+// and begins later. It also covers jobs that get another part of the device,
+// are moved, or keep it when they are resized.
 func TestOn(t *testing.T) {
 	c := cluster.New()
 	typ, _ := c.AddType(cluster.GPUType{Name: "V100"})

@@ -4,29 +4,29 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
-// UsedWindow is how far back it is known what was measured of a device.
+// UsedWindow is the time for which measurements of a device are kept.
 const UsedWindow = time.Minute
 
-// sample is what was measured of a device from a moment on.
+// sample is a measurement of a device that holds from a moment on.
 type sample struct {
 	at     time.Duration
 	use    float64
 	memory unit.Bytes
 }
 
-// Window is what was measured of a device over some time.
+// Window sums up the measurements of a device over some time.
 type Window struct {
 	Use    float64       // mean, 0 to 1
-	Memory unit.Bytes    // the most that was taken
-	Since  time.Duration // when it was measured last: nothing has changed since
-	Known  bool          // it was measured
+	Memory unit.Bytes    // the largest amount that was taken, in bytes
+	Since  time.Duration // moment of the latest measurement
+	Known  bool          // whether it was measured at all
 }
 
-// UsedOver is what was measured of a device over the last time, UsedWindow at most:
-// what was measured last counts until something else is.
+// UsedOver is the use of a device over the given last time, UsedWindow at most.
+// A measurement counts until the next one.
 func (s *State) UsedOver(d cluster.DeviceID, last time.Duration) Window {
 	if int(d) >= len(s.windows) || len(s.windows[d]) == 0 {
 		return Window{}
@@ -53,8 +53,8 @@ func (s *State) UsedOver(d cluster.DeviceID, last time.Duration) Window {
 	return w
 }
 
-// sampled notes what was measured of a device, and forgets what is older than any
-// window.
+// sampled notes a measurement of a device, and forgets samples that are older
+// than any window.
 func (s *State) sampled(d cluster.DeviceID, use float64, memory unit.Bytes) {
 	for int(d) >= len(s.windows) {
 		s.windows = append(s.windows, nil)

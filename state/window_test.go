@@ -8,9 +8,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/tenant"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 func oneGPU(t interface{ Fatal(...any) }) *state.State {
@@ -25,8 +25,8 @@ func oneGPU(t interface{ Fatal(...any) }) *state.State {
 	return state.New(c, tenant.NewTree(0))
 }
 
-// TestUsedOver: the mean and the most over a window are those of samples taken each
-// second, whatever was measured when.
+// TestUsedOver: mean and maximum over a window are those of samples taken each
+// second, whenever the measurements came.
 func TestUsedOver(t *testing.T) {
 	if w := oneGPU(t).UsedOver(0, time.Second); w.Known {
 		t.Errorf("%+v of a device that was never measured", w)

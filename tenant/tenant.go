@@ -2,11 +2,14 @@
 // clusters, queues, projects) with what each is guaranteed, may hold at most,
 // weighs, and has used.
 //
-// Nouns: a Guarantee is what a tenant gets back whenever it asks; a Limit is
-// what it may never exceed; what lies between the two is borrowed, and may be
-// reclaimed; the dominant share is the largest fraction of any resource of the
-// cluster that it holds; decayed usage is GPU-time used, which loses half its
-// weight every half-life.
+// Nouns:
+//   - A Guarantee is what a tenant gets back whenever it asks.
+//   - A Limit is what it may never exceed.
+//   - What lies between the two is borrowed, and may be reclaimed.
+//   - The dominant share is the largest fraction of any resource of the cluster
+//     that it holds.
+//   - Decayed usage is GPU-time used, which loses half its weight every
+//     half-life.
 //
 // Units: devices and cores in thousandths, memory in bytes, usage in
 // GPU-seconds.
@@ -17,7 +20,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
 // ID is the number of a tenant, dense in order of first appearance. The root of

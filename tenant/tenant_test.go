@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/tenant"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 func gpus(n int) tenant.Amount { return tenant.Amount{GPU: unit.Milli(n) * unit.One} }

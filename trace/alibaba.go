@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Traces of Alibaba, of Microsoft ITP, of Shanghai AI Lab and of ALCF.

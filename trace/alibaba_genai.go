@@ -3,8 +3,8 @@ package trace
 import (
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // alibabaGenAI is the trace of a service of Alibaba that makes images on request, with

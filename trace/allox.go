@@ -8,8 +8,8 @@ import (
 	"math"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // allox is the input of the simulator of AlloX (EuroSys 2020). A job is four or

@@ -169,7 +169,7 @@ func TestPods(t *testing.T) {
 		podOf("r-2", owner("ReplicaSet", "r"), gpu1, "Running", 40, 41, -1),
 		// Parts of GPUs.
 		podOf("mig", "", `{"limits":{"nvidia.com/mig-3g.20gb":"1"}}`, "Succeeded", 50, 51, 52),
-		// What is left out.
+		// The rows that are left out.
 		podOf("ds", owner("DaemonSet", "ds"), gpu1, "Running", 0, 0, -1),
 		podOf("wait", "", gpu1, "Pending", 60, -1, -1),
 		podOf("nothing", "", `{}`, "Succeeded", 0, 1, 2),

@@ -76,8 +76,8 @@ type folder struct {
 // mostArchived bounds what is held of an archive.
 const mostArchived = 1 << 30
 
-// openFolder opens a folder, or an archive of one. What encloses all files of an
-// archive is left out of their paths.
+// openFolder opens a folder, or an archive of one. A folder that encloses all
+// files of an archive is left out of their paths.
 func openFolder(where string) (*folder, error) {
 	info, err := os.Stat(where)
 	if err != nil || info.IsDir() {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/norn-scheduler/norn/param"
+	"github.com/norn-scheduler/norn/policy/param"
 )
 
 // Format is a way in which a trace is written.
@@ -81,7 +81,7 @@ func Named(name string, extra []Format) (Format, error) {
 	if i := slices.IndexFunc(known, is); i >= 0 {
 		return known[i], nil
 	}
-	return Format{}, fmt.Errorf("%q is no format of traces; known are %s%s", name, strings.Join(names, ", "), param.Near(name, names))
+	return Format{}, fmt.Errorf("%q is not a format of traces; known are %s%s", name, strings.Join(names, ", "), param.Near(name, names))
 }
 
 // errUnknown says that a file is in no known format.

@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Traces of Gavel (OSDI 2020) and Shockwave (NSDI 2023): lines of fields

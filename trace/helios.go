@@ -3,8 +3,8 @@ package trace
 import (
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Helios: Slurm logs of four SenseTime clusters, April to September 2020 (Hu et

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
 // Inputs of published simulators that tell how much work a job has and leave

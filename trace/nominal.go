@@ -169,9 +169,9 @@ var synergyIterations = map[string]float64{
 }
 
 // arenaSeconds is seconds per iteration with a batch of 256 on one V100, and
-// arenaTypes what other GPU types take in its place: a fit to the 318 measured
-// best plans that are published with Arena (half are within 12%, nine in ten
-// within 42%).
+// arenaTypes the time on other GPU types relative to that. Both are a fit to
+// the 318 measured best plans that are published with Arena (half are within
+// 12%, nine in ten within 42%).
 var arenaSeconds = map[string]float64{
 	"bert__760M": 19.5, "bert__1.3B": 31.1, "bert__2.6B": 47.6, "bert__6.7B": 105,
 	"moe__690M": 6.8, "moe__1.3B": 11.7, "moe__2.4B": 16.3, "moe__10B": 27.8, "moe__27B": 29.6,

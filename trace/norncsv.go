@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // nornCSV is Norn's own CSV, for people to write by hand: a header in any
@@ -56,6 +56,7 @@ func (c *ownCSV) columns() []Column {
 		Opt("model", Model).Or("none"),
 		Opt("backbone", backbone).Or("none"),
 		Opt("dataset", Dataset).Or("none"),
+		Opt("share", Flag(func(r *Row) *bool { return &r.Job.Share })).Or("no"),
 		Opt("batch", Batch).Or("unknown"),
 		Opt("units", Units("")).Or("unknown"),
 		Opt("unit", func(r *Row, v []byte) error { r.Job.Unit = r.Text(v); return nil }).Or("none"),

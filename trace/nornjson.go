@@ -6,9 +6,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/internal/jsontext"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/jsontext"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // nornJSON is Norn's own JSON Lines. The first line says what the file is; each
@@ -24,7 +24,7 @@ func nornJSON() Format {
 			if len(line) == 0 || line[0] != '{' {
 				return 0
 			}
-			if err := readTraceHeader(line, &traceHeader{}); err != nil {
+			if err := readTraceHeader(line, &traceHeader{}); err != nil && !errors.Is(err, errNewer) {
 				return 0
 			}
 			return 1000
@@ -59,6 +59,9 @@ type traceHeader struct {
 
 const traceVersion = 1
 
+// errNewer is the error of a trace that a later version of this program has written.
+var errNewer = errors.New("a newer norn is needed")
+
 func readTraceHeader(line []byte, h *traceHeader) error {
 	t := jsontext.NewReader(line)
 	err := t.Object(func(key []byte) (err error) {
@@ -81,12 +84,14 @@ func readTraceHeader(line []byte, h *traceHeader) error {
 		return err
 	})
 	switch {
+	case h.what == "trace" && h.version > traceVersion: // whatever else it tells
+		return fmt.Errorf("is a trace of version %d, this program reads version %d: %w", h.version, traceVersion, errNewer)
 	case err != nil:
 		return err
 	case h.what != "trace":
 		return errors.New(`is no trace: it should begin with {"norn":"trace"`)
 	case h.version != traceVersion:
-		return fmt.Errorf("is of version %d, known is %d", h.version, traceVersion)
+		return fmt.Errorf("is a trace of version %d, this program reads version %d", h.version, traceVersion)
 	}
 	return t.End()
 }
@@ -180,22 +185,21 @@ type JobText struct {
 	worked bool   // work was told
 }
 
-// Read reads a job from where r stands. The object must not tell how long the
-// job really runs.
-func (s *JobText) Read(r *jsontext.Reader, j *job.Job) error {
+// Read reads the job that stands at byte at of a text, as AppendJob has written it,
+// and returns the byte behind it; errors name bytes of the text. The object must not
+// tell how long the job really runs.
+func (s *JobText) Read(text []byte, at int, j *job.Job) (end int, err error) {
 	if s.pool == nil {
 		s.pool = &pool{}
 	}
-	s.text = *r
+	s.text.ResetAt(text, at)
 	*j = job.Job{}
-	err := s.read(j, nil)
-	*r = s.text
-	if err == nil {
+	if err = s.read(j, nil); err == nil {
 		if j.Demand, err = s.pool.whole(&s.d); err != nil {
 			err = fmt.Errorf("job %s: %w", j.Key, err)
 		}
 	}
-	return err
+	return s.text.At(), err
 }
 
 func (s *JobText) read(j *job.Job, t *Truth) error {
@@ -224,6 +228,8 @@ func (s *JobText) jobField(j *job.Job, t *Truth, key []byte) error {
 		return s.string(&j.Backbone)
 	case "dataset":
 		return s.string(&j.Dataset)
+	case "share":
+		return s.bool(&j.Share)
 	case "unit":
 		return s.string(&j.Unit)
 	case "units":

@@ -13,9 +13,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Pairs is what was measured of jobs on one GPU, two at a time.

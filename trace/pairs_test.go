@@ -8,10 +8,10 @@ import (
 	"testing"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/internal/shared"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/trace"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // written is a file with a content.

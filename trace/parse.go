@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
 // ParseInt reads a whole number, which may be written with zeros after a

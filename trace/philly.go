@@ -5,7 +5,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
 // The Philly trace: training jobs of a Microsoft cluster, August to December

@@ -7,8 +7,8 @@ import (
 	"io"
 	"time"
 
+	"github.com/norn-scheduler/norn/internal/jsontext"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/jsontext"
 )
 
 // podsFormat is a list of pods as kubectl get pods -o json writes it (with -A

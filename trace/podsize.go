@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
 // podSize is what a pod asks for.
@@ -139,7 +139,7 @@ func quantity(text string) (float64, error) {
 	}
 	v, err := strconv.ParseFloat(number, 64)
 	if v *= factor; err != nil || math.IsNaN(v) || v < 0 || v > maxQuantity {
-		return 0, fmt.Errorf("%q is no quantity", text)
+		return 0, fmt.Errorf("%q is not a quantity", text)
 	}
 	return v, nil
 }

@@ -13,9 +13,10 @@ import (
 )
 
 // Options says how to read a trace and what of it. The zero Options reads all
-// of it as it is. They take effect in the order of the groups below: a file is decoded
-// row by row, each row is checked and simplified, jobs are put into order of submission,
-// some are selected, and what is given out is put on a clock and numbered from zero.
+// of it as it is. They take effect in the order of the groups below. A file is
+// decoded row by row, and each row is checked and simplified. Jobs are put into
+// order of submission, and some are selected. Those that are left are put on a
+// clock and numbered from zero.
 type Options struct {
 	// How a file is decoded.
 	Format   string   // name of the format; empty: told from the content

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // sacctFormat is an export of Slurm's accounting: sacct --parsable2 (or

@@ -3,11 +3,11 @@ package trace
 import (
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/unit"
 )
 
-// What setters expect to find, with the limits that they set.
+// The values that setters expect, with their limits.
 const (
 	wantWhole    Want = "a whole number from -2147483648 to 2147483647"
 	wantCount    Want = "a whole number from 0 to 1000000"

@@ -144,10 +144,10 @@ func TestAFSTable(t *testing.T) {
 	}
 }
 
-// TestSynergyRounds holds nominal run times against a published simulation: in
+// TestSynergyRounds compares nominal run times with a published simulation. In
 // rounds of 300 s, a job that starts in the first round ends with the round in
-// which its work is done, or with the next where it is done shortly before the
-// end of a round.
+// which its work is done. If that is done shortly before the end of a round,
+// the job ends with the next one.
 func TestSynergyRounds(t *testing.T) {
 	golden := shared.Path(t, "golden/synergy/static100-FIFO-fair.csv")
 	_, rows, err := readColumns(golden, "job_id", "end")

@@ -13,8 +13,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Summary is the statistics of a trace. Durations are over all attempts of a

@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Table describes a format whose rows are lines and whose columns are
@@ -39,8 +39,8 @@ type Column struct {
 
 // Setter stores the text of a field, which is not empty, in a row. An error of
 // type Want says what it expected; the Reader adds where that was and what it
-// found. LeaveOut leaves out the row. What a setter keeps for Finish belongs
-// into RowState.
+// found. LeaveOut leaves out the row. Values that a setter keeps for Finish
+// belong into RowState.
 type Setter func(r *Row, field []byte) error
 
 // Col is a column that a file must have, with something in each row.
@@ -113,9 +113,10 @@ func (r *Row) Text(field []byte) string { return r.In.pool.text(field) }
 func (r *Row) Unique(field []byte) string { return r.In.pool.unique(field) }
 
 // CSV makes a format of a table. The function is called once for each file, for
-// what setters keep from row to row, such as the sum of intervals (what they keep
-// for one row belongs into RowState); it is also called to learn the columns,
-// then with an Input of which only the Options, all zero, are set.
+// what setters keep from row to row, such as the sum of intervals. Values that
+// they keep for one row belong into RowState. The function is also called to
+// learn the columns, then with an Input of which only the Options, all zero,
+// are set.
 func CSV(name, title string, table func(in *Input) *Table) Format {
 	shape := table(noInput())
 	return Format{

@@ -5,14 +5,15 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/norn-scheduler/norn/jsontext"
+	"github.com/norn-scheduler/norn/internal/jsontext"
 	"github.com/norn-scheduler/norn/perf"
 )
 
 // ReadThroughputs reads a table of measured throughputs as Gavel and Shockwave
-// publish them (JSON): GPU type, with _unconsolidated for gangs that are spread,
-// -> "('job type', GPUs)" -> "null" -> steps per second alone. What jobs do beside
-// others is left out. Speeds are relative to those on the reference type.
+// publish them (JSON): GPU type, with _unconsolidated for gangs that are
+// spread, -> "('job type', GPUs)" -> "null" -> steps per second alone.
+// Throughputs of jobs beside others are left out. Speeds are relative to those
+// on the reference type.
 func ReadThroughputs(path, reference string) (*perf.Table, error) {
 	table := &perf.Table{Reference: strings.ToLower(reference)}
 	err := readGavelAlone(path, func(typ string) func(model string, gpus int, steps float64) {
@@ -30,10 +31,10 @@ func ReadThroughputs(path, reference string) (*perf.Table, error) {
 	return table, nil
 }
 
-// readGavelAlone reads the speeds of jobs alone from a table of throughputs, in the
-// order of the file, and calls what of returns for each job of a GPU type; nil passes
-// over a type. What jobs do beside others, which is most of such a file, is
-// passed over as text.
+// readGavelAlone reads the speeds of jobs alone from a table of throughputs, in
+// the order of the file, and calls what of returns for each job of a GPU type;
+// nil passes over a type. Throughputs of jobs beside others, which are most of
+// such a file, are skipped as text.
 func readGavelAlone(path string, of func(typ string) func(model string, gpus int, steps float64)) error {
 	content, err := readPacked(path)
 	if err != nil {

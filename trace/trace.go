@@ -1,12 +1,16 @@
 // Package trace reads and writes streams of jobs: published traces, Norn's own
 // two formats, and what clusters in production say of themselves.
 //
-// Nouns: an Entry is a job and its Truth; the Truth is what only the simulator
-// may know: how long the job really runs, in which attempts, and how it ends; a
-// Source is a stream of entries; a Format turns a file into one; a Reader opens
-// a file in whatever format it is and gives its entries in order of submission;
-// the Info says what the Reader has met, assumed and left out; a Summary is the
-// statistics of a source.
+// Nouns:
+//   - An Entry is a job and its Truth.
+//   - The Truth is what only the simulator may know: how long the job really
+//     runs, in which attempts, and how it ends.
+//   - A Source is a stream of entries.
+//   - A Format turns a file into a Source.
+//   - A Reader opens a file in whatever format it is and gives its entries in
+//     order of submission.
+//   - The Info says what the Reader has met, assumed and left out.
+//   - A Summary is the statistics of a source.
 //
 // Units: times are durations since the zero of the trace. Where a file tells
 // the time of day, zero is the first submission that is read and Info.Origin
@@ -22,8 +26,8 @@ import (
 	"io"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Entry is one job of a trace.
@@ -89,8 +93,8 @@ func (o Outcome) Phase() job.Phase {
 
 // Source is a stream of jobs in order of submission, numbered from zero.
 type Source interface {
-	// Next fills e with the next job; io.EOF at the end. What e points to is the
-	// caller's to keep.
+	// Next fills e with the next job; io.EOF at the end. The caller may keep
+	// everything to which e points.
 	Next(e *Entry) error
 }
 

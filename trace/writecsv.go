@@ -9,9 +9,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/internal/jsontext"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/jsontext"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // csvColumn is a column of Norn's CSV: it appends its field of a job, or
@@ -127,6 +127,12 @@ func csvColumns(origin time.Time, byDay bool) []csvColumn {
 		text("model", func(j *job.Job) string { return j.Model }),
 		text("backbone", func(j *job.Job) string { return j.Backbone }),
 		text("dataset", func(j *job.Job) string { return j.Dataset }),
+		{name: "share", append: func(b []byte, e *Entry) []byte {
+			if e.Job.Share {
+				b = append(b, '1')
+			}
+			return b
+		}},
 		number("batch", func(e *Entry) int64 { return int64(e.Job.Batch) }),
 		text("kind", func(j *job.Job) string { return named(j.Kind, job.Training) }),
 		{name: "units", append: func(b []byte, e *Entry) []byte { return appendFloat(b, e.Job.Units, e.Job.Units != 0) }},

@@ -7,9 +7,9 @@ import (
 	"io"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/internal/jsontext"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/jsontext"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // WriteJSON writes a trace as Norn's JSON Lines, which carry all of it. Text
@@ -102,6 +102,7 @@ func details(f *jsontext.Writer, j *job.Job) {
 	f.Text("model", j.Model)
 	f.Text("backbone", j.Backbone)
 	f.Text("dataset", j.Dataset)
+	f.Bool("share", j.Share)
 	f.Int("batch", int64(j.Batch))
 	f.Float("units", j.Units)
 	f.Text("unit", j.Unit)

@@ -27,12 +27,12 @@ var (
 func (s *shell) cancelCommand() *cobra.Command {
 	return s.actCommand(cancelDeed, &cobra.Command{
 		Short: "End jobs, whether they wait or run",
-		Long: `Cancel ends jobs for good: one that waits leaves the queue, one that runs is told by
-SIGTERM and killed after its grace time. The number of an array without an index
+		Long: `Cancel ends jobs for good. A waiting job leaves the queue. A running job gets SIGTERM
+and is killed after its grace time. The number of an array without an index
 stands for all of its jobs.
 
-Instead of numbers, flags select among your own jobs; --user and --everyone select
-among those of others, where you have the right to.`,
+Instead of numbers, flags select among your own jobs. --user and --everyone select
+among the jobs of others, if you have the right to.`,
 		Example: `  norn cancel 17 18
   norn cancel 20_3
   norn cancel --state waiting --name sweep
@@ -43,8 +43,8 @@ among those of others, where you have the right to.`,
 func (s *shell) holdCommand() *cobra.Command {
 	return s.actCommand(holdDeed, &cobra.Command{
 		Short: "Keep waiting jobs from starting",
-		Long: `Hold keeps jobs that wait from being started until they are released. Flags select
-jobs as with norn cancel.`,
+		Long: `Hold keeps waiting jobs from starting until you release them. Flags select jobs as
+with norn cancel.`,
 		Example: `  norn hold 17
   norn hold --name sweep`,
 	})
@@ -53,7 +53,7 @@ jobs as with norn cancel.`,
 func (s *shell) releaseCommand() *cobra.Command {
 	return s.actCommand(releaseDeed, &cobra.Command{
 		Short: "Let held jobs start",
-		Long:  `Release lets jobs start that are held. Flags select jobs as with norn cancel.`,
+		Long:  `Release lets held jobs start. Flags select jobs as with norn cancel.`,
 		Example: `  norn release 17
   norn release --all`,
 	})
@@ -62,9 +62,9 @@ func (s *shell) releaseCommand() *cobra.Command {
 func (s *shell) requeueCommand() *cobra.Command {
 	return s.actCommand(requeueDeed, &cobra.Command{
 		Short: "Stop running jobs and let them wait again",
-		Long: `Requeue takes running jobs from their GPUs, as a preemption would, and lets them wait
-again: a job with a checkpoint goes on from there, another begins anew. Flags
-select jobs as with norn cancel.`,
+		Long: `Requeue takes running jobs off their GPUs, as a preemption would, and lets them wait
+again. A job with a checkpoint goes on from there; any other begins anew. Flags select
+jobs as with norn cancel.`,
 		Example: `  norn requeue 17
   norn requeue --user ann --state running`,
 	})
@@ -90,7 +90,7 @@ func (s *shell) actCommand(d deed, cmd *cobra.Command) *cobra.Command {
 	fl := cmd.Flags()
 	fl.BoolVar(&f.all, "all", false, "all your jobs")
 	fl.BoolVar(&f.everyone, "everyone", false, "select among the jobs of all users (operators)")
-	fl.BoolVarP(&f.quiet, "quiet", "q", false, "print nothing but errors")
+	fl.BoolVarP(&f.quiet, "quiet", "q", false, "print only errors")
 	f.selection.flags(cmd, s)
 	f.format.flags(cmd)
 	whereFlags(cmd)
@@ -125,7 +125,7 @@ func (f *acting) run(cmd *cobra.Command, d daemon, ids []string) error {
 // others are named.
 func (f *acting) chosen() (api.Query, error) {
 	if f.empty() && !f.all && !f.everyone {
-		return api.Query{}, misused("say which jobs: their numbers, or flags such as --name, --state or --all")
+		return api.Query{}, misused("name the jobs: by number, or by flags such as --name, --state or --all")
 	}
 	if len(f.users) == 0 && !f.everyone {
 		f.me = true
@@ -177,9 +177,9 @@ func (s *shell) resizeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "resize JOB GPUS",
 		Short: "Give a running job another number of GPUs",
-		Long: `Resize gives a job that can be resized another number of GPUs, within the range that
-it was submitted with. It is stopped as for a preemption and goes on with its new
-size; where that costs work, norn why tells how much.`,
+		Long: `Resize gives a running job another number of GPUs, within the range with which it was
+submitted. The job is stopped as for a preemption and goes on at its new size. If that
+costs work, norn why tells how much.`,
 		Example:           `  norn resize 17 4`,
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: s.completeFirstJob(func(st api.State) bool { return st == api.Running }),
@@ -187,7 +187,7 @@ size; where that costs work, norn why tells how much.`,
 	cmd.RunE = s.asked(func(cmd *cobra.Command, d daemon, args []string) error {
 		gpus, err := strconv.ParseFloat(args[1], 64)
 		if err != nil || !(gpus > 0 && gpus <= 10000) {
-			return misused("%q is no number of GPUs: write norn resize %s 2", args[1], args[0])
+			return misused("%q is not a number of GPUs: write norn resize %s 2", args[1], args[0])
 		}
 		if err := d.Resize(cmd.Context(), args[0], api.Resize{GPUs: gpus}); err != nil {
 			return err

@@ -25,8 +25,8 @@ func packed(t *testing.T) string {
 	return path
 }
 
-// What policies believe changes what they do; what they learn is in the log, and only
-// when they learn.
+// Beliefs of policies change their decisions. Lessons are in the log only if
+// policies learn.
 func TestSharingBelief(t *testing.T) {
 	path := packed(t)
 	sim := func(belief string) (table, dir string) {

@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/norn-scheduler/norn/clusterspec"
-	"github.com/norn-scheduler/norn/param"
+	"github.com/norn-scheduler/norn/policy/param"
+	"github.com/norn-scheduler/norn/trace/clusterspec"
 )
 
 func clusterCommand() *cobra.Command {
@@ -16,7 +16,7 @@ func clusterCommand() *cobra.Command {
 		Use:   "cluster [SPEC]",
 		Short: "Show the cluster that a spec describes, or list the presets",
 		Long: `SPEC is a shorthand (16x8:V100), the name of a preset (philly), a YAML file, or a
-node list in a format of others; docs/clusters.md describes them.`,
+node list in the format of another program. docs/clusters.md describes them.`,
 		Example: `  norn cluster 16x8:V100+4x4:P100
   norn cluster philly
   norn cluster 16x8:V100 --yaml > cluster.yaml`,

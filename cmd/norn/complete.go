@@ -6,11 +6,11 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/norn-scheduler/norn/clusterspec"
 	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/eventlog/replay"
 	"github.com/norn-scheduler/norn/policy"
-	"github.com/norn-scheduler/norn/replay"
 	"github.com/norn-scheduler/norn/trace"
+	"github.com/norn-scheduler/norn/trace/clusterspec"
 )
 
 // completer answers the shell with what may be written at a place.

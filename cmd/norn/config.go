@@ -14,10 +14,10 @@ import (
 func configCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
-		Short: "Check and show the configuration of the daemon, make tokens",
-		Long: `Config works on the file that norn up reads: /etc/norn/norn.yaml for root, else
-norn/norn.yaml in $XDG_CONFIG_HOME or ~/.config. Without a file the defaults are in
-force; norn config show --default prints them with a comment for every key.`,
+		Short: "Check and show the configuration of the daemon, and make tokens",
+		Long: `Config works on the file that norn up reads. For root that is /etc/norn/norn.yaml, and
+for others norn/norn.yaml in $XDG_CONFIG_HOME or ~/.config. Without a file the defaults
+are in force. norn config show --default prints them with a comment for every key.`,
 		Example: `  norn config show --default
   norn config check
   norn config token ci`,
@@ -29,10 +29,10 @@ force; norn config show --default prints them with a comment for every key.`,
 func configCheckCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "check [FILE]",
-		Short: "Say what is wrong with a configuration, or what it puts in force",
-		Long: `Check reads a configuration as norn up does. A mistake is told with its line and
-with what to write instead, and the exit code is 1; else everything that the file
-puts in force is printed.`,
+		Short: "Check a configuration, and show the settings that it puts in force",
+		Long: `Check reads a configuration as norn up does. For a mistake it names the line and says
+what to write instead, and the exit code is 1. Otherwise it prints all settings that the
+file puts in force.`,
 		Example: `  norn config check
   norn config check norn.yaml`,
 		Args: cobra.MaximumNArgs(1),
@@ -54,15 +54,15 @@ func configShowCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show [FILE]",
 		Short: "Print a whole configuration with a comment for every key",
-		Long: `Show prints what a file puts in force as a whole file again, or, with --default, what
-is in force without one. What it prints can be read as a file.`,
+		Long: `Show prints all settings that a file puts in force. With --default it prints the settings
+that are in force without a file. The output is itself a configuration file.`,
 		Example: `  norn config show
   norn config show --default > norn.yaml`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if byDefault {
 				if len(args) > 0 {
-					return misused("--default shows what is in force without a file: leave %s out", args[0])
+					return misused("--default shows the settings without a file: leave %s out", args[0])
 				}
 				return config.Default().Write(cmd.OutOrStdout())
 			}
@@ -90,9 +90,9 @@ func loadConfig(errOut io.Writer, args []string) (*config.Config, error) {
 	case err != nil:
 		return nil, err
 	case from != "":
-		fmt.Fprintf(errOut, "norn: %s is in order; in force is\n", from)
+		fmt.Fprintf(errOut, "norn: %s is correct; these settings are in force\n", from)
 	case config.Path() != "":
-		fmt.Fprintf(errOut, "norn: there is no %s; in force are the defaults\n", config.Path())
+		fmt.Fprintf(errOut, "norn: there is no %s; the defaults are in force\n", config.Path())
 	}
 	return c, nil
 }
@@ -102,9 +102,9 @@ func configTokenCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "token NAME",
 		Short: "Make a token with which a program can call Norn over TCP",
-		Long: `Token makes a secret that proves who calls over TCP, prints it once, and prints the
-line for listen.tokens of the configuration, in which its SHA-256 hash alone stands.
-NAME says in the file whose it is.`,
+		Long: `Token makes a secret that proves who calls over TCP, and prints it once. It also prints
+the line for listen.tokens of the configuration, which holds only the SHA-256 hash of the
+secret. NAME is the name of the token in that file.`,
 		Example: `  norn config token ci
   norn config token ci --user alice
   norn config token admin --user root --operator`,
@@ -114,7 +114,7 @@ NAME says in the file whose it is.`,
 			if t.User == "" {
 				me, err := user.Current()
 				if err != nil {
-					return fmt.Errorf("who calls is not known (%w): name the user with --user", err)
+					return fmt.Errorf("the calling user is not known (%w): name the user with --user", err)
 				}
 				t.User = me.Username
 			}
@@ -124,7 +124,7 @@ NAME says in the file whose it is.`,
 			var secret string
 			secret, t.Hash = config.NewToken()
 			out, note := cmd.OutOrStdout(), cmd.ErrOrStderr()
-			fmt.Fprintln(note, "The token; it is not kept anywhere and cannot be shown again:")
+			fmt.Fprintln(note, "The token, which is not kept anywhere and cannot be shown again:")
 			if _, err := fmt.Fprintln(out, secret); err != nil {
 				return err
 			}
@@ -133,7 +133,7 @@ NAME says in the file whose it is.`,
 			return err
 		},
 	}
-	cmd.Flags().StringVarP(&t.User, "user", "u", "", "whom jobs that are submitted with it run as (default: who calls)")
-	cmd.Flags().BoolVar(&t.Operator, "operator", false, "it may see and touch everybody's jobs")
+	cmd.Flags().StringVarP(&t.User, "user", "u", "", "user that jobs submitted with it run as (default: the calling user)")
+	cmd.Flags().BoolVar(&t.Operator, "operator", false, "it may see and change the jobs of all users")
 	return cmd
 }

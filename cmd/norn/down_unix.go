@@ -50,7 +50,7 @@ func down(ctx context.Context, state string) error {
 	}
 	pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
 	if err != nil || pid <= 1 {
-		return fmt.Errorf("%s names no process", filepath.Join(state, pidFile))
+		return fmt.Errorf("%s does not name a process", filepath.Join(state, pidFile))
 	}
 	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
 		return fmt.Errorf("ending process %d: %w", pid, err)

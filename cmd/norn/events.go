@@ -19,7 +19,7 @@ import (
 )
 
 // errSeen ends a watch that has told all that was asked for.
-var errSeen = errors.New("all events are told")
+var errSeen = errors.New("there are no more events")
 
 // watching is what norn events was asked.
 type watching struct {
@@ -34,14 +34,14 @@ func (s *shell) eventsCommand() *cobra.Command {
 	f := &watching{shell: s}
 	cmd := &cobra.Command{
 		Use:   "events [JOB...]",
-		Short: "Show what happens: submissions, starts, preemptions, ends",
-		Long: `Events shows the events that Norn remembers, of all jobs that you may see or of
-those that are named. With --follow it goes on with what happens. With -o json each
-event is one line.
+		Short: "Show events: submissions, starts, preemptions, ends",
+		Long: `Events shows the events that Norn remembers, of all jobs that you may see or of the
+named ones. With --follow it goes on with new events. With -o json each event is one
+line.
 
---log copies the event log itself, the whole truth of this machine: a log for each
-start of norn up and each change of its policy, one behind the other, oldest first.
-It needs the rights of an operator.`,
+--log copies the event log itself, the whole history of this machine. It has one log
+for each start of norn up and each change of its policy, oldest first. --log needs the
+rights of an operator.`,
 		Example: `  norn events
   norn events -f 17
   norn events -f -o json
@@ -50,8 +50,8 @@ It needs the rights of an operator.`,
 		RunE:              s.asked(f.run),
 	}
 	fl := cmd.Flags()
-	fl.BoolVarP(&f.follow, "follow", "f", false, "go on with what happens")
-	fl.Int64Var(&f.since, "since", 0, "from the event of this number on")
+	fl.BoolVarP(&f.follow, "follow", "f", false, "go on with new events")
+	fl.Int64Var(&f.since, "since", 0, "begin with the event of this number")
 	fl.StringVar(&f.log, "log", "", `copy the event log to this file, "-" for standard output`)
 	f.format.flags(cmd)
 	whereFlags(cmd)

@@ -7,23 +7,23 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/norn-scheduler/norn/eventlog"
-	"github.com/norn-scheduler/norn/replay"
+	"github.com/norn-scheduler/norn/eventlog/replay"
 )
 
 func explainCommand() *cobra.Command {
 	asJSON, learnt, most := false, false, 0
 	cmd := &cobra.Command{
 		Use:   "explain LOG [JOB]",
-		Short: "Tell the life of one job: why it waited, where it ran, who stopped it",
-		Long: `Explain reads an event log and tells the life of one job, with the reason for
-every wait and every preemption, what stood in its way at that moment, and when
-it would have fitted. JOB is the job's name in the trace, or # and its number.
-Without a JOB it lists the jobs, those that waited longest first; with --learnt
-what the scheduler has learnt of models that share a GPU.
+		Short: "Tell the life of one job: why it waited, where it ran, which job preempted it",
+		Long: `Explain reads an event log and tells the life of one job. It gives the reason for
+every wait and every preemption, the obstacles at that moment, and the moment at which
+the job would have fitted. JOB is the job's name in the trace, or # and its number.
+Without a JOB, explain lists the jobs, those that waited longest first. With --learnt
+it lists what the scheduler has learnt about models that share a GPU.
 
-LOG is the file, or the folder that norn sim --out made for a policy. Several logs
-in one file, as norn events --log writes them, are one. A log that breaks off,
-because norn was killed or still writes it, is told as far as it goes.`,
+LOG is the file, or the folder that norn sim --out made for a policy. Several logs in
+one file, as norn events --log writes them, count as one. A log may break off because
+norn was killed or still writes it; explain then tells it as far as it goes.`,
 		Example: `  norn explain results/fifo
   norn explain results/fifo 1234
   norn explain results/tiresias/events.log.zst '#17' --json
@@ -58,7 +58,7 @@ because norn was killed or still writes it, is told as far as it goes.`,
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
-	cmd.Flags().BoolVar(&learnt, "learnt", false, "list what was learnt of models that share a GPU")
+	cmd.Flags().BoolVar(&learnt, "learnt", false, "list what was learnt about models that share a GPU")
 	cmd.Flags().IntVar(&most, "limit", 20, "without a JOB: list at most so many (0: all)")
 	return cmd
 }
@@ -70,7 +70,7 @@ func lessons(cmd *cobra.Command, log *eventlog.File, asJSON bool) error {
 		return err
 	}
 	if torn {
-		fmt.Fprintln(cmd.ErrOrStderr(), "norn: the log breaks off: this is what was learnt until then")
+		fmt.Fprintln(cmd.ErrOrStderr(), "norn: the log breaks off; this was learnt until then")
 	}
 	if asJSON {
 		return writeJSON(cmd.OutOrStdout(), all)
@@ -95,10 +95,10 @@ func list(cmd *cobra.Command, log *eventlog.File, asJSON bool, most int) error {
 		return err
 	}
 	if l.Torn {
-		fmt.Fprintln(cmd.ErrOrStderr(), "norn: the log breaks off: jobs are shown as they stood then")
+		fmt.Fprintln(cmd.ErrOrStderr(), "norn: the log breaks off; jobs are shown as they stood then")
 	}
 	if l.Gaps > 0 {
-		fmt.Fprintf(cmd.ErrOrStderr(), "norn: %s before another one goes on: what was told in between is missing\n", breaks(l.Gaps))
+		fmt.Fprintf(cmd.ErrOrStderr(), "norn: %s before another one goes on; the events in between are missing\n", breaks(l.Gaps))
 	}
 	if more := len(l.Jobs) - most; most > 0 && more > 0 {
 		fmt.Fprintf(cmd.ErrOrStderr(), "norn: %d more jobs (--limit 0 lists all); norn explain %s JOB tells the life of one\n", more, log.Path)

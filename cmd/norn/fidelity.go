@@ -12,11 +12,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/internal/grid"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/local/fidelity"
-	"github.com/norn-scheduler/norn/run"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // fidelityFlags is what norn fidelity was asked.
@@ -40,17 +40,16 @@ func fidelityCommand() *cobra.Command {
 	var f fidelityFlags
 	cmd := &cobra.Command{
 		Use:   "fidelity",
-		Short: "Hold the simulator against real processes on this machine",
+		Short: "Compare the simulator with real processes on this machine",
 		Long: `Fidelity runs a generated trace live: real processes under a real daemon in a folder
-of its own, on declared slots, with every time divided by --compress, those in the
-settings of the policy too. Then it simulates the same trace with the costs of
-starts, checkpoints and restores that it has measured, and prints both side by
-side: job completion times, the order of completions, and every decision, with
-the causes of the differences. It fails when a mean JCT is further off than
---bound.
+of its own, on declared slots. It divides every time by --compress, including times in
+the settings of the policy. Then it simulates the same trace with the measured costs of
+starts, checkpoints and restores. It prints both side by side: job completion times, the
+order of completions, and every decision, with the causes of the differences. It fails
+if a mean JCT differs by more than --bound.
 
-Jobs sleep, unless --burn is given; then they need a core for each device. Let
-little else run meanwhile. docs/fidelity.md says how to read the tables.`,
+Jobs sleep, unless --burn is given; then they need a core for each device. Let little
+else run meanwhile. docs/fidelity.md says how to read the tables.`,
 		Example: `  norn fidelity
   norn fidelity --policy srtf,'tiresias(limits=3600,36000)' --jobs 30 --seed 7
   norn fidelity --policy srtf --stop freeze --json`,
@@ -61,14 +60,14 @@ little else run meanwhile. docs/fidelity.md says how to read the tables.`,
 	fl.StringArrayVarP(&f.policies, "policy", "p", []string{"fifo,srtf,tiresias,drf"}, "policies, as norn sim takes them; their times are those of the trace")
 	fl.IntVar(&f.jobs, "jobs", 60, "number of jobs")
 	fl.IntVar(&f.devices, "devices", 4, "declared slots")
-	fl.Float64Var(&f.compress, "compress", 1000, "by what times are divided")
-	fl.Uint64Var(&f.seed, "seed", 2, "of the trace")
-	fl.Float64Var(&f.load, "load", 0.9, "devices that the jobs ask for on average, over those that there are")
+	fl.Float64Var(&f.compress, "compress", 1000, "factor by which times are divided")
+	fl.Uint64Var(&f.seed, "seed", 2, "seed of the trace")
+	fl.Float64Var(&f.load, "load", 0.9, "devices that the jobs ask for on average, divided by the number of devices")
 	fl.StringVar(&f.maxRun, "max-run", "6h", "jobs that run longer are left out of the trace")
 	fl.BoolVar(&f.burn, "burn", false, "jobs burn CPU time instead of sleeping")
-	fl.StringVar(&f.stop, "stop", "checkpoint", "what jobs do when they have to leave: checkpoint or freeze")
-	fl.StringVar(&f.bound, "bound", "5%", "by how much the mean JCTs may differ")
-	fl.StringVar(&f.keep, "keep", "", "folder for event logs and files of the runs, which are thrown away otherwise")
+	fl.StringVar(&f.stop, "stop", "checkpoint", "how jobs leave their devices: checkpoint or freeze")
+	fl.StringVar(&f.bound, "bound", "5%", "largest difference of the mean JCTs")
+	fl.StringVar(&f.keep, "keep", "", "folder for event logs and files of the runs, which are otherwise removed")
 	fl.BoolVar(&f.asJSON, "json", false, "write JSON")
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress")
 	complete(cmd, map[string]completer{"policy": completeList(policyNames), "keep": files})
@@ -114,7 +113,7 @@ func (f *fidelityFlags) run(cmd *cobra.Command) error {
 }
 
 // trial is what all policies have in common.
-func (f *fidelityFlags) trial() (t *fidelity.Trial, compared []run.Choice, bound float64, err error) {
+func (f *fidelityFlags) trial() (t *fidelity.Trial, compared []experiment.Choice, bound float64, err error) {
 	if compared, err = choices(f.policies, nil); err != nil {
 		return nil, nil, 0, err
 	}
@@ -155,7 +154,7 @@ func missed(all []*fidelity.Result, bound float64) error {
 	if len(names) == 0 {
 		return nil
 	}
-	return fmt.Errorf("the mean JCT is further off than %v %%: %s", 100*bound, strings.Join(names, ", "))
+	return fmt.Errorf("the mean JCT differs by more than %v %%: %s", 100*bound, strings.Join(names, ", "))
 }
 
 func (f *fidelityFlags) json(out io.Writer, all []*fidelity.Result) error {
@@ -172,7 +171,7 @@ func (f *fidelityFlags) json(out io.Writer, all []*fidelity.Result) error {
 }
 
 // text prints the tables.
-func (f *fidelityFlags) text(out io.Writer, jobs run.Jobs, all []*fidelity.Result) error {
+func (f *fidelityFlags) text(out io.Writer, jobs experiment.Jobs, all []*fidelity.Result) error {
 	live := all[0].Live.Makespan
 	fmt.Fprintf(out, "%d jobs on %d devices, times divided by %v: %s of trace took %s live.\n\n",
 		len(jobs), f.devices, f.compress, unit.Human(time.Duration(float64(live)*f.compress).Round(time.Minute)), seconds(live))
@@ -186,7 +185,7 @@ func (f *fidelityFlags) text(out io.Writer, jobs run.Jobs, all []*fidelity.Resul
 	if err := t.Write(out, 0); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "\nWhat transitions took live, mean and most; the simulator is given the means.\n\n")
+	fmt.Fprintf(out, "\nTimes of transitions live, mean and largest; the simulator uses the means.\n\n")
 	t = grid.Table{Cols: columns("policy", "submission", "", "start", "", "restore", "", "checkpoint", "", "leave", "")}
 	for _, r := range all {
 		row := []string{r.Policy}

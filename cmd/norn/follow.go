@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/api"
-	"github.com/norn-scheduler/norn/client"
+	"github.com/norn-scheduler/norn/api/client"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/internal/grid"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 const (
@@ -232,7 +232,7 @@ func (f *follower) show(ctx context.Context, id string, tail int, out io.Writer)
 		case j.Run == shown:
 			return nil
 		case shown > 0:
-			fmt.Fprintf(f.remarks, "norn: run %d of job %s begins\n", j.Run, id)
+			fmt.Fprintf(f.remarks, "norn: run %d of job %s starts\n", j.Run, id)
 		}
 		if err := f.showRun(ctx, id, j.Run, tail, out); err != nil {
 			return err

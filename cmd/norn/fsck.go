@@ -19,16 +19,15 @@ func (s *shell) fsckCommand() *cobra.Command {
 	repair := false
 	cmd := &cobra.Command{
 		Use:   "fsck",
-		Short: "Check all that Norn keeps, and mend it",
-		Long: `Fsck holds all that Norn keeps against itself: the event log, the history and the
-folders of jobs and runs against each other, and every file against its checksum. It
-says what is wrong, and with --repair mends what can be mended; what cannot be is set
-aside, never thrown away, in the folder aside of the state folder. It may be repeated.
+		Short: "Check the state folder of Norn, and repair it",
+		Long: `Fsck checks the state folder. It compares the event log, the history and the folders of
+jobs and runs with each other, and every file with its checksum. It lists what is wrong.
+With --repair it repairs what it can, and moves the rest to the folder aside of the state
+folder. It never deletes anything, and may be repeated.
 
-Where a Norn runs, it is asked to; that needs the rights of an operator. Else the
-state folder is read here; give it the --devices that norn up has. norn up mends the same at every start, so that fsck is for
-those who want to know. Without --repair, and where something cannot be mended, the
-exit code is 1 if anything is wrong.`,
+If a Norn runs, it does the check; that needs the rights of an operator. Otherwise fsck
+reads the state folder itself; give it the --devices that norn up has. norn up makes the same repairs at every start, so you need
+fsck only to see them. The exit code is 1 if anything is wrong and was not repaired.`,
 		Example: `  norn fsck
   norn fsck --repair
   norn fsck --state /backup/norn --json`,
@@ -51,7 +50,7 @@ exit code is 1 if anything is wrong.`,
 		}
 		return err
 	}
-	cmd.Flags().BoolVar(&repair, "repair", false, "mend what can be mended, and set aside what cannot")
+	cmd.Flags().BoolVar(&repair, "repair", false, "repair what can be repaired, and set the rest aside")
 	cmd.Flags().StringVar(&f.config, "config", "", "configuration (default: "+config.Path()+", if it is there)")
 	cmd.Flags().StringVar(&f.state, "state", "", "state folder, instead of that of the configuration")
 	cmd.Flags().StringVar(&f.devices, "devices", "", "what norn up shares out here, as its flag of that name")

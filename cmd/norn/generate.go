@@ -5,9 +5,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/trace"
 	"github.com/norn-scheduler/norn/trace/gen"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // likeDLRM is what a user writes for a batch of recommendation jobs, which is no log
@@ -28,7 +28,7 @@ func (d *dlrmFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&d.list, "list", "memory", "like dlrm: the task list: memory, balance, bandwidth or computing")
 	f.StringVar(&d.gap, "gap", "0s", "like dlrm: mean time between submissions (0: all at once)")
-	f.IntVar(&d.outliers, "outliers", 0, "like dlrm: jobs that take 1.4 times the memory that they are estimated to take")
+	f.IntVar(&d.outliers, "outliers", 0, "like dlrm: number of jobs that take 1.4 times their estimated memory")
 }
 
 // source makes the batch; jobs 0 is 24 of them.
@@ -57,7 +57,7 @@ type rationFlags struct {
 
 func (r *rationFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.Float64Var(&r.perHour, "per-hour", 9, "like synergy: jobs submitted in an hour")
+	f.Float64Var(&r.perHour, "per-hour", 9, "like synergy: number of jobs submitted in an hour")
 	f.StringVar(&r.mix, "mix", "20,70,10", "like synergy: per cent of the jobs that train image, language and speech models")
 	f.BoolVar(&r.gangs, "gangs", false, "like synergy: jobs of 1, 2, 4 and 8 GPUs, otherwise of one each")
 }
@@ -70,7 +70,7 @@ func (r *rationFlags) source(jobs int, seed uint64) (trace.Source, error) {
 		return nil, misused("--mix %s: write three numbers, as in 20,70,10", r.mix)
 	}
 	if jobs == 0 {
-		return nil, misused("say how many: --jobs N")
+		return nil, misused("name the number of jobs: --jobs N")
 	}
 	entries, err := gen.NewRations(o)
 	if err != nil {

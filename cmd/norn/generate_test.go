@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// A batch of recommendation jobs goes through a file with all that is told of them: on
-// one GPU and a host device rmixer runs it several times as fast as one job at a time,
-// and explain says beside whom a job ran.
+// A batch of recommendation jobs goes through a file with all that is told of
+// them. On one GPU and a host device, rmixer runs it several times as fast as
+// one job at a time. explain lists the jobs beside which a job ran.
 func TestGenerateDLRM(t *testing.T) {
 	dir := t.TempDir()
 	batch, site := filepath.Join(dir, "batch.jsonl"), file(t, "site.yaml", `
@@ -51,7 +51,7 @@ nodes: [{count: 1, gpus: [{type: V100, count: 1}, {type: cpu, count: 1}]}]
 	}
 }
 
-// What jobs do not tell is assumed when that is wanted, and the user is told.
+// Undeclared properties of jobs are assumed on request, and the user is told.
 func TestAssume(t *testing.T) {
 	jobs := file(t, "jobs.csv", "job,submit,gpus,duration\na,0,1,100\nb,0,1,100\nc,0,2,100\n")
 	_, errOut := works(t, "sim", jobs, "-c", "1x2", "-p", "rmixer", "--assume", "dlrm")

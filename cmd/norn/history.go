@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/internal/grid"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // accounting is what norn history was asked.
@@ -35,10 +35,10 @@ func (s *shell) historyCommand() *cobra.Command {
 	f := &accounting{shell: s}
 	cmd := &cobra.Command{
 		Use:   "history [JOB...]",
-		Short: "List the jobs that have ended, and what they used",
-		Long: `History lists the jobs that ended since a moment, by default within the last day,
-with how they ended, their waits and run times, the GPU-hours they used, and totals.
-With --by it tells the totals of each user, tenant or name instead.`,
+		Short: "List the jobs that have ended, and the GPU-hours that they used",
+		Long: `History lists the jobs that ended since a moment, by default within the last day. It
+shows how they ended, their waits and run times, the GPU-hours they used, and totals.
+With --by it shows the totals of each user, tenant, name or state instead.`,
 		Example: `  norn history
   norn history --since 7d --me
   norn history --since 2026-03-01 --until 2026-04-01 --by user
@@ -50,8 +50,8 @@ With --by it tells the totals of each user, tenant or name instead.`,
 	fl := cmd.Flags()
 	fl.StringVarP(&f.since, "since", "S", "1d", "ended since then: 2h, 7d, today, 2026-03-01, \"2026-03-01 18:00\"")
 	fl.StringVarP(&f.until, "until", "E", "", "ended before then (default: now)")
-	fl.StringVar(&f.by, "by", "", "only totals, by user, tenant, name or state")
-	fl.IntVar(&f.limit, "limit", 0, "only the last so many (0: all)")
+	fl.StringVar(&f.by, "by", "", "show only totals, by user, tenant, name or state")
+	fl.IntVar(&f.limit, "limit", 0, "show only the last so many (0: all)")
 	f.selection.flags(cmd, s)
 	f.format.flags(cmd, "csv")
 	whereFlags(cmd)

@@ -13,8 +13,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/norn-scheduler/norn/api"
-	"github.com/norn-scheduler/norn/unit"
-	"github.com/norn-scheduler/norn/yamltext"
+	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/internal/yamltext"
 )
 
 const (
@@ -36,7 +36,7 @@ func parseJobFile(name string, text []byte, now time.Time) ([]api.JobSpec, error
 	case err != nil:
 		return fail(err)
 	case len(docs) == 0:
-		return fail(errors.New("there is no job in it"))
+		return fail(errors.New("the file has no job"))
 	case len(docs) > maxJobsFile:
 		return fail(fmt.Errorf("more than %d jobs in one file", maxJobsFile))
 	}
@@ -129,7 +129,7 @@ func (r jobReader) list(n ast.Node, v reflect.Value, what string) error {
 	if s, ok := n.(*ast.SequenceNode); ok {
 		entries = s.Values
 	} else if what == "command" {
-		return yamltext.Fault(n, "command is a list, as in [python, train.py]; for a shell write [sh, -c, '...']")
+		return yamltext.Fault(n, "command must be a list, as in [python, train.py]; for a shell write [sh, -c, '...']")
 	}
 	for _, e := range entries {
 		one := reflect.New(v.Type().Elem()).Elem()
@@ -145,7 +145,7 @@ func (r jobReader) list(n ast.Node, v reflect.Value, what string) error {
 func variables(n ast.Node, v reflect.Value, what string) error {
 	m, ok := n.(ast.MapNode)
 	if !ok {
-		return yamltext.Fault(n, "%s is written as names and values", what)
+		return yamltext.Fault(n, "%s must be names with values", what)
 	}
 	v.Set(reflect.MakeMap(v.Type()))
 	for it := m.MapRange(); it.Next(); {
@@ -177,14 +177,14 @@ func setPlain(v reflect.Value, text string) error {
 	case reflect.Int, reflect.Int32, reflect.Int64:
 		i, err := strconv.ParseInt(text, 10, v.Type().Bits())
 		if err != nil {
-			return fmt.Errorf("%q is no whole number", text)
+			return fmt.Errorf("%q is not a whole number", text)
 		}
 		v.SetInt(i)
 		return nil
 	case reflect.Float64:
 		f, err := strconv.ParseFloat(text, 64)
 		if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
-			return fmt.Errorf("%q is no number", text)
+			return fmt.Errorf("%q is not a number", text)
 		}
 		v.SetFloat(f)
 		return nil
@@ -197,7 +197,7 @@ func setPlain(v reflect.Value, text string) error {
 func parseAfter(text string) (api.After, error) {
 	job, how, has := strings.Cut(strings.TrimSpace(text), ":")
 	if job == "" || has && how != "any" && how != "failed" {
-		return api.After{}, fmt.Errorf("%q: write the number of a job, 17:any when it may have failed, or 17:failed when it must have", text)
+		return api.After{}, fmt.Errorf("%q: write the number of a job, 17:any if it may have failed, or 17:failed if it must have", text)
 	}
 	return api.After{Job: job, Any: how == "any", Failed: how == "failed"}, nil
 }
@@ -207,7 +207,7 @@ func parseAfter(text string) (api.After, error) {
 func parseMemory(text string) (api.Bytes, error) {
 	b, err := unit.ParseBytes(text)
 	if err == nil && b > 0 && b < unit.MiB {
-		return 0, fmt.Errorf("%q is only %s: write the unit, as in 16G or 512M", text, b)
+		return 0, fmt.Errorf("%q means only %s: write the unit, as in 16G or 512M", text, b)
 	}
 	return api.Bytes(b), err
 }

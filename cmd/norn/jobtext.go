@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/internal/grid"
-	"github.com/norn-scheduler/norn/param"
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/policy/param"
 )
 
 // The states of a job, as users select them.

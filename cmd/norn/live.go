@@ -18,7 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/norn-scheduler/norn/api"
-	"github.com/norn-scheduler/norn/client"
+	"github.com/norn-scheduler/norn/api/client"
 	"github.com/norn-scheduler/norn/local/rundir"
 )
 
@@ -88,9 +88,9 @@ type where struct {
 // whereFlags are the flags that name a Norn.
 func whereFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.String("server", "", "socket or URL of the Norn that is meant (default: $NORN_SERVER, or the socket of this machine)")
+	f.String("server", "", "socket or URL of the Norn to talk to (default: $NORN_SERVER, or the socket of this machine)")
 	f.String("token-file", "", "file with the token for a URL (default: $NORN_TOKEN_FILE, or the token itself in $NORN_TOKEN)")
-	f.String("ca", "", "certificates to believe in for https, in PEM (default: those of the system)")
+	f.String("ca", "", "certificates to trust for https, in PEM (default: those of the system)")
 	complete(cmd, map[string]completer{"token-file": files, "ca": files, "server": files})
 }
 

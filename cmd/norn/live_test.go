@@ -20,7 +20,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/norn-scheduler/norn/api"
-	"github.com/norn-scheduler/norn/client"
+	"github.com/norn-scheduler/norn/api/client"
 )
 
 // noon is when the tests of the live verbs take place.
@@ -379,7 +379,7 @@ func TestNobodyThere(t *testing.T) {
 	}
 	s := shellOf(nil)
 	s.connect = dial
-	if _, errOut, code := liveIn(t.Context(), s, "ps", "--server", "ftp://box"); code != exitUsage || !strings.Contains(errOut, "is no address of a norn") {
+	if _, errOut, code := liveIn(t.Context(), s, "ps", "--server", "ftp://box"); code != exitUsage || !strings.Contains(errOut, "is not an address of a norn") {
 		t.Errorf("exit code %d, %q", code, errOut)
 	}
 }

@@ -5,17 +5,17 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/norn-scheduler/norn/client"
+	"github.com/norn-scheduler/norn/api/client"
 )
 
 func (s *shell) logsCommand() *cobra.Command {
 	var o client.LogOptions
 	cmd := &cobra.Command{
 		Use:   "logs JOB",
-		Short: "Show what a job writes",
-		Long: `Logs shows what the last run of a job has written, its tasks in one stream. With
---follow it goes on, through preemptions and restarts, until the job has ended;
-a job that has not started yet is waited for.`,
+		Short: "Show the output of a job",
+		Long: `Logs shows the output of the last run of a job, with all its tasks in one stream. With
+--follow it goes on, through preemptions and restarts, until the job has ended. If the
+job has not started yet, it waits for that.`,
 		Example: `  norn logs 17
   norn logs 17 -f
   norn logs 17 --tail 50
@@ -44,8 +44,8 @@ a job that has not started yet is waited for.`,
 	})
 	f := cmd.Flags()
 	f.BoolVarP(&o.Follow, "follow", "f", false, "go on until the job has ended")
-	f.IntVarP(&o.Tail, "tail", "n", -1, "only the last so many lines (-1: all)")
-	f.IntVar(&o.Run, "run", 0, "of which run, from 1 (0: the last one)")
+	f.IntVarP(&o.Tail, "tail", "n", -1, "show only the last so many lines (-1: all)")
+	f.IntVar(&o.Run, "run", 0, "show this run, counted from 1 (0: the last one)")
 	whereFlags(cmd)
 	return cmd
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/internal/grid"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 func (s *shell) statusCommand() *cobra.Command {
@@ -17,9 +17,9 @@ func (s *shell) statusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "status",
 		Aliases: []string{"info"},
-		Short:   "Show the machine, the policy, and what is wrong",
-		Long: `Status shows a running Norn at one glance: its policy, jobs by state, what is wrong,
-the devices and who holds them, what jobs are confined to here, and the tenants.`,
+		Short:   "Show the machine, the policy, and any trouble",
+		Long: `Status shows a running Norn at one glance: its policy, jobs by state, any trouble, the
+devices with their jobs, how jobs are confined here, and the tenants.`,
 		Example: `  norn status
   norn status --json`,
 		Args: cobra.NoArgs,
@@ -106,7 +106,7 @@ func tally(st api.Status) string {
 func machineText(n api.Node) string {
 	var parts []string
 	if held := heldDevices(n); len(n.Devices) > 0 {
-		parts = append(parts, fmt.Sprintf("%d of %d devices held", held, len(n.Devices)))
+		parts = append(parts, fmt.Sprintf("%d of %d devices allocated", held, len(n.Devices)))
 	}
 	parts = append(parts, fmt.Sprintf("%s of %s CPU cores", trimmed(n.CPUsHeld), trimmed(n.CPUs)), fmt.Sprintf("%s of %s memory", memory(n.MemHeld), memory(n.Memory)))
 	if n.NUMA > 1 {
@@ -193,9 +193,9 @@ func (s *shell) drainCommand() *cobra.Command {
 	return s.drainingCommand(false, &cobra.Command{
 		Use:   "drain [DEVICE...]",
 		Short: "Put devices, or the whole machine, out of use",
-		Long: `Drain lets no new work start on the devices that are named, or on the whole machine
-when none is. What runs there goes on to its end. It needs the rights of an
-operator; norn undrain takes it back.`,
+		Long: `Drain lets no new job start on the named devices, or on the whole machine if you name
+none. Jobs that run there go on to their end. Drain needs the rights of an operator.
+norn undrain reverses it.`,
 		Example: `  norn drain gpu3 --why "fan is loud"
   norn drain --why maintenance`,
 	})
@@ -205,8 +205,8 @@ func (s *shell) undrainCommand() *cobra.Command {
 	return s.drainingCommand(true, &cobra.Command{
 		Use:   "undrain [DEVICE...]",
 		Short: "Put devices, or the whole machine, back into use",
-		Long: `Undrain lets new work start again on the devices that are named, or on the machine
-when none is. It needs the rights of an operator.`,
+		Long: `Undrain lets new jobs start again on the named devices, or on the whole machine if you
+name none. It needs the rights of an operator.`,
 		Example: `  norn undrain gpu3
   norn undrain`,
 	})
@@ -228,7 +228,7 @@ func (s *shell) drainingCommand(undo bool, cmd *cobra.Command) *cobra.Command {
 		return err
 	})
 	if !undo {
-		cmd.Flags().StringVar(&why, "why", "", "the reason, for those who look for it")
+		cmd.Flags().StringVar(&why, "why", "", "the reason, which norn status shows")
 	}
 	f.flags(cmd)
 	whereFlags(cmd)
@@ -246,7 +246,7 @@ func drained(d api.Drain) string {
 	if d.Undo {
 		return what + " " + verb + " new work again"
 	}
-	return what + " " + verb + " no new work; what runs there goes on"
+	return what + " " + verb + " no new work; running jobs go on"
 }
 
 func (s *shell) useCommand() *cobra.Command {
@@ -254,9 +254,9 @@ func (s *shell) useCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "use POLICY",
 		Short: "Switch the scheduling policy",
-		Long: `Use puts the machine under another policy, at once and for all jobs that wait and
-run. A policy is written with its settings behind it; norn policies lists them. It
-needs the rights of an operator. norn plan shows beforehand what would change.`,
+		Long: `Use puts the machine under another policy, at once and for all waiting and running jobs.
+Write the settings of the policy behind its name; norn policies lists them. Use needs
+the rights of an operator. norn plan shows beforehand what would change.`,
 		Example: `  norn use srtf
   norn use 'tiresias(limits=3600,36000)'`,
 		Args:              cobra.ExactArgs(1),

@@ -19,7 +19,8 @@ import (
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/local/fidelity"
 	"github.com/norn-scheduler/norn/local/runner"
-	"github.com/norn-scheduler/norn/param"
+	"github.com/norn-scheduler/norn/local/selftest"
+	"github.com/norn-scheduler/norn/policy/param"
 )
 
 func main() {
@@ -28,6 +29,9 @@ func main() {
 	}
 	if len(os.Args) == 3 && os.Args[1] == fidelity.Verb { // a job of norn fidelity
 		os.Exit(fidelity.Main(os.Args[2]))
+	}
+	if len(os.Args) == 3 && os.Args[1] == selftest.Verb { // a job of norn selftest
+		os.Exit(selftest.Main(os.Args[2]))
 	}
 	// A run is short and makes little garbage: collecting it less often halves
 	// the time of small runs and bounds large ones all the same.
@@ -103,9 +107,9 @@ func root() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "norn",
 		Short: "One scheduling engine for deep-learning clusters",
-		Long: `Norn replays the history of a GPU cluster under any scheduling policy of the
-literature, and says with figures and pictures who waited, who ran, and what it
-cost.`,
+		Long: `Norn replays the history of a GPU cluster under scheduling policies of the literature.
+It shows with figures and charts which jobs waited, which ran, and at what cost. It also
+schedules the jobs of one machine, with norn up.`,
 		Example: `  norn sim                                     the built-in trace under a few policies
   norn sim jobs.csv --cluster 16x8:V100 --policy fifo,srtf,tiresias --out results
   norn trace summary jobs.csv
@@ -117,7 +121,7 @@ cost.`,
 	cmd.SetVersionTemplate("norn {{.Version}}\n")
 	cmd.AddCommand(simCommand(), traceCommand(), clusterCommand(), policiesCommand(), explainCommand(), validateCommand(), versionCommand())
 	cmd.AddCommand(upCommand(), downCommand(), configCommand())
-	cmd.AddCommand(fidelityCommand())
+	cmd.AddCommand(fidelityCommand(), selftestCommand())
 	cmd.AddCommand(liveCommands()...)
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misused("%w%s", err, nearFlag(flagNames(cmd), err)) })
 	strict(cmd)

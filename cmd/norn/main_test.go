@@ -345,14 +345,14 @@ func TestUsage(t *testing.T) {
 		{"sim --spread NaN", "--spread NaN: write a factor"},
 		{"sim --cost start", "--cost start: write start, checkpoint"},
 		{"sim --cost begin=3s", "--cost begin=3s: write start, checkpoint"},
-		{"sim --node-mtbf soon", `--node-mtbf: "soon" is no duration`},
-		{"sim --repair -5", `--repair: "-5" is no duration`},
+		{"sim --node-mtbf soon", `--node-mtbf: "soon" is not a duration`},
+		{"sim --repair -5", `--repair: "-5" is not a duration`},
 		{"sim --estimates guess", `--estimates: "guess" is not a source`},
 		{"sim --attempts drop", "--attempts drop: write replay or merge"},
-		{"sim --from yesterday", `--from: "yesterday" is no moment`},
+		{"sim --from yesterday", `--from: "yesterday" is not a moment`},
 		{"sim " + path, "--cluster with a shorthand such as 16x8:V100"},
 		{"trace generate --like phily --jobs 1", `--like: no generator is like "phily"`},
-		{"trace generate", "say how many: --jobs N or --span DURATION"},
+		{"trace generate", "name the size of the trace: --jobs N or --span DURATION"},
 		{"trace generate --jobs 5 --span x", `--span: "x"`},
 	} {
 		out, errOut, code := norn(t, strings.Fields(c.line)...)
@@ -373,16 +373,19 @@ func TestFailures(t *testing.T) {
 	noise := file(t, "noise", "\x00\x01\x02")
 	empty := file(t, "empty.csv", "")
 	newer := file(t, "new.log", "{\"norn\":\"eventlog\",\"version\":99}\n")
+	newerTrace := file(t, "new.jsonl", "{\"norn\":\"trace\",\"version\":9,\"new\":{}}\n")
 	works(t, "sim", "--policy", "fifo", "--out", dir)
 	for _, c := range []struct{ line, want string }{
+		{"sim " + newer, "is an event log of version 99, this program reads versions 1 to 2: a newer norn is needed"},
+		{"sim " + newerTrace + " -c 1x8", "is a trace of version 9, this program reads version 1: a newer norn is needed"},
 		{"sim nowhere.csv", "nowhere.csv"},
 		{"sim nowhere.csv -c 1x8", "nowhere.csv"},
 		{"sim " + bad + " -c 1x8", `bad.csv, line 2, column 3 (gpus): found "x"`},
 		{"sim " + noise + " -c 1x8", "is in no known format of traces"},
 		{"sim " + empty + " -c 1x8", "empty.csv"},
 		{"sim " + good + " -c phily", "did you mean philly?"},
-		{"sim " + good + " -c 1x8 --format csw", `"csw" is no format of traces`},
-		{"sim " + good + " -c 1x8 --out " + good, "not a directory"},
+		{"sim " + good + " -c 1x8 --format csw", `"csw" is not a format of traces`},
+		{"sim " + good + " -c 1x8 --out " + file(t, "taken", ""), "not a directory"},
 		{"cluster nowhere.yaml", "there is no file nowhere.yaml"},
 		{"policies tiresas", "did you mean tiresias?"},
 		{"explain " + good, "is no event log"},
@@ -413,7 +416,7 @@ func TestInterrupted(t *testing.T) {
 	if code := execute(ctx, []string{"sim", "--out", dir}, &out, &errOut); code != exitInterrupted || out.Len() != 0 {
 		t.Errorf("exit code %d, %q", code, out.String())
 	}
-	if got, want := errOut.String(), "norn: interrupted: 0 of 3 policies had ended; what was written is in "+dir+"\n"; got != want {
+	if got, want := errOut.String(), "norn: interrupted: 0 of 3 policies had ended; their results are in "+dir+".partial until the next run\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
@@ -462,7 +465,7 @@ func TestRemarks(t *testing.T) {
 	}
 	for _, verb := range [][]string{{"sim", bad, "-c", "1x8", "-p", "fifo", "--skip-bad"}, {"trace", "summary", bad, "--skip-bad"}, {"trace", "convert", bad, filepath.Join(t.TempDir(), "o.csv"), "--skip-bad"}} {
 		_, errOut := works(t, verb...)
-		for _, want := range []string{"of 6 rows, these were left out, 2 because of errors:", "line 6, column 3 (gpus)", "line 7, column 4 (duration)"} {
+		for _, want := range []string{"of 6 rows, some were left out, 2 because of errors:", "line 6, column 3 (gpus)", "line 7, column 4 (duration)"} {
 			if !strings.Contains(errOut, want) {
 				t.Errorf("norn %s: %q, want %q", verb, errOut, want)
 			}
@@ -530,7 +533,7 @@ func TestLogAgain(t *testing.T) {
 	path := file(t, "jobs.csv", jobs)
 	works(t, "sim", path, "-c", "1x8", "-p", "fifo", "--out", dir, "-q", "--cost", "restore=30s", "--estimates", "user")
 	log := filepath.Join(dir, "fifo")
-	const want = "norn: the log was made with --cost=restore=30s --estimates=user, and this run is not\n"
+	const want = "norn: the log was made with --cost=restore=30s --estimates=user, but this run is not\n"
 	if _, errOut := works(t, "sim", log, "-p", "fifo"); errOut != want {
 		t.Errorf("%q, want %q", errOut, want)
 	}
@@ -539,7 +542,7 @@ func TestLogAgain(t *testing.T) {
 	}
 	again := t.TempDir() // a flag of several values is told as it can be given
 	works(t, "sim", path, "-c", "1x8", "-p", "fifo", "--out", again, "-q", "--cost", "restore=30s,start=5s")
-	if _, errOut := works(t, "sim", filepath.Join(again, "fifo"), "-p", "fifo"); errOut != "norn: the log was made with --cost=restore=30s --cost=start=5s, and this run is not\n" {
+	if _, errOut := works(t, "sim", filepath.Join(again, "fifo"), "-p", "fifo"); errOut != "norn: the log was made with --cost=restore=30s --cost=start=5s, but this run is not\n" {
 		t.Errorf("%q", errOut)
 	}
 	for _, line := range [][]string{
@@ -622,7 +625,7 @@ func TestSummaryAccounts(t *testing.T) {
 	}
 }
 
-// TestPipe replays a trace that can be read once only, as what a shell makes of
+// TestPipe replays a trace that can be read only once, as what a shell makes of
 // <(zcat jobs.csv.gz).
 func TestPipe(t *testing.T) {
 	r, w, err := os.Pipe()

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
 // future reads a moment to come: a span from now on such as 6h, or a time as
@@ -53,5 +53,5 @@ func pointIn(text string, now time.Time) (time.Time, error) {
 			return time.Date(now.Year(), now.Month(), now.Day(), t.Hour(), t.Minute(), t.Second(), 0, now.Location()), nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("%q is no moment: write 2h, 2026-03-01, \"2026-03-01 18:00\", 18:00, today or yesterday", text)
+	return time.Time{}, fmt.Errorf("%q is not a moment: write 2h, 2026-03-01, \"2026-03-01 18:00\", 18:00, today or yesterday", text)
 }

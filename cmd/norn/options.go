@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/local/rundir"
-	"github.com/norn-scheduler/norn/param"
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/policy/param"
 )
 
 // jobOption is a flag that sets a part of a job: on the command line of norn
@@ -41,7 +41,7 @@ func (s *shell) jobOptions() []jobOption {
 // needs are what a job asks for.
 func (s *shell) needs() []jobOption {
 	return []jobOption{
-		{"gpus", "g", "GPUS", "GPUs of the whole job: 2, 0.5, 1-4 for one that can be resized, 0 for none (default 1)", func(j *api.JobSpec, t []string) (err error) {
+		{"gpus", "g", "GPUS", "GPUs of the whole job: 2, 0.5, 1-4 for a job that can be resized, 0 for none (default 1)", func(j *api.JobSpec, t []string) (err error) {
 			j.GPUs, err = api.ParseRange(last(t))
 			return err
 		}},
@@ -54,11 +54,11 @@ func (s *shell) needs() []jobOption {
 			j.Memory, err = parseMemory(last(t))
 			return err
 		}},
-		{"gpu-mem", "", "SIZE", "memory that it needs of each GPU", func(j *api.JobSpec, t []string) (err error) {
+		{"gpu-mem", "", "SIZE", "memory that the job needs on each GPU", func(j *api.JobSpec, t []string) (err error) {
 			j.GPUMem, err = parseMemory(last(t))
 			return err
 		}},
-		{"type", "", "TYPES", "acceptable GPU types, best first, with commas between them", func(j *api.JobSpec, t []string) error {
+		{"type", "", "TYPES", "acceptable GPU types, best first, separated by commas", func(j *api.JobSpec, t []string) error {
 			j.Types = listed(t)
 			return nil
 		}},
@@ -68,10 +68,10 @@ func (s *shell) needs() []jobOption {
 // conditions are who a job counts for, and when it may run.
 func (s *shell) conditions() []jobOption {
 	return []jobOption{
-		textOption("name", "NAME", "what it is called; jobs that are run again and again should keep their name", func(j *api.JobSpec) *string { return &j.Name }),
-		textOption("tenant", "NAME", "who it counts for", func(j *api.JobSpec) *string { return &j.Tenant }),
-		textOption("user", "NAME", "whom it runs as (operators)", func(j *api.JobSpec) *string { return &j.User }),
-		{"after", "", "JOB[:any|:failed]", "it starts when these jobs are done; with :any also when they failed, with :failed only then", func(j *api.JobSpec, t []string) error {
+		textOption("name", "NAME", "name of the job; jobs that run again and again should keep their name", func(j *api.JobSpec) *string { return &j.Name }),
+		textOption("tenant", "NAME", "tenant to which the job belongs", func(j *api.JobSpec) *string { return &j.Tenant }),
+		textOption("user", "NAME", "user that the job runs as (operators)", func(j *api.JobSpec) *string { return &j.User }),
+		{"after", "", "JOB[:any|:failed]", "start the job when these jobs are done; with :any also if they failed, with :failed only then", func(j *api.JobSpec, t []string) error {
 			j.After = nil
 			for _, text := range listed(t) {
 				a, err := parseAfter(text)
@@ -82,19 +82,19 @@ func (s *shell) conditions() []jobOption {
 			}
 			return nil
 		}},
-		textOption("array", "NUMBERS", "submit it once for each number: 1-20, 1,3,7 or 0-100:10, with %4 behind it four at a time; each finds its own in NORN_ARRAY_INDEX", func(j *api.JobSpec) *string { return &j.Array }),
-		{"hold", "", "bool", "it waits until it is released", func(j *api.JobSpec, t []string) error { return boolOption(&j.Held, t) }},
-		spanOption("est", "your word on its run time, as in 2h", func(j *api.JobSpec) *api.Seconds { return &j.Estimate }),
-		spanOption("cpu-est", "your word on its run time without a GPU: the policy may then run it on processors", func(j *api.JobSpec) *api.Seconds { return &j.CPUEst }),
-		spanOption("limit", "end it when it has run for so long", func(j *api.JobSpec) *api.Seconds { return &j.Limit }),
-		{"deadline", "", "TIME", "when it should have ended: 6h from now, or 2026-03-01 18:00", func(j *api.JobSpec, t []string) (err error) {
+		textOption("array", "NUMBERS", "submit the job once for each number: 1-20, 1,3,7 or 0-100:10, with %4 behind it at most four at a time; each finds its number in NORN_ARRAY_INDEX", func(j *api.JobSpec) *string { return &j.Array }),
+		{"hold", "", "bool", "hold the job until it is released", func(j *api.JobSpec, t []string) error { return boolOption(&j.Held, t) }},
+		spanOption("est", "your estimate of the run time, as in 2h", func(j *api.JobSpec) *api.Seconds { return &j.Estimate }),
+		spanOption("cpu-est", "your estimate of the run time without a GPU; the policy may then run the job on processors", func(j *api.JobSpec) *api.Seconds { return &j.CPUEst }),
+		spanOption("limit", "end the job when it has run for so long", func(j *api.JobSpec) *api.Seconds { return &j.Limit }),
+		{"deadline", "", "TIME", "moment by which the job should have ended: 6h from now, or 2026-03-01 18:00", func(j *api.JobSpec, t []string) (err error) {
 			j.Deadline, err = future(last(t), s.now())
 			return err
 		}},
-		{"priority", "", "N", "class of urgency, larger first, where the policy looks at it", func(j *api.JobSpec, t []string) error {
+		{"priority", "", "N", "priority class, larger first, for policies that use it", func(j *api.JobSpec, t []string) error {
 			n, err := strconv.ParseInt(last(t), 10, 32)
 			if err != nil {
-				return fmt.Errorf("%q is no whole number", last(t))
+				return fmt.Errorf("%q is not a whole number", last(t))
 			}
 			j.Priority = int32(n)
 			return nil
@@ -106,27 +106,27 @@ func (s *shell) conditions() []jobOption {
 // fails.
 func transitions() []jobOption {
 	return []jobOption{
-		wordOption("stop", "MODE", "what it can do when it must leave its GPUs", stopModes, func(j *api.JobSpec) *string { return &j.Stop.Mode }),
-		textOption("stop-signal", "SIGNAL", "checkpoint: the signal that tells it to save its state (default TERM)", func(j *api.JobSpec) *string { return &j.Stop.Signal }),
-		{"stop-command", "", "COMMAND", "checkpoint: a shell command that tells it instead; NORN_PIDS are its processes", func(j *api.JobSpec, t []string) error {
+		wordOption("stop", "MODE", "how the job leaves its GPUs when it is preempted", stopModes, func(j *api.JobSpec) *string { return &j.Stop.Mode }),
+		textOption("stop-signal", "SIGNAL", "checkpoint: the signal that tells the job to save its state (default TERM)", func(j *api.JobSpec) *string { return &j.Stop.Signal }),
+		{"stop-command", "", "COMMAND", "checkpoint: a shell command to use instead of the signal; NORN_PIDS lists the processes of the job", func(j *api.JobSpec, t []string) error {
 			j.Stop.Command = []string{"/bin/sh", "-c", last(t)}
 			return nil
 		}},
-		spanOption("grace", "checkpoint: how long saving may take before it is killed", func(j *api.JobSpec) *api.Seconds { return &j.Stop.Grace }),
-		{"again", "", "CODES", "checkpoint: exit codes that mean that it has saved its state, to be continued later (default 75)", func(j *api.JobSpec, t []string) error {
+		spanOption("grace", "checkpoint: time for saving, after which the job is killed", func(j *api.JobSpec) *api.Seconds { return &j.Stop.Grace }),
+		{"again", "", "CODES", "checkpoint: exit codes with which the job says that it has saved its state (default 75)", func(j *api.JobSpec, t []string) error {
 			j.Stop.Again = nil
 			for _, text := range listed(t) {
 				code, err := strconv.Atoi(text)
 				if err != nil || code < 0 || code > 255 {
-					return fmt.Errorf("%q is no exit code", text)
+					return fmt.Errorf("%q is not an exit code", text)
 				}
 				j.Stop.Again = append(j.Stop.Again, code)
 			}
 			return nil
 		}},
-		{"criu", "", "bool", "checkpoint: CRIU saves and restores it, it knows nothing of it; CPU jobs of one task", func(j *api.JobSpec, t []string) error { return boolOption(&j.Stop.CRIU, t) }},
-		{"retries", "", "N", "start it again so often after a failure; -1: always", func(j *api.JobSpec, t []string) error { return wholeOption(&j.Retry.Limit, -1, t) }},
-		spanOption("backoff", "wait so long before; doubled each time", func(j *api.JobSpec) *api.Seconds { return &j.Retry.Backoff }),
+		{"criu", "", "bool", "checkpoint: CRIU saves and restores the job without its help; for CPU jobs of one task", func(j *api.JobSpec, t []string) error { return boolOption(&j.Stop.CRIU, t) }},
+		{"retries", "", "N", "start the job again so many times after a failure; -1: always", func(j *api.JobSpec, t []string) error { return wholeOption(&j.Retry.Limit, -1, t) }},
+		spanOption("backoff", "wait so long before each retry; doubled each time", func(j *api.JobSpec) *api.Seconds { return &j.Retry.Backoff }),
 	}
 }
 
@@ -137,7 +137,7 @@ func (s *shell) surroundings() []jobOption {
 			j.Dir, err = s.absolute(last(t))
 			return err
 		}},
-		{"env", "", "NAME[=VALUE]", "a variable of its environment; without a value, that of this shell; may be repeated", func(j *api.JobSpec, t []string) error {
+		{"env", "", "NAME[=VALUE]", "a variable of the job's environment; without a value, that of this shell; may be repeated", func(j *api.JobSpec, t []string) error {
 			for _, text := range t {
 				name, value, has := strings.Cut(text, "=")
 				if !has {
@@ -146,7 +146,7 @@ func (s *shell) surroundings() []jobOption {
 					}
 				}
 				if name == "" {
-					return fmt.Errorf("%q names no variable: write NAME=VALUE", text)
+					return fmt.Errorf("%q does not name a variable: write NAME=VALUE", text)
 				}
 				if j.Env == nil {
 					j.Env = map[string]string{}
@@ -180,20 +180,21 @@ func (s *shell) surroundings() []jobOption {
 // content is what a job computes, for policies and estimators that know about it.
 func content() []jobOption {
 	return []jobOption{
-		wordOption("kind", "KIND", "what sort of work it does", jobKinds, func(j *api.JobSpec) *string { return &j.Kind }),
-		textOption("model", "NAME", "what is trained", func(j *api.JobSpec) *string { return &j.Model }),
+		wordOption("kind", "KIND", "kind of work of the job", jobKinds, func(j *api.JobSpec) *string { return &j.Kind }),
+		textOption("model", "NAME", "name of the model that is trained", func(j *api.JobSpec) *string { return &j.Model }),
 		textOption("backbone", "NAME", "fine-tuning: the foundation model", func(j *api.JobSpec) *string { return &j.Backbone }),
-		textOption("dataset", "NAME", "what it is trained on", func(j *api.JobSpec) *string { return &j.Dataset }),
+		textOption("dataset", "NAME", "name of the data set", func(j *api.JobSpec) *string { return &j.Dataset }),
+		{"share", "", "bool", "fine-tuning: the job may be merged with jobs of other users who allow that too", func(j *api.JobSpec, t []string) error { return boolOption(&j.Share, t) }},
 		{"batch", "", "N", "global batch size", func(j *api.JobSpec, t []string) error { return wholeOption(&j.Batch, 0, t) }},
-		{"units", "", "N", "its whole work in its own units, such as steps", func(j *api.JobSpec, t []string) error { return decimalOption(&j.Units, t) }},
-		textOption("unit", "NAME", "of --units: steps, epochs, samples", func(j *api.JobSpec) *string { return &j.Unit }),
-		{"resident", "", "COMMAND", "fine-tuning: a shell command that starts the trainer which keeps the backbone loaded; the job hands it its work", func(j *api.JobSpec, t []string) error {
+		{"units", "", "N", "whole work of the job in its own units, such as steps", func(j *api.JobSpec, t []string) error { return decimalOption(&j.Units, t) }},
+		textOption("unit", "NAME", "unit of --units: steps, epochs, samples", func(j *api.JobSpec) *string { return &j.Unit }),
+		{"resident", "", "COMMAND", "fine-tuning: a shell command that starts a trainer that keeps the backbone loaded; the job hands its work to the trainer", func(j *api.JobSpec, t []string) error {
 			j.Resident.Command = []string{"/bin/sh", "-c", "exec " + last(t)}
 			return nil
 		}},
-		{"use", "", "WHAT=PART", "what it keeps busy when alone, as parts of 1, for policies that share devices: gpu=0.3,memory=0.1,host=0.1,cpu=0.5", useOption},
-		{"stages", "", "STAGE=TIME", "how long a step is at each stage when alone, for policies that have jobs take turns at them: load=40ms,gpu=100ms,network=20ms", stagesOption},
-		wordOption("qos", "CLASS", "what it is owed, where the policy tells owners from guests", qosClasses, func(j *api.JobSpec) *string { return &j.QoS }),
+		{"use", "", "WHAT=PART", "use of each resource when alone, from 0 to 1, for policies that share devices: gpu=0.3,memory=0.1,host=0.1,cpu=0.5", useOption},
+		{"stages", "", "STAGE=TIME", "time of a step in each stage when alone, for policies that interleave stages of jobs: load=40ms,gpu=100ms,network=20ms", stagesOption},
+		wordOption("qos", "CLASS", "entitlement of the job, for policies that distinguish owners from guests", qosClasses, func(j *api.JobSpec) *string { return &j.QoS }),
 	}
 }
 

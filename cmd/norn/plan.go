@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"fmt"
 	"os"
 	"strings"
 	"time"
@@ -8,15 +10,15 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/eventlog/replay"
+	"github.com/norn-scheduler/norn/experiment"
+	"github.com/norn-scheduler/norn/experiment/whatif"
 	"github.com/norn-scheduler/norn/internal/grid"
-	"github.com/norn-scheduler/norn/param"
 	"github.com/norn-scheduler/norn/perf"
-	"github.com/norn-scheduler/norn/replay"
+	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/report"
-	"github.com/norn-scheduler/norn/run"
-	"github.com/norn-scheduler/norn/run/whatif"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // planning is what norn plan was asked.
@@ -38,17 +40,17 @@ func (s *shell) planCommand() *cobra.Command {
 	f := &planning{shell: s}
 	cmd := &cobra.Command{
 		Use:   "plan",
-		Short: "Say what another policy, or more GPUs, would have changed",
-		Long: `Plan takes the history of this machine, its event log, and plays the same jobs
-again in the simulator: under other policies, with more GPUs, or on another
-cluster. It says what would have changed: waits and completion times, which
-tenants and users gain and lose, and which jobs most.
+		Short: "Show what another policy, or more GPUs, would have changed",
+		Long: `Plan takes the event log of this machine and plays the same jobs again in the
+simulator: under other policies, with more GPUs, or on another cluster. It shows what
+would have changed: waits and completion times, which tenants and users gain and lose,
+and which jobs most.
 
-The first line is what really happened. The second is the simulation of what was in
-force: how far it is from the first says how much the others can be believed.
+The first line is what really happened. The second is a simulation of the policy that
+was in force. The nearer it is to the first line, the more you can trust the others.
 
-The log comes from the running Norn, which gives it to operators, or with --log from
-a file (norn events --log) or from a state folder.`,
+The log comes from the running Norn, which gives it to operators. With --log it comes
+from a file (norn events --log) or from a state folder.`,
 		Example: `  norn plan --policy srtf,tiresias
   norn plan --policy 'tiresias(limits=3600,36000)' --since 30d
   norn plan --add-devices 4
@@ -58,16 +60,16 @@ a file (norn events --log) or from a state folder.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return refused(f.run(cmd)) },
 	}
 	fl := cmd.Flags()
-	fl.StringArrayVarP(&f.policies, "policy", "p", nil, "policies to try, with commas between them (default "+strings.Join(defaultPolicies, ",")+"; see norn policies)")
+	fl.StringArrayVarP(&f.policies, "policy", "p", nil, "policies to try, separated by commas (default "+strings.Join(defaultPolicies, ",")+"; see norn policies)")
 	fl.StringArrayVar(&f.settings, "set", nil, "a parameter of a policy: policy.param=value; may be repeated")
-	fl.IntVar(&f.devices, "devices", 0, "as if the machine had so many GPUs")
-	fl.IntVar(&f.more, "add-devices", 0, "as if the machine had so many GPUs more")
-	fl.StringVarP(&f.cluster, "cluster", "c", "", "as if the jobs had run on this cluster: 2x8:A100, a preset, or a file (see norn cluster)")
-	fl.StringVarP(&f.since, "since", "S", "", "from then on: 7d, today, 2026-03-01, \"2026-03-01 18:00\" (default: from the beginning)")
-	fl.StringVarP(&f.until, "until", "E", "", "up to then (default: now)")
+	fl.IntVar(&f.devices, "devices", 0, "simulate a machine with so many GPUs")
+	fl.IntVar(&f.more, "add-devices", 0, "simulate a machine with so many more GPUs")
+	fl.StringVarP(&f.cluster, "cluster", "c", "", "simulate this cluster: 2x8:A100, a preset, or a file (see norn cluster)")
+	fl.StringVarP(&f.since, "since", "S", "", "begin of the history: 7d, today, 2026-03-01, \"2026-03-01 18:00\" (default: its first event)")
+	fl.StringVarP(&f.until, "until", "E", "", "end of the history (default: now)")
 	fl.StringVar(&f.log, "log", "", `take the log from this file or state folder; "-" is standard input (default: the running Norn)`)
-	fl.StringVar(&f.estimates, "estimates", whatif.Believed, "what policies know of run times: believed (what the scheduler believed then), user, history, oracle or none, perhaps with an error (oracle+50%)")
-	fl.StringSliceVar(&f.cost, "cost", nil, "what transitions cost, instead of what was measured: start=10s,checkpoint=5s,restore=20s,migrate=30s,resize=30s")
+	fl.StringVar(&f.estimates, "estimates", whatif.Believed, "source of run-time estimates: believed (those of the scheduler then), user, history, oracle or none, optionally with an error (oracle+50%)")
+	fl.StringSliceVar(&f.cost, "cost", nil, "costs of transitions, instead of the measured ones: start=10s,checkpoint=5s,restore=20s,migrate=30s,resize=30s")
 	fl.StringVar(&f.out, "out", "", "folder for jobs.csv, summary.json, the event logs and report.html")
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress and no remarks, only results and errors")
 	f.format.flags(cmd, "csv")
@@ -95,18 +97,23 @@ func (f *planning) run(cmd *cobra.Command) error {
 		return err
 	}
 	if len(f.cost) > 0 {
-		costs, err := run.ParseCosts(f.cost, q.History.Measured())
+		costs, err := experiment.ParseCosts(f.cost, q.History.Measured())
 		if err != nil {
 			return misused("--cost %w", err)
 		}
 		q.Costs = &costs
 	}
-	if q.Folder != nil && f.log != "" {
-		for _, name := range q.Names() {
-			if q.Folder.Holds(f.log, name) {
-				return misused("--out %s: the log that is read lies where that of %s would be written: name another folder", f.out, name)
-			}
+	if q.Folder != nil {
+		if f.log != "" && q.Folder.Contains(f.log) {
+			return misused("--out %s: the folder has the log that is read, and a plan replaces all of it: name another folder", f.out)
 		}
+		if q.Made, err = origin(cmd, cmp.Or(f.log, "-")); err != nil {
+			return err
+		}
+		if err := q.Folder.Begin(); err != nil {
+			return fmt.Errorf("--out %w", err)
+		}
+		defer q.Folder.Keep()
 	}
 	plan, err := q.Answer(cmd.Context())
 	if err != nil {
@@ -127,7 +134,7 @@ func (f *planning) question(cmd *cobra.Command) (*whatif.Question, error) {
 	}
 	switch {
 	case machines > 1:
-		return nil, misused("--devices, --add-devices and --cluster say the same: name one of them")
+		return nil, misused("--devices, --add-devices and --cluster exclude each other: name one of them")
 	case cmd.Flags().Changed("devices") && f.devices < 1, cmd.Flags().Changed("add-devices") && f.more < 1:
 		return nil, misused("--devices and --add-devices: write 1 or more")
 	}
@@ -136,11 +143,11 @@ func (f *planning) question(cmd *cobra.Command) (*whatif.Question, error) {
 		known := []string{whatif.Believed, "user", "history", "oracle", "none"}
 		return nil, misused("--estimates: %q is none of %s, user, history, oracle and none%s", f.estimates, whatif.Believed, param.Near(f.estimates, known))
 	}
-	if _, err := run.ParseCosts(f.cost, perf.Costs{}); err != nil {
+	if _, err := experiment.ParseCosts(f.cost, perf.Costs{}); err != nil {
 		return nil, misused("--cost %w", err)
 	}
 	if f.out != "" {
-		q.Folder = &run.Folder{Path: f.out, Packing: eventlog.Zstd}
+		q.Folder = &experiment.Folder{Path: f.out, Packing: eventlog.Zstd}
 	}
 	if file, ok := cmd.ErrOrStderr().(*os.File); ok && !f.quiet && term.IsTerminal(int(file.Fd())) {
 		q.Watch = func(b whatif.Batch) whatif.Watch { return newProgress(file, b.Choices, b.Jobs) }
@@ -182,7 +189,7 @@ func (f *planning) stretch(h *eventlog.Header) (in replay.Stretch, err error) {
 		if h.Origin.IsZero() {
 			d, err := unit.ParseSeconds(text)
 			if err != nil || d < 0 {
-				return 0, misused("--%s: the log does not tell the time of day: write a time since its beginning, such as 12h", flag)
+				return 0, misused("--%s: the log does not have the time of day: write a time since its beginning, such as 12h", flag)
 			}
 			return d, nil
 		}
@@ -242,10 +249,10 @@ func (f *planning) write(cmd *cobra.Command, p *whatif.Plan) error {
 		}
 	}
 	if p.Unchecked != nil && !f.quiet {
-		remark(cmd, "the policy that was in force cannot be simulated here, and so the simulation is not checked: %v", p.Unchecked)
+		remark(cmd, "the policy that was in force cannot be simulated here, so the simulation is not checked: %v", p.Unchecked)
 	}
 	if f.out != "" {
-		path, err := p.WritePage()
+		path, err := p.Publish()
 		if err != nil {
 			return err
 		}

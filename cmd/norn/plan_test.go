@@ -16,7 +16,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/norn-scheduler/norn/api"
-	"github.com/norn-scheduler/norn/run/whatif"
+	"github.com/norn-scheduler/norn/experiment/whatif"
 )
 
 // recorder is a Norn that has an event log.
@@ -150,9 +150,9 @@ func TestPlanJSON(t *testing.T) {
 		t.Fatalf("%+v", p.Runs)
 	}
 	// Reality: 3600, 3652, 3644 and 33 s. Under SRTF job 1 makes room for the short
-	// ones: at 20 s for job 2, which holds one GPU until 83 s, job 3 the other one
-	// from 30 s to 93 s; then it starts again and needs 3 s and what is left of its
-	// 3600 s, of which it has done 7. When job 6 is released, 17 s of these are left,
+	// ones. At 20 s job 2 takes one GPU, until 83 s, and job 3 the other one from
+	// 30 s to 93 s. Then job 1 starts again. It needs 3 s and the rest of its 3600
+	// s, of which it has done 7. When job 6 is released, 17 s of these are left,
 	// which is less than its own 30.
 	real, srtf := p.Runs[0], p.Runs[2]
 	if got := real.JCT.Mean; got != (3600+3652+3644+33)/4. {
@@ -314,7 +314,7 @@ func TestPlanRefuses(t *testing.T) {
 		"--policy srft":                    {exitUsage, "srtf"},
 		"--estimates guess":                {exitUsage, "none of believed"},
 		"--cost start=soon":                {exitUsage, "--cost start=soon"},
-		"--since monday":                   {exitUsage, "no moment"},
+		"--since monday":                   {exitUsage, "not a moment"},
 		"--until 2026-03-04T08:59:00Z":     {exitUsage, "before the log begins"},
 		"--since 11:00 --until 10:30":      {exitUsage, "is not after --since 11:00"},
 		"--cluster nowhere":                {exitFailed, "nowhere"},

@@ -18,9 +18,9 @@ func policiesCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "policies [NAME]",
 		Short: "List the scheduling policies, or the parameters of one",
-		Long: `Policies lists the scheduling policies with their sources, or, given the name of
-one, its parameters with units, defaults and meanings. docs/policies has a page for
-each.`,
+		Long: `Policies lists the scheduling policies with their sources. Given the name of a policy,
+it lists the parameters with units, defaults and meanings. docs/policies has a page for
+each policy.`,
 		Example: `  norn policies
   norn policies tiresias
   norn policies --placements`,

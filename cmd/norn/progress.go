@@ -10,11 +10,11 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/eventlog"
-	"github.com/norn-scheduler/norn/run"
+	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/state"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // progress shows on a terminal how far the runs have come and how long they
@@ -35,7 +35,7 @@ type runProgress struct {
 	over      atomic.Int64
 }
 
-func newProgress(out *os.File, choices []run.Choice, total int) *progress {
+func newProgress(out *os.File, choices []experiment.Choice, total int) *progress {
 	p := &progress{out: out, runs: make([]runProgress, len(choices)), stop: make(chan struct{})}
 	p.total.Store(int64(total))
 	for i, c := range choices {
@@ -49,7 +49,7 @@ func newProgress(out *os.File, choices []run.Choice, total int) *progress {
 func (p *progress) jobs(n int) { p.total.Store(int64(n)) }
 
 // Sink is the sink that follows one run.
-func (p *progress) Sink(c run.Choice) engine.Sink {
+func (p *progress) Sink(c experiment.Choice) engine.Sink {
 	for i := range p.runs {
 		if p.runs[i].name == c.String() && p.runs[i].begun.Load() == 0 {
 			p.runs[i].begun.Store(time.Now().UnixNano())

@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/internal/grid"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // selection is the flags that select jobs.
@@ -28,11 +28,11 @@ type selection struct {
 
 func (s *selection) flags(cmd *cobra.Command, sh *shell) {
 	f := cmd.Flags()
-	f.StringArrayVar(&s.states, "state", nil, "jobs in these states, with commas between them")
+	f.StringArrayVar(&s.states, "state", nil, "jobs in these states, separated by commas")
 	f.StringArrayVarP(&s.users, "user", "u", nil, "jobs of these users")
 	f.BoolVar(&s.me, "me", false, "your own jobs")
 	f.StringVar(&s.tenant, "tenant", "", "jobs of this tenant")
-	f.StringVar(&s.called, "name", "", "jobs of this name")
+	f.StringVar(&s.called, "name", "", "jobs with this name")
 	complete(cmd, map[string]completer{"state": completeList(stateNames), "tenant": sh.completeTenants})
 }
 
@@ -53,7 +53,7 @@ func (s *selection) query(sh *shell) (api.Query, error) {
 	if s.me {
 		name, err := sh.user()
 		if err != nil {
-			return q, fmt.Errorf("--me: who you are is not known: %w", err)
+			return q, fmt.Errorf("--me: your user name is not known: %w", err)
 		}
 		q.Users = append(q.Users, name)
 	}
@@ -75,11 +75,10 @@ func (s *shell) psCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "ps [JOB...]",
 		Aliases: []string{"queue"},
-		Short:   "List the jobs that wait and run",
-		Long: `Ps lists the jobs that have not ended, in the order of their numbers, or the jobs
-that are named. WAITED and RAN are the times without and with GPUs so far; LEFT is
-what is left of the estimated run time, with a minus once that is over; PROGRESS is
-what the job itself reports.`,
+		Short:   "List waiting and running jobs",
+		Long: `Ps lists the jobs that have not ended, by number, or the named jobs. WAITED and RAN are
+the times without and with GPUs so far. LEFT is the rest of the estimated run time, with
+a minus once the job has outrun it. PROGRESS is what the job itself reports.`,
 		Example: `  norn ps
   norn ps 17 18
   norn ps --me --state running
@@ -90,9 +89,9 @@ what the job itself reports.`,
 		RunE:              s.asked(f.run),
 	}
 	fl := cmd.Flags()
-	fl.BoolVarP(&f.all, "all", "a", false, "those that have ended, too")
-	fl.IntVar(&f.limit, "limit", 0, "only the last so many (0: all)")
-	fl.BoolVarP(&f.watch, "watch", "w", false, "go on, and write the list anew when something has changed")
+	fl.BoolVarP(&f.all, "all", "a", false, "list ended jobs, too")
+	fl.IntVar(&f.limit, "limit", 0, "show only the last so many (0: all)")
+	fl.BoolVarP(&f.watch, "watch", "w", false, "go on, and print the list again after each change")
 	f.selection.flags(cmd, s)
 	f.format.flags(cmd, "wide", "csv", "name")
 	whereFlags(cmd)

@@ -4,54 +4,55 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/report"
-	"github.com/norn-scheduler/norn/run"
 )
 
-// folder is where the files of --out go.
-func (f *simFlags) folder() run.Folder {
+// prepare begins the folder of --out and says where the event logs go. The folder is nil
+// where nothing is to be written.
+func (f *simFlags) prepare(cmd *cobra.Command, x *experiment.Experiment, args []string) error {
 	packings := map[string]eventlog.Compression{"gz": eventlog.Gzip, "zst": eventlog.Zstd}
-	return run.Folder{Path: f.out, Packing: packings[f.packing], NoLogs: f.packing == "none"}
-}
-
-// prepare makes the output folders and says where the event logs go.
-func (f *simFlags) prepare(x *run.Experiment, compared []run.Choice, args []string) error {
-	to := f.folder()
-	for _, c := range compared {
-		if len(args) > 0 && to.Holds(args[0], c.String()) {
-			return misused("--out %s: the log that is read lies where that of %s would be written: name another folder", f.out, c)
-		}
+	to := &experiment.Folder{Path: f.out, Packing: packings[f.packing], NoLogs: f.packing == "none"}
+	if len(args) > 0 && args[0] != "-" && to.Contains(args[0]) {
+		return misused("--out %s: the folder has the file that is read, and a run replaces all of it: name another folder", f.out)
 	}
-	for _, c := range compared {
-		if err := to.Make(c.String()); err != nil {
-			return err
-		}
+	from, err := origin(cmd, strings.Join(args, ""))
+	if err != nil {
+		return err
 	}
+	if err := to.Begin(); err != nil {
+		return fmt.Errorf("--out %w", err)
+	}
+	f.to, f.made = to, from
 	x.Report = report.Options{Series: true, Intervals: true}
-	x.Log = func(c run.Choice) (run.Log, error) { return to.Log(c.String()) }
+	x.Log = func(c experiment.Choice) (experiment.Log, error) { return to.Log(c.String()) }
 	return nil
 }
 
-// results writes the page and the table.
-func (f *simFlags) results(cmd *cobra.Command, x *run.Experiment, outcomes []*run.Outcome) error {
+// results writes the page and the table, and puts all files in their place.
+func (f *simFlags) results(cmd *cobra.Command, x *experiment.Experiment, outcomes []*experiment.Outcome, whole bool) error {
 	if err := f.table(cmd.OutOrStdout(), outcomes); err != nil {
 		return err
 	}
-	if f.out == "" {
+	if f.to == nil {
 		return nil
 	}
-	path, err := f.folder().WritePage(x.Meta(), run.Named(outcomes))
-	if err != nil || f.quiet {
+	path, err := f.to.WritePage(x.Meta(), experiment.Named(outcomes))
+	if err != nil || !whole {
+		return err
+	}
+	if err := f.to.Commit(); err != nil || f.quiet {
 		return err
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "norn: wrote %s\n", path)
 	if f.packing != "none" {
-		fmt.Fprintf(cmd.ErrOrStderr(), "norn: norn explain %s JOB tells the life of one job\n", f.folder().Of(outcomes[0].Choice.String()))
+		fmt.Fprintf(cmd.ErrOrStderr(), "norn: norn explain %s JOB tells the life of one job\n", f.to.Final(outcomes[0].Choice.String()))
 	}
 	return nil
 }
@@ -60,8 +61,8 @@ func (f *simFlags) results(cmd *cobra.Command, x *run.Experiment, outcomes []*ru
 // columns and for names of variants with all their settings.
 const pipedWidth = 1000
 
-func (f *simFlags) table(out io.Writer, outcomes []*run.Outcome) error {
-	t := report.Compare(run.Named(outcomes))
+func (f *simFlags) table(out io.Writer, outcomes []*experiment.Outcome) error {
+	t := report.Compare(experiment.Named(outcomes))
 	switch f.format {
 	case "markdown":
 		return t.WriteMarkdown(out)

@@ -9,8 +9,8 @@ import (
 	"github.com/norn-scheduler/norn/internal/grid"
 )
 
-// screen is a terminal that a program has for itself. What was on it before is
-// there again when it is closed.
+// screen is a terminal that a program has for itself. Closing it restores the
+// former contents.
 type screen struct {
 	in, out *os.File
 	before  *term.State

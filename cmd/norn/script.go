@@ -81,7 +81,7 @@ func program(path string, args []string) ([]string, error) {
 	if info, err := os.Stat(path); err == nil && info.Mode()&0o111 != 0 {
 		return append([]string{path}, args...), nil
 	}
-	return nil, misused("%s does not say what runs it: begin it with a line such as #!/bin/bash, or write norn submit -- python %s", path, path)
+	return nil, misused("%s does not name its interpreter: begin it with a line such as #!/bin/bash, or write norn submit -- python %s", path, path)
 }
 
 // interpreters are programs that say little about a job: its name is that of
@@ -116,7 +116,7 @@ func parseDirective(flags *pflag.FlagSet, text string) error {
 		return fmt.Errorf("%w%s", err, nearFlag(known, err))
 	}
 	if rest := flags.Args(); len(rest) > 0 {
-		return fmt.Errorf("%q is no option; write options as on the command line of norn submit", rest[0])
+		return fmt.Errorf("%q is not an option; write options as on the command line of norn submit", rest[0])
 	}
 	return nil
 }

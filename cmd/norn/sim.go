@@ -16,14 +16,15 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
-	"github.com/norn-scheduler/norn/clusterspec"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/perf"
-	"github.com/norn-scheduler/norn/run"
+	"github.com/norn-scheduler/norn/report"
 	"github.com/norn-scheduler/norn/sim"
 	"github.com/norn-scheduler/norn/trace"
+	"github.com/norn-scheduler/norn/trace/clusterspec"
 	"github.com/norn-scheduler/norn/trace/gen"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // simFlags is what norn sim was asked.
@@ -48,9 +49,13 @@ type simFlags struct {
 	jobMTBF   string
 	snapshot  string
 	quiet     bool
-	slowdown  run.Slowdown // of jobs that share a GPU, in the world
+	slowdown  experiment.Slowdown // of jobs that share a GPU, in the world
 	pairs     string
 	assume    string // what jobs are taken to be that do not tell
+	from      string // summary of the result that is made again
+
+	to   *experiment.Folder // that of out, which has begun; nil: nothing is written
+	made *report.Origin     // what the runs are made from
 }
 
 func simCommand() *cobra.Command {
@@ -59,50 +64,53 @@ func simCommand() *cobra.Command {
 		Use:   "sim [TRACE]",
 		Short: "Replay a trace under one or several policies and compare them",
 		Long: `Sim replays a trace of jobs on a cluster under each policy and prints one table.
-Without a TRACE it uses the built-in one, 1,500 jobs of five tenants for a
-cluster of 8 nodes with 8 GPUs. TRACE may be an event log of norn: what if the
-same jobs had come to another policy? "-" is standard input.
+Without a TRACE it uses the built-in one: 1,500 jobs of five tenants for a cluster of
+8 nodes with 8 GPUs. TRACE may be an event log of norn, to replay the same jobs under
+another policy. "-" is standard input.
 
-With --out it writes for each policy the jobs, the figures and the event log, and
-one page with charts, report.html, for all.
+With --out it writes the jobs, the figures and the event log of each policy, and one
+page with charts, report.html, for all. The folder is written as a whole: the files are
+in OUT.partial until all is done. OUT.partial then replaces what an earlier run has left
+in OUT. summary.json tells how the run was made, and --from-summary repeats it.
 
-A policy may be named with settings of its own, to compare variants:
---policy 'tiresias,tiresias(limits=500,5000)'. The same settings for all variants
-are given by --set.`,
+Write settings behind the name of a policy to compare variants of it:
+--policy 'tiresias,tiresias(limits=500,5000)'. --set gives settings to all variants.`,
 		Example: `  norn sim
   norn sim jobs.csv --cluster 16x8:V100 --policy fifo,srtf,tiresias
   norn sim philly_jobs.csv.gz --cluster philly --policy tiresias --set tiresias.limits=3600,36000 --out results
   norn sim jobs.csv --cluster cluster.yaml --policy fifo --set fifo.mode=easy --estimates user
-  norn sim results/fifo/events.log.zst --policy srtf      what if, on a log`,
+  norn sim results/fifo/events.log.zst --policy srtf      what if, on a log
+  norn sim --from-summary results/fifo/summary.json       the same result once more`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.simulate(cmd, args) },
 	}
 	fl := cmd.Flags()
 	fl.StringVarP(&f.cluster, "cluster", "c", "", "cluster: 16x8:V100, a preset, or a file (see norn cluster)")
-	fl.StringArrayVarP(&f.policies, "policy", "p", nil, "policies to compare, with commas between them (default "+strings.Join(defaultPolicies, ",")+"; see norn policies)")
+	fl.StringArrayVarP(&f.policies, "policy", "p", nil, "policies to compare, separated by commas (default "+strings.Join(defaultPolicies, ",")+"; see norn policies)")
 	fl.StringArrayVar(&f.settings, "set", nil, "a parameter of a policy: policy.param=value; may be repeated")
-	fl.StringVar(&f.estimates, "estimates", "oracle", "what policies know of run times: oracle, user, history or none, perhaps with an error (oracle+50%)")
-	fl.StringVar(&f.sharing, "sharing", "truth", "what policies believe of jobs that share a GPU: truth, or none (nobody disturbs anybody), perhaps with an error (truth+40%), and learn where they correct it by what they see (none+learn)")
-	fl.Uint64Var(&f.seed, "seed", 1, "seed of everything random")
+	fl.StringVar(&f.estimates, "estimates", "oracle", "source of run-time estimates: oracle, user, history or none, optionally with an error (oracle+50%)")
+	fl.StringVar(&f.sharing, "sharing", "truth", "belief of policies about jobs that share a GPU: truth, or none (jobs do not slow each other down), optionally with an error (truth+40%) or corrected by observed speeds (none+learn)")
+	fl.Uint64Var(&f.seed, "seed", 1, "seed of all random choices")
 	fl.StringVarP(&f.out, "out", "o", "", "folder for jobs.csv, summary.json, the event log and report.html")
 	fl.StringVar(&f.format, "table", "text", "format of the table: text, markdown, csv or json")
 	fl.StringVar(&f.packing, "log", "zst", "event log in --out: plain, gz, zst or none")
 	fl.BoolVar(&f.whole, "whole", false, "ignore the partitions of the cluster: every job may use all of it")
-	fl.StringSliceVar(&f.cost, "cost", nil, "what transitions cost: start=10s,checkpoint=5s,restore=20s,migrate=30s,resize=30s")
-	fl.StringVar(&f.speeds, "speeds", "", "measured throughputs of jobs on GPU types (JSON, as Gavel publishes them), which policies know too; speeds are relative to a V100")
-	fl.Float64Var(&f.spread, "spread", 1, "speed factor of a gang on several nodes, for each step that they are apart in the topology")
+	fl.StringSliceVar(&f.cost, "cost", nil, "costs of transitions: start=10s,checkpoint=5s,restore=20s,migrate=30s,resize=30s")
+	fl.StringVar(&f.speeds, "speeds", "", "measured throughputs of jobs on GPU types (JSON, as Gavel publishes them), which policies know, too; speeds are relative to a V100")
+	fl.Float64Var(&f.spread, "spread", 1, "speed factor of a gang on several nodes, for each step between them in the topology")
 	fl.StringVar(&f.nodeMTBF, "node-mtbf", "", "mean time between failures of a node (default: never)")
 	fl.StringVar(&f.repair, "repair", "1h", "mean time to repair a node")
 	fl.StringVar(&f.jobMTBF, "job-mtbf", "", "mean time between failures of a running job (default: never)")
-	fl.StringVar(&f.snapshot, "snapshot", "30m", "how often jobs save their work, for when they fail")
+	fl.StringVar(&f.snapshot, "snapshot", "30m", "time between two snapshots of a job, to which it falls back after a failure")
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress and no remarks, only results and errors")
-	fl.StringVar(&f.pairs, "pairs", "", "measured speeds of jobs that share a GPU, two at a time (as Lucid and Gavel publish them, or CSV: model, beside, speed); jobs that tell no model are each given one of them, drawn by --seed")
-	fl.StringVar(&f.slowdown.By, "slowdown", run.ByDemands, "how jobs that share a GPU slow each other down: demands, by what is short there; parts, each is kept to the part that it holds; gaps, guests run in the gaps of owners; services, beside online services")
-	fl.Float64Var(&f.slowdown.Switching, "switching", 0, "part of the time that each other job on a GPU costs, besides what is short there (0: nothing, as under MPS; 0.03 without it)")
-	fl.StringVar(&f.assume, "assume", "", "what jobs of one GPU do that do not tell what they demand: dlrm, each one of twelve recommendation models, drawn by --seed; tuning, each fine-tunes one of three foundation models; stages, each goes through the stages of one of eight models, on all its GPUs; goodput, each trains one of six models on 1 to 64 GPUs, with the batch size that is best there; use, each uses as much of its GPUs as training jobs do; services, the same, and an online service runs on each GPU; cpu, each trains one of ten models that need cores and memory beside its GPUs (default: nothing is assumed)")
+	fl.StringVar(&f.pairs, "pairs", "", "measured speeds of jobs that share a GPU, two at a time (as Lucid and Gavel publish them, or CSV: model, beside, speed); a job without a model is given one of them, drawn by --seed")
+	fl.StringVar(&f.slowdown.By, "slowdown", experiment.ByDemands, "how jobs that share a GPU slow each other down: demands (by the overloaded resources), parts (each job is confined to its part), gaps (guests run in the gaps of owners), services (beside online services)")
+	fl.Float64Var(&f.slowdown.Switching, "switching", 0, "part of the time that each other job on a GPU costs, besides overloaded resources (0: nothing, as under MPS; 0.03 without it)")
+	fl.StringVar(&f.assume, "assume", "", "assumed work of jobs that do not declare it, drawn by --seed: dlrm (jobs of one GPU train one of twelve recommendation models), tuning (fine-tune one of three foundation models), stages (go through the stages of one of eight models, on all their GPUs), goodput (train one of six models on 1 to 64 GPUs, with the best batch size), use (use their GPUs as measured training jobs do), services (the same, with an online service on each GPU), cpu (train one of ten models that need cores and memory beside GPUs); default: no assumption")
+	fl.StringVar(&f.from, "from-summary", "", "repeat the run of this summary.json, with the same trace, cluster, policy and flags, except those that are given anew")
 	f.reading.flags(cmd)
 	complete(cmd, map[string]completer{
-		"assume": words(run.Assumptions()...), "slowdown": words(run.Slowdowns()...),
+		"assume": words(experiment.Assumptions()...), "slowdown": words(experiment.Slowdowns()...),
 		"cluster": completeCluster, "policy": completeList(policyNames), "set": completeSetting,
 		"estimates": words("oracle", "user", "history", "none", "oracle+50%"), "sharing": words("truth", "none", "truth+40%", "none+learn", "truth+40%+learn"),
 		"table": words("text", "markdown", "csv", "json"), "log": words("zst", "gz", "plain", "none"),
@@ -110,7 +118,12 @@ are given by --set.`,
 	return cmd
 }
 
-func (f *simFlags) simulate(cmd *cobra.Command, args []string) error {
+func (f *simFlags) simulate(cmd *cobra.Command, args []string) (err error) {
+	if f.from != "" {
+		if args, err = f.again(cmd, args); err != nil {
+			return err
+		}
+	}
 	if err := f.words(); err != nil {
 		return err
 	}
@@ -124,7 +137,7 @@ func (f *simFlags) simulate(cmd *cobra.Command, args []string) error {
 	}
 	if log != nil && !f.quiet {
 		if other := otherWorld(cmd, log); len(other) > 0 {
-			fmt.Fprintf(cmd.ErrOrStderr(), "norn: the log was made with %s, and this run is not\n", strings.Join(other, " "))
+			fmt.Fprintf(cmd.ErrOrStderr(), "norn: the log was made with %s, but this run is not\n", strings.Join(other, " "))
 		}
 	}
 	x, err := f.experiment(cmd)
@@ -137,11 +150,12 @@ func (f *simFlags) simulate(cmd *cobra.Command, args []string) error {
 	}
 	defer src.Close()
 	if f.out != "" {
-		if err := f.prepare(x, compared, args); err != nil {
+		if err := f.prepare(cmd, x, args); err != nil {
 			return err
 		}
+		defer f.to.Keep()
 	}
-	jobs, err := run.Prepare(src, x.Preparation())
+	jobs, err := experiment.Prepare(src, x.Preparation())
 	if err != nil {
 		return err
 	}
@@ -156,13 +170,10 @@ func (f *simFlags) simulate(cmd *cobra.Command, args []string) error {
 	if err != nil && (len(outcomes) == 0 || !errors.Is(err, context.Canceled)) {
 		return f.kept(err, outcomes, compared)
 	}
-	if e := f.results(cmd, x, outcomes); e != nil {
+	if e := f.results(cmd, x, outcomes, err == nil); e != nil {
 		return e
 	}
-	if err != nil {
-		return f.kept(err, outcomes, compared)
-	}
-	return nil
+	return f.kept(err, outcomes, compared)
 }
 
 // words checks the flags that are one of a few words, before anything is begun.
@@ -174,13 +185,13 @@ func (f *simFlags) words() error {
 			return misused("--%s %s: write one of %s", w.flag, w.value, w.known)
 		}
 	}
-	if err := (&run.Slowdown{By: f.slowdown.By}).Check(); err != nil {
+	if err := (&experiment.Slowdown{By: f.slowdown.By}).Check(); err != nil {
 		return misused("--slowdown %w", err)
 	}
 	if err := f.slowdown.Check(); err != nil {
 		return misused("--switching %w", err)
 	}
-	if _, err := run.ParseAssumption(f.assume); err != nil {
+	if _, err := experiment.ParseAssumption(f.assume); err != nil {
 		return misused("--assume %w", err)
 	}
 	if !(f.spread > 0 && f.spread <= 1) {
@@ -212,26 +223,26 @@ func (f *simFlags) findCluster(args []string) (*eventlog.Header, error) {
 		case err == nil:
 			header = &log.Header
 			if f.cluster == "" {
-				f.machine, err = run.MachineOf(log)
+				f.machine, err = experiment.MachineOf(log)
 			}
 			f.cluster = cmp.Or(f.cluster, header.Cluster)
 			log.Close()
 			if err != nil {
 				return nil, err
 			}
-		case info.IsDir():
+		case info.IsDir() || !errors.Is(err, eventlog.ErrNotLog) && !errors.Is(err, errPipe):
 			return nil, err
 		}
 	}
 	if f.cluster == "" {
-		return nil, misused("say on which cluster %s is to be replayed: --cluster with a shorthand such as 16x8:V100, a preset or a file (norn cluster lists the presets)", path)
+		return nil, misused("name the cluster for %s: --cluster with a shorthand such as 16x8:V100, a preset or a file (norn cluster lists the presets)", path)
 	}
 	return header, nil
 }
 
 // errPipe says of a file that it can be read once only, as what <(zcat x) stands
 // for: a log in it does not tell its cluster.
-var errPipe = errors.New("can be read once only")
+var errPipe = errors.New("can be read only once")
 
 // worldly are the flags that say how the world of a run behaves, and what is believed of it.
 func worldly() []string {
@@ -254,33 +265,34 @@ func otherWorld(cmd *cobra.Command, log *eventlog.Header) []string {
 }
 
 // kept says what an error left of the runs.
-func (f *simFlags) kept(err error, ended []*run.Outcome, all []run.Choice) error {
-	if f.out == "" || !errors.Is(err, context.Canceled) {
+func (f *simFlags) kept(err error, ended []*experiment.Outcome, all []experiment.Choice) error {
+	if f.to == nil || !errors.Is(err, context.Canceled) {
 		return err
 	}
-	return fmt.Errorf("%w: %d of %d policies had ended; what was written is in %s", err, len(ended), len(all), f.out)
+	return fmt.Errorf("%w: %d of %d policies had ended; their results are in %s until the next run", err, len(ended), len(all), f.to.Partial())
 }
 
 // run simulates all policies. It returns the outcomes of those that ended, in
 // order, and what is to be told of them.
-func (f *simFlags) run(cmd *cobra.Command, x *run.Experiment, compared []run.Choice, src *run.Prepared) ([]*run.Outcome, []told, error) {
+func (f *simFlags) run(cmd *cobra.Command, x *experiment.Experiment, compared []experiment.Choice, src *experiment.Prepared) ([]*experiment.Outcome, []told, error) {
 	var show *progress
 	if file, ok := cmd.ErrOrStderr().(*os.File); ok && !f.quiet && term.IsTerminal(int(file.Fd())) {
 		show = newProgress(file, compared, 0)
 		x.Watch, x.Total = show.Sink, show.jobs
 	}
 	said := map[string][]string{}
-	all, err := x.All(cmd.Context(), compared, src, func(o *run.Outcome) error {
+	all, err := x.All(cmd.Context(), compared, src, func(o *experiment.Outcome) error {
 		said[o.Choice.String()] = o.Remarks()
 		var err error
-		if f.out != "" {
-			err = f.folder().Write(o.Choice.String(), o.State, o.Result)
+		if f.to != nil {
+			o.Result.Made = f.made.With(o.Choice.String())
+			err = f.to.Write(o.Choice.String(), o.State, o.Result)
 		}
 		o.State, o.Sim = nil, nil // the figures are enough from here on
 		return err
 	})
 	show.End()
-	var ended []*run.Outcome
+	var ended []*experiment.Outcome
 	var remarks []told
 	for _, o := range all {
 		if o == nil {
@@ -313,7 +325,7 @@ func tell(w io.Writer, all []told) {
 }
 
 // experiment turns the flags about the world into an experiment.
-func (f *simFlags) experiment(cmd *cobra.Command) (*run.Experiment, error) {
+func (f *simFlags) experiment(cmd *cobra.Command) (*experiment.Experiment, error) {
 	spec, err := f.machine, error(nil)
 	if spec == nil {
 		spec, err = loadCluster(f.cluster)
@@ -324,16 +336,16 @@ func (f *simFlags) experiment(cmd *cobra.Command) (*run.Experiment, error) {
 	if f.whole && len(spec.Partitions) == 0 && !f.quiet {
 		fmt.Fprintln(cmd.ErrOrStderr(), "norn: --whole changes nothing: the cluster has no partitions")
 	}
-	x := &run.Experiment{Spec: spec, Whole: f.whole, Seed: f.seed, Assume: run.Assumption(f.assume), Slowdown: f.slowdown, Model: perf.Analytic{Scaling: 1, Spread: f.spread}}
+	x := &experiment.Experiment{Spec: spec, Whole: f.whole, Seed: f.seed, Assume: experiment.Assumption(f.assume), Slowdown: f.slowdown, Model: perf.Analytic{Scaling: 1, Spread: f.spread}}
 	x.Header.Cluster, x.Header.Conditions = f.cluster, conditions(cmd)
-	if x.Estimate, err = run.ParseEstimate(f.estimates); err != nil {
+	if x.Estimate, err = experiment.ParseEstimate(f.estimates); err != nil {
 		return nil, misused("--estimates: %w", err)
 	}
-	if x.Belief, err = run.ParseBelief(f.sharing); err != nil {
+	if x.Belief, err = experiment.ParseBelief(f.sharing); err != nil {
 		return nil, misused("--sharing: %w", err)
 	}
 	if len(f.cost) > 0 {
-		costs, err := run.ParseCosts(f.cost, spec.Costs)
+		costs, err := experiment.ParseCosts(f.cost, spec.Costs)
 		if err != nil {
 			return nil, misused("--cost %w", err)
 		}
@@ -358,7 +370,7 @@ func (f *simFlags) experiment(cmd *cobra.Command) (*run.Experiment, error) {
 
 // elsewhere are the flags that a log tells of in other places, or need not tell.
 func elsewhere() []string {
-	return []string{"cluster", "policy", "set", "estimates", "seed", "out", "table", "log", "quiet"}
+	return []string{"cluster", "policy", "set", "estimates", "seed", "out", "table", "log", "quiet", "from-summary"}
 }
 
 // conditions are the flags by which this run differs from one with defaults, those
@@ -392,7 +404,7 @@ func (f *simFlags) failures() (func(*sim.Config), error) {
 		}
 		d, err := unit.ParseSeconds(v.text)
 		if err != nil || d < 0 {
-			return nil, misused("--%s: %q is no duration (write seconds, or 90s, 1h30m, 2d)", v.flag, v.text)
+			return nil, misused("--%s: %q is not a duration (write seconds, or 90s, 1h30m, 2d)", v.flag, v.text)
 		}
 		*v.to = d
 	}
@@ -402,7 +414,7 @@ func (f *simFlags) failures() (func(*sim.Config), error) {
 }
 
 // source opens the trace.
-func (f *simFlags) source(args []string, x *run.Experiment) (*trace.Reader, error) {
+func (f *simFlags) source(args []string, x *experiment.Experiment) (*trace.Reader, error) {
 	if len(args) > 0 {
 		x.Header.Trace = args[0]
 		r, err := f.open(args[0])
@@ -416,5 +428,5 @@ func (f *simFlags) source(args []string, x *run.Experiment) (*trace.Reader, erro
 		return nil, err
 	}
 	x.Header.Trace = "built-in sample"
-	return run.OpenSample(opt)
+	return experiment.OpenSample(opt)
 }

@@ -30,15 +30,15 @@ func (s *shell) submitCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "submit [flags] [--] COMMAND [ARG...] | SCRIPT [ARG...] | -f FILE",
 		Short: "Submit a job: a command, a script, or a job file",
-		Long: `Submit hands in a job and prints its number. The job runs as you, in the present
-directory and with the environment of this shell, as soon as the policy gives it
-GPUs. All that stands behind the first word that is no flag belongs to the job.
+		Long: `Submit submits a job and prints its number. The job runs as you, in the present
+directory and with the environment of this shell, as soon as the policy allocates GPUs
+to it. Everything from the first word that is not a flag belongs to the job.
 
-A SCRIPT may hold flags of its own in lines at its top that begin with #NORN. A job
-file is YAML; docs/jobs.md has every key. Flags go before what a file says.
+A SCRIPT may have flags of its own in lines at its top that begin with #NORN. A job
+file is YAML; docs/jobs.md has every key. Flags take precedence over a file.
 
---wait waits until the job has ended and exits with its exit code; --follow shows
-what it writes, too.`,
+--wait waits until the job has ended and exits with its exit code. --follow also shows
+the output of the job.`,
 		Example: `  norn submit -- python train.py --epochs 3
   norn submit --gpus 2 --est 2h --name bert --stop checkpoint -- python train.py
   norn submit --gpus 1-4 --tasks per-gpu -- python train.py     grows and shrinks
@@ -61,10 +61,10 @@ what it writes, too.`,
 	fl.SetInterspersed(false)
 	fl.StringArrayVarP(&f.files, "file", "f", nil, `job file in YAML, "-" for standard input; may be repeated`)
 	f.options = s.newOptions(fl)
-	fl.BoolVar(&f.plain, "no-env", false, "take over nothing of this shell's environment but "+strings.Join(plainVariables, ", "))
-	fl.BoolVarP(&f.wait, "wait", "W", false, "wait until it has ended, and exit with its exit code")
-	fl.BoolVar(&f.follow, "follow", false, "wait, and show what it writes")
-	fl.BoolVarP(&f.quiet, "quiet", "q", false, "print the number of the job alone")
+	fl.BoolVar(&f.plain, "no-env", false, "take over from this shell's environment only "+strings.Join(plainVariables, ", "))
+	fl.BoolVarP(&f.wait, "wait", "W", false, "wait until the job has ended, and exit with its exit code")
+	fl.BoolVar(&f.follow, "follow", false, "wait, and show the output of the job")
+	fl.BoolVarP(&f.quiet, "quiet", "q", false, "print only the number of the job")
 	fl.BoolVar(&f.quiet, "parsable", false, "the same")
 	f.format.flags(cmd, "name")
 	f.logByOutput(cmd)
@@ -99,7 +99,7 @@ func (f *submitting) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if f.follow && (len(specs) > 1 || specs[0].Array != "") {
-		return misused("--follow shows what one job writes; these are several: use --wait")
+		return misused("--follow shows the output of one job, and these are several: use --wait")
 	}
 	d, err := f.open(cmd)
 	if err != nil {
@@ -146,7 +146,7 @@ func (f *submitting) specs(cmd *cobra.Command, args []string) ([]api.JobSpec, er
 	}
 	if len(specs) == 0 {
 		if len(args) == 0 {
-			return nil, misused("say what shall run: norn submit -- python train.py, or -f job.yaml")
+			return nil, misused("name the command to run: norn submit -- python train.py, or -f job.yaml")
 		}
 		specs = []api.JobSpec{{GPUs: api.Fixed(1)}}
 	}
@@ -246,11 +246,11 @@ func submitAll(ctx context.Context, d daemon, specs []api.JobSpec) ([]submitted,
 	for i, spec := range specs {
 		ids, err := d.Submit(ctx, spec)
 		if err == nil && len(ids) == 0 {
-			err = errors.New("norn took in the job and gave it no number")
+			err = errors.New("norn accepted the job but gave it no number")
 		}
 		if err != nil {
 			if len(specs) > 1 {
-				err = fmt.Errorf("job %d of %d: %w; those before it are submitted", i+1, len(specs), err)
+				err = fmt.Errorf("job %d of %d: %w; the jobs before it are submitted", i+1, len(specs), err)
 			}
 			return out, err
 		}

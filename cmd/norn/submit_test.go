@@ -73,8 +73,8 @@ func TestSubmitFlags(t *testing.T) {
 		}},
 		{"--no-env --env EXTRA", func(j *api.JobSpec) {}},
 		{"--no-env", func(j *api.JobSpec) { delete(j.Env, "EXTRA") }},
-		{"--kind fine-tuning --model bert --backbone llama --dataset wiki --batch 64 --units 1000 --unit steps", func(j *api.JobSpec) {
-			j.Kind, j.Model, j.Backbone, j.Dataset, j.Batch, j.Units, j.Unit = "fine-tuning", "bert", "llama", "wiki", 64, 1000, "steps"
+		{"--kind fine-tuning --model bert --backbone llama --dataset wiki --share --batch 64 --units 1000 --unit steps", func(j *api.JobSpec) {
+			j.Kind, j.Model, j.Backbone, j.Dataset, j.Share, j.Batch, j.Units, j.Unit = "fine-tuning", "bert", "llama", "wiki", true, 64, 1000, "steps"
 		}},
 	} {
 		want := basic
@@ -139,16 +139,16 @@ func TestSubmitMisuse(t *testing.T) {
 		args []string
 		want string
 	}{
-		{nil, "say what shall run: norn submit -- python train.py, or -f job.yaml"},
-		{[]string{"--gpus", "4-1", "true"}, `--gpus: "4-1" is no number of GPUs`},
+		{nil, "name the command to run: norn submit -- python train.py, or -f job.yaml"},
+		{[]string{"--gpus", "4-1", "true"}, `--gpus: "4-1" is not a number of GPUs`},
 		{[]string{"--gpu", "4", "true"}, "unknown flag: --gpu; did you mean --gpus?"},
-		{[]string{"--tasks", "none", "true"}, `--tasks: "none" is no number of tasks`},
-		{[]string{"--mem", "16", "true"}, `--mem: "16" is only 16B: write the unit`},
+		{[]string{"--tasks", "none", "true"}, `--tasks: "none" is not a number of tasks`},
+		{[]string{"--mem", "16", "true"}, `--mem: "16" means only 16B: write the unit`},
 		{[]string{"--cpus", "-1", "true"}, `--cpus: "-1": write a number, 0 or more`},
 		{[]string{"--cpus", "nan", "true"}, `--cpus: "nan": write a number, 0 or more`},
 		{[]string{"--est", "soon", "true"}, `--est: "soon" is not a duration`},
 		{[]string{"--est", "-1", "true"}, `--est: "-1" lies in the past`},
-		{[]string{"--deadline", "late", "true"}, `--deadline: "late" is no moment`},
+		{[]string{"--deadline", "late", "true"}, `--deadline: "late" is not a moment`},
 		{[]string{"--after", "3:ok", "true"}, `--after: "3:ok": write the number of a job`},
 		{[]string{"--stop", "checkpiont", "true"}, `--stop: "checkpiont": write one of checkpoint, freeze, restart, never; did you mean checkpoint?`},
 		{[]string{"--kind", "x", "true"}, `--kind: "x": write one of training, `},
@@ -157,14 +157,14 @@ func TestSubmitMisuse(t *testing.T) {
 		{[]string{"--stages", "disk=1s", "true"}, `--stages: "disk=1s": write load, gpu or network, and a time, as in gpu=100ms`},
 		{[]string{"--stages", "gpu=fast", "true"}, `--stages: "gpu=fast": write load, gpu or network, and a time`},
 		{[]string{"--qos", "best", "true"}, `--qos: "best": write one of guaranteed, opportunistic`},
-		{[]string{"--again", "256", "true"}, `--again: "256" is no exit code`},
+		{[]string{"--again", "256", "true"}, `--again: "256" is not an exit code`},
 		{[]string{"--retries", "-2", "true"}, `--retries: "-2": write a whole number from -1 on`},
-		{[]string{"--priority", "high", "true"}, `--priority: "high" is no whole number`},
+		{[]string{"--priority", "high", "true"}, `--priority: "high" is not a whole number`},
 		{[]string{"--env", "NOWHERE", "true"}, "--env: NOWHERE is not set in this shell: write NOWHERE=VALUE"},
-		{[]string{"--env", "=x", "true"}, "--env: \"=x\" names no variable"},
-		{[]string{"--follow", "--array", "1-2", "true"}, "--follow shows what one job writes"},
+		{[]string{"--env", "=x", "true"}, "--env: \"=x\" does not name a variable"},
+		{[]string{"--follow", "--array", "1-2", "true"}, "--follow shows the output of one job"},
 		{[]string{"-o", "yaml", "true"}, "--output yaml: write one of text, json, name"},
-		{[]string{plain}, "does not say what runs it: begin it with a line such as #!/bin/bash, or write norn submit -- python " + plain},
+		{[]string{plain}, "does not name its interpreter: begin it with a line such as #!/bin/bash, or write norn submit -- python " + plain},
 	} {
 		f := busy()
 		out, errOut, code := liveIn(t.Context(), shellOf(f), append([]string{"submit"}, c.args...)...)
@@ -252,9 +252,9 @@ func TestSubmitScript(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"#!/bin/sh\n#NORN --gpu 2\n", "run2.sh:2: unknown flag: --gpu; did you mean --gpus?"},
 		{"#!/bin/sh\n\n#NORN --gpus\n", "run2.sh:3: flag needs an argument: --gpus"},
-		{"#!/bin/sh\n#NORN gpus=2\n", `run2.sh:2: "gpus=2" is no option`},
+		{"#!/bin/sh\n#NORN gpus=2\n", `run2.sh:2: "gpus=2" is not an option`},
 		{"#!/bin/sh\n#NORN --name 'a\n", "run2.sh:2: a quote is not closed"},
-		{"#!/bin/sh\n#NORN --gpus x\n", `run2.sh: --gpus: "x" is no number of GPUs`},
+		{"#!/bin/sh\n#NORN --gpus x\n", `run2.sh: --gpus: "x" is not a number of GPUs`},
 	} {
 		f := busy()
 		s.connect = shellOf(f).connect
@@ -393,7 +393,7 @@ func TestSubmitFollow(t *testing.T) {
 		f.tell <- api.Event{}
 	}
 	out, errOut, code := liveIn(t.Context(), shellOf(f), "submit", "--follow", "true")
-	if want := "submitted job 17\nnorn: run 2 of job 17 begins\nnorn: job 17 failed with exit code 5\n"; code != 5 || out != "step 1\nstep 2\n" || errOut != want {
+	if want := "submitted job 17\nnorn: run 2 of job 17 starts\nnorn: job 17 failed with exit code 5\n"; code != 5 || out != "step 1\nstep 2\n" || errOut != want {
 		t.Errorf("exit code %d, %q, %q", code, out, errOut)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/norn-scheduler/norn/api"
-	"github.com/norn-scheduler/norn/client"
+	"github.com/norn-scheduler/norn/api/client"
 )
 
 func (s *shell) topCommand() *cobra.Command {
@@ -22,11 +22,10 @@ func (s *shell) topCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "top",
 		Short: "Watch devices, running jobs and the queue on a live screen",
-		Long: `Top shows the machine on a live screen: devices with how busy they are and who holds
-them, running jobs with their progress and expected end, and the queue with the
-reason why each job waits. Keys select a job and cancel, hold or release it, say why
-it waits, or show what it writes; ? lists them. Where the output is no terminal it
-prints one picture.`,
+		Long: `Top shows the machine on a live screen: devices with their use and their jobs, running
+jobs with their progress and expected end, and the queue with the reason for each wait.
+Keys select a job and cancel, hold or release it, explain why it waits, or show its
+output; ? lists them. If the output is not a terminal, top prints one picture.`,
 		Example: `  norn top
   norn top --once`,
 		Args: cobra.NoArgs,

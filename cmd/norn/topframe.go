@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/internal/grid"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // look is how a line stands out.

@@ -24,8 +24,8 @@ var sequences = map[string]key{
 	"\x1b[H": keyHome, "\x1bOH": keyHome, "\x1b[1~": keyHome, "\x1b[F": keyEnd, "\x1bOF": keyEnd, "\x1b[4~": keyEnd,
 }
 
-// readKeys turns what a terminal sends at once into keys. What it does not know
-// is left out.
+// readKeys turns what a terminal sends at once into keys. Unknown sequences are
+// left out.
 func readKeys(in []byte) []key {
 	var out []key
 	for len(in) > 0 {

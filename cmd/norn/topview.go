@@ -216,7 +216,7 @@ func (v *topView) done(a topAction, err error) {
 var topHelp = []string{
 	"up, down, k, j        select a job; page up, page down, g, G go further",
 	"w, enter              why it waits, what would let it start, and when",
-	"l                     what it writes",
+	"l                     its output",
 	"c                     cancel it (asks)",
 	"h, r                  hold it, release it",
 	"esc, q                back from here",

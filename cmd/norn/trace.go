@@ -9,20 +9,20 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/eventlog/replay"
+	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/internal/fileio"
-	"github.com/norn-scheduler/norn/replay"
-	"github.com/norn-scheduler/norn/run"
 	"github.com/norn-scheduler/norn/trace"
 	"github.com/norn-scheduler/norn/trace/gen"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 func traceCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trace",
 		Short: "Summarise, generate and convert job traces",
-		Long: `Trace works on job traces: it tells what is in one, makes synthetic ones, and turns
-one format into another. docs/traces.md describes the formats.`,
+		Long: `Trace works on job traces. It summarises a trace, generates synthetic ones, and
+converts one format into another. docs/traces.md describes the formats.`,
 		Example: `  norn trace summary jobs.csv.gz
   norn trace generate --like philly --jobs 10000 -o jobs.csv
   norn trace convert sacct.txt jobs.jsonl.zst
@@ -41,20 +41,20 @@ type reading struct {
 
 func (r *reading) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&r.opt.Format, "format", "", "format of the trace (default: told from its content; see norn trace formats)")
+	f.StringVar(&r.opt.Format, "format", "", "format of the trace (default: recognised by its content; see norn trace formats)")
 	f.StringVar(&r.opt.Profile, "profile", "", "file or folder of measured speeds, for traces without run times")
 	f.BoolVar(&r.opt.SkipBad, "skip-bad", false, "leave out rows with errors, and count and list them")
-	f.BoolVar(&r.opt.Sort, "sort", false, "hold the trace in memory and sort it, where its format should be in order of submission and the file is not")
+	f.BoolVar(&r.opt.Sort, "sort", false, "keep the trace in memory and sort it, if the file is not in order of submission although its format should be")
 	f.StringVar(&r.attempts, "attempts", "replay", "failed attempts of a job: replay each, or merge all into one run")
 	f.BoolVar(&r.opt.GPUOnly, "gpu-only", false, "leave CPU and memory out of the demands")
 	f.BoolVar(&r.opt.AnyType, "any-type", false, "leave GPU types out of the demands")
-	f.IntVar(&r.opt.NodeGPUs, "node-gpus", 0, "GPUs of a node, for traces that count nodes (0: 1)")
+	f.IntVar(&r.opt.NodeGPUs, "node-gpus", 0, "GPUs per node, for traces that count nodes (0: 1)")
 	f.BoolVar(&r.opt.GPUJobs, "gpu-jobs", false, "only jobs that ask for GPUs")
 	f.StringSliceVar(&r.opt.Tenants, "tenant", nil, "only jobs of these tenants")
-	f.StringVar(&r.from, "from", "", "only jobs submitted from then on: seconds, 1d12h, or 2017-10-01")
-	f.StringVar(&r.to, "to", "", "only jobs submitted before then")
+	f.StringVar(&r.from, "from", "", "only jobs submitted at or after this moment: seconds, 1d12h, or 2017-10-01")
+	f.StringVar(&r.to, "to", "", "only jobs submitted before this moment")
 	f.IntVar(&r.opt.Limit, "limit", 0, "at most so many jobs (0: all)")
-	f.Float64Var(&r.opt.Load, "load", 0, "jobs arrive so many times as fast (0: as they did)")
+	f.Float64Var(&r.opt.Load, "load", 0, "factor on the arrival rate of jobs (0: as in the trace)")
 	complete(cmd, map[string]completer{"format": words(formatNames()...), "attempts": words("replay", "merge")})
 }
 
@@ -93,7 +93,7 @@ func moment(s string) (time.Duration, time.Time, error) {
 	}
 	d, err := unit.ParseSeconds(s)
 	if err != nil || d < 0 {
-		return 0, time.Time{}, fmt.Errorf("%q is no moment: write seconds or 1d12h since the start, or a time of day such as 2017-10-01 or 2017-10-01 08:00:00", s)
+		return 0, time.Time{}, fmt.Errorf("%q is not a moment: write seconds or 1d12h since the start, or a time of day such as 2017-10-01 or 2017-10-01 08:00:00", s)
 	}
 	return d, time.Time{}, nil
 }
@@ -103,13 +103,13 @@ func (r *reading) open(path string) (*trace.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return run.OpenTrace(path, opt)
+	return experiment.OpenTrace(path, opt)
 }
 
 // remarks tells what a reader assumed and left out.
 func remarks(w io.Writer, info trace.Info) {
 	if info.Nominal != "" {
-		fmt.Fprintf(w, "norn: %s tells no run times; they are taken from %s\n", info.File, info.Nominal)
+		fmt.Fprintf(w, "norn: %s has no run times; they are taken from %s\n", info.File, info.Nominal)
 	}
 	for _, note := range info.Notes {
 		fmt.Fprintf(w, "norn: %s: %s\n", info.File, note)
@@ -127,7 +127,7 @@ func remarks(w io.Writer, info trace.Info) {
 	if len(why) == 0 {
 		return
 	}
-	fmt.Fprintf(w, "norn: %s: of %s, these were left out, %s:\n", info.File, unit.CountOrNo(info.Rows, "row"), strings.Join(why, " and "))
+	fmt.Fprintf(w, "norn: %s: of %s, some were left out, %s:\n", info.File, unit.CountOrNo(info.Rows, "row"), strings.Join(why, " and "))
 	for _, p := range info.Problems {
 		fmt.Fprintf(w, "  %v\n", p)
 	}
@@ -150,10 +150,10 @@ func summaryCommand() *cobra.Command {
 	asJSON := false
 	cmd := &cobra.Command{
 		Use:   "summary FILE",
-		Short: "Say what is in a trace: jobs, sizes, run times, load, tenants",
-		Long: `Summary reads a trace to its end and tells how many jobs it has, over what time,
-how large they are, how long they run, what load they make and whose they are.
-FILE may be packed with gzip or zstd; "-" is standard input.`,
+		Short: "Summarise a trace: jobs, sizes, run times, load, tenants",
+		Long: `Summary reads a trace to its end. It shows the number of jobs, the time span, the sizes
+and run times of the jobs, the load, and the tenants. FILE may be packed with gzip or
+zstd; "-" is standard input.`,
 		Example: `  norn trace summary jobs.csv.gz
   norn trace summary sacct.txt --skip-bad --json`,
 		Args: cobra.ExactArgs(1),
@@ -192,11 +192,11 @@ func generateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "generate --like LOG",
 		Short: "Make a synthetic trace that resembles a published log",
-		Long: `Generate makes a trace of any size with the arrivals, sizes, run times and failures
-of a published log. Equal seeds give equal traces. docs/generators.md shows how
-near the quantiles come to those of the logs. --like dlrm makes a batch of jobs that
-train recommendation models, with what they demand, their memory, and their time
-without GPUs; --like synergy makes jobs that need cores and memory beside their GPUs.`,
+		Long: `Generate makes a trace of any size with the arrivals, sizes, run times and failures of a
+published log. Equal seeds give equal traces. docs/generators.md compares the quantiles
+with those of the logs. --like dlrm makes a batch of jobs that train recommendation
+models, with their use, their memory, and their time without GPUs. --like synergy makes
+jobs that need cores and memory beside their GPUs.`,
 		Example: `  norn trace generate --like philly --jobs 10000 -o jobs.csv
   norn trace generate --like venus --span 7d --gpus 512 --offered-load 0.9 --seed 3 -o week.jsonl.zst
   norn trace generate --like dlrm --list memory --jobs 72 -o batch.jsonl`,
@@ -230,7 +230,7 @@ without GPUs; --like synergy makes jobs that need cores and memory beside their 
 				}
 			}
 			if opt.Jobs == 0 && opt.Span == 0 {
-				return misused("say how many: --jobs N or --span DURATION")
+				return misused("name the size of the trace: --jobs N or --span DURATION")
 			}
 			g, err := gen.New(opt)
 			if err != nil {
@@ -245,11 +245,11 @@ without GPUs; --like synergy makes jobs that need cores and memory beside their 
 	f.StringVar(&span, "span", "", "time from the first to the last submission")
 	f.Uint64Var(&opt.Seed, "seed", 0, "equal seeds give equal traces")
 	f.IntVar(&opt.GPUs, "gpus", 0, "size of the cluster that the trace is meant for (0: that of the log)")
-	f.Float64Var(&opt.Load, "offered-load", 0, "mean GPUs demanded over GPUs (0: as in the log)")
-	f.IntVar(&opt.MaxGPUs, "max-gpus", 0, "leave out larger jobs (0: those larger than the cluster)")
-	f.StringVar(&limit, "max-run", "", "leave out longer jobs")
+	f.Float64Var(&opt.Load, "offered-load", 0, "mean of the GPUs demanded, divided by the GPUs of the cluster (0: as in the log)")
+	f.IntVar(&opt.MaxGPUs, "max-gpus", 0, "leave out jobs of more GPUs (0: those larger than the cluster)")
+	f.StringVar(&limit, "max-run", "", "leave out jobs with a longer run time")
 	f.IntVar(&opt.Tenants, "tenants", 0, "number of tenants (0: as in the log)")
-	f.StringVarP(&out, "output", "o", "", "file to write: .csv or .jsonl, perhaps .gz or .zst behind it (default: CSV to standard output)")
+	f.StringVarP(&out, "output", "o", "", "file to write: .csv or .jsonl, optionally followed by .gz or .zst (default: CSV to standard output)")
 	dlrm.add(cmd)
 	rations.add(cmd)
 	complete(cmd, map[string]completer{"like": words(append(likeNames(), likeDLRM, likeSynergy)...), "list": words("memory", "balance", "bandwidth", "computing")})
@@ -269,7 +269,7 @@ func write(cmd *cobra.Command, path string, src trace.Source) error {
 		return err
 	}
 	for _, l := range done.Lost {
-		fmt.Fprintf(cmd.ErrOrStderr(), "norn: CSV cannot carry %s (%s); JSON Lines, .jsonl, can\n", l.What, unit.CountOrNo(l.Jobs, "job"))
+		fmt.Fprintf(cmd.ErrOrStderr(), "norn: CSV cannot hold %s (%s); JSON Lines, .jsonl, can\n", l.What, unit.CountOrNo(l.Jobs, "job"))
 	}
 	if path != "" && path != "-" {
 		fmt.Fprintf(cmd.ErrOrStderr(), "norn: wrote %d jobs to %s\n", done.Jobs, path)
@@ -282,10 +282,9 @@ func convertCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "convert FILE OUTPUT",
 		Short: "Write a trace, or a part of it, as Norn's CSV or JSON Lines",
-		Long: `Convert reads a trace of any known format and writes it as Norn's CSV (.csv),
-which a person can read and write, or as JSON Lines (.jsonl), which carry
-everything; .gz or .zst behind the name packs it. "-" is standard input, or CSV
-to standard output.`,
+		Long: `Convert reads a trace of any known format and writes it in a format of Norn. CSV (.csv)
+is easy to read and to write. JSON Lines (.jsonl) hold everything. .gz or .zst behind
+the name packs the file. "-" is standard input, or CSV to standard output.`,
 		Example: `  norn trace convert sacct.txt jobs.csv
   norn trace convert events.log.zst jobs.jsonl        a log of Norn's own
   norn trace convert philly.csv.gz october.jsonl.zst --from 2017-10-01 --to 2017-11-01`,
@@ -297,7 +296,7 @@ to standard output.`,
 			}
 			defer src.Close()
 			if fileio.Same(args[0], args[1]) {
-				return misused("%s would be written over itself: name another file", args[1])
+				return misused("%s would be overwritten while it is read: name another file", args[1])
 			}
 			if err := write(cmd, args[1], src); err != nil {
 				return err
@@ -314,7 +313,7 @@ func formatsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "formats",
 		Short:   "List the formats of traces that can be read",
-		Long:    "Formats lists the formats of traces that norn reads, with their other names. The format of\na file is told from its content; --format names it instead. docs/traces.md says which fields are used.",
+		Long:    "Formats lists the formats of traces that norn reads, with their other names. Norn recognises\nthe format of a file by its content; --format names it instead. docs/traces.md lists the fields.",
 		Example: "  norn trace formats",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"io"
 	"log/slog"
 	"os"
@@ -18,16 +17,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/api/server"
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/local"
 	"github.com/norn-scheduler/norn/local/cgroup"
 	"github.com/norn-scheduler/norn/local/config"
 	"github.com/norn-scheduler/norn/local/hardware"
 	"github.com/norn-scheduler/norn/local/mps"
-	"github.com/norn-scheduler/norn/server"
 	"github.com/norn-scheduler/norn/tenant"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // upFlags are what norn up takes beside the configuration.
@@ -40,15 +39,15 @@ func upCommand() *cobra.Command {
 	f := &upFlags{}
 	cmd := &cobra.Command{
 		Use:   "up",
-		Short: "Serve this machine: take jobs, share its devices out, survive everything",
-		Long: `Up finds the GPUs, CPUs and memory of this machine and shares them out among the
-jobs that norn submit brings. Without GPUs it can manage declared slots
-(--devices 4), so that everything can be tried on a laptop.
+		Short: "Serve this machine: accept jobs, allocate devices, and go on after any crash",
+		Long: `Up finds the GPUs, CPUs and memory of this machine and allocates them to jobs from
+norn submit. Without GPUs it can manage declared slots (--devices 4), so you can try
+everything on a laptop.
 
-It runs in the foreground until it is interrupted, or in the background with
---detach. Jobs go on when it ends, however it ends: the next norn up finds them
-again and takes over what has become of them. One state folder keeps all that it
-knows. norn config show --default prints a configuration to begin with.`,
+Up runs in the foreground until it is interrupted, or in the background with --detach.
+Jobs go on when it ends, however it ends, and the next norn up finds them again. One
+state folder keeps everything. norn config show --default prints a configuration to
+begin with.`,
 		Example: `  norn up
   norn up --devices 4 --policy srtf
   norn up --config /etc/norn/norn.yaml --detach`,
@@ -65,11 +64,11 @@ knows. norn config show --default prints a configuration to begin with.`,
 		},
 	}
 	cmd.Flags().StringVar(&f.config, "config", "", "configuration (default: "+config.Path()+", if it is there)")
-	cmd.Flags().StringVar(&f.state, "state", "", "folder for all that is kept, instead of that of the configuration")
+	cmd.Flags().StringVar(&f.state, "state", "", "state folder, instead of that of the configuration")
 	cmd.Flags().StringVar(&f.socket, "socket", "", "path of the API's socket, instead of that of the configuration")
-	cmd.Flags().StringVar(&f.devices, "devices", "", "what to share out: auto, or a number of declared slots")
+	cmd.Flags().StringVar(&f.devices, "devices", "", "devices to allocate: auto, or a number of declared slots")
 	cmd.Flags().StringVar(&f.policy, "policy", "", "policy, such as srtf or 'fifo(mode=easy)', instead of that of the configuration")
-	cmd.Flags().BoolVarP(&f.detach, "detach", "d", false, "run in the background; messages go to norn.log in the state folder")
+	cmd.Flags().BoolVarP(&f.detach, "detach", "d", false, "run in the background, with messages in norn.log in the state folder")
 	complete(cmd, map[string]completer{"config": files, "state": files, "socket": files, "policy": completeList(policyNames)})
 	return cmd
 }
@@ -109,7 +108,7 @@ func (f *upFlags) load() (*config.Config, error) {
 			return nil, err
 		}
 		if len(all) != 1 {
-			return nil, misused("--policy %s: one policy is in force at a time", f.policy)
+			return nil, misused("--policy %s: only one policy is in force at a time", f.policy)
 		}
 		c.Policy = all[0]
 	}
@@ -142,7 +141,7 @@ func up(ctx context.Context, c *config.Config, errOut io.Writer) error {
 		return err
 	}
 	if err := writePID(c.State); err != nil { // as on a full disk
-		log.Error("the number of this process cannot be noted: norn down will not find it", "error", err)
+		log.Error("the number of this process cannot be written down, so norn down will not find it", "error", err)
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -254,7 +253,7 @@ func confine(c *config.Config) (parent string, notes []string, err error) {
 	if c.Isolation.Cgroups == config.Off {
 		return "", []string{"jobs run in process groups of their own; CPU, memory and devices are not limited: cgroups are turned off"}, nil
 	}
-	m, notes := cgroup.Detect(parentOf(c))
+	m, notes := cgroup.Detect(c.CgroupParent())
 	if m == nil && c.Isolation.Cgroups == config.On {
 		return "", nil, fmt.Errorf("the configuration asks for cgroups, but %s", strings.Join(notes, "; "))
 	}
@@ -284,14 +283,6 @@ func packing(c *config.Config, m *local.Machine) (local.MPS, string, error) {
 		return local.MPS{Program: program, Always: true}, "jobs compute through CUDA MPS, those that share a GPU at the same time", nil
 	}
 	return local.MPS{Program: program}, "jobs that begin with a part of a GPU compute on it at the same time, through CUDA MPS", nil
-}
-
-// parentOf is the cgroup below which those of jobs are made: one for each state
-// folder, so that two daemons do not take each other's jobs for their own.
-func parentOf(c *config.Config) string {
-	h := fnv.New32a()
-	io.WriteString(h, c.State)
-	return fmt.Sprintf("%s-%08x", strings.TrimSuffix(c.Isolation.Parent, "/"), h.Sum32())
 }
 
 // machineOf is a machine as the daemon shares it out.
@@ -355,7 +346,7 @@ func (f *upFlags) background(out io.Writer, c *config.Config) error {
 		return err
 	}
 	if alive(c.Socket) {
-		return fmt.Errorf("a norn answers on %s already: end it first (norn down), or give this one another --socket and --state", c.Socket)
+		return fmt.Errorf("a norn already answers on %s: end it first (norn down), or give this one another --socket and --state", c.Socket)
 	}
 	path := filepath.Join(c.State, "norn.log")
 	messages, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -422,7 +413,7 @@ func downCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "down",
 		Short: "End the daemon of this machine; its jobs go on",
-		Long: `Down ends the daemon that norn up started. Jobs that run go on: the next norn up
+		Long: `Down ends the daemon that norn up started. Running jobs go on, and the next norn up
 finds them again. To end jobs, use norn cancel.`,
 		Example: `  norn down
   norn down --state /var/lib/norn`,

@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/local"
 	"github.com/norn-scheduler/norn/local/config"
 	"github.com/norn-scheduler/norn/local/mps"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // TestPacking: CUDA MPS is used where it is installed and there is a GPU for it, unless

@@ -16,8 +16,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/norn-scheduler/norn/published"
-	"github.com/norn-scheduler/norn/published/replay"
+	"github.com/norn-scheduler/norn/internal/published"
+	"github.com/norn-scheduler/norn/internal/published/harness"
 )
 
 // validateFlags is what norn validate was asked.
@@ -37,18 +37,17 @@ func validateCommand() *cobra.Command {
 	var f validateFlags
 	cmd := &cobra.Command{
 		Use:   "validate [SIMULATOR]",
-		Short: "Hold Norn against the per-job results of published simulators",
-		Long: `Validate runs Norn under the conditions of a published simulator, its quirks
-included, and compares start and end of every job with the result that the
-simulator itself gave. ` + knownSimulators() + `
+		Short: "Compare Norn with the per-job results of published simulators",
+		Long: `Validate runs Norn under the conditions of a published simulator, including its quirks.
+It compares start and end of every job with the simulator's own result. ` + knownSimulators() + `
 
-With --manifest it does so for every line of a manifest (CSV with the columns
-simulator, trace, format, cluster, policy, result and match; paths are relative
-to its folder) and fails when any that was run misses its match. What Norn does
-not have yet is listed, counted apart and never taken for met.
+With --manifest it does so for every line of a manifest. A manifest is a CSV file with
+the columns simulator, trace, format, cluster, policy, result and match; paths are
+relative to its folder. Validate fails if any line misses its match. Lines that Norn
+cannot run yet are listed and counted apart, and do not count as met.
 
-With the name of a simulator it carries out one run. docs/validate.md describes
-the quirks, and which results were met.`,
+With the name of a simulator it carries out one run. docs/validate.md describes the
+quirks, and which results were met.`,
 		Example: `  norn validate --manifest golden/manifest.csv
   norn validate --manifest golden/manifest.csv --only tiresias --match exact
   norn validate tiresias --trace 60_job.csv --cluster n4g4 --policy dlas-gpu-count --against result.csv.gz
@@ -62,16 +61,16 @@ the quirks, and which results were met.`,
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.manifest, "manifest", "", "manifest of runs")
-	fl.StringSliceVar(&f.only, "only", nil, "with --manifest: these simulators alone")
-	fl.StringVar(&f.match, "match", "", "with --manifest: only lines with this match (exact, mean or info); else how near --against is to be met: exact (default), mean:P% or info")
+	fl.StringSliceVar(&f.only, "only", nil, "with --manifest: only these simulators")
+	fl.StringVar(&f.match, "match", "", "with --manifest: only lines with this match (exact, mean or info); otherwise how near to come to --against: exact (default), mean:P% or info")
 	fl.StringVarP(&f.request.Trace, "trace", "t", "", "trace in the simulator's own layout (.gz is read as it is)")
 	fl.StringVarP(&f.request.Cluster, "cluster", "c", "", "cluster by the simulator's names, or the path of its description")
 	fl.StringVarP(&f.request.Policy, "policy", "p", "", "policy by the simulator's name (see --list)")
 	fl.StringVar(&f.against, "against", "", "per-job result to compare with: CSV with job_id, submit, start, end")
 	fl.StringVarP(&f.out, "out", "o", "", "write Norn's per-job result to this CSV file (.gz compresses it)")
-	fl.StringVar(&f.request.Priorities, "priorities", "", "lucid, qssf: predicted run times (default: looked for near the trace)")
-	fl.StringVar(&f.request.Speeds, "speeds", "", "gavel, shockwave: measured throughputs (default: looked for near the trace)")
-	fl.IntVar(&f.request.Rate, "rate", 0, "pai: so many jobs arrive each minute (default: when the trace says)")
+	fl.StringVar(&f.request.Priorities, "priorities", "", "lucid, qssf: predicted run times (default: a file near the trace)")
+	fl.StringVar(&f.request.Speeds, "speeds", "", "gavel, shockwave: measured throughputs (default: a file near the trace)")
+	fl.IntVar(&f.request.Rate, "rate", 0, "pai: number of jobs that arrive each minute (default: as in the trace)")
 	fl.BoolVar(&f.list, "list", false, "list the simulators with their clusters and policies")
 	fl.BoolVar(&f.asJSON, "json", false, "write JSON")
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress")
@@ -127,7 +126,7 @@ func (f *validateFlags) one(cmd *cobra.Command) error {
 	}
 	for _, v := range []struct{ flag, value string }{{"trace", r.Trace}, {"cluster", r.Cluster}, {"policy", r.Policy}, {"against or --out", f.against + f.out}} {
 		if v.value == "" {
-			return misused("%s needs --%s; norn validate --list %s tells what there is", r.Simulator, v.flag, r.Simulator)
+			return misused("%s needs --%s; norn validate --list %s lists the choices", r.Simulator, v.flag, r.Simulator)
 		}
 	}
 	match, err := published.ParseMatch(cmp.Or(f.match, "exact"))
@@ -146,11 +145,11 @@ func (f *validateFlags) one(cmd *cobra.Command) error {
 	if f.against == "" {
 		return nil
 	}
-	want, err := replay.ReadResult(f.against)
+	want, err := harness.ReadResult(f.against)
 	if err != nil {
 		return err
 	}
-	o := published.Outcome{Line: published.Line{Request: r, Result: f.against, Match: match}, Comparison: replay.Compare(got, want)}
+	o := published.Outcome{Line: published.Line{Request: r, Result: f.against, Match: match}, Comparison: harness.Compare(got, want)}
 	if f.asJSON {
 		err = writeJSON(out, asRun(&o))
 	} else {
@@ -167,10 +166,10 @@ func sayOne(out io.Writer, o *published.Outcome) error {
 	fmt.Fprintf(out, "jobs %d, equal %d, largest difference %s s, mean JCT difference %s, makespan difference %s\n",
 		o.Jobs, o.Equal, number(o.Largest), share(o.MeanJCT), share(o.Makespan))
 	if o.Missing+o.Extra > 0 {
-		fmt.Fprintf(out, "%d jobs end there and not here, %d here and not there\n", o.Missing, o.Extra)
+		fmt.Fprintf(out, "%d jobs end only there, %d only here\n", o.Missing, o.Extra)
 	}
 	if o.Preempt > 0 {
-		fmt.Fprintf(out, "%d jobs are preempted another number of times\n", o.Preempt)
+		fmt.Fprintf(out, "%d jobs have another number of preemptions\n", o.Preempt)
 	}
 	text := "every start and end is equal"
 	if o.First != "" {
@@ -183,7 +182,7 @@ func sayOne(out io.Writer, o *published.Outcome) error {
 // all carries out the lines of a manifest.
 func (f *validateFlags) all(cmd *cobra.Command) error {
 	if r := f.request; r != (published.Request{}) || f.against != "" || f.out != "" {
-		return misused("--manifest tells trace, cluster, policy and result itself: name a simulator instead for a single run")
+		return misused("--manifest names trace, cluster, policy and result itself: name a simulator instead for a single run")
 	}
 	lines, err := f.lines()
 	if err != nil {
@@ -236,7 +235,7 @@ func (f *validateFlags) lines() ([]published.Line, error) {
 	}
 	for _, s := range f.only {
 		if !slices.Contains(named, s) {
-			return nil, misused("--only: %w", replay.Unknown("simulator", s, named))
+			return nil, misused("--only: %w", harness.Unknown("simulator", s, named))
 		}
 	}
 	rule := published.Exact

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/norn-scheduler/norn/published"
+	"github.com/norn-scheduler/norn/internal/published"
 )
 
 // runValidate runs norn validate and returns what it writes.
@@ -127,13 +127,13 @@ func TestValidateOne(t *testing.T) {
 	if err != nil || out != want {
 		t.Errorf("%v, %s", err, out)
 	}
-	// What was written is a result to compare with.
+	// The written file is a result to compare with.
 	if out, err = runValidate(t, append(run, "--against", folder+"/mine.csv.gz")...); err != nil || out != want {
 		t.Errorf("%v, %s", err, out)
 	}
 	out, err = runValidate(t, append(run, "--against", folder+"/near.csv")...)
 	if !errors.Is(err, errQuiet) || !strings.Contains(out, "jobs 3, equal 1, largest difference 0.5 s") ||
-		!strings.Contains(out, "1 jobs end there and not here") || !strings.Contains(out, "first difference: job 0 is preempted 0 times, there 1") {
+		!strings.Contains(out, "1 jobs end only there") || !strings.Contains(out, "first difference: job 0 is preempted 0 times, there 1") {
 		t.Errorf("%v, %s", err, out)
 	}
 	if _, err = runValidate(t, append(run, "--against", folder+"/near.csv", "--match", "info")...); err != nil {
@@ -164,7 +164,7 @@ func TestValidateErrors(t *testing.T) {
 		{full("lucid", "--cluster", "earth", "--policy", "fifo"), "venus-15vc"},
 		{full("pai", "--cluster", "earth", "--policy", "SJF"), "hetero"},
 		{[]string{"tiresias", "--manifest", folder + "/good.csv"}, "--only"},
-		{append([]string{"--manifest", folder + "/good.csv"}, trace...), "--manifest tells"},
+		{append([]string{"--manifest", folder + "/good.csv"}, trace...), "--manifest names"},
 		{[]string{"--manifest", folder + "/none.csv"}, "none.csv"},
 		{[]string{"--manifest", folder + "/good.csv", "--only", "earth"}, `unknown simulator "earth"; known are: tiresias, slurm`},
 		{[]string{"--manifest", folder + "/good.csv", "--match", "near"}, `unknown match "near"; known are: exact, mean, info`},

@@ -60,9 +60,9 @@ func TestWhyPace(t *testing.T) {
 		want     string
 	}{
 		{0, 0, ""},
-		{0.6249, 0, "  runs at 0.625 times the speed that its estimate is for\n"},
-		{0.5, 255, "  runs at 0.5 times the speed that its estimate is for; leaves its devices for 25.5% of the time to others that share them\n"},
-		{0, 1000, "  stands still: others that share its devices have them for themselves\n"},
+		{0.6249, 0, "  runs at 0.625 times the speed of its estimate\n"},
+		{0.5, 255, "  runs at 0.5 times the speed of its estimate; leaves its devices to other jobs for 25.5% of the time\n"},
+		{0, 1000, "  stands still: other jobs on its devices have them for themselves\n"},
 	} {
 		w := api.Why{Job: sampleJobs()[0], Reason: "it runs"}
 		w.Job.Speed, w.Job.Throttle = c.speed, c.throttle
@@ -97,8 +97,8 @@ func TestActs(t *testing.T) {
 		{"release --all", nil, ""},
 		{"resize 3 4", []string{"resize 3 4"}, "resized job 3 to 4 GPUs\n"},
 		{"resize 3 1", []string{"resize 3 1"}, "resized job 3 to 1 GPU\n"},
-		{"drain gpu0 gpu1 --why loud", []string{"drain {Devices:[gpu0 gpu1] Undo:false Why:loud}"}, "gpu0-1 take no new work; what runs there goes on\n"},
-		{"drain", []string{"drain {Devices:[] Undo:false Why:}"}, "the machine takes no new work; what runs there goes on\n"},
+		{"drain gpu0 gpu1 --why loud", []string{"drain {Devices:[gpu0 gpu1] Undo:false Why:loud}"}, "gpu0-1 take no new work; running jobs go on\n"},
+		{"drain", []string{"drain {Devices:[] Undo:false Why:}"}, "the machine takes no new work; running jobs go on\n"},
 		{"undrain gpu0", []string{"drain {Devices:[gpu0] Undo:true Why:}"}, "gpu0 takes new work again\n"},
 		{"use fifo(mode=easy)", []string{"use fifo(mode=easy)", "status"}, "the policy is fifo(mode=easy)\n"},
 	} {
@@ -109,11 +109,11 @@ func TestActs(t *testing.T) {
 		}
 	}
 	for line, want := range map[string]string{
-		"cancel":                 "say which jobs: their numbers, or flags such as --name, --state or --all",
+		"cancel":                 "name the jobs: by number, or by flags such as --name, --state or --all",
 		"cancel 3 --all":         "name jobs or select them with flags, not both",
 		"cancel --state sleepin": "--state sleepin: write one of",
-		"resize 3 many":          `"many" is no number of GPUs: write norn resize 3 2`,
-		"resize 3 nan":           `"nan" is no number of GPUs`,
+		"resize 3 many":          `"many" is not a number of GPUs: write norn resize 3 2`,
+		"resize 3 nan":           `"nan" is not a number of GPUs`,
 		"resize 3":               "accepts 2 arg(s), received 1; the usage is norn resize JOB GPUS",
 		"use":                    "accepts 1 arg(s), received 0",
 		"logs 3 --run -1":        "--run -1: runs are counted from 1",
@@ -194,7 +194,7 @@ func TestHistory(t *testing.T) {
 		t.Errorf("%s", out) // a job that is named may have ended long ago
 	}
 	for line, want := range map[string]string{
-		"history --since soon":                "--since: \"soon\" is no moment",
+		"history --since soon":                "--since: \"soon\" is not a moment",
 		"history --since 1h --until 2h":       "--until: 2h is not after --since 1h",
 		"history --by color":                  `--by: "color": write user, tenant, name or state`,
 		"history --state running":             "--state: running jobs have not ended: norn ps lists them",

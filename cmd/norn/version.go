@@ -11,7 +11,7 @@ import (
 func versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
-		Short:   "Say which build this is",
+		Short:   "Print the version of norn",
 		Long:    "Version prints the version of norn, or the commit that it was built from, and the Go version and platform.",
 		Example: "  norn version",
 		Args:    cobra.NoArgs,

@@ -16,11 +16,11 @@ func (s *shell) whyCommand() *cobra.Command {
 	var f format
 	cmd := &cobra.Command{
 		Use:   "why JOB",
-		Short: "Say why a job waits, what would let it start, and when",
-		Long: `Why tells of one job: the reason why it waits or what it does, what would let it
-start, the earliest start that can be expected, who is ahead of it and who holds
-what it could use; what happens and what it costs when it is preempted; what it is
-confined to; and what has happened to it so far.`,
+		Short: "Explain why a job waits, what would let it start, and when",
+		Long: `Why explains one job. It gives the reason for which the job waits, or its activity, what
+would let it start, and the earliest expected start. It lists the jobs ahead of it and
+those on devices that it could use. It tells what a preemption would do and cost, how the
+job is confined, and what has happened to it so far.`,
 		Example: `  norn why 17
   norn why 17 --json`,
 		Args:              cobra.ExactArgs(1),
@@ -64,7 +64,7 @@ func whyLines(w api.Why, now time.Time, width int) []string {
 		p.head("Earliest start")
 		switch {
 		case !w.Expected.IsZero():
-			p.line("  ", soon(w.Expected, now)+", if estimates hold and nobody goes ahead")
+			p.line("  ", soon(w.Expected, now)+", if estimates hold and no job goes ahead")
 		case w.Unknown != "":
 			p.line("  ", "not known: "+w.Unknown)
 		default:
@@ -76,7 +76,7 @@ func whyLines(w api.Why, now time.Time, width int) []string {
 		p.head("Waiting since before it")
 		p.line("  ", few(w.Ahead))
 	}
-	p.list("Holding what it could use", w.Holders)
+	p.list("On devices that it could use", w.Holders)
 	p.list("Shares its devices with", w.Beside)
 	p.head("Asks for")
 	p.line("  ", demandText(j))
@@ -98,12 +98,12 @@ func whyLines(w api.Why, now time.Time, width int) []string {
 func paceText(j api.Job) string {
 	var parts []string
 	if j.State == api.Running && j.Speed > 0 {
-		parts = append(parts, fmt.Sprintf("runs at %.3g times the speed that its estimate is for", j.Speed))
+		parts = append(parts, fmt.Sprintf("runs at %.3g times the speed of its estimate", j.Speed))
 	}
 	if j.Throttle >= 1000 {
-		parts = append(parts, "stands still: others that share its devices have them for themselves")
+		parts = append(parts, "stands still: other jobs on its devices have them for themselves")
 	} else if j.Throttle > 0 {
-		parts = append(parts, fmt.Sprintf("leaves its devices for %v%% of the time to others that share them", float64(j.Throttle)/10))
+		parts = append(parts, fmt.Sprintf("leaves its devices to other jobs for %v%% of the time", float64(j.Throttle)/10))
 	}
 	return strings.Join(parts, "; ")
 }

@@ -16,12 +16,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/norn-scheduler/norn/clusterspec"
+	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
-	"github.com/norn-scheduler/norn/run"
 	"github.com/norn-scheduler/norn/sim"
 	"github.com/norn-scheduler/norn/state"
+	"github.com/norn-scheduler/norn/trace/clusterspec"
 	"github.com/norn-scheduler/norn/trace/gen"
 )
 
@@ -115,14 +115,14 @@ func (s *study) simulate(o gen.FineTuning, schedule string) (figures, error) {
 	if err != nil {
 		return figures{}, err
 	}
-	choice := run.Choice{}
+	choice := experiment.Choice{}
 	for i, part := range strings.Split(schedule, ":") {
 		if i == 0 {
 			choice.Policy = part
 			continue
 		}
 		key, value, _ := strings.Cut(part, "=")
-		choice.Settings = append(choice.Settings, run.Setting{Name: key, Value: value})
+		choice.Settings = append(choice.Settings, experiment.Setting{Name: key, Value: value})
 	}
 	costs := perf.Costs{Switch: map[string]perf.Switch{}}
 	for name, c := range w.Switch {
@@ -131,8 +131,8 @@ func (s *study) simulate(o gen.FineTuning, schedule string) (figures, error) {
 		}
 		costs.Switch[name] = c
 	}
-	x := run.Experiment{
-		Spec: spec, Estimate: run.Estimate{From: run.User}, Seed: o.Seed, Model: w.Speeds, Costs: &costs,
+	x := experiment.Experiment{
+		Spec: spec, Estimate: experiment.Estimate{From: experiment.User}, Seed: o.Seed, Model: w.Speeds, Costs: &costs,
 	}
 	if choice.Policy == "ymir" {
 		x.World, x.Transfer = func(c *sim.Config) { c.Transfer = w.Truth }, w.Belief

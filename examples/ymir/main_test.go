@@ -24,10 +24,10 @@ func mean(t *testing.T, load float64, warm, schedule string) (jct, merged float6
 	return jct, merged
 }
 
-// TestAgainstOthers is acceptance 7 of the specification at the size of the paper's
-// testbed: Optimus takes at least 1.3 times, Pollux (with a short search) 1.3 times and
-// Tiresias 1.6 times as long, all more so at twice the load; merging alone and warm
-// runtimes pay.
+// TestAgainstOthers is acceptance 7 of the specification at the size of the
+// paper's testbed. Optimus takes at least 1.3 times as long, Pollux (with a
+// short search) 1.3 times and Tiresias 1.6 times. All factors are larger at
+// twice the load. Merging alone and warm runtimes pay.
 func TestAgainstOthers(t *testing.T) {
 	const pollux = "pollux:population=20:generations=20"
 	ratio := map[string][2]float64{}

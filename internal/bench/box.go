@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/api"
-	"github.com/norn-scheduler/norn/client"
+	"github.com/norn-scheduler/norn/api/client"
 )
 
 // box is a daemon of its own: norn up as a process, on a state folder that is

@@ -1,9 +1,9 @@
-// Command bench measures norn as whole processes and prints Markdown tables:
-// simulations from start to the printed table, with CPU time (user and system,
-// the least of several runs) and peak memory; with -live a daemon with its
-// clients, beside other schedulers of one machine; with -fidelity how near the
-// simulator comes to real processes. Each figure stands beside the bound that it
-// is held to.
+// Command bench measures norn as whole processes and prints Markdown tables. It
+// runs simulations from start to the printed table, and measures CPU time (user
+// and system, the least of several runs) and peak memory. With -live it
+// measures a daemon with its clients, beside other schedulers of one machine.
+// With -fidelity it compares the simulator with real processes. Each figure
+// stands beside the bound that it is held to.
 //
 // Published inputs are read from ../shared; rows that need them are left out,
 // with a word, where they are missing. CPU times of published simulators are

@@ -14,10 +14,10 @@ import (
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/eventlog/replay"
+	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/predict"
-	"github.com/norn-scheduler/norn/replay"
-	"github.com/norn-scheduler/norn/run"
+	"github.com/norn-scheduler/norn/perf/predict"
 	"github.com/norn-scheduler/norn/sim"
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/trace"
@@ -135,7 +135,7 @@ func (p *past) live(s *state.State) error {
 	if err != nil {
 		return err
 	}
-	choice, err := run.ParseChoice("fifo(mode=easy)")
+	choice, err := experiment.ParseChoice("fifo(mode=easy)")
 	if err != nil {
 		return err
 	}
@@ -215,7 +215,7 @@ func (p *past) end(r *job.Record) error {
 	j := api.Job{
 		ID: r.Job.Key, Name: s.Name, User: "root", State: api.Done, GPUs: s.GPUs, StopMode: s.Stop.Mode, Submitted: wall(r.Job.Submit),
 		Started: wall(r.FirstStart), Since: wall(r.Since), Ended: wall(r.End), Wait: api.Of(r.FirstStart - r.Job.Submit),
-		Ran: api.Of(r.HeldTime), GPUTime: api.Seconds(r.Service), Estimate: s.Estimate, Run: 1, Exit: &api.Exit{}, Command: s.Command, Dir: s.Dir,
+		Ran: api.Of(r.AllocatedTime), GPUTime: api.Seconds(r.Service), Estimate: s.Estimate, Run: 1, Exit: &api.Exit{}, Command: s.Command, Dir: s.Dir,
 	}
 	p.ended++
 	return p.history.Encode(map[string]any{"log": 1, "n": p.ended - 1, "job": j})

@@ -79,22 +79,22 @@ import (
 	"strings"
 
 	"github.com/norn-scheduler/norn/cluster"
-	"github.com/norn-scheduler/norn/clusterspec"
 	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/perf/predict"
 	"github.com/norn-scheduler/norn/policy"
-	"github.com/norn-scheduler/norn/predict"
-	"github.com/norn-scheduler/norn/run"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim"
 	"github.com/norn-scheduler/norn/sim/simtest"
+	"github.com/norn-scheduler/norn/trace/clusterspec"
 )
 
 // History is a cluster, a policy, jobs and what happens besides.
 type History struct {
-	Choice   run.Choice
+	Choice   experiment.Choice
 	Spec     *clusterspec.Spec
-	Estimate run.From
+	Estimate experiment.From
 	Costs    perf.Costs
 	Snapshot float64 // seconds; 0: none
 	Spread   float64 // speed for each step between the nodes of a gang; 0: no penalty
@@ -132,9 +132,9 @@ func (h *History) Simulate() ([]string, error) {
 		cfg.Make = func() (sched.Policy, error) { return policy.Partitioned(h.Choice.Make), nil }
 	}
 	switch h.Estimate {
-	case run.None:
+	case experiment.None:
 		cfg.Estimator = predict.None{}
-	case run.User:
+	case experiment.User:
 		cfg.Estimator = predict.User{}
 	}
 	script, arrivals, err := h.script(site.Cluster)

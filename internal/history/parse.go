@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
-	"github.com/norn-scheduler/norn/clusterspec"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/run"
 	"github.com/norn-scheduler/norn/sim/simtest"
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/trace/clusterspec"
 )
 
 // Arg is an argument of the line that begins with run.
@@ -79,7 +79,7 @@ func (h *History) arg(a Arg, rack *int) (err error) {
 			if !ok {
 				return fmt.Errorf("write name=value")
 			}
-			h.Choice.Settings = append(h.Choice.Settings, run.Setting{Name: name, Value: value})
+			h.Choice.Settings = append(h.Choice.Settings, experiment.Setting{Name: name, Value: value})
 		}
 	case "cluster":
 		h.Spec, err = clusterspec.Parse(strings.Join(a.Values, ","))
@@ -88,8 +88,8 @@ func (h *History) arg(a Arg, rack *int) (err error) {
 	case "rack":
 		*rack, err = strconv.Atoi(v)
 	case "estimate":
-		e, err := run.ParseEstimate(v)
-		if err != nil || e.Noise > 0 || e.From == run.History {
+		e, err := experiment.ParseEstimate(v)
+		if err != nil || e.Noise > 0 || e.From == experiment.History {
 			return fmt.Errorf("write oracle, none or user")
 		}
 		h.Estimate = e.From

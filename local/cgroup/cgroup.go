@@ -1,6 +1,6 @@
-// Package cgroup confines the processes of a run as far as the machine permits:
-// how much memory and CPU time they get, which device files they may open, and
-// that all of them can be frozen and ended, however they have forked.
+// Package cgroup confines the processes of a run as far as the machine permits.
+// It limits their memory, their CPU time, and the device files that they may
+// open. It can freeze and end all of them, however they have forked.
 //
 // Nouns: a Manager is a folder of the hierarchy below which groups are made; a
 // Group holds the processes of one run; Limits is what it may use at most. CPUs
@@ -31,7 +31,7 @@ import (
 	"strings"
 
 	"github.com/norn-scheduler/norn/api"
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
 // Limits is what a group may use at most. The zero value limits nothing.
@@ -132,7 +132,7 @@ func plural(n float64, what string) string {
 // checkName refuses what is not the name of one folder.
 func checkName(name string) error {
 	if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00\n") || len(name) > 255 {
-		return fmt.Errorf("%q is no name of a cgroup", name)
+		return fmt.Errorf("%q is not a name of a cgroup", name)
 	}
 	return nil
 }

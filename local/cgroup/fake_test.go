@@ -156,7 +156,7 @@ func TestUpdate2(t *testing.T) {
 	}
 }
 
-// What is not passed on is told.
+// Limits that cannot be passed on are reported.
 func TestUndelegated(t *testing.T) {
 	dir := fake(t, map[string]string{"cgroup.controllers": "memory pids\n"})
 	m := detect(&v2{root: dir, own: "/u/a.scope"}, "/u/norn")

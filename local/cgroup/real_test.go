@@ -254,8 +254,8 @@ func TestFreeze(t *testing.T) {
 	})
 }
 
-// What has left its parent, its process group and its session is still held, and
-// ends though it is frozen and ignores signals.
+// A process that has left its parent, its process group and its session is
+// still confined. It ends although it is frozen and ignores signals.
 func TestKillAll(t *testing.T) {
 	forEach(t, func(t *testing.T, m *Manager) {
 		g := group(t, m, Limits{})
@@ -321,7 +321,7 @@ func TestNoDevice(t *testing.T) {
 	forEach(t, func(t *testing.T, m *Manager) {
 		g := group(t, m, Limits{Hidden: []string{"/etc/passwd"}})
 		text := strings.Join(g.Isolation(), "\n")
-		if !strings.Contains(text, "device files of others can be opened: /etc/passwd is no device file") {
+		if !strings.Contains(text, "device files of others can be opened: /etc/passwd is not a device file") {
 			t.Error(text)
 		}
 	})

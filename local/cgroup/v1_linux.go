@@ -67,7 +67,8 @@ func shares(dir string) int {
 
 func (t *v1) create(path string, lim Limits, l lacks) lacks {
 	res, err := resources(lim)
-	// What has no limit stays where it is, but for memory, so that its end is counted.
+	// A run without limits stays where it is, except for memory, so that its end is
+	// counted.
 	idle := [parts]bool{cpu: res.CPU == nil, devices: len(lim.Hidden) == 0}
 	for _, p := range v1Order {
 		if l[p] != "" || idle[p] {
@@ -218,7 +219,7 @@ func rules(files []string) ([]specs.LinuxDeviceCgroup, error) {
 		}
 		kind := map[uint32]string{unix.S_IFCHR: "c", unix.S_IFBLK: "b"}[st.Mode&unix.S_IFMT]
 		if kind == "" {
-			bad = fmt.Errorf("%s is no device file", name)
+			bad = fmt.Errorf("%s is not a device file", name)
 			continue
 		}
 		major, minor := int64(unix.Major(st.Rdev)), int64(unix.Minor(st.Rdev))

@@ -1,9 +1,11 @@
 // Package config is the configuration of the daemon: one file, one struct, every
 // default in one place (Default).
 //
-// Nouns: a Config is all that an operator decides; an entry is one key of the
-// file with what it means; a Tenant is who shares the machine; a Token proves
-// over TCP who calls, and stands in the file as its SHA-256 hash alone.
+// Nouns:
+//   - A Config is all that an operator decides.
+//   - An entry is one key of the file, with its meaning.
+//   - A Tenant is a party that shares the machine.
+//   - A Token proves over TCP who calls. The file holds only its SHA-256 hash.
 //
 // Units: time.Duration, memory in bytes, CPU cores and GPUs in thousandths
 // (unit.Milli). In the file they are written as 1h30m, 512MiB, 0.5.
@@ -14,15 +16,19 @@
 package config
 
 import (
+	"fmt"
+	"hash/fnv"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/run"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Config is all that an operator decides.
@@ -33,7 +39,7 @@ type Config struct {
 	SlotMem   unit.Bytes // of each declared slot; 0: not known
 	Host      Host
 	Reserve   Reserve
-	Policy    run.Choice
+	Policy    experiment.Choice
 	Estimates Estimates
 	Tenants   []Tenant
 	Gains     []Gain
@@ -195,8 +201,8 @@ func defaults(who user) *Config {
 		State:     who.state(),
 		Devices:   Devices{Auto: true},
 		Reserve:   Reserve{Memory: 512 * unit.MiB},
-		Policy:    run.Choice{Policy: "fifo", Settings: []run.Setting{{Name: "mode", Value: "easy"}}},
-		Estimates: Estimates{run.User, run.History},
+		Policy:    experiment.Choice{Policy: "fifo", Settings: []experiment.Setting{{Name: "mode", Value: "easy"}}},
+		Estimates: Estimates{experiment.User, experiment.History},
 		Jobs:      Jobs{Stop: job.Pinned, Grace: time.Minute, CancelGrace: 10 * time.Second, Backoff: 10 * time.Second, CPUs: unit.One, ResidentIdle: 5 * time.Minute},
 		Health:    Health{Sample: 10 * time.Second, Checkpoints: 3, CrashWithin: 10 * time.Second, CrashTimes: 5},
 		Sharing:   Sharing{Period: 500 * time.Millisecond, SpeedFor: 30 * time.Second, SpeedMargin: 0.1, MemoryFactor: 1.2, MemoryFor: 30 * time.Second},
@@ -292,4 +298,12 @@ func (c *Config) Operator(name string, uid uint32) bool {
 		}
 	}
 	return false
+}
+
+// CgroupParent is the cgroup below which those of jobs are made: one for each state
+// folder, so that two daemons do not take each other's jobs for their own.
+func (c *Config) CgroupParent() string {
+	h := fnv.New32a()
+	io.WriteString(h, c.State)
+	return fmt.Sprintf("%s-%08x", strings.TrimSuffix(c.Isolation.Parent, "/"), h.Sum32())
 }

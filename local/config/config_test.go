@@ -11,11 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/norn-scheduler/norn/clusterspec"
+	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
-	"github.com/norn-scheduler/norn/run"
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/trace/clusterspec"
 )
 
 var (
@@ -158,8 +158,8 @@ func TestEverything(t *testing.T) {
 		SlotMem:   8 * unit.GiB,
 		Host:      Host{Slots: 2, Memory: 4 * unit.GiB},
 		Reserve:   Reserve{CPUs: 1500, Memory: 2 * unit.GiB},
-		Policy:    run.Choice{Policy: "tiresias", Settings: []run.Setting{{Name: "limits", Value: "3600,36000"}, {Name: "promote", Value: "2"}}},
-		Estimates: Estimates{run.History},
+		Policy:    experiment.Choice{Policy: "tiresias", Settings: []experiment.Setting{{Name: "limits", Value: "3600,36000"}, {Name: "promote", Value: "2"}}},
+		Estimates: Estimates{experiment.History},
 		Tenants: []Tenant{
 			{Tenant: clusterspec.Tenant{Name: "research", Guarantee: clusterspec.Share{Percent: 50}}},
 			{Tenant: clusterspec.Tenant{Name: "vision", Parent: "research", Guarantee: clusterspec.Share{GPUs: 2000}, Limit: clusterspec.Share{GPUs: 6000}, Weight: 2}, Users: []string{"alice", "bob"}},
@@ -235,7 +235,7 @@ func TestMistakes(t *testing.T) {
 		"tenants: [{name: a, guarantee: all}]":         "write a number of GPUs, or a percentage",
 		"tenants: [{name: a, guarantee: 99999999}]":    "more than any machine has",
 		"operators: root":                              "operators are written as a list",
-		"operators: [\"\"]":                            "is no name",
+		"operators: [\"\"]":                            "is not a name",
 		"jobs: {stop: maybe}":                          `"maybe": write one of checkpoint, freeze, restart, never`,
 		"jobs: {grace: -1s}":                           `"-1s": write a duration from 0s to 36500d`,
 		"jobs: {retry: -2}":                            "write a whole number from -1 to",

@@ -13,8 +13,8 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"github.com/norn-scheduler/norn/unit"
-	"github.com/norn-scheduler/norn/yamltext"
+	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/internal/yamltext"
 )
 
 // entry is one key of the file, bound to a field of a Config. It is a single
@@ -182,7 +182,7 @@ func names(v *[]string, what string) yamltext.Setter {
 
 func parseName(s string) (string, error) {
 	if !goodName(s) {
-		return "", fmt.Errorf("%q is no name: write up to 200 printable signs", s)
+		return "", fmt.Errorf("%q is not a name: write up to 200 printable signs", s)
 	}
 	return s, nil
 }

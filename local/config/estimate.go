@@ -7,21 +7,21 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/norn-scheduler/norn/experiment"
+	"github.com/norn-scheduler/norn/internal/yamltext"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/predict"
-	"github.com/norn-scheduler/norn/run"
-	"github.com/norn-scheduler/norn/yamltext"
+	"github.com/norn-scheduler/norn/perf/predict"
 )
 
 // Estimates are the sources of run times: run.User and run.History, the one that
 // is asked first in front. None: nothing is known of run times.
-type Estimates []run.From
+type Estimates []experiment.From
 
 // String writes the sources as the file has them.
 func (e Estimates) String() string {
 	names := make([]string, len(e))
 	for i, from := range e {
-		names[i] = run.Estimate{From: from}.String()
+		names[i] = experiment.Estimate{From: from}.String()
 	}
 	return "[" + strings.Join(names, ", ") + "]"
 }
@@ -56,9 +56,9 @@ func (e *Estimates) read(n ast.Node) error {
 }
 
 // source reads the name of a source that there is outside of a simulation.
-func source(name string) (run.From, error) {
-	for _, from := range []run.From{run.User, run.History} {
-		if name == (run.Estimate{From: from}).String() {
+func source(name string) (experiment.From, error) {
+	for _, from := range []experiment.From{experiment.User, experiment.History} {
+		if name == (experiment.Estimate{From: from}).String() {
 			return from, nil
 		}
 	}
@@ -70,7 +70,7 @@ func source(name string) (run.From, error) {
 func (e Estimates) Make() predict.Estimator {
 	var all firstOf
 	for _, from := range e {
-		if from == run.History {
+		if from == experiment.History {
 			all = append(all, predict.NewHistory(predict.DefaultRolling()))
 		} else {
 			all = append(all, predict.User{})

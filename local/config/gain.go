@@ -8,8 +8,8 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/norn-scheduler/norn/internal/yamltext"
 	"github.com/norn-scheduler/norn/perf"
-	"github.com/norn-scheduler/norn/yamltext"
 )
 
 // Gain is what one fine-tuning task gives another one of the same backbone: how many

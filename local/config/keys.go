@@ -6,10 +6,10 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/experiment"
+	"github.com/norn-scheduler/norn/internal/yamltext"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/run"
-	"github.com/norn-scheduler/norn/unit"
-	"github.com/norn-scheduler/norn/yamltext"
 )
 
 // entries are all keys of the file, bound to the fields of c, in the order in
@@ -49,7 +49,7 @@ they take without a GPU (cpu_est). What they have is taken from nobody.`,
 // policyEntries say who goes first.
 func (c *Config) policyEntries() []entry {
 	return []entry{
-		single("policy", &c.Policy, parsePolicy, func(p run.Choice) string { return yamltext.Quote(p.String()) },
+		single("policy", &c.Policy, parsePolicy, func(p experiment.Choice) string { return yamltext.Quote(p.String()) },
 			`Who goes first, and who may be stopped for whom: a policy with its settings, as
 norn sim --policy takes it. The default never stops a job, serves in order of
 submission, and lets a later job go ahead only where that delays nobody. Others
@@ -194,11 +194,11 @@ func parseGPUs(s string) (unit.Milli, error) {
 }
 
 // parsePolicy reads a policy that can be made.
-func parsePolicy(s string) (run.Choice, error) {
+func parsePolicy(s string) (experiment.Choice, error) {
 	if !printable(s) {
-		return run.Choice{}, fmt.Errorf("%q is no policy", s)
+		return experiment.Choice{}, fmt.Errorf("%q is not a policy", s)
 	}
-	c, err := run.ParseChoice(s)
+	c, err := experiment.ParseChoice(s)
 	if err == nil {
 		_, err = c.Make()
 	}

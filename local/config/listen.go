@@ -13,7 +13,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"github.com/norn-scheduler/norn/yamltext"
+	"github.com/norn-scheduler/norn/internal/yamltext"
 )
 
 // Token proves over TCP who calls.

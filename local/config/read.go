@@ -9,7 +9,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"github.com/norn-scheduler/norn/yamltext"
+	"github.com/norn-scheduler/norn/internal/yamltext"
 )
 
 // maxFile is the largest file that is read.
@@ -63,8 +63,8 @@ func readFile(path string, most int64) ([]byte, error) {
 	return text, err
 }
 
-// Parse reads a configuration; name is what errors call the text. What it does
-// not say has its default. It reads no other files.
+// Parse reads a configuration; name is what errors call the text. Keys that it
+// leaves out have their defaults. It reads no other files.
 func Parse(name string, text []byte) (*Config, error) { return parse(name, text, self()) }
 
 func parse(name string, text []byte, who user) (*Config, error) {

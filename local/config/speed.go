@@ -8,8 +8,8 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/norn-scheduler/norn/internal/yamltext"
 	"github.com/norn-scheduler/norn/perf"
-	"github.com/norn-scheduler/norn/yamltext"
 )
 
 // Speed is how fast jobs of a Model, or all others where that is empty, run on devices

@@ -8,10 +8,10 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"github.com/norn-scheduler/norn/clusterspec"
+	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/internal/yamltext"
 	"github.com/norn-scheduler/norn/tenant"
-	"github.com/norn-scheduler/norn/unit"
-	"github.com/norn-scheduler/norn/yamltext"
+	"github.com/norn-scheduler/norn/trace/clusterspec"
 )
 
 // Tenant is who shares the machine.

@@ -5,11 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/predict"
-	"github.com/norn-scheduler/norn/run"
+	"github.com/norn-scheduler/norn/perf/predict"
 	"github.com/norn-scheduler/norn/tenant"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 func config(t *testing.T, text string) *Config {
@@ -90,9 +90,9 @@ func TestEstimates(t *testing.T) {
 		said   time.Duration // 0: not known
 		silent time.Duration
 	}{
-		{Estimates{run.User, run.History}, time.Hour, 10 * time.Minute},
-		{Estimates{run.History, run.User}, 10 * time.Minute, 10 * time.Minute},
-		{Estimates{run.User}, time.Hour, 0},
+		{Estimates{experiment.User, experiment.History}, time.Hour, 10 * time.Minute},
+		{Estimates{experiment.History, experiment.User}, 10 * time.Minute, 10 * time.Minute},
+		{Estimates{experiment.User}, time.Hour, 0},
 		{nil, 0, 0},
 	} {
 		est := x.e.Make()

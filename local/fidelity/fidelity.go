@@ -2,18 +2,22 @@
 // run on this machine as real processes under a real daemon, and in the simulator
 // with the transition costs that were measured of them.
 //
-// Nouns: a Trial is what both worlds are given; a History is what happened in one
-// of them; a decision is a start or a stop that the policy chose; the Costs are
-// what starts, checkpoints and restores took live; a Result is both worlds side by
-// side, and a Difference is a decision on which they do not agree, with its cause.
+// Nouns:
+//   - A Trial is the input for both worlds.
+//   - A History is the course of events in one of them.
+//   - A decision is a start or a stop that the policy chose.
+//   - The Costs are the measured times of starts, checkpoints and restores in
+//     the live world.
+//   - A Result is both worlds side by side.
+//   - A Difference is a decision on which they do not agree, with its cause.
 //
 // # Compressed time
 //
 // A trace of a day is run in a minute: every time in it is divided by a factor,
-// and so is every setting of the policy that is a time or a time on GPUs (Scale).
-// What the machine does is not compressed. A launch of 20 ms stands for 20 s of a
-// trace that is compressed a thousand times: about what a container and a model
-// take to load.
+// and so is every setting of the policy that is a time or a time on GPUs
+// (Scale). Times of the machine itself are not compressed. A launch of 20 ms
+// stands for 20 s of a trace that is compressed a thousand times: about what a
+// container and a model take to load.
 //
 // Times are those of the compressed trace since its beginning, unless they are
 // said to be others.
@@ -26,21 +30,21 @@ import (
 	"path/filepath"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/engine"
+	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
-	"github.com/norn-scheduler/norn/predict"
-	"github.com/norn-scheduler/norn/run"
+	"github.com/norn-scheduler/norn/perf/predict"
 	"github.com/norn-scheduler/norn/sim"
 	"github.com/norn-scheduler/norn/tenant"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Trial is what both worlds are given.
 type Trial struct {
-	Policy  run.Choice // as for the trace, not compressed
-	Jobs    run.Jobs   // compressed, keys from 1: see Trace
-	Factor  float64    // by which they were compressed
+	Policy  experiment.Choice // as for the trace, not compressed
+	Jobs    experiment.Jobs   // compressed, keys from 1: see Trace
+	Factor  float64           // by which they were compressed
 	Devices int
 	Burn    bool         // jobs burn CPU time instead of sleeping
 	Stop    job.StopMode // what jobs do when they have to leave: Checkpoint or Freeze
@@ -76,9 +80,9 @@ func (t *Trial) Run(ctx context.Context) (*Result, error) {
 	return r, nil
 }
 
-// simulate is the same jobs in the simulator. What the end of a job takes live is
-// work there: the simulator has no cost of its own for it.
-func (t *Trial) simulate(ctx context.Context, choice run.Choice, costs *Costs) (*History, error) {
+// simulate is the same jobs in the simulator. The time that the end of a job
+// takes live counts as work there: the simulator has no cost of its own for it.
+func (t *Trial) simulate(ctx context.Context, choice experiment.Choice, costs *Costs) (*History, error) {
 	p, err := choice.Make()
 	if err != nil {
 		return nil, err
@@ -94,7 +98,7 @@ func (t *Trial) simulate(ctx context.Context, choice run.Choice, costs *Costs) (
 	if err != nil {
 		return nil, err
 	}
-	jobs := append(run.Jobs(nil), t.Jobs...)
+	jobs := append(experiment.Jobs(nil), t.Jobs...)
 	for i := range jobs {
 		jobs[i].Truth.Work += costs.Leave.Mean
 	}

@@ -9,14 +9,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/local/rundir"
-	"github.com/norn-scheduler/norn/run"
 )
 
-// TestScale: settings that are times are divided, defaults too; others stay. What
-// a policy does not take then (the period of fairshare is a second or more) is an
-// error.
+// TestScale: settings that are times are divided, defaults too; others stay. A
+// value that a policy then refuses (the period of fairshare is a second or
+// more) is an error.
 func TestScale(t *testing.T) {
 	for text, want := range map[string]string{
 		"fifo":                       "fifo",
@@ -28,7 +28,7 @@ func TestScale(t *testing.T) {
 		"drf(grace=1h,reclaim=none)": "drf(reclaim=none,grace=3.6s)",
 		"drf(minrun=2m,grace=never)": "drf(grace=never,minrun=120ms)",
 	} {
-		c, err := run.ParseChoice(text)
+		c, err := experiment.ParseChoice(text)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -38,7 +38,7 @@ func TestScale(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"fofi", "fifo(mode=fast)", "fifo(speed=1)", "fairshare"} {
-		c, _ := run.ParseChoice(text)
+		c, _ := experiment.ParseChoice(text)
 		if _, err := Scale(c, 1000); err == nil {
 			t.Errorf("%s is scaled", text)
 		}

@@ -52,7 +52,7 @@ type Moment struct {
 	At time.Duration
 }
 
-// What names a Moment, equally in both worlds.
+// The names of a Moment, which are the same in both worlds.
 type What struct {
 	Kind Kind
 	Job  job.ID
@@ -62,7 +62,7 @@ type What struct {
 // Kind is what happened.
 type Kind uint8
 
-// What the world tells, and what the policy decides.
+// The events of the world, and the decisions of the policy.
 const (
 	Submitted Kind = iota
 	Left           // its devices, as it had to

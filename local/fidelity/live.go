@@ -12,19 +12,19 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/api/server"
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/eventlog/replay"
+	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/local"
-	"github.com/norn-scheduler/norn/predict"
-	"github.com/norn-scheduler/norn/replay"
-	"github.com/norn-scheduler/norn/run"
-	"github.com/norn-scheduler/norn/server"
+	"github.com/norn-scheduler/norn/perf/predict"
 	"github.com/norn-scheduler/norn/trace"
 )
 
 // live has the jobs run on this machine, under a daemon of their own.
-func (t *Trial) live(ctx context.Context, choice run.Choice) (*History, error) {
+func (t *Trial) live(ctx context.Context, choice experiment.Choice) (*History, error) {
 	if err := os.MkdirAll(t.notes(), 0o700); err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (t *Trial) live(ctx context.Context, choice run.Choice) (*History, error) {
 // options are those of a daemon that manages declared slots, limits nobody and
 // forgives everything: a job that is stopped before it could say how has nothing
 // to save yet.
-func (t *Trial) options(choice run.Choice) local.Options {
+func (t *Trial) options(choice experiment.Choice) local.Options {
 	o := local.Options{
 		State: t.state(), Exe: t.Exe, Socket: t.state() + "/none.sock", Policy: choice, Tenants: t.tenants,
 		Machine:   local.Machine{Name: "box", Types: []cluster.GPUType{slotType}, Node: t.node()},

@@ -5,26 +5,26 @@ import (
 	"strings"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/policy"
-	"github.com/norn-scheduler/norn/run"
 	"github.com/norn-scheduler/norn/trace"
 	"github.com/norn-scheduler/norn/trace/gen"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Generate is a generated trace, compressed: jobs like those of Philly of at most
 // so many devices and a run time of at most maxRun, at a load at which they wait.
 // Every job ends well in one attempt that takes as long as all its attempts took
 // in the trace, and its user knows how long: estimates are the truth.
-func Generate(jobs, devices int, seed uint64, load, factor float64, maxRun time.Duration) (run.Jobs, error) {
+func Generate(jobs, devices int, seed uint64, load, factor float64, maxRun time.Duration) (experiment.Jobs, error) {
 	g, err := gen.New(gen.Options{
 		Like: gen.Philly, Jobs: jobs, Seed: seed, GPUs: devices, Load: load, MaxGPUs: devices, MaxRun: maxRun, Tenants: min(devices, 3),
 	})
 	if err != nil {
 		return nil, err
 	}
-	all, err := run.ReadAll(trace.ByKey(g))
+	all, err := experiment.ReadAll(trace.ByKey(g))
 	if err != nil {
 		return nil, err
 	}
@@ -34,8 +34,8 @@ func Generate(jobs, devices int, seed uint64, load, factor float64, maxRun time.
 // Compress divides every time of a trace by a factor, and leaves of its jobs what
 // a Trial knows: when each comes, how many devices it takes and for how long, and
 // for whom.
-func Compress(all run.Jobs, factor float64) run.Jobs {
-	out := make(run.Jobs, len(all))
+func Compress(all experiment.Jobs, factor float64) experiment.Jobs {
+	out := make(experiment.Jobs, len(all))
 	for i := range all {
 		was := &all[i]
 		work := max(time.Microsecond, shrink(was.Truth.Total(), factor))
@@ -57,7 +57,7 @@ func shrink(d time.Duration, factor float64) time.Duration {
 // Scale is a policy for a trace that is compressed: its settings that are times,
 // or times on GPUs, are divided by the factor, the defaults too. A setting that is
 // zero or never stays as it is.
-func Scale(c run.Choice, factor float64) (run.Choice, error) {
+func Scale(c experiment.Choice, factor float64) (experiment.Choice, error) {
 	e, err := policy.ByName(c.Policy)
 	if err != nil {
 		return c, err
@@ -68,7 +68,7 @@ func Scale(c run.Choice, factor float64) (run.Choice, error) {
 			return c, err
 		}
 	}
-	out := run.Choice{Policy: c.Policy}
+	out := experiment.Choice{Policy: c.Policy}
 	for _, p := range params {
 		was := p.Get()
 		value := was
@@ -81,7 +81,7 @@ func Scale(c run.Choice, factor float64) (run.Choice, error) {
 			value = divided(was, factor)
 		}
 		if value != p.Default {
-			out.Settings = append(out.Settings, run.Setting{Name: p.Name, Value: value})
+			out.Settings = append(out.Settings, experiment.Setting{Name: p.Name, Value: value})
 		}
 	}
 	_, err = out.Make()

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/local/runner"
-	"github.com/norn-scheduler/norn/run"
 	"github.com/norn-scheduler/norn/trace"
 )
 
@@ -28,9 +28,9 @@ func TestMain(m *testing.M) {
 
 // separated are jobs between whose moments there is so much time, under FIFO and
 // SRTF, that no launch can turn two of them around.
-func separated() run.Jobs {
+func separated() experiment.Jobs {
 	const ms = time.Millisecond
-	var out run.Jobs
+	var out experiment.Jobs
 	for i, j := range []struct {
 		submit, work time.Duration
 		gpus         int
@@ -65,7 +65,7 @@ func TestAgreement(t *testing.T) {
 		t.Run(c.policy+" "+c.mode.String(), func(t *testing.T) {
 			t.Parallel()
 			trial := Trial{
-				Policy: run.Choice{Policy: c.policy}, Jobs: separated(), Factor: 1000, Devices: 2, Stop: c.mode,
+				Policy: experiment.Choice{Policy: c.policy}, Jobs: separated(), Factor: 1000, Devices: 2, Stop: c.mode,
 				Exe: exe, Dir: t.TempDir(),
 			}
 			r, err := trial.Run(context.Background())
@@ -93,10 +93,10 @@ func TestAgreement(t *testing.T) {
 // TestRefusals: what cannot be tried says why.
 func TestRefusals(t *testing.T) {
 	ctx := context.Background()
-	if _, err := (&Trial{Policy: run.Choice{Policy: "fifo"}, Stop: job.Restart}).Run(ctx); err == nil {
+	if _, err := (&Trial{Policy: experiment.Choice{Policy: "fifo"}, Stop: job.Restart}).Run(ctx); err == nil {
 		t.Error("jobs that lose their work are tried")
 	}
-	if _, err := (&Trial{Policy: run.Choice{Policy: "fofi"}}).Run(ctx); err == nil {
+	if _, err := (&Trial{Policy: experiment.Choice{Policy: "fofi"}}).Run(ctx); err == nil {
 		t.Error("an unknown policy is tried")
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
 const (
@@ -64,7 +64,7 @@ func (m *Machine) findAMD(t tree) {
 		if strings.Contains(card, "-") || t.word(path.Join(dir, "vendor")) != vendor {
 			continue
 		}
-		d := Device{Kind: AMD, Env: EnvAMD, PCI: plainPCI(t.fields(path.Join(dir, "uevent"), "=")["PCI_SLOT_NAME"]), NUMA: -1}
+		d := Device{Kind: AMD, Env: EnvAMD, PCI: PlainPCI(t.fields(path.Join(dir, "uevent"), "=")["PCI_SLOT_NAME"]), NUMA: -1}
 		total, known := t.number(path.Join(dir, "mem_info_vram_total"))
 		d.Memory = unit.Bytes(total)
 		at := slices.IndexFunc(nodes, func(n kfdNode) bool { return n.pci == d.PCI })

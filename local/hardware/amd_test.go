@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/norn-scheduler/norn/cluster"
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
 // amdBox is a machine with two GPUs for computing that the compute driver counts

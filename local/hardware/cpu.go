@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
 // findCPUs counts the CPUs that this process may use: its affinity, which is

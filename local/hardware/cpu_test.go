@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
 // TestCgroups: the least quota and limit on the way up counts, in either version,

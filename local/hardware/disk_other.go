@@ -5,7 +5,7 @@ package hardware
 import (
 	"errors"
 
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
 // DiskOf fails: it is known for Unix alone.

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
 // plant makes a tree of files with the given contents.

@@ -1,9 +1,12 @@
 // Package hardware finds what a machine has to share out, and measures it: GPUs,
 // CPUs, memory, NUMA nodes, links.
 //
-// Nouns: a Machine is what was found; a Device is a GPU, a declared slot that stands
-// for one, or a part of the processors (a host device); a Sampler looks at the devices again and again; trouble is why
-// a device must take no new work.
+// Nouns:
+//   - A Machine is the hardware that was found.
+//   - A Device is a GPU, a declared slot that stands for one, or a part of the
+//     processors (a host device).
+//   - A Sampler looks at the devices again and again.
+//   - A trouble is a reason for which a device must take no new work.
 //
 // Units: memory in bytes, CPU cores in thousandths, link speeds in GB/s,
 // temperatures in degrees Celsius, power in watts.
@@ -26,7 +29,7 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
 // Machine is what was found.
@@ -73,6 +76,7 @@ type Device struct {
 	PCI     string     // such as 0000:18:00.0
 	NUMA    int        // node; -1: not known
 	Memory  unit.Bytes // 0: not known
+	MIG     bool       // it is in MIG mode: CUDA uses its first instance alone
 	Cores   float64    // processors that it stands for: of declared slots and host devices
 	Files   []string   // device files that belong to it alone
 	Env     string     // variable that shows it to a process
@@ -280,11 +284,11 @@ func (d *Device) named(want string) bool {
 	if n, err := strconv.Atoi(want); err == nil {
 		return n == d.Index
 	}
-	return strings.EqualFold(want, d.Name) || d.UUID != "" && strings.EqualFold(want, d.UUID) || d.PCI != "" && plainPCI(want) == d.PCI
+	return strings.EqualFold(want, d.Name) || d.UUID != "" && strings.EqualFold(want, d.UUID) || d.PCI != "" && PlainPCI(want) == d.PCI
 }
 
-// plainPCI writes a PCI address as sysfs does: 0000:18:00.0.
-func plainPCI(s string) string {
+// PlainPCI writes a PCI address as sysfs does: 0000:18:00.0.
+func PlainPCI(s string) string {
 	s = strings.ToLower(strings.TrimSpace(s))
 	domain, rest, ok := strings.Cut(s, ":")
 	if ok && len(domain) > 4 && strings.Trim(domain[:len(domain)-4], "0") == "" {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
 // TestNVIDIA: GPUs as the driver tells of them, with what sysfs adds.

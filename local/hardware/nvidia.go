@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
 // nvml is NVIDIA's management library, as far as it is needed. Its methods may be
@@ -87,7 +87,8 @@ var errSilent = errors.New("the driver does not answer")
 // startPatience is how long the driver may take to wake its GPUs.
 const startPatience = time.Minute
 
-// askInTime is ask for a driver that may hang. What it says too late is lost.
+// askInTime is ask for a driver that may hang. An answer that comes too late is
+// lost.
 func askInTime(lib nvml, expired <-chan time.Time) survey {
 	reply := make(chan survey, 1)
 	go func() { reply <- ask(lib) }()
@@ -111,7 +112,7 @@ func (m *Machine) findNVIDIA(t tree, expired <-chan time.Time) {
 	for _, g := range s.gpus {
 		listed = slices.DeleteFunc(listed, func(l driverGPU) bool { return l.pci == g.pci })
 		d := m.nvidia(t, driverGPU{g.product, g.uuid, g.pci, g.minor})
-		d.Memory = g.memory
+		d.Memory, d.MIG = g.memory, g.mig
 		d.probe = &nvidiaProbe{lib: m.nvml, pci: d.PCI, handle: g.handle}
 		if g.mig {
 			m.note("%s (%s) is in MIG mode: it is shared out as a whole, and CUDA uses its first instance alone", d.Product, d.PCI)
@@ -181,7 +182,7 @@ func (t tree) driverGPUs() []driverGPU {
 		if f["Model"] == "" || strings.EqualFold(f["GPU Excluded"], "yes") {
 			continue
 		}
-		g := driverGPU{product: f["Model"], uuid: f["GPU UUID"], pci: plainPCI(name), minor: -1}
+		g := driverGPU{product: f["Model"], uuid: f["GPU UUID"], pci: PlainPCI(name), minor: -1}
 		if strings.Contains(g.uuid, "?") { // the driver has not looked yet
 			g.uuid = ""
 		}

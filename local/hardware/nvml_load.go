@@ -14,7 +14,7 @@ import (
 	"github.com/ebitengine/purego"
 
 	"github.com/norn-scheduler/norn/cluster"
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
 // systemNVML is NVML as this machine has it; none below another root.
@@ -234,7 +234,7 @@ func (l *library) gpu(index int) (*nvidiaGPU, error) {
 			return nil, err
 		}
 	}
-	g.product, g.pci, g.memory = text(name[:]), plainPCI(text(pci.busID[:])), unit.Bytes(mem.total)
+	g.product, g.pci, g.memory = text(name[:]), PlainPCI(text(pci.busID[:])), unit.Bytes(mem.total)
 	var uuid [96]byte
 	if l.uuid != nil && l.uuid(g.handle, &uuid[0], uint32(len(uuid))) == 0 {
 		g.uuid = text(uuid[:])
@@ -378,7 +378,7 @@ func (l *library) nvlinks(a, b handle) (n int, gbps float64) {
 		}
 		var end pciInfo
 		switch {
-		case l.linkPCI != nil && l.linkPCI(a, i, &end) == 0 && plainPCI(text(end.busID[:])) == plainPCI(text(other.busID[:])):
+		case l.linkPCI != nil && l.linkPCI(a, i, &end) == 0 && PlainPCI(text(end.busID[:])) == PlainPCI(text(other.busID[:])):
 			direct++
 		case l.linkType != nil && l.linkType(a, i, &kind) == 0 && kind == remoteSwitch:
 			switched++

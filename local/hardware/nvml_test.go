@@ -13,7 +13,7 @@ import (
 	"github.com/ebitengine/purego"
 
 	"github.com/norn-scheduler/norn/cluster"
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
 // compiled is NVML made of testdata/nvml.c, and how to change what it tells.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
 // Sample is one look at a device. A figure that the driver does not tell is 0.

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
 // never lets a driver take its time.

@@ -1,9 +1,11 @@
 // Package mps runs NVIDIA's Multi-Process Service, under which the processes of several
 // jobs compute on one GPU at the same time instead of in turns.
 //
-// Nouns: the control program is nvidia-cuda-mps-control; a Server is one control daemon,
-// which serves one GPU to one user, since it lets the clients of two users wait for each
-// other; a client is a process that finds its pipe folder in its environment.
+// Nouns:
+//   - The control program is nvidia-cuda-mps-control.
+//   - A Server is one control daemon. It serves one GPU to one user, since it
+//     lets the clients of two users wait for each other.
+//   - A client is a process that finds its pipe folder in its environment.
 //
 // # Folders
 //

@@ -69,7 +69,7 @@ func TestServer(t *testing.T) {
 	}
 }
 
-// What the control program says goes on to who reads the log.
+// The output of the control program goes to the log.
 func TestRefused(t *testing.T) {
 	s, ctx := server(t), context.Background()
 	s.UUID = "GPU-broken"

@@ -4,10 +4,12 @@
 // afterwards where things stand; signals and datagrams only say "look again".
 // Each file of JSON ends with a checksum of itself (package internal/sealed).
 //
-// Nouns: a run is one launch of a job; the runner is the process that starts
-// its tasks, watches over them and outlives the daemon; Run says what to
-// launch, Want what the daemon wants of it now, Status where it stands, Exit how
-// it ended.
+// Nouns:
+//   - A run is one launch of a job.
+//   - The runner is the process that starts its tasks, watches over them and
+//     outlives the daemon.
+//   - Run says what to launch, and Want what the daemon wants of the run now.
+//   - Status says how far the run has come, and Exit how it ended.
 //
 // # Files
 //
@@ -26,10 +28,10 @@
 //
 // # Who may be sure of what
 //
-// A run without exit.json whose lock is free has no runner. Whoever holds the
-// lock decides what becomes of it: a runner that finds exit.json, or cannot get
-// the lock, ends without having started anything. So a launch may be repeated
-// after a crash, and still happens once.
+// A run without exit.json whose lock is free has no runner. The process that
+// holds the lock decides about the run: a runner that finds exit.json, or
+// cannot get the lock, ends without having started anything. So a launch may be
+// repeated after a crash, and still happens once.
 //
 // Times are Unix nanoseconds, spans seconds.
 package rundir
@@ -147,7 +149,7 @@ type Want struct {
 // WantState is how a run should be.
 type WantState string
 
-// What can be wanted. The zero value is Go.
+// The wishes. The zero value is Go.
 const (
 	Go     WantState = "go"     // it runs
 	Freeze WantState = "freeze" // it is stopped in memory
@@ -247,7 +249,7 @@ func Write(dir, name string, v any) error {
 	return Sync(dir)
 }
 
-// put replaces a file of the folder. What it says is durable, its name is not.
+// put replaces a file of the folder. Its contents are durable, its name is not.
 func put(dir, name string, v any) error {
 	b, err := json.MarshalIndent(v, "", " ")
 	if err != nil {

@@ -21,9 +21,10 @@ import (
 // patience is how long processes that were killed may take to end.
 const patience = 30 * time.Second
 
-// maxDoubts is how often processes are looked at again of which it cannot be told
-// whose they are: those that are about to become another program, or to end.
-const maxDoubts = 30
+// doubted is for how long processes are looked at again of which it cannot be told whose
+// they are: those that are about to become another program, or to end. On a busy machine
+// that takes a while.
+const doubted = 5 * time.Second
 
 // Clean kills all that a run has left whose runner was lost, and returns when it
 // is gone, or with an error that names processes which do not end. The caller
@@ -44,7 +45,7 @@ func Clean(dir string) error {
 			l.older = saved.Marks
 		}
 	}
-	until, doubts := time.Now().Add(patience), maxDoubts
+	began := time.Now()
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
 		left, doubt, err := l.find()
 		for _, p := range left {
@@ -53,13 +54,11 @@ func Clean(dir string) error {
 		if l.group != nil {
 			err = errors.Join(err, l.group.Kill())
 		}
-		if doubt {
-			doubts--
-		}
-		if len(left) == 0 && err == nil && (!doubt || doubts <= 0) {
+		took := time.Since(began)
+		if len(left) == 0 && err == nil && (!doubt || took > doubted) {
 			break
 		}
-		if time.Now().After(until) {
+		if took > patience {
 			return fmt.Errorf("job %s, run %d: processes %v do not end: %w", run.Job, run.Run, numbers(left), err)
 		}
 		time.Sleep(wait)
@@ -87,11 +86,12 @@ type leftover struct {
 	known  []rundir.Proc // found before
 }
 
-// find lists the processes of the run: those of its cgroup, its tasks, those that
-// have its marks in their environment, and what belongs to one of these: its
-// children, the session that it leads, and the session of the runner once one of
-// them is in it, for a number is not given anew as long as a session has it. In
-// doubt there may be more.
+// find lists the processes of the run. These are the processes of its cgroup,
+// its tasks, and processes with its marks in their environment. Children of any
+// of these belong to it, and so does a session that one of them leads. The
+// session of the runner belongs to it once one of them is in that session,
+// because a number is not given anew while its session exists. If doubt is
+// true, there may be more.
 func (l *leftover) find() (out []process, doubt bool, err error) {
 	var inGroup []int
 	if l.group != nil {
@@ -147,16 +147,22 @@ func marksOf(env []string, job string, run int) []string {
 
 // environ is the environment of a process, each variable between zero bytes; empty
 // when it may not be read. One that has become another program meanwhile, is about
-// to, or is about to end, has none for a moment, or half of one: ok is false.
+// to, or is about to end, has none for a moment, or half of one: ok is false. One
+// that ends has given back its memory, and cannot be asked, before it closes its
+// files, so that it still holds its locks.
 func environ(p process) (env []byte, ok bool) {
 	if p.ended() || p.kernel {
 		return nil, true
 	}
 	env, err := os.ReadFile("/proc/" + strconv.Itoa(p.PID) + "/environ")
-	if err != nil {
+	if errors.Is(err, os.ErrPermission) {
 		return nil, true
 	}
+	unread := err != nil
 	now, err := readProcess(p.PID)
+	if unread {
+		return nil, err != nil || now.ended()
+	}
 	same := now.envStart == p.envStart && now.envEnd == p.envEnd && now.envEnd != 0
 	none := now.envStart == now.envEnd
 	ok = err != nil || now.ended() || same && (len(env) > 0 || none)

@@ -141,7 +141,7 @@ func TestSaveGang(t *testing.T) {
 	}
 }
 
-// Who saves too slowly can be told to end at once.
+// A run that saves too slowly can be told to end at once.
 func TestSaveThenEnd(t *testing.T) {
 	f := newRun(t, `trap "" TERM; touch $WORK/up; while :; do sleep 0.01; done`)
 	f.launch()

@@ -197,8 +197,8 @@ func freePort() int {
 }
 
 // sweep ends whatever the run has left, and returns when this process has no
-// children any more. What cannot be ended, as it is inside the kernel or belongs
-// to another user, is waited for.
+// children any more. It waits for processes that cannot be ended because they
+// are inside the kernel or belong to another user.
 func (r *runner) sweep() {
 	told := time.Now().Add(patience)
 	for wait := time.Millisecond; ; wait = min(2*wait, time.Second) {

@@ -124,8 +124,8 @@ func (o *output) write(who int, prefix string, b []byte) {
 	}
 }
 
-// put writes, or counts what cannot be written. What was lost is told as soon as
-// there is room.
+// put writes, or counts what cannot be written. The amount that was lost is
+// reported as soon as there is room.
 func (o *output) put(text []byte) {
 	if o.max > 0 && o.size > 0 && o.size+int64(len(text)) > o.max {
 		o.rotate()

@@ -61,8 +61,8 @@ func TestCPUTime(t *testing.T) {
 	}
 }
 
-// What cannot be started is told in words, and nothing is left of the tasks that
-// could.
+// The exit explains which task cannot be started, and nothing is left of the
+// other tasks.
 func TestNotStarted(t *testing.T) {
 	dir := t.TempDir()
 	for name, mode := range map[string]os.FileMode{"plain": 0o644, "garbage": 0o755, "script": 0o755} {
@@ -310,6 +310,42 @@ for i in 1 2 3 4 5 6 7 8; do setsid $WORK/again & done; touch $WORK/up; wait`)
 	}
 }
 
+// A process that has been killed has no environment any more long before it has
+// closed its files, where it had much memory: until then it counts as one that
+// cannot be told from the run's.
+func TestEndingIsDoubted(t *testing.T) {
+	seen := false
+	for range 5 {
+		cmd := exec.Command("dd", "if=/dev/zero", "of=/dev/null", "bs=256M")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		var p process
+		for p.pages < 250<<20/uint64(os.Getpagesize()) {
+			var err error
+			if p, err = readProcess(cmd.Process.Pid); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cmd.Process.Kill()
+		for {
+			env, ok := environ(p)
+			now, err := readProcess(p.PID)
+			if err != nil || now.ended() {
+				break
+			}
+			if len(env) <= 1 {
+				seen = true
+				if ok {
+					t.Fatal("a process that has not ended yet is taken for one without environment")
+				}
+			}
+		}
+		cmd.Wait()
+	}
+	t.Logf("seen while it ended: %v", seen)
+}
+
 // Whenever the runner is killed, nothing is left, and it has run at most once.
 func TestKilledAnywhere(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -346,8 +382,8 @@ func asleep(ps []process) (n int) {
 	return n
 }
 
-// What a task leaves running ends with it, however it has hidden itself, and does
-// not keep the run from ending.
+// Processes that a task leaves running end with it, however they have hidden,
+// and do not keep the run from ending.
 func TestNothingLeft(t *testing.T) {
 	f := newRun(t, `setsid env -i sh -c 'trap "" TERM HUP; echo $$ > '$WORK'/pid; mv '$WORK'/pid '$WORK'/up; while :; do sleep 1; done' &
 		while [ ! -e $WORK/up ]; do sleep 0.01; done; echo done`)

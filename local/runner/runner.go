@@ -1,12 +1,16 @@
-// Package runner is the process that launches one run of a job, watches over it,
-// and outlives the daemon. What the two say to each other is package rundir.
+// Package runner is the process that launches one run of a job, watches over
+// it, and outlives the daemon. Package rundir defines the messages between the
+// two.
 //
-// Nouns: a run is one launch of a job; a task is one process of its gang, a main
-// process that may have started others; what is left are the processes that the
-// main ones leave behind; a heir is one of those that goes on with the work of a
-// main process which ended by the signal that told it to leave, as the child of a
-// shell script does; a helper is a program that works on the run from outside: a
-// checkpoint command, or CRIU.
+// Nouns:
+//   - A run is one launch of a job.
+//   - A task is one process of its gang: a main process that may have started
+//     others.
+//   - Processes that the main ones leave behind are what is left.
+//   - A successor is one of those that goes on with the work of a main process
+//     that ended by the signal to leave, as the child of a shell script does.
+//   - A helper is a program that works on the run from outside: a checkpoint
+//     command, or CRIU.
 //
 // # How a run is held together
 //

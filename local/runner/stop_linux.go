@@ -185,8 +185,8 @@ func signalNamed(name string) (syscall.Signal, error) {
 	return syscall.SIGTERM, fmt.Errorf("there is no signal %q; SIGTERM was sent", name)
 }
 
-// saveBy runs a checkpoint command. What is alive when it has ended is told to
-// end.
+// saveBy runs a checkpoint command. Processes that are alive when it has ended
+// are told to end.
 func (r *runner) saveBy(command []string, grace time.Duration) {
 	r.depart(rundir.Left, 0, grace)
 	env := newVariables(environment(&r.run, 0, r.status.Port))

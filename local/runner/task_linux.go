@@ -17,13 +17,13 @@ import (
 // task is one process of the gang.
 type task struct {
 	rundir.Proc
-	ended bool
-	heirs map[int]bool // that go on with its work; see the package
-	exit  api.Exit
+	ended      bool
+	successors map[int]bool // that go on with its work; see the package
+	exit       api.Exit
 }
 
 // over tells whether nothing of the task is left that matters.
-func (t *task) over() bool { return t.ended && len(t.heirs) == 0 }
+func (t *task) over() bool { return t.ended && len(t.successors) == 0 }
 
 // program is what is to be started for the run.
 type program struct {

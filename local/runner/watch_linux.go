@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/local/cgroup"
 	"github.com/norn-scheduler/norn/local/rundir"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // runner watches over a run. All of it but the output belongs to one thread.
@@ -198,7 +198,7 @@ func (r *runner) tellTasks(sig syscall.Signal) {
 		if !t.ended {
 			r.send(t.PID, sig)
 		}
-		for pid := range t.heirs {
+		for pid := range t.successors {
 			r.send(pid, sig)
 		}
 	}
@@ -282,7 +282,7 @@ func (r *runner) reap() (childless bool) {
 	}
 }
 
-// ended takes note of the end of a child: a task, a heir, a helper, or an orphan.
+// ended takes note of the end of a child: a task, a successor, a helper, or an orphan.
 func (r *runner) ended(pid int, ws syscall.WaitStatus, ru *syscall.Rusage) {
 	if r.helper != nil && r.helper.pid == pid {
 		h := r.helper
@@ -293,15 +293,15 @@ func (r *runner) ended(pid int, ws syscall.WaitStatus, ru *syscall.Rusage) {
 	r.exit.CPUTime += time.Duration(ru.Utime.Nano() + ru.Stime.Nano()).Seconds()
 	r.exit.MaxRSS = max(r.exit.MaxRSS, api.Bytes(ru.Maxrss)<<10)
 	for _, t := range r.tasks {
-		heir := t.heirs[pid]
-		if pid != t.PID && !heir {
+		successor := t.successors[pid]
+		if pid != t.PID && !successor {
 			continue
 		}
-		delete(t.heirs, pid)
-		t.ended = t.ended || !heir
+		delete(t.successors, pid)
+		t.ended = t.ended || !successor
 		r.inherit(t, ws)
-		// A heir that ends well has not done what the main process had yet to do.
-		if code, sig := exitOf(ws); !heir || code != 0 && sig == "" {
+		// A successor that ends well has not done what the main process had yet to do.
+		if code, sig := exitOf(ws); !successor || code != 0 && sig == "" {
 			t.exit.Code, t.exit.Signal = code, sig
 		}
 		if t.over() {
@@ -312,7 +312,7 @@ func (r *runner) ended(pid int, ws syscall.WaitStatus, ru *syscall.Rusage) {
 }
 
 // inherit passes the signal that told a task to leave, and of which its main
-// process or a heir ended, on to the children of that: they do its work.
+// process or a successor ended, on to the children of that: they do its work.
 func (r *runner) inherit(t *task, ws syscall.WaitStatus) {
 	if r.leave == nil || r.leave.signal == 0 || !ws.Signaled() || ws.Signal() != r.leave.signal {
 		return
@@ -322,11 +322,11 @@ func (r *runner) inherit(t *task, ws syscall.WaitStatus) {
 		complain(err)
 	}
 	for _, p := range all {
-		if p.parent == os.Getpid() && p.group == t.PID && p.PID != t.PID && !p.ended() && !t.heirs[p.PID] {
-			if t.heirs == nil {
-				t.heirs = map[int]bool{}
+		if p.parent == os.Getpid() && p.group == t.PID && p.PID != t.PID && !p.ended() && !t.successors[p.PID] {
+			if t.successors == nil {
+				t.successors = map[int]bool{}
 			}
-			t.heirs[p.PID] = true
+			t.successors[p.PID] = true
 			r.send(p.PID, r.leave.signal)
 		}
 	}

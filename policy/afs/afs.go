@@ -21,12 +21,12 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/param"
 	"github.com/norn-scheduler/norn/place"
-	"github.com/norn-scheduler/norn/rounds"
+	"github.com/norn-scheduler/norn/policy/kit/rounds"
+	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Config is the settings of the policy.
@@ -152,7 +152,7 @@ func (a *policy) divide(v *sched.View) {
 func (a *policy) fill(p *sched.Plan) {
 	a.starts = a.starts[:0]
 	for _, c := range a.claims {
-		if p.Holding(c.id) == nil && !c.runs {
+		if p.Alloc(c.id) == nil && !c.runs {
 			a.starts = append(a.starts, c)
 		}
 	}
@@ -197,7 +197,7 @@ func (a *policy) collect(v *sched.View, p *sched.Plan) {
 	}
 	for j := range v.Waiting() {
 		if d := j.Spec().Demand; !d.Elastic() && p.Never(j.ID, a.cfg.Place).Code != job.NoReason {
-			p.Hold(j.ID, p.Never(j.ID, a.cfg.Place))
+			p.Wait(j.ID, p.Never(j.ID, a.cfg.Place))
 			continue
 		}
 		a.claim(v, j)
@@ -235,7 +235,7 @@ func (a *policy) claim(v *sched.View, j sched.Job) {
 	if left, ok := j.Remaining(); ok {
 		c.Left = left.Seconds()
 	}
-	d.EachType(v.Cluster(), func(t cluster.TypeID) bool {
+	v.Class(j.Class()).EachType(v.Cluster(), func(t cluster.TypeID) bool {
 		c.Types = append(c.Types, int(t))
 		return true
 	})
@@ -249,7 +249,7 @@ func (a *policy) claim(v *sched.View, j sched.Job) {
 		c.Type = oneType(v, j)
 		c.Kept = a.left(v, j)
 	}
-	c.Units = int(j.Run() / a.cfg.Unit)
+	c.Units = int(j.RunTime() / a.cfg.Unit)
 	a.claims = append(a.claims, c)
 }
 
@@ -298,7 +298,7 @@ func (a *policy) regulate(v *sched.View) {
 }
 
 // carry plans the answer: who leaves, who shrinks, then, the largest first, who
-// grows and who comes. Who does not get all that was meant for it takes less.
+// grows and who comes. A job that does not get all its GPUs takes fewer.
 func (a *policy) carry(v *sched.View, p *sched.Plan) {
 	a.starts = a.starts[:0]
 	for _, c := range a.claims {
@@ -352,7 +352,7 @@ func (a *policy) left(v *sched.View, j sched.Job) time.Duration {
 		return j.Ready() - v.Now + 1 // it has not got on yet
 	}
 	n, _ := sched.Recall[note](j)
-	had := j.Run() - n.ran
+	had := j.RunTime() - n.ran
 	if had < 0 || had >= a.cfg.Unit && had%a.cfg.Unit <= a.cfg.Unit/100 { // it may be noticed late
 		return 0
 	}
@@ -362,15 +362,15 @@ func (a *policy) left(v *sched.View, j sched.Job) time.Duration {
 // grant notes when those who run were given their places, and finds when the first
 // of them is to give it up if anybody waits.
 func (a *policy) grant(v *sched.View, p *sched.Plan) {
-	waits := slices.ContainsFunc(a.claims, func(c *claimant) bool { return p.Holding(c.id) == nil })
+	waits := slices.ContainsFunc(a.claims, func(c *claimant) bool { return p.Alloc(c.id) == nil })
 	for _, c := range a.claims {
-		if p.Holding(c.id) == nil {
+		if p.Alloc(c.id) == nil {
 			continue
 		}
 		left := c.Kept
 		if !c.runs || left == 0 && waits {
 			left = a.cfg.Unit
-			p.Remember(c.id, &note{ran: v.Job(c.id).Run()})
+			p.Remember(c.id, &note{ran: v.Job(c.id).RunTime()})
 		}
 		if waits {
 			a.wake = min(a.wake, unit.Later(v.Now, left))

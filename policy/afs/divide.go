@@ -53,8 +53,8 @@ func (c *Claim) steps(free []int64) bool {
 	return c.Size > 0 && c.Size < c.Steps && (c.Each == 0 || c.Type != NoType && c.Each <= free[c.Type]) && c.at(c.Size+1) > c.at(c.Size)
 }
 
-// beats is rule (3) of the paper: whether b, the longer of two jobs, is to get the
-// next GPU rather than a. What a step gains is counted for each GPU that it
+// beats is rule (3) of the paper: whether b, the longer of two jobs, is to get
+// the next GPU rather than a. The gain of a step is divided by the GPUs that it
 // takes, which is one in the paper.
 func beats(a, b *Claim) bool {
 	pb, pb1 := b.at(b.Size), b.at(b.Size+1)

@@ -88,7 +88,7 @@ func (a all) Decide(v *sched.View, p *sched.Plan) {
 			p.Stop(j.ID, job.Reason{Code: job.MakesRoom, Job: best})
 		}
 	}
-	if best != job.None && p.Holding(best) == nil {
+	if best != job.None && p.Alloc(best) == nil {
 		p.StartSize(best, a.gpus, place.Pack)
 	}
 }

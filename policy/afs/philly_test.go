@@ -8,11 +8,11 @@ import (
 	"testing"
 
 	"github.com/norn-scheduler/norn/cluster"
-	"github.com/norn-scheduler/norn/clusterspec"
+	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/internal/shared"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/run"
 	"github.com/norn-scheduler/norn/trace"
+	"github.com/norn-scheduler/norn/trace/clusterspec"
 )
 
 // measured is the speed of the paper's nine models on 1, 2, ... GPUs, relative to
@@ -82,8 +82,8 @@ func philly(t testing.TB, vc, nodes, policy string, jobs int) (jct float64) {
 		t.Fatal(err)
 	}
 	m := models(t)
-	x := run.Experiment{Spec: spec, Whole: true, Model: m, Estimate: run.Estimate{From: run.Oracle}, Seed: 1}
-	out, err := x.Run(context.Background(), run.Choice{Policy: policy}, &elasticJobs{Source: src, models: m})
+	x := experiment.Experiment{Spec: spec, Whole: true, Model: m, Estimate: experiment.Estimate{From: experiment.Oracle}, Seed: 1}
+	out, err := x.Run(context.Background(), experiment.Choice{Policy: policy}, &elasticJobs{Source: src, models: m})
 	if err != nil {
 		t.Fatal(err)
 	}

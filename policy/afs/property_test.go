@@ -39,9 +39,9 @@ func divide(c []*afs.Claim, gpus int) []int {
 	return sizes(c)
 }
 
-// TestInvariants: all GPUs are given out while anybody can use one; nobody goes
-// without while there are as many GPUs as jobs; one GPU more takes nothing from
-// anybody; and the unit in which work and speed are counted does not matter.
+// TestInvariants: all GPUs are given out while any job can use one. No job goes
+// without while there are as many GPUs as jobs. One GPU more takes nothing from
+// any job. The unit in which work and speed are counted does not matter.
 func TestInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := draw(t)

@@ -3,12 +3,12 @@ package afs
 // Range is the sizes that a job can have.
 type Range struct{ Least, Most int }
 
-// Regulate makes shares of GPUs that pack well on nodes of a power of two GPUs:
-// each becomes a power of two below a node, a whole number of nodes, or nothing,
-// so that no job is on more nodes than it needs and no node is in part of two jobs
-// that span several. What rounding down leaves goes, a step at a time, to the job
-// that has lost most. A size that is not legal is kept where the range of a job
-// has no legal one.
+// Regulate makes shares of GPUs that pack well on nodes of a power of two GPUs.
+// Each share becomes a power of two below a node, a whole number of nodes, or
+// nothing. So no job is on more nodes than it needs, and no node is in part of
+// two jobs that span several. GPUs that rounding down leaves go, a step at a
+// time, to the job that has lost most. A size that is not legal is kept where
+// the range of a job has no legal one.
 func Regulate(shares []int, ranges []Range, node int) []int {
 	out := make([]int, len(shares))
 	left := 0

@@ -1,6 +1,6 @@
-// Package allox matches jobs that could run on a GPU of one type or another, or
-// without a GPU, to all of these, so that they end soonest in the mean, and offers the
-// matching to the users who have least.
+// Package allox matches jobs to GPUs of one type or another, or to processors,
+// so that their mean completion time is least. It offers the matching to the
+// users that have least.
 //
 // Nouns: a machine is a GPU, or a device of a Host type, which is part of a node's
 // processors; its kind is that type. A spot is a place in the queue of a machine,
@@ -10,8 +10,8 @@
 //
 // Nobody is preempted. Only who heads the queue of a free machine is started; the rest
 // of a matching is forgotten and made again when something happens. Jobs that need
-// anything but one whole GPU go before, in order of submission, where there is
-// room.
+// anything but one whole GPU go before, in order of submission, on the fastest type that
+// has room.
 //
 // Source: Le, Sun, Chowdhury and Liu, "AlloX: Compute Allocation in Hybrid Clusters",
 // EuroSys 2020. Times come from estimates, not from runs on samples.
@@ -25,12 +25,13 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/param"
 	"github.com/norn-scheduler/norn/place"
+	"github.com/norn-scheduler/norn/policy/kit/rounds"
+	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/tenant"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Config is the settings of the policy.
@@ -110,16 +111,38 @@ func (a *policy) list(v *sched.View, p *sched.Plan, id cluster.PoolID) {
 			continue
 		}
 		w := waiting{id: j.ID, tenant: j.Tenant(), times: a.pool.times(v, j, a.cfg.Unknown), role: &v.Class(j.Class()).Demand.Roles[0]}
-		if w.times != nil && a.pool.holds(v.Cluster(), &w) && v.Home(j.ID) == nil {
+		if w.times != nil && a.pool.holds(v.Cluster(), &w) && v.PinnedPlace(j.ID) == nil {
 			a.queue = append(a.queue, w)
 			continue
 		}
 		if why := p.Never(j.ID, a.cfg.Place); why.Code != job.NoReason {
-			p.Hold(j.ID, why)
+			p.Wait(j.ID, why)
 			continue
 		}
-		p.Start(j.ID, a.cfg.Place)
+		a.whole(v, p, j)
 	}
+}
+
+// whole starts a job that cannot be matched on GPUs of one type, the one on which it is
+// fastest of those that have room, or, where its place allows that, on several.
+func (a *policy) whole(v *sched.View, p *sched.Plan, j sched.Job) {
+	type option struct {
+		speed float64
+		on    cluster.TypeID
+	}
+	tasks := int(j.Spec().Demand.Roles[0].Tasks)
+	var options []option
+	v.Class(j.Class()).EachType(v.Cluster(), func(t cluster.TypeID) bool {
+		options = append(options, option{v.TypeSpeed(j, t, tasks, false), t})
+		return true
+	})
+	slices.SortStableFunc(options, func(x, y option) int { return cmp.Compare(y.speed, x.speed) })
+	for _, o := range options {
+		if p.StartSize(j.ID, tasks, rounds.On(a.cfg.Place, o.on)) {
+			return
+		}
+	}
+	p.Start(j.ID, a.cfg.Place)
 }
 
 // serve matches and starts until nobody can be started.
@@ -151,7 +174,7 @@ func (a *policy) serve(v *sched.View, p *sched.Plan) {
 // hold tells those who wait why.
 func (a *policy) hold(p *sched.Plan) {
 	for i := range a.queue {
-		p.Hold(a.queue[i].id, job.Reason{Code: job.Because, Job: job.None, Text: "others, or a machine that is busy, make all jobs end sooner in the mean"})
+		p.Wait(a.queue[i].id, job.Reason{Code: job.Because, Job: job.None, Text: "others, or a machine that is busy, make all jobs end sooner in the mean"})
 	}
 }
 

@@ -5,10 +5,10 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/tenant"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // machine is a device that runs one job at a time.
@@ -83,7 +83,7 @@ func (b *pool) machines(v *sched.View, p *sched.Plan, out []machine) []machine {
 	until := map[cluster.DeviceID]float64{}
 	for j := range v.Running() {
 		end, known := j.ExpectedEnd()
-		for _, s := range p.Holding(j.ID).Shares {
+		for _, s := range p.Alloc(j.ID).Shares {
 			switch {
 			case !known || s.Milli < int32(unit.One):
 				until[s.Device] = math.Inf(1)
@@ -171,8 +171,8 @@ func (b *pool) value(times []float64, on int) float64 {
 	return slower / float64(max(1, b.count[best]))
 }
 
-// scores are what users' running jobs count. What one counts does not change while it
-// runs.
+// scores sums up the scores of each user's running jobs. The score of a job does
+// not change while it runs.
 func (b *pool) scores(v *sched.View) map[tenant.ID]float64 {
 	out := map[tenant.ID]float64{}
 	c := v.Cluster()

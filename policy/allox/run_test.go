@@ -11,6 +11,7 @@ import (
 
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/policy/shortest"
 	"github.com/norn-scheduler/norn/sched"
@@ -253,5 +254,25 @@ func TestFrozenElsewhere(t *testing.T) {
 		if run.End(key) != want {
 			t.Errorf("%s ends at %v, want %v\n%v", key, run.End(key), want, run.Log)
 		}
+	}
+}
+
+// TestWholeGangOnFastest: a gang, which is not matched, takes the type on which it is fastest of
+// those that have room.
+func TestWholeGangOnFastest(t *testing.T) {
+	c := cluster.New()
+	for _, name := range []string{"slow", "fast"} {
+		typ, err := c.AddType(cluster.GPUType{Name: name, Speed: map[string]float64{"slow": 0.25, "fast": 1}[name]})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.AddNode(cluster.NodeSpec{GPUs: []cluster.GPUs{{Type: typ, Count: 2}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := simtest.Go(t, simtest.Config{Cluster: c, Make: NewConfig().Policy, Model: perf.Analytic{Scaling: 1, Spread: 1}},
+		simtest.Job{Key: "a", GPUs: 2, Run: 100}, simtest.Job{Key: "b", GPUs: 2, Run: 100})
+	if run.End("a") != 100 || run.End("b") != 400 {
+		t.Errorf("a ends at %v and b at %v, want 100 and 400", run.End("a"), run.End("b"))
 	}
 }

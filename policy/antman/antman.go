@@ -1,13 +1,18 @@
-// Package antman lets jobs use the gaps of others: a job within its tenant's quota is
-// guaranteed its GPUs and runs as if alone, one beyond it runs as a guest on GPUs that
-// are little used, and is slowed down, or its memory moved to the host, as soon as who
-// owns the GPU feels it. Nobody is ever stopped.
+// Package antman lets jobs use the gaps of others. A job within its tenant's
+// quota is guaranteed its GPUs and runs as if alone. A job beyond the quota
+// runs as a guest on GPUs that are little used. It is slowed down, or its
+// memory moved to the host, as soon as the owner of the GPU feels it. Nobody is
+// ever stopped.
 //
-// Nouns: an owner holds whole GPUs, which count against its tenant's quota; a guest
-// holds nothing of its GPUs (Share.Milli is 0), and runs in the gaps; its pace is the
-// part of the time for which it is not throttled, in thousandths; a cap is what it may
-// keep in the memory of a GPU (Share.Memory), the rest lies in main memory. The
-// coordinator (coordinator.go) sets paces and caps, each period, while anything moves.
+// Nouns:
+//   - An owner holds whole GPUs, which count against its tenant's quota.
+//   - A guest holds nothing of its GPUs (Share.Milli is 0), and runs in the
+//     gaps.
+//   - The pace of a guest is the part of the time for which it is not
+//     throttled, in thousandths.
+//   - A cap is what it may keep in the memory of a GPU (Share.Memory); the rest
+//     lies in main memory. The coordinator (coordinator.go) sets paces and
+//     caps, each period, while anything moves.
 //
 // Source: Xiao et al., "AntMan: Dynamic Scaling on GPU Clusters for Deep Learning",
 // OSDI 2020; the authors' scheduler plugin for Kubernetes. The loop of the coordinator
@@ -20,15 +25,15 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
-	"github.com/norn-scheduler/norn/dense"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/param"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/policy/kit/beside"
+	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/state"
+	"github.com/norn-scheduler/norn/state/dense"
 	"github.com/norn-scheduler/norn/tenant"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Config is the settings of the policy.
@@ -93,8 +98,8 @@ const (
 	Opportunistic              // always a guest
 )
 
-// ClassOf reads the class of a job from its hints: what Kubernetes, Alibaba and the
-// paper call it. Who tells nothing, or something else, is Auto.
+// ClassOf reads the class of a job from its hints: what Kubernetes, Alibaba and
+// the paper call it. A job that declares none, or something else, is Auto.
 func ClassOf(j *job.Job) Class {
 	if j.Hints == nil || j.Hints.QoS == "" {
 		return Auto
@@ -130,7 +135,7 @@ func (f *policy) Decide(v *sched.View, p *sched.Plan) {
 	if f.stale || v.NodesChanged() || moved(v.Changes()) {
 		f.list(v)
 	}
-	f.on, f.holding = p.On, p.Holding
+	f.on, f.holding = p.On, p.Alloc
 	defer f.close()
 	clear(f.spent)
 	f.refused, f.listed = map[int32]bool{}, false

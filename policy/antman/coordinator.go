@@ -5,10 +5,10 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Loop is how the coordinator sets paces.
@@ -267,7 +267,7 @@ func (f *policy) step(v *sched.View, g *guest) (int, *note) {
 
 // grant gives a guest a pace and what owners leave of memory and processors.
 func (f *policy) grant(v *sched.View, p *sched.Plan, g *guest, pace int, n *note) {
-	j, held := v.Job(g.id), p.Holding(g.id)
+	j, held := v.Job(g.id), p.Alloc(g.id)
 	p.Adjust(g.id, func(a *cluster.Alloc) { f.give(v, j, a, held, pace) })
 	if n != nil {
 		p.Remember(g.id, n)
@@ -321,7 +321,7 @@ func (f *policy) spilled(v *sched.View, j sched.Job, shares []cluster.Share) (su
 	}
 	for i := range shares {
 		if s := &shares[i]; c.Type(c.TypeOf(s.Device)).Memory > 0 {
-			sum += max(0, perf.TakenOf(j.Spec())-s.Memory)
+			sum += max(0, perf.MemoryOf(j.Spec())-s.Memory)
 		}
 	}
 	return sum
@@ -360,13 +360,13 @@ func (f *policy) limit(v *sched.View, j sched.Job, d cluster.DeviceID, booked un
 		var theirs, told unit.Bytes
 		for _, id := range f.on(d) {
 			if o := v.Job(id).Spec(); !IsGuest(f.holding(id)) {
-				told += perf.TakenOf(o)
+				told += perf.MemoryOf(o)
 				theirs += o.Demand.Roles[0].GPUMemory
 			}
 		}
 		free -= max(0, max(told, f.measured(v, j, d))-theirs)
 	}
-	need := perf.TakenOf(j.Spec())
+	need := perf.MemoryOf(j.Spec())
 	if need == 0 {
 		need = has
 	}
@@ -385,7 +385,7 @@ func (f *policy) measured(v *sched.View, j sched.Job, d cluster.DeviceID) unit.B
 	}
 	at := slices.IndexFunc(held.Shares, func(s cluster.Share) bool { return s.Device == d })
 	kept := held.Shares[at].Memory
-	if need := perf.TakenOf(j.Spec()); need > 0 {
+	if need := perf.MemoryOf(j.Spec()); need > 0 {
 		kept = min(kept, need)
 	}
 	return w.Memory - kept

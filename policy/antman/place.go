@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/policy/kit/beside"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/tenant"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // visitor tells whether a job could be a guest: a gang of a fixed number of tasks of
@@ -80,7 +80,7 @@ func (f *policy) own(v *sched.View, p *sched.Plan) {
 	kept := map[cluster.PoolID]job.ID{} // pools in which a gang keeps GPUs for itself
 	for j := range v.Waiting() {
 		if why := p.Never(j.ID, f.cfg.Place); why.Code != job.NoReason {
-			p.Hold(j.ID, why)
+			p.Wait(j.ID, why)
 			continue
 		}
 		class, tree := ClassOf(j.Spec()), v.Tenants()
@@ -114,7 +114,7 @@ func (f *policy) own(v *sched.View, p *sched.Plan) {
 // news.
 func holdBehind(p *sched.Plan, j sched.Job, who job.ID) {
 	if j.Reason().Code != job.Behind {
-		p.Hold(j.ID, job.Reason{Code: job.Behind, Job: who})
+		p.Wait(j.ID, job.Reason{Code: job.Behind, Job: who})
 	}
 }
 
@@ -143,10 +143,10 @@ func (f *policy) overQuota(v *sched.View, p *sched.Plan, j sched.Job, left, need
 	case ClassOf(j.Spec()) == Auto && visitor(j):
 		return false // it looks for a place as a guest at once
 	case need > all:
-		p.Hold(j.ID, job.Reason{Code: job.OverLimit, Need: int32(j.GPUs()), Have: gpus(all), Job: job.None})
+		p.Wait(j.ID, job.Reason{Code: job.OverLimit, Need: int32(j.GPUs()), Have: gpus(all), Job: job.None})
 		return false
 	}
-	p.Hold(j.ID, job.Reason{Code: job.Quota, Need: gpus(all), Have: gpus(all - left), Job: job.None})
+	p.Wait(j.ID, job.Reason{Code: job.Quota, Need: gpus(all), Have: gpus(all - left), Job: job.None})
 	return true
 }
 
@@ -162,7 +162,7 @@ type spot struct {
 func (f *policy) visit(v *sched.View, p *sched.Plan) {
 	for j := range v.Waiting() {
 		class := ClassOf(j.Spec())
-		if p.Holding(j.ID) != nil || class == Guaranteed || !visitor(j) || p.Never(j.ID, f.cfg.Place).Code != job.NoReason {
+		if p.Alloc(j.ID) != nil || class == Guaranteed || !visitor(j) || p.Never(j.ID, f.cfg.Place).Code != job.NoReason {
 			continue
 		}
 		need := unit.Milli(j.GPUs()) * unit.One
@@ -170,11 +170,11 @@ func (f *policy) visit(v *sched.View, p *sched.Plan) {
 		if quota && v.Now-j.Since() < f.cfg.Wait {
 			continue
 		}
-		burnt := evicted(p, j)
-		if f.refused[j.Class()] || !f.seat(v, p, j, burnt) {
-			f.refused[j.Class()] = f.refused[j.Class()] || !burnt
+		wasEvicted := evicted(p, j)
+		if f.refused[j.Class()] || !f.seat(v, p, j, wasEvicted) {
+			f.refused[j.Class()] = f.refused[j.Class()] || !wasEvicted
 			if !quota {
-				p.Hold(j.ID, f.waits(v, j, class))
+				p.Wait(j.ID, f.waits(v, j, class))
 			}
 		}
 	}
@@ -192,7 +192,7 @@ func (f *policy) waits(v *sched.View, j sched.Job, class Class) job.Reason {
 }
 
 // seat starts a job as a guest on the GPUs that are used least.
-func (f *policy) seat(v *sched.View, p *sched.Plan, j sched.Job, burnt bool) bool {
+func (f *policy) seat(v *sched.View, p *sched.Plan, j sched.Job, wasEvicted bool) bool {
 	if !f.listed {
 		f.find(v)
 	}
@@ -201,7 +201,7 @@ func (f *policy) seat(v *sched.View, p *sched.Plan, j sched.Job, burnt bool) boo
 	if class.NoType {
 		return false
 	}
-	tasks := f.choose(v, j, each, need, burnt)
+	tasks := f.choose(v, j, each, need, wasEvicted)
 	if tasks == nil {
 		return false
 	}
@@ -219,7 +219,7 @@ func (f *policy) seat(v *sched.View, p *sched.Plan, j sched.Job, burnt bool) boo
 	if !p.StartOn(j.ID, &f.alloc) {
 		return false
 	}
-	if !burnt {
+	if !wasEvicted {
 		p.Remember(j.ID, &note{step: v.Now, owners: f.owners(&f.alloc)})
 	}
 	f.guests, f.stale = append(f.guests, j.ID), true
@@ -243,13 +243,13 @@ func (f *policy) full(d cluster.DeviceID) bool {
 // choose takes so many GPUs for each of so many tasks, each task on one node, least
 // used first; in order, or none. One whose memory ran out has them for itself, and
 // where memory cannot spill all of it must fit.
-func (f *policy) choose(v *sched.View, j sched.Job, each, need int, burnt bool) []spot {
+func (f *policy) choose(v *sched.View, j sched.Job, each, need int, wasEvicted bool) []spot {
 	mask, role := v.Class(j.Class()).Mask, &j.Spec().Demand.Roles[0]
 	var chosen []spot
 	half := map[cluster.NodeID][]spot{}
 	room := map[cluster.NodeID]unit.Bytes{}
 	for _, s := range f.spots {
-		if !mask.Has(s.types) || f.filled.Has(int(s.device)) || burnt && len(f.on(s.device)) > 0 || !spills(v) && f.limit(v, j, s.device, 0) < perf.TakenOf(j.Spec()) {
+		if !mask.Has(s.types) || f.filled.Has(int(s.device)) || wasEvicted && len(f.on(s.device)) > 0 || !spills(v) && f.limit(v, j, s.device, 0) < perf.MemoryOf(j.Spec()) {
 			continue
 		}
 		half[s.node] = append(half[s.node], s)
@@ -311,7 +311,7 @@ func (f *policy) load(v *sched.View, d cluster.DeviceID) (use float64, memory un
 	}
 	for _, id := range f.on(d) {
 		j := v.Job(id).Spec()
-		memory += perf.TakenOf(j)
+		memory += perf.MemoryOf(j)
 		if told, ok := perf.Hinted(j); ok {
 			use += told[perf.SM]
 		} else {

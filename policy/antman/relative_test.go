@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/perf"
@@ -18,7 +19,6 @@ import (
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/trace"
 	"github.com/norn-scheduler/norn/trace/gen"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // meter integrates what is in use of all devices until a moment, and counts what becomes

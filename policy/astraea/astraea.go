@@ -3,8 +3,8 @@
 // poorest job.
 //
 // Nouns: the fair time of a job or a tenant is the GPU-time that a division by
-// weight would have given it so far; its rho is the GPU-time that it had over its
-// fair time; a term is the time for which a job keeps its GPUs.
+// weight would have given it so far. Its rho is the GPU-time that it had
+// divided by its fair time. A term is the time for which a job keeps its GPUs.
 //
 // Source: Ye, Sun, Gao, Hu, Wang, Wen, Zhang, "ASTRAEA: A Fair Deep Learning
 // Scheduler for Multi-Tenant GPU Clusters", IEEE TPDS 33(11), 2022.
@@ -17,13 +17,13 @@ import (
 	"slices"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/param"
 	"github.com/norn-scheduler/norn/place"
-	"github.com/norn-scheduler/norn/policy/lease"
+	"github.com/norn-scheduler/norn/policy/kit/lease"
+	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/tenant"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Config is the settings of the policy.
@@ -98,13 +98,13 @@ type candidate struct {
 func (a *policy) serve(s *lease.Pass) {
 	a.gather(s)
 	a.left = append(a.left[:0], a.turns...)
-	phases(a.left, a.cfg.Term.Seconds(), func(c *candidate) bool { return s.Take(c.job) })
+	phases(a.left, a.cfg.Term.Seconds(), func(c *candidate) bool { return s.Serve(c.job) })
 }
 
-// phases serves in two phases, again and again: the poorest tenant, and of hers the
-// poorest job. What it gets for a term of so many seconds counts as if it had been
-// used up already. A tenant whose choice does not fit is out of this pass, so that
-// her small jobs do not take from the large one what it waits for.
+// phases serves in two phases, again and again: the poorest tenant, and of hers
+// the poorest job. The GPU-time of a term counts as if it had been used up
+// already. A tenant whose choice does not fit is out of this pass, so that her
+// small jobs do not take from the large one what it waits for.
 func phases(turns []turn, term float64, take func(*candidate) bool) {
 	for len(turns) > 0 {
 		at := 0
@@ -152,7 +152,7 @@ func (a *policy) overtaken(v *sched.View, p *sched.Plan) time.Duration {
 	for i := range a.turns {
 		first := -1
 		for k, c := range a.turns[i].jobs {
-			if p.Holding(c.job.ID) != nil {
+			if p.Alloc(c.job.ID) != nil {
 				continue
 			}
 			if first < 0 {

@@ -4,15 +4,15 @@ import (
 	"context"
 	"testing"
 
-	"github.com/norn-scheduler/norn/clusterspec"
+	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/internal/shared"
 	"github.com/norn-scheduler/norn/policy/astraea"
-	"github.com/norn-scheduler/norn/run"
 	"github.com/norn-scheduler/norn/trace"
+	"github.com/norn-scheduler/norn/trace/clusterspec"
 )
 
 // philly runs jobs of Philly's virtual clusters.
-func philly(t testing.TB, policy, nodes string, limit int) *run.Outcome {
+func philly(t testing.TB, policy, nodes string, limit int) *experiment.Outcome {
 	t.Helper()
 	src, err := trace.Open(shared.Path(t, "data/philly/sia_philly_passed_jobs.csv.gz"), trace.Options{Limit: limit, Sort: true})
 	if err != nil {
@@ -23,11 +23,11 @@ func philly(t testing.TB, policy, nodes string, limit int) *run.Outcome {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := run.ParseChoice(policy)
+	c, err := experiment.ParseChoice(policy)
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := run.Experiment{Spec: spec, Whole: true, Estimate: run.Estimate{From: run.Oracle}, Seed: 1}
+	x := experiment.Experiment{Spec: spec, Whole: true, Estimate: experiment.Estimate{From: experiment.Oracle}, Seed: 1}
 	out, err := x.Run(context.Background(), c, src)
 	if err != nil {
 		t.Fatal(err)
@@ -35,10 +35,10 @@ func philly(t testing.TB, policy, nodes string, limit int) *run.Outcome {
 	return out
 }
 
-// Section 5.3: of the first jobs of Philly's virtual clusters, on a cluster that is
-// too small for them, few have a sharing loss (less than 95 % of their fair time)
-// under Astraea, more where who is worst off by finish time goes first, and most
-// under FIFO, which also has the longer JCT.
+// Section 5.3 on the first jobs of Philly's virtual clusters, on a cluster that
+// is too small for them. Few jobs have a sharing loss (less than 95 % of their
+// fair time) under Astraea. More have one if the job that is worst off by
+// finish time goes first, and most under FIFO, which also has the longer JCT.
 func TestPhilly(t *testing.T) {
 	loss, jct := map[string]float64{}, map[string]float64{}
 	for _, policy := range []string{"astraea", "themis(variant=greedy,term=15m)", "fifo"} {

@@ -13,9 +13,10 @@
 // Source: "Scheduling Deep Learning Jobs in Multi-Tenant GPU Clusters via Wise
 // Resource Sharing" (SJF-BSBF), arXiv 2407.13088, 2024.
 //
-// A job that comes may take its batch in two, four or more passes and add their gradients
-// up, where it is known what that costs it and how much memory it saves (perf.Batched):
-// of the passes that fit, those with which the pair ends soonest.
+// A job that comes may take its batch in two, four or more passes and add their
+// gradients up. It must be known what that costs the job and how much memory it
+// saves (perf.Batched). Of the passes that fit, the policy takes those with
+// which the pair ends soonest.
 package bsbf
 
 import (
@@ -23,16 +24,17 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/param"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/policy/kit/beside"
+	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Share is when jobs share.
@@ -85,6 +87,8 @@ type policy struct {
 	load  []int // by node: how many jobs run there
 	order []cluster.NodeID
 	alloc cluster.Alloc
+
+	refused refused // of the job that looked for partners last, with the last of the batches that it could have
 }
 
 type waiting struct {
@@ -102,7 +106,7 @@ func (f *policy) Decide(v *sched.View, p *sched.Plan) {
 	f.queue = f.queue[:0]
 	for j := range v.Waiting() {
 		if why := p.Never(j.ID, f.cfg.Place); why.Code != job.NoReason {
-			p.Hold(j.ID, why)
+			p.Wait(j.ID, why)
 			continue
 		}
 		evicted(p, j) // so that it is noted at once
@@ -113,14 +117,60 @@ func (f *policy) Decide(v *sched.View, p *sched.Plan) {
 		if p.Start(w.id, f.cfg.Place) {
 			continue
 		}
-		if j := v.Job(w.id); f.cfg.Share != Never && (f.due(v) || j.Since() == v.Now) && shareable(j) && !evicted(p, j) {
-			f.share(v, p, w)
+		if f.cfg.Share != Never {
+			f.beside(v, p, w)
 		}
 	}
 }
 
-// due tells whether all who wait look for partners: what is left of the partners
-// shrinks as time goes by. Who has just come looks at once.
+// beside has a job share that found no room, or says why it does not.
+func (f *policy) beside(v *sched.View, p *sched.Plan, w waiting) {
+	switch j := v.Job(w.id); {
+	case evicted(p, j):
+		p.Wait(w.id, beside.Because("too few GPUs are free, and it shares no more: it was thrown off a GPU that it shared, whose memory did not suffice"))
+	case !beside.Plain(j):
+		p.Wait(w.id, beside.Because("too few GPUs are free, and only gangs of a fixed number of whole GPUs share"))
+	case !shareable(j):
+		p.Wait(w.id, beside.Because("too few GPUs are free, and nobody knows how long it runs, so that nobody can tell whether sharing pays"))
+	case f.due(v) || j.Since() == v.Now:
+		if !f.share(v, p, w) {
+			p.Wait(w.id, f.refused.reason())
+		}
+	case j.Reason().Code == job.Because:
+		p.Wait(w.id, j.Reason()) // as it was when it last looked for partners
+	}
+}
+
+// refused is why GPUs were not shared with a job.
+type refused struct {
+	memory bool // that of a GPU does not hold both
+	slower bool // a pair would end later than one after the other
+	pairs  bool // two jobs share a GPU already
+	alone  bool // who is on a GPU shares with nobody, or has just begun
+	beside bool // a node has too little CPU or memory left
+}
+
+func (r *refused) reason() job.Reason {
+	var why []string
+	for _, k := range []struct {
+		is   bool
+		text string
+	}{
+		{r.slower, "the two would end later than one after the other"}, {r.memory, "the GPU memory does not hold both"},
+		{r.pairs, "two jobs share the GPU already"}, {r.alone, "who is there shares with nobody, or has just begun"}, {r.beside, "CPU or memory beside the GPUs is short"},
+	} {
+		if k.is {
+			why = append(why, k.text)
+		}
+	}
+	if len(why) == 0 {
+		return beside.Because("too few GPUs are free or can be shared")
+	}
+	return beside.Because("too few GPUs are free or can be shared: where it cannot share, %s", strings.Join(why, ", or "))
+}
+
+// due tells whether all who wait look for partners: what is left of the
+// partners shrinks as time goes by. A job that has just come looks at once.
 func (f *policy) due(v *sched.View) bool { return v.Now%f.cfg.Every == 0 }
 
 // NextWake implements sched.Waker.
@@ -154,8 +204,8 @@ type spot struct {
 }
 
 // share starts a job on free GPUs and on some that it shares, with the batch with which
-// the last of the pairs ends soonest; 0 is its own one.
-func (f *policy) share(v *sched.View, p *sched.Plan, w waiting) {
+// the last of the pairs ends soonest; 0 is its own one. It tells whether the job was started.
+func (f *policy) share(v *sched.View, p *sched.Plan, w waiting) bool {
 	var best []spot
 	least, with := math.Inf(1), int32(0)
 	for _, b := range f.batches(v, w.id) {
@@ -171,9 +221,7 @@ func (f *policy) share(v *sched.View, p *sched.Plan, w waiting) {
 			best, least, with = chosen, last, b
 		}
 	}
-	if best != nil {
-		f.take(v, p, w.id, best, with)
-	}
+	return best != nil && f.take(v, p, w.id, best, with)
 }
 
 // batches are those that a job may have: its own one, 0, and what several passes make of
@@ -196,9 +244,10 @@ func stepping(v *sched.View, id job.ID) *perf.Stepping {
 	return nil
 }
 
-// memory is what a job takes of each of its GPUs with a batch, as far as it asks for any.
+// memory is what a job takes of each of its GPUs with a batch, as far as it asks for any, or
+// tells in its hints.
 func memory(v *sched.View, id job.ID, b int32) unit.Bytes {
-	m := v.Job(id).Spec().Demand.Roles[0].GPUMemory
+	m := perf.MemoryOf(v.Job(id).Spec())
 	if st := stepping(v, id); st != nil && m > 0 {
 		m = max(1, m+st.Grows(int(b)))
 	}
@@ -229,9 +278,10 @@ func (f *policy) choose(v *sched.View, p *sched.Plan, w waiting, b int32) []spot
 	return f.pick(v, w.id, need, free, shared)
 }
 
-// nodes are those that have GPUs enough for a whole job: first those with free ones
-// enough, the one with the fewest to spare before others, then those with the most free
-// ones, of equals those on which fewer jobs run.
+// nodes lists the nodes that have GPUs enough for a whole job. Nodes with
+// enough free GPUs come first, the one with the fewest to spare before others.
+// Then come those with the most free GPUs, and of equals those on which fewer
+// jobs run.
 func (f *policy) nodes(v *sched.View, free, shared []spot, need int) []cluster.NodeID {
 	has, empty := map[cluster.NodeID]int{}, map[cluster.NodeID]int{}
 	for _, s := range free {
@@ -286,24 +336,35 @@ func (f *policy) spots(v *sched.View, p *sched.Plan, w waiting, b int32) (free, 
 	role, memory := &j.Spec().Demand.Roles[0], memory(v, w.id, b)
 	means := map[job.ID]float64{}
 	f.byLoad(c, p, j.Pool())
+	f.refused = refused{}
 	for _, n := range f.order {
 		if c.TasksBeside(n, role.CPU, role.Memory, 1) == 0 {
+			f.refused.beside = true
 			continue
 		}
 		for d := range beside.Devices(v, n, j) {
-			switch on := p.On(d); {
-			case c.DeviceMemoryFree(d) < memory:
-			case len(on) == 0 && c.DeviceFree(d) == unit.One:
+			on := p.On(d)
+			left, told := beside.MemoryLeft(v, p, d)
+			switch {
+			case len(on) == 0 && c.DeviceFree(d) == unit.One && c.DeviceMemoryFree(d) >= role.GPUMemory:
 				free = append(free, spot{d, job.None, 0})
-			case len(on) == 1 && f.partner(v, p, on[0]):
+			case len(on) == 2:
+				f.refused.pairs = true
+			case len(on) != 1 || !f.partner(v, p, on[0]):
+				f.refused.alone = true
+			case c.DeviceMemoryFree(d) < memory || told && left < memory:
+				f.refused.memory = true
+			default:
 				mean, known := means[on[0]]
 				if !known {
 					mean = f.mean(v, p, w, b, on[0], c.Type(c.TypeOf(d)))
 					means[on[0]] = mean
 				}
-				if !math.IsInf(mean, 1) {
-					shared = append(shared, spot{d, on[0], mean})
+				if math.IsInf(mean, 1) {
+					f.refused.slower = true
+					continue
 				}
+				shared = append(shared, spot{d, on[0], mean})
 			}
 		}
 	}
@@ -319,14 +380,14 @@ func (f *policy) partner(v *sched.View, p *sched.Plan, id job.ID) bool {
 	if !beside.Settled(v, p, id) || !shareable(v.Job(id)) || evicted(p, v.Job(id)) {
 		return false
 	}
-	held := p.Holding(id)
+	held := p.Alloc(id)
 	return v.Cluster().UsableAlloc(held) && beside.Alone(p, held)
 }
 
 // mean is the mean time until a waiting job and a partner have ended when they
 // share; infinite when they should not. Each has the batch that it has alone, too.
 func (f *policy) mean(v *sched.View, p *sched.Plan, w waiting, batch int32, partner job.ID, t cluster.GPUType) float64 {
-	has := p.Holding(partner).Shares[0].Batch
+	has := p.Alloc(partner).Shares[0].Batch
 	half := func(id job.ID, b int32) perf.Sharer {
 		return perf.Sharer{Job: v.Job(id).Spec(), Share: cluster.Share{Milli: beside.Half, Batch: b}}
 	}
@@ -369,10 +430,10 @@ func (f *policy) pick(v *sched.View, id job.ID, need int, free, shared []spot) [
 }
 
 // take starts a job on chosen GPUs with a batch.
-func (f *policy) take(v *sched.View, p *sched.Plan, id job.ID, chosen []spot, b int32) {
+func (f *policy) take(v *sched.View, p *sched.Plan, id job.ID, chosen []spot, b int32) bool {
 	slices.SortFunc(chosen, func(a, b spot) int { return cmp.Compare(a.device, b.device) })
 	f.gang(v, id, chosen, b)
-	beside.Join(p, id, &f.alloc)
+	return beside.Join(p, id, &f.alloc)
 }
 
 // gang makes the alloc of a job on chosen GPUs, which are in order.
@@ -384,6 +445,6 @@ func (f *policy) gang(v *sched.View, id job.ID, chosen []spot, b int32) {
 		if s.partner != job.None {
 			milli = beside.Half
 		}
-		beside.AddTask(&f.alloc, v.Cluster().NodeOf(s.device), role, cluster.Share{Device: s.device, Milli: milli, Memory: memory(v, id, b), Batch: b})
+		beside.AddTask(&f.alloc, v.Cluster().NodeOf(s.device), role, cluster.Share{Device: s.device, Milli: milli, Memory: min(memory(v, id, b), v.Cluster().DeviceMemoryFree(s.device)), Batch: b})
 	}
 }

@@ -11,19 +11,19 @@
 package drf
 
 import (
-	"github.com/norn-scheduler/norn/param"
 	"github.com/norn-scheduler/norn/place"
-	"github.com/norn-scheduler/norn/policy/share"
+	"github.com/norn-scheduler/norn/policy/kit/quota"
+	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/tenant"
 )
 
 // Config is the settings of the policy.
-type Config struct{ share.Settings }
+type Config struct{ quota.Settings }
 
 // NewConfig returns the defaults.
 func NewConfig() *Config {
-	return &Config{share.Settings{Reclaim: share.Guarantee, Place: place.Pack}}
+	return &Config{quota.Settings{Reclaim: quota.Guarantee, Place: place.Pack}}
 }
 
 // Params binds the settings.
@@ -31,17 +31,17 @@ func (c *Config) Params() param.Set { return c.Settings.Params(false) }
 
 // Policy makes the policy.
 func (c *Config) Policy() (sched.Policy, error) {
-	return &share.Runner{Settings: c.Settings, Rule: rule{}}, nil
+	return &quota.Policy{Settings: c.Settings, Rule: rule{}}, nil
 }
 
 // rule is the dominant share of those who have what they are guaranteed, after
 // those who have not.
 type rule struct{}
 
-// Level implements share.Rule.
-func (rule) Level(b *share.Book, n share.Node, held tenant.Amount) share.Level {
-	if level, below := share.Guaranteed(b, n, held); below {
+// Level implements quota.Rule.
+func (rule) Level(b *quota.Book, n quota.Node, held tenant.Amount) quota.Level {
+	if level, below := quota.Guaranteed(b, n, held); below {
 		return level
 	}
-	return share.Level{Tier: 1, Value: b.Dominant(held) / b.Weight(n)}
+	return quota.Level{Tier: 1, Value: b.Dominant(held) / b.Weight(n)}
 }

@@ -8,12 +8,12 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/policy/drf"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim/simtest"
 	"github.com/norn-scheduler/norn/tenant"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // bundle is GPUs, cores and GiB.
@@ -198,10 +198,11 @@ func (b bundle) dominant(in bundle) float64 {
 	return max(float64(b.gpu)/float64(in.gpu), float64(b.cpu)/float64(in.cpu), float64(b.mem)/float64(in.mem))
 }
 
-// TestProperties checks section 3 of the paper. The theorems are about tasks that
-// can be divided. Here they cannot, so that a tenant is served before another
-// although it has up to one of its tasks more; with d the dominant share of a
-// task, s that of a tenant and n tenants, what remains of the theorems is
+// TestProperties checks section 3 of the paper. The theorems are about tasks
+// that can be divided. Here they cannot, so a tenant is served before another
+// although it has up to one of its tasks more. Let d be the dominant share of a
+// task, s that of a tenant, and n the number of tenants. Then what remains of
+// the theorems is
 //
 //   - Pareto efficiency: as it stands;
 //   - sharing incentive: s > 1/n - (mean of all d);

@@ -2,11 +2,15 @@
 // Slurm does: who has used little for his share goes first, and what was used
 // long ago counts for little. It never stops a job.
 //
-// Nouns: an account is a user of a tenant; its usage is the GPU-time of its
-// jobs, which loses half its weight in every half-life; its fair-share factor
-// says from 0 to 1 how little it has used for its share; the priority of a job
-// is the weighted sum of that factor, its age, its size and its priority class.
-// Usage is taken note of at the end of each period.
+// Nouns:
+//   - An account is a user of a tenant.
+//   - Its usage is the GPU-time of its jobs, which loses half its weight in
+//     every half-life.
+//   - Its fair-share factor says from 0 to 1 how little it has used for its
+//     share.
+//   - The priority of a job is the weighted sum of that factor, its age, its
+//     size and its priority class. Usage is taken note of at the end of each
+//     period.
 //
 // Sources: Slurm's priority/multifactor plugin with and without Fair Tree (its
 // pages multifactor priority, classic fairshare and fair tree); decayed usage
@@ -19,10 +23,10 @@ import (
 	"math"
 	"time"
 
-	"github.com/norn-scheduler/norn/param"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/place"
+	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Rank is how usage becomes a factor.

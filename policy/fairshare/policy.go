@@ -3,14 +3,14 @@ package fairshare
 import (
 	"time"
 
-	"github.com/norn-scheduler/norn/backfill"
-	"github.com/norn-scheduler/norn/dense"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/place"
-	"github.com/norn-scheduler/norn/policy/share"
-	"github.com/norn-scheduler/norn/queue"
+	"github.com/norn-scheduler/norn/policy/kit/backfill"
+	"github.com/norn-scheduler/norn/policy/kit/queue"
+	"github.com/norn-scheduler/norn/policy/kit/quota"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/state/dense"
 )
 
 type policy struct {
@@ -19,15 +19,15 @@ type policy struct {
 	ranks  ranks
 	ranked bool // the ranks are those of the last boundary and of all accounts
 
-	book    share.Book
-	lanes   share.Lanes // equal jobs of one account: the oldest goes first
-	active  dense.Set   // lanes that are not empty
-	barred  sched.Barred
-	full    []bool // classes of which no job fits until something is freed; when skipping
-	fresh   bool   // something was freed, or a job has come that might fit
-	heads   []head // scratch of a walk: a heap
-	blocked job.ID // the first job that did not fit, when not skipping
-	easy    backfill.EASY
+	book       quota.Book
+	lanes      quota.Lanes // equal jobs of one account: the oldest goes first
+	active     dense.Set   // lanes that are not empty
+	infeasible sched.Infeasible
+	full       []bool // classes of which no job fits until something is freed; when skipping
+	fresh      bool   // something was freed, or a job has come that might fit
+	heads      []head // scratch of a walk: a heap
+	blocked    job.ID // the first job that did not fit, when not skipping
+	easy       backfill.EASY
 }
 
 // Decide implements sched.Policy.
@@ -97,7 +97,7 @@ func (f *policy) account(v *sched.View) {
 // not show it.
 func (f *policy) remember(v *sched.View, p *sched.Plan) {
 	note := func(j sched.Job) {
-		if _, ran := j.FirstStart(); ran && p.Holding(j.ID) == nil {
+		if _, ran := j.FirstStart(); ran && p.Alloc(j.ID) == nil {
 			p.Remember(j.ID, f.usage.stopped(v, j).note())
 		}
 	}
@@ -124,7 +124,7 @@ func (f *policy) follow(v *sched.View, p *sched.Plan) {
 	if v.NodesChanged() || f.cfg.Place == place.Random { // so that a new policy draws as often
 		f.freed()
 	}
-	for _, id := range f.barred.Reconsider(v) {
+	for _, id := range f.infeasible.Reconsider(v) {
 		f.wait(v, p, v.Job(id))
 	}
 	for _, ch := range v.Changes() {
@@ -137,7 +137,7 @@ func (f *policy) follow(v *sched.View, p *sched.Plan) {
 		case sched.Ended:
 			f.freed()
 			f.remove(ch.Job)
-			f.barred.Remove(ch.Job)
+			f.infeasible.Remove(ch.Job)
 		case sched.Altered:
 			if f.cfg.Mode == EASY && f.lanes.Has(ch.Job) {
 				f.easy.Add(v.Job(ch.Job))
@@ -155,10 +155,10 @@ func (f *policy) freed() {
 // wait puts a job into its lane, unless it can never run.
 func (f *policy) wait(v *sched.View, p *sched.Plan, j sched.Job) {
 	f.remove(j.ID)
-	if f.barred.Bars(p, j.ID, f.cfg.Place) || f.book.Forbids(p, j, v.Class(j.Class()).Amount.GPU) {
+	if f.infeasible.Rejects(p, j.ID, f.cfg.Place) || f.book.Forbids(p, j, v.Class(j.Class()).Amount.GPU) {
 		return
 	}
-	lane, _ := f.lanes.Lane(share.LaneKey{Tenant: j.Tenant(), Class: j.Class(), Account: f.usage.of[j.ID], Priority: j.Spec().Priority})
+	lane, _ := f.lanes.Lane(quota.LaneKey{Tenant: j.Tenant(), Class: j.Class(), Account: f.usage.of[j.ID], Priority: j.Spec().Priority})
 	f.lanes.Add(j.ID, lane, queue.Key{})
 	f.active.Add(int(lane))
 	if f.cfg.Mode == EASY {

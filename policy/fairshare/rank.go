@@ -103,8 +103,9 @@ func (r *ranks) below(out []member, id tenant.ID) []member {
 	return out
 }
 
-// level is share / part on a scale of nine digits, so that what is equal but for
-// rounding is equal. Who has used nothing stands above all.
+// level is share / part on a scale of nine digits, so that what is equal but
+// for rounding is equal. An account that has used nothing stands above all
+// others.
 func level(share, part float64) int64 {
 	if part == 0 || math.IsNaN(part) {
 		return math.MaxInt64
@@ -112,9 +113,9 @@ func level(share, part float64) int64 {
 	return int64(math.Round(math.Log(share/part) * 1e9))
 }
 
-// classic is the factor of Slurm without Fair Tree, 2^(-U/(S d)): S is the part
-// of the whole that the weights give an account, U its part of all usage, mixed
-// at each level with what its siblings have used, and d damps the effect.
+// classic is the factor of Slurm without Fair Tree, 2^(-U/(S d)). S is the part
+// of the whole that the weights give an account. U is its part of all usage,
+// mixed at each level with the usage of its siblings. d damps the effect.
 func (r *ranks) classic(u *usage, t *tenant.Tree, damping float64) {
 	r.gather(u, t)
 	if r.used[tenant.Root] == 0 {

@@ -162,7 +162,7 @@ func ended(j sched.Job) int64 {
 		return ms(j.Since())
 	}
 	first, _ := j.FirstStart() // there was one attempt only
-	return ms(first + j.Run())
+	return ms(first + j.RunTime())
 }
 
 // after is the past at a later moment, for a job that holds so many thousandths

@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/queue"
+	"github.com/norn-scheduler/norn/policy/kit/queue"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/tenant"
 )
@@ -41,7 +41,7 @@ func (f *policy) walk(v *sched.View, p *sched.Plan, visit func(job.ID) queue.Ste
 		owed := f.owed(lane.Tenant, v, lane.Class)
 		switch {
 		case amount.GPU > 0 && amount.GPU > room:
-			p.Hold(top.id, f.book.Quota(binds))
+			p.Wait(top.id, f.book.Quota(binds))
 			f.pop()
 			continue
 		case f.out(lane.Class):
@@ -75,7 +75,7 @@ func (f *policy) took(v *sched.View, p *sched.Plan, id job.ID) {
 	j := v.Job(id)
 	f.remove(id)
 	amount := v.Class(j.Class()).Amount
-	f.book.Hold(j.Tenant(), amount, 1)
+	f.book.Count(j.Tenant(), amount, 1)
 	f.usage.hold(id, int64(amount.GPU), ms(v.Now))
 	if _, again := j.FirstStart(); again {
 		p.Remember(id, f.usage.started(v, j).note())

@@ -11,12 +11,12 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim/simtest"
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/tenant"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // part, whole and cpu are demands of one task.
@@ -43,9 +43,9 @@ func left(cpu unit.Milli, free ...int32) *node {
 	return n
 }
 
-// Section 3.2: what a node has idle is a fragment for a task as far as devices
-// have too little left for it, and wholly when the node cannot hold the task at
-// all: too few devices, too little CPU, another type.
+// Section 3.2: idle resources of a node are a fragment for a task as far as
+// devices have too little left for it. They are a fragment wholly if the node
+// cannot hold the task at all: too few devices, too little CPU, another type.
 func TestFragment(t *testing.T) {
 	other := shape{count: 1, milli: 500, types: 2}
 	for _, c := range []struct {
@@ -188,8 +188,9 @@ func TestGangKeepsToType(t *testing.T) {
 	}
 }
 
-// What is no GPU but a part of the processors of a node does not count as idle, nor does
-// a broken GPU make a node look used; a job that does without a GPU runs there all the same.
+// A part of the processors of a node is no GPU and does not count as idle, nor
+// does a broken GPU make a node look used; a job that does without a GPU runs
+// there all the same.
 func TestOnlyGPUsCount(t *testing.T) {
 	c := typed(t, 64, cluster.GPUs{Type: 0, Count: 4})
 	c.SetBroken(1, true)
@@ -243,7 +244,7 @@ func TestFrozen(t *testing.T) {
 		f.Decide(&v, &p)
 		for i, id := range []job.ID{0, 2} {
 			device := cluster.DeviceID(-1)
-			if a := p.Holding(id); a != nil {
+			if a := p.Alloc(id); a != nil {
 				device = a.Shares[0].Device
 			}
 			if device != want[i] {
@@ -254,7 +255,8 @@ func TestFrozen(t *testing.T) {
 	}
 }
 
-// What is taken and given back leaves a node as it was, and scores change nothing.
+// An allocation that is given back leaves a node as it was, and scores change
+// nothing.
 func TestNodes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := left(unit.Milli(rapid.IntRange(0, 64).Draw(t, "cores"))*1000, rapid.SliceOfN(rapid.Int32Range(0, 1000), 1, 8).Draw(t, "free")...)

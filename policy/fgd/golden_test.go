@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
-	"github.com/norn-scheduler/norn/clusterspec"
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/internal/shared"
@@ -24,6 +23,7 @@ import (
 	"github.com/norn-scheduler/norn/sim"
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/trace"
+	"github.com/norn-scheduler/norn/trace/clusterspec"
 )
 
 // usual is the default workload of the paper.
@@ -213,8 +213,9 @@ func published(t testing.TB, what, name string) map[string][][]float64 {
 }
 
 // The default workload of the paper's evaluation: mean allocation at 100 % of
-// the GPUs asked for, and what of the rest is a fragment, within 0.5 points over the
-// same seeds, of which NORN_SEEDS=10 takes all [ATC 2023, figure 7a].
+// the GPUs asked for, and how much of the rest is a fragment. Both are within
+// 0.5 points over the same seeds, of which NORN_SEEDS=10 takes all [ATC 2023,
+// figure 7a].
 func TestPublished(t *testing.T) {
 	w, want, fragments := load(t, usual), published(t, "allo", usual), published(t, "frag", usual)
 	seeds := 2
@@ -260,9 +261,9 @@ func TestPublished(t *testing.T) {
 	}
 }
 
-// Four of the other workloads, in which all pods share GPUs, more ask for several, more
-// name GPU types, and more ask for none: what FGD has allocated at full load with the
-// first seed is within 0.5 points of what the authors have.
+// Four of the other workloads: all pods share GPUs, more ask for several, more
+// name GPU types, and more ask for none. What FGD has allocated at full load
+// with the first seed is within 0.5 points of what the authors have.
 func TestOtherWorkloads(t *testing.T) {
 	for _, name := range []string{"gpushare100", "multigpu50", "gpuspec33", "cpu250"} {
 		t.Run(name, func(t *testing.T) {

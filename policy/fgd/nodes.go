@@ -2,9 +2,9 @@ package fgd
 
 import (
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // shape is what one task asks for.
@@ -177,8 +177,8 @@ func (m *mirror) follow(v *sched.View) {
 	}
 }
 
-// read takes what is left of a node from the ledger. What is no GPU but a part of
-// its processors is left out.
+// read takes what is left of a node from the ledger. Parts of its processors,
+// which are no GPUs, are left out.
 func (n *node) read(v *sched.View, id cluster.NodeID) {
 	c := v.Cluster()
 	cpu, memory := unit.Milli(plenty), unit.Bytes(plenty)

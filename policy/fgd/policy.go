@@ -3,11 +3,14 @@
 // fragmentation grows least, down its gradient. Jobs are served in the order in
 // which they came; who does not fit is skipped, and nobody is stopped.
 //
-// Nouns: a shape is what a task asks for; the target is the mix of shapes that is
-// expected; the fragment of a node is that part of its idle GPUs which a task of
-// the target cannot use, in the mean; a score says how good a node is for a task.
-// Five other scores are there to compare with: best fit, dot product, packing,
-// clustering, and none. Of nodes with equal scores the lowest number is taken.
+// Nouns:
+//   - A shape is what a task asks for.
+//   - The target is the mix of shapes that is expected.
+//   - The fragment of a node is the part of its idle GPUs that a task of the
+//     target cannot use, in the mean.
+//   - A score says how good a node is for a task. Five other scores are there
+//     to compare with: best fit, dot product, packing, clustering, and none. Of
+//     nodes with equal scores the lowest number is taken.
 //
 // A job of one role is placed task by task, each on one node, and on GPUs of one type
 // where one has room for all of them. Whatever the scores have no place for (gangs of
@@ -20,9 +23,9 @@ package fgd
 import (
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/param"
 	"github.com/norn-scheduler/norn/place"
-	"github.com/norn-scheduler/norn/queue"
+	"github.com/norn-scheduler/norn/policy/kit/queue"
+	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
 )
 
@@ -55,13 +58,13 @@ func (c *Config) Policy() (sched.Policy, error) {
 }
 
 type policy struct {
-	cfg     Config
-	queue   queue.Queue
-	barred  sched.Barred
-	nodes   mirror
-	scorer  scorer
-	learned learned
-	scores  map[shape][]rated // by node
+	cfg        Config
+	queue      queue.Queue
+	infeasible sched.Infeasible
+	nodes      mirror
+	scorer     scorer
+	learned    learned
+	scores     map[shape][]rated // by node
 
 	alloc   cluster.Alloc
 	devices []int
@@ -78,7 +81,7 @@ type rated struct {
 // Decide implements sched.Policy.
 func (f *policy) Decide(v *sched.View, p *sched.Plan) {
 	room := v.NodesChanged() // for those who did not fit before
-	for _, id := range f.barred.Reconsider(v) {
+	for _, id := range f.infeasible.Reconsider(v) {
 		f.add(v.Job(id), p)
 	}
 	var came []job.ID
@@ -93,7 +96,7 @@ func (f *policy) Decide(v *sched.View, p *sched.Plan) {
 			}
 		case sched.Ended:
 			f.queue.Remove(ch.Job)
-			f.barred.Remove(ch.Job)
+			f.infeasible.Remove(ch.Job)
 			room = true
 		}
 	}
@@ -106,7 +109,7 @@ func (f *policy) Decide(v *sched.View, p *sched.Plan) {
 			switch {
 			case f.start(v, p, v.Job(id)):
 				return queue.Took
-			case v.Home(id) != nil: // others can go elsewhere
+			case v.PinnedPlace(id) != nil: // others can go elsewhere
 				return queue.SkipJob
 			}
 			return queue.SkipClass
@@ -121,7 +124,7 @@ func (f *policy) Decide(v *sched.View, p *sched.Plan) {
 }
 
 func (f *policy) add(j sched.Job, p *sched.Plan) bool {
-	if f.barred.Bars(p, j.ID, place.Pack) {
+	if f.infeasible.Rejects(p, j.ID, place.Pack) {
 		return false
 	}
 	f.queue.Add(j.ID, j.Class(), queue.Key{})
@@ -144,7 +147,7 @@ func (f *policy) prepare(v *sched.View, room bool) {
 func (f *policy) start(v *sched.View, p *sched.Plan, j sched.Job) bool {
 	class := v.Class(j.Class())
 	s, ok := shapeOf(class.Demand, class.Mask)
-	if !ok || class.NoType || v.Home(j.ID) != nil {
+	if !ok || class.NoType || v.PinnedPlace(j.ID) != nil {
 		return f.pack(v, p, j.ID)
 	}
 	if tasks := class.Demand.Roles[0].Tasks; f.alike(v, s, class.Demand) || f.gang(v, &s, tasks) {

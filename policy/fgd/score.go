@@ -3,7 +3,7 @@ package fgd
 import (
 	"math"
 
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
 // Score is how a node is chosen.

@@ -7,11 +7,11 @@
 package fifo
 
 import (
-	"github.com/norn-scheduler/norn/backfill"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/param"
 	"github.com/norn-scheduler/norn/place"
-	"github.com/norn-scheduler/norn/queue"
+	"github.com/norn-scheduler/norn/policy/kit/backfill"
+	"github.com/norn-scheduler/norn/policy/kit/queue"
+	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
 )
 
@@ -49,16 +49,16 @@ func (c *Config) Params() param.Set {
 func (c *Config) Policy() (sched.Policy, error) { return &policy{cfg: *c}, nil }
 
 type policy struct {
-	cfg     Config
-	queue   queue.Queue
-	barred  sched.Barred
-	blocked job.ID // the first job that did not fit
-	easy    backfill.EASY
+	cfg        Config
+	queue      queue.Queue
+	infeasible sched.Infeasible
+	blocked    job.ID // the first job that did not fit
+	easy       backfill.EASY
 }
 
 // Decide implements sched.Policy.
 func (f *policy) Decide(v *sched.View, p *sched.Plan) {
-	for _, id := range f.barred.Reconsider(v) {
+	for _, id := range f.infeasible.Reconsider(v) {
 		f.add(v.Job(id), p)
 	}
 	for _, ch := range v.Changes() {
@@ -72,7 +72,7 @@ func (f *policy) Decide(v *sched.View, p *sched.Plan) {
 		case sched.Ended:
 			f.queue.Remove(ch.Job)
 			f.easy.Remove(ch.Job)
-			f.barred.Remove(ch.Job)
+			f.infeasible.Remove(ch.Job)
 		}
 	}
 	f.start(v, p)
@@ -102,7 +102,7 @@ func (f *policy) start(v *sched.View, p *sched.Plan) {
 }
 
 func (f *policy) add(j sched.Job, p *sched.Plan) {
-	if f.barred.Bars(p, j.ID, f.cfg.Place) {
+	if f.infeasible.Rejects(p, j.ID, f.cfg.Place) {
 		return
 	}
 	key := queue.Key{}

@@ -26,10 +26,11 @@ func make(mode fifo.Mode, change ...func(*fifo.Config)) func() (sched.Policy, er
 	}
 }
 
-// A wide job that does not fit, with a long and a short one behind it: strictly
-// both wait, skipping both go ahead and the wide one starves, with EASY backfill
-// (Lifka, JSSPP 1995) only the short one does, because it ends before the wide
-// one can start. "spare" fits beside the wide one and delays nobody.
+// A wide job does not fit, and a long and a short one are behind it. Under the
+// strict order both wait. If jobs may be skipped, both go ahead and the wide
+// one starves. With EASY backfill (Lifka, JSSPP 1995) only the short one goes
+// ahead, because it ends before the wide one can start. "spare" fits beside the
+// wide one and delays nobody.
 func TestModes(t *testing.T) {
 	jobs := []simtest.Job{
 		{Key: "first", GPUs: 4, Run: 100},

@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim/simtest"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // BenchmarkDecide is one decision with 1,000 jobs of 4 GPUs that run on 4,096 and

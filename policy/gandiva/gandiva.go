@@ -1,14 +1,17 @@
-// Package gandiva lets gangs take turns on servers, so that nobody waits long for a
-// first turn, and tries while jobs run what serves them better: packing two on a
-// GPU, moving them together, emptying servers, growing into idle GPUs. What it has
-// tried it judges by measured rates, and takes back what did not help.
+// Package gandiva lets gangs take turns on servers, so that nobody waits long
+// for a first turn, and tries while jobs run what serves them better: packing
+// two on a GPU, moving them together, emptying servers, growing into idle GPUs.
+// It judges its trials by measured rates, and reverses those that did not help.
 //
-// Nouns: a server is a node, or several whole nodes that a larger gang has; jobs
-// live on a server, also while others have its GPUs; the load of a server is the
-// GPUs that the jobs living there ask for, its height load/GPUs rounded up; where
-// it is above 1, jobs take turns, a quantum each; the affinity of a server is the
-// size of the jobs for which it is; a crew is what takes turns: a job, or a packed
-// pair; the rate of a job is its measured speed.
+// Nouns:
+//   - A server is a node, or several whole nodes that a larger gang has. Jobs
+//     live on a server, also while other jobs have its GPUs.
+//   - The load of a server is the number of GPUs that the jobs living there ask
+//     for. Its height is load/GPUs rounded up.
+//   - Where the height is above 1, jobs take turns, a quantum each.
+//   - The affinity of a server is the size of the jobs for which it is.
+//   - A group is a job, or a packed pair, that takes turns as one.
+//   - The rate of a job is its measured speed.
 //
 // All that is remembered is noted on the jobs (note), so that every decision is a
 // function of the view.
@@ -22,13 +25,13 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
-	"github.com/norn-scheduler/norn/dense"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/param"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/policy/kit/beside"
+	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/state/dense"
 )
 
 // Config is the settings of the policy.
@@ -90,7 +93,7 @@ type policy struct {
 	place   []int32   // by job: its place in members + 1
 	servers []*server // in order of their first nodes
 	at      []*server // by node
-	crews   []*crew
+	groups  []*group
 	made    made
 	spread  []*member            // running gangs that lie on parts of several nodes
 	others  []*member            // waiting jobs that cannot take turns
@@ -103,7 +106,7 @@ type policy struct {
 	texts   map[cluster.NodeID]string
 	nodes   []cluster.NodeID // scratch of findSets
 	high    []*server        // scratch of relieve
-	list    []*crew          // too
+	list    []*group         // too
 	full    map[int32]bool   // too: classes of jobs that find no other server
 	wake    time.Duration
 	again   bool // it has more to decide as soon as this has been done
@@ -126,7 +129,7 @@ func (g *policy) Decide(v *sched.View, p *sched.Plan) {
 	}
 	g.rotate()
 	g.serveOthers()
-	g.dislodge()
+	g.unassign()
 	g.housing()
 	g.relieve()
 	g.makeWay()
@@ -190,12 +193,12 @@ func (g *policy) nextMoment() time.Duration {
 	}
 	busy := false
 	for i := 0; i < len(g.members) && !busy; i++ {
-		busy = g.p.Holding(g.members[i].j.ID) != nil
+		busy = g.p.Alloc(g.members[i].j.ID) != nil
 	}
 	if busy && g.cfg.Every < unit.Never { // otherwise nothing will change by itself
 		at = min(at, g.nextLook())
 	}
-	for _, k := range g.crews {
+	for _, k := range g.groups {
 		switch {
 		case k.trial:
 			at = min(at, soon(g.v.Now, k.judgedAt(g.cfg.Measure)))
@@ -218,12 +221,12 @@ func (g *policy) nextLook() time.Duration { return beside.Next(g.v.Now, g.cfg.Ev
 // and nothing of what it goes by changes with time alone: all jobs run, alone on their
 // GPUs and past their starts, and none was touched.
 func (g *policy) nothingToDo() bool {
-	if len(g.members) == 0 || len(g.members) < g.active.Len() || g.cfg.Every >= unit.Never || len(g.p.Holds()) > 0 {
+	if len(g.members) == 0 || len(g.members) < g.active.Len() || g.cfg.Every >= unit.Never || len(g.p.Waits()) > 0 {
 		return false
 	}
 	for i := range g.members {
 		m := &g.members[i]
-		unjudged := m.grown() && m.crew != nil && m.crew.judgedAt(g.cfg.Measure) > g.v.Now
+		unjudged := m.grown() && m.group != nil && m.group.judgedAt(g.cfg.Measure) > g.v.Now
 		if m.changed || m.note.link == trying || m.note.link == paired || unjudged || !g.settled(m) {
 			return false
 		}
@@ -243,7 +246,7 @@ func plain(j sched.Job) bool {
 }
 
 // frozen tells whether a job has left its state in the memory of its devices.
-func (g *policy) frozen(m *member) bool { return g.v.Home(m.j.ID) != nil }
+func (g *policy) frozen(m *member) bool { return g.v.PinnedPlace(m.j.ID) != nil }
 
 // exactly is the strategy that takes what was chosen.
 type exactly struct{ alloc cluster.Alloc }

@@ -10,8 +10,8 @@ import (
 	"github.com/norn-scheduler/norn/policy/kit/beside"
 )
 
-// housing finds a server for each job that lives nowhere, in the order in which they
-// came. Who finds none waits, and holds nobody up.
+// housing finds a server for each job that lives nowhere, in the order in which
+// they came. A job that finds none waits, and blocks no other.
 func (g *policy) housing() {
 	clear(g.refused)
 	clear(g.crowded)
@@ -25,20 +25,21 @@ func (g *policy) housing() {
 			g.refused[m.j.Class()] = why
 		}
 		g.wanted = g.wanted || !why.Never()
-		g.p.Hold(m.j.ID, why)
+		g.p.Wait(m.j.ID, why)
 	}
 }
 
-// dislodge takes crews off servers that can no longer have them, because others have
-// got GPUs there. Who ran until now looks for another server at the next moment.
-func (g *policy) dislodge() {
+// unassign takes groups off servers that can no longer have them, because
+// others have got GPUs there. A job that ran until now looks for another server
+// at the next moment.
+func (g *policy) unassign() {
 	g.again = false
 	had := len(g.queue)
 	for _, s := range g.servers {
 		if !s.held {
 			continue
 		}
-		for _, k := range slices.Clone(s.crews) {
+		for _, k := range slices.Clone(s.groups) {
 			switch {
 			case !k.ready() || g.canHold(s, k.lead):
 			case !k.lead.j.Waiting():
@@ -53,8 +54,8 @@ func (g *policy) dislodge() {
 	}
 }
 
-// evict takes a crew that waits off its server; each of its jobs looks for another one.
-func (g *policy) evict(k *crew) {
+// evict takes a group that waits off its server; each of its jobs looks for another one.
+func (g *policy) evict(k *group) {
 	k.home.remove(k)
 	g.queue = append(g.queue, k.lead)
 	if m := k.guest; m != nil {
@@ -64,9 +65,10 @@ func (g *policy) evict(k *crew) {
 	}
 }
 
-// house finds a server for a job: one for jobs of its size that is not full, an empty
-// one, any with as many idle GPUs, idle GPUs of several; and if there are none, the
-// least loaded one for jobs of its size, where it takes turns.
+// house finds a server for a job. It tries a server for jobs of its size that
+// is not full, an empty one, any with as many idle GPUs, and idle GPUs of
+// several. If there are none, it takes the least loaded server for jobs of its
+// size, where the job takes turns.
 func (g *policy) house(m *member) bool {
 	var s *server
 	if !g.crowded[m.j.Class()] {
@@ -85,8 +87,8 @@ func (g *policy) house(m *member) bool {
 		return false
 	}
 	g.moveIn(m, s.first(), false)
-	g.add(s, g.crewOf(m))
-	slices.SortFunc(s.crews, before)
+	g.add(s, g.groupOf(m))
+	slices.SortFunc(s.groups, before)
 	return true
 }
 
@@ -279,9 +281,9 @@ func (g *policy) unhoused(m *member) job.Reason {
 	return why
 }
 
-// relieve lets those who wait for a turn go where they need not, from the highest
-// server first and who waits longest first. Who ran until now goes elsewhere only when it
-// looks for something better.
+// relieve lets those who wait for a turn go where they need not, from the
+// highest server first and who waits longest first. A job that ran until now
+// goes elsewhere only when it looks for something better.
 func (g *policy) relieve() {
 	high := g.high[:0]
 	for _, s := range g.servers {
@@ -293,7 +295,7 @@ func (g *policy) relieve() {
 	g.high = high
 	clear(g.full)
 	for _, s := range high {
-		g.list = append(g.list[:0], s.crews...)
+		g.list = append(g.list[:0], s.groups...)
 		for _, k := range g.list {
 			if s.load <= s.room.gpus {
 				break
@@ -313,11 +315,11 @@ func (g *policy) relieve() {
 	}
 }
 
-// rehouse lets a crew live on another server from now on.
-func (g *policy) rehouse(k *crew, to *server) {
+// rehouse lets a group live on another server from now on.
+func (g *policy) rehouse(k *group, to *server) {
 	from := k.home
 	from.remove(k)
 	g.add(to, k)
 	g.note(k, func(n *note) { n.home = to.first() })
-	slices.SortFunc(to.crews, before)
+	slices.SortFunc(to.groups, before)
 }

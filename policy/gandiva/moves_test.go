@@ -12,12 +12,12 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/sim"
 	"github.com/norn-scheduler/norn/sim/simtest"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Section 2.5.1: who has failed beside one tries the one with the next lowest use.
@@ -75,8 +75,9 @@ func TestLargeTurns(t *testing.T) {
 	near(t, "the end of c", run.End("c"), 240)
 }
 
-// Who comes when the turn of another has been over for long has the GPU at once, though
-// both go to the end of the list at the same moment as notes have it.
+// A job that comes when another's turn has been over for long has the GPU at
+// once, although by their notes both go to the end of the list at the same
+// moment.
 func TestComesAndGoesFirst(t *testing.T) {
 	run := simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(1, 1), Make: with(nil)},
 		simtest.Job{Key: "a", GPUs: 1, Run: 600}, simtest.Job{Key: "b", At: 137, GPUs: 1, Run: 30})
@@ -177,7 +178,7 @@ func needs(typ string, gpus int32) *job.Demand {
 	return &job.Demand{Types: typ, Roles: [job.MaxRoles]job.Role{{Tasks: gpus, GPU: unit.One}}}
 }
 
-// Who finds no server hears of the GPUs that it could have, not of any.
+// The reason of a job that finds no server counts only GPUs that it could have.
 func TestReasons(t *testing.T) {
 	cfg := simtest.Config{Cluster: typed(map[string]int{"V": 2}, map[string]int{"K": 4}), Make: with(nil)}
 	run := simtest.Go(t, cfg, simtest.Job{Key: "a", Run: 100, Demand: needs("V", 1)}, simtest.Job{Key: "b", Run: 10, Demand: needs("V", 2)})
@@ -248,9 +249,9 @@ func TestCordonedTurns(t *testing.T) {
 	has(t, run, "1 start a on n0[3]+n1[2-3]+n2[1-3]", "20 start w on n0[0-1]")
 }
 
-// Who has lost its server to a job that takes no turns is told at once where it lives
-// now, and waits for its turn there.
-func TestDislodged(t *testing.T) {
+// A job that has lost its server to one that takes no turns gets another server
+// at once, and waits for its turn there.
+func TestUnassigned(t *testing.T) {
 	run := simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(2, 2), Make: with(func(c *Config) { c.Every = time.Hour })},
 		simtest.Job{Key: "a", GPUs: 2, Run: 600}, simtest.Job{Key: "b", GPUs: 2, Fails: []float64{20}, Run: 600},
 		simtest.Job{Key: "c", At: 5, GPUs: 1, Run: 600, Spec: func(j *job.Job) { j.Stop = job.Restart }})
@@ -262,8 +263,8 @@ func TestDislodged(t *testing.T) {
 	has(t, run, "60 start c on n0[0]", "60 wait b2: waits for its turn on n1", "60.000000001 wait a: waits for its turn on n1")
 }
 
-// What a job has grown by is taken back when it has not made it faster, for good; what
-// has is not.
+// GPUs by which a job has grown are taken back for good if they have not made
+// it faster; otherwise it keeps them.
 func TestGrowthIsJudged(t *testing.T) {
 	job := func() simtest.Job { return grows("a", 1, 0, 1000) }
 	vain := simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(1, 4), Make: with(nil), Model: perf.Analytic{Scaling: -0.5, Spread: 1}}, job())
@@ -294,7 +295,8 @@ func TestPairsAreJudgedAnew(t *testing.T) {
 	}
 }
 
-// Who has its turn but not the memory, which frozen jobs keep, is told so.
+// A job that has its turn but not the memory, which frozen jobs keep, is told
+// so.
 func TestFrozenMemory(t *testing.T) {
 	cfg := shared(1, nil)
 	cfg.World = nil

@@ -12,7 +12,7 @@ import (
 	"github.com/norn-scheduler/norn/sim/simtest"
 )
 
-// What is noted on a job is read again as it was.
+// A note on a job is read again as it was.
 func TestNote(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := note{

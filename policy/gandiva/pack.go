@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/policy/kit/beside"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Gain is what packing two jobs gives: the sum of their rates, each relative to its
@@ -27,8 +27,8 @@ func Gain(packed, alone [2]float64) float64 {
 // Worthwhile tells whether a pair with a gain stays packed.
 func Worthwhile(gain float64) bool { return gain > 1+noise }
 
-// judgedAt is when those of a crew have been measured for long enough.
-func (k *crew) judgedAt(measure time.Duration) time.Duration {
+// judgedAt is when those of a group have been measured for long enough.
+func (k *group) judgedAt(measure time.Duration) time.Duration {
 	at := time.Duration(0)
 	for _, m := range [...]*member{k.lead, k.guest} {
 		if m == nil {
@@ -48,7 +48,7 @@ func (k *crew) judgedAt(measure time.Duration) time.Duration {
 // judge keeps pairs that were worth it, and takes the others apart, also those that are
 // no longer; and gives those that have become alone all of their GPUs.
 func (g *policy) judge() {
-	for _, k := range g.crews {
+	for _, k := range g.groups {
 		switch {
 		case k.away || !k.runs:
 		case k.trial && k.judgedAt(g.cfg.Measure) <= g.v.Now:
@@ -65,14 +65,14 @@ func (g *policy) judge() {
 }
 
 // gains tells whether a pair is worth it, as fast as both are now.
-func (k *crew) gains() bool {
+func (k *group) gains() bool {
 	a, b := k.lead, k.guest
 	return Worthwhile(Gain([2]float64{a.j.Speed(), b.j.Speed()}, [2]float64{a.note.rate, b.note.rate}))
 }
 
 // judgeGrowth takes back the GPUs by which a job has grown when they have not made it
 // faster. It does not grow again.
-func (g *policy) judgeGrowth(k *crew) {
+func (g *policy) judgeGrowth(k *group) {
 	m := k.lead
 	if !m.grown() || m.note.rate <= 0 || k.judgedAt(g.cfg.Measure) > g.v.Now || m.j.Speed() > m.note.rate*(1+noise) {
 		return
@@ -84,7 +84,7 @@ func (g *policy) judgeGrowth(k *crew) {
 }
 
 // settleTrial lets a guest stay, or go back to where it took turns.
-func (g *policy) settleTrial(k *crew, stays bool) {
+func (g *policy) settleTrial(k *group, stays bool) {
 	m := k.guest
 	away := g.awayOf(m)
 	if stays {
@@ -108,8 +108,8 @@ func (g *policy) settleTrial(k *crew, stays bool) {
 }
 
 // awayOf is where a guest that is being measured lives, or nil.
-func (g *policy) awayOf(m *member) *crew {
-	for _, k := range g.crews {
+func (g *policy) awayOf(m *member) *group {
+	for _, k := range g.groups {
 		if k.away && k.lead == m {
 			return k
 		}
@@ -119,11 +119,11 @@ func (g *policy) awayOf(m *member) *crew {
 
 // squeezeIn starts a job beside another one.
 func (g *policy) squeezeIn(m, host *member) bool {
-	held := g.p.Holding(host.j.ID)
+	held := g.p.Alloc(host.j.ID)
 	if held == nil || !beside.GiveEach(g.p, host.j.ID, beside.Half) {
 		return false
 	}
-	held = g.p.Holding(host.j.ID)
+	held = g.p.Alloc(host.j.ID)
 	role, a := &m.j.Spec().Demand.Roles[0], &g.exact.alloc
 	if len(held.Shares) != m.size || g.frozen(m) {
 		return false
@@ -146,13 +146,13 @@ func (g *policy) squeezeIn(m, host *member) bool {
 	return g.p.Start(m.j.ID, &g.exact)
 }
 
-// pack tries pairs while jobs take turns: of those that wait for one, the one that
-// uses its GPUs least, beside the running one that does, of one size, if the memory
-// suffices. Who has failed beside one tries the next.
+// pack tries pairs while jobs take turns: of those that wait for one, the one
+// that uses its GPUs least, beside the running one that does, of one size, if
+// the memory suffices. A job that has failed beside one tries the next.
 func (g *policy) pack() {
-	var guests, hosts []*crew
+	var guests, hosts []*group
 	for _, s := range g.servers {
-		for _, k := range s.crews {
+		for _, k := range s.groups {
 			switch {
 			case k.guest != nil || k.trial || g.use(k.lead) < 0:
 			case k.ready() && s.load > s.room.gpus && k.lead.note.rate > 0 && k.lead.j.Waiting() && k.lead.j.Spec().Stop == job.Checkpoint:
@@ -171,9 +171,9 @@ func (g *policy) pack() {
 			continue // it can have GPUs of its own
 		}
 		g.crowded[class] = true
-		last := (*crew)(nil)
+		last := (*group)(nil)
 		if m := g.member(k.lead.note.with); k.lead.note.link == failed && m != nil {
-			last = &crew{lead: m}
+			last = &group{lead: m}
 		}
 		for i, h := range hosts {
 			known := h.lead.note.link == failed && h.lead.note.with == k.lead.j.ID // the other way round
@@ -190,7 +190,7 @@ func (g *policy) pack() {
 }
 
 // try notes that a pair is being measured.
-func (g *policy) try(k, h *crew) {
+func (g *policy) try(k, h *group) {
 	g.measure(h)
 	h.guest, h.trial = k.lead, true
 	k.away = true
@@ -200,7 +200,7 @@ func (g *policy) try(k, h *crew) {
 
 // canHost tells whether a running job could have another one beside it: it has its
 // GPUs for itself, and is past its start.
-func (g *policy) canHost(k *crew) bool {
+func (g *policy) canHost(k *group) bool {
 	if !k.runs || !g.settled(k.lead) || k.lead.j.Tasks() != k.lead.size {
 		return false
 	}
@@ -216,7 +216,7 @@ func (m *member) shares() bool {
 // settled tells whether a job ran before this decision, is past its start, and is left
 // alone by the plan so far.
 func (g *policy) settled(m *member) bool {
-	return m.has != nil && m.j.Phase() == job.Running && m.j.Ready() < g.v.Now && g.p.Holding(m.j.ID) == m.has
+	return m.has != nil && m.j.Phase() == job.Running && m.j.Ready() < g.v.Now && g.p.Alloc(m.j.ID) == m.has
 }
 
 // fitsBeside tells whether two jobs are of one size and have the memory of a GPU,
@@ -254,6 +254,6 @@ func (g *policy) use(m *member) float64 {
 	return g.useOf(m)
 }
 
-func (g *policy) byUse(a, b *crew) int {
+func (g *policy) byUse(a, b *group) int {
 	return cmp.Or(cmp.Compare(g.use(a.lead), g.use(b.lead)), cmp.Compare(a.lead.j.ID, b.lead.j.ID))
 }

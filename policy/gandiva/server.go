@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // member is an active job that can take turns.
@@ -20,32 +20,32 @@ type member struct {
 	changed bool           // the note
 	size    int            // GPUs it asks for
 	has     *cluster.Alloc // what it holds as the decision began; nil: nothing
-	crew    *crew          // that it leads; nil: none
+	group   *group         // that it leads; nil: none
 }
 
-// crew is what takes turns.
-type crew struct {
+// group is what takes turns.
+type group struct {
 	lead  *member
 	guest *member // nil: the lead has its GPUs for itself
 	trial bool    // the two are being measured
 	home  *server
 	runs  bool       // it has its GPUs, as the plan stands
-	away  bool       // it is being tried beside another crew, and counts here as before
+	away  bool       // it is being tried beside another group, and counts here as before
 	gone  bool       // it is leaving its devices
 	why   job.Reason // for which it was not started on its server, though its turn has come
 	stays bool       // it is among those that run next, as its server is turned
 }
 
-// server is where crews live.
+// server is where groups live.
 type server struct {
-	nodes []cluster.NodeID
-	pool  cluster.PoolID
-	room  room // what its crews have together
-	load  int  // GPUs that they ask for
-	crews []*crew
-	held  bool // others have a part of it
-	gone  bool // it has become part of another one
-	waits bool // a crew waits for its turn
+	nodes  []cluster.NodeID
+	pool   cluster.PoolID
+	room   room // what its groups have together
+	load   int  // GPUs that they ask for
+	groups []*group
+	held   bool // others have a part of it
+	gone   bool // it has become part of another one
+	waits  bool // a group waits for its turn
 
 	// affinity is the size of jobs that it is for: that of the job which was submitted
 	// first of those that live there; 0 when none does.
@@ -89,20 +89,20 @@ func (g *policy) survey() {
 		g.settleIn(&g.members[i])
 	}
 	for i := range g.members {
-		g.lodge(&g.members[i])
+		g.assign(&g.members[i])
 	}
 	for i := range g.members {
-		g.lodgeGuest(&g.members[i])
+		g.assignGuest(&g.members[i])
 	}
 	slices.SortFunc(g.queue, func(a, b *member) int { return cmp.Compare(a.j.ID, b.j.ID) })
 	for _, s := range g.servers {
-		slices.SortFunc(s.crews, before)
+		slices.SortFunc(s.groups, before)
 	}
 }
 
 // before orders the list of a server.
-func before(a, b *crew) int {
-	last := func(k *crew) int {
+func before(a, b *group) int {
+	last := func(k *group) int {
 		if k.runs {
 			return 1
 		}
@@ -134,35 +134,35 @@ func (g *policy) findServers() {
 	slices.SortFunc(g.servers, func(a, b *server) int { return cmp.Compare(a.first(), b.first()) })
 }
 
-// made is the servers and crews of decisions so far, which are made use of again, and
+// made is the servers and groups of decisions so far, which are made use of again, and
 // how many of them this one has taken.
 type made struct {
 	allServers []*server
-	allCrews   []*crew
+	allGroups  []*group
 	servers    int
-	crews      int
+	groups     int
 }
 
-// newServer is a server of one node without crews.
+// newServer is a server of one node without groups.
 func (g *policy) newServer(n cluster.NodeID, pool cluster.PoolID) *server {
 	if g.made.servers == len(g.made.allServers) {
 		g.made.allServers = append(g.made.allServers, &server{})
 	}
 	s := g.made.allServers[g.made.servers]
 	g.made.servers++
-	*s = server{nodes: append(s.nodes[:0], n), pool: pool, crews: s.crews[:0]}
+	*s = server{nodes: append(s.nodes[:0], n), pool: pool, groups: s.groups[:0]}
 	return s
 }
 
-// newCrew lists a crew of one.
-func (g *policy) newCrew(lead *member) *crew {
-	if g.made.crews == len(g.made.allCrews) {
-		g.made.allCrews = append(g.made.allCrews, &crew{})
+// newGroup lists a group of one.
+func (g *policy) newGroup(lead *member) *group {
+	if g.made.groups == len(g.made.allGroups) {
+		g.made.allGroups = append(g.made.allGroups, &group{})
 	}
-	k := g.made.allCrews[g.made.crews]
-	g.made.crews++
-	*k = crew{lead: lead}
-	g.crews = append(g.crews, k)
+	k := g.made.allGroups[g.made.groups]
+	g.made.groups++
+	*k = group{lead: lead}
+	g.groups = append(g.groups, k)
 	return k
 }
 
@@ -171,7 +171,7 @@ func (g *policy) findMembers() {
 	for i := range g.members {
 		g.place[g.members[i].j.ID] = 0
 	}
-	g.members, g.crews, g.made.crews = g.members[:0], g.crews[:0], 0
+	g.members, g.groups, g.made.groups = g.members[:0], g.groups[:0], 0
 	g.spread, g.others, g.queue = g.spread[:0], g.others[:0], g.queue[:0]
 	if g.v.NodesChanged() {
 		g.serves = g.serves[:0]
@@ -318,34 +318,34 @@ func (g *policy) settleIn(m *member) {
 	}
 }
 
-// lodge puts a job without GPUs where it lives, now that all servers are known.
-func (g *policy) lodge(m *member) {
+// assign puts a job without GPUs where it lives, now that all servers are known.
+func (g *policy) assign(m *member) {
 	if m.has != nil || !m.plain || m.note.link == paired {
 		return
 	}
 	if s := g.homeOf(m); s != nil {
-		g.add(s, g.crewOf(m))
+		g.add(s, g.groupOf(m))
 	} else if m.j.Waiting() {
 		g.queue = append(g.queue, m)
 	}
 }
 
 // lodgeGuest puts it beside its host.
-func (g *policy) lodgeGuest(m *member) {
+func (g *policy) assignGuest(m *member) {
 	if m.has != nil || !m.plain || m.note.link != paired {
 		return
 	}
-	if host := g.member(m.note.with); host.crew != nil && host.crew.home != nil {
-		host.crew.guest = m
-		host.crew.gone = host.crew.gone || m.j.Phase() == job.Stopping
+	if host := g.member(m.note.with); host.group != nil && host.group.home != nil {
+		host.group.guest = m
+		host.group.gone = host.group.gone || m.j.Phase() == job.Stopping
 		return
 	}
 	m.note.link = apart
 	g.keep(m)
-	g.lodge(m)
+	g.assign(m)
 }
 
-// holdOff notes that others than crews have a part of servers.
+// holdOff notes that others than groups have a part of servers.
 func (g *policy) holdOff(m *member) {
 	if m.has == nil {
 		if m.j.Waiting() {
@@ -369,10 +369,10 @@ func (g *policy) settleRunning(m *member) {
 	s.take(m.has, m.note.link != trying && m.note.link != paired)
 	switch m.note.link {
 	case paired, trying:
-		k := g.crewOf(g.member(m.note.with))
+		k := g.groupOf(g.member(m.note.with))
 		k.guest, k.trial = m, m.note.link == trying
 		if old := g.homeOf(m); k.trial && old != nil {
-			away := g.newCrew(m)
+			away := g.newGroup(m)
 			away.away = true
 			g.add(old, away)
 		}
@@ -382,12 +382,12 @@ func (g *policy) settleRunning(m *member) {
 		m.note.home = s.first()
 		g.keep(m)
 	}
-	k := g.crewOf(m)
+	k := g.groupOf(m)
 	k.runs = true
 	g.add(s, k)
 }
 
-// take counts what a running job of a crew holds as what the crews have.
+// take counts what a running job of a group holds as what the groups have.
 func (s *server) take(a *cluster.Alloc, gpus bool) {
 	for _, p := range a.Pieces {
 		s.room.cpu += p.CPU
@@ -398,34 +398,34 @@ func (s *server) take(a *cluster.Alloc, gpus bool) {
 	}
 }
 
-// crewOf is the crew that a job leads, made when there is none yet.
-func (g *policy) crewOf(m *member) *crew {
-	if m.crew == nil {
-		m.crew = g.newCrew(m)
-		m.crew.gone = m.j.Phase() == job.Stopping
+// groupOf is the group that a job leads, made when there is none yet.
+func (g *policy) groupOf(m *member) *group {
+	if m.group == nil {
+		m.group = g.newGroup(m)
+		m.group.gone = m.j.Phase() == job.Stopping
 	}
-	return m.crew
+	return m.group
 }
 
-func (g *policy) add(s *server, k *crew) {
+func (g *policy) add(s *server, k *group) {
 	k.home = s
-	s.crews = append(s.crews, k)
+	s.groups = append(s.groups, k)
 	s.count(k)
 }
 
-// count counts a crew that lives on a server.
-func (s *server) count(k *crew) {
+// count counts a group that lives on a server.
+func (s *server) count(k *group) {
 	if s.load == 0 || k.lead.j.ID < s.eldest {
 		s.eldest, s.affinity = k.lead.j.ID, k.lead.size
 	}
 	s.load += k.lead.size
 }
 
-// remove takes a crew off a server.
-func (s *server) remove(k *crew) {
-	s.crews = slices.DeleteFunc(s.crews, func(o *crew) bool { return o == k })
+// remove takes a group off a server.
+func (s *server) remove(k *group) {
+	s.groups = slices.DeleteFunc(s.groups, func(o *group) bool { return o == k })
 	s.load, s.affinity = 0, 0
-	for _, o := range s.crews {
+	for _, o := range s.groups {
 		s.count(o)
 	}
 }
@@ -472,8 +472,8 @@ func (g *policy) accepts(m *member, n cluster.NodeID) bool {
 	return any && !class.NoType
 }
 
-// served tells whether any node, however it stands, is a server for a job. Who may
-// have only some of the GPUs of each lives nowhere.
+// served tells whether any node, however it stands, is a server for a job. A
+// job that may have only some of the GPUs of each lives nowhere.
 func (g *policy) served(m *member) bool {
 	class := int(m.j.Class())
 	for len(g.serves) <= class {
@@ -488,8 +488,8 @@ func (g *policy) served(m *member) bool {
 	return g.serves[class] > 0
 }
 
-// turnEnds is when the turn of a running crew ends.
-func (g *policy) turnEnds(k *crew) time.Duration {
+// turnEnds is when the turn of a running group ends.
+func (g *policy) turnEnds(k *group) time.Duration {
 	if k.lead.j.Phase() != job.Running {
 		return unit.Never
 	}
@@ -498,7 +498,7 @@ func (g *policy) turnEnds(k *crew) time.Duration {
 
 // turnEndsFrom is when a turn ends that begins at a moment: after a quantum, but not
 // before half of it was spent on work.
-func (g *policy) turnEndsFrom(begins time.Duration, k *crew) time.Duration {
+func (g *policy) turnEndsFrom(begins time.Duration, k *group) time.Duration {
 	if g.cfg.Quantum >= unit.Never {
 		return unit.Never
 	}

@@ -5,9 +5,9 @@ import (
 	"slices"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/policy/kit/beside"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // moved is why a running job leaves its devices for others.
@@ -31,14 +31,14 @@ func (g *policy) together() {
 			continue
 		}
 		g.moveIn(m, to.first(), false)
-		k := g.crewOf(m)
+		k := g.groupOf(m)
 		k.runs = true
 		g.add(to, k)
-		slices.SortFunc(to.crews, before)
+		slices.SortFunc(to.groups, before)
 	}
 }
 
-// vacate gives crews of servers back what others have.
+// vacate gives groups of servers back what others have.
 func (g *policy) vacate(a *cluster.Alloc) {
 	for _, p := range a.Pieces {
 		if s := g.at[p.Node]; s != nil {
@@ -55,14 +55,14 @@ func (g *policy) calm() bool {
 		return false
 	}
 	for _, s := range g.servers {
-		if s.load > s.room.gpus || slices.ContainsFunc(s.crews, func(k *crew) bool { return !k.runs }) {
+		if s.load > s.room.gpus || slices.ContainsFunc(s.groups, func(k *group) bool { return !k.runs }) {
 			return false
 		}
 	}
 	return true
 }
 
-// relocate moves a running job of a crew of one, or leaves everything as it is.
+// relocate moves a running job of a group of one, or leaves everything as it is.
 func (g *policy) relocate(m *member, to *server) bool {
 	return g.p.Try(func() bool { return g.moveTo(m, to) })
 }
@@ -74,7 +74,7 @@ func (g *policy) moveTo(m *member, to *server) bool {
 
 // unpack gives guests GPUs of their own when there are any.
 func (g *policy) unpack() {
-	for _, k := range g.crews { // as they are now: guests found crews of their own
+	for _, k := range g.groups { // as they are now: guests found groups of their own
 		if k.away || k.trial || k.guest == nil || !g.settled(k.guest) || !g.settled(k.lead) {
 			continue
 		}
@@ -86,10 +86,10 @@ func (g *policy) unpack() {
 		k.guest = nil
 		beside.GiveEach(g.p, k.lead.j.ID, beside.Whole)
 		g.moveIn(m, to.first(), false)
-		own := g.crewOf(m)
+		own := g.groupOf(m)
 		own.runs = true
 		g.add(to, own)
-		slices.SortFunc(to.crews, before)
+		slices.SortFunc(to.groups, before)
 	}
 }
 
@@ -109,7 +109,7 @@ func (g *policy) defragment() {
 			continue // it has taken jobs of another one
 		}
 		to := g.refuges(s)
-		for i, k := range slices.Clone(s.crews) {
+		for i, k := range slices.Clone(s.groups) {
 			if to != nil && g.relocate(k.lead, to[i]) {
 				g.rehouse(k, to[i])
 				g.again = g.again || g.wanted
@@ -123,20 +123,20 @@ func (m *member) grown() bool { return m.has != nil && m.j.Tasks() > m.size }
 
 // hasGrown tells whether a job on a server has.
 func (s *server) hasGrown() bool {
-	return slices.ContainsFunc(s.crews, func(k *crew) bool { return k.lead.grown() })
+	return slices.ContainsFunc(s.groups, func(k *group) bool { return k.lead.grown() })
 }
 
 // refuges finds a server for each job of a server, where neither it nor one that has
 // grown there is taken to run slower; nil when not all find one, or one of them must
 // not be moved now.
 func (g *policy) refuges(s *server) []*server {
-	to := make([]*server, 0, len(s.crews))
+	to := make([]*server, 0, len(s.groups))
 	defer func() {
 		for i, t := range to {
-			t.load -= s.crews[i].lead.size
+			t.load -= s.groups[i].lead.size
 		}
 	}()
-	for _, k := range s.crews {
+	for _, k := range s.groups {
 		if k.guest != nil || !g.settled(k.lead) || k.lead.grown() {
 			return nil
 		}
@@ -182,7 +182,7 @@ func (g *policy) grow() {
 		if len(s.nodes) > 1 {
 			continue
 		}
-		for _, k := range s.crews {
+		for _, k := range s.groups {
 			role := &k.lead.j.Spec().Demand.Roles[0]
 			_, most := role.Range()
 			if k.guest != nil || k.lead.note.vain || !g.settled(k.lead) || k.lead.j.Tasks() >= int(most) {
@@ -223,7 +223,7 @@ func (g *policy) resize(m *member, tasks int) {
 // they asked for, and tells whether any did.
 func (g *policy) shrink(s *server) bool {
 	any := false
-	for _, k := range s.crews {
+	for _, k := range s.groups {
 		any = g.giveBack(k) || any
 	}
 	return any
@@ -231,8 +231,8 @@ func (g *policy) shrink(s *server) bool {
 
 // giveBack lets a job give back what it has more than it asked for, and tells whether
 // it did.
-func (g *policy) giveBack(k *crew) bool {
-	held := g.p.Holding(k.lead.j.ID)
+func (g *policy) giveBack(k *group) bool {
+	held := g.p.Alloc(k.lead.j.ID)
 	if !k.runs || k.guest != nil || held == nil || held.Tasks(0) <= k.lead.size || len(held.Shares) != held.Tasks(0) || len(held.Pieces) != 1 || k.lead.j.Phase() != job.Running {
 		return false
 	}

@@ -5,18 +5,18 @@ import (
 	"slices"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/policy/kit/beside"
-	"github.com/norn-scheduler/norn/unit"
 )
 
-// rotate ends turns: where a crew waits and another has had its quantum, that goes to
+// rotate ends turns: where a group waits and another has had its quantum, that goes to
 // the end of the list, and the first of the list that fit are those that run.
 func (g *policy) rotate() {
 	for _, s := range g.servers {
 		waits, over := false, false
-		for _, k := range s.crews {
+		for _, k := range s.groups {
 			waits = waits || k.ready()
 			over = over || g.isOver(k)
 		}
@@ -26,12 +26,12 @@ func (g *policy) rotate() {
 	}
 }
 
-// ready tells whether a crew could be started.
-func (k *crew) ready() bool { return !k.runs && !k.away && !k.gone }
+// ready tells whether a group could be started.
+func (k *group) ready() bool { return !k.runs && !k.away && !k.gone }
 
-// isOver tells whether the turn of a running crew has ended. A pair is not disturbed
+// isOver tells whether the turn of a running group has ended. A pair is not disturbed
 // while it is measured.
-func (g *policy) isOver(k *crew) bool {
+func (g *policy) isOver(k *group) bool {
 	return k.runs && !k.trial && g.turnEnds(k) <= g.v.Now
 }
 
@@ -39,7 +39,7 @@ func (g *policy) isOver(k *crew) bool {
 // keep their places in the list.
 func (g *policy) turn(s *server) {
 	next := chosen{left: s.room}
-	for _, k := range s.crews {
+	for _, k := range s.groups {
 		k.stays = false
 		if g.isOver(k) {
 			g.note(k, func(n *note) { n.stamp = g.v.Now })
@@ -48,32 +48,32 @@ func (g *policy) turn(s *server) {
 			next.take(k, k.lead.has)
 		}
 	}
-	slices.SortFunc(s.crews, before)
-	for _, k := range s.crews {
+	slices.SortFunc(s.groups, before)
+	for _, k := range s.groups {
 		if !k.stays && !k.away && !k.gone {
-			on := g.v.Home(k.lead.j.ID)
+			on := g.v.PinnedPlace(k.lead.j.ID)
 			if k.runs {
 				on = k.lead.has
 			}
 			next.take(k, on)
 		}
 	}
-	for _, k := range s.crews {
+	for _, k := range s.groups {
 		if k.runs && !k.stays {
 			g.suspend(k, job.Reason{Code: job.UsedShare, Job: job.None, Need: int32(min(k.lead.j.Service(), 1<<30))})
 		}
 	}
 }
 
-// chosen are crews that run next. Those that run and those that are frozen are tied to
+// chosen are groups that run next. Those that run and those that are frozen are tied to
 // their devices.
 type chosen struct {
 	left  room
 	taken []cluster.DeviceID
 }
 
-// take chooses a crew if there is room for it, on the given devices if there are any.
-func (c *chosen) take(k *crew, on *cluster.Alloc) {
+// take chooses a group if there is room for it, on the given devices if there are any.
+func (c *chosen) take(k *group, on *cluster.Alloc) {
 	if on != nil && slices.ContainsFunc(on.Shares, func(s cluster.Share) bool { return s.Milli <= beside.Whole && slices.Contains(c.taken, s.Device) }) {
 		return
 	}
@@ -84,8 +84,8 @@ func (c *chosen) take(k *crew, on *cluster.Alloc) {
 	}
 }
 
-// take takes what a crew needs from what is left, if there is enough.
-func (r *room) take(k *crew) bool {
+// take takes what a group needs from what is left, if there is enough.
+func (r *room) take(k *group) bool {
 	cpu, memory := unit.Milli(0), unit.Bytes(0)
 	for _, m := range [...]*member{k.lead, k.guest} {
 		if m != nil {
@@ -101,8 +101,8 @@ func (r *room) take(k *crew) bool {
 	return true
 }
 
-// note changes what is remembered of a crew.
-func (g *policy) note(k *crew, change func(*note)) {
+// note changes what is remembered of a group.
+func (g *policy) note(k *group, change func(*note)) {
 	for _, m := range [...]*member{k.lead, k.guest} {
 		if m != nil {
 			change(&m.note)
@@ -111,9 +111,9 @@ func (g *policy) note(k *crew, change func(*note)) {
 	}
 }
 
-// suspend takes a crew off its GPUs, and notes what was measured of a job that had
+// suspend takes a group off its GPUs, and notes what was measured of a job that had
 // them for itself.
-func (g *policy) suspend(k *crew, why job.Reason) {
+func (g *policy) suspend(k *group, why job.Reason) {
 	g.measure(k)
 	for _, m := range [...]*member{k.lead, k.guest} {
 		if m != nil {
@@ -124,7 +124,7 @@ func (g *policy) suspend(k *crew, why job.Reason) {
 }
 
 // measure notes the rate of a job that had its GPUs for itself until now, and their use.
-func (g *policy) measure(k *crew) {
+func (g *policy) measure(k *group) {
 	j := k.lead.j
 	if k.guest != nil || j.Phase() != job.Running || j.Ready() >= g.v.Now || j.Tasks() != k.lead.size || k.lead.shares() {
 		return
@@ -160,22 +160,22 @@ func (g *policy) serveOthers() {
 	g.wanted = false
 	for _, m := range g.others {
 		if why := g.p.Never(m.j.ID, place.Pack); why.Code != job.NoReason {
-			g.p.Hold(m.j.ID, why)
+			g.p.Wait(m.j.ID, why)
 			continue
 		}
-		before := g.p.Holding(m.j.ID)
+		before := g.p.Alloc(m.j.ID)
 		ok := g.p.Start(m.j.ID, place.Pack)
 		if !ok && g.shrinkAll(m.j.Pool()) {
 			ok = g.p.Start(m.j.ID, place.Pack)
 		}
 		g.wanted = g.wanted || !ok
 		if ok && before == nil {
-			g.occupy(g.p.Holding(m.j.ID))
+			g.occupy(g.p.Alloc(m.j.ID))
 		}
 	}
 }
 
-// occupy takes what others have got off what the crews of servers have.
+// occupy takes what others have got off what the groups of servers have.
 func (g *policy) occupy(a *cluster.Alloc) {
 	shares := a.Shares
 	for _, p := range a.Pieces {
@@ -193,10 +193,10 @@ func (g *policy) occupy(a *cluster.Alloc) {
 	}
 }
 
-// fill starts crews that wait where GPUs are free, in the order of the lists.
+// fill starts groups that wait where GPUs are free, in the order of the lists.
 func (g *policy) fill() {
 	for _, s := range g.servers {
-		for _, k := range s.crews {
+		for _, k := range s.groups {
 			if k.ready() {
 				k.runs = g.start(s, k)
 			}
@@ -204,8 +204,8 @@ func (g *policy) fill() {
 	}
 }
 
-// start starts a crew on its server. Jobs that have grown there make room.
-func (g *policy) start(s *server, k *crew) bool {
+// start starts a group on its server. Jobs that have grown there make room.
+func (g *policy) start(s *server, k *group) bool {
 	m := k.lead
 	if !g.frozen(m) && !g.makeRoom(s, m) {
 		return false
@@ -224,7 +224,7 @@ func (g *policy) start(s *server, k *crew) bool {
 		guest := k.guest
 		k.guest, guest.note.link = nil, apart
 		g.keep(guest)
-		g.add(s, g.crewOf(guest))
+		g.add(s, g.groupOf(guest))
 	}
 	return true
 }
@@ -273,7 +273,7 @@ func (g *policy) tasksOn(n cluster.NodeID, role *job.Role, most int) int {
 func (g *policy) explain() {
 	for _, s := range g.servers {
 		s.waits = false
-		for _, k := range s.crews {
+		for _, k := range s.groups {
 			if k.runs || k.away {
 				continue
 			}
@@ -284,14 +284,14 @@ func (g *policy) explain() {
 			}
 			for _, m := range [...]*member{k.lead, k.guest} {
 				if m != nil {
-					g.p.Hold(m.j.ID, why)
+					g.p.Wait(m.j.ID, why)
 				}
 			}
 		}
 	}
 }
 
-// waitsFor says what a crew waits for.
+// waitsFor says what a group waits for.
 func (g *policy) waitsFor(s *server) string {
 	text, known := g.texts[s.first()]
 	if !known {

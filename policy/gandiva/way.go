@@ -26,12 +26,12 @@ func (g *policy) leastOfAll(m *member) *server {
 	return best
 }
 
-// makeWay clears nodes for the first gang larger than any node that has waited for too
-// long: those that are asked for least. Who lives there goes to other servers, and
-// takes turns there if need be.
+// makeWay clears nodes for the first gang larger than any node that has waited
+// for too long: those that are asked for least. Jobs that live there go to
+// other servers, and take turns there if need be.
 func (g *policy) makeWay() {
 	for _, m := range g.queue {
-		if m.crew != nil || !g.impatient(m) || g.p.Holding(m.j.ID) != nil {
+		if m.group != nil || !g.impatient(m) || g.p.Alloc(m.j.ID) != nil {
 			continue
 		}
 		if m.size > g.v.Cluster().MaxNodeGPUs(m.j.Pool(), g.v.Class(m.j.Class()).Mask) && g.clearFor(m) {
@@ -49,7 +49,7 @@ func (g *policy) clearFor(m *member) bool {
 	all := g.servers
 	g.servers = slices.DeleteFunc(slices.Clone(all), func(s *server) bool { return slices.Contains(chosen, s) })
 	for _, s := range chosen {
-		if slices.ContainsFunc(s.crews, func(k *crew) bool { return g.leastOfAll(k.lead) == nil }) {
+		if slices.ContainsFunc(s.groups, func(k *group) bool { return g.leastOfAll(k.lead) == nil }) {
 			g.servers = all
 			return false
 		}
@@ -57,7 +57,7 @@ func (g *policy) clearFor(m *member) bool {
 	var nodes []cluster.NodeID
 	for _, s := range chosen {
 		nodes = append(nodes, s.first())
-		for _, k := range slices.Clone(s.crews) {
+		for _, k := range slices.Clone(s.groups) {
 			g.sendAway(k, m)
 		}
 	}
@@ -65,7 +65,7 @@ func (g *policy) clearFor(m *member) bool {
 	set := g.merge(nodes)
 	g.dropMerged()
 	g.moveIn(m, set.first(), false)
-	g.add(set, g.crewOf(m))
+	g.add(set, g.groupOf(m))
 	return true
 }
 
@@ -74,7 +74,7 @@ func (g *policy) clearFor(m *member) bool {
 func (g *policy) leastLoaded(m *member) []*server {
 	var of []*server
 	for _, s := range g.servers {
-		if len(s.nodes) == 1 && !s.held && s.pool == m.j.Pool() && g.suits(s, m) && !slices.ContainsFunc(s.crews, g.tied) {
+		if len(s.nodes) == 1 && !s.held && s.pool == m.j.Pool() && g.suits(s, m) && !slices.ContainsFunc(s.groups, g.tied) {
 			of = append(of, s)
 		}
 	}
@@ -88,8 +88,8 @@ func (g *policy) leastLoaded(m *member) []*server {
 	return nil
 }
 
-// tied tells whether a crew cannot go to another server now.
-func (g *policy) tied(k *crew) bool {
+// tied tells whether a group cannot go to another server now.
+func (g *policy) tied(k *group) bool {
 	if k.away || k.trial || k.gone {
 		return true
 	}
@@ -101,9 +101,9 @@ func (g *policy) tied(k *crew) bool {
 	return false
 }
 
-// sendAway lets a crew live on another server from now on, where it starts if it need
+// sendAway lets a group live on another server from now on, where it starts if it need
 // not wait for its turn.
-func (g *policy) sendAway(k *crew, m *member) {
+func (g *policy) sendAway(k *group, m *member) {
 	if k.runs {
 		g.suspend(k, job.Reason{Code: job.MakesRoom, Job: m.j.ID})
 		g.note(k, func(n *note) { n.stamp = g.v.Now })

@@ -2,10 +2,13 @@
 // her jobs are like: a stride scheduler over tickets that knows of gangs. Where
 // there are several generations of GPUs, users trade what they are entitled to.
 //
-// Nouns: a user is a tenant of the cluster, or the user of a job; her tickets are
-// the tenant's weight; her entitlement is GPUs of each generation (GPU type);
-// tickets of a job are the part of that which falls to it; its pass is the virtual
-// time of the stride scheduler, in quanta; a quantum is the time between decisions.
+// Nouns:
+//   - A user is a tenant of the cluster, or the user of a job.
+//   - Her tickets are the tenant's weight.
+//   - Her entitlement is GPUs of each generation (GPU type).
+//   - The tickets of a job are the part of her tickets that falls to it.
+//   - Its pass is the virtual time of the stride scheduler, in quanta.
+//   - A quantum is the time between decisions.
 //
 // Source: Chaudhary, Ramjee, Sivathanu, Kwatra, Viswanatha, "Balancing Efficiency
 // and Fairness in Heterogeneous GPU Clusters for Deep Learning", EuroSys 2020, as
@@ -22,9 +25,9 @@ import (
 
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/param"
 	"github.com/norn-scheduler/norn/place"
-	"github.com/norn-scheduler/norn/rounds"
+	"github.com/norn-scheduler/norn/policy/kit/rounds"
+	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
 )
 
@@ -40,7 +43,7 @@ const (
 // By is who a user is.
 type By uint8
 
-// Who a user is.
+// The meanings of user.
 const (
 	Tenant By = iota
 	User
@@ -92,7 +95,7 @@ func (c *Config) Policy() (sched.Policy, error) {
 }
 
 type policy struct {
-	rounds.Runner
+	rounds.Policy
 	cfg   Config
 	jobs  []member // all that are active and may run, by number
 	users []user
@@ -119,7 +122,7 @@ type user struct {
 func (g *policy) Serve(r *rounds.Round) {
 	g.gather(r)
 	if err := g.entitle(r); err != nil {
-		r.Plan.Spoil(err)
+		r.Plan.Invalidate(err)
 		return
 	}
 	for i := range g.users {
@@ -139,12 +142,12 @@ func (g *policy) Serve(r *rounds.Round) {
 		return cmp.Compare(a.job.ID, b.job.ID)
 	})
 	for _, m := range order {
-		r.Take(m.job, m.on)
+		r.Serve(m.job, m.on)
 	}
 	for _, m := range order { // no GPU stands idle that anybody can use
 		for _, t := range r.Types {
-			if !r.Taken(m.job.ID) && r.Speed(m.job, t) > 0 {
-				r.Take(m.job, t)
+			if !r.Served(m.job.ID) && r.Speed(m.job, t) > 0 {
+				r.Serve(m.job, t)
 			}
 		}
 	}

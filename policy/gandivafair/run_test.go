@@ -91,10 +91,10 @@ func (w work) Event(ev *eventlog.Event, s *state.State) {
 	}
 }
 
-// TestTradePays: three users whose models gain 1.2, 5 and 4 from fast GPUs, each with
-// 2 fast and 2 slow ones. By hand, they do 4.4, 12 and 10 seconds of work a second
-// without trading, and 6.88, 12.5 and 11.08 with (B buys half a fast GPU from A at the
-// price of 4, then C 0.77 of one at 2.6).
+// TestTradePays: three users whose models gain 1.2, 5 and 4 from fast GPUs,
+// each with 2 fast and 2 slow ones. By hand, they do 4.4, 12 and 10 seconds of
+// work a second without trading, and 6.88, 12.5 and 11.08 with trading. B buys
+// half a fast GPU from A at the price of 4, then C buys 0.77 of one at 2.6.
 func TestTradePays(t *testing.T) {
 	speeds := generations{"a": 1.2, "b": 5, "c": 4}
 	var jobs []simtest.Job
@@ -182,10 +182,11 @@ func worth(u gandivafair.Trader) (sum float64) {
 	return sum
 }
 
-// TestWindow: users who could always use all GPUs get what their tickets are worth in
-// any window of 50 quanta, to within a quantum of each of their jobs' gangs at either
-// end and one of the largest gang; and no GPU is idle that any gang fits on. (A user whose gangs
-// fit beside nothing of hers has less: others use what they leave.)
+// TestWindow: users who could always use all GPUs get what their tickets are
+// worth in any window of 50 quanta. The tolerance is a quantum of each of their
+// jobs' gangs at either end and one of the largest gang. No GPU is idle on
+// which any gang fits. (A user whose gangs fit beside nothing of hers has less:
+// others use what they leave.)
 func TestWindow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		gpus := float64(rapid.SampledFrom([]int{4, 8, 16}).Draw(t, "gpus"))

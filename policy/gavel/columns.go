@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/norn-scheduler/norn/rounds"
+	"github.com/norn-scheduler/norn/policy/kit/rounds"
 	"github.com/norn-scheduler/norn/solve/blocks"
 )
 
@@ -14,10 +14,11 @@ import (
 // room for so many gangs together. A job that loses nothing where it is spread has one
 // column and may run anywhere, which leaves the nodes to those who gain by them.
 
-// Room is for how many gangs of so many GPUs nodes of a type have room at once, each together
-// on one of them. A larger gang takes the room of as many of them as it is times as large,
-// rounded down: a bound on any set of gangs that fit, and where each size is a multiple of
-// the next smaller one, whoever keeps to the rooms of all sizes fits.
+// Room is for how many gangs of so many GPUs nodes of a type have room at once,
+// each together on one of them. A larger gang takes the room of as many of them
+// as it is times as large, rounded down. That bounds any set of gangs that fit.
+// If each size is a multiple of the next smaller one, any set that keeps to the
+// rooms of all sizes fits.
 type Room struct {
 	Type  int
 	GPUs  int

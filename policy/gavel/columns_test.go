@@ -10,16 +10,16 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/norn-scheduler/norn/clusterspec"
+	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/policy/gavel"
-	"github.com/norn-scheduler/norn/run"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim/simtest"
 	"github.com/norn-scheduler/norn/solve"
 	"github.com/norn-scheduler/norn/solve/highs"
 	"github.com/norn-scheduler/norn/trace"
+	"github.com/norn-scheduler/norn/trace/clusterspec"
 )
 
 // two nodes of three GPUs: six GPUs, and room for two gangs of two.
@@ -128,9 +128,10 @@ func fitsColumns(p *gavel.Problem, a gavel.Allocation) error {
 	return feasible(p, both)
 }
 
-// TestColumnsInvariants: with columns every objective gives what can be given; it is not worse
-// than a program that knows nothing of placement, whose answer is cut to the room there is,
-// nor better than what that was promised; where placement makes no difference it is the same.
+// TestColumnsInvariants: with columns every objective gives out what can be
+// given. The answer is not worse than that of a program that knows nothing of
+// placement, cut to the room there is, nor better than that program's promise.
+// If placement makes no difference, it is the same.
 func TestColumnsInvariants(t *testing.T) {
 	programs := map[string]gavel.Program{
 		"las": gavel.MaxMin, "filling": gavel.WaterFilling, "fifo": gavel.FIFO, "sjf": gavel.ShortestFirst, "isolated": gavel.Isolated, "hierarchical": gavel.Hierarchical,
@@ -300,10 +301,11 @@ func TestColumnsProperties(t *testing.T) {
 	}
 }
 
-// TestColumnsBecomeRounds is an example of TestColumns in the simulated world: three gangs of two
-// on two nodes of three GPUs, of which two lose a half where they are spread and one a quarter,
-// all do 7/8 of what they could together. Without columns two stay together for as long as
-// they run and the third is spread.
+// TestColumnsBecomeRounds is an example of TestColumns in the simulated world,
+// with three gangs of two on two nodes of three GPUs. Two of them lose a half
+// where they are spread and one loses a quarter. All do 7/8 of what they could
+// on one node. Without columns two stay together for as long as they run and
+// the third is spread.
 func TestColumnsBecomeRounds(t *testing.T) {
 	const lasts = 400 * 360.0
 	table := &perf.Table{Reference: "v100"}
@@ -322,12 +324,12 @@ func TestColumnsBecomeRounds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ends := func(settings ...run.Setting) (ends [3]float64) {
-		x := run.Experiment{Spec: spec, Seed: 1, Model: table}
-		if x.Estimate, err = run.ParseEstimate("none"); err != nil {
+	ends := func(settings ...experiment.Setting) (ends [3]float64) {
+		x := experiment.Experiment{Spec: spec, Seed: 1, Model: table}
+		if x.Estimate, err = experiment.ParseEstimate("none"); err != nil {
 			t.Fatal(err)
 		}
-		o, err := x.Run(context.Background(), run.Choice{Policy: "gavel", Settings: settings}, trace.FromMemory(entries))
+		o, err := x.Run(context.Background(), experiment.Choice{Policy: "gavel", Settings: settings}, trace.FromMemory(entries))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -336,7 +338,7 @@ func TestColumnsBecomeRounds(t *testing.T) {
 		}
 		return ends
 	}
-	for i, end := range ends(run.Setting{Name: "columns", Value: "true"}) {
+	for i, end := range ends(experiment.Setting{Name: "columns", Value: "true"}) {
 		if math.Abs(end-1) > 0.02 {
 			t.Errorf("job %d ends after %v of the time that it should take", i, end)
 		}

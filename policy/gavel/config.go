@@ -1,13 +1,14 @@
-// Package gavel is the scheduler of Narayanan et al., "Heterogeneity-Aware Cluster
-// Scheduling Policies for Deep Learning Workloads", OSDI 2020: each policy is an
-// optimisation over the share of time that every job shall run on every GPU type,
-// and rounds bring about what was found.
+// Package gavel is the scheduler of Narayanan et al., "Heterogeneity-Aware
+// Cluster Scheduling Policies for Deep Learning Workloads", OSDI 2020. Each
+// policy is an optimisation over the share of time that every job shall run on
+// every GPU type. Rounds bring the shares about.
 //
-// Nouns: a Problem is what is to be shared at one moment, an Allocation the share of
-// its time that each job shall run on each type, a Program what finds one; X_eq and
-// X_iso are the paper's reference allocations (Problem.Equal, Problem.Share). A
-// program is aware when it knows how fast each job is on each type, agnostic when it
-// takes all types to be equal. Steps are seconds in the reference configuration.
+// Nouns: a Problem is what is to be shared at one moment. An Allocation is the
+// share of its time for which each job shall run on each type. A Program finds
+// one. X_eq and X_iso are the paper's reference allocations (Problem.Equal,
+// Problem.Share). A program is aware when it knows how fast each job is on each
+// type, agnostic when it takes all types to be equal. Steps are seconds in the
+// reference configuration.
 //
 // Where jobs may share GPUs in pairs (space sharing), a program has a row for each pair as
 // well; those that can make its answer better are found as they are needed.
@@ -18,9 +19,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/norn-scheduler/norn/param"
 	"github.com/norn-scheduler/norn/place"
-	"github.com/norn-scheduler/norn/rounds"
+	"github.com/norn-scheduler/norn/policy/kit/rounds"
+	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
 )
 
@@ -118,7 +119,7 @@ func (c *Config) Policy() (sched.Policy, error) {
 	}
 	terms := fmt.Sprint(c.Objective, c.Aware, c.FIFO, c.Prices, c.Gangs, c.Estimate)
 	p.shares = rounds.Shares{Settle: p.settle, Least: c.Reset, Terms: terms, Pairs: c.Packed, Together: c.Columns}
-	p.Runner = rounds.Runner{Grid: rounds.Grid(c.Round), Place: c.Place, Rule: p, Pairs: c.Packed, Together: c.Columns}
+	p.Policy = rounds.Policy{Grid: rounds.Grid(c.Round), Place: c.Place, Rule: p, Pairs: c.Packed, Together: c.Columns}
 	return p, nil
 }
 

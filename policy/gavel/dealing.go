@@ -77,9 +77,10 @@ func divide(one, other []int, x float64, give func(m, o int, x float64)) {
 	}
 }
 
-// few is an allocation with which every job does as much as with one that was found, and
-// all together as much beyond as can be had, with as few rows as that takes: a corner in
-// place of the middle of all optima. Where jobs do not share the middle is as good.
+// few is an allocation with which every job does as much as with a given one,
+// and all together as much beyond that as possible, with as few rows as that
+// takes. It is a corner in place of the middle of all optima. Where jobs do not
+// share the middle is as good.
 func (p *Problem) few(a Allocation) Allocation {
 	if len(p.Beside) == 0 {
 		return a

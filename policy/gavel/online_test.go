@@ -6,24 +6,24 @@ import (
 	"testing"
 
 	"github.com/norn-scheduler/norn/cluster"
-	"github.com/norn-scheduler/norn/clusterspec"
+	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/internal/shared"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
-	"github.com/norn-scheduler/norn/run"
 	"github.com/norn-scheduler/norn/sim"
 	"github.com/norn-scheduler/norn/trace"
+	"github.com/norn-scheduler/norn/trace/clusterspec"
 )
 
 // online runs one of the traces of the published simulator on twelve GPUs of each
 // type, with the measured speeds.
-func online(t testing.TB, name string, settings ...run.Setting) *run.Outcome {
+func online(t testing.TB, name string, settings ...experiment.Setting) *experiment.Outcome {
 	t.Helper()
-	return play(t, name, "3x4:V100+3x4:P100+3x4:K80", func(*run.Experiment) {}, settings...)
+	return play(t, name, "3x4:V100+3x4:P100+3x4:K80", func(*experiment.Experiment) {}, settings...)
 }
 
 // play runs one on a cluster, in an experiment with a change.
-func play(t testing.TB, name, where string, change func(*run.Experiment), settings ...run.Setting) *run.Outcome {
+func play(t testing.TB, name, where string, change func(*experiment.Experiment), settings ...experiment.Setting) *experiment.Outcome {
 	t.Helper()
 	speeds := shared.Path(t, "data/gavel/simulation_throughputs.json.gz")
 	table, err := trace.ReadThroughputs(speeds, "v100")
@@ -39,12 +39,12 @@ func play(t testing.TB, name, where string, change func(*run.Experiment), settin
 		t.Fatal(err)
 	}
 	defer r.Close()
-	x := run.Experiment{Spec: spec, Seed: 1, Model: table}
-	if x.Estimate, err = run.ParseEstimate("oracle"); err != nil {
+	x := experiment.Experiment{Spec: spec, Seed: 1, Model: table}
+	if x.Estimate, err = experiment.ParseEstimate("oracle"); err != nil {
 		t.Fatal(err)
 	}
 	change(&x)
-	o, err := x.Run(context.Background(), run.Choice{Policy: "gavel", Settings: settings}, r)
+	o, err := x.Run(context.Background(), experiment.Choice{Policy: "gavel", Settings: settings}, r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,16 +61,16 @@ func BenchmarkOnline(b *testing.B) {
 
 // sharing makes a world in which jobs share as was measured, and the scheduler believe
 // what is given; nil: the same.
-func sharing(truth, belief perf.Sharing) func(x *run.Experiment) {
-	return func(x *run.Experiment) {
+func sharing(truth, belief perf.Sharing) func(x *experiment.Experiment) {
+	return func(x *experiment.Experiment) {
 		x.World = func(c *sim.Config) { c.Sharing = truth }
 		x.Sharing = belief
 	}
 }
 
-// TestPacked: on the trace of single-GPU jobs that come one by one, on a third of the
-// GPUs that it was made for, sharing takes mean JCT down; with a tenth of what was
-// measured known, and the rest estimated, most of that stays.
+// TestPacked: sharing takes mean JCT down on the trace of single-GPU jobs that
+// come one by one, on a third of the GPUs for which it was made. Most of the
+// gain stays if a tenth of the measurements is known and the rest estimated.
 func TestPacked(t *testing.T) {
 	measured, err := trace.ReadPairs(shared.Path(t, "data/gavel/simulation_throughputs.json.gz"))
 	if err != nil {
@@ -90,14 +90,14 @@ func TestPacked(t *testing.T) {
 		}
 	}
 	table.Else = apart{}
-	mean := func(belief perf.Sharing, settings ...run.Setting) float64 {
+	mean := func(belief perf.Sharing, settings ...experiment.Setting) float64 {
 		o := play(t, "gavel_gen300s.trace.gz", "1x6:V100+1x6:P100+1x6:K80", sharing(measured.Table, belief), settings...)
 		if left := o.Result.Jobs.Waiting + o.Result.Jobs.Running; left > 0 {
 			t.Errorf("%d jobs are left", left)
 		}
 		return o.Result.JCT.Mean.Seconds()
 	}
-	packed, estimate := run.Setting{Name: "packed", Value: "true"}, run.Setting{Name: "estimate", Value: "true"}
+	packed, estimate := experiment.Setting{Name: "packed", Value: "true"}, experiment.Setting{Name: "estimate", Value: "true"}
 	learnt := &perf.Learner{First: table, Rate: 1, Sort: table.Sort}
 	alone, all, known, guessed := mean(nil), mean(nil, packed), mean(learnt, packed), mean(learnt, packed, estimate)
 	t.Logf("mean JCT: nobody shares %.0f s; all pairs known %.0f s; %d of %d known %.0f s; the rest estimated %.0f s", alone, all, len(table.Speed), len(measured.Table.Speed), known, guessed)

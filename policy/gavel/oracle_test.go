@@ -6,9 +6,9 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/internal/oracle"
 	"github.com/norn-scheduler/norn/policy/gavel"
-	"github.com/norn-scheduler/norn/run"
 	"github.com/norn-scheduler/norn/solve"
 	"github.com/norn-scheduler/norn/solve/highs"
 )
@@ -162,13 +162,13 @@ func TestFinishTimesAgainstHiGHS(t *testing.T) {
 // Acceptance 10, and section 4: on the trace of the authors' cluster, who knows the
 // speeds gets mean JCT down against who does not.
 func TestAware(t *testing.T) {
-	mean := func(settings ...run.Setting) float64 {
+	mean := func(settings ...experiment.Setting) float64 {
 		o := online(t, "gavel_max_min_fairness.trace.gz", settings...)
 		return o.Result.JCT.Mean.Seconds()
 	}
 	for _, objective := range []string{"las", "ftf"} {
-		with := mean(run.Setting{Name: "objective", Value: objective})
-		without := mean(run.Setting{Name: "objective", Value: objective}, run.Setting{Name: "aware", Value: "false"})
+		with := mean(experiment.Setting{Name: "objective", Value: objective})
+		without := mean(experiment.Setting{Name: "objective", Value: objective}, experiment.Setting{Name: "aware", Value: "false"})
 		t.Logf("%s: mean JCT %.0f s aware, %.0f s agnostic: %.2f times", objective, with, without, without/with)
 		if without < 1.15*with {
 			t.Errorf("%s: mean JCT %v aware, %v agnostic", objective, with, without)

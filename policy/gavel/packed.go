@@ -3,10 +3,10 @@ package gavel
 import (
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
-	"github.com/norn-scheduler/norn/rounds"
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/policy/kit/rounds"
 )
 
 // kind is what a policy can tell jobs apart by when they share a GPU: what they train,

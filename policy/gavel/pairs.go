@@ -191,8 +191,8 @@ func (k *packing) add(a, b, t int) bool {
 	return ok
 }
 
-// What a pair must promise to be added: so much more than it takes. As long as there
-// are such that promise a lot, answers need not be exact.
+// The gain that a pair must promise to be added: so much more than it takes. As
+// long as there are such that promise a lot, answers need not be exact.
 const (
 	promise      = 1e-6
 	roughPromise = 0.02

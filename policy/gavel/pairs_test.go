@@ -172,7 +172,8 @@ func TestPairsFilled(t *testing.T) {
 		}
 		rates := p.Throughputs(a)
 		for k, i := range who {
-			// What is beyond the levels is no loss: at most as much as HiGHS finds is due.
+			// Throughput beyond the levels is no loss: at most as much as
+			// HiGHS finds is due.
 			if got := sharedShare(p, i, rates); got < want[k]-3e-4*max(1, want[k]) {
 				t.Fatalf("job %d has the share %v, want %v", i, got, want[k])
 			}

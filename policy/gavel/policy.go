@@ -6,12 +6,12 @@ import (
 
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/perf"
-	"github.com/norn-scheduler/norn/rounds"
+	"github.com/norn-scheduler/norn/policy/kit/rounds"
 	"github.com/norn-scheduler/norn/sched"
 )
 
 type policy struct {
-	rounds.Runner
+	rounds.Policy
 	cfg    Config
 	solve  Program
 	shares rounds.Shares
@@ -66,7 +66,7 @@ func (g *policy) fill(r *rounds.Round) {
 			}
 		}
 		if best > 0 {
-			r.Take(j, on)
+			r.Serve(j, on)
 		}
 	}
 }
@@ -84,8 +84,9 @@ func (g *policy) settle(r *rounds.Round, members []rounds.Member) rounds.Targets
 	if g.cfg.Objective == ByFinishTimes {
 		for i := range members {
 			j := &p.Jobs[i]
-			// What was done until now is charged; the share from now on is remembered
-			// as the number of jobs, by which isolated finds it again.
+			// Work until now is charged. The share from now on is
+			// remembered as the number of jobs, from which isolated finds
+			// it again.
 			*members[i].Own = j.Isolated - done(members[i].Job)/isolated(p, j, len(members))
 		}
 	}

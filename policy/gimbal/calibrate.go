@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/policy/kit/beside"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // isPacked tells whether a running gang shares any of its GPUs.
@@ -20,8 +20,9 @@ func isPacked(v *sched.View, p *sched.Plan, a *cluster.Alloc) bool {
 	return slices.ContainsFunc(a.Shares, func(s cluster.Share) bool { return len(p.On(s.Device)) > 1 && beside.Divisible(v, s.Device) })
 }
 
-// on is who is on a GPU: those that have begun, by number, then who is just being placed.
-// Who was exchanged in this decision has the place of the one whose GPU it got.
+// on is who is on a GPU: those that have begun, by number, then who is just
+// being placed. A job that was exchanged in this decision has the place of the
+// job whose GPU it got.
 func (g *policy) on(v *sched.View, p *sched.Plan, d cluster.DeviceID) []job.ID {
 	return slices.SortedStableFunc(slices.Values(p.On(d)), func(a, b job.ID) int { return cmp.Compare(g.order(v, d, a), g.order(v, d, b)) })
 }
@@ -48,7 +49,7 @@ func (g *policy) order(v *sched.View, d cluster.DeviceID, id job.ID) job.ID {
 // stragglers of those that have them.
 func (g *policy) calibrate(v *sched.View, p *sched.Plan) {
 	for j := range v.Running() {
-		a := p.Holding(j.ID)
+		a := p.Alloc(j.ID)
 		if a == nil || !packable(j) || !isPacked(v, p, a) {
 			continue
 		}
@@ -146,7 +147,7 @@ func (g *policy) local(v *sched.View, p *sched.Plan, of []job.ID) (*Local, []job
 	l := &Local{Sharing: v.Sharing, Step: int32(g.cfg.Step)}
 	ids := slices.Clone(of)
 	for _, id := range of {
-		for _, s := range p.Holding(id).Shares {
+		for _, s := range p.Alloc(id).Shares {
 			for _, o := range g.on(v, p, s.Device) {
 				if !slices.Contains(ids, o) {
 					ids = append(ids, o)
@@ -171,7 +172,7 @@ func (g *policy) seat(v *sched.View, p *sched.Plan, l *Local, ids []job.ID, id j
 	n, _ := sched.Recall[note](j)
 	l.Gangs = append(l.Gangs, Gang{Job: j.Spec(), Worth: g.worth(v, j), Least: g.least(v, p, j), Correct: n.correct()})
 	self := len(l.Gangs) - 1
-	for _, s := range p.Holding(id).Shares {
+	for _, s := range p.Alloc(id).Shares {
 		at := slices.IndexFunc(l.Spots, func(x Spot) bool { return len(x.Seats) > 0 && l.Seats[x.Seats[0]].Share.Device == s.Device })
 		if at >= 0 {
 			continue // seated with the one that was met before
@@ -182,7 +183,7 @@ func (g *policy) seat(v *sched.View, p *sched.Plan, l *Local, ids []job.ID, id j
 			if n >= 0 && n < opened {
 				spot.Open = true
 			}
-			l.Seats = append(l.Seats, Seat{Gang: n, Spot: len(l.Spots), Job: v.Job(o).Spec(), Share: beside.Of(p.Holding(o), s.Device)})
+			l.Seats = append(l.Seats, Seat{Gang: n, Spot: len(l.Spots), Job: v.Job(o).Spec(), Share: beside.Of(p.Alloc(o), s.Device)})
 			spot.Seats = append(spot.Seats, len(l.Seats)-1)
 		}
 		l.Spots = append(l.Spots, spot)
@@ -192,7 +193,7 @@ func (g *policy) seat(v *sched.View, p *sched.Plan, l *Local, ids []job.ID, id j
 // least is the rate that a gang must have: that of a protected one, which came to all of
 // its GPUs before others did, and a little of one that cannot be made to leave.
 func (g *policy) least(v *sched.View, p *sched.Plan, j sched.Job) float64 {
-	held := p.Holding(j.ID) // it may have been moved, or sent off, a moment ago
+	held := p.Alloc(j.ID) // it may have been moved, or sent off, a moment ago
 	if g.cfg.Protect && j.Running() && held != nil && !slices.ContainsFunc(held.Shares, func(s cluster.Share) bool { return first(v, p, s.Device) != j.ID }) {
 		return 1 - g.cfg.Slack
 	}
@@ -244,7 +245,7 @@ func (g *policy) apply(p *sched.Plan, l *Local, ids []job.ID) bool {
 // paused has gangs leave of which a worker has been paused for too long.
 func (g *policy) paused(v *sched.View, p *sched.Plan) {
 	for j := range v.Running() {
-		a := p.Holding(j.ID)
+		a := p.Alloc(j.ID)
 		if a == nil || !packable(j) || j.Phase() != job.Running || j.Spec().Stop == job.Pinned {
 			continue
 		}
@@ -320,7 +321,7 @@ func (g *policy) swap(v *sched.View, p *sched.Plan, l *Local, ids []job.ID, j sc
 // moves tells whether a worker of a running gang may be taken elsewhere.
 func (g *policy) moves(v *sched.View, p *sched.Plan, j sched.Job) bool {
 	a := v.Alloc(j.ID)
-	return packable(j) && j.Phase() == job.Running && j.Spec().Stop == job.Checkpoint && a != nil && p.Holding(j.ID) != nil && v.Cluster().UsableAlloc(a)
+	return packable(j) && j.Phase() == job.Running && j.Spec().Stop == job.Checkpoint && a != nil && p.Alloc(j.ID) != nil && v.Cluster().UsableAlloc(a)
 }
 
 // exchanged is the rate of a gang when its worker on one GPU and that of another gang on
@@ -347,8 +348,8 @@ func (g *policy) exchanged(v *sched.View, p *sched.Plan, id, with job.ID, from, 
 // exchange has two workers change places; each gets half of its new GPU, or all.
 func (g *policy) exchange(v *sched.View, p *sched.Plan, id, with job.ID, from, to cluster.DeviceID) bool {
 	a, b := &cluster.Alloc{}, &cluster.Alloc{}
-	a.CopyFrom(p.Holding(id))
-	b.CopyFrom(p.Holding(with))
+	a.CopyFrom(p.Alloc(id))
+	b.CopyFrom(p.Alloc(with))
 	c := v.Cluster()
 	replace := func(x *cluster.Alloc, old, new cluster.DeviceID, part int32) cluster.Share {
 		i := slices.IndexFunc(x.Shares, func(s cluster.Share) bool { return s.Device == old })

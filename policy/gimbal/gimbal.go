@@ -1,14 +1,18 @@
-// Package gimbal packs gangs of unlike sizes onto each other's GPUs, two workers on each
-// at most, and calibrates worker by worker how much of its GPU each may use, so that no
-// worker computes faster than the slowest of its gang lets it, and the packed gangs
-// together come closest to what the cluster wants: short completion times, fairness, an
-// early end of all, or deadlines.
+// Package gimbal packs gangs of unlike sizes onto each other's GPUs, at most
+// two workers on each. It calibrates worker by worker how much of its GPU each
+// may use, so no worker computes faster than the slowest of its gang lets it.
+// The packed gangs together come closest to what the cluster wants: short
+// completion times, fairness, an early end of all, or deadlines.
 //
-// Nouns: a worker is a task of a gang on its GPU; its part is what it may use of it
-// (Share.Milli), none when it is paused (Throttle 1000), and when it yields it computes
-// only while its partner does not (Milli 0, Throttle 0); a worker's rate is its speed
-// there over that alone, and that of a gang is the least of its workers'; the worth of a
-// gang is by how much a rate of 1 of it counts.
+// Nouns:
+//   - A worker is a task of a gang on its GPU.
+//   - Its part is what it may use of the GPU (Share.Milli), none when it is
+//     paused (Throttle 1000).
+//   - When it yields, it computes only while its partner does not (Milli 0,
+//     Throttle 0).
+//   - The rate of a worker is its speed there divided by its speed alone. The
+//     rate of a gang is the least of its workers'.
+//   - The worth of a gang is the weight of a rate of 1 of it.
 //
 // Source: "Taming Flexible Job Packing in Deep Learning Training Clusters", ACM TACO
 // 2025, of which the abstract was at hand. Everything beyond its structure (calibration
@@ -23,12 +27,12 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/param"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/policy/kit/beside"
+	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Objective is what calibration aims at: what a gang is worth.
@@ -167,7 +171,7 @@ func (g *policy) Decide(v *sched.View, p *sched.Plan) {
 			tries--
 			if why := g.pack(v, p, j); why.Code != job.NoReason {
 				g.why[w.id] = why
-				p.Hold(w.id, why)
+				p.Wait(w.id, why)
 			}
 		}
 	}
@@ -221,7 +225,7 @@ func (g *policy) line(v *sched.View, p *sched.Plan) {
 	g.queue = g.queue[:0]
 	for j := range v.Waiting() {
 		if why := p.Never(j.ID, g.cfg.Place); why.Code != job.NoReason {
-			p.Hold(j.ID, why)
+			p.Wait(j.ID, why)
 			continue
 		}
 		if n, _ := sched.Recall[note](j); j.OutOfMemory() && !n.evicted {
@@ -247,7 +251,7 @@ func seconds(j sched.Job) float64 {
 	if d, known := j.Remaining(); known {
 		return max(1, d.Seconds())
 	}
-	if r := j.Run().Seconds(); r > 0 {
+	if r := j.RunTime().Seconds(); r > 0 {
 		return max(1, r)
 	}
 	return 24 * 3600

@@ -5,12 +5,12 @@ import (
 	"slices"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/policy/kit/beside"
 	"github.com/norn-scheduler/norn/policy/lucid"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // site is a GPU where a worker could sit: a free one, or beside one partner.
@@ -103,7 +103,7 @@ func (g *policy) places(v *sched.View, p *sched.Plan, j sched.Job, n cluster.Nod
 		if len(out) >= room {
 			break
 		}
-		if c.Type(t).Host || c.DeviceMemoryFree(d) < perf.TakenOf(j.Spec()) {
+		if c.Type(t).Host || c.DeviceMemoryFree(d) < perf.MemoryOf(j.Spec()) {
 			continue
 		}
 		switch on := p.On(d); {
@@ -135,7 +135,7 @@ func (g *policy) partner(v *sched.View, p *sched.Plan, j sched.Job, id job.ID, d
 		return false
 	}
 	all := v.Cluster().Type(v.Cluster().TypeOf(d)).Memory
-	return all == 0 || float64(perf.TakenOf(j.Spec())+perf.TakenOf(o.Spec())) <= g.cfg.Memory*float64(all)
+	return all == 0 || float64(perf.MemoryOf(j.Spec())+perf.MemoryOf(o.Spec())) <= g.cfg.Memory*float64(all)
 }
 
 // pair leaves of the places those of one gang of equal size that has all of its GPUs for
@@ -223,7 +223,7 @@ func (g *policy) calibrated(v *sched.View, p *sched.Plan, came job.ID, ids []job
 		if id == came {
 			n = nothing()
 		}
-		n.partners = partners(p, p.Holding(id), id)
+		n.partners = partners(p, p.Alloc(id), id)
 		p.Remember(id, &n)
 	}
 	g.look(v)
@@ -240,6 +240,6 @@ func (g *policy) gang(v *sched.View, j sched.Job, on []site) {
 		if x.partner != job.None {
 			milli = beside.Half
 		}
-		beside.AddTask(&g.alloc, v.Cluster().NodeOf(x.device), role, cluster.Share{Device: x.device, Milli: milli, Memory: perf.TakenOf(j.Spec())})
+		beside.AddTask(&g.alloc, v.Cluster().NodeOf(x.device), role, cluster.Share{Device: x.device, Milli: milli, Memory: perf.MemoryOf(j.Spec())})
 	}
 }

@@ -9,12 +9,12 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim"
 	"github.com/norn-scheduler/norn/sim/simtest"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 func busy(u float64) *job.Job {
@@ -41,8 +41,8 @@ func near(t *testing.T, what string, got, want float64) {
 	}
 }
 
-// Acceptance 1: with half each U = 0.833 + 0.556; 60/40 gives 1.444 and is chosen; 70/30
-// would give 1.333. Whoever is alone on a GPU keeps it.
+// Acceptance 1: with half each U = 0.833 + 0.556; 60/40 gives 1.444 and is
+// chosen; 70/30 would give 1.333. A job that is alone on a GPU keeps it.
 func TestSurplus(t *testing.T) {
 	l := surplus(1, 1, 0)
 	near(t, "J1", l.GangRate(0), 0.833)
@@ -227,7 +227,7 @@ type pauser struct{ *policy }
 
 func (m *pauser) Decide(v *sched.View, p *sched.Plan) {
 	m.policy.Decide(v, p)
-	if v.Now < 40*time.Second && v.Jobs() == 2 && p.Holding(1) != nil && v.Alloc(1) != nil {
+	if v.Now < 40*time.Second && v.Jobs() == 2 && p.Alloc(1) != nil && v.Alloc(1) != nil {
 		p.Adjust(1, func(a *cluster.Alloc) { a.Shares[0].Throttle = 1000 })
 		m.policy.paused(v, p)
 	}

@@ -1,15 +1,18 @@
 // Package helios is quasi-shortest-service-first (QSSF) of Hu et al.,
-// "Characterization and Prediction of Deep Learning Workloads in Large-Scale GPU
-// Datacenters", SC 2021, section 4.2: what a job will cost is predicted from the
-// jobs that have ended, and the cheapest job goes first. Nobody is preempted, and
-// the first job that does not fit makes everyone behind it wait.
+// "Characterization and Prediction of Deep Learning Workloads in Large-Scale
+// GPU Datacenters", SC 2021, section 4.2. The cost of a job is predicted from
+// the jobs that have ended, and the cheapest job goes first. Nobody is
+// preempted, and the first job that does not fit makes everyone behind it wait.
 //
-// Nouns: the service of a job is GPUs x run time, in GPU-seconds; its rank is the
-// service that is predicted when it begins to wait; the rolling estimate looks at
-// similar jobs of the same user (predict.History); the learnt one comes from
-// gradient-boosted trees over all jobs (predict/boost); a refresh is a moment, a
-// multiple of the refresh time, at which the trees are grown anew and the waiting
-// jobs are ranked again.
+// Nouns:
+//   - The service of a job is GPUs x run time, in GPU-seconds.
+//   - Its rank is the service that is predicted when it begins to wait.
+//   - The rolling estimate looks at similar jobs of the same user
+//     (predict.History).
+//   - The learnt estimate comes from gradient-boosted trees over all jobs
+//     (predict/boost).
+//   - A refresh is a moment, a multiple of the refresh time, at which the trees
+//     are grown anew and the waiting jobs are ranked again.
 package helios
 
 import (
@@ -19,14 +22,14 @@ import (
 	"slices"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/param"
+	"github.com/norn-scheduler/norn/perf/predict"
+	"github.com/norn-scheduler/norn/perf/predict/boost"
 	"github.com/norn-scheduler/norn/place"
-	"github.com/norn-scheduler/norn/predict"
-	"github.com/norn-scheduler/norn/predict/boost"
-	"github.com/norn-scheduler/norn/queue"
+	"github.com/norn-scheduler/norn/policy/kit/queue"
+	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Source is where predictions come from.
@@ -101,15 +104,15 @@ func (c *Config) Policy() (sched.Policy, error) {
 }
 
 type policy struct {
-	cfg     Config
-	learner *learner // shared between pools
-	queue   queue.Queue
-	barred  sched.Barred
-	blocked job.ID
-	ranks   []int64       // of waiting jobs, in GPU-microseconds
-	epoch   time.Duration // of the last decision
-	fresh   []job.ID      // that begin to wait now
-	ranked  []job.ID      // in this decision
+	cfg        Config
+	learner    *learner // shared between pools
+	queue      queue.Queue
+	infeasible sched.Infeasible
+	blocked    job.ID
+	ranks      []int64       // of waiting jobs, in GPU-microseconds
+	epoch      time.Duration // of the last decision
+	fresh      []job.ID      // that begin to wait now
+	ranked     []job.ID      // in this decision
 }
 
 // Divide implements sched.Divider: pools learn from all jobs.
@@ -171,7 +174,7 @@ func (q *policy) follow(v *sched.View, p *sched.Plan) {
 		q.ranks = append(q.ranks, make([]int64, max(256, v.Jobs()-len(q.ranks), len(q.ranks)))...)
 	}
 	q.fresh = q.fresh[:0]
-	for _, id := range q.barred.Reconsider(v) {
+	for _, id := range q.infeasible.Reconsider(v) {
 		q.wait(p, id)
 	}
 	for _, ch := range v.Changes() {
@@ -184,7 +187,7 @@ func (q *policy) follow(v *sched.View, p *sched.Plan) {
 			}
 		case sched.Ended:
 			q.queue.Remove(ch.Job)
-			q.barred.Remove(ch.Job)
+			q.infeasible.Remove(ch.Job)
 			q.fresh = slices.DeleteFunc(q.fresh, func(id job.ID) bool { return id == ch.Job }) // it came and left at once
 		}
 	}
@@ -200,19 +203,18 @@ func (q *policy) follow(v *sched.View, p *sched.Plan) {
 
 // wait notes a job that begins to wait.
 func (q *policy) wait(p *sched.Plan, id job.ID) {
-	q.barred.Remove(id)
-	if !q.barred.Bars(p, id, q.cfg.Place) {
+	q.infeasible.Remove(id)
+	if !q.infeasible.Rejects(p, id, q.cfg.Place) {
 		q.fresh = append(q.fresh, id)
 	}
 }
 
-// add puts a job into the queue by its rank, ties by size. What its wait takes
-// off its rank is counted up to the last refresh, so that the order stays as it
-// is in between.
+// add puts a job into the queue by its rank, ties by size. Its rank is reduced
+// by its wait up to the last refresh, so the order stays as it is in between.
 func (q *policy) add(v *sched.View, p *sched.Plan, j sched.Job) {
 	rank, err := q.rank(v, j)
 	if err != nil {
-		p.Spoil(err)
+		p.Invalidate(err)
 	}
 	q.ranks[j.ID] = rank
 	if q.cfg.Age != unit.Never {

@@ -10,13 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/policy/helios"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim"
 	"github.com/norn-scheduler/norn/sim/simtest"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Sections are those of Hu et al., SC 2021, and of the spec made from it.
@@ -40,10 +40,10 @@ func predicted(key string, at float64, gpus int, run, prediction float64) simtes
 	}}
 }
 
-// TestPriority is the first statement of the acceptance of the spec: predictions
-// of 3600 and 1800 s and four GPUs make a rank of 7920, 20000 and 9000 s and one
-// GPU one of 10100, 600 and 500 s and eight GPUs one of 4080; so the third goes
-// first and the second last.
+// TestPriority is the first statement of the acceptance of the spec.
+// Predictions of 3600 and 1800 s and four GPUs make a rank of 7920. Predictions
+// of 20000 and 9000 s and one GPU make 10100, and 600 and 500 s and eight GPUs
+// make 4080. So the third job goes first and the second last.
 func TestPriority(t *testing.T) {
 	lambda := helios.NewConfig().Lambda
 	cases := []struct {

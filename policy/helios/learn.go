@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/predict"
-	"github.com/norn-scheduler/norn/predict/boost"
+	"github.com/norn-scheduler/norn/perf/predict"
+	"github.com/norn-scheduler/norn/perf/predict/boost"
 	"github.com/norn-scheduler/norn/sched"
 )
 
@@ -70,9 +70,9 @@ func (l *learner) follow(v *sched.View) {
 		if _, ran := j.FirstStart(); !ran {
 			continue // it was cancelled before it began
 		}
-		l.rolling.Observe(j.Spec(), j.Run())
+		l.rolling.Observe(j.Spec(), j.RunTime())
 		if l.cfg.Lambda < 1 {
-			l.rows = append(l.rows, row{l.features(j.Spec()), math.Log1p(j.Run().Seconds())})
+			l.rows = append(l.rows, row{l.features(j.Spec()), math.Log1p(j.RunTime().Seconds())})
 			l.ended++
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/norn-scheduler/norn/clusterspec"
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/internal/shared"
 	"github.com/norn-scheduler/norn/job"
@@ -17,6 +16,7 @@ import (
 	"github.com/norn-scheduler/norn/sim"
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/trace"
+	"github.com/norn-scheduler/norn/trace/clusterspec"
 )
 
 // data is a file of published data.
@@ -123,9 +123,10 @@ func measure(predicted, truth []float64) accuracy {
 	return a
 }
 
-// TestAccuracy measures what docs/estimators.md tells of predictions from history.
-// What is asserted is that they order jobs better than chance (0.5), and well where
-// users are told, and that the blended ones are nearer to the truth in the middle.
+// TestAccuracy measures what docs/estimators.md tells of predictions from
+// history. The test asserts that they order jobs better than chance (0.5), and
+// well if users are known. The blended ones must be nearer to the truth in the
+// middle.
 func TestAccuracy(t *testing.T) {
 	for _, c := range []struct {
 		name, cluster, file string
@@ -149,7 +150,7 @@ func TestAccuracy(t *testing.T) {
 				if !subset.has(r.Job) {
 					continue
 				}
-				truth = append(truth, r.HeldTime.Seconds())
+				truth = append(truth, r.AllocatedTime.Seconds())
 				both, rolling = append(both, a.both[i]), append(rolling, a.rolling[i])
 				if h := r.Job.Hints; h != nil && h.HasRank {
 					rank, group = append(rank, h.Rank), append(group, h.GroupEstimate.Seconds())

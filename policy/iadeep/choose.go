@@ -6,11 +6,11 @@ import (
 	"strings"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/policy/kit/beside"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // spot is a GPU for a job.
@@ -52,7 +52,7 @@ func (n *counts) add(why short) {
 func (f *policy) place(v *sched.View, p *sched.Plan, j sched.Job) {
 	kind := refused{j.Class(), perf.SortOf(j.Spec())}
 	if why, known := f.why[kind]; known {
-		p.Hold(j.ID, why)
+		p.Wait(j.ID, why)
 		return
 	}
 	best, found := f.choose(v, p, j, nil)
@@ -60,7 +60,7 @@ func (f *policy) place(v *sched.View, p *sched.Plan, j sched.Job) {
 		var not counts
 		f.choose(v, p, j, &not)
 		f.why[kind] = not.reason()
-		p.Hold(j.ID, f.why[kind])
+		p.Wait(j.ID, f.why[kind])
 		return
 	}
 	f.start(v, p, j, &best)
@@ -69,7 +69,7 @@ func (f *policy) place(v *sched.View, p *sched.Plan, j sched.Job) {
 // choose is the GPU for a job; found is false when there is none. Given counts, it looks
 // at all nodes and counts why GPUs are passed over.
 func (f *policy) choose(v *sched.View, p *sched.Plan, j sched.Job, not *counts) (best spot, found bool) {
-	c, class, takes := v.Cluster(), v.Class(j.Class()), perf.TakenOf(j.Spec())
+	c, class, takes := v.Cluster(), v.Class(j.Class()), perf.MemoryOf(j.Spec())
 	role := &class.Demand.Roles[0]
 	for _, n := range c.PoolNodes(j.Pool()) {
 		if !c.Usable(n) || c.Node(n).Pooled || class.NoType {
@@ -108,7 +108,7 @@ func kindOf(j sched.Job) string { return perf.SortOf(j.Spec()) }
 // need is the memory that is booked for a job: what it asks for, or else what it tells
 // that it takes, but no more than there is.
 func need(v *sched.View, j sched.Job, d cluster.DeviceID) unit.Bytes {
-	takes := perf.TakenOf(j.Spec())
+	takes := perf.MemoryOf(j.Spec())
 	if all := v.Cluster().Type(v.Cluster().TypeOf(d)).Memory; all > 0 {
 		return min(takes, all)
 	}
@@ -216,7 +216,7 @@ func (f *policy) start(v *sched.View, p *sched.Plan, j sched.Job, s *spot) {
 	f.alloc.Reset()
 	beside.AddTask(&f.alloc, v.Cluster().NodeOf(s.device), role, cluster.Share{Device: s.device, Milli: part, Memory: need(v, j, s.device)})
 	if !beside.Join(p, j.ID, &f.alloc) {
-		p.Hold(j.ID, beside.Because("who has the GPU that it would share cannot be changed now"))
+		p.Wait(j.ID, beside.Because("who has the GPU that it would share cannot be changed now"))
 		return
 	}
 	if len(on) > 0 {

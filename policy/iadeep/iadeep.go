@@ -1,12 +1,17 @@
-// Package iadeep lets training jobs of one GPU share GPUs, chooses with whom by how much
-// they are predicted to slow each other down, which it learns as they run, and then tunes
-// the batch sizes of those who share so that they slow each other down less.
+// Package iadeep lets training jobs of one GPU share GPUs. It chooses jobs to
+// share by the slowdown that it predicts, which it learns as they run. Then it
+// tunes the batch sizes of the jobs on a GPU so that they slow each other down
+// less.
 //
-// Nouns: the interference of a crowd (the jobs on a GPU) is by how much longer all of
-// them together take for the same progress than alone, summed up; the PD of a job is the
-// time that it needs per unit of useful progress over that alone with its own batch,
-// which is one over its speed; a tuning is a series of trials of other batches on one
-// GPU, where nobody else is placed meanwhile; its owner is the job that came last.
+// Nouns:
+//   - A crowd is the set of jobs on a GPU.
+//   - The interference of a crowd is the extra time that its jobs take for the
+//     same progress than alone, summed up.
+//   - The PD of a job is the time per unit of useful progress divided by that
+//     alone with its own batch. It is 1 divided by its speed.
+//   - A tuning is a series of trials of other batches on one GPU, where no
+//     other job is placed meanwhile.
+//   - The owner of a tuning is the job that came last.
 //
 // Source: Geng et al., "Interference-aware Multiplexing for Deep Learning in GPU
 // Clusters: A Middleware Approach", SC 2023, and its published code for what the paper
@@ -19,13 +24,13 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/param"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/policy/kit/beside"
+	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Choice is how a GPU is chosen for a job.
@@ -135,7 +140,7 @@ func (f *policy) Decide(v *sched.View, p *sched.Plan) {
 	clear(f.why)
 	for j := range v.Waiting() { // in order of submission
 		if why := p.Never(j.ID, f.cfg.Place); why.Code != job.NoReason {
-			p.Hold(j.ID, why)
+			p.Wait(j.ID, why)
 			continue
 		}
 		if n, _ := sched.Recall[note](j); j.OutOfMemory() && !n.evicted {
@@ -143,7 +148,7 @@ func (f *policy) Decide(v *sched.View, p *sched.Plan) {
 		}
 		if !shareable(j) || j.OutOfMemory() {
 			p.Start(j.ID, f.cfg.Place)
-			f.close(p.Holding(j.ID))
+			f.close(p.Alloc(j.ID))
 			continue
 		}
 		f.place(v, p, j)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
-	"github.com/norn-scheduler/norn/predict/boost"
+	"github.com/norn-scheduler/norn/perf/predict/boost"
 	"github.com/norn-scheduler/norn/sched"
 )
 

@@ -9,13 +9,13 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim"
 	"github.com/norn-scheduler/norn/sim/simtest"
 	"github.com/norn-scheduler/norn/solve/gp"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Acceptance 1: EFF = 1512/1256 and PD = 1.5 x 2 / EFF, which is one over the speed that

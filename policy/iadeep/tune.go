@@ -5,11 +5,11 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/solve/gp"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // begin begins the tuning of a job that has come to others.

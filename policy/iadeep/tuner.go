@@ -24,8 +24,8 @@ func Candidates(own int, fits func(batch int) bool) []int {
 	return out
 }
 
-// Tuner tries batches of one or two jobs on one GPU. What it does next is a function of
-// the values that it has seen, the sums of PDs of all jobs there.
+// Tuner tries batches of one or two jobs on one GPU. Its next step is a
+// function of the values that it has seen, the sums of PDs of all jobs there.
 type Tuner struct {
 	Batches [][]int // of each job that is tuned: what it may have, in order
 	From    []int   // what they have to begin with

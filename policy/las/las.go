@@ -2,24 +2,24 @@
 // attained service in GPU-time (2D) or in time alone (1D).
 //
 // Source: Gu et al., "Tiresias", NSDI 2019, section 3. Taken literally, the
-// order would make jobs of equal service share the GPUs without end; here the
-// service of running jobs is taken note of once a round, at multiples of the
-// round's length, so that a round bounds how often jobs change places. What a job
-// has held since its start counts from the moment on at which it makes progress:
-// where getting there takes longer than a round, jobs would otherwise change
-// places without getting anywhere.
+// order would make jobs of equal service share the GPUs without end. Here the
+// service of running jobs is read once a round, at multiples of the round's
+// length, so a round bounds how often jobs change places. Service since the
+// start of a job counts only from the moment at which the job makes progress.
+// Otherwise jobs whose start takes longer than a round would change places
+// without making any.
 package las
 
 import (
 	"math/bits"
 	"time"
 
-	"github.com/norn-scheduler/norn/greedy"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/param"
 	"github.com/norn-scheduler/norn/place"
+	"github.com/norn-scheduler/norn/policy/kit/preempt"
+	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Config is the settings of the policy.
@@ -51,7 +51,7 @@ func (c *Config) Policy() (sched.Policy, error) {
 
 type policy struct {
 	cfg Config
-	run greedy.Runner
+	run preempt.Policy
 }
 
 // Decide implements sched.Policy.
@@ -79,8 +79,8 @@ type order struct {
 
 // Key is the service attained at the last beginning of a round, in nanoseconds or,
 // as a number of 128 bits, in thousandths of GPU-nanoseconds.
-func (o order) Key(v *sched.View, j sched.Job, chosen bool) greedy.Key {
-	ran := j.Run()
+func (o order) Key(v *sched.View, j sched.Job, chosen bool) preempt.Key {
+	ran := j.RunTime()
 	if chosen {
 		at := v.Now
 		if o.round > 0 {
@@ -89,14 +89,14 @@ func (o order) Key(v *sched.View, j sched.Job, chosen bool) greedy.Key {
 		if at <= j.Ready() {
 			at = 0 // it has not made any progress yet
 		}
-		ran = j.RunAt(at)
+		ran = j.RunTimeAt(at)
 	}
 	if o.oneD {
-		return greedy.Key{A: int64(ran)}
+		return preempt.Key{A: int64(ran)}
 	}
 	d := j.Spec().Demand
 	high, low := bits.Mul64(uint64(ran), uint64(d.Milli(d.Roles[0].Tasks)))
-	return greedy.Key{A: int64(high), B: int64(low >> 1)}
+	return preempt.Key{A: int64(high), B: int64(low >> 1)}
 }
 
 // Shift is 0: both scales are the same.

@@ -8,11 +8,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/predict"
-	"github.com/norn-scheduler/norn/predict/boost"
+	"github.com/norn-scheduler/norn/perf/predict"
+	"github.com/norn-scheduler/norn/perf/predict/boost"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // The features of a job that run times are predicted from. Users, tenants and names
@@ -76,7 +76,7 @@ func (e *estimator) at(v *sched.View) error {
 	return e.learn(past[max(0, len(past)-e.rows):])
 }
 
-func took(j sched.Job) float64 { return math.Log1p(j.Run().Seconds()) }
+func took(j sched.Job) float64 { return math.Log1p(j.RunTime().Seconds()) }
 
 // learn takes in the jobs that have ended.
 func (e *estimator) learn(past []sched.Job) (err error) {

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/predict/boost"
+	"github.com/norn-scheduler/norn/perf/predict/boost"
 	"github.com/norn-scheduler/norn/sched"
 )
 

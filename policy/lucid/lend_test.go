@@ -9,9 +9,9 @@ import (
 	"github.com/norn-scheduler/norn/sim/simtest"
 )
 
-// burst is a run on five nodes, of which the last is the profiler's: one job holds half
-// of the first node, 13 of 8 GPUs come at once and take 50 s each, and one that needs three whole
-// nodes comes 319 s later.
+// burst is a run on five nodes, of which the last is the profiler's. One job
+// holds half of the first node. Then 13 jobs of 8 GPUs come at once and take 50
+// s each. One that needs three whole nodes comes 319 s later.
 func burst(t *testing.T, at float64, lend int) *simtest.Run {
 	t.Helper()
 	cfg := packing(Never, nil)
@@ -28,9 +28,10 @@ func burst(t *testing.T, at float64, lend int) *simtest.Run {
 	return simtest.Go(t, cfg, append(jobs, simtest.Job{Key: "wide", At: at + 319, GPUs: 24, Run: 100})...)
 }
 
-// Section 2, time-aware scaling: with more than ten jobs that wait to be measured a
-// node is lent at the next ten seconds, and given back at the next hundred at which it
-// is idle, fewer than five wait, and few GPUs are foreseen.
+// Section 2, time-aware scaling: with more than ten jobs that wait to be
+// measured, a node is lent at the next ten seconds. It is given back at the
+// next hundred at which it is idle, fewer than five jobs wait, and few GPUs are
+// foreseen.
 func TestLend(t *testing.T) {
 	run := burst(t, 1, 1)
 	for key, want := range map[string]float64{"j0": 1, "j1": 10, "j2": 51, "j3": 60, "j11": 260, "j12": 301, "wide": 400} {

@@ -1,14 +1,17 @@
-// Package lucid profiles new jobs for a short time on nodes of their own, which most
-// of the short ones do not outlive, orders the others by GPU time predicted from
-// history, and lets two jobs share GPUs where they will hardly disturb each other:
-// Hu et al., "Lucid: A Non-intrusive, Scalable and Interpretable Scheduler for Deep
-// Learning Training Jobs", ASPLOS 2023. Nobody is preempted but at the end of the
-// profiling, or when a pair uses more of its GPUs than its jobs told.
+// Package lucid profiles new jobs for a short time on nodes of their own, which
+// most of the short ones do not outlive. It orders the others by GPU time
+// predicted from history. It lets two jobs share GPUs if they will hardly
+// disturb each other. Source: Hu et al., "Lucid: A Non-intrusive, Scalable and
+// Interpretable Scheduler for Deep Learning Training Jobs", ASPLOS 2023. Nobody
+// is preempted but at the end of the profiling, or when a pair uses more of its
+// GPUs than its jobs told.
 //
-// Nouns: the score of a job is how much it disturbs others (Analyser); its rank is the
-// predicted run time times GPUs, in GPU-seconds; a partner is a running job that has
-// its GPUs for itself; the forecast is the mean number of jobs that will come in each
-// of the next steps of ten minutes.
+// Nouns:
+//   - The score of a job is how much it disturbs others (Analyser).
+//   - Its rank is the predicted run time times GPUs, in GPU-seconds.
+//   - A partner is a running job that has its GPUs for itself.
+//   - The forecast is the mean number of jobs that will come in each of the
+//     next steps of ten minutes.
 //
 // All predictions are functions of the past: of the jobs that ended before the last
 // refresh, and of those that came before the last step.
@@ -21,14 +24,14 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/param"
+	"github.com/norn-scheduler/norn/perf/predict/boost"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/policy/kit/beside"
-	"github.com/norn-scheduler/norn/predict/boost"
+	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/state"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Source is where predicted run times come from.
@@ -43,7 +46,7 @@ const (
 // Names is what counts of the name of a job.
 type Names uint8
 
-// What counts.
+// The criteria.
 const (
 	Alike Names = iota // the group of names that are alike
 	Plain              // the name
@@ -207,7 +210,7 @@ func (l *policy) Divide() sched.Policy {
 // Decide implements sched.Policy.
 func (l *policy) Decide(v *sched.View, p *sched.Plan) {
 	if err := l.ready(v); err != nil {
-		p.Spoil(err)
+		p.Invalidate(err)
 		return
 	}
 	l.reserve(v)
@@ -231,7 +234,7 @@ func (l *policy) Decide(v *sched.View, p *sched.Plan) {
 			continue
 		}
 		if l.cfg.Predict == Learnt && j.Since() == v.Now {
-			p.Hold(w.id, l.waits(j, l.why))
+			p.Wait(w.id, l.waits(j, l.why))
 		}
 		if scores < 0 {
 			l.blocked = w.id
@@ -295,7 +298,7 @@ func (l *policy) line(v *sched.View, p *sched.Plan) {
 	var fresh []waiting
 	for j := range v.Waiting() {
 		if why := p.Never(j.ID, l.cfg.Place); why.Code != job.NoReason {
-			p.Hold(j.ID, why)
+			p.Wait(j.ID, why)
 			continue
 		}
 		w := waiting{j.ID, l.rank(j)}

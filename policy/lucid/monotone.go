@@ -33,10 +33,10 @@ func (s *shape) at(x float64) float64 {
 	return s.add[i]
 }
 
-// pool is the sequence that never falls with the least sum of squared differences to
-// values, each counted by its weight, which must be above 0: pool adjacent violators
-// (Ayer et al., "An Empirical Distribution Function for Sampling with Incomplete
-// Information", 1955).
+// pool is the non-decreasing sequence with the least sum of squared differences
+// to values, each counted by its weight, which must be above 0. The method is
+// pool adjacent violators (Ayer et al., "An Empirical Distribution Function for
+// Sampling with Incomplete Information", 1955).
 func pool(values, weights []float64) []float64 {
 	type block struct {
 		mean, weight float64

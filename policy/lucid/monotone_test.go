@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/predict"
+	"github.com/norn-scheduler/norn/perf/predict"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim/simtest"
 )
@@ -31,8 +31,9 @@ func TestPool(t *testing.T) {
 	}
 }
 
-// What comes of it is, for each, the largest over all beginnings before of the least
-// mean up to any end behind: the known form of the least squares that never fall.
+// The result for each is the largest, over all beginnings before it, of the
+// least mean up to any end behind it: the known form of the least squares that
+// never fall.
 func TestPoolIsLeastSquares(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 8).Draw(t, "values")

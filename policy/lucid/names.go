@@ -6,14 +6,14 @@ import (
 	"math"
 	"slices"
 
-	"github.com/norn-scheduler/norn/predict"
+	"github.com/norn-scheduler/norn/perf/predict"
 )
 
-// Grouping is how names of jobs are put into groups of which the members are alike: the
-// most frequent stand for themselves, the others are grouped with those that begin
-// with the same letter by affinity propagation over their edit distances (section
-// 3.5.3; the letter, and that the most frequent stand for themselves, are those of the published
-// notebook).
+// Grouping puts names of jobs into groups of like members. The most frequent
+// names stand for themselves. The others are grouped with those that begin with
+// the same letter, by affinity propagation over their edit distances (section
+// 3.5.3). The letter, and that the most frequent stand for themselves, are
+// those of the published notebook.
 type grouping struct {
 	usual int // names that stand for themselves
 	most  int // of the others that are grouped, the most frequent; what is rarer stands for itself too

@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/predict"
+	"github.com/norn-scheduler/norn/perf/predict"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim/simtest"
 )

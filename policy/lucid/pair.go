@@ -2,8 +2,8 @@ package lucid
 
 import (
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Score is how much a job disturbs others, and is disturbed by them.
@@ -21,9 +21,10 @@ var scoreNames = [...]string{"tiny", "medium", "jumbo"}
 
 func (s Score) String() string { return scoreNames[s] }
 
-// Analyser tells the score of a job from what was measured of it alone: the part of
-// the time for which its kernels run, and the memory that it takes. Who uses the GPU
-// little but fills it is no good neighbour either.
+// Analyser tells the score of a job from what was measured of it alone: the
+// part of the time for which its kernels run, and the memory that it takes. A
+// job that uses the GPU little but fills its memory is no good neighbour
+// either.
 type Analyser struct {
 	Tiny, Medium float64    // use of the GPU up to which a job has this score, 0 to 1
 	Large        unit.Bytes // memory from which a job is a jumbo, unless it is tiny; 0: never
@@ -69,10 +70,10 @@ func (l Limits) Allow(comes, there Side) bool {
 		comes.Memory+there.Memory < l.Memory && comes.Rank <= l.Ratio*there.Rank
 }
 
-// Curve is the Sharing of jobs of which no pair was measured, by how much of the
-// time their kernels would run together: nobody is slower up to 60 %, 0.92 of the
-// speed is left at 100 %, and 0.57 at 195 %, in straight lines. It
-// is fitted to the 1,388 pairs that the authors measured.
+// Curve is the Sharing of jobs of which no pair was measured, by the part of
+// the time for which their kernels would run together. No job is slower up to
+// 60 %. At 100 % 0.92 of the speed is left, and 0.57 at 195 %, in straight
+// lines. It is fitted to the 1,388 pairs that the authors measured.
 type Curve struct{}
 
 // Beside implements perf.Sharing. A job that tells nothing counts as always busy.

@@ -6,12 +6,12 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/sim"
 	"github.com/norn-scheduler/norn/sim/simtest"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Section 3, "unstable jobs are evicted from packing": two jobs that told of 30 % and 3 GiB

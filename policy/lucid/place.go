@@ -5,10 +5,10 @@ import (
 	"slices"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/policy/kit/beside"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/state"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // reserve finds the nodes of the profiler: its own, and those that are lent to it.
@@ -154,7 +154,7 @@ func (l *policy) start(v *sched.View, p *sched.Plan, j sched.Job) bool {
 		return anywhere()
 	}
 	l.why = beside.Because("the free GPUs are kept for measuring new jobs")
-	p.Hold(j.ID, l.why)
+	p.Wait(j.ID, l.why)
 	return false
 }
 
@@ -165,7 +165,7 @@ func (l *policy) look(v *sched.View, p *sched.Plan) {
 		return
 	}
 	for j := range v.Running() {
-		if a := p.Holding(j.ID); a != nil && !l.inside(a) {
+		if a := p.Alloc(j.ID); a != nil && !l.inside(a) {
 			l.busy[j.Pool()] = true
 		}
 	}

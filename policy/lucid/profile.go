@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/policy/kit/beside"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // measured tells whether a running job is being measured, and until when at most.
@@ -30,8 +30,8 @@ func (l *policy) short(j sched.Job) bool {
 	return beside.Plain(j) && j.GPUs() <= l.cfg.ProfileGPUs && j.Spec().Stop != job.Pinned
 }
 
-// release ends the measurements that have taken their time. Who was measured may
-// start elsewhere at once.
+// release ends the measurements that have taken their time. A job that was
+// measured may start elsewhere at once.
 func (l *policy) release(v *sched.View, p *sched.Plan) {
 	l.queue = l.queue[:0]
 	for j := range v.Running() {
@@ -72,7 +72,7 @@ func (l *policy) measure(v *sched.View, p *sched.Plan, fresh []waiting) {
 			continue
 		}
 		blocked[pool] = true
-		p.Hold(w.id, beside.Because("it waits to be measured, and the GPUs for that are taken"))
+		p.Wait(w.id, beside.Because("it waits to be measured, and the GPUs for that are taken"))
 	}
 	l.giveBack(v, p, left)
 }

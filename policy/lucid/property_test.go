@@ -7,9 +7,10 @@ import (
 	"github.com/norn-scheduler/norn/sim/simtest"
 )
 
-// TestPacked runs the policy over random worlds in which jobs tell what they use and
-// disturb each other, with a profiler and without, with nodes that are lent to it,
-// with predictions that change often, and with pairs that are taken apart.
+// TestPacked runs the policy over random worlds in which jobs tell what they
+// use and disturb each other. It runs with a profiler and without, with nodes
+// that are lent to it, with predictions that change often, and with pairs that
+// are taken apart.
 func TestPacked(t *testing.T) {
 	for name, set := range map[string]map[string]string{
 		"defaults": nil,

@@ -6,10 +6,10 @@ import (
 	"slices"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/policy/kit/beside"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // side is a job as one of a pair; ok is false when it should not share: nothing was
@@ -107,7 +107,7 @@ func (l *policy) join(j sched.Job, host *cluster.Alloc) {
 // restore gives a job that has become alone the other half of its GPUs.
 func (l *policy) restore(p *sched.Plan, id job.ID) {
 	others := func(s cluster.Share) bool { return len(p.On(s.Device)) != 1 }
-	if a := p.Holding(id); a != nil && !slices.ContainsFunc(a.Shares, others) {
+	if a := p.Alloc(id); a != nil && !slices.ContainsFunc(a.Shares, others) {
 		beside.GiveEach(p, id, beside.Whole)
 	}
 }

@@ -8,16 +8,16 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/place"
+	"github.com/norn-scheduler/norn/policy/kit/quota"
 	"github.com/norn-scheduler/norn/policy/maxmin"
-	"github.com/norn-scheduler/norn/policy/share"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim"
 	"github.com/norn-scheduler/norn/sim/simtest"
 	"github.com/norn-scheduler/norn/tenant"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 func config(change func(*maxmin.Config)) func() (sched.Policy, error) {
@@ -30,14 +30,14 @@ func config(change func(*maxmin.Config)) func() (sched.Policy, error) {
 	}
 }
 
-// quota is one tenant below the root.
-type quota struct {
+// entitlement is one tenant below the root.
+type entitlement struct {
 	name             string
 	guarantee, limit int
 	weight           float64
 }
 
-func tenants(t rapid.TB, all ...quota) *tenant.Tree {
+func tenants(t rapid.TB, all ...entitlement) *tenant.Tree {
 	t.Helper()
 	tree := tenant.NewTree(0)
 	for _, q := range all {
@@ -86,14 +86,14 @@ func holding(run *simtest.Run, until float64) map[string]int {
 func TestAgainstWater(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		gpus := rapid.IntRange(1, 16).Draw(t, "gpus")
-		basis := rapid.SampledFrom([]share.Basis{share.Borrowed, share.All}).Draw(t, "basis")
+		basis := rapid.SampledFrom([]quota.Basis{quota.Borrowed, quota.All}).Draw(t, "basis")
 		late := rapid.Bool().Draw(t, "late")
-		var all []quota
-		var parts []share.Part
+		var all []entitlement
+		var parts []quota.Part
 		var jobs []simtest.Job
 		left := gpus
 		for _, name := range []string{"a", "b", "c", "d"}[:rapid.IntRange(1, 4).Draw(t, "tenants")] {
-			q := quota{name: name, guarantee: rapid.IntRange(0, left).Draw(t, "guarantee"), weight: float64(rapid.IntRange(1, 3).Draw(t, "weight"))}
+			q := entitlement{name: name, guarantee: rapid.IntRange(0, left).Draw(t, "guarantee"), weight: float64(rapid.IntRange(1, 3).Draw(t, "weight"))}
 			left -= q.guarantee
 			most := rapid.IntRange(0, 20).Draw(t, "jobs")
 			at := 0.0
@@ -106,14 +106,14 @@ func TestAgainstWater(t *testing.T) {
 				most = min(most, q.limit)
 			}
 			all = append(all, q)
-			parts = append(parts, share.Part{Promise: float64(min(q.guarantee, most)), Cap: float64(most), Weight: q.weight})
+			parts = append(parts, quota.Part{Promise: float64(min(q.guarantee, most)), Cap: float64(most), Weight: q.weight})
 		}
-		share.Divide(parts, float64(gpus), basis)
+		quota.Divide(parts, float64(gpus), basis)
 		run, err := simtest.Try(simtest.Config{
 			Cluster: simtest.Nodes(1, gpus), Tenants: tenants(t, all...),
 			Make: config(func(c *maxmin.Config) {
 				if c.Divide = basis; !late {
-					c.Reclaim = share.Nothing
+					c.Reclaim = quota.Nothing
 				}
 			}),
 		}, jobs...)
@@ -146,8 +146,8 @@ func TestAgainstWater(t *testing.T) {
 
 // level is how well a tenant is served: GPUs (above the guarantee) for each unit
 // of weight.
-func level(q quota, basis share.Basis, held float64) float64 {
-	if basis == share.Borrowed {
+func level(q entitlement, basis quota.Basis, held float64) float64 {
+	if basis == quota.Borrowed {
 		held -= float64(q.guarantee)
 	}
 	return held / q.weight
@@ -159,15 +159,15 @@ func TestBorrowAndReclaim(t *testing.T) {
 	jobs := append(many("b", 8, 0), many("a", 6, 50)...)
 	for _, c := range []struct {
 		what    string
-		reclaim share.Reclaim
+		reclaim quota.Reclaim
 		want    map[string]int
 	}{
-		{"nothing is given back", share.Nothing, map[string]int{"a": 0, "b": 8}},
-		{"up to the guarantee", share.Guarantee, map[string]int{"a": 3, "b": 5}},
-		{"up to the share", share.Share, map[string]int{"a": 5, "b": 3}},
+		{"nothing is given back", quota.Nothing, map[string]int{"a": 0, "b": 8}},
+		{"up to the guarantee", quota.Guarantee, map[string]int{"a": 3, "b": 5}},
+		{"up to the share", quota.Share, map[string]int{"a": 5, "b": 3}},
 	} {
 		run := simtest.Go(t, simtest.Config{
-			Cluster: simtest.Nodes(1, 8), Tenants: tenants(t, quota{"a", 3, 0, 1}, quota{"b", 1, 0, 1}),
+			Cluster: simtest.Nodes(1, 8), Tenants: tenants(t, entitlement{"a", 3, 0, 1}, entitlement{"b", 1, 0, 1}),
 			Make: config(func(cfg *maxmin.Config) { cfg.Reclaim = c.reclaim }),
 		}, jobs...)
 		for who, want := range c.want {
@@ -192,18 +192,19 @@ func TestVictims(t *testing.T) {
 		{Key: "pinned", At: 40, GPUs: 2, Run: 500, Tenant: "b", Spec: func(j *job.Job) { j.Stop = job.Pinned }},
 		{Key: "claim", At: 100, GPUs: 2, Run: 10, Tenant: "a"},
 	}
-	for order, want := range map[share.Victims]string{share.LowestPriority: "old", share.Newest: "urgent", share.LeastService: "urgent"} {
+	for order, want := range map[quota.Victims]string{quota.LowestPriority: "old", quota.Newest: "urgent", quota.LeastService: "urgent"} {
 		run := simtest.Go(t, simtest.Config{
-			Cluster: simtest.Nodes(1, 8), Tenants: tenants(t, quota{"a", 8, 0, 1}),
+			Cluster: simtest.Nodes(1, 8), Tenants: tenants(t, entitlement{"a", 8, 0, 1}),
 			Make: config(func(c *maxmin.Config) { c.Victims = order }),
 		}, borrowers...)
 		if run.Record(want).Preemptions != 1 || run.Preemptions() != 1 || run.Start("claim") != 100 {
 			t.Errorf("order %d: %s was stopped %d times of %d, and the claim starts at %v", order, want, run.Record(want).Preemptions, run.Preemptions(), run.Start("claim"))
 		}
 	}
-	// Whoever asks for all gets all but what is pinned: nothing, as a gang is whole.
+	// A gang that asks for all GPUs could only get those that are not pinned, so it
+	// gets none.
 	borrowers[4].GPUs = 8
-	run := simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(1, 8), Tenants: tenants(t, quota{"a", 8, 0, 1}), Make: config(nil)}, borrowers...)
+	run := simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(1, 8), Tenants: tenants(t, entitlement{"a", 8, 0, 1}), Make: config(nil)}, borrowers...)
 	if run.Record("pinned").Preemptions != 0 || run.Start("claim") < 540 {
 		t.Errorf("the claim starts at %v although a pinned job runs until 540", run.Start("claim"))
 	}
@@ -222,7 +223,7 @@ func TestLeastLoss(t *testing.T) {
 		{Key: "w", At: 2, GPUs: 1, Run: 500, Tenant: "b"}, {Key: "claim", At: 100, GPUs: 4, Run: 10, Tenant: "a"},
 	}
 	run := simtest.Go(t, simtest.Config{
-		Cluster: simtest.Nodes(2, 4), Tenants: tenants(t, quota{"a", 4, 0, 1}),
+		Cluster: simtest.Nodes(2, 4), Tenants: tenants(t, entitlement{"a", 4, 0, 1}),
 		Make: config(func(c *maxmin.Config) { c.Place = place.Consolidated }),
 	}, jobs...)
 	if run.Start("claim") != 100 || run.Record("x").Preemptions != 0 {
@@ -239,7 +240,7 @@ func TestLeastLoss(t *testing.T) {
 func TestShareIsNotTakenForWorse(t *testing.T) {
 	for guarantee, want := range map[int]float64{0: 500, 1: 10} {
 		run := simtest.Go(t, simtest.Config{
-			Cluster: simtest.Nodes(1, 8), Tenants: tenants(t, quota{"a", guarantee, 0, 1}), Make: config(nil),
+			Cluster: simtest.Nodes(1, 8), Tenants: tenants(t, entitlement{"a", guarantee, 0, 1}), Make: config(nil),
 		}, simtest.Job{Key: "gang", GPUs: 8, Run: 500, Tenant: "b"}, simtest.Job{Key: "small", At: 10, GPUs: 1, Run: 5, Tenant: "a"})
 		if got := run.Start("small"); got != want {
 			t.Errorf("guarantee %d: the small job starts at %v, want %v", guarantee, got, want)
@@ -254,7 +255,7 @@ func TestCordoned(t *testing.T) {
 		return eventlog.Event{Time: at * time.Second, Kind: eventlog.NodeSet, Node: 1, Health: h}
 	}
 	run := simtest.Go(t, simtest.Config{
-		Cluster: simtest.Nodes(2, 4), Tenants: tenants(t, quota{"a", 8, 0, 1}), Make: config(nil),
+		Cluster: simtest.Nodes(2, 4), Tenants: tenants(t, entitlement{"a", 8, 0, 1}), Make: config(nil),
 		World: func(c *sim.Config) {
 			c.Script = []eventlog.Event{health(10, cluster.Cordoned), health(60, cluster.Up)}
 		},
@@ -271,7 +272,7 @@ func TestCordoned(t *testing.T) {
 // TestMinRun: a job that has just started is left alone for a while.
 func TestMinRun(t *testing.T) {
 	run := simtest.Go(t, simtest.Config{
-		Cluster: simtest.Nodes(1, 2), Tenants: tenants(t, quota{"a", 2, 0, 1}),
+		Cluster: simtest.Nodes(1, 2), Tenants: tenants(t, entitlement{"a", 2, 0, 1}),
 		Make: config(func(c *maxmin.Config) { c.MinRun = time.Minute }),
 	}, simtest.Job{Key: "b", GPUs: 2, Run: 500, Tenant: "b"}, simtest.Job{Key: "a", At: 10, GPUs: 2, Run: 5, Tenant: "a"})
 	if run.Start("a") != 60 || run.Record("b").Preemptions != 1 {
@@ -282,8 +283,8 @@ func TestMinRun(t *testing.T) {
 // TestReasons: everybody who waits is told why.
 func TestReasons(t *testing.T) {
 	run := simtest.Go(t, simtest.Config{
-		Cluster: simtest.Nodes(1, 8), Tenants: tenants(t, quota{"a", 0, 2, 1}),
-		Make: config(func(c *maxmin.Config) { c.Reclaim = share.Nothing }),
+		Cluster: simtest.Nodes(1, 8), Tenants: tenants(t, entitlement{"a", 0, 2, 1}),
+		Make: config(func(c *maxmin.Config) { c.Reclaim = quota.Nothing }),
 	}, simtest.Job{Key: "a1", GPUs: 2, Run: 100, Tenant: "a"}, simtest.Job{Key: "a2", GPUs: 1, Run: 100, Tenant: "a"},
 		simtest.Job{Key: "a3", GPUs: 3, Run: 100, Tenant: "a"}, simtest.Job{Key: "b1", GPUs: 6, Run: 200, Tenant: "b"},
 		simtest.Job{Key: "b2", At: 1, GPUs: 1, Run: 100, Tenant: "b"})

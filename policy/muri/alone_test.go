@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
@@ -19,7 +20,6 @@ import (
 	"github.com/norn-scheduler/norn/sim"
 	"github.com/norn-scheduler/norn/sim/simtest"
 	"github.com/norn-scheduler/norn/state"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // stages gives a job an iteration of a second, of which it loads for so long and
@@ -52,9 +52,10 @@ type sink func(ev *eventlog.Event, s *state.State)
 // Event implements engine.Sink.
 func (f sink) Event(ev *eventlog.Event, s *state.State) { f(ev, s) }
 
-// Who cannot make room again, loses its work or can go on in one place only shares
-// with nobody: else those that shared with it would be out of place as soon as
-// groups are made anew, while the rest of the GPU is of use to nobody.
+// A job that cannot make room again, loses its work, or can go on in one place
+// only shares with no other job. Otherwise the jobs that shared with it would
+// be out of place as soon as groups are made anew. The rest of the GPU would be
+// of no use.
 func TestOnlyCheckpointsShare(t *testing.T) {
 	for _, stop := range []job.StopMode{job.Pinned, job.Restart, job.Freeze} {
 		run := simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(1, 1), Make: eventful, Shared: true, World: interleaved},
@@ -95,9 +96,9 @@ func TestOthersRunAlone(t *testing.T) {
 	}
 }
 
-// Who shares with a job that has been assigned its part of a GPU and has not begun
-// there is left alone with it: b takes the place of x beside a, when x has saved its
-// work; what comes meanwhile takes nothing from a.
+// A job that shares with one that has been assigned its part of a GPU and has
+// not begun there is left alone with it. Job b takes the place of x beside a,
+// when x has saved its work. Jobs that come meanwhile take nothing from a.
 func TestBesideOneThatHasNotBegun(t *testing.T) {
 	run := simtest.Go(t, simtest.Config{
 		Cluster: simtest.Nodes(1, 1), Shared: true, World: interleaved, Costs: perf.Costs{Base: perf.Cost{Checkpoint: 30 * time.Second}},

@@ -2,9 +2,11 @@ package muri
 
 import (
 	"cmp"
+	"encoding/binary"
 	"slices"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/solve/match"
@@ -19,6 +21,9 @@ type Member struct {
 	Stages    perf.Stages
 	Iteration float64 // alone, seconds
 	Key       float64 // who has less goes first
+
+	Memory unit.Bytes // that it takes of each of its GPUs, as far as it tells
+	Most   unit.Bytes // of the largest GPU that it may have; 0: not known
 }
 
 // Group is jobs that share devices.
@@ -27,8 +32,15 @@ type Group struct {
 	Time    float64 // of an iteration, seconds
 	Key     float64 // that of the member that goes first
 
-	kinds kinds
-	busy  float64 // sum of the stages of all members
+	kinds  kinds
+	busy   float64    // sum of the stages of all members
+	memory unit.Bytes // that they take of each GPU together
+}
+
+// fit tells whether a GPU holds two groups of a class, as far as they tell.
+func fit(a, b *Group) bool {
+	most := a.Members[0].Most
+	return most == 0 || a.memory+b.memory <= most
 }
 
 // Room is the GPUs for those jobs that may run on nothing but some types.
@@ -110,8 +122,8 @@ type Grouping struct {
 	out           []Group
 	rooms         []Room
 
-	// Who was matched with whom among groups of these kinds, which is all that it
-	// hangs on: from one decision to the next most classes stay as they are.
+	// The matching among groups of these kinds, on which alone it depends. Most
+	// classes stay the same from one decision to the next.
 	matched map[string][]int
 	key     []byte
 }
@@ -214,7 +226,7 @@ func emptied(lists [][]Group, n int) [][]Group {
 // alone is the group of one job.
 func (g *Grouping) alone(one []Member) Group {
 	m := &one[0]
-	return Group{Members: one, Time: m.Iteration, Key: m.Key, kinds: kinds{g.kind(m.Stages)}, busy: m.Stages.Sum()}
+	return Group{Members: one, Time: m.Iteration, Key: m.Key, kinds: kinds{g.kind(m.Stages)}, busy: m.Stages.Sum(), memory: m.Memory}
 }
 
 // mostKinds is when kinds are numbered anew.
@@ -261,8 +273,8 @@ func (g *Grouping) round() (merged bool) {
 	return merged
 }
 
-// match finds the pairs of greatest weight among the groups of a class. Who is
-// left alone, or has a mate before it, comes at its own place.
+// match finds the pairs of greatest weight among the groups of a class. A job
+// that is left alone, or has a mate before it, comes at its own place.
 func (g *Grouping) match(class int) {
 	groups, mates := g.classes[class], g.Mates
 	if mates == nil {
@@ -292,6 +304,10 @@ func (g *Grouping) mates(groups []Group) []int {
 		for _, n := range groups[i].kinds {
 			g.key = append(g.key, byte(n), byte(n>>8))
 		}
+		if m := &groups[i].Members[0]; m.Most > 0 {
+			g.key = binary.LittleEndian.AppendUint64(g.key, uint64(groups[i].memory))
+			g.key = binary.LittleEndian.AppendUint64(g.key, uint64(m.Most))
+		}
 	}
 	if mates, ok := g.matched[string(g.key)]; ok {
 		return mates
@@ -299,7 +315,7 @@ func (g *Grouping) mates(groups []Group) []int {
 	g.edges, g.rates = g.edges[:0], g.rates[:0]
 	for v := range groups {
 		for u := range v {
-			if len(groups[u].Members)+len(groups[v].Members) <= g.Most {
+			if len(groups[u].Members)+len(groups[v].Members) <= g.Most && fit(&groups[u], &groups[v]) {
 				g.edges = append(g.edges, match.Edge{U: u, V: v})
 				g.rates = append(g.rates, g.useful(&groups[u], &groups[v]))
 			}
@@ -325,7 +341,7 @@ func (g *Grouping) line() {
 			n := min(g.Most, len(groups))
 			first := groups[0]
 			for i := range groups[1:n] {
-				if other := &groups[1+i]; g.short(&first) {
+				if other := &groups[1+i]; g.short(&first) && fit(&first, other) {
 					first = g.merge(&first, other)
 				} else {
 					g.next[c] = append(g.next[c], *other)
@@ -379,7 +395,7 @@ func (g *Grouping) merge(a, b *Group) Group {
 	k, at := a.kinds.with(b.kinds), len(g.pool)
 	g.pool = append(append(g.pool, a.Members...), b.Members...)
 	return Group{
-		Members: g.pool[at:len(g.pool):len(g.pool)], Time: g.time(k), Key: min(a.Key, b.Key), kinds: k, busy: a.busy + b.busy,
+		Members: g.pool[at:len(g.pool):len(g.pool)], Time: g.time(k), Key: min(a.Key, b.Key), kinds: k, busy: a.busy + b.busy, memory: a.memory + b.memory,
 	}
 }
 

@@ -2,11 +2,14 @@
 // time each is at another resource (loading and CPU work, GPU, network), so that
 // together they take little longer than one.
 //
-// Nouns: the stages of a job are how long an iteration keeps each resource busy
-// (job.Hints.Stages); a group is up to four jobs of equal size that share GPUs; a
-// candidate is a job that would run if only groups of the largest size ran; the
-// key of a job is what orders it: remaining time x GPUs where run times are known
-// (Muri-S), attained service where they are not (Muri-L).
+// Nouns:
+//   - The stages of a job are how long an iteration keeps each resource busy
+//     (job.Hints.Stages).
+//   - A group is up to four jobs of equal size that share GPUs.
+//   - A candidate is a job that would run if only groups of the largest size
+//     ran.
+//   - The key of a job orders it: remaining time x GPUs if run times are known
+//     (Muri-S), and attained service if they are not (Muri-L).
 //
 // Jobs are grouped only as far as GPUs are short, by matching of the greatest
 // interleaving efficiency, and never when that is slower than one after the
@@ -23,13 +26,13 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
-	"github.com/norn-scheduler/norn/dense"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/param"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/place"
+	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/state/dense"
 )
 
 // Config is the settings of the policy.
@@ -156,9 +159,9 @@ func rooms(v *sched.View, candidates []Member) []Room {
 	return out
 }
 
-// gather lists the jobs that may run, in order of priority, and takes those that
-// run off their devices: whoever gets the same again has not noticed. Who shares
-// with a job that is left alone is left alone, too.
+// gather lists the jobs that may run, in order of priority, and takes those
+// that run off their devices: whoever gets the same again has not noticed. A
+// job that shares with one that is left alone is left alone, too.
 func (m *policy) gather(v *sched.View, p *sched.Plan) {
 	m.members = m.members[:0]
 	m.kept.Clear()
@@ -185,7 +188,7 @@ func (m *policy) gather(v *sched.View, p *sched.Plan) {
 func (m *policy) queue(v *sched.View, p *sched.Plan) {
 	for j := range v.Waiting() {
 		if why := p.Never(j.ID, m.cfg.Place); why.Code != job.NoReason {
-			p.Hold(j.ID, why)
+			p.Wait(j.ID, why)
 			continue
 		}
 		m.members = append(m.members, m.member(v, j))
@@ -215,16 +218,33 @@ func alone(v *sched.View, j sched.Job) bool {
 		return true
 	}
 	for t := range cluster.TypeID(c.Types()) {
-		if memory := c.Type(t).Memory; v.Class(j.Class()).Mask.Has(t) && (memory == 0 || memory >= 2*r.GPUMemory) {
+		if memory := c.Type(t).Memory; v.Class(j.Class()).Mask.Has(t) && (memory == 0 || memory >= 2*r.GPUMemory && memory > perf.MemoryOf(j.Spec())) {
 			return false
 		}
 	}
 	return true
 }
 
+// largest is the memory of the largest GPU that a job may have; 0: that of one is not known.
+func largest(v *sched.View, j sched.Job) (most unit.Bytes) {
+	known := true
+	v.Class(j.Class()).EachType(v.Cluster(), func(t cluster.TypeID) bool {
+		memory := v.Cluster().Type(t).Memory
+		most, known = max(most, memory), known && memory > 0
+		return true
+	})
+	if !known {
+		return 0
+	}
+	return most
+}
+
 func (m *policy) member(v *sched.View, j sched.Job) Member {
 	s, iteration := perf.StagesOf(j.Spec())
-	out := Member{Job: j.ID, GPUs: j.GPUs(), Class: j.Class(), Types: v.Class(j.Class()).Mask, Stages: s, Iteration: iteration}
+	out := Member{
+		Job: j.ID, GPUs: j.GPUs(), Class: j.Class(), Types: v.Class(j.Class()).Mask, Stages: s, Iteration: iteration,
+		Memory: perf.MemoryOf(j.Spec()), Most: largest(v, j),
+	}
 	if alone(v, j) {
 		out.Class = -1 - int32(j.ID) // its own
 	}
@@ -233,7 +253,7 @@ func (m *policy) member(v *sched.View, j sched.Job) Member {
 	} else {
 		out.Key = j.Service()
 		if !m.cfg.Known {
-			out.Key = j.Run().Seconds() * float64(j.GPUs())
+			out.Key = j.RunTime().Seconds() * float64(j.GPUs())
 		}
 	}
 	return out
@@ -299,7 +319,7 @@ func (m *policy) fitting(v *sched.View, p *sched.Plan, groups []Group) []Group {
 			if groups = groups[1:]; !m.place(v, p, &g) {
 				continue
 			}
-			if len(g.Members) > 1 && p.Holding(g.Members[1].Job) == nil {
+			if len(g.Members) > 1 && p.Alloc(g.Members[1].Job) == nil {
 				for i := range g.Members[1:] {
 					groups = append(groups, Group{Members: g.Members[1+i : 2+i], Key: g.Members[1+i].Key})
 				}
@@ -318,7 +338,7 @@ func (m *policy) fitting(v *sched.View, p *sched.Plan, groups []Group) []Group {
 // find room beside them.
 func (m *policy) start(v *sched.View, p *sched.Plan, groups []Group) {
 	turn := func(g *Group) int {
-		if v.Home(g.Members[0].Job) != nil {
+		if v.PinnedPlace(g.Members[0].Job) != nil {
 			return 0
 		}
 		return 1
@@ -348,8 +368,8 @@ func (m *policy) start(v *sched.View, p *sched.Plan, groups []Group) {
 		if blocked, ok := m.blocked[m.members[i].Class]; ok {
 			why = blocked
 		}
-		if p.Holding(id) == nil {
-			p.Hold(id, why)
+		if p.Alloc(id) == nil {
+			p.Wait(id, why)
 		}
 	}
 }
@@ -366,7 +386,7 @@ func (m *policy) stay(v *sched.View, p *sched.Plan, g *Group) bool {
 		if !alone(v, v.Job(g.Members[i].Job)) {
 			m.deal(len(g.Members))
 		}
-		if m.free(v, len(g.Members)) {
+		if m.free(v, g) {
 			m.share(p, g)
 			return true
 		}
@@ -384,9 +404,9 @@ func (m *policy) place(v *sched.View, p *sched.Plan, g *Group) bool {
 	if len(g.Members) == 1 {
 		return true
 	}
-	m.alloc.CopyFrom(p.Holding(first))
+	m.alloc.CopyFrom(p.Alloc(first))
 	p.Stop(first, outranked)
-	if m.deal(len(g.Members)); !m.free(v, len(g.Members)) {
+	if m.deal(len(g.Members)); !m.free(v, g) {
 		return p.Start(first, m.cfg.Place)
 	}
 	m.share(p, g)
@@ -400,12 +420,16 @@ func (m *policy) deal(jobs int) {
 	}
 }
 
-// free tells whether so many jobs can each have the alloc.
-func (m *policy) free(v *sched.View, jobs int) bool {
-	c, n := v.Cluster(), unit.Milli(jobs)
+// free tells whether the jobs of a group can each have the alloc, with the GPU memory that
+// they ask for or tell of.
+func (m *policy) free(v *sched.View, g *Group) bool {
+	c, n := v.Cluster(), unit.Milli(len(g.Members))
 	for i := range m.alloc.Shares {
 		s := &m.alloc.Shares[i]
 		if d := s.Device; c.DeviceFree(d) < unit.Milli(s.Milli)*n || c.DeviceMemoryFree(d) < s.Memory*unit.Bytes(n) || c.Broken(d) {
+			return false
+		}
+		if len(g.Members) > 1 && c.Type(c.TypeOf(s.Device)).Memory > 0 && c.DeviceMemoryFree(s.Device) < told(v, g) {
 			return false
 		}
 	}
@@ -426,6 +450,15 @@ func (m *policy) free(v *sched.View, jobs int) bool {
 		}
 	}
 	return true
+}
+
+// told is the memory that the jobs of a group take of each of their GPUs together, as far as
+// they ask for it or tell of it.
+func told(v *sched.View, g *Group) (sum unit.Bytes) {
+	for i := range g.Members {
+		sum += perf.MemoryOf(v.Job(g.Members[i].Job).Spec())
+	}
+	return sum
 }
 
 // share gives the alloc to each member of a group.

@@ -5,10 +5,10 @@ import (
 	"slices"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/policy/kit/beside"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // restore gives those that have become alone on a GPU all of it: services, and offline
@@ -19,7 +19,7 @@ func (f *policy) restore(v *sched.View, p *sched.Plan) {
 			continue
 		}
 		part := func(s cluster.Share) bool { return s.Milli < beside.Whole && len(p.On(s.Device)) == 1 }
-		if a := p.Holding(j.ID); a != nil && slices.ContainsFunc(a.Shares, part) {
+		if a := p.Alloc(j.ID); a != nil && slices.ContainsFunc(a.Shares, part) {
 			beside.Restore(p, j.ID)
 		}
 	}
@@ -39,7 +39,7 @@ func (f *policy) begin(v *sched.View, p *sched.Plan) {
 				continue
 			}
 			if why := p.Never(j.ID, f.cfg.Place); why.Code != job.NoReason {
-				p.Hold(j.ID, why)
+				p.Wait(j.ID, why)
 				continue
 			}
 			switch {
@@ -49,7 +49,7 @@ func (f *policy) begin(v *sched.View, p *sched.Plan) {
 			case pass == 1:
 				refused[j.Class()] = !p.Start(j.ID, f.cfg.Place)
 			}
-			if p.Holding(j.ID) != nil {
+			if p.Alloc(j.ID) != nil {
 				f.predictor.forget(p, j)
 			}
 		}
@@ -60,7 +60,7 @@ func (f *policy) begin(v *sched.View, p *sched.Plan) {
 func (f *policy) clear(v *sched.View, p *sched.Plan, j sched.Job) bool {
 	var last []sched.Job
 	for o := range v.Running() {
-		if a := p.Holding(o.ID); a != nil && o.Pool() == j.Pool() && offline(o) && f.wholly(v, a) {
+		if a := p.Alloc(o.ID); a != nil && o.Pool() == j.Pool() && offline(o) && f.wholly(v, a) {
 			last = append(last, o)
 		}
 	}
@@ -86,7 +86,7 @@ func (f *policy) wholly(v *sched.View, a *cluster.Alloc) bool {
 func (f *policy) explain(v *sched.View, p *sched.Plan) {
 	texts := map[int]string{} // by GPUs, negative for those that take too much memory
 	for j := range v.Waiting() {
-		if !offline(j) || p.Holding(j.ID) != nil || p.Never(j.ID, f.cfg.Place).Code != job.NoReason {
+		if !offline(j) || p.Alloc(j.ID) != nil || p.Never(j.ID, f.cfg.Place).Code != job.NoReason {
 			continue
 		}
 		n := j.GPUs()
@@ -98,7 +98,7 @@ func (f *policy) explain(v *sched.View, p *sched.Plan) {
 			text = f.text(n)
 			texts[n] = text
 		}
-		p.Hold(j.ID, job.Reason{Code: job.Because, Job: job.None, Text: text})
+		p.Wait(j.ID, job.Reason{Code: job.Because, Job: job.None, Text: text})
 	}
 }
 

@@ -5,10 +5,10 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/policy/kit/beside"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Guard is when a GPU takes offline jobs.
@@ -73,7 +73,7 @@ func (f *policy) health(v *sched.View, d cluster.DeviceID, s seat, n note) Healt
 	switch {
 	case !v.Cluster().UsableDevice(d):
 		return Unhealthy
-	case j.Phase() != job.Running || j.Run() < g.Init:
+	case j.Phase() != job.Running || j.RunTime() < g.Init:
 		return Init
 	case n.over:
 		return Overlimit
@@ -177,7 +177,7 @@ func (f *policy) watch(v *sched.View, p *sched.Plan) {
 		if n != was {
 			p.Remember(s.service, &n)
 		}
-		if why != "" && s.offline != job.None && s.others == 0 && p.Holding(s.offline) != nil {
+		if why != "" && s.offline != job.None && s.others == 0 && p.Alloc(s.offline) != nil {
 			p.Stop(s.offline, job.Reason{Code: job.MakesRoom, Job: s.service, Text: "makes room for service " + j.Spec().Key + ": " + why})
 		}
 		if f.health(v, d, s, n) == Healthy && s.others == 0 {
@@ -191,7 +191,7 @@ func (f *policy) freed(v *sched.View) bool {
 	for i := range f.slots {
 		s := &f.slots[i]
 		j := v.Job(s.service)
-		if n, _ := sched.Recall[note](j); n.over || j.Run() == f.cfg.Guard.Init {
+		if n, _ := sched.Recall[note](j); n.over || j.RunTime() == f.cfg.Guard.Init {
 			return true
 		}
 	}
@@ -218,7 +218,7 @@ func (f *policy) turns(v *sched.View, s seat, wanted bool) time.Duration {
 	case !n.over && n.since >= 0 && s.offline != job.None:
 		return after(n.since, g.Slow)
 	case wanted:
-		return after(v.Now-j.Run(), g.Init)
+		return after(v.Now-j.RunTime(), g.Init)
 	}
 	return unit.Never
 }

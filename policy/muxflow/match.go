@@ -6,12 +6,12 @@ import (
 	"slices"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/policy/kit/beside"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/solve/assign"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // slot is a GPU of a service that takes an offline job.
@@ -32,8 +32,8 @@ func (f *policy) slot(v *sched.View, d cluster.DeviceID, service job.ID, n note)
 	out := slot{device: d, service: service, peak: n.most(), bandwidth: bandwidth, share: f.cfg.Shares.Of(n.most()), quota: -1, typ: c.TypeOf(d)}
 	if has := c.Type(c.TypeOf(d)).Memory; has > 0 {
 		out.quota = unit.Bytes(f.cfg.Quota * float64(has))
-		if perf.TakenOf(spec)+out.quota > has { // the service must never run out of it
-			out.quota = max(0, has-perf.TakenOf(spec))
+		if perf.MemoryOf(spec)+out.quota > has { // the service must never run out of it
+			out.quota = max(0, has-perf.MemoryOf(spec))
 		}
 	}
 	return out
@@ -56,7 +56,7 @@ type side struct {
 func sideOf(v *sched.View, j sched.Job) side {
 	c := v.Class(j.Class())
 	use, bandwidth := demand(j.Spec())
-	return side{use, bandwidth, perf.TakenOf(j.Spec()), c.Mask, c.NoType}
+	return side{use, bandwidth, perf.MemoryOf(j.Spec()), c.Mask, c.NoType}
 }
 
 // worth is the predicted speed of an offline job on a slot; 0 where it does not fit.
@@ -113,7 +113,7 @@ func (f *policy) match(v *sched.View, p *sched.Plan) {
 	var singles, gangs []sched.Job
 	for j := range v.Waiting() {
 		switch {
-		case !offline(j) || p.Holding(j.ID) != nil || evicted(p, j) || p.Never(j.ID, f.cfg.Place).Code != job.NoReason:
+		case !offline(j) || p.Alloc(j.ID) != nil || evicted(p, j) || p.Never(j.ID, f.cfg.Place).Code != job.NoReason:
 		case j.Spec().Demand.Roles[0].Tasks == 1:
 			singles = append(singles, j)
 		default:
@@ -160,7 +160,7 @@ func (f *policy) pairUp(v *sched.View, p *sched.Plan, jobs []sched.Job, free []s
 	for g, slots := range deal(free, n) {
 		of, err := Pairs(f.cfg.Match, len(slots), len(dealt[g]), f.worths(v, dealt[g], slots), f.cfg.Least)
 		if err != nil {
-			p.Spoil(err)
+			p.Invalidate(err)
 			return nil
 		}
 		for s, j := range of {
@@ -311,7 +311,7 @@ func (f *policy) move(v *sched.View, p *sched.Plan, jobs []sched.Job, open []slo
 	}
 	of, err := Pairs(Exact, len(open), len(jobs), less, 0)
 	if err != nil {
-		p.Spoil(err)
+		p.Invalidate(err)
 		return
 	}
 	to := slices.Clone(own)
@@ -350,7 +350,7 @@ func (f *policy) move(v *sched.View, p *sched.Plan, jobs []sched.Job, open []slo
 func (f *policy) reshare(v *sched.View, p *sched.Plan, j sched.Job, s *slot) {
 	use, _ := demand(j.Spec())
 	share := int32(f.cfg.Shares.For(s.peak, use, f.cfg.Guard.Use))
-	held := p.Holding(j.ID)
+	held := p.Alloc(j.ID)
 	at := slices.IndexFunc(held.Shares, func(x cluster.Share) bool { return x.Device == s.device })
 	if math.Abs(float64(share-held.Shares[at].Milli)) < float64(f.cfg.Shares.Change) {
 		return

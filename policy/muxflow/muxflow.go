@@ -1,14 +1,19 @@
-// Package muxflow puts offline training jobs beside online services on GPUs that the
-// services use little: each gets a part of the multiprocessors and of the memory that
-// leaves the service what it needs, jobs and GPUs are matched so that the jobs run as
-// fast as can be in all, and a job makes room as soon as its GPU is used too much.
+// Package muxflow puts offline training jobs beside online services on GPUs
+// that the services use little. Each job gets a part of the multiprocessors and
+// of the memory that leaves the service what it needs. Jobs and GPUs are
+// matched so that the sum of the jobs' speeds is largest. A job makes room as
+// soon as its GPU is used too much.
 //
-// Nouns: a service is a job of kind job.Inference, which owns its GPUs; every other
-// job is offline; a slot is a GPU of a service that takes an offline job; a share is
-// the part of the multiprocessors that an offline job may use (Share.Milli), by tenths;
-// the quota is what it may use of the memory (Share.Memory); use is the part of the
-// multiprocessors that is busy, 0 to 1; a worth is the predicted speed of a job on a
-// slot, relative to alone; a round is when all are matched anew.
+// Nouns:
+//   - A service is a job of kind job.Inference, which owns its GPUs; every
+//     other job is offline.
+//   - A slot is a GPU of a service that takes an offline job.
+//   - A share is the part of the multiprocessors that an offline job may use
+//     (Share.Milli), by tenths.
+//   - The quota is what it may use of the memory (Share.Memory).
+//   - Use is the part of the multiprocessors that is busy, 0 to 1.
+//   - A worth is the predicted speed of a job on a slot, relative to alone.
+//   - A round is the moment at which all are matched anew.
 //
 // Source: "MuxFlow: Efficient and Safe GPU Sharing in Large-Scale Production Deep
 // Learning Clusters", arXiv 2303.13803, 2023. Its abstract alone was at hand: the
@@ -20,12 +25,12 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/param"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/policy/kit/beside"
+	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Matching is how offline jobs and slots are paired.
@@ -139,7 +144,7 @@ type seat struct {
 // Decide implements sched.Policy.
 func (f *policy) Decide(v *sched.View, p *sched.Plan) {
 	if err := f.predictor.ready(v, f.cfg.Worths); err != nil {
-		p.Spoil(err)
+		p.Invalidate(err)
 		return
 	}
 	f.on = p.On

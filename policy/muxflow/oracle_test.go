@@ -134,9 +134,9 @@ func (o *oracle) run(t *testing.T, span time.Duration, how muxflow.Matching, ane
 	return work
 }
 
-// What matching can gain over the best GPU job by job with half of it for each, if nothing
-// else counts: speeds are known, everybody is matched anew every quarter of an hour, and
-// moving costs nothing.
+// The gain of matching over the best GPU job by job with half of it for each,
+// if nothing else counts: speeds are known, everybody is matched anew every
+// quarter of an hour, and moving costs nothing.
 func TestOracle(t *testing.T) {
 	const gpus, span = 48, 30 * time.Hour
 	for _, load := range []float64{1.2, 2} {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
@@ -15,7 +16,6 @@ import (
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/trace"
 	"github.com/norn-scheduler/norn/trace/gen"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // outcome is what came of a run until a moment.
@@ -163,11 +163,11 @@ func (o *outcome) add(x outcome, part float64) {
 	o.evictions, o.shared = o.evictions+x.evictions, o.shared+x.shared
 }
 
-// Acceptance 6, on 48 GPUs over a day and a quarter (services use 26 % of their GPUs on
-// average, as drivers tell it), three seeds: how much GPUs are in use, how often services
-// are slow, and what offline jobs get done against the best GPU job by job with half of it
-// for each. Twice as many ask as there are GPUs: where nobody waits there is nobody to
-// choose (TestOracle).
+// Acceptance 6, on 48 GPUs over a day and a quarter (services use 26 % of their
+// GPUs on average, as drivers tell it), three seeds. It compares the use of
+// GPUs, how often services are slow, and the work of offline jobs with the best
+// GPU job by job with half of it for each. Twice as many ask as there are GPUs:
+// where nobody waits there is nobody to choose (TestOracle).
 func TestRelative(t *testing.T) {
 	const gpus, span, load = 48, 30 * time.Hour, 2
 	var matched, greedy outcome

@@ -20,11 +20,11 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/param"
 	"github.com/norn-scheduler/norn/place"
+	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Config is the settings of the policy.
@@ -71,7 +71,7 @@ func (o *policy) Decide(v *sched.View, p *sched.Plan) {
 			c := j.Reason().Code
 			again := v.NodesChanged() && j.Reason().Never() && p.Never(j.ID, o.cfg.Place).Code == job.NoReason
 			if c == job.NoReason || c > job.Because || again {
-				p.Hold(j.ID, job.Reason{Code: job.NotYet, At: (v.Now/o.cfg.Interval + 1) * o.cfg.Interval, Job: job.None})
+				p.Wait(j.ID, job.Reason{Code: job.NotYet, At: (v.Now/o.cfg.Interval + 1) * o.cfg.Interval, Job: job.None})
 			}
 		}
 		return

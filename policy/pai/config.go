@@ -1,7 +1,8 @@
 // Package pai is the scheduler of Weng et al., "MLaaS in the Wild: Workload
-// Analysis and Scheduling in Large-Scale Heterogeneous GPU Clusters", NSDI 2022:
-// jobs that are predicted to be short go first, whoever fits goes ahead, and
-// machines with high-end GPUs are kept for tasks that need many GPUs.
+// Analysis and Scheduling in Large-Scale Heterogeneous GPU Clusters", NSDI
+// 2022. Jobs that are predicted to be short go first, any job that fits goes
+// ahead, and machines with high-end GPUs are kept for tasks that need many
+// GPUs.
 //
 // Nouns: an instance is a task of a gang, which may ask for a part of a GPU; a
 // gang starts as a whole, anywhere. A group is the recurrence key of a job: jobs
@@ -15,8 +16,8 @@ package pai
 import (
 	"math"
 
-	"github.com/norn-scheduler/norn/param"
 	"github.com/norn-scheduler/norn/place"
+	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
 )
 

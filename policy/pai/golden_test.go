@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/norn-scheduler/norn/clusterspec"
+	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/internal/shared"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/run"
 	"github.com/norn-scheduler/norn/trace"
+	"github.com/norn-scheduler/norn/trace/clusterspec"
 )
 
 // Section 2 of the spec, pai-sjf and FIFO: on one big node the policy starts and
@@ -27,8 +27,8 @@ func TestPublished(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		x := run.Experiment{Spec: spec, Seed: 1}
-		o, err := x.Run(context.Background(), run.Choice{Policy: "pai", Settings: []run.Setting{{Name: "by", Value: by}}}, r)
+		x := experiment.Experiment{Spec: spec, Seed: 1}
+		o, err := x.Run(context.Background(), experiment.Choice{Policy: "pai", Settings: []experiment.Setting{{Name: "by", Value: by}}}, r)
 		r.Close()
 		if err != nil {
 			t.Fatal(err)

@@ -4,9 +4,9 @@ import (
 	"math"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // means is the mean run time of the jobs that have ended well, of each user,
@@ -39,7 +39,7 @@ func (m *means) learn(v *sched.View) {
 	ended := v.Ended()
 	for ; m.seen < len(ended); m.seen++ {
 		if j := v.Job(ended[m.seen]); j.Phase() == job.Done {
-			m.observe(j.Spec(), j.Run())
+			m.observe(j.Spec(), j.RunTime())
 		}
 	}
 }

@@ -4,21 +4,21 @@ import (
 	"math"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/queue"
+	"github.com/norn-scheduler/norn/policy/kit/queue"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 type policy struct {
-	cfg     Config
-	queue   queue.Queue // by class and role
-	role    []role      // by job
-	barred  sched.Barred
-	means   means
-	high    among
-	rest    among
-	heavies int // heavy jobs in the queue
+	cfg        Config
+	queue      queue.Queue // by class and role
+	role       []role      // by job
+	infeasible sched.Infeasible
+	means      means
+	high       among
+	rest       among
+	heavies    int // heavy jobs in the queue
 }
 
 // unknown is the key of a job of which nothing can be predicted: it goes after
@@ -57,7 +57,7 @@ func (s *policy) startAny(v *sched.View, p *sched.Plan, id job.ID) bool {
 		return p.Start(id, s.high)
 	}
 	if class := v.Class(v.Job(id).Class()); v.Cluster().FreeMilli(class.Pool, s.high.types) >= class.Amount.GPU {
-		p.Hold(id, job.Reason{Code: job.Because, Job: job.None, Text: "the GPUs that are free are kept for heavy jobs, and one of them waits"})
+		p.Wait(id, job.Reason{Code: job.Because, Job: job.None, Text: "the GPUs that are free are kept for heavy jobs, and one of them waits"})
 	}
 	return false
 }
@@ -70,7 +70,7 @@ func (s *policy) follow(v *sched.View, p *sched.Plan) {
 	s.means.learn(v)
 	if v.NodesChanged() {
 		s.divide(v.Cluster())
-		s.barred.Reconsider(v)
+		s.infeasible.Reconsider(v)
 		for j := range v.Waiting() {
 			s.add(v, p, j)
 		}
@@ -85,17 +85,17 @@ func (s *policy) follow(v *sched.View, p *sched.Plan) {
 			}
 		case sched.Ended:
 			s.remove(ch.Job)
-			s.barred.Remove(ch.Job)
+			s.infeasible.Remove(ch.Job)
 		}
 	}
 }
 
 func (s *policy) add(v *sched.View, p *sched.Plan, j sched.Job) {
 	s.remove(j.ID)
-	if s.barred.Bars(p, j.ID, s.cfg.Place) {
+	if s.infeasible.Rejects(p, j.ID, s.cfg.Place) {
 		return
 	}
-	s.barred.Remove(j.ID)
+	s.infeasible.Remove(j.ID)
 	r := s.roleOf(p, j)
 	s.role[j.ID] = r
 	if r == heavy {

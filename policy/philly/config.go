@@ -19,7 +19,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/norn-scheduler/norn/param"
+	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
 )
 

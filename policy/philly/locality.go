@@ -2,9 +2,9 @@ package philly
 
 import (
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/place"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // where is the strategy of each level.

@@ -11,11 +11,11 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim/simtest"
 	"github.com/norn-scheduler/norn/tenant"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // naive is the policy written down without any memory: at each decision it looks
@@ -89,7 +89,7 @@ func (n *naive) asks(v *sched.View, p *sched.Plan, s *shares, j sched.Job) (asks
 	noted, _ := sched.Recall[note](j)
 	a := asks{Job: j, failed: noted.failed, opens: true}
 	if v.Class(j.Class()).Amount.GPU > s.most(v, j.Tenant(), n.cfg.Lend) || p.Never(j.ID, where[n.cfg.Last]).Code != job.NoReason {
-		p.Hold(j.ID, job.Reason{Code: job.Impossible, Job: job.None})
+		p.Wait(j.ID, job.Reason{Code: job.Impossible, Job: job.None})
 		return a, false
 	}
 	if began := noted.began; began >= 0 {
@@ -130,7 +130,7 @@ func (n *naive) try(v *sched.View, p *sched.Plan, s *shares, a asks) bool {
 		}
 		n.refused[key] = why
 	}
-	p.Hold(a.ID, why)
+	p.Wait(a.ID, why)
 	if why.Fragmentation() && a.opens {
 		p.Remember(a.ID, &note{a.failed, v.Now})
 		n.wake = min(n.wake, v.Now+n.cfg.Acquire+n.cfg.Backoff)
@@ -171,7 +171,7 @@ func (n *naive) reclaim(v *sched.View, p *sched.Plan, s *shares, a asks) bool {
 	n.vain = false
 	var jobs []sched.Job
 	for j := range v.Running() {
-		if j.Tenant() != a.Tenant() && s.over(v, j.Tenant()) && j.Spec().Stop != job.Pinned && j.Held() > 0 && p.Holding(j.ID) != nil {
+		if j.Tenant() != a.Tenant() && s.over(v, j.Tenant()) && j.Spec().Stop != job.Pinned && j.Allocated() > 0 && p.Alloc(j.ID) != nil {
 			jobs = append(jobs, j)
 		}
 	}
@@ -182,7 +182,7 @@ func (n *naive) reclaim(v *sched.View, p *sched.Plan, s *shares, a asks) bool {
 		for _, j := range jobs {
 			if t := j.Tenant(); len(gone) < most && s.used(v, t)-held[t] > s.quota[t] {
 				gone = append(gone, j)
-				held[t] += j.Held()
+				held[t] += j.Allocated()
 			}
 		}
 		why := job.Reason{Code: job.Reclaimed, Job: a.ID}
@@ -198,7 +198,7 @@ func (n *naive) reclaim(v *sched.View, p *sched.Plan, s *shares, a asks) bool {
 			if n.vain = !p.Start(a.ID, where[a.level]); n.vain {
 				return false
 			}
-			on := fmt.Sprint(p.Holding(a.ID).Shares)
+			on := fmt.Sprint(p.Alloc(a.ID).Shares)
 			for _, j := range gone { // whoever can have the same again stays
 				if !slices.ContainsFunc(v.Alloc(j.ID).Shares, func(x cluster.Share) bool { return strings.Contains(on, fmt.Sprintf("{%d ", x.Device)) }) {
 					p.StartOn(j.ID, v.Alloc(j.ID))
@@ -211,7 +211,7 @@ func (n *naive) reclaim(v *sched.View, p *sched.Plan, s *shares, a asks) bool {
 			continue
 		}
 		for _, id := range needed {
-			s.plan(v, v.Job(id).Tenant(), -v.Job(id).Held())
+			s.plan(v, v.Job(id).Tenant(), -v.Job(id).Allocated())
 		}
 		return true
 	}

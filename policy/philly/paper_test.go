@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/norn-scheduler/norn/cluster"
-	"github.com/norn-scheduler/norn/clusterspec"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/policy/philly"
@@ -14,7 +14,7 @@ import (
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim/simtest"
 	"github.com/norn-scheduler/norn/tenant"
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/trace/clusterspec"
 )
 
 func config(change func(*philly.Config)) func() (sched.Policy, error) {

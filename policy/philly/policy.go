@@ -4,12 +4,12 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
-	"github.com/norn-scheduler/norn/dense"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/queue"
+	"github.com/norn-scheduler/norn/policy/kit/queue"
 	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/state/dense"
 	"github.com/norn-scheduler/norn/tenant"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 type policy struct {
@@ -76,7 +76,7 @@ func (s *policy) follow(v *sched.View, p *sched.Plan, newQuotas bool) {
 	}
 	for id, due := expired(&s.reopening, v.Now); due; id, due = expired(&s.reopening, v.Now) {
 		j := v.Job(id)
-		p.Hold(id, s.shares.refused(v, j)) // unless it is refused for locality again
+		p.Wait(id, s.shares.refused(v, j)) // unless it is refused for locality again
 		s.wait(v, p, j)
 	}
 }
@@ -127,7 +127,7 @@ func (s *policy) serve(v *sched.View, p *sched.Plan, t tenant.ID) bool {
 		case started:
 			return queue.Stop
 		case k.refused == s.round:
-			p.Hold(id, k.why)
+			p.Wait(id, k.why)
 		case s.try(v, p, id, k):
 			started = true
 			return queue.Took
@@ -175,7 +175,7 @@ func (s *policy) try(v *sched.View, p *sched.Plan, id job.ID, k *kind) bool {
 	if k.apart = k.why.Fragmentation(); !k.apart {
 		k.why = s.shares.refused(v, j)
 	}
-	p.Hold(id, k.why)
+	p.Wait(id, k.why)
 	return false
 }
 

@@ -8,12 +8,12 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/policy/philly"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim/simtest"
 	"github.com/norn-scheduler/norn/tenant"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // watched checks after each decision what the policy promises where locality does
@@ -39,13 +39,13 @@ func (w *watched) Decide(v *sched.View, p *sched.Plan) {
 		case op.Was != nil && op.Now == nil:
 			w.used[t] -= op.Was.Milli()
 			if w.before[t] <= v.Tenants().At(t).Guarantee {
-				p.Spoil(fmt.Errorf("job %s was preempted although its VC held no more than its quota", v.Job(op.Job).Spec().Key))
+				p.Invalidate(fmt.Errorf("job %s was preempted although its VC held no more than its quota", v.Job(op.Job).Spec().Key))
 			}
 		}
 	}
 	for j := range v.Waiting() {
-		if err := w.broken(v, p, j); err != nil && p.Holding(j.ID) == nil {
-			p.Spoil(err)
+		if err := w.broken(v, p, j); err != nil && p.Alloc(j.ID) == nil {
+			p.Invalidate(err)
 		}
 	}
 }
@@ -77,8 +77,8 @@ func (w *watched) broken(v *sched.View, p *sched.Plan, j sched.Job) error {
 // movable is the GPUs of the jobs of a VC that ran before and may be stopped.
 func movable(v *sched.View, p *sched.Plan, vc tenant.ID) (sum unit.Milli) {
 	for j := range v.Running() {
-		if j.Tenant() == vc && j.Spec().Stop != job.Pinned && p.Holding(j.ID) != nil {
-			sum += j.Held()
+		if j.Tenant() == vc && j.Spec().Stop != job.Pinned && p.Alloc(j.ID) != nil {
+			sum += j.Allocated()
 		}
 	}
 	return sum
@@ -90,9 +90,9 @@ func (w *watched) Why(v *sched.View, id job.ID) job.Reason {
 	return w.Policy.(sched.Explainer).Why(v, id)
 }
 
-// TestPromises checks on random histories that no job waits while enough GPUs are
-// free (work is conserved), that a VC below its quota gets back what others
-// borrow (guarantees are reclaimable), and that nobody at or below its quota is
+// TestPromises checks random histories. No job waits while enough GPUs are free
+// (work is conserved). A VC below its quota gets back what others borrow
+// (guarantees are reclaimable). No job of a VC at or below its quota is
 // preempted. All quotas are guaranteed, and sum up to the cluster.
 func TestPromises(t *testing.T) {
 	for _, at := range []float64{0, 0.9} {

@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/tenant"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // borrowed is what VCs hold above their quotas, as a decision finds it. In the
@@ -63,9 +63,9 @@ func (s *policy) reclaim(v *sched.View, p *sched.Plan, j sched.Job, k *kind) boo
 	s.makesRoom(v, p, j, k, fewest) // leaves where in b.taken
 	need := v.Class(k.class).Amount
 	for _, w := range b.victims[:fewest] {
-		if b.inTheWay(p.Holding(w.id), need) {
+		if b.inTheWay(p.Alloc(w.id), need) {
 			p.Stop(w.id, job.Reason{Code: job.Reclaimed, Job: j.ID})
-			s.shares.plan(v, w.vc, -v.Job(w.id).Held())
+			s.shares.plan(v, w.vc, -v.Job(w.id).Allocated())
 			s.vcs[w.vc].running.Remove(s.local(v.Job(w.id)))
 		}
 	}
@@ -85,14 +85,14 @@ func (s *policy) findVictims(v *sched.View, p *sched.Plan) {
 		from := len(b.victims)
 		for local := range c.running.All() {
 			j := v.Job(c.jobs[local])
-			if j.Running() && j.Held() > 0 && j.Spec().Stop != job.Pinned && p.Holding(j.ID) != nil {
+			if j.Running() && j.Allocated() > 0 && j.Spec().Stop != job.Pinned && p.Alloc(j.ID) != nil {
 				b.victims = append(b.victims, victim{j.ID, t, j.Since()})
 			}
 		}
 		slices.SortFunc(b.victims[from:], newest)
 		keep := from
 		for over := s.shares.used(v, t) - s.shares.quota[t]; keep < len(b.victims) && over > 0; keep++ {
-			over -= v.Job(b.victims[keep].id).Held()
+			over -= v.Job(b.victims[keep].id).Allocated()
 		}
 		b.victims = b.victims[:keep]
 	}
@@ -111,7 +111,7 @@ func (s *policy) fewest(v *sched.View, p *sched.Plan, j sched.Job, k *kind) int 
 	short := class.Amount.GPU - room(v.Cluster(), class.Pool, class.Mask, class.Demand)
 	least, held := 0, unit.Milli(0) // before anything is tried, they must hold enough
 	for ; least < most && held < short; least++ {
-		held += v.Job(s.borrowed.victims[least].id).Held()
+		held += v.Job(s.borrowed.victims[least].id).Allocated()
 	}
 	if held < short || !s.makesRoom(v, p, j, k, most) {
 		return 0
@@ -138,7 +138,7 @@ func (s *policy) makesRoom(v *sched.View, p *sched.Plan, j sched.Job, k *kind, n
 			return false
 		}
 		if fits = p.Start(j.ID, k.where); fits {
-			s.borrowed.taken.CopyFrom(p.Holding(j.ID))
+			s.borrowed.taken.CopyFrom(p.Alloc(j.ID))
 		} else {
 			k.why = p.Why()
 		}

@@ -3,12 +3,12 @@ package philly
 import (
 	"time"
 
-	"github.com/norn-scheduler/norn/dense"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/place"
-	"github.com/norn-scheduler/norn/queue"
+	"github.com/norn-scheduler/norn/policy/kit/queue"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/state/dense"
 )
 
 // vc is a virtual cluster: its jobs, under numbers of its own.
@@ -115,11 +115,11 @@ func (s *policy) wait(v *sched.View, p *sched.Plan, j sched.Job) {
 	s.withdraw(j)
 	s.vcs[j.Tenant()].running.Remove(s.local(j))
 	if most := s.shares.most(v, j.Tenant(), s.cfg.Lend); v.Class(j.Class()).Amount.GPU > most {
-		p.Hold(j.ID, job.Reason{Code: job.OverLimit, Need: int32(j.GPUs()), Have: gpus(most), Job: job.None})
+		p.Wait(j.ID, job.Reason{Code: job.OverLimit, Need: int32(j.GPUs()), Have: gpus(most), Job: job.None})
 		return
 	}
 	if why := p.Never(j.ID, where[s.cfg.Last]); why.Code != job.NoReason {
-		p.Hold(j.ID, why)
+		p.Wait(j.ID, why)
 		return
 	}
 	r := &s.jobs[j.ID]

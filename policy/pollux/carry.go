@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // carryOut plans the difference: whose row is the same keeps its GPUs, the others
@@ -16,10 +16,10 @@ func (r *round) carryOut(m Matrix) {
 		c := &r.claims[i]
 		row := m.Row(i)
 		same := len(row) > 0 && slices.Equal(row, r.now.Row(i))
-		if same && r.p.Holding(c.j.ID) != nil {
+		if same && r.p.Alloc(c.j.ID) != nil {
 			continue
 		}
-		if r.p.Holding(c.j.ID) != nil {
+		if r.p.Alloc(c.j.ID) != nil {
 			r.p.Stop(c.j.ID, r.why(row))
 		}
 		if len(row) > 0 {
@@ -64,11 +64,11 @@ func (r *round) hold(c *claimant) {
 			r.whys[c.j.Class()] = why
 		}
 		if why.Code != job.NoReason {
-			r.p.Hold(c.j.ID, why)
+			r.p.Wait(c.j.ID, why)
 			return
 		}
 	}
-	r.p.Hold(c.j.ID, job.Reason{Code: job.Because, Job: job.None, Text: "other jobs gain more from the GPUs; divided anew at " + unit.Human(r.o.next(r.v))})
+	r.p.Wait(c.j.ID, job.Reason{Code: job.Because, Job: job.None, Text: "other jobs gain more from the GPUs; divided anew at " + unit.Human(r.o.next(r.v))})
 }
 
 // find finds free devices for a row.

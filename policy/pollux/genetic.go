@@ -314,8 +314,8 @@ func (g *genetic) merge(m *Matrix) {
 	g.scratch, *m = *m, out
 }
 
-// repair appends to out what of a Matrix may be. Who comes first in the order of
-// jobs goes first, on each node.
+// repair appends to out what of a Matrix may be. The first in the order of jobs
+// goes first, on each node.
 func (g *genetic) repair(out, m Matrix) Matrix {
 	p := g.p
 	copy(p.rooms, p.Nodes)

@@ -1,12 +1,14 @@
-// Package pollux divides GPUs among jobs that choose their own batch sizes: for the
-// best goodput of all, which is throughput times what an example is worth to the
-// training, against that with a fair share, and less for who is restarted again and
-// again.
+// Package pollux divides GPUs among jobs that choose their own batch sizes, for
+// the best goodput of all. Goodput is throughput times what an example is worth
+// to the training. It counts relative to that with a fair share, and less for
+// jobs that are restarted again and again.
 //
-// Nouns: a replica is a task of an elastic job; the goodput of a job is fitted to what
-// it has reported of its iterations (perf.Fit), at the batch size that is best for what
-// it would have; a Matrix says how many replicas each job has on each node; a Search is
-// a genetic algorithm over such matrices.
+// Nouns:
+//   - A replica is a task of an elastic job.
+//   - The goodput of a job is fitted to what it has reported of its iterations
+//     (perf.Fit), at the batch size that is best for its allocation.
+//   - A Matrix says how many replicas each job has on each node.
+//   - A Search is a genetic algorithm over such matrices.
 //
 // Source: Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized
 // Deep Learning", OSDI 2021; operators and constants of the search are those of its
@@ -19,11 +21,11 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/param"
 	"github.com/norn-scheduler/norn/place"
+	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Config is the settings of the policy.
@@ -141,7 +143,7 @@ func (o *policy) wait(v *sched.View, p *sched.Plan) {
 		c := j.Reason().Code
 		again := v.NodesChanged() && j.Reason().Never() && p.Never(j.ID, o.cfg.Place).Code == job.NoReason
 		if c == job.NoReason || c > job.Because || again {
-			p.Hold(j.ID, job.Reason{Code: job.NotYet, At: o.next(v), Job: job.None})
+			p.Wait(j.ID, job.Reason{Code: job.NotYet, At: o.next(v), Job: job.None})
 		}
 	}
 }

@@ -149,11 +149,11 @@ func TestNote(t *testing.T) {
 	}
 }
 
-// TestInvariants is acceptance 4, on random clusters with elastic jobs, some of which
-// must not be stopped: a job runs on at most twice the GPUs it has run with; who must
-// not be stopped keeps what it has; and a policy that is made anew at random moments
-// decides the same. The checks of simtest see to capacity, and
-// TestSearchProperties to who meets whom on nodes.
+// TestInvariants is acceptance 4, on random clusters with elastic jobs, some of
+// which must not be stopped. A job runs on at most twice the GPUs on which it
+// has run. A job that must not be stopped keeps its devices. A policy that is
+// made anew at random moments decides the same. The checks of simtest see to
+// capacity, and TestSearchProperties to who meets whom on nodes.
 func TestInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var jobs []simtest.Job
@@ -267,7 +267,7 @@ func TestDelayCounts(t *testing.T) {
 	}
 }
 
-// What is believed of a job is the fit to what it reported: at sizes that it has run
+// The belief about a job is the fit to its reports: at sizes that it has run
 // with, within a few per cent of the truth.
 func TestBelief(t *testing.T) {
 	truth := scaling(1000)

@@ -68,9 +68,10 @@ type Claim struct {
 	Can         []bool // which nodes will do; nil: all
 }
 
-// RestartFactor is what a restart leaves of the speedup of a job of an age that was
-// restarted so often, where each costs delay: what is left of its life so far, as if
-// it had always been restarted so often. Times are in seconds.
+// RestartFactor is the part of the speedup that restarts leave to a job of an
+// age that was restarted so often, where each restart costs delay. It is the
+// part of its life so far that would remain if it had always been restarted so
+// often. Times are in seconds.
 func RestartFactor(age float64, restarts int, delay float64) float64 {
 	if age+delay <= 0 {
 		return 1

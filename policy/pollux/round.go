@@ -6,9 +6,9 @@ import (
 	"slices"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // round is one division of the GPUs of a pool.
@@ -62,7 +62,7 @@ func (r *round) gather() {
 		if r.shape(j).apart || j.Spec().Stop == job.Freeze {
 			apart = append(apart, j)
 		} else if why := r.never(j); why.Code != job.NoReason {
-			r.p.Hold(j.ID, why)
+			r.p.Wait(j.ID, why)
 		} else {
 			r.add(j)
 		}
@@ -142,10 +142,11 @@ func shrinks(v *sched.View, j sched.Job) bool {
 	return least < most && !class.NoType && int((d.Milli(least)+999)/1000) <= v.Cluster().TotalGPUs(j.Pool(), class.Mask)
 }
 
-// stays tells whether a running job keeps what it has: one that is apart, that loses
-// its work when it is stopped, or must not be, that has made no progress yet since it was
-// given that (else jobs whose restart takes longer than an interval take turns for ever),
-// that shares its GPUs, or that runs where nobody else may.
+// stays tells whether a running job keeps its devices. That is so if it is
+// apart, loses its work when it is stopped or must not be stopped, or shares
+// its GPUs. It is also so if it runs where no other job may, or has made no
+// progress yet since it got its devices. Otherwise jobs whose restart takes
+// longer than an interval would take turns for ever.
 func (r *round) stays(j sched.Job) bool {
 	a := r.v.Alloc(j.ID)
 	return r.shape(j).apart || j.Ready() >= r.v.Now || a.Milli() != j.Spec().Demand.Milli(int32(a.Tasks(0))) || j.Spec().Stop != job.Checkpoint || j.Phase() != job.Running || j.Profiling() || r.v.Cluster().UsableDevices(a) < len(a.Shares)
@@ -192,7 +193,7 @@ func (r *round) startApart(apart []sched.Job) {
 func (r *round) free(a *cluster.Alloc) bool {
 	c := r.v.Cluster()
 	mark := c.Mark()
-	ok := c.Take(a) == nil
+	ok := c.Allocate(a) == nil
 	c.Undo(mark)
 	return ok
 }
@@ -222,7 +223,7 @@ func (r *round) measure() {
 		for k := range a.Pieces {
 			p := &a.Pieces[k]
 			row = append(row, Cell{int32(i), r.at[p.Node], p.Tasks})
-			if r.p.Holding(cl.j.ID) != nil {
+			if r.p.Alloc(cl.j.ID) != nil {
 				r.rooms[r.at[p.Node]].less(&cl.each, -p.Tasks)
 			}
 		}
@@ -249,9 +250,10 @@ func (r *round) claim(c *claimant) Claim {
 	}
 }
 
-// fills are divisions from which the search starts besides that of now: with each of
-// the first jobs that wait on the emptiest nodes, at the cost of those behind it, and
-// with all of them one after the other wherever there is room.
+// fills lists divisions from which the search starts beside the present one. In
+// each, one of the first waiting jobs gets the emptiest nodes, at the cost of
+// those behind it. In another one all of them follow one after the other
+// wherever there is room.
 func (r *round) fills(p *Problem) (out []Matrix) {
 	const most = 8
 	p.Prepare()

@@ -1,20 +1,21 @@
-// Package pop is POP of Narayanan et al., "Solving Large-Scale Granular Resource
-// Allocation Problems Efficiently with POP", SOSP 2021: jobs and GPUs are divided
-// into parts, the programs of package gavel share out each part as they would the
-// whole, and the answers are put together.
+// Package pop is POP of Narayanan et al., "Solving Large-Scale Granular
+// Resource Allocation Problems Efficiently with POP", SOSP 2021. Jobs and GPUs
+// are divided into parts. The programs of package gavel share out each part as
+// they would the whole, and the answers are put together.
 //
-// Nouns: a part is some of the jobs and of the GPUs of every type. Jobs are dealt out
-// so that those which are alike (in entity, size, weight and speeds) go to different
-// parts in turn: parts should resemble the whole. Each part then has GPUs in proportion
-// to its jobs, fractions of them too, since what is shared out is time. Or a job is in
-// the part of its number modulo the number of parts, as in the authors' experiments,
-// and stays in it for life; GPUs are then divided evenly, and what is left over goes
-// to one part after another, from type to type.
+// Nouns: a part is some of the jobs and of the GPUs of every type. Jobs are
+// dealt out so that those which are alike (in entity, size, weight and speeds)
+// go to different parts in turn: parts should resemble the whole. Each part
+// then has GPUs in proportion to its jobs, fractions of them too, since what is
+// shared out is time. Or a job is in the part of its number modulo the number
+// of parts, as in the authors' experiments, and stays in it for life. GPUs are
+// then divided evenly, and the remainder goes to one part after another, from
+// type to type.
 //
-// There are fewer parts than asked for where parts would have less than eight jobs,
-// or where a job would not fit into the GPUs of its part. A part without jobs gets no
-// GPUs. What makes a part's jobs lose is mostly that others have fewer: an equal
-// share is one of the part.
+// There are fewer parts than asked for where parts would have less than eight
+// jobs, or where a job would not fit into the GPUs of its part. A part without
+// jobs gets no GPUs. Jobs of a part lose mostly because other parts have fewer
+// jobs: an equal share is one of the part.
 package pop
 
 import (
@@ -22,8 +23,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/norn-scheduler/norn/param"
 	"github.com/norn-scheduler/norn/policy/gavel"
+	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
 )
 
@@ -156,9 +157,9 @@ func divide(p *gavel.Problem, parts int, deal Deal) ([]gavel.Problem, [][]int) {
 	return split, of
 }
 
-// alike are the places of the jobs in an order in which those that are alike are next
-// to each other: by entity, size, weight and the type on which a job gains most, and
-// then by how much it gains, and beside whom.
+// alike lists the indices of the jobs in an order in which like jobs are next
+// to each other. They are ordered by entity, size, weight and the type on which
+// a job gains most, and then by how much it gains, and beside which job.
 func alike(p *gavel.Problem) []int {
 	type kind struct {
 		best int     // type

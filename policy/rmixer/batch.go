@@ -6,10 +6,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/norn-scheduler/norn/dense"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/state/dense"
 )
 
 // batch is the jobs that wait for their batch to be closed.

@@ -5,10 +5,10 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/policy/rmixer/memory"
 	"github.com/norn-scheduler/norn/sim/simtest"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Acceptance 4: a GPU of 16,160 MB with 14,950 MB booked must refuse DCN, for which
@@ -31,9 +31,10 @@ func TestAdmission(t *testing.T) {
 	}
 }
 
-// What is booked is never less than idle workers take, twice as much after each time
-// that memory ran out, the part of a worker where nothing is known, and all of a device
-// for a job that needs more than that and is alone.
+// The booked memory is never less than idle workers take, and twice as much
+// after each time that memory ran out. It is the part of a worker where nothing
+// is known. It is all of a device for a job that needs more than that and is
+// alone.
 func TestBooking(t *testing.T) {
 	d := device{workers: 4, total: 1000, idle: 100}
 	if d.booked() != 100 || d.whole() != 899 {
@@ -86,7 +87,7 @@ func TestMost(t *testing.T) {
 	}
 }
 
-// What is remembered of a job is read again as it was.
+// A note on a job is read again as it was.
 func TestNote(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := func(name string) bool { return rapid.Bool().Draw(t, name) }

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Why implements sched.Explainer: a job waits for its batch, for a round to end, for

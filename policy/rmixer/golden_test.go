@@ -47,9 +47,10 @@ const recorded = `
 // which would swap two pairs of it.
 var use = map[string]float64{"bert4rec": 0.28, "dpin": 0.20}
 
-// batch is the recorded jobs. A job that ran on a GPU is taken to need 2.4 times as
-// long without one, and one that did not, to need the time without GPUs divided by
-// that on one: neither is used by a run that places jobs as the recorded one.
+// batch is the recorded jobs. A job that ran on a GPU is taken to need 2.4
+// times as long without one. A job that ran without one is taken to need that
+// time divided by 2.4 on a GPU. Neither number is used by a run that places
+// jobs as the recorded one.
 func batch(t testing.TB) []simtest.Job {
 	t.Helper()
 	var jobs []simtest.Job

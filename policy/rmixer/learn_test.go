@@ -61,10 +61,10 @@ func TestPairByHand(t *testing.T) {
 	}
 }
 
-// TestBeliefTable prints what docs/policies/rmixer.md shows: 480 jobs of the balance list
-// on one GPU, where pairs of models disturb each other at random, and where they disturb
-// each other by what they demand; in hours, under choice by class, and under dyPair with
-// the truth known, believed wrongly, and learnt. To learn is better than not to.
+// TestBeliefTable prints what docs/policies/rmixer.md shows, in hours: 480 jobs
+// of the balance list on one GPU. Pairs of models disturb each other at random,
+// or by what they demand. The policies are choice by class, and dyPair with the
+// truth known, believed wrongly, and learnt. To learn is better than not to.
 func TestBeliefTable(t *testing.T) {
 	truths := []struct {
 		name string

@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // list is jobs in order. It finds the first or last job that fits in a device
-// without looking at most of those that do not: it is cut into blocks, each of
+// without looking at most of those that do not. It is cut into blocks, each of
 // which knows the least memory that any of its jobs of each class needs.
 type list struct {
 	blocks []block

@@ -4,27 +4,27 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/policy/kit/queue"
 	"github.com/norn-scheduler/norn/policy/rmixer/memory"
-	"github.com/norn-scheduler/norn/queue"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 type policy struct {
-	cfg     Config
-	models  []memory.Model
-	byName  map[string]*memory.Model
-	devices devices
-	open    batch
-	list    list
-	sorting sorting
-	gangs   queue.Queue
-	barred  sched.Barred
+	cfg        Config
+	models     []memory.Model
+	byName     map[string]*memory.Model
+	devices    devices
+	open       batch
+	list       list
+	sorting    sorting
+	gangs      queue.Queue
+	infeasible sched.Infeasible
 	tracker
 	fresh fresh
 	alloc cluster.Alloc // scratch
-	crew  []*job.Job    // scratch
+	group []*job.Job    // scratch
 	near  []*item       // scratch
 }
 
@@ -75,7 +75,7 @@ func (r *policy) startGang(p *sched.Plan, id job.ID) bool {
 		if !p.Start(id, r.cfg.Place) {
 			return false
 		}
-		a := p.Holding(id)
+		a := p.Alloc(id)
 		if !r.devices.clear(a) {
 			return false
 		}
@@ -103,7 +103,7 @@ func (r *policy) note(v *sched.View, p *sched.Plan, id job.ID, s standing) {
 // follow takes in what happened since the last decision.
 func (r *policy) follow(v *sched.View, p *sched.Plan) {
 	if v.NodesChanged() && !v.First { // the first call lists all jobs
-		r.barred.Reconsider(v)
+		r.infeasible.Reconsider(v)
 		for j := range v.Waiting() {
 			r.add(v, p, j)
 		}
@@ -112,7 +112,7 @@ func (r *policy) follow(v *sched.View, p *sched.Plan) {
 		switch j := v.Job(ch.Job); {
 		case ch.Kind == sched.Ended:
 			r.remove(ch.Job)
-			r.barred.Remove(ch.Job)
+			r.infeasible.Remove(ch.Job)
 		case (ch.Kind == sched.Arrived || ch.Kind == sched.Stopped) && j.Waiting():
 			r.add(v, p, j)
 		}
@@ -128,10 +128,10 @@ func (r *policy) remove(id job.ID) {
 // add puts a waiting job where it waits.
 func (r *policy) add(v *sched.View, p *sched.Plan, j sched.Job) {
 	r.remove(j.ID)
-	if !r.hosted(j.Spec()) && r.barred.Bars(p, j.ID, r.cfg.Place) {
+	if !r.hosted(j.Spec()) && r.infeasible.Rejects(p, j.ID, r.cfg.Place) {
 		return
 	}
-	r.barred.Remove(j.ID)
+	r.infeasible.Remove(j.ID)
 	alone := !single(j.Spec())
 	s := r.recall(j)
 	if n := j.Preemptions(); j.OutOfMemory() && s.evicted != n {
@@ -142,7 +142,7 @@ func (r *policy) add(v *sched.View, p *sched.Plan, j sched.Job) {
 	}
 	switch {
 	case s.hopeless:
-		p.Hold(j.ID, job.Reason{Code: job.Impossible, Job: job.None})
+		p.Wait(j.ID, job.Reason{Code: job.Impossible, Job: job.None})
 	case alone:
 		r.gangs.Add(j.ID, j.Class(), queue.Key{})
 	case !s.closed:
@@ -162,7 +162,7 @@ func (r *policy) dispatch(v *sched.View, p *sched.Plan) {
 }
 
 // side gives jobs to all GPUs or all host devices, in the order of the device policy.
-// It returns false when the plan is spoilt.
+// It returns false when the plan is invalid.
 func (r *policy) side(v *sched.View, p *sched.Plan, host bool) bool {
 	free := &r.devices.waiting
 	for i := range r.devices.all {

@@ -164,11 +164,12 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// Acceptance 6, on each list of 24 jobs and for several seeds: on one GPU dyMix is no
-// slower than dyType (to a thousandth), that than dyMemo, that than CoGNN and static, those than MPS
-// rounds, and those than monolithic execution; dyMix with two workers on processors is
-// 3 to 5.3 times as fast as that, and on four GPUs at least 7 times. Memory never runs
-// out where it is what admission counts with.
+// Acceptance 6, on each list of 24 jobs and for several seeds. On one GPU dyMix
+// is no slower than dyType (to a thousandth), that than dyMemo, that than CoGNN
+// and static, those than MPS rounds, and those than monolithic execution. dyMix
+// with two workers on processors is 3 to 5.3 times as fast as monolithic
+// execution, and on four GPUs at least 7 times. Memory never runs out where it
+// is what admission counts with.
 func TestRelative(t *testing.T) {
 	for _, l := range lists {
 		for seed := range uint64(5) {
@@ -219,9 +220,10 @@ func TestBalance(t *testing.T) {
 	}
 }
 
-// Jobs that take 1.4 times their estimate, on GPUs that are full: a few of them are made
-// up for by the others, which take less than is booked; when two of three jobs do,
-// memory runs out, and all jobs end nevertheless. Without them it never does.
+// Jobs take 1.4 times their estimate on GPUs that are full. A few of them are
+// made up for by the others, which take less than is booked. If two of three
+// jobs do so, memory runs out, and all jobs end nevertheless. Without them it
+// never does.
 func TestOutliers(t *testing.T) {
 	ran := map[int]int{}
 	for _, l := range lists {

@@ -1,18 +1,22 @@
 // Package rmixer is the scheduler of Tian et al., "Sophisticated Orchestrating
-// Concurrent DLRM Training on CPU/GPU Platform", IEEE TPDS 35(11), 2024:
-// recommendation models leave most of a GPU idle, so several of them run on one
+// Concurrent DLRM Training on CPU/GPU Platform", IEEE TPDS 35(11), 2024.
+// Recommendation models leave most of a GPU idle. So several of them run on one
 // at a time, chosen so that they need different things of it, and some run on
 // the processors instead.
 //
-// Nouns: a device is a GPU, or a part of a node's processors (a host device,
-// cluster.GPUType.Host); it has workers, each of which runs one job; use is how
-// much of a GPU a job keeps busy when alone, in percent; the class of a job is 1
-// (compute-intensive), 0 (memory-intensive) or -1 (neither); booked memory is the
-// estimate of a job's peak times a factor; a batch is the jobs that come within a
-// window and are put in order together; the list is the jobs of all closed
-// batches that wait, in order; its tail is the part from which processors may
-// take; a gang is a job of several tasks or devices, which is not of the model of
-// the paper: it runs alone on whole GPUs.
+// Nouns:
+//   - A device is a GPU, or a part of a node's processors (a host device,
+//     cluster.GPUType.Host). It has workers, each of which runs one job.
+//   - Use is how much of a GPU a job keeps busy when alone, in percent.
+//   - The class of a job is 1 (compute-intensive), 0 (memory-intensive) or -1
+//     (neither).
+//   - Booked memory is the estimate of a job's peak times a factor.
+//   - A batch is the jobs that come within a window and are put in order
+//     together.
+//   - The list is the jobs of all closed batches that wait, in order. Its tail
+//     is the part from which processors may take.
+//   - A gang is a job of several tasks or devices, which is not of the model of
+//     the paper: it runs alone on whole GPUs.
 //
 // Units: use in percent, memory in bytes, in settings MiB.
 //
@@ -26,11 +30,11 @@ import (
 	"errors"
 	"time"
 
-	"github.com/norn-scheduler/norn/param"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/place"
+	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/policy/rmixer/memory"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // JobPolicy is which job a device takes next.

@@ -3,10 +3,10 @@ package rmixer
 import (
 	"math"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/policy/rmixer/memory"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // standing is what the policy remembers about a job.
@@ -87,9 +87,9 @@ func (r *policy) memory(j *job.Job) unit.Bytes {
 	return 0
 }
 
-// booked is the memory that is booked for a job: twice as much after each time that
-// it ran out, and then all of a device when nothing is known of it; 0 when nothing is
-// known and it has not run out.
+// booked is the memory that is booked for a job, in bytes. It doubles each time
+// that the job runs out of memory. If nothing is known of the job, it is 0 at
+// first, and all of a device once the job has run out.
 func (r *policy) booked(j *job.Job, s standing) unit.Bytes {
 	if s.ooms > 0 && r.memory(j) == 0 {
 		return none
@@ -101,9 +101,10 @@ func (r *policy) booked(j *job.Job, s standing) unit.Bytes {
 	return unit.Bytes(min(float64(none), math.Ceil(need)))
 }
 
-// use is how much of a GPU a job keeps busy when alone, in thousandths of a percent:
-// as its source tells, as in the table of models, as measured for it or for jobs of
-// its model that ended before, or as is taken for unknown.
+// use is how much of a GPU a job keeps busy when alone, in thousandths of a
+// percent. It comes from the job's source, from the table of models, or from
+// measurements of the job or of jobs of its model that ended before. Otherwise
+// it is the value that is taken for unknown jobs.
 func (r *policy) use(j sched.Job, s standing) int32 {
 	spec := j.Spec()
 	switch m := r.model(spec); {

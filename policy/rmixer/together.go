@@ -27,11 +27,11 @@ func (r *policy) together(v *sched.View, p *sched.Plan, d *device) *item {
 // pace is the sum of the speeds of the jobs of a device and one more, over their speeds
 // alone.
 func (r *policy) pace(v *sched.View, d *device, more job.ID) float64 {
-	all := append(r.crew[:0], v.Job(more).Spec())
+	all := append(r.group[:0], v.Job(more).Spec())
 	for _, id := range d.jobs {
 		all = append(all, v.Job(id).Spec())
 	}
-	r.crew = all
+	r.group = all
 	t := v.Cluster().Type(d.typ)
 	sum := 0.0
 	for i := range all { // each in turn stands first, the others behind it

@@ -27,9 +27,9 @@ func tracked(log []string, key string) float64 {
 	return got
 }
 
-// The use of a job about which nothing is told is measured: 15 % are taken at first;
-// each second counts a fifth; what is known of those beside it is taken away; the next
-// job of its model starts with what was measured last.
+// The use of a job about which nothing is told is measured. It is taken as 15 %
+// at first, and each second counts a fifth. The known use of the jobs beside it
+// is subtracted. The next job of its model starts with the last measurement.
 func TestTracker(t *testing.T) {
 	jobs := entries([]one{
 		{key: "x", model: "mystery", run: 100, memory: 100}, {key: "known", model: "difm", run: 40, memory: 100, use: 0.3},

@@ -41,7 +41,8 @@ func TestStatic(t *testing.T) {
 	}
 }
 
-// What is due: an average by how long each value held, and a tenth of the last.
+// The due time: an average weighted by how long each value held, and a tenth of
+// the last.
 func TestDue(t *testing.T) {
 	d := shockwave.NewDue(0, 800)
 	near(t, "at once", d.At(0), 800)

@@ -62,9 +62,9 @@ const (
 //
 // All that counts is how many rounds each job gets: which they are makes no
 // difference to the program. So it divides the rounds of the window by marginal
-// value, for each bound on the longest remaining time that could be best, which is
-// exact but for the last few GPUs where jobs take several; and then lays the rounds
-// out.
+// value, for each bound on the longest remaining time that could be best. This
+// is exact except for the last few GPUs where jobs take several. Then it lays
+// the rounds out.
 func (w Window) Make(jobs []Job) Plan {
 	p := problem{w: w, jobs: jobs}
 	p.prepare()

@@ -2,10 +2,10 @@ package shockwave
 
 import "math"
 
-// Forecast is what is known of how a job's batch size changes: how many epochs it
-// has, and for each batch size that it may use how long an epoch takes then and how
-// many of its epochs so far had it, the running one among them. When it will change
-// is not known.
+// Forecast is what is known of the changes of a job's batch size. It has the
+// number of epochs. For each batch size that the job may use, it has the time
+// of an epoch and the number of epochs so far, including the running one. When
+// it will change is not known.
 type Forecast struct {
 	Epochs, Done int
 	Modes        []Mode

@@ -1,10 +1,12 @@
-// Package shockwave plans the rounds of a window ahead, so that over time everybody
-// gets a fair share, nobody ends later than her share would have let her, and the
-// whole is done early: an equilibrium of a market in which jobs buy rounds.
+// Package shockwave plans the rounds of a window ahead. Over time every job
+// gets a fair share, no job ends later than its share would have let it, and
+// the whole is done early. The plan is an equilibrium of a market in which jobs
+// buy rounds.
 //
-// Nouns: a round is a lease of all who run; a window is the rounds that a plan is
-// for; a job's progress is the part of its epochs that are done; what is due is when
-// it would end with an equal share; a forecast is how long it will still take.
+// Nouns: a round is a lease of all jobs that run. A window is the rounds that a
+// plan is for. A job's progress is the part of its epochs that are done. Its
+// due time is when it would end with an equal share. A forecast is how long it
+// will still take.
 //
 // Source: Zheng, Pan, Agarwal, Venkataraman, Akella, "Shockwave: Fair and Efficient
 // Cluster Scheduling for Dynamic Adaptation in Machine Learning", NSDI 2023, and the
@@ -18,9 +20,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/norn-scheduler/norn/param"
 	"github.com/norn-scheduler/norn/place"
-	"github.com/norn-scheduler/norn/rounds"
+	"github.com/norn-scheduler/norn/policy/kit/rounds"
+	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
 )
 
@@ -67,7 +69,7 @@ func (c *Config) Policy() (sched.Policy, error) {
 }
 
 type policy struct {
-	rounds.Runner
+	rounds.Policy
 	cfg  Config
 	jobs []planned
 }
@@ -92,20 +94,20 @@ func (s *policy) Serve(r *rounds.Round) {
 		offset := s.follow(r)
 		for i := range s.jobs {
 			if s.jobs[i].plan&(1<<offset) != 0 {
-				take(r, s.jobs[i].job)
+				serve(r, s.jobs[i].job)
 			}
 		}
 	}
 	slices.SortStableFunc(s.jobs, func(a, b planned) int { return cmp.Compare(b.Left, a.Left) })
 	for i := range s.jobs {
-		take(r, s.jobs[i].job)
+		serve(r, s.jobs[i].job)
 	}
 }
 
-// take lets a job run on the first type that has room.
-func take(r *rounds.Round, j sched.Job) {
+// serve lets a job run on the first type that has room.
+func serve(r *rounds.Round, j sched.Job) {
 	for _, t := range r.Types {
-		if r.Taken(j.ID) || r.Speed(j, t) > 0 && r.Take(j, t) {
+		if r.Served(j.ID) || r.Speed(j, t) > 0 && r.Serve(j, t) {
 			return
 		}
 	}

@@ -1,7 +1,7 @@
 // Package shortest serves short jobs first, by the estimates that the run
-// gives: shortest job first (SJF), which never stops a job, and the preemptive
-// shortest remaining time first (SRTF) and shortest remaining service first
-// (SRSF), service being remaining time times GPUs.
+// gives. Shortest job first (SJF) never stops a job. Shortest remaining time
+// first (SRTF) and shortest remaining service first (SRSF) are preemptive,
+// where service is remaining time times GPUs.
 //
 // Sources: the classic orders; SRSF as used by Tiresias (Gu et al., NSDI 2019,
 // section 2.2). Jobs without an estimate come after all others, by submission.
@@ -11,11 +11,11 @@ import (
 	"math"
 	"time"
 
-	"github.com/norn-scheduler/norn/greedy"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/param"
 	"github.com/norn-scheduler/norn/place"
-	"github.com/norn-scheduler/norn/queue"
+	"github.com/norn-scheduler/norn/policy/kit/preempt"
+	"github.com/norn-scheduler/norn/policy/kit/queue"
+	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
 )
 
@@ -53,7 +53,7 @@ func (c *Config) Policy() (sched.Policy, error) {
 }
 
 type policy struct {
-	run   greedy.Runner
+	run   preempt.Policy
 	place place.Strategy
 }
 
@@ -75,10 +75,10 @@ type order By
 // start it: so a job that runs is not stopped for one that would end no sooner.
 // A chosen job is ordered by its expected end, which stays as its remaining time
 // shrinks; by service, it is asked anew at each decision.
-func (o order) Key(v *sched.View, j sched.Job, chosen bool) greedy.Key {
+func (o order) Key(v *sched.View, j sched.Job, chosen bool) preempt.Key {
 	left, ok := j.Remaining()
 	if !ok {
-		return greedy.Key{A: unknown}
+		return preempt.Key{A: unknown}
 	}
 	end, runs := j.ExpectedEnd()
 	if !runs {
@@ -92,13 +92,13 @@ func (o order) Key(v *sched.View, j sched.Job, chosen bool) greedy.Key {
 	}
 	switch {
 	case o == order(Service) && runs:
-		return greedy.Key{A: times(end-v.Now, j.GPUs())}
+		return preempt.Key{A: times(end-v.Now, j.GPUs())}
 	case o == order(Service):
-		return greedy.Key{A: times(left, j.GPUs())}
+		return preempt.Key{A: times(left, j.GPUs())}
 	case chosen:
-		return greedy.Key{A: int64(end)}
+		return preempt.Key{A: int64(end)}
 	}
-	return greedy.Key{A: int64(left)}
+	return preempt.Key{A: int64(left)}
 }
 
 // Shift brings remaining times onto the scale of expected ends.
@@ -143,15 +143,15 @@ func (c *SJF) Params() param.Set {
 func (c *SJF) Policy() (sched.Policy, error) { return &sjf{cfg: *c}, nil }
 
 type sjf struct {
-	cfg     SJF
-	queue   queue.Queue
-	barred  sched.Barred
-	blocked job.ID
+	cfg        SJF
+	queue      queue.Queue
+	infeasible sched.Infeasible
+	blocked    job.ID
 }
 
 // Decide implements sched.Policy.
 func (s *sjf) Decide(v *sched.View, p *sched.Plan) {
-	for _, id := range s.barred.Reconsider(v) {
+	for _, id := range s.infeasible.Reconsider(v) {
 		s.add(v.Job(id), p)
 	}
 	for _, ch := range v.Changes() {
@@ -164,7 +164,7 @@ func (s *sjf) Decide(v *sched.View, p *sched.Plan) {
 			}
 		case sched.Ended:
 			s.queue.Remove(ch.Job)
-			s.barred.Remove(ch.Job)
+			s.infeasible.Remove(ch.Job)
 		}
 	}
 	s.blocked = job.None
@@ -181,7 +181,7 @@ func (s *sjf) Decide(v *sched.View, p *sched.Plan) {
 }
 
 func (s *sjf) add(j sched.Job, p *sched.Plan) {
-	if s.barred.Bars(p, j.ID, s.cfg.Place) {
+	if s.infeasible.Rejects(p, j.ID, s.cfg.Place) {
 		return
 	}
 	key := queue.Key{A: unknown}

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-scheduler/norn/perf/predict"
 	"github.com/norn-scheduler/norn/policy/shortest"
-	"github.com/norn-scheduler/norn/predict"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim/simtest"
 )
@@ -80,8 +80,8 @@ func TestWithoutEstimates(t *testing.T) {
 	}
 }
 
-// What it takes to start a job counts as remaining time: at 60 a has 70 s left,
-// b needs 30 s to start, so that it ends sooner only if it runs for less than 40.
+// The time to start a job counts as remaining time. At 60 job a has 70 s left,
+// and b needs 30 s to start, so b ends sooner only if it runs for less than 40.
 func TestStartsCount(t *testing.T) {
 	for run, preemptions := range map[float64]int{35: 1, 50: 0} {
 		cfg := simtest.Config{Cluster: simtest.Nodes(1, 1), Make: shortest.NewSRTF().Policy}

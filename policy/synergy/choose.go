@@ -2,9 +2,9 @@ package synergy
 
 import (
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // tally is what the jobs that were chosen take of a floor on which they are not yet
@@ -123,10 +123,11 @@ func (s *policy) choose() {
 	}
 }
 
-// placeOthers finds where those of the chosen jobs can run that are placed as they ask:
-// where there is room now, or is when those that were not chosen have left and the others
-// have their least rations, or when those have left, too. Rations are divided among the
-// others around them.
+// placeOthers finds places for those of the chosen jobs that are placed as they
+// ask. It tries the room that is free now, then the room when the jobs that
+// were not chosen have left and the others have their least rations, then the
+// room when those have left, too. Rations are divided among the others around
+// them.
 func (s *policy) placeOthers(p *sched.Plan) {
 	p.Try(func() bool {
 		ways := []func(*sched.Plan, *claim){s.squeeze, s.leave}
@@ -134,16 +135,16 @@ func (s *policy) placeOthers(p *sched.Plan) {
 			if !c.fixed || !c.chosen || c.same {
 				continue
 			}
-			for c.placed = p.Holding(c.id) != nil || p.Start(c.id, where); !c.placed && len(ways) > 0; c.placed = p.Start(c.id, where) {
+			for c.placed = p.Alloc(c.id) != nil || p.Start(c.id, where); !c.placed && len(ways) > 0; c.placed = p.Start(c.id, where) {
 				for _, other := range s.claims {
-					if other.was != nil && !other.same && !other.placed && p.Holding(other.id) != nil {
+					if other.was != nil && !other.same && !other.placed && p.Alloc(other.id) != nil {
 						ways[0](p, other)
 					}
 				}
 				ways = ways[1:]
 			}
 			if c.placed {
-				c.spot.CopyFrom(p.Holding(c.id))
+				c.spot.CopyFrom(p.Alloc(c.id))
 			}
 		}
 		return false

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/sim/simtest"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // asking is a job of one task that is no gang of whole GPUs or asks for cores.
@@ -107,7 +107,8 @@ func TestTypes(t *testing.T) {
 	}
 }
 
-// Who has once waited for too long goes first from then on, not for a round alone.
+// A job that has once waited for too long goes first from then on, not only for
+// a round.
 func TestStarves(t *testing.T) {
 	cfg := with(SRTF, Tune)
 	cfg.Starves = 10 * time.Minute

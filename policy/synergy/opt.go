@@ -3,8 +3,8 @@ package synergy
 import (
 	"slices"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/perf"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // choice is what a job could have, for all its GPUs.
@@ -19,9 +19,10 @@ type choice struct {
 // of speeds. Where the jobs are on the nodes does not count, so that no division can do
 // better than its optimum.
 //
-// A price for cores and one for memory are looked for at which what all jobs like best
-// has room, which gives a bound; what is left is then given to those to whom it is
-// worth most, and choices are changed two by two as long as that gains anything.
+// It looks for a price for cores and one for memory at which there is room for
+// what each job likes best, which gives a bound. The rest is then given to the
+// jobs to which it is worth most. Choices are changed two by two as long as
+// that gains anything.
 type problem struct {
 	cpu, memory float64
 	jobs        [][]choice // of each at least one, the one with the least first

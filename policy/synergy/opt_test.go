@@ -5,10 +5,10 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/solve"
 	"github.com/norn-scheduler/norn/solve/highs"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // program is the first program of the paper (section 4.1): one choice for each job.
@@ -44,8 +44,8 @@ func draw(t *rapid.T, most int) (p *problem, gpus []float64, servers int) {
 	return p, gpus, servers
 }
 
-// What is found is feasible; the optimum of the program is not above the bound, and not far
-// above what is found: by no more than one step of one job.
+// The solution is feasible. The optimum of the program is not above the bound,
+// and above the solution by no more than one step of one job.
 func TestProgram(t *testing.T) {
 	engine := highs.Shared()
 	worst := 0.0

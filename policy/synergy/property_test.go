@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
@@ -18,7 +19,6 @@ import (
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim/simtest"
 	"github.com/norn-scheduler/norn/state"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 var models = []string{"alexnet", "shufflenet", "resnet18", "mobilenet", "resnet50", "m5", "deepspeech", "gnmt", "transformer", "lstm", "vgg16", ""}

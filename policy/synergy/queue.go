@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // where is where jobs run whose cores and memory are not divided.
@@ -106,7 +106,7 @@ func (s *policy) queue(v *sched.View, p *sched.Plan, pool cluster.PoolID, most i
 			continue
 		}
 		if why := p.Never(j.ID, where); why.Code != job.NoReason {
-			p.Hold(j.ID, why)
+			p.Wait(j.ID, why)
 			continue
 		}
 		s.claim(v, j)
@@ -209,7 +209,7 @@ func (s *policy) key(v *sched.View, j sched.Job, c *claim) float64 {
 	}
 	switch s.cfg.Order {
 	case LAS:
-		return j.Run().Seconds() * float64(j.GPUs())
+		return j.RunTime().Seconds() * float64(j.GPUs())
 	case SRTF:
 		return left
 	case FTF, LeastFTF:

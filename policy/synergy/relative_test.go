@@ -4,22 +4,23 @@ import (
 	"context"
 	"testing"
 
-	"github.com/norn-scheduler/norn/clusterspec"
+	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/perf"
-	"github.com/norn-scheduler/norn/run"
+	"github.com/norn-scheduler/norn/trace/clusterspec"
 	"github.com/norn-scheduler/norn/trace/gen"
 )
 
-// Acceptance F: on 128 GPUs, 9 jobs an hour of one GPU, 20 % image, 70 % language and 10 %
-// speech models, jobs end far sooner in the mean than with what they have in proportion,
-// under every order; and to the second when they would where all are language models. The
-// published trace cannot be had; docs/policies/synergy.md has the figures on ours.
+// Acceptance F on 128 GPUs: 9 jobs an hour of one GPU, 20 % image, 70 %
+// language and 10 % speech models. Jobs end far sooner in the mean than with
+// proportional shares, under every order. If all are language models, the mean
+// is exactly the same. The published trace cannot be had;
+// docs/policies/synergy.md has the figures on ours.
 func TestRelativeResult(t *testing.T) {
 	spec, err := clusterspec.Load("synergy")
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := run.Experiment{Spec: spec, Seed: 1, Model: &perf.Grids{Models: perf.MeasuredGrids()}}
+	x := experiment.Experiment{Spec: spec, Seed: 1, Model: &perf.Grids{Models: perf.MeasuredGrids()}}
 	for _, c := range []struct {
 		mix   gen.Mix
 		order string
@@ -31,8 +32,8 @@ func TestRelativeResult(t *testing.T) {
 		}
 		var mean [2]float64
 		for i, share := range []string{"proportional", "tune"} {
-			choice := run.Choice{Policy: "synergy", Settings: []run.Setting{{Name: "order", Value: c.order}, {Name: "share", Value: share}}}
-			o, err := x.Run(context.Background(), choice, run.Jobs(jobs).Source())
+			choice := experiment.Choice{Policy: "synergy", Settings: []experiment.Setting{{Name: "order", Value: c.order}, {Name: "share", Value: share}}}
+			o, err := x.Run(context.Background(), choice, experiment.Jobs(jobs).Source())
 			if err != nil {
 				t.Fatal(err)
 			}

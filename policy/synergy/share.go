@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/perf"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // rations are what a job may be dealt of a node.
@@ -341,8 +341,8 @@ func (s *policy) apart(c *claim, ration asked) bool {
 	return true
 }
 
-// reclaim deals a job its least ration on nodes whose peers make room for it: on one
-// node, or on several. What peers have given back they do not get again.
+// reclaim deals a job its least ration on nodes whose peers make room for it:
+// on one node, or on several. Peers do not get back what they have given back.
 func (s *policy) reclaim(c *claim, one bool) bool {
 	if c.rooted {
 		for i := range c.was.Pieces {

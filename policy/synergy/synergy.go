@@ -1,13 +1,16 @@
-// Package synergy divides the cores and the memory of nodes by what they do for each
-// job, and not in proportion to GPUs: jobs that are held up while they prepare or read
-// their data get more, at the expense of those that need little. Who runs is a matter
-// of any order.
+// Package synergy divides the cores and the memory of nodes by what they do for
+// each job, and not in proportion to GPUs. Jobs that are held up while they
+// prepare or read their data get more, at the expense of jobs that need little.
+// Any order may decide which jobs run.
 //
-// Nouns: a ration is the cores and the memory that a job has of a node for each GPU
-// there (perf.Ration); its proportional share is what the node has for each of its
-// GPUs; what it wants is the smallest ration with which it is fastest, as the scheduler
-// believes (perf.Sensitive), or for a job without a grid what it asks for itself; a peer
-// is a job that was placed before in the same round.
+// Nouns:
+//   - A ration is the cores and the memory that a job has of a node for each
+//     GPU there (perf.Ration).
+//   - Its proportional share is what the node has for each of its GPUs.
+//   - The wanted ration is the smallest one with which the job is fastest, as
+//     the scheduler believes (perf.Sensitive), or for a job without a grid what
+//     it asks for itself.
+//   - A peer is a job that was placed before in the same round.
 //
 // At the beginning of each round all jobs are ordered, those for which there are GPUs
 // are chosen, and each is given a place and a ration anew. A job that keeps its GPUs runs
@@ -26,10 +29,10 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/param"
+	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Order is who goes first.
@@ -212,7 +215,7 @@ func (s *policy) fill(v *sched.View, p *sched.Plan, pool cluster.PoolID) {
 		switch {
 		case c.fixed:
 			if p.Start(c.id, where) {
-				s.floor.change(p.Holding(c.id), -1)
+				s.floor.change(p.Alloc(c.id), -1)
 			}
 		case s.floor.free >= c.gpus:
 			s.settle(c, false)
@@ -252,7 +255,7 @@ func (s *policy) carryOut(v *sched.View, p *sched.Plan) {
 		case len(c.parts) > 0:
 			p.StartOn(c.id, s.write(c))
 		case !c.fixed:
-			p.Hold(c.id, s.why(c))
+			p.Wait(c.id, s.why(c))
 		}
 	}
 	for _, c := range s.claims {

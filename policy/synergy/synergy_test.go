@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
@@ -15,7 +16,6 @@ import (
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim/simtest"
 	"github.com/norn-scheduler/norn/state"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 func gib(v float64) unit.Bytes { return unit.Bytes(v * float64(unit.GiB)) }
@@ -120,7 +120,7 @@ func TestAllFit(t *testing.T) {
 	if run.End("resnet18") != 720 {
 		t.Errorf("resnet18 ends at %v", run.End("resnet18"))
 	}
-	// What a round does: 1125 iterations of 0.64 s / 2.4 instead of 468 of 0.64 s.
+	// A round does 1125 iterations of 0.64 s / 2.4 instead of 468 of 0.64 s.
 	speed := perf.MeasuredGrids()["resnet18"].Most()
 	if fast, slow := math.Floor(300/(0.64/speed)), math.Floor(300/0.64); fast != 1125 || slow != 468 {
 		t.Errorf("%v and %v iterations", fast, slow)
@@ -219,7 +219,7 @@ func TestCapped(t *testing.T) {
 	}
 }
 
-// Who goes first.
+// The job that goes first.
 func TestOrders(t *testing.T) {
 	jobs := []simtest.Job{
 		{Key: "long", Model: "gnmt", GPUs: 4, Run: 1500},

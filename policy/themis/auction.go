@@ -16,8 +16,9 @@ type Bid struct {
 
 // Bidder is an app in an auction.
 type Bidder struct {
-	Rho  float64 // with nothing of what is offered
-	Bids []Bid
+	Rho    float64 // with nothing of what is offered
+	Weight float64 // how much its value counts; 0 is 1
+	Bids   []Bid
 }
 
 // Award is what came of an auction for one app.
@@ -26,10 +27,11 @@ type Award struct {
 	Keep float64 // how much of it the app keeps: the rest is the hidden payment
 }
 
-// Auction is the partial allocation mechanism: GPUs of each type go to where the
-// product of all values (1/rho) is greatest, and each app pays by giving back as
-// much as its presence takes from the others, in proportion. Bidding what is true
-// is then the best that anybody can do.
+// Auction is the partial allocation mechanism. The GPUs of each type are divided so that
+// the product of all values (1/rho), each to the power of its weight, is greatest. Each app
+// then pays: it gives back, in proportion, as much as its presence takes from the others.
+// Truthful bids are then the best that an app can make, as long as no weight follows from a bid.
+// (Cole, Gkatzelis and Goel, "Mechanism Design for Fair Division", EC 2013, section 3.)
 func Auction(free []int64, apps []Bidder) ([]Award, error) {
 	all, err := fairest(free, apps, -1)
 	if err != nil {
@@ -51,17 +53,24 @@ func Auction(free []int64, apps []Bidder) ([]Award, error) {
 				lost += apps[j].gain(without[j]) - apps[j].gain(all[j])
 			}
 		}
-		awards[i].Keep = min(1, math.Exp(-lost))
+		awards[i].Keep = min(1, math.Exp(-lost/apps[i].weight()))
 	}
 	return awards, nil
 }
 
-// gain is the logarithm of what a bid multiplies an app's value by.
+// gain is the logarithm of what a bid multiplies an app's value by, times its weight.
 func (b *Bidder) gain(bid int) float64 {
 	if bid == choose.None {
 		return 0
 	}
-	return math.Log(b.Rho / b.Bids[bid].Rho)
+	return b.weight() * math.Log(b.Rho/b.Bids[bid].Rho)
+}
+
+func (b *Bidder) weight() float64 {
+	if b.Weight == 0 {
+		return 1
+	}
+	return b.Weight
 }
 
 // fairest picks at most one bid for each app but one, so that the product of

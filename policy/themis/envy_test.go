@@ -8,13 +8,13 @@ import (
 	"github.com/norn-scheduler/norn/policy/themis"
 )
 
-// TestEnvy: before the payment, to nobody is what another wins, all but one GPU of it,
-// worth more on top of her own than her own is (marginal envy-freeness up to one good:
-// Caragiannis and others, "The unreasonable fairness of maximum Nash welfare", EC
-// 2016). The paper claims that there is no envy at all, after the payment too. With
-// whole GPUs that does not hold: of two apps that are worth 1, 1.2 and 1.24 (1.242) on
-// 1, 2 and 3 GPUs, which share three of them, one would have it a little better with
-// what the other keeps.
+// TestEnvy: before the payment, the GPUs that another app wins, less one, would
+// be worth to no app more than its own are. This is marginal envy-freeness up
+// to one good (Caragiannis and others, "The unreasonable fairness of maximum
+// Nash welfare", EC 2016). The paper claims that there is no envy at all, after
+// the payment too. With whole GPUs that does not hold. Take two apps that are
+// worth 1, 1.2 and 1.24 (1.242) on 1, 2 and 3 GPUs and share three of them. One
+// would be a little better off with what the other keeps.
 func TestEnvy(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		gpus := rapid.IntRange(1, 8).Draw(t, "gpus")

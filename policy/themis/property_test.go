@@ -28,6 +28,13 @@ func draw(t *rapid.T, apps, gpus int) []themis.Bidder {
 	return out
 }
 
+// weigh gives apps weights, which the auctioneer knows, whatever they bid.
+func weigh(t *rapid.T, apps []themis.Bidder) {
+	for i := range apps {
+		apps[i].Weight = float64(rapid.IntRange(1, 80).Draw(t, "weight")) / 10
+	}
+}
+
 // value is what an app really has from an award, if it can use parts of GPUs.
 func value(real, bid themis.Bidder, a themis.Award) float64 {
 	gpus, keep := won(bid, a)
@@ -44,12 +51,14 @@ func TestTruthful(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		gpus := rapid.IntRange(1, 6).Draw(t, "gpus")
 		apps := draw(t, rapid.IntRange(2, 4).Draw(t, "apps"), gpus)
+		weigh(t, apps)
 		honest, err := themis.Auction([]int64{int64(gpus)}, apps)
 		if err != nil {
 			t.Fatal(err)
 		}
 		lie := slices.Clone(apps)
 		lie[0] = draw(t, 1, gpus)[0]
+		lie[0].Weight = apps[0].Weight
 		after, err := themis.Auction([]int64{int64(gpus)}, lie)
 		if err != nil {
 			t.Fatal(err)
@@ -60,14 +69,16 @@ func TestTruthful(t *testing.T) {
 	})
 }
 
-// TestFairest: before the payment, the split has the greatest product of values of
-// all splits (checked by trying them all), so that it is Pareto efficient; the part
-// that an app keeps is above 0 and at most 1; and no more is given out than there
-// is.
+// TestFairest: before the payment, the split has the greatest product of values, each
+// to the power of its weight,
+// of all splits, which is checked by trying them all. So it is Pareto
+// efficient. The part that an app keeps is above 0 and at most 1. No more is
+// given out than there is.
 func TestFairest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		gpus := rapid.IntRange(1, 5).Draw(t, "gpus")
 		apps := draw(t, rapid.IntRange(1, 3).Draw(t, "apps"), gpus)
+		weigh(t, apps)
 		awards, err := themis.Auction([]int64{int64(gpus)}, apps)
 		if err != nil {
 			t.Fatal(err)
@@ -79,7 +90,7 @@ func TestFairest(t *testing.T) {
 				t.Fatalf("app %d keeps %v", i, keep)
 			}
 			used += n
-			got -= math.Log(rho(apps[i], int(n)))
+			got -= apps[i].Weight * math.Log(rho(apps[i], int(n)))
 		}
 		if best := most(apps, gpus); got < best-1e-9*math.Abs(best) || used > int64(gpus) {
 			t.Fatalf("%v on %d GPUs: a product of exp(%v) with %d GPUs, could be exp(%v)", apps, gpus, got, used, best)
@@ -101,7 +112,7 @@ func most(apps []themis.Bidder, gpus int) float64 {
 	}
 	best := math.Inf(-1)
 	for n := range gpus + 1 {
-		best = max(best, most(apps[1:], gpus-n)-math.Log(rho(apps[0], n)))
+		best = max(best, most(apps[1:], gpus-n)-apps[0].Weight*math.Log(rho(apps[0], n)))
 	}
 	return best
 }

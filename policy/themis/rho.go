@@ -14,9 +14,9 @@ type Situation struct {
 	Contenders float64 // apps that there were on average since it came, itself among them
 }
 
-// starved is the speed at which an app without GPUs is taken to run, so that even
-// those can be compared.
-const starved = 1e-9
+// idle is the speed at which an app without GPUs is taken to run, so that even those can be
+// compared.
+const idle = 1e-9
 
 // Rho is the finish time in the shared cluster over that in a cluster of its own
 // with one share of the GPUs: 1 or less means that sharing costs the app nothing.
@@ -25,7 +25,7 @@ func (s Situation) Rho() float64 {
 	if alone <= 0 {
 		return math.Inf(1)
 	}
-	return (s.Elapsed + s.Left/max(s.Speed, starved)) / alone
+	return (s.Elapsed + s.Left/max(s.Speed, idle)) / alone
 }
 
 // Halving is an app that searches hyper-parameters by successive halving: each

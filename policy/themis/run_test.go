@@ -20,9 +20,9 @@ func with(change func(*themis.Config)) func() (sched.Policy, error) {
 	}
 }
 
-// TestAlike: eight apps that are alike and could use the whole cluster share it: over
-// the run nobody is far from what she would have in a cluster of her own with an
-// eighth of the GPUs (rho 1), and all are treated alike (Jain's index).
+// TestAlike: eight like apps that could use the whole cluster share it. Over
+// the run no app is far from what it would have in a cluster of its own with an
+// eighth of the GPUs (rho 1). All are treated alike (Jain's index).
 func TestAlike(t *testing.T) {
 	for name, change := range map[string]func(*themis.Config){"auction": func(*themis.Config) {}, "greedy": func(c *themis.Config) { c.Variant = themis.ByRho }} {
 		d := job.GPUs(16)

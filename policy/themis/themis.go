@@ -2,10 +2,13 @@
 // share of the cluster to herself. GPUs are leased; when they are given out anew,
 // they are offered to the jobs that are worst off, which bid for them.
 //
-// Nouns: an app is who shares, here a job; its rho is its finish time over that in
-// its own share of the cluster; a term is the time of a lease; a Bid is what rho
-// would be with so many GPUs; the auction is a partial allocation: what a winner
-// pays, it pays in GPUs.
+// Nouns:
+//   - An app is a party that shares, here a job.
+//   - Its rho is its finish time divided by that in its own share of the
+//     cluster.
+//   - A term is the time of a lease.
+//   - A Bid is what rho would be with so many GPUs.
+//   - The auction is a partial allocation: a winner pays in GPUs.
 //
 // Source: Mahajan, Balasubramanian, Singhvi, Venkataraman, Akella, Phanishayee,
 // Chawla, "Themis: Fair and Efficient GPU Cluster Scheduling", NSDI 2020.
@@ -20,12 +23,12 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/param"
 	"github.com/norn-scheduler/norn/place"
-	"github.com/norn-scheduler/norn/policy/lease"
+	"github.com/norn-scheduler/norn/policy/kit/lease"
+	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Variant is how GPUs are given out.
@@ -66,7 +69,7 @@ func (c *Config) Policy() (sched.Policy, error) {
 	if c.Term <= 0 {
 		return nil, errors.New("term must be above 0")
 	}
-	return &policy{cfg: *c, terms: lease.Terms{Length: c.Term, Place: c.Place, Aligned: true}}, nil
+	return &policy{cfg: *c, terms: lease.Terms{Length: c.Term, Place: c.Place, Aligned: true, Refill: true}}, nil
 }
 
 type policy struct {
@@ -97,7 +100,7 @@ func (t *policy) Decide(v *sched.View, p *sched.Plan) {
 	t.err = nil
 	t.terms.Decide(v, p, t.serve)
 	if t.err != nil {
-		p.Spoil(t.err)
+		p.Invalidate(t.err)
 	}
 }
 
@@ -140,8 +143,10 @@ func (t *policy) serve(s *lease.Pass) {
 	t.lottery(s.View, free, apps[n:])
 	t.lottery(s.View, free, apps[:n])
 	for i := range apps {
-		if apps[i].take > 0 {
-			s.TakeSize(apps[i].job, apps[i].take)
+		if a := &apps[i]; a.take > 0 && a.kind >= 0 {
+			s.ServeOn(a.job, a.take, a.kind)
+		} else if a.take > 0 {
+			s.ServeSize(a.job, a.take)
 		}
 	}
 	for i := range apps { // what did not fit where it was meant to leaves room
@@ -157,14 +162,36 @@ func Participants(apps int, fair float64) int {
 	return min(apps, max(1, int(math.Ceil(float64(apps)*(1-fair)-1e-9))))
 }
 
-// greedy gives an app as much as it can use of what is left.
+// greedy gives an app as much as it can use of what is left: on GPUs of one type, the one on
+// which it is fastest, or else on several.
 func greedy(s *lease.Pass, a *app) {
 	least, most := a.job.Spec().Demand.Roles[0].Range()
-	for n := most; n >= least; n-- {
-		if s.TakeSize(a.job, int(n)) {
+	for n := int(most); n >= int(least); n-- {
+		for _, k := range byType(s.View, a.job, n) {
+			if s.ServeOn(a.job, n, k) {
+				return
+			}
+		}
+		if s.ServeSize(a.job, n) {
 			return
 		}
 	}
+}
+
+// byType are the GPU types that a job can have, that on which it is fastest with so many
+// tasks first; none where the cluster has only one.
+func byType(v *sched.View, j sched.Job, tasks int) (types []cluster.TypeID) {
+	if v.Cluster().Types() == 1 {
+		return nil
+	}
+	speed := map[cluster.TypeID]float64{}
+	v.Class(j.Class()).EachType(v.Cluster(), func(k cluster.TypeID) bool {
+		types = append(types, k)
+		speed[k] = v.TypeSpeed(j, k, tasks, false)
+		return true
+	})
+	slices.SortStableFunc(types, func(x, y cluster.TypeID) int { return cmp.Compare(speed[y], speed[x]) })
+	return types
 }
 
 // app is a job as the auction sees it. Of a job that nobody can estimate it is
@@ -179,7 +206,7 @@ func (t *policy) app(v *sched.View, j sched.Job) app {
 	_, most := d.Roles[0].Range()
 	a := app{job: j, each: int64(d.Roles[0].GPU), kind: -1}
 	alone := 0.0
-	d.EachType(v.Cluster(), func(k cluster.TypeID) bool {
+	v.Class(j.Class()).EachType(v.Cluster(), func(k cluster.TypeID) bool {
 		n := int64(most)
 		if a.each > 0 {
 			n = min(n, int64(v.TotalOf(1<<k))*int64(unit.One)/a.each)
@@ -211,9 +238,9 @@ func (t *policy) auction(s *lease.Pass, apps []app) error {
 	bidders := make([]Bidder, len(apps))
 	for i := range apps {
 		a := &apps[i]
-		bidders[i].Rho = a.now.Rho()
+		bidders[i].Weight = a.weight()
 		least, most := a.job.Spec().Demand.Roles[0].Range()
-		a.job.Spec().Demand.EachType(v.Cluster(), func(k cluster.TypeID) bool {
+		v.Class(a.job.Class()).EachType(v.Cluster(), func(k cluster.TypeID) bool {
 			for n := least; n <= most; n++ {
 				with, need := a.now, a.need(int(n))
 				if need == 0 || need > free[k] {
@@ -221,6 +248,7 @@ func (t *policy) auction(s *lease.Pass, apps []app) error {
 				}
 				if with.Speed = v.TypeSpeed(a.job, k, int(n), need > span[k]); with.Speed > 0 {
 					bidders[i].Bids = append(bidders[i].Bids, Bid{int(k), need, with.Rho()})
+					bidders[i].Rho = max(bidders[i].Rho, starved*with.Rho())
 					a.sizes = append(a.sizes, int(n))
 				}
 			}
@@ -241,6 +269,20 @@ func (t *policy) auction(s *lease.Pass, apps []app) error {
 		a.take = partial(a.sizes[w.Bid], int(least), int(most), w.Keep, t.luck.Float64)
 	}
 	return nil
+}
+
+// starved is by how much worse off an app is taken to be with nothing of what is offered than
+// with the least that it bids for. That it could never end would make every loser's loss, and so
+// every winner's payment, as large as all that is won.
+const starved = 2
+
+// weight is how much an app counts in an auction. It grows with the least number of GPUs
+// that the app needs, since a gang stands for as many apps of one GPU. It also grows with
+// rho, since a lease improves rho, in proportion, the less the longer an app has waited.
+// The scheduler knows both; neither is bid.
+func (a *app) weight() float64 {
+	least, _ := a.job.Spec().Demand.Roles[0].Range()
+	return max(1, float64(a.need(int(least)))/float64(unit.One)) * a.rho
 }
 
 // need is what so many tasks take, in thousandths of a GPU.
@@ -305,13 +347,16 @@ func (a *app) step(v *sched.View, free []int64) bool {
 		return true
 	}
 	need := a.need(int(least))
-	took := false
-	a.job.Spec().Demand.EachType(v.Cluster(), func(k cluster.TypeID) bool {
-		if took = need <= free[k]; took {
+	types := byType(v, a.job, int(least))
+	if types == nil {
+		types = []cluster.TypeID{0}
+	}
+	for _, k := range types {
+		if need <= free[k] {
 			a.kind, a.take = k, int(least)
 			free[k] -= need
+			return true
 		}
-		return !took
-	})
-	return took
+	}
+	return false
 }

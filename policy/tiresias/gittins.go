@@ -37,7 +37,7 @@ func (h *history) add(service float64) bool {
 // which they ended.
 func (h *history) learn(v *sched.View, width func(sched.Job) float64) {
 	for j := range v.Past() {
-		h.add(j.Run().Seconds() * width(j))
+		h.add(j.RunTime().Seconds() * width(j))
 	}
 }
 

@@ -5,20 +5,20 @@ import (
 	"math"
 	"testing"
 
-	"github.com/norn-scheduler/norn/clusterspec"
+	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/internal/shared"
 	"github.com/norn-scheduler/norn/policy/tiresias"
 	"github.com/norn-scheduler/norn/report"
-	"github.com/norn-scheduler/norn/run"
 	"github.com/norn-scheduler/norn/sim/simtest"
 	"github.com/norn-scheduler/norn/trace"
+	"github.com/norn-scheduler/norn/trace/clusterspec"
 )
 
 // data is a file of published data.
 func data(t testing.TB, path string) string { return shared.Path(t, "data/"+path) }
 
 // result simulates a trace under one policy.
-func result(t *testing.T, file, cluster string, opt trace.Options, policy string, set ...run.Setting) *report.Result {
+func result(t *testing.T, file, cluster string, opt trace.Options, policy string, set ...experiment.Setting) *report.Result {
 	t.Helper()
 	spec, err := clusterspec.Parse(cluster)
 	if err != nil {
@@ -29,8 +29,8 @@ func result(t *testing.T, file, cluster string, opt trace.Options, policy string
 		t.Fatal(err)
 	}
 	defer src.Close()
-	x := run.Experiment{Spec: spec, Whole: true, Estimate: run.Estimate{From: run.Oracle}, Seed: 1}
-	out, err := x.Run(context.Background(), run.Choice{Policy: policy, Settings: set}, src)
+	x := experiment.Experiment{Spec: spec, Whole: true, Estimate: experiment.Estimate{From: experiment.Oracle}, Seed: 1}
+	out, err := x.Run(context.Background(), experiment.Choice{Policy: policy, Settings: set}, src)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,13 +42,13 @@ func result(t *testing.T, file, cluster string, opt trace.Options, policy string
 // arrival, and queues that are left at the exact moment.
 func TestSixtyJobs(t *testing.T) {
 	file := data(t, "tiresias/60_job.csv")
-	limits := func(l string) []run.Setting {
-		return []run.Setting{{Name: "limits", Value: l}, {Name: "consolidate", Value: "none"}}
+	limits := func(l string) []experiment.Setting {
+		return []experiment.Setting{{Name: "limits", Value: l}, {Name: "consolidate", Value: "none"}}
 	}
-	skip := []run.Setting{{Name: "mode", Value: "skip"}}
+	skip := []experiment.Setting{{Name: "mode", Value: "skip"}}
 	for _, c := range []struct {
 		cluster, policy string
-		set             []run.Setting
+		set             []experiment.Setting
 		jct, makespan   float64
 		preemptions     int
 	}{
@@ -73,17 +73,17 @@ func TestSixtyJobs(t *testing.T) {
 	}
 }
 
-// The shape of figures 8 and 11 on the Philly log at a load that makes queues:
-// much better than first in first out with consolidation, and near the order
-// that knows run times, with queues for the long jobs of this log: its jobs of
-// more than 3200 GPU-seconds, the limit of the testbed, differ by a factor of a
-// thousand.
+// The shape of figures 8 and 11 on the Philly log at a load that makes queues.
+// It is much better than first in first out with consolidation, and near the
+// order that knows run times. The queues are for the long jobs of this log: its
+// jobs of more than 3200 GPU-seconds, the limit of the testbed, differ by a
+// factor of a thousand.
 func TestPhillyShape(t *testing.T) {
 	file := data(t, "philly/philly_jobs_reconstructed.csv.gz")
 	opt := trace.Options{Limit: 20000}
-	yarn := result(t, file, "100x8", opt, "fifo", run.Setting{Name: "place", Value: "consolidated"}).Summary
+	yarn := result(t, file, "100x8", opt, "fifo", experiment.Setting{Name: "place", Value: "consolidated"}).Summary
 	srsf := result(t, file, "100x8", opt, "srsf").Summary
-	tir := result(t, file, "100x8", opt, "tiresias", run.Setting{Name: "limits", Value: "3200,32000,320000,3200000"}).Summary
+	tir := result(t, file, "100x8", opt, "tiresias", experiment.Setting{Name: "limits", Value: "3200,32000,320000,3200000"}).Summary
 	t.Logf("mean JCT: fifo %v, tiresias %v, srsf %v", yarn.JCT.Mean, tir.JCT.Mean, srsf.JCT.Mean)
 	if 2*yarn.JCT.Mean < 3*tir.JCT.Mean {
 		t.Errorf("mean JCT %v is not 1.5 times better than %v of fifo", tir.JCT.Mean, yarn.JCT.Mean)

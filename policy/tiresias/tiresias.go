@@ -1,15 +1,19 @@
 // Package tiresias is the scheduler of Gu et al., "Tiresias: A GPU Cluster
-// Manager for Distributed Deep Learning", NSDI 2019: run times are unknown, so
-// jobs that have attained little service go first, in a few queues, so that
-// jobs rarely change places.
+// Manager for Distributed Deep Learning", NSDI 2019. Run times are unknown, so
+// jobs that have attained little service go first. There are only a few queues,
+// so jobs rarely change places.
 //
-// Nouns: attained service is GPUs x time run since the job last entered the
-// first queue (2D), in GPU-seconds; a job is in queue i while its service lies
-// below the i-th limit and not below the one before; Gittins ranks jobs inside
-// a queue by how likely they are to end soon, judged by the service of the jobs
-// that have ended so far; a job that has waited long compared with what it ran
-// is promoted to the first queue; the skew of a model is the share of its
-// largest tensor in all its tensors.
+// Nouns:
+//   - Attained service is GPUs x time run since the job last entered the first
+//     queue (2D), in GPU-seconds.
+//   - A job is in queue i while its service lies below the i-th limit and not
+//     below the one before.
+//   - Gittins ranks jobs inside a queue by how likely they are to end soon,
+//     judged by the service of the jobs that have ended so far.
+//   - A job that has waited long compared with its run time is promoted to the
+//     first queue.
+//   - The skew of a model is the share of its largest tensor in all its
+//     tensors.
 package tiresias
 
 import (
@@ -18,13 +22,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/norn-scheduler/norn/dense"
-	"github.com/norn-scheduler/norn/greedy"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/param"
 	"github.com/norn-scheduler/norn/place"
+	"github.com/norn-scheduler/norn/policy/kit/preempt"
+	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/state/dense"
 )
 
 // Rank is the order inside a queue.
@@ -93,7 +97,7 @@ func (c *Config) Policy() (sched.Policy, error) {
 
 type policy struct {
 	cfg     Config
-	run     greedy.Runner
+	run     preempt.Policy
 	jobs    []standing
 	demote  dense.Heap // running jobs: when they leave their queue
 	promote dense.Heap // waiting jobs: when they go back to the first queue
@@ -128,7 +132,7 @@ func (n *note) Fields(f *sched.Fields) {
 func (s *standing) note() *note { return &note{s.ranBefore, s.waitedBefore} }
 
 // exec is the time that a job has run since it last entered the first queue.
-func (t *policy) exec(j sched.Job) time.Duration { return j.Run() - t.jobs[j.ID].ranBefore }
+func (t *policy) exec(j sched.Job) time.Duration { return j.RunTime() - t.jobs[j.ID].ranBefore }
 
 // width turns run time into service.
 func (t *policy) width(j sched.Job) float64 {
@@ -143,9 +147,9 @@ func (t *policy) width(j sched.Job) float64 {
 // attained, since it last entered the first queue, when running jobs were last
 // taken note of.
 func (t *policy) ranked(v *sched.View, j sched.Job) float64 {
-	ran := j.Run()
+	ran := j.RunTime()
 	if j.Running() && t.cfg.Rerank > 0 {
-		ran = j.RunAt(v.Now / t.cfg.Rerank * t.cfg.Rerank)
+		ran = j.RunTimeAt(v.Now / t.cfg.Rerank * t.cfg.Rerank)
 	}
 	return (ran - t.jobs[j.ID].ranBefore).Seconds() * t.width(j)
 }
@@ -194,7 +198,7 @@ func (t *policy) Decide(v *sched.View, p *sched.Plan) {
 			continue // still leaving; it is watched again once it waits
 		}
 		s := &t.jobs[id]
-		s.queue, s.ranBefore = 0, v.Job(id).Run()
+		s.queue, s.ranBefore = 0, v.Job(id).RunTime()
 		p.Remember(id, s.note())
 		t.run.Rekey(v, id)
 	}
@@ -217,7 +221,7 @@ func (t *policy) follow(v *sched.View) (learnt bool) {
 		case sched.Ended:
 			t.demote.Remove(int32(ch.Job))
 			t.promote.Remove(int32(ch.Job))
-			if t.cfg.Rank == Gittins && j.Phase().Over() && t.past.add(j.Run().Seconds()*t.width(j)) {
+			if t.cfg.Rank == Gittins && j.Phase().Over() && t.past.add(j.RunTime().Seconds()*t.width(j)) {
 				learnt = true
 			}
 		case sched.Runs:
@@ -330,9 +334,9 @@ func (t *policy) NextWake(v *sched.View) time.Duration {
 // Key is the place of a job: its queue, and inside the queue started jobs by
 // their start before the others by submission, or the Gittins index. It is the
 // same on both scales.
-func (t *policy) Key(v *sched.View, j sched.Job, _ bool) greedy.Key {
+func (t *policy) Key(v *sched.View, j sched.Job, _ bool) preempt.Key {
 	q := t.jobs[j.ID].queue
-	key := greedy.Key{A: int64(q) << 1, B: int64(j.Submit())}
+	key := preempt.Key{A: int64(q) << 1, B: int64(j.Submit())}
 	if t.cfg.Rank == Gittins && int(q) < len(t.cfg.Limits) {
 		// The bits of positive numbers are ordered as the numbers are.
 		key.B = -int64(math.Float64bits(t.past.index(t.ranked(v, j), t.cfg.Limits[q])))

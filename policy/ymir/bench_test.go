@@ -5,8 +5,8 @@ import (
 
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/perf/predict"
 	"github.com/norn-scheduler/norn/policy/ymir"
-	"github.com/norn-scheduler/norn/predict"
 	"github.com/norn-scheduler/norn/sim"
 	"github.com/norn-scheduler/norn/sim/simtest"
 	"github.com/norn-scheduler/norn/trace"

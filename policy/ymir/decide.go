@@ -46,7 +46,7 @@ func (y *policy) solvePool(v *sched.View, p *sched.Plan, pool cluster.PoolID) {
 	}
 	for j := range v.Running() {
 		switch {
-		case j.Pool() != pool || p.Holding(j.ID) == nil:
+		case j.Pool() != pool || p.Alloc(j.ID) == nil:
 		case j.Profiling() || y.fixed(v, j):
 			gpus -= v.Cluster().UsableDevices(v.Alloc(j.ID))
 		default:
@@ -57,8 +57,8 @@ func (y *policy) solvePool(v *sched.View, p *sched.Plan, pool cluster.PoolID) {
 	for j := range v.Waiting() {
 		switch {
 		case j.Pool() != pool:
-		case p.Holding(j.ID) != nil: // started by this plan already
-			gpus -= len(p.Holding(j.ID).Shares)
+		case p.Alloc(j.ID) != nil: // started by this plan already
+			gpus -= len(p.Alloc(j.ID).Shares)
 		case y.unmeasured(v, p, j):
 			if n := y.profileSize(v, j); n <= gpus && plain(j) {
 				gpus -= n
@@ -66,7 +66,7 @@ func (y *policy) solvePool(v *sched.View, p *sched.Plan, pool cluster.PoolID) {
 			}
 		case y.schedulable(v, j):
 			if never := p.Never(j.ID, place.Pack); never.Code != job.NoReason {
-				p.Hold(j.ID, never)
+				p.Wait(j.ID, never)
 				continue
 			}
 			inGroup(j)
@@ -84,7 +84,7 @@ func (y *policy) solvePool(v *sched.View, p *sched.Plan, pool cluster.PoolID) {
 		s := &solve{y: y, v: v}
 		out, err := s.run(pool, g.quota, g.jobs)
 		if err != nil {
-			p.Spoil(fmt.Errorf("policy ymir, jobs of %q: %w", g.backbone, err))
+			p.Invalidate(fmt.Errorf("policy ymir, jobs of %q: %w", g.backbone, err))
 			return
 		}
 		all = append(all, out...)

@@ -13,7 +13,7 @@ import (
 func (y *policy) guard(v *sched.View, p *sched.Plan) {
 	for j := range v.Running() {
 		with, how := j.Merged()
-		if how == job.Apart || j.Profiling() || p.Holding(j.ID) == nil {
+		if how == job.Apart || j.Profiling() || p.Alloc(j.ID) == nil {
 			continue
 		}
 		switch {

@@ -5,10 +5,10 @@ import (
 	"slices"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // carryOut plans what everybody shall have: who does not change keeps its nodes,
@@ -17,8 +17,11 @@ import (
 func (y *policy) carryOut(v *sched.View, p *sched.Plan, pool cluster.PoolID, all []outcome, measured []sched.Job) {
 	var change []outcome
 	for _, o := range all {
-		if o.fresh {
-			y.merge(v, p, &o)
+		if o.fresh && o.how == job.Together {
+			p.Merge(o.jobs[0].ID, o.jobs[1].ID, job.Together)
+		}
+		if o.split {
+			split(p, o.jobs[0])
 		}
 		if !y.unchanged(v, p, &o) {
 			change = append(change, o)
@@ -30,7 +33,7 @@ func (y *policy) carryOut(v *sched.View, p *sched.Plan, pool cluster.PoolID, all
 			why = job.Reason{Code: job.MakesRoom, Job: job.None}
 		}
 		for _, j := range change[i].jobs {
-			if p.Holding(j.ID) != nil {
+			if p.Alloc(j.ID) != nil {
 				p.Stop(j.ID, why)
 			}
 		}
@@ -54,29 +57,60 @@ func (y *policy) carryOut(v *sched.View, p *sched.Plan, pool cluster.PoolID, all
 			}
 		}
 	}
+	for i := range all {
+		if o := &all[i]; len(o.jobs) == 2 && o.how == job.After && !pl.sooner(o) && o.fresh {
+			merge(v, p, o)
+		}
+	}
 }
 
-// merge notes that two jobs are to be trained together.
-func (y *policy) merge(v *sched.View, p *sched.Plan, o *outcome) {
+// merge notes that the second of two jobs is to go on from the first.
+func merge(v *sched.View, p *sched.Plan, o *outcome) {
 	a, b := o.jobs[0], o.jobs[1]
-	if o.how == job.Together {
-		p.Merge(a.ID, b.ID, job.Together)
-		return
-	}
 	p.Merge(b.ID, a.ID, job.After)
 	change(p, b, func(n *note) { n.factor = o.factor })
-	p.Hold(b.ID, follows(v, a, b))
+	p.Wait(b.ID, follows(v, a, b))
+}
+
+// sooner starts the second of a temporal pair by itself where GPUs are left with which it is
+// believed to end sooner than if it went on from the first.
+func (pl *placer) sooner(o *outcome) bool {
+	b := o.jobs[1]
+	free := pl.v.Cluster().FreeGPUs(pl.pool, pl.v.Class(b.Class()).Mask)
+	first := 0 // GPUs of the first, which may be fewer than was planned for it
+	if a := pl.p.Alloc(o.jobs[0].ID); a != nil {
+		first = len(a.Shares)
+	}
+	best, least := 0, o.ends(first)
+	for n := range free {
+		if t := o.alone(n + 1); t < least {
+			best, least = n+1, t
+		}
+	}
+	if best == 0 || !pl.place(&outcome{jobs: []sched.Job{b}}, best) {
+		return false
+	}
+	if !o.fresh {
+		split(pl.p, b)
+	}
+	return true
+}
+
+// split has a job trained by itself that was to go on from another one.
+func split(p *sched.Plan, j sched.Job) {
+	p.Split(j.ID)
+	change(p, j, func(n *note) { n.factor = 0 })
 }
 
 // unchanged tells whether an outcome is what there is.
 func (y *policy) unchanged(v *sched.View, p *sched.Plan, o *outcome) bool {
-	a := p.Holding(o.jobs[0].ID)
+	a := p.Alloc(o.jobs[0].ID)
 	if a == nil {
 		return false
 	}
 	want := unit.One
 	if len(o.jobs) == 2 && o.how == job.Together {
-		b := p.Holding(o.jobs[1].ID)
+		b := p.Alloc(o.jobs[1].ID)
 		if b == nil || len(b.Shares) != len(a.Shares) || b.Shares[0].Device != a.Shares[0].Device {
 			return false
 		}
@@ -112,7 +146,7 @@ func (pl *placer) hold(j sched.Job) {
 	if _, how := j.Merged(); how == job.After {
 		return // it is told on whom it waits
 	}
-	pl.p.Hold(j.ID, job.Reason{Code: job.Because, Job: job.None, Text: "jobs that lose more by waiting, or are shorter, take the GPUs; divided anew at " +
+	pl.p.Wait(j.ID, job.Reason{Code: job.Because, Job: job.None, Text: "jobs that lose more by waiting, or are shorter, take the GPUs; divided anew at " +
 		unit.Human((pl.v.Now/pl.y.cfg.Interval+1)*pl.y.cfg.Interval)})
 }
 

@@ -22,7 +22,7 @@ func (y *policy) measure(v *sched.View, p *sched.Plan) {
 // unmeasured tells whether a job waits for its measurement.
 func (y *policy) unmeasured(v *sched.View, p *sched.Plan, j sched.Job) bool {
 	_, ok := y.readyAt(j)
-	return !ok && p.Holding(j.ID) == nil && !j.Profiling()
+	return !ok && p.Alloc(j.ID) == nil && !j.Profiling()
 }
 
 // profileSize is on how many GPUs a job is measured.
@@ -57,14 +57,14 @@ func (y *policy) profile(v *sched.View, p *sched.Plan, j sched.Job) bool {
 	var why job.Reason
 	p.Try(func() bool {
 		if p.StartSize(j.ID, size, where) {
-			found.CopyFrom(p.Holding(j.ID))
+			found.CopyFrom(p.Alloc(j.ID))
 		} else {
 			why = p.Why()
 		}
 		return false
 	})
 	if len(found.Pieces) == 0 {
-		p.Hold(j.ID, why)
+		p.Wait(j.ID, why)
 		return false
 	}
 	return p.Profile(j.ID, &found)
@@ -75,7 +75,7 @@ func (y *policy) profile(v *sched.View, p *sched.Plan, j sched.Job) bool {
 func (y *policy) hand(v *sched.View, p *sched.Plan) {
 	for j := range v.Waiting() {
 		with, how := j.Merged()
-		if _, started := j.FirstStart(); how != job.After || with == job.None || started || p.Holding(j.ID) != nil {
+		if _, started := j.FirstStart(); how != job.After || with == job.None || started || p.Alloc(j.ID) != nil {
 			continue
 		}
 		first := v.Job(with)
@@ -109,20 +109,20 @@ func (y *policy) notYet(v *sched.View) job.Reason {
 // excuse says why those wait who were given no reason.
 func (y *policy) excuse(v *sched.View, p *sched.Plan, solved bool) {
 	for j := range v.Waiting() {
-		if p.Holding(j.ID) != nil {
+		if p.Alloc(j.ID) != nil {
 			continue
 		}
 		with, how := j.Merged()
 		at, ok := y.readyAt(j)
 		switch {
 		case v.NodesChanged() && j.Reason().Never() && p.Never(j.ID, place.Pack).Code == job.NoReason:
-			p.Hold(j.ID, y.notYet(v))
+			p.Wait(j.ID, y.notYet(v))
 		case how == job.After && !over(v, with):
-			p.Hold(j.ID, follows(v, v.Job(with), j))
+			p.Wait(j.ID, follows(v, v.Job(with), j))
 		case ok && at > v.Now:
-			p.Hold(j.ID, job.Reason{Code: job.Because, Job: job.None, Text: "its measurements are being evaluated"})
+			p.Wait(j.ID, job.Reason{Code: job.Because, Job: job.None, Text: "its measurements are being evaluated"})
 		case ok && !solved && (j.Reason().Code > job.Because || j.Reason().Code == job.NoReason):
-			p.Hold(j.ID, y.notYet(v))
+			p.Wait(j.ID, y.notYet(v))
 		}
 	}
 }

@@ -26,18 +26,22 @@ type solve struct {
 	v        *sched.View
 	table    tabled
 	sizes    []int
-	fair     int // place in sizes
+	scarce   bool // there are fewer GPUs than jobs
+	fair     int  // place in sizes
 	twice    int
 	entities []entity
 }
 
-// entity is a job, or a pair that has started and stays one.
+// entity is a job, or a pair that is trained together and stays one.
 type entity struct {
 	task
 	mate *task // of a pair
 	how  job.Merge
 	fs   [2]float64 // Together: the factors on both speeds
 	size int        // place in sizes of what it holds, -1 nothing
+
+	bound  job.ID // with which job it is merged, one after the other, before the second has begun; job.None: with none
+	second bool   // bound: it is the second
 }
 
 // outcome is what an entity, or two that are merged, shall have.
@@ -48,6 +52,13 @@ type outcome struct {
 	gpus  int
 
 	factor float64 // After, fresh: on the speed of the second one, as believed
+	split  bool    // one alone that was to go on from another one, and is not to any more
+
+	// For a temporal pair with so many GPUs, in seconds: when its second is believed to end
+	// if it goes on from the first, and how long it would take by itself, with no more than
+	// its fair share.
+	ends  func(gpus int) float64
+	alone func(gpus int) float64
 }
 
 // sizesOf are the sizes that may be given: 1, 2, 3 and up to a node, whole nodes
@@ -80,6 +91,7 @@ func (s *solve) run(pool cluster.PoolID, gpus int, jobs []sched.Job) ([]outcome,
 	s.sizes = sizesOf(max(gpus, 1), node, jobs)
 	share := (gpus + len(jobs) - 1) / max(1, len(jobs))
 	s.fair, s.twice = roundUp(s.sizes, share), roundUp(s.sizes, 2*s.sizes[roundUp(s.sizes, share)])
+	s.scarce = gpus < len(jobs)
 	s.table, _ = s.v.Transfer.(tabled)
 	s.gather(jobs, node)
 	s.rank()
@@ -115,7 +127,7 @@ func (s *solve) gather(jobs []sched.Job, node int) {
 		case how == job.Apart || how == job.Together && !here || how == job.After && over(s.v, with):
 			s.entities = append(s.entities, s.alone(j, node))
 		case how == job.After:
-			continue // it is part of the entity of the first, below, or waits for it
+			continue // it is bound to the first, below, or waits for it
 		case j.ID < with:
 			e := s.alone(j, node)
 			other := s.task(jobs[k], node)
@@ -124,16 +136,30 @@ func (s *solve) gather(jobs []sched.Job, node int) {
 			s.entities = append(s.entities, e)
 		}
 	}
+	s.bind(jobs, at, node)
+}
+
+// bind makes entities of the jobs that are to go on from another one that has not ended.
+// The first such job of each, as long as it has not begun, may still be taken apart from it,
+// and may not be merged with anybody else; the others wait for theirs.
+func (s *solve) bind(jobs []sched.Job, at map[job.ID]int, node int) {
 	for _, j := range jobs {
 		with, how := j.Merged()
 		if _, here := at[with]; how != job.After || !here {
 			continue
 		}
 		for i := range s.entities {
-			if e := &s.entities[i]; e.j.ID == with && e.mate == nil {
-				follower := s.task(j, node)
-				e.mate, e.how = &follower, job.After
+			e := &s.entities[i]
+			if e.j.ID != with || e.mate != nil || e.bound != job.None {
+				continue
 			}
+			follower := s.alone(j, node)
+			if follower.one *= follower.rate; !follower.fresh {
+				break
+			}
+			follower.rate, follower.bound, follower.second, e.bound = 1, with, true, j.ID
+			s.entities = append(s.entities, follower)
+			break
 		}
 	}
 }
@@ -197,13 +223,13 @@ func (s *solve) task(j sched.Job, node int) task {
 }
 
 func (s *solve) alone(j sched.Job, node int) entity {
-	e := entity{task: s.task(j, node), size: -1}
+	e := entity{task: s.task(j, node), size: -1, bound: job.None}
 	if a := s.v.Alloc(j.ID); a != nil && j.Running() && !j.Profiling() {
 		if at, ok := slices.BinarySearch(s.sizes, max(1, len(a.Shares))); ok {
 			e.size = at
 		}
 	}
-	// What it has learnt from another is seen while it runs.
+	// The gain from another job is measured while it runs.
 	if _, how := j.Merged(); how == job.After && e.size >= 0 && j.Speed() > 0 && e.speed[e.size] > 0 {
 		e.one *= e.rate
 		e.rate = j.Speed() / e.speed[e.size]
@@ -249,9 +275,7 @@ func (s *solve) cost(e *entity) solver.Entity {
 			out.Cost[a] = s.objective(e.time(a)/e.time(e.fair), 1, 1)
 			continue
 		}
-		time, tranWt := s.pair(&e.task, e.mate, e.how, e.fs, a)
-		fair, _ := s.pair(&e.task, e.mate, e.how, e.fs, min(e.twice, e.mate.twice))
-		out.Cost[a] = s.objective(time/fair, tranWt, 2)
+		out.Cost[a] = s.pairCost(&e.task, e.mate, e.how, e.fs, a)
 	}
 	if e.mate != nil {
 		out.Queued += e.mate.queued
@@ -308,8 +332,34 @@ func (s *solve) pair(a, b *task, how job.Merge, fs [2]float64, size int) (time, 
 	return ta + tb, estimator.TranWt(ta, tb*b.rate, estimator.AfterSum(ta, tb))
 }
 
+// pairCost is what a pair costs at a size: the sum of how many times as long each takes as
+// alone at its fair share. So what the pair gains is held against two jobs side by side, and
+// where GPUs are idle the second must gain more than it waits.
+func (s *solve) pairCost(a, b *task, how job.Merge, fs [2]float64, size int) float64 {
+	if s.y.cfg.Objective == LiteralMax {
+		time, tranWt := s.pair(a, b, how, fs, size)
+		fair, _ := s.pair(a, b, how, fs, min(a.twice, b.twice))
+		return s.objective(time/fair, tranWt, 2)
+	}
+	ta, tb := a.time(size), b.time(size)
+	if math.IsInf(ta, 1) || math.IsInf(tb, 1) {
+		return math.Inf(1)
+	}
+	if how == job.Together {
+		both := max(ta/fs[0], tb/fs[1])
+		return both/a.time(a.fair) + both/b.time(b.fair)
+	}
+	return ta/a.time(a.fair) + (ta+tb)/(b.time(b.fair)*b.rate)
+}
+
 // mergeable tells whether two entities may be merged.
 func (s *solve) mergeable(a, b *entity) bool {
+	if a.bound != job.None || b.bound != job.None {
+		return a.bound == b.j.ID
+	}
+	if !job.MayMerge(a.j.Spec(), b.j.Spec()) {
+		return false
+	}
 	if !s.y.cfg.Started && !(a.fresh && b.fresh) {
 		return false
 	}
@@ -322,24 +372,37 @@ func free(j sched.Job) bool {
 	return how == job.Apart && tunes(j) && j.Spec().Dataset != "" && plain(j) && !pipeline(j) && j.Spec().Stop == job.Checkpoint
 }
 
-// Gain implements solver.Merges: what a pair saves against both at their fair
-// share, which costs 1 each.
+// Gain implements solver.Merges. It is what a pair saves with twice the fair share,
+// compared with both jobs at theirs, which costs 1 each. Where there are fewer GPUs than
+// jobs, the pair has the share of one, compared with that one and another one that waits.
 func (s *solve) Gain(i, j int) float64 {
 	a, b := &s.entities[i], &s.entities[j]
 	if !s.mergeable(a, b) {
 		return 0
 	}
-	w := s.bestTranWt(&a.task, &b.task, min(a.twice, b.twice))
-	if w <= 1 || w < s.y.cfg.Filter {
-		return 0
+	at, apart := min(a.twice, b.twice), 2.0
+	if s.scarce { // the two have a GPU at most, which only one of them can have
+		at, apart = min(a.fair, b.fair), 1+s.y.cfg.Queued
 	}
-	return 2 - 2/w
+	w, cost := s.best(a, b, at)
+	switch {
+	case w <= 1 || w < s.y.cfg.Filter:
+		return 0
+	case s.y.cfg.Objective == LiteralMax:
+		return 2 - 2/w
+	}
+	return apart - cost
 }
 
 // Ways implements solver.Merges.
 func (s *solve) Ways(i, j int, to []solver.Way) []solver.Way {
 	a, b := &s.entities[i], &s.entities[j]
-	if s.y.cfg.Modes != Spatial {
+	switch {
+	case a.bound == b.j.ID && b.second:
+		return s.way(to, a, b, job.After, firstFirst)
+	case a.bound == b.j.ID:
+		return s.way(to, b, a, job.After, secondFirst)
+	case s.y.cfg.Modes != Spatial:
 		if b.fresh {
 			to = s.way(to, a, b, job.After, firstFirst)
 		}
@@ -363,11 +426,10 @@ func (s *solve) way(to []solver.Way, a, b *entity, how job.Merge, tag int) []sol
 		fs[0], fs[1] = s.together(&a.task, &b.task)
 	}
 	w := solver.Way{Entity: solver.Entity{Cost: make([]float64, len(s.sizes)), Queued: math.Inf(1)}, Tag: tag}
-	fair, _ := s.pair(&a.task, &second, how, fs, min(a.twice, b.twice))
 	pays := false
 	for k := range s.sizes {
 		time, tranWt := s.pair(&a.task, &second, how, fs, k)
-		w.Cost[k] = s.objective(time/fair, tranWt, 2)
+		w.Cost[k] = s.pairCost(&a.task, &second, how, fs, k)
 		pays = pays || tranWt >= s.y.cfg.Filter && !math.IsInf(time, 1)
 	}
 	if !pays {
@@ -392,14 +454,35 @@ func (s *solve) outcomes(got solver.Solution) []outcome {
 			}
 			pair := outcome{jobs: []sched.Job{first.j, second.j}, how: job.Together, fresh: true, gpus: c.GPUs}
 			if c.Tag != together {
-				pair.how, pair.factor = job.After, s.after(first, second)
+				s.follows(&pair, first, second)
+				pair.fresh = e.bound == job.None
 			}
 			out = append(out, pair)
 		case e.mate != nil:
 			out = append(out, outcome{jobs: []sched.Job{e.j, e.mate.j}, how: e.how, gpus: c.GPUs})
 		default:
-			out = append(out, outcome{jobs: []sched.Job{e.j}, gpus: c.GPUs})
+			out = append(out, outcome{jobs: []sched.Job{e.j}, gpus: c.GPUs, split: e.second})
 		}
 	}
 	return out
+}
+
+// follows says of a pair that its second job goes on from the first one.
+func (s *solve) follows(o *outcome, first, second *task) {
+	o.how, o.factor = job.After, s.after(first, second)
+	o.ends = func(gpus int) float64 {
+		if k, found := slices.BinarySearch(s.sizes, gpus); found {
+			return first.time(k) + second.time(k)/o.factor
+		}
+		return math.Inf(1)
+	}
+	o.alone = func(gpus int) float64 {
+		if gpus > s.sizes[second.fair] {
+			return math.Inf(1) // it would have to give them up soon
+		}
+		if k, found := slices.BinarySearch(s.sizes, gpus); found {
+			return second.time(k)
+		}
+		return math.Inf(1)
+	}
 }

@@ -122,24 +122,31 @@ func (y *policy) blur(factor float64, a, b int64) float64 {
 	return math.Sqrt(max(0.01, 1+gain*y.noise.gain.Factor(a, b)))
 }
 
-// bestTranWt is the best of the allowed ways to merge at a size, 0 for none.
-func (s *solve) bestTranWt(a, b *task, size int) float64 {
+// best is the largest TranWt among the allowed ways to merge at a size, 0 for none, and the
+// least that any of them costs.
+func (s *solve) best(a, b *entity, size int) (tranWt, cost float64) {
 	ta, tb := a.time(size), b.time(size)
 	if ta > math.MaxFloat64 || tb > math.MaxFloat64 {
-		return 0
+		return 0, 0
 	}
-	least := math.Inf(1) // sum of both completion times
-	if s.y.cfg.Modes != Spatial {
-		if b.fresh {
-			least = estimator.AfterSum(ta, tb/s.after(a, b))
+	fa, fb := a.time(a.fair), b.time(b.fair)
+	least, cost := math.Inf(1), math.Inf(1) // sum of both completion times
+	after := func(ta, tb, fa, fb float64) {
+		least, cost = min(least, estimator.AfterSum(ta, tb)), min(cost, ta/fa+(ta+tb)/fb)
+	}
+	bound := a.bound != job.None
+	if s.y.cfg.Modes != Spatial || bound {
+		if b.fresh && !(bound && a.second) {
+			after(ta, tb/s.after(&a.task, &b.task), fa, fb)
 		}
-		if a.fresh {
-			least = min(least, estimator.AfterSum(tb, ta/s.after(b, a)))
+		if a.fresh && !(bound && b.second) {
+			after(tb, ta/s.after(&b.task, &a.task), fb, fa)
 		}
 	}
-	if s.y.cfg.Modes != Temporal && a.fresh && b.fresh {
-		fa, fb := s.together(a, b)
-		least = min(least, estimator.TogetherSum(max(ta/fa, tb/fb)))
+	if s.y.cfg.Modes != Temporal && a.fresh && b.fresh && !bound {
+		ga, gb := s.together(&a.task, &b.task)
+		both := max(ta/ga, tb/gb)
+		least, cost = min(least, estimator.TogetherSum(both)), min(cost, both/fa+both/fb)
 	}
-	return estimator.TranWt(ta, tb, least)
+	return estimator.TranWt(ta, tb, least), cost
 }

@@ -1,18 +1,22 @@
-// Package ymir schedules fine-tuning jobs that share a foundation model: jobs that
-// learn from each other are merged, GPUs are divided for the least sum of
-// slowdowns, and what runs on a GPU is handed the next task instead of being
+// Package ymir schedules fine-tuning jobs that share a foundation model. Jobs
+// that learn from each other are merged. GPUs are divided for the least sum of
+// slowdowns. The process on a GPU is handed the next task instead of being
 // started anew.
 //
-// Nouns: the backbone of a job is the foundation model that it tunes; a job is
-// measured (profiled) before anything is decided on it; two jobs are merged after
-// each other (temporal: the second goes on from what the first has learnt) or
-// together (spatial: one training over both data sets); an Entity is a job alone or
-// a pair; the fair share is GPUs over jobs, rounded up to a size; TranWt is how much
-// better two jobs fare merged than alone; a solve divides the GPUs of a backbone's
-// quota among its jobs. Times are in seconds, sizes in GPUs.
+// Nouns:
+//   - The backbone of a job is the foundation model that it tunes.
+//   - A job is measured (profiled) before anything is decided on it.
+//   - Two jobs are merged after each other (temporal: the second goes on from
+//     what the first has learnt) or together (spatial: one training over both
+//     data sets).
+//   - An Entity is a job alone or a pair.
+//   - The fair share is GPUs divided by jobs, rounded up to a size.
+//   - TranWt is how much better two jobs fare merged than alone.
+//   - A solve divides the GPUs of a backbone's quota among its jobs. Times are
+//     in seconds, sizes in GPUs.
 //
 // Source: "Ymir: A Scheduler for Foundation Model Fine-tuning Workloads in
-// Datacenters", ICS 2024. What is ours is said in docs/policies/ymir.md.
+// Datacenters", ICS 2024. docs/policies/ymir.md lists what is our own.
 package ymir
 
 import (
@@ -20,11 +24,11 @@ import (
 	"math"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/param"
+	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/policy/ymir/estimator"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Modes is which ways to merge are used.
@@ -73,7 +77,7 @@ type Config struct {
 // of docs/policies/ymir.md.
 func NewConfig() *Config {
 	return &Config{
-		Interval: 120 * time.Second, OnEvent: true, Gap: 30 * time.Second, Queued: 4, ExactMax: 12, Filter: 1, Guard: 2, Stay: 0.02, Started: true,
+		Interval: 120 * time.Second, OnEvent: true, Gap: 30 * time.Second, Queued: 4, ExactMax: 12, Filter: 1.3, Guard: 2, Stay: 0.02, Started: true,
 		ProfileTime: time.Minute, ProfileGPUs: 1, Latency: 10 * time.Second,
 	}
 }
@@ -131,8 +135,8 @@ type policy struct {
 	measures bool // jobs are measured before anything is decided on them
 	noise    noises
 
-	// What was seen of speeds: observed over believed, by backbone and size. It
-	// follows from the jobs that have ended, in their order.
+	// Observed speeds divided by believed ones, by backbone and size. It follows
+	// from the jobs that have ended, in their order.
 	seen   map[speedKey]float64
 	learnt int // jobs of View.Ended that it follows
 }

@@ -297,7 +297,7 @@ func TestUnknownFirst(t *testing.T) {
 	var plan sched.Plan
 	plan.Open(&v)
 	p.Decide(&v, &plan)
-	if err := plan.Err(); err != nil || plan.Holding(0) == nil {
+	if err := plan.Err(); err != nil || plan.Alloc(0) == nil {
 		t.Errorf("it is not started: %v", err)
 	}
 	sv := &solve{y: p.(*policy), v: &v, sizes: []int{1}}

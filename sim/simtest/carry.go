@@ -25,8 +25,8 @@ type Numbering struct {
 	Forget    bool // notes are not carried over, as when the policy changes
 }
 
-// Opening is what a log begins with that goes on from a state, as a live world
-// writes it: the header, and the events that make the machine and the jobs known.
+// Opening is the beginning of a log that goes on from a state, as a live world
+// writes it: the header, and the events that describe the machine and the jobs.
 func Opening(s *state.State, n Numbering) (eventlog.Header, []eventlog.Event) {
 	h := eventlog.Header{World: "sim", Policy: "test", Begins: s.Now}
 	h.Describe(s.Cluster, s.Tenants)

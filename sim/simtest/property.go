@@ -11,13 +11,13 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim"
 	"github.com/norn-scheduler/norn/tenant"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // World is a random cluster with random jobs, as Draw makes them.
@@ -34,16 +34,18 @@ type Shape struct {
 	Costs    bool // transitions that cost time
 	Failures bool // nodes and jobs that fail
 	Pools    bool // a partition for each tenant
+	Busy     bool // the policy leaves no GPUs idle beside a job that waits and fits on them
 	Shared   bool // the policy gives jobs parts of the GPUs that they ask for
 	Packed   bool // jobs tell what they demand and how much memory they need, perhaps wrongly, and disturb each other; nodes have host devices
 	Spread   bool // gangs are slower where they are spread over nodes, by their model
+	Still    bool // jobs that stand still on one of two GPU types, and are slower on the other (with Types)
 	Operated bool // nodes that are cordoned and taken down, GPUs that break, jobs that are held and cancelled
 }
 
 // Draw makes a random world. Its cluster is made anew by each call of Fresh.
 func Draw(t *rapid.T, shape Shape) World {
 	w := World{}
-	w.Shared = shape.Shared
+	w.Shared, w.Busy = shape.Shared, shape.Busy
 	w.Seed = rapid.Uint64Range(0, 1<<20).Draw(t, "seed")
 	n := rapid.IntRange(1, 12).Draw(t, "jobs")
 	at := 0.0
@@ -78,6 +80,9 @@ func Draw(t *rapid.T, shape Shape) World {
 	}
 	if shape.Spread {
 		w.Model, w.Speeds = spread{}, spread{}
+	}
+	if shape.Still {
+		w.Model, w.Speeds = still{}, still{}
 	}
 	if shape.Packed {
 		w.World = func(c *sim.Config) { c.Sharing, c.Measure = perf.Demands{Switch: 0.05}, true }

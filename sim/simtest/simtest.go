@@ -2,13 +2,14 @@
 // simulator. A history is a handful of jobs, a cluster and a policy. After every
 // instant it checks what must always hold.
 //
-// Nouns: a Job is one line of a history; a Config is everything else; a Run is what
-// became of the jobs; a World is a random Config with random jobs, as a Shape allows.
+// Nouns: a Job is one line of a history, and a Config is everything else. A Run
+// is the outcome. A World is a random Config with random jobs, as a Shape
+// allows.
 //
-// Go and Try run a history that a test wrote down. Properties runs random ones, and
-// holds a policy to the contract of package sched: every gang is whole, every waiting
-// job has a reason, every job that can run ends, and a policy that is replaced by a new
-// one decides the same.
+// Go and Try run a history that a test wrote down. Properties runs random ones,
+// and tests a policy against the contract of package sched. Every gang is
+// whole, every waiting job has a reason, and every job that can run ends. A
+// policy that is replaced by a new one decides the same.
 //
 // The package is public, beside the simulator that it drives, as httptest is beside
 // http: a policy in a module of its own is tested like those of the table.
@@ -17,6 +18,7 @@
 package simtest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -26,17 +28,17 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
-	"github.com/norn-scheduler/norn/predict"
+	"github.com/norn-scheduler/norn/perf/predict"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim"
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/tenant"
 	"github.com/norn-scheduler/norn/trace"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Job is one job of a history, times in seconds.
@@ -71,6 +73,7 @@ type Config struct {
 	Restart   bool              // replace the policy by a new one at random moments
 	Unchecked bool              // leave out the slow checks
 	Shared    bool              // the policy gives jobs parts of the GPUs that they ask for
+	Busy      bool              // the policy leaves no GPUs idle beside a job that waits and fits on them
 	Sinks     []engine.Sink
 }
 
@@ -260,7 +263,7 @@ func Try(cfg Config, jobs ...Job) (*Run, error) {
 			return run, watch.err
 		}
 		if !cfg.Unchecked {
-			if err := check(run.State, cfg.Shared); err != nil {
+			if err := check(run.State, &cfg); err != nil {
 				return run, fmt.Errorf("at %v: %w", run.State.Now, err)
 			}
 		}
@@ -272,9 +275,10 @@ func Try(cfg Config, jobs ...Job) (*Run, error) {
 // maxSteps is far more than any small history takes.
 const maxSteps = 20_000
 
-// check verifies the invariants of every run: the ledger agrees with what jobs
-// hold, gangs are whole, and every job that waits has a reason.
-func check(s *state.State, shared bool) error {
+// check verifies the invariants of every run. The ledger agrees with the
+// allocations, gangs are whole, no job is where it is believed to stand still,
+// and every waiting job has a reason.
+func check(s *state.State, cfg *Config) error {
 	if err := s.Check(); err != nil {
 		return err
 	}
@@ -286,8 +290,12 @@ func check(s *state.State, shared bool) error {
 			return fmt.Errorf("job %s waits without a reason", r.Job.Key)
 		case r.Phase == job.Waiting && r.Reason.Code > job.Because && r.Since < s.Now:
 			return fmt.Errorf("job %s waits since %v for the reason %v", r.Job.Key, r.Since, r.Reason.Code)
-		case r.Phase.Holds():
-			if err := whole(s, id, shared); err != nil {
+		case r.Phase == job.Waiting && cfg.Busy:
+			if err := fits(s, id); err != nil {
+				return err
+			}
+		case r.Phase.HasDevices():
+			if err := cmp.Or(whole(s, id, cfg.Shared), moves(s, id, cfg.Speeds)); err != nil {
 				return err
 			}
 		}

@@ -4,13 +4,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/unit"
 )
 
-// Timed is a policy in a benchmark. Its decision at a moment is what is timed: it is made
-// over and over, and not carried out. What follows is of no interest: nothing is decided
-// any more.
+// Timed is a policy in a benchmark. Its decision at a moment is what is timed:
+// it is made over and over, and not carried out. Later events are of no
+// interest, since nothing is decided any more.
 type Timed struct {
 	sched.Policy
 	B    *testing.B

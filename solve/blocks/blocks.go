@@ -7,9 +7,12 @@
 //	            Σ use·x <= limit            over all blocks, for each joint row
 //	            x, t >= 0
 //
-// Nouns: a Program is such a program; a Block is one of its parts, whose variables
-// (Var) take part in one joint row each, or in More; t is the one variable that all blocks
-// have in common, such as a level that all are to reach.
+// Nouns:
+//   - A Program is such a program.
+//   - A Block is one of its parts, whose variables (Var) take part in one joint
+//     row each, or in More.
+//   - t is the one variable that all blocks have in common, such as a level
+//     that all are to reach.
 //
 // The method is Mehrotra's predictor-corrector interior-point method. The blocks
 // are eliminated one by one, so that a step takes time in proportion to the number

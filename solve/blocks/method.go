@@ -7,10 +7,10 @@ import (
 // method is the iterates of a solve, scaled: joint rows by their limits, blocks by
 // their caps, goals by what they can reach, the objective by its largest term.
 //
-// All variables are at least 0 and in one array: those of the blocks, then for each
-// block what is left of its cap and what it has beyond its goal, then what is left
-// of each joint row, then t. Rows are equations in one array: for each block its
-// cap and its goal, then the joint rows.
+// All variables are at least 0 and in one array. Those of the blocks come
+// first. Then come the slack of each block below its cap and its surplus beyond
+// its goal, then the slack of each joint row, then t. Rows are equations in one
+// array: for each block its cap and its goal, then the joint rows.
 type method struct {
 	p      *Program
 	blocks []scaled

@@ -7,17 +7,18 @@
 // with one kind and whole numbers as needs it is the multiple-choice knapsack.
 // Values have whatever unit the caller gives them.
 //
-// How: a price for each kind gives a bound (what everybody's best option is worth
-// beyond its price, and all capacity sold). At the best prices the bound is
-// nearly reached: these programs are nearly integral. A pick that is not the best
-// one at these prices costs its regret; the search goes through all combinations
-// whose regrets and unsold capacity cost less than the gap, job by job, keeping the
-// best way to each amount in use.
+// How: a price for each kind gives a bound (what everybody's best option is
+// worth beyond its price, and all capacity sold). At the best prices the bound
+// is nearly reached: these programs are nearly integral. A pick that is not the
+// best one at these prices costs its regret. The search goes through all
+// combinations whose regrets and unsold capacity cost less than the gap, job by
+// job. It keeps the best way to each amount in use.
 //
 // Sources: Fisher, "The Lagrangian relaxation method for solving integer
 // programming problems", Management Science 27, 1981; Pisinger, "A minimal
-// algorithm for the multiple-choice knapsack problem", EJOR 83, 1995; the prices
-// are found by the ellipsoid method (Shor 1977) with Frank and Wolfe's bound.
+// algorithm for the multiple-choice knapsack problem", EJOR 83, 1995. The
+// prices are found by the ellipsoid method (Shor 1977) with Frank and Wolfe's
+// bound.
 package choose
 
 import (

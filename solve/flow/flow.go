@@ -86,7 +86,7 @@ func (n *Network) On(a Arc) int64 {
 }
 
 // Send sends as many units as possible, but at most so many, from one node to
-// another at the least cost. What was sent before is taken back first. It is an
+// another at the least cost. An earlier flow is taken back first. It is an
 // error when a way in a circle costs less than nothing.
 func (n *Network) Send(from, to int, most int64) (Sent, error) {
 	switch {

@@ -1,10 +1,11 @@
 // Package gp is regression by a Gaussian process, and the search for the least value of
 // a function of which only a few values can be measured.
 //
-// Nouns: a point is a list of numbers, each best between 0 and 1; a Kernel says how
-// alike the values at two points are believed to be; a Process is what is believed of a
-// function after some of its values were observed: at each point a mean and a standard
-// deviation.
+// Nouns:
+//   - A point is a list of numbers, each best between 0 and 1.
+//   - A Kernel says how alike the values at two points are believed to be.
+//   - A Process is what is believed of a function after some of its values were
+//     observed: at each point a mean and a standard deviation.
 //
 // Sources: Rasmussen and Williams, "Gaussian Processes for Machine Learning", 2006,
 // algorithm 2.1; Srinivas et al., "Gaussian Process Optimization in the Bandit Setting",

@@ -45,8 +45,8 @@ type Options struct {
 	CacheDir string
 	NoCache  bool // keep nothing on disk
 
-	// Memory is the most that one instance may use, in bytes; 0 is 2 GiB. What
-	// needs more fails.
+	// Memory is the most that one instance may use, in bytes; 0 is 2 GiB. A program
+	// that needs more fails.
 	Memory int64
 }
 

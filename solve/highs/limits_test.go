@@ -126,7 +126,7 @@ func TestBasis(t *testing.T) {
 	if math.Abs(cold.Objective-warm.Objective) > 1e-9 || warm.Iterations >= cold.Iterations {
 		t.Errorf("from the basis: %v in %d iterations; without: %v in %d", warm.Objective, warm.Iterations, cold.Objective, cold.Iterations)
 	}
-	// What is no basis at all does no harm.
+	// An invalid basis does no harm.
 	bad := &solve.Basis{Vars: make([]solve.Stand, m.Vars()), Rows: make([]solve.Stand, m.Rows())}
 	if s := must(t, m, solve.Options{Basis: bad}); math.Abs(s.Objective-cold.Objective) > 1e-9 {
 		t.Errorf("from no basis: %v, want %v", s.Objective, cold.Objective)

@@ -9,9 +9,9 @@ import (
 	"github.com/norn-scheduler/norn/solve"
 )
 
-// block is a piece of the memory of an instance, handed out from its start. What
-// does not fit, which is a mistake of the one who asked for the block, panics in Go:
-// it never writes beyond.
+// block is a piece of the memory of an instance, handed out from its start.
+// Data that does not fit, which is a mistake of the caller, panics in Go and
+// never writes beyond the block.
 type block struct {
 	in   *instance
 	at   uint64

@@ -75,9 +75,10 @@ func (f *Finder) Max(n int, edges []Edge) (Matching, error) {
 	return m, nil
 }
 
-// Scale makes whole numbers of weights, the largest of which is 2⁴⁰, and gives them
-// to the edges: sums of n weights are then off by at most n times a 2⁴¹st of the
-// largest. What is not above zero, or no number, becomes zero.
+// Scale makes whole numbers of weights, the largest of which is 2⁴⁰, and gives
+// them to the edges: sums of n weights are then off by at most n times a 2⁴¹st
+// of the largest. A weight that is not above zero, or not a number, becomes
+// zero.
 func Scale(edges []Edge, weights []float64) {
 	top := 0.0
 	for _, w := range weights {

@@ -155,8 +155,8 @@ func (f *factor) factor(m *method) bool {
 	return f.cholesky()
 }
 
-// What is left of a pivot when all that is left of it is rounding, and what is taken for
-// it then.
+// The rest of a pivot that is only rounding, and the value that replaces it
+// then.
 const (
 	lost = 1e-15
 	huge = 1e100

@@ -12,12 +12,13 @@
 // twice. The prices of all rows are part of the answer, so that who knows of more pairs
 // can tell which of them would make it better (Solution.Worth), and ask again.
 //
-// The method is Mehrotra's interior-point method on the normal equations, which are
-// sparse: two blocks meet in them only where there is a pair of them. Blocks are
-// eliminated in the order of least degree, the joint rows and t last. Normal equations
-// lose the digits of a variable that is settled by its rows alone, such as that of a job
-// which must have all of its time on its one type to reach the level; where that shows
-// they are solved with twice as many digits.
+// The method is Mehrotra's interior-point method on the normal equations, which
+// are sparse: two blocks meet in them only where there is a pair of them.
+// Blocks are eliminated in the order of least degree, the joint rows and t
+// last. Normal equations lose the digits of a variable that is settled by its
+// rows alone. An example is a job that must have all of its time on its one
+// type to reach the level. Where that shows, they are solved with twice as many
+// digits.
 //
 // Sources: Mehrotra, SIAM Journal on Optimization 2, 1992; George and Liu, "The
 // evolution of the minimum degree ordering algorithm", SIAM Review 31, 1989; Dekker, "A

@@ -12,11 +12,11 @@ import (
 // adaptive is how fast a model trains on any number of GPUs with any batch size, and
 // how often it is found.
 //
-// Source: the profiles published with Pollux (OSDI 2021), T4s, 4 to a node. Step times
-// are fitted by perf.Fit to what was measured on 108 placements of up to 16 GPUs, 7 to
-// 9 % off on average; batch sizes are those that were measured; the noise of gradients
-// is that at the first batch size in the middle of the epochs. Shares are those of the
-// workload in the paper (section 5.1).
+// Source: the profiles published with Pollux (OSDI 2021), T4s, 4 to a node.
+// Step times are fitted by perf.Fit to measurements on 108 placements of up to
+// 16 GPUs, 7 to 9 % off on average. Batch sizes are the measured ones. The
+// noise of gradients is that at the first batch size in the middle of the
+// epochs. Shares are those of the workload in the paper (section 5.1).
 type adaptive struct {
 	model string
 	share float64
@@ -43,11 +43,12 @@ func goodput(t [7]float64, noise float64, first, most, localMin, localMost int) 
 // mostAdaptive is the most GPUs on which such a job runs.
 const mostAdaptive = 64
 
-// AssumedAdaptive is a trace in which jobs of whole GPUs, at most 64, are taken to train
-// one of six models with a batch size that suits what they hold: that of their model,
-// where it is one of them, and else, where they do not tell what they train, one drawn
-// from a seed and their name. They become elastic, from one GPU to 64. How long they
-// run as they asked is left as it is, and so is every other job.
+// AssumedAdaptive is a trace in which jobs of whole GPUs, at most 64, are taken
+// to train one of six models with a batch size that suits their allocation. A
+// job trains its own model, if that is one of them. If a job does not tell what
+// it trains, its model is drawn from a seed and its name. They become elastic,
+// from one GPU to 64. How long they run as they asked is left as it is, and so
+// is every other job.
 type AssumedAdaptive struct {
 	Source trace.Source
 	Seed   uint64

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/trace"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // batched is a model whose batch can be changed: what a step of it takes alone, with its
@@ -67,12 +67,12 @@ func (m *batched) stepping() *perf.Stepping {
 	return &perf.Stepping{Own: m.own, Sample: unit.Bytes(sample), Steady: m.steady, Noise: m.noise * float64(m.own), Exchange: m.exchange, Overlap: 1}
 }
 
-// AssumedBatches is a trace in which jobs that do not tell what they demand of a GPU are
-// given one of a few models whose batch can be changed: that of their name, where it is
-// one of them, or else one drawn from a seed and their number, with its batch, its step,
-// what it keeps busy, and the memory that it asks for and takes. What a job tells itself
-// is left as it is, and so is every other job. Make it with AssumeTasks or
-// AssumeAccumulation.
+// AssumedBatches is a trace in which jobs that do not tell what they demand of
+// a GPU are given one of a few models whose batch can be changed. The model is
+// that of the job's name, if it is one of them, or else drawn from a seed and
+// the job's number. It gives the batch, the step, the use, and the memory asked
+// for and taken. Declarations of a job are left as they are, and so is every
+// other job. Make it with AssumeTasks or AssumeAccumulation.
 type AssumedBatches struct {
 	Source trace.Source
 	Seed   uint64

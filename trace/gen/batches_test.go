@@ -6,11 +6,11 @@ import (
 	"testing"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/internal/shared"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/trace"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // The pressures of the tasks explain half of the variance of the sums that IADeep has

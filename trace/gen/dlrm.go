@@ -7,15 +7,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/policy/rmixer/memory"
 	"github.com/norn-scheduler/norn/trace"
-	"github.com/norn-scheduler/norn/unit"
 )
 
-// DLRM says what batch of recommendation jobs is wanted: one of the task lists of
-// the evaluation of RMixer (TPDS 2024), each job training one of its models for 500
-// iterations on one GPU or, in several times the time, on processors.
+// DLRM says what batch of recommendation jobs is wanted: one of the task lists
+// of the evaluation of RMixer (TPDS 2024). Each job trains one of its models
+// for 500 iterations on one GPU or, in several times the time, on processors.
 type DLRM struct {
 	List TaskList
 	Jobs int           // 0: 24; the paper has 24 and 72
@@ -75,11 +75,11 @@ type network struct {
 	cores   float64 // that load its data
 }
 
-// networks are calibrated by the recorded run: the time of each is the mean of its
-// times there. dlrm and dcn2 are not in it, and deepfm only on processors; theirs is
-// taken from networks alike, and by what processors take more than a GPU.
-// What they keep busy beside multiprocessors was not measured: memory-intensive
-// ones 0.3 to 0.5 of the bandwidth, those of neither class 2 to 4 cores.
+// networks are calibrated by the recorded run: the time of each is the mean of
+// its times there. dlrm and dcn2 are not in it, and deepfm only on processors;
+// theirs is taken from networks alike, and by what processors take more than a
+// GPU. Their use beside multiprocessors was not measured: memory-intensive ones
+// 0.3 to 0.5 of the bandwidth, those of neither class 2 to 4 cores.
 var networks = map[string]network{
 	"difm":     {161.84, 512, 0.15, 0.05, 1},
 	"widedeep": {42.83, 512, 0.10, 0.05, 1},

@@ -5,18 +5,18 @@ import (
 	"slices"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/policy/rmixer/memory"
 	"github.com/norn-scheduler/norn/trace"
-	"github.com/norn-scheduler/norn/unit"
 )
 
-// Assumed is a trace in which jobs of one GPU, or a part of one, that do not tell what
-// they demand are taken to train recommendation models: each is given one of the
-// networks of the task lists, drawn from a seed and its number, with what that keeps
-// busy, its memory (the truth 0.8 to 1.19 times the estimate), and the time that the
-// job would take without a GPU. What a job tells itself is left as it is, and so is
-// every other job.
+// Assumed is a trace in which jobs of one GPU, or a part of one, that do not
+// tell what they demand are taken to train recommendation models. Each is given
+// one of the networks of the task lists, drawn from a seed and its number. With
+// it come its use, its memory (the truth is 0.8 to 1.19 times the estimate),
+// and the time that the job would take without a GPU. Declarations of a job are
+// left as they are, and so is every other job.
 type Assumed struct {
 	Source trace.Source
 	Seed   uint64

@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/policy/rmixer/memory"
 	"github.com/norn-scheduler/norn/trace"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Each list has 24 jobs of known models, in the proportions that its name says.
@@ -32,9 +32,9 @@ func TestTaskLists(t *testing.T) {
 	}
 }
 
-// What a job is, by the calibration: within 2 % of the recorded time without its
-// neighbours, CPU times by class, the truth of memory within the factor of admission
-// but for outliers.
+// The properties of a job by the calibration: within 2 % of the recorded time
+// without its neighbours, CPU times by class, the truth of memory within the
+// factor of admission but for outliers.
 func TestDLRM(t *testing.T) {
 	const jobs = 720
 	all, err := NewDLRM(DLRM{List: BalanceList, Jobs: jobs, Seed: 7, Outliers: 5, Gap: 10 * time.Second})

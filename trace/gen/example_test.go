@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/trace"
 	"github.com/norn-scheduler/norn/trace/gen"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // A trace like that of Philly for a cluster of 64 GPUs, nine tenths of which it

@@ -14,9 +14,10 @@ import (
 	"github.com/norn-scheduler/norn/trace"
 )
 
-// FineTuning says what workload of fine-tuning jobs is wanted, as the evaluation of
-// Ymir (ICS 2024) describes it: jobs that tune a few foundation models on a few data
-// sets each, elastic, and better merged the more their tasks have in common.
+// FineTuning says what workload of fine-tuning jobs is wanted, as the
+// evaluation of Ymir (ICS 2024) describes it. Jobs tune a few foundation models
+// on a few data sets each. They are elastic, and merge better the more their
+// tasks have in common.
 type FineTuning struct {
 	Families []string // names of Families; none: all of them
 	DataSets int      // of each family, the most used ones; 0: all nine

@@ -8,16 +8,16 @@ import (
 	"github.com/norn-scheduler/norn/trace"
 )
 
-// AssumedTuning is a trace in which jobs that are just a number of GPUs, and do not
-// tell what they tune, are taken to tune a foundation model: each is given a family
-// and a data set, drawn by how much they are used, with the batch size and the
-// epochs of that. Jobs of one name are given the same. They become elastic, from one
-// GPU to 16 or what they ask for. How long they run as they asked is left as it is, and
-// so is every other job.
+// AssumedTuning is a trace in which jobs that are just a number of GPUs, and do
+// not tell what they tune, are taken to tune a foundation model. Each is given
+// a family and a data set, drawn by their frequency, with the batch size and
+// the epochs of that. Jobs of one name are given the same. They become elastic,
+// from one GPU to 16 or what they ask for. How long they run as they asked is
+// left as it is, and so is every other job.
 //
-// Requests to a base model that is served, which tell which one but no data set, are
-// played as if each tuned a model: those of one base model are given one family, and
-// those of one user of it one data set.
+// Requests to a base model that is served, which name the model but no data
+// set, are played as if each tuned a model. Those of one base model are given
+// one family, and those of one user of it one data set.
 type AssumedTuning struct {
 	*Workload // what is true and believed of the tasks; it has no entries
 

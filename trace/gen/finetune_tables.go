@@ -39,11 +39,11 @@ type DataSet struct {
 
 // Families are the three of Ymir's evaluation. The steps of vit and roberta are
 // fitted to Titan's measurements on V100s (largest error of the single-GPU fit:
-// 0.5 %), their data sets, batch sizes and shares are those of Titan's workloads
-// for ViT-B and RoBERTa-B, the sizes of the sets are those of their publishers.
-// Nothing measured of vicuna was at hand: its step is put together from the
-// arithmetic of a 7-billion model with adapters on an A100 and from Titan's
-// synchronisation of RoBERTa-large, and its sets are invented.
+// 0.5 %). Their data sets, batch sizes and shares are those of Titan's
+// workloads for ViT-B and RoBERTa-B. The sizes of the sets are those of their
+// publishers. Nothing measured of vicuna was at hand: its step is put together
+// from the arithmetic of a 7-billion model with adapters on an A100 and from
+// Titan's synchronisation of RoBERTa-large, and its sets are invented.
 func Families() []Family {
 	const k = 1000
 	return []Family{

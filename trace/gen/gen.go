@@ -1,11 +1,14 @@
 // Package gen makes synthetic traces that resemble published job logs, of any
 // length, at any load, from a seed.
 //
-// Nouns: a Like is the log that is imitated; a template is what one user runs
-// again and again (a name, a gang size, a typical run time); a session is a row
-// of jobs from one template, submitted shortly after each other; a cell is the
-// jobs of one range of gang sizes that pass or fail, at once or after retries,
-// with the quantiles of their run times.
+// Nouns:
+//   - A Like is the log that is imitated.
+//   - A template is what one user runs again and again: a name, a gang size, a
+//     typical run time.
+//   - A session is a row of jobs from one template, submitted shortly after
+//     each other.
+//   - A cell is the jobs of one range of gang sizes that pass or fail, at once
+//     or after retries, with the quantiles of their run times.
 //
 // # How a job comes about
 //
@@ -38,9 +41,9 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/norn-scheduler/norn/dense"
+	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/state/dense"
 	"github.com/norn-scheduler/norn/trace"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Options says what trace is wanted. The zero value of every field but Jobs and

@@ -3,15 +3,15 @@ package gen
 import (
 	"math/rand/v2"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/trace"
-	"github.com/norn-scheduler/norn/unit"
 )
 
-// AssumedModels is a trace in which gangs of whole GPUs that do not tell their model are
-// each given one of those that were measured, drawn from a seed and their number, with
-// what that uses alone, as far as it was measured and the job does not tell itself.
-// Every other job is left as it is.
+// AssumedModels is a trace in which gangs of whole GPUs that do not tell their
+// model are each given one of those that were measured, drawn from a seed and
+// their number. They also get its use alone, as far as that was measured and
+// the job does not tell itself. Every other job is left as it is.
 type AssumedModels struct {
 	Source trace.Source
 	Seed   uint64

@@ -7,8 +7,8 @@ import (
 	"sort"
 	"strconv"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Figures of the population that no log tells.

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/trace/gen/internal/quant"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Like names the real log that a generated trace resembles.

@@ -34,11 +34,12 @@ func (m Mix) check() error {
 	return nil
 }
 
-// Rations says what workload is wanted of jobs that need cores and memory beside their
-// GPUs, like that of Synergy's evaluation (OSDI 2022, section 5.1): submissions by a
-// Poisson process; run times of 60 x 10^x seconds in the reference configuration, x
-// uniform from 1.5 to 3 for 80 % of the jobs and from 3 to 4 for the others; the task that
-// is furthest behind its part of the mix comes next, and its models take turns.
+// Rations says what workload is wanted of jobs that need cores and memory
+// beside their GPUs, like that of Synergy's evaluation (OSDI 2022, section
+// 5.1). Submissions follow a Poisson process. Run times are 60 x 10^x seconds
+// in the reference configuration, with x uniform from 1.5 to 3 for 80 % of the
+// jobs and from 3 to 4 for the others. The task that is furthest behind its
+// part of the mix comes next, and its models take turns.
 type Rations struct {
 	Jobs    int
 	PerHour float64 // jobs submitted

@@ -4,14 +4,15 @@ import (
 	"math/rand/v2"
 	"strings"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/trace"
-	"github.com/norn-scheduler/norn/unit"
 )
 
-// AssumedRations is a trace in which jobs of whole GPUs train models whose need of cores
-// and memory was measured: that of their name where it is one of these, otherwise one drawn
-// from a seed and their number, whatever their source calls it.
+// AssumedRations is a trace in which jobs of whole GPUs train models whose need
+// of cores and memory was measured. The model is that of the job's name if it
+// is one of these, and otherwise drawn from a seed and the job's number,
+// whatever its source calls it.
 type AssumedRations struct {
 	Source trace.Source
 	Seed   uint64

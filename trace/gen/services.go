@@ -7,18 +7,19 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/trace"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // Services is how online services use their GPUs.
 //
-// Each has a mean use of the multiprocessors of its own, uniform from 0 to twice Use,
-// and by the hour it follows a sine of a day between Low and 2 - Low times that mean;
-// neighbours in a list peak at about the same time of the day, within Apart. In each
-// step of five minutes that is multiplied by a factor around 1 of log-normal spread
-// Noise; in one of Bursts steps the first minute of it has Burst times as much.
+// Each has a mean use of the multiprocessors of its own, uniform from 0 to
+// twice Use. By the hour it follows a sine of a day between Low and 2 - Low
+// times that mean. Neighbours in a list peak at about the same time of the day,
+// within Apart. In each step of five minutes that is multiplied by a factor
+// around 1 of log-normal spread Noise; in one of Bursts steps the first minute
+// of it has Burst times as much.
 type Services struct {
 	Services int
 	For      time.Duration // that each runs

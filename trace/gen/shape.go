@@ -6,9 +6,9 @@ import (
 	"sort"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/trace/gen/internal/quant"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // shape is a gang size, and where the log has fractions of GPUs, one of them.

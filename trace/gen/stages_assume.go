@@ -6,14 +6,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/trace"
-	"github.com/norn-scheduler/norn/unit"
 )
 
-// staged is how long an iteration of a model keeps each resource busy, in milliseconds:
-// loading and CPU work and the GPU about equally long on any number of GPUs, the network
-// and the whole iteration longer on more of them.
+// staged is how long an iteration of a model keeps each resource busy, in
+// milliseconds. Loading and CPU work and the GPU take about equally long on any
+// number of GPUs. The network and the whole iteration take longer on more of
+// them.
 //
 // Source: the stage times in the traces of Muri (SIGCOMM 2022), V100s, on 1 to 32 GPUs,
 // fitted by straight lines over the logarithm of the number of GPUs (least squares) and
@@ -50,10 +51,11 @@ func (m *staged) stages(gpus int) (stages [3]time.Duration, iteration time.Durat
 	return stages, ms(m.iter1 + (m.iter32-m.iter1)*size/5)
 }
 
-// AssumedStages is a trace in which jobs of whole GPUs that do not tell the stages of
-// their iterations are given those of a model: that of their name, where it is one of
-// eight that were measured, and else one drawn from a seed and their number. What a job
-// tells itself is left as it is, and so is every other job.
+// AssumedStages is a trace in which jobs of whole GPUs that do not tell the
+// stages of their iterations are given those of a model. The model is that of
+// their name, if it is one of eight that were measured, and else one drawn from
+// a seed and their number. Declarations of a job are left as they are, and so
+// is every other job.
 type AssumedStages struct {
 	Source trace.Source
 	Seed   uint64

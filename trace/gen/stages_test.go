@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/internal/shared"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/trace"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // The stages given are those that were measured, within what a straight line misses:

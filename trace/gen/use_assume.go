@@ -4,14 +4,14 @@ import (
 	"math"
 	"math/rand/v2"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/trace"
-	"github.com/norn-scheduler/norn/unit"
 )
 
-// What training jobs of one GPU use of it when they are alone, as deciles from the least
-// to the most, and how what they use hangs together: the correlations of normal
-// variables behind them.
+// The use of a GPU by training jobs of one GPU that are alone, as deciles from
+// the least to the most, with the dependence between resources: the
+// correlations of normal variables behind them.
 //
 // Source: 66 configurations of 14 models (vision, language, recommendation, graphs) on an
 // RTX 3090, measured for Lucid (ASPLOS 2023); deciles and correlations are ours, rounded.
@@ -26,10 +26,11 @@ const (
 	memoryBySM    = 0.6
 )
 
-// AssumedUse is a trace in which jobs on GPUs that do not tell what they use are each
-// given a use of the multiprocessors, of the bandwidth of the memory and of the memory,
-// drawn from a seed and their number, as measured training jobs are. What a job tells
-// itself is left as it is, and so are jobs without GPUs.
+// AssumedUse is a trace in which jobs on GPUs that do not tell their use are
+// each given a use, as measured training jobs have it. It covers the
+// multiprocessors, the bandwidth of the memory and the memory, and is drawn
+// from a seed and the job's number. Declarations of a job are left as they are,
+// and so are jobs without GPUs.
 type AssumedUse struct {
 	Source trace.Source
 	Seed   uint64

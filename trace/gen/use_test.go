@@ -9,14 +9,15 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/internal/shared"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/trace"
-	"github.com/norn-scheduler/norn/unit"
 )
 
-// What is drawn is near what was measured: in each quarter of the distributions, and in
-// how what a job uses hangs together (Spearman's rank correlation).
+// The drawn values are near the measured ones, in each quarter of the
+// distributions and in the dependence between resources (Spearman's rank
+// correlation).
 func TestUseIsNearThatMeasured(t *testing.T) {
 	rows := shared.Rows(t, "data/lucid/single_data.csv")
 	var measured, drawn [3][]float64

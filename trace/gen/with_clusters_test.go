@@ -3,8 +3,8 @@ package gen_test
 import (
 	"testing"
 
-	"github.com/norn-scheduler/norn/clusterspec"
 	"github.com/norn-scheduler/norn/trace"
+	"github.com/norn-scheduler/norn/trace/clusterspec"
 	"github.com/norn-scheduler/norn/trace/gen"
 )
 

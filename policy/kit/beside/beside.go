@@ -1,13 +1,14 @@
-// Package beside is what policies have in common that put jobs beside each other on
-// devices: which devices of a node come into question, who may be joined there, what
-// each of them holds, and what whoever is left alone gets back.
+// Package beside is for policies that put jobs beside each other on devices. It
+// finds the devices of a node that come into question, and the jobs that
+// another one may join there. It also says what each of them holds, and what a
+// job gets back that is left alone.
 //
 // Who is on a device is known to the view (View.On) and to the plan (Plan.On). The plan
 // follows what it starts and stops, so that a policy keeps no account of that.
 //
-// Nouns: a part is what a job holds of a device, in thousandths (Share.Milli); a job is
-// alone where it holds all of its devices and nobody else holds any of them; it is
-// settled when it has begun before this moment and goes on.
+// Nouns: a part is what a job holds of a device, in thousandths (Share.Milli).
+// A job is alone if it holds all of its devices and no other job holds any of
+// them. It is settled if it began before this moment and goes on.
 package beside
 
 import (
@@ -18,9 +19,10 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/sched"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // The parts of a device: all of it, and what each of two has.
@@ -40,7 +42,7 @@ func Plain(j sched.Job) bool {
 // begun before this moment, is not only measured, and goes on.
 func Settled(v *sched.View, p *sched.Plan, id job.ID) bool {
 	j := v.Job(id)
-	return j.Phase() == job.Running && j.Since() < v.Now && !j.Profiling() && p.Holding(id) != nil
+	return j.Phase() == job.Running && j.Since() < v.Now && !j.Profiling() && p.Alloc(id) != nil
 }
 
 // Alone tells whether somebody who holds an alloc has each of its devices for itself, and
@@ -55,8 +57,9 @@ func Divisible(v *sched.View, d cluster.DeviceID) bool {
 	return !v.Cluster().Node(v.Cluster().NodeOf(d)).Pooled
 }
 
-// Devices yields the devices of a node of which a task of a job may have a part, whoever
-// is on them: those of a type that it accepts, which take new work and are told apart.
+// Devices yields the devices of a node of which a task of a job may have a
+// part, whatever jobs are on them. They are of a type that it accepts, take new
+// work, and are told apart.
 func Devices(v *sched.View, n cluster.NodeID, j sched.Job) iter.Seq[cluster.DeviceID] {
 	return func(yield func(cluster.DeviceID) bool) {
 		c, class := v.Cluster(), v.Class(j.Class())
@@ -108,11 +111,12 @@ func Join(p *sched.Plan, id job.ID, a *cluster.Alloc) bool {
 	})
 }
 
-// Largest is the jobs that hold a part of a device as the plan stands, those with the
-// larger parts first, ties by number: in this order parts can be made equal.
+// Largest lists the jobs that hold a part of a device as the plan stands. Those
+// with the larger parts come first, ties by number. In this order parts can be
+// made equal.
 func Largest(p *sched.Plan, d cluster.DeviceID) []job.ID {
 	return slices.SortedFunc(slices.Values(p.On(d)), func(a, b job.ID) int {
-		return cmp.Or(-cmp.Compare(Of(p.Holding(a), d).Milli, Of(p.Holding(b), d).Milli), cmp.Compare(a, b))
+		return cmp.Or(-cmp.Compare(Of(p.Alloc(a), d).Milli, Of(p.Alloc(b), d).Milli), cmp.Compare(a, b))
 	})
 }
 
@@ -141,7 +145,7 @@ func GiveEach(p *sched.Plan, id job.ID, milli int32) bool {
 // Restore gives a running job all of those devices on which it has become alone, to use
 // them for all of the time. One that the plan has stopped is left alone.
 func Restore(p *sched.Plan, id job.ID) {
-	if p.Holding(id) == nil {
+	if p.Alloc(id) == nil {
 		return
 	}
 	p.Adjust(id, func(a *cluster.Alloc) {
@@ -172,9 +176,9 @@ func AddTask(a *cluster.Alloc, n cluster.NodeID, role *job.Role, s cluster.Share
 	piece.CPU, piece.Memory = piece.CPU+role.CPU, piece.Memory+role.Memory
 }
 
-// Evicted tells whether a job was evicted because the memory of its devices did not
-// suffice: it waits for that reason, which is noted as mark, or was tells that it was
-// noted before.
+// Evicted tells whether a job was evicted because the memory of its devices did
+// not suffice. Either it waits for that reason, which is noted as mark, or was
+// tells that it was noted before.
 func Evicted[N any, P interface {
 	*N
 	sched.Note
@@ -203,4 +207,24 @@ func Because(format string, args ...any) job.Reason {
 // NeedsGPUs is why a job waits for which nothing else is known.
 func NeedsGPUs(v *sched.View, j sched.Job) job.Reason {
 	return job.Reason{Code: job.NeedGPUs, Need: int32(j.GPUs()), Have: int32(v.Free()), Job: job.None}
+}
+
+// MemoryLeft is the memory of a device that nobody on it holds, or where it holds none says
+// that it takes (perf.TakenOf), and no frozen job keeps; ok is false where it is not known how much the
+// device has.
+func MemoryLeft(v *sched.View, p *sched.Plan, d cluster.DeviceID) (left unit.Bytes, ok bool) {
+	c := v.Cluster()
+	left = c.Type(c.TypeOf(d)).Memory
+	if left == 0 {
+		return 0, false
+	}
+	left -= v.Frozen(d)
+	for _, id := range p.On(d) {
+		if held := Of(p.Alloc(id), d).Memory; held > 0 {
+			left -= held
+		} else {
+			left -= perf.MemoryOf(v.Job(id).Spec())
+		}
+	}
+	return left, true
 }

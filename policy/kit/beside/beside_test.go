@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/policy/kit/beside"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/tenant"
-	"github.com/norn-scheduler/norn/unit"
 )
 
 // table is a state and a plan for it.
@@ -80,7 +80,7 @@ func (b *table) open() (*sched.View, *sched.Plan) {
 
 // parts are the parts that a job holds.
 func parts(p *sched.Plan, id job.ID) (out []int32) {
-	for _, s := range p.Holding(id).Shares {
+	for _, s := range p.Alloc(id).Shares {
 		out = append(out, s.Milli)
 	}
 	return out
@@ -146,7 +146,7 @@ func TestParts(t *testing.T) {
 	a := &cluster.Alloc{}
 	beside.AddTask(a, 0, &job.Role{CPU: unit.One}, cluster.Share{Device: 1, Milli: beside.Half})
 	joined := beside.Join(p, guest, a)
-	if got := parts(p, host); !joined || !slices.Equal(got, []int32{1000, 500}) || beside.Alone(p, p.Holding(host)) || beside.Alone(p, p.Holding(guest)) {
+	if got := parts(p, host); !joined || !slices.Equal(got, []int32{1000, 500}) || beside.Alone(p, p.Alloc(host)) || beside.Alone(p, p.Alloc(guest)) {
 		t.Errorf("%v: the host holds %v", joined, got)
 	}
 	if beside.Restore(p, host); !slices.Equal(parts(p, host), []int32{1000, 500}) {
@@ -157,11 +157,11 @@ func TestParts(t *testing.T) {
 	}
 	beside.Change(p, host, 1, func(s *cluster.Share) { s.Throttle = 100 })
 	p.Stop(guest, job.Reason{Code: job.MakesRoom, Job: host})
-	if beside.Restore(p, guest); beside.Settled(v, p, guest) || p.Holding(guest) != nil || p.Err() != nil {
+	if beside.Restore(p, guest); beside.Settled(v, p, guest) || p.Alloc(guest) != nil || p.Err() != nil {
 		t.Errorf("who is stopped is settled or holds something, or %v", p.Err())
 	}
-	if beside.Restore(p, host); !slices.Equal(parts(p, host), []int32{1000, 1000}) || p.Holding(host).Shares[1].Throttle != 0 || !beside.Alone(p, p.Holding(host)) {
-		t.Errorf("alone again the host holds %+v", p.Holding(host))
+	if beside.Restore(p, host); !slices.Equal(parts(p, host), []int32{1000, 1000}) || p.Alloc(host).Shares[1].Throttle != 0 || !beside.Alone(p, p.Alloc(host)) {
+		t.Errorf("alone again the host holds %+v", p.Alloc(host))
 	}
 	beside.Restore(p, counted)
 	if beside.GiveEach(p, counted, beside.Half); !slices.Equal(parts(p, counted), []int32{3000}) {
@@ -217,7 +217,7 @@ func TestJoin(t *testing.T) {
 	if !beside.Join(p, ids[2], on(0, 333)) || !slices.Equal(parts(p, ids[0]), []int32{333}) || !slices.Equal(parts(p, ids[1]), []int32{333}) {
 		t.Errorf("they hold %v and %v", parts(p, ids[0]), parts(p, ids[1]))
 	}
-	if beside.Join(p, ids[3], on(1, 500)) || p.Holding(ids[3]) != nil || !slices.Equal(parts(p, leaving), []int32{1000}) || p.Err() != nil {
-		t.Errorf("beside one who has not begun: %v, %v", p.Holding(ids[3]), p.Err())
+	if beside.Join(p, ids[3], on(1, 500)) || p.Alloc(ids[3]) != nil || !slices.Equal(parts(p, leaving), []int32{1000}) || p.Err() != nil {
+		t.Errorf("beside one who has not begun: %v, %v", p.Alloc(ids[3]), p.Err())
 	}
 }

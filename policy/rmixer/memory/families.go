@@ -34,8 +34,8 @@ func (c *Click) Shape() Shape {
 		last = c.FC[len(c.FC)-1]
 	}
 	if c.Cross > 0 {
-		// What the last layer reads beside the dense layers is the width of the
-		// cross layers; the authors' code writes slots x dense fields instead.
+		// Beside the dense layers, the last layer reads the width of the cross
+		// layers; the authors' code writes slots x dense fields instead.
 		s.Fixed = last + c.Slots*c.Dense
 		last = s.Fixed
 		s.Small += width

@@ -1,11 +1,14 @@
 // Package memory estimates how much GPU memory the training of a recommendation
 // model takes at its peak, from the shapes of its layers.
 //
-// Nouns: a Shape is a model as far as memory is concerned: its embedding tables,
-// its linear layers, what else it keeps for each sample, its batch and optimizer;
-// an Estimate is the peak, part by part; a table has rows of dim numbers, and each
-// sample looks some of them up; a family (Click, Sequence) makes Shapes from the
-// hyperparameters in which models are described.
+// Nouns:
+//   - A Shape is a model as far as memory is concerned: its embedding tables,
+//     its linear layers, what else it keeps for each sample, its batch and
+//     optimizer.
+//   - An Estimate is the peak, part by part.
+//   - A table has rows of dim numbers, and each sample looks some of them up.
+//   - A family (Click, Sequence) makes Shapes from the hyperparameters in which
+//     models are described.
 //
 // Units: bytes; numbers are 4-byte floats, ids 4-byte integers. Allocators hand out
 // blocks of 2 MiB, so each part is rounded up to those; MB in the source are MiB.
@@ -14,7 +17,7 @@
 // CPU/GPU Platform", IEEE TPDS 35(11), 2024 (RMixer), after the authors' code (MIT).
 package memory
 
-import "github.com/norn-scheduler/norn/unit"
+import "github.com/norn-scheduler/norn/cluster/unit"
 
 const (
 	block  = 2 * unit.MiB

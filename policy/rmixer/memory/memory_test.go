@@ -6,7 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
 // dcn is the model of the specification's acceptance 4.
@@ -30,8 +30,8 @@ func TestDCN(t *testing.T) {
 	}
 }
 
-// What leaves memory out: SGD keeps no state, sparse updates no dense gradient, and
-// a context of one's own counts instead of that of the authors.
+// Options that save memory: SGD keeps no state, sparse updates no dense
+// gradient, and a context of one's own counts instead of that of the authors.
 func TestTerms(t *testing.T) {
 	s := dcn()
 	all := s.Estimate().Total()

@@ -3,7 +3,7 @@ package memory
 import (
 	"strings"
 
-	"github.com/norn-scheduler/norn/unit"
+	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
 // Profile is what the authors measured for a model.

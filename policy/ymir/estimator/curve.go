@@ -1,12 +1,16 @@
 // Package estimator is how Ymir foretells the length of fine-tuning jobs, alone and
 // merged.
 //
-// Nouns: a Curve is how the loss of a job falls, the loss being divided by its
-// largest value; k counts profiling steps, of whatever length; K is the step at
-// which the loss has stopped to fall, so that the job is done; the gain G of a task
-// is how much more accurate it becomes, relatively, when it is trained from, or
-// with, another one; the similarity S of two tasks foretells it; a Table is seconds
-// per iteration by size, which follow what is seen.
+// Nouns:
+//   - A Curve is how the loss of a job falls, where the loss is divided by its
+//     largest value.
+//   - k counts profiling steps, of whatever length.
+//   - K is the step at which the loss has stopped to fall, so that the job is
+//     done.
+//   - The gain G of a task is how much more accurate it becomes, relatively,
+//     when it is trained from, or with, another one.
+//   - The similarity S of two tasks foretells the gain.
+//   - A Table is seconds per iteration by size, which follow what is seen.
 //
 // Source: "Ymir: A Scheduler for Foundation Model Fine-tuning Workloads in
 // Datacenters", ICS 2024, section 4; similarity: Achille et al., "Task2Vec: Task

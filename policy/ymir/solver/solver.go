@@ -1,11 +1,13 @@
 // Package solver divides GPUs among jobs, some of which may be merged in pairs, at
 // the least cost: exactly for a few jobs, in two stages for many.
 //
-// Nouns: an Entity is what holds GPUs together, a job alone or a pair; its Cost is
-// by size, the sizes being the same for all; a job that gets nothing is queued,
-// which costs Queued; Merges says what pairs there may be; the gain of a pair is
-// what it saves at a fair share, by which jobs are matched. Costs are numbers
-// without a unit.
+// Nouns:
+//   - An Entity holds GPUs together. It is a job alone or a pair.
+//   - Its Cost is by size, and the sizes are the same for all.
+//   - A job that gets nothing is queued, which costs Queued.
+//   - Merges says what pairs there may be.
+//   - The gain of a pair is what it saves at a fair share. Jobs are matched by
+//     it. Costs are numbers without a unit.
 //
 // Source: "Ymir: A Scheduler for Foundation Model Fine-tuning Workloads in
 // Datacenters", ICS 2024, section 5; the exact search prices GPUs (Lagrange) to

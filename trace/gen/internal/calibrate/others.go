@@ -193,9 +193,9 @@ func (w *source) plainGroups(jobs []logs.Job, groups []span) {
 
 // paiTables counts the PAI sample. It holds 16.4 % x 50 % of the tasks that
 // ended well: the rate is scaled up by that. The machine list has 6,742 GPUs.
-// Of users it is published that there are about 1,300 and that 5 % of them own
-// 77 % of the instances, of names that at least 65 % of the tasks recur (Weng
-// et al., NSDI 22), of requests that the mean is 0.68 GPU and the median 0.5
+// Published facts: there are about 1,300 users, 5 % of whom own 77 % of the
+// instances, and names recur for at least 65 % of the tasks (Weng et al., NSDI
+// 22). The mean request is 0.68 GPU and the median 0.5
 // (acme/cluster_summary.csv). Requests of 25 %, 50 % and 100 % that agree with
 // both leave one degree of freedom; a fifth of 25 % is assumed. CPU and memory
 // are the medians of the openb pods (FGD, ATC 23) that ask for as much.

@@ -5,11 +5,14 @@
 //
 // Units: seconds; GPUs in whole devices as the log counts them.
 //
-// Sources: Microsoft Philly (Jeon et al., ATC 19; job level rebuilt from three
-// published extracts), SenseTime Helios Venus (Hu et al., SC 21), Microsoft ITP
-// (Gu et al., ElasticFlow, ASPLOS 23), Alibaba PAI 2020 (Weng et al., NSDI 22),
-// the workloads of Pollux (Qiao et al., OSDI 21), and ThetaGPU (Argonne) for
-// the run times that users asked for.
+// Sources:
+//   - Microsoft Philly (Jeon et al., ATC 19; job level rebuilt from three
+//     published extracts);
+//   - SenseTime Helios Venus (Hu et al., SC 21);
+//   - Microsoft ITP (Gu et al., ElasticFlow, ASPLOS 23);
+//   - Alibaba PAI 2020 (Weng et al., NSDI 22);
+//   - the workloads of Pollux (Qiao et al., OSDI 21);
+//   - ThetaGPU (Argonne) for the run times that users asked for.
 package logs
 
 import (
@@ -39,7 +42,7 @@ const (
 	NotPassed
 )
 
-// Job is one line of a log. What a log does not tell is zero.
+// Job is one line of a log. Values that a log does not have are zero.
 type Job struct {
 	Submit   float64 // local wall time, seconds since Monday 2001-01-01
 	GPUs     int

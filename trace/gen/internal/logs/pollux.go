@@ -14,11 +14,12 @@ const nodeGPUs = 4
 // for, as in the published simulator.
 var maxEpochs = map[string]int{"bert": 2, "cifar10": 100, "ncf": 10, "imagenet": 90, "deepspeech2": 80, "yolov3": 50}
 
-// Pollux reads the eight workloads in pollux_sia/workloads_pollux/workloads
-// and gives each job the run time that the measured profiles of its application
+// Pollux reads the eight workloads in pollux_sia/workloads_pollux/workloads. It
+// gives each job the run time that the measured profiles of its application
 // imply for the number of replicas and the batch size in the workload, packed
-// on nodes of four GPUs: iterations of its epochs at that batch size times the
-// time of one step. The clock starts on a Monday at midnight.
+// on nodes of four GPUs. The run time is the number of iterations of its epochs
+// at that batch size times the time of one step. The clock starts on a Monday
+// at midnight.
 func Pollux(data string) ([]Job, error) {
 	files, err := filepath.Glob(filepath.Join(data, "pollux_sia/workloads_pollux/workloads/*.csv"))
 	if err != nil || len(files) == 0 {

@@ -1,0 +1,128 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"io"
+	"runtime"
+	"sync"
+
+	"github.com/norn-scheduler/norn/trace"
+)
+
+// All prepares a trace and simulates it under several choices, as many at once as there
+// are processors. It returns the outcomes in the order of the choices. Done is told
+// of each as it ends, one at a time; it may be nil, and an error of it ends all.
+// A single choice streams the trace, unless Total is to be told; several share
+// one copy of it in memory.
+//
+// On an error, and when the context ends, the outcomes of those that had ended
+// are returned too; those of the others are nil. Errors are those of Run.
+func (x *Experiment) All(ctx context.Context, choices []Choice, src trace.Source, done func(*Outcome) error) ([]*Outcome, error) {
+	if done == nil {
+		done = func(*Outcome) error { return nil }
+	}
+	prepared, err := Prepare(src, x.Preparation())
+	if err != nil {
+		return make([]*Outcome, len(choices)), err
+	}
+	if len(choices) == 1 && x.Total == nil {
+		o, err := x.Run(ctx, choices[0], prepared)
+		if err == nil {
+			err = done(o)
+		}
+		return []*Outcome{o}, err
+	}
+	jobs, err := readAll(ctx, prepared)
+	if err != nil {
+		return make([]*Outcome, len(choices)), err
+	}
+	if x, err = x.assuming(); err != nil {
+		return make([]*Outcome, len(choices)), err
+	}
+	if x.Total != nil {
+		x.Total(len(jobs))
+	}
+	notes := prepared.types.remarks()
+	run := func(ctx context.Context, c Choice) (*Outcome, error) {
+		o, err := x.simulate(ctx, c, jobs.Source(), prepared.Begins())
+		if err == nil {
+			o.notes = notes
+		}
+		return o, err
+	}
+	return parallel(ctx, choices, run, done)
+}
+
+// parallel runs all choices, as many at once as there are processors.
+func parallel(ctx context.Context, choices []Choice, run func(context.Context, Choice) (*Outcome, error), done func(*Outcome) error) ([]*Outcome, error) {
+	outer := ctx
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	outcomes := make([]*Outcome, len(choices))
+	errs := make([]error, len(choices))
+	var next, told sync.Mutex
+	at := 0
+	take := func() int {
+		next.Lock()
+		defer next.Unlock()
+		at++
+		return at - 1
+	}
+	var all sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(choices)) {
+		all.Go(func() {
+			for i := take(); i < len(choices) && ctx.Err() == nil; i = take() {
+				if outcomes[i], errs[i] = run(ctx, choices[i]); errs[i] == nil {
+					told.Lock()
+					errs[i] = done(outcomes[i])
+					told.Unlock()
+				}
+				if errs[i] != nil {
+					cancel()
+				}
+			}
+		})
+	}
+	all.Wait()
+	return outcomes, firstCause(append(errs, outer.Err()))
+}
+
+// firstCause is the first error that is not the echo of another.
+func firstCause(errs []error) error {
+	for _, err := range errs {
+		if err != nil && !errors.Is(err, context.Canceled) {
+			return err
+		}
+	}
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Jobs is a trace in memory.
+type Jobs []trace.Entry
+
+// ReadAll reads a trace to its end.
+func ReadAll(src trace.Source) (Jobs, error) { return readAll(context.Background(), src) }
+
+func readAll(ctx context.Context, src trace.Source) (Jobs, error) {
+	var jobs Jobs
+	for {
+		var e trace.Entry
+		if err := src.Next(&e); errors.Is(err, io.EOF) {
+			return jobs, nil
+		} else if err != nil {
+			return nil, err
+		}
+		if jobs = append(jobs, e); len(jobs)%4096 == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// Source serves the jobs from the start.
+func (j Jobs) Source() trace.Source { return trace.FromMemory(j) }

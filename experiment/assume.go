@@ -1,0 +1,344 @@
+package experiment
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/policy/param"
+	"github.com/norn-scheduler/norn/sim"
+	"github.com/norn-scheduler/norn/trace"
+	"github.com/norn-scheduler/norn/trace/clusterspec"
+	"github.com/norn-scheduler/norn/trace/gen"
+)
+
+// Assumption is what the jobs of a trace are taken to be that do not tell, so
+// that any trace can be run under policies which need to know it. The empty one
+// assumes nothing. Properties that a job declares are left as they are.
+type Assumption string
+
+// The assumptions. Some change the world, too: how fast jobs are, what starts cost, how
+// jobs disturb each other.
+const (
+	AssumeBatches  Assumption = "batches"  // they train one of six models and add up gradients where their batch does not fit
+	AssumeCPU      Assumption = "cpu"      // they train one of ten models that need cores and memory beside their GPUs
+	AssumeDLRM     Assumption = "dlrm"     // they train one of twelve recommendation models
+	AssumeGoodput  Assumption = "goodput"  // they train one of six models, on any number of GPUs, with the batch that is best there
+	AssumeServices Assumption = "services" // as AssumeUse, and an online service runs on each GPU
+	AssumeStages   Assumption = "stages"   // they go through the stages of one of eight models
+	AssumeTasks    Assumption = "tasks"    // they train one of eight models with the batch that they are told
+	AssumeTuning   Assumption = "tuning"   // they tune one of three foundation models
+	AssumeUse      Assumption = "use"      // they use as much of their GPUs as measured training jobs do
+)
+
+// assumption is one line of the table.
+type assumption struct {
+	name Assumption
+
+	// jobs gives the jobs of a source what is assumed. The remark says afterwards of how
+	// many; it is empty for none.
+	jobs func(src trace.Source, o *Preparation) (jobs trace.Source, remark func() string, err error)
+
+	// world changes an experiment; nil: the world is as it was.
+	world func(x *Experiment) error
+}
+
+// assumptions are all of them.
+func assumptions() []assumption {
+	return []assumption{
+		{AssumeBatches, accumulating, func(x *Experiment) error { return x.rebatch(gen.AssumeAccumulation(nil, x.Seed)) }},
+		{AssumeCPU, rationed, func(x *Experiment) error { return x.ration() }},
+		{AssumeDLRM, recommending, nil},
+		{AssumeGoodput, adaptive, func(x *Experiment) error {
+			x.Model = gen.AdaptiveSpeeds()
+			return nil
+		}},
+		{AssumeServices, besideServices, func(x *Experiment) error { return x.serve() }},
+		{AssumeStages, staged, nil},
+		{AssumeTasks, tasked, func(x *Experiment) error { return x.rebatch(gen.AssumeTasks(nil, x.Seed)) }},
+		{AssumeTuning, tuning, func(x *Experiment) error { return x.tune() }},
+		{AssumeUse, using, nil},
+	}
+}
+
+// Assumptions are all that can be assumed of jobs, by name.
+func Assumptions() []string {
+	var names []string
+	for _, a := range assumptions() {
+		names = append(names, string(a.name))
+	}
+	return names
+}
+
+// ParseAssumption reads the name of an assumption; the empty one assumes nothing. It
+// fails on another name, and says which there are.
+func ParseAssumption(s string) (Assumption, error) {
+	if s == "" {
+		return "", nil
+	}
+	_, err := Assumption(s).find()
+	return Assumption(s), err
+}
+
+func (a Assumption) find() (assumption, error) {
+	all := assumptions()
+	if i := slices.IndexFunc(all, func(o assumption) bool { return o.name == a }); i >= 0 {
+		return all[i], nil
+	}
+	return assumption{}, fmt.Errorf("%s cannot be assumed: write %s%s", a, oneOf(Assumptions()), param.Near(string(a), Assumptions()))
+}
+
+// oneOf lists names of which one is to be chosen.
+func oneOf(names []string) string {
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " or " + names[last]
+}
+
+// assuming is the experiment in the world that its assumption makes. It fails on what
+// is not known of an assumption or a slowdown.
+func (x *Experiment) assuming() (*Experiment, error) {
+	if err := x.Slowdown.Check(); err != nil {
+		return nil, err
+	}
+	if x.Assume == "" {
+		return x, nil
+	}
+	a, err := x.Assume.find()
+	if err != nil || a.world == nil {
+		return x, err
+	}
+	y := *x
+	return &y, a.world(&y)
+}
+
+// alter has the simulated world changed, after all that changes it already.
+func (x *Experiment) alter(change func(*sim.Config)) {
+	before := x.World
+	x.World = func(c *sim.Config) {
+		if before != nil {
+			before(c)
+		}
+		change(c)
+	}
+}
+
+// told is the remark about an assumption: what of the jobs was not told, and what they
+// are taken to do.
+func (o *Preparation) told(jobs *int, what, taken string) func() string {
+	return func() string {
+		if *jobs == 0 {
+			return ""
+		}
+		return fmt.Sprintf("what %s %s was not told: each was taken to %s (--assume %s, --seed %d)", unit.CountOrNo(*jobs, "job"), what, taken, o.Assume, o.Seed)
+	}
+}
+
+// namedText is the remark about jobs that were given a model which was measured.
+func (o *Preparation) namedText(jobs int) string {
+	if jobs == 0 {
+		return ""
+	}
+	return fmt.Sprintf("what %s train was not told: each was taken to train one of the %s in %s, drawn by its number (--seed %d)",
+		unit.CountOrNo(jobs, "job"), unit.CountOrNo(len(o.Pairs.Models), "model"), o.Pairs.File, o.Seed)
+}
+
+func recommending(src trace.Source, o *Preparation) (trace.Source, func() string, error) {
+	a := &gen.Assumed{Source: src, Seed: o.Seed}
+	return a, o.told(&a.Jobs, "demand", "train a recommendation model, drawn by its number"), nil
+}
+
+func using(src trace.Source, o *Preparation) (trace.Source, func() string, error) {
+	a := &gen.AssumedUse{Source: src, Seed: o.Seed}
+	return a, o.told(&a.Jobs, "use of their GPUs", "use as much as training jobs do that were measured, drawn by its number"), nil
+}
+
+func staged(src trace.Source, o *Preparation) (trace.Source, func() string, error) {
+	a := &gen.AssumedStages{Source: src, Seed: o.Seed}
+	return a, o.told(&a.Jobs, "do in an iteration", "go through the stages of one of eight models, that of its name or one drawn by its number"), nil
+}
+
+func adaptive(src trace.Source, o *Preparation) (trace.Source, func() string, error) {
+	a := &gen.AssumedAdaptive{Source: src, Seed: o.Seed}
+	return a, o.told(&a.Jobs, "train, or how it scales,", "train one of six models on 1 to 64 GPUs with the batch size that is best there, that of its name or one drawn by its name"), nil
+}
+
+func tasked(src trace.Source, o *Preparation) (trace.Source, func() string, error) {
+	a := gen.AssumeTasks(src, o.Seed)
+	return a, o.told(&a.Jobs, "train", "train one of eight models with the batch that it is told, that of its name or one drawn by its number"), nil
+}
+
+func accumulating(src trace.Source, o *Preparation) (trace.Source, func() string, error) {
+	a := gen.AssumeAccumulation(src, o.Seed)
+	return a, o.told(&a.Jobs, "train", "train one of six models and add up gradients where its batch does not fit, that of its name or one drawn by its number"), nil
+}
+
+// rebatch has jobs train with the batches that they are told, as those of a trace do.
+func (x *Experiment) rebatch(a *gen.AssumedBatches) error {
+	x.alter(func(c *sim.Config) {
+		if c.Sharing == nil {
+			c.Sharing = perf.Demands{}
+		}
+		c.Sharing, c.Measure = a.Sharing(c.Sharing), true
+	})
+	return nil
+}
+
+func tuning(src trace.Source, o *Preparation) (trace.Source, func() string, error) {
+	a, err := gen.AssumeTuning(src, gen.FineTuning{Seed: o.Seed})
+	if err != nil {
+		return nil, nil, err
+	}
+	return a, o.told(&a.Jobs, "tune", "tune a foundation model, on 1 to 16 GPUs or as many as it asked for, drawn by its name"), nil
+}
+
+// tune has jobs tune foundation models: how fast they are at each size, what they learn
+// from each other, and what it costs to begin one with and without a runtime, unless the
+// experiment says what transitions cost.
+func (x *Experiment) tune() error {
+	tuned, err := gen.AssumeTuning(nil, gen.FineTuning{Seed: x.Seed})
+	if err != nil {
+		return err
+	}
+	x.Model, x.Transfer = tuned.Speeds, tuned.Belief
+	if x.Costs == nil {
+		x.Costs = &perf.Costs{Switch: tuned.Switch}
+	}
+	x.alter(func(c *sim.Config) { c.Transfer = tuned.Truth })
+	return nil
+}
+
+func rationed(src trace.Source, o *Preparation) (trace.Source, func() string, error) {
+	a := &gen.AssumedRations{Source: src, Seed: o.Seed, Grids: perf.MeasuredGrids()}
+	taken := "train one of ten models, drawn by its number"
+	if _, _, filled := fill(o.Spec); filled > 0 {
+		taken += fmt.Sprintf("; and %s to have %v cores and %v for each GPU", unit.CountOrNo(filled, "node"), perf.FairShare().CPU, perf.FairShare().Memory)
+	}
+	return a, o.told(&a.Jobs, "train, or what it needs of cores and memory,", taken), nil
+}
+
+// ration has the speed of jobs depend on the cores and the memory that they have, as was
+// measured. A job is as fast as its trace says with what the GPUs of the cluster have on
+// average.
+func (x *Experiment) ration() error {
+	spec, share, _ := fill(x.Spec)
+	of, _ := x.Model.(perf.Typed)
+	x.Spec, x.Model = spec, &perf.Grids{Of: of, Models: perf.MeasuredGrids(), Share: share}
+	return nil
+}
+
+// fill is a cluster whose nodes all tell cores and memory: those that tell neither have
+// what the servers had on which the needs of jobs were measured. It returns what there
+// is for each GPU on average, and how many nodes were filled.
+func fill(of *clusterspec.Spec) (spec *clusterspec.Spec, share perf.Ration, filled int) {
+	c := *of
+	c.Nodes = slices.Clone(of.Nodes)
+	var all perf.Ration
+	gpus := 0
+	for i := range c.Nodes {
+		n, each := &c.Nodes[i], 0
+		for _, g := range n.GPUs {
+			each += g.Count
+		}
+		if each > 0 && n.CPU == 0 && n.Memory == 0 {
+			n.CPU, n.Memory = perf.FairShare().CPU*unit.Milli(each), perf.FairShare().Memory*unit.Bytes(each)
+			filled += n.Count
+		}
+		if each > 0 {
+			gpus += each * n.Count
+			all.CPU, all.Memory = all.CPU+n.CPU*unit.Milli(n.Count), all.Memory+n.Memory*unit.Bytes(n.Count)
+		}
+	}
+	if gpus > 0 {
+		share = perf.Ration{CPU: all.CPU / unit.Milli(gpus), Memory: all.Memory / unit.Bytes(gpus)}
+	}
+	return &c, share, filled
+}
+
+// servicesFor is for how long services run at least.
+const servicesFor = 7 * 24 * time.Hour
+
+// lasting gives services the time of a trace: they run for seven days, or for longer until a
+// day after the last job was submitted, in whole days. The trace is read whole before the first
+// of them.
+type lasting struct {
+	all *gen.AssumedServices
+	ran bool
+}
+
+// Next implements trace.Source.
+func (l *lasting) Next(e *trace.Entry) error {
+	if !l.ran {
+		l.ran = true
+		var jobs []trace.Entry
+		var last time.Duration
+		for {
+			var e trace.Entry
+			if err := l.all.Source.Next(&e); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				return err
+			}
+			last = max(last, e.Job.Submit)
+			jobs = append(jobs, e)
+		}
+		const day = 24 * time.Hour
+		l.all.Source, l.all.Of.For = trace.FromMemory(jobs), max(servicesFor, (last/day+2)*day)
+	}
+	return l.all.Next(e)
+}
+
+// services are one for each GPU of a cluster.
+func services(spec *clusterspec.Spec, seed uint64) (gen.Services, error) {
+	of := gen.Services{For: servicesFor, Seed: seed}
+	site, err := spec.Build()
+	if err != nil {
+		return of, err
+	}
+	for p := range cluster.PoolID(site.Cluster.Pools()) {
+		of.Services += site.Cluster.TotalGPUs(p, 0)
+	}
+	for t := range cluster.TypeID(site.Cluster.Types()) {
+		if m := site.Cluster.Type(t).Memory; m > 0 && (of.Memory == 0 || m < of.Memory) {
+			of.Memory = m
+		}
+	}
+	if of.Memory == 0 {
+		of.Memory = 32 * unit.GiB
+	}
+	return of, nil
+}
+
+// besideServices puts a service on each GPU, ahead of the jobs of a trace, which use as
+// much of their GPUs as is assumed where they tell nothing.
+func besideServices(src trace.Source, o *Preparation) (trace.Source, func() string, error) {
+	of, err := services(o.Spec, o.Seed)
+	if err != nil {
+		return nil, nil, err
+	}
+	use := &gen.AssumedUse{Source: src, Seed: o.Seed}
+	all := &gen.AssumedServices{Source: use, Of: of}
+	return &lasting{all: all}, func() string {
+		return fmt.Sprintf("%s were put on the GPUs, each of which uses a part of one for %s, more by day than by night; what %s use of their GPUs was not told, and was drawn (--assume %s, --seed %d)",
+			unit.CountOrNo(all.Jobs, "service"), unit.Human(all.Of.For), unit.CountOrNo(use.Jobs, "job"), o.Assume, o.Seed)
+	}, nil
+}
+
+// serve has services run. A job that shares with a service is kept to its part, and a
+// part of the jobs that fail take the service down.
+func (x *Experiment) serve() error {
+	of, err := services(x.Spec, x.Seed)
+	if err != nil {
+		return err
+	}
+	x.alter(func(c *sim.Config) {
+		c.Sharing, c.Measure, c.Load = perf.Served{}, true, of.Load()
+		c.Crash, c.Reset = 0.01, 20*time.Second
+	})
+	return nil
+}

@@ -1,0 +1,209 @@
+package experiment
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/policy"
+	"github.com/norn-scheduler/norn/policy/param"
+	"github.com/norn-scheduler/norn/sched"
+)
+
+// Choice is a policy and the settings that differ from its defaults.
+type Choice struct {
+	Policy   string // its name in policy.Table, or that of Own
+	Settings []Setting
+
+	// Own is a policy that is not in the table: a program can bring its own. Nil stands
+	// for the policy of that name in the table.
+	Own *policy.Entry
+}
+
+// Setting is one parameter and its value as a user writes it.
+type Setting = eventlog.Setting
+
+// Own is the choice of a policy that the caller brings, with some settings.
+func Own(e policy.Entry, settings ...Setting) Choice {
+	return Choice{Policy: e.Name, Settings: settings, Own: &e}
+}
+
+// String is how tables name the choice: tiresias, or tiresias(limits=500).
+func (c Choice) String() string {
+	if len(c.Settings) == 0 {
+		return c.Policy
+	}
+	return c.Policy + "(" + joined(c.Settings, ",") + ")"
+}
+
+// joined are settings as texts have them, with something between them.
+func joined(all []Setting, between string) string {
+	parts := make([]string, len(all))
+	for i, s := range all {
+		parts[i] = s.String()
+	}
+	return strings.Join(parts, between)
+}
+
+// Entry is the line of the table that the choice is about, or the caller's own. It
+// fails on a name that is not in the table, and says which are.
+func (c Choice) Entry() (policy.Entry, error) {
+	if c.Own != nil {
+		return *c.Own, nil
+	}
+	return policy.ByName(c.Policy)
+}
+
+// config is the settings of the policy as they are chosen.
+func (c Choice) config() (policy.Entry, policy.Config, error) {
+	e, err := c.Entry()
+	if err != nil {
+		return e, nil, err
+	}
+	cfg := e.New()
+	for _, s := range c.Settings {
+		if err := cfg.Params().Set(s.Name, s.Value); err != nil {
+			return e, nil, fmt.Errorf("policy %s: %w", c.Policy, err)
+		}
+	}
+	return e, cfg, nil
+}
+
+// Shares tells whether the policy puts several jobs on a device, always or as it is set.
+// It is false for a choice that Make refuses.
+func (c Choice) Shares() bool {
+	e, cfg, err := c.config()
+	if err != nil {
+		return false
+	}
+	sharer, ok := cfg.(interface{ Shares() bool })
+	return e.Shares || ok && sharer.Shares()
+}
+
+// Make builds the policy. It fails on an unknown policy, setting or value, and
+// says which are known.
+func (c Choice) Make() (sched.Policy, error) {
+	_, cfg, err := c.config()
+	if err != nil {
+		return nil, err
+	}
+	p, err := cfg.Policy()
+	if err != nil {
+		return nil, fmt.Errorf("policy %s: %w", c.Policy, err)
+	}
+	return p, nil
+}
+
+// ParseChoice reads a policy with settings of its own, as tables name it:
+// tiresias(limits=3600,36000,promote=2). A part without = goes on with the value
+// before it. A name is looked for among own first, and then in the table. Whether there
+// is such a policy, and such settings, is told by Make.
+func ParseChoice(text string, own ...policy.Entry) (Choice, error) {
+	text = strings.TrimSpace(text)
+	name, inside, has := strings.Cut(text, "(")
+	c := Choice{Policy: strings.TrimSpace(name)}
+	if i := slices.IndexFunc(own, func(e policy.Entry) bool { return e.Name == c.Policy }); i >= 0 {
+		c = Own(own[i])
+	}
+	if !has {
+		return c, nil
+	}
+	inside, closed := strings.CutSuffix(inside, ")")
+	if !closed {
+		return c, fmt.Errorf("%s: the closing parenthesis is missing", text)
+	}
+	for part := range strings.SplitSeq(inside, ",") {
+		key, value, set := strings.Cut(part, "=")
+		switch n := len(c.Settings); {
+		case set:
+			c.Settings = append(c.Settings, Setting{Name: strings.TrimSpace(key), Value: strings.TrimSpace(value)})
+		case n > 0:
+			c.Settings[n-1].Value += "," + strings.TrimSpace(part)
+		default:
+			return c, fmt.Errorf("%s: write settings as %s(param=value)", text, c.Policy)
+		}
+	}
+	return c, nil
+}
+
+// ParseChoices reads a list of policies with commas between them, each as ParseChoice
+// does: fifo,tiresias(limits=3600,36000). A comma inside of parentheses divides nothing.
+func ParseChoices(list string, own ...policy.Entry) ([]Choice, error) {
+	var out []Choice
+	for _, text := range split(list) {
+		c, err := ParseChoice(text, own...)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+// split divides a list at the commas that stand outside of parentheses.
+func split(list string) []string {
+	var out []string
+	depth, from := 0, 0
+	for i, r := range list {
+		switch {
+		case r == '(':
+			depth++
+		case r == ')':
+			depth--
+		case r == ',' && depth == 0:
+			out = append(out, list[from:i])
+			from = i + 1
+		}
+	}
+	return append(out, list[from:])
+}
+
+// Assign gives a setting, policy.param=value, to the choices of that policy. Where there
+// are several choices, one that has a value of its own keeps it. It fails where the text
+// is none, and where no choice is of that policy. Whether the policy has such a
+// parameter is told by Make.
+func Assign(all []Choice, text string) error {
+	target, value, ok := strings.Cut(text, "=")
+	name, key, dotted := strings.Cut(target, ".")
+	if !ok || !dotted {
+		return fmt.Errorf("%s: write policy.param=value", text)
+	}
+	used := false
+	var names []string
+	for i := range all {
+		c := &all[i]
+		names = append(names, c.Policy)
+		if c.Policy != name {
+			continue
+		}
+		used = true
+		own := slices.ContainsFunc(c.Settings, func(s Setting) bool { return s.Name == key })
+		if !own || len(all) == 1 {
+			c.Settings = append(c.Settings, Setting{Name: key, Value: value})
+		}
+	}
+	if !used {
+		return fmt.Errorf("%s: policy %s is not among those that are run (%s)%s", text, name, strings.Join(names, ", "), param.Near(name, names))
+	}
+	return nil
+}
+
+// CheckChoices fails where one of the choices cannot be made, and where two are the same:
+// nobody could tell their rows in a table apart.
+func CheckChoices(all []Choice) error {
+	for i, c := range all {
+		if _, err := c.Make(); err != nil {
+			return err
+		}
+		if slices.ContainsFunc(all[:i], func(other Choice) bool { return other.String() == c.String() }) {
+			return fmt.Errorf("policy %s is named twice; variants differ in their settings, as in tiresias,tiresias(promote=2)", c)
+		}
+	}
+	return nil
+}
+
+// ChoiceOf is the policy under which a log was written.
+func ChoiceOf(h *eventlog.Header) Choice {
+	return Choice{Policy: h.Policy, Settings: slices.Clone(h.Settings)}
+}

@@ -1,0 +1,110 @@
+package experiment
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/norn-scheduler/norn/policy"
+	"github.com/norn-scheduler/norn/policy/fifo"
+	"github.com/norn-scheduler/norn/policy/rmixer"
+)
+
+// TestParseChoice: what is read is written as it was, and what cannot be read
+// says why.
+func TestParseChoice(t *testing.T) {
+	for text, want := range map[string]Choice{
+		"fifo":               {Policy: "fifo"},
+		" fifo(mode=easy) ":  {Policy: "fifo", Settings: []Setting{{Name: "mode", Value: "easy"}}},
+		"t(limits=1,2,up=3)": {Policy: "t", Settings: []Setting{{Name: "limits", Value: "1,2"}, {Name: "up", Value: "3"}}},
+		"t( a = 1 , 2 )":     {Policy: "t", Settings: []Setting{{Name: "a", Value: "1,2"}}},
+	} {
+		got, err := ParseChoice(text)
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: %+v, %v", text, got, err)
+		}
+		if again, err := ParseChoice(got.String()); err != nil || !reflect.DeepEqual(again, got) {
+			t.Errorf("%q is written %q and read as %+v, %v", text, got, again, err)
+		}
+	}
+	for text, want := range map[string]string{"fifo(mode=easy": "parenthesis", "fifo(easy)": "fifo(param=value)", "fifo()": "fifo(param=value)"} {
+		if _, err := ParseChoice(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// TestChoices: lists of policies and settings for all of them, and what is wrong with
+// them.
+func TestChoices(t *testing.T) {
+	all, err := ParseChoices("fifo,tiresias(limits=1,2),tiresias")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []string{"tiresias.limits=7", "tiresias.promote=2"} {
+		if err := Assign(all, s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := CheckChoices(all); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, c := range all {
+		names = append(names, c.String())
+	}
+	if got, want := strings.Join(names, " "), "fifo tiresias(limits=1,2,promote=2) tiresias(limits=7,promote=2)"; got != want {
+		t.Errorf("have %s, want %s", got, want)
+	}
+	one := []Choice{{Policy: "fifo", Settings: []Setting{{Name: "mode", Value: "skip"}}}}
+	if err := Assign(one, "fifo.mode=easy"); err != nil || one[0].String() != "fifo(mode=skip,mode=easy)" {
+		t.Errorf("%s, %v", one[0], err)
+	}
+	for text, want := range map[string]string{
+		"fifo.mode": "write policy.param=value", "fifo=1": "write policy.param=value", "fofi.mode=easy": "policy fofi is not among those that are run (fifo, tiresias, tiresias)",
+	} {
+		if err := Assign(all, text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	for list, want := range map[string]string{
+		"fifo,fifo": "policy fifo is named twice", "fofi": "unknown policy", "fifo(mode=quick)": "policy fifo: ", "fifo(mode": "parenthesis",
+	} {
+		all, err := ParseChoices(list)
+		if err == nil {
+			err = CheckChoices(all)
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", list, err)
+		}
+	}
+}
+
+// TestOwn: a policy that a caller brings is made as those of the table are, and goes
+// before one of the table that has its name.
+func TestOwn(t *testing.T) {
+	mine := policy.Entry{Name: "mine", Shares: true, New: func() policy.Config { return fifo.NewConfig() }}
+	fake := policy.Entry{Name: "srtf", Title: "a fake", New: func() policy.Config { return rmixer.NewConfig() }}
+	all, err := ParseChoices("mine(mode=easy),srtf,fifo", mine, fake)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := CheckChoices(all); err != nil {
+		t.Fatal(err)
+	}
+	if !all[0].Shares() || all[0].String() != "mine(mode=easy)" || all[0].String() != Own(mine, Setting{Name: "mode", Value: "easy"}).String() {
+		t.Errorf("%+v", all[0])
+	}
+	if e, err := all[1].Entry(); err != nil || e.Title != "a fake" {
+		t.Errorf("%+v, %v", e, err)
+	}
+	if all[2].Own != nil {
+		t.Errorf("%+v", all[2])
+	}
+	if err := CheckChoices([]Choice{{Policy: "mine"}}); err == nil || !strings.Contains(err.Error(), `unknown policy "mine"`) {
+		t.Errorf("%v", err)
+	}
+	if err := CheckChoices([]Choice{Own(mine, Setting{Name: "speed", Value: "1"})}); err == nil || !strings.Contains(err.Error(), "policy mine: ") {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,114 @@
+package experiment
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/state"
+)
+
+// Remarks lists what a user should know before believing the figures. It lists
+// GPU types that were taken for others, and jobs without an estimate under an
+// order that needs one. It lists jobs that could never run, with the reasons,
+// and jobs that were left when the run ended.
+func (o *Outcome) Remarks() []string {
+	var astray, never, left, unknown remark
+	s := o.State
+	nowhere := s.Cluster.Pools() > 1 && len(s.Cluster.PoolNodes(0)) == 0
+	for id := range job.ID(s.Jobs()) {
+		r := s.Record(id)
+		if r.Estimate < 0 {
+			unknown.note(r)
+		}
+		switch {
+		case r.Phase.Over():
+		case nowhere && r.Pool == 0:
+			astray.note(r)
+		case r.Phase == job.Waiting && r.Reason.Never():
+			never.note(r)
+		default:
+			left.note(r)
+		}
+	}
+	out := slices.Clone(o.notes)
+	if e, err := o.Choice.Entry(); err == nil && e.Estimates && unknown.jobs > 0 {
+		out = append(out, fmt.Sprintf("nothing was known of the run time of %s: they went behind all others, by submission (--estimates says where estimates come from)",
+			unit.CountOrNo(unknown.jobs, "job")))
+	}
+	if astray.jobs > 0 {
+		out = append(out, fmt.Sprintf("%s of %s never ran, because no partition bears the name of their tenant and no node is outside the partitions (--whole ignores partitions)",
+			unit.CountOrNo(astray.jobs, "job"), astray.who()))
+	}
+	if never.jobs > 0 {
+		out = append(out, fmt.Sprintf("%s never ran; job %s, for one, %s", unit.CountOrNo(never.jobs, "job"), never.first.Job.Key, sentence(s, never.first)+types(never.first)))
+	}
+	if left.jobs > 0 {
+		out = append(out, fmt.Sprintf("%s had not ended when nothing more could happen; job %s, for one, is %s: %s",
+			unit.CountOrNo(left.jobs, "job"), left.first.Job.Key, left.first.Phase, sentence(s, left.first)))
+	}
+	return out
+}
+
+// remark is jobs of which something is to be said.
+type remark struct {
+	jobs    int
+	first   *job.Record
+	tenants []string
+}
+
+func (m *remark) note(r *job.Record) {
+	if m.jobs++; m.first == nil {
+		m.first = r
+	}
+	if !slices.Contains(m.tenants, r.Job.Tenant) {
+		m.tenants = append(m.tenants, r.Job.Tenant)
+	}
+}
+
+// who names the tenants.
+func (m *remark) who() string {
+	const most = 5
+	var names []string
+	for _, t := range m.tenants[:min(most, len(m.tenants))] {
+		if t == "" {
+			t = "no tenant"
+		}
+		names = append(names, t)
+	}
+	if more := len(m.tenants) - most; more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(names, ", ")
+}
+
+// types says which GPU types a job accepts, where that is why it never ran.
+func types(r *job.Record) string {
+	if r.Reason.Code != job.NoSuchType {
+		return ""
+	}
+	d := r.Job.Demand
+	var memory unit.Bytes
+	for i := range d.Roles {
+		memory = max(memory, d.Roles[i].GPUMemory)
+	}
+	var out string
+	if d.Types != "" {
+		out = "; it accepts " + d.Types + " (--any-type leaves GPU types out)"
+	}
+	if memory > 0 {
+		out += "; it needs " + memory.String() + " of GPU memory (--gpu-only leaves memory out)"
+	}
+	return out
+}
+
+func sentence(s *state.State, r *job.Record) string {
+	return r.Reason.Sentence(func(id job.ID) string {
+		if !s.Known(id) {
+			return fmt.Sprintf("#%d", id)
+		}
+		return s.Record(id).Job.Key
+	})
+}

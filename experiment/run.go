@@ -1,0 +1,271 @@
+// Package experiment puts a simulation together: a trace, a cluster, a policy with its
+// settings, what the policy may know about run times, and how the world behaves.
+// It is what norn sim does, as a library; package whatif does the same for norn plan.
+//
+// Nouns:
+//   - A Choice is a policy with its settings.
+//   - An Experiment is everything else, and is the same for all choices that
+//     are compared.
+//   - Prepare turns a trace into the input of the simulator.
+//   - An Outcome is the result of one choice.
+//   - A Folder keeps the files.
+//
+// Errors: what a user may have written wrongly fails before anything is simulated, with
+// the words that there are. An error of a trace names its file and line, one of a run
+// names its policy.
+//
+// Times are durations, those of events and jobs since the start of the trace. The same
+// experiment, choice and trace give the same outcome, to the last digit.
+package experiment
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/norn-scheduler/norn/engine"
+	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/policy"
+	"github.com/norn-scheduler/norn/report"
+	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/sim"
+	"github.com/norn-scheduler/norn/state"
+	"github.com/norn-scheduler/norn/trace"
+	"github.com/norn-scheduler/norn/trace/clusterspec"
+)
+
+// Experiment is what choices are compared on: a cluster, what is assumed of jobs, what
+// policies know, and how the world behaves. Only Spec must be set. An experiment is not
+// changed by runs, so several may go on at once.
+type Experiment struct {
+	Spec  *clusterspec.Spec
+	Whole bool   // ignore the partitions of the cluster
+	Seed  uint64 // of everything random
+
+	// Properties of jobs beside those in their trace.
+	Assume Assumption // what jobs are taken to be that do not tell; it may set Spec, Model, Transfer, Costs and World
+
+	// How the world behaves.
+	Model    perf.Model        // the true speeds; nil: perf.Analytic with no penalty for spreading
+	Costs    *perf.Costs       // of transitions; nil: those of the cluster
+	Slowdown Slowdown          // how jobs that share a GPU disturb each other
+	World    func(*sim.Config) // failures and the like, set after Slowdown; nil: none
+
+	// Knowledge of the policies.
+	Estimate Estimate      // of run times; the zero value is the truth
+	Speeds   perf.Typed    // of speeds; nil: the Model, if it can tell
+	Sharing  perf.Sharing  // of jobs that share a device; nil: the truth, as far as Belief lets it be known
+	Belief   Belief        // where Sharing is nil: how it differs from the truth
+	Transfer perf.Transfer // of what merged jobs learn from each other; nil: the truth that World sets
+
+	// Outputs and observers.
+	Report report.Options            // what the result holds beside the figures
+	Header eventlog.Header           // of the log: trace, cluster as written, time of day at the start
+	Log    func(Choice) (Log, error) // where the event log goes; nil: nowhere
+	Watch  func(Choice) engine.Sink  // watches a run, to show progress; nil: nobody
+	Total  func(jobs int)            // is told how many jobs there are before runs begin, for which all are held in memory; nil: nobody
+}
+
+// Log is where an event log is written.
+type Log struct {
+	io.WriteCloser
+	Compression eventlog.Compression
+}
+
+// Outcome is what came of one choice.
+type Outcome struct {
+	Choice Choice
+	Result *report.Result
+	State  *state.State
+	Sim    *sim.Sim
+
+	notes []string // what was made of the trace to fit the cluster
+}
+
+// Run prepares a trace and simulates it under one choice, until nothing more can happen
+// or the context ends. The event log is whole up to where it ended, also on an error. An
+// error of the trace is returned as the source gave it; every other one names the
+// policy, unless it is that of the context.
+func (x *Experiment) Run(ctx context.Context, c Choice, src trace.Source) (*Outcome, error) {
+	jobs, err := Prepare(src, x.Preparation())
+	if err != nil {
+		return nil, err
+	}
+	if x, err = x.assuming(); err != nil {
+		return nil, err
+	}
+	o, err := x.simulate(ctx, c, jobs, jobs.Begins())
+	if broken := jobs.err(); broken != nil {
+		return nil, broken
+	}
+	if o != nil {
+		o.notes = jobs.types.remarks()
+	}
+	return o, err
+}
+
+// simulate runs prepared jobs in the world that is assumed.
+func (x *Experiment) simulate(ctx context.Context, c Choice, jobs trace.Source, begins time.Time) (*Outcome, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	site, err := x.site()
+	if err != nil {
+		return nil, err
+	}
+	p, err := x.policy(c, site)
+	if err != nil {
+		return nil, err
+	}
+	costs := &site.Costs
+	if x.Costs != nil {
+		costs = x.Costs
+	}
+	cfg := x.world(c, site, costs, jobs)
+	world := sim.New(cfg)
+	estimator, err := x.Estimate.Make(world.Oracle(), x.Seed)
+	if err != nil {
+		return nil, err
+	}
+	collector := report.NewCollector(x.Report)
+	sinks := []engine.Sink{collector}
+	if x.Watch != nil {
+		sinks = append(sinks, x.Watch(c))
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	log, err := x.openLog(c, site, begins, stop)
+	if err != nil {
+		return nil, err
+	}
+	if log != nil {
+		sinks = append(sinks, log)
+	}
+	e := engine.New(engine.Config{
+		Cluster: site.Cluster, Tenants: site.Tenants, Policy: p, PolicyName: c.String(),
+		Estimator: estimator, Costs: costs, Speeds: x.speeds(), Sharing: cmp.Or(x.Sharing, x.Belief.Make(cfg.Sharing, x.Seed)), Transfer: cmp.Or(x.Transfer, cfg.Transfer), Seed: x.Seed, Sinks: sinks,
+	}, world)
+	e.Announce()
+	if err = world.Attach(e.State()); err == nil {
+		err = e.Run(ctx)
+	}
+	switch broken := log.close(); {
+	case broken != nil:
+		return nil, fmt.Errorf("policy %s: the event log: %w", c, broken)
+	case err != nil && !errors.Is(err, context.Canceled) && !errors.As(err, new(*engine.PolicyError)):
+		return nil, fmt.Errorf("policy %s: %w", c, err)
+	case err != nil:
+		return nil, err
+	}
+	return &Outcome{Choice: c, Result: collector.Result(e.State()), State: e.State(), Sim: world}, nil
+}
+
+// speeds is what the scheduler believes of speeds.
+func (x *Experiment) speeds() perf.Typed {
+	if x.Speeds != nil {
+		return x.Speeds
+	}
+	typed, _ := x.Model.(perf.Typed)
+	return typed
+}
+
+// world is how the simulated world of one run behaves.
+func (x *Experiment) world(c Choice, site *clusterspec.Site, costs *perf.Costs, jobs trace.Source) sim.Config {
+	cfg := sim.Config{Source: jobs, Model: x.Model, Costs: *costs, Seed: x.Seed}
+	if cfg.Model == nil {
+		cfg.Model = perf.Analytic{Scaling: 1, Spread: 1}
+	}
+	for _, a := range site.Arrivals {
+		cfg.Nodes = append(cfg.Nodes, sim.Node(a))
+	}
+	if truth := x.Slowdown.truth(); truth != nil {
+		cfg.Sharing, cfg.Measure = truth, true
+	}
+	if x.World != nil {
+		x.World(&cfg)
+	}
+	shares := c.Shares()
+	if cfg.Sharing == nil && shares {
+		cfg.Sharing, cfg.Measure = perf.Profiled{Turns: perf.Interleave{Overhead: perf.PublishedOverhead()}}, true
+	}
+	if !shares { // nobody looks at it
+		cfg.Measure = false
+	}
+	return cfg
+}
+
+// site builds the cluster, without its partitions when those are to be ignored.
+func (x *Experiment) site() (*clusterspec.Site, error) {
+	spec := x.Spec
+	if x.Whole && len(spec.Partitions) > 0 {
+		whole := *spec
+		whole.Partitions = nil
+		whole.Nodes = append([]clusterspec.Group(nil), spec.Nodes...)
+		for i := range whole.Nodes {
+			whole.Nodes[i].Partition = ""
+		}
+		spec = &whole
+	}
+	return spec.Build()
+}
+
+// policy makes the policy: one for the whole cluster, or one for each partition.
+func (x *Experiment) policy(c Choice, site *clusterspec.Site) (sched.Policy, error) {
+	p, err := c.Make() // also to be told early of a setting that is wrong
+	if err != nil || site.Cluster.Pools() == 1 {
+		return p, err
+	}
+	return policy.Partitioned(c.Make), nil
+}
+
+// logSink writes events to a log.
+type logSink struct {
+	file io.Closer
+	w    *eventlog.Writer
+	stop func() // ends the run
+}
+
+// Event implements engine.Sink. An error is kept by the writer until the end,
+// which then comes soon.
+func (l *logSink) Event(ev *eventlog.Event, _ *state.State) {
+	if l.w.Write(ev) != nil {
+		l.stop()
+	}
+}
+
+func (l *logSink) close() error {
+	if l == nil {
+		return nil
+	}
+	err := l.w.Close()
+	if e := l.file.Close(); err == nil {
+		err = e
+	}
+	return err
+}
+
+// openLog begins the event log; nil when none is wanted. stop ends the run.
+func (x *Experiment) openLog(c Choice, site *clusterspec.Site, begins time.Time, stop func()) (*logSink, error) {
+	if x.Log == nil {
+		return nil, nil
+	}
+	file, err := x.Log(c)
+	if err != nil || file.WriteCloser == nil {
+		return nil, err
+	}
+	h := x.Header
+	if h.Origin.IsZero() {
+		h.Origin = begins
+	}
+	h.World, h.Policy, h.Settings, h.Estimate, h.Seed = "sim", c.Policy, c.Settings, x.Estimate.String(), x.Seed
+	h.Describe(site.Cluster, site.Tenants)
+	w, err := eventlog.NewWriter(file, &h, file.Compression)
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return &logSink{file, w, stop}, nil
+}

@@ -1,0 +1,184 @@
+package whatif
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/experiment"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/report"
+	"github.com/norn-scheduler/norn/sim"
+	"github.com/norn-scheduler/norn/trace/clusterspec"
+)
+
+// Answer simulates all that is asked. The context ends it. It fails on a
+// history with too little in it (History.Check), on a policy that cannot be
+// made, and on a machine that cannot be described. It also fails if neither the
+// policy that was in force nor another one can be simulated, and if a file
+// cannot be written.
+func (q *Question) Answer(ctx context.Context) (*Plan, error) {
+	h := q.History
+	if err := h.Check(q.clock()); err != nil {
+		return nil, err
+	}
+	p := &Plan{q: q, h: h, set: h.set(), jobs: h.Jobs, force: experiment.ChoiceOf(h.last())}
+	if q.Costs != nil {
+		p.costs = *q.Costs
+	} else {
+		p.costs = h.Measured()
+	}
+	_, p.Unchecked = p.force.Make()
+	if p.Unchecked != nil && len(q.Policies) == 0 {
+		return nil, fmt.Errorf("the policy that was in force cannot be simulated here: %w; name another one with --policy", p.Unchecked)
+	}
+	was, err := h.Was()
+	if err != nil {
+		return nil, err
+	}
+	if q.Estimates.believed {
+		p.believe()
+	}
+	p.happened()
+	if err := p.on(ctx, was, "", h.Script); err != nil || q.Machine == nil {
+		return p, err
+	}
+	return p, p.on(ctx, q.Machine.Spec, ", "+q.Machine.Name, q.scriptThere())
+}
+
+// clock is that on which times of day are told.
+func (q *Question) clock() *time.Location { return cmp.Or(q.Clock, time.UTC) }
+
+// choices are the policies that are simulated: the one that was in force last, if it is
+// known here, and those that are tried.
+func (q *Question) choices() []experiment.Choice {
+	force := experiment.ChoiceOf(q.History.last())
+	var out []experiment.Choice
+	_, err := force.Make()
+	if err == nil {
+		out = append(out, force)
+	}
+	for _, c := range q.Policies {
+		if c.String() != force.String() || err != nil {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// believe gives jobs what the scheduler believed of them as their users' word.
+func (p *Plan) believe() {
+	p.jobs = slices.Clone(p.jobs)
+	for i, d := range p.h.Believed {
+		if p.jobs[i].Job.Estimate = 0; d >= 0 {
+			p.jobs[i].Job.Estimate = max(1, d)
+		}
+	}
+}
+
+// happened adds what happened.
+func (p *Plan) happened() {
+	row := &Row{Name: AsItWas, Kind: Real, Result: p.h.Result}
+	for _, i := range p.set {
+		row.fates = append(row.fates, fateOf(p.h.State.Record(p.h.Of[i])))
+	}
+	p.add(row)
+}
+
+// scriptThere is what people did, as far as it can be done on the other machine:
+// on another cluster, nothing is drained.
+func (q *Question) scriptThere() []eventlog.Event {
+	var out []eventlog.Event
+	for _, ev := range q.History.Script {
+		switch ev.Kind {
+		case eventlog.NodeSet, eventlog.Device:
+			if !q.Machine.Resized || ev.Kind == eventlog.Device && ev.Device >= cluster.DeviceID(q.Machine.Spec.GPUs()) {
+				continue
+			}
+		}
+		out = append(out, ev)
+	}
+	return out
+}
+
+// on simulates the jobs under all policies on one machine.
+func (p *Plan) on(ctx context.Context, spec *clusterspec.Spec, suffix string, script []eventlog.Event) error {
+	q := p.q
+	x := &experiment.Experiment{
+		Spec: spec, Estimate: q.Estimates.of, Seed: 1, Costs: &p.costs, Report: q.Report,
+		World: func(c *sim.Config) { c.Script = slices.Clone(script) },
+	}
+	header := &p.h.Parts[0].Header
+	if header.World != experiment.Simulated && suffix == "" {
+		x.Model = perf.Reference{} // a live world counts what was done in seconds, wherever it was
+	}
+	x.Header.Origin, x.Header.Trace = header.Origin, "what happened "+p.h.When(q.clock())
+	if q.Folder != nil {
+		x.Log = func(c experiment.Choice) (experiment.Log, error) { return q.Folder.Log(c.String() + suffix) }
+	}
+	all := q.choices()
+	if q.Watch != nil {
+		w := q.Watch(Batch{all, len(p.jobs)})
+		defer w.End()
+		x.Watch = w.Sink
+	}
+	rows := map[string]*Row{}
+	_, err := x.All(ctx, all, experiment.Jobs(p.jobs).Source(), func(o *experiment.Outcome) error {
+		name := o.Choice.String()
+		rows[name] = p.row(o, suffix)
+		if q.Folder != nil {
+			o.Result.Made = q.Made.With(name)
+			if err := q.Folder.Write(name+suffix, o.State, o.Result); err != nil {
+				return err
+			}
+		}
+		o.State, o.Sim = nil, nil // what is compared is enough from here on
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, c := range all {
+		p.add(rows[c.String()])
+	}
+	return nil
+}
+
+// row is the line of a simulation.
+func (p *Plan) row(o *experiment.Outcome, suffix string) *Row {
+	row := &Row{Name: o.Choice.String() + suffix, Kind: Tried, Result: o.Result, Remarks: o.Remarks()}
+	if p.Unchecked == nil && suffix == "" && o.Choice.String() == p.force.String() {
+		row.Name, row.Kind = row.Name+", simulated", Checked
+	}
+	for _, i := range p.set {
+		row.fates = append(row.fates, fateOf(o.State.Record(job.ID(i))))
+	}
+	return row
+}
+
+// Publish writes the page for all rows, and the files of what happened, into the folder
+// of the question, commits it, and returns where the page is.
+func (p *Plan) Publish() (path string, err error) {
+	to, h := p.q.Folder, p.h
+	if err := to.Write(AsItWas, h.State, h.Result); err != nil {
+		return "", err
+	}
+	meta := report.Meta{
+		Title: "Norn: what if", Trace: "what happened " + h.When(p.q.clock()), Cluster: cmp.Or(h.last().Cluster, "this machine"),
+		Estimates: p.q.Estimates.String(), Conditions: strings.TrimSuffix(p.transitions(), "."),
+	}
+	var all []report.Named
+	for _, r := range p.Rows {
+		all = append(all, report.Named{Name: r.Name, Result: r.Result})
+	}
+	if path, err = to.WritePage(meta, all); err == nil {
+		err = to.Commit()
+	}
+	return path, err
+}

@@ -1,0 +1,11 @@
+//go:build !unix
+
+package fileio
+
+import "os"
+
+// SameDevice is true: only Unix puts file systems into folders.
+func SameDevice(a, b string) bool { return true }
+
+// lock does nothing: other systems keep a file that is open from being removed.
+func lock(*os.File) error { return nil }

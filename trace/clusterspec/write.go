@@ -1,0 +1,157 @@
+package clusterspec
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/internal/yamltext"
+	"github.com/norn-scheduler/norn/perf"
+)
+
+// YAML writes the description in its canonical form: every type, level and
+// partition that is mentioned is listed, defaults are left out, and ParseYAML
+// gives an equal Spec.
+func (s *Spec) YAML() []byte {
+	w := &writer{}
+	w.types(s.Types)
+	w.section("topology", len(s.Levels))
+	for _, l := range s.Levels {
+		w.entry(pair("level", yamltext.Quote(l.Name)), optional("nodes", l.Nodes > 0, strconv.Itoa(l.Nodes)))
+	}
+	w.section("partitions", len(s.Partitions))
+	for _, p := range s.Partitions {
+		w.line("  - " + yamltext.Quote(p))
+	}
+	w.section("nodes", len(s.Nodes))
+	for i := range s.Nodes {
+		w.group(&s.Nodes[i])
+	}
+	w.section("tenants", len(s.Tenants))
+	for i := range s.Tenants {
+		t := &s.Tenants[i]
+		w.entry(pair("name", yamltext.Quote(t.Name)), optional("parent", t.Parent != "", yamltext.Quote(t.Parent)),
+			optional("guarantee", t.Guarantee != Share{}, t.Guarantee.String()), optional("limit", t.Limit != Share{}, t.Limit.String()),
+			optional("weight", t.Weight != 0, float(t.Weight)))
+	}
+	if s.HalfLife > 0 {
+		w.line("half-life: " + s.HalfLife.String())
+	}
+	w.costs(&s.Costs)
+	return []byte(w.String())
+}
+
+// String writes the share as a user would.
+func (s Share) String() string {
+	if s.Percent > 0 {
+		return float(s.Percent) + "%"
+	}
+	return s.GPUs.String()
+}
+
+// writer is YAML being written.
+type writer struct{ strings.Builder }
+
+func (w *writer) line(text string) {
+	w.WriteString(text)
+	w.WriteByte('\n')
+}
+
+// section starts a list of n entries, unless it has none.
+func (w *writer) section(name string, n int) {
+	if n > 0 {
+		w.line(name + ":")
+	}
+}
+
+// pair is one key with its value.
+func pair(key, value string) string { return key + ": " + value }
+
+// optional is one key with its value, or nothing.
+func optional(key string, given bool, value string) string {
+	if !given {
+		return ""
+	}
+	return pair(key, value)
+}
+
+// entry writes one entry of a list, a key on each line.
+func (w *writer) entry(pairs ...string) {
+	lead := "  - "
+	for _, p := range pairs {
+		if p != "" {
+			w.line(lead + p)
+			lead = "    "
+		}
+	}
+}
+
+func (w *writer) types(types []cluster.GPUType) {
+	w.section("gpu-types", len(types))
+	for _, t := range types {
+		w.entry(pair("name", yamltext.Quote(t.Name)), optional("memory", t.Memory > 0, yamltext.FormatBytes(t.Memory)), optional("speed", t.Speed > 0, float(t.Speed)), optional("host", t.Host, "true"))
+	}
+}
+
+func (w *writer) group(g *Group) {
+	gpus := make([]string, len(g.GPUs))
+	for i, x := range g.GPUs {
+		gpus[i] = fmt.Sprintf("{type: %s, count: %d}", yamltext.Quote(x.Type), x.Count)
+	}
+	place := make([]string, len(g.Place))
+	for i, name := range g.Place {
+		place[i] = yamltext.Quote(name)
+	}
+	w.entry(
+		optional("name", g.Name != "", yamltext.Quote(g.Name)),
+		pair("count", strconv.Itoa(g.Count)),
+		optional("gpus", len(gpus) > 0, "["+strings.Join(gpus, ", ")+"]"),
+		optional("cpus", g.CPU > 0, g.CPU.String()),
+		optional("memory", g.Memory > 0, yamltext.FormatBytes(g.Memory)),
+		optional("links", g.Links.Preset != "", yamltext.Quote(g.Links.Preset)),
+		optional("pooled", g.Pooled, "true"),
+		optional("partition", g.Partition != "", yamltext.Quote(g.Partition)),
+		optional("place", len(place) > 0, "["+strings.Join(place, ", ")+"]"),
+		optional("health", g.Health != cluster.Up, g.Health.String()),
+		optional("power", g.Power != cluster.Awake, g.Power.String()),
+		optional("at", g.At > 0, g.At.String()),
+	)
+	if len(g.Links.Pairs) > 0 {
+		w.line("    links:")
+	}
+	for _, l := range g.Links.Pairs {
+		speed := optional(", speed", l.GBps > 0, float(l.GBps))
+		w.line(fmt.Sprintf("      - {between: [%d, %d], class: %s%s}", l.A, l.B, l.Class, speed))
+	}
+}
+
+// costs writes what differs from free transitions, and of each tier what
+// differs from the one before it.
+func (w *writer) costs(c *perf.Costs) {
+	if c.Base.Zero() && len(c.Tiers) == 0 {
+		return
+	}
+	w.line("costs:")
+	for _, x := range costs(&c.Base) {
+		if x.value > 0 {
+			w.line("  " + pair(x.name, x.value.String()))
+		}
+	}
+	if len(c.Tiers) > 0 {
+		w.line("  tiers:")
+	}
+	before := c.Base
+	for _, t := range c.Tiers {
+		w.line("    - " + pair("gpus", strconv.Itoa(t.GPUs)))
+		was := costs(&before)
+		for i, x := range costs(&t.Cost) {
+			if x.value != was[i].value {
+				w.line("      " + pair(x.name, x.value.String()))
+			}
+		}
+		before = t.Cost
+	}
+}
+
+func float(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
