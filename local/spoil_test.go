@@ -43,9 +43,9 @@ func spoil(t *testing.T, r *rand.Rand, state string) string {
 	return path + " was " + what
 }
 
-// A daemon that is killed again and again, with a file of its state lost or changed each
-// time: it starts, gives no number twice, runs no job twice at once, and in the end every
-// job has ended, or is held for want of its description.
+// A daemon is killed again and again, and a file of its state is lost or changed each time.
+// It starts, gives no number twice, and runs no job twice at once. In the end every job has
+// ended, or is held for want of its description.
 func TestKilledAndSpoilt(t *testing.T) {
 	t.Parallel()
 	rounds, _ := strconv.Atoi(os.Getenv("NORN_ROUNDS"))
