@@ -43,7 +43,7 @@ func spoil(t *testing.T, r *rand.Rand, state string) string {
 	return path + " was " + what
 }
 
-// A daemon is killed again and again, and a file of its state is lost or changed each time.
+// A daemon is killed again and again, and each time a file of its state is lost or changed.
 // It starts, gives no number twice, and runs no job twice at once. In the end every job has
 // ended, or is held for want of its description.
 func TestKilledAndSpoilt(t *testing.T) {
