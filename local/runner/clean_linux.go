@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -46,6 +47,7 @@ func Clean(dir string) error {
 		}
 	}
 	began := time.Now()
+	l.latest = sinceBoot() + ticksPerSecond // children that its processes start until they are killed are among them
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
 		left, doubt, err := l.find()
 		for _, p := range left {
@@ -84,6 +86,16 @@ type leftover struct {
 	older  []string // of the run that this one was restored from
 	group  *cgroup.Group
 	known  []rundir.Proc // found before
+	latest uint64        // in ticks since boot: a process that began later is none of the run's
+}
+
+// sinceBoot is the present moment in ticks since boot.
+func sinceBoot() uint64 {
+	var t unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &t) != nil {
+		return math.MaxUint64 - ticksPerSecond // any process may be the run's
+	}
+	return uint64(t.Nano() / (int64(time.Second) / ticksPerSecond))
 }
 
 // find lists the processes of the run. These are the processes of its cgroup,
@@ -120,7 +132,7 @@ func (l *leftover) find() (out []process, doubt bool, err error) {
 		if slices.Contains(known, p.Proc) || slices.Contains(inGroup, p.PID) || marked(env, l.marks) || marked(env, l.older) {
 			take(p)
 		}
-		doubt = doubt || !now
+		doubt = doubt || !now && p.Start <= l.latest
 	}
 	for more := len(out) > 0; more; {
 		more = false
