@@ -335,7 +335,8 @@ func (m *policy) fitting(v *sched.View, p *sched.Plan, groups []Group) []Group {
 
 // start starts the groups, the largest first, but before them jobs that were frozen,
 // which go on in one place only. Groups that ran stay where they ran if all others
-// find room beside them.
+// find room beside them. Since the largest go first, there may be room now for jobs that
+// found none when groups were tried in order of priority: they start alone.
 func (m *policy) start(v *sched.View, p *sched.Plan, groups []Group) {
 	turn := func(g *Group) int {
 		if v.PinnedPlace(g.Members[0].Job) != nil {
@@ -368,7 +369,7 @@ func (m *policy) start(v *sched.View, p *sched.Plan, groups []Group) {
 		if blocked, ok := m.blocked[m.members[i].Class]; ok {
 			why = blocked
 		}
-		if p.Alloc(id) == nil {
+		if p.Alloc(id) == nil && !p.Start(id, m.cfg.Place) {
 			p.Wait(id, why)
 		}
 	}
