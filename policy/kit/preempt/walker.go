@@ -138,9 +138,20 @@ func (w *walker) sortRunning(v *sched.View, r *Policy) {
 			continue
 		}
 		j := v.Job(job.ID(i))
-		w.order = append(w.order, start{j.ID, r.chosenKey(v, j)})
+		w.order = append(w.order, start{j.ID, w.runningKey(v, r, j)})
 	}
 	slices.SortFunc(w.order, func(a, b start) int { return compare(a.key, a.id, b.key, b.id) })
+}
+
+// runningKey is the place of a running job. A job is never behind the place that it would
+// have if it waited, although it may run slowly on the type that it has got. Otherwise two
+// jobs could preempt each other forever: each would look shorter while it waits.
+func (w *walker) runningKey(v *sched.View, r *Policy, j sched.Job) Key {
+	key, waiting := r.chosenKey(v, j), r.Order.Key(v, j, false)
+	if waiting.A += r.Order.Shift(v); compare(waiting, j.ID, key, j.ID) < 0 {
+		return waiting
+	}
+	return key
 }
 
 // count counts the usable GPUs of each type.
