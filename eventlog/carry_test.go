@@ -44,7 +44,7 @@ func TestCarry(t *testing.T) {
 		}
 	})
 	for _, what := range []string{"held", "waiting", "assigned", "running", "stopping", "frozen", "cordoned", "broken", "used", "past"} {
-		if met[what] == 0 {
+		if met[what] == 0 && !testing.Short() {
 			t.Errorf("nothing was %s", what)
 		}
 	}
