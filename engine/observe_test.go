@@ -197,7 +197,7 @@ func TestLearntSurvives(t *testing.T) {
 		}
 		believes(t, again, want)
 	})
-	if lessons == 0 {
+	if lessons == 0 && !testing.Short() {
 		t.Error("nothing was ever learnt")
 	}
 }

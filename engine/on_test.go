@@ -94,7 +94,7 @@ func TestOn(t *testing.T) {
 		}
 	})
 	for _, what := range []string{"assign", "start", "move", "kept its place", "shared", "not in order of number"} {
-		if met[what] == 0 {
+		if met[what] == 0 && !testing.Short() {
 			t.Errorf("no job was met that is %s", what)
 		}
 	}

@@ -34,7 +34,7 @@ func TestResume(t *testing.T) {
 		})
 	}
 	for _, p := range []job.Phase{job.Held, job.Waiting, job.Assigned, job.Running, job.Stopping} {
-		if met[p] == 0 {
+		if met[p] == 0 && !testing.Short() {
 			t.Errorf("no job was %s", p)
 		}
 	}
@@ -65,7 +65,7 @@ func TestHeirs(t *testing.T) {
 			cutAnywhere(t, rapid.SampledFrom(policy.Table()).Draw(t, "policy"), rapid.SampledFrom(sharing).Draw(t, "before"), shape, w, met)
 		}
 	})
-	if met[shared] == 0 {
+	if met[shared] == 0 && !testing.Short() {
 		t.Error("no jobs shared a GPU")
 	}
 }

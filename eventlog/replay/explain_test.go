@@ -180,7 +180,7 @@ func TestExplainTellsAll(t *testing.T) {
 			}
 		}
 	}
-	if waits < 20 || stops < 10 {
+	if (waits < 20 || stops < 10) && !testing.Short() {
 		t.Errorf("only %d waits and %d stops in all", waits, stops)
 	}
 }

@@ -72,7 +72,7 @@ func TestLessonsAcrossLogs(t *testing.T) {
 			pairs += len(all)
 		}
 	})
-	if pairs == 0 {
+	if pairs == 0 && !testing.Short() {
 		t.Error("nothing was ever learnt")
 	}
 }
