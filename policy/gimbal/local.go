@@ -52,18 +52,17 @@ const shortfall = 1e9
 // Rate is the rate of a worker.
 func (l *Local) Rate(seat int) float64 {
 	s := &l.Seats[seat]
-	var others [1]perf.Sharer
-	n := 0
+	var room [1]perf.Sharer // more sit there only if another policy has left them
+	others := room[:0]
 	for _, o := range l.Spots[s.Spot].Seats {
 		if o != seat {
-			others[n] = perf.Sharer{Job: l.Seats[o].Job, Share: l.Seats[o].Share}
-			n++
+			others = append(others, perf.Sharer{Job: l.Seats[o].Job, Share: l.Seats[o].Share})
 		}
 	}
-	if n == 0 && s.Share.Throttle == 0 {
+	if len(others) == 0 && s.Share.Throttle == 0 {
 		return 1
 	}
-	return perf.Among(l.Sharing, perf.Sharer{Job: s.Job, Share: s.Share}, others[:n], l.Spots[s.Spot].Type)
+	return perf.Among(l.Sharing, perf.Sharer{Job: s.Job, Share: s.Share}, others, l.Spots[s.Spot].Type)
 }
 
 // GangRate is the rate of a gang.
