@@ -1,7 +1,6 @@
 package norn_test
 
 import (
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -66,19 +65,15 @@ func text(t *testing.T, path string) string {
 
 // TestReliabilityNamesTests: the tests that docs/reliability.md names are there.
 func TestReliabilityNamesTests(t *testing.T) {
-	there := map[string]bool{}
-	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, "_test.go") {
-			return err
-		}
-		for _, m := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllStringSubmatch(text(t, path), -1) {
-			there[m[1]] = true
+	there, test := map[string]bool{}, regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	eachGoFile(t, func(path string) error {
+		if strings.HasSuffix(path, "_test.go") {
+			for _, m := range test.FindAllStringSubmatch(text(t, path), -1) {
+				there[m[1]] = true
+			}
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	named := regexp.MustCompile("`(Test\\w+)`").FindAllStringSubmatch(text(t, filepath.Join("docs", "reliability.md")), -1)
 	if len(named) < 20 {
 		t.Errorf("%d tests are named", len(named))

@@ -107,8 +107,9 @@ func longWinded(file string, src any) (out []string, err error) {
 	return out, nil
 }
 
-// TestSentencesAreShort: no sentence of a comment has more than mostWords words.
-func TestSentencesAreShort(t *testing.T) {
+// eachGoFile visits all Go files of the project, those of tests and their data too.
+func eachGoFile(t *testing.T, visit func(path string) error) {
+	t.Helper()
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -118,15 +119,22 @@ func TestSentencesAreShort(t *testing.T) {
 		case d.IsDir() || filepath.Ext(path) != ".go":
 			return nil
 		}
+		return visit(path)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestSentencesAreShort: no sentence of a comment has more than mostWords words.
+func TestSentencesAreShort(t *testing.T) {
+	eachGoFile(t, func(path string) error {
 		long, err := longWinded(path, nil)
 		for _, text := range long {
 			t.Error(text)
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // TestLongSentenceIsFound: the check sees paragraphs, lists and comments behind code. It

@@ -131,8 +131,8 @@ func ofRun(path string) bool {
 	if err != nil {
 		return false
 	}
+	known := []string{jobsName, summaryName, logName + packed[eventlog.Plain], logName + packed[eventlog.Gzip], logName + packed[eventlog.Zstd]}
 	for _, e := range entries {
-		known := []string{jobsName, summaryName, logName + packed[eventlog.Plain], logName + packed[eventlog.Gzip], logName + packed[eventlog.Zstd]}
 		if e.IsDir() || !slices.Contains(known, e.Name()) {
 			return false
 		}

@@ -57,13 +57,14 @@ const (
 	Profiled    // it has been measured
 	Cancelling  // somebody has cancelled it, and it has still to end
 	AfterJob    // to be held: it comes after others that have still to end
+	InTurn      // to be held: others of its user, tenant or array have to end first, by the quotas
 	lastReason
 )
 
 var reasonNames = [lastReason]string{
 	"none", "need-gpus", "need-one-node", "need-whole-nodes", "need-rack", "need-cpu", "need-part", "too-large", "no-such-type", "impossible", "over-limit",
 	"behind", "outranked", "quota", "over-share", "reserved", "not-yet", "on-hold", "occupied", "because",
-	"makes-room", "used-share", "reclaimed", "moved", "resized", "node-lost", "failed", "ended", "user-request", "out-of-memory", "profiled", "cancelling", "after-job",
+	"makes-room", "used-share", "reclaimed", "moved", "resized", "node-lost", "failed", "ended", "user-request", "out-of-memory", "profiled", "cancelling", "after-job", "in-turn",
 }
 
 func (c ReasonCode) String() string {
@@ -194,6 +195,8 @@ func (r Reason) stopSentence(name func(ID) string) string {
 		return "is being cancelled"
 	case AfterJob:
 		return "waits for the end of other jobs"
+	case InTurn:
+		return "waits until others of its user, tenant or array end"
 	}
 	return "no reason is known"
 }

@@ -105,7 +105,7 @@ type Daemon struct {
 	arrived   []*Job             // submitted in this instant, by number: the engine has no record of them yet
 	undecided []chan<- error     // orders of other sizes in this instant
 	rolling   *experiment.Choice // the policy that comes into force
-	lets      bool               // it is another one: see engine.LetGo
+	lets      bool               // it is another one: see engine.RestoreDemand
 	refit     bool               // the devices are others than those of the last log
 	mistake   string             // what is wrong with the policy
 	findings  []api.Finding      // what was found wrong with what is kept

@@ -28,14 +28,22 @@ type Ended struct {
 func (s *Journal) historyPath() string { return filepath.Join(s.dir, "history.jsonl") }
 
 // EachEnded reads the history, oldest first. A line that is not as it was written is
-// passed over: see TakeIn.
+// passed over, see Load.
 func (s *Journal) EachEnded(visit func(*Ended)) error {
 	return s.eachLine(func(line []byte) {
-		var e Ended
-		if isSound(line) && json.Unmarshal(line, &e) == nil && e.Job.ID != "" {
-			visit(&e)
+		if e := readEnded(line); e != nil {
+			visit(e)
 		}
 	})
+}
+
+// readEnded reads a line of the history; nil: it is not as it was written.
+func readEnded(line []byte) *Ended {
+	e := new(Ended)
+	if !isSound(line) || json.Unmarshal(line, e) != nil || e.Job.ID == "" {
+		return nil
+	}
+	return e
 }
 
 // isSound tells whether a line agrees with its checksum, if it has any.
@@ -115,20 +123,16 @@ func (s *Journal) Load(keep *Recent, visit func(*Ended)) (ended int, damaged []i
 		return 0, nil, err
 	}
 	at := 0
+	var short Ended
 	r := jsontext.NewReader(nil)
 	err = s.eachLine(func(line []byte) {
-		e := new(Ended)
-		at++
-		err := errDamaged
-		switch whole := at > lines-keep.Most; {
-		case !isSound(line):
-		case whole:
-			err = json.Unmarshal(line, e)
-		default:
-			r.Reset(line)
-			err = readShort(r, e)
+		e := &short
+		if at++; at > lines-keep.Most {
+			e = readEnded(line)
+		} else if short = (Ended{}); !isSound(line) || readShort(r, line, e) != nil || e.Job.ID == "" {
+			e = nil
 		}
-		if err != nil || e.Job.ID == "" {
+		if e == nil {
 			damaged = append(damaged, at)
 			return
 		}
@@ -167,7 +171,7 @@ func (s *Journal) SetAsideLines() error {
 	defer out.Close()
 	w := bufio.NewWriter(out)
 	err = s.eachLine(func(line []byte) {
-		if e := new(Ended); isSound(line) && json.Unmarshal(line, e) == nil && e.Job.ID != "" {
+		if readEnded(line) != nil {
 			w.Write(line)
 		} else {
 			bad = append(bad, line...)
@@ -188,8 +192,9 @@ func (s *Journal) SetAsideLines() error {
 	return err
 }
 
-// readShort reads what an estimator learns from, and which end it is.
-func readShort(r *jsontext.Reader, e *Ended) error {
+// readShort reads of a line what an estimator learns from, and which end it is.
+func readShort(r *jsontext.Reader, line []byte, e *Ended) error {
+	r.Reset(line)
 	whole := func(to *int) error {
 		n, err := r.Int(0, 1<<40)
 		*to = int(n)

@@ -53,7 +53,7 @@ func (d *Daemon) Rest(l *Job) {
 	}
 	why := r.Reason
 	switch {
-	case isTurn(why):
+	case why.Code == job.InTurn:
 		l.Held = false
 		d.lookAtTurns()
 	case why.At > 0:

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strconv"
 	"time"
@@ -49,6 +48,11 @@ func (d *Daemon) Findings() []api.Finding { return slices.Clone(d.findings) }
 // stays as it is.
 func (d *Daemon) Note(f api.Finding) {
 	d.findings = append(d.findings, f)
+	d.Tell(f)
+}
+
+// Tell logs what was found wrong.
+func (d *Daemon) Tell(f api.Finding) {
 	d.log.Warn("something is wrong with what norn keeps", "file", f.File, "job", f.Job, "found", f.Text, "done", cmp.Or(f.Done, "nothing"))
 }
 
@@ -271,7 +275,7 @@ func (m *mending) folder(base string) {
 	switch {
 	case m.known[base] && err != nil:
 		return // what is known of it is told when it is looked at
-	case errors.Is(err, fs.ErrNotExist) && len(all) == 0, err != nil:
+	case err != nil:
 		m.setAside(base, fmt.Sprintf("nothing is known of job %s but folders that cannot be made sense of: %v", base, err))
 		return
 	}
@@ -399,14 +403,14 @@ func (m *mending) stand(ev *eventlog.Event, r *Remains) {
 
 // remake makes the state anew.
 func (m *mending) remake() error {
-	c, err := m.cfg.Cluster()
-	if err != nil {
-		return err
-	}
-	if m.st.Cluster.Nodes() > 0 { // the machine as it was: see Config.Refit
-		c = m.st.Cluster
-	}
 	was := m.st
+	c := was.Cluster // the machine as it was: see Config.Refit
+	if c.Nodes() == 0 {
+		var err error
+		if c, err = m.cfg.Cluster(); err != nil {
+			return err
+		}
+	}
 	var h eventlog.Header
 	h.Describe(c, was.Tenants)
 	h.Usage = Usage(was, was.Tenants)
@@ -436,9 +440,6 @@ func (m *mending) remake() error {
 	return nil
 }
 
-// ToldToLeave is what is done about a run that cannot go on where it is.
-const ToldToLeave = "it is told to leave, and waits again"
-
 // apply makes a job known. One whose devices others hold by now waits.
 func (m *mending) apply(st *state.State, ev *eventlog.Event) error {
 	if a := ev.Alloc; a != nil && ev.Kind == eventlog.Carry {
@@ -453,7 +454,7 @@ func (m *mending) apply(st *state.State, ev *eventlog.Event) error {
 		}
 	}
 	if ev.Alloc == nil && ev.Record.Phase.HasDevices() {
-		m.Note(api.Finding{Job: ev.Spec.Key, Text: "nobody knows what it runs on, or others hold that", Done: ToldToLeave})
+		m.Note(api.Finding{Job: ev.Spec.Key, Text: "nobody knows what it runs on, or others hold that", Done: "it is told to leave, and waits again"})
 		ev.Record.Phase = job.Waiting
 		m.old.strays = append(m.old.strays, ev.Spec.Key)
 	}

@@ -3,7 +3,6 @@ package live
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/norn-scheduler/norn/api"
@@ -192,10 +191,6 @@ func (d *Daemon) quotasOf(l *Job) (out []owned) {
 	return out
 }
 
-// hasTurn begins what is said of a job that is held until others of the same owner have
-// ended.
-const hasTurn = "waits until others end: "
-
 // turn tells whether a job that is held may start as far as quotas go, and why not.
 func (d holds) turn(l *Job) (why string, waits bool) {
 	if l.counted == ready || l.counted == placed || l.Passed {
@@ -205,11 +200,11 @@ func (d holds) turn(l *Job) (why string, waits bool) {
 		b := d.counts.of(q.owner)
 		switch {
 		case q.Running > 0 && b.started()+1 > q.Running:
-			return fmt.Sprintf("%s%s runs %d jobs, or may, of at most %d", hasTurn, q.owner, b.started(), q.Running), true
+			return fmt.Sprintf("waits until others end: %s runs %d jobs, or may, of at most %d", q.owner, b.started(), q.Running), true
 		case q.GPUs > 0 && b.gpus+l.Spec.GPUs.Ask > q.GPUs+1e-9:
-			return fmt.Sprintf("%sjobs of %s that run, or may, ask for %v GPUs of at most %v", hasTurn, q.owner, b.gpus, q.GPUs), true
+			return fmt.Sprintf("waits until others end: jobs of %s that run, or may, ask for %v GPUs of at most %v", q.owner, b.gpus, q.GPUs), true
 		case q.Memory > 0 && b.memory+l.Spec.Memory > q.Memory:
-			return fmt.Sprintf("%sjobs of %s that run, or may, ask for %v of memory of at most %v", hasTurn, q.owner, unit.Bytes(b.memory), unit.Bytes(q.Memory)), true
+			return fmt.Sprintf("waits until others end: jobs of %s that run, or may, ask for %v of memory of at most %v", q.owner, unit.Bytes(b.memory), unit.Bytes(q.Memory)), true
 		}
 	}
 	return "", false
@@ -259,9 +254,4 @@ func (d holds) nextTurns() error {
 		d.freeIf(l)
 	}
 	return nil
-}
-
-// isTurn tells whether a reason is that a job waits for its turn.
-func isTurn(why job.Reason) bool {
-	return why.Code == job.OnHold && strings.HasPrefix(why.Text, hasTurn)
 }

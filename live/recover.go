@@ -40,10 +40,14 @@ func (d *Daemon) Recover() error {
 }
 
 // Survey holds what the daemon before this one left behind against itself, as Recover
-// does, and writes nothing. Findings has what was found wrong then.
-func (d *Daemon) Survey() error {
-	_, err := recovery{d}.survey()
-	return err
+// does, and writes nothing. Findings has what was found wrong then. It returns how many
+// jobs would have to leave what they run on.
+func (d *Daemon) Survey() (leave int, err error) {
+	old, err := recovery{d}.survey()
+	if old != nil {
+		leave = len(old.strays)
+	}
+	return leave, err
 }
 
 // survey takes in what the last log, the history and the folders of the jobs tell, and

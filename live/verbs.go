@@ -168,7 +168,7 @@ func (d orders) verb(c server.Caller, l *Job, v server.Verb) error {
 		if l.Broken != "" {
 			return api.Refuse(api.Conflict, "job %s can never run again: what was submitted is lost (%s); norn cancel %s ends it", l.Key, l.Broken, l.Key)
 		}
-		if isTurn(r.Reason) && !c.Operator {
+		if r.Reason.Code == job.InTurn && !c.Operator {
 			return api.Refuse(api.Conflict, "job %s %s; only an operator may let it start before", l.Key, r.Reason.Text)
 		}
 		l.Held, l.Until, l.After, l.Passed = false, 0, nil, c.Operator
@@ -270,9 +270,10 @@ func (d holds) mustWait(l *Job) (job.Reason, bool) {
 	case l.Until > d.Loop.Now():
 		return why, true
 	}
-	text, waits := d.turn(l)
-	why.Text = text
-	return why, waits
+	if text, waits := d.turn(l); waits {
+		return job.Reason{Code: job.InTurn, Text: text, Job: job.None}, true
+	}
+	return why, false
 }
 
 // endsAs says how a job ended, behind "which".

@@ -105,7 +105,7 @@ func (d explainer) frees(l *Job) []string {
 	if l.Until > d.Loop.Now() {
 		out = append(out, "the time: it is tried again at "+d.Loop.Clock.Wall(l.Until).Local().Format(time.TimeOnly))
 	}
-	if why := d.st.Record(l.ID).Reason; isTurn(why) {
+	if d.st.Record(l.ID).Reason.Code == job.InTurn {
 		return append(out, "the end of others of the same owner", "norn release "+l.Key+" by an operator")
 	}
 	return append(out, "norn release "+l.Key)

@@ -24,9 +24,9 @@ func Fsck(opt Options, mend bool) (api.Fsck, error) {
 	if _, err := os.Stat(opt.State); err != nil {
 		return api.Fsck{}, fmt.Errorf("the state folder: %w", err)
 	}
-	d, err := survey(opt)
+	d, leave, err := survey(opt)
 	if err == nil && mend {
-		err = repair{d}.keepsDevices()
+		err = repair{d}.keepsDevices(leave)
 		d.Close()
 		if err == nil {
 			d, err = Open(opt)
@@ -49,25 +49,24 @@ func Fsck(opt Options, mend bool) (api.Fsck, error) {
 
 // keepsDevices refuses to mend where jobs would have to leave their devices for it, as on
 // a machine of which this program is not told all: that is for a daemon to decide.
-func (d repair) keepsDevices() error {
-	leaves := slices.ContainsFunc(d.Findings(), func(f api.Finding) bool { return f.Done == live.ToldToLeave })
-	if s := d.State(); leaves || s != nil && recovery(d).otherDevices() {
+func (d repair) keepsDevices(leave int) error {
+	if s := d.State(); leave > 0 || s != nil && recovery(d).otherDevices() {
 		return errors.New("the state folder is that of a machine with other devices than norn finds here, so that running jobs would have to leave theirs: give the same --devices and --config as norn up has, or let norn up mend it")
 	}
 	return nil
 }
 
-// survey is Open for who only looks.
-func survey(opt Options) (*Daemon, error) {
-	d, err := newDaemon(opt)
-	if err != nil {
-		return nil, err
+// survey is Open for who only looks. It returns how many jobs would have to leave what
+// they run on.
+func survey(opt Options) (d *Daemon, leave int, err error) {
+	if d, err = newDaemon(opt); err != nil {
+		return nil, 0, err
 	}
-	if err := d.Survey(); err != nil {
+	if leave, err = d.Survey(); err != nil {
 		d.Close()
-		return nil, err
+		return nil, 0, err
 	}
-	return d, nil
+	return d, leave, nil
 }
 
 // Fsck implements server.Backend. Log, history and folders were held against each other
@@ -175,8 +174,7 @@ func (c *checker) logs() error {
 		c.out.Logs++
 		c.out.Events += events
 		if wrong != nil {
-			name := fmt.Sprintf("events/%06d.log", n)
-			c.found = append(c.found, damaged{Finding: api.Finding{File: name, Text: wrong.Error()}, log: n, good: good})
+			c.found = append(c.found, damaged{Finding: api.Finding{File: c.store.below(c.store.Path(n)), Text: wrong.Error()}, log: n, good: good})
 		}
 	}
 	return nil
@@ -222,7 +220,7 @@ func (d repair) mend(c *checker) {
 			continue
 		}
 		f.Done = done
-		d.log.Warn("something is wrong with what norn keeps", "file", f.File, "job", f.Job, "found", f.Text, "done", done)
+		d.Tell(f.Finding)
 	}
 }
 

@@ -254,7 +254,7 @@ func checkSurroundings(spec *api.JobSpec) error {
 	if strings.ContainsFunc(spec.Log, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 		return api.Refuse(api.Invalid, "the name of the log contains control characters")
 	}
-	if rest := strings.NewReplacer("%%", "", "%j", "", "%A", "", "%a", "", "%x", "", "%r", "", "%u", "").Replace(spec.Log); strings.Contains(rest, "%") {
+	if !rundir.IsLogName(spec.Log) {
 		return api.Refuse(api.Invalid, "the log %q has a placeholder that is none: write %%j, %%x, %%A, %%a, %%r, %%u, or %%%% for a %%", spec.Log)
 	}
 	if spec.PTY && (spec.Tasks.Of(int(max(1, spec.GPUs.Most))) > 1 || spec.Stop.CRIU) {

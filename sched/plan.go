@@ -451,7 +451,7 @@ func (p *Plan) Try(f func() bool) bool {
 // savepoint is how far a plan has come.
 type savepoint struct {
 	mark                            int // of the ledger
-	ops, undo, holds, notes, merges int // lengths
+	ops, undo, waits, notes, merges int // lengths
 	used, frozen                    int
 	homed                           bool
 	why                             job.Reason
@@ -460,7 +460,7 @@ type savepoint struct {
 func (p *Plan) savepoint() savepoint {
 	return savepoint{
 		mark: p.state.Cluster.Mark(),
-		ops:  len(p.ops), undo: len(p.undo), holds: len(p.waits), notes: len(p.notes), merges: len(p.merges),
+		ops:  len(p.ops), undo: len(p.undo), waits: len(p.waits), notes: len(p.notes), merges: len(p.merges),
 		used: p.used, frozen: p.frozen, homed: p.homed, why: p.why,
 	}
 }
@@ -477,7 +477,7 @@ func (p *Plan) rollBack(to *savepoint) {
 	for _, op := range p.ops[to.ops:] {
 		p.opOf[op.Job] = 0
 	}
-	p.ops, p.undo, p.waits, p.notes, p.merges = p.ops[:to.ops], p.undo[:to.undo], p.waits[:to.holds], p.notes[:to.notes], p.merges[:to.merges]
+	p.ops, p.undo, p.waits, p.notes, p.merges = p.ops[:to.ops], p.undo[:to.undo], p.waits[:to.waits], p.notes[:to.notes], p.merges[:to.merges]
 	p.used, p.frozen, p.homed, p.why = to.used, to.frozen, to.homed, to.why
 }
 

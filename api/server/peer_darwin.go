@@ -1,7 +1,6 @@
 package server
 
 import (
-	"fmt"
 	"net"
 
 	"golang.org/x/sys/unix"
@@ -10,23 +9,13 @@ import (
 // peerOf is who is at the other end of a Unix socket, as the kernel knows him since he
 // connected.
 func peerOf(c net.Conn) (peer, error) {
-	u, ok := c.(*net.UnixConn)
-	if !ok {
-		return peer{}, fmt.Errorf("%T is no Unix socket", c)
-	}
-	raw, err := u.SyscallConn()
-	if err != nil {
-		return peer{}, err
-	}
-	var cred *unix.Xucred
-	var inner error
-	if err := raw.Control(func(fd uintptr) {
-		cred, inner = unix.GetsockoptXucred(int(fd), unix.SOL_LOCAL, unix.LOCAL_PEERCRED)
-	}); err != nil {
-		return peer{}, err
-	}
-	if inner != nil {
-		return peer{}, inner
-	}
-	return peer{uid: cred.Uid}, nil
+	var out peer
+	err := onSocket(c, func(fd int) error {
+		cred, err := unix.GetsockoptXucred(fd, unix.SOL_LOCAL, unix.LOCAL_PEERCRED)
+		if err == nil {
+			out.uid = cred.Uid
+		}
+		return err
+	})
+	return out, err
 }

@@ -3,7 +3,6 @@ package server
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"net"
 	"unsafe"
 
@@ -13,27 +12,16 @@ import (
 // peerOf is who is at the other end of a Unix socket, as the kernel knows him since he
 // connected.
 func peerOf(c net.Conn) (peer, error) {
-	u, ok := c.(*net.UnixConn)
-	if !ok {
-		return peer{}, fmt.Errorf("%T is no Unix socket", c)
-	}
-	raw, err := u.SyscallConn()
-	if err != nil {
-		return peer{}, err
-	}
 	var out peer
-	var inner error
-	if err := raw.Control(func(fd uintptr) {
-		var cred *unix.Ucred
-		if cred, inner = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); inner != nil {
-			return
+	err := onSocket(c, func(fd int) error {
+		cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+		if err == nil {
+			out.uid, out.gid = cred.Uid, cred.Gid
+			out.groups, out.grouped = peerGroups(uintptr(fd))
 		}
-		out.uid, out.gid = cred.Uid, cred.Gid
-		out.groups, out.grouped = peerGroups(fd)
-	}); err != nil {
-		return peer{}, err
-	}
-	return out, inner
+		return err
+	})
+	return out, err
 }
 
 // maxGroups is how many supplementary groups a process of Linux can have.

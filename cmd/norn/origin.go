@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/internal/fileio"
 	"github.com/norn-scheduler/norn/report"
 )
@@ -30,22 +31,32 @@ func origin(cmd *cobra.Command, trace string) (*report.Origin, error) {
 			return nil, err
 		}
 	}
+	for _, f := range given(cmd, unrecorded()) {
+		o.Flags = append(o.Flags, report.Flag{Name: f.Name, Value: f.Value})
+		if _, missing := os.Stat(f.Value); missing != nil || !slices.Contains(filed(), f.Name) {
+			continue
+		}
+		in := report.Input{Flag: f.Name, Path: f.Value}
+		if in.SHA256, err = fileio.Hash(f.Value); err != nil {
+			return nil, err
+		}
+		o.Inputs = append(o.Inputs, in)
+	}
+	return o, nil
+}
+
+// given are the flags that were given, but for some, in order of their names; those with
+// several values once for each.
+func given(cmd *cobra.Command, but []string) (out []eventlog.Setting) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
-		if slices.Contains(unrecorded(), f.Name) {
+		if slices.Contains(but, f.Name) {
 			return
 		}
 		for _, v := range valuesOf(f) {
-			o.Flags = append(o.Flags, report.Flag{Name: f.Name, Value: v})
-			if _, missing := os.Stat(v); missing != nil || err != nil || !slices.Contains(filed(), f.Name) {
-				continue
-			}
-			in := report.Input{Flag: f.Name, Path: v}
-			if in.SHA256, err = fileio.Hash(v); err == nil {
-				o.Inputs = append(o.Inputs, in)
-			}
+			out = append(out, eventlog.Setting{Name: f.Name, Value: v})
 		}
 	})
-	return o, err
+	return out
 }
 
 // valuesOf are the values that were given to a flag.
@@ -77,7 +88,7 @@ func (f *simFlags) again(cmd *cobra.Command, args []string) ([]string, error) {
 	if len(args) == 0 && o.Trace.Path != "" {
 		args = []string{o.Trace.Path}
 	}
-	if err := f.given(cmd, o); err != nil {
+	if err := f.restore(cmd, o); err != nil {
 		return nil, fmt.Errorf("%s: %w", f.from, err)
 	}
 	if len(args) > 0 {
@@ -101,8 +112,8 @@ func (f *simFlags) again(cmd *cobra.Command, args []string) ([]string, error) {
 	return args, nil
 }
 
-// given sets the flags that a result was made with and that were not given anew.
-func (f *simFlags) given(cmd *cobra.Command, o *report.Origin) error {
+// restore sets the flags that a result was made with and that were not given anew.
+func (f *simFlags) restore(cmd *cobra.Command, o *report.Origin) error {
 	fl := cmd.Flags()
 	anew := func(name string) bool { return fl.Changed(name) }
 	if !anew("policy") {

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/local/runner"
 )
 
 // ofProcess is the mask of rights and the limits of the shell that this program was
@@ -20,10 +21,6 @@ func ofProcess() (umask string, ulimits map[string]string) {
 			}
 		}
 	}
-	of := map[string]int{
-		"as": unix.RLIMIT_AS, "core": unix.RLIMIT_CORE, "cpu": unix.RLIMIT_CPU, "data": unix.RLIMIT_DATA, "fsize": unix.RLIMIT_FSIZE,
-		"nofile": unix.RLIMIT_NOFILE, "nproc": unix.RLIMIT_NPROC, "stack": unix.RLIMIT_STACK,
-	}
 	ulimits = map[string]string{}
 	for _, name := range api.ULimitNames() {
 		var l unix.Rlimit
@@ -31,7 +28,7 @@ func ofProcess() (umask string, ulimits map[string]string) {
 		if name == "nofile" {
 			pid = os.Getppid()
 		}
-		if unix.Prlimit(pid, of[name], nil, &l) == nil {
+		if resource, ok := runner.Resource(name); ok && unix.Prlimit(pid, resource, nil, &l) == nil {
 			ulimits[name] = api.FormatULimit(l.Cur, l.Max)
 		}
 	}

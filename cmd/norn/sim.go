@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"github.com/norn-scheduler/norn/cluster/unit"
@@ -337,7 +336,7 @@ func (f *simFlags) experiment(cmd *cobra.Command) (*experiment.Experiment, error
 		fmt.Fprintln(cmd.ErrOrStderr(), "norn: --whole changes nothing: the cluster has no partitions")
 	}
 	x := &experiment.Experiment{Spec: spec, Whole: f.whole, Seed: f.seed, Assume: experiment.Assumption(f.assume), Slowdown: f.slowdown, Model: perf.Analytic{Scaling: 1, Spread: f.spread}}
-	x.Header.Cluster, x.Header.Conditions = f.cluster, conditions(cmd)
+	x.Header.Cluster, x.Header.Conditions = f.cluster, given(cmd, elsewhere())
 	if x.Estimate, err = experiment.ParseEstimate(f.estimates); err != nil {
 		return nil, misused("--estimates: %w", err)
 	}
@@ -369,28 +368,7 @@ func (f *simFlags) experiment(cmd *cobra.Command) (*experiment.Experiment, error
 }
 
 // elsewhere are the flags that a log tells of in other places, or need not tell.
-func elsewhere() []string {
-	return []string{"cluster", "policy", "set", "estimates", "seed", "out", "table", "log", "quiet", "from-summary"}
-}
-
-// conditions are the flags by which this run differs from one with defaults, those
-// with several values once for each.
-func conditions(cmd *cobra.Command) []eventlog.Setting {
-	var out []eventlog.Setting
-	cmd.Flags().Visit(func(f *pflag.Flag) {
-		if slices.Contains(elsewhere(), f.Name) {
-			return
-		}
-		values := []string{f.Value.String()}
-		if several, ok := f.Value.(pflag.SliceValue); ok {
-			values = several.GetSlice()
-		}
-		for _, v := range values {
-			out = append(out, eventlog.Setting{Name: f.Name, Value: v})
-		}
-	})
-	return out
-}
+func elsewhere() []string { return append(unrecorded(), "cluster", "estimates", "seed") }
 
 // failures reads the flags about failures.
 func (f *simFlags) failures() (func(*sim.Config), error) {

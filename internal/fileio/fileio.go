@@ -49,7 +49,7 @@ func Lock(path string) (*os.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := lock(f); err != nil {
+		if err := TryLock(f); err != nil {
 			f.Close()
 			return nil, fmt.Errorf("%s %w", path, err)
 		}

@@ -7,5 +7,5 @@ import "os"
 // SameDevice is true: only Unix puts file systems into folders.
 func SameDevice(a, b string) bool { return true }
 
-// lock does nothing: other systems keep a file that is open from being removed.
-func lock(*os.File) error { return nil }
+// TryLock does nothing: other systems keep a file that is open from being removed.
+func TryLock(*os.File) error { return nil }

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lock locks an open file until it is closed, or fails with ErrLocked.
-func lock(f *os.File) error {
+// TryLock locks an open file until it is closed, or fails with ErrLocked.
+func TryLock(f *os.File) error {
 	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return ErrLocked

@@ -1,9 +1,10 @@
+//go:build linux
+
 package main
 
 import (
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -247,7 +248,7 @@ func flipBit(dir string, draw func(int) int) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	b[draw(len(b))] ^= 1 << rand.IntN(8)
+	b[draw(len(b))] ^= 1 << draw(8)
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
 		return "", err

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Soak runs a real Norn for a while, and does to it all that goes wrong. It kills the
 // daemon, the runners of jobs, and both, also while they start. It fills the disk. It
 // flips bits in the files of the state folder. Meanwhile clients submit, hold, release,

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/norn-scheduler/norn/internal/fileio"
 )
 
 // Lock takes the lock of the folder, or fails with ErrHeld. It is let go when
@@ -19,9 +21,9 @@ func Lock(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if err := fileio.TryLock(f); err != nil {
 		f.Close()
-		if errors.Is(err, unix.EWOULDBLOCK) {
+		if errors.Is(err, fileio.ErrLocked) {
 			err = fmt.Errorf("%s %w", filepath.Join(dir, LockFile), ErrHeld)
 		}
 		return nil, err

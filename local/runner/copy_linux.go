@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"strconv"
-	"strings"
 	"syscall"
 	"unsafe"
 
@@ -14,17 +12,6 @@ import (
 
 	"github.com/norn-scheduler/norn/local/rundir"
 )
-
-// logName is the name of the file that the user wants a copy of the output in: the
-// placeholders of Run.Log filled in, in the folder of the job unless it is absolute.
-func logName(run *rundir.Run) string {
-	array, index, isArray := strings.Cut(run.Job, "_")
-	if !isArray {
-		index = "0"
-	}
-	name := strings.NewReplacer("%%", "%", "%j", run.Job, "%A", array, "%a", index, "%x", strings.ReplaceAll(run.Name, "/", "-"), "%r", strconv.Itoa(run.Run), "%u", strings.ReplaceAll(run.Owner, "/", "-")).Replace(run.Log)
-	return inside(run.Dir, name)
-}
 
 // openAs opens a file for appending with the rights of a user, and of nobody else.
 func openAs(path string, u *rundir.User) (*os.File, error) {
@@ -78,12 +65,13 @@ func openRegular(path string) (*os.File, error) {
 	return f, nil
 }
 
-// copyTo has what the tasks write go to the file that their user wants, too.
+// copyTo has what the tasks write go to the file that their user wants, too, in the
+// folder of the job unless its name is absolute.
 func (o *output) copyTo(run *rundir.Run) {
 	if run.Log == "" {
 		return
 	}
-	name := logName(run)
+	name := inside(run.Dir, run.LogName())
 	takes := inheritance(run)
 	end := takes.mask()
 	f, err := openAs(name, run.User)

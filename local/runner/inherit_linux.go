@@ -38,6 +38,17 @@ var resources = [...]struct {
 	{"fsize", unix.RLIMIT_FSIZE, false}, {"nofile", unix.RLIMIT_NOFILE, true}, {"nproc", unix.RLIMIT_NPROC, false}, {"stack", unix.RLIMIT_STACK, true},
 }
 
+// Resource is the number by which the kernel knows a limit on a process, by its name as in
+// api.ULimitNames; ok is false for any other name.
+func Resource(name string) (number int, ok bool) {
+	for _, r := range resources {
+		if r.name == name {
+			return r.resource, true
+		}
+	}
+	return 0, false
+}
+
 // inheritance is what the processes of a run take over.
 func inheritance(run *rundir.Run) (in inherited) {
 	in.umask = -1

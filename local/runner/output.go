@@ -60,9 +60,14 @@ func (o *output) pipe(who int, prefix string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
+	o.take(r, who, prefix)
+	return w, nil
+}
+
+// take has collected what comes from a file, as that of a writer with a number.
+func (o *output) take(r *os.File, who int, prefix string) {
 	o.readers = append(o.readers, r)
 	o.open.Go(func() { o.collect(r, who, prefix) })
-	return w, nil
 }
 
 // quiet is how long a writer must be silent for a line without an end to be

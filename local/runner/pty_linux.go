@@ -39,7 +39,7 @@ func (r *runner) terminal() (task *os.File, err error) {
 	} else {
 		go types(in, master)
 	}
-	r.log.take(master)
+	r.log.take(master, 0, "")
 	return task, nil
 }
 
@@ -65,10 +65,4 @@ func types(in, master *os.File) {
 			return
 		}
 	}
-}
-
-// take has a file's output collected.
-func (o *output) take(r *os.File) {
-	o.readers = append(o.readers, r)
-	o.open.Go(func() { o.collect(r, 0, "") })
 }

@@ -126,19 +126,9 @@ func (a *policy) list(v *sched.View, p *sched.Plan, id cluster.PoolID) {
 // whole starts a job that cannot be matched on GPUs of one type, the one on which it is
 // fastest of those that have room, or, where its place allows that, on several.
 func (a *policy) whole(v *sched.View, p *sched.Plan, j sched.Job) {
-	type option struct {
-		speed float64
-		on    cluster.TypeID
-	}
 	tasks := int(j.Spec().Demand.Roles[0].Tasks)
-	var options []option
-	v.Class(j.Class()).EachType(v.Cluster(), func(t cluster.TypeID) bool {
-		options = append(options, option{v.TypeSpeed(j, t, tasks, false), t})
-		return true
-	})
-	slices.SortStableFunc(options, func(x, y option) int { return cmp.Compare(y.speed, x.speed) })
-	for _, o := range options {
-		if p.StartSize(j.ID, tasks, rounds.On(a.cfg.Place, o.on)) {
+	for _, t := range rounds.FastestFirst(v, j, tasks) {
+		if p.StartSize(j.ID, tasks, rounds.On(a.cfg.Place, t)) {
 			return
 		}
 	}

@@ -27,6 +27,7 @@ import (
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/policy/kit/lease"
+	"github.com/norn-scheduler/norn/policy/kit/rounds"
 	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
 )
@@ -184,14 +185,7 @@ func byType(v *sched.View, j sched.Job, tasks int) (types []cluster.TypeID) {
 	if v.Cluster().Types() == 1 {
 		return nil
 	}
-	speed := map[cluster.TypeID]float64{}
-	v.Class(j.Class()).EachType(v.Cluster(), func(k cluster.TypeID) bool {
-		types = append(types, k)
-		speed[k] = v.TypeSpeed(j, k, tasks, false)
-		return true
-	})
-	slices.SortStableFunc(types, func(x, y cluster.TypeID) int { return cmp.Compare(speed[y], speed[x]) })
-	return types
+	return rounds.FastestFirst(v, j, tasks)
 }
 
 // app is a job as the auction sees it. Of a job that nobody can estimate it is

@@ -210,7 +210,7 @@ func NeedsGPUs(v *sched.View, j sched.Job) job.Reason {
 }
 
 // MemoryLeft is the memory of a device that nobody on it holds, or where it holds none says
-// that it takes (perf.TakenOf), and no frozen job keeps; ok is false where it is not known how much the
+// that it takes (perf.MemoryOf), and no frozen job keeps; ok is false where it is not known how much the
 // device has.
 func MemoryLeft(v *sched.View, p *sched.Plan, d cluster.DeviceID) (left unit.Bytes, ok bool) {
 	c := v.Cluster()

@@ -46,6 +46,8 @@
 package rounds
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
@@ -130,6 +132,19 @@ func (r *Policy) NextWake(v *sched.View) time.Duration {
 // Why implements sched.Explainer.
 func (r *Policy) Why(v *sched.View, _ job.ID) job.Reason {
 	return job.Reason{Code: job.NotYet, At: r.Grid.Next(v.Now), Job: job.None}
+}
+
+// FastestFirst lists the GPU types on which a job of so many tasks can run, the one on which
+// it is believed to be fastest first, and else in the order in which the job prefers them.
+func FastestFirst(v *sched.View, j sched.Job, tasks int) (types []cluster.TypeID) {
+	speed := map[cluster.TypeID]float64{}
+	v.Class(j.Class()).EachType(v.Cluster(), func(t cluster.TypeID) bool {
+		types = append(types, t)
+		speed[t] = v.TypeSpeed(j, t, tasks, false)
+		return true
+	})
+	slices.SortStableFunc(types, func(a, b cluster.TypeID) int { return cmp.Compare(speed[b], speed[a]) })
+	return types
 }
 
 // On is a strategy restricted to one GPU type.
