@@ -5,7 +5,7 @@ import (
 
 	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/policy/astraea"
+	ledger "github.com/norn-scheduler/norn/policy/astraea"
 	"github.com/norn-scheduler/norn/report"
 )
 
@@ -61,7 +61,7 @@ func unfair() Metric {
 
 // losers is the share of jobs that had less than 95 % of their fair GPU time.
 func losers() Metric {
-	return Metric{Key: "losers", Name: "share of jobs with less than 95 % of their fair GPU time", Of: func(o *experiment.Outcome) float64 { return astraea.Losers(o.State) }}
+	return Metric{Key: "losers", Name: "share of jobs with less than 95 % of their fair GPU time", Of: func(o *experiment.Outcome) float64 { return ledger.Losers(o.State) }}
 }
 
 // steadyJCT is the mean JCT in seconds of the jobs in [from, to), by submission.
@@ -88,6 +88,35 @@ func jain() Metric {
 			sum, squares, n = sum+x, squares+x*x, n+1
 		}
 		return sum * sum / (n * squares)
+	}}
+}
+
+// fragmented is the part of the delay of jobs with more than 4 GPUs, 0 to 1, for which
+// free GPUs were too scattered.
+func fragmented() Metric {
+	return Metric{Key: "fragmented", Name: "share of fragmentation in the delay of jobs above 4 GPUs", Of: func(o *experiment.Outcome) float64 {
+		var all report.Waiting
+		for _, g := range o.Result.Sizes {
+			if g.Name != "1" && g.Name != "2-4" {
+				all.Fairness, all.Fragmentation = all.Fairness+g.Waiting.Fairness, all.Fragmentation+g.Waiting.Fragmentation
+			}
+		}
+		return all.Fragmentation / (all.Fairness + all.Fragmentation)
+	}}
+}
+
+// unallocated is the part of so many GPUs, 0 to 1, that no pod has when the last one has
+// been submitted.
+func unallocated(gpus float64) Metric {
+	return Metric{Key: "unallocated", Name: "GPUs not allocated when all are asked for", Of: func(o *experiment.Outcome) float64 {
+		all, held := records(o, 0, o.State.Jobs()), 0.0
+		last := all[len(all)-1].Job.Submit
+		for _, r := range all {
+			if r.FirstStart >= 0 && r.FirstStart <= last {
+				held += float64(r.Job.Demand.Milli(1)) / 1000
+			}
+		}
+		return 1 - held/gpus
 	}}
 }
 

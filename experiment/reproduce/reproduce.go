@@ -38,10 +38,11 @@ type World struct {
 	Generate string // arguments of norn trace generate but the output, which Sim names jobs.jsonl
 	Cluster  string // text of a cluster file, which Sim names cluster.yaml
 
-	// Make makes what norn sim cannot make from the files below the data folder, and Sim is
-	// empty. Command is another command that makes the same run, with POLICY in the place of
-	// the policies.
-	Make    func(data string) (*experiment.Experiment, trace.Source, error)
+	// Make makes the run of a policy that norn sim cannot make, from files below the data
+	// folder. Sim is empty then, and Needs names the files. Command is another command that
+	// makes the same run, with POLICY in the place of the policies; empty: there is none.
+	Make    func(data string, c experiment.Choice) (*experiment.Experiment, trace.Source, error)
+	Needs   []string
 	Command string
 }
 
@@ -53,7 +54,7 @@ const (
 
 // Files are the paths below the data folder that a world reads.
 func (w *World) Files() []string {
-	var out []string
+	out := slices.Clone(w.Needs)
 	for _, word := range strings.Fields(w.Sim) {
 		if strings.HasPrefix(word, "data/") || strings.HasPrefix(word, "golden/") {
 			out = append(out, word)
@@ -66,7 +67,10 @@ func (w *World) Files() []string {
 // is the data folder.
 func (w *World) Shell(policies []string) string {
 	list := strings.Join(policies, ",")
-	if w.Make != nil {
+	switch {
+	case w.Make != nil && w.Command == "":
+		return "norn sim cannot make this run: norn reproduce does"
+	case w.Make != nil:
 		return strings.ReplaceAll(w.Command, "POLICY", strings.Join(policies, " "))
 	}
 	var b strings.Builder
@@ -217,6 +221,12 @@ func loads(load float64, sim string) []World {
 		out = append(out, w)
 	}
 	return out
+}
+
+// limits is the world of a published trace of n jobs in which all come at once: as it
+// is, and without its last 2 and 4 %.
+func limits(n int, sim string) []World {
+	return []World{{Sim: sim}, {Sim: fmt.Sprintf("%s --limit %d", sim, n*98/100)}, {Sim: fmt.Sprintf("%s --limit %d", sim, n*96/100)}}
 }
 
 // each is a world for each of some names, put into the text for %s.

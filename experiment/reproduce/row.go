@@ -94,11 +94,16 @@ func (r *Row) judge(c *Claim, policy string, tables []table) {
 }
 
 // within tells whether the interval of a ratio meets what is published, give or take
-// the tolerance. Where only a bound is published, the mean must keep to it, since one
-// lucky world of several would meet any bound. It is false for figures that are none.
+// the tolerance. Where only a bound is published, the mean must be beyond it, since one
+// lucky world of several would meet any bound. Where the policy is better in what is
+// published, its mean must be better too, since a tolerance of 25 % would let a gain of
+// 1.2 times be none. It is false for figures that are none.
 func within(p Published, tolerance, mean, low, high float64) bool {
-	if math.IsInf(p.To, 1) {
-		return mean >= p.From*(1-tolerance)
+	switch {
+	case math.IsInf(p.To, 1):
+		return mean > p.From*(1-tolerance)
+	case p.From > 1 && !(mean > 1):
+		return false
 	}
 	return high >= p.From*(1-tolerance) && low <= p.To*(1+tolerance)
 }

@@ -86,10 +86,18 @@ func (r *Runner) world(ctx context.Context, s *Study, w *World) (table, error) {
 	if w.Make == nil {
 		return out, r.Simulate(ctx, w, choices, done)
 	}
-	x, src, err := w.Make(r.Data)
-	if err != nil {
-		return nil, err
+	for _, c := range choices {
+		x, src, err := w.Make(r.Data, c)
+		if err != nil {
+			return nil, err
+		}
+		o, err := x.Run(ctx, c, src)
+		if err != nil {
+			return nil, err
+		}
+		if err := done(o); err != nil {
+			return nil, err
+		}
 	}
-	_, err = x.All(ctx, choices, src, done)
-	return out, err
+	return out, nil
 }
