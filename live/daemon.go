@@ -92,6 +92,7 @@ type Daemon struct {
 	cfg    Config
 	log    *slog.Logger
 	choice experiment.Choice
+	lacks  []string // what it lives on and the machine cannot give
 	eng    *engine.Engine
 	st     *state.State
 	epoch  Epoch
@@ -296,6 +297,7 @@ func (d *Daemon) newEngine() error {
 		Estimator: d.cfg.Estimator, Costs: &d.costs, Speeds: d.cfg.Speeds, Sharing: belief(), Transfer: d.cfg.Transfer, Exclusive: !d.choice.Shares(), Seed: 1, Sinks: []engine.Sink{d},
 	}, d.cfg.World)
 	d.eng.Resume(d.st)
+	d.findLacks()
 	if d.lets {
 		d.eng.RestoreDemand()
 		d.lets = false
