@@ -1,27 +1,30 @@
 package live
 
 import (
-	"slices"
+	"log/slog"
 
+	"github.com/norn-scheduler/norn/experiment"
+	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/perf/predict"
 	"github.com/norn-scheduler/norn/policy/need"
+	"github.com/norn-scheduler/norn/state"
 )
 
-// findLacks finds out what the policy lives on and this machine cannot give, whatever jobs
-// may tell. The log of the daemon tells it once.
-func (d *Daemon) findLacks() {
-	possible := need.Possible(d.st, need.Beliefs{Speeds: d.cfg.Speeds, Sharing: belief()})
-	if _, none := d.cfg.Estimator.(predict.None); !none {
+// lacking says what a policy lives on and this machine cannot give, whatever jobs may tell.
+func lacking(c experiment.Choice, s *state.State, speeds perf.Typed, estimator predict.Estimator) (lacks []string) {
+	possible := need.Possible(s, need.Beliefs{Speeds: speeds, Sharing: belief()})
+	if _, none := estimator.(predict.None); !none {
 		possible |= need.Of(need.RunTimes)
 	}
-	was := d.lacks
-	d.lacks = nil
-	for _, l := range d.choice.Needs().Lacks(possible) {
-		d.lacks = append(d.lacks, l.Text)
+	for _, l := range c.Needs().Lacks(possible) {
+		lacks = append(lacks, l.Text)
 	}
-	if !slices.Equal(d.lacks, was) {
-		for _, text := range d.lacks {
-			d.log.Info("the policy lacks what it lives on", "policy", d.choice.String(), "lack", text)
-		}
+	return lacks
+}
+
+// tellLacks writes what a policy lacks to the log of the daemon.
+func tellLacks(log *slog.Logger, c experiment.Choice, lacks []string) {
+	for _, text := range lacks {
+		log.Info("the policy lacks what it lives on", "policy", c.String(), "lack", text)
 	}
 }
