@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -97,6 +98,7 @@ type Daemon struct {
 	cfg    Config
 	log    *slog.Logger
 	choice experiment.Choice
+	lacks  []string // what it lives on and the machine cannot give
 	eng    *engine.Engine
 	st     *state.State
 	epoch  Epoch
@@ -301,6 +303,10 @@ func (d *Daemon) newEngine() error {
 		Estimator: d.cfg.Estimator, Costs: &d.costs, Speeds: d.cfg.Speeds, Sharing: belief(), Transfer: d.cfg.Transfer, Exclusive: !d.choice.Shares(), Seed: 1, Sinks: []engine.Sink{d},
 	}, d.cfg.World)
 	d.eng.Resume(d.st)
+	if lacks := lacking(d.choice, d.st, d.cfg.Speeds, d.cfg.Estimator); !slices.Equal(lacks, d.lacks) {
+		d.lacks = lacks
+		tellLacks(d.log, d.choice, lacks)
+	}
 	if d.lets {
 		d.eng.RestoreDemand()
 		d.lets = false
