@@ -30,6 +30,7 @@ import (
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/policy"
+	"github.com/norn-scheduler/norn/policy/need"
 	"github.com/norn-scheduler/norn/report"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim"
@@ -84,6 +85,8 @@ type Outcome struct {
 	Sim    *sim.Sim
 
 	notes []string // what was made of the trace to fit the cluster
+	needs need.List
+	free  *freely // nil: transitions have a cost
 }
 
 // Run prepares a trace and simulates it under one choice, until nothing more can happen
@@ -145,9 +148,15 @@ func (x *Experiment) simulate(ctx context.Context, c Choice, jobs trace.Source, 
 	if log != nil {
 		sinks = append(sinks, log)
 	}
+	o := &Outcome{Choice: c, Sim: world, needs: c.Needs()}
+	if x.Costs == nil && costs.Free() {
+		o.free = new(freely)
+		sinks = append(sinks, o.free)
+	}
+	sharing := cmp.Or(x.Sharing, x.Belief.Make(cfg.Sharing, x.Seed))
 	e := engine.New(engine.Config{
 		Cluster: site.Cluster, Tenants: site.Tenants, Policy: p, PolicyName: c.String(),
-		Estimator: estimator, Costs: costs, Speeds: x.speeds(), Sharing: cmp.Or(x.Sharing, x.Belief.Make(cfg.Sharing, x.Seed)), Transfer: cmp.Or(x.Transfer, cfg.Transfer), Seed: x.Seed, Sinks: sinks,
+		Estimator: estimator, Costs: costs, Speeds: x.speeds(), Sharing: sharing, Transfer: cmp.Or(x.Transfer, cfg.Transfer), Seed: x.Seed, Sinks: sinks,
 	}, world)
 	e.Announce()
 	if err = world.Attach(e.State()); err == nil {
@@ -161,7 +170,9 @@ func (x *Experiment) simulate(ctx context.Context, c Choice, jobs trace.Source, 
 	case err != nil:
 		return nil, err
 	}
-	return &Outcome{Choice: c, Result: collector.Result(e.State()), State: e.State(), Sim: world}, nil
+	o.State, o.Result = e.State(), collector.Result(e.State())
+	o.rests(x, cfg.Sharing)
+	return o, nil
 }
 
 // speeds is what the scheduler believes of speeds.

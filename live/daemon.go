@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -69,10 +70,15 @@ type Config struct {
 	Recall  func(r *job.Record) (*Job, error) // makes a job of an earlier log known again; nil: nothing is known of it any more
 	Refit   func() (other bool, err error)    // throws back jobs whose devices are gone; tells whether there are other devices
 	Exclude func(*cluster.Cluster)            // takes out what is not to be used
-	Find    func(*Job)                        // finds out what has become of a job's run
-	Ended   func(*Job)                        // a job has ended: nothing of it need be kept
-	Stray   func(*Job)                        // ends what may be left of a job that had ended
-	SendOff func(key string) error            // ends what runs of a job that waits, and waits for that
+	// Ordered takes in what operators had ordered of nodes and devices, as the last log
+	// tells it: events of the kinds NodeSet and Device. It writes nothing; mend does, and may
+	// be nil. Orders are those that hold now, with which a new log begins.
+	Ordered func(orders []eventlog.Event) (mend func() error, err error)
+	Orders  func() []eventlog.Event
+	Find    func(*Job)             // finds out what has become of a job's run
+	Ended   func(*Job)             // a job has ended: nothing of it need be kept
+	Stray   func(*Job)             // ends what may be left of a job that had ended
+	SendOff func(key string) error // ends what runs of a job that waits, and waits for that
 	// Folders are the numbers of the submissions of which there are folders, and Remains
 	// what these tell; SetAside takes them out of the way. nil: there are none.
 	Folders  func() []string
@@ -92,6 +98,7 @@ type Daemon struct {
 	cfg    Config
 	log    *slog.Logger
 	choice experiment.Choice
+	lacks  []string // what it lives on and the machine cannot give
 	eng    *engine.Engine
 	st     *state.State
 	epoch  Epoch
@@ -296,6 +303,10 @@ func (d *Daemon) newEngine() error {
 		Estimator: d.cfg.Estimator, Costs: &d.costs, Speeds: d.cfg.Speeds, Sharing: belief(), Transfer: d.cfg.Transfer, Exclusive: !d.choice.Shares(), Seed: 1, Sinks: []engine.Sink{d},
 	}, d.cfg.World)
 	d.eng.Resume(d.st)
+	if lacks := lacking(d.choice, d.st, d.cfg.Speeds, d.cfg.Estimator); !slices.Equal(lacks, d.lacks) {
+		d.lacks = lacks
+		tellLacks(d.log, d.choice, lacks)
+	}
 	if d.lets {
 		d.eng.RestoreDemand()
 		d.lets = false

@@ -303,6 +303,9 @@ func (f *simFlags) run(cmd *cobra.Command, x *experiment.Experiment, compared []
 		for _, text := range said[o.Choice.String()] {
 			remarks = append(remarks, told{o.Choice.String(), text})
 		}
+		if text := report.LacksText(o.Result.Lacks); text != "" && (f.format == "csv" || f.format == "json") { // beneath other tables it stands
+			remarks = append(remarks, told{o.Choice.String(), text})
+		}
 	}
 	return ended, remarks, err
 }

@@ -153,6 +153,9 @@ func (p *Plan) on(ctx context.Context, spec *clusterspec.Spec, suffix string, sc
 // row is the line of a simulation.
 func (p *Plan) row(o *experiment.Outcome, suffix string) *Row {
 	row := &Row{Name: o.Choice.String() + suffix, Kind: Tried, Result: o.Result, Remarks: o.Remarks()}
+	if o.Result.Estimates != "" {
+		o.Result.Estimates = p.q.Estimates.String()
+	}
 	if p.Unchecked == nil && suffix == "" && o.Choice.String() == p.force.String() {
 		row.Name, row.Kind = row.Name+", simulated", Checked
 	}

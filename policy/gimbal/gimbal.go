@@ -31,6 +31,7 @@ import (
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/policy/kit/beside"
+	"github.com/norn-scheduler/norn/policy/need"
 	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
 )
@@ -118,6 +119,15 @@ func (c *Config) Params() param.Set {
 		param.Int("tries", &c.Tries, 0, 1_000_000, "gangs", "from the head of the queue that look for partners in one decision"),
 		place.Param(&c.Place),
 	}
+}
+
+// Needs says what the policy lives on.
+func (c *Config) Needs() need.List {
+	timed := c.Order == Shortest || c.Packing != Off && c.Objective != Fairness
+	return need.List(nil).
+		If(timed, need.Of(need.RunTimes), "a job is taken to have as much left as it has run, and a day at first").
+		If(c.Packing != Off, need.Of(need.Use, need.Stages, need.Pairs), "every job is taken to keep its GPUs busy all of the time").
+		If(c.Packing != Off && c.Objective == Deadline, need.Of(need.Deadlines), "all jobs are worth the same to it")
 }
 
 // Policy makes the policy.
