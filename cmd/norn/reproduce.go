@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -157,7 +156,7 @@ func (f *reproduceFlags) announce(cmd *cobra.Command, studies []reproduce.Study)
 
 // try carries out the studies one after another. Tables are shown as they are done.
 func (f *reproduceFlags) try(cmd *cobra.Command, studies []reproduce.Study) ([]reproduce.Row, error) {
-	data := cmp.Or(f.data, os.Getenv("NORN_DATA"), filepath.Join("..", "shared"))
+	data := dataFolder(f.data)
 	run := reproduce.Runner{Data: data, Quick: f.quick, Simulate: worldSimulator(data)}
 	file, _ := cmd.ErrOrStderr().(*os.File)
 	shown := !f.noise && file != nil && term.IsTerminal(int(file.Fd()))
