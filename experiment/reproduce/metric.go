@@ -39,10 +39,6 @@ func meanWait() Metric {
 	return stat("mean-wait", "mean wait", func(r *report.Result) time.Duration { return r.Wait.Mean })
 }
 
-func p99Wait() Metric {
-	return stat("p99-wait", "99th percentile of waits", func(r *report.Result) time.Duration { return r.Wait.P99 })
-}
-
 func firstStart() Metric {
 	return stat("first-start", "mean time to the first run", func(r *report.Result) time.Duration { return r.FirstStart.Mean })
 }

@@ -54,27 +54,6 @@ func WriteList(out io.Writer, s *Study, quick, commands bool, width int) error {
 	return nil
 }
 
-// WriteMarkdown writes rows as one table of docs/reproduce.md.
-func WriteMarkdown(out io.Writer, rows []Row) error {
-	if _, err := fmt.Fprintf(out, "| system | claim | published | ours | interval | tolerance | within |\n|---|---|--:|--:|---|--:|---|\n"); err != nil {
-		return err
-	}
-	for i := range rows {
-		r := &rows[i]
-		ours, interval, verdict := number(r.Ours), number(r.Low)+" to "+number(r.High), "no"
-		switch {
-		case r.NoData != "":
-			ours, interval, verdict = "", "", "no data"
-		case r.Within:
-			verdict = "yes"
-		}
-		if _, err := fmt.Fprintf(out, "| %s | %s; %s (%s) | %s | %s | %s | %s | %s |\n", r.System, r.Claim, r.About, r.Place, r.Published, ours, interval, r.tolerance(), verdict); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // tolerance is how tables show it; a mere order has none.
 func (r *Row) tolerance() string {
 	if r.Tolerance == 0 {
