@@ -53,7 +53,7 @@ func pai() []Study {
 		Claims: []Claim{
 			{Baseline: fifo, Metric: meanJCT(), Published: exactly(1.32), Tolerance: 0.25, Place: place},
 			{Policy: sjgg, Baseline: fifo, Metric: meanWait(), Published: exactly(2.99), Tolerance: 0.25, Place: place},
-			{Baseline: sjgg, Metric: meanJCT(), Published: exactly(1.002), Tolerance: 0.01, Place: place},
+			{Baseline: sjgg, Metric: meanJCT(), Published: exactly(1), Tolerance: 0.01, Place: place + ", 1.002"},
 			{Baseline: sjg, Metric: meanJCT(), Published: exactly(1.014), Tolerance: 0.05, Place: place},
 			{Baseline: sju, Metric: meanJCT(), Published: exactly(1.048), Tolerance: 0.05, Place: place},
 		},
@@ -63,7 +63,7 @@ func pai() []Study {
 		Worlds: loads(1, "data/alibaba_pai2020/pai_terminated_tasks_sample60k.csv.gz --cluster 64x8"),
 		Claims: []Claim{
 			{Baseline: "pai(by=submit)", Metric: meanWait(), Published: exactly(2.99), Tolerance: 0.25, Place: place},
-			{Policy: "pai(by=estimate)", Baseline: "pai(by=group-size)", Metric: meanJCT(), Published: exactly(1.002), Tolerance: 0.01, Place: place},
+			{Policy: "pai(by=estimate)", Baseline: "pai(by=group-size)", Metric: meanJCT(), Published: exactly(1), Tolerance: 0.01, Place: place + ", 1.002"},
 		},
 	}}
 }
