@@ -147,11 +147,11 @@ func (f *reproduceFlags) announce(cmd *cobra.Command, studies []reproduce.Study)
 		claims += len(studies[i].Claims)
 		seconds += studies[i].CPU
 	}
-	took := fmt.Sprintf("about %.1f hours of one core", seconds/3600)
+	form := "the full form takes"
 	if f.quick {
-		took = "a few minutes"
+		form = "the quick form takes less than the full one, which takes"
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "norn: %d claims in %d studies; where it was measured it took %s\n", claims, len(studies), took)
+	fmt.Fprintf(cmd.ErrOrStderr(), "norn: %d claims in %d studies; %s about %.2g hours of one core\n", claims, len(studies), form, max(seconds/3600, 0.01))
 }
 
 // try carries out the studies one after another. Tables are shown as they are done.

@@ -10,7 +10,7 @@ import "fmt"
 func pollux() []Study {
 	const sim, tiresias = "data/pollux_sia/workloads_pollux/workloads/workload-%s.csv --cluster pollux --assume goodput --cost restore=30s,resize=30s,migrate=30s", "tiresias(limits=57600)"
 	return []Study{{
-		System: "pollux", Name: "workloads", Policy: "pollux",
+		System: "pollux", Name: "workloads", CPU: 100, Policy: "pollux",
 		About:  "the authors' workloads on 16x4 GPUs, batch sizes chosen by the jobs, 30 s for a restart or another size",
 		Worlds: each(sim, "1", "2", "3", "4", "5", "6", "7", "8"), Quick: each(sim, "1", "3", "6"),
 		Claims: []Claim{
@@ -25,7 +25,7 @@ func pollux() []Study {
 // optimus: mean JCT 2.39 and makespan 1.63 times below those of a fair scheduler.
 func optimus() []Study {
 	return []Study{{
-		System: "optimus", Name: "elastic", Policy: "optimus",
+		System: "optimus", Name: "elastic", CPU: 1, Policy: "optimus",
 		About:  "160 jobs like those of Pollux, generated, load 1.2 on 16x4 GPUs, at the sizes they ask for under drf",
 		Worlds: seeded(3, World{Generate: "--like pollux --jobs 160 --gpus 64 --offered-load 1.2 --seed %d", Sim: "jobs.jsonl --cluster 16x4 --assume goodput --seed %d"}),
 		Claims: []Claim{
@@ -41,7 +41,7 @@ func afs() []Study {
 	heavy := []World{elastic("7f04ca", 400, 0), elastic("0e4a51", 500, 0), elastic("103959", 1000, 0)}
 	light := []World{elastic("2869ce", 0, 0), elastic("2869ce", 0, 0.98), elastic("2869ce", 0, 1.02)}
 	return []Study{{
-		System: "afs", Name: "trace9", Policy: "afs",
+		System: "afs", Name: "trace9", CPU: 2, Policy: "afs",
 		About:  "a virtual cluster of Philly (2869ce) on 16x4 GPUs, elastic, speeds as measured by the authors",
 		Worlds: light,
 		Claims: []Claim{
@@ -51,7 +51,7 @@ func afs() []Study {
 			{Policy: "afs-p", Baseline: "afs", Metric: meanJCT(), Published: atLeast(0.5), Place: "section 6.2"},
 		},
 	}, {
-		System: "afs", Name: "philly", Policy: "afs",
+		System: "afs", Name: "philly", CPU: 1, Policy: "afs",
 		About:  "the first 400, 500 and 1,000 jobs of three virtual clusters of Philly (7f04ca, 0e4a51, 103959) on 16x4 GPUs",
 		Worlds: heavy,
 		Claims: []Claim{
@@ -67,7 +67,7 @@ func afs() []Study {
 func ymir() []Study {
 	at := func(name string, load float64, jobs int) Study {
 		s := Study{
-			System: "ymir", Name: name, Policy: "ymir",
+			System: "ymir", Name: name, Policy: "ymir", CPU: 25,
 			About: fmt.Sprintf("generated fine-tuning of ViT, RoBERTa and Vicuna on 60x4 GPUs, load %g", load),
 			Claims: []Claim{
 				{Baseline: "optimus(interval=300s)", Metric: meanJCT(), Published: between(1.6, 3), Tolerance: 0.25, Place: "figure of the simulation, read off by the specification"},
@@ -84,7 +84,7 @@ func ymir() []Study {
 		return s
 	}
 	return []Study{at("load1", 1, 500), at("load1.5", 1.5, 500), {
-		System: "ymir", Name: "philly", Policy: "ymir",
+		System: "ymir", Name: "philly", CPU: 15, Policy: "ymir",
 		About:  "a virtual cluster of Philly (2869ce) on 16x4 GPUs whose jobs are taken to tune",
 		Worlds: seeded(3, World{Sim: "data/philly/pcs/trace_2869ce.csv --cluster 16x4 --assume tuning --seed %d"}),
 		Claims: []Claim{

@@ -6,7 +6,7 @@ package reproduce
 func themis() []Study {
 	const greedy = "themis(variant=greedy)"
 	worlds := []World{longJobs(1500, "16x8"), longJobs(2000, "16x8"), longJobs(2500, "16x8")}
-	s := Study{System: "themis", Name: "philly", Policy: "themis", About: "the first 1,500, 2,000 and 2,500 passed jobs of Philly, those of an hour and more, on 16x8 GPUs", Worlds: worlds}
+	s := Study{System: "themis", Name: "philly", CPU: 20, Policy: "themis", About: "the first 1,500, 2,000 and 2,500 passed jobs of Philly, those of an hour and more, on 16x8 GPUs", Worlds: worlds}
 	for _, b := range []string{"tiresias", "las", "srtf", "srsf", "afs", "gandiva(quantum=10m,measure=10m)"} {
 		s.Claims = append(s.Claims, Claim{Baseline: b, Metric: worstRho(), Published: better(), Place: "section 8.3: 2.2 to 3.25"})
 	}
@@ -24,7 +24,7 @@ func themis() []Study {
 func astraea() []Study {
 	const leases = "themis(variant=greedy,term=15m)"
 	return []Study{{
-		System: "astraea", Name: "philly", Policy: "astraea",
+		System: "astraea", Name: "philly", CPU: 4, Policy: "astraea",
 		About:  "the first 1,500 passed jobs of Philly on 12x8 GPUs",
 		Worlds: loads(1, "data/philly/sia_philly_passed_jobs.csv.gz --limit 1500 --sort --cluster 12x8"),
 		Claims: []Claim{
@@ -39,7 +39,7 @@ func astraea() []Study {
 // gandivaFair: trading improves the whole by 20 to 30 %, and nobody loses.
 func gandivaFair() []Study {
 	return []Study{{
-		System: "gandiva_fair", Name: "unlike", Policy: "gandiva_fair",
+		System: "gandiva_fair", Name: "unlike", CPU: 6, Policy: "gandiva_fair",
 		About:  "three users whose jobs gain unlike much from the faster of two generations, 12 GPUs of each, generated",
 		Worlds: []World{unlike(1), unlike(2), unlike(3)},
 		Claims: []Claim{
@@ -53,7 +53,7 @@ func gandivaFair() []Study {
 // best fit 7.14, packing 8.22, clustering 8.35, dot product 9.38, random 13.7.
 func fgd() []Study {
 	s := Study{
-		System: "fgd", Name: "openb", Policy: "fgd",
+		System: "fgd", Name: "openb", CPU: 49, Policy: "fgd",
 		About:  "pods of openb, drawn until all 6,212 GPUs are asked for, on its 1,213 nodes",
 		Worlds: []World{inflated(1), inflated(2), inflated(3)},
 	}

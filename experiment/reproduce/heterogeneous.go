@@ -9,7 +9,7 @@ import "fmt"
 // own simulator gives under FIFO 86.8 h in proportion and 21.9 h with tune.
 func synergy() []Study {
 	return []Study{{
-		System: "synergy", Name: "static", Policy: "synergy(order=fifo)",
+		System: "synergy", Name: "static", CPU: 1, Policy: "synergy(order=fifo)",
 		About:  "the authors' 100 jobs, all at once, on 4x8 GPUs",
 		Worlds: limits(100, "golden/inputs/synergy_static100.trace.gz --cluster 4x8:V100 --assume cpu"),
 		Claims: []Claim{
@@ -32,7 +32,7 @@ func synergyAt(name, sizes string, perHour float64, flags string, tolerance floa
 		return out
 	}
 	return Study{
-		System: "synergy", Name: name, About: fmt.Sprintf("the workload of the paper, generated, %s, %g jobs an hour on 16x8 GPUs", sizes, perHour),
+		System: "synergy", Name: name, CPU: 20, About: fmt.Sprintf("the workload of the paper, generated, %s, %g jobs an hour on 16x8 GPUs", sizes, perHour),
 		Worlds: seeded(3, world(5000)), Quick: seeded(3, world(2000)), Claims: study(1000, 2000),
 	}
 }
@@ -48,7 +48,7 @@ func gavel() []Study {
 	single := "golden/inputs/gavel_gen300s.trace.gz" + gavelFiles + " --cluster 2x4:V100+2x4:P100+2x4:K80 --load "
 	gangs := "golden/inputs/gavel_gen300m.trace.gz" + gavelFiles + " --cluster 3x4:V100+3x4:P100+3x4:K80 --load "
 	return []Study{{
-		System: "gavel", Name: "physical", Policy: "gavel",
+		System: "gavel", Name: "physical", CPU: 2, Policy: "gavel",
 		About:  "the authors' 96 jobs, all at once, on 3x4 GPUs of each of three types, speeds as measured",
 		Worlds: limits(96, "golden/inputs/gavel_max_min_fairness.trace.gz --cluster 3x4:V100+3x4:P100+3x4:K80"+gavelFiles),
 		Claims: []Claim{
@@ -58,7 +58,7 @@ func gavel() []Study {
 			{Policy: "gavel(objective=ftf)", Baseline: "gavel(objective=ftf,aware=false)", Metric: meanJCT(), Published: between(1, 3), Tolerance: 0.1, Place: "section 7.3, 3 at saturation"},
 		},
 	}, {
-		System: "gavel", Name: "single", Policy: "gavel",
+		System: "gavel", Name: "single", CPU: 2, Policy: "gavel",
 		About:  "300 jobs of one GPU by the authors' generator on 2x4 GPUs of each of three types, arrivals 1, 1.5 and 2 times as fast",
 		Worlds: []World{{Sim: single + "1"}, {Sim: single + "1.5"}, {Sim: single + "2"}},
 		Claims: []Claim{
@@ -67,7 +67,7 @@ func gavel() []Study {
 			{Baseline: "gavel(packed=true)", Metric: meanJCT(), Published: atLeast(0.7), Place: "space sharing is no worse"},
 		},
 	}, {
-		System: "gavel", Name: "multiple", Policy: "gavel",
+		System: "gavel", Name: "multiple", CPU: 1, Policy: "gavel",
 		About:  "300 jobs of 1 to 8 GPUs by the authors' generator on 3x4 GPUs of each of three types, arrivals 1, 1.5 and 2 times as fast",
 		Worlds: []World{{Sim: gangs + "1"}, {Sim: gangs + "1.5"}, {Sim: gangs + "2"}},
 		Claims: []Claim{
@@ -80,7 +80,7 @@ func gavel() []Study {
 func pop() []Study {
 	sim := "golden/inputs/gavel_gen300s.trace.gz" + gavelFiles + " --cluster 2x4:V100+2x4:P100+2x4:K80"
 	s := Study{
-		System: "pop", Name: "single", About: "300 jobs of one GPU by Gavel's generator on 2x4 GPUs of each of three types",
+		System: "pop", Name: "single", CPU: 2, About: "300 jobs of one GPU by Gavel's generator on 2x4 GPUs of each of three types",
 		Worlds: loads(1.5, sim),
 	}
 	for _, parts := range []string{"2", "4", "8"} {
@@ -98,7 +98,7 @@ func allox() []Study {
 		hybrid = append(hybrid, w)
 	}
 	return []Study{{
-		System: "allox", Name: "hybrid", Policy: "allox",
+		System: "allox", Name: "hybrid", CPU: 3, Policy: "allox",
 		About:  "the 10,000 jobs of ten users of the authors' simulator on 20 GPUs and 20 nodes without",
 		Worlds: hybrid,
 		Claims: []Claim{
@@ -109,7 +109,7 @@ func allox() []Study {
 			{Policy: "allox(alpha=1)", Baseline: "allox", Metric: meanJCT(), Published: exactly(1), Tolerance: 0.25, Place: "section 5: nearly flat in alpha"},
 		},
 	}, {
-		System: "allox", Name: "tacc120", Policy: "allox",
+		System: "allox", Name: "tacc120", CPU: 1, Policy: "allox",
 		About:  "Shockwave's 120 jobs on 8x4 GPUs",
 		Worlds: loads(1, tacc120),
 		Claims: []Claim{
@@ -127,7 +127,7 @@ const tacc120 = "golden/inputs/shockwave_tacc120.trace.gz --cluster 8x4:V100"
 func shockwave() []Study {
 	const ftf, ossp = "gavel(objective=ftf)", "gavel(objective=makespan)"
 	return []Study{{
-		System: "shockwave", Name: "tacc120", Policy: "shockwave",
+		System: "shockwave", Name: "tacc120", CPU: 1, Policy: "shockwave",
 		About:  "the authors' 120 jobs on 8x4 GPUs",
 		Worlds: loads(1, tacc120),
 		Claims: []Claim{

@@ -9,7 +9,7 @@ func helios() []Study {
 	const fifo, sjf = "fifo(place=consolidated)", "sjf(block=true,place=consolidated)"
 	philly := "data/philly/philly_jobs_reconstructed.csv.gz --attempts merge --from 2017-10-01 --to 2017-12-01 --tenant 6214e9,7f04ca,11cb48,b436b2,ee9e8c,e13805,6c71a0,2869ce,ed69ec,103959,0e4a51 --cluster philly-qssf"
 	return []Study{{
-		System: "helios", Name: "venus", Policy: "qssf",
+		System: "helios", Name: "venus", CPU: 1, Policy: "qssf",
 		About:  "6,000 jobs like those of Venus in September 2020, which is not to be had, on its 15 virtual clusters",
 		Worlds: loads(1, "golden/inputs/lucid_synth6000_cluster_full_log.csv.gz --gpu-only --cluster helios-venus-lucid"),
 		Claims: []Claim{
@@ -18,7 +18,7 @@ func helios() []Study {
 			{Baseline: fifo, Metric: meanWait(), Published: between(4.8, 20.2), Tolerance: 0.25, Place: "section 6.1"},
 		},
 	}, {
-		System: "helios", Name: "philly", Policy: "qssf",
+		System: "helios", Name: "philly", CPU: 20, Policy: "qssf",
 		About:  "October and November of Philly on 352x8 GPUs in 11 virtual clusters",
 		Worlds: loads(1, philly), Quick: loads(1, philly+" --limit 25000"),
 		Claims: []Claim{
@@ -32,7 +32,7 @@ func helios() []Study {
 // philly: what delays gangs is mostly that free GPUs are scattered.
 func philly() []Study {
 	return []Study{{
-		System: "philly", Name: "log", Policy: "philly",
+		System: "philly", Name: "log", CPU: 2, Policy: "philly",
 		About:  "the whole log on its 2,490 GPUs, virtual clusters with equal quotas",
 		Worlds: loads(1, "data/philly/philly_jobs_reconstructed.csv.gz --cluster philly"),
 		Claims: []Claim{
@@ -47,7 +47,7 @@ func pai() []Study {
 	const sjf, sjgg, sjg, sju, fifo = "pai(by=estimate,predict=trace)", "pai(by=group-size,predict=trace)", "pai(by=group,predict=trace)", "pai(by=user,predict=trace)", "pai(by=submit,predict=trace)"
 	const place = "figure 19; the simulator's output"
 	return []Study{{
-		System: "pai", Name: "synthetic", Policy: sjf,
+		System: "pai", Name: "synthetic", CPU: 1, Policy: sjf,
 		About:  "10,000 generated jobs in the columns of the authors' trace, which is not to be had, on a node of 300 GPUs",
 		Worlds: loads(1, "golden/inputs/pai_synth10k.csv.gz --cluster g300 --any-type"),
 		Claims: []Claim{
@@ -58,7 +58,7 @@ func pai() []Study {
 			{Baseline: sju, Metric: meanJCT(), Published: exactly(1.048), Tolerance: 0.05, Place: place},
 		},
 	}, {
-		System: "pai", Name: "sample", Policy: "pai(by=group-size)",
+		System: "pai", Name: "sample", CPU: 1, Policy: "pai(by=group-size)",
 		About:  "60,105 tasks of the real log on 64x8 GPUs; groups are names of roles, and predictions are learnt",
 		Worlds: loads(1, "data/alibaba_pai2020/pai_terminated_tasks_sample60k.csv.gz --cluster 64x8"),
 		Claims: []Claim{
@@ -73,7 +73,7 @@ func pai() []Study {
 func tiresias() []Study {
 	const best, fifo = "tiresias(limits=3200,32000,320000)", "fifo(place=consolidated)"
 	return []Study{{
-		System: "tiresias", Name: "testbed", Policy: best,
+		System: "tiresias", Name: "testbed", CPU: 1, Policy: best,
 		About:  "480 jobs like those of Philly, generated, load 1 on 15x4 GPUs, 10 s for a restart",
 		Worlds: seeded(5, World{Generate: "--like philly --jobs 480 --gpus 60 --max-gpus 16 --max-run 2d --offered-load 1.0 --seed %d", Sim: "jobs.jsonl --cluster 15x4 --assume use --cost restore=10s --seed %d"}),
 		Claims: []Claim{
@@ -84,7 +84,7 @@ func tiresias() []Study {
 			{Baseline: fifo, Metric: medianJCT(), Published: better(), Place: "section 5.2"},
 		},
 	}, {
-		System: "tiresias", Name: "philly", Policy: longLimits,
+		System: "tiresias", Name: "philly", CPU: 6, Policy: longLimits,
 		About:  "the first 20,000 jobs of Philly on 100x8 GPUs",
 		Worlds: loads(1, "data/philly/philly_jobs_reconstructed.csv.gz --limit 20000 --cluster 100x8"),
 		Claims: []Claim{
@@ -100,7 +100,7 @@ func gandiva() []Study {
 	const fifo = "fifo(place=consolidated)"
 	w := World{Generate: "--like philly --jobs 480 --gpus 64 --max-gpus 16 --max-run 2d --offered-load 1.0 --seed %d", Sim: "jobs.jsonl --cluster 16x4 --assume use --cost restore=1s,migrate=2s --seed %d"}
 	return []Study{{
-		System: "gandiva", Name: "philly64", Policy: "gandiva",
+		System: "gandiva", Name: "philly64", CPU: 2, Policy: "gandiva",
 		About:  "480 jobs like those of Philly, generated, load 1 on 16x4 GPUs, that use their GPUs as measured",
 		Worlds: seeded(5, w),
 		Claims: []Claim{

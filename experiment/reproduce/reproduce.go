@@ -133,7 +133,7 @@ type Study struct {
 	Worlds []World
 	Quick  []World // of the quick form; nil: Worlds
 	Claims []Claim
-	CPU    float64 // seconds of one core that the full form takes, as measured once
+	CPU    float64 // seconds of one core that the full form takes, roughly
 }
 
 // Form is Worlds or Quick.

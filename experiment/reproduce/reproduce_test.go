@@ -29,7 +29,7 @@ var update = flag.Bool("update", false, "write the table of docs/reproduce.md")
 func TestStudies(t *testing.T) {
 	claims, ids := 0, map[string]bool{}
 	for _, s := range Studies() {
-		if len(s.Worlds) < 3 || len(s.Form(true)) < 3 || s.About == "" || s.Name == "" {
+		if len(s.Worlds) < 3 || len(s.Form(true)) < 3 || s.About == "" || s.Name == "" || s.CPU <= 0 {
 			t.Errorf("%s/%s: %d worlds, %d in the quick form, about %q", s.System, s.Name, len(s.Worlds), len(s.Quick), s.About)
 		}
 		choices, err := experiment.ParseChoices(join(s.Compared()))

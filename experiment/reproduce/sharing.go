@@ -16,7 +16,7 @@ func lucid() []Study {
 		sjf      = "sjf(block=true,place=consolidated)"
 	)
 	return []Study{{
-		System: "lucid", Name: "philly-week", Policy: "lucid", CPU: 35,
+		System: "lucid", Name: "philly-week", CPU: 28, Policy: "lucid",
 		About:  "first week of October 2017 of Philly on 108x8 GPUs, models drawn from those measured by the authors",
 		Worlds: seeded(3, World{Sim: "data/philly/philly_jobs_reconstructed.csv.gz --whole --gpu-only --cluster 108x8:P100 --from 2017-10-01 --to 2017-10-08 --attempts merge --pairs data/lucid/colocate_info.csv --cost restore=40s --seed %d"}),
 		Claims: []Claim{
@@ -27,7 +27,7 @@ func lucid() []Study {
 			{Baseline: tiresias, Metric: meanWait(), Published: atLeast(1.8), Place: "section 4.3"},
 		},
 	}, {
-		System: "lucid", Name: "venus", Policy: "lucid", CPU: 20,
+		System: "lucid", Name: "venus", CPU: 15, Policy: "lucid",
 		About:  "6,000 jobs like those of Venus in September 2020, which is not to be had, on its 15 virtual clusters",
 		Worlds: loads(1, "golden/inputs/lucid_synth6000_cluster_full_log.csv.gz --gpu-only --cluster helios-venus-lucid --cost restore=40s"),
 		Claims: []Claim{
@@ -54,7 +54,7 @@ func muri() []Study {
 	var out []Study
 	for _, f := range figures {
 		s := Study{
-			System: "muri", Name: "trace" + f.trace, Policy: short,
+			System: "muri", Name: "trace" + f.trace, Policy: short, CPU: 50,
 			About:  "the authors' trace " + f.trace + " on 8x8 GPUs",
 			Worlds: loads(1, "golden/inputs/muri_trace"+f.trace+".csv.gz --cluster 8x8"),
 			Claims: []Claim{
@@ -83,7 +83,7 @@ const longLimits = "tiresias(limits=3200,32000,320000,3200000)"
 func antman() []Study {
 	const yarn = "fifo(place=consolidated)"
 	return []Study{{
-		System: "antman", Name: "philly64", Policy: "antman",
+		System: "antman", Name: "philly64", CPU: 13, Policy: "antman",
 		About:  "jobs like those of Philly, generated, load 1 on 8x8 GPUs, that use their GPUs as measured",
 		Worlds: seeded(3, World{Generate: "--like philly --gpus 64 --max-gpus 16 --max-run 2d --span 7d --offered-load 1.0 --seed %d", Sim: "jobs.jsonl --cluster 8x8:V100 --assume use --slowdown gaps --cost restore=30s --seed %d"}),
 		Claims: []Claim{
@@ -99,7 +99,7 @@ func antman() []Study {
 // as AntMan does, and 10 % less than without tuning.
 func iadeep() []Study {
 	return []Study{{
-		System: "iadeep", Name: "philly", Policy: "iadeep",
+		System: "iadeep", Name: "philly", CPU: 9, Policy: "iadeep",
 		About:  "a virtual cluster of Philly (0e4a51) on 24x8 GPUs, tasks drawn from the authors' eight",
 		Worlds: seeded(3, World{Sim: "data/philly/pcs/trace_0e4a51.csv --cluster 24x8:V100 --assume tasks --cost checkpoint=15s,restore=30s --seed %d"}),
 		Claims: []Claim{
@@ -113,7 +113,7 @@ func iadeep() []Study {
 // muxflow: matching is to do at least 15 % more than a greedy choice with half of a GPU.
 func muxflow() []Study {
 	return []Study{{
-		System: "muxflow", Name: "services", Policy: "muxflow",
+		System: "muxflow", Name: "services", CPU: 4, Policy: "muxflow",
 		About:  "the built-in trace beside generated services on 6x8 GPUs",
 		Worlds: seeded(3, World{Sim: "--cluster 6x8:V100 --assume services --seed %d"}),
 		Claims: []Claim{
@@ -127,7 +127,7 @@ func muxflow() []Study {
 // sharing, makespan no worse than that of SJF.
 func bsbf() []Study {
 	return []Study{{
-		System: "bsbf", Name: "muri-trace3", Policy: "bsbf",
+		System: "bsbf", Name: "muri-trace3", CPU: 25, Policy: "bsbf",
 		About:  "Muri's trace 3 on 8x8 GPUs with the measured stages of its models, 30 s for a restart",
 		Worlds: loads(1, "golden/inputs/muri_trace3.csv.gz --cluster 8x8 --cost restore=30s"),
 		Quick:  loads(1, "golden/inputs/muri_trace3.csv.gz --limit 600 --cluster 8x8 --cost restore=30s"),
@@ -150,7 +150,7 @@ func gimbal() []Study {
 	brief := w
 	brief.Generate = strings.Replace(w.Generate, "--span 7d", "--span 2d", 1)
 	return []Study{{
-		System: "gimbal", Name: "philly64", Policy: "gimbal",
+		System: "gimbal", Name: "philly64", CPU: 60, Policy: "gimbal",
 		About:  "jobs like those of Philly, generated, load 0.8 on 8x8 GPUs",
 		Worlds: seeded(3, w), Quick: seeded(3, brief),
 		Claims: []Claim{
@@ -179,7 +179,7 @@ func rmixer() []Study {
 		return out
 	}
 	return []Study{{
-		System: "rmixer", Name: "one-gpu", Policy: mix,
+		System: "rmixer", Name: "one-gpu", CPU: 1, Policy: mix,
 		About:  "the four lists of 24 recommendation jobs, made by the authors' measurements, on one GPU and two workers on processors",
 		Worlds: lists("1", "24"),
 		Claims: []Claim{
@@ -189,7 +189,7 @@ func rmixer() []Study {
 			{Baseline: other("cognn", "dyMemo"), Metric: makespan(), Published: better(), Place: "specification, acceptance 6"},
 		},
 	}, {
-		System: "rmixer", Name: "four-gpus", Policy: mix,
+		System: "rmixer", Name: "four-gpus", CPU: 1, Policy: mix,
 		About:  "the four lists of 72 recommendation jobs on four GPUs and two workers on processors",
 		Worlds: lists("4", "72"),
 		Claims: []Claim{
