@@ -15,6 +15,9 @@ import (
 // what it lives on that the run does not have. truth is how jobs that share a device
 // really disturb each other.
 func (o *Outcome) rests(x *Experiment, truth perf.Sharing) {
+	if len(o.needs) == 0 {
+		return
+	}
 	if o.needs.Has(need.RunTimes) {
 		o.Result.Estimates = x.Estimate.String()
 	}
