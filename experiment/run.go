@@ -86,6 +86,7 @@ type Outcome struct {
 
 	notes []string // what was made of the trace to fit the cluster
 	needs need.List
+	lacks []need.Lack
 	free  *freely // nil: transitions have a cost
 }
 
