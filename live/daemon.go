@@ -70,10 +70,15 @@ type Config struct {
 	Recall  func(r *job.Record) (*Job, error) // makes a job of an earlier log known again; nil: nothing is known of it any more
 	Refit   func() (other bool, err error)    // throws back jobs whose devices are gone; tells whether there are other devices
 	Exclude func(*cluster.Cluster)            // takes out what is not to be used
-	Find    func(*Job)                        // finds out what has become of a job's run
-	Ended   func(*Job)                        // a job has ended: nothing of it need be kept
-	Stray   func(*Job)                        // ends what may be left of a job that had ended
-	SendOff func(key string) error            // ends what runs of a job that waits, and waits for that
+	// Ordered takes in what operators had ordered of nodes and devices, as the last log
+	// tells it: events of the kinds NodeSet and Device. It writes nothing; mend does, and may
+	// be nil. Orders are those that hold now, with which a new log begins.
+	Ordered func(orders []eventlog.Event) (mend func() error, err error)
+	Orders  func() []eventlog.Event
+	Find    func(*Job)             // finds out what has become of a job's run
+	Ended   func(*Job)             // a job has ended: nothing of it need be kept
+	Stray   func(*Job)             // ends what may be left of a job that had ended
+	SendOff func(key string) error // ends what runs of a job that waits, and waits for that
 	// Folders are the numbers of the submissions of which there are folders, and Remains
 	// what these tell; SetAside takes them out of the way. nil: there are none.
 	Folders  func() []string

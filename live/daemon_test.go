@@ -65,6 +65,7 @@ func (w *paper) up() {
 		Policy:  experiment.Choice{Policy: "fifo"}, Estimator: predict.User{}, Estimates: "user", Speeds: perf.Analytic{Scaling: 1, Spread: 1},
 		Recent: 10, Compact: 10_000,
 		Folded: func() {}, Refit: func() (bool, error) { return false, nil }, Exclude: func(*cluster.Cluster) {},
+		Ordered: func([]eventlog.Event) (func() error, error) { return nil, nil }, Orders: func() []eventlog.Event { return nil },
 		Recall: func(r *job.Record) (*Job, error) { return w.job(r.Job.Key), nil },
 		Find: func(j *Job) {
 			r := w.State().Record(j.ID)

@@ -20,6 +20,7 @@ type health struct {
 	full    atomic.Bool // too little is free on the disk to start anything
 	refuses atomic.Bool // too little is free even to accept submissions
 	drained drained
+	unkept  bool     // drained could not be written down when it changed
 	sick    []string // what a measurement found wrong with each device; empty: nothing
 	samples []Sample
 	forgive []int // devices whose past troubles count no more from the next look on
@@ -104,6 +105,11 @@ func (d condition) everySoOften() {
 // are refused. The machine comes back when an eighth more is free, so that it
 // does not go back and forth.
 func (d condition) lookAtDisk() {
+	if d.health.unkept {
+		if err := d.keep(d.health.drained); err != nil {
+			d.log.Error("what is put out of use cannot be written down", "error", err)
+		}
+	}
 	free, _ := d.store.free()
 	low := func(was bool, least api.Bytes) bool {
 		if was {
