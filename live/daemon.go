@@ -224,6 +224,7 @@ func (d *Daemon) Run(ctx context.Context, begin func()) error {
 	d.ready.Store(true)
 	defer d.ready.Store(false)
 	begin()
+	d.Loop.Every(keepEvery, func() { d.keepEnded() })
 	for !d.Loop.Halted() { // what was asked in its last instant is still decided and written
 		if err := d.step(); err != nil {
 			return err
@@ -268,12 +269,24 @@ func (d *Daemon) durable() error {
 		d.failed = fmt.Errorf("the event log cannot be written, so that nothing more may be decided; jobs go on: %w", err)
 		return d.failed
 	}
-	if len(d.buried) > 0 {
-		if err := d.journal.AppendEnded(d.buried); err != nil { // the log has them, and the next daemon writes them again
-			d.log.Error("the history of jobs cannot be written", "error", err)
-		}
-		d.buried = d.buried[:0]
+	d.keepEnded()
+	return nil
+}
+
+// keepEvery is how often the history is tried again that could not be written.
+const keepEvery = 5 * time.Second
+
+// keepEnded writes the history of the jobs that have ended. What cannot be written, as on
+// a full disk, is written later; the log has it, should the daemon end before.
+func (d *Daemon) keepEnded() error {
+	if len(d.buried) == 0 {
+		return nil
 	}
+	if err := d.journal.AppendEnded(d.buried); err != nil {
+		d.log.Error("the history of jobs cannot be written yet", "jobs", len(d.buried), "error", err)
+		return fmt.Errorf("the history of jobs: %w", err)
+	}
+	d.buried = d.buried[:0]
 	return nil
 }
 
@@ -330,7 +343,7 @@ func (d *Daemon) step() error {
 		return err
 	}
 	d.undecided = d.undecided[:0]
-	if d.rolling != nil || d.epoch.Events >= d.cfg.Compact+d.epoch.Carried {
+	if d.rolling != nil || len(d.buried) == 0 && d.epoch.Events >= d.cfg.Compact+d.epoch.Carried {
 		return d.roll()
 	}
 	return nil

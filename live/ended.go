@@ -15,7 +15,7 @@ type books struct {
 	journal *Journal
 	recent  Recent
 	feed    Feed
-	buried  []Ended      // in this instant, for the history file
+	buried  []Ended      // jobs that have ended, of which the history file has still to tell
 	next    atomic.Int64 // number of the next submission
 }
 
