@@ -219,15 +219,12 @@ func (e *Engine) State() *state.State { return e.state }
 // Run goes on until the world has nothing more to tell, or the context ends.
 func (e *Engine) Run(ctx context.Context) error {
 	for {
-		for range 1024 {
-			if err := e.Step(); err != nil {
-				if errors.Is(err, io.EOF) {
-					return nil
-				}
-				return err
-			}
-		}
 		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := e.Step(); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
 			return err
 		}
 	}
