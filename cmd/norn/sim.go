@@ -57,8 +57,10 @@ type simFlags struct {
 	made *report.Origin     // what the runs are made from
 }
 
-func simCommand() *cobra.Command {
-	var f simFlags
+func simCommand() *cobra.Command { return new(simFlags).command() }
+
+// command is norn sim, which puts its flags into f.
+func (f *simFlags) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sim [TRACE]",
 		Short: "Replay a trace under one or several policies and compare them",
