@@ -10,6 +10,7 @@ import (
 	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/policy"
+	"github.com/norn-scheduler/norn/policy/need"
 	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
 )
@@ -23,6 +24,7 @@ type endless struct {
 }
 
 func (e *endless) Params() param.Set             { return nil }
+func (e *endless) Needs() need.List              { return nil }
 func (e *endless) Policy() (sched.Policy, error) { return e, nil }
 
 func (e *endless) Decide(v *sched.View, p *sched.Plan) {

@@ -226,7 +226,7 @@ func (d *Daemon) Run(ctx context.Context, begin func()) error {
 	d.ready.Store(true)
 	defer d.ready.Store(false)
 	begin()
-	d.Loop.Every(keepEvery, func() { d.keepEnded() })
+	d.Loop.Every(keepEvery, func() { d.tryHistory(d.log) })
 	for !d.Loop.Halted() { // what was asked in its last instant is still decided and written
 		if err := d.step(); err != nil {
 			return err
@@ -271,26 +271,12 @@ func (d *Daemon) durable() error {
 		d.failed = fmt.Errorf("the event log cannot be written, so that nothing more may be decided; jobs go on: %w", err)
 		return d.failed
 	}
-	d.keepEnded()
+	d.tryHistory(d.log)
 	return nil
 }
 
 // keepEvery is how often the history is tried again that could not be written.
 const keepEvery = 5 * time.Second
-
-// keepEnded writes the history of the jobs that have ended. What cannot be written, as on
-// a full disk, is written later; the log has it, should the daemon end before.
-func (d *Daemon) keepEnded() error {
-	if len(d.buried) == 0 {
-		return nil
-	}
-	if err := d.journal.AppendEnded(d.buried); err != nil {
-		d.log.Error("the history of jobs cannot be written yet", "jobs", len(d.buried), "error", err)
-		return fmt.Errorf("the history of jobs: %w", err)
-	}
-	d.buried = d.buried[:0]
-	return nil
-}
 
 // Average takes one more measurement into a running mean.
 func Average(mean *time.Duration, v time.Duration) {
@@ -341,7 +327,7 @@ func (d *Daemon) step() error {
 	case d.failed != nil:
 		return d.failed
 	case errors.Is(err, engine.ErrOverdue):
-		if d.failed = d.setAside(); d.failed != nil {
+		if d.failed = (recovery{d}).setAside(); d.failed != nil {
 			return d.failed
 		}
 		d.fallBack(err)
@@ -368,7 +354,7 @@ var fallback = experiment.Choice{Policy: "fifo"}
 
 // setAside leaves a policy alone that does not come to the end of its decision, with all
 // that it may still look at or change. What has happened is read back from the log.
-func (d *Daemon) setAside() error {
+func (d recovery) setAside() error {
 	if err := d.durable(); err != nil {
 		return err
 	}
