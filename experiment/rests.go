@@ -15,14 +15,20 @@ import (
 // what it lives on that the run does not have. truth is how jobs that share a device
 // really disturb each other.
 func (o *Outcome) rests(x *Experiment, truth perf.Sharing) {
+	if len(o.needs) == 0 {
+		return
+	}
 	if o.needs.Has(need.RunTimes) {
 		o.Result.Estimates = x.Estimate.String()
 	}
-	facts := need.Look(o.State, need.Beliefs{Speeds: x.speeds(), Sharing: truth})
-	for _, l := range o.needs.Lacks(facts) {
+	o.lacks = o.needs.Lacks(need.Look(o.State, need.Beliefs{Speeds: x.speeds(), Sharing: truth}))
+	for _, l := range o.lacks {
 		o.Result.Lacks = append(o.Result.Lacks, l.String())
 	}
 }
+
+// Lacks lists what the policy lives on and the run does not have.
+func (o *Outcome) Lacks() []need.Lack { return o.lacks }
 
 // freely counts how often a policy preempted and resized jobs, in a run in which that costs
 // nothing.

@@ -133,6 +133,11 @@ func (d *Daemon) Jobs(ctx context.Context, c server.Caller, q api.Query) ([]api.
 		for i, l := range found {
 			out[i] = d.View(l)
 		}
+		for i := range d.buried { // the file of the history may not tell of them yet
+			if j := &d.buried[i].Job; wantsEnded(&q) && visible(j.User) {
+				out = append(out, *j)
+			}
+		}
 		return nil
 	})
 	if err != nil {

@@ -218,7 +218,7 @@ func TestPlanOfSimulation(t *testing.T) {
 func TestPlanRests(t *testing.T) {
 	const lack = "no job is elastic; it acts as srtf but for"
 	out, errOut := plans(t, &recorder{log: first + second}, "--policy", "afs,las", "--estimates", "oracle")
-	for _, want := range []string{"\nafs *! ", "\n* knew the true run times (--estimates oracle)\n", "\n! afs: " + lack} {
+	for _, want := range []string{"\nafs *! ", "\n* knew the true run times (--estimates oracle)\n", "\n! afs: " + lack + " the costs of transitions and the choice of GPUs\n"} {
 		if strings.Count(out, want) != 1 {
 			t.Errorf("not once %q in\n%s", want, out)
 		}

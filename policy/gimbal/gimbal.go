@@ -146,6 +146,10 @@ type policy struct {
 	wake   time.Duration
 	why    map[job.ID]job.Reason
 	found  []site // scratch of places
+	hosts  []host // by job, see host
+	looks  int    // how often a gang has looked for places
+	sorts  beside.Sorts
+	rates  beside.Known[float64] // of a gang that looks for places, beside gangs of each sort
 	alloc  cluster.Alloc
 }
 
@@ -157,8 +161,10 @@ type waiting struct {
 // Decide implements sched.Policy.
 func (g *policy) Decide(v *sched.View, p *sched.Plan) {
 	g.wake, g.stands = unit.Never, map[stand]job.ID{}
+	g.hosts = append(g.hosts, make([]host, max(0, v.Jobs()-len(g.hosts)))...)
 	for j := range v.Running() {
-		if packable(j) {
+		h := &g.hosts[j.ID]
+		if h.packable = packable(j); h.packable {
 			beside.Restore(p, j.ID)
 		}
 	}

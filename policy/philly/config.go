@@ -74,7 +74,7 @@ func (c *Config) Params() param.Set {
 // Needs says what the policy lives on.
 func (c *Config) Needs() need.List {
 	return need.List(nil).
-		And(need.Of(need.Tenants), "nothing is lent between virtual clusters or reclaimed").
+		And(need.Of(need.Tenants), "no virtual cluster takes anything back from another").
 		And(need.Of(need.Quotas), "the quota of a virtual cluster is its part by weight").
 		If(c.First != Anywhere, need.Of(need.Spread), "a gang that waits for near GPUs gains nothing by it")
 }

@@ -137,7 +137,7 @@ const maxWorkers = 100
 func (c *Config) Needs() need.List {
 	return need.List(nil).
 		And(need.Of(need.Use), fmt.Sprintf("a job of an unknown model is taken to keep %g %% of a GPU busy until it is measured", c.Unknown)).
-		And(need.Of(need.Memory), "nothing is booked for a job of an unknown model until its memory ran out").
+		And(need.Of(need.Memory), "the memory of a job of an unknown model is not known until it has run out").
 		If(c.CPUWorkers > 0, need.Of(need.Processors), "all jobs run on GPUs")
 }
 

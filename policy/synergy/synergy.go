@@ -97,7 +97,7 @@ func (c *Config) Params() param.Set {
 func (c *Config) Needs() need.List {
 	timed := c.Order == SRTF || c.Order == FTF || c.Order == LeastFTF || c.Order == Tetris
 	return need.List(nil).
-		If(c.Share != Proportional, need.Of(need.Rations), "cores and memory make no difference to it").
+		If(c.Share != Proportional, need.Of(need.Rations), "no job gains by more cores or memory").
 		If(timed, need.Of(need.RunTimes), "it acts as synergy(order=fifo)")
 }
 
