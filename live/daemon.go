@@ -16,6 +16,7 @@ import (
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/experiment"
+	"github.com/norn-scheduler/norn/internal/workers"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/perf/predict"
@@ -293,7 +294,7 @@ func (d *Daemon) newEngine() error {
 	}
 	d.eng = engine.New(engine.Config{
 		Cluster: d.st.Cluster, Tenants: d.st.Tenants, Policy: p, PolicyName: d.choice.Policy,
-		Estimator: d.cfg.Estimator, Costs: &d.costs, Speeds: d.cfg.Speeds, Sharing: belief(), Transfer: d.cfg.Transfer, Exclusive: !d.choice.Shares(), Seed: 1, Sinks: []engine.Sink{d},
+		Estimator: d.cfg.Estimator, Costs: &d.costs, Speeds: d.cfg.Speeds, Sharing: belief(), Transfer: d.cfg.Transfer, Exclusive: !d.choice.Shares(), Seed: 1, Sinks: []engine.Sink{d}, Each: workers.Pool(0),
 	}, d.cfg.World)
 	d.eng.Resume(d.st)
 	if d.lets {
