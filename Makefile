@@ -1,6 +1,6 @@
 # The usual errands. None is needed to use Norn: go build and go test do it all.
 
-.PHONY: build test race soak device-check bench bench-live bench-fidelity micro fuzz check
+.PHONY: build test race soak device-check bench bench-live bench-fidelity micro fuzz check reproduced nightly
 
 build: ## the program, as ./norn
 	go build -o norn ./cmd/norn
@@ -22,6 +22,16 @@ check: ## what continuous integration checks besides the tests
 
 device-check: ## norn selftest: what is promised of a live machine, tried out on this one; best with a GPU
 	go run ./cmd/norn selftest
+
+reproduced: ## the policies against their papers, in the quick form; records it for continuous integration
+	go run ./cmd/norn reproduce --all --quick --json > docs/reproduced.json.new
+	mv docs/reproduced.json.new docs/reproduced.json
+	go test ./experiment/reproduce -run TestRecorded -update
+
+nightly: ## the same in the full form, with commit and machine
+	@{ printf '{"commit": "%s", "machine": "%s, %s cores", "rows":\n' "$$(git describe --always --dirty --abbrev=40)" "$$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1)" "$$(nproc)" && \
+		go run ./cmd/norn reproduce --all --json && echo '}'; } > docs/nightly.json.new
+	mv docs/nightly.json.new docs/nightly.json
 
 bench: ## whole processes against their bounds; rewrites the tables of docs/performance.md
 	go run ./internal/bench -write docs/performance.md

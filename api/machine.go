@@ -53,6 +53,7 @@ type Status struct {
 	Now      time.Time `json:"now"`
 	Up       time.Time `json:"up" doc:"Since when the daemon runs."`
 	Policy   string    `json:"policy" doc:"With its settings."`
+	Lacks    []string  `json:"policy_lacks,omitempty" doc:"What the policy lives on and this machine cannot give, whatever jobs may tell, and what it does without it."`
 	Trouble  []string  `json:"trouble,omitempty" doc:"What is wrong, one sentence each."`
 	Held     int       `json:"held"`
 	Waiting  int       `json:"waiting"`

@@ -98,6 +98,7 @@ type Config struct {
 	Exclusive  bool              // only jobs that ask for parts of a device share one under this policy, see Resume
 	Seed       uint64            // of v.Rand
 	Sinks      []Sink
+	Budget     time.Duration // of a decision, see ErrOverdue; 0: it may take any time
 }
 
 // Engine runs one policy in one world.
@@ -221,15 +222,12 @@ func (e *Engine) State() *state.State { return e.state }
 // Run goes on until the world has nothing more to tell, or the context ends.
 func (e *Engine) Run(ctx context.Context) error {
 	for {
-		for range 1024 {
-			if err := e.Step(); err != nil {
-				if errors.Is(err, io.EOF) {
-					return nil
-				}
-				return err
-			}
-		}
 		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := e.Step(); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
 			return err
 		}
 	}
@@ -394,7 +392,9 @@ func (e *Engine) decide() error {
 	}
 	e.plan.Open(&e.view)
 	if err := e.ask(); err != nil {
-		e.plan.Discard()
+		if !errors.Is(err, ErrOverdue) { // or the policy still works on the plan
+			e.plan.Discard()
+		}
 		return err
 	}
 	if err := e.plan.Commit(); err != nil {
@@ -412,20 +412,46 @@ func (e *Engine) decide() error {
 	return e.askWake()
 }
 
-// ask calls the policy and turns a panic of it into an error.
-func (e *Engine) ask() (err error) {
+// ask has the policy decide, and then carries out orders.
+func (e *Engine) ask() error {
+	if err := e.withinBudget(func() { e.cfg.Policy.Decide(&e.view, &e.plan) }); err != nil {
+		return err
+	}
+	orders := e.orders
+	e.orders = e.orders[:0]
+	return e.guarded(func() {
+		for _, order := range orders {
+			order(&e.view, &e.plan)
+		}
+	})
+}
+
+// guarded turns a panic of the policy into an error.
+func (e *Engine) guarded(f func()) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = e.mistake(&PanicError{Value: r, Stack: debug.Stack()})
 		}
 	}()
-	e.cfg.Policy.Decide(&e.view, &e.plan)
-	orders := e.orders
-	e.orders = e.orders[:0]
-	for _, order := range orders {
-		order(&e.view, &e.plan)
-	}
+	f()
 	return nil
+}
+
+// withinBudget has the policy decide, for as long as it may.
+func (e *Engine) withinBudget(decide func()) error {
+	if e.cfg.Budget == 0 {
+		return e.guarded(decide)
+	}
+	decided := make(chan error, 1)
+	go func() { decided <- e.guarded(decide) }()
+	late := time.NewTimer(e.cfg.Budget)
+	defer late.Stop()
+	select {
+	case err := <-decided:
+		return err
+	case <-late.C:
+		return e.mistake(fmt.Errorf("%w within %s", ErrOverdue, unit.Human(e.cfg.Budget)))
+	}
 }
 
 func (e *Engine) askWake() error {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -15,6 +16,11 @@ type PolicyError struct {
 	At     time.Duration // since the start of the run
 	Err    error         // the cause; a *PanicError if the policy panicked
 }
+
+// ErrOverdue is the cause of a PolicyError when a policy has not decided within
+// Config.Budget. Nothing can stop it: it goes on with the engine and the state, and these
+// must not be used any more.
+var ErrOverdue = errors.New("it has not decided")
 
 // Error names the policy and the moment.
 func (e *PolicyError) Error() string {

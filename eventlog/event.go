@@ -43,8 +43,8 @@ const (
 	Estimate             // Job, Estimate
 	Memo                 // Job, Note: what a policy remembers about it, nil for nothing
 	NodeAdd              // NodeSpec
-	NodeSet              // Node, Health, Power
-	Device               // Device, Broken
+	NodeSet              // Node, Health, Power, Reason where an operator has ordered it
+	Device               // Device, Broken, Reason where an operator has ordered it
 	Merge                // Job, With, How, Kept: the work that counts; how it is trained has changed
 	Used                 // Device, Use, Memory: what was measured of a device
 	Learnt               // Pair, Speed: what is believed from now on of jobs that share a device

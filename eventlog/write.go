@@ -152,9 +152,11 @@ func (ev *Event) Append(b []byte) ([]byte, error) {
 		integer(&f, "n", int64(ev.Node))
 		f.Text("health", ev.Health.String())
 		f.Text("power", ev.Power.String())
+		appendReason(&f, &ev.Reason)
 	case Device:
 		integer(&f, "d", int64(ev.Device))
 		f.Bool("broken", ev.Broken)
+		appendReason(&f, &ev.Reason)
 	case Used:
 		integer(&f, "d", int64(ev.Device))
 		f.Float("use", ev.Use)

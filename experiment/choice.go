@@ -7,6 +7,7 @@ import (
 
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/policy"
+	"github.com/norn-scheduler/norn/policy/need"
 	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
 )
@@ -79,6 +80,16 @@ func (c Choice) Shares() bool {
 	}
 	sharer, ok := cfg.(interface{ Shares() bool })
 	return e.Shares || ok && sharer.Shares()
+}
+
+// Needs says what the policy lives on, as it is set. It is empty for a choice that Make
+// refuses.
+func (c Choice) Needs() need.List {
+	_, cfg, err := c.config()
+	if err != nil {
+		return nil
+	}
+	return cfg.Needs()
 }
 
 // Make builds the policy. It fails on an unknown policy, setting or value, and

@@ -7,13 +7,14 @@ import (
 
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/policy/need"
 	"github.com/norn-scheduler/norn/state"
 )
 
-// Remarks lists what a user should know before believing the figures. It lists
-// GPU types that were taken for others, and jobs without an estimate under an
-// order that needs one. It lists jobs that could never run, with the reasons,
-// and jobs that were left when the run ended.
+// Remarks lists what a user should know before believing the figures, beside what
+// Result.Lacks says. It lists GPU types that were taken for others, jobs without an
+// estimate under an order that needs one, and preemptions that cost nothing. It lists
+// jobs that could never run, with the reasons, and jobs that were left when the run ended.
 func (o *Outcome) Remarks() []string {
 	var astray, never, left, unknown remark
 	s := o.State
@@ -34,9 +35,11 @@ func (o *Outcome) Remarks() []string {
 		}
 	}
 	out := slices.Clone(o.notes)
-	if e, err := o.Choice.Entry(); err == nil && e.Estimates && unknown.jobs > 0 {
-		out = append(out, fmt.Sprintf("nothing was known of the run time of %s: they went behind all others, by submission (--estimates says where estimates come from)",
-			unit.CountOrNo(unknown.jobs, "job")))
+	if o.needs.Has(need.RunTimes) && unknown.jobs > 0 && unknown.jobs < s.Jobs() {
+		out = append(out, fmt.Sprintf("nothing was known of the run time of %s (--estimates says where estimates come from)", unit.CountOrNo(unknown.jobs, "job")))
+	}
+	if text := o.free.remark(); text != "" {
+		out = append(out, text)
 	}
 	if astray.jobs > 0 {
 		out = append(out, fmt.Sprintf("%s of %s never ran, because no partition bears the name of their tenant and no node is outside the partitions (--whole ignores partitions)",

@@ -24,6 +24,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/norn-scheduler/norn/engine"
@@ -31,6 +32,7 @@ import (
 	"github.com/norn-scheduler/norn/internal/workers"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/policy"
+	"github.com/norn-scheduler/norn/policy/need"
 	"github.com/norn-scheduler/norn/report"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim"
@@ -85,10 +87,14 @@ type Outcome struct {
 	Sim    *sim.Sim
 
 	notes []string // what was made of the trace to fit the cluster
+	needs need.List
+	lacks []need.Lack
+	free  *freely // nil: transitions have a cost
 }
 
 // Run prepares a trace and simulates it under one choice, until nothing more can happen
-// or the context ends. The event log is whole up to where it ended, also on an error. An
+// or the context ends. It then returns within a second or so, even when a policy does not
+// come to the end of a decision; that goes on by itself. The event log is whole up to where it ended, also on an error. An
 // error of the trace is returned as the source gave it; every other one names the
 // policy, unless it is that of the context.
 func (x *Experiment) Run(ctx context.Context, c Choice, src trace.Source) (*Outcome, error) {
@@ -146,13 +152,19 @@ func (x *Experiment) simulate(ctx context.Context, c Choice, jobs trace.Source, 
 	if log != nil {
 		sinks = append(sinks, log)
 	}
+	o := &Outcome{Choice: c, Sim: world, needs: c.Needs()}
+	if x.Costs == nil && costs.Free() {
+		o.free = new(freely)
+		sinks = append(sinks, o.free)
+	}
+	sharing := cmp.Or(x.Sharing, x.Belief.Make(cfg.Sharing, x.Seed))
 	e := engine.New(engine.Config{
 		Cluster: site.Cluster, Tenants: site.Tenants, Policy: p, PolicyName: c.String(),
-		Estimator: estimator, Costs: costs, Speeds: x.speeds(), Sharing: cmp.Or(x.Sharing, x.Belief.Make(cfg.Sharing, x.Seed)), Transfer: cmp.Or(x.Transfer, cfg.Transfer), Seed: x.Seed, Sinks: sinks, Each: workers.Pool(0),
+		Estimator: estimator, Costs: costs, Speeds: x.speeds(), Sharing: sharing, Transfer: cmp.Or(x.Transfer, cfg.Transfer), Seed: x.Seed, Sinks: sinks, Each: workers.Pool(0),
 	}, world)
 	e.Announce()
 	if err = world.Attach(e.State()); err == nil {
-		err = e.Run(ctx)
+		err = run(ctx, e)
 	}
 	switch broken := log.close(); {
 	case broken != nil:
@@ -162,7 +174,31 @@ func (x *Experiment) simulate(ctx context.Context, c Choice, jobs trace.Source, 
 	case err != nil:
 		return nil, err
 	}
-	return &Outcome{Choice: c, Result: collector.Result(e.State()), State: e.State(), Sim: world}, nil
+	o.State, o.Result = e.State(), collector.Result(e.State())
+	o.rests(x, cfg.Sharing)
+	return o, nil
+}
+
+// patience is for how long a run that is to end is waited for.
+const patience = time.Second
+
+// run goes on until nothing more can happen or the context ends. The decision of a policy
+// cannot be stopped: one that does not end in time is left alone, and whatever comes of
+// it is not looked at.
+func run(ctx context.Context, e *engine.Engine) error {
+	ended := make(chan error, 1)
+	go func() { ended <- e.Run(ctx) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(patience):
+		return ctx.Err()
+	}
 }
 
 // speeds is what the scheduler believes of speeds.
@@ -223,17 +259,22 @@ func (x *Experiment) policy(c Choice, site *clusterspec.Site) (sched.Policy, err
 	return policy.Partitioned(c.Make), nil
 }
 
-// logSink writes events to a log.
+// logSink writes events to a log. It may be closed while the run goes on, see run.
 type logSink struct {
 	file io.Closer
 	w    *eventlog.Writer
 	stop func() // ends the run
+
+	writing sync.Mutex
+	closed  bool
 }
 
 // Event implements engine.Sink. An error is kept by the writer until the end,
 // which then comes soon.
 func (l *logSink) Event(ev *eventlog.Event, _ *state.State) {
-	if l.w.Write(ev) != nil {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	if !l.closed && l.w.Write(ev) != nil {
 		l.stop()
 	}
 }
@@ -242,6 +283,9 @@ func (l *logSink) close() error {
 	if l == nil {
 		return nil
 	}
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	l.closed = true
 	err := l.w.Close()
 	if e := l.file.Close(); err == nil {
 		err = e
@@ -268,5 +312,5 @@ func (x *Experiment) openLog(c Choice, site *clusterspec.Site, begins time.Time,
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
-	return &logSink{file, w, stop}, nil
+	return &logSink{file: file, w: w, stop: stop}, nil
 }

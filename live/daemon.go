@@ -1,11 +1,13 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -61,6 +63,7 @@ type Config struct {
 	Estimates string        // its name, for logs
 	Speeds    perf.Typed    // what is believed of speeds
 	Transfer  perf.Transfer // what is believed that merged jobs learn from each other; nil: nothing
+	Budget    time.Duration // of a decision; 0: the usual one
 	Compact   int           // events after which a new log is begun
 	Recent    int           // ended jobs that are kept in memory
 	Jobs      int           // that have not ended, at most; 0: no limit
@@ -70,10 +73,15 @@ type Config struct {
 	Recall  func(r *job.Record) (*Job, error) // makes a job of an earlier log known again; nil: nothing is known of it any more
 	Refit   func() (other bool, err error)    // throws back jobs whose devices are gone; tells whether there are other devices
 	Exclude func(*cluster.Cluster)            // takes out what is not to be used
-	Find    func(*Job)                        // finds out what has become of a job's run
-	Ended   func(*Job)                        // a job has ended: nothing of it need be kept
-	Stray   func(*Job)                        // ends what may be left of a job that had ended
-	SendOff func(key string) error            // ends what runs of a job that waits, and waits for that
+	// Ordered takes in what operators had ordered of nodes and devices, as the last log
+	// tells it: events of the kinds NodeSet and Device. It writes nothing; mend does, and may
+	// be nil. Orders are those that hold now, with which a new log begins.
+	Ordered func(orders []eventlog.Event) (mend func() error, err error)
+	Orders  func() []eventlog.Event
+	Find    func(*Job)             // finds out what has become of a job's run
+	Ended   func(*Job)             // a job has ended: nothing of it need be kept
+	Stray   func(*Job)             // ends what may be left of a job that had ended
+	SendOff func(key string) error // ends what runs of a job that waits, and waits for that
 	// Folders are the numbers of the submissions of which there are folders, and Remains
 	// what these tell; SetAside takes them out of the way. nil: there are none.
 	Folders  func() []string
@@ -93,11 +101,12 @@ type Daemon struct {
 	cfg    Config
 	log    *slog.Logger
 	choice experiment.Choice
+	lacks  []string // what it lives on and the machine cannot give
 	eng    *engine.Engine
 	st     *state.State
 	epoch  Epoch
-	costs  perf.Costs
-	jobs   []*Job // by number; nil when it has ended
+	costs  *perf.Costs // as a policy that is left alone has them, see setAside
+	jobs   []*Job      // by number; nil when it has ended
 	byKey  map[string]*Job
 	shapes job.Interner
 	failed error // why nothing can be written any more
@@ -123,7 +132,7 @@ func New(c Config) *Daemon {
 	if c.Folders == nil {
 		c.Folders = func() []string { return nil }
 	}
-	d := &Daemon{cfg: c, log: c.Log, books: books{journal: c.Journal}, choice: c.Policy, byKey: map[string]*Job{}, counts: counts{}, started: time.Now()}
+	d := &Daemon{cfg: c, log: c.Log, books: books{journal: c.Journal}, choice: c.Policy, byKey: map[string]*Job{}, counts: counts{}, costs: &perf.Costs{}, started: time.Now()}
 	d.recent.Most = c.Recent
 	d.Loop = NewLoop(d.log, Hooks{Durable: d.durable, Settled: func() time.Duration { return d.st.Now }, Mark: d.mark})
 	return d
@@ -133,7 +142,7 @@ func New(c Config) *Daemon {
 func (d *Daemon) State() *state.State { return d.st }
 
 // Costs are what transitions are measured to take.
-func (d *Daemon) Costs() *perf.Costs { return &d.costs }
+func (d *Daemon) Costs() *perf.Costs { return d.costs }
 
 // Epoch is the number of the present log.
 func (d *Daemon) Epoch() int { return d.epoch.N }
@@ -218,6 +227,7 @@ func (d *Daemon) Run(ctx context.Context, begin func()) error {
 	d.ready.Store(true)
 	defer d.ready.Store(false)
 	begin()
+	d.Loop.Every(keepEvery, func() { d.tryHistory(d.log) })
 	for !d.Loop.Halted() { // what was asked in its last instant is still decided and written
 		if err := d.step(); err != nil {
 			return err
@@ -262,14 +272,12 @@ func (d *Daemon) durable() error {
 		d.failed = fmt.Errorf("the event log cannot be written, so that nothing more may be decided; jobs go on: %w", err)
 		return d.failed
 	}
-	if len(d.buried) > 0 {
-		if err := d.journal.AppendEnded(d.buried); err != nil { // the log has them, and the next daemon writes them again
-			d.log.Error("the history of jobs cannot be written", "error", err)
-		}
-		d.buried = d.buried[:0]
-	}
+	d.tryHistory(d.log)
 	return nil
 }
+
+// keepEvery is how often the history is tried again that could not be written.
+const keepEvery = 5 * time.Second
 
 // Average takes one more measurement into a running mean.
 func Average(mean *time.Duration, v time.Duration) {
@@ -292,11 +300,19 @@ func (d *Daemon) newEngine() error {
 	if err != nil {
 		return err
 	}
+	budget := cmp.Or(d.cfg.Budget, usualBudget)
+	if d.choice.String() == fallback.String() { // nothing is left to fall back to
+		budget = 0
+	}
 	d.eng = engine.New(engine.Config{
 		Cluster: d.st.Cluster, Tenants: d.st.Tenants, Policy: p, PolicyName: d.choice.Policy,
-		Estimator: d.cfg.Estimator, Costs: &d.costs, Speeds: d.cfg.Speeds, Sharing: belief(), Transfer: d.cfg.Transfer, Exclusive: !d.choice.Shares(), Seed: 1, Sinks: []engine.Sink{d}, Each: workers.Pool(0),
+		Estimator: d.cfg.Estimator, Costs: d.costs, Speeds: d.cfg.Speeds, Sharing: belief(), Transfer: d.cfg.Transfer, Exclusive: !d.choice.Shares(), Seed: 1, Sinks: []engine.Sink{d}, Budget: budget, Each: workers.Pool(0),
 	}, d.cfg.World)
 	d.eng.Resume(d.st)
+	if lacks := lacking(d.choice, d.st, d.cfg.Speeds, d.cfg.Estimator); !slices.Equal(lacks, d.lacks) {
+		d.lacks = lacks
+		tellLacks(d.log, d.choice, lacks)
+	}
 	if d.lets {
 		d.eng.RestoreDemand()
 		d.lets = false
@@ -311,6 +327,11 @@ func (d *Daemon) step() error {
 	switch {
 	case d.failed != nil:
 		return d.failed
+	case errors.Is(err, engine.ErrOverdue):
+		if d.failed = (recovery{d}).setAside(); d.failed != nil {
+			return d.failed
+		}
+		d.fallBack(err)
 	case errors.As(err, new(*engine.PolicyError)) && d.st.Check() == nil:
 		d.fallBack(err)
 	case err != nil:
@@ -320,11 +341,42 @@ func (d *Daemon) step() error {
 		return err
 	}
 	d.undecided = d.undecided[:0]
-	if d.rolling != nil || d.epoch.Events >= d.cfg.Compact+d.epoch.Carried {
+	if d.rolling != nil || len(d.buried) == 0 && d.epoch.Events >= d.cfg.Compact+d.epoch.Carried {
 		return d.roll()
 	}
 	return nil
 }
+
+// usualBudget is how long a decision may take. Nobody is answered until it is made.
+const usualBudget = 10 * time.Second
+
+// fallback is the policy that replaces one which has failed.
+var fallback = experiment.Choice{Policy: "fifo"}
+
+// setAside leaves a policy alone that does not come to the end of its decision, with all
+// that it may still look at or change. What has happened is read back from the log.
+func (d recovery) setAside() error {
+	if err := d.durable(); err != nil {
+		return err
+	}
+	f, err := d.journal.Fold(d.epoch.N, func() engine.Sink { return ignored{} })
+	if err == nil {
+		err = f.Wrong
+	}
+	if err != nil {
+		return fmt.Errorf("the state before a decision that does not end cannot be read back: %w", err)
+	}
+	costs := *d.costs
+	d.st, d.costs = f.State, &costs
+	d.st.Now = max(d.st.Now, d.Loop.Now())
+	return nil
+}
+
+// ignored is a sink for which all is as it should be.
+type ignored struct{}
+
+// Event implements engine.Sink.
+func (ignored) Event(*eventlog.Event, *state.State) {}
 
 // fallBack goes on under FIFO when the policy has made a mistake: who uses the
 // machine must not suffer for it.
@@ -337,7 +389,7 @@ func (d *Daemon) fallBack(err error) {
 		default:
 		}
 	}
-	choice := experiment.Choice{Policy: "fifo"}
+	choice := fallback
 	if d.choice.String() == choice.String() {
 		d.failed = fmt.Errorf("the policy failed: %w", err) // nothing is left to fall back to
 		return

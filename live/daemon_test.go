@@ -65,6 +65,7 @@ func (w *paper) up() {
 		Policy:  experiment.Choice{Policy: "fifo"}, Estimator: predict.User{}, Estimates: "user", Speeds: perf.Analytic{Scaling: 1, Spread: 1},
 		Recent: 10, Compact: 10_000,
 		Folded: func() {}, Refit: func() (bool, error) { return false, nil }, Exclude: func(*cluster.Cluster) {},
+		Ordered: func([]eventlog.Event) (func() error, error) { return nil, nil }, Orders: func() []eventlog.Event { return nil },
 		Recall: func(r *job.Record) (*Job, error) { return w.job(r.Job.Key), nil },
 		Find: func(j *Job) {
 			r := w.State().Record(j.ID)
@@ -205,6 +206,30 @@ func (w *paper) Describe(_ *Job, out *api.Job) { out.Dir = "/paper" }
 
 // Explain implements World.
 func (w *paper) Explain(_ *Job, out *api.Why) { out.Stop = "never" }
+
+// TestPolicyLacks: a policy that lives on what this machine cannot give is told, whoever
+// asks, and is not for what jobs may yet tell.
+func TestPolicyLacks(t *testing.T) {
+	w := newPaper(t)
+	for _, c := range []struct {
+		policy string
+		want   []string
+	}{
+		{"gavel", []string{"no job is faster on one GPU type than on another; it shares GPUs as if all were alike"}},
+		{"srtf", nil}, {"lucid", nil}, {"drf", []string{"no tenant has a quota; it acts as drf(reclaim=none)"}}, {"drf(reclaim=none)", nil},
+	} {
+		if err := w.SetPolicy(context.Background(), me, c.policy); err != nil {
+			t.Fatal(err)
+		}
+		s, err := w.Status(context.Background())
+		for err == nil && s.Policy != c.policy {
+			s, err = w.Status(context.Background())
+		}
+		if err != nil || !slices.Equal(s.Lacks, c.want) {
+			t.Errorf("%s: %q, %v, want %q", c.policy, s.Lacks, err, c.want)
+		}
+	}
+}
 
 // A world of eight methods is all that a daemon needs: jobs wait, run and end, depend on
 // each other, are explained, cancelled, and outlive it.

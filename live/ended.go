@@ -2,6 +2,8 @@ package live
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
 	"sync/atomic"
 
 	"github.com/norn-scheduler/norn/api"
@@ -15,7 +17,7 @@ type books struct {
 	journal *Journal
 	recent  Recent
 	feed    Feed
-	buried  []Ended      // in this instant, for the history file
+	buried  []Ended      // jobs that have ended, of which the history file has still to tell
 	next    atomic.Int64 // number of the next submission
 }
 
@@ -104,6 +106,26 @@ func (d *Daemon) bury(id job.ID) {
 	delete(d.byKey, l.Key)
 	d.cfg.Ended(l)
 	holds{d}.settle(l.Key)
+}
+
+// keepEnded writes the history of the jobs that have ended. What cannot be written, as on
+// a full disk, is written later; the log has it, should the daemon end before.
+func (d *books) keepEnded() error {
+	if len(d.buried) == 0 {
+		return nil
+	}
+	if err := d.journal.AppendEnded(d.buried); err != nil {
+		return fmt.Errorf("the history of jobs: %w", err)
+	}
+	d.buried = d.buried[:0]
+	return nil
+}
+
+// tryHistory writes the history of the jobs that have ended, or tells that it cannot.
+func (d *books) tryHistory(log *slog.Logger) {
+	if err := d.keepEnded(); err != nil {
+		log.Error("what has ended is not in the history yet", "jobs", len(d.buried), "error", err)
+	}
 }
 
 // observe lets the estimator learn from a job that ended before this daemon.

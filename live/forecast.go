@@ -33,7 +33,7 @@ type forecast struct {
 
 // forecastOf copies the present state.
 func (d *Daemon) forecastOf(key string) *forecast {
-	f := &forecast{choice: d.choice, costs: d.costs, gains: d.cfg.Transfer, speeds: d.cfg.Speeds, now: max(d.Loop.Now(), d.st.Now), of: key}
+	f := &forecast{choice: d.choice, costs: *d.costs, gains: d.cfg.Transfer, speeds: d.cfg.Speeds, now: max(d.Loop.Now(), d.st.Now), of: key}
 	f.header.Describe(d.st.Cluster, d.st.Tenants)
 	f.header.Begins, f.header.Usage = f.now, Usage(d.st, d.st.Tenants)
 	f.events = Inventory(d.st.Cluster, d.st.Now)
@@ -81,14 +81,14 @@ func (f *forecast) start(ctx context.Context) (at time.Duration, ok bool, err er
 		return 0, false, err
 	}
 	world.Resume(func(r *job.Record) time.Duration { return left(r, f.now) })
-	for i := range maxInstants {
+	for range maxInstants {
 		if err := e.Step(); err != nil { // the end, or a policy that sees no end
 			return 0, false, nil
 		}
 		if s.Known(id) && s.Record(id).Phase.HasDevices() {
 			return s.Now, true, nil
 		}
-		if i%1024 == 0 && ctx.Err() != nil {
+		if ctx.Err() != nil {
 			return 0, false, ctx.Err()
 		}
 	}

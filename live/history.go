@@ -72,8 +72,10 @@ func (s *Journal) AppendEnded(lines []Ended) error {
 		}
 		b = append(append(b, sealed.Seal(line)...), '\n')
 	}
-	_, err = f.WriteAt(b, size)
-	return err
+	if _, err = f.WriteAt(b, size); err != nil {
+		return errors.Join(err, f.Truncate(size)) // none of them is told twice
+	}
+	return nil
 }
 
 // wholeLines cuts off what stands behind the last end of a line, and returns how long the

@@ -2,6 +2,8 @@ package live
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/norn-scheduler/norn/api"
@@ -75,6 +77,13 @@ func (d recovery) survey() (old *past, err error) {
 	}
 	d.next.Store(old.nextNumber())
 	d.Loop.Clock = NewClock(old.header.Origin, d.st.Now)
+	mend, err := d.cfg.Ordered(slices.Collect(maps.Values(old.orders)))
+	if err != nil {
+		return nil, err
+	}
+	if mend != nil {
+		old.mends = append(old.mends, mend)
+	}
 	return old, d.hold(old)
 }
 
@@ -148,6 +157,13 @@ func (d recovery) found() error {
 	c, err := d.cfg.Cluster()
 	if err != nil {
 		return err
+	}
+	if mend, err := d.cfg.Ordered(nil); err != nil {
+		return err
+	} else if mend != nil {
+		if err := mend(); err != nil {
+			return err
+		}
 	}
 	d.Loop.Clock = NewClock(time.Now(), 0)
 	d.next.Store(1)
@@ -238,10 +254,11 @@ func (d recovery) findJobs(old *past) error {
 // past is what is known of what a daemon left behind, and the sink that notes what a log
 // tells beside the state.
 type past struct {
-	next  int64
-	texts map[job.ID][]lifeLine // of jobs that have not ended
-	where map[job.ID]*Whereabouts
-	wants map[job.ID]job.Reason // what somebody wants of runs that have still to leave
+	next   int64
+	texts  map[job.ID][]lifeLine // of jobs that have not ended
+	where  map[job.ID]*Whereabouts
+	wants  map[job.ID]job.Reason      // what somebody wants of runs that have still to leave
+	orders map[subject]eventlog.Event // what operators have ordered of nodes and devices
 
 	name Names
 
@@ -268,12 +285,14 @@ type lifeLine struct {
 // restart makes the sink forget, for a log that is read again.
 func (p *past) restart() engine.Sink {
 	p.next, p.texts, p.where, p.wants = 1, map[job.ID][]lifeLine{}, map[job.ID]*Whereabouts{}, map[job.ID]job.Reason{}
+	p.orders = map[subject]eventlog.Event{}
 	return p
 }
 
 // Event implements engine.Sink.
 func (p *past) Event(ev *eventlog.Event, s *state.State) {
 	p.intention(ev, s)
+	p.ordered(ev)
 	if AboutJob(ev.Kind) && s.Known(ev.Job) {
 		if s.Record(ev.Job).Phase.Over() {
 			delete(p.texts, ev.Job)

@@ -133,6 +133,11 @@ func (d *Daemon) Jobs(ctx context.Context, c server.Caller, q api.Query) ([]api.
 		for i, l := range found {
 			out[i] = d.View(l)
 		}
+		for i := range d.buried { // the file of the history may not tell of them yet
+			if j := &d.buried[i].Job; wantsEnded(&q) && visible(j.User) {
+				out = append(out, *j)
+			}
+		}
 		return nil
 	})
 	if err != nil {
@@ -226,7 +231,7 @@ func (d *Daemon) Status(ctx context.Context) (api.Status, error) {
 // status is the whole at one glance, and the jobs that have not ended by state.
 func (d *Daemon) status() (api.Status, map[api.State]int) {
 	s := api.Status{
-		Version: d.cfg.Version, Now: d.Loop.Clock.Wall(d.Loop.Now()), Up: d.started, Policy: d.choice.String(), Trouble: d.trouble(),
+		Version: d.cfg.Version, Now: d.Loop.Clock.Wall(d.Loop.Now()), Up: d.started, Policy: d.choice.String(), Lacks: d.lacks, Trouble: d.trouble(),
 		Ended: d.Tally.Ended, Events: d.feed.Last(),
 	}
 	by := map[api.State]int{api.Held: 0, api.Waiting: 0, api.Assigned: 0, api.Running: 0, api.Stopping: 0}

@@ -115,7 +115,7 @@ func (d explainer) frees(l *Job) []string {
 // goes ahead, and when it could start.
 func (d explainer) whyWaits(l *Job, r *job.Record, w *api.Why) {
 	v := sched.NewView(d.st, nil, false)
-	v.Costs = &d.costs
+	v.Costs = d.costs
 	var p sched.Plan
 	p.Open(&v)
 	defer p.Discard()

@@ -44,9 +44,6 @@ func Open(opt Options) (*Daemon, error) {
 		return nil, err
 	}
 	if d.watch, err = newWatcher(d.launcher); err == nil {
-		err = condition{d}.readDrained()
-	}
-	if err == nil {
 		err = d.Recover()
 	}
 	if err != nil {
@@ -89,6 +86,7 @@ func (d *Daemon) config() live.Config {
 		Policy: opt.Policy, Estimator: opt.Estimator, Estimates: opt.Estimates, Speeds: d.speeds(), Transfer: opt.Transfer,
 		Compact: opt.Limits.Compact, Recent: opt.Limits.Recent, Jobs: opt.Limits.Jobs, Quotas: opt.Limits.Quotas,
 		Folded: func() { trainers{d}.findResidents(); packing{d}.findPackers() }, Recall: recovery{d}.recaller(), Refit: recovery{d}.fitDevices, Exclude: recovery{d}.takeOut,
+		Ordered: condition{d}.ordered, Orders: condition{d}.orders,
 		Folders: d.store.folders, Remains: recovery{d}.remains, SetAside: d.store.setAside, SendOff: recovery{d}.sendAway,
 		Find: func(j *live.Job) { recovery{d}.find(d.entries[j.Key]) }, Ended: d.ended, Stray: recovery{d}.endStray, Closed: d.closed, Trouble: condition{d}.trouble,
 	}

@@ -350,3 +350,26 @@ func TestFullWhileUp(t *testing.T) {
 		t.Errorf("it ended with %v, and was opened %d times", err, begun)
 	}
 }
+
+// A run of which no message comes any more, and whose runner does not end, is looked at
+// all the same: nothing stalls for ever.
+func TestNoMessageComes(t *testing.T) {
+	t.Parallel()
+	h := newHere(t, "fifo", 1, nil)
+	a := h.submit(h.sh(1, "touch up; "+awaits("enough")))
+	h.made("up")
+	h.running(a, 1)
+	var s rundir.Status
+	if ok, err := rundir.Read(h.runDir(a, 1), rundir.StatusFile, &s); !ok || err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(s.PID, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Kill(s.PID, syscall.SIGCONT)
+	if err := rundir.Write(h.runDir(a, 1), rundir.ExitFile, rundir.Exit{Ended: rundir.Now(), Cause: rundir.Exited, Tasks: make([]api.Exit, 1)}); err != nil {
+		t.Fatal(err)
+	}
+	h.until(a, api.Done)
+	h.make("enough")
+}

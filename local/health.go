@@ -17,14 +17,16 @@ type condition struct{ *Daemon }
 
 // health keeps the present troubles of the machine.
 type health struct {
-	full    atomic.Bool // too little is free on the disk to start anything
-	refuses atomic.Bool // too little is free even to accept submissions
-	drained drained
-	sick    []string // what a measurement found wrong with each device; empty: nothing
-	samples []Sample
-	forgive []int // devices whose past troubles count no more from the next look on
-	looking bool  // at the devices, in a goroutine of its own
-	meter   meter
+	full      atomic.Bool // too little is free on the disk to start anything
+	refuses   atomic.Bool // too little is free even to accept submissions
+	drained   drained
+	unkept    bool     // drained could not be written down when it changed
+	sick      []string // what a measurement found wrong with each device; empty: nothing
+	samples   []Sample
+	forgive   []int         // devices whose past troubles count no more from the next look on
+	lookedAll time.Duration // when all runs were looked at
+	looking   bool          // at the devices, in a goroutine of its own
+	meter     meter
 }
 
 // drained lists what an operator has put out of use. It is kept in drained.json
@@ -78,9 +80,10 @@ func (d condition) trouble() []string {
 
 // The intervals at which the daemon looks at the machine.
 const (
-	diskEvery  = 5 * time.Second
-	cleanEvery = time.Hour
-	lookEvery  = 2 * time.Second // at runs that should have said something by now
+	diskEvery    = 5 * time.Second
+	cleanEvery   = time.Hour
+	lookEvery    = 2 * time.Second  // at runs that should have said something by now
+	lookAllEvery = 15 * time.Second // at all runs
 )
 
 // everySoOften begins to look at the machine, again and again.
@@ -104,6 +107,11 @@ func (d condition) everySoOften() {
 // are refused. The machine comes back when an eighth more is free, so that it
 // does not go back and forth.
 func (d condition) lookAtDisk() {
+	if d.health.unkept {
+		if err := d.keep(d.health.drained); err != nil {
+			d.log.Error("what is put out of use cannot be written down", "error", err)
+		}
+	}
 	free, _ := d.store.free()
 	low := func(was bool, least api.Bytes) bool {
 		if was {
@@ -128,8 +136,13 @@ func (d condition) lookAtDisk() {
 // lookAtRuns looks at the runs that are being launched or are leaving.
 // Datagrams of their runners may be lost, since a socket holds only a few. It
 // tells runs again that do not follow their want.json, which may not have been
-// written, for example on a full disk.
+// written, for example on a full disk. From time to time it looks at all runs, so that
+// nothing stalls for longer, whatever message is lost.
 func (d condition) lookAtRuns() {
+	every := d.Loop.Now()-d.health.lookedAll >= lookAllEvery
+	if every {
+		d.health.lookedAll = d.Loop.Now()
+	}
 	for l := range d.all() {
 		if !l.stage.there() || d.Loop.Now()-l.Decided <= lookEvery {
 			continue
@@ -137,7 +150,7 @@ func (d condition) lookAtRuns() {
 		if l.status.PID != 0 && l.status.Seq < l.want.Seq {
 			d.urge(l)
 		}
-		if l.stage == launching || l.stage == leaving {
+		if every || l.stage == launching || l.stage == leaving {
 			key, run := l.Key, l.Run
 			d.Loop.Go(func() { d.look(key, run) })
 		}

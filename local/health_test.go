@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -227,6 +228,68 @@ func TestDrain(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.until(b, api.Done)
+}
+
+// What an operator has put out of use is in the event log as well: it stays out of use
+// where drained.json is gone, was changed, or cannot be written.
+func TestDrainedByTheLog(t *testing.T) {
+	t.Parallel()
+	h := newHere(t, "fifo", 2, nil)
+	file := filepath.Join(h.setup.State, "drained.json")
+	drain := func(z api.Drain) {
+		t.Helper()
+		if err := h.Drain(background, h.me, z); err != nil {
+			t.Fatal(err)
+		}
+	}
+	is := func(when, health, machine, device string) {
+		t.Helper()
+		if n, err := h.Node(background); err != nil || n.Health != health || n.Note != machine || n.Devices[0].Note != device || n.Devices[1].Note != "" {
+			t.Errorf("%s: %+v, %v", when, n, err)
+		}
+	}
+	gone := func() {
+		t.Helper()
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	drain(api.Drain{Why: "a new fan"})
+	drain(api.Drain{Devices: []string{"slot0"}, Why: "loud"})
+	h.down()
+	gone()
+	h.up()
+	is("the file was gone", "drained", "a new fan", "loud")
+	if f := h.Findings(); len(f) != 1 || f[0].File != "drained.json" || f[0].Text != "the file is gone" {
+		t.Errorf("%+v", f)
+	}
+	h.down()
+	if err := os.WriteFile(file, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.up()
+	is("the file was changed, and the log is a new one", "drained", "a new fan", "loud")
+	drain(api.Drain{Undo: true})
+	h.down()
+	gone()
+	h.up()
+	is("the machine was put back", "up", "", "loud")
+	gone()
+	if err := os.Mkdir(file, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	drain(api.Drain{Why: "no room"})
+	is("the file could not be written", "drained", "no room", "loud")
+	until(t, "it is written when it can be", func() bool {
+		f, err := os.Stat(file)
+		return err == nil && f.Mode().IsRegular()
+	})
+	drain(api.Drain{Undo: true})
+	drain(api.Drain{Devices: []string{"slot0"}, Undo: true})
+	h.down()
+	gone()
+	h.up()
+	is("all was put back", "up", "", "")
 }
 
 // broken is a policy with a mistake.

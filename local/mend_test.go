@@ -491,3 +491,49 @@ func TestPutBackOnFewerDevices(t *testing.T) {
 	h.up()
 	h.ends()
 }
+
+// A job that has ended while its history cannot be written is listed all the same, and is
+// told by the history once, when that can be written again.
+func TestHistoryIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	h := newHere(t, "fifo", 2, func(o *local.Options) { o.Limits.Compact = 4 })
+	history, real := filepath.Join(h.setup.State, "history.jsonl"), filepath.Join(t.TempDir(), "not", "yet")
+	if err := os.Symlink(real, history); err != nil {
+		t.Fatal(err)
+	}
+	a, b := h.submit(h.sh(1, "true")), h.submit(h.sh(1, "true"))
+	h.until(a, api.Done)
+	h.until(b, api.Done)
+	for range 10 { // more than a log holds
+		h.submit(h.sh(1, awaits("enough")))
+	}
+	listed := func() (n int) {
+		t.Helper()
+		all, err := h.Jobs(background, h.me, api.Query{All: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range all {
+			if all[i].State == api.Done {
+				n++
+			}
+		}
+		return n
+	}
+	if n := listed(); n != 2 {
+		t.Errorf("%d jobs are listed as done while the history cannot be written", n)
+	}
+	if err := os.Mkdir(filepath.Dir(real), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	lines := func() int {
+		text, _ := os.ReadFile(real)
+		return strings.Count(string(text), "\n")
+	}
+	until(t, "the history tells of both", func() bool { return lines() == 2 })
+	h.down()
+	h.up()
+	if n := listed(); n != 2 || lines() != 2 {
+		t.Errorf("%d jobs are listed as done, of %d in the history", n, lines())
+	}
+}

@@ -3,13 +3,17 @@ package local
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/api/server"
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/local/rundir"
 )
 
@@ -27,7 +31,7 @@ func (d *Daemon) Drain(ctx context.Context, c server.Caller, z api.Drain) error 
 		}
 		var back []int
 		for _, name := range z.Devices {
-			i := slices.IndexFunc(d.opt.Machine.Devices, func(dev Device) bool { return dev.Name == name })
+			i := condition{d}.deviceNamed(name)
 			if i < 0 {
 				return api.Refuse(api.Unknown, "there is no device %q here", name)
 			}
@@ -38,18 +42,34 @@ func (d *Daemon) Drain(ctx context.Context, c server.Caller, z api.Drain) error 
 				delete(next.Devices, name)
 			}
 		}
-		if err := rundir.Write(d.store.dir, drainedFile, next); err != nil {
+		if err := (condition{d}).keep(next); err != nil {
 			return api.Refuse(api.Unavailable, "that cannot be noted: %v", err)
 		}
 		d.health.drained = next
 		condition{d}.forgive(back)
-		condition{d}.setHealth()
-		for i := range d.opt.Machine.Devices {
-			condition{d}.setDevice(i)
+		if len(z.Devices) == 0 {
+			d.Loop.Emit(condition{d}.machineEvent())
+		}
+		for _, name := range z.Devices {
+			d.Loop.Emit(condition{d}.deviceEvent(condition{d}.deviceNamed(name)))
 		}
 		trainers{d}.lookAtResidents()
 		return nil
 	})
+}
+
+// keep writes down what operators have put out of use. Where the file cannot be written it
+// is removed: the event log, which has every order too, counts until there is one again.
+func (d condition) keep(orders drained) error {
+	err := rundir.Write(d.store.dir, drainedFile, orders)
+	if d.health.unkept = err != nil; err == nil {
+		return nil
+	}
+	d.log.Error("what is put out of use is in the event log alone", "error", err)
+	if gone := os.Remove(filepath.Join(d.store.dir, drainedFile)); gone != nil && !errors.Is(gone, os.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // forgive treats devices that an operator puts back into use as sound, until a
@@ -63,32 +83,75 @@ func (d condition) forgive(devices []int) {
 	}
 }
 
-// setHealth tells the engine whether the machine takes new work.
-func (d condition) setHealth() {
-	h := cluster.Up
+// deviceNamed is the number of a device; -1: there is none of that name.
+func (d condition) deviceNamed(name string) int {
+	return slices.IndexFunc(d.opt.Machine.Devices, func(dev Device) bool { return dev.Name == name })
+}
+
+// machineEvent tells whether the machine takes new work, and whether an operator has
+// ordered that.
+func (d condition) machineEvent() eventlog.Event {
+	ev := eventlog.Event{Kind: eventlog.NodeSet}
 	if d.health.drained.Machine || d.health.full.Load() {
-		h = cluster.Cordoned
+		ev.Health = cluster.Cordoned
 	}
-	was := d.State().Cluster.Health(0)
-	for _, ev := range d.Loop.Events() { // of this instant
-		if ev.Kind == eventlog.NodeSet {
-			was = ev.Health
+	if d.health.drained.Machine {
+		ev.Reason = ordered(d.health.drained.Why)
+	}
+	return ev
+}
+
+// deviceEvent tells whether a device takes new work, and whether an operator has ordered
+// that.
+func (d condition) deviceEvent(i int) eventlog.Event {
+	ev := eventlog.Event{Kind: eventlog.Device, Device: cluster.DeviceID(i), Broken: d.deviceNote(i) != ""}
+	if why := d.health.drained.Devices[d.opt.Machine.Devices[i].Name]; why != "" {
+		ev.Reason = ordered(why)
+	}
+	return ev
+}
+
+// ordered is the reason of what an operator has ordered.
+func ordered(why string) job.Reason {
+	return job.Reason{Code: job.OnHold, Job: job.None, Text: why}
+}
+
+// orders are what operators have put out of use, for a log that begins.
+func (d condition) orders() []eventlog.Event {
+	var out []eventlog.Event
+	if d.health.drained.Machine {
+		out = append(out, d.machineEvent())
+	}
+	for i, dev := range d.opt.Machine.Devices {
+		if d.health.drained.Devices[dev.Name] != "" {
+			out = append(out, d.deviceEvent(i))
 		}
 	}
-	if was != h {
-		d.Loop.Emit(eventlog.Event{Kind: eventlog.NodeSet, Health: h})
+	return out
+}
+
+// setHealth tells the engine whether the machine takes new work.
+func (d condition) setHealth() {
+	ev, was := d.machineEvent(), d.State().Cluster.Health(0)
+	for _, told := range d.Loop.Events() { // of this instant
+		if told.Kind == eventlog.NodeSet {
+			was = told.Health
+		}
+	}
+	if was != ev.Health {
+		d.Loop.Emit(ev)
 	}
 }
 
 // setDevice tells the engine whether a device takes new work.
 func (d condition) setDevice(i int) {
-	broken, was := d.deviceNote(i) != "", d.State().Cluster.Broken(cluster.DeviceID(i))
-	for _, ev := range d.Loop.Events() { // of this instant
-		if ev.Kind == eventlog.Device && int(ev.Device) == i {
-			was = ev.Broken
+	ev, was := d.deviceEvent(i), d.State().Cluster.Broken(cluster.DeviceID(i))
+	for _, told := range d.Loop.Events() { // of this instant
+		if told.Kind == eventlog.Device && int(told.Device) == i {
+			was = told.Broken
 		}
 	}
-	if was != broken {
-		d.Loop.Emit(eventlog.Event{Kind: eventlog.Device, Device: cluster.DeviceID(i), Broken: broken})
+	if was != ev.Broken {
+		d.Loop.Emit(ev)
 	}
 }

@@ -277,9 +277,13 @@ func (d recovery) findRun(l *entry, dir string) {
 func (d recovery) watchAgain(l *entry, dir string) {
 	key, run := l.Key, l.Run
 	if l.status.PID != 0 {
-		pid := l.status.PID
+		is := rundir.Proc{PID: l.status.PID, Start: l.status.Start}
 		d.Loop.Act(&l.Lane, func() {
-			d.follow(pid, key, run)
+			if runner.Alive(is) {
+				d.follow(is.PID, key, run)
+			} else { // another one has the run, and has still to say so
+				d.watch.gone(key, run)
+			}
 			d.look(key, run)
 		})
 		return

@@ -9,6 +9,7 @@ import (
 
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/local/rundir"
@@ -34,19 +35,48 @@ func (d recovery) readFile(dir, name string, v any, follows string) bool {
 	return ok && err == nil
 }
 
-// readDrained reads what operators have put out of use. Where that is damaged the whole
+// ordered reads what operators have put out of use. Where drained.json is gone or damaged
+// that is put back from the last log. Where the log does not tell it either, the whole
 // machine stays out of use until an operator says otherwise.
-func (d condition) readDrained() error {
-	_, err := rundir.Read(d.store.dir, drainedFile, &d.health.drained)
-	if !errors.Is(err, rundir.ErrDamaged) {
-		return err
+func (d condition) ordered(orders []eventlog.Event) (mend func() error, err error) {
+	there, err := rundir.Read(d.store.dir, drainedFile, &d.health.drained)
+	broken := errors.Is(err, rundir.ErrDamaged)
+	if !broken && (err != nil || there || len(orders) == 0) {
+		return nil, err
 	}
-	d.health.drained = drained{Machine: true, Why: "what operators had put out of use is lost, as drained.json was damaged: put devices out of use again, then norn undrain"}
-	d.Note(api.Finding{File: drainedFile, Text: err.Error(), Done: "the machine takes no new work until norn undrain"})
-	if err := d.store.SetAside(drainedFile); err != nil {
-		return err
+	found := api.Finding{File: drainedFile, Text: "the file is gone", Done: "what operators had put out of use is put back from the event log"}
+	if broken {
+		found.Text = err.Error()
 	}
-	return rundir.Write(d.store.dir, drainedFile, d.health.drained)
+	if d.health.drained = d.drainedIn(orders); len(orders) == 0 {
+		d.health.drained = drained{Machine: true, Why: "what operators had put out of use is lost, as drained.json was damaged: put devices out of use again, then norn undrain"}
+		found.Done = "the machine takes no new work until norn undrain"
+	}
+	d.Note(found)
+	return func() error {
+		if broken {
+			if err := d.store.SetAside(drainedFile); err != nil {
+				return err
+			}
+		}
+		return rundir.Write(d.store.dir, drainedFile, d.health.drained)
+	}, nil
+}
+
+// drainedIn is what operators had put out of use by their orders. What a device is called
+// that is no longer here is not known.
+func (d condition) drainedIn(orders []eventlog.Event) drained {
+	out := drained{Devices: map[string]string{}}
+	for i := range orders {
+		ev := &orders[i]
+		switch {
+		case ev.Kind == eventlog.NodeSet:
+			out.Machine, out.Why = true, ev.Reason.Text
+		case int(ev.Device) < len(d.opt.Machine.Devices):
+			out.Devices[d.opt.Machine.Devices[ev.Device].Name] = ev.Reason.Text
+		}
+	}
+	return out
 }
 
 // readWant reads what was last wanted of the run of a job. Where that is damaged it is

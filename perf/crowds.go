@@ -43,15 +43,25 @@ type Crowds struct {
 }
 
 // Of is the sum for a crowd.
-func (m Crowds) Of(c Crowd) (sum float64, measured bool) {
-	if sum, measured = m.Sum[c]; measured {
+func (m Crowds) Of(c Crowd) (sum float64, measured bool) { return m.of(c.Sorts()) }
+
+// of is the sum for the jobs of some sorts, in order.
+func (m Crowds) of(sorts []string) (sum float64, measured bool) {
+	if sum, measured = m.measured(sorts); measured {
 		return sum, true
 	}
-	sorts := c.Sorts()
 	for _, s := range sorts {
 		sum += m.Pressure[s] * float64(len(sorts)-1)
 	}
 	return sum, false
+}
+
+// measured is the sum that was measured for the jobs of some sorts, in order.
+func (m Crowds) measured(sorts []string) (sum float64, ok bool) {
+	if len(m.Sum) > 0 {
+		sum, ok = m.Sum[Crowd(strings.Join(sorts, "+"))]
+	}
+	return sum, ok
 }
 
 // Beside implements Sharing. Nobody becomes faster: what was measured below 0 counts as
@@ -67,24 +77,24 @@ func (m Crowds) Beside(j *job.Job, others []*job.Job, t cluster.GPUType) float64
 		sorts = append(sorts, SortOf(o))
 		all, told = all+use(o), told && use(o) > 0
 	}
-	crowd := NewCrowd(sorts)
-	if m.Else != nil && !m.knows(crowd) {
+	slices.Sort(sorts)
+	if m.Else != nil && !m.knows(sorts) {
 		return m.Else.Beside(j, others, t)
 	}
 	part := 1 / float64(len(sorts))
 	if told {
 		part = own / all
 	}
-	sum, _ := m.Of(crowd)
+	sum, _ := m.of(sorts)
 	return 1 / (1 + max(0, sum)*part)
 }
 
-// knows tells whether anything is known of all sorts of a crowd.
-func (m Crowds) knows(c Crowd) bool {
-	if _, ok := m.Sum[c]; ok {
+// knows tells whether anything is known of all sorts, which are in order.
+func (m Crowds) knows(sorts []string) bool {
+	if _, ok := m.measured(sorts); ok {
 		return true
 	}
-	for _, s := range c.Sorts() {
+	for _, s := range sorts {
 		if _, ok := m.Pressure[s]; !ok {
 			return false
 		}

@@ -134,6 +134,9 @@ type Costs struct {
 	Switch map[string]Switch
 }
 
+// Free tells whether every transition of every job is free.
+func (c *Costs) Free() bool { return c.Base.Zero() && len(c.Tiers) == 0 && len(c.Switch) == 0 }
+
 // Begin is what it costs a job to begin on devices, at its first start or a later
 // one. warm tells that all of them hold a runtime of its backbone.
 func (c *Costs) Begin(j *job.Job, gpus int, first, warm bool) time.Duration {

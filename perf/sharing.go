@@ -8,7 +8,8 @@ import (
 )
 
 // Sharing tells how jobs slow each other down on a device. The simulator owns one,
-// which is the truth; a policy may be given another, which is what it believes.
+// which is the truth; a policy may be given another, which is what it believes. Jobs of
+// equal Traits are alike to it.
 type Sharing interface {
 	// Beside is the factor on the speed of j, above 0 and at most 1, beside others on
 	// a device of type t. It is directed: the others may be slowed down more, or

@@ -21,6 +21,7 @@ type pageView struct {
 
 	Columns []columnView
 	Rows    []rowView // the comparison
+	Notes   []string  // beneath it
 	Runs    []runView
 	Sizes   []sizeView
 	Jobs    int // submitted, of the first run
@@ -37,6 +38,7 @@ type columnView struct {
 type rowView struct {
 	Index int
 	Name  string
+	Marks string // as the notes explain
 	Cells []cellView
 }
 
@@ -151,7 +153,7 @@ func (v *pageView) compare(runs []Named) {
 		v.Columns = append(v.Columns, columnView{c.title, c.better > 0})
 	}
 	for r, row := range t.cells {
-		view := rowView{Index: r, Name: short(t.names[r])}
+		view := rowView{Index: r, Name: short(t.names[r]), Marks: t.rests[r].marks()}
 		for i, c := range cols {
 			cell := cellView{Text: c.text(row[i]), Best: row[i].best}
 			if row[i].known {
@@ -161,6 +163,7 @@ func (v *pageView) compare(runs []Named) {
 		}
 		v.Rows = append(v.Rows, view)
 	}
+	v.Notes = t.Notes()
 }
 
 func newRunView(i int, run Named, most float64) runView {

@@ -22,6 +22,11 @@ type Result struct {
 	Dues    []Due   // what tenants had and were due, most due first; with Options.Series
 	Made    *Origin // what the run was made from; nil: it is not told
 
+	// Estimates is the source of the run times by which the policy went, such as
+	// oracle; empty: it goes by none.
+	Estimates string
+	Lacks     []string // what the policy lives on and the run does not have, with what it does instead
+
 	curves *curves   // with Options.Series
 	series *series   // with Options.Series
 	chart  *timeline // with Options.Intervals
@@ -300,7 +305,10 @@ func (r *Result) WriteSummary(w io.Writer) error {
 		Tenants  []Group         `json:"tenants"`
 		Sizes    []Group         `json:"sizes"`
 		Dues     []Due           `json:"shares,omitempty"`
-	}{r.Made, &r.Summary, r.makespan(), some(r.Reasons), some(r.Tenants), some(r.Sizes), r.Dues}, "", "  ")
+
+		Estimates string   `json:"estimates,omitempty"`
+		Lacks     []string `json:"lacks"`
+	}{r.Made, &r.Summary, r.makespan(), some(r.Reasons), some(r.Tenants), some(r.Sizes), r.Dues, r.Estimates, some(r.Lacks)}, "", "  ")
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ type Named struct {
 // Table compares runs: a row for each, a column for each figure.
 type Table struct {
 	names []string
+	rests []rest   // by row, what runs rest on
 	cells [][]cell // by row
 }
 
@@ -101,6 +102,7 @@ func Compare(runs []Named) *Table {
 			row[i].value, row[i].known = c.value(run.Result)
 		}
 		t.names = append(t.names, run.Name)
+		t.rests = append(t.rests, rest{run.Result.Estimates, run.Result.Lacks})
 		t.cells = append(t.cells, row)
 	}
 	for i, c := range cols {

@@ -26,7 +26,8 @@ const (
 
 // WriteText writes the table in aligned columns with times for a reader. Where
 // the width does not suffice, names are cut and the least important figures are
-// left out.
+// left out. Marks behind the names say which policies knew true run times, and which
+// lacked what they live on; lines beneath the table explain them.
 func (t *Table) WriteText(w io.Writer, opt TextOptions) error {
 	if opt.Width <= 0 {
 		opt.Width = defaultWidth
@@ -41,7 +42,7 @@ func (t *Table) WriteText(w io.Writer, opt TextOptions) error {
 	}
 	out.WriteByte('\n')
 	for r, row := range t.cells {
-		writeCut(out, t.names[r], name)
+		writeMarked(out, t.names[r], t.rests[r].marks(), name)
 		for i, c := range cols {
 			if widths[i] == 0 {
 				continue
@@ -55,7 +56,43 @@ func (t *Table) WriteText(w io.Writer, opt TextOptions) error {
 		}
 		out.WriteByte('\n')
 	}
+	writeNotes(out, t.Notes(), opt.Width)
 	return out.Flush()
+}
+
+// writeMarked writes a name with marks behind it in exactly so many columns.
+func writeMarked(out *bufio.Writer, s, marks string, width int) {
+	if marks == "" {
+		writeCut(out, s, width)
+		return
+	}
+	marks = " " + marks
+	writeCut(out, s, min(utf8.RuneCountInString(clean(s)), width-len(marks)))
+	out.WriteString(marks + strings.Repeat(" ", max(0, width-len(marks)-utf8.RuneCountInString(clean(s)))))
+}
+
+// writeNotes writes lines beneath a table, broken between words where they are wider.
+func writeNotes(out *bufio.Writer, notes []string, width int) {
+	if len(notes) > 0 {
+		out.WriteByte('\n')
+	}
+	for _, note := range notes {
+		at := 0
+		for i, word := range strings.Fields(note) {
+			switch n := utf8.RuneCountInString(word); {
+			case i == 0:
+				at = n
+			case at+1+n > width:
+				out.WriteString("\n  ")
+				at = 2 + n
+			default:
+				out.WriteByte(' ')
+				at += 1 + n
+			}
+			out.WriteString(word)
+		}
+		out.WriteByte('\n')
+	}
 }
 
 // layout chooses the columns that fit: widths[i] is 0 for one that is left out.
@@ -63,8 +100,12 @@ func (t *Table) layout(width int) (cols []column, name int, widths []int) {
 	cols = columns()
 	widths = make([]int, len(cols))
 	name = len("policy")
-	for _, n := range t.names {
-		name = max(name, utf8.RuneCountInString(clean(n)))
+	for r, n := range t.names {
+		wide := utf8.RuneCountInString(clean(n))
+		if marks := t.rests[r].marks(); marks != "" {
+			wide += 1 + len(marks)
+		}
+		name = max(name, wide)
 	}
 	name = max(minName, name)
 	sum := 0
@@ -134,7 +175,11 @@ func (t *Table) WriteMarkdown(w io.Writer) error {
 	}
 	out.WriteString("\n| :-- |" + strings.Repeat(" --: |", len(cols)) + "\n")
 	for r, row := range t.cells {
-		out.WriteString("| " + markdown(t.names[r]) + " |")
+		name := t.names[r]
+		if marks := t.rests[r].marks(); marks != "" {
+			name += " " + marks
+		}
+		out.WriteString("| " + markdown(name) + " |")
 		for i, c := range cols {
 			text := c.text(row[i])
 			if row[i].best {
@@ -143,6 +188,9 @@ func (t *Table) WriteMarkdown(w io.Writer) error {
 			out.WriteString(" " + text + " |")
 		}
 		out.WriteByte('\n')
+	}
+	for _, note := range t.Notes() {
+		out.WriteString("\n" + markdown(note) + "\n")
 	}
 	return out.Flush()
 }
@@ -167,7 +215,7 @@ func (t *Table) WriteCSV(w io.Writer) error {
 	for _, c := range columns() {
 		out.WriteString("," + c.field)
 	}
-	out.WriteByte('\n')
+	out.WriteString(",estimates,lacks\n")
 	for r, row := range t.cells {
 		out.Write(appendField(nil, t.names[r]))
 		for _, v := range row {
@@ -176,13 +224,17 @@ func (t *Table) WriteCSV(w io.Writer) error {
 				out.WriteString(strconv.FormatFloat(v.value, 'f', -1, 64))
 			}
 		}
+		out.WriteByte(',')
+		out.Write(appendField(nil, t.rests[r].estimates))
+		out.WriteByte(',')
+		out.Write(appendField(nil, LacksText(t.rests[r].lacks)))
 		out.WriteByte('\n')
 	}
 	return out.Flush()
 }
 
 // WriteJSON writes the table as a list with one object for each run, with the
-// same fields as the CSV. Unknown values are null.
+// same fields as the CSV, where lacks is a list of texts. Unknown values are null.
 func (t *Table) WriteJSON(w io.Writer) error {
 	out := bufio.NewWriter(w)
 	out.WriteByte('[')
@@ -203,7 +255,11 @@ func (t *Table) WriteJSON(w io.Writer) error {
 			}
 			out.WriteString(", \"" + c.field + "\": " + value)
 		}
-		out.WriteByte('}')
+		rest, err := t.rests[r].json()
+		if err != nil {
+			return err
+		}
+		out.Write(rest)
 	}
 	out.WriteString("\n]\n")
 	return out.Flush()

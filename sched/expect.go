@@ -14,7 +14,6 @@ import (
 type ending struct {
 	id job.ID
 	at time.Duration
-	on *cluster.Alloc
 }
 
 // Expect is the earliest moment at which a waiting job would fit, and the
@@ -39,7 +38,7 @@ func (p *Plan) Expect(id job.ID, where place.Strategy) (at time.Duration, on *cl
 	for p.ends.more() {
 		at = p.ends[0].at
 		for p.ends.more() && p.ends[0].at == at {
-			p.state.Cluster.Release(p.ends.pop().on)
+			p.state.Cluster.Release(p.Alloc(p.ends.pop().id))
 		}
 		if p.state.Cluster.FreeGPUs(r.Pool, r.Mask) < need && r.Job.Demand.Plain() {
 			continue
@@ -51,11 +50,11 @@ func (p *Plan) Expect(id job.ID, where place.Strategy) (at time.Duration, on *cl
 	return unit.Never, nil, false
 }
 
-// listEndings lists the jobs that hold devices in a pool as the plan stands, by
-// expected end.
+// listEndings lists the jobs that hold devices in a pool as the plan stands and are
+// expected to end, by when.
 func (p *Plan) listEndings(pool cluster.PoolID) {
 	p.ends = p.ends[:0]
-	add := func(id job.ID, on *cluster.Alloc, started bool) {
+	add := func(id job.ID, started bool) {
 		j := p.view.Job(id)
 		at, ok := j.ExpectedEnd()
 		if started {
@@ -64,19 +63,18 @@ func (p *Plan) listEndings(pool cluster.PoolID) {
 				at = p.view.Now + left
 			}
 		}
-		if !ok {
-			at = unit.Never
+		if ok && at < unit.Never {
+			p.ends = append(p.ends, ending{id, at})
 		}
-		p.ends = append(p.ends, ending{id, at, on})
 	}
 	for i := range p.state.Running(pool).All() {
 		if id := job.ID(i); p.opOf[id] == 0 {
-			add(id, p.state.Alloc(id), false)
+			add(id, false)
 		}
 	}
 	for i := range p.ops {
 		if op := &p.ops[i]; op.Now != nil && p.state.Record(op.Job).Pool == pool {
-			add(op.Job, op.Now, op.Was == nil)
+			add(op.Job, op.Was == nil)
 		}
 	}
 	p.ends.order()
@@ -94,7 +92,7 @@ func (e endings) order() {
 }
 
 // more tells whether any job is left that is expected to end.
-func (e endings) more() bool { return len(e) > 0 && e[0].at != unit.Never }
+func (e endings) more() bool { return len(e) > 0 }
 
 // pop takes out the first to end, ties by number.
 func (e *endings) pop() ending {

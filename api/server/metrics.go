@@ -40,26 +40,44 @@ func newCounts(l *limits) *counts {
 
 // metricsRoute serves what is measured, for Prometheus.
 func (s *Server) metricsRoute() error {
-	r := prometheus.NewRegistry()
+	own := prometheus.NewRegistry()
 	all := append([]prometheus.Collector{
-		newCollector(s.Backend, s.Version), collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	}, s.counts.others...)
 	for _, c := range all {
-		if err := r.Register(c); err != nil {
+		if err := own.Register(c); err != nil {
 			return fmt.Errorf("metrics: %w", err)
 		}
 	}
-	h := promhttp.HandlerFor(r, promhttp.HandlerOpts{
-		ErrorLog:            slog.NewLogLogger(s.Log.Handler(), slog.LevelWarn),
-		MaxRequestsInFlight: metricsQueue,
-	})
 	s.api.OpenAPI().AddOperation(&huma.Operation{
 		OperationID: "metrics", Method: http.MethodGet, Path: "/metrics", Tags: []string{tagDaemon}, Summary: "What is measured, for Prometheus",
 		Security:  []map[string][]string{{}, {"caller": {}}},
 		Responses: map[string]*huma.Response{"200": {Description: "OK", Content: textContent("text/plain")}},
 	})
-	s.mux.Handle("GET /metrics", h)
+	m, scrapes := newMeasures(s.Version), make(chan struct{}, metricsQueue)
+	s.mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case scrapes <- struct{}{}:
+			defer func() { <-scrapes }()
+		default:
+			w.(*answer).problem(http.StatusServiceUnavailable, "too many scrapes at once: try again")
+			return
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), metricsTime)
+		defer cancel()
+		present, err := s.Backend.Metrics(ctx)
+		backend := prometheus.NewRegistry()
+		if err == nil {
+			err = backend.Register(collector{m, &present})
+		}
+		if err != nil {
+			w.(*answer).problem(s.told(requestOf(r.Context()), err))
+			return
+		}
+		promhttp.HandlerFor(prometheus.Gatherers{own, backend}, promhttp.HandlerOpts{
+			ErrorLog: slog.NewLogLogger(s.Log.Handler(), slog.LevelWarn),
+		}).ServeHTTP(w, r)
+	})
 	return nil
 }
 
@@ -76,21 +94,26 @@ type histogram struct {
 	take func(*Metrics) Histogram
 }
 
-// collector asks the backend when Prometheus does.
-type collector struct {
-	backend    Backend
+// measures are all that the backend tells.
+type measures struct {
 	metrics    []metric
 	histograms []histogram
 }
 
-func newCollector(b Backend, version string) *collector {
+func newMeasures(version string) *measures {
 	all := append(totals(), machine()...)
 	all = append(append(all, jobs(version)...), devices()...)
-	return &collector{backend: b, metrics: all, histograms: []histogram{
+	return &measures{metrics: all, histograms: []histogram{
 		{desc("norn_queue_wait_seconds", "From the submission of a job to its first start."), func(m *Metrics) Histogram { return m.Starts }},
 		{desc("norn_decision_seconds", "Time that one decision of the policy took."), func(m *Metrics) Histogram { return m.Decisions }},
 		{desc("norn_launch_seconds", "From the decision to start a job to its processes running."), func(m *Metrics) Histogram { return m.Launches }},
 	}}
+}
+
+// collector has what the backend told for one scrape.
+type collector struct {
+	*measures
+	told *Metrics
 }
 
 func desc(name, help string, labels ...string) *prometheus.Desc {
@@ -98,7 +121,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 }
 
 // Describe names all metrics.
-func (c *collector) Describe(out chan<- *prometheus.Desc) {
+func (c collector) Describe(out chan<- *prometheus.Desc) {
 	for _, m := range c.metrics {
 		out <- m.desc
 	}
@@ -107,22 +130,15 @@ func (c *collector) Describe(out chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect asks the backend.
-func (c *collector) Collect(out chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), metricsTime)
-	defer cancel()
-	m, err := c.backend.Metrics(ctx)
-	if err != nil {
-		out <- prometheus.NewInvalidMetric(c.metrics[0].desc, err)
-		return
-	}
+// Collect gives out what the backend told.
+func (c collector) Collect(out chan<- prometheus.Metric) {
 	for _, k := range c.metrics {
-		k.take(&m, func(v float64, labels ...string) {
+		k.take(c.told, func(v float64, labels ...string) {
 			out <- prometheus.MustNewConstMetric(k.desc, k.kind, v, labels...)
 		})
 	}
 	for _, h := range c.histograms {
-		d := h.take(&m)
+		d := h.take(c.told)
 		buckets := make(map[float64]uint64, len(d.Bounds))
 		for i, bound := range d.Bounds[:min(len(d.Bounds), len(d.Counts))] {
 			buckets[bound] = d.Counts[i]

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+
+	"github.com/norn-scheduler/norn/api"
 )
 
 // scrape is what Prometheus gets.
@@ -66,6 +68,10 @@ func TestNoMetrics(t *testing.T) {
 	r.fake.change(func() { r.fake.boom = errors.New("stopping") })
 	if code, body := r.ask(t, "GET", "/metrics", ""); code != 500 || strings.Contains(body, "norn_gpus 0") {
 		t.Errorf("%d %s", code, body)
+	}
+	r.fake.change(func() { r.fake.boom = api.Refuse(api.Unavailable, "norn is stopping") })
+	if code, body := r.ask(t, "GET", "/metrics", ""); code != 503 || !strings.Contains(body, "norn is stopping") {
+		t.Errorf("while it stops: %d %s", code, body)
 	}
 	r = start(t, func(c *Config) { c.Metrics = false })
 	if code, _ := r.ask(t, "GET", "/metrics", ""); code != 404 {

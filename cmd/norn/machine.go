@@ -273,6 +273,9 @@ the rights of an operator. norn plan shows beforehand what would change.`,
 		if f.name == "json" {
 			return writeJSON(cmd.OutOrStdout(), map[string]string{"policy": st.Policy})
 		}
+		for _, text := range st.Lacks {
+			remark(cmd, "%s: %s", st.Policy, text)
+		}
 		_, err = fmt.Fprintf(cmd.OutOrStdout(), "the policy is %s\n", st.Policy)
 		return err
 	})

@@ -119,7 +119,7 @@ schedules the jobs of one machine, with norn up.`,
 		SilenceErrors: true,
 	}
 	cmd.SetVersionTemplate("norn {{.Version}}\n")
-	cmd.AddCommand(simCommand(), traceCommand(), clusterCommand(), policiesCommand(), explainCommand(), validateCommand(), versionCommand())
+	cmd.AddCommand(simCommand(), traceCommand(), clusterCommand(), policiesCommand(), explainCommand(), validateCommand(), reproduceCommand(), versionCommand())
 	cmd.AddCommand(upCommand(), downCommand(), configCommand())
 	cmd.AddCommand(fidelityCommand(), selftestCommand())
 	cmd.AddCommand(liveCommands()...)

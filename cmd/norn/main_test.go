@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -591,17 +592,73 @@ func TestTrace(t *testing.T) {
 	}
 }
 
+// TestLacks: what a policy lives on and a run does not have stands once beneath the table,
+// or beside CSV and JSON on standard error, and in the files of the run.
+func TestLacks(t *testing.T) {
+	path, dir := file(t, "jobs.csv", jobs), filepath.Join(t.TempDir(), "out")
+	const lack = "afs: no job is elastic; it acts as srtf but for the costs of transitions and the choice of GPUs. --assume goodput\n"
+	out, errOut := works(t, "sim", path, "-c", "1x8", "-p", "afs,las", "-o", dir)
+	if strings.Count(out, "! "+lack) != 1 || strings.Contains(errOut, "elastic") || !strings.Contains(out, "\nafs *! ") || !strings.Contains(out, "\nlas  ") {
+		t.Errorf("%s%s", out, errOut)
+	}
+	for _, name := range []string{"afs/summary.json", "report.html"} {
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil || !strings.Contains(string(b), "no job is elastic; it acts as srtf but for") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, format := range []string{"csv", "json"} {
+		out, errOut = works(t, "sim", path, "-c", "1x8", "-p", "afs,las", "--table", format)
+		if strings.Count(out, "no job is elastic") != 1 || strings.Count(errOut, "norn: "+lack) != 1 {
+			t.Errorf("%s%s", out, errOut)
+		}
+	}
+	out, errOut = works(t, "sim", path, "-c", "1x8", "-p", "afs", "--assume", "goodput")
+	if strings.Contains(out+errOut, "elastic;") {
+		t.Errorf("%s%s", out, errOut)
+	}
+}
+
+// TestUseLacks: whoever switches the policy is told once what the machine cannot give to it.
+func TestUseLacks(t *testing.T) {
+	f := busy()
+	f.status.Lacks = []string{"no job is faster on one GPU type than on another; it shares GPUs as if all were alike"}
+	_, errOut := liveWorks(t, f, "use", "gavel")
+	if want := "norn: gavel: " + f.status.Lacks[0] + "\n"; errOut != want {
+		t.Errorf("%q, want %q", errOut, want)
+	}
+}
+
+// TestPoliciesNeeds: the list of policies says what each lives on, and the page of one what
+// it does without.
+func TestPoliciesNeeds(t *testing.T) {
+	list, _ := works(t, "policies")
+	one, _ := works(t, "policies", "afs")
+	las, _ := works(t, "policies", "las")
+	if !regexp.MustCompile(`(?m)^afs .* elastic jobs, estimates of run times$`).MatchString(list) || !regexp.MustCompile(`  elastic jobs +without: it acts as srtf but for the costs of transitions and the choice of GPUs +--assume goodput\n`).MatchString(one) ||
+		!strings.Contains(las, "lives on: submissions and ends of jobs alone\n") {
+		t.Errorf("%s\n%s\n%s", list, one, las)
+	}
+}
+
 // TestWithoutEstimates: who runs an order that rests on estimates without any is
-// told so, and only then.
+// told so, and only then. Where some are known, it is told of how many jobs none is.
 func TestWithoutEstimates(t *testing.T) {
 	path := file(t, "jobs.csv", jobs)
 	for _, c := range []struct {
 		policy, estimates string
 		told              bool
 	}{{"srtf", "none", true}, {"srtf", "user", true}, {"srtf", "oracle", false}, {"las", "none", false}} {
-		_, errOut := works(t, "sim", path, "--cluster", "1x8", "--policy", c.policy, "--estimates", c.estimates)
-		if told := strings.Contains(errOut, "nothing was known of the run time of 4 jobs"); told != c.told {
-			t.Errorf("%s with %s: %q", c.policy, c.estimates, errOut)
+		out, _ := works(t, "sim", path, "--cluster", "1x8", "--policy", c.policy, "--estimates", c.estimates)
+		if told := strings.Contains(out, "\n! srtf: no run time is estimated; it acts as fifo(mode=skip). --estimates "); told != c.told {
+			t.Errorf("%s with %s: %q", c.policy, c.estimates, out)
+		}
+	}
+	some := file(t, "some.csv", "job,submit,gpus,duration,estimate\na,0,1,60,\nb,1,1,60,60\nc,2,1,60,\n")
+	for policy, told := range map[string]bool{"srtf": true, "las": false} {
+		_, errOut := works(t, "sim", some, "--cluster", "1x8", "--policy", policy, "--estimates", "user")
+		if strings.Contains(errOut, "norn: "+policy+": nothing was known of the run time of 2 jobs (--estimates says") != told {
+			t.Errorf("%s: %q", policy, errOut)
 		}
 	}
 }

@@ -247,6 +247,9 @@ func (f *planning) write(cmd *cobra.Command, p *whatif.Plan) error {
 		for _, text := range r.Remarks {
 			all = append(all, told{r.Name, text})
 		}
+		if text := report.LacksText(r.Result.Lacks); text != "" && f.name != "text" { // beneath the text it stands
+			all = append(all, told{r.Name, text})
+		}
 	}
 	if p.Unchecked != nil && !f.quiet {
 		remark(cmd, "the policy that was in force cannot be simulated here, so the simulation is not checked: %v", p.Unchecked)

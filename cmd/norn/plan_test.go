@@ -213,12 +213,31 @@ func TestPlanOfSimulation(t *testing.T) {
 	}
 }
 
+// TestPlanRests: a plan marks policies that knew true run times or lacked what they live
+// on, once beneath the table, or on standard error beside CSV.
+func TestPlanRests(t *testing.T) {
+	const lack = "no job is elastic; it acts as srtf but for"
+	out, errOut := plans(t, &recorder{log: first + second}, "--policy", "afs,las", "--estimates", "oracle")
+	for _, want := range []string{"\nafs *! ", "\n* knew the true run times (--estimates oracle)\n", "\n! afs: " + lack + " the costs of transitions and the choice of GPUs\n"} {
+		if strings.Count(out, want) != 1 {
+			t.Errorf("not once %q in\n%s", want, out)
+		}
+	}
+	if strings.Contains(errOut, lack) {
+		t.Errorf("%s", errOut)
+	}
+	out, errOut = plans(t, &recorder{log: first + second}, "--policy", "afs", "-o", "csv")
+	if strings.Count(out, ",believed,no job is elastic; ") != 1 || strings.Count(errOut, "norn: afs: "+lack) != 1 {
+		t.Errorf("%s%s", out, errOut)
+	}
+}
+
 // TestPlanSources reads the log from a file, from standard input and from a state
 // folder whose older log is packed: all give the same.
 func TestPlanSources(t *testing.T) {
 	want, _ := plans(t, &recorder{log: first + second}, "--policy", "srtf", "-o", "csv", "-q")
 	rows, err := csv.NewReader(strings.NewReader(want)).ReadAll()
-	if err != nil || len(rows) != 4 || rows[1][0] != whatif.AsItWas || rows[3][0] != "srtf" || len(rows[0]) != 14 {
+	if err != nil || len(rows) != 4 || rows[1][0] != whatif.AsItWas || rows[3][0] != "srtf" || len(rows[0]) != 16 {
 		t.Fatalf("%v, %s", err, want)
 	}
 	none := &recorder{err: errors.New("nobody should ask")}

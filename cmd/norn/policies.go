@@ -10,6 +10,7 @@ import (
 
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/policy"
+	"github.com/norn-scheduler/norn/policy/need"
 	"github.com/norn-scheduler/norn/sched"
 )
 
@@ -44,8 +45,23 @@ each policy.`,
 func listPolicies(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	for _, e := range policy.Table() {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", e.Name, e.Title, e.Source)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", e.Name, e.Title, e.Source, strings.Join(e.Needs().Names(), ", "))
 	}
+	return w.Flush()
+}
+
+// showNeeds lists what a policy lives on, as it is set by default, and how to get it.
+func showNeeds(out io.Writer, needs need.List) error {
+	if len(needs) == 0 {
+		_, err := fmt.Fprint(out, "lives on: submissions and ends of jobs alone\n\n")
+		return err
+	}
+	fmt.Fprintln(out, "lives on:")
+	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	for _, n := range needs {
+		fmt.Fprintf(w, "  %s\twithout: %s\t%s\n", n.Any, n.Without, n.Any.Get())
+	}
+	fmt.Fprintln(w)
 	return w.Flush()
 }
 
@@ -54,7 +70,10 @@ func showPolicy(out io.Writer, name string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%s: %s\nsource: %s\n\n", e.Name, e.Title, e.Source)
+	fmt.Fprintf(out, "%s: %s\nsource: %s\n", e.Name, e.Title, e.Source)
+	if err := showNeeds(out, e.Needs()); err != nil {
+		return err
+	}
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(w, "PARAMETER\tDEFAULT\tUNIT OR VALUES\tMEANING")
 	for _, p := range e.New().Params() {

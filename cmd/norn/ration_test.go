@@ -23,6 +23,8 @@ func TestAssumeCPU(t *testing.T) {
 		}
 		_, proportional, _ = strings.Cut(lines[1], ")")
 		_, tune, _ = strings.Cut(lines[2], "synergy")
+		proportional, _, _ = strings.Cut(proportional, ",oracle,") // what was lacking stands behind
+		tune, _, _ = strings.Cut(tune, ",oracle,")
 		return strings.Trim(proportional, `"`), strings.Trim(tune, `"`)
 	}
 	out, told := run("--cluster", "8x8", "--assume", "cpu")

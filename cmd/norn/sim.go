@@ -57,8 +57,10 @@ type simFlags struct {
 	made *report.Origin     // what the runs are made from
 }
 
-func simCommand() *cobra.Command {
-	var f simFlags
+func simCommand() *cobra.Command { return new(simFlags).command() }
+
+// command is norn sim, which puts its flags into f.
+func (f *simFlags) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sim [TRACE]",
 		Short: "Replay a trace under one or several policies and compare them",
@@ -117,7 +119,27 @@ Write settings behind the name of a policy to compare variants of it:
 	return cmd
 }
 
+// gracePeriod is how long a simulation may take to end when it is told to: more than
+// experiment waits for a decision that does not end.
+const gracePeriod = 1900 * time.Millisecond
+
+// endInTime ends the program when the context has ended and what goes on does not: the
+// reading of a trace, say. Files are written as a whole or not at all. stop takes that
+// back.
+func endInTime(ctx context.Context) (stop func()) {
+	returned := make(chan struct{})
+	context.AfterFunc(ctx, func() {
+		select {
+		case <-returned:
+		case <-time.After(gracePeriod):
+			os.Exit(exitInterrupted)
+		}
+	})
+	return func() { close(returned) }
+}
+
 func (f *simFlags) simulate(cmd *cobra.Command, args []string) (err error) {
+	defer endInTime(cmd.Context())()
 	if f.from != "" {
 		if args, err = f.again(cmd, args); err != nil {
 			return err
@@ -299,6 +321,9 @@ func (f *simFlags) run(cmd *cobra.Command, x *experiment.Experiment, compared []
 		}
 		ended = append(ended, o)
 		for _, text := range said[o.Choice.String()] {
+			remarks = append(remarks, told{o.Choice.String(), text})
+		}
+		if text := report.LacksText(o.Result.Lacks); text != "" && (f.format == "csv" || f.format == "json") { // beneath other tables it stands
 			remarks = append(remarks, told{o.Choice.String(), text})
 		}
 	}

@@ -20,15 +20,15 @@ import (
 func traceCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trace",
-		Short: "Summarise, generate and convert job traces",
-		Long: `Trace works on job traces. It summarises a trace, generates synthetic ones, and
-converts one format into another. docs/traces.md describes the formats.`,
+		Short: "Summarise, generate, convert and fetch job traces",
+		Long: `Trace works on job traces. It summarises a trace, generates synthetic ones, converts one
+format into another, and fetches published ones. docs/traces.md describes the formats.`,
 		Example: `  norn trace summary jobs.csv.gz
   norn trace generate --like philly --jobs 10000 -o jobs.csv
   norn trace convert sacct.txt jobs.jsonl.zst
   norn trace formats`,
 	}
-	cmd.AddCommand(summaryCommand(), generateCommand(), convertCommand(), formatsCommand())
+	cmd.AddCommand(summaryCommand(), generateCommand(), convertCommand(), formatsCommand(), fetchCommand())
 	return cmd
 }
 

@@ -153,6 +153,13 @@ func (p *Plan) on(ctx context.Context, spec *clusterspec.Spec, suffix string, sc
 // row is the line of a simulation.
 func (p *Plan) row(o *experiment.Outcome, suffix string) *Row {
 	row := &Row{Name: o.Choice.String() + suffix, Kind: Tried, Result: o.Result, Remarks: o.Remarks()}
+	o.Result.Lacks = nil
+	for _, l := range o.Lacks() { // what a simulation could assume is of no use for what really happened
+		o.Result.Lacks = append(o.Result.Lacks, l.Text)
+	}
+	if o.Result.Estimates != "" {
+		o.Result.Estimates = p.q.Estimates.String()
+	}
 	if p.Unchecked == nil && suffix == "" && o.Choice.String() == p.force.String() {
 		row.Name, row.Kind = row.Name+", simulated", Checked
 	}

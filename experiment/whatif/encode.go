@@ -14,14 +14,14 @@ import (
 // WriteCSV writes the figures of each run, exactly.
 func (p *Plan) WriteCSV(out io.Writer) error {
 	c := csv.NewWriter(out)
-	c.Write([]string{"run", "kind", "jct_mean_s", "jct_median_s", "jct_p90_s", "wait_mean_s", "wait_median_s", "wait_p90_s", "makespan_s", "preemptions", "gpu_utilisation", "jct_change", "job_hours_change", "jobs_left"})
+	c.Write([]string{"run", "kind", "jct_mean_s", "jct_median_s", "jct_p90_s", "wait_mean_s", "wait_median_s", "wait_p90_s", "makespan_s", "preemptions", "gpu_utilisation", "jct_change", "job_hours_change", "jobs_left", "estimates", "lacks"})
 	number := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 	for _, r := range p.Rows {
 		cells := []string{r.Name, string(r.Kind)}
 		for _, s := range []report.Stats{r.JCT, r.Wait} {
 			cells = append(cells, unit.FormatSeconds(s.Mean), unit.FormatSeconds(s.Median), unit.FormatSeconds(s.P90))
 		}
-		c.Write(append(cells, unit.FormatSeconds(r.Makespan), strconv.Itoa(r.Preemptions), number(r.Result.Utilisation), number(r.Change), number(r.Hours), strconv.Itoa(r.Left)))
+		c.Write(append(cells, unit.FormatSeconds(r.Makespan), strconv.Itoa(r.Preemptions), number(r.Result.Utilisation), number(r.Change), number(r.Hours), strconv.Itoa(r.Left), r.Result.Estimates, report.LacksText(r.Result.Lacks)))
 	}
 	c.Flush()
 	return c.Error() // of any of the writes
@@ -74,6 +74,8 @@ type RowJSON struct {
 	Left        int          `json:"jobs_left"`
 	Gain        []JobJSON    `json:"gain_most"`
 	Lose        []JobJSON    `json:"lose_most"`
+	Estimates   string       `json:"estimates,omitempty"` // by which the policy went; none where it goes by none
+	Lacks       []string     `json:"lacks,omitempty"`     // what the policy lives on and the run does not have
 }
 
 // JobJSON is a job that gains or loses.
@@ -130,6 +132,7 @@ func (p *Plan) JSON() JSON {
 		run := RowJSON{
 			Name: r.Name, Kind: r.Kind, JCT: r.JCT, Wait: r.Wait, Makespan: r.Makespan.Seconds(), Preemptions: r.Preemptions,
 			Utilisation: r.Result.Utilisation, Change: r.Change, Hours: r.Hours, Left: r.Left,
+			Estimates: r.Result.Estimates, Lacks: r.Result.Lacks,
 		}
 		gain, lose := p.extremes(r)
 		run.Gain, run.Lose = p.jobsJSON(r, gain), p.jobsJSON(r, lose)

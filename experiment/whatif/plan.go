@@ -34,7 +34,7 @@ type Row struct {
 	Name    string
 	Kind    Kind
 	Result  *report.Result // of all jobs
-	Remarks []string       // what a user should know before believing the figures
+	Remarks []string       // what a user should know before believing the figures, beside Result.Lacks
 
 	JCT, Wait   report.Stats  // of the jobs that ended
 	Makespan    time.Duration // from the first submission to the last end of these

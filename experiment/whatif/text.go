@@ -31,6 +31,9 @@ func (p *Plan) WriteText(out io.Writer, opt TextOptions) error {
 	if err := p.table().Write(out, width); err != nil {
 		return err
 	}
+	if notes := p.notes(); len(notes) > 0 {
+		fmt.Fprintf(out, "\n%s\n", strings.Join(notes, "\n"))
+	}
 	if text := p.trust(); text != "" {
 		fmt.Fprintf(out, "\n%s\n", text)
 	}
@@ -52,6 +55,15 @@ func (p *Plan) WriteText(out io.Writer, opt TextOptions) error {
 	}
 	_, err := fmt.Fprintf(out, "\nWhat is assumed:\n- %s\n", strings.Join(p.Assumptions(), "\n- "))
 	return err
+}
+
+// notes explain the marks behind the names of rows.
+func (p *Plan) notes() []string {
+	var all []report.Named
+	for _, r := range p.Rows {
+		all = append(all, report.Named{Name: r.Name, Result: r.Result})
+	}
+	return report.Compare(all).Notes()
 }
 
 // subject says what the plan is about.
@@ -161,7 +173,7 @@ func (p *Plan) table() *grid.Table {
 		if r.Left > 0 {
 			left = strconv.Itoa(r.Left)
 		}
-		cells := []string{r.Name}
+		cells := []string{strings.TrimSpace(r.Name + " " + r.Result.Marks())}
 		for _, s := range []report.Stats{r.JCT, r.Wait} {
 			cells = append(cells, human(s, s.Mean), human(s, s.Median), human(s, s.P90))
 		}

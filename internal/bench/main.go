@@ -31,7 +31,8 @@ func main() {
 	large := flag.Bool("large", true, "also 1,000,000 jobs on 10,000 GPUs")
 	live := flag.Bool("live", false, "measure a running daemon instead")
 	peers := flag.Bool("peers", false, "with -live: also the peers that are installed")
-	only := flag.String("only", "", "with -live: only the parts whose names begin so, with commas between them")
+	only := flag.String("only", "", "with -live: only the parts whose names begin so; with -decisions: only these policies; with commas between them")
+	asking := flag.Bool("decisions", false, "measure single decisions alone")
 	minutes := flag.Int("minutes", 10, "with -live: for how long short jobs are sustained")
 	agree := flag.String("fidelity", "", "hold the simulator against real processes instead, and write the differences to this page")
 	flag.Parse()
@@ -41,6 +42,8 @@ func main() {
 		err = benchFidelity(*write, *agree)
 	case *live:
 		err = benchLive(liveOptions{write: *write, peers: *peers, only: *only, minutes: *minutes})
+	case *asking:
+		err = benchDecisions(*repeat, *only, *write)
 	default:
 		err = bench(*repeat, *shared, *write, *large)
 	}
@@ -74,7 +77,20 @@ func bench(repeat int, shared, write string, large bool) error {
 			return err
 		}
 	}
-	return replace(write, "bench", "bench", text.String())
+	if err := replace(write, "bench", "bench", text.String()); err != nil {
+		return err
+	}
+	return benchDecisions(repeat, "", write)
+}
+
+// benchDecisions measures single decisions.
+func benchDecisions(repeat int, only, write string) error {
+	var text strings.Builder
+	describe(&text)
+	if err := decisions(io.MultiWriter(&text, os.Stdout), repeat, only); err != nil {
+		return err
+	}
+	return replace(write, "decisions", "bench", text.String())
 }
 
 // describe names the machine and the commit.

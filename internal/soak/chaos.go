@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -146,6 +147,10 @@ func (s *stage) fill() error {
 	return nil
 }
 
+// stalled is for how long no job may end while there are any; the longest take some
+// seconds.
+const stalled = time.Minute
+
 // drain releases all jobs, again and again, until all have ended.
 func (s *stage) drain() error {
 	if err, gone := s.gone(0); gone {
@@ -154,7 +159,7 @@ func (s *stage) drain() error {
 			return err
 		}
 	}
-	until := time.Now().Add(3 * time.Minute)
+	least, last := math.MaxInt, time.Now()
 	for {
 		rows, err := s.list()
 		if err != nil {
@@ -178,8 +183,12 @@ func (s *stage) drain() error {
 		if left == 0 {
 			return nil
 		}
-		if time.Now().After(until) {
-			s.breach("%d jobs have not ended three minutes after the last harm", left)
+		if left < least {
+			least, last = left, time.Now()
+		}
+		if time.Since(last) > stalled {
+			_, why, _ := s.ask("GET", "/v1/status", "")
+			s.breach("of %d jobs that are left none has ended for %v: %s", left, stalled, why)
 			return nil
 		}
 		time.Sleep(200 * time.Millisecond)

@@ -25,7 +25,7 @@ import (
 const slots = 4
 
 // room is the size of the file system of a state folder, where one can be mounted.
-const room = 24 << 20
+const room = 64 << 20
 
 // stage is a Norn under one policy.
 type stage struct {

@@ -68,6 +68,9 @@ func source(name string) (experiment.From, error) {
 // Make makes the estimator: the first source that knows a job decides, and all
 // learn from what has ended.
 func (e Estimates) Make() predict.Estimator {
+	if len(e) == 0 {
+		return predict.None{}
+	}
 	var all firstOf
 	for _, from := range e {
 		if from == experiment.History {

@@ -25,6 +25,7 @@ import (
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/policy/kit/rounds"
+	"github.com/norn-scheduler/norn/policy/need"
 	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
 )
@@ -59,6 +60,15 @@ func (c *Config) Params() param.Set {
 		set = append(set, param.Duration("unit", &c.Unit, "how long a job keeps its place where there are more jobs than GPUs"))
 	}
 	return set
+}
+
+// Needs says what the policy lives on.
+func (c *Config) Needs() need.List {
+	elastic := need.Need{Any: need.Of(need.Elastic), Without: "it acts as srtf but for the costs of transitions and the choice of GPUs", Given: need.Of(need.RunTimes)}
+	if c.Blind {
+		return need.List(nil).And(need.Of(need.Elastic), "jobs take turns with the numbers of GPUs that they ask for")
+	}
+	return need.List{elastic}.And(need.Of(need.RunTimes), "every job is taken to go on for ever")
 }
 
 // Policy makes the policy.

@@ -53,28 +53,26 @@ func (c *Claim) steps(free []int64) bool {
 	return c.Size > 0 && c.Size < c.Steps && (c.Each == 0 || c.Type != NoType && c.Each <= free[c.Type]) && c.at(c.Size+1) > c.at(c.Size)
 }
 
-// beats is rule (3) of the paper: whether b, the longer of two jobs, is to get
-// the next GPU rather than a. The gain of a step is divided by the GPUs that it
-// takes, which is one in the paper.
-func beats(a, b *Claim) bool {
-	pb, pb1 := b.at(b.Size), b.at(b.Size+1)
-	pa, pa1 := a.at(a.Size), a.at(a.Size+1)
-	return (pb1-pb)/pb1*float64(max(1, a.Each)) > (pa1-pa)/pa*float64(max(1, b.Each))
-}
-
 // Divide is AFS-L: it divides the free GPUs of each type, in thousandths, among
 // claims. Everybody gets the least size first, the shortest at that size before
 // the others; then one task at a time goes to the claim that wins against the others.
+//
+// That is the one which is left after each claim was compared with the winner among
+// those before it. The relation is not quite transitive (TestCycle), so that their order
+// counts.
 func Divide(free []int64, claims []*Claim) {
 	free = slices.Clone(free)
 	enter(free, claims)
-	for {
-		s := top(free, claims)
-		if s == nil {
-			return
+	c := newContest(free, claims)
+	c.compare(0)
+	for len(c.leads) > 0 {
+		last := len(c.leads) - 1
+		i := c.leads[last]
+		c.leads = c.leads[:last]
+		if c.grow(i) {
+			c.leads, i = c.leads[:0], 0 // those who led before may no longer take part
 		}
-		free[max(s.Type, 0)] -= s.Each
-		s.Size++
+		c.compare(i)
 	}
 }
 
@@ -151,35 +149,11 @@ func (c *Claim) takeFirst(t int, free []int64) bool {
 	return true
 }
 
-// top is the claim that is to get the next GPU, nil when nobody can use one: the one
-// that is left after each claim was compared with the winner among those before it.
-// The relation is not quite transitive (TestCycle), so that their order counts. Of
-// two claims of equal length the first keeps its place unless the other beats it.
-func top(free []int64, claims []*Claim) (s *Claim) {
-	for _, j := range claims {
-		if !j.steps(free) {
-			continue
-		}
-		if s == nil {
-			s = j
-			continue
-		}
-		if j.length() < s.length() {
-			if !beats(j, s) {
-				s = j
-			}
-		} else if beats(s, j) {
-			s = j
-		}
-	}
-	return s
-}
-
 // DivideBlind is AFS-P: lengths are not known. Where there is room for everybody
-// at her least size, the rest goes one task at a time to the claim that beats the
-// others whichever of the two were shorter; between claims of which neither does,
-// r chooses. Otherwise those who are in the middle of a unit of time keep their
-// place, and the others come in by how many units they have had.
+// at her least size, the rest goes one task at a time to a claim that no other beats
+// whichever of the two were shorter; of several such claims r chooses one. Otherwise
+// those who are in the middle of a unit of time keep their place, and the others come
+// in by how many units they have had.
 func DivideBlind(free []int64, claims []*Claim, r *rand.Rand) {
 	free = slices.Clone(free)
 	order := slices.Clone(claims)
@@ -199,26 +173,13 @@ func DivideBlind(free []int64, claims []*Claim, r *rand.Rand) {
 		c.Size, c.speeds = 0, append(c.speeds[:0], 0)
 		c.admit(free)
 	}
+	r.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+	c := newContest(free, order)
 	for {
-		s := topBlind(free, claims, r)
-		if s == nil {
+		i := c.unbeaten()
+		if i < 0 {
 			return
 		}
-		free[max(s.Type, 0)] -= s.Each
-		s.Size++
+		c.grow(i)
 	}
-}
-
-func topBlind(free []int64, claims []*Claim, r *rand.Rand) (s *Claim) {
-	for _, j := range claims {
-		switch {
-		case !j.steps(free):
-		case s == nil, beats(s, j):
-			s = j
-		case beats(j, s):
-		case r.IntN(2) == 1:
-			s = j
-		}
-	}
-	return s
 }

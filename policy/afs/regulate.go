@@ -1,5 +1,7 @@
 package afs
 
+import "github.com/norn-scheduler/norn/state/dense"
+
 // Range is the sizes that a job can have.
 type Range struct{ Least, Most int }
 
@@ -19,23 +21,24 @@ func Regulate(shares []int, ranges []Range, node int) []int {
 		}
 		left += s - out[i]
 	}
-	for left > 0 {
-		best, step := -1, 0
-		for i, s := range shares {
-			next := legalAbove(out[i], node)
-			d := next - out[i]
-			if s == 0 || next > ranges[i].Most || d > left {
-				continue
-			}
-			if best < 0 || s-out[i] > shares[best]-out[best] || s-out[i] == shares[best]-out[best] && d < step {
-				best, step = i, d
-			}
+	var lost dense.Heap // jobs by what they have lost, most first, then by their next step
+	add := func(i int) {
+		if step := legalAbove(out[i], node) - out[i]; shares[i] > 0 && out[i]+step <= ranges[i].Most {
+			lost.Set(int32(i), int64(out[i]-shares[i])<<32+int64(step))
 		}
-		if best < 0 {
-			break // the greatest sizes of jobs are in the way
+	}
+	for i := range shares {
+		add(i)
+	}
+	for left > 0 && lost.Len() > 0 { // or the greatest sizes of jobs are in the way
+		i, _ := lost.Pop()
+		step := legalAbove(out[i], node) - out[i]
+		if step > left {
+			continue // and less will be left from now on
 		}
-		out[best] += step
+		out[i] += step
 		left -= step
+		add(int(i))
 	}
 	return out
 }

@@ -20,6 +20,7 @@ package allox
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -29,6 +30,7 @@ import (
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/policy/kit/rounds"
+	"github.com/norn-scheduler/norn/policy/need"
 	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/tenant"
@@ -57,6 +59,14 @@ func (c *Config) Params() param.Set {
 		param.Duration("unknown", &c.Unknown, "how long a job without an estimate is taken to run"),
 		place.Param(&c.Place),
 	}
+}
+
+// Needs says what the policy lives on.
+func (c *Config) Needs() need.List {
+	return need.List(nil).
+		And(need.Of(need.RunTimes), fmt.Sprintf("every job is taken to run for %v", c.Unknown)).
+		And(need.Of(need.Types, need.Processors), "jobs are put in an order, and nothing is matched").
+		If(c.Alpha < 1, need.Of(need.Tenants), "it acts as allox(alpha=1)")
 }
 
 // Policy makes the policy.

@@ -29,6 +29,7 @@ import (
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/policy/kit/beside"
+	"github.com/norn-scheduler/norn/policy/need"
 	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/state"
@@ -75,6 +76,14 @@ func (c *Config) Params() param.Set {
 		param.Float("margin", &c.Margin, 0, 1e3, "GiB", "of a GPU's memory that guests leave free beside an owner"),
 		place.Param(&c.Place),
 	}
+}
+
+// Needs says what the policy lives on.
+func (c *Config) Needs() need.List {
+	return need.List(nil).
+		And(need.Of(need.Quotas, need.Classes), "every job is within its quota, and begins as a guest only after a wait").
+		And(need.Of(need.Use), "it cannot tell which GPUs have gaps").
+		And(need.Of(need.Memory), "it cannot tell which GPUs have gaps")
 }
 
 // Policy makes the policy.

@@ -21,6 +21,7 @@ import (
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/policy/kit/lease"
+	"github.com/norn-scheduler/norn/policy/need"
 	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/tenant"
@@ -45,6 +46,12 @@ func (c *Config) Params() param.Set {
 		param.Bool("new", &c.NewFirst, "jobs that have never run go before the others of their tenant"),
 		place.Param(&c.Place),
 	}
+}
+
+// Needs says what the policy lives on.
+func (c *Config) Needs() need.List {
+	return need.List(nil).
+		And(need.Of(need.Tenants), "it is fair between jobs alone")
 }
 
 // Policy makes the policy.

@@ -22,6 +22,7 @@ package bsbf
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -33,6 +34,7 @@ import (
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/policy/kit/beside"
+	"github.com/norn-scheduler/norn/policy/need"
 	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
 )
@@ -71,6 +73,17 @@ func (c *Config) Params() param.Set {
 		param.Bool("consolidate", &c.OneBox, "look for shared GPUs on one node before looking on several"),
 		place.Param(&c.Place),
 	}
+}
+
+// Needs says what the policy lives on.
+func (c *Config) Needs() need.List {
+	shares := c.Share != Never
+	return need.List(nil).
+		If(c.Share != First, need.Of(need.RunTimes), fmt.Sprintf("it acts as fifo(mode=skip,place=%s)", c.Place)).
+		If(c.Share == First, need.Of(need.RunTimes), "jobs go by submission").
+		If(shares, need.Of(need.Use, need.Stages, need.Pairs), "every job is taken to keep its GPUs busy all of the time").
+		If(shares, need.Of(need.Memory), "any two jobs are taken to fit into the memory of a GPU").
+		If(shares && c.Passes, need.Of(need.Batches), "it acts as bsbf(subbatch=false)")
 }
 
 // Policy makes the policy.

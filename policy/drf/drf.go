@@ -13,6 +13,7 @@ package drf
 import (
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/policy/kit/quota"
+	"github.com/norn-scheduler/norn/policy/need"
 	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/tenant"
@@ -28,6 +29,11 @@ func NewConfig() *Config {
 
 // Params binds the settings.
 func (c *Config) Params() param.Set { return c.Settings.Params(false) }
+
+// Needs says what the policy lives on.
+func (c *Config) Needs() need.List {
+	return c.Settings.Needs("drf")
+}
 
 // Policy makes the policy.
 func (c *Config) Policy() (sched.Policy, error) {

@@ -25,6 +25,7 @@ import (
 
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/place"
+	"github.com/norn-scheduler/norn/policy/need"
 	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
 )
@@ -97,6 +98,22 @@ func (c *Config) Params() param.Set {
 		param.Int("depth", &c.Depth, 0, math.MaxInt32, "jobs", "how many jobs backfill tries at a time (bf_max_job_test)"),
 		place.Param(&c.Place),
 	}
+}
+
+// Needs says what the policy lives on.
+func (c *Config) Needs() need.List {
+	owners := need.Of(need.Tenants)
+	if c.Users {
+		owners |= need.Of(need.Users)
+	}
+	alone := [...]string{"jobs go by submission, with backfill", "it acts as fifo(mode=skip)", "it acts as fifo(mode=strict)"}[c.Mode]
+	if c.Age > 0 || c.Size > 0 || c.Priority > 0 {
+		alone = "no job is favoured because of its owner"
+	}
+	return need.List(nil).
+		And(owners, alone).
+		If(c.Mode == EASY, need.Of(need.RunTimes), "it acts as fairshare(mode=strict)").
+		If(c.Priority > 0, need.Of(need.Priorities), "it acts as fairshare(priority=0)")
 }
 
 // Policy makes the policy.

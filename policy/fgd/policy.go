@@ -25,6 +25,7 @@ import (
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/policy/kit/queue"
+	"github.com/norn-scheduler/norn/policy/need"
 	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
 )
@@ -50,6 +51,12 @@ func (c *Config) Params() param.Set {
 		param.Float("popularity", &c.Popularity, 0, 1, "", "what part of all tasks the shapes make up for which nodes are kept whole, the most frequent ones"),
 		param.Bool("whole", &c.Whole, "scores are whole numbers from 0 to 100, as in Kubernetes: of nodes that hardly differ the first is taken"),
 	}
+}
+
+// Needs says what the policy lives on.
+func (c *Config) Needs() need.List {
+	return need.List(nil).
+		And(need.Of(need.Parts), "it acts as fifo(mode=skip) but for where tasks run")
 }
 
 // Policy makes the policy.

@@ -11,6 +11,7 @@ import (
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/policy/kit/backfill"
 	"github.com/norn-scheduler/norn/policy/kit/queue"
+	"github.com/norn-scheduler/norn/policy/need"
 	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
 )
@@ -43,6 +44,13 @@ func (c *Config) Params() param.Set {
 		param.Bool("priority", &c.Priority, "serve larger priority classes first"),
 		place.Param(&c.Place),
 	}
+}
+
+// Needs says what the policy lives on.
+func (c *Config) Needs() need.List {
+	return need.List(nil).
+		If(c.Mode == EASY, need.Of(need.RunTimes), "it acts as fifo(mode=strict)").
+		If(c.Priority, need.Of(need.Priorities), "it acts as fifo(priority=false)")
 }
 
 // Policy makes the policy.

@@ -29,6 +29,7 @@ import (
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/policy/kit/beside"
+	"github.com/norn-scheduler/norn/policy/need"
 	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/state/dense"
@@ -67,6 +68,15 @@ func (c *Config) Params() param.Set {
 		param.Bool("weights", &c.Weights, "a job of priority k has k+1 quanta a turn"),
 		param.Duration("patience", &c.Patience, "how long a job waits that finds no server, before it takes turns with jobs of other sizes, or they make way"),
 	}
+}
+
+// Needs says what the policy lives on.
+func (c *Config) Needs() need.List {
+	return need.List(nil).
+		If(c.Pack, need.Of(need.Use), "it acts as gandiva(pack=false)").
+		If(c.Grow, need.Of(need.Elastic), "it acts as gandiva(grow=false)").
+		If(c.Locality, need.Of(need.Spread), "a gang gains nothing by being brought together").
+		If(c.Weights, need.Of(need.Priorities), "it acts as gandiva(weights=false)")
 }
 
 // Policy makes the policy.

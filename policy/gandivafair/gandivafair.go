@@ -27,6 +27,7 @@ import (
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/policy/kit/rounds"
+	"github.com/norn-scheduler/norn/policy/need"
 	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
 )
@@ -78,6 +79,14 @@ func (c *Config) Params() param.Set {
 		param.Bool("balance", &c.Balance, "a gang that fits a node takes the one with the least tickets for each of its GPUs"),
 		place.Param(&c.Place),
 	}
+}
+
+// Needs says what the policy lives on.
+func (c *Config) Needs() need.List {
+	return need.List(nil).
+		If(c.By == Tenant, need.Of(need.Tenants), "it is fair between jobs alone").
+		If(c.By == User, need.Of(need.Users), "it is fair between jobs alone").
+		If(c.Trade, need.Of(need.Types), "it acts as gandiva_fair(trade=false)")
 }
 
 // Policy makes the policy.

@@ -21,6 +21,7 @@ import (
 
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/policy/kit/rounds"
+	"github.com/norn-scheduler/norn/policy/need"
 	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
 )
@@ -99,6 +100,18 @@ func (c *Config) Params() param.Set {
 
 // Shares tells whether several jobs may be on a GPU.
 func (c *Config) Shares() bool { return c.Packed }
+
+// Needs says what the policy lives on.
+func (c *Config) Needs() need.List {
+	o := c.Objective
+	timed := o == ByFinishTimes || o == ByMakespan || o == ByShortest || o == ByCostSLO
+	return need.List(nil).
+		If(c.Aware, need.Of(need.Types), "it shares GPUs as if all were alike").
+		If(timed, need.Of(need.RunTimes), "a job is taken to have as much left as it has done, an hour at least").
+		If(o == ByHierarchy, need.Of(need.Tenants), "it is fair between jobs alone").
+		If(o == ByCostSLO, need.Of(need.Deadlines), "it hurries no job").
+		If(c.Packed, need.Of(need.Use, need.Stages, need.Pairs), "every job is taken to keep its GPUs busy all of the time")
+}
 
 // Policy makes the policy.
 func (c *Config) Policy() (sched.Policy, error) {

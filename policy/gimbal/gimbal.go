@@ -31,6 +31,7 @@ import (
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/policy/kit/beside"
+	"github.com/norn-scheduler/norn/policy/need"
 	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
 )
@@ -120,6 +121,15 @@ func (c *Config) Params() param.Set {
 	}
 }
 
+// Needs says what the policy lives on.
+func (c *Config) Needs() need.List {
+	timed := c.Order == Shortest || c.Packing != Off && c.Objective != Fairness
+	return need.List(nil).
+		If(timed, need.Of(need.RunTimes), "a job is taken to have as much left as it has run, and a day at first").
+		If(c.Packing != Off, need.Of(need.Use, need.Stages, need.Pairs), "every job is taken to keep its GPUs busy all of the time").
+		If(c.Packing != Off && c.Objective == Deadline, need.Of(need.Deadlines), "all jobs are worth the same to it")
+}
+
 // Policy makes the policy.
 func (c *Config) Policy() (sched.Policy, error) {
 	if c.Period <= 0 {
@@ -136,6 +146,10 @@ type policy struct {
 	wake   time.Duration
 	why    map[job.ID]job.Reason
 	found  []site // scratch of places
+	hosts  []host // by job, see host
+	looks  int    // how often a gang has looked for places
+	sorts  beside.Sorts
+	rates  beside.Known[float64] // of a gang that looks for places, beside gangs of each sort
 	alloc  cluster.Alloc
 }
 
@@ -147,8 +161,10 @@ type waiting struct {
 // Decide implements sched.Policy.
 func (g *policy) Decide(v *sched.View, p *sched.Plan) {
 	g.wake, g.stands = unit.Never, map[stand]job.ID{}
+	g.hosts = append(g.hosts, make([]host, max(0, v.Jobs()-len(g.hosts)))...)
 	for j := range v.Running() {
-		if packable(j) {
+		h := &g.hosts[j.ID]
+		if h.packable = packable(j); h.packable {
 			beside.Restore(p, j.ID)
 		}
 	}

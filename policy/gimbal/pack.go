@@ -40,21 +40,23 @@ func (g *policy) pack(v *sched.View, p *sched.Plan, j sched.Job) job.Reason {
 // be fastest with equal parts; fewer than it needs when no rack has enough.
 func (g *policy) candidates(v *sched.View, p *sched.Plan, j sched.Job, need int) (best []site) {
 	c := v.Cluster()
-	racks := map[cluster.DomainID][]site{}
-	var order []cluster.DomainID
-	rates := map[job.ID]float64{}
+	at := map[cluster.DomainID]int{}
+	var racks [][]site // in the order of their first nodes
+	g.looks++
+	g.rates.Forget(c)
 	for _, n := range c.PoolNodes(j.Pool()) {
-		rack := c.Node(n).Domain
-		if racks[rack] == nil {
-			order = append(order, rack)
+		rack, known := at[c.Node(n).Domain]
+		if !known {
+			rack = len(racks)
+			at[c.Node(n).Domain] = rack
+			racks = append(racks, nil)
 		}
-		for _, x := range g.places(v, p, j, n, rates) {
+		for _, x := range g.places(v, p, j, n) {
 			racks[rack] = g.keep(racks[rack], x, need)
 		}
 	}
 	most := -1.0
-	for _, rack := range order {
-		list := racks[rack]
+	for _, list := range racks {
 		if g.cfg.Packing == Equal {
 			list = g.pair(v, list, need)
 		}
@@ -91,32 +93,63 @@ func (a site) before(b site) bool {
 	return cmp.Or(cmp.Compare(b.rate, a.rate), cmp.Compare(a.partner, b.partner)) < 0
 }
 
-// places are the GPUs of a node where a worker could sit.
-func (g *policy) places(v *sched.View, p *sched.Plan, j sched.Job, n cluster.NodeID, rates map[job.ID]float64) (out []site) {
+// host is what a gang that looks for places needs to know of a gang beside which it could
+// sit, whichever of its GPUs that is.
+type host struct {
+	packable bool // as long as the decision goes on
+
+	look   int // for which the rest holds
+	open   bool
+	memory unit.Bytes // of a GPU that both take
+	rate   float64    // with equal parts; below 0: not known yet
+}
+
+// host is what a gang needs to know of another one. Others may join that began before
+// this moment, if what it holds can be changed.
+func (g *policy) host(v *sched.View, p *sched.Plan, j sched.Job, id job.ID) *host {
+	h := &g.hosts[id]
+	if h.look != g.looks {
+		h.look, h.open, h.rate = g.looks, h.packable && beside.Settled(v, p, id), -1
+		h.memory = perf.MemoryOf(j.Spec()) + perf.MemoryOf(v.Job(id).Spec())
+	}
+	return h
+}
+
+// places are the GPUs of a node where a worker could sit: free ones, and those with one
+// worker beside which there is memory for another.
+func (g *policy) places(v *sched.View, p *sched.Plan, j sched.Job, n cluster.NodeID) (out []site) {
 	out = g.found[:0]
 	defer func() { g.found = out }()
-	c, role := v.Cluster(), &j.Spec().Demand.Roles[0]
+	c, role, memory := v.Cluster(), &j.Spec().Demand.Roles[0], perf.MemoryOf(j.Spec())
 	_, count := c.DeviceRange(n)
 	room := c.TasksBeside(n, role.CPU, role.Memory, count)
 	for d := range beside.Devices(v, n, j) {
-		t := c.TypeOf(d)
 		if len(out) >= room {
 			break
 		}
-		if c.Type(t).Host || c.DeviceMemoryFree(d) < perf.MemoryOf(j.Spec()) {
+		on := p.On(d)
+		if len(on) > 1 {
 			continue
 		}
-		switch on := p.On(d); {
-		case len(on) == 0 && c.DeviceFree(d) == unit.One && g.cfg.Packing == Flexible:
-			out = append(out, site{d, job.None, 1})
-		case len(on) == 1 && g.partner(v, p, j, on[0], d):
-			rate, known := rates[on[0]]
-			if !known {
-				rate = equalRate(v, j, on[0], c.Type(t))
-				rates[on[0]] = rate
-			}
-			out = append(out, site{d, on[0], rate})
+		typ := c.TypeOf(d)
+		t := c.Type(typ)
+		if t.Host || c.DeviceMemoryFree(d) < memory {
+			continue
 		}
+		if len(on) == 0 {
+			if c.DeviceFree(d) == unit.One && g.cfg.Packing == Flexible {
+				out = append(out, site{d, job.None, 1})
+			}
+			continue
+		}
+		s := g.host(v, p, j, on[0])
+		if !s.open || t.Memory != 0 && float64(s.memory) > g.cfg.Memory*float64(t.Memory) {
+			continue
+		}
+		if s.rate < 0 {
+			s.rate = g.rates.Get(g.sorts.Of(v.Job(on[0])), typ, func() float64 { return equalRate(v, j, on[0], t) })
+		}
+		out = append(out, site{d, on[0], s.rate})
 	}
 	return out
 }
@@ -125,17 +158,6 @@ func (g *policy) places(v *sched.View, p *sched.Plan, j sched.Job, n cluster.Nod
 func equalRate(v *sched.View, j sched.Job, other job.ID, t cluster.GPUType) float64 {
 	half := cluster.Share{Milli: beside.Half}
 	return perf.Among(v.Sharing, perf.Sharer{Job: j.Spec(), Share: half}, []perf.Sharer{{Job: v.Job(other).Spec(), Share: half}}, t)
-}
-
-// partner tells whether a gang could sit beside a worker that is alone on its GPU: it began
-// before this moment, what it holds can be changed, and the memory suffices.
-func (g *policy) partner(v *sched.View, p *sched.Plan, j sched.Job, id job.ID, d cluster.DeviceID) bool {
-	o := v.Job(id)
-	if !beside.Settled(v, p, id) || !packable(o) {
-		return false
-	}
-	all := v.Cluster().Type(v.Cluster().TypeOf(d)).Memory
-	return all == 0 || float64(perf.MemoryOf(j.Spec())+perf.MemoryOf(o.Spec())) <= g.cfg.Memory*float64(all)
 }
 
 // pair leaves of the places those of one gang of equal size that has all of its GPUs for

@@ -28,6 +28,7 @@ import (
 	"github.com/norn-scheduler/norn/perf/predict/boost"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/policy/kit/queue"
+	"github.com/norn-scheduler/norn/policy/need"
 	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
 )
@@ -90,6 +91,14 @@ func (c *Config) Params() param.Set {
 		param.Bool("block", &c.Block, "a job that does not fit blocks those behind it instead of being skipped"),
 		place.Param(&c.Place),
 	}
+}
+
+// Needs says what the policy lives on.
+func (c *Config) Needs() need.List {
+	return need.List(nil).
+		If(c.Predict == Learnt, need.Of(need.History), "it does not learn which jobs are alike").
+		If(c.Predict == Given, need.Of(need.RunTimes), fmt.Sprintf("every job is taken to run for %v", c.Prior)).
+		If(c.Predict == Told, need.Of(need.Predictions), "it acts as qssf(predict=learnt)")
 }
 
 // Policy makes the policy.

@@ -105,9 +105,9 @@ func (f *policy) choose(v *sched.View, p *sched.Plan, j sched.Job, not *counts) 
 
 func kindOf(j sched.Job) string { return perf.SortOf(j.Spec()) }
 
-// need is the memory that is booked for a job: what it asks for, or else what it tells
+// books is the memory that is booked for a job: what it asks for, or else what it tells
 // that it takes, but no more than there is.
-func need(v *sched.View, j sched.Job, d cluster.DeviceID) unit.Bytes {
+func books(v *sched.View, j sched.Job, d cluster.DeviceID) unit.Bytes {
 	takes := perf.MemoryOf(j.Spec())
 	if all := v.Cluster().Type(v.Cluster().TypeOf(d)).Memory; all > 0 {
 		return min(takes, all)
@@ -214,7 +214,7 @@ func (f *policy) start(v *sched.View, p *sched.Plan, j sched.Job, s *spot) {
 	part := int32(int(unit.One) / (len(on) + 1))
 	role := &j.Spec().Demand.Roles[0]
 	f.alloc.Reset()
-	beside.AddTask(&f.alloc, v.Cluster().NodeOf(s.device), role, cluster.Share{Device: s.device, Milli: part, Memory: need(v, j, s.device)})
+	beside.AddTask(&f.alloc, v.Cluster().NodeOf(s.device), role, cluster.Share{Device: s.device, Milli: part, Memory: books(v, j, s.device)})
 	if !beside.Join(p, j.ID, &f.alloc) {
 		p.Wait(j.ID, beside.Because("who has the GPU that it would share cannot be changed now"))
 		return

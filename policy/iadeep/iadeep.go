@@ -20,6 +20,7 @@ package iadeep
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -29,6 +30,7 @@ import (
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/policy/kit/beside"
+	"github.com/norn-scheduler/norn/policy/need"
 	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
 )
@@ -94,6 +96,15 @@ func (c *Config) Params() param.Set {
 		param.Float("tol", &c.Tol, 0, 1, "share", "by which the best must change to be news"),
 		place.Param(&c.Place),
 	}
+}
+
+// Needs says what the policy lives on.
+func (c *Config) Needs() need.List {
+	return need.List(nil).
+		And(need.Of(need.Use, need.Stages, need.Pairs), "every job keeps its GPUs busy, and sharing gains nothing").
+		And(need.Of(need.Memory), fmt.Sprintf("any %d jobs are taken to fit into the memory of a GPU", c.Most)).
+		If(c.Tune, need.Of(need.Batches), "the batches that it tunes change no speed").
+		If(c.Tune, need.Of(need.RunTimes), "jobs are tuned that have little left")
 }
 
 // Policy makes the policy.

@@ -18,6 +18,7 @@ import (
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/policy/kit/preempt"
+	"github.com/norn-scheduler/norn/policy/need"
 	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
 )
@@ -39,6 +40,11 @@ func (c *Config) Params() param.Set {
 		param.Bool("1d", &c.OneD, "attained service is time, not GPUs x time"),
 		place.Param(&c.Place),
 	}
+}
+
+// Needs says what the policy lives on.
+func (c *Config) Needs() need.List {
+	return nil
 }
 
 // Policy makes the policy.

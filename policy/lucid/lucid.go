@@ -29,6 +29,7 @@ import (
 	"github.com/norn-scheduler/norn/perf/predict/boost"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/policy/kit/beside"
+	"github.com/norn-scheduler/norn/policy/need"
 	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/state"
@@ -139,6 +140,15 @@ func (c *Config) Params() param.Set {
 		param.Duration("watch", &c.Watch, "for which the use of a shared GPU is looked at, a minute at most"),
 		place.Param(&c.Place),
 	}
+}
+
+// Needs says what the policy lives on.
+func (c *Config) Needs() need.List {
+	return need.List(nil).
+		If(c.Packing != Never, need.Of(need.Use), "no two jobs share GPUs").
+		If(c.Packing != Never, need.Of(need.Memory), "no two jobs share GPUs").
+		If(c.Predict == Learnt, need.Of(need.History), "it does not learn which jobs are alike").
+		If(c.Predict != Learnt, need.Of(need.RunTimes), fmt.Sprintf("every job is taken to run for %v", c.Prior))
 }
 
 // Policy makes the policy.

@@ -19,6 +19,7 @@ package maxmin
 import (
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/policy/kit/quota"
+	"github.com/norn-scheduler/norn/policy/need"
 	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/tenant"
@@ -41,6 +42,11 @@ func (c *Config) Params() param.Set {
 		param.Choice("divide", &c.Divide, []param.Option[quota.Basis]{{Name: "borrowed", Value: quota.Borrowed}, {Name: "all", Value: quota.All}},
 			"what weights divide: what is left once guarantees are served (Kueue, KAI), or all, guarantees being least shares (YARN)"),
 	}, c.Settings.Params(true)...)
+}
+
+// Needs says what the policy lives on.
+func (c *Config) Needs() need.List {
+	return c.Settings.Needs("maxmin")
 }
 
 // Policy makes the policy.

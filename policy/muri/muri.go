@@ -30,6 +30,7 @@ import (
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/place"
+	"github.com/norn-scheduler/norn/policy/need"
 	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/state/dense"
@@ -69,6 +70,13 @@ func (c *Config) Params() param.Set {
 			"what time a group is believed to take: as the published code has it, where loading takes two of four slots, or as the paper has it, with a slot for each stage"),
 		place.Param(&c.Place),
 	}
+}
+
+// Needs says what the policy lives on.
+func (c *Config) Needs() need.List {
+	return need.List(nil).
+		If(c.Most > 1, need.Of(need.Stages), "no two jobs share GPUs").
+		If(c.Known, need.Of(need.RunTimes), "jobs go by attained service, as under muri-l")
 }
 
 // Policy makes the policy.

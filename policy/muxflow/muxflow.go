@@ -22,6 +22,7 @@ package muxflow
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
@@ -29,6 +30,7 @@ import (
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/policy/kit/beside"
+	"github.com/norn-scheduler/norn/policy/need"
 	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
 )
@@ -110,6 +112,16 @@ func (c *Config) Params() param.Set {
 		param.Int("rows", &c.Learn.Rows, 10, 1_000_000, "jobs", "that must have ended before speeds are learnt"),
 		place.Param(&c.Place),
 	}
+}
+
+// Needs says what the policy lives on.
+func (c *Config) Needs() need.List {
+	alone := fmt.Sprintf("it acts as fifo(mode=skip,place=%s)", c.Place)
+	if !c.Idle {
+		alone = "no job can run"
+	}
+	told := need.Need{Any: need.Of(need.Use), Without: "it cannot tell which job suits which service", Given: need.Of(need.Services)}
+	return append(need.List(nil).And(need.Of(need.Services), alone), told)
 }
 
 // Policy makes the policy.

@@ -23,6 +23,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/place"
+	"github.com/norn-scheduler/norn/policy/need"
 	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
 )
@@ -42,6 +43,13 @@ func (c *Config) Params() param.Set {
 		param.Duration("interval", &c.Interval, "how often GPUs are divided anew; nothing is decided in between"),
 		place.Param(&c.Place),
 	}
+}
+
+// Needs says what the policy lives on.
+func (c *Config) Needs() need.List {
+	return need.List(nil).
+		And(need.Of(need.Elastic), "jobs go by submission, with the numbers of GPUs that they ask for").
+		And(need.Of(need.RunTimes), "every job is taken to have an hour left")
 }
 
 // Policy makes the policy.

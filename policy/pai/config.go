@@ -17,6 +17,7 @@ import (
 	"math"
 
 	"github.com/norn-scheduler/norn/place"
+	"github.com/norn-scheduler/norn/policy/need"
 	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
 )
@@ -77,6 +78,16 @@ func (c *Config) Params() param.Set {
 		param.Words("heavy-models", &c.HeavyModels, "models", "jobs that train one of these models are heavy"),
 		param.Bool("overflow", &c.Overflow, "heavy jobs that find no room on the high end may run elsewhere"),
 	}
+}
+
+// Needs says what the policy lives on.
+func (c *Config) Needs() need.List {
+	means := c.By <= User
+	return need.List(nil).
+		If(means && c.Predict == Trace, need.Of(need.Predictions), "it acts as pai(predict=learn)").
+		If(means, need.Of(need.History), "every job is expected to run for the mean of all that have ended").
+		If(c.By == Estimate, need.Of(need.RunTimes), "it acts as pai(by=submit)").
+		If(len(c.Reserve) > 0, need.Of(need.Kinds), "no GPUs are kept for heavy jobs")
 }
 
 // Policy makes the policy.

@@ -19,6 +19,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/norn-scheduler/norn/policy/need"
 	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
 )
@@ -68,6 +69,14 @@ func (c *Config) Params() param.Set {
 		param.Bool("lend", &c.Lend, "a virtual cluster may use what others leave idle of their quota"),
 		param.Float("reclaim-at", &c.ReclaimAt, 0, 1, "share", "GPUs in use from which on jobs of virtual clusters above their quota are preempted for one below"),
 	}
+}
+
+// Needs says what the policy lives on.
+func (c *Config) Needs() need.List {
+	return need.List(nil).
+		And(need.Of(need.Tenants), "no virtual cluster takes anything back from another").
+		And(need.Of(need.Quotas), "the quota of a virtual cluster is its part by weight").
+		If(c.First != Anywhere, need.Of(need.Spread), "a gang that waits for near GPUs gains nothing by it")
 }
 
 // Policy makes the policy.

@@ -24,6 +24,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/place"
+	"github.com/norn-scheduler/norn/policy/need"
 	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
 )
@@ -66,6 +67,13 @@ func (c *Config) Params() param.Set {
 		param.Int("seed", &c.Seed, 0, 1<<30, "", "of the search, which is the same again at the same moment with the same jobs"),
 		place.Param(&c.Place),
 	}
+}
+
+// Needs says what the policy lives on.
+func (c *Config) Needs() need.List {
+	return need.List(nil).
+		And(need.Of(need.Elastic), "jobs have the numbers of GPUs that they ask for").
+		And(need.Of(need.Reports), "it goes by speed, and batches stay as they are")
 }
 
 // Policy makes the policy.

@@ -28,10 +28,12 @@ package rmixer
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/place"
+	"github.com/norn-scheduler/norn/policy/need"
 	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/policy/rmixer/memory"
 	"github.com/norn-scheduler/norn/sched"
@@ -130,6 +132,14 @@ func (c *Config) Params() param.Set {
 
 // maxWorkers keeps the share of a worker at a thousandth of a device or more.
 const maxWorkers = 100
+
+// Needs says what the policy lives on.
+func (c *Config) Needs() need.List {
+	return need.List(nil).
+		And(need.Of(need.Use), fmt.Sprintf("a job of an unknown model is taken to keep %g %% of a GPU busy until it is measured", c.Unknown)).
+		And(need.Of(need.Memory), "the memory of a job of an unknown model is not known until it has run out").
+		If(c.CPUWorkers > 0, need.Of(need.Processors), "all jobs run on GPUs")
+}
 
 // Policy makes the policy. It fails when a batch would be closed neither by time nor
 // by number.

@@ -22,6 +22,7 @@ import (
 
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/policy/kit/rounds"
+	"github.com/norn-scheduler/norn/policy/need"
 	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
 )
@@ -53,6 +54,12 @@ func (c *Config) Params() param.Set {
 		param.Float("rhomax", &c.RhoMax, 0, math.Inf(1), "ratio", "a job is late when it would end after so many times what is due"),
 		place.Param(&c.Place),
 	}
+}
+
+// Needs says what the policy lives on.
+func (c *Config) Needs() need.List {
+	return need.List(nil).
+		And(need.Of(need.RunTimes), "a job is taken to be half done, and to take ten minutes at least")
 }
 
 // Policy makes the policy.

@@ -15,6 +15,7 @@ import (
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/policy/kit/preempt"
 	"github.com/norn-scheduler/norn/policy/kit/queue"
+	"github.com/norn-scheduler/norn/policy/need"
 	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
 )
@@ -42,6 +43,15 @@ func NewSRSF() *Config { return &Config{By: Service, Place: place.Pack} }
 
 // Params binds the settings.
 func (c *Config) Params() param.Set { return param.Set{place.Param(&c.Place)} }
+
+// Needs says what the policy lives on.
+func (c *Config) Needs() need.List {
+	without := "it acts as fifo(mode=skip)"
+	if c.By == Service {
+		without = "jobs go by submission, and earlier ones preempt later ones"
+	}
+	return need.List(nil).And(need.Of(need.RunTimes), without)
+}
 
 // Policy makes the policy.
 func (c *Config) Policy() (sched.Policy, error) {
@@ -137,6 +147,15 @@ func (c *SJF) Params() param.Set {
 		param.Bool("block", &c.Block, "a job that does not fit blocks those behind it (Helios) instead of being skipped (PAI)"),
 		place.Param(&c.Place),
 	}
+}
+
+// Needs says what the policy lives on.
+func (c *SJF) Needs() need.List {
+	without := "it acts as fifo(mode=skip)"
+	if c.Block {
+		without = "it acts as fifo(mode=strict)"
+	}
+	return need.List(nil).And(need.Of(need.RunTimes), without)
 }
 
 // Policy makes the policy.

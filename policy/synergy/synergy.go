@@ -31,6 +31,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/policy/need"
 	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
 )
@@ -90,6 +91,14 @@ func (c *Config) Params() param.Set {
 		param.Bool("surplus", &c.Surplus, "under tune, give what is left of a node to jobs there that want more"),
 		param.Bool("fill", &c.Fill, "start jobs between rounds on what is free"),
 	}
+}
+
+// Needs says what the policy lives on.
+func (c *Config) Needs() need.List {
+	timed := c.Order == SRTF || c.Order == FTF || c.Order == LeastFTF || c.Order == Tetris
+	return need.List(nil).
+		If(c.Share != Proportional, need.Of(need.Rations), "no job gains by more cores or memory").
+		If(timed, need.Of(need.RunTimes), "it acts as synergy(order=fifo)")
 }
 
 // Policy makes the policy.

@@ -28,6 +28,7 @@ import (
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/policy/kit/lease"
 	"github.com/norn-scheduler/norn/policy/kit/rounds"
+	"github.com/norn-scheduler/norn/policy/need"
 	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
 )
@@ -63,6 +64,12 @@ func (c *Config) Params() param.Set {
 		param.Float("fair", &c.Fair, 0, 1, "share", "share of jobs, the best off, that must not bid (f)"),
 		place.Param(&c.Place),
 	}
+}
+
+// Needs says what the policy lives on.
+func (c *Config) Needs() need.List {
+	return need.List(nil).
+		And(need.Of(need.RunTimes), "a job is taken to be half done, and to take ten minutes at least")
 }
 
 // Policy makes the policy.

@@ -26,6 +26,7 @@ import (
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/policy/kit/preempt"
+	"github.com/norn-scheduler/norn/policy/need"
 	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/state/dense"
@@ -81,6 +82,13 @@ func (c *Config) Params() param.Set {
 		param.Duration("rerank", &c.Rerank, "how often Gittins indices follow the service of running jobs"),
 		place.Param(&c.Place),
 	}
+}
+
+// Needs says what the policy lives on.
+func (c *Config) Needs() need.List {
+	return need.List(nil).
+		If(c.Consolidate == Profile, need.Of(need.Models), "it acts as tiresias(consolidate=none)").
+		If(c.Consolidate == Everyone, need.Of(need.Spread), "a gang gains nothing by having its GPUs together")
 }
 
 // Policy makes the policy.

@@ -26,6 +26,7 @@ import (
 
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/policy/need"
 	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/policy/ymir/estimator"
 	"github.com/norn-scheduler/norn/sched"
@@ -110,6 +111,14 @@ func (c *Config) Params() param.Set {
 
 // longest is the longest that a job may be measured, and its measurements evaluated.
 const longest = 24 * time.Hour
+
+// Needs says what the policy lives on.
+func (c *Config) Needs() need.List {
+	return need.List(nil).
+		If(c.Modes != Neither, need.Of(need.Backbones), "it acts as ymir(merge=none)").
+		And(need.Of(need.Elastic), "jobs have the numbers of GPUs that they ask for").
+		And(need.Of(need.RunTimes), "every job is taken to need an hour")
+}
 
 // Policy makes the policy.
 func (c *Config) Policy() (sched.Policy, error) {

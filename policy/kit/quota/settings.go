@@ -1,11 +1,13 @@
 package quota
 
 import (
+	"fmt"
 	"math"
 	"time"
 
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/policy/kit/queue"
+	"github.com/norn-scheduler/norn/policy/need"
 	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
 )
@@ -73,6 +75,30 @@ func (s *Settings) Params(shares bool) param.Set {
 			"which job gives borrowed GPUs back first: that of the lowest priority class, the last started, or the one with the fewest GPU-seconds since its start"),
 		place.Param(&s.Place),
 	}
+}
+
+// Needs says what a policy of these settings lives on, under its own name.
+func (s *Settings) Needs(name string) need.List {
+	return need.List(nil).
+		And(need.Of(need.Tenants), "but for limits it acts as "+s.alone()).
+		If(s.Reclaim == Guarantee, need.Of(need.Quotas), "it acts as "+name+"(reclaim=none)").
+		If(s.Order == SJF, need.Of(need.RunTimes), "it acts as "+name+"(order=fifo)").
+		If(s.Order == Priority, need.Of(need.Priorities), "it acts as "+name+"(order=fifo)")
+}
+
+// alone is the policy that serves a single tenant in the same way.
+func (s *Settings) alone() string {
+	mode := "mode=skip"
+	if s.Block {
+		mode = "mode=strict"
+	}
+	switch s.Order {
+	case SJF:
+		return fmt.Sprintf("sjf(block=%t)", s.Block)
+	case Priority:
+		return "fifo(" + mode + ",priority=true)"
+	}
+	return "fifo(" + mode + ")"
 }
 
 // key is the place of a job among those of its tenant.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/policy"
+	"github.com/norn-scheduler/norn/policy/need"
 	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
 )
@@ -18,7 +19,7 @@ import (
 func Entry() policy.Entry {
 	return policy.Entry{
 		Name: "ratio", Title: "highest response ratio next", Source: "Brinch Hansen, 1971",
-		New: func() policy.Config { return NewConfig() }, Estimates: true,
+		New: func() policy.Config { return NewConfig() },
 	}
 }
 
@@ -37,6 +38,11 @@ func (c *Config) Params() param.Set {
 		param.Duration("least", &c.Least, "shorter jobs count as so long"),
 		place.Param(&c.Place),
 	}
+}
+
+// Needs says what the policy lives on.
+func (c *Config) Needs() need.List {
+	return need.List(nil).And(need.Of(need.RunTimes), "jobs go by submission")
 }
 
 // Policy makes the policy.

@@ -6,8 +6,8 @@ import (
 	"github.com/norn-scheduler/norn/state"
 )
 
-// Losers is the part of the jobs that had less than 95 % of their fair time by
-// their end.
+// Losers is the part of the jobs, 0 to 1, that had less than 95 % of their fair GPU
+// time by their end: those with a sharing loss (section 5.3 of the paper).
 func Losers(st *state.State) float64 {
 	v := sched.NewView(st, nil, false)
 	var b books

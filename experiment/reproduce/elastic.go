@@ -1,0 +1,96 @@
+package reproduce
+
+import "fmt"
+
+// Studies of systems that change the sizes of jobs.
+
+// pollux: mean JCT 0.76 h; Optimus with an oracle and tuned jobs 1.5 h, Tiresias with tuned
+// jobs 1.2 h, on a testbed. Of its simulator one workload is published: 2,446, 5,302 and
+// 3,470 s.
+func pollux() []Study {
+	const sim, tiresias = "data/pollux_sia/workloads_pollux/workloads/workload-%s.csv --cluster pollux --assume goodput --cost restore=30s,resize=30s,migrate=30s", "tiresias(limits=57600)"
+	return []Study{{
+		System: "pollux", Name: "workloads", Policy: "pollux",
+		About:  "the authors' workloads on 16x4 GPUs, batch sizes chosen by the jobs, 30 s for a restart or another size",
+		Worlds: each(sim, "1", "2", "3", "4", "5", "6", "7", "8"), Quick: each(sim, "1", "3", "6"),
+		Claims: []Claim{
+			{Baseline: tiresias, Metric: meanJCT(), Published: exactly(1.58), Tolerance: 0.15, Place: "table 2: 37 % lower"},
+			{Baseline: "optimus", Metric: meanJCT(), Published: exactly(1.97), Tolerance: 0.15, Place: "table 2: 49 % lower"},
+			{Baseline: tiresias, Metric: makespan(), Published: exactly(1.5), Tolerance: 0.25, Place: "table 2"},
+			{Baseline: "optimus", Metric: makespan(), Published: exactly(1.25), Tolerance: 0.25, Place: "table 2"},
+		},
+	}}
+}
+
+// optimus: mean JCT 2.39 and makespan 1.63 times below those of a fair scheduler.
+func optimus() []Study {
+	return []Study{{
+		System: "optimus", Name: "elastic", Policy: "optimus",
+		About:  "160 jobs like those of Pollux, generated, load 1.2 on 16x4 GPUs, at the sizes they ask for under drf",
+		Worlds: seeded(3, World{Generate: "--like pollux --jobs 160 --gpus 64 --offered-load 1.2 --seed %d", Sim: "jobs.jsonl --cluster 16x4 --assume goodput --seed %d"}),
+		Claims: []Claim{
+			{Baseline: "drf", Metric: meanJCT(), Published: exactly(2.39), Tolerance: 0.25, Place: "abstract: 139 %"},
+			{Baseline: "drf", Metric: makespan(), Published: exactly(1.63), Tolerance: 0.25, Place: "abstract: 63 %"},
+		},
+	}}
+}
+
+// afs: AFS-L 1.2 to 2.7 times below SRTF over eleven traces; trace 9 (light) SRTF 31.1,
+// SRSF 32.8, AFS-L 15.2 h. AFS-P 1.9 to 3.1 times below Tiresias-L and within twice AFS-L.
+func afs() []Study {
+	heavy := []World{elastic("7f04ca", 400, 0), elastic("0e4a51", 500, 0), elastic("103959", 1000, 0)}
+	light := []World{elastic("2869ce", 0, 0), elastic("2869ce", 0, 0.98), elastic("2869ce", 0, 1.02)}
+	return []Study{{
+		System: "afs", Name: "trace9", Policy: "afs",
+		About:  "a virtual cluster of Philly (2869ce) on 16x4 GPUs, elastic, speeds as measured by the authors",
+		Worlds: light,
+		Claims: []Claim{
+			{Baseline: "srtf", Metric: meanJCT(), Published: exactly(2.05), Tolerance: 0.05, Place: "table 4, trace 9"},
+			{Baseline: "srsf", Metric: meanJCT(), Published: exactly(2.16), Tolerance: 0.05, Place: "table 4, trace 9"},
+			{Policy: "afs-p", Baseline: "tiresias", Metric: meanJCT(), Published: between(1.9, 3.1), Tolerance: 0.25, Place: "section 6.2"},
+			{Policy: "afs-p", Baseline: "afs", Metric: meanJCT(), Published: atLeast(0.5), Place: "section 6.2"},
+		},
+	}, {
+		System: "afs", Name: "philly", Policy: "afs",
+		About:  "the first 400, 500 and 1,000 jobs of three virtual clusters of Philly (7f04ca, 0e4a51, 103959) on 16x4 GPUs",
+		Worlds: heavy,
+		Claims: []Claim{
+			{Baseline: "srtf", Metric: meanJCT(), Published: between(1.2, 2.7), Place: "section 6.2"},
+			{Baseline: "srsf", Metric: meanJCT(), Published: better(), Place: "section 6.2"},
+			{Policy: "afs-p", Baseline: "tiresias", Metric: meanJCT(), Published: between(1.9, 3.1), Tolerance: 0.25, Place: "section 6.2"},
+		},
+	}}
+}
+
+// ymir: baselines 1.66 to 22.3 times slower, the gap growing with the load, Optimus
+// closest (1.6 to 3); merging gains 1.4 to 1.7 times.
+func ymir() []Study {
+	at := func(name string, load float64, jobs int) Study {
+		s := Study{
+			System: "ymir", Name: name, Policy: "ymir",
+			About: fmt.Sprintf("generated fine-tuning of ViT, RoBERTa and Vicuna on 60x4 GPUs, load %g", load),
+			Claims: []Claim{
+				{Baseline: "optimus(interval=300s)", Metric: meanJCT(), Published: between(1.6, 3), Tolerance: 0.25, Place: "figure of the simulation, read off by the specification"},
+				{Baseline: "srtf", Metric: meanJCT(), Published: between(3, 7), Tolerance: 0.25, Place: "figure of the simulation, read off by the specification"},
+				{Baseline: "tiresias", Metric: meanJCT(), Published: between(1.66, 22.3), Place: "section on simulation"},
+				{Baseline: "ymir(merge=none)", Metric: meanJCT(), Published: between(1.4, 1.7), Tolerance: 0.25, Place: "ablation"},
+				{Baseline: "tiresias", Metric: unfair(), Published: better(), Place: "finish-time fairness"},
+			},
+		}
+		for i, family := range []string{"vit", "roberta", "vicuna"} {
+			s.Worlds = append(s.Worlds, tuned(family, load, 1500, uint64(i+1)))
+			s.Quick = append(s.Quick, tuned(family, load, jobs, uint64(i+1)))
+		}
+		return s
+	}
+	return []Study{at("load1", 1, 500), at("load1.5", 1.5, 500), {
+		System: "ymir", Name: "philly", Policy: "ymir",
+		About:  "a virtual cluster of Philly (2869ce) on 16x4 GPUs whose jobs are taken to tune",
+		Worlds: seeded(3, World{Sim: "data/philly/pcs/trace_2869ce.csv --cluster 16x4 --assume tuning --seed %d"}),
+		Claims: []Claim{
+			{Baseline: "optimus(interval=300s)", Metric: meanJCT(), Published: atLeast(1.3), Place: "specification, acceptance 7"},
+			{Baseline: "tiresias", Metric: meanJCT(), Published: atLeast(1.6), Place: "specification, acceptance 7"},
+			{Baseline: "ymir(merge=none)", Metric: meanJCT(), Published: atLeast(1.3), Place: "specification, acceptance 7"},
+		},
+	}}
+}

@@ -1,0 +1,126 @@
+package reproduce
+
+import (
+	"time"
+
+	"github.com/norn-scheduler/norn/experiment"
+	"github.com/norn-scheduler/norn/job"
+	ledger "github.com/norn-scheduler/norn/policy/astraea"
+	"github.com/norn-scheduler/norn/report"
+)
+
+// Metric is one figure of a run.
+type Metric struct {
+	Key    string // in names of claims
+	Name   string // in tables
+	Higher bool   // more is better; otherwise less is
+	Of     func(*experiment.Outcome) float64
+}
+
+func stat(key, name string, of func(*report.Result) time.Duration) Metric {
+	return Metric{Key: key, Name: name, Of: func(o *experiment.Outcome) float64 { return of(o.Result).Seconds() }}
+}
+
+// The metrics. Times are in seconds.
+
+func meanJCT() Metric {
+	return stat("mean-jct", "mean JCT", func(r *report.Result) time.Duration { return r.JCT.Mean })
+}
+
+func medianJCT() Metric {
+	return stat("median-jct", "median JCT", func(r *report.Result) time.Duration { return r.JCT.Median })
+}
+
+func p99JCT() Metric {
+	return stat("p99-jct", "99th percentile of JCT", func(r *report.Result) time.Duration { return r.JCT.P99 })
+}
+
+func meanWait() Metric {
+	return stat("mean-wait", "mean wait", func(r *report.Result) time.Duration { return r.Wait.Mean })
+}
+
+func firstStart() Metric {
+	return stat("first-start", "mean time to the first run", func(r *report.Result) time.Duration { return r.FirstStart.Mean })
+}
+
+func makespan() Metric {
+	return stat("makespan", "makespan", func(r *report.Result) time.Duration { return r.Makespan })
+}
+
+func worstRho() Metric {
+	return Metric{Key: "worst-rho", Name: "worst rho", Of: func(o *experiment.Outcome) float64 { return o.Result.Fairness.Worst }}
+}
+
+func unfair() Metric {
+	return Metric{Key: "unfair", Name: "share of jobs with rho above 1", Of: func(o *experiment.Outcome) float64 { return o.Result.Fairness.Unfair }}
+}
+
+// losers is the share of jobs that had less than 95 % of their fair GPU time.
+func losers() Metric {
+	return Metric{Key: "losers", Name: "share of jobs with less than 95 % of their fair GPU time", Of: func(o *experiment.Outcome) float64 { return ledger.Losers(o.State) }}
+}
+
+// steadyJCT is the mean JCT in seconds of the jobs in [from, to), by submission.
+func steadyJCT(from, to int) Metric {
+	return Metric{Key: "steady-jct", Name: "mean JCT of the steady state", Of: func(o *experiment.Outcome) float64 {
+		var sum time.Duration
+		for _, r := range records(o, from, to) {
+			sum += r.End - r.Job.Submit
+		}
+		return sum.Seconds() / float64(to-from)
+	}}
+}
+
+// jain is Jain's index of the slowdowns of jobs, 0 to 1: of JCT over the run time alone
+// on what a job asks for.
+func jain() Metric {
+	return Metric{Key: "jain", Name: "Jain's index of slowdowns", Higher: true, Of: func(o *experiment.Outcome) float64 {
+		var sum, squares, n float64
+		for _, r := range records(o, 0, o.State.Jobs()) {
+			if r.End < 0 || r.Progress <= 0 {
+				continue
+			}
+			x := (r.End - r.Job.Submit).Seconds() / r.Progress.Seconds()
+			sum, squares, n = sum+x, squares+x*x, n+1
+		}
+		return sum * sum / (n * squares)
+	}}
+}
+
+// fragmented is the part of the delay of jobs with more than 4 GPUs, 0 to 1, for which
+// free GPUs were too scattered.
+func fragmented() Metric {
+	return Metric{Key: "fragmented", Name: "share of fragmentation in the delay of jobs above 4 GPUs", Of: func(o *experiment.Outcome) float64 {
+		var all report.Waiting
+		for _, g := range o.Result.Sizes {
+			if g.Name != "1" && g.Name != "2-4" {
+				all.Fairness, all.Fragmentation = all.Fairness+g.Waiting.Fairness, all.Fragmentation+g.Waiting.Fragmentation
+			}
+		}
+		return all.Fragmentation / (all.Fairness + all.Fragmentation)
+	}}
+}
+
+// unallocated is the part of so many GPUs, 0 to 1, that no pod has when the last one has
+// been submitted.
+func unallocated(gpus float64) Metric {
+	return Metric{Key: "unallocated", Name: "GPUs not allocated when all are asked for", Of: func(o *experiment.Outcome) float64 {
+		all, held := records(o, 0, o.State.Jobs()), 0.0
+		last := all[len(all)-1].Job.Submit
+		for _, r := range all {
+			if r.FirstStart >= 0 && r.FirstStart <= last {
+				held += float64(r.Job.Demand.Milli(1)) / 1000
+			}
+		}
+		return 1 - held/gpus
+	}}
+}
+
+// records are those of the jobs in [from, to) that there are.
+func records(o *experiment.Outcome, from, to int) []*job.Record {
+	var out []*job.Record
+	for i := from; i < min(to, o.State.Jobs()); i++ {
+		out = append(out, o.State.Record(job.ID(i)))
+	}
+	return out
+}

@@ -1,0 +1,14 @@
+package reproduce
+
+import "slices"
+
+// Studies are all that is tried, in the order in which it is shown.
+func Studies() []Study {
+	return slices.Concat(
+		tiresias(), helios(), philly(), pai(), // queueing.go
+		gavel(), pop(), allox(), synergy(), shockwave(), // heterogeneous.go
+		themis(), astraea(), gandivaFair(), fgd(), // fair.go
+		pollux(), optimus(), afs(), ymir(), // elastic.go
+		lucid(), muri(), gandiva(), antman(), iadeep(), muxflow(), bsbf(), gimbal(), rmixer(), // sharing.go
+	)
+}
