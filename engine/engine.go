@@ -26,6 +26,7 @@ import (
 	"github.com/norn-scheduler/norn/perf/predict"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/solve"
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/tenant"
 )
@@ -93,6 +94,7 @@ type Config struct {
 	Speeds     perf.Typed        // what the policy believes of speeds; nil: perf.Analytic with no penalty for spreading
 	Sharing    perf.Sharing      // what the policy believes of jobs that share a device; nil: perf.Alone; each run teaches its own copy of a *perf.Learner
 	Transfer   perf.Transfer     // what the policy believes that merged jobs learn from each other; nil: perf.Strangers
+	Each       solve.Each        // how policies have independent work done; nil: one after the other
 	Exclusive  bool              // only jobs that ask for parts of a device share one under this policy, see Resume
 	Seed       uint64            // of v.Rand
 	Sinks      []Sink
@@ -381,6 +383,9 @@ func (e *Engine) decide() error {
 	e.view = sched.NewView(e.state, e.changes, e.nodes)
 	e.view.First, e.view.Woken, e.view.Rand, e.view.Costs = e.first, woken, e.rand, e.cfg.Costs
 	e.view.Speeds, e.view.Sharing, e.view.Transfer = e.cfg.Speeds, e.cfg.Sharing, e.cfg.Transfer
+	if e.cfg.Each != nil {
+		e.view.Each = e.cfg.Each
+	}
 	e.view.Profiles = e.can.profile != nil
 	if e.can.measure != nil {
 		e.view.Lag = e.can.measure.SpeedLag()

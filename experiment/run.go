@@ -29,6 +29,7 @@ import (
 
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/internal/workers"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/policy"
 	"github.com/norn-scheduler/norn/policy/need"
@@ -159,7 +160,7 @@ func (x *Experiment) simulate(ctx context.Context, c Choice, jobs trace.Source, 
 	sharing := cmp.Or(x.Sharing, x.Belief.Make(cfg.Sharing, x.Seed))
 	e := engine.New(engine.Config{
 		Cluster: site.Cluster, Tenants: site.Tenants, Policy: p, PolicyName: c.String(),
-		Estimator: estimator, Costs: costs, Speeds: x.speeds(), Sharing: sharing, Transfer: cmp.Or(x.Transfer, cfg.Transfer), Seed: x.Seed, Sinks: sinks,
+		Estimator: estimator, Costs: costs, Speeds: x.speeds(), Sharing: sharing, Transfer: cmp.Or(x.Transfer, cfg.Transfer), Seed: x.Seed, Sinks: sinks, Each: workers.Pool(0),
 	}, world)
 	e.Announce()
 	if err = world.Attach(e.State()); err == nil {

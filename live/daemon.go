@@ -18,6 +18,7 @@ import (
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/experiment"
+	"github.com/norn-scheduler/norn/internal/workers"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/perf/predict"
@@ -305,7 +306,7 @@ func (d *Daemon) newEngine() error {
 	}
 	d.eng = engine.New(engine.Config{
 		Cluster: d.st.Cluster, Tenants: d.st.Tenants, Policy: p, PolicyName: d.choice.Policy,
-		Estimator: d.cfg.Estimator, Costs: d.costs, Speeds: d.cfg.Speeds, Sharing: belief(), Transfer: d.cfg.Transfer, Exclusive: !d.choice.Shares(), Seed: 1, Sinks: []engine.Sink{d}, Budget: budget,
+		Estimator: d.cfg.Estimator, Costs: d.costs, Speeds: d.cfg.Speeds, Sharing: belief(), Transfer: d.cfg.Transfer, Exclusive: !d.choice.Shares(), Seed: 1, Sinks: []engine.Sink{d}, Budget: budget, Each: workers.Pool(0),
 	}, d.cfg.World)
 	d.eng.Resume(d.st)
 	if lacks := lacking(d.choice, d.st, d.cfg.Speeds, d.cfg.Estimator); !slices.Equal(lacks, d.lacks) {

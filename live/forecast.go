@@ -9,6 +9,7 @@ import (
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/experiment"
+	"github.com/norn-scheduler/norn/internal/workers"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/sim"
@@ -74,7 +75,7 @@ func (f *forecast) start(ctx context.Context) (at time.Duration, ok bool, err er
 		return 0, false, err
 	}
 	world := sim.New(sim.Config{Source: trace.FromMemory(nil), Model: f.speeds, Costs: f.costs})
-	e := engine.New(engine.Config{Cluster: c, Tenants: tenants, Policy: p, PolicyName: f.choice.Policy, Costs: &f.costs, Speeds: f.speeds, Sharing: belief(), Transfer: f.gains, Exclusive: !f.choice.Shares(), Seed: 1}, world)
+	e := engine.New(engine.Config{Cluster: c, Tenants: tenants, Policy: p, PolicyName: f.choice.Policy, Costs: &f.costs, Speeds: f.speeds, Sharing: belief(), Transfer: f.gains, Exclusive: !f.choice.Shares(), Seed: 1, Each: workers.Pool(0)}, world)
 	e.Resume(s)
 	if err := world.Attach(s); err != nil {
 		return 0, false, err

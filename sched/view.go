@@ -28,6 +28,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/solve"
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/state/dense"
 	"github.com/norn-scheduler/norn/tenant"
@@ -99,6 +100,7 @@ type View struct {
 
 	Transfer perf.Transfer // what it believes that merged jobs learn from each other
 	Profiles bool          // jobs can hold devices to be measured (Plan.Profile); else they start there
+	Each     solve.Each    // has independent work done, perhaps side by side
 
 	// Lag is the longest time for which the world must watch jobs after their
 	// allocations change until it knows their new speeds. It is 0 where speeds are
@@ -112,7 +114,7 @@ type View struct {
 
 // NewView makes the view of a state. It is meant for the engine and for tests.
 func NewView(s *state.State, changes []Change, nodes bool) View {
-	return View{Now: s.Now, All: true, Speeds: perf.Analytic{Scaling: 1, Spread: 1}, Sharing: perf.Alone{}, Transfer: perf.Strangers{}, state: s, changes: changes, nodes: nodes}
+	return View{Now: s.Now, All: true, Speeds: perf.Analytic{Scaling: 1, Spread: 1}, Sharing: perf.Alone{}, Transfer: perf.Strangers{}, Each: solve.Serial{}, state: s, changes: changes, nodes: nodes}
 }
 
 // Within is the same view restricted to one pool, with the given changes.

@@ -111,7 +111,7 @@ func isolated(p *Problem, j *Job, n int) float64 {
 
 // problem is what is to be shared now.
 func (g *policy) problem(r *rounds.Round, members []rounds.Member) *Problem {
-	p := &Problem{Jobs: make([]Job, len(members))}
+	p := &Problem{Jobs: make([]Job, len(members)), Each: r.View.Each}
 	for _, t := range r.Types {
 		p.Capacity = append(p.Capacity, max(0, float64(r.Shared(t))/1000))
 		if int(t) < len(g.cfg.Prices) {

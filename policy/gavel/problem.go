@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/norn-scheduler/norn/solve"
 	"github.com/norn-scheduler/norn/solve/blocks"
 )
 
@@ -30,6 +31,9 @@ type Problem struct {
 	// Traces keeps shares that are zero but for the arithmetic. On the way to an
 	// optimum they tell who comes nearest to having one.
 	Traces bool
+
+	// Each has independent programs solved, perhaps side by side; nil: one after the other.
+	Each solve.Each
 }
 
 // Job is a job as the objectives see it. A step is whatever its speeds count.

@@ -180,13 +180,16 @@ type policy struct {
 
 	known    []known // by job
 	queue    []waiting
-	open     []partner               // running jobs that may be shared with, in order of their starts
+	runs     followed
+	lonely   map[seeker]unit.Bytes   // who found no partner in this decision: the least memory that they take of a GPU
 	reserved []bool                  // by node: it is the profiler's, its own or lent
 	profiles bool                    // there are such nodes
 	loans    []loan                  // nodes that are lent to it
 	wants    bool                    // it waits for the moment at which a node may be lent
 	refused  map[int32]bool          // classes that have no room outside the profiler in this decision
-	busy     map[cluster.PoolID]bool // pools in which jobs run outside the profiler
+	busy     map[cluster.PoolID]bool // whether jobs run outside the profiler, by pool, where that was asked
+	mixed    map[cluster.PoolID]bool // pools with nodes that have several groups of GPUs
+	version  uint64                  // of the cluster, for which that holds
 	spots    []spot
 	found    []cluster.DeviceID
 	alloc    cluster.Alloc
@@ -205,13 +208,6 @@ type waiting struct {
 	rank float64
 }
 
-type partner struct {
-	id    job.ID
-	since time.Duration
-	side  Side
-	class int32
-}
-
 // Divide implements sched.Divider: pools learn from all jobs.
 func (l *policy) Divide() sched.Policy {
 	return &policy{cfg: l.cfg, estimator: l.estimator, throughput: l.throughput, requests: l.requests}
@@ -223,20 +219,14 @@ func (l *policy) Decide(v *sched.View, p *sched.Plan) {
 		p.Invalidate(err)
 		return
 	}
+	l.follow(v)
 	l.reserve(v)
 	l.release(v, p)
 	l.part(v, p)
-	for j := range v.Running() {
-		if beside.Plain(j) && j.Phase() == job.Running && j.Spec().Stop != job.Pinned {
-			l.restore(p, j.ID)
-		}
-	}
+	l.restore(v, p)
 	l.line(v, p)
-	l.look(v, p)
+	l.refused, l.busy, l.lonely = map[int32]bool{}, map[cluster.PoolID]bool{}, map[seeker]unit.Bytes{}
 	scores := l.scores(v)
-	if scores >= 0 {
-		l.partners(v, p)
-	}
 	l.blocked = job.None
 	for _, w := range l.queue {
 		j := v.Job(w.id)
@@ -306,13 +296,17 @@ func (l *policy) rank(j sched.Job) float64 {
 // fewest GPUs before others, until one has no room.
 func (l *policy) line(v *sched.View, p *sched.Plan) {
 	var fresh []waiting
+	profilable := map[int32]bool{} // by class
 	for j := range v.Waiting() {
 		if why := p.Never(j.ID, l.cfg.Place); why.Code != job.NoReason {
 			p.Wait(j.ID, why)
 			continue
 		}
 		w := waiting{j.ID, l.rank(j)}
-		if _, ran := j.FirstStart(); !ran && l.short(j) && l.profilable(v, j) {
+		if _, known := profilable[j.Class()]; !known {
+			profilable[j.Class()] = l.profilable(v, j)
+		}
+		if _, ran := j.FirstStart(); !ran && l.short(j) && profilable[j.Class()] {
 			fresh = append(fresh, w)
 		} else {
 			l.queue = append(l.queue, w)
@@ -326,7 +320,7 @@ func (l *policy) line(v *sched.View, p *sched.Plan) {
 // partners, or a prediction changes.
 func (l *policy) NextWake(v *sched.View) time.Duration {
 	at := unit.Never
-	for j := range v.Running() {
+	for j := range each(v, &l.runs.measuring) {
 		if until, ok := l.measured(v, j); ok && until > v.Now {
 			at = min(at, until)
 		}

@@ -37,9 +37,9 @@ func (l *policy) part(v *sched.View, p *sched.Plan) {
 // there before, and that one.
 func (l *policy) pairs(v *sched.View) func(yield func(guest, host sched.Job) bool) {
 	return func(yield func(guest, host sched.Job) bool) {
-		for j := range v.Running() {
+		for j := range each(v, &l.runs.parted) {
 			a := v.Alloc(j.ID)
-			if l.cfg.Unstable == 0 || !beside.Plain(j) || j.Phase() != job.Running || j.Spec().Stop == job.Pinned {
+			if l.cfg.Unstable == 0 || !shares(j) || j.Phase() != job.Running {
 				continue
 			}
 			host := only(v, a, j.ID)

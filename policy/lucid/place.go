@@ -36,6 +36,18 @@ func (l *policy) own(v *sched.View, p cluster.PoolID) []cluster.NodeID {
 	return nodes[len(nodes)-max(0, n):]
 }
 
+// profilers are the nodes of a pool that are the profiler's, its own and lent ones, in order.
+func (l *policy) profilers(v *sched.View, pool cluster.PoolID) []cluster.NodeID {
+	nodes := slices.Clone(l.own(v, pool))
+	for _, o := range l.loans {
+		if l.reserved[o.node] && v.Job(o.job).Pool() == pool {
+			nodes = append(nodes, o.node)
+		}
+	}
+	slices.Sort(nodes)
+	return slices.Compact(nodes)
+}
+
 // devices are the devices of a node that a task could have: free ones, or also those
 // that are taken, if all counts.
 func (l *policy) devices(v *sched.View, n cluster.NodeID, class *state.Class, all bool) []cluster.DeviceID {
@@ -84,9 +96,18 @@ type spot struct {
 // and the best fit for the rest.
 func (l *policy) consolidate(v *sched.View, j sched.Job, reserved bool) bool {
 	class, need := v.Class(j.Class()), int(j.Spec().Demand.Roles[0].Tasks)
+	if n, ok := l.snug(v, j, class, need); ok && !reserved {
+		l.alloc.Reset()
+		l.add(v, j, class, n, need)
+		return true
+	}
 	l.spots = l.spots[:0]
 	largest, sum := 0, 0
-	for _, n := range v.Cluster().PoolNodes(j.Pool()) {
+	nodes := v.Cluster().PoolNodes(j.Pool())
+	if reserved {
+		nodes = l.profilers(v, j.Pool())
+	}
+	for _, n := range nodes {
 		if l.reserved[n] != reserved {
 			continue
 		}
@@ -123,6 +144,42 @@ func (l *policy) consolidate(v *sched.View, j sched.Job, reserved bool) bool {
 	return true
 }
 
+// snug is the first of the nodes that are not the profiler's with the fewest free GPUs that
+// suffice. It answers where the index of the cluster tells: for a job that asks for nothing but
+// GPUs, in a pool whose GPUs are of one type.
+func (l *policy) snug(v *sched.View, j sched.Job, class *state.Class, need int) (cluster.NodeID, bool) {
+	c := v.Cluster()
+	shelves := c.Shelves(j.Pool())
+	if len(shelves) != 1 || !l.uniform(c, j.Pool()) || !class.Demand.Plain() || class.NoType {
+		return cluster.None, false
+	}
+	shelf := cluster.ShelfID(shelves[0])
+	if t := c.ShelfType(shelf); !class.Mask.Has(t) || c.Type(t).Host {
+		return cluster.None, false
+	}
+	for free := need; free < c.ShelfLevels(shelf); free++ {
+		for g := c.NextGroup(shelf, free, cluster.None); g != cluster.None; g = c.NextGroup(shelf, free, g) {
+			if n := c.GroupNode(g); !l.reserved[n] {
+				return n, true
+			}
+		}
+	}
+	return cluster.None, false
+}
+
+// uniform tells whether no node of a pool has several groups of GPUs.
+func (l *policy) uniform(c *cluster.Cluster, pool cluster.PoolID) bool {
+	if l.mixed == nil || l.version != c.Version() {
+		l.mixed, l.version = map[cluster.PoolID]bool{}, c.Version()
+		for n := range cluster.NodeID(c.Nodes()) {
+			if len(c.NodeGroups(n)) > 1 {
+				l.mixed[c.Node(n).Pool] = true
+			}
+		}
+	}
+	return !l.mixed[pool]
+}
+
 // add puts tasks on a node into the alloc.
 func (l *policy) add(v *sched.View, j sched.Job, class *state.Class, n cluster.NodeID, tasks int) {
 	role := &class.Demand.Roles[0]
@@ -134,6 +191,7 @@ func (l *policy) add(v *sched.View, j sched.Job, class *state.Class, n cluster.N
 // start starts a job outside the profiler's nodes. Where nothing runs there and it
 // still does not fit, it may have those too, and so may jobs that are not plain.
 func (l *policy) start(v *sched.View, p *sched.Plan, j sched.Job) bool {
+	defer func() { l.runs.began(j.ID, p.Alloc(j.ID)) }()
 	anywhere := func() bool {
 		ok := p.Start(j.ID, l.cfg.Place)
 		l.why = p.Why()
@@ -150,7 +208,7 @@ func (l *policy) start(v *sched.View, p *sched.Plan, j sched.Job) bool {
 		return p.StartOn(j.ID, &l.alloc)
 	}
 	l.refused[j.Class()] = true // nothing but starts comes in this decision
-	if !l.busy[j.Pool()] {
+	if !l.occupied(v, p, j.Pool()) {
 		return anywhere()
 	}
 	l.why = beside.Because("the free GPUs are kept for measuring new jobs")
@@ -158,17 +216,20 @@ func (l *policy) start(v *sched.View, p *sched.Plan, j sched.Job) bool {
 	return false
 }
 
-// look notes the pools in which any job holds more than nodes of the profiler.
-func (l *policy) look(v *sched.View, p *sched.Plan) {
-	l.refused, l.busy = map[int32]bool{}, map[cluster.PoolID]bool{}
-	if !l.profiles {
-		return
+// occupied tells whether any job of a pool holds more than nodes of the profiler.
+func (l *policy) occupied(v *sched.View, p *sched.Plan, pool cluster.PoolID) bool {
+	if busy, known := l.busy[pool]; known {
+		return busy
 	}
-	for j := range v.Running() {
+	within := v.Within(pool, nil)
+	for j := range within.Running() {
 		if a := p.Alloc(j.ID); a != nil && !l.inside(a) {
-			l.busy[j.Pool()] = true
+			l.busy[pool] = true
+			return true
 		}
 	}
+	l.busy[pool] = false
+	return false
 }
 
 // inside tells whether all of an alloc lies on nodes of the profiler.

@@ -34,8 +34,9 @@ func (l *policy) short(j sched.Job) bool {
 // measured may start elsewhere at once.
 func (l *policy) release(v *sched.View, p *sched.Plan) {
 	l.queue = l.queue[:0]
-	for j := range v.Running() {
+	for j := range each(v, &l.runs.measuring) {
 		if until, ok := l.measured(v, j); ok && v.Now >= until {
+			l.runs.measuring.Remove(int(j.ID))
 			p.Stop(j.ID, job.Reason{Code: job.Profiled, Job: job.None})
 			n, _ := sched.Noted[note](p, j)
 			n.measured = -1
@@ -67,6 +68,8 @@ func (l *policy) measure(v *sched.View, p *sched.Plan, fresh []waiting) {
 		}
 		if fits {
 			p.StartOn(w.id, &l.alloc)
+			l.runs.began(w.id, p.Alloc(w.id))
+			l.runs.measuring.Add(int(w.id))
 			p.Remember(w.id, &n)
 			left[pool]--
 			continue
@@ -82,8 +85,8 @@ func (l *policy) profilable(v *sched.View, j sched.Job) bool {
 	if !l.profiles {
 		return false
 	}
-	for _, n := range v.Cluster().PoolNodes(j.Pool()) {
-		if l.reserved[n] && len(l.devices(v, n, v.Class(j.Class()), true)) >= j.GPUs() {
+	for _, n := range l.profilers(v, j.Pool()) {
+		if len(l.devices(v, n, v.Class(j.Class()), true)) >= j.GPUs() {
 			return true
 		}
 	}

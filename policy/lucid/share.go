@@ -1,7 +1,6 @@
 package lucid
 
 import (
-	"cmp"
 	"math"
 	"slices"
 
@@ -12,59 +11,81 @@ import (
 	"github.com/norn-scheduler/norn/sched"
 )
 
+// shares tells whether a job is of those that may share: it must not be one that is never
+// stopped.
+func shares(j sched.Job) bool { return beside.Plain(j) && j.Spec().Stop != job.Pinned }
+
 // side is a job as one of a pair; ok is false when it should not share: nothing was
 // told of it, it was taken from a pair before, or it must never be stopped.
 func (l *policy) side(p *sched.Plan, j sched.Job, rank float64) (s Side, ok bool) {
 	score, memory, known := l.cfg.Analyser.Of(j.Spec())
-	if known && beside.Plain(j) && j.Spec().Stop != job.Pinned {
+	if known && shares(j) {
 		n, _ := sched.Noted[note](p, j)
 		ok = !n.apart
 	}
 	return Side{j.GPUs(), score, memory, rank}, ok
 }
 
-// partners lists the running jobs that may be shared with, in order of their starts:
-// they began before this moment, are on one node outside the profiler, and have their
-// GPUs for themselves.
-func (l *policy) partners(v *sched.View, p *sched.Plan) {
-	l.open = l.open[:0]
-	for j := range v.Running() {
-		a := v.Alloc(j.ID)
-		if !beside.Settled(v, p, j.ID) || a.Nodes() != 1 {
-			continue
-		}
-		side, ok := l.side(p, j, l.rank(j))
-		if !ok || l.reserved[a.Pieces[0].Node] || !v.Cluster().UsableAlloc(a) || !beside.Alone(p, a) {
-			continue
-		}
-		l.open = append(l.open, partner{j.ID, j.Since(), side, j.Class()})
-	}
-	slices.SortStableFunc(l.open, func(a, b partner) int { return cmp.Compare(a.since, b.since) })
+// seeker is what jobs that look for a partner may have in common.
+type seeker struct {
+	class int32
+	score Score
 }
 
-// share starts a job on the GPUs of the first partner that suits.
+// share starts a job on the GPUs of the first partner that suits. Jobs look in the order of
+// their ranks: where one has found none, no like one that takes as much memory finds one.
 func (l *policy) share(v *sched.View, p *sched.Plan, j sched.Job, rank float64, scores int) bool {
 	side, ok := l.side(p, j, rank)
 	if !ok {
 		return false
 	}
-	loose := Limits{Scores: scores, Ratio: l.cfg.Ratio, Memory: math.MaxInt64}
-	for i, o := range l.open {
-		if !loose.Allow(side, o.side) { // which is quick to tell
+	like := seeker{j.Class(), side.Score}
+	if least, failed := l.lonely[like]; failed && side.Memory >= least {
+		return false
+	}
+	at := company{j.Pool(), side.GPUs}
+	limits := Limits{Scores: scores, Ratio: l.cfg.Ratio}
+	for i := 0; i < len(l.runs.open[at]); i++ {
+		o := l.runs.open[at][i]
+		there := v.Job(o.id)
+		if there.Phase() != job.Running || there.Since() != o.since {
+			l.runs.leaves(at, i)
+			i--
 			continue
 		}
-		limits := loose
+		other := Side{side.GPUs, o.score, o.memory, l.rank(there)}
+		limits.Memory = math.MaxInt64
+		if !limits.Allow(side, other) || !l.opens(v, p, there) { // which is quick to tell
+			continue
+		}
 		limits.Memory = unit.Bytes(l.cfg.Memory * float64(unit.GiB))
 		host := v.Alloc(o.id)
-		if v.Job(o.id).Pool() != j.Pool() || !l.suits(v, j, host, &limits) || !limits.Allow(side, o.side) {
+		if !l.suits(v, j, host, &limits) || !limits.Allow(side, other) {
 			continue
 		}
 		l.join(j, host)
 		beside.Join(p, j.ID, &l.alloc)
-		l.open = slices.Delete(l.open, i, i+1)
+		l.runs.leaves(at, i)
+		l.runs.began(o.id, p.Alloc(o.id))
+		l.runs.began(j.ID, p.Alloc(j.ID))
 		return true
 	}
+	l.lonely[like] = side.Memory
 	return false
+}
+
+// leaves takes a partner out of those of its company.
+func (f *followed) leaves(at company, i int) { f.open[at] = slices.Delete(f.open[at], i, i+1) }
+
+// opens tells whether a settled job may be shared with as the plan stands: it goes on, is
+// outside the profiler, has its GPUs for itself, and was not taken from a pair before.
+func (l *policy) opens(v *sched.View, p *sched.Plan, j sched.Job) bool {
+	a := v.Alloc(j.ID)
+	if p.Alloc(j.ID) == nil || l.reserved[a.Pieces[0].Node] || !v.Cluster().UsableAlloc(a) || !beside.Alone(p, a) {
+		return false
+	}
+	n, _ := sched.Noted[note](p, j)
+	return !n.apart
 }
 
 // suits tells whether a job could run on the GPUs of another one, and puts their
@@ -104,10 +125,17 @@ func (l *policy) join(j sched.Job, host *cluster.Alloc) {
 	}
 }
 
-// restore gives a job that has become alone the other half of its GPUs.
-func (l *policy) restore(p *sched.Plan, id job.ID) {
+// restore gives jobs that have become alone the other half of their GPUs.
+func (l *policy) restore(v *sched.View, p *sched.Plan) {
 	others := func(s cluster.Share) bool { return len(p.On(s.Device)) != 1 }
-	if a := p.Alloc(id); a != nil && !slices.ContainsFunc(a.Shares, others) {
-		beside.GiveEach(p, id, beside.Whole)
+	for j := range each(v, &l.runs.parted) {
+		a := p.Alloc(j.ID)
+		if a == nil || j.Phase() != job.Running || !shares(j) || slices.ContainsFunc(a.Shares, others) {
+			continue
+		}
+		if beside.GiveEach(p, j.ID, beside.Whole) {
+			l.runs.parted.Remove(int(j.ID))
+			l.runs.fresh.Add(int(j.ID))
+		}
 	}
 }

@@ -3,6 +3,7 @@ package muri
 import (
 	"cmp"
 	"encoding/binary"
+	"math"
 	"slices"
 
 	"github.com/norn-scheduler/norn/cluster"
@@ -297,8 +298,44 @@ func (g *Grouping) match(class int) {
 // mostMatched is how many matchings are kept.
 const mostMatched = 1 << 12
 
-// mates is whom each of the groups of a class is matched with.
+// mostExact is the number of groups of a class up to which all of them are matched at once.
+// The time for that grows with its third power, so that of more the blocks are smaller: all
+// blocks together take no longer, as long as each has as many as leastBlock.
+const (
+	mostExact  = 128
+	leastBlock = 32
+)
+
+// block is how many of so many groups of a class are matched with each other at once.
+func block(groups int) int {
+	if groups <= mostExact {
+		return max(1, groups)
+	}
+	return max(leastBlock, int(math.Sqrt(mostExact*mostExact*mostExact/float64(groups))))
+}
+
+// mates is whom each of the groups of a class is matched with. Of very many those are
+// matched with each other that are next to each other in the order of priority.
 func (g *Grouping) mates(groups []Group) []int {
+	if block(len(groups)) == len(groups) {
+		return g.matching(groups)
+	}
+	var mates []int
+	for some := range slices.Chunk(groups, block(len(groups))) {
+		first := len(mates)
+		for _, u := range g.matching(some) {
+			if u != match.Alone {
+				u += first
+			}
+			mates = append(mates, u)
+		}
+	}
+	return mates
+}
+
+// matching is whom each of some groups is matched with, by place among them: the pairs of
+// greatest weight.
+func (g *Grouping) matching(groups []Group) []int {
 	g.key = g.key[:0]
 	for i := range groups {
 		for _, n := range groups[i].kinds {

@@ -196,3 +196,36 @@ func TestMatching(t *testing.T) {
 		t.Errorf("%s, iterations of %v and %v", got, groups[0].Time, groups[1].Time)
 	}
 }
+
+// TestBlocks: of many groups each is in at most one pair, and all blocks together take no
+// more time than as many groups as are matched at once.
+func TestBlocks(t *testing.T) {
+	for n := 1; n <= 4096; n++ {
+		size := block(n)
+		if n <= mostExact && size != n || size > n {
+			t.Fatalf("%d groups are matched in blocks of %d", n, size)
+		}
+		if work := n * size * size; n <= 2048 && work > mostExact*mostExact*mostExact {
+			t.Fatalf("%d groups in blocks of %d take %d", n, size, work)
+		}
+	}
+	models := []string{"vgg16", "resnet18", "bert", "gpt2", "a2c", "dqn"}
+	var all []Member
+	for i := range 1000 {
+		all = append(all, member(i, models[i%len(models)]))
+	}
+	g := Grouping{Most: 4}
+	seen := map[job.ID]bool{}
+	groups := g.Groups(all, 8)
+	for i := range groups {
+		for _, m := range groups[i].Members {
+			if seen[m.Job] {
+				t.Fatalf("job %d is in two groups", m.Job)
+			}
+			seen[m.Job] = true
+		}
+	}
+	if len(seen) != len(all) || len(groups) > 550 {
+		t.Errorf("%d jobs of %d are in %d groups", len(seen), len(all), len(groups))
+	}
+}

@@ -36,6 +36,9 @@ type candidate struct {
 func (s Search) Run(p *Problem, rng *rand.Rand, first ...Matrix) []Matrix {
 	g := genetic{p: p, rng: rng, known: map[uint64]bool{}, size: s.Population}
 	p.Prepare()
+	for k := range len(p.Jobs) + 1 {
+		g.none = append(g.none, math.Exp(float64(k)*math.Log1p(-1/float64(len(p.Jobs)))))
+	}
 	bound := math.Inf(1)
 	if !s.Full {
 		bound = p.Bound() - 1e-12
@@ -72,13 +75,16 @@ type genetic struct {
 	spare []*candidate
 	known map[uint64]bool // of all that are alive or born
 
-	last, scale float64 // of drawn: a probability, and what gaps are multiples of
+	last, scale float64   // of drawn: a probability, and what gaps are multiples of
+	none        []float64 // by number of jobs: the probability that none of them is drawn, of one on average of all
 
 	used    []Need  // of each node
 	counts  []int32 // scratch: cells of each node
 	ends    []int32
 	byNode  []int32
 	added   Matrix
+	sorted  Matrix
+	places  []int32 // of each job in sorted
 	child   [2]Matrix
 	scratch Matrix
 	mask    []bool // of rows
@@ -166,8 +172,13 @@ func (g *genetic) drawn(n int, p float64, yield func(i int)) {
 		g.last, g.scale = p, 1/math.Log1p(-p)
 	}
 	scale := g.scale
+	known := p == 1/float64(len(g.p.Jobs))
 	for i := 0; ; i++ {
-		gap := math.Log(1-g.rng.Float64()) * scale
+		rest := 1 - g.rng.Float64()
+		if known && rest < g.none[n-i]*(1-1e-9) {
+			return // as the logarithm would tell
+		}
+		gap := math.Log(rest) * scale
 		if gap >= float64(n-i) {
 			return
 		}
@@ -261,11 +272,14 @@ func (g *genetic) raise(m *Matrix) {
 		}
 		fits := func(j int32) bool {
 			c := &p.Jobs[j]
-			return left.fits(&c.Each, 1) > 0 && (c.Can == nil || c.Can[n])
+			return left.holds(&c.Each) && (c.Can == nil || c.Can[n])
 		}
 		here := g.byNode[g.counts[n]:g.counts[n+1]]
 		to := func(j, has int32) {
-			if most := p.Nodes[n].fits(&p.Jobs[j].Each, math.MaxInt32); fits(j) && most >= has {
+			if !fits(j) {
+				return
+			}
+			if most := p.Nodes[n].fits(&p.Jobs[j].Each, math.MaxInt32); most >= has {
 				g.added = append(g.added, Cell{j, int32(n), has + g.rng.Int32N(most-has+1)})
 			}
 		}
@@ -292,8 +306,7 @@ func (g *genetic) merge(m *Matrix) {
 	if len(g.added) == 0 {
 		return
 	}
-	slices.SortFunc(g.added, order)
-	out, add := g.scratch[:0], g.added
+	out, add := g.scratch[:0], g.byJob(g.added)
 	put := func(c Cell) {
 		if n := len(out); n > 0 && out[n-1].Job == c.Job && out[n-1].Node == c.Node {
 			out[n-1].Count = max(out[n-1].Count, c.Count)
@@ -312,6 +325,25 @@ func (g *genetic) merge(m *Matrix) {
 		put(c)
 	}
 	g.scratch, *m = *m, out
+}
+
+// byJob sorts cells by job that are in order of nodes.
+func (g *genetic) byJob(cells Matrix) Matrix {
+	jobs := len(g.p.Jobs)
+	g.places = slices.Grow(g.places[:0], jobs+1)[:jobs+1]
+	clear(g.places)
+	for _, c := range cells {
+		g.places[c.Job+1]++
+	}
+	for j := range jobs {
+		g.places[j+1] += g.places[j]
+	}
+	g.sorted = slices.Grow(g.sorted[:0], len(cells))[:len(cells)]
+	for _, c := range cells {
+		g.sorted[g.places[c.Job]] = c
+		g.places[c.Job]++
+	}
+	return g.sorted
 }
 
 // repair appends to out what of a Matrix may be. The first in the order of jobs

@@ -45,7 +45,10 @@ func (n *Need) less(by *Need, times int32) {
 
 // fits is how many replicas fit, at most so many.
 func (n *Need) fits(each *Need, most int32) int32 {
-	k := min(most, n.GPUs/max(1, each.GPUs))
+	k := min(most, n.GPUs)
+	if each.GPUs > 1 {
+		k = min(most, n.GPUs/each.GPUs)
+	}
 	if each.CPU > 0 {
 		k = min(k, int32(min(int64(most), n.CPU/each.CPU)))
 	}
@@ -53,6 +56,11 @@ func (n *Need) fits(each *Need, most int32) int32 {
 		k = min(k, int32(min(int64(most), n.Memory/each.Memory)))
 	}
 	return max(0, k)
+}
+
+// holds tells whether there is room for one replica.
+func (n *Need) holds(each *Need) bool {
+	return n.GPUs >= max(1, each.GPUs) && (each.CPU <= 0 || n.CPU >= each.CPU) && (each.Memory <= 0 || n.Memory >= each.Memory)
 }
 
 // Claim is a job of a Problem.

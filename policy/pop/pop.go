@@ -26,6 +26,7 @@ import (
 	"github.com/norn-scheduler/norn/policy/gavel"
 	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/solve"
 )
 
 // Config is the settings of the policy: those of Gavel, and the number of parts.
@@ -66,18 +67,26 @@ func (c *Config) Policy() (sched.Policy, error) {
 const fewest = 8
 
 // Solve shares out a problem in parts, at most so many and with so many jobs in each
-// at least. With one part it is the program.
+// at least. With one part it is the program. The parts are solved as p.Each does them; the
+// answer is the same in any order.
 func Solve(p *gavel.Problem, parts, jobs int, deal Deal, program gavel.Program) (gavel.Allocation, error) {
 	split, of := Split(p, parts, jobs, deal)
+	shared, failed := make([]gavel.Allocation, len(split)), make([]error, len(split))
+	var each solve.Each = solve.Serial{}
+	if p.Each != nil {
+		each = p.Each
+	}
+	each.Each(len(split), func(i int) {
+		if shared[i], failed[i] = program(&split[i]); failed[i] != nil {
+			shared[i], failed[i] = gavel.Isolated(&split[i]) // of this part alone
+		}
+	})
 	a := make(gavel.Allocation, len(p.Jobs))
 	var pairs gavel.Allocation // of jobs that share
 	p.Pairs = nil
-	for i := range split {
-		b, err := program(&split[i])
-		if err != nil {
-			if b, err = gavel.Isolated(&split[i]); err != nil { // of this part alone
-				return nil, fmt.Errorf("part %d: %w", i, err)
-			}
+	for i, b := range shared {
+		if failed[i] != nil {
+			return nil, fmt.Errorf("part %d: %w", i, failed[i])
 		}
 		for k, x := range b[:len(of[i])] {
 			a[of[i][k]] = x

@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 
+	"github.com/norn-scheduler/norn/internal/workers"
 	"github.com/norn-scheduler/norn/policy/gavel"
 	"github.com/norn-scheduler/norn/policy/pop"
+	"github.com/norn-scheduler/norn/solve"
 )
 
 // sixJobs are A, A', B, B', C, C' of the acceptance section of the spec, numbered as
@@ -163,20 +166,43 @@ func TestQuality(t *testing.T) {
 	}
 }
 
-// BenchmarkParts tells how long the slowest part takes, which is how long all take
-// side by side.
+// TestSideBySide: the answer is the same however many parts are solved at a time.
+func TestSideBySide(t *testing.T) {
+	for _, program := range []gavel.Program{gavel.MaxMin, gavel.FinishTimes, gavel.Makespan} {
+		var want gavel.Allocation
+		for _, each := range []solve.Each{nil, solve.Serial{}, workers.Pool(2), workers.Pool(8)} {
+			p := random(400)
+			p.Each = each
+			got, err := pop.Solve(p, 8, 8, pop.Alike, program)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want == nil {
+				want = got
+			}
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("%T: %v, want %v", each, got, want)
+			}
+		}
+	}
+}
+
+// BenchmarkParts is the time of a program in so many parts, one after another and two at a
+// time: what smaller problems gain, and what two cores gain. One part is gavel.
 func BenchmarkParts(b *testing.B) {
 	for _, jobs := range []int{500, 2000} {
-		p := random(jobs)
-		for _, parts := range []int{1, 2, 4, 8} {
-			b.Run(fmt.Sprintf("%djobs/%dparts", jobs, parts), func(b *testing.B) {
-				split, _ := pop.Split(p, parts, 8, pop.Alike)
-				for b.Loop() {
-					if _, err := gavel.MaxMin(&split[0]); err != nil {
-						b.Fatal(err)
+		for _, parts := range []int{1, 2, 4, 8, 16} {
+			for name, each := range map[string]solve.Each{"serial": solve.Serial{}, "two": workers.Pool(2)} {
+				p := random(jobs)
+				p.Each = each
+				b.Run(fmt.Sprintf("%djobs/%dparts/%s", jobs, parts, name), func(b *testing.B) {
+					for b.Loop() {
+						if _, err := pop.Solve(p, parts, 8, pop.Alike, gavel.MaxMin); err != nil {
+							b.Fatal(err)
+						}
 					}
-				}
-			})
+				})
+			}
 		}
 	}
 }

@@ -33,27 +33,19 @@ type Award struct {
 // Truthful bids are then the best that an app can make, as long as no weight follows from a bid.
 // (Cole, Gkatzelis and Goel, "Mechanism Design for Fair Division", EC 2013, section 3.)
 func Auction(free []int64, apps []Bidder) ([]Award, error) {
-	all, err := fairest(free, apps, -1)
+	options := make([][]choose.Option, len(apps))
+	for i := range apps {
+		for k, b := range apps[i].Bids {
+			options[i] = append(options[i], choose.Option{Kind: b.Type, Need: b.Need, Value: apps[i].gain(k)})
+		}
+	}
+	all, takes, err := choose.Marginal(free, options, choose.Limits{})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("auction of %d apps: %w", len(apps), err)
 	}
 	awards := make([]Award, len(apps))
 	for i := range apps {
-		awards[i] = Award{Bid: all[i], Keep: 1}
-		if all[i] == choose.None || len(apps) == 1 {
-			continue
-		}
-		without, err := fairest(free, apps, i)
-		if err != nil {
-			return nil, err
-		}
-		lost := 0.0 // by the others, as a logarithm
-		for j := range apps {
-			if j != i {
-				lost += apps[j].gain(without[j]) - apps[j].gain(all[j])
-			}
-		}
-		awards[i].Keep = min(1, math.Exp(-lost/apps[i].weight()))
+		awards[i] = Award{Bid: all.Pick[i], Keep: min(1, math.Exp(-takes[i]/apps[i].weight()))}
 	}
 	return awards, nil
 }
@@ -71,23 +63,4 @@ func (b *Bidder) weight() float64 {
 		return 1
 	}
 	return b.Weight
-}
-
-// fairest picks at most one bid for each app but one, so that the product of
-// values is greatest.
-func fairest(free []int64, apps []Bidder, but int) ([]int, error) {
-	options := make([][]choose.Option, len(apps))
-	for i := range apps {
-		if i == but {
-			continue
-		}
-		for k, b := range apps[i].Bids {
-			options[i] = append(options[i], choose.Option{Kind: b.Type, Need: b.Need, Value: apps[i].gain(k)})
-		}
-	}
-	answer, err := choose.Best(free, options, choose.Limits{})
-	if err != nil {
-		return nil, fmt.Errorf("auction of %d apps: %w", len(apps), err)
-	}
-	return answer.Pick, nil
 }

@@ -28,13 +28,14 @@ func (y *policy) solve(v *sched.View, p *sched.Plan) {
 	if v.All {
 		first, last = 0, cluster.PoolID(v.Pools()-1)
 	}
+	y.noted = y.noted[:0]
 	for pool := first; pool <= last; pool++ {
 		y.solvePool(v, p, pool)
 	}
 }
 
 func (y *policy) solvePool(v *sched.View, p *sched.Plan, pool cluster.PoolID) {
-	gpus := usable(v, pool)
+	gpus := v.Cluster().TotalGPUs(pool, 0)
 	var groups []*group
 	inGroup := func(j sched.Job) {
 		name := j.Spec().Backbone
@@ -76,9 +77,10 @@ func (y *policy) solvePool(v *sched.View, p *sched.Plan, pool cluster.PoolID) {
 		slices.SortFunc(g.jobs, func(a, b sched.Job) int { return cmp.Compare(a.ID, b.ID) })
 	}
 	if len(groups) > 0 {
+		y.noted = append(y.noted, groups[0].jobs[0].ID)
 		change(p, groups[0].jobs[0], func(n *note) { n.divided = v.Now })
 	}
-	y.quotas(v, groups, nodeGPUs(v, pool), max(0, gpus))
+	y.quotas(v, groups, y.nodeGPUs(v, pool), max(0, gpus))
 	var all []outcome
 	for _, g := range groups {
 		s := &solve{y: y, v: v}
@@ -91,9 +93,6 @@ func (y *policy) solvePool(v *sched.View, p *sched.Plan, pool cluster.PoolID) {
 	}
 	y.carryOut(v, p, pool, all, measured)
 }
-
-// usable is the number of GPUs of a pool on usable nodes.
-func usable(v *sched.View, pool cluster.PoolID) int { return v.Cluster().TotalGPUs(pool, 0) }
 
 // fixed tells whether a running job stays as it is: one that must not be stopped,
 // that has not begun, or that runs where nobody else may.

@@ -43,8 +43,11 @@ func epochs(j sched.Job, factor float64) float64 {
 // afterFails tells whether a job that goes on from another one is slower than from
 // the backbone.
 func (y *policy) afterFails(v *sched.View, j sched.Job) bool {
-	alone := believed(v, j, j.Tasks(), nodeGPUs(v, j.Pool()))
-	if alone <= 0 || j.Speed() <= 0 || !over(v, second(j)) {
+	if j.Speed() <= 0 || !over(v, second(j)) {
+		return false
+	}
+	alone := believed(v, j, j.Tasks(), y.nodeGPUs(v, j.Pool()))
+	if alone <= 0 {
 		return false
 	}
 	factor := j.Speed() / alone
@@ -60,7 +63,7 @@ func second(j sched.Job) job.ID {
 // togetherFails tells whether two jobs that are trained as one would do better one
 // after the other.
 func (y *policy) togetherFails(v *sched.View, a, b sched.Job) bool {
-	node := nodeGPUs(v, a.Pool())
+	node := y.nodeGPUs(v, a.Pool())
 	sa, sb := believed(v, a, a.Tasks(), node), believed(v, b, b.Tasks(), node)
 	if sa <= 0 || sb <= 0 || a.Speed() <= 0 || b.Speed() <= 0 {
 		return false

@@ -51,7 +51,7 @@ func (w *watched) excused(v *sched.View, p *sched.Plan, j sched.Job) string {
 	if on == nil {
 		return "who it goes on from has no GPU either"
 	}
-	node := nodeGPUs(v, j.Pool())
+	node := w.nodeGPUs(v, j.Pool())
 	n := max(1, len(on.Shares))
 	noted, _ := sched.Noted[note](p, j)
 	wait := w.left(first)/believed(v, first, n, node) + w.left(j)/believed(v, j, n, node)/noted.factor

@@ -55,21 +55,21 @@ func ban(v *sched.View, p *sched.Plan, j sched.Job, other job.ID) {
 // over tells whether a job has ended; one that is not known any more has.
 func over(v *sched.View, id job.ID) bool { return id == job.None || v.Job(id).Phase().Over() }
 
-// divided tells whether GPUs were divided at this very moment already.
-func divided(v *sched.View) bool {
-	now := func(j sched.Job) bool {
+// divided tells whether GPUs were divided at this very moment already. That is noted on a
+// job of each pool, which may have ended since.
+func (y *policy) divided(v *sched.View) bool {
+	if v.First {
+		y.noted = y.noted[:0]
+		for j := range v.Waiting() {
+			y.noted = append(y.noted, j.ID)
+		}
+		for j := range v.Running() {
+			y.noted = append(y.noted, j.ID)
+		}
+	}
+	return slices.ContainsFunc(y.noted, func(id job.ID) bool {
+		j := v.Job(id)
 		n, _ := sched.Recall[note](j)
-		return n.divided == v.Now
-	}
-	for j := range v.Waiting() {
-		if now(j) {
-			return true
-		}
-	}
-	for j := range v.Running() {
-		if now(j) {
-			return true
-		}
-	}
-	return false
+		return n.divided == v.Now && (j.Waiting() || j.Running())
+	})
 }

@@ -44,7 +44,7 @@ func (y *policy) carryOut(v *sched.View, p *sched.Plan, pool cluster.PoolID, all
 	slices.SortStableFunc(change, func(a, b outcome) int {
 		return cmp.Or(cmp.Compare(b.gpus, a.gpus), cmp.Compare(a.jobs[0].ID, b.jobs[0].ID))
 	})
-	pl := &placer{y: y, v: v, p: p, pool: pool, node: nodeGPUs(v, pool)}
+	pl := &placer{y: y, v: v, p: p, pool: pool, node: y.nodeGPUs(v, pool)}
 	for i := range change {
 		if change[i].gpus > 0 && !pl.place(&change[i], change[i].gpus) {
 			change[i].gpus = 0
@@ -82,9 +82,9 @@ func (pl *placer) sooner(o *outcome) bool {
 		first = len(a.Shares)
 	}
 	best, least := 0, o.ends(first)
-	for n := range free {
-		if t := o.alone(n + 1); t < least {
-			best, least = n+1, t
+	for _, n := range o.sizes {
+		if t := o.alone(n); n <= free && t < least {
+			best, least = n, t
 		}
 	}
 	if best == 0 || !pl.place(&outcome{jobs: []sched.Job{b}}, best) {
@@ -131,15 +131,7 @@ type placer struct {
 	node int
 
 	alloc cluster.Alloc
-	nodes []roomy
-}
-
-// roomy is a node with free devices that will do.
-type roomy struct {
-	id   cluster.NodeID
-	free int
-	warm int // of those, with the runtime of the backbone
-	own  bool
+	index []*rooms // for each sort of jobs that was asked for
 }
 
 func (pl *placer) hold(j sched.Job) {
@@ -159,6 +151,7 @@ func (pl *placer) place(o *outcome, gpus int) bool {
 		return false
 	}
 	both := len(o.jobs) == 2 && o.how == job.Together
+	defer func() { pl.looks(o) }()
 	if !plain(j) || !d.Elastic() && !both {
 		return pl.p.StartSize(j.ID, int(d.Roles[0].Tasks), place.Pack)
 	}
@@ -171,6 +164,19 @@ func (pl *placer) place(o *outcome, gpus int) bool {
 		}
 	}
 	return false
+}
+
+// looks counts the devices again that an entity was given.
+func (pl *placer) looks(o *outcome) {
+	a := pl.p.Alloc(o.jobs[0].ID)
+	if a == nil {
+		return
+	}
+	for _, r := range pl.index {
+		for i := range a.Pieces {
+			r.look(pl.v, a.Pieces[i].Node)
+		}
+	}
 }
 
 // start starts an entity on what was found.
@@ -188,18 +194,19 @@ func (pl *placer) start(o *outcome) bool {
 // the most runtimes of its backbone, then the fullest; over several on wholly free
 // ones.
 func (pl *placer) find(j sched.Job, n int) bool {
-	pl.survey(j, n)
+	r := pl.rooms(j)
 	pl.alloc.Reset()
+	if n <= pl.node {
+		id, ok := r.single(pl.v, j, n)
+		if ok {
+			pl.take(r.want, id, n)
+		}
+		return ok
+	}
 	left := n
-	for _, node := range pl.nodes {
-		take := min(left, node.free)
-		if n > pl.node && node.free < pl.v.Cluster().NodeGPUs(node.id) {
-			continue
-		}
-		if n <= pl.node && node.free < n {
-			continue
-		}
-		pl.take(j, node.id, take)
+	for id := range r.several(pl.v, j, n) {
+		take := min(left, r.room[id].free)
+		pl.take(r.want, id, take)
 		if left -= take; left == 0 {
 			return true
 		}
@@ -207,62 +214,12 @@ func (pl *placer) find(j sched.Job, n int) bool {
 	return false
 }
 
-// survey lists the nodes with free devices, the preferred first.
-func (pl *placer) survey(j sched.Job, n int) {
-	c := pl.v.Cluster()
-	pl.nodes = pl.nodes[:0]
-	own := pl.v.Alloc(j.ID)
-	for _, id := range c.PoolNodes(pl.pool) {
-		if !c.Usable(id) {
-			continue
-		}
-		node := roomy{id: id}
-		for d := range pl.free(j, id) {
-			if node.free++; pl.v.Runtime(d) == j.Spec().Backbone {
-				node.warm++
-			}
-		}
-		if own != nil {
-			node.own = slices.ContainsFunc(own.Pieces, func(p cluster.Piece) bool { return p.Node == id })
-		}
-		if node.free > 0 {
-			node.warm = min(node.warm, n)
-			pl.nodes = append(pl.nodes, node)
-		}
-	}
-	slices.SortStableFunc(pl.nodes, func(a, b roomy) int {
-		if a.own != b.own {
-			if a.own {
-				return -1
-			}
-			return 1
-		}
-		return cmp.Or(cmp.Compare(b.warm, a.warm), cmp.Compare(a.free, b.free))
-	})
-}
-
-// free yields the wholly free devices of a node on which a job can run.
-func (pl *placer) free(j sched.Job, id cluster.NodeID) func(func(cluster.DeviceID) bool) {
-	c := pl.v.Cluster()
-	return func(yield func(cluster.DeviceID) bool) {
-		first, n := c.DeviceRange(id)
-		for d := first; d < first+cluster.DeviceID(n); d++ {
-			if c.DeviceFree(d) != unit.One || c.Broken(d) || c.Sharers(d) > 0 || pl.v.TypeSpeed(j, c.TypeOf(d), 1, false) <= 0 {
-				continue
-			}
-			if c.Type(c.TypeOf(d)).Host || !yield(d) {
-				return
-			}
-		}
-	}
-}
-
 // take adds devices of a node to what is found, those with the runtime first.
-func (pl *placer) take(j sched.Job, id cluster.NodeID, n int) {
+func (pl *placer) take(w want, id cluster.NodeID, n int) {
 	var chosen []cluster.DeviceID
 	for _, warm := range []bool{true, false} {
-		for d := range pl.free(j, id) {
-			if len(chosen) < n && warm == (pl.v.Runtime(d) == j.Spec().Backbone) {
+		for d := range w.devices(pl.v, id) {
+			if len(chosen) < n && warm == (pl.v.Runtime(d) == w.backbone) {
 				chosen = append(chosen, d)
 			}
 		}

@@ -29,7 +29,7 @@ func (y *policy) unmeasured(v *sched.View, p *sched.Plan, j sched.Job) bool {
 func (y *policy) profileSize(v *sched.View, j sched.Job) int {
 	n := y.cfg.ProfileGPUs
 	if pipeline(j) {
-		n = max(n, nodeGPUs(v, j.Pool()))
+		n = max(n, y.nodeGPUs(v, j.Pool()))
 	}
 	least, most := j.Spec().Demand.Roles[0].Range()
 	return max(int(least), min(n, int(most)))
@@ -83,7 +83,7 @@ func (y *policy) hand(v *sched.View, p *sched.Plan) {
 		case phase.Over() && phase != job.Done: // there is nothing to go on from
 			p.Split(j.ID)
 		case phase.Over() && first.Since() == v.Now:
-			pl := &placer{y: y, v: v, p: p, pool: j.Pool(), node: nodeGPUs(v, j.Pool())}
+			pl := &placer{y: y, v: v, p: p, pool: j.Pool(), node: y.nodeGPUs(v, j.Pool())}
 			pl.place(&outcome{jobs: []sched.Job{j}}, first.Tasks())
 		}
 	}

@@ -59,6 +59,7 @@ type outcome struct {
 	// its fair share.
 	ends  func(gpus int) float64
 	alone func(gpus int) float64
+	sizes []int // that there are
 }
 
 // sizesOf are the sizes that may be given: 1, 2, 3 and up to a node, whole nodes
@@ -79,6 +80,18 @@ func sizesOf(most, node int, jobs []sched.Job) []int {
 	return slices.Compact(sizes)
 }
 
+// usable is the most GPUs that any elastic job can use, 1 at least.
+func usable(jobs []sched.Job) int {
+	most := int32(1)
+	for _, j := range jobs {
+		if plain(j) {
+			_, n := j.Spec().Demand.Roles[0].Range()
+			most = max(most, n)
+		}
+	}
+	return int(most)
+}
+
 // roundUp is the place of the first size that is no smaller.
 func roundUp(sizes []int, gpus int) int {
 	at, _ := slices.BinarySearch(sizes, gpus)
@@ -87,8 +100,8 @@ func roundUp(sizes []int, gpus int) int {
 
 // run divides GPUs among jobs.
 func (s *solve) run(pool cluster.PoolID, gpus int, jobs []sched.Job) ([]outcome, error) {
-	node := nodeGPUs(s.v, pool)
-	s.sizes = sizesOf(max(gpus, 1), node, jobs)
+	node := s.y.nodeGPUs(s.v, pool)
+	s.sizes = sizesOf(max(1, min(gpus, usable(jobs))), node, jobs)
 	share := (gpus + len(jobs) - 1) / max(1, len(jobs))
 	s.fair, s.twice = roundUp(s.sizes, share), roundUp(s.sizes, 2*s.sizes[roundUp(s.sizes, share)])
 	s.scarce = gpus < len(jobs)
@@ -372,6 +385,10 @@ func free(j sched.Job) bool {
 	return how == job.Apart && tunes(j) && j.Spec().Dataset != "" && plain(j) && !pipeline(j) && j.Spec().Stop == job.Checkpoint
 }
 
+// Fresh implements solver.Merges: nobody is merged with a job that has begun but one that has
+// not.
+func (s *solve) Fresh(i int) bool { return s.entities[i].fresh }
+
 // Gain implements solver.Merges. It is what a pair saves with twice the fair share,
 // compared with both jobs at theirs, which costs 1 each. Where there are fewer GPUs than
 // jobs, the pair has the share of one, compared with that one and another one that waits.
@@ -469,7 +486,7 @@ func (s *solve) outcomes(got solver.Solution) []outcome {
 
 // follows says of a pair that its second job goes on from the first one.
 func (s *solve) follows(o *outcome, first, second *task) {
-	o.how, o.factor = job.After, s.after(first, second)
+	o.how, o.factor, o.sizes = job.After, s.after(first, second), s.sizes
 	o.ends = func(gpus int) float64 {
 		if k, found := slices.BinarySearch(s.sizes, gpus); found {
 			return first.time(k) + second.time(k)/o.factor

@@ -20,13 +20,18 @@ func plain(j sched.Job) bool { return j.Spec().Demand.Plain() }
 func pipeline(j sched.Job) bool { return j.Spec().Hints != nil && j.Spec().Hints.Plan == "pipeline" }
 
 // nodeGPUs is the largest number of GPUs of a node of a pool.
-func nodeGPUs(v *sched.View, p cluster.PoolID) int {
-	most := 1
+func (y *policy) nodeGPUs(v *sched.View, p cluster.PoolID) int {
 	c := v.Cluster()
-	for _, n := range c.PoolNodes(p) {
-		most = max(most, c.NodeGPUs(n))
+	if len(y.largest) != c.Pools() || y.version != c.Version() {
+		y.largest, y.version = make([]int, c.Pools()), c.Version()
 	}
-	return most
+	if y.largest[p] == 0 {
+		y.largest[p] = 1
+		for _, n := range c.PoolNodes(p) {
+			y.largest[p] = max(y.largest[p], c.NodeGPUs(n))
+		}
+	}
+	return y.largest[p]
 }
 
 // believed is how fast a job is believed to run with so many tasks, on nodes of so

@@ -148,6 +148,10 @@ type policy struct {
 	// from the jobs that have ended, in their order.
 	seen   map[speedKey]float64
 	learnt int // jobs of View.Ended that it follows
+
+	noted   []job.ID // jobs on which the last division was noted, or which may have that note
+	largest []int    // by pool: GPUs of the largest node; 0: not asked for yet
+	version uint64   // of the cluster for which that holds
 }
 
 type speedKey struct {
@@ -174,7 +178,8 @@ func (y *policy) Decide(v *sched.View, p *sched.Plan) {
 // multiple of the gap when something has happened since the last one. It looks at
 // nothing but the view.
 func (y *policy) due(v *sched.View) bool {
-	if v.Now%y.cfg.Gap != 0 || divided(v) {
+	divided := y.divided(v)
+	if v.Now%y.cfg.Gap != 0 || divided {
 		return false
 	}
 	if v.Now%y.cfg.Interval == 0 {
@@ -255,7 +260,7 @@ func (y *policy) learn(v *sched.View) {
 		if _, how := j.Merged(); how != job.Apart || j.Tasks() == 0 || j.Speed() <= 0 || !tunes(j) {
 			continue
 		}
-		was := believed(v, j, j.Tasks(), nodeGPUs(v, j.Pool()))
+		was := believed(v, j, j.Tasks(), y.nodeGPUs(v, j.Pool()))
 		if was <= 0 {
 			continue
 		}

@@ -67,31 +67,69 @@ func Best(capacity []int64, jobs [][]Option, l Limits) (Answer, error) {
 	}
 	p := newProblem(capacity, jobs)
 	p.prices()
-	pick := p.answer
-	a := Answer{Pick: make([]int, len(jobs)), Bound: p.bound}
-	steps := l.Steps
-	if steps == 0 {
-		steps = DefaultSteps
+	return p.solve(l)
+}
+
+// Marginal is Best, and for each job by how much more the picks of the others would be worth
+// at most if it were not there. The prices of the whole serve for all of these: where
+// one job is missing they are nearly right.
+func Marginal(capacity []int64, jobs [][]Option, l Limits) (all Answer, takes []float64, err error) {
+	if err := check(capacity, jobs, l); err != nil {
+		return Answer{}, nil, err
 	}
-	gap := func() float64 { return p.bound - p.value }
-	near := max(l.Gap*math.Abs(p.value), 1e-12*p.bound)
-	if gap() > near {
+	p := newProblem(capacity, jobs)
+	p.prices()
+	if all, err = p.solve(l); err != nil {
+		return Answer{}, nil, err
+	}
+	takes = make([]float64, len(jobs))
+	for i, pick := range all.Pick {
+		if pick == None {
+			continue
+		}
+		options := p.jobs[i]
+		p.jobs[i], p.value = nil, 0
+		p.answer = slices.Repeat([]int{None}, len(jobs))
+		p.bound = p.evaluate(p.price, p.slope)
+		p.repair()
+		without, err := p.solve(l)
+		if err != nil {
+			return Answer{}, nil, err
+		}
+		for j := range jobs {
+			if j != i {
+				takes[i] += worth(jobs[j], without.Pick[j]) - worth(jobs[j], all.Pick[j])
+			}
+		}
+		p.jobs[i] = options
+	}
+	return all, takes, nil
+}
+
+func worth(options []Option, pick int) float64 {
+	if pick == None {
+		return 0
+	}
+	return options[pick].Value
+}
+
+// solve finds the best picks, at prices for which there are a bound and an answer.
+func (p *problem) solve(l Limits) (Answer, error) {
+	a := Answer{Pick: make([]int, len(p.jobs)), Bound: p.bound, Optimal: true}
+	most := l.Steps
+	if most == 0 {
+		most = DefaultSteps
+	}
+	steps := most
+	if near := max(l.Gap*math.Abs(p.value), 1e-12*p.bound); p.bound-p.value > near {
 		proven, err := p.search(&steps, near)
-		pick = p.answer
-		a.Bound = p.bound
-		a.Optimal = proven && err == nil
 		if err != nil && !errors.Is(err, errSize) {
 			return Answer{}, err
 		}
-	} else {
-		a.Optimal = true
+		a.Bound, a.Optimal = p.bound, proven && err == nil
 	}
-	if l.Steps == 0 {
-		a.Steps = DefaultSteps - steps
-	} else {
-		a.Steps = l.Steps - steps
-	}
-	for j, k := range pick {
+	a.Steps = most - steps
+	for j, k := range p.answer {
 		a.Pick[j] = None
 		if k != None {
 			a.Pick[j] = p.jobs[j][k].number
@@ -140,13 +178,14 @@ type problem struct {
 
 	room  []int64 // scratch of repair
 	trial []int   // picks that are being made to fit
+	slope []float64
 }
 
 // newProblem leaves out options that nobody would pick: those that do not fit,
 // are worth nothing, or need as much as another that is worth more.
 func newProblem(capacity []int64, jobs [][]Option) *problem {
 	p := &problem{capacity: capacity, jobs: make([][]option, len(jobs)), room: make([]int64, len(capacity)),
-		trial: make([]int, len(jobs)), answer: slices.Repeat([]int{None}, len(jobs))}
+		trial: make([]int, len(jobs)), slope: make([]float64, len(capacity)), answer: slices.Repeat([]int{None}, len(jobs))}
 	for j, options := range jobs {
 		var keep []option
 		for i, o := range options {
@@ -228,7 +267,7 @@ func (p *problem) prices() {
 		}
 	}
 	e := newEllipsoid(high)
-	slope := make([]float64, n)
+	slope := p.slope
 	p.bound = math.Inf(1)
 	p.price = make([]float64, n)
 	for round := 0; round < 60+60*n*n; round++ {
@@ -245,7 +284,7 @@ func (p *problem) prices() {
 		if b < p.bound {
 			p.bound = b
 			copy(p.price, e.center)
-			p.repair(p.price)
+			p.repair()
 		}
 		if p.bound-p.value <= 1e-12*p.bound || !e.cut(slope, b-p.bound) || e.reach(slope) <= 1e-13*p.bound {
 			break
@@ -256,7 +295,7 @@ func (p *problem) prices() {
 // repair makes an answer that fits of everybody's best option, which trial has:
 // options are taken back where that costs least for what it frees, and then
 // improved while there is room.
-func (p *problem) repair(price []float64) {
+func (p *problem) repair() {
 	copy(p.room, p.capacity)
 	for j, k := range p.trial {
 		if k != None {

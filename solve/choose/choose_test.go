@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/norn-scheduler/norn/solve"
@@ -229,5 +230,34 @@ func BenchmarkSia(b *testing.B) {
 			b.ReportMetric((a.Bound-a.Value)/a.Value, "gap")
 			b.ReportMetric(float64(a.Steps), "steps")
 		})
+	}
+}
+
+// TestMarginal: what a job takes from the others is the difference between what they pick
+// without it and with it, each found by itself.
+func TestMarginal(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 5))
+	for n := range 1000 {
+		capacity, jobs := random(rng, rng.IntN(12), 4, 1+n%3, []int64{3, 10, 60}[n%3])
+		all, takes, err := choose.Marginal(capacity, jobs, choose.Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		valid(t, capacity, jobs, all)
+		for i, k := range all.Pick {
+			want := 0.0
+			if k != choose.None {
+				others := slices.Clone(jobs)
+				others[i] = nil
+				without, err := choose.Best(capacity, others, choose.Limits{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				want = without.Value - (all.Value - jobs[i][k].Value)
+			}
+			if math.Abs(takes[i]-want) > 1e-9*(1+all.Value) {
+				t.Fatalf("%d: job %d takes %v from the others, want %v", n, i, takes[i], want)
+			}
+		}
 	}
 }

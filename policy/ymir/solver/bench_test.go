@@ -49,6 +49,9 @@ func (m *mix) tranWt(i, j int) float64 {
 	return max(both/(2*a+b/f), both/(2*b+a/g), both/(2*max(a, b)/max(f, g)*1.8))
 }
 
+// Fresh is true of all jobs.
+func (m *mix) Fresh(int) bool { return true }
+
 // Gain is what a pair saves at its fair share.
 func (m *mix) Gain(i, j int) float64 { return 2 - 2/m.tranWt(i, j) }
 

@@ -36,6 +36,24 @@ type matcher struct {
 	mate   []int
 	offers []edge
 	table  []float64 // the gains of all pairs, where they are not too many: first with second, ..., second with third, ...
+	fresh  []int     // the jobs that are, in order
+}
+
+// later yields the later jobs with which a job may have a gain.
+func (m *matcher) later(i int) func(func(j int) bool) {
+	return func(yield func(int) bool) {
+		at, fresh := slices.BinarySearch(m.fresh, i)
+		if fresh {
+			for j := i + 1; j < m.n && yield(j); j++ {
+			}
+			return
+		}
+		for _, j := range m.fresh[at:] {
+			if !yield(j) {
+				return
+			}
+		}
+	}
 }
 
 // maxTable is the number of jobs up to which the gains of all pairs are kept.
@@ -46,10 +64,11 @@ func (m *matcher) fill() {
 	if m.n > maxTable {
 		return
 	}
-	m.table = make([]float64, 0, m.n*(m.n-1)/2)
+	m.table = make([]float64, m.n*(m.n-1)/2)
 	for i := range m.n {
-		for j := i + 1; j < m.n; j++ {
-			m.table = append(m.table, m.merges.Gain(i, j))
+		gains := m.gains(i)
+		for j := range m.later(i) {
+			gains[j-i-1] = m.merges.Gain(i, j)
 		}
 	}
 }
@@ -70,6 +89,14 @@ func greedy(n int, merges Merges) []int {
 		m.mate[i] = None
 	}
 	if merges == nil {
+		return m.mate
+	}
+	for i := range n {
+		if merges.Fresh(i) {
+			m.fresh = append(m.fresh, i)
+		}
+	}
+	if len(m.fresh) == 0 {
 		return m.mate
 	}
 	m.fill()
@@ -102,7 +129,7 @@ func (m *matcher) look(i int) {
 	best := m.mates[i][:0]
 	m.more[i] = false
 	known, gain, floor := m.gains(i), 0.0, 0.0
-	for j := i + 1; j < m.n; j++ {
+	for j := range m.later(i) {
 		if known != nil {
 			gain = known[j-i-1]
 		} else if m.mate[j] == None {

@@ -35,6 +35,9 @@ type Way struct {
 // Merges says which jobs may be merged. Jobs are named by their place in
 // Problem.Jobs, the smaller one first.
 type Merges interface {
+	// Fresh tells whether a job may be merged with those that are not fresh. Of any pair
+	// that has a gain one is fresh.
+	Fresh(i int) bool
 	// Gain is what it saves to merge two jobs at a fair share; 0 or less: they
 	// may not be merged, or it is not worth it.
 	Gain(i, j int) float64

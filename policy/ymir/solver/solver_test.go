@@ -9,6 +9,9 @@ import (
 // table is Merges from a list.
 type table map[[2]int][]Way
 
+// Fresh is true of all jobs.
+func (t table) Fresh(int) bool { return true }
+
 // Gain is 1 for a pair on the list.
 func (t table) Gain(i, j int) float64 {
 	if len(t[[2]int{i, j}]) == 0 {
@@ -309,6 +312,7 @@ type gains struct {
 	of []float64
 }
 
+func (g *gains) Fresh(int) bool                { return true }
 func (g *gains) Gain(i, j int) float64         { return g.of[i*g.n+j] }
 func (g *gains) Ways(_, _ int, to []Way) []Way { return to }
 
