@@ -20,13 +20,12 @@ type board struct {
 	hosts   []host                    // by number of their jobs
 	free    map[cluster.DeviceID]bool // devices that nobody has
 	load    []int                     // by node: how many jobs run there
-	order   []cluster.NodeID          // nodes on which fewer jobs run first
-	rank    []int                     // by node: its place in order
-	sorted  bool                      // order and rank are up to date
+	at      []int                     // by node: its place in the pool
 	pairs   [64]int                   // by GPU type: devices that two jobs share
 	alone   [64]int                   // too: those of jobs that nobody joins
 	kinds   map[kind]int32
-	widest  int // GPUs of the largest node
+	rates   map[kind]*beside.Known[slowdown] // of jobs that look, by their kinds
+	widest  int                              // GPUs of the largest node
 }
 
 // standing is how a device stands.
@@ -72,8 +71,8 @@ func (f *policy) see(v *sched.View, p *sched.Plan, pool cluster.PoolID) *board {
 	}
 	c := v.Cluster()
 	*b = board{
-		made: true, pool: pool, hosts: b.hosts[:0], free: map[cluster.DeviceID]bool{}, order: b.order[:0], kinds: map[kind]int32{},
-		devices: slices.Grow(b.devices[:0], c.Devices())[:c.Devices()], load: slices.Grow(b.load[:0], c.Nodes())[:c.Nodes()], rank: slices.Grow(b.rank[:0], c.Nodes())[:c.Nodes()],
+		made: true, pool: pool, hosts: b.hosts[:0], free: map[cluster.DeviceID]bool{}, kinds: map[kind]int32{}, rates: map[kind]*beside.Known[slowdown]{},
+		devices: slices.Grow(b.devices[:0], c.Devices())[:c.Devices()], load: slices.Grow(b.load[:0], c.Nodes())[:c.Nodes()], at: slices.Grow(b.at[:0], c.Nodes())[:c.Nodes()],
 	}
 	clear(b.devices)
 	of := map[job.ID]int32{}
@@ -83,7 +82,8 @@ func (f *policy) see(v *sched.View, p *sched.Plan, pool cluster.PoolID) *board {
 			b.hosts = append(b.hosts, f.newHost(v, p, j))
 		}
 	}
-	for _, n := range c.PoolNodes(pool) {
+	for i, n := range c.PoolNodes(pool) {
+		b.at[n] = i
 		first, count := c.DeviceRange(n)
 		for d := first; d < first+cluster.DeviceID(count); d++ {
 			b.devices[d].host = -1
@@ -162,9 +162,7 @@ func (b *board) stand(v *sched.View, p *sched.Plan, n cluster.NodeID) {
 		}
 		b.count(s, t, 1)
 	}
-	if b.load[n] != len(jobs) {
-		b.load[n], b.sorted = len(jobs), false
-	}
+	b.load[n] = len(jobs)
 }
 
 // count counts a device among those that are not open.
@@ -198,24 +196,15 @@ func (b *board) started(v *sched.View, p *sched.Plan, id job.ID) {
 	}
 }
 
-// arrange puts the nodes in order: those on which fewer jobs run come first.
-func (b *board) arrange(c *cluster.Cluster) {
-	if b.sorted {
-		return
-	}
-	b.sorted = true
-	b.order = append(b.order[:0], c.PoolNodes(b.pool)...)
-	slices.SortStableFunc(b.order, func(x, y cluster.NodeID) int { return cmp.Compare(b.load[x], b.load[y]) })
-	for i, n := range b.order {
-		b.rank[n] = i
-	}
+// before orders nodes: those on which fewer jobs run come first.
+func (b *board) before(x, y cluster.NodeID) int {
+	return cmp.Or(cmp.Compare(b.load[x], b.load[y]), cmp.Compare(b.at[x], b.at[y]))
 }
 
 // inOrder puts devices in the order of their nodes.
 func (b *board) inOrder(c *cluster.Cluster, devices []cluster.DeviceID) []cluster.DeviceID {
-	b.arrange(c)
 	slices.SortFunc(devices, func(x, y cluster.DeviceID) int {
-		return cmp.Or(cmp.Compare(b.rank[c.NodeOf(x)], b.rank[c.NodeOf(y)]), cmp.Compare(x, y))
+		return cmp.Or(b.before(c.NodeOf(x), c.NodeOf(y)), cmp.Compare(x, y))
 	})
 	return devices
 }

@@ -87,7 +87,6 @@ type policy struct {
 	board board
 	looks look
 	sorts beside.Sorts
-	rates beside.Known[slowdown] // of the job that looks, beside hosts of each kind
 	alloc cluster.Alloc
 
 	refused refused // of the job that looked for partners last, with the last of the batches that it could have

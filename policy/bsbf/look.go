@@ -26,7 +26,7 @@ type look struct {
 
 	free   []cluster.DeviceID // that it could have for itself, in the order of their nodes
 	means  []float64          // by host: until the pair has ended; infinite: they should not share
-	best   dense.Heap         // hosts to share with, those first with which it ends soonest
+	best   dense.Heap         // scratch of all
 	found  int                // GPUs that it could have
 	shares Share
 }
@@ -37,7 +37,6 @@ func (f *policy) look(v *sched.View, p *sched.Plan, w waiting, batch int32) *loo
 	l := &f.looks
 	class := v.Class(j.Class())
 	*l = look{v: v, b: f.see(v, p, j.Pool()), role: &j.Spec().Demand.Roles[0], mask: class.Mask, memory: memory(v, w.id, batch), free: l.free[:0], means: l.means[:0], best: l.best, shares: f.cfg.Share}
-	l.best.Clear()
 	f.refused = refused{}
 	if l.role.CPU > 0 || l.role.Memory > 0 {
 		l.shut = make([]bool, c.Nodes())
@@ -49,18 +48,17 @@ func (f *policy) look(v *sched.View, p *sched.Plan, w waiting, batch int32) *loo
 	if class.NoType {
 		return l
 	}
-	f.rates.Forget(c)
+	with := f.slowdowns(c, kind{f.sorts.Of(j), batch})
 	fast := alone(v, w.id, batch)
 	for i := range l.b.hosts {
 		l.means = append(l.means, math.Inf(1))
 		if n, typ := l.places(&l.b.hosts[i], &f.refused); n > 0 {
-			l.means[i] = f.mean(v, w, batch, fast, &l.b.hosts[i], typ)
+			l.means[i] = f.mean(v, w, batch, fast, with, &l.b.hosts[i], typ)
 			if math.IsInf(l.means[i], 1) {
 				f.refused.slower = true
 				continue
 			}
 			l.found += n
-			l.best.Set(int32(i), int64(math.Float64bits(l.means[i])))
 		}
 	}
 	l.others(&f.refused)
@@ -148,8 +146,7 @@ func (l *look) all() iter.Seq[spot] {
 			}
 		}
 		if l.shares != Benefit {
-			l.b.arrange(l.v.Cluster())
-			for _, n := range l.b.order {
+			for _, n := range slices.SortedFunc(slices.Values(l.v.Cluster().PoolNodes(l.b.pool)), l.b.before) {
 				for _, s := range l.on(n) {
 					if s.partner != job.None && !yield(s) {
 						return
@@ -157,6 +154,12 @@ func (l *look) all() iter.Seq[spot] {
 				}
 			}
 			return
+		}
+		l.best.Clear()
+		for i, mean := range l.means {
+			if !math.IsInf(mean, 1) {
+				l.best.Set(int32(i), int64(math.Float64bits(mean)))
+			}
 		}
 		for l.best.Len() > 0 {
 			i, _ := l.best.Pop()
@@ -187,11 +190,11 @@ func (l *look) on(n cluster.NodeID) (free []spot) {
 	return append(free, shared...)
 }
 
-// nodes lists the nodes that have GPUs enough for a whole job. Nodes with
+// nodes yields the nodes that have GPUs enough for a whole job. Nodes with
 // enough free GPUs come first, the one with the fewest to spare before others.
 // Then come those with the most free GPUs, and of equals those on which fewer
 // jobs run.
-func (l *look) nodes(need int) []cluster.NodeID {
+func (l *look) nodes(need int) iter.Seq[cluster.NodeID] {
 	c := l.v.Cluster()
 	has, empty := make([]int, c.Nodes()), make([]int, c.Nodes())
 	for _, d := range l.free {
@@ -214,17 +217,18 @@ func (l *look) nodes(need int) []cluster.NodeID {
 		}
 		return math.MaxInt
 	}
-	l.b.arrange(c)
-	var out []cluster.NodeID
-	for _, n := range l.b.order {
-		if has[n] >= need {
-			out = append(out, n)
+	left := slices.DeleteFunc(slices.Clone(c.PoolNodes(l.b.pool)), func(n cluster.NodeID) bool { return has[n] < need })
+	return func(yield func(cluster.NodeID) bool) {
+		for len(left) > 0 { // the first of them will nearly always do
+			n := slices.MinFunc(left, func(a, b cluster.NodeID) int {
+				return cmp.Or(cmp.Compare(spare(a), spare(b)), cmp.Compare(empty[b], empty[a]), l.b.before(a, b))
+			})
+			if !yield(n) {
+				return
+			}
+			left = slices.DeleteFunc(left, func(o cluster.NodeID) bool { return o == n })
 		}
 	}
-	slices.SortStableFunc(out, func(a, b cluster.NodeID) int {
-		return cmp.Or(cmp.Compare(spare(a), spare(b)), cmp.Compare(empty[b], empty[a]))
-	})
-	return out
 }
 
 // pick takes the first of the GPUs given that a job needs, as far as their nodes have CPU
@@ -258,7 +262,7 @@ func (f *policy) choose(v *sched.View, p *sched.Plan, w waiting, batch int32) []
 		return nil
 	}
 	if f.cfg.OneBox && need <= l.b.widest {
-		for _, n := range l.nodes(need) {
+		for n := range l.nodes(need) {
 			if chosen := l.pick(need, slices.Values(l.on(n))); chosen != nil {
 				return chosen
 			}
@@ -281,11 +285,23 @@ func (f *policy) partner(v *sched.View, p *sched.Plan, id job.ID) bool {
 // its own batch.
 type slowdown struct{ a, b float64 }
 
+// slowdowns is what is known of jobs of a kind beside hosts of each kind, which holds for
+// the decision.
+func (f *policy) slowdowns(c *cluster.Cluster, of kind) *beside.Known[slowdown] {
+	with, ok := f.board.rates[of]
+	if !ok {
+		with = new(beside.Known[slowdown])
+		with.Forget(c)
+		f.board.rates[of] = with
+	}
+	return with
+}
+
 // mean is the mean time until a waiting job and a host have ended when they
 // share; infinite when they should not. Each has the batch that it has alone, too, with
 // which the waiting job is so fast over its own one.
-func (f *policy) mean(v *sched.View, w waiting, batch int32, fast float64, h *host, typ cluster.TypeID) float64 {
-	both := f.rates.Get(h.kind, typ, func() slowdown {
+func (f *policy) mean(v *sched.View, w waiting, batch int32, fast float64, with *beside.Known[slowdown], h *host, typ cluster.TypeID) float64 {
+	both := with.Get(h.kind, typ, func() slowdown {
 		half := func(id job.ID, b int32) perf.Sharer {
 			return perf.Sharer{Job: v.Job(id).Spec(), Share: cluster.Share{Milli: beside.Half, Batch: b}}
 		}
