@@ -391,10 +391,15 @@ func (e *Engine) decide() error {
 		e.view.Lag = e.can.measure.SpeedLag()
 	}
 	e.plan.Open(&e.view)
-	if err := e.ask(); err != nil {
-		if !errors.Is(err, ErrOverdue) { // or the policy still works on the plan
-			e.plan.Discard()
-		}
+	err := e.ask()
+	if errors.Is(err, ErrOverdue) { // the policy still works on the plan
+		return err
+	}
+	if err == nil {
+		err = e.obey()
+	}
+	if err != nil {
+		e.plan.Discard()
 		return err
 	}
 	if err := e.plan.Commit(); err != nil {
@@ -412,38 +417,13 @@ func (e *Engine) decide() error {
 	return e.askWake()
 }
 
-// ask has the policy decide, and then carries out orders.
+// ask has the policy decide, for as long as it may.
 func (e *Engine) ask() error {
-	if err := e.withinBudget(func() { e.cfg.Policy.Decide(&e.view, &e.plan) }); err != nil {
-		return err
-	}
-	orders := e.orders
-	e.orders = e.orders[:0]
-	return e.guarded(func() {
-		for _, order := range orders {
-			order(&e.view, &e.plan)
-		}
-	})
-}
-
-// guarded turns a panic of the policy into an error.
-func (e *Engine) guarded(f func()) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = e.mistake(&PanicError{Value: r, Stack: debug.Stack()})
-		}
-	}()
-	f()
-	return nil
-}
-
-// withinBudget has the policy decide, for as long as it may.
-func (e *Engine) withinBudget(decide func()) error {
 	if e.cfg.Budget == 0 {
-		return e.guarded(decide)
+		return e.consult()
 	}
 	decided := make(chan error, 1)
-	go func() { decided <- e.guarded(decide) }()
+	go func() { decided <- e.consult() }()
 	late := time.NewTimer(e.cfg.Budget)
 	defer late.Stop()
 	select {
@@ -451,6 +431,31 @@ func (e *Engine) withinBudget(decide func()) error {
 		return err
 	case <-late.C:
 		return e.mistake(fmt.Errorf("%w within %s", ErrOverdue, unit.Human(e.cfg.Budget)))
+	}
+}
+
+// obey adds to the plan what was ordered.
+func (e *Engine) obey() (err error) {
+	defer e.guard(&err)
+	orders := e.orders
+	e.orders = e.orders[:0]
+	for _, order := range orders {
+		order(&e.view, &e.plan)
+	}
+	return nil
+}
+
+// consult calls the policy.
+func (e *Engine) consult() (err error) {
+	defer e.guard(&err)
+	e.cfg.Policy.Decide(&e.view, &e.plan)
+	return nil
+}
+
+// guard turns a panic of what defers it into an error.
+func (e *Engine) guard(err *error) {
+	if r := recover(); r != nil {
+		*err = e.mistake(&PanicError{Value: r, Stack: debug.Stack()})
 	}
 }
 

@@ -105,7 +105,7 @@ type Daemon struct {
 	eng    *engine.Engine
 	st     *state.State
 	epoch  Epoch
-	costs  *perf.Costs // as a policy that is left alone has them, see setAside
+	costs  *perf.Costs // as a policy that is left alone has them, see recovery.setAside
 	jobs   []*Job      // by number; nil when it has ended
 	byKey  map[string]*Job
 	shapes job.Interner
@@ -352,31 +352,6 @@ const usualBudget = 10 * time.Second
 
 // fallback is the policy that replaces one which has failed.
 var fallback = experiment.Choice{Policy: "fifo"}
-
-// setAside leaves a policy alone that does not come to the end of its decision, with all
-// that it may still look at or change. What has happened is read back from the log.
-func (d recovery) setAside() error {
-	if err := d.durable(); err != nil {
-		return err
-	}
-	f, err := d.journal.Fold(d.epoch.N, func() engine.Sink { return ignored{} })
-	if err == nil {
-		err = f.Wrong
-	}
-	if err != nil {
-		return fmt.Errorf("the state before a decision that does not end cannot be read back: %w", err)
-	}
-	costs := *d.costs
-	d.st, d.costs = f.State, &costs
-	d.st.Now = max(d.st.Now, d.Loop.Now())
-	return nil
-}
-
-// ignored is a sink for which all is as it should be.
-type ignored struct{}
-
-// Event implements engine.Sink.
-func (ignored) Event(*eventlog.Event, *state.State) {}
 
 // fallBack goes on under FIFO when the policy has made a mistake: who uses the
 // machine must not suffer for it.

@@ -330,3 +330,28 @@ func (p *past) text(ev *eventlog.Event, s *state.State) string {
 	}
 	return w.Text(ev, s, p.name, EventText(ev, s, p.name))
 }
+
+// setAside leaves a policy alone that does not come to the end of its decision, with all
+// that it may still look at or change. What has happened is read back from the log.
+func (d recovery) setAside() error {
+	if err := d.durable(); err != nil {
+		return err
+	}
+	f, err := d.journal.Fold(d.epoch.N, func() engine.Sink { return ignored{} })
+	if err == nil {
+		err = f.Wrong
+	}
+	if err != nil {
+		return fmt.Errorf("the state before a decision that does not end cannot be read back: %w", err)
+	}
+	costs := *d.costs
+	d.st, d.costs = f.State, &costs
+	d.st.Now = max(d.st.Now, d.Loop.Now())
+	return nil
+}
+
+// ignored is a sink for which all is as it should be.
+type ignored struct{}
+
+// Event implements engine.Sink.
+func (ignored) Event(*eventlog.Event, *state.State) {}

@@ -27,11 +27,12 @@ import (
 func main() {
 	repeat := flag.Int("repeat", 5, "runs of each row; the least CPU time counts")
 	shared := flag.String("shared", filepath.Join("..", "shared"), "folder of published data")
+	counting := flag.Bool("steps", false, "count the statements of decisions, in a build with -cover -covermode=atomic")
 	write := flag.String("write", "", "file whose part between the bench marks is replaced by the tables")
 	large := flag.Bool("large", true, "also 1,000,000 jobs on 10,000 GPUs")
 	live := flag.Bool("live", false, "measure a running daemon instead")
 	peers := flag.Bool("peers", false, "with -live: also the peers that are installed")
-	only := flag.String("only", "", "with -live: only the parts whose names begin so; with -decisions: only these policies; with commas between them")
+	only := flag.String("only", "", "with -live: only the parts whose names begin so; with -decisions or -steps: only these policies; with commas between them")
 	asking := flag.Bool("decisions", false, "measure single decisions alone")
 	minutes := flag.Int("minutes", 10, "with -live: for how long short jobs are sustained")
 	agree := flag.String("fidelity", "", "hold the simulator against real processes instead, and write the differences to this page")
@@ -42,6 +43,8 @@ func main() {
 		err = benchFidelity(*write, *agree)
 	case *live:
 		err = benchLive(liveOptions{write: *write, peers: *peers, only: *only, minutes: *minutes})
+	case *counting:
+		err = steps(os.Stdout, *only)
 	case *asking:
 		err = benchDecisions(*repeat, *only, *write)
 	default:

@@ -97,8 +97,9 @@ func (c *Config) Policy() (sched.Policy, error) {
 type policy struct {
 	cfg   Config
 	queue []waiting
-	load  []int // by node: how many jobs run there
-	order []cluster.NodeID
+	board board
+	looks look
+	sorts beside.Sorts
 	alloc cluster.Alloc
 
 	refused refused // of the job that looked for partners last, with the last of the batches that it could have
@@ -116,7 +117,7 @@ func (f *policy) Decide(v *sched.View, p *sched.Plan) {
 			beside.Restore(p, j.ID) // the half of a GPU that a partner has left
 		}
 	}
-	f.queue = f.queue[:0]
+	f.queue, f.board.made = f.queue[:0], false
 	for j := range v.Waiting() {
 		if why := p.Never(j.ID, f.cfg.Place); why.Code != job.NoReason {
 			p.Wait(j.ID, why)
@@ -128,6 +129,7 @@ func (f *policy) Decide(v *sched.View, p *sched.Plan) {
 	slices.SortStableFunc(f.queue, func(a, b waiting) int { return cmp.Compare(a.left, b.left) })
 	for _, w := range f.queue {
 		if p.Start(w.id, f.cfg.Place) {
+			f.board.started(v, p, w.id)
 			continue
 		}
 		if f.cfg.Share != Never {
@@ -275,178 +277,15 @@ func alone(v *sched.View, id job.ID, b int32) float64 {
 	return 1
 }
 
-// choose finds free and shared GPUs for a job that has a batch; nil when there are not
-// enough.
-func (f *policy) choose(v *sched.View, p *sched.Plan, w waiting, b int32) []spot {
-	need := int(v.Job(w.id).Spec().Demand.Roles[0].Tasks)
-	free, shared := f.spots(v, p, w, b)
-	if f.cfg.OneBox {
-		for _, n := range f.nodes(v, free, shared, need) {
-			on := func(s spot) bool { return v.Cluster().NodeOf(s.device) != n }
-			if chosen := f.pick(v, w.id, need, slices.DeleteFunc(slices.Clone(free), on), slices.DeleteFunc(slices.Clone(shared), on)); chosen != nil {
-				return chosen
-			}
-		}
-	}
-	return f.pick(v, w.id, need, free, shared)
-}
-
-// nodes lists the nodes that have GPUs enough for a whole job. Nodes with
-// enough free GPUs come first, the one with the fewest to spare before others.
-// Then come those with the most free GPUs, and of equals those on which fewer
-// jobs run.
-func (f *policy) nodes(v *sched.View, free, shared []spot, need int) []cluster.NodeID {
-	has, empty := map[cluster.NodeID]int{}, map[cluster.NodeID]int{}
-	for _, s := range free {
-		empty[v.Cluster().NodeOf(s.device)]++
-	}
-	for _, s := range slices.Concat(free, shared) {
-		has[v.Cluster().NodeOf(s.device)]++
-	}
-	spare := func(n cluster.NodeID) int {
-		if empty[n] >= need {
-			return empty[n] - need
-		}
-		return math.MaxInt
-	}
-	var out []cluster.NodeID
-	for _, n := range f.order {
-		if has[n] >= need {
-			out = append(out, n)
-		}
-	}
-	slices.SortStableFunc(out, func(a, b cluster.NodeID) int {
-		return cmp.Or(cmp.Compare(spare(a), spare(b)), cmp.Compare(empty[b], empty[a]))
-	})
-	return out
-}
-
-// byLoad puts the nodes of a pool in order: those on which fewer jobs run come first.
-func (f *policy) byLoad(c *cluster.Cluster, p *sched.Plan, pool cluster.PoolID) {
-	f.order = append(f.order[:0], c.PoolNodes(pool)...)
-	for len(f.load) < c.Nodes() {
-		f.load = append(f.load, 0)
-	}
-	for _, n := range f.order {
-		var jobs []job.ID
-		first, count := c.DeviceRange(n)
-		for d := first; d < first+cluster.DeviceID(count); d++ {
-			for _, id := range p.On(d) {
-				if !slices.Contains(jobs, id) {
-					jobs = append(jobs, id)
-				}
-			}
-		}
-		f.load[n] = len(jobs)
-	}
-	slices.SortStableFunc(f.order, func(a, b cluster.NodeID) int { return cmp.Compare(f.load[a], f.load[b]) })
-}
-
-// spots are the GPUs that a job could have, free ones and those that it would
-// share, best partners first.
-func (f *policy) spots(v *sched.View, p *sched.Plan, w waiting, b int32) (free, shared []spot) {
-	j, c := v.Job(w.id), v.Cluster()
-	role, memory := &j.Spec().Demand.Roles[0], memory(v, w.id, b)
-	means := map[job.ID]float64{}
-	f.byLoad(c, p, j.Pool())
-	f.refused = refused{}
-	for _, n := range f.order {
-		if c.TasksBeside(n, role.CPU, role.Memory, 1) == 0 {
-			f.refused.beside = true
-			continue
-		}
-		for d := range beside.Devices(v, n, j) {
-			on := p.On(d)
-			left, told := beside.MemoryLeft(v, p, d)
-			switch {
-			case len(on) == 0 && c.DeviceFree(d) == unit.One && c.DeviceMemoryFree(d) >= role.GPUMemory:
-				free = append(free, spot{d, job.None, 0})
-			case len(on) == 2:
-				f.refused.pairs = true
-			case len(on) != 1 || !f.partner(v, p, on[0]):
-				f.refused.alone = true
-			case c.DeviceMemoryFree(d) < memory || told && left < memory:
-				f.refused.memory = true
-			default:
-				mean, known := means[on[0]]
-				if !known {
-					mean = f.mean(v, p, w, b, on[0], c.Type(c.TypeOf(d)))
-					means[on[0]] = mean
-				}
-				if math.IsInf(mean, 1) {
-					f.refused.slower = true
-					continue
-				}
-				shared = append(shared, spot{d, on[0], mean})
-			}
-		}
-	}
-	if f.cfg.Share == Benefit {
-		slices.SortStableFunc(shared, func(a, b spot) int { return cmp.Or(cmp.Compare(a.mean, b.mean), cmp.Compare(a.partner, b.partner)) })
-	}
-	return free, shared
-}
-
-// partner tells whether a running job may share: it began before this moment, and
-// shares nothing yet.
-func (f *policy) partner(v *sched.View, p *sched.Plan, id job.ID) bool {
-	if !beside.Settled(v, p, id) || !shareable(v.Job(id)) || evicted(p, v.Job(id)) {
-		return false
-	}
-	held := p.Alloc(id)
-	return v.Cluster().UsableAlloc(held) && beside.Alone(p, held)
-}
-
-// mean is the mean time until a waiting job and a partner have ended when they
-// share; infinite when they should not. Each has the batch that it has alone, too.
-func (f *policy) mean(v *sched.View, p *sched.Plan, w waiting, batch int32, partner job.ID, t cluster.GPUType) float64 {
-	has := p.Alloc(partner).Shares[0].Batch
-	half := func(id job.ID, b int32) perf.Sharer {
-		return perf.Sharer{Job: v.Job(id).Spec(), Share: cluster.Share{Milli: beside.Half, Batch: b}}
-	}
-	a, b := half(w.id, batch), half(partner, has)
-	fastA, fastB := alone(v, w.id, batch), alone(v, partner, has)
-	pair := Pair{A: w.left / fastA, B: left(v.Job(partner)) / fastB, SlowerA: fastA * slower(v.Sharing, a, b, t), SlowerB: fastB * slower(v.Sharing, b, a, t)}
-	pair.SlowerA, pair.SlowerB = max(1, pair.SlowerA), max(1, pair.SlowerB)
-	if f.cfg.Share == Benefit && !pair.Worthwhile() {
-		return math.Inf(1)
-	}
-	return pair.Together()
-}
-
-// slower is by how much a job takes longer beside another one than alone with its own
-// batch.
-func slower(m perf.Sharing, j, other perf.Sharer, t cluster.GPUType) float64 {
-	return 1 / perf.Among(m, j, []perf.Sharer{other}, t)
-}
-
-// pick takes all free GPUs given, if a job needs so many, and shared ones partner by
-// partner, as far as their nodes have CPU and memory for it; nil when they are not enough.
-func (f *policy) pick(v *sched.View, id job.ID, need int, free, shared []spot) []spot {
-	role, c := &v.Job(id).Spec().Demand.Roles[0], v.Cluster()
-	left := map[cluster.NodeID]int{}
-	var chosen []spot
-	for _, s := range slices.Concat(free, shared) {
-		n := c.NodeOf(s.device)
-		room, known := left[n]
-		if !known {
-			room = c.TasksBeside(n, role.CPU, role.Memory, need)
-		}
-		if left[n] = room - 1; room > 0 {
-			chosen = append(chosen, s)
-		}
-		if len(chosen) == need {
-			return chosen
-		}
-	}
-	return nil
-}
-
 // take starts a job on chosen GPUs with a batch.
 func (f *policy) take(v *sched.View, p *sched.Plan, id job.ID, chosen []spot, b int32) bool {
 	slices.SortFunc(chosen, func(a, b spot) int { return cmp.Compare(a.device, b.device) })
 	f.gang(v, id, chosen, b)
-	return beside.Join(p, id, &f.alloc)
+	if !beside.Join(p, id, &f.alloc) {
+		return false
+	}
+	f.board.started(v, p, id)
+	return true
 }
 
 // gang makes the alloc of a job on chosen GPUs, which are in order.

@@ -69,6 +69,14 @@ func (h *Heap) Remove(id int32) bool {
 	return true
 }
 
+// Clear takes out all members.
+func (h *Heap) Clear() {
+	for _, it := range h.items {
+		h.pos[it.id] = 0
+	}
+	h.items = h.items[:0]
+}
+
 // Pop removes and returns the member with the least key.
 func (h *Heap) Pop() (id int32, key int64) {
 	id, key = h.Min()

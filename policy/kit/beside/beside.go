@@ -96,19 +96,45 @@ func Give(p *sched.Plan, id job.ID, d cluster.DeviceID, milli int32) bool {
 // equal parts what it leaves of each device, and are not throttled. When one of them
 // cannot be changed, nothing is, and the result is false.
 func Join(p *sched.Plan, id job.ID, a *cluster.Alloc) bool {
-	return p.Try(func() bool {
-		for i := range a.Shares {
-			s := &a.Shares[i]
-			there := Largest(p, s.Device)
-			for _, other := range there {
-				rest := (Whole - s.Milli) / int32(len(there))
-				if !Change(p, other, s.Device, func(o *cluster.Share) { o.Milli, o.Throttle = rest, 0 }) {
-					return false
-				}
+	return p.Try(func() bool { return makeRoom(p, a) && p.StartOn(id, a) })
+}
+
+// makeRoom gives those who are on the devices of an alloc in equal parts what it leaves.
+func makeRoom(p *sched.Plan, a *cluster.Alloc) bool {
+	rest := map[cluster.DeviceID]int32{} // of devices that one job has for itself so far
+	for i := range a.Shares {
+		if s := &a.Shares[i]; len(p.On(s.Device)) == 1 {
+			rest[s.Device] = Whole - s.Milli
+		}
+	}
+	narrow := func(o *cluster.Alloc) {
+		for i := range o.Shares {
+			if left, ok := rest[o.Shares[i].Device]; ok {
+				o.Shares[i].Milli, o.Shares[i].Throttle = left, 0
+				delete(rest, o.Shares[i].Device)
 			}
 		}
-		return p.StartOn(id, a)
-	})
+	}
+	for i := range a.Shares {
+		s := &a.Shares[i]
+		if _, ok := rest[s.Device]; ok { // all of its devices at once
+			if !p.Adjust(p.On(s.Device)[0], narrow) {
+				return false
+			}
+			continue
+		}
+		there := Largest(p, s.Device)
+		if len(there) == 1 {
+			continue // changed with another device of it
+		}
+		for _, other := range there {
+			part := (Whole - s.Milli) / int32(len(there))
+			if !Change(p, other, s.Device, func(o *cluster.Share) { o.Milli, o.Throttle = part, 0 }) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // Largest lists the jobs that hold a part of a device as the plan stands. Those

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime/coverage"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The sizes at which steps are counted: one twice the other.
+var (
+	onceCrowd  = crowd{60, 100}
+	twiceCrowd = crowd{120, 200}
+)
+
+// steps counts the statements of this program that policies carry out in a decision, by
+// the counters of a build with -cover -covermode=atomic: nothing depends on the machine
+// or on what else runs there. Of twice as many jobs on twice as many GPUs a decision takes
+// about twice as many when the policy looks at each of them once, and four times as many
+// when it looks at all pairs.
+func steps(w io.Writer, only string) error {
+	for _, q := range questions() {
+		if !q.among(only) {
+			continue
+		}
+		once, err := q.steps(onceCrowd)
+		if err != nil {
+			return err
+		}
+		twice, err := q.steps(twiceCrowd)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(w, "%s\t%.0f\t%.0f\t%.2f\n", q.policy, once, twice, twice/once)
+	}
+	return nil
+}
+
+// among tells whether the policy is one of a list with commas between; an empty one has
+// all.
+func (q *question) among(only string) bool {
+	name, _, _ := strings.Cut(q.policy, "(")
+	return only == "" || slices.Contains(strings.Split(only, ","), name)
+}
+
+// steps is the mean number of statements of a decision.
+func (q *question) steps(c crowd) (float64, error) {
+	if err := coverage.ClearCounters(); err != nil {
+		return 0, fmt.Errorf("build with -cover -covermode=atomic: %w", err)
+	}
+	a, err := q.ask(c, func() int64 { return 0 }, 1)
+	if err != nil {
+		return 0, err
+	}
+	sum, err := counted()
+	return float64(sum) / float64(1+len(a.later)), err
+}
+
+// counted is the number of statements that were carried out since the counters were
+// cleared.
+func counted() (sum int, err error) {
+	dir, err := os.MkdirTemp("", "norn-steps")
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(dir)
+	if err := coverage.WriteMetaDir(dir); err != nil {
+		return 0, err
+	}
+	if err := coverage.WriteCountersDir(dir); err != nil {
+		return 0, err
+	}
+	list := filepath.Join(dir, "list")
+	if out, err := exec.Command("go", "tool", "covdata", "textfmt", "-i="+dir, "-o="+list).CombinedOutput(); err != nil {
+		return 0, fmt.Errorf("go tool covdata: %w\n%s", err, out)
+	}
+	file, err := os.Open(list)
+	if err != nil {
+		return 0, err
+	}
+	defer file.Close()
+	lines := bufio.NewScanner(file)
+	for lines.Scan() { // place in a file, statements there, how often
+		if f := strings.Fields(lines.Text()); len(f) == 3 {
+			statements, _ := strconv.Atoi(f[1]) // as the tool wrote them
+			times, _ := strconv.Atoi(f[2])
+			sum += statements * times
+		}
+	}
+	return sum, lines.Err()
+}
