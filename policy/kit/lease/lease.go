@@ -132,7 +132,7 @@ func (t *Terms) Decide(v *sched.View, p *sched.Plan, serve func(*Pass)) {
 	}
 	if len(s.Candidates) > 0 {
 		for j := range v.Running() {
-			if !rounds.Stays(v, j) && t.Over(v, j) {
+			if t.Over(v, j) && !rounds.Stays(v, j) {
 				s.Candidates = append(s.Candidates, j)
 			}
 		}
