@@ -66,6 +66,9 @@ func (r *renumbering) check(t *rapid.T) {
 		if r.of.Name == "fgd" || r.between.Name == "fgd" {
 			other.Strangers = 0 // fgd learns its target from all jobs that were ever submitted
 		}
+		if (r.of.Name == "shockwave" || r.between.Name == "shockwave") && s.Now < 20*time.Minute {
+			other.Strangers = 0 // its first plan may be in force, and they seem to have left just after that was made
+		}
 		a, b := r.goOn(t, s, work, same), r.goOn(t, s, work, other)
 		simtest.SameDecisions(t, "with other numbers it", a, b)
 		return false
