@@ -58,6 +58,9 @@ func (m *Model) Violation(x []float64) float64 {
 	return worst
 }
 
+// mostWhole is the largest number up to which a float64 has every whole number.
+const mostWhole = 1 << 53
+
 // Precheck is what a Solver does first: it refuses a model with mistakes, and
 // options that do not fit, tells when bounds contradict each other, and solves a
 // model that has no variables. It returns nothing when there is work to do.
@@ -77,6 +80,11 @@ func Precheck(m *Model, o *Options) (*Solution, error) {
 	}
 	a := &m.arrays
 	for v := range a.Cost {
+		for _, bound := range []float64{a.Lower[v], a.Upper[v]} {
+			if a.Integer[v] && !math.IsInf(bound, 0) && math.Abs(bound) > mostWhole {
+				return nil, m.Fault(Invalid, "variable %s is a whole number, and its bound of %v is beyond those that can be told apart (2^53)", m.VarName(Var(v)), bound)
+			}
+		}
 		if a.Lower[v] > a.Upper[v] {
 			return nil, m.Fault(Infeasible, "variable %s is to be at least %v and at most %v", m.VarName(Var(v)), a.Lower[v], a.Upper[v])
 		}
