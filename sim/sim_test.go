@@ -23,6 +23,7 @@ import (
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim"
 	"github.com/norn-scheduler/norn/sim/simtest"
+	"github.com/norn-scheduler/norn/solve"
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/trace"
 )
@@ -241,9 +242,9 @@ func TestDisturb(t *testing.T) {
 // trace, where the truth lives.
 func TestTruthIsOutOfReach(t *testing.T) {
 	seen := map[reflect.Type]bool{}
-	given := []reflect.Type{ // by package place, by the standard library, or by whoever says what the scheduler believes
+	given := []reflect.Type{ // by package place, by the standard library, by whoever says what the scheduler believes, or by the world, which has workers
 		reflect.TypeFor[any](), reflect.TypeFor[error](), reflect.TypeFor[place.Strategy](), reflect.TypeFor[rand.Source](),
-		reflect.TypeFor[perf.Typed](), reflect.TypeFor[perf.Sharing](), reflect.TypeFor[perf.Transfer](), reflect.TypeFor[perf.Transfer](),
+		reflect.TypeFor[perf.Typed](), reflect.TypeFor[perf.Sharing](), reflect.TypeFor[perf.Transfer](), reflect.TypeFor[solve.Each](),
 	}
 	var walk func(t2 reflect.Type, path string)
 	walk = func(typ reflect.Type, path string) {

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/api/jobfile"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/internal/grid"
 )
@@ -97,12 +98,12 @@ func (f *accounting) window(ids []string, sinceGiven bool) (q api.Query, from, t
 		return fail("limit", fmt.Errorf("%d: write 0 or more", f.limit))
 	}
 	if len(ids) == 0 || sinceGiven {
-		if from, err = past(f.since, f.now()); err != nil {
+		if from, err = jobfile.Past(f.since, f.now()); err != nil {
 			return fail("since", err)
 		}
 	}
 	if f.until != "" {
-		if to, err = past(f.until, f.now()); err != nil {
+		if to, err = jobfile.Past(f.until, f.now()); err != nil {
 			return fail("until", err)
 		}
 		if !to.After(from) {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/api/jobfile"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/local/rundir"
 	"github.com/norn-scheduler/norn/policy/param"
@@ -51,11 +52,11 @@ func (s *shell) needs() []jobOption {
 		}},
 		{"cpus", "", "CORES", "CPU cores of the whole job", func(j *api.JobSpec, t []string) error { return decimalOption(&j.CPUs, t) }},
 		{"mem", "", "SIZE", "main memory of the whole job, as in 64G", func(j *api.JobSpec, t []string) (err error) {
-			j.Memory, err = parseMemory(last(t))
+			j.Memory, err = jobfile.ParseMemory(last(t))
 			return err
 		}},
 		{"gpu-mem", "", "SIZE", "memory that the job needs on each GPU", func(j *api.JobSpec, t []string) (err error) {
-			j.GPUMem, err = parseMemory(last(t))
+			j.GPUMem, err = jobfile.ParseMemory(last(t))
 			return err
 		}},
 		{"type", "", "TYPES", "acceptable GPU types, best first, separated by commas", func(j *api.JobSpec, t []string) error {
@@ -74,7 +75,7 @@ func (s *shell) conditions() []jobOption {
 		{"after", "", "JOB[:any|:failed]", "start the job when these jobs are done; with :any also if they failed, with :failed only then", func(j *api.JobSpec, t []string) error {
 			j.After = nil
 			for _, text := range listed(t) {
-				a, err := parseAfter(text)
+				a, err := jobfile.ParseAfter(text)
 				if err != nil {
 					return err
 				}
@@ -88,7 +89,7 @@ func (s *shell) conditions() []jobOption {
 		spanOption("cpu-est", "your estimate of the run time without a GPU; the policy may then run the job on processors", func(j *api.JobSpec) *api.Seconds { return &j.CPUEst }),
 		spanOption("limit", "end the job when it has run for so long", func(j *api.JobSpec) *api.Seconds { return &j.Limit }),
 		{"deadline", "", "TIME", "moment by which the job should have ended: 6h from now, or 2026-03-01 18:00", func(j *api.JobSpec, t []string) (err error) {
-			j.Deadline, err = future(last(t), s.now())
+			j.Deadline, err = jobfile.Future(last(t), s.now())
 			return err
 		}},
 		{"priority", "", "N", "priority class, larger first, for policies that use it", func(j *api.JobSpec, t []string) error {

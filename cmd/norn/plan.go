@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/norn-scheduler/norn/api/jobfile"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/eventlog/replay"
@@ -193,7 +194,7 @@ func (f *planning) stretch(h *eventlog.Header) (in replay.Stretch, err error) {
 			}
 			return d, nil
 		}
-		t, err := past(text, f.now())
+		t, err := jobfile.Past(text, f.now())
 		if err != nil {
 			return 0, misused("--%s: %w", flag, err)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/api/jobfile"
 )
 
 // submitting is what norn submit was asked.
@@ -209,14 +210,14 @@ func (f *submitting) fromFiles(stdin io.Reader) ([]api.JobSpec, error) {
 		name, text, err := path, []byte(nil), error(nil)
 		if path == "-" {
 			name = "standard input"
-			text, err = io.ReadAll(io.LimitReader(stdin, maxJobFile+1))
+			text, err = io.ReadAll(io.LimitReader(stdin, jobfile.MaxSize+1))
 		} else {
 			text, err = os.ReadFile(path)
 		}
 		if err != nil {
 			return nil, err
 		}
-		more, err := parseJobFile(name, text, f.now())
+		more, err := jobfile.Parse(name, text, f.now())
 		if err != nil {
 			return nil, err
 		}

@@ -1,4 +1,4 @@
-package main
+package jobfile
 
 import (
 	"fmt"
@@ -8,18 +8,18 @@ import (
 	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
-// future reads a moment to come: a span from now on such as 6h, or a time as
+// Future reads a moment to come: a span from now on such as 6h, or a time as
 // pointIn reads it.
-func future(text string, now time.Time) (time.Time, error) {
+func Future(text string, now time.Time) (time.Time, error) {
 	if d, err := unit.ParseSeconds(text); err == nil && d >= 0 {
 		return now.Add(d), nil
 	}
 	return pointIn(text, now)
 }
 
-// past reads a moment gone: a span before now such as 2h, or a time as pointIn
+// Past reads a moment gone: a span before now such as 2h, or a time as pointIn
 // reads it.
-func past(text string, now time.Time) (time.Time, error) {
+func Past(text string, now time.Time) (time.Time, error) {
 	if d, err := unit.ParseSeconds(text); err == nil && d >= 0 {
 		return now.Add(-d), nil
 	}

@@ -1,4 +1,12 @@
-package main
+// Package jobfile reads jobs as users write them: in YAML or JSON, with the keys of
+// api.JobSpec, and the words for moments, memory and other jobs that the command line
+// shares. docs/jobs.md describes them.
+//
+// Nouns: a job file has one job in each document; a moment is a time, or a span before or
+// after now.
+//
+// Units: memory in bytes, written with its unit; spans in seconds, or as in 2h30m.
+package jobfile
 
 import (
 	"encoding/json"
@@ -17,18 +25,19 @@ import (
 	"github.com/norn-scheduler/norn/internal/yamltext"
 )
 
-const (
-	maxJobFile  = 1 << 20 // bytes
-	maxJobsFile = 10_000  // documents
-)
+// MaxSize is the size of the largest job file, in bytes.
+const MaxSize = 1 << 20
 
-// parseJobFile reads jobs written in YAML, one in each document, with the keys of
+// mostJobs is the largest number of jobs of a file.
+const mostJobs = 10_000
+
+// Parse reads jobs written in YAML, one in each document, with the keys of
 // api.JobSpec. Unknown keys and values that cannot be read are errors that show
 // the line; name is what the errors call the text, and relative moments count
 // from now. A job that does not say how many GPUs it needs gets one.
-func parseJobFile(name string, text []byte, now time.Time) ([]api.JobSpec, error) {
+func Parse(name string, text []byte, now time.Time) ([]api.JobSpec, error) {
 	fail := func(err error) ([]api.JobSpec, error) { return nil, yamltext.Locate(name, text, err) }
-	if len(text) > maxJobFile {
+	if len(text) > MaxSize {
 		return fail(errors.New("a job file has at most 1 MiB"))
 	}
 	docs, err := yamltext.Documents(text)
@@ -37,8 +46,8 @@ func parseJobFile(name string, text []byte, now time.Time) ([]api.JobSpec, error
 		return fail(err)
 	case len(docs) == 0:
 		return fail(errors.New("the file has no job"))
-	case len(docs) > maxJobsFile:
-		return fail(fmt.Errorf("more than %d jobs in one file", maxJobsFile))
+	case len(docs) > mostJobs:
+		return fail(fmt.Errorf("more than %d jobs in one file", mostJobs))
 	}
 	r := jobReader{now: now}
 	specs := make([]api.JobSpec, len(docs))
@@ -59,12 +68,12 @@ type jobReader struct{ now time.Time }
 func (r jobReader) read(n ast.Node, v reflect.Value, what string) error {
 	switch p := v.Addr().Interface().(type) {
 	case *time.Time:
-		return valueOf(n, what, p, func(text string) (time.Time, error) { return future(text, r.now) })
+		return valueOf(n, what, p, func(text string) (time.Time, error) { return Future(text, r.now) })
 	case *api.Bytes:
-		return valueOf(n, what, p, parseMemory)
+		return valueOf(n, what, p, ParseMemory)
 	case *api.After:
 		if _, err := blockText(n); err == nil {
-			return valueOf(n, what, p, parseAfter)
+			return valueOf(n, what, p, ParseAfter)
 		}
 	case json.Unmarshaler:
 		text, err := blockText(n)
@@ -192,9 +201,9 @@ func setPlain(v reflect.Value, text string) error {
 	return fmt.Errorf("a value of type %s cannot be read", v.Type())
 }
 
-// parseAfter reads a job that must have ended, as in 17, 17:any when it may have failed
+// ParseAfter reads a job that must have ended, as in 17, 17:any when it may have failed
 // too, or 17:failed when it must have.
-func parseAfter(text string) (api.After, error) {
+func ParseAfter(text string) (api.After, error) {
 	job, how, has := strings.Cut(strings.TrimSpace(text), ":")
 	if job == "" || has && how != "any" && how != "failed" {
 		return api.After{}, fmt.Errorf("%q: write the number of a job, 17:any if it may have failed, or 17:failed if it must have", text)
@@ -202,9 +211,9 @@ func parseAfter(text string) (api.After, error) {
 	return api.After{Job: job, Any: how == "any", Failed: how == "failed"}, nil
 }
 
-// parseMemory reads an amount of memory. Users of other schedulers write
+// ParseMemory reads an amount of memory. Users of other schedulers write
 // megabytes without a unit; that is told before a job is killed for it.
-func parseMemory(text string) (api.Bytes, error) {
+func ParseMemory(text string) (api.Bytes, error) {
 	b, err := unit.ParseBytes(text)
 	if err == nil && b > 0 && b < unit.MiB {
 		return 0, fmt.Errorf("%q means only %s: write the unit, as in 16G or 512M", text, b)

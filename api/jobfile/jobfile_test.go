@@ -1,4 +1,4 @@
-package main
+package jobfile
 
 import (
 	"encoding/json"
@@ -13,6 +13,8 @@ import (
 
 	"github.com/norn-scheduler/norn/api"
 )
+
+var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.FixedZone("CET", 3600)) // a Wednesday
 
 const wholeJob = `# every key of a job
 name: bert
@@ -64,7 +66,7 @@ command: ["true"]
 
 // TestJobFile reads every key, and several jobs from one file.
 func TestJobFile(t *testing.T) {
-	got, err := parseJobFile("job.yaml", []byte(wholeJob), noon)
+	got, err := Parse("job.yaml", []byte(wholeJob), noon)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +90,7 @@ func TestJobFile(t *testing.T) {
 
 // TestJobFileIsJSON: what a program writes as JSON is read as well.
 func TestJobFileIsJSON(t *testing.T) {
-	first, err := parseJobFile("job.yaml", []byte(wholeJob), noon)
+	first, err := Parse("job.yaml", []byte(wholeJob), noon)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +100,7 @@ func TestJobFileIsJSON(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := parseJobFile("job.json", text, noon)
+		again, err := Parse("job.json", text, noon)
 		if err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}
@@ -144,9 +146,9 @@ func TestJobFileErrors(t *testing.T) {
 		{"# nothing\n---\n", "job.yaml: the file has no job"},
 		{"command: &x [a]\nenv: {A: *x}\n", "anchors, aliases, tags and directives are not allowed here"},
 		{"command: " + strings.Repeat("[", 200) + strings.Repeat("]", 200), "nested too deeply"},
-		{"name: " + strings.Repeat("x", maxJobFile), "at most 1 MiB"},
+		{"name: " + strings.Repeat("x", MaxSize), "at most 1 MiB"},
 	} {
-		specs, err := parseJobFile("job.yaml", []byte(c.text), noon)
+		specs, err := Parse("job.yaml", []byte(c.text), noon)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%.60q: %v, %v; want %q", c.text, specs, err, c.want)
 		}
@@ -158,7 +160,7 @@ func FuzzJobFile(f *testing.F) {
 	f.Add([]byte("command: [a]\n---\n---\ngpus: 1-4\n"))
 	f.Add([]byte(`{"command":["a"],"gpus":"1-4","deadline":"2026-03-05T18:00:00Z"}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		specs, err := parseJobFile("job.yaml", text, noon)
+		specs, err := Parse("job.yaml", text, noon)
 		if err != nil {
 			if !strings.HasPrefix(err.Error(), "job.yaml:") {
 				t.Errorf("%v", err)
@@ -185,17 +187,17 @@ func TestMoments(t *testing.T) {
 		"2h": at(4, 14, 0), "90": noon.Add(90 * time.Second), "1d": at(5, 12, 0), "18:30": at(4, 18, 30), "2026-03-07": at(7, 0, 0), "2026-03-07 08:15": at(7, 8, 15),
 		"2026-03-07T08:15:00": at(7, 8, 15), "2026-03-07T08:15:00Z": at(7, 9, 15), "tomorrow": at(5, 0, 0), "today": at(4, 0, 0), "now": noon,
 	} {
-		if got, err := future(text, noon); err != nil || !got.Equal(want) {
+		if got, err := Future(text, noon); err != nil || !got.Equal(want) {
 			t.Errorf("%q: %v, %v, want %v", text, got, err, want)
 		}
 	}
 	for text, want := range map[string]time.Time{"2h": at(4, 10, 0), "1d": at(3, 12, 0), "yesterday": at(3, 0, 0), "08:00": at(4, 8, 0)} {
-		if got, err := past(text, noon); err != nil || !got.Equal(want) {
+		if got, err := Past(text, noon); err != nil || !got.Equal(want) {
 			t.Errorf("%q: %v, %v, want %v", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"", "soon", "-2h", "2026-13-01", "25:00", "nan"} {
-		if got, err := past(text, noon); err == nil {
+		if got, err := Past(text, noon); err == nil {
 			t.Errorf("%q: %v", text, got)
 		}
 	}
@@ -215,7 +217,7 @@ func TestJobsPage(t *testing.T) {
 	var written []string
 	blocks := yamlBlock.FindAllSubmatch(page, -1)
 	for _, b := range blocks {
-		if _, err := parseJobFile("docs/jobs.md", b[1], noon); err != nil {
+		if _, err := Parse("docs/jobs.md", b[1], noon); err != nil {
 			t.Error(err)
 		}
 		for line := range strings.SplitSeq(string(b[1]), "\n") {
@@ -259,7 +261,7 @@ func TestExampleJobs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		specs, err := parseJobFile(path, text, noon)
+		specs, err := Parse(path, text, noon)
 		if err != nil || len(specs) == 0 || len(specs[0].Command) == 0 {
 			t.Errorf("%+v, %v", specs, err)
 		}
