@@ -105,8 +105,9 @@ func TestTerminal(t *testing.T) {
 	shows("a-2-terminal\r\n")
 	types("sleep 600\r")
 	shows("sleep 600\r\n")
-	types("\x03")
-	until(t, "the shell is back", func() bool { // it forgets what is typed at the same moment
+	until(t, "the shell is back", func() bool { // it may not have started what it is to interrupt, and forgets what is typed at the same moment
+		types("\x03")
+		time.Sleep(50 * time.Millisecond)
 		types("echo inter$((2-2))rupted\r")
 		time.Sleep(50 * time.Millisecond)
 		return strings.Contains(h.wrote(id), "inter0rupted\r\n")
