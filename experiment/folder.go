@@ -118,7 +118,7 @@ func replaceable(dir string) error {
 		return err
 	}
 	for _, e := range entries {
-		if e.Name() != lockName && strings.TrimSuffix(e.Name(), unfinished) != pageName && !ofRun(filepath.Join(dir, e.Name())) {
+		if e.Name() != lockName && strings.TrimSuffix(e.Name(), fileio.Unfinished) != pageName && !ofRun(filepath.Join(dir, e.Name())) {
 			return fmt.Errorf("%s is not from a run of norn: name another folder, since a run replaces all of it", filepath.Join(dir, e.Name()))
 		}
 	}
@@ -133,7 +133,7 @@ func ofRun(path string) bool {
 	}
 	known := []string{jobsName, summaryName, logName + packed[eventlog.Plain], logName + packed[eventlog.Gzip], logName + packed[eventlog.Zstd]}
 	for _, e := range entries {
-		if e.IsDir() || !slices.Contains(known, strings.TrimSuffix(e.Name(), unfinished)) {
+		if e.IsDir() || !slices.Contains(known, strings.TrimSuffix(e.Name(), fileio.Unfinished)) {
 			return false
 		}
 	}
@@ -209,27 +209,16 @@ func (f *Folder) Write(name string, s *state.State, r *report.Result) error {
 	if err != nil {
 		return err
 	}
-	err = create(filepath.Join(f.Of(name), jobsName), func(w io.Writer) error { return report.WriteJobs(w, s) })
+	err = fileio.CreateWhole(filepath.Join(f.Of(name), jobsName), func(w io.Writer) error { return report.WriteJobs(w, s) })
 	if err != nil {
 		return err
 	}
-	return create(filepath.Join(f.Of(name), summaryName), r.WriteSummary)
-}
-
-// unfinished is what the name of a file ends with while it is written.
-const unfinished = ".new"
-
-// create writes a file. It has its name only when it is whole, whenever the program ends.
-func create(path string, write func(io.Writer) error) error {
-	if err := fileio.Create(path+unfinished, write); err != nil {
-		return err
-	}
-	return os.Rename(path+unfinished, path)
+	return fileio.CreateWhole(filepath.Join(f.Of(name), summaryName), r.WriteSummary)
 }
 
 // WritePage writes the page with charts for all runs, and returns where it is after Commit.
 func (f *Folder) WritePage(meta report.Meta, all []report.Named) (path string, err error) {
-	return filepath.Join(f.Path, pageName), create(filepath.Join(f.partial, pageName), func(w io.Writer) error { return report.WriteHTML(w, meta, all) })
+	return filepath.Join(f.Path, pageName), fileio.CreateWhole(filepath.Join(f.partial, pageName), func(w io.Writer) error { return report.WriteHTML(w, meta, all) })
 }
 
 // Meta says for the page what the experiment is about.

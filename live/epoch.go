@@ -163,9 +163,10 @@ func Usage(was *state.State, now *tenant.Tree) []float64 {
 	return out
 }
 
-// Inventory is the events that add the nodes of a cluster at a moment.
-func Inventory(c *cluster.Cluster, at time.Duration) []eventlog.Event {
-	events := eventlog.Inventory(c)
+// Inventory is the events that add the nodes of a cluster at a moment, and what operators
+// have ordered of them.
+func Inventory(c *cluster.Cluster, at time.Duration, orders ...eventlog.Event) []eventlog.Event {
+	events := append(eventlog.Inventory(c), orders...)
 	for i := range events {
 		events[i].Time = at
 	}

@@ -1,8 +1,6 @@
 package live
 
 import (
-	"time"
-
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
@@ -29,12 +27,4 @@ func (p *past) ordered(ev *eventlog.Event) {
 	if delete(p.orders, at); ev.Reason.Code == job.OnHold {
 		p.orders[at] = *ev
 	}
-}
-
-// ordersAt are the orders at the moment at which a new log begins.
-func ordersAt(now time.Duration, orders []eventlog.Event) []eventlog.Event {
-	for i := range orders {
-		orders[i].Time = now
-	}
-	return orders
 }

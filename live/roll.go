@@ -34,8 +34,7 @@ func (d recovery) begin(n int, origin time.Time, was *state.State, c *cluster.Cl
 	if err := d.journal.SyncHistory(); err != nil { // what ended in the log before is told there alone from now on
 		return nil, fmt.Errorf("the history of jobs: %w", err)
 	}
-	events := append(Inventory(c, was.Now), ordersAt(was.Now, d.cfg.Orders())...)
-	events = append(events, d.carried(was)...)
+	events := append(Inventory(c, was.Now, d.cfg.Orders()...), d.carried(was)...)
 	events = append(events, d.intentions(events)...)
 	events = append(events, eventlog.Lessons(was)...)
 	h.Describe(c, tenants)

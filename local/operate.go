@@ -29,15 +29,13 @@ func (d *Daemon) Drain(ctx context.Context, c server.Caller, z api.Drain) error 
 		} else if next.Devices = maps.Clone(next.Devices); next.Devices == nil {
 			next.Devices = map[string]string{}
 		}
-		var back []int
+		var named []int
 		for _, name := range z.Devices {
-			i := condition{d}.deviceNamed(name)
+			i := slices.IndexFunc(d.opt.Machine.Devices, func(dev Device) bool { return dev.Name == name })
 			if i < 0 {
 				return api.Refuse(api.Unknown, "there is no device %q here", name)
 			}
-			if z.Undo {
-				back = append(back, i)
-			}
+			named = append(named, i)
 			if next.Devices[name] = cmp.Or(z.Why, "drained by "+c.User); z.Undo {
 				delete(next.Devices, name)
 			}
@@ -46,12 +44,14 @@ func (d *Daemon) Drain(ctx context.Context, c server.Caller, z api.Drain) error 
 			return api.Refuse(api.Unavailable, "that cannot be noted: %v", err)
 		}
 		d.health.drained = next
-		condition{d}.forgive(back)
-		if len(z.Devices) == 0 {
+		if z.Undo {
+			condition{d}.forgive(named)
+		}
+		if len(named) == 0 {
 			d.Loop.Emit(condition{d}.machineEvent())
 		}
-		for _, name := range z.Devices {
-			d.Loop.Emit(condition{d}.deviceEvent(condition{d}.deviceNamed(name)))
+		for _, i := range named {
+			d.Loop.Emit(condition{d}.deviceEvent(i))
 		}
 		trainers{d}.lookAtResidents()
 		return nil
@@ -81,11 +81,6 @@ func (d condition) forgive(devices []int) {
 			d.health.forgive = append(d.health.forgive, i)
 		}
 	}
-}
-
-// deviceNamed is the number of a device; -1: there is none of that name.
-func (d condition) deviceNamed(name string) int {
-	return slices.IndexFunc(d.opt.Machine.Devices, func(dev Device) bool { return dev.Name == name })
 }
 
 // machineEvent tells whether the machine takes new work, and whether an operator has

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -114,13 +113,7 @@ func (f *watching) copy(cmd *cobra.Command, d daemon) error {
 	if f.log == "-" {
 		return d.EventLog(cmd.Context(), cmd.OutOrStdout())
 	}
-	part := f.log + ".part"
-	err := fileio.Create(part, func(w io.Writer) error { return d.EventLog(cmd.Context(), w) })
-	if err == nil {
-		return os.Rename(part, f.log)
-	}
-	os.Remove(part)
-	return err
+	return fileio.CreateWhole(f.log, func(w io.Writer) error { return d.EventLog(cmd.Context(), w) })
 }
 
 // eventLine is an event for a reader.

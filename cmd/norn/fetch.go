@@ -112,7 +112,7 @@ func (f *fetchFlags) one(cmd *cobra.Command, file *catalogue.File) error {
 	if err := os.MkdirAll(filepath.Dir(to), 0o777); err != nil {
 		return err
 	}
-	if err := fileio.Create(to, func(w io.Writer) error { _, err := w.Write(packed); return err }); err != nil {
+	if err := fileio.CreateWhole(to, func(w io.Writer) error { _, err := w.Write(packed); return err }); err != nil {
 		return err
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "%s: %d bytes of %s, licence %s, sha256 %s\n", file.Path, file.Bytes, file.Repository, file.Licence, file.SHA256)

@@ -253,11 +253,7 @@ func simulateWorld(ctx context.Context, w *reproduce.World, dir, data string, po
 	if _, err := f.findCluster(args); err != nil {
 		return err
 	}
-	x, err := f.experiment(cmd)
-	if err != nil {
-		return err
-	}
-	src, err := f.source(args, x)
+	x, src, err := f.opened(cmd, args)
 	if err != nil {
 		return err
 	}

@@ -161,11 +161,7 @@ func (f *simFlags) simulate(cmd *cobra.Command, args []string) (err error) {
 			fmt.Fprintf(cmd.ErrOrStderr(), "norn: the log was made with %s, but this run is not\n", strings.Join(other, " "))
 		}
 	}
-	x, err := f.experiment(cmd)
-	if err != nil {
-		return err
-	}
-	src, err := f.source(args, x)
+	x, src, err := f.opened(cmd, args)
 	if err != nil {
 		return err
 	}
@@ -414,6 +410,16 @@ func (f *simFlags) failures() (func(*sim.Config), error) {
 	return func(c *sim.Config) {
 		c.NodeMTBF, c.NodeRepair, c.JobMTBF, c.Snapshot = node, repair, job, snapshot
 	}, nil
+}
+
+// opened is the experiment and its trace, which the caller closes.
+func (f *simFlags) opened(cmd *cobra.Command, args []string) (*experiment.Experiment, *trace.Reader, error) {
+	x, err := f.experiment(cmd)
+	if err != nil {
+		return nil, nil, err
+	}
+	src, err := f.source(args, x)
+	return x, src, err
 }
 
 // source opens the trace.

@@ -38,8 +38,8 @@ func optimus() []Study {
 // afs: AFS-L 1.2 to 2.7 times below SRTF over eleven traces; trace 9 (light) SRTF 31.1,
 // SRSF 32.8, AFS-L 15.2 h. AFS-P 1.9 to 3.1 times below Tiresias-L and within twice AFS-L.
 func afs() []Study {
-	heavy := []World{elastic("7f04ca", 400, 0), elastic("0e4a51", 500, 0), elastic("103959", 1000, 0)}
-	light := []World{elastic("2869ce", 0, 0), elastic("2869ce", 0, 0.98), elastic("2869ce", 0, 1.02)}
+	heavy := []World{Elastic("7f04ca", 400, 0), Elastic("0e4a51", 500, 0), Elastic("103959", 1000, 0)}
+	light := []World{Elastic("2869ce", 0, 0), Elastic("2869ce", 0, 0.98), Elastic("2869ce", 0, 1.02)}
 	return []Study{{
 		System: "afs", Name: "trace9", CPU: 2, Policy: "afs",
 		About:  "a virtual cluster of Philly (2869ce) on 16x4 GPUs, elastic, speeds as measured by the authors",

@@ -100,9 +100,9 @@ func readCurves(path string) (curves, error) {
 	return out, nil
 }
 
-// elastic is a virtual cluster of Philly on 16x4 GPUs in which each job runs on one GPU
+// Elastic is a virtual cluster of Philly on 16x4 GPUs in which each job runs on one GPU
 // to as many as its model was measured on. Jobs 0 are all.
-func elastic(vc string, jobs int, load float64) World {
+func Elastic(vc string, jobs int, load float64) World {
 	path, models := "data/philly/pcs/trace_"+vc+".csv", "data/pcs_afs/afs_models.json"
 	return World{Needs: []string{path, models}, Make: func(data string, _ experiment.Choice) (*experiment.Experiment, trace.Source, error) {
 		speeds, err := readCurves(filepath.Join(data, filepath.FromSlash(models)))

@@ -30,6 +30,19 @@ func Create(path string, write func(io.Writer) error) error {
 	return err
 }
 
+// Unfinished is what the name of a file ends with while CreateWhole writes it.
+const Unfinished = ".new"
+
+// CreateWhole is Create for a file that has its name only when it is whole, whenever the
+// program ends.
+func CreateWhole(path string, write func(io.Writer) error) error {
+	if err := Create(path+Unfinished, write); err != nil {
+		os.Remove(path + Unfinished)
+		return err
+	}
+	return os.Rename(path+Unfinished, path)
+}
+
 // Same tells whether two paths are one file, or one folder, that is there.
 func Same(a, b string) bool {
 	x, err := os.Stat(a)

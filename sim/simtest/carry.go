@@ -65,7 +65,7 @@ func stranger(s *state.State, i int) eventlog.Event {
 	if s.Jobs() > 0 { // else there would be a tenant more
 		spec.Tenant = s.Record(0).Job.Tenant
 	}
-	past := &job.Record{Phase: job.Cancelled, Since: -time.Second, FirstStart: -1, With: job.None}
+	past := &job.Record{Phase: job.Cancelled, FirstStart: -1, With: job.None}
 	return eventlog.Event{Time: s.Now, Kind: eventlog.Past, Job: spec.ID, Spec: spec, Record: past, Estimate: -1, Reason: job.Reason{Job: job.None}, Left: int32(i)}
 }
 
