@@ -375,8 +375,8 @@ func (b *box) verifyJob(j api.Job, w work, lines []line) {
 		}
 	}
 	mode, _, _ := strings.Cut(j.Name, "-")
-	// A run that is killed to leave its devices, in the very moment at which it ends by
-	// itself, counts as killed: its job is done once more (docs/limits.md).
+	// A run that is killed to leave its devices when it has written down its end and has
+	// still to exit counts as killed: its job is done once more (docs/limits.md).
 	atOnce := mode != "checkpoint" && ends > 1 && ends-1 <= j.Preemptions+j.Resizes && len(starts) >= ends
 	switch j.State {
 	case api.Done, api.Failed:

@@ -228,6 +228,9 @@ func (r *runner) press(now time.Time) time.Duration {
 	if left := r.leave.kill.Sub(now); left > 0 {
 		return min(next, left)
 	}
+	if r.reap(); r.over() { // it has ended by itself in the last moment
+		return 0
+	}
 	r.exit.Killed = true
 	r.kill()
 	r.thaw()
