@@ -389,6 +389,7 @@ func TestFailures(t *testing.T) {
 		{"sim " + good + " -c 1x8 --out " + file(t, "taken", ""), "not a directory"},
 		{"cluster nowhere.yaml", "there is no file nowhere.yaml"},
 		{"policies tiresas", "did you mean tiresias?"},
+		{"policies fifo --suggest x.csv", "leave out the name of a policy"},
 		{"explain " + good, "is no event log"},
 		{"explain " + newer, "is an event log of version 99, this program reads versions 1 to 2: a newer norn is needed"},
 		{"explain " + dir + " 1", "holds several runs; name one: " + filepath.Join(dir, "fifo")},
@@ -635,9 +636,49 @@ func TestPoliciesNeeds(t *testing.T) {
 	list, _ := works(t, "policies")
 	one, _ := works(t, "policies", "afs")
 	las, _ := works(t, "policies", "las")
-	if !regexp.MustCompile(`(?m)^afs .* elastic jobs, estimates of run times$`).MatchString(list) || !regexp.MustCompile(`  elastic jobs +without: it acts as srtf but for the costs of transitions and the choice of GPUs +--assume goodput\n`).MatchString(one) ||
+	if !regexp.MustCompile(`(?m)^afs +times +preempts .*\n +elastic +resizes `).MatchString(list) || !regexp.MustCompile(`  elastic jobs +without: it acts as srtf but for the costs of transitions and the choice of GPUs +--assume goodput\n`).MatchString(one) ||
 		!strings.Contains(las, "lives on: submissions and ends of jobs alone\n") {
 		t.Errorf("%s\n%s\n%s", list, one, las)
+	}
+}
+
+// TestPoliciesFit: no line of the list of policies is wider than 80 cells, and JSON has all
+// that it tells.
+func TestPoliciesFit(t *testing.T) {
+	list, _ := works(t, "policies")
+	for _, line := range strings.Split(list, "\n") {
+		if len(line) > 80 {
+			t.Errorf("%d cells: %s", len(line), line)
+		}
+	}
+	out, _ := works(t, "policies", "--json")
+	var all []policyJSON
+	if err := json.Unmarshal([]byte(out), &all); err != nil {
+		t.Fatal(err)
+	}
+	for i, e := range policy.Table() {
+		if p := all[i]; p.Name != e.Name || p.Title != e.Title || p.Source != e.Source || len(p.LivesOn) != len(e.Needs()) || !slices.Equal(p.Does, e.Acts.Names()) || len(p.Parameters) != len(e.New().Params()) {
+			t.Errorf("%s: %+v", e.Name, p)
+		}
+	}
+	if one, _ := works(t, "policies", "afs", "--json"); json.Unmarshal([]byte(one), &all) != nil || len(all) != 1 || all[0].LivesOn[0].Get != "--assume goodput" {
+		t.Errorf("%s", one)
+	}
+}
+
+// TestSuggest: the command that is suggested for a trace runs as it stands.
+func TestSuggest(t *testing.T) {
+	path := file(t, "my jobs.csv", jobs)
+	out, _ := works(t, "policies", "--suggest", path, "--cluster", "1x4", "--load", "2")
+	command := regexp.MustCompile(`(?m)^  norn sim '(.*)' (.*) --policy '?([^'\n]*)'?$`).FindStringSubmatch(out)
+	if command == nil || command[1] != path || command[2] != "--cluster=1x4 --load=2" || !strings.HasPrefix(command[3], "fifo,") {
+		t.Fatalf("%s", out)
+	}
+	works(t, append([]string{"sim", path, "--policy", command[3]}, strings.Fields(command[2])...)...)
+	var list []struct{ Policy, Why string }
+	out, _ = works(t, "policies", "--suggest", path, "--cluster", "1x4", "--json")
+	if err := json.Unmarshal([]byte(out), &list); err != nil || len(list) != 3 || list[0].Why == "" {
+		t.Errorf("%v: %s", err, out)
 	}
 }
 
@@ -764,8 +805,9 @@ func TestOtherVerbs(t *testing.T) {
 		t.Errorf("%q", out)
 	}
 	out, _ := works(t, "policies")
+	listed := strings.Join(strings.Fields(out), " ")
 	for _, e := range policy.Table() {
-		if !strings.Contains(out, e.Name) || !strings.Contains(out, e.Source) {
+		if !regexp.MustCompile(`(?m)^`+e.Name+` `).MatchString(out) || !strings.Contains(listed, strings.Fields(e.Source)[0]) {
 			t.Errorf("norn policies does not tell of %s", e.Name)
 		}
 		one, _ := works(t, "policies", e.Name)
