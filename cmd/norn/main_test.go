@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -389,7 +390,8 @@ func TestFailures(t *testing.T) {
 		{"sim " + good + " -c 1x8 --out " + file(t, "taken", ""), "not a directory"},
 		{"cluster nowhere.yaml", "there is no file nowhere.yaml"},
 		{"policies tiresas", "did you mean tiresias?"},
-		{"policies fifo --suggest x.csv", "leave out the name of a policy"},
+		{"docs slrum", `there is no page "slrum"; there are: api, cli, `},
+		{"docs --find zebra gang", "no line of the documentation has zebra and gang"},
 		{"explain " + good, "is no event log"},
 		{"explain " + newer, "is an event log of version 99, this program reads versions 1 to 2: a newer norn is needed"},
 		{"explain " + dir + " 1", "holds several runs; name one: " + filepath.Join(dir, "fifo")},
@@ -642,6 +644,62 @@ func TestPoliciesNeeds(t *testing.T) {
 	}
 }
 
+// TestDocs: the program shows every page of docs, finds the page of every policy, and writes
+// a page of the manual for every verb.
+func TestDocs(t *testing.T) {
+	paths, err := filepath.Glob("../../docs/*.md")
+	policies, e := filepath.Glob("../../docs/policies/*.md")
+	if err != nil || e != nil || len(paths) < 15 || len(policies) < 30 {
+		t.Fatal(len(paths), len(policies), err, e)
+	}
+	list, _ := works(t, "docs")
+	for _, path := range append(paths, policies...) {
+		name := strings.TrimSuffix(filepath.Base(path), ".md")
+		want, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out, _ := works(t, "docs", name); out != string(want) || !regexp.MustCompile(`\b`+name+`\b`).MatchString(list) {
+			t.Errorf("%s is not shown", name)
+		}
+	}
+	for _, e := range policy.Table() {
+		if out, _ := works(t, "docs", e.Name); !strings.Contains(out, "`"+e.Name+"`: ") {
+			t.Errorf("the page of %s is not found", e.Name)
+		}
+	}
+	if out, _ := works(t, "docs", "--find", "SACCT", "history"); !strings.Contains(out, "slurm:") {
+		t.Errorf("%s", out)
+	}
+	for line, want := range map[string]string{
+		"policies fifo --suggest x.csv": "leave out the name of a policy", "docs --find": "which words?", "docs --man x live": "leave out pages and --find", "docs api live": "one page at a time",
+	} {
+		if _, errOut, code := norn(t, strings.Fields(line)...); code != exitUsage || !strings.Contains(errOut, want) {
+			t.Errorf("norn %s: exit code %d, %q", line, code, errOut)
+		}
+	}
+	dir := filepath.Join(t.TempDir(), "man")
+	works(t, "docs", "--man", dir)
+	for _, c := range root().Commands() {
+		if c.Name() == "help" || c.Name() == "completion" {
+			continue
+		}
+		page, err := os.ReadFile(filepath.Join(dir, "norn-"+c.Name()+".1"))
+		if err != nil || !strings.Contains(string(page), "norn "+c.Name()) {
+			t.Errorf("%s: %v", c.Name(), err)
+		}
+	}
+}
+
+// TestVersionJSON: programs can read which build this is.
+func TestVersionJSON(t *testing.T) {
+	out, _ := works(t, "version", "--json")
+	var b build
+	if err := json.Unmarshal([]byte(out), &b); err != nil || b.Go != runtime.Version() || b.OS != runtime.GOOS {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
 // TestPoliciesFit: no line of the list of policies is wider than 80 cells, and JSON has all
 // that it tells.
 func TestPoliciesFit(t *testing.T) {
@@ -834,7 +892,7 @@ func TestOtherVerbs(t *testing.T) {
 	if out, _ := works(t, "cluster"); !strings.Contains(out, "philly") {
 		t.Errorf("%s", out)
 	}
-	if out, _ := works(t); !strings.Contains(out, "Available Commands:") {
+	if out, _ := works(t); !strings.Contains(out, "Simulate clusters:") || strings.Contains(out, "Additional Commands:") {
 		t.Errorf("%s", out)
 	}
 }
