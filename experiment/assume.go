@@ -177,7 +177,14 @@ func staged(src trace.Source, o *Preparation) (trace.Source, func() string, erro
 
 func adaptive(src trace.Source, o *Preparation) (trace.Source, func() string, error) {
 	a := &gen.AssumedAdaptive{Source: src, Seed: o.Seed}
-	return a, o.told(&a.Jobs, "train, or how it scales,", "train one of six models on 1 to 64 GPUs with the batch size that is best there, that of its name or one drawn by its name"), nil
+	said := o.told(&a.Jobs, "train, or how it scales,", "train one of six models on 1 to 64 GPUs with the batch size that is best there, that of its name or one drawn by its name")
+	return a, func() string {
+		text := said()
+		if a.Others > 0 {
+			text += fmt.Sprintf("; %s that train other models (such as %s) scale without loss and report nothing", unit.Count(a.Others, "elastic job"), a.Other)
+		}
+		return strings.TrimPrefix(text, "; ")
+	}, nil
 }
 
 func tasked(src trace.Source, o *Preparation) (trace.Source, func() string, error) {
