@@ -21,6 +21,10 @@ func (o *Outcome) rests(x *Experiment, truth perf.Sharing) {
 	if o.needs.Has(need.RunTimes) {
 		o.Result.Estimates = x.Estimate.String()
 	}
+	if o.learns {
+		o.Result.Estimates = LearntBeliefs.String()
+	}
+	o.Result.ToldBeliefs = o.told
 	o.lacks = o.needs.Lacks(need.Look(o.State, need.Beliefs{Speeds: x.speeds(), Sharing: truth}))
 	for _, l := range o.lacks {
 		o.Result.Lacks = append(o.Result.Lacks, l.String())
