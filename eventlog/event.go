@@ -50,12 +50,13 @@ const (
 	Learnt               // Pair, Speed: what is believed from now on of jobs that share a device
 	Carry                // Spec, Record, Alloc (where it holds devices), Frozen, Estimate, Reason: taken over from an earlier log
 	Past                 // Spec, Record, Left: a job that had ended before the log began
+	Config               // Job, Reported: what it trains with has changed
 	kinds
 )
 
 var kindNames = [kinds]string{
 	"submit", "start", "assign", "preempt", "gone", "evict", "fail", "end", "cancel", "hold", "free", "wait",
-	"move", "resize", "speed", "progress", "estimate", "memo", "node-add", "node-set", "device", "merge", "used", "learnt", "carry", "past",
+	"move", "resize", "speed", "progress", "estimate", "memo", "node-add", "node-set", "device", "merge", "used", "learnt", "carry", "past", "config",
 }
 
 func (k Kind) String() string { return kindNames[k] }
@@ -92,6 +93,8 @@ type Event struct {
 	Broken   bool
 	Use      float64    // of the device, 0 to 1
 	Memory   unit.Bytes // in use on the device
+
+	Reported job.Reported // what the job says of its training
 
 	Pair perf.Pair // of Learnt: Speed is that of the first beside the second, over its speed alone
 }

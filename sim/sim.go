@@ -86,6 +86,7 @@ type Sim struct {
 	leaving []leaving
 	shared  sharing
 	loads   loads
+	courses courses
 	told    []told   // what this instant has made of jobs so far
 	gone    []job.ID // who has left at this instant
 	taken   []taken  // by a disturbance at this instant
@@ -100,6 +101,7 @@ type truth struct {
 	broken  int32         // number of random failures
 	saved   time.Duration // progress in the checkpoint with which it last left
 	large   int32         // number of times for which it needed more memory than a GPU has
+	turn    int           // place in Course
 }
 
 // work is the work of the attempt that the job is in.
@@ -221,6 +223,7 @@ func (w *Sim) Next(wake time.Duration, out []eventlog.Event) (time.Duration, []e
 	if err != nil {
 		return now, out, err
 	}
+	out = w.change(now, out)
 	out = w.settle(now, out)
 	// Jobs that have left come after the nodes that are lost, so that no job is
 	// started there.
@@ -243,6 +246,10 @@ func (w *Sim) nextInstant() time.Duration {
 	}
 	if w.timers.Len() > 0 {
 		_, at := w.timers.Min()
+		now = min(now, time.Duration(at))
+	}
+	if w.courses.next.Len() > 0 {
+		_, at := w.courses.next.Min()
 		now = min(now, time.Duration(at))
 	}
 	if len(w.cfg.Nodes) > 0 {
@@ -495,6 +502,7 @@ func (w *Sim) Start(id job.ID, a *cluster.Alloc) (delay time.Duration, speed flo
 	r := w.state.Record(id)
 	w.comes(id, a)
 	w.turn(id, w.state.Now)
+	w.begins(id, r.Progress)
 	delay = w.cfg.Costs.Begin(r.Job, int(a.Milli()/unit.One), r.Starts == 0, w.warm(r.Job, a))
 	speed = w.speed(id, a)
 	if w.phase(id).Over() { // it is started where another one has just left, and was cancelled at this very instant
@@ -507,6 +515,7 @@ func (w *Sim) Start(id job.ID, a *cluster.Alloc) (delay time.Duration, speed flo
 
 // schedule sets the timer of a running job that makes progress from ready on.
 func (w *Sim) schedule(id job.ID, ready, progress time.Duration, speed float64) {
+	w.await(id, ready, progress, speed)
 	end := unit.Never
 	left := max(0, w.truth[id].work()-progress)
 	switch {
