@@ -20,7 +20,7 @@ func TestNoForesight(t *testing.T) {
 	for _, e := range policy.Table() {
 		t.Run(e.Name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
-				shape := simtest.Shape{Adapts: true, Costs: true, Shared: e.Shares}
+				shape := simtest.Shape{Adapts: true, Costs: true, Shared: e.Acts.Has(policy.Shares)}
 				w := simtest.Draw(t, shape)
 				w.Make = e.New().Policy
 				which := rapid.IntRange(0, len(w.Jobs)-1).Draw(t, "whose future")
