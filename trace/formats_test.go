@@ -112,7 +112,7 @@ var samples = []struct {
 		`{"job":"0","submit":10.5,"gpus":1,"work":100,"name":"A3C","model":"A3C","units":718,"unit":"steps","deadline":160.5,"hints":{"weight":2}}`,
 	}},
 	{"shockwave", "LM (batch size 10)\tpython3 main.py\tlm\t--steps\t1\t134583\t2\tgns\t1\t-1.000000\t1418\t3\n", []string{
-		`{"job":"0","submit":3,"gpus":2,"work":1418,"name":"LM (batch size 10)","model":"LM","batch":10,"units":134583,"unit":"steps","hints":{"adapts":"gns"}}`,
+		`{"job":"0","submit":3,"gpus":2,"work":1418,"course":[{"batch":10,"pace":1},{"from":678.173913043,"batch":20,"epoch":11,"pace":1.6461}],"name":"LM (batch size 10)","model":"LM","batch":10,"units":134583,"unit":"steps","hints":{"adapts":"gns","epochs":23,"modes":[[10,1],[20,1.6461]]}}`,
 	}},
 	{"pollux", "name,time,application,num_replicas,batch_size\ncifar10-0,53,cifar10,1,128\n", []string{
 		`{"job":"cifar10-0","submit":53,"roles":[{"tasks":1,"min":1,"max":64,"gpu":1}],"work":3903.075,"name":"cifar10","model":"cifar10","batch":128,"units":39062,"unit":"iterations"}`,
