@@ -49,6 +49,9 @@ type State struct {
 
 	learnt map[perf.Pair]float64 // of jobs that share a device, see perf.Learner
 
+	endings  endings
+	placings placings
+
 	slots  []*cluster.Alloc
 	spare  []int32
 	booked bool
@@ -190,6 +193,7 @@ func (s *State) Carry(j *job.Job, past *job.Record, a *cluster.Alloc, estimate t
 	if err := s.Submit(j, estimate); err != nil {
 		return err
 	}
+	defer s.Reckon(j.ID)
 	return s.stand(j.ID, past, a, why)
 }
 
@@ -311,6 +315,7 @@ func (s *State) Begin(id job.ID, a *cluster.Alloc, delay time.Duration) error {
 		s.load(r.Job, a)
 		s.departs(id, a)
 		err := r.Begin(s.Now, delay, r.Tasks, r.Milli)
+		s.place(id)
 		s.arrives(id, a)
 		return err
 	}
@@ -339,6 +344,7 @@ func (s *State) give(id job.ID, r *job.Record, a *cluster.Alloc) error {
 	r.Slot = s.newSlot()
 	s.slots[r.Slot].CopyFrom(a)
 	s.arrives(id, a)
+	s.place(id)
 	s.pools[r.Pool].waiting.Remove(int(id))
 	s.pools[r.Pool].running.Add(int(id))
 	s.Tenants.Hold(r.Tenant, s.amount(r), 1, s.Now)
@@ -492,6 +498,7 @@ func (s *State) Reshape(id job.ID, a *cluster.Alloc, pause time.Duration, moved 
 	if err := r.Reshape(s.Now, pause, int32(a.Tasks(0)), s.Cluster.GPUMilli(a), how); err != nil {
 		return err
 	}
+	s.place(id)
 	if how.Arrives() {
 		s.arrives(id, a)
 	}
@@ -591,6 +598,9 @@ func (s *State) Check() error {
 		}
 	}
 	if err := checkOn(s); err != nil {
+		return err
+	}
+	if err := checkEndings(s); err != nil {
 		return err
 	}
 	return checkEmpty(s)
