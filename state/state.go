@@ -28,6 +28,8 @@ type State struct {
 	Cluster *cluster.Cluster
 	Tenants *tenant.Tree
 
+	Readings Readings // what was measured of jobs
+
 	NoNote job.Note // stands for the missing note of any job; policies read it once
 
 	records   [][]job.Record // in chunks, so that a record never moves
