@@ -78,7 +78,7 @@ func Apply(s *state.State, ev *eventlog.Event) error {
 	} else if ev.Kind == eventlog.Start && s.Record(ev.Job).Phase != job.Assigned {
 		return fmt.Errorf("job %s: starts on no devices", s.Record(ev.Job).Job.Key)
 	}
-	defer s.Reckon(ev.Job)
+	defer s.Lists().Reckon(ev.Job)
 	return applyJob(s, ev)
 }
 
