@@ -274,12 +274,7 @@ func (w *Sim) memory(id job.ID) unit.Bytes {
 	if m := w.truth[id].GPUMemory; m > 0 {
 		return m
 	}
-	j := w.state.Record(id).Job
-	m := j.Demand.Roles[0].GPUMemory
-	if m == 0 && j.Hints != nil {
-		m = j.Hints.GPUMemory
-	}
-	return m
+	return perf.MemoryOf(w.state.Record(id).Job)
 }
 
 // grown is how much more memory a job takes with the batch that it was told than with

@@ -141,6 +141,11 @@ func (f *follower) Event(ev *eventlog.Event, s *state.State) {
 	if ev.Kind == eventlog.Wait && s.Record(f.id).Phase == job.Waiting && !ev.Reason.Never() {
 		step.More = f.standing(s, ev.Reason.Code)
 	}
+	if ev.Kind == eventlog.Submit || ev.Kind == eventlog.Carry {
+		if text := perf.MemoryText(s.Record(f.id).Job); text != "" {
+			step.More = append(step.More, text)
+		}
+	}
 	if ev.Kind == eventlog.Start && !ev.Profile {
 		step.More = f.grounds(s, f.id, job.None)
 	}
