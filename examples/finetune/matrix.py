@@ -41,7 +41,7 @@ class Trace:
     def means(self):
         """Losses, averaged between looks, with the middle of these steps."""
         parts = [self.losses[i : i + EVERY] for i in range(0, len(self.losses) - EVERY + 1, EVERY)]
-        return [[EVERY * i + EVERY / 2, sum(p) / EVERY] for i, p in enumerate(parts)]
+        return [[EVERY * i + EVERY / 2, round(sum(p) / EVERY, 4)] for i, p in enumerate(parts)]
 
 
 class Family:
@@ -85,13 +85,13 @@ class Family:
             "half": self.half[task],
             "k": self.k[task],
             "accuracy": [self.at_half(task, x) for x in runs],
-            "final": [sum(x.accuracies[-5:]) / 5 for x in runs],
+            "final": [round(sum(x.accuracies[-5:]) / 5, 4) for x in runs],
             "loss": [x.means() for x in runs],
-            "embedding": [x.embedding for x in runs],
+            "embedding": [[float(f"{u:.4g}") for u in x.embedding] for x in runs],
         }
 
     def at_half(self, task, trace):
-        return trace.accuracies[self.half[task] // EVERY - 1]
+        return round(trace.accuracies[self.half[task] // EVERY - 1], 4)
 
     def after(self, a, b, alone):
         """b goes on from what a had learnt when it was done."""
@@ -119,5 +119,5 @@ class Family:
             "to": b,
             "k": [needed(t.accuracies, self.goal[b]) or self.steps for t in traces],
             "accuracy": [self.at_half(b, t) for t in traces],
-            "final": [t.accuracies[-1] for t in traces],
+            "final": [round(t.accuracies[-1], 4) for t in traces],
         }

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from adapters import CLASSES, Layers, adapted, joined, kept
 
 SIDE = 12
-NOISE = 0.6
+NOISE = 0.5
 RATE = 4e-4  # at which adapters are trained
 TEST = 2000  # samples on which accuracy is measured
 WIDTHS = (SIDE * SIDE, 64, 32, 32)
@@ -40,7 +40,7 @@ TASKS = {
 def scenes(n, g):
     """What is to be seen on n pictures."""
     u = torch.rand(6, n, generator=g)
-    return {"angle": math.pi * u[0], "width": 0.5 + 0.9 * u[1], "phase": u[2], "x": 8 * u[3] - 4, "y": 8 * u[4] - 4, "bright": 1 + 1.5 * u[5]}
+    return {"angle": math.pi * u[0], "width": 0.5 + 0.9 * u[1], "phase": 4 * u[2], "x": 8 * u[3] - 4, "y": 8 * u[4] - 4, "bright": 1 + 1.5 * u[5]}
 
 
 def draw(scene):
