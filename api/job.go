@@ -204,5 +204,6 @@ type Why struct {
 	Stop      string    `json:"stop" doc:"What happens when it is preempted, and what that would cost now."`
 	Isolation []string  `json:"isolation,omitempty" doc:"What its run is confined to, and to what not."`
 	Life      []string  `json:"life,omitempty" doc:"What has happened to it, one line each."`
+	Beliefs   []string  `json:"beliefs,omitempty" doc:"What the policy believes of it and from what it learnt that, one sentence each."`
 	Policy    string    `json:"policy"`
 }

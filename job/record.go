@@ -169,6 +169,21 @@ func (r *Record) SetSpeed(now time.Duration, speed float64) error {
 	return nil
 }
 
+// ExpectedEnd is the moment at which a running job will end if the estimate holds,
+// reckoned when it last got another speed or allocation: it lies in the past when the
+// job has outrun its estimate. ok is false, and the moment unit.Never, without an estimate
+// or progress.
+func (r *Record) ExpectedEnd() (at time.Duration, ok bool) {
+	if r.Estimate < 0 || r.Phase != Running || r.Speed <= 0 {
+		return unit.Never, false
+	}
+	left := max(0, r.Estimate-r.Progress)
+	if r.Speed != 1 {
+		left = time.Duration(float64(left) / r.Speed)
+	}
+	return r.Ready + left, true
+}
+
 // SetMerge notes with whom the job is trained from now on: with nobody when how is
 // Apart. kept is the work that counts from then on.
 func (r *Record) SetMerge(now time.Duration, how Merge, with ID, kept time.Duration) error {

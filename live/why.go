@@ -62,7 +62,7 @@ func (d explainer) whyEnded(j *api.Job) api.Why {
 func (d explainer) why(l *Job) api.Why {
 	r := d.st.Record(l.ID)
 	w := api.Why{Job: d.View(l), Policy: d.choice.String(), Life: append([]string(nil), l.Life...)}
-	w.Reason = w.Job.Reason
+	w.Reason, w.Beliefs = w.Job.Reason, d.eng.Grounds(l.ID)
 	d.cfg.World.Explain(l, &w)
 	switch r.Phase {
 	case job.Running:

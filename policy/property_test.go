@@ -76,7 +76,7 @@ func TestProperties(t *testing.T) {
 				return c.Policy()
 			}
 			for name, shape := range shapes {
-				shape.Shared = e.Shares || set["packed"] == "true"
+				shape.Shared = e.Acts.Has(policy.Shares) || set["packed"] == "true"
 				shape.Busy = busy[e.Name] && set["idle"] == "" && set["block"] == "" && !shape.Tenants && !shape.Parts
 				t.Run(e.Name+string(rune('0'+i))+"/"+name, func(t *testing.T) {
 					if shape.Pools {

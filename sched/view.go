@@ -290,6 +290,12 @@ func (v *View) Past() iter.Seq[Job] {
 // The list must not be changed.
 func (v *View) Ended() []job.ID { return v.state.Ended() }
 
+// Placed lists the jobs of all pools that began or were assigned devices, and those whose
+// allocation was changed, whoever decided it. Their Since is then another. The list only
+// grows, as that of Ended does, but a policy that starts anew begins at its end. The list
+// must not be changed.
+func (v *View) Placed() []job.ID { return v.state.Lists().Placed() }
+
 // Job is a job as it stands at one moment. It is a handle: copying it is cheap,
 // but a policy must not keep it beyond the call.
 type Job struct {
@@ -380,14 +386,10 @@ func (j Job) Remaining() (d time.Duration, ok bool) {
 // holds; ok is false without an estimate. A job that has outrun its estimate is
 // expected to end now.
 func (j Job) ExpectedEnd() (at time.Duration, ok bool) {
-	if j.r.Estimate < 0 || j.r.Phase != job.Running || j.r.Speed <= 0 {
-		return unit.Never, false
+	if at, ok = j.r.ExpectedEnd(); !ok {
+		return at, false
 	}
-	left := max(0, j.r.Estimate-j.r.Progress)
-	if j.r.Speed != 1 {
-		left = time.Duration(float64(left) / j.r.Speed)
-	}
-	return max(j.now, j.r.Ready+left), true
+	return max(j.now, at), true
 }
 
 // Speed is its progress per second, 1 in the reference configuration.

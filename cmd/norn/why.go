@@ -89,6 +89,7 @@ func whyLines(w api.Why, now time.Time, width int) []string {
 		p.head("Policy")
 		p.line("  ", w.Policy)
 	}
+	p.list("Believed of it", w.Beliefs)
 	p.list("So far", w.Life)
 	return p.lines
 }

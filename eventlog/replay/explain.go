@@ -223,7 +223,12 @@ func (f *follower) what(ev *eventlog.Event, s *state.State) string {
 		if ev.Estimate < 0 {
 			return "is no longer estimated"
 		}
+		if ev.Reason.Text != "" {
+			return "is estimated to run for " + unit.Human(ev.Estimate) + ": " + ev.Reason.Text
+		}
 		return "is estimated to run for " + unit.Human(ev.Estimate)
+	case eventlog.Measured:
+		return MeasuredText(ev.Measured)
 	case eventlog.Cancel:
 		return "is cancelled"
 	case eventlog.End:

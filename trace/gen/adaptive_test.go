@@ -134,6 +134,9 @@ func TestAssumedAdaptive(t *testing.T) {
 	if least, most := got[2].Job.Demand.Roles[0].Range(); least != 1 || most != 64 || got[2].Job.Batch != 200 || got[4].Job.Model != got[5].Job.Model {
 		t.Errorf("got %+v and %+v", got[2].Job, got[5].Job)
 	}
+	if a.Others != 0 {
+		t.Errorf("%d elastic jobs train other models", a.Others)
+	}
 	drawn := map[string]float64{}
 	for _, e := range got[6:] {
 		drawn[e.Job.Model] += 1. / 1994
@@ -146,5 +149,26 @@ func TestAssumedAdaptive(t *testing.T) {
 		if !speeds.Knows(&job.Job{Model: strings.ToUpper(m.model)}) {
 			t.Errorf("%s is not known", m.model)
 		}
+	}
+}
+
+// TestAdaptiveNames: the jobs of Pollux' own workloads, which tell their application, train
+// its model. An elastic job with another model is counted.
+func TestAdaptiveNames(t *testing.T) {
+	elastic := job.GPUs(4)
+	elastic.Roles[0].Min, elastic.Roles[0].Max = 1, 64
+	var jobs []trace.Entry
+	for i, name := range []string{"cifar10", "ncf", "deepspeech2", "bert", "yolov3", "ImageNet", "gpt"} {
+		jobs = append(jobs, trace.Entry{Job: job.Job{ID: job.ID(i), Key: name, Model: name, Batch: 1, Demand: &elastic}})
+	}
+	a := AssumedAdaptive{Source: trace.FromMemory(jobs), Seed: 1}
+	speeds := AdaptiveSpeeds()
+	for e := (trace.Entry{}); a.Next(&e) == nil; {
+		if known := speeds.Knows(&e.Job); known != (e.Job.Model != "gpt") || known == (e.Job.Batch == 1) {
+			t.Errorf("%s: known %v, batch %d", e.Job.Model, known, e.Job.Batch)
+		}
+	}
+	if a.Jobs != 6 || a.Others != 1 || a.Other != "gpt" {
+		t.Errorf("%d jobs, %d others (%s)", a.Jobs, a.Others, a.Other)
 	}
 }
