@@ -77,7 +77,7 @@ func (t task) Report(ctx context.Context, r api.Report) (o api.Order, err error)
 			trainers{t.d}.switched(l)
 			l.Report = merge(l.Report, &r)
 			t.d.judge(l, &r)
-			t.d.trainsWith(l, l.Report)
+			listener{t.d}.trainsWith(l, l.Report)
 			gauges{t.d}.gaugeSpeed(l, l.Report)
 			if r.Paced && !l.limits.Paced {
 				t.d.paces(l)
