@@ -124,8 +124,8 @@ func (m *model) at(gpus int, spread bool) optimum {
 }
 
 // batch is how many samples each GPU of a job is to take for a step: those with the best
-// goodput by what it has reported, or as few as it can begin with before it has; 0: as its
-// user wants, of a job that never reports.
+// goodput by what it has reported. Before it has reported, they are as few as it can begin
+// with. For a job that never reports it is 0: as its user wants.
 func (r *round) batch(c *claimant, tasks int, spread bool) int32 {
 	gpus := tasks * int(c.each.GPUs)
 	if m := r.model(c); m != nil {
