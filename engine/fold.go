@@ -65,6 +65,12 @@ func Apply(s *state.State, ev *eventlog.Event) error {
 	if !s.Known(ev.Job) {
 		return fmt.Errorf("%s: job number %d is not known", ev.Kind, ev.Job)
 	}
+	if ev.Kind == eventlog.Measured {
+		if err := s.Readings.Add(ev.Job, ev.Measured); err != nil {
+			return fmt.Errorf("job %s: %w", s.Record(ev.Job).Job.Key, err)
+		}
+		return nil
+	}
 	if ev.Alloc != nil {
 		if err := s.Cluster.Valid(ev.Alloc); err != nil {
 			return fmt.Errorf("job %s: %w", s.Record(ev.Job).Job.Key, err)
@@ -72,7 +78,7 @@ func Apply(s *state.State, ev *eventlog.Event) error {
 	} else if ev.Kind == eventlog.Start && s.Record(ev.Job).Phase != job.Assigned {
 		return fmt.Errorf("job %s: starts on no devices", s.Record(ev.Job).Job.Key)
 	}
-	defer s.Reckon(ev.Job)
+	defer s.Lists().Reckon(ev.Job)
 	return applyJob(s, ev)
 }
 

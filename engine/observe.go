@@ -93,6 +93,8 @@ func (o *observer) changed(s *state.State, id, but job.ID) {
 // watch takes in an event about a job that was folded in.
 func (e *Engine) watch(ev *eventlog.Event) error {
 	switch {
+	case ev.Kind == eventlog.Measured:
+		return e.measured(ev)
 	case e.seen.learner == nil:
 		return nil
 	case e.seen.concerns(ev):

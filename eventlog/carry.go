@@ -1,9 +1,7 @@
 package eventlog
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
@@ -52,19 +50,6 @@ func carried(s *state.State, was, now job.ID, left int32) Event {
 		ev.Alloc = home
 	}
 	return ev
-}
-
-// Lessons is the events that take what was learnt of jobs that share devices over into
-// a new log. They belong behind those of Carried.
-func Lessons(s *state.State) []Event {
-	var out []Event
-	for pair, factor := range s.Learnt() {
-		out = append(out, Event{Time: s.Now, Kind: Learnt, Pair: pair, Speed: factor})
-	}
-	slices.SortFunc(out, func(a, b Event) int {
-		return cmp.Or(cmp.Compare(a.Pair.Job, b.Pair.Job), cmp.Compare(a.Pair.Beside, b.Pair.Beside), cmp.Compare(a.Pair.Type, b.Pair.Type))
-	})
-	return out
 }
 
 // renumber lets everything that names a job name it by its new number, which at

@@ -149,7 +149,10 @@ func drawEvent(t *rapid.T, kind eventlog.Kind) eventlog.Event {
 	case eventlog.Submit:
 		ev.Spec = drawJob(t, ev.Job)
 		ev.Estimate = rapid.OneOf(moments(), rapid.Just[time.Duration](-1)).Draw(t, "estimate")
+	case eventlog.Measured:
+		ev.Measured = drawMeasured(t)
 	case eventlog.Estimate:
+		ev.Reason = drawReason(t)
 		ev.Estimate = rapid.OneOf(moments(), rapid.Just[time.Duration](-1)).Draw(t, "estimate")
 	case eventlog.Start, eventlog.Move, eventlog.Resize, eventlog.Assign:
 		if kind != eventlog.Start || rapid.Bool().Draw(t, "not assigned before") {
@@ -231,4 +234,24 @@ func drawNote(t *rapid.T) *job.Note {
 	text := strconv.AppendInt([]byte(`{"with":`), rapid.Int64().Draw(t, "number"), 10)
 	text = append(job.AppendRef(append(text, `,"beside":`...), job.ID(rapid.Int32Range(-1, 9).Draw(t, "beside"))), '}')
 	return job.NewNote(rapid.SampledFrom([]string{"gandiva", "ymir"}).Draw(t, "kind of note"), text)
+}
+
+// drawMeasured is what was measured of a job.
+func drawMeasured(t *rapid.T) *perf.Reading {
+	m := &perf.Reading{When: perf.When(rapid.IntRange(0, 2).Draw(t, "when"))}
+	m.Setup = perf.Setup{
+		Tasks: rapid.IntRange(0, 1<<30).Draw(t, "tasks"), Type: texts().Draw(t, "type"), Spread: rapid.Bool().Draw(t, "spread"),
+		CPU: unit.Milli(rapid.Int64Range(0, 1<<40).Draw(t, "cpu")), Memory: unit.Bytes(rapid.Int64Range(0, unit.MaxScaled).Draw(t, "mem")),
+		Batch: rapid.IntRange(0, 1<<30).Draw(t, "batch"), How: job.Merge(rapid.IntRange(0, 2).Draw(t, "how")),
+	}
+	if m.Setup.How != job.Apart {
+		m.Setup.With = texts().Draw(t, "with")
+	}
+	for range rapid.IntRange(0, 3).Draw(t, "beside") {
+		m.Setup.Beside = append(m.Setup.Beside, texts().Draw(t, "sort"))
+	}
+	for range rapid.IntRange(0, perf.MaxValues).Draw(t, "values") {
+		m.Add(rapid.SampledFrom([]string{"loss", "rate", "samples", "ä€😀", "embedding"}).Draw(t, "name"), rapid.SliceOfN(numbers(), 1, perf.MaxSeries).Draw(t, "series")...)
+	}
+	return m
 }

@@ -318,6 +318,10 @@ func (l *Reader) complete(ev *Event) error {
 		if (ev.With >= 0) == (ev.How == job.Apart) {
 			return errors.New("merge without the other job (with), or with one that it is apart from")
 		}
+	case Measured:
+		if ev.Measured == nil {
+			return errors.New("measured without what (measured)")
+		}
 	case Memo:
 		ev.Note = l.noted()
 	case Config:
@@ -394,6 +398,8 @@ func (l *Reader) field(ev *Event, key []byte) (err error) {
 		return err
 	case "with":
 		return number(t, &ev.With)
+	case "measured":
+		return l.measured(ev)
 	case "of":
 		return text(t, &ev.Pair.Job)
 	case "beside":

@@ -215,6 +215,9 @@ func (ev *Event) appendJob(f *jsontext.Writer) {
 		f.Time("kept", ev.Kept)
 	case Estimate:
 		ev.appendEstimate(f)
+		appendReason(f, &ev.Reason)
+	case Measured:
+		ev.appendMeasured(f)
 	case Memo:
 		appendNote(f, ev.Note)
 	case Config:

@@ -22,6 +22,10 @@ func (o *Outcome) rests(x *Experiment, truth perf.Sharing) {
 	if o.needs.Has(need.RunTimes) {
 		o.Result.Estimates = x.Estimate.String()
 	}
+	if o.learns {
+		o.Result.Estimates = LearntBeliefs.String()
+	}
+	o.Result.ToldBeliefs = o.told
 	o.lacks = o.needs.Lacks(o.facts())
 	for _, l := range o.lacks {
 		o.Result.Lacks = append(o.Result.Lacks, l.String())

@@ -115,6 +115,7 @@ type Hints struct {
 	CPUUse    float64          // mean use of the node's processors when alone, 0 to 1
 	GPUMemory unit.Bytes       // memory of each GPU that it uses when alone
 	Mixed     bool             // trains in mixed precision
+	Shape     *Shape           // of its model, by which its memory can be estimated; nil: not told
 
 	Weight    float64        // its share relative to that of other jobs
 	QoS       string         // class of service, in the source's words

@@ -12,9 +12,12 @@ import (
 // estimates vary from step to step, and each event of the log has the policy decide.
 const noiseMargin = 0.1
 
+// listener is the daemon as it takes in what jobs report.
+type listener struct{ *Daemon }
+
 // trainsWith notes in the log what a job trains with, when that has changed by its
 // reports: its global batch size, or the noise of its gradients by more than a tenth.
-func (d *Daemon) trainsWith(l *entry, r *api.Report) {
+func (d listener) trainsWith(l *entry, r *api.Report) {
 	rec := d.State().Record(l.ID)
 	now := job.Reported{Batch: int32(min(max(0, r.Batch), math.MaxInt32)), Noise: noiseOf(r), Epoch: int32(min(max(0, r.Epoch), math.MaxInt32))}
 	was := rec.Config.Reported

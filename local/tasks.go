@@ -77,7 +77,7 @@ func (t task) Report(ctx context.Context, r api.Report) (o api.Order, err error)
 			trainers{t.d}.switched(l)
 			l.Report = merge(l.Report, &r)
 			t.d.judge(l, &r)
-			t.d.trainsWith(l, l.Report)
+			listener{t.d}.trainsWith(l, l.Report)
 			gauges{t.d}.gaugeSpeed(l, l.Report)
 			if r.Paced && !l.limits.Paced {
 				t.d.paces(l)
@@ -134,6 +134,9 @@ func merge(was, now *api.Report) *api.Report {
 	}
 	if out.Quality == nil {
 		out.Quality = was.Quality
+	}
+	if out.Embedding == nil {
+		out.Embedding = was.Embedding
 	}
 	if out.Checkpoint == nil {
 		out.Checkpoint = was.Checkpoint

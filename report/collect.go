@@ -111,7 +111,7 @@ func NewCollector(opt Options) *Collector {
 // folded into the state.
 func (c *Collector) Event(ev *eventlog.Event, s *state.State) {
 	switch ev.Kind {
-	case eventlog.Memo, eventlog.Estimate, eventlog.Used, eventlog.Learnt, eventlog.Past:
+	case eventlog.Memo, eventlog.Estimate, eventlog.Used, eventlog.Learnt, eventlog.Past, eventlog.Measured:
 		return
 	}
 	c.advance(s.Now)

@@ -25,7 +25,10 @@ type Result struct {
 	// Estimates is the source of the run times by which the policy went, such as
 	// oracle; empty: it goes by none.
 	Estimates string
-	Lacks     []string // what the policy lives on and the run does not have, with what it does instead
+	// ToldBeliefs tells that the policy, which could have learnt them, was told the true
+	// speeds and gains of jobs.
+	ToldBeliefs bool
+	Lacks       []string // what the policy lives on and the run does not have, with what it does instead
 
 	curves *curves   // with Options.Series
 	series *series   // with Options.Series

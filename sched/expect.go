@@ -84,7 +84,7 @@ func (p *Plan) endings(pool cluster.PoolID) endings {
 			add(op.Job, at, ok)
 		}
 	}
-	list := p.state.Endings(pool)
+	list := p.state.Lists().Endings(pool)
 	at := dense.Item{A: math.MinInt64, ID: math.MinInt32}
 	it, more := list.From(at)
 	for ; more && it.A <= int64(p.view.Now); it, more = list.From(at) {

@@ -295,7 +295,7 @@ func (v *View) Ended() []job.ID { return v.state.Ended() }
 // allocation was changed, whoever decided it. Their Since is then another. The list only
 // grows, as that of Ended does, but a policy that starts anew begins at its end. The list
 // must not be changed.
-func (v *View) Placed() []job.ID { return v.state.Placed() }
+func (v *View) Placed() []job.ID { return v.state.Lists().Placed() }
 
 // Job is a job as it stands at one moment. It is a handle: copying it is cheap,
 // but a policy must not keep it beyond the call.

@@ -28,6 +28,8 @@ type State struct {
 	Cluster *cluster.Cluster
 	Tenants *tenant.Tree
 
+	Readings Readings // what was measured of jobs
+
 	NoNote job.Note // stands for the missing note of any job; policies read it once
 
 	records   [][]job.Record // in chunks, so that a record never moves
@@ -49,8 +51,7 @@ type State struct {
 
 	learnt map[perf.Pair]float64 // of jobs that share a device, see perf.Learner
 
-	endings  endings
-	placings placings
+	lists Lists
 
 	slots  []*cluster.Alloc
 	spare  []int32
@@ -69,11 +70,13 @@ type poolJobs struct{ waiting, running dense.Set }
 
 // New returns a state with no jobs.
 func New(c *cluster.Cluster, t *tenant.Tree) *State {
-	return &State{
+	s := &State{
 		Cluster: c, Tenants: t, pools: make([]poolJobs, c.Pools()),
 		classes: classes{of: map[classKey]int32{}, memo: map[memoKey]int32{}}, pinned: map[job.ID]*cluster.Alloc{},
 		learnt: map[perf.Pair]float64{},
 	}
+	s.lists.state = s
+	return s
 }
 
 // Jobs is the number of jobs submitted so far.
@@ -193,7 +196,7 @@ func (s *State) Carry(j *job.Job, past *job.Record, a *cluster.Alloc, estimate t
 	if err := s.Submit(j, estimate); err != nil {
 		return err
 	}
-	defer s.Reckon(j.ID)
+	defer s.lists.Reckon(j.ID)
 	return s.stand(j.ID, past, a, why)
 }
 
@@ -315,7 +318,7 @@ func (s *State) Begin(id job.ID, a *cluster.Alloc, delay time.Duration) error {
 		s.load(r.Job, a)
 		s.departs(id, a)
 		err := r.Begin(s.Now, delay, r.Tasks, r.Milli)
-		s.place(id)
+		s.lists.place(id)
 		s.arrives(id, a)
 		return err
 	}
@@ -345,7 +348,7 @@ func (s *State) give(id job.ID, r *job.Record, a *cluster.Alloc) error {
 	s.slots[r.Slot].CopyFrom(a)
 	r.Config.Chosen = chosen(a)
 	s.arrives(id, a)
-	s.place(id)
+	s.lists.place(id)
 	s.pools[r.Pool].waiting.Remove(int(id))
 	s.pools[r.Pool].running.Add(int(id))
 	s.Tenants.Hold(r.Tenant, s.amount(r), 1, s.Now)
@@ -499,7 +502,7 @@ func (s *State) Reshape(id job.ID, a *cluster.Alloc, pause time.Duration, moved 
 	if err := r.Reshape(s.Now, pause, int32(a.Tasks(0)), s.Cluster.GPUMilli(a), how); err != nil {
 		return err
 	}
-	s.place(id)
+	s.lists.place(id)
 	if how.Arrives() {
 		s.arrives(id, a)
 	}
@@ -610,7 +613,7 @@ func (s *State) Check() error {
 	if err := checkOn(s); err != nil {
 		return err
 	}
-	if err := checkEndings(s); err != nil {
+	if err := s.lists.check(); err != nil {
 		return err
 	}
 	return checkEmpty(s)

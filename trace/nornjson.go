@@ -154,6 +154,9 @@ func (s *jsonSource) inRange(j *job.Job) error {
 		return err
 	}
 	h := j.Hints
+	if h.Shape != nil && j.Batch == 0 {
+		return s.in.Bad(s.rec.line, "batch", []byte("0"), "a batch above 0, since job "+j.Key+" tells the shape of its model")
+	}
 	for _, a := range []struct {
 		name  string
 		value float64
@@ -252,7 +255,12 @@ func (s *JobText) jobField(j *job.Job, t *Truth, key []byte) error {
 		return parsed(s, &j.Stop, job.ParseStopMode, "a way to stop")
 	case "hints":
 		j.Hints = &job.Hints{}
-		return s.text.Object(func(key []byte) error { return s.hintField(j.Hints, key) })
+		return s.text.Object(func(key []byte) error {
+			if string(key) == "shape" {
+				return s.shape(j)
+			}
+			return s.hintField(j.Hints, key)
+		})
 	}
 	if done, err := s.demandField(key); done {
 		return err
@@ -261,6 +269,19 @@ func (s *JobText) jobField(j *job.Job, t *Truth, key []byte) error {
 		return s.unknown(key)
 	}
 	return s.truthField(t, key)
+}
+
+// shape reads the shape of a job's model.
+func (s *JobText) shape(j *job.Job) error {
+	s.key = append(s.key[:0], "shape"...)
+	v, err := s.text.Text()
+	if err != nil {
+		return err
+	}
+	if j.Hints.Shape, err = s.pool.shape(v); err != nil {
+		return fmt.Errorf("the shape of a model; of job %s, %w", j.Key, err)
+	}
+	return nil
 }
 
 func (s *JobText) truthField(t *Truth, key []byte) error {

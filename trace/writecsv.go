@@ -237,6 +237,12 @@ func hintColumns() []csvColumn {
 		hint("qos", func(b []byte, h *job.Hints) []byte { return append(b, h.QoS...) }),
 		hint("rank", func(b []byte, h *job.Hints) []byte { return appendFloat(b, h.Rank, h.HasRank) }),
 		hint("weight", func(b []byte, h *job.Hints) []byte { return appendFloat(b, h.Weight, h.Weight != 0) }),
+		hint("shape", func(b []byte, h *job.Hints) []byte {
+			if h.Shape == nil {
+				return b
+			}
+			return append(b, h.Shape.String()...)
+		}),
 	}
 }
 

@@ -178,6 +178,9 @@ func hints(f *jsontext.Writer, h *job.Hints) {
 	f.Float("cpu_use", h.CPUUse)
 	f.Int("gpu_mem", int64(h.GPUMemory))
 	f.Bool("mixed", h.Mixed)
+	if h.Shape != nil {
+		f.Text("shape", h.Shape.String())
+	}
 	f.Float("weight", h.Weight)
 	f.Text("qos", h.QoS)
 	worth(f, h)

@@ -34,6 +34,7 @@ type simFlags struct {
 	policies  []string
 	settings  []string
 	estimates string
+	beliefs   string
 	sharing   string // what policies believe of jobs that share a GPU
 	seed      uint64
 	out       string
@@ -92,6 +93,7 @@ Write settings behind the name of a policy to compare variants of it:
 	fl.StringArrayVarP(&f.policies, "policy", "p", nil, "policies to compare, separated by commas (default "+strings.Join(defaultPolicies, ",")+"; see norn policies)")
 	fl.StringArrayVar(&f.settings, "set", nil, "a parameter of a policy: policy.param=value; may be repeated")
 	fl.StringVar(&f.estimates, "estimates", "oracle", "source of run-time estimates: oracle, user, history or none, optionally with an error (oracle+50%)")
+	fl.StringVar(&f.beliefs, "beliefs", "learnt", "beliefs of policies with an estimator of their own (ymir): learnt from what is measured of jobs, or true; where nothing can be measured they are true")
 	fl.StringVar(&f.sharing, "sharing", "truth", "belief of policies about jobs that share a GPU: truth, or none (jobs do not slow each other down), optionally with an error (truth+40%) or corrected by observed speeds (none+learn)")
 	fl.Uint64Var(&f.seed, "seed", 1, "seed of all random choices")
 	fl.StringVarP(&f.out, "out", "o", "", "folder for jobs.csv, summary.json, the event log and report.html")
@@ -115,7 +117,7 @@ Write settings behind the name of a policy to compare variants of it:
 	complete(cmd, map[string]completer{
 		"assume": words(experiment.Assumptions()...), "slowdown": words(experiment.Slowdowns()...),
 		"cluster": completeCluster, "policy": completeList(policyNames), "set": completeSetting,
-		"estimates": words("oracle", "user", "history", "none", "oracle+50%"), "sharing": words("truth", "none", "truth+40%", "none+learn", "truth+40%+learn"),
+		"estimates": words("oracle", "user", "history", "none", "oracle+50%"), "beliefs": words("learnt", "true"), "sharing": words("truth", "none", "truth+40%", "none+learn", "truth+40%+learn"),
 		"table": words("text", "markdown", "csv", "json"), "log": words("zst", "gz", "plain", "none"),
 	})
 	return cmd
@@ -377,6 +379,9 @@ func (f *simFlags) experiment(cmd *cobra.Command) (*experiment.Experiment, error
 	x.Header.Cluster, x.Header.Conditions = f.cluster, given(cmd, elsewhere())
 	if x.Estimate, err = experiment.ParseEstimate(f.estimates); err != nil {
 		return nil, misused("--estimates: %w", err)
+	}
+	if x.Beliefs, err = experiment.ParseBeliefs(f.beliefs); err != nil {
+		return nil, misused("--beliefs: %w", err)
 	}
 	if x.Belief, err = experiment.ParseBelief(f.sharing); err != nil {
 		return nil, misused("--sharing: %w", err)

@@ -31,33 +31,36 @@ type longRun struct {
 func longRuns() []longRun {
 	return []longRun{
 		{policy: "maxmin", day: true, bounds: [2]time.Duration{0, 2 * time.Second}},
+		{policy: "themis", bounds: [2]time.Duration{0, time.Minute}},
 		{policy: "fairshare", day: true, bounds: [2]time.Duration{0, 2 * time.Second}},
 	}
 }
 
-// runSize is a cluster of nodes of eight GPUs, and a number of jobs at a load. most is
-// the number of GPUs of the largest job; 0: as in the log.
+// runSize is a cluster of nodes of eight GPUs, and a number of jobs at a load.
 type runSize struct {
 	nodes, jobs int
 	load        float64
-	most        int
+	small       bool // no job has more than eight GPUs, or is longer than a day
 }
 
 // The sizes at which runs are measured.
-var longSizes = [2]runSize{{1250, 10_000, 1, 0}, {1250, 100_000, 1, 0}}
+var longSizes = [2]runSize{{1250, 10_000, 1, false}, {1250, 100_000, 1, false}}
 
 // The sizes at which the statements of runs are counted: one four times the other. Both
 // are as crowded, so that as many jobs in a hundred meet a full cluster.
 var (
-	onceRun = runSize{25, 1500, 1.5, 8}
-	moreRun = runSize{100, 6000, 1.5, 8}
+	onceRun = runSize{25, 1500, 1.5, true}
+	moreRun = runSize{100, 6000, 1.5, true}
 )
 
 // entries are the jobs of a run.
 func (r *longRun) entries(s runSize) ([]trace.Entry, error) {
-	o := gen.Options{Like: gen.Philly, Jobs: s.jobs, GPUs: 8 * s.nodes, Load: s.load, MaxGPUs: s.most, Seed: 1}
-	if r.day {
+	o := gen.Options{Like: gen.Philly, Jobs: s.jobs, GPUs: 8 * s.nodes, Load: s.load, Seed: 1}
+	if r.day || s.small {
 		o.MaxRun = 24 * time.Hour
+	}
+	if s.small {
+		o.MaxGPUs = 8
 	}
 	g, err := gen.New(o)
 	if err != nil {

@@ -67,8 +67,9 @@ type Config struct {
 	Estimator predict.Estimator // nil: the oracle
 	Costs     perf.Costs
 	Model     perf.Model
-	Speeds    perf.Typed   // what the policy believes of speeds
-	Sharing   perf.Sharing // what it believes of jobs that share a device
+	Speeds    perf.Typed     // what the policy believes of speeds
+	Sharing   perf.Sharing   // what it believes of jobs that share a device
+	Believe   engine.Believe // what it believes from what is measured
 	Seed      uint64
 	World     func(*sim.Config) // changes the simulated world
 	Restart   bool              // replace the policy by a new one at random moments
@@ -234,7 +235,7 @@ func Try(cfg Config, jobs ...Job) (*Run, error) {
 	moves := &restarting{Sim: world}
 	e := engine.New(engine.Config{
 		Cluster: cfg.Cluster, Tenants: cfg.Tenants, Policy: policy, PolicyName: "test", Estimator: cfg.Estimator,
-		Costs: &cfg.Costs, Speeds: cfg.Speeds, Sharing: cfg.Sharing, Transfer: sc.Transfer, Seed: cfg.Seed, Sinks: append([]engine.Sink{watch}, cfg.Sinks...),
+		Costs: &cfg.Costs, Speeds: cfg.Speeds, Sharing: cfg.Sharing, Transfer: sc.Transfer, Believe: cfg.Believe, Seed: cfg.Seed, Sinks: append([]engine.Sink{watch}, cfg.Sinks...),
 	}, moves)
 	run.State, moves.state = e.State(), e.State()
 	if err := world.Attach(run.State); err != nil {
@@ -394,6 +395,11 @@ func Line(ev *eventlog.Event, s *state.State) string {
 		fmt.Fprintf(&b, " %g", ev.Speed)
 	case eventlog.Estimate:
 		b.WriteString(" " + unit.FormatSeconds(ev.Estimate))
+	case eventlog.Measured:
+		b.WriteString(" " + ev.Measured.When.String())
+		for _, v := range ev.Measured.Values {
+			fmt.Fprintf(&b, " %s=%v", v.Name, v.Series)
+		}
 	}
 	return b.String()
 }
