@@ -3,6 +3,9 @@ package job
 import (
 	"fmt"
 	"math"
+	"strings"
+
+	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
 // Config is what a job trains with, as far as anybody but the job itself knows. What
@@ -57,6 +60,25 @@ func (r Reported) Check() error {
 		return fmt.Errorf("reports a pace of %v", r.Pace)
 	}
 	return nil
+}
+
+// String says in words what a job trains with, such as "a batch of 64, a gradient noise of
+// 1200, after 3 epochs".
+func (r Reported) String() string {
+	var parts []string
+	if r.Batch > 0 {
+		parts = append(parts, fmt.Sprintf("a batch of %d", r.Batch))
+	}
+	if r.Noise > 0 {
+		parts = append(parts, fmt.Sprintf("a gradient noise of %.4g", r.Noise))
+	}
+	if len(parts) == 0 {
+		parts = append(parts, "its own batch")
+	}
+	if r.Epoch > 0 {
+		parts = append(parts, "after "+unit.Count(int(r.Epoch), "epoch"))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // Times is the pace, 1 where it is not told.

@@ -40,6 +40,13 @@ func TestReport(t *testing.T) {
 			t.Errorf("%+v is taken", bad)
 		}
 	}
+	for want, r := range map[string]Reported{
+		"its own batch": {}, "a batch of 64, after 3 epochs": {Batch: 64, Epoch: 3}, "a gradient noise of 1200": {Noise: 1200}, "a batch of 8, a gradient noise of 0.5, after 1 epoch": {Batch: 8, Noise: 0.5, Epoch: 1, Pace: 2},
+	} {
+		if got := r.String(); got != want {
+			t.Errorf("it says %q, want %q", got, want)
+		}
+	}
 	if got := (Reported{}).Times(); got != 1 {
 		t.Errorf("a pace that is not told is %v", got)
 	}

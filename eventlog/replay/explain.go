@@ -223,7 +223,7 @@ func (f *follower) what(ev *eventlog.Event, s *state.State) string {
 	case eventlog.Resize:
 		return fmt.Sprintf("is resized to %s, on %s", unit.Count(int(r.Tasks), "task"), Where(s, s.Alloc(f.id))) + delayed(ev.Delay) + paced(ev.Speed)
 	case eventlog.Config:
-		return "reports that it trains with " + reported(ev.Reported)
+		return "trains with " + ev.Reported.String()
 	case eventlog.Speed:
 		return fmt.Sprintf("runs at %.3g times its reference speed", ev.Speed) + beside(s, f.id)
 	case eventlog.Estimate:
@@ -560,22 +560,4 @@ func (f *follower) carried(s *state.State, r *job.Record) string {
 		text += ": " + strings.TrimPrefix(f.sentence(r.Reason, s.Now, names(s)), "waits ")
 	}
 	return text
-}
-
-// reported says in words what a job trains with.
-func reported(r job.Reported) string {
-	var parts []string
-	if r.Batch > 0 {
-		parts = append(parts, fmt.Sprintf("a batch of %d", r.Batch))
-	}
-	if r.Noise > 0 {
-		parts = append(parts, fmt.Sprintf("a gradient noise of %.4g", r.Noise))
-	}
-	if len(parts) == 0 {
-		parts = append(parts, "its own batch")
-	}
-	if r.Epoch > 0 {
-		parts = append(parts, fmt.Sprintf("after %s", unit.Count(int(r.Epoch), "epoch")))
-	}
-	return strings.Join(parts, ", ")
 }
