@@ -24,6 +24,8 @@ type Report struct {
 	GPUMemory    Bytes              `json:"gpu_memory,omitempty" doc:"Peak GPU memory that the task has used."`
 	Quality      map[string]float64 `json:"quality,omitempty" doc:"Measures on validation data, such as accuracy."`
 
+	Embedding []float64 `json:"embedding,omitempty" maxItems:"256" doc:"Of the task: the diagonal of the Fisher matrix of its gradients, by groups of weights (Task2Vec). Told once."`
+
 	Paced      bool        `json:"paced,omitempty" doc:"The task keeps to the throttle of orders by itself, between its steps."`
 	Checkpoint *Checkpoint `json:"checkpoint,omitempty" doc:"A checkpoint that is complete on disk."`
 	Finished   bool        `json:"finished,omitempty" doc:"The job has done all its work, and will exit with 0."`

@@ -158,6 +158,9 @@ func (d *Daemon) All() iter.Seq[*Job] {
 	}
 }
 
+// Learns tells whether the policy learns from what is measured of jobs.
+func (d *Daemon) Learns() bool { return d.choice.Believe() != nil }
+
 // Shape is a demand as all jobs have it that demand the same.
 func (d *Daemon) Shape(demand job.Demand) *job.Demand { return d.shapes.Get(demand) }
 

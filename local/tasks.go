@@ -78,6 +78,7 @@ func (t task) Report(ctx context.Context, r api.Report) (o api.Order, err error)
 			l.Report = merge(l.Report, &r)
 			t.d.judge(l, &r)
 			gauges{t.d}.gaugeSpeed(l, l.Report)
+			readings{t.d}.report(l, &r)
 			if r.Paced && !l.limits.Paced {
 				t.d.paces(l)
 			}
@@ -105,6 +106,7 @@ func (d *Daemon) saw(l *entry, c *api.Checkpoint) error {
 // has.
 func merge(was, now *api.Report) *api.Report {
 	out := *now
+	out.Embedding = nil // the engine was told of it
 	if was == nil {
 		return &out
 	}

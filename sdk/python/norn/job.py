@@ -134,6 +134,7 @@ class Job:
         stages: Optional[Mapping[str, float]] = None,
         gpu_memory: Optional[int] = None,
         quality: Optional[Mapping[str, float]] = None,
+        embedding: Optional[Sequence[float]] = None,
     ) -> None:
         """Tells of progress. Returns at once, and never fails because of Norn."""
         values = {k: v for k, v in locals().items() if k != "self" and v is not None}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, fields
-from typing import Any, Dict, List, Mapping, Optional, cast
+from typing import Any, Dict, List, Mapping, Optional, Sequence, cast
 
 CONTINUE_LATER = 75
 """Exit status of a task that has left as it was told to (EX_TEMPFAIL)."""
@@ -51,6 +51,7 @@ class Report:
     memory: Optional[int] = None
     gpu_memory: Optional[int] = None
     quality: Optional[Mapping[str, float]] = None
+    embedding: Optional[Sequence[float]] = None
     paced: Optional[bool] = None
     checkpoint: Optional[Checkpoint] = None
     finished: Optional[bool] = None
@@ -69,6 +70,10 @@ class Report:
             elif f.name in ("stages", "quality"):
                 least = 0.0 if f.name == "stages" else -math.inf
                 out[f.name] = {str(k): x for k, x in ((k, number(x, least)) for k, x in v.items()) if x is not None}
+            elif f.name == "embedding":
+                all_of = [number(x, 0.0) for x in v]
+                if 0 < len(all_of) <= MOST_NUMBERS and None not in all_of:
+                    out[f.name] = all_of
             elif f.name in ("finished", "paced"):
                 out[f.name] = bool(v)
             else:
@@ -77,6 +82,9 @@ class Report:
                     out[f.name] = int(n) if f.name in WHOLE else n
         return out
 
+
+MOST_NUMBERS = 256
+"""The longest embedding that Norn takes."""
 
 WHOLE = frozenset({"step", "steps", "samples", "local_batch", "accumulation", "memory", "gpu_memory"})
 
