@@ -37,7 +37,7 @@ const (
 // report takes in a report of rank 0.
 func (d readings) report(l *entry, r *api.Report) {
 	rec := d.State().Record(l.ID)
-	if !d.Learns() || rec.Phase != job.Running || d.State().Alloc(l.ID) == nil {
+	if !d.Learning || rec.Phase != job.Running || d.State().Alloc(l.ID) == nil {
 		return
 	}
 	s := &l.series
@@ -84,7 +84,7 @@ func (s *series) point(loss float64) {
 
 // ended tells what is left of a run that is over. done says that the job has done its work.
 func (d readings) ended(l *entry, done bool) {
-	if s := &l.series; d.Learns() && s.run == l.Run && s.last > 0 {
+	if s := &l.series; d.Learning && s.run == l.Run && s.last > 0 {
 		when := perf.InRun
 		if done {
 			when = perf.AtEnd
@@ -104,7 +104,7 @@ func (d readings) tell(l *entry, when perf.When) {
 	if with := rec.With; rec.Merged != job.Apart && d.State().Known(with) {
 		m.Setup.How, m.Setup.With = rec.Merged, perf.TaskOf(d.State().Record(with).Job)
 	}
-	gauges{d.Daemon}.eachBeside(l, a, func(id job.ID, _ *cluster.Alloc) {
+	gauges(d).eachBeside(l, a, func(id job.ID, _ *cluster.Alloc) {
 		if id != rec.With && len(m.Setup.Beside) < perf.MaxValues {
 			m.Setup.Beside = append(m.Setup.Beside, perf.SortOf(d.State().Record(id).Job))
 		}
