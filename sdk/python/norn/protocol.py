@@ -48,6 +48,8 @@ class Report:
     sync_time: Optional[float] = None
     grad_sqr: Optional[float] = None
     grad_var: Optional[float] = None
+    batch: Optional[int] = None  # global: samples of an optimiser step
+    noise: Optional[float] = None  # gradient noise scale in samples; None: grad_var / grad_sqr
     local_batch: Optional[int] = None
     accumulation: Optional[int] = None
     lr: Optional[float] = None
@@ -87,7 +89,7 @@ class Report:
         return out
 
 
-WHOLE = frozenset({"step", "steps", "samples", "local_batch", "accumulation", "memory", "gpu_memory"})
+WHOLE = frozenset({"step", "steps", "samples", "batch", "local_batch", "accumulation", "memory", "gpu_memory"})
 
 
 @dataclass(frozen=True)
