@@ -94,12 +94,17 @@ type Config struct {
 	Speeds     perf.Typed        // what the policy believes of speeds; nil: perf.Analytic with no penalty for spreading
 	Sharing    perf.Sharing      // what the policy believes of jobs that share a device; nil: perf.Alone; each run teaches its own copy of a *perf.Learner
 	Transfer   perf.Transfer     // what the policy believes that merged jobs learn from each other; nil: perf.Strangers
+	Believe    Believe           // makes what is believed from what is measured; nil: nothing is
 	Each       solve.Each        // how policies have independent work done; nil: one after the other
 	Exclusive  bool              // only jobs that ask for parts of a device share one under this policy, see Resume
 	Seed       uint64            // of v.Rand
 	Sinks      []Sink
 	Budget     time.Duration // of a decision, see ErrOverdue; 0: it may take any time
 }
+
+// Believe makes a believer that has observed nothing yet. Of what it does not answer, or of
+// what nothing was measured, the prior is believed.
+type Believe func(perf.Prior) perf.Believer
 
 // Engine runs one policy in one world.
 type Engine struct {
@@ -127,6 +132,7 @@ type Engine struct {
 	inherited []job.ID        // see inherit
 	profile   map[job.ID]bool // jobs that were assigned devices only to be measured there
 	seen      observer
+	beliefs   beliefs
 }
 
 // maxIdleWakes is the number of wakes in a row after which a run ends, if
@@ -164,6 +170,7 @@ func New(cfg Config, world World) *Engine {
 	}
 	e.state.Believe(cfg.Speeds)
 	e.SetPolicy(cfg.PolicyName, cfg.Policy)
+	e.believe()
 	e.observe()
 	return e
 }
@@ -189,6 +196,7 @@ func (e *Engine) Resume(s *state.State) {
 		}
 	}
 	e.inherit()
+	e.believe()
 	e.observe()
 }
 
@@ -304,7 +312,7 @@ func (e *Engine) tooFar() error {
 func (e *Engine) happen(ev *eventlog.Event) error {
 	if ev.Kind == eventlog.Submit {
 		ev.Job, ev.Estimate = ev.Spec.ID, -1
-		if d, ok := e.cfg.Estimator.Estimate(ev.Spec); ok {
+		if d, ok := e.estimate(ev.Spec); ok {
 			ev.Estimate = d
 		}
 	}
@@ -335,7 +343,7 @@ func (e *Engine) happen(ev *eventlog.Event) error {
 // estimateAgain asks the estimator about the next attempt of a job.
 func (e *Engine) estimateAgain(id job.ID) error {
 	r := e.state.Record(id)
-	d, ok := e.cfg.Estimator.Estimate(r.Job)
+	d, ok := e.estimate(r.Job)
 	if !ok || d == r.Estimate {
 		return nil
 	}
@@ -362,7 +370,7 @@ func (e *Engine) apply(ev *eventlog.Event) error {
 		e.changes = append(e.changes, sched.Change{Job: ev.Job, Kind: sched.Stopped})
 	case eventlog.End, eventlog.Cancel, eventlog.Hold:
 		e.changes = append(e.changes, sched.Change{Job: ev.Job, Kind: sched.Ended})
-	case eventlog.Speed, eventlog.Progress, eventlog.Estimate:
+	case eventlog.Speed, eventlog.Progress, eventlog.Estimate, eventlog.Config:
 		e.changes = append(e.changes, sched.Change{Job: ev.Job, Kind: sched.Altered})
 	case eventlog.NodeAdd, eventlog.NodeSet, eventlog.Device:
 		e.nodes = true

@@ -65,6 +65,12 @@ func Apply(s *state.State, ev *eventlog.Event) error {
 	if !s.Known(ev.Job) {
 		return fmt.Errorf("%s: job number %d is not known", ev.Kind, ev.Job)
 	}
+	if ev.Kind == eventlog.Measured {
+		if err := s.Readings.Add(ev.Job, ev.Measured); err != nil {
+			return fmt.Errorf("job %s: %w", s.Record(ev.Job).Job.Key, err)
+		}
+		return nil
+	}
 	if ev.Alloc != nil {
 		if err := s.Cluster.Valid(ev.Alloc); err != nil {
 			return fmt.Errorf("job %s: %w", s.Record(ev.Job).Job.Key, err)
@@ -123,6 +129,8 @@ func applyJob(s *state.State, ev *eventlog.Event) error {
 		return s.Record(ev.Job).SetProgress(s.Now, ev.Kept)
 	case eventlog.Estimate:
 		s.Record(ev.Job).Estimate = ev.Estimate
+	case eventlog.Config:
+		return s.Record(ev.Job).Report(ev.Reported)
 	case eventlog.Memo:
 		s.Record(ev.Job).Note = ev.Note
 	default:

@@ -86,6 +86,7 @@ func drawJob(t *rapid.T, id job.ID) *job.Job {
 			UserEstimate: moments().Draw(t, "hint"), Group: texts().Draw(t, "group"), HasRank: true, Rank: -numbers().Draw(t, "rank"),
 			Stages: [3]time.Duration{1, 0, 3}, Speed: numbers().Draw(t, "units per second"), QoS: texts().Draw(t, "qos"), Sensitive: true,
 			Worth: [4]job.Worth{{By: 5, Value: 2}, {By: 9, Value: -1}}, CPUs: 1500,
+			Epochs: 7, Modes: [job.MaxModes]job.Mode{{Batch: 32, Pace: 1}, {Batch: 64, Pace: 1.5}},
 		}
 	}
 	return j
@@ -148,7 +149,10 @@ func drawEvent(t *rapid.T, kind eventlog.Kind) eventlog.Event {
 	case eventlog.Submit:
 		ev.Spec = drawJob(t, ev.Job)
 		ev.Estimate = rapid.OneOf(moments(), rapid.Just[time.Duration](-1)).Draw(t, "estimate")
+	case eventlog.Measured:
+		ev.Measured = drawMeasured(t)
 	case eventlog.Estimate:
+		ev.Reason = drawReason(t)
 		ev.Estimate = rapid.OneOf(moments(), rapid.Just[time.Duration](-1)).Draw(t, "estimate")
 	case eventlog.Start, eventlog.Move, eventlog.Resize, eventlog.Assign:
 		if kind != eventlog.Start || rapid.Bool().Draw(t, "not assigned before") {
@@ -175,6 +179,11 @@ func drawEvent(t *rapid.T, kind eventlog.Kind) eventlog.Event {
 		ev.Kept = moments().Draw(t, "done")
 	case eventlog.Memo:
 		ev.Note = drawNote(t)
+	case eventlog.Config:
+		ev.Reported = job.Reported{
+			Batch: rapid.Int32Range(0, math.MaxInt32).Draw(t, "reported batch"), Noise: numbers().Draw(t, "noise"),
+			Epoch: rapid.Int32Range(0, math.MaxInt32).Draw(t, "epoch"), Pace: rapid.SampledFrom([]float64{0, 1, 2.5, 1e9}).Draw(t, "pace"),
+		}
 	}
 	return ev
 }
@@ -225,4 +234,24 @@ func drawNote(t *rapid.T) *job.Note {
 	text := strconv.AppendInt([]byte(`{"with":`), rapid.Int64().Draw(t, "number"), 10)
 	text = append(job.AppendRef(append(text, `,"beside":`...), job.ID(rapid.Int32Range(-1, 9).Draw(t, "beside"))), '}')
 	return job.NewNote(rapid.SampledFrom([]string{"gandiva", "ymir"}).Draw(t, "kind of note"), text)
+}
+
+// drawMeasured is what was measured of a job.
+func drawMeasured(t *rapid.T) *perf.Reading {
+	m := &perf.Reading{When: perf.When(rapid.IntRange(0, 2).Draw(t, "when"))}
+	m.Setup = perf.Setup{
+		Tasks: rapid.IntRange(0, 1<<30).Draw(t, "tasks"), Type: texts().Draw(t, "type"), Spread: rapid.Bool().Draw(t, "spread"),
+		CPU: unit.Milli(rapid.Int64Range(0, 1<<40).Draw(t, "cpu")), Memory: unit.Bytes(rapid.Int64Range(0, unit.MaxScaled).Draw(t, "mem")),
+		Batch: rapid.IntRange(0, 1<<30).Draw(t, "batch"), How: job.Merge(rapid.IntRange(0, 2).Draw(t, "how")),
+	}
+	if m.Setup.How != job.Apart {
+		m.Setup.With = texts().Draw(t, "with")
+	}
+	for range rapid.IntRange(0, 3).Draw(t, "beside") {
+		m.Setup.Beside = append(m.Setup.Beside, texts().Draw(t, "sort"))
+	}
+	for range rapid.IntRange(0, perf.MaxValues).Draw(t, "values") {
+		m.Add(rapid.SampledFrom([]string{"loss", "rate", "samples", "ä€😀", "embedding"}).Draw(t, "name"), rapid.SliceOfN(numbers(), 1, perf.MaxSeries).Draw(t, "series")...)
+	}
+	return m
 }

@@ -40,7 +40,7 @@ const (
 	Resize               // Job, Alloc, Delay, Speed
 	Speed                // Job, Speed
 	Progress             // Job, Kept: the work it has done
-	Estimate             // Job, Estimate
+	Estimate             // Job, Estimate, Reason where the text says from what it was learnt
 	Memo                 // Job, Note: what a policy remembers about it, nil for nothing
 	NodeAdd              // NodeSpec
 	NodeSet              // Node, Health, Power, Reason where an operator has ordered it
@@ -50,12 +50,14 @@ const (
 	Learnt               // Pair, Speed: what is believed from now on of jobs that share a device
 	Carry                // Spec, Record, Alloc (where it holds devices), Frozen, Estimate, Reason: taken over from an earlier log
 	Past                 // Spec, Record, Left: a job that had ended before the log began
+	Measured             // Job, Measured: what the world measured of it
+	Config               // Job, Reported: what it trains with has changed
 	kinds
 )
 
 var kindNames = [kinds]string{
 	"submit", "start", "assign", "preempt", "gone", "evict", "fail", "end", "cancel", "hold", "free", "wait",
-	"move", "resize", "speed", "progress", "estimate", "memo", "node-add", "node-set", "device", "merge", "used", "learnt", "carry", "past",
+	"move", "resize", "speed", "progress", "estimate", "memo", "node-add", "node-set", "device", "merge", "used", "learnt", "carry", "past", "measured", "config",
 }
 
 func (k Kind) String() string { return kindNames[k] }
@@ -93,5 +95,9 @@ type Event struct {
 	Use      float64    // of the device, 0 to 1
 	Memory   unit.Bytes // in use on the device
 
+	Reported job.Reported // what the job says of its training
+
 	Pair perf.Pair // of Learnt: Speed is that of the first beside the second, over its speed alone
+
+	Measured *perf.Reading // may be kept
 }

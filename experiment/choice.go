@@ -5,7 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/policy"
 	"github.com/norn-scheduler/norn/policy/need"
 	"github.com/norn-scheduler/norn/policy/param"
@@ -79,7 +81,7 @@ func (c Choice) Shares() bool {
 		return false
 	}
 	sharer, ok := cfg.(interface{ Shares() bool })
-	return e.Shares || ok && sharer.Shares()
+	return e.Acts.Has(policy.Shares) || ok && sharer.Shares()
 }
 
 // Needs says what the policy lives on, as it is set. It is empty for a choice that Make
@@ -90,6 +92,21 @@ func (c Choice) Needs() need.List {
 		return nil
 	}
 	return cfg.Needs()
+}
+
+// Believe makes what the policy believes from measurements, as it is set; nil: it has no
+// estimator of its own.
+func (c Choice) Believe() engine.Believe {
+	_, cfg, err := c.config()
+	if err != nil {
+		return nil
+	}
+	if e, ok := cfg.(interface {
+		Believer(perf.Prior) perf.Believer
+	}); ok {
+		return e.Believer
+	}
+	return nil
 }
 
 // Make builds the policy. It fails on an unknown policy, setting or value, and

@@ -15,13 +15,18 @@ import (
 // what it lives on that the run does not have. truth is how jobs that share a device
 // really disturb each other.
 func (o *Outcome) rests(x *Experiment, truth perf.Sharing) {
+	o.facts = func() need.Set { return need.Look(o.State, need.Beliefs{Speeds: x.speeds(), Sharing: truth}) }
 	if len(o.needs) == 0 {
 		return
 	}
 	if o.needs.Has(need.RunTimes) {
 		o.Result.Estimates = x.Estimate.String()
 	}
-	o.lacks = o.needs.Lacks(need.Look(o.State, need.Beliefs{Speeds: x.speeds(), Sharing: truth}))
+	if o.learns {
+		o.Result.Estimates = LearntBeliefs.String()
+	}
+	o.Result.ToldBeliefs = o.told
+	o.lacks = o.needs.Lacks(o.facts())
 	for _, l := range o.lacks {
 		o.Result.Lacks = append(o.Result.Lacks, l.String())
 	}

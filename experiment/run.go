@@ -59,6 +59,7 @@ type Experiment struct {
 	World    func(*sim.Config) // failures and the like, set after Slowdown; nil: none
 
 	// Knowledge of the policies.
+	Beliefs  Beliefs       // whether policies with an estimator of their own use it, where the World has a Meter
 	Estimate Estimate      // of run times; the zero value is the truth
 	Speeds   perf.Typed    // of speeds; nil: the Model, if it can tell
 	Sharing  perf.Sharing  // of jobs that share a device; nil: the truth, as far as Belief lets it be known
@@ -88,8 +89,12 @@ type Outcome struct {
 
 	notes []string // what was made of the trace to fit the cluster
 	needs need.List
+	facts func() need.Set // what the run has of what policies live on
 	lacks []need.Lack
 	free  *freely // nil: transitions have a cost
+
+	learns bool // it believes what it learnt from measurements
+	told   bool // it has an estimator of its own, and was told the truth instead
 }
 
 // Run prepares a trace and simulates it under one choice, until nothing more can happen
@@ -133,10 +138,14 @@ func (x *Experiment) simulate(ctx context.Context, c Choice, jobs trace.Source, 
 		costs = x.Costs
 	}
 	cfg := x.world(c, site, costs, jobs)
+	believe := x.believe(c, &cfg)
 	world := sim.New(cfg)
 	estimator, err := x.Estimate.Make(world.Oracle(), x.Seed)
 	if err != nil {
 		return nil, err
+	}
+	if believe != nil && x.Estimate.From == Oracle {
+		estimator = untold{estimator, believe(perf.Prior{})}
 	}
 	collector := report.NewCollector(x.Report)
 	sinks := []engine.Sink{collector}
@@ -152,7 +161,7 @@ func (x *Experiment) simulate(ctx context.Context, c Choice, jobs trace.Source, 
 	if log != nil {
 		sinks = append(sinks, log)
 	}
-	o := &Outcome{Choice: c, Sim: world, needs: c.Needs()}
+	o := &Outcome{Choice: c, Sim: world, needs: c.Needs(), learns: believe != nil, told: believe == nil && x.Beliefs == TrueBeliefs && c.Believe() != nil}
 	if x.Costs == nil && costs.Free() {
 		o.free = new(freely)
 		sinks = append(sinks, o.free)
@@ -160,7 +169,7 @@ func (x *Experiment) simulate(ctx context.Context, c Choice, jobs trace.Source, 
 	sharing := cmp.Or(x.Sharing, x.Belief.Make(cfg.Sharing, x.Seed))
 	e := engine.New(engine.Config{
 		Cluster: site.Cluster, Tenants: site.Tenants, Policy: p, PolicyName: c.String(),
-		Estimator: estimator, Costs: costs, Speeds: x.speeds(), Sharing: sharing, Transfer: cmp.Or(x.Transfer, cfg.Transfer), Seed: x.Seed, Sinks: sinks, Each: workers.Pool(0),
+		Estimator: estimator, Costs: costs, Speeds: x.speeds(), Sharing: sharing, Transfer: cmp.Or(x.Transfer, cfg.Transfer), Believe: believe, Seed: x.Seed, Sinks: sinks, Each: workers.Pool(0),
 	}, world)
 	e.Announce()
 	if err = world.Attach(e.State()); err == nil {

@@ -45,7 +45,7 @@ func (d *Daemon) forecastOf(key string) *forecast {
 		}
 		f.events = append(f.events, ev)
 	}
-	f.events = append(f.events, eventlog.Lessons(d.st)...)
+	f.events = append(f.events, eventlog.Lessons(d.st, f.events)...)
 	return f
 }
 
@@ -75,7 +75,7 @@ func (f *forecast) start(ctx context.Context) (at time.Duration, ok bool, err er
 		return 0, false, err
 	}
 	world := sim.New(sim.Config{Source: trace.FromMemory(nil), Model: f.speeds, Costs: f.costs})
-	e := engine.New(engine.Config{Cluster: c, Tenants: tenants, Policy: p, PolicyName: f.choice.Policy, Costs: &f.costs, Speeds: f.speeds, Sharing: belief(), Transfer: f.gains, Exclusive: !f.choice.Shares(), Seed: 1, Each: workers.Pool(0)}, world)
+	e := engine.New(engine.Config{Cluster: c, Tenants: tenants, Policy: p, PolicyName: f.choice.Policy, Costs: &f.costs, Speeds: f.speeds, Sharing: belief(), Transfer: f.gains, Believe: f.choice.Believe(), Exclusive: !f.choice.Shares(), Seed: 1, Each: workers.Pool(0)}, world)
 	e.Resume(s)
 	if err := world.Attach(s); err != nil {
 		return 0, false, err

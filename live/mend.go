@@ -429,7 +429,7 @@ func (m *mending) remake() error {
 			return fmt.Errorf("putting job %s back: %w", m.events[i].Spec.Key, err)
 		}
 	}
-	for _, ev := range eventlog.Lessons(was) {
+	for _, ev := range eventlog.Lessons(was, m.events) {
 		if err := engine.Apply(st, &ev); err != nil {
 			return err
 		}

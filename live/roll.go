@@ -36,7 +36,7 @@ func (d recovery) begin(n int, origin time.Time, was *state.State, c *cluster.Cl
 	}
 	events := append(Inventory(c, was.Now, d.cfg.Orders()...), d.carried(was)...)
 	events = append(events, d.intentions(events)...)
-	events = append(events, eventlog.Lessons(was)...)
+	events = append(events, eventlog.Lessons(was, events)...)
 	h.Describe(c, tenants)
 	h.Begins = was.Now
 	h.Usage = Usage(was, tenants)

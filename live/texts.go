@@ -88,6 +88,8 @@ func EventText(ev *eventlog.Event, s *state.State, names Names) string {
 		return "submitted: " + ev.Spec.Demand.String()
 	case eventlog.Start:
 		return "starts on " + On(s, ev.Job, names)
+	case eventlog.Config:
+		return "trains with " + ev.Reported.String()
 	case eventlog.Merge:
 		return ev.How.Sentence(name(ev.With))
 	case eventlog.Assign:
@@ -113,6 +115,10 @@ func EventText(ev *eventlog.Event, s *state.State, names Names) string {
 			return why("is to leave its devices")
 		}
 		return strings.Replace(why("waits"), ": waits ", " ", 1)
+	case eventlog.Estimate:
+		if ev.Reason.Text != "" {
+			return "is estimated to run for " + unit.Human(ev.Estimate) + ": " + ev.Reason.Text
+		}
 	case eventlog.Move:
 		return "moves to " + On(s, ev.Job, names)
 	case eventlog.Resize:

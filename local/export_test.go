@@ -86,7 +86,8 @@ func (d *Daemon) LookedAtDevices() error {
 // Carried is what the daemon would take over into a new log, as logs have it.
 func (d *Daemon) Carried() (out []string, err error) {
 	err = d.within(func() {
-		for _, ev := range append(eventlog.Carried(d.State(), 0), eventlog.Lessons(d.State())...) {
+		carried := eventlog.Carried(d.State(), 0)
+		for _, ev := range append(carried, eventlog.Lessons(d.State(), carried)...) {
 			b, err := ev.Append(nil)
 			out = append(out, string(b), fmt.Sprint(err))
 		}

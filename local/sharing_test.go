@@ -263,7 +263,8 @@ func (h *here) replayed() (out []string) {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	for _, ev := range append(eventlog.Carried(s, 0), eventlog.Lessons(s)...) {
+	carried := eventlog.Carried(s, 0)
+	for _, ev := range append(carried, eventlog.Lessons(s, carried)...) {
 		b, err := ev.Append(nil)
 		out = append(out, string(b), fmt.Sprint(err))
 	}

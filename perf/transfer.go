@@ -126,3 +126,11 @@ func (g *Gains) TogetherTask(a, b int, left, other float64) (fa, fb float64) {
 	both := max(left/(ga*da), other/(gb*db)) * (da + db)
 	return left / both, other / both
 }
+
+// TaskOf names what a job is trained on: its data set, or where it tells none its sort.
+func TaskOf(j *job.Job) string {
+	if j.Dataset != "" {
+		return j.Dataset
+	}
+	return SortOf(j)
+}

@@ -25,7 +25,10 @@ type Result struct {
 	// Estimates is the source of the run times by which the policy went, such as
 	// oracle; empty: it goes by none.
 	Estimates string
-	Lacks     []string // what the policy lives on and the run does not have, with what it does instead
+	// ToldBeliefs tells that the policy, which could have learnt them, was told the true
+	// speeds and gains of jobs.
+	ToldBeliefs bool
+	Lacks       []string // what the policy lives on and the run does not have, with what it does instead
 
 	curves *curves   // with Options.Series
 	series *series   // with Options.Series
@@ -216,7 +219,7 @@ func (n *numbers) count(r *job.Record) {
 // rho is the finish-time fairness of a job that has ended; ok is false when it
 // has done nothing, or asked for no GPU.
 func (n *numbers) rho(r *job.Record, t *track, jct time.Duration) (rho float64, ok bool) {
-	alone := r.Progress + t.failed
+	alone := n.c.paces[r.Job.ID].alone(r.Progress) + t.failed
 	if alone <= 0 || n.s.Class(r.Class).GPUs == 0 {
 		return 0, false
 	}

@@ -102,7 +102,7 @@ func Compare(runs []Named) *Table {
 			row[i].value, row[i].known = c.value(run.Result)
 		}
 		t.names = append(t.names, run.Name)
-		t.rests = append(t.rests, rest{run.Result.Estimates, run.Result.Lacks})
+		t.rests = append(t.rests, rest{run.Result.Estimates, run.Result.ToldBeliefs, run.Result.Lacks})
 		t.cells = append(t.cells, row)
 	}
 	for i, c := range cols {

@@ -9,12 +9,13 @@ import (
 // rest is what the figures of a run rest on, as far as it bears on what they are worth.
 type rest struct {
 	estimates string   // Result.Estimates
+	told      bool     // Result.ToldBeliefs
 	lacks     []string // Result.Lacks
 }
 
 // The marks behind the names of runs.
 const (
-	markTruth = "*" // the policy knew true run times, perhaps with an error on them
+	markTruth = "*" // the policy knew true run times, perhaps with an error on them, or true speeds and gains
 	markLacks = "!" // it lacked what it lives on
 )
 
@@ -22,12 +23,12 @@ const (
 func (r *rest) knewTruth() bool { return strings.HasPrefix(r.estimates, "oracle") }
 
 // Marks stand behind the name of the run in tables; empty: there is nothing to note.
-func (r *Result) Marks() string { return (&rest{r.Estimates, r.Lacks}).marks() }
+func (r *Result) Marks() string { return (&rest{r.Estimates, r.ToldBeliefs, r.Lacks}).marks() }
 
 // marks stand behind the name of a run; empty: there is nothing to note.
 func (r *rest) marks() string {
 	out := ""
-	if r.knewTruth() {
+	if r.knewTruth() || r.told {
 		out += markTruth
 	}
 	if len(r.lacks) > 0 {
@@ -52,6 +53,11 @@ func (t *Table) Notes() []string {
 			if !slices.Contains(out, line) {
 				out = append(out, line)
 			}
+		}
+	}
+	for i := range t.rests {
+		if line := markTruth + " knew true speeds and gains, which it could have learnt (--beliefs true)"; t.rests[i].told && !slices.Contains(out, line) {
+			out = append(out, line)
 		}
 	}
 	var texts []string

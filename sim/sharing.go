@@ -94,6 +94,7 @@ func (w *Sim) comes(id job.ID, a *cluster.Alloc) {
 
 // leaves notes that a job has left its devices, if it was there.
 func (w *Sim) leaves(id job.ID) {
+	w.courses.next.Remove(int32(id))
 	if w.shared.on && w.stands(id) {
 		w.shared.gone.Add(int(id))
 		w.adjusts(w.state.Alloc(id))
@@ -112,13 +113,16 @@ func (w *Sim) adjusts(a *cluster.Alloc) {
 
 // unsettled tells whether something has changed of which the world has not told
 // the consequences.
-func (w *Sim) unsettled() bool { return len(w.shared.dirty)+len(w.shared.merged) > 0 }
+func (w *Sim) unsettled() bool {
+	return len(w.shared.dirty)+len(w.shared.merged)+len(w.meter.pending)+len(w.courses.news) > 0
+}
 
 // settle tells what has become of the jobs on devices whose holders have changed:
 // who has no memory left, and who runs at another speed.
 func (w *Sim) settle(now time.Duration, out []eventlog.Event) []eventlog.Event {
 	s := &w.shared
-	if !w.unsettled() {
+	out = w.report(now, out)
+	if len(s.dirty)+len(s.merged) == 0 {
 		return out
 	}
 	slices.Sort(s.dirty)
@@ -160,7 +164,7 @@ func (w *Sim) repace(id job.ID, now time.Duration, out []eventlog.Event) []event
 // speed is how fast a job really runs on devices, with those who share them.
 func (w *Sim) speed(id job.ID, a *cluster.Alloc) float64 {
 	r := w.state.Record(id)
-	speed := w.cfg.Model.Speed(r.Job, w.state.Cluster, a)
+	speed := w.alone(id, a)
 	if s, ok := w.withoutGPUs(id, a); ok {
 		speed = s
 	}
@@ -170,15 +174,8 @@ func (w *Sim) speed(id job.ID, a *cluster.Alloc) float64 {
 	if w.loads.stalled(id, w.state.Now) {
 		return 0
 	}
-	partner := job.None
-	switch {
-	case r.Merged == job.After && w.state.Known(r.With):
-		speed *= w.cfg.Transfer.After(r.Job, w.state.Record(r.With).Job)
-	case r.Merged == job.Together && w.phaseOf(r.With) == job.Running:
-		partner = r.With
-		fa, _ := w.cfg.Transfer.Together(r.Job, w.state.Record(partner).Job, [2]time.Duration{w.left(id), w.left(partner)})
-		speed *= fa
-	}
+	partner, gain := w.gain(id)
+	speed *= gain
 	worst := math.Inf(1)
 	w.shared.last = w.shared.last[:0]
 	for i := range a.Shares {
@@ -196,6 +193,22 @@ func (w *Sim) speed(id job.ID, a *cluster.Alloc) float64 {
 		return speed
 	}
 	return speed * worst
+}
+
+// gain is the factor on the speed of a job by what another one has taught it or teaches
+// it, and with which job it is trained as one.
+func (w *Sim) gain(id job.ID) (partner job.ID, factor float64) {
+	partner, factor = job.None, 1
+	switch r := w.state.Record(id); {
+	case r.Merged == job.After && w.state.Known(r.With):
+		factor = w.cfg.Transfer.After(r.Job, w.state.Record(r.With).Job)
+	case r.Merged == job.Together && w.phaseOf(r.With) == job.Running:
+		partner = r.With
+		factor, _ = w.cfg.Transfer.Together(r.Job, w.state.Record(partner).Job, [2]time.Duration{w.left(id), w.left(partner)})
+	}
+	meters{w}.mark(id, w.state.Now)
+	w.truth[id].gain = factor
+	return partner, factor
 }
 
 // like tells whether a job and those beside it have the same parts of a device as they
@@ -261,12 +274,7 @@ func (w *Sim) memory(id job.ID) unit.Bytes {
 	if m := w.truth[id].GPUMemory; m > 0 {
 		return m
 	}
-	j := w.state.Record(id).Job
-	m := j.Demand.Roles[0].GPUMemory
-	if m == 0 && j.Hints != nil {
-		m = j.Hints.GPUMemory
-	}
-	return m
+	return perf.MemoryOf(w.state.Record(id).Job)
 }
 
 // grown is how much more memory a job takes with the batch that it was told than with
@@ -389,13 +397,18 @@ func (w *Sim) Profile(id job.ID, a *cluster.Alloc) (delay time.Duration) {
 	r := w.state.Record(id)
 	w.comes(id, a)
 	w.timers.Remove(int32(id))
-	return w.cfg.Costs.Begin(r.Job, int(a.Milli()/unit.One), r.Starts == 0, w.warm(r.Job, a))
+	delay = w.cfg.Costs.Begin(r.Job, int(a.Milli()/unit.One), r.Starts == 0, w.warm(r.Job, a))
+	w.truth[id].began = w.state.Now + delay
+	return delay
 }
 
 // Merge implements engine.Merger: who gives up what the other has taught loses
 // the work that rests on it; those who were trained as one keep what they know.
 func (w *Sim) Merge(id job.ID, how job.Merge, with job.ID) (kept time.Duration) {
 	r := w.state.Record(id)
+	if r.Phase == job.Running {
+		meters{w}.look(id)
+	}
 	kept = r.ProgressAt(w.state.Now)
 	if r.Merged == job.After && how != job.After {
 		kept = 0

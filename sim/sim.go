@@ -37,6 +37,7 @@ type Config struct {
 	Measure  bool          // tell what is in use of each device
 	Crash    float64       // part of the failures of jobs that take down those they share devices with, as a shared context of MPS does
 	Reset    time.Duration // for which those then stand still
+	Meter    Meter         // what is measured of jobs; nil: nothing
 	Load     Load          // how what jobs demand of devices that they share changes with time; nil: it does not
 
 	Costs perf.Costs // what transitions really cost
@@ -86,6 +87,8 @@ type Sim struct {
 	leaving []leaving
 	shared  sharing
 	loads   loads
+	meter   meter
+	courses courses
 	told    []told   // what this instant has made of jobs so far
 	gone    []job.ID // who has left at this instant
 	taken   []taken  // by a disturbance at this instant
@@ -100,6 +103,12 @@ type truth struct {
 	broken  int32         // number of random failures
 	saved   time.Duration // progress in the checkpoint with which it last left
 	large   int32         // number of times for which it needed more memory than a GPU has
+
+	gain   float64       // on its speed, by what it has learnt or learns from another job; 0: 1
+	gone   time.Duration // work done as if without gains, up to marked
+	marked time.Duration // progress up to which gone counts
+	began  time.Duration // since when it makes progress, or is measured, on what it holds
+	turn   int           // place in Course
 }
 
 // work is the work of the attempt that the job is in.
@@ -199,7 +208,7 @@ func (w *Sim) Next(wake time.Duration, out []eventlog.Event) (time.Duration, []e
 	}
 	if w.unsettled() { // what has changed may be of no consequence: then there is no instant for it
 		w.told = w.told[:0]
-		if out = w.settle(w.state.Now, out); len(out) > 0 {
+		if out = w.settle(w.state.Now, meters{w}.readings(out)); len(out) > 0 {
 			return w.state.Now, out, nil
 		}
 	}
@@ -221,6 +230,8 @@ func (w *Sim) Next(wake time.Duration, out []eventlog.Event) (time.Duration, []e
 	if err != nil {
 		return now, out, err
 	}
+	out = meters{w}.looks(now, out)
+	out = w.change(now, out)
 	out = w.settle(now, out)
 	// Jobs that have left come after the nodes that are lost, so that no job is
 	// started there.
@@ -245,6 +256,10 @@ func (w *Sim) nextInstant() time.Duration {
 		_, at := w.timers.Min()
 		now = min(now, time.Duration(at))
 	}
+	if w.courses.next.Len() > 0 {
+		_, at := w.courses.next.Min()
+		now = min(now, time.Duration(at))
+	}
 	if len(w.cfg.Nodes) > 0 {
 		now = min(now, w.cfg.Nodes[0].At)
 	}
@@ -253,6 +268,10 @@ func (w *Sim) nextInstant() time.Duration {
 	}
 	if w.loads.turns.Len() > 0 && (now != unit.Never || len(w.loads.stall) > 0) {
 		_, at := w.loads.turns.Min()
+		now = min(now, time.Duration(at))
+	}
+	if w.meter.due.Len() > 0 && now != unit.Never {
+		_, at := w.meter.due.Min()
 		now = min(now, time.Duration(at))
 	}
 	mayHelp := w.down.Len() > 0 && len(w.state.Ended()) < w.state.Jobs()
@@ -295,6 +314,7 @@ func (w *Sim) ended(now time.Duration, out []eventlog.Event) []eventlog.Event {
 		phase := job.Waiting
 		if ev.Kind == eventlog.End {
 			phase = ev.Outcome
+			out = meters{w}.finished(id, now, out)
 		}
 		w.told = append(w.told, told{id, phase})
 		out = append(out, ev)
@@ -495,6 +515,8 @@ func (w *Sim) Start(id job.ID, a *cluster.Alloc) (delay time.Duration, speed flo
 	r := w.state.Record(id)
 	w.comes(id, a)
 	w.turn(id, w.state.Now)
+	meters{w}.mark(id, w.state.Now)
+	w.begins(id, r.Progress)
 	delay = w.cfg.Costs.Begin(r.Job, int(a.Milli()/unit.One), r.Starts == 0, w.warm(r.Job, a))
 	speed = w.speed(id, a)
 	if w.phase(id).Over() { // it is started where another one has just left, and was cancelled at this very instant
@@ -502,11 +524,13 @@ func (w *Sim) Start(id job.ID, a *cluster.Alloc) (delay time.Duration, speed flo
 		return delay, speed
 	}
 	w.schedule(id, w.state.Now+delay, r.Progress, speed)
+	meters{w}.lookAfter(id, w.state.Now+delay)
 	return delay, speed
 }
 
 // schedule sets the timer of a running job that makes progress from ready on.
 func (w *Sim) schedule(id job.ID, ready, progress time.Duration, speed float64) {
+	w.await(id, ready, progress, speed)
 	end := unit.Never
 	left := max(0, w.truth[id].work()-progress)
 	switch {
@@ -542,6 +566,7 @@ func later(t, d time.Duration) time.Duration {
 func (w *Sim) Stop(id job.ID) (kept time.Duration, atOnce bool) {
 	r := w.state.Record(id)
 	now := w.state.Now
+	meters{w}.look(id)
 	delete(w.breaks, id)
 	w.leaves(id)
 	if r.Phase != job.Running || r.Profiling {
@@ -585,6 +610,7 @@ func (w *Sim) Reshape(id job.ID, a *cluster.Alloc, moved bool) (pause time.Durat
 		w.schedule(id, now+pause, r.ProgressAt(now), speed)
 		return pause, speed
 	}
+	meters{w}.look(id)
 	w.adjusts(w.state.Alloc(id))
 	w.adjusts(a)
 	gpus := int(a.Milli() / unit.One)
@@ -609,6 +635,7 @@ func (w *Sim) Reshape(id job.ID, a *cluster.Alloc, moved bool) (pause time.Durat
 	pause += wait - now
 	speed = w.speed(id, a)
 	w.schedule(id, now+pause, r.ProgressAt(now), speed)
+	meters{w}.lookAfter(id, now+pause)
 	return pause, speed
 }
 

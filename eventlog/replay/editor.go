@@ -50,7 +50,7 @@ type arrival struct {
 // with the first one that is about a job.
 func (e *editor) before(ev *eventlog.Event) error {
 	switch ev.Kind {
-	case eventlog.NodeAdd, eventlog.NodeSet, eventlog.Device, eventlog.Used, eventlog.Learnt, eventlog.Carry, eventlog.Past:
+	case eventlog.NodeAdd, eventlog.NodeSet, eventlog.Device, eventlog.Used, eventlog.Learnt, eventlog.Carry, eventlog.Past, eventlog.Measured:
 	default:
 		if from := e.begins(); !e.open && ev.Time >= from {
 			e.begin(from)
@@ -229,7 +229,7 @@ func (e *editor) Event(ev *eventlog.Event, s *state.State) {
 			return
 		}
 	}
-	if ev.Kind == eventlog.Learnt || ev.Kind == eventlog.Memo || ev.Kind == eventlog.Past { // what a scheduler believes is no part of the world
+	if ev.Kind == eventlog.Learnt || ev.Kind == eventlog.Memo || ev.Kind == eventlog.Past || ev.Kind == eventlog.Measured { // what a scheduler believes is no part of the world
 		return
 	}
 	e.flush()

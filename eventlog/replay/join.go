@@ -19,6 +19,7 @@ type opening struct {
 	broken  []eventlog.Event // of the devices
 	carried []eventlog.Event
 	learnt  []eventlog.Event
+	seen    []eventlog.Event // measurements
 }
 
 // another goes on with the log that begins where the last one ended, and reads
@@ -80,6 +81,8 @@ func (o *opening) take(ev *eventlog.Event) bool {
 			own.Alloc.CopyFrom(ev.Alloc)
 		}
 		o.carried = append(o.carried, own)
+	case ev.Kind == eventlog.Measured && jobs > 0:
+		o.seen = append(o.seen, *ev)
 	case ev.Kind == eventlog.Learnt:
 		o.learnt = append(o.learnt, *ev)
 	default:
@@ -134,7 +137,11 @@ func (f *folder) join(o *opening) error {
 	if err := f.inventory(o, before, known, now); err != nil {
 		return err
 	}
+	fresh := job.ID(s.Jobs())
 	if err := f.seat(o.carried, stays); err != nil {
+		return err
+	}
+	if err := f.measured(o.seen, fresh); err != nil {
 		return err
 	}
 	if err := f.believe(o.learnt); err != nil {
@@ -150,6 +157,21 @@ func (f *folder) join(o *opening) error {
 	for _, id := range n.jobs {
 		if _, before := stays[id]; !before {
 			f.active = append(f.active, id)
+		}
+	}
+	return nil
+}
+
+// measured takes in what was measured of jobs of which the earlier logs do not tell. fresh
+// is the number of the first of them.
+func (f *folder) measured(seen []eventlog.Event, fresh job.ID) error {
+	for i := range seen {
+		ev := &seen[i]
+		if ev.Job = f.number.job(ev.Job); ev.Job == job.None || ev.Job < fresh {
+			continue
+		}
+		if err := f.fold(ev); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -55,7 +55,7 @@ func Opening(s *state.State, n Numbering) (eventlog.Header, []eventlog.Event) {
 		}
 		events = append(events, ev)
 	}
-	return h, append(events, eventlog.Lessons(s)...)
+	return h, append(events, eventlog.Lessons(s, events)...)
 }
 
 // stranger is a job that was cancelled before it ran, before anybody else came.

@@ -55,7 +55,8 @@ type Job struct {
 	Spec   func(*job.Job)
 	Serial int64 // its number for life; 0: its place in the list
 
-	GPUMemory unit.Bytes // that it really takes of each GPU; 0: as it tells
+	GPUMemory unit.Bytes   // that it really takes of each GPU; 0: as it tells
+	Course    []trace.Turn // what it trains with as it goes on; nil: what its user asked for
 }
 
 // Config is a run.
@@ -66,8 +67,9 @@ type Config struct {
 	Estimator predict.Estimator // nil: the oracle
 	Costs     perf.Costs
 	Model     perf.Model
-	Speeds    perf.Typed   // what the policy believes of speeds
-	Sharing   perf.Sharing // what it believes of jobs that share a device
+	Speeds    perf.Typed     // what the policy believes of speeds
+	Sharing   perf.Sharing   // what it believes of jobs that share a device
+	Believe   engine.Believe // what it believes from what is measured
 	Seed      uint64
 	World     func(*sim.Config) // changes the simulated world
 	Restart   bool              // replace the policy by a new one at random moments
@@ -155,7 +157,7 @@ func Source(jobs []Job) trace.Source {
 				Key: j.Key, Name: j.Key, Submit: duration(j.At), Demand: demand,
 				Tenant: j.Tenant, User: j.User, Model: j.Model, Retries: -1, Serial: j.Serial,
 			},
-			Truth: trace.Truth{Work: duration(j.Run), GPUMemory: j.GPUMemory},
+			Truth: trace.Truth{Work: duration(j.Run), GPUMemory: j.GPUMemory, Course: j.Course},
 		}
 		for _, f := range j.Fails {
 			e.Truth.Attempts = append(e.Truth.Attempts, duration(f))
@@ -233,7 +235,7 @@ func Try(cfg Config, jobs ...Job) (*Run, error) {
 	moves := &restarting{Sim: world}
 	e := engine.New(engine.Config{
 		Cluster: cfg.Cluster, Tenants: cfg.Tenants, Policy: policy, PolicyName: "test", Estimator: cfg.Estimator,
-		Costs: &cfg.Costs, Speeds: cfg.Speeds, Sharing: cfg.Sharing, Transfer: sc.Transfer, Seed: cfg.Seed, Sinks: append([]engine.Sink{watch}, cfg.Sinks...),
+		Costs: &cfg.Costs, Speeds: cfg.Speeds, Sharing: cfg.Sharing, Transfer: sc.Transfer, Believe: cfg.Believe, Seed: cfg.Seed, Sinks: append([]engine.Sink{watch}, cfg.Sinks...),
 	}, moves)
 	run.State, moves.state = e.State(), e.State()
 	if err := world.Attach(run.State); err != nil {
@@ -387,10 +389,17 @@ func Line(ev *eventlog.Event, s *state.State) string {
 		}
 	case eventlog.Memo:
 		b.WriteString(" " + noted(ev.Note, s))
+	case eventlog.Config:
+		fmt.Fprintf(&b, " batch=%d noise=%g epoch=%d pace=%g", ev.Reported.Batch, ev.Reported.Noise, ev.Reported.Epoch, ev.Reported.Pace)
 	case eventlog.Speed:
 		fmt.Fprintf(&b, " %g", ev.Speed)
 	case eventlog.Estimate:
 		b.WriteString(" " + unit.FormatSeconds(ev.Estimate))
+	case eventlog.Measured:
+		b.WriteString(" " + ev.Measured.When.String())
+		for _, v := range ev.Measured.Values {
+			fmt.Fprintf(&b, " %s=%v", v.Name, v.Series)
+		}
 	}
 	return b.String()
 }

@@ -1,0 +1,66 @@
+package experiment
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/norn-scheduler/norn/engine"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/perf/predict"
+	"github.com/norn-scheduler/norn/sim"
+)
+
+// Beliefs says where policies that have an estimator of their own take from what they
+// believe of jobs.
+type Beliefs uint8
+
+// The sources of beliefs.
+const (
+	LearntBeliefs Beliefs = iota // their estimators, from what is measured; where nothing can be measured, as TrueBeliefs
+	TrueBeliefs                  // the experiment: the truth, unless it says otherwise
+)
+
+var beliefNames = [...]string{"learnt", "true"}
+
+// String is the name of the source: learnt or true.
+func (b Beliefs) String() string { return beliefNames[b] }
+
+// ParseBeliefs reads learnt or true.
+func ParseBeliefs(s string) (Beliefs, error) {
+	for i, name := range beliefNames {
+		if s == name {
+			return Beliefs(i), nil
+		}
+	}
+	return 0, fmt.Errorf("%q is no source of beliefs: write %s", s, oneOf(beliefNames[:]))
+}
+
+// believe is what makes the beliefs of a run, and takes out of its world the measurements
+// that nobody looks at. It is nil for a policy without an estimator, and where nothing can be
+// measured.
+func (x *Experiment) believe(c Choice, world *sim.Config) engine.Believe {
+	of := c.Believe()
+	if of == nil || world.Meter == nil || x.Beliefs != LearntBeliefs {
+		world.Meter = nil
+		return nil
+	}
+	return of
+}
+
+// untold is the oracle for a policy that learns how long jobs of some sort run: it tells
+// nothing of those.
+type untold struct {
+	predict.Estimator
+	learns perf.Believer
+}
+
+// Estimate implements predict.Estimator.
+func (u untold) Estimate(j *job.Job) (time.Duration, bool) {
+	if times, ok := u.learns.(perf.RunTimes); ok {
+		if _, _, mine := times.RunTime(j); mine {
+			return 0, false
+		}
+	}
+	return u.Estimator.Estimate(j)
+}
