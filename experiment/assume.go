@@ -228,7 +228,7 @@ func (x *Experiment) tune() error {
 	if x.Costs == nil {
 		x.Costs = &perf.Costs{Switch: tuned.Switch}
 	}
-	x.alter(func(c *sim.Config) { c.Transfer = tuned.Truth })
+	x.alter(func(c *sim.Config) { c.Transfer, c.Meter = tuned.Truth, tuned.Meter })
 	return nil
 }
 

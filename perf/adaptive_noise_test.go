@@ -25,9 +25,9 @@ func four(t *testing.T, gpus int) (*cluster.Cluster, *cluster.Alloc) {
 	return c, a
 }
 
-// TestNoiseOfTheMoment: with the example of the specification, four GPUs and a batch of 200,
-// the goodput is 952.381 at a noise of 100, as much as an example is worth there, and
-// 1428.571 x (300 + 100) / (300 + 200) at a noise of 300.
+// TestNoiseOfTheMoment is the example of the specification, with four GPUs and a batch of 200.
+// The goodput is 952.381 at a noise of 100, as much as an example is worth there. At a noise
+// of 300 it is 1428.571 x (300 + 100) / (300 + 200).
 func TestNoiseOfTheMoment(t *testing.T) {
 	g := example(1)
 	for noise, want := range map[float64]float64{0: 952.3810, 100: 952.3810, 300: 1142.8571} {

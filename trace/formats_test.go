@@ -102,7 +102,7 @@ var samples = []struct {
 		`{"job":"0","submit":30,"gpus":8,"work":164,"model":"vgg19","units":606,"unit":"iterations"}`,
 	}},
 	{"muri", "job_id,num_gpu,submit_time,iterations,model_name,batch_size,duration,interval,iteration_time,resource_time_0,resource_time_1,resource_time_2,priority\n0,4,1456,4881447,bert,4,927475001,11174000,190,0.5,163,18,1\n", []string{
-		`{"job":"0","submit":1.456,"gpus":4,"work":927475.001,"model":"bert","batch":4,"units":4881447,"unit":"iterations","priority":1,"hints":{"iteration":0.19,"stages":[0.0005,0.163,0.018]}}`,
+		`{"job":"0","submit":1.456,"gpus":4,"work":927475.001,"model":"bert","batch":4,"units":4881447,"unit":"iterations","priority":1,"hints":{"iteration":0.19,"stages":[0.0005,0.163,0.018],"qos":"opportunistic"}}`,
 	}},
 	{"gavel-msr", "Transformer (batch size 128)\tcd %s && python3\t-step\t1\t545\t58417.500000\t1\n", []string{
 		`{"job":"0","submit":58417.5,"gpus":1,"work":100,"name":"Transformer (batch size 128)","model":"Transformer","batch":128,"units":545,"unit":"steps"}`,
