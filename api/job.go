@@ -13,7 +13,13 @@
 // (Bytes), GPUs and CPUs are decimal numbers.
 package api
 
-import "time"
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/norn-scheduler/norn/job"
+)
 
 // JobSpec is a job as its user submits it. Everything but Command has a default.
 type JobSpec struct {
@@ -59,7 +65,27 @@ type JobSpec struct {
 	Resident Resident `json:"resident,omitzero" doc:"Fine-tuning: the program that keeps the backbone loaded on a device, and to which the job's own command hands its work."`
 	Use      Use      `json:"use,omitzero" doc:"What it keeps busy when it runs alone, for policies that let jobs share a device."`
 	Stages   Stages   `json:"stages,omitzero" doc:"How long a step is at each of its stages when it runs alone, for policies that have jobs take turns at them (muri, bsbf, gavel)."`
+	Shape    string   `json:"shape,omitempty" maxLength:"65536" doc:"Shapes of the layers of its model, by which its GPU memory is estimated where gpu_mem is not told: statements apart by ; such as table users 1000000x16*3; layers deep 48x512x1; optimizer adam. Needs batch."`
 	QoS      string   `json:"qos,omitempty" enum:"guaranteed,opportunistic" doc:"What it is owed, where the policy tells owners of devices from guests (antman): guaranteed is never a guest, opportunistic always. Default: as the quota of its tenant allows."`
+}
+
+// CheckShape says what is wrong with the shape of the job's model, by job and layer, or
+// nil.
+func (j *JobSpec) CheckShape() error {
+	if j.Shape == "" {
+		return nil
+	}
+	_, err := job.ParseShape(j.Shape)
+	if err == nil && j.Batch <= 0 {
+		err = errors.New("batch is not told, without which the shape tells no memory")
+	}
+	if err == nil {
+		return nil
+	}
+	if j.Name == "" {
+		return fmt.Errorf("shape: %w", err)
+	}
+	return fmt.Errorf("shape of job %s: %w", j.Name, err)
 }
 
 // Resident is a program that trains for jobs which hand it their work, one after the
@@ -201,6 +227,7 @@ type Why struct {
 	Ahead     []string  `json:"ahead,omitempty" doc:"Waiting jobs that were submitted before it."`
 	Holders   []string  `json:"holders,omitempty" doc:"Jobs that hold the devices it could use, with when each is expected to end."`
 	Beside    []string  `json:"beside,omitempty" doc:"Jobs that share its devices, each with what it holds there, and what is known of both."`
+	Memory    string    `json:"memory,omitempty" doc:"How much of the memory of each GPU it is believed to take, and where that figure comes from."`
 	Stop      string    `json:"stop" doc:"What happens when it is preempted, and what that would cost now."`
 	Isolation []string  `json:"isolation,omitempty" doc:"What its run is confined to, and to what not."`
 	Life      []string  `json:"life,omitempty" doc:"What has happened to it, one line each."`

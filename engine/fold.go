@@ -78,6 +78,7 @@ func Apply(s *state.State, ev *eventlog.Event) error {
 	} else if ev.Kind == eventlog.Start && s.Record(ev.Job).Phase != job.Assigned {
 		return fmt.Errorf("job %s: starts on no devices", s.Record(ev.Job).Job.Key)
 	}
+	defer s.Lists().Reckon(ev.Job)
 	return applyJob(s, ev)
 }
 
@@ -128,6 +129,8 @@ func applyJob(s *state.State, ev *eventlog.Event) error {
 		return s.Record(ev.Job).SetProgress(s.Now, ev.Kept)
 	case eventlog.Estimate:
 		s.Record(ev.Job).Estimate = ev.Estimate
+	case eventlog.Config:
+		return s.Record(ev.Job).Report(ev.Reported)
 	case eventlog.Memo:
 		s.Record(ev.Job).Note = ev.Note
 	default:

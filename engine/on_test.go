@@ -84,7 +84,7 @@ func TestOn(t *testing.T) {
 	table := policy.Table()
 	var sharing []policy.Entry
 	for _, e := range table {
-		if e.Shares {
+		if e.Acts.Has(policy.Shares) {
 			sharing = append(sharing, e)
 		}
 	}
@@ -139,7 +139,7 @@ func epoch(t *rapid.T, w *simtest.World, of policy.Entry, s *state.State, work f
 	world := sim.New(sim.Config{Source: trace.FromMemory(nil), Costs: w.Costs, Sharing: perf.Demands{Switch: 0.05}, Measure: true, Script: mend(again)})
 	e := engine.New(engine.Config{
 		Cluster: again.Cluster, Tenants: again.Tenants, Policy: made(t, of, simtest.Shape{}), PolicyName: "test", Costs: &w.Costs,
-		Sharing: perf.Demands{}, Exclusive: !of.Shares, Seed: 1, Sinks: []engine.Sink{watch},
+		Sharing: perf.Demands{}, Exclusive: !of.Acts.Has(policy.Shares), Seed: 1, Sinks: []engine.Sink{watch},
 	}, world)
 	e.Resume(again)
 	e.RestoreDemand()

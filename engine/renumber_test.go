@@ -28,8 +28,8 @@ func TestRenumbered(t *testing.T) {
 	for _, e := range table {
 		t.Run(e.Name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
-				shape := rapid.SampledFrom([]simtest.Shape{{}, {Types: true}, {Costs: true, Tenants: true}, {Packed: true, Shared: true, Costs: true}, {Pools: true}}).Draw(t, "shape")
-				shape.Shared = shape.Shared && e.Shares
+				shape := rapid.SampledFrom([]simtest.Shape{{}, {Types: true}, {Adapts: true, Costs: true}, {Costs: true, Tenants: true}, {Packed: true, Shared: true, Costs: true}, {Pools: true}}).Draw(t, "shape")
+				shape.Shared = shape.Shared && e.Acts.Has(policy.Shares)
 				r := renumbering{world: simtest.DrawLong(t, shape), shape: shape, of: e, between: e}
 				for i := range r.world.Jobs {
 					r.world.Jobs[i].Serial = 100 + int64(i) // behind those of the strangers
@@ -123,7 +123,7 @@ func (r *renumbering) play(t *rapid.T, s *state.State, of policy.Entry, work map
 	world := sim.New(cfg)
 	e := engine.New(engine.Config{
 		Cluster: s.Cluster, Tenants: s.Tenants, Policy: made(t, of, r.shape), PolicyName: "test", Estimator: oracle{work}, Costs: &r.world.Costs,
-		Sharing: r.world.Sharing, Exclusive: !of.Shares, Seed: 1, Sinks: []engine.Sink{sink},
+		Sharing: r.world.Sharing, Exclusive: !of.Acts.Has(policy.Shares), Seed: 1, Sinks: []engine.Sink{sink},
 	}, world)
 	e.Resume(s)
 	e.RestoreDemand()

@@ -52,7 +52,7 @@ func resumes(t *rapid.T, e, before policy.Entry, met map[job.Phase]int) {
 func TestHeirs(t *testing.T) {
 	var sharing []policy.Entry
 	for _, e := range policy.Table() {
-		if e.Shares {
+		if e.Acts.Has(policy.Shares) {
 			sharing = append(sharing, e)
 		}
 	}
@@ -124,7 +124,7 @@ func goOn(t *rapid.T, w *simtest.World, of policy.Entry, p sched.Policy, s *stat
 		}
 	}
 	world := sim.New(sim.Config{Source: trace.FromMemory(nil), Costs: w.Costs, Script: mend(again)})
-	e := engine.New(engine.Config{Cluster: again.Cluster, Tenants: again.Tenants, Policy: p, PolicyName: "test", Costs: &w.Costs, Exclusive: !of.Shares, Seed: 1}, world)
+	e := engine.New(engine.Config{Cluster: again.Cluster, Tenants: again.Tenants, Policy: p, PolicyName: "test", Costs: &w.Costs, Exclusive: !of.Acts.Has(policy.Shares), Seed: 1}, world)
 	e.Resume(again)
 	e.RestoreDemand()
 	before := together(again)
@@ -143,7 +143,7 @@ func goOn(t *rapid.T, w *simtest.World, of policy.Entry, p sched.Policy, s *stat
 		if err := again.Check(); err != nil {
 			t.Fatal(err)
 		}
-		if !of.Shares {
+		if !of.Acts.Has(policy.Shares) {
 			apart(t, again, before)
 		}
 	}

@@ -39,7 +39,8 @@ const (
 
 // assumption is one line of the table.
 type assumption struct {
-	name Assumption
+	name  Assumption
+	title string // what jobs are taken to do
 
 	// jobs gives the jobs of a source what is assumed. The remark says afterwards of how
 	// many; it is empty for none.
@@ -52,18 +53,18 @@ type assumption struct {
 // assumptions are all of them.
 func assumptions() []assumption {
 	return []assumption{
-		{AssumeBatches, accumulating, func(x *Experiment) error { return x.rebatch(gen.AssumeAccumulation(nil, x.Seed)) }},
-		{AssumeCPU, rationed, func(x *Experiment) error { return x.ration() }},
-		{AssumeDLRM, recommending, nil},
-		{AssumeGoodput, adaptive, func(x *Experiment) error {
+		{AssumeBatches, "gangs train one of six models, and add up the gradients of smaller batches", accumulating, func(x *Experiment) error { return x.rebatch(gen.AssumeAccumulation(nil, x.Seed)) }},
+		{AssumeCPU, "jobs train one of ten models that need cores and memory beside GPUs", rationed, func(x *Experiment) error { return x.ration() }},
+		{AssumeDLRM, "jobs of one GPU train one of twelve recommendation models", recommending, nil},
+		{AssumeGoodput, "jobs train one of six models on 1 to 64 GPUs, and their gradients get noisier", adaptive, func(x *Experiment) error {
 			x.Model = gen.AdaptiveSpeeds()
 			return nil
 		}},
-		{AssumeServices, besideServices, func(x *Experiment) error { return x.serve() }},
-		{AssumeStages, staged, nil},
-		{AssumeTasks, tasked, func(x *Experiment) error { return x.rebatch(gen.AssumeTasks(nil, x.Seed)) }},
-		{AssumeTuning, tuning, func(x *Experiment) error { return x.tune() }},
-		{AssumeUse, using, nil},
+		{AssumeServices, "as use, with an online service on each GPU", besideServices, func(x *Experiment) error { return x.serve() }},
+		{AssumeStages, "jobs go through the stages of one of eight models, on all their GPUs", staged, nil},
+		{AssumeTasks, "jobs of one GPU train one of eight models with the batch that they are told", tasked, func(x *Experiment) error { return x.rebatch(gen.AssumeTasks(nil, x.Seed)) }},
+		{AssumeTuning, "jobs of whole GPUs fine-tune one of three foundation models, on 1 to 16 GPUs", tuning, func(x *Experiment) error { return x.tune() }},
+		{AssumeUse, "jobs use their GPUs as much as measured training jobs do", using, nil},
 	}
 }
 
@@ -74,6 +75,17 @@ func Assumptions() []string {
 		names = append(names, string(a.name))
 	}
 	return names
+}
+
+// About says in a clause what an assumption takes jobs to do; it is empty for one that is
+// not known.
+func (a Assumption) About() string {
+	for _, known := range assumptions() {
+		if known.name == a {
+			return known.title
+		}
+	}
+	return ""
 }
 
 // ParseAssumption reads the name of an assumption; the empty one assumes nothing. It
@@ -165,7 +177,14 @@ func staged(src trace.Source, o *Preparation) (trace.Source, func() string, erro
 
 func adaptive(src trace.Source, o *Preparation) (trace.Source, func() string, error) {
 	a := &gen.AssumedAdaptive{Source: src, Seed: o.Seed}
-	return a, o.told(&a.Jobs, "train, or how it scales,", "train one of six models on 1 to 64 GPUs with the batch size that is best there, that of its name or one drawn by its name"), nil
+	said := o.told(&a.Jobs, "train, or how it scales,", "train one of six models on 1 to 64 GPUs, with its own batch size or one that suits what it asks for, and gradients that get noisier; that of its name or one drawn by its name")
+	return a, func() string {
+		text := said()
+		if a.Others > 0 {
+			text += fmt.Sprintf("; %s that train other models (such as %s) scale without loss and report nothing", unit.Count(a.Others, "elastic job"), a.Other)
+		}
+		return strings.TrimPrefix(text, "; ")
+	}, nil
 }
 
 func tasked(src trace.Source, o *Preparation) (trace.Source, func() string, error) {

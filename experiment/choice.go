@@ -81,7 +81,7 @@ func (c Choice) Shares() bool {
 		return false
 	}
 	sharer, ok := cfg.(interface{ Shares() bool })
-	return e.Shares || ok && sharer.Shares()
+	return e.Acts.Has(policy.Shares) || ok && sharer.Shares()
 }
 
 // Needs says what the policy lives on, as it is set. It is empty for a choice that Make

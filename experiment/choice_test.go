@@ -83,7 +83,7 @@ func TestChoices(t *testing.T) {
 // TestOwn: a policy that a caller brings is made as those of the table are, and goes
 // before one of the table that has its name.
 func TestOwn(t *testing.T) {
-	mine := policy.Entry{Name: "mine", Shares: true, New: func() policy.Config { return fifo.NewConfig() }}
+	mine := policy.Entry{Name: "mine", Acts: policy.Shares, New: func() policy.Config { return fifo.NewConfig() }}
 	fake := policy.Entry{Name: "srtf", Title: "a fake", New: func() policy.Config { return rmixer.NewConfig() }}
 	all, err := ParseChoices("mine(mode=easy),srtf,fifo", mine, fake)
 	if err != nil {

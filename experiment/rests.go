@@ -15,6 +15,7 @@ import (
 // what it lives on that the run does not have. truth is how jobs that share a device
 // really disturb each other.
 func (o *Outcome) rests(x *Experiment, truth perf.Sharing) {
+	o.facts = func() need.Set { return need.Look(o.State, need.Beliefs{Speeds: x.speeds(), Sharing: truth}) }
 	if len(o.needs) == 0 {
 		return
 	}
@@ -25,7 +26,7 @@ func (o *Outcome) rests(x *Experiment, truth perf.Sharing) {
 		o.Result.Estimates = LearntBeliefs.String()
 	}
 	o.Result.ToldBeliefs = o.told
-	o.lacks = o.needs.Lacks(need.Look(o.State, need.Beliefs{Speeds: x.speeds(), Sharing: truth}))
+	o.lacks = o.needs.Lacks(o.facts())
 	for _, l := range o.lacks {
 		o.Result.Lacks = append(o.Result.Lacks, l.String())
 	}

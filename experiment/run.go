@@ -89,6 +89,7 @@ type Outcome struct {
 
 	notes []string // what was made of the trace to fit the cluster
 	needs need.List
+	facts func() need.Set // what the run has of what policies live on
 	lacks []need.Lack
 	free  *freely // nil: transitions have a cost
 

@@ -19,6 +19,22 @@ const (
 // Slowdowns are the models of jobs that share a GPU.
 func Slowdowns() []string { return []string{ByDemands, ByParts, ByGaps, ByServices} }
 
+// AboutSlowdown says in a clause what a model of Slowdowns rests on; it is empty for one that
+// is not known.
+func AboutSlowdown(by string) string {
+	switch by {
+	case ByDemands:
+		return "by the resources that are overloaded, or by turns at the stages of iterations"
+	case ByParts:
+		return "each job is confined to the part of the GPU that it has"
+	case ByGaps:
+		return "guests run in the gaps of owners"
+	case ByServices:
+		return "offline jobs run beside online services"
+	}
+	return ""
+}
+
 // Slowdown is how jobs that share a GPU slow each other down in the simulated world. The
 // zero value is ByDemands: jobs take turns at its resources where all of them tell the
 // stages of their iterations (perf.Interleave), and otherwise share what each demands

@@ -71,6 +71,8 @@ type Record struct {
 	With      ID    // None: with none
 	Profiling bool  // running: holds its devices to be measured, and makes no progress
 
+	Config Config // what it trains with
+
 	Starts, Preemptions, Migrations, Resizes, Failures int32
 
 	Note *Note // what the policy remembers about it; nil: nothing
@@ -112,6 +114,7 @@ func (r *Record) Carry(past *Record) error {
 	*r = *past
 	r.Job, r.Tenant, r.Pool, r.Class, r.Mask, r.Slot = was.Job, was.Tenant, was.Pool, was.Class, was.Mask, was.Slot
 	r.Estimate, r.Reason = was.Estimate, was.Reason
+	r.Config.Chosen = Chosen{} // which follows from what it holds
 	if r.Past = r.Phase.Over(); !r.Past {
 		r.End = -1
 	}
@@ -167,6 +170,21 @@ func (r *Record) SetSpeed(now time.Duration, speed float64) error {
 	}
 	r.Speed = speed
 	return nil
+}
+
+// ExpectedEnd is the moment at which a running job will end if the estimate holds,
+// reckoned when it last got another speed or allocation: it lies in the past when the
+// job has outrun its estimate. ok is false, and the moment unit.Never, without an estimate
+// or progress.
+func (r *Record) ExpectedEnd() (at time.Duration, ok bool) {
+	if r.Estimate < 0 || r.Phase != Running || r.Speed <= 0 {
+		return unit.Never, false
+	}
+	left := max(0, r.Estimate-r.Progress)
+	if r.Speed != 1 {
+		left = time.Duration(float64(left) / r.Speed)
+	}
+	return r.Ready + left, true
 }
 
 // SetMerge notes with whom the job is trained from now on: with nobody when how is

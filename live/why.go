@@ -11,6 +11,7 @@ import (
 	"github.com/norn-scheduler/norn/api/server"
 	"github.com/norn-scheduler/norn/eventlog/replay"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/sched"
 )
@@ -62,7 +63,7 @@ func (d explainer) whyEnded(j *api.Job) api.Why {
 func (d explainer) why(l *Job) api.Why {
 	r := d.st.Record(l.ID)
 	w := api.Why{Job: d.View(l), Policy: d.choice.String(), Life: append([]string(nil), l.Life...)}
-	w.Reason, w.Beliefs = w.Job.Reason, d.eng.Grounds(l.ID)
+	w.Reason, w.Memory, w.Beliefs = w.Job.Reason, perf.MemoryText(r.Job), d.eng.Grounds(l.ID)
 	d.cfg.World.Explain(l, &w)
 	switch r.Phase {
 	case job.Running:

@@ -90,7 +90,7 @@ func TestDLRM(t *testing.T) {
 	}
 	unseen := func(o *local.Options) { o.Machine.Devices[0].Env = "" } // trainings here never look for a GPU
 	want, alone, _ := batch(newHere(t, "fifo", 1, unseen))
-	have, together, hosted := batch(newHere(t, "rmixer(gpu-workers=4,cpu-workers=2,batch-size=12)", 1, func(o *local.Options) {
+	have, together, hosted := batch(newHere(t, "rmixer(gpu-workers=4,cpu-workers=2,beta=2,batch-size=12)", 1, func(o *local.Options) {
 		unseen(o)
 		withHosts(1, 1)(o)
 	}))

@@ -73,16 +73,33 @@ func TestHintsRefused(t *testing.T) {
 	t.Parallel()
 	h := newHere(t, "fifo", 2, withHosts(1, 1))
 	for words, edit := range map[string]func(*api.JobSpec){
-		"write 0 to 1":                     func(s *api.JobSpec) { s.Use.CPU = 1.5 },
-		"what a job uses is a part":        func(s *api.JobSpec) { s.Use.Memory = math.NaN() },
-		"a size or a time is negative":     func(s *api.JobSpec) { s.CPUEst = -1 },
-		"cpu_est is for jobs of one task":  func(s *api.JobSpec) { s.CPUEst, s.GPUs = 9, api.Fixed(2) },
-		"that ask for one GPU, or for a p": func(s *api.JobSpec) { s.CPUEst, s.GPUs = 9, api.Fixed(0) },
+		"write 0 to 1":                                          func(s *api.JobSpec) { s.Use.CPU = 1.5 },
+		"what a job uses is a part":                             func(s *api.JobSpec) { s.Use.Memory = math.NaN() },
+		"a size or a time is negative":                          func(s *api.JobSpec) { s.CPUEst = -1 },
+		"cpu_est is for jobs of one task":                       func(s *api.JobSpec) { s.CPUEst, s.GPUs = 9, api.Fixed(2) },
+		"that ask for one GPU, or for a p":                      func(s *api.JobSpec) { s.CPUEst, s.GPUs = 9, api.Fixed(0) },
+		`shape of job ads: layers deep: "8x": write the widths`: func(s *api.JobSpec) { s.Name, s.Batch, s.Shape = "ads", 4, "layers deep 8x; optimizer sgd" },
+		"shape of job sh: batch is not told":                    func(s *api.JobSpec) { s.Shape = "layers 8x1; optimizer sgd" },
 	} {
 		spec := h.sh(1, "true")
 		edit(&spec)
 		_, err := h.Submit(background, h.me, spec)
 		refused(t, err, api.Invalid, words)
+	}
+}
+
+// A live job that tells the shape of its model has its memory estimated from that, and
+// its user is told so.
+func TestShapeIsTold(t *testing.T) {
+	t.Parallel()
+	h := newHere(t, "rmixer(batch-window=0)", 1, nil)
+	spec := h.sh(1, "true")
+	spec.Batch, spec.Shape = 512, "table fields 1000001x9*26; layers deep 247x512x256x128; layers last 466x1; optimizer adam; params 247; kept 2223; once 466"
+	spec.Held = true
+	id := h.submit(spec)
+	w, err := h.Why(background, h.me, id)
+	if want := "takes 1041.33 MiB of the memory of each GPU, estimated from the shapes of its layers with 512 samples a batch: 36 MiB of parameters, "; err != nil || !strings.HasPrefix(w.Memory, want) {
+		t.Errorf("%q, %v, want %q", w.Memory, err, want)
 	}
 }
 

@@ -92,6 +92,9 @@ func hints(spec *api.JobSpec) *job.Hints {
 		CPUTime: spec.CPUEst.Duration(), CPUEstimate: spec.CPUEst.Duration(), QoS: spec.QoS,
 		Stages: [3]time.Duration{spec.Stages.Load.Duration(), spec.Stages.GPU.Duration(), spec.Stages.Network.Duration()},
 	}
+	if spec.Shape != "" {
+		h.Shape, _ = job.ParseShape(spec.Shape) // checked by complete
+	}
 	if h == (job.Hints{}) {
 		return nil
 	}
@@ -199,6 +202,9 @@ func (d intake) complete(spec *api.JobSpec) error {
 	}
 	if spec.Name == "" {
 		spec.Name = spec.Command[0][strings.LastIndexByte(spec.Command[0], '/')+1:]
+	}
+	if err := spec.CheckShape(); err != nil {
+		return bad("%v", err)
 	}
 	if spec.Retry == (api.Retry{}) {
 		spec.Retry = d.opt.Defaults.Retry

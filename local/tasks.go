@@ -77,6 +77,7 @@ func (t task) Report(ctx context.Context, r api.Report) (o api.Order, err error)
 			trainers{t.d}.switched(l)
 			l.Report = merge(l.Report, &r)
 			t.d.judge(l, &r)
+			listener{t.d}.trainsWith(l, l.Report)
 			gauges{t.d}.gaugeSpeed(l, l.Report)
 			readings{t.d}.report(l, &r)
 			if r.Paced && !l.limits.Paced {
@@ -106,7 +107,6 @@ func (d *Daemon) saw(l *entry, c *api.Checkpoint) error {
 // has.
 func merge(was, now *api.Report) *api.Report {
 	out := *now
-	out.Embedding = nil // the engine was told of it
 	if was == nil {
 		return &out
 	}
@@ -122,6 +122,8 @@ func merge(was, now *api.Report) *api.Report {
 	keep(&out.Sync, was.Sync)
 	keep(&out.GradSqr, was.GradSqr)
 	keep(&out.GradVar, was.GradVar)
+	keep(&out.Batch, was.Batch)
+	keep(&out.Noise, was.Noise)
 	keep(&out.LocalBatch, was.LocalBatch)
 	keep(&out.Accumulation, was.Accumulation)
 	keep(&out.LearningRate, was.LearningRate)
@@ -133,6 +135,9 @@ func merge(was, now *api.Report) *api.Report {
 	}
 	if out.Quality == nil {
 		out.Quality = was.Quality
+	}
+	if out.Embedding == nil {
+		out.Embedding = was.Embedding
 	}
 	if out.Checkpoint == nil {
 		out.Checkpoint = was.Checkpoint

@@ -83,6 +83,8 @@ func (m Demands) of(j *job.Job, t cluster.GPUType) Demand {
 		d = m.Of(j)
 	} else if told, ok := Hinted(j); ok {
 		d = told
+	} else if h := j.Hints; h != nil && h.Shape != nil {
+		d = StepOf(h.Shape, batchOf(j)).Demand(PAIHardware())
 	} else {
 		d = Demand{SM: 1}
 	}

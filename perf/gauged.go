@@ -2,8 +2,6 @@ package perf
 
 import (
 	"github.com/norn-scheduler/norn/cluster"
-	"github.com/norn-scheduler/norn/cluster/unit"
-	"github.com/norn-scheduler/norn/job"
 )
 
 // Gauged is a Sharing that tells how busy jobs keep a device.
@@ -28,18 +26,6 @@ type Capping interface {
 	Sharing
 	// Caps tells whether a job is one of those.
 	Caps(s Sharer) bool
-}
-
-// MemoryOf is the memory, in bytes, that a job takes on each of its GPUs, as
-// far as it declares it. That is its demand, or else its hints; 0 is not known.
-func MemoryOf(j *job.Job) unit.Bytes {
-	if j.Demand != nil && j.Demand.Roles[0].GPUMemory > 0 {
-		return j.Demand.Roles[0].GPUMemory
-	}
-	if j.Hints == nil {
-		return 0
-	}
-	return j.Hints.GPUMemory
 }
 
 // loaded is by what its demand is multiplied.

@@ -21,7 +21,7 @@ func TestStoppedAndGoneAtOnce(t *testing.T) {
 		for kind, phase := range map[eventlog.Kind]job.Phase{eventlog.Hold: job.Done, eventlog.Cancel: job.Cancelled} {
 			for _, run := range []float64{5, 50} { // of b: alone, and with others waiting
 				got, err := simtest.Try(simtest.Config{
-					Cluster: simtest.Nodes(1, 2), Make: e.New().Policy, Shared: e.Shares,
+					Cluster: simtest.Nodes(1, 2), Make: e.New().Policy, Shared: e.Acts.Has(policy.Shares),
 					World: func(c *sim.Config) { c.Script = []eventlog.Event{at(5, kind), at(90, eventlog.Free)} },
 				},
 					simtest.Job{Key: "a", GPUs: 1, Run: 10, Fails: []float64{5}},

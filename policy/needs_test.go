@@ -27,7 +27,7 @@ func TestNeeds(t *testing.T) {
 			}
 		}
 		told := needs.Has(need.Use) || needs.Has(need.Stages) || needs.Has(need.Backbones)
-		if e.Shares && !told {
+		if e.Acts.Has(policy.Shares) && !told {
 			t.Errorf("%s shares GPUs, and lives on nothing that tells how jobs use them", e.Name)
 		}
 	}

@@ -28,7 +28,7 @@ func TestNever(t *testing.T) {
 			if _, err := build(); err != nil {
 				continue // it says that it must not
 			}
-			run, err := simtest.Try(simtest.Config{Cluster: simtest.Nodes(2, 4), Make: build, Shared: e.Shares},
+			run, err := simtest.Try(simtest.Config{Cluster: simtest.Nodes(2, 4), Make: build, Shared: e.Acts.Has(policy.Shares)},
 				simtest.Job{Key: "a", GPUs: 3, Run: 100}, simtest.Job{Key: "b", GPUs: 3, Run: 50},
 				simtest.Job{Key: "c", At: 10, GPUs: 2, Run: 1000}, simtest.Job{Key: "d", At: 20, GPUs: 8, Run: 10},
 			)

@@ -54,6 +54,31 @@ type Config interface {
 	Policy() (sched.Policy, error)
 }
 
+// Acts are what a policy does besides starting jobs.
+type Acts uint8
+
+// The acts, as bits of a set.
+const (
+	Preempts Acts = 1 << iota // it takes running jobs off their devices; they wait again
+	Shares                    // it puts several jobs on a device, so that a world must say how they disturb each other
+	Resizes                   // it changes the number of tasks of running jobs
+	Merges                    // it has two jobs trained as one
+)
+
+// Has tells whether all acts of b are in the set.
+func (a Acts) Has(b Acts) bool { return a&b == b }
+
+// Names lists the acts of the set, each in a word.
+func (a Acts) Names() []string {
+	var out []string
+	for i, name := range [...]string{"preempts", "shares", "resizes", "merges"} {
+		if a.Has(1 << i) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
 // Entry is one line of the table.
 type Entry struct {
 	Name   string // as a user writes it
@@ -61,7 +86,7 @@ type Entry struct {
 	Source string // paper or system
 	New    func() Config
 
-	Shares bool // it puts several jobs on a device, so that a world must say how they disturb each other
+	Acts Acts // what it does besides starting jobs, with its settings at their defaults
 
 	Note func() sched.Note // makes an empty note of what it remembers about a job; nil: it remembers nothing
 }
@@ -69,42 +94,42 @@ type Entry struct {
 // Table are all policies, in the order in which they are shown.
 func Table() []Entry {
 	return []Entry{
-		{"fifo", "first in, first out: strict, skipping, or EASY backfill", "YARN, Slurm; Lifka, JSSPP 1995", func() Config { return fifo.NewConfig() }, false, nil},
-		{"sjf", "shortest job first, no preemption", "classic; Helios (SC 2021), PAI (NSDI 2022)", func() Config { return shortest.NewSJF() }, false, nil},
-		{"srtf", "shortest remaining time first", "classic", func() Config { return shortest.NewSRTF() }, false, nil},
-		{"srsf", "shortest remaining service (time x GPUs) first", "Tiresias (NSDI 2019), section 2.2", func() Config { return shortest.NewSRSF() }, false, nil},
-		{"las", "least attained service first, in rounds", "Tiresias (NSDI 2019), section 3", func() Config { return las.NewConfig() }, false, nil},
-		{"tiresias", "discretised 2D-LAS or 2D-Gittins with promotion and profile-based placement", "Gu et al., NSDI 2019", func() Config { return tiresias.NewConfig() }, false, tiresias.NewNote},
-		{"philly", "fair share between virtual clusters with borrowing and reclaim, locality relaxed with waiting", "Jeon et al., ATC 2019", func() Config { return philly.NewConfig() }, false, philly.NewNote},
-		{"pai", "shortest first by the means of groups, skipping, fractional GPUs, high-end GPUs kept for heavy jobs", "Weng et al., NSDI 2022", func() Config { return pai.NewConfig() }, false, pai.NewNote},
-		{"qssf", "quasi-shortest service first: run times predicted from history, no preemption", "Helios: Hu et al., SC 2021", func() Config { return helios.NewConfig() }, false, helios.NewNote},
-		{"drf", "dominant resource fairness between tenants, down the tenant tree, with guarantees and limits", "Ghodsi et al., NSDI 2011", func() Config { return drf.NewConfig() }, false, nil},
-		{"maxmin", "weighted max-min share of GPUs between tenants with guarantee, borrowing and reclaim", "water-filling; YARN fair scheduler, Kueue, KAI", func() Config { return maxmin.NewConfig() }, false, nil},
-		{"fairshare", "decayed usage for one's share first, with age, size and priority; no preemption", "Slurm multifactor and Fair Tree", func() Config { return fairshare.NewConfig() }, false, fairshare.NewNote},
-		{"gavel", "shares of unlike GPUs by optimisation, in rounds: max-min, finish times, makespan, cost and others, aware of speeds or not", "Narayanan et al., OSDI 2020", func() Config { return gavel.NewConfig() }, false, rounds.NewNote},
-		{"pop", "gavel's shares, found in parts: jobs and GPUs are divided, each part shared out as the whole would be", "Narayanan et al., SOSP 2021", func() Config { return pop.NewConfig() }, false, rounds.NewNote},
-		{"allox", "jobs for a GPU of any type, or none, matched to all machines for the least mean completion time, poorest users first", "Le et al., EuroSys 2020", func() Config { return allox.NewConfig() }, false, nil},
-		{"themis", "finish-time fairness: leases, and auctions among the worst off", "Mahajan et al., NSDI 2020", func() Config { return themis.NewConfig() }, false, lease.NewNote},
-		{"astraea", "GPU-time fair in the long run between tenants and between jobs, in leases", "Ye et al., TPDS 2022", func() Config { return astraea.NewConfig() }, false, lease.NewNote},
-		{"gandiva", "gangs take turns on servers; packing, migration and growth, tried while jobs run and judged by measured rates", "Xiao et al., OSDI 2018", func() Config { return gandiva.NewConfig() }, true, gandiva.NewNote},
-		{"gandiva_fair", "user-fair stride scheduling of gangs, with trading between GPU generations", "Chaudhary et al., EuroSys 2020", func() Config { return gandivafair.NewConfig() }, false, gandivafair.NewNote},
-		{"shockwave", "rounds planned ahead: fair over time, finish times that are due, early makespan", "Zheng et al., NSDI 2023", func() Config { return shockwave.NewConfig() }, false, shockwave.NewNote},
-		{"afs", "elastic sharing for the least mean completion time, run times known (AFS-L)", "Hwang et al., NSDI 2021", func() Config { return afs.NewConfig() }, false, afs.NewNote},
-		{"afs-p", "elastic sharing for the least mean completion time, run times unknown (AFS-P)", "Hwang et al., NSDI 2021", func() Config { return afs.NewBlind() }, false, afs.NewNote},
-		{"optimus", "one GPU after the other to the elastic job whose remaining time it shortens most, at fixed intervals", "Peng et al., EuroSys 2018; workers alone, as in Sia", func() Config { return optimus.NewConfig() }, false, nil},
-		{"pollux", "elastic jobs that choose their batch sizes, for the best goodput, by a genetic algorithm in rounds", "Qiao et al., OSDI 2021", func() Config { return pollux.NewConfig() }, false, pollux.NewNote},
-		{"ymir", "fine-tuning: jobs of one backbone that learn from each other are merged, GPUs divided for the least sum of slowdowns, warm runtimes", "Ymir, ICS 2024", func() Config { return ymir.NewConfig() }, true, ymir.NewNote},
-		{"rmixer", "several recommendation models on a GPU, chosen to need different things of it, and some on processors", "Tian et al., TPDS 2024", func() Config { return rmixer.NewConfig() }, true, rmixer.NewNote},
-		{"muri-s", "groups of up to four jobs take turns at storage, CPU, GPU and network; shortest remaining service first", "Zhao et al., SIGCOMM 2022", func() Config { return muri.NewShort() }, true, nil},
-		{"muri-l", "the same, run times unknown: least attained service first", "Zhao et al., SIGCOMM 2022", func() Config { return muri.NewLong() }, true, nil},
-		{"antman", "jobs within their tenant's quota run as if alone; the others run in the gaps of their GPUs, slowed down as soon as these feel it", "Xiao et al., OSDI 2020", func() Config { return antman.NewConfig() }, true, antman.NewNote},
-		{"muxflow", "offline jobs beside online services that use their GPUs little, matched so that they run fastest, and taken off as soon as a service needs its GPU", "arXiv 2303.13803, 2023", func() Config { return muxflow.NewConfig() }, true, muxflow.NewNote},
-		{"bsbf", "shortest first, nobody preempted; jobs share GPUs in pairs where both then end sooner", "SJF-BSBF, arXiv 2407.13088, 2024", func() Config { return bsbf.NewConfig() }, true, bsbf.NewNote},
-		{"lucid", "new jobs are measured for a short time, the others go by GPU time predicted from history, and pairs that hardly disturb each other share", "Hu et al., ASPLOS 2023", func() Config { return lucid.NewConfig() }, true, lucid.NewNote},
-		{"synergy", "cores and memory divided by what they do for each job, none below its proportional speed, under any order of jobs, in rounds", "Mohan et al., OSDI 2022", func() Config { return synergy.NewConfig() }, false, synergy.NewNote},
-		{"iadeep", "jobs of one GPU share GPUs where they are predicted to disturb each other least, learnt as they run, and their batches are tuned to disturb less", "Geng et al., SC 2023", func() Config { return iadeep.NewConfig() }, true, iadeep.NewNote},
-		{"gimbal", "gangs of any sizes packed two on a GPU, how much of it each worker may use calibrated for completion times, fairness, makespan or deadlines", "Gimbal, TACO 2025; from its abstract", func() Config { return gimbal.NewConfig() }, true, gimbal.NewNote},
-		{"fgd", "each task where it fragments the idle GPUs least; parts of GPUs; also best fit, dot product, packing, clustering", "Weng et al., ATC 2023", func() Config { return fgd.NewConfig() }, false, nil},
+		{"fifo", "first in, first out: strict, skipping, or EASY backfill", "YARN, Slurm; Lifka, JSSPP 1995", func() Config { return fifo.NewConfig() }, 0, nil},
+		{"sjf", "shortest job first, no preemption", "classic; Helios (SC 2021), PAI (NSDI 2022)", func() Config { return shortest.NewSJF() }, 0, nil},
+		{"srtf", "shortest remaining time first", "classic", func() Config { return shortest.NewSRTF() }, Preempts, nil},
+		{"srsf", "shortest remaining service (time x GPUs) first", "Tiresias (NSDI 2019), section 2.2", func() Config { return shortest.NewSRSF() }, Preempts, nil},
+		{"las", "least attained service first, in rounds", "Tiresias (NSDI 2019), section 3", func() Config { return las.NewConfig() }, Preempts, nil},
+		{"tiresias", "discretised 2D-LAS or 2D-Gittins with promotion and profile-based placement", "Gu et al., NSDI 2019", func() Config { return tiresias.NewConfig() }, Preempts, tiresias.NewNote},
+		{"philly", "fair share between virtual clusters with borrowing and reclaim, locality relaxed with waiting", "Jeon et al., ATC 2019", func() Config { return philly.NewConfig() }, Preempts, philly.NewNote},
+		{"pai", "shortest first by the means of groups, skipping, fractional GPUs, high-end GPUs kept for heavy jobs", "Weng et al., NSDI 2022", func() Config { return pai.NewConfig() }, 0, pai.NewNote},
+		{"qssf", "quasi-shortest service first: run times predicted from history, no preemption", "Helios: Hu et al., SC 2021", func() Config { return helios.NewConfig() }, 0, helios.NewNote},
+		{"drf", "dominant resource fairness between tenants, down the tenant tree, with guarantees and limits", "Ghodsi et al., NSDI 2011", func() Config { return drf.NewConfig() }, 0, nil},
+		{"maxmin", "weighted max-min share of GPUs between tenants with guarantee, borrowing and reclaim", "water-filling; YARN fair scheduler, Kueue, KAI", func() Config { return maxmin.NewConfig() }, Preempts, nil},
+		{"fairshare", "decayed usage for one's share first, with age, size and priority; no preemption", "Slurm multifactor and Fair Tree", func() Config { return fairshare.NewConfig() }, 0, fairshare.NewNote},
+		{"gavel", "shares of unlike GPUs by optimisation, in rounds: max-min, finish times, makespan, cost and others, aware of speeds or not", "Narayanan et al., OSDI 2020", func() Config { return gavel.NewConfig() }, Preempts, rounds.NewNote},
+		{"pop", "gavel's shares, found in parts: jobs and GPUs are divided, each part shared out as the whole would be", "Narayanan et al., SOSP 2021", func() Config { return pop.NewConfig() }, Preempts, rounds.NewNote},
+		{"allox", "jobs for a GPU of any type, or none, matched to all machines for the least mean completion time, poorest users first", "Le et al., EuroSys 2020", func() Config { return allox.NewConfig() }, 0, nil},
+		{"themis", "finish-time fairness: leases, and auctions among the worst off", "Mahajan et al., NSDI 2020", func() Config { return themis.NewConfig() }, Preempts | Resizes, lease.NewNote},
+		{"astraea", "GPU-time fair in the long run between tenants and between jobs, in leases", "Ye et al., TPDS 2022", func() Config { return astraea.NewConfig() }, Preempts, lease.NewNote},
+		{"gandiva", "gangs take turns on servers; packing, migration and growth, tried while jobs run and judged by measured rates", "Xiao et al., OSDI 2018", func() Config { return gandiva.NewConfig() }, Preempts | Shares | Resizes, gandiva.NewNote},
+		{"gandiva_fair", "user-fair stride scheduling of gangs, with trading between GPU generations", "Chaudhary et al., EuroSys 2020", func() Config { return gandivafair.NewConfig() }, Preempts, gandivafair.NewNote},
+		{"shockwave", "rounds planned ahead: fair over time, finish times that are due, early makespan", "Zheng et al., NSDI 2023", func() Config { return shockwave.NewConfig() }, Preempts, shockwave.NewNote},
+		{"afs", "elastic sharing for the least mean completion time, run times known (AFS-L)", "Hwang et al., NSDI 2021", func() Config { return afs.NewConfig() }, Preempts | Resizes, afs.NewNote},
+		{"afs-p", "elastic sharing for the least mean completion time, run times unknown (AFS-P)", "Hwang et al., NSDI 2021", func() Config { return afs.NewBlind() }, Preempts | Resizes, afs.NewNote},
+		{"optimus", "one GPU after the other to the elastic job whose remaining time it shortens most, at fixed intervals", "Peng et al., EuroSys 2018; workers alone, as in Sia", func() Config { return optimus.NewConfig() }, Preempts | Resizes, nil},
+		{"pollux", "elastic jobs that choose their batch sizes, for the best goodput, by a genetic algorithm in rounds", "Qiao et al., OSDI 2021", func() Config { return pollux.NewConfig() }, Preempts | Resizes, pollux.NewNote},
+		{"ymir", "fine-tuning: jobs of one backbone that learn from each other are merged, GPUs divided for the least sum of slowdowns, warm runtimes", "Ymir, ICS 2024", func() Config { return ymir.NewConfig() }, Preempts | Shares | Resizes | Merges, ymir.NewNote},
+		{"rmixer", "several recommendation models on a GPU, chosen to need different things of it, and some on processors", "Tian et al., TPDS 2024", func() Config { return rmixer.NewConfig() }, Shares, rmixer.NewNote},
+		{"muri-s", "groups of up to four jobs take turns at storage, CPU, GPU and network; shortest remaining service first", "Zhao et al., SIGCOMM 2022", func() Config { return muri.NewShort() }, Preempts | Shares, nil},
+		{"muri-l", "the same, run times unknown: least attained service first", "Zhao et al., SIGCOMM 2022", func() Config { return muri.NewLong() }, Preempts | Shares, nil},
+		{"antman", "jobs within their tenant's quota run as if alone; the others run in the gaps of their GPUs, slowed down as soon as these feel it", "Xiao et al., OSDI 2020", func() Config { return antman.NewConfig() }, Shares, antman.NewNote},
+		{"muxflow", "offline jobs beside online services that use their GPUs little, matched so that they run fastest, and taken off as soon as a service needs its GPU", "arXiv 2303.13803, 2023", func() Config { return muxflow.NewConfig() }, Preempts | Shares, muxflow.NewNote},
+		{"bsbf", "shortest first, nobody preempted; jobs share GPUs in pairs where both then end sooner", "SJF-BSBF, arXiv 2407.13088, 2024", func() Config { return bsbf.NewConfig() }, Shares, bsbf.NewNote},
+		{"lucid", "new jobs are measured for a short time, the others go by GPU time predicted from history, and pairs that hardly disturb each other share", "Hu et al., ASPLOS 2023", func() Config { return lucid.NewConfig() }, Shares, lucid.NewNote},
+		{"synergy", "cores and memory divided by what they do for each job, none below its proportional speed, under any order of jobs, in rounds", "Mohan et al., OSDI 2022", func() Config { return synergy.NewConfig() }, Preempts, synergy.NewNote},
+		{"iadeep", "jobs of one GPU share GPUs where they are predicted to disturb each other least, learnt as they run, and their batches are tuned to disturb less", "Geng et al., SC 2023", func() Config { return iadeep.NewConfig() }, Shares, iadeep.NewNote},
+		{"gimbal", "gangs of any sizes packed two on a GPU, how much of it each worker may use calibrated for completion times, fairness, makespan or deadlines", "Gimbal, TACO 2025; from its abstract", func() Config { return gimbal.NewConfig() }, Preempts | Shares, gimbal.NewNote},
+		{"fgd", "each task where it fragments the idle GPUs least; parts of GPUs; also best fit, dot product, packing, clustering", "Weng et al., ATC 2023", func() Config { return fgd.NewConfig() }, 0, nil},
 	}
 }
 

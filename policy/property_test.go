@@ -60,6 +60,7 @@ func TestProperties(t *testing.T) {
 		"failures": {Costs: true, Failures: true},
 		"tenants":  {Tenants: true, Costs: true},
 		"pools":    {Pools: true},
+		"adapts":   {Adapts: true, Costs: true},
 		"operated": {Costs: true, Operated: true},
 		"both":     {Types: true, Failures: true, Operated: true},
 		"still":    {Types: true, Still: true, Costs: true, Operated: true},
@@ -76,7 +77,7 @@ func TestProperties(t *testing.T) {
 				return c.Policy()
 			}
 			for name, shape := range shapes {
-				shape.Shared = e.Shares || set["packed"] == "true"
+				shape.Shared = e.Acts.Has(policy.Shares) || set["packed"] == "true"
 				shape.Busy = busy[e.Name] && set["idle"] == "" && set["block"] == "" && !shape.Tenants && !shape.Parts
 				t.Run(e.Name+string(rune('0'+i))+"/"+name, func(t *testing.T) {
 					if shape.Pools {

@@ -37,7 +37,7 @@ func TestStandsStill(t *testing.T) {
 				}
 			}
 			run, err := simtest.Try(simtest.Config{
-				Cluster: c, Make: e.New().Policy, Shared: e.Shares, Model: table, Speeds: table,
+				Cluster: c, Make: e.New().Policy, Shared: e.Acts.Has(policy.Shares), Model: table, Speeds: table,
 				World: func(c *sim.Config) { c.Sharing = perf.Demands{} },
 			}, simtest.Job{Key: "large", GPUs: 2, Run: 100}, simtest.Job{Key: "small", GPUs: 1, Run: 50})
 			if err != nil {

@@ -1,12 +1,16 @@
 package sched
 
 import (
+	"cmp"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/place"
+	"github.com/norn-scheduler/norn/state/dense"
 )
 
 // ending is a job that holds devices, with the moment at which it is expected
@@ -34,11 +38,10 @@ func (p *Plan) Expect(id job.ID, where place.Strategy) (at time.Duration, on *cl
 	if _, ok := p.find(id, tasks, where); ok {
 		return p.view.Now, &p.req.Out, true
 	}
-	p.listEndings(r.Pool)
-	for p.ends.more() {
-		at = p.ends[0].at
-		for p.ends.more() && p.ends[0].at == at {
-			p.state.Cluster.Release(p.Alloc(p.ends.pop().id))
+	ends := p.endings(r.Pool)
+	for end, more := ends.next(); more; {
+		for at = end.at; more && end.at == at; end, more = ends.next() {
+			p.state.Cluster.Release(p.Alloc(end.id))
 		}
 		if p.state.Cluster.FreeGPUs(r.Pool, r.Mask) < need && r.Job.Demand.Plain() {
 			continue
@@ -50,74 +53,66 @@ func (p *Plan) Expect(id job.ID, where place.Strategy) (at time.Duration, on *cl
 	return unit.Never, nil, false
 }
 
-// listEndings lists the jobs that hold devices in a pool as the plan stands and are
-// expected to end, by when.
-func (p *Plan) listEndings(pool cluster.PoolID) {
+// endings goes through the jobs that hold devices in a pool as the plan stands and are
+// expected to end, by when they are, ties by number. Most of them stand in order in the
+// state already.
+type endings struct {
+	plan *Plan
+	own  []ending    // in order: those that the plan changes, and those that should have ended before now
+	list *dense.List // of all others, and of those that the plan stops or changes
+	from dense.Item  // the place in the list from which on none was looked at
+}
+
+func (p *Plan) endings(pool cluster.PoolID) endings {
 	p.ends = p.ends[:0]
-	add := func(id job.ID, started bool) {
-		j := p.view.Job(id)
-		at, ok := j.ExpectedEnd()
-		if started {
-			var left time.Duration
-			if left, ok = j.Remaining(); ok {
-				at = p.view.Now + left
-			}
-		}
+	add := func(id job.ID, at time.Duration, ok bool) {
 		if ok && at < unit.Never {
 			p.ends = append(p.ends, ending{id, at})
 		}
 	}
-	for i := range p.state.Running(pool).All() {
-		if id := job.ID(i); p.opOf[id] == 0 {
-			add(id, false)
-		}
-	}
 	for i := range p.ops {
-		if op := &p.ops[i]; op.Now != nil && p.state.Record(op.Job).Pool == pool {
-			add(op.Job, op.Was == nil)
+		op := &p.ops[i]
+		if op.Now == nil || p.state.Record(op.Job).Pool != pool {
+			continue
+		}
+		j := p.view.Job(op.Job)
+		if op.Was == nil {
+			left, ok := j.Remaining()
+			add(op.Job, p.view.Now+left, ok)
+		} else {
+			at, ok := j.ExpectedEnd()
+			add(op.Job, at, ok)
 		}
 	}
-	p.ends.order()
-}
-
-// endings is a heap. A job usually fits after few of them, so they are not
-// sorted.
-type endings []ending
-
-// order makes the heap.
-func (e endings) order() {
-	for i := len(e)/2 - 1; i >= 0; i-- {
-		e.down(i)
-	}
-}
-
-// more tells whether any job is left that is expected to end.
-func (e endings) more() bool { return len(e) > 0 }
-
-// pop takes out the first to end, ties by number.
-func (e *endings) pop() ending {
-	h := *e
-	first, last := h[0], len(h)-1
-	h[0] = h[last]
-	*e = h[:last]
-	h[:last].down(0)
-	return first
-}
-
-func (e endings) down(i int) {
-	for {
-		least := i
-		for c := 2*i + 1; c <= 2*i+2 && c < len(e); c++ {
-			if e[c].before(&e[least]) {
-				least = c
-			}
+	list := p.state.Lists().Endings(pool)
+	at := dense.Item{A: math.MinInt64, ID: math.MinInt32}
+	it, more := list.From(at)
+	for ; more && it.A <= int64(p.view.Now); it, more = list.From(at) {
+		if at = it; p.opOf[it.ID] == 0 {
+			add(job.ID(it.ID), p.view.Now, true)
 		}
-		if least == i {
-			return
-		}
-		e[i], e[least] = e[least], e[i]
-		i = least
+		at.ID++
 	}
+	slices.SortFunc(p.ends, func(a, b ending) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.id, b.id)) })
+	return endings{p, p.ends, list, at}
+}
+
+// next is the next to end; ok is false after the last.
+func (e *endings) next() (end ending, ok bool) {
+	it, more := e.list.From(e.from)
+	for more && e.plan.opOf[it.ID] != 0 {
+		e.from = it
+		e.from.ID++
+		it, more = e.list.From(e.from)
+	}
+	listed := ending{job.ID(it.ID), time.Duration(it.A)}
+	if len(e.own) > 0 && (!more || e.own[0].before(&listed)) {
+		end, e.own = e.own[0], e.own[1:]
+		return end, true
+	}
+	e.from = it
+	e.from.ID++
+	return listed, more
 }
 
 func (a *ending) before(b *ending) bool { return a.at < b.at || a.at == b.at && a.id < b.id }

@@ -40,7 +40,7 @@ type Plan struct {
 	allocs []*cluster.Alloc
 	used   int
 	req    place.Request
-	ends   endings
+	ends   []ending // scratch of Expect
 	why    job.Reason
 	err    error
 	noted  dense.Set // scratch of lastHolds

@@ -225,13 +225,14 @@ func (v *View) each(set func(*state.State, cluster.PoolID) *dense.Set) iter.Seq[
 
 // TypeSpeed is the speed at which the scheduler believes that a job runs with
 // so many tasks on GPUs of type t. The tasks are on one node, or spread over
-// several. The speed is 1 in the reference configuration, and 0 on a type on
+// several. A job that has reported another pace is believed to keep it. The
+// speed is 1 in the reference configuration, and 0 on a type on
 // which the job cannot run or asked not to.
 func (v *View) TypeSpeed(j Job, t cluster.TypeID, tasks int, spread bool) float64 {
 	if mask := j.r.Mask; mask != 0 && mask&(1<<t) == 0 || v.state.Class(j.r.Class).NoType {
 		return 0
 	}
-	return v.Speeds.On(j.r.Job, v.state.Cluster, t, tasks, spread)
+	return v.Speeds.On(j.r.Job, v.state.Cluster, t, tasks, spread) * j.r.Config.Reported.Times()
 }
 
 // Free is the number of wholly free GPUs.
@@ -289,6 +290,12 @@ func (v *View) Past() iter.Seq[Job] {
 // remembers only how far it has read. A policy that starts anew begins at 0.
 // The list must not be changed.
 func (v *View) Ended() []job.ID { return v.state.Ended() }
+
+// Placed lists the jobs of all pools that began or were assigned devices, and those whose
+// allocation was changed, whoever decided it. Their Since is then another. The list only
+// grows, as that of Ended does, but a policy that starts anew begins at its end. The list
+// must not be changed.
+func (v *View) Placed() []job.ID { return v.state.Lists().Placed() }
 
 // Job is a job as it stands at one moment. It is a handle: copying it is cheap,
 // but a policy must not keep it beyond the call.
@@ -380,18 +387,17 @@ func (j Job) Remaining() (d time.Duration, ok bool) {
 // holds; ok is false without an estimate. A job that has outrun its estimate is
 // expected to end now.
 func (j Job) ExpectedEnd() (at time.Duration, ok bool) {
-	if j.r.Estimate < 0 || j.r.Phase != job.Running || j.r.Speed <= 0 {
-		return unit.Never, false
+	if at, ok = j.r.ExpectedEnd(); !ok {
+		return at, false
 	}
-	left := max(0, j.r.Estimate-j.r.Progress)
-	if j.r.Speed != 1 {
-		left = time.Duration(float64(left) / j.r.Speed)
-	}
-	return max(j.now, j.r.Ready+left), true
+	return max(j.now, at), true
 }
 
 // Speed is its progress per second, 1 in the reference configuration.
 func (j Job) Speed() float64 { return j.r.Speed }
+
+// Config is what it trains with: what it has reported, and what it was told.
+func (j Job) Config() job.Config { return j.r.Config }
 
 // Merged tells with which job it is trained, and how. The first result is
 // job.None when the second is Apart.

@@ -25,6 +25,7 @@ func (s *State) Rejoin(id job.ID, past *job.Record, a *cluster.Alloc, estimate t
 	r.Submit(was.Job, s.Now)
 	r.Tenant, r.Pool, r.Class, r.Mask, r.Estimate = was.Tenant, was.Pool, was.Class, was.Mask, estimate
 	s.pools[r.Pool].waiting.Add(int(id))
+	defer s.lists.Reckon(id)
 	return s.stand(id, past, a, why)
 }
 

@@ -51,6 +51,8 @@ type State struct {
 
 	learnt map[perf.Pair]float64 // of jobs that share a device, see perf.Learner
 
+	lists Lists
+
 	slots  []*cluster.Alloc
 	spare  []int32
 	booked bool
@@ -68,11 +70,13 @@ type poolJobs struct{ waiting, running dense.Set }
 
 // New returns a state with no jobs.
 func New(c *cluster.Cluster, t *tenant.Tree) *State {
-	return &State{
+	s := &State{
 		Cluster: c, Tenants: t, pools: make([]poolJobs, c.Pools()),
 		classes: classes{of: map[classKey]int32{}, memo: map[memoKey]int32{}}, pinned: map[job.ID]*cluster.Alloc{},
 		learnt: map[perf.Pair]float64{},
 	}
+	s.lists.state = s
+	return s
 }
 
 // Jobs is the number of jobs submitted so far.
@@ -192,6 +196,7 @@ func (s *State) Carry(j *job.Job, past *job.Record, a *cluster.Alloc, estimate t
 	if err := s.Submit(j, estimate); err != nil {
 		return err
 	}
+	defer s.lists.Reckon(j.ID)
 	return s.stand(j.ID, past, a, why)
 }
 
@@ -313,6 +318,7 @@ func (s *State) Begin(id job.ID, a *cluster.Alloc, delay time.Duration) error {
 		s.load(r.Job, a)
 		s.departs(id, a)
 		err := r.Begin(s.Now, delay, r.Tasks, r.Milli)
+		s.lists.place(id)
 		s.arrives(id, a)
 		return err
 	}
@@ -340,7 +346,9 @@ func (s *State) give(id job.ID, r *job.Record, a *cluster.Alloc) error {
 	}
 	r.Slot = s.newSlot()
 	s.slots[r.Slot].CopyFrom(a)
+	r.Config.Chosen = chosen(a)
 	s.arrives(id, a)
+	s.lists.place(id)
 	s.pools[r.Pool].waiting.Remove(int(id))
 	s.pools[r.Pool].running.Add(int(id))
 	s.Tenants.Hold(r.Tenant, s.amount(r), 1, s.Now)
@@ -356,7 +364,7 @@ func (s *State) take(id job.ID, r *job.Record) {
 	s.departs(id, s.slots[r.Slot])
 	s.slots[r.Slot].Reset()
 	s.spare = append(s.spare, r.Slot)
-	r.Slot = -1
+	r.Slot, r.Config.Chosen = -1, job.Chosen{}
 	s.pools[r.Pool].running.Remove(int(id))
 }
 
@@ -494,12 +502,22 @@ func (s *State) Reshape(id job.ID, a *cluster.Alloc, pause time.Duration, moved 
 	if err := r.Reshape(s.Now, pause, int32(a.Tasks(0)), s.Cluster.GPUMilli(a), how); err != nil {
 		return err
 	}
+	s.lists.place(id)
 	if how.Arrives() {
 		s.arrives(id, a)
 	}
 	s.load(r.Job, a)
+	r.Config.Chosen = chosen(a)
 	s.Tenants.Hold(r.Tenant, s.amount(r), 1, s.Now)
 	return nil
+}
+
+// chosen is what a job is told that holds a.
+func chosen(a *cluster.Alloc) (c job.Chosen) {
+	if len(a.Shares) > 0 {
+		c.Batch = a.Shares[0].Batch
+	}
+	return c
 }
 
 // book books the devices of the jobs that have moved. Another job that moves at
@@ -593,6 +611,9 @@ func (s *State) Check() error {
 		}
 	}
 	if err := checkOn(s); err != nil {
+		return err
+	}
+	if err := s.lists.check(); err != nil {
 		return err
 	}
 	return checkEmpty(s)

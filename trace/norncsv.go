@@ -34,6 +34,7 @@ type ownRow struct {
 	attempts        []time.Duration
 	relative        bool          // the deadline is after the submission,
 	after           time.Duration // by so much
+	shape           []byte        // of the model, as it stands in the row
 }
 
 // clockKind is how a file tells moments; one file tells all in one way.
@@ -78,6 +79,7 @@ func (c *ownCSV) columns() []Column {
 		Opt("qos", hintText(func(h *job.Hints) *string { return &h.QoS })).Or("none"),
 		Opt("rank", Rank).Or("none"),
 		Opt("weight", func(r *Row, v []byte) error { return setWeight(&r.Hints().Weight, v) }).Or("none"),
+		Opt("shape", func(r *Row, v []byte) error { RowState[ownRow](r).shape = v; return nil }).Or("unknown"),
 	)
 }
 
@@ -124,6 +126,22 @@ func (c *ownCSV) finish(r *Row) error {
 	if s.relative {
 		r.Job.Deadline = r.Job.Submit + s.after
 	}
+	return setShape(r, s.shape)
+}
+
+// setShape reads the shape of a job's model, when all else of the job is known.
+func setShape(r *Row, text []byte) error {
+	if len(text) == 0 {
+		return nil
+	}
+	shape, err := r.In.pool.shape(text)
+	switch {
+	case err != nil:
+		return r.Wrong("shape", "the shape of a model; of job "+r.Job.Key+", "+err.Error())
+	case r.Job.Batch == 0:
+		return r.Wrong("batch", "a batch above 0, since job "+r.Job.Key+" tells the shape of its model")
+	}
+	r.Hints().Shape = shape
 	return nil
 }
 

@@ -195,6 +195,18 @@ func drawHints(t *rapid.T) *job.Hints {
 	return h
 }
 
+// drawShape is a shape of tables and layers, as it is read.
+func drawShape(t *rapid.T) *job.Shape {
+	n := func(name string, most int64) int64 { return rapid.Int64Range(1, most).Draw(t, name) }
+	s := &job.Shape{
+		Tables:    []job.Table{{Name: rapid.StringMatching("[a-z.]{0,3}").Draw(t, "table"), Rows: n("rows", 1e9), Dim: n("dim", 512), Lookups: n("lookups", 100)}},
+		Layers:    []job.Layers{{Name: rapid.StringMatching("[a-z0-9_]{0,3}").Draw(t, "stack"), Widths: rapid.SliceOfN(rapid.Int64Range(1, 9999), 2, 5).Draw(t, "widths")}},
+		Optimizer: job.Optimizer(n("optimizer", 4) - 1), Sparse: rapid.Bool().Draw(t, "sparse"), Params: n("params", 9) - 1, Kept: n("kept", 9) - 1, Once: n("once", 9) - 1,
+		Workspace: unit.Bytes(n("workspace", 1<<40) - 1), Context: unit.Bytes(n("context", 1<<40) - 1),
+	}
+	return s
+}
+
 // drawEntries makes a trace of anything that a trace can hold.
 func drawEntries(t *rapid.T, demands *job.Interner) []trace.Entry {
 	n := rapid.IntRange(0, 6).Draw(t, "jobs")
@@ -222,6 +234,9 @@ func drawEntries(t *rapid.T, demands *job.Interner) []trace.Entry {
 		j.Demand = demands.Get(d)
 		if rapid.Bool().Draw(t, "hinted") {
 			j.Hints = drawHints(t)
+			if j.Batch > 0 && rapid.Bool().Draw(t, "shaped") {
+				j.Hints.Shape = drawShape(t)
+			}
 		}
 		truth := trace.Truth{
 			Work: times().Draw(t, "work"), Outcome: trace.Outcome(rapid.IntRange(0, 2).Draw(t, "outcome")),
@@ -292,7 +307,7 @@ func carried(e trace.Entry, demands *job.Interner) trace.Entry {
 	if h := e.Job.Hints; h != nil {
 		kept := job.Hints{
 			UserEstimate: h.UserEstimate, GroupEstimate: h.GroupEstimate, GroupSizeEstimate: h.GroupSizeEstimate,
-			Group: h.Group, Rank: h.Rank, HasRank: h.HasRank, Weight: max(0, h.Weight), QoS: h.QoS,
+			Group: h.Group, Rank: h.Rank, HasRank: h.HasRank, Weight: max(0, h.Weight), QoS: h.QoS, Shape: h.Shape,
 		}
 		e.Job.Hints = &kept
 		if kept == (job.Hints{}) {

@@ -57,6 +57,7 @@ const mostPlain = 1024
 // once and a row of a trace costs next to no allocation.
 type pool struct {
 	texts   map[string]string
+	models  map[string]*job.Shape // by how they are written
 	keys    strings.Builder
 	plain   []*job.Demand // n single-GPU tasks
 	shapes  map[Shape]*job.Demand
@@ -83,6 +84,22 @@ func (p *pool) text(v []byte) string {
 	}
 	p.texts[string(v)] = s
 	return s
+}
+
+// shape is the shape that is written as v, shared with every equal one before.
+func (p *pool) shape(v []byte) (*job.Shape, error) {
+	if s, ok := p.models[string(v)]; ok {
+		return s, nil
+	}
+	s, err := job.ParseShape(string(v))
+	if err != nil {
+		return nil, err
+	}
+	if p.models == nil {
+		p.models = map[string]*job.Shape{}
+	}
+	p.models[string(v)] = s
+	return s, nil
 }
 
 const keyChunk = 1 << 14

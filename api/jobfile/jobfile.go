@@ -49,23 +49,30 @@ func Parse(name string, text []byte, now time.Time) ([]api.JobSpec, error) {
 	case len(docs) > mostJobs:
 		return fail(fmt.Errorf("more than %d jobs in one file", mostJobs))
 	}
-	r := jobReader{now: now}
+	r := &jobReader{now: now}
 	specs := make([]api.JobSpec, len(docs))
 	for i, doc := range docs {
 		specs[i].GPUs = api.Fixed(1)
+		r.shape = nil
 		if err := r.read(doc, reflect.ValueOf(&specs[i]).Elem(), "a job"); err != nil {
 			return fail(err)
+		}
+		if err := specs[i].CheckShape(); err != nil {
+			return fail(yamltext.Fault(r.shape, "%v", err))
 		}
 	}
 	return specs, nil
 }
 
 // jobReader reads nodes into values of a job.
-type jobReader struct{ now time.Time }
+type jobReader struct {
+	now   time.Time
+	shape ast.Node // that of the job which is being read
+}
 
 // read takes a node into a value of any type that a job consists of; what says
 // what the value is.
-func (r jobReader) read(n ast.Node, v reflect.Value, what string) error {
+func (r *jobReader) read(n ast.Node, v reflect.Value, what string) error {
 	switch p := v.Addr().Interface().(type) {
 	case *time.Time:
 		return valueOf(n, what, p, func(text string) (time.Time, error) { return Future(text, r.now) })
@@ -98,6 +105,9 @@ func (r jobReader) read(n ast.Node, v reflect.Value, what string) error {
 		return r.list(n, v, what)
 	case reflect.Map:
 		return variables(n, v, what)
+	}
+	if what == "shape" {
+		r.shape = n
 	}
 	text, err := blockText(n)
 	if err == nil {
@@ -133,7 +143,7 @@ func blockText(n ast.Node) (string, error) {
 }
 
 // list reads a list, or one value for a list of one.
-func (r jobReader) list(n ast.Node, v reflect.Value, what string) error {
+func (r *jobReader) list(n ast.Node, v reflect.Value, what string) error {
 	entries := []ast.Node{n}
 	if s, ok := n.(*ast.SequenceNode); ok {
 		entries = s.Values

@@ -52,6 +52,10 @@ share: true
 batch: 256
 units: 1e5
 unit: steps
+shape: |
+  table words 30000x768*512
+  layers pooler 768x768x2
+  optimizer adam
 ---
 command:
   - make
@@ -79,6 +83,7 @@ func TestJobFile(t *testing.T) {
 			Deadline: time.Date(2026, 3, 5, 18, 0, 0, 0, noon.Location()), Held: true,
 			Stop:  api.Stop{Mode: "checkpoint", Signal: "USR1", Command: []string{"./save", "now"}, Grace: 90},
 			Retry: api.Retry{Limit: -1, Backoff: 30}, Kind: "training", Model: "bert-large", Backbone: "none", Dataset: "wiki", Share: true, Batch: 256, Units: 1e5, Unit: "steps",
+			Shape: "table words 30000x768*512\nlayers pooler 768x768x2\noptimizer adam\n",
 		},
 		{Command: []string{"make", "data\n"}, Types: []string{"V100"}, After: []api.After{{Job: "3"}}},
 		{Command: []string{"true"}, GPUs: api.Fixed(1)},
@@ -144,6 +149,9 @@ func TestJobFileErrors(t *testing.T) {
 		{"- a\n", "a job is written as keys and values"},
 		{"", "job.yaml: the file has no job"},
 		{"# nothing\n---\n", "job.yaml: the file has no job"},
+		{"name: ads\ncommand: [a]\nbatch: 4\nshape: layers deep 48x0x1; optimizer adam\n", `job.yaml:4:8: shape of job ads: layers deep: "48x0x1": write the widths`},
+		{"command: [a]\nshape: layers 48x1; optimizer adam\n", "job.yaml:2:8: shape: batch is not told"},
+		{"shape: [layers 48x1]\n", "job.yaml:1:8: a single value"},
 		{"command: &x [a]\nenv: {A: *x}\n", "anchors, aliases, tags and directives are not allowed here"},
 		{"command: " + strings.Repeat("[", 200) + strings.Repeat("]", 200), "nested too deeply"},
 		{"name: " + strings.Repeat("x", MaxSize), "at most 1 MiB"},
@@ -157,6 +165,7 @@ func TestJobFileErrors(t *testing.T) {
 
 func FuzzJobFile(f *testing.F) {
 	f.Add([]byte(wholeJob))
+	f.Add([]byte("command: [a]\nname: b\nbatch: 3\nshape: table 1x1; layers 2x1; optimizer sgd; sparse; context 1G\n"))
 	f.Add([]byte("command: [a]\n---\n---\ngpus: 1-4\n"))
 	f.Add([]byte(`{"command":["a"],"gpus":"1-4","deadline":"2026-03-05T18:00:00Z"}`))
 	f.Fuzz(func(t *testing.T, text []byte) {

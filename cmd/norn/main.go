@@ -112,18 +112,20 @@ It shows with figures and charts which jobs waited, which ran, and at what cost.
 schedules the jobs of one machine, with norn up.`,
 		Example: `  norn sim                                     the built-in trace under a few policies
   norn sim jobs.csv --cluster 16x8:V100 --policy fifo,srtf,tiresias --out results
-  norn trace summary jobs.csv
-  norn policies tiresias`,
+  norn policies --suggest jobs.csv --cluster 16x8:V100
+  norn up                                      share this machine among jobs
+  norn docs live                               the guide to that`,
 		Version:       version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
 	cmd.SetVersionTemplate("norn {{.Version}}\n")
-	cmd.AddCommand(simCommand(), traceCommand(), clusterCommand(), policiesCommand(), explainCommand(), validateCommand(), reproduceCommand(), versionCommand())
+	cmd.AddCommand(simCommand(), traceCommand(), clusterCommand(), policiesCommand(), explainCommand(), validateCommand(), reproduceCommand(), docsCommand(), versionCommand())
 	cmd.AddCommand(upCommand(), downCommand(), configCommand())
 	cmd.AddCommand(fidelityCommand(), selftestCommand())
 	cmd.AddCommand(liveCommands()...)
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misused("%w%s", err, nearFlag(flagNames(cmd), err)) })
+	arrange(cmd)
 	strict(cmd)
 	return cmd
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -389,6 +390,8 @@ func TestFailures(t *testing.T) {
 		{"sim " + good + " -c 1x8 --out " + file(t, "taken", ""), "not a directory"},
 		{"cluster nowhere.yaml", "there is no file nowhere.yaml"},
 		{"policies tiresas", "did you mean tiresias?"},
+		{"docs slrum", `there is no page "slrum"; there are: api, cli, `},
+		{"docs --find zebra gang", "no line of the documentation has zebra and gang"},
 		{"explain " + good, "is no event log"},
 		{"explain " + newer, "is an event log of version 99, this program reads versions 1 to 2: a newer norn is needed"},
 		{"explain " + dir + " 1", "holds several runs; name one: " + filepath.Join(dir, "fifo")},
@@ -635,9 +638,105 @@ func TestPoliciesNeeds(t *testing.T) {
 	list, _ := works(t, "policies")
 	one, _ := works(t, "policies", "afs")
 	las, _ := works(t, "policies", "las")
-	if !regexp.MustCompile(`(?m)^afs .* elastic jobs, estimates of run times$`).MatchString(list) || !regexp.MustCompile(`  elastic jobs +without: it acts as srtf but for the costs of transitions and the choice of GPUs +--assume goodput\n`).MatchString(one) ||
+	if !regexp.MustCompile(`(?m)^afs +times +preempts .*\n +elastic +resizes `).MatchString(list) || !regexp.MustCompile(`  elastic jobs +without: it acts as srtf but for the costs of transitions and the choice of GPUs +--assume goodput\n`).MatchString(one) ||
 		!strings.Contains(las, "lives on: submissions and ends of jobs alone\n") {
 		t.Errorf("%s\n%s\n%s", list, one, las)
+	}
+}
+
+// TestDocs: the program shows every page of docs, finds the page of every policy, and writes
+// a page of the manual for every verb.
+func TestDocs(t *testing.T) {
+	paths, err := filepath.Glob("../../docs/*.md")
+	policies, e := filepath.Glob("../../docs/policies/*.md")
+	if err != nil || e != nil || len(paths) < 15 || len(policies) < 30 {
+		t.Fatal(len(paths), len(policies), err, e)
+	}
+	list, _ := works(t, "docs")
+	for _, path := range append(paths, policies...) {
+		name := strings.TrimSuffix(filepath.Base(path), ".md")
+		want, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out, _ := works(t, "docs", name); out != string(want) || !regexp.MustCompile(`\b`+name+`\b`).MatchString(list) {
+			t.Errorf("%s is not shown", name)
+		}
+	}
+	for _, e := range policy.Table() {
+		if out, _ := works(t, "docs", e.Name); !strings.Contains(out, "`"+e.Name+"`: ") {
+			t.Errorf("the page of %s is not found", e.Name)
+		}
+	}
+	if out, _ := works(t, "docs", "--find", "SACCT", "history"); !strings.Contains(out, "slurm:") {
+		t.Errorf("%s", out)
+	}
+	for line, want := range map[string]string{
+		"policies fifo --suggest x.csv": "leave out the name of a policy", "docs --find": "which words?", "docs --man x live": "leave out pages and --find", "docs api live": "one page at a time",
+	} {
+		if _, errOut, code := norn(t, strings.Fields(line)...); code != exitUsage || !strings.Contains(errOut, want) {
+			t.Errorf("norn %s: exit code %d, %q", line, code, errOut)
+		}
+	}
+	dir := filepath.Join(t.TempDir(), "man")
+	works(t, "docs", "--man", dir)
+	for _, c := range root().Commands() {
+		if c.Name() == "help" || c.Name() == "completion" {
+			continue
+		}
+		page, err := os.ReadFile(filepath.Join(dir, "norn-"+c.Name()+".1"))
+		if err != nil || !strings.Contains(string(page), "norn "+c.Name()) {
+			t.Errorf("%s: %v", c.Name(), err)
+		}
+	}
+}
+
+// TestVersionJSON: programs can read which build this is.
+func TestVersionJSON(t *testing.T) {
+	out, _ := works(t, "version", "--json")
+	var b build
+	if err := json.Unmarshal([]byte(out), &b); err != nil || b.Go != runtime.Version() || b.OS != runtime.GOOS {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// TestPoliciesFit: no line of the list of policies is wider than 80 cells, and JSON has all
+// that it tells.
+func TestPoliciesFit(t *testing.T) {
+	list, _ := works(t, "policies")
+	for _, line := range strings.Split(list, "\n") {
+		if len(line) > 80 {
+			t.Errorf("%d cells: %s", len(line), line)
+		}
+	}
+	out, _ := works(t, "policies", "--json")
+	var all []policyJSON
+	if err := json.Unmarshal([]byte(out), &all); err != nil {
+		t.Fatal(err)
+	}
+	for i, e := range policy.Table() {
+		if p := all[i]; p.Name != e.Name || p.Title != e.Title || p.Source != e.Source || len(p.LivesOn) != len(e.Needs()) || !slices.Equal(p.Does, e.Acts.Names()) || len(p.Parameters) != len(e.New().Params()) {
+			t.Errorf("%s: %+v", e.Name, p)
+		}
+	}
+	if one, _ := works(t, "policies", "afs", "--json"); json.Unmarshal([]byte(one), &all) != nil || len(all) != 1 || all[0].LivesOn[0].Get != "--assume goodput" {
+		t.Errorf("%s", one)
+	}
+}
+
+// TestSuggest: the command that is suggested for a trace runs as it stands.
+func TestSuggest(t *testing.T) {
+	path := file(t, "my jobs.csv", jobs)
+	out, _ := works(t, "policies", "--suggest", path, "--cluster", "1x4", "--load", "2")
+	command := regexp.MustCompile(`(?m)^  norn sim '(.*)' (.*) --policy '?([^'\n]*)'?$`).FindStringSubmatch(out)
+	if command == nil || command[1] != path || command[2] != "--cluster=1x4 --load=2" || !strings.HasPrefix(command[3], "fifo,") {
+		t.Fatalf("%s", out)
+	}
+	works(t, append([]string{"sim", path, "--policy", command[3]}, strings.Fields(command[2])...)...)
+	var list []struct{ Policy, Why string }
+	out, _ = works(t, "policies", "--suggest", path, "--cluster", "1x4", "--json")
+	if err := json.Unmarshal([]byte(out), &list); err != nil || len(list) != 3 || list[0].Why == "" {
+		t.Errorf("%v: %s", err, out)
 	}
 }
 
@@ -764,8 +863,9 @@ func TestOtherVerbs(t *testing.T) {
 		t.Errorf("%q", out)
 	}
 	out, _ := works(t, "policies")
+	listed := strings.Join(strings.Fields(out), " ")
 	for _, e := range policy.Table() {
-		if !strings.Contains(out, e.Name) || !strings.Contains(out, e.Source) {
+		if !regexp.MustCompile(`(?m)^`+e.Name+` `).MatchString(out) || !strings.Contains(listed, strings.Fields(e.Source)[0]) {
 			t.Errorf("norn policies does not tell of %s", e.Name)
 		}
 		one, _ := works(t, "policies", e.Name)
@@ -792,7 +892,7 @@ func TestOtherVerbs(t *testing.T) {
 	if out, _ := works(t, "cluster"); !strings.Contains(out, "philly") {
 		t.Errorf("%s", out)
 	}
-	if out, _ := works(t); !strings.Contains(out, "Available Commands:") {
+	if out, _ := works(t); !strings.Contains(out, "Simulate clusters:") || strings.Contains(out, "Additional Commands:") {
 		t.Errorf("%s", out)
 	}
 }

@@ -195,6 +195,7 @@ func content() []jobOption {
 		}},
 		{"use", "", "WHAT=PART", "use of each resource when alone, from 0 to 1, for policies that share devices: gpu=0.3,memory=0.1,host=0.1,cpu=0.5", useOption},
 		{"stages", "", "STAGE=TIME", "time of a step in each stage when alone, for policies that interleave stages of jobs: load=40ms,gpu=100ms,network=20ms", stagesOption},
+		textOption("shape", "LAYERS", "shapes of the layers of the model, by which its GPU memory is estimated: 'table users 1000000x16*3; layers deep 48x512x1; optimizer adam'", func(j *api.JobSpec) *string { return &j.Shape }),
 		wordOption("qos", "CLASS", "entitlement of the job, for policies that distinguish owners from guests", qosClasses, func(j *api.JobSpec) *string { return &j.QoS }),
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/pflag"
 )
@@ -156,4 +157,16 @@ func shellWords(line string) ([]string, error) {
 		words = append(words, word.String())
 	}
 	return words, nil
+}
+
+// shellWord writes a word as a shell reads it: in quotes where it has anything but letters,
+// digits and signs that mean nothing to a shell.
+func shellWord(word string) string {
+	plain := word != "" && strings.IndexFunc(word, func(r rune) bool {
+		return !strings.ContainsRune("+-./,:=@%_", r) && (r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r))
+	}) < 0
+	if plain {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

@@ -76,7 +76,9 @@ in OUT.partial until all is done. OUT.partial then replaces what an earlier run 
 in OUT. summary.json tells how the run was made, and --from-summary repeats it.
 
 Write settings behind the name of a policy to compare variants of it:
---policy 'tiresias,tiresias(limits=500,5000)'. --set gives settings to all variants.`,
+--policy 'tiresias,tiresias(limits=500,5000)'. --set gives settings to all variants.
+
+` + choicesText(),
 		Example: `  norn sim
   norn sim jobs.csv --cluster 16x8:V100 --policy fifo,srtf,tiresias
   norn sim philly_jobs.csv.gz --cluster philly --policy tiresias --set tiresias.limits=3600,36000 --out results
@@ -107,9 +109,9 @@ Write settings behind the name of a policy to compare variants of it:
 	fl.StringVar(&f.snapshot, "snapshot", "30m", "time between two snapshots of a job, to which it falls back after a failure")
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress and no remarks, only results and errors")
 	fl.StringVar(&f.pairs, "pairs", "", "measured speeds of jobs that share a GPU, two at a time (as Lucid and Gavel publish them, or CSV: model, beside, speed); a job without a model is given one of them, drawn by --seed")
-	fl.StringVar(&f.slowdown.By, "slowdown", experiment.ByDemands, "how jobs that share a GPU slow each other down: demands (by the overloaded resources), parts (each job is confined to its part), gaps (guests run in the gaps of owners), services (beside online services)")
+	fl.StringVar(&f.slowdown.By, "slowdown", experiment.ByDemands, "how jobs that share a GPU slow each other down; see the table above")
 	fl.Float64Var(&f.slowdown.Switching, "switching", 0, "part of the time that each other job on a GPU costs, besides overloaded resources (0: nothing, as under MPS; 0.03 without it)")
-	fl.StringVar(&f.assume, "assume", "", "assumed work of jobs that do not declare it, drawn by --seed: dlrm (jobs of one GPU train one of twelve recommendation models), tuning (fine-tune one of three foundation models), stages (go through the stages of one of eight models, on all their GPUs), goodput (train one of six models on 1 to 64 GPUs, with the best batch size), use (use their GPUs as measured training jobs do), services (the same, with an online service on each GPU), cpu (train one of ten models that need cores and memory beside GPUs); default: no assumption")
+	fl.StringVar(&f.assume, "assume", "", "assumed work of jobs that do not declare it, drawn by --seed; see the table above (default: no assumption)")
 	fl.StringVar(&f.from, "from-summary", "", "repeat the run of this summary.json, with the same trace, cluster, policy and flags, except those that are given anew")
 	f.reading.flags(cmd)
 	complete(cmd, map[string]completer{
@@ -119,6 +121,21 @@ Write settings behind the name of a policy to compare variants of it:
 		"table": words("text", "markdown", "csv", "json"), "log": words("zst", "gz", "plain", "none"),
 	})
 	return cmd
+}
+
+// choicesText is a table of what jobs can be assumed to do, and of how jobs that share a GPU
+// slow each other down.
+func choicesText() string {
+	var b strings.Builder
+	b.WriteString("Assumptions (--assume), for jobs that do not tell what they do:\n")
+	for _, name := range experiment.Assumptions() {
+		fmt.Fprintf(&b, "  %-9s %s\n", name, experiment.Assumption(name).About())
+	}
+	b.WriteString("\nSlowdowns (--slowdown) of jobs that share a GPU:\n")
+	for _, name := range experiment.Slowdowns() {
+		fmt.Fprintf(&b, "  %-9s %s\n", name, experiment.AboutSlowdown(name))
+	}
+	return strings.TrimRight(b.String(), "\n")
 }
 
 // gracePeriod is how long a simulation may take to end when it is told to: more than

@@ -80,6 +80,9 @@ func whyLines(w api.Why, now time.Time, width int) []string {
 	p.list("Shares its devices with", w.Beside)
 	p.head("Asks for")
 	p.line("  ", demandText(j))
+	if w.Memory != "" {
+		p.line("  ", w.Memory)
+	}
 	if w.Stop != "" {
 		p.head("When it is preempted")
 		p.line("  ", w.Stop)

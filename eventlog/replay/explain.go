@@ -141,6 +141,11 @@ func (f *follower) Event(ev *eventlog.Event, s *state.State) {
 	if ev.Kind == eventlog.Wait && s.Record(f.id).Phase == job.Waiting && !ev.Reason.Never() {
 		step.More = f.standing(s, ev.Reason.Code)
 	}
+	if ev.Kind == eventlog.Submit || ev.Kind == eventlog.Carry {
+		if text := perf.MemoryText(s.Record(f.id).Job); text != "" {
+			step.More = append(step.More, text)
+		}
+	}
 	if ev.Kind == eventlog.Start && !ev.Profile {
 		step.More = f.grounds(s, f.id, job.None)
 	}
@@ -217,6 +222,8 @@ func (f *follower) what(ev *eventlog.Event, s *state.State) string {
 		return "moves to " + Where(s, s.Alloc(f.id)) + delayed(ev.Delay) + paced(ev.Speed)
 	case eventlog.Resize:
 		return fmt.Sprintf("is resized to %s, on %s", unit.Count(int(r.Tasks), "task"), Where(s, s.Alloc(f.id))) + delayed(ev.Delay) + paced(ev.Speed)
+	case eventlog.Config:
+		return "trains with " + ev.Reported.String()
 	case eventlog.Speed:
 		return fmt.Sprintf("runs at %.3g times its reference speed", ev.Speed) + beside(s, f.id)
 	case eventlog.Estimate:

@@ -185,6 +185,23 @@ func TestExplainTellsAll(t *testing.T) {
 	}
 }
 
+// TestExplainMemory: where the memory of a job comes from is told where the job is
+// submitted.
+func TestExplainMemory(t *testing.T) {
+	shape, err := job.ParseShape("layers deep 1024x1024; optimizer adam")
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := history(t, "fifo", nil, perf.Cost{}, simtest.Job{Key: "a", GPUs: 1, Run: 10, Spec: func(j *job.Job) { j.Batch, j.Hints = 64, &job.Hints{Shape: shape} }}, simtest.Job{Key: "b", GPUs: 1, Run: 10})
+	_, text := explain(t, log, "a")
+	if want := "submitted\n            takes 899 MiB of the memory of each GPU, estimated from the shapes of its layers with 64 samples a batch: 6 MiB of parameters, 12 MiB of optimizer state, "; !strings.Contains(text, want) {
+		t.Errorf("want %q in\n%s", want, text)
+	}
+	if _, text := explain(t, log, "b"); strings.Contains(text, "memory") {
+		t.Errorf("of a job that tells nothing:\n%s", text)
+	}
+}
+
 // TestExplainUnknown says what is said about a job that is not there.
 func TestExplainUnknown(t *testing.T) {
 	jobs := crowd()

@@ -66,7 +66,7 @@ def main():
     p.add_argument("--cpu-workers", type=int, default=2, help="jobs on one host device at a time")
     p.add_argument("--steps", type=int, default=400, help="of each training")
     args = p.parse_args()
-    mixed = f"rmixer(gpu-workers={args.gpu_workers},cpu-workers={args.cpu_workers},batch-size=12)"
+    mixed = f"rmixer(gpu-workers={args.gpu_workers},cpu-workers={args.cpu_workers},beta=2,batch-size=12)"
     with tempfile.TemporaryDirectory(prefix="norn-dlrm-") as folder:
         alone, want = run(args, "one-by-one", "fifo", 0, folder)
         together, have = run(args, "rmixer", mixed, args.host, folder)

@@ -257,7 +257,7 @@ func decisions(w io.Writer, repeat int, only string) error {
 		"| policy | assumed | all jobs come at once | mean | longest | growth | bound | |\n|---|---|--:|--:|--:|--:|---|---|\n",
 		8*largeCrowd.nodes, largeCrowd.jobs, 8*smallCrowd.nodes, smallCrowd.jobs)
 	for _, q := range questions() {
-		if !q.among(only) {
+		if !among(q.policy, only) {
 			continue
 		}
 		small, err := q.measure(smallCrowd, repeat)

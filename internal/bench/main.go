@@ -32,8 +32,9 @@ func main() {
 	large := flag.Bool("large", true, "also 1,000,000 jobs on 10,000 GPUs")
 	live := flag.Bool("live", false, "measure a running daemon instead")
 	peers := flag.Bool("peers", false, "with -live: also the peers that are installed")
-	only := flag.String("only", "", "with -live: only the parts whose names begin so; with -decisions or -steps: only these policies; with commas between them")
+	only := flag.String("only", "", "with -live: only the parts whose names begin so; with -decisions, -runs or -steps: only these policies; with commas between them")
 	asking := flag.Bool("decisions", false, "measure single decisions alone")
+	running := flag.Bool("runs", false, "measure whole runs alone; with -steps: count their statements instead of those of decisions")
 	minutes := flag.Int("minutes", 10, "with -live: for how long short jobs are sustained")
 	agree := flag.String("fidelity", "", "hold the simulator against real processes instead, and write the differences to this page")
 	flag.Parse()
@@ -43,10 +44,14 @@ func main() {
 		err = benchFidelity(*write, *agree)
 	case *live:
 		err = benchLive(liveOptions{write: *write, peers: *peers, only: *only, minutes: *minutes})
+	case *counting && *running:
+		err = runSteps(os.Stdout, *only)
 	case *counting:
 		err = steps(os.Stdout, *only)
 	case *asking:
 		err = benchDecisions(*repeat, *only, *write)
+	case *running:
+		err = benchRuns(*only, *write)
 	default:
 		err = bench(*repeat, *shared, *write, *large)
 	}
@@ -83,7 +88,10 @@ func bench(repeat int, shared, write string, large bool) error {
 	if err := replace(write, "bench", "bench", text.String()); err != nil {
 		return err
 	}
-	return benchDecisions(repeat, "", write)
+	if err := benchDecisions(repeat, "", write); err != nil {
+		return err
+	}
+	return benchRuns("", write)
 }
 
 // benchDecisions measures single decisions.
@@ -94,6 +102,16 @@ func benchDecisions(repeat int, only, write string) error {
 		return err
 	}
 	return replace(write, "decisions", "bench", text.String())
+}
+
+// benchRuns measures whole runs.
+func benchRuns(only, write string) error {
+	var text strings.Builder
+	describe(&text)
+	if err := runs(io.MultiWriter(&text, os.Stdout), only); err != nil {
+		return err
+	}
+	return replace(write, "runs", "bench", text.String())
 }
 
 // describe names the machine and the commit.

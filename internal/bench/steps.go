@@ -26,7 +26,7 @@ var (
 // when it looks at all pairs.
 func steps(w io.Writer, only string) error {
 	for _, q := range questions() {
-		if !q.among(only) {
+		if !among(q.policy, only) {
 			continue
 		}
 		once, err := q.steps(onceCrowd)
@@ -44,8 +44,8 @@ func steps(w io.Writer, only string) error {
 
 // among tells whether the policy is one of a list with commas between; an empty one has
 // all.
-func (q *question) among(only string) bool {
-	name, _, _ := strings.Cut(q.policy, "(")
+func among(policy, only string) bool {
+	name, _, _ := strings.Cut(policy, "(")
 	return only == "" || slices.Contains(strings.Split(only, ","), name)
 }
 

@@ -12,9 +12,26 @@ import (
 // many jobs and GPUs. All pairs of jobs would make it 4.
 const mostGrowth = 3
 
+// mostRunGrowth is how many times the statements may be that a run takes for each of its
+// jobs, where there are four times as many jobs on four times as many GPUs. A look at all
+// running jobs at each event would make it 4.
+const mostRunGrowth = 1.4
+
 // TestDecisionsGrow: no policy looks at all pairs of jobs in a decision. Statements are
 // counted by a build of this program, so that a busy machine changes nothing.
 func TestDecisionsGrow(t *testing.T) {
+	grows(t, mostGrowth, len(questions()), "twice", "-steps")
+}
+
+// TestRunsGrow: a run of many jobs on many GPUs takes about as much for each job as a small
+// one.
+func TestRunsGrow(t *testing.T) {
+	grows(t, mostRunGrowth, len(longRuns()), "four times", "-steps", "-runs")
+}
+
+// grows has a build of this program count statements at two sizes, and demands that those
+// of each line are at most so many times as many.
+func grows(t *testing.T, most float64, lines int, times string, args ...string) {
 	if testing.Short() {
 		t.Skip("builds a program with counters")
 	}
@@ -26,7 +43,7 @@ func TestDecisionsGrow(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-cover", "-covermode=atomic", packages, "-o", bin, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	out, err := exec.Command(bin, "-steps").Output()
+	out, err := exec.Command(bin, args...).Output()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -37,11 +54,11 @@ func TestDecisionsGrow(t *testing.T) {
 		if err != nil || len(f) != 4 {
 			t.Fatalf("%q: %v", line, err)
 		}
-		if seen++; growth > mostGrowth {
-			t.Errorf("%s: %s statements of a decision become %s with twice as many jobs on twice as many GPUs", f[0], f[1], f[2])
+		if seen++; growth > most {
+			t.Errorf("%s: %s statements become %s with %s as many jobs on %s as many GPUs", f[0], f[1], f[2], times, times)
 		}
 	}
-	if seen != len(questions()) {
-		t.Errorf("%d policies were counted, there are %d", seen, len(questions()))
+	if seen != lines {
+		t.Errorf("%d policies were counted, there are %d", seen, lines)
 	}
 }

@@ -14,12 +14,13 @@ import (
 // Acceptance 4: a GPU of 16,160 MB with 14,950 MB booked must refuse DCN, for which
 // 1249.6 MB are booked; with 14,900 MB it accepts it.
 func TestAdmission(t *testing.T) {
-	c := memory.Click{Rows: 1_000_001, Dim: 9, Slots: 26, Dense: 13, FC: []int64{512, 256, 128}, Cross: 2, Batch: 512, Optimizer: memory.Adam}
+	c := memory.Click{Rows: 1_000_001, Dim: 9, Slots: 26, Dense: 13, FC: []int64{512, 256, 128}, Cross: 2, Optimizer: job.Adam}
 	s := c.Shape()
 	d := job.GPUs(1)
-	d.Roles[0].GPUMemory = s.Estimate().Total()
-	r := policy{cfg: *NewConfig()}
-	need := r.booked(&job.Job{Demand: &d}, standing{})
+	cfg := NewConfig()
+	cfg.ShapeFactor = 1.2
+	r := policy{cfg: *cfg}
+	need := r.booked(&job.Job{Demand: &d, Batch: 512, Hints: &job.Hints{Shape: &s}}, standing{})
 	for booked, want := range map[unit.Bytes]bool{14950: false, 14900: true} {
 		dev := device{workers: 4, total: 16160 * unit.MiB, idle: 4 * 308 * unit.MiB, jobs: []job.ID{0}, sum: booked * unit.MiB}
 		if got, ok := dev.take(need, true); ok != want || ok && got != need {

@@ -64,7 +64,7 @@ func (r *policy) short(v *sched.View, it *item) job.Reason {
 		return because("waits for a worker of the processors: no GPU will do%s", also)
 	case best != nil:
 		if booked, ok := best.take(it.need, false); !ok {
-			return because("%v are booked for it, but %s has %v left%s%s", booked0(it.need, booked), v.Cluster().DeviceName(best.id), left(best), r.beside(v, best), also)
+			return because("%v are booked for it%s, but %s has %v left%s%s", booked0(it.need, booked), r.source(v, it.key.ID), v.Cluster().DeviceName(best.id), left(best), r.beside(v, best), also)
 		}
 		return because("the CPU or memory of the nodes with free workers is short%s", also)
 	case guarded != nil:
@@ -74,6 +74,21 @@ func (r *policy) short(v *sched.View, it *item) job.Reason {
 		return because("no worker of %s is free%s%s", v.Cluster().DeviceName(taken.id), r.beside(v, taken), also)
 	}
 	return because("no worker of %d GPUs is free, the next may be one of %s%s%s", devices, v.Cluster().DeviceName(taken.id), r.beside(v, taken), also)
+}
+
+// source says from what the memory that is booked for a job is made, where that is not
+// its own word.
+func (r *policy) source(v *sched.View, id job.ID) string {
+	j := v.Job(id)
+	m, from := r.believed(j.Spec())
+	if m == 0 || from == ownWord {
+		return ""
+	}
+	text := fmt.Sprintf(" (%g x %.0f MiB from %s", r.factor(from), float64(m)/float64(unit.MiB), from)
+	if n := r.recall(j).ooms; n > 0 {
+		text += fmt.Sprintf(", doubled %s as its memory ran out", unit.Count(int(n), "time"))
+	}
+	return text + ")"
 }
 
 // booked0 is what is to be booked for a job that does not fit.

@@ -295,3 +295,37 @@ func TestReasons(t *testing.T) {
 		}
 	}
 }
+
+// dcn is the model of acceptance 4 as a user writes it: 1041.33 MB with 512 samples.
+const dcn = "table fields 1000001x9*26; layers deep 247x512x256x128; layers last 466x1; optimizer adam; params 247; kept 2223; once 466"
+
+// shape is the hints of a job that tells the shape of its model alone.
+func shape(t testing.TB, text string) *job.Hints {
+	t.Helper()
+	s, err := job.ParseShape(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &job.Hints{Shape: s}
+}
+
+// Acceptance 4, with a job that tells the shapes of its layers: 1249.6 MB are booked for
+// it. A GPU of 16,160 MB refuses it beside 14,950 MB and takes it beside 14,900 MB. The
+// job is told from what its memory is estimated.
+func TestOwnShape(t *testing.T) {
+	// Two jobs ask for what is booked / 1.2, together.
+	for booked, want := range map[int64]string{
+		14950: "wait b: 1.22GiB are booked for it (1.2 x 1041 MiB from the shapes of its layers), but GPU 0 of node n0 has 1.18GiB left, which runs a0, a1",
+		14900: "0 start b on n0[0",
+	} {
+		jobs := entries([]one{{key: "a0", run: 100, use: 0.4}, {key: "a1", run: 100, use: 0.4}, {key: "b", run: 10}})
+		d := job.GPUs(1)
+		d.Roles[0].GPUMemory = mib(booked) / 2 * 10 / 12
+		jobs[0].Job.Demand, jobs[1].Job.Demand = &d, &d
+		jobs[2].Job.Batch, jobs[2].Job.Hints = 512, shape(t, dcn)
+		r := world(t, 1, false, jobs, func(c *rmixer.Config) { c.ShapeFactor = 1.2 })
+		if log := strings.Join(r.Log, "\n"); !strings.Contains(log, want) {
+			t.Errorf("beside %d MiB: want %q in\n%s", booked, want, log)
+		}
+	}
+}

@@ -32,6 +32,7 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/policy/need"
 	"github.com/norn-scheduler/norn/policy/param"
@@ -78,21 +79,25 @@ type Config struct {
 	Beta       float64
 	Factor     float64 // booked over estimated memory
 	Context    int     // MiB
-	Idle       int     // MiB
-	Guard      int     // MiB
-	Window     time.Duration
-	Batch      int // 0: no limit
-	Unknown    float64
-	Track      bool
-	Seed       int
-	Look       int // jobs that DyPair chooses from
-	Place      place.Strategy
+
+	ShapeFactor float64 // the same, where it is estimated from the shapes of layers
+
+	Idle    int // MiB
+	Guard   int // MiB
+	Window  time.Duration
+	Batch   int // 0: no limit
+	Unknown float64
+	Track   bool
+	Seed    int
+	Look    int // jobs that DyPair chooses from
+	Place   place.Strategy
 }
 
-// NewConfig returns the defaults: those of the authors' code, and a window of 30 s.
+// NewConfig returns the defaults: those of the authors' code, but for a window of 30 s
+// and for beta, which is 2 there and 4 in their recorded run.
 func NewConfig() *Config {
 	return &Config{
-		GPUWorkers: 4, CPUWorkers: 2, Beta: 2, Factor: 1.2, Context: int(memory.Context / unit.MiB), Idle: 308, Guard: 1000,
+		GPUWorkers: 4, CPUWorkers: 2, Beta: 3.5, Factor: 1.2, ShapeFactor: 2, Context: int(perf.Context / unit.MiB), Idle: 308, Guard: 1000,
 		Window: 30 * time.Second, Unknown: intensive, Track: true, Look: 32, Place: place.Pack,
 	}
 }
@@ -117,6 +122,7 @@ func (c *Config) Params() param.Set {
 		param.Int("cpu-workers", &c.CPUWorkers, 0, maxWorkers, "jobs", "jobs on one host device at a time; 0: none run on processors"),
 		param.Float("beta", &c.Beta, 0, 1e6, "ratio", "processors take no more jobs when at most this many times the workers of all GPUs are left of them"),
 		param.Float("mem-factor", &c.Factor, 1, 100, "ratio", "booked over estimated memory"),
+		param.Float("shape-factor", &c.ShapeFactor, 1, 100, "ratio", "booked over estimated memory of jobs of which nothing but the shapes of their layers is known"),
 		param.Int("context-mb", &c.Context, 1, 1<<20, "MiB", "what CUDA and the framework take in each process, for estimates made from the shape of a model"),
 		param.Int("worker-idle-mb", &c.Idle, 0, 1<<20, "MiB", "memory of an idle worker: no less than this for each is booked on a GPU"),
 		param.Int("guard-mb", &c.Guard, 0, 1<<30, "MiB", "a GPU on which more than this beyond what is booked was measured takes no job"),

@@ -5,6 +5,7 @@ import (
 
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/policy/rmixer/memory"
 	"github.com/norn-scheduler/norn/sched"
 )
@@ -73,32 +74,55 @@ func (r *policy) model(j *job.Job) *memory.Model {
 }
 
 // memory is the peak GPU memory that the scheduler believes a job has: as it asks,
-// as its source tells, or as that of its model; 0 when nothing is known.
+// as its source tells, as estimated from its shape, or as that of its model; 0 when
+// nothing is known.
 func (r *policy) memory(j *job.Job) unit.Bytes {
-	if m := j.Demand.Roles[0].GPUMemory; m > 0 {
-		return m
+	m, _ := r.believed(j)
+	return m
+}
+
+// believed is the memory of a job, and where that figure comes from.
+func (r *policy) believed(j *job.Job) (m unit.Bytes, from string) {
+	context := unit.Bytes(r.cfg.Context) * unit.MiB
+	if j.Hints != nil && j.Hints.Shape != nil && j.Demand.Roles[0].GPUMemory == 0 && j.Hints.GPUMemory == 0 {
+		return perf.PeakOf(j.Hints.Shape, int64(j.Batch), context).Total(), fromShape
 	}
-	if j.Hints != nil && j.Hints.GPUMemory > 0 {
-		return j.Hints.GPUMemory
+	if m := perf.MemoryOf(j); m > 0 {
+		return m, ownWord
 	}
 	if m := r.model(j); m != nil {
-		return m.Peak(int64(j.Batch), unit.Bytes(r.cfg.Context)*unit.MiB)
+		return m.Peak(int64(j.Batch), context), "what was measured of " + m.Name
 	}
-	return 0
+	return 0, ""
 }
+
+// The sources of memory that are not what was measured of a model.
+const (
+	ownWord   = "its own word"             // of the job or its trace
+	fromShape = "the shapes of its layers" // that the job tells
+)
 
 // booked is the memory that is booked for a job, in bytes. It doubles each time
 // that the job runs out of memory. If nothing is known of the job, it is 0 at
 // first, and all of a device once the job has run out.
 func (r *policy) booked(j *job.Job, s standing) unit.Bytes {
-	if s.ooms > 0 && r.memory(j) == 0 {
+	m, from := r.believed(j)
+	if s.ooms > 0 && m == 0 {
 		return none
 	}
-	need := float64(r.memory(j)) * r.cfg.Factor
+	need := float64(m) * r.factor(from)
 	if s.ooms > 0 {
 		need *= math.Exp2(float64(s.ooms))
 	}
 	return unit.Bytes(min(float64(none), math.Ceil(need)))
+}
+
+// factor is booked over believed memory, by where that comes from.
+func (r *policy) factor(from string) float64 {
+	if from == fromShape {
+		return r.cfg.ShapeFactor
+	}
+	return r.cfg.Factor
 }
 
 // use is how much of a GPU a job keeps busy when alone, in thousandths of a

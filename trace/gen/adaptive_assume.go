@@ -16,20 +16,21 @@ import (
 // Step times are fitted by perf.Fit to measurements on 108 placements of up to
 // 16 GPUs, 7 to 9 % off on average. Batch sizes are the measured ones. The
 // noise of gradients is that at the first batch size in the middle of the
-// epochs. Shares are those of the workload in the paper (section 5.1).
+// epochs, and changes as in noises. Shares are those of the workload in the paper (section 5.1).
 type adaptive struct {
 	model string
+	also  string // as Pollux' own workloads call the application; empty: by its model
 	share float64
 	perf.Goodput
 }
 
 var adaptiveModels = []adaptive{
-	{"resnet18", 0.36, goodput([7]float64{0.01733, 0.0007018, 0.1211, 0.002393, 0.03179, 0.0008007, 1.999}, 38.62, 128, 4096, 32, 1024)},
-	{"neumf", 0.36, goodput([7]float64{0.006926, 6.314e-07, 0.01549, 0.0004135, 0.003908, 0.0004298, 1}, 71510, 256, 32768, 32, 32768)},
-	{"deepspeech2", 0.10, goodput([7]float64{0.3042, 0.02423, 0.377, 0.02848, 0.08306, 0.001258, 1.43}, 1273, 20, 640, 10, 80)},
-	{"bert", 0.10, goodput([7]float64{0.1692, 0.0586, 1.352, 0.01426, 0.2884, 0.009597, 1.9}, 93.69, 12, 384, 4, 12)},
-	{"yolov3", 0.06, goodput([7]float64{0.1827, 0.02595, 0.6989, 0.02335, 0.1388, 0.02146, 1.163}, 69.93, 8, 512, 4, 8)},
-	{"resnet50", 0.02, goodput([7]float64{0.06446, 0.004474, 0.2988, 0.005562, 0.07438, 0.0003895, 2.486}, 56.98, 200, 12800, 20, 200)},
+	{"resnet18", "cifar10", 0.36, goodput([7]float64{0.01733, 0.0007018, 0.1211, 0.002393, 0.03179, 0.0008007, 1.999}, 38.62, 128, 4096, 32, 1024)},
+	{"neumf", "ncf", 0.36, goodput([7]float64{0.006926, 6.314e-07, 0.01549, 0.0004135, 0.003908, 0.0004298, 1}, 71510, 256, 32768, 32, 32768)},
+	{"deepspeech2", "", 0.10, goodput([7]float64{0.3042, 0.02423, 0.377, 0.02848, 0.08306, 0.001258, 1.43}, 1273, 20, 640, 10, 80)},
+	{"bert", "", 0.10, goodput([7]float64{0.1692, 0.0586, 1.352, 0.01426, 0.2884, 0.009597, 1.9}, 93.69, 12, 384, 4, 12)},
+	{"yolov3", "", 0.06, goodput([7]float64{0.1827, 0.02595, 0.6989, 0.02335, 0.1388, 0.02146, 1.163}, 69.93, 8, 512, 4, 8)},
+	{"resnet50", "imagenet", 0.02, goodput([7]float64{0.06446, 0.004474, 0.2988, 0.005562, 0.07438, 0.0003895, 2.486}, 56.98, 200, 12800, 20, 200)},
 }
 
 func goodput(t [7]float64, noise float64, first, most, localMin, localMost int) perf.Goodput {
@@ -43,16 +44,25 @@ func goodput(t [7]float64, noise float64, first, most, localMin, localMost int) 
 // mostAdaptive is the most GPUs on which such a job runs.
 const mostAdaptive = 64
 
+// named tells whether a job that gives its model this name trains the model.
+func (m *adaptive) named(model string) bool {
+	return strings.EqualFold(m.model, model) || m.also != "" && strings.EqualFold(m.also, model)
+}
+
 // AssumedAdaptive is a trace in which jobs of whole GPUs, at most 64, are taken
-// to train one of six models with a batch size that suits their allocation. A
-// job trains its own model, if that is one of them. If a job does not tell what
+// to train one of six models, whose gradients get noisier as the training goes on. They
+// have their own batch size, or one that is tuned for the GPUs that they ask for, unless
+// the policy tells them another one. A
+// job trains its own model, if that is one of them, also by the name of Pollux' application. If a job does not tell what
 // it trains, its model is drawn from a seed and its name. They become elastic,
 // from one GPU to 64. How long they run as they asked is left as it is, and so
 // is every other job.
 type AssumedAdaptive struct {
 	Source trace.Source
 	Seed   uint64
-	Jobs   int // given something so far
+	Jobs   int    // given something so far
+	Others int    // elastic jobs so far that train another model; they scale as the run says otherwise
+	Other  string // the model of the first of them
 
 	in job.Interner
 }
@@ -61,7 +71,11 @@ type AssumedAdaptive struct {
 func AdaptiveSpeeds() *perf.Adaptive {
 	models := map[string]perf.Goodput{}
 	for _, m := range adaptiveModels {
+		m.Stages = m.stages()
 		models[m.model] = m.Goodput
+		if m.also != "" {
+			models[m.also] = m.Goodput
+		}
 	}
 	return perf.NewAdaptive(models)
 }
@@ -80,15 +94,21 @@ func (a *AssumedAdaptive) Next(e *trace.Entry) error {
 	}
 	for i := range adaptiveModels {
 		m := &adaptiveModels[i]
-		if !strings.EqualFold(m.model, j.Model) {
+		if !m.named(j.Model) {
 			continue
 		}
 		if d := *j.Demand; !d.Elastic() {
 			d.Roles[0].Min, d.Roles[0].Max = 1, mostAdaptive
 			j.Demand = a.in.Get(d)
 		}
-		j.Batch = m.Batches.First
+		m.train(j, &e.Truth)
 		a.Jobs++
+		return nil
+	}
+	if j.Demand.Elastic() {
+		if a.Others++; a.Others == 1 {
+			a.Other = j.Model
+		}
 	}
 	return nil
 }

@@ -13,6 +13,7 @@
 package lease
 
 import (
+	"iter"
 	"slices"
 	"time"
 
@@ -32,8 +33,9 @@ type Terms struct {
 	Refill  bool // what winners leave in the end, since they keep what they have, goes to whoever was tried, to one that loses its GPUs too
 	Aligned bool // terms end together, at multiples of their length: a first one may be shorter
 
-	pass Pass
-	wake time.Duration
+	pass    Pass
+	wake    time.Duration
+	unknown []job.ID // running jobs whose terms nobody knows: an earlier policy has given them what they hold
 }
 
 // Pass is one giving out of what is free.
@@ -123,6 +125,7 @@ func (t *Terms) Decide(v *sched.View, p *sched.Plan, serve func(*Pass)) {
 	s.View, s.plan, s.place = v, p, t.Place
 	s.Candidates, s.tried, s.won = s.Candidates[:0], s.tried[:0], s.won[:0]
 	s.wins.Clear()
+	t.follow(v)
 	for j := range v.Waiting() {
 		if why := p.Never(j.ID, t.Place); why.Code != job.NoReason {
 			p.Wait(j.ID, why)
@@ -131,7 +134,7 @@ func (t *Terms) Decide(v *sched.View, p *sched.Plan, serve func(*Pass)) {
 		s.Candidates = append(s.Candidates, j)
 	}
 	if len(s.Candidates) > 0 {
-		for j := range v.Running() {
+		for j := range t.ending(v) {
 			if t.Over(v, j) && !rounds.Stays(v, j) {
 				s.Candidates = append(s.Candidates, j)
 			}
@@ -149,6 +152,36 @@ func (t *Terms) Decide(v *sched.View, p *sched.Plan, serve func(*Pass)) {
 		t.settle(v, p)
 	}
 	t.next(v, p)
+}
+
+// follow keeps the running jobs whose terms nobody knows. All others were given theirs
+// here.
+func (t *Terms) follow(v *sched.View) {
+	if v.First {
+		t.unknown = t.unknown[:0]
+		for j := range v.Running() {
+			t.unknown = append(t.unknown, j.ID)
+		}
+	}
+	t.unknown = slices.DeleteFunc(t.unknown, func(id job.ID) bool {
+		_, known := t.began(v, v.Job(id))
+		return known || !v.Job(id).Running()
+	})
+}
+
+// ending yields the running jobs whose terms may be over. Between the moments at which
+// aligned terms end these are only those that nobody knows.
+func (t *Terms) ending(v *sched.View) iter.Seq[sched.Job] {
+	if !t.Aligned || v.Now%t.Length <= t.Length/slack {
+		return v.Running()
+	}
+	return func(yield func(sched.Job) bool) {
+		for _, id := range t.unknown {
+			if !yield(v.Job(id)) {
+				return
+			}
+		}
+	}
 }
 
 // Serve serves a candidate at the size it asks for: it tells whether there is room
@@ -240,14 +273,14 @@ func (t *Terms) next(v *sched.View, p *sched.Plan) {
 	if !waits {
 		return
 	}
+	for _, id := range t.unknown {
+		t.ends(v, p, v.Job(id))
+	}
+	soonest := unit.Later(v.Now-v.Now%t.Length, t.Length) // of known terms that are aligned
 	for j := range v.Running() {
-		if p.Alloc(j.ID) == nil || rounds.Stays(v, j) {
-			continue
+		if t.ends(v, p, j); t.Aligned && t.wake <= soonest {
+			break
 		}
-		if t.pass.wins.Has(int(j.ID)) {
-			continue // renewed just now
-		}
-		t.wake = min(t.wake, t.end(v, j))
 	}
 	for _, j := range t.pass.Candidates {
 		if p.Alloc(j.ID) == nil {
@@ -258,6 +291,14 @@ func (t *Terms) next(v *sched.View, p *sched.Plan) {
 		}
 		break
 	}
+}
+
+// ends counts a running job in the moment at which the first term is over.
+func (t *Terms) ends(v *sched.View, p *sched.Plan, j sched.Job) {
+	if t.pass.wins.Has(int(j.ID)) || p.Alloc(j.ID) == nil || rounds.Stays(v, j) {
+		return // renewed just now, or never over
+	}
+	t.wake = min(t.wake, t.end(v, j))
 }
 
 // NextWake is the answer of a sched.Waker.

@@ -45,38 +45,6 @@ type leaver struct {
 	on *cluster.Alloc
 }
 
-// running lists the jobs with devices, by tenant.
-type running struct {
-	of     [][]job.ID
-	at     []int32 // by job: place in the list of its tenant + 1
-	owners dense.Set
-}
-
-func (r *running) add(t tenant.ID, id job.ID) {
-	for int(t) >= len(r.of) {
-		r.of = append(r.of, nil)
-	}
-	for int(id) >= len(r.at) {
-		r.at = append(r.at, make([]int32, max(256, int(id)+1-len(r.at), len(r.at)))...)
-	}
-	r.of[t] = append(r.of[t], id)
-	r.at[id] = int32(len(r.of[t]))
-	r.owners.Add(int(t))
-}
-
-func (r *running) remove(t tenant.ID, id job.ID) {
-	if int(id) >= len(r.at) || r.at[id] == 0 {
-		return
-	}
-	l, i := r.of[t], r.at[id]-1
-	last := l[len(l)-1]
-	l[i], r.at[last] = last, i+1
-	r.of[t], r.at[id] = l[:len(l)-1], 0
-	if len(r.of[t]) == 0 {
-		r.owners.Remove(int(t))
-	}
-}
-
 // settle serves the claims that are due, hard ones first.
 func (r *Policy) settle(v *sched.View, p *sched.Plan) {
 	r.claim.withdrawn = r.claim.withdrawn[:0]
@@ -265,7 +233,7 @@ func (r *Policy) spare(v *sched.View, p *sched.Plan) {
 		}
 		r.freed()
 		r.claim.loosened = r.claim.loosened || r.book.Promises() && r.book.Cap(j.Tenant()) < tenant.Unlimited
-		r.runs.remove(j.Tenant(), id)
+		r.runs.remove(id)
 		if j.Waiting() { // this plan has started it
 			r.claim.withdrawn = append(r.claim.withdrawn, id)
 			r.wait(v, p, j)
@@ -336,20 +304,23 @@ type giver struct {
 	level Level // level of the giver's node right below that tenant
 }
 
-// rank is the place of a job among the victims of its tenant, least first. A
-// job that this plan has started comes first, because it loses nothing.
+// rank is the place of a job among the victims of its tenant, least first.
 func (r *Policy) rank(j sched.Job, keepsPromise bool) [5]int64 {
 	if j.Waiting() {
 		return [5]int64{-1, 0, 0, 0, -int64(j.ID)}
 	}
-	least, newest := int64(0), -int64(j.Since())
-	switch r.Victims {
+	return [5]int64{bit(!keepsPromise), bit(!keeps(j.Spec().Stop)), r.Victims.least(j), -int64(j.Since()), -int64(j.ID)}
+}
+
+// least is the part of the rank of a running job that is a matter of settings.
+func (o Victims) least(j sched.Job) int64 {
+	switch o {
 	case LowestPriority:
-		least = int64(j.Spec().Priority)
+		return int64(j.Spec().Priority)
 	case LeastService:
-		least = int64(j.RunTime()/time.Millisecond) * int64(j.Allocated())
+		return int64(j.RunTime()/time.Millisecond) * int64(j.Allocated())
 	}
-	return [5]int64{bit(!keepsPromise), bit(!keeps(j.Spec().Stop)), least, newest, -int64(j.ID)}
+	return 0
 }
 
 func bit(yes bool) int64 {
@@ -402,40 +373,51 @@ func (r *Policy) apart(t tenant.ID) (mine, theirs Node, ok bool) {
 
 // oneOf is the first job of a tenant that may go for the claim, or None.
 func (r *Policy) oneOf(v *sched.View, p *sched.Plan, t tenant.ID) job.ID {
-	mask := v.Class(r.claim.class).Mask
 	best, least := job.None, [5]int64{}
 	mine, theirs, _ := r.apart(t)
-	for _, id := range r.runs.of[t] {
-		j := v.Job(id)
-		was, now := v.Alloc(id), p.Alloc(id)
-		if now == nil || now.Milli() == 0 || j.Pool() != r.claim.pool || !useful(v.Cluster(), now, mask) {
+	for _, i := range r.runs.of[t] {
+		k := &r.runs.all[i]
+		if k.list.Len() == 0 || v.Class(k.class).Pool != r.claim.pool {
 			continue
 		}
-		if !v.Cluster().UsableAlloc(now) {
+		keeps, may := r.may(v, k, mine, theirs)
+		if !may && r.MinRun == 0 {
 			continue
 		}
-		if was == nil && slices.Contains(r.claim.withdrawn, id) {
-			continue // started again by this plan
-		}
-		if !r.claim.hard && was != nil && now != was && !now.Equal(was) {
-			continue // moved by this plan: one claim is enough for a job, unless its GPUs are owed to the claimant
-		}
-		if was != nil && j.Spec().Stop == job.Pinned {
-			continue
-		}
-		if until := unit.Later(j.Since(), r.MinRun); was != nil && r.MinRun > 0 && until > v.Now {
-			r.wake = min(r.wake, until)
-			continue
-		}
-		keeps, may := r.may(v, j, mine, theirs)
-		if !may {
-			continue
-		}
-		if rank := r.rank(j, keeps); best == job.None || slices.Compare(rank[:], least[:]) < 0 {
-			best, least = id, rank
-		}
+		k.list.Each(func(it dense.Item) bool {
+			j := v.Job(^job.ID(it.ID))
+			if !r.mayLeave(v, p, j) || !may {
+				return true
+			}
+			if rank := r.rank(j, keeps); best == job.None || slices.Compare(rank[:], least[:]) < 0 {
+				best, least = j.ID, rank
+			}
+			return r.Victims == LeastService || r.MinRun > 0 // else all others of its kind come later
+		})
 	}
 	return best
+}
+
+// mayLeave tells whether a job that holds devices may be a victim of the claim, as far as
+// that is a matter of the job alone.
+func (r *Policy) mayLeave(v *sched.View, p *sched.Plan, j sched.Job) bool {
+	was, now := v.Alloc(j.ID), p.Alloc(j.ID)
+	switch {
+	case now == nil, now.Milli() == 0, !useful(v.Cluster(), now, v.Class(r.claim.class).Mask), !v.Cluster().UsableAlloc(now):
+		return false
+	case was == nil && slices.Contains(r.claim.withdrawn, j.ID):
+		return false // started again by this plan
+	case !r.claim.hard && was != nil && now != was && !now.Equal(was):
+		return false // moved by this plan: one claim is enough for a job, unless its GPUs are owed to the claimant
+	case was != nil && j.Spec().Stop == job.Pinned:
+		return false
+	}
+	until := unit.Later(j.Since(), r.MinRun)
+	if was != nil && r.MinRun > 0 && until > v.Now {
+		r.wake = min(r.wake, until)
+		return false
+	}
+	return true
 }
 
 // useful tells whether a job holds a GPU of a type that the claimant accepts.
@@ -443,12 +425,13 @@ func useful(c *cluster.Cluster, a *cluster.Alloc, mask cluster.TypeMask) bool {
 	return mask == 0 || slices.ContainsFunc(a.Shares, func(s cluster.Share) bool { return mask.Has(c.TypeOf(s.Device)) })
 }
 
-// may tells whether a job may be stopped for the claim, and whether the nodes
-// to which it belongs then keep their promises.
-func (r *Policy) may(v *sched.View, j sched.Job, mine, theirs Node) (keeps, may bool) {
+// may tells whether jobs of a kind may be stopped for the claim, and whether the nodes
+// to which they belong then keep their promises.
+func (r *Policy) may(v *sched.View, k *kind, mine, theirs Node) (keeps, may bool) {
+	amount := v.Class(k.class).Amount
 	keeps = true
-	for n := r.book.leaf(j.Tenant()); keeps; n, _ = r.book.parent(n) {
-		keeps = r.book.GPU(n)-amount(v, j.ID).GPU >= r.book.Promise(n)
+	for n := r.book.leaf(k.tenant); keeps; n, _ = r.book.parent(n) {
+		keeps = r.book.GPU(n)-amount.GPU >= r.book.Promise(n)
 		if n == theirs {
 			break
 		}
@@ -457,6 +440,6 @@ func (r *Policy) may(v *sched.View, j sched.Job, mine, theirs Node) (keeps, may 
 		return keeps, r.claim.hard
 	}
 	now := r.Rule.Level(&r.book, mine, r.book.Used(mine))
-	left := r.Rule.Level(&r.book, theirs, plus(r.book.Used(theirs), amount(v, j.ID), -1))
+	left := r.Rule.Level(&r.book, theirs, plus(r.book.Used(theirs), amount, -1))
 	return true, now.Below(left)
 }

@@ -110,6 +110,7 @@ func (r *Policy) follow(v *sched.View, p *sched.Plan) {
 	if r.book.Loosened() || v.NodesChanged() || r.Place == place.Random { // so that a restarted policy draws as often
 		r.freed()
 	}
+	r.runs.follow(v, r.Victims)
 	for _, id := range r.infeasible.Reconsider(v) {
 		r.wait(v, p, v.Job(id))
 	}
@@ -118,15 +119,15 @@ func (r *Policy) follow(v *sched.View, p *sched.Plan) {
 		switch ch.Kind {
 		case sched.Stopped:
 			r.freed()
-			r.runs.remove(j.Tenant(), j.ID)
+			r.runs.remove(j.ID)
 			r.wait(v, p, j)
 		case sched.Runs:
-			r.runs.add(j.Tenant(), j.ID)
+			r.runs.add(j, r.Victims)
 		case sched.Arrived:
 			r.wait(v, p, j)
 		case sched.Ended:
 			r.freed()
-			r.runs.remove(j.Tenant(), j.ID)
+			r.runs.remove(j.ID)
 			r.remove(v, ch.Job)
 			r.infeasible.Remove(ch.Job)
 		case sched.Altered:
@@ -217,7 +218,7 @@ func (r *Policy) shut(lane int32) {
 func (r *Policy) started(v *sched.View, id job.ID) {
 	j := v.Job(id)
 	r.remove(v, id)
-	r.runs.add(j.Tenant(), id)
+	r.runs.add(j, r.Victims)
 	r.book.Count(j.Tenant(), v.Class(j.Class()).Amount, 1)
 }
 

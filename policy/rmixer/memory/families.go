@@ -1,6 +1,10 @@
 package memory
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/norn-scheduler/norn/job"
+)
 
 // Click is the family of models that look one row up for each field of a click log
 // and put them through dense layers: DCN, DCN-v2, wide & deep, DeepFM, DIFM, FLEN,
@@ -15,20 +19,19 @@ type Click struct {
 	Matrix    bool    // of which each has a matrix (DCN-v2), not only a vector
 	Wide      bool    // a linear part over all rows (wide & deep, DeepFM, FLEN)
 	Attention int64   // width of attention between fields (DIFM)
-	Batch     int64
-	Optimizer Optimizer
+	Optimizer job.Optimizer
 	Sparse    bool
 }
 
 // Shape is the model as far as memory is concerned.
-func (c *Click) Shape() Shape {
+func (c *Click) Shape() job.Shape {
 	embedded := c.Slots * c.Dim
 	width := embedded + c.Dense
-	s := Shape{
-		Tables: []Table{{c.Rows, c.Dim, c.Slots}}, Slots: c.Slots, Batch: c.Batch, Optimizer: c.Optimizer, Sparse: c.Sparse,
-		Acts: width, // put together
+	s := job.Shape{
+		Tables: []job.Table{{Name: "fields", Rows: c.Rows, Dim: c.Dim, Lookups: c.Slots}}, Optimizer: c.Optimizer, Sparse: c.Sparse,
+		Kept: width, // put together
 	}
-	s.Linear = chain(nil, slices.Concat([]int64{width}, c.FC)...)
+	stack(&s, "deep", slices.Concat([]int64{width}, c.FC)...)
 	last := width
 	if len(c.FC) > 0 {
 		last = c.FC[len(c.FC)-1]
@@ -36,32 +39,39 @@ func (c *Click) Shape() Shape {
 	if c.Cross > 0 {
 		// Beside the dense layers, the last layer reads the width of the cross
 		// layers; the authors' code writes slots x dense fields instead.
-		s.Fixed = last + c.Slots*c.Dense
-		last = s.Fixed
-		s.Small += width
-		s.Acts += c.Cross * 4 * width
+		s.Once = last + c.Slots*c.Dense
+		last = s.Once
+		s.Params += width
+		s.Kept += c.Cross * 4 * width
 	}
 	if c.Matrix {
 		for range c.Cross {
-			s.Linear = append(s.Linear, Linear{width, width})
+			stack(&s, "cross", width, width)
 		}
 	}
-	s.Linear = append(s.Linear, Linear{last, 1})
+	stack(&s, "last", last, 1)
 	if c.Wide {
-		s.Tables = append(s.Tables, Table{c.Rows, 1, c.Slots})
+		s.Tables = append(s.Tables, job.Table{Name: "wide", Rows: c.Rows, Dim: 1, Lookups: c.Slots})
 	}
 	if len(c.Bottom) > 0 {
-		s.Linear = chain(s.Linear, slices.Concat([]int64{c.Dense}, c.Bottom)...)
-		s.Acts += (c.Slots + 1) * (c.Slots + 1) // products between fields
+		stack(&s, "bottom", slices.Concat([]int64{c.Dense}, c.Bottom)...)
+		s.Kept += (c.Slots + 1) * (c.Slots + 1) // products between fields
 	}
 	if c.Attention > 0 {
 		for range 4 { // query, key, value, residual
-			s.Linear = append(s.Linear, Linear{c.Dim, c.Attention * c.Slots})
+			stack(&s, "attention", c.Dim, c.Attention*c.Slots)
 		}
-		s.Acts += 2 * c.Slots * c.Slots
+		s.Kept += 2 * c.Slots * c.Slots
 		s.Workspace = softmax
 	}
 	return s
+}
+
+// stack adds linear layers through the given widths to a model, if there are any.
+func stack(s *job.Shape, name string, widths ...int64) {
+	if len(widths) > 1 {
+		s.Layers = append(s.Layers, job.Layers{Name: name, Widths: widths})
+	}
 }
 
 // softmax is the workspace of the library behind softmax layers, as the authors
@@ -78,33 +88,31 @@ type Sequence struct {
 	Layers            int64 // attention layers or recurrent cells over the history
 	Inner             int64 // width inside an attention layer, 0: none
 	FC                []int64
-	Batch             int64
-	Optimizer         Optimizer
+	Optimizer         job.Optimizer
 	Sparse            bool
 }
 
 // Shape is the model as far as memory is concerned.
-func (q *Sequence) Shape() Shape {
+func (q *Sequence) Shape() job.Shape {
 	step := 2 * q.Dim // an item and its category
-	s := Shape{
-		Tables: []Table{{q.Items, q.Dim, q.Length + 1}, {q.Categories, q.Dim, q.Length + 1}},
-		Slots:  2 * (q.Length + 1), Batch: q.Batch, Optimizer: q.Optimizer, Sparse: q.Sparse,
-		Acts: 4 * step * q.Length, Workspace: softmax, // history against candidate
+	s := job.Shape{
+		Tables:    []job.Table{{Name: "items", Rows: q.Items, Dim: q.Dim, Lookups: q.Length + 1}, {Name: "categories", Rows: q.Categories, Dim: q.Dim, Lookups: q.Length + 1}},
+		Optimizer: q.Optimizer, Sparse: q.Sparse,
+		Kept: 4 * step * q.Length, Workspace: softmax, // history against candidate
 	}
 	if q.Users > 0 {
-		s.Tables = append(s.Tables, Table{q.Users, q.Dim, 1})
-		s.Slots++
+		s.Tables = append(s.Tables, job.Table{Name: "users", Rows: q.Users, Dim: q.Dim, Lookups: 1})
 	}
 	for range q.Layers {
 		// Four maps of each step, then what lies inside.
 		for range 4 {
-			s.Linear = append(s.Linear, Linear{step, step})
+			stack(&s, "maps", step, step)
 		}
-		s.Acts += q.Length * (8*step + 2*q.Length + 2*q.Inner)
+		s.Kept += q.Length * (8*step + 2*q.Length + 2*q.Inner)
 		if q.Inner > 0 {
-			s.Linear = chain(s.Linear, step, q.Inner, step)
+			stack(&s, "inner", step, q.Inner, step)
 		}
 	}
-	s.Linear = chain(s.Linear, slices.Concat([]int64{2 * step}, q.FC, []int64{1})...)
+	stack(&s, "deep", slices.Concat([]int64{2 * step}, q.FC, []int64{1})...)
 	return s
 }

@@ -7,11 +7,13 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/perf"
 )
 
 // dcn is the model of the specification's acceptance 4.
-func dcn() Shape {
-	c := Click{Rows: 1_000_001, Dim: 9, Slots: 26, Dense: 13, FC: []int64{512, 256, 128}, Cross: 2, Batch: 512, Optimizer: Adam}
+func dcn() job.Shape {
+	c := Click{Rows: 1_000_001, Dim: 9, Slots: 26, Dense: 13, FC: []int64{512, 256, 128}, Cross: 2, Optimizer: job.Adam}
 	return c.Shape()
 }
 
@@ -19,8 +21,8 @@ func dcn() Shape {
 // 1249.6 MB are booked for it.
 func TestDCN(t *testing.T) {
 	s := dcn()
-	got := s.Estimate()
-	want := Estimate{Input: 2 * unit.MiB, Params: 36 * unit.MiB, Forward: 160 * unit.MiB, Backward: 2 * unit.MiB, Optimizer: 72 * unit.MiB, Context: 735 * unit.MiB, Gradient: 4 * 9 * 1_000_001}
+	got := perf.PeakOf(&s, 512, 0)
+	want := perf.Peak{Input: 2 * unit.MiB, Params: 36 * unit.MiB, Forward: 160 * unit.MiB, Backward: 2 * unit.MiB, Optimizer: 72 * unit.MiB, Context: 735 * unit.MiB, Gradient: 4 * 9 * 1_000_001}
 	if got != want {
 		t.Errorf("parts %+v, want %+v", got, want)
 	}
@@ -34,14 +36,17 @@ func TestDCN(t *testing.T) {
 // gradient, and a context of one's own counts instead of that of the authors.
 func TestTerms(t *testing.T) {
 	s := dcn()
-	all := s.Estimate().Total()
-	s.Optimizer = SGD
-	if got := all - s.Estimate().Total(); got != 72*unit.MiB {
+	all := perf.PeakOf(&s, 512, 0).Total()
+	s.Optimizer = job.SGD
+	if got := all - perf.PeakOf(&s, 512, 0).Total(); got != 72*unit.MiB {
 		t.Errorf("Adam takes %v, want 72 MiB", got)
 	}
-	s.Sparse, s.Context = true, 500*unit.MiB
-	if e := s.Estimate(); e.Gradient != 0 || e.Context != 500*unit.MiB {
+	s.Sparse = true
+	if e := perf.PeakOf(&s, 512, 500*unit.MiB); e.Gradient != 0 || e.Context != 500*unit.MiB {
 		t.Errorf("%+v", e)
+	}
+	if s.Context = 600 * unit.MiB; perf.PeakOf(&s, 512, 500*unit.MiB).Context != 600*unit.MiB {
+		t.Error("the context that the job tells does not go first")
 	}
 }
 
@@ -51,15 +56,16 @@ func TestGrows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := func(name string, most int64) int64 { return rapid.Int64Range(1, most).Draw(t, name) }
 		c := Click{
-			Rows: n("rows", 1e7), Dim: n("dim", 64), Slots: n("slots", 40), Dense: n("dense", 20), Batch: n("batch", 4096),
+			Rows: n("rows", 1e7), Dim: n("dim", 64), Slots: n("slots", 40), Dense: n("dense", 20),
 			FC: rapid.SliceOfN(rapid.Int64Range(1, 1024), 0, 4).Draw(t, "fc"), Cross: n("cross", 4) - 1,
-			Wide: rapid.Bool().Draw(t, "wide"), Matrix: rapid.Bool().Draw(t, "matrix"), Optimizer: Optimizer(n("adam", 2) - 1),
+			Wide: rapid.Bool().Draw(t, "wide"), Matrix: rapid.Bool().Draw(t, "matrix"), Optimizer: job.Optimizer(n("optimizer", 3) - 1),
 		}
+		batch := n("batch", 4096)
 		total := func(c Click) unit.Bytes {
 			s := c.Shape()
-			e := s.Estimate()
+			e := perf.PeakOf(&s, batch, 0)
 			for _, part := range []unit.Bytes{e.Input, e.Params, e.Forward, e.Backward, e.Optimizer} {
-				if part < 0 || part%block != 0 {
+				if part < 0 || part%(2*unit.MiB) != 0 {
 					t.Fatalf("a part of %d bytes in %+v", part, e)
 				}
 			}
@@ -67,8 +73,8 @@ func TestGrows(t *testing.T) {
 		}
 		was := total(c)
 		for _, grow := range []func(*Click){
-			func(c *Click) { c.Rows *= 2 }, func(c *Click) { c.Dim++ }, func(c *Click) { c.Slots++ }, func(c *Click) { c.Batch *= 2 },
-			func(c *Click) { c.Cross++ }, func(c *Click) { c.Optimizer = Adam }, func(c *Click) { c.Wide = true },
+			func(c *Click) { c.Rows *= 2 }, func(c *Click) { c.Dim++ }, func(c *Click) { c.Slots++ },
+			func(c *Click) { c.Cross++ }, func(c *Click) { c.Optimizer = job.Adam }, func(c *Click) { c.Wide = true }, func(*Click) { batch *= 2 },
 		} {
 			more := c
 			if grow(&more); total(more) < was {

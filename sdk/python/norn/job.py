@@ -128,6 +128,8 @@ class Job:
         sync_time: Optional[float] = None,
         grad_sqr: Optional[float] = None,
         grad_var: Optional[float] = None,
+        batch: Optional[int] = None,
+        noise: Optional[float] = None,
         local_batch: Optional[int] = None,
         accumulation: Optional[int] = None,
         lr: Optional[float] = None,

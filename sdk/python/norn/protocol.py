@@ -20,6 +20,10 @@ STOP = "stop"
 BATCH = "batch"
 
 
+LONGEST_EMBEDDING = 256
+"""Most numbers of an embedding."""
+
+
 @dataclass(frozen=True)
 class Checkpoint:
     """A state on disk that the job can go on from."""
@@ -44,6 +48,8 @@ class Report:
     sync_time: Optional[float] = None
     grad_sqr: Optional[float] = None
     grad_var: Optional[float] = None
+    batch: Optional[int] = None  # global: samples of an optimiser step
+    noise: Optional[float] = None  # gradient noise scale in samples; None: grad_var / grad_sqr
     local_batch: Optional[int] = None
     accumulation: Optional[int] = None
     lr: Optional[float] = None
@@ -71,9 +77,9 @@ class Report:
                 least = 0.0 if f.name == "stages" else -math.inf
                 out[f.name] = {str(k): x for k, x in ((k, number(x, least)) for k, x in v.items()) if x is not None}
             elif f.name == "embedding":
-                all_of = [number(x, 0.0) for x in v]
-                if 0 < len(all_of) <= MOST_NUMBERS and None not in all_of:
-                    out[f.name] = all_of
+                numbers = [x for x in (number(x, 0.0) for x in v) if x is not None]
+                if 0 < len(numbers) == len(v) <= LONGEST_EMBEDDING:  # a part of it would mean something else
+                    out[f.name] = numbers
             elif f.name in ("finished", "paced"):
                 out[f.name] = bool(v)
             else:
@@ -83,10 +89,7 @@ class Report:
         return out
 
 
-MOST_NUMBERS = 256
-"""The longest embedding that Norn takes."""
-
-WHOLE = frozenset({"step", "steps", "samples", "local_batch", "accumulation", "memory", "gpu_memory"})
+WHOLE = frozenset({"step", "steps", "samples", "batch", "local_batch", "accumulation", "memory", "gpu_memory"})
 
 
 @dataclass(frozen=True)
