@@ -107,7 +107,6 @@ func (d *Daemon) saw(l *entry, c *api.Checkpoint) error {
 // has.
 func merge(was, now *api.Report) *api.Report {
 	out := *now
-	out.Embedding = nil // the engine was told of it
 	if was == nil {
 		return &out
 	}
