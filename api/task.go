@@ -25,7 +25,8 @@ type Report struct {
 	Memory       Bytes              `json:"memory,omitempty" doc:"Main memory that the task uses."`
 	GPUMemory    Bytes              `json:"gpu_memory,omitempty" doc:"Peak GPU memory that the task has used."`
 	Quality      map[string]float64 `json:"quality,omitempty" doc:"Measures on validation data, such as accuracy."`
-	Embedding    []float64          `json:"embedding,omitempty" maxItems:"256" doc:"What the task is like, to compare it with others that tune the same backbone."`
+
+	Embedding []float64 `json:"embedding,omitempty" maxItems:"256" doc:"Of the task: the diagonal of the Fisher matrix of its gradients, by groups of weights (Task2Vec). Told once."`
 
 	Paced      bool        `json:"paced,omitempty" doc:"The task keeps to the throttle of orders by itself, between its steps."`
 	Checkpoint *Checkpoint `json:"checkpoint,omitempty" doc:"A checkpoint that is complete on disk."`

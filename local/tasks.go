@@ -79,6 +79,7 @@ func (t task) Report(ctx context.Context, r api.Report) (o api.Order, err error)
 			t.d.judge(l, &r)
 			listener{t.d}.trainsWith(l, l.Report)
 			gauges{t.d}.gaugeSpeed(l, l.Report)
+			readings{t.d}.report(l, &r)
 			if r.Paced && !l.limits.Paced {
 				t.d.paces(l)
 			}
@@ -106,6 +107,7 @@ func (d *Daemon) saw(l *entry, c *api.Checkpoint) error {
 // has.
 func merge(was, now *api.Report) *api.Report {
 	out := *now
+	out.Embedding = nil // the engine was told of it
 	if was == nil {
 		return &out
 	}
@@ -134,9 +136,6 @@ func merge(was, now *api.Report) *api.Report {
 	}
 	if out.Quality == nil {
 		out.Quality = was.Quality
-	}
-	if out.Embedding == nil {
-		out.Embedding = was.Embedding
 	}
 	if out.Checkpoint == nil {
 		out.Checkpoint = was.Checkpoint
