@@ -48,6 +48,12 @@ func (x *Experiment) believe(c Choice, world *sim.Config) engine.Believe {
 	return of
 }
 
+// foretells tells whether a believer learns how long jobs run.
+func foretells(of engine.Believe) bool {
+	_, ok := of(perf.Prior{}).(perf.RunTimes)
+	return ok
+}
+
 // untold is the oracle for a policy that learns how long jobs of some sort run: it tells
 // nothing of those.
 type untold struct {
