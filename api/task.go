@@ -16,6 +16,8 @@ type Report struct {
 
 	GradSqr      float64            `json:"grad_sqr,omitempty" minimum:"0" doc:"Estimate of the squared norm of the gradient."`
 	GradVar      float64            `json:"grad_var,omitempty" minimum:"0" doc:"Estimate of the variance of the gradient."`
+	Batch        int                `json:"batch,omitempty" minimum:"0" maximum:"2147483647" doc:"Global batch size: samples of an optimiser step, of all tasks together."`
+	Noise        float64            `json:"noise,omitempty" minimum:"0" doc:"Gradient noise scale in samples; without it, grad_var over grad_sqr."`
 	LocalBatch   int                `json:"local_batch,omitempty" minimum:"0" doc:"Samples a task takes in one pass."`
 	Accumulation int                `json:"accumulation,omitempty" minimum:"0" doc:"Passes between two optimiser steps."`
 	LearningRate float64            `json:"lr,omitempty" minimum:"0"`
@@ -23,6 +25,7 @@ type Report struct {
 	Memory       Bytes              `json:"memory,omitempty" doc:"Main memory that the task uses."`
 	GPUMemory    Bytes              `json:"gpu_memory,omitempty" doc:"Peak GPU memory that the task has used."`
 	Quality      map[string]float64 `json:"quality,omitempty" doc:"Measures on validation data, such as accuracy."`
+	Embedding    []float64          `json:"embedding,omitempty" maxItems:"256" doc:"What the task is like, to compare it with others that tune the same backbone."`
 
 	Paced      bool        `json:"paced,omitempty" doc:"The task keeps to the throttle of orders by itself, between its steps."`
 	Checkpoint *Checkpoint `json:"checkpoint,omitempty" doc:"A checkpoint that is complete on disk."`

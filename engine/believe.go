@@ -64,7 +64,7 @@ func (e *Engine) measured(ev *eventlog.Event) error {
 	}
 	r := e.state.Record(ev.Job)
 	e.beliefs.of.Observe(r.Job, ev.Measured)
-	if e.beliefs.times == nil || r.Phase.Over() {
+	if e.beliefs.times == nil || r.Phase.Over() || ev.Measured.When == perf.AtEnd {
 		return nil
 	}
 	left, why, mine := e.beliefs.times.RunTime(r.Job)

@@ -129,6 +129,8 @@ func applyJob(s *state.State, ev *eventlog.Event) error {
 		return s.Record(ev.Job).SetProgress(s.Now, ev.Kept)
 	case eventlog.Estimate:
 		s.Record(ev.Job).Estimate = ev.Estimate
+	case eventlog.Config:
+		return s.Record(ev.Job).Report(ev.Reported)
 	case eventlog.Memo:
 		s.Record(ev.Job).Note = ev.Note
 	default:

@@ -202,11 +202,11 @@ func (e *Engine) alone(r *job.Record, a *cluster.Alloc) float64 {
 	c := e.state.Cluster
 	h := r.Job.Hints
 	if len(a.Shares) == 0 || h == nil || !c.Type(c.TypeOf(a.Shares[0].Device)).Host {
-		return e.cfg.Speeds.Speed(r.Job, c, a)
+		return perf.With(e.cfg.Speeds, r.Job, c, a, r.Config)
 	}
 	takes := cmp.Or(h.CPUEstimate, h.CPUTime)
 	if takes <= 0 {
-		return e.cfg.Speeds.Speed(r.Job, c, a)
+		return perf.With(e.cfg.Speeds, r.Job, c, a, r.Config)
 	}
 	return max(0, float64(r.Estimate)) / float64(takes)
 }

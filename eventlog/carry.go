@@ -2,6 +2,7 @@ package eventlog
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster/unit"
@@ -111,11 +112,59 @@ func (ev *Event) appendCarry(f *jsontext.Writer) {
 	f.Float("rate", r.Speed)
 	f.Time("progress", r.Progress)
 	f.Time("attempt", r.Attempt)
+	appendConfig(f, &r.Config)
 	for i, n := range counts(r) {
 		f.Int(countNames[i], int64(*n))
 	}
 	f.B = append(f.B, '}')
 	appendNote(f, r.Note)
+}
+
+// appendConfig writes what a job has reported of its training. What it was told follows
+// from what it holds.
+func appendConfig(f *jsontext.Writer, c *job.Config) {
+	if c.Reported == (job.Reported{}) {
+		return
+	}
+	f.Key("config")
+	f.B = append(f.B, '{')
+	appendReported(f, &c.Reported)
+	if c.Spent != ([job.MaxModes]int32{}) {
+		f.Key("spent")
+		f.B = append(f.B, '[')
+		for i, n := range c.Spent {
+			if i > 0 {
+				f.B = append(f.B, ',')
+			}
+			f.B = strconv.AppendInt(f.B, int64(n), 10)
+		}
+		f.B = append(f.B, ']')
+	}
+	f.B = append(f.B, '}')
+}
+
+// config reads what a job had reported of its training.
+func (l *Reader) config(c *job.Config) error {
+	t := &l.text
+	err := t.Object(func(key []byte) error {
+		if done, err := l.reported(&c.Reported, key); done {
+			return err
+		}
+		if string(key) != "spent" {
+			return t.Skip() // of a later program
+		}
+		n := 0
+		return t.Array(func() error {
+			if n++; n > len(c.Spent) {
+				return fmt.Errorf("epochs with more than %d batch sizes", len(c.Spent))
+			}
+			return number(t, &c.Spent[n-1])
+		})
+	})
+	if err == nil {
+		err = c.Reported.Check()
+	}
+	return err
 }
 
 var countNames = [...]string{"starts", "preemptions", "migrations", "resizes", "failures"}
@@ -176,6 +225,8 @@ func (l *Reader) recordField(key []byte) (err error) {
 		return seconds(t, &r.Progress)
 	case "attempt":
 		return seconds(t, &r.Attempt)
+	case "config":
+		return l.config(&r.Config)
 	}
 	return t.Skip() // of a later program
 }

@@ -25,7 +25,7 @@ func TestCarry(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := rapid.SampledFrom(table).Draw(t, "policy")
 		shape := rapid.SampledFrom([]simtest.Shape{
-			{Types: true, Costs: true}, {Parts: true}, {Costs: true}, {Costs: true, Failures: true}, {Tenants: true, Costs: true}, {Pools: true, Costs: true},
+			{Types: true, Costs: true}, {Parts: true}, {Costs: true}, {Costs: true, Failures: true}, {Tenants: true, Costs: true}, {Pools: true, Costs: true}, {Adapts: true, Costs: true},
 		}).Draw(t, "shape")
 		w := simtest.DrawLong(t, shape)
 		p, err := e.New().Policy()
@@ -43,7 +43,7 @@ func TestCarry(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	for _, what := range []string{"held", "waiting", "assigned", "running", "stopping", "frozen", "cordoned", "broken", "used", "past"} {
+	for _, what := range []string{"held", "waiting", "assigned", "running", "stopping", "frozen", "cordoned", "broken", "used", "past", "adapting"} {
 		if met[what] == 0 && !testing.Short() {
 			t.Errorf("nothing was %s", what)
 		}
@@ -73,6 +73,9 @@ func carried(t *rapid.T, s *state.State, met map[string]int) {
 		met[s.Record(was).Phase.String()]++
 		if s.PinnedPlace(was) != nil {
 			met["frozen"]++
+		}
+		if s.Record(was).Config.Spent != ([job.MaxModes]int32{}) {
+			met["adapting"]++
 		}
 		a, b := standing(s, was, next), standing(again, is, nil)
 		if a != b {
@@ -157,7 +160,11 @@ func standing(s *state.State, id job.ID, next map[job.ID]job.ID) string {
 	}
 	demand := *spec.Demand
 	spec.ID, spec.Serial, spec.Demand = 0, r.Serial(), nil
-	text := fmt.Sprintf("%+v %+v\n%+v\nfor %s in pool %q\n", spec, demand, why, s.Tenants.At(r.Tenant).Name, s.Cluster.PoolName(r.Pool))
+	hints := job.Hints{}
+	if spec.Hints != nil {
+		hints, spec.Hints = *spec.Hints, nil
+	}
+	text := fmt.Sprintf("%+v %+v %+v\n%+v\nfor %s in pool %q\n", spec, demand, hints, why, s.Tenants.At(r.Tenant).Name, s.Cluster.PoolName(r.Pool))
 	text += noted(r.Note, next) + "\n"
 	r.Job, r.Reason, r.Tenant, r.Pool, r.Class, r.Slot, r.Note = nil, job.Reason{}, 0, 0, 0, 0, nil
 	text += fmt.Sprintf("%+v lost %v of that %v service %v\n", r, r.Lost, r.Failed, r.Service)

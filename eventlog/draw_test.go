@@ -86,6 +86,7 @@ func drawJob(t *rapid.T, id job.ID) *job.Job {
 			UserEstimate: moments().Draw(t, "hint"), Group: texts().Draw(t, "group"), HasRank: true, Rank: -numbers().Draw(t, "rank"),
 			Stages: [3]time.Duration{1, 0, 3}, Speed: numbers().Draw(t, "units per second"), QoS: texts().Draw(t, "qos"), Sensitive: true,
 			Worth: [4]job.Worth{{By: 5, Value: 2}, {By: 9, Value: -1}}, CPUs: 1500,
+			Epochs: 7, Modes: [job.MaxModes]job.Mode{{Batch: 32, Pace: 1}, {Batch: 64, Pace: 1.5}},
 		}
 	}
 	return j
@@ -178,6 +179,11 @@ func drawEvent(t *rapid.T, kind eventlog.Kind) eventlog.Event {
 		ev.Kept = moments().Draw(t, "done")
 	case eventlog.Memo:
 		ev.Note = drawNote(t)
+	case eventlog.Config:
+		ev.Reported = job.Reported{
+			Batch: rapid.Int32Range(0, math.MaxInt32).Draw(t, "reported batch"), Noise: numbers().Draw(t, "noise"),
+			Epoch: rapid.Int32Range(0, math.MaxInt32).Draw(t, "epoch"), Pace: rapid.SampledFrom([]float64{0, 1, 2.5, 1e9}).Draw(t, "pace"),
+		}
 	}
 	return ev
 }

@@ -51,12 +51,13 @@ const (
 	Carry                // Spec, Record, Alloc (where it holds devices), Frozen, Estimate, Reason: taken over from an earlier log
 	Past                 // Spec, Record, Left: a job that had ended before the log began
 	Measured             // Job, Measured: what the world measured of it
+	Config               // Job, Reported: what it trains with has changed
 	kinds
 )
 
 var kindNames = [kinds]string{
 	"submit", "start", "assign", "preempt", "gone", "evict", "fail", "end", "cancel", "hold", "free", "wait",
-	"move", "resize", "speed", "progress", "estimate", "memo", "node-add", "node-set", "device", "merge", "used", "learnt", "carry", "past", "measured",
+	"move", "resize", "speed", "progress", "estimate", "memo", "node-add", "node-set", "device", "merge", "used", "learnt", "carry", "past", "measured", "config",
 }
 
 func (k Kind) String() string { return kindNames[k] }
@@ -93,6 +94,8 @@ type Event struct {
 	Broken   bool
 	Use      float64    // of the device, 0 to 1
 	Memory   unit.Bytes // in use on the device
+
+	Reported job.Reported // what the job says of its training
 
 	Pair perf.Pair // of Learnt: Speed is that of the first beside the second, over its speed alone
 

@@ -324,6 +324,10 @@ func (l *Reader) complete(ev *Event) error {
 		}
 	case Memo:
 		ev.Note = l.noted()
+	case Config:
+		if err := ev.Reported.Check(); err != nil {
+			return fmt.Errorf("%s: %w", ev.Kind, err)
+		}
 	case Speed:
 		if !given {
 			return errors.New("speed without its value (speed)")
@@ -427,10 +431,31 @@ func (l *Reader) field(ev *Event, key []byte) (err error) {
 	case "left":
 		return number(t, &ev.Left)
 	}
+	if done, err := l.reported(&ev.Reported, key); done {
+		return err
+	}
 	if done, err := l.reason(&ev.Reason, key); done {
 		return err
 	}
 	return l.nodeField(ev, key)
+}
+
+// reported reads a field of what a job says of its training.
+func (l *Reader) reported(r *job.Reported, key []byte) (done bool, err error) {
+	t := &l.text
+	switch string(key) {
+	case "batch":
+		return true, number(t, &r.Batch)
+	case "noise":
+		r.Noise, err = t.Float()
+		return true, err
+	case "epoch":
+		return true, number(t, &r.Epoch)
+	case "pace":
+		r.Pace, err = t.Float()
+		return true, err
+	}
+	return false, nil
 }
 
 // noted is the note that was read; nil: none.

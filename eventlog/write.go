@@ -220,7 +220,18 @@ func (ev *Event) appendJob(f *jsontext.Writer) {
 		ev.appendMeasured(f)
 	case Memo:
 		appendNote(f, ev.Note)
+	case Config:
+		appendReported(f, &ev.Reported)
 	}
+}
+
+// appendReported writes what a job says of its training; what it does not tell is
+// left out.
+func appendReported(f *jsontext.Writer, r *job.Reported) {
+	f.Int("batch", int64(r.Batch))
+	f.Float("noise", r.Noise)
+	f.Int("epoch", int64(r.Epoch))
+	f.Float("pace", r.Pace)
 }
 
 // appendNote writes what a policy remembers about a job: the kind of the note and

@@ -56,7 +56,7 @@ func assumptions() []assumption {
 		{AssumeBatches, "gangs train one of six models, and add up the gradients of smaller batches", accumulating, func(x *Experiment) error { return x.rebatch(gen.AssumeAccumulation(nil, x.Seed)) }},
 		{AssumeCPU, "jobs train one of ten models that need cores and memory beside GPUs", rationed, func(x *Experiment) error { return x.ration() }},
 		{AssumeDLRM, "jobs of one GPU train one of twelve recommendation models", recommending, nil},
-		{AssumeGoodput, "jobs train one of six models on 1 to 64 GPUs, with the best batch size", adaptive, func(x *Experiment) error {
+		{AssumeGoodput, "jobs train one of six models on 1 to 64 GPUs, and their gradients get noisier", adaptive, func(x *Experiment) error {
 			x.Model = gen.AdaptiveSpeeds()
 			return nil
 		}},
@@ -177,7 +177,7 @@ func staged(src trace.Source, o *Preparation) (trace.Source, func() string, erro
 
 func adaptive(src trace.Source, o *Preparation) (trace.Source, func() string, error) {
 	a := &gen.AssumedAdaptive{Source: src, Seed: o.Seed}
-	said := o.told(&a.Jobs, "train, or how it scales,", "train one of six models on 1 to 64 GPUs with the batch size that is best there, that of its name or one drawn by its name")
+	said := o.told(&a.Jobs, "train, or how it scales,", "train one of six models on 1 to 64 GPUs, with its own batch size or one that suits what it asks for, and gradients that get noisier; that of its name or one drawn by its name")
 	return a, func() string {
 		text := said()
 		if a.Others > 0 {
@@ -228,7 +228,7 @@ func (x *Experiment) tune() error {
 	if x.Costs == nil {
 		x.Costs = &perf.Costs{Switch: tuned.Switch}
 	}
-	x.alter(func(c *sim.Config) { c.Transfer = tuned.Truth })
+	x.alter(func(c *sim.Config) { c.Transfer, c.Meter = tuned.Truth, tuned.Meter })
 	return nil
 }
 

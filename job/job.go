@@ -117,13 +117,15 @@ type Hints struct {
 	Mixed     bool             // trains in mixed precision
 	Shape     *Shape           // of its model, by which its memory can be estimated; nil: not told
 
-	Weight    float64  // its share relative to that of other jobs
-	QoS       string   // class of service, in the source's words
-	Worth     [4]Worth // what it is worth to end in time, in order of time
-	Adapts    string   // how it changes its own batch size, in the source's words: static, gns
-	Plan      string   // how it is laid out in parallel, in the source's words
-	Pattern   string   // how its tasks talk to each other, in the source's words: ring
-	Sensitive bool     // to the bandwidth between its tasks
+	Weight    float64        // its share relative to that of other jobs
+	QoS       string         // class of service, in the source's words
+	Worth     [4]Worth       // what it is worth to end in time, in order of time
+	Adapts    string         // how it changes its own batch size, in the source's words: static, gns
+	Epochs    int32          // how often it goes through its data, 0 unknown
+	Modes     [MaxModes]Mode // batch sizes that it may train with, in no order of time; none: its own alone
+	Plan      string         // how it is laid out in parallel, in the source's words
+	Pattern   string         // how its tasks talk to each other, in the source's words: ring
+	Sensitive bool           // to the bandwidth between its tasks
 
 	CPUTime     time.Duration // run time without GPUs; 0: it needs them
 	CPUEstimate time.Duration // the same as far as its user knows

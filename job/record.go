@@ -71,6 +71,8 @@ type Record struct {
 	With      ID    // None: with none
 	Profiling bool  // running: holds its devices to be measured, and makes no progress
 
+	Config Config // what it trains with
+
 	Starts, Preemptions, Migrations, Resizes, Failures int32
 
 	Note *Note // what the policy remembers about it; nil: nothing
@@ -112,6 +114,7 @@ func (r *Record) Carry(past *Record) error {
 	*r = *past
 	r.Job, r.Tenant, r.Pool, r.Class, r.Mask, r.Slot = was.Job, was.Tenant, was.Pool, was.Class, was.Mask, was.Slot
 	r.Estimate, r.Reason = was.Estimate, was.Reason
+	r.Config.Chosen = Chosen{} // which follows from what it holds
 	if r.Past = r.Phase.Over(); !r.Past {
 		r.End = -1
 	}

@@ -88,6 +88,8 @@ func EventText(ev *eventlog.Event, s *state.State, names Names) string {
 		return "submitted: " + ev.Spec.Demand.String()
 	case eventlog.Start:
 		return "starts on " + On(s, ev.Job, names)
+	case eventlog.Config:
+		return "trains with " + ev.Reported.String()
 	case eventlog.Merge:
 		return ev.How.Sentence(name(ev.With))
 	case eventlog.Assign:

@@ -77,6 +77,7 @@ func (t task) Report(ctx context.Context, r api.Report) (o api.Order, err error)
 			trainers{t.d}.switched(l)
 			l.Report = merge(l.Report, &r)
 			t.d.judge(l, &r)
+			listener{t.d}.trainsWith(l, l.Report)
 			gauges{t.d}.gaugeSpeed(l, l.Report)
 			if r.Paced && !l.limits.Paced {
 				t.d.paces(l)
@@ -120,6 +121,8 @@ func merge(was, now *api.Report) *api.Report {
 	keep(&out.Sync, was.Sync)
 	keep(&out.GradSqr, was.GradSqr)
 	keep(&out.GradVar, was.GradVar)
+	keep(&out.Batch, was.Batch)
+	keep(&out.Noise, was.Noise)
 	keep(&out.LocalBatch, was.LocalBatch)
 	keep(&out.Accumulation, was.Accumulation)
 	keep(&out.LearningRate, was.LearningRate)
@@ -131,6 +134,9 @@ func merge(was, now *api.Report) *api.Report {
 	}
 	if out.Quality == nil {
 		out.Quality = was.Quality
+	}
+	if out.Embedding == nil {
+		out.Embedding = was.Embedding
 	}
 	if out.Checkpoint == nil {
 		out.Checkpoint = was.Checkpoint

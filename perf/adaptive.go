@@ -8,11 +8,16 @@ import (
 	"github.com/norn-scheduler/norn/job"
 )
 
-// Adaptive is the speed of jobs that choose the best batch size for their
-// allocation, as an agent in their training does. It is their goodput there,
-// relative to that with what their user asked for, on one node. A job is known
-// by what it trains (job.Job.Model). One that is not known runs as Otherwise
-// says. On several GPU types, a gang is as slow as on the slowest of them.
+// Adaptive is the speed of jobs by their goodput: that with the batch that they train
+// with where they run, relative to that with what their user asked for, on one node. A
+// job trains with the batch that it was told (job.Chosen), or else with its own
+// (job.Job.Batch). A job that tells none chooses the best for its allocation by itself,
+// as an agent in its training does. A job is known by what it trains (job.Job.Model).
+// One that is not known runs as Otherwise says. On several GPU types, a gang is as slow
+// as on the slowest of them.
+//
+// As the noise of its gradients grows, larger batches become worth more (With). A job
+// that runs all the time as its user asked has speed 1 on average.
 //
 // An Adaptive can be used by several runs at once.
 type Adaptive struct {
@@ -24,8 +29,12 @@ type Adaptive struct {
 // curve is what a job reaches on each number of GPUs up to most.
 type curve struct {
 	Goodput
-	best [2][]reached // together, spread
+	best  [2][]reached   // together, spread
+	fixed map[int]*fixed // by batch: the first one, and each that is twice the one before
 }
+
+// fixed is the goodputs with one batch, together and spread, by number of GPUs.
+type fixed [2][tabled + 1]float64
 
 type reached struct {
 	batch Batch
@@ -39,12 +48,19 @@ const tabled = 64
 func NewAdaptive(models map[string]Goodput) *Adaptive {
 	m := &Adaptive{curves: map[string]*curve{}}
 	for name, g := range models {
-		c := &curve{Goodput: g}
+		c := &curve{Goodput: g, fixed: map[int]*fixed{}}
 		for k := range tabled + 1 {
 			for i := range c.best {
 				b, value := g.Best(k, i == 1)
 				c.best[i] = append(c.best[i], reached{b, value})
 			}
+		}
+		for batch := range g.Batches.Doubled() {
+			f := new(fixed)
+			for k := range tabled + 1 {
+				f[0][k], f[1][k] = g.Fixed(k, false, batch), g.Fixed(k, true, batch)
+			}
+			c.fixed[batch] = f
 		}
 		m.curves[name] = c
 	}
@@ -68,17 +84,55 @@ func (c *curve) at(replicas int, spread bool) reached {
 	return reached{b, value}
 }
 
-// On implements Typed.
+// own is the batch that a job trains with unless it is told another one; 0: the best.
+func (c *curve) own(j *job.Job) int {
+	if j.Batch <= 0 {
+		return 0
+	}
+	return min(max(j.Batch, c.Batches.First), c.Batches.Most)
+}
+
+// value is the goodput with a batch of so many samples; 0: with the best.
+func (c *curve) value(g *Goodput, replicas int, spread bool, batch int) float64 {
+	if batch > 0 {
+		return g.Fixed(replicas, spread, batch)
+	}
+	_, value := g.Best(replicas, spread)
+	return value
+}
+
+// believed is the goodput with a batch of so many samples, or 0 for the best, and the noise
+// of the middle of the training.
+func (c *curve) believed(replicas int, spread bool, batch int) float64 {
+	switch {
+	case batch == 0:
+		return c.at(replicas, spread).value
+	case replicas > tabled:
+		return c.Fixed(replicas, spread, batch)
+	}
+	table := c.fixed[batch]
+	switch {
+	case table == nil:
+		return c.Fixed(replicas, spread, batch)
+	case spread:
+		return table[1][max(0, replicas)]
+	}
+	return table[0][max(0, replicas)]
+}
+
+// On implements Typed, with the noise of the middle of the training and the job's own
+// batch.
 func (m *Adaptive) On(j *job.Job, c *cluster.Cluster, t cluster.TypeID, tasks int, spread bool) float64 {
 	known := m.curve(j)
 	if known == nil {
 		return m.otherwise().On(j, c, t, tasks, spread)
 	}
-	asked := known.at(replicas(j, int(j.Demand.Roles[0].Tasks)), false).value
+	own := known.own(j)
+	asked := known.believed(replicas(j, int(j.Demand.Roles[0].Tasks)), false, own)
 	if asked == 0 {
 		return m.otherwise().On(j, c, t, tasks, spread)
 	}
-	speed := known.at(replicas(j, tasks), spread).value / asked
+	speed := known.believed(replicas(j, tasks), spread, own) / asked
 	if s := c.Type(t).Speed; s > 0 {
 		speed *= s
 	}
@@ -90,15 +144,65 @@ func (m *Adaptive) Speed(j *job.Job, c *cluster.Cluster, a *cluster.Alloc) float
 	if m.curve(j) == nil || len(a.Shares) == 0 {
 		return m.otherwise().Speed(j, c, a)
 	}
-	slowest := math.Inf(1)
+	return slowestOf(c, a, func(t cluster.TypeID) float64 { return m.On(j, c, t, a.Tasks(0), a.Nodes() > 1) })
+}
+
+// With implements Configured.
+func (m *Adaptive) With(j *job.Job, c *cluster.Cluster, a *cluster.Alloc, cfg job.Config) float64 {
+	known := m.curve(j)
+	if known == nil || len(a.Shares) == 0 {
+		return With(m.otherwise(), j, c, a, cfg)
+	}
+	k, batch := replicas(j, a.Tasks(0)), known.own(j)
+	asked := known.asked(replicas(j, int(j.Demand.Roles[0].Tasks)), batch)
+	if asked == 0 {
+		return With(m.otherwise(), j, c, a, cfg)
+	}
+	if cfg.Chosen.Batch > 0 {
+		batch = int(cfg.Chosen.Batch) * k
+	}
+	g := known.Goodput.At(cfg.Reported.Noise)
+	speed := known.value(&g, k, a.Nodes() > 1, batch) / asked
+	return speed * slowestOf(c, a, func(t cluster.TypeID) float64 {
+		if s := c.Type(t).Speed; s > 0 {
+			return s
+		}
+		return 1
+	})
+}
+
+// asked is the goodput of a job as its user asked, with a batch of its own or the best: the
+// mean over the training, in which each part of it takes its time.
+func (c *curve) asked(replicas, batch int) float64 {
+	if len(c.Stages) == 0 {
+		return c.value(&c.Goodput, replicas, false, batch)
+	}
+	time := 0.0
+	for i, s := range c.Stages {
+		until := 1.0
+		if i+1 < len(c.Stages) {
+			until = c.Stages[i+1].From
+		}
+		g := c.Goodput.At(s.Noise)
+		time += (until - s.From) / c.value(&g, replicas, false, batch)
+	}
+	if math.IsInf(time, 1) {
+		return 0
+	}
+	return 1 / time
+}
+
+// slowestOf is the least of what holds for the GPU types of an Alloc.
+func slowestOf(c *cluster.Cluster, a *cluster.Alloc, of func(cluster.TypeID) float64) float64 {
+	least := math.Inf(1)
 	var seen cluster.TypeMask
 	for i := range a.Shares {
 		if t := c.TypeOf(a.Shares[i].Device); seen>>t&1 == 0 {
 			seen |= 1 << t
-			slowest = min(slowest, m.On(j, c, t, a.Tasks(0), a.Nodes() > 1))
+			least = min(least, of(t))
 		}
 	}
-	return slowest
+	return least
 }
 
 // Report implements Reporter: a job measures itself with the batch size that is best
@@ -131,4 +235,7 @@ func replicas(j *job.Job, tasks int) int {
 	return int((j.Demand.Milli(int32(tasks)) + 999) / 1000)
 }
 
-var _ Reporter = (*Adaptive)(nil)
+var (
+	_ Reporter   = (*Adaptive)(nil)
+	_ Configured = (*Adaptive)(nil)
+)

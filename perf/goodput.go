@@ -1,6 +1,7 @@
 package perf
 
 import (
+	"iter"
 	"math"
 
 	"github.com/norn-scheduler/norn/job"
@@ -76,6 +77,14 @@ type Batches struct {
 	Accumulate          bool // gradients of several passes may be added up before they are exchanged
 }
 
+// Doubled yields the first batch size, and each that is twice the one before.
+func (l Batches) Doubled() iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for batch := l.First; batch > 0 && batch <= l.Most && yield(batch); batch *= 2 {
+		}
+	}
+}
+
 // Batch is a batch size: examples on each GPU in a pass, and passes before the last one
 // in which gradients are added up.
 type Batch struct{ Local, Accum int }
@@ -86,6 +95,21 @@ type Goodput struct {
 	Time    StepTime
 	Noise   Noise
 	Batches Batches
+	Stages  []Stage // how the noise changes as the training goes on, from 0 on; nil: it does not
+}
+
+// Stage is a part of a training with a noise of its own.
+type Stage struct {
+	From  float64 // where it begins, as a part of the training, 0 to 1
+	Noise float64 // the gradient noise scale, in samples
+}
+
+// At is the Goodput with a gradient noise scale in samples; 0: with Noise as it is.
+func (g Goodput) At(noise float64) Goodput {
+	if noise > 0 && g.Batches.First > 0 {
+		g.Noise = Noise{Sqr: 1, Var: noise / float64(g.Batches.First)}
+	}
+	return g
 }
 
 // Throughput is the examples in a second.
@@ -98,6 +122,16 @@ func (g *Goodput) Throughput(replicas int, spread bool, b Batch) float64 {
 func (g *Goodput) With(replicas int, spread bool, b Batch) float64 {
 	scale := float64(replicas*b.Local*(b.Accum+1)) / float64(g.Batches.First)
 	return g.Throughput(replicas, spread, b) * g.Noise.Efficiency(scale)
+}
+
+// Fixed is the goodput with a batch of so many samples on all GPUs together. Those for
+// which there would be too few samples in it stay idle.
+func (g *Goodput) Fixed(replicas int, spread bool, batch int) float64 {
+	if replicas < 1 || batch < 1 {
+		return 0
+	}
+	k := min(replicas, max(1, batch/max(1, g.Batches.LocalMin)))
+	return g.With(k, spread && k > 1, g.Batches.split(float64(batch), k))
 }
 
 // samples is the number of batch sizes among which Best chooses.

@@ -60,6 +60,7 @@ func TestProperties(t *testing.T) {
 		"failures": {Costs: true, Failures: true},
 		"tenants":  {Tenants: true, Costs: true},
 		"pools":    {Pools: true},
+		"adapts":   {Adapts: true, Costs: true},
 		"operated": {Costs: true, Operated: true},
 		"both":     {Types: true, Failures: true, Operated: true},
 		"still":    {Types: true, Still: true, Costs: true, Operated: true},

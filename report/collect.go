@@ -38,8 +38,8 @@ type Options struct {
 const DefaultIntervals = 60_000
 
 // Collector follows one run. It implements engine.Sink. Once warm, an event
-// costs it no allocation; it keeps 32 bytes for each job and leaves all else to
-// the records of the state.
+// costs it no allocation; it keeps 32 bytes for each job, more for one that
+// changes its pace, and leaves all else to the records of the state.
 //
 // It may join a run that has begun: it then knows the jobs as the state has
 // them, and counts time from then on. It is not safe for concurrent use.
@@ -47,7 +47,8 @@ type Collector struct {
 	opt    Options
 	joined bool
 
-	jobs   [][]track      // by job number, in chunks
+	jobs   [][]track // by job number, in chunks
+	paces  map[job.ID]paces
 	waits  [][modes]tally // by tenant
 	sizes  [sizes][modes]tally
 	queue  int        // jobs that wait
@@ -161,6 +162,9 @@ func (c *Collector) follow(id job.ID, ev *eventlog.Event, s *state.State) {
 		t.failed += max(0, t.work+ranSince(r, s.Now)-r.Progress)
 	}
 	t.work = r.Progress
+	if ev.Kind == eventlog.Config {
+		c.pace(r, s.Now)
+	}
 	was, is := t.mode, modeOf(r)
 	demand, leaving := c.demand, c.behind-c.ahead
 	reshaped := ev.Kind == eventlog.Move || ev.Kind == eventlog.Resize

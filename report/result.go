@@ -219,7 +219,7 @@ func (n *numbers) count(r *job.Record) {
 // rho is the finish-time fairness of a job that has ended; ok is false when it
 // has done nothing, or asked for no GPU.
 func (n *numbers) rho(r *job.Record, t *track, jct time.Duration) (rho float64, ok bool) {
-	alone := r.Progress + t.failed
+	alone := n.c.paces[r.Job.ID].alone(r.Progress) + t.failed
 	if alone <= 0 || n.s.Class(r.Class).GPUs == 0 {
 		return 0, false
 	}

@@ -225,13 +225,14 @@ func (v *View) each(set func(*state.State, cluster.PoolID) *dense.Set) iter.Seq[
 
 // TypeSpeed is the speed at which the scheduler believes that a job runs with
 // so many tasks on GPUs of type t. The tasks are on one node, or spread over
-// several. The speed is 1 in the reference configuration, and 0 on a type on
+// several. A job that has reported another pace is believed to keep it. The
+// speed is 1 in the reference configuration, and 0 on a type on
 // which the job cannot run or asked not to.
 func (v *View) TypeSpeed(j Job, t cluster.TypeID, tasks int, spread bool) float64 {
 	if mask := j.r.Mask; mask != 0 && mask&(1<<t) == 0 || v.state.Class(j.r.Class).NoType {
 		return 0
 	}
-	return v.Speeds.On(j.r.Job, v.state.Cluster, t, tasks, spread)
+	return v.Speeds.On(j.r.Job, v.state.Cluster, t, tasks, spread) * j.r.Config.Reported.Times()
 }
 
 // Free is the number of wholly free GPUs.
@@ -394,6 +395,9 @@ func (j Job) ExpectedEnd() (at time.Duration, ok bool) {
 
 // Speed is its progress per second, 1 in the reference configuration.
 func (j Job) Speed() float64 { return j.r.Speed }
+
+// Config is what it trains with: what it has reported, and what it was told.
+func (j Job) Config() job.Config { return j.r.Config }
 
 // Merged tells with which job it is trained, and how. The first result is
 // job.None when the second is Apart.

@@ -94,6 +94,7 @@ func (w *Sim) comes(id job.ID, a *cluster.Alloc) {
 
 // leaves notes that a job has left its devices, if it was there.
 func (w *Sim) leaves(id job.ID) {
+	w.courses.next.Remove(int32(id))
 	if w.shared.on && w.stands(id) {
 		w.shared.gone.Add(int(id))
 		w.adjusts(w.state.Alloc(id))
@@ -113,13 +114,14 @@ func (w *Sim) adjusts(a *cluster.Alloc) {
 // unsettled tells whether something has changed of which the world has not told
 // the consequences.
 func (w *Sim) unsettled() bool {
-	return len(w.shared.dirty)+len(w.shared.merged)+len(w.meter.pending) > 0
+	return len(w.shared.dirty)+len(w.shared.merged)+len(w.meter.pending)+len(w.courses.news) > 0
 }
 
 // settle tells what has become of the jobs on devices whose holders have changed:
 // who has no memory left, and who runs at another speed.
 func (w *Sim) settle(now time.Duration, out []eventlog.Event) []eventlog.Event {
 	s := &w.shared
+	out = w.report(now, out)
 	if len(s.dirty)+len(s.merged) == 0 {
 		return out
 	}
@@ -162,7 +164,7 @@ func (w *Sim) repace(id job.ID, now time.Duration, out []eventlog.Event) []event
 // speed is how fast a job really runs on devices, with those who share them.
 func (w *Sim) speed(id job.ID, a *cluster.Alloc) float64 {
 	r := w.state.Record(id)
-	speed := w.cfg.Model.Speed(r.Job, w.state.Cluster, a)
+	speed := w.alone(id, a)
 	if s, ok := w.withoutGPUs(id, a); ok {
 		speed = s
 	}

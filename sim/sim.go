@@ -88,6 +88,7 @@ type Sim struct {
 	shared  sharing
 	loads   loads
 	meter   meter
+	courses courses
 	told    []told   // what this instant has made of jobs so far
 	gone    []job.ID // who has left at this instant
 	taken   []taken  // by a disturbance at this instant
@@ -107,6 +108,7 @@ type truth struct {
 	gone   time.Duration // work done as if without gains, up to marked
 	marked time.Duration // progress up to which gone counts
 	began  time.Duration // since when it makes progress, or is measured, on what it holds
+	turn   int           // place in Course
 }
 
 // work is the work of the attempt that the job is in.
@@ -229,6 +231,7 @@ func (w *Sim) Next(wake time.Duration, out []eventlog.Event) (time.Duration, []e
 		return now, out, err
 	}
 	out = meters{w}.looks(now, out)
+	out = w.change(now, out)
 	out = w.settle(now, out)
 	// Jobs that have left come after the nodes that are lost, so that no job is
 	// started there.
@@ -251,6 +254,10 @@ func (w *Sim) nextInstant() time.Duration {
 	}
 	if w.timers.Len() > 0 {
 		_, at := w.timers.Min()
+		now = min(now, time.Duration(at))
+	}
+	if w.courses.next.Len() > 0 {
+		_, at := w.courses.next.Min()
 		now = min(now, time.Duration(at))
 	}
 	if len(w.cfg.Nodes) > 0 {
@@ -509,6 +516,7 @@ func (w *Sim) Start(id job.ID, a *cluster.Alloc) (delay time.Duration, speed flo
 	w.comes(id, a)
 	w.turn(id, w.state.Now)
 	meters{w}.mark(id, w.state.Now)
+	w.begins(id, r.Progress)
 	delay = w.cfg.Costs.Begin(r.Job, int(a.Milli()/unit.One), r.Starts == 0, w.warm(r.Job, a))
 	speed = w.speed(id, a)
 	if w.phase(id).Over() { // it is started where another one has just left, and was cancelled at this very instant
@@ -522,6 +530,7 @@ func (w *Sim) Start(id job.ID, a *cluster.Alloc) (delay time.Duration, speed flo
 
 // schedule sets the timer of a running job that makes progress from ready on.
 func (w *Sim) schedule(id job.ID, ready, progress time.Duration, speed float64) {
+	w.await(id, ready, progress, speed)
 	end := unit.Never
 	left := max(0, w.truth[id].work()-progress)
 	switch {

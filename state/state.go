@@ -346,6 +346,7 @@ func (s *State) give(id job.ID, r *job.Record, a *cluster.Alloc) error {
 	}
 	r.Slot = s.newSlot()
 	s.slots[r.Slot].CopyFrom(a)
+	r.Config.Chosen = chosen(a)
 	s.arrives(id, a)
 	s.lists.place(id)
 	s.pools[r.Pool].waiting.Remove(int(id))
@@ -363,7 +364,7 @@ func (s *State) take(id job.ID, r *job.Record) {
 	s.departs(id, s.slots[r.Slot])
 	s.slots[r.Slot].Reset()
 	s.spare = append(s.spare, r.Slot)
-	r.Slot = -1
+	r.Slot, r.Config.Chosen = -1, job.Chosen{}
 	s.pools[r.Pool].running.Remove(int(id))
 }
 
@@ -506,8 +507,17 @@ func (s *State) Reshape(id job.ID, a *cluster.Alloc, pause time.Duration, moved 
 		s.arrives(id, a)
 	}
 	s.load(r.Job, a)
+	r.Config.Chosen = chosen(a)
 	s.Tenants.Hold(r.Tenant, s.amount(r), 1, s.Now)
 	return nil
+}
+
+// chosen is what a job is told that holds a.
+func chosen(a *cluster.Alloc) (c job.Chosen) {
+	if len(a.Shares) > 0 {
+		c.Batch = a.Shares[0].Batch
+	}
+	return c
 }
 
 // book books the devices of the jobs that have moved. Another job that moves at

@@ -102,7 +102,7 @@ var samples = []struct {
 		`{"job":"0","submit":30,"gpus":8,"work":164,"model":"vgg19","units":606,"unit":"iterations"}`,
 	}},
 	{"muri", "job_id,num_gpu,submit_time,iterations,model_name,batch_size,duration,interval,iteration_time,resource_time_0,resource_time_1,resource_time_2,priority\n0,4,1456,4881447,bert,4,927475001,11174000,190,0.5,163,18,1\n", []string{
-		`{"job":"0","submit":1.456,"gpus":4,"work":927475.001,"model":"bert","batch":4,"units":4881447,"unit":"iterations","priority":1,"hints":{"iteration":0.19,"stages":[0.0005,0.163,0.018]}}`,
+		`{"job":"0","submit":1.456,"gpus":4,"work":927475.001,"model":"bert","batch":4,"units":4881447,"unit":"iterations","priority":1,"hints":{"iteration":0.19,"stages":[0.0005,0.163,0.018],"qos":"opportunistic"}}`,
 	}},
 	{"gavel-msr", "Transformer (batch size 128)\tcd %s && python3\t-step\t1\t545\t58417.500000\t1\n", []string{
 		`{"job":"0","submit":58417.5,"gpus":1,"work":100,"name":"Transformer (batch size 128)","model":"Transformer","batch":128,"units":545,"unit":"steps"}`,
@@ -112,7 +112,7 @@ var samples = []struct {
 		`{"job":"0","submit":10.5,"gpus":1,"work":100,"name":"A3C","model":"A3C","units":718,"unit":"steps","deadline":160.5,"hints":{"weight":2}}`,
 	}},
 	{"shockwave", "LM (batch size 10)\tpython3 main.py\tlm\t--steps\t1\t134583\t2\tgns\t1\t-1.000000\t1418\t3\n", []string{
-		`{"job":"0","submit":3,"gpus":2,"work":1418,"name":"LM (batch size 10)","model":"LM","batch":10,"units":134583,"unit":"steps","hints":{"adapts":"gns"}}`,
+		`{"job":"0","submit":3,"gpus":2,"work":1418,"course":[{"batch":10,"pace":1},{"from":678.173913043,"batch":20,"epoch":11,"pace":1.6461}],"name":"LM (batch size 10)","model":"LM","batch":10,"units":134583,"unit":"steps","hints":{"adapts":"gns","epochs":23,"modes":[[10,1],[20,1.6461]]}}`,
 	}},
 	{"pollux", "name,time,application,num_replicas,batch_size\ncifar10-0,53,cifar10,1,128\n", []string{
 		`{"job":"cifar10-0","submit":53,"roles":[{"tasks":1,"min":1,"max":64,"gpu":1}],"work":3903.075,"name":"cifar10","model":"cifar10","batch":128,"units":39062,"unit":"iterations"}`,

@@ -184,7 +184,11 @@ func gavel() Format {
 
 // shockwave is the layout of Shockwave's traces.
 func shockwave() Format {
-	return headless("shockwave", "Shockwave, jobs that adapt their batch size (NSDI 2023)", '\t', []int{4, 5, 6, 8, 9, 10, 11}, 7, func(in *Input) (*Table, error) {
+	f := headless("shockwave", "Shockwave, jobs that adapt their batch size (NSDI 2023)", '\t', []int{4, 5, 6, 8, 9, 10, 11}, 7, func(in *Input) (*Table, error) {
+		speed, err := newShockwaveSpeed(in)
+		if err != nil {
+			return nil, err
+		}
 		return &Table{
 			Columns: []Column{
 				Col("job_type", gavelJob),
@@ -200,7 +204,12 @@ func shockwave() Format {
 				Col("duration", Work(time.Second)),
 				Col("arrival_time", Submit(time.Second)),
 			},
-			Finish: gavelDeadline,
+			Finish: func(r *Row) error {
+				speed.adapts(r)
+				return gavelDeadline(r)
+			},
 		}, nil
 	})
+	f.Profile = gavelProfile
+	return f
 }

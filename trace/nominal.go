@@ -92,8 +92,13 @@ var gavelV100 = map[string][4]float64{
 // gavelNominal is the nominal speed of a job type in steps per second. Beyond
 // the measured numbers of GPUs it grows with their number.
 func gavelNominal(jobType string, gpus int) (float64, bool) {
-	speeds, ok := gavelV100[jobType]
-	if !ok || gpus < 1 {
+	return atGPUs(gavelV100[jobType], gpus)
+}
+
+// atGPUs is a speed that was measured on 1, 2, 4 and 8 GPUs, at any number of them; ok
+// is false where nothing was measured.
+func atGPUs(speeds [4]float64, gpus int) (speed float64, ok bool) {
+	if gpus < 1 || speeds == [4]float64{} {
 		return 0, false
 	}
 	best, at := speeds[0], 1

@@ -306,8 +306,58 @@ func (s *JobText) truthField(t *Truth, key []byte) error {
 		return s.bool(&t.AtLeast)
 	case "true_gpu_mem":
 		return s.bytes(&t.GPUMemory)
+	case "course":
+		return s.course(t)
 	}
 	return s.unknown(key)
+}
+
+// course reads what a job trains with as it goes on.
+func (s *JobText) course(t *Truth) error {
+	return s.text.Array(func() error {
+		var x Turn
+		err := s.text.Object(func(key []byte) (err error) {
+			switch string(key) {
+			case "from":
+				return s.time(&x.From)
+			case "batch":
+				return s.int32(&x.Batch)
+			case "noise":
+				return s.float(&x.Noise)
+			case "epoch":
+				return s.int32(&x.Epoch)
+			case "pace":
+				return s.float(&x.Pace)
+			}
+			return s.unknown(key)
+		})
+		if err == nil {
+			err = x.Check()
+		}
+		if n := len(t.Course); err == nil && (n == 0) != (x.From == 0) || n > 0 && x.From <= t.Course[n-1].From {
+			err = errors.New("a course begins with what holds from 0 on, and goes on in order of the work done")
+		}
+		t.Course = append(t.Course, x)
+		return err
+	})
+}
+
+// mode reads a batch size and the pace with it.
+func (s *JobText) mode(m *job.Mode) error {
+	n := 0
+	err := s.text.Array(func() error {
+		switch n++; n {
+		case 1:
+			return s.int32(&m.Batch)
+		case 2:
+			return s.float(&m.Pace)
+		}
+		return errors.New("a batch size and a pace")
+	})
+	if err == nil && (n != 2 || m.Batch < 1 || !(m.Pace > 0)) {
+		err = errors.New("a batch size of 1 or more, and a pace above 0")
+	}
+	return err
 }
 
 func (s *JobText) unknown(key []byte) error {
@@ -421,6 +471,16 @@ func (s *JobText) moreHints(h *job.Hints, key []byte) error {
 		return s.string(&h.Pattern)
 	case "sensitive":
 		return s.bool(&h.Sensitive)
+	case "epochs":
+		return s.int32(&h.Epochs)
+	case "modes":
+		n := 0
+		return s.text.Array(func() error {
+			if n++; n > len(h.Modes) {
+				return fmt.Errorf("%d batch sizes at most", len(h.Modes))
+			}
+			return s.mode(&h.Modes[n-1])
+		})
 	case "worth":
 		n := 0
 		return s.text.Array(func() error {

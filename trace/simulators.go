@@ -46,11 +46,26 @@ func muri() Format {
 				Unused("interval"),
 				Col("iteration_time", Time(time.Millisecond, func(r *Row) *time.Duration { return &r.Hints().Iteration })),
 				stage(0), stage(1), stage(2),
-				Col("priority", Priority),
+				Col("priority", muriClass),
 			},
 			Finish: func(r *Row) error { return shareHints(r, known) },
 		}
 	})
+}
+
+// muriClass stores the class of a job, of which AntMan alone takes notice there: 0 is
+// guaranteed, 1 opportunistic.
+func muriClass(r *Row, v []byte) error {
+	if err := Priority(r, v); err != nil {
+		return err
+	}
+	switch r.Job.Priority {
+	case 0:
+		r.Hints().QoS = "guaranteed"
+	case 1:
+		r.Hints().QoS = "opportunistic"
+	}
+	return nil
 }
 
 // shareHints gives jobs with equal hints the same ones.

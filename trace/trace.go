@@ -47,6 +47,14 @@ type Truth struct {
 	GPUMemory unit.Bytes // peak on each of its GPUs; 0: what it asks for
 
 	AtLeast bool // Work is a lower bound: the trace ends or was cut before the job did
+
+	Course []Turn // what the job trains with as it goes on, in order, the first from 0 on; nil: what its user asked for, always
+}
+
+// Turn is a change of what a job trains with. The job reports it when it comes.
+type Turn struct {
+	From time.Duration // work done, from which on it holds
+	job.Reported
 }
 
 // Total is the run time over all attempts.

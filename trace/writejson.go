@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster/unit"
@@ -71,6 +72,7 @@ func appendEntry(b []byte, e *Entry) ([]byte, error) {
 	}
 	f.Bool("at_least", t.AtLeast)
 	f.Int("true_gpu_mem", int64(t.GPUMemory))
+	course(f, t.Course)
 	details(f, &e.Job)
 	return append(f.B, "}\n"...), f.Err
 }
@@ -183,6 +185,8 @@ func hints(f *jsontext.Writer, h *job.Hints) {
 	f.Text("qos", h.QoS)
 	worth(f, h)
 	f.Text("adapts", h.Adapts)
+	f.Int("epochs", int64(h.Epochs))
+	modes(f, h)
 	f.Text("plan", h.Plan)
 	f.Text("pattern", h.Pattern)
 	f.Bool("sensitive", h.Sensitive)
@@ -190,6 +194,50 @@ func hints(f *jsontext.Writer, h *job.Hints) {
 	f.Time("cpu_estimate", h.CPUEstimate)
 	f.Milli("cpus", h.CPUs)
 	f.Int("cpu_mem", int64(h.CPUMemory))
+}
+
+// course writes what a job trains with as it goes on.
+func course(f *jsontext.Writer, turns []Turn) {
+	if len(turns) == 0 {
+		return
+	}
+	f.Key("course")
+	f.B = append(f.B, '[')
+	for i := range turns {
+		x := &turns[i]
+		if i > 0 {
+			f.B = append(f.B, ',')
+		}
+		f.B = append(f.B, '{')
+		f.Time("from", x.From)
+		f.Int("batch", int64(x.Batch))
+		f.Float("noise", x.Noise)
+		f.Int("epoch", int64(x.Epoch))
+		f.Float("pace", x.Pace)
+		f.B = append(f.B, '}')
+	}
+	f.B = append(f.B, ']')
+}
+
+// modes writes the batch sizes with which a job may train.
+func modes(f *jsontext.Writer, h *job.Hints) {
+	if h.Modes[0] == (job.Mode{}) {
+		return
+	}
+	f.Key("modes")
+	f.B = append(f.B, '[')
+	for i, m := range h.Modes {
+		if m == (job.Mode{}) {
+			break
+		}
+		if i > 0 {
+			f.B = append(f.B, ',')
+		}
+		f.B = append(strconv.AppendInt(append(f.B, '['), int64(m.Batch), 10), ',')
+		f.Number(m.Pace)
+		f.B = append(f.B, ']')
+	}
+	f.B = append(f.B, ']')
 }
 
 func worth(f *jsontext.Writer, h *job.Hints) {

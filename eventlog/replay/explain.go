@@ -222,6 +222,8 @@ func (f *follower) what(ev *eventlog.Event, s *state.State) string {
 		return "moves to " + Where(s, s.Alloc(f.id)) + delayed(ev.Delay) + paced(ev.Speed)
 	case eventlog.Resize:
 		return fmt.Sprintf("is resized to %s, on %s", unit.Count(int(r.Tasks), "task"), Where(s, s.Alloc(f.id))) + delayed(ev.Delay) + paced(ev.Speed)
+	case eventlog.Config:
+		return "trains with " + ev.Reported.String()
 	case eventlog.Speed:
 		return fmt.Sprintf("runs at %.3g times its reference speed", ev.Speed) + beside(s, f.id)
 	case eventlog.Estimate:

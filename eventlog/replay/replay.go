@@ -68,14 +68,15 @@ type history struct {
 	in       *trace.Input
 	state    *state.State
 	attempts attempts
+	courses  courses
 	next     job.ID
 }
 
 // jobs folds the log, and keeps how long the attempts that failed ran. Of a log
 // that breaks off, the jobs are taken as they stood then.
 func jobs(r *eventlog.Reader, in *trace.Input) (trace.Source, error) {
-	h := &history{in: in, attempts: attempts{}}
-	s, parts, err := FoldParts(r, h.attempts)
+	h := &history{in: in, attempts: attempts{}, courses: courses{}}
+	s, parts, err := FoldParts(r, h.attempts, h.courses)
 	for i := range parts {
 		if torn := parts[i].Torn; torn != nil {
 			in.Note(at(torn, r) + ", and another one goes on")
@@ -107,6 +108,28 @@ func (a attempts) Event(ev *eventlog.Event, s *state.State) {
 	}
 }
 
+// courses is what each job trained with as it went on, as far as it has reported.
+type courses map[job.ID][]trace.Turn
+
+// Event implements engine.Sink. Work that is done once more is that of the last time.
+func (c courses) Event(ev *eventlog.Event, s *state.State) {
+	if ev.Kind != eventlog.Config && ev.Kind != eventlog.Carry {
+		return
+	}
+	r := s.Record(ev.Job)
+	now, all := trace.Turn{From: r.ProgressAt(s.Now), Reported: r.Config.Reported}, c[ev.Job]
+	if now.Reported == (job.Reported{}) {
+		return
+	}
+	for len(all) > 0 && all[len(all)-1].From >= now.From {
+		all = all[:len(all)-1]
+	}
+	if len(all) == 0 && now.From > 0 {
+		all = append(all, trace.Turn{Reported: job.Reported{Batch: int32(r.Job.Batch), Pace: 1}})
+	}
+	c[ev.Job] = append(all, now)
+}
+
 // Next implements trace.Source.
 func (h *history) Next(e *trace.Entry) error {
 	for int(h.next) < h.state.Jobs() {
@@ -116,7 +139,7 @@ func (h *history) Next(e *trace.Entry) error {
 		}
 		h.in.Row()
 		*e = trace.Entry{Job: *r.Job}
-		e.Truth.Attempts = h.attempts[r.Job.ID]
+		e.Truth.Attempts, e.Truth.Course = h.attempts[r.Job.ID], h.courses[r.Job.ID]
 		if ok := truth(&e.Truth, r, h.state.Now); ok {
 			return nil
 		}

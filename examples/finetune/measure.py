@@ -1,16 +1,23 @@
 #!/usr/bin/env python3
-"""Measures what a resident trainer and merging are worth here. One command:
+"""Measures what Ymir lives on with real training, and what it makes of that. One command:
 
-    python3 measure.py --devices auto     # where there is a GPU
-    python3 measure.py                    # anywhere: a declared slot stands for it
+    python3 measure.py                       # everything, on two declared slots
+    python3 measure.py --devices auto        # where there are GPUs
+    python3 measure.py --quick               # a few tasks and jobs, as continuous integration does
 
-First how long a tiny job takes whose trainer has to load the backbone (cold), and one
-that finds it loaded (warm). Then a batch of jobs, each until it answers 90 % of questions
-that it has not seen: under Ymir with merging, and without. It starts a Norn of its own
-for each, in a folder that is removed, and touches no other.
+Three stages, each of which uses what the one before has written to the folder --out:
+
+    matrix  trains all tasks of two backbones alone, after each other and together: what
+            they give each other (matrix.json, matrix.csv)
+    live    runs a batch of jobs under each policy, by a Norn of its own that touches no
+            other: completion times, accuracies, cold and warm starts (live.json, live.csv)
+    study   says what Ymir's estimator foretells of the matrix, and simulates the batch on
+            four slots (study.json); a Go program
 """
 
 import argparse
+import csv
+import importlib
 import json
 import os
 import subprocess
@@ -19,105 +26,193 @@ import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-TASKS = ["animals", "others", "colours"]
-TIME = 20  # s, the estimate of a job
+# Not needed where the package is installed: pip install sdk/python
+sys.path.insert(0, os.path.join(HERE, "..", "..", "sdk", "python"))
+
+import live  # noqa: E402
+
+FAMILIES = ("pictures", "reviews")
+POLICIES = ["ymir(profile=0s,interval=10s,gap=1s)", "ymir(merge=none,profile=0s,interval=10s,gap=1s)", "optimus(interval=1s)"]
+QUICK = {"pictures": ["stripes", "turned", "column"], "reviews": ["topic", "shelf", "feeling"]}
+STAGES = ("matrix", "live", "study")
+
+began = time.monotonic()
 
 
-def gains():
-    """What tasks give each other, as it was measured once: three times less work behind
-    another task, five times less behind the same; a little when trained as one."""
-    for a in TASKS:
-        for b in TASKS:
-            yield f"  - {{backbone: words, from: {a}, to: {b}, after: {5 if a == b else 3}, together: 1.2}}\n"
+def say(text):
+    print(f"{time.monotonic() - began:7.1f} s  {text}", file=sys.stderr, flush=True)
 
 
-class Norn:
-    """A daemon of its own."""
-
-    def __init__(self, args, folder, policy):
-        self.program, self.state = args.norn, folder
-        os.makedirs(folder)
-        with open(os.path.join(folder, "norn.yaml"), "w") as f:
-            f.write(f"devices: {args.devices}\npolicy: '{policy}'\nlog-level: warn\ngains:\n{''.join(gains())}")
-        self.env = {**os.environ, "NORN_SERVER": os.path.join(folder, "norn.sock")}
-        self.backbone = os.path.join(folder, "backbone.pt")
-        up = [self.program, "up", "--state", folder, "--config", os.path.join(folder, "norn.yaml"), "--socket", self.env["NORN_SERVER"]]
-        with open(os.path.join(folder, "norn.log"), "w") as log:
-            self.daemon = subprocess.Popen(up, stdout=log, stderr=log)
-        while subprocess.run([self.program, "status"], env=self.env, capture_output=True).returncode != 0:
-            if self.daemon.poll() is not None:
-                sys.exit(open(os.path.join(folder, "norn.log")).read())
-            time.sleep(0.05)
-
-    def submit(self, task, *flags, backbone="words"):
-        trainer = f"{sys.executable} {HERE}/trainer.py --backbone {self.backbone}"
-        options = ["--kind", "fine-tuning", "--backbone", backbone, "--dataset", task, "--est", str(TIME), "--units", "400", "--unit", "steps"]
-        command = [sys.executable, f"{HERE}/tune.py", task, *flags]
-        asked = [*options, "--stop", "checkpoint", "--resident", trainer, "--dir", self.state, "--name", task, "-q", "--", *command]
-        return subprocess.run([self.program, "submit", *asked], env=self.env, text=True, stdout=subprocess.PIPE, check=True).stdout.strip()
-
-    def wait(self, ids):
-        while True:
-            all = json.loads(subprocess.run([self.program, "ps", "-a", "-o", "json"], env=self.env, capture_output=True, check=True).stdout)
-            mine = [j for j in all if j["id"] in ids]
-            if len(mine) == len(ids) and all and {j["state"] for j in mine} <= {"done", "failed", "cancelled"}:
-                break
-            time.sleep(0.2)
-        for j in mine:
-            if j["state"] != "done":
-                subprocess.run([self.program, "logs", j["id"]], env=self.env)
-                sys.exit(f"job {j['id']} is {j['state']}")
-        return mine
-
-    def down(self):
-        subprocess.run([self.program, "drain"], env=self.env, capture_output=True)  # ends the trainer
-        time.sleep(1)
-        self.daemon.terminate()
-        self.daemon.wait()
+def mean(values):
+    values = list(values)
+    return sum(values) / len(values) if values else float("nan")
 
 
-def switches(args, folder):
-    """Seconds of jobs of one step, cold and warm."""
-    norn = Norn(args, folder, "fifo")
-    norn.wait([norn.submit("animals", "--steps", "1")])  # makes the backbone
-    times = {"cold": [], "warm": []}
-    for i in range(args.switches):
-        for kind in ("cold", "warm"):
-            job = norn.wait([norn.submit("animals", "--steps", "1", backbone=f"words-{i}")])[0]
-            times[kind].append(job["ran"])
-    norn.down()
-    return times
+def write(args, name, data, rows):
+    """Writes data as JSON, and rows as CSV."""
+    with open(os.path.join(args.out, f"{name}.json"), "w") as f:
+        json.dump(data, f, indent=1)
+        f.write("\n")
+    with open(os.path.join(args.out, f"{name}.csv"), "w", newline="") as f:
+        table = csv.DictWriter(f, list(rows[0]))
+        table.writeheader()
+        table.writerows(rows)
 
 
-def batch(args, folder, policy):
-    """Seconds until all jobs answer well enough, and what each of them says."""
-    norn = Norn(args, folder, policy)
-    norn.wait([norn.submit("animals", "--steps", "1")])
-    began = time.monotonic()
-    ids = [norn.submit(task, "--batch", size) for size in ("32", "48") for task in TASKS]
-    norn.wait(ids)
-    took = time.monotonic() - began
-    print(f"\n{policy}", flush=True)
-    for i in ids:
-        subprocess.run([norn.program, "logs", i], env=norn.env)
-    norn.down()
-    return took
+def read(args, name):
+    path = os.path.join(args.out, f"{name}.json")
+    if not os.path.exists(path):
+        sys.exit(f"there is no {path} yet: run the stage {name} first")
+    with open(path) as f:
+        return json.load(f)
+
+
+# The matrix.
+
+
+def measure(args, name):
+    """Measures one family, in a process of its own where several are at work."""
+    import torch
+
+    import matrix
+
+    torch.set_num_threads(1)
+    module = importlib.import_module(name)
+    backbone = module.pretrained(os.path.join(args.out, f"{name}.pt"))
+    tasks = QUICK[name] if args.quick else list(module.TASKS)
+    family = matrix.Family(module, backbone, tasks, range(1, args.seeds + 1), args.steps, lambda text: say(f"{name}: {text}"))
+    return {"family": name, **family.measure(spatial=not args.no_spatial)}
+
+
+def rows_of(family):
+    alone = {t["task"]: t for t in family["tasks"]}
+    for how in ("after", "together"):
+        for p in family[how]:
+            b = alone[p["to"]]
+            yield {
+                "family": family["family"],
+                "how": how,
+                "from": p["from"],
+                "to": p["to"],
+                "k_alone": round(mean(b["k"])),
+                "k": round(mean(p["k"])),
+                "speed_up": round(mean(b["k"]) / mean(p["k"]), 3),
+                "gain": round(mean(p["accuracy"]) / mean(b["accuracy"]) - 1, 3),
+                "final_alone": round(mean(b["final"]), 3),
+            }
+
+
+def print_matrix(family):
+    tasks = [t["task"] for t in family["tasks"]]
+    rows = {(r["how"], r["from"], r["to"]): r for r in rows_of(family)}
+    print(f"\n{family['family']}: times fewer steps to the target, and gain in accuracy after half of the steps that a task needs alone")
+    for t in family["tasks"]:
+        print(f"  {t['task']:8} alone: {mean(t['k']):.0f} steps to {t['target']:.1%}, {mean(t['accuracy']):.1%} after half of that, {mean(t['final']):.1%} in the end")
+    for how in ("after", "together"):
+        if any(r[0] == how for r in rows):
+            print(f"  {how:18}" + "".join(f"{b:>16}" for b in tasks))
+        for a in tasks:
+            if any(r[:2] == (how, a) for r in rows):
+                found = [rows.get((how, a, b)) for b in tasks]
+                print(f"  {a:18}" + "".join(f"{r['speed_up']:8.2f} {r['gain']:+7.2f}" if r else f"{'':16}" for r in found))
+
+
+def matrix_stage(args):
+    data = {"every": importlib.import_module("learn").EVERY, "families": [measure(args, name) for name in args.families]}
+    write(args, "matrix", data, [r for f in data["families"] for r in rows_of(f)])
+    for f in data["families"]:
+        print_matrix(f)
+
+
+# The live run.
+
+
+def live_stage(args):
+    measured = read(args, "matrix")
+    with tempfile.TemporaryDirectory(prefix="norn-tune-") as folder:
+        norn = live.Norn(args.norn, 1, os.path.join(folder, "first"), "fifo")
+        step = []  # of each family
+        for f in measured["families"]:
+            job = {**live.batch({"families": [f]}, None, 1, 1, 1)[0], "target": 2, "steps": 300}
+            step.append(live.trained(norn, args.out, job)["seconds"] / job["steps"])
+        norn.down()
+        say(f"a step takes {1000 * mean(step):.1f} ms")
+        jobs = live.batch(measured, None, args.each, mean(step), args.rate)
+        out = {"step": mean(step), "rate": args.rate, "policies": {}}
+        for i, policy in enumerate(args.policies):
+            name = policy.split("(")[0] + (" without merging" if "merge=none" in policy else "")
+            norn = live.Norn(args.norn, args.devices, os.path.join(folder, str(i)), policy, measured)
+            said = lambda done: say(f"{name}: {done} of {len(jobs)} jobs")  # noqa: E731
+            out["policies"][policy] = live.run(norn, args.out, jobs, args.every, said)
+            norn.down()
+    write(args, "live", out, [{"policy": p, **j} for p, all in out["policies"].items() for j in all])
+    print_live(out)
+
+
+def seconds(text):
+    """Since some day, of a time as Norn writes it."""
+    clock, _, fraction = text.rstrip("Z").partition(".")
+    return time.mktime(time.strptime(clock[:19], "%Y-%m-%dT%H:%M:%S")) + float(f"0.{fraction[:6] or 0}")
+
+
+def print_live(out):
+    print(f"\nlive, {len(next(iter(out['policies'].values())))} jobs; times are of this machine, as busy as it was")
+    print(f"  {'':48}{'mean':>9}{'':>9}{'merged':>15}{'':>8}{'accuracy over target':>22}{'starts':>22}")
+    print(f"  {'policy':48}{'JCT':>9}{'makespan':>9}{'after':>6}{'together':>9}{'steps':>8}{'alone':>11}{'merged':>11}{'cold':>11}{'warm':>11}")
+    for policy, jobs in out["policies"].items():
+        jct = mean(seconds(j["ended"]) - seconds(j["submitted"]) for j in jobs)
+        span = max(seconds(j["ended"]) for j in jobs) - min(seconds(j["submitted"]) for j in jobs)
+        how = [sum(j["how"] == h for j in jobs) for h in ("after", "together")]
+        over = [mean(j["accuracy"] - j["target"] for j in jobs if (j["how"] == "alone") == alone) for alone in (True, False)]
+        starts = [[j["ran"] - j["trained"] for j in jobs if j["cold"] == cold and j["runs"] == 1] for cold in (True, False)]
+        told = "".join(f"{mean(s):7.1f}s{len(s):3}" for s in starts)
+        print(f"  {policy:48}{jct:8.1f}s{span:8.1f}s{how[0]:6}{how[1]:9}{sum(j['steps'] for j in jobs):8}{over[0]:+11.1%}{over[1]:+11.1%}{told}")
+
+
+# The study.
+
+
+def study_stage(args):
+    found = ["-out", os.path.join(args.out, "study.json")]
+    path = os.path.join(args.out, "live.json")
+    if os.path.exists(path):
+        with open(path) as f:
+            seen = json.load(f)
+        found += ["-step", f"{seen['step'] / seen['rate']:.6f}s"]
+    here = os.path.join(HERE, "..", "..")
+    done = subprocess.run([args.go, "run", "./examples/finetune/study", *found, os.path.abspath(os.path.join(args.out, "matrix.json"))], cwd=here)
+    if done.returncode != 0:
+        sys.exit(done.returncode)
 
 
 def main():
-    p = argparse.ArgumentParser(description="Measures cold and warm switches, and a batch with and without merging.")
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("stages", nargs="*", metavar="stage", help="matrix, live or study; default: all of them")
+    p.add_argument("--out", default="measured", help="folder for what is measured")
+    p.add_argument("--quick", action="store_true", help="fewer tasks, one seed, one job of each task")
+    p.add_argument("--families", nargs="+", choices=FAMILIES, default=FAMILIES, help="which backbones")
+    p.add_argument("--seeds", type=int, default=3, help="over which the matrix is averaged")
+    p.add_argument("--steps", type=int, default=1200, help="of a task alone, and the most that another one takes")
+    p.add_argument("--no-spatial", action="store_true", help="leave out tasks that are trained together")
     p.add_argument("--norn", default="norn", help="the program")
-    p.add_argument("--devices", default="1", help="as in Norn's configuration: auto, a list of GPUs, or a number of declared slots")
-    p.add_argument("--switches", type=int, default=3, help="of each kind")
+    p.add_argument("--go", default="go", help="the program")
+    p.add_argument("--devices", default="2", help="as in Norn's configuration: auto, a list of GPUs, or a number of declared slots")
+    p.add_argument("--policies", nargs="+", default=POLICIES, help="under which the batch is run")
+    p.add_argument("--each", type=int, default=3, help="jobs of each task")
+    p.add_argument("--every", type=float, default=1, help="seconds between two jobs")
+    p.add_argument("--rate", type=float, default=0.5, help="factor on the learning rate of live jobs, which take longer in proportion")
     args = p.parse_args()
-    ymir = "ymir(profile=0s,interval=10s,gap=2s,merge={})"
-    with tempfile.TemporaryDirectory(prefix="norn-tune-") as folder:
-        times = switches(args, os.path.join(folder, "switches"))
-        with_merging = batch(args, os.path.join(folder, "merged"), ymir.format("both"))
-        without = batch(args, os.path.join(folder, "apart"), ymir.format("none"))
-    mean = {k: sum(v) / len(v) for k, v in times.items()}
-    print(f"\na job of one step: cold {mean['cold']:.2f} s, warm {mean['warm']:.2f} s ({args.switches} of each)")
-    print(f"six jobs to 90 %: without merging {without:.1f} s, with merging {with_merging:.1f} s: {without / with_merging:.2f} times as fast")
+    if set(args.stages) - set(STAGES):
+        p.error(f"stages are {', '.join(STAGES)}")
+    if args.quick:
+        args.seeds, args.each = 1, 1
+    args.out = os.path.abspath(args.out)
+    os.makedirs(args.out, exist_ok=True)
+    for stage, do in zip(STAGES, (matrix_stage, live_stage, study_stage)):
+        if not args.stages or stage in args.stages:
+            say(stage)
+            do(args)
 
 
-main()
+if __name__ == "__main__":
+    main()

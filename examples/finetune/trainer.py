@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""Keeps the backbone loaded and trains adapters for the jobs of tune.py, which load
-nothing. Norn starts it and keeps it, as job.yaml says under `resident`.
+"""Keeps the backbone of a family loaded and trains adapters for the jobs of tune.py, which
+load nothing. Norn starts it and keeps it, as jobs.yaml says under `resident`.
 
 Jobs that the policy has merged are trained so: one that comes after another goes on from
 the adapters of that one, and two that run together train one set of adapters on both
-tasks, until either is done.
+tasks, until either is done. A job that begins from the backbone by itself is profiled
+in its first steps, without a stay of its own for that: how its loss falls, and which
+parts of the backbone matter for it.
 """
 
 import argparse
-import copy
+import importlib
 import os
 import sys
 import time
@@ -22,60 +24,47 @@ trainer = norn.resident.Trainer()  # before the slow imports: jobs may hand in t
 
 import torch  # noqa: E402
 
-from words import accuracy, adapted, loss_of, pretrained, sentences  # noqa: E402
-
-EVERY = 25  # steps between two looks at the accuracy on sentences that are not trained on
+from adapters import FAMILIES  # noqa: E402
+from learn import DATA, EVERY, Training, step  # noqa: E402
 
 
 class Work:
     """What one job has handed in."""
 
-    def __init__(self, session, backbone, device):
+    def __init__(self, session, family, backbone, device):
         self.session, r = session, session.request
-        self.steps, self.target, self.batch, self.path = int(r["steps"]), float(r["target"]), int(r["batch"]), r["checkpoint"]
-        self.data = sentences(4000, seed=2, task=r["task"]).to(device)
-        self.test = sentences(500, seed=3, task=r["task"]).to(device)
-        torch.manual_seed(1)
-        self.step, self.right, self.began = 0, 0.0, time.monotonic()
-        self.model = adapted(copy.deepcopy(backbone), int(r["rank"])).to(device)
-        self.optimizer = torch.optim.AdamW([p for p in self.model.parameters() if p.requires_grad], lr=5e-3)
-        first = session.merge.get("checkpoint") if session.merge.get("how") == "after" else None
+        self.steps, self.target, self.path = int(r["steps"]), float(r["target"]), r["checkpoint"]
+        self.training = Training(family, backbone, r["task"], r.get("seed", 1), int(r["batch"]), int(r["rank"]), device, r.get("rate", 1))
+        self.right, self.began = 0.0, time.monotonic()
+        self.alone = not session.merge  # a profile of merged jobs would say little of either
+        self.first = session.merge.get("checkpoint") if session.merge.get("how") == "after" else None
         if r["resume"] and os.path.exists(self.path):
-            saved = torch.load(self.path, map_location=device)
-            self.model.load_state_dict(saved["model"], strict=False)
-            self.optimizer.load_state_dict(saved["optimizer"])
-            self.step = saved["step"]
-        elif first and os.path.exists(first):  # what another has learnt
-            self.model.load_state_dict(torch.load(first, map_location=device)["model"], strict=False)
-
-    def join(self, other):
-        """Trains the adapters of another from now on."""
-        self.model, self.optimizer = other.model, other.optimizer
-
-    def part(self):
-        """The samples of this step."""
-        at = self.step * self.batch % len(self.data)
-        return self.data[at : at + self.batch]
+            self.training.restore(torch.load(self.path, map_location=device))
+        elif self.first and os.path.exists(self.first):
+            self.training.follow(torch.load(self.first, map_location=device)["adapters"])
+        else:
+            self.first = None
 
     def stepped(self, loss):
-        self.step += 1
-        if self.step % EVERY == 0 or self.step == self.steps:
-            self.right = accuracy(self.model, self.test)
-            epoch = self.step * self.batch / len(self.data)
-            self.session.report(step=self.step, steps=self.steps, epoch=epoch, loss=loss, quality={"accuracy": self.right})
-        elif self.step % 5 == 0:
-            self.session.report(step=self.step, steps=self.steps, loss=loss)
-        return self.right >= self.target or self.step >= self.steps
+        """Tells of a step, and whether it was the last one."""
+        t, report = self.training, {}
+        if t.step % EVERY == 0 or t.step == self.steps:
+            self.right = t.accuracy()
+            report = {"epoch": t.step * t.batch / DATA, "quality": {"accuracy": self.right}}
+        if self.alone and t.embedding():
+            report["embedding"] = t.embedding()
+        if report or t.step % 5 == 0:
+            self.session.report(step=t.step, steps=self.steps, samples=t.step * t.batch, loss=loss, **report)
+        return self.right >= self.target or t.step >= self.steps
 
     def save(self):
-        adapters = {k: v for k, v in self.model.state_dict().items() if k.endswith((".a", ".b"))}
-        state = {"model": adapters, "optimizer": self.optimizer.state_dict(), "step": self.step}
-        norn.replace(self.path, lambda f: torch.save(state, f))
-        self.session.saved(self.step, self.path)
+        norn.replace(self.path, lambda f: torch.save(self.training.state(), f))
+        self.session.saved(self.training.step, self.path)
 
     def end(self):
         self.save()
-        self.session.done({"steps": self.step, "accuracy": self.right, "seconds": time.monotonic() - self.began})
+        result = {"steps": self.training.step, "accuracy": self.right, "seconds": time.monotonic() - self.began}
+        self.session.done({**result, "from": self.first, "trainer": os.getpid()})
 
 
 def merged(a, b):
@@ -84,37 +73,36 @@ def merged(a, b):
 
 
 def train(group):
-    """One step of all work on the same adapters; each counts as much as the others."""
-    losses = [loss_of(w.model, w.part()) for w in group]
-    (sum(losses) / len(losses)).backward()
-    group[0].optimizer.step()
-    group[0].optimizer.zero_grad()
-    return [w for w, loss in zip(group, losses) if w.stepped(float(loss))]
+    """One step of all work on the same adapters. Returns what is done."""
+    losses = step([w.training for w in group])
+    return [w for w, loss in zip(group, losses) if w.stepped(loss)]
 
 
 def main():
-    p = argparse.ArgumentParser(description="Keeps a small language model loaded and trains adapters for jobs.")
+    p = argparse.ArgumentParser(description="Keeps a small model loaded and trains adapters for jobs.")
+    p.add_argument("--family", choices=FAMILIES, default="words", help="which model")
     p.add_argument("--backbone", default="backbone.pt", help="is made when it is not there")
-    p.add_argument("--backbone-steps", type=int, default=300, help="how long that is trained")
+    p.add_argument("--backbone-steps", type=int, help="how long that is trained")
     args = p.parse_args()
     torch.set_num_threads(1)  # more would only get into each other's way on so small a model
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    backbone = pretrained(args.backbone, args.backbone_steps)
+    family = importlib.import_module(args.family)
+    backbone = family.pretrained(args.backbone, *([args.backbone_steps] if args.backbone_steps else []))
     works = {}
     while trainer.wait():
         for session in trainer.sessions():
             if session not in works:
-                new = Work(session, backbone, device)
+                new = Work(session, family, backbone, device)
                 for other in works.values():
                     if merged(new, other):
-                        new.join(other)
+                        new.training.join(other.training)
                 works[session] = new
         for work in [w for w in works.values() if w.session.stopping]:
             work.save()
             work.session.left()
         works = {s: w for s, w in works.items() if not s.ended}
-        for model in {id(w.model): w.model for w in works.values()}.values():
-            for done in train([w for w in works.values() if w.model is model]):
+        for shared in {id(w.training.shared): w.training.shared for w in works.values()}.values():
+            for done in train([w for w in works.values() if w.training.shared is shared]):
                 done.end()
         works = {s: w for s, w in works.items() if not s.ended}
 

@@ -8,15 +8,16 @@ from another.
 """
 
 import math
-import os
 import random
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-import norn
+from adapters import LoRA, kept
 
+RATE = 5e-3  # at which adapters are trained
+TEST = 500  # samples on which accuracy is measured
 COLOURS = "red blue green black white brown".split()
 ANIMALS = "cat dog bird horse mouse fish".split()
 WORDS = ["the", "sees", "hears", "is", ".", "?", "who", "whom", *COLOURS, *ANIMALS]
@@ -74,36 +75,25 @@ class Backbone(nn.Module):
         return self.head(self.norm(self.blocks(self.words(x) + self.places.weight[: x.shape[1]])))
 
 
-class LoRA(nn.Module):
-    """A linear layer that stays as it is, and a product of two thin matrices beside it."""
-
-    def __init__(self, base, rank, scale=2.0):
-        super().__init__()
-        self.base, self.scale = base, scale
-        self.a = nn.Parameter(torch.randn(rank, base.in_features) / math.sqrt(base.in_features))
-        self.b = nn.Parameter(torch.zeros(base.out_features, rank))
-
-    def forward(self, x):
-        return self.base(x) + self.scale * (x @ self.a.T) @ self.b.T
+def samples(n, seed, task):
+    """n questions and their answers."""
+    text = sentences(n, seed, task)
+    return text[:, :ANSWER], text[:, ANSWER]
 
 
-def pretrained(path, steps):
-    """The backbone. Takes a few seconds when the file is not there yet, in which a
-    stop has to wait. Several workers may make it at the same time: they make the same."""
+def pretrained(path, steps=300):
+    """The backbone. It has learnt to tell facts."""
     torch.manual_seed(0)
-    model = Backbone()
-    if os.path.exists(path):
-        model.load_state_dict(torch.load(path))
-        return model
-    text = sentences(steps * 32, seed=1, task="facts")
-    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
-    for batch in text.split(32):
-        loss = F.cross_entropy(model(batch[:, :-1]).flatten(0, 1), batch[:, 1:].flatten())
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    norn.replace(path, lambda f: torch.save(model.state_dict(), f), part=f"{path}.{os.getpid()}.part")
-    return model
+
+    def train(model):
+        optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+        for batch in sentences(steps * 32, seed=1, task="facts").split(32):
+            loss = F.cross_entropy(model(batch[:, :-1]).flatten(0, 1), batch[:, 1:].flatten())
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+    return kept(path, Backbone(), train)
 
 
 def adapted(model, rank):
@@ -115,12 +105,22 @@ def adapted(model, rank):
     return model
 
 
-def accuracy(model, questions):
+def joined(model):
+    """The same model: it has no head that belongs to a task."""
+    return model
+
+
+def answer(model, questions):
+    """A score for each word behind the questions."""
+    return model(questions)[:, -1]
+
+
+def accuracy(model, text):
     """The part of questions that are answered right."""
     with torch.no_grad():
-        return float((model(questions[:, :ANSWER])[:, -1].argmax(-1) == questions[:, ANSWER]).float().mean())
+        return float((answer(model, text[:, :ANSWER]).argmax(-1) == text[:, ANSWER]).float().mean())
 
 
-def loss_of(model, questions):
+def loss_of(model, text):
     """Of the answers alone."""
-    return F.cross_entropy(model(questions[:, :ANSWER])[:, -1], questions[:, ANSWER])
+    return F.cross_entropy(answer(model, text[:, :ANSWER]), text[:, ANSWER])

@@ -29,6 +29,7 @@ type study struct {
 	families  string
 	foretold  string
 	warm      string
+	beliefs   string
 	seeds     int
 	workload  gen.FineTuning
 	schedules []string
@@ -44,6 +45,7 @@ func main() {
 	flag.Uint64Var(&s.workload.Seed, "seed", 1, "of the first workload")
 	flag.IntVar(&s.seeds, "seeds", 3, "workloads, over which figures are averaged")
 	flag.StringVar(&s.foretold, "gains", "measured", "how gains are foretold: measured, regressed or not")
+	flag.StringVar(&s.beliefs, "beliefs", "true", "what Ymir believes: true, but for the errors of the paper, or learnt from what is measured")
 	flag.StringVar(&s.warm, "warm", "ymir", "who keeps runtimes warm: ymir, all or none")
 	flag.Parse()
 	if s.schedules = flag.Args(); len(s.schedules) == 0 {
@@ -135,7 +137,13 @@ func (s *study) simulate(o gen.FineTuning, schedule string) (figures, error) {
 		Spec: spec, Estimate: experiment.Estimate{From: experiment.User}, Seed: o.Seed, Model: w.Speeds, Costs: &costs,
 	}
 	if choice.Policy == "ymir" {
-		x.World, x.Transfer = func(c *sim.Config) { c.Transfer = w.Truth }, w.Belief
+		x.World, x.Transfer = func(c *sim.Config) { c.Transfer, c.Meter = w.Truth, w.Meter }, w.Belief
+		if x.Beliefs, err = experiment.ParseBeliefs(s.beliefs); err != nil {
+			return figures{}, err
+		}
+		if x.Beliefs == experiment.LearntBeliefs {
+			x.Estimate.From = experiment.None
+		}
 	}
 	began := time.Now()
 	out, err := x.Run(context.Background(), choice, w.Source())

@@ -11,7 +11,7 @@ func pollux() []Study {
 	const sim, tiresias = "data/pollux_sia/workloads_pollux/workloads/workload-%s.csv --cluster pollux --assume goodput --cost restore=30s,resize=30s,migrate=30s", "tiresias(limits=57600)"
 	return []Study{{
 		System: "pollux", Name: "workloads", CPU: 100, Policy: "pollux",
-		About:  "the authors' workloads on 16x4 GPUs, batch sizes chosen by the jobs, 30 s for a restart or another size",
+		About:  "the authors' workloads on 16x4 GPUs, gradients that get noisier, 30 s for a restart or another size",
 		Worlds: each(sim, "1", "2", "3", "4", "5", "6", "7", "8"), Quick: each(sim, "1", "3", "6"),
 		Claims: []Claim{
 			{Baseline: tiresias, Metric: meanJCT(), Published: exactly(1.58), Tolerance: 0.15, Place: "table 2: 37 % lower"},

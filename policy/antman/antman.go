@@ -45,7 +45,7 @@ type Config struct {
 	Look    time.Duration // how often waiting guests look again while the window moves
 	Guests  int           // on a GPU
 	Wait    time.Duration // after which a job within its quota begins as a guest
-	Reserve bool          // a gang within its quota keeps those behind it from its GPUs
+	Reserve bool          // a gang within its quota keeps GPUs until it has all
 	Margin  float64       // GiB of a GPU's memory that guests leave free beside an owner
 	Loop    Loop
 	Place   place.Strategy
@@ -68,7 +68,7 @@ func (c *Config) Params() param.Set {
 		param.Duration("look", &c.Look, "how often jobs that wait to be guests look again, while what was measured changes"),
 		param.Int("guests", &c.Guests, 1, 100, "jobs", "that run as guests on a GPU, at most"),
 		param.Duration("wait", &c.Wait, "after which a job within its quota that finds no GPUs begins as a guest"),
-		param.Bool("reserve", &c.Reserve, "a job within its quota that finds no GPUs keeps those behind it from owning any"),
+		param.Bool("reserve", &c.Reserve, "a gang within its quota that finds no GPUs keeps those of the nodes where most are free, as many as it needs"),
 		param.Duration("period", &c.Loop.Period, "between two steps of the coordinator"),
 		param.Float("slack", &c.Loop.Slack, 0, 1, "share", "by which an owner may be slower than alone before guests are slowed down"),
 		param.Int("down", &c.Loop.Down, 1, 1000, "thousandths", "by which a guest is slowed down in a step"),
@@ -130,6 +130,7 @@ type policy struct {
 	on      func(cluster.DeviceID) []job.ID // who is on a device, as this decision stands
 	holding func(job.ID) *cluster.Alloc     // what a job holds then
 
+	queue   queue
 	spent   map[tenant.ID]unit.Milli // of quotas, in this decision
 	spots   []spot
 	filled  dense.Set      // of their devices, those that take no more guests
@@ -148,13 +149,14 @@ func (f *policy) Decide(v *sched.View, p *sched.Plan) {
 	defer f.close()
 	clear(f.spent)
 	f.refused, f.listed = map[int32]bool{}, false
-	if f.waiting(v) {
+	f.queue.clear()
+	waiting := f.waiting(v)
+	if waiting {
 		f.release(v, p)
-		f.upgrade(v, p)
-		f.own(v, p)
+	}
+	f.own(v, p)
+	if waiting {
 		f.visit(v, p)
-	} else {
-		f.upgrade(v, p)
 	}
 	f.coordinate(v, p)
 }

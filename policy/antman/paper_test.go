@@ -273,6 +273,50 @@ func TestReserves(t *testing.T) {
 	}
 }
 
+// A gang keeps no more GPUs than it needs, of the node where most are free: an owner of
+// another tenant starts on the others, but not on those, also as soon as more are free.
+func TestKeeps(t *testing.T) {
+	for _, c := range []struct {
+		reserve           string
+		small, late, gang float64
+	}{{"true", 20, 100, 50}, {"false", 2, 20, 60}} {
+		cfg := world(gpus(t, 2, 4, 32, 64), nil)
+		cfg.Make = built(map[string]string{"reserve": c.reserve, "wait": "10h"})
+		tree := tenant.NewTree(0)
+		for _, name := range []string{"a", "b"} {
+			if _, err := tree.Add(name, tenant.Root, 0, 0, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cfg.Tenants = tree
+		run := simtest.Go(t, cfg,
+			simtest.Job{Key: "short", Tenant: "b", GPUs: 2, Run: 50, Spec: uses(0.9, 4, "guaranteed")},
+			simtest.Job{Key: "first", Tenant: "b", GPUs: 2, Run: 20, Spec: uses(0.9, 4, "guaranteed")},
+			simtest.Job{Key: "long", Tenant: "b", GPUs: 3, Run: 1000, Spec: uses(0.9, 4, "guaranteed")},
+			simtest.Job{Key: "gang", Tenant: "a", At: 1, GPUs: 4, Run: 50, Spec: uses(0.9, 4, "guaranteed")},
+			simtest.Job{Key: "small", Tenant: "b", At: 2, GPUs: 1, Run: 1000, Spec: uses(0.9, 4, "guaranteed")},
+			simtest.Job{Key: "late", Tenant: "b", At: 3, GPUs: 1, Run: 40, Spec: uses(0.9, 4, "guaranteed")})
+		if run.Start("small") != c.small || run.Start("late") != c.late || run.Start("gang") != c.gang {
+			t.Errorf("reserve %s: small starts at %v, late at %v, the gang at %v\n%s", c.reserve, run.Start("small"), run.Start("late"), run.Start("gang"), strings.Join(run.Log, "\n"))
+		}
+	}
+}
+
+// Where nothing spills, a job is a guest also on GPUs of which it is not known how much
+// memory they have: nothing says that it does not fit.
+func TestMemoryUnknown(t *testing.T) {
+	cfg := simtest.Config{
+		Cluster: gpus(t, 1, 2, 0, 64), Make: built(nil), Shared: true, Sharing: perf.Demands{},
+		World: func(c *sim.Config) { c.Sharing, c.Measure = perf.Demands{}, true },
+	}
+	run := simtest.Go(t, cfg,
+		simtest.Job{Key: "a", GPUs: 2, Run: 1000, Spec: uses(0.3, 4, "")},
+		simtest.Job{Key: "b", At: 10, GPUs: 2, Run: 100, Spec: uses(0.3, 4, "")})
+	if run.Start("b") != 310 {
+		t.Errorf("\n%s", strings.Join(run.Log, "\n"))
+	}
+}
+
 // A job within its quota that finds no GPUs begins as a guest after five minutes.
 func TestWaits(t *testing.T) {
 	cfg := world(gpus(t, 1, 2, 32, 64), nil)

@@ -3,6 +3,7 @@ package antman
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -74,40 +75,62 @@ func (f *policy) spend(tree *tenant.Tree, t tenant.ID, milli unit.Milli) {
 	}
 }
 
-// own starts the jobs that may own GPUs, first come first served within a tenant.
+// own starts the jobs that may own GPUs and makes owners of guests whose tenant has quota
+// again: first come, first served within a tenant, whether they wait or are guests.
 func (f *policy) own(v *sched.View, p *sched.Plan) {
-	behind := map[tenant.ID]job.ID{}    // tenants whose first job waits
-	kept := map[cluster.PoolID]job.ID{} // pools in which a gang keeps GPUs for itself
-	for j := range v.Waiting() {
-		if why := p.Never(j.ID, f.cfg.Place); why.Code != job.NoReason {
-			p.Wait(j.ID, why)
-			continue
-		}
-		class, tree := ClassOf(j.Spec()), v.Tenants()
-		need := j.Spec().Demand.Milli(j.Spec().Demand.Roles[0].Tasks)
-		if class == Opportunistic && visitor(j) {
-			continue
-		}
-		if who, blocked := behind[j.Tenant()]; blocked {
-			holdBehind(p, j, who)
-			continue
-		}
-		if left := Quota(tree, j.Tenant(), f.spent); visitor(j) && left < need || limited(tree, j.Tenant(), need, f.spent) {
-			if f.overQuota(v, p, j, left, need) {
-				behind[j.Tenant()] = j.ID
+	slices.Sort(f.guests)
+	guests, at, stay := f.guests, 0, f.guests[:0]
+	upTo := func(last job.ID) {
+		for ; at < len(guests) && guests[at] < last; at++ {
+			if id := guests[at]; !f.upgrade(v, p, v.Job(id)) {
+				stay = append(stay, id)
 			}
-			continue
 		}
-		if who, blocked := kept[j.Pool()]; blocked && f.cfg.Reserve {
-			holdBehind(p, j, who)
-			continue
-		}
-		if !f.start(v, p, j) {
-			behind[j.Tenant()], kept[j.Pool()] = j.ID, j.ID
-			continue
-		}
-		f.spend(tree, j.Tenant(), need)
 	}
+	for j := range v.Waiting() {
+		upTo(j.ID)
+		if !f.admit(v, p, j) && ClassOf(j.Spec()) != Opportunistic && !j.Reason().Never() {
+			f.queue.first[j.Tenant()] = true
+		}
+	}
+	upTo(job.ID(math.MaxInt32))
+	f.guests = stay
+}
+
+// admit starts a job that may own GPUs, and tells whether it did.
+func (f *policy) admit(v *sched.View, p *sched.Plan, j sched.Job) bool {
+	if why := p.Never(j.ID, f.cfg.Place); why.Code != job.NoReason {
+		p.Wait(j.ID, why)
+		return false
+	}
+	class, tree, q := ClassOf(j.Spec()), v.Tenants(), &f.queue
+	need := j.Spec().Demand.Milli(j.Spec().Demand.Roles[0].Tasks)
+	if class == Opportunistic && visitor(j) {
+		return false
+	}
+	who, blocked := q.behind[j.Tenant()]
+	if !blocked {
+		who, blocked = q.blocked[j.Pool()]
+	}
+	if blocked {
+		holdBehind(p, j, who)
+		return false
+	}
+	if left := Quota(tree, j.Tenant(), f.spent); visitor(j) && left < need || limited(tree, j.Tenant(), need, f.spent) {
+		if f.overQuota(v, p, j, left, need) {
+			q.behind[j.Tenant()] = j.ID
+		}
+		return false
+	}
+	if !f.start(v, p, j) {
+		q.behind[j.Tenant()] = j.ID
+		if f.cfg.Reserve {
+			f.keep(v, p, j)
+		}
+		return false
+	}
+	f.spend(tree, j.Tenant(), need)
+	return true
 }
 
 // holdBehind notes that a job waits behind another one; that this is soon another is no
@@ -122,7 +145,8 @@ func holdBehind(p *sched.Plan, j sched.Job, who job.ID) {
 // are none.
 func (f *policy) start(v *sched.View, p *sched.Plan, j sched.Job) (ok bool) {
 	if !evicted(p, j) {
-		return p.Start(j.ID, f.cfg.Place)
+		f.queue.without(p, func() { ok = p.Start(j.ID, f.cfg.Place) })
+		return ok
 	}
 	f.alloc.Reset()
 	for d := range cluster.DeviceID(v.Cluster().Devices()) {
@@ -130,7 +154,7 @@ func (f *policy) start(v *sched.View, p *sched.Plan, j sched.Job) (ok bool) {
 			beside.Add(&f.alloc, v.Cluster().NodeOf(d), cluster.Share{Device: d, Milli: beside.Whole})
 		}
 	}
-	p.Without(&f.alloc, func() { ok = p.Start(j.ID, f.cfg.Place) })
+	p.Without(&f.alloc, func() { f.queue.without(p, func() { ok = p.Start(j.ID, f.cfg.Place) }) })
 	return ok
 }
 
@@ -249,7 +273,7 @@ func (f *policy) choose(v *sched.View, j sched.Job, each, need int, wasEvicted b
 	half := map[cluster.NodeID][]spot{}
 	room := map[cluster.NodeID]unit.Bytes{}
 	for _, s := range f.spots {
-		if !mask.Has(s.types) || f.filled.Has(int(s.device)) || wasEvicted && len(f.on(s.device)) > 0 || !spills(v) && f.limit(v, j, s.device, 0) < perf.MemoryOf(j.Spec()) {
+		if !mask.Has(s.types) || f.filled.Has(int(s.device)) || wasEvicted && len(f.on(s.device)) > 0 || !spills(v) && !f.fits(v, j, s) {
 			continue
 		}
 		half[s.node] = append(half[s.node], s)
@@ -269,6 +293,11 @@ func (f *policy) choose(v *sched.View, j sched.Job, each, need int, wasEvicted b
 		}
 	}
 	return nil
+}
+
+// fits tells whether all memory of a guest fits a GPU, as far as is known how much that has.
+func (f *policy) fits(v *sched.View, j sched.Job, s spot) bool {
+	return v.Cluster().Type(s.types).Memory == 0 || f.limit(v, j, s.device, 0) >= perf.MemoryOf(j.Spec())
 }
 
 // find lists the GPUs that take guests, the least used first.
@@ -321,33 +350,18 @@ func (f *policy) load(v *sched.View, d cluster.DeviceID) (use float64, memory un
 	return min(1, use), memory
 }
 
-// upgrade makes owners of guests whose tenant has quota again, where nobody else owns
-// their GPUs: who came first goes first, and who waits for the quota is asked too.
-func (f *policy) upgrade(v *sched.View, p *sched.Plan) {
-	if len(f.guests) == 0 {
-		return
+// upgrade makes an owner of a guest, where its tenant has quota, nobody else owns its GPUs
+// or keeps them, and nobody of its tenant waits who came before it.
+func (f *policy) upgrade(v *sched.View, p *sched.Plan, j sched.Job) bool {
+	need, held := unit.Milli(j.GPUs())*unit.One, p.Alloc(j.ID)
+	if ClassOf(j.Spec()) != Auto || j.Phase() != job.Running || f.queue.first[j.Tenant()] || f.owned(held) || f.queue.keeps(held) ||
+		Quota(v.Tenants(), j.Tenant(), f.spent) < need || !p.Adjust(j.ID, func(a *cluster.Alloc) { promote(a, j) }) {
+		return false
 	}
-	waits := map[tenant.ID]job.ID{} // the first of a tenant that does
-	for j := range v.Waiting() {
-		if _, some := waits[j.Tenant()]; !some && ClassOf(j.Spec()) != Opportunistic && !j.Reason().Never() {
-			waits[j.Tenant()] = j.ID
-		}
-	}
-	kept := f.guests[:0]
-	for _, id := range f.guests {
-		j := v.Job(id)
-		need := unit.Milli(j.GPUs()) * unit.One
-		first, some := waits[j.Tenant()]
-		if f.owned(v.Alloc(id)) || ClassOf(j.Spec()) != Auto || j.Phase() != job.Running || some && first < id ||
-			Quota(v.Tenants(), j.Tenant(), f.spent) < need || !p.Adjust(id, func(a *cluster.Alloc) { promote(a, j) }) {
-			kept = append(kept, id)
-			continue
-		}
-		f.spend(v.Tenants(), j.Tenant(), need)
-		p.Forget(id)
-		f.stale = true
-	}
-	f.guests = kept
+	f.spend(v.Tenants(), j.Tenant(), need)
+	p.Forget(j.ID)
+	f.stale = true
+	return true
 }
 
 // promote gives a guest what an owner holds.

@@ -120,6 +120,8 @@ type policy struct {
 	full    map[int32]bool   // too: classes of jobs that find no other server
 	wake    time.Duration
 	again   bool // it has more to decide as soon as this has been done
+	resting bool // see rests
+	placed  int  // of View.Placed, those that were looked at
 	quiet   bool // the last decision left everything as it is, and so will the next one if nothing happens
 }
 
@@ -128,6 +130,10 @@ func (g *policy) Decide(v *sched.View, p *sched.Plan) {
 	g.v, g.p = v, p
 	if g.quiet && !v.First && !v.NodesChanged() && len(v.Changes()) == 0 {
 		g.wake = g.nextLook()
+		return
+	}
+	if g.step() {
+		g.quiet = false
 		return
 	}
 	g.follow()
@@ -148,13 +154,10 @@ func (g *policy) Decide(v *sched.View, p *sched.Plan) {
 		g.tidy()
 	}
 	g.explain()
-	for i := range g.members {
-		if m := &g.members[i]; m.changed {
-			p.Remember(m.j.ID, &m.note)
-		}
-	}
 	g.wake = g.nextMoment()
 	g.quiet = due && g.nothingToDo()
+	g.resting = g.rests()
+	g.remember()
 	g.v, g.p = nil, nil
 }
 
@@ -163,6 +166,7 @@ func (g *policy) NextWake(*sched.View) time.Duration { return g.wake }
 
 // follow keeps account of who is active.
 func (g *policy) follow() {
+	g.placed = len(g.v.Placed())
 	if g.v.First { // those that are just leaving their devices are not among the changes
 		g.active.Clear()
 		for id := range job.ID(g.v.Jobs()) {

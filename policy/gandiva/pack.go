@@ -162,6 +162,9 @@ func (g *policy) pack() {
 			}
 		}
 	}
+	if len(guests) == 0 {
+		return
+	}
 	slices.SortFunc(guests, g.byUse)
 	slices.SortFunc(hosts, g.byUse)
 	clear(g.crowded)

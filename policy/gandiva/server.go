@@ -179,7 +179,7 @@ func (g *policy) findMembers() {
 	for len(g.place) < g.v.Jobs() {
 		g.place = append(g.place, make([]int32, max(1024, g.v.Jobs()-len(g.place)))...)
 	}
-	g.members = slices.Grow(g.members, g.active.Len()) // so that pointers to them hold
+	g.members = slices.Grow(g.members, g.active.Len()+roomToCome) // so that pointers to them hold
 	for i := range g.active.All() {
 		j := g.v.Job(job.ID(i))
 		if !j.Waiting() && !j.Running() && j.Phase() != job.Stopping {

@@ -42,11 +42,19 @@ const (
 	ByCost
 	ByCostSLO
 	ByIsolated
+	ByProof
+	ByCostRatio
+	ByCostRatioSLO
 )
 
 // program is the program of an objective.
 func (o Objective) program() Program {
-	return [...]Program{MaxMin, WaterFilling, Hierarchical, FIFO, ShortestFirst, Makespan, FinishTimes, Throughput, Cost, CostSLO, Isolated}[o]
+	return [...]Program{MaxMin, WaterFilling, Hierarchical, FIFO, ShortestFirst, Makespan, FinishTimes, Throughput, Cost, CostSLO, Isolated, StrategyProof, CostRatio, CostRatioSLO}[o]
+}
+
+// priced tells whether an objective looks at prices.
+func (o Objective) priced() bool {
+	return o == ByCost || o == ByCostSLO || o == ByCostRatio || o == ByCostRatioSLO
 }
 
 // Config is the settings of the policy.
@@ -81,9 +89,10 @@ func (c *Config) Params() param.Set {
 		{Name: "las", Value: ByMaxMin}, {Name: "water-filling", Value: ByWaterFilling}, {Name: "hierarchical", Value: ByHierarchy},
 		{Name: "fifo", Value: ByFIFO}, {Name: "sjf", Value: ByShortest}, {Name: "makespan", Value: ByMakespan}, {Name: "ftf", Value: ByFinishTimes},
 		{Name: "throughput", Value: ByThroughput}, {Name: "cost", Value: ByCost}, {Name: "cost-slo", Value: ByCostSLO}, {Name: "isolated", Value: ByIsolated},
+		{Name: "strategy-proof", Value: ByProof}, {Name: "cost-ratio", Value: ByCostRatio}, {Name: "cost-ratio-slo", Value: ByCostRatioSLO},
 	}
 	return param.Set{
-		param.Choice("objective", &c.Objective, options, "what shares are best at: max-min (las), max-min filled up, per tenant, first come, shortest, makespan, finish-time fairness, throughput, cost, cost with deadlines, or equal parts"),
+		param.Choice("objective", &c.Objective, options, "what shares are best at: max-min (las), max-min filled up, per tenant, first come, shortest, makespan, finish-time fairness, throughput, cost (a sum, or the ratio of the paper) without and with deadlines, equal parts, or the product of throughputs with payments"),
 		param.Bool("aware", &c.Aware, "it knows how fast each job is on each GPU type; false: all types are taken to be equal"),
 		param.Duration("round", &c.Round, "length of a round"),
 		param.Duration("reset", &c.Reset, "how long shares stay as they are at least while jobs come and go"),
@@ -104,12 +113,12 @@ func (c *Config) Shares() bool { return c.Packed }
 // Needs says what the policy lives on.
 func (c *Config) Needs() need.List {
 	o := c.Objective
-	timed := o == ByFinishTimes || o == ByMakespan || o == ByShortest || o == ByCostSLO
+	timed := o == ByFinishTimes || o == ByMakespan || o == ByShortest || o == ByCostSLO || o == ByCostRatioSLO
 	return need.List(nil).
 		If(c.Aware, need.Of(need.Types), "it shares GPUs as if all were alike").
 		If(timed, need.Of(need.RunTimes), "a job is taken to have as much left as it has done, an hour at least").
 		If(o == ByHierarchy, need.Of(need.Tenants), "it is fair between jobs alone").
-		If(o == ByCostSLO, need.Of(need.Deadlines), "it hurries no job").
+		If(o == ByCostSLO || o == ByCostRatioSLO, need.Of(need.Deadlines), "it hurries no job").
 		If(c.Packed, need.Of(need.Use, need.Stages, need.Pairs), "every job is taken to keep its GPUs busy all of the time")
 }
 
@@ -122,6 +131,9 @@ func (c *Config) Policy() (sched.Policy, error) {
 		if !(price > 0) {
 			return nil, fmt.Errorf("prices has %v, a price must be above 0", price)
 		}
+	}
+	if o := c.Objective; (o == ByProof || o == ByCostRatio || o == ByCostRatioSLO) && (c.Packed || c.Columns) {
+		return nil, errors.New("strategy-proof, cost-ratio and cost-ratio-slo do not go with packed or columns")
 	}
 	if err := c.checkColumns(); err != nil {
 		return nil, err

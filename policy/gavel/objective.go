@@ -61,7 +61,21 @@ func (p *Problem) worth(_ *Job, t int) float64 { return 1 / p.price(t) }
 // CostSLO is Cost among the allocations with which every job is done when it is
 // due. Where there is none it is Cost.
 func CostSLO(p *Problem) (Allocation, error) {
-	need := func(m int) goal {
+	need, most := p.due()
+	if most == nil {
+		return Cost(p)
+	}
+	out, err := p.program(0, p.worth, need)
+	if err != nil {
+		return most.Allocation, nil // there is no room between what is due and what can be had
+	}
+	return out.Allocation, nil
+}
+
+// due is what jobs need to be done when they are due, and an allocation that gives them
+// that; nil if there is none.
+func (p *Problem) due() (need func(m int) goal, most *outcome) {
+	need = func(m int) goal {
 		j := &p.Jobs[m]
 		if j.Due <= 0 {
 			return goal{none: true}
@@ -73,17 +87,70 @@ func CostSLO(p *Problem) (Allocation, error) {
 		g := need(m)
 		return goal{rate: g.rate, step: g.floor, none: g.none}
 	})
-	if err != nil {
-		return Cost(p)
+	if err != nil || most.level < 1-1e-9 {
+		return need, nil
 	}
-	if most.level < 1-1e-9 {
-		return Cost(p)
+	return need, most
+}
+
+// CostRatio makes the sum of all throughputs over the sum of all prices as large as can be,
+// which is the objective of the paper (section 4.2). Only the jobs that are cheapest for what
+// they do then have a share; of equal optima it takes one that does as much as can be.
+func CostRatio(p *Problem) (Allocation, error) { return p.ratio(nil) }
+
+// CostRatioSLO is CostRatio among the allocations with which every job is done when it is
+// due. Where there is none it is CostRatio.
+func CostRatioSLO(p *Problem) (Allocation, error) {
+	need, most := p.due()
+	if most == nil {
+		return CostRatio(p)
 	}
-	out, err := p.program(0, p.worth, need)
+	a, err := p.ratio(need)
 	if err != nil {
 		return most.Allocation, nil // there is no room between what is due and what can be had
 	}
-	return out.Allocation, nil
+	return a, nil
+}
+
+// Spent is the throughput of an allocation and what it costs, for an hour.
+func (p *Problem) Spent(a Allocation) (work, price float64) {
+	for m := range p.Jobs {
+		j := &p.Jobs[m]
+		work += j.throughput(a[m])
+		for t := range p.Capacity {
+			price += p.price(t) * j.Size * a[m][t]
+		}
+	}
+	return work, price
+}
+
+// cheaper is how little of a ratio is given up so that of equal optima the one is taken
+// that does most.
+const cheaper = 1e-4
+
+// ratio finds the greatest ratio of throughput to price by Dinkelbach's method: where a
+// ratio can be exceeded, what is above it as a sum is largest for a better one.
+func (p *Problem) ratio(goals func(m int) goal) (Allocation, error) {
+	above := func(ratio float64) (Allocation, error) {
+		out, err := p.program(0, func(j *Job, t int) float64 { return 1 - ratio*p.price(t)*j.Size/j.Speed[t] }, goals)
+		if err != nil {
+			return nil, err
+		}
+		return out.Allocation, nil
+	}
+	ratio := 0.0
+	for range 40 {
+		a, err := above(ratio)
+		if err != nil {
+			return nil, err
+		}
+		work, price := p.Spent(a)
+		if price <= 0 || work/price <= ratio*(1+1e-7) {
+			break
+		}
+		ratio = work / price
+	}
+	return above(ratio * (1 - cheaper))
 }
 
 // FIFO lets those run first, and on their fastest type, who came first.

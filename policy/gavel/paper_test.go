@@ -236,7 +236,7 @@ func agnostic(p *gavel.Problem) *gavel.Problem {
 func TestInvariants(t *testing.T) {
 	programs := map[string]gavel.Program{
 		"las": gavel.MaxMin, "filling": gavel.WaterFilling, "hierarchical": gavel.Hierarchical, "fifo": gavel.FIFO, "sjf": gavel.ShortestFirst,
-		"makespan": gavel.Makespan, "ftf": gavel.FinishTimes, "throughput": gavel.Throughput, "cost": gavel.Cost, "slo": gavel.CostSLO,
+		"makespan": gavel.Makespan, "ftf": gavel.FinishTimes, "throughput": gavel.Throughput, "cost": gavel.Cost, "slo": gavel.CostSLO, "proof": gavel.StrategyProof, "ratio": gavel.CostRatio, "ratio-slo": gavel.CostRatioSLO,
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawProblem(t)

@@ -75,7 +75,7 @@ func (g *policy) fill(r *rounds.Round) {
 func (g *policy) settle(r *rounds.Round, members []rounds.Member) rounds.Targets {
 	p := g.problem(r, members)
 	a, ok := p.plenty()
-	if o := g.cfg.Objective; !ok || o == ByCost || o == ByCostSLO || o == ByIsolated {
+	if !ok || g.cfg.Objective.priced() || g.cfg.Objective == ByIsolated {
 		var err error
 		if a, err = g.solve(p); err != nil {
 			a, _ = Isolated(p) // an answer at least

@@ -105,7 +105,7 @@ func TestClaimsBeforeIdleGPUs(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := job.GPUs(1)
-	for _, objective := range []string{"las", "water-filling", "hierarchical", "fifo", "sjf", "makespan", "ftf", "throughput", "cost", "cost-slo"} {
+	for _, objective := range []string{"las", "water-filling", "hierarchical", "fifo", "sjf", "makespan", "ftf", "throughput", "cost", "cost-slo", "strategy-proof", "cost-ratio", "cost-ratio-slo"} {
 		var entries []trace.Entry
 		for i, name := range []string{"p", "k", "p"} {
 			entries = append(entries, trace.Entry{

@@ -17,6 +17,8 @@ func (r *round) carryOut(m Matrix) {
 		row := m.Row(i)
 		same := len(row) > 0 && slices.Equal(row, r.now.Row(i))
 		if same && r.p.Alloc(c.j.ID) != nil {
+			tasks, spread := row.Replicas()
+			r.tell(c, r.batch(c, tasks, spread))
 			continue
 		}
 		if r.p.Alloc(c.j.ID) != nil {
@@ -35,6 +37,7 @@ func (r *round) carryOut(m Matrix) {
 			continue
 		}
 		tasks, spread := m.Row(i).Replicas()
+		r.tell(c, r.batch(c, tasks, spread))
 		news := c.note
 		if _, before := c.j.FirstStart(); before {
 			news.restarts++
@@ -42,6 +45,18 @@ func (r *round) carryOut(m Matrix) {
 		news.ran(tasks, spread)
 		r.p.Remember(c.j.ID, &news)
 	}
+}
+
+// tell tells a job how many samples each of its GPUs is to take for a step.
+func (r *round) tell(c *claimant, batch int32) {
+	if batch == c.j.Config().Chosen.Batch && c.j.Running() && r.p.Alloc(c.j.ID) == r.v.Alloc(c.j.ID) {
+		return
+	}
+	r.p.Adjust(c.j.ID, func(a *cluster.Alloc) {
+		for i := range a.Shares {
+			a.Shares[i].Batch = batch
+		}
+	})
 }
 
 // why is why a running job leaves what it has.

@@ -60,7 +60,13 @@ func (m *note) each(yield func(tasks int, spread bool)) {
 type model struct {
 	of      note
 	goodput perf.Goodput
-	known   map[size]float64
+	known   map[size]optimum
+}
+
+// optimum is the batch that is best for a size, and the goodput with it.
+type optimum struct {
+	batch perf.Batch
+	value float64
 }
 
 type size struct {
@@ -79,6 +85,7 @@ func (r *round) model(c *claimant) *model {
 	of := c.note
 	of.restarts = 0
 	if m != nil && m.of == of {
+		m.hears(c.j.Config().Reported.Noise)
 		return m
 	}
 	var seen []perf.Measurement
@@ -91,20 +98,49 @@ func (r *round) model(c *claimant) *model {
 	if len(seen) == 0 {
 		return nil
 	}
-	m = &model{of, perf.Goodput{Time: perf.Fit(seen), Noise: last.Noise, Batches: last.Batches}, map[size]float64{}}
+	m = &model{of, perf.Goodput{Time: perf.Fit(seen), Noise: last.Noise, Batches: last.Batches}, map[size]optimum{}}
+	m.hears(c.j.Config().Reported.Noise)
 	r.o.models[c.j.ID] = m
 	return m
 }
 
-// at is the goodput with so many GPUs.
-func (m *model) at(gpus int, spread bool) float64 {
-	s := size{gpus, spread}
-	value, ok := m.known[s]
-	if !ok {
-		_, value = m.goodput.Best(gpus, spread)
-		m.known[s] = value
+// hears takes in the gradient noise scale that the job has reported; 0: none.
+func (m *model) hears(noise float64) {
+	if g := m.goodput.At(noise); g.Noise != m.goodput.Noise {
+		m.goodput = g
+		clear(m.known)
 	}
-	return value
+}
+
+// at is the goodput with so many GPUs, and the batch with which the job has it.
+func (m *model) at(gpus int, spread bool) optimum {
+	s := size{gpus, spread}
+	b, ok := m.known[s]
+	if !ok {
+		b.batch, b.value = m.goodput.Best(gpus, spread)
+		m.known[s] = b
+	}
+	return b
+}
+
+// batch is how many samples each GPU of a job is to take for a step: those with the best
+// goodput by what it has reported. Before it has reported, they are as few as it can begin
+// with. For a job that never reports it is 0: as its user wants.
+func (r *round) batch(c *claimant, tasks int, spread bool) int32 {
+	gpus := tasks * int(c.each.GPUs)
+	if m := r.model(c); m != nil {
+		b := m.at(gpus, spread).batch
+		return int32(b.Local * (b.Accum + 1))
+	}
+	reporter, ok := r.v.Speeds.(perf.Reporter)
+	if !ok {
+		return 0
+	}
+	report, ok := reporter.Report(c.j.Spec(), tasks, spread)
+	if !ok {
+		return 0
+	}
+	return int32(max((report.Batches.First+gpus-1)/gpus, report.Batches.LocalMin))
 }
 
 // speedup is the goodput of a job relative to that with its fair share on one node. A
@@ -114,7 +150,7 @@ func (m *model) at(gpus int, spread bool) float64 {
 func (r *round) speedup(c *claimant, fair int) func(tasks int, spread bool) float64 {
 	goodput := func(tasks int, spread bool) float64 { return r.believed(c, tasks, spread) }
 	if m := r.model(c); m != nil {
-		goodput = func(tasks int, spread bool) float64 { return m.at(tasks*int(c.each.GPUs), spread) }
+		goodput = func(tasks int, spread bool) float64 { return m.at(tasks*int(c.each.GPUs), spread).value }
 	} else if reporter, ok := r.v.Speeds.(perf.Reporter); ok {
 		if _, will := reporter.Report(c.j.Spec(), int(c.j.Spec().Demand.Roles[0].Tasks), false); will {
 			return func(tasks int, _ bool) float64 { return float64(tasks) / float64(fair) }

@@ -18,6 +18,7 @@ import (
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim/simtest"
 	"github.com/norn-scheduler/norn/state"
+	"github.com/norn-scheduler/norn/trace"
 )
 
 // elastic is a job that runs on least to most GPUs and asks for some.
@@ -164,6 +165,9 @@ func TestInvariants(t *testing.T) {
 			if i > 0 {
 				j.At += jobs[i-1].At
 			}
+			if name != "u" && rapid.Bool().Draw(t, "turns") {
+				j.Course = noisier(j.Run, rapid.Float64Range(1, 1000).Draw(t, "noise"), rapid.Float64Range(1, 1e6).Draw(t, "noise later"))
+			}
 			if rapid.IntRange(0, 4).Draw(t, "pinned") == 0 {
 				j.Spec = func(j *job.Job) { j.Stop = job.Pinned }
 			}
@@ -244,6 +248,42 @@ func TestAvoids(t *testing.T) {
 		if want := map[bool]int{true: 1, false: 2}[avoid]; met != want {
 			t.Errorf("avoid=%v: %d spread jobs on a node, want %d", avoid, met, want)
 		}
+	}
+}
+
+// noisier is the course of a job whose gradient noise is another in its second half.
+func noisier(run, first, later float64) []trace.Turn {
+	return []trace.Turn{
+		{Reported: job.Reported{Noise: first}},
+		{From: time.Duration(run / 2 * float64(time.Second)), Reported: job.Reported{Noise: later}},
+	}
+}
+
+// TestBatchFollowsNoise: a job is told the batch that is best with the noise that it has
+// reported, and another one when that has changed, without a restart. It begins with the
+// smallest batch that it may have.
+func TestBatchFollowsNoise(t *testing.T) {
+	var told []int32
+	n := sizes{each: func(ev *eventlog.Event, s *state.State) {
+		if ev.Alloc != nil {
+			told = append(told, s.Record(ev.Job).Config.Chosen.Batch)
+		}
+	}}
+	cfg := config(1, 1, nil)
+	cfg.Sinks = []engine.Sink{&n}
+	quiet, loud := scaling(1).At(1000), scaling(1).At(100000)
+	j := elastic("n", 0, 1, 1, 1, 3000)
+	j.Course = noisier(3000, 1000, 100000)
+	run := simtest.Go(t, cfg, j)
+	best := func(g perf.Goodput) int32 {
+		b, _ := g.Best(1, false)
+		return int32(b.Local * (b.Accum + 1))
+	}
+	if want := []int32{64, best(quiet), best(loud)}; !slices.Equal(told, want) || want[2] <= want[1] {
+		t.Errorf("it is told batches of %v, want %v", told, want)
+	}
+	if r := run.Record("n"); r.Starts != 1 || r.Migrations+r.Resizes > 0 {
+		t.Errorf("it starts %d times, moves %d times and is resized %d times for that", r.Starts, r.Migrations, r.Resizes)
 	}
 }
 

@@ -12,6 +12,7 @@ type Job struct {
 	Epochs, Done int
 	Epoch        float64 // mean seconds of its epochs so far, the running one among them
 	Left         float64 // seconds that it will still take
+	Spent        float64 // seconds that its epochs so far took alone
 	Due          float64 // seconds since the start of the run by which it would end with a fair share
 }
 

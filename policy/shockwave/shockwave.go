@@ -20,6 +20,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/policy/kit/rounds"
 	"github.com/norn-scheduler/norn/policy/need"
@@ -149,13 +150,23 @@ func (s *policy) look(r *rounds.Round, j sched.Job) Job {
 	if speed <= 0 {
 		speed = 1
 	}
-	x := Job{GPUs: max(1, int((r.Need(j)+999)/1000)), Epochs: share, Left: (total - j.Progress()).Seconds() / speed}
-	if spec := j.Spec(); spec.Unit == "epochs" && spec.Units >= 1 && spec.Units < 1e6 {
-		x.Epochs = int(math.Ceil(spec.Units))
-	}
+	x := Job{GPUs: max(1, int((r.Need(j)+999)/1000)), Epochs: epochs(j.Spec()), Left: (total - j.Progress()).Seconds() / speed}
 	x.Epoch = total.Seconds() / speed / float64(x.Epochs)
 	x.Done = min(int(float64(x.Epochs)*j.Progress().Seconds()/total.Seconds()), x.Epochs)
+	x.Spent = float64(x.Done) * x.Epoch
+	x.adapt(j, total.Seconds()/speed*j.Config().Reported.Times(), j.Progress().Seconds()/total.Seconds())
 	return x
+}
+
+// epochs is the number of epochs of a job.
+func epochs(j *job.Job) int {
+	switch {
+	case j.Hints != nil && j.Hints.Epochs > 0:
+		return int(j.Hints.Epochs)
+	case j.Unit == "epochs" && j.Units >= 1 && j.Units < 1e6:
+		return int(math.Ceil(j.Units))
+	}
+	return share
 }
 
 // follow brings what is due and the plan up to date, and tells the place of this
@@ -214,7 +225,7 @@ func (s *policy) solve(r *rounds.Round, changed bool) {
 	for i := range s.jobs {
 		x := &s.jobs[i]
 		if changed {
-			value := x.job.Submit().Seconds() + (float64(x.Done)*x.Epoch+x.Left)/equal
+			value := x.job.Submit().Seconds() + (x.Spent+x.Left)/equal
 			if x.known {
 				x.due.Add(int(r.Number), value)
 			} else {

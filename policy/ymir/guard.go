@@ -2,6 +2,7 @@ package ymir
 
 import (
 	"math"
+	"time"
 
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/policy/ymir/estimator"
@@ -46,6 +47,9 @@ func (y *policy) afterFails(v *sched.View, j sched.Job) bool {
 	if j.Speed() <= 0 || !over(v, second(j)) {
 		return false
 	}
+	if b := learnt(v); b != nil {
+		return second(j) != job.None && b.After(j.Spec(), v.Job(second(j)).Spec()) < 1 && b.Epochs(j.Spec()) >= y.cfg.Guard
+	}
 	alone := believed(v, j, j.Tasks(), y.nodeGPUs(v, j.Pool()))
 	if alone <= 0 {
 		return false
@@ -70,8 +74,16 @@ func (y *policy) togetherFails(v *sched.View, a, b sched.Job) bool {
 	}
 	la, lb := y.left(a), y.left(b)
 	merged := max(la/a.Speed(), lb/b.Speed())
+	seen := learnt(v)
+	if seen != nil {
+		fa, fb := seen.Together(a.Spec(), b.Spec(), [2]time.Duration{time.Duration(la * 1e9), time.Duration(lb * 1e9)})
+		merged = max(la/(sa*fa), lb/(sb*fb))
+	}
 	if estimator.TranWt(la/sa, lb/sb, estimator.TogetherSum(merged)) >= 1 {
 		return false
+	}
+	if seen != nil {
+		return max(seen.Epochs(a.Spec()), seen.Epochs(b.Spec())) >= y.cfg.Guard
 	}
 	return max(epochs(a, 1), epochs(b, 1)) >= y.cfg.Guard
 }

@@ -69,6 +69,9 @@ func TestNeverIdleBesideWaiting(t *testing.T) {
 		t.Run(strings.Join(set, ","), func(t *testing.T) {
 			rapid.Check(t, func(r *rapid.T) {
 				cfg, jobs := world(r)
+				if rapid.Bool().Draw(r, "learnt") {
+					cfg, jobs = learntWorld(r, false)
+				}
 				cfg.Cluster = simtest.Nodes(rapid.IntRange(1, 4).Draw(r, "nodes"), 4)
 				var seen *watched
 				cfg.Make = func() (sched.Policy, error) {

@@ -97,8 +97,11 @@ func fits(j sched.Job, tasks int) bool {
 
 // follows is why a job waits that goes on from what another one learns.
 func follows(v *sched.View, first, j sched.Job) job.Reason {
-	return job.Reason{Code: job.Because, Job: job.None, Text: fmt.Sprintf("goes on from what job %s learns, when that is done, and is believed to be %.3g times as fast then",
-		first.Spec().Key, v.Transfer.After(j.Spec(), first.Spec()))}
+	text := fmt.Sprintf("goes on from what job %s learns, when that is done, and is believed to be %.3g times as fast then", first.Spec().Key, v.Transfer.After(j.Spec(), first.Spec()))
+	if b := learnt(v); b != nil {
+		text += ": " + b.GainGrounds(j.Spec(), first.Spec())
+	}
+	return job.Reason{Code: job.Because, Job: job.None, Text: text}
 }
 
 // notYet is why a job waits between divisions.

@@ -243,7 +243,16 @@ func (s *solve) alone(j sched.Job, node int) entity {
 		}
 	}
 	// The gain from another job is measured while it runs.
-	if _, how := j.Merged(); how == job.After && e.size >= 0 && j.Speed() > 0 && e.speed[e.size] > 0 {
+	with, how := j.Merged()
+	if b := learnt(s.v); b != nil {
+		if how == job.After && with != job.None {
+			e.one *= e.rate
+			e.rate = b.After(j.Spec(), s.v.Job(with).Spec())
+			e.one /= e.rate
+		}
+		return e
+	}
+	if how == job.After && e.size >= 0 && j.Speed() > 0 && e.speed[e.size] > 0 {
 		e.one *= e.rate
 		e.rate = j.Speed() / e.speed[e.size]
 		e.one /= e.rate
@@ -255,7 +264,7 @@ func (s *solve) alone(j sched.Job, node int) entity {
 // they are seen while they run, and as they are believed otherwise.
 func (s *solve) observed(e *entity) (fa, fb float64) {
 	fa, fb = s.together(&e.task, e.mate)
-	if e.size < 0 || e.speed[e.size] <= 0 || e.mate.speed[e.size] <= 0 {
+	if learnt(s.v) != nil || e.size < 0 || e.speed[e.size] <= 0 || e.mate.speed[e.size] <= 0 {
 		return fa, fb
 	}
 	if a, b := e.j.Speed(), e.mate.j.Speed(); a > 0 && b > 0 && e.mate.j.Running() {

@@ -34,6 +34,12 @@ func (y *policy) nodeGPUs(v *sched.View, p cluster.PoolID) int {
 	return y.largest[p]
 }
 
+// learnt is what is believed from measurements; nil: what is believed was told.
+func learnt(v *sched.View) *estimator.Believer {
+	b, _ := v.Transfer.(*estimator.Believer)
+	return b
+}
+
 // believed is how fast a job is believed to run with so many tasks, on nodes of so
 // many GPUs: at best over the GPU types that will do.
 func believed(v *sched.View, j sched.Job, tasks, node int) float64 {

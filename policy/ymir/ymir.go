@@ -26,6 +26,7 @@ import (
 
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/policy/need"
 	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/policy/ymir/estimator"
@@ -135,6 +136,9 @@ func (c *Config) Policy() (sched.Policy, error) {
 		seen:  map[speedKey]float64{},
 	}, nil
 }
+
+// Believer makes what the policy believes of jobs from what is measured of them.
+func (c *Config) Believer(prior perf.Prior) perf.Believer { return estimator.NewBeliever(prior) }
 
 // noises are the factors by which estimates are made wrong.
 type noises struct{ gain, work, speed estimator.Noise }
@@ -254,6 +258,9 @@ func (y *policy) NextWake(v *sched.View) time.Duration {
 // learn follows the speeds that jobs ended with: each counts three tenths against
 // what was seen before of its backbone at its size.
 func (y *policy) learn(v *sched.View) {
+	if learnt(v) != nil {
+		return // speeds follow measurements already
+	}
 	ended := v.Ended()
 	for ; y.learnt < len(ended); y.learnt++ {
 		j := v.Job(ended[y.learnt])

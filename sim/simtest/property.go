@@ -18,6 +18,7 @@ import (
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim"
 	"github.com/norn-scheduler/norn/tenant"
+	"github.com/norn-scheduler/norn/trace"
 )
 
 // World is a random cluster with random jobs, as Draw makes them.
@@ -39,6 +40,7 @@ type Shape struct {
 	Packed   bool // jobs tell what they demand and how much memory they need, perhaps wrongly, and disturb each other; nodes have host devices
 	Spread   bool // gangs are slower where they are spread over nodes, by their model
 	Still    bool // jobs that stand still on one of two GPU types, and are slower on the other (with Types)
+	Adapts   bool // jobs that change their batch and their noise as they go on
 	Operated bool // nodes that are cordoned and taken down, GPUs that break, jobs that are held and cancelled
 }
 
@@ -67,6 +69,9 @@ func Draw(t *rapid.T, shape Shape) World {
 			j.Demand = &d
 		}
 		j.Spec = drawSpec(t)
+		if shape.Adapts {
+			j.Spec, j.Course = drawCourse(t, j.Run, j.Spec)
+		}
 		if shape.Packed {
 			j.Spec, j.GPUMemory = drawPacked(t, j.Run, j.Spec)
 		}
@@ -115,6 +120,27 @@ func drawSpec(t *rapid.T) func(*job.Job) {
 	stop := rapid.SampledFrom([]job.StopMode{job.Checkpoint, job.Checkpoint, job.Checkpoint, job.Restart, job.Pinned}).Draw(t, "stop")
 	priority := rapid.Int32Range(0, 2).Draw(t, "priority")
 	return func(j *job.Job) { j.Stop, j.Priority = stop, priority }
+}
+
+// drawCourse is what a job trains with as it goes on, and what it tells of that: the
+// batch sizes that it may have, and how many epochs there are.
+func drawCourse(t *rapid.T, run float64, spec func(*job.Job)) (func(*job.Job), []trace.Turn) {
+	modes := [job.MaxModes]job.Mode{{Batch: 32, Pace: 1}, {Batch: 64, Pace: 1.5}, {Batch: 128, Pace: 0.5}}
+	epochs := rapid.IntRange(1, 5).Draw(t, "epochs")
+	course := []trace.Turn{{Reported: job.Reported{Batch: 32, Pace: 1}}}
+	for e := 1; e < epochs && run > 0; e++ {
+		m := rapid.SampledFrom(modes[:3]).Draw(t, "batch")
+		if noise := rapid.IntRange(0, 2).Draw(t, "noise"); rapid.Bool().Draw(t, "turns") {
+			course = append(course, trace.Turn{
+				From:     duration(run / float64(epochs) * float64(e)),
+				Reported: job.Reported{Batch: m.Batch, Pace: m.Pace, Noise: float64(noise) * 100, Epoch: int32(e)},
+			})
+		}
+	}
+	return func(j *job.Job) {
+		spec(j)
+		j.Batch, j.Hints = 32, &job.Hints{Epochs: int32(epochs), Modes: modes}
+	}, course
 }
 
 // drawPacked is what a job tells of what it demands, and its true memory, which may

@@ -55,7 +55,8 @@ type Job struct {
 	Spec   func(*job.Job)
 	Serial int64 // its number for life; 0: its place in the list
 
-	GPUMemory unit.Bytes // that it really takes of each GPU; 0: as it tells
+	GPUMemory unit.Bytes   // that it really takes of each GPU; 0: as it tells
+	Course    []trace.Turn // what it trains with as it goes on; nil: what its user asked for
 }
 
 // Config is a run.
@@ -156,7 +157,7 @@ func Source(jobs []Job) trace.Source {
 				Key: j.Key, Name: j.Key, Submit: duration(j.At), Demand: demand,
 				Tenant: j.Tenant, User: j.User, Model: j.Model, Retries: -1, Serial: j.Serial,
 			},
-			Truth: trace.Truth{Work: duration(j.Run), GPUMemory: j.GPUMemory},
+			Truth: trace.Truth{Work: duration(j.Run), GPUMemory: j.GPUMemory, Course: j.Course},
 		}
 		for _, f := range j.Fails {
 			e.Truth.Attempts = append(e.Truth.Attempts, duration(f))
@@ -388,6 +389,8 @@ func Line(ev *eventlog.Event, s *state.State) string {
 		}
 	case eventlog.Memo:
 		b.WriteString(" " + noted(ev.Note, s))
+	case eventlog.Config:
+		fmt.Fprintf(&b, " batch=%d noise=%g epoch=%d pace=%g", ev.Reported.Batch, ev.Reported.Noise, ev.Reported.Epoch, ev.Reported.Pace)
 	case eventlog.Speed:
 		fmt.Fprintf(&b, " %g", ev.Speed)
 	case eventlog.Estimate:

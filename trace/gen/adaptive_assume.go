@@ -16,7 +16,7 @@ import (
 // Step times are fitted by perf.Fit to measurements on 108 placements of up to
 // 16 GPUs, 7 to 9 % off on average. Batch sizes are the measured ones. The
 // noise of gradients is that at the first batch size in the middle of the
-// epochs. Shares are those of the workload in the paper (section 5.1).
+// epochs, and changes as in noises. Shares are those of the workload in the paper (section 5.1).
 type adaptive struct {
 	model string
 	also  string // as Pollux' own workloads call the application; empty: by its model
@@ -50,7 +50,9 @@ func (m *adaptive) named(model string) bool {
 }
 
 // AssumedAdaptive is a trace in which jobs of whole GPUs, at most 64, are taken
-// to train one of six models with a batch size that suits their allocation. A
+// to train one of six models, whose gradients get noisier as the training goes on. They
+// have their own batch size, or one that is tuned for the GPUs that they ask for, unless
+// the policy tells them another one. A
 // job trains its own model, if that is one of them, also by the name of Pollux' application. If a job does not tell what
 // it trains, its model is drawn from a seed and its name. They become elastic,
 // from one GPU to 64. How long they run as they asked is left as it is, and so
@@ -69,6 +71,7 @@ type AssumedAdaptive struct {
 func AdaptiveSpeeds() *perf.Adaptive {
 	models := map[string]perf.Goodput{}
 	for _, m := range adaptiveModels {
+		m.Stages = m.stages()
 		models[m.model] = m.Goodput
 		if m.also != "" {
 			models[m.also] = m.Goodput
@@ -98,7 +101,7 @@ func (a *AssumedAdaptive) Next(e *trace.Entry) error {
 			d.Roles[0].Min, d.Roles[0].Max = 1, mostAdaptive
 			j.Demand = a.in.Get(d)
 		}
-		j.Batch = m.Batches.First
+		m.train(j, &e.Truth)
 		a.Jobs++
 		return nil
 	}

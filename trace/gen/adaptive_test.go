@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/norn-scheduler/norn/internal/shared"
 	"github.com/norn-scheduler/norn/job"
@@ -114,6 +115,77 @@ func TestAdaptiveModelsAreThoseMeasured(t *testing.T) {
 	}
 }
 
+// noiseOf is the noise over the training that the profiles of Pollux tell, as noises has it.
+func noiseOf(t *testing.T, path string, epochs, first int) (all [][2]float64) {
+	rows := columns(t, path, "progress", "grad_sqr", "grad_var")[:epochs]
+	last := rows[epochs-1][0]
+	parts := min(20, epochs)
+	for i := range parts {
+		a, b := i*epochs/parts, (i+1)*epochs/parts
+		from, sqr, vaR := 0.0, 0.0, 0.0
+		if a > 0 {
+			from = rows[a-1][0] / last
+		}
+		for _, r := range rows[a:b] {
+			sqr, vaR = sqr+r[1], vaR+r[2]
+		}
+		noise := 1e9
+		if sqr > 0 {
+			noise = float64(first) * vaR / sqr
+		}
+		all = append(all, [2]float64{from, noise})
+	}
+	return all
+}
+
+// The noise over a training is what the published profiles say, up to the epochs after
+// which the models are done.
+func TestNoisesAreThoseMeasured(t *testing.T) {
+	dir := shared.Path(t, "data/pollux_sia/profiles")
+	done := map[string]int{"resnet18": 100, "neumf": 10, "deepspeech2": 80, "bert": 2, "yolov3": 50, "resnet50": 90}
+	for _, m := range adaptiveModels {
+		files := m.also
+		if files == "" {
+			files = m.model
+		}
+		want := noiseOf(t, filepath.Join(dir, files, fmt.Sprintf("validation-%d.csv", m.Batches.First)), done[m.model], m.Batches.First)
+		ours := m.stages()
+		if len(ours) != len(want) {
+			t.Errorf("%s has %d parts, want %d", m.model, len(ours), len(want))
+			continue
+		}
+		for i, s := range ours {
+			if math.Abs(s.From-want[i][0]) > 1e-3 || math.Abs(s.Noise/want[i][1]-1) > 6e-3 {
+				t.Errorf("%s: part %d is %+v, want %v", m.model, i, s, want[i])
+			}
+		}
+	}
+}
+
+// Jobs get the noise of their model as they go on, and a batch that is tuned for what they
+// ask for unless they tell their own.
+func TestAdaptiveJobsReport(t *testing.T) {
+	four := job.GPUs(4)
+	a := AssumedAdaptive{Source: trace.FromMemory([]trace.Entry{
+		{Job: job.Job{Key: "a", Model: "bert", Demand: &four}, Truth: trace.Truth{Work: time.Hour}},
+		{Job: job.Job{ID: 1, Key: "b", Model: "bert", Batch: 96, Demand: &four}, Truth: trace.Truth{Work: time.Hour, Course: []trace.Turn{{}}}},
+	})}
+	var e trace.Entry
+	if err := a.Next(&e); err != nil {
+		t.Fatal(err)
+	}
+	want := []trace.Turn{{Reported: job.Reported{Noise: 423}}, {From: 30 * time.Minute, Reported: job.Reported{Noise: 1120}}}
+	if !slices.Equal(e.Truth.Course, want) || e.Job.Batch != 48 { // which fits in a pass, 12 on each GPU
+		t.Errorf("a trains with %d, %+v", e.Job.Batch, e.Truth.Course)
+	}
+	if err := a.Next(&e); err != nil {
+		t.Fatal(err)
+	}
+	if e.Job.Batch != 96 || len(e.Truth.Course) != 1 {
+		t.Errorf("b, which tells both, trains with %d, %+v", e.Job.Batch, e.Truth.Course)
+	}
+}
+
 // Jobs of whole GPUs train one of six models, by their shares; what they tell stays.
 func TestAssumedAdaptive(t *testing.T) {
 	four, many, half := job.GPUs(4), job.GPUs(100), job.GPUs(1)
@@ -131,7 +203,7 @@ func TestAssumedAdaptive(t *testing.T) {
 	if a.Jobs != 1997 || got[0].Job.Model != "" || got[1].Job.Demand != &many || got[3].Job.Model != "mine" || got[3].Job.Demand.Elastic() {
 		t.Errorf("%d jobs were given a model", a.Jobs)
 	}
-	if least, most := got[2].Job.Demand.Roles[0].Range(); least != 1 || most != 64 || got[2].Job.Batch != 200 || got[4].Job.Model != got[5].Job.Model {
+	if least, most := got[2].Job.Demand.Roles[0].Range(); least != 1 || most != 64 || got[2].Job.Batch != 800 || got[4].Job.Model != got[5].Job.Model {
 		t.Errorf("got %+v and %+v", got[2].Job, got[5].Job)
 	}
 	if a.Others != 0 {

@@ -49,9 +49,10 @@ const BaseLoad = 0.6
 // Workload is a workload and what is true and believed of it.
 type Workload struct {
 	Entries []trace.Entry
-	Speeds  *perf.Steps // the truth; what a job is estimated to take is Job.Estimate
-	Truth   *perf.Gains // what merged jobs really gain
-	Belief  *perf.Gains // what the scheduler believes
+	Speeds  *perf.Steps  // the truth; what a job is estimated to take is Job.Estimate
+	Truth   *perf.Gains  // what merged jobs really gain
+	Belief  *perf.Gains  // what the scheduler believes
+	Meter   *TuningMeter // what can be measured of its jobs
 	Switch  map[string]perf.Switch
 	Span    time.Duration // from the first submission to the last
 	Epochs  []float64     // by job: how often it really goes through its data
@@ -93,6 +94,7 @@ func NewFineTuning(o FineTuning) (*Workload, error) {
 // tasks makes the tasks of families, and what is true and believed of them.
 func (o *FineTuning) tasks(families []Family) (*Workload, [][]tuned) {
 	w := &Workload{Speeds: &perf.Steps{ByBackbone: map[string]perf.Step{}, NodeGPUs: o.NodeGPUs}, Switch: map[string]perf.Switch{}}
+	w.Meter = o.newMeter(w.Speeds)
 	samples := map[perf.Task]float64{}
 	var truth, belief []perf.Gain
 	var tasks [][]tuned
@@ -102,6 +104,7 @@ func (o *FineTuning) tasks(families []Family) (*Workload, [][]tuned) {
 		rng := rand.New(rand.NewPCG(o.Seed, hash(f.Name)))
 		of := f.tasks(rng)
 		real, foretold := f.gains(rng, of, o.Foretold)
+		w.Meter.add(&f, of, real)
 		if o.DataSets > 0 {
 			of = of[:o.DataSets]
 		}

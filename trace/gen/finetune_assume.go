@@ -40,6 +40,7 @@ func AssumeTuning(from trace.Source, o FineTuning) (*AssumedTuning, error) {
 	}
 	a := &AssumedTuning{From: from, seed: o.Seed}
 	a.Workload, a.tasks = o.tasks(families)
+	a.Meter.sized = false
 	return a, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/norn-scheduler/norn/internal/regime"
 	"github.com/norn-scheduler/norn/policy/shockwave"
 )
 
@@ -33,12 +34,12 @@ type profile struct {
 
 // newProfile makes the profile of a job and how long it takes alone.
 func newProfile(model string, batches []int, speed func(batch int) float64) (p *profile, alone float64) {
-	p = &profile{batches: batches, samples: samples[model], told: make([]float64, len(batches)), mode: make([]int, len(batches))}
+	p = &profile{batches: batches, samples: regime.Samples(model), told: make([]float64, len(batches)), mode: make([]int, len(batches))}
 	at := map[int]int{} // by batch size: its place
 	lasts, k := 0.0, 0
 	for e, b := range batches {
 		if e == 0 || b != batches[e-1] { // batch sizes stay for many epochs
-			lasts = float64(samples[model]) / float64(b) / speed(b)
+			lasts = float64(regime.Samples(model)) / float64(b) / speed(b)
 			known := false
 			if k, known = at[b]; !known {
 				k = len(at)

@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	"github.com/norn-scheduler/norn/internal/published/harness"
+	"github.com/norn-scheduler/norn/internal/regime"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/policy/shockwave"
 	"github.com/norn-scheduler/norn/trace"
@@ -124,7 +125,7 @@ func readTask(v []string, id int, speeds *perf.Table) (*task, error) {
 	}
 	t := &task{id: id, model: model, mode: v[7], first: batch, batch: batch, gpus: gpus, arrives: arrives, steps: steps}
 	switch {
-	case !ok || samples[model] == 0:
+	case !ok || regime.Samples(model) == 0:
 		return nil, fmt.Errorf("%q is not a job type of Shockwave", v[0])
 	case batch < 1 || steps < 1 || steps > maxSteps || gpus < 1 || !(arrives >= 0 && arrives <= harness.MaxSeconds):
 		return nil, fmt.Errorf("%d steps on %d GPUs from %v on is out of range", steps, gpus, arrives)
@@ -139,16 +140,16 @@ func readTask(v []string, id int, speeds *perf.Table) (*task, error) {
 		}
 		return s, ok
 	}
-	epochs := int(math.Ceil(float64(steps) / float64(iterations(model, batch))))
+	epochs := int(math.Ceil(float64(steps) / float64(regime.Iterations(model, batch))))
 	var batches []int
-	s := shape{model, batch, gpus}
+	s := regime.Shape{Model: model, Batch: batch, GPUs: gpus}
 	switch t.mode {
 	case "gns":
 		batches = gns(s, epochs)
 	case "accordion":
 		batches = accordion(s, epochs)
 	case "static":
-		batches = gns(shape{}, epochs)
+		batches = gns(regime.Shape{}, epochs)
 		for i := range batches {
 			batches[i] = batch
 		}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/norn-scheduler/norn/internal/regime"
 	"github.com/norn-scheduler/norn/policy/shockwave"
 )
 
@@ -43,7 +44,7 @@ func (t *task) speed() float64 {
 
 // epoch is the number of epochs of so many steps, begun ones among them.
 func (t *task) epoch(steps int64) int {
-	n := int64(iterations(t.model, t.batch))
+	n := int64(regime.Iterations(t.model, t.batch))
 	return int((steps + n - 1) / n)
 }
 
@@ -147,21 +148,21 @@ func (m *machine) settle() []lease {
 
 // watch notes whether a task wants another batch size when it has run next.
 func (t *task) watch() {
-	s, e := shape{t.model, t.first, t.gpus}, t.epoch(t.did)
+	s, e := regime.Shape{Model: t.model, Batch: t.first, GPUs: t.gpus}, t.epoch(t.did)
 	switch t.mode {
 	case "accordion":
 		if t.model == "Transformer" {
 			return
 		}
-		in := critical(s, e)
+		in := s.Critical(e)
 		switch {
-		case t.batch == t.first && !in && t.batch != largest[t.model]:
+		case t.batch == t.first && !in && t.batch != regime.Largest(t.model):
 			t.change = 1
 		case t.batch != t.first && in:
 			t.change = -1
 		}
 	case "gns":
-		if doubled(s, e+1) > t.batch && t.batch != largest[t.model] {
+		if s.GNS(e+1) > t.batch && t.batch != regime.Largest(t.model) {
 			t.change = 1
 		}
 	}
@@ -172,12 +173,12 @@ func (t *task) watch() {
 func (t *task) rescale() {
 	change := t.change
 	t.change = 0
-	if change == 0 || t.first == largest[t.model] || t.mode == "static" {
+	if change == 0 || t.first == regime.Largest(t.model) || t.mode == "static" {
 		return
 	}
 	batch := 2 * t.batch
 	if t.mode == "accordion" {
-		batch = largest[t.model]
+		batch = regime.Largest(t.model)
 		if change < 0 {
 			batch = t.first
 		}
@@ -185,7 +186,7 @@ func (t *task) rescale() {
 	if _, ok := t.speeds(batch); !ok {
 		return
 	}
-	was, is := int64(iterations(t.model, t.batch)), int64(iterations(t.model, batch))
+	was, is := int64(regime.Iterations(t.model, t.batch)), int64(regime.Iterations(t.model, batch))
 	epochs := (t.steps + was - 1) / was
 	steps := int64(math.Ceil(float64(t.steps) * (1 / (float64(batch) / float64(t.batch)))))
 	if (steps+is-1)/is != epochs {
@@ -198,7 +199,7 @@ func (t *task) rescale() {
 // report tells the planner which epoch the tasks of the round are in.
 func (m *machine) report(ran []lease) {
 	for _, l := range ran {
-		l.profile.done = min(int(l.did/int64(iterations(l.model, l.batch))), len(l.profile.batches))
+		l.profile.done = min(int(l.did/int64(regime.Iterations(l.model, l.batch))), len(l.profile.batches))
 	}
 	m.ptr++
 	if m.solves++; m.solves >= replan {

@@ -128,12 +128,15 @@ class Job:
         sync_time: Optional[float] = None,
         grad_sqr: Optional[float] = None,
         grad_var: Optional[float] = None,
+        batch: Optional[int] = None,
+        noise: Optional[float] = None,
         local_batch: Optional[int] = None,
         accumulation: Optional[int] = None,
         lr: Optional[float] = None,
         stages: Optional[Mapping[str, float]] = None,
         gpu_memory: Optional[int] = None,
         quality: Optional[Mapping[str, float]] = None,
+        embedding: Optional[Sequence[float]] = None,
     ) -> None:
         """Tells of progress. Returns at once, and never fails because of Norn."""
         values = {k: v for k, v in locals().items() if k != "self" and v is not None}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, fields
-from typing import Any, Dict, List, Mapping, Optional, cast
+from typing import Any, Dict, List, Mapping, Optional, Sequence, cast
 
 CONTINUE_LATER = 75
 """Exit status of a task that has left as it was told to (EX_TEMPFAIL)."""
@@ -18,6 +18,10 @@ CONTINUE_LATER = 75
 GO_ON = "go-on"
 STOP = "stop"
 BATCH = "batch"
+
+
+LONGEST_EMBEDDING = 256
+"""Most numbers of an embedding."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,8 @@ class Report:
     sync_time: Optional[float] = None
     grad_sqr: Optional[float] = None
     grad_var: Optional[float] = None
+    batch: Optional[int] = None  # global: samples of an optimiser step
+    noise: Optional[float] = None  # gradient noise scale in samples; None: grad_var / grad_sqr
     local_batch: Optional[int] = None
     accumulation: Optional[int] = None
     lr: Optional[float] = None
@@ -51,6 +57,7 @@ class Report:
     memory: Optional[int] = None
     gpu_memory: Optional[int] = None
     quality: Optional[Mapping[str, float]] = None
+    embedding: Optional[Sequence[float]] = None
     paced: Optional[bool] = None
     checkpoint: Optional[Checkpoint] = None
     finished: Optional[bool] = None
@@ -69,6 +76,10 @@ class Report:
             elif f.name in ("stages", "quality"):
                 least = 0.0 if f.name == "stages" else -math.inf
                 out[f.name] = {str(k): x for k, x in ((k, number(x, least)) for k, x in v.items()) if x is not None}
+            elif f.name == "embedding":
+                numbers = [x for x in (number(x, 0.0) for x in v) if x is not None]
+                if 0 < len(numbers) == len(v) <= LONGEST_EMBEDDING:  # a part of it would mean something else
+                    out[f.name] = numbers
             elif f.name in ("finished", "paced"):
                 out[f.name] = bool(v)
             else:
@@ -78,7 +89,7 @@ class Report:
         return out
 
 
-WHOLE = frozenset({"step", "steps", "samples", "local_batch", "accumulation", "memory", "gpu_memory"})
+WHOLE = frozenset({"step", "steps", "samples", "batch", "local_batch", "accumulation", "memory", "gpu_memory"})
 
 
 @dataclass(frozen=True)

@@ -66,8 +66,8 @@ class Reports(WithNorn):
         self.assertEqual((job.rank, job.world_size, job.local_rank, job.run, job.resumed, job.id), (3, 4, 1, 2, True, "17"))
         job.report(
             step=5, steps=10, epoch=0.5, samples=320, loss=1.25, step_time=0.5, step_time_alone=0.25, compute_time=0.375, sync_time=0.125,
-            grad_sqr=2.0, grad_var=3.0, local_batch=32, accumulation=2, lr=0.1, stages={"cpu": 0.25}, gpu_memory=7,
-            quality={"accuracy": -1.0},
+            grad_sqr=2.0, grad_var=3.0, batch=64, noise=1.5, local_batch=32, accumulation=2, lr=0.1, stages={"cpu": 0.25}, gpu_memory=7,
+            quality={"accuracy": -1.0}, embedding=[0.5, 2],
         )  # fmt: skip
         job.checkpoint_saved(5, "/tmp/x")
         job.finished()
@@ -80,9 +80,9 @@ class Reports(WithNorn):
             told,
             {
                 "rank": 3, "step": 5, "steps": 10, "epoch": 0.5, "samples": 320, "loss": 1.25, "step_time": 0.5, "step_time_alone": 0.25,
-                "compute_time": 0.375, "sync_time": 0.125, "grad_sqr": 2.0, "grad_var": 3.0, "local_batch": 32,
+                "compute_time": 0.375, "sync_time": 0.125, "grad_sqr": 2.0, "grad_var": 3.0, "batch": 64, "noise": 1.5, "local_batch": 32,
                 "accumulation": 2, "lr": 0.1, "stages": {"cpu": 0.25}, "gpu_memory": 7, "quality": {"accuracy": -1.0},
-                "checkpoint": {"step": 5, "path": "/tmp/x"}, "finished": True,
+                "embedding": [0.5, 2.0], "checkpoint": {"step": 5, "path": "/tmp/x"}, "finished": True,
             },
         )  # fmt: skip
 
@@ -92,6 +92,11 @@ class Reports(WithNorn):
         self.assertTrue(job.flush(PATIENCE))
         r = self.norn.reports[0]
         self.assertEqual({k: r[k] for k in r if k != "memory"}, {"rank": 0, "step": 1, "quality": {"b": 1.0}})
+
+    def test_an_embedding_is_whole_or_left_out(self) -> None:
+        for bad in ([1.0, float("nan")], [-1.0], [0.0] * 257, []):
+            self.assertEqual(norn.Report(embedding=bad).encode(), {"rank": 0})
+        self.assertEqual(norn.Report(embedding=[0.0] * 256).encode()["embedding"], [0.0] * 256)
 
     def test_steps_are_measured_and_counted(self) -> None:
         job = self.job()

@@ -452,6 +452,40 @@ class Measures(unittest.TestCase):
         again.load_state_dict(noise.state_dict())
         self.assertEqual(again.estimates(), got)
 
+    def test_fisher(self) -> None:
+        import torch
+
+        import norn.torch as nt
+
+        # By the definition, with a pass for each sample: the mean square of the gradient
+        # of each weight, averaged over the weights of a unit.
+        torch.manual_seed(0)
+        first, second = torch.nn.Linear(3, 4), torch.nn.Linear(4, 2)
+        fisher = nt.Fisher([first, second])
+        self.assertIsNone(fisher.embedding())
+        x, y = torch.randn(20, 3), torch.randint(2, (20,))
+
+        def loss(of: slice) -> torch.Tensor:
+            return torch.nn.functional.cross_entropy(second(torch.tanh(first(x[of]))), y[of])
+
+        want = [torch.zeros_like(layer.weight) for layer in (first, second)]
+        for i in range(20):
+            grads = torch.autograd.grad(loss(slice(i, i + 1)), [first.weight, second.weight])
+            want = [w + g**2 / 20 for w, g in zip(want, grads)]
+        loss(slice(0, 20)).backward()
+        self.assertIsNone(fisher.embedding(), "it was not on")
+        fisher.on = True
+        loss(slice(0, 12)).backward()
+        loss(slice(12, 20)).backward()
+        got = fisher.embedding()
+        assert got is not None
+        self.assertEqual(len(got), 6)
+        for a, b in zip(got, [float(u) for w in want for u in w.mean(1)]):
+            self.assertAlmostEqual(a, b, delta=1e-5 * b)
+        short = fisher.embedding(3)
+        assert short is not None
+        self.assertAlmostEqual(short[0], (got[0] + got[1]) / 2, places=6)
+
     def test_every_flipped_bit_of_a_checkpoint_is_seen(self) -> None:
         import torch
 

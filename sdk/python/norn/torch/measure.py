@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Dict, List, Optional, Sequence, cast
+from typing import Any, Dict, Iterable, List, Optional, Sequence, cast
 
 import torch
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 
+from ..protocol import LONGEST_EMBEDDING
 from .group import Group
 
 
@@ -115,3 +116,54 @@ class Noise:
 
     def load_state_dict(self, state: Dict[str, float]) -> None:
         self._mean = {k: float(state[k]) for k in self._mean}
+
+
+class Fisher:
+    """Embeds a task by how much each unit of a model matters for it: by the diagonal of
+    the Fisher information of its weights, averaged over the weights of each unit.
+
+    Each of the layers takes one tensor x and gives one tensor; its last dimension is
+    that of the units. A weight w_ij has the gradient d_i x_j for a sample, where d is
+    that of the layer's output, so that unit i has the mean over samples of
+    d_i^2 mean_j x_j^2, which no pass by itself is needed for. What is averaged are
+    the steps during which on is true. The loss is a mean over samples, the first
+    dimension of the output.
+
+    Source: Achille et al., "Task2Vec", ICCV 2019, section 2, with the gradients of the
+    data's own answers.
+    """
+
+    def __init__(self, layers: Iterable[torch.nn.Module]) -> None:
+        self.on = False
+        self._sum: List[torch.Tensor] = []
+        self._count: List[int] = []
+        for i, layer in enumerate(layers):
+            self._sum.append(torch.zeros(()))
+            self._count.append(0)
+            layer.register_forward_hook(self._hook(i))
+
+    def _hook(self, i: int) -> Any:
+        def forward(_: Any, args: Any, out: torch.Tensor) -> None:
+            if not self.on or not out.requires_grad:
+                return
+            x = args[0].detach().pow(2).mean(-1, keepdim=True)
+
+            def backward(grad: torch.Tensor) -> None:
+                n = len(grad)
+                of = (grad.detach() * n).pow(2) * x
+                self._sum[i] = self._sum[i] + of.reshape(-1, of.shape[-1]).sum(0).cpu()
+                self._count[i] += n
+
+            out.register_hook(backward)
+
+        return forward
+
+    def embedding(self, longest: int = LONGEST_EMBEDDING) -> Optional[List[float]]:
+        """A number for each unit, those of the first layer first; neighbours are averaged
+        where there are more than longest. None while nothing was seen."""
+        if 0 in self._count or not self._count:
+            return None
+        units = torch.cat([s / n for s, n in zip(self._sum, self._count)])
+        if len(units) > longest:
+            units = torch.nn.functional.adaptive_avg_pool1d(units[None], longest)[0]
+        return [float(u) for u in units]

@@ -300,6 +300,7 @@ class Run:
             samples=at.samples,
             loss=self.loss,
             lr=self._optimizer.param_groups[0].get("lr"),
+            batch=self._batch,
             local_batch=self._largest,
             accumulation=self._passes,
             gpu_memory=self._gpu_memory(),

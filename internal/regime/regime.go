@@ -1,9 +1,15 @@
-package shockwave
+// Package regime has the rules by which training jobs change their batch size as they
+// go on, as the traces of Shockwave (Zheng et al., NSDI 2023) have them.
+//
+// Nouns: a Shape is a model as a job begins with it; epochs are counted from 0; a batch
+// size is global, in samples. Under GNS a job doubles its batch at certain epochs, as
+// the noise of its gradients grows. Under Accordion it takes the largest batch except in
+// critical epochs, in which gradients change fast.
+//
+// Source: tables and rules of the code published with the paper (uw-mad-dash/shockwave).
+package regime
 
-import (
-	"math"
-	"slices"
-)
+import "math"
 
 // samples is how many samples an epoch of each model has.
 var samples = map[string]int{
@@ -13,14 +19,14 @@ var samples = map[string]int{
 // largest is the largest batch size that each model is measured with.
 var largest = map[string]int{"ResNet-18": 256, "ResNet-50": 128, "Transformer": 128, "LM": 80, "Recommendation": 8192}
 
-// shape is a model as a job begins with it.
-type shape struct {
-	model       string
-	batch, gpus int
+// Shape is a model as a job begins with it.
+type Shape struct {
+	Model       string
+	Batch, GPUs int
 }
 
 // doublings is at which epochs jobs under GNS double their batch size.
-var doublings = map[shape][]int{
+var doublings = map[Shape][]int{
 	{"ResNet-18", 16, 1}: {31, 41, 51, 71}, {"ResNet-18", 32, 1}: {21, 31, 51}, {"ResNet-18", 64, 1}: {11, 31}, {"ResNet-18", 128, 1}: {11},
 	{"ResNet-18", 16, 2}: {21, 31, 91, 111}, {"ResNet-18", 32, 2}: {11, 21, 41}, {"ResNet-18", 64, 2}: {21, 41}, {"ResNet-18", 128, 2}: {41},
 	{"ResNet-18", 16, 4}: {11, 21, 81, 91}, {"ResNet-18", 32, 4}: {21, 31, 61}, {"ResNet-18", 64, 4}: {11, 61}, {"ResNet-18", 128, 4}: {11},
@@ -31,32 +37,11 @@ var doublings = map[shape][]int{
 	{"Recommendation", 512, 1}: {21, 41, 71, 91}, {"Recommendation", 1024, 1}: {21, 51, 91}, {"Recommendation", 2048, 1}: {21, 41}, {"Recommendation", 4096, 1}: {41},
 }
 
-// gns is the batch size of each epoch under GNS. The last epoch goes back to the
-// first batch size where there is a second doubling at all, as the published loop
-// ends before it.
-func gns(s shape, epochs int) []int {
-	out := slices.Repeat([]int{s.batch}, epochs)
-	at := doublings[s]
-	if len(at) == 0 || epochs <= at[0] {
-		return out
-	}
-	for k, from := range at {
-		to := epochs
-		if k+1 < len(at) {
-			to = min(to, at[k+1])
-		}
-		for e := from; e < to; e++ {
-			if k > 0 && e+1 >= epochs {
-				break
-			}
-			out[e] = min(s.batch<<(k+1), largest[s.model])
-		}
-	}
-	return out
-}
+// Doublings is at which epochs a job under GNS doubles its batch size.
+func (s Shape) Doublings() []int { return doublings[s] }
 
-// doubled is the batch size of an epoch under GNS, in a job without end.
-func doubled(s shape, epoch int) int {
+// GNS is the batch size of an epoch under GNS.
+func (s Shape) GNS(epoch int) int {
 	n := 0
 	for _, from := range doublings[s] {
 		if epoch >= from {
@@ -64,19 +49,19 @@ func doubled(s shape, epoch int) int {
 		}
 	}
 	if n == 0 {
-		return s.batch
+		return s.Batch
 	}
-	return min(s.batch<<n, largest[s.model])
+	return min(s.Batch<<n, largest[s.Model])
 }
 
-// critical tells whether an epoch is one in which Accordion keeps to the first batch
+// Critical tells whether an epoch is one in which Accordion keeps to the first batch
 // size.
-func critical(s shape, epoch int) bool {
+func (s Shape) Critical(epoch int) bool {
 	head := 10
-	switch s.model {
+	switch s.Model {
 	case "LM":
 	case "Recommendation":
-		switch s.batch {
+		switch s.Batch {
 		case 512, 1024:
 			head = 30
 		case 2048:
@@ -85,7 +70,7 @@ func critical(s shape, epoch int) bool {
 	case "ResNet-50":
 		return epoch%30 < 10
 	case "ResNet-18":
-		if s.batch == 256 {
+		if s.Batch == 256 {
 			head = 20
 		}
 		if epoch >= 150 && epoch < 160 || epoch >= 250 && epoch < 260 {
@@ -97,21 +82,23 @@ func critical(s shape, epoch int) bool {
 	return epoch < head
 }
 
-// accordion is the batch size of each epoch under Accordion, as the scheduler is told
-// it beforehand: never larger before 30 % of the job, which the job itself does not
-// keep to.
-func accordion(s shape, epochs int) []int {
-	out := slices.Repeat([]int{s.batch}, epochs)
-	for e := range out {
-		told := critical(s, e) || s.model == "Recommendation" && (e >= 60 && e < 70 || e >= 80 && e < 90)
-		if !told && float64(e) > float64(epochs)*0.3 {
-			out[e] = largest[s.model]
-		}
+// Accordion is the batch size of an epoch under Accordion, in a job of so many: never a
+// larger one in the first 30 % of them.
+func (s Shape) Accordion(epoch, epochs int) int {
+	critical := s.Critical(epoch) || s.Model == "Recommendation" && (epoch >= 60 && epoch < 70 || epoch >= 80 && epoch < 90)
+	if critical || float64(epoch) <= float64(epochs)*0.3 {
+		return s.Batch
 	}
-	return out
+	return largest[s.Model]
 }
 
-// iterations is how many steps an epoch takes.
-func iterations(model string, batch int) int {
+// Samples is how many samples an epoch of a model has; 0: it is not known.
+func Samples(model string) int { return samples[model] }
+
+// Largest is the largest batch size with which a model was measured.
+func Largest(model string) int { return largest[model] }
+
+// Iterations is how many steps an epoch of a known model takes.
+func Iterations(model string, batch int) int {
 	return int(math.Ceil(float64(samples[model]) / float64(batch)))
 }

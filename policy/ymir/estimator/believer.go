@@ -1,0 +1,426 @@
+package estimator
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/perf"
+)
+
+// Believer is what Ymir believes of jobs that tune foundation models, from what was measured of
+// them. It implements perf.Believer, perf.RunTimes, perf.Typed, perf.Transfer and perf.Telling.
+// Of other jobs it believes the prior.
+type Believer struct {
+	prior perf.Prior
+	rates rates
+	jobs  map[job.ID]*belief
+	shown gains
+}
+
+// NewBeliever makes a believer that has observed nothing.
+func NewBeliever(prior perf.Prior) *Believer {
+	if prior.Speeds == nil {
+		prior.Speeds = perf.Analytic{Scaling: 1, Spread: 1}
+	}
+	if prior.Transfer == nil {
+		prior.Transfer = perf.Strangers{}
+	}
+	return &Believer{prior: prior, rates: rates{Table{}, map[string][]config{}}, jobs: map[job.ID]*belief{}, shown: newGains()}
+}
+
+// belief is what is believed of one job.
+type belief struct {
+	trace  []Sample // loss by steps of a tenth of an epoch, from the backbone
+	curve  Curve
+	k      int     // steps that it needs from the backbone; 0: not known yet
+	off    float64 // mean distance of the trace from the curve, over the largest loss
+	size   float64 // samples of its data set
+	done   float64 // samples that it had gone through at the last measurement
+	ref    float64 // samples in a second in its reference configuration; 0: not known yet
+	how    job.Merge
+	from   string  // data set of the job that it goes on from, or is trained with
+	gain   float64 // that it showed in that; see sees
+	sees   bool
+	number int // measurements
+}
+
+// stepsPerEpoch is the unit of loss curves: k counts tenths of an epoch.
+const stepsPerEpoch = 10
+
+func task(j *job.Job) perf.Task { return perf.Task{Backbone: j.Backbone, Dataset: perf.TaskOf(j)} }
+
+// Observe implements perf.Believer.
+func (b *Believer) Observe(j *job.Job, m *perf.Reading) {
+	if j.Backbone == "" {
+		return
+	}
+	x := b.jobs[j.ID]
+	if x == nil {
+		x = &belief{}
+		b.jobs[j.ID] = x
+	}
+	x.number++
+	if rate, ok := m.Figure(perf.Rate); ok && rate > 0 && m.Setup.How != job.Together && len(m.Setup.Beside) == 0 {
+		b.rates.observe(j, m.Setup.Type, m.Setup.Tasks, rate)
+	}
+	if size, ok := m.Figure(perf.EpochSize); ok && size > 0 {
+		x.size = size
+	}
+	if e := m.Series(perf.Embedding); e != nil {
+		b.shown.embed(task(j), e)
+	}
+	if m.When != perf.InProfile {
+		if n, ok := m.Figure(perf.Samples); ok {
+			x.done = max(0, n)
+		}
+		x.how, x.from = m.Setup.How, m.Setup.With
+	}
+	b.loss(j, x, m)
+	if m.When == perf.AtEnd {
+		b.ended(j, x)
+	}
+}
+
+// loss takes in a loss trace. What a job has learnt from the backbone alone shows how many
+// steps it needs, and what it has learnt with another one how much that gains.
+func (b *Believer) loss(j *job.Job, x *belief, m *perf.Reading) {
+	loss, at := m.Series(perf.Loss), m.Series(perf.Samples)
+	if len(loss) != len(at) || x.size <= 0 {
+		return
+	}
+	step := x.size / stepsPerEpoch
+	if m.Setup.How != job.Apart && m.When != perf.InProfile {
+		if last := len(loss) - 1; x.k > 0 && last >= 0 && loss[last] > 0 && at[last] > 0 {
+			b.show(j, x, x.curve.Loss(at[last]/step)*largest(x.trace)/loss[last]-1)
+		}
+		return
+	}
+	for i := range loss {
+		if loss[i] > 0 && len(x.trace) < maxTrace {
+			x.trace = append(x.trace, Sample{at[i] / step, loss[i]})
+		}
+	}
+	if len(loss) > 0 {
+		b.fit(j, x)
+	}
+}
+
+// maxTrace bounds the points to which a curve is fitted.
+const maxTrace = 1024
+
+// fit foretells how many steps a job needs.
+func (b *Believer) fit(j *job.Job, x *belief) {
+	points := Normalize(x.trace)
+	c, err := Fit(points)
+	if err != nil {
+		return
+	}
+	x.curve, x.k, x.off = c, c.Iterations(0), 0
+	for _, p := range points {
+		x.off += math.Abs(c.Loss(p.K)-p.Loss) / float64(len(points))
+	}
+	b.shown.curve(task(j), c, x.size)
+}
+
+func largest(trace []Sample) float64 {
+	most := 0.0
+	for _, s := range trace {
+		most = max(most, s.Loss)
+	}
+	return most
+}
+
+// ended takes in that a job has done its work: a pair shows what it gains by the steps that
+// it really needed.
+func (b *Believer) ended(j *job.Job, x *belief) {
+	if x.how == job.After && x.k > 0 && x.size > 0 {
+		b.show(j, x, x.curve.GainFor(int(math.Round(x.done*stepsPerEpoch/x.size))))
+	}
+	x.trace = nil
+}
+
+// show takes in a gain that was seen, in place of what the same job showed before.
+func (b *Believer) show(j *job.Job, x *belief, gain float64) {
+	gain = min(maxGain, max(-0.9, gain))
+	if x.from == "" {
+		return
+	}
+	p := pair{task(j), perf.Task{Backbone: j.Backbone, Dataset: x.from}, x.how}
+	if x.sees {
+		b.shown.add(p, gain-x.gain, 0)
+	} else {
+		b.shown.add(p, gain, 1)
+	}
+	x.gain, x.sees = gain, true
+}
+
+// maxGain bounds a gain that is believed to have been seen.
+const maxGain = 100
+
+// RunTime implements perf.RunTimes.
+func (b *Believer) RunTime(j *job.Job) (left time.Duration, why string, ok bool) {
+	x := b.jobs[j.ID]
+	if j.Backbone == "" || x == nil || x.k == 0 || x.size <= 0 {
+		return -1, "", j.Backbone != ""
+	}
+	if x.ref == 0 {
+		x.ref, _ = b.rates.at(j, "", max(1, int(j.Demand.Roles[0].Tasks)))
+	}
+	if x.ref <= 0 {
+		return -1, "", true
+	}
+	alone, need := float64(x.k), float64(x.k)
+	if x.how != job.Apart {
+		need = float64(x.curve.Iterations(b.gain(j, x)))
+	}
+	done := min(1-leastLeft, x.done*stepsPerEpoch/x.size/need)
+	samples := alone * (1 - done) * x.size / stepsPerEpoch
+	return time.Duration(min(samples/x.ref, 1e9) * 1e9), b.steps(x), true
+}
+
+// leastLeft is the part of its work that a job is believed to have left that has already
+// done more than was foretold.
+const leastLeft = 0.02
+
+// steps says how many steps a job is believed to need, and why.
+func (b *Believer) steps(x *belief) string {
+	points := fmt.Sprintf("%d points of its loss trace", len(x.trace))
+	if len(x.trace) == 0 {
+		points = "its loss trace"
+	}
+	return fmt.Sprintf("K = %d steps of a tenth of an epoch, from %s, which are off the curve by %.1f %%", x.k, points, 100*x.off)
+}
+
+// gain is what a merged job is believed to gain: what it has shown, or else what is foretold.
+func (b *Believer) gain(j *job.Job, x *belief) float64 {
+	if x.sees {
+		return x.gain
+	}
+	g, _ := b.shown.gain(pair{task(j), perf.Task{Backbone: j.Backbone, Dataset: x.from}, x.how})
+	return g
+}
+
+// Epochs is how often a job had gone through its data when it was measured last.
+func (b *Believer) Epochs(j *job.Job) float64 {
+	if x := b.jobs[j.ID]; x != nil && x.size > 0 {
+		return x.done / x.size
+	}
+	return 0
+}
+
+// Speed implements perf.Model.
+func (b *Believer) Speed(j *job.Job, c *cluster.Cluster, a *cluster.Alloc) float64 {
+	if j.Backbone == "" || len(a.Shares) == 0 {
+		return b.prior.Speeds.Speed(j, c, a)
+	}
+	return b.On(j, c, c.TypeOf(a.Shares[0].Device), a.Tasks(0), a.Nodes() > 1)
+}
+
+// On implements perf.Typed. Between sizes that were measured speeds are interpolated.
+func (b *Believer) On(j *job.Job, c *cluster.Cluster, t cluster.TypeID, tasks int, spread bool) float64 {
+	if j.Backbone == "" {
+		return b.prior.Speeds.On(j, c, t, tasks, spread)
+	}
+	asked, typ := max(1, int(j.Demand.Roles[0].Tasks)), c.Type(t).Name
+	ref := 0.0
+	if x := b.jobs[j.ID]; x != nil {
+		ref = x.ref
+	}
+	if ref == 0 {
+		ref, _ = b.rates.at(j, typ, asked)
+	}
+	if rate, ok := b.rates.at(j, typ, tasks); ok && ref > 0 {
+		return rate / ref
+	}
+	return math.Pow(float64(tasks)/float64(asked), scaling)
+}
+
+// After implements perf.Transfer.
+func (b *Believer) After(j, first *job.Job) float64 {
+	if j.Backbone == "" || j.Backbone != first.Backbone {
+		return b.prior.Transfer.After(j, first)
+	}
+	if x := b.jobs[j.ID]; x != nil && x.sees && x.how == job.After && x.k > 0 {
+		return float64(x.k) / float64(x.curve.Iterations(x.gain))
+	}
+	return b.shown.table().AfterTask(b.Task(j), b.Task(first))
+}
+
+// Together implements perf.Transfer.
+func (b *Believer) Together(j, o *job.Job, left [2]time.Duration) (fa, fb float64) {
+	if j.Backbone == "" || j.Backbone != o.Backbone {
+		return b.prior.Transfer.Together(j, o, left)
+	}
+	return b.shown.table().TogetherTask(b.Task(j), b.Task(o), b.Samples(j, left[0]), b.Samples(o, left[1]))
+}
+
+// Task is the number of the task of a job; -1 for one of which nothing was measured.
+func (b *Believer) Task(j *job.Job) int { return b.shown.table().TaskOf(task(j)) }
+
+// Samples is how many samples a job goes through in a run time in its reference
+// configuration.
+func (b *Believer) Samples(j *job.Job, d time.Duration) float64 {
+	if x := b.jobs[j.ID]; x != nil && x.ref > 0 {
+		return x.ref * d.Seconds()
+	}
+	return d.Seconds()
+}
+
+// AfterTask is After for numbers of tasks.
+func (b *Believer) AfterTask(j, first int) float64 { return b.shown.table().AfterTask(j, first) }
+
+// TogetherTask is Together for numbers of tasks with so many samples left.
+func (b *Believer) TogetherTask(j, o int, left, other float64) (fa, fb float64) {
+	return b.shown.table().TogetherTask(j, o, left, other)
+}
+
+// Grounds implements perf.Telling.
+func (b *Believer) Grounds(j *job.Job) []string {
+	if j.Backbone == "" {
+		return nil
+	}
+	x := b.jobs[j.ID]
+	if x == nil {
+		return []string{"nothing was measured of it yet"}
+	}
+	out := []string{"it was measured, but its loss does not tell yet how many steps it needs"}
+	if x.k > 0 {
+		out[0] = "needs " + b.steps(x)
+	}
+	if text := b.rates.text(j); text != "" {
+		out = append(out, text)
+	}
+	if x.sees {
+		out = append(out, fmt.Sprintf("its loss shows a gain of %.2g from %s", x.gain, x.from))
+	}
+	return append(out, b.shown.text(j.Backbone))
+}
+
+// GainGrounds implements perf.Telling.
+func (b *Believer) GainGrounds(j, first *job.Job) string {
+	_, why := b.shown.gain(pair{task(j), task(first), job.After})
+	return why
+}
+
+// rates are speeds by backbone, configuration and number of GPUs.
+type rates struct {
+	Table
+	configs map[string][]config // of each backbone
+}
+
+// config is a configuration, with the sizes at which it was measured, in order.
+type config struct {
+	name  string
+	sizes []int
+}
+
+// scaling is the exponent by which a job is taken to be faster with more GPUs as long as
+// nothing else was seen of its backbone.
+const scaling = 0.8
+
+// configOf names on what the time of an iteration depends besides GPUs: the batch of an
+// iteration, precision, layout, and the type of GPUs.
+func configOf(j *job.Job, typ string) string {
+	name := fmt.Sprintf("%d %s", j.Batch, typ)
+	if j.Hints != nil {
+		if j.Hints.Mixed {
+			name += " mixed"
+		}
+		name += " " + j.Hints.Plan
+	}
+	return name
+}
+
+// observe takes in that a job went through so many samples in a second with so many tasks.
+func (r *rates) observe(j *job.Job, typ string, tasks int, rate float64) {
+	if tasks <= 0 {
+		return
+	}
+	for _, typ := range slices.Compact([]string{typ, ""}) {
+		name := configOf(j, typ)
+		r.Observe(Key{j.Backbone, name, tasks}, float64(max(1, j.Batch))/rate)
+		all := r.configs[j.Backbone]
+		i, known := slices.BinarySearchFunc(all, name, func(c config, name string) int { return cmp.Compare(c.name, name) })
+		if !known {
+			all = slices.Insert(all, i, config{name: name})
+		}
+		if at, known := slices.BinarySearch(all[i].sizes, tasks); !known {
+			all[i].sizes = slices.Insert(all[i].sizes, at, tasks)
+		}
+		r.configs[j.Backbone] = all
+	}
+}
+
+// at is how many samples a job is believed to go through in a second with so many tasks;
+// ok is false where nothing was measured of its configuration. An empty type is any.
+func (r *rates) at(j *job.Job, typ string, tasks int) (rate float64, ok bool) {
+	name := configOf(j, typ)
+	i, known := slices.BinarySearchFunc(r.configs[j.Backbone], name, func(c config, name string) int { return cmp.Compare(c.name, name) })
+	if !known {
+		return 0, false
+	}
+	of := func(n int) float64 { return float64(max(1, j.Batch)) / r.Table[Key{j.Backbone, name, n}] }
+	sizes := r.configs[j.Backbone][i].sizes
+	at, exact := slices.BinarySearch(sizes, tasks)
+	switch {
+	case exact:
+		return of(tasks), true
+	case at == 0:
+		return of(sizes[0]) * r.ratio(j.Backbone, sizes[0], tasks), true
+	case at == len(sizes):
+		return of(sizes[at-1]) * r.ratio(j.Backbone, sizes[at-1], tasks), true
+	}
+	low, high := sizes[at-1], sizes[at]
+	part := math.Log(float64(tasks)/float64(low)) / math.Log(float64(high)/float64(low))
+	return math.Exp((1-part)*math.Log(of(low)) + part*math.Log(of(high))), true
+}
+
+// ratio is the speed with some tasks over that with others, as other configurations of the
+// backbone have it in the mean, or else as jobs scale.
+func (r *rates) ratio(backbone string, from, to int) float64 {
+	sum, n := 0.0, 0
+	for _, c := range r.configs[backbone] {
+		a, b := r.Table[Key{backbone, c.name, from}], r.Table[Key{backbone, c.name, to}]
+		if a > 0 && b > 0 {
+			sum, n = sum+math.Log(a/b), n+1
+		}
+	}
+	if n > 0 {
+		return math.Exp(sum / float64(n))
+	}
+	return math.Pow(float64(to)/float64(from), scaling)
+}
+
+// text says at which sizes the configuration of a job was measured.
+func (r *rates) text(j *job.Job) string {
+	name := configOf(j, "")
+	for _, c := range r.configs[j.Backbone] {
+		if c.name == name {
+			return fmt.Sprintf("speeds of %s with batches of %d were measured with %s", j.Backbone, j.Batch, numbers(c.sizes))
+		}
+	}
+	return ""
+}
+
+// numbers lists numbers of GPUs.
+func numbers(all []int) string {
+	out := ""
+	for i, n := range all {
+		switch {
+		case i > 0 && i == len(all)-1:
+			out += " and "
+		case i > 0:
+			out += ", "
+		}
+		out += fmt.Sprint(n)
+	}
+	if len(all) == 1 && all[0] == 1 {
+		return out + " GPU"
+	}
+	return out + " GPUs"
+}
