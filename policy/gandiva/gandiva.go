@@ -156,7 +156,7 @@ func (g *policy) Decide(v *sched.View, p *sched.Plan) {
 	g.explain()
 	g.wake = g.nextMoment()
 	g.quiet = due && g.nothingToDo()
-	g.resting = g.rests()
+	g.resting = rests(g)
 	g.remember()
 	g.v, g.p = nil, nil
 }

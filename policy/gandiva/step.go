@@ -14,7 +14,7 @@ import (
 // a job comes or the policy looks for something better. All jobs have GPUs of one server
 // for themselves, and none is leaving, is measured, or has grown. Who lives where
 // is then known to the next decision, which need not survey all jobs.
-func (g *policy) rests() bool {
+func rests(g *policy) bool {
 	if len(g.others)+len(g.spread)+len(g.p.Waits()) > 0 || g.again || g.active.Len() != len(g.members) {
 		return false
 	}
@@ -24,7 +24,7 @@ func (g *policy) rests() bool {
 		}
 	}
 	for i := range g.members {
-		if !g.lies(&g.members[i]) {
+		if !lies(g, &g.members[i]) {
 			return false
 		}
 	}
@@ -32,7 +32,7 @@ func (g *policy) rests() bool {
 }
 
 // lies tells whether a job has GPUs of its server for itself, and stays there.
-func (g *policy) lies(m *member) bool {
+func lies(g *policy, m *member) bool {
 	k, on := m.group, g.p.Alloc(m.j.ID)
 	if k == nil || k.home == nil || !k.runs || k.guest != nil || k.away || k.gone || !m.plain || on == nil || m.note.parts {
 		return false
@@ -46,7 +46,7 @@ func (g *policy) lies(m *member) bool {
 // step decides about jobs that have come to a policy at rest, or left. It tells whether it
 // has; if not, nothing has been decided, and a survey is needed.
 func (g *policy) step() bool {
-	if !g.resting || g.v.First || g.v.NodesChanged() || g.due() || !g.stepPlaced() || !g.stepChanges() {
+	if !g.resting || g.v.First || g.v.NodesChanged() || g.due() || !stepPlaced(g) || !stepChanges(g) {
 		return false
 	}
 	g.wanted, g.again = false, false
@@ -58,7 +58,7 @@ func (g *policy) step() bool {
 		k := g.queue[0].group
 		k.runs = g.start(k.home, k)
 	}
-	g.resting = g.stepRests()
+	g.resting = stepRests(g)
 	if g.resting {
 		g.wake = unit.Never
 		if g.active.Len() > 0 && g.cfg.Every < unit.Never {
@@ -70,7 +70,7 @@ func (g *policy) step() bool {
 	}
 	if g.resting {
 		for _, m := range g.queue {
-			g.rememberOf(m)
+			rememberOf(g, m)
 		}
 	} else {
 		g.remember()
@@ -79,12 +79,12 @@ func (g *policy) step() bool {
 }
 
 // stepRests is rests where only the jobs of the queue are new.
-func (g *policy) stepRests() bool {
-	return len(g.high)+len(g.p.Waits()) == 0 && !slices.ContainsFunc(g.queue, func(m *member) bool { return !g.lies(m) || m.group.home.held })
+func stepRests(g *policy) bool {
+	return len(g.high)+len(g.p.Waits()) == 0 && !slices.ContainsFunc(g.queue, func(m *member) bool { return !lies(g, m) || m.group.home.held })
 }
 
 // stepPlaced takes in who was placed since the last decision: only the jobs that it started.
-func (g *policy) stepPlaced() bool {
+func stepPlaced(g *policy) bool {
 	placed := g.v.Placed()
 	for ; g.placed < len(placed); g.placed++ {
 		id := placed[g.placed]
@@ -102,7 +102,7 @@ func (g *policy) stepPlaced() bool {
 
 // stepChanges takes in who has come and who has left. Those who have come are in
 // the queue.
-func (g *policy) stepChanges() bool {
+func stepChanges(g *policy) bool {
 	g.queue = g.queue[:0]
 	for _, ch := range g.v.Changes() {
 		switch m := g.member(ch.Job); ch.Kind {
@@ -116,7 +116,7 @@ func (g *policy) stepChanges() bool {
 			g.place[ch.Job] = 0
 			g.active.Remove(int(ch.Job))
 		case sched.Arrived:
-			if m != nil || !g.stepArrives(g.v.Job(ch.Job)) {
+			if m != nil || !stepArrives(g, g.v.Job(ch.Job)) {
 				return false
 			}
 		default:
@@ -129,7 +129,7 @@ func (g *policy) stepChanges() bool {
 
 // stepArrives lists a job that has come, if it is like any other and there is room in the
 // list.
-func (g *policy) stepArrives(j sched.Job) bool {
+func stepArrives(g *policy, j sched.Job) bool {
 	if len(g.members) == cap(g.members) || !j.Waiting() || !plain(j) || g.v.PinnedPlace(j.ID) != nil {
 		return false
 	}
@@ -152,11 +152,11 @@ func (g *policy) stepArrives(j sched.Job) bool {
 // remember writes down what has changed of the notes.
 func (g *policy) remember() {
 	for i := range g.members {
-		g.rememberOf(&g.members[i])
+		rememberOf(g, &g.members[i])
 	}
 }
 
-func (g *policy) rememberOf(m *member) {
+func rememberOf(g *policy, m *member) {
 	if m.changed {
 		m.changed = false
 		g.p.Remember(m.j.ID, &m.note)
