@@ -9,6 +9,7 @@ import (
 	"runtime/coverage"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/norn-scheduler/norn/experiment"
@@ -35,6 +36,7 @@ func longRuns() []longRun {
 		{policy: "drf", alone: true, bounds: [2]time.Duration{0, 20 * time.Second}},
 		{policy: "gandiva", assume: experiment.AssumeUse, calm: true, bounds: [2]time.Duration{5 * time.Second, 0}},
 		{policy: "themis", bounds: [2]time.Duration{0, time.Minute}},
+		{policy: "antman", assume: experiment.AssumeUse, by: experiment.ByGaps, calm: true, bounds: [2]time.Duration{0, time.Minute}},
 		{policy: "fairshare", day: true, bounds: [2]time.Duration{0, 2 * time.Second}},
 	}
 }
@@ -117,7 +119,7 @@ func (r *longRun) run(s runSize, meter func() (int64, error)) (int64, error) {
 func (r *longRun) name() string {
 	name := r.policy
 	if r.assume != "" {
-		name += ", " + string(r.assume)
+		name += ", " + strings.Trim(string(r.assume)+", "+r.by, ", ")
 	}
 	if r.day {
 		name += ", jobs of at most a day"

@@ -124,8 +124,10 @@ func ClassOf(j *job.Job) Class {
 
 type policy struct {
 	cfg    Config
-	guests []job.ID
-	stale  bool // the guests that are listed are not as they stand
+	guests []job.ID  // as this decision stands
+	held   dense.Set // those that were guests when it was looked last, and more that have left since
+	placed int       // of View.Placed, those that were looked at for guests
+	stale  bool      // the guests that are listed are not as they stand
 
 	on      func(cluster.DeviceID) []job.ID // who is on a device, as this decision stands
 	holding func(job.ID) *cluster.Alloc     // what a job holds then
@@ -171,12 +173,33 @@ func moved(changes []sched.Change) bool {
 	return false
 }
 
-// list notes who is a guest.
+// list notes who is a guest. Only those who were placed since it was done last may have
+// become one.
 func (f *policy) list(v *sched.View) {
+	look := func(id job.ID) {
+		if a := v.Alloc(id); a != nil && IsGuest(a) {
+			f.held.Add(int(id))
+		}
+	}
+	placed := v.Placed()
+	if v.First {
+		f.held.Clear()
+		f.placed = len(placed)
+		for j := range v.Running() {
+			look(j.ID)
+		}
+	}
+	for ; f.placed < len(placed); f.placed++ {
+		if id := placed[f.placed]; v.Covers(v.Job(id)) {
+			look(id)
+		}
+	}
 	f.guests, f.stale = f.guests[:0], false
-	for j := range v.Running() {
-		if IsGuest(v.Alloc(j.ID)) {
-			f.guests = append(f.guests, j.ID)
+	for i := range f.held.All() {
+		if a := v.Alloc(job.ID(i)); a != nil && IsGuest(a) {
+			f.guests = append(f.guests, job.ID(i))
+		} else {
+			f.held.Remove(i)
 		}
 	}
 }
