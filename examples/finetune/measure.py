@@ -45,6 +45,7 @@ def say(text):
 
 
 def mean(values):
+    """Not a number where there are none."""
     values = list(values)
     return sum(values) / len(values) if values else float("nan")
 
@@ -131,21 +132,19 @@ def matrix_stage(args):
 def live_stage(args):
     measured = read(args, "matrix")
     with tempfile.TemporaryDirectory(prefix="norn-tune-") as folder:
-        norn = live.Norn(args.norn, 1, os.path.join(folder, "first"), "fifo")
         step = []  # of each family
-        for f in measured["families"]:
-            job = {**live.batch({"families": [f]}, None, 1, 1, 1)[0], "target": 2, "steps": 300}
-            step.append(live.trained(norn, args.out, job)["seconds"] / job["steps"])
-        norn.down()
+        with live.Norn(args.norn, 1, os.path.join(folder, "first"), "fifo") as norn:
+            for f in measured["families"]:
+                job = {**live.batch({"families": [f]}, 1, 1, 1)[0], "target": 2, "steps": 300}
+                step.append(live.trained(norn, args.out, job)["seconds"] / job["steps"])
         say(f"a step takes {1000 * mean(step):.1f} ms")
-        jobs = live.batch(measured, None, args.each, mean(step), args.rate)
+        jobs = live.batch(measured, args.each, mean(step), args.rate)
         out = {"step": mean(step), "rate": args.rate, "policies": {}}
         for i, policy in enumerate(args.policies):
             name = policy.split("(")[0] + (" without merging" if "merge=none" in policy else "")
-            norn = live.Norn(args.norn, args.devices, os.path.join(folder, str(i)), policy, measured)
             said = lambda done: say(f"{name}: {done} of {len(jobs)} jobs")  # noqa: E731
-            out["policies"][policy] = live.run(norn, args.out, jobs, args.every, said)
-            norn.down()
+            with live.Norn(args.norn, args.devices, os.path.join(folder, str(i)), policy, measured) as norn:
+                out["policies"][policy] = live.run(norn, args.out, jobs, args.every, said)
     write(args, "live", out, [{"policy": p, **j} for p, all in out["policies"].items() for j in all])
     print_live(out)
 
