@@ -33,7 +33,7 @@ import live  # noqa: E402
 
 FAMILIES = ("pictures", "reviews")
 POLICIES = ["ymir(profile=0s,interval=10s,gap=1s)", "ymir(merge=none,profile=0s,interval=10s,gap=1s)", "optimus(interval=1s)"]
-QUICK_POLICIES = [POLICIES[0].replace(")", ",filter=1)"), *POLICIES[1:]]  # so few jobs are merged in any case
+QUICK_POLICIES = [POLICIES[0].replace(")", ",filter=1)"), POLICIES[1]]  # of so few jobs more are merged so
 QUICK = {"pictures": ["stripes", "turned", "column"], "reviews": ["topic", "shelf", "feeling"]}
 STAGES = ("matrix", "live", "study")
 
@@ -206,7 +206,7 @@ def main():
         p.error(f"stages are {', '.join(STAGES)}")
     args.policies = args.policies or (QUICK_POLICIES if args.quick else POLICIES)
     if args.quick:
-        args.seeds, args.steps, args.every, args.no_spatial = 1, 700, 0, True
+        args.seeds, args.each, args.steps, args.every, args.no_spatial = 1, 2, 700, 0, True
     args.out = os.path.abspath(args.out)
     os.makedirs(args.out, exist_ok=True)
     for stage, do in zip(STAGES, (matrix_stage, live_stage, study_stage)):
