@@ -73,6 +73,12 @@ func (u unlearnt) On(j *job.Job, c *cluster.Cluster, t cluster.TypeID, tasks int
 // usualScaling is the exponent by which jobs are taken to be faster with more GPUs.
 const usualScaling = 0.8
 
+// foretells tells whether a believer learns how long jobs run.
+func foretells(of engine.Believe) bool {
+	_, ok := of(perf.Prior{}).(perf.RunTimes)
+	return ok
+}
+
 // untold is the oracle for a policy that learns how long jobs of some sort run: it tells
 // nothing of those.
 type untold struct {
