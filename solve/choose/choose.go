@@ -78,11 +78,14 @@ func Marginal(capacity []int64, jobs [][]Option, l Limits) (all Answer, takes []
 		return Answer{}, nil, err
 	}
 	p := newProblem(capacity, jobs)
+	takes = make([]float64, len(jobs))
+	if all, plenty := p.plenty(); plenty {
+		return all, takes, nil
+	}
 	p.prices()
 	if all, err = p.solve(l); err != nil {
 		return Answer{}, nil, err
 	}
-	takes = make([]float64, len(jobs))
 	for i, pick := range all.Pick {
 		if pick == None {
 			continue
@@ -104,6 +107,34 @@ func Marginal(capacity []int64, jobs [][]Option, l Limits) (all Answer, takes []
 		p.jobs[i] = options
 	}
 	return all, takes, nil
+}
+
+// plenty gives each job the option that is worth most to it; ok is false when these do not
+// all fit, or when two of one job are worth the same.
+func (p *problem) plenty() (a Answer, ok bool) {
+	a = Answer{Pick: make([]int, len(p.jobs)), Optimal: true}
+	copy(p.room, p.capacity)
+	for j, options := range p.jobs {
+		a.Pick[j] = None
+		best := option{}
+		for _, o := range options {
+			switch {
+			case o.Value > best.Value:
+				a.Pick[j], best = o.number, o
+			case o.Value == best.Value:
+				return Answer{}, false
+			}
+		}
+		if a.Pick[j] == None {
+			continue
+		}
+		if p.room[best.Kind] -= best.Need; p.room[best.Kind] < 0 {
+			return Answer{}, false
+		}
+		a.Value += best.Value
+	}
+	a.Bound = a.Value
+	return a, true
 }
 
 func worth(options []Option, pick int) float64 {

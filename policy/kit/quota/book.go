@@ -46,6 +46,7 @@ type Book struct {
 	promise []unit.Milli
 	here    []bool // tenants whose jobs run in the part of the cluster that the view shows
 	outer   []outer
+	listed  []bool // tenants in outer
 	log     []held
 }
 
@@ -68,14 +69,7 @@ func (b *Book) Open(v *sched.View, p *sched.Plan) {
 	b.Close()
 	b.tree = v.Tenants()
 	if len(b.delta) < b.tree.Len() {
-		b.delta = append(b.delta, make([]tenant.Amount, b.tree.Len()-len(b.delta))...)
-		b.promise = append(b.promise[:0], make([]unit.Milli, b.tree.Len())...)
-		b.promised(tenant.Root)
-		for t := len(b.here); t < b.tree.Len(); t++ {
-			pool, _ := v.Cluster().PoolByName(b.tree.At(tenant.ID(t)).Name) // pool 0 when there is none
-			b.here = append(b.here, v.All || pool == v.Pool)
-		}
-		b.outside()
+		b.grow(v)
 	}
 	b.Total.GPU = unit.Milli(v.Total()) * unit.One
 	if v.NodesChanged() {
@@ -93,17 +87,36 @@ func (b *Book) Open(v *sched.View, p *sched.Plan) {
 	}
 }
 
-// outside lists the limits that also apply to jobs in other parts of the
+// grow takes in the tenants that are new.
+func (b *Book) grow(v *sched.View) {
+	known, all := len(b.delta), b.tree.Len()
+	b.delta = append(b.delta, make([]tenant.Amount, all-known)...)
+	b.promise = append(b.promise, make([]unit.Milli, all-known)...)
+	b.listed = append(b.listed, make([]bool, all-known)...)
+	promises := false
+	for t := tenant.ID(known); int(t) < all; t++ {
+		pool, _ := v.Cluster().PoolByName(b.tree.At(t).Name) // pool 0 when there is none
+		b.here = append(b.here, v.All || pool == v.Pool)
+		promises = promises || b.tree.At(t).Guarantee > 0
+	}
+	if promises {
+		b.promised(tenant.Root)
+	}
+	for i := range b.outer {
+		b.outer[i].used = b.tree.At(b.outer[i].id).Used.GPU
+	}
+	for t := tenant.ID(known); int(t) < all; t++ {
+		b.outside(t)
+	}
+}
+
+// outside lists the limits over a tenant if they also apply to jobs in other parts of the
 // cluster.
-func (b *Book) outside() {
-	b.outer = b.outer[:0]
-	listed := make([]bool, b.tree.Len())
-	for t, here := range b.here {
-		for up := tenant.ID(t); up >= 0 && !here; up = b.tree.At(up).Parent {
-			if e := b.tree.At(up); e.Limit < tenant.Unlimited && !listed[up] {
-				listed[up] = true
-				b.outer = append(b.outer, outer{up, e.Used.GPU})
-			}
+func (b *Book) outside(t tenant.ID) {
+	for up := t; up >= 0 && !b.here[t]; up = b.tree.At(up).Parent {
+		if e := b.tree.At(up); e.Limit < tenant.Unlimited && !b.listed[up] {
+			b.listed[up] = true
+			b.outer = append(b.outer, outer{up, e.Used.GPU})
 		}
 	}
 }

@@ -201,6 +201,7 @@ func (r *Policy) take(v *sched.View, p *sched.Plan) bool {
 	}
 	r.started(v, r.claim.id)
 	r.spare(v, p)
+	r.books++
 	return true
 }
 

@@ -56,6 +56,7 @@ type Policy struct {
 	accounts   []account
 	infeasible sched.Infeasible
 	round      uint64
+	books      uint64 // how often a claim has changed what tenants hold
 	full       []bool // classes of which no job fits until something is freed
 	fresh      bool   // something was freed, or a job has come that might fit
 	wake       time.Duration
@@ -74,6 +75,7 @@ type account struct {
 	active dense.Set // children with waiting jobs
 	shut   uint64    // the round in which the policy leaves its own jobs out
 	done   uint64    // the round in which the policy leaves it out altogether
+	order  order     // of the nodes below it
 }
 
 // Decide follows the changes of the view, fills what is free and settles claims.
@@ -249,7 +251,7 @@ func (r *Policy) descend(v *sched.View, t tenant.ID, full []bool) (id job.ID, la
 			}
 			break
 		}
-		n, found := r.lowest(v, t, full)
+		n, found := r.lowest(v, t)
 		if !found {
 			break
 		}
@@ -265,30 +267,6 @@ func (r *Policy) descend(v *sched.View, t tenant.ID, full []bool) (id job.ID, la
 	}
 	a.done = r.round
 	return 0, 0, false
-}
-
-// lowest is the node with the lowest level among the children of a tenant that
-// are not left out, and its own jobs. Ties go to the node whose next job has
-// the lower number.
-func (r *Policy) lowest(v *sched.View, t tenant.ID, full []bool) (best Node, found bool) {
-	a := &r.accounts[t]
-	var level Level
-	better := func(n Node) {
-		l := r.Rule.Level(&r.book, n, r.book.Used(n))
-		if found && !l.Below(level) && (level.Below(l) || r.first(v, best) < r.first(v, n)) {
-			return
-		}
-		best, level, found = n, l, true
-	}
-	for c := a.active.Min(); c >= 0; c = a.active.Next(c + 1) {
-		if r.accounts[c].done != r.round {
-			better(Node{Tenant: tenant.ID(c)})
-		}
-	}
-	if a.own > 0 && a.shut != r.round {
-		better(Node{Tenant: t, Own: true})
-	}
-	return best, found
 }
 
 // first is the lowest number of a job at the head of a lane of a node.
