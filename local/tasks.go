@@ -136,6 +136,9 @@ func merge(was, now *api.Report) *api.Report {
 	if out.Quality == nil {
 		out.Quality = was.Quality
 	}
+	if out.Embedding == nil {
+		out.Embedding = was.Embedding
+	}
 	if out.Checkpoint == nil {
 		out.Checkpoint = was.Checkpoint
 	}
