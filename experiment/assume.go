@@ -247,7 +247,9 @@ func rationed(src trace.Source, o *Preparation) (trace.Source, func() string, er
 func (x *Experiment) ration() error {
 	spec, share, _ := fill(x.Spec)
 	of, _ := x.Model.(perf.Typed)
-	x.Spec, x.Model = spec, &perf.Grids{Of: of, Models: perf.MeasuredGrids(), Share: share}
+	truth := &perf.Grids{Of: of, Models: perf.MeasuredGrids(), Share: share}
+	x.Spec, x.Model = spec, truth
+	x.alter(func(c *sim.Config) { c.Meter = rationMeter{truth, x.Seed} })
 	return nil
 }
 

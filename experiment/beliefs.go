@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
@@ -45,7 +46,37 @@ func (x *Experiment) believe(c Choice, world *sim.Config) engine.Believe {
 		world.Meter = nil
 		return nil
 	}
-	return of
+	times, _ := of(perf.Prior{}).(perf.RunTimes)
+	return func(p perf.Prior) perf.Believer {
+		if times != nil {
+			p.Speeds, p.Transfer = unlearnt{p.Speeds, times}, nil
+		}
+		return of(p)
+	}
+}
+
+// unlearnt is what is believed of speeds before anything is measured: of jobs of which a
+// policy learns, nothing but how jobs scale.
+type unlearnt struct {
+	perf.Typed
+	learns perf.RunTimes
+}
+
+// On implements perf.Typed.
+func (u unlearnt) On(j *job.Job, c *cluster.Cluster, t cluster.TypeID, tasks int, spread bool) float64 {
+	if _, _, mine := u.learns.RunTime(j); mine {
+		return perf.Analytic{Scaling: usualScaling, Spread: 1}.On(j, c, t, tasks, spread)
+	}
+	return u.Typed.On(j, c, t, tasks, spread)
+}
+
+// usualScaling is the exponent by which jobs are taken to be faster with more GPUs.
+const usualScaling = 0.8
+
+// foretells tells whether a believer learns how long jobs run.
+func foretells(of engine.Believe) bool {
+	_, ok := of(perf.Prior{}).(perf.RunTimes)
+	return ok
 }
 
 // untold is the oracle for a policy that learns how long jobs of some sort run: it tells

@@ -161,7 +161,7 @@ func (x *Experiment) simulate(ctx context.Context, c Choice, jobs trace.Source, 
 	if log != nil {
 		sinks = append(sinks, log)
 	}
-	o := &Outcome{Choice: c, Sim: world, needs: c.Needs(), learns: believe != nil, told: believe == nil && x.Beliefs == TrueBeliefs && c.Believe() != nil}
+	o := &Outcome{Choice: c, Sim: world, needs: c.Needs(), learns: believe != nil && foretells(believe), told: believe == nil && x.Beliefs == TrueBeliefs && c.Believe() != nil}
 	if x.Costs == nil && costs.Free() {
 		o.free = new(freely)
 		sinks = append(sinks, o.free)

@@ -98,6 +98,8 @@ type Daemon struct {
 	Tally Tally
 	books
 
+	Learning bool // the policy learns from what is measured of jobs
+
 	cfg    Config
 	log    *slog.Logger
 	choice experiment.Choice
@@ -300,13 +302,15 @@ func (d *Daemon) newEngine() error {
 	if err != nil {
 		return err
 	}
+	believe := d.choice.Believe()
+	d.Learning = believe != nil
 	budget := cmp.Or(d.cfg.Budget, usualBudget)
 	if d.choice.String() == fallback.String() { // nothing is left to fall back to
 		budget = 0
 	}
 	d.eng = engine.New(engine.Config{
 		Cluster: d.st.Cluster, Tenants: d.st.Tenants, Policy: p, PolicyName: d.choice.Policy,
-		Estimator: d.cfg.Estimator, Costs: d.costs, Speeds: d.cfg.Speeds, Sharing: belief(), Transfer: d.cfg.Transfer, Believe: d.choice.Believe(), Exclusive: !d.choice.Shares(), Seed: 1, Sinks: []engine.Sink{d}, Budget: budget, Each: workers.Pool(0),
+		Estimator: d.cfg.Estimator, Costs: d.costs, Speeds: d.cfg.Speeds, Sharing: belief(), Transfer: d.cfg.Transfer, Believe: believe, Exclusive: !d.choice.Shares(), Seed: 1, Sinks: []engine.Sink{d}, Budget: budget, Each: workers.Pool(0),
 	}, d.cfg.World)
 	d.eng.Resume(d.st)
 	if lacks := lacking(d.choice, d.st, d.cfg.Speeds, d.cfg.Estimator); !slices.Equal(lacks, d.lacks) {

@@ -43,6 +43,7 @@ type entry struct {
 	forget   bool      // it is not to go on from its checkpoints
 	trial    trial     // of its merging
 	gauge    gauge
+	series   series
 }
 
 // intake checks submissions. It may be used by any goroutine.

@@ -69,6 +69,7 @@ func (l *entry) ends(e *rundir.Exit) { l.exit, l.Exit = e, l.exitOf(e) }
 
 // carryOut carries out the verdict on the end of a run.
 func (d *Daemon) carryOut(l *entry, r *job.Record, v *live.Verdict) {
+	readings{d}.ended(l, v.Fate == live.Done)
 	switch v.Fate {
 	case live.Done:
 		d.Loop.Emit(eventlog.Event{Kind: eventlog.End, Job: l.ID, Outcome: job.Done})

@@ -79,6 +79,7 @@ func (t task) Report(ctx context.Context, r api.Report) (o api.Order, err error)
 			t.d.judge(l, &r)
 			listener{t.d}.trainsWith(l, l.Report)
 			gauges{t.d}.gaugeSpeed(l, l.Report)
+			readings{t.d}.report(l, &r)
 			if r.Paced && !l.limits.Paced {
 				t.d.paces(l)
 			}
@@ -134,9 +135,6 @@ func merge(was, now *api.Report) *api.Report {
 	}
 	if out.Quality == nil {
 		out.Quality = was.Quality
-	}
-	if out.Embedding == nil {
-		out.Embedding = was.Embedding
 	}
 	if out.Checkpoint == nil {
 		out.Checkpoint = was.Checkpoint

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/job"
 )
 
 // GridProfile is how a Grid is measured at little cost, before a job is
@@ -51,6 +52,15 @@ func (p *GridProfile) Explore(measure func(cores int) time.Duration) []GridPoint
 		last = now
 	}
 	return points
+}
+
+// Measurable is a Sensitive that knows of which jobs a measurement would teach it
+// something.
+type Measurable interface {
+	Sensitive
+	// Unmeasured tells whether it is worth to measure a job with so many cores for each
+	// GPU.
+	Unmeasured(j *job.Job, cores unit.Milli) bool
 }
 
 // Fetch is how long it takes to read the data of an epoch when so much memory, in

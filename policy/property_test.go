@@ -22,7 +22,7 @@ func TestProperties(t *testing.T) {
 		"gandiva_fair": {{"quantum": "10s", "split": "job", "by": "user"}},
 		"afs":          {{"regulate": "false"}},
 		"afs-p":        {{"unit": "20s"}},
-		"themis":       {{"term": "20s"}, {"term": "15s", "variant": "greedy"}},
+		"themis":       {{"term": "20s"}, {"term": "15s", "variant": "greedy"}, {"term": "15s", "rest": "worst"}},
 		"fifo":         {{"mode": "skip"}, {"mode": "easy"}, {"priority": "true", "place": "consolidated"}},
 		"drf":          {{"order": "sjf", "grace": "20s"}, {"order": "priority", "block": "true", "minrun": "30s"}, {"reclaim": "none", "place": "consolidated"}},
 		"maxmin": {

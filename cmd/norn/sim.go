@@ -93,7 +93,7 @@ Write settings behind the name of a policy to compare variants of it:
 	fl.StringArrayVarP(&f.policies, "policy", "p", nil, "policies to compare, separated by commas (default "+strings.Join(defaultPolicies, ",")+"; see norn policies)")
 	fl.StringArrayVar(&f.settings, "set", nil, "a parameter of a policy: policy.param=value; may be repeated")
 	fl.StringVar(&f.estimates, "estimates", "oracle", "source of run-time estimates: oracle, user, history or none, optionally with an error (oracle+50%)")
-	fl.StringVar(&f.beliefs, "beliefs", "learnt", "beliefs of policies with an estimator of their own (ymir): learnt from what is measured of jobs, or true; where nothing can be measured they are true")
+	fl.StringVar(&f.beliefs, "beliefs", "learnt", "beliefs of policies with an estimator of their own (synergy, ymir): learnt from what is measured of jobs, or true; where nothing can be measured they are true")
 	fl.StringVar(&f.sharing, "sharing", "truth", "belief of policies about jobs that share a GPU: truth, or none (jobs do not slow each other down), optionally with an error (truth+40%) or corrected by observed speeds (none+learn)")
 	fl.Uint64Var(&f.seed, "seed", 1, "seed of all random choices")
 	fl.StringVarP(&f.out, "out", "o", "", "folder for jobs.csv, summary.json, the event log and report.html")

@@ -155,6 +155,9 @@ func (e *editor) stand(id job.ID, at time.Duration) {
 		ev.Kind = eventlog.Wait
 	}
 	e.emit(ev)
+	if r.Config.Reported != (job.Reported{}) {
+		e.emit(eventlog.Event{Time: at, Kind: eventlog.Config, Job: ev.Job, Reported: r.Config.Reported})
+	}
 }
 
 // submit has a job come.

@@ -134,7 +134,7 @@ def run(norn, backbones, jobs, every, say):
                 "submitted": j["submitted"], "ended": j["ended"], "wait": j["wait"], "ran": j["ran"], "runs": j["run"], "checkpoint": os.path.join(norn.state, f"ckpt-{j['id']}.pt"),
                 "steps": r["steps"], "accuracy": r["accuracy"], "trained": r["seconds"], "how": r["merge"].get("how", "alone"),
                 "with": str(r["merge"].get("with", "")), "from": r["from"], "trainer": r["trainer"],
-                "cold": r["trainer"] not in trainers, "embedding": bool((j.get("progress") or {}).get("embedding")),
+                "cold": r["trainer"] not in trainers,
             }
         )  # fmt: skip
         trainers.add(r["trainer"])

@@ -33,6 +33,7 @@ import live  # noqa: E402
 
 FAMILIES = ("pictures", "reviews")
 POLICIES = ["ymir(profile=0s,interval=10s,gap=1s)", "ymir(merge=none,profile=0s,interval=10s,gap=1s)", "optimus(interval=1s)"]
+QUICK_POLICIES = [POLICIES[0].replace(")", ",filter=1)"), *POLICIES[1:]]  # so few jobs are merged in any case
 QUICK = {"pictures": ["stripes", "turned", "column"], "reviews": ["topic", "shelf", "feeling"]}
 STAGES = ("matrix", "live", "study")
 
@@ -189,7 +190,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("stages", nargs="*", metavar="stage", help="matrix, live or study; default: all of them")
     p.add_argument("--out", default="measured", help="folder for what is measured")
-    p.add_argument("--quick", action="store_true", help="fewer tasks, one seed, one job of each task")
+    p.add_argument("--quick", action="store_true", help="three tasks of each backbone, one seed, shorter training, all jobs at once")
     p.add_argument("--families", nargs="+", choices=FAMILIES, default=FAMILIES, help="which backbones")
     p.add_argument("--seeds", type=int, default=3, help="over which the matrix is averaged")
     p.add_argument("--steps", type=int, default=1200, help="of a task alone, and the most that another one takes")
@@ -197,15 +198,16 @@ def main():
     p.add_argument("--norn", default="norn", help="the program")
     p.add_argument("--go", default="go", help="the program")
     p.add_argument("--devices", default="2", help="as in Norn's configuration: auto, a list of GPUs, or a number of declared slots")
-    p.add_argument("--policies", nargs="+", default=POLICIES, help="under which the batch is run")
+    p.add_argument("--policies", nargs="+", help="under which the batch is run")
     p.add_argument("--each", type=int, default=3, help="jobs of each task")
     p.add_argument("--every", type=float, default=1, help="seconds between two jobs")
     p.add_argument("--rate", type=float, default=0.5, help="factor on the learning rate of live jobs, which take longer in proportion")
     args = p.parse_args()
     if set(args.stages) - set(STAGES):
         p.error(f"stages are {', '.join(STAGES)}")
+    args.policies = args.policies or (QUICK_POLICIES if args.quick else POLICIES)
     if args.quick:
-        args.seeds, args.each = 1, 1
+        args.seeds, args.steps, args.every, args.no_spatial = 1, 700, 0, True
     args.out = os.path.abspath(args.out)
     os.makedirs(args.out, exist_ok=True)
     for stage, do in zip(STAGES, (matrix_stage, live_stage, study_stage)):

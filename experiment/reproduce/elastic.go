@@ -86,7 +86,7 @@ func ymir() []Study {
 	return []Study{at("load1", 1, 500), at("load1.5", 1.5, 500), {
 		System: "ymir", Name: "philly", CPU: 15, Policy: "ymir",
 		About:  "a virtual cluster of Philly (2869ce) on 16x4 GPUs whose jobs are taken to tune",
-		Worlds: seeded(3, World{Sim: "data/philly/pcs/trace_2869ce.csv --cluster 16x4 --assume tuning --seed %d"}),
+		Worlds: seeded(3, World{Sim: "data/philly/pcs/trace_2869ce.csv --cluster 16x4 --assume tuning --beliefs true --seed %d"}),
 		Claims: []Claim{
 			{Baseline: "optimus(interval=300s)", Metric: meanJCT(), Published: atLeast(1.3), Place: "specification, acceptance 7"},
 			{Baseline: "tiresias", Metric: meanJCT(), Published: atLeast(1.6), Place: "specification, acceptance 7"},

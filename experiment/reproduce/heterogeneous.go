@@ -11,7 +11,7 @@ func synergy() []Study {
 	return []Study{{
 		System: "synergy", Name: "static", CPU: 1, Policy: "synergy(order=fifo)",
 		About:  "the authors' 100 jobs, all at once, on 4x8 GPUs",
-		Worlds: limits(100, "golden/inputs/synergy_static100.trace.gz --cluster 4x8:V100 --assume cpu"),
+		Worlds: limits(100, "golden/inputs/synergy_static100.trace.gz --cluster 4x8:V100 --assume cpu --beliefs true"),
 		Claims: []Claim{
 			{Baseline: "synergy(order=fifo,share=proportional)", Metric: makespan(), Published: exactly(1.4), Tolerance: 0.1, Place: "section 5.2, physical cluster"},
 		},
@@ -21,7 +21,7 @@ func synergy() []Study {
 // synergyAt is the workload of the paper's simulations at a load.
 func synergyAt(name, sizes string, perHour float64, flags string, tolerance float64) Study {
 	world := func(jobs int) World {
-		return World{Generate: fmt.Sprintf("--like synergy --jobs %d --per-hour %g%s --seed %%d", jobs, perHour, flags), Sim: "jobs.jsonl --cluster synergy --assume cpu --seed %d"}
+		return World{Generate: fmt.Sprintf("--like synergy --jobs %d --per-hour %g%s --seed %%d", jobs, perHour, flags), Sim: "jobs.jsonl --cluster synergy --assume cpu --beliefs true --seed %d"}
 	}
 	study := func(from, to int) []Claim {
 		var out []Claim

@@ -132,7 +132,7 @@ func (g *policy) Decide(v *sched.View, p *sched.Plan) {
 		g.wake = g.nextLook()
 		return
 	}
-	if g.step() {
+	if (steps{g}).step() {
 		g.quiet = false
 		return
 	}
@@ -156,7 +156,7 @@ func (g *policy) Decide(v *sched.View, p *sched.Plan) {
 	g.explain()
 	g.wake = g.nextMoment()
 	g.quiet = due && g.nothingToDo()
-	g.resting = rests(g)
+	g.resting = steps{g}.rests()
 	g.remember()
 	g.v, g.p = nil, nil
 }

@@ -10,11 +10,14 @@ import (
 	"github.com/norn-scheduler/norn/sched"
 )
 
+// steps is the policy as it decides without a survey of all jobs.
+type steps struct{ *policy }
+
 // rests tells whether a decision leaves a state in which nothing is to be done until
 // a job comes or the policy looks for something better. All jobs have GPUs of one server
 // for themselves, and none is leaving, is measured, or has grown. Who lives where
 // is then known to the next decision, which need not survey all jobs.
-func rests(g *policy) bool {
+func (g steps) rests() bool {
 	if len(g.others)+len(g.spread)+len(g.p.Waits()) > 0 || g.again || g.active.Len() != len(g.members) {
 		return false
 	}
@@ -24,7 +27,7 @@ func rests(g *policy) bool {
 		}
 	}
 	for i := range g.members {
-		if !lies(g, &g.members[i]) {
+		if !g.lies(&g.members[i]) {
 			return false
 		}
 	}
@@ -32,7 +35,7 @@ func rests(g *policy) bool {
 }
 
 // lies tells whether a job has GPUs of its server for itself, and stays there.
-func lies(g *policy, m *member) bool {
+func (g steps) lies(m *member) bool {
 	k, on := m.group, g.p.Alloc(m.j.ID)
 	if k == nil || k.home == nil || !k.runs || k.guest != nil || k.away || k.gone || !m.plain || on == nil || m.note.parts {
 		return false
@@ -45,8 +48,8 @@ func lies(g *policy, m *member) bool {
 
 // step decides about jobs that have come to a policy at rest, or left. It tells whether it
 // has; if not, nothing has been decided, and a survey is needed.
-func (g *policy) step() bool {
-	if !g.resting || g.v.First || g.v.NodesChanged() || g.due() || !stepPlaced(g) || !stepChanges(g) {
+func (g steps) step() bool {
+	if !g.resting || g.v.First || g.v.NodesChanged() || g.due() || !g.follows() || !g.changes() {
 		return false
 	}
 	g.wanted, g.again = false, false
@@ -58,7 +61,7 @@ func (g *policy) step() bool {
 		k := g.queue[0].group
 		k.runs = g.start(k.home, k)
 	}
-	g.resting = stepRests(g)
+	g.resting = g.stillRests()
 	if g.resting {
 		g.wake = unit.Never
 		if g.active.Len() > 0 && g.cfg.Every < unit.Never {
@@ -70,7 +73,7 @@ func (g *policy) step() bool {
 	}
 	if g.resting {
 		for _, m := range g.queue {
-			rememberOf(g, m)
+			g.rememberOf(m)
 		}
 	} else {
 		g.remember()
@@ -78,13 +81,13 @@ func (g *policy) step() bool {
 	return true
 }
 
-// stepRests is rests where only the jobs of the queue are new.
-func stepRests(g *policy) bool {
-	return len(g.high)+len(g.p.Waits()) == 0 && !slices.ContainsFunc(g.queue, func(m *member) bool { return !lies(g, m) || m.group.home.held })
+// stillRests is rests where only the jobs of the queue are new.
+func (g steps) stillRests() bool {
+	return len(g.high)+len(g.p.Waits()) == 0 && !slices.ContainsFunc(g.queue, func(m *member) bool { return !g.lies(m) || m.group.home.held })
 }
 
-// stepPlaced takes in who was placed since the last decision: only the jobs that it started.
-func stepPlaced(g *policy) bool {
+// follows takes in who was placed since the last decision: only the jobs that it started.
+func (g steps) follows() bool {
 	placed := g.v.Placed()
 	for ; g.placed < len(placed); g.placed++ {
 		id := placed[g.placed]
@@ -100,9 +103,9 @@ func stepPlaced(g *policy) bool {
 	return true
 }
 
-// stepChanges takes in who has come and who has left. Those who have come are in
+// changes takes in who has come and who has left. Those who have come are in
 // the queue.
-func stepChanges(g *policy) bool {
+func (g steps) changes() bool {
 	g.queue = g.queue[:0]
 	for _, ch := range g.v.Changes() {
 		switch m := g.member(ch.Job); ch.Kind {
@@ -116,7 +119,7 @@ func stepChanges(g *policy) bool {
 			g.place[ch.Job] = 0
 			g.active.Remove(int(ch.Job))
 		case sched.Arrived:
-			if m != nil || !stepArrives(g, g.v.Job(ch.Job)) {
+			if m != nil || !g.arrives(g.v.Job(ch.Job)) {
 				return false
 			}
 		default:
@@ -127,9 +130,9 @@ func stepChanges(g *policy) bool {
 	return true
 }
 
-// stepArrives lists a job that has come, if it is like any other and there is room in the
+// arrives lists a job that has come, if it is like any other and there is room in the
 // list.
-func stepArrives(g *policy, j sched.Job) bool {
+func (g steps) arrives(j sched.Job) bool {
 	if len(g.members) == cap(g.members) || !j.Waiting() || !plain(j) || g.v.PinnedPlace(j.ID) != nil {
 		return false
 	}
@@ -152,11 +155,11 @@ func stepArrives(g *policy, j sched.Job) bool {
 // remember writes down what has changed of the notes.
 func (g *policy) remember() {
 	for i := range g.members {
-		rememberOf(g, &g.members[i])
+		g.rememberOf(&g.members[i])
 	}
 }
 
-func rememberOf(g *policy, m *member) {
+func (g *policy) rememberOf(m *member) {
 	if m.changed {
 		m.changed = false
 		g.p.Remember(m.j.ID, &m.note)

@@ -57,13 +57,14 @@ type Config struct {
 	By      By
 	Trade   bool
 	Margin  float64
+	Profile bool
 	Balance bool
 	Place   place.Strategy
 }
 
 // NewConfig returns the defaults.
 func NewConfig() *Config {
-	return &Config{Quantum: time.Minute, Trade: true, Margin: 0.05, Balance: true, Place: place.Pack}
+	return &Config{Quantum: time.Minute, Trade: true, Margin: 0.05, Profile: true, Balance: true, Place: place.Pack}
 }
 
 // Params binds the settings.
@@ -76,7 +77,8 @@ func (c *Config) Params() param.Set {
 			"who has tickets: tenants by their weights, or the users of jobs, one each"),
 		param.Bool("trade", &c.Trade, "users trade GPUs of fast generations for more of slow ones"),
 		param.Float("margin", &c.Margin, 0, math.Inf(1), "share", "gain below which nobody trades"),
-		param.Bool("balance", &c.Balance, "a gang that fits a node takes the one with the least tickets for each of its GPUs"),
+		param.Bool("profile", &c.Profile, "speeds are those at which jobs ran on each generation, on which each is tried once; false: those that are believed"),
+		param.Bool("balance", &c.Balance, "a gang that a node can hold lives on one, where it takes turns, and moves so that tickets are even; false: all of a generation take turns together"),
 		place.Param(&c.Place),
 	}
 }
@@ -96,19 +98,18 @@ func (c *Config) Policy() (sched.Policy, error) {
 	}
 	g := &policy{cfg: *c}
 	g.Grid, g.Place, g.Rule = rounds.Grid(c.Quantum), c.Place, g
-	g.loads.below = c.Place
 	if c.Balance {
-		g.Place = &g.loads
+		g.Site = func(id job.ID) []cluster.NodeID { return g.servers.sites[id] }
 	}
 	return g, nil
 }
 
 type policy struct {
 	rounds.Policy
-	cfg   Config
-	jobs  []member // all that are active and may run, by number
-	users []user
-	loads byLoad
+	cfg     Config
+	jobs    []member // all that are active and may run, by number
+	users   []user
+	servers servers
 }
 
 // member is a job in the stride scheduler.
@@ -117,6 +118,8 @@ type member struct {
 	job  sched.Job
 	user int
 	on   cluster.TypeID // the generation on which it has its tickets
+	home cluster.NodeID // on which it lives; None: on none
+	note note
 }
 
 // user is who has tickets.
@@ -137,7 +140,6 @@ func (g *policy) Serve(r *rounds.Round) {
 	for i := range g.users {
 		g.settle(r, &g.users[i])
 	}
-	g.loads.count(r.View, g.jobs)
 	g.charge(r)
 	order := make([]*member, 0, len(g.jobs))
 	for _, j := range r.Jobs {
@@ -150,6 +152,21 @@ func (g *policy) Serve(r *rounds.Round) {
 		}
 		return cmp.Compare(a.job.ID, b.job.ID)
 	})
+	if g.cfg.Balance {
+		g.servers.open(r)
+		g.servers.settle(g.jobs)
+		if r.Begins && r.Number%balanceEvery == 0 {
+			g.servers.balance(g.jobs)
+		}
+		g.servers.serve(order)
+	} else {
+		together(r, order)
+	}
+	g.remember(r)
+}
+
+// together serves all gangs of a generation in one order, wherever they are.
+func together(r *rounds.Round, order []*member) {
 	for _, m := range order {
 		r.Serve(m.job, m.on)
 	}
@@ -179,6 +196,9 @@ func (g *policy) gather(r *rounds.Round) {
 	of := map[string]int{}
 	for i := range g.jobs {
 		m := &g.jobs[i]
+		m.home = cluster.None
+		m.note, _ = sched.Recall[note](m.job)
+		g.measure(r, m)
 		m.GPUs = float64(r.Need(m.job)) / 1000
 		name, tickets := m.job.Spec().User, 1.0
 		if g.cfg.By == Tenant {
@@ -207,17 +227,12 @@ func (g *policy) entitle(r *rounds.Round) error {
 		for _, k := range u.jobs {
 			m := &g.jobs[k]
 			for _, t := range r.Types {
-				if s := r.Speed(m.job, t); s > 0 {
+				if r.Speed(m.job, t) > 0 {
 					u.Demand[t] += m.GPUs
-					u.Speed[t] += m.GPUs * s
 				}
 			}
 		}
-		for t := range u.Speed {
-			if u.Demand[t] > 0 {
-				u.Speed[t] /= u.Demand[t]
-			}
-		}
+		g.average(r, u)
 		traders[i] = u.Trader
 	}
 	gpus := make([]float64, types)
@@ -234,6 +249,71 @@ func (g *policy) entitle(r *rounds.Round) error {
 		g.users[i].Trader = traders[i]
 	}
 	return nil
+}
+
+// average finds how fast the jobs of a user are on each generation: those of which that is
+// known everywhere. A user of whose jobs nothing is known does not trade.
+func (g *policy) average(r *rounds.Round, u *user) {
+	sizes := make([]float64, len(u.Speed))
+	for _, k := range u.jobs {
+		m := &g.jobs[k]
+		if slices.ContainsFunc(r.Types, func(t cluster.TypeID) bool { return r.Speed(m.job, t) > 0 && g.speed(r, m, t) == 0 }) {
+			continue
+		}
+		for _, t := range r.Types {
+			if s := g.speed(r, m, t); s > 0 {
+				u.Speed[t] += m.GPUs * s
+				sizes[t] += m.GPUs
+			}
+		}
+	}
+	for t, n := range sizes {
+		if n > 0 {
+			u.Speed[t] /= n
+		}
+	}
+}
+
+// speed is how fast a job is on a generation: as it was measured or is believed to be; 0 if
+// it cannot run there or that is not known.
+func (g *policy) speed(r *rounds.Round, m *member, t cluster.TypeID) float64 {
+	s := r.Speed(m.job, t)
+	if !g.cfg.Profile || s == 0 {
+		return s
+	}
+	if int(t) < len(m.note.rates) {
+		return m.note.rates[t]
+	}
+	return 0
+}
+
+// measure notes how fast a job runs on the generation on which it is.
+func (g *policy) measure(r *rounds.Round, m *member) {
+	t, ok := r.TypeOf(m.job)
+	if !g.cfg.Profile || !ok || m.job.Ready() >= r.View.Now || !(m.job.Speed() > 0) || m.job.Profiling() {
+		return
+	}
+	if types := r.View.Cluster().Types(); len(m.note.rates) != types {
+		m.note.rates = make([]float64, types)
+	} else {
+		m.note.rates = slices.Clone(m.note.rates)
+	}
+	m.note.rates[t] = m.job.Speed()
+}
+
+// untried is the first generation on which a job that has run elsewhere is still to be
+// measured, and of which its user has a share.
+func (g *policy) untried(r *rounds.Round, m *member, order []int) (cluster.TypeID, bool) {
+	if !g.cfg.Profile || len(m.note.rates) == 0 {
+		return 0, false
+	}
+	for _, t := range order {
+		t := cluster.TypeID(t)
+		if g.users[m.user].Has[t] > trifle && r.Speed(m.job, t) > 0 && g.speed(r, m, t) == 0 {
+			return t, true
+		}
+	}
+	return 0, false
 }
 
 // generations are GPU types, the fastest first.
@@ -259,7 +339,14 @@ func (g *policy) settle(r *rounds.Round, u *user) {
 	fast, slow := cluster.TypeID(order[0]), cluster.TypeID(order[len(order)-1])
 	jobs := slices.Clone(u.jobs)
 	gain := func(i int) float64 {
-		t := Trader{Speed: []float64{r.Speed(g.jobs[i].job, fast), r.Speed(g.jobs[i].job, slow)}}
+		f, s := g.speed(r, &g.jobs[i], fast), g.speed(r, &g.jobs[i], slow)
+		if g.cfg.Profile && (f == 0 || s == 0) && r.Speed(g.jobs[i].job, fast) > 0 && r.Speed(g.jobs[i].job, slow) > 0 {
+			f, s = u.Speed[fast], u.Speed[slow] // as her other jobs are, if they are known
+			if f == 0 || s == 0 {
+				f, s = 1, 1
+			}
+		}
+		t := Trader{Speed: []float64{f, s}}
 		return t.gain(0, 1)
 	}
 	if len(order) > 1 {
@@ -279,7 +366,11 @@ func (g *policy) settle(r *rounds.Round, u *user) {
 	count := make([]float64, len(u.Has))
 	for _, i := range jobs {
 		m := &g.jobs[i]
-		m.on = g.home(r, m.job, order, room)
+		if t, ok := g.untried(r, m, order); ok {
+			m.on = t
+		} else {
+			m.on = g.generation(r, m.job, order, room)
+		}
 		room[m.on] -= m.GPUs
 		on[m.on] += m.GPUs
 		count[m.on]++
@@ -294,9 +385,9 @@ func (g *policy) settle(r *rounds.Round, u *user) {
 	}
 }
 
-// home is the first generation on which a user's next job belongs: one with room,
+// generation is the first one on which a user's next job belongs: one with room,
 // or else the one with most room.
-func (g *policy) home(r *rounds.Round, j sched.Job, order []int, room []float64) cluster.TypeID {
+func (g *policy) generation(r *rounds.Round, j sched.Job, order []int, room []float64) cluster.TypeID {
 	best := -1
 	for _, t := range order {
 		if r.Speed(j, cluster.TypeID(t)) <= 0 {
@@ -313,16 +404,15 @@ func (g *policy) home(r *rounds.Round, j sched.Job, order []int, room []float64)
 }
 
 // charge brings the passes up to date: that of a job that has run goes on, that of
-// one that has come begins where the least of the others is. Where a round begins
-// they are written on the jobs.
+// one that has come begins where the least of the others is.
 func (g *policy) charge(r *rounds.Round) {
 	least := math.Inf(1)
 	for i := range g.jobs {
 		m := &g.jobs[i]
-		if n, noted := sched.Recall[note](m.job); noted {
-			m.Pass = n.pass
+		if m.note.known {
+			m.Pass = m.note.pass
 			if m.Tickets > 0 { // else no GPU works; what it held is charged when one does
-				m.Charge((m.job.Service() - n.service) / m.GPUs / r.Length.Seconds())
+				m.Charge((m.job.Service() - m.note.service) / m.GPUs / r.Length.Seconds())
 			}
 			least = min(least, m.Pass)
 		}
@@ -331,21 +421,31 @@ func (g *policy) charge(r *rounds.Round) {
 		least = 0
 	}
 	for i := range g.jobs {
-		m := &g.jobs[i]
-		if _, noted := sched.Recall[note](m.job); !noted {
+		if m := &g.jobs[i]; !m.note.known {
 			m.Pass = least
 		}
-		if r.Begins && m.Tickets > 0 {
-			r.Plan.Remember(m.job.ID, &note{known: true, pass: m.Pass, service: m.job.Service()})
+	}
+}
+
+// remember writes on the jobs, where a round begins, what is to be known of them in the next.
+func (g *policy) remember(r *rounds.Round) {
+	for i := range g.jobs {
+		if m := &g.jobs[i]; r.Begins && m.Tickets > 0 {
+			n := m.note
+			n.known, n.pass, n.service, n.home = true, m.Pass, m.job.Service(), m.home
+			r.Plan.Remember(m.job.ID, &n)
 		}
 	}
 }
 
 // note is what is remembered of a job.
 type note struct {
-	known   bool    // it is a note at all, even where all else is zero
-	pass    float64 // of its stride
-	service float64 // GPU-seconds that it had held when that was its pass
+	known   bool           // it is a note at all, even where all else is zero
+	pass    float64        // of its stride
+	service float64        // GPU-seconds that it had held when that was its pass
+	home    cluster.NodeID // on which it lives; None: on none
+	moved   int64          // the number of the round in which it moved there; 0: it has not moved
+	rates   []float64      // by GPU type: its speed there; 0: not measured
 }
 
 // NewNote is a note of this policy, for the table of policies.
@@ -359,4 +459,7 @@ func (n *note) Fields(f *sched.Fields) {
 	f.Bool("known", &n.known)
 	f.Float("pass", &n.pass)
 	f.Float("service", &n.service)
+	f.Node("home", &n.home)
+	sched.Int(f, "moved", &n.moved)
+	f.Floats("rates", &n.rates)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/sim"
 	"github.com/norn-scheduler/norn/sim/simtest"
 	"github.com/norn-scheduler/norn/state"
 )
@@ -100,7 +101,14 @@ func (g *guarantee) Event(ev *eventlog.Event, s *state.State) {
 
 // Every job ends, the ledger holds, no job that runs is slower than with its proportional
 // share (acceptance D), and a policy that starts anew at random moments decides the same.
-func TestProperties(t *testing.T) {
+func TestProperties(t *testing.T) { properties(t, false) }
+
+// The same where nothing is known of models, and what is believed of them is learnt: jobs
+// are measured first, the log tells what was measured, and a policy and a believer that
+// start anew decide the same. What is believed may be wrong of the truth.
+func TestLearntProperties(t *testing.T) { properties(t, true) }
+
+func properties(t *testing.T, learns bool) {
 	rapid.Check(t, func(t *rapid.T) {
 		w, fresh := world(t)
 		cfg := config(t)
@@ -110,7 +118,16 @@ func TestProperties(t *testing.T) {
 		m := &perf.Grids{Models: perf.MeasuredGrids()}
 		w.Model, w.Speeds = m, m
 		g := &guarantee{m: m}
-		w.Sinks = []engine.Sink{g}
+		if w.Sinks = []engine.Sink{g}; learns {
+			before := w.World
+			w.Sinks, w.Believe = nil, cfg.Believer
+			w.World = func(c *sim.Config) {
+				if before != nil {
+					before(c)
+				}
+				c.Meter = meter{m}
+			}
+		}
 		play := func(restart bool) []string {
 			w.Cluster, w.Restart = fresh(), restart
 			run, err := simtest.Try(w.Config, w.Jobs...)
@@ -134,6 +151,33 @@ func TestProperties(t *testing.T) {
 			}
 		}
 	})
+}
+
+// meter measures jobs with fewer and fewer cores.
+type meter struct{ of *perf.Grids }
+
+// Measure implements sim.Meter.
+func (m meter) Measure(l *sim.Look, to *perf.Reading) {
+	gpus := to.Setup.Tasks
+	if to.When != perf.InProfile || gpus < 1 || to.Setup.CPU < unit.One {
+		return
+	}
+	p := perf.GridProfile{GPUs: gpus, Cores: int(to.Setup.CPU / unit.One)}
+	var cores, times []float64
+	for _, at := range p.Explore(func(n int) time.Duration {
+		rate := 1.0
+		if g := m.of.Grid(l.Job); g != nil {
+			rate = g.Rate(perf.Ration{CPU: unit.Milli(n) * unit.One / unit.Milli(gpus), Memory: to.Setup.Memory / unit.Bytes(gpus)})
+		}
+		return time.Duration(float64(time.Second) / rate)
+	}) {
+		cores, times = append(cores, float64(at.Cores)), append(times, at.Iteration.Seconds())
+	}
+	to.Add(Cores, cores...)
+	to.Add(Iteration, times...)
+	to.Add(Iterations, 100)
+	to.Add(Dataset, 62.5*float64(gpus)*float64(unit.GiB))
+	to.Add(Disk, 62.5*2/3*0.1/100*float64(gpus)*float64(unit.GiB)) // a tenth of the speed with a third of that in memory
 }
 
 // The sum of speeds at the start of a run with opt is no less than with tune, and neither

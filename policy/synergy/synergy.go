@@ -69,11 +69,12 @@ type Config struct {
 	Starves time.Duration // who has waited for so long goes first
 	Fill    bool          // start jobs between rounds
 	Surplus bool          // under tune, what is left goes to those who want more
+	Profile time.Duration // for how long jobs of models of which nothing is known are measured; 0: they are not
 }
 
 // NewConfig returns the defaults.
 func NewConfig() *Config {
-	return &Config{Round: 5 * time.Minute, Starves: 1000 * time.Hour, Fill: true}
+	return &Config{Round: 5 * time.Minute, Starves: 1000 * time.Hour, Fill: true, Profile: 5 * time.Minute}
 }
 
 // Params binds the settings.
@@ -89,6 +90,7 @@ func (c *Config) Params() param.Set {
 		param.Duration("round", &c.Round, "divide anew so often"),
 		param.Duration("starves", &c.Starves, "a job that has waited for so long goes first"),
 		param.Bool("surplus", &c.Surplus, "under tune, give what is left of a node to jobs there that want more"),
+		param.Duration("profile", &c.Profile, "measure a job for so long, before it starts, of whose model nothing is known; 0s: never"),
 		param.Bool("fill", &c.Fill, "start jobs between rounds on what is free"),
 	}
 }
@@ -106,7 +108,7 @@ func (c *Config) Policy() (sched.Policy, error) {
 	if c.Round <= 0 || c.Round == unit.Never {
 		return nil, errors.New("round must be above 0s, and not never")
 	}
-	return &policy{cfg: *c}, nil
+	return &policy{cfg: *c, measuring: map[string]bool{}}, nil
 }
 
 type policy struct {
@@ -115,11 +117,14 @@ type policy struct {
 	claims []*claim // of the pool at hand, in order
 	spare  []*claim // to be used again
 	alloc  cluster.Alloc
+
+	measuring map[string]bool // models of which a job is measured, at this decision
 }
 
 // note is what is remembered of a job.
 type note struct {
-	starved bool // it has once waited for too long
+	starved  bool // it has once waited for too long
+	measured bool // it was once measured, or is
 }
 
 // NewNote is a note of this policy, for the table of policies.
@@ -129,7 +134,10 @@ func NewNote() sched.Note { return new(note) }
 func (n *note) Kind() string { return "synergy" }
 
 // Fields implements sched.Note.
-func (n *note) Fields(f *sched.Fields) { f.Bool("starved", &n.starved) }
+func (n *note) Fields(f *sched.Fields) {
+	f.Bool("starved", &n.starved)
+	f.Bool("measured", &n.measured)
+}
 
 // starved tells whether a job has once waited for too long.
 func starved(j sched.Job) bool {
@@ -147,6 +155,7 @@ var (
 // Decide implements sched.Policy.
 func (s *policy) Decide(v *sched.View, p *sched.Plan) {
 	begins := s.begins(v)
+	s.release(v, p)
 	if !begins && !s.cfg.Fill {
 		return
 	}
@@ -177,9 +186,13 @@ func (s *policy) begins(v *sched.View) bool { return v.Now%s.cfg.Round == 0 }
 // next is when the next round begins.
 func (s *policy) next(v *sched.View) time.Duration { return (v.Now/s.cfg.Round + 1) * s.cfg.Round }
 
-// NextWake implements sched.Waker. Where nobody waits at the beginning of a round,
-// the next one would change nothing unless something happens before.
-func (s *policy) NextWake(v *sched.View) time.Duration {
+// NextWake implements sched.Waker.
+func (s *policy) NextWake(v *sched.View) time.Duration { return min(s.over(v), s.nextRound(v)) }
+
+// nextRound is when the next round begins that may change anything. Where nobody waits
+// at the beginning of one, the next one would change nothing unless something happens
+// before.
+func (s *policy) nextRound(v *sched.View) time.Duration {
 	for j := range v.Waiting() {
 		if !j.Reason().Never() {
 			return s.next(v)
@@ -207,7 +220,9 @@ func (s *policy) begin(v *sched.View, p *sched.Plan, pool cluster.PoolID) {
 	s.gather(v, p, pool)
 	for _, c := range s.claims {
 		if c.urgent && !starved(v.Job(c.id)) {
-			p.Remember(c.id, &note{starved: true})
+			n, _ := sched.Noted[note](p, v.Job(c.id))
+			n.starved = true
+			p.Remember(c.id, &n)
 		}
 	}
 	s.choose()
@@ -229,7 +244,7 @@ func (s *policy) fill(v *sched.View, p *sched.Plan, pool cluster.PoolID) {
 		case s.floor.free >= c.gpus:
 			s.settle(c, false)
 			if len(c.parts) > 0 {
-				p.StartOn(c.id, s.write(c))
+				s.start(v, p, c)
 			}
 		}
 	}
@@ -262,7 +277,7 @@ func (s *policy) carryOut(v *sched.View, p *sched.Plan) {
 		case c.placed:
 			p.StartOn(c.id, &c.spot)
 		case len(c.parts) > 0:
-			p.StartOn(c.id, s.write(c))
+			s.start(v, p, c)
 		case !c.fixed:
 			p.Wait(c.id, s.why(c))
 		}

@@ -56,3 +56,24 @@ func TestLease(t *testing.T) {
 		t.Errorf("a ends at %v after %d preemptions\n%v", run.End("a"), a.Preemptions, run.Log)
 	}
 }
+
+// TestRest: of 20 apps alike on eight GPUs four bid. The rest goes to those who are worst
+// off, in order, and not by lot.
+func TestRest(t *testing.T) {
+	var jobs []simtest.Job
+	for i := range 20 {
+		jobs = append(jobs, simtest.Job{Key: string(rune('a' + i)), GPUs: 1, Run: 1000})
+	}
+	started := func(rest themis.Rest) (first string) {
+		run := simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(1, 8), Make: with(func(c *themis.Config) { c.Rest = rest })}, jobs...)
+		for _, j := range jobs {
+			if run.Start(j.Key) == 60 { // the first who come have all GPUs until then
+				first += j.Key
+			}
+		}
+		return first
+	}
+	if worst, lot := started(themis.ToWorst), started(themis.ByLot); worst != "ijklmnop" || lot == worst {
+		t.Errorf("%s begin when the first leases are over, by lot %s", worst, lot)
+	}
+}

@@ -42,9 +42,19 @@ const (
 	ByRho             // to the worst off first, as re-implementations do
 )
 
+// Rest is who gets what nobody has won.
+type Rest uint8
+
+// The ways to give out the rest.
+const (
+	ByLot   Rest = iota // those drawn by chance, who did not bid first, as in the paper
+	ToWorst             // who is worst off, whether it bid or not
+)
+
 // Config is the settings of the policy.
 type Config struct {
 	Variant Variant
+	Rest    Rest
 	Term    time.Duration
 	Fair    float64 // f
 	Place   place.Strategy
@@ -60,6 +70,8 @@ func (c *Config) Params() param.Set {
 	return param.Set{
 		param.Choice("variant", &c.Variant, []param.Option[Variant]{{Name: "auction", Value: ByAuction}, {Name: "greedy", Value: ByRho}},
 			"GPUs are auctioned, or given to the worst off first"),
+		param.Choice("rest", &c.Rest, []param.Option[Rest]{{Name: "lot", Value: ByLot}, {Name: "worst", Value: ToWorst}},
+			"what nobody has won goes by lot to those who did not bid first, or to the worst off"),
 		param.Duration("term", &c.Term, "how long a job keeps its GPUs before they are given out anew (lease)"),
 		param.Float("fair", &c.Fair, 0, 1, "share", "share of jobs, the best off, that must not bid (f)"),
 		place.Param(&c.Place),
@@ -148,8 +160,15 @@ func (t *policy) serve(s *lease.Pass) {
 			free[a.kind] -= a.need(a.take)
 		}
 	}
-	t.lottery(s.View, free, apps[n:])
-	t.lottery(s.View, free, apps[:n])
+	if t.cfg.Rest == ToWorst {
+		for i := range apps {
+			for apps[i].step(s.View, free) {
+			}
+		}
+	} else {
+		t.lottery(s.View, free, apps[n:])
+		t.lottery(s.View, free, apps[:n])
+	}
 	for i := range apps {
 		if a := &apps[i]; a.take > 0 && a.kind >= 0 {
 			s.ServeOn(a.job, a.take, a.kind)

@@ -63,7 +63,8 @@ func learning(cfg *simtest.Config, m trainer) {
 		}
 		c.Meter = m
 	}
-	cfg.Estimator, cfg.Speeds, cfg.Believe = predict.None{}, nil, NewConfig().Believer
+	cfg.Estimator, cfg.Speeds = predict.None{}, nil
+	cfg.Believe = func(perf.Prior) perf.Believer { return NewConfig().Believer(perf.Prior{}) }
 }
 
 // byHand is the curve of the examples of the specification: K = 31, with a gain of 1 it is 21.

@@ -50,6 +50,9 @@ type pair struct {
 	Final    []float64 `json:"final"`
 }
 
+// policies are those that are compared by default.
+const policies = "ymir(profile=0s,interval=10s,gap=1s),ymir(merge=none,profile=0s,interval=10s,gap=1s),optimus(interval=1s)"
+
 // The ways to merge two tasks.
 const (
 	after    = "after"
@@ -58,7 +61,6 @@ const (
 
 func main() {
 	var s fleet
-	policies := "ymir(profile=0s,interval=10s,gap=1s),ymir(merge=none,profile=0s,interval=10s,gap=1s),optimus(interval=1s)"
 	out := flag.String("out", "", "file for the figures as JSON")
 	flag.StringVar(&s.policies, "policies", policies, "which are compared")
 	flag.IntVar(&s.slots, "slots", 4, "slots that are simulated")

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestForetell: where gains lie on a line over similarities, they are foretold
@@ -33,6 +34,38 @@ func TestForetell(t *testing.T) {
 	for _, p := range got.Pairs {
 		if p.SpeedUp != 2 {
 			t.Errorf("%s to %s needs 50 steps instead of 100: %v times fewer", p.From, p.To, p.SpeedUp)
+		}
+	}
+}
+
+// TestRecorded: the tables of docs/policies/ymir.md follow from the recorded matrix.
+func TestRecorded(t *testing.T) {
+	var m measured
+	read(t, "testdata/matrix.json", &m)
+	s := fleet{policies: policies, slots: 4, jobs: 3, step: 10 * time.Millisecond, every: time.Second, cold: 3 * time.Second, warm: 200 * time.Millisecond, seed: 1}
+	f, err := m.figures(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range f.Gains {
+		if g.How == after && (g.Pearson < 0.44 || g.Error > 0.155 || g.Clear < 0.8) {
+			t.Errorf("%s: r %.2f, error %.3f, signs of clear gains %.2f", g.Family, g.Pearson, g.Error, g.Clear)
+		}
+	}
+	jct := map[string]float64{}
+	for _, o := range f.Simulated {
+		jct[o.Policy+" "+o.Gains+" "+o.Starts] = o.JCT
+	}
+	names := strings.SplitAfter(policies, "),")
+	ymir, alone, optimus := strings.TrimSuffix(names[0], ","), strings.TrimSuffix(names[1], ","), names[2]
+	for _, c := range []struct{ better, worse string }{
+		{ymir + " measured warm", alone + " measured warm"},
+		{ymir + " foretold warm", alone + " measured warm"},
+		{ymir + " measured warm", ymir + " measured cold"},
+		{alone + " measured warm", optimus + " measured warm"},
+	} {
+		if !(jct[c.better] > 0 && jct[c.better] < jct[c.worse]) {
+			t.Errorf("%s: %.1f s; %s: %.1f s", c.better, jct[c.better], c.worse, jct[c.worse])
 		}
 	}
 }

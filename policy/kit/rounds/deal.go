@@ -101,7 +101,8 @@ func (k *pick) holds(r *Round) bool {
 // suits tells whether the allocation of a job suits the pick.
 func (k *pick) suits(r *Round, j sched.Job) bool {
 	t, ok := r.TypeOf(j)
-	return ok && t == k.t && j.Tasks() == k.tasks && !mixed(r.View.Alloc(j.ID), r.View.Cluster()) && (!k.near || r.View.Alloc(j.ID).Nodes() == 1)
+	return ok && t == k.t && j.Tasks() == k.tasks && !mixed(r.View.Alloc(j.ID), r.View.Cluster()) && (!k.near || r.View.Alloc(j.ID).Nodes() == 1) &&
+		r.run.there(j.ID, r.View.Alloc(j.ID))
 }
 
 // keep lets a job keep its devices, if they are the right ones and still free.
@@ -124,7 +125,7 @@ func (d *deal) place(r *Round, k *pick) bool {
 	if k.near && r.Plan.StartSize(k.job, k.tasks, On(place.Consolidated, k.t)) {
 		return true
 	}
-	if !r.Plan.StartSize(k.job, k.tasks, On(r.run.Place, k.t)) {
+	if !r.Plan.StartSize(k.job, k.tasks, On(r.run.where(k.job), k.t)) {
 		return false
 	}
 	if k.with == job.None {
@@ -162,7 +163,7 @@ func (d *deal) fill(r *Round) {
 	d.startBare(r)
 	failed := false
 	for _, k := range r.picks {
-		if !r.Plan.StartSize(k.job, k.tasks, On(r.run.Place, k.t)) && !r.Plan.StartSize(k.job, k.tasks, OneType(r.run.Place)) {
+		if !r.Plan.StartSize(k.job, k.tasks, On(r.run.where(k.job), k.t)) && !r.Plan.StartSize(k.job, k.tasks, OneType(r.run.Place)) {
 			failed = true
 		}
 	}

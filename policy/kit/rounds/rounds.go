@@ -91,6 +91,10 @@ type Policy struct {
 
 	Together bool // gangs on one node are told from others (Round.ServeTogether)
 
+	// Site, when set, is the nodes on which a job that was served shall run, in order;
+	// none: anywhere. A job that runs elsewhere is moved there.
+	Site func(id job.ID) []cluster.NodeID
+
 	round Round
 	deal  deal
 }

@@ -1,10 +1,8 @@
 package estimator
 
 import (
-	"cmp"
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
@@ -14,7 +12,7 @@ import (
 
 // Believer is what Ymir believes of jobs that tune foundation models, from what was measured of
 // them. It implements perf.Believer, perf.RunTimes, perf.Typed, perf.Transfer and perf.Telling.
-// Of other jobs it believes the prior.
+// Of other jobs it believes the prior, and of these until they are measured.
 type Believer struct {
 	prior perf.Prior
 	rates rates
@@ -27,10 +25,11 @@ func NewBeliever(prior perf.Prior) *Believer {
 	if prior.Speeds == nil {
 		prior.Speeds = perf.Analytic{Scaling: 1, Spread: 1}
 	}
-	if prior.Transfer == nil {
-		prior.Transfer = perf.Strangers{}
+	b := &Believer{prior: prior, rates: rates{}, jobs: map[job.ID]*belief{}, shown: newGains()}
+	if _, nothing := prior.Transfer.(perf.Strangers); !nothing {
+		b.shown.prior = prior.Transfer
 	}
-	return &Believer{prior: prior, rates: rates{Table{}, map[string][]config{}}, jobs: map[job.ID]*belief{}, shown: newGains()}
+	return b
 }
 
 // belief is what is believed of one job.
@@ -141,6 +140,11 @@ func (b *Believer) ended(j *job.Job, x *belief) {
 	if x.how == job.After && x.k > 0 && x.size > 0 {
 		b.show(j, x, x.curve.GainFor(int(math.Round(x.done*stepsPerEpoch/x.size))))
 	}
+	if x.how == job.Apart && x.done > 0 {
+		k := b.shown.task(task(j))
+		k.ended++
+		k.needed += (x.done - k.needed) / k.ended
+	}
 	x.trace = nil
 }
 
@@ -165,8 +169,12 @@ const maxGain = 100
 // RunTime implements perf.RunTimes.
 func (b *Believer) RunTime(j *job.Job) (left time.Duration, why string, ok bool) {
 	x := b.jobs[j.ID]
-	if j.Backbone == "" || x == nil || x.k == 0 || x.size <= 0 {
-		return -1, "", j.Backbone != ""
+	switch {
+	case j.Backbone == "":
+		return -1, "", false
+	case x == nil || x.k == 0 || x.size <= 0:
+		left, why = b.likeOthers(j)
+		return left, why, true
 	}
 	if x.ref == 0 {
 		x.ref, _ = b.rates.at(j, "", max(1, int(j.Demand.Roles[0].Tasks)))
@@ -181,6 +189,21 @@ func (b *Believer) RunTime(j *job.Job) (left time.Duration, why string, ok bool)
 	done := min(1-leastLeft, x.done*stepsPerEpoch/x.size/need)
 	samples := alone * (1 - done) * x.size / stepsPerEpoch
 	return time.Duration(min(samples/x.ref, 1e9) * 1e9), b.steps(x), true
+}
+
+// likeOthers is the run time of a job that is not measured yet: that of the jobs of its task
+// that have ended, in the mean.
+func (b *Believer) likeOthers(j *job.Job) (left time.Duration, why string) {
+	k := b.shown.tasks[task(j)]
+	rate, ok := b.rates.at(j, "", max(1, int(j.Demand.Roles[0].Tasks)))
+	if k == nil || k.ended == 0 || !ok || rate <= 0 {
+		return -1, ""
+	}
+	samples := k.needed
+	if x := b.jobs[j.ID]; x != nil {
+		samples = max(leastLeft*samples, samples-x.done)
+	}
+	return time.Duration(min(samples/rate, 1e9) * 1e9), fmt.Sprintf("jobs of its task that have ended went through %.4g samples in the mean, of %.0f", k.needed, k.ended)
 }
 
 // leastLeft is the part of its work that a job is believed to have left that has already
@@ -237,13 +260,13 @@ func (b *Believer) On(j *job.Job, c *cluster.Cluster, t cluster.TypeID, tasks in
 	if rate, ok := b.rates.at(j, typ, tasks); ok && ref > 0 {
 		return rate / ref
 	}
-	return math.Pow(float64(tasks)/float64(asked), scaling)
+	return b.prior.Speeds.On(j, c, t, tasks, spread)
 }
 
 // After implements perf.Transfer.
 func (b *Believer) After(j, first *job.Job) float64 {
 	if j.Backbone == "" || j.Backbone != first.Backbone {
-		return b.prior.Transfer.After(j, first)
+		return perf.Strangers{}.After(j, first)
 	}
 	if x := b.jobs[j.ID]; x != nil && x.sees && x.how == job.After && x.k > 0 {
 		return float64(x.k) / float64(x.curve.Iterations(x.gain))
@@ -254,7 +277,7 @@ func (b *Believer) After(j, first *job.Job) float64 {
 // Together implements perf.Transfer.
 func (b *Believer) Together(j, o *job.Job, left [2]time.Duration) (fa, fb float64) {
 	if j.Backbone == "" || j.Backbone != o.Backbone {
-		return b.prior.Transfer.Together(j, o, left)
+		return perf.Strangers{}.Together(j, o, left)
 	}
 	return b.shown.table().TogetherTask(b.Task(j), b.Task(o), b.Samples(j, left[0]), b.Samples(o, left[1]))
 }
@@ -305,122 +328,4 @@ func (b *Believer) Grounds(j *job.Job) []string {
 func (b *Believer) GainGrounds(j, first *job.Job) string {
 	_, why := b.shown.gain(pair{task(j), task(first), job.After})
 	return why
-}
-
-// rates are speeds by backbone, configuration and number of GPUs.
-type rates struct {
-	Table
-	configs map[string][]config // of each backbone
-}
-
-// config is a configuration, with the sizes at which it was measured, in order.
-type config struct {
-	name  string
-	sizes []int
-}
-
-// scaling is the exponent by which a job is taken to be faster with more GPUs as long as
-// nothing else was seen of its backbone.
-const scaling = 0.8
-
-// configOf names on what the time of an iteration depends besides GPUs: the batch of an
-// iteration, precision, layout, and the type of GPUs.
-func configOf(j *job.Job, typ string) string {
-	name := fmt.Sprintf("%d %s", j.Batch, typ)
-	if j.Hints != nil {
-		if j.Hints.Mixed {
-			name += " mixed"
-		}
-		name += " " + j.Hints.Plan
-	}
-	return name
-}
-
-// observe takes in that a job went through so many samples in a second with so many tasks.
-func (r *rates) observe(j *job.Job, typ string, tasks int, rate float64) {
-	if tasks <= 0 {
-		return
-	}
-	for _, typ := range slices.Compact([]string{typ, ""}) {
-		name := configOf(j, typ)
-		r.Observe(Key{j.Backbone, name, tasks}, float64(max(1, j.Batch))/rate)
-		all := r.configs[j.Backbone]
-		i, known := slices.BinarySearchFunc(all, name, func(c config, name string) int { return cmp.Compare(c.name, name) })
-		if !known {
-			all = slices.Insert(all, i, config{name: name})
-		}
-		if at, known := slices.BinarySearch(all[i].sizes, tasks); !known {
-			all[i].sizes = slices.Insert(all[i].sizes, at, tasks)
-		}
-		r.configs[j.Backbone] = all
-	}
-}
-
-// at is how many samples a job is believed to go through in a second with so many tasks;
-// ok is false where nothing was measured of its configuration. An empty type is any.
-func (r *rates) at(j *job.Job, typ string, tasks int) (rate float64, ok bool) {
-	name := configOf(j, typ)
-	i, known := slices.BinarySearchFunc(r.configs[j.Backbone], name, func(c config, name string) int { return cmp.Compare(c.name, name) })
-	if !known {
-		return 0, false
-	}
-	of := func(n int) float64 { return float64(max(1, j.Batch)) / r.Table[Key{j.Backbone, name, n}] }
-	sizes := r.configs[j.Backbone][i].sizes
-	at, exact := slices.BinarySearch(sizes, tasks)
-	switch {
-	case exact:
-		return of(tasks), true
-	case at == 0:
-		return of(sizes[0]) * r.ratio(j.Backbone, sizes[0], tasks), true
-	case at == len(sizes):
-		return of(sizes[at-1]) * r.ratio(j.Backbone, sizes[at-1], tasks), true
-	}
-	low, high := sizes[at-1], sizes[at]
-	part := math.Log(float64(tasks)/float64(low)) / math.Log(float64(high)/float64(low))
-	return math.Exp((1-part)*math.Log(of(low)) + part*math.Log(of(high))), true
-}
-
-// ratio is the speed with some tasks over that with others, as other configurations of the
-// backbone have it in the mean, or else as jobs scale.
-func (r *rates) ratio(backbone string, from, to int) float64 {
-	sum, n := 0.0, 0
-	for _, c := range r.configs[backbone] {
-		a, b := r.Table[Key{backbone, c.name, from}], r.Table[Key{backbone, c.name, to}]
-		if a > 0 && b > 0 {
-			sum, n = sum+math.Log(a/b), n+1
-		}
-	}
-	if n > 0 {
-		return math.Exp(sum / float64(n))
-	}
-	return math.Pow(float64(to)/float64(from), scaling)
-}
-
-// text says at which sizes the configuration of a job was measured.
-func (r *rates) text(j *job.Job) string {
-	name := configOf(j, "")
-	for _, c := range r.configs[j.Backbone] {
-		if c.name == name {
-			return fmt.Sprintf("speeds of %s with batches of %d were measured with %s", j.Backbone, j.Batch, numbers(c.sizes))
-		}
-	}
-	return ""
-}
-
-// numbers lists numbers of GPUs.
-func numbers(all []int) string {
-	out := ""
-	for i, n := range all {
-		switch {
-		case i > 0 && i == len(all)-1:
-			out += " and "
-		case i > 0:
-			out += ", "
-		}
-		out += fmt.Sprint(n)
-	}
-	if len(all) == 1 && all[0] == 1 {
-		return out + " GPU"
-	}
-	return out + " GPUs"
 }

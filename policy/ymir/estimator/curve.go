@@ -10,7 +10,7 @@
 //   - The gain G of a task is how much more accurate it becomes, relatively,
 //     when it is trained from, or with, another one.
 //   - The similarity S of two tasks foretells the gain.
-//   - A Table is seconds per iteration by size, which follow what is seen.
+//   - A Believer learns all that from measurements.
 //
 // Source: "Ymir: A Scheduler for Foundation Model Fine-tuning Workloads in
 // Datacenters", ICS 2024, section 4; similarity: Achille et al., "Task2Vec: Task

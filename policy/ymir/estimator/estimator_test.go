@@ -4,6 +4,9 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/perf"
 )
 
 // TestIterationRule is acceptance 1 of the specification: the example by hand.
@@ -16,17 +19,16 @@ func TestIterationRule(t *testing.T) {
 	}
 }
 
-// TestSpatialIterations is acceptance 2.
+// TestSpatialIterations is acceptance 2, for the tables of gains by which pairs are decided on.
+// A needs 27 iterations of 32 samples, of 320 in all, and B 21 of 640.
 func TestSpatialIterations(t *testing.T) {
-	a, b := Task{K: 27, Batch: 32, Samples: 320}, Task{K: 21, Batch: 32, Samples: 640}
-	if math.Abs(a.Epochs()-2.7) > 1e-12 || math.Abs(b.Epochs()-1.05) > 1e-12 {
-		t.Errorf("epochs %v and %v, want 2.7 and 1.05", a.Epochs(), b.Epochs())
-	}
-	if got := Spatial(a, b); got != 41 {
-		t.Errorf("K = %d, want 41", got)
-	}
-	if Spatial(a, b) != Spatial(b, a) {
-		t.Error("it is not the same in both directions")
+	a, b := perf.Task{Backbone: "vit", Dataset: "a"}, perf.Task{Backbone: "vit", Dataset: "b"}
+	g := perf.NewGains(map[perf.Task]float64{a: 320, b: 640}, []perf.Gain{{From: a, To: b, Together: 1}, {From: b, To: a, Together: 1}})
+	fa, fb := g.TogetherTask(g.TaskOf(a), g.TaskOf(b), 27*32, 21*32)
+	for name, samples := range map[string]float64{"a": 27 * 32 / fa, "b": 21 * 32 / fb} {
+		if k := samples / (32 + 32); math.Abs(k-40.5) > 1e-9 {
+			t.Errorf("%s: K = %v, want 40.5, which is 41", name, k)
+		}
 	}
 }
 
@@ -156,13 +158,30 @@ func TestSimilarity(t *testing.T) {
 	}
 }
 
-// TestTable: S follows a measurement by three tenths.
-func TestTable(t *testing.T) {
-	tab, k := Table{}, Key{Backbone: "vit", GPUs: 2}
-	tab.Observe(k, 1)
-	tab.Observe(k, 2)
-	if got := tab[k]; math.Abs(got-1.3) > 1e-12 || math.Abs(Follow(1, 2)-1.3) > 1e-12 {
-		t.Errorf("%v, want 1.3", got)
+// TestRates: the time of an iteration follows a measurement by three tenths. Between sizes
+// it is interpolated, beyond them it goes by other configurations, or else by an exponent.
+func TestRates(t *testing.T) {
+	r, j := rates{}, &job.Job{Backbone: "vit", Batch: 10}
+	if _, ok := r.at(j, "", 1); ok {
+		t.Error("a rate of what was never measured")
+	}
+	r.observe(j, "V100", 2, 10) // 1 s
+	r.observe(j, "V100", 2, 5)  // 2 s
+	r.observe(j, "V100", 8, 40)
+	other := &job.Job{Backbone: "vit", Batch: 20}
+	r.observe(other, "V100", 8, 10)
+	r.observe(other, "V100", 16, 15)
+	for _, k := range []struct {
+		typ  string
+		gpus int
+		want float64
+	}{{"V100", 2, 10 / 1.3}, {"", 2, 10 / 1.3}, {"V100", 4, math.Sqrt(40 * 10 / 1.3)}, {"V100", 16, 60}, {"V100", 1, 10 / 1.3 * math.Pow(0.5, scaling)}} {
+		if got, ok := r.at(j, k.typ, k.gpus); !ok || math.Abs(got-k.want) > 1e-9 {
+			t.Errorf("with %d GPUs %q: %v samples a second, want %v", k.gpus, k.typ, got, k.want)
+		}
+	}
+	if _, ok := r.at(j, "A100", 1); ok {
+		t.Error("a rate on a type that was never measured")
 	}
 }
 

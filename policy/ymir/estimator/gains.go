@@ -19,6 +19,7 @@ type gains struct {
 	pairs map[string][]pair // of each backbone, the same
 	lines map[string]line   // of each backbone; none: to be found anew
 	made  *perf.Gains       // nil: to be made anew
+	prior perf.Transfer     // of pairs of which nothing was seen; nil: nothing is believed
 }
 
 // known is what was measured of a task.
@@ -28,6 +29,9 @@ type known struct {
 	curve     Curve
 	size      float64 // samples of the data set
 	fitted    bool
+
+	needed float64 // samples that its jobs went through, in the mean, which learnt from the backbone alone
+	ended  float64 // such jobs
 }
 
 // pair is a task that goes on from another one, or is trained with it.
@@ -193,7 +197,11 @@ func (g *gains) table() *perf.Gains {
 			for _, from := range g.order[backbone] {
 				after, _ := g.gain(pair{to, from, job.After})
 				both, _ := g.gain(pair{to, from, job.Together})
-				all = append(all, perf.Gain{From: from, To: to, After: alone / float64(k.curve.Iterations(after)), Together: alone / float64(k.curve.Iterations(both))})
+				gain := perf.Gain{From: from, To: to, After: alone / float64(k.curve.Iterations(after)), Together: alone / float64(k.curve.Iterations(both))}
+				if g.prior != nil && g.seen[pair{to, from, job.After}] == nil {
+					gain.After = g.prior.After(&job.Job{Backbone: to.Backbone, Dataset: to.Dataset}, &job.Job{Backbone: from.Backbone, Dataset: from.Dataset})
+				}
+				all = append(all, gain)
 			}
 		}
 	}

@@ -1,0 +1,78 @@
+package experiment
+
+import (
+	"hash/fnv"
+	"math/rand/v2"
+	"time"
+
+	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/policy/synergy"
+	"github.com/norn-scheduler/norn/sim"
+)
+
+// rationMeter measures jobs as Synergy's optimistic profiling does: in a stay only to be
+// measured, for half a minute each with fewer and fewer of the cores that the job holds.
+// How much of its data set a job reads from the disk, and how fast, follows from what
+// memory is worth to it in truth.
+type rationMeter struct {
+	of   *perf.Grids
+	seed uint64
+}
+
+const (
+	rationProbe = 30 * time.Second // of a measurement with one number of cores
+	rationEpoch = 100              // iterations of an epoch, of a second each in the reference
+	rationError = 0.02             // of a measurement, at most
+)
+
+// Measure implements sim.Meter.
+func (m rationMeter) Measure(l *sim.Look, to *perf.Reading) {
+	gpus, g := to.Setup.Tasks, m.of.Grid(l.Job)
+	if to.When != perf.InProfile || gpus < 1 || to.Setup.CPU < unit.One {
+		return
+	}
+	h := fnv.New64a()
+	h.Write([]byte(l.Job.Key)) // never fails
+	rng := rand.New(rand.NewPCG(m.seed^h.Sum64(), uint64(l.Number)))
+	p := perf.GridProfile{GPUs: gpus, Cores: int(to.Setup.CPU / unit.One)}
+	memory := to.Setup.Memory / unit.Bytes(gpus)
+	points := p.Explore(func(cores int) time.Duration {
+		rate := 1.0
+		if g != nil {
+			rate = g.Rate(perf.Ration{CPU: unit.Milli(cores) * unit.One / unit.Milli(gpus), Memory: memory})
+		}
+		return time.Duration((1 + rationError*(2*rng.Float64()-1)) / rate * float64(time.Second))
+	})
+	points = points[:min(len(points), max(0, int(l.Ran/rationProbe)-1))] // the first was to warm up
+	if len(points) == 0 {
+		return
+	}
+	var cores, times []float64
+	for _, at := range points {
+		cores, times = append(cores, float64(at.Cores)), append(times, at.Iteration.Seconds())
+	}
+	to.Add(synergy.Cores, cores...)
+	to.Add(synergy.Iteration, times...)
+	to.Add(synergy.Iterations, rationEpoch)
+	if dataset, disk := reads(g); disk > 0 {
+		to.Add(synergy.Dataset, float64(dataset)*float64(gpus))
+		to.Add(synergy.Disk, disk*float64(gpus))
+	}
+}
+
+// reads is the bytes that an epoch of a job reads, and the bytes a second that the disk
+// gives it, both for each of its GPUs. The two smallest amounts of memory of its grid
+// tell them. Both are 0 where memory is worth nothing.
+func reads(g *perf.Grid) (dataset unit.Bytes, disk float64) {
+	if g == nil || len(g.Memory) < 2 {
+		return 0, 0
+	}
+	last := g.Rates[len(g.CPUs)-1]
+	m1, m2, r1, r2 := float64(g.Memory[0]), float64(g.Memory[1]), last[0], last[1]
+	if r2 <= r1 {
+		return 0, 0
+	}
+	all := (m2*r2 - m1*r1) / (r2 - r1)
+	return unit.Bytes(all), (all - m1) * r1 / rationEpoch
+}
