@@ -80,7 +80,12 @@ class Norn:
                 sys.exit(f"job {j['id']} is {j['state']}\n{self.ask('logs', j['id']).stdout}")
         return mine
 
-    def down(self):
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        """Ends what still runs, and the daemon."""
+        self.ask("cancel", "--all")
         self.ask("drain")  # ends the trainers
         end = time.monotonic() + 10
         while time.monotonic() < end and '"runtime"' in self.ask("status", "--json").stdout:
@@ -89,15 +94,13 @@ class Norn:
         self.daemon.wait()
 
 
-def batch(measured, tasks, each, step, rate):
+def batch(measured, each, step, rate):
     """The jobs: so many of each task, which differ in their samples, in an order that is
     always the same. step is the seconds of a step, rate the part of the learning rate of
     the measurement, with which a job takes longer in proportion."""
     jobs = []
     for f in measured["families"]:
         for t in f["tasks"]:
-            if tasks and t["task"] not in tasks:
-                continue
             k = sum(t["k"]) / len(t["k"]) / rate
             for seed in range(1, each + 1):
                 jobs.append(

@@ -33,7 +33,7 @@ import live  # noqa: E402
 
 FAMILIES = ("pictures", "reviews")
 POLICIES = ["ymir(profile=0s,interval=10s,gap=1s)", "ymir(merge=none,profile=0s,interval=10s,gap=1s)", "optimus(interval=1s)"]
-QUICK_POLICIES = [POLICIES[0].replace(")", ",filter=1)"), *POLICIES[1:]]  # so few jobs are merged in any case
+QUICK_POLICIES = [POLICIES[0].replace(")", ",filter=1)"), POLICIES[1]]  # of so few jobs more are merged so
 QUICK = {"pictures": ["stripes", "turned", "column"], "reviews": ["topic", "shelf", "feeling"]}
 STAGES = ("matrix", "live", "study")
 
@@ -45,6 +45,7 @@ def say(text):
 
 
 def mean(values):
+    """Not a number where there are none."""
     values = list(values)
     return sum(values) / len(values) if values else float("nan")
 
@@ -131,21 +132,19 @@ def matrix_stage(args):
 def live_stage(args):
     measured = read(args, "matrix")
     with tempfile.TemporaryDirectory(prefix="norn-tune-") as folder:
-        norn = live.Norn(args.norn, 1, os.path.join(folder, "first"), "fifo")
         step = []  # of each family
-        for f in measured["families"]:
-            job = {**live.batch({"families": [f]}, None, 1, 1, 1)[0], "target": 2, "steps": 300}
-            step.append(live.trained(norn, args.out, job)["seconds"] / job["steps"])
-        norn.down()
+        with live.Norn(args.norn, 1, os.path.join(folder, "first"), "fifo") as norn:
+            for f in measured["families"]:
+                job = {**live.batch({"families": [f]}, 1, 1, 1)[0], "target": 2, "steps": 300}
+                step.append(live.trained(norn, args.out, job)["seconds"] / job["steps"])
         say(f"a step takes {1000 * mean(step):.1f} ms")
-        jobs = live.batch(measured, None, args.each, mean(step), args.rate)
+        jobs = live.batch(measured, args.each, mean(step), args.rate)
         out = {"step": mean(step), "rate": args.rate, "policies": {}}
         for i, policy in enumerate(args.policies):
             name = policy.split("(")[0] + (" without merging" if "merge=none" in policy else "")
-            norn = live.Norn(args.norn, args.devices, os.path.join(folder, str(i)), policy, measured)
             said = lambda done: say(f"{name}: {done} of {len(jobs)} jobs")  # noqa: E731
-            out["policies"][policy] = live.run(norn, args.out, jobs, args.every, said)
-            norn.down()
+            with live.Norn(args.norn, args.devices, os.path.join(folder, str(i)), policy, measured) as norn:
+                out["policies"][policy] = live.run(norn, args.out, jobs, args.every, said)
     write(args, "live", out, [{"policy": p, **j} for p, all in out["policies"].items() for j in all])
     print_live(out)
 
@@ -207,7 +206,7 @@ def main():
         p.error(f"stages are {', '.join(STAGES)}")
     args.policies = args.policies or (QUICK_POLICIES if args.quick else POLICIES)
     if args.quick:
-        args.seeds, args.steps, args.every, args.no_spatial = 1, 700, 0, True
+        args.seeds, args.each, args.steps, args.every, args.no_spatial = 1, 2, 700, 0, True
     args.out = os.path.abspath(args.out)
     os.makedirs(args.out, exist_ok=True)
     for stage, do in zip(STAGES, (matrix_stage, live_stage, study_stage)):

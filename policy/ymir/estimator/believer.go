@@ -140,11 +140,6 @@ func (b *Believer) ended(j *job.Job, x *belief) {
 	if x.how == job.After && x.k > 0 && x.size > 0 {
 		b.show(j, x, x.curve.GainFor(int(math.Round(x.done*stepsPerEpoch/x.size))))
 	}
-	if x.how == job.Apart && x.done > 0 {
-		k := b.shown.task(task(j))
-		k.ended++
-		k.needed += (x.done - k.needed) / k.ended
-	}
 	x.trace = nil
 }
 
@@ -169,12 +164,8 @@ const maxGain = 100
 // RunTime implements perf.RunTimes.
 func (b *Believer) RunTime(j *job.Job) (left time.Duration, why string, ok bool) {
 	x := b.jobs[j.ID]
-	switch {
-	case j.Backbone == "":
-		return -1, "", false
-	case x == nil || x.k == 0 || x.size <= 0:
-		left, why = b.likeOthers(j)
-		return left, why, true
+	if j.Backbone == "" || x == nil || x.k == 0 || x.size <= 0 {
+		return -1, "", j.Backbone != ""
 	}
 	if x.ref == 0 {
 		x.ref, _ = b.rates.at(j, "", max(1, int(j.Demand.Roles[0].Tasks)))
@@ -189,21 +180,6 @@ func (b *Believer) RunTime(j *job.Job) (left time.Duration, why string, ok bool)
 	done := min(1-leastLeft, x.done*stepsPerEpoch/x.size/need)
 	samples := alone * (1 - done) * x.size / stepsPerEpoch
 	return time.Duration(min(samples/x.ref, 1e9) * 1e9), b.steps(x), true
-}
-
-// likeOthers is the run time of a job that is not measured yet: that of the jobs of its task
-// that have ended, in the mean.
-func (b *Believer) likeOthers(j *job.Job) (left time.Duration, why string) {
-	k := b.shown.tasks[task(j)]
-	rate, ok := b.rates.at(j, "", max(1, int(j.Demand.Roles[0].Tasks)))
-	if k == nil || k.ended == 0 || !ok || rate <= 0 {
-		return -1, ""
-	}
-	samples := k.needed
-	if x := b.jobs[j.ID]; x != nil {
-		samples = max(leastLeft*samples, samples-x.done)
-	}
-	return time.Duration(min(samples/rate, 1e9) * 1e9), fmt.Sprintf("jobs of its task that have ended went through %.4g samples in the mean, of %.0f", k.needed, k.ended)
 }
 
 // leastLeft is the part of its work that a job is believed to have left that has already

@@ -29,9 +29,6 @@ type known struct {
 	curve     Curve
 	size      float64 // samples of the data set
 	fitted    bool
-
-	needed float64 // samples that its jobs went through, in the mean, which learnt from the backbone alone
-	ended  float64 // such jobs
 }
 
 // pair is a task that goes on from another one, or is trained with it.

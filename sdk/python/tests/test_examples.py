@@ -125,11 +125,18 @@ class Examples(unittest.TestCase):
         for t in pair:
             t.join(LIMIT)
         self.assertEqual([ended[n]["steps"] for n in ("21", "22")], [100, 100])
+        # One that goes on from another one begins with the adapters of its checkpoint.
+        path = os.path.join(self.folder, "21.pt")
+        work = {"task": "others", "steps": 1, "target": 2, "batch": 8, "rank": 4, "checkpoint": os.path.join(self.folder, "23.pt"), "resume": False}
+        later = norn.resident.tune(work, job=Told("23", how="after", checkpoint=path, **{"with": "21"}), path=socket)
+        self.assertEqual((later["from"], later["trainer"]), (path, ended["21"]["trainer"]), "the same checkpoint, in the same trainer")
         trainer.kill()
         trainer.communicate()
         import torch
 
         one, two = (torch.load(os.path.join(self.folder, f"{n}.pt"))["model"] for n in ("21", "22"))
+        after = torch.load(os.path.join(self.folder, "23.pt"))["model"]
+        self.assertLess(max(float((one[k] - after[k]).abs().max() / one[k].abs().max()) for k in one), 0.2, "one step further")
         near = [float((one[k] - two[k]).abs().max() / one[k].abs().max()) for k in one]
         self.assertLess(max(near), 0.2, "adapters of one training, a few steps apart")  # of two: 1.9
         kept = torch.load(os.path.join(self.folder, "c.pt"))
