@@ -10,7 +10,7 @@ import (
 // GPUs.
 func mean(t *testing.T, load float64, warm, schedule string) (jct, merged float64) {
 	t.Helper()
-	s := study{warm: warm}
+	s := study{warm: warm, beliefs: "true"}
 	for _, family := range []string{"vit", "roberta", "vicuna"} {
 		for seed := range uint64(2) {
 			f, err := s.simulate(gen.FineTuning{Families: []string{family}, Jobs: int(120 * load), GPUs: 32, Load: load, Seed: seed + 1}, schedule)

@@ -302,6 +302,6 @@ func (b *Believer) Grounds(j *job.Job) []string {
 
 // GainGrounds implements perf.Telling.
 func (b *Believer) GainGrounds(j, first *job.Job) string {
-	_, why := b.shown.gain(pair{task(j), task(first), job.After})
+	why := b.shown.grounds(pair{task(j), task(first), job.After})
 	return why
 }

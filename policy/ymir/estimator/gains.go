@@ -20,12 +20,22 @@ type gains struct {
 	lines map[string]line   // of each backbone; none: to be found anew
 	made  *perf.Gains       // nil: to be made anew
 	prior perf.Transfer     // of pairs of which nothing was seen; nil: nothing is believed
+
+	tables map[string][]perf.Gain // of each backbone; none: to be made anew
+	alike  map[[2]perf.Task]alike // similarities of a task to another one, as they were found last
+}
+
+// alike is a similarity, with how often each of the two was embedded when it was found.
+type alike struct {
+	from, to int
+	s        float64
 }
 
 // known is what was measured of a task.
 type known struct {
 	embedding Embedding // mean
-	times     float64
+	times     float64   // of which it is the mean
+	embedded  int       // how often it has changed
 	curve     Curve
 	size      float64 // samples of the data set
 	fitted    bool
@@ -47,11 +57,12 @@ type seen struct {
 // different similarities it is their mean.
 type line struct {
 	Line
-	n int
+	n      int
+	middle float64 // mean of the similarities
 }
 
 func newGains() gains {
-	return gains{tasks: map[perf.Task]*known{}, order: map[string][]perf.Task{}, seen: map[pair]*seen{}, pairs: map[string][]pair{}, lines: map[string]line{}}
+	return gains{tasks: map[perf.Task]*known{}, order: map[string][]perf.Task{}, seen: map[pair]*seen{}, pairs: map[string][]pair{}, lines: map[string]line{}, tables: map[string][]perf.Gain{}, alike: map[[2]perf.Task]alike{}}
 }
 
 // Unseen is the gain that is believed of any pair before pairs have shown theirs. It is so
@@ -78,6 +89,7 @@ func (g *gains) embed(t perf.Task, e Embedding) {
 		k.embedding, k.times = make(Embedding, len(e)), 0
 	}
 	k.times++
+	k.embedded++
 	for i := range e {
 		k.embedding[i] += (e[i] - k.embedding[i]) / k.times
 	}
@@ -88,6 +100,7 @@ func (g *gains) embed(t perf.Task, e Embedding) {
 func (g *gains) curve(t perf.Task, c Curve, size float64) {
 	k := g.task(t)
 	k.curve, k.size, k.fitted = c, size, true
+	delete(g.tables, t.Backbone)
 	g.made = nil
 }
 
@@ -105,6 +118,7 @@ func (g *gains) add(p pair, gain, n float64) {
 
 func (g *gains) changed(backbone string) {
 	delete(g.lines, backbone)
+	delete(g.tables, backbone)
 	g.made = nil
 }
 
@@ -114,11 +128,23 @@ func (g *gains) similarity(p pair) (s float64, ok bool) {
 	if from == nil || to == nil || len(from.embedding) == 0 || len(to.embedding) == 0 {
 		return 0, false
 	}
-	s = Similarity(from.embedding, to.embedding)
+	s = g.similar(p.from, p.to)
 	if p.how == job.Together {
-		s = Both(s, Similarity(to.embedding, from.embedding))
+		s = Both(s, g.similar(p.to, p.from))
 	}
 	return s, true
+}
+
+// similar is the similarity of two tasks that were embedded.
+func (g *gains) similar(from, to perf.Task) float64 {
+	a, b := g.tasks[from], g.tasks[to]
+	key := [2]perf.Task{from, to}
+	if was, ok := g.alike[key]; ok && was.from == a.embedded && was.to == b.embedded {
+		return was.s
+	}
+	s := Similarity(a.embedding, b.embedding)
+	g.alike[key] = alike{a.embedded, b.embedded, s}
+	return s
 }
 
 // line is the regression of a backbone, over the pairs of different tasks.
@@ -135,6 +161,10 @@ func (g *gains) line(backbone string) line {
 		}
 	}
 	l := line{n: len(shown)}
+	for _, x := range similar {
+		l.middle += x
+	}
+	l.middle /= max(1, float64(l.n))
 	if fit, err := FitLine(similar, shown); err == nil && l.n > 2 {
 		l.Line = fit
 	} else if l.n > 0 {
@@ -144,36 +174,26 @@ func (g *gains) line(backbone string) line {
 	return l
 }
 
-// gain is what a pair is believed to gain, and from what that was learnt.
-func (g *gains) gain(p pair) (gain float64, why string) {
+// gain is what a pair is believed to gain, learnt from so many pairs of its tasks.
+func (g *gains) gain(p pair) (gain, times float64) {
 	l := g.line(p.to.Backbone)
 	n := float64(l.n)
 	s, similar := g.similarity(p)
 	if !similar || p.from == p.to {
-		s = 0
-		if l.n > 0 {
-			s = g.middle(p.to.Backbone)
-		}
+		s = l.middle
 	}
 	foretold := (n*l.Gain(s) + unseenWeight*Unseen) / (n + unseenWeight)
-	of, times := g.seen[p], 0.0
 	gain = foretold
-	if of != nil {
+	if of := g.seen[p]; of != nil {
 		gain, times = (of.sum+foretold)/(of.n+1), of.n
 	}
-	gain = max(-0.9, gain)
-	return gain, fmt.Sprintf("a gain of %.2g, from %.0f pairs of these tasks and %d others of %s", gain, times, l.n, p.to.Backbone)
+	return max(-0.9, gain), times
 }
 
-// middle is the mean similarity of the pairs that were seen.
-func (g *gains) middle(backbone string) float64 {
-	sum, n := 0.0, 0.0
-	for _, p := range g.pairs[backbone] {
-		if s, ok := g.similarity(p); ok && p.from != p.to {
-			sum, n = sum+s, n+1
-		}
-	}
-	return sum / max(1, n)
+// grounds says what a pair is believed to gain, and from what that was learnt.
+func (g *gains) grounds(p pair) string {
+	gain, times := g.gain(p)
+	return fmt.Sprintf("a gain of %.2g, from %.0f pairs of these tasks and %d others of %s", gain, times, g.line(p.to.Backbone).n, p.to.Backbone)
 }
 
 // table is all gains as factors on speeds, through the curves of tasks.
@@ -184,26 +204,40 @@ func (g *gains) table() *perf.Gains {
 	samples := map[perf.Task]float64{}
 	var all []perf.Gain
 	for _, backbone := range g.backbones() {
-		for _, to := range g.order[backbone] {
-			k := g.tasks[to]
-			if !k.fitted {
-				continue
-			}
-			samples[to] = k.size
-			alone := float64(k.curve.Iterations(0))
-			for _, from := range g.order[backbone] {
-				after, _ := g.gain(pair{to, from, job.After})
-				both, _ := g.gain(pair{to, from, job.Together})
-				gain := perf.Gain{From: from, To: to, After: alone / float64(k.curve.Iterations(after)), Together: alone / float64(k.curve.Iterations(both))}
-				if g.prior != nil && g.seen[pair{to, from, job.After}] == nil {
-					gain.After = g.prior.After(&job.Job{Backbone: to.Backbone, Dataset: to.Dataset}, &job.Job{Backbone: from.Backbone, Dataset: from.Dataset})
-				}
-				all = append(all, gain)
+		for _, t := range g.order[backbone] {
+			if k := g.tasks[t]; k.fitted {
+				samples[t] = k.size
 			}
 		}
+		if _, made := g.tables[backbone]; !made {
+			g.tables[backbone] = g.tableOf(backbone)
+		}
+		all = append(all, g.tables[backbone]...)
 	}
 	g.made = perf.NewGains(samples, all)
 	return g.made
+}
+
+// tableOf is the gains of the tasks of a backbone.
+func (g *gains) tableOf(backbone string) []perf.Gain {
+	all := []perf.Gain{}
+	for _, to := range g.order[backbone] {
+		k := g.tasks[to]
+		if !k.fitted {
+			continue
+		}
+		alone := float64(k.curve.Iterations(0))
+		for _, from := range g.order[backbone] {
+			after, _ := g.gain(pair{to, from, job.After})
+			both, _ := g.gain(pair{to, from, job.Together})
+			gain := perf.Gain{From: from, To: to, After: alone / float64(k.curve.Iterations(after)), Together: alone / float64(k.curve.Iterations(both))}
+			if g.prior != nil && g.seen[pair{to, from, job.After}] == nil {
+				gain.After = g.prior.After(&job.Job{Backbone: to.Backbone, Dataset: to.Dataset}, &job.Job{Backbone: from.Backbone, Dataset: from.Dataset})
+			}
+			all = append(all, gain)
+		}
+	}
+	return all
 }
 
 // text says from what the gains of a backbone are foretold.
