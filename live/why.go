@@ -63,7 +63,10 @@ func (d explainer) whyEnded(j *api.Job) api.Why {
 func (d explainer) why(l *Job) api.Why {
 	r := d.st.Record(l.ID)
 	w := api.Why{Job: d.View(l), Policy: d.choice.String(), Life: append([]string(nil), l.Life...)}
-	w.Reason, w.Memory, w.Beliefs = w.Job.Reason, perf.MemoryText(r.Job), d.eng.Grounds(l.ID)
+	w.Reason, w.Memory = w.Job.Reason, perf.MemoryText(r.Job)
+	if d.eng != nil { // with no room for a log there is none
+		w.Beliefs = d.eng.Grounds(l.ID)
+	}
 	d.cfg.World.Explain(l, &w)
 	switch r.Phase {
 	case job.Running:
