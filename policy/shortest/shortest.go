@@ -82,7 +82,8 @@ const unknown = math.MaxInt64 / 4
 type order By
 
 // Key is the remaining time or service of a job, with the time that it takes to
-// start it: so a job that runs is not stopped for one that would end no sooner.
+// start it: so a job that runs is not stopped for one that would end no sooner. A job that
+// waits is taken to go on at the pace that it has reported, as it will.
 // A chosen job is ordered by its expected end, which stays as its remaining time
 // shrinks; by service, it is asked anew at each decision.
 func (o order) Key(v *sched.View, j sched.Job, chosen bool) preempt.Key {
@@ -92,6 +93,9 @@ func (o order) Key(v *sched.View, j sched.Job, chosen bool) preempt.Key {
 	}
 	end, runs := j.ExpectedEnd()
 	if !runs {
+		if pace := j.Config().Reported.Times(); pace != 1 {
+			left = time.Duration(min(float64(left)/pace, unknown-1))
+		}
 		cost := v.Costs.Of(j.GPUs())
 		if j.Preemptions()+j.Failures() > 0 {
 			left += cost.Restore
