@@ -4,10 +4,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/perf/predict"
 	"github.com/norn-scheduler/norn/policy/shortest"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim/simtest"
+	"github.com/norn-scheduler/norn/trace"
 )
 
 func sjf(change func(*shortest.SJF)) func() (sched.Policy, error) {
@@ -90,5 +93,26 @@ func TestStartsCount(t *testing.T) {
 		if got := r.Preemptions(); got != preemptions {
 			t.Errorf("b runs for %v s: %d preemptions, want %d\n%v", run, got, preemptions, r.Log)
 		}
+	}
+}
+
+// TestPaceOfAWaitingJob: a job that has reported a lower pace and was stopped for a shorter
+// one waits for the end of that. Taken to go on at its old pace, it would go first again, be
+// slow again, and be stopped again, for ever.
+func TestPaceOfAWaitingJob(t *testing.T) {
+	cost := perf.Cost{Start: 9 * time.Second, Restore: 9 * time.Second, Checkpoint: 6 * time.Second}
+	run := simtest.Go(t, simtest.Config{
+		Cluster: simtest.Nodes(1, 1), Costs: perf.Costs{Base: cost},
+		Make: func() (sched.Policy, error) { return shortest.NewSRTF().Policy() },
+	},
+		simtest.Job{Key: "slower", GPUs: 1, Run: 100, Course: []trace.Turn{
+			{Reported: job.Reported{Batch: 32, Pace: 1}}, {From: 30 * time.Second, Reported: job.Reported{Batch: 64, Pace: 0.5}},
+		}},
+		simtest.Job{Key: "steady", At: 10, GPUs: 1, Run: 95})
+	if n := run.Record("slower").Preemptions; n != 1 || run.Record("steady").Preemptions != 0 {
+		t.Errorf("it is stopped %d times\n%v", n, run.Log)
+	}
+	if a, b := run.Record("steady").End, run.Record("slower").End; a >= b {
+		t.Errorf("they end at %v and %v\n%v", a, b, run.Log)
 	}
 }
