@@ -1,7 +1,6 @@
 package engine_test
 
 import (
-	"bytes"
 	"fmt"
 	"reflect"
 	"slices"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/eventlog"
-	"github.com/norn-scheduler/norn/eventlog/replay"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/policy"
@@ -99,35 +97,8 @@ func TestMeasurementsSurvive(t *testing.T) {
 			}
 			c.Meter = leftover{}
 		}
-		var log bytes.Buffer
-		sink := &writer{t: t}
-		w.Sinks = []engine.Sink{sink}
-		h := eventlog.Header{World: "sim", Policy: "test"}
-		h.Describe(w.Cluster, w.Tenants)
-		if sink.w, err = eventlog.NewWriter(&log, &h, eventlog.Plain); err != nil {
-			t.Fatal(err)
-		}
-		cut, n := rapid.IntRange(1, 80).Draw(t, "instants"), 0
-		var last *state.State
-		if err := w.Steps(made(t, e, simtest.Shape{}), func(s *state.State, _ *sim.Sim) bool {
-			n++
-			last = s
-			return n < cut
-		}); err != nil {
-			t.Fatal(err)
-		}
-		if err := sink.w.Close(); err != nil {
-			t.Fatal(err)
-		}
+		last, folded := cutOff(t, &w, e, 80)
 		measured += len(last.Readings.All())
-		r, err := eventlog.NewReader(&log, "log")
-		if err != nil {
-			t.Fatal(err)
-		}
-		folded, err := replay.Fold(r)
-		if err != nil {
-			t.Fatal(err)
-		}
 		if !reflect.DeepEqual(folded.Readings.All(), last.Readings.All()) {
 			t.Fatalf("the log tells %v, measured was %v", folded.Readings.All(), last.Readings.All())
 		}

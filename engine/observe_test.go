@@ -158,36 +158,10 @@ func TestLearntSurvives(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var log bytes.Buffer
-		sink := &writer{t: t}
-		w.Sharing, w.Sinks = &perf.Learner{First: perf.Demands{}}, []engine.Sink{sink}
-		h := eventlog.Header{World: "sim", Policy: "test"}
-		h.Describe(w.Cluster, w.Tenants)
-		if sink.w, err = eventlog.NewWriter(&log, &h, eventlog.Plain); err != nil {
-			t.Fatal(err)
-		}
-		cut, n := rapid.IntRange(1, 60).Draw(t, "instants"), 0
-		var last *state.State
-		if err := w.Steps(made(t, e, simtest.Shape{}), func(s *state.State, _ *sim.Sim) bool {
-			n++
-			last = s
-			return n < cut
-		}); err != nil {
-			t.Fatal(err)
-		}
-		if err := sink.w.Close(); err != nil {
-			t.Fatal(err)
-		}
+		w.Sharing = &perf.Learner{First: perf.Demands{}}
+		last, folded := cutOff(t, &w, e, 60)
 		want := last.Learnt()
 		lessons += len(want)
-		r, err := eventlog.NewReader(&log, "log")
-		if err != nil {
-			t.Fatal(err)
-		}
-		folded, err := replay.Fold(r)
-		if err != nil {
-			t.Fatal(err)
-		}
 		if !maps.Equal(folded.Learnt(), want) {
 			t.Fatalf("the log tells %v, learnt was %v", folded.Learnt(), want)
 		}
@@ -200,6 +174,39 @@ func TestLearntSurvives(t *testing.T) {
 	if lessons == 0 && !testing.Short() {
 		t.Error("nothing was ever learnt")
 	}
+}
+
+// cutOff runs a world under a policy for a random number of instants, so many at most. It
+// returns the state at the end, and that to which the log of the run folds.
+func cutOff(t *rapid.T, w *simtest.World, e policy.Entry, most int) (last, folded *state.State) {
+	var log bytes.Buffer
+	var err error
+	sink := &writer{t: t}
+	w.Sinks = []engine.Sink{sink}
+	h := eventlog.Header{World: "sim", Policy: "test"}
+	h.Describe(w.Cluster, w.Tenants)
+	if sink.w, err = eventlog.NewWriter(&log, &h, eventlog.Plain); err != nil {
+		t.Fatal(err)
+	}
+	cut, n := rapid.IntRange(1, most).Draw(t, "instants"), 0
+	if err := w.Steps(made(t, e, simtest.Shape{}), func(s *state.State, _ *sim.Sim) bool {
+		n++
+		last = s
+		return n < cut
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := sink.w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r, err := eventlog.NewReader(&log, "log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if folded, err = replay.Fold(r); err != nil {
+		t.Fatal(err)
+	}
+	return last, folded
 }
 
 // believes checks that an engine which resumes a state believes what was learnt.

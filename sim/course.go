@@ -75,13 +75,7 @@ func (w *Sim) await(id job.ID, ready, progress time.Duration, speed float64) {
 // change tells of the jobs that come to a turn at this instant: what they train with
 // from now on, and how fast they run with it.
 func (w *Sim) change(now time.Duration, out []eventlog.Event) []eventlog.Event {
-	for w.courses.next.Len() > 0 {
-		n, at := w.courses.next.Min()
-		if time.Duration(at) > now {
-			break
-		}
-		w.courses.next.Pop()
-		id := job.ID(n)
+	for id, ok := due(&w.courses.next, now); ok; id, ok = due(&w.courses.next, now) {
 		r := w.state.Record(id)
 		w.truth[id].turn++
 		out = append(out, eventlog.Event{Time: now, Kind: eventlog.Config, Job: id, Reported: w.reported(id)})

@@ -58,13 +58,8 @@ func (w *Sim) turn(id job.ID, now time.Duration) {
 
 // turns brings up to date who changes its load, or goes on, at this instant.
 func (w *Sim) turns(now time.Duration) {
-	for w.loads.turns.Len() > 0 {
-		n, at := w.loads.turns.Min()
-		if time.Duration(at) > now {
-			return
-		}
-		w.loads.turns.Pop()
-		if id := job.ID(n); w.state.Record(id).Phase == job.Running {
+	for id, ok := due(&w.loads.turns, now); ok; id, ok = due(&w.loads.turns, now) {
+		if w.state.Record(id).Phase == job.Running {
 			w.turn(id, now)
 			w.adjusts(w.state.Alloc(id))
 		}

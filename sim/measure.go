@@ -56,19 +56,13 @@ func (w meters) lookAfter(id job.ID, ready time.Duration) {
 
 // looks looks at the running jobs that are due.
 func (w meters) looks(now time.Duration, out []eventlog.Event) []eventlog.Event {
-	for w.meter.due.Len() > 0 {
-		n, at := w.meter.due.Min()
-		if time.Duration(at) > now {
-			break
-		}
-		w.meter.due.Pop()
-		id := job.ID(n)
+	for id, ok := due(&w.meter.due, now); ok; id, ok = due(&w.meter.due, now) {
 		r := w.state.Record(id)
 		if r.Phase != job.Running || w.phase(id) != job.Running || r.Profiling {
 			continue
 		}
 		out = w.reading(id, now, perf.InRun, out)
-		w.meter.due.Set(n, int64(later(now, now-w.truth[id].began)))
+		w.meter.due.Set(int32(id), int64(later(now, now-w.truth[id].began)))
 	}
 	return out
 }

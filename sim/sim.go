@@ -282,16 +282,24 @@ func (w *Sim) nextInstant() time.Duration {
 	return now
 }
 
+// due takes the first job off a heap of moments if its moment has come; ok is false when
+// that of none has.
+func due(moments *dense.Heap, now time.Duration) (id job.ID, ok bool) {
+	if moments.Len() == 0 {
+		return job.None, false
+	}
+	n, at := moments.Min()
+	if time.Duration(at) > now {
+		return job.None, false
+	}
+	moments.Pop()
+	return job.ID(n), true
+}
+
 // ended tells which attempts end at this instant, and notes which jobs have left.
 func (w *Sim) ended(now time.Duration, out []eventlog.Event) []eventlog.Event {
 	w.told, w.gone = w.told[:0], w.gone[:0]
-	for w.timers.Len() > 0 {
-		n, at := w.timers.Min()
-		if time.Duration(at) > now {
-			break
-		}
-		w.timers.Pop()
-		id := job.ID(n)
+	for id, ok := due(&w.timers, now); ok; id, ok = due(&w.timers, now) {
 		r := w.state.Record(id)
 		if r.Phase == job.Stopping {
 			w.gone = append(w.gone, id)

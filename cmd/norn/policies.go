@@ -211,32 +211,16 @@ func writePolicies(out io.Writer, entries []policy.Entry) error {
 // advise names three policies to try on a trace.
 func (f *policiesFlags) advise(cmd *cobra.Command) error {
 	defer endInTime(cmd.Context())()
-	if err := f.trace.words(); err != nil {
-		return err
-	}
-	args := []string{f.suggest}
-	if _, err := f.trace.findCluster(args); err != nil {
-		return err
-	}
-	x, src, err := f.trace.opened(cmd, args)
+	x, src, jobs, err := f.trace.prepared(cmd, []string{f.suggest})
 	if err != nil {
 		return err
 	}
 	defer src.Close()
-	jobs, err := experiment.Prepare(src, x.Preparation())
-	if err != nil {
-		return err
-	}
 	advice, err := x.Suggest(cmd.Context(), jobs)
 	if err != nil {
 		return err
 	}
-	if !f.trace.quiet {
-		for _, text := range jobs.Remarks() {
-			fmt.Fprintf(cmd.ErrOrStderr(), "norn: %s\n", text)
-		}
-		remarks(cmd.ErrOrStderr(), src.Info())
-	}
+	f.trace.remark(cmd.ErrOrStderr(), jobs, src)
 	out := cmd.OutOrStdout()
 	if f.json {
 		list := []map[string]string{}

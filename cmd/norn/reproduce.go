@@ -246,22 +246,11 @@ func simulateWorld(ctx context.Context, w *reproduce.World, dir, data string, po
 		return err
 	}
 	f.quiet = true
-	if err := f.words(); err != nil {
-		return err
-	}
-	args := cmd.Flags().Args()
-	if _, err := f.findCluster(args); err != nil {
-		return err
-	}
-	x, src, err := f.opened(cmd, args)
+	x, src, jobs, err := f.prepared(cmd, cmd.Flags().Args())
 	if err != nil {
 		return err
 	}
 	defer src.Close()
-	jobs, err := experiment.Prepare(src, x.Preparation())
-	if err != nil {
-		return err
-	}
 	_, err = x.All(ctx, policies, jobs, done)
 	return err
 }

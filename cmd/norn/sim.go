@@ -196,11 +196,7 @@ func (f *simFlags) simulate(cmd *cobra.Command, args []string) (err error) {
 		return err
 	}
 	outcomes, told, err := f.run(cmd, x, compared, jobs)
-	if !f.quiet {
-		for _, text := range jobs.Remarks() {
-			fmt.Fprintf(cmd.ErrOrStderr(), "norn: %s\n", text)
-		}
-		remarks(cmd.ErrOrStderr(), src.Info())
+	if f.remark(cmd.ErrOrStderr(), jobs, src); !f.quiet {
 		tell(cmd.ErrOrStderr(), told)
 	}
 	if err != nil && (len(outcomes) == 0 || !errors.Is(err, context.Canceled)) {
@@ -442,6 +438,38 @@ func (f *simFlags) opened(cmd *cobra.Command, args []string) (*experiment.Experi
 	}
 	src, err := f.source(args, x)
 	return x, src, err
+}
+
+// prepared checks the flags, opens the trace and has it go through all stages. The reader is
+// to be closed where there is no error.
+func (f *simFlags) prepared(cmd *cobra.Command, args []string) (*experiment.Experiment, *trace.Reader, *experiment.Prepared, error) {
+	if err := f.words(); err != nil {
+		return nil, nil, nil, err
+	}
+	if _, err := f.findCluster(args); err != nil {
+		return nil, nil, nil, err
+	}
+	x, src, err := f.opened(cmd, args)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	jobs, err := experiment.Prepare(src, x.Preparation())
+	if err != nil {
+		src.Close()
+		return nil, nil, nil, err
+	}
+	return x, src, jobs, nil
+}
+
+// remark tells of what was made of a trace, unless nothing but results is wanted.
+func (f *simFlags) remark(errOut io.Writer, jobs *experiment.Prepared, src *trace.Reader) {
+	if f.quiet {
+		return
+	}
+	for _, text := range jobs.Remarks() {
+		fmt.Fprintf(errOut, "norn: %s\n", text)
+	}
+	remarks(errOut, src.Info())
 }
 
 // source opens the trace.

@@ -302,6 +302,5 @@ func (b *Believer) Grounds(j *job.Job) []string {
 
 // GainGrounds implements perf.Telling.
 func (b *Believer) GainGrounds(j, first *job.Job) string {
-	why := b.shown.grounds(pair{task(j), task(first), job.After})
-	return why
+	return b.shown.grounds(pair{task(j), task(first), job.After})
 }
