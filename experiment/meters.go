@@ -6,10 +6,59 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/policy/synergy"
 	"github.com/norn-scheduler/norn/sim"
 )
+
+// useMeter measures jobs as the counters of GPUs do: what a job uses while it is alone there,
+// and how fast it is beside others. Each measurement errs.
+type useMeter struct{ seed uint64 }
+
+const (
+	useError = 0.03        // of a measurement, at most
+	useFor   = time.Minute // on devices for itself, after which a job is not measured there again
+)
+
+// Measure implements sim.Meter.
+func (m useMeter) Measure(l *sim.Look, to *perf.Reading) {
+	if l.Job.Demand.GPUs() == 0 || to.Setup.How != job.Apart {
+		return
+	}
+	rng := random(m.seed, l)
+	measured := func(x float64) float64 { return min(1, x*(1+useError*(2*rng.Float64()-1))) }
+	if len(l.Beside) > 0 {
+		others := make([]float64, len(l.Beside))
+		for i := range l.Beside {
+			others[i] = float64(perf.SerialOf(l.Beside[i].Job))
+		}
+		to.Add(perf.Factor, measured(l.Factor))
+		to.Add(perf.Neighbours, others...)
+		return
+	}
+	if l.Ran > useFor {
+		return
+	}
+	use, told := perf.Hinted(l.Job)
+	if !told {
+		use[perf.SM] = 1 // as the world takes it
+	}
+	to.Add(perf.GPUUse, measured(use[perf.SM]))
+	to.Add(perf.MemoryUse, measured(use[perf.Bandwidth]))
+	memory := l.Truth.GPUMemory
+	if memory == 0 {
+		memory = perf.MemoryOf(l.Job)
+	}
+	to.Add(perf.GPUMemory, float64(memory))
+}
+
+// random is the source of the errors of one look at a job.
+func random(seed uint64, l *sim.Look) *rand.Rand {
+	h := fnv.New64a()
+	h.Write([]byte(l.Job.Key)) // never fails
+	return rand.New(rand.NewPCG(seed^h.Sum64(), uint64(l.Number)))
+}
 
 // rationMeter measures jobs as Synergy's optimistic profiling does: in a stay only to be
 // measured, for half a minute each with fewer and fewer of the cores that the job holds.
@@ -32,9 +81,7 @@ func (m rationMeter) Measure(l *sim.Look, to *perf.Reading) {
 	if to.When != perf.InProfile || gpus < 1 || to.Setup.CPU < unit.One {
 		return
 	}
-	h := fnv.New64a()
-	h.Write([]byte(l.Job.Key)) // never fails
-	rng := rand.New(rand.NewPCG(m.seed^h.Sum64(), uint64(l.Number)))
+	rng := random(m.seed, l)
 	p := perf.GridProfile{GPUs: gpus, Cores: int(to.Setup.CPU / unit.One)}
 	memory := to.Setup.Memory / unit.Bytes(gpus)
 	points := p.Explore(func(cores int) time.Duration {

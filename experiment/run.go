@@ -231,6 +231,9 @@ func (x *Experiment) world(c Choice, site *clusterspec.Site, costs *perf.Costs, 
 	if truth := x.Slowdown.truth(); truth != nil {
 		cfg.Sharing, cfg.Measure = truth, true
 	}
+	if x.Slowdown.Pairs != nil {
+		cfg.Meter = useMeter{x.Seed}
+	}
 	if x.World != nil {
 		x.World(&cfg)
 	}

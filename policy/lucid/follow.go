@@ -58,9 +58,8 @@ func (l *policy) follow(v *sched.View) {
 		}
 	}
 	for j := range each(v, &f.fresh) {
-		if j.Phase() == job.Running && j.Since() < v.Now && !j.Profiling() {
+		if j.Phase() == job.Running && j.Since() < v.Now && !j.Profiling() && l.welcome(v, j) {
 			f.fresh.Remove(int(j.ID))
-			l.welcome(v, j)
 		}
 	}
 }
@@ -93,19 +92,24 @@ func each(v *sched.View, set *dense.Set) func(yield func(sched.Job) bool) {
 	}
 }
 
-// welcome makes a settled job a partner, unless it never is one.
-func (l *policy) welcome(v *sched.View, j sched.Job) {
+// welcome makes a settled job a partner, unless it never is one. It is false while that is not
+// known yet.
+func (l *policy) welcome(v *sched.View, j sched.Job) (settled bool) {
 	a := v.Alloc(j.ID)
-	score, memory, known := l.cfg.Analyser.Of(j.Spec())
-	if !known || !shares(j) || a.Nodes() != 1 || inParts(a) {
-		return
+	if !shares(j) || a.Nodes() != 1 || inParts(a) {
+		return true
+	}
+	score, u, known := l.analyse(j.Spec())
+	if !known {
+		return l.beliefs == nil
 	}
 	at := company{j.Pool(), j.GPUs()}
-	p := partner{j.ID, j.Since(), score, memory}
+	p := partner{j.ID, j.Since(), score, u.Memory}
 	i, found := slices.BinarySearchFunc(l.runs.open[at], p, partner.compare)
 	if !found {
 		l.runs.open[at] = slices.Insert(l.runs.open[at], i, p)
 	}
+	return true
 }
 
 func (p partner) compare(q partner) int {

@@ -74,12 +74,15 @@ func only(v *sched.View, a *cluster.Alloc, id job.ID) job.ID {
 // seen when they have been together for as long as is looked at.
 func (l *policy) unstable(v *sched.View, guest, host sched.Job) (why string, is bool) {
 	over := l.over()
-	_, mine, ok := l.cfg.Analyser.Of(guest.Spec())
-	_, theirs, known := l.cfg.Analyser.Of(host.Spec())
-	if !ok || !known || v.Now-max(guest.Ready(), host.Ready(), guest.Since()) < over {
+	if v.Now-max(guest.Ready(), host.Ready(), guest.Since()) < over {
 		return "", false
 	}
-	use := min(1, busy(guest.Spec())+busy(host.Spec()))
+	_, mine, ok := l.analyse(guest.Spec())
+	_, theirs, known := l.analyse(host.Spec())
+	if !ok || !known {
+		return "", false
+	}
+	use := min(1, mine.GPU+theirs.GPU)
 	for _, s := range v.Alloc(guest.ID).Shares {
 		w := v.UsedOver(s.Device, over)
 		has := v.Cluster().Type(v.Cluster().TypeOf(s.Device)).Memory
@@ -89,8 +92,8 @@ func (l *policy) unstable(v *sched.View, guest, host sched.Job) (why string, is 
 		switch {
 		case w.Known && w.Use-use > l.cfg.Unstable:
 			return fmt.Sprintf("makes room for job %s: the GPU that they share is busy for %.0f %% of the time, they told of %.0f %%", host.Spec().Key, 100*w.Use, 100*use), true
-		case w.Known && float64(w.Memory-mine-theirs) > l.cfg.Unstable*float64(has):
-			return fmt.Sprintf("makes room for job %s: %v of the GPU's memory are taken, they told of %v", host.Spec().Key, w.Memory, mine+theirs), true
+		case w.Known && float64(w.Memory-mine.Memory-theirs.Memory) > l.cfg.Unstable*float64(has):
+			return fmt.Sprintf("makes room for job %s: %v of the GPU's memory are taken, they told of %v", host.Spec().Key, w.Memory, mine.Memory+theirs.Memory), true
 		}
 	}
 	return "", false
