@@ -58,6 +58,9 @@ func (x *Experiment) believe(c Choice, world *sim.Config) engine.Believe {
 		p.Told = false
 		if shares {
 			p.Sharing = perf.Alone{}
+			if x.Slowdown.Pairs != nil {
+				p.Sharing = references(x.Slowdown.Pairs.Table)
+			}
 		}
 		if times != nil {
 			p.Speeds, p.Transfer = unlearnt{p.Speeds, times}, nil

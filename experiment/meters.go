@@ -8,6 +8,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/policy/gavel"
 	"github.com/norn-scheduler/norn/policy/synergy"
 	"github.com/norn-scheduler/norn/sim"
 )
@@ -29,6 +30,9 @@ func (m useMeter) Measure(l *sim.Look, to *perf.Reading) {
 	rng := random(m.seed, l)
 	measured := func(x float64) float64 { return min(1, x*(1+useError*(2*rng.Float64()-1))) }
 	if len(l.Beside) > 0 {
+		if l.Factor == 0 {
+			return
+		}
 		others := make([]float64, len(l.Beside))
 		for i := range l.Beside {
 			others[i] = float64(perf.SerialOf(l.Beside[i].Job))
@@ -51,6 +55,65 @@ func (m useMeter) Measure(l *sim.Look, to *perf.Reading) {
 		memory = perf.MemoryOf(l.Job)
 	}
 	to.Add(perf.GPUMemory, float64(memory))
+}
+
+// pairMeter measures what useMeter does, and in a stay only to be measured how fast a job is beside
+// reference jobs and they beside it, for half a minute each after one to warm up.
+type pairMeter struct {
+	useMeter
+	of         perf.Pairs
+	references []string
+}
+
+const pairProbe = 30 * time.Second // of a measurement beside one reference
+
+// Measure implements sim.Meter.
+func (m pairMeter) Measure(l *sim.Look, to *perf.Reading) {
+	m.useMeter.Measure(l, to)
+	if to.When != perf.InProfile || len(l.Beside) > 0 {
+		return
+	}
+	rng := random(m.seed+1, l)
+	own := m.of.Name(l.Job)
+	var at, speeds, theirs []float64
+	for _, k := range rng.Perm(len(m.references)) {
+		if len(at) >= int(l.Ran/pairProbe)-1 {
+			break
+		}
+		speed, ok := m.of.Of(perf.Pair{Job: own, Beside: m.references[k], Type: to.Setup.Type})
+		their, both := m.of.Of(perf.Pair{Job: m.references[k], Beside: own, Type: to.Setup.Type})
+		if !ok || !both {
+			continue
+		}
+		erring := func(x float64) float64 { return min(1, x*(1+useError*(2*rng.Float64()-1))) }
+		at, speeds, theirs = append(at, float64(k)), append(speeds, erring(speed)), append(theirs, erring(their))
+	}
+	if len(at) > 0 {
+		to.Add(gavel.Reference, at...)
+		to.Add(gavel.Own, speeds...)
+		to.Add(gavel.Theirs, theirs...)
+	}
+}
+
+// everyReference is of how many sorts of measured jobs one is a reference.
+const everyReference = 3
+
+// references is what is known of measured pairs before anything is measured in a run: every third
+// sort of jobs, by name, beside each other.
+func references(of perf.Pairs) perf.Pairs {
+	all := gavel.References(of)
+	known := of
+	known.Speed, known.Else = map[perf.Pair]float64{}, nil
+	is := map[string]bool{}
+	for i := 0; i < len(all); i += everyReference {
+		is[all[i]] = true
+	}
+	for p, s := range of.Speed {
+		if is[p.Job] && is[p.Beside] {
+			known.Speed[p] = s
+		}
+	}
+	return known
 }
 
 // random is the source of the errors of one look at a job.

@@ -32,6 +32,7 @@ import (
 	"github.com/norn-scheduler/norn/internal/workers"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/policy"
+	"github.com/norn-scheduler/norn/policy/gavel"
 	"github.com/norn-scheduler/norn/policy/need"
 	"github.com/norn-scheduler/norn/report"
 	"github.com/norn-scheduler/norn/sched"
@@ -232,7 +233,7 @@ func (x *Experiment) world(c Choice, site *clusterspec.Site, costs *perf.Costs, 
 		cfg.Sharing, cfg.Measure = truth, true
 	}
 	if x.Slowdown.Pairs != nil {
-		cfg.Meter = useMeter{x.Seed}
+		cfg.Meter = pairMeter{useMeter{x.Seed}, x.Slowdown.Pairs.Table, gavel.References(references(x.Slowdown.Pairs.Table))}
 	}
 	if x.World != nil {
 		x.World(&cfg)

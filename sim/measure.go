@@ -31,7 +31,7 @@ type Look struct {
 	Gone     time.Duration // the same as if without gains from other jobs
 	Gain     float64       // at present: Progress over Gone
 	Speed    float64       // progress per second
-	Factor   float64       // Speed over that alone on the same devices
+	Factor   float64       // Speed over that alone on the same devices; 0: others have just come there or left
 	Own      perf.Sharer   // the job with its part of its first device
 	Beside   []perf.Sharer // the others there, in order of arrival; valid until Measure returns
 	Ran      time.Duration // since it began to make progress, or to be measured, here
@@ -148,6 +148,9 @@ func (w meters) reading(id job.ID, now time.Duration, when perf.When, out []even
 		l.Factor = l.Speed / alone
 	}
 	if len(a.Shares) > 0 {
+		if slices.Contains(w.shared.dirty, a.Shares[0].Device) {
+			l.Factor = 0
+		}
 		l.Own = w.sharer(id, a.Shares[0].Device)
 		l.Beside = w.beside(a.Shares[0].Device, id, r.With)
 		for _, o := range l.Beside {
