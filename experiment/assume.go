@@ -363,6 +363,7 @@ func (x *Experiment) serve() error {
 	x.alter(func(c *sim.Config) {
 		c.Sharing, c.Measure, c.Load = perf.Served{}, true, of.Load()
 		c.Crash, c.Reset = 0.01, 20*time.Second
+		c.Meter = servedMeter{useMeter{x.Seed}}
 	})
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/policy/gavel"
+	"github.com/norn-scheduler/norn/policy/muxflow"
 	"github.com/norn-scheduler/norn/policy/synergy"
 	"github.com/norn-scheduler/norn/sim"
 )
@@ -55,6 +56,28 @@ func (m useMeter) Measure(l *sim.Look, to *perf.Reading) {
 		memory = perf.MemoryOf(l.Job)
 	}
 	to.Add(perf.GPUMemory, float64(memory))
+}
+
+// servedMeter measures what useMeter does, and beside a service what that uses at the moment and the
+// share of the job.
+type servedMeter struct{ useMeter }
+
+// Measure implements sim.Meter.
+func (m servedMeter) Measure(l *sim.Look, to *perf.Reading) {
+	m.useMeter.Measure(l, to)
+	if len(l.Beside) != 1 || l.Factor == 0 || l.Job.Kind == job.Inference || l.Beside[0].Job.Kind != job.Inference {
+		return
+	}
+	rng := random(m.seed+1, l)
+	use, _ := perf.Hinted(l.Beside[0].Job)
+	load := l.Beside[0].Load
+	if load <= 0 {
+		load = 1
+	}
+	erring := func(x float64) float64 { return min(1, x*load*(1+useError*(2*rng.Float64()-1))) }
+	to.Add(muxflow.Share, float64(l.Own.Share.Milli)/1000)
+	to.Add(muxflow.ServiceUse, erring(use[perf.SM]))
+	to.Add(muxflow.ServiceBandwidth, erring(use[perf.Bandwidth]))
 }
 
 // pairMeter measures what useMeter does, and in a stay only to be measured how fast a job is beside

@@ -67,10 +67,10 @@ func (l *Learning) Properties(t *testing.T, shape Shape) {
 		}
 		run := play(w.Jobs, false)
 		measured += len(run.State.Readings.All())
-		l.survives(t, run.State, of)
+		l.Survives(t, run.State, of)
 		SameDecisions(t, "a policy that starts anew", run.Log, play(w.Jobs, true).Log)
 		if l.Other != nil {
-			sameUpToWorld(t, run.Log, play(l.Other(t, slices.Clone(w.Jobs)), false).Log)
+			SameUpToWorld(t, run.Log, play(l.Other(t, slices.Clone(w.Jobs)), false).Log)
 		}
 	})
 	if measured == 0 {
@@ -78,9 +78,9 @@ func (l *Learning) Properties(t *testing.T, shape Shape) {
 	}
 }
 
-// survives checks that a believer which is made anew from a state, as it is or after a new log
-// has begun, tells the same as the one that there was.
-func (l *Learning) survives(t *rapid.T, s *state.State, of perf.Believer) {
+// Survives fails the test unless a believer that is made anew from a state, as it is or after a new
+// log has begun, tells the same as the one that there was. The jobs must have a Serial of three or more.
+func (l *Learning) Survives(t *rapid.T, s *state.State, of perf.Believer) {
 	again, err := ReopenAs(s, Numbering{Past: s.Jobs(), Strangers: rapid.IntRange(0, 2).Draw(t, "strangers")})
 	if err != nil {
 		t.Fatal(err)
@@ -110,8 +110,8 @@ func grounds(s *state.State, of perf.Believer) map[string]string {
 	return out
 }
 
-// sameUpToWorld fails the test where two logs first differ in what a policy decides.
-func sameUpToWorld(t *rapid.T, a, b []string) {
+// SameUpToWorld fails the test where two logs (Run.Log) first differ in what a policy decides.
+func SameUpToWorld(t *rapid.T, a, b []string) {
 	for i := range min(len(a), len(b)) {
 		if a[i] == b[i] {
 			continue
