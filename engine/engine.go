@@ -370,7 +370,7 @@ func (e *Engine) apply(ev *eventlog.Event) error {
 		e.changes = append(e.changes, sched.Change{Job: ev.Job, Kind: sched.Stopped})
 	case eventlog.End, eventlog.Cancel, eventlog.Hold:
 		e.changes = append(e.changes, sched.Change{Job: ev.Job, Kind: sched.Ended})
-	case eventlog.Speed, eventlog.Progress, eventlog.Estimate, eventlog.Config:
+	case eventlog.Speed, eventlog.Progress, eventlog.Estimate, eventlog.Config, eventlog.Saved:
 		e.changes = append(e.changes, sched.Change{Job: ev.Job, Kind: sched.Altered})
 	case eventlog.NodeAdd, eventlog.NodeSet, eventlog.Device:
 		e.nodes = true

@@ -52,7 +52,7 @@
 //	cpu, memory of each task
 //	tasks     for gangs that can be resized: least-most
 //	ps        parameter servers: number x cores, as in 1x2
-//	stop      checkpoint, freeze, restart or never
+//	stop      checkpoint, freeze, restart, never or last-save
 //
 // The second is a tenant: its name, and guarantee, limit and weight where it has
 // them. The third is a comment. The fourth is what happens besides, at a time in
