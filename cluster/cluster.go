@@ -82,6 +82,7 @@ type NodeSpec struct {
 	Pool   PoolID
 	Links  *Links // between its devices; nil: not known
 	Pooled bool   // count the devices instead of telling them apart
+	Slots  Slots  // of the counted resources
 }
 
 // Health says whether a node may be used.
@@ -182,6 +183,9 @@ type Cluster struct {
 	devices []device
 	shelves []shelf
 
+	slots     []string // the names of the counted resources
+	slotsFree []Slots  // by node, as far as any has some
+
 	journal []journalEntry
 	depth   int
 	version uint64
@@ -264,6 +268,7 @@ func (c *Cluster) AddNode(spec NodeSpec) (NodeID, error) {
 			n.groups = append(n.groups, c.addGroup(id, spec, g))
 		}
 	}
+	c.addSlots(&spec)
 	c.pools[spec.Pool].nodes = append(c.pools[spec.Pool].nodes, id)
 	c.domains[spec.Domain].nodes = append(c.domains[spec.Domain].nodes, id)
 	c.list(id)
@@ -299,7 +304,7 @@ func (c *Cluster) checkSpec(spec *NodeSpec) error {
 	if spec.Links != nil && spec.Links.Devices() != devices {
 		return bad("links are given for %d devices, it has %d", spec.Links.Devices(), devices)
 	}
-	return nil
+	return c.checkSlots(spec)
 }
 
 // unaccounted is the memory of a GPU whose type tells none: more than anybody
@@ -783,7 +788,7 @@ func lowest(mask uint64, n int) uint64 {
 // every node and device works.
 func (c *Cluster) Empty() *Cluster {
 	e := New()
-	e.types, e.hosts = append(e.types, c.types...), c.hosts
+	e.types, e.hosts, e.slots = append(e.types, c.types...), c.hosts, c.slots
 	for i := range c.pools[1:] {
 		e.AddPool(c.pools[i+1].name)
 	}

@@ -13,6 +13,7 @@ import (
 type Alloc struct {
 	Pieces []Piece
 	Shares []Share
+	Slots  []Slots // what each task has of the counted resources of its node, by role; nil: nothing; never changed
 }
 
 // Piece is the part of an Alloc that lies in one node and serves the tasks of
@@ -41,17 +42,18 @@ type Share struct {
 }
 
 // Reset empties an Alloc and keeps its memory.
-func (a *Alloc) Reset() { a.Pieces, a.Shares = a.Pieces[:0], a.Shares[:0] }
+func (a *Alloc) Reset() { a.Pieces, a.Shares, a.Slots = a.Pieces[:0], a.Shares[:0], nil }
 
-// CopyFrom makes a equal to b without sharing memory with it.
+// CopyFrom makes a equal to b without sharing memory with it, Slots aside.
 func (a *Alloc) CopyFrom(b *Alloc) {
 	a.Pieces = append(a.Pieces[:0], b.Pieces...)
 	a.Shares = append(a.Shares[:0], b.Shares...)
+	a.Slots = b.Slots
 }
 
 // Equal tells whether both hold the same parts in the same order.
 func (a *Alloc) Equal(b *Alloc) bool {
-	if len(a.Pieces) != len(b.Pieces) || len(a.Shares) != len(b.Shares) {
+	if len(a.Pieces) != len(b.Pieces) || len(a.Shares) != len(b.Shares) || !slices.Equal(a.Slots, b.Slots) {
 		return false
 	}
 	for i := range a.Pieces {
@@ -166,7 +168,7 @@ func (c *Cluster) Undo(mark int) {
 	for i := len(c.journal) - 1; i >= mark; i-- {
 		e := c.journal[i]
 		if e.taken {
-			c.put(e.alloc, len(e.alloc.Pieces))
+			c.giveBack(e.alloc)
 		} else {
 			c.mustTake(e.alloc)
 		}
@@ -184,7 +186,8 @@ func (c *Cluster) Keep(mark int) {
 }
 
 // Allocate books an Alloc. It fails, and changes nothing, when a device, a node's
-// CPU or its memory would be over-committed, or when a node is not usable.
+// CPU, its memory or a counted resource (ShortError) would be over-committed, or when
+// a node is not usable.
 func (c *Cluster) Allocate(a *Alloc) error { return c.take(a, false) }
 
 // Reallocate is Take for a job that has just released other parts of the very
@@ -193,11 +196,19 @@ func (c *Cluster) Allocate(a *Alloc) error { return c.take(a, false) }
 func (c *Cluster) Reallocate(a *Alloc) error { return c.take(a, true) }
 
 func (c *Cluster) take(a *Alloc, stays bool) error {
+	if len(a.Slots) > 0 {
+		if err := c.takeSlots(a); err != nil {
+			return err
+		}
+	}
 	at := 0
 	for i := range a.Pieces {
 		p := &a.Pieces[i]
 		if err := c.takePiece(p, a.Shares[at:at+int(p.Shares)], stays); err != nil {
 			c.put(a, i)
+			if len(a.Slots) > 0 {
+				c.bookSlots(a, len(a.Pieces), -1)
+			}
 			return err
 		}
 		at += int(p.Shares)
@@ -210,7 +221,7 @@ func (c *Cluster) take(a *Alloc, stays bool) error {
 
 // Release gives back what Take booked.
 func (c *Cluster) Release(a *Alloc) {
-	c.put(a, len(a.Pieces))
+	c.giveBack(a)
 	if c.depth > 0 {
 		c.journal = append(c.journal, journalEntry{a, false})
 	}
@@ -223,6 +234,17 @@ func (c *Cluster) mustTake(a *Alloc) {
 		p := &a.Pieces[i]
 		c.bookPiece(p, a.Shares[at:at+int(p.Shares)], 1)
 		at += int(p.Shares)
+	}
+	if len(a.Slots) > 0 {
+		c.bookSlots(a, len(a.Pieces), 1)
+	}
+}
+
+// giveBack gives back all of an Alloc.
+func (c *Cluster) giveBack(a *Alloc) {
+	c.put(a, len(a.Pieces))
+	if len(a.Slots) > 0 {
+		c.bookSlots(a, len(a.Pieces), -1)
 	}
 }
 
@@ -359,6 +381,11 @@ func (c *Cluster) Check() error {
 		n := &c.nodes[i]
 		if n.accountsC && (n.cpuFree < 0 || n.cpuFree > n.spec.CPU) || n.accountsM && (n.memFree < 0 || n.memFree > n.spec.Memory) {
 			return fmt.Errorf("node %s: %v of %v CPUs and %v of %v memory free", n.spec.Name, n.cpuFree, n.spec.CPU, n.memFree, n.spec.Memory)
+		}
+		for k, free := range c.SlotsFree(NodeID(i)) {
+			if free < 0 || free > n.spec.Slots[k] {
+				return fmt.Errorf("node %s: %d of %d %s free", n.spec.Name, free, n.spec.Slots[k], c.slots[k])
+			}
 		}
 		inRoom := c.pools[n.spec.Pool].room.Has(i)
 		if want := n.usable() && (!n.accountsC || n.cpuFree > 0); inRoom != want {

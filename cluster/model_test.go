@@ -23,6 +23,7 @@ type twinNode struct {
 	power   Power
 	cpu     unit.Milli
 	memory  unit.Bytes
+	slots   Slots
 	pieces  int
 	devices []twinDevice
 }
@@ -69,6 +70,11 @@ func (m *twin) fits(a *Alloc) bool {
 		if !n.usable() || n.spec.CPU > 0 && p.CPU > n.cpu || n.spec.Memory > 0 && p.Memory > n.memory {
 			return false
 		}
+		for i := 0; i < len(n.slots) && len(a.Slots) > 0; i++ {
+			if n.slots[i] -= int64(p.Tasks) * a.Slots[p.Role][i]; n.slots[i] < 0 {
+				return false
+			}
+		}
 		for _, s := range shares[:p.Shares] {
 			d := try.device(s.Device)
 			inside := slices.ContainsFunc(n.devices, func(x twinDevice) bool { return x.id == s.Device })
@@ -92,6 +98,9 @@ func (m *twin) book(a *Alloc, sign int32) {
 		n := &m.nodes[p.Node]
 		n.pieces += int(sign)
 		n.cpu -= unit.Milli(sign) * p.CPU
+		for i := 0; i < len(n.slots) && len(a.Slots) > 0; i++ {
+			n.slots[i] -= int64(sign) * int64(p.Tasks) * a.Slots[p.Role][i]
+		}
 		n.memory -= unit.Bytes(sign) * p.Memory
 		for _, s := range shares[:p.Shares] {
 			d := m.device(s.Device)
@@ -126,6 +135,11 @@ func newMachine(t *rapid.T) *machine {
 			t.Fatal(err)
 		}
 	}
+	for _, name := range []string{"rdma", "pods"} {
+		if _, err := x.c.AddSlot(name); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for i := range rapid.IntRange(0, 2).Draw(t, "pools") {
 		x.c.AddPool(fmt.Sprint("pool", i))
 	}
@@ -149,6 +163,7 @@ func (x *machine) addNode(t *rapid.T) {
 		CPU:    rapid.SampledFrom([]unit.Milli{0, 2000, 8500}).Draw(t, "cpu"),
 		Memory: rapid.SampledFrom([]unit.Bytes{0, 4 * unit.GiB, 64 * unit.GiB}).Draw(t, "memory"),
 		Pooled: rapid.IntRange(0, 5).Draw(t, "pooled") == 0,
+		Slots:  rapid.SampledFrom([]Slots{{}, {}, {2}, {3, 5}}).Draw(t, "slots"),
 	}
 	for range rapid.IntRange(0, 2).Draw(t, "groups") {
 		most := 8
@@ -165,7 +180,7 @@ func (x *machine) addNode(t *rapid.T) {
 		t.Fatal(err)
 	}
 	spec.Name = x.c.Node(id).Name
-	n := twinNode{spec: spec, cpu: spec.CPU, memory: spec.Memory}
+	n := twinNode{spec: spec, cpu: spec.CPU, memory: spec.Memory, slots: spec.Slots}
 	group := 0
 	for _, g := range spec.GPUs {
 		if g.Count == 0 {
@@ -194,10 +209,13 @@ func (x *machine) addNode(t *rapid.T) {
 // a device of another node, a broken one or too much.
 func (x *machine) drawAlloc(t *rapid.T) *Alloc {
 	a := &Alloc{}
+	if rapid.IntRange(0, 3).Draw(t, "asks") == 0 {
+		a.Slots = []Slots{{1}, {0, 2}}
+	}
 	for range rapid.IntRange(1, 3).Draw(t, "pieces") {
 		node := rapid.IntRange(0, len(x.m.nodes)-1).Draw(t, "node")
 		n := &x.m.nodes[node]
-		p := Piece{Node: NodeID(node), Tasks: 1}
+		p := Piece{Node: NodeID(node), Tasks: 1, Role: uint8(rapid.IntRange(0, 1).Draw(t, "role"))}
 		p.CPU = rapid.SampledFrom([]unit.Milli{0, 0, 500, 2000, 9000}).Draw(t, "cpus")
 		p.Memory = rapid.SampledFrom([]unit.Bytes{0, 0, unit.GiB, 5 * unit.GiB}).Draw(t, "mem")
 		for range rapid.IntRange(0, 3).Draw(t, "shares") {
@@ -339,6 +357,9 @@ func (x *machine) checkNode(t *rapid.T, id NodeID) {
 	if hasCPU != (n.spec.CPU > 0) || cpu != n.cpu || hasMemory != (n.spec.Memory > 0) || memory != n.memory {
 		t.Fatalf("node %d: %v CPUs and %v free, want %v and %v", id, cpu, memory, n.cpu, n.memory)
 	}
+	if got := x.c.SlotsFree(id); got != n.slots {
+		t.Fatalf("node %d: %v of the counted resources free, want %v", id, got, n.slots)
+	}
 	if x.c.Usable(id) != n.usable() || x.c.Busy(id) != (n.pieces > 0 || x.sharers(n) > 0) {
 		t.Fatalf("node %d: usable %v busy %v, the model has %+v", id, x.c.Usable(id), x.c.Busy(id), n)
 	}
@@ -454,7 +475,7 @@ func (c *Cluster) fingerprint() string {
 	}
 	for i := range c.nodes {
 		n := &c.nodes[i]
-		fmt.Fprintf(&b, "node %d %v %v %d %d %d\n", i, n.health, n.power, n.shares, n.cpuFree, n.memFree)
+		fmt.Fprintf(&b, "node %d %v %v %d %d %d %v\n", i, n.health, n.power, n.shares, n.cpuFree, n.memFree, c.SlotsFree(NodeID(i)))
 	}
 	for i := range c.shelves {
 		s := &c.shelves[i]

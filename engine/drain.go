@@ -13,8 +13,8 @@ import (
 // once warm.
 //
 // The ledger has booked the newcomers, and no leaver any more. A newcomer waits
-// for every leaver of a device that is told apart. For what is only counted (CPU
-// and memory of a node, devices of a pooled group) it waits while leavers use
+// for every leaver of a device that is told apart. For what is only counted (CPU,
+// memory and counted resources of a node, devices of a pooled group) it waits while leavers use
 // more of it than is free, or booked for newcomers that have not begun.
 type drains struct {
 	leaving []leaver
@@ -43,23 +43,33 @@ type waiter struct {
 // much of it is booked for newcomers that have not begun.
 type counted struct{ leaving, booked amounts }
 
-// amounts are cores and main memory of a node, or device time and device memory
-// of a pooled group.
+// amounts are cores, main memory and counted resources of a node, or device time and
+// device memory of a pooled group.
 type amounts struct {
 	time   unit.Milli
 	memory unit.Bytes
+	slots  cluster.Slots
 }
 
-func (a *amounts) add(sign int64, time unit.Milli, memory unit.Bytes) {
-	a.time += unit.Milli(sign) * time
-	a.memory += unit.Bytes(sign) * memory
+func (a *amounts) add(times int64, each *amounts) {
+	a.time += unit.Milli(times) * each.time
+	a.memory += unit.Bytes(times) * each.memory
+	a.slots.Add(times, &each.slots)
 }
 
 // short tells whether leavers still use some of what somebody asks for, when so
-// much is free in the ledger. Time or memory that is not accounted never is.
-func (k *counted) short(asks, free amounts) bool {
-	return asks.time > 0 && k.leaving.time > 0 && k.leaving.time > free.time+k.booked.time ||
-		asks.memory > 0 && k.leaving.memory > 0 && k.leaving.memory > free.memory+k.booked.memory
+// much is free in the ledger.
+func (k *counted) short(asks, free *amounts) bool {
+	for i, n := range asks.slots {
+		if lacks(n, free.slots[i], k.leaving.slots[i], k.booked.slots[i]) {
+			return true
+		}
+	}
+	return lacks(asks.time, free.time, k.leaving.time, k.booked.time) || lacks(asks.memory, free.memory, k.leaving.memory, k.booked.memory)
+}
+
+func lacks[T ~int64](asks, free, leaving, booked T) bool {
+	return asks > 0 && leaving > 0 && leaving > free+booked
 }
 
 // endless is what is free where nothing is accounted.
@@ -110,32 +120,42 @@ func (d *drains) count(c *cluster.Cluster, a *cluster.Alloc, sign int64, leaver 
 		return &k.booked
 	}
 	for i := range a.Pieces {
-		if p := &a.Pieces[i]; p.CPU > 0 || p.Memory > 0 {
-			side(at(&d.nodes, p.Node)).add(sign, p.CPU, p.Memory)
+		if asks := asked(a, i); asks != (amounts{}) {
+			side(at(&d.nodes, a.Pieces[i].Node)).add(sign, &asks)
 		}
 	}
 	for i := range a.Shares {
 		if s := &a.Shares[i]; c.GroupPooled(c.GroupOf(s.Device)) {
-			side(at(&d.groups, s.Device)).add(sign, unit.Milli(s.Milli), s.Memory)
+			side(at(&d.groups, s.Device)).add(sign, &amounts{time: unit.Milli(s.Milli), memory: s.Memory})
 		}
 	}
+}
+
+// asked is what a piece of an Alloc has of its node.
+func asked(a *cluster.Alloc, i int) amounts {
+	p := &a.Pieces[i]
+	asks := amounts{time: p.CPU, memory: p.Memory}
+	if len(a.Slots) > 0 {
+		asks.slots.Add(int64(p.Tasks), &a.Slots[p.Role])
+	}
+	return asks
 }
 
 // short tells whether leavers still use some of what an Alloc counts.
 func (d *drains) short(c *cluster.Cluster, a *cluster.Alloc) bool {
 	for i := range a.Pieces {
-		p := &a.Pieces[i]
-		if p.CPU == 0 && p.Memory == 0 {
+		node, asks := a.Pieces[i].Node, asked(a, i)
+		if asks == (amounts{}) {
 			continue
 		}
-		free := amounts{endless, endless}
-		if cpu, accounted := c.CPUFree(p.Node); accounted {
+		free := amounts{endless, endless, c.SlotsFree(node)}
+		if cpu, accounted := c.CPUFree(node); accounted {
 			free.time = cpu
 		}
-		if memory, accounted := c.MemoryFree(p.Node); accounted {
+		if memory, accounted := c.MemoryFree(node); accounted {
 			free.memory = memory
 		}
-		if at(&d.nodes, p.Node).short(amounts{p.CPU, p.Memory}, free) {
+		if at(&d.nodes, node).short(&asks, &free) {
 			return true
 		}
 	}
@@ -144,8 +164,9 @@ func (d *drains) short(c *cluster.Cluster, a *cluster.Alloc) bool {
 		if !c.GroupPooled(c.GroupOf(s.Device)) {
 			continue
 		}
-		asks, free := amounts{unit.Milli(s.Milli), s.Memory}, amounts{c.DeviceFree(s.Device), c.DeviceMemoryFree(s.Device)}
-		if at(&d.groups, s.Device).short(asks, free) {
+		asks := amounts{time: unit.Milli(s.Milli), memory: s.Memory}
+		free := amounts{time: c.DeviceFree(s.Device), memory: c.DeviceMemoryFree(s.Device)}
+		if at(&d.groups, s.Device).short(&asks, &free) {
 			return true
 		}
 	}

@@ -612,10 +612,25 @@ func (l *Reader) nodeField(ev *Event, key []byte) (err error) {
 	case "pooled":
 		n.Pooled, err = t.Bool()
 		return err
+	case "slots":
+		return l.slots(&n.Slots)
 	case "links":
 		return l.links()
 	}
 	return t.Skip() // of a later program
+}
+
+// slots reads amounts of the counted resources by their numbers.
+func (l *Reader) slots(to *cluster.Slots) error {
+	n := 0
+	return l.text.Array(func() (err error) {
+		if n == len(to) {
+			return fmt.Errorf("more than %d counted resources", len(to))
+		}
+		to[n], err = l.text.Int(0, cluster.MostSlots)
+		n++
+		return err
+	})
 }
 
 // gpus reads a group of equal GPUs, [type, count].

@@ -367,6 +367,16 @@ func appendReason(f *jsontext.Writer, r *job.Reason) {
 	f.Text("text", r.Text)
 }
 
+// appendSlots writes amounts of the counted resources by their numbers, up to the
+// last that is not zero.
+func appendSlots(f *jsontext.Writer, s *cluster.Slots) {
+	n := len(s)
+	for n > 0 && s[n-1] == 0 {
+		n--
+	}
+	list(f, "slots", n, func(i int) { f.B = strconv.AppendInt(f.B, s[i], 10) })
+}
+
 func appendNode(f *jsontext.Writer, n *cluster.NodeSpec) {
 	f.Text("name", n.Name)
 	f.Key("gpus")
@@ -383,6 +393,7 @@ func appendNode(f *jsontext.Writer, n *cluster.NodeSpec) {
 	f.Int("domain", int64(n.Domain))
 	f.Int("pool", int64(n.Pool))
 	f.Bool("pooled", n.Pooled)
+	appendSlots(f, &n.Slots)
 	if n.Links == nil || n.Links.Devices() == 0 {
 		return
 	}

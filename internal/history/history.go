@@ -50,6 +50,7 @@
 //	fails     run times of the attempts that fail before it, with commas
 //	tenant, user, model, types (V100|P100), priority, estimate (seconds)
 //	cpu, memory of each task
+//	slots     counted resources of each task: rdma=1|pods=1
 //	tasks     for gangs that can be resized: least-most
 //	ps        parameter servers: number x cores, as in 1x2
 //	stop      checkpoint, freeze, restart or never

@@ -243,6 +243,8 @@ func demandField(d *job.Demand, name, v string) (err error) {
 		role.Memory, err = unit.ParseBytes(v)
 	case "types":
 		d.Types = v
+	case "slots":
+		role.Slots, err = job.ParseSlots(v)
 	default:
 		return fmt.Errorf("is no column that is known")
 	}

@@ -41,6 +41,7 @@ type Shape struct {
 	Spread   bool // gangs are slower where they are spread over nodes, by their model
 	Still    bool // jobs that stand still on one of two GPU types, and are slower on the other (with Types)
 	Adapts   bool // jobs that change their batch and their noise as they go on
+	Slots    bool // counted resources, which only some nodes have (with Parts)
 	Operated bool // nodes that are cordoned and taken down, GPUs that break, jobs that are held and cancelled
 }
 
@@ -177,6 +178,9 @@ func drawDemand(t *rapid.T, shape Shape, gpus int) job.Demand {
 	if rapid.IntRange(0, 3).Draw(t, "roles") == 0 {
 		d.Roles[1] = job.Role{Name: "ps", Tasks: 1, CPU: 2000}
 	}
+	if shape.Slots {
+		r.Slots = rapid.SampledFrom([]job.Slots{"", "rdma=1", "pods=1|rdma=1"}).Draw(t, "slots")
+	}
 	return d
 }
 
@@ -203,6 +207,14 @@ func (w *World) Fresh(t *rapid.T, shape Shape, nodes []int) {
 		}
 		if shape.Parts {
 			spec.CPU, spec.Memory = 8000, 16*unit.GiB
+		}
+		if shape.Slots {
+			for _, name := range []string{"pods", "rdma"} {
+				if _, err := c.AddSlot(name); err != nil {
+					t.Fatal(err)
+				}
+			}
+			spec.Slots = cluster.Slots{3, int64(i % 3)}
 		}
 		if shape.Pools {
 			spec.Pool = c.AddPool([]string{"a", "b", "c"}[i%3])

@@ -78,6 +78,13 @@ func (b *builder) group(g *Group, site *Site) error {
 	}
 	node := cluster.NodeSpec{CPU: g.CPU, Memory: g.Memory, Pooled: g.Pooled}
 	node.Pool, _ = b.cluster.PoolByName(g.Partition) // the check has found it
+	for name, n := range g.Slots.All() {
+		at, err := b.cluster.AddSlot(name)
+		if err != nil {
+			return fmt.Errorf("nodes %q: %w", g.Name, err)
+		}
+		node.Slots[at] = n
+	}
 	for _, x := range g.GPUs {
 		t, ok := b.cluster.TypeByName(x.Type)
 		if !ok {

@@ -23,6 +23,7 @@ import (
 
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 )
 
@@ -60,6 +61,7 @@ type Group struct {
 	GPUs      []GPUs
 	CPU       unit.Milli // of each node; 0: not accounted
 	Memory    unit.Bytes // of each node; 0: not accounted
+	Slots     job.Slots  // counted resources of each node
 	Links     Links
 	Pooled    bool // GPUs are counted, not told apart
 	Partition string

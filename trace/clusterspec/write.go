@@ -109,6 +109,7 @@ func (w *writer) group(g *Group) {
 		optional("gpus", len(gpus) > 0, "["+strings.Join(gpus, ", ")+"]"),
 		optional("cpus", g.CPU > 0, g.CPU.String()),
 		optional("memory", g.Memory > 0, yamltext.FormatBytes(g.Memory)),
+		optional("slots", g.Slots != "", yamltext.Quote(string(g.Slots))),
 		optional("links", g.Links.Preset != "", yamltext.Quote(g.Links.Preset)),
 		optional("pooled", g.Pooled, "true"),
 		optional("partition", g.Partition != "", yamltext.Quote(g.Partition)),

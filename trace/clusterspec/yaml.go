@@ -12,6 +12,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/internal/yamltext"
+	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 )
 
@@ -104,6 +105,7 @@ func (s *Spec) readGroup(n ast.Node) error {
 		"gpus":      g.readGPUs,
 		"cpus":      yamltext.Milli(&g.CPU),
 		"memory":    yamltext.Bytes(&g.Memory),
+		"slots":     yamltext.Value(&g.Slots, job.ParseSlots),
 		"links":     g.readLinks,
 		"pooled":    yamltext.Bool(&g.Pooled),
 		"partition": yamltext.Text(&g.Partition),

@@ -12,6 +12,7 @@ import (
 
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/tenant"
 )
@@ -117,6 +118,7 @@ func anyGroup(r *rapid.T, s *Spec, i int) Group {
 		Name: fmt.Sprintf("%s-%d-{%02d}", rapid.SampledFrom([]string{"a", "é:", "#"}).Draw(r, "name"), i, i), Count: rapid.IntRange(1, 9).Draw(r, "count"),
 		CPU: unit.Milli(rapid.Int64Range(0, 1<<40).Draw(r, "cpu")), Memory: unit.Bytes(rapid.Int64Range(0, 1<<50).Draw(r, "memory")),
 		Pooled: rapid.Bool().Draw(r, "pooled"),
+		Slots:  rapid.SampledFrom([]job.Slots{"", "", "rdma=1", "mem/huge=64|rdma=8"}).Draw(r, "slots"),
 	}
 	if rapid.IntRange(0, 5).Draw(r, "nameless") == 0 {
 		g.Name = ""
