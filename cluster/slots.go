@@ -18,6 +18,12 @@ const (
 // pages. A node has none of what it does not tell.
 type Slots [MaxSlots]int64
 
+// slotBook is the ledger of the counted resources.
+type slotBook struct {
+	slots     []string // names
+	slotsFree []Slots  // by node, as far as any has some
+}
+
 // SlotNamed tells whether a counted resource can have a name.
 func SlotNamed(name string) bool {
 	odd := func(r rune) bool {
@@ -28,7 +34,7 @@ func SlotNamed(name string) bool {
 
 // AddSlot makes a counted resource known and returns its number; a name already
 // known keeps its number. It fails on a name that is none, and beyond MaxSlots.
-func (c *Cluster) AddSlot(name string) (int, error) {
+func (c *slotBook) AddSlot(name string) (int, error) {
 	if id, known := c.SlotByName(name); known {
 		return id, nil
 	}
@@ -43,17 +49,17 @@ func (c *Cluster) AddSlot(name string) (int, error) {
 }
 
 // SlotByName finds a counted resource.
-func (c *Cluster) SlotByName(name string) (int, bool) {
+func (c *slotBook) SlotByName(name string) (int, bool) {
 	id := slices.Index(c.slots, name)
 	return id, id >= 0
 }
 
 // SlotNames are the counted resources in the order of their numbers. The slice must
 // not be changed.
-func (c *Cluster) SlotNames() []string { return c.slots }
+func (c *slotBook) SlotNames() []string { return c.slots }
 
 // SlotsFree is what is left of the counted resources of a node.
-func (c *Cluster) SlotsFree(id NodeID) Slots {
+func (c *slotBook) SlotsFree(id NodeID) Slots {
 	if int(id) >= len(c.slotsFree) {
 		return Slots{}
 	}
@@ -79,7 +85,7 @@ func (s *Slots) Add(times int64, each *Slots) {
 }
 
 // checkSlots says what is wrong with the counted resources of a node.
-func (c *Cluster) checkSlots(spec *NodeSpec) error {
+func (c *slotBook) checkSlots(spec *NodeSpec) error {
 	for i, n := range spec.Slots {
 		switch {
 		case n < 0 || n > MostSlots:
@@ -91,23 +97,26 @@ func (c *Cluster) checkSlots(spec *NodeSpec) error {
 	return nil
 }
 
-// addSlots accounts for the counted resources of a node that was just added.
-func (c *Cluster) addSlots(spec *NodeSpec) {
-	if spec.Slots == (Slots{}) && len(c.slotsFree) == 0 {
+// addSlots gives a node more of the counted resources.
+func (c *slotBook) addSlots(id NodeID, more Slots) {
+	if more == (Slots{}) {
 		return
 	}
-	for len(c.slotsFree) < len(c.nodes) {
+	for len(c.slotsFree) <= int(id) {
 		c.slotsFree = append(c.slotsFree, Slots{})
 	}
-	c.slotsFree[len(c.nodes)-1] = spec.Slots
+	c.slotsFree[id].Add(1, &more)
 }
 
 // takeSlots books the counted resources of an Alloc. It fails, and changes nothing,
 // when a node has too little of one.
-func (c *Cluster) takeSlots(a *Alloc) error {
+func takeSlots(c *Cluster, a *Alloc, stays bool) error {
 	for i := range a.Pieces {
 		p := &a.Pieces[i]
 		free, each := c.SlotsFree(p.Node), &a.Slots[p.Role]
+		if f, used := c.foreign[p.Node]; stays && used {
+			free.Add(1, &f.Slots)
+		}
 		if int64(p.Tasks) > 0 && free.Tasks(each, int(p.Tasks)) < int(p.Tasks) {
 			c.bookSlots(a, i, -1)
 			return &ShortError{c.nodes[p.Node].spec.Name, c.short(&free, each, p.Tasks)}
@@ -126,7 +135,7 @@ func (e *ShortError) Error() string {
 }
 
 // short is the first resource of which too little is left for so many tasks.
-func (c *Cluster) short(free, each *Slots, tasks int32) string {
+func (c *slotBook) short(free, each *Slots, tasks int32) string {
 	for i, n := range each {
 		if n > 0 && max(0, free[i])/n < int64(tasks) {
 			return c.slots[i]
@@ -137,13 +146,13 @@ func (c *Cluster) short(free, each *Slots, tasks int32) string {
 
 // bookSlots books (sign 1) or gives back (sign -1) the counted resources of the
 // first n pieces of an Alloc.
-func (c *Cluster) bookSlots(a *Alloc, n int, sign int64) {
+func (c *slotBook) bookSlots(a *Alloc, n int, sign int64) {
 	for i := range a.Pieces[:n] {
 		c.bookPieceSlots(&a.Pieces[i], a, sign)
 	}
 }
 
-func (c *Cluster) bookPieceSlots(p *Piece, a *Alloc, sign int64) {
+func (c *slotBook) bookPieceSlots(p *Piece, a *Alloc, sign int64) {
 	if int(p.Node) < len(c.slotsFree) {
 		c.slotsFree[p.Node].Add(-sign*int64(p.Tasks), &a.Slots[p.Role])
 	}

@@ -155,6 +155,8 @@ func (d *drains) short(c *cluster.Cluster, a *cluster.Alloc) bool {
 		if memory, accounted := c.MemoryFree(node); accounted {
 			free.memory = memory
 		}
+		over := c.Overbooked(node) // what is free is then less than nothing
+		free.time, free.memory = free.time-over.CPU, free.memory-over.Memory
 		if at(&d.nodes, node).short(&asks, &free) {
 			return true
 		}

@@ -372,7 +372,7 @@ func (e *Engine) apply(ev *eventlog.Event) error {
 		e.changes = append(e.changes, sched.Change{Job: ev.Job, Kind: sched.Ended})
 	case eventlog.Speed, eventlog.Progress, eventlog.Estimate, eventlog.Config:
 		e.changes = append(e.changes, sched.Change{Job: ev.Job, Kind: sched.Altered})
-	case eventlog.NodeAdd, eventlog.NodeSet, eventlog.Device:
+	case eventlog.NodeAdd, eventlog.NodeSet, eventlog.Device, eventlog.Foreign:
 		e.nodes = true
 	}
 	for _, sink := range e.cfg.Sinks {

@@ -132,6 +132,16 @@ func drawEvent(t *rapid.T, kind eventlog.Kind) eventlog.Event {
 		ev.Health = cluster.Health(rapid.IntRange(0, 2).Draw(t, "health"))
 		ev.Power = cluster.Power(rapid.IntRange(0, 2).Draw(t, "power"))
 		return ev
+	case eventlog.Foreign:
+		ev.Node = cluster.NodeID(rapid.Int32Range(0, math.MaxInt32).Draw(t, "node"))
+		ev.Foreign = &cluster.Foreign{
+			CPU: unit.Milli(rapid.Int64Range(0, 1<<40).Draw(t, "cpu")), Memory: unit.Bytes(rapid.Int64Range(0, unit.MaxScaled).Draw(t, "mem")),
+			Slots: rapid.SampledFrom([]cluster.Slots{{}, {1}, {0, 0, 3}}).Draw(t, "slots"),
+		}
+		for i := range rapid.IntRange(0, 3).Draw(t, "GPUs") {
+			ev.Foreign.GPUs = append(ev.Foreign.GPUs, cluster.Share{Device: cluster.DeviceID(i), Milli: rapid.Int32Range(0, 8000).Draw(t, "milli"), Memory: unit.Bytes(i)})
+		}
+		return ev
 	case eventlog.Device:
 		ev.Device = cluster.DeviceID(rapid.Int32Range(0, math.MaxInt32).Draw(t, "device"))
 		ev.Broken = rapid.Bool().Draw(t, "broken")

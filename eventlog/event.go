@@ -52,12 +52,13 @@ const (
 	Past                 // Spec, Record, Left: a job that had ended before the log began
 	Measured             // Job, Measured: what the world measured of it
 	Config               // Job, Reported: what it trains with has changed
+	Foreign              // Node, Foreign: what others use of it from now on
 	kinds
 )
 
 var kindNames = [kinds]string{
 	"submit", "start", "assign", "preempt", "gone", "evict", "fail", "end", "cancel", "hold", "free", "wait",
-	"move", "resize", "speed", "progress", "estimate", "memo", "node-add", "node-set", "device", "merge", "used", "learnt", "carry", "past", "measured", "config",
+	"move", "resize", "speed", "progress", "estimate", "memo", "node-add", "node-set", "device", "merge", "used", "learnt", "carry", "past", "measured", "config", "foreign",
 }
 
 func (k Kind) String() string { return kindNames[k] }
@@ -92,6 +93,7 @@ type Event struct {
 	Health   cluster.Health
 	Power    cluster.Power
 	Broken   bool
+	Foreign  *cluster.Foreign
 	Use      float64    // of the device, 0 to 1
 	Memory   unit.Bytes // in use on the device
 

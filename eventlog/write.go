@@ -157,6 +157,9 @@ func (ev *Event) Append(b []byte) ([]byte, error) {
 		integer(&f, "d", int64(ev.Device))
 		f.Bool("broken", ev.Broken)
 		appendReason(&f, &ev.Reason)
+	case Foreign:
+		integer(&f, "n", int64(ev.Node))
+		appendForeign(&f, ev.Node, ev.Foreign)
 	case Used:
 		integer(&f, "d", int64(ev.Device))
 		f.Float("use", ev.Use)
@@ -365,6 +368,15 @@ func appendReason(f *jsontext.Writer, r *job.Reason) {
 		f.Time("at", r.At)
 	}
 	f.Text("text", r.Text)
+}
+
+// appendForeign writes what others use of a node as a piece of what a job holds.
+func appendForeign(f *jsontext.Writer, n cluster.NodeID, use *cluster.Foreign) {
+	if use.CPU != 0 || use.Memory != 0 || len(use.GPUs) > 0 {
+		piece := cluster.Piece{Node: n, Tasks: int32(len(use.GPUs)), Shares: int32(len(use.GPUs)), CPU: use.CPU, Memory: use.Memory}
+		appendAlloc(f, &cluster.Alloc{Pieces: []cluster.Piece{piece}, Shares: use.GPUs})
+	}
+	appendSlots(f, &use.Slots)
 }
 
 // appendSlots writes amounts of the counted resources by their numbers, up to the

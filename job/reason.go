@@ -16,7 +16,7 @@ type Reason struct {
 	Have int32         // as the code says
 	Job  ID            // the other job, where the code names one
 	At   time.Duration // a moment, where the code names one; 0 otherwise
-	Text string        // for Because: the policy's own words; for NeedSlots: the name; for NoSuchType, OnHold and the reasons to be stopped: the world's, in place of ours
+	Text string        // for Because: the policy's own words; for NeedSlots: the name; for NoSuchType, TooLarge, Impossible, OnHold and the reasons to be stopped: the world's, in place of ours
 }
 
 // ReasonCode tells apart the reasons.
@@ -127,6 +127,9 @@ func (r Reason) Sentence(name func(ID) string) string {
 	case NeedPart:
 		return fmt.Sprintf("needs %v of one GPU; no GPU has that much left", unit.Milli(r.Need))
 	case TooLarge:
+		if r.Text != "" {
+			return r.Text
+		}
 		return fmt.Sprintf("needs %s but there are only %d in all: it can never run here", unit.Count(int(r.Need), "GPU"), r.Have)
 	case NoSuchType:
 		if r.Text != "" {
@@ -134,6 +137,9 @@ func (r Reason) Sentence(name func(ID) string) string {
 		}
 		return "no node has a GPU of a type, and with the memory, that it needs: it can never run here"
 	case Impossible:
+		if r.Text != "" {
+			return r.Text
+		}
 		return "would not fit, as it must be placed, even if nothing else ran: it can never run here"
 	case OverLimit:
 		return fmt.Sprintf("needs %s but its tenant may hold at most %d: it can never run here", unit.Count(int(r.Need), "GPU"), r.Have)

@@ -57,6 +57,7 @@ func TestProperties(t *testing.T) {
 		"types":    {Types: true},
 		"parts":    {Parts: true},
 		"slots":    {Parts: true, Slots: true, Costs: true},
+		"others":   {Parts: true, Costs: true, Others: true},
 		"costs":    {Costs: true},
 		"failures": {Costs: true, Failures: true},
 		"tenants":  {Tenants: true, Costs: true},

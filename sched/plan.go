@@ -700,10 +700,23 @@ func (p *Plan) never(r *job.Record, tasks int, where place.Strategy) job.Reason 
 			if need > have {
 				why.Code = job.TooLarge
 			}
+			if othersUse(p.empty.Cluster) {
+				why.Text = "does not fit beside what others use of the nodes, even if no other job ran"
+			}
 		}
 	}
 	p.answers[key], *last = why, emptyAnswer{key.tasks, where, why}
 	return why
+}
+
+// othersUse tells whether others use anything of a cluster.
+func othersUse(c *cluster.Cluster) bool {
+	for n := range cluster.NodeID(c.Nodes()) {
+		if f := c.Foreign(n); !f.None() {
+			return true
+		}
+	}
+	return false
 }
 
 // take books devices for a job. a may be p.req.Out: it is copied.
@@ -723,7 +736,11 @@ func (p *Plan) take(op *Op, a *cluster.Alloc) bool {
 	own := p.newAlloc()
 	own.CopyFrom(a)
 	own.Slots = p.state.Class(p.state.Record(op.Job).Class).Slots
-	if err := p.state.Cluster.Allocate(own); err != nil {
+	err := p.state.Cluster.Allocate(own)
+	if err != nil && op.Was != nil && own.Equal(op.Was) && p.state.Cluster.UsableAlloc(own) {
+		err = p.state.Cluster.Reallocate(own) // it was there beside others who use more than is left
+	}
+	if err != nil {
 		if short := (*cluster.ShortError)(nil); errors.As(err, &short) {
 			p.why = job.Reason{Code: job.NeedSlots, Job: job.None, Text: short.Slot}
 			p.Wait(op.Job, p.why)

@@ -155,6 +155,12 @@ func (s *Spec) checkGroup(g *Group) error {
 		return fmt.Errorf("unknown health or power state")
 	case g.At < 0 || g.At > latest:
 		return fmt.Errorf("nodes cannot arrive at %v: from 0 to 100 years is allowed", g.At)
+	case g.Foreign.CPU < 0 || g.Foreign.CPU > 1e12 || g.Foreign.Memory < 0 || g.Foreign.Memory > 1<<50 || !canonical(g.Foreign.Slots):
+		return fmt.Errorf("others cannot use %v of a node", &g.Foreign)
+	case g.Foreign.GPUs < 0 || g.Foreign.GPUs > g.gpus():
+		return fmt.Errorf("others cannot use %d of %d GPUs", g.Foreign.GPUs, g.gpus())
+	case g.At > 0 && g.Foreign != Foreign{}:
+		return fmt.Errorf("nodes that arrive later are not used by others when they arrive")
 	case g.At > 0 && (g.Health != cluster.Up || g.Power != cluster.Awake):
 		return fmt.Errorf("nodes that arrive later arrive up and awake")
 	}
@@ -180,6 +186,9 @@ func (s *Spec) checkSlots() error {
 	names := map[string]bool{}
 	for i := range s.Nodes {
 		for name := range s.Nodes[i].Slots.All() {
+			names[name] = true
+		}
+		for name := range s.Nodes[i].Foreign.Slots.All() {
 			names[name] = true
 		}
 	}

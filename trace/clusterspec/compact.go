@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 )
 
@@ -51,13 +52,13 @@ func plainName(g *Group) {
 
 // alike tells whether two groups differ in nothing but names and counts.
 func alike(a, b *Group) bool {
-	return slices.Equal(a.GPUs, b.GPUs) && a.CPU == b.CPU && a.Memory == b.Memory && a.Slots == b.Slots && a.Pooled == b.Pooled &&
+	return slices.Equal(a.GPUs, b.GPUs) && a.CPU == b.CPU && a.Memory == b.Memory && a.Slots == b.Slots && a.Foreign == b.Foreign && a.Pooled == b.Pooled &&
 		a.Partition == b.Partition && slices.Equal(a.Place, b.Place) && a.Health == b.Health && a.Power == b.Power && a.At == b.At &&
 		a.Links.Preset == b.Links.Preset && slices.Equal(a.Links.Pairs, b.Links.Pairs)
 }
 
 // Of describes a cluster as it stands: the nodes, their health and their
-// places, but not what is held on them, broken devices, places without nodes,
+// places, and what others use of them in whole GPUs, but not what is held on them, broken devices, places without nodes,
 // or tenants. It fails on a cluster larger than a description may be.
 func Of(c *cluster.Cluster) (*Spec, error) {
 	s := &Spec{}
@@ -85,6 +86,11 @@ func Of(c *cluster.Cluster) (*Spec, error) {
 			Health: c.Health(id), Power: c.Power(id), Links: linksOf(n.Links),
 		}
 		g.Slots = slotsOf(c, &n.Slots)
+		if f := c.Foreign(id); !f.None() {
+			g.Foreign = Foreign{CPU: f.CPU, Memory: f.Memory, Slots: slotsOf(c, &f.Slots)}
+			held := cluster.Alloc{Shares: f.GPUs}
+			g.Foreign.GPUs = int(held.Milli() / unit.One)
+		}
 		for _, x := range n.GPUs {
 			if x.Count > 0 {
 				g.GPUs = append(g.GPUs, GPUs{c.Type(x.Type).Name, x.Count})

@@ -68,7 +68,16 @@ type Group struct {
 	Place     []string // names of places, outermost first
 	Health    cluster.Health
 	Power     cluster.Power
+	Foreign   Foreign
 	At        time.Duration // when the nodes arrive; 0: they are there from the start
+}
+
+// Foreign is what others use of each node of a group.
+type Foreign struct {
+	GPUs   int // the last ones of the node
+	CPU    unit.Milli
+	Memory unit.Bytes
+	Slots  job.Slots
 }
 
 // GPUs is equal GPUs of a node.
