@@ -40,6 +40,7 @@ type JobSpec struct {
 	CPUs     float64  `json:"cpus,omitempty" minimum:"0" doc:"CPU cores of the whole job; enforced where cgroups permit."`
 	Memory   Bytes    `json:"mem,omitempty" doc:"Main memory of the whole job; enforced where cgroups permit."`
 	GPUMem   Bytes    `json:"gpu_mem,omitempty" doc:"Memory that it needs of each GPU."`
+	Slots    string   `json:"slots,omitempty" maxLength:"1000" doc:"Counted resources of the machine, as in rdma=1,license=2: so many for each of its GPUs, or for a job without whole GPUs."`
 	Types    []string `json:"types,omitempty" doc:"Acceptable GPU types, best first; none: any."`
 	Priority int32    `json:"priority,omitempty" doc:"Class of urgency, larger first, where the policy looks at it."`
 

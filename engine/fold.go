@@ -56,6 +56,11 @@ func Apply(s *state.State, ev *eventlog.Event) error {
 		return nil
 	}
 	switch ev.Kind {
+	case eventlog.Foreign:
+		if int(ev.Node) >= s.Cluster.Nodes() || ev.Node < 0 {
+			return fmt.Errorf("node number %d is not known", ev.Node)
+		}
+		return s.Cluster.SetForeign(ev.Node, *ev.Foreign)
 	case eventlog.Used:
 		return s.SetUsed(ev.Device, ev.Use, ev.Memory)
 	case eventlog.Learnt:

@@ -53,12 +53,13 @@ const (
 	Measured             // Job, Measured: what the world measured of it
 	Config               // Job, Reported: what it trains with has changed
 	Saved                // Job, Kept: the work in the state that it has saved; Every: the work from each save to the next, from now on, 0 where it tells of each
+	Foreign              // Node, Foreign: what others use of it from now on
 	kinds
 )
 
 var kindNames = [kinds]string{
 	"submit", "start", "assign", "preempt", "gone", "evict", "fail", "end", "cancel", "hold", "free", "wait",
-	"move", "resize", "speed", "progress", "estimate", "memo", "node-add", "node-set", "device", "merge", "used", "learnt", "carry", "past", "measured", "config", "saved",
+	"move", "resize", "speed", "progress", "estimate", "memo", "node-add", "node-set", "device", "merge", "used", "learnt", "carry", "past", "measured", "config", "saved", "foreign",
 }
 
 func (k Kind) String() string { return kindNames[k] }
@@ -94,6 +95,7 @@ type Event struct {
 	Health   cluster.Health
 	Power    cluster.Power
 	Broken   bool
+	Foreign  *cluster.Foreign
 	Use      float64    // of the device, 0 to 1
 	Memory   unit.Bytes // in use on the device
 

@@ -56,6 +56,8 @@ func TestProperties(t *testing.T) {
 		"plain":    {},
 		"types":    {Types: true},
 		"parts":    {Parts: true},
+		"slots":    {Parts: true, Slots: true, Costs: true},
+		"others":   {Parts: true, Costs: true, Others: true},
 		"costs":    {Costs: true},
 		"failures": {Costs: true, Failures: true},
 		"tenants":  {Tenants: true, Costs: true},
@@ -65,6 +67,9 @@ func TestProperties(t *testing.T) {
 		"both":     {Types: true, Failures: true, Operated: true},
 		"still":    {Types: true, Still: true, Costs: true, Operated: true},
 	}
+	// starving are those that choose devices by themselves and do not look at counted
+	// resources: a job may wait for ever for a place on a node that is short of them.
+	starving := map[string]bool{"allox": true, "gandiva": true, "pollux": true, "rmixer": true, "synergy": true, "iadeep": true, "fgd": true}
 	for _, e := range policy.Table() {
 		for i, set := range append([]map[string]string{nil}, settings[e.Name]...) {
 			build := func() (sched.Policy, error) {
@@ -77,6 +82,9 @@ func TestProperties(t *testing.T) {
 				return c.Policy()
 			}
 			for name, shape := range shapes {
+				if shape.Slots && starving[e.Name] {
+					continue
+				}
 				shape.Shared = e.Acts.Has(policy.Shares) || set["packed"] == "true"
 				shape.Busy = busy[e.Name] && set["idle"] == "" && set["block"] == "" && !shape.Tenants && !shape.Parts
 				t.Run(e.Name+string(rune('0'+i))+"/"+name, func(t *testing.T) {

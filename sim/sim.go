@@ -449,7 +449,7 @@ func (w *Sim) script(now time.Duration, out []eventlog.Event) ([]eventlog.Event,
 			if w.down.Has(int(ev.Node)) { // which it stays until it is repaired
 				w.before[ev.Node], ev.Health = ev.Health, cluster.Down
 			}
-		case eventlog.Device, eventlog.Used:
+		case eventlog.Device, eventlog.Used, eventlog.Foreign:
 		case eventlog.Cancel, eventlog.Hold, eventlog.Free, eventlog.Speed:
 			if !w.state.Known(ev.Job) {
 				return out, fmt.Errorf("the script tells of job number %d, which is not there at %s", ev.Job, unit.Human(now))

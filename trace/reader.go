@@ -421,7 +421,7 @@ func (r *Reader) simplify(e *Entry) {
 	e.Job.Demand = d
 }
 
-// strip takes CPU, memory and GPU types out of a demand as the options say. A
+// strip takes CPU, memory, counted resources and GPU types out of a demand as the options say. A
 // job that asks for no GPU keeps its CPU and memory.
 func (r *Reader) strip(d job.Demand) job.Demand {
 	if r.opt.AnyType {
@@ -429,7 +429,7 @@ func (r *Reader) strip(d job.Demand) job.Demand {
 	}
 	for i := range d.Roles {
 		if role := &d.Roles[i]; r.opt.GPUOnly && role.GPU > 0 {
-			role.CPU, role.Memory, role.GPUMemory = 0, 0, 0
+			role.CPU, role.Memory, role.GPUMemory, role.Slots = 0, 0, 0, ""
 		}
 	}
 	return d

@@ -59,6 +59,10 @@ func (s *shell) needs() []jobOption {
 			j.GPUMem, err = jobfile.ParseMemory(last(t))
 			return err
 		}},
+		{"slot", "", "NAME=N", "counted resource of the machine, so many for each GPU of the job; may be repeated", func(j *api.JobSpec, t []string) error {
+			j.Slots = strings.Join(t, ",")
+			return nil
+		}},
 		{"type", "", "TYPES", "acceptable GPU types, best first, separated by commas", func(j *api.JobSpec, t []string) error {
 			j.Types = listed(t)
 			return nil
