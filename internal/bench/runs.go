@@ -38,6 +38,7 @@ func longRuns() []longRun {
 		{policy: "themis", bounds: [2]time.Duration{0, time.Minute}},
 		{policy: "antman", assume: experiment.AssumeUse, by: experiment.ByGaps, calm: true, bounds: [2]time.Duration{0, time.Minute}},
 		{policy: "fairshare", day: true, bounds: [2]time.Duration{0, 2 * time.Second}},
+		{policy: "lucid", assume: experiment.AssumeUse, calm: true, bounds: [2]time.Duration{5 * time.Second, time.Minute}},
 	}
 }
 
