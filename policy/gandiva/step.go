@@ -6,6 +6,7 @@ import (
 
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/policy/kit/beside"
 	"github.com/norn-scheduler/norn/sched"
 )
@@ -46,16 +47,18 @@ func (g steps) lies(m *member) bool {
 	return !slices.ContainsFunc(on.Shares, func(s cluster.Share) bool { return s.Milli < beside.Whole })
 }
 
-// step decides about jobs that have come to a policy at rest, or left. It tells whether it
-// has; if not, nothing has been decided, and a survey is needed.
+// step decides about jobs that have come to a policy at rest, have failed and wait again, or
+// have left, and sees that there is nothing better to do. It tells whether it has; if not,
+// nothing has been decided, and a survey is needed.
 func (g steps) step() bool {
-	if !g.resting || g.v.First || g.v.NodesChanged() || g.due() || !g.follows() || !g.changes() {
+	if !g.resting || g.v.First || g.v.NodesChanged() || !g.follows() || !g.changes() || g.due() && !g.isBest() {
 		return false
 	}
 	g.wanted, g.again = false, false
+	g.turnStopped()
 	g.housing()
 	g.relieve()
-	if len(g.queue) > 1 {
+	if len(g.queue) > 1 || len(g.stopped) > 0 {
 		g.fill()
 	} else if len(g.queue) == 1 && g.queue[0].group != nil {
 		k := g.queue[0].group
@@ -72,18 +75,67 @@ func (g steps) step() bool {
 		g.wake = g.nextMoment()
 	}
 	if g.resting {
-		for _, m := range g.queue {
-			g.rememberOf(m)
-		}
+		g.rememberTouched()
 	} else {
 		g.remember()
 	}
 	return true
 }
 
-// stillRests is rests where only the jobs of the queue are new.
+// stillRests is rests where only the jobs of the queue and those that had stopped are new.
 func (g steps) stillRests() bool {
-	return len(g.high)+len(g.p.Waits()) == 0 && !slices.ContainsFunc(g.queue, func(m *member) bool { return !g.lies(m) || m.group.home.held })
+	restless := func(m *member) bool { return !g.lies(m) || m.group.home.held }
+	return len(g.high)+len(g.p.Waits()) == 0 && !slices.ContainsFunc(g.queue, restless) && !slices.ContainsFunc(g.stopped, restless)
+}
+
+// isBest tells whether nothing would be done by a decision of a policy at rest that looks for
+// something better: nobody has come, no server can be emptied, and no job could grow.
+func (g steps) isBest() bool {
+	if len(g.queue)+len(g.stopped) > 0 {
+		return false
+	}
+	for i := range g.members {
+		m := &g.members[i]
+		if _, most := m.j.Spec().Demand.Roles[0].Range(); g.cfg.Grow && m.group != nil && !m.note.vain && m.j.Tasks() < int(most) {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(g.servers, func(s *server) bool { return g.mayEmpty(s) && g.refuges(s) != nil })
+}
+
+// turnStopped ends the turns of those who have had a quantum beside jobs that had stopped.
+func (g steps) turnStopped() {
+	slices.SortFunc(g.stopped, func(a, b *member) int {
+		return cmp.Or(cmp.Compare(a.group.home.first(), b.group.home.first()), cmp.Compare(a.j.ID, b.j.ID))
+	})
+	last := (*server)(nil)
+	for _, m := range g.stopped {
+		s := m.group.home
+		if s == last {
+			continue
+		}
+		last = s
+		for _, k := range s.groups {
+			k.lead.j = g.v.Job(k.lead.j.ID)
+		}
+		slices.SortFunc(s.groups, before)
+		g.rotateOn(s)
+	}
+}
+
+// rememberTouched writes down what has changed of the notes of the jobs that were decided about
+// and of those beside them.
+func (g steps) rememberTouched() {
+	touched := slices.Clone(g.queue)
+	for _, m := range g.stopped {
+		for _, k := range m.group.home.groups {
+			touched = append(touched, k.lead)
+		}
+	}
+	slices.SortFunc(touched, func(a, b *member) int { return cmp.Compare(a.j.ID, b.j.ID) })
+	for _, m := range touched {
+		g.rememberOf(m)
+	}
 }
 
 // follows takes in who was placed since the last decision: only the jobs that it started.
@@ -103,10 +155,10 @@ func (g steps) follows() bool {
 	return true
 }
 
-// changes takes in who has come and who has left. Those who have come are in
-// the queue.
+// changes takes in who has come, who has left, and whose attempt has failed. Those who have
+// come are in the queue.
 func (g steps) changes() bool {
-	g.queue = g.queue[:0]
+	g.queue, g.stopped = g.queue[:0], g.stopped[:0]
 	for _, ch := range g.v.Changes() {
 		switch m := g.member(ch.Job); ch.Kind {
 		case sched.Altered:
@@ -118,6 +170,10 @@ func (g steps) changes() bool {
 			m.group = nil
 			g.place[ch.Job] = 0
 			g.active.Remove(int(ch.Job))
+		case sched.Stopped:
+			if m == nil || !g.stops(m) {
+				return false
+			}
 		case sched.Arrived:
 			if m != nil || !g.arrives(g.v.Job(ch.Job)) {
 				return false
@@ -127,6 +183,24 @@ func (g steps) changes() bool {
 		}
 	}
 	slices.SortFunc(g.queue, func(a, b *member) int { return cmp.Compare(a.j.ID, b.j.ID) })
+	return true
+}
+
+// stops takes a job off its GPUs that waits again, on the server on which it lives.
+func (g steps) stops(m *member) bool {
+	j, k := g.v.Job(m.j.ID), m.group
+	if !j.Waiting() || k == nil || len(k.home.nodes) > 1 || g.v.PinnedPlace(j.ID) != nil {
+		return false
+	}
+	n, _ := sched.Recall[note](j)
+	if n.stamp = min(n.stamp, g.v.Now); n.link == trying || n.link == paired || n.parts || n.home != k.home.first() || !g.canHold(k.home, m) {
+		return false
+	}
+	m.j, m.note, m.changed, m.has = j, n, false, nil
+	k.runs, k.why = false, job.Reason{}
+	if !slices.Contains(g.stopped, m) {
+		g.stopped = append(g.stopped, m)
+	}
 	return true
 }
 

@@ -99,7 +99,7 @@ func (g *policy) unpack() {
 func (g *policy) defragment() {
 	var sparse []*server
 	for _, s := range g.servers {
-		if len(s.nodes) == 1 && !s.held && s.load > 0 && g.isSparse(s) {
+		if g.mayEmpty(s) {
 			sparse = append(sparse, s)
 		}
 	}
@@ -151,6 +151,11 @@ func (g *policy) refuges(s *server) []*server {
 		to = append(to, t)
 	}
 	return to
+}
+
+// mayEmpty tells whether a server is one that should be emptied.
+func (g *policy) mayEmpty(s *server) bool {
+	return len(s.nodes) == 1 && !s.held && s.load > 0 && g.isSparse(s)
 }
 
 // isSparse tells whether so much of a server is idle that it should be emptied.
