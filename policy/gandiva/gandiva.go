@@ -122,6 +122,7 @@ type policy struct {
 	wake    time.Duration
 	again   bool // it has more to decide as soon as this has been done
 	resting bool // see rests
+	mixed   bool // at rest, there are pairs, or gangs on parts of several nodes
 	placed  int  // of View.Placed, those that were looked at
 	quiet   bool // the last decision left everything as it is, and so will the next one if nothing happens
 }

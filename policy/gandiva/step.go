@@ -15,24 +15,55 @@ import (
 type steps struct{ *policy }
 
 // rests tells whether a decision leaves a state in which nothing is to be done until
-// a job comes or the policy looks for something better. All jobs have GPUs of one server
-// for themselves, and none is leaving, is measured, or has grown. Who lives where
-// is then known to the next decision, which need not survey all jobs.
+// a job comes or the policy looks for something better. All jobs have GPUs, in their servers
+// for themselves or as pairs, or on parts of several nodes, and none is leaving, is measured,
+// or has grown. Who lives where is then known to the next decision, which need not survey all
+// jobs.
 func (g steps) rests() bool {
-	if len(g.others)+len(g.spread)+len(g.p.Waits()) > 0 || g.again || g.active.Len() != len(g.members) {
+	if len(g.others)+len(g.p.Waits()) > 0 || g.again || g.active.Len() != len(g.members) {
 		return false
 	}
+	g.mixed = false
 	for _, s := range g.servers {
-		if s.held || s.load > s.room.gpus {
+		if s.load > s.room.gpus {
 			return false
 		}
 	}
 	for i := range g.members {
-		if !g.lies(&g.members[i]) {
+		m := &g.members[i]
+		if g.lies(m) {
+			continue
+		}
+		if !g.isSpread(m) && !g.isPaired(m) {
 			return false
 		}
+		g.mixed = true
 	}
 	return true
+}
+
+// isSpread tells whether a job runs on parts of several nodes, and stays there.
+func (g steps) isSpread(m *member) bool {
+	return m.plain && m.note.parts && m.group == nil && g.stays(m) && m.has.Nodes() > 1 && g.v.Cluster().UsableAlloc(m.has)
+}
+
+// isPaired tells whether a job is one of a pair that stays together.
+func (g steps) isPaired(m *member) bool {
+	k := m.group
+	if k == nil && m.note.link == paired {
+		if host := g.member(m.note.with); host != nil {
+			k = host.group
+		}
+	}
+	if k == nil || k.home == nil || !k.runs || k.guest == nil || k.trial || k.away || k.gone || k.lead != m && k.guest != m {
+		return false
+	}
+	return k.lead.plain && k.guest.plain && k.guest.note.link == paired && !k.lead.note.parts && g.stays(k.lead) && g.stays(k.guest)
+}
+
+// stays tells whether a job held what it asks for as the decision began, and still does.
+func (g steps) stays(m *member) bool {
+	return m.has != nil && m.note.link != trying && m.has.Tasks(0) == m.size && g.p.Alloc(m.j.ID) == m.has
 }
 
 // lies tells whether a job has GPUs of its server for itself, and stays there.
@@ -84,14 +115,15 @@ func (g steps) step() bool {
 
 // stillRests is rests where only the jobs of the queue and those that had stopped are new.
 func (g steps) stillRests() bool {
-	restless := func(m *member) bool { return !g.lies(m) || m.group.home.held }
+	restless := func(m *member) bool { return !g.lies(m) }
 	return len(g.high)+len(g.p.Waits()) == 0 && !slices.ContainsFunc(g.queue, restless) && !slices.ContainsFunc(g.stopped, restless)
 }
 
-// isBest tells whether nothing would be done by a decision of a policy at rest that looks for
-// something better: nobody has come, no server can be emptied, and no job could grow.
+// isBest tells whether a policy at rest that looks for something better would find nothing.
+// Nobody has come, there are neither pairs nor gangs on parts of several nodes, no server can
+// be emptied, and no job could grow.
 func (g steps) isBest() bool {
-	if len(g.queue)+len(g.stopped) > 0 {
+	if g.mixed || len(g.queue)+len(g.stopped) > 0 {
 		return false
 	}
 	for i := range g.members {
@@ -100,7 +132,7 @@ func (g steps) isBest() bool {
 			return false
 		}
 	}
-	return !slices.ContainsFunc(g.servers, func(s *server) bool { return g.mayEmpty(s) && g.refuges(s) != nil })
+	return !slices.ContainsFunc(g.servers, func(s *server) bool { return s.mayEmpty(g.cfg.Defrag) && g.refuges(s) != nil })
 }
 
 // turnStopped ends the turns of those who have had a quantum beside jobs that had stopped.
@@ -163,7 +195,7 @@ func (g steps) changes() bool {
 		switch m := g.member(ch.Job); ch.Kind {
 		case sched.Altered:
 		case sched.Ended:
-			if m == nil || m.group == nil || len(m.group.home.nodes) > 1 {
+			if m == nil || m.group == nil || len(m.group.home.nodes) > 1 || m.group.guest != nil || g.wholeNow(m.group.home) {
 				return false
 			}
 			m.group.home.remove(m.group)
@@ -186,10 +218,19 @@ func (g steps) changes() bool {
 	return true
 }
 
+// wholeNow tells whether a gang on parts of several nodes has them whole, now that a job
+// has left one of them.
+func (g steps) wholeNow(s *server) bool {
+	return s.held && slices.ContainsFunc(g.spread, func(m *member) bool {
+		return slices.ContainsFunc(m.has.Pieces, func(p cluster.Piece) bool { return p.Node == s.first() }) && g.hasWhole(m)
+	})
+}
+
 // stops takes a job off its GPUs that waits again, on the server on which it lives.
 func (g steps) stops(m *member) bool {
 	j, k := g.v.Job(m.j.ID), m.group
-	if !j.Waiting() || k == nil || len(k.home.nodes) > 1 || g.v.PinnedPlace(j.ID) != nil {
+	isPair := func(k *group) bool { return k.guest != nil }
+	if !j.Waiting() || k == nil || len(k.home.nodes) > 1 || k.home.held || slices.ContainsFunc(k.home.groups, isPair) || g.v.PinnedPlace(j.ID) != nil {
 		return false
 	}
 	n, _ := sched.Recall[note](j)
