@@ -297,6 +297,12 @@ func (v *View) Ended() []job.ID { return v.state.Ended() }
 // must not be changed.
 func (v *View) Placed() []job.ID { return v.state.Lists().Placed() }
 
+// Measured yields the devices of which the latest measurement was made at a moment or after
+// it, in the order of these moments.
+func (v *View) Measured(since time.Duration) iter.Seq[cluster.DeviceID] {
+	return v.state.Lists().Measured(since)
+}
+
 // Job is a job as it stands at one moment. It is a handle: copying it is cheap,
 // but a policy must not keep it beyond the call.
 type Job struct {
