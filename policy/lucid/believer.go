@@ -27,13 +27,14 @@ type believer struct {
 	rule Analyser
 	book profiles.Book
 
-	at    map[pair]int // places in seen
-	seen  []sight
-	next  int          // pairs at which it learns anew
-	terms *boost.Model // of what a pair differs from the curve; nil: nothing is learnt yet
-	tree  *Tree
-	from  int // pairs from which terms and tree were learnt
-	jobs  int // from which the tree was grown
+	observed int          // measurements of jobs alone
+	at       map[pair]int // places in seen
+	seen     []sight
+	next     int          // pairs at which it learns anew
+	terms    *boost.Model // of what a pair differs from the curve; nil: nothing is learnt yet
+	tree     *Tree
+	from     int // pairs from which terms and tree were learnt
+	jobs     int // from which the tree was grown
 }
 
 // pair is two jobs, by their numbers for life; it is the first that a sight is about.
@@ -63,6 +64,7 @@ func pairTrees() boost.Config {
 // Observe implements perf.Believer.
 func (b *believer) Observe(j *job.Job, m *perf.Reading) {
 	if b.book.Observe(j, m) {
+		b.observed++
 		return
 	}
 	factor, ok := m.Figure(perf.Factor)

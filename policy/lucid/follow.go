@@ -18,9 +18,10 @@ import (
 // jobs too many, and never one too few.
 type followed struct {
 	measuring dense.Set             // they are measured, or were
-	parted    dense.Set             // they hold parts of devices
+	parted    dense.Set             // they hold parts of devices, and are not calm
 	fresh     dense.Set             // they may become partners, once they are settled
 	open      map[company][]partner // settled jobs with whole devices, in order of their starts, then by number
+	calm      calm
 }
 
 // company is what partners have in common.
@@ -42,12 +43,19 @@ type partner struct {
 func (l *policy) follow(v *sched.View) {
 	f := &l.runs
 	if v.First {
-		*f = followed{open: map[company][]partner{}}
+		*f = followed{open: map[company][]partner{}, calm: calmed(v)}
 		for j := range v.Running() {
 			if n, _ := sched.Recall[note](j); n.measured >= 0 {
 				f.measuring.Add(int(j.ID))
 			}
 			f.began(j.ID, v.Alloc(j.ID))
+		}
+	}
+	f.stir(v)
+	if l.beliefs != nil && f.calm.observed != l.beliefs.observed { // what is taken to be told may be another
+		f.calm.observed = l.beliefs.observed
+		for id := range f.calm.jobs {
+			f.wake(id)
 		}
 	}
 	for _, set := range []*dense.Set{&f.measuring, &f.parted, &f.fresh} {
@@ -62,6 +70,7 @@ func (l *policy) follow(v *sched.View) {
 			f.fresh.Remove(int(j.ID))
 		}
 	}
+	l.settle(v)
 }
 
 // began takes in a job that was given an alloc, or another part of it.
