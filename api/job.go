@@ -41,6 +41,8 @@ type JobSpec struct {
 	Memory   Bytes    `json:"mem,omitempty" doc:"Main memory of the whole job; enforced where cgroups permit."`
 	GPUMem   Bytes    `json:"gpu_mem,omitempty" doc:"Memory that it needs of each GPU."`
 	Types    []string `json:"types,omitempty" doc:"Acceptable GPU types, best first; none: any."`
+	App      string   `json:"app,omitempty" doc:"The search that it is one of the jobs of, such as a search for hyper-parameters: jobs of one user with the same app share one finish time, where the policy looks at it (themis)."`
+	Rungs    string   `json:"rungs,omitempty" maxLength:"400" doc:"Rungs of the app's search by successive halving, JOBSxUNITS joined by plus signs: 4x8+2x16+1x36 is four jobs for 8 units of work each, the best two for 16 more, the best for 36 more."`
 	Priority int32    `json:"priority,omitempty" doc:"Class of urgency, larger first, where the policy looks at it."`
 
 	After    []After   `json:"after,omitempty" doc:"Jobs that must have ended before it may start."`
@@ -152,6 +154,7 @@ type Job struct {
 	Name   string `json:"name,omitempty"`
 	User   string `json:"user"`
 	Tenant string `json:"tenant,omitempty"`
+	App    string `json:"app,omitempty" doc:"Search that it is one of the jobs of."`
 	State  State  `json:"state"`
 	Reason string `json:"reason,omitempty" doc:"Why it waits, was last stopped, or has ended like that: a sentence."`
 

@@ -80,6 +80,7 @@ type Job struct {
 	Name     string        // what the user called it; the same for similar jobs
 	User     string        // who submitted it
 	Tenant   string        // virtual cluster, queue, project
+	App      string        // the search that it is one of the jobs of, among those of its user; empty: it is by itself
 	Submit   time.Duration // since the start of the run
 	Demand   *Demand       // shared between jobs of the same shape
 	Kind     Kind
@@ -126,6 +127,7 @@ type Hints struct {
 	Plan      string         // how it is laid out in parallel, in the source's words
 	Pattern   string         // how its tasks talk to each other, in the source's words: ring
 	Sensitive bool           // to the bandwidth between its tasks
+	Rungs     Rungs          // of the search by successive halving that its app is; none: it is none
 
 	CPUTime     time.Duration // run time without GPUs; 0: it needs them
 	CPUEstimate time.Duration // the same as far as its user knows
