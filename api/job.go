@@ -61,6 +61,7 @@ type JobSpec struct {
 	Backbone string   `json:"backbone,omitempty" doc:"Fine-tuning: the foundation model."`
 	Dataset  string   `json:"dataset,omitempty" doc:"What it is trained on."`
 	Share    bool     `json:"share,omitempty" doc:"Fine-tuning: its user consents to its being merged with jobs of other users who consent too: what it has learnt is handed to them, and theirs to it."`
+	Plan     string   `json:"plan,omitempty" enum:"pipeline" doc:"How its layers are laid out over its GPUs: pipeline has a stage on each, and whole nodes, where the policy looks at it (ymir). Default: each GPU has all of them."`
 	Batch    int      `json:"batch,omitempty" minimum:"0" doc:"Global batch size."`
 	Units    float64  `json:"units,omitempty" minimum:"0" doc:"Its whole work in its own units, such as steps."`
 	Unit     string   `json:"unit,omitempty" doc:"Of units: steps, epochs, samples."`

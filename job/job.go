@@ -99,6 +99,12 @@ type Job struct {
 	Hints    *Hints        // what else its source tells; nil: nothing
 }
 
+// Pipeline is the Plan of a job whose layers are divided among its GPUs, stage by stage.
+const Pipeline = "pipeline"
+
+// Pipelined tells whether a job is laid out as a pipeline.
+func (j *Job) Pipelined() bool { return j.Hints != nil && j.Hints.Plan == Pipeline }
+
 // Hints are features of a job that only some sources tell and some predictors
 // use. Zero means that the source does not tell. Hints are comparable.
 type Hints struct {

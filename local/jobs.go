@@ -89,7 +89,7 @@ func (d *Daemon) engineJob(s *stored, key string, now time.Duration) (job.Job, e
 func hints(spec *api.JobSpec) *job.Hints {
 	h := job.Hints{
 		GPUUse: spec.Use.GPU, MemoryUse: spec.Use.Memory, HostUse: spec.Use.Host, CPUUse: spec.Use.CPU,
-		CPUTime: spec.CPUEst.Duration(), CPUEstimate: spec.CPUEst.Duration(), QoS: spec.QoS,
+		CPUTime: spec.CPUEst.Duration(), CPUEstimate: spec.CPUEst.Duration(), QoS: spec.QoS, Plan: spec.Plan,
 		Stages: [3]time.Duration{spec.Stages.Load.Duration(), spec.Stages.GPU.Duration(), spec.Stages.Network.Duration()},
 	}
 	if spec.Shape != "" {
@@ -206,6 +206,9 @@ func (d intake) complete(spec *api.JobSpec) error {
 	}
 	if err := spec.CheckShape(); err != nil {
 		return bad("%v", err)
+	}
+	if spec.Plan != "" && spec.Plan != job.Pipeline {
+		return bad("plan of job %s: %q: write %s, or nothing", spec.Name, spec.Plan, job.Pipeline)
 	}
 	if _, err := job.ParseRungs(spec.Rungs); err != nil {
 		return bad("rungs of job %s: %v", spec.Name, err)

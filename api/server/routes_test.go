@@ -46,7 +46,7 @@ func TestSubmit(t *testing.T) {
 		After: []api.After{{Job: "3", Any: true}, {Job: "4_1"}}, Array: "1-3", Estimate: 90.5, Limit: 3600,
 		Deadline: time.Date(2026, 3, 1, 12, 0, 0, 5, time.UTC), Held: true,
 		Stop:  api.Stop{Mode: "checkpoint", Signal: "USR1", Command: []string{"save"}, Grace: 30, CRIU: true, Again: []int{75, 0}},
-		Retry: api.Retry{Limit: -1, Backoff: 5}, Kind: "training", Model: "m", Backbone: "b", Dataset: "d", Share: true, Batch: 64, Units: 1e6, Unit: "steps",
+		Retry: api.Retry{Limit: -1, Backoff: 5}, Kind: "training", Model: "m", Backbone: "b", Dataset: "d", Share: true, Plan: "pipeline", Batch: 64, Units: 1e6, Unit: "steps",
 	}
 	ids, err := r.client.Submit(ctx, spec)
 	ok(t, err)

@@ -193,6 +193,7 @@ func content() []jobOption {
 		textOption("backbone", "NAME", "fine-tuning: the foundation model", func(j *api.JobSpec) *string { return &j.Backbone }),
 		textOption("dataset", "NAME", "name of the data set", func(j *api.JobSpec) *string { return &j.Dataset }),
 		{"share", "", "bool", "fine-tuning: the job may be merged with jobs of other users who allow that too", func(j *api.JobSpec, t []string) error { return boolOption(&j.Share, t) }},
+		wordOption("plan", "PLAN", "layout of the layers of the model over the GPUs of the job", []string{job.Pipeline}, func(j *api.JobSpec) *string { return &j.Plan }),
 		{"batch", "", "N", "global batch size", func(j *api.JobSpec, t []string) error { return wholeOption(&j.Batch, 0, t) }},
 		{"units", "", "N", "whole work of the job in its own units, such as steps", func(j *api.JobSpec, t []string) error { return decimalOption(&j.Units, t) }},
 		textOption("unit", "NAME", "unit of --units: steps, epochs, samples", func(j *api.JobSpec) *string { return &j.Unit }),

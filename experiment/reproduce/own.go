@@ -175,7 +175,7 @@ func tuned(family string, load float64, jobs int, seed uint64) World {
 		costs := perf.Costs{Switch: map[string]perf.Switch{}}
 		for name, cost := range w.Switch {
 			if c.Policy != "ymir" {
-				cost.Warm = cost.Cold
+				cost.Warm, cost.Reverse = cost.Cold, false
 			}
 			costs.Switch[name] = cost
 		}
