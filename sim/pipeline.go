@@ -32,13 +32,17 @@ func (w pipelines) delay(r *job.Record, a *cluster.Alloc) time.Duration {
 	begin := w.cfg.Costs.Begin(r.Job, int(a.Milli()/unit.One), r.Starts == 0, w.warm(r.Job, a))
 	rest, written := time.Duration(0), 0
 	for i := range a.Shares {
+		left := time.Duration(0)
 		for _, l := range w.writing {
-			if l.device == a.Shares[i].Device && l.until > w.state.Now {
-				rest, written = max(rest, l.until-w.state.Now), written+1
+			if l.device == a.Shares[i].Device {
+				left = max(left, l.until-w.state.Now)
 			}
 		}
+		if left > 0 {
+			rest, written = max(rest, left), written+1
+		}
 	}
-	if r.Job.Pipelined() && written >= len(a.Shares) {
+	if r.Job.Pipelined() && written == len(a.Shares) && written > 0 {
 		return w.cfg.Costs.Switch[r.Job.Backbone].Follow(begin, rest, len(a.Shares))
 	}
 	return rest + begin
