@@ -114,7 +114,7 @@ type Stages struct {
 
 // Stop is what a job can do when it has to leave its devices.
 type Stop struct {
-	Mode    string   `json:"mode,omitempty" enum:"checkpoint,freeze,restart,never" doc:"checkpoint: saves its state when told, and goes on from there; freeze: is stopped in memory and goes on later; restart: is killed and begins anew; never: is left alone. Default: that of the configuration."`
+	Mode    string   `json:"mode,omitempty" enum:"checkpoint,freeze,restart,never,last-save" doc:"checkpoint: saves its state when told, and goes on from there; freeze: is stopped in memory and goes on later; restart: is killed and begins anew; never: is left alone; last-save: is killed, and goes on from the last checkpoint that it reported. Default: that of the configuration."`
 	Signal  string   `json:"signal,omitempty" doc:"checkpoint: the signal that tells its processes; default TERM."`
 	Command []string `json:"command,omitempty" doc:"checkpoint: a program that is run instead of a signal; it finds the job's processes in NORN_PIDS. The processes must end by themselves, or are told by SIGTERM when it has ended."`
 	Grace   Seconds  `json:"grace,omitempty" minimum:"0" doc:"checkpoint: how long it may take before it is killed."`

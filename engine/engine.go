@@ -171,7 +171,6 @@ func New(cfg Config, world World) *Engine {
 	e.state.Believe(cfg.Speeds)
 	e.SetPolicy(cfg.PolicyName, cfg.Policy)
 	e.believe()
-	e.observe()
 	return e
 }
 
@@ -197,7 +196,6 @@ func (e *Engine) Resume(s *state.State) {
 	}
 	e.inherit()
 	e.believe()
-	e.observe()
 }
 
 // Order adds something to the policy's decision: f is called once, after the
@@ -370,7 +368,7 @@ func (e *Engine) apply(ev *eventlog.Event) error {
 		e.changes = append(e.changes, sched.Change{Job: ev.Job, Kind: sched.Stopped})
 	case eventlog.End, eventlog.Cancel, eventlog.Hold:
 		e.changes = append(e.changes, sched.Change{Job: ev.Job, Kind: sched.Ended})
-	case eventlog.Speed, eventlog.Progress, eventlog.Estimate, eventlog.Config:
+	case eventlog.Speed, eventlog.Progress, eventlog.Estimate, eventlog.Config, eventlog.Saved:
 		e.changes = append(e.changes, sched.Change{Job: ev.Job, Kind: sched.Altered})
 	case eventlog.NodeAdd, eventlog.NodeSet, eventlog.Device, eventlog.Foreign:
 		e.nodes = true

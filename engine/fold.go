@@ -136,6 +136,8 @@ func applyJob(s *state.State, ev *eventlog.Event) error {
 		s.Record(ev.Job).Estimate = ev.Estimate
 	case eventlog.Config:
 		return s.Record(ev.Job).Report(ev.Reported)
+	case eventlog.Saved:
+		return s.Record(ev.Job).Saved(ev.Kept, ev.Every)
 	case eventlog.Memo:
 		s.Record(ev.Job).Note = ev.Note
 	default:

@@ -401,18 +401,16 @@ func (l *Reader) field(ev *Event, key []byte) (err error) {
 		return seconds(t, &ev.Delay)
 	case "kept":
 		return seconds(t, &ev.Kept)
+	case "every":
+		return seconds(t, &ev.Every)
 	case "at_once":
-		ev.AtOnce, err = t.Bool()
-		return err
+		return flag(t, &ev.AtOnce)
 	case "frozen":
-		ev.Frozen, err = t.Bool()
-		return err
+		return flag(t, &ev.Frozen)
 	case "held":
-		ev.Held, err = t.Bool()
-		return err
+		return flag(t, &ev.Held)
 	case "profile":
-		ev.Profile, err = t.Bool()
-		return err
+		return flag(t, &ev.Profile)
 	case "with":
 		return number(t, &ev.With)
 	case "measured":
@@ -455,6 +453,12 @@ func (l *Reader) field(ev *Event, key []byte) (err error) {
 		return err
 	}
 	return l.nodeField(ev, key)
+}
+
+// flag reads a boolean.
+func flag(t *jsontext.Reader, to *bool) (err error) {
+	*to, err = t.Bool()
+	return err
 }
 
 // reported reads a field of what a job says of its training.

@@ -225,6 +225,9 @@ func (ev *Event) appendJob(f *jsontext.Writer) {
 		appendNote(f, ev.Note)
 	case Config:
 		appendReported(f, &ev.Reported)
+	case Saved:
+		f.Time("kept", ev.Kept)
+		f.Time("every", ev.Every)
 	}
 }
 

@@ -166,9 +166,10 @@ const (
 	Freeze                     // keeps its state in memory
 	Restart                    // loses its work
 	Pinned                     // must not be stopped
+	LastSave                   // is ended at once, and goes on from the state that it last saved by itself
 )
 
-var stopNames = [...]string{"checkpoint", "freeze", "restart", "never"}
+var stopNames = [...]string{"checkpoint", "freeze", "restart", "never", "last-save"}
 
 func (m StopMode) String() string { return stopNames[m] }
 

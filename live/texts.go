@@ -90,6 +90,8 @@ func EventText(ev *eventlog.Event, s *state.State, names Names) string {
 		return "starts on " + On(s, ev.Job, names)
 	case eventlog.Config:
 		return "trains with " + ev.Reported.String()
+	case eventlog.Saved:
+		return ev.SavedText()
 	case eventlog.Merge:
 		return ev.How.Sentence(name(ev.With))
 	case eventlog.Assign:

@@ -311,7 +311,7 @@ func (d intake) completeStop(s *api.Stop, spec *api.JobSpec) error {
 		}
 	}
 	if _, ok := job.ParseStopMode(s.Mode); !ok {
-		return api.Refuse(api.Invalid, "no way to stop %q: write checkpoint, freeze, restart or never", s.Mode)
+		return api.Refuse(api.Invalid, "no way to stop %q: write checkpoint, freeze, restart, never or last-save", s.Mode)
 	}
 	if s.Signal == "" {
 		s.Signal = "TERM"

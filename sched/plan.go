@@ -373,6 +373,7 @@ func (p *Plan) Adjust(id job.ID, change func(a *cluster.Alloc)) bool {
 	case !now.SamePlaces(op.Now):
 		return p.fail(id, "adjust it", "would leave its devices")
 	case now.Equal(op.Now):
+		p.used-- // the next one may have it
 		return true
 	}
 	c := p.state.Cluster

@@ -234,7 +234,7 @@ func setKind(r *Row, v []byte) error {
 func setStop(r *Row, v []byte) error {
 	m, ok := job.ParseStopMode(string(bytes.TrimSpace(v)))
 	if !ok {
-		return Want("checkpoint, freeze, restart or never")
+		return Want("checkpoint, freeze, restart, never or last-save")
 	}
 	r.Job.Stop = m
 	return nil

@@ -26,10 +26,11 @@ type Options struct {
 	NodeGPUs int      // GPUs of a node, for formats that count nodes, 0 to 1000; 0: 1
 
 	// How a row is checked and simplified.
-	SkipBad bool // leave out rows with errors, and count and list them, instead of failing
-	Merge   bool // replace the attempts of a job by one run as long as all of them
-	GPUOnly bool // leave CPU, memory and GPU memory out of the demands of jobs on GPUs
-	AnyType bool // leave GPU types out of the demands
+	SkipBad bool         // leave out rows with errors, and count and list them, instead of failing
+	Merge   bool         // replace the attempts of a job by one run as long as all of them
+	GPUOnly bool         // leave CPU, memory and GPU memory out of the demands of jobs on GPUs
+	AnyType bool         // leave GPU types out of the demands
+	Stop    job.StopMode // how jobs stop that do not tell otherwise
 
 	// How jobs are put into order.
 	Sort bool // hold all of it in memory and sort it, also when the format says that it is in order
@@ -402,6 +403,9 @@ func (r *Reader) simplify(e *Entry) {
 	if r.opt.Merge && len(e.Truth.Attempts) > 0 {
 		e.Truth.Work = e.Truth.Total()
 		e.Truth.Attempts = nil
+	}
+	if e.Job.Stop == job.Checkpoint {
+		e.Job.Stop = r.opt.Stop
 	}
 	if !r.opt.GPUOnly && !r.opt.AnyType {
 		return

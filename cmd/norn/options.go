@@ -29,7 +29,7 @@ type jobOption struct {
 
 // The words that parts of a job can be.
 var (
-	stopModes  = []string{"checkpoint", "freeze", "restart", "never"}
+	stopModes  = []string{"checkpoint", "freeze", "restart", "never", "last-save"}
 	jobKinds   = []string{"training", "fine-tuning", "recommendation", "inference"}
 	qosClasses = []string{"guaranteed", "opportunistic"}
 )

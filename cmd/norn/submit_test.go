@@ -152,7 +152,7 @@ func TestSubmitMisuse(t *testing.T) {
 		{[]string{"--est", "-1", "true"}, `--est: "-1" lies in the past`},
 		{[]string{"--deadline", "late", "true"}, `--deadline: "late" is not a moment`},
 		{[]string{"--after", "3:ok", "true"}, `--after: "3:ok": write the number of a job`},
-		{[]string{"--stop", "checkpiont", "true"}, `--stop: "checkpiont": write one of checkpoint, freeze, restart, never; did you mean checkpoint?`},
+		{[]string{"--stop", "checkpiont", "true"}, `--stop: "checkpiont": write one of checkpoint, freeze, restart, never, last-save; did you mean checkpoint?`},
 		{[]string{"--kind", "x", "true"}, `--kind: "x": write one of training, `},
 		{[]string{"--use", "gpu=30", "true"}, `--use: "gpu=30": write gpu, memory, host or cpu, and a part from 0 to 1`},
 		{[]string{"--use", "disk=0.3", "true"}, `--use: "disk=0.3": write gpu, memory, host or cpu`},

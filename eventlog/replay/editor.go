@@ -158,6 +158,11 @@ func (e *editor) stand(id job.ID, at time.Duration) {
 	if r.Config.Reported != (job.Reported{}) {
 		e.emit(eventlog.Event{Time: at, Kind: eventlog.Config, Job: ev.Job, Reported: r.Config.Reported})
 	}
+	if s := r.Saves; s.Regular {
+		e.emit(eventlog.Event{Time: at, Kind: eventlog.Saved, Job: ev.Job, Kept: s.Last, Every: s.Every})
+	} else if s.Last > 0 {
+		e.emit(eventlog.Event{Time: at, Kind: eventlog.Saved, Job: ev.Job, Kept: s.Last})
+	}
 }
 
 // submit has a job come.

@@ -53,7 +53,7 @@
 //	slots     counted resources of each task: rdma=1|pods=1
 //	tasks     for gangs that can be resized: least-most
 //	ps        parameter servers: number x cores, as in 1x2
-//	stop      checkpoint, freeze, restart or never
+//	stop      checkpoint, freeze, restart, never or last-save
 //
 // The second is a tenant: its name, and guarantee, limit and weight where it has
 // them. The third is a comment. The fourth is what happens besides, at a time in

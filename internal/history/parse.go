@@ -264,7 +264,7 @@ func specField(name, v string) (func(*job.Job), error) {
 	}
 	m, ok := job.ParseStopMode(v)
 	if !ok {
-		return nil, fmt.Errorf("write checkpoint, freeze, restart or never")
+		return nil, fmt.Errorf("write checkpoint, freeze, restart, never or last-save")
 	}
 	return func(spec *job.Job) { spec.Stop = m }, nil
 }

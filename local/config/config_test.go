@@ -238,7 +238,7 @@ func TestMistakes(t *testing.T) {
 		"tenants: [{name: a, guarantee: 99999999}]":    "more than any machine has",
 		"operators: root":                              "operators are written as a list",
 		"operators: [\"\"]":                            "is not a name",
-		"jobs: {stop: maybe}":                          `"maybe": write one of checkpoint, freeze, restart, never`,
+		"jobs: {stop: maybe}":                          `"maybe": write one of checkpoint, freeze, restart, never, last-save`,
 		"jobs: {grace: -1s}":                           `"-1s": write a duration from 0s to 36500d`,
 		"jobs: {retry: -2}":                            "write a whole number from -1 to",
 		"health: {sample: 1ms}":                        "write a duration from 100ms to",

@@ -90,8 +90,9 @@ model alone. 0: they cannot run there. What is not listed is 1.
 func (c *Config) jobEntries() []entry {
 	return []entry{
 		section("jobs", "What holds for a job that does not say otherwise.",
-			oneOf("stop", &c.Jobs.Stop, job.Pinned, `What it can do when it has to leave its devices: checkpoint (saves its state when
-told), freeze (is stopped in memory), restart (begins anew), never (is left alone).
+			oneOf("stop", &c.Jobs.Stop, job.LastSave, `What it can do when it has to leave its devices: checkpoint (saves its state when
+told), freeze (is stopped in memory), restart (begins anew), never (is left alone),
+last-save (is ended, and goes on from the checkpoint that it last reported).
 Norn does not stop what was not declared to bear it.`),
 			span("grace", &c.Jobs.Grace, 0, "For a checkpoint, before the job is killed."),
 			span("cancel-grace", &c.Jobs.CancelGrace, 0, "Between SIGTERM and SIGKILL of a job that is cancelled."),

@@ -18,9 +18,10 @@ import (
 // jobs too many, and never one too few.
 type followed struct {
 	measuring dense.Set             // they are measured, or were
-	parted    dense.Set             // they hold parts of devices
+	parted    dense.Set             // they hold parts of devices, and are not calm
 	fresh     dense.Set             // they may become partners, once they are settled
 	open      map[company][]partner // settled jobs with whole devices, in order of their starts, then by number
+	calm      calm
 }
 
 // company is what partners have in common.
@@ -42,12 +43,19 @@ type partner struct {
 func (l *policy) follow(v *sched.View) {
 	f := &l.runs
 	if v.First {
-		*f = followed{open: map[company][]partner{}}
+		*f = followed{open: map[company][]partner{}, calm: calmed(v)}
 		for j := range v.Running() {
 			if n, _ := sched.Recall[note](j); n.measured >= 0 {
 				f.measuring.Add(int(j.ID))
 			}
 			f.began(j.ID, v.Alloc(j.ID))
+		}
+	}
+	f.stir(v)
+	if l.beliefs != nil && f.calm.observed != l.beliefs.observed { // what is taken to be told may be another
+		f.calm.observed = l.beliefs.observed
+		for id := range f.calm.jobs {
+			f.wake(id)
 		}
 	}
 	for _, set := range []*dense.Set{&f.measuring, &f.parted, &f.fresh} {
@@ -58,11 +66,11 @@ func (l *policy) follow(v *sched.View) {
 		}
 	}
 	for j := range each(v, &f.fresh) {
-		if j.Phase() == job.Running && j.Since() < v.Now && !j.Profiling() {
+		if j.Phase() == job.Running && j.Since() < v.Now && !j.Profiling() && l.welcome(v, j) {
 			f.fresh.Remove(int(j.ID))
-			l.welcome(v, j)
 		}
 	}
+	l.settle(v)
 }
 
 // began takes in a job that was given an alloc, or another part of it.
@@ -93,19 +101,24 @@ func each(v *sched.View, set *dense.Set) func(yield func(sched.Job) bool) {
 	}
 }
 
-// welcome makes a settled job a partner, unless it never is one.
-func (l *policy) welcome(v *sched.View, j sched.Job) {
+// welcome makes a settled job a partner, unless it never is one. It is false while that is not
+// known yet.
+func (l *policy) welcome(v *sched.View, j sched.Job) (settled bool) {
 	a := v.Alloc(j.ID)
-	score, memory, known := l.cfg.Analyser.Of(j.Spec())
-	if !known || !shares(j) || a.Nodes() != 1 || inParts(a) {
-		return
+	if !shares(j) || a.Nodes() != 1 || inParts(a) {
+		return true
+	}
+	score, u, known := l.analyse(j.Spec())
+	if !known {
+		return l.beliefs == nil
 	}
 	at := company{j.Pool(), j.GPUs()}
-	p := partner{j.ID, j.Since(), score, memory}
+	p := partner{j.ID, j.Since(), score, u.Memory}
 	i, found := slices.BinarySearchFunc(l.runs.open[at], p, partner.compare)
 	if !found {
 		l.runs.open[at] = slices.Insert(l.runs.open[at], i, p)
 	}
+	return true
 }
 
 func (p partner) compare(q partner) int {

@@ -95,9 +95,13 @@ func Draw(t *rapid.T, shape Shape) World {
 		w.World = func(c *sim.Config) { c.Sharing, c.Measure = perf.Demands{Switch: 0.05}, true }
 		w.Sharing = &perf.Learner{} // which believes at first that nobody disturbs anybody
 	}
-	if shape.Failures {
-		w.World = func(c *sim.Config) {
-			c.NodeMTBF, c.NodeRepair, c.JobMTBF, c.Snapshot = 300*time.Second, 30*time.Second, 200*time.Second, 10*time.Second
+	world := w.World
+	w.World = func(c *sim.Config) {
+		if world != nil {
+			world(c)
+		}
+		if c.Snapshot = 10 * time.Second; shape.Failures {
+			c.NodeMTBF, c.NodeRepair, c.JobMTBF = 300*time.Second, 30*time.Second, 200*time.Second
 		}
 	}
 	return w
@@ -119,7 +123,7 @@ func (m spread) On(j *job.Job, c *cluster.Cluster, t cluster.TypeID, tasks int, 
 }
 
 func drawSpec(t *rapid.T) func(*job.Job) {
-	stop := rapid.SampledFrom([]job.StopMode{job.Checkpoint, job.Checkpoint, job.Checkpoint, job.Restart, job.Pinned}).Draw(t, "stop")
+	stop := rapid.SampledFrom([]job.StopMode{job.Checkpoint, job.Checkpoint, job.Checkpoint, job.Restart, job.Pinned, job.LastSave}).Draw(t, "stop")
 	priority := rapid.Int32Range(0, 2).Draw(t, "priority")
 	return func(j *job.Job) { j.Stop, j.Priority = stop, priority }
 }

@@ -418,6 +418,11 @@ func Line(ev *eventlog.Event, s *state.State) string {
 		}
 	case eventlog.Memo:
 		b.WriteString(" " + noted(ev.Note, s))
+	case eventlog.Saved:
+		b.WriteString(" " + unit.FormatSeconds(ev.Kept))
+		if ev.Every > 0 {
+			b.WriteString(" every=" + unit.FormatSeconds(ev.Every))
+		}
 	case eventlog.Config:
 		fmt.Fprintf(&b, " batch=%d noise=%g epoch=%d pace=%g", ev.Reported.Batch, ev.Reported.Noise, ev.Reported.Epoch, ev.Reported.Pace)
 	case eventlog.Speed:
