@@ -171,7 +171,6 @@ func New(cfg Config, world World) *Engine {
 	e.state.Believe(cfg.Speeds)
 	e.SetPolicy(cfg.PolicyName, cfg.Policy)
 	e.believe()
-	e.observe()
 	return e
 }
 
@@ -197,7 +196,6 @@ func (e *Engine) Resume(s *state.State) {
 	}
 	e.inherit()
 	e.believe()
-	e.observe()
 }
 
 // Order adds something to the policy's decision: f is called once, after the
