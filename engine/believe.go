@@ -20,14 +20,17 @@ type beliefs struct {
 // instead of those of the configuration.
 func (e *Engine) believe() {
 	if e.cfg.Believe == nil {
+		e.observe()
 		return
 	}
 	if e.beliefs.of == nil {
-		e.beliefs.prior = perf.Prior{Speeds: e.cfg.Speeds, Sharing: e.cfg.Sharing, Transfer: e.cfg.Transfer}
+		e.beliefs.prior = perf.Prior{Speeds: e.cfg.Speeds, Sharing: e.cfg.Sharing, Transfer: e.cfg.Transfer, Told: true}
 	}
 	prior := e.beliefs.prior
-	of := e.cfg.Believe(prior)
 	e.cfg.Speeds, e.cfg.Sharing, e.cfg.Transfer = prior.Speeds, prior.Sharing, prior.Transfer
+	e.observe()
+	prior.Sharing = e.cfg.Sharing // which goes on to learn, also below a believer
+	of := e.cfg.Believe(prior)
 	if speeds, ok := of.(perf.Typed); ok {
 		e.cfg.Speeds = speeds
 	}

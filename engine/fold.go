@@ -56,6 +56,11 @@ func Apply(s *state.State, ev *eventlog.Event) error {
 		return nil
 	}
 	switch ev.Kind {
+	case eventlog.Foreign:
+		if int(ev.Node) >= s.Cluster.Nodes() || ev.Node < 0 {
+			return fmt.Errorf("node number %d is not known", ev.Node)
+		}
+		return s.Cluster.SetForeign(ev.Node, *ev.Foreign)
 	case eventlog.Used:
 		return s.SetUsed(ev.Device, ev.Use, ev.Memory)
 	case eventlog.Learnt:
@@ -131,6 +136,8 @@ func applyJob(s *state.State, ev *eventlog.Event) error {
 		s.Record(ev.Job).Estimate = ev.Estimate
 	case eventlog.Config:
 		return s.Record(ev.Job).Report(ev.Reported)
+	case eventlog.Saved:
+		return s.Record(ev.Job).Saved(ev.Kept, ev.Every)
 	case eventlog.Memo:
 		s.Record(ev.Job).Note = ev.Note
 	default:

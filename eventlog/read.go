@@ -39,6 +39,7 @@ type Reader struct {
 	record job.Record
 	alloc  cluster.Alloc
 	node   cluster.NodeSpec
+	others cluster.Foreign
 }
 
 // maxLine bounds a line of a log, and maxWindow what a compressed one may make
@@ -296,11 +297,8 @@ func (l *Reader) complete(ev *Event) error {
 	case NodeAdd:
 		ev.NodeSpec = &l.node
 		return nil
-	case NodeSet:
-		if ev.Node < 0 {
-			return errors.New("node-set without its node (n)")
-		}
-		return nil
+	case NodeSet, Foreign:
+		return l.ofNode(ev)
 	case Device, Used:
 		if ev.Device < 0 {
 			return fmt.Errorf("%s without its number (d)", ev.Kind)
@@ -340,6 +338,25 @@ func (l *Reader) complete(ev *Event) error {
 	if ev.Job < 0 {
 		return fmt.Errorf("%s without its job (j)", ev.Kind)
 	}
+	return nil
+}
+
+// ofNode completes an event about a node: its state, or what others use of it.
+func (l *Reader) ofNode(ev *Event) error {
+	if ev.Node < 0 {
+		return fmt.Errorf("%s without its node (n)", ev.Kind)
+	}
+	if ev.Kind != Foreign {
+		return nil
+	}
+	l.others = cluster.Foreign{Slots: l.node.Slots, GPUs: l.alloc.Shares}
+	switch n := len(l.alloc.Pieces); {
+	case n > 1 || n == 1 && l.alloc.Pieces[0].Node != ev.Node:
+		return errors.New("foreign with what others use of another node (on)")
+	case n == 1:
+		l.others.CPU, l.others.Memory = l.alloc.Pieces[0].CPU, l.alloc.Pieces[0].Memory
+	}
+	ev.Foreign = &l.others
 	return nil
 }
 
@@ -384,18 +401,16 @@ func (l *Reader) field(ev *Event, key []byte) (err error) {
 		return seconds(t, &ev.Delay)
 	case "kept":
 		return seconds(t, &ev.Kept)
+	case "every":
+		return seconds(t, &ev.Every)
 	case "at_once":
-		ev.AtOnce, err = t.Bool()
-		return err
+		return flag(t, &ev.AtOnce)
 	case "frozen":
-		ev.Frozen, err = t.Bool()
-		return err
+		return flag(t, &ev.Frozen)
 	case "held":
-		ev.Held, err = t.Bool()
-		return err
+		return flag(t, &ev.Held)
 	case "profile":
-		ev.Profile, err = t.Bool()
-		return err
+		return flag(t, &ev.Profile)
 	case "with":
 		return number(t, &ev.With)
 	case "measured":
@@ -438,6 +453,12 @@ func (l *Reader) field(ev *Event, key []byte) (err error) {
 		return err
 	}
 	return l.nodeField(ev, key)
+}
+
+// flag reads a boolean.
+func flag(t *jsontext.Reader, to *bool) (err error) {
+	*to, err = t.Bool()
+	return err
 }
 
 // reported reads a field of what a job says of its training.
@@ -612,10 +633,25 @@ func (l *Reader) nodeField(ev *Event, key []byte) (err error) {
 	case "pooled":
 		n.Pooled, err = t.Bool()
 		return err
+	case "slots":
+		return l.slots(&n.Slots)
 	case "links":
 		return l.links()
 	}
 	return t.Skip() // of a later program
+}
+
+// slots reads amounts of the counted resources by their numbers.
+func (l *Reader) slots(to *cluster.Slots) error {
+	n := 0
+	return l.text.Array(func() (err error) {
+		if n == len(to) {
+			return fmt.Errorf("more than %d counted resources", len(to))
+		}
+		to[n], err = l.text.Int(0, cluster.MostSlots)
+		n++
+		return err
+	})
 }
 
 // gpus reads a group of equal GPUs, [type, count].

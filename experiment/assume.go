@@ -64,7 +64,10 @@ func assumptions() []assumption {
 		{AssumeStages, "jobs go through the stages of one of eight models, on all their GPUs", staged, nil},
 		{AssumeTasks, "jobs of one GPU train one of eight models with the batch that they are told", tasked, func(x *Experiment) error { return x.rebatch(gen.AssumeTasks(nil, x.Seed)) }},
 		{AssumeTuning, "jobs of whole GPUs fine-tune one of three foundation models, on 1 to 16 GPUs", tuning, func(x *Experiment) error { return x.tune() }},
-		{AssumeUse, "jobs use their GPUs as much as measured training jobs do", using, nil},
+		{AssumeUse, "jobs use their GPUs as much as measured training jobs do", using, func(x *Experiment) error {
+			x.alter(func(c *sim.Config) { c.Meter = useMeter{x.Seed} })
+			return nil
+		}},
 	}
 }
 
@@ -360,6 +363,7 @@ func (x *Experiment) serve() error {
 	x.alter(func(c *sim.Config) {
 		c.Sharing, c.Measure, c.Load = perf.Served{}, true, of.Load()
 		c.Crash, c.Reset = 0.01, 20*time.Second
+		c.Meter = servedMeter{useMeter{x.Seed}}
 	})
 	return nil
 }

@@ -39,15 +39,29 @@ func ParseBeliefs(s string) (Beliefs, error) {
 
 // believe is what makes the beliefs of a run, and takes out of its world the measurements
 // that nobody looks at. It is nil for a policy without an estimator, and where nothing can be
-// measured.
+// measured. It is also nil where an estimator is one of jobs that share devices, and the
+// experiment says what is believed of those.
 func (x *Experiment) believe(c Choice, world *sim.Config) engine.Believe {
 	of := c.Believe()
 	if of == nil || world.Meter == nil || x.Beliefs != LearntBeliefs {
 		world.Meter = nil
 		return nil
 	}
-	times, _ := of(perf.Prior{}).(perf.RunTimes)
+	empty := of(perf.Prior{})
+	times, _ := empty.(perf.RunTimes)
+	_, shares := empty.(perf.Sharing)
+	if shares && (x.Sharing != nil || x.Belief != Belief{}) { // what is believed is said
+		world.Meter = nil
+		return nil
+	}
 	return func(p perf.Prior) perf.Believer {
+		p.Told = false
+		if shares {
+			p.Sharing = perf.Alone{}
+			if x.Slowdown.Pairs != nil {
+				p.Sharing = references(x.Slowdown.Pairs.Table)
+			}
+		}
 		if times != nil {
 			p.Speeds, p.Transfer = unlearnt{p.Speeds, times}, nil
 		}

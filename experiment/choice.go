@@ -103,7 +103,7 @@ func (c Choice) Believe() engine.Believe {
 	}
 	if e, ok := cfg.(interface {
 		Believer(perf.Prior) perf.Believer
-	}); ok {
+	}); ok && e.Believer(perf.Prior{}) != nil { // nil: as it is set, it learns nothing
 		return e.Believer
 	}
 	return nil

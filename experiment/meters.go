@@ -6,10 +6,145 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/policy/gavel"
+	"github.com/norn-scheduler/norn/policy/muxflow"
 	"github.com/norn-scheduler/norn/policy/synergy"
 	"github.com/norn-scheduler/norn/sim"
 )
+
+// useMeter measures jobs as the counters of GPUs do: what a job uses while it is alone there,
+// and how fast it is beside others. Each measurement errs.
+type useMeter struct{ seed uint64 }
+
+const (
+	useError = 0.03        // of a measurement, at most
+	useFor   = time.Minute // on devices for itself, after which a job is not measured there again
+)
+
+// Measure implements sim.Meter.
+func (m useMeter) Measure(l *sim.Look, to *perf.Reading) {
+	if l.Job.Demand.GPUs() == 0 || to.Setup.How != job.Apart {
+		return
+	}
+	rng := random(m.seed, l)
+	measured := func(x float64) float64 { return min(1, x*(1+useError*(2*rng.Float64()-1))) }
+	if len(l.Beside) > 0 {
+		if l.Factor == 0 {
+			return
+		}
+		others := make([]float64, len(l.Beside))
+		for i := range l.Beside {
+			others[i] = float64(perf.SerialOf(l.Beside[i].Job))
+		}
+		to.Add(perf.Factor, measured(l.Factor))
+		to.Add(perf.Neighbours, others...)
+		return
+	}
+	if l.Ran > useFor {
+		return
+	}
+	use, told := perf.Hinted(l.Job)
+	if !told {
+		use[perf.SM] = 1 // as the world takes it
+	}
+	to.Add(perf.GPUUse, measured(use[perf.SM]))
+	to.Add(perf.MemoryUse, measured(use[perf.Bandwidth]))
+	memory := l.Truth.GPUMemory
+	if memory == 0 {
+		memory = perf.MemoryOf(l.Job)
+	}
+	to.Add(perf.GPUMemory, float64(memory))
+}
+
+// servedMeter measures what useMeter does, and beside a service what that uses at the moment and the
+// share of the job.
+type servedMeter struct{ useMeter }
+
+// Measure implements sim.Meter.
+func (m servedMeter) Measure(l *sim.Look, to *perf.Reading) {
+	m.useMeter.Measure(l, to)
+	if len(l.Beside) != 1 || l.Factor == 0 || l.Job.Kind == job.Inference || l.Beside[0].Job.Kind != job.Inference {
+		return
+	}
+	rng := random(m.seed+1, l)
+	use, _ := perf.Hinted(l.Beside[0].Job)
+	load := l.Beside[0].Load
+	if load <= 0 {
+		load = 1
+	}
+	erring := func(x float64) float64 { return min(1, x*load*(1+useError*(2*rng.Float64()-1))) }
+	to.Add(muxflow.Share, float64(l.Own.Share.Milli)/1000)
+	to.Add(muxflow.ServiceUse, erring(use[perf.SM]))
+	to.Add(muxflow.ServiceBandwidth, erring(use[perf.Bandwidth]))
+}
+
+// pairMeter measures what useMeter does, and in a stay only to be measured how fast a job is beside
+// reference jobs and they beside it, for half a minute each after one to warm up.
+type pairMeter struct {
+	useMeter
+	of         perf.Pairs
+	references []string
+}
+
+const pairProbe = 30 * time.Second // of a measurement beside one reference
+
+// Measure implements sim.Meter.
+func (m pairMeter) Measure(l *sim.Look, to *perf.Reading) {
+	m.useMeter.Measure(l, to)
+	if to.When != perf.InProfile || len(l.Beside) > 0 {
+		return
+	}
+	rng := random(m.seed+1, l)
+	own := m.of.Name(l.Job)
+	var at, speeds, theirs []float64
+	for _, k := range rng.Perm(len(m.references)) {
+		if len(at) >= int(l.Ran/pairProbe)-1 {
+			break
+		}
+		speed, ok := m.of.Of(perf.Pair{Job: own, Beside: m.references[k], Type: to.Setup.Type})
+		their, both := m.of.Of(perf.Pair{Job: m.references[k], Beside: own, Type: to.Setup.Type})
+		if !ok || !both {
+			continue
+		}
+		erring := func(x float64) float64 { return min(1, x*(1+useError*(2*rng.Float64()-1))) }
+		at, speeds, theirs = append(at, float64(k)), append(speeds, erring(speed)), append(theirs, erring(their))
+	}
+	if len(at) > 0 {
+		to.Add(gavel.Reference, at...)
+		to.Add(gavel.Own, speeds...)
+		to.Add(gavel.Theirs, theirs...)
+	}
+}
+
+// everyReference is of how many sorts of measured jobs one is a reference.
+const everyReference = 3
+
+// references is what is known of measured pairs before anything is measured in a run: every third
+// sort of jobs, by name, beside each other.
+func references(of perf.Pairs) perf.Pairs {
+	all := gavel.References(of)
+	known := of
+	known.Speed, known.Else = map[perf.Pair]float64{}, nil
+	is := map[string]bool{}
+	for i := 0; i < len(all); i += everyReference {
+		is[all[i]] = true
+	}
+	for p, s := range of.Speed {
+		if is[p.Job] && is[p.Beside] {
+			known.Speed[p] = s
+		}
+	}
+	return known
+}
+
+// random is the source of the errors of one look at a job.
+func random(seed uint64, l *sim.Look) *rand.Rand {
+	h := fnv.New64a()
+	h.Write([]byte(l.Job.Key)) // never fails
+	return rand.New(rand.NewPCG(seed^h.Sum64(), uint64(l.Number)))
+}
 
 // rationMeter measures jobs as Synergy's optimistic profiling does: in a stay only to be
 // measured, for half a minute each with fewer and fewer of the cores that the job holds.
@@ -32,9 +167,7 @@ func (m rationMeter) Measure(l *sim.Look, to *perf.Reading) {
 	if to.When != perf.InProfile || gpus < 1 || to.Setup.CPU < unit.One {
 		return
 	}
-	h := fnv.New64a()
-	h.Write([]byte(l.Job.Key)) // never fails
-	rng := rand.New(rand.NewPCG(m.seed^h.Sum64(), uint64(l.Number)))
+	rng := random(m.seed, l)
 	p := perf.GridProfile{GPUs: gpus, Cores: int(to.Setup.CPU / unit.One)}
 	memory := to.Setup.Memory / unit.Bytes(gpus)
 	points := p.Explore(func(cores int) time.Duration {

@@ -32,6 +32,7 @@ import (
 	"github.com/norn-scheduler/norn/internal/workers"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/policy"
+	"github.com/norn-scheduler/norn/policy/gavel"
 	"github.com/norn-scheduler/norn/policy/need"
 	"github.com/norn-scheduler/norn/report"
 	"github.com/norn-scheduler/norn/sched"
@@ -230,6 +231,9 @@ func (x *Experiment) world(c Choice, site *clusterspec.Site, costs *perf.Costs, 
 	}
 	if truth := x.Slowdown.truth(); truth != nil {
 		cfg.Sharing, cfg.Measure = truth, true
+	}
+	if x.Slowdown.Pairs != nil {
+		cfg.Meter = pairMeter{useMeter{x.Seed}, x.Slowdown.Pairs.Table, gavel.References(references(x.Slowdown.Pairs.Table))}
 	}
 	if x.World != nil {
 		x.World(&cfg)

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -15,7 +16,7 @@ type Reason struct {
 	Have int32         // as the code says
 	Job  ID            // the other job, where the code names one
 	At   time.Duration // a moment, where the code names one; 0 otherwise
-	Text string        // for Because: the policy's own words; for NoSuchType, OnHold and the reasons to be stopped: the world's, in place of ours
+	Text string        // for Because: the policy's own words; for NeedSlots: the name; for NoSuchType, TooLarge, Impossible, OnHold and the reasons to be stopped: the world's, in place of ours
 }
 
 // ReasonCode tells apart the reasons.
@@ -29,6 +30,7 @@ const (
 	NeedWholeNode            // Need wholly free nodes, there are Have
 	NeedRack                 // Need GPUs of one rack, the best rack has Have free
 	NeedCPU                  // GPUs would do, but CPU or memory beside them is short
+	NeedSlots                // the same of the counted resource that Text names
 	NeedPart                 // Need milli of one GPU, no GPU has that much left
 	TooLarge                 // Need GPUs, the pool has Have in all: can never run
 	NoSuchType               // no node has an acceptable GPU type: can never run
@@ -62,7 +64,7 @@ const (
 )
 
 var reasonNames = [lastReason]string{
-	"none", "need-gpus", "need-one-node", "need-whole-nodes", "need-rack", "need-cpu", "need-part", "too-large", "no-such-type", "impossible", "over-limit",
+	"none", "need-gpus", "need-one-node", "need-whole-nodes", "need-rack", "need-cpu", "need-slots", "need-part", "too-large", "no-such-type", "impossible", "over-limit",
 	"behind", "outranked", "quota", "over-share", "reserved", "not-yet", "on-hold", "occupied", "because",
 	"makes-room", "used-share", "reclaimed", "moved", "resized", "node-lost", "failed", "ended", "user-request", "out-of-memory", "profiled", "cancelling", "after-job", "in-turn",
 }
@@ -92,7 +94,7 @@ func (r Reason) Never() bool {
 // Fragmentation tells whether enough GPUs exist but not where they are wanted.
 func (r Reason) Fragmentation() bool {
 	switch r.Code {
-	case NeedOneNode, NeedWholeNode, NeedRack, NeedCPU, NeedPart:
+	case NeedOneNode, NeedWholeNode, NeedRack, NeedCPU, NeedSlots, NeedPart:
 		return true
 	}
 	return false
@@ -120,9 +122,14 @@ func (r Reason) Sentence(name func(ID) string) string {
 		return fmt.Sprintf("needs %s of one rack; the best rack has %d free", unit.Count(int(r.Need), "GPU"), r.Have)
 	case NeedCPU:
 		return "GPUs would do, but the CPU or memory beside them is short"
+	case NeedSlots:
+		return "GPUs would do, but their nodes are short of " + cmp.Or(r.Text, "something else")
 	case NeedPart:
 		return fmt.Sprintf("needs %v of one GPU; no GPU has that much left", unit.Milli(r.Need))
 	case TooLarge:
+		if r.Text != "" {
+			return r.Text
+		}
 		return fmt.Sprintf("needs %s but there are only %d in all: it can never run here", unit.Count(int(r.Need), "GPU"), r.Have)
 	case NoSuchType:
 		if r.Text != "" {
@@ -130,6 +137,9 @@ func (r Reason) Sentence(name func(ID) string) string {
 		}
 		return "no node has a GPU of a type, and with the memory, that it needs: it can never run here"
 	case Impossible:
+		if r.Text != "" {
+			return r.Text
+		}
 		return "would not fit, as it must be placed, even if nothing else ran: it can never run here"
 	case OverLimit:
 		return fmt.Sprintf("needs %s but its tenant may hold at most %d: it can never run here", unit.Count(int(r.Need), "GPU"), r.Have)

@@ -52,13 +52,17 @@ func (m Pairs) Beside(j *job.Job, others []*job.Job, t cluster.GPUType) float64 
 	return factor
 }
 
-// measured looks a pair up, on its GPU type first.
+// measured looks a pair up.
 func (m Pairs) measured(j, other *job.Job, typ string) (float64, bool) {
-	p := Pair{m.sort(j), m.sort(other), typ}
+	return m.Of(Pair{m.Name(j), m.Name(other), typ})
+}
+
+// Of is what was measured of a pair, on its GPU type first; ok is false where nothing was.
+func (m Pairs) Of(p Pair) (factor float64, ok bool) {
 	if s, ok := m.Speed[p]; ok {
 		return s, true
 	}
-	if lower := strings.ToLower(typ); lower != typ {
+	if lower := strings.ToLower(p.Type); lower != p.Type {
 		p.Type = lower
 		if s, ok := m.Speed[p]; ok {
 			return s, true
@@ -69,7 +73,8 @@ func (m Pairs) measured(j, other *job.Job, typ string) (float64, bool) {
 	return s, ok
 }
 
-func (m Pairs) sort(j *job.Job) string {
+// Name is the name under which a job was measured.
+func (m Pairs) Name(j *job.Job) string {
 	if m.Sort != nil {
 		return m.Sort(j)
 	}

@@ -65,7 +65,21 @@ const (
 	Rate      = "rate"      // samples in a second
 	EpochSize = "epoch"     // samples of its data set
 	Relative  = "speed"     // progress per second over that in the reference configuration
+
+	GPUUse     = "gpu"       // part of the time for which its kernels run on its GPUs while nobody else is there, 0 to 1
+	MemoryUse  = "bandwidth" // part of the bandwidth of their memory that it then uses, 0 to 1
+	GPUMemory  = "memory"    // of each of its GPUs that it takes, in bytes
+	Factor     = "factor"    // speed beside the others on its first device over that alone on the same devices
+	Neighbours = "beside"    // those others, by SerialOf, in order of arrival
 )
+
+// SerialOf is the number of a job for life, see job.Record.Serial.
+func SerialOf(j *job.Job) int64 {
+	if j.Serial != 0 {
+		return j.Serial
+	}
+	return int64(j.ID)
+}
 
 // MaxSeries bounds the numbers of a value, and MaxValues the values of a measurement.
 const (
@@ -157,6 +171,10 @@ type Prior struct {
 	Speeds   Typed
 	Sharing  Sharing
 	Transfer Transfer
+
+	// Told says that what users tell of their jobs (job.Hints) is worth believing. In a
+	// simulation it is the truth, which a Believer must not see.
+	Told bool
 }
 
 // RunTimes is a Believer that foretells how long jobs run.

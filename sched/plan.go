@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 
@@ -190,6 +191,8 @@ func (p *Plan) Why() job.Reason { return p.why }
 
 // StartOn starts a waiting job on the given devices, which are copied. It
 // makes the plan invalid when they are not free or not enough for the whole gang.
+// When a node has too little of a counted resource that the job needs, the result is
+// false, so that policies which look at devices alone need not know of these.
 //
 // A frozen job can go on only where its memory is. So it starts there, whatever
 // the given devices, or the result is false. From then on the plan refuses a
@@ -624,7 +627,7 @@ func (p *Plan) find(id job.ID, tasks int, where place.Strategy) (job.Reason, boo
 
 func (p *Plan) request(req *place.Request, r *job.Record, tasks int) {
 	class := p.state.Class(r.Class)
-	req.Demand, req.Tasks, req.Pool, req.Mask = class.Demand, int32(tasks), r.Pool, r.Mask
+	req.Demand, req.Tasks, req.Pool, req.Mask, req.Slots = class.Demand, int32(tasks), r.Pool, r.Mask, class.Slots
 }
 
 // Never is the reason for which a job can never run on this cluster, even if
@@ -641,6 +644,9 @@ func (p *Plan) Never(id job.ID, where place.Strategy) job.Reason {
 // noType is why jobs of a class for which there is no type can never run.
 func noType(class *state.Class) job.Reason {
 	why := job.Reason{Code: job.NoSuchType, Job: job.None}
+	if class.Lacks != "" {
+		why.Text = "no node has any " + class.Lacks + ": it can never run here"
+	}
 	if class.Still {
 		why.Text = "on every GPU that it could have it is believed to run at speed 0: it can never run here"
 	}
@@ -695,10 +701,23 @@ func (p *Plan) never(r *job.Record, tasks int, where place.Strategy) job.Reason 
 			if need > have {
 				why.Code = job.TooLarge
 			}
+			if othersUse(p.empty.Cluster) {
+				why.Text = "does not fit beside what others use of the nodes, even if no other job ran"
+			}
 		}
 	}
 	p.answers[key], *last = why, emptyAnswer{key.tasks, where, why}
 	return why
+}
+
+// othersUse tells whether others use anything of a cluster.
+func othersUse(c *cluster.Cluster) bool {
+	for n := range cluster.NodeID(c.Nodes()) {
+		if f := c.Foreign(n); !f.None() {
+			return true
+		}
+	}
+	return false
 }
 
 // take books devices for a job. a may be p.req.Out: it is copied.
@@ -717,7 +736,17 @@ func (p *Plan) take(op *Op, a *cluster.Alloc) bool {
 	}
 	own := p.newAlloc()
 	own.CopyFrom(a)
-	if err := p.state.Cluster.Allocate(own); err != nil {
+	own.Slots = p.state.Class(p.state.Record(op.Job).Class).Slots
+	err := p.state.Cluster.Allocate(own)
+	if err != nil && op.Was != nil && own.Equal(op.Was) && p.state.Cluster.UsableAlloc(own) {
+		err = p.state.Cluster.Reallocate(own) // it was there beside others who use more than is left
+	}
+	if err != nil {
+		if short := (*cluster.ShortError)(nil); errors.As(err, &short) {
+			p.why = job.Reason{Code: job.NeedSlots, Job: job.None, Text: short.Slot}
+			p.Wait(op.Job, p.why)
+			return false
+		}
 		if p.homed {
 			p.why = job.Reason{Code: job.Occupied, Job: job.None}
 			p.Wait(op.Job, p.why)

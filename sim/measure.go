@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"github.com/norn-scheduler/norn/eventlog"
@@ -30,6 +31,9 @@ type Look struct {
 	Gone     time.Duration // the same as if without gains from other jobs
 	Gain     float64       // at present: Progress over Gone
 	Speed    float64       // progress per second
+	Factor   float64       // Speed over that alone on the same devices; 0: others have just come there or left
+	Own      perf.Sharer   // the job with its part of its first device
+	Beside   []perf.Sharer // the others there, in order of arrival; valid until Measure returns
 	Ran      time.Duration // since it began to make progress, or to be measured, here
 }
 
@@ -43,8 +47,9 @@ type meter struct {
 // meters is the world as it measures.
 type meters struct{ *Sim }
 
-// firstLook is after how long a job is looked at first on a new allocation. It is then
-// looked at when it has been there for twice as long, and so on, and when it leaves.
+// firstLook is after how long a job is looked at first on a new allocation, with those who
+// are beside it. It is then looked at when it has been there for twice as long, and so on, and
+// when it leaves.
 const firstLook = time.Minute
 
 // lookAfter has a job looked at that makes progress from ready on.
@@ -62,7 +67,25 @@ func (w meters) looks(now time.Duration, out []eventlog.Event) []eventlog.Event 
 			continue
 		}
 		out = w.reading(id, now, perf.InRun, out)
+		if now-w.truth[id].began == firstLook {
+			out = w.lookBeside(id, now, out)
+		}
 		w.meter.due.Set(int32(id), int64(later(now, now-w.truth[id].began)))
+	}
+	return out
+}
+
+// lookBeside looks at those who were on the first device of a running job before it.
+func (w meters) lookBeside(id job.ID, now time.Duration, out []eventlog.Event) []eventlog.Event {
+	a := w.state.Alloc(id)
+	if a == nil || len(a.Shares) == 0 {
+		return out
+	}
+	for _, o := range slices.Clone(w.holders(a.Shares[0].Device)) {
+		r := w.state.Record(o)
+		if o != id && o != r.With && w.phase(o) == job.Running && !r.Profiling && now-w.truth[o].began > firstLook {
+			out = w.reading(o, now, perf.InRun, out)
+		}
 	}
 	return out
 }
@@ -120,8 +143,17 @@ func (w meters) reading(id job.ID, now time.Duration, when perf.When, out []even
 			m.Setup.How = job.Apart
 		}
 	}
+	l.Factor, l.Own = 1, perf.Sharer{Job: r.Job}
+	if alone := w.alone(id, a); alone > 0 {
+		l.Factor = l.Speed / alone
+	}
 	if len(a.Shares) > 0 {
-		for _, o := range w.beside(a.Shares[0].Device, id, r.With) {
+		if slices.Contains(w.shared.dirty, a.Shares[0].Device) {
+			l.Factor = 0
+		}
+		l.Own = w.sharer(id, a.Shares[0].Device)
+		l.Beside = w.beside(a.Shares[0].Device, id, r.With)
+		for _, o := range l.Beside {
 			m.Setup.Beside = append(m.Setup.Beside, perf.SortOf(o.Job))
 		}
 	}

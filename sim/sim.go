@@ -85,6 +85,7 @@ type Sim struct {
 	rand    *rand.Rand
 	breaks  map[job.ID]bool // running jobs whose timer is a random failure
 	leaving []leaving
+	writing []leaving // devices on which a pipeline writes its weights
 	shared  sharing
 	loads   loads
 	meter   meter
@@ -307,6 +308,8 @@ func (w *Sim) ended(now time.Duration, out []eventlog.Event) []eventlog.Event {
 		}
 		if w.breaks[id] || int(w.truth[id].attempt) < len(w.truth[id].Attempts) {
 			w.crash(id, now)
+		} else {
+			pipelines{w}.leaves(id, now)
 		}
 		w.leaves(id)
 		ev := eventlog.Event{Time: now, Kind: eventlog.End, Job: id, Outcome: w.truth[id].Outcome.Phase()}
@@ -364,6 +367,13 @@ func (w *Sim) saved(r *job.Record, now time.Duration) time.Duration {
 		saved = max(saved, r.ProgressAt(now)/w.cfg.Snapshot*w.cfg.Snapshot)
 	}
 	return saved
+}
+
+// fallsBack tells whether a job may be thrown back to a snapshot. Only then it matters when
+// it makes them.
+func (c *Config) fallsBack(j *job.Job) bool {
+	fails := c.NodeMTBF > 0 || c.JobMTBF > 0
+	return c.Snapshot > 0 && (j.Stop == job.LastSave || fails && j.Stop != job.Restart)
 }
 
 func (w *Sim) nodeEvents(now time.Duration, out []eventlog.Event) []eventlog.Event {
@@ -442,7 +452,7 @@ func (w *Sim) script(now time.Duration, out []eventlog.Event) ([]eventlog.Event,
 			if w.down.Has(int(ev.Node)) { // which it stays until it is repaired
 				w.before[ev.Node], ev.Health = ev.Health, cluster.Down
 			}
-		case eventlog.Device, eventlog.Used:
+		case eventlog.Device, eventlog.Used, eventlog.Foreign:
 		case eventlog.Cancel, eventlog.Hold, eventlog.Free, eventlog.Speed:
 			if !w.state.Known(ev.Job) {
 				return out, fmt.Errorf("the script tells of job number %d, which is not there at %s", ev.Job, unit.Human(now))
@@ -511,6 +521,9 @@ func (w *Sim) arrivals(now time.Duration, out []eventlog.Event) ([]eventlog.Even
 		}
 		w.truth = append(w.truth, truth{Truth: w.next.Truth})
 		out = append(out, eventlog.Event{Time: now, Kind: eventlog.Submit, Job: spec.ID, Spec: spec})
+		if w.cfg.fallsBack(spec) {
+			out = append(out, eventlog.Event{Time: now, Kind: eventlog.Saved, Job: spec.ID, Every: w.cfg.Snapshot})
+		}
 		if err := w.fetch(); err != nil {
 			return out, err
 		}
@@ -525,7 +538,7 @@ func (w *Sim) Start(id job.ID, a *cluster.Alloc) (delay time.Duration, speed flo
 	w.turn(id, w.state.Now)
 	meters{w}.mark(id, w.state.Now)
 	w.begins(id, r.Progress)
-	delay = w.cfg.Costs.Begin(r.Job, int(a.Milli()/unit.One), r.Starts == 0, w.warm(r.Job, a))
+	delay = pipelines{w}.delay(r, a)
 	speed = w.speed(id, a)
 	if w.phase(id).Over() { // it is started where another one has just left, and was cancelled at this very instant
 		w.shared.gone.Add(int(id))
@@ -576,6 +589,7 @@ func (w *Sim) Stop(id job.ID) (kept time.Duration, atOnce bool) {
 	now := w.state.Now
 	meters{w}.look(id)
 	delete(w.breaks, id)
+	pipelines{w}.leaves(id, now)
 	w.leaves(id)
 	if r.Phase != job.Running || r.Profiling {
 		w.timers.Remove(int32(id))
@@ -586,6 +600,9 @@ func (w *Sim) Stop(id job.ID) (kept time.Duration, atOnce bool) {
 	switch r.Job.Stop {
 	case job.Restart:
 		kept, cost = 0, 0
+	case job.LastSave:
+		kept, cost = w.saved(r, now), 0
+		w.truth[id].saved = kept
 	case job.Checkpoint:
 		w.truth[id].saved = kept
 	}

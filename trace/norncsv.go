@@ -53,6 +53,7 @@ func (c *ownCSV) columns() []Column {
 		Opt("name", Name).Or("none"),
 		Opt("user", User).Or("none"),
 		Opt("tenant", Tenant).Or("none"),
+		Opt("app", func(r *Row, v []byte) error { r.Job.App = r.Text(v); return nil }).Or("none"),
 		Opt("kind", setKind).Or("training"),
 		Opt("model", Model).Or("none"),
 		Opt("backbone", backbone).Or("none"),
@@ -72,6 +73,7 @@ func (c *ownCSV) columns() []Column {
 		Opt("mem", func(r *Row, v []byte) error { return setBytes(&r.Shape.Memory, v) }).Or("not accounted"),
 		Opt("gpu_mem", func(r *Row, v []byte) error { return setBytes(&r.Shape.GPUMemory, v) }).Or("unknown"),
 		Opt("gpu_type", Types).Or("any type"),
+		Opt("slots", setSlots).Or("none"),
 		Opt("outcome", Ended).Or("passed"),
 		Opt("true_gpu_mem", func(r *Row, v []byte) error { return setBytes(&r.Truth.GPUMemory, v) }).Or("gpu_mem"),
 		Opt("at_least", Flag(func(r *Row) *bool { return &r.Truth.AtLeast })).Or("no"),
@@ -79,6 +81,7 @@ func (c *ownCSV) columns() []Column {
 		Opt("qos", hintText(func(h *job.Hints) *string { return &h.QoS })).Or("none"),
 		Opt("rank", Rank).Or("none"),
 		Opt("weight", func(r *Row, v []byte) error { return setWeight(&r.Hints().Weight, v) }).Or("none"),
+		Opt("rungs", setRungs).Or("none"),
 		Opt("shape", func(r *Row, v []byte) error { RowState[ownRow](r).shape = v; return nil }).Or("unknown"),
 	)
 }
@@ -233,7 +236,7 @@ func setKind(r *Row, v []byte) error {
 func setStop(r *Row, v []byte) error {
 	m, ok := job.ParseStopMode(string(bytes.TrimSpace(v)))
 	if !ok {
-		return Want("checkpoint, freeze, restart or never")
+		return Want("checkpoint, freeze, restart, never or last-save")
 	}
 	r.Job.Stop = m
 	return nil

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/internal/jsontext"
 	"github.com/norn-scheduler/norn/job"
@@ -225,6 +226,8 @@ func (s *JobText) jobField(j *job.Job, t *Truth, key []byte) error {
 		return s.string(&j.User)
 	case "tenant":
 		return s.string(&j.Tenant)
+	case "app":
+		return s.string(&j.App)
 	case "model":
 		return s.string(&j.Model)
 	case "backbone":
@@ -407,8 +410,24 @@ func (s *JobText) roleField(r *job.Role, key []byte) error {
 		return s.bytes(&r.Memory)
 	case "gpu_mem":
 		return s.bytes(&r.GPUMemory)
+	case "slots":
+		return s.slots(&r.Slots)
 	}
 	return s.unknown(key)
+}
+
+// slots reads an object of amounts of counted resources by name.
+func (s *JobText) slots(to *job.Slots) (err error) {
+	amounts := map[string]int64{}
+	err = s.text.Object(func(key []byte) error {
+		n, err := s.text.Int(0, cluster.MostSlots)
+		amounts[string(key)] = n
+		return err
+	})
+	if err == nil {
+		*to, err = job.SlotsOf(amounts)
+	}
+	return err
 }
 
 func (s *JobText) hintField(h *job.Hints, key []byte) error {
@@ -471,6 +490,11 @@ func (s *JobText) moreHints(h *job.Hints, key []byte) error {
 		return s.string(&h.Pattern)
 	case "sensitive":
 		return s.bool(&h.Sensitive)
+	case "rungs":
+		return parsed(s, &h.Rungs, func(text string) (job.Rungs, bool) {
+			r, err := job.ParseRungs(text)
+			return r, err == nil
+		}, "rungs of a search, such as 4x8+2x16+1x36")
 	case "epochs":
 		return s.int32(&h.Epochs)
 	case "modes":

@@ -18,6 +18,7 @@ type Shape struct {
 	Memory    unit.Bytes
 	GPUMemory unit.Bytes // of each GPU
 	Types     string     // acceptable GPU types joined by "|"
+	Slots     job.Slots  // counted resources of each task
 	Tasks     int32      // 0: a task for each whole GPU, otherwise one
 	Min, Max  int32      // range of tasks of an elastic job; 0: Tasks
 }
@@ -46,6 +47,7 @@ func (s *Shape) demand() (job.Demand, error) {
 		CPU:       (s.CPUs + unit.Milli(tasks)/2) / unit.Milli(tasks),
 		Memory:    (s.Memory + unit.Bytes(tasks)/2) / unit.Bytes(tasks),
 		GPUMemory: s.GPUMemory,
+		Slots:     s.Slots,
 	}
 	return d, d.Check()
 }

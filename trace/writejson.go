@@ -98,6 +98,7 @@ func details(f *jsontext.Writer, j *job.Job) {
 	f.Text("name", j.Name)
 	f.Text("user", j.User)
 	f.Text("tenant", j.Tenant)
+	f.Text("app", j.App)
 	if j.Kind != job.Training {
 		f.Text("kind", j.Kind.String())
 	}
@@ -153,9 +154,23 @@ func demand(f *jsontext.Writer, d *job.Demand) {
 		f.Int("gpu_mem", int64(r.GPUMemory))
 		f.Milli("cpu", r.CPU)
 		f.Int("mem", int64(r.Memory))
+		slots(f, r.Slots)
 		f.B = append(f.B, '}')
 	}
 	f.B = append(f.B, ']')
+}
+
+// slots writes counted resources as an object of amounts by name.
+func slots(f *jsontext.Writer, s job.Slots) {
+	if s == "" {
+		return
+	}
+	f.Key("slots")
+	f.B = append(f.B, '{')
+	for name, n := range s.All() {
+		f.Int(name, n)
+	}
+	f.B = append(f.B, '}')
 }
 
 func hints(f *jsontext.Writer, h *job.Hints) {
@@ -190,6 +205,7 @@ func hints(f *jsontext.Writer, h *job.Hints) {
 	f.Text("plan", h.Plan)
 	f.Text("pattern", h.Pattern)
 	f.Bool("sensitive", h.Sensitive)
+	f.Text("rungs", h.Rungs.String())
 	f.Time("cpu_time", h.CPUTime)
 	f.Time("cpu_estimate", h.CPUEstimate)
 	f.Milli("cpus", h.CPUs)

@@ -18,6 +18,9 @@ const likeDLRM = "dlrm"
 // GPUs, no log either.
 const likeSynergy = "synergy"
 
+// likeSearch is what a user writes for searches for hyper-parameters, no log either.
+const likeSearch = "search"
+
 // dlrmFlags are the flags of generate that are of such a batch alone.
 type dlrmFlags struct {
 	list, gap string
@@ -77,4 +80,13 @@ func (r *rationFlags) source(jobs int, seed uint64) (trace.Source, error) {
 		return nil, misused("--like synergy: %w", err)
 	}
 	return trace.FromMemory(entries), nil
+}
+
+// searches makes apps that search, whose jobs use up to so many GPUs.
+func searches(o gen.Options, most int) (trace.Source, error) {
+	jobs, err := gen.NewSearch(gen.Search{Jobs: o.Jobs, GPUs: o.GPUs, Load: o.Load, Most: most, Seed: o.Seed})
+	if err != nil {
+		return nil, misused("--like search: %w", err)
+	}
+	return trace.FromMemory(jobs), nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/norn-scheduler/norn/eventlog/replay"
 	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/internal/fileio"
+	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/trace"
 	"github.com/norn-scheduler/norn/trace/gen"
 )
@@ -37,6 +38,7 @@ type reading struct {
 	opt      trace.Options
 	from, to string
 	attempts string
+	stop     string
 }
 
 func (r *reading) flags(cmd *cobra.Command) {
@@ -46,6 +48,7 @@ func (r *reading) flags(cmd *cobra.Command) {
 	f.BoolVar(&r.opt.SkipBad, "skip-bad", false, "leave out rows with errors, and count and list them")
 	f.BoolVar(&r.opt.Sort, "sort", false, "keep the trace in memory and sort it, if the file is not in order of submission although its format should be")
 	f.StringVar(&r.attempts, "attempts", "replay", "failed attempts of a job: replay each, or merge all into one run")
+	f.StringVar(&r.stop, "stop", "", "how jobs leave their GPUs that do not tell: checkpoint (default), freeze, restart, never or last-save")
 	f.BoolVar(&r.opt.GPUOnly, "gpu-only", false, "leave CPU and memory out of the demands")
 	f.BoolVar(&r.opt.AnyType, "any-type", false, "leave GPU types out of the demands")
 	f.IntVar(&r.opt.NodeGPUs, "node-gpus", 0, "GPUs per node, for traces that count nodes (0: 1)")
@@ -55,7 +58,7 @@ func (r *reading) flags(cmd *cobra.Command) {
 	f.StringVar(&r.to, "to", "", "only jobs submitted before this moment")
 	f.IntVar(&r.opt.Limit, "limit", 0, "at most so many jobs (0: all)")
 	f.Float64Var(&r.opt.Load, "load", 0, "factor on the arrival rate of jobs (0: as in the trace)")
-	complete(cmd, map[string]completer{"format": words(formatNames()...), "attempts": words("replay", "merge")})
+	complete(cmd, map[string]completer{"format": words(formatNames()...), "attempts": words("replay", "merge"), "stop": words(stopModes...)})
 }
 
 func (r *reading) options() (trace.Options, error) {
@@ -67,6 +70,10 @@ func (r *reading) options() (trace.Options, error) {
 		opt.Merge = true
 	default:
 		return opt, misused("--attempts %s: write replay or merge", r.attempts)
+	}
+	var ok bool
+	if opt.Stop, ok = job.ParseStopMode(r.stop); !ok {
+		return opt, misused("--stop %s: write one of %s", r.stop, strings.Join(stopModes, ", "))
 	}
 	var err error
 	if opt.From, opt.FromTime, err = moment(r.from); err != nil {
@@ -188,6 +195,7 @@ func generateCommand() *cobra.Command {
 		span, limit string
 		dlrm        dlrmFlags
 		rations     rationFlags
+		most        int
 	)
 	cmd := &cobra.Command{
 		Use:   "generate --like LOG",
@@ -196,21 +204,20 @@ func generateCommand() *cobra.Command {
 published log. Equal seeds give equal traces. docs/generators.md compares the quantiles
 with those of the logs. --like dlrm makes a batch of jobs that train recommendation
 models, with their use, their memory, and their time without GPUs. --like synergy makes
-jobs that need cores and memory beside their GPUs.`,
+jobs that need cores and memory beside their GPUs. --like search makes searches for
+hyper-parameters by successive halving, each an app of several jobs.`,
 		Example: `  norn trace generate --like philly --jobs 10000 -o jobs.csv
   norn trace generate --like venus --span 7d --gpus 512 --offered-load 0.9 --seed 3 -o week.jsonl.zst
   norn trace generate --like dlrm --list memory --jobs 72 -o batch.jsonl`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if like == likeDLRM {
-				src, err := dlrm.source(opt.Jobs, opt.Seed)
-				if err != nil {
-					return err
-				}
-				return write(cmd, out, src)
+			made := map[string]func() (trace.Source, error){
+				likeDLRM:    func() (trace.Source, error) { return dlrm.source(opt.Jobs, opt.Seed) },
+				likeSynergy: func() (trace.Source, error) { return rations.source(opt.Jobs, opt.Seed) },
+				likeSearch:  func() (trace.Source, error) { return searches(opt, most) },
 			}
-			if like == likeSynergy {
-				src, err := rations.source(opt.Jobs, opt.Seed)
+			if make := made[like]; make != nil {
+				src, err := make()
 				if err != nil {
 					return err
 				}
@@ -240,7 +247,7 @@ jobs that need cores and memory beside their GPUs.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&like, "like", "philly", "the log to imitate: "+likes+"; or dlrm, or synergy")
+	f.StringVar(&like, "like", "philly", "the log to imitate: "+likes+"; or dlrm, synergy or search")
 	f.IntVar(&opt.Jobs, "jobs", 0, "number of jobs")
 	f.StringVar(&span, "span", "", "time from the first to the last submission")
 	f.Uint64Var(&opt.Seed, "seed", 0, "equal seeds give equal traces")
@@ -252,7 +259,8 @@ jobs that need cores and memory beside their GPUs.`,
 	f.StringVarP(&out, "output", "o", "", "file to write: .csv or .jsonl, optionally followed by .gz or .zst (default: CSV to standard output)")
 	dlrm.add(cmd)
 	rations.add(cmd)
-	complete(cmd, map[string]completer{"like": words(append(likeNames(), likeDLRM, likeSynergy)...), "list": words("memory", "balance", "bandwidth", "computing")})
+	f.IntVar(&most, "per-job", 1, "like search: GPUs that one job can use at most")
+	complete(cmd, map[string]completer{"like": words(append(likeNames(), likeDLRM, likeSynergy, likeSearch)...), "list": words("memory", "balance", "bandwidth", "computing")})
 	return cmd
 }
 

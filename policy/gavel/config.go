@@ -68,10 +68,11 @@ type Config struct {
 	Prices    []float64 // by type, in the order of the cluster: of a GPU for an hour
 	Place     place.Strategy
 
-	Columns  bool // time together on a node and time spread over nodes are columns of their own
-	Packed   bool // two jobs of one size may share GPUs
-	Gangs    bool // also those of several GPUs
-	Estimate bool // speeds of pairs that were not measured are estimated from those that were
+	Columns  bool          // time together on a node and time spread over nodes are columns of their own
+	Packed   bool          // two jobs of one size may share GPUs
+	Gangs    bool          // also those of several GPUs
+	Estimate bool          // speeds of pairs that were not measured are estimated from those that were
+	Profile  time.Duration // for which a job of a new sort is measured beside reference jobs; 0: never
 
 	// Around, when set, solves in place of the program of the objective, with its
 	// help.
@@ -80,7 +81,7 @@ type Config struct {
 
 // NewConfig returns the defaults: those of the paper.
 func NewConfig() *Config {
-	return &Config{Objective: ByMaxMin, Aware: true, Round: 6 * time.Minute, Reset: 1920 * time.Second, Idle: true, Place: place.Pack}
+	return &Config{Objective: ByMaxMin, Aware: true, Round: 6 * time.Minute, Reset: 1920 * time.Second, Idle: true, Profile: 3 * time.Minute, Place: place.Pack}
 }
 
 // Params binds the settings.
@@ -103,7 +104,8 @@ func (c *Config) Params() param.Set {
 		param.Bool("columns", &c.Columns, "a program settles who runs together on one node and who may be spread over several, where that makes a difference"),
 		param.Bool("packed", &c.Packed, "two jobs may share a GPU where both together do more there than by turns"),
 		param.Bool("gangs", &c.Gangs, "packed: jobs of several GPUs may share them too, two of one size"),
-		param.Bool("estimate", &c.Estimate, "packed: speeds of pairs that were not measured are estimated from those that were, by completing the matrix of them"),
+		param.Bool("estimate", &c.Estimate, "packed: speeds of pairs that were not measured are estimated from those that were, by completing the matrix of them; always so where they are learnt"),
+		param.Duration("profile", &c.Profile, "packed: for which the first job of a new sort is measured beside reference jobs, where speeds of pairs are learnt; 0s: never"),
 	}
 }
 
@@ -126,6 +128,9 @@ func (c *Config) Needs() need.List {
 func (c *Config) Policy() (sched.Policy, error) {
 	if c.Round <= 0 {
 		return nil, fmt.Errorf("round is %v, it must last", c.Round)
+	}
+	if c.Profile < 0 || c.Profile > 0 && c.Profile < least {
+		return nil, fmt.Errorf("profile is %v, it must be 0s or at least %v", c.Profile, least)
 	}
 	for _, price := range c.Prices {
 		if !(price > 0) {

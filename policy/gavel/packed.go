@@ -35,7 +35,7 @@ func (g *policy) kindOf(m rounds.Member) (k kind, ok bool) {
 	if k.model != "" {
 		k.name = "" // names of jobs of one model may all be different
 	}
-	if h := j.Hints; h != nil {
+	if h := j.Hints; h != nil && g.beliefs == nil { // which are the truth of a simulation
 		k.demand, _ = perf.Hinted(j)
 		k.stages, k.iteration, k.mixed, k.memory = h.Stages, h.Iteration, h.Mixed, max(k.memory, h.GPUMemory)
 	}

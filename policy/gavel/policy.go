@@ -17,6 +17,8 @@ type policy struct {
 	shares rounds.Shares
 	types  []cluster.TypeID
 
+	beliefs *believer // of pairs, learnt from measurements; nil: they are told
+
 	completed perf.Pairs // what is believed of jobs that share, with what is estimated
 	measured  int        // pairs of the table that it was made from
 }

@@ -18,6 +18,8 @@ type calm struct {
 	pairs   int                 // that were measured
 	placed  int                 // of View.Placed, those that were seen
 	decided time.Duration       // when a decision was made last
+
+	observed int // measurements of jobs alone that the beliefs knew then
 }
 
 // calmed has no jobs yet.

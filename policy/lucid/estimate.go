@@ -44,7 +44,8 @@ type estimator struct {
 	smooth   float64
 	prior    time.Duration
 	monotone bool
-	alike    bool // names count by groups
+	alike    bool      // names count by groups
+	beliefs  *believer // of what jobs use; nil: they tell
 
 	epoch           time.Duration // for which the rest holds, + 1
 	model           *boost.Model
@@ -103,12 +104,14 @@ func (e *estimator) learn(past []sched.Job) (err error) {
 	if len(past) < 2*e.trees.Leaf { // too few
 		return nil
 	}
+	rows := make([][features]float64, len(past))
+	for i, j := range past {
+		rows[i] = e.told(j.Spec())
+	}
+	e.usual = usual(rows)
 	var x, y []float64
-	for _, j := range past {
-		row := e.row(j.Spec())
-		for k := range row {
-			e.usual[k] += row[k] / float64(len(past))
-		}
+	for i, j := range past {
+		row := known(rows[i], &e.usual)
 		x, y = append(x, row[:]...), append(y, took(j))
 	}
 	if e.model, err = boost.Train(e.trees, x, y); err == nil && e.monotone {
@@ -173,7 +176,11 @@ func (e *estimator) group(past []sched.Job, k int) map[string]float64 {
 	return sum
 }
 
-func (e *estimator) row(j *job.Job) (row [features]float64) {
+// row is what is known of a job; what is not known of how it uses GPUs is as usual.
+func (e *estimator) row(j *job.Job) [features]float64 { return known(e.told(j), &e.usual) }
+
+// told is what is known of a job, NaN where that was to be measured and was not.
+func (e *estimator) told(j *job.Job) (row [features]float64) {
 	for k := range e.means {
 		m, known := e.means[k][e.word(j, k)]
 		if !known {
@@ -183,10 +190,52 @@ func (e *estimator) row(j *job.Job) (row [features]float64) {
 	}
 	row[gpus], row[cpus] = float64(j.Demand.GPUs()), float64(j.Demand.CPU())/1000
 	row[hour], row[weekday] = float64(j.Submit%day/time.Hour), float64(j.Submit/day%7)
-	if h := j.Hints; h != nil {
+	if e.beliefs != nil {
+		row[use], row[bandwidth], row[memory] = math.NaN(), math.NaN(), math.NaN()
+		if u, n := e.beliefs.book.Own(j); n > 0 {
+			row[use], row[bandwidth], row[memory] = u.GPU, u.Bandwidth, float64(u.Memory)/(1<<30)
+		}
+	} else if h := j.Hints; h != nil {
 		row[use], row[bandwidth], row[memory] = h.GPUUse, h.MemoryUse, float64(h.GPUMemory)/(1<<30)
 	}
 	return row
+}
+
+// usual is the mean of rows, of what is known in each.
+func usual(rows [][features]float64) (mean [features]float64) {
+	for k := range mean {
+		n := 0.0
+		for i := range rows {
+			if !math.IsNaN(rows[i][k]) {
+				n++
+			}
+		}
+		for i := range rows {
+			if x := rows[i][k]; !math.IsNaN(x) {
+				mean[k] += x / n
+			}
+		}
+	}
+	return mean
+}
+
+// known is a row in which what is not known is as usual.
+func known(row [features]float64, usual *[features]float64) [features]float64 {
+	for k, x := range row {
+		if math.IsNaN(x) {
+			row[k] = usual[k]
+		}
+	}
+	return row
+}
+
+// measured is how often the use of a job was measured, on which its row depends.
+func (e *estimator) measured(j *job.Job) int {
+	if e.beliefs == nil {
+		return 0
+	}
+	_, n := e.beliefs.book.Own(j)
+	return n
 }
 
 // seconds is the predicted run time of a job.

@@ -52,6 +52,12 @@ func (l *policy) follow(v *sched.View) {
 		}
 	}
 	f.stir(v)
+	if l.beliefs != nil && f.calm.observed != l.beliefs.observed { // what is taken to be told may be another
+		f.calm.observed = l.beliefs.observed
+		for id := range f.calm.jobs {
+			f.wake(id)
+		}
+	}
 	for _, set := range []*dense.Set{&f.measuring, &f.parted, &f.fresh} {
 		for id := range set.All() {
 			if !v.Job(job.ID(id)).Running() {
@@ -60,9 +66,8 @@ func (l *policy) follow(v *sched.View) {
 		}
 	}
 	for j := range each(v, &f.fresh) {
-		if j.Phase() == job.Running && j.Since() < v.Now && !j.Profiling() {
+		if j.Phase() == job.Running && j.Since() < v.Now && !j.Profiling() && l.welcome(v, j) {
 			f.fresh.Remove(int(j.ID))
-			l.welcome(v, j)
 		}
 	}
 	l.settle(v)
@@ -96,19 +101,24 @@ func each(v *sched.View, set *dense.Set) func(yield func(sched.Job) bool) {
 	}
 }
 
-// welcome makes a settled job a partner, unless it never is one.
-func (l *policy) welcome(v *sched.View, j sched.Job) {
+// welcome makes a settled job a partner, unless it never is one. It is false while that is not
+// known yet.
+func (l *policy) welcome(v *sched.View, j sched.Job) (settled bool) {
 	a := v.Alloc(j.ID)
-	score, memory, known := l.cfg.Analyser.Of(j.Spec())
-	if !known || !shares(j) || a.Nodes() != 1 || inParts(a) {
-		return
+	if !shares(j) || a.Nodes() != 1 || inParts(a) {
+		return true
+	}
+	score, u, known := l.analyse(j.Spec())
+	if !known {
+		return l.beliefs == nil
 	}
 	at := company{j.Pool(), j.GPUs()}
-	p := partner{j.ID, j.Since(), score, memory}
+	p := partner{j.ID, j.Since(), score, u.Memory}
 	i, found := slices.BinarySearchFunc(l.runs.open[at], p, partner.compare)
 	if !found {
 		l.runs.open[at] = slices.Insert(l.runs.open[at], i, p)
 	}
+	return true
 }
 
 func (p partner) compare(q partner) int {

@@ -174,11 +174,12 @@ func (c *Config) Policy() (sched.Policy, error) {
 
 type policy struct {
 	cfg        Config
+	beliefs    *believer   // what it learns from measurements; nil: it is told
 	estimator  *estimator  // shared between pools
 	throughput *throughput // of jobs; shared between pools
 	requests   *throughput // of GPUs that they ask for; shared between pools
 
-	known    []known // by job
+	known    []prediction // by job
 	queue    []waiting
 	runs     followed
 	lonely   map[seeker]unit.Bytes   // who found no partner in this decision: the least memory that they take of a GPU
@@ -198,10 +199,11 @@ type policy struct {
 	failed   error // of learning
 }
 
-// known is a predicted run time, and the refresh for which it holds.
-type known struct {
-	epoch   time.Duration
-	seconds float64
+// prediction is a predicted run time, and the refresh and the measurements for which it holds.
+type prediction struct {
+	epoch    time.Duration
+	measured int
+	seconds  float64
 }
 
 type waiting struct {
@@ -216,6 +218,8 @@ func (l *policy) Divide() sched.Policy {
 
 // Decide implements sched.Policy.
 func (l *policy) Decide(v *sched.View, p *sched.Plan) {
+	l.beliefs, _ = v.Sharing.(*believer)
+	l.estimator.beliefs = l.beliefs
 	l.decide(v, p)
 	if l.failed != nil {
 		p.Invalidate(l.failed)
@@ -282,11 +286,11 @@ func (l *policy) rank(v *sched.View, j sched.Job) float64 {
 			l.failed = err
 		}
 		for int(j.ID) >= len(l.known) {
-			l.known = append(l.known, make([]known, max(256, len(l.known)))...)
+			l.known = append(l.known, make([]prediction, max(256, len(l.known)))...)
 		}
 		k := &l.known[j.ID]
-		if k.epoch != l.estimator.epoch {
-			*k = known{l.estimator.epoch, l.estimator.seconds(j.Spec())}
+		if n := l.estimator.measured(j.Spec()); k.epoch != l.estimator.epoch || k.measured != n {
+			*k = prediction{l.estimator.epoch, n, l.estimator.seconds(j.Spec())}
 		}
 		seconds = k.seconds
 	} else if d, ok := j.Estimate(); ok {

@@ -1,9 +1,9 @@
 package lucid
 
 import (
-	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/policy/kit/profiles"
 )
 
 // Score is how much a job disturbs others, and is disturbed by them.
@@ -30,23 +30,28 @@ type Analyser struct {
 	Large        unit.Bytes // memory from which a job is a jumbo, unless it is tiny; 0: never
 }
 
-// Of is the score of a job; ok is false when nothing was measured of it, or not how
-// much memory it takes.
-func (a Analyser) Of(j *job.Job) (s Score, memory unit.Bytes, ok bool) {
-	h := j.Hints
-	if memory = j.Demand.Roles[0].GPUMemory; memory == 0 && h != nil {
-		memory = h.GPUMemory
+// Of is the score of a job by what its user tells of it; ok is false when that is nothing, or
+// not how much memory it takes.
+func (a Analyser) Of(j *job.Job) (s Score, u profiles.Use, ok bool) {
+	u, ok = profiles.Told(j)
+	if m := j.Demand.Roles[0].GPUMemory; m > 0 {
+		u.Memory = m
 	}
-	if h == nil || h.GPUUse <= 0 || memory <= 0 {
-		return Jumbo, memory, false
+	if !ok || u.Memory <= 0 {
+		return Jumbo, u, false
 	}
+	return a.Score(&u), u, true
+}
+
+// Score is the score of a job that uses so much alone.
+func (a Analyser) Score(u *profiles.Use) Score {
 	switch {
-	case h.GPUUse <= a.Tiny:
-		return Tiny, memory, true
-	case h.GPUUse <= a.Medium && (a.Large == 0 || memory < a.Large):
-		return Medium, memory, true
+	case u.GPU <= a.Tiny:
+		return Tiny
+	case u.GPU <= a.Medium && (a.Large == 0 || u.Memory < a.Large):
+		return Medium
 	}
-	return Jumbo, memory, true
+	return Jumbo
 }
 
 // Side is one of two jobs that may share.
@@ -70,33 +75,16 @@ func (l Limits) Allow(comes, there Side) bool {
 		comes.Memory+there.Memory < l.Memory && comes.Rank <= l.Ratio*there.Rank
 }
 
-// Curve is the Sharing of jobs of which no pair was measured, by the part of
-// the time for which their kernels would run together. No job is slower up to
+// Curve is the speed of a job beside another one, over that alone, by the part of the time for
+// which the kernels of both would run together: the sum of their uses. No job is slower up to
 // 60 %. At 100 % 0.92 of the speed is left, and 0.57 at 195 %, in straight
 // lines. It is fitted to the 1,388 pairs that the authors measured.
-type Curve struct{}
-
-// Beside implements perf.Sharing. A job that tells nothing counts as always busy.
-func (Curve) Beside(j *job.Job, others []*job.Job, _ cluster.GPUType) float64 {
-	if len(others) == 0 {
-		return 1
-	}
-	use := busy(j)
-	for _, o := range others {
-		use += busy(o)
-	}
+func Curve(use float64) float64 {
 	switch {
 	case use <= 0.6:
 		return 1
 	case use <= 1:
 		return 1 - 0.08*(use-0.6)/0.4
 	}
-	return max(0.05, 0.92-0.35*(use-1)/0.95)
-}
-
-func busy(j *job.Job) float64 {
-	if j.Hints == nil || j.Hints.GPUUse <= 0 {
-		return 1
-	}
-	return min(1, j.Hints.GPUUse)
+	return max(slowest, 0.92-0.35*(use-1)/0.95)
 }

@@ -95,9 +95,9 @@ func (l *policy) unstable(v *sched.View, guest, host sched.Job) (why string, is 
 
 // told is what two jobs told that they use of a GPU together; ok is false when one did not.
 func (l *policy) told(guest, host sched.Job) (both taken, ok bool) {
-	_, mine, ok := l.cfg.Analyser.Of(guest.Spec())
-	_, theirs, known := l.cfg.Analyser.Of(host.Spec())
-	return taken{min(1, busy(guest.Spec())+busy(host.Spec())), mine + theirs}, ok && known
+	_, mine, ok := l.analyse(guest.Spec())
+	_, theirs, known := l.analyse(host.Spec())
+	return taken{min(1, mine.GPU+theirs.GPU), mine.Memory + theirs.Memory}, ok && known
 }
 
 // taken is what is used of a GPU: the part of the time for which it is busy, and memory.

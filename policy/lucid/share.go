@@ -8,6 +8,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/policy/kit/beside"
+	"github.com/norn-scheduler/norn/policy/kit/profiles"
 	"github.com/norn-scheduler/norn/sched"
 )
 
@@ -18,12 +19,21 @@ func shares(j sched.Job) bool { return beside.Plain(j) && j.Spec().Stop != job.P
 // side is a job as one of a pair; ok is false when it should not share: nothing was
 // told of it, it was taken from a pair before, or it must never be stopped.
 func (l *policy) side(p *sched.Plan, j sched.Job, rank float64) (s Side, ok bool) {
-	score, memory, known := l.cfg.Analyser.Of(j.Spec())
+	score, u, known := l.analyse(j.Spec())
 	if known && shares(j) {
 		n, _ := sched.Noted[note](p, j)
 		ok = !n.apart
 	}
-	return Side{j.GPUs(), score, memory, rank}, ok
+	return Side{j.GPUs(), score, u.Memory, rank}, ok
+}
+
+// analyse is the score of a job and what it uses alone, as was measured and learnt or else as
+// its user tells; ok is false where nothing is known.
+func (l *policy) analyse(j *job.Job) (s Score, u profiles.Use, ok bool) {
+	if l.beliefs != nil {
+		return l.beliefs.analyse(j)
+	}
+	return l.cfg.Analyser.Of(j)
 }
 
 // seeker is what jobs that look for a partner may have in common.
@@ -52,6 +62,10 @@ func (l *policy) share(v *sched.View, p *sched.Plan, j sched.Job, rank float64, 
 			l.runs.leaves(at, i)
 			i--
 			continue
+		}
+		if l.beliefs != nil { // which change as it runs
+			score, u, _ := l.beliefs.analyse(there.Spec())
+			o.score, o.memory = score, u.Memory
 		}
 		other := Side{side.GPUs, o.score, o.memory, l.rank(v, there)}
 		limits.Memory = math.MaxInt64

@@ -49,9 +49,6 @@ func (f *policy) begin(v *sched.View, p *sched.Plan) {
 			case pass == 1:
 				refused[j.Class()] = !p.Start(j.ID, f.cfg.Place)
 			}
-			if p.Alloc(j.ID) != nil {
-				f.predictor.forget(p, j)
-			}
 		}
 	}
 }

@@ -23,13 +23,14 @@ type slot struct {
 	share     int        // by the rule
 	quota     unit.Bytes // of its memory for an offline job; -1: it is not known how much it has
 	typ       cluster.TypeID
+	typeName  string
 }
 
 // slot is a GPU of a service as it stands.
 func (f *policy) slot(v *sched.View, d cluster.DeviceID, service job.ID, n note) slot {
 	c, spec := v.Cluster(), v.Job(service).Spec()
 	_, bandwidth := demand(spec)
-	out := slot{device: d, service: service, peak: n.most(), bandwidth: bandwidth, share: f.cfg.Shares.Of(n.most()), quota: -1, typ: c.TypeOf(d)}
+	out := slot{device: d, service: service, peak: n.most(), bandwidth: bandwidth, share: f.cfg.Shares.Of(n.most()), quota: -1, typ: c.TypeOf(d), typeName: c.Type(c.TypeOf(d)).Name}
 	if has := c.Type(c.TypeOf(d)).Memory; has > 0 {
 		out.quota = unit.Bytes(f.cfg.Quota * float64(has))
 		if perf.MemoryOf(spec)+out.quota > has { // the service must never run out of it
@@ -65,7 +66,11 @@ func (f *policy) worth(j *side, s *slot) (w float64, share int) {
 		return 0, 0
 	}
 	share = f.cfg.Shares.within(s.share, s.peak, j.use, f.cfg.Guard.Use)
-	return f.predictor.worth(f.cfg.Worths, features{s.peak, s.bandwidth, float64(share) / 1000, j.use, j.bandwidth}), share
+	x := features{s.peak, s.bandwidth, float64(share) / 1000, j.use, j.bandwidth}
+	if f.beliefs != nil {
+		return f.beliefs.worth(s.typeName, &x), share
+	}
+	return x.formula(), share
 }
 
 // Pairs matches rows and columns, of which each pair is worth something, so that all
@@ -245,7 +250,6 @@ func (f *policy) place(v *sched.View, p *sched.Plan, j sched.Job, slots []slot) 
 	if slices.ContainsFunc(f.alloc.Shares, short) || !beside.Join(p, j.ID, &f.alloc) {
 		return false
 	}
-	f.predictor.begin(p, j)
 	return true
 }
 
@@ -272,9 +276,6 @@ func (f *policy) rematch(v *sched.View, p *sched.Plan) {
 			continue
 		}
 		single := j.Spec().Demand.Roles[0].Tasks == 1
-		if single && f.cfg.Worths == Learnt {
-			f.predictor.see(p, j, s, v.Alloc(id).Shares[0].Milli)
-		}
 		f.reshare(v, p, j, s)
 		if single {
 			jobs = append(jobs, placed{j, *s})

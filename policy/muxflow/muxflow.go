@@ -49,8 +49,8 @@ type Source uint8
 
 // The sources.
 const (
-	Formula Source = iota // Worth
-	Learnt                // from the speeds that were seen of jobs that have ended, once there are enough
+	Learnt  Source = iota // from speeds that are measured, once there are enough; Worth where none can be
+	Formula               // Worth
 )
 
 // Config is the settings of the policy.
@@ -66,7 +66,7 @@ type Config struct {
 	Shares Shares
 	Quota  float64 // of a GPU's memory, for an offline job
 	Guard  Guard
-	Learn  Learn
+	Rows   int // measurements from which predicted speeds are learnt first
 	Place  place.Strategy
 }
 
@@ -76,7 +76,7 @@ func NewConfig() *Config {
 		Round: 15 * time.Minute, Least: 0.2, Gain: 0.15, Batch: 1000, Group: 64, Idle: true, Quota: 0.4,
 		Shares: Shares{HeadRoom: 0.25, Min: 100, Max: 900, Step: 100, Change: 200},
 		Guard:  Guard{Init: time.Minute, Use: 0.8, Memory: 0.95, Latency: 1.2, Slow: 10 * time.Second, Calm: 0.8, Cool: 5 * time.Minute, Most: time.Hour},
-		Learn:  Learn{Every: 7 * 24 * time.Hour, Rows: 200},
+		Rows:   200,
 		Place:  place.Consolidated,
 	}
 }
@@ -86,8 +86,8 @@ func (c *Config) Params() param.Set {
 	return param.Set{
 		param.Choice("match", &c.Match, []param.Option[Matching]{{Name: "exact", Value: Exact}, {Name: "greedy", Value: Greedy}},
 			"how jobs and GPUs of services are paired: for the largest sum of predicted speeds, or job by job"),
-		param.Choice("predict", &c.Worths, []param.Option[Source]{{Name: "formula", Value: Formula}, {Name: "learnt", Value: Learnt}},
-			"where predicted speeds come from: a formula, or the speeds that were seen of jobs that have ended"),
+		param.Choice("predict", &c.Worths, []param.Option[Source]{{Name: "learnt", Value: Learnt}, {Name: "formula", Value: Formula}},
+			"where predicted speeds come from: speeds that are measured beside services (--beliefs true: the formula), or a formula"),
 		param.Duration("round", &c.Round, "how often all jobs beside services are matched anew, and their shares checked"),
 		param.Float("least", &c.Least, 0, 1, "speed", "predicted beside a service, relative to alone, below which a job waits"),
 		param.Float("gain", &c.Gain, 0, 1, "speed", "predicted that a move must add"),
@@ -108,8 +108,7 @@ func (c *Config) Params() param.Set {
 		param.Duration("cool", &c.Guard.Cool, "for which a GPU must be calm before it takes offline jobs again, doubled each time"),
 		param.Duration("cool-most", &c.Guard.Most, "for which it must be calm at most"),
 		param.Float("calm", &c.Guard.Calm, 0, 1, "ratio", "to the limits below which a GPU is calm"),
-		param.Duration("retrain", &c.Learn.Every, "how often predicted speeds are learnt anew"),
-		param.Int("rows", &c.Learn.Rows, 10, 1_000_000, "jobs", "that must have ended before speeds are learnt"),
+		param.Int("rows", &c.Rows, 10, 1_000_000, "measurements", "on GPUs of a type from which speeds are learnt first, and anew whenever they have grown by half"),
 		place.Param(&c.Place),
 	}
 }
@@ -127,23 +126,23 @@ func (c *Config) Needs() need.List {
 // Policy makes the policy.
 func (c *Config) Policy() (sched.Policy, error) {
 	switch {
-	case c.Round <= 0 || c.Learn.Every <= 0:
-		return nil, errors.New("round and retrain must be above 0s")
+	case c.Round <= 0:
+		return nil, errors.New("round must be above 0s")
 	case c.Guard.Cool <= 0 || c.Guard.Most < c.Guard.Cool:
 		return nil, errors.New("cool must be above 0s, and cool-most not below it")
 	case c.Shares.Min > c.Shares.Max || c.Shares.Max == 0:
 		return nil, errors.New("share-max must be above 0 and not below share-min")
 	}
-	return &policy{cfg: *c, predictor: predictor{cfg: c.Learn}}, nil
+	return &policy{cfg: *c}, nil
 }
 
 type policy struct {
-	cfg       Config
-	on        func(cluster.DeviceID) []job.ID // who is on a device, as this decision stands
-	slots     []slot
-	predictor predictor
-	alloc     cluster.Alloc
-	pairing   pairing
+	cfg     Config
+	on      func(cluster.DeviceID) []job.ID // who is on a device, as this decision stands
+	slots   []slot
+	beliefs *believer // of speeds beside services, learnt from measurements; nil: Worth
+	alloc   cluster.Alloc
+	pairing pairing
 }
 
 // seat is who is on a device.
@@ -155,10 +154,7 @@ type seat struct {
 
 // Decide implements sched.Policy.
 func (f *policy) Decide(v *sched.View, p *sched.Plan) {
-	if err := f.predictor.ready(v, f.cfg.Worths); err != nil {
-		p.Invalidate(err)
-		return
-	}
+	f.beliefs, _ = v.Sharing.(*believer)
 	f.on = p.On
 	defer func() { f.on = nil }()
 	f.watch(v, p)

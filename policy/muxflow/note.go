@@ -8,7 +8,7 @@ import (
 )
 
 // note is what is remembered of a job: of a service how its GPU stands and what it
-// uses, of an offline job what was seen of it beside a service, or that it was evicted.
+// uses, of an offline job that it was evicted.
 type note struct {
 	over   bool          // service: its GPU was used too much
 	times  int           // service: so often
@@ -17,18 +17,7 @@ type note struct {
 	peak   int           // service: per cent of its GPU
 	before int           // service: the most in the half day before
 
-	seen seen // offline job
-
 	evicted bool // offline job: it took more memory than its part
-}
-
-// seen is what was seen of an offline job beside a service.
-type seen struct {
-	known     bool    // anything was
-	peak      float64 // use of the service at its peak
-	bandwidth float64 // of memory that the service used
-	share     int32   // of the job, thousandths
-	speed     float64 // of the job, relative to alone, 0 to 1
 }
 
 // NewNote is a note of this policy, for the table of policies.
@@ -45,11 +34,6 @@ func (n *note) Fields(f *sched.Fields) {
 	sched.Int(f, "day", &n.day)
 	sched.Int(f, "peak", &n.peak)
 	sched.Int(f, "before", &n.before)
-	f.Bool("seen", &n.seen.known)
-	f.Float("seen_peak", &n.seen.peak)
-	f.Float("seen_bandwidth", &n.seen.bandwidth)
-	sched.Int(f, "seen_share", &n.seen.share)
-	f.Float("seen_speed", &n.seen.speed)
 	f.Bool("evicted", &n.evicted)
 }
 

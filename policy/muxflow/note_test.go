@@ -14,11 +14,9 @@ import (
 func TestNote(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		count := func(name string, most int) int { return rapid.IntRange(0, most).Draw(t, name) }
-		part := func(name string) float64 { return rapid.Float64Range(0, 1).Draw(t, name) }
 		in := note{
 			over: rapid.Bool().Draw(t, "over"), times: count("times", 1000), since: time.Duration(rapid.Int64Range(-1, 1<<60).Draw(t, "since")),
 			day: count("day", 1e6), peak: count("peak", 100), before: count("before", 100),
-			seen:    seen{rapid.Bool().Draw(t, "known"), part("service"), part("bandwidth"), int32(count("share", 1000)), part("speed")},
 			evicted: rapid.Bool().Draw(t, "evicted"),
 		}
 		if out, ok := sched.Recall[note](simtest.Noted(t, &in)); out != in || ok == (in == note{since: -1}) {

@@ -323,7 +323,7 @@ func TestProtects(t *testing.T) {
 			})
 		}
 		watch := &meter{t: t}
-		set := rapid.SampledFrom([]map[string]string{nil, nil, {"predict": "learnt", "rows": "10", "retrain": "5m", "round": "1m", "gain": "0.05", "change": "100"}, {"match": "greedy", "fixed": "0.3"}}).Draw(t, "settings")
+		set := rapid.SampledFrom([]map[string]string{nil, nil, {"round": "1m", "gain": "0.05", "change": "100"}, {"match": "greedy", "fixed": "0.3"}}).Draw(t, "settings")
 		cfg := world(box(t, 4), peaks{[]time.Duration{300 * time.Second, 700 * time.Second, 1500 * time.Second}, rapid.Float64Range(1, 4).Draw(t, "spike")})
 		cfg.Make = built(set)
 		cfg.Sinks = append(cfg.Sinks, watch)
@@ -363,7 +363,7 @@ func TestRandomWorlds(t *testing.T) {
 	for name, set := range map[string]map[string]string{
 		"defaults": {"init": "5s"},
 		"greedy":   {"match": "greedy", "fixed": "0.5", "round": "20s", "init": "0s", "cool": "10s"},
-		"learnt":   {"predict": "learnt", "rows": "10", "retrain": "20s", "round": "10s", "init": "5s", "least": "0", "gain": "0.01", "change": "100"},
+		"moving":   {"round": "10s", "init": "5s", "least": "0", "gain": "0.01", "change": "100"},
 	} {
 		for shape, s := range map[string]simtest.Shape{
 			"packed": {Packed: true, Tenants: true}, "types": {Packed: true, Types: true, Costs: true}, "operated": {Packed: true, Operated: true, Costs: true},

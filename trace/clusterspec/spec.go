@@ -23,6 +23,7 @@ import (
 
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 )
 
@@ -60,13 +61,23 @@ type Group struct {
 	GPUs      []GPUs
 	CPU       unit.Milli // of each node; 0: not accounted
 	Memory    unit.Bytes // of each node; 0: not accounted
+	Slots     job.Slots  // counted resources of each node
 	Links     Links
 	Pooled    bool // GPUs are counted, not told apart
 	Partition string
 	Place     []string // names of places, outermost first
 	Health    cluster.Health
 	Power     cluster.Power
+	Foreign   Foreign
 	At        time.Duration // when the nodes arrive; 0: they are there from the start
+}
+
+// Foreign is what others use of each node of a group.
+type Foreign struct {
+	GPUs   int // the last ones of the node
+	CPU    unit.Milli
+	Memory unit.Bytes
+	Slots  job.Slots
 }
 
 // GPUs is equal GPUs of a node.
