@@ -41,6 +41,11 @@ func Apply(s *state.State, ev *eventlog.Event) error {
 	case eventlog.NodeAdd:
 		_, err := s.AddNode(*ev.NodeSpec)
 		return err
+	case eventlog.NodeLabels:
+		if int(ev.Node) >= s.Cluster.Nodes() || ev.Node < 0 {
+			return fmt.Errorf("node number %d is not known", ev.Node)
+		}
+		return state.SetLabels(s, ev.Node, ev.NodeSpec.Labels, ev.NodeSpec.Taints)
 	case eventlog.NodeSet:
 		if int(ev.Node) >= s.Cluster.Nodes() || ev.Node < 0 {
 			return fmt.Errorf("node number %d is not known", ev.Node)

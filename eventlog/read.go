@@ -13,6 +13,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/label"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/internal/jsontext"
 	"github.com/norn-scheduler/norn/job"
@@ -296,11 +297,8 @@ func (l *Reader) complete(ev *Event) error {
 	case NodeAdd:
 		ev.NodeSpec = &l.node
 		return nil
-	case NodeSet:
-		if ev.Node < 0 {
-			return errors.New("node-set without its node (n)")
-		}
-		return nil
+	case NodeSet, NodeLabels:
+		return l.aboutNode(ev)
 	case Device, Used:
 		if ev.Device < 0 {
 			return fmt.Errorf("%s without its number (d)", ev.Kind)
@@ -614,8 +612,36 @@ func (l *Reader) nodeField(ev *Event, key []byte) (err error) {
 		return err
 	case "links":
 		return l.links()
+	case "labels":
+		return each(t, label.ParseLabel, &n.Labels)
+	case "taints":
+		return each(t, label.ParseTaint, &n.Taints)
 	}
 	return t.Skip() // of a later program
+}
+
+// aboutNode completes an event about a node that is there.
+func (l *Reader) aboutNode(ev *Event) error {
+	if ev.Node < 0 {
+		return fmt.Errorf("%s without its node (n)", ev.Kind)
+	}
+	if ev.Kind == NodeLabels {
+		ev.NodeSpec = &l.node
+	}
+	return nil
+}
+
+// each reads a list of texts that mean something.
+func each[T any](t *jsontext.Reader, parse func(string) (T, error), to *[]T) error {
+	return t.Array(func() error {
+		v, err := t.Text()
+		if err != nil {
+			return err
+		}
+		one, err := parse(string(v))
+		*to = append(*to, one)
+		return err
+	})
 }
 
 // gpus reads a group of equal GPUs, [type, count].

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -15,7 +16,7 @@ type Reason struct {
 	Have int32         // as the code says
 	Job  ID            // the other job, where the code names one
 	At   time.Duration // a moment, where the code names one; 0 otherwise
-	Text string        // for Because: the policy's own words; for NoSuchType, OnHold and the reasons to be stopped: the world's, in place of ours
+	Text string        // for Because: the policy's own words; for NeedWhere, NeedWithin, TooLarge, NoSuchNode and Impossible what their sentences say; for NoSuchType, OnHold and the reasons to be stopped: the world's, in place of ours
 }
 
 // ReasonCode tells apart the reasons.
@@ -30,7 +31,10 @@ const (
 	NeedRack                 // Need GPUs of one rack, the best rack has Have free
 	NeedCPU                  // GPUs would do, but CPU or memory beside them is short
 	NeedPart                 // Need milli of one GPU, no GPU has that much left
+	NeedWhere                // Need GPUs of the nodes that it may use, which have Have free; Text is the condition
+	NeedWithin               // Need GPUs in one place, the best has Have free; Text is the level
 	TooLarge                 // Need GPUs, the pool has Have in all: can never run
+	NoSuchNode               // no node is one that it may use, as Text says: can never run
 	NoSuchType               // no node has an acceptable GPU type: can never run
 	Impossible               // it would not fit even if nothing else ran
 	OverLimit                // Need GPUs, its tenant may never hold more than Have: can never run
@@ -62,7 +66,7 @@ const (
 )
 
 var reasonNames = [lastReason]string{
-	"none", "need-gpus", "need-one-node", "need-whole-nodes", "need-rack", "need-cpu", "need-part", "too-large", "no-such-type", "impossible", "over-limit",
+	"none", "need-gpus", "need-one-node", "need-whole-nodes", "need-rack", "need-cpu", "need-part", "need-where", "need-within", "too-large", "no-such-node", "no-such-type", "impossible", "over-limit",
 	"behind", "outranked", "quota", "over-share", "reserved", "not-yet", "on-hold", "occupied", "because",
 	"makes-room", "used-share", "reclaimed", "moved", "resized", "node-lost", "failed", "ended", "user-request", "out-of-memory", "profiled", "cancelling", "after-job", "in-turn",
 }
@@ -86,20 +90,20 @@ func ParseReasonCode(s string) (ReasonCode, bool) {
 
 // Never tells whether a wait for this reason cannot end by itself.
 func (r Reason) Never() bool {
-	return r.Code == TooLarge || r.Code == NoSuchType || r.Code == Impossible || r.Code == OverLimit
+	return r.Code == TooLarge || r.Code == NoSuchNode || r.Code == NoSuchType || r.Code == Impossible || r.Code == OverLimit
 }
 
 // Fragmentation tells whether enough GPUs exist but not where they are wanted.
 func (r Reason) Fragmentation() bool {
 	switch r.Code {
-	case NeedOneNode, NeedWholeNode, NeedRack, NeedCPU, NeedPart:
+	case NeedOneNode, NeedWholeNode, NeedRack, NeedCPU, NeedPart, NeedWithin:
 		return true
 	}
 	return false
 }
 
 // Promises tells whether At is when the job is expected to fit.
-func (r Reason) Promises() bool { return r.At > 0 && r.Code >= NeedGPUs && r.Code <= NeedPart }
+func (r Reason) Promises() bool { return r.At > 0 && r.Code >= NeedGPUs && r.Code <= NeedWithin }
 
 // Sentence says the reason. name turns a job number into what the reader
 // knows the job by.
@@ -122,7 +126,16 @@ func (r Reason) Sentence(name func(ID) string) string {
 		return "GPUs would do, but the CPU or memory beside them is short"
 	case NeedPart:
 		return fmt.Sprintf("needs %v of one GPU; no GPU has that much left", unit.Milli(r.Need))
+	case NeedWhere:
+		return fmt.Sprintf("needs %s of the nodes that it may use%s; they have %d free", unit.Count(int(r.Need), "GPU"), condition(r.Text), r.Have)
+	case NeedWithin:
+		return fmt.Sprintf("needs %s in one %s; the best has %d free", unit.Count(int(r.Need), "GPU"), cmp.Or(r.Text, "place"), r.Have)
+	case NoSuchNode:
+		return cmp.Or(r.Text, "it may use no node") + ": it can never run here"
 	case TooLarge:
+		if r.Text != "" {
+			return fmt.Sprintf("needs %s of the nodes that it may use (%s), which have only %d in all: it can never run here", unit.Count(int(r.Need), "GPU"), r.Text, r.Have)
+		}
 		return fmt.Sprintf("needs %s but there are only %d in all: it can never run here", unit.Count(int(r.Need), "GPU"), r.Have)
 	case NoSuchType:
 		if r.Text != "" {
@@ -130,6 +143,9 @@ func (r Reason) Sentence(name func(ID) string) string {
 		}
 		return "no node has a GPU of a type, and with the memory, that it needs: it can never run here"
 	case Impossible:
+		if r.Text != "" {
+			return "would not fit into one " + r.Text + ", as it must be placed, even if nothing else ran: it can never run here"
+		}
 		return "would not fit, as it must be placed, even if nothing else ran: it can never run here"
 	case OverLimit:
 		return fmt.Sprintf("needs %s but its tenant may hold at most %d: it can never run here", unit.Count(int(r.Need), "GPU"), r.Have)
@@ -162,6 +178,14 @@ func (r Reason) Sentence(name func(ID) string) string {
 		return r.Text
 	}
 	return r.stopSentence(name)
+}
+
+// condition is a condition on nodes in parentheses, or nothing.
+func condition(text string) string {
+	if text == "" {
+		return ""
+	}
+	return " (" + text + ")"
 }
 
 func (r Reason) stopSentence(name func(ID) string) string {

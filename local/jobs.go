@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/live"
@@ -130,6 +131,9 @@ func shape(spec *api.JobSpec) (job.Demand, error) {
 	r.Memory = unit.Bytes(float64(spec.Memory)/parts + 0.5)
 	demand := job.Demand{Types: strings.Join(spec.Types, "|")}
 	demand.Roles[0] = r
+	if err := spec.Place(&demand); err != nil {
+		return demand, api.Refuse(api.Invalid, "%v", err)
+	}
 	if err := demand.Check(); err != nil {
 		return demand, api.Refuse(api.Invalid, "the job %v", err)
 	}
@@ -163,6 +167,23 @@ func (d intake) possible(spec *api.JobSpec, demand *job.Demand) error {
 		return api.Refuse(api.Invalid, "the job needs %v CPUs; this machine has %v", demand.CPU(), m.Node.CPU)
 	case m.Node.Memory > 0 && demand.Memory() > m.Node.Memory:
 		return api.Refuse(api.Invalid, "the job needs %s of memory; this machine has %s", demand.Memory(), m.Node.Memory)
+	}
+	return d.admits(demand)
+}
+
+// admits refuses a job that may not use this machine.
+func (d intake) admits(demand *job.Demand) error {
+	c := cluster.New()
+	node := cluster.NodeSpec{Name: d.opt.Machine.Node.Name, Labels: d.opt.Machine.Node.Labels, Taints: d.opt.Machine.Node.Taints}
+	if _, err := c.AddNode(node); err != nil {
+		return err
+	}
+	scope, err := c.Scope(demand.Condition(0))
+	if err != nil {
+		return api.Refuse(api.Invalid, "%v", err)
+	}
+	if why := c.NoNode(scope); why != "" {
+		return api.Refuse(api.Invalid, "the job may not use this machine: %s", why)
 	}
 	return nil
 }

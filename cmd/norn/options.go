@@ -14,6 +14,7 @@ import (
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/api/jobfile"
 	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/local/rundir"
 	"github.com/norn-scheduler/norn/policy/param"
 )
@@ -62,6 +63,18 @@ func (s *shell) needs() []jobOption {
 		{"type", "", "TYPES", "acceptable GPU types, best first, separated by commas", func(j *api.JobSpec, t []string) error {
 			j.Types = listed(t)
 			return nil
+		}},
+		{"where", "", "EXPR", "condition on the labels of nodes: 'zone in (a,b), gpu-mem > 40, !spot'; | for or", func(j *api.JobSpec, t []string) error {
+			j.Where = last(t)
+			return new(job.Demand).SetWhere(j.Where)
+		}},
+		{"tolerate", "", "TAINTS", "taints of nodes that the job does not mind, separated by commas: spot, spot=yes:NoSchedule, * for all", func(j *api.JobSpec, t []string) error {
+			j.Tolerate = strings.Join(t, ",")
+			return new(job.Demand).SetTolerate(j.Tolerate)
+		}},
+		{"within", "", "LEVEL", "level of the topology of which all tasks must be in one place, such as rack or node; rack? if they should but need not", func(j *api.JobSpec, t []string) error {
+			j.Within = last(t)
+			return new(job.Demand).SetWithin(j.Within)
 		}},
 	}
 }

@@ -50,7 +50,7 @@ type arrival struct {
 // with the first one that is about a job.
 func (e *editor) before(ev *eventlog.Event) error {
 	switch ev.Kind {
-	case eventlog.NodeAdd, eventlog.NodeSet, eventlog.Device, eventlog.Used, eventlog.Learnt, eventlog.Carry, eventlog.Past, eventlog.Measured:
+	case eventlog.NodeAdd, eventlog.NodeLabels, eventlog.NodeSet, eventlog.Device, eventlog.Used, eventlog.Learnt, eventlog.Carry, eventlog.Past, eventlog.Measured:
 	default:
 		if from := e.begins(); !e.open && ev.Time >= from {
 			e.begin(from)
@@ -238,7 +238,7 @@ func (e *editor) Event(ev *eventlog.Event, s *state.State) {
 	e.flush()
 	e.costs.event(ev, s)
 	switch ev.Kind {
-	case eventlog.NodeAdd, eventlog.NodeSet, eventlog.Device, eventlog.Used:
+	case eventlog.NodeAdd, eventlog.NodeLabels, eventlog.NodeSet, eventlog.Device, eventlog.Used:
 		e.node(ev)
 	case eventlog.Carry:
 		e.carried(ev, s)

@@ -212,7 +212,7 @@ func Machine(r *eventlog.Reader) (*cluster.Cluster, error) {
 			if _, err := c.AddNode(*ev.NodeSpec); err != nil {
 				return nil, r.Wrap(err)
 			}
-		case eventlog.NodeSet, eventlog.Device:
+		case eventlog.NodeSet, eventlog.NodeLabels, eventlog.Device:
 		default:
 			return c, nil
 		}

@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/cluster/label"
 	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/job"
 )
@@ -39,6 +40,8 @@ type Config struct {
 	SlotMem   unit.Bytes // of each declared slot; 0: not known
 	Host      Host
 	Reserve   Reserve
+	Labels    []label.Label // of the machine
+	Taints    []label.Taint
 	Policy    experiment.Choice
 	Estimates Estimates
 	Tenants   []Tenant

@@ -44,7 +44,7 @@ func (g *policy) candidates(v *sched.View, p *sched.Plan, j sched.Job, need int)
 	var racks [][]site // in the order of their first nodes
 	g.looks++
 	g.rates.Forget(c)
-	for _, n := range c.PoolNodes(j.Pool()) {
+	for _, n := range c.PoolNodes(v.Scope(j)) {
 		rack, known := at[c.Node(n).Domain]
 		if !known {
 			rack = len(racks)

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/label"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/perf"
 )
@@ -67,6 +68,8 @@ type Group struct {
 	Health    cluster.Health
 	Power     cluster.Power
 	At        time.Duration // when the nodes arrive; 0: they are there from the start
+	Labels    []label.Label // in order of their keys
+	Taints    []label.Taint
 }
 
 // GPUs is equal GPUs of a node.
