@@ -26,8 +26,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/cluster/label"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/job"
 )
