@@ -40,6 +40,7 @@ type JobSpec struct {
 	CPUs     float64  `json:"cpus,omitempty" minimum:"0" doc:"CPU cores of the whole job; enforced where cgroups permit."`
 	Memory   Bytes    `json:"mem,omitempty" doc:"Main memory of the whole job; enforced where cgroups permit."`
 	GPUMem   Bytes    `json:"gpu_mem,omitempty" doc:"Memory that it needs of each GPU."`
+	Slots    string   `json:"slots,omitempty" maxLength:"1000" doc:"Counted resources of the machine, as in rdma=1,license=2: so many for each of its GPUs, or for a job without whole GPUs."`
 	Types    []string `json:"types,omitempty" doc:"Acceptable GPU types, best first; none: any."`
 	Where    string   `json:"where,omitempty" maxLength:"16384" doc:"Condition on the labels of its nodes: zone in (a,b), gpu-mem > 40, !spot; | for or."`
 	Tolerate string   `json:"tolerate,omitempty" maxLength:"16384" doc:"Taints of nodes that it does not mind, with commas between them: spot, spot=yes:NoSchedule; * for all."`
@@ -132,7 +133,7 @@ type Stages struct {
 
 // Stop is what a job can do when it has to leave its devices.
 type Stop struct {
-	Mode    string   `json:"mode,omitempty" enum:"checkpoint,freeze,restart,never" doc:"checkpoint: saves its state when told, and goes on from there; freeze: is stopped in memory and goes on later; restart: is killed and begins anew; never: is left alone. Default: that of the configuration."`
+	Mode    string   `json:"mode,omitempty" enum:"checkpoint,freeze,restart,never,last-save" doc:"checkpoint: saves its state when told, and goes on from there; freeze: is stopped in memory and goes on later; restart: is killed and begins anew; never: is left alone; last-save: is killed, and goes on from the last checkpoint that it reported. Default: that of the configuration."`
 	Signal  string   `json:"signal,omitempty" doc:"checkpoint: the signal that tells its processes; default TERM."`
 	Command []string `json:"command,omitempty" doc:"checkpoint: a program that is run instead of a signal; it finds the job's processes in NORN_PIDS. The processes must end by themselves, or are told by SIGTERM when it has ended."`
 	Grace   Seconds  `json:"grace,omitempty" minimum:"0" doc:"checkpoint: how long it may take before it is killed."`

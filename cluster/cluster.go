@@ -83,6 +83,7 @@ type NodeSpec struct {
 	Pool   PoolID
 	Links  *Links // between its devices; nil: not known
 	Pooled bool   // count the devices instead of telling them apart
+	Slots  Slots  // of the counted resources
 
 	Labels []label.Label // in order of their keys, each of which is there once
 	Taints []label.Taint // by which it repels jobs
@@ -147,6 +148,7 @@ type device struct {
 	group   GroupID
 	sharers int32
 	broken  bool
+	foreign int32 // milli that others use; free is negative where jobs hold some of it
 	memFree unit.Bytes
 }
 
@@ -188,6 +190,9 @@ type Cluster struct {
 	groups  []group
 	devices []device
 	shelves []shelf
+
+	slotBook
+	foreign map[NodeID]Foreign // of the nodes that others use
 
 	journal []journalEntry
 	depth   int
@@ -271,6 +276,7 @@ func (c *Cluster) AddNode(spec NodeSpec) (NodeID, error) {
 			n.groups = append(n.groups, c.addGroup(id, spec, g))
 		}
 	}
+	c.addSlots(id, spec.Slots)
 	c.pools[spec.Pool].nodes = append(c.pools[spec.Pool].nodes, id)
 	c.domains[spec.Domain].nodes = append(c.domains[spec.Domain].nodes, id)
 	c.joinScopes(id)
@@ -310,7 +316,7 @@ func (c *Cluster) checkSpec(spec *NodeSpec) error {
 	if spec.Links != nil && spec.Links.Devices() != devices {
 		return bad("links are given for %d devices, it has %d", spec.Links.Devices(), devices)
 	}
-	return nil
+	return c.checkSlots(spec)
 }
 
 // unaccounted is the memory of a GPU whose type tells none: more than anybody
@@ -428,8 +434,8 @@ func (c *Cluster) index(of int32, gid GroupID, in bool) {
 	s.total += works
 	c.pool(s.pool).total += works
 	c.countFree(s, g, sign*int64(g.free))
-	for d := g.first; d < g.first+DeviceID(c.deviceCount(g)); d++ {
-		if free := c.devices[d].free; in {
+	for d := g.first; d < g.first+DeviceID(g.devices()); d++ {
+		if free := c.devices[d].left(); in {
 			c.countMilli(s, &c.devices[d], d, 0, free)
 		} else {
 			c.countMilli(s, &c.devices[d], d, free, 0)
@@ -453,18 +459,22 @@ func (c *Cluster) showRoom(id NodeID) {
 	}
 }
 
-// works is the number of devices of a group that are not broken.
+// works is the number of devices of a group that are not broken, and that others do
+// not use as a whole.
 func (c *Cluster) works(g *group) int64 {
 	n := int64(g.count)
-	for d := g.first; d < g.first+DeviceID(c.deviceCount(g)); d++ {
+	for d := g.first; d < g.first+DeviceID(g.devices()); d++ {
 		if c.devices[d].broken {
 			n -= int64(c.devices[d].cap / 1000)
+		} else {
+			n -= int64(c.devices[d].foreign / 1000)
 		}
 	}
 	return n
 }
 
-func (c *Cluster) deviceCount(g *group) int32 {
+// devices is how many entries of Cluster.devices a group has.
+func (g *group) devices() int32 {
 	if g.pooled {
 		return 1
 	}
@@ -566,7 +576,7 @@ func (c *Cluster) SetBroken(id DeviceID, broken bool) {
 	}
 	whole := int32(0)
 	if g.pooled {
-		whole = d.free / 1000
+		whole = d.left() / 1000
 	} else if d.free == 1000 {
 		whole = 1
 	}
@@ -662,14 +672,16 @@ func (c *Cluster) TypeOf(d DeviceID) TypeID { return c.groups[c.devices[d].group
 func (c *Cluster) Sharers(d DeviceID) int { return int(c.devices[d].sharers) }
 
 // DeviceFree is what is left of a device, in milli.
-func (c *Cluster) DeviceFree(d DeviceID) unit.Milli { return unit.Milli(c.devices[d].free) }
+func (c *Cluster) DeviceFree(d DeviceID) unit.Milli { return unit.Milli(c.devices[d].left()) }
 
-// Capacity is what a device has in all, in milli.
-func (c *Cluster) Capacity(d DeviceID) unit.Milli { return unit.Milli(c.devices[d].cap) }
+// Capacity is what a device has in all, in milli, without what others use of it as a whole.
+func (c *Cluster) Capacity(d DeviceID) unit.Milli {
+	return unit.Milli(c.devices[d].cap - c.devices[d].foreign/1000*1000)
+}
 
 // DeviceMemoryFree is what is left of the memory of a device; where its type tells
 // none, more than anybody asks for.
-func (c *Cluster) DeviceMemoryFree(d DeviceID) unit.Bytes { return c.devices[d].memFree }
+func (c *Cluster) DeviceMemoryFree(d DeviceID) unit.Bytes { return max(0, c.devices[d].memFree) }
 
 // DeviceRange is the first device of a node and their number; a pooled group
 // counts as one device.
@@ -678,7 +690,7 @@ func (c *Cluster) DeviceRange(id NodeID) (first DeviceID, n int) {
 		if i == 0 {
 			first = c.groups[g].first
 		}
-		n += int(c.deviceCount(&c.groups[g]))
+		n += int(c.groups[g].devices())
 	}
 	return first, n
 }
@@ -761,14 +773,14 @@ func (c *Cluster) PoolNodes(p PoolID) []NodeID { return c.pool(p).nodes }
 // does not account for them.
 func (c *Cluster) CPUFree(id NodeID) (free unit.Milli, ok bool) {
 	n := &c.nodes[id]
-	return n.cpuFree, n.accountsC
+	return max(0, n.cpuFree), n.accountsC
 }
 
 // MemoryFree tells how much memory is left in a node; ok is false where the
 // node does not account for it.
 func (c *Cluster) MemoryFree(id NodeID) (free unit.Bytes, ok bool) {
 	n := &c.nodes[id]
-	return n.memFree, n.accountsM
+	return max(0, n.memFree), n.accountsM
 }
 
 // TasksBeside is the number of tasks, each of so much CPU and memory, for which
@@ -777,10 +789,10 @@ func (c *Cluster) MemoryFree(id NodeID) (free unit.Bytes, ok bool) {
 func (c *Cluster) TasksBeside(id NodeID, cpu unit.Milli, memory unit.Bytes, most int) int {
 	n := &c.nodes[id]
 	if n.accountsC && cpu > 0 {
-		most = min(most, int(n.cpuFree/cpu))
+		most = min(most, int(max(0, n.cpuFree)/cpu))
 	}
 	if n.accountsM && memory > 0 {
-		most = min(most, int(n.memFree/memory))
+		most = min(most, int(max(0, n.memFree)/memory))
 	}
 	return most
 }
@@ -834,11 +846,11 @@ func lowest(mask uint64, n int) uint64 {
 	return out
 }
 
-// Empty is a cluster with the same inventory, in which nothing is held and
-// every node and device works.
+// Empty is a cluster with the same inventory, in which no job holds anything and
+// every node and device works. What others use of it they use there, too.
 func (c *Cluster) Empty() *Cluster {
 	e := New()
-	e.types, e.hosts = append(e.types, c.types...), c.hosts
+	e.types, e.hosts, e.slots = append(e.types, c.types...), c.hosts, c.slots
 	for i := range c.pools[1:] {
 		e.AddPool(c.pools[i+1].name)
 	}
@@ -852,6 +864,11 @@ func (c *Cluster) Empty() *Cluster {
 	for i := range c.nodes {
 		if _, err := e.AddNode(c.nodes[i].spec); err != nil {
 			panic("cluster: a node that was added once cannot be added again: " + err.Error())
+		}
+	}
+	for id, f := range c.foreign {
+		if err := e.SetForeign(id, f); err != nil {
+			panic("cluster: what others use of a node cannot be used of its copy: " + err.Error())
 		}
 	}
 	return e

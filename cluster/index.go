@@ -48,7 +48,7 @@ func (c *Cluster) BestPartial(s ShelfID, need unit.Milli, memory unit.Bytes) Dev
 	for m := sh.partial.Next(int(need)); m >= 0; m = sh.partial.Next(m + 1) {
 		set := &sh.partialBy[m]
 		for d := set.Min(); d >= 0; d = set.Next(d + 1) {
-			if c.devices[d].memFree >= memory {
+			if max(0, c.devices[d].memFree) >= memory {
 				return DeviceID(d)
 			}
 		}
@@ -65,7 +65,7 @@ func (c *Cluster) NextPartial(s ShelfID, need unit.Milli, memory unit.Bytes, aft
 	for m := sh.partial.Next(int(need)); m >= 0; m = sh.partial.Next(m + 1) {
 		set := &sh.partialBy[m]
 		for d := set.Next(int(after) + 1); d >= 0 && (best < 0 || d < best); d = set.Next(d + 1) {
-			if c.devices[d].memFree >= memory {
+			if max(0, c.devices[d].memFree) >= memory {
 				best = d
 			}
 		}
@@ -82,7 +82,7 @@ func (c *Cluster) PartsFree(s ShelfID, part unit.Milli, memory unit.Bytes, most 
 		for d := range sh.partialBy[m].All() {
 			parts := m / int(part)
 			if memory > 0 {
-				parts = min(parts, int(c.devices[d].memFree/memory))
+				parts = min(parts, int(max(0, c.devices[d].memFree)/memory))
 			}
 			if n += parts; n >= most {
 				break

@@ -13,6 +13,7 @@ import (
 type Alloc struct {
 	Pieces []Piece
 	Shares []Share
+	Slots  []Slots // what each task has of the counted resources of its node, by role; nil: nothing; never changed
 }
 
 // Piece is the part of an Alloc that lies in one node and serves the tasks of
@@ -41,17 +42,18 @@ type Share struct {
 }
 
 // Reset empties an Alloc and keeps its memory.
-func (a *Alloc) Reset() { a.Pieces, a.Shares = a.Pieces[:0], a.Shares[:0] }
+func (a *Alloc) Reset() { a.Pieces, a.Shares, a.Slots = a.Pieces[:0], a.Shares[:0], nil }
 
-// CopyFrom makes a equal to b without sharing memory with it.
+// CopyFrom makes a equal to b without sharing memory with it, Slots aside.
 func (a *Alloc) CopyFrom(b *Alloc) {
 	a.Pieces = append(a.Pieces[:0], b.Pieces...)
 	a.Shares = append(a.Shares[:0], b.Shares...)
+	a.Slots = b.Slots
 }
 
 // Equal tells whether both hold the same parts in the same order.
 func (a *Alloc) Equal(b *Alloc) bool {
-	if len(a.Pieces) != len(b.Pieces) || len(a.Shares) != len(b.Shares) {
+	if len(a.Pieces) != len(b.Pieces) || len(a.Shares) != len(b.Shares) || !slices.Equal(a.Slots, b.Slots) {
 		return false
 	}
 	for i := range a.Pieces {
@@ -166,7 +168,7 @@ func (c *Cluster) Undo(mark int) {
 	for i := len(c.journal) - 1; i >= mark; i-- {
 		e := c.journal[i]
 		if e.taken {
-			c.put(e.alloc, len(e.alloc.Pieces))
+			giveBack(c, e.alloc)
 		} else {
 			c.mustTake(e.alloc)
 		}
@@ -184,20 +186,29 @@ func (c *Cluster) Keep(mark int) {
 }
 
 // Allocate books an Alloc. It fails, and changes nothing, when a device, a node's
-// CPU or its memory would be over-committed, or when a node is not usable.
+// CPU, its memory or a counted resource (ShortError) would be over-committed, or when
+// a node is not usable.
 func (c *Cluster) Allocate(a *Alloc) error { return c.take(a, false) }
 
 // Reallocate is Take for a job that has just released other parts of the very
 // same devices. The job stays, so it does not matter whether nodes and devices
-// take new work.
+// take new work, nor what others use there.
 func (c *Cluster) Reallocate(a *Alloc) error { return c.take(a, true) }
 
 func (c *Cluster) take(a *Alloc, stays bool) error {
+	if len(a.Slots) > 0 {
+		if err := takeSlots(c, a, stays); err != nil {
+			return err
+		}
+	}
 	at := 0
 	for i := range a.Pieces {
 		p := &a.Pieces[i]
 		if err := c.takePiece(p, a.Shares[at:at+int(p.Shares)], stays); err != nil {
 			c.put(a, i)
+			if len(a.Slots) > 0 {
+				c.bookSlots(a, len(a.Pieces), -1)
+			}
 			return err
 		}
 		at += int(p.Shares)
@@ -210,7 +221,7 @@ func (c *Cluster) take(a *Alloc, stays bool) error {
 
 // Release gives back what Take booked.
 func (c *Cluster) Release(a *Alloc) {
-	c.put(a, len(a.Pieces))
+	giveBack(c, a)
 	if c.depth > 0 {
 		c.journal = append(c.journal, journalEntry{a, false})
 	}
@@ -223,6 +234,17 @@ func (c *Cluster) mustTake(a *Alloc) {
 		p := &a.Pieces[i]
 		c.bookPiece(p, a.Shares[at:at+int(p.Shares)], 1)
 		at += int(p.Shares)
+	}
+	if len(a.Slots) > 0 {
+		c.bookSlots(a, len(a.Pieces), 1)
+	}
+}
+
+// giveBack gives back all of an Alloc.
+func giveBack(c *Cluster, a *Alloc) {
+	c.put(a, len(a.Pieces))
+	if len(a.Slots) > 0 {
+		c.bookSlots(a, len(a.Pieces), -1)
 	}
 }
 
@@ -238,17 +260,25 @@ func (c *Cluster) put(a *Alloc, n int) {
 
 func (c *Cluster) takePiece(p *Piece, shares []Share, stays bool) error {
 	n := &c.nodes[p.Node]
+	var regained Foreign
+	if stays {
+		regained = c.foreign[p.Node]
+	}
 	switch {
 	case !stays && !n.usable():
 		return fmt.Errorf("node %s is %s and %s", n.spec.Name, n.health, n.power)
-	case n.accountsC && p.CPU > n.cpuFree:
+	case n.accountsC && p.CPU > max(0, n.cpuFree+regained.CPU):
 		return fmt.Errorf("node %s has %v CPUs free, %v are needed", n.spec.Name, n.cpuFree, p.CPU)
-	case n.accountsM && p.Memory > n.memFree:
+	case n.accountsM && p.Memory > max(0, n.memFree+regained.Memory):
 		return fmt.Errorf("node %s has %v of memory free, %v are needed", n.spec.Name, n.memFree, p.Memory)
 	}
 	for i := range shares {
 		s := &shares[i]
 		d := &c.devices[s.Device]
+		free, memory := d.left(), max(0, d.memFree)
+		if stays && d.foreign > 0 {
+			free, memory = max(0, d.free+d.foreign), max(0, d.memFree+foreignMemory(&regained, s.Device))
+		}
 		var err error
 		switch {
 		case c.groups[d.group].node != p.Node:
@@ -261,10 +291,10 @@ func (c *Cluster) takePiece(p *Piece, shares []Share, stays bool) error {
 			err = fmt.Errorf("%s: a holder cannot be throttled for %d thousandths of the time, but for 0 to 1000", c.DeviceName(s.Device), s.Throttle)
 		case s.Batch < 0:
 			err = fmt.Errorf("%s: a batch of %d samples", c.DeviceName(s.Device), s.Batch)
-		case s.Milli > d.free:
-			err = fmt.Errorf("%s has %v of a GPU free, %v is needed", c.DeviceName(s.Device), unit.Milli(d.free), unit.Milli(s.Milli))
-		case s.Memory > d.memFree:
-			err = fmt.Errorf("%s has %v of GPU memory free, %v are needed", c.DeviceName(s.Device), d.memFree, s.Memory)
+		case s.Milli > free:
+			err = fmt.Errorf("%s has %v of a GPU free, %v is needed", c.DeviceName(s.Device), unit.Milli(free), unit.Milli(s.Milli))
+		case s.Memory > memory:
+			err = fmt.Errorf("%s has %v of GPU memory free, %v are needed", c.DeviceName(s.Device), memory, s.Memory)
 		}
 		if err != nil {
 			for j := range shares[:i] {
@@ -276,6 +306,16 @@ func (c *Cluster) takePiece(p *Piece, shares []Share, stays bool) error {
 	}
 	c.bookNode(p, 1)
 	return nil
+}
+
+// foreignMemory is the memory of a device that others use.
+func foreignMemory(f *Foreign, d DeviceID) unit.Bytes {
+	for i := range f.GPUs {
+		if f.GPUs[i].Device == d {
+			return f.GPUs[i].Memory
+		}
+	}
+	return 0
 }
 
 func (c *Cluster) bookPiece(p *Piece, shares []Share, sign int32) {
@@ -309,15 +349,15 @@ func (c *Cluster) bookShare(s *Share, sign int32) {
 		return
 	}
 	sh := &c.shelves[g.shelf]
-	was := d.free
+	was := d.left()
+	d.free -= sign * s.Milli
 	if g.listed && !d.broken {
-		c.countMilli(sh, d, s.Device, was, was-sign*s.Milli)
+		c.countMilli(sh, d, s.Device, was, d.left())
 		for _, also := range g.also {
-			c.countMilli(&c.shelves[also], d, s.Device, was, was-sign*s.Milli)
+			c.countMilli(&c.shelves[also], d, s.Device, was, d.left())
 		}
 	}
-	d.free -= sign * s.Milli
-	whole := d.free/1000 - was/1000 // for a device told apart: 1, 0 or -1
+	whole := d.left()/1000 - was/1000 // for a device told apart: 1, 0 or -1
 	switch {
 	case d.broken || whole == 0:
 		return
@@ -360,13 +400,14 @@ func (c *Cluster) DeviceName(id DeviceID) string {
 // slow and meant for tests.
 func (c *Cluster) Check() error {
 	for i := range c.shelves {
-		if err := c.checkShelf(int32(i)); err != nil {
+		if err := checkShelf(c, int32(i)); err != nil {
 			return err
 		}
 	}
 	for i := range c.nodes {
 		n := &c.nodes[i]
-		if n.accountsC && (n.cpuFree < 0 || n.cpuFree > n.spec.CPU) || n.accountsM && (n.memFree < 0 || n.memFree > n.spec.Memory) {
+		f := c.foreign[NodeID(i)]
+		if cpu, memory := n.cpuFree+f.CPU, n.memFree+f.Memory; n.accountsC && (cpu < 0 || cpu > n.spec.CPU) || n.accountsM && (memory < 0 || memory > n.spec.Memory) {
 			return fmt.Errorf("node %s: %v of %v CPUs and %v of %v memory free", n.spec.Name, n.cpuFree, n.spec.CPU, n.memFree, n.spec.Memory)
 		}
 		want := n.usable() && (!n.accountsC || n.cpuFree > 0)
@@ -375,11 +416,16 @@ func (c *Cluster) Check() error {
 				return fmt.Errorf("node %s: in the index of nodes with CPU room of pool %d: %v, want %v", n.spec.Name, p, inRoom, want)
 			}
 		}
+		for k, free := range c.SlotsFree(NodeID(i)) {
+			if free += f.Slots[k]; free < 0 || free > n.spec.Slots[k] {
+				return fmt.Errorf("node %s: %d of %d %s free", n.spec.Name, free, n.spec.Slots[k], c.slots[k])
+			}
+		}
 	}
 	return c.checkScopes()
 }
 
-func (c *Cluster) checkShelf(id int32) error {
+func checkShelf(c *Cluster, id int32) error {
 	s := &c.shelves[id]
 	var free, milli, total int64
 	domains := make([]int32, len(c.domains))
@@ -390,7 +436,7 @@ func (c *Cluster) checkShelf(id int32) error {
 		if g.shelf != id && !slices.Contains(g.also, id) {
 			continue
 		}
-		if err := c.checkGroup(s, GroupID(gid)); err != nil {
+		if err := checkGroup(c, s, GroupID(gid)); err != nil {
 			return err
 		}
 		most = max(most, g.count)
@@ -406,9 +452,9 @@ func (c *Cluster) checkShelf(id int32) error {
 		free += int64(g.free)
 		total += c.works(g)
 		domains[c.nodes[g.node].spec.Domain] += g.free
-		for d := g.first; d < g.first+DeviceID(c.deviceCount(g)); d++ {
+		for d := g.first; d < g.first+DeviceID(g.devices()); d++ {
 			if !c.devices[d].broken {
-				milli += int64(c.devices[d].free)
+				milli += int64(c.devices[d].left())
 			}
 		}
 	}
@@ -426,17 +472,17 @@ func (c *Cluster) checkShelf(id int32) error {
 	return nil
 }
 
-func (c *Cluster) checkGroup(s *shelf, gid GroupID) error {
+func checkGroup(c *Cluster, s *shelf, gid GroupID) error {
 	g := &c.groups[gid]
 	var free int32
 	var mask uint64
-	for i := range c.deviceCount(g) {
+	for i := range g.devices() {
 		d := &c.devices[g.first+DeviceID(i)]
-		if d.free < 0 || d.free > d.cap || d.sharers < 0 {
+		if free := d.free + d.foreign; free < 0 || free > d.cap || d.sharers < 0 {
 			return fmt.Errorf("%s: %d of %d milli free, %d sharers", c.DeviceName(g.first+DeviceID(i)), d.free, d.cap, d.sharers)
 		}
 		if !d.broken {
-			free += d.free / 1000
+			free += d.left() / 1000
 			if d.free == 1000 {
 				mask |= 1 << i
 			}

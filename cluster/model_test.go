@@ -24,6 +24,7 @@ type twinNode struct {
 	power   Power
 	cpu     unit.Milli
 	memory  unit.Bytes
+	slots   Slots
 	pieces  int
 	devices []twinDevice
 }
@@ -33,7 +34,8 @@ type twinDevice struct {
 	group   int
 	typ     TypeID
 	cap     int32
-	free    int32
+	free    int32 // negative where jobs hold what others use
+	foreign int32
 	memory  unit.Bytes
 	sharers int
 	broken  bool
@@ -67,13 +69,19 @@ func (m *twin) fits(a *Alloc) bool {
 	shares := a.Shares
 	for _, p := range a.Pieces {
 		n := &try.nodes[p.Node]
-		if !n.usable() || n.spec.CPU > 0 && p.CPU > n.cpu || n.spec.Memory > 0 && p.Memory > n.memory {
+		if !n.usable() || n.spec.CPU > 0 && p.CPU > max(0, n.cpu) || n.spec.Memory > 0 && p.Memory > max(0, n.memory) {
 			return false
+		}
+		for i := 0; i < len(n.slots) && len(a.Slots) > 0; i++ {
+			asks := int64(p.Tasks) * a.Slots[p.Role][i]
+			if n.slots[i] -= asks; n.slots[i] < 0 && asks > 0 {
+				return false
+			}
 		}
 		for _, s := range shares[:p.Shares] {
 			d := try.device(s.Device)
 			inside := slices.ContainsFunc(n.devices, func(x twinDevice) bool { return x.id == s.Device })
-			if !inside || d.broken || s.Milli > d.free || s.Memory > d.memory || s.Milli < 0 || s.Memory < 0 {
+			if !inside || d.broken || s.Milli > max(0, d.free) || s.Memory > max(0, d.memory) || s.Milli < 0 || s.Memory < 0 {
 				return false
 			}
 			d.free -= s.Milli
@@ -93,6 +101,9 @@ func (m *twin) book(a *Alloc, sign int32) {
 		n := &m.nodes[p.Node]
 		n.pieces += int(sign)
 		n.cpu -= unit.Milli(sign) * p.CPU
+		for i := 0; i < len(n.slots) && len(a.Slots) > 0; i++ {
+			n.slots[i] -= int64(sign) * int64(p.Tasks) * a.Slots[p.Role][i]
+		}
 		n.memory -= unit.Bytes(sign) * p.Memory
 		for _, s := range shares[:p.Shares] {
 			d := m.device(s.Device)
@@ -128,6 +139,11 @@ func newMachine(t *rapid.T) *machine {
 			t.Fatal(err)
 		}
 	}
+	for _, name := range []string{"rdma", "pods"} {
+		if _, err := x.c.AddSlot(name); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for i := range rapid.IntRange(0, 2).Draw(t, "pools") {
 		x.c.AddPool(fmt.Sprint("pool", i))
 	}
@@ -151,6 +167,7 @@ func (x *machine) addNode(t *rapid.T) {
 		CPU:    rapid.SampledFrom([]unit.Milli{0, 2000, 8500}).Draw(t, "cpu"),
 		Memory: rapid.SampledFrom([]unit.Bytes{0, 4 * unit.GiB, 64 * unit.GiB}).Draw(t, "memory"),
 		Pooled: rapid.IntRange(0, 5).Draw(t, "pooled") == 0,
+		Slots:  rapid.SampledFrom([]Slots{{}, {}, {2}, {3, 5}}).Draw(t, "slots"),
 	}
 	spec.Labels, spec.Taints = drawLabels(t)
 	for range rapid.IntRange(0, 2).Draw(t, "groups") {
@@ -168,7 +185,7 @@ func (x *machine) addNode(t *rapid.T) {
 		t.Fatal(err)
 	}
 	spec.Name = x.c.Node(id).Name
-	n := twinNode{spec: spec, cpu: spec.CPU, memory: spec.Memory}
+	n := twinNode{spec: spec, cpu: spec.CPU, memory: spec.Memory, slots: spec.Slots}
 	group := 0
 	for _, g := range spec.GPUs {
 		if g.Count == 0 {
@@ -197,10 +214,13 @@ func (x *machine) addNode(t *rapid.T) {
 // a device of another node, a broken one or too much.
 func (x *machine) drawAlloc(t *rapid.T) *Alloc {
 	a := &Alloc{}
+	if rapid.IntRange(0, 3).Draw(t, "asks") == 0 {
+		a.Slots = []Slots{{1}, {0, 2}}
+	}
 	for range rapid.IntRange(1, 3).Draw(t, "pieces") {
 		node := rapid.IntRange(0, len(x.m.nodes)-1).Draw(t, "node")
 		n := &x.m.nodes[node]
-		p := Piece{Node: NodeID(node), Tasks: 1}
+		p := Piece{Node: NodeID(node), Tasks: 1, Role: uint8(rapid.IntRange(0, 1).Draw(t, "role"))}
 		p.CPU = rapid.SampledFrom([]unit.Milli{0, 0, 500, 2000, 9000}).Draw(t, "cpus")
 		p.Memory = rapid.SampledFrom([]unit.Bytes{0, 0, unit.GiB, 5 * unit.GiB}).Draw(t, "mem")
 		for range rapid.IntRange(0, 3).Draw(t, "shares") {
@@ -316,6 +336,58 @@ func (x *machine) setBroken(t *rapid.T) {
 	x.m.device(id).broken = broken
 }
 
+// setForeign has others use something of a node, often what jobs hold.
+func (x *machine) setForeign(t *rapid.T) {
+	x.outside(t)
+	if len(x.m.nodes) == 0 {
+		t.Skip("no nodes")
+	}
+	id := NodeID(rapid.IntRange(0, len(x.m.nodes)-1).Draw(t, "node"))
+	n := &x.m.nodes[id]
+	var f Foreign
+	if rapid.IntRange(0, 3).Draw(t, "others") > 0 {
+		f.CPU = rapid.SampledFrom([]unit.Milli{0, 500, 3000, 20000}).Draw(t, "cpu of others")
+		f.Memory = rapid.SampledFrom([]unit.Bytes{0, 3 * unit.GiB, 80 * unit.GiB}).Draw(t, "memory of others")
+		f.Slots = rapid.SampledFrom([]Slots{{}, {1}, {2, 4}}).Draw(t, "slots of others")
+		for i := range n.devices {
+			if d := &n.devices[i]; rapid.IntRange(0, 3).Draw(t, "used by others") == 0 {
+				milli := rapid.SampledFrom([]int32{1000, 300, 0, d.cap}).Draw(t, "milli of others")
+				f.GPUs = append(f.GPUs, Share{Device: d.id, Milli: milli, Memory: rapid.SampledFrom([]unit.Bytes{0, 20 * unit.GiB}).Draw(t, "GPU memory of others")})
+			}
+		}
+	}
+	was := x.c.Foreign(id)
+	if err := x.c.SetForeign(id, f); err != nil {
+		t.Fatal(err)
+	}
+	x.m.others(id, &was, -1)
+	x.m.others(id, &f, 1)
+	over := x.c.Overbooked(id)
+	for _, s := range over.GPUs {
+		if d := x.m.device(s.Device); s.Milli != max(0, -d.free) || s.Memory != max(0, -d.memory) {
+			t.Fatalf("device %d is overbooked by %+v, the model has %+v", s.Device, s, d)
+		}
+	}
+	if n.spec.CPU > 0 && over.CPU != max(0, -n.cpu) || n.spec.Memory > 0 && over.Memory != max(0, -n.memory) {
+		t.Fatalf("node %d is overbooked by %+v, the model has %+v", id, over, n)
+	}
+}
+
+func (m *twin) others(id NodeID, f *Foreign, sign int32) {
+	n := &m.nodes[id]
+	n.cpu -= unit.Milli(sign) * f.CPU
+	n.memory -= unit.Bytes(sign) * f.Memory
+	for i := range n.slots {
+		n.slots[i] -= int64(sign) * f.Slots[i]
+	}
+	for _, s := range f.GPUs {
+		d := m.device(s.Device)
+		d.free -= sign * s.Milli
+		d.foreign += sign * s.Milli
+		d.memory -= unit.Bytes(sign) * s.Memory
+	}
+}
+
 // check compares every question that can be asked with the model's answer.
 func (x *machine) check(t *rapid.T) {
 	if err := x.c.Check(); err != nil {
@@ -343,22 +415,25 @@ func (x *machine) checkNode(t *rapid.T, id NodeID) {
 	n := &x.m.nodes[id]
 	cpu, hasCPU := x.c.CPUFree(id)
 	memory, hasMemory := x.c.MemoryFree(id)
-	if hasCPU != (n.spec.CPU > 0) || cpu != n.cpu || hasMemory != (n.spec.Memory > 0) || memory != n.memory {
+	if hasCPU != (n.spec.CPU > 0) || cpu != max(0, n.cpu) || hasMemory != (n.spec.Memory > 0) || memory != max(0, n.memory) {
 		t.Fatalf("node %d: %v CPUs and %v free, want %v and %v", id, cpu, memory, n.cpu, n.memory)
+	}
+	if got := x.c.SlotsFree(id); got != n.slots {
+		t.Fatalf("node %d: %v of the counted resources free, want %v", id, got, n.slots)
 	}
 	if x.c.Usable(id) != n.usable() || x.c.Busy(id) != (n.pieces > 0 || x.sharers(n) > 0) {
 		t.Fatalf("node %d: usable %v busy %v, the model has %+v", id, x.c.Usable(id), x.c.Busy(id), n)
 	}
 	whole := 0
 	for _, d := range n.devices {
-		if x.c.DeviceFree(d.id) != unit.Milli(d.free) || x.c.Sharers(d.id) != d.sharers || x.c.Broken(d.id) != d.broken || x.c.NodeOf(d.id) != id {
+		if x.c.DeviceFree(d.id) != unit.Milli(max(0, d.free)) || x.c.DeviceMemoryFree(d.id) != max(0, d.memory) || x.c.Sharers(d.id) != d.sharers || x.c.Broken(d.id) != d.broken || x.c.NodeOf(d.id) != id {
 			t.Fatalf("device %d: %v free, %d sharers, want %+v", d.id, x.c.DeviceFree(d.id), x.c.Sharers(d.id), d)
 		}
-		if d.free < 0 || d.free > d.cap {
+		if held := d.free + d.foreign; held < 0 || held > d.cap {
 			t.Fatalf("device %d is over-committed: %+v", d.id, d)
 		}
 		if !d.broken {
-			whole += int(d.free / 1000)
+			whole += int(max(0, d.free) / 1000)
 		}
 	}
 	if got := x.c.NodeFreeGPUs(id, 0); got != whole {
@@ -386,10 +461,10 @@ func (x *machine) checkPool(t *rapid.T, p PoolID, mask TypeMask) {
 			if d.broken || !mask.Has(d.typ) {
 				continue
 			}
-			free += int(d.free / 1000)
-			total += int(d.cap / 1000)
-			milli += unit.Milli(d.free)
-			inDomain[n.spec.Domain] += int(d.free / 1000)
+			free += int(max(0, d.free) / 1000)
+			total += int(d.cap/1000 - d.foreign/1000)
+			milli += unit.Milli(max(0, d.free))
+			inDomain[n.spec.Domain] += int(max(0, d.free) / 1000)
 		}
 	}
 	if x.c.FreeGPUs(p, mask) != free || x.c.TotalGPUs(p, mask) != total || x.c.FreeMilli(p, mask) != milli {
@@ -414,7 +489,7 @@ func (x *machine) checkPartial(t *rapid.T, p PoolID, s ShelfID) {
 			for i := range x.m.nodes {
 				n := &x.m.nodes[i]
 				for _, d := range n.devices {
-					if !x.in(n, p) || !n.usable() || d.broken || d.typ != x.c.ShelfType(s) || d.cap != 1000 || d.free >= 1000 || d.free < need || d.memory < memory {
+					if !x.in(n, p) || !n.usable() || d.broken || d.typ != x.c.ShelfType(s) || d.cap != 1000 || d.free >= 1000 || d.free < need || max(0, d.memory) < memory {
 						continue
 					}
 					if best == None || d.free < bestFree {
@@ -461,7 +536,7 @@ func (c *Cluster) fingerprint() string {
 	}
 	for i := range c.nodes {
 		n := &c.nodes[i]
-		fmt.Fprintf(&b, "node %d %v %v %d %d %d\n", i, n.health, n.power, n.shares, n.cpuFree, n.memFree)
+		fmt.Fprintf(&b, "node %d %v %v %d %d %d %v\n", i, n.health, n.power, n.shares, n.cpuFree, n.memFree, c.SlotsFree(NodeID(i)))
 	}
 	for i := range c.shelves {
 		s := &c.shelves[i]
@@ -511,6 +586,7 @@ func TestLedgerAgainstModel(t *testing.T) {
 			"scope":  x.addScope,
 			"labels": x.setLabels,
 			"narrow": x.narrow,
+			"others": x.setForeign,
 		})
 		for len(x.stack) > 0 {
 			x.undo(t)

@@ -92,7 +92,7 @@ func (x *machine) narrow(t *rapid.T) {
 			if n := &x.m.nodes[i]; n.usable() {
 				for _, d := range n.devices {
 					if !d.broken {
-						total, free = total+int(d.cap/1000), free+int(d.free/1000)
+						total, free = total+int(d.cap/1000-d.foreign/1000), free+int(max(0, d.free)/1000)
 					}
 				}
 			}

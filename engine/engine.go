@@ -187,12 +187,12 @@ func (e *Engine) Resume(s *state.State) {
 	s.Believe(e.cfg.Speeds)
 	for i := range s.Jobs() {
 		if s.Record(job.ID(i)).Phase == job.Stopping {
-			e.drains.leave(job.ID(i), nil)
+			e.drains.leave(s.Cluster, job.ID(i), nil)
 		}
 	}
 	for i := range s.Jobs() {
 		if s.Record(job.ID(i)).Phase == job.Assigned {
-			e.drains.resume(job.ID(i))
+			e.drains.resume(s.Cluster, job.ID(i), s.Alloc(job.ID(i)))
 		}
 	}
 	e.inherit()
@@ -327,7 +327,7 @@ func (e *Engine) happen(ev *eventlog.Event) error {
 	case eventlog.Gone:
 		return e.left(ev.Job)
 	case eventlog.Evict, eventlog.Cancel:
-		e.drains.forget(ev.Job)
+		e.drains.forget(e.state.Cluster, ev.Job)
 		return e.left(ev.Job) // if it was still leaving its devices, it has left them
 	case eventlog.Fail:
 		return e.estimateAgain(ev.Job)
@@ -370,12 +370,12 @@ func (e *Engine) apply(ev *eventlog.Event) error {
 		e.changes = append(e.changes, sched.Change{Job: ev.Job, Kind: sched.Stopped})
 	case eventlog.End, eventlog.Cancel, eventlog.Hold:
 		e.changes = append(e.changes, sched.Change{Job: ev.Job, Kind: sched.Ended})
-	case eventlog.Speed, eventlog.Progress, eventlog.Estimate, eventlog.Config:
+	case eventlog.Speed, eventlog.Progress, eventlog.Estimate, eventlog.Config, eventlog.Saved:
 		e.changes = append(e.changes, sched.Change{Job: ev.Job, Kind: sched.Altered})
 	case eventlog.NodeLabels:
 		e.nodes = true
 		e.reconsider()
-	case eventlog.NodeAdd, eventlog.NodeSet, eventlog.Device:
+	case eventlog.NodeAdd, eventlog.NodeSet, eventlog.Device, eventlog.Foreign:
 		e.nodes = true
 	}
 	for _, sink := range e.cfg.Sinks {
@@ -535,6 +535,21 @@ func (e *Engine) carryOut() error {
 			}
 		}
 	}
+	return e.starts(ops)
+}
+
+// starts begins the newcomers of a plan, or assigns them what others are still
+// leaving. Newcomers of earlier plans come first, for which jobs that left at once
+// may have made room.
+func (e *Engine) starts(ops []sched.Op) error {
+	for i := range ops {
+		if op := &ops[i]; op.Was == nil && op.Now != nil {
+			e.drains.expect(e.state.Cluster, op.Now)
+		}
+	}
+	if err := e.left(job.None); err != nil {
+		return err
+	}
 	for i := range ops {
 		if op := &ops[i]; op.Was == nil && op.Now != nil {
 			if err := e.start(op); err != nil {
@@ -611,7 +626,7 @@ func (e *Engine) explain(changes []sched.Change) error {
 func waitReason(r job.Reason) bool { return r.Code > job.NoReason && r.Code <= job.Because }
 
 func (e *Engine) start(op *sched.Op) error {
-	if e.drains.blocks(op.Job, op.Now) {
+	if e.drains.blocks(e.state.Cluster, op.Job, op.Now) {
 		e.profile[op.Job] = op.Profile
 		e.ev = eventlog.Event{Time: e.state.Now, Kind: eventlog.Assign, Job: op.Job, Alloc: op.Now}
 		return e.apply(&e.ev)
@@ -646,12 +661,12 @@ func (e *Engine) stop(op *sched.Op) error {
 	e.ev = eventlog.Event{Time: e.state.Now, Kind: eventlog.Preempt, Job: op.Job, AtOnce: true, Reason: op.Why}
 	r := e.state.Record(op.Job)
 	if r.Phase == job.Assigned {
-		e.drains.forget(op.Job)
+		e.drains.forget(e.state.Cluster, op.Job)
 		e.ev.Kept = r.Progress
 	} else {
 		e.ev.Kept, e.ev.AtOnce = e.world.Stop(op.Job)
 		if !e.ev.AtOnce {
-			e.drains.leave(op.Job, op.Was)
+			e.drains.leave(e.state.Cluster, op.Job, op.Was)
 		}
 	}
 	return e.apply(&e.ev)
@@ -670,9 +685,10 @@ func (e *Engine) reshape(op *sched.Op) error {
 	return e.apply(&e.ev)
 }
 
-// left starts the assigned jobs that waited only for this job to leave.
+// left starts the assigned jobs that waited only for this job to leave; with no job,
+// those that wait for nobody any more.
 func (e *Engine) left(id job.ID) error {
-	for _, next := range e.drains.left(id) {
+	for _, next := range e.drains.left(e.state.Cluster, id) {
 		if err := e.begin(next, e.state.Alloc(next), nil, e.profile[next]); err != nil {
 			return err
 		}

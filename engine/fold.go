@@ -41,18 +41,8 @@ func Apply(s *state.State, ev *eventlog.Event) error {
 	case eventlog.NodeAdd:
 		_, err := s.AddNode(*ev.NodeSpec)
 		return err
-	case eventlog.NodeLabels:
-		if int(ev.Node) >= s.Cluster.Nodes() || ev.Node < 0 {
-			return fmt.Errorf("node number %d is not known", ev.Node)
-		}
-		return state.SetLabels(s, ev.Node, ev.NodeSpec.Labels, ev.NodeSpec.Taints)
-	case eventlog.NodeSet:
-		if int(ev.Node) >= s.Cluster.Nodes() || ev.Node < 0 {
-			return fmt.Errorf("node number %d is not known", ev.Node)
-		}
-		s.Cluster.SetHealth(ev.Node, ev.Health)
-		s.Cluster.SetPower(ev.Node, ev.Power)
-		return nil
+	case eventlog.NodeLabels, eventlog.NodeSet, eventlog.Foreign:
+		return aboutNode(s, ev)
 	case eventlog.Device:
 		if int(ev.Device) >= s.Cluster.Devices() || ev.Device < 0 {
 			return fmt.Errorf("device number %d is not known", ev.Device)
@@ -136,6 +126,8 @@ func applyJob(s *state.State, ev *eventlog.Event) error {
 		s.Record(ev.Job).Estimate = ev.Estimate
 	case eventlog.Config:
 		return s.Record(ev.Job).Report(ev.Reported)
+	case eventlog.Saved:
+		return s.Record(ev.Job).Saved(ev.Kept, ev.Every)
 	case eventlog.Memo:
 		s.Record(ev.Job).Note = ev.Note
 	default:
@@ -152,4 +144,20 @@ func setSpeed(s *state.State, ev *eventlog.Event) error {
 		return nil
 	}
 	return s.Record(ev.Job).SetSpeed(s.Now, ev.Speed)
+}
+
+// aboutNode folds an event about a node that is there.
+func aboutNode(s *state.State, ev *eventlog.Event) error {
+	if int(ev.Node) >= s.Cluster.Nodes() || ev.Node < 0 {
+		return fmt.Errorf("node number %d is not known", ev.Node)
+	}
+	switch ev.Kind {
+	case eventlog.NodeLabels:
+		return state.SetLabels(s, ev.Node, ev.NodeSpec.Labels, ev.NodeSpec.Taints)
+	case eventlog.Foreign:
+		return s.Cluster.SetForeign(ev.Node, *ev.Foreign)
+	}
+	s.Cluster.SetHealth(ev.Node, ev.Health)
+	s.Cluster.SetPower(ev.Node, ev.Power)
+	return nil
 }

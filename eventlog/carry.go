@@ -112,6 +112,10 @@ func (ev *Event) appendCarry(f *jsontext.Writer) {
 	f.Float("rate", r.Speed)
 	f.Time("progress", r.Progress)
 	f.Time("attempt", r.Attempt)
+	f.Time("saved", r.Saves.Last)
+	f.Time("saves_every", r.Saves.Every)
+	f.Time("saves_from", r.Saves.From)
+	f.Bool("saves_untold", r.Saves.Regular)
 	appendConfig(f, &r.Config)
 	for i, n := range counts(r) {
 		f.Int(countNames[i], int64(*n))
@@ -225,6 +229,14 @@ func (l *Reader) recordField(key []byte) (err error) {
 		return seconds(t, &r.Progress)
 	case "attempt":
 		return seconds(t, &r.Attempt)
+	case "saved":
+		return seconds(t, &r.Saves.Last)
+	case "saves_every":
+		return seconds(t, &r.Saves.Every)
+	case "saves_from":
+		return seconds(t, &r.Saves.From)
+	case "saves_untold":
+		return flag(t, &r.Saves.Regular)
 	case "config":
 		return l.config(&r.Config)
 	}

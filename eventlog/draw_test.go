@@ -71,7 +71,7 @@ func drawJob(t *rapid.T, id job.ID) *job.Job {
 	d := job.GPUs(rapid.IntRange(1, 64).Draw(t, "gpus"))
 	if rapid.Bool().Draw(t, "odd") {
 		d.Types = "A100|V100"
-		d.Roles[0] = job.Role{Name: "worker", Tasks: 3, Min: 2, Max: 5, GPU: 250, GPUMemory: unit.GiB, CPU: 1500, Memory: 3}
+		d.Roles[0] = job.Role{Name: "worker", Tasks: 3, Min: 2, Max: 5, GPU: 250, GPUMemory: unit.GiB, CPU: 1500, Memory: 3, Slots: "pods=1|rdma=2"}
 		d.Roles[1] = job.Role{Name: "ps", Tasks: 2, CPU: 1}
 		d.Where, d.Tolerate = "!spot, zone in (a,b)", "*:NoExecute"
 		d.Within, d.Prefer = "rack", rapid.Bool().Draw(t, "prefer")
@@ -100,6 +100,7 @@ func drawNode(t *rapid.T) *cluster.NodeSpec {
 		Name: texts().Draw(t, "name"), CPU: unit.Milli(rapid.Int64Range(0, 1<<40).Draw(t, "cpu")),
 		Memory: unit.Bytes(rapid.Int64Range(0, unit.MaxScaled).Draw(t, "mem")), Domain: cluster.DomainID(rapid.Int32Range(0, 9).Draw(t, "domain")),
 		Pool: cluster.PoolID(rapid.Int32Range(0, 9).Draw(t, "pool")), Pooled: rapid.Bool().Draw(t, "pooled"),
+		Slots: rapid.SampledFrom([]cluster.Slots{{}, {1}, {0, 0, 3}, {1, 2, 3, 4, 5, cluster.MostSlots}}).Draw(t, "slots"),
 	}
 	if rapid.Bool().Draw(t, "labelled") {
 		n.Labels = []label.Label{{Key: "a", Value: ""}, {Key: "zone", Value: "a"}}
@@ -142,6 +143,16 @@ func drawEvent(t *rapid.T, kind eventlog.Kind) eventlog.Event {
 		ev.Node = cluster.NodeID(rapid.Int32Range(0, math.MaxInt32).Draw(t, "node"))
 		ev.Health = cluster.Health(rapid.IntRange(0, 2).Draw(t, "health"))
 		ev.Power = cluster.Power(rapid.IntRange(0, 2).Draw(t, "power"))
+		return ev
+	case eventlog.Foreign:
+		ev.Node = cluster.NodeID(rapid.Int32Range(0, math.MaxInt32).Draw(t, "node"))
+		ev.Foreign = &cluster.Foreign{
+			CPU: unit.Milli(rapid.Int64Range(0, 1<<40).Draw(t, "cpu")), Memory: unit.Bytes(rapid.Int64Range(0, unit.MaxScaled).Draw(t, "mem")),
+			Slots: rapid.SampledFrom([]cluster.Slots{{}, {1}, {0, 0, 3}}).Draw(t, "slots"),
+		}
+		for i := range rapid.IntRange(0, 3).Draw(t, "GPUs") {
+			ev.Foreign.GPUs = append(ev.Foreign.GPUs, cluster.Share{Device: cluster.DeviceID(i), Milli: rapid.Int32Range(0, 8000).Draw(t, "milli"), Memory: unit.Bytes(i)})
+		}
 		return ev
 	case eventlog.Device:
 		ev.Device = cluster.DeviceID(rapid.Int32Range(0, math.MaxInt32).Draw(t, "device"))
@@ -215,6 +226,7 @@ func drawHeader(t *rapid.T) eventlog.Header {
 		Conditions: drawSettings(t, "conditions"),
 		Estimate:   texts().Draw(t, "estimates"), Trace: texts().Draw(t, "trace"), Cluster: texts().Draw(t, "cluster"),
 		Seed: rapid.Uint64().Draw(t, "seed"), HalfLife: moments().Draw(t, "half-life"), Pools: rapid.SliceOfN(texts(), 0, 3).Draw(t, "pools"),
+		Slots: rapid.SampledFrom([][]string{nil, {"rdma"}, {"rdma", "pods"}}).Draw(t, "slots"),
 	}
 	if rapid.Bool().Draw(t, "dated") {
 		h.Origin = time.Unix(rapid.Int64Range(-1e9, 1e10).Draw(t, "day"), rapid.Int64Range(0, 999_999_999).Draw(t, "ns")).UTC()

@@ -53,12 +53,14 @@ const (
 	Past                   // Spec, Record, Left: a job that had ended before the log began
 	Measured               // Job, Measured: what the world measured of it
 	Config                 // Job, Reported: what it trains with has changed
+	Saved                  // Job, Kept: the work in the state that it has saved; Every: the work from each save to the next, from now on, 0 where it tells of each
+	Foreign                // Node, Foreign: what others use of it from now on
 	kinds
 )
 
 var kindNames = [kinds]string{
 	"submit", "start", "assign", "preempt", "gone", "evict", "fail", "end", "cancel", "hold", "free", "wait",
-	"move", "resize", "speed", "progress", "estimate", "memo", "node-add", "node-labels", "node-set", "device", "merge", "used", "learnt", "carry", "past", "measured", "config",
+	"move", "resize", "speed", "progress", "estimate", "memo", "node-add", "node-labels", "node-set", "device", "merge", "used", "learnt", "carry", "past", "measured", "config", "saved", "foreign",
 }
 
 func (k Kind) String() string { return kindNames[k] }
@@ -74,6 +76,7 @@ type Event struct {
 	Alloc    *cluster.Alloc
 	Delay    time.Duration // before it makes progress
 	Kept     time.Duration // progress that it keeps
+	Every    time.Duration // of Saved
 	Estimate time.Duration // -1: none
 	Speed    float64       // progress per second
 	Reason   job.Reason
@@ -93,6 +96,7 @@ type Event struct {
 	Health   cluster.Health
 	Power    cluster.Power
 	Broken   bool
+	Foreign  *cluster.Foreign
 	Use      float64    // of the device, 0 to 1
 	Memory   unit.Bytes // in use on the device
 
@@ -101,4 +105,12 @@ type Event struct {
 	Pair perf.Pair // of Learnt: Speed is that of the first beside the second, over its speed alone
 
 	Measured *perf.Reading // may be kept
+}
+
+// SavedText is what a Saved event tells, in words after the name of the job.
+func (ev *Event) SavedText() string {
+	if ev.Every > 0 {
+		return "saves its state after every " + unit.Human(ev.Every) + " of work"
+	}
+	return "has saved its state, with " + unit.Human(ev.Kept) + " of work done"
 }

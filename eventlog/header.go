@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -34,6 +35,7 @@ type Header struct {
 	HalfLife time.Duration
 
 	Types   []cluster.GPUType
+	Slots   []string // names of the counted resources
 	Pools   []string // without the default pool
 	Domains []Domain // without the cluster itself
 	Tenants []tenant.Tenant
@@ -61,6 +63,7 @@ type Domain struct {
 // Describe fills in what the header must say of a cluster and its tenants.
 func (h *Header) Describe(c *cluster.Cluster, t *tenant.Tree) {
 	h.Types, h.Pools, h.Domains, h.Tenants = nil, nil, nil, nil
+	h.Slots = slices.Clone(c.SlotNames())
 	for i := range cluster.TypeID(c.Types()) {
 		h.Types = append(h.Types, c.Type(i))
 	}
@@ -87,6 +90,11 @@ func (h *Header) Build() (*cluster.Cluster, *tenant.Tree, error) {
 	c := cluster.New()
 	for _, t := range h.Types {
 		if _, err := c.AddType(t); err != nil {
+			return nil, nil, err
+		}
+	}
+	for _, name := range h.Slots {
+		if _, err := c.AddSlot(name); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -139,6 +147,7 @@ func (h *Header) append(b []byte) ([]byte, error) {
 		f.Bool("host", h.Types[i].Host)
 		f.B = append(f.B, '}')
 	})
+	list(&f, "slots", len(h.Slots), func(i int) { f.B = jsontext.AppendText(f.B, h.Slots[i]) })
 	list(&f, "pools", len(h.Pools), func(i int) { f.B = jsontext.AppendText(f.B, h.Pools[i]) })
 	list(&f, "domains", len(h.Domains), func(i int) {
 		f.B = append(f.B, '{')
@@ -235,6 +244,8 @@ func (h *Header) field(t *jsontext.Reader, key []byte) (err error) {
 		return text(t, &h.Trace)
 	case "cluster":
 		return text(t, &h.Cluster)
+	case "slots":
+		return texts(t, &h.Slots)
 	case "pools":
 		return texts(t, &h.Pools)
 	case "seed":

@@ -3,7 +3,7 @@ package eventlog
 import "github.com/norn-scheduler/norn/cluster"
 
 // Inventory is the events that add the nodes of a cluster, with their health
-// and power: what a log begins with.
+// and power, and what others use of them: what a log begins with.
 func Inventory(c *cluster.Cluster) []Event {
 	var out []Event
 	for i := range cluster.NodeID(c.Nodes()) {
@@ -15,6 +15,11 @@ func Inventory(c *cluster.Cluster) []Event {
 	for i := range cluster.DeviceID(c.Devices()) {
 		if c.Broken(i) {
 			out = append(out, Event{Kind: Device, Device: i, Broken: true})
+		}
+	}
+	for i := range cluster.NodeID(c.Nodes()) {
+		if f := c.Foreign(i); !f.None() {
+			out = append(out, Event{Kind: Foreign, Node: i, Foreign: &f})
 		}
 	}
 	return out

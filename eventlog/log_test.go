@@ -62,6 +62,11 @@ func read(log []byte) (h eventlog.Header, events []eventlog.Event, whole int64, 
 			own.CopyFrom(ev.Alloc)
 			ev.Alloc = own
 		}
+		if ev.Foreign != nil {
+			own := *ev.Foreign
+			own.GPUs = slices.Clone(own.GPUs)
+			ev.Foreign = &own
+		}
 		if ev.NodeSpec != nil {
 			own := *ev.NodeSpec
 			ev.NodeSpec = &own
@@ -118,6 +123,10 @@ func equal(t *rapid.T, got, want *eventlog.Event) {
 	if (a.NodeSpec == nil) != (b.NodeSpec == nil) || a.NodeSpec != nil && !reflect.DeepEqual(a.NodeSpec, b.NodeSpec) {
 		t.Fatalf("%s: node\n%+v\nwant\n%+v", want.Kind, a.NodeSpec, b.NodeSpec)
 	}
+	if (a.Foreign == nil) != (b.Foreign == nil) || a.Foreign != nil && !a.Foreign.Equal(b.Foreign) {
+		t.Fatalf("%s: others use\n%+v\nwant\n%+v", want.Kind, a.Foreign, b.Foreign)
+	}
+	a.Foreign, b.Foreign = nil, nil
 	if !a.Note.Equal(b.Note) {
 		t.Fatalf("%s: note\n%s\nwant\n%s", want.Kind, a.Note.Fields(), b.Note.Fields())
 	}

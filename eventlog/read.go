@@ -40,6 +40,7 @@ type Reader struct {
 	record job.Record
 	alloc  cluster.Alloc
 	node   cluster.NodeSpec
+	others cluster.Foreign
 }
 
 // maxLine bounds a line of a log, and maxWindow what a compressed one may make
@@ -297,8 +298,8 @@ func (l *Reader) complete(ev *Event) error {
 	case NodeAdd:
 		ev.NodeSpec = &l.node
 		return nil
-	case NodeSet, NodeLabels:
-		return l.aboutNode(ev)
+	case NodeSet, NodeLabels, Foreign:
+		return l.ofNode(ev)
 	case Device, Used:
 		if ev.Device < 0 {
 			return fmt.Errorf("%s without its number (d)", ev.Kind)
@@ -338,6 +339,29 @@ func (l *Reader) complete(ev *Event) error {
 	if ev.Job < 0 {
 		return fmt.Errorf("%s without its job (j)", ev.Kind)
 	}
+	return nil
+}
+
+// ofNode completes an event about a node: its state, or what others use of it.
+func (l *Reader) ofNode(ev *Event) error {
+	if ev.Node < 0 {
+		return fmt.Errorf("%s without its node (n)", ev.Kind)
+	}
+	switch ev.Kind {
+	case NodeSet:
+		return nil
+	case NodeLabels:
+		ev.NodeSpec = &l.node
+		return nil
+	}
+	l.others = cluster.Foreign{Slots: l.node.Slots, GPUs: l.alloc.Shares}
+	switch n := len(l.alloc.Pieces); {
+	case n > 1 || n == 1 && l.alloc.Pieces[0].Node != ev.Node:
+		return errors.New("foreign with what others use of another node (on)")
+	case n == 1:
+		l.others.CPU, l.others.Memory = l.alloc.Pieces[0].CPU, l.alloc.Pieces[0].Memory
+	}
+	ev.Foreign = &l.others
 	return nil
 }
 
@@ -382,18 +406,16 @@ func (l *Reader) field(ev *Event, key []byte) (err error) {
 		return seconds(t, &ev.Delay)
 	case "kept":
 		return seconds(t, &ev.Kept)
+	case "every":
+		return seconds(t, &ev.Every)
 	case "at_once":
-		ev.AtOnce, err = t.Bool()
-		return err
+		return flag(t, &ev.AtOnce)
 	case "frozen":
-		ev.Frozen, err = t.Bool()
-		return err
+		return flag(t, &ev.Frozen)
 	case "held":
-		ev.Held, err = t.Bool()
-		return err
+		return flag(t, &ev.Held)
 	case "profile":
-		ev.Profile, err = t.Bool()
-		return err
+		return flag(t, &ev.Profile)
 	case "with":
 		return number(t, &ev.With)
 	case "measured":
@@ -436,6 +458,12 @@ func (l *Reader) field(ev *Event, key []byte) (err error) {
 		return err
 	}
 	return l.nodeField(ev, key)
+}
+
+// flag reads a boolean.
+func flag(t *jsontext.Reader, to *bool) (err error) {
+	*to, err = t.Bool()
+	return err
 }
 
 // reported reads a field of what a job says of its training.
@@ -610,6 +638,8 @@ func (l *Reader) nodeField(ev *Event, key []byte) (err error) {
 	case "pooled":
 		n.Pooled, err = t.Bool()
 		return err
+	case "slots":
+		return l.slots(&n.Slots)
 	case "links":
 		return l.links()
 	case "labels":
@@ -618,17 +648,6 @@ func (l *Reader) nodeField(ev *Event, key []byte) (err error) {
 		return each(t, label.ParseTaint, &n.Taints)
 	}
 	return t.Skip() // of a later program
-}
-
-// aboutNode completes an event about a node that is there.
-func (l *Reader) aboutNode(ev *Event) error {
-	if ev.Node < 0 {
-		return fmt.Errorf("%s without its node (n)", ev.Kind)
-	}
-	if ev.Kind == NodeLabels {
-		ev.NodeSpec = &l.node
-	}
-	return nil
 }
 
 // each reads a list of texts that mean something.
@@ -640,6 +659,19 @@ func each[T any](t *jsontext.Reader, parse func(string) (T, error), to *[]T) err
 		}
 		one, err := parse(string(v))
 		*to = append(*to, one)
+		return err
+	})
+}
+
+// slots reads amounts of the counted resources by their numbers.
+func (l *Reader) slots(to *cluster.Slots) error {
+	n := 0
+	return l.text.Array(func() (err error) {
+		if n == len(to) {
+			return fmt.Errorf("more than %d counted resources", len(to))
+		}
+		to[n], err = l.text.Int(0, cluster.MostSlots)
+		n++
 		return err
 	})
 }

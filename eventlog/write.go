@@ -160,6 +160,9 @@ func (ev *Event) Append(b []byte) ([]byte, error) {
 		integer(&f, "d", int64(ev.Device))
 		f.Bool("broken", ev.Broken)
 		appendReason(&f, &ev.Reason)
+	case Foreign:
+		integer(&f, "n", int64(ev.Node))
+		appendForeign(&f, ev.Node, ev.Foreign)
 	case Used:
 		integer(&f, "d", int64(ev.Device))
 		f.Float("use", ev.Use)
@@ -225,6 +228,9 @@ func (ev *Event) appendJob(f *jsontext.Writer) {
 		appendNote(f, ev.Note)
 	case Config:
 		appendReported(f, &ev.Reported)
+	case Saved:
+		f.Time("kept", ev.Kept)
+		f.Time("every", ev.Every)
 	}
 }
 
@@ -370,6 +376,25 @@ func appendReason(f *jsontext.Writer, r *job.Reason) {
 	f.Text("text", r.Text)
 }
 
+// appendForeign writes what others use of a node as a piece of what a job holds.
+func appendForeign(f *jsontext.Writer, n cluster.NodeID, use *cluster.Foreign) {
+	if use.CPU != 0 || use.Memory != 0 || len(use.GPUs) > 0 {
+		piece := cluster.Piece{Node: n, Tasks: int32(len(use.GPUs)), Shares: int32(len(use.GPUs)), CPU: use.CPU, Memory: use.Memory}
+		appendAlloc(f, &cluster.Alloc{Pieces: []cluster.Piece{piece}, Shares: use.GPUs})
+	}
+	appendSlots(f, &use.Slots)
+}
+
+// appendSlots writes amounts of the counted resources by their numbers, up to the
+// last that is not zero.
+func appendSlots(f *jsontext.Writer, s *cluster.Slots) {
+	n := len(s)
+	for n > 0 && s[n-1] == 0 {
+		n--
+	}
+	list(f, "slots", n, func(i int) { f.B = strconv.AppendInt(f.B, s[i], 10) })
+}
+
 func appendNode(f *jsontext.Writer, n *cluster.NodeSpec) {
 	f.Text("name", n.Name)
 	f.Key("gpus")
@@ -387,6 +412,7 @@ func appendNode(f *jsontext.Writer, n *cluster.NodeSpec) {
 	f.Int("pool", int64(n.Pool))
 	f.Bool("pooled", n.Pooled)
 	appendLabels(f, n)
+	appendSlots(f, &n.Slots)
 	if n.Links == nil || n.Links.Devices() == 0 {
 		return
 	}

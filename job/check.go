@@ -99,10 +99,10 @@ func (r *Role) check(first bool) error {
 		return fmt.Errorf("asks for %v GPUs in one task, at most 1000 are allowed", r.GPU)
 	case r.CPU > 1<<40 || r.Memory > 1<<50 || r.GPUMemory > 1<<50:
 		return fmt.Errorf("asks for an absurd amount of CPU or memory")
-	case r.GPU == 0 && r.CPU == 0 && r.Memory == 0:
+	case r.GPU == 0 && r.CPU == 0 && r.Memory == 0 && r.Slots == "":
 		return fmt.Errorf("asks for no GPU, CPU or memory")
 	}
-	return nil
+	return r.Slots.check()
 }
 
 // String says the demand in a few words: "8 GPUs", "2 x 0.5 GPU + 4 CPUs".
@@ -118,7 +118,7 @@ func (d *Demand) String() string {
 			s.WriteString(r.Name + ": ")
 		}
 		switch {
-		case r.GPU == unit.One && r.CPU == 0 && r.Memory == 0:
+		case r.GPU == unit.One && r.CPU == 0 && r.Memory == 0 && r.Slots == "":
 			s.WriteString(unit.Count(int(r.Tasks), "GPU"))
 		case r.Tasks > 1:
 			fmt.Fprintf(&s, "%d x (%s)", r.Tasks, r.each())
@@ -156,6 +156,9 @@ func (r *Role) each() string {
 	}
 	if r.Memory > 0 {
 		parts = append(parts, r.Memory.String()+" memory")
+	}
+	for name, n := range r.Slots.All() {
+		parts = append(parts, fmt.Sprintf("%d %s", n, name))
 	}
 	return strings.Join(parts, " + ")
 }

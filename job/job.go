@@ -166,9 +166,10 @@ const (
 	Freeze                     // keeps its state in memory
 	Restart                    // loses its work
 	Pinned                     // must not be stopped
+	LastSave                   // is ended at once, and goes on from the state that it last saved by itself
 )
 
-var stopNames = [...]string{"checkpoint", "freeze", "restart", "never"}
+var stopNames = [...]string{"checkpoint", "freeze", "restart", "never", "last-save"}
 
 func (m StopMode) String() string { return stopNames[m] }
 
@@ -211,6 +212,7 @@ type Role struct {
 	GPUMemory unit.Bytes // for each device it uses; 0 unknown
 	CPU       unit.Milli // for each task; 0 not accounted
 	Memory    unit.Bytes // for each task; 0 not accounted
+	Slots     Slots      // counted resources of the node, for each task
 }
 
 // GPUs is the demand for a gang of n single-GPU tasks on any device.
@@ -277,7 +279,7 @@ func (d *Demand) Memory() unit.Bytes {
 // else accounted.
 func (d *Demand) Plain() bool {
 	r := &d.Roles[0]
-	return d.Types == "" && r.GPU == unit.One && r.GPUMemory == 0 && r.CPU == 0 && r.Memory == 0 && d.Roles[1].Tasks == 0 &&
+	return d.Types == "" && r.GPU == unit.One && r.GPUMemory == 0 && r.CPU == 0 && r.Memory == 0 && r.Slots == "" && d.Roles[1].Tasks == 0 &&
 		d.Where == "" && d.Tolerate == "" && d.Within == ""
 }
 

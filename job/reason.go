@@ -16,7 +16,7 @@ type Reason struct {
 	Have int32         // as the code says
 	Job  ID            // the other job, where the code names one
 	At   time.Duration // a moment, where the code names one; 0 otherwise
-	Text string        // for Because: the policy's own words; for NeedWhere, NeedWithin, TooLarge, NoSuchNode and Impossible what their sentences say; for NoSuchType, OnHold and the reasons to be stopped: the world's, in place of ours
+	Text string        // for Because: the policy's own words; for NeedSlots: the name; for NeedWhere, NeedWithin and NoSuchNode what their sentences say; for NoSuchType, TooLarge, Impossible, OnHold and the reasons to be stopped: the world's, in place of ours
 }
 
 // ReasonCode tells apart the reasons.
@@ -30,6 +30,7 @@ const (
 	NeedWholeNode            // Need wholly free nodes, there are Have
 	NeedRack                 // Need GPUs of one rack, the best rack has Have free
 	NeedCPU                  // GPUs would do, but CPU or memory beside them is short
+	NeedSlots                // the same of the counted resource that Text names
 	NeedPart                 // Need milli of one GPU, no GPU has that much left
 	NeedWhere                // Need GPUs of the nodes that it may use, which have Have free; Text is the condition
 	NeedWithin               // Need GPUs in one place, the best has Have free; Text is the level
@@ -66,7 +67,7 @@ const (
 )
 
 var reasonNames = [lastReason]string{
-	"none", "need-gpus", "need-one-node", "need-whole-nodes", "need-rack", "need-cpu", "need-part", "need-where", "need-within", "too-large", "no-such-node", "no-such-type", "impossible", "over-limit",
+	"none", "need-gpus", "need-one-node", "need-whole-nodes", "need-rack", "need-cpu", "need-slots", "need-part", "need-where", "need-within", "too-large", "no-such-node", "no-such-type", "impossible", "over-limit",
 	"behind", "outranked", "quota", "over-share", "reserved", "not-yet", "on-hold", "occupied", "because",
 	"makes-room", "used-share", "reclaimed", "moved", "resized", "node-lost", "failed", "ended", "user-request", "out-of-memory", "profiled", "cancelling", "after-job", "in-turn",
 }
@@ -96,7 +97,7 @@ func (r Reason) Never() bool {
 // Fragmentation tells whether enough GPUs exist but not where they are wanted.
 func (r Reason) Fragmentation() bool {
 	switch r.Code {
-	case NeedOneNode, NeedWholeNode, NeedRack, NeedCPU, NeedPart, NeedWithin:
+	case NeedOneNode, NeedWholeNode, NeedRack, NeedCPU, NeedSlots, NeedPart, NeedWithin:
 		return true
 	}
 	return false
@@ -124,6 +125,8 @@ func (r Reason) Sentence(name func(ID) string) string {
 		return fmt.Sprintf("needs %s of one rack; the best rack has %d free", unit.Count(int(r.Need), "GPU"), r.Have)
 	case NeedCPU:
 		return "GPUs would do, but the CPU or memory beside them is short"
+	case NeedSlots:
+		return "GPUs would do, but their nodes are short of " + cmp.Or(r.Text, "something else")
 	case NeedPart:
 		return fmt.Sprintf("needs %v of one GPU; no GPU has that much left", unit.Milli(r.Need))
 	case NeedWhere:
@@ -134,7 +137,7 @@ func (r Reason) Sentence(name func(ID) string) string {
 		return cmp.Or(r.Text, "it may use no node") + ": it can never run here"
 	case TooLarge:
 		if r.Text != "" {
-			return fmt.Sprintf("needs %s of the nodes that it may use (%s), which have only %d in all: it can never run here", unit.Count(int(r.Need), "GPU"), r.Text, r.Have)
+			return r.Text
 		}
 		return fmt.Sprintf("needs %s but there are only %d in all: it can never run here", unit.Count(int(r.Need), "GPU"), r.Have)
 	case NoSuchType:
@@ -144,7 +147,7 @@ func (r Reason) Sentence(name func(ID) string) string {
 		return "no node has a GPU of a type, and with the memory, that it needs: it can never run here"
 	case Impossible:
 		if r.Text != "" {
-			return "would not fit into one " + r.Text + ", as it must be placed, even if nothing else ran: it can never run here"
+			return r.Text
 		}
 		return "would not fit, as it must be placed, even if nothing else ran: it can never run here"
 	case OverLimit:

@@ -65,6 +65,7 @@ type Record struct {
 	Speed         float64       // running: progress per second; 1 is the reference
 	Progress      time.Duration // work done up to Ready
 	Attempt       time.Duration // work done in the last attempt that failed, and kept nothing
+	Saves         Saves         // when it saves its state
 
 	Past      bool  // it had ended before the log began
 	Merged    Merge // with job With
@@ -157,6 +158,9 @@ func (r *Record) Begin(now, delay time.Duration, tasks int32, milli unit.Milli) 
 	r.Speed = 1
 	r.Ready = now + delay
 	r.Lost += gpuSeconds(milli, delay)
+	if r.Job.Stop == LastSave {
+		r.Saves.From = r.Progress
+	}
 	return nil
 }
 
@@ -202,6 +206,7 @@ func (r *Record) SetMerge(now time.Duration, how Merge, with ID, kept time.Durat
 		r.Ready = max(now, r.Ready)
 	}
 	r.Progress = min(kept, done)
+	r.keeps(r.Progress, false)
 	r.Merged, r.With = how, with
 	return nil
 }
@@ -224,6 +229,7 @@ func (r *Record) SetProgress(now, done time.Duration) error {
 		return r.wrong("change the progress of")
 	}
 	r.Progress, r.Ready = done, max(now, r.Ready)
+	r.keeps(done, false)
 	return nil
 }
 
@@ -266,6 +272,7 @@ func (r *Record) Preempt(now, kept time.Duration) error {
 	if err := r.leave(now, kept, Stopping, "preempt", r.Phase == Running); err != nil {
 		return err
 	}
+	r.keeps(kept, r.Job.Stop == Checkpoint || r.Job.Stop == LastSave)
 	r.Preemptions++
 	return nil
 }
@@ -277,8 +284,11 @@ func (r *Record) PreemptNow(now, kept time.Duration) error {
 		return r.move(now, Waiting, "preempt", true)
 	}
 	measured := r.Profiling
-	if err := r.leave(now, kept, Waiting, "preempt", r.Phase == Running); err != nil || measured {
+	if err := r.leave(now, kept, Waiting, "preempt", r.Phase == Running); err != nil {
 		return err
+	}
+	if r.keeps(kept, (r.Job.Stop == Checkpoint || r.Job.Stop == LastSave) && !measured); measured {
+		return nil
 	}
 	r.Preemptions++
 	return nil
@@ -308,6 +318,7 @@ func (r *Record) Evict(now, kept time.Duration) error {
 			r.Lost += gpuSeconds(r.Milli, lost) / r.Speed
 			r.Failed += gpuSeconds(r.Milli, lost) / r.Speed
 			r.Progress = kept
+			r.keeps(kept, true)
 		}
 		return r.Gone(now)
 	}
@@ -315,6 +326,7 @@ func (r *Record) Evict(now, kept time.Duration) error {
 	if err := r.leave(now, kept, Waiting, "evict", r.Phase == Running); err != nil {
 		return err
 	}
+	r.keeps(kept, true)
 	r.Failed += undone
 	r.Preemptions++
 	return nil
@@ -327,6 +339,7 @@ func (r *Record) Fail(now, kept time.Duration) error {
 	if err := r.leave(now, kept, Waiting, "fail", r.Phase == Running); err != nil {
 		return err
 	}
+	r.keeps(kept, true)
 	r.Failed += undone
 	if kept == 0 {
 		r.Attempt = done

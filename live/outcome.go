@@ -222,7 +222,7 @@ func (e *Ending) left(p *Patience) Verdict {
 	switch {
 	case e.Cause == Lost:
 		return e.lost()
-	case e.Stop == job.Restart || e.Stop == job.Pinned:
+	case e.Stop == job.Restart, e.Stop == job.Pinned, e.Stop == job.LastSave:
 		return e.verdict(Gone)
 	case e.Stop == job.Freeze:
 		return e.evicted(0, job.Failed, "it ended before it was frozen: "+e.Text())

@@ -66,7 +66,7 @@ func besideText(a *cluster.Alloc) string {
 
 // AboutJob tells whether a kind of events tells of a job.
 func AboutJob(k eventlog.Kind) bool {
-	return k != eventlog.NodeAdd && k != eventlog.NodeLabels && k != eventlog.NodeSet && k != eventlog.Device && k != eventlog.Used && k != eventlog.Learnt
+	return k != eventlog.NodeAdd && k != eventlog.NodeLabels && k != eventlog.NodeSet && k != eventlog.Device && k != eventlog.Used && k != eventlog.Learnt && k != eventlog.Foreign
 }
 
 // EventText says an event for a reader; empty for those that nobody need know.
@@ -90,6 +90,8 @@ func EventText(ev *eventlog.Event, s *state.State, names Names) string {
 		return "starts on " + On(s, ev.Job, names)
 	case eventlog.Config:
 		return "trains with " + ev.Reported.String()
+	case eventlog.Saved:
+		return ev.SavedText()
 	case eventlog.Merge:
 		return ev.How.Sentence(name(ev.With))
 	case eventlog.Assign:

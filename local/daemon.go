@@ -100,7 +100,15 @@ func (d *Daemon) cluster() (*cluster.Cluster, error) {
 			return nil, err
 		}
 	}
-	_, err := c.AddNode(d.opt.Machine.Node)
+	node := d.opt.Machine.Node
+	for name, n := range d.opt.Machine.Counted.All() {
+		at, err := c.AddSlot(name)
+		if err != nil {
+			return nil, err
+		}
+		node.Slots[at] = n
+	}
+	_, err := c.AddNode(node)
 	return c, err
 }
 

@@ -106,6 +106,8 @@ func notHere(h *history.History) string {
 		return "it needs an exact clock"
 	case site.Cluster.Nodes() != 1:
 		return fmt.Sprintf("it needs %d nodes", site.Cluster.Nodes())
+	case site.Cluster.Node(0).Pooled:
+		return "it counts its GPUs, which a machine tells apart"
 	case h.Snapshot != 0 || h.Spread != 0 || h.Costs.Base.Migrate != 0 || h.Costs.Base.Resize != 0:
 		return "jobs save their state when they are told to, and their speed is what it is"
 	}
@@ -303,6 +305,11 @@ var jobIn = regexp.MustCompile(`job \d+`)
 func stage(o *local.Options, c *cluster.Cluster) {
 	node := *c.Node(0)
 	o.Machine = local.Machine{Name: node.Name, Node: node}
+	amounts := map[string]int64{}
+	for i, name := range c.SlotNames() {
+		amounts[name] = node.Slots[i]
+	}
+	o.Machine.Counted, _ = job.SlotsOf(amounts)
 	for i := range c.Types() {
 		o.Machine.Types = append(o.Machine.Types, c.Type(cluster.TypeID(i)))
 	}
@@ -355,6 +362,7 @@ func (h *here) act(play *history.History, j *simtest.Job, second time.Duration) 
 	if r.Max > 0 {
 		out.GPUs = api.Range{Least: float64(r.Min), Most: float64(r.Max), Ask: gpus}
 	}
+	out.Slots = string(r.Slots)
 	if j.Demand.Types != "" {
 		out.Types = strings.Split(j.Demand.Types, "|")
 	}

@@ -129,6 +129,10 @@ func shape(spec *api.JobSpec) (job.Demand, error) {
 	}
 	r.CPU = unit.Milli(spec.CPUs*1000/parts + 0.5)
 	r.Memory = unit.Bytes(float64(spec.Memory)/parts + 0.5)
+	var err error
+	if r.Slots, err = job.ParseSlots(spec.Slots); err != nil {
+		return job.Demand{}, api.Refuse(api.Invalid, "slots: %v", err)
+	}
 	demand := job.Demand{Types: strings.Join(spec.Types, "|")}
 	demand.Roles[0] = r
 	if err := spec.Place(&demand); err != nil {
@@ -167,6 +171,12 @@ func (d intake) possible(spec *api.JobSpec, demand *job.Demand) error {
 		return api.Refuse(api.Invalid, "the job needs %v CPUs; this machine has %v", demand.CPU(), m.Node.CPU)
 	case m.Node.Memory > 0 && demand.Memory() > m.Node.Memory:
 		return api.Refuse(api.Invalid, "the job needs %s of memory; this machine has %s", demand.Memory(), m.Node.Memory)
+	}
+	has := m.counted()
+	for name, n := range demand.Roles[0].Slots.All() {
+		if all := n * int64(demand.Roles[0].Tasks); all > has[name] {
+			return api.Refuse(api.Invalid, "the job needs %d %s; this machine has %d", all, name, has[name])
+		}
 	}
 	return d.admits(demand)
 }
@@ -322,7 +332,7 @@ func (d intake) completeStop(s *api.Stop, spec *api.JobSpec) error {
 		}
 	}
 	if _, ok := job.ParseStopMode(s.Mode); !ok {
-		return api.Refuse(api.Invalid, "no way to stop %q: write checkpoint, freeze, restart or never", s.Mode)
+		return api.Refuse(api.Invalid, "no way to stop %q: write checkpoint, freeze, restart, never or last-save", s.Mode)
 	}
 	if s.Signal == "" {
 		s.Signal = "TERM"

@@ -31,11 +31,13 @@ package local
 import (
 	"fmt"
 	"log/slog"
+	"maps"
 	"time"
 
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/experiment"
+	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/perf/predict"
@@ -131,6 +133,7 @@ type Machine struct {
 	Name      string
 	Types     []cluster.GPUType
 	Node      cluster.NodeSpec // with types as numbers in Types
+	Counted   job.Slots        // counted resources
 	Devices   []Device         // in the order of the node's devices
 	NUMA      int
 	Isolation []string
@@ -138,6 +141,11 @@ type Machine struct {
 	// Forgive makes the Sampler disregard past troubles of a device. It is called
 	// between two Samples; nil: there is nothing to forgive.
 	Forgive func(device int)
+}
+
+// counted is how much the machine has of each counted resource.
+func (m *Machine) counted() map[string]int64 {
+	return maps.Collect(m.Counted.All())
 }
 
 // name is what a device is called.

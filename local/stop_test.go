@@ -65,6 +65,32 @@ func TestCheckpoint(t *testing.T) {
 	}
 }
 
+// A job that falls back to its last save is ended without being asked, goes on from the
+// checkpoint that it had told of, and the log says when that was.
+func TestLastSave(t *testing.T) {
+	t.Parallel()
+	h := newHere(t, "srtf", 1, nil)
+	spec := h.long("last-save", `trap "exit 1" TERM; touch up$NORN_RUN; `+awaits("enough"))
+	a := h.submit(spec)
+	h.made("up1")
+	h.report(a, 1, 7)
+	saved := h.last(a, eventlog.Saved).Kept
+	b := h.submit(h.short(awaits("b-ends")))
+	h.until(b, api.Running)
+	h.make("b-ends")
+	h.made("up2")
+	if from, err := h.task(a, 2).Allocation(background); err != nil || !from.Resumable {
+		t.Errorf("the second run may not go on from the checkpoint: %+v, %v", from, err)
+	}
+	h.make("enough")
+	if j := h.until(a, api.Done); j.Run != 2 || j.Failures != 0 || j.Preemptions != 1 {
+		t.Errorf("%+v", j)
+	}
+	if kept := h.last(a, eventlog.Preempt).Kept; saved <= 0 || kept != saved {
+		t.Errorf("it had saved %v of work, and kept %v", saved, kept)
+	}
+}
+
 // A checkpoint that fails, as the job ends otherwise than it should or does not
 // end at all, costs the work since the one before. When that happens again and
 // again the job is held, and a person can release it.

@@ -2,9 +2,11 @@ package local
 
 import (
 	"context"
+	"time"
 
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/api/server"
+	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/local/rundir"
@@ -44,7 +46,7 @@ func (t task) Allocation(ctx context.Context) (a api.Allocation, err error) {
 		held, spec := t.d.State().Alloc(l.ID), l.Spec
 		a = api.Allocation{
 			Job: l.Key, Run: l.Run, Tasks: 1, Devices: t.d.opt.Machine.names(held), Elastic: spec.GPUs.Elastic(), Batch: t.d.ordered(l),
-			StopMode: spec.Stop.Mode, Grace: spec.Stop.Grace, Resumable: l.Run > 1 && !l.forget && spec.Stop.Mode == job.Checkpoint.String(),
+			StopMode: spec.Stop.Mode, Grace: spec.Stop.Grace, Resumable: l.Run > 1 && !l.forget && resumable(spec),
 		}
 		if held != nil {
 			a.GPUs = float64(t.d.State().Cluster.GPUMilli(held)) / 1000
@@ -94,6 +96,9 @@ func (t task) Report(ctx context.Context, r api.Report) (o api.Order, err error)
 func (d *Daemon) saw(l *entry, c *api.Checkpoint) error {
 	l.forget = false
 	l.saved = rundir.Saved{At: rundir.Now(), Progress: int64(d.State().Record(l.ID).ProgressAt(d.Loop.Now())), Point: *c}
+	if r := d.State().Record(l.ID); r.Phase == job.Running {
+		d.Loop.Emit(eventlog.Event{Kind: eventlog.Saved, Job: l.ID, Kept: time.Duration(l.saved.Progress)})
+	}
 	saved, dir := l.saved, d.store.runDir(l.Key, l.Run)
 	d.Loop.Act(&l.Lane, func() {
 		if err := rundir.Write(dir, rundir.SavedFile, saved); err != nil {
@@ -189,4 +194,10 @@ func (t task) Order(ctx context.Context) (o api.Order, err error) {
 			return o, nil
 		}
 	}
+}
+
+// resumable tells whether a job that was stopped goes on from a checkpoint that it wrote.
+func resumable(s *api.JobSpec) bool {
+	mode := stopModeOf(s)
+	return mode == job.Checkpoint || mode == job.LastSave
 }

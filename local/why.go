@@ -33,6 +33,8 @@ func (d *Daemon) stopText(l *entry, r *job.Record) string {
 		return "freeze: it is stopped in memory and goes on where it was, on the same devices; nothing is lost"
 	case job.Restart:
 		return fmt.Sprintf("restart: it is ended and begins anew; now that would cost %s of work", human(done.Round(time.Second)))
+	case job.LastSave:
+		return fmt.Sprintf("last-save: it is ended, and goes on from the checkpoint that it last reported; now that would cost %s of work", human((done - min(done, l.savedProgress())).Round(time.Second)))
 	}
 	return "never: it is not preempted"
 }

@@ -114,8 +114,11 @@ func (d *Daemon) put(l *entry, a *cluster.Alloc, k int, from time.Duration) {
 func (d *Daemon) Stop(id job.ID) (kept time.Duration, atOnce bool) {
 	l, r := d.of(id), d.State().Record(id)
 	kept = r.ProgressAt(d.State().Now)
-	if r.Job.Stop == job.Restart || r.Job.Stop == job.Pinned {
+	switch r.Job.Stop {
+	case job.Restart, job.Pinned:
 		kept = 0
+	case job.LastSave:
+		kept = min(kept, l.savedProgress())
 	}
 	if l.Purpose.Away() { // it is leaving already, for good or to wait again
 		return kept, false
@@ -127,7 +130,7 @@ func (d *Daemon) Stop(id job.ID) (kept time.Duration, atOnce bool) {
 	switch r.Job.Stop {
 	case job.Freeze:
 		want.State = rundir.Freeze
-	case job.Restart, job.Pinned:
+	case job.Restart, job.Pinned, job.LastSave:
 		want.State = rundir.End
 	}
 	d.wants(l, want)

@@ -357,6 +357,7 @@ func (r *Request) part() *cluster.Alloc {
 // book books a part and appends it to the answer, joined with the last piece
 // when both serve the same role in the same node.
 func (r *Request) book(a *cluster.Alloc) bool {
+	a.Slots = r.Slots
 	if r.Cluster.Allocate(a) != nil {
 		return false
 	}
@@ -376,6 +377,9 @@ func (r *Request) book(a *cluster.Alloc) bool {
 
 // role places the tasks of one role; close says on as few nodes as can be.
 func (r *Request) role(index uint8, role *job.Role, tasks int, close bool) bool {
+	if r.slots = nil; len(r.Slots) > 0 {
+		r.slots = &r.Slots[index]
+	}
 	switch {
 	case role.GPU == 0:
 		return r.cpuTasks(index, role, tasks)
@@ -469,6 +473,9 @@ func (r *Request) room(role *job.Role, g cluster.GroupID, per int) int {
 	if node.Memory > 0 && role.Memory > 0 {
 		n = min(n, int(node.Memory/role.Memory))
 	}
+	if r.slots != nil {
+		n = node.Slots.Tasks(r.slots, n)
+	}
 	return n
 }
 
@@ -501,7 +508,18 @@ func (r *Request) fits(role *job.Role, g cluster.GroupID, per int) int {
 	if !r.inside(node) {
 		return 0
 	}
-	return r.Cluster.TasksBeside(node, role.CPU, role.Memory, r.Cluster.GroupFree(g)/per)
+	return r.beside(node, role, r.Cluster.GroupFree(g)/per)
+}
+
+// beside is the number of tasks for which a node has CPU, memory and counted
+// resources left, at most so many.
+func (r *Request) beside(node cluster.NodeID, role *job.Role, most int) int {
+	n := r.Cluster.TasksBeside(node, role.CPU, role.Memory, most)
+	if r.slots != nil {
+		free := r.Cluster.SlotsFree(node)
+		n = free.Tasks(r.slots, n)
+	}
+	return n
 }
 
 // wholeTasks books n tasks of per whole devices each in one group.
@@ -566,7 +584,7 @@ func (r *Request) bookPart(index uint8, role *job.Role, d cluster.DeviceID) bool
 func (r *Request) cpuTasks(index uint8, role *job.Role, tasks int) bool {
 	c := r.Cluster
 	for node := c.NextRoom(r.Pool, cluster.None); node != cluster.None && tasks > 0; node = c.NextRoom(r.Pool, node) {
-		n := c.TasksBeside(node, role.CPU, role.Memory, tasks)
+		n := r.beside(node, role, tasks)
 		if n <= 0 || !r.inside(node) {
 			continue
 		}

@@ -40,10 +40,12 @@ func TestAnyGang(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x := drawProblem(t, false)
 		x.d = drawGang(t)
+		x.d.Roles[0].Slots = rapid.SampledFrom([]job.Slots{"", "", "rdma=1", "pods=1|rdma=2"}).Draw(t, "slots")
 		x.mask, _ = x.d.TypeMask(x.c)
+		slots, _ := x.d.Slots(x.c)
 		for _, s := range All() {
 			free := x.c.FreeMilli(0, 0)
-			r := &Request{Cluster: x.c, Demand: &x.d, Tasks: x.d.Roles[0].Tasks, Mask: x.mask, Rand: rand.New(rand.NewPCG(1, 2))}
+			r := &Request{Cluster: x.c, Demand: &x.d, Tasks: x.d.Roles[0].Tasks, Mask: x.mask, Slots: slots, Rand: rand.New(rand.NewPCG(1, 2))}
 			why, ok := s.Place(r)
 			if x.c.Check() != nil || x.c.FreeMilli(0, 0) != free {
 				t.Fatalf("%s: asking changed the ledger", s)
@@ -54,6 +56,7 @@ func TestAnyGang(t *testing.T) {
 				}
 				continue
 			}
+			r.Out.Slots = slots
 			x.checkWhole(t, s, &r.Out)
 		}
 	})

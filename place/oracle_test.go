@@ -49,6 +49,11 @@ func drawProblem(t *rapid.T, simple bool) *problem {
 			t.Fatal(err)
 		}
 	}
+	for _, name := range []string{"pods", "rdma"} {
+		if _, err := x.c.AddSlot(name); err != nil {
+			t.Fatal(err)
+		}
+	}
 	other := x.c.AddPool("other")
 	for i := range rapid.IntRange(0, 3).Draw(t, "racks") {
 		parent := cluster.DomainID(rapid.IntRange(0, i).Draw(t, "parent"))
@@ -63,6 +68,7 @@ func drawProblem(t *rapid.T, simple bool) *problem {
 	if !simple {
 		x.d.Roles[0].GPU = rapid.SampledFrom([]unit.Milli{1000, 2000}).Draw(t, "per task")
 		x.d.Roles[0].CPU = rapid.SampledFrom([]unit.Milli{1000, 2000}).Draw(t, "cpu")
+		x.d.Roles[0].Slots = rapid.SampledFrom([]job.Slots{"", "", "pods=1", "pods=1|rdma=2"}).Draw(t, "slots")
 	}
 	x.d.Types = rapid.SampledFrom([]string{"", "", "A", "B", "B|A", "A|B"}).Draw(t, "types")
 	x.mask, _ = x.d.TypeMask(x.c)
@@ -84,6 +90,7 @@ func (x *problem) drawNode(t *rapid.T, other cluster.PoolID, simple bool) {
 	}
 	if !simple {
 		spec.CPU = rapid.SampledFrom([]unit.Milli{0, 2000, 5000, 8000}).Draw(t, "cpu")
+		spec.Slots = cluster.Slots{int64(rapid.IntRange(0, 5).Draw(t, "pods")), int64(rapid.IntRange(0, 5).Draw(t, "rdma"))}
 	}
 	if rapid.IntRange(0, 2).Draw(t, "zone") > 0 {
 		spec.Labels = []label.Label{{Key: "zone", Value: "a"}}
@@ -119,11 +126,15 @@ func (x *problem) drawNode(t *rapid.T, other cluster.PoolID, simple bool) {
 // survey lists the rooms.
 func (x *problem) survey() {
 	per, cpu := int(x.d.Roles[0].GPU/unit.One), x.d.Roles[0].CPU
-	limit := func(n int, free unit.Milli) int {
-		if cpu == 0 || free == 0 {
+	limit := func(n int, node *cluster.NodeSpec) int {
+		for name, amount := range x.d.Roles[0].Slots.All() {
+			id, _ := x.c.SlotByName(name)
+			n = min(n, int(node.Slots[id]/amount))
+		}
+		if cpu == 0 || node.CPU == 0 {
 			return n
 		}
-		return min(n, int(free/cpu))
+		return min(n, int(node.CPU/cpu))
 	}
 	for id := range cluster.NodeID(x.c.Nodes()) {
 		spec := x.c.Node(id)
@@ -132,7 +143,7 @@ func (x *problem) survey() {
 		}
 		for _, g := range x.c.NodeGroups(id) {
 			r := room{id: g, node: id, rack: spec.Domain, typ: x.c.GroupType(g), count: x.c.GroupCount(g), free: x.c.GroupFree(g), pooled: spec.Pooled}
-			r.fits, r.most = limit(r.free/per, spec.CPU), limit(r.count/per, spec.CPU)
+			r.fits, r.most = limit(r.free/per, spec), limit(r.count/per, spec)
 			x.all = append(x.all, r)
 			if x.c.Usable(id) {
 				x.pooled = x.pooled || spec.Pooled
@@ -254,7 +265,8 @@ func (x *problem) together(rooms []room, typ cluster.TypeID, tasks int, simple b
 
 // place asks a strategy and turns the answer into pieces.
 func (x *problem) place(t *rapid.T, s Strategy, seed uint64) (pieces, *Request, bool) {
-	r := &Request{Cluster: x.c, Demand: &x.d, Tasks: int32(x.tasks), Pool: x.pool, Mask: x.mask, Rand: rand.New(rand.NewPCG(seed, 0))}
+	slots, _ := x.d.Slots(x.c)
+	r := &Request{Cluster: x.c, Demand: &x.d, Tasks: int32(x.tasks), Pool: x.pool, Mask: x.mask, Slots: slots, Rand: rand.New(rand.NewPCG(seed, 0))}
 	why, ok := s.Place(r)
 	if !ok {
 		if why.Code == job.NoReason || len(r.Out.Pieces)+len(r.Out.Shares) > 0 {

@@ -24,6 +24,8 @@ package place
 
 import (
 	"math/rand/v2"
+	"slices"
+	"strings"
 
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/unit"
@@ -38,7 +40,8 @@ type Request struct {
 	Tasks   int32 // of the first role
 	Pool    cluster.PoolID
 	Mask    cluster.TypeMask
-	Rand    *rand.Rand // for Random alone
+	Slots   []cluster.Slots // what each task needs of the counted resources, by role; nil: nothing
+	Rand    *rand.Rand      // for Random alone
 
 	Out cluster.Alloc // the answer
 
@@ -53,6 +56,8 @@ type Request struct {
 	racks   []roomy
 	spots   []spot
 	nodes   []cluster.NodeID
+	slots   *cluster.Slots  // of the role that is placed; nil: none
+	fewer   []cluster.Slots // scratch of shortSlots
 }
 
 // style is how close together a gang must be.
@@ -118,7 +123,7 @@ func (r *Request) GPUs() int { return int((r.Demand.Milli(r.Tasks) + unit.One - 
 // simple tells whether the gang is just a number of whole devices.
 func (r *Request) simple() bool {
 	role := &r.Demand.Roles[0]
-	return role.GPU == unit.One && role.CPU == 0 && role.Memory == 0 && r.Demand.Roles[1].Tasks == 0
+	return role.GPU == unit.One && role.CPU == 0 && role.Memory == 0 && len(r.Slots) == 0 && r.Demand.Roles[1].Tasks == 0
 }
 
 // gang tries each acceptable type alone and then, when mix is set, all of them
@@ -151,8 +156,40 @@ func (r *Request) gang(mix bool, ord order, st style) (job.Reason, bool) {
 	if placed {
 		return job.Reason{}, true
 	}
+	why := r.why(simple)
+	if why.Code == job.NeedCPU && len(r.Slots) > 0 {
+		if name := r.shortSlots(); name != "" {
+			why.Code, why.Text = job.NeedSlots, name
+		}
+	}
 	r.Out.Reset()
-	return r.why(simple), false
+	return why, false
+}
+
+// shortSlots is the first counted resource without which the gang would fit, or all
+// of them where it needs several less; empty when CPU or memory is short as well.
+func (r *Request) shortSlots() string {
+	needed, names := r.Slots, r.Cluster.SlotNames()
+	defer func() { r.Slots = needed }()
+	fits := func(but int) bool { // without one, or -1: without any
+		r.fewer = append(r.fewer[:0], needed...)
+		for role := range r.fewer {
+			if r.fewer[role][max(0, but)] = 0; but < 0 {
+				r.fewer[role] = cluster.Slots{}
+			}
+		}
+		r.Slots = r.fewer
+		return r.general()
+	}
+	for i, name := range names {
+		if slices.ContainsFunc(needed, func(s cluster.Slots) bool { return s[i] > 0 }) && fits(i) {
+			return name
+		}
+	}
+	if len(names) == 0 || !fits(-1) {
+		return ""
+	}
+	return strings.Join(names, " or ")
 }
 
 // eachShelf calls visit for the shelves with acceptable types, in the order of

@@ -35,7 +35,7 @@ func (c *Collector) nodes(ev *eventlog.Event, s *state.State) {
 		c.node(cluster.NodeID(len(c.supply.of)-1), s)
 	}
 	switch ev.Kind {
-	case eventlog.NodeSet:
+	case eventlog.NodeSet, eventlog.Foreign:
 		c.node(ev.Node, s)
 	case eventlog.Device:
 		c.node(s.Cluster.NodeOf(ev.Device), s)
@@ -61,9 +61,14 @@ func (c *Collector) node(n cluster.NodeID, s *state.State) {
 	}
 }
 
-// healthy is the devices of a node that are not broken.
+// healthy is the devices of a node that are not broken, without what others use.
 func (u *supply) healthy(c *cluster.Cluster, n cluster.NodeID) unit.Milli {
 	gpus := unit.Milli(c.NodeGPUs(n)) * unit.One
+	for _, s := range c.Foreign(n).GPUs {
+		if !u.out.Has(int(s.Device)) {
+			gpus -= unit.Milli(s.Milli)
+		}
+	}
 	if u.out.Len() == 0 {
 		return gpus
 	}

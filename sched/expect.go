@@ -140,8 +140,12 @@ func (p *Plan) Without(a *cluster.Alloc, f func()) {
 		}
 		kept.Pieces = append(kept.Pieces, q)
 	}
+	kept.Slots = a.Slots
 	if p.state.Cluster.Allocate(kept) != nil {
-		kept.Reset() // one of its nodes has gone: nothing of it can be reserved
+		kept.Slots = nil // less of a counted resource is free
+		if p.state.Cluster.Allocate(kept) != nil {
+			kept.Reset() // one of its nodes has gone: nothing of it can be reserved
+		}
 	}
 	f()
 	p.state.Cluster.Release(kept)

@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -191,6 +192,8 @@ func (p *Plan) Why() job.Reason { return p.why }
 
 // StartOn starts a waiting job on the given devices, which are copied. It
 // makes the plan invalid when they are not free or not enough for the whole gang.
+// When a node has too little of a counted resource that the job needs, the result is
+// false, so that policies which look at devices alone need not know of these.
 //
 // A frozen job can go on only where its memory is. So it starts there, whatever
 // the given devices, or the result is false. From then on the plan refuses a
@@ -399,6 +402,7 @@ func (p *Plan) Adjust(id job.ID, change func(a *cluster.Alloc)) bool {
 	case !now.SamePlaces(op.Now):
 		return p.fail(id, "adjust it", "would leave its devices")
 	case now.Equal(op.Now):
+		p.used-- // the next one may have it
 		return true
 	}
 	c := p.state.Cluster
@@ -661,7 +665,7 @@ func (p *Plan) find(id job.ID, tasks int, where place.Strategy) (job.Reason, boo
 
 func (p *Plan) request(req *place.Request, r *job.Record, tasks int) {
 	class := p.state.Class(r.Class)
-	req.Demand, req.Tasks, req.Pool, req.Mask = class.Demand, int32(tasks), class.Scope, r.Mask
+	req.Demand, req.Tasks, req.Pool, req.Mask, req.Slots = class.Demand, int32(tasks), class.Scope, r.Mask, class.Slots
 }
 
 // Never is the reason for which a job can never run on this cluster, even if
@@ -678,6 +682,9 @@ func (p *Plan) Never(id job.ID, where place.Strategy) job.Reason {
 // noType is why jobs of a class for which there is no type can never run.
 func noType(class *state.Class) job.Reason {
 	why := job.Reason{Code: job.NoSuchType, Job: job.None}
+	if class.Lacks != "" {
+		why.Text = "no node has any " + class.Lacks + ": it can never run here"
+	}
 	if class.Still {
 		why.Text = "on every GPU that it could have it is believed to run at speed 0: it can never run here"
 	}
@@ -742,15 +749,28 @@ func impossible(r *place.Request, class *state.Class) job.Reason {
 		why.Code, why.Text = job.NoSuchNode, text
 		return why
 	}
-	switch {
-	case need > have && class.Scope != class.Pool:
-		why.Code, why.Text = job.TooLarge, class.Demand.Where
-	case need > have:
+	if need > have {
 		why.Code = job.TooLarge
-	case class.Demand.Within != "" && !class.Demand.Prefer:
-		why.Text = class.Demand.Within
+	}
+	switch level := class.Demand.Within; {
+	case need > have && class.Demand.Where != "":
+		why.Text = fmt.Sprintf("needs %s of the nodes that it may use (%s), which have only %d in all: it can never run here", unit.Count(need, "GPU"), class.Demand.Where, have)
+	case othersUse(r.Cluster):
+		why.Text = "does not fit beside what others use of the nodes, even if no other job ran"
+	case need <= have && level != "" && !class.Demand.Prefer:
+		why.Text = "would not fit into one " + level + ", as it must be placed, even if nothing else ran: it can never run here"
 	}
 	return why
+}
+
+// othersUse tells whether others use anything of a cluster.
+func othersUse(c *cluster.Cluster) bool {
+	for n := range cluster.NodeID(c.Nodes()) {
+		if f := c.Foreign(n); !f.None() {
+			return true
+		}
+	}
+	return false
 }
 
 // take books devices for a job. a may be p.req.Out: it is copied.
@@ -769,7 +789,17 @@ func (p *Plan) take(op *Op, a *cluster.Alloc) bool {
 	}
 	own := p.newAlloc()
 	own.CopyFrom(a)
-	if err := p.state.Cluster.Allocate(own); err != nil {
+	own.Slots = p.state.Class(p.state.Record(op.Job).Class).Slots
+	err := p.state.Cluster.Allocate(own)
+	if err != nil && op.Was != nil && own.Equal(op.Was) && p.state.Cluster.UsableAlloc(own) {
+		err = p.state.Cluster.Reallocate(own) // it was there beside others who use more than is left
+	}
+	if err != nil {
+		if short := (*cluster.ShortError)(nil); errors.As(err, &short) {
+			p.why = job.Reason{Code: job.NeedSlots, Job: job.None, Text: short.Slot}
+			p.Wait(op.Job, p.why)
+			return false
+		}
 		if p.homed {
 			p.why = job.Reason{Code: job.Occupied, Job: job.None}
 			p.Wait(op.Job, p.why)

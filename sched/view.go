@@ -308,6 +308,12 @@ func (v *View) Ended() []job.ID { return v.state.Ended() }
 // must not be changed.
 func (v *View) Placed() []job.ID { return v.state.Lists().Placed() }
 
+// Measured yields the devices of which the latest measurement was made at a moment or after
+// it, in the order of these moments.
+func (v *View) Measured(since time.Duration) iter.Seq[cluster.DeviceID] {
+	return v.state.Lists().Measured(since)
+}
+
 // Job is a job as it stands at one moment. It is a handle: copying it is cheap,
 // but a policy must not keep it beyond the call.
 type Job struct {
@@ -383,6 +389,35 @@ func (j Job) Ready() time.Duration { return j.r.Ready }
 // Progress is the work that it has done so far, measured as run time in the
 // reference configuration.
 func (j Job) Progress() time.Duration { return j.r.ProgressAt(j.now) }
+
+// Saved is the work in the last state that it has saved. It falls back to that when it
+// dies, and with job.LastSave also when it is stopped.
+func (j Job) Saved() time.Duration { return j.r.SavedAt(j.now) }
+
+// Saves is when it saves its state, in work done.
+func (j Job) Saves() job.Saves { return j.r.Saves }
+
+// Unsaved tells whether stopping it now would throw away all that it has done since it
+// began. A policy that does so again and again never lets it come to its end.
+func (j Job) Unsaved() bool { return j.r.Unsaved(j.now) }
+
+// NextSave is when it is expected to save its state next; ok is false where nobody can know.
+func (j Job) NextSave() (at time.Duration, ok bool) { return j.r.NextSave(j.now) }
+
+// AtStake is the time for which it would have to run again, at its present speed, if it
+// were stopped now. It is 0 for a job that keeps its work, and leaves out what starting
+// again takes.
+func (j Job) AtStake() time.Duration {
+	switch {
+	case j.r.Phase != job.Running || j.r.Speed <= 0:
+		return 0
+	case j.r.Job.Stop == job.Restart:
+		return time.Duration(float64(j.Progress()) / j.r.Speed)
+	case j.r.Job.Stop == job.LastSave:
+		return time.Duration(float64(j.Progress()-j.Saved()) / j.r.Speed)
+	}
+	return 0
+}
 
 // Estimate is the estimated run time in the reference configuration; ok is
 // false when there is no estimate.

@@ -366,6 +366,13 @@ func (w *Sim) saved(r *job.Record, now time.Duration) time.Duration {
 	return saved
 }
 
+// fallsBack tells whether a job may be thrown back to a snapshot. Only then it matters when
+// it makes them.
+func (c *Config) fallsBack(j *job.Job) bool {
+	fails := c.NodeMTBF > 0 || c.JobMTBF > 0
+	return c.Snapshot > 0 && (j.Stop == job.LastSave || fails && j.Stop != job.Restart)
+}
+
 func (w *Sim) nodeEvents(now time.Duration, out []eventlog.Event) []eventlog.Event {
 	before := len(out)
 	for len(w.cfg.Nodes) > 0 && w.cfg.Nodes[0].At <= now {
@@ -442,7 +449,7 @@ func (w *Sim) script(now time.Duration, out []eventlog.Event) ([]eventlog.Event,
 			if w.down.Has(int(ev.Node)) { // which it stays until it is repaired
 				w.before[ev.Node], ev.Health = ev.Health, cluster.Down
 			}
-		case eventlog.NodeLabels, eventlog.Device, eventlog.Used:
+		case eventlog.NodeLabels, eventlog.Device, eventlog.Used, eventlog.Foreign:
 		case eventlog.Cancel, eventlog.Hold, eventlog.Free, eventlog.Speed:
 			if !w.state.Known(ev.Job) {
 				return out, fmt.Errorf("the script tells of job number %d, which is not there at %s", ev.Job, unit.Human(now))
@@ -511,6 +518,9 @@ func (w *Sim) arrivals(now time.Duration, out []eventlog.Event) ([]eventlog.Even
 		}
 		w.truth = append(w.truth, truth{Truth: w.next.Truth})
 		out = append(out, eventlog.Event{Time: now, Kind: eventlog.Submit, Job: spec.ID, Spec: spec})
+		if w.cfg.fallsBack(spec) {
+			out = append(out, eventlog.Event{Time: now, Kind: eventlog.Saved, Job: spec.ID, Every: w.cfg.Snapshot})
+		}
 		if err := w.fetch(); err != nil {
 			return out, err
 		}
@@ -586,6 +596,9 @@ func (w *Sim) Stop(id job.ID) (kept time.Duration, atOnce bool) {
 	switch r.Job.Stop {
 	case job.Restart:
 		kept, cost = 0, 0
+	case job.LastSave:
+		kept, cost = w.saved(r, now), 0
+		w.truth[id].saved = kept
 	case job.Checkpoint:
 		w.truth[id].saved = kept
 	}

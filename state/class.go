@@ -18,6 +18,8 @@ type Class struct {
 	Still  bool             // it knows acceptable types, and the jobs are believed to stand still on all of them
 	GPUs   int32
 	Amount tenant.Amount
+	Slots  []cluster.Slots // what each task needs of the counted resources, by role; nil: nothing
+	Lacks  string          // the counted resource that is needed and that the cluster does not know; NoType is then set
 }
 
 // EachType calls visit for the types of the mask that the cluster has, in the order in which
@@ -121,6 +123,9 @@ func (k *classes) class(d *job.Demand, p cluster.PoolID, still cluster.TypeMask,
 			class.Mask = without(d, class.Mask, still, c)
 			class.Still = class.Mask == 0
 			class.NoType = class.Still
+		}
+		if class.Slots, class.Lacks = d.Slots(c); class.Lacks != "" {
+			class.NoType = true
 		}
 		k.list = append(k.list, class)
 		k.of[key] = n

@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
@@ -10,7 +11,7 @@ import (
 	"github.com/norn-scheduler/norn/state/dense"
 )
 
-// Lists are orders of the jobs of a State that few policies ask for. Each is made when
+// Lists are orders of the jobs and devices of a State that few policies ask for. Each is made when
 // somebody asks for it, and follows the events from then on.
 type Lists struct {
 	state *State
@@ -19,6 +20,8 @@ type Lists struct {
 	at      []time.Duration // by job: its place in endings; unit.Never: it is in no list
 
 	placed []job.ID // nil: nobody has asked
+
+	measured *dense.List // devices by the moment of their latest measurement; nil: nobody has asked
 }
 
 // Lists are the lists of the jobs.
@@ -77,6 +80,37 @@ func (l *Lists) place(id job.ID) {
 	if l.placed != nil {
 		l.placed = append(l.placed, id)
 	}
+}
+
+// Measured yields the devices of which the latest measurement was made at a moment or after
+// it, in the order of these moments. It must not be kept beyond the next event.
+func (l *Lists) Measured(since time.Duration) iter.Seq[cluster.DeviceID] {
+	if l.measured == nil {
+		l.measured = &dense.List{}
+		for d, samples := range l.state.windows {
+			if n := len(samples); n > 0 {
+				l.measured.Insert(dense.Item{A: int64(samples[n-1].at), ID: int32(d)})
+			}
+		}
+	}
+	return func(yield func(cluster.DeviceID) bool) {
+		at, ok := l.measured.From(dense.Item{A: int64(since)})
+		for ok && yield(cluster.DeviceID(at.ID)) {
+			at.ID++
+			at, ok = l.measured.From(at)
+		}
+	}
+}
+
+// measure notes that a device is measured that had these samples before.
+func (l *Lists) measure(d cluster.DeviceID, before []sample, now time.Duration) {
+	if l.measured == nil {
+		return
+	}
+	if n := len(before); n > 0 {
+		l.measured.Remove(dense.Item{A: int64(before[n-1].at), ID: int32(d)})
+	}
+	l.measured.Insert(dense.Item{A: int64(now), ID: int32(d)})
 }
 
 // check verifies the lists of endings, and has them kept from the first time on.

@@ -61,14 +61,28 @@ func (s *State) leave(id job.ID, r *job.Record) {
 	s.booked = booked
 }
 
-// open makes cordoned nodes and broken devices usable for a moment, so that a
-// job can get back what it held there. The function that it returns undoes
-// that.
+// open makes cordoned nodes and broken devices usable for a moment, and takes back
+// what others use, so that a job can get back what it held there. The function that
+// it returns undoes that.
 func (s *State) open(a *cluster.Alloc) (back func()) {
 	c := s.Cluster
 	var nodes []cluster.NodeID
 	var devices []cluster.DeviceID
+	var others map[cluster.NodeID]cluster.Foreign
+	foreign := func(n cluster.NodeID, f cluster.Foreign) {
+		if err := c.SetForeign(n, f); err != nil { // it was so a moment ago
+			panic("state: " + err.Error())
+		}
+	}
 	for i := range a.Pieces {
+		if f := c.Foreign(a.Pieces[i].Node); !f.None() {
+			n := a.Pieces[i].Node
+			if others == nil {
+				others = map[cluster.NodeID]cluster.Foreign{}
+			}
+			others[n] = f
+			foreign(n, cluster.Foreign{})
+		}
 		if n := a.Pieces[i].Node; c.Health(n) == cluster.Cordoned {
 			nodes = append(nodes, n)
 			c.SetHealth(n, cluster.Up)
@@ -81,6 +95,9 @@ func (s *State) open(a *cluster.Alloc) (back func()) {
 		}
 	}
 	return func() {
+		for n, f := range others {
+			foreign(n, f)
+		}
 		for _, n := range nodes {
 			c.SetHealth(n, cluster.Cordoned)
 		}

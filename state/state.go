@@ -269,6 +269,7 @@ func (s *State) stand(id job.ID, past *job.Record, a *cluster.Alloc, why job.Rea
 	case isHome(r.Job, past, a):
 		s.pinned[id] = new(cluster.Alloc)
 		s.pinned[id].CopyFrom(a)
+		s.pinned[id].Slots = s.Class(r.Class).Slots
 	case a != nil:
 		if int(past.Tasks) != a.Tasks(0) || past.Milli != s.Cluster.GPUMilli(a) {
 			return fmt.Errorf("job %s: runs %d tasks on %v GPUs, but holds others", r.Job.Key, past.Tasks, past.Milli)
@@ -340,13 +341,17 @@ func (s *State) Assign(id job.ID, a *cluster.Alloc) error {
 }
 
 func (s *State) give(id job.ID, r *job.Record, a *cluster.Alloc) error {
+	r.Slot = s.newSlot()
+	own := s.slots[r.Slot]
+	own.CopyFrom(a)
+	own.Slots = s.Class(r.Class).Slots
 	if !s.booked {
-		if err := s.Cluster.Allocate(a); err != nil {
+		if err := s.Cluster.Allocate(own); err != nil {
+			s.spare = append(s.spare, r.Slot)
+			r.Slot = -1
 			return fmt.Errorf("job %s: %w", r.Job.Key, err)
 		}
 	}
-	r.Slot = s.newSlot()
-	s.slots[r.Slot].CopyFrom(a)
 	r.Config.Chosen = chosen(a)
 	s.arrives(id, a)
 	s.lists.place(id)

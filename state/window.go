@@ -66,5 +66,6 @@ func (s *State) sampled(d cluster.DeviceID, use float64, memory unit.Bytes) {
 	if n := len(kept); n > 0 && kept[n-1].at == s.Now {
 		kept = kept[:n-1]
 	}
+	s.lists.measure(d, s.windows[d], s.Now)
 	s.windows[d] = append(kept, sample{s.Now, use, memory})
 }

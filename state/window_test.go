@@ -1,7 +1,9 @@
 package state_test
 
 import (
+	"cmp"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -54,6 +56,47 @@ func TestUsedOver(t *testing.T) {
 		}
 		if w := s.UsedOver(0, time.Duration(last)*time.Second); !w.Known || math.Abs(w.Use-sum/float64(n)) > 1e-9 || w.Memory != most {
 			t.Fatalf("%+v, counted %v and %v", w, sum/float64(n), most)
+		}
+	})
+}
+
+// TestMeasured: the devices that were measured since a moment are those whose latest
+// measurement is no older, in the order of these moments, whether they are asked for from the
+// start or later.
+func TestMeasured(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const devices = 5
+		c := cluster.New()
+		typ, err := c.AddType(cluster.GPUType{Name: "T"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.AddNode(cluster.NodeSpec{Name: "n", GPUs: []cluster.GPUs{{Type: typ, Count: devices}}}); err != nil {
+			t.Fatal(err)
+		}
+		s := state.New(c, tenant.NewTree(0))
+		latest := map[cluster.DeviceID]time.Duration{}
+		for range rapid.IntRange(1, 40).Draw(t, "measurements") {
+			d := cluster.DeviceID(rapid.IntRange(0, devices-1).Draw(t, "device"))
+			if err := s.SetUsed(d, 0.5, 0); err != nil {
+				t.Fatal(err)
+			}
+			latest[d] = s.Now
+			s.Now += time.Duration(rapid.IntRange(0, 3).Draw(t, "seconds")) * time.Second
+			if !rapid.Bool().Draw(t, "ask") {
+				continue
+			}
+			since := time.Duration(rapid.IntRange(0, 60).Draw(t, "since")) * time.Second
+			var want []cluster.DeviceID
+			for d, at := range latest {
+				if at >= since {
+					want = append(want, d)
+				}
+			}
+			slices.SortFunc(want, func(a, b cluster.DeviceID) int { return cmp.Or(cmp.Compare(latest[a], latest[b]), cmp.Compare(a, b)) })
+			if got := slices.Collect(s.Lists().Measured(since)); !slices.Equal(got, want) {
+				t.Fatalf("since %v: %v, want %v", since, got, want)
+			}
 		}
 	})
 }

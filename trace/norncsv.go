@@ -72,6 +72,7 @@ func (c *ownCSV) columns() []Column {
 		Opt("mem", func(r *Row, v []byte) error { return setBytes(&r.Shape.Memory, v) }).Or("not accounted"),
 		Opt("gpu_mem", func(r *Row, v []byte) error { return setBytes(&r.Shape.GPUMemory, v) }).Or("unknown"),
 		Opt("gpu_type", Types).Or("any type"),
+		Opt("slots", setSlots).Or("none"),
 		Opt("where", Where).Or("any node"),
 		Opt("tolerate", Tolerate).Or("no taint"),
 		Opt("within", Within).Or("anywhere"),
@@ -236,7 +237,7 @@ func setKind(r *Row, v []byte) error {
 func setStop(r *Row, v []byte) error {
 	m, ok := job.ParseStopMode(string(bytes.TrimSpace(v)))
 	if !ok {
-		return Want("checkpoint, freeze, restart or never")
+		return Want("checkpoint, freeze, restart, never or last-save")
 	}
 	r.Job.Stop = m
 	return nil

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/internal/jsontext"
 	"github.com/norn-scheduler/norn/job"
@@ -422,8 +423,24 @@ func (s *JobText) roleField(r *job.Role, key []byte) error {
 		return s.bytes(&r.Memory)
 	case "gpu_mem":
 		return s.bytes(&r.GPUMemory)
+	case "slots":
+		return s.slots(&r.Slots)
 	}
 	return s.unknown(key)
+}
+
+// slots reads an object of amounts of counted resources by name.
+func (s *JobText) slots(to *job.Slots) (err error) {
+	amounts := map[string]int64{}
+	err = s.text.Object(func(key []byte) error {
+		n, err := s.text.Int(0, cluster.MostSlots)
+		amounts[string(key)] = n
+		return err
+	})
+	if err == nil {
+		*to, err = job.SlotsOf(amounts)
+	}
+	return err
 }
 
 func (s *JobText) hintField(h *job.Hints, key []byte) error {

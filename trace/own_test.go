@@ -28,9 +28,9 @@ func TestOwnCSV(t *testing.T) {
 			`{"job":"0","roles":[{"tasks":1,"gpu":0.25}],"work":5400,"name":"say \"hi\", twice"}`,
 			`{"job":"1","gpus":2,"work":172800,"name":"two\u000d\u000alines"}`,
 		}},
-		{"everything", "id,submit,user,tenant,name,model,backbone,dataset,share,batch,kind,units,unit,priority,deadline,estimate,stop,retries,gpus,tasks,min_tasks,max_tasks,cpus,mem,gpu_mem,gpu_type,duration,attempts,outcome,at_least,wait,group,qos,rank,weight,user_estimate,group_estimate,group_gpu_estimate\n" +
-			"x,10,u,t,n,m,b,d,yes,32,fine-tuning,1.5,epochs,-3,20,90s,never,-1,4,2,1,4,8,16GiB,1024,A|B,100,30|500,killed,1,7,g,q,-1.5,2,1,2,3\n", []string{
-			`{"job":"x","submit":10,"types":"A|B","roles":[{"tasks":2,"min":1,"max":4,"gpu":2,"gpu_mem":1024,"cpu":4,"mem":8589934592}],"work":100,"attempts":[30,500],"outcome":"killed","wait":7,"at_least":true,"name":"n","user":"u","tenant":"t","kind":"fine-tuning","model":"m","backbone":"b","dataset":"d","share":true,"batch":32,"units":1.5,"unit":"epochs","priority":-3,"deadline":20,"estimate":90,"stop":"never","retries":-1,"hints":{"user_estimate":1,"group_estimate":2,"group_gpu_estimate":3,"group":"g","rank":-1.5,"weight":2,"qos":"q"}}`,
+		{"everything", "id,submit,user,tenant,name,model,backbone,dataset,share,batch,kind,units,unit,priority,deadline,estimate,stop,retries,gpus,tasks,min_tasks,max_tasks,cpus,mem,gpu_mem,gpu_type,slots,duration,attempts,outcome,at_least,wait,group,qos,rank,weight,user_estimate,group_estimate,group_gpu_estimate\n" +
+			"x,10,u,t,n,m,b,d,yes,32,fine-tuning,1.5,epochs,-3,20,90s,never,-1,4,2,1,4,8,16GiB,1024,A|B,rdma=1|mem/huge=2GiB,100,30|500,killed,1,7,g,q,-1.5,2,1,2,3\n", []string{
+			`{"job":"x","submit":10,"types":"A|B","roles":[{"tasks":2,"min":1,"max":4,"gpu":2,"gpu_mem":1024,"cpu":4,"mem":8589934592,"slots":{"mem/huge":2147483648,"rdma":1}}],"work":100,"attempts":[30,500],"outcome":"killed","wait":7,"at_least":true,"name":"n","user":"u","tenant":"t","kind":"fine-tuning","model":"m","backbone":"b","dataset":"d","share":true,"batch":32,"units":1.5,"unit":"epochs","priority":-3,"deadline":20,"estimate":90,"stop":"never","retries":-1,"hints":{"user_estimate":1,"group_estimate":2,"group_gpu_estimate":3,"group":"g","rank":-1.5,"weight":2,"qos":"q"}}`,
 		}},
 		{"times of day, unsorted", "submit,gpus,duration,deadline\n2024-03-01T10:00:00+01:00,1,1,2024-03-01 10:00:00\n2024-03-01 08:30:00.5,1,1,+90m\n", []string{
 			`{"job":"1","gpus":1,"work":1,"deadline":5400}`,
@@ -173,6 +173,7 @@ func drawRole(t *rapid.T, first bool) job.Role {
 		r.CPU = unit.Milli(rapid.Int64Range(1, 1<<30).Draw(t, "cpu"))
 		r.Memory, r.GPUMemory = sizes().Draw(t, "mem"), sizes().Draw(t, "gpu_mem")
 	}
+	r.Slots = rapid.SampledFrom([]job.Slots{"", "", "rdma=1", "a=1125899906842624|b.c/d_e-f=2"}).Draw(t, "slots")
 	return r
 }
 

@@ -19,6 +19,7 @@ type Shape struct {
 	Memory    unit.Bytes
 	GPUMemory unit.Bytes // of each GPU
 	Types     string     // acceptable GPU types joined by "|"
+	Slots     job.Slots  // counted resources of each task
 	Where     string     // as in job.Demand
 	Tolerate  string     // as in job.Demand
 	Within    string     // as job.Demand.SetWithin reads it
@@ -55,6 +56,7 @@ func (s *Shape) demand() (job.Demand, error) {
 		CPU:       (s.CPUs + unit.Milli(tasks)/2) / unit.Milli(tasks),
 		Memory:    (s.Memory + unit.Bytes(tasks)/2) / unit.Bytes(tasks),
 		GPUMemory: s.GPUMemory,
+		Slots:     s.Slots,
 	}
 	return d, d.Check()
 }

@@ -26,10 +26,11 @@ type Options struct {
 	NodeGPUs int      // GPUs of a node, for formats that count nodes, 0 to 1000; 0: 1
 
 	// How a row is checked and simplified.
-	SkipBad bool // leave out rows with errors, and count and list them, instead of failing
-	Merge   bool // replace the attempts of a job by one run as long as all of them
-	GPUOnly bool // leave CPU, memory and GPU memory out of the demands of jobs on GPUs
-	AnyType bool // leave GPU types out of the demands
+	SkipBad bool         // leave out rows with errors, and count and list them, instead of failing
+	Merge   bool         // replace the attempts of a job by one run as long as all of them
+	GPUOnly bool         // leave CPU, memory and GPU memory out of the demands of jobs on GPUs
+	AnyType bool         // leave GPU types out of the demands
+	Stop    job.StopMode // how jobs stop that do not tell otherwise
 
 	// How jobs are put into order.
 	Sort bool // hold all of it in memory and sort it, also when the format says that it is in order
@@ -403,6 +404,9 @@ func (r *Reader) simplify(e *Entry) {
 		e.Truth.Work = e.Truth.Total()
 		e.Truth.Attempts = nil
 	}
+	if e.Job.Stop == job.Checkpoint {
+		e.Job.Stop = r.opt.Stop
+	}
 	if !r.opt.GPUOnly && !r.opt.AnyType {
 		return
 	}
@@ -417,7 +421,7 @@ func (r *Reader) simplify(e *Entry) {
 	e.Job.Demand = d
 }
 
-// strip takes CPU, memory and GPU types out of a demand as the options say. A
+// strip takes CPU, memory, counted resources and GPU types out of a demand as the options say. A
 // job that asks for no GPU keeps its CPU and memory.
 func (r *Reader) strip(d job.Demand) job.Demand {
 	if r.opt.AnyType {
@@ -425,7 +429,7 @@ func (r *Reader) strip(d job.Demand) job.Demand {
 	}
 	for i := range d.Roles {
 		if role := &d.Roles[i]; r.opt.GPUOnly && role.GPU > 0 {
-			role.CPU, role.Memory, role.GPUMemory = 0, 0, 0
+			role.CPU, role.Memory, role.GPUMemory, role.Slots = 0, 0, 0, ""
 		}
 	}
 	return d

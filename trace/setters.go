@@ -73,6 +73,16 @@ func (r *Row) place(to *string, v []byte, set func(*job.Demand, string) error) e
 // Types stores the acceptable GPU types, joined by "|".
 func Types(r *Row, v []byte) error { r.Shape.Types = r.Text(v); return nil }
 
+// setSlots stores the counted resources of each task, as job.ParseSlots reads them.
+func setSlots(r *Row, v []byte) error {
+	s, err := job.ParseSlots(r.Text(v))
+	if err != nil {
+		return Want("names and amounts, such as rdma=1|hugepages=2GiB")
+	}
+	r.Shape.Slots = s
+	return nil
+}
+
 // Submit stores when the job was submitted, in the given unit since the zero of
 // the trace or since 1970 (see Clock).
 func Submit(of time.Duration) Setter {

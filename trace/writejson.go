@@ -156,9 +156,23 @@ func demand(f *jsontext.Writer, d *job.Demand) {
 		f.Int("gpu_mem", int64(r.GPUMemory))
 		f.Milli("cpu", r.CPU)
 		f.Int("mem", int64(r.Memory))
+		slots(f, r.Slots)
 		f.B = append(f.B, '}')
 	}
 	f.B = append(f.B, ']')
+}
+
+// slots writes counted resources as an object of amounts by name.
+func slots(f *jsontext.Writer, s job.Slots) {
+	if s == "" {
+		return
+	}
+	f.Key("slots")
+	f.B = append(f.B, '{')
+	for name, n := range s.All() {
+		f.Int(name, n)
+	}
+	f.B = append(f.B, '}')
 }
 
 func hints(f *jsontext.Writer, h *job.Hints) {

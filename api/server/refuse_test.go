@@ -47,7 +47,7 @@ var badRequests = []struct {
 	{"POST", "/v1/jobs", `{"command":[1]}`, 400, "command[0]: expected string"},
 	{"POST", "/v1/jobs", `{"env":["A=b"]}`, 400, "env: expected object"},
 	{"POST", "/v1/jobs", `{"deadline":"tomorrow"}`, 400, "deadline: expected string to be RFC 3339"},
-	{"POST", "/v1/jobs", `{"stop":{"mode":"maybe"}}`, 400, "checkpoint, freeze, restart, never"},
+	{"POST", "/v1/jobs", `{"stop":{"mode":"maybe"}}`, 400, "checkpoint, freeze, restart, never, last-save"},
 	{"POST", "/v1/jobs", `{"name":"` + strings.Repeat("n", 201) + `"}`, 400, "name: expected length <= 200"},
 	{"POST", "/v1/jobs", `{"limit":1,"limit":-5}`, 400, "the field limit is there twice"},
 	{"POST", "/v1/jobs", `{"stop":{"grace":-5},"stop":{}}`, 400, "the field stop is there twice"},

@@ -30,7 +30,7 @@ type jobOption struct {
 
 // The words that parts of a job can be.
 var (
-	stopModes  = []string{"checkpoint", "freeze", "restart", "never"}
+	stopModes  = []string{"checkpoint", "freeze", "restart", "never", "last-save"}
 	jobKinds   = []string{"training", "fine-tuning", "recommendation", "inference"}
 	qosClasses = []string{"guaranteed", "opportunistic"}
 )
@@ -59,6 +59,10 @@ func (s *shell) needs() []jobOption {
 		{"gpu-mem", "", "SIZE", "memory that the job needs on each GPU", func(j *api.JobSpec, t []string) (err error) {
 			j.GPUMem, err = jobfile.ParseMemory(last(t))
 			return err
+		}},
+		{"slot", "", "NAME=N", "counted resource of the machine, so many for each GPU of the job; may be repeated", func(j *api.JobSpec, t []string) error {
+			j.Slots = strings.Join(t, ",")
+			return nil
 		}},
 		{"type", "", "TYPES", "acceptable GPU types, best first, separated by commas", func(j *api.JobSpec, t []string) error {
 			j.Types = listed(t)

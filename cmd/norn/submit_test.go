@@ -46,6 +46,7 @@ func TestSubmitFlags(t *testing.T) {
 		{"--tasks 3", func(j *api.JobSpec) { j.Tasks = api.Tasks{N: 3} }},
 		{"--tasks per-gpu", func(j *api.JobSpec) { j.Tasks = api.Tasks{PerGPU: true} }},
 		{"--cpus 1.5 --mem 16G --gpu-mem 40GB", func(j *api.JobSpec) { j.CPUs, j.Memory, j.GPUMem = 1.5, 16<<30, 40e9 }},
+		{"--slot rdma=1 --slot license=2", func(j *api.JobSpec) { j.Slots = "rdma=1,license=2" }},
 		{"--type A100,H100 --type V100", func(j *api.JobSpec) { j.Types = []string{"A100", "H100", "V100"} }},
 		{"--name bert --tenant nlp --user eve", func(j *api.JobSpec) { j.Name, j.Tenant, j.User = "bert", "nlp", "eve" }},
 		{"--after 3,4:any --after 5_1", func(j *api.JobSpec) { j.After = []api.After{{Job: "3"}, {Job: "4", Any: true}, {Job: "5_1"}} }},
@@ -111,7 +112,7 @@ func TestSubmitOptionsComplete(t *testing.T) {
 	options := s.newOptions(flags)
 	for _, o := range options.options {
 		value := map[string]string{"GPUS": "1", "N|per-gpu": "2", "CORES": "1", "SIZE": "1G", "TYPES": "a", "NAME": "a", "JOB[:any|:failed]": "1", "NUMBERS": "1-2", "bool": "true", "TIME": "1h",
-			"N": "1", "CODES": "75", "SIGNAL": "TERM", "COMMAND": "a", "DIR": "/a", "NAME[=VALUE]": "a=b", "MASK": "027", "FILE": "a", "NAME=SOFT[:HARD]": "nofile=1", "WHAT=PART": "gpu=1,memory=0.5,host=0.25,cpu=0.1", "LAYERS": "layers 2x1; optimizer sgd", "STAGE=TIME": "load=1,gpu=2s,network=30ms", "EXPR": "zone=a", "TAINTS": "spot", "LEVEL": "node"}[o.arg]
+			"N": "1", "CODES": "75", "SIGNAL": "TERM", "COMMAND": "a", "DIR": "/a", "NAME[=VALUE]": "a=b", "MASK": "027", "FILE": "a", "NAME=SOFT[:HARD]": "nofile=1", "NAME=N": "rdma=1", "WHAT=PART": "gpu=1,memory=0.5,host=0.25,cpu=0.1", "LAYERS": "layers 2x1; optimizer sgd", "STAGE=TIME": "load=1,gpu=2s,network=30ms", "EXPR": "zone=a", "TAINTS": "spot", "LEVEL": "node"}[o.arg]
 		switch o.arg {
 		case "MODE":
 			value = stopModes[0]
@@ -151,7 +152,7 @@ func TestSubmitMisuse(t *testing.T) {
 		{[]string{"--est", "-1", "true"}, `--est: "-1" lies in the past`},
 		{[]string{"--deadline", "late", "true"}, `--deadline: "late" is not a moment`},
 		{[]string{"--after", "3:ok", "true"}, `--after: "3:ok": write the number of a job`},
-		{[]string{"--stop", "checkpiont", "true"}, `--stop: "checkpiont": write one of checkpoint, freeze, restart, never; did you mean checkpoint?`},
+		{[]string{"--stop", "checkpiont", "true"}, `--stop: "checkpiont": write one of checkpoint, freeze, restart, never, last-save; did you mean checkpoint?`},
 		{[]string{"--kind", "x", "true"}, `--kind: "x": write one of training, `},
 		{[]string{"--use", "gpu=30", "true"}, `--use: "gpu=30": write gpu, memory, host or cpu, and a part from 0 to 1`},
 		{[]string{"--use", "disk=0.3", "true"}, `--use: "disk=0.3": write gpu, memory, host or cpu`},

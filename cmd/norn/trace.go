@@ -13,6 +13,7 @@ import (
 	"github.com/norn-scheduler/norn/eventlog/replay"
 	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/internal/fileio"
+	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/trace"
 	"github.com/norn-scheduler/norn/trace/gen"
 )
@@ -37,6 +38,7 @@ type reading struct {
 	opt      trace.Options
 	from, to string
 	attempts string
+	stop     string
 }
 
 func (r *reading) flags(cmd *cobra.Command) {
@@ -46,6 +48,7 @@ func (r *reading) flags(cmd *cobra.Command) {
 	f.BoolVar(&r.opt.SkipBad, "skip-bad", false, "leave out rows with errors, and count and list them")
 	f.BoolVar(&r.opt.Sort, "sort", false, "keep the trace in memory and sort it, if the file is not in order of submission although its format should be")
 	f.StringVar(&r.attempts, "attempts", "replay", "failed attempts of a job: replay each, or merge all into one run")
+	f.StringVar(&r.stop, "stop", "", "how jobs leave their GPUs that do not tell: checkpoint (default), freeze, restart, never or last-save")
 	f.BoolVar(&r.opt.GPUOnly, "gpu-only", false, "leave CPU and memory out of the demands")
 	f.BoolVar(&r.opt.AnyType, "any-type", false, "leave GPU types out of the demands")
 	f.IntVar(&r.opt.NodeGPUs, "node-gpus", 0, "GPUs per node, for traces that count nodes (0: 1)")
@@ -55,7 +58,7 @@ func (r *reading) flags(cmd *cobra.Command) {
 	f.StringVar(&r.to, "to", "", "only jobs submitted before this moment")
 	f.IntVar(&r.opt.Limit, "limit", 0, "at most so many jobs (0: all)")
 	f.Float64Var(&r.opt.Load, "load", 0, "factor on the arrival rate of jobs (0: as in the trace)")
-	complete(cmd, map[string]completer{"format": words(formatNames()...), "attempts": words("replay", "merge")})
+	complete(cmd, map[string]completer{"format": words(formatNames()...), "attempts": words("replay", "merge"), "stop": words(stopModes...)})
 }
 
 func (r *reading) options() (trace.Options, error) {
@@ -67,6 +70,10 @@ func (r *reading) options() (trace.Options, error) {
 		opt.Merge = true
 	default:
 		return opt, misused("--attempts %s: write replay or merge", r.attempts)
+	}
+	var ok bool
+	if opt.Stop, ok = job.ParseStopMode(r.stop); !ok {
+		return opt, misused("--stop %s: write one of %s", r.stop, strings.Join(stopModes, ", "))
 	}
 	var err error
 	if opt.From, opt.FromTime, err = moment(r.from); err != nil {

@@ -50,7 +50,7 @@ type arrival struct {
 // with the first one that is about a job.
 func (e *editor) before(ev *eventlog.Event) error {
 	switch ev.Kind {
-	case eventlog.NodeAdd, eventlog.NodeLabels, eventlog.NodeSet, eventlog.Device, eventlog.Used, eventlog.Learnt, eventlog.Carry, eventlog.Past, eventlog.Measured:
+	case eventlog.NodeAdd, eventlog.NodeSet, eventlog.NodeLabels, eventlog.Device, eventlog.Foreign, eventlog.Used, eventlog.Learnt, eventlog.Carry, eventlog.Past, eventlog.Measured:
 	default:
 		if from := e.begins(); !e.open && ev.Time >= from {
 			e.begin(from)
@@ -158,6 +158,11 @@ func (e *editor) stand(id job.ID, at time.Duration) {
 	if r.Config.Reported != (job.Reported{}) {
 		e.emit(eventlog.Event{Time: at, Kind: eventlog.Config, Job: ev.Job, Reported: r.Config.Reported})
 	}
+	if s := r.Saves; s.Regular {
+		e.emit(eventlog.Event{Time: at, Kind: eventlog.Saved, Job: ev.Job, Kept: s.Last, Every: s.Every})
+	} else if s.Last > 0 {
+		e.emit(eventlog.Event{Time: at, Kind: eventlog.Saved, Job: ev.Job, Kept: s.Last})
+	}
 }
 
 // submit has a job come.
@@ -238,7 +243,7 @@ func (e *editor) Event(ev *eventlog.Event, s *state.State) {
 	e.flush()
 	e.costs.event(ev, s)
 	switch ev.Kind {
-	case eventlog.NodeAdd, eventlog.NodeLabels, eventlog.NodeSet, eventlog.Device, eventlog.Used:
+	case eventlog.NodeAdd, eventlog.NodeSet, eventlog.NodeLabels, eventlog.Device, eventlog.Foreign, eventlog.Used:
 		e.node(ev)
 	case eventlog.Carry:
 		e.carried(ev, s)
@@ -266,6 +271,10 @@ func (e *editor) node(ev *eventlog.Event) {
 		e.script = append(e.script, eventlog.Event{Time: ev.Time, Kind: ev.Kind, Node: ev.Node, Health: ev.Health, Power: ev.Power})
 	case eventlog.Device:
 		e.script = append(e.script, eventlog.Event{Time: ev.Time, Kind: ev.Kind, Device: ev.Device, Broken: ev.Broken})
+	case eventlog.Foreign:
+		use := *ev.Foreign
+		use.GPUs = slices.Clone(use.GPUs)
+		e.script = append(e.script, eventlog.Event{Time: ev.Time, Kind: ev.Kind, Node: ev.Node, Foreign: &use})
 	}
 }
 

@@ -224,6 +224,8 @@ func (f *follower) what(ev *eventlog.Event, s *state.State) string {
 		return fmt.Sprintf("is resized to %s, on %s", unit.Count(int(r.Tasks), "task"), Where(s, s.Alloc(f.id))) + delayed(ev.Delay) + paced(ev.Speed)
 	case eventlog.Config:
 		return "trains with " + ev.Reported.String()
+	case eventlog.Saved:
+		return ev.SavedText()
 	case eventlog.Speed:
 		return fmt.Sprintf("runs at %.3g times its reference speed", ev.Speed) + beside(s, f.id)
 	case eventlog.Estimate:

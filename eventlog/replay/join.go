@@ -1,8 +1,10 @@
 package replay
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
@@ -17,6 +19,7 @@ type opening struct {
 	nodes   []cluster.NodeSpec
 	ill     []eventlog.Event // of the nodes, those that are not up and awake
 	broken  []eventlog.Event // of the devices
+	others  []eventlog.Event // what they use of nodes
 	carried []eventlog.Event
 	learnt  []eventlog.Event
 	seen    []eventlog.Event // measurements
@@ -73,6 +76,11 @@ func (o *opening) take(ev *eventlog.Event) bool {
 		o.ill = append(o.ill, *ev)
 	case ev.Kind == eventlog.Device && jobs == 0 && ev.Broken && (devices == 0 || ev.Device > o.broken[devices-1].Device):
 		o.broken = append(o.broken, *ev)
+	case ev.Kind == eventlog.Foreign && jobs == 0:
+		own, use := *ev, *ev.Foreign
+		use.GPUs = slices.Clone(use.GPUs)
+		own.Foreign = &use
+		o.others = append(o.others, own)
 	case ev.Kind == eventlog.Carry, ev.Kind == eventlog.Past:
 		own, past := *ev, *ev.Record
 		own.Record = &past
@@ -280,6 +288,29 @@ func (f *folder) health(o *opening, now time.Duration) error {
 			if err := f.fold(&eventlog.Event{Time: now, Kind: eventlog.Device, Device: id, Broken: broken[i]}); err != nil {
 				return err
 			}
+		}
+	}
+	return f.foreign(o, now)
+}
+
+// foreign sets what others use of the nodes to what the opening says; of a node that
+// it does not mention they use nothing.
+func (f *folder) foreign(o *opening, now time.Duration) error {
+	use := map[cluster.NodeID]*cluster.Foreign{}
+	for i := range o.others {
+		ev := &o.others[i]
+		if err := f.number.foreign(ev); err != nil {
+			return err
+		}
+		use[ev.Node] = ev.Foreign
+	}
+	for _, id := range f.number.nodes {
+		now := eventlog.Event{Time: now, Kind: eventlog.Foreign, Node: id, Foreign: cmp.Or(use[id], &cluster.Foreign{})}
+		if was := f.s.Cluster.Foreign(id); was.Equal(now.Foreign) {
+			continue
+		}
+		if err := f.fold(&now); err != nil {
+			return err
 		}
 	}
 	return nil

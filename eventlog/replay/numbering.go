@@ -3,6 +3,7 @@ package replay
 import (
 	"fmt"
 	"reflect"
+	"slices"
 
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/eventlog"
@@ -19,6 +20,7 @@ type numbering struct {
 	devices []cluster.DeviceID
 	begins  []int // of the devices of each node in devices
 	types   []cluster.TypeID
+	counted []int // counted resources
 	domains []cluster.DomainID
 }
 
@@ -30,6 +32,13 @@ func (n *numbering) names(s *state.State) error {
 			return err
 		}
 		n.types = append(n.types, id)
+	}
+	for _, name := range n.header.Slots {
+		id, err := s.Cluster.AddSlot(name)
+		if err != nil {
+			return err
+		}
+		n.counted = append(n.counted, id)
 	}
 	places := map[eventlog.Domain]cluster.DomainID{}
 	for d := cluster.DomainID(1); int(d) < s.Cluster.Domains(); d++ {
@@ -97,6 +106,22 @@ func (n *numbering) spec(spec *cluster.NodeSpec, c *cluster.Cluster) error {
 		spec.Pool = c.AddPool(n.header.Pools[spec.Pool-1])
 	}
 	spec.Domain = n.domains[spec.Domain]
+	return n.slots(&spec.Slots)
+}
+
+// slots brings amounts of counted resources into the terms of the state.
+func (n *numbering) slots(amounts *cluster.Slots) error {
+	was := *amounts
+	*amounts = cluster.Slots{}
+	for i, amount := range was {
+		switch {
+		case amount == 0:
+		case i >= len(n.counted):
+			return fmt.Errorf("unknown counted resource %d", i)
+		default:
+			amounts[n.counted[i]] = amount
+		}
+	}
 	return nil
 }
 
@@ -247,6 +272,8 @@ func (n *numbering) event(ev *eventlog.Event, s *state.State) error {
 		return nil
 	case eventlog.NodeSet, eventlog.NodeLabels:
 		return n.node(&ev.Node)
+	case eventlog.Foreign:
+		return n.foreign(ev)
 	case eventlog.Learnt:
 		return nil
 	case eventlog.Device, eventlog.Used:
@@ -299,6 +326,22 @@ func (n *numbering) places(ev *eventlog.Event) error {
 		}
 	}
 	return nil
+}
+
+// foreign brings what others use of a node into the terms of the state.
+func (n *numbering) foreign(ev *eventlog.Event) error {
+	use := *ev.Foreign
+	use.GPUs = slices.Clone(use.GPUs)
+	ev.Foreign = &use
+	for i := range use.GPUs {
+		if err := n.device(&use.GPUs[i].Device); err != nil {
+			return err
+		}
+	}
+	if err := n.slots(&use.Slots); err != nil {
+		return err
+	}
+	return n.node(&ev.Node)
 }
 
 func (n *numbering) node(id *cluster.NodeID) error {

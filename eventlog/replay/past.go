@@ -138,6 +138,14 @@ func (p *Past) script(e *editor) {
 		switch ev.Kind {
 		case eventlog.NodeSet:
 			ev.Node, known = nodes[ev.Node], has(nodes, ev.Node)
+		case eventlog.Foreign:
+			ev.Node, known = nodes[ev.Node], has(nodes, ev.Node)
+			use := *ev.Foreign
+			use.GPUs = slices.Clone(use.GPUs)
+			for i := range use.GPUs {
+				use.GPUs[i].Device = devices[use.GPUs[i].Device]
+			}
+			ev.Foreign = &use
 		case eventlog.Device:
 			ev.Device, known = devices[ev.Device], has(devices, ev.Device)
 		default:
@@ -212,7 +220,7 @@ func Machine(r *eventlog.Reader) (*cluster.Cluster, error) {
 			if _, err := c.AddNode(*ev.NodeSpec); err != nil {
 				return nil, r.Wrap(err)
 			}
-		case eventlog.NodeSet, eventlog.NodeLabels, eventlog.Device:
+		case eventlog.NodeSet, eventlog.NodeLabels, eventlog.Device, eventlog.Foreign:
 		default:
 			return c, nil
 		}
@@ -224,6 +232,11 @@ func Machine(r *eventlog.Reader) (*cluster.Cluster, error) {
 func copyKinds(from, to *cluster.Cluster) error {
 	for t := to.Types(); t < from.Types(); t++ {
 		if _, err := to.AddType(from.Type(cluster.TypeID(t))); err != nil {
+			return err
+		}
+	}
+	for _, name := range from.SlotNames() {
+		if _, err := to.AddSlot(name); err != nil {
 			return err
 		}
 	}

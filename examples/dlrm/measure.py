@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Runs the twelve trainings of job.yaml one by one, and then under RMixer, and says
-how long either took and whether the results are the same. One command:
+"""Runs the twelve trainings of job.yaml one by one, then several at a time in order of
+arrival, as MPS would have them share a GPU, and then under RMixer. It says how long each
+took and whether the results are the same. One command:
 
     python3 measure.py --devices auto --host 2     # where there is a GPU
     python3 measure.py                             # anywhere: a declared slot stands for it
@@ -66,15 +67,21 @@ def main():
     p.add_argument("--cpu-workers", type=int, default=2, help="jobs on one host device at a time")
     p.add_argument("--steps", type=int, default=400, help="of each training")
     args = p.parse_args()
-    mixed = f"rmixer(gpu-workers={args.gpu_workers},cpu-workers={args.cpu_workers},beta=2,batch-size=12)"
+    room = f"gpu-workers={args.gpu_workers},cpu-workers={args.cpu_workers}"
+    ways = [
+        ("one-by-one", "fifo", 0),
+        ("mps-like", f"rmixer({room},job-policy=mps,device-policy=dySequ)", 0),
+        ("rmixer", f"rmixer({room},beta=2,batch-size=12)", args.host),
+    ]
     with tempfile.TemporaryDirectory(prefix="norn-dlrm-") as folder:
-        alone, want = run(args, "one-by-one", "fifo", 0, folder)
-        together, have = run(args, "rmixer", mixed, args.host, folder)
-    worst = max(abs(want[k]["auc"] - have[k]["auc"]) for k in want)
-    print(f"\n{len(want)} trainings of {args.steps} steps: one by one {alone:.1f} s, under RMixer {together:.1f} s: {alone / together:.2f} times as fast")
-    print(f"largest difference of an AUC: {worst:.2g}")
-    if set(have) != set(want):
-        sys.exit("some results are missing")
+        found = {name: run(args, name, policy, host, folder) for name, policy, host in ways}
+    want = found["one-by-one"][1]
+    print(f"\n{len(want)} trainings of {args.steps} steps")
+    for name, (took, have) in found.items():
+        if set(have) != set(want):
+            sys.exit(f"{name}: some results are missing")
+        worst = max(abs(want[k]["auc"] - have[k]["auc"]) for k in want)
+        print(f"  {name:10s} {took:6.1f} s, {found['one-by-one'][0] / took:.2f} times as fast as one by one; largest difference of an AUC {worst:.2g}")
 
 
 main()

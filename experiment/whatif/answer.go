@@ -97,7 +97,7 @@ func (q *Question) scriptThere() []eventlog.Event {
 	var out []eventlog.Event
 	for _, ev := range q.History.Script {
 		switch ev.Kind {
-		case eventlog.NodeSet, eventlog.Device:
+		case eventlog.NodeSet, eventlog.Device, eventlog.Foreign:
 			if !q.Machine.Resized || ev.Kind == eventlog.Device && ev.Device >= cluster.DeviceID(q.Machine.Spec.GPUs()) {
 				continue
 			}

@@ -27,6 +27,7 @@ type longRun struct {
 	alone  bool             // every job belongs to a tenant of its own
 	calm   bool             // statements are counted where few jobs have to wait
 	bounds [2]time.Duration // with 10,000 jobs and with 100,000; 0: there is none
+	grows  float64          // how many times as many statements a job may take at the larger size; 0: see mostRunGrowth
 }
 
 // longRuns are the runs whose growth is watched.
@@ -34,10 +35,11 @@ func longRuns() []longRun {
 	return []longRun{
 		{policy: "maxmin", day: true, bounds: [2]time.Duration{0, 2 * time.Second}},
 		{policy: "drf", alone: true, bounds: [2]time.Duration{0, 20 * time.Second}},
-		{policy: "gandiva", assume: experiment.AssumeUse, calm: true, bounds: [2]time.Duration{5 * time.Second, 0}},
+		{policy: "gandiva", assume: experiment.AssumeUse, calm: true, bounds: [2]time.Duration{5 * time.Second, time.Minute}, grows: 1.6},
 		{policy: "themis", bounds: [2]time.Duration{0, time.Minute}},
-		{policy: "antman", assume: experiment.AssumeUse, by: experiment.ByGaps, calm: true, bounds: [2]time.Duration{0, time.Minute}},
+		{policy: "antman", assume: experiment.AssumeUse, by: experiment.ByGaps, calm: true, bounds: [2]time.Duration{0, time.Minute}, grows: 2.6},
 		{policy: "fairshare", day: true, bounds: [2]time.Duration{0, 2 * time.Second}},
+		{policy: "lucid", assume: experiment.AssumeUse, calm: true, bounds: [2]time.Duration{5 * time.Second, time.Minute}, grows: 1.6},
 	}
 }
 

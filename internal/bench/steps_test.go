@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -17,10 +18,6 @@ const mostGrowth = 3
 // running jobs at each event would make it 4.
 const mostRunGrowth = 1.4
 
-// mostCalmGrowth is the same for a policy that looks at all jobs once in a while, though not
-// at each event.
-const mostCalmGrowth = 2.6
-
 // TestDecisionsGrow: no policy looks at all pairs of jobs in a decision. Statements are
 // counted by a build of this program, so that a busy machine changes nothing.
 func TestDecisionsGrow(t *testing.T) {
@@ -31,12 +28,7 @@ func TestDecisionsGrow(t *testing.T) {
 // one.
 func TestRunsGrow(t *testing.T) {
 	runs := longRuns()
-	most := func(i int) float64 {
-		if runs[i].calm {
-			return mostCalmGrowth
-		}
-		return mostRunGrowth
-	}
+	most := func(i int) float64 { return cmp.Or(runs[i].grows, mostRunGrowth) }
 	grows(t, most, len(runs), "four times", "-steps", "-runs")
 }
 

@@ -50,9 +50,10 @@
 //	fails     run times of the attempts that fail before it, with commas
 //	tenant, user, model, types (V100|P100), priority, estimate (seconds)
 //	cpu, memory of each task
+//	slots     counted resources of each task: rdma=1|pods=1
 //	tasks     for gangs that can be resized: least-most
 //	ps        parameter servers: number x cores, as in 1x2
-//	stop      checkpoint, freeze, restart or never
+//	stop      checkpoint, freeze, restart, never or last-save
 //
 // The second is a tenant: its name, and guarantee, limit and weight where it has
 // them. The third is a comment. The fourth is what happens besides, at a time in
@@ -65,6 +66,9 @@
 //	at 30 break n0 2   one of its GPUs takes no new work
 //	at 60 mend n0 2
 //	at 30 add 1x4      a node arrives
+//	at 30 foreign n0 cpu=4 memory=2GiB gpus=0,1 rdma=1
+//	                   what others use of the node from now on, GPUs by their numbers
+//	                   in it (of a node that counts them: how many); nothing: nothing
 //	at 30 cancel a     its user takes a job back
 //	at 30 hold a       a waiting job is put aside
 //	at 60 free a       and may run again
@@ -106,11 +110,12 @@ type History struct {
 
 // Happening is something that befalls the cluster or a job.
 type Happening struct {
-	At    float64 // seconds
-	What  string  // as in the format: down, drain, up, break, mend, add, cancel, hold, free, speed
-	Name  string  // of the node or job; of add: the nodes as a shorthand
-	GPU   int     // break, mend: its index in the node
-	Speed float64 // speed: progress per second
+	At    float64  // seconds
+	What  string   // as in the format: down, drain, up, break, mend, add, foreign, cancel, hold, free, speed
+	Name  string   // of the node or job; of add: the nodes as a shorthand
+	GPU   int      // break, mend: its index in the node
+	Speed float64  // speed: progress per second
+	Use   []string // foreign: name=amount each
 }
 
 // Simulate plays a history in the simulator and returns what happened, line by

@@ -58,7 +58,7 @@ func TestParseErrors(t *testing.T) {
 		{good, "job at gpus\na 0 two", "gpus two: write 4, 0.5, or tasks x GPUs of each"},
 		{good, "job gpus\na 1.5", "more than one must be a whole number"},
 		{good, "job at\na 5\nb 4", "line 3 (b 4): is submitted before the job above it"},
-		{good, "job stop\na later", "stop later: write checkpoint, freeze, restart or never"},
+		{good, "job stop\na later", "stop later: write checkpoint, freeze, restart, never or last-save"},
 		{good, "tenant a share=3", "share=3: write guarantee, limit or weight"},
 		{good, "at 5 down", "write at, a time, what happens and to whom"},
 		{good, "at 5 explode n0", "explode is nothing that happens"},

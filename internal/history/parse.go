@@ -243,6 +243,8 @@ func demandField(d *job.Demand, name, v string) (err error) {
 		role.Memory, err = unit.ParseBytes(v)
 	case "types":
 		d.Types = v
+	case "slots":
+		role.Slots, err = job.ParseSlots(v)
 	default:
 		return fmt.Errorf("is no column that is known")
 	}
@@ -261,7 +263,7 @@ func specField(name, v string) (func(*job.Job), error) {
 	}
 	m, ok := job.ParseStopMode(v)
 	if !ok {
-		return nil, fmt.Errorf("write checkpoint, freeze, restart or never")
+		return nil, fmt.Errorf("write checkpoint, freeze, restart, never or last-save")
 	}
 	return func(spec *job.Job) { spec.Stop = m }, nil
 }
@@ -333,6 +335,8 @@ func (h *History) happening(words []string) (err error) {
 		if want = 4; len(words) == want {
 			w.Speed, err = strconv.ParseFloat(words[3], 64)
 		}
+	case "foreign":
+		w.Use, want = words[3:], len(words)
 	default:
 		return fmt.Errorf("%s is nothing that happens", w.What)
 	}
@@ -357,6 +361,13 @@ func (w *Happening) event(c *cluster.Cluster, nodes map[string]cluster.NodeID, j
 		ev.Kind, ev.Health = eventlog.NodeSet, cluster.Cordoned
 	case "up":
 		ev.Kind = eventlog.NodeSet
+	case "foreign":
+		ev.Kind = eventlog.Foreign
+		if ev.Foreign = new(cluster.Foreign); known {
+			if err := w.use(c, node, ev.Foreign); err != nil {
+				return ev, fmt.Errorf("at %v foreign %s: %w", w.At, w.Name, err)
+			}
+		}
 	case "break", "mend":
 		if int(node) >= c.Nodes() {
 			return ev, fmt.Errorf("%s %s: only GPUs of nodes that are there from the start", w.What, w.Name)
@@ -375,6 +386,48 @@ func (w *Happening) event(c *cluster.Cluster, nodes map[string]cluster.NodeID, j
 		return ev, fmt.Errorf("at %v %s %s: there is nobody of that name", w.At, w.What, w.Name)
 	}
 	return ev, nil
+}
+
+// use reads what others use of a node.
+func (w *Happening) use(c *cluster.Cluster, node cluster.NodeID, f *cluster.Foreign) (err error) {
+	for _, word := range w.Use {
+		name, v, _ := strings.Cut(word, "=")
+		switch id, counted := c.SlotByName(name); {
+		case name == "cpu":
+			f.CPU, err = unit.ParseMilli(v)
+		case name == "memory":
+			f.Memory, err = unit.ParseBytes(v)
+		case name == "gpus":
+			f.GPUs, err = gpus(c, node, v)
+		case counted:
+			f.Slots[id], err = strconv.ParseInt(v, 10, 64)
+		default:
+			err = fmt.Errorf("%s: write cpu=, memory=, gpus= or a counted resource of the cluster", word)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// gpus reads GPUs of a node that others use: 0,3, or how many where it counts them.
+func gpus(c *cluster.Cluster, node cluster.NodeID, v string) (out []cluster.Share, err error) {
+	if int(node) >= c.Nodes() {
+		return nil, fmt.Errorf("only GPUs of nodes that are there from the start")
+	}
+	first, n := c.DeviceRange(node)
+	for part := range strings.SplitSeq(v, ",") {
+		k, err := strconv.Atoi(part)
+		switch pooled := c.Node(node).Pooled; {
+		case err != nil || k < 0 || !pooled && k >= n:
+			return nil, fmt.Errorf("the node has no GPU %s", part)
+		case pooled:
+			return []cluster.Share{{Device: first, Milli: int32(k) * 1000}}, nil
+		}
+		out = append(out, cluster.Share{Device: first + cluster.DeviceID(k), Milli: 1000})
+	}
+	return out, nil
 }
 
 // arrive is the nodes of a shorthand, of types and pools that the cluster knows.

@@ -38,6 +38,7 @@ type Config struct {
 	Socket    string // an absolute path
 	Devices   Devices
 	SlotMem   unit.Bytes // of each declared slot; 0: not known
+	Counted   job.Slots  // counted resources of the machine
 	Host      Host
 	Reserve   Reserve
 	Labels    []label.Label // of the machine

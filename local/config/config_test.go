@@ -145,6 +145,7 @@ listen:
     - {name: ops, file: /etc/norn/ops.token, user: root, role: operator}
 limits: {body: 1MiB, connections: 10, header: 1s, jobs: 7, array: 3, user: {queued: 1, running: 2, gpus: 2.5, memory: 3GiB, array: 4, priority: 5, grace: 6s, pids: 7}, tenant: {gpus: 8}}
 isolation: {cgroups: off, parent: /lab/norn}
+counted: rdma=2, license=4
 metrics: false
 log-level: debug
 `
@@ -159,6 +160,7 @@ func TestEverything(t *testing.T) {
 		State: "/data/norn", Socket: "/data/s.sock",
 		Devices: Devices{Only: []string{"0", "gpu1", "GPU-1a2b"}},
 		SlotMem: 8 * unit.GiB,
+		Counted: "license=4|rdma=2",
 		Host:    Host{Slots: 2, Memory: 4 * unit.GiB},
 		Labels:  []label.Label{{Key: "zone", Value: "a"}}, Taints: []label.Taint{{Key: "spot", Value: "yes", Effect: label.NoSchedule}},
 		Reserve:   Reserve{CPUs: 1500, Memory: 2 * unit.GiB},
@@ -240,7 +242,7 @@ func TestMistakes(t *testing.T) {
 		"tenants: [{name: a, guarantee: 99999999}]":    "more than any machine has",
 		"operators: root":                              "operators are written as a list",
 		"operators: [\"\"]":                            "is not a name",
-		"jobs: {stop: maybe}":                          `"maybe": write one of checkpoint, freeze, restart, never`,
+		"jobs: {stop: maybe}":                          `"maybe": write one of checkpoint, freeze, restart, never, last-save`,
 		"jobs: {grace: -1s}":                           `"-1s": write a duration from 0s to 36500d`,
 		"jobs: {retry: -2}":                            "write a whole number from -1 to",
 		"health: {sample: 1ms}":                        "write a duration from 100ms to",

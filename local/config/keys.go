@@ -40,6 +40,8 @@ they take without a GPU (cpu_est). What they have is taken from nobody.`,
 			count("slots", &c.Host.Slots, 0, maxSlots, "How many. 0: none."),
 			size("memory", &c.Host.Memory, 0, largest, "Main memory of each. 0B: an equal part of the machine's."),
 		),
+		single("counted", &c.Counted, job.ParseSlots, func(s job.Slots) string { return yamltext.Quote(string(s)) },
+			"Other things that jobs share out by number, such as license=4, rdma=2: jobs ask for\nthem with slots."),
 		section("reserve", "What jobs never get of the machine.",
 			cores("cpus", &c.Reserve.CPUs, "CPU cores."),
 			size("memory", &c.Reserve.Memory, 0, largest, "Main memory."),
@@ -91,8 +93,9 @@ model alone. 0: they cannot run there. What is not listed is 1.
 func (c *Config) jobEntries() []entry {
 	return []entry{
 		section("jobs", "What holds for a job that does not say otherwise.",
-			oneOf("stop", &c.Jobs.Stop, job.Pinned, `What it can do when it has to leave its devices: checkpoint (saves its state when
-told), freeze (is stopped in memory), restart (begins anew), never (is left alone).
+			oneOf("stop", &c.Jobs.Stop, job.LastSave, `What it can do when it has to leave its devices: checkpoint (saves its state when
+told), freeze (is stopped in memory), restart (begins anew), never (is left alone),
+last-save (is ended, and goes on from the checkpoint that it last reported).
 Norn does not stop what was not declared to bear it.`),
 			span("grace", &c.Jobs.Grace, 0, "For a checkpoint, before the job is killed."),
 			span("cancel-grace", &c.Jobs.CancelGrace, 0, "Between SIGTERM and SIGKILL of a job that is cancelled."),

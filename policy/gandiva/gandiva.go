@@ -108,6 +108,7 @@ type policy struct {
 	spread  []*member            // running gangs that lie on parts of several nodes
 	others  []*member            // waiting jobs that cannot take turns
 	queue   []*member            // waiting jobs that live nowhere
+	stopped []*member            // of a step: jobs whose attempts have failed, and which wait where they live
 	refused map[int32]job.Reason // classes of jobs that find no server, and why
 	crowded map[int32]bool       // classes of jobs that would have to take turns
 	wanted  bool                 // a job that could run here has found no GPUs, and no server
@@ -121,6 +122,7 @@ type policy struct {
 	wake    time.Duration
 	again   bool // it has more to decide as soon as this has been done
 	resting bool // see rests
+	mixed   bool // at rest, there are pairs, or gangs on parts of several nodes
 	placed  int  // of View.Placed, those that were looked at
 	quiet   bool // the last decision left everything as it is, and so will the next one if nothing happens
 }

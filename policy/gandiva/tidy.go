@@ -99,13 +99,13 @@ func (g *policy) unpack() {
 func (g *policy) defragment() {
 	var sparse []*server
 	for _, s := range g.servers {
-		if len(s.nodes) == 1 && !s.held && s.load > 0 && g.isSparse(s) {
+		if s.mayEmpty(g.cfg.Defrag) {
 			sparse = append(sparse, s)
 		}
 	}
 	slices.SortStableFunc(sparse, func(a, b *server) int { return cmp.Compare(b.idle(), a.idle()) })
 	for _, s := range sparse {
-		if !g.isSparse(s) {
+		if !s.isSparse(g.cfg.Defrag) {
 			continue // it has taken jobs of another one
 		}
 		to := g.refuges(s)
@@ -153,9 +153,14 @@ func (g *policy) refuges(s *server) []*server {
 	return to
 }
 
-// isSparse tells whether so much of a server is idle that it should be emptied.
-func (g *policy) isSparse(s *server) bool {
-	return float64(s.idle()) >= g.cfg.Defrag*float64(s.room.gpus)
+// mayEmpty tells whether a server should be emptied of which such a part is idle.
+func (s *server) mayEmpty(part float64) bool {
+	return len(s.nodes) == 1 && !s.held && s.load > 0 && s.isSparse(part)
+}
+
+// isSparse tells whether such a part of a server is idle.
+func (s *server) isSparse(part float64) bool {
+	return float64(s.idle()) >= part*float64(s.room.gpus)
 }
 
 // slower tells whether a job is taken to run slower on another server.

@@ -15,14 +15,18 @@ import (
 // the end of the list, and the first of the list that fit are those that run.
 func (g *policy) rotate() {
 	for _, s := range g.servers {
-		waits, over := false, false
-		for _, k := range s.groups {
-			waits = waits || k.ready()
-			over = over || g.isOver(k)
-		}
-		if waits && over {
-			g.turn(s)
-		}
+		g.rotateOn(s)
+	}
+}
+
+func (g *policy) rotateOn(s *server) {
+	waits, over := false, false
+	for _, k := range s.groups {
+		waits = waits || k.ready()
+		over = over || g.isOver(k)
+	}
+	if waits && over {
+		g.turn(s)
 	}
 }
 

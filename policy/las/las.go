@@ -14,7 +14,6 @@ import (
 	"math/bits"
 	"time"
 
-	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/policy/kit/preempt"
@@ -25,9 +24,10 @@ import (
 
 // Config is the settings of the policy.
 type Config struct {
-	Round time.Duration
-	OneD  bool
-	Place place.Strategy
+	Round   time.Duration
+	OneD    bool
+	Victims preempt.Victims
+	Place   place.Strategy
 }
 
 // NewConfig returns the defaults.
@@ -38,6 +38,7 @@ func (c *Config) Params() param.Set {
 	return param.Set{
 		param.Duration("round", &c.Round, "how often the service of running jobs is taken note of; 0: at every event"),
 		param.Bool("1d", &c.OneD, "attained service is time, not GPUs x time"),
+		preempt.VictimsParam(&c.Victims),
 		place.Param(&c.Place),
 	}
 }
@@ -50,7 +51,7 @@ func (c *Config) Needs() need.List {
 // Policy makes the policy.
 func (c *Config) Policy() (sched.Policy, error) {
 	p := &policy{cfg: *c}
-	p.run.Order, p.run.Literal = order{c.Round, c.OneD}, true
+	p.run.Order, p.run.Literal, p.run.Victims = order{c.Round, c.OneD}, true, c.Victims
 	p.run.Place = func(sched.Job) place.Strategy { return p.cfg.Place }
 	return p, nil
 }
@@ -70,9 +71,9 @@ func (l *policy) Decide(v *sched.View, p *sched.Plan) {
 // long as any job waits.
 func (l *policy) NextWake(v *sched.View) time.Duration {
 	if l.cfg.Round <= 0 || !l.run.Contended() {
-		return unit.Never
+		return l.run.Wake(v)
 	}
-	return (v.Now/l.cfg.Round + 1) * l.cfg.Round
+	return min(l.run.Wake(v), (v.Now/l.cfg.Round+1)*l.cfg.Round)
 }
 
 // Why implements sched.Explainer.

@@ -18,9 +18,10 @@ import (
 // jobs too many, and never one too few.
 type followed struct {
 	measuring dense.Set             // they are measured, or were
-	parted    dense.Set             // they hold parts of devices
+	parted    dense.Set             // they hold parts of devices, and are not calm
 	fresh     dense.Set             // they may become partners, once they are settled
 	open      map[company][]partner // settled jobs with whole devices, in order of their starts, then by number
+	calm      calm
 }
 
 // company is what partners have in common.
@@ -42,7 +43,7 @@ type partner struct {
 func (l *policy) follow(v *sched.View) {
 	f := &l.runs
 	if v.First {
-		*f = followed{open: map[company][]partner{}}
+		*f = followed{open: map[company][]partner{}, calm: calmed(v)}
 		for j := range v.Running() {
 			if n, _ := sched.Recall[note](j); n.measured >= 0 {
 				f.measuring.Add(int(j.ID))
@@ -50,6 +51,7 @@ func (l *policy) follow(v *sched.View) {
 			f.began(j.ID, v.Alloc(j.ID))
 		}
 	}
+	f.stir(v)
 	for _, set := range []*dense.Set{&f.measuring, &f.parted, &f.fresh} {
 		for id := range set.All() {
 			if !v.Job(job.ID(id)).Running() {
@@ -63,6 +65,7 @@ func (l *policy) follow(v *sched.View) {
 			l.welcome(v, j)
 		}
 	}
+	l.settle(v)
 }
 
 // began takes in a job that was given an alloc, or another part of it.

@@ -195,6 +195,7 @@ type policy struct {
 	alloc    cluster.Alloc
 	why      job.Reason // for which the last job was not started
 	blocked  job.ID
+	failed   error // of learning
 }
 
 // known is a predicted run time, and the refresh for which it holds.
@@ -215,10 +216,14 @@ func (l *policy) Divide() sched.Policy {
 
 // Decide implements sched.Policy.
 func (l *policy) Decide(v *sched.View, p *sched.Plan) {
-	if err := l.ready(v); err != nil {
-		p.Invalidate(err)
-		return
+	l.decide(v, p)
+	if l.failed != nil {
+		p.Invalidate(l.failed)
 	}
+}
+
+func (l *policy) decide(v *sched.View, p *sched.Plan) {
+	l.failed = nil
 	l.follow(v)
 	l.reserve(v)
 	l.release(v, p)
@@ -226,8 +231,11 @@ func (l *policy) Decide(v *sched.View, p *sched.Plan) {
 	l.restore(v, p)
 	l.line(v, p)
 	l.refused, l.busy, l.lonely = map[int32]bool{}, map[cluster.PoolID]bool{}, map[seeker]unit.Bytes{}
-	scores := l.scores(v)
 	l.blocked = job.None
+	if len(l.queue) == 0 {
+		return
+	}
+	scores := l.scores(v)
 	for _, w := range l.queue {
 		j := v.Job(w.id)
 		if scores >= 0 && l.share(v, p, j, w.rank, scores) || l.start(v, p, j) {
@@ -248,14 +256,6 @@ func (l *policy) waits(j sched.Job, why job.Reason) job.Reason {
 	return beside.Because("%v; it is %s", why, l.estimator.explain(j.Spec()))
 }
 
-// ready brings the predictions up to date.
-func (l *policy) ready(v *sched.View) error {
-	if l.cfg.Predict == Given {
-		return nil
-	}
-	return l.estimator.at(v)
-}
-
 // scores is what the scores of a pair may sum to now; negative: nobody shares.
 func (l *policy) scores(v *sched.View) int {
 	switch l.cfg.Packing {
@@ -274,10 +274,13 @@ func (l *policy) scores(v *sched.View) int {
 	return l.cfg.Scores
 }
 
-// rank is the predicted GPU time of a job in GPU-seconds.
-func (l *policy) rank(j sched.Job) float64 {
+// rank is the predicted GPU time of a job in GPU-seconds. Nothing is learnt while nobody asks.
+func (l *policy) rank(v *sched.View, j sched.Job) float64 {
 	seconds := l.cfg.Prior.Seconds()
 	if l.cfg.Predict == Learnt {
+		if err := l.estimator.at(v); err != nil {
+			l.failed = err
+		}
 		for int(j.ID) >= len(l.known) {
 			l.known = append(l.known, make([]known, max(256, len(l.known)))...)
 		}
@@ -302,7 +305,7 @@ func (l *policy) line(v *sched.View, p *sched.Plan) {
 			p.Wait(j.ID, why)
 			continue
 		}
-		w := waiting{j.ID, l.rank(j)}
+		w := waiting{j.ID, l.rank(v, j)}
 		if _, known := profilable[j.Class()]; !known {
 			profilable[j.Class()] = l.profilable(v, j)
 		}

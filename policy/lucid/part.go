@@ -29,12 +29,13 @@ func (l *policy) part(v *sched.View, p *sched.Plan) {
 			p.Remember(j.ID, &n)
 		}
 		p.Stop(guest.ID, job.Reason{Code: job.MakesRoom, Job: host.ID, Text: why})
-		l.queue = append(l.queue, waiting{guest.ID, l.rank(guest)})
+		l.runs.disturb(guest.ID)
+		l.queue = append(l.queue, waiting{guest.ID, l.rank(v, guest)})
 	}
 }
 
 // pairs yields the plain jobs that share all their GPUs with one other job that was
-// there before, and that one.
+// there before, and that one. Those of calm pairs are left out.
 func (l *policy) pairs(v *sched.View) func(yield func(guest, host sched.Job) bool) {
 	return func(yield func(guest, host sched.Job) bool) {
 		for j := range each(v, &l.runs.parted) {
@@ -46,13 +47,16 @@ func (l *policy) pairs(v *sched.View) func(yield func(guest, host sched.Job) boo
 			if host == job.None {
 				continue
 			}
-			h := v.Job(host)
-			later := j.Since() > h.Since() || j.Since() == h.Since() && j.ID > h.ID
-			if later && h.Phase() == job.Running && !yield(j, h) {
+			if h := v.Job(host); later(j, h) && h.Phase() == job.Running && !yield(j, h) {
 				return
 			}
 		}
 	}
+}
+
+// later tells whether a job is the guest of another one: it came after it.
+func later(j, h sched.Job) bool {
+	return j.Since() > h.Since() || j.Since() == h.Since() && j.ID > h.ID
 }
 
 // only is the one other job with which a job shares all devices of its alloc; job.None:
@@ -73,27 +77,48 @@ func only(v *sched.View, a *cluster.Alloc, id job.ID) job.ID {
 // they told, or much more of its memory is taken, since both make progress. It is
 // seen when they have been together for as long as is looked at.
 func (l *policy) unstable(v *sched.View, guest, host sched.Job) (why string, is bool) {
-	over := l.over()
-	_, mine, ok := l.cfg.Analyser.Of(guest.Spec())
-	_, theirs, known := l.cfg.Analyser.Of(host.Spec())
-	if !ok || !known || v.Now-max(guest.Ready(), host.Ready(), guest.Since()) < over {
+	told, known := l.told(guest, host)
+	if !known || l.ripe(guest, host) > v.Now {
 		return "", false
 	}
-	use := min(1, busy(guest.Spec())+busy(host.Spec()))
 	for _, s := range v.Alloc(guest.ID).Shares {
-		w := v.UsedOver(s.Device, over)
-		has := v.Cluster().Type(v.Cluster().TypeOf(s.Device)).Memory
-		if has == 0 {
-			has = unit.Bytes(l.cfg.Memory * float64(unit.GiB))
-		}
+		w := v.UsedOver(s.Device, l.over())
 		switch {
-		case w.Known && w.Use-use > l.cfg.Unstable:
-			return fmt.Sprintf("makes room for job %s: the GPU that they share is busy for %.0f %% of the time, they told of %.0f %%", host.Spec().Key, 100*w.Use, 100*use), true
-		case w.Known && float64(w.Memory-mine-theirs) > l.cfg.Unstable*float64(has):
-			return fmt.Sprintf("makes room for job %s: %v of the GPU's memory are taken, they told of %v", host.Spec().Key, w.Memory, mine+theirs), true
+		case w.Known && w.Use-told.use > l.cfg.Unstable:
+			return fmt.Sprintf("makes room for job %s: the GPU that they share is busy for %.0f %% of the time, they told of %.0f %%", host.Spec().Key, 100*w.Use, 100*told.use), true
+		case w.Known && l.swells(v, s.Device, w.Memory-told.memory):
+			return fmt.Sprintf("makes room for job %s: %v of the GPU's memory are taken, they told of %v", host.Spec().Key, w.Memory, told.memory), true
 		}
 	}
 	return "", false
+}
+
+// told is what two jobs told that they use of a GPU together; ok is false when one did not.
+func (l *policy) told(guest, host sched.Job) (both taken, ok bool) {
+	_, mine, ok := l.cfg.Analyser.Of(guest.Spec())
+	_, theirs, known := l.cfg.Analyser.Of(host.Spec())
+	return taken{min(1, busy(guest.Spec())+busy(host.Spec())), mine + theirs}, ok && known
+}
+
+// taken is what is used of a GPU: the part of the time for which it is busy, and memory.
+type taken struct {
+	use    float64
+	memory unit.Bytes
+}
+
+// swells tells whether so much more of the memory of a GPU is taken than was told that a pair
+// is parted.
+func (l *policy) swells(v *sched.View, d cluster.DeviceID, more unit.Bytes) bool {
+	has := v.Cluster().Type(v.Cluster().TypeOf(d)).Memory
+	if has == 0 {
+		has = unit.Bytes(l.cfg.Memory * float64(unit.GiB))
+	}
+	return float64(more) > l.cfg.Unstable*float64(has)
+}
+
+// ripe is when two jobs have been together for as long as is looked at.
+func (l *policy) ripe(guest, host sched.Job) time.Duration {
+	return max(guest.Ready(), host.Ready(), guest.Since()) + l.over()
 }
 
 // over is how far back the use of a GPU is looked at.
@@ -102,11 +127,14 @@ func (l *policy) over() time.Duration { return min(l.cfg.Watch, state.UsedWindow
 // nextPart is the next moment at which it is seen whether a pair is unstable.
 func (l *policy) nextPart(v *sched.View) time.Duration {
 	at := unit.Never
+	if l.runs.calm.pairs > 0 {
+		at = beside.Next(v.Now, l.cfg.Check)
+	}
 	for guest, host := range l.pairs(v) {
 		if !v.UsedOver(v.Alloc(guest.ID).Shares[0].Device, 0).Known {
 			continue
 		}
-		if ripe := max(guest.Ready(), host.Ready(), guest.Since()) + l.over(); ripe > v.Now {
+		if ripe := l.ripe(guest, host); ripe > v.Now {
 			at = min(at, ripe)
 		} else {
 			at = min(at, beside.Next(v.Now, l.cfg.Check))

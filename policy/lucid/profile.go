@@ -38,10 +38,11 @@ func (l *policy) release(v *sched.View, p *sched.Plan) {
 		if until, ok := l.measured(v, j); ok && v.Now >= until {
 			l.runs.measuring.Remove(int(j.ID))
 			p.Stop(j.ID, job.Reason{Code: job.Profiled, Job: job.None})
+			l.runs.disturb(j.ID)
 			n, _ := sched.Noted[note](p, j)
 			n.measured = -1
 			p.Remember(j.ID, &n)
-			l.queue = append(l.queue, waiting{j.ID, l.rank(j)})
+			l.queue = append(l.queue, waiting{j.ID, l.rank(v, j)})
 		}
 	}
 }

@@ -53,7 +53,7 @@ func (l *policy) share(v *sched.View, p *sched.Plan, j sched.Job, rank float64, 
 			i--
 			continue
 		}
-		other := Side{side.GPUs, o.score, o.memory, l.rank(there)}
+		other := Side{side.GPUs, o.score, o.memory, l.rank(v, there)}
 		limits.Memory = math.MaxInt64
 		if !limits.Allow(side, other) || !l.opens(v, p, there) { // which is quick to tell
 			continue

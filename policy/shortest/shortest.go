@@ -31,8 +31,9 @@ const (
 
 // Config is the settings of the preemptive policies.
 type Config struct {
-	By    By
-	Place place.Strategy
+	By      By
+	Victims preempt.Victims
+	Place   place.Strategy
 }
 
 // NewSRTF returns the defaults of shortest remaining time first.
@@ -42,7 +43,9 @@ func NewSRTF() *Config { return &Config{By: Time, Place: place.Pack} }
 func NewSRSF() *Config { return &Config{By: Service, Place: place.Pack} }
 
 // Params binds the settings.
-func (c *Config) Params() param.Set { return param.Set{place.Param(&c.Place)} }
+func (c *Config) Params() param.Set {
+	return param.Set{preempt.VictimsParam(&c.Victims), place.Param(&c.Place)}
+}
 
 // Needs says what the policy lives on.
 func (c *Config) Needs() need.List {
@@ -56,7 +59,7 @@ func (c *Config) Needs() need.List {
 // Policy makes the policy.
 func (c *Config) Policy() (sched.Policy, error) {
 	p := &policy{place: c.Place}
-	p.run.Order = order(c.By)
+	p.run.Order, p.run.Victims = order(c.By), c.Victims
 	p.run.Literal = c.By == Service // remaining services shrink at different rates
 	p.run.Place = func(sched.Job) place.Strategy { return p.place }
 	return p, nil
@@ -72,6 +75,9 @@ func (s *policy) Decide(v *sched.View, p *sched.Plan) {
 	s.run.Follow(v, p)
 	s.run.Decide(v, p)
 }
+
+// NextWake implements sched.Waker.
+func (s *policy) NextWake(v *sched.View) time.Duration { return s.run.Wake(v) }
 
 // Why implements sched.Explainer.
 func (s *policy) Why(v *sched.View, id job.ID) job.Reason { return s.run.Why(v, id) }

@@ -60,6 +60,7 @@ type Config struct {
 	Consolidate Consolidate
 	PackLimit   float64
 	Rerank      time.Duration // Gittins: how often the service of running jobs is taken note of
+	Victims     preempt.Victims
 	Place       place.Strategy
 }
 
@@ -80,6 +81,7 @@ func (c *Config) Params() param.Set {
 			"which jobs must have their GPUs together: those whose model is skewed, all, or none"),
 		param.Float("packlimit", &c.PackLimit, 0, 1, "share", "skew above which a model is consolidated (PACKLIMIT)"),
 		param.Duration("rerank", &c.Rerank, "how often Gittins indices follow the service of running jobs"),
+		preempt.VictimsParam(&c.Victims),
 		place.Param(&c.Place),
 	}
 }
@@ -97,7 +99,7 @@ func (c *Config) Policy() (sched.Policy, error) {
 		return nil, errors.New("limits must be positive and increasing")
 	}
 	t := &policy{cfg: *c}
-	t.run.Order = t
+	t.run.Order, t.run.Victims = t, c.Victims
 	t.run.Place = t.where
 	t.run.Literal = c.Rank == Gittins // indices change as jobs run
 	return t, nil
@@ -323,7 +325,7 @@ func (t *policy) planned(v *sched.View, p *sched.Plan) {
 
 // NextWake implements sched.Waker.
 func (t *policy) NextWake(v *sched.View) time.Duration {
-	wake := unit.Never
+	wake := t.run.Wake(v)
 	for _, id := range t.running { // started just now: not in the heap yet
 		wake = min(wake, t.leaves(v, v.Job(id)))
 	}

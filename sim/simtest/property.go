@@ -43,6 +43,8 @@ type Shape struct {
 	Still    bool // jobs that stand still on one of two GPU types, and are slower on the other (with Types)
 	Adapts   bool // jobs that change their batch and their noise as they go on
 	Where    bool // nodes with labels and taints, which change, and jobs that ask for labels, tolerate taints, and want to be in one rack
+	Slots    bool // counted resources, which only some nodes have (with Parts)
+	Others   bool // others who use what they like of the nodes, and leave in the end (with Operated)
 	Operated bool // nodes that are cordoned and taken down, GPUs that break, jobs that are held and cancelled
 }
 
@@ -95,9 +97,13 @@ func Draw(t *rapid.T, shape Shape) World {
 		w.World = func(c *sim.Config) { c.Sharing, c.Measure = perf.Demands{Switch: 0.05}, true }
 		w.Sharing = &perf.Learner{} // which believes at first that nobody disturbs anybody
 	}
-	if shape.Failures {
-		w.World = func(c *sim.Config) {
-			c.NodeMTBF, c.NodeRepair, c.JobMTBF, c.Snapshot = 300*time.Second, 30*time.Second, 200*time.Second, 10*time.Second
+	world := w.World
+	w.World = func(c *sim.Config) {
+		if world != nil {
+			world(c)
+		}
+		if c.Snapshot = 10 * time.Second; shape.Failures {
+			c.NodeMTBF, c.NodeRepair, c.JobMTBF = 300*time.Second, 30*time.Second, 200*time.Second
 		}
 	}
 	return w
@@ -119,7 +125,7 @@ func (m spread) On(j *job.Job, c *cluster.Cluster, t cluster.TypeID, tasks int, 
 }
 
 func drawSpec(t *rapid.T) func(*job.Job) {
-	stop := rapid.SampledFrom([]job.StopMode{job.Checkpoint, job.Checkpoint, job.Checkpoint, job.Restart, job.Pinned}).Draw(t, "stop")
+	stop := rapid.SampledFrom([]job.StopMode{job.Checkpoint, job.Checkpoint, job.Checkpoint, job.Restart, job.Pinned, job.LastSave}).Draw(t, "stop")
 	priority := rapid.Int32Range(0, 2).Draw(t, "priority")
 	return func(j *job.Job) { j.Stop, j.Priority = stop, priority }
 }
@@ -182,6 +188,9 @@ func drawDemand(t *rapid.T, shape Shape, gpus int) job.Demand {
 	if rapid.IntRange(0, 3).Draw(t, "roles") == 0 {
 		d.Roles[1] = job.Role{Name: "ps", Tasks: 1, CPU: 2000}
 	}
+	if shape.Slots {
+		r.Slots = rapid.SampledFrom([]job.Slots{"", "rdma=1", "pods=1|rdma=1"}).Draw(t, "slots")
+	}
 	return d
 }
 
@@ -208,6 +217,14 @@ func (w *World) Fresh(t *rapid.T, shape Shape, nodes []int) {
 		}
 		if shape.Parts {
 			spec.CPU, spec.Memory = 8000, 16*unit.GiB
+		}
+		if shape.Slots {
+			for _, name := range []string{"pods", "rdma"} {
+				if _, err := c.AddSlot(name); err != nil {
+					t.Fatal(err)
+				}
+			}
+			spec.Slots = cluster.Slots{3, int64(i % 3)}
 		}
 		if shape.Pools {
 			spec.Pool = c.AddPool([]string{"a", "b", "c"}[i%3])
@@ -285,6 +302,41 @@ func (w *World) operate(t *rapid.T, nodes []int) {
 	}
 }
 
+// others adds use of the nodes by others at random moments, until they leave.
+func (w *World) others(t *rapid.T, nodes []int) {
+	first := make([]cluster.DeviceID, len(nodes)+1)
+	for n, g := range nodes {
+		first[n+1] = first[n] + cluster.DeviceID(g)
+	}
+	var script []eventlog.Event
+	for range rapid.IntRange(0, 8).Draw(t, "times of others") {
+		n := rapid.IntRange(0, len(nodes)-1).Draw(t, "node of others")
+		f := cluster.Foreign{
+			CPU:    rapid.SampledFrom([]unit.Milli{0, 1000, 6000, 9000}).Draw(t, "cpu of others"),
+			Memory: rapid.SampledFrom([]unit.Bytes{0, 4 * unit.GiB, 20 * unit.GiB}).Draw(t, "memory of others"),
+		}
+		for d := first[n]; d < first[n+1]; d++ {
+			if rapid.IntRange(0, 3).Draw(t, "GPU of others") == 0 {
+				f.GPUs = append(f.GPUs, cluster.Share{Device: d, Milli: 1000})
+			}
+		}
+		script = append(script, eventlog.Event{
+			Time: duration(float64(rapid.IntRange(0, 25).Draw(t, "when others")) * 5), Kind: eventlog.Foreign, Node: cluster.NodeID(n), Foreign: &f,
+		})
+	}
+	for n := range nodes {
+		script = append(script, eventlog.Event{Time: duration(500), Kind: eventlog.Foreign, Node: cluster.NodeID(n), Foreign: &cluster.Foreign{}})
+	}
+	world := w.World
+	w.World = func(c *sim.Config) {
+		if world != nil {
+			world(c)
+		}
+		c.Script = append(slices.Clone(c.Script), script...)
+		slices.SortStableFunc(c.Script, func(a, b eventlog.Event) int { return cmp.Compare(a.Time, b.Time) })
+	}
+}
+
 // Properties checks a policy on random worlds of a shape. The policy keeps the
 // invariants of every run, and every job that can run ends. It decides the same when it
 // is replaced by a new one at random moments. A failure prints the smallest history
@@ -300,6 +352,9 @@ func Properties(t *testing.T, shape Shape, build func() (sched.Policy, error)) {
 		}
 		if shape.Operated {
 			w.operate(t, nodes)
+		}
+		if shape.Others {
+			w.others(t, nodes)
 		}
 		w.Fresh(t, shape, nodes)
 		run, err := Try(w.Config, w.Jobs...)

@@ -366,6 +366,32 @@ func (c *checker) inside(ev *eventlog.Event, s *state.State) error {
 	return nil
 }
 
+// foreign says what others use of a node, and what of that jobs hold.
+func foreign(c *cluster.Cluster, n cluster.NodeID) string {
+	say := func(f cluster.Foreign) (out string) {
+		if f.CPU > 0 {
+			out += " cpu=" + f.CPU.String()
+		}
+		if f.Memory > 0 {
+			out += " memory=" + f.Memory.String()
+		}
+		for _, g := range f.GPUs {
+			out += fmt.Sprintf(" gpu %d=%v", g.Device, unit.Milli(g.Milli))
+		}
+		for i, name := range c.SlotNames() {
+			if f.Slots[i] > 0 {
+				out += fmt.Sprintf(" %s=%d", name, f.Slots[i])
+			}
+		}
+		return out
+	}
+	out := cmp.Or(say(c.Foreign(n)), " nothing")
+	if over := say(c.Overbooked(n)); over != "" {
+		out += "; overbooked by" + over
+	}
+	return out
+}
+
 // Line writes an event for a reader: time, what, which job, and details.
 func Line(ev *eventlog.Event, s *state.State) string {
 	var b strings.Builder
@@ -383,6 +409,9 @@ func Line(ev *eventlog.Event, s *state.State) string {
 		return b.String()
 	case eventlog.Device:
 		fmt.Fprintf(&b, " %d broken=%v", ev.Device, ev.Broken)
+		return b.String()
+	case eventlog.Foreign:
+		b.WriteString(" " + s.Cluster.Node(ev.Node).Name + foreign(s.Cluster, ev.Node))
 		return b.String()
 	case eventlog.Used:
 		fmt.Fprintf(&b, " %d use=%g memory=%d", ev.Device, ev.Use, ev.Memory)
@@ -419,6 +448,11 @@ func Line(ev *eventlog.Event, s *state.State) string {
 		}
 	case eventlog.Memo:
 		b.WriteString(" " + noted(ev.Note, s))
+	case eventlog.Saved:
+		b.WriteString(" " + unit.FormatSeconds(ev.Kept))
+		if ev.Every > 0 {
+			b.WriteString(" every=" + unit.FormatSeconds(ev.Every))
+		}
 	case eventlog.Config:
 		fmt.Fprintf(&b, " batch=%d noise=%g epoch=%d pace=%g", ev.Reported.Batch, ev.Reported.Noise, ev.Reported.Epoch, ev.Reported.Pace)
 	case eventlog.Speed:

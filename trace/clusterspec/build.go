@@ -78,6 +78,13 @@ func (b *builder) group(g *Group, site *Site) error {
 	}
 	node := cluster.NodeSpec{CPU: g.CPU, Memory: g.Memory, Pooled: g.Pooled, Labels: g.Labels, Taints: g.Taints}
 	node.Pool, _ = b.cluster.PoolByName(g.Partition) // the check has found it
+	for name, n := range g.Slots.All() {
+		at, err := b.cluster.AddSlot(name)
+		if err != nil {
+			return fmt.Errorf("nodes %q: %w", g.Name, err)
+		}
+		node.Slots[at] = n
+	}
 	for _, x := range g.GPUs {
 		t, ok := b.cluster.TypeByName(x.Type)
 		if !ok {
@@ -111,8 +118,33 @@ func (b *builder) group(g *Group, site *Site) error {
 		if g.Power != cluster.Awake {
 			b.cluster.SetPower(id, g.Power)
 		}
+		if g.Foreign != (Foreign{}) {
+			if err := b.foreign(id, &g.Foreign); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
+}
+
+// foreign says what others use of a node.
+func (b *builder) foreign(id cluster.NodeID, f *Foreign) error {
+	use := cluster.Foreign{CPU: f.CPU, Memory: f.Memory}
+	for name, n := range f.Slots.All() {
+		at, err := b.cluster.AddSlot(name)
+		if err != nil {
+			return err
+		}
+		use.Slots[at] = n
+	}
+	first, devices := b.cluster.DeviceRange(id)
+	left := int32(f.GPUs) * 1000
+	for d := first + cluster.DeviceID(devices) - 1; d >= first && left > 0; d-- {
+		milli := min(left, int32(b.cluster.DeviceFree(d)))
+		left -= milli
+		use.GPUs = append(use.GPUs, cluster.Share{Device: d, Milli: milli})
+	}
+	return b.cluster.SetForeign(id, use)
 }
 
 // place is the smallest place of the next node: that of its path, and below it

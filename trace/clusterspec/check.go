@@ -10,6 +10,7 @@ import (
 
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/label"
+	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 )
 
@@ -20,7 +21,7 @@ const latest = 100 * 365 * 24 * time.Hour // as errors say
 // mentioned stands in its list) and checks it.
 func (s *Spec) finish() error {
 	s.normalise()
-	checks := []func() error{s.checkTypes, s.checkLevels, s.checkNodes, s.checkNames, s.checkTenants, s.checkCosts}
+	checks := []func() error{s.checkTypes, s.checkLevels, s.checkNodes, s.checkSlots, s.checkNames, s.checkTenants, s.checkCosts}
 	for _, check := range checks {
 		if err := check(); err != nil {
 			return err
@@ -145,6 +146,8 @@ func (s *Spec) checkGroup(g *Group) error {
 		return fmt.Errorf("count %d; write a number from 1 to %d", g.Count, MaxNodes)
 	case g.CPU < 0 || g.CPU > 1e12 || g.Memory < 0 || g.Memory > 1<<50:
 		return fmt.Errorf("%v CPUs and %v of memory are not an amount that a node has: at most 1e9 and 1PiB are allowed", g.CPU, g.Memory)
+	case !canonical(g.Slots):
+		return fmt.Errorf("counted resources %q: write names and amounts, as in rdma=8, pods=110", string(g.Slots))
 	case g.Partition != "" && !slices.Contains(s.Partitions, g.Partition):
 		return fmt.Errorf("partition %q is not among partitions: %s", g.Partition, strings.Join(s.Partitions, ", "))
 	case len(g.Place) > len(s.Levels):
@@ -153,6 +156,12 @@ func (s *Spec) checkGroup(g *Group) error {
 		return fmt.Errorf("unknown health or power state")
 	case g.At < 0 || g.At > latest:
 		return fmt.Errorf("nodes cannot arrive at %v: from 0 to 100 years is allowed", g.At)
+	case g.Foreign.CPU < 0 || g.Foreign.CPU > 1e12 || g.Foreign.Memory < 0 || g.Foreign.Memory > 1<<50 || !canonical(g.Foreign.Slots):
+		return fmt.Errorf("others cannot use %v of a node", &g.Foreign)
+	case g.Foreign.GPUs < 0 || g.Foreign.GPUs > g.gpus():
+		return fmt.Errorf("others cannot use %d of %d GPUs", g.Foreign.GPUs, g.gpus())
+	case g.At > 0 && g.Foreign != Foreign{}:
+		return fmt.Errorf("nodes that arrive later are not used by others when they arrive")
 	case g.At > 0 && (g.Health != cluster.Up || g.Power != cluster.Awake):
 		return fmt.Errorf("nodes that arrive later arrive up and awake")
 	}
@@ -173,6 +182,29 @@ func (s *Spec) checkGroup(g *Group) error {
 		return err
 	}
 	return g.Links.check(g)
+}
+
+// canonical tells whether counted resources are written as they are compared.
+func canonical(s job.Slots) bool {
+	read, err := job.ParseSlots(string(s))
+	return err == nil && read == s
+}
+
+// checkSlots makes sure that the cluster does not count too many sorts of things.
+func (s *Spec) checkSlots() error {
+	names := map[string]bool{}
+	for i := range s.Nodes {
+		for name := range s.Nodes[i].Slots.All() {
+			names[name] = true
+		}
+		for name := range s.Nodes[i].Foreign.Slots.All() {
+			names[name] = true
+		}
+	}
+	if len(names) > cluster.MaxSlots {
+		return fmt.Errorf("%d counted resources (slots): a cluster has at most %d", len(names), cluster.MaxSlots)
+	}
+	return nil
 }
 
 func (s *Spec) checkGPUs(g *Group) error {

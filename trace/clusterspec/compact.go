@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/job"
 )
 
 // compact joins neighbouring nodes that differ in nothing but the number in
@@ -50,14 +52,14 @@ func plainName(g *Group) {
 
 // alike tells whether two groups differ in nothing but names and counts.
 func alike(a, b *Group) bool {
-	return slices.Equal(a.GPUs, b.GPUs) && a.CPU == b.CPU && a.Memory == b.Memory && a.Pooled == b.Pooled &&
+	return slices.Equal(a.GPUs, b.GPUs) && a.CPU == b.CPU && a.Memory == b.Memory && a.Slots == b.Slots && a.Foreign == b.Foreign && a.Pooled == b.Pooled &&
 		a.Partition == b.Partition && slices.Equal(a.Place, b.Place) && a.Health == b.Health && a.Power == b.Power && a.At == b.At &&
 		slices.Equal(a.Labels, b.Labels) && slices.Equal(a.Taints, b.Taints) &&
 		a.Links.Preset == b.Links.Preset && slices.Equal(a.Links.Pairs, b.Links.Pairs)
 }
 
 // Of describes a cluster as it stands: the nodes, their health and their
-// places, but not what is held on them, broken devices, places without nodes,
+// places, and what others use of them in whole GPUs, but not what is held on them, broken devices, places without nodes,
 // or tenants. It fails on a cluster larger than a description may be.
 func Of(c *cluster.Cluster) (*Spec, error) {
 	s := &Spec{}
@@ -84,6 +86,12 @@ func Of(c *cluster.Cluster) (*Spec, error) {
 			Name: n.Name, Count: 1, CPU: n.CPU, Memory: n.Memory, Pooled: n.Pooled, Partition: c.PoolName(n.Pool),
 			Health: c.Health(id), Power: c.Power(id), Links: linksOf(n.Links), Labels: slices.Clone(n.Labels), Taints: slices.Clone(n.Taints),
 		}
+		g.Slots = slotsOf(c, &n.Slots)
+		if f := c.Foreign(id); !f.None() {
+			g.Foreign = Foreign{CPU: f.CPU, Memory: f.Memory, Slots: slotsOf(c, &f.Slots)}
+			held := cluster.Alloc{Shares: f.GPUs}
+			g.Foreign.GPUs = int(held.Milli() / unit.One)
+		}
 		for _, x := range n.GPUs {
 			if x.Count > 0 {
 				g.GPUs = append(g.GPUs, GPUs{c.Type(x.Type).Name, x.Count})
@@ -101,6 +109,19 @@ func Of(c *cluster.Cluster) (*Spec, error) {
 		return nil, err
 	}
 	return s, s.finish()
+}
+
+// slotsOf is the counted resources of a node by name.
+func slotsOf(c *cluster.Cluster, amounts *cluster.Slots) job.Slots {
+	by := map[string]int64{}
+	for i, name := range c.SlotNames() {
+		by[name] = amounts[i]
+	}
+	s, err := job.SlotsOf(by)
+	if err != nil { // of a cluster, where it cannot be
+		panic("clusterspec: " + err.Error())
+	}
+	return s
 }
 
 // linksOf is the preset that links agree with, or their pairs.

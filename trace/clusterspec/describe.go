@@ -125,6 +125,9 @@ func shapeOf(c *cluster.Cluster, id cluster.NodeID) shape {
 	if n.Memory > 0 {
 		s.memory = n.Memory.String()
 	}
+	if slots := slotsOf(c, &n.Slots); slots != "" {
+		state = append(state, strings.ReplaceAll(string(slots), "|", ", "))
+	}
 	if n.Pooled {
 		state = append(state, "pooled")
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/job"
 )
 
 // UnnamedType is the GPU type where none is named, as in 16x8.
@@ -26,7 +27,7 @@ n8g8 or g300 as published simulators do, the path of a file, or a preset: ` + st
 //	part    = [ partition "=" ] group { "+" group } .
 //	group   = shape [ ":" type ] { "/" extra } .
 //	shape   = nodes "x" GPUs | "n" nodes "g" GPUs | "g" GPUs | [ "pool:" ] GPUs .
-//	extra   = cores "c" | memory .
+//	extra   = cores "c" | memory | amount "*" name .
 //
 // where pool:64, 64 and g64 are one node whose GPUs are counted and not told
 // apart; g64 has 23.22 cores for each of them. Nodes of nNgG stand in one rack.
@@ -99,8 +100,14 @@ func parseGroup(text string) (Group, error) {
 			}
 			continue
 		}
+		if amount, name, ok := strings.Cut(extra, "*"); ok {
+			if g.Slots, err = job.ParseSlots(string(g.Slots) + "|" + name + "=" + amount); err != nil {
+				return g, err
+			}
+			continue
+		}
 		if g.Memory, err = unit.ParseBytes(extra); err != nil {
-			return g, fmt.Errorf("%q is neither cores (96c) nor memory (720GiB)", extra)
+			return g, fmt.Errorf("%q is neither cores (96c) nor memory (720GiB), nor a counted resource (8*rdma)", extra)
 		}
 	}
 	return g, nil

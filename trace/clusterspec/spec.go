@@ -24,6 +24,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/label"
 	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 )
 
@@ -61,15 +62,25 @@ type Group struct {
 	GPUs      []GPUs
 	CPU       unit.Milli // of each node; 0: not accounted
 	Memory    unit.Bytes // of each node; 0: not accounted
+	Slots     job.Slots  // counted resources of each node
 	Links     Links
 	Pooled    bool // GPUs are counted, not told apart
 	Partition string
 	Place     []string // names of places, outermost first
 	Health    cluster.Health
 	Power     cluster.Power
+	Foreign   Foreign
 	At        time.Duration // when the nodes arrive; 0: they are there from the start
 	Labels    []label.Label // in order of their keys
 	Taints    []label.Taint
+}
+
+// Foreign is what others use of each node of a group.
+type Foreign struct {
+	GPUs   int // the last ones of the node
+	CPU    unit.Milli
+	Memory unit.Bytes
+	Slots  job.Slots
 }
 
 // GPUs is equal GPUs of a node.

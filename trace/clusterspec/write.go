@@ -50,6 +50,20 @@ func (s Share) String() string {
 	return s.GPUs.String()
 }
 
+// String writes use by others as YAML.
+func (f *Foreign) String() string {
+	var parts []string
+	for _, p := range []string{
+		optional("gpus", f.GPUs > 0, strconv.Itoa(f.GPUs)), optional("cpus", f.CPU > 0, f.CPU.String()),
+		optional("memory", f.Memory > 0, yamltext.FormatBytes(f.Memory)), optional("slots", f.Slots != "", yamltext.Quote(string(f.Slots))),
+	} {
+		if p != "" {
+			parts = append(parts, p)
+		}
+	}
+	return "{" + strings.Join(parts, ", ") + "}"
+}
+
 // writer is YAML being written.
 type writer struct{ strings.Builder }
 
@@ -109,12 +123,14 @@ func (w *writer) group(g *Group) {
 		optional("gpus", len(gpus) > 0, "["+strings.Join(gpus, ", ")+"]"),
 		optional("cpus", g.CPU > 0, g.CPU.String()),
 		optional("memory", g.Memory > 0, yamltext.FormatBytes(g.Memory)),
+		optional("slots", g.Slots != "", yamltext.Quote(string(g.Slots))),
 		optional("links", g.Links.Preset != "", yamltext.Quote(g.Links.Preset)),
 		optional("pooled", g.Pooled, "true"),
 		optional("partition", g.Partition != "", yamltext.Quote(g.Partition)),
 		optional("place", len(place) > 0, "["+strings.Join(place, ", ")+"]"),
 		optional("health", g.Health != cluster.Up, g.Health.String()),
 		optional("power", g.Power != cluster.Awake, g.Power.String()),
+		optional("foreign", g.Foreign != Foreign{}, g.Foreign.String()),
 		optional("at", g.At > 0, g.At.String()),
 		optional("labels", len(g.Labels) > 0, texts(g.Labels)),
 		optional("taints", len(g.Taints) > 0, texts(g.Taints)),

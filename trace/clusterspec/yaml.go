@@ -13,6 +13,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster/label"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/internal/yamltext"
+	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 )
 
@@ -105,12 +106,14 @@ func (s *Spec) readGroup(n ast.Node) error {
 		"gpus":      g.readGPUs,
 		"cpus":      yamltext.Milli(&g.CPU),
 		"memory":    yamltext.Bytes(&g.Memory),
+		"slots":     yamltext.Value(&g.Slots, job.ParseSlots),
 		"links":     g.readLinks,
 		"pooled":    yamltext.Bool(&g.Pooled),
 		"partition": yamltext.Text(&g.Partition),
 		"place":     g.readPlace,
 		"health":    yamltext.Choice(&g.Health, cluster.Up.String(), cluster.Cordoned.String(), cluster.Down.String()),
 		"power":     yamltext.Choice(&g.Power, cluster.Awake.String(), cluster.Asleep.String(), cluster.Booting.String()),
+		"foreign":   g.Foreign.read,
 		"at":        yamltext.Duration(&g.At),
 		"labels":    g.readLabels,
 		"taints": yamltext.List("taints", func(n ast.Node) error {
@@ -120,6 +123,12 @@ func (s *Spec) readGroup(n ast.Node) error {
 	})
 	s.Nodes = append(s.Nodes, g)
 	return err
+}
+
+func (f *Foreign) read(n ast.Node) error {
+	return yamltext.Mapping(n, "use by others", yamltext.Keys{
+		"gpus": yamltext.Int(&f.GPUs, 0, maxPooled), "cpus": yamltext.Milli(&f.CPU), "memory": yamltext.Bytes(&f.Memory), "slots": yamltext.Value(&f.Slots, job.ParseSlots),
+	})
 }
 
 // readGPUs reads 8, 8xV100, or a list of such or of {type, count}.

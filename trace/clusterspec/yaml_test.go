@@ -13,6 +13,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/label"
 	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/tenant"
 )
@@ -118,6 +119,13 @@ func anyGroup(r *rapid.T, s *Spec, i int) Group {
 		Name: fmt.Sprintf("%s-%d-{%02d}", rapid.SampledFrom([]string{"a", "é:", "#"}).Draw(r, "name"), i, i), Count: rapid.IntRange(1, 9).Draw(r, "count"),
 		CPU: unit.Milli(rapid.Int64Range(0, 1<<40).Draw(r, "cpu")), Memory: unit.Bytes(rapid.Int64Range(0, 1<<50).Draw(r, "memory")),
 		Pooled: rapid.Bool().Draw(r, "pooled"),
+		Slots:  rapid.SampledFrom([]job.Slots{"", "", "rdma=1", "mem/huge=64|rdma=8"}).Draw(r, "slots"),
+	}
+	if rapid.IntRange(0, 3).Draw(r, "others") == 0 {
+		g.Foreign = Foreign{
+			CPU: unit.Milli(rapid.Int64Range(0, 1<<39).Draw(r, "cpu of others")), Memory: unit.Bytes(rapid.Int64Range(0, 1<<40).Draw(r, "memory of others")),
+			Slots: rapid.SampledFrom([]job.Slots{"", "rdma=1"}).Draw(r, "slots of others"),
+		}
 	}
 	if rapid.IntRange(0, 5).Draw(r, "nameless") == 0 {
 		g.Name = ""
@@ -263,7 +271,7 @@ func TestExample(t *testing.T) {
 // TestYAMLErrors: an error names the line and what is wrong there.
 func TestYAMLErrors(t *testing.T) {
 	for _, x := range [][3]string{
-		{"nodes:\n  - {count: 2, gpu: 8}", ":2:16", `a group of nodes has no key "gpu"; known are: at, count, cpus, gpus, `},
+		{"nodes:\n  - {count: 2, gpu: 8}", ":2:16", `a group of nodes has no key "gpu"; known are: at, count, cpus, foreign, gpus, `},
 		{"nodes:\n  - count: two", ":2:12", `"two": write a whole number from 1 to 200000`},
 		{"nodes:\n  - gpus: 8xA100\n    memory: much", ":3:13", `"much" is not an amount of memory`},
 		{"nodes:\n  - gpus: eight", ":2:11", `"eight" is not a number of GPUs; write 8xV100`},

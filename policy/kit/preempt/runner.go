@@ -2,6 +2,7 @@ package preempt
 
 import (
 	"slices"
+	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/unit"
@@ -37,6 +38,7 @@ type Policy struct {
 	Order   Order
 	Place   func(j sched.Job) place.Strategy
 	Literal bool
+	Victims Victims
 
 	sel        Selector
 	walk       walker
@@ -45,9 +47,12 @@ type Policy struct {
 	unplaced   []job.ID // chosen, but without a place so far
 	alone      []alone  // running, but left alone
 	infeasible sched.Infeasible
-	started    []job.ID // jobs started by the last plan, whose keys are still guesses
-	starts     []start  // starts of the present plan
-	stops      []job.ID // stops of the present plan
+	started    []job.ID      // jobs started by the last plan, whose keys are still guesses
+	starts     []start       // starts of the present plan
+	stops      []job.ID      // stops of the present plan
+	unsaved    []job.ID      // running, and may have saved nothing yet
+	spared     []job.ID      // running, though not chosen: their places are not taken yet
+	wake       time.Duration // when a job that is spared is to be stopped
 }
 
 type start struct {
@@ -76,6 +81,7 @@ func (r *Policy) Follow(v *sched.View, p *sched.Plan) {
 	r.started = r.started[:0]
 	for _, id := range guessed {
 		r.Rekey(v, id)
+		r.mayBeUnsaved(v.Job(id))
 		if v.Job(id).Phase() == job.Assigned {
 			r.started = append(r.started, id)
 		}
@@ -83,6 +89,13 @@ func (r *Policy) Follow(v *sched.View, p *sched.Plan) {
 	for _, id := range r.unplaced {
 		r.Rekey(v, id)
 	}
+	for _, id := range r.spared {
+		r.Rekey(v, id)
+	}
+	r.unsaved = slices.DeleteFunc(r.unsaved, func(id job.ID) bool {
+		r.Rekey(v, id)
+		return !v.Job(id).Unsaved() && v.Job(id).Phase() != job.Assigned
+	})
 	if n := r.capacity(v); n > r.sel.Capacity() {
 		r.sel.SetCapacity(n)
 	}
@@ -133,8 +146,18 @@ func (r *Policy) runs(v *sched.View, j sched.Job) {
 	if stays(v, j.ID) {
 		r.sel.Remove(j.ID)
 		r.alone = append(r.alone, alone{j.ID, usableOf(v, j.ID)})
-	} else if !r.sel.Has(j.ID) {
+		return
+	}
+	if !r.sel.Has(j.ID) {
 		r.sel.AddChosen(j.ID, int(j.Allocated()), r.chosenKey(v, j))
+	}
+	r.mayBeUnsaved(j)
+}
+
+// mayBeUnsaved notes a running job whose key changes when it saves its state.
+func (r *Policy) mayBeUnsaved(j sched.Job) {
+	if j.Spec().Stop == job.LastSave && !slices.Contains(r.unsaved, j.ID) {
+		r.unsaved = append(r.unsaved, j.ID)
 	}
 }
 
@@ -189,7 +212,13 @@ func (r *Policy) mustWalk(v *sched.View, p *sched.Plan) bool {
 }
 
 func (r *Policy) chosenKey(v *sched.View, j sched.Job) Key {
-	if stop := j.Spec().Stop; stop == job.Pinned || stop == job.Restart {
+	if j.Spec().Stop == job.Pinned || j.Spec().Stop == job.Restart {
+		return Key{A: pinnedKey}
+	}
+	if j.Unsaved() {
+		if at, ok := j.NextSave(); ok {
+			r.wake = min(r.wake, at)
+		}
 		return Key{A: pinnedKey}
 	}
 	return r.Order.Key(v, j, true)
@@ -244,38 +273,53 @@ func (r *Policy) RekeyWaiting(v *sched.View) {
 // Decide turns the choice into a plan: first the stops, then the starts in
 // order.
 func (r *Policy) Decide(v *sched.View, p *sched.Plan) {
-	r.stops, r.starts = r.stops[:0], r.starts[:0]
+	r.stops, r.starts, r.wake = r.stops[:0], r.starts[:0], unit.Never
 	if r.walks {
 		r.walk.choose(v, r)
 	} else {
-		r.choose(p)
+		r.choose(v, p)
 	}
 	if len(r.stops)+len(r.starts) == 0 {
 		return
 	}
 	slices.Sort(r.stops)
 	slices.SortFunc(r.starts, func(a, b start) int { return compare(a.key, a.id, b.key, b.id) })
+	r.unplaced = r.unplaced[:0]
+	if r.Victims == AtCheckpoint {
+		r.bargain(v, p)
+		return
+	}
 	why := job.Reason{Code: job.MakesRoom, Job: job.None}
 	if len(r.starts) > 0 {
 		why.Job = r.starts[0].id
 	}
 	for _, id := range r.stops {
 		p.Stop(id, why)
-		r.stopped(id) // a change brings it back once it has left its devices
+		r.stopped(id)
 	}
-	r.unplaced = r.unplaced[:0]
 	for _, s := range r.starts {
-		if !p.Start(s.id, r.Place(v.Job(s.id))) {
-			r.unplaced = append(r.unplaced, s.id)
-			continue
-		}
-		if r.walks {
-			r.walk.runs(s.id)
-		}
-		r.started = append(r.started, s.id)
+		r.placed(s.id, r.begin(v, p, s) || r.room(v, p, s))
 	}
 }
 
+// begin starts a job, if there is room.
+func (r *Policy) begin(v *sched.View, p *sched.Plan, s start) bool {
+	return p.Start(s.id, r.Place(v.Job(s.id)))
+}
+
+// placed notes whether a chosen job was started.
+func (r *Policy) placed(id job.ID, ok bool) {
+	switch {
+	case !ok:
+		r.unplaced = append(r.unplaced, id)
+		return
+	case r.walks:
+		r.walk.runs(id)
+	}
+	r.started = append(r.started, id)
+}
+
+// stopped notes that a job was stopped. A change brings it back once it has left its devices.
 func (r *Policy) stopped(id job.ID) {
 	if r.walks {
 		r.walk.stopped(id)
@@ -286,9 +330,10 @@ func (r *Policy) stopped(id job.ID) {
 
 // choose asks the Selector for the jobs whose choice differs from the plan so
 // far.
-func (r *Policy) choose(p *sched.Plan) {
+func (r *Policy) choose(v *sched.View, p *sched.Plan) {
 	r.sel.Changes(func(id job.ID, chosen bool) {
 		switch {
+		case chosen && v.Job(id).Running(): // it was spared
 		case chosen:
 			r.starts = append(r.starts, start{id, r.sel.Key(id)})
 		case p.Alloc(id) != nil:
@@ -300,6 +345,24 @@ func (r *Policy) choose(p *sched.Plan) {
 	for _, id := range r.unplaced {
 		r.starts = append(r.starts, start{id, r.sel.Key(id)})
 	}
+	r.stillSpared(v)
+}
+
+// Wake is when Decide wants to be asked again, whatever happens until then: a job that it
+// spares until then will have saved its state.
+func (r *Policy) Wake(v *sched.View) time.Duration {
+	if r.walks {
+		return r.wake
+	}
+	wake := r.wake
+	if r.sel.Waiting() > 0 {
+		for _, id := range r.unsaved {
+			if at, ok := v.Job(id).NextSave(); ok {
+				wake = min(wake, at)
+			}
+		}
+	}
+	return wake
 }
 
 // Contended tells whether time alone can change a choice made by walking. That

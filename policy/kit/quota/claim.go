@@ -322,6 +322,8 @@ func (o Victims) least(j sched.Job) int64 {
 		return int64(j.Spec().Priority)
 	case LeastService:
 		return int64(j.RunTime()/time.Millisecond) * int64(j.Allocated())
+	case LeastLost:
+		return int64(j.AtStake()/time.Millisecond) * int64(j.Allocated())
 	}
 	return 0
 }
@@ -395,7 +397,7 @@ func (r *Policy) oneOf(v *sched.View, p *sched.Plan, t tenant.ID) job.ID {
 			if rank := r.rank(j, keeps); best == job.None || slices.Compare(rank[:], least[:]) < 0 {
 				best, least = j.ID, rank
 			}
-			return r.Victims == LeastService || r.MinRun > 0 // else all others of its kind come later
+			return r.Victims == LeastService || r.Victims == LeastLost || r.MinRun > 0 // else all others of its kind come later
 		})
 	}
 	return best

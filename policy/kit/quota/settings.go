@@ -42,6 +42,7 @@ const (
 	LowestPriority Victims = iota // lowest priority class first
 	Newest                        // last started first
 	LeastService                  // the fewest GPU-seconds since its start first
+	LeastLost                     // the fewest GPU-seconds to be done again first
 )
 
 // Settings are what policies that fill and reclaim have in common.
@@ -71,8 +72,8 @@ func (s *Settings) Params(shares bool) param.Set {
 		param.Choice("reclaim", &s.Reclaim, reclaim, doc),
 		param.Duration("grace", &s.Grace, "how long a job waits before borrowed GPUs are taken back for it"),
 		param.Duration("minrun", &s.MinRun, "for how long after its start a job is not stopped to give GPUs back"),
-		param.Choice("victims", &s.Victims, []param.Option[Victims]{{Name: "priority", Value: LowestPriority}, {Name: "newest", Value: Newest}, {Name: "service", Value: LeastService}},
-			"which job gives borrowed GPUs back first: that of the lowest priority class, the last started, or the one with the fewest GPU-seconds since its start"),
+		param.Choice("victims", &s.Victims, []param.Option[Victims]{{Name: "priority", Value: LowestPriority}, {Name: "newest", Value: Newest}, {Name: "service", Value: LeastService}, {Name: "checkpoint", Value: LeastLost}},
+			"which job gives borrowed GPUs back first: that of the lowest priority class, the last started, the one with the fewest GPU-seconds since its start, or the one that has done least since its last checkpoint"),
 		place.Param(&s.Place),
 	}
 }
