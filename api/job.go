@@ -44,6 +44,9 @@ type JobSpec struct {
 	Types    []string `json:"types,omitempty" doc:"Acceptable GPU types, best first; none: any."`
 	App      string   `json:"app,omitempty" doc:"The search that it is one of the jobs of, such as a search for hyper-parameters: jobs of one user with the same app share one finish time, where the policy looks at it (themis)."`
 	Rungs    string   `json:"rungs,omitempty" maxLength:"400" doc:"Rungs of the app's search by successive halving, JOBSxUNITS joined by plus signs: 4x8+2x16+1x36 is four jobs for 8 units of work each, the best two for 16 more, the best for 36 more."`
+	Where    string   `json:"where,omitempty" maxLength:"16384" doc:"Condition on the labels of its nodes: zone in (a,b), gpu-mem > 40, !spot; | for or."`
+	Tolerate string   `json:"tolerate,omitempty" maxLength:"16384" doc:"Taints of nodes that it does not mind, with commas between them: spot, spot=yes:NoSchedule; * for all."`
+	Within   string   `json:"within,omitempty" maxLength:"200" doc:"Level of the topology, such as rack or node, of which all its tasks must be in one place; rack? where they should but need not."`
 	Priority int32    `json:"priority,omitempty" doc:"Class of urgency, larger first, where the policy looks at it."`
 
 	After    []After   `json:"after,omitempty" doc:"Jobs that must have ended before it may start."`
@@ -90,6 +93,22 @@ func (j *JobSpec) CheckShape() error {
 		return fmt.Errorf("shape: %w", err)
 	}
 	return fmt.Errorf("shape of job %s: %w", j.Name, err)
+}
+
+// Place stores in a demand where the job may be. It fails when that cannot be read, and says
+// which key is wrong.
+func (j *JobSpec) Place(d *job.Demand) error {
+	for _, x := range []struct {
+		key, text string
+		set       func(string) error
+	}{{"where", j.Where, d.SetWhere}, {"tolerate", j.Tolerate, d.SetTolerate}, {"within", j.Within, d.SetWithin}} {
+		if x.text != "" {
+			if err := x.set(x.text); err != nil {
+				return fmt.Errorf("%s: %w", x.key, err)
+			}
+		}
+	}
+	return nil
 }
 
 // Resident is a program that trains for jobs which hand it their work, one after the

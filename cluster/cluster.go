@@ -28,6 +28,7 @@ import (
 	"math/bits"
 	"slices"
 
+	"github.com/norn-scheduler/norn/cluster/label"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/state/dense"
 )
@@ -83,6 +84,9 @@ type NodeSpec struct {
 	Links  *Links // between its devices; nil: not known
 	Pooled bool   // count the devices instead of telling them apart
 	Slots  Slots  // of the counted resources
+
+	Labels []label.Label // in order of their keys, each of which is there once
+	Taints []label.Taint // by which it repels jobs
 }
 
 // Health says whether a node may be used.
@@ -113,6 +117,7 @@ func (p Power) String() string { return [...]string{"awake", "asleep", "booting"
 type node struct {
 	spec      NodeSpec
 	groups    []GroupID
+	scopes    []PoolID // the scopes that it is in
 	health    Health
 	power     Power
 	shares    int32 // device shares and CPU pieces held here
@@ -133,7 +138,8 @@ type group struct {
 	free   int32  // wholly free and healthy devices
 	mask   uint64 // of those, when not pooled
 	pooled bool
-	listed bool // in the indexes, because its node is usable
+	listed bool    // in the indexes, because its node is usable
+	also   []int32 // its shelves in the scopes that its node is in
 }
 
 type device struct {
@@ -152,7 +158,7 @@ type shelf struct {
 	typ        TypeID
 	byFree     []dense.Set // byFree[k]: groups with exactly k whole free devices
 	pooled     dense.Set   // pooled groups
-	partialBy  []dense.Set // partialBy[m]: devices with m milli left, 0 < m < 1000
+	partialBy  []dense.Set // partialBy[m]: devices with m milli left, 0 < m < 1000; nil before there was one
 	partial    dense.Set   // the m for which partialBy[m] is not empty
 	sized      []int32     // sized[n]: groups of n devices, usable or not; pooled ones aside
 	whole      []int32     // whole[n]: those of them that are usable and have all n free
@@ -178,6 +184,7 @@ type Cluster struct {
 	types   []GPUType
 	hosts   TypeMask // of the types that are no GPUs; 0: none is
 	pools   []pool
+	scopes  []scope
 	domains []domain
 	nodes   []node
 	groups  []group
@@ -273,6 +280,7 @@ func (c *Cluster) AddNode(spec NodeSpec) (NodeID, error) {
 	c.addSlots(id, spec.Slots)
 	c.pools[spec.Pool].nodes = append(c.pools[spec.Pool].nodes, id)
 	c.domains[spec.Domain].nodes = append(c.domains[spec.Domain].nodes, id)
+	c.joinScopes(id)
 	c.list(id)
 	return id, nil
 }
@@ -303,6 +311,9 @@ func (c *Cluster) checkSpec(spec *NodeSpec) error {
 		}
 		devices += g.Count
 	}
+	if err := checkLabels(spec); err != nil {
+		return bad("%v", err)
+	}
 	if spec.Links != nil && spec.Links.Devices() != devices {
 		return bad("links are given for %d devices, it has %d", spec.Links.Devices(), devices)
 	}
@@ -332,81 +343,121 @@ func (c *Cluster) addGroup(id NodeID, spec NodeSpec, g GPUs) GroupID {
 		}
 	}
 	c.groups = append(c.groups, gr)
-	s := &c.shelves[gr.shelf]
-	s.most = max(s.most, gr.count)
-	if !gr.pooled {
-		for g.Count >= len(s.sized) {
-			s.sized, s.whole = append(s.sized, 0), append(s.whole, 0)
-		}
-		s.sized[g.Count]++
-	}
+	c.shelves[gr.shelf].enrol(&gr)
 	return gid
 }
 
+// enrol counts a group that belongs to the shelf, whether its node is usable or not.
+func (s *shelf) enrol(g *group) {
+	s.most = max(s.most, g.count)
+	if g.pooled {
+		return
+	}
+	for int(g.count) >= len(s.sized) {
+		s.sized, s.whole = append(s.sized, 0), append(s.whole, 0)
+	}
+	s.sized[g.count]++
+	s.levels(int(g.count) + 1)
+}
+
+// levels makes room in the index for groups with fewer than n free devices.
+func (s *shelf) levels(n int) {
+	if n > len(s.byFree) { // sets that a scope had before are empty
+		s.byFree = slices.Grow(s.byFree, n-len(s.byFree))[:n]
+	}
+}
+
 func (c *Cluster) shelfFor(p PoolID, t TypeID) int32 {
-	for _, s := range c.pools[p].shelves {
+	of := c.pool(p)
+	for _, s := range of.shelves {
 		if c.shelves[s].typ == t {
 			return s
 		}
 	}
 	id := int32(len(c.shelves))
-	c.shelves = append(c.shelves, shelf{pool: p, typ: t, partialBy: make([]dense.Set, 1000)})
+	c.shelves = append(c.shelves, shelf{pool: p, typ: t})
 	at := 0
-	for at < len(c.pools[p].shelves) && c.shelves[c.pools[p].shelves[at]].typ < t {
+	for at < len(of.shelves) && c.shelves[of.shelves[at]].typ < t {
 		at++
 	}
-	c.pools[p].shelves = slices.Insert(c.pools[p].shelves, at, id)
+	of.shelves = slices.Insert(of.shelves, at, id)
 	return id
 }
 
 // list brings the groups of a usable node into the indexes.
 func (c *Cluster) list(id NodeID) {
 	n := &c.nodes[id]
-	p := &c.pools[n.spec.Pool]
 	for _, gid := range n.groups {
 		g := &c.groups[gid]
 		if g.listed {
 			continue
 		}
 		g.listed = true
-		s := &c.shelves[g.shelf]
-		c.shelveFree(s, g, gid, true)
-		works := c.works(g)
-		s.total += works
-		p.total += works
-		c.countFree(s, g, int64(g.free))
-		for d := g.first; d < g.first+DeviceID(g.devices()); d++ {
-			c.countMilli(s, &c.devices[d], d, 0, c.devices[d].left())
+		c.index(g.shelf, gid, true)
+		for _, s := range g.also {
+			c.index(s, gid, true)
 		}
 	}
-	if !n.accountsC || n.cpuFree > 0 {
-		p.room.Add(int(id))
-	}
+	c.showRoom(id)
 	c.version++
 }
 
 // unlist takes the groups of a node out of the indexes.
 func (c *Cluster) unlist(id NodeID) {
 	n := &c.nodes[id]
-	p := &c.pools[n.spec.Pool]
 	for _, gid := range n.groups {
 		g := &c.groups[gid]
 		if !g.listed {
 			continue
 		}
-		s := &c.shelves[g.shelf]
-		c.shelveFree(s, g, gid, false)
-		works := c.works(g)
-		s.total -= works
-		p.total -= works
-		c.countFree(s, g, -int64(g.free))
-		for d := g.first; d < g.first+DeviceID(g.devices()); d++ {
-			c.countMilli(s, &c.devices[d], d, c.devices[d].left(), 0)
+		c.index(g.shelf, gid, false)
+		for _, s := range g.also {
+			c.index(s, gid, false)
 		}
 		g.listed = false
 	}
-	p.room.Remove(int(id))
+	c.pools[n.spec.Pool].room.Remove(int(id))
+	for _, p := range n.scopes {
+		c.pool(p).room.Remove(int(id))
+	}
 	c.version++
+}
+
+// index brings a group into the indexes of one of its shelves, or takes it out.
+func (c *Cluster) index(of int32, gid GroupID, in bool) {
+	s, g := &c.shelves[of], &c.groups[gid]
+	sign := int64(1)
+	if !in {
+		sign = -1
+	}
+	c.shelveFree(s, g, gid, in)
+	works := sign * c.works(g)
+	s.total += works
+	c.pool(s.pool).total += works
+	c.countFree(s, g, sign*int64(g.free))
+	for d := g.first; d < g.first+DeviceID(g.devices()); d++ {
+		if free := c.devices[d].left(); in {
+			c.countMilli(s, &c.devices[d], d, 0, free)
+		} else {
+			c.countMilli(s, &c.devices[d], d, free, 0)
+		}
+	}
+}
+
+// showRoom brings a node into the indexes of usable nodes with CPU left, or takes it out.
+func (c *Cluster) showRoom(id NodeID) {
+	n := &c.nodes[id]
+	set := func(p *pool) {
+		if n.usable() && (!n.accountsC || n.cpuFree > 0) {
+			p.room.Add(int(id))
+		} else {
+			p.room.Remove(int(id))
+		}
+	}
+	set(&c.pools[n.spec.Pool])
+	for _, p := range n.scopes {
+		set(c.pool(p))
+	}
 }
 
 // works is the number of devices of a group that are not broken, and that others do
@@ -440,9 +491,7 @@ func (c *Cluster) shelveFree(s *shelf, g *group, id GroupID, in bool) {
 		}
 		return
 	}
-	for int(g.free) >= len(s.byFree) {
-		s.byFree = append(s.byFree, dense.Set{})
-	}
+	s.levels(int(g.free) + 1)
 	change := int32(1)
 	if in {
 		s.byFree[g.free].Add(int(id))
@@ -457,7 +506,7 @@ func (c *Cluster) shelveFree(s *shelf, g *group, id GroupID, in bool) {
 
 func (c *Cluster) countFree(s *shelf, g *group, delta int64) {
 	s.free += delta
-	c.pools[s.pool].free += delta
+	c.pool(s.pool).free += delta
 	leaf := c.nodes[g.node].spec.Domain
 	for int(leaf) >= len(s.domainFree) {
 		s.domainFree = append(s.domainFree, 0)
@@ -473,7 +522,7 @@ func (c *Cluster) countMilli(s *shelf, d *device, id DeviceID, was, now int32) {
 		return
 	}
 	s.milli += int64(now - was)
-	c.pools[s.pool].milli += int64(now - was)
+	c.pool(s.pool).milli += int64(now - was)
 	if d.cap != 1000 {
 		return
 	}
@@ -484,6 +533,9 @@ func (c *Cluster) countMilli(s *shelf, d *device, id DeviceID, was, now int32) {
 		}
 	}
 	if now > 0 && now < 1000 {
+		if s.partialBy == nil {
+			s.partialBy = make([]dense.Set, 1000)
+		}
 		s.partialBy[now].Add(int(id))
 		s.partial.Add(int(now))
 	}
@@ -623,6 +675,11 @@ func (c *Cluster) Sharers(d DeviceID) int { return int(c.devices[d].sharers) }
 // DeviceFree is what is left of a device, in milli.
 func (c *Cluster) DeviceFree(d DeviceID) unit.Milli { return unit.Milli(c.devices[d].left()) }
 
+// Capacity is what a device has in all, in milli, without what others use of it as a whole.
+func (c *Cluster) Capacity(d DeviceID) unit.Milli {
+	return unit.Milli(c.devices[d].cap - c.devices[d].foreign/1000*1000)
+}
+
 // DeviceMemoryFree is what is left of the memory of a device; where its type tells
 // none, more than anybody asks for.
 func (c *Cluster) DeviceMemoryFree(d DeviceID) unit.Bytes { return max(0, c.devices[d].memFree) }
@@ -643,7 +700,7 @@ func (c *Cluster) DeviceRange(id NodeID) (first DeviceID, n int) {
 // are in the mask.
 func (c *Cluster) FreeGPUs(p PoolID, m TypeMask) int {
 	if m |= c.gpus(m); m == 0 {
-		return int(c.pools[p].free)
+		return int(c.pool(p).free)
 	}
 	return int(c.sumShelves(p, m, func(s *shelf) int64 { return s.free }))
 }
@@ -652,7 +709,7 @@ func (c *Cluster) FreeGPUs(p PoolID, m TypeMask) int {
 // mask: those of usable nodes that are not broken.
 func (c *Cluster) TotalGPUs(p PoolID, m TypeMask) int {
 	if m |= c.gpus(m); m == 0 {
-		return int(c.pools[p].total)
+		return int(c.pool(p).total)
 	}
 	return int(c.sumShelves(p, m, func(s *shelf) int64 { return s.total }))
 }
@@ -695,14 +752,14 @@ func (c *Cluster) GPUMilli(a *Alloc) unit.Milli {
 // FreeMilli is what is left of the devices of a pool, partial ones included.
 func (c *Cluster) FreeMilli(p PoolID, m TypeMask) unit.Milli {
 	if m |= c.gpus(m); m == 0 {
-		return unit.Milli(c.pools[p].milli)
+		return unit.Milli(c.pool(p).milli)
 	}
 	return unit.Milli(c.sumShelves(p, m, func(s *shelf) int64 { return s.milli }))
 }
 
 func (c *Cluster) sumShelves(p PoolID, m TypeMask, f func(*shelf) int64) int64 {
 	var sum int64
-	for _, i := range c.pools[p].shelves {
+	for _, i := range c.pool(p).shelves {
 		if s := &c.shelves[i]; m.Has(s.typ) {
 			sum += f(s)
 		}
@@ -711,7 +768,7 @@ func (c *Cluster) sumShelves(p PoolID, m TypeMask, f func(*shelf) int64) int64 {
 }
 
 // PoolNodes are the nodes of a pool in order. The slice must not be changed.
-func (c *Cluster) PoolNodes(p PoolID) []NodeID { return c.pools[p].nodes }
+func (c *Cluster) PoolNodes(p PoolID) []NodeID { return c.pool(p).nodes }
 
 // CPUFree tells how many cores are left in a node; ok is false where the node
 // does not account for them.
@@ -768,7 +825,7 @@ func (c *Cluster) NodeGPUs(id NodeID) int {
 // pool has, usable or not, over the types in the mask.
 func (c *Cluster) MaxNodeGPUs(p PoolID, m TypeMask) int {
 	most := int32(0)
-	for _, i := range c.pools[p].shelves {
+	for _, i := range c.pool(p).shelves {
 		if s := &c.shelves[i]; m.Has(s.typ) {
 			most = max(most, s.most)
 		}
@@ -802,6 +859,9 @@ func (c *Cluster) Empty() *Cluster {
 	e.domains[0].children = c.domains[0].children
 	for _, d := range c.domains[1:] {
 		e.domains = append(e.domains, domain{name: d.name, level: d.level, parent: d.parent, children: d.children})
+	}
+	for i := range c.scopes {
+		e.scopes = append(e.scopes, c.scopes[i].empty())
 	}
 	for i := range c.nodes {
 		if _, err := e.AddNode(c.nodes[i].spec); err != nil {

@@ -14,7 +14,7 @@ const None = -1
 
 // Shelves are the shelves of a pool in order of GPU type. The slice must not
 // be changed.
-func (c *Cluster) Shelves(p PoolID) []int32 { return c.pools[p].shelves }
+func (c *Cluster) Shelves(p PoolID) []int32 { return c.pool(p).shelves }
 
 // ShelfType is the GPU type of a shelf.
 func (c *Cluster) ShelfType(s ShelfID) TypeID { return c.shelves[s].typ }
@@ -136,7 +136,7 @@ func (c *Cluster) AppendWhole(shares []Share, gid GroupID, n int, memory unit.By
 // NextRoom is the first usable node of a pool, numbered after the given one,
 // with any CPU left; or None.
 func (c *Cluster) NextRoom(p PoolID, after NodeID) NodeID {
-	return NodeID(c.pools[p].room.Next(int(after) + 1))
+	return NodeID(c.pool(p).room.Next(int(after) + 1))
 }
 
 // best picks n of the free devices. From every start it grows a set by the

@@ -334,12 +334,7 @@ func (c *Cluster) bookNode(p *Piece, sign int32) {
 	}
 	n.cpuFree -= unit.Milli(sign) * p.CPU
 	if n.accountsC && n.usable() {
-		room := &c.pools[n.spec.Pool].room
-		if n.cpuFree > 0 {
-			room.Add(int(p.Node))
-		} else {
-			room.Remove(int(p.Node))
-		}
+		c.showRoom(p.Node)
 	}
 }
 
@@ -358,6 +353,9 @@ func (c *Cluster) bookShare(s *Share, sign int32) {
 	d.free -= sign * s.Milli
 	if g.listed && !d.broken {
 		c.countMilli(sh, d, s.Device, was, d.left())
+		for _, also := range g.also {
+			c.countMilli(&c.shelves[also], d, s.Device, was, d.left())
+		}
 	}
 	whole := d.left()/1000 - was/1000 // for a device told apart: 1, 0 or -1
 	switch {
@@ -368,15 +366,26 @@ func (c *Cluster) bookShare(s *Share, sign int32) {
 	default:
 		g.mask ^= 1 << (s.Device - g.first)
 		if g.listed {
-			c.shelveFree(sh, g, d.group, false)
+			c.shelve(g, d.group, false)
 		}
 		g.free += whole
 		if g.listed {
-			c.shelveFree(sh, g, d.group, true)
+			c.shelve(g, d.group, true)
 		}
 	}
 	if g.listed {
 		c.countFree(sh, g, int64(whole))
+		for _, also := range g.also {
+			c.countFree(&c.shelves[also], g, int64(whole))
+		}
+	}
+}
+
+// shelve is shelveFree for all shelves of a group.
+func (c *Cluster) shelve(g *group, id GroupID, in bool) {
+	c.shelveFree(&c.shelves[g.shelf], g, id, in)
+	for _, also := range g.also {
+		c.shelveFree(&c.shelves[also], g, id, in)
 	}
 }
 
@@ -401,17 +410,19 @@ func (c *Cluster) Check() error {
 		if cpu, memory := n.cpuFree+f.CPU, n.memFree+f.Memory; n.accountsC && (cpu < 0 || cpu > n.spec.CPU) || n.accountsM && (memory < 0 || memory > n.spec.Memory) {
 			return fmt.Errorf("node %s: %v of %v CPUs and %v of %v memory free", n.spec.Name, n.cpuFree, n.spec.CPU, n.memFree, n.spec.Memory)
 		}
+		want := n.usable() && (!n.accountsC || n.cpuFree > 0)
+		for _, p := range append([]PoolID{n.spec.Pool}, n.scopes...) {
+			if inRoom := c.pool(p).room.Has(i); inRoom != want {
+				return fmt.Errorf("node %s: in the index of nodes with CPU room of pool %d: %v, want %v", n.spec.Name, p, inRoom, want)
+			}
+		}
 		for k, free := range c.SlotsFree(NodeID(i)) {
 			if free += f.Slots[k]; free < 0 || free > n.spec.Slots[k] {
 				return fmt.Errorf("node %s: %d of %d %s free", n.spec.Name, free, n.spec.Slots[k], c.slots[k])
 			}
 		}
-		inRoom := c.pools[n.spec.Pool].room.Has(i)
-		if want := n.usable() && (!n.accountsC || n.cpuFree > 0); inRoom != want {
-			return fmt.Errorf("node %s: in the index of nodes with CPU room: %v, want %v", n.spec.Name, inRoom, want)
-		}
 	}
-	return nil
+	return c.checkScopes()
 }
 
 func checkShelf(c *Cluster, id int32) error {
@@ -422,7 +433,7 @@ func checkShelf(c *Cluster, id int32) error {
 	most := int32(0)
 	for gid := range c.groups {
 		g := &c.groups[gid]
-		if g.shelf != id {
+		if g.shelf != id && !slices.Contains(g.also, id) {
 			continue
 		}
 		if err := checkGroup(c, s, GroupID(gid)); err != nil {
@@ -477,7 +488,7 @@ func checkGroup(c *Cluster, s *shelf, gid GroupID) error {
 			}
 		}
 		partial := g.listed && !d.broken && d.cap == 1000 && d.free > 0 && d.free < 1000
-		if d.free > 0 && d.free < 1000 && s.partialBy[d.free].Has(int(g.first)+int(i)) != partial {
+		if d.free > 0 && d.free < 1000 && (s.partialBy != nil && s.partialBy[d.free].Has(int(g.first)+int(i))) != partial {
 			return fmt.Errorf("%s: wrongly in or out of the index of partial devices", c.DeviceName(g.first+DeviceID(i)))
 		}
 	}

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -120,6 +121,7 @@ type machine struct {
 	m     twin
 	held  []*Alloc
 	stack []level
+	scope map[PoolID]oneCondition
 }
 
 // level is an open what-if.
@@ -167,6 +169,7 @@ func (x *machine) addNode(t *rapid.T) {
 		Pooled: rapid.IntRange(0, 5).Draw(t, "pooled") == 0,
 		Slots:  rapid.SampledFrom([]Slots{{}, {}, {2}, {3, 5}}).Draw(t, "slots"),
 	}
+	spec.Labels, spec.Taints = drawLabels(t)
 	for range rapid.IntRange(0, 2).Draw(t, "groups") {
 		most := 8
 		if spec.Pooled {
@@ -393,7 +396,11 @@ func (x *machine) check(t *rapid.T) {
 	for i := range x.m.nodes {
 		x.checkNode(t, NodeID(i))
 	}
+	all := slices.Collect(maps.Keys(x.scope))
 	for p := range PoolID(x.c.Pools()) {
+		all = append(all, p)
+	}
+	for _, p := range all {
 		for mask := range TypeMask(1 << x.c.Types()) {
 			x.checkPool(t, p, mask)
 		}
@@ -447,7 +454,7 @@ func (x *machine) checkPool(t *rapid.T, p PoolID, mask TypeMask) {
 	inDomain := make([]int, x.c.Domains())
 	for i := range x.m.nodes {
 		n := &x.m.nodes[i]
-		if n.spec.Pool != p || !n.usable() {
+		if !x.in(n, p) || !n.usable() {
 			continue
 		}
 		for _, d := range n.devices {
@@ -482,7 +489,7 @@ func (x *machine) checkPartial(t *rapid.T, p PoolID, s ShelfID) {
 			for i := range x.m.nodes {
 				n := &x.m.nodes[i]
 				for _, d := range n.devices {
-					if n.spec.Pool != p || !n.usable() || d.broken || d.typ != x.c.ShelfType(s) || d.cap != 1000 || d.free >= 1000 || d.free < need || max(0, d.memory) < memory {
+					if !x.in(n, p) || !n.usable() || d.broken || d.typ != x.c.ShelfType(s) || d.cap != 1000 || d.free >= 1000 || d.free < need || max(0, d.memory) < memory {
 						continue
 					}
 					if best == None || d.free < bestFree {
@@ -509,7 +516,7 @@ func (x *machine) checkRoom(t *rapid.T, p PoolID) {
 		got = append(got, n)
 	}
 	for i := range x.m.nodes {
-		if n := &x.m.nodes[i]; n.spec.Pool == p && n.usable() && (n.spec.CPU == 0 || n.cpu > 0) {
+		if n := &x.m.nodes[i]; x.in(n, p) && n.usable() && (n.spec.CPU == 0 || n.cpu > 0) {
 			want = append(want, NodeID(i))
 		}
 	}
@@ -518,7 +525,7 @@ func (x *machine) checkRoom(t *rapid.T, p PoolID) {
 	}
 }
 
-// fingerprint writes down every count and index of the ledger.
+// fingerprint writes down every count and index of the ledger, but for those of Narrow.
 func (c *Cluster) fingerprint() string {
 	var b strings.Builder
 	for i := range c.devices {
@@ -533,6 +540,9 @@ func (c *Cluster) fingerprint() string {
 	}
 	for i := range c.shelves {
 		s := &c.shelves[i]
+		if s.pool == firstScope {
+			continue // of the lens, which is there for a moment
+		}
 		fmt.Fprintf(&b, "shelf %d %d %d %d %v pooled %v partial %v\n", i, s.free, s.milli, s.total, s.domainFree, slices.Collect(s.pooled.All()), slices.Collect(s.partial.All()))
 		for k := range s.byFree {
 			fmt.Fprintf(&b, " free %d: %v\n", k, slices.Collect(s.byFree[k].All()))
@@ -542,6 +552,10 @@ func (c *Cluster) fingerprint() string {
 				fmt.Fprintf(&b, " left %d: %v\n", m, slices.Collect(s.partialBy[m].All()))
 			}
 		}
+	}
+	for i := 1; i < len(c.scopes); i++ {
+		p := &c.scopes[i].pool
+		fmt.Fprintf(&b, "scope %d %d %d %d room %v\n", i, p.free, p.milli, p.total, slices.Collect(p.room.All()))
 	}
 	for i := range c.pools {
 		p := &c.pools[i]
@@ -569,6 +583,9 @@ func TestLedgerAgainstModel(t *testing.T) {
 			"health": x.setHealth,
 			"power":  x.setPower,
 			"broken": x.setBroken,
+			"scope":  x.addScope,
+			"labels": x.setLabels,
+			"narrow": x.narrow,
 			"others": x.setForeign,
 		})
 		for len(x.stack) > 0 {

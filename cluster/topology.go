@@ -35,11 +35,14 @@ func (c *Cluster) Domain(d DomainID) (level, name string, parent DomainID) {
 // DomainNodes are the nodes that stand directly in a place.
 func (c *Cluster) DomainNodes(d DomainID) []NodeID { return c.domains[d].nodes }
 
+// DomainChildren are the places directly in a place. The slice must not be changed.
+func (c *Cluster) DomainChildren(d DomainID) []DomainID { return c.domains[d].children }
+
 // DomainOwnFree is the number of wholly free, usable devices of the nodes that
 // stand directly in a place, of a pool and of the types in the mask.
 func (c *Cluster) DomainOwnFree(d DomainID, p PoolID, m TypeMask) int {
 	n := 0
-	for _, i := range c.pools[p].shelves {
+	for _, i := range c.pool(p).shelves {
 		if s := &c.shelves[i]; m.Has(s.typ) && int(d) < len(s.domainFree) {
 			n += int(s.domainFree[d])
 		}

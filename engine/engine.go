@@ -370,6 +370,9 @@ func (e *Engine) apply(ev *eventlog.Event) error {
 		e.changes = append(e.changes, sched.Change{Job: ev.Job, Kind: sched.Ended})
 	case eventlog.Speed, eventlog.Progress, eventlog.Estimate, eventlog.Config, eventlog.Saved:
 		e.changes = append(e.changes, sched.Change{Job: ev.Job, Kind: sched.Altered})
+	case eventlog.NodeLabels:
+		e.nodes = true
+		e.reconsider()
 	case eventlog.NodeAdd, eventlog.NodeSet, eventlog.Device, eventlog.Foreign:
 		e.nodes = true
 	}
@@ -377,6 +380,20 @@ func (e *Engine) apply(ev *eventlog.Event) error {
 		sink.Event(ev, e.state)
 	}
 	return e.watch(ev)
+}
+
+// reconsider tells the policy of the waiting jobs that may use only some nodes, and of
+// those that could never run, as if they were held and released. Labels have changed: a
+// job that could run may never run from now on, or the other way round.
+func (e *Engine) reconsider() {
+	for p := range cluster.PoolID(e.state.Cluster.Pools()) {
+		for i := range e.state.Waiting(p).All() {
+			id := job.ID(i)
+			if r := e.state.Record(id); r.Reason.Never() || e.state.Class(r.Class).Restricted() {
+				e.changes = append(e.changes, sched.Change{Job: id, Kind: sched.Ended}, sched.Change{Job: id, Kind: sched.Arrived})
+			}
+		}
+	}
 }
 
 // decide asks the policy and carries out its plan.
@@ -583,13 +600,14 @@ func (e *Engine) explain(changes []sched.Change) error {
 			continue
 		}
 		r := e.state.Record(ch.Job)
-		if r.Phase != job.Waiting || r.Reason.Never() || ch.Kind == sched.Stopped && waitReason(r.Reason) {
+		never := r.Reason.Never() && r.Reason.Code != job.NoSuchNode && r.Reason.Code != job.TooLarge
+		if r.Phase != job.Waiting || never || ch.Kind == sched.Stopped && waitReason(r.Reason) {
 			continue
 		}
 		why := e.plan.Never(ch.Job, place.Pack)
 		switch {
 		case why.Code != job.NoReason:
-		case waitReason(r.Reason):
+		case waitReason(r.Reason) && !r.Reason.Never():
 			continue
 		case e.why != nil:
 			why = e.why.Why(&e.view, ch.Job)

@@ -41,13 +41,8 @@ func Apply(s *state.State, ev *eventlog.Event) error {
 	case eventlog.NodeAdd:
 		_, err := s.AddNode(*ev.NodeSpec)
 		return err
-	case eventlog.NodeSet:
-		if int(ev.Node) >= s.Cluster.Nodes() || ev.Node < 0 {
-			return fmt.Errorf("node number %d is not known", ev.Node)
-		}
-		s.Cluster.SetHealth(ev.Node, ev.Health)
-		s.Cluster.SetPower(ev.Node, ev.Power)
-		return nil
+	case eventlog.NodeLabels, eventlog.NodeSet, eventlog.Foreign:
+		return aboutNode(s, ev)
 	case eventlog.Device:
 		if int(ev.Device) >= s.Cluster.Devices() || ev.Device < 0 {
 			return fmt.Errorf("device number %d is not known", ev.Device)
@@ -56,11 +51,6 @@ func Apply(s *state.State, ev *eventlog.Event) error {
 		return nil
 	}
 	switch ev.Kind {
-	case eventlog.Foreign:
-		if int(ev.Node) >= s.Cluster.Nodes() || ev.Node < 0 {
-			return fmt.Errorf("node number %d is not known", ev.Node)
-		}
-		return s.Cluster.SetForeign(ev.Node, *ev.Foreign)
 	case eventlog.Used:
 		return s.SetUsed(ev.Device, ev.Use, ev.Memory)
 	case eventlog.Learnt:
@@ -154,4 +144,20 @@ func setSpeed(s *state.State, ev *eventlog.Event) error {
 		return nil
 	}
 	return s.Record(ev.Job).SetSpeed(s.Now, ev.Speed)
+}
+
+// aboutNode folds an event about a node that is there.
+func aboutNode(s *state.State, ev *eventlog.Event) error {
+	if int(ev.Node) >= s.Cluster.Nodes() || ev.Node < 0 {
+		return fmt.Errorf("node number %d is not known", ev.Node)
+	}
+	switch ev.Kind {
+	case eventlog.NodeLabels:
+		return state.SetLabels(s, ev.Node, ev.NodeSpec.Labels, ev.NodeSpec.Taints)
+	case eventlog.Foreign:
+		return s.Cluster.SetForeign(ev.Node, *ev.Foreign)
+	}
+	s.Cluster.SetHealth(ev.Node, ev.Health)
+	s.Cluster.SetPower(ev.Node, ev.Power)
+	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/label"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
@@ -72,6 +73,8 @@ func drawJob(t *rapid.T, id job.ID) *job.Job {
 		d.Types = "A100|V100"
 		d.Roles[0] = job.Role{Name: "worker", Tasks: 3, Min: 2, Max: 5, GPU: 250, GPUMemory: unit.GiB, CPU: 1500, Memory: 3, Slots: "pods=1|rdma=2"}
 		d.Roles[1] = job.Role{Name: "ps", Tasks: 2, CPU: 1}
+		d.Where, d.Tolerate = "!spot, zone in (a,b)", "*:NoExecute"
+		d.Within, d.Prefer = "rack", rapid.Bool().Draw(t, "prefer")
 	}
 	j := &job.Job{
 		ID: id, Key: texts().Draw(t, "key"), Name: texts().Draw(t, "name"), User: texts().Draw(t, "user"), Tenant: texts().Draw(t, "tenant"), App: texts().Draw(t, "app"),
@@ -98,6 +101,10 @@ func drawNode(t *rapid.T) *cluster.NodeSpec {
 		Memory: unit.Bytes(rapid.Int64Range(0, unit.MaxScaled).Draw(t, "mem")), Domain: cluster.DomainID(rapid.Int32Range(0, 9).Draw(t, "domain")),
 		Pool: cluster.PoolID(rapid.Int32Range(0, 9).Draw(t, "pool")), Pooled: rapid.Bool().Draw(t, "pooled"),
 		Slots: rapid.SampledFrom([]cluster.Slots{{}, {1}, {0, 0, 3}, {1, 2, 3, 4, 5, cluster.MostSlots}}).Draw(t, "slots"),
+	}
+	if rapid.Bool().Draw(t, "labelled") {
+		n.Labels = []label.Label{{Key: "a", Value: ""}, {Key: "zone", Value: "a"}}
+		n.Taints = []label.Taint{{Key: "spot", Value: "yes", Effect: label.NoExecute}, {Key: "x/y", Effect: label.PreferNoSchedule}}
 	}
 	devices := 0
 	for i := range rapid.IntRange(0, 3).Draw(t, "groups") {
@@ -126,6 +133,11 @@ func drawEvent(t *rapid.T, kind eventlog.Kind) eventlog.Event {
 	switch kind {
 	case eventlog.NodeAdd:
 		ev.NodeSpec = drawNode(t)
+		return ev
+	case eventlog.NodeLabels:
+		ev.Node = cluster.NodeID(rapid.Int32Range(0, math.MaxInt32).Draw(t, "node"))
+		n := drawNode(t)
+		ev.NodeSpec = &cluster.NodeSpec{Labels: n.Labels, Taints: n.Taints}
 		return ev
 	case eventlog.NodeSet:
 		ev.Node = cluster.NodeID(rapid.Int32Range(0, math.MaxInt32).Draw(t, "node"))

@@ -24,42 +24,43 @@ type Kind uint8
 
 // The kinds of events. The comment says which fields each uses beside Time.
 const (
-	Submit   Kind = iota // Spec, Estimate, Held
-	Start                // Job, Alloc (unless it was assigned), Delay, Speed, Profile
-	Assign               // Job, Alloc
-	Preempt              // Job, Kept, AtOnce, Reason
-	Gone                 // Job
-	Evict                // Job, Kept, Reason
-	Fail                 // Job, Kept, Reason
-	End                  // Job, Outcome
-	Cancel               // Job
-	Hold                 // Job, Reason
-	Free                 // Job
-	Wait                 // Job, Reason: why it waits has changed
-	Move                 // Job, Alloc, Delay, Speed
-	Resize               // Job, Alloc, Delay, Speed
-	Speed                // Job, Speed
-	Progress             // Job, Kept: the work it has done
-	Estimate             // Job, Estimate, Reason where the text says from what it was learnt
-	Memo                 // Job, Note: what a policy remembers about it, nil for nothing
-	NodeAdd              // NodeSpec
-	NodeSet              // Node, Health, Power, Reason where an operator has ordered it
-	Device               // Device, Broken, Reason where an operator has ordered it
-	Merge                // Job, With, How, Kept: the work that counts; how it is trained has changed
-	Used                 // Device, Use, Memory: what was measured of a device
-	Learnt               // Pair, Speed: what is believed from now on of jobs that share a device
-	Carry                // Spec, Record, Alloc (where it holds devices), Frozen, Estimate, Reason: taken over from an earlier log
-	Past                 // Spec, Record, Left: a job that had ended before the log began
-	Measured             // Job, Measured: what the world measured of it
-	Config               // Job, Reported: what it trains with has changed
-	Saved                // Job, Kept: the work in the state that it has saved; Every: the work from each save to the next, from now on, 0 where it tells of each
-	Foreign              // Node, Foreign: what others use of it from now on
+	Submit     Kind = iota // Spec, Estimate, Held
+	Start                  // Job, Alloc (unless it was assigned), Delay, Speed, Profile
+	Assign                 // Job, Alloc
+	Preempt                // Job, Kept, AtOnce, Reason
+	Gone                   // Job
+	Evict                  // Job, Kept, Reason
+	Fail                   // Job, Kept, Reason
+	End                    // Job, Outcome
+	Cancel                 // Job
+	Hold                   // Job, Reason
+	Free                   // Job
+	Wait                   // Job, Reason: why it waits has changed
+	Move                   // Job, Alloc, Delay, Speed
+	Resize                 // Job, Alloc, Delay, Speed
+	Speed                  // Job, Speed
+	Progress               // Job, Kept: the work it has done
+	Estimate               // Job, Estimate, Reason where the text says from what it was learnt
+	Memo                   // Job, Note: what a policy remembers about it, nil for nothing
+	NodeAdd                // NodeSpec
+	NodeLabels             // Node, NodeSpec with its labels and taints alone: they have changed
+	NodeSet                // Node, Health, Power, Reason where an operator has ordered it
+	Device                 // Device, Broken, Reason where an operator has ordered it
+	Merge                  // Job, With, How, Kept: the work that counts; how it is trained has changed
+	Used                   // Device, Use, Memory: what was measured of a device
+	Learnt                 // Pair, Speed: what is believed from now on of jobs that share a device
+	Carry                  // Spec, Record, Alloc (where it holds devices), Frozen, Estimate, Reason: taken over from an earlier log
+	Past                   // Spec, Record, Left: a job that had ended before the log began
+	Measured               // Job, Measured: what the world measured of it
+	Config                 // Job, Reported: what it trains with has changed
+	Saved                  // Job, Kept: the work in the state that it has saved; Every: the work from each save to the next, from now on, 0 where it tells of each
+	Foreign                // Node, Foreign: what others use of it from now on
 	kinds
 )
 
 var kindNames = [kinds]string{
 	"submit", "start", "assign", "preempt", "gone", "evict", "fail", "end", "cancel", "hold", "free", "wait",
-	"move", "resize", "speed", "progress", "estimate", "memo", "node-add", "node-set", "device", "merge", "used", "learnt", "carry", "past", "measured", "config", "saved", "foreign",
+	"move", "resize", "speed", "progress", "estimate", "memo", "node-add", "node-labels", "node-set", "device", "merge", "used", "learnt", "carry", "past", "measured", "config", "saved", "foreign",
 }
 
 func (k Kind) String() string { return kindNames[k] }

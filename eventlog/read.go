@@ -13,6 +13,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/label"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/internal/jsontext"
 	"github.com/norn-scheduler/norn/job"
@@ -297,7 +298,7 @@ func (l *Reader) complete(ev *Event) error {
 	case NodeAdd:
 		ev.NodeSpec = &l.node
 		return nil
-	case NodeSet, Foreign:
+	case NodeSet, NodeLabels, Foreign:
 		return l.ofNode(ev)
 	case Device, Used:
 		if ev.Device < 0 {
@@ -346,7 +347,11 @@ func (l *Reader) ofNode(ev *Event) error {
 	if ev.Node < 0 {
 		return fmt.Errorf("%s without its node (n)", ev.Kind)
 	}
-	if ev.Kind != Foreign {
+	switch ev.Kind {
+	case NodeSet:
+		return nil
+	case NodeLabels:
+		ev.NodeSpec = &l.node
 		return nil
 	}
 	l.others = cluster.Foreign{Slots: l.node.Slots, GPUs: l.alloc.Shares}
@@ -637,8 +642,25 @@ func (l *Reader) nodeField(ev *Event, key []byte) (err error) {
 		return l.slots(&n.Slots)
 	case "links":
 		return l.links()
+	case "labels":
+		return each(t, label.ParseLabel, &n.Labels)
+	case "taints":
+		return each(t, label.ParseTaint, &n.Taints)
 	}
 	return t.Skip() // of a later program
+}
+
+// each reads a list of texts that mean something.
+func each[T any](t *jsontext.Reader, parse func(string) (T, error), to *[]T) error {
+	return t.Array(func() error {
+		v, err := t.Text()
+		if err != nil {
+			return err
+		}
+		one, err := parse(string(v))
+		*to = append(*to, one)
+		return err
+	})
 }
 
 // slots reads amounts of the counted resources by their numbers.

@@ -148,6 +148,9 @@ func (ev *Event) Append(b []byte) ([]byte, error) {
 	switch ev.Kind {
 	case NodeAdd:
 		appendNode(&f, ev.NodeSpec)
+	case NodeLabels:
+		integer(&f, "n", int64(ev.Node))
+		appendLabels(&f, ev.NodeSpec)
 	case NodeSet:
 		integer(&f, "n", int64(ev.Node))
 		f.Text("health", ev.Health.String())
@@ -408,6 +411,7 @@ func appendNode(f *jsontext.Writer, n *cluster.NodeSpec) {
 	f.Int("domain", int64(n.Domain))
 	f.Int("pool", int64(n.Pool))
 	f.Bool("pooled", n.Pooled)
+	appendLabels(f, n)
 	appendSlots(f, &n.Slots)
 	if n.Links == nil || n.Links.Devices() == 0 {
 		return
@@ -427,4 +431,10 @@ func appendNode(f *jsontext.Writer, n *cluster.NodeSpec) {
 		}
 	}
 	f.B = append(f.B, ']')
+}
+
+// appendLabels writes the labels and taints of a node.
+func appendLabels(f *jsontext.Writer, n *cluster.NodeSpec) {
+	list(f, "labels", len(n.Labels), func(i int) { f.B = jsontext.AppendText(f.B, n.Labels[i].String()) })
+	list(f, "taints", len(n.Taints), func(i int) { f.B = jsontext.AppendText(f.B, n.Taints[i].String()) })
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/norn-scheduler/norn/cluster/label"
 	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
@@ -26,7 +27,59 @@ func (d *Demand) check() error {
 			return err
 		}
 	}
+	return d.checkPlace()
+}
+
+// checkPlace says what is wrong with where the gang wants to be, or nil.
+func (d *Demand) checkPlace() error {
+	if d.Where != "" {
+		if _, err := label.ParseWhere(d.Where); err != nil {
+			return fmt.Errorf("where: %w", err)
+		}
+	}
+	if d.Tolerate != "" {
+		if _, err := label.ParseTolerations(d.Tolerate); err != nil {
+			return fmt.Errorf("tolerate: %w", err)
+		}
+	}
+	if d.Prefer && d.Within == "" {
+		return fmt.Errorf("prefers one place and does not say of which level")
+	}
 	return nil
+}
+
+// SetWhere stores a condition on labels in its canonical form.
+func (d *Demand) SetWhere(text string) error {
+	w, err := label.ParseWhere(text)
+	d.Where = w.String()
+	return err
+}
+
+// SetTolerate stores the taints that the gang does not mind in their canonical form.
+func (d *Demand) SetTolerate(text string) error {
+	t, err := label.ParseTolerations(text)
+	d.Tolerate = t.String()
+	return err
+}
+
+// SetWithin stores the level of which the gang stands in one place. A question mark
+// behind it says that it should, but need not.
+func (d *Demand) SetWithin(text string) error {
+	text = strings.TrimSpace(text)
+	level, prefer := strings.CutSuffix(text, "?")
+	if level = strings.TrimSpace(level); level == "" && text != "" || strings.ContainsAny(level, "?,|\n") {
+		return fmt.Errorf("%q: write a level of the topology such as rack, or rack? where it should but need not", text)
+	}
+	d.Within, d.Prefer = level, prefer
+	return nil
+}
+
+// InWithin writes Within as SetWithin reads it.
+func (d *Demand) InWithin() string {
+	if d.Prefer {
+		return d.Within + "?"
+	}
+	return d.Within
 }
 
 func (r *Role) check(first bool) error {
@@ -80,6 +133,15 @@ func (d *Demand) String() string {
 	out := strings.Join(parts, ", ")
 	if d.Types != "" {
 		out += " of type " + strings.ReplaceAll(d.Types, "|", " or ")
+	}
+	if d.Where != "" {
+		out += " where " + d.Where
+	}
+	switch {
+	case d.Prefer:
+		out += " in one " + d.Within + " if possible"
+	case d.Within != "":
+		out += " in one " + d.Within
 	}
 	return out
 }

@@ -204,6 +204,11 @@ const MaxRoles = 4
 type Demand struct {
 	Roles [MaxRoles]Role // unused ones have no tasks; the first one is elastic if any is
 	Types string         // acceptable GPU types joined by "|", best first; empty: any
+
+	Where    string // the condition on the labels of its nodes, see package label; empty: none
+	Tolerate string // the taints of nodes that it does not mind, see package label; empty: none
+	Within   string // the level of the topology, or cluster.EachNode, of which it must stand in one place; empty: anywhere
+	Prefer   bool   // it need not stand Within one place, but should where there is room
 }
 
 // Role is a group of equal tasks.
@@ -282,7 +287,17 @@ func (d *Demand) Memory() unit.Bytes {
 // else accounted.
 func (d *Demand) Plain() bool {
 	r := &d.Roles[0]
-	return d.Types == "" && r.GPU == unit.One && r.GPUMemory == 0 && r.CPU == 0 && r.Memory == 0 && r.Slots == "" && d.Roles[1].Tasks == 0
+	return d.Types == "" && r.GPU == unit.One && r.GPUMemory == 0 && r.CPU == 0 && r.Memory == 0 && r.Slots == "" && d.Roles[1].Tasks == 0 &&
+		d.Where == "" && d.Tolerate == "" && d.Within == ""
+}
+
+// Condition says which nodes of a pool the gang may use.
+func (d *Demand) Condition(p cluster.PoolID) cluster.Condition {
+	c := cluster.Condition{Pool: p, Where: d.Where, Tolerate: d.Tolerate}
+	if !d.Prefer {
+		c.Level = d.Within
+	}
+	return c
 }
 
 // TypeMask is the set of acceptable GPU types of a cluster, without those that

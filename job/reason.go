@@ -16,7 +16,7 @@ type Reason struct {
 	Have int32         // as the code says
 	Job  ID            // the other job, where the code names one
 	At   time.Duration // a moment, where the code names one; 0 otherwise
-	Text string        // for Because: the policy's own words; for NeedSlots: the name; for NoSuchType, TooLarge, Impossible, OnHold and the reasons to be stopped: the world's, in place of ours
+	Text string        // for Because: the policy's own words; for NeedSlots: the name; for NeedWhere, NeedWithin and NoSuchNode what their sentences say; for NoSuchType, TooLarge, Impossible, OnHold and the reasons to be stopped: the world's, in place of ours
 }
 
 // ReasonCode tells apart the reasons.
@@ -32,7 +32,10 @@ const (
 	NeedCPU                  // GPUs would do, but CPU or memory beside them is short
 	NeedSlots                // the same of the counted resource that Text names
 	NeedPart                 // Need milli of one GPU, no GPU has that much left
+	NeedWhere                // Need GPUs of the nodes that it may use, which have Have free; Text is the condition
+	NeedWithin               // Need GPUs in one place, the best has Have free; Text is the level
 	TooLarge                 // Need GPUs, the pool has Have in all: can never run
+	NoSuchNode               // no node is one that it may use, as Text says: can never run
 	NoSuchType               // no node has an acceptable GPU type: can never run
 	Impossible               // it would not fit even if nothing else ran
 	OverLimit                // Need GPUs, its tenant may never hold more than Have: can never run
@@ -64,7 +67,7 @@ const (
 )
 
 var reasonNames = [lastReason]string{
-	"none", "need-gpus", "need-one-node", "need-whole-nodes", "need-rack", "need-cpu", "need-slots", "need-part", "too-large", "no-such-type", "impossible", "over-limit",
+	"none", "need-gpus", "need-one-node", "need-whole-nodes", "need-rack", "need-cpu", "need-slots", "need-part", "need-where", "need-within", "too-large", "no-such-node", "no-such-type", "impossible", "over-limit",
 	"behind", "outranked", "quota", "over-share", "reserved", "not-yet", "on-hold", "occupied", "because",
 	"makes-room", "used-share", "reclaimed", "moved", "resized", "node-lost", "failed", "ended", "user-request", "out-of-memory", "profiled", "cancelling", "after-job", "in-turn",
 }
@@ -88,20 +91,20 @@ func ParseReasonCode(s string) (ReasonCode, bool) {
 
 // Never tells whether a wait for this reason cannot end by itself.
 func (r Reason) Never() bool {
-	return r.Code == TooLarge || r.Code == NoSuchType || r.Code == Impossible || r.Code == OverLimit
+	return r.Code == TooLarge || r.Code == NoSuchNode || r.Code == NoSuchType || r.Code == Impossible || r.Code == OverLimit
 }
 
 // Fragmentation tells whether enough GPUs exist but not where they are wanted.
 func (r Reason) Fragmentation() bool {
 	switch r.Code {
-	case NeedOneNode, NeedWholeNode, NeedRack, NeedCPU, NeedSlots, NeedPart:
+	case NeedOneNode, NeedWholeNode, NeedRack, NeedCPU, NeedSlots, NeedPart, NeedWithin:
 		return true
 	}
 	return false
 }
 
 // Promises tells whether At is when the job is expected to fit.
-func (r Reason) Promises() bool { return r.At > 0 && r.Code >= NeedGPUs && r.Code <= NeedPart }
+func (r Reason) Promises() bool { return r.At > 0 && r.Code >= NeedGPUs && r.Code <= NeedWithin }
 
 // Sentence says the reason. name turns a job number into what the reader
 // knows the job by.
@@ -126,6 +129,12 @@ func (r Reason) Sentence(name func(ID) string) string {
 		return "GPUs would do, but their nodes are short of " + cmp.Or(r.Text, "something else")
 	case NeedPart:
 		return fmt.Sprintf("needs %v of one GPU; no GPU has that much left", unit.Milli(r.Need))
+	case NeedWhere:
+		return fmt.Sprintf("needs %s of the nodes that it may use%s; they have %d free", unit.Count(int(r.Need), "GPU"), condition(r.Text), r.Have)
+	case NeedWithin:
+		return fmt.Sprintf("needs %s in one %s; the best has %d free", unit.Count(int(r.Need), "GPU"), cmp.Or(r.Text, "place"), r.Have)
+	case NoSuchNode:
+		return cmp.Or(r.Text, "it may use no node") + ": it can never run here"
 	case TooLarge:
 		if r.Text != "" {
 			return r.Text
@@ -172,6 +181,14 @@ func (r Reason) Sentence(name func(ID) string) string {
 		return r.Text
 	}
 	return r.stopSentence(name)
+}
+
+// condition is a condition on nodes in parentheses, or nothing.
+func condition(text string) string {
+	if text == "" {
+		return ""
+	}
+	return " (" + text + ")"
 }
 
 func (r Reason) stopSentence(name func(ID) string) string {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/live"
@@ -135,6 +136,9 @@ func shape(spec *api.JobSpec) (job.Demand, error) {
 	}
 	demand := job.Demand{Types: strings.Join(spec.Types, "|")}
 	demand.Roles[0] = r
+	if err := spec.Place(&demand); err != nil {
+		return demand, api.Refuse(api.Invalid, "%v", err)
+	}
 	if err := demand.Check(); err != nil {
 		return demand, api.Refuse(api.Invalid, "the job %v", err)
 	}
@@ -174,6 +178,23 @@ func (d intake) possible(spec *api.JobSpec, demand *job.Demand) error {
 		if all := n * int64(demand.Roles[0].Tasks); all > has[name] {
 			return api.Refuse(api.Invalid, "the job needs %d %s; this machine has %d", all, name, has[name])
 		}
+	}
+	return d.admits(demand)
+}
+
+// admits refuses a job that may not use this machine.
+func (d intake) admits(demand *job.Demand) error {
+	c := cluster.New()
+	node := cluster.NodeSpec{Name: d.opt.Machine.Node.Name, Labels: d.opt.Machine.Node.Labels, Taints: d.opt.Machine.Node.Taints}
+	if _, err := c.AddNode(node); err != nil {
+		return err
+	}
+	scope, err := c.Scope(demand.Condition(0))
+	if err != nil {
+		return api.Refuse(api.Invalid, "%v", err)
+	}
+	if why := c.NoNode(scope); why != "" {
+		return api.Refuse(api.Invalid, "the job may not use this machine: %s", why)
 	}
 	return nil
 }

@@ -255,7 +255,7 @@ func (r *Request) inRack(need int) bool {
 	typ := r.Cluster.ShelfType(r.shelves[0])
 	r.groups = r.groups[:0]
 	for _, node := range r.Cluster.DomainNodes(r.racks[0].rack) {
-		if r.Cluster.Node(node).Pool != r.Pool || !r.Cluster.Usable(node) {
+		if !r.Cluster.In(node, r.Pool) || !r.Cluster.Usable(node) {
 			continue
 		}
 		for _, g := range r.Cluster.NodeGroups(node) {

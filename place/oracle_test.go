@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/label"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 )
@@ -72,6 +73,12 @@ func drawProblem(t *rapid.T, simple bool) *problem {
 	x.d.Types = rapid.SampledFrom([]string{"", "", "A", "B", "B|A", "A|B"}).Draw(t, "types")
 	x.mask, _ = x.d.TypeMask(x.c)
 	x.tasks = int(x.d.Roles[0].Tasks)
+	if rapid.Bool().Draw(t, "scope") { // a part of the pool answers as a pool does
+		var err error
+		if x.pool, err = x.c.Scope(cluster.Condition{Where: "zone=a", Tolerate: rapid.SampledFrom([]string{"", "spot"}).Draw(t, "tolerate")}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	x.survey()
 	return x
 }
@@ -84,6 +91,12 @@ func (x *problem) drawNode(t *rapid.T, other cluster.PoolID, simple bool) {
 	if !simple {
 		spec.CPU = rapid.SampledFrom([]unit.Milli{0, 2000, 5000, 8000}).Draw(t, "cpu")
 		spec.Slots = cluster.Slots{int64(rapid.IntRange(0, 5).Draw(t, "pods")), int64(rapid.IntRange(0, 5).Draw(t, "rdma"))}
+	}
+	if rapid.IntRange(0, 2).Draw(t, "zone") > 0 {
+		spec.Labels = []label.Label{{Key: "zone", Value: "a"}}
+	}
+	if rapid.IntRange(0, 4).Draw(t, "spot") == 0 {
+		spec.Taints = []label.Taint{{Key: "spot", Effect: label.NoSchedule}}
 	}
 	spec.Pooled = rapid.IntRange(0, 7).Draw(t, "pooled") == 0
 	kinds := [][]cluster.TypeID{{0}, {0}, {1}}
@@ -125,7 +138,7 @@ func (x *problem) survey() {
 	}
 	for id := range cluster.NodeID(x.c.Nodes()) {
 		spec := x.c.Node(id)
-		if spec.Pool != x.pool {
+		if !x.c.In(id, x.pool) {
 			continue
 		}
 		for _, g := range x.c.NodeGroups(id) {

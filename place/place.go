@@ -1,7 +1,8 @@
 // Package place finds where a gang can run: the strategies that all policies
 // share.
 //
-// Nouns: a Request is a gang and the part of the cluster that it may use. A
+// Nouns: a Request is a gang and the part of the cluster that it may use, a pool
+// or a scope of package cluster. A
 // Strategy turns it into an Alloc (Request.Out), or into the reason why there
 // is none. A strategy books nothing: what it finds is free at the moment it is
 // asked. A Request may be used again and again, and then allocates nothing once
@@ -53,6 +54,8 @@ type Request struct {
 	groups  []cluster.GroupID
 	sizes   []int32 // sizes[n]: groups that could hold n tasks if nothing else ran
 	racks   []roomy
+	spots   []spot
+	nodes   []cluster.NodeID
 	slots   *cluster.Slots  // of the role that is placed; nil: none
 	fewer   []cluster.Slots // scratch of shortSlots
 }

@@ -64,6 +64,8 @@ func TestProperties(t *testing.T) {
 		"pools":    {Pools: true},
 		"adapts":   {Adapts: true, Costs: true},
 		"operated": {Costs: true, Operated: true},
+		"where":    {Where: true},
+		"apart":    {Where: true, Types: true, Parts: true, Costs: true, Failures: true, Operated: true},
 		"both":     {Types: true, Failures: true, Operated: true},
 		"still":    {Types: true, Still: true, Costs: true, Operated: true},
 	}

@@ -120,7 +120,7 @@ func (c *Collector) Event(ev *eventlog.Event, s *state.State) {
 		return
 	}
 	switch ev.Kind {
-	case eventlog.NodeAdd, eventlog.NodeSet, eventlog.Device, eventlog.Foreign:
+	case eventlog.NodeAdd, eventlog.NodeSet, eventlog.NodeLabels, eventlog.Device, eventlog.Foreign:
 		c.nodes(ev, s)
 		return
 	}

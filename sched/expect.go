@@ -43,7 +43,7 @@ func (p *Plan) Expect(id job.ID, where place.Strategy) (at time.Duration, on *cl
 		for at = end.at; more && end.at == at; end, more = ends.next() {
 			p.state.Cluster.Release(p.Alloc(end.id))
 		}
-		if p.state.Cluster.FreeGPUs(r.Pool, r.Mask) < need && r.Job.Demand.Plain() {
+		if p.state.Cluster.FreeGPUs(p.state.Class(r.Class).Scope, r.Mask) < need && r.Job.Demand.Plain() {
 			continue
 		}
 		if _, ok := p.find(id, tasks, where); ok {

@@ -198,6 +198,8 @@ func (p *Plan) Why() job.Reason { return p.why }
 // A frozen job can go on only where its memory is. So it starts there, whatever
 // the given devices, or the result is false. From then on the plan refuses a
 // job whose devices are not free, and does not become invalid.
+//
+// A job that may not use the nodes of the devices is refused, too (View.Admits).
 func (p *Plan) StartOn(id job.ID, a *cluster.Alloc) bool {
 	op := p.startable(id)
 	if op == nil {
@@ -211,14 +213,41 @@ func (p *Plan) StartOn(id job.ID, a *cluster.Alloc) bool {
 		p.homed = true
 		return p.take(op, &p.req.Out)
 	}
-	return p.take(op, a)
+	return p.admitted(op, a) && p.take(op, a)
+}
+
+// staysOn tells whether an Alloc is on none but the nodes of another one.
+func staysOn(a, was *cluster.Alloc) bool {
+	return !slices.ContainsFunc(a.Pieces, func(p cluster.Piece) bool {
+		return !slices.ContainsFunc(was.Pieces, func(q cluster.Piece) bool { return p.Node == q.Node })
+	})
+}
+
+// admitted tells whether a job may hold what the policy names. The plan refuses a
+// job that asks for other nodes (View.Admits), and does not become invalid. On the
+// nodes on which it runs a job stays, whatever has become of their labels.
+func (p *Plan) admitted(op *Op, a *cluster.Alloc) bool {
+	r := p.state.Record(op.Job)
+	class := p.state.Class(r.Class)
+	if class.Admits(p.state.Cluster, a) || op.Was != nil && staysOn(a, op.Was) {
+		return true
+	}
+	p.why = p.needWhere(r)
+	p.Wait(op.Job, p.why)
+	return false
+}
+
+// needWhere is why a job waits that may not use the nodes that were chosen.
+func (p *Plan) needWhere(r *job.Record) job.Reason {
+	need, free := r.Job.Demand.GPUs(), p.state.Cluster.FreeGPUs(p.state.Class(r.Class).Scope, r.Mask)
+	return job.Reason{Code: job.NeedWhere, Need: int32(need), Have: int32(free), Job: job.None, Text: r.Job.Demand.Where}
 }
 
 // Profile allocates the given devices, which are copied, to a waiting job that
 // is to be measured there. The job makes no progress until it is stopped.
 func (p *Plan) Profile(id job.ID, a *cluster.Alloc) bool {
 	op := p.startable(id)
-	if op == nil || !p.take(op, a) {
+	if op == nil || !p.admitted(op, a) || !p.take(op, a) {
 		return false
 	}
 	op.Profile = true
@@ -611,16 +640,24 @@ func (p *Plan) find(id job.ID, tasks int, where place.Strategy) (job.Reason, boo
 		return p.goHome(home)
 	}
 	p.request(&p.req, r, tasks)
-	if class := p.state.Class(r.Class); class.NoType {
+	class := p.state.Class(r.Class)
+	if class.NoType {
 		return noType(class), false
 	}
-	why, ok := where.Place(&p.req)
+	why, ok := place.Gang(&p.req, where)
+	if ok && class.Restricted() && !class.Admits(p.state.Cluster, &p.req.Out) {
+		if was := p.state.Alloc(id); was == nil || !staysOn(&p.req.Out, was) {
+			return p.needWhere(r), false
+		}
+	}
 	if ok && p.state.PinnedPlaces()+p.frozen > 0 && !p.roomBeside(r.Job.Demand) {
 		return job.Reason{Code: job.Occupied, Job: job.None, Text: "frozen jobs keep the memory of the GPUs that are free"}, false
 	}
 	if !ok {
 		if never := p.never(r, tasks, where); never.Code != job.NoReason {
 			why = never
+		} else if class.Scope != r.Pool && why.Code == job.NeedGPUs && p.state.Cluster.FreeGPUs(r.Pool, r.Mask) >= int(why.Need) {
+			why.Code, why.Text = job.NeedWhere, class.Demand.Where
 		}
 	}
 	return why, ok
@@ -628,7 +665,7 @@ func (p *Plan) find(id job.ID, tasks int, where place.Strategy) (job.Reason, boo
 
 func (p *Plan) request(req *place.Request, r *job.Record, tasks int) {
 	class := p.state.Class(r.Class)
-	req.Demand, req.Tasks, req.Pool, req.Mask, req.Slots = class.Demand, int32(tasks), r.Pool, r.Mask, class.Slots
+	req.Demand, req.Tasks, req.Pool, req.Mask, req.Slots = class.Demand, int32(tasks), class.Scope, r.Mask, class.Slots
 }
 
 // Never is the reason for which a job can never run on this cluster, even if
@@ -696,15 +733,8 @@ func (p *Plan) never(r *job.Record, tasks int, where place.Strategy) job.Reason 
 		}
 		p.request(&p.empty, r, tasks)
 		why = job.Reason{}
-		if _, ok := where.Place(&p.empty); !ok {
-			need, have := p.empty.GPUs(), p.empty.Cluster.TotalGPUs(r.Pool, r.Mask)
-			why = job.Reason{Code: job.Impossible, Need: int32(need), Have: int32(have), Job: job.None}
-			if need > have {
-				why.Code = job.TooLarge
-			}
-			if othersUse(p.empty.Cluster) {
-				why.Text = "does not fit beside what others use of the nodes, even if no other job ran"
-			}
+		if _, ok := place.Gang(&p.empty, where); !ok {
+			why = impossible(&p.empty, class)
 		}
 	}
 	p.answers[key], *last = why, emptyAnswer{key.tasks, where, why}
@@ -716,6 +746,28 @@ func (p *Plan) never(r *job.Record, tasks int, where place.Strategy) job.Reason 
 func works(c *cluster.Cluster, a *cluster.Alloc) bool {
 	return !slices.ContainsFunc(a.Pieces, func(p cluster.Piece) bool { return !c.Usable(p.Node) }) &&
 		!slices.ContainsFunc(a.Shares, func(s cluster.Share) bool { return c.Defect(s.Device) })
+}
+
+// impossible is why a gang does not fit on the empty cluster.
+func impossible(r *place.Request, class *state.Class) job.Reason {
+	need, have := r.GPUs(), r.Cluster.TotalGPUs(class.Scope, class.Mask)
+	why := job.Reason{Code: job.Impossible, Need: int32(need), Have: int32(have), Job: job.None}
+	if text := r.Cluster.NoNode(class.Scope); text != "" {
+		why.Code, why.Text = job.NoSuchNode, text
+		return why
+	}
+	if need > have {
+		why.Code = job.TooLarge
+	}
+	switch level := class.Demand.Within; {
+	case need > have && class.Demand.Where != "":
+		why.Text = fmt.Sprintf("needs %s of the nodes that it may use (%s), which have only %d in all: it can never run here", unit.Count(need, "GPU"), class.Demand.Where, have)
+	case othersUse(r.Cluster):
+		why.Text = "does not fit beside what others use of the nodes, even if no other job ran"
+	case need <= have && level != "" && !class.Demand.Prefer:
+		why.Text = "would not fit into one " + level + ", as it must be placed, even if nothing else ran: it can never run here"
+	}
+	return why
 }
 
 // othersUse tells whether others use anything of a cluster.

@@ -187,6 +187,17 @@ func (v *View) Runtime(d cluster.DeviceID) string { return v.state.Runtime(d) }
 // Class is what all jobs of a class have in common.
 func (v *View) Class(c int32) *state.Class { return v.state.Class(c) }
 
+// Scope is the nodes that a job may use: its pool, or the part of it that the job
+// asks for and that does not repel it. It stands for a pool wherever the cluster is
+// asked for nodes and what is free there.
+func (v *View) Scope(j Job) cluster.PoolID { return v.state.Class(j.r.Class).Scope }
+
+// Admits tells whether a job may be where an allocation is: on nodes of its scope
+// and, where it demands that, in one place of the topology.
+func (v *View) Admits(j Job, a *cluster.Alloc) bool {
+	return v.state.Class(j.r.Class).Admits(v.state.Cluster, a)
+}
+
 // Classes is the number of classes so far.
 func (v *View) Classes() int { return v.state.Classes() }
 

@@ -50,7 +50,7 @@ type Config struct {
 
 	Nodes []Node // nodes that arrive later, in order of time
 
-	// Script is what happens besides, in order of time: NodeSet, Device, Cancel,
+	// Script is what happens besides, in order of time: NodeSet, NodeLabels, Device, Cancel,
 	// Hold, Free, Speed and Used. A node that goes down throws off what runs there.
 	// An event that is impossible by then (to cancel a job that has ended) does not
 	// happen.
@@ -452,7 +452,7 @@ func (w *Sim) script(now time.Duration, out []eventlog.Event) ([]eventlog.Event,
 			if w.down.Has(int(ev.Node)) { // which it stays until it is repaired
 				w.before[ev.Node], ev.Health = ev.Health, cluster.Down
 			}
-		case eventlog.Device, eventlog.Used, eventlog.Foreign:
+		case eventlog.NodeLabels, eventlog.Device, eventlog.Used, eventlog.Foreign:
 		case eventlog.Cancel, eventlog.Hold, eventlog.Free, eventlog.Speed:
 			if !w.state.Known(ev.Job) {
 				return out, fmt.Errorf("the script tells of job number %d, which is not there at %s", ev.Job, unit.Human(now))

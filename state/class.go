@@ -12,6 +12,7 @@ import (
 type Class struct {
 	Demand *job.Demand
 	Pool   cluster.PoolID
+	Scope  cluster.PoolID   // the nodes of the pool that the jobs may use (cluster.Scope): the pool itself where they may use all
 	Mask   cluster.TypeMask // of the acceptable types those on which the jobs run; 0: any
 	NoType bool             // the cluster knows no such type
 	Still  bool             // it knows acceptable types, and the jobs are believed to stand still on all of them
@@ -28,6 +29,42 @@ func (k *Class) EachType(c *cluster.Cluster, visit func(cluster.TypeID) bool) {
 		return
 	}
 	k.Demand.EachType(c, func(t cluster.TypeID) bool { return !k.Mask.Has(t) || visit(t) })
+}
+
+// scope finds the nodes that the jobs may use. What the text of a demand says was
+// checked with it; one that cannot be read after all admits no node.
+func (k *Class) scope(c *cluster.Cluster) {
+	var err error
+	if k.Scope, err = c.Scope(k.Demand.Condition(k.Pool)); err != nil {
+		k.Scope, _ = c.Scope(cluster.Condition{Pool: k.Pool, Level: "\n"}) // no place has such a level
+	}
+}
+
+// Restricted tells whether jobs of the class may not use every node of their pool, or not
+// any nodes together.
+func (k *Class) Restricted() bool {
+	return k.Scope != k.Pool || k.Demand.Within != "" && !k.Demand.Prefer
+}
+
+// Admits tells whether jobs of the class may be where an allocation is.
+func (k *Class) Admits(c *cluster.Cluster, a *cluster.Alloc) bool {
+	if !k.Restricted() {
+		return true
+	}
+	for i := range a.Pieces {
+		if k.Scope != k.Pool && !c.In(a.Pieces[i].Node, k.Scope) {
+			return false
+		}
+	}
+	if k.Demand.Within == "" || k.Demand.Prefer {
+		return true
+	}
+	for i := 1; i < len(a.Pieces); i++ {
+		if !c.Together(a.Pieces[0].Node, a.Pieces[i].Node, k.Demand.Within) {
+			return false
+		}
+	}
+	return true
 }
 
 type classKey struct {
@@ -49,6 +86,13 @@ type classes struct {
 	of     map[classKey]int32
 	memo   map[memoKey]int32
 	speeds perf.Typed // what is believed, see Believe; nil: nothing
+}
+
+// rescope finds anew which nodes the jobs of each class may use.
+func (k *classes) rescope(c *cluster.Cluster) {
+	for i := range k.list {
+		k.list[i].scope(c)
+	}
 }
 
 // sort notes on the record of a job of which class it is, and which types it can have.
@@ -73,6 +117,7 @@ func (k *classes) class(d *job.Demand, p cluster.PoolID, still cluster.TypeMask,
 		}
 		var known bool
 		class.Mask, known = d.TypeMask(c)
+		class.scope(c)
 		class.NoType = !known
 		if known && still != 0 {
 			class.Mask = without(d, class.Mask, still, c)

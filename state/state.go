@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/label"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
@@ -565,7 +566,17 @@ func (s *State) AddNode(spec cluster.NodeSpec) (cluster.NodeID, error) {
 	for len(s.pools) < s.Cluster.Pools() {
 		s.pools = append(s.pools, poolJobs{})
 	}
+	if len(spec.Taints) > 0 {
+		s.classes.rescope(s.Cluster)
+	}
 	return id, err
+}
+
+// SetLabels gives a node other labels and taints. What runs there goes on.
+func SetLabels(s *State, id cluster.NodeID, labels []label.Label, taints []label.Taint) error {
+	err := s.Cluster.SetLabels(id, labels, taints)
+	s.classes.rescope(s.Cluster)
+	return err
 }
 
 // JobsOn appends the jobs that hold anything on a node, by number.

@@ -376,6 +376,12 @@ func (s *JobText) demandField(key []byte) (done bool, err error) {
 		return true, err
 	case "types":
 		return true, s.string(&s.d.Types)
+	case "where":
+		return true, s.condition(s.d.SetWhere)
+	case "tolerate":
+		return true, s.condition(s.d.SetTolerate)
+	case "within":
+		return true, s.condition(s.d.SetWithin)
 	case "roles":
 		n := 0
 		return true, s.text.Array(func() error {
@@ -389,6 +395,15 @@ func (s *JobText) demandField(key []byte) (done bool, err error) {
 		})
 	}
 	return false, nil
+}
+
+// condition reads a text that says where the job may be.
+func (s *JobText) condition(set func(string) error) error {
+	var text string
+	if err := s.string(&text); err != nil {
+		return err
+	}
+	return set(text)
 }
 
 func (s *JobText) roleField(r *job.Role, key []byte) error {

@@ -99,6 +99,9 @@ func TestOwnJSONErrors(t *testing.T) {
 		`{"work":1}`:                                "asks for 0 tasks",
 		`{"gpus":1,"wokr":1}`:                       `no field "wokr"`,
 		`{"gpus":1,"hints":{"x":1}}`:                `no field "x"`,
+		`{"gpus":1,"where":"zone in a"}`:            `write values in parentheses`,
+		`{"gpus":1,"tolerate":"a:b"}`:               `"b" is no effect`,
+		`{"gpus":1,"within":"?"}`:                   `write a level of the topology`,
 		`{"gpus":1,"roles":[{"n":1}]}`:              `no field "n"`,
 		`{"gpus":1} x`:                              "the end of the line",
 		`{"gpus":1`:                                 "a comma or the end of the object",
@@ -232,6 +235,10 @@ func drawEntries(t *rapid.T, demands *job.Interner) []trace.Entry {
 			d.Roles[k] = drawRole(t, k == 0)
 		}
 		d.Types = texts().Draw(t, "types")
+		d.Where = rapid.SampledFrom([]string{"", "zone=a", `!spot, mem>40, zone in ("",a) | x`}).Draw(t, "where")
+		d.Tolerate = rapid.SampledFrom([]string{"", "*", "a=,spot:NoSchedule"}).Draw(t, "tolerate")
+		d.Within = rapid.SampledFrom([]string{"", "", "rack", "node"}).Draw(t, "within")
+		d.Prefer = d.Within != "" && rapid.Bool().Draw(t, "prefer")
 		if rapid.Bool().Draw(t, "plain") {
 			d = job.GPUs(rapid.IntRange(1, 3000).Draw(t, "gpus"))
 		}

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -19,6 +20,9 @@ type Shape struct {
 	GPUMemory unit.Bytes // of each GPU
 	Types     string     // acceptable GPU types joined by "|"
 	Slots     job.Slots  // counted resources of each task
+	Where     string     // as in job.Demand
+	Tolerate  string     // as in job.Demand
+	Within    string     // as job.Demand.SetWithin reads it
 	Tasks     int32      // 0: a task for each whole GPU, otherwise one
 	Min, Max  int32      // range of tasks of an elastic job; 0: Tasks
 }
@@ -26,6 +30,11 @@ type Shape struct {
 // demand turns the shape into the demand of one role.
 func (s *Shape) demand() (job.Demand, error) {
 	d := job.Demand{Types: s.Types}
+	if s.Where != "" || s.Tolerate != "" || s.Within != "" {
+		if err := cmp.Or(d.SetWhere(s.Where), d.SetTolerate(s.Tolerate), d.SetWithin(s.Within)); err != nil {
+			return d, err
+		}
+	}
 	tasks := s.Tasks
 	switch {
 	case tasks < 0:

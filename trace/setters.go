@@ -54,6 +54,23 @@ func Model(r *Row, v []byte) error { r.Job.Model = r.Text(v); return nil }
 // Dataset stores what it is trained on.
 func Dataset(r *Row, v []byte) error { r.Job.Dataset = r.Text(v); return nil }
 
+// Where stores the condition on the labels of nodes.
+func Where(r *Row, v []byte) error { return r.place(&r.Shape.Where, v, (*job.Demand).SetWhere) }
+
+// Tolerate stores the taints of nodes that the job does not mind.
+func Tolerate(r *Row, v []byte) error {
+	return r.place(&r.Shape.Tolerate, v, (*job.Demand).SetTolerate)
+}
+
+// Within stores the level of the topology of which the job is in one place.
+func Within(r *Row, v []byte) error { return r.place(&r.Shape.Within, v, (*job.Demand).SetWithin) }
+
+// place stores where the job may be, if that can be read.
+func (r *Row) place(to *string, v []byte, set func(*job.Demand, string) error) error {
+	*to = r.Text(v)
+	return set(new(job.Demand), *to)
+}
+
 // Types stores the acceptable GPU types, joined by "|".
 func Types(r *Row, v []byte) error { r.Shape.Types = r.Text(v); return nil }
 

@@ -186,6 +186,9 @@ func demandColumns(number func(string, func(e *Entry) int64) csvColumn) []csvCol
 		number("gpu_mem", func(e *Entry) int64 { return int64(first(e).GPUMemory) }),
 		{name: "gpu_type", append: func(b []byte, e *Entry) []byte { return append(b, e.Job.Demand.Types...) }},
 		{name: "slots", append: func(b []byte, e *Entry) []byte { return append(b, first(e).Slots...) }},
+		{name: "where", append: func(b []byte, e *Entry) []byte { return append(b, e.Job.Demand.Where...) }},
+		{name: "tolerate", append: func(b []byte, e *Entry) []byte { return append(b, e.Job.Demand.Tolerate...) }},
+		{name: "within", append: func(b []byte, e *Entry) []byte { return append(b, e.Job.Demand.InWithin()...) }},
 	}
 }
 

@@ -130,6 +130,9 @@ func demand(f *jsontext.Writer, d *job.Demand) {
 		return
 	}
 	f.Text("types", d.Types)
+	f.Text("where", d.Where)
+	f.Text("tolerate", d.Tolerate)
+	f.Text("within", d.InWithin())
 	if n := d.Roles[0].Tasks; d.Roles == job.GPUs(int(n)).Roles {
 		f.Int("gpus", int64(n))
 		return

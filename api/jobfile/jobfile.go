@@ -23,6 +23,7 @@ import (
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/internal/yamltext"
+	"github.com/norn-scheduler/norn/job"
 )
 
 // MaxSize is the size of the largest job file, in bytes.
@@ -113,7 +114,15 @@ func (r *jobReader) read(n ast.Node, v reflect.Value, what string) error {
 	if err == nil {
 		err = at(n, what, setPlain(v, text))
 	}
+	if set, ok := places[what]; ok && err == nil {
+		err = at(n, what, set(new(job.Demand), text))
+	}
 	return err
+}
+
+// places are the keys that say where a job may be, and what reads them.
+var places = map[string]func(*job.Demand, string) error{
+	"where": (*job.Demand).SetWhere, "tolerate": (*job.Demand).SetTolerate, "within": (*job.Demand).SetWithin,
 }
 
 // at gives an error about a value its place.

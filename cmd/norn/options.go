@@ -68,6 +68,18 @@ func (s *shell) needs() []jobOption {
 			j.Types = listed(t)
 			return nil
 		}},
+		{"where", "", "EXPR", "condition on the labels of nodes: 'zone in (a,b), gpu-mem > 40, !spot'; | for or", func(j *api.JobSpec, t []string) error {
+			j.Where = last(t)
+			return new(job.Demand).SetWhere(j.Where)
+		}},
+		{"tolerate", "", "TAINTS", "taints of nodes that the job does not mind, separated by commas: spot, spot=yes:NoSchedule, * for all", func(j *api.JobSpec, t []string) error {
+			j.Tolerate = strings.Join(t, ",")
+			return new(job.Demand).SetTolerate(j.Tolerate)
+		}},
+		{"within", "", "LEVEL", "level of the topology of which all tasks must be in one place, such as rack or node; rack? if they should but need not", func(j *api.JobSpec, t []string) error {
+			j.Within = last(t)
+			return new(job.Demand).SetWithin(j.Within)
+		}},
 	}
 }
 

@@ -191,6 +191,7 @@ func options(c *config.Config, log *slog.Logger) (local.Options, *hardware.Machi
 		return local.Options{}, nil, err
 	}
 	machine := machineOf(m)
+	machine.Node.Labels, machine.Node.Taints = c.Labels, c.Taints
 	machine.Counted = c.Counted
 	machine.Isolation = isolation
 	packing, note, err := packing(c, &machine)

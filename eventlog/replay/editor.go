@@ -50,7 +50,7 @@ type arrival struct {
 // with the first one that is about a job.
 func (e *editor) before(ev *eventlog.Event) error {
 	switch ev.Kind {
-	case eventlog.NodeAdd, eventlog.NodeSet, eventlog.Device, eventlog.Foreign, eventlog.Used, eventlog.Learnt, eventlog.Carry, eventlog.Past, eventlog.Measured:
+	case eventlog.NodeAdd, eventlog.NodeSet, eventlog.NodeLabels, eventlog.Device, eventlog.Foreign, eventlog.Used, eventlog.Learnt, eventlog.Carry, eventlog.Past, eventlog.Measured:
 	default:
 		if from := e.begins(); !e.open && ev.Time >= from {
 			e.begin(from)
@@ -243,7 +243,7 @@ func (e *editor) Event(ev *eventlog.Event, s *state.State) {
 	e.flush()
 	e.costs.event(ev, s)
 	switch ev.Kind {
-	case eventlog.NodeAdd, eventlog.NodeSet, eventlog.Device, eventlog.Foreign, eventlog.Used:
+	case eventlog.NodeAdd, eventlog.NodeSet, eventlog.NodeLabels, eventlog.Device, eventlog.Foreign, eventlog.Used:
 		e.node(ev)
 	case eventlog.Carry:
 		e.carried(ev, s)

@@ -270,7 +270,7 @@ func (n *numbering) event(ev *eventlog.Event, s *state.State) error {
 			n.devices = append(n.devices, cluster.DeviceID(s.Cluster.Devices()+i))
 		}
 		return nil
-	case eventlog.NodeSet:
+	case eventlog.NodeSet, eventlog.NodeLabels:
 		return n.node(&ev.Node)
 	case eventlog.Foreign:
 		return n.foreign(ev)

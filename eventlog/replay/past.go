@@ -220,7 +220,7 @@ func Machine(r *eventlog.Reader) (*cluster.Cluster, error) {
 			if _, err := c.AddNode(*ev.NodeSpec); err != nil {
 				return nil, r.Wrap(err)
 			}
-		case eventlog.NodeSet, eventlog.Device, eventlog.Foreign:
+		case eventlog.NodeSet, eventlog.NodeLabels, eventlog.Device, eventlog.Foreign:
 		default:
 			return c, nil
 		}

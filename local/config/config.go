@@ -26,6 +26,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster/label"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/job"
@@ -40,6 +41,8 @@ type Config struct {
 	Counted   job.Slots  // counted resources of the machine
 	Host      Host
 	Reserve   Reserve
+	Labels    []label.Label // of the machine
+	Taints    []label.Taint
 	Policy    experiment.Choice
 	Estimates Estimates
 	Tenants   []Tenant

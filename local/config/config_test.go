@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster/label"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/job"
@@ -110,6 +111,8 @@ devices: [0, gpu1, GPU-1a2b]
 slot-memory: 8GiB
 host: {slots: 2, memory: 4GiB}
 reserve: {cpus: 1.5, memory: 2G}
+labels: [zone=a]
+taints: ["spot=yes:NoSchedule"]
 policy: tiresias(limits=3600,36000,promote=2)
 estimates: history
 speeds:
@@ -155,10 +158,11 @@ func TestEverything(t *testing.T) {
 	}
 	want := &Config{
 		State: "/data/norn", Socket: "/data/s.sock",
-		Devices:   Devices{Only: []string{"0", "gpu1", "GPU-1a2b"}},
-		SlotMem:   8 * unit.GiB,
-		Counted:   "license=4|rdma=2",
-		Host:      Host{Slots: 2, Memory: 4 * unit.GiB},
+		Devices: Devices{Only: []string{"0", "gpu1", "GPU-1a2b"}},
+		SlotMem: 8 * unit.GiB,
+		Counted: "license=4|rdma=2",
+		Host:    Host{Slots: 2, Memory: 4 * unit.GiB},
+		Labels:  []label.Label{{Key: "zone", Value: "a"}}, Taints: []label.Taint{{Key: "spot", Value: "yes", Effect: label.NoSchedule}},
 		Reserve:   Reserve{CPUs: 1500, Memory: 2 * unit.GiB},
 		Policy:    experiment.Choice{Policy: "tiresias", Settings: []experiment.Setting{{Name: "limits", Value: "3600,36000"}, {Name: "promote", Value: "2"}}},
 		Estimates: Estimates{experiment.History},

@@ -187,6 +187,26 @@ func parseName(s string) (string, error) {
 	return s, nil
 }
 
+// texts binds a list of what has a notation of its own.
+func texts[T fmt.Stringer](key string, v *[]T, parse func(string) (T, error), doc string) entry {
+	set := func(n ast.Node) error {
+		*v = nil
+		return yamltext.List(key, func(n ast.Node) error {
+			var one T
+			err := yamltext.Value(&one, parse)(n)
+			*v = append(*v, one)
+			return err
+		})(n)
+	}
+	return entry{key: key, doc: doc, set: set, show: func() string {
+		var all []string
+		for _, one := range *v {
+			all = append(all, one.String())
+		}
+		return flow(all)
+	}}
+}
+
 // flow writes a list on one line.
 func flow(list []string) string {
 	quoted := make([]string, len(list))

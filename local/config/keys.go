@@ -6,6 +6,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/norn-scheduler/norn/cluster/label"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/internal/yamltext"
@@ -45,6 +46,8 @@ they take without a GPU (cpu_est). What they have is taken from nobody.`,
 			cores("cpus", &c.Reserve.CPUs, "CPU cores."),
 			size("memory", &c.Reserve.Memory, 0, largest, "Main memory."),
 		),
+		texts("labels", &c.Labels, label.ParseLabel, "Labels of the machine, such as [zone=a, gpu-mem=80], by which jobs choose it."),
+		texts("taints", &c.Taints, label.ParseTaint, "Taints by which it repels jobs that do not tolerate them, such as [spot=yes:NoSchedule]."),
 	}
 }
 

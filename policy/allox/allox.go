@@ -97,6 +97,7 @@ type waiting struct {
 	tenant tenant.ID
 	times  []float64 // by kind, nanoseconds: whole numbers, so that what is equal stays so as time goes by
 	role   *job.Role
+	scope  cluster.PoolID // the nodes that it may use
 }
 
 // Decide implements sched.Policy.
@@ -120,7 +121,7 @@ func (a *policy) list(v *sched.View, p *sched.Plan, id cluster.PoolID) {
 		if j.Pool() != id {
 			continue
 		}
-		w := waiting{id: j.ID, tenant: j.Tenant(), times: a.pool.times(v, j, a.cfg.Unknown), role: &v.Class(j.Class()).Demand.Roles[0]}
+		w := waiting{id: j.ID, tenant: j.Tenant(), times: a.pool.times(v, j, a.cfg.Unknown), role: &v.Class(j.Class()).Demand.Roles[0], scope: v.Scope(j)}
 		if w.times != nil && a.pool.holds(v.Cluster(), &w) && v.PinnedPlace(j.ID) == nil {
 			a.queue = append(a.queue, w)
 			continue
@@ -259,14 +260,14 @@ func (a *policy) match(v *sched.View, jobs []*waiting) []Spot {
 func (a *policy) useful(c *cluster.Cluster, jobs int) (out, alike []int) {
 	type sort struct {
 		kind int
-		node cluster.NodeID // -1: any that accounts for nothing beside its devices
+		node cluster.NodeID // -1: any that accounts for nothing beside its devices, and that nobody asks for
 		busy bool           // what a node has to spare counts only for those that are free
 	}
 	numbers := map[sort]int{}
 	var groups [][]int
 	for i, m := range a.machines {
 		g := sort{m.kind, m.node, m.free > 0}
-		if spec := c.Node(m.node); spec.CPU == 0 && spec.Memory == 0 {
+		if spec := c.Node(m.node); spec.CPU == 0 && spec.Memory == 0 && len(c.Scopes(m.node)) == 0 {
 			g.node, g.busy = -1, false
 		}
 		at, ok := numbers[g]
@@ -326,7 +327,7 @@ func (w *waiting) fits(c *cluster.Cluster, m *machine) bool {
 // ever tells whether a job could run on a machine if nothing else ran.
 func (w *waiting) ever(c *cluster.Cluster, m *machine) bool {
 	spec := c.Node(m.node)
-	return !math.IsInf(w.times[m.kind], 1) && (m.host || m.memory >= w.role.GPUMemory) &&
+	return c.In(m.node, w.scope) && !math.IsInf(w.times[m.kind], 1) && (m.host || m.memory >= w.role.GPUMemory) &&
 		(spec.CPU == 0 || spec.CPU >= w.role.CPU) && (spec.Memory == 0 || spec.Memory >= w.role.Memory)
 }
 

@@ -273,7 +273,7 @@ func (f *policy) choose(v *sched.View, j sched.Job, each, need int, wasEvicted b
 	half := map[cluster.NodeID][]spot{}
 	room := map[cluster.NodeID]unit.Bytes{}
 	for _, s := range f.spots {
-		if !mask.Has(s.types) || f.filled.Has(int(s.device)) || wasEvicted && len(f.on(s.device)) > 0 || !spills(v) && !f.fits(v, j, s) {
+		if !mask.Has(s.types) || !v.Cluster().In(s.node, v.Scope(j)) || f.filled.Has(int(s.device)) || wasEvicted && len(f.on(s.device)) > 0 || !spills(v) && !f.fits(v, j, s) {
 			continue
 		}
 		half[s.node] = append(half[s.node], s)

@@ -80,7 +80,7 @@ func rooms(v *sched.View, j sched.Job) []room {
 	c, mask := v.Cluster(), v.Class(j.Class()).Mask
 	var some []room
 	least := 0
-	for _, n := range c.PoolNodes(j.Pool()) {
+	for _, n := range c.PoolNodes(v.Scope(j)) {
 		could := capacity(v, n, j)
 		if could >= j.GPUs() {
 			least = j.GPUs()

@@ -22,7 +22,7 @@ type look struct {
 	role   *job.Role
 	mask   cluster.TypeMask
 	memory unit.Bytes
-	shut   []bool // by node: it has no CPU or memory left for a task; nil: all have
+	shut   []bool // by node: it has no CPU or memory left for a task, or the job may not use it; nil: all will do
 
 	free   []cluster.DeviceID // that it could have for itself, in the order of their nodes
 	means  []float64          // by host: until the pair has ended; infinite: they should not share
@@ -38,11 +38,12 @@ func (f *policy) look(v *sched.View, p *sched.Plan, w waiting, batch int32) *loo
 	class := v.Class(j.Class())
 	*l = look{v: v, b: f.see(v, p, j.Pool()), role: &j.Spec().Demand.Roles[0], mask: class.Mask, memory: memory(v, w.id, batch), free: l.free[:0], means: l.means[:0], best: l.best, shares: f.cfg.Share}
 	f.refused = refused{}
-	if l.role.CPU > 0 || l.role.Memory > 0 {
+	if l.role.CPU > 0 || l.role.Memory > 0 || class.Scope != class.Pool {
 		l.shut = make([]bool, c.Nodes())
 		for _, n := range c.PoolNodes(j.Pool()) {
-			l.shut[n] = c.TasksBeside(n, l.role.CPU, l.role.Memory, 1) == 0
-			f.refused.beside = f.refused.beside || l.shut[n]
+			full := c.TasksBeside(n, l.role.CPU, l.role.Memory, 1) == 0
+			l.shut[n] = full || !c.In(n, class.Scope)
+			f.refused.beside = f.refused.beside || full
 		}
 	}
 	if class.NoType {

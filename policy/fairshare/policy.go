@@ -191,7 +191,7 @@ func (f *policy) Why(v *sched.View, id job.ID) job.Reason {
 	j := v.Job(id)
 	class := v.Class(j.Class())
 	room, binds := f.book.Room(j.Tenant())
-	free := v.Cluster().FreeGPUs(j.Pool(), class.Mask)
+	free := v.Cluster().FreeGPUs(class.Scope, class.Mask)
 	at, reserved := f.easy.At()
 	switch {
 	case class.Amount.GPU > room:

@@ -1,6 +1,8 @@
 package fgd
 
 import (
+	"slices"
+
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
@@ -15,6 +17,7 @@ type shape struct {
 	milli        int32      // of each
 	deviceMemory unit.Bytes // of each
 	types        cluster.TypeMask
+	scope        cluster.PoolID // the nodes that it may use; 0: all
 }
 
 // shapeOf is the shape of the tasks of a class. ok is false for gangs of several
@@ -53,13 +56,14 @@ type node struct {
 	first   cluster.DeviceID
 	tags    map[int32]int32 // how many tasks of each tag run there
 	version uint32          // changes with all else
+	scopes  []cluster.PoolID
 }
 
 const plenty = 1 << 60
 
 // fits tells whether a task fits.
 func (n *node) fits(s *shape) bool {
-	if n.cpu < s.cpu || n.memory < s.memory {
+	if n.cpu < s.cpu || n.memory < s.memory || s.scope != 0 && !slices.Contains(n.scopes, s.scope) {
 		return false
 	}
 	need := s.count
@@ -188,7 +192,8 @@ func (n *node) read(v *sched.View, id cluster.NodeID) {
 	if free, ok := c.MemoryFree(id); ok {
 		memory = free
 	}
-	changed := n.cpu != cpu || n.memory != memory
+	changed := n.cpu != cpu || n.memory != memory || !slices.Equal(n.scopes, c.Scopes(id))
+	n.scopes = append(n.scopes[:0], c.Scopes(id)...)
 	n.cpu, n.memory, n.idle, n.total = cpu, memory, 0, 0
 	for i := range n.free {
 		d := n.first + cluster.DeviceID(i)

@@ -154,7 +154,10 @@ func (f *policy) prepare(v *sched.View, room bool) {
 func (f *policy) start(v *sched.View, p *sched.Plan, j sched.Job) bool {
 	class := v.Class(j.Class())
 	s, ok := shapeOf(class.Demand, class.Mask)
-	if !ok || class.NoType || v.PinnedPlace(j.ID) != nil {
+	if class.Scope != class.Pool {
+		s.scope = class.Scope
+	}
+	if !ok || class.NoType || class.Demand.Within != "" || v.PinnedPlace(j.ID) != nil {
 		return f.pack(v, p, j.ID)
 	}
 	if tasks := class.Demand.Roles[0].Tasks; f.alike(v, s, class.Demand) || f.gang(v, &s, tasks) {

@@ -258,7 +258,7 @@ func soon(now, at time.Duration) time.Duration { return max(at, now+1) }
 func plain(j sched.Job) bool {
 	d := j.Spec().Demand
 	keeps := j.Spec().Stop == job.Checkpoint || j.Spec().Stop == job.Freeze
-	return keeps && d.Roles[0].GPU == unit.One && d.Roles[1].Tasks == 0
+	return keeps && d.Roles[0].GPU == unit.One && d.Roles[1].Tasks == 0 && d.Within == ""
 }
 
 // frozen tells whether a job has left its state in the memory of its devices.

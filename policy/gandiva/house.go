@@ -133,7 +133,7 @@ func (g *policy) least(m *member) *server {
 // nodes if the job is larger than any node.
 func (g *policy) empty(m *member, not *server) *server {
 	c := g.v.Cluster()
-	large := m.size > c.MaxNodeGPUs(m.j.Pool(), g.v.Class(m.j.Class()).Mask)
+	large := m.size > c.MaxNodeGPUs(g.v.Scope(m.j), g.v.Class(m.j.Class()).Mask)
 	var nodes []cluster.NodeID
 	gpus := 0
 	for _, s := range g.servers {

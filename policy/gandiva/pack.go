@@ -225,7 +225,7 @@ func (g *policy) settled(m *member) bool {
 // fitsBeside tells whether two jobs are of one size and have the memory of a GPU,
 // where that is told.
 func (g *policy) fitsBeside(m, host *member) bool {
-	if m.size != host.size || m.j.Pool() != host.j.Pool() {
+	if m.size != host.size || m.j.Pool() != host.j.Pool() || !g.v.Admits(m.j, host.has) {
 		return false
 	}
 	c, mask := g.v.Cluster(), g.v.Class(m.j.Class()).Mask

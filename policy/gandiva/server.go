@@ -254,7 +254,7 @@ func (g *policy) hasWhole(m *member) bool {
 		}
 		all, least = all+n, min(least, n)
 	}
-	return m.size > c.MaxNodeGPUs(m.j.Pool(), g.v.Class(m.j.Class()).Mask) && all-least < m.size
+	return m.size > c.MaxNodeGPUs(g.v.Scope(m.j), g.v.Class(m.j.Class()).Mask) && all-least < m.size
 }
 
 // merge makes one server of several; the others are listed until dropMerged.
@@ -455,8 +455,8 @@ func (g *policy) canHold(s *server, m *member) bool {
 	return !slices.ContainsFunc(s.nodes, func(n cluster.NodeID) bool { return !g.accepts(m, n) })
 }
 
-// accepts tells whether a job may have any of the GPUs of a node, by their types and
-// their memory.
+// accepts tells whether a job may have any of the GPUs of a node, by its labels, their
+// types and their memory.
 func (g *policy) accepts(m *member, n cluster.NodeID) bool {
 	c, class, any := g.v.Cluster(), g.v.Class(m.j.Class()), false
 	for _, gid := range c.NodeGroups(n) {
@@ -469,7 +469,7 @@ func (g *policy) accepts(m *member, n cluster.NodeID) bool {
 		}
 		any = true
 	}
-	return any && !class.NoType
+	return any && !class.NoType && c.In(n, class.Scope)
 }
 
 // served tells whether any node, however it stands, is a server for a job. A

@@ -34,7 +34,7 @@ func (g *policy) makeWay() {
 		if m.group != nil || !g.impatient(m) || g.p.Alloc(m.j.ID) != nil {
 			continue
 		}
-		if m.size > g.v.Cluster().MaxNodeGPUs(m.j.Pool(), g.v.Class(m.j.Class()).Mask) && g.clearFor(m) {
+		if m.size > g.v.Cluster().MaxNodeGPUs(g.v.Scope(m.j), g.v.Class(m.j.Class()).Mask) && g.clearFor(m) {
 			return
 		}
 	}

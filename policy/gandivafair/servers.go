@@ -108,7 +108,7 @@ func (s *servers) settle(jobs []member) {
 
 // room tells whether a node of a gang's generation could hold it.
 func (s *servers) room(m *member, n cluster.NodeID) bool {
-	return s.size[m.on][n] >= m.job.GPUs() && s.r.View.Cluster().Node(n).Pool == m.job.Pool() && s.r.View.Cluster().Usable(n)
+	return s.size[m.on][n] >= m.job.GPUs() && s.r.View.Cluster().In(n, s.r.View.Scope(m.job)) && s.r.View.Cluster().Usable(n)
 }
 
 // add adds the tickets of a gang to the load of the node on which it lives.
@@ -271,7 +271,7 @@ func (s *servers) whole(m *member, need unit.Milli) []cluster.NodeID {
 		nodes = nodes[:0]
 	}
 	for n, gpus := range s.size[t] {
-		if n := cluster.NodeID(n); gpus > 0 && s.budget[t][n] == unit.Milli(gpus)*unit.One && s.r.View.Cluster().Node(n).Pool == m.job.Pool() {
+		if n := cluster.NodeID(n); gpus > 0 && s.budget[t][n] == unit.Milli(gpus)*unit.One && s.r.View.Cluster().In(n, s.r.View.Scope(m.job)) {
 			nodes = append(nodes, n)
 		}
 	}
@@ -301,7 +301,7 @@ func (s *servers) enough(t cluster.TypeID, nodes []cluster.NodeID, need unit.Mil
 // roomiest lists the nodes that have anything left of a type, the one with most first.
 func (s *servers) roomiest(m *member, t cluster.TypeID) (nodes []cluster.NodeID) {
 	for n, left := range s.budget[t] {
-		if n := cluster.NodeID(n); left > 0 && s.r.View.Cluster().Node(n).Pool == m.job.Pool() {
+		if n := cluster.NodeID(n); left > 0 && s.r.View.Cluster().In(n, s.r.View.Scope(m.job)) {
 			nodes = append(nodes, n)
 		}
 	}

@@ -3,6 +3,7 @@ package gavel
 import (
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
@@ -21,7 +22,7 @@ type kind struct {
 	memory               unit.Bytes // of each GPU; 0: not told
 	tasks                int32
 	gpu                  unit.Milli
-	pool                 int
+	nodes                cluster.Condition // which it may use
 }
 
 // kindOf is the kind of a member; ok is false for one that shares with nobody.
@@ -31,7 +32,7 @@ func (g *policy) kindOf(m rounds.Member) (k kind, ok bool) {
 	}
 	j := m.Spec()
 	role := &j.Demand.Roles[0]
-	k = kind{name: j.Name, model: j.Model, dataset: j.Dataset, batch: j.Batch, memory: role.GPUMemory, tasks: role.Tasks, gpu: role.GPU, pool: int(m.Pool())}
+	k = kind{name: j.Name, model: j.Model, dataset: j.Dataset, batch: j.Batch, memory: role.GPUMemory, tasks: role.Tasks, gpu: role.GPU, nodes: j.Demand.Condition(m.Pool())}
 	if k.model != "" {
 		k.name = "" // names of jobs of one model may all be different
 	}

@@ -45,7 +45,7 @@ func (g *policy) candidates(v *sched.View, p *sched.Plan, j sched.Job, need int)
 	g.looks++
 	g.rates.Forget(c)
 	rack, last := -1, cluster.DomainID(0)
-	for _, n := range c.PoolNodes(j.Pool()) {
+	for _, n := range c.PoolNodes(v.Scope(j)) {
 		if in := c.Node(n).Domain; rack < 0 || in != last {
 			known := false
 			if rack, known = at[in]; !known {

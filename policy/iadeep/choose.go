@@ -71,7 +71,7 @@ func (f *policy) place(v *sched.View, p *sched.Plan, j sched.Job) {
 func (f *policy) choose(v *sched.View, p *sched.Plan, j sched.Job, not *counts) (best spot, found bool) {
 	c, class, takes := v.Cluster(), v.Class(j.Class()), perf.MemoryOf(j.Spec())
 	role := &class.Demand.Roles[0]
-	for _, n := range c.PoolNodes(j.Pool()) {
+	for _, n := range c.PoolNodes(class.Scope) {
 		if !c.Usable(n) || c.Node(n).Pooled || class.NoType {
 			continue
 		}

@@ -53,7 +53,7 @@ func (l *policy) profilers(v *sched.View, pool cluster.PoolID) []cluster.NodeID 
 func (l *policy) devices(v *sched.View, n cluster.NodeID, class *state.Class, all bool) []cluster.DeviceID {
 	c := v.Cluster()
 	l.found = l.found[:0]
-	if !c.Usable(n) || c.Node(n).Pooled || class.NoType {
+	if !c.Usable(n) || c.Node(n).Pooled || class.NoType || !c.In(n, class.Scope) {
 		return nil
 	}
 	role := &class.Demand.Roles[0]
@@ -150,7 +150,7 @@ func (l *policy) consolidate(v *sched.View, j sched.Job, reserved bool) bool {
 func (l *policy) snug(v *sched.View, j sched.Job, class *state.Class, need int) (cluster.NodeID, bool) {
 	c := v.Cluster()
 	shelves := c.Shelves(j.Pool())
-	if len(shelves) != 1 || !l.uniform(c, j.Pool()) || !class.Demand.Plain() || class.NoType {
+	if len(shelves) != 1 || !l.uniform(c, j.Pool()) || !class.Demand.Plain() || class.NoType || class.Scope != class.Pool {
 		return cluster.None, false
 	}
 	shelf := cluster.ShelfID(shelves[0])

@@ -52,17 +52,19 @@ type side struct {
 	memory         unit.Bytes
 	types          cluster.TypeMask
 	nowhere        bool
+	cluster        *cluster.Cluster
+	scope          cluster.PoolID // the nodes that it may use
 }
 
 func sideOf(v *sched.View, j sched.Job) side {
 	c := v.Class(j.Class())
 	use, bandwidth := demand(j.Spec())
-	return side{use, bandwidth, perf.MemoryOf(j.Spec()), c.Mask, c.NoType}
+	return side{use, bandwidth, perf.MemoryOf(j.Spec()), c.Mask, c.NoType, v.Cluster(), c.Scope}
 }
 
 // worth is the predicted speed of an offline job on a slot; 0 where it does not fit.
 func (f *policy) worth(j *side, s *slot) (w float64, share int) {
-	if j.nowhere || s.quota == 0 || s.quota > 0 && j.memory > s.quota || !j.types.Has(s.typ) {
+	if j.nowhere || s.quota == 0 || s.quota > 0 && j.memory > s.quota || !j.types.Has(s.typ) || !j.cluster.In(j.cluster.NodeOf(s.device), j.scope) {
 		return 0, 0
 	}
 	share = f.cfg.Shares.within(s.share, s.peak, j.use, f.cfg.Guard.Use)

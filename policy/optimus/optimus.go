@@ -188,7 +188,7 @@ func (o *policy) weigh(v *sched.View, c *claim) bool {
 func (o *policy) time(v *sched.View, c *claim, tasks int) float64 {
 	best, most := 0.0, 1
 	cl := v.Cluster()
-	for _, n := range cl.PoolNodes(c.j.Pool()) {
+	for _, n := range cl.PoolNodes(v.Scope(c.j)) {
 		most = max(most, cl.NodeGPUs(n))
 	}
 	for t := range cluster.TypeID(cl.Types()) {

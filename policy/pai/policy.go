@@ -56,7 +56,7 @@ func (s *policy) startAny(v *sched.View, p *sched.Plan, id job.ID) bool {
 	if s.heavies == 0 {
 		return p.Start(id, s.high)
 	}
-	if class := v.Class(v.Job(id).Class()); v.Cluster().FreeMilli(class.Pool, s.high.types) >= class.Amount.GPU {
+	if class := v.Class(v.Job(id).Class()); v.Cluster().FreeMilli(class.Scope, s.high.types) >= class.Amount.GPU {
 		p.Wait(id, job.Reason{Code: job.Because, Job: job.None, Text: "the GPUs that are free are kept for heavy jobs, and one of them waits"})
 	}
 	return false
@@ -156,10 +156,10 @@ func (s *policy) walk(v *sched.View, p *sched.Plan, which func(role) bool, start
 	c := v.Cluster()
 	worth := func(kind int32) bool {
 		class := v.Class(kind / int32(roles))
-		if class.Demand.Roles[0].GPU >= unit.One && unit.Milli(c.FreeGPUs(class.Pool, class.Mask))*unit.One < class.Amount.GPU {
+		if class.Demand.Roles[0].GPU >= unit.One && unit.Milli(c.FreeGPUs(class.Scope, class.Mask))*unit.One < class.Amount.GPU {
 			return false
 		}
-		return which(role(kind%int32(roles))) && c.FreeMilli(class.Pool, class.Mask) >= class.Amount.GPU
+		return which(role(kind%int32(roles))) && c.FreeMilli(class.Scope, class.Mask) >= class.Amount.GPU
 	}
 	s.queue.Walk(worth, func(id job.ID) queue.Step {
 		if !start(v, p, id) {
@@ -175,5 +175,5 @@ func (s *policy) walk(v *sched.View, p *sched.Plan, which func(role) bool, start
 // Why implements sched.Explainer.
 func (s *policy) Why(v *sched.View, id job.ID) job.Reason {
 	class := v.Class(v.Job(id).Class())
-	return job.Reason{Code: job.NeedGPUs, Need: class.GPUs, Have: int32(v.Cluster().FreeGPUs(class.Pool, class.Mask)), Job: job.None}
+	return job.Reason{Code: job.NeedGPUs, Need: class.GPUs, Have: int32(v.Cluster().FreeGPUs(class.Scope, class.Mask)), Job: job.None}
 }

@@ -92,7 +92,7 @@ func inRack(r *place.Request, rack cluster.DomainID, mask cluster.TypeMask, serv
 	for ; need > 0 && servers > 0; servers-- {
 		group, best := cluster.GroupID(cluster.None), 0
 		for _, node := range c.DomainNodes(rack) {
-			if c.Node(node).Pool != r.Pool || !c.Usable(node) {
+			if !c.In(node, r.Pool) || !c.Usable(node) {
 				continue
 			}
 			for _, g := range c.NodeGroups(node) {

@@ -159,7 +159,7 @@ func (s *policy) try(v *sched.View, p *sched.Plan, id job.ID, k *kind) bool {
 	k.why = job.Reason{}
 	switch {
 	case limited || !within && !s.cfg.Lend:
-	case room(v.Cluster(), class.Pool, class.Mask, class.Demand) >= need:
+	case room(v.Cluster(), class.Scope, class.Mask, class.Demand) >= need:
 		if p.Start(id, k.where) {
 			s.started(v, p, j)
 			return true

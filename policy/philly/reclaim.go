@@ -108,7 +108,7 @@ func newest(a, b victim) int {
 func (s *policy) fewest(v *sched.View, p *sched.Plan, j sched.Job, k *kind) int {
 	class := v.Class(k.class)
 	most := len(s.borrowed.victims)
-	short := class.Amount.GPU - room(v.Cluster(), class.Pool, class.Mask, class.Demand)
+	short := class.Amount.GPU - room(v.Cluster(), class.Scope, class.Mask, class.Demand)
 	least, held := 0, unit.Milli(0) // before anything is tried, they must hold enough
 	for ; least < most && held < short; least++ {
 		held += v.Job(s.borrowed.victims[least].id).Allocated()
@@ -134,7 +134,7 @@ func (s *policy) makesRoom(v *sched.View, p *sched.Plan, j sched.Job, k *kind, n
 		for _, w := range s.borrowed.victims[:n] {
 			p.Stop(w.id, job.Reason{Code: job.Reclaimed, Job: j.ID})
 		}
-		if room(v.Cluster(), class.Pool, class.Mask, class.Demand) < class.Amount.GPU {
+		if room(v.Cluster(), class.Scope, class.Mask, class.Demand) < class.Amount.GPU {
 			return false
 		}
 		if fits = p.Start(j.ID, k.where); fits {

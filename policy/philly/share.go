@@ -137,7 +137,7 @@ func (s *shares) refused(v *sched.View, j sched.Job) job.Reason {
 	if !s.within(v, t, need) {
 		return job.Reason{Code: job.OverShare, Need: gpus(s.quota[t]), Have: gpus(s.used(v, t)), Job: job.None}
 	}
-	return job.Reason{Code: job.NeedGPUs, Need: class.GPUs, Have: int32(v.Cluster().FreeGPUs(class.Pool, class.Mask)), Job: job.None}
+	return job.Reason{Code: job.NeedGPUs, Need: class.GPUs, Have: int32(v.Cluster().FreeGPUs(class.Scope, class.Mask)), Job: job.None}
 }
 
 // gpus is whole GPUs, parts left out.

@@ -109,7 +109,8 @@ func (r *round) shape(j sched.Job) *shape {
 	for i := 1; i < job.MaxRoles; i++ {
 		s.apart = s.apart || d.Roles[i].Tasks > 0
 	}
-	if class.Mask == 0 {
+	s.apart = s.apart || d.Within != ""
+	if class.Mask == 0 && class.Scope == class.Pool {
 		return s
 	}
 	c := r.v.Cluster()
@@ -121,7 +122,10 @@ func (r *round) shape(j sched.Job) *shape {
 				types |= 1 << t
 			}
 		}
-		s.can[i] = types&^class.Mask == 0
+		if !c.In(id, class.Scope) {
+			continue
+		}
+		s.can[i] = class.Mask == 0 || types&^class.Mask == 0
 		s.apart = s.apart || !s.can[i] && types&class.Mask != 0 // some GPUs of the node will do
 	}
 	return s
@@ -139,7 +143,7 @@ func (r *round) never(j sched.Job) job.Reason {
 func shrinks(v *sched.View, j sched.Job) bool {
 	d, class := j.Spec().Demand, v.Class(j.Class())
 	least, most := d.Roles[0].Range()
-	return least < most && !class.NoType && int((d.Milli(least)+999)/1000) <= v.Cluster().TotalGPUs(j.Pool(), class.Mask)
+	return least < most && !class.NoType && int((d.Milli(least)+999)/1000) <= v.Cluster().TotalGPUs(class.Scope, class.Mask)
 }
 
 // stays tells whether a running job keeps its devices. That is so if it is

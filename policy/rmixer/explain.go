@@ -37,7 +37,7 @@ func (r *policy) short(v *sched.View, it *item) job.Reason {
 	devices := 0
 	for i := range r.devices.all {
 		d := &r.devices.all[i]
-		if d.host || it.gpu == cannot || !v.Class(it.kind).Mask.Has(d.typ) {
+		if d.host || it.gpu == cannot || !v.Class(it.kind).Mask.Has(d.typ) || !v.Cluster().In(d.node, v.Class(it.kind).Scope) {
 			continue
 		}
 		devices++

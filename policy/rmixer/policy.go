@@ -234,6 +234,9 @@ func (r *policy) fits(v *sched.View, p *sched.Plan, d *device, it *item) bool {
 	if d.host && !it.host || !d.host && (!v.Class(it.kind).Mask.Has(d.typ) || !r.onGPU(p, it)) {
 		return false
 	}
+	if !v.Cluster().In(d.node, v.Class(it.kind).Scope) {
+		return false
+	}
 	if _, ok := d.take(it.need, r.mayTakeAll(v, p, d, it)); !ok {
 		return false
 	}

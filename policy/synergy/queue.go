@@ -139,7 +139,7 @@ func (s *policy) claim(v *sched.View, j sched.Job) *claim {
 		id: j.ID, gpus: int(r.Tasks), milli: d.Milli(r.Tasks), mask: class.Mask, memory: r.GPUMemory, apart: 1, parts: c.parts[:0], spot: c.spot,
 		asks: perf.Ration{CPU: r.CPU, Memory: r.Memory}, asksIn: perf.Ration{CPU: d.CPU(), Memory: d.Memory()},
 	}
-	if !divisible(j) {
+	if !divisible(j) || class.Scope != class.Pool || d.Within != "" {
 		c.fixed, c.gpus = true, j.GPUs()
 	}
 	if m, ok := v.Speeds.(perf.Sensitive); ok {

@@ -76,7 +76,7 @@ func merge(v *sched.View, p *sched.Plan, o *outcome) {
 // believed to end sooner than if it went on from the first.
 func (pl *placer) sooner(o *outcome) bool {
 	b := o.jobs[1]
-	free := pl.v.Cluster().FreeGPUs(pl.pool, pl.v.Class(b.Class()).Mask)
+	free := pl.v.Cluster().FreeGPUs(pl.v.Scope(b), pl.v.Class(b.Class()).Mask)
 	first := 0 // GPUs of the first, which may be fewer than was planned for it
 	if a := pl.p.Alloc(o.jobs[0].ID); a != nil {
 		first = len(a.Shares)

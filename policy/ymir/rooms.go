@@ -11,10 +11,11 @@ import (
 )
 
 // want is what jobs have in common that look for devices: the runtime that they use, and the
-// types on which they can run.
+// types and nodes on which they can run.
 type want struct {
 	backbone string
 	types    cluster.TypeMask
+	scope    cluster.PoolID // the nodes that they may use
 }
 
 // rooms is an index of the nodes of a pool, for jobs that want the same.
@@ -31,7 +32,7 @@ type room struct{ free, warm int }
 
 // wanted is what a job wants.
 func wanted(v *sched.View, j sched.Job) want {
-	w := want{backbone: j.Spec().Backbone}
+	w := want{backbone: j.Spec().Backbone, scope: v.Scope(j)}
 	for t := range cluster.TypeID(v.Cluster().Types()) {
 		if v.TypeSpeed(j, t, 1, false) > 0 {
 			w.types |= 1 << t
@@ -76,7 +77,7 @@ func (r *rooms) look(v *sched.View, id cluster.NodeID) {
 		r.by[now.free][now.warm].Remove(int(id))
 	}
 	*now = room{}
-	if !v.Cluster().Usable(id) {
+	if !v.Cluster().Usable(id) || !v.Cluster().In(id, r.scope) {
 		return
 	}
 	for d := range r.devices(v, id) {

@@ -18,9 +18,9 @@ func fits(s *state.State, id job.ID) error {
 		return nil
 	}
 	req := place.Request{
-		Cluster: s.Cluster, Demand: r.Job.Demand, Tasks: r.Job.Demand.Roles[0].Tasks, Pool: r.Pool, Mask: r.Mask, Rand: rand.New(rand.NewPCG(0, 0)),
+		Cluster: s.Cluster, Demand: r.Job.Demand, Tasks: r.Job.Demand.Roles[0].Tasks, Pool: class.Scope, Mask: r.Mask, Rand: rand.New(rand.NewPCG(0, 0)),
 	}
-	if _, ok := place.Consolidated.Place(&req); ok {
+	if _, ok := place.Gang(&req, place.Consolidated); ok {
 		return fmt.Errorf("job %s waits (%v) beside idle GPUs on which it fits: %s", r.Job.Key, r.Reason.Code, On(s, &req.Out))
 	}
 	return nil

@@ -24,7 +24,8 @@ import (
 // World is a random cluster with random jobs, as Draw makes them.
 type World struct {
 	Config
-	Jobs []Job
+	Jobs   []Job
+	labels []cluster.NodeSpec // of each node its labels and taints, with Shape.Where
 }
 
 // Shape says what Draw may put into a world.
@@ -42,6 +43,7 @@ type Shape struct {
 	Still    bool // jobs that stand still on one of two GPU types, and are slower on the other (with Types)
 	Apps     bool // jobs that are searches together, some of which tell their rungs
 	Adapts   bool // jobs that change their batch and their noise as they go on
+	Where    bool // nodes with labels and taints, which change, and jobs that ask for labels, tolerate taints, and want to be in one rack
 	Slots    bool // counted resources, which only some nodes have (with Parts)
 	Others   bool // others who use what they like of the nodes, and leave in the end (with Operated)
 	Operated bool // nodes that are cordoned and taken down, GPUs that break, jobs that are held and cancelled
@@ -67,7 +69,7 @@ func Draw(t *rapid.T, shape Shape) World {
 		if shape.Tenants || shape.Pools {
 			j.Tenant = rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "tenant")
 		}
-		if shape.Types || shape.Parts {
+		if shape.Types || shape.Parts || shape.Where {
 			d := drawDemand(t, shape, j.GPUs)
 			j.Demand = &d
 		}
@@ -196,6 +198,9 @@ func drawDemand(t *rapid.T, shape Shape, gpus int) job.Demand {
 	if shape.Types {
 		d.Types = rapid.SampledFrom([]string{"", "", "A", "B", "B|A", "C"}).Draw(t, "types")
 	}
+	if shape.Where {
+		drawWhere(t, &d)
+	}
 	if !shape.Parts {
 		return d
 	}
@@ -249,6 +254,10 @@ func (w *World) Fresh(t *rapid.T, shape Shape, nodes []int) {
 		}
 		if shape.Pools {
 			spec.Pool = c.AddPool([]string{"a", "b", "c"}[i%3])
+		}
+		if shape.Where {
+			spec.Domain = rack(t, c, i/2)
+			spec.Labels, spec.Taints = w.labels[i].Labels, w.labels[i].Taints
 		}
 		if _, err := c.AddNode(spec); err != nil {
 			t.Fatal(err)
@@ -364,6 +373,9 @@ func Properties(t *testing.T, shape Shape, build func() (sched.Policy, error)) {
 		w := Draw(t, shape)
 		w.Make = build
 		nodes := rapid.SliceOfN(rapid.IntRange(1, 6), 1, 5).Draw(t, "nodes")
+		if shape.Where {
+			w.tell(t, len(nodes))
+		}
 		if shape.Operated {
 			w.operate(t, nodes)
 		}

@@ -23,6 +23,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -328,6 +329,7 @@ func whole(s *state.State, id job.ID, shared bool) error {
 type checker struct {
 	run *Run
 	err error
+	on  map[job.ID][]cluster.NodeID // where each job was when it was looked at last
 }
 
 // Event implements engine.Sink.
@@ -337,6 +339,31 @@ func (c *checker) Event(ev *eventlog.Event, s *state.State) {
 		c.run.State = s
 	}
 	c.run.Log = append(c.run.Log, Line(ev, s))
+	if ev.Alloc != nil && c.err == nil {
+		c.err = c.inside(ev, s)
+	}
+}
+
+// inside checks that a job that was given devices is on nodes that it may use, or on none
+// but those on which it was already: what changes about nodes does not disturb it.
+func (c *checker) inside(ev *eventlog.Event, s *state.State) error {
+	r, a := s.Record(ev.Job), s.Alloc(ev.Job)
+	if a == nil {
+		return nil // it left a pinned place
+	}
+	was, on := c.on[ev.Job], []cluster.NodeID{}
+	for i := range a.Pieces {
+		on = append(on, a.Pieces[i].Node)
+	}
+	if c.on == nil {
+		c.on = map[job.ID][]cluster.NodeID{}
+	}
+	c.on[ev.Job] = on
+	stays := (ev.Kind == eventlog.Move || ev.Kind == eventlog.Resize) && !slices.ContainsFunc(on, func(n cluster.NodeID) bool { return !slices.Contains(was, n) })
+	if !stays && !s.Class(r.Class).Admits(s.Cluster, a) {
+		return fmt.Errorf("at %v job %s gets devices where it must not be, on %s: it asks for %v", s.Now, r.Job.Key, On(s, a), r.Job.Demand)
+	}
+	return nil
 }
 
 // foreign says what others use of a node, and what of that jobs hold.
@@ -373,6 +400,9 @@ func Line(ev *eventlog.Event, s *state.State) string {
 	switch ev.Kind {
 	case eventlog.NodeAdd:
 		b.WriteString(" " + ev.NodeSpec.Name)
+		return b.String()
+	case eventlog.NodeLabels:
+		fmt.Fprintf(&b, " %s %v %v", s.Cluster.Node(ev.Node).Name, ev.NodeSpec.Labels, ev.NodeSpec.Taints)
 		return b.String()
 	case eventlog.NodeSet:
 		fmt.Fprintf(&b, " %s %s %s", s.Cluster.Node(ev.Node).Name, ev.Health, ev.Power)

@@ -76,7 +76,7 @@ func (b *builder) group(g *Group, site *Site) error {
 	if err != nil {
 		return err
 	}
-	node := cluster.NodeSpec{CPU: g.CPU, Memory: g.Memory, Pooled: g.Pooled}
+	node := cluster.NodeSpec{CPU: g.CPU, Memory: g.Memory, Pooled: g.Pooled, Labels: g.Labels, Taints: g.Taints}
 	node.Pool, _ = b.cluster.PoolByName(g.Partition) // the check has found it
 	for name, n := range g.Slots.All() {
 		at, err := b.cluster.AddSlot(name)

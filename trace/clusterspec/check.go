@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/label"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 )
@@ -170,6 +171,14 @@ func (s *Spec) checkGroup(g *Group) error {
 		}
 	}
 	if err := s.checkGPUs(g); err != nil {
+		return err
+	}
+	for _, l := range g.Labels {
+		if err := l.Check(); err != nil {
+			return err
+		}
+	}
+	if err := label.Sort(g.Labels); err != nil {
 		return err
 	}
 	return g.Links.check(g)

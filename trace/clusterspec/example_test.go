@@ -47,7 +47,7 @@ func ExampleParseYAML_mistake() {
 	_, err := clusterspec.ParseYAML("lab.yaml", []byte("nodes:\n  - count: 4\n    gpu: 8xA100\n"))
 	fmt.Println(err)
 	// Output:
-	// lab.yaml:3:5: a group of nodes has no key "gpu"; known are: at, count, cpus, foreign, gpus, health, links, memory, name, partition, place, pooled, power, slots; did you mean gpus?
+	// lab.yaml:3:5: a group of nodes has no key "gpu"; known are: at, count, cpus, foreign, gpus, health, labels, links, memory, name, partition, place, pooled, power, slots, taints; did you mean gpus?
 	//         gpu: 8xA100
 }
 

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/label"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
@@ -70,6 +71,8 @@ type Group struct {
 	Power     cluster.Power
 	Foreign   Foreign
 	At        time.Duration // when the nodes arrive; 0: they are there from the start
+	Labels    []label.Label // in order of their keys
+	Taints    []label.Taint
 }
 
 // Foreign is what others use of each node of a group.

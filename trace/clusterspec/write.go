@@ -132,6 +132,8 @@ func (w *writer) group(g *Group) {
 		optional("power", g.Power != cluster.Awake, g.Power.String()),
 		optional("foreign", g.Foreign != Foreign{}, g.Foreign.String()),
 		optional("at", g.At > 0, g.At.String()),
+		optional("labels", len(g.Labels) > 0, texts(g.Labels)),
+		optional("taints", len(g.Taints) > 0, texts(g.Taints)),
 	)
 	if len(g.Links.Pairs) > 0 {
 		w.line("    links:")
@@ -140,6 +142,15 @@ func (w *writer) group(g *Group) {
 		speed := optional(", speed", l.GBps > 0, float(l.GBps))
 		w.line(fmt.Sprintf("      - {between: [%d, %d], class: %s%s}", l.A, l.B, l.Class, speed))
 	}
+}
+
+// texts is a list of what has a notation.
+func texts[T fmt.Stringer](all []T) string {
+	out := make([]string, len(all))
+	for i := range all {
+		out[i] = yamltext.Quote(all[i].String())
+	}
+	return "[" + strings.Join(out, ", ") + "]"
 }
 
 // costs writes what differs from free transitions, and of each tier what

@@ -10,6 +10,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/label"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/internal/yamltext"
 	"github.com/norn-scheduler/norn/job"
@@ -114,6 +115,11 @@ func (s *Spec) readGroup(n ast.Node) error {
 		"power":     yamltext.Choice(&g.Power, cluster.Awake.String(), cluster.Asleep.String(), cluster.Booting.String()),
 		"foreign":   g.Foreign.read,
 		"at":        yamltext.Duration(&g.At),
+		"labels":    g.readLabels,
+		"taints": yamltext.List("taints", func(n ast.Node) error {
+			text, err := yamltext.Scalar(n)
+			return read(n, text, err, label.ParseTaint, &g.Taints)
+		}),
 	})
 	s.Nodes = append(s.Nodes, g)
 	return err
@@ -150,6 +156,40 @@ func (g *Group) readGPUs(n ast.Node) error {
 		return yamltext.List("GPUs", one)(n)
 	}
 	return one(n)
+}
+
+// readLabels reads a mapping of keys to values, or a list of key=value.
+func (g *Group) readLabels(n ast.Node) error {
+	if m, ok := n.(*ast.MappingNode); ok {
+		for _, v := range m.Values {
+			key, err := yamltext.Scalar(v.Key)
+			if err != nil {
+				return err
+			}
+			value, err := yamltext.Scalar(v.Value)
+			if err := read(v.Value, key+"="+value, err, label.ParseLabel, &g.Labels); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return yamltext.List("labels", func(n ast.Node) error {
+		text, err := yamltext.Scalar(n)
+		return read(n, text, err, label.ParseLabel, &g.Labels)
+	})(n)
+}
+
+// read appends what a text means; an error shows the line.
+func read[T any](n ast.Node, text string, err error, parse func(string) (T, error), to *[]T) error {
+	if err != nil {
+		return err
+	}
+	one, err := parse(text)
+	if err != nil {
+		return yamltext.Fault(n, "%v", err)
+	}
+	*to = append(*to, one)
+	return nil
 }
 
 // readLinks reads the name of a preset, or a list of pairs.

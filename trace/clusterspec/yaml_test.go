@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/label"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
@@ -138,6 +139,10 @@ func anyGroup(r *rapid.T, s *Spec, i int) Group {
 	}
 	if len(s.Partitions) > 0 && rapid.Bool().Draw(r, "in a partition") {
 		g.Partition = rapid.SampledFrom(s.Partitions).Draw(r, "partition")
+	}
+	if rapid.Bool().Draw(r, "labelled") {
+		g.Labels = []label.Label{{Key: "a.b/c", Value: rapid.SampledFrom([]string{"", "1", "yes"}).Draw(r, "value")}, {Key: "zone", Value: "a"}}
+		g.Taints = []label.Taint{{Key: "spot", Value: "1", Effect: label.NoSchedule}, {Key: "x", Effect: label.PreferNoSchedule}}
 	}
 	g.Place = distinct(r, "place", 0, len(s.Levels), noneOf("/"))
 	if rapid.Bool().Draw(r, "later") {

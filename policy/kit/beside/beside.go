@@ -32,10 +32,10 @@ const (
 )
 
 // Plain tells whether a job is a gang of a fixed number of tasks of one whole GPU each,
-// in one role.
+// in one role, wherever in the topology they are.
 func Plain(j sched.Job) bool {
 	d := j.Spec().Demand
-	return d.Roles[0].GPU == unit.One && d.Roles[1].Tasks == 0 && !d.Elastic()
+	return d.Roles[0].GPU == unit.One && d.Roles[1].Tasks == 0 && !d.Elastic() && d.Within == ""
 }
 
 // Settled tells whether others may join a job, and what it holds can be changed: it has
@@ -58,12 +58,12 @@ func Divisible(v *sched.View, d cluster.DeviceID) bool {
 }
 
 // Devices yields the devices of a node of which a task of a job may have a
-// part, whatever jobs are on them. They are of a type that it accepts, take new
-// work, and are told apart.
+// part, whatever jobs are on them. They are of a type and on a node
+// that it accepts, take new work, and are told apart.
 func Devices(v *sched.View, n cluster.NodeID, j sched.Job) iter.Seq[cluster.DeviceID] {
 	return func(yield func(cluster.DeviceID) bool) {
 		c, class := v.Cluster(), v.Class(j.Class())
-		if !c.Usable(n) || c.Node(n).Pooled || class.NoType {
+		if !c.Usable(n) || c.Node(n).Pooled || class.NoType || !c.In(n, class.Scope) {
 			return
 		}
 		first, count := c.DeviceRange(n)

@@ -145,7 +145,7 @@ func (r *Policy) capacity(v *sched.View) int {
 func (r *Policy) runs(v *sched.View, j sched.Job) {
 	if stays(v, j.ID) {
 		r.sel.Remove(j.ID)
-		r.alone = append(r.alone, alone{j.ID, usableOf(v, j.ID, nil)})
+		r.alone = append(r.alone, alone{j.ID, usableOf(v, j.ID)})
 		return
 	}
 	if !r.sel.Has(j.ID) {
@@ -174,17 +174,11 @@ func stays(v *sched.View, id job.ID) bool {
 		slices.ContainsFunc(a.Shares, func(s cluster.Share) bool { return c.Broken(s.Device) })
 }
 
-// usableOf is the amount of usable GPUs that a job holds, in thousandths. It
-// subtracts them from free, by type, unless free is nil.
-func usableOf(v *sched.View, id job.ID, free []int64) (sum int64) {
-	c := v.Cluster()
+// usableOf is the amount of usable GPUs that a job holds, in thousandths.
+func usableOf(v *sched.View, id job.ID) (sum int64) {
 	for _, s := range v.Alloc(id).Shares {
-		if c.Broken(s.Device) || !c.Usable(c.NodeOf(s.Device)) {
-			continue
-		}
-		sum += int64(s.Milli)
-		if free != nil {
-			free[c.TypeOf(s.Device)] -= int64(s.Milli)
+		if v.Cluster().UsableDevice(s.Device) {
+			sum += int64(s.Milli)
 		}
 	}
 	return sum
@@ -197,14 +191,19 @@ func (r *Policy) wait(v *sched.View, p *sched.Plan, j sched.Job) {
 }
 
 // mustWalk tells whether the choice must be made by walking. It switches to
-// walking when the first job comes that accepts only some of several GPU types.
+// walking when the first job comes that accepts only some of several GPU types, or
+// only some nodes.
 func (r *Policy) mustWalk(v *sched.View, p *sched.Plan) bool {
 	if r.walks {
 		return true
 	}
 	r.walks = r.Literal
+	if v.NodesChanged() {
+		r.classes = 0 // nodes may repel jobs from now on
+	}
 	for ; r.classes < v.Classes() && !r.walks; r.classes++ {
-		r.walks = v.Class(int32(r.classes)).Mask != 0 && v.Cluster().Types() > 1
+		class := v.Class(int32(r.classes))
+		r.walks = class.Mask != 0 && v.Cluster().Types() > 1 || class.Scope != class.Pool
 	}
 	if r.walks && !v.First {
 		r.walk.takeOver(v, p, r)

@@ -7,6 +7,7 @@ import (
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/policy/kit/queue"
 	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/state/dense"
 )
 
@@ -17,7 +18,8 @@ type walker struct {
 	waiting queue.Queue
 	running dense.Set
 	order   []start
-	free    []int64 // of each GPU type, in thousandths
+	kinds   kinds
+	free    []int64 // by kind of GPUs, in thousandths
 	alone   bool    // some node may be cordoned, or some GPU broken
 }
 
@@ -134,7 +136,11 @@ func (w *walker) sortRunning(v *sched.View, r *Policy) {
 	w.order = w.order[:0]
 	for i := range w.running.All() {
 		if w.alone && stays(v, job.ID(i)) {
-			usableOf(v, job.ID(i), w.free)
+			for _, s := range v.Alloc(job.ID(i)).Shares {
+				if v.Cluster().UsableDevice(s.Device) {
+					w.free[w.kinds.of(v.Cluster(), s.Device)] -= int64(s.Milli)
+				}
+			}
 			continue
 		}
 		j := v.Job(job.ID(i))
@@ -154,12 +160,22 @@ func (w *walker) runningKey(v *sched.View, r *Policy, j sched.Job) Key {
 	return key
 }
 
-// count counts the usable GPUs of each type.
+// count counts the usable GPUs of each kind.
 func (w *walker) count(v *sched.View) {
 	c := v.Cluster()
-	w.free = slices.Grow(w.free[:0], c.Types())[:c.Types()]
-	for t := range w.free {
-		w.free[t] = 1000 * int64(v.TotalOf(cluster.TypeMask(1)<<t))
+	w.kinds.find(v)
+	if len(w.kinds.scopes) == 1 {
+		w.free = slices.Grow(w.free[:0], c.Types())[:c.Types()]
+		for t := range w.free {
+			w.free[t] = 1000 * int64(v.TotalOf(cluster.TypeMask(1)<<t))
+		}
+		return
+	}
+	w.free = make([]int64, len(w.kinds.scopes)*c.Types())
+	for d := range cluster.DeviceID(c.Devices()) {
+		if n := c.NodeOf(d); c.UsableDevice(d) && (v.All || c.Node(n).Pool == v.Pool) {
+			w.free[w.kinds.of(c, d)] += int64(c.Capacity(d))
+		}
 	}
 }
 
@@ -172,15 +188,15 @@ func (w *walker) visitRunning(v *sched.View, r *Policy, id job.ID) {
 	c := v.Cluster()
 	fits := true
 	for i := range a.Shares {
-		t := c.TypeOf(a.Shares[i].Device)
-		w.free[t] -= int64(a.Shares[i].Milli)
-		fits = fits && w.free[t] >= 0
+		k := w.kinds.of(c, a.Shares[i].Device)
+		w.free[k] -= int64(a.Shares[i].Milli)
+		fits = fits && w.free[k] >= 0
 	}
 	if fits {
 		return
 	}
 	for i := range a.Shares {
-		w.free[c.TypeOf(a.Shares[i].Device)] += int64(a.Shares[i].Milli)
+		w.free[w.kinds.of(c, a.Shares[i].Device)] += int64(a.Shares[i].Milli)
 	}
 	r.stops = append(r.stops, id)
 }
@@ -192,12 +208,14 @@ func (w *walker) take(v *sched.View, j sched.Job) bool {
 	need := int64(class.Amount.GPU)
 	sum, took := int64(0), false
 	class.EachType(v.Cluster(), func(t cluster.TypeID) bool {
-		if w.free[t] >= need {
-			w.free[t] -= need
+		left := int64(0)
+		w.kinds.each(v.Cluster(), class, t, func(k int) { left += w.free[k] })
+		if left >= need {
+			w.takeOf(v, class, t, need)
 			took = true
 			return false
 		}
-		sum += w.free[t]
+		sum += left
 		return true
 	})
 	if took {
@@ -207,10 +225,18 @@ func (w *walker) take(v *sched.View, j sched.Job) bool {
 		return false
 	}
 	class.EachType(v.Cluster(), func(t cluster.TypeID) bool {
-		n := min(need, w.free[t])
-		w.free[t] -= n
-		need -= n
+		need = w.takeOf(v, class, t, need)
 		return need > 0
 	})
 	return true
+}
+
+// takeOf takes what a job needs from the GPUs of a type, and returns what is missing.
+func (w *walker) takeOf(v *sched.View, class *state.Class, t cluster.TypeID, need int64) int64 {
+	w.kinds.each(v.Cluster(), class, t, func(k int) {
+		n := min(need, w.free[k])
+		w.free[k] -= n
+		need -= n
+	})
+	return need
 }

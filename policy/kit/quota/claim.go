@@ -8,6 +8,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/state/dense"
 	"github.com/norn-scheduler/norn/tenant"
 )
@@ -31,6 +32,7 @@ type claim struct {
 	need   unit.Milli
 	class  int32
 	pool   cluster.PoolID
+	scope  cluster.PoolID // the nodes that it may use
 	hard   bool
 
 	stopped []leaver
@@ -96,7 +98,7 @@ func (r *Policy) claims(v *sched.View, p *sched.Plan, hard bool) (any bool) {
 			r.shut(lane)
 			continue
 		}
-		c.id, c.pool = id, v.Job(id).Pool()
+		c.id, c.pool, c.scope = id, v.Job(id).Pool(), v.Scope(v.Job(id))
 		if !r.take(v, p) {
 			r.shut(lane)
 			continue
@@ -211,7 +213,7 @@ func amount(v *sched.View, id job.ID) tenant.Amount { return v.Class(v.Job(id).C
 // enough tells whether enough GPUs are free to make a search for a place
 // worthwhile.
 func (r *Policy) enough(v *sched.View) bool {
-	return v.Cluster().FreeMilli(r.claim.pool, v.Class(r.claim.class).Mask) >= r.claim.need
+	return v.Cluster().FreeMilli(r.claim.scope, v.Class(r.claim.class).Mask) >= r.claim.need
 }
 
 // spare lets victims stay if the claimant does not need their devices, the last
@@ -406,7 +408,7 @@ func (r *Policy) oneOf(v *sched.View, p *sched.Plan, t tenant.ID) job.ID {
 func (r *Policy) mayLeave(v *sched.View, p *sched.Plan, j sched.Job) bool {
 	was, now := v.Alloc(j.ID), p.Alloc(j.ID)
 	switch {
-	case now == nil, now.Milli() == 0, !useful(v.Cluster(), now, v.Class(r.claim.class).Mask), !v.Cluster().UsableAlloc(now):
+	case now == nil, now.Milli() == 0, !useful(v.Cluster(), now, v.Class(r.claim.class)), !v.Cluster().UsableAlloc(now):
 		return false
 	case was == nil && slices.Contains(r.claim.withdrawn, j.ID):
 		return false // started again by this plan
@@ -424,8 +426,13 @@ func (r *Policy) mayLeave(v *sched.View, p *sched.Plan, j sched.Job) bool {
 }
 
 // useful tells whether a job holds a GPU of a type that the claimant accepts.
-func useful(c *cluster.Cluster, a *cluster.Alloc, mask cluster.TypeMask) bool {
-	return mask == 0 || slices.ContainsFunc(a.Shares, func(s cluster.Share) bool { return mask.Has(c.TypeOf(s.Device)) })
+func useful(c *cluster.Cluster, a *cluster.Alloc, class *state.Class) bool {
+	if class.Mask == 0 && class.Scope == class.Pool {
+		return true
+	}
+	return slices.ContainsFunc(a.Shares, func(s cluster.Share) bool {
+		return class.Mask.Has(c.TypeOf(s.Device)) && c.In(c.NodeOf(s.Device), class.Scope)
+	})
 }
 
 // may tells whether jobs of a kind may be stopped for the claim, and whether the nodes

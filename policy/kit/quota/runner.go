@@ -316,7 +316,7 @@ func (r *Policy) Why(v *sched.View, id job.ID) job.Reason {
 	j := v.Job(id)
 	class := v.Class(j.Class())
 	room, binds := r.book.Room(j.Tenant())
-	held, free := r.book.GPU(r.book.leaf(j.Tenant())), v.Cluster().FreeGPUs(j.Pool(), class.Mask)
+	held, free := r.book.GPU(r.book.leaf(j.Tenant())), v.Cluster().FreeGPUs(class.Scope, class.Mask)
 	fair := r.fair(r.book.leaf(j.Tenant()))
 	switch {
 	case class.Amount.GPU > room:

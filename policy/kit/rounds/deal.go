@@ -18,8 +18,8 @@ type deal struct {
 }
 
 // begin gives devices to all jobs that were served, and takes them from the
-// others. Jobs that must be on a single node come first. Sizes follow in
-// decreasing order. Within a size, jobs that hold devices of the right type
+// others. Jobs that may use only some nodes come first, and then those that must
+// be on a single node. Sizes follow in decreasing order. Within a size, jobs that hold devices of the right type
 // keep them unless a larger job has taken them, and then the others are placed.
 // A job that finds no place on its type, although enough devices are free, gets
 // those of another type if it fits there.
@@ -35,10 +35,12 @@ func (d *deal) begin(r *Round) {
 	if same {
 		r.picks = r.picks[:0]
 	}
-	slices.SortStableFunc(r.picks, func(a, b pick) int { return cmp.Or(first(a.near, b.near), cmp.Compare(b.milli, a.milli)) })
+	slices.SortStableFunc(r.picks, func(a, b pick) int {
+		return cmp.Or(first(a.bound, b.bound), first(a.near, b.near), cmp.Compare(b.milli, a.milli))
+	})
 	for from := 0; from < len(r.picks); {
 		to := from
-		for to < len(r.picks) && r.picks[to].milli == r.picks[from].milli && r.picks[to].near == r.picks[from].near {
+		for to < len(r.picks) && r.picks[to].milli == r.picks[from].milli && r.picks[to].near == r.picks[from].near && r.picks[to].bound == r.picks[from].bound {
 			to++
 		}
 		size := r.picks[from:to]
@@ -61,7 +63,7 @@ func (d *deal) begin(r *Round) {
 			p.Start(k.with, OneType(r.run.Place))
 		}
 	}
-	if len(d.failed) > 0 {
+	if len(d.failed) > 0 || r.bound() {
 		d.others(r)
 	}
 	for _, j := range r.Jobs {
@@ -71,7 +73,13 @@ func (d *deal) begin(r *Round) {
 	}
 }
 
-// others gives what was meant for jobs that found no place to whoever fits.
+// bound tells whether there are jobs that may use only some nodes. They may have been
+// placed elsewhere than the rule thought, or not have been served although there is room.
+func (r *Round) bound() bool {
+	return slices.ContainsFunc(r.Jobs, func(j sched.Job) bool { return r.View.Class(j.Class()).Restricted() })
+}
+
+// others gives what was meant for jobs that found no place, or another one, to whoever fits.
 func (d *deal) others(r *Round) {
 	for _, j := range r.Jobs {
 		if !r.Served(j.ID) {
@@ -161,7 +169,7 @@ func waits(v *sched.View, r *Round, j sched.Job) job.Reason {
 // fill gives free devices to the jobs that were served inside a round.
 func (d *deal) fill(r *Round) {
 	d.startBare(r)
-	failed := false
+	failed := r.bound()
 	for _, k := range r.picks {
 		if !r.Plan.StartSize(k.job, k.tasks, On(r.run.where(k.job), k.t)) && !r.Plan.StartSize(k.job, k.tasks, OneType(r.run.Place)) {
 			failed = true

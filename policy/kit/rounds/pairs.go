@@ -26,10 +26,11 @@ func Pairable(j sched.Job) bool {
 }
 
 // Alike tells whether two jobs take their devices in the same way, so that they may share
-// them.
+// them, and may use the same nodes.
 func Alike(a, b sched.Job) bool {
-	x, y := &a.Spec().Demand.Roles[0], &b.Spec().Demand.Roles[0]
-	return x.GPU == y.GPU && x.Tasks == y.Tasks && a.Pool() == b.Pool()
+	d, e := a.Spec().Demand, b.Spec().Demand
+	x, y := &d.Roles[0], &e.Roles[0]
+	return x.GPU == y.GPU && x.Tasks == y.Tasks && d.Condition(a.Pool()) == e.Condition(b.Pool())
 }
 
 // ServePair serves two jobs that share devices of one type in this round. It is

@@ -45,6 +45,7 @@ type pick struct {
 	tasks int
 	milli unit.Milli
 	near  bool // on a single node
+	bound bool // to some nodes, or to one place
 }
 
 // open begins a round before any job has been looked at.
@@ -223,7 +224,7 @@ func (r *Round) Speed(j sched.Job, t cluster.TypeID) float64 {
 }
 
 func (r *Round) nodeGPUs(j sched.Job, t cluster.TypeID) int {
-	return r.View.Cluster().MaxNodeGPUs(j.Pool(), 1<<t)
+	return r.View.Cluster().MaxNodeGPUs(r.View.Scope(j), 1<<t)
 }
 
 // TypeOf is the GPU type of a running job's devices; ok is false for a waiting
@@ -252,6 +253,6 @@ func (r *Round) ServeSize(j sched.Job, t cluster.TypeID, tasks int) bool {
 	}
 	r.left[t] -= milli
 	r.served.Add(int(j.ID))
-	r.picks = append(r.picks, pick{job: j.ID, with: job.None, t: t, tasks: tasks, milli: milli})
+	r.picks = append(r.picks, pick{job: j.ID, with: job.None, t: t, tasks: tasks, milli: milli, bound: r.View.Class(j.Class()).Restricted()})
 	return true
 }

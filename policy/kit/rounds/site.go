@@ -40,7 +40,7 @@ func (s *site) Place(r *place.Request) (job.Reason, bool) {
 // fill places so many tasks at most on the GPUs of a node, and returns how many.
 func (s *site) fill(r *place.Request, n cluster.NodeID, most int32) int32 {
 	c, role := r.Cluster, &r.Demand.Roles[0]
-	if !c.Usable(n) {
+	if !c.Usable(n) || !c.In(n, r.Pool) {
 		return 0
 	}
 	if free, ok := c.CPUFree(n); ok && role.CPU > 0 {
