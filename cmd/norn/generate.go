@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -104,4 +105,16 @@ func (r *rationFlags) sorts(jobs int, seed uint64) (trace.Source, error) {
 		return nil, misused("--like gavel: %w", err)
 	}
 	return trace.FromMemory(entries), nil
+}
+
+// spanFlag reads a time that a flag may tell; 0 where it does not.
+func spanFlag(name, text string) (time.Duration, error) {
+	if text == "" {
+		return 0, nil
+	}
+	d, err := unit.ParseSeconds(text)
+	if err != nil {
+		return 0, misused("--%s: %w", name, err)
+	}
+	return d, nil
 }

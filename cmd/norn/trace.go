@@ -215,17 +215,11 @@ hyper-parameters by successive halving, each an app of several jobs.`,
 			made := map[string]func() (trace.Source, error){
 				likeDLRM:    func() (trace.Source, error) { return dlrm.source(opt.Jobs, opt.Seed) },
 				likeSynergy: func() (trace.Source, error) { return rations.source(opt.Jobs, opt.Seed) },
+				likeGavel:   func() (trace.Source, error) { return rations.sorts(opt.Jobs, opt.Seed) },
 				likeSearch:  func() (trace.Source, error) { return searches(opt, most) },
 			}
-			if make := made[like]; make != nil {
-				src, err := make()
-				if err != nil {
-					return err
-				}
-				return write(cmd, out, src)
-			}
-			if like == likeGavel {
-				src, err := rations.sorts(opt.Jobs, opt.Seed)
+			if from := made[like]; from != nil {
+				src, err := from()
 				if err != nil {
 					return err
 				}
@@ -234,15 +228,11 @@ hyper-parameters by successive halving, each an app of several jobs.`,
 			if opt.Like, err = gen.ParseLike(like); err != nil {
 				return misused("--like: %w", err)
 			}
-			if span != "" {
-				if opt.Span, err = unit.ParseSeconds(span); err != nil {
-					return misused("--span: %w", err)
-				}
+			if opt.Span, err = spanFlag("span", span); err != nil {
+				return err
 			}
-			if limit != "" {
-				if opt.MaxRun, err = unit.ParseSeconds(limit); err != nil {
-					return misused("--max-run: %w", err)
-				}
+			if opt.MaxRun, err = spanFlag("max-run", limit); err != nil {
+				return err
 			}
 			if opt.Jobs == 0 && opt.Span == 0 {
 				return misused("name the size of the trace: --jobs N or --span DURATION")
