@@ -185,7 +185,8 @@ type Cluster struct {
 	shelves []shelf
 
 	slotBook
-	foreign map[NodeID]Foreign // of the nodes that others use
+	foreign map[NodeID]use // of the nodes that others use
+	asked   bool           // what can ever fit: then others who come later do not change the answer
 
 	journal []journalEntry
 	depth   int
@@ -492,16 +493,16 @@ func (c *Cluster) countMilli(s *shelf, d *device, id DeviceID, was, now int32) {
 // released.
 func (c *Cluster) SetHealth(id NodeID, h Health) {
 	c.nodes[id].health = h
-	c.relist(id)
+	relist(c, id)
 }
 
 // SetPower changes the power state of a node.
 func (c *Cluster) SetPower(id NodeID, p Power) {
 	c.nodes[id].power = p
-	c.relist(id)
+	relist(c, id)
 }
 
-func (c *Cluster) relist(id NodeID) {
+func relist(c *Cluster, id NodeID) {
 	if c.nodes[id].usable() {
 		c.list(id)
 	} else {
@@ -790,7 +791,8 @@ func lowest(mask uint64, n int) uint64 {
 }
 
 // Empty is a cluster with the same inventory, in which no job holds anything and
-// every node and device works. What others use of it they use there, too.
+// every node and device works. Others use what they have used ever since it was first
+// asked for: so what once fits there fits there later, too.
 func (c *Cluster) Empty() *Cluster {
 	e := New()
 	e.types, e.hosts, e.slots = append(e.types, c.types...), c.hosts, c.slots
@@ -806,8 +808,9 @@ func (c *Cluster) Empty() *Cluster {
 			panic("cluster: a node that was added once cannot be added again: " + err.Error())
 		}
 	}
-	for id, f := range c.foreign {
-		if err := e.SetForeign(id, f); err != nil {
+	c.asked = true
+	for id, u := range c.foreign {
+		if err := e.SetForeign(id, u.least); err != nil {
 			panic("cluster: what others use of a node cannot be used of its copy: " + err.Error())
 		}
 	}

@@ -17,6 +17,28 @@ type Foreign struct {
 	GPUs   []Share // each device at most once; of a pooled group any part of it
 }
 
+// use is what others use of a node.
+type use struct {
+	now   Foreign
+	least Foreign // of all since somebody has asked for the first time what can ever fit
+}
+
+// least is the least of two uses, amount by amount.
+func least(f, g *Foreign) Foreign {
+	out := Foreign{CPU: min(f.CPU, g.CPU), Memory: min(f.Memory, g.Memory)}
+	for i := range out.Slots {
+		out.Slots[i] = min(f.Slots[i], g.Slots[i])
+	}
+	for _, s := range f.GPUs {
+		for _, t := range g.GPUs {
+			if s.Device == t.Device {
+				out.GPUs = append(out.GPUs, Share{Device: s.Device, Milli: min(s.Milli, t.Milli), Memory: min(s.Memory, t.Memory)})
+			}
+		}
+	}
+	return out
+}
+
 // None tells whether others use nothing.
 func (f *Foreign) None() bool {
 	return f.CPU == 0 && f.Memory == 0 && f.Slots == (Slots{}) && len(f.GPUs) == 0
@@ -28,7 +50,7 @@ func (f *Foreign) Equal(g *Foreign) bool {
 }
 
 // Foreign is what others use of a node. It must not be changed.
-func (c *Cluster) Foreign(id NodeID) Foreign { return c.foreign[id] }
+func (c *Cluster) Foreign(id NodeID) Foreign { return c.foreign[id].now }
 
 // SetForeign says what others use of a node from now on, in place of what was said
 // before. It fails, and changes nothing, on amounts that no node has and on devices
@@ -37,7 +59,7 @@ func (c *Cluster) SetForeign(id NodeID, f Foreign) error {
 	if err := checkForeign(c, id, &f); err != nil {
 		return err
 	}
-	was := c.foreign[id]
+	was := c.Foreign(id)
 	if was.Equal(&f) {
 		return nil
 	}
@@ -52,9 +74,13 @@ func (c *Cluster) SetForeign(id NodeID, f Foreign) error {
 	}
 	f.GPUs = slices.Clone(f.GPUs)
 	if c.foreign == nil {
-		c.foreign = map[NodeID]Foreign{}
+		c.foreign = map[NodeID]use{}
 	}
-	if c.foreign[id] = f; f.None() {
+	before := c.foreign[id].least
+	if !c.asked {
+		before = f
+	}
+	if c.foreign[id] = (use{f, least(&before, &f)}); f.None() {
 		delete(c.foreign, id)
 	}
 	c.version++
@@ -117,10 +143,11 @@ func (d *device) left() int32 { return max(0, d.free) }
 // Overbooked is how much more of a node is in use, by jobs and by others together,
 // than it has. Nobody is to blame but those others; jobs go on.
 func (c *Cluster) Overbooked(id NodeID) (over Foreign) {
-	f, used := c.foreign[id]
+	u, used := c.foreign[id]
 	if !used {
 		return over
 	}
+	f := &u.now
 	n := &c.nodes[id]
 	if n.accountsC {
 		over.CPU = max(0, -n.cpuFree)

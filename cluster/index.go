@@ -200,5 +200,9 @@ func at(counts []int32, i int) int {
 	return 0
 }
 
-// Broken tells whether a device is out of use.
-func (c *Cluster) Broken(d DeviceID) bool { return c.devices[d].broken }
+// Broken tells whether a device takes no new work: it is defect, or others use what
+// jobs hold of it.
+func (c *Cluster) Broken(d DeviceID) bool { return c.devices[d].broken || c.devices[d].free < 0 }
+
+// Defect tells whether a device is out of use (SetBroken).
+func (c *Cluster) Defect(d DeviceID) bool { return c.devices[d].broken }

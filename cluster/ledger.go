@@ -262,7 +262,7 @@ func (c *Cluster) takePiece(p *Piece, shares []Share, stays bool) error {
 	n := &c.nodes[p.Node]
 	var regained Foreign
 	if stays {
-		regained = c.foreign[p.Node]
+		regained = c.Foreign(p.Node)
 	}
 	switch {
 	case !stays && !n.usable():
@@ -397,7 +397,7 @@ func (c *Cluster) Check() error {
 	}
 	for i := range c.nodes {
 		n := &c.nodes[i]
-		f := c.foreign[NodeID(i)]
+		f := c.Foreign(NodeID(i))
 		if cpu, memory := n.cpuFree+f.CPU, n.memFree+f.Memory; n.accountsC && (cpu < 0 || cpu > n.spec.CPU) || n.accountsM && (memory < 0 || memory > n.spec.Memory) {
 			return fmt.Errorf("node %s: %v of %v CPUs and %v of %v memory free", n.spec.Name, n.cpuFree, n.spec.CPU, n.memFree, n.spec.Memory)
 		}

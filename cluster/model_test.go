@@ -419,7 +419,7 @@ func (x *machine) checkNode(t *rapid.T, id NodeID) {
 	}
 	whole := 0
 	for _, d := range n.devices {
-		if x.c.DeviceFree(d.id) != unit.Milli(max(0, d.free)) || x.c.DeviceMemoryFree(d.id) != max(0, d.memory) || x.c.Sharers(d.id) != d.sharers || x.c.Broken(d.id) != d.broken || x.c.NodeOf(d.id) != id {
+		if x.c.DeviceFree(d.id) != unit.Milli(max(0, d.free)) || x.c.DeviceMemoryFree(d.id) != max(0, d.memory) || x.c.Sharers(d.id) != d.sharers || x.c.Defect(d.id) != d.broken || x.c.Broken(d.id) != (d.broken || d.free < 0) || x.c.NodeOf(d.id) != id {
 			t.Fatalf("device %d: %v free, %d sharers, want %+v", d.id, x.c.DeviceFree(d.id), x.c.Sharers(d.id), d)
 		}
 		if held := d.free + d.foreign; held < 0 || held > d.cap {

@@ -114,8 +114,8 @@ func takeSlots(c *Cluster, a *Alloc, stays bool) error {
 	for i := range a.Pieces {
 		p := &a.Pieces[i]
 		free, each := c.SlotsFree(p.Node), &a.Slots[p.Role]
-		if f, used := c.foreign[p.Node]; stays && used {
-			free.Add(1, &f.Slots)
+		if u, used := c.foreign[p.Node]; stays && used {
+			free.Add(1, &u.now.Slots)
 		}
 		if int64(p.Tasks) > 0 && free.Tasks(each, int(p.Tasks)) < int(p.Tasks) {
 			c.bookSlots(a, i, -1)

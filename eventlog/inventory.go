@@ -13,7 +13,7 @@ func Inventory(c *cluster.Cluster) []Event {
 		}
 	}
 	for i := range cluster.DeviceID(c.Devices()) {
-		if c.Broken(i) {
+		if c.Defect(i) {
 			out = append(out, Event{Kind: Device, Device: i, Broken: true})
 		}
 	}

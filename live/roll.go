@@ -154,7 +154,7 @@ func copyHealth(from, to *cluster.Cluster) {
 	}
 	to.SetHealth(0, from.Health(0))
 	for i := range cluster.DeviceID(min(from.Devices(), to.Devices())) {
-		to.SetBroken(i, from.Broken(i))
+		to.SetBroken(i, from.Defect(i))
 	}
 }
 

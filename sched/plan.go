@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/unit"
@@ -710,6 +711,13 @@ func (p *Plan) never(r *job.Record, tasks int, where place.Strategy) job.Reason 
 	return why
 }
 
+// works tells whether all nodes and devices of an Alloc work, and take new work as
+// far as others do not use them.
+func works(c *cluster.Cluster, a *cluster.Alloc) bool {
+	return !slices.ContainsFunc(a.Pieces, func(p cluster.Piece) bool { return !c.Usable(p.Node) }) &&
+		!slices.ContainsFunc(a.Shares, func(s cluster.Share) bool { return c.Defect(s.Device) })
+}
+
 // othersUse tells whether others use anything of a cluster.
 func othersUse(c *cluster.Cluster) bool {
 	for n := range cluster.NodeID(c.Nodes()) {
@@ -738,7 +746,7 @@ func (p *Plan) take(op *Op, a *cluster.Alloc) bool {
 	own.CopyFrom(a)
 	own.Slots = p.state.Class(p.state.Record(op.Job).Class).Slots
 	err := p.state.Cluster.Allocate(own)
-	if err != nil && op.Was != nil && own.Equal(op.Was) && p.state.Cluster.UsableAlloc(own) {
+	if err != nil && op.Was != nil && own.Equal(op.Was) && works(p.state.Cluster, own) {
 		err = p.state.Cluster.Reallocate(own) // it was there beside others who use more than is left
 	}
 	if err != nil {

@@ -89,7 +89,7 @@ func (s *State) open(a *cluster.Alloc) (back func()) {
 		}
 	}
 	for i := range a.Shares {
-		if d := a.Shares[i].Device; c.Broken(d) {
+		if d := a.Shares[i].Device; c.Defect(d) {
 			devices = append(devices, d)
 			c.SetBroken(d, false)
 		}

@@ -204,7 +204,8 @@ func generateCommand() *cobra.Command {
 published log. Equal seeds give equal traces. docs/generators.md compares the quantiles
 with those of the logs. --like dlrm makes a batch of jobs that train recommendation
 models, with their use, their memory, and their time without GPUs. --like synergy makes
-jobs that need cores and memory beside their GPUs. --like search makes searches for
+jobs that need cores and memory beside their GPUs, --like gavel those whose speeds were
+measured on several GPU types (for norn sim --speeds). --like search makes searches for
 hyper-parameters by successive halving, each an app of several jobs.`,
 		Example: `  norn trace generate --like philly --jobs 10000 -o jobs.csv
   norn trace generate --like venus --span 7d --gpus 512 --offered-load 0.9 --seed 3 -o week.jsonl.zst
@@ -218,6 +219,13 @@ hyper-parameters by successive halving, each an app of several jobs.`,
 			}
 			if make := made[like]; make != nil {
 				src, err := make()
+				if err != nil {
+					return err
+				}
+				return write(cmd, out, src)
+			}
+			if like == likeGavel {
+				src, err := rations.sorts(opt.Jobs, opt.Seed)
 				if err != nil {
 					return err
 				}
@@ -247,7 +255,7 @@ hyper-parameters by successive halving, each an app of several jobs.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&like, "like", "philly", "the log to imitate: "+likes+"; or dlrm, synergy or search")
+	f.StringVar(&like, "like", "philly", "the log to imitate: "+likes+"; or dlrm, synergy, gavel or search")
 	f.IntVar(&opt.Jobs, "jobs", 0, "number of jobs")
 	f.StringVar(&span, "span", "", "time from the first to the last submission")
 	f.Uint64Var(&opt.Seed, "seed", 0, "equal seeds give equal traces")
@@ -260,7 +268,7 @@ hyper-parameters by successive halving, each an app of several jobs.`,
 	dlrm.add(cmd)
 	rations.add(cmd)
 	f.IntVar(&most, "per-job", 1, "like search: GPUs that one job can use at most")
-	complete(cmd, map[string]completer{"like": words(append(likeNames(), likeDLRM, likeSynergy, likeSearch)...), "list": words("memory", "balance", "bandwidth", "computing")})
+	complete(cmd, map[string]completer{"like": words(append(likeNames(), likeDLRM, likeSynergy, likeGavel, likeSearch)...), "list": words("memory", "balance", "bandwidth", "computing")})
 	return cmd
 }
 

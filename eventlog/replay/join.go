@@ -284,7 +284,7 @@ func (f *folder) health(o *opening, now time.Duration) error {
 		}
 	}
 	for i, id := range n.devices {
-		if broken[i] != s.Cluster.Broken(id) {
+		if broken[i] != s.Cluster.Defect(id) {
 			if err := f.fold(&eventlog.Event{Time: now, Kind: eventlog.Device, Device: id, Broken: broken[i]}); err != nil {
 				return err
 			}

@@ -172,7 +172,7 @@ func (p *Past) mend() {
 		}
 		first, n := c.DeviceRange(id)
 		for k := range cluster.DeviceID(n) {
-			if c.Broken(first + k) {
+			if c.Defect(first + k) {
 				p.Script = append(p.Script, eventlog.Event{Time: p.To, Kind: eventlog.Device, Device: devices + k})
 			}
 		}

@@ -131,6 +131,15 @@ func steadyJCT(from, to int) Metric {
 	}}
 }
 
+// settledJCT is the mean JCT in seconds of the jobs between 8 and 10 elevenths of a trace:
+// of 5,500 jobs numbers 4,000 to 4,999.
+func settledJCT() Metric {
+	return Metric{Key: "settled-jct", Name: "mean JCT of the steady state", Of: func(o *experiment.Outcome) float64 {
+		n := o.State.Jobs()
+		return steadyJCT(n*8/11, n*10/11).Of(o)
+	}}
+}
+
 // jain is Jain's index of the slowdowns of jobs, 0 to 1: of JCT over the run time alone
 // on what a job asks for.
 func jain() Metric {

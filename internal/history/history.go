@@ -66,6 +66,8 @@
 //	at 30 break n0 2   one of its GPUs takes no new work
 //	at 60 mend n0 2
 //	at 30 add 1x4      a node arrives
+//	at 30 change n0 1x2
+//	                   the node is lost, and at once one like that has its name
 //	at 30 foreign n0 cpu=4 memory=2GiB gpus=0,1 rdma=1
 //	                   what others use of the node from now on, GPUs by their numbers
 //	                   in it (of a node that counts them: how many); nothing: nothing
@@ -111,11 +113,12 @@ type History struct {
 // Happening is something that befalls the cluster or a job.
 type Happening struct {
 	At    float64  // seconds
-	What  string   // as in the format: down, drain, up, break, mend, add, foreign, cancel, hold, free, speed
+	What  string   // as in the format: down, drain, up, break, mend, add, change, foreign, cancel, hold, free, speed
 	Name  string   // of the node or job; of add: the nodes as a shorthand
 	GPU   int      // break, mend: its index in the node
 	Speed float64  // speed: progress per second
 	Use   []string // foreign: name=amount each
+	Shape string   // change: the new node as a shorthand
 }
 
 // Simulate plays a history in the simulator and returns what happened, line by
@@ -173,24 +176,30 @@ func (h *History) script(c *cluster.Cluster) (events []eventlog.Event, arrivals 
 	for i := range h.Jobs {
 		jobs[h.Jobs[i].Key] = i
 	}
+	count := c.Nodes()
 	for _, w := range h.Happens {
-		if w.What == "add" {
-			more, err := arrive(c, w)
+		if w.What != "add" {
+			ev, err := w.event(c, nodes, jobs)
 			if err != nil {
 				return nil, nil, err
 			}
-			for _, spec := range more {
-				spec.Name = fmt.Sprint("n", len(nodes))
-				nodes[spec.Name] = cluster.NodeID(len(nodes))
-				arrivals = append(arrivals, sim.Node{At: duration(w.At), Spec: spec})
-			}
+			events = append(events, ev)
+		}
+		if w.What != "add" && w.What != "change" {
 			continue
 		}
-		ev, err := w.event(c, nodes, jobs)
+		more, err := arrive(c, w)
 		if err != nil {
 			return nil, nil, err
 		}
-		events = append(events, ev)
+		for _, spec := range more {
+			if spec.Name = w.Name; w.What == "add" {
+				spec.Name = fmt.Sprint("n", count)
+			}
+			nodes[spec.Name] = cluster.NodeID(count)
+			count++
+			arrivals = append(arrivals, sim.Node{At: duration(w.At), Spec: spec})
+		}
 	}
 	return events, arrivals, nil
 }

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -327,6 +328,10 @@ func (h *History) happening(words []string) (err error) {
 	want := 3
 	switch w.What {
 	case "down", "drain", "up", "cancel", "hold", "free", "add":
+	case "change":
+		if want = 4; len(words) == want {
+			w.Shape = words[3]
+		}
 	case "break", "mend":
 		if want = 4; len(words) == want {
 			w.GPU, err = strconv.Atoi(words[3])
@@ -355,7 +360,7 @@ func (w *Happening) event(c *cluster.Cluster, nodes map[string]cluster.NodeID, j
 	ev.Node, ev.Job = node, job.ID(id)
 	known := isNode
 	switch w.What {
-	case "down":
+	case "down", "change":
 		ev.Kind, ev.Health = eventlog.NodeSet, cluster.Down
 	case "drain":
 		ev.Kind, ev.Health = eventlog.NodeSet, cluster.Cordoned
@@ -432,7 +437,7 @@ func gpus(c *cluster.Cluster, node cluster.NodeID, v string) (out []cluster.Shar
 
 // arrive is the nodes of a shorthand, of types and pools that the cluster knows.
 func arrive(c *cluster.Cluster, w Happening) ([]cluster.NodeSpec, error) {
-	spec, err := clusterspec.Parse(w.Name)
+	spec, err := clusterspec.Parse(cmp.Or(w.Shape, w.Name))
 	if err != nil {
 		return nil, err
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/solve/choose"
 )
 
@@ -12,14 +11,6 @@ import (
 type Offer struct {
 	Free  []int64   // all that is free
 	Rooms [][]int64 // what of that is free on each machine; empty: nobody asks to be on one
-}
-
-// span is the most that is free on one machine.
-func (o *Offer) span(k cluster.TypeID) (most int64) {
-	for _, r := range o.Rooms[k] {
-		most = max(most, r)
-	}
-	return most
 }
 
 // Bid is what an app says some GPUs are worth to it.

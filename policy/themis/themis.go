@@ -236,7 +236,7 @@ func (t *policy) auction(s *lease.Pass, apps []app) error {
 			a.bid(v, k, &o, &bidders[i])
 		}
 	}
-	awards, err := Auction(o, bidders)
+	awards, err := Auction(o.Offer, bidders)
 	if err != nil {
 		return err
 	}
@@ -276,7 +276,7 @@ const mostRows = 64
 // bid adds what an app bids for GPUs of a type: the least that its jobs can run with, one after
 // the other, and then a task more, as far as there is room. Where a job is slower when it is
 // spread over nodes there is a bid for GPUs on one node, and one for GPUs anywhere.
-func (a *app) bid(v *sched.View, k cluster.TypeID, o *Offer, to *Bidder) {
+func (a *app) bid(v *sched.View, k cluster.TypeID, o *lots, to *Bidder) {
 	every := 1
 	if len(a.parts) > 1 {
 		all := 0
@@ -299,7 +299,7 @@ func (a *app) bid(v *sched.View, k cluster.TypeID, o *Offer, to *Bidder) {
 			}
 			n := p.need(p.take)
 			need += n
-			one := p.rate(v, k, p.take, n > o.span(k))
+			one := p.rate(v, k, p.take, n > o.span[k])
 			near += one
 			if p.sensitive(v, k, o) {
 				pieces = append(pieces, n)
@@ -327,8 +327,8 @@ func (a *app) bid(v *sched.View, k cluster.TypeID, o *Offer, to *Bidder) {
 }
 
 // sensitive tells whether a job that could be on one node would be slower on several.
-func (p *part) sensitive(v *sched.View, k cluster.TypeID, o *Offer) bool {
-	return p.take > 1 && p.need(p.take) <= o.span(k) && p.rate(v, k, p.take, true) < p.rate(v, k, p.take, false)
+func (p *part) sensitive(v *sched.View, k cluster.TypeID, o *lots) bool {
+	return p.take > 1 && p.need(p.take) <= o.span[k] && p.rate(v, k, p.take, true) < p.rate(v, k, p.take, false)
 }
 
 // reset takes back what an app was to have.
@@ -339,7 +339,7 @@ func (a *app) reset() {
 }
 
 // replay gives an app what stands behind a bid.
-func (a *app) replay(v *sched.View, o *Offer, r row) {
+func (a *app) replay(v *sched.View, o *lots, r row) {
 	for range r.steps {
 		a.grow(v, r.kind, o.Free[r.kind])
 	}
@@ -381,22 +381,29 @@ func (a *app) grow(v *sched.View, k cluster.TypeID, free int64) bool {
 	return true
 }
 
-// offered is what is to be given out, in thousandths of a GPU.
-func offered(v *sched.View) (o Offer) {
+// lots is an Offer in thousandths of a GPU, with the most that is free of each type on one
+// machine.
+type lots struct {
+	Offer
+	span []int64
+}
+
+// offered is what is to be given out.
+func offered(v *sched.View) (o lots) {
 	c := v.Cluster()
 	for k := range cluster.TypeID(c.Types()) {
-		free, rooms := int64(0), []int64(nil)
+		free, span, rooms := int64(0), int64(0), []int64(nil)
 		for pool := range cluster.PoolID(v.Pools()) {
 			if v.All || pool == v.Pool {
 				free += int64(c.FreeMilli(pool, 1<<k))
 				for _, n := range c.PoolNodes(pool) {
 					if here := int64(c.NodeFreeGPUs(n, 1<<k)) * int64(unit.One); here > 0 {
-						rooms = append(rooms, here)
+						rooms, span = append(rooms, here), max(span, here)
 					}
 				}
 			}
 		}
-		o.Free, o.Rooms = append(o.Free, free), append(o.Rooms, rooms)
+		o.Free, o.Rooms, o.span = append(o.Free, free), append(o.Rooms, rooms), append(o.span, span)
 	}
 	return o
 }
