@@ -42,6 +42,8 @@ type JobSpec struct {
 	GPUMem   Bytes    `json:"gpu_mem,omitempty" doc:"Memory that it needs of each GPU."`
 	Slots    string   `json:"slots,omitempty" maxLength:"1000" doc:"Counted resources of the machine, as in rdma=1,license=2: so many for each of its GPUs, or for a job without whole GPUs."`
 	Types    []string `json:"types,omitempty" doc:"Acceptable GPU types, best first; none: any."`
+	App      string   `json:"app,omitempty" doc:"The search that it is one of the jobs of, such as a search for hyper-parameters: jobs of one user with the same app share one finish time, where the policy looks at it (themis)."`
+	Rungs    string   `json:"rungs,omitempty" maxLength:"400" doc:"Rungs of the app's search by successive halving, JOBSxUNITS joined by plus signs: 4x8+2x16+1x36 is four jobs for 8 units of work each, the best two for 16 more, the best for 36 more."`
 	Priority int32    `json:"priority,omitempty" doc:"Class of urgency, larger first, where the policy looks at it."`
 
 	After    []After   `json:"after,omitempty" doc:"Jobs that must have ended before it may start."`
@@ -60,6 +62,7 @@ type JobSpec struct {
 	Backbone string   `json:"backbone,omitempty" doc:"Fine-tuning: the foundation model."`
 	Dataset  string   `json:"dataset,omitempty" doc:"What it is trained on."`
 	Share    bool     `json:"share,omitempty" doc:"Fine-tuning: its user consents to its being merged with jobs of other users who consent too: what it has learnt is handed to them, and theirs to it."`
+	Plan     string   `json:"plan,omitempty" enum:"pipeline" doc:"How its layers are laid out over its GPUs: pipeline has a stage on each, and whole nodes, where the policy looks at it (ymir). Default: each GPU has all of them."`
 	Batch    int      `json:"batch,omitempty" minimum:"0" doc:"Global batch size."`
 	Units    float64  `json:"units,omitempty" minimum:"0" doc:"Its whole work in its own units, such as steps."`
 	Unit     string   `json:"unit,omitempty" doc:"Of units: steps, epochs, samples."`
@@ -153,6 +156,7 @@ type Job struct {
 	Name   string `json:"name,omitempty"`
 	User   string `json:"user"`
 	Tenant string `json:"tenant,omitempty"`
+	App    string `json:"app,omitempty" doc:"Search that it is one of the jobs of."`
 	State  State  `json:"state"`
 	Reason string `json:"reason,omitempty" doc:"Why it waits, was last stopped, or has ended like that: a sentence."`
 

@@ -28,7 +28,7 @@ func TestRenumbered(t *testing.T) {
 	for _, e := range table {
 		t.Run(e.Name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
-				shape := rapid.SampledFrom([]simtest.Shape{{}, {Types: true}, {Adapts: true, Costs: true}, {Costs: true, Tenants: true}, {Packed: true, Shared: true, Costs: true}, {Pools: true}}).Draw(t, "shape")
+				shape := rapid.SampledFrom([]simtest.Shape{{}, {Types: true}, {Adapts: true, Costs: true}, {Costs: true, Tenants: true}, {Packed: true, Shared: true, Costs: true}, {Pools: true}, {Apps: true, Costs: true}}).Draw(t, "shape")
 				shape.Shared = shape.Shared && e.Acts.Has(policy.Shares)
 				r := renumbering{world: simtest.DrawLong(t, shape), shape: shape, of: e, between: e}
 				for i := range r.world.Jobs {

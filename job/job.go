@@ -80,6 +80,7 @@ type Job struct {
 	Name     string        // what the user called it; the same for similar jobs
 	User     string        // who submitted it
 	Tenant   string        // virtual cluster, queue, project
+	App      string        // the search that it is one of the jobs of, among those of its user; empty: it is by itself
 	Submit   time.Duration // since the start of the run
 	Demand   *Demand       // shared between jobs of the same shape
 	Kind     Kind
@@ -97,6 +98,12 @@ type Job struct {
 	Retries  int32         // how often it is started again after a failure, -1 always
 	Hints    *Hints        // what else its source tells; nil: nothing
 }
+
+// Pipeline is the Plan of a job whose layers are divided among its GPUs, stage by stage.
+const Pipeline = "pipeline"
+
+// Pipelined tells whether a job is laid out as a pipeline.
+func (j *Job) Pipelined() bool { return j.Hints != nil && j.Hints.Plan == Pipeline }
 
 // Hints are features of a job that only some sources tell and some predictors
 // use. Zero means that the source does not tell. Hints are comparable.
@@ -126,6 +133,7 @@ type Hints struct {
 	Plan      string         // how it is laid out in parallel, in the source's words
 	Pattern   string         // how its tasks talk to each other, in the source's words: ring
 	Sensitive bool           // to the bandwidth between its tasks
+	Rungs     Rungs          // of the search by successive halving that its app is; none: it is none
 
 	CPUTime     time.Duration // run time without GPUs; 0: it needs them
 	CPUEstimate time.Duration // the same as far as its user knows

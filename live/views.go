@@ -36,7 +36,7 @@ func (d *Daemon) View(l *Job) api.Job {
 		now = r.End
 	}
 	j := api.Job{
-		ID: l.Key, Name: spec.Name, User: l.User, Tenant: spec.Tenant, State: l.stands(r), Reason: d.reason(l, r),
+		ID: l.Key, Name: spec.Name, User: l.User, Tenant: spec.Tenant, App: spec.App, State: l.stands(r), Reason: d.reason(l, r),
 		GPUs: spec.GPUs, Tasks: spec.Tasks, CPUs: spec.CPUs, Memory: spec.Memory, Priority: spec.Priority, StopMode: spec.Stop.Mode,
 		Submitted: d.Loop.Clock.Wall(r.Job.Submit), Started: d.Loop.Clock.Wall(r.FirstStart), Since: d.Loop.Clock.Wall(l.standsSince(r)), Ended: d.Loop.Clock.Wall(r.End),
 		Wait: api.Of(r.WaitAt(now)), Ran: api.Of(r.AllocatedAt(now)), GPUTime: api.Seconds(r.ServiceAt(now)),

@@ -11,6 +11,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/local"
 )
 
@@ -79,12 +80,33 @@ func TestHintsRefused(t *testing.T) {
 		"cpu_est is for jobs of one task":                       func(s *api.JobSpec) { s.CPUEst, s.GPUs = 9, api.Fixed(2) },
 		"that ask for one GPU, or for a p":                      func(s *api.JobSpec) { s.CPUEst, s.GPUs = 9, api.Fixed(0) },
 		`shape of job ads: layers deep: "8x": write the widths`: func(s *api.JobSpec) { s.Name, s.Batch, s.Shape = "ads", 4, "layers deep 8x; optimizer sgd" },
+		"rungs of job sh: \"4\" is no rung":                     func(s *api.JobSpec) { s.App, s.Rungs = "lr", "4" },
+		`plan of job sh: "rings": write pipeline`:               func(s *api.JobSpec) { s.Plan = "rings" },
 		"shape of job sh: batch is not told":                    func(s *api.JobSpec) { s.Shape = "layers 8x1; optimizer sgd" },
 	} {
 		spec := h.sh(1, "true")
 		edit(&spec)
 		_, err := h.Submit(background, h.me, spec)
 		refused(t, err, api.Invalid, words)
+	}
+}
+
+// What a job tells of its app and of its layout reaches the engine, and the app its users.
+func TestAppIsTold(t *testing.T) {
+	t.Parallel()
+	h := newHere(t, "themis", 1, nil)
+	spec := h.sh(1, "true")
+	spec.App, spec.Rungs, spec.Plan, spec.Held = "lr", "4x8+1x16", job.Pipeline, true
+	id := h.submit(spec)
+	if j := h.job(id); j.App != "lr" {
+		t.Errorf("%+v", j)
+	}
+	for _, e := range h.log() {
+		if e.Kind == eventlog.Submit {
+			if j := e.Spec; j.App != "lr" || j.Hints == nil || j.Hints.Rungs.String() != "4x8+1x16" || !j.Pipelined() {
+				t.Errorf("the log tells %+v", j)
+			}
+		}
 	}
 }
 

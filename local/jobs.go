@@ -73,7 +73,7 @@ func (d *Daemon) engineJob(s *stored, key string, now time.Duration) (job.Job, e
 	stop, _ := job.ParseStopMode(spec.Stop.Mode) // checked by complete
 	kind, _ := job.ParseKind(spec.Kind)
 	j := job.Job{
-		Key: key, Name: spec.Name, User: s.User, Tenant: spec.Tenant, Submit: now, Demand: d.Shape(demand),
+		Key: key, Name: spec.Name, User: s.User, Tenant: spec.Tenant, App: spec.App, Submit: now, Demand: d.Shape(demand),
 		Kind: kind, Model: spec.Model, Backbone: spec.Backbone, Dataset: spec.Dataset, Share: spec.Share, Batch: spec.Batch,
 		Units: spec.Units, Unit: spec.Unit, Priority: spec.Priority, Estimate: spec.Estimate.Duration(),
 		Stop: stop, Retries: int32(spec.Retry.Limit),
@@ -89,12 +89,13 @@ func (d *Daemon) engineJob(s *stored, key string, now time.Duration) (job.Job, e
 func hints(spec *api.JobSpec) *job.Hints {
 	h := job.Hints{
 		GPUUse: spec.Use.GPU, MemoryUse: spec.Use.Memory, HostUse: spec.Use.Host, CPUUse: spec.Use.CPU,
-		CPUTime: spec.CPUEst.Duration(), CPUEstimate: spec.CPUEst.Duration(), QoS: spec.QoS,
+		CPUTime: spec.CPUEst.Duration(), CPUEstimate: spec.CPUEst.Duration(), QoS: spec.QoS, Plan: spec.Plan,
 		Stages: [3]time.Duration{spec.Stages.Load.Duration(), spec.Stages.GPU.Duration(), spec.Stages.Network.Duration()},
 	}
 	if spec.Shape != "" {
 		h.Shape, _ = job.ParseShape(spec.Shape) // checked by complete
 	}
+	h.Rungs, _ = job.ParseRungs(spec.Rungs) // checked by complete
 	if h == (job.Hints{}) {
 		return nil
 	}
@@ -202,7 +203,7 @@ func (d intake) complete(spec *api.JobSpec) error {
 	case spec.Retry.Limit < -1:
 		return bad("a job can be retried 0 times or more, or -1 for always")
 	}
-	for _, text := range []string{spec.Name, spec.Tenant, spec.Model, spec.Backbone, spec.Dataset, spec.Unit} {
+	for _, text := range []string{spec.Name, spec.Tenant, spec.App, spec.Model, spec.Backbone, spec.Dataset, spec.Unit} {
 		if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 			return bad("%q contains control characters", text)
 		}
@@ -215,6 +216,12 @@ func (d intake) complete(spec *api.JobSpec) error {
 	}
 	if err := spec.CheckShape(); err != nil {
 		return bad("%v", err)
+	}
+	if spec.Plan != "" && spec.Plan != job.Pipeline {
+		return bad("plan of job %s: %q: write %s, or nothing", spec.Name, spec.Plan, job.Pipeline)
+	}
+	if _, err := job.ParseRungs(spec.Rungs); err != nil {
+		return bad("rungs of job %s: %v", spec.Name, err)
 	}
 	if spec.Retry == (api.Retry{}) {
 		spec.Retry = d.opt.Defaults.Retry

@@ -105,7 +105,7 @@ func (d recovery) withoutSpec(r *job.Record, why string) *stored {
 	base := live.BaseOf(j.Key)
 	d.Note(api.Finding{File: filepath.Join("jobs", base, specFile), Job: j.Key, Text: why, Done: "it is never started again: norn cancel " + j.Key})
 	s := &stored{ID: base, User: j.User, Spec: api.JobSpec{
-		Name: j.Name, Tenant: j.Tenant, Priority: j.Priority, Estimate: api.Of(j.Estimate), Dir: "/", Command: []string{j.Name},
+		Name: j.Name, Tenant: j.Tenant, App: j.App, Priority: j.Priority, Estimate: api.Of(j.Estimate), Dir: "/", Command: []string{j.Name},
 		Stop: api.Stop{Mode: j.Stop.String(), Signal: "TERM", Grace: d.opt.Defaults.Stop.Grace},
 	}}
 	if j.Demand != nil {

@@ -153,6 +153,15 @@ func (c *Costs) Begin(j *job.Job, gpus int, first, warm bool) time.Duration {
 	}
 }
 
+// Save is how long a job that leaves its devices for good, or is stopped, keeps them until
+// its weights are written: 0 but for pipelines (Switch.Save).
+func (c *Costs) Save(j *job.Job) time.Duration {
+	if j.Pipelined() && j.Backbone != "" {
+		return c.Switch[j.Backbone].Save
+	}
+	return 0
+}
+
 // Resize is what it costs a job to change its size, once that is gpus.
 func (c *Costs) Resize(j *job.Job, gpus int, warm bool) time.Duration {
 	if _, ok := c.Switch[j.Backbone]; ok && j.Backbone != "" {

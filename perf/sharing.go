@@ -54,4 +54,23 @@ func (Strangers) Together(_, _ *job.Job, left [2]time.Duration) (fa, fb float64)
 type Switch struct {
 	Cold time.Duration // they hold no runtime of its backbone
 	Warm time.Duration // all of them hold one
+
+	// Save is how long a pipeline that leaves devices keeps them until its weights are
+	// written, stage by stage, the last one first.
+	Save time.Duration
+	// Reverse tells that a pipeline lays its stages out in the reverse order of the one that
+	// it follows, so that it loads its first stages while the other still writes its own.
+	Reverse bool
+}
+
+// Follow is what it costs a pipeline of so many stages to begin on devices on which another
+// writes its weights for some time yet, where it would cost it begin on clear ones. In the
+// same order the first stage is the last to be clear. In the reverse order writing and
+// loading overlap, but for one stage of the shorter of the two (a flow shop of two machines:
+// Johnson, 1954).
+func (s Switch) Follow(begin, save time.Duration, stages int) time.Duration {
+	if !s.Reverse || stages < 1 {
+		return save + begin
+	}
+	return max(save, begin) + min(save, begin)/time.Duration(stages)
 }

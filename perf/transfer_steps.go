@@ -36,8 +36,22 @@ func (s Step) Seconds(batch float64, gpus int, spread bool) float64 {
 	return t
 }
 
+// Pipeline is the time of a step of training in stages, one on each GPU, with a part of the
+// layers each. The batch goes through them in parts, of which there are four for each stage
+// where the batch suffices, so that stages work side by side:
+//
+//	(parts + stages - 1) x (Fixed + Sample x samples of a part) / stages
+//
+// What stages hand on to each other is small beside that, and is not counted.
+// (Huang et al., "GPipe", NeurIPS 2019.)
+func (s Step) Pipeline(batch float64, stages int) float64 {
+	k := float64(stages)
+	part := max(1, min(s.Batch, math.Ceil(batch/(4*k))))
+	return (math.Ceil(batch/part) + k - 1) * (s.Fixed + s.Sample*part) / k
+}
+
 // Steps is a Model for fine-tuning jobs, from how long their backbones take for a
-// step. Jobs of other backbones, or without a batch size, scale linearly.
+// step. Pipelines have a stage on each GPU. Jobs of other backbones, or without a batch size, scale linearly.
 type Steps struct {
 	ByBackbone map[string]Step
 	NodeGPUs   int // of a node: larger reference configurations are over several; 0: all are on one
@@ -52,6 +66,9 @@ func (m *Steps) seconds(j *job.Job, tasks int, spread bool) (now, reference floa
 	}
 	asked := max(1, int(j.Demand.Roles[0].Tasks))
 	batch := float64(j.Batch)
+	if j.Pipelined() {
+		return s.Pipeline(batch, tasks), s.Pipeline(batch, asked), true
+	}
 	return s.Seconds(batch, tasks, spread), s.Seconds(batch, asked, m.NodeGPUs > 0 && asked > m.NodeGPUs), true
 }
 

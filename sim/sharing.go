@@ -397,7 +397,7 @@ func (w *Sim) Profile(id job.ID, a *cluster.Alloc) (delay time.Duration) {
 	r := w.state.Record(id)
 	w.comes(id, a)
 	w.timers.Remove(int32(id))
-	delay = w.cfg.Costs.Begin(r.Job, int(a.Milli()/unit.One), r.Starts == 0, w.warm(r.Job, a))
+	delay = pipelines{w}.delay(r, a)
 	w.truth[id].began = w.state.Now + delay
 	return delay
 }

@@ -85,6 +85,7 @@ type Sim struct {
 	rand    *rand.Rand
 	breaks  map[job.ID]bool // running jobs whose timer is a random failure
 	leaving []leaving
+	writing []leaving // devices on which a pipeline writes its weights
 	shared  sharing
 	loads   loads
 	meter   meter
@@ -307,6 +308,8 @@ func (w *Sim) ended(now time.Duration, out []eventlog.Event) []eventlog.Event {
 		}
 		if w.breaks[id] || int(w.truth[id].attempt) < len(w.truth[id].Attempts) {
 			w.crash(id, now)
+		} else {
+			pipelines{w}.leaves(id, now)
 		}
 		w.leaves(id)
 		ev := eventlog.Event{Time: now, Kind: eventlog.End, Job: id, Outcome: w.truth[id].Outcome.Phase()}
@@ -535,7 +538,7 @@ func (w *Sim) Start(id job.ID, a *cluster.Alloc) (delay time.Duration, speed flo
 	w.turn(id, w.state.Now)
 	meters{w}.mark(id, w.state.Now)
 	w.begins(id, r.Progress)
-	delay = w.cfg.Costs.Begin(r.Job, int(a.Milli()/unit.One), r.Starts == 0, w.warm(r.Job, a))
+	delay = pipelines{w}.delay(r, a)
 	speed = w.speed(id, a)
 	if w.phase(id).Over() { // it is started where another one has just left, and was cancelled at this very instant
 		w.shared.gone.Add(int(id))
@@ -586,6 +589,7 @@ func (w *Sim) Stop(id job.ID) (kept time.Duration, atOnce bool) {
 	now := w.state.Now
 	meters{w}.look(id)
 	delete(w.breaks, id)
+	pipelines{w}.leaves(id, now)
 	w.leaves(id)
 	if r.Phase != job.Running || r.Profiling {
 		w.timers.Remove(int32(id))

@@ -53,6 +53,7 @@ func (c *ownCSV) columns() []Column {
 		Opt("name", Name).Or("none"),
 		Opt("user", User).Or("none"),
 		Opt("tenant", Tenant).Or("none"),
+		Opt("app", func(r *Row, v []byte) error { r.Job.App = r.Text(v); return nil }).Or("none"),
 		Opt("kind", setKind).Or("training"),
 		Opt("model", Model).Or("none"),
 		Opt("backbone", backbone).Or("none"),
@@ -80,6 +81,7 @@ func (c *ownCSV) columns() []Column {
 		Opt("qos", hintText(func(h *job.Hints) *string { return &h.QoS })).Or("none"),
 		Opt("rank", Rank).Or("none"),
 		Opt("weight", func(r *Row, v []byte) error { return setWeight(&r.Hints().Weight, v) }).Or("none"),
+		Opt("rungs", setRungs).Or("none"),
 		Opt("shape", func(r *Row, v []byte) error { RowState[ownRow](r).shape = v; return nil }).Or("unknown"),
 	)
 }

@@ -226,6 +226,8 @@ func (s *JobText) jobField(j *job.Job, t *Truth, key []byte) error {
 		return s.string(&j.User)
 	case "tenant":
 		return s.string(&j.Tenant)
+	case "app":
+		return s.string(&j.App)
 	case "model":
 		return s.string(&j.Model)
 	case "backbone":
@@ -488,6 +490,11 @@ func (s *JobText) moreHints(h *job.Hints, key []byte) error {
 		return s.string(&h.Pattern)
 	case "sensitive":
 		return s.bool(&h.Sensitive)
+	case "rungs":
+		return parsed(s, &h.Rungs, func(text string) (job.Rungs, bool) {
+			r, err := job.ParseRungs(text)
+			return r, err == nil
+		}, "rungs of a search, such as 4x8+2x16+1x36")
 	case "epochs":
 		return s.int32(&h.Epochs)
 	case "modes":

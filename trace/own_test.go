@@ -28,9 +28,9 @@ func TestOwnCSV(t *testing.T) {
 			`{"job":"0","roles":[{"tasks":1,"gpu":0.25}],"work":5400,"name":"say \"hi\", twice"}`,
 			`{"job":"1","gpus":2,"work":172800,"name":"two\u000d\u000alines"}`,
 		}},
-		{"everything", "id,submit,user,tenant,name,model,backbone,dataset,share,batch,kind,units,unit,priority,deadline,estimate,stop,retries,gpus,tasks,min_tasks,max_tasks,cpus,mem,gpu_mem,gpu_type,slots,duration,attempts,outcome,at_least,wait,group,qos,rank,weight,user_estimate,group_estimate,group_gpu_estimate\n" +
-			"x,10,u,t,n,m,b,d,yes,32,fine-tuning,1.5,epochs,-3,20,90s,never,-1,4,2,1,4,8,16GiB,1024,A|B,rdma=1|mem/huge=2GiB,100,30|500,killed,1,7,g,q,-1.5,2,1,2,3\n", []string{
-			`{"job":"x","submit":10,"types":"A|B","roles":[{"tasks":2,"min":1,"max":4,"gpu":2,"gpu_mem":1024,"cpu":4,"mem":8589934592,"slots":{"mem/huge":2147483648,"rdma":1}}],"work":100,"attempts":[30,500],"outcome":"killed","wait":7,"at_least":true,"name":"n","user":"u","tenant":"t","kind":"fine-tuning","model":"m","backbone":"b","dataset":"d","share":true,"batch":32,"units":1.5,"unit":"epochs","priority":-3,"deadline":20,"estimate":90,"stop":"never","retries":-1,"hints":{"user_estimate":1,"group_estimate":2,"group_gpu_estimate":3,"group":"g","rank":-1.5,"weight":2,"qos":"q"}}`,
+		{"everything", "id,submit,user,tenant,app,rungs,name,model,backbone,dataset,share,batch,kind,units,unit,priority,deadline,estimate,stop,retries,gpus,tasks,min_tasks,max_tasks,cpus,mem,gpu_mem,gpu_type,slots,duration,attempts,outcome,at_least,wait,group,qos,rank,weight,user_estimate,group_estimate,group_gpu_estimate\n" +
+			"x,10,u,t,s,4x8+1x0.5,n,m,b,d,yes,32,fine-tuning,1.5,epochs,-3,20,90s,never,-1,4,2,1,4,8,16GiB,1024,A|B,rdma=1|mem/huge=2GiB,100,30|500,killed,1,7,g,q,-1.5,2,1,2,3\n", []string{
+			`{"job":"x","submit":10,"types":"A|B","roles":[{"tasks":2,"min":1,"max":4,"gpu":2,"gpu_mem":1024,"cpu":4,"mem":8589934592,"slots":{"mem/huge":2147483648,"rdma":1}}],"work":100,"attempts":[30,500],"outcome":"killed","wait":7,"at_least":true,"name":"n","user":"u","tenant":"t","app":"s","kind":"fine-tuning","model":"m","backbone":"b","dataset":"d","share":true,"batch":32,"units":1.5,"unit":"epochs","priority":-3,"deadline":20,"estimate":90,"stop":"never","retries":-1,"hints":{"user_estimate":1,"group_estimate":2,"group_gpu_estimate":3,"group":"g","rank":-1.5,"weight":2,"qos":"q","rungs":"4x8+1x0.5"}}`,
 		}},
 		{"times of day, unsorted", "submit,gpus,duration,deadline\n2024-03-01T10:00:00+01:00,1,1,2024-03-01 10:00:00\n2024-03-01 08:30:00.5,1,1,+90m\n", []string{
 			`{"job":"1","gpus":1,"work":1,"deadline":5400}`,
@@ -187,6 +187,9 @@ func drawHints(t *rapid.T) *job.Hints {
 	if h.HasRank = rapid.Bool().Draw(t, "ranked"); h.HasRank {
 		h.Rank = signed().Draw(t, "rank")
 	}
+	for i := range rapid.IntRange(0, job.MaxRungs).Draw(t, "rungs") {
+		h.Rungs[i] = job.Rung{Jobs: int32(job.MaxRungs - i), Units: rapid.Float64Range(1e-3, 1e9).Draw(t, "units")}
+	}
 	for i := range h.Stages {
 		h.Stages[i] = times().Draw(t, "stage")
 	}
@@ -217,7 +220,7 @@ func drawEntries(t *rapid.T, demands *job.Interner) []trace.Entry {
 		submit += times().Draw(t, "gap")
 		j := job.Job{
 			ID: job.ID(i), Key: fmt.Sprintf("%d%s", i, texts().Draw(t, "key")), Name: texts().Draw(t, "name"),
-			User: texts().Draw(t, "user"), Tenant: texts().Draw(t, "tenant"), Submit: submit,
+			User: texts().Draw(t, "user"), Tenant: texts().Draw(t, "tenant"), App: texts().Draw(t, "app"), Submit: submit,
 			Kind: job.Kind(rapid.IntRange(0, 3).Draw(t, "kind")), Model: texts().Draw(t, "model"),
 			Backbone: texts().Draw(t, "backbone"), Dataset: texts().Draw(t, "dataset"), Share: rapid.Bool().Draw(t, "share"), Batch: rapid.IntRange(0, 1<<40).Draw(t, "batch"),
 			Units: numbers().Draw(t, "units"), Unit: texts().Draw(t, "unit"), Priority: rapid.Int32().Draw(t, "priority"),
@@ -308,7 +311,7 @@ func carried(e trace.Entry, demands *job.Interner) trace.Entry {
 	if h := e.Job.Hints; h != nil {
 		kept := job.Hints{
 			UserEstimate: h.UserEstimate, GroupEstimate: h.GroupEstimate, GroupSizeEstimate: h.GroupSizeEstimate,
-			Group: h.Group, Rank: h.Rank, HasRank: h.HasRank, Weight: max(0, h.Weight), QoS: h.QoS, Shape: h.Shape,
+			Group: h.Group, Rank: h.Rank, HasRank: h.HasRank, Weight: max(0, h.Weight), QoS: h.QoS, Shape: h.Shape, Rungs: h.Rungs,
 		}
 		e.Job.Hints = &kept
 		if kept == (job.Hints{}) {

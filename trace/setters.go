@@ -22,6 +22,7 @@ const (
 	wantWall     Want = "a time of day, such as 2006-01-02 15:04:05, from 1970 to 2200"
 	wantBytes    Want = "an amount of memory, such as 16GiB, an exbibyte at most"
 	wantWeight   Want = "a weight above 0, 1e18 at most"
+	wantRungs    Want = "rungs of a search, JOBSxUNITS joined by plus signs, such as 4x8+2x16+1x36"
 	wantFlag     Want = "1 or 0, true or false, yes or no"
 	wantOutcome  Want = "how the job ended, such as passed, failed or killed"
 )
@@ -260,6 +261,16 @@ func setWeight(to *float64, v []byte) error {
 		return wantWeight
 	}
 	*to = f
+	return nil
+}
+
+// setRungs reads the rungs of a search.
+func setRungs(r *Row, v []byte) error {
+	rungs, err := job.ParseRungs(string(v))
+	if err != nil {
+		return wantRungs
+	}
+	r.Hints().Rungs = rungs
 	return nil
 }
 

@@ -123,6 +123,7 @@ func csvColumns(origin time.Time, byDay bool) []csvColumn {
 	}, demandColumns(number), []csvColumn{
 		text("user", func(j *job.Job) string { return j.User }),
 		text("tenant", func(j *job.Job) string { return j.Tenant }),
+		text("app", func(j *job.Job) string { return j.App }),
 		text("name", func(j *job.Job) string { return j.Name }),
 		text("model", func(j *job.Job) string { return j.Model }),
 		text("backbone", func(j *job.Job) string { return j.Backbone }),
@@ -238,6 +239,7 @@ func hintColumns() []csvColumn {
 		hint("qos", func(b []byte, h *job.Hints) []byte { return append(b, h.QoS...) }),
 		hint("rank", func(b []byte, h *job.Hints) []byte { return appendFloat(b, h.Rank, h.HasRank) }),
 		hint("weight", func(b []byte, h *job.Hints) []byte { return appendFloat(b, h.Weight, h.Weight != 0) }),
+		hint("rungs", func(b []byte, h *job.Hints) []byte { return append(b, h.Rungs.String()...) }),
 		hint("shape", func(b []byte, h *job.Hints) []byte {
 			if h.Shape == nil {
 				return b

@@ -98,6 +98,7 @@ func details(f *jsontext.Writer, j *job.Job) {
 	f.Text("name", j.Name)
 	f.Text("user", j.User)
 	f.Text("tenant", j.Tenant)
+	f.Text("app", j.App)
 	if j.Kind != job.Training {
 		f.Text("kind", j.Kind.String())
 	}
@@ -204,6 +205,7 @@ func hints(f *jsontext.Writer, h *job.Hints) {
 	f.Text("plan", h.Plan)
 	f.Text("pattern", h.Pattern)
 	f.Bool("sensitive", h.Sensitive)
+	f.Text("rungs", h.Rungs.String())
 	f.Time("cpu_time", h.CPUTime)
 	f.Time("cpu_estimate", h.CPUEstimate)
 	f.Milli("cpus", h.CPUs)

@@ -44,11 +44,14 @@ deadline: 2026-03-05 18:00
 held: true
 stop: {mode: checkpoint, signal: USR1, command: [./save, now], grace: 90s, criu: false}
 retry: {limit: -1, backoff: 30}
+app: learning-rate
+rungs: 4x8+2x16+1x36
 kind: training
 model: bert-large
 backbone: none
 dataset: wiki
 share: true
+plan: pipeline
 batch: 256
 units: 1e5
 unit: steps
@@ -82,7 +85,7 @@ func TestJobFile(t *testing.T) {
 			After: []api.After{{Job: "17", Any: true}, {Job: "18"}, {Job: "19", Any: true}}, Array: "0-10:5", Estimate: 9000, Limit: 86400,
 			Deadline: time.Date(2026, 3, 5, 18, 0, 0, 0, noon.Location()), Held: true,
 			Stop:  api.Stop{Mode: "checkpoint", Signal: "USR1", Command: []string{"./save", "now"}, Grace: 90},
-			Retry: api.Retry{Limit: -1, Backoff: 30}, Kind: "training", Model: "bert-large", Backbone: "none", Dataset: "wiki", Share: true, Batch: 256, Units: 1e5, Unit: "steps",
+			Retry: api.Retry{Limit: -1, Backoff: 30}, App: "learning-rate", Rungs: "4x8+2x16+1x36", Kind: "training", Model: "bert-large", Backbone: "none", Dataset: "wiki", Share: true, Plan: "pipeline", Batch: 256, Units: 1e5, Unit: "steps",
 			Shape: "table words 30000x768*512\nlayers pooler 768x768x2\noptimizer adam\n",
 		},
 		{Command: []string{"make", "data\n"}, Types: []string{"V100"}, After: []api.After{{Job: "3"}}},

@@ -40,13 +40,13 @@ func ok(t testing.TB, err error) {
 func TestSubmit(t *testing.T) {
 	r, ctx := start(t, nil), context.Background()
 	spec := api.JobSpec{
-		Name: "train", Tenant: "vision", Command: []string{"python3", "train.py", "--note", "ä<b>&\"\\\n"}, Dir: "/home/a b",
+		Name: "train", Tenant: "vision", App: "lr", Rungs: "4x8+1x2.5", Command: []string{"python3", "train.py", "--note", "ä<b>&\"\\\n"}, Dir: "/home/a b",
 		Env: map[string]string{"PATH": "/bin", "Path": "other", "EMPTY": ""}, GPUs: api.Range{Least: 1, Most: 4, Ask: 2}, Tasks: api.Tasks{PerGPU: true},
 		CPUs: 1.5, Memory: 4 << 30, GPUMem: 1 << 20, Types: []string{"NVIDIA H200"}, Priority: -3,
 		After: []api.After{{Job: "3", Any: true}, {Job: "4_1"}}, Array: "1-3", Estimate: 90.5, Limit: 3600,
 		Deadline: time.Date(2026, 3, 1, 12, 0, 0, 5, time.UTC), Held: true,
 		Stop:  api.Stop{Mode: "checkpoint", Signal: "USR1", Command: []string{"save"}, Grace: 30, CRIU: true, Again: []int{75, 0}},
-		Retry: api.Retry{Limit: -1, Backoff: 5}, Kind: "training", Model: "m", Backbone: "b", Dataset: "d", Share: true, Batch: 64, Units: 1e6, Unit: "steps",
+		Retry: api.Retry{Limit: -1, Backoff: 5}, Kind: "training", Model: "m", Backbone: "b", Dataset: "d", Share: true, Plan: "pipeline", Batch: 64, Units: 1e6, Unit: "steps",
 	}
 	ids, err := r.client.Submit(ctx, spec)
 	ok(t, err)

@@ -8,6 +8,8 @@ import (
 
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/eventlog/replay"
+	"github.com/norn-scheduler/norn/experiment"
+	"github.com/norn-scheduler/norn/perf"
 )
 
 func explainCommand() *cobra.Command {
@@ -17,7 +19,7 @@ func explainCommand() *cobra.Command {
 		Short: "Tell the life of one job: why it waited, where it ran, which job preempted it",
 		Long: `Explain reads an event log and tells the life of one job. It gives the reason for
 every wait and every preemption, the obstacles at that moment, and the moment at which
-the job would have fitted. JOB is the job's name in the trace, or # and its number.
+the job would have fitted, and what a policy that learns believed of it in the end. JOB is the job's name in the trace, or # and its number.
 Without a JOB, explain lists the jobs, those that waited longest first. With --learnt
 it lists what the scheduler has learnt about models that share a GPU.
 
@@ -50,6 +52,10 @@ norn was killed or still writes it; explain then tells it as far as it goes.`,
 			life, err := replay.Explain(log.Reader, args[1])
 			if err != nil {
 				return err
+			}
+			h := &log.Reader.Header
+			if believe := (experiment.Choice{Policy: h.Policy, Settings: h.Settings}).Believe(); believe != nil {
+				life.Believed(believe(perf.Prior{Told: h.World != "sim"}))
 			}
 			if asJSON {
 				return writeJSON(cmd.OutOrStdout(), life.JSON())

@@ -18,6 +18,12 @@ const likeDLRM = "dlrm"
 // GPUs, no log either.
 const likeSynergy = "synergy"
 
+// likeGavel is what a user writes for jobs whose speeds were measured on several GPU types.
+const likeGavel = "gavel"
+
+// likeSearch is what a user writes for searches for hyper-parameters, no log either.
+const likeSearch = "search"
+
 // dlrmFlags are the flags of generate that are of such a batch alone.
 type dlrmFlags struct {
 	list, gap string
@@ -57,9 +63,9 @@ type rationFlags struct {
 
 func (r *rationFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.Float64Var(&r.perHour, "per-hour", 9, "like synergy: number of jobs submitted in an hour")
+	f.Float64Var(&r.perHour, "per-hour", 9, "like synergy or gavel: number of jobs submitted in an hour (like gavel 0: all at once)")
 	f.StringVar(&r.mix, "mix", "20,70,10", "like synergy: per cent of the jobs that train image, language and speech models")
-	f.BoolVar(&r.gangs, "gangs", false, "like synergy: jobs of 1, 2, 4 and 8 GPUs, otherwise of one each")
+	f.BoolVar(&r.gangs, "gangs", false, "like synergy or gavel: jobs of 1, 2, 4 and 8 GPUs, otherwise of one each")
 }
 
 // source makes the jobs.
@@ -75,6 +81,27 @@ func (r *rationFlags) source(jobs int, seed uint64) (trace.Source, error) {
 	entries, err := gen.NewRations(o)
 	if err != nil {
 		return nil, misused("--like synergy: %w", err)
+	}
+	return trace.FromMemory(entries), nil
+}
+
+// searches makes apps that search, whose jobs use up to so many GPUs.
+func searches(o gen.Options, most int) (trace.Source, error) {
+	jobs, err := gen.NewSearch(gen.Search{Jobs: o.Jobs, GPUs: o.GPUs, Load: o.Load, Most: most, Seed: o.Seed})
+	if err != nil {
+		return nil, misused("--like search: %w", err)
+	}
+	return trace.FromMemory(jobs), nil
+}
+
+// sorts makes the jobs of --like gavel.
+func (r *rationFlags) sorts(jobs int, seed uint64) (trace.Source, error) {
+	if jobs == 0 {
+		return nil, misused("name the number of jobs: --jobs N")
+	}
+	entries, err := gen.NewSorts(gen.Sorts{Jobs: jobs, PerHour: r.perHour, Gangs: r.gangs, Seed: seed})
+	if err != nil {
+		return nil, misused("--like gavel: %w", err)
 	}
 	return trace.FromMemory(entries), nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/api/jobfile"
 	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/local/rundir"
 	"github.com/norn-scheduler/norn/policy/param"
 )
@@ -186,10 +187,17 @@ func (s *shell) surroundings() []jobOption {
 func content() []jobOption {
 	return []jobOption{
 		wordOption("kind", "KIND", "kind of work of the job", jobKinds, func(j *api.JobSpec) *string { return &j.Kind }),
+		textOption("app", "NAME", "search that the job is one of the jobs of: jobs of yours with the same app share one finish time", func(j *api.JobSpec) *string { return &j.App }),
+		{"rungs", "", "RUNGS", "rungs of the successive halving of --app: 4x8+2x16+1x36 is four jobs for 8 units each, two for 16 more, one for 36 more", func(j *api.JobSpec, t []string) error {
+			j.Rungs = last(t)
+			_, err := job.ParseRungs(j.Rungs)
+			return err
+		}},
 		textOption("model", "NAME", "name of the model that is trained", func(j *api.JobSpec) *string { return &j.Model }),
 		textOption("backbone", "NAME", "fine-tuning: the foundation model", func(j *api.JobSpec) *string { return &j.Backbone }),
 		textOption("dataset", "NAME", "name of the data set", func(j *api.JobSpec) *string { return &j.Dataset }),
 		{"share", "", "bool", "fine-tuning: the job may be merged with jobs of other users who allow that too", func(j *api.JobSpec, t []string) error { return boolOption(&j.Share, t) }},
+		wordOption("plan", "PLAN", "layout of the layers of the model over the GPUs of the job", []string{job.Pipeline}, func(j *api.JobSpec) *string { return &j.Plan }),
 		{"batch", "", "N", "global batch size", func(j *api.JobSpec, t []string) error { return wholeOption(&j.Batch, 0, t) }},
 		{"units", "", "N", "whole work of the job in its own units, such as steps", func(j *api.JobSpec, t []string) error { return decimalOption(&j.Units, t) }},
 		textOption("unit", "NAME", "unit of --units: steps, epochs, samples", func(j *api.JobSpec) *string { return &j.Unit }),

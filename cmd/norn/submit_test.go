@@ -75,7 +75,8 @@ func TestSubmitFlags(t *testing.T) {
 		}},
 		{"--no-env --env EXTRA", func(j *api.JobSpec) {}},
 		{"--no-env", func(j *api.JobSpec) { delete(j.Env, "EXTRA") }},
-		{"--kind fine-tuning --model bert --backbone llama --dataset wiki --share --batch 64 --units 1000 --unit steps", func(j *api.JobSpec) {
+		{"--app lr --rungs 4x8+1x16 --plan pipeline --kind fine-tuning --model bert --backbone llama --dataset wiki --share --batch 64 --units 1000 --unit steps", func(j *api.JobSpec) {
+			j.App, j.Rungs, j.Plan = "lr", "4x8+1x16", "pipeline"
 			j.Kind, j.Model, j.Backbone, j.Dataset, j.Share, j.Batch, j.Units, j.Unit = "fine-tuning", "bert", "llama", "wiki", true, 64, 1000, "steps"
 		}},
 	} {
@@ -112,7 +113,7 @@ func TestSubmitOptionsComplete(t *testing.T) {
 	options := s.newOptions(flags)
 	for _, o := range options.options {
 		value := map[string]string{"GPUS": "1", "N|per-gpu": "2", "CORES": "1", "SIZE": "1G", "TYPES": "a", "NAME": "a", "JOB[:any|:failed]": "1", "NUMBERS": "1-2", "bool": "true", "TIME": "1h",
-			"N": "1", "CODES": "75", "SIGNAL": "TERM", "COMMAND": "a", "DIR": "/a", "NAME[=VALUE]": "a=b", "MASK": "027", "FILE": "a", "NAME=SOFT[:HARD]": "nofile=1", "NAME=N": "rdma=1", "WHAT=PART": "gpu=1,memory=0.5,host=0.25,cpu=0.1", "LAYERS": "layers 2x1; optimizer sgd", "STAGE=TIME": "load=1,gpu=2s,network=30ms"}[o.arg]
+			"N": "1", "CODES": "75", "SIGNAL": "TERM", "COMMAND": "a", "DIR": "/a", "NAME[=VALUE]": "a=b", "MASK": "027", "FILE": "a", "NAME=SOFT[:HARD]": "nofile=1", "NAME=N": "rdma=1", "WHAT=PART": "gpu=1,memory=0.5,host=0.25,cpu=0.1", "LAYERS": "layers 2x1; optimizer sgd", "RUNGS": "2x1", "PLAN": "pipeline", "STAGE=TIME": "load=1,gpu=2s,network=30ms"}[o.arg]
 		switch o.arg {
 		case "MODE":
 			value = stopModes[0]

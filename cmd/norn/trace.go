@@ -195,6 +195,7 @@ func generateCommand() *cobra.Command {
 		span, limit string
 		dlrm        dlrmFlags
 		rations     rationFlags
+		most        int
 	)
 	cmd := &cobra.Command{
 		Use:   "generate --like LOG",
@@ -203,21 +204,28 @@ func generateCommand() *cobra.Command {
 published log. Equal seeds give equal traces. docs/generators.md compares the quantiles
 with those of the logs. --like dlrm makes a batch of jobs that train recommendation
 models, with their use, their memory, and their time without GPUs. --like synergy makes
-jobs that need cores and memory beside their GPUs.`,
+jobs that need cores and memory beside their GPUs, --like gavel those whose speeds were
+measured on several GPU types (for norn sim --speeds). --like search makes searches for
+hyper-parameters by successive halving, each an app of several jobs.`,
 		Example: `  norn trace generate --like philly --jobs 10000 -o jobs.csv
   norn trace generate --like venus --span 7d --gpus 512 --offered-load 0.9 --seed 3 -o week.jsonl.zst
   norn trace generate --like dlrm --list memory --jobs 72 -o batch.jsonl`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if like == likeDLRM {
-				src, err := dlrm.source(opt.Jobs, opt.Seed)
+			made := map[string]func() (trace.Source, error){
+				likeDLRM:    func() (trace.Source, error) { return dlrm.source(opt.Jobs, opt.Seed) },
+				likeSynergy: func() (trace.Source, error) { return rations.source(opt.Jobs, opt.Seed) },
+				likeSearch:  func() (trace.Source, error) { return searches(opt, most) },
+			}
+			if make := made[like]; make != nil {
+				src, err := make()
 				if err != nil {
 					return err
 				}
 				return write(cmd, out, src)
 			}
-			if like == likeSynergy {
-				src, err := rations.source(opt.Jobs, opt.Seed)
+			if like == likeGavel {
+				src, err := rations.sorts(opt.Jobs, opt.Seed)
 				if err != nil {
 					return err
 				}
@@ -247,7 +255,7 @@ jobs that need cores and memory beside their GPUs.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&like, "like", "philly", "the log to imitate: "+likes+"; or dlrm, or synergy")
+	f.StringVar(&like, "like", "philly", "the log to imitate: "+likes+"; or dlrm, synergy, gavel or search")
 	f.IntVar(&opt.Jobs, "jobs", 0, "number of jobs")
 	f.StringVar(&span, "span", "", "time from the first to the last submission")
 	f.Uint64Var(&opt.Seed, "seed", 0, "equal seeds give equal traces")
@@ -259,7 +267,8 @@ jobs that need cores and memory beside their GPUs.`,
 	f.StringVarP(&out, "output", "o", "", "file to write: .csv or .jsonl, optionally followed by .gz or .zst (default: CSV to standard output)")
 	dlrm.add(cmd)
 	rations.add(cmd)
-	complete(cmd, map[string]completer{"like": words(append(likeNames(), likeDLRM, likeSynergy)...), "list": words("memory", "balance", "bandwidth", "computing")})
+	f.IntVar(&most, "per-job", 1, "like search: GPUs that one job can use at most")
+	complete(cmd, map[string]completer{"like": words(append(likeNames(), likeDLRM, likeSynergy, likeGavel, likeSearch)...), "list": words("memory", "balance", "bandwidth", "computing")})
 	return cmd
 }
 

@@ -31,6 +31,21 @@ type Life struct {
 
 	Company []Company // with whom it shared devices, the longest first
 	Sharing Company   // with whomsoever: For is 0 when it had its devices for itself all the time
+
+	Beliefs []string // what was believed of it at the end, and from what that was learnt; see Believed
+
+	state *state.State // at the end of the log
+}
+
+// Believed notes what a believer makes of the measurements in the log. It must have observed
+// nothing.
+func (l *Life) Believed(of perf.Believer) {
+	for _, m := range l.state.Readings.All() {
+		of.Observe(l.state.Record(m.Job).Job, m.Reading)
+	}
+	if t, ok := of.(perf.Telling); ok && len(l.state.Readings.All()) > 0 {
+		l.Beliefs = t.Grounds(l.Job)
+	}
 }
 
 // Step is one thing that happened to the job.
@@ -61,7 +76,7 @@ func Explain(r *eventlog.Reader, name string) (*Life, error) {
 		return nil, noJob(s, r.Name(), name)
 	}
 	rec := s.Record(f.id)
-	l := &Life{Job: rec.Job, Record: rec, End: s.Now, Origin: r.Header.Origin, Torn: torn, Steps: f.steps}
+	l := &Life{Job: rec.Job, Record: rec, End: s.Now, Origin: r.Header.Origin, Torn: torn, Steps: f.steps, state: s}
 	l.Company, l.Sharing = f.company.all(s)
 	l.gaps(parts)
 	return l, nil
@@ -461,6 +476,12 @@ func (l *Life) Write(w io.Writer) error {
 	if l.Torn {
 		fmt.Fprintf(w, "%s  the log breaks off\n", l.clock(l.End))
 	}
+	for i, text := range l.Beliefs {
+		if i == 0 {
+			fmt.Fprint(w, "\nBelieved of it at the end, from what was measured:\n")
+		}
+		fmt.Fprintf(w, "  %s\n", text)
+	}
 	jct := l.End - l.Job.Submit
 	state := "is " + r.Phase.String() + " at the end of the log, "
 	if r.Phase.Over() {
@@ -510,6 +531,7 @@ type LifeJSON struct {
 	Preemptions int        `json:"preemptions"`
 	Torn        bool       `json:"torn,omitempty"` // the log breaks off
 	Steps       []StepJSON `json:"steps"`
+	Beliefs     []string   `json:"beliefs,omitempty"` // what was believed of it at the end, and from what that was learnt
 
 	Company []CompanyJSON `json:"company,omitempty"` // with whom it shared devices, the longest first
 }
@@ -538,7 +560,7 @@ func (l *Life) JSON() LifeJSON {
 	out := LifeJSON{
 		Job: l.Job.Key, Tenant: l.Job.Tenant, GPUs: l.Job.Demand.GPUs(), State: r.Phase.String(),
 		SubmitS: l.Job.Submit.Seconds(), WaitS: r.WaitAt(l.last()).Seconds(), RunS: r.AllocatedAt(l.last()).Seconds(),
-		Starts: int(r.Starts), Preemptions: int(r.Preemptions), Torn: l.Torn,
+		Starts: int(r.Starts), Preemptions: int(r.Preemptions), Torn: l.Torn, Beliefs: l.Beliefs,
 	}
 	for _, s := range l.Steps {
 		out.Steps = append(out.Steps, StepJSON{s.At.Seconds(), s.What, s.More})

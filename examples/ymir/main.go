@@ -29,6 +29,7 @@ type study struct {
 	families  string
 	foretold  string
 	warm      string
+	order     string
 	beliefs   string
 	seeds     int
 	workload  gen.FineTuning
@@ -47,6 +48,8 @@ func main() {
 	flag.StringVar(&s.foretold, "gains", "measured", "how gains are foretold: measured, regressed or not")
 	flag.StringVar(&s.beliefs, "beliefs", "true", "what Ymir believes: true, but for the errors of the paper, or learnt from what is measured")
 	flag.StringVar(&s.warm, "warm", "ymir", "who keeps runtimes warm: ymir, all or none")
+	flag.Float64Var(&s.workload.Pipelines, "pipelines", 0, "share of the jobs that are pipelines, 0 to 1")
+	flag.StringVar(&s.order, "order", "ymir", "who lays out a pipeline in the reverse order of the one that it follows: ymir or none")
 	flag.Parse()
 	if s.schedules = flag.Args(); len(s.schedules) == 0 {
 		s.schedules = []string{"ymir", "optimus", "tiresias", "srtf"}
@@ -65,7 +68,7 @@ func (s *study) run() error {
 	}
 	s.workload.Foretold = how
 	s.workload.Jobs = int(float64(s.workload.Jobs)*s.workload.Load + 0.5)
-	fmt.Printf("%-16s %-34s %9s %9s %9s %9s %8s %8s %8s %8s %9s\n", "family", "scheduler", "mean", "median", "p99", "to first", "temporal", "spatial", "rho", "rho>1", "CPU")
+	fmt.Printf("%-16s %-34s %9s %9s %9s %9s %8s %8s %8s %8s %9s %10s\n", "family", "scheduler", "mean", "median", "p99", "to first", "temporal", "spatial", "rho", "rho>1", "CPU", "pipelines")
 	for _, family := range strings.Split(s.families, ",") {
 		if err := s.family(family); err != nil {
 			return err
@@ -91,20 +94,20 @@ func (s *study) family(name string) error {
 		if first == 0 {
 			first = sum.mean
 		}
-		fmt.Printf("%-16s %-34s %8.0fs %8.0fs %8.0fs %8.2fx %7.1f%% %7.1f%% %8.2f %7.1f%% %8.1fs\n",
-			name, schedule, sum.mean, sum.median, sum.p99, sum.mean/first, 100*sum.temporal, 100*sum.spatial, sum.rho, 100*sum.unfair, sum.cpu)
+		fmt.Printf("%-16s %-34s %8.0fs %8.0fs %8.0fs %8.2fx %7.1f%% %7.1f%% %8.2f %7.1f%% %8.1fs %9.0fs\n",
+			name, schedule, sum.mean, sum.median, sum.p99, sum.mean/first, 100*sum.temporal, 100*sum.spatial, sum.rho, 100*sum.unfair, sum.cpu, sum.pipelines)
 	}
 	return nil
 }
 
 // figures are what came of a run.
-type figures struct{ mean, median, p99, temporal, spatial, rho, unfair, cpu float64 }
+type figures struct{ mean, median, p99, temporal, spatial, rho, unfair, cpu, pipelines float64 }
 
 func (f *figures) add(g figures, of int) {
 	n := float64(of)
 	f.mean, f.median, f.p99 = f.mean+g.mean/n, f.median+g.median/n, f.p99+g.p99/n
 	f.temporal, f.spatial, f.cpu = f.temporal+g.temporal/n, f.spatial+g.spatial/n, f.cpu+g.cpu/n
-	f.rho, f.unfair = f.rho+g.rho/n, f.unfair+g.unfair/n
+	f.rho, f.unfair, f.pipelines = f.rho+g.rho/n, f.unfair+g.unfair/n, f.pipelines+g.pipelines/n
 }
 
 // simulate runs one workload under one scheduler.
@@ -131,6 +134,7 @@ func (s *study) simulate(o gen.FineTuning, schedule string) (figures, error) {
 		if s.warm == "none" || s.warm != "all" && choice.Policy != "ymir" {
 			c.Warm = c.Cold
 		}
+		c.Reverse = c.Reverse && s.order != "none" && choice.Policy == "ymir"
 		costs.Switch[name] = c
 	}
 	x := experiment.Experiment{
@@ -159,12 +163,16 @@ func (s *study) simulate(o gen.FineTuning, schedule string) (figures, error) {
 func count(s *state.State) figures {
 	var f figures
 	var jct []float64
-	n := float64(s.Jobs())
+	n, pipelines := float64(s.Jobs()), 0.0
 	for i := range s.Jobs() {
 		r := s.Record(job.ID(i))
 		d := (r.End - r.Job.Submit).Seconds()
 		jct = append(jct, d)
 		f.mean += d / n
+		if r.Job.Pipelined() {
+			pipelines++
+			f.pipelines += (d - f.pipelines) / pipelines // the mean so far
+		}
 		switch {
 		case r.Merged == job.Together:
 			f.spatial += 1 / n

@@ -16,7 +16,20 @@ func themis() []Study {
 	s.Claims = append(s.Claims,
 		Claim{Policy: greedy, Baseline: "srtf", Metric: worstRho(), Published: better(), Place: "section 8.3, as re-implementations do it"},
 		Claim{Baseline: "srtf", Metric: meanJCT(), Published: atLeast(0.5), Place: "section 8.3: completion times stay near"})
-	return []Study{s}
+	return []Study{s, searches("search", "jobs of one GPU", 1), searches("gangs", "jobs of up to 4 GPUs, slowed down where they are spread", 4)}
+}
+
+// searches is Themis on apps that search hyper-parameters, as the paper's workloads 1 and 2
+// are.
+func searches(name, about string, most int) Study {
+	s := Study{System: "themis", Name: name, CPU: 20, Policy: "themis", About: "apps of 4 to 32 jobs that search by successive halving, generated, " + about + ", four times as much as 8x2+12x4 GPUs can do",
+		Worlds: []World{searching(1200, most, 1), searching(1200, most, 2), searching(1200, most, 3)},
+		Quick:  []World{searching(500, most, 1), searching(500, most, 2), searching(500, most, 3)}}
+	for _, b := range []string{"tiresias", "las", "srtf", "srsf", "afs", "gandiva(quantum=10m,measure=10m)"} {
+		s.Claims = append(s.Claims, Claim{Baseline: b, Metric: worstApp(), Published: better(), Place: "section 8.3: 2.2 to 3.25"})
+	}
+	s.Claims = append(s.Claims, Claim{Baseline: "srtf", Metric: meanApp(), Published: atLeast(0.5), Place: "section 8.3: completion times stay near"})
+	return s
 }
 
 // astraea: jobs with a sharing loss 7.1 % (Themis 19.7 %, YARN-CS 73.6 %), mean JCT no

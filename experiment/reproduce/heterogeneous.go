@@ -42,7 +42,8 @@ const gavelFiles = " --speeds data/gavel/simulation_throughputs.json.gz --profil
 
 // gavel: on the physical cluster mean JCT 3.4 h and 5.1 h (simulated 3.7 and 5.4), makespan
 // 17.7 h and 21.3 h. At saturation up to 3.5 times less JCT with single GPUs and 2.2 times
-// with gangs; their 300 jobs reach no steady state, so the load curve is of their order.
+// with gangs. Their 300 jobs reach no steady state, so their load curve is of the order; the
+// paper's counts of jobs are generated.
 func gavel() []Study {
 	const blind = "gavel(aware=false)"
 	single := "golden/inputs/gavel_gen300s.trace.gz" + gavelFiles + " --cluster 2x4:V100+2x4:P100+2x4:K80 --load "
@@ -73,7 +74,20 @@ func gavel() []Study {
 		Claims: []Claim{
 			{Baseline: blind, Metric: meanJCT(), Published: between(1.5, 2.5), Tolerance: 0.1, Place: "figure 9, 2.2 at saturation"},
 		},
-	}}
+	}, gavelSteady("steady", "of one GPU", 5.6, "", 90, Claim{Baseline: blind, Metric: settledJCT(), Published: exactly(3.5), Tolerance: 0.25, Place: "figure 8, 5.6 jobs an hour"}),
+		gavelSteady("steady-below", "of one GPU", 4, "", 60, Claim{Baseline: blind, Metric: settledJCT(), Published: better(), Place: "figure 8, below saturation"}),
+		gavelSteady("steady-gangs", "of 1 to 8 GPUs", 2.6, " --gangs", 240, Claim{Baseline: blind, Metric: settledJCT(), Published: exactly(2.2), Tolerance: 0.25, Place: "figure 9, 2.6 jobs an hour"})}
+}
+
+// gavelSteady is the workload of the paper's simulations at a load.
+func gavelSteady(name, sizes string, perHour float64, flags string, cpu float64, claim Claim) Study {
+	world := func(jobs int) World {
+		return World{Generate: fmt.Sprintf("--like gavel --jobs %d --per-hour %g%s --seed %%d", jobs, perHour, flags), Sim: "jobs.jsonl --speeds data/gavel/simulation_throughputs.json.gz --cluster 9x4:V100+9x4:P100+9x4:K80 --seed %d"}
+	}
+	return Study{
+		System: "gavel", Name: name, CPU: cpu, Policy: "gavel", About: fmt.Sprintf("jobs %s like the authors', generated, %g an hour on 9x4 GPUs of each of three types", sizes, perHour),
+		Worlds: seeded(3, world(5500)), Quick: seeded(3, world(550)), Claims: []Claim{claim},
+	}
 }
 
 // pop: mean JCT changes by less than 5 % for up to 8 parts.

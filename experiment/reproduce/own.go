@@ -64,6 +64,38 @@ func longJobs(first int, nodes string) World {
 	}}
 }
 
+// apart is a world in which models are slowed down where the GPUs of a job are apart.
+type apart map[string]float64
+
+func (a apart) of(j *job.Job) perf.Analytic { return perf.Analytic{Scaling: 1, Spread: a[j.Model]} }
+
+// Speed implements perf.Model.
+func (a apart) Speed(j *job.Job, c *cluster.Cluster, on *cluster.Alloc) float64 {
+	return a.of(j).Speed(j, c, on)
+}
+
+// On implements perf.Typed.
+func (a apart) On(j *job.Job, c *cluster.Cluster, t cluster.TypeID, tasks int, spread bool) float64 {
+	return a.of(j).On(j, c, t, tasks, spread)
+}
+
+// searching is so many jobs of apps that search hyper-parameters, on the machines of Themis'
+// simulator. Each job uses up to so many GPUs. A start after another or a move costs what
+// it does there: 8 s for a checkpoint and 35 s for another container.
+func searching(jobs, most int, seed uint64) World {
+	return World{Make: func(string, experiment.Choice) (*experiment.Experiment, trace.Source, error) {
+		x, err := plain("8x2+12x4")
+		if err != nil {
+			return nil, nil, err
+		}
+		x.Seed, x.Model = seed, apart(gen.Spreads())
+		x.Estimate = experiment.Estimate{From: experiment.User} // nobody knows who wins
+		x.Costs = &perf.Costs{Base: perf.Cost{Checkpoint: 8 * time.Second, Restore: 35 * time.Second, Migrate: 35 * time.Second, Resize: 35 * time.Second}}
+		all, err := gen.NewSearch(gen.Search{Jobs: jobs, GPUs: 64, Load: 4, Most: most, Seed: seed})
+		return x, trace.FromMemory(all), err
+	}}
+}
+
 // curves are the times of an iteration of models on 1, 2, ... GPUs, in microseconds.
 type curves map[string][]float64
 
@@ -143,7 +175,7 @@ func tuned(family string, load float64, jobs int, seed uint64) World {
 		costs := perf.Costs{Switch: map[string]perf.Switch{}}
 		for name, cost := range w.Switch {
 			if c.Policy != "ymir" {
-				cost.Warm = cost.Cold
+				cost.Warm, cost.Reverse = cost.Cold, false
 			}
 			costs.Switch[name] = cost
 		}

@@ -37,7 +37,7 @@ func (c *Config) Believer(prior perf.Prior) perf.Believer {
 	if !c.Packed {
 		return nil
 	}
-	b := &believer{prior: prior.Sharing, seen: map[perf.Pair]mean{}, sorts: map[int64]string{}, stays: map[string]int{}}
+	b := &believer{prior: prior.Sharing, seen: map[perf.Pair]mean{}, sorts: map[int64]string{}, stays: map[string]int{}, ran: map[perf.Pair]bool{}}
 	if known, ok := prior.Sharing.(perf.Pairs); ok {
 		b.table, b.references = known, References(known)
 		b.prior = nil
@@ -60,8 +60,9 @@ type believer struct {
 	table      perf.Pairs // of references, and what was measured
 	untyped    bool       // that of references is for any type
 	seen       map[perf.Pair]mean
-	sorts      map[int64]string // of jobs that were measured, by number for life
-	stays      map[string]int   // by sort: references beside which it was measured
+	sorts      map[int64]string   // of jobs that were measured, by number for life
+	stays      map[string]int     // by sort: references beside which it was measured
+	ran        map[perf.Pair]bool // that were measured as both ran
 
 	full  perf.Pairs // table, completed
 	stale bool       // full is not of the present table
@@ -95,7 +96,9 @@ func (b *believer) Observe(j *job.Job, m *perf.Reading) {
 		return
 	}
 	if other, known := b.sorts[int64(others[0])]; known {
-		b.see(perf.Pair{Job: own, Beside: other, Type: b.typ(m)}, factor)
+		p := perf.Pair{Job: own, Beside: other, Type: b.typ(m)}
+		b.ran[p] = true
+		b.see(p, factor)
 	}
 }
 
@@ -106,6 +109,7 @@ func (b *believer) stay(own string, m *perf.Reading) {
 		return
 	}
 	for i, k := range at {
+		b.stays[own]++
 		if k < 0 || k >= float64(len(b.references)) || !(speed[i] > 0) || !(theirs[i] > 0) {
 			continue
 		}
@@ -114,7 +118,6 @@ func (b *believer) stay(own string, m *perf.Reading) {
 		if own != other {
 			b.see(perf.Pair{Job: other, Beside: own, Type: b.typ(m)}, theirs[i])
 		}
-		b.stays[own]++
 	}
 }
 
@@ -174,16 +177,20 @@ func (b *believer) unmeasured(j *job.Job) bool {
 // Grounds implements perf.Telling.
 func (b *believer) Grounds(j *job.Job) []string {
 	own := b.sort(j)
-	seen, all := 0, map[string]bool{}
-	for p := range b.table.Speed {
-		if p.Job == own && !all[p.Beside] {
-			all[p.Beside] = true
-			seen++
+	ran := map[string]bool{}
+	for p := range b.ran {
+		if p.Job == own {
+			ran[p.Beside] = true
 		}
 	}
-	switch {
-	case seen > 0:
-		return []string{fmt.Sprintf("its speed beside %s of jobs was measured, and that beside others is estimated from %s", unit.Count(seen, "sort"), unit.Count(len(b.references), "reference"))}
+	_, reference := slices.BinarySearch(b.references, own)
+	switch stay := b.stays[own]; {
+	case reference:
+		return []string{fmt.Sprintf("it is a reference: its speed beside other references was known before; beside %s it was measured as both ran", unit.CountOrNo(len(ran), "sort"))}
+	case stay > 0:
+		return []string{fmt.Sprintf("jobs of its sort were measured beside %s in a stay, and beside %s as both ran; the rest is estimated", unit.Count(stay, "reference"), unit.CountOrNo(len(ran), "sort"))}
+	case len(ran) > 0:
+		return []string{fmt.Sprintf("jobs of its sort were measured beside %s as both ran", unit.Count(len(ran), "sort"))}
 	case len(b.references) > 0:
 		return []string{"nothing was measured of it beside others, so that it is taken to gain nothing by sharing"}
 	}

@@ -77,7 +77,7 @@ func TestBelieves(t *testing.T) {
 	if math.Abs(beside(x, r3)-0.8) > 1e-9 {
 		t.Errorf("a pair that was seen at 0.9 and 0.7 is believed to run at %v", beside(x, r3))
 	}
-	if got := b.Grounds(x); got[0] != "its speed beside 3 sorts of jobs was measured, and that beside others is estimated from 3 references" {
+	if got := b.Grounds(x); got[0] != "jobs of its sort were measured beside 2 references in a stay, and beside 1 sort as both ran; the rest is estimated" {
 		t.Errorf("%q", got)
 	}
 	for _, bad := range []*perf.Reading{stay([]float64{7, -1}, []float64{1, 1}, []float64{1, 1}), stay([]float64{1}, nil, []float64{1}), besides(0, r1), besides(1, &job.Job{ID: 99})} {

@@ -147,6 +147,7 @@ type policy struct {
 	why    map[job.ID]job.Reason
 	found  []site // scratch of places
 	hosts  []host // by job, see host
+	chairs chairs // where workers could sit
 	looks  int    // how often a gang has looked for places
 	sorts  beside.Sorts
 	rates  beside.Known[float64] // of a gang that looks for places, beside gangs of each sort
@@ -178,17 +179,22 @@ func (g *policy) Decide(v *sched.View, p *sched.Plan) {
 	}
 	clear(g.why)
 	tries, left := g.cfg.Tries, false
+	g.chairs.forget(v.Cluster())
 	for _, w := range g.queue {
 		if p.Start(w.id, g.cfg.Place) {
+			g.chairs.changed(p.Alloc(w.id))
 			continue
 		}
 		left = true
 		if j := v.Job(w.id); tries > 0 && g.cfg.Packing != Off && g.packs(v, p, j) {
 			tries--
-			if why := g.pack(v, p, j); why.Code != job.NoReason {
-				g.why[w.id] = why
-				p.Wait(w.id, why)
+			why := g.pack(v, p, j)
+			if why.Code == job.NoReason {
+				g.chairs.changed(p.Alloc(w.id))
+				continue
 			}
+			g.why[w.id] = why
+			p.Wait(w.id, why)
 		}
 	}
 	if left && g.cfg.Packing != Off && p.Fresh() {

@@ -44,12 +44,16 @@ func (g *policy) candidates(v *sched.View, p *sched.Plan, j sched.Job, need int)
 	var racks [][]site // in the order of their first nodes
 	g.looks++
 	g.rates.Forget(c)
+	rack, last := -1, cluster.DomainID(0)
 	for _, n := range c.PoolNodes(j.Pool()) {
-		rack, known := at[c.Node(n).Domain]
-		if !known {
-			rack = len(racks)
-			at[c.Node(n).Domain] = rack
-			racks = append(racks, nil)
+		if in := c.Node(n).Domain; rack < 0 || in != last {
+			known := false
+			if rack, known = at[in]; !known {
+				rack = len(racks)
+				at[in] = rack
+				racks = append(racks, nil)
+			}
+			last = in
 		}
 		for _, x := range g.places(v, p, j, n) {
 			racks[rack] = g.keep(racks[rack], x, need)
@@ -76,7 +80,7 @@ func (g *policy) candidates(v *sched.View, p *sched.Plan, j sched.Job, need int)
 // the best will do.
 func (g *policy) keep(list []site, x site, need int) []site {
 	if n := len(list); g.cfg.Packing == Flexible && n == need {
-		if !x.before(list[n-1]) {
+		if x.rate < list[n-1].rate || !x.before(list[n-1]) {
 			return list
 		}
 		list = list[:n-1]
@@ -90,7 +94,7 @@ func (g *policy) keep(list []site, x site, need int) []site {
 
 // before tells whether a place is better, and among equal ones that of who came first.
 func (a site) before(b site) bool {
-	return cmp.Or(cmp.Compare(b.rate, a.rate), cmp.Compare(a.partner, b.partner)) < 0
+	return a.rate > b.rate || a.rate == b.rate && a.partner < b.partner
 }
 
 // host is what a gang that looks for places needs to know of a gang beside which it could
@@ -98,21 +102,81 @@ func (a site) before(b site) bool {
 type host struct {
 	packable bool // as long as the decision goes on
 
-	look   int // for which the rest holds
-	open   bool
+	look   int        // for which the rest holds
 	memory unit.Bytes // of a GPU that both take
 	rate   float64    // with equal parts; below 0: not known yet
 }
 
-// host is what a gang needs to know of another one. Others may join that began before
-// this moment, if what it holds can be changed.
-func (g *policy) host(v *sched.View, p *sched.Plan, j sched.Job, id job.ID) *host {
+// host is what a gang needs to know of another one.
+func (g *policy) host(v *sched.View, j sched.Job, id job.ID) *host {
 	h := &g.hosts[id]
 	if h.look != g.looks {
-		h.look, h.open, h.rate = g.looks, h.packable && beside.Settled(v, p, id), -1
+		h.look, h.rate = g.looks, -1
 		h.memory = perf.MemoryOf(j.Spec()) + perf.MemoryOf(v.Job(id).Spec())
 	}
 	return h
+}
+
+// chair is a GPU on which a worker of some gang could sit as the plan stands: a free one, or
+// one with one worker of a gang that others may join.
+type chair struct {
+	device  cluster.DeviceID
+	typ     cluster.TypeID
+	partner job.ID     // None: it is free
+	memory  unit.Bytes // that is left of it
+	whole   unit.Bytes // that it has; 0: not told
+}
+
+// chairs are the GPUs of each node that come into question in a decision, which are found when
+// the node is first looked at.
+type chairs struct {
+	all  []chair // by device: those of a node come first of its devices
+	have []int   // of each node; below 0: not looked at yet
+}
+
+// forget begins a decision.
+func (s *chairs) forget(c *cluster.Cluster) {
+	s.all = slices.Grow(s.all[:0], c.Devices())[:c.Devices()]
+	s.have = slices.Grow(s.have[:0], c.Nodes())[:c.Nodes()]
+	for n := range s.have {
+		s.have[n] = -1
+	}
+}
+
+// changed has the nodes of an alloc looked at again.
+func (s *chairs) changed(a *cluster.Alloc) {
+	for i := range a.Pieces {
+		s.have[a.Pieces[i].Node] = -1
+	}
+}
+
+// chairsOn are the chairs of a node. Others may join a gang that began before this moment, if
+// what it holds can be changed.
+func (g *policy) chairsOn(v *sched.View, p *sched.Plan, n cluster.NodeID) []chair {
+	c, s := v.Cluster(), &g.chairs
+	first, count := c.DeviceRange(n)
+	if s.have[n] >= 0 {
+		return s.all[first : int(first)+s.have[n]]
+	}
+	out := s.all[first:first]
+	for d := first; d < first+cluster.DeviceID(count) && c.Usable(n) && !c.Node(n).Pooled; d++ {
+		typ, on := c.TypeOf(d), p.On(d)
+		t := c.Type(typ)
+		if c.Broken(d) || t.Host || len(on) > 1 {
+			continue
+		}
+		x := chair{d, typ, job.None, c.DeviceMemoryFree(d), t.Memory}
+		if len(on) == 1 {
+			if x.partner = on[0]; !g.hosts[on[0]].packable || !beside.Settled(v, p, on[0]) {
+				continue
+			}
+		} else if c.DeviceFree(d) != unit.One || g.cfg.Packing != Flexible {
+			continue
+		}
+		out = append(out, x)
+	}
+	s.have[n] = len(out)
+	return out
 }
 
 // places are the GPUs of a node where a worker could sit: free ones, and those with one
@@ -120,36 +184,32 @@ func (g *policy) host(v *sched.View, p *sched.Plan, j sched.Job, id job.ID) *hos
 func (g *policy) places(v *sched.View, p *sched.Plan, j sched.Job, n cluster.NodeID) (out []site) {
 	out = g.found[:0]
 	defer func() { g.found = out }()
-	c, role, memory := v.Cluster(), &j.Spec().Demand.Roles[0], perf.MemoryOf(j.Spec())
+	c, role, class, memory := v.Cluster(), &j.Spec().Demand.Roles[0], v.Class(j.Class()), perf.MemoryOf(j.Spec())
 	_, count := c.DeviceRange(n)
 	room := c.TasksBeside(n, role.CPU, role.Memory, count)
-	for d := range beside.Devices(v, n, j) {
-		if len(out) >= room {
+	var h *host
+	last := job.None
+	for _, x := range g.chairsOn(v, p, n) {
+		if len(out) >= room || class.NoType {
 			break
 		}
-		on := p.On(d)
-		if len(on) > 1 {
+		if !class.Mask.Has(x.typ) || x.memory < memory {
 			continue
 		}
-		typ := c.TypeOf(d)
-		t := c.Type(typ)
-		if t.Host || c.DeviceMemoryFree(d) < memory {
+		if x.partner == job.None {
+			out = append(out, site{x.device, job.None, 1})
 			continue
 		}
-		if len(on) == 0 {
-			if c.DeviceFree(d) == unit.One && g.cfg.Packing == Flexible {
-				out = append(out, site{d, job.None, 1})
-			}
+		if x.partner != last {
+			h, last = g.host(v, j, x.partner), x.partner
+		}
+		if x.whole != 0 && float64(h.memory) > g.cfg.Memory*float64(x.whole) {
 			continue
 		}
-		s := g.host(v, p, j, on[0])
-		if !s.open || t.Memory != 0 && float64(s.memory) > g.cfg.Memory*float64(t.Memory) {
-			continue
+		if h.rate < 0 {
+			h.rate = g.rates.Get(g.sorts.Of(v.Job(x.partner)), x.typ, func() float64 { return equalRate(v, j, x.partner, c.Type(x.typ)) })
 		}
-		if s.rate < 0 {
-			s.rate = g.rates.Get(g.sorts.Of(v.Job(on[0])), typ, func() float64 { return equalRate(v, j, on[0], t) })
-		}
-		out = append(out, site{d, on[0], s.rate})
+		out = append(out, site{x.device, x.partner, h.rate})
 	}
 	return out
 }

@@ -7,11 +7,18 @@ import (
 	"github.com/norn-scheduler/norn/solve/choose"
 )
 
+// Offer is what is given out, by type of GPU, in a unit of the caller's.
+type Offer struct {
+	Free  []int64   // all that is free
+	Rooms [][]int64 // what of that is free on each machine; empty: nobody asks to be on one
+}
+
 // Bid is what an app says some GPUs are worth to it.
 type Bid struct {
-	Type int     // of GPUs
-	Need int64   // of that type, in the unit of what is free
-	Rho  float64 // if it had them
+	Type   int     // of GPUs
+	Need   int64   // of that type, in the unit of what is free
+	Pieces []int64 // parts of Need that must each be on one machine; the rest may be anywhere
+	Rho    float64 // if it had them
 }
 
 // Bidder is an app in an auction.
@@ -32,20 +39,30 @@ type Award struct {
 // then pays: it gives back, in proportion, as much as its presence takes from the others.
 // Truthful bids are then the best that an app can make, as long as no weight follows from a bid.
 // (Cole, Gkatzelis and Goel, "Mechanism Design for Fair Division", EC 2013, section 3.)
-func Auction(free []int64, apps []Bidder) ([]Award, error) {
+//
+// Where the best split that does not look at machines would not fit them, few bids are
+// divided by trying all splits. Of many bids, those that find no machine give way to the
+// best that fit, and payments stay those of the split that does not look at machines.
+func Auction(o Offer, apps []Bidder) ([]Award, error) {
 	options := make([][]choose.Option, len(apps))
 	for i := range apps {
 		for k, b := range apps[i].Bids {
 			options[i] = append(options[i], choose.Option{Kind: b.Type, Need: b.Need, Value: apps[i].gain(k)})
 		}
 	}
-	all, takes, err := choose.Marginal(free, options, choose.Limits{})
+	all, takes, err := choose.Marginal(o.Free, options, choose.Limits{})
 	if err != nil {
 		return nil, fmt.Errorf("auction of %d apps: %w", len(apps), err)
 	}
+	picks := all.Pick
+	if d := newDivision(o, apps); d.pieces && d.few() {
+		picks, takes = d.marginal()
+	} else if d.pieces && !d.fits(picks) {
+		d.mend(picks)
+	}
 	awards := make([]Award, len(apps))
 	for i := range apps {
-		awards[i] = Award{Bid: all.Pick[i], Keep: min(1, math.Exp(-takes[i]/apps[i].weight()))}
+		awards[i] = Award{Bid: picks[i], Keep: min(1, math.Exp(-takes[i]/apps[i].weight()))}
 	}
 	return awards, nil
 }

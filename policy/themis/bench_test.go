@@ -24,7 +24,7 @@ func BenchmarkAuction(b *testing.B) {
 				bidders = append(bidders, bidder(rho...))
 			}
 			for b.Loop() {
-				if _, err := themis.Auction([]int64{64}, bidders); err != nil {
+				if _, err := themis.Auction(offer(64), bidders); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -19,7 +19,7 @@ func TestEnvy(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		gpus := rapid.IntRange(1, 8).Draw(t, "gpus")
 		apps := draw(t, rapid.IntRange(2, 4).Draw(t, "apps"), gpus)
-		awards, err := themis.Auction([]int64{int64(gpus)}, apps)
+		awards, err := themis.Auction(offer(gpus), apps)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,7 +22,7 @@ func TestHalving(t *testing.T) {
 		Serial: []float64{80, 100, 100, 120}, Most: 8,
 	}
 	for gpus, want := range map[int][2]float64{1: {10000, 4}, 2: {5000, 2}, 4: {2500, 1}, 8: {1250, 0.5}, 16: {850, 0.34}} {
-		left := h.Left(gpus)
+		left := h.Left(float64(gpus))
 		near(t, "time left", left, want[0])
 		near(t, "rho", themis.Situation{Left: left, Speed: 1, Alone: 10000.0 / 16, Contenders: 4}.Rho(), want[1])
 	}
@@ -65,7 +65,7 @@ func TestAuction(t *testing.T) {
 		{"both give back a half", 4, []themis.Bidder{bidder(1e9, 4, 2, 4.0/3, 1), bidder(1e9, 4, 2, 4.0/3, 1)}, []int64{2, 2}, []float64{0.5, 0.5}},
 		{"alone", 2, []themis.Bidder{bidder(4, 2, 1)}, []int64{2}, []float64{1}},
 	} {
-		awards, err := themis.Auction([]int64{c.free}, c.apps)
+		awards, err := themis.Auction(themis.Offer{Free: []int64{c.free}}, c.apps)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -73,6 +73,38 @@ func TestAuction(t *testing.T) {
 			gpus, keep := won(c.apps[i], a)
 			if gpus != c.gpus[i] || math.Abs(keep-c.keep[i]) > 1e-9 {
 				t.Errorf("%s: app %d wins %d GPUs and keeps %v of them, want %d and %v", c.name, i, gpus, keep, c.gpus[i], c.keep[i])
+			}
+		}
+	}
+}
+
+// whole adds bids for GPUs of one machine to those for GPUs anywhere.
+func whole(b themis.Bidder, rho ...float64) themis.Bidder {
+	for n, r := range rho {
+		if r > 0 {
+			b.Bids = append(b.Bids, themis.Bid{Need: int64(n + 1), Pieces: []int64{int64(n + 1)}, Rho: r})
+		}
+	}
+	return b
+}
+
+// Section 3.1: bids are for GPUs on each machine. Three apps could each use two GPUs, which are
+// worth twice as much on one machine (rho 2 instead of 4). On machines of three GPUs only two
+// apps find two together; the third, whose GPUs are worth as much on two machines, takes those.
+// If there were only machines of two GPUs each would have one to itself.
+func TestMachines(t *testing.T) {
+	apps := []themis.Bidder{whole(bidder(8, 8, 4), 0, 2), whole(bidder(8, 8, 4), 0, 2), whole(bidder(8, 8, 3), 0, 2)}
+	for _, c := range []struct {
+		rooms []int64
+		want  [3]int // together, apart
+	}{{[]int64{3, 3}, [3]int{2, 2, 1}}, {[]int64{2, 2, 2}, [3]int{2, 2, 2}}, {[]int64{1, 1, 1, 1, 1, 1}, [3]int{1, 1, 1}}, {[]int64{6}, [3]int{2, 2, 2}}} {
+		awards, err := themis.Auction(themis.Offer{Free: []int64{6}, Rooms: [][]int64{c.rooms}}, apps)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, a := range awards {
+			if a.Bid != c.want[i] {
+				t.Errorf("machines of %v: app %d wins bid %d, want %d", c.rooms, i, a.Bid, c.want[i])
 			}
 		}
 	}

@@ -3,11 +3,11 @@
 // they are offered to the jobs that are worst off, which bid for them.
 //
 // Nouns:
-//   - An app is a party that shares, here a job.
+//   - An app is a party that shares: a job, or all jobs of a search (job.Job.App).
 //   - Its rho is its finish time divided by that in its own share of the
 //     cluster.
 //   - A term is the time of a lease.
-//   - A Bid is what rho would be with so many GPUs.
+//   - A Bid is what rho would be with so many GPUs, on one node or anywhere.
 //   - The auction is a partial allocation: a winner pays in GPUs.
 //
 // Source: Mahajan, Balasubramanian, Singhvi, Venkataraman, Akella, Phanishayee,
@@ -89,7 +89,7 @@ func (c *Config) Policy() (sched.Policy, error) {
 	if c.Term <= 0 {
 		return nil, errors.New("term must be above 0")
 	}
-	return &policy{cfg: *c, terms: lease.Terms{Length: c.Term, Place: c.Place, Aligned: true, Refill: true}}, nil
+	return &policy{cfg: *c, terms: lease.Terms{Length: c.Term, Place: c.Place, Aligned: true, Refill: true, Grow: true}}, nil
 }
 
 type policy struct {
@@ -98,17 +98,6 @@ type policy struct {
 	crowd crowd
 	luck  *rand.Rand
 	err   error
-}
-
-// app is a job that GPUs may be given to.
-type app struct {
-	job   sched.Job
-	now   Situation // with nothing of what is offered
-	rho   float64
-	each  int64 // thousandths of a GPU a task
-	kind  cluster.TypeID
-	take  int   // tasks that it is to have
-	sizes []int // tasks of each of its bids
 }
 
 // Decide implements sched.Policy.
@@ -134,19 +123,12 @@ func (t *policy) Why(*sched.View, job.ID) job.Reason {
 
 // serve is one pass.
 func (t *policy) serve(s *lease.Pass) {
-	apps := make([]app, 0, len(s.Candidates))
-	for _, j := range s.Candidates {
-		apps = append(apps, t.app(s.View, j))
-	}
-	slices.SortFunc(apps, func(a, b app) int {
-		if c := cmp.Compare(b.rho, a.rho); c != 0 {
-			return c
-		}
-		return cmp.Compare(a.job.ID, b.job.ID)
-	})
+	apps := t.apps(s)
 	if t.cfg.Variant == ByRho {
 		for i := range apps {
-			greedy(s, &apps[i])
+			for k := range apps[i].parts {
+				greedy(s, &apps[i].parts[k])
+			}
 		}
 		return
 	}
@@ -154,10 +136,12 @@ func (t *policy) serve(s *lease.Pass) {
 	if t.err = t.auction(s, apps[:n]); t.err != nil {
 		return
 	}
-	free, _ := offer(s.View)
+	free := offered(s.View).Free
 	for i := range apps {
-		if a := &apps[i]; a.take > 0 {
-			free[a.kind] -= a.need(a.take)
+		for k := range apps[i].parts {
+			if p := &apps[i].parts[k]; p.take > 0 {
+				free[p.kind] -= p.need(p.take)
+			}
 		}
 	}
 	if t.cfg.Rest == ToWorst {
@@ -169,16 +153,40 @@ func (t *policy) serve(s *lease.Pass) {
 		t.lottery(s.View, free, apps[n:])
 		t.lottery(s.View, free, apps[:n])
 	}
+	give(s, apps)
+}
+
+// give has the lease begin of what apps are to have: first of what must be on one node, the
+// largest first, so that it finds one.
+func give(s *lease.Pass, apps []app) {
+	var whole []*part
 	for i := range apps {
-		if a := &apps[i]; a.take > 0 && a.kind >= 0 {
-			s.ServeOn(a.job, a.take, a.kind)
-		} else if a.take > 0 {
-			s.ServeSize(a.job, a.take)
+		for k := range apps[i].parts {
+			if p := &apps[i].parts[k]; p.take > 0 && p.whole {
+				whole = append(whole, p)
+			}
+		}
+	}
+	slices.SortStableFunc(whole, func(a, b *part) int { return cmp.Compare(b.need(b.take), a.need(a.take)) })
+	for _, p := range whole {
+		p.whole = s.ServeTogether(p.job, p.take, p.kind)
+	}
+	for i := range apps {
+		for k := range apps[i].parts {
+			switch p := &apps[i].parts[k]; {
+			case p.take == 0 || p.whole:
+			case p.kind >= 0:
+				s.ServeOn(p.job, p.take, p.kind)
+			default:
+				s.ServeSize(p.job, p.take)
+			}
 		}
 	}
 	for i := range apps { // what did not fit where it was meant to leaves room
-		if apps[i].take == 0 {
-			greedy(s, &apps[i])
+		for k := range apps[i].parts {
+			if p := &apps[i].parts[k]; p.take == 0 {
+				greedy(s, p)
+			}
 		}
 	}
 }
@@ -189,17 +197,16 @@ func Participants(apps int, fair float64) int {
 	return min(apps, max(1, int(math.Ceil(float64(apps)*(1-fair)-1e-9))))
 }
 
-// greedy gives an app as much as it can use of what is left: on GPUs of one type, the one on
+// greedy gives a job as much as it can use of what is left: on GPUs of one type, the one on
 // which it is fastest, or else on several.
-func greedy(s *lease.Pass, a *app) {
-	least, most := a.job.Spec().Demand.Roles[0].Range()
-	for n := int(most); n >= int(least); n-- {
-		for _, k := range byType(s.View, a.job, n) {
-			if s.ServeOn(a.job, n, k) {
+func greedy(s *lease.Pass, p *part) {
+	for n := p.most; n >= p.least; n-- {
+		for _, k := range byType(s.View, p.job, n) {
+			if s.ServeOn(p.job, n, k) {
 				return
 			}
 		}
-		if s.ServeSize(a.job, n) {
+		if s.ServeSize(p.job, n) {
 			return
 		}
 	}
@@ -214,68 +221,22 @@ func byType(v *sched.View, j sched.Job, tasks int) (types []cluster.TypeID) {
 	return rounds.FastestFirst(v, j, tasks)
 }
 
-// app is a job as the auction sees it. Of a job that nobody can estimate it is
-// assumed that it is half done, and that it takes ten minutes at least.
-func (t *policy) app(v *sched.View, j sched.Job) app {
-	total, ok := j.Estimate()
-	if !ok {
-		total = max(10*time.Minute, 2*j.Progress())
-	}
-	total = max(total, j.Progress()+time.Second)
-	d := j.Spec().Demand
-	_, most := d.Roles[0].Range()
-	a := app{job: j, each: int64(d.Roles[0].GPU), kind: -1}
-	alone := 0.0
-	v.Class(j.Class()).EachType(v.Cluster(), func(k cluster.TypeID) bool {
-		n := int64(most)
-		if a.each > 0 {
-			n = min(n, int64(v.TotalOf(1<<k))*int64(unit.One)/a.each)
-		}
-		if n > 0 {
-			alone = max(alone, v.TypeSpeed(j, k, int(n), false))
-		}
-		return true
-	})
-	if alone <= 0 {
-		alone = 1 // on several types, or on none for now
-	}
-	a.now = Situation{
-		Elapsed: (v.Now - j.Submit()).Seconds(), Left: (total - j.Progress()).Seconds(),
-		Alone: total.Seconds() / alone, Contenders: t.crowd.mean(j, v.Now),
-	}
-	// With nothing of what is offered everybody is starved. Those are worst off who
-	// would be even if they had all they can use from now on.
-	full := a.now
-	full.Speed = alone
-	a.rho = full.Rho()
-	return a
-}
-
 // auction holds one among those who participate.
 func (t *policy) auction(s *lease.Pass, apps []app) error {
 	v := s.View
-	free, span := offer(v)
+	o := offered(v)
 	bidders := make([]Bidder, len(apps))
 	for i := range apps {
 		a := &apps[i]
 		bidders[i].Weight = a.weight()
-		least, most := a.job.Spec().Demand.Roles[0].Range()
-		v.Class(a.job.Class()).EachType(v.Cluster(), func(k cluster.TypeID) bool {
-			for n := least; n <= most; n++ {
-				with, need := a.now, a.need(int(n))
-				if need == 0 || need > free[k] {
-					break
-				}
-				if with.Speed = v.TypeSpeed(a.job, k, int(n), need > span[k]); with.Speed > 0 {
-					bidders[i].Bids = append(bidders[i].Bids, Bid{int(k), need, with.Rho()})
-					bidders[i].Rho = max(bidders[i].Rho, starved*with.Rho())
-					a.sizes = append(a.sizes, int(n))
-				}
-			}
-			return true
-		})
+		if a.held > 0 {
+			bidders[i].Rho = a.with(a.held).Rho()
+		}
+		for _, k := range a.types(v) {
+			a.bid(v, k, &o, &bidders[i])
+		}
 	}
-	awards, err := Auction(free, bidders)
+	awards, err := Auction(o.Offer, bidders)
 	if err != nil {
 		return err
 	}
@@ -284,11 +245,23 @@ func (t *policy) auction(s *lease.Pass, apps []app) error {
 			continue
 		}
 		a := &apps[i]
-		least, most := a.job.Spec().Demand.Roles[0].Range()
-		a.kind = cluster.TypeID(bidders[i].Bids[w.Bid].Type)
-		a.take = partial(a.sizes[w.Bid], int(least), int(most), w.Keep, t.luck.Float64)
+		a.replay(v, &o, a.rows[w.Bid])
+		a.pay(w.Keep, t.luck.Float64)
 	}
 	return nil
+}
+
+// types are the GPU types that some job of an app can have.
+func (a *app) types(v *sched.View) (out []cluster.TypeID) {
+	for i := range a.parts {
+		v.Class(a.parts[i].job.Class()).EachType(v.Cluster(), func(k cluster.TypeID) bool {
+			if len(a.parts) == 1 || !slices.Contains(out, k) {
+				out = append(out, k)
+			}
+			return true
+		})
+	}
+	return out
 }
 
 // starved is by how much worse off an app is taken to be with nothing of what is offered than
@@ -296,52 +269,147 @@ func (t *policy) auction(s *lease.Pass, apps []app) error {
 // every winner's payment, as large as all that is won.
 const starved = 2
 
-// weight is how much an app counts in an auction. It grows with the least number of GPUs
-// that the app needs, since a gang stands for as many apps of one GPU. It also grows with
-// rho, since a lease improves rho, in proportion, the less the longer an app has waited.
-// The scheduler knows both; neither is bid.
-func (a *app) weight() float64 {
-	least, _ := a.job.Spec().Demand.Roles[0].Range()
-	return max(1, float64(a.need(int(least)))/float64(unit.One)) * a.rho
+// mostRows is how many bids an app of several jobs makes on one type, as far as they are spread
+// evenly over the numbers of GPUs.
+const mostRows = 64
+
+// bid adds what an app bids for GPUs of a type: the least that its jobs can run with, one after
+// the other, and then a task more, as far as there is room. Where a job is slower when it is
+// spread over nodes there is a bid for GPUs on one node, and one for GPUs anywhere.
+func (a *app) bid(v *sched.View, k cluster.TypeID, o *lots, to *Bidder) {
+	every := 1
+	if len(a.parts) > 1 {
+		all := 0
+		for i := range a.parts {
+			all += 1 + a.parts[i].most - a.parts[i].least
+		}
+		every = (all + mostRows - 1) / mostRows
+	}
+	a.reset()
+	for steps := 1; a.grow(v, k, o.Free[k]); steps++ {
+		if steps%every != 0 {
+			continue
+		}
+		need, near, far := int64(0), a.held, a.held
+		var pieces []int64
+		for i := range a.parts {
+			p := &a.parts[i]
+			if p.take == 0 {
+				continue
+			}
+			n := p.need(p.take)
+			need += n
+			one := p.rate(v, k, p.take, n > o.span[k])
+			near += one
+			if p.sensitive(v, k, o) {
+				pieces = append(pieces, n)
+				one = p.rate(v, k, p.take, true)
+			}
+			far += one
+		}
+		add := func(rate float64, pieces []int64) {
+			if rate <= a.held {
+				return
+			}
+			b := Bid{int(k), need, pieces, a.with(rate).Rho()}
+			to.Bids = append(to.Bids, b)
+			a.rows = append(a.rows, row{k, steps, pieces != nil})
+			if a.held == 0 {
+				to.Rho = max(to.Rho, starved*b.Rho)
+			}
+		}
+		add(near, pieces)
+		if pieces != nil {
+			add(far, nil)
+		}
+	}
+	a.reset()
 }
 
-// need is what so many tasks take, in thousandths of a GPU.
-func (a *app) need(tasks int) int64 { return int64(a.job.Spec().Demand.Milli(int32(tasks))) }
-
-// partial is how many of so many tasks an app keeps that has to give back a part of
-// them. A gang that cannot run with what would be left keeps everything or nothing,
-// as likely as the part that it keeps is large: on average it pays the same. One
-// that could run with a single task pays that too.
-func partial(tasks, least, most int, keep float64, draw func() float64) int {
-	if n := int(math.Floor(float64(tasks)*keep + 1e-9)); n >= least {
-		return n
-	}
-	if (least > 1 || least == most) && draw() < keep {
-		return tasks
-	}
-	return 0
+// sensitive tells whether a job that could be on one node would be slower on several.
+func (p *part) sensitive(v *sched.View, k cluster.TypeID, o *lots) bool {
+	return p.take > 1 && p.need(p.take) <= o.span[k] && p.rate(v, k, p.take, true) < p.rate(v, k, p.take, false)
 }
 
-// offer is what is to be given out, in thousandths of a GPU: how much there is of
-// each type, and how much of that on one node at most.
-func offer(v *sched.View) (free, span []int64) {
+// reset takes back what an app was to have.
+func (a *app) reset() {
+	for i := range a.parts {
+		a.parts[i].take, a.parts[i].kind, a.parts[i].whole = 0, -1, false
+	}
+}
+
+// replay gives an app what stands behind a bid.
+func (a *app) replay(v *sched.View, o *lots, r row) {
+	for range r.steps {
+		a.grow(v, r.kind, o.Free[r.kind])
+	}
+	for i := range a.parts {
+		if p := &a.parts[i]; p.take > 0 {
+			p.whole = r.whole && p.sensitive(v, r.kind, o)
+		}
+	}
+}
+
+// grow gives an app the next step on GPUs of a type, as long as so much is free in all: the
+// least that a job can run with, or else one task more to the one that has fewest.
+func (a *app) grow(v *sched.View, k cluster.TypeID, free int64) bool {
+	next, used := -1, int64(0)
+	for i := range a.parts {
+		p := &a.parts[i]
+		if p.take > 0 {
+			used += p.need(p.take)
+		} else if len(a.parts) > 1 && v.TypeSpeed(p.job, k, p.least, false) <= 0 {
+			continue
+		}
+		if p.take < p.most && (next < 0 || p.take < a.parts[next].take) {
+			next = i
+		}
+	}
+	if next < 0 {
+		return false
+	}
+	p := &a.parts[next]
+	n := max(p.take+1, p.least)
+	used += p.need(n)
+	if p.take > 0 {
+		used -= p.need(p.take)
+	}
+	if p.need(n) == 0 || used > free {
+		return false
+	}
+	p.take, p.kind = n, k
+	return true
+}
+
+// lots is an Offer in thousandths of a GPU, with the most that is free of each type on one
+// machine.
+type lots struct {
+	Offer
+	span []int64
+}
+
+// offered is what is to be given out.
+func offered(v *sched.View) (o lots) {
 	c := v.Cluster()
 	for k := range cluster.TypeID(c.Types()) {
-		free, span = append(free, 0), append(span, 0)
+		free, span, rooms := int64(0), int64(0), []int64(nil)
 		for pool := range cluster.PoolID(v.Pools()) {
 			if v.All || pool == v.Pool {
-				free[k] += int64(c.FreeMilli(pool, 1<<k))
+				free += int64(c.FreeMilli(pool, 1<<k))
 				for _, n := range c.PoolNodes(pool) {
-					span[k] = max(span[k], int64(c.NodeFreeGPUs(n, 1<<k))*int64(unit.One))
+					if here := int64(c.NodeFreeGPUs(n, 1<<k)) * int64(unit.One); here > 0 {
+						rooms, span = append(rooms, here), max(span, here)
+					}
 				}
 			}
 		}
+		o.Free, o.Rooms, o.span = append(o.Free, free), append(o.Rooms, rooms), append(o.span, span)
 	}
-	return free, span
+	return o
 }
 
 // lottery gives what is left, a step at a time, to apps drawn by chance: the least
-// that an app can run with, then one task more.
+// that a job can run with, then one task more.
 func (t *policy) lottery(v *sched.View, free []int64, apps []app) {
 	var in []*app
 	for i := range apps {
@@ -355,25 +423,34 @@ func (t *policy) lottery(v *sched.View, free []int64, apps []app) {
 	}
 }
 
-// step gives an app its next step, if there is room for it.
+// step gives an app its next step, if there is room for it: jobs without GPUs come first.
 func (a *app) step(v *sched.View, free []int64) bool {
-	least, most := a.job.Spec().Demand.Roles[0].Range()
-	if a.take > 0 {
-		if a.take >= int(most) || a.kind < 0 || free[a.kind] < a.each {
-			return false
+	for i := range a.parts {
+		if p := &a.parts[i]; p.take == 0 && p.begin(v, free) {
+			return true
 		}
-		a.take++
-		free[a.kind] -= a.each
-		return true
 	}
-	need := a.need(int(least))
-	types := byType(v, a.job, int(least))
+	for i := range a.parts {
+		if p := &a.parts[i]; p.take > 0 && p.take < p.most && p.kind >= 0 && free[p.kind] >= p.each {
+			p.take++
+			free[p.kind] -= p.each
+			return true
+		}
+	}
+	return false
+}
+
+// begin gives a job the least that it can run with, on GPUs of the type on which it is
+// fastest of those that have room.
+func (p *part) begin(v *sched.View, free []int64) bool {
+	need := p.need(p.least)
+	types := byType(v, p.job, p.least)
 	if types == nil {
 		types = []cluster.TypeID{0}
 	}
 	for _, k := range types {
 		if need <= free[k] {
-			a.kind, a.take = k, int(least)
+			p.kind, p.take = k, p.least
 			free[k] -= need
 			return true
 		}

@@ -48,7 +48,7 @@ func (y *policy) afterFails(v *sched.View, j sched.Job) bool {
 		return false
 	}
 	if b := learnt(v); b != nil {
-		return second(j) != job.None && b.After(j.Spec(), v.Job(second(j)).Spec()) < 1 && b.Epochs(j.Spec()) >= y.cfg.Guard
+		return b.Epochs(j.Spec()) >= y.cfg.Guard && second(j) != job.None && b.After(j.Spec(), v.Job(second(j)).Spec()) < 1
 	}
 	alone := believed(v, j, j.Tasks(), y.nodeGPUs(v, j.Pool()))
 	if alone <= 0 {
@@ -75,6 +75,9 @@ func (y *policy) togetherFails(v *sched.View, a, b sched.Job) bool {
 	la, lb := y.left(a), y.left(b)
 	merged := max(la/a.Speed(), lb/b.Speed())
 	seen := learnt(v)
+	if seen != nil && max(seen.Epochs(a.Spec()), seen.Epochs(b.Spec())) < y.cfg.Guard {
+		return false
+	}
 	if seen != nil {
 		fa, fb := seen.Together(a.Spec(), b.Spec(), [2]time.Duration{time.Duration(la * 1e9), time.Duration(lb * 1e9)})
 		merged = max(la/(sa*fa), lb/(sb*fb))
@@ -82,8 +85,5 @@ func (y *policy) togetherFails(v *sched.View, a, b sched.Job) bool {
 	if estimator.TranWt(la/sa, lb/sb, estimator.TogetherSum(merged)) >= 1 {
 		return false
 	}
-	if seen != nil {
-		return max(seen.Epochs(a.Spec()), seen.Epochs(b.Spec())) >= y.cfg.Guard
-	}
-	return max(epochs(a, 1), epochs(b, 1)) >= y.cfg.Guard
+	return seen != nil || max(epochs(a, 1), epochs(b, 1)) >= y.cfg.Guard
 }

@@ -16,8 +16,8 @@ const unknown = time.Hour
 // plain tells whether a job is just a number of whole GPUs, wherever they are.
 func plain(j sched.Job) bool { return j.Spec().Demand.Plain() }
 
-// pipeline tells whether a job is laid out as a pipeline over whole nodes.
-func pipeline(j sched.Job) bool { return j.Spec().Hints != nil && j.Spec().Hints.Plan == "pipeline" }
+// pipeline tells whether a job is laid out as a pipeline, which takes whole nodes.
+func pipeline(j sched.Job) bool { return j.Spec().Pipelined() }
 
 // nodeGPUs is the largest number of GPUs of a node of a pool.
 func (y *policy) nodeGPUs(v *sched.View, p cluster.PoolID) int {

@@ -40,6 +40,7 @@ type Shape struct {
 	Packed   bool // jobs tell what they demand and how much memory they need, perhaps wrongly, and disturb each other; nodes have host devices
 	Spread   bool // gangs are slower where they are spread over nodes, by their model
 	Still    bool // jobs that stand still on one of two GPU types, and are slower on the other (with Types)
+	Apps     bool // jobs that are searches together, some of which tell their rungs
 	Adapts   bool // jobs that change their batch and their noise as they go on
 	Slots    bool // counted resources, which only some nodes have (with Parts)
 	Others   bool // others who use what they like of the nodes, and leave in the end (with Operated)
@@ -76,6 +77,9 @@ func Draw(t *rapid.T, shape Shape) World {
 		}
 		if shape.Packed {
 			j.Spec, j.GPUMemory = drawPacked(t, j.Run, j.Spec)
+		}
+		if shape.Apps {
+			j.Spec = drawApp(t, j.Spec)
 		}
 		w.Jobs = append(w.Jobs, j)
 	}
@@ -120,6 +124,28 @@ func (m spread) Speed(j *job.Job, c *cluster.Cluster, a *cluster.Alloc) float64 
 
 func (m spread) On(j *job.Job, c *cluster.Cluster, t cluster.TypeID, tasks int, apart bool) float64 {
 	return m.of(j).On(j, c, t, tasks, apart)
+}
+
+// drawApp has a job be one of a search, or by itself.
+func drawApp(t *rapid.T, spec func(*job.Job)) func(*job.Job) {
+	app := rapid.SampledFrom([]string{"", "a", "a", "b"}).Draw(t, "app")
+	rungs := rapid.SampledFrom([]string{"", "4x2+2x2", "2x1+1x4+1x4"}).Draw(t, "rungs")
+	iteration := time.Duration(rapid.IntRange(0, 3).Draw(t, "iteration")) * 5 * time.Second
+	return func(j *job.Job) {
+		if spec != nil {
+			spec(j)
+		}
+		if j.App = app; app == "" || rungs == "" {
+			return
+		}
+		h := job.Hints{Iteration: iteration}
+		if j.Hints != nil {
+			h = *j.Hints
+			h.Iteration = iteration
+		}
+		h.Rungs, _ = job.ParseRungs(rungs)
+		j.Hints = &h
+	}
 }
 
 func drawSpec(t *rapid.T) func(*job.Job) {

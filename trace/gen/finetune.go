@@ -27,6 +27,10 @@ type FineTuning struct {
 	Load     float64 // 1, 1.5 and 2 in the paper; see BaseLoad
 	Seed     uint64
 
+	// Pipelines is the share of the jobs, 0 to 1, that are pipelines, on 4 GPUs or more and
+	// whole nodes of them. The paper does not say how many are.
+	Pipelines float64
+
 	// Foretold is how the gains that the scheduler believes in come about.
 	Foretold Foretold
 }
@@ -82,6 +86,9 @@ func NewFineTuning(o FineTuning) (*Workload, error) {
 	}
 	if o.Jobs <= 0 || o.Jobs > maxJobs || o.GPUs <= 0 || o.GPUs > maxGPUs {
 		return nil, fmt.Errorf("generator: say how many jobs and GPUs there are")
+	}
+	if !(o.Pipelines >= 0 && o.Pipelines <= 1) {
+		return nil, fmt.Errorf("generator: a share of pipelines of %v: write 0 to 1", o.Pipelines)
 	}
 	if !(o.Load > 0 && o.Load <= 1000) {
 		return nil, fmt.Errorf("generator: a load of %v: write a number above 0, such as 1.5", o.Load)
@@ -289,6 +296,7 @@ func (w *Workload) fill(o *FineTuning, families []Family, tasks [][]tuned) {
 	var in job.Interner
 	at := 0.0
 	most := min(16, o.GPUs)
+	plans := rand.New(rand.NewPCG(o.Seed, 0x70697065))
 	for i := range jobs {
 		d := &jobs[i]
 		if i > 0 {
@@ -302,6 +310,9 @@ func (w *Workload) fill(o *FineTuning, families []Family, tasks [][]tuned) {
 			Batch: d.task.set.Batch, Unit: "epochs", Retries: -1,
 		}
 		j.Name = j.Backbone + "-" + j.Dataset
+		if plans.Float64() < o.Pipelines {
+			j.Hints, j.Demand = &job.Hints{Plan: job.Pipeline}, in.Get(o.stages(asked[i], most))
+		}
 		work := d.epochs * d.task.set.Samples / w.Speeds.Rate(&j)
 		j.Estimate = seconds(work * families[d.family].Alone.draw(rng))
 		j.Units = math.Round(100*d.epochs*float64(j.Estimate)/(work*1e9)) / 100
@@ -309,6 +320,14 @@ func (w *Workload) fill(o *FineTuning, families []Family, tasks [][]tuned) {
 		w.Epochs = append(w.Epochs, d.epochs)
 		w.Span = j.Submit
 	}
+}
+
+// stages is what a pipeline demands that would ask for so many GPUs: whole nodes.
+func (o *FineTuning) stages(asked, most int) job.Demand {
+	node := min(o.NodeGPUs, most)
+	d := job.GPUs(min(most/node, (asked+node-1)/node) * node)
+	d.Roles[0].Min, d.Roles[0].Max = int32(node), int32(most/node*node)
+	return d
 }
 
 func seconds(s float64) time.Duration {

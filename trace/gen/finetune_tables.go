@@ -52,7 +52,7 @@ func Families() []Family {
 	return []Family{
 		{
 			Name: "vit", Step: perf.Step{Fixed: 0.0175, Sample: 0.00322, Batch: 256, Near: 0.005, NearGPU: 0.00475, Far: 0.0189, FarGPU: 0.00561},
-			Cost: perf.Switch{Cold: 46 * time.Second, Warm: 3 * time.Second},
+			Cost: perf.Switch{Cold: 46 * time.Second, Warm: 3 * time.Second, Save: 12 * time.Second, Reverse: true},
 			Sets: []DataSet{
 				{"imagenette", 9.469 * k, 48, 50}, {"imagenet-split-1", 128 * k, 384, 48}, {"cifar100", 50 * k, 576, 48},
 				{"cat-and-dog", 8 * k, 576, 47}, {"fashion-mnist", 60 * k, 576, 40}, {"imagenet-split-0", 128 * k, 192, 29},
@@ -62,7 +62,7 @@ func Families() []Family {
 		},
 		{
 			Name: "roberta", Step: perf.Step{Fixed: 0.0206, Sample: 0.01055, Batch: 52, Near: 0.0005, Far: 0.0065, FarGPU: 0.001825},
-			Cost: perf.Switch{Cold: 52 * time.Second, Warm: 4 * time.Second},
+			Cost: perf.Switch{Cold: 52 * time.Second, Warm: 4 * time.Second, Save: 16 * time.Second, Reverse: true},
 			Sets: []DataSet{
 				{"qnli", 104.743 * k, 128, 36}, {"sst2", 67.349 * k, 128, 36}, {"rte", 2.49 * k, 16, 12},
 				{"wnli", 0.635 * k, 16, 11}, {"stsb", 5.749 * k, 16, 8}, {"mrpc", 3.668 * k, 128, 6},
@@ -72,7 +72,7 @@ func Families() []Family {
 		},
 		{
 			Name: "vicuna", Step: perf.Step{Fixed: 0.05, Sample: 0.1, Batch: 8, Near: 0.0048, Far: 0.0073, FarGPU: 0.0018},
-			Cost: perf.Switch{Cold: 63 * time.Second, Warm: 8 * time.Second},
+			Cost: perf.Switch{Cold: 63 * time.Second, Warm: 8 * time.Second, Save: 33 * time.Second, Reverse: true},
 			Sets: []DataSet{
 				{"dialogue", 15 * k, 32, 1}, {"instruct", 52 * k, 64, 1}, {"math", 7.5 * k, 32, 1},
 				{"code", 20 * k, 64, 1}, {"summary", 12 * k, 32, 1}, {"medical", 6 * k, 32, 1},

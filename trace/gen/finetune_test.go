@@ -217,3 +217,42 @@ func TestFineTuningRefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestPipelines: about as many jobs are pipelines as were wanted. They demand whole nodes, up to
+// 16 GPUs, and the other jobs are the same as without.
+func TestPipelines(t *testing.T) {
+	o := FineTuning{Families: []string{"vit"}, Jobs: 1000, GPUs: 240, Load: 1, Seed: 5}
+	without, err := NewFineTuning(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Pipelines = 0.3
+	with, err := NewFineTuning(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for i := range with.Entries {
+		j := &with.Entries[i].Job
+		if !j.Pipelined() {
+			if *j.Demand != *without.Entries[i].Job.Demand || j.Hints != nil {
+				t.Fatalf("job %s is another one: %+v", j.Key, j)
+			}
+			continue
+		}
+		n++
+		r := j.Demand.Roles[0]
+		if least, most := r.Range(); least != 4 || most != 16 || r.Tasks%4 != 0 || r.Tasks < without.Entries[i].Job.Demand.Roles[0].Tasks {
+			t.Fatalf("pipeline %s demands %+v", j.Key, r)
+		}
+	}
+	if n < 250 || n > 350 {
+		t.Errorf("%d of 1000 jobs are pipelines", n)
+	}
+	for _, bad := range []float64{-0.1, 1.1, math.NaN()} {
+		o.Pipelines = bad
+		if _, err := NewFineTuning(o); err == nil {
+			t.Errorf("a share of %v is made", bad)
+		}
+	}
+}

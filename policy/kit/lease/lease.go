@@ -31,10 +31,13 @@ type Terms struct {
 	Length  time.Duration // above 0
 	Place   place.Strategy
 	Refill  bool // what winners leave in the end, since they keep what they have, goes to whoever was tried, to one that loses its GPUs too
+	Grow    bool // elastic jobs that run with less than they can use are served anew when their terms are over and GPUs are free, though nobody waits
 	Aligned bool // terms end together, at multiples of their length: a first one may be shorter
 
 	pass    Pass
 	wake    time.Duration
+	classes int      // of demands that were looked at
+	elastic bool     // one of them is elastic
 	unknown []job.ID // running jobs whose terms nobody knows: an earlier policy has given them what they hold
 }
 
@@ -56,6 +59,7 @@ type winner struct {
 	tasks int
 	where place.Strategy
 	typed bool           // it is to have GPUs of one type
+	whole bool           // on one node
 	on    cluster.TypeID // that type
 }
 
@@ -133,7 +137,7 @@ func (t *Terms) Decide(v *sched.View, p *sched.Plan, serve func(*Pass)) {
 		}
 		s.Candidates = append(s.Candidates, j)
 	}
-	if len(s.Candidates) > 0 {
+	if len(s.Candidates) > 0 || t.hungry(v, p) {
 		for j := range t.ending(v) {
 			if t.Over(v, j) && !rounds.Stays(v, j) {
 				s.Candidates = append(s.Candidates, j)
@@ -154,11 +158,32 @@ func (t *Terms) Decide(v *sched.View, p *sched.Plan, serve func(*Pass)) {
 	t.next(v, p)
 }
 
+// hungry tells whether a running job could use GPUs that are free, where such jobs are to
+// grow.
+func (t *Terms) hungry(v *sched.View, p *sched.Plan) bool {
+	if !t.Grow {
+		return false
+	}
+	for ; t.classes < v.Classes(); t.classes++ {
+		t.elastic = t.elastic || v.Class(int32(t.classes)).Demand.Elastic()
+	}
+	if !t.elastic || v.Free() == 0 {
+		return false
+	}
+	for j := range v.Running() {
+		_, most := j.Spec().Demand.Roles[0].Range()
+		if on := p.Alloc(j.ID); on != nil && on.Tasks(0) < int(most) && !rounds.Stays(v, j) {
+			return true
+		}
+	}
+	return false
+}
+
 // follow keeps the running jobs whose terms nobody knows. All others were given theirs
 // here.
 func (t *Terms) follow(v *sched.View) {
 	if v.First {
-		t.unknown = t.unknown[:0]
+		t.unknown, t.classes, t.elastic = t.unknown[:0], 0, false
 		for j := range v.Running() {
 			t.unknown = append(t.unknown, j.ID)
 		}
@@ -200,6 +225,13 @@ func (s *Pass) ServeOn(j sched.Job, tasks int, t cluster.TypeID) bool {
 	return s.serve(winner{id: j.ID, tasks: tasks, where: rounds.On(s.place, t), typed: true, on: t})
 }
 
+// ServeTogether is ServeOn for a job that is to run on one node. A job that is spread over
+// several is moved to one. Where none has room beside those who keep what they have, the
+// job is spread, or stays so.
+func (s *Pass) ServeTogether(j sched.Job, tasks int, t cluster.TypeID) bool {
+	return s.serve(winner{id: j.ID, tasks: tasks, where: rounds.On(place.Consolidated, t), typed: true, whole: true, on: t})
+}
+
 func (s *Pass) serve(w winner) bool {
 	s.tried = append(s.tried, w)
 	if !s.plan.StartSize(w.id, w.tasks, w.where) {
@@ -239,8 +271,11 @@ func (t *Terms) settle(v *sched.View, p *sched.Plan) {
 				p.Stop(w.id, job.Reason{Code: job.Moved, Job: job.None})
 				continue
 			}
-			if on.Tasks(0) != w.tasks {
-				p.Resize(w.id, w.tasks, w.where)
+			if on.Tasks(0) != w.tasks && !p.Resize(w.id, w.tasks, w.where) && w.whole {
+				p.Resize(w.id, w.tasks, rounds.On(t.Place, w.on))
+			}
+			if w.whole && p.Alloc(w.id).Nodes() > 1 {
+				p.Move(w.id, w.where)
 			}
 			p.Remember(w.id, term)
 		}
@@ -270,7 +305,7 @@ func (t *Terms) next(v *sched.View, p *sched.Plan) {
 	for _, j := range t.pass.Candidates {
 		waits = waits || p.Alloc(j.ID) == nil
 	}
-	if !waits {
+	if !waits && !t.hungry(v, p) {
 		return
 	}
 	for _, id := range t.unknown {

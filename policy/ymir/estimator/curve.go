@@ -96,11 +96,11 @@ func Fit(samples []Sample) (Curve, error) {
 	}
 	best, error2 := Curve{}, math.Inf(1)
 	try := func(b0 float64) float64 {
-		c := fitReciprocal(samples, b0, top)
-		if e := c.error2(samples); e < error2 {
+		c, e := fitReciprocal(samples, b0, top)
+		if e < error2 {
 			best, error2 = c, e
 		}
-		return c.error2(samples)
+		return e
 	}
 	const steps = 40
 	at, lowest := 0, math.Inf(1)
@@ -135,23 +135,22 @@ func narrow(low, high float64, f func(float64) float64) {
 	}
 }
 
-// error2 is the sum of the squares of what the curve is off.
-func (c Curve) error2(samples []Sample) float64 {
+// error2 is the sum of the squares of what the curve is off; +Inf where it is above most.
+func (c Curve) error2(samples []Sample, most float64) float64 {
 	sum := 0.0
 	for _, s := range samples {
 		d := c.Loss(s.K) - s.Loss
-		sum += d * d
-	}
-	if math.IsNaN(sum) {
-		return math.Inf(1)
+		if sum += d * d; !(sum <= most) {
+			return math.Inf(1)
+		}
 	}
 	return sum
 }
 
 // fitReciprocal finds B1, B2 and B3 for a B0: of the fits with some of them 0 the
-// best one in which none is negative. Being off by d in 1/y is being off by d y²
-// in y, so each sample has the weight y⁴.
-func fitReciprocal(samples []Sample, b0, top float64) Curve {
+// best one in which none is negative, and its error2. Being off by d in 1/y is being
+// off by d y² in y, so each sample has the weight y⁴.
+func fitReciprocal(samples []Sample, b0, top float64) (best Curve, least float64) {
 	var m [3][4]float64
 	for _, s := range samples {
 		y := s.Loss - b0
@@ -164,18 +163,18 @@ func fitReciprocal(samples []Sample, b0, top float64) Curve {
 			}
 		}
 	}
-	best, least := Curve{}, math.Inf(1)
+	least = math.Inf(1)
 	for used := 1; used < 8; used++ {
 		b, ok := solve(m, used)
 		if !ok || b[0] < 0 || b[1] < 0 || b[2] < 0 {
 			continue
 		}
 		c := Curve{B0: b0, B1: b[0], B2: b[1] / top, B3: b[2] / (top * top)}
-		if e := c.error2(samples); e < least {
+		if e := c.error2(samples, least); e < least {
 			best, least = c, e
 		}
 	}
-	return best
+	return best, least
 }
 
 // solve solves the equations of the unknowns whose bits are set in used; the others
