@@ -120,7 +120,7 @@ func (d *drains) count(c *cluster.Cluster, a *cluster.Alloc, sign int64, leaver 
 		return &k.booked
 	}
 	for i := range a.Pieces {
-		if asks := asked(a, i); asks != (amounts{}) {
+		if asks, some := asked(a, i); some {
 			side(at(&d.nodes, a.Pieces[i].Node)).add(sign, &asks)
 		}
 	}
@@ -131,21 +131,25 @@ func (d *drains) count(c *cluster.Cluster, a *cluster.Alloc, sign int64, leaver 
 	}
 }
 
-// asked is what a piece of an Alloc has of its node.
-func asked(a *cluster.Alloc, i int) amounts {
+// asked is what a piece of an Alloc has of its node beside devices, if anything.
+func asked(a *cluster.Alloc, i int) (asks amounts, some bool) {
 	p := &a.Pieces[i]
-	asks := amounts{time: p.CPU, memory: p.Memory}
+	if p.CPU == 0 && p.Memory == 0 && len(a.Slots) == 0 {
+		return asks, false
+	}
+	asks.time, asks.memory = p.CPU, p.Memory
 	if len(a.Slots) > 0 {
 		asks.slots.Add(int64(p.Tasks), &a.Slots[p.Role])
 	}
-	return asks
+	return asks, true
 }
 
 // short tells whether leavers still use some of what an Alloc counts.
 func (d *drains) short(c *cluster.Cluster, a *cluster.Alloc) bool {
 	for i := range a.Pieces {
-		node, asks := a.Pieces[i].Node, asked(a, i)
-		if asks == (amounts{}) {
+		node := a.Pieces[i].Node
+		asks, some := asked(a, i)
+		if !some {
 			continue
 		}
 		free := amounts{endless, endless, c.SlotsFree(node)}
