@@ -197,7 +197,7 @@ func parseName[T ~uint8](names []string, s string) (T, bool) {
 }
 
 // MaxRoles is the largest number of roles in a gang.
-const MaxRoles = 4
+const MaxRoles = 8
 
 // Demand is the shape of a gang: its roles, and which GPU types will do. It is
 // comparable, so equal shapes can be recognised and share one Demand.

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/trace"
 )
 
@@ -233,6 +234,25 @@ func TestPodSizes(t *testing.T) {
 		if _, err := trace.NewReader(strings.NewReader(text), "pods.json", trace.Options{Format: "pods"}); err == nil {
 			t.Errorf("%s is no error", text)
 		}
+	}
+}
+
+// Pods of more roles than a job may have are one role for each size; of more sizes, the job
+// is refused, with its name.
+func TestPodsOfManyRoles(t *testing.T) {
+	var same, unlike []string
+	for i := range job.MaxRoles + 1 {
+		meta := labels("jobset.sigs.k8s.io/jobset-name", "set", "jobset.sigs.k8s.io/replicatedjob-name", fmt.Sprintf("part%d", i))
+		same = append(same, podOf(fmt.Sprintf("same-%d", i), meta, fmt.Sprintf(`{"limits":{"nvidia.com/gpu":"%d"}}`, 1+i%2), "Succeeded", 0, 1, 2))
+		unlike = append(unlike, podOf(fmt.Sprintf("unlike-%d", i), meta, fmt.Sprintf(`{"limits":{"nvidia.com/gpu":"%d"}}`, 1+i), "Succeeded", 0, 1, 2))
+	}
+	entries, _ := readText(t, podList(same...), trace.Options{AnyType: true})
+	if got := lines(t, entries); len(got) != 1 || !strings.Contains(got[0], `"roles":[{"name":"part1","tasks":4,"gpu":2},{"name":"part0","tasks":5,"gpu":1}]`) {
+		t.Errorf("many roles of two sizes are %s", got)
+	}
+	_, err := trace.NewReader(strings.NewReader(podList(unlike...)), "pods.json", trace.Options{})
+	if want := "has pods of 9 sizes, at most 8 are read"; err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "set") {
+		t.Errorf("many sizes: %v, want %s", err, want)
 	}
 }
 

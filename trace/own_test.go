@@ -113,7 +113,7 @@ func TestOwnJSONErrors(t *testing.T) {
 		`{"gpus":1,"name":"\q"}`:                    "an escape",
 		`{"gpus":1,"name":"\u12"}`:                  "four hexadecimal digits",
 		`{"gpus":1,"at_least":1}`:                   "true or false",
-		`{"roles":[{},{},{},{},{}]}`:                "4 roles at most",
+		`{"roles":[{},{},{},{},{},{},{},{},{}]}`:    "8 roles at most",
 		`{"gpus":1,"hints":{"stages":[1,2,3,4]}}`:   "3 stages at most",
 		`{"gpus":1,"hints":{"worth":[[1,2,3]]}}`:    "a moment and a value",
 		`{"gpus":1,"submit":4000000000}`:            "more than 100 years",

@@ -243,8 +243,8 @@ func (g *gang) attempt(generation int) podRun {
 	return r
 }
 
-// demand puts the members together: a role for each name and size. Pods that
-// have been replaced do not count twice.
+// demand puts the members together: a role for each name and size, or, where these are
+// too many, a role for each size. Pods that have been replaced do not count twice.
 func (g *gang) demand() (job.Demand, error) {
 	type part struct {
 		role string
@@ -266,9 +266,20 @@ func (g *gang) demand() (job.Demand, error) {
 	slices.SortStableFunc(parts, func(a, b part) int {
 		return cmp.Or(cmp.Compare(b.size.gpu, a.size.gpu), cmp.Compare(a.role, b.role))
 	})
+	if len(parts) > job.MaxRoles {
+		kept := parts[:0]
+		for _, p := range parts {
+			if i := slices.IndexFunc(kept, func(o part) bool { return o.size == p.size }); i >= 0 {
+				count[kept[i]] += count[p]
+			} else {
+				kept = append(kept, p)
+			}
+		}
+		parts = kept
+	}
 	var d job.Demand
 	if len(parts) > job.MaxRoles {
-		return d, fmt.Errorf("has pods of %d kinds, at most %d are read", len(parts), job.MaxRoles)
+		return d, fmt.Errorf("has pods of %d sizes, at most %d are read", len(parts), job.MaxRoles)
 	}
 	for i, p := range parts {
 		d.Roles[i] = job.Role{
