@@ -336,7 +336,7 @@ func TestBadLines(t *testing.T) {
 		`{"t":1,"e":"gone","j":0`:                                         "expected a comma or the end of the object",
 		`{"t":1,"e":"submit","j":0,"spec":` + strings.Repeat("[", 1000):   "expected an object",
 		`{"t":1e400,"e":"gone","j":0}`:                                    "expected a number, 0 or more",
-		`{"t":1,"e":"start","j":0,"on":[{"n":0,"role":9}]}`:               "expected a whole number from 0 to 3",
+		`{"t":1,"e":"start","j":0,"on":[{"n":0,"role":9}]}`:               "expected a whole number from 0 to 7",
 	} {
 		log := `{"norn":"eventlog","version":1}` + "\n" + `{"t":0,"e":"gone","j":0}` + "\n" // without checksums
 		_, events, _, err := read([]byte(log + line + "\n"))
