@@ -330,8 +330,7 @@ func (t *Terms) next(v *sched.View, p *sched.Plan) {
 
 // ends counts a running job in the moment at which the first term is over.
 func (t *Terms) ends(v *sched.View, p *sched.Plan, j sched.Job) {
-	mayLeave := j.Spec().Stop == job.LastSave && j.Unsaved() // by then it may have saved its state
-	if t.pass.wins.Has(int(j.ID)) || p.Alloc(j.ID) == nil || rounds.Stays(v, j) && !mayLeave {
+	if t.pass.wins.Has(int(j.ID)) || p.Alloc(j.ID) == nil || rounds.Stays(v, j) {
 		return // renewed just now, or never over
 	}
 	t.wake = min(t.wake, t.end(v, j))

@@ -29,7 +29,7 @@
 // Jobs are served at the size they ask for, on one GPU type. Some running jobs
 // are left alone, and their devices are not given out:
 //   - jobs that must not be stopped or would lose their work (job.Pinned,
-//     job.Restart, and job.LastSave until they have saved what they do there);
+//     job.Restart, job.LastSave);
 //   - jobs that have not made any progress yet since they were started, since
 //     otherwise jobs that start slowly would change places for ever;
 //   - jobs on a cordoned node or a broken GPU;
