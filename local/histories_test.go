@@ -108,11 +108,13 @@ func notHere(h *history.History) string {
 		return fmt.Sprintf("it needs %d nodes", site.Cluster.Nodes())
 	case site.Cluster.Node(0).Pooled:
 		return "it counts its GPUs, which a machine tells apart"
+	case !none(site.Cluster.Foreign(0)):
+		return "others use the machine as well"
 	case h.Snapshot != 0 || h.Spread != 0 || h.Costs.Base.Migrate != 0 || h.Costs.Base.Resize != 0:
 		return "jobs save their state when they are told to, and their speed is what it is"
 	}
 	for _, w := range h.Happens {
-		if slices.Contains([]string{"down", "add", "speed"}, w.What) {
+		if slices.Contains([]string{"down", "add", "speed", "foreign", "change"}, w.What) {
 			return "nobody can do that to a machine: " + w.What
 		}
 	}
@@ -531,3 +533,5 @@ func TestCompare(t *testing.T) {
 		t.Error("another outcome is no difference")
 	}
 }
+
+func none(f cluster.Foreign) bool { return f.None() }

@@ -50,7 +50,7 @@ func TestReboot(t *testing.T) {
 	}
 	h.make("enough")
 	h.until(a, api.Done)
-	h.told(a, "submit start evict start end")
+	h.told(a, "submit start saved evict start end")
 }
 
 // The runner of a job is killed: nothing of the job is left, and it starts again

@@ -780,6 +780,14 @@ func othersUse(c *cluster.Cluster) bool {
 	return false
 }
 
+// besideOthers tells whether others use anything of the nodes of an Alloc.
+func besideOthers(c *cluster.Cluster, a *cluster.Alloc) bool {
+	return slices.ContainsFunc(a.Pieces, func(p cluster.Piece) bool {
+		f := c.Foreign(p.Node)
+		return !f.None()
+	})
+}
+
 // take books devices for a job. a may be p.req.Out: it is copied.
 func (p *Plan) take(op *Op, a *cluster.Alloc) bool {
 	d := p.state.Record(op.Job).Job.Demand
@@ -809,6 +817,11 @@ func (p *Plan) take(op *Op, a *cluster.Alloc) bool {
 		}
 		if p.homed {
 			p.why = job.Reason{Code: job.Occupied, Job: job.None}
+			p.Wait(op.Job, p.why)
+			return false
+		}
+		if besideOthers(p.state.Cluster, own) { // who may have taken what was free when the policy looked
+			p.why = job.Reason{Code: job.NeedCPU, Job: job.None}
 			p.Wait(op.Job, p.why)
 			return false
 		}

@@ -70,7 +70,7 @@ func (naive) Decide(v *sched.View, p *sched.Plan) {
 		if end, ok := j.ExpectedEnd(); ok {
 			a.key = int64(end)
 		}
-		if stop := j.Spec().Stop; stop == job.Pinned || stop == job.Restart {
+		if stop := j.Spec().Stop; stop == job.Pinned || stop == job.Restart || j.Unsaved() {
 			a.key = -1 << 62
 		}
 		all = append(all, a)
