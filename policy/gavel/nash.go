@@ -180,7 +180,7 @@ func (n *nash) solve(from [][]float64, first, last float64) ([][]float64, error)
 	for mu := first; ; mu = max(last, mu/5) {
 		for step := 0; ; step++ {
 			d, gain := n.newton(x, mu)
-			if gain < 1e-6*mu {
+			if gain < 1e-6*mu || gain < 1e-14*math.Abs(n.worth(x, mu)) { // less than the arithmetic can tell
 				break
 			}
 			if step == 100 {
