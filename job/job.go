@@ -181,6 +181,9 @@ var stopNames = [...]string{"checkpoint", "freeze", "restart", "never", "last-sa
 
 func (m StopMode) String() string { return stopNames[m] }
 
+// Keeps tells whether a job that is stopped so keeps all its work.
+func (m StopMode) Keeps() bool { return m == Checkpoint || m == Freeze }
+
 // ParseStopMode reads the name of a way to stop; the empty name is Checkpoint.
 func ParseStopMode(s string) (StopMode, bool) { return parseName[StopMode](stopNames[:], s) }
 

@@ -773,19 +773,22 @@ func impossible(r *place.Request, class *state.Class) job.Reason {
 // othersUse tells whether others use anything of a cluster.
 func othersUse(c *cluster.Cluster) bool {
 	for n := range cluster.NodeID(c.Nodes()) {
-		if f := c.Foreign(n); !f.None() {
+		if othersOn(c, n) {
 			return true
 		}
 	}
 	return false
 }
 
+// othersOn tells whether others use anything of a node.
+func othersOn(c *cluster.Cluster, n cluster.NodeID) bool {
+	f := c.Foreign(n)
+	return !f.None()
+}
+
 // besideOthers tells whether others use anything of the nodes of an Alloc.
 func besideOthers(c *cluster.Cluster, a *cluster.Alloc) bool {
-	return slices.ContainsFunc(a.Pieces, func(p cluster.Piece) bool {
-		f := c.Foreign(p.Node)
-		return !f.None()
-	})
+	return slices.ContainsFunc(a.Pieces, func(p cluster.Piece) bool { return othersOn(c, p.Node) })
 }
 
 // take books devices for a job. a may be p.req.Out: it is copied.

@@ -66,7 +66,7 @@ func (s *policy) gather(v *sched.View, p *sched.Plan, pool cluster.PoolID) {
 		stop := j.Spec().Stop
 		c := s.claim(v, j)
 		c.was, c.pinned = a, stop == job.Pinned
-		c.rooted = c.pinned || stop == job.Restart || stop == job.LastSave
+		c.rooted = !stop.Keeps()
 		if c.rooted && !s.mayChange(c) {
 			s.claims = s.claims[:len(s.claims)-1]
 			s.spare = append(s.spare, c)

@@ -227,7 +227,7 @@ func (r *Policy) spare(v *sched.View, p *sched.Plan) {
 			// the claimant has it
 		} else if vacant(v.Cluster(), on, p.Alloc(r.claim.id)) {
 			stays = p.StartOn(id, on)
-		} else if keeps(j.Spec().Stop) && j.Phase() == job.Running {
+		} else if j.Spec().Stop.Keeps() && j.Phase() == job.Running {
 			stays = p.Start(id, r.Place)
 		}
 		if stays {
@@ -243,9 +243,6 @@ func (r *Policy) spare(v *sched.View, p *sched.Plan) {
 		} // else it comes back with a change, once it has left
 	}
 }
-
-// keeps tells whether a job that is stopped keeps its work.
-func keeps(m job.StopMode) bool { return m == job.Checkpoint || m == job.Freeze }
 
 // vacant tells whether a stopped job can stay on its old devices beside the
 // allocation of another job.
@@ -312,7 +309,7 @@ func (r *Policy) rank(j sched.Job, keepsPromise bool) [5]int64 {
 	if j.Waiting() {
 		return [5]int64{-1, 0, 0, 0, -int64(j.ID)}
 	}
-	return [5]int64{bit(!keepsPromise), bit(!keeps(j.Spec().Stop)), r.Victims.least(j), -int64(j.Since()), -int64(j.ID)}
+	return [5]int64{bit(!keepsPromise), bit(!j.Spec().Stop.Keeps()), r.Victims.least(j), -int64(j.Since()), -int64(j.ID)}
 }
 
 // least is the part of the rank of a running job that is a matter of settings.

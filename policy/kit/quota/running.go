@@ -61,7 +61,7 @@ func (r *running) add(j sched.Job, order Victims) {
 	}
 	it := dense.Item{A: math.MinInt64, ID: ^int32(j.ID)}
 	if !j.Waiting() {
-		it.A, it.B = bit(!keeps(j.Spec().Stop))<<losesWork, -int64(j.Since())
+		it.A, it.B = bit(!j.Spec().Stop.Keeps())<<losesWork, -int64(j.Since())
 		if order == LowestPriority {
 			it.A += order.least(j)
 		}

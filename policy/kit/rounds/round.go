@@ -169,7 +169,7 @@ func need(j sched.Job, tasks int) unit.Milli { return j.Spec().Demand.Milli(int3
 // Stays tells whether a running job is to be left alone as long as it runs
 // where it does. The package comment lists such jobs.
 func Stays(v *sched.View, j sched.Job) bool {
-	if stop := j.Spec().Stop; stop == job.Pinned || stop == job.Restart || stop == job.LastSave || j.Phase() == job.Assigned || j.Profiling() {
+	if !j.Spec().Stop.Keeps() || j.Phase() == job.Assigned || j.Profiling() {
 		return true
 	}
 	a, c := v.Alloc(j.ID), v.Cluster()
