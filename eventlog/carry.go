@@ -199,8 +199,7 @@ func (l *Reader) recordField(key []byte) (err error) {
 	case "with":
 		return number(t, &r.With)
 	case "profiling":
-		r.Profiling, err = t.Bool()
-		return err
+		return flag(t, &r.Profiling)
 	case "since":
 		return seconds(t, &r.Since)
 	case "placed":

@@ -272,7 +272,7 @@ func (r *Record) Preempt(now, kept time.Duration) error {
 	if err := r.leave(now, kept, Stopping, "preempt", r.Phase == Running); err != nil {
 		return err
 	}
-	r.keeps(kept, r.Job.Stop == Checkpoint || r.Job.Stop == LastSave)
+	r.keeps(kept, r.Job.Stop.saves())
 	r.Preemptions++
 	return nil
 }
@@ -287,7 +287,7 @@ func (r *Record) PreemptNow(now, kept time.Duration) error {
 	if err := r.leave(now, kept, Waiting, "preempt", r.Phase == Running); err != nil {
 		return err
 	}
-	if r.keeps(kept, (r.Job.Stop == Checkpoint || r.Job.Stop == LastSave) && !measured); measured {
+	if r.keeps(kept, r.Job.Stop.saves() && !measured); measured {
 		return nil
 	}
 	r.Preemptions++

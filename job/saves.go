@@ -80,6 +80,9 @@ func (r *Record) NextSave(now time.Duration) (at time.Duration, ok bool) {
 	return r.Ready + left, true
 }
 
+// saves tells whether the state with which a job goes on that is stopped so was saved.
+func (m StopMode) saves() bool { return m == Checkpoint || m == LastSave }
+
 // keeps notes with which work a job goes on: no later state of it counts any more. It has
 // been saved if saved is set.
 func (r *Record) keeps(work time.Duration, saved bool) {

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
@@ -135,23 +133,7 @@ func TestLearntProperties(t *testing.T) {
 			c.Round, c.Reset, c.Profile = 90*time.Second, 20*time.Second, time.Minute
 			return c.Policy()
 		},
-		Other: func(t *rapid.T, jobs []simtest.Job) []simtest.Job {
-			for i := range jobs {
-				spec, use := jobs[i].Spec, rapid.Float64Range(0.01, 1).Draw(t, "other use")
-				jobs[i].Spec = func(j *job.Job) {
-					if spec != nil {
-						spec(j)
-					}
-					h := job.Hints{}
-					if j.Hints != nil {
-						h = *j.Hints
-					}
-					h.GPUUse, h.MemoryUse = use, 1-use
-					j.Hints = &h
-				}
-			}
-			return jobs
-		},
+		Other: simtest.OtherUse,
 	}
 	for name, s := range map[string]simtest.Shape{"packed": {Packed: true}, "types": {Packed: true, Types: true, Costs: true}, "operated": {Packed: true, Costs: true, Operated: true}} {
 		s.Shared = true

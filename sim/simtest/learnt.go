@@ -125,3 +125,22 @@ func SameUpToWorld(t *rapid.T, a, b []string) {
 		return
 	}
 }
+
+// OtherUse has jobs use GPUs otherwise than they did.
+func OtherUse(t *rapid.T, jobs []Job) []Job {
+	for i := range jobs {
+		spec, use := jobs[i].Spec, rapid.Float64Range(0.01, 1).Draw(t, "other use")
+		jobs[i].Spec = func(j *job.Job) {
+			if spec != nil {
+				spec(j)
+			}
+			h := job.Hints{}
+			if j.Hints != nil {
+				h = *j.Hints
+			}
+			h.GPUUse, h.MemoryUse = use, 1-use
+			j.Hints = &h
+		}
+	}
+	return jobs
+}
