@@ -69,10 +69,13 @@ type Config struct {
 	Jobs      int           // that have not ended, at most; 0: no limit
 	Quotas    Quotas        // of users and tenants
 
-	Folded  func()                            // the last log has been read: the state is known
-	Recall  func(r *job.Record) (*Job, error) // makes a job of an earlier log known again; nil: nothing is known of it any more
-	Refit   func() (other bool, err error)    // throws back jobs whose devices are gone; tells whether there are other devices
-	Exclude func(*cluster.Cluster)            // takes out what is not to be used
+	Folded func()                            // the last log has been read: the state is known
+	Recall func(r *job.Record) (*Job, error) // makes a job of an earlier log known again; nil: nothing is known of it any more
+	// Tell is what the world itself tells of its jobs, in a world where that is the truth and
+	// logs are only the history; nil: the last log is the truth.
+	Tell    func() (Told, error)
+	Refit   func() (other bool, err error) // throws back jobs whose devices are gone; tells whether there are other devices
+	Exclude func(*cluster.Cluster)         // takes out what is not to be used
 	// Ordered takes in what operators had ordered of nodes and devices, as the last log
 	// tells it: events of the kinds NodeSet and Device. It writes nothing; mend does, and may
 	// be nil. Orders are those that hold now, with which a new log begins.
