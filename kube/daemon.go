@@ -182,6 +182,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		}
 		d.Loop.Post(d.lookAtMarked)
 		d.Loop.Every(relookEvery, d.relook)
+		d.Loop.Every(reasonsEvery, d.tellReasons)
 	})
 }
 

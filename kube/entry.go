@@ -37,6 +37,7 @@ type entry struct {
 	saved  time.Duration // work up to the last checkpoint that is known of
 	codes  map[types.UID]int32
 	lost   string // why its run is lost; empty: it is not
+	reason reason // that was last told of why it waits
 	gone   bool   // its owner is gone, or is not to be touched any more
 	failed int    // launches that the API refused, one after the other
 }
