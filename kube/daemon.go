@@ -83,7 +83,9 @@ func (d *Daemon) begin(ctx context.Context) error {
 	for _, o := range d.view.nodes.GetStore().List() {
 		nodes = append(nodes, o.(*core.Node))
 	}
-	d.nodes = newTable(nodes)
+	d.nodes = newTable(nodes, d.opt.Levels, func(node string, err error) {
+		d.opt.Log.Warn("a node cannot be used", "node", node, "error", err)
+	})
 	if d.opt.Origin.IsZero() {
 		d.opt.Origin = time.Now()
 	}
@@ -210,7 +212,7 @@ func (d *Daemon) trouble() []string {
 	for _, n := range d.nodes.nodes {
 		if n.state == cluster.Down && !n.gone {
 			down++
-			out = append(out, "node "+n.spec.Name+" is lost: "+n.why)
+			out = append(out, "node "+n.is.Name+" is lost: "+n.why)
 		}
 	}
 	if len(out) > 3 {

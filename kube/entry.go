@@ -28,18 +28,19 @@ type entry struct {
 	uid       types.UID // of the owner; empty: of a gang, which has none
 	ask       convert.Job
 
-	stage  stage
-	seats  []seat
-	told   bool // the API has what was decided of the present run, or is being told
-	drains bool // the engine knows that the run is leaving, and what it uses until then
-	anew   bool // it is to be launched again as soon as its last run has left: it has devices
-	began  time.Duration
-	saved  time.Duration // work up to the last checkpoint that is known of
-	codes  map[types.UID]int32
-	lost   string // why its run is lost; empty: it is not
-	reason reason // that was last told of why it waits
-	gone   bool   // its owner is gone, or is not to be touched any more
-	failed int    // launches that the API refused, one after the other
+	stage   stage
+	seats   []seat
+	told    bool // the API has what was decided of the present run, or is being told
+	drains  bool // the engine knows that the run is leaving, and what it uses until then
+	anew    bool // it is to be launched again as soon as its last run has left: it has devices
+	began   time.Duration
+	saved   time.Duration // work up to the last checkpoint that is known of
+	codes   map[types.UID]int32
+	trouble string // why its run was thrown off; empty: it was not
+	lost    string // why its run is lost; empty: it is not
+	reason  reason // that was last told of why it waits
+	gone    bool   // its owner is gone, or is not to be touched any more
+	failed  int    // launches that the API refused, one after the other
 }
 
 // kind is what sort of object a job is.

@@ -250,10 +250,10 @@ func (d *Daemon) settle(l *entry, s *sight) {
 		switch {
 		case p.Spec.NodeName == "":
 		case p.Spec.NodeName != seat.node:
-			d.throwOff(l, live.Requeuing, "somebody else has bound pod "+p.Name+" to node "+p.Spec.NodeName)
+			d.throwOff(l, "somebody else has bound pod "+p.Name+" to node "+p.Spec.NodeName)
 			return
 		case rejected(p):
-			d.throwOff(l, live.Requeuing, "node "+seat.node+" refused pod "+p.Name+": "+p.Status.Reason+" "+p.Status.Message)
+			d.throwOff(l, "node "+seat.node+" refused pod "+p.Name+": "+p.Status.Reason+" "+p.Status.Message)
 			return
 		}
 		seat.bound, seat.running = p.Spec.NodeName != "", p.Status.Phase != core.PodPending
@@ -407,6 +407,10 @@ func (d *Daemon) over(l *entry, r *job.Record, e *live.Exit) {
 	l.Counts = v.Counts
 	d.carryOut(l, &v)
 	l.Purpose = ""
+	if v.Fate == live.Evicted && l.trouble != "" && v.Hold == "" {
+		d.HoldUntil(&l.Job, d.Loop.Now()+backoff(l.failed), l.trouble)
+		l.failed++
+	}
 }
 
 // carryOut carries out a verdict.
