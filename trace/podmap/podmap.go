@@ -123,6 +123,13 @@ func (m *Meta) circle() (key, title string) {
 	return "pod=" + m.Name + "/" + m.UID, m.Name
 }
 
+// Named tells whether a label, an annotation or a PodGroup says to which gang the pod
+// belongs.
+func (m *Meta) Named() bool {
+	_, v := m.first(gangLabels)
+	return v != "" || m.Group != ""
+}
+
 // GangSize is the label or annotation that says how many pods the gang has, and what it
 // says; both are empty where none does.
 func (m *Meta) GangSize() (label, size string) { return m.first(sizeLabels) }
