@@ -94,7 +94,7 @@ func (d *Daemon) admit(s *sight) {
 	if s.deleted || d.dismissed[s.key] == s.uid && s.uid != "" {
 		return
 	}
-	a, err := s.asks(&d.nodes.site, d.opt.Stop)
+	a, err := d.asks(s)
 	l := newEntry(s, &a)
 	if done, failed, _ := l.isOver(s); done || failed {
 		return // before Norn knew of it
@@ -107,7 +107,7 @@ func (d *Daemon) admit(s *sight) {
 	delete(d.partial, s.key)
 	d.entries[s.key] = l
 	if err != nil {
-		a.Demand = job.GPUs(1) // of one that is held
+		a.demand = job.GPUs(1) // of one that is held
 		l.Held = true
 	}
 	d.Admit(&l.Job, d.engineJob(s, &a, d.Loop.Now()))
@@ -292,7 +292,7 @@ func (d *Daemon) vacate(l *entry, s *sight) {
 }
 
 // newSeat is a seat without its pod.
-func newSeat(s *seat) seat { return seat{node: s.node, devices: s.devices} }
+func newSeat(s *seat) seat { return seat{node: s.node, role: s.role, devices: s.devices} }
 
 // recognise gives a seat on its node to a pod that is bound and has none, as after a change
 // of the leader; -1: there is none.

@@ -15,6 +15,7 @@ import (
 // seat is a place for one pod of a job.
 type seat struct {
 	node    string
+	role    uint8
 	devices string    // the numbers of its devices within the node, with commas
 	pod     types.UID // the one that sits there, or is being bound to it; empty: none
 	name    string    // of that pod
@@ -41,7 +42,7 @@ func (t *table) seatsOf(a *cluster.Alloc) []seat {
 		shares := a.Shares[first[i] : first[i]+int(p.Shares)]
 		each := len(shares) / max(1, int(p.Tasks))
 		for k := range int(p.Tasks) {
-			s := seat{node: t.names[p.Node]}
+			s := seat{node: t.names[p.Node], role: p.Role}
 			if each > 0 {
 				s.devices = t.within(p.Node, shares[k*each:(k+1)*each])
 			}

@@ -65,12 +65,16 @@ func (d *Daemon) goOn(l *entry) *patch {
 	if l.kind == aPod {
 		return nil
 	}
-	plan := convert.Plan{Run: l.Run}
+	plan := convert.Plan{Run: int32(l.Run)}
 	for i := range l.seats {
-		plan.Nodes = append(plan.Nodes, l.seats[i].node)
+		seat := &l.seats[i]
+		for len(plan.Nodes) <= int(seat.role) {
+			plan.Nodes = append(plan.Nodes, nil)
+		}
+		plan.Nodes[seat.role] = append(plan.Nodes[seat.role], seat.node)
 	}
-	run, text, record := strconv.Itoa(l.Run), plan.String(), d.recordOf(l)
-	p := &patch{annotations: map[string]*string{names.Run: &run, names.Plan: &text, names.Record: &record}}
+	run, text := strconv.Itoa(l.Run), plan.String()
+	p := &patch{annotations: map[string]*string{names.Run: &run, names.Plan: &text, names.Record: d.recordOf(l)}}
 	if l.kind == aJob {
 		off := false
 		p.suspend = &off
@@ -78,10 +82,18 @@ func (d *Daemon) goOn(l *entry) *patch {
 	return p
 }
 
-// recordOf is what has to be remembered of a job, as it stands now.
-func (d *Daemon) recordOf(l *entry) string {
+// recordOf is what has to be remembered of a job, as it stands now; nil: nothing can be.
+func (d *Daemon) recordOf(l *entry) *string {
 	r := *d.State().Record(l.ID)
-	return convert.FormatRecord(&eventlog.Event{Kind: eventlog.Carry, Job: l.ID, Record: &r, Estimate: r.Estimate, Reason: r.Reason, Note: r.Note})
+	b, err := convert.AppendRecord(nil, &eventlog.Event{
+		Time: d.State().Now, Kind: eventlog.Carry, Spec: r.Job, Record: &r, Estimate: r.Estimate, Reason: r.Reason, Note: r.Note,
+	})
+	if err != nil {
+		d.opt.Log.Warn("what is known of a job cannot be noted on it", "error", err)
+		return nil
+	}
+	text := string(b)
+	return &text
 }
 
 // tell tells the API that a run goes on, or is to leave: in the lane of the job. What comes of
@@ -170,6 +182,13 @@ func (d *Daemon) isTold(l *entry, run int, err error) error {
 		return nil
 	}
 	l.told = true
+	if err != nil && l.kind != aJob { // its first pod is gone: those that are left are seated anew
+		for i := range l.seats {
+			if !l.seats[i].bound {
+				l.seats[i] = newSeat(&l.seats[i])
+			}
+		}
+	}
 	if err != nil && l.stage == starting && l.kind == aJob { // it is not what it was: whether it goes on is seen
 		d.opt.Log.Warn("a job has changed while it was to be started", "job", l.Key, "error", err)
 		l.told = false
@@ -314,11 +333,8 @@ func (d *Daemon) tellToLeave(l *entry) {
 	run := l.Run
 	d.Loop.Then(&l.Lane, func() func() {
 		if l.kind == aJob && !l.gone {
-			on, record := true, ""
-			if d.State().Known(l.ID) {
-				record = d.recordOf(l)
-			}
-			p := &patch{annotations: map[string]*string{names.Plan: nil, names.Record: &record}, suspend: &on}
+			on := true
+			p := &patch{annotations: map[string]*string{names.Plan: nil, names.Record: d.recordOf(l)}, suspend: &on}
 			return func() { d.tell(l, run, p) }
 		}
 		pods := d.view.podsOf(l.Key)
@@ -379,7 +395,7 @@ func (d *Daemon) Explain(j *live.Job, out *api.Why) {
 	}
 	switch r.Job.Stop {
 	case job.Checkpoint:
-		out.Stop = "checkpoint: its " + l.kind.String() + " is suspended, and its pods have " + unit.Human(l.ask.Grace) + " to save their state"
+		out.Stop = "checkpoint: its " + l.kind.String() + " is suspended, and its pods have " + unit.Human(l.ask.grace) + " to save their state"
 		if mean := d.Costs().Base.Checkpoint.Round(time.Millisecond); mean > 0 {
 			out.Stop += "; leaving has taken " + unit.Human(mean) + " on average"
 		}
