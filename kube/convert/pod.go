@@ -29,8 +29,9 @@ type Ask struct {
 	Class    string // of the priority, where the number is not told yet, as in templates
 	Never    bool   // it never preempts others
 
-	Stop  job.StopMode
-	Gates []string // its scheduling gates
+	Stop     job.StopMode // by names.Stop
+	StopTold bool         // names.Stop is there
+	Gates    []string     // its scheduling gates
 
 	// Beyond says in words what only kube-scheduler can see to. Such a pod goes through
 	// the gate names.Gate.
@@ -62,9 +63,11 @@ func Pod(spec *corev1.PodSpec, labels, annotations map[string]string, levels Lev
 		return nil, err
 	}
 	out.Ignored = append(out.Ignored, ignored...)
-	if out.Stop, err = stopMode(cmp.Or(labels[names.Stop], annotations[names.Stop])); err != nil {
+	stop := cmp.Or(labels[names.Stop], annotations[names.Stop])
+	if out.Stop, err = stopMode(stop); err != nil {
 		return nil, err
 	}
+	out.StopTold = stop != ""
 	if spec.Priority != nil {
 		out.Priority, out.Class = *spec.Priority, ""
 	}
@@ -239,6 +242,24 @@ type Set struct {
 	Ask   *Ask
 }
 
+// called is what to call the pods of the set, which is number i.
+func (s *Set) called(i int) string {
+	if s.Role == "" {
+		return fmt.Sprintf("pods of set %d", i+1)
+	}
+	return "pods of role " + s.Role
+}
+
+// Gang is the shape of a gang of bare pods: equal pods are tasks of one role, which has no
+// name. It fails as Demand does.
+func Gang(asks []*Ask, types Types) (job.Demand, error) {
+	sets := make([]Set, len(asks))
+	for i, a := range asks {
+		sets[i] = Set{Count: 1, Ask: a}
+	}
+	return Demand(sets, types)
+}
+
 // Demand is the shape of a job that consists of sets of pods: a role for each name and
 // size, as podmap.Demand makes them. It fails on pods that a demand cannot tell apart: of
 // one gang all may be on the same nodes, and use GPUs of one resource.
@@ -250,13 +271,13 @@ func Demand(sets []Set, types Types) (job.Demand, error) {
 		first := sets[0].Ask
 		switch {
 		case s.Ask.Where != first.Where:
-			return d, fmt.Errorf("pods of role %q may be on other nodes than those of role %q: a gang has one node selector and affinity", s.Role, sets[0].Role)
+			return d, fmt.Errorf("%s may be on other nodes than %s: a gang has one node selector and affinity", s.called(i), sets[0].called(0))
 		case s.Ask.Tolerate != first.Tolerate:
-			return d, fmt.Errorf("pods of role %q tolerate other taints than those of role %q: a gang has one set of tolerations", s.Role, sets[0].Role)
+			return d, fmt.Errorf("%s tolerate other taints than %s: a gang has one set of tolerations", s.called(i), sets[0].called(0))
 		case s.Ask.Within != first.Within || s.Ask.Prefer != first.Prefer:
-			return d, fmt.Errorf("pods of role %q must stand together otherwise than those of role %q", s.Role, sets[0].Role)
+			return d, fmt.Errorf("%s must stand together otherwise than %s", s.called(i), sets[0].called(0))
 		case gpus != nil && s.Ask.Resource != "" && s.Ask.Resource != gpus.Resource:
-			return d, fmt.Errorf("pods of role %q use %s, others %s: a gang has GPUs of one resource", s.Role, s.Ask.Resource, gpus.Resource)
+			return d, fmt.Errorf("%s use %s, others %s: a gang has GPUs of one resource", s.called(i), s.Ask.Resource, gpus.Resource)
 		}
 		if s.Ask.Resource != "" {
 			gpus = s.Ask

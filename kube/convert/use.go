@@ -22,7 +22,7 @@ type Use struct {
 func UseOf(p *corev1.Pod, slots []string) Use {
 	all := taken(p)
 	out := Use{CPU: podmap.Milli(min(all[podmap.CPU], podmap.MaxQuantity/1000)), Memory: unit.Bytes(min(all[podmap.Memory], podmap.MaxQuantity))}
-	for i, name := range slots {
+	for i, name := range slots[:min(len(slots), cluster.MaxSlots)] {
 		out.Slots[i] = int64(min(all[name], cluster.MostSlots))
 	}
 	for name, v := range all {
