@@ -1,5 +1,5 @@
 // Package fakekubelet stands in for the kubelets of nodes that do not exist. It makes the
-// nodes, keeps them ready, and runs the pods that are bound to them, in appearance: they
+// nodes, keeps them ready, and runs the pods that are bound to them, in appearance. Pods
 // start, work for as long as an annotation says, save when they are told to end, and
 // leave as under a real kubelet. What does not fit is rejected, so over-commitment is
 // seen. Nodes can die, lose their network, and come back.
