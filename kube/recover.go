@@ -128,7 +128,7 @@ func (d *Daemon) planOf(s *sight) (plan *convert.Plan, planned bool) {
 		}
 	case aPod:
 		p := s.pods[0]
-		return &convert.Plan{Run: 1, Nodes: [][]string{{p.Spec.NodeName}}}, p.Spec.NodeName != ""
+		return &convert.Plan{Run: 1, Nodes: []string{p.Spec.NodeName}}, p.Spec.NodeName != ""
 	}
 	none := &convert.Plan{Run: int32(number(told))}
 	if text == "" {
@@ -164,7 +164,7 @@ func (d *Daemon) stands(l *entry, s *sight, ev *eventlog.Event, plan *convert.Pl
 	}
 	l.stage, l.seats, l.told, l.drains = starting, seats, true, true
 	r.Phase, ev.Alloc = job.Running, alloc
-	r.Tasks = int32(len(plan.Nodes[0]))
+	r.Tasks = int32(alloc.Tasks(0))
 	r.Milli = ev.Spec.Demand.Milli(r.Tasks)
 	if r.FirstStart < 0 {
 		r.FirstStart = r.Since
@@ -180,7 +180,14 @@ func (d *Daemon) stands(l *entry, s *sight, ev *eventlog.Event, plan *convert.Pl
 // allocOf is the allocation of a plan; nil: it cannot be.
 func (d *Daemon) allocOf(l *entry, s *sight, plan *convert.Plan, used [][]bool) (*cluster.Alloc, []seat) {
 	a := new(cluster.Alloc)
-	demand := &l.ask.demand
+	demand, ranks := &l.ask.demand, plan.Nodes
+	others := 0 // tasks of the other roles
+	for _, r := range demand.Roles[1:] {
+		others += int(r.Tasks)
+	}
+	if least, most := demand.Roles[0].Range(); len(ranks)-others < int(least) || len(ranks)-others > int(most) {
+		return nil, nil
+	}
 	bound := map[string][]*core.Pod{}
 	for _, p := range s.pods {
 		if p.Spec.NodeName != "" {
@@ -192,10 +199,16 @@ func (d *Daemon) allocOf(l *entry, s *sight, plan *convert.Plan, used [][]bool) 
 		if r.Tasks == 0 {
 			continue
 		}
-		if role >= len(plan.Nodes) || len(plan.Nodes[role]) != int(r.Tasks) && !demand.Elastic() {
+		tasks := int(r.Tasks)
+		if role == 0 { // the one that may have another size
+			tasks = len(ranks) - others
+		}
+		if tasks < 1 || tasks > len(ranks) {
 			return nil, nil
 		}
-		for _, name := range plan.Nodes[role] {
+		mine := ranks[:tasks]
+		ranks = ranks[tasks:]
+		for _, name := range mine {
 			n := d.nodes.byName[name]
 			if n == nil || n.gone {
 				return nil, nil
@@ -234,8 +247,8 @@ func (d *Daemon) chosen(n *node, count int, bound map[string][]*core.Pod, used [
 	if count == 0 {
 		return nil
 	}
-	if pods := bound[n.spec.Name]; len(pods) > 0 {
-		bound[n.spec.Name] = pods[1:]
+	if pods := bound[n.is.Name]; len(pods) > 0 {
+		bound[n.is.Name] = pods[1:]
 		told, ok := devicesOf(pods[0].Annotations[names.Devices], len(used))
 		if ok && len(told) == count && !slices.ContainsFunc(told, func(i int) bool { return used[i] }) {
 			out = told

@@ -67,11 +67,7 @@ func (d *Daemon) goOn(l *entry) *patch {
 	}
 	plan := convert.Plan{Run: int32(l.Run)}
 	for i := range l.seats {
-		seat := &l.seats[i]
-		for len(plan.Nodes) <= int(seat.role) {
-			plan.Nodes = append(plan.Nodes, nil)
-		}
-		plan.Nodes[seat.role] = append(plan.Nodes[seat.role], seat.node)
+		plan.Nodes = append(plan.Nodes, l.seats[i].node)
 	}
 	run, text := strconv.Itoa(l.Run), plan.String()
 	p := &patch{annotations: map[string]*string{names.Run: &run, names.Plan: &text, names.Record: d.recordOf(l)}}
@@ -85,14 +81,11 @@ func (d *Daemon) goOn(l *entry) *patch {
 // recordOf is what has to be remembered of a job, as it stands now; nil: nothing can be.
 func (d *Daemon) recordOf(l *entry) *string {
 	r := *d.State().Record(l.ID)
-	b, err := convert.AppendRecord(nil, &eventlog.Event{
-		Time: d.State().Now, Kind: eventlog.Carry, Spec: r.Job, Record: &r, Estimate: r.Estimate, Reason: r.Reason, Note: r.Note,
-	})
+	text, err := convert.FormatRecord(&eventlog.Event{Time: d.State().Now, Record: &r, Estimate: r.Estimate, Reason: r.Reason, Note: r.Note})
 	if err != nil {
 		d.opt.Log.Warn("what is known of a job cannot be noted on it", "error", err)
 		return nil
 	}
-	text := string(b)
 	return &text
 }
 
