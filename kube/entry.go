@@ -161,7 +161,7 @@ func (d *Daemon) jobAsks(s *sight) (ask, error) {
 	if err != nil {
 		return out, err
 	}
-	out.user, out.pods, out.priority, out.estimate, out.grace = cmp.Or(a.User, s.namespace), a.Tasks, a.Ask.Priority, a.Estimate, a.Grace
+	out.name, out.user, out.pods, out.priority, out.estimate, out.grace = cmp.Or(a.Name, s.name), cmp.Or(a.User, s.namespace), a.Tasks, a.Ask.Priority, a.Estimate, a.Grace
 	if tellsStop(s.owner.Labels, s.owner.Annotations) || tellsStop(t.Labels, t.Annotations) {
 		out.stop = a.Ask.Stop
 	}

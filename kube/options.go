@@ -60,6 +60,9 @@ func (o *Options) fill() {
 	if o.Tenants == nil {
 		o.Tenants = func() (*tenant.Tree, error) { return tenant.NewTree(0), nil }
 	}
+	if o.Estimator == nil {
+		o.Estimator, o.Estimates = predict.User{}, "user"
+	}
 	if o.Speeds == nil {
 		o.Speeds = perf.Analytic{Scaling: 1, Spread: 1}
 	}
