@@ -38,6 +38,9 @@ type Options struct {
 	// Heartbeat is the real time between two renewals of a node's lease; 0 stands for
 	// 20 s, half of what a node controller allows. Below 0 there are none.
 	Heartbeat time.Duration
+	// NodeController says that a node controller runs, which finds out which nodes are
+	// not heard of. Without one, Die and Partition write at once that a node is not ready.
+	NodeController bool
 }
 
 // Kubelet is the kubelet of all nodes. Its methods may be called by several goroutines.

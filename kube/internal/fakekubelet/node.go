@@ -187,8 +187,7 @@ func (k *Kubelet) renew(n *node) {
 }
 
 // Die ends a node as a power cut does: its containers end without a word, and it is not
-// ready any more, which is written at once instead of after the grace of a node
-// controller.
+// ready any more (see NodeController).
 func (k *Kubelet) Die(ctx context.Context, name string) error {
 	return k.part(ctx, name, true)
 }
@@ -213,7 +212,7 @@ func (k *Kubelet) part(ctx context.Context, name string, died bool) error {
 			}
 		}
 	})
-	if err != nil {
+	if err != nil || k.opts.NodeController {
 		return err
 	}
 	return k.report(ctx, name, core.ConditionUnknown, "NodeStatusUnknown")
