@@ -81,7 +81,8 @@ func (s *state) node(n *core.Node, gone bool) {
 	s.allocatable[n.Name] = demand.List(n.Status.Allocatable)
 }
 
-// job notes how many pods of a Job run at once.
+// job notes how many pods of a Job run at once; none of one that is suspended, whose pods
+// leave one after the other.
 func (s *state) job(j *batch.Job, gone bool) {
 	if gone {
 		delete(s.sizes, j.UID)
@@ -93,6 +94,9 @@ func (s *state) job(j *batch.Job, gone bool) {
 	}
 	if n := j.Spec.Completions; n != nil {
 		size = min(size, int(*n))
+	}
+	if j.Spec.Suspend != nil && *j.Spec.Suspend {
+		size = 0
 	}
 	s.sizes[j.UID] = size
 }

@@ -212,6 +212,15 @@ func TestState(t *testing.T) {
 			s.is("p", controlledBy("j"), on("n"))
 			s.after(11)
 		}, nil},
+		{"a Job that is suspended, whose pods leave slowly", Options{}, func(s *story) {
+			s.runs("j", 2, 2)
+			s.is("p", controlledBy("j"), on("n"))
+			s.is("q", controlledBy("j"), on("n"))
+			yes := true
+			s.job(&batch.Job{ObjectMeta: meta.ObjectMeta{UID: "j"}, Spec: batch.JobSpec{Suspend: &yes}}, false)
+			s.was("q", controlledBy("j"), on("n"))
+			s.after(11)
+		}, nil},
 		{"a Job of others", Options{}, func(s *story) {
 			s.runs("j", 3, 3)
 			s.is("p", controlledBy("j"), on("n"), others)
