@@ -33,6 +33,7 @@ type Daemon struct {
 	entries   map[string]*entry     // jobs that have not ended, by key
 	partial   map[string]incomplete // gangs of which pods are missing
 	dismissed map[string]types.UID  // owners of jobs that have ended, as long as they are there
+	crowded   map[string][]string   // jobs for whose pods a node has no room yet, by node
 	logged    int                   // the number of the present log
 	growing   bool                  // a new log is about to begin, for a node of a new sort
 
@@ -58,7 +59,7 @@ func Open(ctx context.Context, opt Options) (*Daemon, error) {
 	}
 	ctx, end := context.WithCancel(ctx)
 	d := &Daemon{
-		opt: opt, end: end, entries: map[string]*entry{}, partial: map[string]incomplete{}, dismissed: map[string]types.UID{},
+		opt: opt, end: end, entries: map[string]*entry{}, partial: map[string]incomplete{}, dismissed: map[string]types.UID{}, crowded: map[string][]string{},
 		write: &writer{ctx: ctx, client: opt.Client, free: make(chan struct{}, opt.Workers), leads: opt.Leads, log: opt.Log},
 	}
 	d.Daemon = live.New(d.config(journal))
