@@ -268,7 +268,7 @@ func (d *Daemon) settle(l *entry, s *sight) {
 	if !l.told {
 		return
 	}
-	if bind := l.sit(s.pods); len(bind) > 0 {
+	if bind := d.sit(l, s.pods); len(bind) > 0 {
 		d.bind(l, bind)
 	}
 }

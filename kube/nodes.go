@@ -43,12 +43,14 @@ func (d *Daemon) lookAtNode(name string) error {
 		d.nodeComes(now)
 		return nil
 	}
+	n.now = now
 	if err := d.nodeHealth(n, obj, now); err != nil {
 		return err
 	}
 	d.nodeLabels(n, now)
 	d.nodeDevices(n, now)
-	d.nodeOthers(n, now)
+	d.nodeOthers(n)
+	d.arrived(n)
 	return nil
 }
 
@@ -174,8 +176,10 @@ func (d *Daemon) lose(l *entry, why string) {
 	}
 	kept := min(l.saved, r.ProgressAt(d.Loop.Now()))
 	d.Loop.Emit(eventlog.Event{Kind: eventlog.Evict, Job: l.ID, Kept: kept, Reason: job.Reason{Code: job.NodeLost, Job: job.None, Text: why}})
-	for i := range l.seats {
-		d.view.mark(subject{node: true, name: l.seats[i].node})
+	for i := range l.seats { // at once: what is left there still takes room
+		if n := d.nodes.byName[l.seats[i].node]; n != nil && !n.gone && int(n.id) < d.State().Cluster.Nodes() {
+			d.nodeOthers(n)
+		}
 	}
 }
 
@@ -202,7 +206,7 @@ func (d *Daemon) nodeDevices(n *node, now *convert.Node) {
 }
 
 // nodeOthers notes what others use of a node.
-func (d *Daemon) nodeOthers(n *node, now *convert.Node) {
+func (d *Daemon) nodeOthers(n *node) {
 	var pods []*core.Pod
 	taken := make([]bool, n.devices())
 	for _, p := range d.view.podsOn(n.is.Name) {
@@ -221,7 +225,7 @@ func (d *Daemon) nodeOthers(n *node, now *convert.Node) {
 		}
 	}
 	c := d.State().Cluster
-	spec, err := now.Spec(c)
+	spec, err := n.now.Spec(c)
 	if err != nil { // its place has changed
 		spec = *c.Node(n.id)
 	}
@@ -235,7 +239,7 @@ func (d *Daemon) nodeOthers(n *node, now *convert.Node) {
 
 // holds tells whether the ledger knows what a pod uses, for it sits on a seat of its job.
 func (d *Daemon) holds(p *core.Pod) bool {
-	l := d.entries[keyOfPod(p)]
+	l := d.entries[d.view.keyOfPod(p)]
 	if l == nil || l.seatOf(p.UID) < 0 {
 		return false
 	}

@@ -31,13 +31,15 @@ type table struct {
 type node struct {
 	id    cluster.NodeID
 	is    *convert.Node // as it was when it was added, its labels and taints as they are
+	now   *convert.Node // as it is
 	state cluster.Health
 	gone  bool // there is no such node any more
 	why   string
 
 	foreign cluster.Foreign
-	uses    map[types.UID][]int // devices that pods of others are taken to use, by their numbers within the node
-	broken  int                 // devices that do not work at present
+	uses    map[types.UID][]int     // devices that pods of others are taken to use, by their numbers within the node
+	broken  int                     // devices that do not work at present
+	coming  map[types.UID]*core.Pod // that are being bound to it
 }
 
 // newTable makes a table of what there is. What is wrong with nodes that are left out is
@@ -71,7 +73,7 @@ func (t *table) add(is *convert.Node) error {
 		}
 		t.types[g.Type] = g.Resource
 	}
-	n := &node{id: cluster.NodeID(len(t.nodes)), is: is, uses: map[types.UID][]int{}, state: is.Health, why: is.Why}
+	n := &node{id: cluster.NodeID(len(t.nodes)), is: is, now: is, uses: map[types.UID][]int{}, coming: map[types.UID]*core.Pod{}, state: is.Health, why: is.Why}
 	first := cluster.DeviceID(0)
 	if last := len(t.nodes) - 1; last >= 0 {
 		first = t.first[last] + cluster.DeviceID(t.nodes[last].devices())

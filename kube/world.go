@@ -46,7 +46,7 @@ func (d *Daemon) launch(l *entry, a *cluster.Alloc) {
 	var bind []binding
 	if l.kind != aJob { // its pods are there already
 		if s := d.view.see(l.Key); s != nil {
-			bind = l.sit(s.pods)
+			bind = d.sit(l, s.pods)
 		}
 	}
 	d.Loop.Then(&l.Lane, func() func() {
