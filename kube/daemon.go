@@ -74,17 +74,13 @@ func Open(ctx context.Context, opt Options) (*Daemon, error) {
 // begin watches the cluster and recalls its jobs.
 func (d *Daemon) begin(ctx context.Context) error {
 	var err error
-	if d.view, err = newWatcher(d.opt.Client, func() { go d.Loop.Post(d.lookAtMarked) }); err != nil {
+	if d.view, err = newWatcher(&d.opt, func() { go d.Loop.Post(d.lookAtMarked) }); err != nil {
 		return err
 	}
 	if err := d.view.start(ctx); err != nil {
 		return err
 	}
-	var nodes []*core.Node
-	for _, o := range d.view.nodes.GetStore().List() {
-		nodes = append(nodes, o.(*core.Node))
-	}
-	d.nodes = newTable(nodes, d.opt.Levels, func(node string, err error) {
+	d.nodes = newTable(d.view.allNodes(), d.opt.Levels, func(node string, err error) {
 		d.opt.Log.Warn("a node cannot be used", "node", node, "error", err)
 	})
 	if d.opt.Origin.IsZero() {

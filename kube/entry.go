@@ -89,7 +89,7 @@ func (w *watcher) see(key string) *sight {
 	slices.SortFunc(s.pods, func(a, b *core.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	prefix, name, prefixed := strings.Cut(rest, ":")
 	if !prefixed {
-		if s.owner = w.job(key); s.owner == nil || !ours(s.owner) {
+		if s.owner = w.job(key); s.owner == nil || !w.ours(s.owner) {
 			return nil
 		}
 		s.uid, s.created, s.deleted = s.owner.UID, s.owner.CreationTimestamp.Time, s.owner.DeletionTimestamp != nil
@@ -171,8 +171,8 @@ func (d *Daemon) jobAsks(s *sight) (ask, error) {
 	if out.demand, err = a.Demand(d.nodes.types); err != nil {
 		return out, err
 	}
-	if t.Spec.SchedulerName != names.Scheduler {
-		return out, fmt.Errorf("its pods do not name schedulerName: %s, so others would place them", names.Scheduler)
+	if t.Spec.SchedulerName != d.opt.Scheduler {
+		return out, fmt.Errorf("its pods do not name schedulerName: %s, so others would place them", d.opt.Scheduler)
 	}
 	return out, beyond(a.Ask)
 }

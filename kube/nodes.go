@@ -239,7 +239,7 @@ func (d *Daemon) nodeOthers(n *node) {
 
 // holds tells whether the ledger knows what a pod uses, for it sits on a seat of its job.
 func (d *Daemon) holds(p *core.Pod) bool {
-	l := d.entries[keyOfPod(p)]
+	l := d.entries[d.view.keyOfPod(p)]
 	if l == nil || l.seatOf(p.UID) < 0 {
 		return false
 	}

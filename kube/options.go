@@ -5,11 +5,13 @@ import (
 	"log/slog"
 	"time"
 
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/kube/convert"
+	"github.com/norn-scheduler/norn/kube/names"
 	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/perf/predict"
@@ -20,7 +22,10 @@ import (
 type Options struct {
 	Client kubernetes.Interface
 	Name   string // of the cluster, for logs
-	State  string // folder of the event log and of the history; it may be empty, and may be lost
+
+	Scheduler string          // the schedulerName by which pods ask for this Norn; empty: names.Scheduler
+	Nodes     labels.Selector // of the nodes that are for it; nil: all
+	State     string          // folder of the event log and of the history; it may be empty, and may be lost
 
 	Policy    experiment.Choice
 	Tenants   func() (*tenant.Tree, error) // nil: nobody has a guarantee or a limit
@@ -53,6 +58,10 @@ func (o *Options) fill() {
 	o.Recent = cmp.Or(o.Recent, 2_000)
 	if o.Patience == (live.Patience{}) {
 		o.Patience = live.Patience{CrashTimes: 5, CrashWithin: 10 * time.Second, SaveFailures: 3}
+	}
+	o.Scheduler = cmp.Or(o.Scheduler, names.Scheduler)
+	if o.Nodes == nil {
+		o.Nodes = labels.Everything()
 	}
 	if o.Levels == nil {
 		o.Levels = convert.DefaultLevels()

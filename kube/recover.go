@@ -26,7 +26,7 @@ func (d *Daemon) recall() (live.Told, error) {
 	}
 	seen := map[string]bool{}
 	for _, o := range d.view.pods.GetStore().List() {
-		key := keyOfPod(o.(*core.Pod))
+		key := d.view.keyOfPod(o.(*core.Pod))
 		if key == "" || seen[key] {
 			continue
 		}

@@ -199,3 +199,6 @@ func (r *rig) pods() []core.Pod {
 	}
 	return list.Items
 }
+
+// newContext is a context that ends when it is told to.
+func newContext() (context.Context, context.CancelFunc) { return context.WithCancel(background) }

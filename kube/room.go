@@ -94,7 +94,7 @@ func (d *Daemon) fits(l *entry, pods map[*core.Pod]string) bool {
 // for whose pods there was no room are looked at again.
 func (d *Daemon) arrived(n *node) {
 	for uid, p := range n.coming {
-		l, at := d.entries[keyOfPod(p)], -1
+		l, at := d.entries[d.view.keyOfPod(p)], -1
 		if l != nil {
 			at = l.seatOf(uid)
 		}
