@@ -240,10 +240,7 @@ func FuzzNode(f *testing.F) {
 			return
 		}
 		slots, _ := SlotNames([]*Node{is})
-		if _, err := TypesOf([]*Node{is}); err != nil {
-			return
-		}
-		c, err := Cluster([]*Node{is}, slots)
+		c, err := clusterOf(slots, is)
 		if err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}
@@ -282,7 +279,7 @@ func FuzzPod(f *testing.F) {
 		if w, err := label.ParseWhere(a.Where); err != nil || w.String() != a.Where {
 			t.Errorf("where %q is %q, %v", a.Where, w.String(), err)
 		}
-		if d, err := Gang([]*Ask{a}, Types{}); err == nil && d.Check() != nil {
+		if d, err := Demand([]Set{{Count: 1, Ask: a}}, Types{}); err == nil && d.Check() != nil {
 			t.Errorf("%+v: %v", d, d.Check())
 		}
 	})

@@ -47,6 +47,31 @@ func mustNode(t *testing.T, n *corev1.Node) *Node {
 	return out
 }
 
+// clusterOf is the cluster of some nodes.
+func clusterOf(slots []string, nodes ...*Node) (*cluster.Cluster, error) {
+	c := cluster.New()
+	for _, name := range slots {
+		if _, err := c.AddSlot(name); err != nil {
+			return nil, err
+		}
+	}
+	for _, n := range nodes {
+		if err := n.Introduce(c); err != nil {
+			return nil, err
+		}
+		spec, err := n.Spec(c)
+		if err != nil {
+			return nil, err
+		}
+		id, err := c.AddNode(spec)
+		if err != nil {
+			return nil, err
+		}
+		c.SetHealth(id, n.Health)
+	}
+	return c, nil
+}
+
 // TestNode reads a node, and makes a cluster of two.
 func TestNode(t *testing.T) {
 	n := mustNode(t, gpuNode("n1"))
@@ -62,12 +87,12 @@ func TestNode(t *testing.T) {
 	plain := gpuNode("n0")
 	delete(plain.Status.Allocatable, "nvidia.com/gpu")
 	delete(plain.Status.Capacity, "nvidia.com/gpu")
-	nodes := []*Node{n, mustNode(t, plain)}
+	nodes := []*Node{mustNode(t, plain), n}
 	slots, dropped := SlotNames(nodes)
 	if want := []string{"pods", "rdma/hca_shared", "hugepages-2Mi", "vendor.io/fpga", "ephemeral-storage"}; !slices.Equal(slots, want) || len(dropped) > 0 {
 		t.Errorf("counted resources %v, not %v", slots, dropped)
 	}
-	c, err := Cluster(nodes, slots)
+	c, err := clusterOf(slots, nodes...)
 	if err != nil || c.Check() != nil {
 		t.Fatal(err, c.Check())
 	}
@@ -158,7 +183,7 @@ func TestGPUTypes(t *testing.T) {
 	}
 	many := gpuNode("n1")
 	many.Status.Allocatable["nvidia.com/gpu"] = resource.MustParse("128")
-	c, err := Cluster([]*Node{mustNode(t, many)}, nil)
+	c, err := clusterOf(nil, mustNode(t, many))
 	if err != nil || !c.Node(0).Pooled {
 		t.Errorf("128 GPUs, %v", err)
 	}
@@ -180,13 +205,11 @@ func TestTypes(t *testing.T) {
 		t.Errorf("of one type %q", got)
 	}
 	n := mustNode(t, gpuNode("n1"))
-	got, err := TypesOf([]*Node{n})
-	if err != nil || len(got) != 1 || got["NVIDIA-A100-SXM4-80GB"] != "nvidia.com/gpu" {
-		t.Error(got, err)
+	if _, err := n.Spec(cluster.New()); err == nil || !strings.Contains(err.Error(), "node n1: the cluster does not know GPU type NVIDIA-A100-SXM4-80GB") {
+		t.Error(err)
 	}
-	other := *n
-	other.GPUs = []GPUs{{Resource: "amd.com/gpu", Type: n.GPUs[0].Type, Count: 1}}
-	if _, err := TypesOf([]*Node{n, &other}); err == nil || !strings.Contains(err.Error(), "amd.com/gpu here and nvidia.com/gpu elsewhere") {
+	n.GPUs = nil
+	if _, err := n.Spec(cluster.New()); err == nil || !strings.Contains(err.Error(), "node n1: the cluster does not know region r1") {
 		t.Error(err)
 	}
 }

@@ -133,10 +133,10 @@ func TestDemand(t *testing.T) {
 	if err != nil || d.String() != "worker: 4 x (8 GPUs + 32 CPUs + 1 pods), driver: 1 CPU + 1 pods of type A100" {
 		t.Errorf("%s, %v", &d, err)
 	}
-	if d, err = Gang([]*Ask{worker, driver, worker}, types); err != nil || d.Roles[0].Tasks != 2 || d.Roles[1].Tasks != 1 || d.Roles[2].Tasks != 0 {
+	if d, err = Demand([]Set{{"", 1, worker}, {"", 1, driver}, {"", 1, worker}}, types); err != nil || d.Roles[0].Tasks != 2 || d.Roles[1].Tasks != 1 || d.Roles[2].Tasks != 0 {
 		t.Errorf("%+v, %v", d, err)
 	}
-	if d, err = Gang([]*Ask{driver}, types); err != nil || d.Types != "" {
+	if d, err = Demand([]Set{{"", 1, driver}}, types); err != nil || d.Types != "" {
 		t.Errorf("%+v, %v", d, err)
 	}
 	for want, other := range map[string]*Ask{
