@@ -295,8 +295,12 @@ func (p *play) conduct() {
 	submit := func(until float64) {
 		for len(jobs) > 0 && jobs[0].At <= until {
 			time.Sleep(time.Until(at(jobs[0].At)))
-			p.submit(&jobs[0])
-			jobs = jobs[1:]
+			n := 1
+			for n < len(jobs) && jobs[n].At == jobs[0].At {
+				n++
+			}
+			p.together(jobs[:n])
+			jobs = jobs[n:]
 		}
 	}
 	for _, w := range p.h.Happens {
@@ -309,8 +313,26 @@ func (p *play) conduct() {
 	submit(math.Inf(1))
 }
 
-// submit makes a job of the history, and waits until Norn knows it: jobs of one moment come in
-// their order.
+// together makes jobs of one moment, and has Norn see all of them before it decides.
+func (p *play) together(jobs []simtest.Job) {
+	err := p.Loop.Ask(background, func() error {
+		for i := range jobs {
+			p.submit(&jobs[i])
+		}
+		for range 500 {
+			if p.Watches("default/" + p.prefix + jobs[len(jobs)-1].Key) {
+				return nil
+			}
+			time.Sleep(time.Millisecond)
+		}
+		return nil
+	})
+	if err != nil {
+		p.t.Error(err)
+	}
+}
+
+// submit makes a job of the history.
 func (p *play) submit(j *simtest.Job) {
 	var spec job.Job
 	j.Spec(&spec)
@@ -367,12 +389,6 @@ func (p *play) submit(j *simtest.Job) {
 	}, meta.CreateOptions{})
 	if err != nil {
 		p.t.Fatal(err)
-	}
-	for range 500 {
-		if _, err := p.Mine(me, "default/"+name); err == nil {
-			return
-		}
-		time.Sleep(2 * time.Millisecond)
 	}
 }
 
