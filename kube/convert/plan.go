@@ -61,7 +61,7 @@ func appendName(b []byte, name, last string) []byte {
 		head++
 	}
 	tail := 0
-	for tail < len(last)-head && tail < len(name)-head && last[len(last)-1-tail] == name[len(name)-1-tail] {
+	for tail < len(last) && tail < len(name)-head && last[len(last)-1-tail] == name[len(name)-1-tail] {
 		tail++
 	}
 	if tail < leastShared {

@@ -251,26 +251,27 @@ func (s *Set) called(i int) string {
 }
 
 // Demand is the shape of a job that consists of sets of pods: a role for each name and
-// size, as podmap.Demand makes them. It fails on pods that a demand cannot tell apart: of
-// one gang all may be on the same nodes, and use GPUs of one resource.
+// size, as podmap.Demand makes them. Pods that may be anywhere go where the others of
+// their gang may be. It fails on pods that a demand cannot tell apart: of one gang all may
+// be on the same nodes, tolerate the same taints, and use GPUs of one resource.
 func Demand(sets []Set, types Types) (job.Demand, error) {
 	var d job.Demand
+	if len(sets) == 0 {
+		return d, fmt.Errorf("it has no pods")
+	}
 	var all []podmap.Pods
-	var gpus *Ask
+	var gpus, first Set
+	first.Ask, gpus.Ask = &Ask{}, &Ask{}
 	for i, s := range sets {
-		first := sets[0].Ask
-		switch {
-		case s.Ask.Where != first.Where:
-			return d, fmt.Errorf("%s may be on other nodes than %s: a gang has one node selector and affinity", s.called(i), sets[0].called(0))
-		case s.Ask.Tolerate != first.Tolerate:
-			return d, fmt.Errorf("%s tolerate other taints than %s: a gang has one set of tolerations", s.called(i), sets[0].called(0))
-		case s.Ask.Within != first.Within || s.Ask.Prefer != first.Prefer:
-			return d, fmt.Errorf("%s must stand together otherwise than %s", s.called(i), sets[0].called(0))
-		case gpus != nil && s.Ask.Resource != "" && s.Ask.Resource != gpus.Resource:
-			return d, fmt.Errorf("%s use %s, others %s: a gang has GPUs of one resource", s.called(i), s.Ask.Resource, gpus.Resource)
+		s.Role = s.called(i)
+		if i == 0 || first.Ask.Where == "" && s.Ask.Where != "" {
+			first = s
 		}
-		if s.Ask.Resource != "" {
-			gpus = s.Ask
+		if gpus.Ask.Resource == "" {
+			gpus = s
+		}
+		if err := s.alike(&sets[0], &first, &gpus); err != nil {
+			return d, err
 		}
 		all = append(all, podmap.Pods{Role: sets[i].Role, Count: s.Count, Size: s.Ask.Size})
 	}
@@ -278,12 +279,25 @@ func Demand(sets []Set, types Types) (job.Demand, error) {
 	if err != nil {
 		return d, err
 	}
-	if len(sets) > 0 {
-		first := sets[0].Ask
-		d.Where, d.Tolerate, d.Within, d.Prefer = first.Where, first.Tolerate, first.Within, first.Prefer
-	}
-	if gpus != nil {
-		d.Types = types.Of(gpus.Resource, gpus.Wish)
+	d.Where, d.Tolerate, d.Within, d.Prefer = first.Ask.Where, first.Ask.Tolerate, first.Ask.Within, first.Ask.Prefer
+	if gpus.Ask.Resource != "" {
+		d.Types = types.Of(gpus.Ask.Resource, gpus.Ask.Wish)
 	}
 	return d, d.Check()
+}
+
+// alike says why pods cannot be in one gang with others: with the first set, with the first
+// that may not be anywhere, and with the first that uses GPUs.
+func (s *Set) alike(one, placed, gpus *Set) error {
+	switch {
+	case s.Ask.Where != "" && s.Ask.Where != placed.Ask.Where:
+		return fmt.Errorf("%s may be on other nodes than %s: a gang has one node selector and affinity", s.Role, placed.Role)
+	case s.Ask.Tolerate != one.Ask.Tolerate:
+		return fmt.Errorf("%s tolerate other taints than %s: a gang has one set of tolerations", s.Role, one.called(0))
+	case s.Ask.Within != one.Ask.Within || s.Ask.Prefer != one.Ask.Prefer:
+		return fmt.Errorf("%s must stand together otherwise than %s", s.Role, one.called(0))
+	case s.Ask.Resource != "" && s.Ask.Resource != gpus.Ask.Resource:
+		return fmt.Errorf("%s use %s, others %s: a gang has GPUs of one resource", s.Role, s.Ask.Resource, gpus.Ask.Resource)
+	}
+	return nil
 }

@@ -140,7 +140,6 @@ func TestDemand(t *testing.T) {
 		t.Errorf("%+v, %v", d, err)
 	}
 	for want, other := range map[string]*Ask{
-		"pods of role b may be on other nodes than pods of role a":    ask(func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{"x": "y"} }),
 		"pods of role b tolerate other taints than pods of role a":    ask(func(s *corev1.PodSpec) { s.Tolerations = []corev1.Toleration{{Operator: "Exists"}} }),
 		"pods of role b use nvidia.com/mig-1g.5gb, others nvidia.com": ask(nil, "nvidia.com/mig-1g.5gb", "1"),
 		"pods of role b must stand together otherwise":                {Within: "rack"},
@@ -148,6 +147,14 @@ func TestDemand(t *testing.T) {
 		if _, err := Demand([]Set{{"a", 1, worker}, {"b", 1, other}}, types); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
+	}
+	x := ask(func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{"x": "y"} }, "nvidia.com/gpu", "1")
+	z := ask(func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{"z": "y"} })
+	if d, err = Demand([]Set{{"driver", 1, driver}, {"worker", 4, x}, {"driver", 1, driver}}, types); err != nil || d.Where != "x=y" || d.Types != "A100" || d.Roles[1].Tasks != 2 {
+		t.Errorf("%+v, %v", d, err)
+	}
+	if _, err := Demand([]Set{{"driver", 1, driver}, {"a", 1, x}, {"", 1, z}}, types); err == nil || !strings.Contains(err.Error(), "pods of set 3 may be on other nodes than pods of role a") {
+		t.Error(err)
 	}
 	if _, err := Demand(nil, types); err == nil {
 		t.Error("no pods are no error")

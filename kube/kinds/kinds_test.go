@@ -144,7 +144,12 @@ func TestPatch(t *testing.T) {
 	if got := string(k.Patch(false)); got != `{"spec":{"runPolicy":{"suspend":false}}}` {
 		t.Error(got)
 	}
-	o := load(t, "pytorchjob")
+	o := load(t, "mpijob")
+	delete(o["spec"].(map[string]any)["mpiReplicaSpecs"].(map[string]any)["Worker"].(map[string]any), "replicas")
+	if w, _, err := read(o); err != nil || len(w.Sets) != 1 || w.Sets[0].Role != "launcher" {
+		t.Error("an MPIJob that does not tell how many workers it has", w, err)
+	}
+	o = load(t, "pytorchjob")
 	o["spec"].(map[string]any)["runPolicy"] = map[string]any{"suspend": true}
 	if w, _, err := read(o); err != nil || !w.Suspend {
 		t.Error(w, err)

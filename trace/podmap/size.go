@@ -67,7 +67,6 @@ func (p *Spec) Amounts() Amounts {
 		if c.Sidecar {
 			sum.add(c.Asks)
 			beside.add(c.Asks)
-			first.raise(beside)
 			continue
 		}
 		with := maps.Clone(beside)
