@@ -45,6 +45,9 @@ func (d *Daemon) View(l *Job) api.Job {
 	}
 	if a := d.st.Alloc(l.ID); a != nil {
 		j.Held, j.Devices, j.Throttle = float64(d.st.Cluster.GPUMilli(a))/1000, d.names(a), ThrottleOf(a)
+		if several(d.st.Cluster) {
+			j.Nodes = nodesOf(d.st.Cluster, a)
+		}
 	}
 	if r.Phase == job.Running && r.Speed != 1 {
 		j.Speed = r.Speed
@@ -233,6 +236,9 @@ func (d *Daemon) status() (api.Status, map[api.State]int) {
 		}
 	}
 	s.Held, s.Waiting, s.Running, s.Stopping = by[api.Held], by[api.Waiting], by[api.Running]+by[api.Assigned], by[api.Stopping]
+	if several(d.st.Cluster) {
+		s.Nodes = d.st.Cluster.Nodes()
+	}
 	t := d.st.Tenants
 	for id := tenant.ID(1); int(id) < t.Len(); id++ {
 		e := t.At(id)
