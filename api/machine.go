@@ -57,11 +57,11 @@ func (n *Node) State() string {
 }
 
 // NodeStates are the words for how nodes stand.
-var NodeStates = []string{"up", "draining", "drained", "down"}
+func NodeStates() []string { return []string{"up", "draining", "drained", "down"} }
 
 // NodeQuery selects nodes. The zero value selects all.
 type NodeQuery struct {
-	Names   []string
+	Names   []string // * stands for any letters
 	Pools   []string
 	Types   []string
 	States  []string // see Node.State

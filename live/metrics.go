@@ -80,7 +80,7 @@ func (d *Daemon) Measures() (m server.Metrics) {
 	m.Decisions, m.Starts, m.Launches = d.Tally.Decisions.Export(), d.Tally.Starts.Export(), d.Tally.Launches.Export()
 	m.Events, m.LogBytes = d.Tally.Events, d.epoch.Bytes()
 	if several(d.st.Cluster) {
-		m.Nodes = d.NodeList(server.Caller{Operator: true}, new(api.NodeQuery))
+		m.Nodes = inventory{d}.list(server.Caller{Operator: true}, new(api.NodeQuery))
 	}
 	return m
 }

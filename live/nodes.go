@@ -2,6 +2,7 @@ package live
 
 import (
 	"context"
+	"path"
 	"slices"
 	"strings"
 
@@ -18,31 +19,42 @@ func several(c *cluster.Cluster) bool { return c.Nodes() > 1 }
 
 // Nodes implements server.Backend: in order of their names.
 func (d *Daemon) Nodes(ctx context.Context, c server.Caller, q api.NodeQuery) (out []api.Node, err error) {
+	err = d.Loop.Ask(ctx, func() error {
+		out = inventory{d}.list(c, &q)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return SelectNodes(out, &q)
+}
+
+// SelectNodes are those of some nodes that a query asks for. all is changed.
+func SelectNodes(all []api.Node, q *api.NodeQuery) ([]api.Node, error) {
 	where, err := label.ParseWhere(q.Where)
 	if err != nil {
 		return nil, api.Refuse(api.Invalid, "where: %v", err)
 	}
-	err = d.Loop.Ask(ctx, func() error {
-		out = d.NodeList(c, &q)
-		return nil
-	})
-	return SelectNodes(out, &q, where), err
-}
-
-// SelectNodes are those of some nodes that a query asks for, whose condition is where.
-func SelectNodes(all []api.Node, q *api.NodeQuery, where label.Where) []api.Node {
 	among := func(list []string, x string) bool { return len(list) == 0 || slices.Contains(list, x) }
+	named := func(n string) bool {
+		return len(q.Names) == 0 || slices.ContainsFunc(q.Names, func(name string) bool {
+			is, err := path.Match(name, n)
+			return is && err == nil || name == n
+		})
+	}
 	return slices.DeleteFunc(all, func(n api.Node) bool {
 		has := func(key string) (string, bool) { v, ok := n.Labels[key]; return v, ok }
 		types := strings.Split(n.Type, ",")
-		return !among(q.Names, n.Name) || !among(q.Pools, n.Pool) || !among(q.States, n.State()) || !where.Holds(has) ||
+		return !named(n.Name) || !among(q.Pools, n.Pool) || !among(q.States, n.State()) || !where.Holds(has) ||
 			len(q.Types) > 0 && !slices.ContainsFunc(types, func(t string) bool { return slices.Contains(q.Types, t) })
-	})
+	}), nil
 }
 
-// NodeList tells of all nodes, in order of their names. It is called in the goroutine of
-// the loop.
-func (d *Daemon) NodeList(c server.Caller, q *api.NodeQuery) []api.Node {
+// inventory is the daemon as it tells what there is.
+type inventory struct{ *Daemon }
+
+// list tells of all nodes, in order of their names.
+func (d inventory) list(c server.Caller, q *api.NodeQuery) []api.Node {
 	on := d.st.Cluster
 	out := make([]api.Node, 0, on.Nodes())
 	at := make([]int, on.Nodes()) // where each node is in out, or -1
@@ -139,7 +151,7 @@ func foreignOf(c *cluster.Cluster, f *cluster.Foreign) *api.Foreign {
 }
 
 // nodesHeld adds up what jobs hold of nodes.
-func (d *Daemon) nodesHeld(c server.Caller, out []api.Node, at []int) {
+func (d inventory) nodesHeld(c server.Caller, out []api.Node, at []int) {
 	on := d.st.Cluster
 	d.eachHeld(func(l *Job, a *cluster.Alloc) {
 		share := 0
@@ -171,7 +183,7 @@ func (d *Daemon) nodesHeld(c server.Caller, out []api.Node, at []int) {
 }
 
 // eachHeld visits the jobs that hold anything, by number.
-func (d *Daemon) eachHeld(visit func(*Job, *cluster.Alloc)) {
+func (d inventory) eachHeld(visit func(*Job, *cluster.Alloc)) {
 	for l := range d.All() {
 		if a := d.st.Alloc(l.ID); a != nil && d.st.Record(l.ID).Phase.HasDevices() {
 			visit(l, a)
@@ -180,7 +192,7 @@ func (d *Daemon) eachHeld(visit func(*Job, *cluster.Alloc)) {
 }
 
 // devicesOf tells of the devices of a node.
-func (d *Daemon) devicesOf(id cluster.NodeID) []api.Device {
+func (d inventory) devicesOf(id cluster.NodeID) []api.Device {
 	c := d.st.Cluster
 	first, count := c.DeviceRange(id)
 	out := make([]api.Device, count)
@@ -193,7 +205,7 @@ func (d *Daemon) devicesOf(id cluster.NodeID) []api.Device {
 }
 
 // devicesHeld says which jobs hold devices, as far as the caller may see them.
-func (d *Daemon) devicesHeld(caller server.Caller, out []api.Node, at []int) {
+func (d inventory) devicesHeld(caller server.Caller, out []api.Node, at []int) {
 	c := d.st.Cluster
 	d.eachHeld(func(l *Job, a *cluster.Alloc) {
 		if !caller.Operator && l.User != caller.User {
@@ -233,7 +245,7 @@ func (d *Daemon) Drained(z *api.Drain) (nodes []cluster.NodeID, devices []cluste
 	for _, name := range z.Devices {
 		if i, is := byName[name]; is {
 			nodes = append(nodes, i)
-		} else if i, is := d.deviceNamed(name, byName); is {
+		} else if i, is := (inventory{d}).deviceNamed(name, byName); is {
 			devices = append(devices, i)
 		} else if several(c) {
 			return nil, nil, api.Refuse(api.Unknown, "there is no node or device %q here", name)
@@ -246,7 +258,7 @@ func (d *Daemon) Drained(z *api.Drain) (nodes []cluster.NodeID, devices []cluste
 
 // deviceNamed finds a device by its name; byName are the nodes by theirs. The name of a
 // device of several nodes begins with that of its node and a slash.
-func (d *Daemon) deviceNamed(name string, byName map[string]cluster.NodeID) (cluster.DeviceID, bool) {
+func (d inventory) deviceNamed(name string, byName map[string]cluster.NodeID) (cluster.DeviceID, bool) {
 	c := d.st.Cluster
 	first, count := cluster.DeviceID(0), c.Devices()
 	if several(c) {

@@ -305,7 +305,7 @@ func nodes() []metric {
 	}
 	return []metric{
 		{desc("norn_nodes", "Nodes of the cluster, by state.", "state"), prometheus.GaugeValue, func(m *Metrics, out func(float64, ...string)) {
-			for _, s := range api.NodeStates {
+			for _, s := range api.NodeStates() {
 				if len(m.Nodes) > 0 {
 					out(sum(m.Nodes, func(n *api.Node) float64 { return map[bool]float64{true: 1}[n.State() == s] }), s)
 				}

@@ -140,7 +140,7 @@ type NodeList struct {
 
 // nodesInput selects nodes: an api.NodeQuery as a URL has it.
 type nodesInput struct {
-	Names   []string `query:"name" maxItems:"10000" maxLength:"253" doc:"With commas between them."`
+	Names   []string `query:"name" maxItems:"10000" maxLength:"253" doc:"With commas between them; * stands for any letters."`
 	Pools   []string `query:"pool" maxItems:"1000" maxLength:"200" doc:"With commas between them."`
 	Types   []string `query:"type" maxItems:"100" maxLength:"200" doc:"Of GPUs, with commas between them."`
 	States  []string `query:"state" maxItems:"4" enum:"up,draining,drained,down" doc:"With commas between them; draining: drained, and jobs still run there."`
