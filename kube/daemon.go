@@ -33,6 +33,7 @@ type Daemon struct {
 	entries   map[string]*entry     // jobs that have not ended, by key
 	partial   map[string]incomplete // gangs of which pods are missing
 	dismissed map[string]types.UID  // owners of jobs that have ended, as long as they are there
+	crowded   map[string][]string   // jobs for whose pods a node has no room yet, by node
 	logged    int                   // the number of the present log
 	growing   bool                  // a new log is about to begin, for a node of a new sort
 
@@ -58,7 +59,7 @@ func Open(ctx context.Context, opt Options) (*Daemon, error) {
 	}
 	ctx, end := context.WithCancel(ctx)
 	d := &Daemon{
-		opt: opt, end: end, entries: map[string]*entry{}, partial: map[string]incomplete{}, dismissed: map[string]types.UID{},
+		opt: opt, end: end, entries: map[string]*entry{}, partial: map[string]incomplete{}, dismissed: map[string]types.UID{}, crowded: map[string][]string{},
 		write: &writer{ctx: ctx, client: opt.Client, free: make(chan struct{}, opt.Workers), leads: opt.Leads, log: opt.Log},
 	}
 	d.Daemon = live.New(d.config(journal))
@@ -73,17 +74,15 @@ func Open(ctx context.Context, opt Options) (*Daemon, error) {
 // begin watches the cluster and recalls its jobs.
 func (d *Daemon) begin(ctx context.Context) error {
 	var err error
-	if d.view, err = newWatcher(d.opt.Client, func() { go d.Loop.Post(d.lookAtMarked) }); err != nil {
+	if d.view, err = newWatcher(&d.opt, func() { go d.Loop.Post(d.lookAtMarked) }); err != nil {
 		return err
 	}
 	if err := d.view.start(ctx); err != nil {
 		return err
 	}
-	var nodes []*core.Node
-	for _, o := range d.view.nodes.GetStore().List() {
-		nodes = append(nodes, o.(*core.Node))
-	}
-	d.nodes = newTable(nodes)
+	d.nodes = newTable(d.view.allNodes(), d.opt.Levels, func(node string, err error) {
+		d.opt.Log.Warn("a node cannot be used", "node", node, "error", err)
+	})
 	if d.opt.Origin.IsZero() {
 		d.opt.Origin = time.Now()
 	}
@@ -210,7 +209,7 @@ func (d *Daemon) trouble() []string {
 	for _, n := range d.nodes.nodes {
 		if n.state == cluster.Down && !n.gone {
 			down++
-			out = append(out, "node "+n.spec.Name+" is lost: "+n.why)
+			out = append(out, "node "+n.is.Name+" is lost: "+n.why)
 		}
 	}
 	if len(out) > 3 {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/kube/convert"
 	"github.com/norn-scheduler/norn/kube/names"
@@ -26,20 +26,21 @@ type entry struct {
 	namespace string
 	name      string    // of the owner
 	uid       types.UID // of the owner; empty: of a gang, which has none
-	ask       convert.Job
+	ask       ask
 
-	stage  stage
-	seats  []seat
-	told   bool // the API has what was decided of the present run, or is being told
-	drains bool // the engine knows that the run is leaving, and what it uses until then
-	anew   bool // it is to be launched again as soon as its last run has left: it has devices
-	began  time.Duration
-	saved  time.Duration // work up to the last checkpoint that is known of
-	codes  map[types.UID]int32
-	lost   string // why its run is lost; empty: it is not
-	reason reason // that was last told of why it waits
-	gone   bool   // its owner is gone, or is not to be touched any more
-	failed int    // launches that the API refused, one after the other
+	stage   stage
+	seats   []seat
+	told    bool // the API has what was decided of the present run, or is being told
+	drains  bool // the engine knows that the run is leaving, and what it uses until then
+	anew    bool // it is to be launched again as soon as its last run has left: it has devices
+	began   time.Duration
+	saved   time.Duration // work up to the last checkpoint that is known of
+	codes   map[types.UID]int32
+	trouble string // why its run was thrown off; empty: it was not
+	lost    string // why its run is lost; empty: it is not
+	reason  reason // that was last told of why it waits
+	gone    bool   // its owner is gone, or is not to be touched any more
+	failed  int    // launches that the API refused, one after the other
 }
 
 // kind is what sort of object a job is.
@@ -88,7 +89,7 @@ func (w *watcher) see(key string) *sight {
 	slices.SortFunc(s.pods, func(a, b *core.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	prefix, name, prefixed := strings.Cut(rest, ":")
 	if !prefixed {
-		if s.owner = w.job(key); s.owner == nil || !ours(s.owner) {
+		if s.owner = w.job(key); s.owner == nil || !w.ours(s.owner) {
 			return nil
 		}
 		s.uid, s.created, s.deleted = s.owner.UID, s.owner.CreationTimestamp.Time, s.owner.DeletionTimestamp != nil
@@ -112,29 +113,28 @@ func (w *watcher) see(key string) *sight {
 // gangOf is the gang that a pod says it belongs to; empty: none.
 func gangOf(p *core.Pod) string {
 	m, err := convert.MemberOf(p)
-	if err != nil {
+	if err != nil || !m.Gangs {
 		return ""
 	}
-	return m.Gang
+	return m.Title
 }
 
 // rankOf is the place of a pod among those of its job.
 func rankOf(p *core.Pod) (int, bool) {
 	m, err := convert.MemberOf(p)
-	return m.Rank, err == nil && m.Rank >= 0
+	return int(m.Rank), err == nil && m.Rank >= 0
 }
 
-// asks is what a job asks for. It fails, with a sentence, on what Norn cannot schedule, and
-// with errIncomplete while pods of a gang are missing.
-func (s *sight) asks(site *convert.Site, usual job.StopMode) (convert.Job, error) {
-	if s.kind == aJob {
-		a, err := site.Job(s.owner)
-		if err == nil && !a.StopTold {
-			a.Stop = usual
-		}
-		return a, err
-	}
-	return s.podsAsk(site)
+// ask is what a job asks for, and what else its owner says of it.
+type ask struct {
+	name, tenant, user string
+	demand             job.Demand
+	pods               int32
+	priority           int32
+	estimate           time.Duration
+	stop               job.StopMode
+	grace              time.Duration
+	command            []string
 }
 
 // incomplete is the error of a gang of which pods are missing.
@@ -144,83 +144,108 @@ func (e *incomplete) Error() string {
 	return fmt.Sprintf("%d of its %d pods are there", e.have, e.want)
 }
 
-// podsAsk is what bare pods ask for together: equal ones are tasks of one role.
-func (s *sight) podsAsk(site *convert.Site) (convert.Job, error) {
-	out := convert.Job{Name: s.name, Stop: job.Pinned, StopTold: true}
-	size := 1
-	if s.kind == aGang {
-		m, err := convert.MemberOf(s.pods[0])
+// asks is what a job asks for. It fails, with a sentence, on what Norn cannot schedule, and
+// with incomplete while pods of a gang are missing.
+func (d *Daemon) asks(s *sight) (ask, error) {
+	if s.kind == aJob {
+		return d.jobAsks(s)
+	}
+	return d.podsAsk(s)
+}
+
+// jobAsks is what a Job asks for.
+func (d *Daemon) jobAsks(s *sight) (ask, error) {
+	t := &s.owner.Spec.Template
+	out := ask{name: s.name, tenant: cmp.Or(s.owner.Labels[names.Queue], s.namespace), user: s.namespace, stop: d.opt.Stop}
+	a, err := convert.Batch(s.owner, d.nodes.levels)
+	if err != nil {
+		return out, err
+	}
+	out.name, out.user, out.pods, out.priority, out.estimate, out.grace = cmp.Or(a.Name, s.name), cmp.Or(a.User, s.namespace), a.Tasks, a.Ask.Priority, a.Estimate, a.Grace
+	if tellsStop(s.owner.Labels, s.owner.Annotations) || tellsStop(t.Labels, t.Annotations) {
+		out.stop = a.Ask.Stop
+	}
+	if len(t.Spec.Containers) > 0 {
+		out.command = t.Spec.Containers[0].Command
+	}
+	if out.demand, err = a.Demand(d.nodes.types); err != nil {
+		return out, err
+	}
+	if t.Spec.SchedulerName != d.opt.Scheduler {
+		return out, fmt.Errorf("its pods do not name schedulerName: %s, so others would place them", d.opt.Scheduler)
+	}
+	return out, beyond(a.Ask)
+}
+
+// beyond is the error of a pod that only kube-scheduler can place.
+func beyond(a *convert.Ask) error {
+	if len(a.Beyond) == 0 {
+		return nil
+	}
+	return fmt.Errorf("only kube-scheduler can see to %s", strings.Join(a.Beyond, " and "))
+}
+
+func tellsStop(labels, annotations map[string]string) bool {
+	return labels[names.Stop] != "" || annotations[names.Stop] != ""
+}
+
+// podsAsk is what bare pods ask for together: equal ones are tasks of one role. Nobody would
+// make them again, so they are not preempted.
+func (d *Daemon) podsAsk(s *sight) (ask, error) {
+	p := s.pods[0]
+	out := ask{
+		name: s.name, tenant: cmp.Or(p.Labels[names.Queue], p.Namespace), user: cmp.Or(p.Annotations[names.User], p.Namespace),
+		stop: job.Pinned, pods: int32(len(s.pods)), grace: 30 * time.Second,
+	}
+	if len(p.Spec.Containers) > 0 {
+		out.command = p.Spec.Containers[0].Command
+	}
+	if g := p.Spec.TerminationGracePeriodSeconds; g != nil {
+		out.grace = time.Duration(*g) * time.Second
+	}
+	if text := p.Annotations[names.Estimate]; text != "" {
+		est, err := unit.ParseSeconds(text)
+		if err != nil {
+			return out, fmt.Errorf("%s %q: write a duration such as 1h30m, or seconds", names.Estimate, text)
+		}
+		out.estimate = est
+	}
+	var sets []convert.Set
+	for _, p := range s.pods {
+		m, err := convert.MemberOf(p)
 		if err != nil {
 			return out, err
 		}
-		if size = m.Size; size == 0 {
-			return out, fmt.Errorf("gang %s does not tell how many pods it has: annotate its pods with %s", s.name, names.GangSize)
+		if s.kind == aGang && int(m.Size) > len(s.pods) {
+			return out, &incomplete{len(s.pods), int(m.Size)}
 		}
-		if len(s.pods) < size {
-			return out, &incomplete{len(s.pods), size}
+		a, err := convert.Pod(&p.Spec, p.Labels, p.Annotations, d.nodes.levels)
+		if err == nil {
+			err = beyond(a)
 		}
-	}
-	used := 0
-	for _, p := range s.pods {
-		a, err := site.Pod(&p.Spec, p.Labels, p.Annotations)
 		if err != nil {
 			return out, fmt.Errorf("pod %s: %w", p.Name, err)
 		}
-		out.Gates = append(out.Gates, a.Gates...)
-		out.Priority = max(out.Priority, a.Priority)
-		d := &out.Demand
-		if used > 0 && (d.Types != a.Types || d.Where != a.Where || d.Tolerate != a.Tolerate || d.Within != a.Within || d.Prefer != a.Prefer) {
-			return out, fmt.Errorf("pod %s may be on other nodes than pod %s: the pods of a gang ask for the same nodes", p.Name, s.pods[0].Name)
-		}
-		d.Types, d.Where, d.Tolerate, d.Within, d.Prefer = a.Types, a.Where, a.Tolerate, a.Within, a.Prefer
-		at := slices.IndexFunc(d.Roles[:used], func(r job.Role) bool {
-			r.Tasks = a.Role.Tasks
-			return r == a.Role
-		})
-		switch {
-		case at >= 0:
-			d.Roles[at].Tasks++
-		case used == job.MaxRoles:
-			return out, fmt.Errorf("its pods have more than %d sizes", job.MaxRoles)
-		default:
-			d.Roles[used] = a.Role
-			used++
+		out.priority = max(out.priority, a.Priority)
+		if last := len(sets) - 1; last >= 0 && sets[last].Role == m.Role && sets[last].Ask.Size == a.Size {
+			sets[last].Count++
+		} else {
+			sets = append(sets, convert.Set{Role: m.Role, Count: 1, Ask: a})
 		}
 	}
-	p := s.pods[0]
-	out.Pods = int32(len(s.pods))
-	out.Tenant = cmp.Or(p.Labels[names.Queue], p.Namespace)
-	out.User = cmp.Or(p.Annotations[names.User], p.Namespace)
-	if g := p.Spec.TerminationGracePeriodSeconds; g != nil {
-		out.Grace = time.Duration(*g) * time.Second
-	}
-	out.Estimate = estimateOf(p.Annotations)
-	if len(p.Spec.Containers) > 0 {
-		out.Command = p.Spec.Containers[0].Command
-	}
-	return out, out.Demand.Check()
-}
-
-// estimateOf is the run time that annotations tell; 0: they tell none that can be read.
-func estimateOf(annotations map[string]string) time.Duration {
-	text := annotations[names.Estimate]
-	if d, err := time.ParseDuration(text); err == nil && d > 0 {
-		return d
-	}
-	if n, err := strconv.ParseFloat(text, 64); err == nil && n > 0 && n < 1e9 {
-		return time.Duration(n * float64(time.Second))
-	}
-	return 0
+	var err error
+	out.demand, err = convert.Demand(sets, d.nodes.types)
+	return out, err
 }
 
 // spec is the job as the API of Norn shows it.
-func (s *sight) spec(a *convert.Job) *api.JobSpec {
-	d := &a.Demand
+func (a *ask) spec() *api.JobSpec {
+	d := &a.demand
 	gpus := float64(d.Milli(d.Roles[0].Tasks)) / 1000
 	out := &api.JobSpec{
-		Name: a.Name, Tenant: a.Tenant, Command: a.Command, GPUs: api.Fixed(gpus), CPUs: float64(d.CPU()) / 1000, Memory: api.Bytes(d.Memory()),
-		Where: d.Where, Tolerate: d.Tolerate, Within: d.Within, Priority: a.Priority, Estimate: api.Of(a.Estimate),
-		Tasks: api.Tasks{N: int(a.Pods)}, Stop: api.Stop{Mode: a.Stop.String(), Signal: "TERM", Grace: api.Of(a.Grace)},
+		Name: a.name, Tenant: a.tenant, Command: a.command, GPUs: api.Fixed(gpus), CPUs: float64(d.CPU()) / 1000, Memory: api.Bytes(d.Memory()),
+		Where: d.Where, Tolerate: d.Tolerate, Within: d.Within, Priority: a.priority, Estimate: api.Of(a.estimate),
+		Tasks: api.Tasks{N: int(a.pods)}, Stop: api.Stop{Mode: a.stop.String(), Signal: "TERM", Grace: api.Of(a.grace)},
 	}
 	if d.Types != "" {
 		out.Types = strings.Split(d.Types, "|")
@@ -233,17 +258,17 @@ func (s *sight) spec(a *convert.Job) *api.JobSpec {
 }
 
 // engineJob is a job as the engine knows it.
-func (d *Daemon) engineJob(s *sight, a *convert.Job, submit time.Duration) job.Job {
+func (d *Daemon) engineJob(s *sight, a *ask, submit time.Duration) job.Job {
 	return job.Job{
-		Key: s.key, Name: a.Name, User: a.User, Tenant: a.Tenant, Submit: submit, Demand: d.Shape(a.Demand),
-		Priority: a.Priority, Estimate: a.Estimate, Stop: a.Stop, Retries: -1, // how often an attempt is repeated is up to its controller
+		Key: s.key, Name: a.name, User: a.user, Tenant: a.tenant, Submit: submit, Demand: d.Shape(a.demand),
+		Priority: a.priority, Estimate: a.estimate, Stop: a.stop, Retries: -1, // how often an attempt is repeated is up to its controller
 	}
 }
 
 // newEntry makes the entry of a job.
-func newEntry(s *sight, a *convert.Job) *entry {
+func newEntry(s *sight, a *ask) *entry {
 	return &entry{
-		Job:  live.Job{Key: s.key, User: a.User, Spec: s.spec(a)},
+		Job:  live.Job{Key: s.key, User: a.user, Spec: a.spec()},
 		kind: s.kind, namespace: s.namespace, name: s.name, uid: s.uid, ask: *a, codes: map[types.UID]int32{},
 	}
 }

@@ -94,7 +94,7 @@ func (d *Daemon) admit(s *sight) {
 	if s.deleted || d.dismissed[s.key] == s.uid && s.uid != "" {
 		return
 	}
-	a, err := s.asks(&d.nodes.site, d.opt.Stop)
+	a, err := d.asks(s)
 	l := newEntry(s, &a)
 	if done, failed, _ := l.isOver(s); done || failed {
 		return // before Norn knew of it
@@ -107,7 +107,7 @@ func (d *Daemon) admit(s *sight) {
 	delete(d.partial, s.key)
 	d.entries[s.key] = l
 	if err != nil {
-		a.Demand = job.GPUs(1) // of one that is held
+		a.demand = job.GPUs(1) // of one that is held
 		l.Held = true
 	}
 	d.Admit(&l.Job, d.engineJob(s, &a, d.Loop.Now()))
@@ -250,10 +250,10 @@ func (d *Daemon) settle(l *entry, s *sight) {
 		switch {
 		case p.Spec.NodeName == "":
 		case p.Spec.NodeName != seat.node:
-			d.throwOff(l, live.Requeuing, "somebody else has bound pod "+p.Name+" to node "+p.Spec.NodeName)
+			d.throwOff(l, "somebody else has bound pod "+p.Name+" to node "+p.Spec.NodeName)
 			return
 		case rejected(p):
-			d.throwOff(l, live.Requeuing, "node "+seat.node+" refused pod "+p.Name+": "+p.Status.Reason+" "+p.Status.Message)
+			d.throwOff(l, "node "+seat.node+" refused pod "+p.Name+": "+p.Status.Reason+" "+p.Status.Message)
 			return
 		}
 		seat.bound, seat.running = p.Spec.NodeName != "", p.Status.Phase != core.PodPending
@@ -268,7 +268,7 @@ func (d *Daemon) settle(l *entry, s *sight) {
 	if !l.told {
 		return
 	}
-	if bind := l.sit(s.pods); len(bind) > 0 {
+	if bind := d.sit(l, s.pods); len(bind) > 0 {
 		d.bind(l, bind)
 	}
 }
@@ -292,7 +292,7 @@ func (d *Daemon) vacate(l *entry, s *sight) {
 }
 
 // newSeat is a seat without its pod.
-func newSeat(s *seat) seat { return seat{node: s.node, devices: s.devices} }
+func newSeat(s *seat) seat { return seat{node: s.node, role: s.role, devices: s.devices} }
 
 // recognise gives a seat on its node to a pod that is bound and has none, as after a change
 // of the leader; -1: there is none.
@@ -407,6 +407,10 @@ func (d *Daemon) over(l *entry, r *job.Record, e *live.Exit) {
 	l.Counts = v.Counts
 	d.carryOut(l, &v)
 	l.Purpose = ""
+	if v.Fate == live.Evicted && l.trouble != "" && v.Hold == "" {
+		d.HoldUntil(&l.Job, d.Loop.Now()+backoff(l.failed), l.trouble)
+		l.failed++
+	}
 }
 
 // carryOut carries out a verdict.

@@ -17,14 +17,24 @@ import (
 // ledger has.
 func (d *Daemon) lookAtNode(name string) error {
 	obj, n := d.view.node(name), d.nodes.byName[name]
+	if n != nil && int(n.id) >= d.State().Cluster.Nodes() { // it has just been added
+		return live.ErrLater
+	}
 	if obj == nil {
 		if n == nil || n.gone {
 			return nil
 		}
 		return d.nodeGoes(n)
 	}
-	now := d.nodes.site.Node(obj)
-	if n == nil || n.gone || d.outgrown(n, &now) {
+	now, err := convert.NewNode(obj, d.nodes.levels)
+	if err != nil {
+		d.opt.Log.Warn("a node cannot be used", "error", err)
+		if n == nil || n.gone {
+			return nil
+		}
+		return d.nodeGoes(n)
+	}
+	if n == nil || n.gone || d.outgrown(n, now) {
 		if n != nil && !n.gone {
 			if err := d.nodeGoes(n); err != nil {
 				return err
@@ -33,44 +43,48 @@ func (d *Daemon) lookAtNode(name string) error {
 		d.nodeComes(now)
 		return nil
 	}
-	if err := d.nodeHealth(n, obj, &now); err != nil {
+	n.now = now
+	if err := d.nodeHealth(n, obj, now); err != nil {
 		return err
 	}
-	d.nodeLabels(n, &now)
-	d.nodeDevices(n, &now)
-	d.nodeOthers(n, &now)
+	d.nodeLabels(n, now)
+	d.nodeDevices(n, now)
+	d.nodeOthers(n)
+	d.arrived(n)
 	return nil
 }
 
 // outgrown tells whether a node has more than when it was added, or other things: it has to
-// be added anew, which is done when no job is there.
+// be added anew, which is done when no job is there. What it has less is noted otherwise.
 func (d *Daemon) outgrown(n *node, now *convert.Node) bool {
-	same := len(n.spec.GPUs) == len(now.GPUs) && slices.Equal(n.spec.Places, now.Places) && now.CPU <= n.spec.CPU && now.Memory <= n.spec.Memory
-	for i := range n.spec.GPUs {
-		same = same && n.spec.GPUs[i].Type == now.GPUs[i].Type && now.GPUs[i].Count <= n.spec.GPUs[i].Count
+	more := !slices.Equal(n.is.Place, now.Place)
+	for name, amount := range now.Amounts {
+		more = more || amount > n.is.Amounts[name]
 	}
-	for i := range n.spec.Slots {
-		same = same && now.Slots[i] <= n.spec.Slots[i]
+	for _, g := range now.GPUs {
+		at := slices.IndexFunc(n.is.GPUs, func(o convert.GPUs) bool { return o.Resource == g.Resource })
+		more = more || at < 0 || n.is.GPUs[at].Type != g.Type || g.Count > n.is.GPUs[at].Count+n.is.GPUs[at].Broken
 	}
-	if same || len(now.GPUs) < len(n.spec.GPUs) { // less of it is noted otherwise
-		return false
-	}
-	return len(d.State().JobsOn(n.id, nil)) == 0
+	return more && len(d.State().JobsOn(n.id, nil)) == 0
 }
 
 // nodeComes adds a node. Where the ledger does not know its GPU type or its place, a new log
 // begins, which does.
-func (d *Daemon) nodeComes(now convert.Node) {
+func (d *Daemon) nodeComes(now *convert.Node) {
 	c := d.State().Cluster
-	n := d.nodes.add(now)
-	if !d.nodes.known(c, &now) || d.growing {
-		d.growing = true
-		d.Renew()
-		d.view.mark(subject{node: true, name: now.Name})
+	if err := d.nodes.add(now); err != nil {
+		d.opt.Log.Error("a node cannot be added", "node", now.Name, "error", err)
 		return
 	}
-	spec, err := d.nodes.spec(c, n, false)
-	if err != nil {
+	n := d.nodes.byName[now.Name]
+	d.view.mark(subject{node: true, name: now.Name}) // what runs there already
+	if d.growing || !d.nodes.known(c, n) {
+		d.growing = true
+		d.Renew()
+		return
+	}
+	spec, err := d.nodes.spec(c, n)
+	if err != nil { // it is known
 		d.opt.Log.Error("a node cannot be added", "node", now.Name, "error", err)
 		return
 	}
@@ -78,7 +92,9 @@ func (d *Daemon) nodeComes(now convert.Node) {
 	if n.state != cluster.Up {
 		d.Loop.Emit(eventlog.Event{Kind: eventlog.NodeSet, Node: n.id, Health: n.state})
 	}
-	d.view.mark(subject{node: true, name: now.Name}) // what runs there already
+	for i := range n.broken {
+		d.Loop.Emit(eventlog.Event{Kind: eventlog.Device, Device: d.nodes.first[n.id] + cluster.DeviceID(n.devices()-1-i), Broken: true})
+	}
 }
 
 // nodeGoes deals with a node that is no more.
@@ -93,22 +109,26 @@ func (d *Daemon) nodeGoes(n *node) error {
 // nodeHealth notes whether a node works. One that does not answer takes no new work, and is
 // lost when that has lasted for a while.
 func (d *Daemon) nodeHealth(n *node, obj *core.Node, now *convert.Node) error {
-	health, why := healthOf(now)
-	if n.unready = !now.Ready; n.unready && health != cluster.Down {
-		since := d.Loop.Now()
-		for _, c := range obj.Status.Conditions {
-			if c.Type == core.NodeReady && !c.LastTransitionTime.IsZero() {
-				since = min(since, d.Loop.Clock.Since(c.LastTransitionTime.Time))
-			}
-		}
+	health, why := now.Health, now.Why
+	if since, unready := d.unready(obj); unready && health != cluster.Down {
 		lost := since + d.opt.NodeLost
 		if d.Loop.Now() >= lost {
 			health, why = cluster.Down, "it has not answered for "+d.opt.NodeLost.String()
 		} else if n.state != cluster.Down {
-			d.Loop.At(lost, func() { d.view.mark(subject{node: true, name: n.spec.Name}) })
+			d.Loop.At(lost, func() { d.view.mark(subject{node: true, name: n.is.Name}) })
 		}
 	}
 	return d.setHealth(n, health, why)
+}
+
+// unready tells since when a node does not answer, or says that it does not work.
+func (d *Daemon) unready(obj *core.Node) (since time.Duration, unready bool) {
+	for _, c := range obj.Status.Conditions {
+		if c.Type == core.NodeReady && c.Status != core.ConditionTrue {
+			return max(0, min(d.Loop.Now(), d.Loop.Clock.Since(c.LastTransitionTime.Time))), true
+		}
+	}
+	return 0, false
 }
 
 // setHealth tells the engine how a node is. The jobs on one that is lost are lost first.
@@ -125,10 +145,10 @@ func (d *Daemon) setHealth(n *node, health cluster.Health, why string) error {
 			}
 		}
 		for _, id := range on {
-			d.lose(d.of(id), "node "+n.spec.Name+" was lost: "+why)
+			d.lose(d.of(id), "node "+n.is.Name+" was lost: "+why)
 		}
 	}
-	d.opt.Log.Info("a node changed its health", "node", n.spec.Name, "health", health.String(), "why", why)
+	d.opt.Log.Info("a node changed its health", "node", n.is.Name, "health", health.String(), "why", why)
 	n.state = health
 	d.Loop.Emit(eventlog.Event{Kind: eventlog.NodeSet, Node: n.id, Health: health})
 	return nil
@@ -156,28 +176,26 @@ func (d *Daemon) lose(l *entry, why string) {
 	}
 	kept := min(l.saved, r.ProgressAt(d.Loop.Now()))
 	d.Loop.Emit(eventlog.Event{Kind: eventlog.Evict, Job: l.ID, Kept: kept, Reason: job.Reason{Code: job.NodeLost, Job: job.None, Text: why}})
-	for i := range l.seats {
-		d.view.mark(subject{node: true, name: l.seats[i].node})
+	for i := range l.seats { // at once: what is left there still takes room
+		if n := d.nodes.byName[l.seats[i].node]; n != nil && !n.gone && int(n.id) < d.State().Cluster.Nodes() {
+			d.nodeOthers(n)
+		}
 	}
 }
 
 // nodeLabels notes other labels and taints.
 func (d *Daemon) nodeLabels(n *node, now *convert.Node) {
-	if slices.Equal(n.spec.Labels, now.Labels) && slices.Equal(n.spec.Taints, now.Taints) {
+	if slices.Equal(n.is.Labels, now.Labels) && slices.Equal(n.is.Taints, now.Taints) {
 		return
 	}
-	n.spec.Labels, n.spec.Taints = now.Labels, now.Taints
+	n.is.Labels, n.is.Taints = now.Labels, now.Taints
 	d.Loop.Emit(eventlog.Event{Kind: eventlog.NodeLabels, Node: n.id, NodeSpec: &cluster.NodeSpec{Labels: now.Labels, Taints: now.Taints}})
 }
 
 // nodeDevices notes how many of its devices a node has lost, as when a device plugin is
 // restarted: jobs there go on.
 func (d *Daemon) nodeDevices(n *node, now *convert.Node) {
-	has := 0
-	for _, g := range now.GPUs {
-		has += g.Count
-	}
-	broken := max(0, n.devices()-has)
+	broken := n.lacks(now)
 	for i := range n.devices() {
 		is, was := i >= n.devices()-broken, i >= n.devices()-n.broken
 		if is != was {
@@ -188,10 +206,10 @@ func (d *Daemon) nodeDevices(n *node, now *convert.Node) {
 }
 
 // nodeOthers notes what others use of a node.
-func (d *Daemon) nodeOthers(n *node, now *convert.Node) {
+func (d *Daemon) nodeOthers(n *node) {
 	var pods []*core.Pod
 	taken := make([]bool, n.devices())
-	for _, p := range d.view.podsOn(n.spec.Name) {
+	for _, p := range d.view.podsOn(n.is.Name) {
 		if over(p) {
 			continue
 		}
@@ -206,7 +224,12 @@ func (d *Daemon) nodeOthers(n *node, now *convert.Node) {
 			}
 		}
 	}
-	f := d.nodes.others(n, now, pods, taken)
+	c := d.State().Cluster
+	spec, err := n.now.Spec(c)
+	if err != nil { // its place has changed
+		spec = *c.Node(n.id)
+	}
+	f := d.nodes.others(n, c.Node(n.id), &spec, pods, taken)
 	if f.Equal(&n.foreign) {
 		return
 	}
@@ -216,7 +239,7 @@ func (d *Daemon) nodeOthers(n *node, now *convert.Node) {
 
 // holds tells whether the ledger knows what a pod uses, for it sits on a seat of its job.
 func (d *Daemon) holds(p *core.Pod) bool {
-	l := d.entries[keyOfPod(p)]
+	l := d.entries[d.view.keyOfPod(p)]
 	if l == nil || l.seatOf(p.UID) < 0 {
 		return false
 	}

@@ -26,7 +26,7 @@ func (d *Daemon) recall() (live.Told, error) {
 	}
 	seen := map[string]bool{}
 	for _, o := range d.view.pods.GetStore().List() {
-		key := keyOfPod(o.(*core.Pod))
+		key := d.view.keyOfPod(o.(*core.Pod))
 		if key == "" || seen[key] {
 			continue
 		}
@@ -54,7 +54,7 @@ func (d *Daemon) recall() (live.Told, error) {
 
 // recallOne makes one job known; false: it is none, or it has ended.
 func (d *Daemon) recallOne(s *sight, used [][]bool) (eventlog.Event, bool) {
-	a, err := s.asks(&d.nodes.site, d.opt.Stop)
+	a, err := d.asks(s)
 	l := newEntry(s, &a)
 	if done, failed, _ := l.isOver(s); err != nil || s.deleted && len(s.pods) == 0 || (done || failed) && !d.active(s) {
 		return eventlog.Event{}, false // what cannot be scheduled is found again as it was found first
@@ -65,7 +65,7 @@ func (d *Daemon) recallOne(s *sight, used [][]bool) (eventlog.Event, bool) {
 	ev.Record.Submit(&spec, spec.Submit)
 	d.remember(s, &ev)
 	plan, planned := d.planOf(s)
-	l.Run = plan.Run
+	l.Run = int(plan.Run)
 	switch {
 	case planned:
 		d.stands(l, s, &ev, plan, used)
@@ -76,8 +76,8 @@ func (d *Daemon) recallOne(s *sight, used [][]bool) (eventlog.Event, bool) {
 	default:
 		ev.Record.Phase = job.Waiting
 	}
-	if a.Estimate > 0 && ev.Estimate < 0 {
-		ev.Estimate = a.Estimate
+	if a.estimate > 0 && ev.Estimate < 0 {
+		ev.Estimate = a.estimate
 	}
 	d.entries[s.key] = l
 	return ev, true
@@ -107,16 +107,14 @@ func (d *Daemon) remember(s *sight, ev *eventlog.Event) {
 		d.opt.Log.Warn("what was noted of a job cannot be read, and counts as lost", "job", s.key, "error", err)
 		return
 	}
+	ev.Spec.Serial = was.Spec.Serial
 	was.Record.Job, was.Record.Phase, was.Record.End = ev.Record.Job, job.Waiting, -1
 	was.Record.Merged, was.Record.With, was.Record.Profiling = job.Apart, job.None, false
 	*ev.Record, ev.Estimate = *was.Record, was.Estimate
-	if was.Reason.Job != job.None {
-		was.Reason = job.Reason{Job: job.None}
-	}
 }
 
 // planOf is where the pods of a job were to go; false: it has not been told to run.
-func (d *Daemon) planOf(s *sight) (plan convert.Plan, planned bool) {
+func (d *Daemon) planOf(s *sight) (plan *convert.Plan, planned bool) {
 	text, told := "", ""
 	switch s.kind {
 	case aJob:
@@ -130,17 +128,16 @@ func (d *Daemon) planOf(s *sight) (plan convert.Plan, planned bool) {
 		}
 	case aPod:
 		p := s.pods[0]
-		return convert.Plan{Run: 1, Nodes: []string{p.Spec.NodeName}}, p.Spec.NodeName != ""
+		return &convert.Plan{Run: 1, Nodes: []string{p.Spec.NodeName}}, p.Spec.NodeName != ""
 	}
+	none := &convert.Plan{Run: int32(number(told))}
 	if text == "" {
-		plan.Run = number(told)
-		return plan, false
+		return none, false
 	}
 	plan, err := convert.ParsePlan(text)
 	if err != nil {
 		d.opt.Log.Warn("where a job was to run cannot be read", "job", s.key, "error", err)
-		plan.Run = number(told)
-		return plan, false
+		return none, false
 	}
 	return plan, true
 }
@@ -157,7 +154,7 @@ func number(text string) (n int) {
 }
 
 // stands has a job run where its plan says.
-func (d *Daemon) stands(l *entry, s *sight, ev *eventlog.Event, plan convert.Plan, used [][]bool) {
+func (d *Daemon) stands(l *entry, s *sight, ev *eventlog.Event, plan *convert.Plan, used [][]bool) {
 	r := ev.Record
 	alloc, seats := d.allocOf(l, s, plan, used)
 	if alloc == nil { // its nodes are gone, or are not what they were: it leaves, and waits again
@@ -167,13 +164,13 @@ func (d *Daemon) stands(l *entry, s *sight, ev *eventlog.Event, plan convert.Pla
 	}
 	l.stage, l.seats, l.told, l.drains = starting, seats, true, true
 	r.Phase, ev.Alloc = job.Running, alloc
-	r.Tasks = ev.Spec.Demand.Roles[0].Tasks
+	r.Tasks = int32(alloc.Tasks(0))
 	r.Milli = ev.Spec.Demand.Milli(r.Tasks)
 	if r.FirstStart < 0 {
 		r.FirstStart = r.Since
 	}
 	if r.Starts == 0 {
-		r.Starts = int32(max(1, plan.Run))
+		r.Starts = max(1, plan.Run)
 	}
 	if r.Speed == 0 {
 		r.Speed = 1
@@ -181,9 +178,16 @@ func (d *Daemon) stands(l *entry, s *sight, ev *eventlog.Event, plan convert.Pla
 }
 
 // allocOf is the allocation of a plan; nil: it cannot be.
-func (d *Daemon) allocOf(l *entry, s *sight, plan convert.Plan, used [][]bool) (*cluster.Alloc, []seat) {
+func (d *Daemon) allocOf(l *entry, s *sight, plan *convert.Plan, used [][]bool) (*cluster.Alloc, []seat) {
 	a := new(cluster.Alloc)
-	demand, at := &l.ask.Demand, 0
+	demand, ranks := &l.ask.demand, plan.Nodes
+	others := 0 // tasks of the other roles
+	for _, r := range demand.Roles[1:] {
+		others += int(r.Tasks)
+	}
+	if least, most := demand.Roles[0].Range(); len(ranks)-others < int(least) || len(ranks)-others > int(most) {
+		return nil, nil
+	}
 	bound := map[string][]*core.Pod{}
 	for _, p := range s.pods {
 		if p.Spec.NodeName != "" {
@@ -192,39 +196,49 @@ func (d *Daemon) allocOf(l *entry, s *sight, plan convert.Plan, used [][]bool) (
 	}
 	for role := range demand.Roles {
 		r := &demand.Roles[role]
-		for range r.Tasks {
-			if at >= len(plan.Nodes) {
-				return nil, nil
-			}
-			n := d.nodes.byName[plan.Nodes[at]]
-			if at++; n == nil || n.gone {
+		if r.Tasks == 0 {
+			continue
+		}
+		tasks := int(r.Tasks)
+		if role == 0 { // the one that may have another size
+			tasks = len(ranks) - others
+		}
+		if tasks < 1 || tasks > len(ranks) {
+			return nil, nil
+		}
+		mine := ranks[:tasks]
+		ranks = ranks[tasks:]
+		for _, name := range mine {
+			n := d.nodes.byName[name]
+			if n == nil || n.gone {
 				return nil, nil
 			}
 			devices := d.chosen(n, int(r.GPU/unit.One), bound, used[n.id])
 			if len(devices) < int(r.GPU/unit.One) {
 				return nil, nil
 			}
-			last := len(a.Pieces) - 1
-			if last < 0 || a.Pieces[last].Node != n.id || int(a.Pieces[last].Role) != role {
-				a.Pieces = append(a.Pieces, cluster.Piece{Node: n.id, Role: uint8(role)})
-				last++
-			}
-			p := &a.Pieces[last]
-			p.Tasks++
-			p.Shares += int32(len(devices))
-			p.CPU += r.CPU
-			p.Memory += r.Memory
-			shares := wholeShares(d.nodes.first[n.id], devices)
-			for i := range shares {
-				shares[i].Memory = r.GPUMemory
-			}
-			a.Shares = append(a.Shares, shares...)
+			seatOn(a, n.id, uint8(role), r, wholeShares(d.nodes.first[n.id], devices))
 		}
 	}
-	if at != len(plan.Nodes) {
-		return nil, nil
-	}
 	return a, d.nodes.seatsOf(a)
+}
+
+// seatOn adds a task of a role to an allocation.
+func seatOn(a *cluster.Alloc, n cluster.NodeID, role uint8, r *job.Role, shares []cluster.Share) {
+	last := len(a.Pieces) - 1
+	if last < 0 || a.Pieces[last].Node != n || a.Pieces[last].Role != role {
+		a.Pieces = append(a.Pieces, cluster.Piece{Node: n, Role: role})
+		last++
+	}
+	p := &a.Pieces[last]
+	p.Tasks++
+	p.Shares += int32(len(shares))
+	p.CPU += r.CPU
+	p.Memory += r.Memory
+	for i := range shares {
+		shares[i].Memory = r.GPUMemory
+	}
+	a.Shares = append(a.Shares, shares...)
 }
 
 // chosen are devices of a node: those that a pod which is bound there says it has, else such
@@ -233,8 +247,8 @@ func (d *Daemon) chosen(n *node, count int, bound map[string][]*core.Pod, used [
 	if count == 0 {
 		return nil
 	}
-	if pods := bound[n.spec.Name]; len(pods) > 0 {
-		bound[n.spec.Name] = pods[1:]
+	if pods := bound[n.is.Name]; len(pods) > 0 {
+		bound[n.is.Name] = pods[1:]
 		told, ok := devicesOf(pods[0].Annotations[names.Devices], len(used))
 		if ok && len(told) == count && !slices.ContainsFunc(told, func(i int) bool { return used[i] }) {
 			out = told

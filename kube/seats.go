@@ -15,6 +15,7 @@ import (
 // seat is a place for one pod of a job.
 type seat struct {
 	node    string
+	role    uint8
 	devices string    // the numbers of its devices within the node, with commas
 	pod     types.UID // the one that sits there, or is being bound to it; empty: none
 	name    string    // of that pod
@@ -41,7 +42,7 @@ func (t *table) seatsOf(a *cluster.Alloc) []seat {
 		shares := a.Shares[first[i] : first[i]+int(p.Shares)]
 		each := len(shares) / max(1, int(p.Tasks))
 		for k := range int(p.Tasks) {
-			s := seat{node: t.names[p.Node]}
+			s := seat{node: t.names[p.Node], role: p.Role}
 			if each > 0 {
 				s.devices = t.within(p.Node, shares[k*each:(k+1)*each])
 			}
@@ -63,32 +64,48 @@ func (t *table) within(n cluster.NodeID, shares []cluster.Share) string {
 	return b.String()
 }
 
-// sit gives seats to those pods of a job that have none, and returns for each seat that
-// was given the pod that is to be bound. A pod with a rank sits on that seat, any other
-// on the first that is free. Pods for which there is no seat wait.
-func (l *entry) sit(pods []*core.Pod) (bind []binding) {
+// sit gives seats to those pods of a job that have none, if there is room for all of them,
+// and returns for each seat that was given the pod that is to be bound. A pod with a rank
+// sits on that seat, any other on the first that is free. Pods for which there is no seat
+// wait.
+func (d *Daemon) sit(l *entry, pods []*core.Pod) (bind []binding) {
 	var late []*core.Pod
-	take := func(p *core.Pod, at int) {
-		s := &l.seats[at]
-		s.pod, s.name, s.bound, s.running = p.UID, p.Name, false, false
-		bind = append(bind, binding{namespace: p.Namespace, pod: p.Name, uid: p.UID, node: s.node, devices: s.devices, run: l.Run})
-	}
+	takes := map[int]*core.Pod{}
+	free := func(at int) bool { return l.seats[at].pod == "" && takes[at] == nil }
 	for _, p := range pods {
 		if p.Spec.NodeName != "" || over(p) || p.DeletionTimestamp != nil || len(p.Spec.SchedulingGates) > 0 || l.seatOf(p.UID) >= 0 {
 			continue
 		}
-		if at, ranked := rankOf(p); ranked && at < len(l.seats) && l.seats[at].pod == "" {
-			take(p, at)
+		if at, ranked := rankOf(p); ranked && at < len(l.seats) && free(at) {
+			takes[at] = p
 		} else {
 			late = append(late, p)
 		}
 	}
+	at := 0
 	for _, p := range late {
-		at := slices.IndexFunc(l.seats, func(s seat) bool { return s.pod == "" })
-		if at < 0 {
+		for at < len(l.seats) && !free(at) {
+			at++
+		}
+		if at == len(l.seats) {
 			break
 		}
-		take(p, at)
+		takes[at] = p
+	}
+	nodes := make(map[*core.Pod]string, len(takes))
+	for at, p := range takes {
+		nodes[p] = l.seats[at].node
+	}
+	if len(takes) == 0 || !d.fits(l, nodes) {
+		return nil
+	}
+	for at := range l.seats {
+		p, s := takes[at], &l.seats[at]
+		if p == nil {
+			continue
+		}
+		s.pod, s.name, s.bound, s.running = p.UID, p.Name, false, false
+		bind = append(bind, binding{namespace: p.Namespace, pod: p.Name, uid: p.UID, node: s.node, devices: s.devices, run: l.Run})
 	}
 	return bind
 }

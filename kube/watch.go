@@ -9,8 +9,8 @@ import (
 	batch "k8s.io/api/batch/v1"
 	core "k8s.io/api/core/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/norn-scheduler/norn/kube/names"
@@ -19,10 +19,12 @@ import (
 // watcher keeps what the API shows: pods, nodes and Jobs. It says which jobs and nodes
 // should be looked at.
 type watcher struct {
-	factory informers.SharedInformerFactory
-	pods    cache.SharedIndexInformer
-	nodes   cache.SharedIndexInformer
-	jobs    cache.SharedIndexInformer
+	scheduler string          // by which pods ask for this Norn
+	mine      labels.Selector // of nodes
+	factory   informers.SharedInformerFactory
+	pods      cache.SharedIndexInformer
+	nodes     cache.SharedIndexInformer
+	jobs      cache.SharedIndexInformer
 
 	mu    sync.Mutex
 	dirty map[subject]bool
@@ -44,14 +46,15 @@ const (
 
 // newWatcher begins to watch. tell is called, in any goroutine, when something should be
 // looked at and nobody has been told so yet; see take.
-func newWatcher(client kubernetes.Interface, tell func()) (*watcher, error) {
-	f := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(strip))
+func newWatcher(opt *Options, tell func()) (*watcher, error) {
+	f := informers.NewSharedInformerFactoryWithOptions(opt.Client, 0, informers.WithTransform(strip))
 	w := &watcher{
+		scheduler: opt.Scheduler, mine: opt.Nodes,
 		factory: f, pods: f.Core().V1().Pods().Informer(), nodes: f.Core().V1().Nodes().Informer(), jobs: f.Batch().V1().Jobs().Informer(),
 		dirty: map[subject]bool{}, tell: tell,
 	}
 	err := w.pods.AddIndexers(cache.Indexers{
-		byJob:  func(o any) ([]string, error) { return one(keyOfPod(o.(*core.Pod))), nil },
+		byJob:  func(o any) ([]string, error) { return one(w.keyOfPod(o.(*core.Pod))), nil },
 		byNode: func(o any) ([]string, error) { return one(o.(*core.Pod).Spec.NodeName), nil },
 	})
 	if err != nil {
@@ -118,8 +121,8 @@ func slim(c *core.Container) {
 }
 
 // keyOfPod is the key of the job that a pod belongs to; empty: it is somebody else's.
-func keyOfPod(p *core.Pod) string {
-	if p.Spec.SchedulerName != names.Scheduler {
+func (w *watcher) keyOfPod(p *core.Pod) string {
+	if p.Spec.SchedulerName != w.scheduler {
 		return ""
 	}
 	if o := meta.GetControllerOfNoCopy(p); o != nil && o.Kind == "Job" && strings.HasPrefix(o.APIVersion, "batch/") {
@@ -140,7 +143,7 @@ const (
 
 func (w *watcher) seePod(o any) {
 	p := o.(*core.Pod)
-	if key := keyOfPod(p); key != "" {
+	if key := w.keyOfPod(p); key != "" {
 		w.mark(subject{name: key})
 	}
 	if p.Spec.NodeName != "" {
@@ -150,18 +153,38 @@ func (w *watcher) seePod(o any) {
 
 func (w *watcher) seeNode(o any) { w.mark(subject{node: true, name: o.(*core.Node).Name}) }
 
+// node is a node by its name, or nil; one that is not for this Norn is none.
+func (w *watcher) node(name string) *core.Node {
+	o, there, _ := w.nodes.GetStore().GetByKey(name)
+	if !there || !w.mine.Matches(labels.Set(o.(*core.Node).Labels)) {
+		return nil
+	}
+	return o.(*core.Node)
+}
+
+// allNodes are the nodes that are for this Norn.
+func (w *watcher) allNodes() (out []*core.Node) {
+	for _, o := range w.nodes.GetStore().List() {
+		if n := o.(*core.Node); w.mine.Matches(labels.Set(n.Labels)) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
 func (w *watcher) seeJob(o any) {
-	if j := o.(*batch.Job); ours(j) {
+	if j := o.(*batch.Job); w.ours(j) {
 		w.mark(subject{name: j.Namespace + "/" + j.Name})
 	}
 }
 
 // ours tells whether Norn decides about a Job.
-func ours(j *batch.Job) bool {
+func (w *watcher) ours(j *batch.Job) bool {
 	if by := j.Spec.ManagedBy; by != nil && *by != batch.JobControllerName {
 		return false
 	}
-	return j.Labels[names.Queue] != "" || j.Spec.Template.Spec.SchedulerName == names.Scheduler
+	scheduler := j.Spec.Template.Spec.SchedulerName
+	return scheduler == w.scheduler || j.Labels[names.Queue] != "" && w.scheduler == names.Scheduler
 }
 
 // mark has something looked at.
@@ -192,15 +215,6 @@ func (w *watcher) job(key string) *batch.Job {
 		return nil
 	}
 	return o.(*batch.Job)
-}
-
-// node is a node by its name, or nil.
-func (w *watcher) node(name string) *core.Node {
-	o, there, _ := w.nodes.GetStore().GetByKey(name)
-	if !there {
-		return nil
-	}
-	return o.(*core.Node)
 }
 
 // podsOf are the pods of a job.

@@ -38,14 +38,24 @@ func (d *Daemon) Start(id job.ID, a *cluster.Alloc) (delay time.Duration, speed 
 // launch begins a run of a job.
 func (d *Daemon) launch(l *entry, a *cluster.Alloc) {
 	l.Purpose, l.Why, l.Decided = "", "", d.Loop.Now()
-	l.stage, l.told, l.drains, l.anew, l.lost, l.began = starting, false, true, false, "", 0
+	l.stage, l.told, l.drains, l.anew, l.lost, l.trouble, l.began = starting, false, true, false, "", "", 0
 	clear(l.codes)
 	l.Run++
 	l.seats = d.nodes.seatsOf(a)
 	run := l.Run
+	var bind []binding
+	if l.kind != aJob { // its pods are there already
+		if s := d.view.see(l.Key); s != nil {
+			bind = d.sit(l, s.pods)
+		}
+	}
 	d.Loop.Then(&l.Lane, func() func() {
 		p := d.goOn(l)
-		return func() { d.tell(l, run, p) }
+		return func() {
+			if d.tell(l, run, p) == nil {
+				d.put(l, run, bind)
+			}
+		}
 	})
 }
 
@@ -55,12 +65,12 @@ func (d *Daemon) goOn(l *entry) *patch {
 	if l.kind == aPod {
 		return nil
 	}
-	plan := convert.Plan{Run: l.Run}
+	plan := convert.Plan{Run: int32(l.Run)}
 	for i := range l.seats {
 		plan.Nodes = append(plan.Nodes, l.seats[i].node)
 	}
-	run, text, record := strconv.Itoa(l.Run), plan.String(), d.recordOf(l)
-	p := &patch{annotations: map[string]*string{names.Run: &run, names.Plan: &text, names.Record: &record}}
+	run, text := strconv.Itoa(l.Run), plan.String()
+	p := &patch{annotations: map[string]*string{names.Run: &run, names.Plan: &text, names.Record: d.recordOf(l)}}
 	if l.kind == aJob {
 		off := false
 		p.suspend = &off
@@ -68,16 +78,20 @@ func (d *Daemon) goOn(l *entry) *patch {
 	return p
 }
 
-// recordOf is what has to be remembered of a job, as it stands now.
-func (d *Daemon) recordOf(l *entry) string {
+// recordOf is what has to be remembered of a job, as it stands now; nil: nothing can be.
+func (d *Daemon) recordOf(l *entry) *string {
 	r := *d.State().Record(l.ID)
-	return convert.FormatRecord(&eventlog.Event{Kind: eventlog.Carry, Job: l.ID, Record: &r, Estimate: r.Estimate, Reason: r.Reason, Note: r.Note})
+	text, err := convert.FormatRecord(&eventlog.Event{Time: d.State().Now, Record: &r, Estimate: r.Estimate, Reason: r.Reason, Note: r.Note})
+	if err != nil {
+		d.opt.Log.Warn("what is known of a job cannot be noted on it", "error", err)
+		return nil
+	}
+	return &text
 }
 
 // tell tells the API that a run goes on, or is to leave: in the lane of the job. What comes of
 // it is looked at.
-func (d *Daemon) tell(l *entry, run int, p *patch) {
-	var err error
+func (d *Daemon) tell(l *entry, run int, p *patch) (err error) {
 	switch {
 	case p == nil:
 	case l.kind == aJob:
@@ -86,12 +100,13 @@ func (d *Daemon) tell(l *entry, run int, p *patch) {
 		err = d.patchGang(l, p)
 	}
 	if errors.Is(err, errFollows) {
-		return
+		return err
 	}
 	d.Loop.Post(func() error {
 		d.soon(func() error { return d.isTold(l, run, err) })
 		return nil
 	})
+	return err
 }
 
 // patchOwner changes a Job, unless another Norn has launched a later run of it.
@@ -160,10 +175,17 @@ func (d *Daemon) isTold(l *entry, run int, err error) error {
 		return nil
 	}
 	l.told = true
+	if err != nil && l.kind != aJob { // its first pod is gone: those that are left are seated anew
+		for i := range l.seats {
+			if !l.seats[i].bound {
+				l.seats[i] = newSeat(&l.seats[i])
+			}
+		}
+	}
 	if err != nil && l.stage == starting && l.kind == aJob { // it is not what it was: whether it goes on is seen
 		d.opt.Log.Warn("a job has changed while it was to be started", "job", l.Key, "error", err)
 		l.told = false
-		d.throwOff(l, live.Requeuing, "it was changed while it was to be started")
+		d.throwOff(l, "it was changed while it was to be started")
 		return nil
 	}
 	d.Loop.Later(func() error { return d.look(l.Key) })
@@ -182,9 +204,7 @@ func (d *Daemon) refused(l *entry, err error) {
 		})
 		return
 	}
-	d.throwOff(l, live.Requeuing, "the API server refused it: "+err.Error())
-	d.HoldUntil(&l.Job, d.Loop.Now()+backoff(l.failed), "the API server refused it: "+err.Error())
-	l.failed++
+	d.throwOff(l, "the API server refused it: "+err.Error())
 }
 
 // backoff is how long a job waits before it is launched again after so many refusals.
@@ -193,20 +213,22 @@ func backoff(failed int) time.Duration { return min(5*time.Minute, time.Second<<
 // bind binds pods to their seats.
 func (d *Daemon) bind(l *entry, all []binding) {
 	run := l.Run
-	d.Loop.Act(&l.Lane, func() {
-		errs := d.write.bind(all)
-		for i, err := range errs {
-			if errors.Is(err, errFollows) {
-				return
-			}
-			if err != nil {
-				d.Loop.Post(func() error {
-					d.soon(func() error { return d.unbound(l, run, &all[i], err) })
-					return nil
-				})
-			}
+	d.Loop.Act(&l.Lane, func() { d.put(l, run, all) })
+}
+
+// put binds pods to their seats: in the lane of the job.
+func (d *Daemon) put(l *entry, run int, all []binding) {
+	for i, err := range d.write.bind(all) {
+		if errors.Is(err, errFollows) {
+			return
 		}
-	})
+		if err != nil {
+			d.Loop.Post(func() error {
+				d.soon(func() error { return d.unbound(l, run, &all[i], err) })
+				return nil
+			})
+		}
+	}
 }
 
 // unbound deals with a pod that could not be bound.
@@ -281,13 +303,15 @@ func (d *Daemon) Leave(j *live.Job, p live.Purpose, why string) {
 	}
 }
 
-// throwOff makes a run leave, whatever a policy wants.
-func (d *Daemon) throwOff(l *entry, p live.Purpose, why string) {
+// throwOff makes a run leave that cannot go on. Its job waits again, and for a while if that
+// happens again.
+func (d *Daemon) throwOff(l *entry, why string) {
 	if l.Purpose.Away() || l.stage == leaving {
 		return
 	}
 	d.opt.Log.Warn("a job is thrown off", "job", l.Key, "why", why)
-	d.Leave(&l.Job, p, why)
+	l.trouble = why
+	d.Leave(&l.Job, live.Requeuing, why)
 }
 
 // leaves has what there is of a run leave.
@@ -302,11 +326,8 @@ func (d *Daemon) tellToLeave(l *entry) {
 	run := l.Run
 	d.Loop.Then(&l.Lane, func() func() {
 		if l.kind == aJob && !l.gone {
-			on, record := true, ""
-			if d.State().Known(l.ID) {
-				record = d.recordOf(l)
-			}
-			p := &patch{annotations: map[string]*string{names.Plan: nil, names.Record: &record}, suspend: &on}
+			on := true
+			p := &patch{annotations: map[string]*string{names.Plan: nil, names.Record: d.recordOf(l)}, suspend: &on}
 			return func() { d.tell(l, run, p) }
 		}
 		pods := d.view.podsOf(l.Key)
@@ -367,7 +388,7 @@ func (d *Daemon) Explain(j *live.Job, out *api.Why) {
 	}
 	switch r.Job.Stop {
 	case job.Checkpoint:
-		out.Stop = "checkpoint: its " + l.kind.String() + " is suspended, and its pods have " + unit.Human(l.ask.Grace) + " to save their state"
+		out.Stop = "checkpoint: its " + l.kind.String() + " is suspended, and its pods have " + unit.Human(l.ask.grace) + " to save their state"
 		if mean := d.Costs().Base.Checkpoint.Round(time.Millisecond); mean > 0 {
 			out.Stop += "; leaving has taken " + unit.Human(mean) + " on average"
 		}

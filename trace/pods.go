@@ -67,6 +67,9 @@ type pod struct {
 		Priority     int32             `json:"priority"`
 		Overhead     map[string]string `json:"overhead"`
 		Resources    podResources      `json:"resources"`
+		Group        struct {
+			Name string `json:"podGroupName"`
+		} `json:"schedulingGroup"`
 	} `json:"spec"`
 	Status struct {
 		Phase      string         `json:"phase"`

@@ -11,7 +11,7 @@ import (
 // meta is what the metadata of the pod tells of its job.
 func (p *pod) meta() *podmap.Meta {
 	m := &podmap.Meta{
-		Namespace: p.Metadata.Namespace, Name: p.Metadata.Name, UID: p.Metadata.UID,
+		Namespace: p.Metadata.Namespace, Name: p.Metadata.Name, UID: p.Metadata.UID, Group: p.Spec.Group.Name,
 		Labels: p.Metadata.Labels, Annotations: p.Metadata.Annotations,
 	}
 	for _, o := range p.Metadata.Owners {

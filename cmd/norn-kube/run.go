@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/norn-scheduler/norn/api/server"
 	"github.com/norn-scheduler/norn/experiment"
@@ -24,6 +25,7 @@ import (
 // runFlags are what norn kube run and up take.
 type runFlags struct {
 	kubeconfig, context, namespace, policy, state, socket, stop string
+	scheduler, nodes                                            string
 	lost, lease, renew, retry                                   time.Duration
 	workers                                                     int
 	inCluster, debug                                            bool
@@ -35,6 +37,8 @@ func (f *runFlags) bind(set *pflag.FlagSet) {
 	set.StringVar(&f.socket, "socket", "", "path of the socket of norn's API (default: norn.sock in the state folder)")
 	set.StringVar(&f.namespace, "namespace", "norn-system", "namespace of the Lease by which one of several norns leads")
 	set.StringVar(&f.stop, "stop", "restart", "what becomes of the work of Jobs that do not tell by the label "+names.Stop+": checkpoint, restart, last-save or never")
+	set.StringVar(&f.scheduler, "scheduler-name", names.Scheduler, "schedulerName by which pods ask for this norn; another one than the usual needs a --namespace of its own")
+	set.StringVar(&f.nodes, "nodes", "", "label selector of the nodes that are for this norn, such as pool=training (default: all)")
 	set.DurationVar(&f.lost, "node-lost", 5*time.Minute, "time for which a node does not answer before its jobs go elsewhere")
 	set.IntVar(&f.workers, "workers", 32, "writes to the API server at a time")
 	set.DurationVar(&f.lease, "lease", 15*time.Second, "time for which a leader that is not heard of still counts as one")
@@ -99,6 +103,10 @@ func (f *runFlags) run(ctx context.Context, errOut io.Writer) error {
 	if !ok || stop == job.Freeze {
 		return &misuse{fmt.Sprintf("--stop %s: write checkpoint, restart, last-save or never", f.stop)}
 	}
+	nodes, err := labels.Parse(f.nodes)
+	if err != nil {
+		return &misuse{fmt.Sprintf("--nodes %s: %v", f.nodes, err)}
+	}
 	cfg, name, err := kube.Connect(f.inCluster, f.kubeconfig, f.context)
 	if err != nil {
 		return fmt.Errorf("the cluster: %w", err)
@@ -123,7 +131,7 @@ func (f *runFlags) run(ctx context.Context, errOut io.Writer) error {
 	}
 	me := uint32(os.Getuid())
 	return kube.Serve(ctx, e, kube.Options{
-		Client: client, Name: name, State: f.state, Policy: choice, Stop: stop, NodeLost: f.lost, Workers: f.workers, Version: version(), Log: log,
+		Client: client, Name: name, Scheduler: f.scheduler, Nodes: nodes, State: f.state, Policy: choice, Stop: stop, NodeLost: f.lost, Workers: f.workers, Version: version(), Log: log,
 	}, server.Config{
 		Socket: f.socket, Version: version(), Metrics: true, Log: log, Operators: func(uid uint32, _ string) bool { return uid == me || uid == 0 },
 	})

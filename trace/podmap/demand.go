@@ -62,6 +62,10 @@ var typeLabels = []string{
 	"karpenter.k8s.aws/instance-gpu-name", "accelerator",
 }
 
+// TypeLabels are the labels of nodes that tell the type of their GPUs, the most telling
+// first.
+func TypeLabels() []string { return slices.Clone(typeLabels) }
+
 // Match is a requirement of a node affinity.
 type Match struct {
 	Key, Operator string
@@ -70,7 +74,7 @@ type Match struct {
 
 // Types are the acceptable GPU types that the node selector of a pod tells or else its
 // required node affinity, which is a list of alternatives. They are joined by "|"; empty:
-// nothing is told.
+// nothing is told, at least not by all alternatives.
 func Types(selector map[string]string, affinity [][]Match) string {
 	for _, label := range typeLabels {
 		if v := selector[label]; v != "" {
@@ -79,13 +83,18 @@ func Types(selector map[string]string, affinity [][]Match) string {
 	}
 	types := ""
 	for _, all := range affinity {
+		told := false
 		for _, m := range all {
 			if m.Operator != "In" || !slices.Contains(typeLabels, m.Key) {
 				continue
 			}
+			told = true
 			for _, v := range m.Values {
 				types = job.JoinTypes(types, v)
 			}
+		}
+		if !told {
+			return ""
 		}
 	}
 	return types

@@ -15,7 +15,8 @@ package podmap
 import "strings"
 
 // gangLabels are the labels and annotations that say which pods belong together: first
-// the one that is Norn's own, then the others, the widest circle first.
+// the one that is Norn's own, then the others, the widest circle first. The PodGroup that
+// a pod names in its spec comes between both.
 var gangLabels = []string{
 	"norn-scheduler.github.io/gang", // names.Gang
 	"jobset.sigs.k8s.io/jobset-name",
@@ -26,7 +27,9 @@ var gangLabels = []string{
 	"leaderworkerset.sigs.k8s.io/group-key",
 	"kueue.x-k8s.io/pod-group-name",
 	"scheduling.k8s.io/group-name",
+	"scheduling.volcano.sh/group-name",
 	"scheduling.x-k8s.io/pod-group",
+	"gang.scheduling.koordinator.sh/name",
 	"pod-group.scheduling.sigs.k8s.io/name",
 	"pod-group.scheduling.sigs.k8s.io",
 	"batch.kubernetes.io/job-name",
@@ -51,9 +54,22 @@ var indexLabels = []string{
 	"volcano.sh/task-index",
 }
 
+// sizeLabels are the labels and annotations that say how many pods a gang has, or with
+// how many it can begin. Sources: names.GangSize; Kueue, plain pods; LeaderWorkerSet;
+// Volcano; Koordinator; scheduler-plugins of 2020.
+var sizeLabels = []string{
+	"norn-scheduler.github.io/gang-size",
+	"kueue.x-k8s.io/pod-group-total-count",
+	"leaderworkerset.sigs.k8s.io/size",
+	"scheduling.volcano.sh/group-min-member",
+	"gang.scheduling.koordinator.sh/min-available",
+	"pod-group.scheduling.sigs.k8s.io/min-available",
+}
+
 // Meta is what the metadata of a pod tells of the job that it belongs to.
 type Meta struct {
 	Namespace, Name, UID string
+	Group                string // spec.schedulingGroup.podGroupName
 	Labels, Annotations  map[string]string
 	Owners               []Owner
 }
@@ -89,7 +105,11 @@ func (m *Meta) Gang() (key, title string) {
 }
 
 func (m *Meta) circle() (key, title string) {
-	if label, v := m.first(gangLabels); v != "" {
+	label, v := m.first(gangLabels)
+	if m.Group != "" && label != gangLabels[0] {
+		return "PodGroup=" + m.Group, m.Group
+	}
+	if v != "" {
 		return label + "=" + v, v
 	}
 	for _, o := range m.Owners {
@@ -102,6 +122,17 @@ func (m *Meta) circle() (key, title string) {
 	}
 	return "pod=" + m.Name + "/" + m.UID, m.Name
 }
+
+// Named tells whether a label, an annotation or a PodGroup says to which gang the pod
+// belongs.
+func (m *Meta) Named() bool {
+	_, v := m.first(gangLabels)
+	return v != "" || m.Group != ""
+}
+
+// GangSize is the label or annotation that says how many pods the gang has, and what it
+// says; both are empty where none does.
+func (m *Meta) GangSize() (label, size string) { return m.first(sizeLabels) }
 
 // Role is the role of a pod in its gang; empty: all are alike.
 func (m *Meta) Role() string {
@@ -119,6 +150,18 @@ func (m *Meta) Index() string {
 		}
 	}
 	return out.String()
+}
+
+// Indexes are the values of the labels and annotations that Index is made of, the widest
+// circle first.
+func (m *Meta) Indexes() []string {
+	var out []string
+	for _, label := range indexLabels {
+		if v := m.Tag(label); v != "" {
+			out = append(out, v)
+		}
+	}
+	return out
 }
 
 // OfNode is the kind of the owner of a pod that belongs to its node, such as those of a

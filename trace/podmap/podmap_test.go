@@ -21,6 +21,8 @@ func TestGang(t *testing.T) {
 		key, title string
 	}{
 		{podmap.Meta{Labels: map[string]string{names.Gang: "g", "jobset.sigs.k8s.io/jobset-name": "s"}}, "a/" + names.Gang + "=g", "g"},
+		{podmap.Meta{Group: "pg", Labels: map[string]string{names.Gang: "g"}}, "a/" + names.Gang + "=g", "g"},
+		{podmap.Meta{Group: "pg", Labels: map[string]string{"job-name": "j"}}, "a/PodGroup=pg", "pg"},
 		{podmap.Meta{Annotations: map[string]string{names.Gang: "g"}}, "a/" + names.Gang + "=g", "g"},
 		{podmap.Meta{Labels: map[string]string{"job-name": "j", "jobset.sigs.k8s.io/jobset-name": "s"}}, "a/jobset.sigs.k8s.io/jobset-name=s", "s"},
 		{podmap.Meta{Labels: map[string]string{names.Gang: ""}, Annotations: map[string]string{"job-name": "j"}}, "a/job-name=j", "j"},
@@ -49,8 +51,22 @@ func TestRole(t *testing.T) {
 	if m.Role() != "worker" || m.Index() != "jobset.sigs.k8s.io/job-index=1,batch.kubernetes.io/job-completion-index=3," {
 		t.Errorf("role %q, index %q", m.Role(), m.Index())
 	}
+	if got := strings.Join(m.Indexes(), " "); got != "1 3" {
+		t.Errorf("indexes %s", got)
+	}
 	if m = (podmap.Meta{}); m.Role() != "" || m.Index() != "" {
 		t.Errorf("role %q, index %q", m.Role(), m.Index())
+	}
+}
+
+// TestGangSize: what a user of Norn says goes before what is said to others.
+func TestGangSize(t *testing.T) {
+	m := podmap.Meta{Labels: map[string]string{"kueue.x-k8s.io/pod-group-total-count": "4"}, Annotations: map[string]string{names.GangSize: "8"}}
+	if label, size := m.GangSize(); label != names.GangSize || size != "8" {
+		t.Error(label, size)
+	}
+	if label, size := new(podmap.Meta).GangSize(); label != "" || size != "" {
+		t.Error(label, size)
 	}
 }
 
@@ -153,6 +169,9 @@ func TestTypes(t *testing.T) {
 	}
 	if got := podmap.Types(nil, affinity); got != "H100|A100|V100" {
 		t.Error(got)
+	}
+	if got := podmap.Types(nil, append(affinity, []podmap.Match{{"zone", "In", []string{"z"}}})); got != "" {
+		t.Errorf("%s, though one alternative tells no type", got)
 	}
 	if got := podmap.Types(map[string]string{"accelerator": "a", "amd.com/gpu.product-name": "b"}, affinity); got != "b" {
 		t.Error(got)
