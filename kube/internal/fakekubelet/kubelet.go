@@ -1,5 +1,5 @@
 // Package fakekubelet stands in for the kubelets of nodes that do not exist. It makes the
-// nodes, keeps them ready, and runs the pods that are bound to them, in appearance: they
+// nodes, keeps them ready, and runs the pods that are bound to them, in appearance. Pods
 // start, work for as long as an annotation says, save when they are told to end, and
 // leave as under a real kubelet. What does not fit is rejected, so over-commitment is
 // seen. Nodes can die, lose their network, and come back.
@@ -38,6 +38,9 @@ type Options struct {
 	// Heartbeat is the real time between two renewals of a node's lease; 0 stands for
 	// 20 s, half of what a node controller allows. Below 0 there are none.
 	Heartbeat time.Duration
+	// NodeController says that a node controller runs, which finds out which nodes are
+	// not heard of. Without one, Die and Partition write at once that a node is not ready.
+	NodeController bool
 }
 
 // Kubelet is the kubelet of all nodes. Its methods may be called by several goroutines.
@@ -50,8 +53,11 @@ type Kubelet struct {
 	calls  chan func()     // what the loop is to do next
 	writes chan write      // for the workers
 
+	known cache.Store // all pods that are bound, as the API has them
+
 	// What follows belongs to the loop.
 	nodes map[string]*node
+	order []*node // in the order in which their leases are renewed
 	pods  map[types.UID]*pod
 	saved map[string]time.Duration // work that was saved, by key of the job
 	queue []write                  // no worker has them yet
@@ -83,12 +89,11 @@ func Start(ctx context.Context, config *rest.Config, opts Options) (*Kubelet, er
 		nodes: map[string]*node{}, pods: map[types.UID]*pod{}, saved: map[string]time.Duration{},
 	}
 	k.ctx, k.cancel = context.WithCancel(ctx)
-	for i := range opts.Nodes {
-		n := &opts.Nodes[i]
-		if k.nodes[n.Name] != nil {
-			return nil, fmt.Errorf("node %s is given twice", n.Name)
+	for _, spec := range opts.Nodes {
+		if k.nodes[spec.Name] != nil {
+			return nil, fmt.Errorf("node %s is given twice", spec.Name)
 		}
-		k.nodes[n.Name] = newNode(n)
+		k.add(newNode(spec))
 	}
 	if err := k.register(); err != nil {
 		k.Stop()
@@ -116,7 +121,7 @@ func (k *Kubelet) Stop() {
 func (k *Kubelet) watch() error {
 	bound := cache.NewListWatchFromClient(k.client.CoreV1().RESTClient(), "pods", meta.NamespaceAll,
 		fields.OneTermNotEqualSelector("spec.nodeName", ""))
-	_, informer := cache.NewInformerWithOptions(cache.InformerOptions{
+	store, informer := cache.NewInformerWithOptions(cache.InformerOptions{
 		ListerWatcher: bound,
 		ObjectType:    &core.Pod{},
 		Handler: cache.ResourceEventHandlerFuncs{
@@ -131,6 +136,7 @@ func (k *Kubelet) watch() error {
 			return obj, nil
 		},
 	})
+	k.known = store
 	k.all.Go(func() { informer.RunWithContext(k.ctx) })
 	if !cache.WaitForCacheSync(k.ctx.Done(), informer.HasSynced) {
 		return k.ctx.Err()
@@ -144,7 +150,7 @@ func (k *Kubelet) told(obj any, gone bool) {
 		obj = unknown.Obj
 	}
 	p, ok := obj.(*core.Pod)
-	if !ok || k.nodes[p.Spec.NodeName] == nil { // the map is never changed after the start
+	if !ok {
 		return
 	}
 	k.post(func() {

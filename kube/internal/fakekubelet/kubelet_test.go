@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/norn-scheduler/norn/kube/internal/testenv"
@@ -147,7 +148,8 @@ func TestKubelet(t *testing.T) {
 		test func(*world)
 	}{
 		{"nodes", testNodes}, {"ends", testEnds}, {"rejects", testRejects}, {"saves", testSaves},
-		{"dies", testDies}, {"partition", testPartition}, {"restarts", testRestarts}, {"again", testAgain}, {"pace", testPace},
+		{"dies", testDies}, {"partition", testPartition}, {"restarts", testRestarts}, {"again", testAgain},
+		{"changes", testChanges}, {"resizes", testResizes}, {"pace", testPace},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(&world{T: t, env: env, client: client}) })
 	}
@@ -378,6 +380,81 @@ func testAgain(w *world) {
 	if len(got) < 2 || !strings.HasPrefix(got[1], "Failed exit 75") {
 		w.Errorf("%q", got)
 	}
+}
+
+// testChanges: nodes come, change and go.
+func testChanges(w *world) {
+	k := w.start()
+	w.bind("early", "late", Shape(1, 1, 1, 0), nil)
+	node := Node{Name: "late", Resources: Shape(1, 64, 256, 110)}
+	set := func() {
+		w.Helper()
+		if err := k.Set(w.Context(), node); err != nil {
+			w.Fatal(err)
+		}
+	}
+	set()
+	w.await("early", "Running")
+	node.Resources, node.Labels = Shape(2, 64, 256, 110), map[string]string{"zone": "a"}
+	set()
+	n, err := w.client.CoreV1().Nodes().Get(w.Context(), "late", meta.GetOptions{})
+	if gpus := n.Status.Allocatable[GPU]; err != nil || gpus.Value() != 2 || n.Labels["zone"] != "a" {
+		w.Errorf("%+v, %v", n, err)
+	}
+	w.bind("more", "late", Shape(1, 1, 1, 0), func(p *core.Pod) { p.Spec.NodeSelector = map[string]string{"zone": "a"} })
+	w.await("more", "Running")
+	node.Resources = Shape(0, 64, 256, 110)
+	set()
+	w.bind("none", "late", Shape(1, 1, 1, 0), nil)
+	w.await("none", "Failed UnexpectedAdmissionError")
+	w.await("early", "Running")
+	if err := k.Remove(w.Context(), "late"); err != nil {
+		w.Fatal(err)
+	}
+	if _, err := w.client.CoreV1().Nodes().Get(w.Context(), "late", meta.GetOptions{}); !errors.IsNotFound(err) || len(k.Running()) > 0 {
+		w.Errorf("of a node that is gone run %v, %v", k.Running(), err)
+	}
+	if k.Remove(w.Context(), "late") == nil {
+		w.Error("it is removed twice")
+	}
+}
+
+// testResizes: a pod that asks for more gets it where its node has that.
+func testResizes(w *world) {
+	w.start(Node{Name: "grows", Resources: Shape(8, 4, 8, 110)})
+	w.bind("grows", "grows", Shape(8, 1, 1, 0), nil)
+	w.await("grows", "Running")
+	resize := func(cores string) {
+		w.Helper()
+		patch := fmt.Sprintf(`{"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": %q}, "limits": {"cpu": %[1]q}}}]}}`, cores)
+		_, err := w.client.CoreV1().Pods("default").Patch(w.Context(), "grows", types.StrategicMergePatchType, []byte(patch), meta.PatchOptions{}, "resize")
+		if err != nil {
+			w.Fatal(err)
+		}
+	}
+	has := func(cores int64) {
+		w.Helper()
+		for {
+			p, err := w.client.CoreV1().Pods("default").Get(w.Context(), "grows", meta.GetOptions{})
+			if err != nil {
+				w.Fatal(err)
+			}
+			if q := p.Status.ContainerStatuses[0].AllocatedResources[core.ResourceCPU]; q.Value() == cores {
+				return
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+	resize("2")
+	has(2)
+	w.bind("too-many", "grows", Shape(0, 3, 1, 0), nil)
+	w.await("too-many", "Failed OutOfcpu")
+	w.bind("beside", "grows", Shape(0, 2, 1, 0), nil)
+	w.await("beside", "Running")
+	resize("3") // the node has that when the other has left
+	has(2)
+	w.remove("beside", nil)
+	has(3)
 }
 
 // testPace: a thousand pods take one write each until they run.

@@ -58,17 +58,18 @@ func Nodes(prefix string, n int, resources core.ResourceList, labels map[string]
 // node is a node and what the kubelet knows of it.
 type node struct {
 	name   string
-	spec   *Node
+	spec   Node
 	labels map[string]string
 	up     bool                // it hears the API and is heard
 	free   demand.Resources    // of what is allocatable
+	short  map[*pod]bool       // its pods that ask for more than they have
 	lease  *coordination.Lease // of heartbeats alone
 }
 
-func newNode(spec *Node) *node {
+func newNode(spec Node) *node {
 	labels := map[string]string{"kubernetes.io/hostname": spec.Name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
 	maps.Copy(labels, spec.Labels)
-	return &node{name: spec.Name, spec: spec, labels: labels, up: true, free: demand.List(spec.Resources)}
+	return &node{name: spec.Name, spec: spec, labels: labels, up: true, free: demand.List(spec.Resources), short: map[*pod]bool{}}
 }
 
 // object is the node as the API has it.
@@ -134,17 +135,27 @@ func (k *Kubelet) report(ctx context.Context, name string, status core.Condition
 	return err
 }
 
+// add notes a node.
+func (k *Kubelet) add(n *node) {
+	k.nodes[n.name] = n
+	k.order = append(k.order, n)
+}
+
 // heartbeats renews the leases of all nodes that are up, spread over the period.
 func (k *Kubelet) heartbeats() {
-	if k.opts.Heartbeat < 0 || len(k.opts.Nodes) == 0 {
+	if k.opts.Heartbeat < 0 {
 		return
 	}
-	tick := time.NewTicker(max(k.opts.Heartbeat/time.Duration(len(k.opts.Nodes)), time.Millisecond))
-	defer tick.Stop()
 	for at := 0; ; at++ {
-		n := k.nodes[k.opts.Nodes[at%len(k.opts.Nodes)].Name]
-		up := false
-		if k.do(func() { up = n.up }) != nil {
+		var n *node
+		count, up := 0, false
+		err := k.do(func() {
+			if count = len(k.order); count > 0 {
+				n = k.order[at%count]
+				up = n.up
+			}
+		})
+		if err != nil {
 			return
 		}
 		if up {
@@ -153,7 +164,7 @@ func (k *Kubelet) heartbeats() {
 		select {
 		case <-k.ctx.Done():
 			return
-		case <-tick.C:
+		case <-time.After(max(k.opts.Heartbeat/time.Duration(max(count, 1)), time.Millisecond)):
 		}
 	}
 }
@@ -186,9 +197,74 @@ func (k *Kubelet) renew(n *node) {
 	n.lease = renewed
 }
 
+// Set adds a node, or changes what one has: its resources, labels and taints. Pods stay
+// where they are, also where the node has become too small for them.
+func (k *Kubelet) Set(ctx context.Context, spec Node) error {
+	fresh := newNode(spec)
+	nodes := k.client.CoreV1().Nodes()
+	_, err := nodes.Create(ctx, fresh.object(), meta.CreateOptions{})
+	if kube.IsAlreadyExists(err) {
+		err = k.change(ctx, fresh)
+	}
+	if err != nil {
+		return err
+	}
+	return k.do(func() {
+		n := k.nodes[spec.Name]
+		if n == nil {
+			k.add(fresh)
+			for _, obj := range k.known.List() { // bound to it before it was there
+				k.seen(obj.(*core.Pod))
+			}
+			return
+		}
+		n.free.Add(demand.List(n.spec.Resources), -1)
+		n.free.Add(demand.List(spec.Resources), 1)
+		n.spec, n.labels = spec, fresh.labels
+	})
+}
+
+// change writes what a node that is there has by now.
+func (k *Kubelet) change(ctx context.Context, fresh *node) error {
+	nodes, want := k.client.CoreV1().Nodes(), fresh.object()
+	for {
+		n, err := nodes.Get(ctx, fresh.name, meta.GetOptions{})
+		if err != nil {
+			return err
+		}
+		n.Labels, n.Spec.Taints = want.Labels, want.Spec.Taints
+		if n, err = nodes.Update(ctx, n, meta.UpdateOptions{}); err == nil {
+			n.Status.Capacity, n.Status.Allocatable = want.Status.Capacity, want.Status.Allocatable
+			_, err = nodes.UpdateStatus(ctx, n, meta.UpdateOptions{})
+		}
+		if !kube.IsConflict(err) {
+			return err
+		}
+	}
+}
+
+// Remove takes a node away for good: its containers end, and the API forgets the node. Its
+// pods stay in the API, bound to nothing.
+func (k *Kubelet) Remove(ctx context.Context, name string) error {
+	err := k.do(func() {
+		n := k.nodes[name]
+		if n == nil {
+			return
+		}
+		for _, p := range k.on(n) {
+			k.forget(p)
+		}
+		delete(k.nodes, name)
+		k.order = slices.DeleteFunc(k.order, func(o *node) bool { return o == n })
+	})
+	if err != nil {
+		return err
+	}
+	return k.client.CoreV1().Nodes().Delete(ctx, name, meta.DeleteOptions{})
+}
+
 // Die ends a node as a power cut does: its containers end without a word, and it is not
-// ready any more, which is written at once instead of after the grace of a node
-// controller.
+// ready any more (see NodeController).
 func (k *Kubelet) Die(ctx context.Context, name string) error {
 	return k.part(ctx, name, true)
 }
@@ -201,11 +277,7 @@ func (k *Kubelet) Partition(ctx context.Context, name string) error {
 
 // part takes a node out of reach; with died, its pods end.
 func (k *Kubelet) part(ctx context.Context, name string, died bool) error {
-	n := k.nodes[name]
-	if n == nil {
-		return fmt.Errorf("there is no node %s", name)
-	}
-	err := k.do(func() {
+	err := k.with(name, func(n *node) {
 		n.up = false
 		for _, p := range k.on(n) {
 			if died && p.lives() {
@@ -213,7 +285,7 @@ func (k *Kubelet) part(ctx context.Context, name string, died bool) error {
 			}
 		}
 	})
-	if err != nil {
+	if err != nil || k.opts.NodeController {
 		return err
 	}
 	return k.report(ctx, name, core.ConditionUnknown, "NodeStatusUnknown")
@@ -223,14 +295,13 @@ func (k *Kubelet) part(ctx context.Context, name string, died bool) error {
 // meantime are reported, those that the API has forgotten end, and those that were bound
 // meanwhile start.
 func (k *Kubelet) Return(ctx context.Context, name string) error {
-	n := k.nodes[name]
-	if n == nil {
-		return fmt.Errorf("there is no node %s", name)
+	if err := k.with(name, func(*node) {}); err != nil {
+		return err
 	}
 	if err := k.report(ctx, name, core.ConditionTrue, "KubeletReady"); err != nil {
 		return err
 	}
-	return k.do(func() {
+	return k.with(name, func(n *node) {
 		n.up = true
 		for _, p := range k.on(n) {
 			if p.orphan {
@@ -241,6 +312,21 @@ func (k *Kubelet) Return(ctx context.Context, name string) error {
 			k.sync(p)
 		}
 	})
+}
+
+// with has the loop do something with a node.
+func (k *Kubelet) with(name string, f func(*node)) error {
+	found := false
+	err := k.do(func() {
+		if n := k.nodes[name]; n != nil {
+			found = true
+			f(n)
+		}
+	})
+	if err == nil && !found {
+		return fmt.Errorf("there is no node %s", name)
+	}
+	return err
 }
 
 // on are the pods of a node, oldest first.

@@ -1,6 +1,7 @@
 package fakekubelet
 
 import (
+	"maps"
 	"strconv"
 	"time"
 
@@ -75,10 +76,12 @@ func (p *pod) quiet() {
 
 // seen looks at a pod as the API has it.
 func (k *Kubelet) seen(obj *core.Pod) {
-	p := k.pods[obj.UID]
+	p, n := k.pods[obj.UID], k.nodes[obj.Spec.NodeName]
 	switch {
+	case n == nil: // not one of ours
+		return
 	case p == nil:
-		p = &pod{node: k.nodes[obj.Spec.NodeName]}
+		p = &pod{node: n}
 		k.pods[obj.UID] = p
 	case older(obj, p.obj):
 		return
@@ -104,8 +107,30 @@ func (k *Kubelet) sync(p *pod) {
 	}
 	if p.obj.DeletionTimestamp != nil {
 		k.terminate(p)
+	} else if p.lives() {
+		k.resize(p)
 	}
 	k.write(p)
+}
+
+// resize gives a pod what it asks for by now, where its node has that. Otherwise the pod
+// stays as it is until something of the node becomes free.
+func (k *Kubelet) resize(p *pod) {
+	asked := demand.Of(p.obj)
+	delete(p.node.short, p)
+	if maps.Equal(asked, p.asked) {
+		return
+	}
+	p.node.free.Add(p.asked, 1)
+	if p.node.admit(p.obj, asked) != nil {
+		p.node.free.Add(p.asked, -1)
+		p.node.short[p] = true
+		return
+	}
+	p.asked = asked
+	if p.stage == running {
+		p.want = p.runs()
+	}
 }
 
 // accept starts a pod, rejects it, or goes on with one that ran before this kubelet did.
@@ -243,6 +268,10 @@ func (k *Kubelet) end(p *pod) {
 	p.stage = ended
 	p.node.free.Add(p.asked, 1)
 	p.asked = nil
+	delete(p.node.short, p)
+	for other := range p.node.short {
+		k.sync(other)
+	}
 }
 
 // lost ends a pod with its node. What became of it is told when the node returns.

@@ -44,6 +44,7 @@ func (p *pod) status(phase core.PodPhase, ready bool, state core.ContainerState)
 		s.ContainerStatuses = append(s.ContainerStatuses, core.ContainerStatus{
 			Name: c.Name, Image: c.Image, ImageID: "none", Ready: ready, Started: &ready,
 			RestartCount: p.restarts, State: state, LastTerminationState: last[c.Name],
+			AllocatedResources: c.Resources.Requests, Resources: c.Resources.DeepCopy(),
 		})
 	}
 	return s

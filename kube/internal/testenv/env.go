@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/norn-scheduler/norn/kube/internal/pki"
 )
 
 // Env is a control plane that runs. Its methods may be called by several goroutines.
@@ -26,7 +28,7 @@ type Env struct {
 	dir      string
 	settings settings
 	paths    map[string]string // of the programs
-	ca       *authority
+	ca       *pki.Authority
 	token    string // of the administrator
 
 	etcdPort, peerPort, port int
@@ -91,25 +93,25 @@ func (e *Env) begin(ctx context.Context) error {
 // administrator, and the audit policy.
 func (e *Env) identities() error {
 	var err error
-	if e.ca, err = newAuthority(); err != nil {
+	if e.ca, err = pki.New(); err != nil {
 		return err
 	}
-	server, err := e.ca.server()
+	server, err := e.ca.Server()
 	if err != nil {
 		return err
 	}
-	front, err := e.ca.user(frontProxy, nil)
+	front, err := e.ca.User(frontProxy, nil)
 	if err != nil {
 		return err
 	}
-	accounts, err := e.ca.user("service-accounts", nil) // who signs tokens of service accounts
+	accounts, err := e.ca.User("service-accounts", nil) // who signs tokens of service accounts
 	if err != nil {
 		return err
 	}
 	e.token = rand.Text()
 	for name, text := range map[string][]byte{
-		"ca.crt": e.ca.pem, "server.crt": server.cert, "server.key": server.key,
-		"front.crt": front.cert, "front.key": front.key, "accounts.crt": accounts.cert, "accounts.key": accounts.key,
+		"ca.crt": e.ca.PEM, "server.crt": server.Cert, "server.key": server.Key,
+		"front.crt": front.Cert, "front.key": front.Key, "accounts.crt": accounts.Cert, "accounts.key": accounts.Key,
 		"tokens.csv": fmt.Appendf(nil, "%s,admin,admin,\"system:masters\"\n", e.token),
 		"audit.yaml": fmt.Appendf(nil, auditPolicy, e.settings.audit),
 	} {
@@ -271,7 +273,7 @@ func (e *Env) AuditLog() string { return e.path("audit.log") }
 // Config is a client configuration of the administrator, with protobuf and no limit on
 // the pace of requests. Each call makes a new one.
 func (e *Env) Config() *rest.Config {
-	c := config(e.address(), e.ca.pem)
+	c := config(e.address(), e.ca.PEM)
 	c.BearerToken = e.token
 	return c
 }
@@ -279,12 +281,12 @@ func (e *Env) Config() *rest.Config {
 // As is a client configuration of another user, such as
 // system:serviceaccount:norn:norn, who may do what RBAC lets her and her groups.
 func (e *Env) As(user string, groups ...string) (*rest.Config, error) {
-	identity, err := e.ca.user(user, groups)
+	identity, err := e.ca.User(user, groups)
 	if err != nil {
 		return nil, err
 	}
-	c := config(e.address(), e.ca.pem)
-	c.CertData, c.KeyData = identity.cert, identity.key
+	c := config(e.address(), e.ca.PEM)
+	c.CertData, c.KeyData = identity.Cert, identity.Key
 	return c, nil
 }
 

@@ -48,6 +48,9 @@ func end(t testing.TB, e *Env, dir string) {
 			t.Error(err)
 		}
 	}
+	if os.Remove(dir) == nil { // nothing was started
+		return
+	}
 	if !t.Failed() {
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
