@@ -30,6 +30,7 @@ type paper struct {
 	runs map[string]bool    // that are there, by key
 	jobs map[string]api.Job // that were ever submitted: what a world has to remember
 	site site
+	gone string // a node that is only left in the ledger
 
 	stop  context.CancelFunc
 	ended chan error
@@ -76,6 +77,7 @@ func (w *paper) up() {
 			}
 		},
 		Ended: func(j *Job) { delete(w.runs, j.Key) }, Stray: func(j *Job) { delete(w.runs, j.Key) },
+		Node:   func(_ cluster.NodeID, n *api.Node) bool { return n.Name != w.gone },
 		Closed: func() string { return "" }, Trouble: func() []string { return nil },
 	})
 	if err := w.Recover(); err != nil {

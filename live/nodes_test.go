@@ -81,6 +81,19 @@ func (w *paper) drain(z api.Drain) error {
 	})
 }
 
+// roll has a new log begin, under srtf.
+func (w *paper) roll() {
+	w.t.Helper()
+	epoch := func() (n int) {
+		ok(w.t, w.Loop.Ask(context.Background(), func() error { n = w.Epoch(); return nil }))
+		return n
+	}
+	was := epoch()
+	ok(w.t, w.SetPolicy(context.Background(), me, "srtf"))
+	for epoch() == was {
+	}
+}
+
 // fleet is a world of four nodes with two GPUs each, in two zones; others use cores of the
 // third one.
 func fleet(t *testing.T) *paper {
@@ -148,11 +161,7 @@ func TestFleet(t *testing.T) {
 	}
 	for _, when := range []string{"in a new log", "under the next daemon"} {
 		if when == "in a new log" {
-			ok(t, w.SetPolicy(ctx, me, "srtf"))
-			for w.Epoch() == 1 {
-				_, err := w.Status(ctx)
-				ok(t, err)
-			}
+			w.roll()
 		} else {
 			w.down()
 			w.up()
@@ -223,6 +232,52 @@ func (w *paper) nodesOf(id string) []string {
 	y, err := w.Why(context.Background(), me, id)
 	ok(w.t, err)
 	return y.Job.Nodes
+}
+
+// A node that comes while Norn runs can be used at once, one that is lost takes nothing, and
+// one of which the world says that it is gone is not told of. All of that goes over into a
+// new log, in which the nodes have other numbers of devices before them.
+func TestNodesComeAndGo(t *testing.T) {
+	w := fleet(t)
+	ctx := context.Background()
+	big := w.submitWith("t/big", 8, where(t, "", time.Hour))
+	w.until("t/big running")
+	next := w.submitWith("t/next", 2, where(t, "zone=y", time.Hour))
+	w.until("t/big running, t/next waiting")
+	ok(t, w.Change(ctx, func() error {
+		spec := cluster.NodeSpec{Name: "a-5", CPU: 8 * unit.One, Memory: 8 << 30, GPUs: []cluster.GPUs{{Type: 0, Count: 2}}, Labels: []label.Label{{Key: "zone", Value: "y"}}}
+		w.site.nodes = append(w.site.nodes, spec)
+		w.Loop.Emit(eventlog.Event{Kind: eventlog.NodeAdd, NodeSpec: &spec})
+		return nil
+	}))
+	w.until("t/big running, t/next running")
+	if nodes := w.nodesOf(next); !slices.Equal(nodes, []string{"a-5"}) {
+		t.Errorf("it runs on %q", nodes)
+	}
+	w.end(big)
+	w.until("t/big done, t/next running")
+	ok(t, w.Change(ctx, func() error {
+		w.Loop.Emit(eventlog.Event{Kind: eventlog.NodeSet, Node: 0, Health: cluster.Down})
+		return nil
+	}))
+	want := "a-1 down 0/2 +0, a-2 up 2/2 +0, a-3 up 2/2 +0, a-4 up 2/2 +0, a-5 up 0/2 t/next+0"
+	for _, when := range []string{"in this log", "in a new log"} {
+		if when == "in a new log" {
+			w.roll()
+		}
+		if have := w.brief(me, api.NodeQuery{}); have != want {
+			t.Errorf("%s: nodes are %s, want %s", when, have, want)
+		}
+	}
+	last := w.submitWith("t/last", 6, where(t, "", 0))
+	w.until("t/big done, t/next running, t/last running")
+	if nodes := w.nodesOf(last); !slices.Equal(nodes, []string{"a-2", "a-3", "a-4"}) {
+		t.Errorf("it runs on %q", nodes)
+	}
+	ok(t, w.Change(ctx, func() error { w.gone = "a-1"; return nil }))
+	if have := w.brief(me, api.NodeQuery{Names: []string{"a-[1-2]"}}); have != "a-2 up 0/2 t/last+0" {
+		t.Errorf("nodes are %s", have)
+	}
 }
 
 // Who asks is told of the jobs that she may see, and how many others there are.

@@ -54,6 +54,7 @@ nodes, and with them the running jobs on them.`,
 	cmd.Flags().BoolVar(&once, "once", false, "print one picture and end")
 	cmd.Flags().StringArrayVar(&pick.names, "node", nil, "these nodes, separated by commas; * stands for any letters")
 	pick.flags(cmd, s)
+	complete(cmd, map[string]completer{"node": s.completeNodes})
 	f.flags(cmd)
 	whereFlags(cmd)
 	return cmd
