@@ -273,7 +273,8 @@ func newEntry(s *sight, a *ask) *entry {
 	}
 }
 
-// isOver tells whether the owner says that the job has ended, and how.
+// isOver tells whether the owner says that the job has ended, and how. A Job whose pods have
+// all done their work has ended, too: its controller says so up to a second later.
 func (l *entry) isOver(s *sight) (done, failed bool, why string) {
 	if l.kind == aJob {
 		for _, c := range s.owner.Status.Conditions {
@@ -287,7 +288,7 @@ func (l *entry) isOver(s *sight) (done, failed bool, why string) {
 				return false, true, strings.TrimSpace(string(c.Reason) + ": " + c.Message)
 			}
 		}
-		return false, false, ""
+		return s.succeeded(), false, ""
 	}
 	ended := 0
 	for _, p := range s.pods {
@@ -299,6 +300,26 @@ func (l *entry) isOver(s *sight) (done, failed bool, why string) {
 		}
 	}
 	return ended > 0 && ended == len(s.pods), false, ""
+}
+
+// succeeded tells whether as many pods of a Job have done their work as it needs.
+func (s *sight) succeeded() bool {
+	need := s.owner.Spec.Completions
+	if need == nil || s.owner.Spec.SuccessPolicy != nil {
+		return false
+	}
+	done := map[string]bool{}
+	for _, p := range s.pods {
+		if p.Status.Phase != core.PodSucceeded {
+			continue
+		}
+		rank, ranked := p.Annotations[batch.JobCompletionIndexAnnotation]
+		if !ranked {
+			rank = p.Name
+		}
+		done[rank] = true
+	}
+	return len(done) > 0 && len(done) >= int(*need)
 }
 
 // podText says how a pod ended.

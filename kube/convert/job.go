@@ -10,20 +10,34 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/kube/names"
 )
 
+// Owner is what the metadata of a Job, or of another owner of pods, tells.
+type Owner struct {
+	Key    string // namespace/name
+	Name   string // without what a CronJob or a generator has put behind it, so that similar ones are called the same
+	Tenant string // names.Queue, else the namespace
+	User   string // names.User, else the namespace
+	Admits bool   // names.Queue is there: Norn says when it is resumed
+}
+
+// OwnerOf reads the metadata of an owner of pods.
+func OwnerOf(m *metav1.ObjectMeta) Owner {
+	return Owner{
+		Key: m.Namespace + "/" + m.Name, Name: stem(m), User: cmp.Or(m.Annotations[names.User], m.Namespace), Tenant: cmp.Or(m.Labels[names.Queue], m.Namespace),
+		Admits: m.Labels[names.Queue] != "",
+	}
+}
+
 // JobAsk is a batch/v1 Job.
 type JobAsk struct {
+	Owner
 	Ask     *Ask     // of each of its pods: priority and how it may be stopped are there, too
-	Key     string   // namespace/name
-	Name    string   // without what a CronJob or a generator has put behind it, so that similar Jobs are called the same
-	Tenant  string   // names.Queue, else the namespace
-	User    string   // names.User, else the namespace
-	Admits  bool     // names.Queue is there: Norn says when the Job is resumed
 	Command []string // of its first container, with its arguments
 
 	Tasks       int32 // pods at one time: the smaller of parallelism and completions
@@ -64,9 +78,7 @@ type JobState struct {
 // Batch reads a Job. It fails on what no job can be; the error names the Job.
 func Batch(j *batchv1.Job, levels Levels) (*JobAsk, error) {
 	out := &JobAsk{
-		Key: j.Namespace + "/" + j.Name, Name: stem(j), User: cmp.Or(j.Annotations[names.User], j.Namespace), Tenant: cmp.Or(j.Labels[names.Queue], j.Namespace),
-		Admits: j.Labels[names.Queue] != "",
-		Tasks:  1, Backoff: 6, Suspend: j.Spec.Suspend != nil && *j.Spec.Suspend, State: jobState(&j.Status),
+		Owner: OwnerOf(&j.ObjectMeta), Tasks: 1, Backoff: 6, Suspend: j.Spec.Suspend != nil && *j.Spec.Suspend, State: jobState(&j.Status),
 		Indexed: j.Spec.CompletionMode != nil && *j.Spec.CompletionMode == batchv1.IndexedCompletion,
 		Grace:   30 * time.Second,
 	}
@@ -76,9 +88,9 @@ func Batch(j *batchv1.Job, levels Levels) (*JobAsk, error) {
 	return out, nil
 }
 
-// stem is the name of a Job that similar ones share: the prefix from which its name was
+// stem is the name of an owner that similar ones share: the prefix from which its name was
 // generated, or the name of the CronJob that made it.
-func stem(j *batchv1.Job) string {
+func stem(j *metav1.ObjectMeta) string {
 	for i := range j.OwnerReferences {
 		if o := &j.OwnerReferences[i]; o.Kind == "CronJob" && strings.HasPrefix(j.Name, o.Name) {
 			return o.Name
@@ -107,17 +119,14 @@ func (a *JobAsk) read(j *batchv1.Job, levels Levels) (err error) {
 		a.ManagedBy = *m
 	}
 	if g := j.Spec.Template.Spec.TerminationGracePeriodSeconds; g != nil {
-		a.Grace = bounded(*g)
+		a.Grace = Bounded(*g)
 	}
 	if d := j.Spec.ActiveDeadlineSeconds; d != nil {
-		a.Deadline = bounded(*d)
+		a.Deadline = Bounded(*d)
 	}
 	t := &j.Spec.Template
-	if a.Estimate, err = estimate(cmp.Or(j.Annotations[names.Estimate], t.Annotations[names.Estimate])); err != nil {
+	if a.Estimate, err = Estimate(cmp.Or(j.Annotations[names.Estimate], t.Annotations[names.Estimate]), a.Deadline); err != nil {
 		return err
-	}
-	if a.Deadline > 0 && (a.Estimate == 0 || a.Estimate > a.Deadline) {
-		a.Estimate = a.Deadline
 	}
 	if text := j.Annotations[names.Resize]; text != "" {
 		if err := a.resize(text, j.Spec.Completions, j.Spec.Parallelism); err != nil {
@@ -127,12 +136,12 @@ func (a *JobAsk) read(j *batchv1.Job, levels Levels) (err error) {
 	if c := t.Spec.Containers; len(c) > 0 {
 		a.Command = slices.Concat(c[0].Command, c[0].Args)
 	}
-	a.Ask, err = Pod(&t.Spec, both(j.Labels, t.Labels), both(j.Annotations, t.Annotations), levels)
+	a.Ask, err = Pod(&t.Spec, Both(j.Labels, t.Labels), Both(j.Annotations, t.Annotations), levels)
 	return err
 }
 
-// both are the labels of an owner and of its template; those of the template go first.
-func both(owner, template map[string]string) map[string]string {
+// Both are the labels of an owner and of its template; those of the template go first.
+func Both(owner, template map[string]string) map[string]string {
 	out := make(map[string]string, len(owner)+len(template))
 	for k, v := range owner {
 		out[k] = v
@@ -143,19 +152,23 @@ func both(owner, template map[string]string) map[string]string {
 	return out
 }
 
-// bounded is a number of seconds that a user wrote, from 0 to a hundred years.
-func bounded(seconds int64) time.Duration {
+// Bounded is a number of seconds that a user wrote, from 0 to a hundred years.
+func Bounded(seconds int64) time.Duration {
 	return time.Duration(min(max(0, seconds), 100*365*24*3600)) * time.Second
 }
 
-// estimate reads names.Estimate; 0 where it is empty.
-func estimate(text string) (time.Duration, error) {
+// Estimate is the expected run time by names.Estimate, but at most the deadline; 0: neither
+// is told. It fails on text that is no duration above 0.
+func Estimate(text string, deadline time.Duration) (time.Duration, error) {
 	if text == "" {
-		return 0, nil
+		return deadline, nil
 	}
 	d, err := unit.ParseSeconds(text)
-	if err != nil || d <= 0 || d > bounded(1<<62) {
+	if err != nil || d <= 0 || d > Bounded(1<<62) {
 		return 0, fmt.Errorf("%s %q: write a duration such as 1h30m, or seconds", names.Estimate, text)
+	}
+	if deadline > 0 {
+		d = min(d, deadline)
 	}
 	return d, nil
 }

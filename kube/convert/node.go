@@ -271,51 +271,9 @@ func (n *Node) Introduce(c *cluster.Cluster) error {
 	return nil
 }
 
-// Cluster is the cluster of some nodes, in the order of their names, with their health
-// and with counted resources as SlotNames gives them.
-func Cluster(nodes []*Node, slots []string) (*cluster.Cluster, error) {
-	c := cluster.New()
-	for _, name := range slots {
-		if _, err := c.AddSlot(name); err != nil {
-			return nil, err
-		}
-	}
-	nodes = slices.SortedFunc(slices.Values(nodes), func(a, b *Node) int { return cmp.Compare(a.Name, b.Name) })
-	for _, n := range nodes {
-		if err := n.Introduce(c); err != nil {
-			return nil, err
-		}
-		spec, err := n.Spec(c)
-		if err != nil {
-			return nil, err
-		}
-		id, err := c.AddNode(spec)
-		if err != nil {
-			return nil, err
-		}
-		c.SetHealth(id, n.Health)
-	}
-	return c, nil
-}
-
 // Types are the GPU types of a cluster: by the name of each, the resource by which pods
-// ask for it.
+// ask for it. Two resources must not have types of one name.
 type Types map[string]string
-
-// TypesOf are the types of the GPUs of some nodes. It fails where GPUs of two resources
-// are called by one name, which would be taken for each other.
-func TypesOf(nodes []*Node) (Types, error) {
-	out := Types{}
-	for _, n := range nodes {
-		for _, g := range n.GPUs {
-			if was, known := out[g.Type]; known && was != g.Resource {
-				return nil, fmt.Errorf("node %s: GPUs of type %s are %s here and %s elsewhere", n.Name, g.Type, g.Resource, was)
-			}
-			out[g.Type] = g.Resource
-		}
-	}
-	return out, nil
-}
 
 // Of are the types that pods may use which ask for a resource and wish for some types, as
 // in job.Demand: joined by "|", those that are wished for in their order; empty: all types

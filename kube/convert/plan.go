@@ -22,7 +22,7 @@ const (
 )
 
 // leastShared is the least number of bytes that a name must share with the one before it
-// to be written as what differs.
+// to be written as what differs, and the least at its end to be left out.
 const leastShared = 4
 
 // String writes a plan: the number of the run, a blank, and the nodes in the order of the
@@ -30,9 +30,10 @@ const leastShared = 4
 //
 //	3 n1*8,n2*8,n3
 //	1 gke-pool-a1b2c3-x7*8,16+9q*8
+//	1 ip-10-0-4-17.compute.internal,8+5-21+17
 //
 // n1*8 stands for eight ranks on n1 that follow each other. 16+9q is the first 16 bytes of
-// the name before it and 9q.
+// the name before it and 9q; 8+5-21+17 is its first 8 bytes, 5-21, and its last 17 bytes.
 func (p *Plan) String() string {
 	b := append(strconv.AppendInt(nil, int64(p.Run), 10), ' ')
 	last := ""
@@ -44,11 +45,7 @@ func (p *Plan) String() string {
 		if at > 0 {
 			b = append(b, ',')
 		}
-		if k := shared(last, name); k >= leastShared {
-			b = append(append(strconv.AppendInt(b, int64(k), 10), '+'), name[k:]...)
-		} else {
-			b = append(b, name...)
-		}
+		b = appendName(b, name, last)
 		if n-at > 1 {
 			b = strconv.AppendInt(append(b, '*'), int64(n-at), 10)
 		}
@@ -57,13 +54,28 @@ func (p *Plan) String() string {
 	return string(b)
 }
 
-// shared is the length of what two names begin with.
-func shared(a, b string) int {
-	n := 0
-	for n < len(a) && n < len(b) && a[n] == b[n] {
-		n++
+// appendName writes a name, or by what it differs from the one before it.
+func appendName(b []byte, name, last string) []byte {
+	head := 0
+	for head < len(last) && head < len(name) && last[head] == name[head] {
+		head++
 	}
-	return n
+	tail := 0
+	for tail < len(last)-head && tail < len(name)-head && last[len(last)-1-tail] == name[len(name)-1-tail] {
+		tail++
+	}
+	if tail < leastShared {
+		tail = 0
+	}
+	if head+tail < leastShared {
+		return append(b, name...)
+	}
+	b = append(strconv.AppendInt(b, int64(head), 10), '+')
+	b = append(b, name[head:len(name)-tail]...)
+	if tail > 0 {
+		b = strconv.AppendInt(append(b, '+'), int64(tail), 10)
+	}
+	return b
 }
 
 // Check says what is wrong with a plan, or nil. A plan that is right can be read again.
@@ -120,12 +132,16 @@ func planItem(item, last string, left int) (name string, times int, err error) {
 	if err != nil || times < 1 || times > left {
 		return "", 0, fmt.Errorf("plan: %.40q is no node, or one with too many ranks", item)
 	}
-	if same, rest, told := strings.Cut(name, "+"); told {
-		k, err := strconv.Atoi(same)
-		if err != nil || k < 0 || k > len(last) {
-			return "", 0, fmt.Errorf("plan: %.40q is no node", item)
+	if parts := strings.Split(name, "+"); len(parts) > 3 {
+		return "", 0, fmt.Errorf("plan: %.40q is no node", item)
+	} else if len(parts) > 1 {
+		ends := [2]int{} // bytes of the name before at the beginning and at the end
+		for i, text := range []string{parts[0], parts[len(parts)-1]}[:len(parts)-1] {
+			if ends[i], err = strconv.Atoi(text); err != nil || ends[i] < 0 || ends[i] > len(last) {
+				return "", 0, fmt.Errorf("plan: %.40q is no node", item)
+			}
 		}
-		name = last[:k] + rest
+		name = last[:ends[0]] + parts[1] + last[len(last)-ends[1]:]
 	}
 	if len(name) > validation.DNS1123SubdomainMaxLength {
 		return "", 0, fmt.Errorf("plan: a name of %d bytes is no name of a node", len(name))

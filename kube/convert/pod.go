@@ -250,16 +250,6 @@ func (s *Set) called(i int) string {
 	return "pods of role " + s.Role
 }
 
-// Gang is the shape of a gang of bare pods: equal pods are tasks of one role, which has no
-// name. It fails as Demand does.
-func Gang(asks []*Ask, types Types) (job.Demand, error) {
-	sets := make([]Set, len(asks))
-	for i, a := range asks {
-		sets[i] = Set{Count: 1, Ask: a}
-	}
-	return Demand(sets, types)
-}
-
 // Demand is the shape of a job that consists of sets of pods: a role for each name and
 // size, as podmap.Demand makes them. It fails on pods that a demand cannot tell apart: of
 // one gang all may be on the same nodes, and use GPUs of one resource.

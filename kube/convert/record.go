@@ -13,11 +13,11 @@ import (
 const maxRecord = 48 << 10
 
 // FormatRecord writes what Norn has to remember of a job, as the value of the annotation
-// names.Record: the event carry of the event log (docs/formats.md), without what follows
-// from its object, its pods and its Plan: of the job the key and the number for life are
-// there, and what it holds is left out. The event needs its Record, whose Job is set. It
-// fails on times that cannot be written, and on a record beyond 48 KiB, such as one of a
-// policy with a large note.
+// names.Record. It is the event carry of the event log (docs/formats.md), without what
+// follows from the object of the job, its pods and its Plan. Of the job there are the key
+// and the number for life; what it holds is left out. The event needs its Record, whose
+// Job is set. It fails on times that cannot be written, and on a record beyond 48 KiB,
+// such as one of a policy with a large note.
 func FormatRecord(ev *eventlog.Event) (string, error) {
 	if ev.Record == nil || ev.Record.Job == nil {
 		return "", errors.New("record: an event that tells of no job")

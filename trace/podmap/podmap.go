@@ -40,10 +40,14 @@ var gangLabels = []string{
 var roleLabels = []string{
 	"jobset.sigs.k8s.io/replicatedjob-name",
 	"training.kubeflow.org/replica-type",
+	"training.kubeflow.org/job-role",
 	"volcano.sh/task-spec",
 	"ray.io/node-type",
-	"leaderworkerset.sigs.k8s.io/worker-index",
+	workerIndex,
 }
+
+// workerIndex is the number of a pod of a LeaderWorkerSet in its group. Number 0 leads.
+const workerIndex = "leaderworkerset.sigs.k8s.io/worker-index"
 
 // indexLabels are the labels and annotations that tell equal pods of a role apart, the
 // widest circle first.
@@ -52,6 +56,7 @@ var indexLabels = []string{
 	"batch.kubernetes.io/job-completion-index",
 	"training.kubeflow.org/replica-index",
 	"volcano.sh/task-index",
+	workerIndex,
 }
 
 // sizeLabels are the labels and annotations that say how many pods a gang has, or with
@@ -136,8 +141,14 @@ func (m *Meta) GangSize() (label, size string) { return m.first(sizeLabels) }
 
 // Role is the role of a pod in its gang; empty: all are alike.
 func (m *Meta) Role() string {
-	_, v := m.first(roleLabels)
-	return v
+	label, v := m.first(roleLabels)
+	switch {
+	case label != workerIndex:
+		return v
+	case v == "0":
+		return "leader"
+	}
+	return "worker"
 }
 
 // Index tells pods of a role apart: a second pod with the same index replaces the first.

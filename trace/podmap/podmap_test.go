@@ -54,6 +54,12 @@ func TestRole(t *testing.T) {
 	if got := strings.Join(m.Indexes(), " "); got != "1 3" {
 		t.Errorf("indexes %s", got)
 	}
+	for index, role := range map[string]string{"0": "leader", "3": "worker"} {
+		m = podmap.Meta{Labels: map[string]string{"leaderworkerset.sigs.k8s.io/worker-index": index}}
+		if m.Role() != role || strings.Join(m.Indexes(), " ") != index {
+			t.Errorf("worker %s: role %q, indexes %q", index, m.Role(), m.Indexes())
+		}
+	}
 	if m = (podmap.Meta{}); m.Role() != "" || m.Index() != "" {
 		t.Errorf("role %q, index %q", m.Role(), m.Index())
 	}

@@ -2,6 +2,7 @@ package fakekubelet
 
 import (
 	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -109,8 +110,19 @@ func (k *Kubelet) sync(p *pod) {
 		k.terminate(p)
 	} else if p.lives() {
 		k.resize(p)
+		if p.stage == running && p.want != nil && p.want == p.wrote && p.denied() {
+			p.want = p.runs()
+		}
 	}
 	k.write(p)
+}
+
+// denied tells whether the API has a pod that runs as not ready, as a node controller says
+// of those on a node that is not heard of.
+func (p *pod) denied() bool {
+	return slices.ContainsFunc(p.obj.Status.Conditions, func(c core.PodCondition) bool {
+		return c.Type == core.PodReady && c.Status != core.ConditionTrue
+	})
 }
 
 // resize gives a pod what it asks for by now, where its node has that. Otherwise the pod
