@@ -213,6 +213,11 @@ type Job struct {
 	After   []After   `json:"after,omitempty"`
 	Limit   Seconds   `json:"limit,omitempty"`
 	Deadl   time.Time `json:"deadline,omitzero"`
+
+	Namespace string   `json:"namespace,omitempty" doc:"In a Kubernetes cluster: where it was made."`
+	Kind      string   `json:"kind,omitempty" doc:"What it is there, such as Job or Pod."`
+	Pods      []string `json:"pods,omitempty" doc:"Names of its pods that are there."`
+	Nodes     []string `json:"nodes,omitempty" doc:"Nodes on which it holds something, where there are several."`
 }
 
 // State is where a job stands, in words of Norn's lifecycle.

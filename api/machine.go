@@ -2,11 +2,11 @@ package api
 
 import "time"
 
-// Node is the machine that Norn shares out.
+// Node is a machine that Norn shares out: the only one, or one of a cluster.
 type Node struct {
 	Name      string   `json:"name"`
-	Health    string   `json:"health" enum:"up,drained" doc:"drained: takes no new work."`
-	Note      string   `json:"note,omitempty" doc:"Why it is drained, or what else is wrong."`
+	Health    string   `json:"health" enum:"up,drained,down" doc:"drained: takes no new work; down: it is lost, with what ran there."`
+	Note      string   `json:"note,omitempty" doc:"Why it is drained or down, or what else is wrong."`
 	CPUs      float64  `json:"cpus"`
 	CPUsHeld  float64  `json:"cpus_held"`
 	Memory    Bytes    `json:"mem"`
@@ -15,6 +15,76 @@ type Node struct {
 	Devices   []Device `json:"devices"`
 	Isolation []string `json:"isolation" doc:"What jobs are confined to here, and to what not."`
 	Disk      Disk     `json:"disk"`
+
+	// What follows is told in a list of nodes alone.
+	Pool       string            `json:"pool,omitempty" doc:"Partition of the cluster in which it is."`
+	Type       string            `json:"type,omitempty" doc:"Of its GPUs; several with commas between them."`
+	GPUs       float64           `json:"gpus,omitempty" doc:"That it has, or slots that stand for them."`
+	GPUsFree   float64           `json:"gpus_free,omitempty" doc:"That new work may have."`
+	GPUsHeld   float64           `json:"gpus_held,omitempty" doc:"That jobs hold."`
+	GPUsBroken float64           `json:"gpus_broken,omitempty" doc:"That take no new work."`
+	Slots      []Slot            `json:"slots,omitempty" doc:"Its counted resources."`
+	Labels     map[string]string `json:"labels,omitempty"`
+	Taints     []string          `json:"taints,omitempty" doc:"By which it repels jobs, such as spot=yes:NoSchedule."`
+	Tasks      int               `json:"tasks,omitempty" doc:"Of jobs that hold something there: processes, or pods."`
+	Jobs       []string          `json:"jobs,omitempty" doc:"That hold something there, as far as the caller may see them."`
+	Others     int               `json:"others_jobs,omitempty" doc:"Jobs of others that hold something there, and that the caller may not see."`
+	Foreign    *Foreign          `json:"foreign,omitempty" doc:"What is used there by whoever is no job of Norn."`
+}
+
+// Slot is a counted resource of a node.
+type Slot struct {
+	Name   string `json:"name"`
+	Amount int64  `json:"amount"`
+	Free   int64  `json:"free"`
+}
+
+// Foreign is what others than Norn's jobs use of a node.
+type Foreign struct {
+	CPUs   float64          `json:"cpus,omitempty"`
+	Memory Bytes            `json:"mem,omitempty"`
+	GPUs   float64          `json:"gpus,omitempty"`
+	Slots  map[string]int64 `json:"slots,omitempty" doc:"Of counted resources, by name."`
+}
+
+// State is how a node stands, in a word: up, draining as long as jobs run on one that is
+// drained, drained, or down.
+func (n *Node) State() string {
+	if n.Health == "drained" && (n.Tasks > 0 || len(n.Jobs) > 0) {
+		return "draining"
+	}
+	return n.Health
+}
+
+// NodeStates are the words for how nodes stand.
+func NodeStates() []string { return []string{"up", "draining", "drained", "down"} }
+
+// NodeQuery selects nodes. The zero value selects all.
+type NodeQuery struct {
+	Names   []string // * stands for any letters
+	Pools   []string
+	Types   []string
+	States  []string // see Node.State
+	Where   string   // condition on their labels
+	Devices bool     // tell of each device, too
+}
+
+// Whole is a list of nodes as if it were one machine of that name.
+func Whole(name string, nodes []Node) Node {
+	w := Node{Name: name, Health: "up"}
+	for i := range nodes {
+		n := &nodes[i]
+		w.CPUs, w.CPUsHeld, w.Memory, w.MemHeld = w.CPUs+n.CPUs, w.CPUsHeld+n.CPUsHeld, w.Memory+n.Memory, w.MemHeld+n.MemHeld
+		w.GPUs, w.GPUsFree, w.GPUsHeld, w.GPUsBroken = w.GPUs+n.GPUs, w.GPUsFree+n.GPUsFree, w.GPUsHeld+n.GPUsHeld, w.GPUsBroken+n.GPUsBroken
+		w.Tasks += n.Tasks
+		if n.Foreign != nil {
+			if w.Foreign == nil {
+				w.Foreign = new(Foreign)
+			}
+			w.Foreign.CPUs, w.Foreign.Memory, w.Foreign.GPUs = w.Foreign.CPUs+n.Foreign.CPUs, w.Foreign.Memory+n.Foreign.Memory, w.Foreign.GPUs+n.Foreign.GPUs
+		}
+	}
+	return w
 }
 
 // Device is a GPU, a declared slot, or a part of the processors.
@@ -60,6 +130,7 @@ type Status struct {
 	Running  int       `json:"running"`
 	Stopping int       `json:"stopping"`
 	Ended    int       `json:"ended" doc:"Since the beginning."`
+	Nodes    int       `json:"nodes,omitempty" doc:"How many there are, where it is not one machine."`
 	Events   int64     `json:"events" doc:"Number of the last event; watching from the one behind it tells only what is new."`
 	Tenants  []Tenant  `json:"tenants,omitempty"`
 }
@@ -85,9 +156,10 @@ type Event struct {
 	Text string    `json:"text" doc:"What happened, for a reader."`
 }
 
-// Drain puts the machine, or some of its devices, out of use, or back.
+// Drain puts the machine, some of its devices, or nodes of a cluster out of use, or back.
 type Drain struct {
-	Devices []string `json:"devices,omitempty" doc:"Names; none: the whole machine."`
+	Devices []string `json:"devices,omitempty" doc:"Names of devices or of nodes; none, and no condition: the whole machine."`
+	Where   string   `json:"where,omitempty" maxLength:"16384" doc:"Instead of names, a condition on the labels of nodes: zone in (a,b), spot."`
 	Undo    bool     `json:"undo,omitempty" doc:"Back into use."`
 	Why     string   `json:"why,omitempty" maxLength:"1000"`
 }

@@ -88,8 +88,11 @@ type Config struct {
 	Folders  func() []string
 	Remains  func(base string) ([]Remains, error)
 	SetAside func(base string) error
-	Closed   func() string   // why nothing new is started; empty: it is
-	Trouble  func() []string // what else is wrong, one sentence each
+	// Node fills in what the world alone knows of a node, such as why it is down, and of its
+	// devices; it returns false for one that is only left in the ledger. nil: it knows nothing.
+	Node    func(id cluster.NodeID, out *api.Node) bool
+	Closed  func() string   // why nothing new is started; empty: it is
+	Trouble func() []string // what else is wrong, one sentence each
 }
 
 // Daemon is what every live world has: the engine with its state, the jobs that have not

@@ -29,6 +29,8 @@ type paper struct {
 	dir  string
 	runs map[string]bool    // that are there, by key
 	jobs map[string]api.Job // that were ever submitted: what a world has to remember
+	site site
+	gone string // a node that is only left in the ledger
 
 	stop  context.CancelFunc
 	ended chan error
@@ -37,7 +39,12 @@ type paper struct {
 var me = server.Caller{User: "ann", Operator: true}
 
 func newPaper(t *testing.T) *paper {
-	w := &paper{t: t, dir: t.TempDir(), runs: map[string]bool{}, jobs: map[string]api.Job{}}
+	return newPaperOn(t, site{nodes: []cluster.NodeSpec{{Name: "n0", CPU: 8 * unit.One, Memory: 8 << 30, GPUs: []cluster.GPUs{{Type: 0, Count: 2}}}}})
+}
+
+// newPaperOn makes a world of some nodes.
+func newPaperOn(t *testing.T, s site) *paper {
+	w := &paper{t: t, dir: t.TempDir(), runs: map[string]bool{}, jobs: map[string]api.Job{}, site: s}
 	w.up()
 	t.Cleanup(w.down)
 	return w
@@ -52,20 +59,13 @@ func (w *paper) up() {
 	}
 	w.Daemon = New(Config{
 		World: w, Journal: journal, Log: slog.New(slog.DiscardHandler), Kind: "local", Name: "paper",
-		Cluster: func() (*cluster.Cluster, error) {
-			c := cluster.New()
-			if _, err := c.AddType(cluster.GPUType{Name: "slot"}); err != nil {
-				return nil, err
-			}
-			_, err := c.AddNode(cluster.NodeSpec{Name: "n0", CPU: 8 * unit.One, Memory: 8 << 30, GPUs: []cluster.GPUs{{Type: 0, Count: 2}}})
-			return c, err
-		},
+		Cluster: w.site.cluster,
 		Tenants: func() (*tenant.Tree, error) { return tenant.NewTree(0), nil },
-		Names:   func(i cluster.DeviceID) string { return fmt.Sprint("gpu", i) },
+		Names:   w.device,
 		Policy:  experiment.Choice{Policy: "fifo"}, Estimator: predict.User{}, Estimates: "user", Speeds: perf.Analytic{Scaling: 1, Spread: 1},
 		Recent: 10, Compact: 10_000,
 		Folded: func() {}, Refit: func() (bool, error) { return false, nil }, Exclude: func(*cluster.Cluster) {},
-		Ordered: func([]eventlog.Event) (func() error, error) { return nil, nil }, Orders: func() []eventlog.Event { return nil },
+		Ordered: func([]eventlog.Event) (func() error, error) { return nil, nil }, Orders: w.site.orders,
 		Recall: func(r *job.Record) (*Job, error) { return w.job(r.Job.Key), nil },
 		Find: func(j *Job) {
 			r := w.State().Record(j.ID)
@@ -77,6 +77,7 @@ func (w *paper) up() {
 			}
 		},
 		Ended: func(j *Job) { delete(w.runs, j.Key) }, Stray: func(j *Job) { delete(w.runs, j.Key) },
+		Node:   func(_ cluster.NodeID, n *api.Node) bool { return n.Name != w.gone },
 		Closed: func() string { return "" }, Trouble: func() []string { return nil },
 	})
 	if err := w.Recover(); err != nil {
@@ -111,12 +112,21 @@ func (w *paper) submit(gpus float64, after ...api.After) string {
 // submitAs takes in a job with that key.
 func (w *paper) submitAs(key string, gpus float64, after ...api.After) string {
 	w.t.Helper()
+	return w.submitWith(key, gpus, func(*job.Job, *job.Demand) {}, after...)
+}
+
+// submitWith takes in a job of which more is said.
+func (w *paper) submitWith(key string, gpus float64, more func(*job.Job, *job.Demand), after ...api.After) string {
+	w.t.Helper()
 	err := w.Change(context.Background(), func() error {
 		w.jobs[key] = api.Job{User: me.User, Name: "job" + key, GPUs: api.Fixed(gpus), After: after}
 		var demand job.Demand
 		demand.Roles[0] = job.Role{Tasks: int32(gpus), GPU: unit.One}
 		j := w.job(key)
-		w.Admit(j, job.Job{Key: key, Name: j.Spec.Name, User: j.User, Submit: w.Loop.Now(), Demand: w.Shape(demand), Stop: job.Pinned})
+		spec := job.Job{Key: key, Name: j.Spec.Name, User: j.User, Submit: w.Loop.Now(), Stop: job.Pinned}
+		more(&spec, &demand)
+		spec.Demand = w.Shape(demand)
+		w.Admit(j, spec)
 		return nil
 	})
 	if err != nil {

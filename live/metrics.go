@@ -79,6 +79,9 @@ func (d *Daemon) Measures() (m server.Metrics) {
 	m.Totals = d.Tally.Totals
 	m.Decisions, m.Starts, m.Launches = d.Tally.Decisions.Export(), d.Tally.Starts.Export(), d.Tally.Launches.Export()
 	m.Events, m.LogBytes = d.Tally.Events, d.epoch.Bytes()
+	if several(d.st.Cluster) {
+		m.Nodes = inventory{d}.list(server.Caller{Operator: true}, new(api.NodeQuery))
+	}
 	return m
 }
 

@@ -2,6 +2,7 @@ package live
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/state"
+	"github.com/norn-scheduler/norn/trace"
 )
 
 // Names is what devices are called.
@@ -126,6 +128,9 @@ func EventText(ev *eventlog.Event, s *state.State, names Names) string {
 	case eventlog.Resize:
 		return fmt.Sprintf("is resized to %d, on %s", s.Record(ev.Job).Tasks, On(s, ev.Job, names))
 	case eventlog.NodeSet:
+		if several(s.Cluster) {
+			return "node " + s.Cluster.Node(ev.Node).Name + " is " + ev.Health.String()
+		}
 		return "the machine is " + ev.Health.String()
 	case eventlog.Device:
 		if ev.Broken {
@@ -143,9 +148,12 @@ func keptText(kept time.Duration) string {
 	return "; keeps " + unit.Human(kept) + " of work"
 }
 
-// On says which devices a job holds.
+// On says which devices a job holds; of several nodes, how many on which of them.
 func On(s *state.State, id job.ID, names Names) string {
 	a := s.Alloc(id)
+	if a != nil && several(s.Cluster) {
+		return onNodes(s.Cluster, a)
+	}
 	if a == nil || len(a.Shares) == 0 {
 		return "the CPU"
 	}
@@ -158,6 +166,39 @@ func On(s *state.State, id job.ID, names Names) string {
 		parts = append(parts, text)
 	}
 	return strings.Join(parts, ", ")
+}
+
+// onNodes says how many GPUs of which nodes an Alloc has: 8 GPUs of a-1, or 32 GPUs of 4
+// nodes: a-1 to a-4.
+func onNodes(c *cluster.Cluster, a *cluster.Alloc) string {
+	where, what := nodesOf(c, a), "the CPU"
+	if len(where) > 1 {
+		what = "the CPUs"
+	}
+	if held := c.GPUMilli(a); held == unit.One {
+		what = "1 GPU"
+	} else if held > 0 {
+		what = fmt.Sprintf("%v GPUs", held)
+	}
+	if len(where) == 1 {
+		return what + " of " + where[0]
+	}
+	return fmt.Sprintf("%s of %d nodes: %s", what, len(where), api.Packed(where))
+}
+
+// nodesOf are the names of the nodes on which an Alloc has anything, in order.
+func nodesOf(c *cluster.Cluster, a *cluster.Alloc) []string {
+	ids := make([]cluster.NodeID, len(a.Pieces))
+	for i := range a.Pieces {
+		ids[i] = a.Pieces[i].Node
+	}
+	slices.Sort(ids)
+	var out []string
+	for _, id := range slices.Compact(ids) {
+		out = append(out, c.Node(id).Name)
+	}
+	slices.SortFunc(out, trace.CompareKeys)
+	return out
 }
 
 // ThrottleOf is for how many thousandths of the time a job leaves its devices to

@@ -44,7 +44,10 @@ func (d *Daemon) View(l *Job) api.Job {
 		Progress: l.Report, Command: spec.Command, Dir: spec.Dir, After: l.After, Limit: spec.Limit, Deadl: spec.Deadline, PTY: spec.PTY,
 	}
 	if a := d.st.Alloc(l.ID); a != nil {
-		j.Held, j.Devices, j.Throttle = float64(d.st.Cluster.GPUMilli(a))/1000, d.names(a), ThrottleOf(a)
+		j.Held, j.Devices, j.Throttle = float64(d.st.Cluster.GPUMilli(a))/1000, d.cfg.Names.of(a), ThrottleOf(a)
+		if several(d.st.Cluster) {
+			j.Nodes = nodesOf(d.st.Cluster, a)
+		}
 	}
 	if r.Phase == job.Running && r.Speed != 1 {
 		j.Speed = r.Speed
@@ -59,11 +62,11 @@ func (d *Daemon) View(l *Job) api.Job {
 	return j
 }
 
-// names are what the devices of an Alloc are called.
-func (d *Daemon) names(a *cluster.Alloc) []string {
+// of is what the devices of an Alloc are called.
+func (names Names) of(a *cluster.Alloc) []string {
 	var out []string
 	for i := range a.Shares {
-		out = append(out, d.cfg.Names(a.Shares[i].Device))
+		out = append(out, names(a.Shares[i].Device))
 	}
 	return out
 }
@@ -124,7 +127,7 @@ func (d *Daemon) Jobs(ctx context.Context, c server.Caller, q api.Query) ([]api.
 	err := d.Loop.Ask(ctx, func() error {
 		var found []*Job
 		for _, l := range d.jobs {
-			if l != nil && visible(l.User) && d.asked(l, &q) {
+			if l != nil && visible(l.User) && l.asked(d.st.Record(l.ID), &q) {
 				found = append(found, l)
 			}
 		}
@@ -173,14 +176,14 @@ func both(ended, active []api.Job) []api.Job {
 
 // asked tells quickly whether a job that has not ended may match a query, so that
 // views are made of few.
-func (d *Daemon) asked(l *Job, q *api.Query) bool {
-	if len(q.IDs) > 0 && !slices.Contains(q.IDs, l.Key) && !slices.Contains(q.IDs, l.Array) {
+func (j *Job) asked(r *job.Record, q *api.Query) bool {
+	if len(q.IDs) > 0 && !slices.Contains(q.IDs, j.Key) && !slices.Contains(q.IDs, j.Array) {
 		return false
 	}
-	if d.st.Record(l.ID).Phase.Over() && !wantsEnded(q) { // where the history could not be written
+	if r.Phase.Over() && !wantsEnded(q) { // where the history could not be written
 		return false
 	}
-	return len(q.States) == 0 || slices.Contains(q.States, l.stands(d.st.Record(l.ID)))
+	return len(q.States) == 0 || slices.Contains(q.States, j.stands(r))
 }
 
 // wantsEnded tells whether a query asks for jobs that have ended.
@@ -233,6 +236,9 @@ func (d *Daemon) status() (api.Status, map[api.State]int) {
 		}
 	}
 	s.Held, s.Waiting, s.Running, s.Stopping = by[api.Held], by[api.Waiting], by[api.Running]+by[api.Assigned], by[api.Stopping]
+	if several(d.st.Cluster) {
+		s.Nodes = d.st.Cluster.Nodes()
+	}
 	t := d.st.Tenants
 	for id := tenant.ID(1); int(id) < t.Len(); id++ {
 		e := t.At(id)

@@ -86,7 +86,7 @@ func (d *Daemon) config() live.Config {
 		Policy: opt.Policy, Estimator: opt.Estimator, Estimates: opt.Estimates, Speeds: d.speeds(), Transfer: opt.Transfer,
 		Compact: opt.Limits.Compact, Recent: opt.Limits.Recent, Jobs: opt.Limits.Jobs, Quotas: opt.Limits.Quotas,
 		Folded: func() { trainers{d}.findResidents(); packing{d}.findPackers() }, Recall: recovery{d}.recaller(), Refit: recovery{d}.fitDevices, Exclude: recovery{d}.takeOut,
-		Ordered: condition{d}.ordered, Orders: condition{d}.orders,
+		Ordered: condition{d}.ordered, Orders: condition{d}.orders, Node: condition{d}.describe,
 		Folders: d.store.folders, Remains: recovery{d}.remains, SetAside: d.store.setAside, SendOff: recovery{d}.sendAway,
 		Find: func(j *live.Job) { recovery{d}.find(d.entries[j.Key]) }, Ended: d.ended, Stray: recovery{d}.endStray, Closed: d.closed, Trouble: condition{d}.trouble,
 	}

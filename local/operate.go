@@ -7,7 +7,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/api/server"
@@ -23,19 +22,21 @@ func (d *Daemon) Drain(ctx context.Context, c server.Caller, z api.Drain) error 
 		return api.Refuse(api.Denied, "only an operator may drain the machine")
 	}
 	return d.Change(ctx, func() error {
+		nodes, devices, err := d.Drained(&z)
+		if err != nil {
+			return err
+		}
 		next := d.health.drained
-		if len(z.Devices) == 0 {
+		if len(devices) == 0 || len(nodes) > 0 {
 			next.Machine, next.Why = !z.Undo, z.Why
-		} else if next.Devices = maps.Clone(next.Devices); next.Devices == nil {
+		}
+		if next.Devices = maps.Clone(next.Devices); next.Devices == nil {
 			next.Devices = map[string]string{}
 		}
 		var named []int
-		for _, name := range z.Devices {
-			i := slices.IndexFunc(d.opt.Machine.Devices, func(dev Device) bool { return dev.Name == name })
-			if i < 0 {
-				return api.Refuse(api.Unknown, "there is no device %q here", name)
-			}
-			named = append(named, i)
+		for _, i := range devices {
+			name := d.opt.Machine.Devices[i].Name
+			named = append(named, int(i))
 			if next.Devices[name] = cmp.Or(z.Why, "drained by "+c.User); z.Undo {
 				delete(next.Devices, name)
 			}
@@ -47,7 +48,7 @@ func (d *Daemon) Drain(ctx context.Context, c server.Caller, z api.Drain) error 
 		if z.Undo {
 			condition{d}.forgive(named)
 		}
-		if len(named) == 0 {
+		if len(named) == 0 || len(nodes) > 0 {
 			d.Loop.Emit(condition{d}.machineEvent())
 		}
 		for _, i := range named {

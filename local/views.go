@@ -22,18 +22,11 @@ func (d *Daemon) Node(ctx context.Context) (api.Node, error) {
 
 func (d condition) node() api.Node {
 	m := &d.opt.Machine
-	n := api.Node{
-		Name: m.Name, Health: "up", CPUs: float64(m.Node.CPU) / 1000, Memory: api.Bytes(m.Node.Memory), NUMA: m.NUMA,
-		Isolation: m.Isolation, Note: d.health.note(),
-	}
+	n := api.Node{Health: "up", CPUs: float64(m.Node.CPU) / 1000, Memory: api.Bytes(m.Node.Memory)}
 	if d.State().Cluster.Health(0) != cluster.Up {
 		n.Health = "drained"
 	}
-	n.Disk = api.Disk{Path: d.store.dir, Low: d.health.full.Load()}
-	n.Disk.Free, n.Disk.Size = d.store.free()
-	for i := range m.Devices {
-		n.Devices = append(n.Devices, d.device(i))
-	}
+	d.describe(0, &n)
 	for p := range d.State().Cluster.Pools() {
 		for i := range d.State().Running(cluster.PoolID(p)).All() {
 			a := d.State().Alloc(job.ID(i))
@@ -46,6 +39,19 @@ func (d condition) node() api.Node {
 		}
 	}
 	return n
+}
+
+// describe fills in what only this machine knows of itself.
+func (d condition) describe(_ cluster.NodeID, n *api.Node) bool {
+	m := &d.opt.Machine
+	n.Name, n.NUMA, n.Isolation, n.Note = m.Name, m.NUMA, m.Isolation, d.health.note()
+	n.Disk = api.Disk{Path: d.store.dir, Low: d.health.full.Load()}
+	n.Disk.Free, n.Disk.Size = d.store.free()
+	n.Devices = nil
+	for i := range m.Devices {
+		n.Devices = append(n.Devices, d.device(i))
+	}
+	return true
 }
 
 func (d condition) device(i int) api.Device {

@@ -154,6 +154,30 @@ func (c *Client) Node(ctx context.Context) (api.Node, error) {
 	return get[api.Node](ctx, c, "/v1/node")
 }
 
+// Nodes lists nodes by name: of one machine, itself.
+func (c *Client) Nodes(ctx context.Context, q api.NodeQuery) ([]api.Node, error) {
+	v := url.Values{}
+	for name, list := range map[string][]string{"name": q.Names, "pool": q.Pools, "type": q.Types, "state": q.States} {
+		if len(list) > 0 {
+			v.Set(name, strings.Join(list, ","))
+		}
+	}
+	if q.Where != "" {
+		v.Set("where", q.Where)
+	}
+	if q.Devices {
+		v.Set("devices", "true")
+	}
+	path := "/v1/nodes"
+	if len(v) > 0 {
+		path += "?" + v.Encode()
+	}
+	out, err := get[struct {
+		Nodes []api.Node `json:"nodes"`
+	}](ctx, c, path)
+	return out.Nodes, err
+}
+
 // Status is the whole at one glance.
 func (c *Client) Status(ctx context.Context) (api.Status, error) {
 	return get[api.Status](ctx, c, "/v1/status")

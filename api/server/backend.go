@@ -56,7 +56,10 @@ type Backend interface {
 	// Output opens what a run of a job wrote; run 0 is the last one.
 	Output(ctx context.Context, c Caller, id string, run int) (Output, error)
 
+	// Node tells of the machine, or of a cluster as if it were one.
 	Node(ctx context.Context) (api.Node, error)
+	// Nodes lists the nodes that a query asks for, by name: of one machine, itself.
+	Nodes(ctx context.Context, c Caller, q api.NodeQuery) ([]api.Node, error)
 	Status(ctx context.Context) (api.Status, error)
 	// Drain needs an operator, SetPolicy, Log and Fsck too.
 	Drain(ctx context.Context, c Caller, d api.Drain) error
@@ -106,6 +109,7 @@ type Output interface {
 type Metrics struct {
 	Status    api.Status
 	Node      api.Node
+	Nodes     []api.Node        // of a cluster of several
 	ByState   map[api.State]int // jobs that have not ended
 	Totals    Totals
 	Decisions Histogram // time of one decision of the policy, seconds

@@ -24,7 +24,9 @@ type fake struct {
 	events   []api.Event
 	callers  []Caller  // of all calls that have one
 	query    api.Query // the last one
-	failure  error     // of Node
+	nodes    api.NodeQuery
+	cluster  []api.Node // of Metrics
+	failure  error      // of Node
 	policy   string
 	drained  api.Drain
 	notReady error
@@ -232,6 +234,17 @@ func (f *fake) Node(context.Context) (api.Node, error) {
 	return fakeNode(), nil
 }
 
+func (f *fake) Nodes(_ context.Context, c Caller, q api.NodeQuery) ([]api.Node, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.called(c)
+	f.nodes = q
+	n := fakeNode()
+	n.Pool, n.Type, n.GPUs, n.GPUsFree, n.Labels, n.Taints, n.Tasks, n.Jobs = "main", "NVIDIA H200", 2, 1, map[string]string{"zone": "a"}, []string{"spot:NoSchedule"}, 1, []string{"1"}
+	n.Slots, n.Foreign = []api.Slot{{Name: "rdma", Amount: 8, Free: 7}}, &api.Foreign{CPUs: 0.5, Slots: map[string]int64{"pods": 3}}
+	return []api.Node{n}, nil
+}
+
 func fakeNode() api.Node {
 	return api.Node{Name: "box", Health: "up", CPUs: 8, CPUsHeld: 2, Memory: 64 << 30, Devices: []api.Device{
 		{Name: "gpu0", Type: "NVIDIA H200", NUMA: -1, Memory: 141 << 30, Used: 3 << 30, Util: 0.5, Celsius: 40, Watts: 120, Measured: true, Jobs: []string{"1"}},
@@ -351,7 +364,7 @@ func (t *fakeTask) Order(ctx context.Context) (o api.Order, err error) {
 func (f *fake) Metrics(ctx context.Context) (Metrics, error) {
 	status, err := f.Status(ctx)
 	return Metrics{
-		Node: fakeNode(), Status: status, ByState: map[api.State]int{api.Waiting: 3, api.Running: 1},
+		Node: fakeNode(), Nodes: f.cluster, Status: status, ByState: map[api.State]int{api.Waiting: 3, api.Running: 1},
 		Totals:    Totals{Submitted: 9, Done: 4, Failed: 1, Starts: 7, Preemptions: 2, Failures: 1, GPUSeconds: 12.5, LostGPUSeconds: 0.5},
 		Decisions: Histogram{Bounds: []float64{0.001, 0.01}, Counts: []uint64{5, 7}, Count: 8, Sum: 0.1},
 		Starts:    Histogram{Bounds: []float64{1, 10}, Counts: []uint64{2, 3}, Count: 3, Sum: 7},

@@ -102,7 +102,7 @@ type measures struct {
 
 func newMeasures(version string) *measures {
 	all := append(totals(), machine()...)
-	all = append(append(all, jobs(version)...), devices()...)
+	all = append(append(append(all, jobs(version)...), devices()...), nodes()...)
 	return &measures{metrics: all, histograms: []histogram{
 		{desc("norn_queue_wait_seconds", "From the submission of a job to its first start."), func(m *Metrics) Histogram { return m.Starts }},
 		{desc("norn_decision_seconds", "Time that one decision of the policy took."), func(m *Metrics) Histogram { return m.Decisions }},
@@ -212,7 +212,9 @@ func machine() []metric {
 		return 0
 	}
 	return []metric{
-		gauge("norn_gpus", "GPUs, or declared slots, of the machine.", func(m *Metrics) float64 { return float64(len(m.Node.Devices)) }),
+		gauge("norn_gpus", "GPUs, or declared slots, of the machine.", func(m *Metrics) float64 {
+			return float64(len(m.Node.Devices)) + sum(m.Nodes, func(n *api.Node) float64 { return n.GPUs })
+		}),
 		gauge("norn_gpus_held", "Of those, how many are held by jobs, whole or in part.", func(m *Metrics) float64 {
 			n := 0
 			for _, d := range m.Node.Devices {
@@ -220,7 +222,7 @@ func machine() []metric {
 					n++
 				}
 			}
-			return float64(n)
+			return float64(n) + sum(m.Nodes, func(n *api.Node) float64 { return n.GPUsHeld })
 		}),
 		gauge("norn_gpus_broken", "Of those, how many take no new work.", func(m *Metrics) float64 {
 			n := 0
@@ -229,7 +231,7 @@ func machine() []metric {
 					n++
 				}
 			}
-			return float64(n)
+			return float64(n) + sum(m.Nodes, func(n *api.Node) float64 { return n.GPUsBroken })
 		}),
 		gauge("norn_cpu_cores", "CPU cores of the machine.", func(m *Metrics) float64 { return m.Node.CPUs }),
 		gauge("norn_cpu_cores_held", "CPU cores that jobs asked for and hold.", func(m *Metrics) float64 { return m.Node.CPUsHeld }),
@@ -261,5 +263,59 @@ func devices() []metric {
 		each("norn_device_utilization_ratio", "How busy the device is, 0 to 1, as measured.", true, func(d api.Device) float64 { return d.Util }),
 		each("norn_device_temperature_celsius", "Temperature of the device, as measured.", true, func(d api.Device) float64 { return d.Celsius }),
 		each("norn_device_power_watts", "Power that the device draws, as measured.", true, func(d api.Device) float64 { return d.Watts }),
+	}
+}
+
+// sum adds something up over nodes.
+func sum(list []api.Node, take func(*api.Node) float64) float64 {
+	total := 0.0
+	for i := range list {
+		total += take(&list[i])
+	}
+	return total
+}
+
+// mostNodes is up to how many nodes each has metrics of its own.
+const mostNodes = 256
+
+// nodes are the metrics of a cluster of several nodes: by state and GPU type, and of each
+// node where they are not too many.
+func nodes() []metric {
+	byType := func(name, help string, take func(*api.Node) float64) metric {
+		return metric{desc(name, help, "type"), prometheus.GaugeValue, func(m *Metrics, out func(float64, ...string)) {
+			total := map[string]float64{}
+			for i := range m.Nodes {
+				if n := &m.Nodes[i]; n.GPUs > 0 {
+					total[n.Type] += take(n)
+				}
+			}
+			for t, v := range total {
+				out(v, t)
+			}
+		}}
+	}
+	each := func(name, help string, take func(*api.Node) float64) metric {
+		return metric{desc(name, help, "node"), prometheus.GaugeValue, func(m *Metrics, out func(float64, ...string)) {
+			for i := range m.Nodes {
+				if n := &m.Nodes[i]; len(m.Nodes) <= mostNodes {
+					out(take(n), n.Name)
+				}
+			}
+		}}
+	}
+	return []metric{
+		{desc("norn_nodes", "Nodes of the cluster, by state.", "state"), prometheus.GaugeValue, func(m *Metrics, out func(float64, ...string)) {
+			for _, s := range api.NodeStates() {
+				if len(m.Nodes) > 0 {
+					out(sum(m.Nodes, func(n *api.Node) float64 { return map[bool]float64{true: 1}[n.State() == s] }), s)
+				}
+			}
+		}},
+		byType("norn_type_gpus", "GPUs of the cluster, by type.", func(n *api.Node) float64 { return n.GPUs }),
+		byType("norn_type_gpus_held", "Of those, how many jobs hold.", func(n *api.Node) float64 { return n.GPUsHeld }),
+		byType("norn_type_gpus_free", "Of those, how many new work may have.", func(n *api.Node) float64 { return n.GPUsFree }),
+		each("norn_node_up", "1 when the node takes new work. Metrics of single nodes are there up to 256 nodes.", func(n *api.Node) float64 { return map[bool]float64{true: 1}[n.Health == "up"] }),
+		each("norn_node_gpus", "GPUs of the node.", func(n *api.Node) float64 { return n.GPUs }),
+		each("norn_node_gpus_held", "Of those, how many jobs hold.", func(n *api.Node) float64 { return n.GPUsHeld }),
 	}
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -59,6 +60,37 @@ func TestMetrics(t *testing.T) {
 		if strings.HasPrefix(p.Metric, "norn_") {
 			t.Errorf("%s: %s", p.Metric, p.Text)
 		}
+	}
+}
+
+// A cluster has metrics by state and GPU type, and by node where these are few.
+func TestMetricsOfNodes(t *testing.T) {
+	r := start(t, nil)
+	nodes := []api.Node{
+		{Name: "a-1", Health: "up", Type: "H100", GPUs: 8, GPUsFree: 2, GPUsHeld: 6}, {Name: "a-2", Health: "drained", Type: "H100", GPUs: 8, GPUsHeld: 7, GPUsBroken: 1, Tasks: 1},
+		{Name: "b-1", Health: "down", Type: "A100", GPUs: 4}, {Name: "cpu-1", Health: "up"},
+	}
+	r.fake.change(func() { r.fake.cluster = nodes })
+	body := scrape(t, r)
+	for _, line := range []string{
+		`norn_gpus 22`, `norn_gpus_held 14`, `norn_gpus_broken 1`, `norn_nodes{state="up"} 2`, `norn_nodes{state="draining"} 1`, `norn_nodes{state="drained"} 0`, `norn_nodes{state="down"} 1`,
+		`norn_type_gpus{type="H100"} 16`, `norn_type_gpus_held{type="H100"} 13`, `norn_type_gpus_free{type="H100"} 2`, `norn_type_gpus{type="A100"} 4`,
+		`norn_node_up{node="a-1"} 1`, `norn_node_up{node="a-2"} 0`, `norn_node_gpus{node="b-1"} 4`, `norn_node_gpus_held{node="a-2"} 7`,
+	} {
+		if !strings.Contains(body, "\n"+line+"\n") {
+			t.Errorf("no line %s", line)
+		}
+	}
+	for i := range mostNodes {
+		nodes = append(nodes, api.Node{Name: fmt.Sprint("n", i), Health: "up"})
+	}
+	r.fake.change(func() { r.fake.cluster = nodes })
+	if body = scrape(t, r); strings.Contains(body, "norn_node_up{") || !strings.Contains(body, `norn_nodes{state="up"} 258`) {
+		t.Error("there are as many metrics as nodes")
+	}
+	r.fake.change(func() { r.fake.cluster = nil })
+	if body = scrape(t, r); strings.Contains(body, "norn_nodes{") || strings.Contains(body, "norn_type_") {
+		t.Error("one machine has metrics of a cluster")
 	}
 }
 

@@ -23,7 +23,7 @@ var update = flag.Bool("update", false, "write docs/openapi.json anew")
 // routes are all that there are, but for the document itself.
 var allRoutes = []string{
 	"GET /healthz", "GET /metrics", "GET /readyz", "GET /v1/events", "GET /v1/jobs", "GET /v1/jobs/{id}", "GET /v1/jobs/{id}/logs", "GET /v1/jobs/{id}/why",
-	"GET /v1/log", "GET /v1/node", "GET /v1/status", "GET /v1/task/allocation", "GET /v1/task/order",
+	"GET /v1/log", "GET /v1/node", "GET /v1/nodes", "GET /v1/status", "GET /v1/task/allocation", "GET /v1/task/order",
 	"POST /v1/jobs", "POST /v1/jobs/{id}/cancel", "POST /v1/jobs/{id}/hold", "POST /v1/jobs/{id}/release", "POST /v1/jobs/{id}/requeue", "POST /v1/jobs/{id}/resize",
 	"POST /v1/jobs/{id}/input", "GET /v1/fsck", "POST /v1/fsck", "POST /v1/node/drain", "POST /v1/task/report", "PUT /v1/policy",
 }
@@ -157,7 +157,7 @@ func TestAnswersAsDocumented(t *testing.T) {
 	})
 	registry := r.api.OpenAPI().Components.Schemas
 	for path, schema := range map[string]string{
-		"/v1/jobs": "JobList", "/v1/jobs/1": "Job", "/v1/jobs/2": "Job", "/v1/jobs/1/why": "Why", "/v1/node": "Node", "/v1/status": "Status",
+		"/v1/jobs": "JobList", "/v1/jobs/1": "Job", "/v1/jobs/2": "Job", "/v1/jobs/1/why": "Why", "/v1/node": "Node", "/v1/nodes?where=zone&state=up,down": "NodeList", "/v1/status": "Status",
 		"/v1/task/allocation": "Allocation", "/v1/task/order?wait=0": "Order", "/v1/jobs/77": "ErrorModel", "/v1/jobs?x=y": "ErrorModel",
 	} {
 		_, body := ask(t, r.http, "GET", "http://norn"+path, "", "token-1")

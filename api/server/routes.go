@@ -97,8 +97,18 @@ func (s *Server) machineRoutes() {
 		return &struct{ Body api.Node }{n}, err
 	})
 	register(s, huma.Operation{
+		OperationID: "nodes", Method: http.MethodGet, Path: "/v1/nodes", Tags: []string{tagMachine},
+		Summary: "List the nodes", Description: "By name. On one machine it is the only one.",
+	}, func(ctx context.Context, c Caller, in *nodesInput) (*struct{ Body NodeList }, error) {
+		nodes, err := s.Backend.Nodes(ctx, c, api.NodeQuery{Names: in.Names, Pools: in.Pools, Types: in.Types, States: in.States, Where: in.Where, Devices: in.Devices})
+		if nodes == nil {
+			nodes = []api.Node{} // [] in JSON, not null
+		}
+		return &struct{ Body NodeList }{NodeList{nodes}}, err
+	})
+	register(s, huma.Operation{
 		OperationID: "drain", Method: http.MethodPost, Path: "/v1/node/drain", Tags: []string{tagMachine},
-		Summary: "Put the machine, or devices, out of use or back", Description: "For operators.",
+		Summary: "Put the machine, devices or nodes out of use or back", Description: "For operators.",
 	}, func(ctx context.Context, c Caller, in *struct{ Body api.Drain }) (*nothing, error) {
 		if err := operator(c, "draining"); err != nil {
 			return nil, err
@@ -121,6 +131,21 @@ func (s *Server) machineRoutes() {
 		}
 		return nil, s.Backend.SetPolicy(ctx, c, in.Body.Policy)
 	})
+}
+
+// NodeList is a list of nodes.
+type NodeList struct {
+	Nodes []api.Node `json:"nodes" nullable:"false"`
+}
+
+// nodesInput selects nodes: an api.NodeQuery as a URL has it.
+type nodesInput struct {
+	Names   []string `query:"name" maxItems:"10000" maxLength:"253" doc:"With commas between them; * stands for any letters."`
+	Pools   []string `query:"pool" maxItems:"1000" maxLength:"200" doc:"With commas between them."`
+	Types   []string `query:"type" maxItems:"100" maxLength:"200" doc:"Of GPUs, with commas between them."`
+	States  []string `query:"state" maxItems:"4" enum:"up,draining,drained,down" doc:"With commas between them; draining: drained, and jobs still run there."`
+	Where   string   `query:"where" maxLength:"16384" doc:"Condition on labels: zone in (a,b), spot."`
+	Devices bool     `query:"devices" doc:"Tell of each device, too."`
 }
 
 // fsckRoutes hold what is kept against itself.

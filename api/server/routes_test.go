@@ -350,3 +350,24 @@ func TestNamedJob(t *testing.T) {
 		refused(t, err, api.Invalid, "expected string to be the number of a job, such as 17 or 17_3, or its name, such as team-a/bert")
 	}
 }
+
+// A list of nodes is asked for as the user selects it, and arrives whole.
+func TestNodes(t *testing.T) {
+	r, ctx := start(t, nil), context.Background()
+	q := api.NodeQuery{Names: []string{"a-1", "a-2"}, Pools: []string{"main"}, Types: []string{"NVIDIA H200"}, States: []string{"up", "draining"}, Where: "zone in (a,b), !spot", Devices: true}
+	list, err := r.client.Nodes(ctx, q)
+	ok(t, err)
+	want, err := r.fake.Nodes(ctx, Caller{}, q)
+	ok(t, err)
+	if !reflect.DeepEqual(list, want) {
+		t.Errorf("have\n%+v\nwant\n%+v", list, want)
+	}
+	if _, err := r.client.Nodes(ctx, q); err != nil || !reflect.DeepEqual(r.fake.nodes, q) {
+		t.Errorf("asked for %+v, %v", r.fake.nodes, err)
+	}
+	if _, err := r.client.Nodes(ctx, api.NodeQuery{}); err != nil || !reflect.DeepEqual(r.fake.nodes, api.NodeQuery{}) {
+		t.Errorf("asked for %+v, %v", r.fake.nodes, err)
+	}
+	_, err = r.client.Nodes(ctx, api.NodeQuery{States: []string{"lost"}})
+	refused(t, err, api.Invalid, "up, draining, drained, down")
+}

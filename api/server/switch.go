@@ -48,6 +48,10 @@ func (s *Switch) Output(ctx context.Context, c Caller, id string, run int) (Outp
 
 func (s *Switch) Node(ctx context.Context) (api.Node, error) { return s.now().Node(ctx) }
 
+func (s *Switch) Nodes(ctx context.Context, c Caller, q api.NodeQuery) ([]api.Node, error) {
+	return s.now().Nodes(ctx, c, q)
+}
+
 func (s *Switch) Status(ctx context.Context) (api.Status, error) { return s.now().Status(ctx) }
 
 func (s *Switch) Drain(ctx context.Context, c Caller, d api.Drain) error {

@@ -152,12 +152,25 @@ func reasonOr(j api.Job) string {
 		default:
 			return how + "; " + j.Reason
 		}
+	case j.State == api.Running && len(j.Nodes) > 0 && j.Reason == "":
+		return onNodes(j.Nodes)
+	case j.State == api.Running && len(j.Nodes) > 0:
+		return onNodes(j.Nodes) + ": " + j.Reason
 	case j.State == api.Running && len(j.Devices) > 0:
 		return devices(j.Devices)
 	case j.State == api.Running && j.Reason == "":
 		return "on this machine"
 	}
 	return j.Reason
+}
+
+// onNodes are names of nodes, those in a row as one, with their number if it is not seen.
+func onNodes(names []string) string {
+	text := api.Packed(names)
+	if len(names) > 2 {
+		text += fmt.Sprintf(" (%d nodes)", len(names))
+	}
+	return text
 }
 
 // devices are names of devices, those in a row as one: gpu0-3, gpu6.
@@ -173,9 +186,12 @@ func devices(names []string) string {
 			}
 			n++
 		}
-		if n > 1 {
-			parts = append(parts, fmt.Sprintf("%s-%d", names[i], first+n-1))
-		} else {
+		switch last := names[i+n-1]; {
+		case n > 1 && strings.HasSuffix(stem, "-"):
+			parts = append(parts, names[i]+" to "+last)
+		case n > 1:
+			parts = append(parts, names[i]+"-"+last[len(stem):])
+		default:
 			parts = append(parts, names[i])
 		}
 		i += n

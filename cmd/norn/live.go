@@ -33,6 +33,7 @@ type daemon interface {
 	Input(ctx context.Context, id string, in api.Input) error
 	Logs(ctx context.Context, id string, o client.LogOptions) (io.ReadCloser, error)
 	Node(ctx context.Context) (api.Node, error)
+	Nodes(ctx context.Context, q api.NodeQuery) ([]api.Node, error)
 	Status(ctx context.Context) (api.Status, error)
 	Drain(ctx context.Context, d api.Drain) error
 	SetPolicy(ctx context.Context, choice string) error
@@ -62,7 +63,7 @@ func (s *shell) commands() []*cobra.Command {
 	return []*cobra.Command{
 		s.submitCommand(), s.runCommand(), s.attachCommand(), s.psCommand(), s.topCommand(), s.logsCommand(), s.whyCommand(),
 		s.cancelCommand(), s.holdCommand(), s.releaseCommand(), s.requeueCommand(), s.resizeCommand(),
-		s.historyCommand(), s.statusCommand(), s.fsckCommand(), s.eventsCommand(), s.drainCommand(), s.undrainCommand(), s.useCommand(), s.planCommand(),
+		s.historyCommand(), s.statusCommand(), s.nodesCommand(), s.fsckCommand(), s.eventsCommand(), s.drainCommand(), s.undrainCommand(), s.useCommand(), s.planCommand(),
 	}
 }
 

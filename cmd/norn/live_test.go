@@ -21,6 +21,7 @@ import (
 
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/api/client"
+	"github.com/norn-scheduler/norn/live"
 )
 
 // noon is when the tests of the live verbs take place.
@@ -32,6 +33,7 @@ type fake struct {
 	list   []api.Job
 	status api.Status
 	node   api.Node
+	nodes  []api.Node // of a cluster
 	why    api.Why
 	fsck   api.Fsck
 	events []api.Event
@@ -130,6 +132,13 @@ func (f *fake) Logs(_ context.Context, id string, o client.LogOptions) (io.ReadC
 }
 
 func (f *fake) Node(context.Context) (api.Node, error) { return f.node, nil }
+
+func (f *fake) Nodes(_ context.Context, q api.NodeQuery) ([]api.Node, error) {
+	if err := f.note("nodes %+v", q); err != nil {
+		return nil, err
+	}
+	return live.SelectNodes(slices.Clone(f.nodes), &q)
+}
 
 func (f *fake) Status(context.Context) (api.Status, error) { return f.status, f.note("status") }
 

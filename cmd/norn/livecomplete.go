@@ -56,7 +56,7 @@ func (s *shell) completeFirstJob(in func(api.State) bool) completer {
 	}
 }
 
-// completeDevices completes the names of devices.
+// completeDevices completes the names of devices and, in a cluster, of nodes.
 func (s *shell) completeDevices(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	ctx, stop := context.WithTimeout(context.Background(), completeWithin)
 	defer stop()
@@ -65,6 +65,9 @@ func (s *shell) completeDevices(cmd *cobra.Command, args []string, _ string) ([]
 		if n, err := d.Node(ctx); err == nil {
 			for _, dev := range n.Devices {
 				out = append(out, cobra.CompletionWithDesc(dev.Name, grid.Clean(dev.Type)))
+			}
+			if len(n.Devices) == 0 {
+				out = s.nodeNames(cmd)
 			}
 		}
 	}

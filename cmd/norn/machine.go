@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -29,7 +30,7 @@ devices with their jobs, how jobs are confined here, and the tenants.`,
 		if err != nil {
 			return err
 		}
-		n, err := d.Node(cmd.Context())
+		n, nodes, err := sharedOut(cmd.Context(), d, st, api.NodeQuery{})
 		if err != nil {
 			return err
 		}
@@ -37,22 +38,36 @@ devices with their jobs, how jobs are confined here, and the tenants.`,
 			return writeJSON(cmd.OutOrStdout(), struct {
 				Status api.Status `json:"status"`
 				Node   api.Node   `json:"node"`
-			}{st, n})
+				Nodes  []api.Node `json:"nodes,omitempty"`
+			}{st, n, nodes})
 		}
-		return writeStatus(cmd.OutOrStdout(), st, n, widthOf(cmd))
+		return writeStatus(cmd.OutOrStdout(), st, n, nodes, widthOf(cmd))
 	})
 	f.flags(cmd)
 	whereFlags(cmd)
 	return cmd
 }
 
-// writeStatus tells of a machine for a reader.
-func writeStatus(out io.Writer, st api.Status, n api.Node, width int) error {
+// sharedOut is the machine, or a cluster as if it were one and those of its nodes that a
+// query asks for, which it then is the sum of.
+func sharedOut(ctx context.Context, d daemon, st api.Status, q api.NodeQuery) (api.Node, []api.Node, error) {
+	n, err := d.Node(ctx)
+	if err != nil || st.Nodes == 0 {
+		return n, nil, err
+	}
+	nodes, err := d.Nodes(ctx, q)
+	w := api.Whole(n.Name, nodes)
+	w.Health, w.Note, w.Isolation, w.Disk = n.Health, n.Note, n.Isolation, n.Disk
+	return w, nodes, err
+}
+
+// writeStatus tells of a machine, or of a cluster with its nodes, for a reader.
+func writeStatus(out io.Writer, st api.Status, n api.Node, nodes []api.Node, width int) error {
 	p := &pageOf{width: width}
 	p.line("", fmt.Sprintf("%s: norn %s, up for %s", n.Name, st.Version, span(st.Now.Sub(st.Up))))
 	p.line("policy   ", st.Policy)
 	p.line("jobs     ", tally(st))
-	p.line("machine  ", machineText(n))
+	p.line(map[bool]string{false: "machine  ", true: "cluster  "}[st.Nodes > 0], machineText(n, nodes))
 	if n.Health != "up" && n.Health != "" {
 		p.line("drained  ", joined("the machine takes no new work", n.Note))
 	}
@@ -72,6 +87,12 @@ func writeStatus(out io.Writer, st api.Status, n api.Node, width int) error {
 	if len(n.Devices) > 0 {
 		fmt.Fprintln(out)
 		if err := deviceTable(n).Write(out, width); err != nil {
+			return err
+		}
+	}
+	if len(nodes) > 0 {
+		fmt.Fprintln(out)
+		if err := typeTable(nodes).Write(out, width); err != nil {
 			return err
 		}
 	}
@@ -102,9 +123,12 @@ func tally(st api.Status) string {
 	return strings.Join(append(parts, fmt.Sprintf("%d ended", st.Ended)), ", ")
 }
 
-// machineText is what a machine has, and what of it is held.
-func machineText(n api.Node) string {
+// machineText is what a machine or a cluster has, and what of it is held.
+func machineText(n api.Node, nodes []api.Node) string {
 	var parts []string
+	if len(nodes) > 0 {
+		parts = append(parts, unit.CountOrNo(len(nodes), "node"), fmt.Sprintf("%s of %s GPUs allocated", trimmed(n.GPUsHeld), trimmed(n.GPUs)))
+	}
 	if held := heldDevices(n); len(n.Devices) > 0 {
 		parts = append(parts, fmt.Sprintf("%d of %d devices allocated", held, len(n.Devices)))
 	}
@@ -177,12 +201,6 @@ func tenantTable(list []api.Tenant) *grid.Table {
 		{Title: "TENANT", Least: 8}, {Title: "GPUS", Right: true}, {Title: "GUARANTEE", Right: true, Bare: true}, {Title: "LIMIT", Right: true, Bare: true},
 		{Title: "WEIGHT", Right: true}, {Title: "WAITING", Right: true}, {Title: "USED GPU-H", Right: true},
 	}}
-	some := func(v float64) string {
-		if v == 0 {
-			return ""
-		}
-		return trimmed(v)
-	}
 	for _, t := range list {
 		g.Add(t.Name, trimmed(t.Held), some(t.Guarantee), some(t.Limit), trimmed(t.Weight), fmt.Sprint(t.Waiting), fmt.Sprintf("%.1f", t.Usage))
 	}
@@ -191,33 +209,40 @@ func tenantTable(list []api.Tenant) *grid.Table {
 
 func (s *shell) drainCommand() *cobra.Command {
 	return s.drainingCommand(false, &cobra.Command{
-		Use:   "drain [DEVICE...]",
-		Short: "Put devices, or the whole machine, out of use",
-		Long: `Drain lets no new job start on the named devices, or on the whole machine if you name
-none. Jobs that run there go on to their end. Drain needs the rights of an operator.
-norn undrain reverses it.`,
+		Use:   "drain [DEVICE|NODE...]",
+		Short: "Put devices, nodes, or the whole machine out of use",
+		Long: `Drain lets no new job start on the named devices or nodes, or on the whole machine if you
+name none. In a cluster --where selects nodes by their labels. Jobs that run there go on to
+their end. Drain needs the rights of an operator. norn undrain reverses it.`,
 		Example: `  norn drain gpu3 --why "fan is loud"
-  norn drain --why maintenance`,
+  norn drain --why maintenance
+  norn drain a-17 a-18 --why "new fans"
+  norn drain --where 'rack=r7'`,
 	})
 }
 
 func (s *shell) undrainCommand() *cobra.Command {
 	return s.drainingCommand(true, &cobra.Command{
-		Use:   "undrain [DEVICE...]",
-		Short: "Put devices, or the whole machine, back into use",
-		Long: `Undrain lets new jobs start again on the named devices, or on the whole machine if you
-name none. It needs the rights of an operator.`,
+		Use:   "undrain [DEVICE|NODE...]",
+		Short: "Put devices, nodes, or the whole machine back into use",
+		Long: `Undrain lets new jobs start again on the named devices or nodes, or on the whole machine
+if you name none. In a cluster --where selects nodes by their labels. It needs the rights of
+an operator.`,
 		Example: `  norn undrain gpu3
-  norn undrain`,
+  norn undrain
+  norn undrain --where 'rack=r7'`,
 	})
 }
 
 func (s *shell) drainingCommand(undo bool, cmd *cobra.Command) *cobra.Command {
 	var f format
-	why := ""
+	why, where := "", ""
 	cmd.ValidArgsFunction = s.completeDevices
 	cmd.RunE = s.asked(func(cmd *cobra.Command, d daemon, names []string) error {
-		order := api.Drain{Devices: names, Undo: undo, Why: why}
+		order := api.Drain{Devices: names, Where: where, Undo: undo, Why: why}
+		if where != "" && len(names) > 0 {
+			return misused("name what is meant or write a condition with --where, not both")
+		}
 		if err := d.Drain(cmd.Context(), order); err != nil {
 			return err
 		}
@@ -230,15 +255,19 @@ func (s *shell) drainingCommand(undo bool, cmd *cobra.Command) *cobra.Command {
 	if !undo {
 		cmd.Flags().StringVar(&why, "why", "", "the reason, which norn status shows")
 	}
+	cmd.Flags().StringVar(&where, "where", "", `nodes whose labels meet this condition, as in "zone in (a,b), !spot"`)
 	f.flags(cmd)
 	whereFlags(cmd)
 	return cmd
 }
 
-// drained says what has become of devices or of the machine.
+// drained says what has become of devices, of nodes or of the machine.
 func drained(d api.Drain) string {
 	what, verb := "the machine", "takes"
-	if len(d.Devices) > 0 {
+	switch {
+	case d.Where != "":
+		what, verb = "nodes with "+d.Where, "take"
+	case len(d.Devices) > 0:
 		if what = devices(d.Devices); len(d.Devices) > 1 {
 			verb = "take"
 		}

@@ -28,6 +28,7 @@ type planning struct {
 	format
 	policies, settings []string
 	devices, more      int
+	add, remove        string // nodes
 	cluster            string
 	since, until       string
 	log                string
@@ -43,7 +44,7 @@ func (s *shell) planCommand() *cobra.Command {
 		Use:   "plan",
 		Short: "Show what another policy, or more GPUs, would have changed",
 		Long: `Plan takes the event log of this machine and plays the same jobs again in the
-simulator: under other policies, with more GPUs, or on another cluster. It shows what
+simulator: under other policies, with more GPUs or nodes, or on another cluster. It shows what
 would have changed: waits and completion times, which tenants and users gain and lose,
 and which jobs most.
 
@@ -55,6 +56,7 @@ from a file (norn events --log) or from a state folder.`,
 		Example: `  norn plan --policy srtf,tiresias
   norn plan --policy 'tiresias(limits=3600,36000)' --since 30d
   norn plan --add-devices 4
+  norn plan --add-nodes 4x8:H100 --remove-nodes 'old-*'
   norn plan --policy srtf --devices 8 --out whatif
   norn plan --log /var/lib/norn --policy drf`,
 		Args: cobra.NoArgs,
@@ -65,6 +67,8 @@ from a file (norn events --log) or from a state folder.`,
 	fl.StringArrayVar(&f.settings, "set", nil, "a parameter of a policy: policy.param=value; may be repeated")
 	fl.IntVar(&f.devices, "devices", 0, "simulate a machine with so many GPUs")
 	fl.IntVar(&f.more, "add-devices", 0, "simulate a machine with so many more GPUs")
+	fl.StringVar(&f.add, "add-nodes", "", "simulate the cluster with these nodes more: 4x8:H100; what is not told of them is as it is of nodes with the same GPUs")
+	fl.StringVar(&f.remove, "remove-nodes", "", "simulate the cluster without these nodes: 2x8:A100, or their names: a-7,old-*")
 	fl.StringVarP(&f.cluster, "cluster", "c", "", "simulate this cluster: 2x8:A100, a preset, or a file (see norn cluster)")
 	fl.StringVarP(&f.since, "since", "S", "", "begin of the history: 7d, today, 2026-03-01, \"2026-03-01 18:00\" (default: its first event)")
 	fl.StringVarP(&f.until, "until", "E", "", "end of the history (default: now)")
@@ -127,15 +131,22 @@ func (f *planning) run(cmd *cobra.Command) error {
 // anything is read. No policies are tried when none is named and another machine is.
 func (f *planning) question(cmd *cobra.Command) (*whatif.Question, error) {
 	q := &whatif.Question{Clock: f.now().Location(), Report: report.Options{Series: f.out != "", Intervals: f.out != ""}}
-	machines := 0
+	machines, nodes := 0, cmd.Flags().Changed("add-nodes") || cmd.Flags().Changed("remove-nodes")
 	for _, name := range []string{"devices", "add-devices", "cluster"} {
 		if cmd.Flags().Changed(name) {
 			machines++
 		}
 	}
+	if nodes {
+		machines++
+	}
 	switch {
+	case machines > 1 && nodes:
+		return nil, misused("--add-nodes and --remove-nodes go together, and not with --devices, --add-devices or --cluster")
 	case machines > 1:
 		return nil, misused("--devices, --add-devices and --cluster exclude each other: name one of them")
+	case nodes && f.add+f.remove == "":
+		return nil, misused("--add-nodes and --remove-nodes: write nodes, such as 4x8:H100")
 	case cmd.Flags().Changed("devices") && f.devices < 1, cmd.Flags().Changed("add-devices") && f.more < 1:
 		return nil, misused("--devices and --add-devices: write 1 or more")
 	}
@@ -225,6 +236,12 @@ func (f *planning) machine(h *whatif.History) (*whatif.Machine, error) {
 			return nil, err
 		}
 		return h.On(spec, f.cluster)
+	case f.add != "" || f.remove != "":
+		m, err := h.WithNodes(f.add, f.remove)
+		if err != nil {
+			return nil, misused("%w", err)
+		}
+		return m, nil
 	case f.devices == 0 && f.more == 0:
 		return nil, nil
 	case f.more > 0:

@@ -136,6 +136,34 @@ func TestPlan(t *testing.T) {
 	golden(t, "plan-devices.txt", out)
 }
 
+// TestPlanNodes: with a second node like the first one, the short jobs need not wait for the
+// long one.
+func TestPlanNodes(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "out")
+	out, _ := plans(t, &recorder{log: first + second}, "--add-nodes", "1x2:A100", "--json", "--out", dir, "-q")
+	p := decoded(t, out)
+	last := p.Runs[len(p.Runs)-1]
+	if last.Kind != whatif.Tried || last.Wait.Mean > 50 || p.Runs[0].Wait.Mean < 1000 {
+		t.Errorf("%s: jobs wait %v s, and waited %v s", last.Kind, last.Wait.Mean, p.Runs[0].Wait.Mean)
+	}
+	if text, _ := plans(t, &recorder{log: first + second}, "--add-nodes", "1x2:A100", "-q"); !strings.Contains(text, "\nfifo(mode=skip), +1x2:A100 ") {
+		t.Errorf("%s", text)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "report.html")); err != nil {
+		t.Error(err)
+	}
+	for want, args := range map[string][]string{
+		"go together, and not with":     {"--add-nodes", "1x2", "--devices", "3"},
+		"write nodes, such as 4x8:H100": {"--remove-nodes", ""},
+		"without box there is no node":  {"--remove-nodes", "box"},
+		"only 1 node such as these":     {"--remove-nodes", "2x2:A100"},
+	} {
+		if _, errOut, code := plan(t, &recorder{log: first + second}, args...); code != exitUsage || !strings.Contains(errOut, want) {
+			t.Errorf("%q: exit code %d, %s", args, code, errOut)
+		}
+	}
+}
+
 // TestPlanJSON: figures that can be worked out by hand.
 func TestPlanJSON(t *testing.T) {
 	out, _ := plans(t, &recorder{log: first + second}, "--policy", "srtf", "--json")

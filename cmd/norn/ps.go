@@ -202,6 +202,12 @@ func wideJobs(list []api.Job, now time.Time) *grid.Table {
 	for _, t := range titles {
 		g.Cols = append(g.Cols, grid.Column{Title: t})
 	}
+	inCluster := inCluster(list)
+	if inCluster {
+		for _, t := range []string{"NAMESPACE", "KIND", "PODS", "NODES"} {
+			g.Cols = append(g.Cols, grid.Column{Title: t})
+		}
+	}
 	for _, j := range list {
 		cpus, mem := "", ""
 		if j.CPUs > 0 {
@@ -210,11 +216,20 @@ func wideJobs(list []api.Job, now time.Time) *grid.Table {
 		if j.Memory > 0 {
 			mem = unit.Bytes(j.Memory).String()
 		}
-		g.Add(j.ID, jobName(j), j.User, j.Tenant, string(j.State), gpuCount(j), j.Tasks.String(), cpus, mem, strconv.Itoa(int(j.Priority)), j.StopMode,
+		cells := []string{j.ID, jobName(j), j.User, j.Tenant, string(j.State), gpuCount(j), j.Tasks.String(), cpus, mem, strconv.Itoa(int(j.Priority)), j.StopMode,
 			grid.Clock(j.Submitted, now), span(j.Wait.Duration()), spanOrNone(j.Ran), leftText(j, now), progressText(j),
-			strconv.Itoa(j.Run), strconv.Itoa(j.Preemptions), strconv.Itoa(j.Resizes), strconv.Itoa(j.Failures), reasonOr(j), strings.Join(j.Command, " "))
+			strconv.Itoa(j.Run), strconv.Itoa(j.Preemptions), strconv.Itoa(j.Resizes), strconv.Itoa(j.Failures), reasonOr(j), strings.Join(j.Command, " ")}
+		if inCluster {
+			cells = append(cells, j.Namespace, j.Kind, api.Packed(j.Pods), api.Packed(j.Nodes))
+		}
+		g.Add(cells...)
 	}
 	return g
+}
+
+// inCluster tells whether any job has what jobs have in a cluster alone.
+func inCluster(list []api.Job) bool {
+	return slices.ContainsFunc(list, func(j api.Job) bool { return j.Namespace != "" || j.Kind != "" || len(j.Pods)+len(j.Nodes) > 0 })
 }
 
 func spanOrNone(s api.Seconds) string {
@@ -225,20 +240,32 @@ func spanOrNone(s api.Seconds) string {
 }
 
 // jobColumns are the columns of a list of jobs as CSV: times as RFC 3339, spans
-// in seconds, memory in bytes.
+// in seconds, memory in bytes. Jobs of a cluster have those of clusterColumns, too.
 var jobColumns = []string{
 	"job", "name", "user", "tenant", "state", "reason", "gpus", "gpus_held", "devices", "tasks", "cpus", "mem_bytes", "priority",
 	"submitted", "started", "since", "ended", "wait_s", "ran_s", "gpu_s", "est_s", "expected_end", "run", "preemptions", "resizes", "failures",
 	"exit_code", "exit_signal", "step", "steps", "command",
 }
 
+// clusterColumns follow for jobs in a cluster; several pods and nodes with blanks between
+// them.
+var clusterColumns = []string{"namespace", "kind", "pods", "nodes"}
+
 func writeJobsCSV(out io.Writer, list []api.Job) error {
 	w := csv.NewWriter(out)
-	if err := w.Write(jobColumns); err != nil {
+	columns, inCluster := slices.Clip(jobColumns), inCluster(list)
+	if inCluster {
+		columns = append(columns, clusterColumns...)
+	}
+	if err := w.Write(columns); err != nil {
 		return err
 	}
 	for _, j := range list {
-		if err := w.Write(jobRow(j)); err != nil {
+		row := jobRow(j)
+		if inCluster {
+			row = append(row, j.Namespace, j.Kind, strings.Join(j.Pods, " "), strings.Join(j.Nodes, " "))
+		}
+		if err := w.Write(row); err != nil {
 			return err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,25 +20,42 @@ import (
 
 func (s *shell) topCommand() *cobra.Command {
 	once := false
+	var f format
+	var pick nodePick
 	cmd := &cobra.Command{
 		Use:   "top",
 		Short: "Watch devices, running jobs and the queue on a live screen",
 		Long: `Top shows the machine on a live screen: devices with their use and their jobs, running
 jobs with their progress and expected end, and the queue with the reason for each wait.
 Keys select a job and cancel, hold or release it, explain why it waits, or show its
-output; ? lists them. If the output is not a terminal, top prints one picture.`,
+output; ? lists them. If the output is not a terminal, top prints one picture.
+
+In a cluster it shows what there is of each GPU type, and the nodes, those with trouble
+first; [ and ] turn pages of them, n lists all. --node, --pool, --state and --where select
+nodes, and with them the running jobs on them.`,
 		Example: `  norn top
-  norn top --once`,
+  norn top --once
+  norn top --node 'a-*' --state draining,down
+  norn top -o json`,
 		Args: cobra.NoArgs,
 	}
 	cmd.RunE = s.asked(func(cmd *cobra.Command, d daemon, _ []string) error {
-		in, out := terminal(cmd)
-		if once || in == nil {
-			return s.topOnce(cmd, d)
+		q, err := pick.query()
+		if err != nil {
+			return err
 		}
-		return s.topLive(cmd.Context(), d, in, out)
+		picked := nodePicker{d, q}
+		in, out := terminal(cmd)
+		if once || in == nil || f.name == "json" {
+			return s.topOnce(cmd, picked, f.name)
+		}
+		return s.topLive(cmd.Context(), picked, in, out)
 	})
 	cmd.Flags().BoolVar(&once, "once", false, "print one picture and end")
+	cmd.Flags().StringArrayVar(&pick.names, "node", nil, "these nodes, separated by commas; * stands for any letters")
+	pick.flags(cmd, s)
+	complete(cmd, map[string]completer{"node": s.completeNodes})
+	f.flags(cmd)
 	whereFlags(cmd)
 	return cmd
 }
@@ -55,11 +73,22 @@ func terminal(cmd *cobra.Command) (in, out *os.File) {
 // onceWidth is the width of a picture that no terminal bounds.
 const onceWidth = 120
 
-func (s *shell) topOnce(cmd *cobra.Command, d daemon) error {
+func (s *shell) topOnce(cmd *cobra.Command, d nodePicker, format string) error {
 	v := s.newView()
 	n := ask(cmd.Context(), d)
 	if n.err != nil {
 		return n.err
+	}
+	if format == "json" {
+		if n.jobs == nil {
+			n.jobs = []api.Job{} // [] in JSON, not null
+		}
+		return writeJSON(cmd.OutOrStdout(), struct {
+			Status api.Status `json:"status"`
+			Node   api.Node   `json:"node"`
+			Nodes  []api.Node `json:"nodes,omitempty"`
+			Jobs   []api.Job  `json:"jobs"`
+		}{n.status, n.node, n.nodes, n.jobs})
 	}
 	v.take(n)
 	v.chosen = ""
@@ -82,15 +111,40 @@ func (s *shell) newView() *topView {
 	return &topView{now: s.now(), ascii: locale != "" && !utf}
 }
 
-// ask asks Norn for all that is shown.
-func ask(ctx context.Context, d daemon) (n topNews) {
+// nodePicker is a Norn of which some nodes are looked at.
+type nodePicker struct {
+	daemon
+	pick api.NodeQuery
+}
+
+// all tells whether that is all of them.
+func (d nodePicker) all() bool {
+	q := &d.pick
+	return len(q.Names)+len(q.Pools)+len(q.Types)+len(q.States) == 0 && q.Where == ""
+}
+
+// ask asks Norn for all that is shown: with nodes that are picked, the jobs that wait and
+// those that are there.
+func ask(ctx context.Context, d nodePicker) (n topNews) {
 	if n.status, n.err = d.Status(ctx); n.err != nil {
 		return n
 	}
-	if n.node, n.err = d.Node(ctx); n.err != nil {
+	if n.status.Nodes == 0 && !d.all() {
+		n.err = misused("nodes can be selected in a cluster; this norn shares out one machine")
 		return n
 	}
-	n.jobs, n.err = d.Jobs(ctx, api.Query{})
+	if n.node, n.nodes, n.err = sharedOut(ctx, d, n.status, d.pick); n.err != nil {
+		return n
+	}
+	if n.jobs, n.err = d.Jobs(ctx, api.Query{}); n.err == nil && !d.all() {
+		shown := map[string]bool{}
+		for i := range n.nodes {
+			shown[n.nodes[i].Name] = true
+		}
+		n.jobs = slices.DeleteFunc(n.jobs, func(j api.Job) bool {
+			return len(j.Nodes) > 0 && !slices.ContainsFunc(j.Nodes, func(name string) bool { return shown[name] })
+		})
+	}
 	return n
 }
 
@@ -98,7 +152,7 @@ func ask(ctx context.Context, d daemon) (n topNews) {
 // by its own goroutine; others send it functions.
 type topLoop struct {
 	*shell
-	d      daemon
+	d      nodePicker
 	view   *topView
 	screen *screen
 	change chan func(*topView)
@@ -107,7 +161,7 @@ type topLoop struct {
 	news   chan struct{} // ask Norn now
 }
 
-func (s *shell) topLive(ctx context.Context, d daemon, in, out *os.File) error {
+func (s *shell) topLive(ctx context.Context, d nodePicker, in, out *os.File) error {
 	ctx, stop := signal.NotifyContext(ctx, hangups...)
 	defer stop()
 	t := &topLoop{

@@ -30,6 +30,7 @@ type topLine struct {
 // lines as there are.
 func (v *topView) frame(width, height int) []topLine {
 	lines := v.header(width)
+	v.width = width
 	if height == 0 {
 		lines = append(lines, v.tables(width, 1<<20)...)
 		return v.cut(lines, width)
@@ -99,12 +100,15 @@ func (v *topView) header(width int) []topLine {
 	return append(lines, topLine{})
 }
 
-// holdings are what of the machine is held.
+// holdings are what of the machine or the cluster is held.
 func (v *topView) holdings() string {
 	n := v.node
 	parts := []string{}
 	if len(n.Devices) > 0 {
 		parts = append(parts, fmt.Sprintf("devices %d/%d", heldDevices(n), len(n.Devices)))
+	}
+	if len(v.nodes) > 0 {
+		parts = append(parts, unit.Count(len(v.nodes), "node"), fmt.Sprintf("GPUs %s/%s", trimmed(n.GPUsHeld), trimmed(n.GPUs)))
 	}
 	parts = append(parts, fmt.Sprintf("CPUs %s/%s", trimmed(n.CPUsHeld), trimmed(n.CPUs)), fmt.Sprintf("memory %s/%s", memory(n.MemHeld), memory(n.Memory)))
 	if n.Disk.Size > 0 {
@@ -164,11 +168,46 @@ func (v *topView) tables(width, height int) []topLine {
 		lines = append(lines, v.devices(width, rows)...)
 		lines = append(lines, topLine{})
 	}
+	if len(v.nodes) > 0 {
+		lines = append(lines, v.nodeLines(width, max(2, height/3-2))...)
+		lines = append(lines, topLine{})
+	}
 	runs, waits := shares(height-len(lines)-3, len(v.run), len(v.queue))
 	lines = append(lines, v.section("RUNNING", "no job runs", v.run, runs, width, v.runningGrid)...)
 	lines = append(lines, topLine{})
 	lines = append(lines, v.section("WAITING", "no job waits", v.queue, waits, width, v.queueGrid)...)
 	return lines[:min(len(lines), height)]
+}
+
+// maxTypes is how many GPU types the screen sums up.
+const maxTypes = 4
+
+// nodeLines are the sums by GPU type, and a page of the nodes, in so many lines.
+func (v *topView) nodeLines(width, rows int) []topLine {
+	var lines []topLine
+	for i, text := range typeTable(v.nodes).Lines(width) {
+		if i <= min(maxTypes, rows/2) {
+			lines = append(lines, topLine{text, map[bool]look{true: strong}[i == 0]})
+		}
+	}
+	v.rows = max(1, rows-len(lines)+1)
+	v.from = max(0, min(v.from, len(v.nodes)-v.rows))
+	shown := v.nodes[v.from:min(v.from+v.rows, len(v.nodes))]
+	g := nodeTable(shown)
+	if len(shown) < len(v.nodes) {
+		g.Cols[0].Title = fmt.Sprintf("NODE %d to %d", v.from+1, v.from+len(shown))
+	}
+	for i, text := range g.Lines(width) {
+		l := topLine{text, plain}
+		switch {
+		case i == 0:
+			l.look = strong
+		case shown[i-1].Health == "down" || shown[i-1].GPUsBroken > 0:
+			l.look = alarm
+		}
+		lines = append(lines, l)
+	}
+	return lines
 }
 
 // shares divides lines between two tables: each gets what it needs if there is
@@ -217,6 +256,14 @@ func (v *topView) section(title, none string, list []api.Job, rows, width int, t
 // barOf is how wide bars are on a screen of some width.
 func barOf(width int) int { return min(24, max(6, width/10)) }
 
+// placesOf is where a job runs.
+func placesOf(j api.Job) string {
+	if len(j.Nodes) > 0 {
+		return onNodes(j.Nodes)
+	}
+	return devices(j.Devices)
+}
+
 func (v *topView) runningGrid(list []api.Job, width int) *grid.Table {
 	g := &grid.Table{Cols: []grid.Column{
 		{}, {Least: 14}, {Title: "USER", Least: 4, Rank: 3}, {Title: "GPUS", Right: true}, {Title: "STATE", Bare: true},
@@ -228,7 +275,7 @@ func (v *topView) runningGrid(list []api.Job, width int) *grid.Table {
 		if j.State == api.Running {
 			state = ""
 		}
-		g.Add(" ", j.ID+" "+jobName(j), j.User, gpuCount(j), state, v.progress(j, barOf(width)), span(j.Ran.Duration()), leftText(j, v.now), grid.Clock(j.ExpectEnd, v.now), devices(j.Devices))
+		g.Add(" ", j.ID+" "+jobName(j), j.User, gpuCount(j), state, v.progress(j, barOf(width)), span(j.Ran.Duration()), leftText(j, v.now), grid.Clock(j.ExpectEnd, v.now), placesOf(j))
 	}
 	return g
 }

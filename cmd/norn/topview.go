@@ -17,7 +17,11 @@ type topView struct {
 	now    time.Time
 	status api.Status
 	node   api.Node
-	run    []api.Job // that hold devices, or are about to
+	nodes  []api.Node // of a cluster, those with trouble first
+	from   int        // the first of them that is shown
+	rows   int        // how many are shown
+	width  int        // of the last picture
+	run    []api.Job  // that hold devices, or are about to
 	queue  []api.Job
 	chosen string // number of the selected job
 	asking string // cancel: it waits for a yes
@@ -54,6 +58,7 @@ const (
 type topNews struct {
 	status api.Status
 	node   api.Node
+	nodes  []api.Node // of a cluster
 	jobs   []api.Job
 	err    error
 }
@@ -65,6 +70,8 @@ func (v *topView) take(n topNews) {
 		return
 	}
 	v.status, v.node, v.broken, v.ready = n.status, n.node, "", true
+	v.nodes = slices.Clone(n.nodes)
+	slices.SortStableFunc(v.nodes, func(a, b api.Node) int { return rankOfState(&a) - rankOfState(&b) })
 	v.run, v.queue = nil, nil
 	for _, j := range n.jobs {
 		switch j.State {
@@ -127,6 +134,14 @@ func (v *topView) command(k key) topAction {
 		v.move(-len(v.all()))
 	case keyEnd, 'G':
 		v.move(len(v.all()))
+	case '[':
+		v.from -= v.rows
+	case ']':
+		v.from += v.rows
+	case 'n':
+		if len(v.nodes) > 0 {
+			v.panel = &topPanel{title: "Nodes", lines: nodeTable(v.nodes).Lines(v.width)}
+		}
 	case '?':
 		v.panel = &topPanel{title: "Keys", lines: topHelp}
 	case 'c', 'h', 'r', 'w', keyEnter, 'l':
@@ -218,6 +233,7 @@ var topHelp = []string{
 	"w, enter              why it waits, what would let it start, and when",
 	"l                     its output",
 	"c                     cancel it (asks)",
+	"[, ], n               in a cluster: pages of nodes, all nodes",
 	"h, r                  hold it, release it",
 	"esc, q                back from here",
 	"q, ctrl-c             quit",

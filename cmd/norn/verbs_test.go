@@ -97,9 +97,12 @@ func TestActs(t *testing.T) {
 		{"release --all", nil, ""},
 		{"resize 3 4", []string{"resize 3 4"}, "resized job 3 to 4 GPUs\n"},
 		{"resize 3 1", []string{"resize 3 1"}, "resized job 3 to 1 GPU\n"},
-		{"drain gpu0 gpu1 --why loud", []string{"drain {Devices:[gpu0 gpu1] Undo:false Why:loud}"}, "gpu0-1 take no new work; running jobs go on\n"},
-		{"drain", []string{"drain {Devices:[] Undo:false Why:}"}, "the machine takes no new work; running jobs go on\n"},
-		{"undrain gpu0", []string{"drain {Devices:[gpu0] Undo:true Why:}"}, "gpu0 takes new work again\n"},
+		{"drain gpu0 gpu1 --why loud", []string{"drain {Devices:[gpu0 gpu1] Where: Undo:false Why:loud}"}, "gpu0-1 take no new work; running jobs go on\n"},
+		{"drain", []string{"drain {Devices:[] Where: Undo:false Why:}"}, "the machine takes no new work; running jobs go on\n"},
+		{"drain a-7 a-8 a-9", []string{"drain {Devices:[a-7 a-8 a-9] Where: Undo:false Why:}"}, "a-7 to a-9 take no new work; running jobs go on\n"},
+		{"drain n08 n09 n10", []string{"drain {Devices:[n08 n09 n10] Where: Undo:false Why:}"}, "n08-10 take no new work; running jobs go on\n"},
+		{"drain --where rack=r7", []string{"drain {Devices:[] Where:rack=r7 Undo:false Why:}"}, "nodes with rack=r7 take no new work; running jobs go on\n"},
+		{"undrain gpu0", []string{"drain {Devices:[gpu0] Where: Undo:true Why:}"}, "gpu0 takes new work again\n"},
 		{"use fifo(mode=easy)", []string{"use fifo(mode=easy)", "status"}, "the policy is fifo(mode=easy)\n"},
 	} {
 		f := busy()
@@ -141,7 +144,7 @@ func TestActsFail(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &list); err != nil || code != exitFailed || !slices.Equal(list, []deedJSON{{"1", false, "job 1 has ended"}, {"3", true, ""}}) {
 		t.Errorf("exit code %d, %s, %v", code, out, err)
 	}
-	f.refuse["drain {Devices:[] Undo:false Why:}"] = api.Refuse(api.Denied, "only an operator drains")
+	f.refuse["drain {Devices:[] Where: Undo:false Why:}"] = api.Refuse(api.Denied, "only an operator drains")
 	if _, errOut, code := liveIn(t.Context(), shellOf(f), "drain"); code != exitFailed || errOut != "norn: only an operator drains\n" {
 		t.Errorf("exit code %d, %q", code, errOut)
 	}

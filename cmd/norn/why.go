@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/internal/grid"
 )
 
@@ -57,6 +58,9 @@ func whyLines(w api.Why, now time.Time, width int) []string {
 		reason = reasonOr(j)
 	}
 	p.line("  ", reason)
+	if j.Kind != "" {
+		p.line("  ", kindText(j))
+	}
 	if text := paceText(j); text != "" {
 		p.line("  ", text)
 	}
@@ -97,6 +101,18 @@ func whyLines(w api.Why, now time.Time, width int) []string {
 	return p.lines
 }
 
+// kindText says what a job is in a Kubernetes cluster.
+func kindText(j api.Job) string {
+	text := "is a " + j.Kind
+	if j.Namespace != "" {
+		text += " of namespace " + j.Namespace
+	}
+	if n := len(j.Pods); n > 0 {
+		text += ", with " + unit.CountOrNo(n, "pod") + ": " + api.Packed(j.Pods)
+	}
+	return text
+}
+
 // paceText says how fast a running job runs, where that is not as its estimate has it,
 // and what of the time it leaves to others.
 func paceText(j api.Job) string {
@@ -133,6 +149,8 @@ func standing(j api.Job, now time.Time) string {
 	switch {
 	case j.State == api.Failed && j.Exit != nil:
 		text += " with " + exitText(j.Exit)
+	case j.State == api.Running && len(j.Nodes) > 0:
+		text += " on " + onNodes(j.Nodes)
 	case j.State == api.Running && len(j.Devices) > 0:
 		text += " on " + devices(j.Devices)
 	}

@@ -262,7 +262,7 @@ func (e *editor) flush() {
 }
 
 func (e *editor) node(ev *eventlog.Event) {
-	if err := copyKinds(e.f.s.Cluster, e.s.Cluster); err != nil && e.err == nil {
+	if err := CopyKinds(e.f.s.Cluster, e.s.Cluster); err != nil && e.err == nil {
 		e.err = err
 	}
 	e.emit(*ev)

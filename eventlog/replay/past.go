@@ -189,7 +189,7 @@ func has[K comparable, V any](m map[K]V, k K) bool {
 // working order and nothing running on it.
 func (p *Past) Machine() (*cluster.Cluster, error) {
 	was, c := p.State.Cluster, cluster.New()
-	if err := copyKinds(was, c); err != nil {
+	if err := CopyKinds(was, c); err != nil {
 		return nil, err
 	}
 	for _, id := range p.machine {
@@ -227,9 +227,9 @@ func Machine(r *eventlog.Reader) (*cluster.Cluster, error) {
 	}
 }
 
-// copyKinds makes known to a cluster what another one knows beside nodes: types,
+// CopyKinds makes known to a cluster what another one knows beside nodes: types,
 // pools and places.
-func copyKinds(from, to *cluster.Cluster) error {
+func CopyKinds(from, to *cluster.Cluster) error {
 	for t := to.Types(); t < from.Types(); t++ {
 		if _, err := to.AddType(from.Type(cluster.TypeID(t))); err != nil {
 			return err

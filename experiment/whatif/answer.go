@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/job"
@@ -97,8 +96,9 @@ func (q *Question) scriptThere() []eventlog.Event {
 	var out []eventlog.Event
 	for _, ev := range q.History.Script {
 		switch ev.Kind {
-		case eventlog.NodeSet, eventlog.Device, eventlog.Foreign:
-			if !q.Machine.Resized || ev.Kind == eventlog.Device && ev.Device >= cluster.DeviceID(q.Machine.Spec.GPUs()) {
+		case eventlog.NodeSet, eventlog.NodeLabels, eventlog.Device, eventlog.Foreign:
+			var there bool
+			if ev, there = q.Machine.here(ev); !there {
 				continue
 			}
 		}

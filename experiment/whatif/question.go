@@ -81,9 +81,14 @@ type Machine struct {
 	Spec *clusterspec.Spec
 	Name string // ends the names of its rows: on 2x8:A100, or 3 GPUs
 
-	// Resized tells that it is the machine that was there with another number of GPUs.
+	// Resized tells that it is the machine that was there with another number of GPUs, or the
+	// cluster that was there with other nodes.
 	// Then people drain the same parts of it. On another cluster, nobody drains anything.
 	Resized bool
+
+	// Of the nodes and devices that were there the numbers here; nil: they are the same.
+	nodes   map[cluster.NodeID]cluster.NodeID
+	devices map[cluster.DeviceID]cluster.DeviceID
 }
 
 // Was is the machine as it was at the end of a history, with its tenants. It fails where
@@ -113,7 +118,7 @@ func (h *History) Resized(gpus int) (*Machine, error) {
 		return nil, err
 	}
 	if len(was.Nodes) != 1 || was.Nodes[0].Count != 1 || len(was.Nodes[0].GPUs) != 1 {
-		return nil, errors.New("GPUs can be added to one machine whose GPUs are of one type: describe the other machine as a cluster (--cluster)")
+		return nil, errors.New("GPUs can be added to one machine whose GPUs are of one type: add nodes to a cluster (--add-nodes), or describe another one (--cluster)")
 	}
 	if gpus > cluster.MaxGroup {
 		return nil, fmt.Errorf("a machine with %d GPUs: %d are the most; describe several machines as a cluster (--cluster)", gpus, cluster.MaxGroup)

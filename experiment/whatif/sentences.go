@@ -38,7 +38,10 @@ func (p *Plan) Assumptions() []string {
 			break
 		}
 	}
-	if p.q.Machine != nil && p.q.Machine.Resized {
+	switch m := p.q.Machine; {
+	case m != nil && m.nodes != nil:
+		out = append(out, "Nodes that are added are as those with the same GPUs are that were there, in places of their own. What is not told of others is not accounted.")
+	case m != nil && m.Resized:
 		out = append(out, "With another number of GPUs, the machine has the CPUs and the memory that it has.")
 	}
 	return out
