@@ -54,8 +54,17 @@ func Client(cfg *rest.Config) (kubernetes.Interface, error) {
 }
 
 // Serve leads a cluster, as soon as no other Norn does, and serves the API of Norn until the
-// context ends.
-func Serve(ctx context.Context, e *Election, opt Options, api server.Config) error {
+// context ends. Signs of life for a kubelet are answered at an address, where one is given,
+// also while another Norn leads.
+func Serve(ctx context.Context, e *Election, opt Options, api server.Config, alive string) error {
+	h := &health{}
+	if alive != "" {
+		wait, err := h.serve(ctx, alive)
+		if err != nil {
+			return err
+		}
+		defer wait()
+	}
 	if api.Socket != "" {
 		if err := os.MkdirAll(filepath.Dir(api.Socket), 0o700); err != nil {
 			return err
@@ -83,6 +92,8 @@ func Serve(ctx context.Context, e *Election, opt Options, api server.Config) err
 			served <- srv.Serve(ctx)
 			stop()
 		}()
+		h.leads.Store(d)
+		defer h.leads.Store(nil)
 		logger(opt.Log).Info("norn leads", "cluster", opt.Name, "nodes", len(d.nodes.nodes), "policy", opt.Policy.String())
 		err = d.Run(ctx)
 		stop()

@@ -52,6 +52,6 @@ norn-kube finds it again. norn kube starts it, too.`,
 		SilenceUsage: true, SilenceErrors: true,
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &misuse{err.Error()} })
-	cmd.AddCommand(upCommand(), runCommand())
+	cmd.AddCommand(upCommand(), runCommand(), manifestsCommand())
 	return cmd
 }

@@ -24,11 +24,11 @@ import (
 
 // runFlags are what norn kube run and up take.
 type runFlags struct {
-	kubeconfig, context, namespace, policy, state, socket, stop string
-	scheduler, nodes                                            string
-	lost, lease, renew, retry                                   time.Duration
-	workers                                                     int
-	inCluster, debug                                            bool
+	kubeconfig, context, namespace, policy, state, socket, stop, health string
+	scheduler, nodes                                                    string
+	lost, lease, renew, retry                                           time.Duration
+	workers                                                             int
+	inCluster, debug                                                    bool
 }
 
 func (f *runFlags) bind(set *pflag.FlagSet) {
@@ -81,6 +81,7 @@ Of several replicas one leads, and another one takes over when that ends.`,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), cmd.ErrOrStderr()) },
 	}
 	f.bind(cmd.Flags())
+	cmd.Flags().StringVar(&f.health, "health", "", "address at which /healthz and /readyz are answered, such as :8080")
 	return cmd
 }
 
@@ -134,5 +135,5 @@ func (f *runFlags) run(ctx context.Context, errOut io.Writer) error {
 		Client: client, Name: name, Scheduler: f.scheduler, Nodes: nodes, State: f.state, Policy: choice, Stop: stop, NodeLost: f.lost, Workers: f.workers, Version: version(), Log: log,
 	}, server.Config{
 		Socket: f.socket, Version: version(), Metrics: true, Log: log, Operators: func(uid uint32, _ string) bool { return uid == me || uid == 0 },
-	})
+	}, f.health)
 }
