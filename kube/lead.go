@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	core "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -74,6 +75,18 @@ func (e *Election) Lead(ctx context.Context, f func(ctx context.Context, origin 
 		return ctx.Err()
 	}
 	return <-ended
+}
+
+// MakeNamespace makes the namespace of the Lease, where it is missing.
+func MakeNamespace(ctx context.Context, client kubernetes.Interface, name string) error {
+	_, err := client.CoreV1().Namespaces().Get(ctx, name, meta.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		_, err = client.CoreV1().Namespaces().Create(ctx, &core.Namespace{ObjectMeta: meta.ObjectMeta{Name: name}}, meta.CreateOptions{})
+	}
+	if err == nil || apierrors.IsAlreadyExists(err) || apierrors.IsForbidden(err) { // who may not look into it may still use the Lease
+		return nil
+	}
+	return fmt.Errorf("namespace %s: %w", name, err)
 }
 
 // fenced notes when the Lease was last renewed, so that a process whose clock stood still

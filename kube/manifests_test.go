@@ -67,6 +67,9 @@ func (r *rig) apply(text string) {
 		if err != nil {
 			r.t.Fatal(err)
 		}
+		if u.GetNamespace() == "" && m.Scope.Name() == "namespace" {
+			u.SetNamespace("default")
+		}
 		in := client.Resource(m.Resource).Namespace(u.GetNamespace())
 		if _, err := in.Apply(background, u.GetName(), u, meta.ApplyOptions{FieldManager: "test"}); err != nil {
 			r.t.Fatalf("%s %s: %v", u.GetKind(), u.GetName(), err)

@@ -95,7 +95,7 @@ func quote(s string) string { return strconv.QuoteToGraphic(s) }
 // Objects are the objects of manifests, in order.
 func Objects(manifests string) ([]*unstructured.Unstructured, error) {
 	var out []*unstructured.Unstructured
-	for doc := range strings.SplitSeq(manifests, "\n---\n") {
+	for doc := range strings.SplitSeq("\n"+manifests, "\n---\n") {
 		u := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal([]byte(doc), &u.Object); err != nil {
 			return nil, err
