@@ -30,6 +30,8 @@ func execute(ctx context.Context, args []string, out, errOut io.Writer) int {
 	switch {
 	case err == nil || errors.Is(err, context.Canceled):
 		return 0
+	case errors.Is(err, errFound):
+		return 1
 	case errors.As(err, new(*misuse)):
 		fmt.Fprintf(errOut, "%s: %v\n%s --help says more.\n", called.CommandPath(), err, called.CommandPath())
 		return 2
@@ -52,6 +54,6 @@ norn-kube finds it again. norn kube starts it, too.`,
 		SilenceUsage: true, SilenceErrors: true,
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &misuse{err.Error()} })
-	cmd.AddCommand(upCommand(), runCommand(), manifestsCommand())
+	cmd.AddCommand(upCommand(), runCommand(), manifestsCommand(), checkCommand(), uninstallCommand())
 	return cmd
 }

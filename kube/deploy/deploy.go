@@ -9,7 +9,9 @@ import (
 	"strings"
 	"text/template"
 
+	rbac "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
 
@@ -56,8 +58,8 @@ type holes struct {
 	Whole, Admission                                              bool
 }
 
-// own are the annotations that Norn alone writes.
-func own() []string {
+// Own are the annotations that Norn alone writes.
+func Own() []string {
 	return []string{names.Run, names.Devices, names.Plan, names.Record, names.Reason}
 }
 
@@ -67,10 +69,10 @@ func fill(h holes) (string, error) {
 		return "", err
 	}
 	var short []string
-	for _, name := range own() {
+	for _, name := range Own() {
 		short = append(short, strings.TrimPrefix(name, names.Group+"/"))
 	}
-	h.Group, h.Own, h.OwnText = names.Group, "['"+strings.Join(own(), "', '")+"']", strings.Join(short, ", ")
+	h.Group, h.Own, h.OwnText = names.Group, "['"+strings.Join(Own(), "', '")+"']", strings.Join(short, ", ")
 	var out strings.Builder
 	if err := t.Execute(&out, h); err != nil {
 		return "", err
@@ -156,4 +158,44 @@ func Kustomize(s Settings) ([]File, error) {
 		return nil, err
 	}
 	return []File{{"kustomization.yaml", "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources:\n- norn.yaml\n"}, {"norn.yaml", body}}, nil
+}
+
+// Right is something that Norn may do in a cluster.
+type Right struct{ Namespace, Group, Resource, Name, Verb string }
+
+// Rights are all rights that the manifests give, but for that by which Norn is known.
+func Rights(namespace string) ([]Right, error) {
+	s := Default()
+	s.Namespace = namespace
+	text, err := Manifests(s)
+	if err != nil {
+		return nil, err
+	}
+	all, err := Objects(text)
+	if err != nil {
+		return nil, err
+	}
+	var out []Right
+	for _, u := range all {
+		if kind := u.GetKind(); kind != "ClusterRole" && kind != "Role" {
+			continue
+		}
+		var role rbac.Role
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &role); err != nil {
+			return nil, err
+		}
+		for _, r := range role.Rules {
+			for _, verb := range r.Verbs {
+				if r.APIGroups[0] == names.Group {
+					continue
+				}
+				right := Right{Namespace: u.GetNamespace(), Group: r.APIGroups[0], Resource: r.Resources[0], Verb: verb}
+				if len(r.ResourceNames) > 0 {
+					right.Name = r.ResourceNames[0]
+				}
+				out = append(out, right)
+			}
+		}
+	}
+	return out, nil
 }

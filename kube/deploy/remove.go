@@ -3,7 +3,6 @@ package deploy
 import (
 	"context"
 	"fmt"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -59,19 +58,13 @@ func named(u *unstructured.Unstructured) string {
 	return u.GetKind() + " " + u.GetName()
 }
 
-// Remove deletes what manifests made, the last first, and calls told for each that was
-// there. A namespace and a Lease in it go with all that is inside.
-func Remove(ctx context.Context, cfg *rest.Config, manifests string, told func(what string)) error {
-	all, err := Objects(manifests)
-	if err != nil {
-		return err
-	}
+// Remove deletes what manifests made, the last first, and calls told for each object that was
+// there. What does not carry the label of Norn is somebody else's, and stays.
+func Remove(ctx context.Context, cfg *rest.Config, all []*unstructured.Unstructured, told func(what string)) error {
 	o, err := connect(cfg)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
 	background := v1.DeletePropagationBackground
 	for i := len(all) - 1; i >= 0; i-- {
 		u := all[i]
@@ -79,8 +72,16 @@ func Remove(ctx context.Context, cfg *rest.Config, manifests string, told func(w
 		if meta.IsNoMatchError(err) { // a cluster before admission policies
 			continue
 		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", named(u), err)
+		}
+		is, err := at.Get(ctx, u.GetName(), v1.GetOptions{})
+		if err == nil && is.GetLabels()[label] != u.GetLabels()[label] {
+			continue
+		}
 		if err == nil {
-			err = at.Delete(ctx, u.GetName(), v1.DeleteOptions{PropagationPolicy: &background})
+			uid := is.GetUID()
+			err = at.Delete(ctx, u.GetName(), v1.DeleteOptions{PropagationPolicy: &background, Preconditions: &v1.Preconditions{UID: &uid}})
 		}
 		switch {
 		case apierrors.IsNotFound(err):
@@ -92,3 +93,6 @@ func Remove(ctx context.Context, cfg *rest.Config, manifests string, told func(w
 	}
 	return nil
 }
+
+// label is on all that the manifests make.
+const label = "app.kubernetes.io/name"
