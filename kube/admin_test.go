@@ -86,7 +86,9 @@ func TestUninstall(t *testing.T) {
 		t.Errorf("%v: %+v", err, j)
 	}
 	r.until("the other scheduler is asked", func() bool {
-		return slices.ContainsFunc(r.pods(), func(p core.Pod) bool { return p.Labels[batch.JobNameLabel] == "waits" && p.Spec.SchedulerName == core.DefaultSchedulerName })
+		return slices.ContainsFunc(r.pods(), func(p core.Pod) bool {
+			return p.Labels[batch.JobNameLabel] == "waits" && p.Spec.SchedulerName == core.DefaultSchedulerName
+		})
 	})
 	r.until("the running Job ends", func() bool {
 		j, err := jobs.Get(background, "runs", meta.GetOptions{})
@@ -121,7 +123,9 @@ func TestCheck(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, w := range want {
-			if !slices.ContainsFunc(found, func(f admin.Finding) bool { return f.Level == w.Level && f.About == w.About && strings.Contains(f.Text, w.Text) }) {
+			if !slices.ContainsFunc(found, func(f admin.Finding) bool {
+				return f.Level == w.Level && f.About == w.About && strings.Contains(f.Text, w.Text)
+			}) {
 				t.Errorf("%+v is not found:\n%+v", w, found)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	coordination "k8s.io/api/coordination/v1"
 	core "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -124,23 +125,38 @@ func (f *fenced) note(at time.Duration, err error) {
 func (f *fenced) leads() bool { return time.Since(began)-time.Duration(f.last.Load()) < f.good }
 
 // origin is the origin of time, which the first leader of all writes down.
-func (e *Election) origin(ctx context.Context) (time.Time, error) {
+func (e *Election) origin(ctx context.Context) (at time.Time, err error) {
+	err = e.change(ctx, func(lease *coordination.Lease) bool {
+		if at, err = time.Parse(time.RFC3339Nano, lease.Annotations[originOf]); err == nil {
+			return false
+		}
+		at = time.Now().UTC().Truncate(time.Microsecond)
+		meta.SetMetaDataAnnotation(&lease.ObjectMeta, originOf, at.Format(time.RFC3339Nano))
+		return true
+	})
+	return at, err
+}
+
+// note writes an annotation of the Lease.
+func (e *Election) note(ctx context.Context, name, text string) error {
+	return e.change(ctx, func(lease *coordination.Lease) bool {
+		meta.SetMetaDataAnnotation(&lease.ObjectMeta, name, text)
+		return true
+	})
+}
+
+// change changes the Lease, unless f leaves it as it is.
+func (e *Election) change(ctx context.Context, f func(*coordination.Lease) bool) error {
 	for {
 		lease, err := e.Client.CoordinationV1().Leases(e.Namespace).Get(ctx, names.Lease, meta.GetOptions{})
-		if err != nil {
-			return time.Time{}, fmt.Errorf("lease %s/%s: %w", e.Namespace, names.Lease, err)
+		if err == nil && f(lease) {
+			_, err = e.Client.CoordinationV1().Leases(e.Namespace).Update(ctx, lease, meta.UpdateOptions{})
 		}
-		if at, err := time.Parse(time.RFC3339Nano, lease.Annotations[originOf]); err == nil {
-			return at, nil
-		}
-		next := lease.DeepCopy()
-		now := time.Now().UTC().Truncate(time.Microsecond)
-		meta.SetMetaDataAnnotation(&next.ObjectMeta, originOf, now.Format(time.RFC3339Nano))
-		if _, err = e.Client.CoordinationV1().Leases(e.Namespace).Update(ctx, next, meta.UpdateOptions{}); err == nil {
-			return now, nil
-		}
-		if !apierrors.IsConflict(err) { // it was renewed meanwhile
-			return time.Time{}, fmt.Errorf("lease %s/%s: %w", e.Namespace, names.Lease, err)
+		switch {
+		case err == nil:
+			return nil
+		case !apierrors.IsConflict(err): // it was renewed meanwhile
+			return fmt.Errorf("lease %s/%s: %w", e.Namespace, names.Lease, err)
 		}
 	}
 }

@@ -197,6 +197,9 @@ func (r *rig) rightsAreUsed() {
 		_, perr := r.client.CoreV1().Pods("default").Get(background, "idle", meta.GetOptions{})
 		return err == nil && len(jobs.Items) == 0 && apierrors.IsNotFound(perr)
 	})
+	if c, err := kube.NewGate(r.Daemon, r.opt.Client).Authenticate(background, r.token("somebody", "default", names.Audience)); err != nil || c.Operator {
+		t.Errorf("%+v, %v", c, err)
+	}
 	if err := r.Drain(background, me, api.Drain{Devices: []string{smallNodes[0].Name}}); err != nil {
 		t.Fatal(err)
 	}

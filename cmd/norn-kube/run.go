@@ -24,11 +24,11 @@ import (
 
 // runFlags are what norn kube run and up take.
 type runFlags struct {
-	kubeconfig, context, namespace, policy, state, socket, stop, health string
-	scheduler, nodes                                                    string
-	lost, lease, renew, retry                                           time.Duration
-	workers                                                             int
-	inCluster, debug                                                    bool
+	kubeconfig, context, namespace, policy, state, socket, stop, health, listen string
+	scheduler, nodes                                                            string
+	lost, lease, renew, retry                                                   time.Duration
+	workers                                                                     int
+	inCluster, debug                                                            bool
 }
 
 func (f *runFlags) bind(set *pflag.FlagSet) {
@@ -89,6 +89,7 @@ Of several replicas one leads, and another one takes over when that ends.`,
 	}
 	f.bind(cmd.Flags())
 	cmd.Flags().StringVar(&f.health, "health", "", "address at which /healthz and /readyz are answered, such as :8080")
+	cmd.Flags().StringVar(&f.listen, "listen", "", "address at which the leader serves norn's API over TLS, such as :7077")
 	return cmd
 }
 
@@ -153,5 +154,5 @@ func (f *runFlags) run(ctx context.Context, errOut io.Writer) error {
 		Client: client, Name: name, Scheduler: f.scheduler, Nodes: nodes, State: f.state, Policy: choice, Stop: stop, NodeLost: f.lost, Workers: f.workers, Version: version(), Log: log,
 	}, server.Config{
 		Socket: f.socket, Version: version(), Metrics: true, Log: log, Operators: func(uid uint32, _ string) bool { return uid == me || uid == 0 },
-	}, f.health)
+	}, kube.Doors{Health: f.health, API: f.listen})
 }
