@@ -62,7 +62,7 @@ type Doors struct {
 
 // open serves the API over TLS at an address. The certificate is made anew each time, and told
 // in an annotation of the Lease.
-func (d *Daemon) open(ctx context.Context, e *Election, addr string, api *server.Config) error {
+func open(ctx context.Context, d *Daemon, e *Election, addr string, api *server.Config) error {
 	cert, key, err := certificate(e.Namespace)
 	if err != nil {
 		return err
@@ -108,7 +108,7 @@ func Serve(ctx context.Context, e *Election, opt Options, api server.Config, doo
 		defer d.Close()
 		api.Backend = d
 		if doors.API != "" {
-			if err := d.open(ctx, e, doors.API, &api); err != nil {
+			if err := open(ctx, d, e, doors.API, &api); err != nil {
 				return err
 			}
 		}
