@@ -52,6 +52,13 @@ func root() *cobra.Command {
 policies of norn. What it decides it writes to the API of the cluster, where the next
 norn-kube finds it again. norn kube starts it, too.`,
 		SilenceUsage: true, SilenceErrors: true,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return &misuse{fmt.Sprintf("there is no verb %q", args[0])}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &misuse{err.Error()} })
 	cmd.AddCommand(upCommand(), runCommand(), manifestsCommand(), checkCommand(), uninstallCommand())

@@ -30,9 +30,11 @@ func TestHelp(t *testing.T) {
 			t.Errorf("%s --help: exit code %d, %s%s", c.Name(), code, out.String(), errOut.String())
 		}
 	}
-	var out, errOut bytes.Buffer
-	if code := execute(t.Context(), []string{"up", "--polcy", "x"}, &out, &errOut); code != 2 || !strings.Contains(errOut.String(), "norn kube up") {
-		t.Errorf("exit code %d, %s", code, errOut.String())
+	for line, want := range map[string]string{"up --polcy x": "norn kube up --help", "upp": "no verb"} {
+		var out, errOut bytes.Buffer
+		if code := execute(t.Context(), strings.Fields(line), &out, &errOut); code != 2 || !strings.Contains(errOut.String(), want) {
+			t.Errorf("%s: exit code %d, %s", line, code, errOut.String())
+		}
 	}
 }
 
