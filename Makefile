@@ -2,8 +2,9 @@
 
 .PHONY: build test race soak device-check bench bench-live bench-fidelity micro fuzz check reproduced nightly
 
-build: ## the program, as ./norn
+build: ## the programs, as ./norn and ./norn-kube
 	go build -o norn ./cmd/norn
+	go build -o norn-kube ./cmd/norn-kube
 
 test: ## everything, as in README.md
 	go test ./...

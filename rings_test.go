@@ -130,10 +130,10 @@ func (f *goFile) faults() []string {
 // arrow says what is wrong with an import, or nothing.
 func (f *goFile) arrow(from ring, target string) string {
 	if strings.HasPrefix(target, "k8s.io/") || strings.HasPrefix(target, "sigs.k8s.io/") {
-		if f.pkg == "kube" || strings.HasPrefix(f.pkg, "kube/") {
+		if f.pkg == "kube" || strings.HasPrefix(f.pkg, "kube/") || f.pkg == "cmd/norn-kube" {
 			return ""
 		}
-		return fmt.Sprintf("imports %s: only kube may", target)
+		return fmt.Sprintf("imports %s: only kube and cmd/norn-kube may", target)
 	}
 	inside, ours := strings.CutPrefix(target, module+"/")
 	switch {
@@ -240,8 +240,10 @@ func TestRingsFinds(t *testing.T) {
 		{"state", `import "io/ioutil"`, "imports io/ioutil"},
 		{"state", `import "syscall"`, "imports syscall"},
 		{"state", `import "github.com/spf13/cobra"`, "imports github.com/spf13/cobra"},
-		{"policy/kit/queue", `import "k8s.io/api/core/v1"`, "only kube may"},
-		{"engine", `import "k8s.io/client-go/rest"`, "only kube may"},
+		{"policy/kit/queue", `import "k8s.io/api/core/v1"`, "only kube and cmd/norn-kube may"},
+		{"engine", `import "k8s.io/client-go/rest"`, "only kube and cmd/norn-kube may"},
+		{"cmd/norn", `import "k8s.io/client-go/rest"`, "only kube and cmd/norn-kube may"},
+		{"cmd/norn-kube", `import "k8s.io/client-go/rest"`, ""},
 		{"kube/jobs/batch", `import "k8s.io/api/core/v1"`, ""},
 		{"tenant", `import "fmt"; func f() { fmt.Println() }`, "uses fmt.Println"},
 		{"tenant", `func f() { println() }`, "standard error"},

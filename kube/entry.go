@@ -87,7 +87,7 @@ func (w *watcher) see(key string) *sight {
 	namespace, rest, _ := strings.Cut(key, "/")
 	s := &sight{key: key, namespace: namespace, name: rest, pods: w.podsOf(key)}
 	slices.SortFunc(s.pods, func(a, b *core.Pod) int { return cmp.Compare(a.Name, b.Name) })
-	prefix, name, prefixed := strings.Cut(rest, ":")
+	prefix, name, prefixed := strings.Cut(rest, "/")
 	if !prefixed {
 		if s.owner = w.job(key); s.owner == nil || !w.ours(s.owner) {
 			return nil
@@ -99,7 +99,7 @@ func (w *watcher) see(key string) *sight {
 		return nil
 	}
 	s.kind, s.name, s.created = aGang, name, s.pods[0].CreationTimestamp.Time
-	if prefix+":" == podPrefix {
+	if prefix+"/" == podPrefix {
 		s.kind, s.uid, s.deleted = aPod, s.pods[0].UID, s.pods[0].DeletionTimestamp != nil
 	}
 	for _, p := range s.pods {

@@ -28,7 +28,7 @@ func TestPodsAndJobs(t *testing.T) {
 	for i := range 3 {
 		r.pod(fmt.Sprintf("gang-%d", i), 1, "5s", map[string]string{names.Gang: "gang", names.GangSize: "3"})
 	}
-	for _, id := range []string{"default/pod:single", "default/training", "default/gang:gang"} {
+	for _, id := range []string{"default/pod/single", "default/training", "default/gang/gang"} {
 		r.until(id+" is done", func() bool { return r.state(id) == api.Done })
 	}
 	for _, p := range r.pods() {

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	coordination "k8s.io/api/coordination/v1"
+	core "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -76,6 +78,18 @@ func (e *Election) Lead(ctx context.Context, f func(ctx context.Context, origin 
 	return <-ended
 }
 
+// MakeNamespace makes the namespace of the Lease, where it is missing.
+func MakeNamespace(ctx context.Context, client kubernetes.Interface, name string) error {
+	_, err := client.CoreV1().Namespaces().Get(ctx, name, meta.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		_, err = client.CoreV1().Namespaces().Create(ctx, &core.Namespace{ObjectMeta: meta.ObjectMeta{Name: name}}, meta.CreateOptions{})
+	}
+	if err == nil || apierrors.IsAlreadyExists(err) || apierrors.IsForbidden(err) { // who may not look into it may still use the Lease
+		return nil
+	}
+	return fmt.Errorf("namespace %s: %w", name, err)
+}
+
 // fenced notes when the Lease was last renewed, so that a process whose clock stood still
 // for a while knows that another one may lead.
 type fenced struct {
@@ -111,23 +125,38 @@ func (f *fenced) note(at time.Duration, err error) {
 func (f *fenced) leads() bool { return time.Since(began)-time.Duration(f.last.Load()) < f.good }
 
 // origin is the origin of time, which the first leader of all writes down.
-func (e *Election) origin(ctx context.Context) (time.Time, error) {
+func (e *Election) origin(ctx context.Context) (at time.Time, err error) {
+	err = e.change(ctx, func(lease *coordination.Lease) bool {
+		if at, err = time.Parse(time.RFC3339Nano, lease.Annotations[originOf]); err == nil {
+			return false
+		}
+		at = time.Now().UTC().Truncate(time.Microsecond)
+		meta.SetMetaDataAnnotation(&lease.ObjectMeta, originOf, at.Format(time.RFC3339Nano))
+		return true
+	})
+	return at, err
+}
+
+// note writes an annotation of the Lease.
+func (e *Election) note(ctx context.Context, name, text string) error {
+	return e.change(ctx, func(lease *coordination.Lease) bool {
+		meta.SetMetaDataAnnotation(&lease.ObjectMeta, name, text)
+		return true
+	})
+}
+
+// change changes the Lease, unless f leaves it as it is.
+func (e *Election) change(ctx context.Context, f func(*coordination.Lease) bool) error {
 	for {
 		lease, err := e.Client.CoordinationV1().Leases(e.Namespace).Get(ctx, names.Lease, meta.GetOptions{})
-		if err != nil {
-			return time.Time{}, fmt.Errorf("lease %s/%s: %w", e.Namespace, names.Lease, err)
+		if err == nil && f(lease) {
+			_, err = e.Client.CoordinationV1().Leases(e.Namespace).Update(ctx, lease, meta.UpdateOptions{})
 		}
-		if at, err := time.Parse(time.RFC3339Nano, lease.Annotations[originOf]); err == nil {
-			return at, nil
-		}
-		next := lease.DeepCopy()
-		now := time.Now().UTC().Truncate(time.Microsecond)
-		meta.SetMetaDataAnnotation(&next.ObjectMeta, originOf, now.Format(time.RFC3339Nano))
-		if _, err = e.Client.CoordinationV1().Leases(e.Namespace).Update(ctx, next, meta.UpdateOptions{}); err == nil {
-			return now, nil
-		}
-		if !apierrors.IsConflict(err) { // it was renewed meanwhile
-			return time.Time{}, fmt.Errorf("lease %s/%s: %w", e.Namespace, names.Lease, err)
+		switch {
+		case err == nil:
+			return nil
+		case !apierrors.IsConflict(err): // it was renewed meanwhile
+			return fmt.Errorf("lease %s/%s: %w", e.Namespace, names.Lease, err)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/norn-scheduler/norn/api/server"
+	"github.com/norn-scheduler/norn/kube/names"
 )
 
 // Connect makes the configuration of a client: that of a pod where inCluster says so, else
@@ -53,9 +54,43 @@ func Client(cfg *rest.Config) (kubernetes.Interface, error) {
 	return kubernetes.NewForConfig(cfg)
 }
 
+// Doors are addresses of the network at which a Norn answers; those that are empty are closed.
+type Doors struct {
+	Health string // signs of life for a kubelet, also while another Norn leads
+	API    string // the API of Norn, over TLS, for those who have a token of the cluster
+}
+
+// open serves the API over TLS at an address. The certificate is made anew each time, and told
+// in an annotation of the Lease.
+func open(ctx context.Context, d *Daemon, e *Election, addr string, api *server.Config) error {
+	cert, key, err := certificate(e.Namespace)
+	if err != nil {
+		return err
+	}
+	tcp := &server.TCP{Addr: addr, Cert: filepath.Join(d.opt.State, "tls.crt"), Key: filepath.Join(d.opt.State, "tls.key")}
+	if err := errors.Join(os.WriteFile(tcp.Cert, cert, 0o600), os.WriteFile(tcp.Key, key, 0o600)); err != nil {
+		return err
+	}
+	if err := e.note(ctx, names.Certificate, string(cert)); err != nil {
+		return err
+	}
+	g := NewGate(d, d.opt.Client)
+	tcp.Authenticate = g.Authenticate
+	api.Backend, api.TCP = g, tcp
+	return nil
+}
+
 // Serve leads a cluster, as soon as no other Norn does, and serves the API of Norn until the
 // context ends.
-func Serve(ctx context.Context, e *Election, opt Options, api server.Config) error {
+func Serve(ctx context.Context, e *Election, opt Options, api server.Config, doors Doors) error {
+	h := &health{}
+	if doors.Health != "" {
+		wait, err := h.serve(ctx, doors.Health)
+		if err != nil {
+			return err
+		}
+		defer wait()
+	}
 	if api.Socket != "" {
 		if err := os.MkdirAll(filepath.Dir(api.Socket), 0o700); err != nil {
 			return err
@@ -72,6 +107,11 @@ func Serve(ctx context.Context, e *Election, opt Options, api server.Config) err
 		}
 		defer d.Close()
 		api.Backend = d
+		if doors.API != "" {
+			if err := open(ctx, d, e, doors.API, &api); err != nil {
+				return err
+			}
+		}
 		srv, err := server.New(api)
 		if err != nil {
 			return err
@@ -83,6 +123,8 @@ func Serve(ctx context.Context, e *Election, opt Options, api server.Config) err
 			served <- srv.Serve(ctx)
 			stop()
 		}()
+		h.leads.Store(d)
+		defer h.leads.Store(nil)
 		logger(opt.Log).Info("norn leads", "cluster", opt.Name, "nodes", len(d.nodes.nodes), "policy", opt.Policy.String())
 		err = d.Run(ctx)
 		stop()

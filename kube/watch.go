@@ -135,10 +135,10 @@ func (w *watcher) keyOfPod(p *core.Pod) string {
 }
 
 // What stands before the names of bare gangs and pods in keys, so that no two jobs have one
-// key: names of objects have no colons.
+// key: names of objects have no slashes.
 const (
-	gangPrefix = "gang:"
-	podPrefix  = "pod:"
+	gangPrefix = "gang/"
+	podPrefix  = "pod/"
 )
 
 func (w *watcher) seePod(o any) {

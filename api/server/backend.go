@@ -23,6 +23,8 @@ type Caller struct {
 	GID     uint32
 	Groups  []uint32
 	Grouped bool
+	// Identity is what TCP.Authenticate knows besides of who asks; nil: nothing.
+	Identity any
 }
 
 // Verb is what can be done to a job without saying more.

@@ -64,6 +64,11 @@ func (s *Server) identify(c *conn, r *http.Request) (Caller, error) {
 			found = &s.tokens[i]
 		}
 	}
+	if found == nil && s.TCP.Authenticate != nil {
+		c, err := s.TCP.Authenticate(r.Context(), token)
+		c.UID, c.Local = noUID, false
+		return c, err
+	}
 	if found == nil {
 		return Caller{}, api.Refuse(api.NoToken, "the token is not known here")
 	}

@@ -43,6 +43,9 @@ type TCP struct {
 	Addr      string // host:port
 	Cert, Key string // PEM files; may be empty on a loopback address alone
 	Tokens    []Token
+	// Authenticate tells who sends a token that is none of Tokens; nil: nobody does. A refusal
+	// is an *api.Error.
+	Authenticate func(ctx context.Context, token string) (Caller, error)
 }
 
 // Token is who may call over TCP. The token itself is kept nowhere.
@@ -231,7 +234,7 @@ type hashed struct {
 
 // hashes checks the tokens of a configuration.
 func (t *TCP) hashes() ([]hashed, error) {
-	if len(t.Tokens) == 0 {
+	if len(t.Tokens) == 0 && t.Authenticate == nil {
 		return nil, fmt.Errorf("TCP on %s is refused without tokens: anybody could start jobs", t.Addr)
 	}
 	out := make([]hashed, len(t.Tokens))

@@ -30,6 +30,8 @@ func execute(ctx context.Context, args []string, out, errOut io.Writer) int {
 	switch {
 	case err == nil || errors.Is(err, context.Canceled):
 		return 0
+	case errors.Is(err, errFound):
+		return 1
 	case errors.As(err, new(*misuse)):
 		fmt.Fprintf(errOut, "%s: %v\n%s --help says more.\n", called.CommandPath(), err, called.CommandPath())
 		return 2
@@ -45,13 +47,20 @@ func (m *misuse) Error() string { return m.text }
 
 func root() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "norn-kube", Short: "Schedule a Kubernetes cluster with the policies of Norn",
+		Use: "norn-kube", Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "norn kube"}, Short: "Schedule a Kubernetes cluster with the policies of Norn",
 		Long: `Norn-kube decides about Jobs, pods and gangs of pods of a Kubernetes cluster, by any of the
 policies of norn. What it decides it writes to the API of the cluster, where the next
 norn-kube finds it again. norn kube starts it, too.`,
 		SilenceUsage: true, SilenceErrors: true,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return &misuse{fmt.Sprintf("there is no verb %q", args[0])}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &misuse{err.Error()} })
-	cmd.AddCommand(upCommand(), runCommand())
+	cmd.AddCommand(upCommand(), runCommand(), manifestsCommand(), checkCommand(), uninstallCommand())
 	return cmd
 }

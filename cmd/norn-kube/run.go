@@ -24,11 +24,11 @@ import (
 
 // runFlags are what norn kube run and up take.
 type runFlags struct {
-	kubeconfig, context, namespace, policy, state, socket, stop string
-	scheduler, nodes                                            string
-	lost, lease, renew, retry                                   time.Duration
-	workers                                                     int
-	inCluster, debug                                            bool
+	kubeconfig, context, namespace, policy, state, socket, stop, health, listen string
+	scheduler, nodes                                                            string
+	lost, lease, renew, retry                                                   time.Duration
+	workers                                                                     int
+	inCluster, debug                                                            bool
 }
 
 func (f *runFlags) bind(set *pflag.FlagSet) {
@@ -49,20 +49,27 @@ func (f *runFlags) bind(set *pflag.FlagSet) {
 
 func upCommand() *cobra.Command {
 	f := &runFlags{}
+	detach := false
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Schedule the cluster of your kubeconfig from here",
 		Long: `Up schedules the cluster that kubectl would talk to, from this machine, until it is interrupted.
-Nothing is installed in the cluster but a Lease. norn ps, why, top and all other verbs work with
---server and the path of its socket, which up prints.
+Nothing is installed in the cluster but a Lease, in a namespace of its own. norn ps, why, top and all
+other verbs work with --kube, or with --server and the path of the socket.
 
 Norn decides about pods with schedulerName: norn, and about Jobs that have the label
 ` + names.Queue + ` or whose pods have that schedulerName.`,
 		Example: `  norn kube up
   norn kube up --policy srtf --context my-cluster`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), cmd.ErrOrStderr()) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if detach {
+				return f.detach(cmd.OutOrStdout())
+			}
+			return f.run(cmd.Context(), cmd.ErrOrStderr())
+		},
 	}
+	cmd.Flags().BoolVarP(&detach, "detach", "d", false, "run in the background, with messages in norn-kube.log in the state folder")
 	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig (default: as kubectl finds it)")
 	cmd.Flags().StringVar(&f.context, "context", "", "context of the kubeconfig")
 	f.bind(cmd.Flags())
@@ -81,7 +88,20 @@ Of several replicas one leads, and another one takes over when that ends.`,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), cmd.ErrOrStderr()) },
 	}
 	f.bind(cmd.Flags())
+	cmd.Flags().StringVar(&f.health, "health", "", "address at which /healthz and /readyz are answered, such as :8080")
+	cmd.Flags().StringVar(&f.listen, "listen", "", "address at which the leader serves norn's API over TLS, such as :7077")
 	return cmd
+}
+
+// fill sets the paths that were left out, for a cluster. norn --kube looks for the socket
+// there.
+func (f *runFlags) fill(cluster string) {
+	if f.state == "" {
+		f.state = config.KubeState(os.Getenv, cluster)
+	}
+	if f.socket == "" {
+		f.socket = filepath.Join(f.state, "norn.sock")
+	}
 }
 
 // run schedules until the context ends.
@@ -115,11 +135,11 @@ func (f *runFlags) run(ctx context.Context, errOut io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("the cluster: %w", err)
 	}
-	if f.state == "" {
-		f.state = filepath.Join(filepath.Dir(config.Default().State), "norn-kube", name)
-	}
-	if f.socket == "" {
-		f.socket = filepath.Join(f.state, "norn.sock")
+	f.fill(name)
+	if !f.inCluster {
+		if err := kube.MakeNamespace(ctx, client, f.namespace); err != nil {
+			return err
+		}
 	}
 	host, err := os.Hostname()
 	if err != nil {
@@ -134,5 +154,5 @@ func (f *runFlags) run(ctx context.Context, errOut io.Writer) error {
 		Client: client, Name: name, Scheduler: f.scheduler, Nodes: nodes, State: f.state, Policy: choice, Stop: stop, NodeLost: f.lost, Workers: f.workers, Version: version(), Log: log,
 	}, server.Config{
 		Socket: f.socket, Version: version(), Metrics: true, Log: log, Operators: func(uid uint32, _ string) bool { return uid == me || uid == 0 },
-	})
+	}, kube.Doors{Health: f.health, API: f.listen})
 }

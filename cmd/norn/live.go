@@ -19,6 +19,7 @@ import (
 
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/api/client"
+	"github.com/norn-scheduler/norn/local/config"
 	"github.com/norn-scheduler/norn/local/rundir"
 )
 
@@ -84,12 +85,15 @@ func (s *shell) getenv(name string) string {
 // where is which Norn is meant, as the flags of a verb have it.
 type where struct {
 	server, tokenFile, ca string
+	kube                  string // a cluster that norn kube up schedules from here; "*": whichever
 }
 
 // whereFlags are the flags that name a Norn.
 func whereFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.String("server", "", "socket or URL of the Norn to talk to (default: $NORN_SERVER, or the socket of this machine)")
+	f.String("kube", "", "talk to norn kube up, to that of a cluster with --kube=CLUSTER")
+	f.Lookup("kube").NoOptDefVal = anyCluster
 	f.String("token-file", "", "file with the token for a URL (default: $NORN_TOKEN_FILE, or the token itself in $NORN_TOKEN)")
 	f.String("ca", "", "certificates to trust for https, in PEM (default: those of the system)")
 	complete(cmd, map[string]completer{"token-file": files, "ca": files, "server": files})
@@ -103,12 +107,19 @@ func files(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective
 // open connects a verb with the Norn that its flags name.
 func (s *shell) open(cmd *cobra.Command) (daemon, error) {
 	text := func(name string) string { return cmd.Flags().Lookup(name).Value.String() }
-	d, err := s.connect(s, where{text("server"), text("token-file"), text("ca")})
+	d, err := s.connect(s, where{server: text("server"), tokenFile: text("token-file"), ca: text("ca"), kube: text("kube")})
 	return d, refused(err)
 }
 
 // dial connects over HTTP.
 func dial(s *shell, w where) (daemon, error) {
+	if w.kube != "" {
+		path, err := s.kubeSocket(w)
+		if err != nil {
+			return nil, err
+		}
+		w.server = path
+	}
 	addr := s.address(w.server)
 	token, err := s.token(w.tokenFile, addr)
 	if err != nil {
@@ -129,12 +140,55 @@ func (s *shell) address(named string) string {
 		return err != nil
 	})
 	for _, path := range there { // one that is left over from a Norn that died answers nobody
-		if c, err := net.DialTimeout("unix", path, time.Second); err == nil {
-			c.Close()
+		if answered(path) {
 			return path
 		}
 	}
 	return append(there, sockets...)[0]
+}
+
+// answered tells whether somebody listens on a socket.
+func answered(path string) bool {
+	c, err := net.DialTimeout("unix", path, time.Second)
+	if err == nil {
+		c.Close()
+	}
+	return err == nil
+}
+
+// anyCluster stands for the one cluster that is scheduled from here.
+const anyCluster = "*"
+
+// kubeSocket is the socket of norn kube up.
+func (s *shell) kubeSocket(w where) (string, error) {
+	if w.server != "" {
+		return "", misused("--kube or --server, not both")
+	}
+	pattern := filepath.Join(config.KubeState(s.getenv, w.kube), "norn.sock")
+	if w.kube == anyCluster {
+		pattern = filepath.Join(filepath.Dir(config.KubeState(s.getenv, "any")), "*", "norn.sock")
+	}
+	found, err := filepath.Glob(pattern)
+	if err != nil {
+		return "", misused("--kube %s is no name of a cluster", w.kube)
+	}
+	found = slices.DeleteFunc(found, func(path string) bool { return !answered(path) })
+	switch {
+	case len(found) == 0:
+		return "", errors.New("no norn kube up runs here; norn docs kubernetes tells how to ask one that runs in the cluster")
+	case len(found) > 1:
+		return "", misused("several clusters are scheduled from here, say which with --kube=CLUSTER: %s", strings.Join(clusters(found), ", "))
+	}
+	return found[0], nil
+}
+
+// clusters are the names of clusters whose sockets these are.
+func clusters(sockets []string) []string {
+	var out []string
+	for _, path := range sockets {
+		out = append(out, filepath.Base(filepath.Dir(path)))
+	}
+	return out
 }
 
 // sockets are the paths at which norn up listens unless told otherwise, those

@@ -351,6 +351,44 @@ func TestAddress(t *testing.T) {
 	}
 }
 
+// TestKubeSocket: --kube finds the Norn that schedules a cluster from here.
+func TestKubeSocket(t *testing.T) {
+	dir := shortDir(t)
+	s := shellOf(nil, "XDG_STATE_HOME="+dir)
+	listen := func(cluster string) net.Listener {
+		path := filepath.Join(dir, "norn-kube", cluster)
+		if err := os.MkdirAll(path, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		l, err := net.Listen("unix", filepath.Join(path, "norn.sock"))
+		if err != nil {
+			t.Skip("no socket can be made here: ", err)
+		}
+		return l
+	}
+	check := func(w where, want, wrong string) {
+		t.Helper()
+		got, err := s.kubeSocket(w)
+		if want != "" {
+			want = filepath.Join(dir, "norn-kube", want, "norn.sock")
+		}
+		if got != want || (err == nil) != (wrong == "") || err != nil && !strings.Contains(err.Error(), wrong) {
+			t.Errorf("%+v: %s, %v", w, got, err)
+		}
+	}
+	check(where{kube: anyCluster}, "", "no norn kube up runs here")
+	one := listen("one")
+	defer one.Close()
+	check(where{kube: anyCluster}, "one", "")
+	two := listen("t_wo")
+	check(where{kube: anyCluster}, "", "--kube=CLUSTER: one, t_wo")
+	check(where{kube: "t/wo"}, "t_wo", "")
+	check(where{kube: "three"}, "", "no norn kube up runs here")
+	check(where{kube: "one", server: "x"}, "", "not both")
+	two.Close()
+	check(where{kube: anyCluster}, "one", "") // who has died is not asked
+}
+
 func TestToken(t *testing.T) {
 	path := file(t, "token", " secret \n")
 	const url = "https://box:7077"

@@ -15,6 +15,13 @@ const Scheduler = "norn"
 // Lease is the name of the Lease by which one of several Norns leads.
 const Lease = "norn"
 
+// Certificate is an annotation of the Lease: the certificate of the API of the Norn that
+// leads, in PEM.
+const Certificate = Group + "/certificate"
+
+// Audience is what tokens are for that are sent to the API of Norn.
+const Audience = Group
+
 // What users write.
 const (
 	// Queue is a label of an owner (such as a Job) that Norn admits: the name of the

@@ -1,0 +1,201 @@
+// Package deploy has all that a cluster needs to be scheduled by a Norn inside of it. The
+// manifests, the Helm chart and the base for kustomize are one template.
+package deploy
+
+import (
+	_ "embed"
+	"fmt"
+	"strconv"
+	"strings"
+	"text/template"
+
+	rbac "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/yaml"
+
+	"github.com/norn-scheduler/norn/kube/names"
+)
+
+//go:embed norn.yaml.tmpl
+var text string
+
+// Settings are what an operator decides.
+type Settings struct {
+	Namespace string
+	Image     string // with both programs; see the Dockerfile of this folder
+	Policy    string // as in norn sim
+	Stop      string // what becomes of the work of Jobs that do not tell
+	Nodes     string // label selector of the nodes that are for Norn; empty: all
+	Replicas  int
+	Admission bool // with admission policies, which need Kubernetes 1.36
+}
+
+// Default are the settings of somebody who has decided nothing.
+func Default() Settings {
+	return Settings{Namespace: "norn-system", Image: "norn-kube:latest", Policy: "fifo", Stop: "restart", Replicas: 2, Admission: true}
+}
+
+// check finds what no cluster would take.
+func (s *Settings) check() error {
+	if bad := validation.IsDNS1123Label(s.Namespace); len(bad) > 0 {
+		return fmt.Errorf("namespace %q: %s", s.Namespace, bad[0])
+	}
+	if s.Image == "" {
+		return fmt.Errorf("the image has no name")
+	}
+	if s.Replicas < 1 {
+		return fmt.Errorf("%d replicas schedule nothing", s.Replicas)
+	}
+	return nil
+}
+
+// holes are the values of the template, as YAML or as expressions of Helm.
+type holes struct {
+	Group, Own, OwnText                                           string
+	Namespace, NamespaceArg, Image, Policy, Stop, Nodes, Replicas string
+	Whole, Admission                                              bool
+}
+
+// Own are the annotations that Norn alone writes.
+func Own() []string {
+	return []string{names.Run, names.Devices, names.Plan, names.Record, names.Reason}
+}
+
+func fill(h holes) (string, error) {
+	t, err := template.New("norn.yaml").Delims("[[", "]]").Option("missingkey=error").Parse(text)
+	if err != nil {
+		return "", err
+	}
+	var short []string
+	for _, name := range Own() {
+		short = append(short, strings.TrimPrefix(name, names.Group+"/"))
+	}
+	h.Group, h.Own, h.OwnText = names.Group, "['"+strings.Join(Own(), "', '")+"']", strings.Join(short, ", ")
+	var out strings.Builder
+	if err := t.Execute(&out, h); err != nil {
+		return "", err
+	}
+	return strings.TrimLeft(out.String(), "\n"), nil
+}
+
+// Manifests is everything, in YAML.
+func Manifests(s Settings) (string, error) {
+	if err := s.check(); err != nil {
+		return "", err
+	}
+	return fill(holes{
+		Namespace: s.Namespace, NamespaceArg: quote(s.Namespace), Image: quote(s.Image), Policy: quote(s.Policy), Stop: quote(s.Stop), Nodes: quote(s.Nodes),
+		Replicas: strconv.Itoa(s.Replicas), Whole: true, Admission: s.Admission,
+	})
+}
+
+// quote is a text as YAML has it: JSON is part of that.
+func quote(s string) string { return strconv.QuoteToGraphic(s) }
+
+// Objects are the objects of manifests, in order.
+func Objects(manifests string) ([]*unstructured.Unstructured, error) {
+	var out []*unstructured.Unstructured
+	for doc := range strings.SplitSeq("\n"+manifests, "\n---\n") {
+		u := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(doc), &u.Object); err != nil {
+			return nil, err
+		}
+		out = append(out, u)
+	}
+	return out, nil
+}
+
+// File is one file of a folder.
+type File struct{ Path, Text string }
+
+// ChartVersion is the version of the chart, which changes with the template.
+const ChartVersion = "0.1.0"
+
+// Helm is a chart. helm install --create-namespace makes the namespace.
+func Helm(version string) ([]File, error) {
+	const ns = "{{ .Release.Namespace }}"
+	value := func(name string) string { return "{{ .Values." + name + " | quote }}" }
+	body, err := fill(holes{
+		Namespace: ns, NamespaceArg: "{{ .Release.Namespace | quote }}", Image: value("image"), Policy: value("policy"), Stop: value("stop"), Nodes: value("nodes"),
+		Replicas: "{{ .Values.replicas }}", Admission: true,
+	})
+	if err != nil {
+		return nil, err
+	}
+	plain, policies, found := strings.Cut(body, "\n---\n# A Job with the label")
+	if !found {
+		return nil, fmt.Errorf("the template has no admission policies")
+	}
+	body = plain + "\n{{- if .Values.admission }}\n---\n# A Job with the label" + policies + "{{- end }}\n"
+	d := Default()
+	values := fmt.Sprintf(`# The image, with norn-kube: see the Dockerfile beside the chart.
+image: %s
+# The policy, as in norn sim.
+policy: %s
+# What becomes of the work of Jobs that do not tell by a label: checkpoint, restart, last-save or never.
+stop: %s
+# Label selector of the nodes that are for Norn; empty: all.
+nodes: %s
+replicas: %d
+# Admission policies, which need Kubernetes 1.36.
+admission: %v
+`, quote(d.Image), quote(d.Policy), quote(d.Stop), quote(d.Nodes), d.Replicas, d.Admission)
+	chart := fmt.Sprintf(`apiVersion: v2
+name: norn
+description: Schedules deep-learning jobs by the policies of the literature
+type: application
+version: %s
+`, version)
+	return []File{{"Chart.yaml", chart}, {"values.yaml", values}, {"templates/norn.yaml", body}}, nil
+}
+
+// Kustomize is a base for kustomize.
+func Kustomize(s Settings) ([]File, error) {
+	body, err := Manifests(s)
+	if err != nil {
+		return nil, err
+	}
+	return []File{{"kustomization.yaml", "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources:\n- norn.yaml\n"}, {"norn.yaml", body}}, nil
+}
+
+// Right is something that Norn may do in a cluster.
+type Right struct{ Namespace, Group, Resource, Name, Verb string }
+
+// Rights are all rights that the manifests give, but for that by which Norn is known.
+func Rights(namespace string) ([]Right, error) {
+	s := Default()
+	s.Namespace = namespace
+	text, err := Manifests(s)
+	if err != nil {
+		return nil, err
+	}
+	all, err := Objects(text)
+	if err != nil {
+		return nil, err
+	}
+	var out []Right
+	for _, u := range all {
+		if kind := u.GetKind(); kind != "ClusterRole" && kind != "Role" {
+			continue
+		}
+		var role rbac.Role
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &role); err != nil {
+			return nil, err
+		}
+		for _, r := range role.Rules {
+			for _, verb := range r.Verbs {
+				if r.APIGroups[0] == names.Group {
+					continue
+				}
+				right := Right{Namespace: u.GetNamespace(), Group: r.APIGroups[0], Resource: r.Resources[0], Verb: verb}
+				if len(r.ResourceNames) > 0 {
+					right.Name = r.ResourceNames[0]
+				}
+				out = append(out, right)
+			}
+		}
+	}
+	return out, nil
+}
