@@ -21,7 +21,7 @@ func (r *round) carryOut() {
 	}
 	for i := range r.claims {
 		c := &r.claims[i]
-		if r.p.Alloc(c.j.ID) == nil {
+		if r.p.Alloc(c.j.ID) == nil && (c.pick != None || c.was != nil) {
 			r.settle(i)
 		}
 		if r.p.Alloc(c.j.ID) != nil {
