@@ -197,7 +197,7 @@ type Reporter interface {
 type TypeReporter interface {
 	Reporter
 	// ReportOn is what a job tells that has run with so many tasks on GPUs of type t, on
-	// one node or spread over several, with so many examples on each GPU in a pass; 0:
-	// with those that are best there. ok is false for one that tells nothing.
+	// one node or spread over several. It had so many examples on each GPU in a pass; 0:
+	// those that are best there. ok is false for one that tells nothing.
 	ReportOn(j *job.Job, c *cluster.Cluster, t cluster.TypeID, tasks int, spread bool, local int) (r Report, ok bool)
 }

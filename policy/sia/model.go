@@ -219,8 +219,8 @@ func (t *typed) rate() float64 {
 
 // value is the goodput of a job with so many GPUs of a type. Where it was not seen on
 // several of them, it is carried over from the first type where it was, at the ratio of
-// the rates of one replica; where it was seen on several nowhere, the exchange of
-// gradients is taken to cost nothing. It is Unknown on a type of which nothing is known.
+// the rates of one replica. If there is no such type, the exchange of gradients is taken
+// to cost nothing. It is Unknown on a type of which nothing is known.
 func (m *model) value(t cluster.TypeID, gpus int, spread bool, fixed int) float64 {
 	on := &m.types[t]
 	if !on.ok {

@@ -174,9 +174,10 @@ func shrinks(v *sched.View, j sched.Job) bool {
 	return least < most && !class.NoType && int((d.Milli(least)+999)/1000) <= v.Cluster().TotalGPUs(class.Scope, class.Mask)
 }
 
-// stays tells whether a running job keeps its devices: no configuration is chosen for it,
-// it loses its work when it is stopped or must not be stopped, it is being checkpointed or
-// restored, it shares its GPUs, or it runs where no other job may.
+// stays tells whether a running job keeps its devices. That is so if no configuration is
+// chosen for it, if it loses its work when it is stopped or must not be stopped, or if it is
+// being checkpointed or restored. It is also so if it shares its GPUs, or runs where no other
+// job may.
 func (r *round) stays(j sched.Job) bool {
 	a := r.v.Alloc(j.ID)
 	return r.shape(j).apart || j.Ready() >= r.v.Now || a.Milli() != j.Spec().Demand.Milli(int32(a.Tasks(0))) || j.Spec().Stop != job.Checkpoint || j.Phase() != job.Running || j.Profiling() || r.v.Cluster().UsableDevices(a) < len(a.Shares)

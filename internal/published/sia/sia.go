@@ -1,7 +1,7 @@
 // Package sia makes Norn behave like the simulator that was published with Sia
 // (Jayaram Subramanya et al., SOSP 2023; siasosp23/artifacts), for its policies Sia, Gavel
-// and Pollux, and like the one published with Pollux (OSDI 2021; petuum/adaptdl, branch
-// osdi21-artifact), from which it descends.
+// and Pollux. It also behaves like the one published with Pollux (OSDI 2021; petuum/adaptdl,
+// branch osdi21-artifact), from which that descends.
 //
 // Nouns: a task is a job; an application is what it trains, with what was measured of
 // that on each GPU type; a round is a number of seconds after which who has what is
