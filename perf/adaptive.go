@@ -238,6 +238,27 @@ func (m *Adaptive) Report(j *job.Job, tasks int, spread bool) (Report, bool) {
 	}, true
 }
 
+// Measures is what a job sees of its steps on GPUs of a type where it trains with a batch of
+// so many samples on all of them together; 0: its own. ok is false for a job that is not
+// known.
+func (m *Adaptive) Measures(j *job.Job, t cluster.GPUType, tasks int, spread bool, batch int) (seen Measurement, ok bool) {
+	if m.curve(j) == nil {
+		return Measurement{}, false
+	}
+	there, faster := m.on(j, t)
+	k := replicas(j, tasks)
+	if batch <= 0 {
+		batch = there.own(j)
+	}
+	local := there.at(k, spread).batch.Local
+	if batch > 0 {
+		k = min(k, max(1, batch/max(1, there.Batches.LocalMin)))
+		spread = spread && k > 1
+		local = there.Batches.split(float64(batch), k).Local
+	}
+	return Measurement{k, spread, local, there.Time.Pass(local) / faster, there.Time.Step(k, spread, local) / faster}, local > 0
+}
+
 // ReportOn implements TypeReporter.
 func (m *Adaptive) ReportOn(j *job.Job, c *cluster.Cluster, t cluster.TypeID, tasks int, spread bool, local int) (Report, bool) {
 	if m.curve(j) == nil {

@@ -83,6 +83,7 @@ func (r *ran) each(yield func(tasks int, spread bool)) {
 // model is the goodput of a job on each GPU type of which something is known.
 type model struct {
 	ran   []ran // to which it was fitted
+	times int   // how often the job had been measured
 	types []typed
 }
 
@@ -113,12 +114,15 @@ func (r *round) model(c *claimant) *model {
 	if !ok || c.rigid() {
 		return nil
 	}
-	m := r.o.models[c.j.ID]
-	if m == nil || !slices.Equal(m.ran, c.note.ran) {
+	m, times := r.o.models[c.j.ID], 0
+	if b, learns := reporter.(*believer); learns {
+		times, _ = b.known(c.j.Spec())
+	}
+	if m == nil || m.times != times || !slices.Equal(m.ran, c.note.ran) {
 		if m = r.fit(reporter, c); m == nil {
 			return nil
 		}
-		r.o.models[c.j.ID] = m
+		m.times, r.o.models[c.j.ID] = times, m
 	}
 	m.hears(c.j.Config().Reported.Noise)
 	return m
@@ -151,7 +155,9 @@ func (r *round) fit(reporter perf.TypeReporter, c *claimant) *model {
 // profiled is with how many batches a job is measured on each GPU type when it comes.
 const profiled = 10
 
-// seen is what was measured of a job on a GPU type, and the last report.
+// seen is what was measured of a job on a GPU type, and the last report. Where the world
+// measures jobs as they run that counts, and otherwise what they tell of each size with which
+// they have run.
 func (r *round) seen(reporter perf.TypeReporter, c *claimant, t cluster.TypeID) (seen []perf.Measurement, last perf.Report) {
 	cl, spec := r.v.Cluster(), c.j.Spec()
 	measure := func(tasks int, spread bool, local int) {
@@ -174,6 +180,15 @@ func (r *round) seen(reporter perf.TypeReporter, c *claimant, t cluster.TypeID) 
 		}
 	}
 	name := cl.Type(t).Name
+	if b, ok := reporter.(*believer); ok {
+		if of := b.seen(spec, name); len(of) > 0 {
+			seen = append(seen, of...)
+			if last.Batches == (perf.Batches{}) { // it declares them
+				last, _ = reporter.ReportOn(spec, cl, t, 1, false, 0)
+			}
+		}
+		return seen, last
+	}
 	for i := range c.note.ran {
 		if of := &c.note.ran[i]; of.on == name {
 			of.each(func(tasks int, spread bool) { measure(tasks, spread, 0) })

@@ -191,11 +191,24 @@ func (r *round) add(j sched.Job) {
 	if least < most {
 		c.most = min(c.most, r.o.cfg.Largest)
 		if x := r.o.cfg.Explore; x > 0 {
-			c.most = min(c.most, int(max(1, x*float64(c.note.largest()))))
+			c.most = min(c.most, int(max(1, x*float64(r.largest(&c)))))
 		}
 		c.most = max(c.most, c.least)
 	}
 	r.claims = append(r.claims, c)
+}
+
+// largest is the most tasks with which a claimant was seen to run.
+func (r *round) largest(c *claimant) int {
+	if b, ok := r.v.Speeds.(*believer); ok {
+		if times, gpus := b.known(c.j.Spec()); times > 0 {
+			return gpus / c.each
+		}
+		if _, reports := b.Report(c.j.Spec(), 1, false); reports {
+			return 0
+		}
+	}
+	return c.note.largest()
 }
 
 // choose picks a configuration for each claimant. Those of which none can be chosen have

@@ -16,6 +16,7 @@ import (
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/sched"
+	"github.com/norn-scheduler/norn/sim"
 	"github.com/norn-scheduler/norn/sim/simtest"
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/trace"
@@ -307,11 +308,15 @@ func TestInvariants(t *testing.T) {
 		}
 		nodes, gpus := rapid.IntRange(1, 4).Draw(t, "nodes"), 1<<rapid.IntRange(0, 3).Draw(t, "gpus")
 		fast := rapid.IntRange(0, 2).Draw(t, "fast")
+		learns := rapid.Bool().Draw(t, "learns")
 		profiles := rapid.SampledFrom([]Profiles{Bootstrap, Nothing, Oracle}).Draw(t, "profiles")
 		var logs []string
 		for _, restart := range []bool{false, true} {
 			cfg := config(machines(group{"slow", nodes, gpus}, group{"fast", fast, 4}), func(c *Config) { c.Profiles = profiles })
 			cfg.Costs = perf.Costs{Base: perf.Cost{Checkpoint: 5 * time.Second, Restore: 25 * time.Second, Resize: 30 * time.Second, Migrate: 30 * time.Second}}
+			if learns {
+				learning(&cfg, profiles)
+			}
 			w := watcher{t: t, largest: map[job.ID]int{}, pinned: map[job.ID]*cluster.Alloc{}}
 			cfg.Sinks, cfg.Restart = []engine.Sink{&w}, restart
 			run, err := simtest.Try(cfg, jobs...)
@@ -330,6 +335,108 @@ func TestInvariants(t *testing.T) {
 			t.Fatalf("a policy that starts anew decides otherwise:\n%s\n---\n%s", logs[0], logs[1])
 		}
 	})
+}
+
+// ruler measures the steps of jobs as they are, but for a part of them.
+type ruler struct {
+	truth *perf.Adaptive
+	off   float64
+}
+
+// Measure implements sim.Meter.
+func (m ruler) Measure(l *sim.Look, to *perf.Reading) {
+	if seen, ok := m.truth.Measures(l.Job, cluster.GPUType{Name: to.Setup.Type}, to.Setup.Tasks, to.Setup.Spread, to.Setup.Batch); ok {
+		to.Add(Local, float64(seen.Local))
+		to.Add(Pass, seen.Pass*(1+m.off))
+		to.Add(Step, seen.Step*(1+m.off))
+	}
+}
+
+// learning has a run measure steps, and the policy learn from that.
+func learning(cfg *simtest.Config, profiles Profiles) {
+	c := NewConfig()
+	c.Profiles = profiles
+	if c.Believer(perf.Prior{}) == nil {
+		return
+	}
+	cfg.Believe = c.Believer
+	cfg.World = func(w *sim.Config) { w.Meter = ruler{speeds(), 0.02} }
+}
+
+// A job gets twice as many GPUs once it was measured with as many as it has, which takes a
+// minute; and explanations tell from what its goodputs were learnt.
+func TestLearns(t *testing.T) {
+	cfg := config(machines(group{"fast", 1, 4}), nil)
+	learning(&cfg, Bootstrap)
+	var of *believer
+	make := cfg.Believe
+	cfg.Believe = func(p perf.Prior) perf.Believer { of = make(p).(*believer); return of }
+	begins(t, holding(t, cfg, elastic("n", 1, 1, 4, 4, 8000))["n"], "1m0s:1 fast", "2m0s:2 fast", "3m0s:4 fast")
+	j := &job.Job{Demand: &job.Demand{}}
+	if got := of.Grounds(j); len(got) != 1 || !strings.Contains(got[0], "configurations of fast") {
+		t.Errorf("it is told from %q", got)
+	}
+	if times, gpus := of.known(j); times < 3 || gpus != 4 {
+		t.Errorf("it was measured %d times, on up to %d GPUs", times, gpus)
+	}
+	for _, m := range of.seen(j, "fast") {
+		want := speeds()
+		seen, _ := want.ReportOn(&job.Job{Model: "n", Demand: new(job.Demand)}, machines(group{"fast", 1, 4}), 0, 1, false, m.Local)
+		if math.Abs(m.Pass/seen.Pass-1.02) > 1e-9 {
+			t.Errorf("passes of %d examples take %v, want 1.02 times %v", m.Local, m.Pass, seen.Pass)
+		}
+	}
+}
+
+// What makes no sense, or is not a step, teaches nothing; measurements of one configuration are
+// averaged.
+func TestObserves(t *testing.T) {
+	d := job.GPUs(2)
+	j := &job.Job{ID: 4, Demand: &d}
+	of := NewConfig().Believer(perf.Prior{Speeds: speeds()}).(*believer)
+	look := func(local, pass, step float64) {
+		m := perf.Reading{Setup: perf.Setup{Tasks: 2, Type: "fast"}}
+		m.Add(Local, local)
+		m.Add(Pass, pass)
+		m.Add(Step, step)
+		of.Observe(j, &m)
+	}
+	of.Observe(j, &perf.Reading{})
+	look(0, 1, 1)
+	look(8, 0, 1)
+	look(8, 2, 1)
+	if times, _ := of.known(j); times != 0 || of.Grounds(j) != nil {
+		t.Errorf("%d measurements that make no sense were taken in", times)
+	}
+	look(8, 1, 2)
+	look(8, 2, 4)
+	if got := of.seen(j, "fast"); len(got) != 1 || got[0] != (perf.Measurement{Replicas: 2, Local: 8, Pass: 1.5, Step: 3}) {
+		t.Errorf("it has seen %+v", got)
+	}
+	if got := of.seen(j, "slow"); got != nil {
+		t.Errorf("on slow it has seen %+v", got)
+	}
+	if _, reports := NewConfig().Believer(perf.Prior{}).(perf.Typed); reports {
+		t.Error("where no job reports it believes something of speeds")
+	}
+}
+
+// TestLearntProperties: over random worlds every job ends, and a scheduler that starts again
+// believes the same.
+func TestLearntProperties(t *testing.T) {
+	truth := perf.NewAdaptive(map[string]perf.Goodput{"vgg16": scaling(1000, 1), "resnet50": scaling(0.5, 1)})
+	l := simtest.Learning{
+		Meter:   ruler{truth, 0.02},
+		Believe: func(p perf.Prior) perf.Believer { p.Speeds = truth; return NewConfig().Believer(p) },
+		Build: func() (sched.Policy, error) {
+			c := NewConfig()
+			c.Interval = 10 * time.Second
+			return c.Policy()
+		},
+	}
+	for name, s := range map[string]simtest.Shape{"types": {Types: true, Costs: true}, "operated": {Costs: true, Operated: true}} {
+		t.Run(name, func(t *testing.T) { l.Properties(t, s) })
+	}
 }
 
 // watcher holds every allocation against the invariants.
