@@ -152,7 +152,7 @@ type Retry struct {
 
 // After is a job that must have ended before another may start.
 type After struct {
-	Job string `json:"job" maxLength:"64" doc:"Its number; of an array without an index: all of its jobs."`
+	Job string `json:"job" maxLength:"317" doc:"Its number, or its name where jobs have names; of an array without an index: all of its jobs."`
 	Any bool   `json:"any,omitempty" doc:"It may have failed, too."`
 	// Failed is instead of Any: see Met.
 	Failed bool `json:"failed,omitempty" doc:"It must have failed, or been cancelled; of an array, one of its jobs."`
@@ -171,7 +171,7 @@ func (a *After) Met(s State) bool {
 
 // Job is how a job stands.
 type Job struct {
-	ID     string `json:"id" doc:"Its number, such as 17, or 17_3 of an array."`
+	ID     string `json:"id" doc:"Its number, such as 17, or 17_3 of an array; or its name, such as team-a/bert, in a world where jobs have names."`
 	Name   string `json:"name,omitempty"`
 	User   string `json:"user"`
 	Tenant string `json:"tenant,omitempty"`

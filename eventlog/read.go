@@ -247,6 +247,17 @@ func (l *Reader) event(ev *Event, line []byte) (known bool, err error) {
 	return true, l.complete(ev)
 }
 
+// Parse reads one event that stands by itself, as Append writes it, without a checksum. It
+// fails on an event of a kind that is not known.
+func (ev *Event) Parse(text []byte) error {
+	l := Reader{sum: checksum{none: true}}
+	known, err := l.event(ev, text)
+	if err == nil && !known {
+		err = errors.New("an event of an unknown kind (e)")
+	}
+	return err
+}
+
 // object checks that a line is one object and nothing else.
 func object(t *jsontext.Reader, line []byte) error {
 	t.Reset(line)

@@ -348,5 +348,18 @@ func (d *Demand) EachType(c *cluster.Cluster, visit func(cluster.TypeID) bool) {
 	}
 }
 
+// JoinTypes adds GPU types, joined by "|", to those acceptable. Each is there once.
+func JoinTypes(all, more string) string {
+	for t := range strings.SplitSeq(more, "|") {
+		if t != "" && !strings.Contains("|"+all+"|", "|"+t+"|") {
+			if all != "" {
+				all += "|"
+			}
+			all += t
+		}
+	}
+	return all
+}
+
 // Check says what is wrong with a demand, or nil.
 func (d *Demand) Check() error { return d.check() }

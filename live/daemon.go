@@ -8,8 +8,6 @@ import (
 	"iter"
 	"log/slog"
 	"slices"
-	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -69,10 +67,13 @@ type Config struct {
 	Jobs      int           // that have not ended, at most; 0: no limit
 	Quotas    Quotas        // of users and tenants
 
-	Folded  func()                            // the last log has been read: the state is known
-	Recall  func(r *job.Record) (*Job, error) // makes a job of an earlier log known again; nil: nothing is known of it any more
-	Refit   func() (other bool, err error)    // throws back jobs whose devices are gone; tells whether there are other devices
-	Exclude func(*cluster.Cluster)            // takes out what is not to be used
+	Folded func()                            // the last log has been read: the state is known
+	Recall func(r *job.Record) (*Job, error) // makes a job of an earlier log known again; nil: nothing is known of it any more
+	// Tell is what the world itself tells of its jobs, in a world where that is the truth and
+	// logs are only the history; nil: the last log is the truth.
+	Tell    func() (Told, error)
+	Refit   func() (other bool, err error) // throws back jobs whose devices are gone; tells whether there are other devices
+	Exclude func(*cluster.Cluster)         // takes out what is not to be used
 	// Ordered takes in what operators had ordered of nodes and devices, as the last log
 	// tells it: events of the kinds NodeSet and Device. It writes nothing; mend does, and may
 	// be nil. Orders are those that hold now, with which a new log begins.
@@ -170,10 +171,16 @@ func (d *Daemon) Of(id job.ID) *Job { return d.jobs[id] }
 func (d *Daemon) By(key string) *Job { return d.byKey[key] }
 
 // Admit takes in a job. It is there for everybody else when the engine has its record:
-// see appear.
+// see appear. The serial of a job with a name is the one that spec has, which must be above
+// 0 and rise with submissions, or if that is 0 the next one.
 func (d *Daemon) Admit(l *Job, spec job.Job) {
 	l.ID = job.ID(len(d.jobs) + len(d.arrived))
-	spec.ID, spec.Serial = l.ID, serial(l.Key)
+	spec.ID = l.ID
+	if n := serial(l.Key); n > 0 {
+		spec.Serial = n
+	} else if spec.Serial == 0 {
+		spec.Serial = max(1, d.st.Submitted()+int64(len(d.arrived)))
+	}
 	l.After = holds{d}.unmet(l.After)
 	d.arrived = append(d.arrived, l)
 	d.Loop.Mark(l.ID)
@@ -183,15 +190,6 @@ func (d *Daemon) Admit(l *Job, spec job.Job) {
 	if held { // should this be torn off the log, it is held all the same
 		d.Loop.Emit(eventlog.Event{Kind: eventlog.Hold, Job: l.ID, Reason: why})
 	}
-}
-
-// serial is the number of a job for life: jobs are in order of their numbers, and
-// those of an array in that of their indices.
-func serial(key string) int64 {
-	base, index, _ := strings.Cut(key, "_")
-	n, _ := strconv.ParseInt(base, 10, 64) // keys are made of numbers
-	i, _ := strconv.ParseInt(index, 10, 64)
-	return n<<24 + i
 }
 
 // mark lets what a request has noted be taken back.

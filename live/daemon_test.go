@@ -105,7 +105,12 @@ func (w *paper) job(key string) *Job {
 // submit takes in a job.
 func (w *paper) submit(gpus float64, after ...api.After) string {
 	w.t.Helper()
-	key := fmt.Sprint(w.NewNumber())
+	return w.submitAs(fmt.Sprint(w.NewNumber()), gpus, after...)
+}
+
+// submitAs takes in a job with that key.
+func (w *paper) submitAs(key string, gpus float64, after ...api.After) string {
+	w.t.Helper()
 	err := w.Change(context.Background(), func() error {
 		w.jobs[key] = api.Job{User: me.User, Name: "job" + key, GPUs: api.Fixed(gpus), After: after}
 		var demand job.Demand

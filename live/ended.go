@@ -50,31 +50,35 @@ func (d *books) owner(id string) string {
 }
 
 // EndedJob is a job that has ended, or of an array the one that says most: one
-// that was not done.
+// that was not done. Of jobs with one name it is the last one.
 func (d *books) EndedJob(id string) *api.Job {
 	var found *api.Job
+	isName := named(id) // of several with one name the last one is meant
 	take := func(j *api.Job) {
-		if (j.ID == id || BaseOf(j.ID) == id) && (found == nil || found.State == api.Done) {
+		if (j.ID == id || BaseOf(j.ID) == id) && (found == nil || found.State == api.Done && !isName) {
 			found = j
 		}
 	}
 	d.recent.Each(func(j *api.Job) bool { take(j); return true })
 	if found == nil && !d.recent.Whole() && d.submitted(id) {
 		d.journal.EachEnded(func(e *Ended) {
-			j := e.Job
-			take(&j)
+			if j := e.Job; isName && j.ID == id {
+				found = &j
+			} else {
+				take(&j)
+			}
 		})
 	}
 	return found
 }
 
-// submitted tells whether there ever was a job of that number.
+// submitted tells whether there ever was a job with that key that may not be among the
+// recent ones.
 func (d *books) submitted(id string) bool {
-	n := int64(0)
-	for _, c := range BaseOf(id) {
-		n = n*10 + int64(c-'0')
+	if n, _, ok := numbered(id); ok {
+		return n > 0 && n < d.next.Load()
 	}
-	return n > 0 && n < d.next.Load()
+	return d.recent.Dropped(id)
 }
 
 // endedJobs are the jobs that have ended and match a query. It may be called from
@@ -103,7 +107,9 @@ func (d *Daemon) bury(id job.ID) {
 	d.Tally.Ended++
 	d.Tally.End(&j, d.st.Record(id))
 	d.jobs[id] = nil
-	delete(d.byKey, l.Key)
+	if d.byKey[l.Key] == l { // else another job has its name by now
+		delete(d.byKey, l.Key)
+	}
 	d.cfg.Ended(l)
 	holds{d}.settle(l.Key)
 }

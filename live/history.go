@@ -140,13 +140,12 @@ func (s *Journal) Load(keep *Recent, visit func(*Ended)) (ended int, damaged []i
 		}
 		if at > lines-keep.Most {
 			keep.Add(e.Job)
+		} else {
+			keep.Drop(e.Job.ID)
 		}
 		visit(e)
 		ended++
 	})
-	if lines > keep.Most {
-		keep.Drop()
-	}
 	return ended, damaged, err
 }
 

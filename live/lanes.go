@@ -42,3 +42,21 @@ func (l *Loop) Act(lane *Lane, f func()) {
 		})
 	})
 }
+
+// Then is Act for what depends on how things stand once the present instant is decided:
+// prepare is called in the goroutine of the loop when that is durable, and returns what is
+// to be done.
+func (l *Loop) Then(lane *Lane, prepare func() func()) {
+	before, done := lane.last, make(chan struct{})
+	lane.last = done
+	l.acts = append(l.acts, func() {
+		f := prepare()
+		l.Go(func() {
+			defer close(done)
+			if before != nil {
+				<-before
+			}
+			f()
+		})
+	})
+}

@@ -22,6 +22,10 @@ type recovery struct{ *Daemon }
 // Recover reads what the daemon before this one left behind and goes on from
 // there, in a new epoch.
 func (d *Daemon) Recover() error {
+	if d.cfg.Tell != nil {
+		defer func() { d.feed.Begin(d.epoch.N) }()
+		return recovery{d}.believe()
+	}
 	old, err := recovery{d}.survey()
 	if err != nil {
 		return err
@@ -174,6 +178,84 @@ func (d recovery) found() error {
 	}
 	d.adopt(fresh)
 	return d.newEngine()
+}
+
+// Told is what a world tells of its jobs.
+type Told struct {
+	Origin time.Time // of time, which stays the same however often Norn is started
+	// Jobs are events of the kind Carry, in order of submission, then of keys. Moments in
+	// them that are still to come count as now.
+	Jobs []eventlog.Event
+}
+
+// believe goes on from what the world tells of its jobs. What logs are there are kept for
+// what-ifs, and their history teaches the estimator.
+func (d recovery) believe() error {
+	old := &past{name: d.cfg.Names, ended: map[string]api.State{}}
+	old.restart()
+	var err error
+	if old.epochs, err = d.journal.Epochs(); err != nil {
+		return err
+	}
+	for _, n := range old.epochs {
+		old.newest = max(old.newest, n)
+	}
+	told, err := d.cfg.Tell()
+	if err != nil {
+		return err
+	}
+	if err := d.readHistory(old); err != nil {
+		return err
+	}
+	d.next.Store(1)
+	d.Loop.Clock = NewClock(told.Origin, 0)
+	if d.st, err = d.toldState(old, &told); err != nil {
+		return err
+	}
+	for _, mend := range old.mends {
+		if err := mend(); err != nil {
+			return err
+		}
+	}
+	d.cfg.Folded()
+	if err := d.findJobs(old); err != nil {
+		return err
+	}
+	for _, key := range old.strays {
+		if err := d.cfg.SendOff(key); err != nil {
+			return err
+		}
+	}
+	if err := d.renew(old.newest+1, told.Origin); err != nil {
+		return err
+	}
+	d.packOld(old.epochs)
+	return nil
+}
+
+// toldState is a state of which the world tells. A job whose devices are not there or are
+// others' by now waits.
+func (d recovery) toldState(old *past, told *Told) (*state.State, error) {
+	tenants, err := d.cfg.Tenants()
+	if err != nil {
+		return nil, err
+	}
+	c, err := d.cfg.Cluster()
+	if err != nil {
+		return nil, err
+	}
+	st := state.New(c, tenants)
+	st.Now = d.Loop.Clock.Now()
+	m := mending{recovery: d, old: old}
+	for i := range told.Jobs {
+		ev := &told.Jobs[i]
+		ev.Time = st.Now
+		ev.Record.Since, ev.Record.Placed = min(ev.Record.Since, st.Now), min(ev.Record.Placed, st.Now)
+		if err := m.apply(st, ev); err != nil {
+			return nil, err
+		}
+	}
+	return st, nil
 }
 
 // packOld packs the logs of epochs that have ended, as far as a crash prevented

@@ -152,7 +152,9 @@ func copyHealth(from, to *cluster.Cluster) {
 	if from.Nodes() == 0 {
 		return
 	}
-	to.SetHealth(0, from.Health(0))
+	for i := range cluster.NodeID(min(from.Nodes(), to.Nodes())) {
+		to.SetHealth(i, from.Health(i))
+	}
 	for i := range cluster.DeviceID(min(from.Devices(), to.Devices())) {
 		to.SetBroken(i, from.Defect(i))
 	}

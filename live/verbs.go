@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/api/server"
@@ -238,15 +237,6 @@ func (d *Daemon) Known(ctx context.Context, c server.Caller, after []api.After) 
 		}
 		return nil
 	})
-}
-
-// ValidID tells whether a job can be called so: 17, or 17_3.
-func ValidID(id string) bool {
-	base, index, isArray := strings.Cut(id, "_")
-	digits := func(s string) bool {
-		return s != "" && len(s) < 19 && strings.Trim(s, "0123456789") == ""
-	}
-	return digits(base) && (!isArray || digits(index))
 }
 
 // mustWait tells whether a job may not start yet, and why.

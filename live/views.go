@@ -128,7 +128,8 @@ func (d *Daemon) Jobs(ctx context.Context, c server.Caller, q api.Query) ([]api.
 				found = append(found, l)
 			}
 		}
-		slices.SortFunc(found, func(a, b *Job) int { return compareIDs(a.Key, b.Key) }) // nearly is already
+		submitted := func(l *Job) time.Time { return d.Loop.Clock.Wall(d.st.Record(l.ID).Job.Submit) }
+		slices.SortFunc(found, func(a, b *Job) int { return compareJobs(a.Key, submitted(a), b.Key, submitted(b)) }) // nearly is already
 		out = make([]api.Job, len(found))
 		for i, l := range found {
 			out[i] = d.View(l)
@@ -157,16 +158,16 @@ func (d *Daemon) Jobs(ctx context.Context, c server.Caller, q api.Query) ([]api.
 	return out, nil
 }
 
-// both are jobs that have ended and such that had not a moment before, by number. One that
+// both are jobs that have ended and such that had not a moment before, in order. One that
 // ended in between is in either list, and counts as ended.
 func both(ended, active []api.Job) []api.Job {
-	over := make(map[string]bool, len(ended))
+	over := make(map[identity]bool, len(ended))
 	for i := range ended {
-		over[ended[i].ID] = true
+		over[identityOf(&ended[i])] = true
 	}
-	active = slices.DeleteFunc(active, func(j api.Job) bool { return over[j.ID] })
+	active = slices.DeleteFunc(active, func(j api.Job) bool { return over[identityOf(&j)] })
 	out := append(ended, active...)
-	slices.SortStableFunc(out, func(a, b api.Job) int { return compareIDs(a.ID, b.ID) })
+	slices.SortStableFunc(out, func(a, b api.Job) int { return compareViews(&a, &b) })
 	return out
 }
 
@@ -201,21 +202,6 @@ func matches(j *api.Job, q *api.Query) bool {
 		return false
 	}
 	return true
-}
-
-// compareIDs orders jobs by number, then by index.
-func compareIDs(a, b string) int {
-	for {
-		x, resta, morea := strings.Cut(a, "_")
-		y, restb, moreb := strings.Cut(b, "_")
-		if len(x) != len(y) {
-			return len(x) - len(y)
-		}
-		if c := strings.Compare(x, y); c != 0 || !morea && !moreb {
-			return c
-		}
-		a, b = resta, restb
-	}
 }
 
 // Status implements server.Backend.
@@ -262,12 +248,6 @@ func (d *Daemon) status() (api.Status, map[api.State]int) {
 		}
 	}
 	return s, by
-}
-
-// BaseOf is the number under which a job was submitted: 17 of 17_3.
-func BaseOf(key string) string {
-	base, _, _ := strings.Cut(key, "_")
-	return base
 }
 
 func things(n int) string {

@@ -15,51 +15,19 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/datadriven"
-
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/api/server"
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/internal/history"
+	"github.com/norn-scheduler/norn/internal/history/historytest"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/local"
 	"github.com/norn-scheduler/norn/local/rundir"
 	"github.com/norn-scheduler/norn/sim/simtest"
 	"github.com/norn-scheduler/norn/tenant"
 )
-
-// story is a history as it stands in a file.
-type story struct {
-	at       string // where it stands
-	play     *history.History
-	expected []string
-}
-
-// stories are those of internal/history.
-func stories(t *testing.T) []story {
-	t.Helper()
-	var out []story
-	datadriven.Walk(t, "../internal/history/testdata", func(t *testing.T, path string) {
-		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
-			var args []history.Arg
-			for _, a := range d.CmdArgs {
-				args = append(args, history.Arg{Name: a.Key, Values: a.Vals})
-			}
-			h, err := history.Parse(args, d.Input)
-			if err != nil {
-				t.Fatalf("%s: %v", d.Pos, err)
-			}
-			_, line, _ := strings.Cut(d.Pos, ":")
-			out = append(out, story{
-				at: filepath.Base(path) + ":" + strings.TrimSuffix(line, ":"), play: h, expected: strings.Split(strings.TrimSpace(d.Expected), "\n"),
-			})
-			return d.Expected
-		})
-	})
-	return out
-}
 
 // leastPlayed is how many histories one machine must at least be able to play, so
 // that this test cannot come to nothing unnoticed.
@@ -73,17 +41,17 @@ const leastPlayed = 27
 func TestHistories(t *testing.T) {
 	t.Parallel()
 	played := 0
-	for _, s := range stories(t) {
-		if why := notHere(s.play); why != "" {
-			t.Logf("%s is not played: %s", s.at, why)
+	for _, s := range historytest.Stories(t, "../internal/history/testdata") {
+		if why := notHere(s.Play); why != "" {
+			t.Logf("%s is not played: %s", s.At, why)
 			continue
 		}
 		played++
-		t.Run(s.at, func(t *testing.T) {
+		t.Run(s.At, func(t *testing.T) {
 			t.Parallel()
 			var diff string
 			for _, second := range []time.Duration{50 * time.Millisecond, 150 * time.Millisecond, 400 * time.Millisecond} {
-				if diff = compare(s.expected, playLive(t, s.play, s.expected, second)); diff == "" {
+				if diff = historytest.Compare(s.Expected, playLive(t, s.Play, s.Expected, second)); diff == "" {
 					return
 				}
 				t.Logf("with seconds of %v: %s", second, diff)
@@ -233,7 +201,7 @@ func playLive(t *testing.T, h *history.History, expected []string, second time.D
 	if err != nil {
 		t.Fatal(err)
 	}
-	choice, err := scaled(h.Choice, second)
+	choice, err := historytest.Scaled(h.Choice, second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -393,145 +361,6 @@ func (h *here) befall(w *history.Happening, ids map[string]string) error {
 		return h.Do(background, h.me, server.Release, ids[w.Name])
 	}
 	return fmt.Errorf("%s is not known here", w.What)
-}
-
-// scaled is a policy whose times are those of a world with shorter seconds.
-func scaled(c experiment.Choice, second time.Duration) (experiment.Choice, error) {
-	out := experiment.Choice{Policy: c.Policy}
-	for _, s := range c.Settings {
-		switch s.Name {
-		case "round", "limits", "reset", "term", "quantum": // a span; GPU-seconds
-			d, err := unit.ParseSeconds(s.Value)
-			if err != nil {
-				return out, err
-			}
-			s.Value = strconv.FormatFloat(d.Seconds()*second.Seconds(), 'f', -1, 64)
-		case "mode", "place", "priority", "alpha", "parts", "window", "replan", "trade", "lambda", "k":
-		default:
-			return out, fmt.Errorf("setting %s of policy %s: say here whether it is a time", s.Name, c.Policy)
-		}
-		out.Settings = append(out.Settings, s)
-	}
-	return out, nil
-}
-
-// inexact is what a line tells that hangs on the clock: spans of work, the times
-// that are promised; and who exactly did something.
-var inexact = regexp.MustCompile(` (delay|kept)=\S+| of \S+ GPU-seconds|; expected to fit at \S+|, which is to start at \S+| by \S+$| is at \S+$`)
-
-// plain is what lines tell that any world must tell alike, a slice for each line:
-// without times, and without what hangs on what takes time and what does not.
-//
-//   - what was believed of run times is left out;
-//   - leaving a device takes time on a machine, so that others are assigned it
-//     first: that, and when it has been left, is left out;
-//   - why a job waits that was stopped is told when it has left: left out, too;
-//   - a reason that only promises another moment is told once;
-//   - a machine notes that a run was cancelled, and takes time to end it.
-func plain(lines []string) [][2]string {
-	var out [][2]string
-	stopped, why := map[string]bool{}, map[string]string{}
-	for _, line := range lines {
-		at, rest, _ := strings.Cut(line, " ")
-		rest = inexact.ReplaceAllString(rest, "")
-		if i := strings.Index(rest, "the attempt failed"); i >= 0 { // how is the simulator's secret
-			rest = rest[:i+len("the attempt failed")]
-		}
-		words := strings.Fields(rest)
-		who := strings.TrimSuffix(words[1], ":")
-		switch words[0] {
-		case "estimate", "gone", "assign", "memo", "progress":
-			continue
-		case "wait":
-			if stopped[who] || why[who] == rest || strings.HasSuffix(rest, " cancelled it") {
-				continue
-			}
-			why[who] = rest
-		case "preempt":
-			stopped[who] = true
-		default:
-			delete(stopped, who)
-			delete(why, who)
-		}
-		out = append(out, [2]string{at, rest})
-	}
-	return out
-}
-
-// compare says how what happened differs from what is expected; empty: in
-// nothing. Events that are expected at one moment may come in any order.
-func compare(expected, happened []string) string {
-	want, have := plain(expected), plain(happened)
-	same := len(want) == len(have)
-	for i := 0; same && i < len(want); {
-		k := i
-		for k < len(want) && want[k][0] == want[i][0] {
-			k++
-		}
-		same = slices.Equal(texts(want[i:k], true), texts(have[i:k], true))
-		i = k
-	}
-	if same {
-		return ""
-	}
-	return fmt.Sprintf("expected\n\t%s\nhappened\n\t%s", strings.Join(texts(want, false), "\n\t"), strings.Join(happened, "\n\t"))
-}
-
-func texts(lines [][2]string, sorted bool) []string {
-	var out []string
-	for _, l := range lines {
-		out = append(out, l[1])
-	}
-	if sorted {
-		slices.Sort(out)
-	}
-	return out
-}
-
-// TestCompare: what may differ from world to world is no difference, all else is
-// one.
-func TestCompare(t *testing.T) {
-	expected := strings.Split(`0 submit a
-0 start a on n0[0-3]
-10 submit b
-10 preempt a kept=10: makes room for job b, which goes first
-10 start b on n0[0-3]
-12 wait b: needs 4 GPUs; 1 free; expected to fit at 40s
-30 end b done
-30 start a on n0[0-3]
-40 end a done`, "\n")
-	happened := strings.Split(`0.1 submit a
-0.1 start a on n0[0-3] delay=0.5
-1 submit b
-1 preempt a kept=0.9: makes room for job b, which goes first
-1 assign b on n0[0-3]
-1.2 gone a
-1.2 start b on n0[0-3]
-1.2 wait a: jobs of higher priority take the GPUs
-1.4 wait b: needs 4 GPUs; 1 free; expected to fit at 4s
-1.5 wait b: needs 4 GPUs; 1 free; expected to fit at 5s
-3 end b done
-3 start a on n0[0-3]
-4 end a done`, "\n")
-	if diff := compare(expected, happened); diff != "" {
-		t.Error(diff)
-	}
-	for i := range happened {
-		what := strings.Fields(happened[i])[1]
-		if what == "gone" || what == "assign" || what == "wait" {
-			continue
-		}
-		if diff := compare(expected, slices.Delete(slices.Clone(happened), i, i+1)); diff == "" {
-			t.Errorf("without %q there is no difference", happened[i])
-		}
-		if diff := compare(expected, slices.Insert(slices.Clone(happened), i, happened[i])); diff == "" {
-			t.Errorf("with %q twice there is no difference", happened[i])
-		}
-	}
-	happened[10] = "3 end b failed"
-	if compare(expected, happened) == "" {
-		t.Error("another outcome is no difference")
-	}
 }
 
 func none(f cluster.Foreign) bool { return f.None() }

@@ -256,6 +256,18 @@ func TestPodsOfManyRoles(t *testing.T) {
 	}
 }
 
+// TestPodsOfNorn: a gang that Norn ran is one job, and what the runtime and the sidecars
+// take counts.
+func TestPodsOfNorn(t *testing.T) {
+	gang := labels("norn-scheduler.github.io/gang", "g", "batch.kubernetes.io/job-name", "j")
+	one := strings.Replace(podOf("p", gang, gpu1, "Succeeded", 0, 1, 2), `"spec":{`,
+		`"spec":{"overhead":{"cpu":"250m"},"initContainers":[{"restartPolicy":"Always","resources":{"requests":{"cpu":"1"}}},{"resources":{"requests":{"cpu":"2"}}}],`, 1)
+	entries, _ := readText(t, podList(one, strings.Replace(one, `"name":"p"`, `"name":"q"`, 1)), trace.Options{AnyType: true})
+	if got := lines(t, entries); len(got) != 1 || !strings.Contains(got[0], `"job":"team-a/g"`) || !strings.Contains(got[0], `"roles":[{"tasks":2,"gpu":1,"cpu":3.25,"mem":17179869184}]`) {
+		t.Errorf("%s", got)
+	}
+}
+
 // TestPodsAffinity reads GPU types from a required node affinity.
 func TestPodsAffinity(t *testing.T) {
 	pod := strings.Replace(podOf("p", "", gpu1, "Succeeded", 0, 1, 2), `"nodeSelector":{"nvidia.com/gpu.product":"NVIDIA-A100"}`,

@@ -1,49 +1,12 @@
 package trace
 
 import (
-	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/trace/podmap"
 )
-
-// gangLabels are the labels and annotations that say which pods belong
-// together, the widest circle first.
-var gangLabels = []string{
-	"jobset.sigs.k8s.io/jobset-name",
-	"training.kubeflow.org/job-name",
-	"trainer.kubeflow.org/trainjob-name",
-	"volcano.sh/job-name",
-	"ray.io/cluster",
-	"leaderworkerset.sigs.k8s.io/group-key",
-	"kueue.x-k8s.io/pod-group-name",
-	"scheduling.k8s.io/group-name",
-	"scheduling.x-k8s.io/pod-group",
-	"pod-group.scheduling.sigs.k8s.io/name",
-	"pod-group.scheduling.sigs.k8s.io",
-	"batch.kubernetes.io/job-name",
-	"job-name",
-}
-
-// roleLabels are the labels that say which role a pod has in its gang.
-var roleLabels = []string{
-	"jobset.sigs.k8s.io/replicatedjob-name",
-	"training.kubeflow.org/replica-type",
-	"volcano.sh/task-spec",
-	"ray.io/node-type",
-	"leaderworkerset.sigs.k8s.io/worker-index",
-}
-
-// indexLabels are the labels and annotations that tell equal pods of a role
-// apart: a second pod with the same ones replaces the first.
-var indexLabels = []string{
-	"jobset.sigs.k8s.io/job-index",
-	"batch.kubernetes.io/job-completion-index",
-	"training.kubeflow.org/replica-index",
-	"volcano.sh/task-index",
-}
 
 // podPhases are what a pod may be in; a pod that nobody has looked at has none.
 var podPhases = []string{"", "Pending", "Running", "Succeeded", "Failed", "Unknown"}
@@ -60,64 +23,26 @@ type gang struct {
 // member is one pod of a gang.
 type member struct {
 	role, index string
-	size        podSize
+	size        podmap.Size
 	run         podRun
 	failed      bool
 	replaced    bool // by a pod of the next generation
 	generation  int  // how many pods it has taken the place of, one after the other
 }
 
-// tag is a label of the pod, or an annotation.
-func (p *pod) tag(name string) string {
-	if v, ok := p.Metadata.Labels[name]; ok {
-		return v
-	}
-	return p.Metadata.Annotations[name]
-}
-
-// circle says to which job a pod belongs: a key, and what to call the job.
-func (p *pod) circle() (key, title string) {
-	for _, label := range gangLabels {
-		if v := p.tag(label); v != "" {
-			return label + "=" + v, v
-		}
-	}
-	for i := range p.Metadata.Owners {
-		o := &p.Metadata.Owners[i]
-		switch o.Kind {
-		case "ReplicaSet", "StatefulSet", "ReplicationController", "DaemonSet", "Node":
-			// Their pods live and die one by one.
-		default:
-			return o.Kind + "=" + o.UID, o.Name
-		}
-	}
-	return "pod=" + p.Metadata.Name + "/" + p.Metadata.UID, p.Metadata.Name
-}
-
 // add puts a pod into its gang.
 func (s *podSource) add(p *pod) {
-	key, title := p.circle()
-	key = p.Metadata.Namespace + "/" + key
+	meta := p.meta()
+	key, title := meta.Gang()
 	g := s.byKey[key]
 	if g == nil {
 		g = &gang{title: title, name: p.Metadata.Namespace + "/" + title, tenant: p.Metadata.Namespace}
 		s.byKey[key] = g
 		s.gangs = append(s.gangs, g)
 	}
-	m := member{run: p.run(), failed: p.Status.Phase == "Failed"}
+	m := member{role: meta.Role(), index: meta.Index(), run: p.run(), failed: p.Status.Phase == "Failed"}
 	if last := p.latest(m.run); last.After(s.now) {
 		s.now = last
-	}
-	for _, label := range roleLabels {
-		if v := p.tag(label); v != "" {
-			m.role = v
-			break
-		}
-	}
-	for _, label := range indexLabels {
-		if v := p.tag(label); v != "" {
-			m.index += label + "=" + v + ","
-		}
 	}
 	var err error
 	if m.size, err = p.size(); err != nil {
@@ -134,19 +59,19 @@ func (s *podSource) add(p *pod) {
 	if p.Status.QoS != "" {
 		g.qos = s.in.Text([]byte(p.Status.QoS))
 	}
-	s.judge(p, g, &m)
+	s.judge(p.Kind, meta.OfNode(), g, &m)
 }
 
 // judge tells why a pod is no job.
-func (s *podSource) judge(p *pod, g *gang, m *member) {
+func (s *podSource) judge(kind, ofNode string, g *gang, m *member) {
 	switch {
-	case p.Kind != "" && p.Kind != "Pod":
-		g.why = "is a " + p.Kind + ", not a pod"
-	case len(p.Metadata.Owners) > 0 && (p.Metadata.Owners[0].Kind == "DaemonSet" || p.Metadata.Owners[0].Kind == "Node"):
-		g.why = "belongs to its node (" + p.Metadata.Owners[0].Kind + ")"
-	case m.size.empty() && len(g.members) == 1:
+	case kind != "" && kind != "Pod":
+		g.why = "is a " + kind + ", not a pod"
+	case ofNode != "":
+		g.why = "belongs to its node (" + ofNode + ")"
+	case m.size.Empty() && len(g.members) == 1:
 		g.why = "asks for no GPU, CPU or memory"
-	case !m.size.empty() && g.why == "asks for no GPU, CPU or memory":
+	case !m.size.Empty() && g.why == "asks for no GPU, CPU or memory":
 		g.why = ""
 	}
 }
@@ -243,52 +168,13 @@ func (g *gang) attempt(generation int) podRun {
 	return r
 }
 
-// demand puts the members together: a role for each name and size, or, where these are
-// too many, a role for each size. Pods that have been replaced do not count twice.
+// demand puts the members together. Pods that have been replaced do not count twice.
 func (g *gang) demand() (job.Demand, error) {
-	type part struct {
-		role string
-		size podSize
-	}
-	var parts []part
-	count := map[part]int32{}
+	var pods []podmap.Pods
 	for i := range g.members {
-		m := &g.members[i]
-		if m.generation > 0 || m.size.empty() {
-			continue
+		if m := &g.members[i]; m.generation == 0 {
+			pods = append(pods, podmap.Pods{Role: m.role, Count: 1, Size: m.size})
 		}
-		p := part{m.role, m.size}
-		if count[p] == 0 {
-			parts = append(parts, p)
-		}
-		count[p]++
 	}
-	slices.SortStableFunc(parts, func(a, b part) int {
-		return cmp.Or(cmp.Compare(b.size.gpu, a.size.gpu), cmp.Compare(a.role, b.role))
-	})
-	if len(parts) > job.MaxRoles {
-		kept := parts[:0]
-		for _, p := range parts {
-			if i := slices.IndexFunc(kept, func(o part) bool { return o.size == p.size }); i >= 0 {
-				count[kept[i]] += count[p]
-			} else {
-				kept = append(kept, p)
-			}
-		}
-		parts = kept
-	}
-	var d job.Demand
-	if len(parts) > job.MaxRoles {
-		return d, fmt.Errorf("has pods of %d sizes, at most %d are read", len(parts), job.MaxRoles)
-	}
-	for i, p := range parts {
-		d.Roles[i] = job.Role{
-			Tasks: count[p], GPU: p.size.gpu, GPUMemory: p.size.gpuMemory, CPU: p.size.cpu, Memory: p.size.memory,
-		}
-		if p.role != "" {
-			d.Roles[i].Name = p.role
-		}
-		d.Types = joinTypes(d.Types, p.size.types)
-	}
-	return d, nil
+	return podmap.Demand(pods)
 }

@@ -12,8 +12,9 @@ import (
 )
 
 // podsFormat is a list of pods as kubectl get pods -o json writes it (with -A
-// for all namespaces). Pods that belong together are one job; pods.go reads
-// them, podgang.go puts them together, podsize.go tells what they ask for.
+// for all namespaces). Pods that belong together are one job, by the rules of package
+// podmap; pods.go reads them, podgang.go puts them together, podsize.go tells what they
+// ask for.
 func podsFormat() Format {
 	return Format{
 		Name: "pods", Aliases: []string{"kubernetes", "kubectl"}, Title: "Kubernetes pods, kubectl get pods -o json",
@@ -65,6 +66,10 @@ type pod struct {
 		Affinity     *podAffinity      `json:"affinity"`
 		Priority     int32             `json:"priority"`
 		Overhead     map[string]string `json:"overhead"`
+		Resources    podResources      `json:"resources"`
+		Group        struct {
+			Name string `json:"podGroupName"`
+		} `json:"schedulingGroup"`
 	} `json:"spec"`
 	Status struct {
 		Phase      string         `json:"phase"`
@@ -76,18 +81,19 @@ type pod struct {
 }
 
 type podOwner struct {
-	Kind       string `json:"kind"`
-	Name       string `json:"name"`
-	UID        string `json:"uid"`
-	Controller bool   `json:"controller"`
+	Kind string `json:"kind"`
+	Name string `json:"name"`
+	UID  string `json:"uid"`
 }
 
 type podContainer struct {
-	RestartPolicy string `json:"restartPolicy"`
-	Resources     struct {
-		Limits   map[string]string `json:"limits"`
-		Requests map[string]string `json:"requests"`
-	} `json:"resources"`
+	RestartPolicy string       `json:"restartPolicy"`
+	Resources     podResources `json:"resources"`
+}
+
+type podResources struct {
+	Limits   map[string]string `json:"limits"`
+	Requests map[string]string `json:"requests"`
 }
 
 type podAffinity struct {

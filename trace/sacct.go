@@ -500,20 +500,7 @@ func sacctDemand(roles []sacctRole) (job.Demand, error) {
 		if len(roles) > 1 {
 			d.Roles[i].Name = "het" + roles[i].component
 		}
-		d.Types = joinTypes(d.Types, one.Types)
+		d.Types = job.JoinTypes(d.Types, one.Types)
 	}
 	return d, nil
-}
-
-// joinTypes adds GPU types to those acceptable.
-func joinTypes(all, more string) string {
-	for t := range strings.SplitSeq(more, "|") {
-		if t != "" && !strings.Contains("|"+all+"|", "|"+t+"|") {
-			if all != "" {
-				all += "|"
-			}
-			all += t
-		}
-	}
-	return all
 }

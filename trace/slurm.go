@@ -7,6 +7,7 @@ import (
 
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/trace/podmap"
 )
 
 // How Slurm writes times and what a job holds.
@@ -124,13 +125,13 @@ func (h *held) device(kind string, n int64) {
 	h.typed += n
 	at := strings.LastIndexByte(kind, '_') + 1
 	if slice := kind[at:]; len(slice) > 3 && slice[0] >= '1' && slice[0] <= '7' && strings.HasPrefix(slice[1:], "g.") {
-		part, memory := migSlice(slice)
+		part, memory := podmap.Slice(slice)
 		h.slices += n
 		h.parts += unit.Milli(n) * part
 		h.sliceMemory = max(h.sliceMemory, memory)
 		kind = kind[:max(0, at-1)]
 	}
-	h.types = joinTypes(h.types, kind)
+	h.types = job.JoinTypes(h.types, kind)
 }
 
 // amount is all that is held of GPUs; more than one is whole ones.
@@ -159,7 +160,7 @@ func readGRES(v []byte) (gpus int64, types string) {
 			if count, ok := ParseInt(word); ok && count >= 0 && count <= 1000 {
 				n = count
 			} else if len(word) > 0 {
-				types = joinTypes(types, string(word))
+				types = job.JoinTypes(types, string(word))
 			}
 		}
 		gpus += n
@@ -217,7 +218,7 @@ func (s *sacctSource) role(j *sacctJob, component string) error {
 	if h.gpus == 0 {
 		for _, c := range []sacctField{allocGRES, reqGRES} {
 			if n, types := readGRES(s.field(c)); n > 0 && h.gpus == 0 {
-				h.gpus, h.types = n*h.nodes, joinTypes(h.types, types)
+				h.gpus, h.types = n*h.nodes, job.JoinTypes(h.types, types)
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"slices"
 	"time"
 
@@ -13,7 +14,7 @@ import (
 
 // OfJob is the part of a path that names a job.
 type OfJob struct {
-	ID string `path:"id" maxLength:"32" pattern:"^[0-9]+(_[0-9]+)?$" patternDescription:"the number of a job, such as 17 or 17_3" doc:"Number of a job, such as 17, or 17_3 of an array."`
+	ID string `path:"id" maxLength:"317" pattern:"^([0-9]+(_[0-9]+)?|[0-9A-Za-z][-0-9A-Za-z._]*(/[0-9A-Za-z][-0-9A-Za-z._]*)+)$" patternDescription:"the number of a job, such as 17 or 17_3, or its name, such as team-a/bert" doc:"Number of a job, such as 17, or 17_3 of an array; where jobs have names instead, such as team-a/bert, the name, its slash written as %2F."`
 }
 
 type submitInput struct{ Body api.JobSpec }
@@ -25,7 +26,7 @@ type submitOutput struct {
 
 // Submitted names the jobs that were taken in.
 type Submitted struct {
-	IDs []string `json:"ids" nullable:"false" doc:"Their numbers in order; of an array the first is that of the whole, such as 17."`
+	IDs []string `json:"ids" nullable:"false" doc:"Their numbers, or names, in order; of an array the first is that of the whole, such as 17."`
 }
 
 // JobList is a list of jobs.
@@ -35,7 +36,7 @@ type JobList struct {
 
 // listInput selects jobs: an api.Query as a URL has it.
 type listInput struct {
-	IDs    []string  `query:"id" maxItems:"1000" maxLength:"32" pattern:"^[0-9]+(_[0-9]+)?$" patternDescription:"the number of a job, such as 17 or 17_3" doc:"Numbers of jobs, with commas between them; of an array without an index: all of its jobs."`
+	IDs    []string  `query:"id" maxItems:"1000" maxLength:"317" pattern:"^([0-9]+(_[0-9]+)?|[0-9A-Za-z][-0-9A-Za-z._]*(/[0-9A-Za-z][-0-9A-Za-z._]*)+)$" patternDescription:"the number of a job, such as 17 or 17_3, or its name, such as team-a/bert" doc:"Numbers or names of jobs, with commas between them; of an array without an index: all of its jobs."`
 	States []string  `query:"state" maxItems:"100" enum:"held,waiting,assigned,running,stopping,done,failed,cancelled" doc:"With commas between them. One that a job has ended in selects such jobs, too."`
 	Users  []string  `query:"user" maxItems:"1000" maxLength:"200" doc:"With commas between them."`
 	Tenant string    `query:"tenant" maxLength:"200"`
@@ -68,7 +69,7 @@ func (s *Server) jobRoutes() {
 		if err != nil || len(ids) == 0 {
 			return nil, err
 		}
-		return &submitOutput{Location: "/v1/jobs/" + ids[0], Body: Submitted{ids}}, nil
+		return &submitOutput{Location: "/v1/jobs/" + url.PathEscape(ids[0]), Body: Submitted{ids}}, nil
 	})
 	register(s, huma.Operation{
 		OperationID: "jobs", Method: http.MethodGet, Path: "/v1/jobs", Tags: []string{tagJobs},
@@ -97,7 +98,7 @@ func (s *Server) jobRoutes() {
 	s.verbRoutes()
 }
 
-// oneJob finds one job.
+// oneJob finds one job; of several with one name, all but one of which have ended, the last.
 func (s *Server) oneJob(ctx context.Context, c Caller, id string) (api.Job, error) {
 	jobs, err := s.Backend.Jobs(ctx, c, api.Query{IDs: []string{id}, All: true})
 	switch {
@@ -105,10 +106,10 @@ func (s *Server) oneJob(ctx context.Context, c Caller, id string) (api.Job, erro
 		return api.Job{}, err
 	case len(jobs) == 0:
 		return api.Job{}, api.Refuse(api.Unknown, "there is no job %s", id)
-	case len(jobs) > 1:
+	case len(jobs) > 1 && jobs[0].ID != id:
 		return api.Job{}, api.Refuse(api.Conflict, "%s is an array of %d jobs: ask for one of them, such as %s, or list them with /v1/jobs?id=%s&all=true", id, len(jobs), jobs[0].ID, id)
 	}
-	return jobs[0], nil
+	return jobs[len(jobs)-1], nil
 }
 
 // verbRoutes are those that change a job.

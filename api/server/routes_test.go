@@ -304,3 +304,49 @@ func TestNobodyListens(t *testing.T) {
 		t.Errorf("have %v", err)
 	}
 }
+
+// A job with a name is meant by it in every route, the slash included.
+func TestNamedJob(t *testing.T) {
+	r, ctx := start(t, nil), context.Background()
+	r.fake.add("anna", 3)
+	const id = "team-a/bert.x-1"
+	r.fake.change(func() {
+		for i := range 2 { // the first one has ended, and its name came again
+			r.fake.jobs[i].ID, r.fake.jobs[i].Name = id, fmt.Sprint(i)
+		}
+		r.fake.jobs[0].State, r.fake.jobs[1].Run, r.fake.jobs[0].output, r.fake.jobs[1].output = api.Done, 1, []byte("a\n"), []byte("b\n")
+	})
+	if j, err := r.client.Job(ctx, id); err != nil || j.ID != id || j.Name != "1" {
+		t.Errorf("%+v, %v", j, err)
+	}
+	r.fake.change(func() { r.fake.jobs = r.fake.jobs[1:] })
+	if jobs, err := r.client.Jobs(ctx, api.Query{IDs: []string{id, "3"}}); err != nil || len(jobs) != 2 {
+		t.Errorf("%+v, %v", jobs, err)
+	}
+	w, err := r.client.Why(ctx, id)
+	ok(t, err)
+	if w.Job.ID != id {
+		t.Errorf("%+v", w)
+	}
+	for verb, state := range map[string]api.State{"hold": api.Held, "release": api.Waiting, "requeue": api.Waiting} {
+		if ok(t, r.client.Do(ctx, verb, id)); r.fake.jobs[0].State != state {
+			t.Errorf("%s: it is %s", verb, r.fake.jobs[0].State)
+		}
+	}
+	ok(t, r.client.Resize(ctx, id, api.Resize{GPUs: 2}))
+	ok(t, r.client.Input(ctx, id, api.Input{Data: []byte("x")}))
+	logs, err := r.client.Logs(ctx, id, client.LogOptions{Tail: -1})
+	ok(t, err)
+	defer logs.Close()
+	var out bytes.Buffer
+	_, err = out.ReadFrom(logs)
+	ok(t, err)
+	if r.fake.jobs[0].size != 2 || string(r.fake.typed) != "x" || out.String() != "b\n" {
+		t.Errorf("%v, %q, %q", r.fake.jobs[0].size, r.fake.typed, out.String())
+	}
+	ok(t, r.client.Do(ctx, "cancel", id))
+	for _, id := range []string{"bert", "team-a/", "a/../b", "a/b/../c", "a//b", ".a/b", "a/b?c"} {
+		_, err := r.client.Job(ctx, id)
+		refused(t, err, api.Invalid, "expected string to be the number of a job, such as 17 or 17_3, or its name, such as team-a/bert")
+	}
+}

@@ -33,6 +33,7 @@ func TestParseWhere(t *testing.T) {
 		"a.b/c-d_e < -3":                         "a.b/c-d_e<-3",
 		"cores<9223372036854775807":              "cores<9223372036854775807",
 		"inside":                                 "inside",
+		"node=" + strings.Repeat("n", 253):       "node=" + strings.Repeat("n", 253),
 		"kubernetes.io/hostname in\t(n1,\n n2) ": "kubernetes.io/hostname in (n1,n2)",
 	} {
 		if w, err := ParseWhere(text); err != nil || w.String() != want {
@@ -60,7 +61,7 @@ func TestWhereErrors(t *testing.T) {
 		"mem >= 4":                      `at byte 6, "= 4": write a whole number`,
 		"-a":                            `label "-a": a key has letters, digits and ._-/`,
 		"a-":                            `label "a-": a key`,
-		"a=" + strings.Repeat("x", 64):  "of label a: a value has letters, digits and ._-, at most 63",
+		"a=" + strings.Repeat("x", 254): "of label a: a value of a condition has at most 253 bytes",
 		"zone in (a,b), ünder":          `write the key of a label`,
 		strings.Repeat("x", maxWhere+1): "a condition of 16385 bytes, at most 16384 are allowed",
 		"a in (" + strings.Repeat("b,", maxValues) + "b)": "requirements and values, at most 4096 are allowed",

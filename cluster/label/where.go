@@ -38,6 +38,7 @@ type Where [][]Requirement
 const (
 	maxWhere  = 16 << 10 // bytes of its text
 	maxValues = 4096     // requirements and values together
+	maxName   = 253      // bytes of a value: names of nodes, too, are compared, and those may be long
 )
 
 // Holds tells whether a node meets the condition. The function gives the value of
@@ -265,8 +266,8 @@ func (p *parser) value(r *Requirement) error {
 	switch {
 	case n == 0:
 		return p.wrong("a value of label " + r.Key + `, or "" for the empty one`)
-	case !goodValue(v):
-		return fmt.Errorf("value %q of label %s: %s", v, r.Key, valueRule)
+	case len(v) > maxName:
+		return fmt.Errorf("value %q of label %s: a value of a condition has at most %d bytes", v, r.Key, maxName)
 	}
 	r.Values = append(r.Values, v)
 	p.at += n

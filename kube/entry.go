@@ -1,0 +1,339 @@
+package kube
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	batch "k8s.io/api/batch/v1"
+	core "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/kube/convert"
+	"github.com/norn-scheduler/norn/kube/names"
+	"github.com/norn-scheduler/norn/live"
+)
+
+// entry is a job that has not ended, with the part that only this world knows.
+type entry struct {
+	live.Job
+	kind      kind
+	namespace string
+	name      string    // of the owner
+	uid       types.UID // of the owner; empty: of a gang, which has none
+	ask       ask
+
+	stage   stage
+	seats   []seat
+	told    bool // the API has what was decided of the present run, or is being told
+	drains  bool // the engine knows that the run is leaving, and what it uses until then
+	anew    bool // it is to be launched again as soon as its last run has left: it has devices
+	began   time.Duration
+	saved   time.Duration // work up to the last checkpoint that is known of
+	codes   map[types.UID]int32
+	trouble string // why its run was thrown off; empty: it was not
+	lost    string // why its run is lost; empty: it is not
+	reason  reason // that was last told of why it waits
+	gone    bool   // its owner is gone, or is not to be touched any more
+	failed  int    // launches that the API refused, one after the other
+}
+
+// kind is what sort of object a job is.
+type kind uint8
+
+const (
+	aJob  kind = iota // batch/v1
+	aGang             // pods that belong together by a label
+	aPod
+)
+
+var kindNames = [...]string{"Job", "gang of pods", "Pod"}
+
+func (k kind) String() string { return kindNames[k] }
+
+// stage is the stage that the last run of a job has reached.
+type stage uint8
+
+const (
+	noRun    stage = iota // none, or it is over and has left
+	starting              // it is launched: not all of its pods have been seen to run
+	up
+	leaving // it was told to leave
+)
+
+// there tells whether anything of a run may be there.
+func (s stage) there() bool { return s != noRun }
+
+// sight is what the API shows of a job.
+type sight struct {
+	kind      kind
+	key       string
+	namespace string
+	name      string
+	uid       types.UID
+	created   time.Time
+	owner     *batch.Job  // of a Job
+	pods      []*core.Pod // in order of their names
+	deleted   bool        // the owner is being deleted
+}
+
+// see looks at a job; nil: there is no such thing.
+func (w *watcher) see(key string) *sight {
+	namespace, rest, _ := strings.Cut(key, "/")
+	s := &sight{key: key, namespace: namespace, name: rest, pods: w.podsOf(key)}
+	slices.SortFunc(s.pods, func(a, b *core.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	prefix, name, prefixed := strings.Cut(rest, ":")
+	if !prefixed {
+		if s.owner = w.job(key); s.owner == nil || !w.ours(s.owner) {
+			return nil
+		}
+		s.uid, s.created, s.deleted = s.owner.UID, s.owner.CreationTimestamp.Time, s.owner.DeletionTimestamp != nil
+		return s
+	}
+	if len(s.pods) == 0 {
+		return nil
+	}
+	s.kind, s.name, s.created = aGang, name, s.pods[0].CreationTimestamp.Time
+	if prefix+":" == podPrefix {
+		s.kind, s.uid, s.deleted = aPod, s.pods[0].UID, s.pods[0].DeletionTimestamp != nil
+	}
+	for _, p := range s.pods {
+		if p.CreationTimestamp.Time.Before(s.created) {
+			s.created = p.CreationTimestamp.Time
+		}
+	}
+	return s
+}
+
+// gangOf is the gang that a pod says it belongs to; empty: none.
+func gangOf(p *core.Pod) string {
+	m, err := convert.MemberOf(p)
+	if err != nil || !m.Gangs {
+		return ""
+	}
+	return m.Title
+}
+
+// rankOf is the place of a pod among those of its job.
+func rankOf(p *core.Pod) (int, bool) {
+	m, err := convert.MemberOf(p)
+	return int(m.Rank), err == nil && m.Rank >= 0
+}
+
+// ask is what a job asks for, and what else its owner says of it.
+type ask struct {
+	name, tenant, user string
+	demand             job.Demand
+	pods               int32
+	priority           int32
+	estimate           time.Duration
+	stop               job.StopMode
+	grace              time.Duration
+	command            []string
+}
+
+// incomplete is the error of a gang of which pods are missing.
+type incomplete struct{ have, want int }
+
+func (e *incomplete) Error() string {
+	return fmt.Sprintf("%d of its %d pods are there", e.have, e.want)
+}
+
+// asks is what a job asks for. It fails, with a sentence, on what Norn cannot schedule, and
+// with incomplete while pods of a gang are missing.
+func (d *Daemon) asks(s *sight) (ask, error) {
+	if s.kind == aJob {
+		return d.jobAsks(s)
+	}
+	return d.podsAsk(s)
+}
+
+// jobAsks is what a Job asks for.
+func (d *Daemon) jobAsks(s *sight) (ask, error) {
+	t := &s.owner.Spec.Template
+	out := ask{name: s.name, tenant: cmp.Or(s.owner.Labels[names.Queue], s.namespace), user: s.namespace, stop: d.opt.Stop}
+	a, err := convert.Batch(s.owner, d.nodes.levels)
+	if err != nil {
+		return out, err
+	}
+	out.name, out.user, out.pods, out.priority, out.estimate, out.grace = cmp.Or(a.Name, s.name), cmp.Or(a.User, s.namespace), a.Tasks, a.Ask.Priority, a.Estimate, a.Grace
+	if tellsStop(s.owner.Labels, s.owner.Annotations) || tellsStop(t.Labels, t.Annotations) {
+		out.stop = a.Ask.Stop
+	}
+	if len(t.Spec.Containers) > 0 {
+		out.command = t.Spec.Containers[0].Command
+	}
+	if out.demand, err = a.Demand(d.nodes.types); err != nil {
+		return out, err
+	}
+	if t.Spec.SchedulerName != d.opt.Scheduler {
+		return out, fmt.Errorf("its pods do not name schedulerName: %s, so others would place them", d.opt.Scheduler)
+	}
+	return out, beyond(a.Ask)
+}
+
+// beyond is the error of a pod that only kube-scheduler can place.
+func beyond(a *convert.Ask) error {
+	if len(a.Beyond) == 0 {
+		return nil
+	}
+	return fmt.Errorf("only kube-scheduler can see to %s", strings.Join(a.Beyond, " and "))
+}
+
+func tellsStop(labels, annotations map[string]string) bool {
+	return labels[names.Stop] != "" || annotations[names.Stop] != ""
+}
+
+// podsAsk is what bare pods ask for together: equal ones are tasks of one role. Nobody would
+// make them again, so they are not preempted.
+func (d *Daemon) podsAsk(s *sight) (ask, error) {
+	p := s.pods[0]
+	out := ask{
+		name: s.name, tenant: cmp.Or(p.Labels[names.Queue], p.Namespace), user: cmp.Or(p.Annotations[names.User], p.Namespace),
+		stop: job.Pinned, pods: int32(len(s.pods)), grace: 30 * time.Second,
+	}
+	if len(p.Spec.Containers) > 0 {
+		out.command = p.Spec.Containers[0].Command
+	}
+	if g := p.Spec.TerminationGracePeriodSeconds; g != nil {
+		out.grace = time.Duration(*g) * time.Second
+	}
+	if text := p.Annotations[names.Estimate]; text != "" {
+		est, err := unit.ParseSeconds(text)
+		if err != nil {
+			return out, fmt.Errorf("%s %q: write a duration such as 1h30m, or seconds", names.Estimate, text)
+		}
+		out.estimate = est
+	}
+	var sets []convert.Set
+	for _, p := range s.pods {
+		m, err := convert.MemberOf(p)
+		if err != nil {
+			return out, err
+		}
+		if s.kind == aGang && int(m.Size) > len(s.pods) {
+			return out, &incomplete{len(s.pods), int(m.Size)}
+		}
+		a, err := convert.Pod(&p.Spec, p.Labels, p.Annotations, d.nodes.levels)
+		if err == nil {
+			err = beyond(a)
+		}
+		if err != nil {
+			return out, fmt.Errorf("pod %s: %w", p.Name, err)
+		}
+		out.priority = max(out.priority, a.Priority)
+		if last := len(sets) - 1; last >= 0 && sets[last].Role == m.Role && sets[last].Ask.Size == a.Size {
+			sets[last].Count++
+		} else {
+			sets = append(sets, convert.Set{Role: m.Role, Count: 1, Ask: a})
+		}
+	}
+	var err error
+	out.demand, err = convert.Demand(sets, d.nodes.types)
+	return out, err
+}
+
+// spec is the job as the API of Norn shows it.
+func (a *ask) spec() *api.JobSpec {
+	d := &a.demand
+	gpus := float64(d.Milli(d.Roles[0].Tasks)) / 1000
+	out := &api.JobSpec{
+		Name: a.name, Tenant: a.tenant, Command: a.command, GPUs: api.Fixed(gpus), CPUs: float64(d.CPU()) / 1000, Memory: api.Bytes(d.Memory()),
+		Where: d.Where, Tolerate: d.Tolerate, Within: d.Within, Priority: a.priority, Estimate: api.Of(a.estimate),
+		Tasks: api.Tasks{N: int(a.pods)}, Stop: api.Stop{Mode: a.stop.String(), Signal: "TERM", Grace: api.Of(a.grace)},
+	}
+	if d.Types != "" {
+		out.Types = strings.Split(d.Types, "|")
+	}
+	if least, most := d.Roles[0].Range(); least != most {
+		each := float64(d.Roles[0].GPU) / 1000
+		out.GPUs = api.Range{Least: float64(least) * each, Most: float64(most) * each, Ask: gpus}
+	}
+	return out
+}
+
+// engineJob is a job as the engine knows it.
+func (d *Daemon) engineJob(s *sight, a *ask, submit time.Duration) job.Job {
+	return job.Job{
+		Key: s.key, Name: a.name, User: a.user, Tenant: a.tenant, Submit: submit, Demand: d.Shape(a.demand),
+		Priority: a.priority, Estimate: a.estimate, Stop: a.stop, Retries: -1, // how often an attempt is repeated is up to its controller
+	}
+}
+
+// newEntry makes the entry of a job.
+func newEntry(s *sight, a *ask) *entry {
+	return &entry{
+		Job:  live.Job{Key: s.key, User: a.user, Spec: a.spec()},
+		kind: s.kind, namespace: s.namespace, name: s.name, uid: s.uid, ask: *a, codes: map[types.UID]int32{},
+	}
+}
+
+// isOver tells whether the owner says that the job has ended, and how. A Job whose pods have
+// all done their work has ended, too: its controller says so up to a second later.
+func (l *entry) isOver(s *sight) (done, failed bool, why string) {
+	if l.kind == aJob {
+		for _, c := range s.owner.Status.Conditions {
+			if c.Status != core.ConditionTrue {
+				continue
+			}
+			switch c.Type {
+			case batch.JobComplete:
+				return true, false, ""
+			case batch.JobFailed:
+				return false, true, strings.TrimSpace(string(c.Reason) + ": " + c.Message)
+			}
+		}
+		return s.succeeded(), false, ""
+	}
+	ended := 0
+	for _, p := range s.pods {
+		switch p.Status.Phase {
+		case core.PodFailed:
+			return false, true, podText(p)
+		case core.PodSucceeded:
+			ended++
+		}
+	}
+	return ended > 0 && ended == len(s.pods), false, ""
+}
+
+// succeeded tells whether as many pods of a Job have done their work as it needs.
+func (s *sight) succeeded() bool {
+	need := s.owner.Spec.Completions
+	if need == nil || s.owner.Spec.SuccessPolicy != nil {
+		return false
+	}
+	done := map[string]bool{}
+	for _, p := range s.pods {
+		if p.Status.Phase != core.PodSucceeded {
+			continue
+		}
+		rank, ranked := p.Annotations[batch.JobCompletionIndexAnnotation]
+		if !ranked {
+			rank = p.Name
+		}
+		done[rank] = true
+	}
+	return len(done) > 0 && len(done) >= int(*need)
+}
+
+// podText says how a pod ended.
+func podText(p *core.Pod) string {
+	text := "pod " + p.Name
+	for _, c := range p.Status.ContainerStatuses {
+		if t := c.State.Terminated; t != nil && t.ExitCode != 0 {
+			return fmt.Sprintf("%s: exit code %d", text, t.ExitCode)
+		}
+	}
+	for _, more := range []string{p.Status.Reason, p.Status.Message} {
+		if more != "" {
+			text += ": " + more
+		}
+	}
+	return text
+}

@@ -1,0 +1,116 @@
+package kube_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	batch "k8s.io/api/batch/v1"
+	core "k8s.io/api/core/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/api/server"
+	"github.com/norn-scheduler/norn/experiment"
+	"github.com/norn-scheduler/norn/kube"
+	"github.com/norn-scheduler/norn/kube/internal/fakekubelet"
+	"github.com/norn-scheduler/norn/kube/names"
+)
+
+var smallNodes = fakekubelet.Nodes("n", 2, fakekubelet.Shape(4, 16, 64, 110), map[string]string{"nvidia.com/gpu.product": "A100"})
+
+// TestPodsAndJobs: single pods, a gang of pods and Jobs are bound and end.
+func TestPodsAndJobs(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, smallNodes, 10, nil)
+	r.pod("single", 1, "5s", nil)
+	r.job("training", 2, 2, "5s", nil)
+	for i := range 3 {
+		r.pod(fmt.Sprintf("gang-%d", i), 1, "5s", map[string]string{names.Gang: "gang", names.GangSize: "3"})
+	}
+	for _, id := range []string{"default/pod:single", "default/training", "default/gang:gang"} {
+		r.until(id+" is done", func() bool { return r.state(id) == api.Done })
+	}
+	for _, p := range r.pods() {
+		if p.Annotations[names.Run] != "1" || p.Annotations[names.Devices] == "" {
+			t.Errorf("pod %s has annotations %v", p.Name, p.Annotations)
+		}
+	}
+}
+
+// TestPreempted: a job that is preempted saves its state, waits, and goes on from there, and
+// a restarted Norn knows how often it was.
+func TestPreempted(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, smallNodes[:1], 10, func(o *kube.Options) { o.Policy = experiment.Choice{Policy: "srtf"} })
+	saves := func(j *batch.Job) {
+		j.Labels[names.Stop] = "checkpoint"
+		j.Spec.Template.Annotations[fakekubelet.SaveTime] = "1s"
+		j.Annotations = map[string]string{names.Estimate: j.Spec.Template.Annotations[fakekubelet.RunTime]}
+	}
+	r.job("long", 4, 1, "100s", saves)
+	r.until("long runs", func() bool { return r.state("default/long") == api.Running && len(r.kubelet.Running()) == 4 })
+	r.job("short", 4, 1, "10s", saves)
+	r.until("short is done", func() bool { return r.state("default/short") == api.Done })
+	r.until("long runs again", func() bool { return len(r.kubelet.Running()) == 4 })
+	r.down()
+	r.up()
+	jobs, err := r.Jobs(background, me, api.Query{IDs: []string{"default/long"}})
+	if err != nil || len(jobs) != 1 {
+		t.Fatalf("%v, %v", jobs, err)
+	}
+	if j := jobs[0]; j.State != api.Running || j.Run != 2 || j.Preemptions != 1 {
+		t.Errorf("after a restart: %+v", j)
+	}
+	r.until("long is done", func() bool { return r.state("default/long") == api.Done })
+	list, err := r.client.CoreV1().Pods("default").List(background, meta.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range list.Items {
+		if p.Status.Phase != core.PodSucceeded {
+			t.Errorf("pod %s is %s", p.Name, p.Status.Phase)
+		}
+	}
+}
+
+// TestCancelled: a job that is cancelled is deleted, waiting or running.
+func TestCancelled(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, smallNodes[:1], 10, nil)
+	r.job("runs", 1, 4, "1000s", nil)
+	r.until("it runs", func() bool { return len(r.kubelet.Running()) == 1 })
+	r.job("waits", 1, 4, "1000s", nil)
+	r.until("the other one waits", func() bool { return r.state("default/waits") == api.Waiting })
+	for _, id := range []string{"default/waits", "default/runs"} {
+		if err := r.Do(background, me, server.Cancel, id); err != nil {
+			t.Fatal(err)
+		}
+		r.until(id+" is cancelled", func() bool { return r.state(id) == api.Cancelled })
+	}
+	r.until("their objects are gone", func() bool {
+		list, err := r.client.BatchV1().Jobs("default").List(background, meta.ListOptions{})
+		return err == nil && len(list.Items) == 0
+	})
+	r.job("waits", 1, 4, "1s", nil) // a name may come again
+	r.until("it is done", func() bool { return r.state("default/waits") == api.Done })
+}
+
+// TestNodeLost: a job whose node is lost goes on elsewhere, and what is left of it leaves.
+func TestNodeLost(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, smallNodes, 10, func(o *kube.Options) { o.NodeLost, o.Policy = 500*time.Millisecond, experiment.Choice{Policy: "srtf"} })
+	r.job("a", 2, 3, "20s", nil)
+	r.until("it runs on two nodes", func() bool { return len(r.kubelet.Running()) == 2 })
+	r.job("b", 1, 3, "2s", nil)
+	r.until("b waits", func() bool { return r.state("default/b") == api.Waiting })
+	if err := r.kubelet.Die(background, "n-001"); err != nil {
+		t.Fatal(err)
+	}
+	r.until("a waits again", func() bool { return r.state("default/a") == api.Waiting })
+	r.until("b is done", func() bool { return r.state("default/b") == api.Done })
+	if err := r.kubelet.Return(background, "n-001"); err != nil {
+		t.Fatal(err)
+	}
+	r.until("a is done", func() bool { return r.state("default/a") == api.Done })
+}

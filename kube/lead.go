@@ -1,0 +1,133 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/norn-scheduler/norn/kube/names"
+)
+
+// Election says how one of several Norns comes to lead: by a Lease in a namespace.
+type Election struct {
+	Client    kubernetes.Interface
+	Namespace string
+	Identity  string        // of this process, unlike any other
+	Lease     time.Duration // for which a leader that is not heard of still counts as one; 0: 15 s
+	Renew     time.Duration // within which a leader must renew the Lease, or ends; 0: 10 s
+	Retry     time.Duration // between two tries; 0: 2 s
+}
+
+// originOf is an annotation of the Lease: the origin of time.
+const originOf = names.Group + "/origin"
+
+// Lead waits until this process leads, and calls f with the origin of time and a context
+// that ends when it does not lead any more. leads tells whether it may still write. It
+// returns what f returns, or an error when another process leads.
+func (e *Election) Lead(ctx context.Context, f func(ctx context.Context, origin time.Time, leads func() bool) error) error {
+	if e.Lease == 0 {
+		e.Lease, e.Renew, e.Retry = 15*time.Second, 10*time.Second, 2*time.Second
+	}
+	held, stop := context.WithCancel(context.WithoutCancel(ctx)) // the Lease is let go when nothing is written any more
+	defer stop()
+	lock := &fenced{Interface: &resourcelock.LeaseLock{
+		LeaseMeta: meta.ObjectMeta{Namespace: e.Namespace, Name: names.Lease}, Client: e.Client.CoordinationV1(),
+		LockConfig: resourcelock.ResourceLockConfig{Identity: e.Identity},
+	}, good: e.Renew}
+	ended := make(chan error, 1)
+	led := atomic.Bool{}
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock: lock, LeaseDuration: e.Lease, RenewDeadline: e.Renew, RetryPeriod: e.Retry, ReleaseOnCancel: true, Name: names.Lease,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(leading context.Context) {
+				led.Store(true)
+				leading, end := context.WithCancel(leading)
+				defer context.AfterFunc(ctx, end)()
+				origin, err := e.origin(leading)
+				if err == nil {
+					err = f(leading, origin, lock.leads)
+				}
+				end()
+				ended <- err
+				stop()
+			},
+			OnStoppedLeading: func() {},
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("the election of a leader: %w", err)
+	}
+	defer context.AfterFunc(ctx, func() {
+		if !led.Load() {
+			stop()
+		}
+	})()
+	elector.Run(held)
+	if !led.Load() {
+		return ctx.Err()
+	}
+	return <-ended
+}
+
+// fenced notes when the Lease was last renewed, so that a process whose clock stood still
+// for a while knows that another one may lead.
+type fenced struct {
+	resourcelock.Interface
+	good time.Duration
+	last atomic.Int64 // when the last renewal was asked for, in nanoseconds of the monotonic clock
+}
+
+var began = time.Now()
+
+// Create implements resourcelock.Interface.
+func (f *fenced) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
+	at := time.Since(began)
+	err := f.Interface.Create(ctx, r)
+	f.note(at, err)
+	return err
+}
+
+// Update implements resourcelock.Interface.
+func (f *fenced) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
+	at := time.Since(began)
+	err := f.Interface.Update(ctx, r)
+	f.note(at, err)
+	return err
+}
+
+func (f *fenced) note(at time.Duration, err error) {
+	if err == nil {
+		f.last.Store(int64(at))
+	}
+}
+
+func (f *fenced) leads() bool { return time.Since(began)-time.Duration(f.last.Load()) < f.good }
+
+// origin is the origin of time, which the first leader of all writes down.
+func (e *Election) origin(ctx context.Context) (time.Time, error) {
+	for {
+		lease, err := e.Client.CoordinationV1().Leases(e.Namespace).Get(ctx, names.Lease, meta.GetOptions{})
+		if err != nil {
+			return time.Time{}, fmt.Errorf("lease %s/%s: %w", e.Namespace, names.Lease, err)
+		}
+		if at, err := time.Parse(time.RFC3339Nano, lease.Annotations[originOf]); err == nil {
+			return at, nil
+		}
+		next := lease.DeepCopy()
+		now := time.Now().UTC().Truncate(time.Microsecond)
+		meta.SetMetaDataAnnotation(&next.ObjectMeta, originOf, now.Format(time.RFC3339Nano))
+		if _, err = e.Client.CoordinationV1().Leases(e.Namespace).Update(ctx, next, meta.UpdateOptions{}); err == nil {
+			return now, nil
+		}
+		if !apierrors.IsConflict(err) { // it was renewed meanwhile
+			return time.Time{}, fmt.Errorf("lease %s/%s: %w", e.Namespace, names.Lease, err)
+		}
+	}
+}

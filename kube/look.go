@@ -1,0 +1,446 @@
+package kube
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	batch "k8s.io/api/batch/v1"
+	core "k8s.io/api/core/v1"
+
+	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/live"
+)
+
+// lookAtMarked looks at all that has changed. It is called in the goroutine of the loop.
+func (d *Daemon) lookAtMarked() error {
+	marked := d.view.take()
+	var keys, nodes []string
+	for s := range marked {
+		if s.node {
+			nodes = append(nodes, s.name)
+		} else {
+			keys = append(keys, s.name)
+		}
+	}
+	slices.Sort(nodes)
+	for _, name := range nodes {
+		d.soon(func() error { return d.lookAtNode(name) })
+	}
+	d.inOrder(keys)
+	for _, key := range keys {
+		d.soon(func() error { return d.look(key) })
+	}
+	return nil
+}
+
+// inOrder sorts keys of jobs by submission, then by key, as new jobs are numbered.
+func (d *Daemon) inOrder(keys []string) {
+	created := make(map[string]time.Time, len(keys))
+	for _, key := range keys {
+		if d.entries[key] == nil {
+			if s := d.view.see(key); s != nil {
+				created[key] = s.created
+			}
+		}
+	}
+	slices.SortFunc(keys, func(a, b string) int {
+		if c := created[a].Compare(created[b]); c != 0 {
+			return c
+		}
+		return strings.Compare(a, b)
+	})
+}
+
+// soon does something now, or in the next instant where it concerns a job to which
+// something has happened in this one.
+func (d *Daemon) soon(f func() error) {
+	if err := f(); errors.Is(err, live.ErrLater) {
+		d.Loop.Later(f)
+	} else if err != nil {
+		d.opt.Log.Error("norn has made a mistake", "error", err)
+	}
+}
+
+// look compares what the API shows of a job with what was decided.
+func (d *Daemon) look(key string) error {
+	s, l := d.view.see(key), d.entries[key]
+	switch {
+	case l == nil && s == nil:
+		delete(d.partial, key)
+		delete(d.dismissed, key)
+		return nil
+	case l == nil:
+		d.admit(s)
+		return nil
+	}
+	if err := d.Loop.Touch(l.ID); err != nil {
+		return err
+	}
+	if s == nil || s.uid != l.uid {
+		d.vanished(l)
+		return nil
+	}
+	d.compare(l, s)
+	return nil
+}
+
+// admit takes in a new job.
+func (d *Daemon) admit(s *sight) {
+	if s.deleted || d.dismissed[s.key] == s.uid && s.uid != "" {
+		return
+	}
+	a, err := d.asks(s)
+	l := newEntry(s, &a)
+	if done, failed, _ := l.isOver(s); done || failed {
+		return // before Norn knew of it
+	}
+	var part *incomplete
+	if errors.As(err, &part) {
+		d.partial[s.key] = *part
+		return
+	}
+	delete(d.partial, s.key)
+	d.entries[s.key] = l
+	if err != nil {
+		a.demand = job.GPUs(1) // of one that is held
+		l.Held = true
+	}
+	d.Admit(&l.Job, d.engineJob(s, &a, d.Loop.Now()))
+	if err != nil {
+		d.Loop.Emit(eventlog.Event{Kind: eventlog.Wait, Job: l.ID, Reason: job.Reason{Code: job.OnHold, Job: job.None, Text: "cannot be scheduled by norn: " + err.Error()}})
+	}
+}
+
+// vanished deals with a job whose owner is gone: what is left of it leaves.
+func (d *Daemon) vanished(l *entry) {
+	if l.Purpose != live.Cancelled {
+		l.Purpose, l.Why = live.Cancelled, "its "+l.kind.String()+" was deleted"
+	}
+	if l.stage.there() {
+		if l.stage != leaving {
+			d.leaves(l)
+		}
+		if !d.left(l, nil) {
+			return
+		}
+	}
+	d.quit(l)
+	l.gone = true
+	d.Loop.Emit(eventlog.Event{Kind: eventlog.Cancel, Job: l.ID})
+	d.Loop.Later(func() error { return d.look(l.Key) }) // somebody may have made it anew
+}
+
+// compare compares a job that is there.
+func (d *Daemon) compare(l *entry, s *sight) {
+	r := d.State().Record(l.ID)
+	d.noteCodes(l, s)
+	done, failed, why := l.isOver(s)
+	switch {
+	case s.deleted && l.Purpose != live.Cancelled && !done && !failed:
+		d.deleted(l)
+	case l.stage == noRun && (done || failed):
+		l.Why, l.gone = "it ended without norn", true
+		d.Loop.Emit(eventlog.Event{Kind: eventlog.Cancel, Job: l.ID})
+	case l.stage == noRun:
+	case done || failed:
+		if failed && l.kind != aJob && l.stage != leaving {
+			d.leaves(l) // its other pods
+		}
+		if d.left(l, s) {
+			d.ended(l, r, done, why)
+		}
+	case l.stage == leaving:
+		if d.left(l, s) {
+			d.concluded(l, r)
+		}
+	default:
+		d.settle(l, s)
+	}
+}
+
+// deleted deals with a job whose user has deleted it while its object is still there.
+func (d *Daemon) deleted(l *entry) {
+	l.Purpose, l.Why, l.gone = live.Cancelled, "its "+l.kind.String()+" was deleted", true
+	if !l.stage.there() {
+		d.Loop.Emit(eventlog.Event{Kind: eventlog.Cancel, Job: l.ID})
+		return
+	}
+	if l.stage != leaving {
+		d.leaves(l)
+	}
+	d.Loop.Later(func() error { return d.look(l.Key) })
+}
+
+// noteCodes notes how containers of the present run have ended.
+func (d *Daemon) noteCodes(l *entry, s *sight) {
+	if !l.stage.there() {
+		return
+	}
+	for _, p := range s.pods {
+		if l.seatOf(p.UID) < 0 {
+			continue
+		}
+		for _, c := range p.Status.ContainerStatuses {
+			if t := c.State.Terminated; t != nil {
+				if old, known := l.codes[p.UID]; !known || old == 0 {
+					l.codes[p.UID] = t.ExitCode
+				}
+			}
+		}
+	}
+}
+
+// left tells whether nothing of a run is left in the cluster, but for what is on nodes that
+// are lost.
+func (d *Daemon) left(l *entry, s *sight) bool {
+	if !l.told {
+		return false
+	}
+	for _, p := range d.view.podsOf(l.Key) {
+		if !over(p) && p.Spec.NodeName != "" && !d.lostNode(p.Spec.NodeName) {
+			return false
+		}
+	}
+	if s == nil || s.owner == nil {
+		return true
+	}
+	if done, failed, _ := l.isOver(s); done || failed {
+		return true
+	}
+	return isSuspended(s.owner)
+}
+
+// isSuspended tells whether a Job is suspended and its controller has seen to it.
+func isSuspended(j *batch.Job) bool {
+	if j.Spec.Suspend == nil || !*j.Spec.Suspend || j.Status.Active > 0 {
+		return false
+	}
+	for _, c := range j.Status.Conditions {
+		if c.Type == batch.JobSuspended {
+			return c.Status == core.ConditionTrue
+		}
+	}
+	return j.Status.StartTime == nil // it has not begun yet
+}
+
+// lostNode tells whether a node is lost, or is no more.
+func (d *Daemon) lostNode(name string) bool {
+	n := d.nodes.byName[name]
+	return n == nil || n.gone || n.state == cluster.Down
+}
+
+// settle sees to it that each pod of a run has its seat.
+func (d *Daemon) settle(l *entry, s *sight) {
+	d.vacate(l, s)
+	running := 0
+	for _, p := range s.pods {
+		at := l.seatOf(p.UID)
+		if at < 0 && p.Spec.NodeName != "" && !over(p) && p.DeletionTimestamp == nil {
+			at = d.recognise(l, p)
+		}
+		if at < 0 {
+			continue
+		}
+		seat := &l.seats[at]
+		switch {
+		case p.Spec.NodeName == "":
+		case p.Spec.NodeName != seat.node:
+			d.throwOff(l, "somebody else has bound pod "+p.Name+" to node "+p.Spec.NodeName)
+			return
+		case rejected(p):
+			d.throwOff(l, "node "+seat.node+" refused pod "+p.Name+": "+p.Status.Reason+" "+p.Status.Message)
+			return
+		}
+		seat.bound, seat.running = p.Spec.NodeName != "", p.Status.Phase != core.PodPending
+		if seat.running {
+			running++
+		}
+	}
+	if l.stage == starting && running == len(l.seats) {
+		l.stage = up
+		d.launched(l)
+	}
+	if !l.told {
+		return
+	}
+	if bind := d.sit(l, s.pods); len(bind) > 0 {
+		d.bind(l, bind)
+	}
+}
+
+// vacate frees the seats of pods that have ended or are gone: another one follows on the
+// same seat, if the owner makes one.
+func (d *Daemon) vacate(l *entry, s *sight) {
+	for i := range l.seats {
+		seat := &l.seats[i]
+		if seat.pod == "" {
+			continue
+		}
+		at := slices.IndexFunc(s.pods, func(p *core.Pod) bool { return p.UID == seat.pod })
+		if at >= 0 && !over(s.pods[at]) {
+			continue
+		}
+		if l.kind == aJob && (at < 0 || !rejected(s.pods[at])) {
+			*seat = newSeat(seat)
+		}
+	}
+}
+
+// newSeat is a seat without its pod.
+func newSeat(s *seat) seat { return seat{node: s.node, role: s.role, devices: s.devices} }
+
+// recognise gives a seat on its node to a pod that is bound and has none, as after a change
+// of the leader; -1: there is none.
+func (d *Daemon) recognise(l *entry, p *core.Pod) int {
+	free := func(i int) bool { return l.seats[i].pod == "" && l.seats[i].node == p.Spec.NodeName }
+	at := -1
+	if rank, ranked := rankOf(p); ranked && rank < len(l.seats) && free(rank) {
+		at = rank
+	}
+	for i := 0; at < 0 && i < len(l.seats); i++ {
+		if free(i) {
+			at = i
+		}
+	}
+	if at >= 0 {
+		l.seats[at].pod, l.seats[at].name = p.UID, p.Name
+	}
+	return at
+}
+
+// rejected tells whether the kubelet would not have a pod: that is no failure of the job.
+func rejected(p *core.Pod) bool {
+	if p.Status.Phase != core.PodFailed {
+		return false
+	}
+	return strings.HasPrefix(p.Status.Reason, "OutOf") || slices.Contains([]string{"UnexpectedAdmissionError", "NodeAffinity", "NodeShutdown", "Terminated", "TaintToleration"}, p.Status.Reason)
+}
+
+// launched measures how long a launch took.
+func (d *Daemon) launched(l *entry) {
+	r := d.State().Record(l.ID)
+	took := d.Loop.Now() - l.Decided
+	l.began, l.failed = d.Loop.Now(), 0
+	d.Tally.Launches.Observe(took.Seconds())
+	if r.Starts+r.Resizes+r.Migrations > 1 {
+		live.Average(&d.Costs().Base.Restore, took)
+	} else {
+		live.Average(&d.Costs().Base.Start, took)
+		d.Tally.Starts.Observe((d.Loop.Now() - r.Job.Submit).Seconds())
+	}
+}
+
+// ended deals with a job whose owner says that it has ended.
+func (d *Daemon) ended(l *entry, r *job.Record, done bool, why string) {
+	e := &live.Exit{Cause: live.Exited, Tasks: max(1, len(l.seats)), Status: api.Exit{Code: 0}}
+	if !done {
+		e.Status = api.Exit{Code: int(l.worstCode()), Note: why}
+		if e.Status.Code == 0 {
+			e.Status.Code = 1
+		}
+	}
+	d.over(l, r, e)
+}
+
+// worstCode is the exit code that counts of a run that failed.
+func (l *entry) worstCode() (worst int32) {
+	for _, c := range l.codes {
+		if c != 0 && c != exitAgain || worst == 0 {
+			worst = c
+		}
+	}
+	return worst
+}
+
+// exitAgain is the exit code of a program that has saved its state.
+const exitAgain = 75
+
+// concluded deals with a run that was told to leave and has left.
+func (d *Daemon) concluded(l *entry, r *job.Record) {
+	e := &live.Exit{Cause: live.Left, Tasks: len(l.seats), Asked: true}
+	switch code := l.worstCode(); {
+	case l.lost != "":
+		e.Cause, e.Error, e.Asked = live.Lost, l.lost, false
+	case len(l.codes) == 0 && l.began == 0: // nothing had begun
+		e.Tasks = 0
+	case len(l.codes) == 0:
+		e.Killed, e.Error = true, "nobody saw how its pods ended"
+	case code == 0: // had it done its work, its owner would say so
+		e.Status.Code, e.Error = exitAgain, ""
+	default:
+		e.Status.Code, e.Killed = int(code), code == 137
+	}
+	if e.Killed && e.Status.Code == 0 {
+		e.Status.Code = 137
+	}
+	if l.began > 0 {
+		e.Lived = d.Loop.Now() - l.began
+	}
+	d.over(l, r, e)
+}
+
+// over carries out the verdict on the end of a run.
+func (d *Daemon) over(l *entry, r *job.Record, e *live.Exit) {
+	again := l.anew
+	d.quit(l)
+	l.Exit = e
+	if again { // it has been thrown off before, and has other devices by now
+		l.Purpose, l.Why = "", ""
+		d.launch(l, d.State().Alloc(l.ID))
+		return
+	}
+	ending := live.Ending{
+		Exit: *e, Phase: r.Phase, Stop: r.Job.Stop, Purpose: l.Purpose, Why: l.Why, Progress: r.ProgressAt(d.Loop.Now()), Saved: l.saved,
+		Since: d.Loop.Now() - l.Decided, Failures: int(r.Failures), Counts: l.Counts,
+	}
+	if r.Phase == job.Waiting || r.Phase == job.Held { // it was thrown off at once, and this was only its leaving
+		l.Purpose, l.Why = "", ""
+		d.Loop.Later(func() error { return d.look(l.Key) })
+		return
+	}
+	v := ending.Verdict(&d.opt.Patience)
+	l.Counts = v.Counts
+	d.carryOut(l, &v)
+	l.Purpose = ""
+	if v.Fate == live.Evicted && l.trouble != "" && v.Hold == "" {
+		d.HoldUntil(&l.Job, d.Loop.Now()+backoff(l.failed), l.trouble)
+		l.failed++
+	}
+}
+
+// carryOut carries out a verdict.
+func (d *Daemon) carryOut(l *entry, v *live.Verdict) {
+	emit := func(ev eventlog.Event) {
+		ev.Job = l.ID
+		d.Loop.Emit(ev)
+	}
+	switch v.Fate {
+	case live.Done:
+		emit(eventlog.Event{Kind: eventlog.End, Outcome: job.Done})
+	case live.Failed:
+		emit(eventlog.Event{Kind: eventlog.End, Outcome: job.FailedPhase})
+	case live.Revoked:
+		emit(eventlog.Event{Kind: eventlog.Cancel})
+	case live.Gone:
+		emit(eventlog.Event{Kind: eventlog.Gone})
+	case live.Evicted, live.Retried:
+		emit(eventlog.Event{Kind: eventlog.Evict, Kept: v.Kept, Reason: job.Reason{Code: v.Reason, Job: job.None, Text: v.Why}})
+	case live.Relaunch:
+		d.launch(l, d.State().Alloc(l.ID))
+		emit(eventlog.Event{Kind: eventlog.Progress, Kept: v.Kept})
+	}
+	if v.Saved {
+		live.Average(&d.Costs().Base.Checkpoint, d.Loop.Now()-l.Decided)
+	}
+	switch {
+	case v.Wait > 0:
+		d.HoldUntil(&l.Job, d.Loop.Now()+v.Wait, v.Hold)
+	case v.Hold != "":
+		d.Hold(&l.Job, v.Hold)
+	}
+}

@@ -1,0 +1,204 @@
+package kube_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	batch "k8s.io/api/batch/v1"
+	core "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/api/server"
+	"github.com/norn-scheduler/norn/experiment"
+	"github.com/norn-scheduler/norn/kube"
+	"github.com/norn-scheduler/norn/kube/internal/fakekubelet"
+	"github.com/norn-scheduler/norn/kube/internal/testenv"
+	"github.com/norn-scheduler/norn/kube/names"
+)
+
+// rig is a control plane, nodes that do not exist, and a Norn that schedules them.
+type rig struct {
+	t       *testing.T
+	env     *testenv.Env
+	client  kubernetes.Interface
+	kubelet *fakekubelet.Kubelet
+	origin  time.Time
+	opt     kube.Options
+
+	*kube.Daemon
+	stop func()
+}
+
+// background is a context without end.
+var background = context.Background()
+
+// me is an operator.
+var me = server.Caller{User: "ann", Operator: true}
+
+// newRig starts a control plane with some nodes of a shape, and a Norn.
+func newRig(t *testing.T, nodes []fakekubelet.Node, factor float64, change func(*kube.Options), options ...testenv.Option) *rig {
+	t.Helper()
+	r := &rig{t: t, env: testenv.Start(t, append([]testenv.Option{testenv.ControllerManager(testenv.Raised()...)}, options...)...), origin: time.Now()}
+	var err error
+	if r.client, err = kube.Client(r.env.Config()); err != nil {
+		t.Fatal(err)
+	}
+	if r.kubelet, err = fakekubelet.Start(background, r.env.Config(), fakekubelet.Options{Nodes: nodes, Factor: factor, Delay: 0}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.kubelet.Stop)
+	r.opt = kube.Options{
+		Client: r.client, Name: "test", State: t.TempDir(), Policy: experiment.Choice{Policy: "fifo"}, Origin: r.origin,
+		Log: slog.New(slog.NewTextHandler(logTo{t}, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	}
+	if change != nil {
+		change(&r.opt)
+	}
+	r.up()
+	t.Cleanup(func() { r.down() })
+	return r
+}
+
+// logTo writes to the log of a test.
+type logTo struct{ t *testing.T }
+
+var logMu sync.Mutex
+
+// Write implements io.Writer.
+func (l logTo) Write(b []byte) (int, error) {
+	logMu.Lock()
+	defer logMu.Unlock()
+	if l.t.Context().Err() == nil {
+		l.t.Logf("%s", b[:len(b)-1])
+	}
+	return len(b), nil
+}
+
+// up starts a Norn.
+func (r *rig) up() {
+	r.t.Helper()
+	d, err := kube.Open(background, r.opt)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(background)
+	ended := make(chan error, 1)
+	go func() { ended <- d.Run(ctx) }()
+	r.Daemon = d
+	r.stop = sync.OnceFunc(func() {
+		stop()
+		if err := <-ended; err != nil {
+			r.t.Errorf("norn ended: %v", err)
+		}
+		d.Close()
+	})
+}
+
+// down stops the Norn.
+func (r *rig) down() { r.stop() }
+
+// until waits for something.
+func (r *rig) until(what string, is func() bool) {
+	r.t.Helper()
+	for deadline := time.Now().Add(60 * time.Second); !is(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			r.t.Fatalf("not after a minute: %s\n%s", what, r.all())
+		}
+	}
+}
+
+// all is how all jobs stand.
+func (r *rig) all() string {
+	jobs, err := r.Jobs(background, me, api.Query{All: true})
+	if err != nil {
+		return err.Error()
+	}
+	out := ""
+	for _, j := range jobs {
+		out += fmt.Sprintf("%s %s run %d on %v: %s\n", j.ID, j.State, j.Run, j.Devices, j.Reason)
+	}
+	owners, err := r.client.BatchV1().Jobs("default").List(background, meta.ListOptions{})
+	if err == nil {
+		for _, j := range owners.Items {
+			out += fmt.Sprintf("job %s suspend %v, active %d, %v, %+v\n", j.Name, *j.Spec.Suspend, j.Status.Active, j.Annotations, j.Status.Conditions)
+		}
+	}
+	for _, p := range r.pods() {
+		out += fmt.Sprintf("pod %s on %s: %s, deleted %v, finalizers %v\n", p.Name, p.Spec.NodeName, p.Status.Phase, p.DeletionTimestamp, p.Finalizers)
+	}
+	return out
+}
+
+// state is how a job stands; empty: there is none.
+func (r *rig) state(id string) api.State {
+	r.t.Helper()
+	jobs, err := r.Jobs(background, me, api.Query{IDs: []string{id}})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if len(jobs) == 0 {
+		return ""
+	}
+	return jobs[len(jobs)-1].State
+}
+
+// spec is what a pod with some GPUs runs.
+func spec(gpus, cores int64) core.PodSpec {
+	grace := int64(30)
+	r := core.ResourceList{"cpu": *resource.NewQuantity(cores, resource.DecimalSI), "memory": resource.MustParse("1Gi")}
+	if gpus > 0 {
+		r["nvidia.com/gpu"] = *resource.NewQuantity(gpus, resource.DecimalSI)
+	}
+	return core.PodSpec{
+		SchedulerName: names.Scheduler, RestartPolicy: core.RestartPolicyNever, TerminationGracePeriodSeconds: &grace,
+		Containers: []core.Container{{Name: "c", Image: "x", Resources: core.ResourceRequirements{Requests: r, Limits: r}}},
+	}
+}
+
+// pod makes a bare pod that runs for so long.
+func (r *rig) pod(name string, gpus int64, run string, labels map[string]string) {
+	r.t.Helper()
+	p := &core.Pod{ObjectMeta: meta.ObjectMeta{Namespace: "default", Name: name, Labels: labels, Annotations: map[string]string{fakekubelet.RunTime: run}}, Spec: spec(gpus, 1)}
+	if _, err := r.client.CoreV1().Pods("default").Create(background, p, meta.CreateOptions{}); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// job makes a suspended Indexed Job of some pods that run for so long.
+func (r *rig) job(name string, pods int32, gpus int64, run string, change func(*batch.Job)) {
+	r.t.Helper()
+	indexed, yes, none := batch.IndexedCompletion, true, int32(0)
+	j := &batch.Job{
+		ObjectMeta: meta.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{names.Queue: "team"}},
+		Spec: batch.JobSpec{
+			Suspend: &yes, Parallelism: &pods, Completions: &pods, CompletionMode: &indexed, BackoffLimit: &none,
+			Template: core.PodTemplateSpec{ObjectMeta: meta.ObjectMeta{Annotations: map[string]string{fakekubelet.RunTime: run}}, Spec: spec(gpus, 1)},
+		},
+	}
+	if change != nil {
+		change(j)
+	}
+	if _, err := r.client.BatchV1().Jobs("default").Create(background, j, meta.CreateOptions{}); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// pods are the pods of the namespace default.
+func (r *rig) pods() []core.Pod {
+	r.t.Helper()
+	list, err := r.client.CoreV1().Pods("default").List(background, meta.ListOptions{})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return list.Items
+}
+
+// newContext is a context that ends when it is told to.
+func newContext() (context.Context, context.CancelFunc) { return context.WithCancel(background) }

@@ -1,0 +1,110 @@
+package kube
+
+import (
+	core "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/kube/convert"
+	"github.com/norn-scheduler/norn/trace/podmap"
+)
+
+// The kubelet refuses a pod for which its node has no room, and that is a failure of its
+// Job. So a pod is only bound where there is room by what the API shows at that moment:
+// pods that have still to leave, or that others have just put there, are waited for.
+
+// room is what is left of a node for more pods.
+type room struct {
+	cpu    unit.Milli
+	memory unit.Bytes
+	slots  cluster.Slots
+	gpus   map[string]int
+}
+
+// take takes what a pod needs, and tells whether that was there.
+func (r *room) take(u *convert.Use) bool {
+	r.cpu -= u.CPU
+	r.memory -= u.Memory
+	r.slots.Add(-1, &u.Slots)
+	fits := r.cpu >= 0 && r.memory >= 0
+	for i := range r.slots {
+		fits = fits && (r.slots[i] >= 0 || u.Slots[i] == 0)
+	}
+	for name, n := range u.GPUs {
+		r.gpus[name] -= n
+		fits = fits && r.gpus[name] >= 0
+	}
+	return fits
+}
+
+// roomOn is what is left of a node for pods that are not there yet, nor on their way.
+func (d *Daemon) roomOn(name string) *room {
+	n := d.nodes.byName[name]
+	if n == nil || n.gone {
+		return nil
+	}
+	r := &room{cpu: podmap.Milli(n.now.Amounts[podmap.CPU]), memory: unit.Bytes(n.now.Amounts[podmap.Memory]), gpus: map[string]int{}}
+	for i, slot := range d.nodes.slots {
+		r.slots[i] = int64(min(n.now.Amounts[slot], cluster.MostSlots))
+	}
+	for _, g := range n.now.GPUs {
+		r.gpus[g.Resource] += g.Count
+	}
+	there := map[types.UID]bool{}
+	for _, p := range d.view.podsOn(name) {
+		there[p.UID] = true
+		if use := convert.UseOf(p, d.nodes.slots); !over(p) {
+			r.take(&use)
+		}
+	}
+	for uid, p := range n.coming {
+		if !there[uid] {
+			use := convert.UseOf(p, d.nodes.slots)
+			r.take(&use)
+		}
+	}
+	return r
+}
+
+// fits tells whether there is room for pods on the nodes of their seats, and if there is,
+// counts them as on their way. All of them fit, or none does: then the job is looked at again
+// when something changes on the node that was short.
+func (d *Daemon) fits(l *entry, pods map[*core.Pod]string) bool {
+	rooms := map[string]*room{}
+	for p, name := range pods {
+		r := rooms[name]
+		if r == nil {
+			r = d.roomOn(name)
+			rooms[name] = r
+		}
+		use := convert.UseOf(p, d.nodes.slots)
+		if r == nil || !r.take(&use) {
+			d.crowded[name] = append(d.crowded[name], l.Key)
+			return false
+		}
+	}
+	for p, name := range pods {
+		d.nodes.byName[name].coming[p.UID] = p
+	}
+	return true
+}
+
+// arrived forgets pods that were on their way to a node and are there, or will not come. Jobs
+// for whose pods there was no room are looked at again.
+func (d *Daemon) arrived(n *node) {
+	for uid, p := range n.coming {
+		l, at := d.entries[d.view.keyOfPod(p)], -1
+		if l != nil {
+			at = l.seatOf(uid)
+		}
+		if at < 0 || l.seats[at].bound {
+			delete(n.coming, uid)
+		}
+	}
+	keys := d.crowded[n.is.Name]
+	delete(d.crowded, n.is.Name)
+	for _, key := range keys {
+		d.view.mark(subject{name: key})
+	}
+}

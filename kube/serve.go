@@ -1,0 +1,111 @@
+package kube
+
+import (
+	"context"
+
+	core "k8s.io/api/core/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/api/server"
+	"github.com/norn-scheduler/norn/cluster"
+)
+
+// Submit implements server.Backend.
+func (d *Daemon) Submit(context.Context, server.Caller, api.JobSpec) ([]string, error) {
+	return nil, api.Refuse(api.Invalid, "this norn schedules a Kubernetes cluster: make a Job there, with kubectl for instance, and label it for norn")
+}
+
+// Input implements server.Backend.
+func (d *Daemon) Input(_ context.Context, _ server.Caller, id string, _ api.Input) error {
+	return api.Refuse(api.Conflict, "job %s runs in a Kubernetes cluster: use kubectl attach", id)
+}
+
+// Node implements server.Backend: the cluster as if it were one machine.
+func (d *Daemon) Node(ctx context.Context) (n api.Node, err error) {
+	err = d.Loop.Ask(ctx, func() error {
+		n = d.whole()
+		return nil
+	})
+	return n, err
+}
+
+// whole is the cluster as if it were one machine.
+func (d *Daemon) whole() api.Node {
+	n := api.Node{Name: d.opt.Name, Health: "up"}
+	c := d.State().Cluster
+	for i := range cluster.NodeID(c.Nodes()) {
+		spec := c.Node(i)
+		n.CPUs += float64(spec.CPU) / 1000
+		n.Memory += api.Bytes(spec.Memory)
+	}
+	return n
+}
+
+// Metrics implements server.Backend.
+func (d *Daemon) Metrics(ctx context.Context) (m server.Metrics, err error) {
+	err = d.Loop.Ask(ctx, func() error {
+		m = d.Measures()
+		m.Node = d.whole()
+		return nil
+	})
+	return m, err
+}
+
+// Drain implements server.Backend: nodes are cordoned, as by kubectl cordon.
+func (d *Daemon) Drain(ctx context.Context, c server.Caller, z api.Drain) error {
+	if !c.Operator {
+		return api.Refuse(api.Denied, "only an operator may drain nodes")
+	}
+	if len(z.Devices) == 0 {
+		return api.Refuse(api.Invalid, "name the nodes that are to take no new work")
+	}
+	for _, name := range z.Devices {
+		if d.view.node(name) == nil {
+			return api.Refuse(api.Unknown, "there is no node %s", name)
+		}
+	}
+	body := []byte(`{"spec":{"unschedulable":true}}`)
+	if z.Undo {
+		body = []byte(`{"spec":{"unschedulable":null}}`)
+	}
+	for _, name := range z.Devices {
+		err := d.write.do(func(ctx context.Context) error {
+			_, err := d.opt.Client.CoreV1().Nodes().Patch(ctx, name, types.MergePatchType, body, meta.PatchOptions{})
+			return err
+		})
+		if err != nil {
+			return api.Refuse(api.Unavailable, "node %s: %v", name, err)
+		}
+	}
+	return nil
+}
+
+// Fsck implements server.Backend: what is kept stands in the API, and is compared with what
+// was decided all the time.
+func (d *Daemon) Fsck(context.Context, server.Caller, bool) (api.Fsck, error) {
+	return api.Fsck{Findings: d.Findings()}, nil
+}
+
+// Output implements server.Backend: the log of the first pod of a job.
+func (d *Daemon) Output(ctx context.Context, c server.Caller, id string, run int) (server.Output, error) {
+	var pod *core.Pod
+	err := d.Loop.Ask(ctx, func() error {
+		if _, err := d.Mine(c, id); err != nil {
+			return err
+		}
+		if s := d.view.see(id); s != nil && len(s.pods) > 0 {
+			pod = s.pods[0]
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	where := "kubectl logs -n NAMESPACE POD"
+	if pod != nil {
+		where = "kubectl logs -n " + pod.Namespace + " " + pod.Name
+	}
+	return nil, api.Refuse(api.Conflict, "the outputs of pods are read with the reader's own rights: %s", where)
+}

@@ -1,0 +1,405 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/kube/convert"
+	"github.com/norn-scheduler/norn/kube/names"
+	"github.com/norn-scheduler/norn/live"
+)
+
+// Start implements engine.World: the owner goes on and its pods are bound, once the
+// decision is durable.
+func (d *Daemon) Start(id job.ID, a *cluster.Alloc) (delay time.Duration, speed float64) {
+	l, r := d.of(id), d.State().Record(id)
+	delay = d.Costs().Base.Start
+	if r.Starts > 0 {
+		delay = d.Costs().Base.Restore
+	}
+	speed = d.opt.Speeds.Speed(r.Job, d.State().Cluster, a)
+	if l.stage.there() { // what is left of its last run has to go first
+		l.anew, l.Decided = true, d.Loop.Now()
+		return delay, speed
+	}
+	d.launch(l, a)
+	return delay, speed
+}
+
+// launch begins a run of a job.
+func (d *Daemon) launch(l *entry, a *cluster.Alloc) {
+	l.Purpose, l.Why, l.Decided = "", "", d.Loop.Now()
+	l.stage, l.told, l.drains, l.anew, l.lost, l.trouble, l.began = starting, false, true, false, "", "", 0
+	clear(l.codes)
+	l.Run++
+	l.seats = d.nodes.seatsOf(a)
+	run := l.Run
+	var bind []binding
+	if l.kind != aJob { // its pods are there already
+		if s := d.view.see(l.Key); s != nil {
+			bind = d.sit(l, s.pods)
+		}
+	}
+	d.Loop.Then(&l.Lane, func() func() {
+		p := d.goOn(l)
+		return func() {
+			if d.tell(l, run, p) == nil {
+				d.put(l, run, bind)
+			}
+		}
+	})
+}
+
+// goOn is the change of its owner by which a run begins; nil: there is none, as a single pod
+// is told by its binding.
+func (d *Daemon) goOn(l *entry) *patch {
+	if l.kind == aPod {
+		return nil
+	}
+	plan := convert.Plan{Run: int32(l.Run)}
+	for i := range l.seats {
+		plan.Nodes = append(plan.Nodes, l.seats[i].node)
+	}
+	run, text := strconv.Itoa(l.Run), plan.String()
+	p := &patch{annotations: map[string]*string{names.Run: &run, names.Plan: &text, names.Record: d.recordOf(l)}}
+	if l.kind == aJob {
+		off := false
+		p.suspend = &off
+	}
+	return p
+}
+
+// recordOf is what has to be remembered of a job, as it stands now; nil: nothing can be.
+func (d *Daemon) recordOf(l *entry) *string {
+	r := *d.State().Record(l.ID)
+	text, err := convert.FormatRecord(&eventlog.Event{Time: d.State().Now, Record: &r, Estimate: r.Estimate, Reason: r.Reason, Note: r.Note})
+	if err != nil {
+		d.opt.Log.Warn("what is known of a job cannot be noted on it", "error", err)
+		return nil
+	}
+	return &text
+}
+
+// tell tells the API that a run goes on, or is to leave: in the lane of the job. What comes of
+// it is looked at.
+func (d *Daemon) tell(l *entry, run int, p *patch) (err error) {
+	switch {
+	case p == nil:
+	case l.kind == aJob:
+		err = d.patchOwner(l, run, p)
+	default:
+		err = d.patchGang(l, p)
+	}
+	if errors.Is(err, errFollows) {
+		return err
+	}
+	d.Loop.Post(func() error {
+		d.soon(func() error { return d.isTold(l, run, err) })
+		return nil
+	})
+	return err
+}
+
+// patchOwner changes a Job, unless another Norn has launched a later run of it.
+func (d *Daemon) patchOwner(l *entry, run int, p *patch) (err error) {
+	for range 5 { // its controller writes its status now and then
+		now, gerr := d.owner(l)
+		if gerr != nil {
+			return gerr
+		}
+		if n, _ := strconv.Atoi(now.Annotations[names.Run]); n > run {
+			return errFollows
+		}
+		p.uid, p.version = now.UID, now.ResourceVersion
+		if err = d.write.patchJob(l.namespace, l.name, p); !errors.Is(err, errConflict) {
+			return err
+		}
+	}
+	return err
+}
+
+// owner is a Job as the API has it at this moment, where what is watched is not that.
+func (d *Daemon) owner(l *entry) (*meta.ObjectMeta, error) {
+	if j := d.view.job(l.Key); j != nil && j.UID == l.uid && d.fresh.take(l.uid, j.ResourceVersion) {
+		return &j.ObjectMeta, nil
+	}
+	var out *meta.ObjectMeta
+	err := d.write.do(func(ctx context.Context) error {
+		j, err := d.opt.Client.BatchV1().Jobs(l.namespace).Get(ctx, l.name, meta.GetOptions{})
+		if err == nil {
+			out = &j.ObjectMeta
+		}
+		return err
+	})
+	if err == nil && out.UID != l.uid {
+		err = errConflict
+	}
+	return out, err
+}
+
+// patchGang notes the plan of a gang on its first pod, before any of it is bound.
+func (d *Daemon) patchGang(l *entry, p *patch) error {
+	pods := d.view.podsOf(l.Key)
+	if len(pods) == 0 {
+		return errConflict
+	}
+	first := pods[0]
+	for _, q := range pods {
+		if q.Name < first.Name {
+			first = q
+		}
+	}
+	p.uid = first.UID
+	return d.write.patchPod(first.Namespace, first.Name, p)
+}
+
+// isTold goes on when the API has, or has not, taken what a run was told.
+func (d *Daemon) isTold(l *entry, run int, err error) error {
+	if d.entries[l.Key] != l || l.Run != run {
+		return nil
+	}
+	if terr := d.Loop.Touch(l.ID); terr != nil {
+		return terr
+	}
+	if err != nil && !errors.Is(err, errConflict) {
+		d.refused(l, err)
+		return nil
+	}
+	l.told = true
+	if err != nil && l.kind != aJob { // its first pod is gone: those that are left are seated anew
+		for i := range l.seats {
+			if !l.seats[i].bound {
+				l.seats[i] = newSeat(&l.seats[i])
+			}
+		}
+	}
+	if err != nil && l.stage == starting && l.kind == aJob { // it is not what it was: whether it goes on is seen
+		d.opt.Log.Warn("a job has changed while it was to be started", "job", l.Key, "error", err)
+		l.told = false
+		d.throwOff(l, "it was changed while it was to be started")
+		return nil
+	}
+	d.Loop.Later(func() error { return d.look(l.Key) })
+	return nil
+}
+
+// refused deals with a write that the API server does not take.
+func (d *Daemon) refused(l *entry, err error) {
+	d.opt.Log.Warn("the API server refused a change", "job", l.Key, "error", err)
+	if l.stage != starting {
+		run := l.Run
+		d.Loop.At(d.Loop.Now()+time.Second, func() { // what is to leave has to leave
+			if d.entries[l.Key] == l && l.Run == run && l.stage == leaving {
+				d.tellToLeave(l)
+			}
+		})
+		return
+	}
+	d.throwOff(l, "the API server refused it: "+err.Error())
+}
+
+// backoff is how long a job waits before it is launched again after so many refusals.
+func backoff(failed int) time.Duration { return min(5*time.Minute, time.Second<<min(failed, 9)) }
+
+// bind binds pods to their seats.
+func (d *Daemon) bind(l *entry, all []binding) {
+	run := l.Run
+	d.Loop.Act(&l.Lane, func() { d.put(l, run, all) })
+}
+
+// put binds pods to their seats: in the lane of the job.
+func (d *Daemon) put(l *entry, run int, all []binding) {
+	for i, err := range d.write.bind(all) {
+		if errors.Is(err, errFollows) {
+			return
+		}
+		if err != nil {
+			d.Loop.Post(func() error {
+				d.soon(func() error { return d.unbound(l, run, &all[i], err) })
+				return nil
+			})
+		}
+	}
+}
+
+// unbound deals with a pod that could not be bound.
+func (d *Daemon) unbound(l *entry, run int, b *binding, err error) error {
+	if d.entries[l.Key] != l || l.Run != run || l.stage == leaving {
+		return nil
+	}
+	if terr := d.Loop.Touch(l.ID); terr != nil {
+		return terr
+	}
+	if !errors.Is(err, errConflict) {
+		d.refused(l, err)
+		return nil
+	}
+	// Either it is bound already, as when an answer was lost, or it is gone: it is seen which.
+	d.Loop.At(d.Loop.Now()+time.Second, func() {
+		at := l.seatOf(b.uid)
+		if d.entries[l.Key] != l || l.Run != run || at < 0 || l.seats[at].bound {
+			return
+		}
+		l.seats[at] = newSeat(&l.seats[at])
+		d.soon(func() error { return d.look(l.Key) })
+	})
+	return nil
+}
+
+// Stop implements engine.World. The owner is suspended once the decision is durable. The
+// kept work that Stop returns assumes that its pods save it; if they do not, the job is set
+// back later.
+func (d *Daemon) Stop(id job.ID) (kept time.Duration, atOnce bool) {
+	l, r := d.of(id), d.State().Record(id)
+	kept = r.ProgressAt(d.State().Now)
+	switch r.Job.Stop {
+	case job.Restart, job.Pinned:
+		kept = 0
+	case job.LastSave:
+		kept = min(kept, l.saved)
+	}
+	if l.anew { // nothing of this run is there yet
+		l.anew = false
+		return r.Progress, true
+	}
+	if l.Purpose.Away() {
+		return kept, false
+	}
+	l.Purpose, l.Why, l.Decided = live.Preempted, "the scheduler needs its devices", d.Loop.Now()
+	d.leaves(l)
+	return kept, false
+}
+
+// Reshape implements engine.World: the run leaves, and the job is launched again on its new
+// allocation.
+func (d *Daemon) Reshape(id job.ID, a *cluster.Alloc, moved bool) (pause time.Duration, speed float64) {
+	l, r := d.of(id), d.State().Record(id)
+	l.Decided = d.Loop.Now()
+	if l.Purpose == "" && !l.anew {
+		l.Purpose, l.Why = live.Resizing, "it is given other devices"
+		l.anew = true
+		d.leaves(l)
+	}
+	return d.Costs().Base.Checkpoint + d.Costs().Base.Restore, d.opt.Speeds.Speed(r.Job, d.State().Cluster, a)
+}
+
+// Leave implements live.World.
+func (d *Daemon) Leave(j *live.Job, p live.Purpose, why string) {
+	l := d.entries[j.Key]
+	l.Purpose, l.Why, l.anew = p, why, false
+	d.Loop.Mark(l.ID)
+	if l.stage != leaving {
+		l.Decided = d.Loop.Now()
+		d.leaves(l)
+	}
+}
+
+// throwOff makes a run leave that cannot go on. Its job waits again, and for a while if that
+// happens again.
+func (d *Daemon) throwOff(l *entry, why string) {
+	if l.Purpose.Away() || l.stage == leaving {
+		return
+	}
+	d.opt.Log.Warn("a job is thrown off", "job", l.Key, "why", why)
+	l.trouble = why
+	d.Leave(&l.Job, live.Requeuing, why)
+}
+
+// leaves has what there is of a run leave.
+func (d *Daemon) leaves(l *entry) {
+	l.stage, l.told = leaving, false
+	d.tellToLeave(l)
+}
+
+// tellToLeave tells a run to leave, once that is durable: a Job is suspended, bare pods are
+// deleted.
+func (d *Daemon) tellToLeave(l *entry) {
+	run := l.Run
+	d.Loop.Then(&l.Lane, func() func() {
+		if l.kind == aJob && !l.gone {
+			on := true
+			p := &patch{annotations: map[string]*string{names.Plan: nil, names.Record: d.recordOf(l)}, suspend: &on}
+			return func() { d.tell(l, run, p) }
+		}
+		pods := d.view.podsOf(l.Key)
+		return func() {
+			var err error
+			for _, p := range pods {
+				if p.DeletionTimestamp == nil && !over(p) {
+					err = errors.Join(err, d.write.remove(p.Namespace, p.Name, p.UID, nil))
+				}
+			}
+			d.Loop.Post(func() error {
+				d.soon(func() error { return d.isTold(l, run, err) })
+				return nil
+			})
+		}
+	})
+}
+
+// quit forgets a run that has left.
+func (d *Daemon) quit(l *entry) {
+	for i := range l.seats {
+		d.view.mark(subject{node: true, name: l.seats[i].node}) // what is left there is others' now
+	}
+	l.stage, l.seats, l.told, l.anew, l.lost, l.began = noRun, nil, false, false, "", 0
+}
+
+// There implements live.World.
+func (d *Daemon) There(j *live.Job) bool { return d.entries[j.Key].stage.there() }
+
+// Describe implements live.World.
+func (d *Daemon) Describe(j *live.Job, out *api.Job) {
+	l := d.entries[j.Key]
+	if out.State != api.Running || out.Reason != "" {
+		return
+	}
+	bound := 0
+	for i := range l.seats {
+		if l.seats[i].bound {
+			bound++
+		}
+	}
+	switch {
+	case l.stage == leaving || l.anew:
+		out.Reason = "waits until its last run has left"
+	case l.stage == starting && bound < len(l.seats):
+		out.Reason = "is being launched: " + strconv.Itoa(bound) + " of " + strconv.Itoa(len(l.seats)) + " pods are bound"
+	case l.stage == starting:
+		out.Reason = "is being launched: its pods are starting"
+	}
+}
+
+// Explain implements live.World.
+func (d *Daemon) Explain(j *live.Job, out *api.Why) {
+	l, r := d.entries[j.Key], d.State().Record(j.ID)
+	done := r.ProgressAt(max(d.Loop.Now(), d.State().Now))
+	cost := func(kept time.Duration) string {
+		return unit.Human((done - min(done, kept)).Round(time.Second)) + " of work"
+	}
+	switch r.Job.Stop {
+	case job.Checkpoint:
+		out.Stop = "checkpoint: its " + l.kind.String() + " is suspended, and its pods have " + unit.Human(l.ask.grace) + " to save their state"
+		if mean := d.Costs().Base.Checkpoint.Round(time.Millisecond); mean > 0 {
+			out.Stop += "; leaving has taken " + unit.Human(mean) + " on average"
+		}
+	case job.LastSave:
+		out.Stop = "last-save: its " + l.kind.String() + " is suspended, and it goes on from its last checkpoint; now that would cost " + cost(l.saved)
+	case job.Pinned:
+		out.Stop = "never: it is not preempted"
+		if l.kind != aJob {
+			out.Stop += ", for nobody would make its pods again"
+		}
+	default:
+		out.Stop = "restart: its " + l.kind.String() + " is suspended and begins anew later; now that would cost " + cost(0)
+	}
+}

@@ -1,0 +1,185 @@
+// Package podmap has the rules by which pods are jobs: which pods belong together, which
+// role a pod has among them, what its resources are, and which GPUs it may use.
+//
+// Lists of pods that were written down (package trace) and pods of a cluster that runs
+// (package kube/convert) are read by the same rules. The package knows strings, maps and
+// numbers alone; those who use it read JSON or ask an API server.
+//
+// Nouns:
+//   - A gang is the pods of one job.
+//   - A circle is the label, annotation or owner by which pods are a gang.
+//   - A role is the pods of a gang that do the same; an index tells them apart.
+//   - Amounts are quantities of named resources; a Size is what a job counts of them.
+package podmap
+
+import "strings"
+
+// gangLabels are the labels and annotations that say which pods belong together: first
+// the one that is Norn's own, then the others, the widest circle first. The PodGroup that
+// a pod names in its spec comes between both.
+var gangLabels = []string{
+	"norn-scheduler.github.io/gang", // names.Gang
+	"jobset.sigs.k8s.io/jobset-name",
+	"training.kubeflow.org/job-name",
+	"trainer.kubeflow.org/trainjob-name",
+	"volcano.sh/job-name",
+	"ray.io/cluster",
+	"leaderworkerset.sigs.k8s.io/group-key",
+	"kueue.x-k8s.io/pod-group-name",
+	"scheduling.k8s.io/group-name",
+	"scheduling.volcano.sh/group-name",
+	"scheduling.x-k8s.io/pod-group",
+	"gang.scheduling.koordinator.sh/name",
+	"pod-group.scheduling.sigs.k8s.io/name",
+	"pod-group.scheduling.sigs.k8s.io",
+	"batch.kubernetes.io/job-name",
+	"job-name",
+}
+
+// roleLabels are the labels that say which role a pod has in its gang.
+var roleLabels = []string{
+	"jobset.sigs.k8s.io/replicatedjob-name",
+	"training.kubeflow.org/replica-type",
+	"training.kubeflow.org/job-role",
+	"volcano.sh/task-spec",
+	"ray.io/node-type",
+	workerIndex,
+}
+
+// workerIndex is the number of a pod of a LeaderWorkerSet in its group. Number 0 leads.
+const workerIndex = "leaderworkerset.sigs.k8s.io/worker-index"
+
+// indexLabels are the labels and annotations that tell equal pods of a role apart, the
+// widest circle first.
+var indexLabels = []string{
+	"jobset.sigs.k8s.io/job-index",
+	"batch.kubernetes.io/job-completion-index",
+	"training.kubeflow.org/replica-index",
+	"volcano.sh/task-index",
+	workerIndex,
+}
+
+// sizeLabels are the labels and annotations that say how many pods a gang has, or with
+// how many it can begin. Sources: names.GangSize; Kueue, plain pods; LeaderWorkerSet;
+// Volcano; Koordinator; scheduler-plugins of 2020.
+var sizeLabels = []string{
+	"norn-scheduler.github.io/gang-size",
+	"kueue.x-k8s.io/pod-group-total-count",
+	"leaderworkerset.sigs.k8s.io/size",
+	"scheduling.volcano.sh/group-min-member",
+	"gang.scheduling.koordinator.sh/min-available",
+	"pod-group.scheduling.sigs.k8s.io/min-available",
+}
+
+// Meta is what the metadata of a pod tells of the job that it belongs to.
+type Meta struct {
+	Namespace, Name, UID string
+	Group                string // spec.schedulingGroup.podGroupName
+	Labels, Annotations  map[string]string
+	Owners               []Owner
+}
+
+// Owner is an object that a pod belongs to.
+type Owner struct{ Kind, Name, UID string }
+
+// Tag is the value of a label of the pod or, where it has none, of an annotation.
+func (m *Meta) Tag(name string) string {
+	if v, ok := m.Labels[name]; ok {
+		return v
+	}
+	return m.Annotations[name]
+}
+
+// first is the first of some labels and annotations that the pod has, and its value.
+func (m *Meta) first(names []string) (name, value string) {
+	for _, name := range names {
+		if v := m.Tag(name); v != "" {
+			return name, v
+		}
+	}
+	return "", ""
+}
+
+// Gang says to which job a pod belongs. Pods with equal keys are one job; the title is
+// what to call it. The key tells where that is written: "job-name=bert", "MyJob=uid" of
+// an owner, "pod=name/uid" of a pod that is a job by itself. A key begins with the
+// namespace and a slash.
+func (m *Meta) Gang() (key, title string) {
+	circle, title := m.circle()
+	return m.Namespace + "/" + circle, title
+}
+
+func (m *Meta) circle() (key, title string) {
+	label, v := m.first(gangLabels)
+	if m.Group != "" && label != gangLabels[0] {
+		return "PodGroup=" + m.Group, m.Group
+	}
+	if v != "" {
+		return label + "=" + v, v
+	}
+	for _, o := range m.Owners {
+		switch o.Kind {
+		case "ReplicaSet", "StatefulSet", "ReplicationController", "DaemonSet", "Node":
+			// Their pods live and die one by one.
+		default:
+			return o.Kind + "=" + o.UID, o.Name
+		}
+	}
+	return "pod=" + m.Name + "/" + m.UID, m.Name
+}
+
+// Named tells whether a label, an annotation or a PodGroup says to which gang the pod
+// belongs.
+func (m *Meta) Named() bool {
+	_, v := m.first(gangLabels)
+	return v != "" || m.Group != ""
+}
+
+// GangSize is the label or annotation that says how many pods the gang has, and what it
+// says; both are empty where none does.
+func (m *Meta) GangSize() (label, size string) { return m.first(sizeLabels) }
+
+// Role is the role of a pod in its gang; empty: all are alike.
+func (m *Meta) Role() string {
+	label, v := m.first(roleLabels)
+	switch {
+	case label != workerIndex:
+		return v
+	case v == "0":
+		return "leader"
+	}
+	return "worker"
+}
+
+// Index tells pods of a role apart: a second pod with the same index replaces the first.
+// It is empty where the pod has none.
+func (m *Meta) Index() string {
+	var out strings.Builder
+	for _, label := range indexLabels {
+		if v := m.Tag(label); v != "" {
+			out.WriteString(label + "=" + v + ",")
+		}
+	}
+	return out.String()
+}
+
+// Indexes are the values of the labels and annotations that Index is made of, the widest
+// circle first.
+func (m *Meta) Indexes() []string {
+	var out []string
+	for _, label := range indexLabels {
+		if v := m.Tag(label); v != "" {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// OfNode is the kind of the owner of a pod that belongs to its node, such as those of a
+// DaemonSet, and is no job; empty: it does not.
+func (m *Meta) OfNode() string {
+	if len(m.Owners) > 0 && (m.Owners[0].Kind == "DaemonSet" || m.Owners[0].Kind == "Node") {
+		return m.Owners[0].Kind
+	}
+	return ""
+}
