@@ -56,10 +56,7 @@ func assumptions() []assumption {
 		{AssumeBatches, "gangs train one of six models, and add up the gradients of smaller batches", accumulating, func(x *Experiment) error { return x.rebatch(gen.AssumeAccumulation(nil, x.Seed)) }},
 		{AssumeCPU, "jobs train one of ten models that need cores and memory beside GPUs", rationed, func(x *Experiment) error { return x.ration() }},
 		{AssumeDLRM, "jobs of one GPU train one of twelve recommendation models", recommending, nil},
-		{AssumeGoodput, "jobs train one of six models on 1 to 64 GPUs, and their gradients get noisier", adaptive, func(x *Experiment) error {
-			x.Model = gen.AdaptiveSpeeds()
-			return nil
-		}},
+		{AssumeGoodput, "jobs train one of six models on 1 to 64 GPUs, and their gradients get noisier", adaptive, func(x *Experiment) error { return x.adapt() }},
 		{AssumeServices, "as use, with an online service on each GPU", besideServices, func(x *Experiment) error { return x.serve() }},
 		{AssumeStages, "jobs go through the stages of one of eight models, on all their GPUs", staged, nil},
 		{AssumeTasks, "jobs of one GPU train one of eight models with the batch that they are told", tasked, func(x *Experiment) error { return x.rebatch(gen.AssumeTasks(nil, x.Seed)) }},
@@ -188,6 +185,27 @@ func adaptive(src trace.Source, o *Preparation) (trace.Source, func() string, er
 		}
 		return strings.TrimPrefix(text, "; ")
 	}, nil
+}
+
+// adapt has jobs be as fast as their models are with their batches, on each GPU type, and their
+// steps be measured, unless something else is measured.
+func (x *Experiment) adapt() error {
+	site, err := x.Spec.Build()
+	if err != nil {
+		return err
+	}
+	meter := stepMeter{x.Seed, gen.AdaptiveSpeeds(), map[string]cluster.GPUType{}}
+	for t := range cluster.TypeID(site.Cluster.Types()) {
+		of := site.Cluster.Type(t)
+		meter.types[of.Name] = of
+	}
+	x.Model = meter.truth
+	x.alter(func(c *sim.Config) {
+		if c.Meter == nil {
+			c.Meter = meter
+		}
+	})
+	return nil
 }
 
 func tasked(src trace.Source, o *Preparation) (trace.Source, func() string, error) {

@@ -47,6 +47,10 @@ func (x *Experiment) believe(c Choice, world *sim.Config) engine.Believe {
 		world.Meter = nil
 		return nil
 	}
+	if m, some := world.Meter.(stepMeter); some && !m.serves(of(perf.Prior{Speeds: x.speeds()})) {
+		world.Meter = nil
+		return nil
+	}
 	empty := of(perf.Prior{})
 	times, _ := empty.(perf.RunTimes)
 	_, shares := empty.(perf.Sharing)

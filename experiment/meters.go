@@ -5,11 +5,13 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/policy/gavel"
 	"github.com/norn-scheduler/norn/policy/muxflow"
+	"github.com/norn-scheduler/norn/policy/sia"
 	"github.com/norn-scheduler/norn/policy/synergy"
 	"github.com/norn-scheduler/norn/sim"
 )
@@ -57,6 +59,34 @@ func (m useMeter) Measure(l *sim.Look, to *perf.Reading) {
 	}
 	to.Add(perf.GPUMemory, float64(memory))
 }
+
+// stepMeter measures the steps of jobs that adapt their batches, as an agent in their training
+// does. Each time errs.
+type stepMeter struct {
+	seed  uint64
+	truth *perf.Adaptive
+	types map[string]cluster.GPUType
+}
+
+const stepError = 0.03 // of a time, at most
+
+// Measure implements sim.Meter.
+func (m stepMeter) Measure(l *sim.Look, to *perf.Reading) {
+	s := &to.Setup
+	seen, ok := m.truth.Measures(l.Job, m.types[s.Type], s.Tasks, s.Spread, s.Batch)
+	if !ok || to.When == perf.InProfile {
+		return
+	}
+	rng := random(m.seed, l)
+	erring := func(x float64) float64 { return x * (1 + stepError*(2*rng.Float64()-1)) }
+	pass := erring(seen.Pass)
+	to.Add(sia.Local, float64(seen.Local))
+	to.Add(sia.Pass, pass)
+	to.Add(sia.Step, pass+erring(seen.Step-seen.Pass))
+}
+
+// serves tells whether a believer learns from what is measured: steps.
+func (stepMeter) serves(of perf.Believer) bool { _, ok := of.(perf.TypeReporter); return ok }
 
 // servedMeter measures what useMeter does, and beside a service what that uses at the moment and the
 // share of the job.

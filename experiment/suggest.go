@@ -38,6 +38,7 @@ func special() []suggested {
 	return []suggested{
 		{"muxflow", need.Of(need.Services), "online services use their GPUs little, and other jobs can run beside them"},
 		{"ymir", need.Of(need.Backbones), "jobs tune the same foundation models, and can be merged"},
+		{"sia", need.Of(need.Elastic, need.Reports, need.Types), "jobs may change their size, their batch and their GPU type, and report what these are worth"},
 		{"pollux", need.Of(need.Elastic, need.Reports), "jobs may change their size and their batch, and report what these are worth"},
 		{"afs", need.Of(need.Elastic, need.RunTimes), "jobs may change their size, and run times are estimated"},
 		{"afs-p", need.Of(need.Elastic), "jobs may change their size"},

@@ -1,6 +1,7 @@
 package experiment_test
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 	"time"
@@ -37,6 +38,7 @@ func TestSuggest(t *testing.T) {
 		{name: "names", jobs: func(_ int, j *job.Job) { j.Name = "bert" }, want: "tiresias,qssf,srtf"},
 		{name: "tenants", jobs: func(i int, j *job.Job) { j.Tenant = string(rune('a' + i%3)) }, want: "drf,tiresias,srtf"},
 		{name: "elastic", assume: experiment.AssumeGoodput, want: "pollux,tiresias,srtf"},
+		{name: "elastic, unlike GPUs", spec: "sia", assume: experiment.AssumeGoodput, want: "sia,"},
 		{name: "tuning", assume: experiment.AssumeTuning, want: "ymir,afs,tiresias"},
 		{name: "stages", assume: experiment.AssumeStages, want: "muri-s,"},
 		{name: "use", assume: experiment.AssumeUse, want: "lucid,tiresias,srtf"},
@@ -51,7 +53,7 @@ func TestSuggest(t *testing.T) {
 					c.jobs(i, &jobs[i].Job)
 				}
 			}
-			x := &experiment.Experiment{Spec: spec(t, "2x8"), Seed: 1, Assume: c.assume}
+			x := &experiment.Experiment{Spec: spec(t, cmp.Or(c.spec, "2x8")), Seed: 1, Assume: c.assume}
 			a := advice(t, x, jobs)
 			list := strings.TrimPrefix(a.List(), "fifo,")
 			if !strings.HasPrefix(list, c.want) || len(a.Policies) > 3 {

@@ -13,8 +13,10 @@ import (
 // job trains with the batch that it was told (job.Chosen), or else with its own
 // (job.Job.Batch). A job that tells none chooses the best for its allocation by itself,
 // as an agent in its training does. A job is known by what it trains (job.Job.Model).
-// One that is not known runs as Otherwise says. On several GPU types, a gang is as slow
-// as on the slowest of them.
+// One that is not known runs as Otherwise says. On a GPU type on which it was measured
+// (Measured) its steps take as long as there, on others those of the reference type,
+// faster by the speed of the type. On several GPU types, a gang is as slow as on the
+// slowest of them.
 //
 // As the noise of its gradients grows, larger batches become worth more (With). A job
 // that runs all the time as its user asked has speed 1 on average.
@@ -24,6 +26,7 @@ type Adaptive struct {
 	Otherwise Typed // nil: Analytic with no penalty
 
 	curves map[string]*curve
+	types  map[string]map[string]*curve // by GPU type
 }
 
 // curve is what a job reaches on each number of GPUs up to most.
@@ -46,7 +49,14 @@ const tabled = 64
 
 // NewAdaptive makes the model of jobs that train the given ones, named in lower case.
 func NewAdaptive(models map[string]Goodput) *Adaptive {
-	m := &Adaptive{curves: map[string]*curve{}}
+	return &Adaptive{curves: curvesOf(models), types: map[string]map[string]*curve{}}
+}
+
+// Measured adds how models train on a GPU type, given by its name.
+func (m *Adaptive) Measured(gpu string, models map[string]Goodput) { m.types[gpu] = curvesOf(models) }
+
+func curvesOf(models map[string]Goodput) map[string]*curve {
+	all := map[string]*curve{}
 	for name, g := range models {
 		c := &curve{Goodput: g, fixed: map[int]*fixed{}}
 		for k := range tabled + 1 {
@@ -62,15 +72,26 @@ func NewAdaptive(models map[string]Goodput) *Adaptive {
 			}
 			c.fixed[batch] = f
 		}
-		m.curves[name] = c
+		all[name] = c
 	}
-	return m
+	return all
 }
 
 // Knows tells whether a job trains something that the model knows.
 func (m *Adaptive) Knows(j *job.Job) bool { return m.curve(j) != nil }
 
 func (m *Adaptive) curve(j *job.Job) *curve { return m.curves[strings.ToLower(j.Model)] }
+
+// on is what a job reaches on a GPU type, and by what that is faster. The job must be known.
+func (m *Adaptive) on(j *job.Job, t cluster.GPUType) (c *curve, faster float64) {
+	if c := m.types[t.Name][strings.ToLower(j.Model)]; c != nil {
+		return c, 1
+	}
+	if faster = t.Speed; faster <= 0 {
+		faster = 1
+	}
+	return m.curve(j), faster
+}
 
 func (c *curve) at(replicas int, spread bool) reached {
 	i := 0
@@ -132,11 +153,8 @@ func (m *Adaptive) On(j *job.Job, c *cluster.Cluster, t cluster.TypeID, tasks in
 	if asked == 0 {
 		return m.otherwise().On(j, c, t, tasks, spread)
 	}
-	speed := known.believed(replicas(j, tasks), spread, own) / asked
-	if s := c.Type(t).Speed; s > 0 {
-		speed *= s
-	}
-	return speed
+	there, faster := m.on(j, c.Type(t))
+	return there.believed(replicas(j, tasks), spread, own) / asked * faster
 }
 
 // Speed implements Model.
@@ -161,13 +179,10 @@ func (m *Adaptive) With(j *job.Job, c *cluster.Cluster, a *cluster.Alloc, cfg jo
 	if cfg.Chosen.Batch > 0 {
 		batch = int(cfg.Chosen.Batch) * k
 	}
-	g := known.Goodput.At(cfg.Reported.Noise)
-	speed := known.value(&g, k, a.Nodes() > 1, batch) / asked
-	return speed * slowestOf(c, a, func(t cluster.TypeID) float64 {
-		if s := c.Type(t).Speed; s > 0 {
-			return s
-		}
-		return 1
+	return slowestOf(c, a, func(t cluster.TypeID) float64 {
+		there, faster := m.on(j, c.Type(t))
+		g := there.Goodput.At(cfg.Reported.Noise)
+		return there.value(&g, k, a.Nodes() > 1, batch) / asked * faster
 	})
 }
 
@@ -223,6 +238,46 @@ func (m *Adaptive) Report(j *job.Job, tasks int, spread bool) (Report, bool) {
 	}, true
 }
 
+// Measures is what a job sees of its steps on GPUs of a type where it trains with a batch of
+// so many samples on all of them together; 0: its own. ok is false for a job that is not
+// known.
+func (m *Adaptive) Measures(j *job.Job, t cluster.GPUType, tasks int, spread bool, batch int) (seen Measurement, ok bool) {
+	if m.curve(j) == nil {
+		return Measurement{}, false
+	}
+	there, faster := m.on(j, t)
+	k := replicas(j, tasks)
+	if batch <= 0 {
+		batch = there.own(j)
+	}
+	local := there.at(k, spread).batch.Local
+	if batch > 0 {
+		k = min(k, max(1, batch/max(1, there.Batches.LocalMin)))
+		spread = spread && k > 1
+		local = there.Batches.split(float64(batch), k).Local
+	}
+	return Measurement{k, spread, local, there.Time.Pass(local) / faster, there.Time.Step(k, spread, local) / faster}, local > 0
+}
+
+// ReportOn implements TypeReporter.
+func (m *Adaptive) ReportOn(j *job.Job, c *cluster.Cluster, t cluster.TypeID, tasks int, spread bool, local int) (Report, bool) {
+	if m.curve(j) == nil {
+		return Report{}, false
+	}
+	there, faster := m.on(j, c.Type(t))
+	k := replicas(j, tasks)
+	if local <= 0 {
+		at := there.at(k, spread)
+		if local = at.batch.Local; at.value == 0 {
+			return Report{}, false
+		}
+	}
+	return Report{
+		Measurement: Measurement{k, spread, local, there.Time.Pass(local) / faster, there.Time.Step(k, spread, local) / faster},
+		Noise:       there.Noise, Batches: there.Batches,
+	}, true
+}
+
 func (m *Adaptive) otherwise() Typed {
 	if m.Otherwise != nil {
 		return m.Otherwise
@@ -236,6 +291,6 @@ func replicas(j *job.Job, tasks int) int {
 }
 
 var (
-	_ Reporter   = (*Adaptive)(nil)
-	_ Configured = (*Adaptive)(nil)
+	_ TypeReporter = (*Adaptive)(nil)
+	_ Configured   = (*Adaptive)(nil)
 )

@@ -4,6 +4,7 @@ import (
 	"iter"
 	"math"
 
+	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/job"
 )
 
@@ -190,4 +191,13 @@ type Reporter interface {
 	// Report is what a job tells that has run with so many tasks, on one node or
 	// spread over several; ok is false for one that tells nothing.
 	Report(j *job.Job, tasks int, spread bool) (r Report, ok bool)
+}
+
+// TypeReporter is a Reporter whose jobs tell how their training goes on each GPU type.
+type TypeReporter interface {
+	Reporter
+	// ReportOn is what a job tells that has run with so many tasks on GPUs of type t, on
+	// one node or spread over several. It had so many examples on each GPU in a pass; 0:
+	// those that are best there. ok is false for one that tells nothing.
+	ReportOn(j *job.Job, c *cluster.Cluster, t cluster.TypeID, tasks int, spread bool, local int) (r Report, ok bool)
 }

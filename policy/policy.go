@@ -39,6 +39,7 @@ import (
 	"github.com/norn-scheduler/norn/policy/rmixer"
 	"github.com/norn-scheduler/norn/policy/shockwave"
 	"github.com/norn-scheduler/norn/policy/shortest"
+	"github.com/norn-scheduler/norn/policy/sia"
 	"github.com/norn-scheduler/norn/policy/synergy"
 	"github.com/norn-scheduler/norn/policy/themis"
 	"github.com/norn-scheduler/norn/policy/tiresias"
@@ -118,6 +119,7 @@ func Table() []Entry {
 		{"afs-p", "elastic sharing for the least mean completion time, run times unknown (AFS-P)", "Hwang et al., NSDI 2021", func() Config { return afs.NewBlind() }, Preempts | Resizes, afs.NewNote},
 		{"optimus", "one GPU after the other to the elastic job whose remaining time it shortens most, at fixed intervals", "Peng et al., EuroSys 2018; workers alone, as in Sia", func() Config { return optimus.NewConfig() }, Preempts | Resizes, nil},
 		{"pollux", "elastic jobs that choose their batch sizes, for the best goodput, by a genetic algorithm in rounds", "Qiao et al., OSDI 2021", func() Config { return pollux.NewConfig() }, Preempts | Resizes, pollux.NewNote},
+		{"sia", "a GPU type, a number of GPUs and a batch for each job, for the best goodput, by an exact integer program in rounds", "Jayaram Subramanya et al., SOSP 2023", func() Config { return sia.NewConfig() }, Preempts | Resizes, sia.NewNote},
 		{"ymir", "fine-tuning: jobs of one backbone that learn from each other are merged, GPUs divided for the least sum of slowdowns, warm runtimes", "Ymir, ICS 2024", func() Config { return ymir.NewConfig() }, Preempts | Shares | Resizes | Merges, ymir.NewNote},
 		{"rmixer", "several recommendation models on a GPU, chosen to need different things of it, and some on processors", "Tian et al., TPDS 2024", func() Config { return rmixer.NewConfig() }, Shares, rmixer.NewNote},
 		{"muri-s", "groups of up to four jobs take turns at storage, CPU, GPU and network; shortest remaining service first", "Zhao et al., SIGCOMM 2022", func() Config { return muri.NewShort() }, Preempts | Shares, nil},

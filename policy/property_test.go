@@ -16,6 +16,7 @@ func TestProperties(t *testing.T) {
 		"ymir":         {{"exact": "0", "onevent": "false", "stay": "0.1"}},
 		"optimus":      {{"interval": "45s", "place": "consolidated"}},
 		"pollux":       {{"interval": "10s", "population": "12", "generations": "8", "p": "1", "avoid": "false"}, {"interval": "20s", "population": "6", "generations": "3", "delay": "0s", "explore": "0"}},
+		"sia":          {{"interval": "10s", "p": "1", "profiles": "none"}, {"interval": "20s", "explore": "0", "delay": "0s", "lambda": "3", "profiles": "oracle"}},
 		"shockwave":    {{"round": "10s", "window": "6", "replan": "3"}},
 		"astraea":      {{"term": "15s"}},
 		"allox":        {{"alpha": "1", "limit": "2"}, {"alpha": "0.4", "grow": "false", "limit": "0", "place": "pack"}},

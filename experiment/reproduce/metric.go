@@ -185,6 +185,17 @@ func unallocated(gpus float64) Metric {
 	}}
 }
 
+// restarts is how often a job is stopped, moved or resized on average.
+func restarts() Metric {
+	return Metric{Key: "restarts", Name: "restarts of a job", Of: func(o *experiment.Outcome) float64 {
+		n := 0.0
+		for _, r := range records(o, 0, o.State.Jobs()) {
+			n += float64(r.Preemptions + r.Migrations + r.Resizes)
+		}
+		return n / float64(o.State.Jobs())
+	}}
+}
+
 // records are those of the jobs in [from, to) that there are.
 func records(o *experiment.Outcome, from, to int) []*job.Record {
 	var out []*job.Record

@@ -8,7 +8,7 @@ func Studies() []Study {
 		tiresias(), helios(), philly(), pai(), // queueing.go
 		gavel(), pop(), allox(), synergy(), shockwave(), // heterogeneous.go
 		themis(), astraea(), gandivaFair(), fgd(), // fair.go
-		pollux(), optimus(), afs(), ymir(), // elastic.go
+		pollux(), sia(), optimus(), afs(), ymir(), // elastic.go
 		lucid(), muri(), gandiva(), antman(), iadeep(), muxflow(), bsbf(), gimbal(), rmixer(), // sharing.go
 	)
 }

@@ -57,6 +57,7 @@ func questions() []question {
 		{policy: "antman", assume: experiment.AssumeUse, by: experiment.ByGaps},
 		{policy: "gandiva", assume: experiment.AssumeUse},
 		{policy: "pollux", assume: experiment.AssumeGoodput, bound: 500 * time.Millisecond},
+		{policy: "sia", assume: experiment.AssumeGoodput, bound: time.Second},
 		{policy: "muri-s", assume: experiment.AssumeStages, bound: 100 * time.Millisecond},
 		{policy: "muri-l", assume: experiment.AssumeStages, bound: 100 * time.Millisecond},
 		{policy: "themis", bound: 100 * time.Millisecond},

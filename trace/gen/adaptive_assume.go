@@ -67,17 +67,38 @@ type AssumedAdaptive struct {
 	in job.Interner
 }
 
-// AdaptiveSpeeds is how fast the jobs of an AssumedAdaptive run.
+// AdaptiveSpeeds is how fast the jobs of an AssumedAdaptive run: on the GPU types of Sia's
+// clusters as was measured there.
 func AdaptiveSpeeds() *perf.Adaptive {
 	models := map[string]perf.Goodput{}
+	types := map[string]map[string]perf.Goodput{}
 	for _, m := range adaptiveModels {
 		m.Stages = m.stages()
-		models[m.model] = m.Goodput
-		if m.also != "" {
-			models[m.also] = m.Goodput
+		m.put(models, m.Goodput)
+		for gpu, all := range adaptiveTypes {
+			if types[gpu] == nil {
+				types[gpu] = map[string]perf.Goodput{}
+			}
+			for i := range all {
+				if all[i].model == m.model {
+					m.put(types[gpu], m.on(&all[i]))
+				}
+			}
 		}
 	}
-	return perf.NewAdaptive(models)
+	speeds := perf.NewAdaptive(models)
+	for gpu, all := range types {
+		speeds.Measured(gpu, all)
+	}
+	return speeds
+}
+
+// put adds what the model reaches under all its names.
+func (m *adaptive) put(to map[string]perf.Goodput, g perf.Goodput) {
+	to[m.model] = g
+	if m.also != "" {
+		to[m.also] = g
+	}
 }
 
 // Next implements trace.Source.

@@ -56,10 +56,19 @@ func columns(t *testing.T, path string, names ...string) (rows [][]float64) {
 // on T4, its batch sizes and its noise, halfway.
 func measuredModel(t *testing.T, dir, name string) (perf.Goodput, []perf.Measurement) {
 	t.Helper()
+	return measuredOn(t, dir, name, "")
+}
+
+// measuredOn is the same on another GPU type.
+func measuredOn(t *testing.T, dir, name, gpu string) (perf.Goodput, []perf.Measurement) {
+	t.Helper()
+	if gpu != "" {
+		gpu = "-" + gpu
+	}
 	var g perf.Goodput
 	var seen []perf.Measurement
 	g.Batches = perf.Batches{LocalMin: math.MaxInt, Accumulate: true}
-	for _, row := range columns(t, filepath.Join(dir, name, "placements.csv"), "placement", "local_bsz", "step_time", "sync_time") {
+	for _, row := range columns(t, filepath.Join(dir, name, "placements"+gpu+".csv"), "placement", "local_bsz", "step_time", "sync_time") {
 		where := strconv.Itoa(int(row[0]))
 		k := 0
 		for _, d := range where {
@@ -68,7 +77,7 @@ func measuredModel(t *testing.T, dir, name string) (perf.Goodput, []perf.Measure
 		seen = append(seen, perf.Measurement{Replicas: k, Spread: len(where) > 1, Local: int(row[1]), Pass: row[2] - row[3], Step: row[2]})
 		g.Batches.LocalMin, g.Batches.LocalMost = min(g.Batches.LocalMin, int(row[1])), max(g.Batches.LocalMost, int(row[1]))
 	}
-	if name == "yolov3" { // as in the published code
+	if name == "yolov3" && gpu == "" { // as in the published code
 		g.Batches.LocalMost = 8
 	}
 	files, err := filepath.Glob(filepath.Join(dir, name, "validation-*.csv"))
@@ -111,6 +120,36 @@ func TestAdaptiveModelsAreThoseMeasured(t *testing.T) {
 		}
 		if off > 0.095 || refit > 0.01 {
 			t.Errorf("%s: steps are %.3f off on average, %.3f at most from a new fit", name, off, refit)
+		}
+	}
+}
+
+// So are those of further GPU types.
+func TestAdaptiveTypesAreThoseMeasured(t *testing.T) {
+	dir := shared.Path(t, "data/pollux_sia/profiles")
+	for gpu, all := range adaptiveTypes {
+		if len(all) != len(adaptiveModels) {
+			t.Errorf("%s has %d models", gpu, len(all))
+		}
+		for i, m := range adaptiveModels {
+			files := m.also
+			if files == "" {
+				files = m.model
+			}
+			ours := m.on(&all[i])
+			want, seen := measuredOn(t, dir, files, gpu)
+			if all[i].model != m.model || ours.Batches != want.Batches {
+				t.Errorf("%s on %s: %+v, want %+v", m.model, gpu, ours.Batches, want.Batches)
+			}
+			off, refit := 0.0, 0.0
+			for _, s := range seen {
+				step := ours.Time.Step(s.Replicas, s.Spread, s.Local)
+				off += math.Abs(step/s.Step-1) / float64(len(seen))
+				refit = max(refit, math.Abs(step/want.Time.Step(s.Replicas, s.Spread, s.Local)-1))
+			}
+			if off > 0.26 || refit > 0.01 {
+				t.Errorf("%s on %s: steps are %.3f off on average, %.3f at most from a new fit", m.model, gpu, off, refit)
+			}
 		}
 	}
 }

@@ -30,6 +30,33 @@ func TestGolden(t *testing.T) {
 	t.Logf("mean JCT %.1f (%+.2f %%), makespan %.0f (%+.2f %%)", got.MeanJCT(), 100*c.MeanJCT, got.Makespan(), 100*c.Makespan)
 }
 
+// Sia is met within 5 % of mean JCT and makespan. Which of many optima is found is another
+// matter there, and so are the models that jobs fit to what they measure.
+func TestSia(t *testing.T) {
+	golden(t, "sia-p-0.5-i60")
+}
+
+// Gavel is met within 5 % as well.
+func TestGavel(t *testing.T) { golden(t, "gavel-maxsum-i360") }
+
+func golden(t *testing.T, policy string) {
+	t.Helper()
+	want, err := harness.ReadResult(shared.Path(t, "golden/sia/philly-workload-6-"+policy+".csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Options{Profiles: shared.Path(t, "data/pollux_sia/profiles")}
+	got, err := Run(t.Context(), shared.Path(t, "golden/inputs/sia_philly-workload-6.csv.gz"), "aws=6x4;dgx-ext=2x8;rtx=3x8", policy, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := harness.Compare(got, want)
+	if c.Jobs != 160 || c.Extra+c.Missing > 0 || math.Abs(c.MeanJCT) > 0.05 || math.Abs(c.Makespan) > 0.05 {
+		t.Errorf("mean JCT %+.3f, makespan %+.3f: %+v", c.MeanJCT, c.Makespan, c)
+	}
+	t.Logf("mean JCT %.1f (%+.2f %%), makespan %.0f (%+.2f %%)", got.MeanJCT(), 100*c.MeanJCT, got.Makespan(), 100*c.Makespan)
+}
+
 // published are the mean JCTs in a summary of Pollux's own simulator, by workload.
 func published(t *testing.T, path string) map[string]float64 {
 	t.Helper()

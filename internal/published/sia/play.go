@@ -15,11 +15,25 @@ import (
 	"github.com/norn-scheduler/norn/trace"
 )
 
+// planner decides who has what.
+type planner interface {
+	// decide divides the GPUs among jobs that are there, at a moment in seconds. A job that
+	// is not in the answer has none.
+	decide(now int, active []*task) map[int]grant
+}
+
+// grant is what a job has: a GPU type, and the nodes among those of the type, one for each
+// replica, in order.
+type grant struct {
+	on    string
+	nodes []int
+}
+
 // machine is the loop of the simulators as a policy of the engine. At the end
 // of each round it decides, and plays its tasks on to the end of the next one.
 // So it knows which jobs will end in it.
 type machine struct {
-	policy  *search
+	policy  planner
 	pools   []pool
 	tasks   []*task
 	round   int // seconds
@@ -93,10 +107,9 @@ func (m *machine) Decide(v *sched.View, p *sched.Plan) {
 	given := m.policy.decide(now, active)
 	for _, t := range active {
 		t.rivals, t.rounds = t.rivals+len(active), t.rounds+1
-		on, nodes := m.real(given[t.id])
-		if on != t.on || !slices.Equal(nodes, t.nodes) {
-			t.nodes = nodes
-			t.move(on, counts(nodes))
+		if g := given[t.id]; g.on != t.on || !slices.Equal(g.nodes, t.nodes) {
+			t.nodes = g.nodes
+			t.move(g.on, counts(g.nodes))
 		}
 	}
 	m.tell(v, p, active)
@@ -135,17 +148,6 @@ func (m *machine) interfere(active []*task) {
 			}
 		})
 	}
-}
-
-// real is the GPU type and the nodes, among those of the type, of vnodes: one for each
-// replica, in order.
-func (m *machine) real(on []int) (typ string, nodes []int) {
-	for _, n := range on {
-		typ = m.policy.nodes[n].typ
-		nodes = append(nodes, m.policy.nodes[n].node)
-	}
-	slices.Sort(nodes)
-	return typ, nodes
 }
 
 // counts is how many replicas are on each node.

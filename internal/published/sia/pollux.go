@@ -33,7 +33,7 @@ type search struct {
 }
 
 // decide divides the GPUs among jobs that are there, and returns the vnodes of each.
-func (s *search) decide(now int, active []*task) map[int][]int {
+func (s *search) decide(now int, active []*task) map[int]grant {
 	active = slices.Clone(active)
 	slices.SortStableFunc(active, func(a, b *task) int {
 		return cmp.Or(cmp.Compare(a.service, b.service), cmp.Compare(a.arrives, b.arrives))
@@ -68,7 +68,22 @@ func (s *search) decide(now int, active []*task) map[int][]int {
 		out[id] = s.ofOneType(on)
 	}
 	s.holds = out
-	return out
+	granted := map[int]grant{}
+	for id, on := range out {
+		granted[id] = s.real(on)
+	}
+	return granted
+}
+
+// real is the GPU type and the nodes, among those of the type, of vnodes: one for each
+// replica, in order.
+func (s *search) real(on []int) (g grant) {
+	for _, n := range on {
+		g.on = s.nodes[n].typ
+		g.nodes = append(g.nodes, s.nodes[n].node)
+	}
+	slices.Sort(g.nodes)
+	return g
 }
 
 // limit is the most replicas of a task.
@@ -76,12 +91,12 @@ func (s *search) limit(t *task) int {
 	if t.app.name == "ncf" {
 		return 1
 	}
-	return min(max(2*t.largest, 1), s.most, t.app.most()/t.speedsOf(s.nodes[0].typ).localMin)
+	return min(max(2*t.fit("").largest, 1), s.most, t.app.most()/t.speedsOf(s.nodes[0].typ).localMin)
 }
 
 // speedup is what Pollux believes of a task: limits are those of the first GPU type.
 func (s *search) speedup(t *task, fair int) func(int, bool) float64 {
-	if !t.fitted {
+	if !t.fit("").fitted {
 		return func(k int, _ bool) float64 { return float64(k) / float64(fair) }
 	}
 	on := s.nodes[0].typ

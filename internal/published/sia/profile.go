@@ -51,6 +51,7 @@ type speeds struct {
 	most   map[int]int       // and with so many replicas, wherever
 
 	localMin, localMost int
+	rate                float64 // examples in a second of one replica, with the most of them
 }
 
 // epochs is the course of a training with one batch size.
@@ -295,12 +296,19 @@ func readSpeeds(placements, scalability string) (*speeds, error) {
 	if len(placed) == 0 {
 		return nil, fmt.Errorf("%s has no lines", placements)
 	}
+	most, slowest := 0, 0.0 // of one replica
 	byPlace, byShape := map[string][]sample{}, map[shape][]sample{}
 	for _, x := range placed {
 		byPlace[x.where] = append(byPlace[x.where], x)
 		byShape[x.at] = append(byShape[x.at], x)
 		s.localMin, s.localMost = min(s.localMin, x.local), max(s.localMost, x.local)
 		s.most[x.at.replicas] = max(s.most[x.at.replicas], x.local)
+		if x.at.replicas == 1 {
+			most, slowest = max(most, x.local), max(slowest, x.step)
+		}
+	}
+	if slowest > 0 {
+		s.rate = float64(most) / slowest
 	}
 	for _, x := range scaled {
 		byShape[x.at] = append(byShape[x.at], x)

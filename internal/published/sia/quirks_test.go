@@ -88,7 +88,7 @@ func TestApplication(t *testing.T) {
 // A job begins with the first batch size, loses the time of its restart, goes from
 // epoch to epoch in whole seconds, and is tuned at each.
 func TestTask(t *testing.T) {
-	task := &task{app: app(t), quirks: &ofPollux, seen: map[key]bool{}, restarts: -1, end: -1}
+	task := &task{app: app(t), quirks: &ofPollux, restarts: -1, end: -1}
 	task.move(unnamed, []int{1})
 	if task.restarts != 0 || task.pause != 30 || task.batch != (perf.Batch{Local: 20}) {
 		t.Fatalf("it begins with %+v", task)
@@ -98,7 +98,7 @@ func TestTask(t *testing.T) {
 		t.Fatalf("after 20 s: %+v", task)
 	}
 	task.step(60)
-	if want := 50 / 1.2; math.Abs(task.progress-want) > 1e-9 || !task.fitted || len(task.measured) != 1 || task.largest != 1 {
+	if want := 50 / 1.2; math.Abs(task.progress-want) > 1e-9 || !task.fit("").fitted || len(task.fit("").measured) != 1 || task.fit("").largest != 1 {
 		t.Fatalf("progress %v, want %v", task.progress, want)
 	}
 	for task.end < 0 {
@@ -116,7 +116,7 @@ func TestTask(t *testing.T) {
 // Pollux's a restart; to be without GPUs for a while costs both.
 func TestMoves(t *testing.T) {
 	for _, q := range []*quirks{&ofSia, &ofPollux} {
-		task := &task{app: app(t), quirks: q, seen: map[key]bool{}, restarts: -1, end: -1}
+		task := &task{app: app(t), quirks: q, restarts: -1, end: -1}
 		task.move(unnamed, []int{2})
 		task.move(unnamed, []int{2})
 		want := map[bool]int{true: 0, false: 1}[q.sameFree]

@@ -1,7 +1,7 @@
 // Package sia makes Norn behave like the simulator that was published with Sia
-// (Jayaram Subramanya et al., SOSP 2023; siasosp23/artifacts), for its policy Pollux,
-// and like the one published with Pollux (OSDI 2021; petuum/adaptdl, branch
-// osdi21-artifact), from which it descends.
+// (Jayaram Subramanya et al., SOSP 2023; siasosp23/artifacts), for its policies Sia, Gavel
+// and Pollux. It also behaves like the one published with Pollux (OSDI 2021; petuum/adaptdl,
+// branch osdi21-artifact), from which that descends.
 //
 // Nouns: a task is a job; an application is what it trains, with what was measured of
 // that on each GPU type; a round is a number of seconds after which who has what is
@@ -44,7 +44,11 @@ func Policies() []Policy {
 	pollux := func(name string, of *quirks, round int) Policy {
 		return Policy{Name: name, Note: random, of: of, round: round, power: -1}
 	}
-	all := []Policy{pollux("pollux-p-1-i300", &ofSia, 300), pollux("pollux-p-1-i60", &ofSia, 60)}
+	all := []Policy{
+		{Name: "sia-p-0.5-i60", Note: "ties and fits are decided otherwise", of: &ofAware, round: 60, power: -0.5},
+		{Name: "gavel-maxsum-i360", of: &ofGavel, round: 360},
+		pollux("pollux-p-1-i300", &ofSia, 300), pollux("pollux-p-1-i60", &ofSia, 60),
+	}
 	for _, round := range []int{30, 60, 120, 240, 480} {
 		all = append(all, pollux(fmt.Sprintf("osdi-pollux-i%d", round), &ofPollux, round))
 	}
@@ -139,6 +143,20 @@ func Run(ctx context.Context, tracePath, clusterName, policyName string, o Optio
 }
 
 func newMachine(p Policy, pools []pool, tasks []*task, seed uint64) *machine {
+	m := &machine{pools: pools, tasks: tasks, round: p.round, slows: p.slows}
+	switch p.of {
+	case &ofAware:
+		m.policy = newChooser(p, pools)
+	case &ofGavel:
+		m.policy = newShares(p, pools)
+	default:
+		m.policy = newSearch(p, pools, seed)
+	}
+	return m
+}
+
+// newSearch makes Pollux.
+func newSearch(p Policy, pools []pool, seed uint64) *search {
 	s := &search{
 		power: p.power, search: pollux.Search{Population: 100, Generations: 100, Full: true}, rng: rand.New(rand.NewPCG(seed, 0x736961)),
 		gpus: smallest(pools), most: p.of.largest, quirks: p.of, avoid: !p.meet,
@@ -153,7 +171,7 @@ func newMachine(p Policy, pools []pool, tasks []*task, seed uint64) *machine {
 			s.most = min(s.most, pool.gpus*min(most, pool.nodes))
 		}
 	}
-	return &machine{policy: s, pools: pools, tasks: tasks, round: p.round, slows: p.slows}
+	return s
 }
 
 // readTrace reads the jobs of a workload, and what they train.
@@ -162,7 +180,11 @@ func readTrace(path, profiles string, pools []pool, q *quirks) ([]*task, error) 
 	if err != nil {
 		return nil, err
 	}
-	at, err := t.Need("name", "time", "application")
+	need := []string{"name", "time", "application"}
+	if q.aware {
+		need = append(need, "num_replicas", "batch_size")
+	}
+	at, err := t.Need(need...)
 	if err != nil {
 		return nil, err
 	}
@@ -180,12 +202,13 @@ func readTrace(path, profiles string, pools []pool, q *quirks) ([]*task, error) 
 		if !more {
 			break
 		}
-		when, err := t.Int(at[1])
+		time, err := t.Float(at[1]) // some files write 53.0
 		if err != nil {
 			return nil, err
 		}
-		if when < 0 || when > harness.MaxSeconds {
-			return nil, t.Bad(at[1], "seconds")
+		when := int(time)
+		if !(time >= 0 && time <= harness.MaxSeconds) || float64(when) != time {
+			return nil, t.Bad(at[1], "whole seconds")
 		}
 		name := t.Field(at[2])
 		if apps[name] == nil {
@@ -193,7 +216,16 @@ func readTrace(path, profiles string, pools []pool, q *quirks) ([]*task, error) 
 				return nil, t.Errorf("%v", err)
 			}
 		}
-		tasks = append(tasks, &task{name: t.Field(at[0]), arrives: int(when), app: apps[name], quirks: q, seen: map[key]bool{}, restarts: -1, end: -1})
+		var asked [2]int64
+		for i, column := range at[3:] {
+			if asked[i], err = t.Int(column); err != nil {
+				return nil, err
+			}
+			if asked[i] < 1 || asked[i] > 1<<20 {
+				return nil, t.Bad(column, "1 to 1048576")
+			}
+		}
+		tasks = append(tasks, &task{name: t.Field(at[0]), arrives: when, asks: int(asked[0]), target: int(asked[1]), app: apps[name], quirks: q, restarts: -1, end: -1})
 	}
 	slices.SortStableFunc(tasks, func(a, b *task) int { return cmp.Compare(a.arrives, b.arrives) })
 	for i := range tasks {

@@ -16,6 +16,8 @@ type quirks struct {
 	local    map[string]int     // the most examples on a GPU, where it is not what was measured
 	fixed    map[string]int     // batch sizes that are not tuned
 	prefer   []string           // GPU types, best first
+	users    bool               // batches are what users ask for
+	aware    bool               // jobs tell what they measure of one GPU type from what they measure of another
 }
 
 // The simulators.
@@ -25,6 +27,9 @@ var (
 		restart:  map[string]int{"cifar10": 50, "deepspeech2": 25, "bert": 120, "yolov3": 80, "imagenet": 250, "ncf": 15},
 		sameFree: true, capped: true, largest: 64, prefer: []string{"dgx-ext", "azure", "quad", "rtx", "aws"},
 	}
+	ofAware = func() quirks { q := ofSia; q.aware = true; return q }()
+	ofGavel = func() quirks { q := ofAware; q.users = true; return q }()
+
 	ofPollux = quirks{largest: 64, local: map[string]int{"yolov3": 8}, fixed: map[string]int{"ncf": 32768}}
 )
 
@@ -39,6 +44,8 @@ type task struct {
 	id      int
 	name    string
 	arrives int // seconds
+	asks    int // replicas
+	target  int // batch size
 	app     *application
 	quirks  *quirks
 
@@ -46,11 +53,7 @@ type task struct {
 	nodes     []int  // of the type, one for each replica, in order
 	placement []int  // replicas on each node
 	batch     perf.Batch
-	seen      map[key]bool
-	measured  []perf.Measurement
-	largest   int // replicas it has run with
-	time      perf.StepTime
-	fitted    bool
+	fits      map[string]*fit
 	noise     perf.Noise
 
 	slowed   float64 // by others that are spread over the same nodes
@@ -63,6 +66,32 @@ type task struct {
 	end      int     // -1: it has not ended
 
 	rivals, rounds int // jobs that were there in the rounds in which it was, and those rounds
+}
+
+// fit is what was measured of a task, and the model that was fitted to it.
+type fit struct {
+	seen     map[key]bool
+	measured []perf.Measurement
+	largest  int // replicas it has run with
+	time     perf.StepTime
+	fitted   bool
+}
+
+// fit is what was measured on a GPU type; without regard to types where the task knows
+// nothing of them.
+func (t *task) fit(on string) *fit {
+	if !t.quirks.aware {
+		on = ""
+	}
+	f := t.fits[on]
+	if f == nil {
+		if t.fits == nil {
+			t.fits = map[string]*fit{}
+		}
+		f = &fit{seen: map[key]bool{}}
+		t.fits[on] = f
+	}
+	return f
 }
 
 // speedsOf is how fast the task is on a GPU type.
@@ -78,7 +107,7 @@ func (t *task) localMost(on string) int {
 
 // goodput is what is believed of the task with at most so many examples on a GPU.
 func (t *task) goodput(on string, localMost int) *perf.Goodput {
-	return &perf.Goodput{Time: t.time, Noise: t.noise, Batches: perf.Batches{
+	return &perf.Goodput{Time: t.fit(on).time, Noise: t.noise, Batches: perf.Batches{
 		First: t.app.first(), Most: t.app.most(), LocalMin: t.speedsOf(on).localMin, LocalMost: localMost, Accumulate: true,
 	}}
 }
@@ -92,7 +121,10 @@ func (t *task) tune() {
 		most = s.localMostOn(t.placement)
 	}
 	size, fixed := t.quirks.fixed[t.app.name]
-	if !fixed && !t.fitted {
+	if t.quirks.users {
+		size, fixed = t.target, true
+	}
+	if !fixed && !t.fit(t.on).fitted {
 		size, fixed = max(t.app.first(), s.localMin*at.replicas), true
 	}
 	if fixed {
@@ -170,14 +202,14 @@ func (t *task) rate() float64 {
 
 // observe notes a measurement, if it is the first of its kind, and fits anew.
 func (t *task) observe(at shape, step, sync float64) {
-	k := key{at.nodes, at.replicas, t.batch.Local}
-	if t.seen[k] {
+	k, f := key{at.nodes, at.replicas, t.batch.Local}, t.fit(t.on)
+	if f.seen[k] || t.quirks.users { // whose models nobody asks for
 		return
 	}
-	t.seen[k] = true
-	t.measured = append(t.measured, perf.Measurement{Replicas: at.replicas, Spread: at.nodes > 1, Local: t.batch.Local, Pass: step - sync, Step: step})
-	t.largest = max(t.largest, at.replicas)
-	t.time, t.fitted = perf.Fit(t.measured), true
+	f.seen[k] = true
+	f.measured = append(f.measured, perf.Measurement{Replicas: at.replicas, Spread: at.nodes > 1, Local: t.batch.Local, Pass: step - sync, Step: step})
+	f.largest = max(f.largest, at.replicas)
+	f.time, f.fitted = perf.Fit(f.measured), true
 }
 
 // move gives the task other GPUs, or none.
