@@ -37,8 +37,7 @@ type Daemon struct {
 	logged    int                   // the number of the present log
 	growing   bool                  // a new log is about to begin, for a node of a new sort
 
-	end     context.CancelFunc
-	journal string
+	end context.CancelFunc
 }
 
 var (
@@ -74,7 +73,7 @@ func Open(ctx context.Context, opt Options) (*Daemon, error) {
 // begin watches the cluster and recalls its jobs.
 func (d *Daemon) begin(ctx context.Context) error {
 	var err error
-	if d.view, err = newWatcher(&d.opt, func() { go d.Loop.Post(d.lookAtMarked) }); err != nil {
+	if d.view, err = newWatcher(&d.opt, func() { go d.Loop.Post((looker{d}).lookAtMarked) }); err != nil {
 		return err
 	}
 	if err := d.view.start(ctx); err != nil {
@@ -101,9 +100,9 @@ func (d *Daemon) config(journal *live.Journal) live.Config {
 		Cluster: func() (*cluster.Cluster, error) { return d.nodes.build() }, Tenants: opt.Tenants, Names: d.deviceName,
 		Policy: opt.Policy, Estimator: opt.Estimator, Estimates: opt.Estimates, Speeds: opt.Speeds,
 		Compact: opt.Compact, Recent: opt.Recent,
-		Tell: d.recall, Folded: func() {}, Recall: d.known, Refit: func() (bool, error) { return false, nil }, Exclude: func(*cluster.Cluster) {},
+		Tell: recovery{d}.recall, Folded: func() {}, Recall: d.known, Refit: func() (bool, error) { return false, nil }, Exclude: func(*cluster.Cluster) {},
 		Ordered: func([]eventlog.Event) (func() error, error) { return nil, nil }, Orders: func() []eventlog.Event { return nil },
-		Find: d.find, Ended: d.jobEnded, Stray: func(*live.Job) {}, SendOff: d.sendOff, Closed: func() string { return "" }, Trouble: d.trouble,
+		Find: recovery{d}.find, Ended: d.jobEnded, Stray: func(*live.Job) {}, SendOff: d.sendOff, Node: d.nodeNote, Closed: func() string { return "" }, Trouble: d.trouble,
 	}
 }
 
@@ -175,20 +174,21 @@ func (d *Daemon) Close() {
 // Run schedules until the context ends, or until the log cannot be written. Jobs go on
 // afterwards, and the next Norn finds them again.
 func (d *Daemon) Run(ctx context.Context) error {
+	defer d.write.report()
 	return d.Daemon.Run(ctx, func() {
 		for name := range d.nodes.byName {
 			d.view.mark(subject{node: true, name: name})
 		}
-		d.Loop.Post(d.lookAtMarked)
-		d.Loop.Every(relookEvery, d.relook)
-		d.Loop.Every(reasonsEvery, d.tellReasons)
+		d.Loop.Post(looker{d}.lookAtMarked)
+		d.Loop.Every(relookEvery, fleet{d}.relook)
+		d.Loop.Every(reasonsEvery, looker{d}.tellReasons)
 	})
 }
 
 // Next implements engine.World.
 func (d *Daemon) Next(wake time.Duration, out []eventlog.Event) (time.Duration, []eventlog.Event, error) {
 	if d.logged != d.Epoch() {
-		d.newLog()
+		fleet{d}.newLog()
 	}
 	return d.Loop.Next(wake, out)
 }

@@ -9,9 +9,9 @@
 //   - A seat is a place for one pod on a node, as the policy has given it to the job.
 //   - A run is one launch of a job, from a start to an end or a preemption.
 //
-// The API is the truth. All that is known of a job stands on objects of the cluster, and
-// is written there with a write that has to happen anyway: where a pod is to be with its
-// binding, and what has become of a job with the patch that resumes or suspends it. The
+// The API is the truth. All that is known of a job stands on objects of the cluster. It is
+// written there with a write that has to happen anyway. The binding of a pod says where
+// it is to be, and the patch that resumes or suspends a Job what has become of that. The
 // log of events is only the history, and may be lost.
 //
 // The package looks at what there is and not at what has changed: an informer only says

@@ -16,8 +16,11 @@ import (
 	"github.com/norn-scheduler/norn/live"
 )
 
+// looker is the daemon as it compares what there is with what was decided.
+type looker struct{ *Daemon }
+
 // lookAtMarked looks at all that has changed. It is called in the goroutine of the loop.
-func (d *Daemon) lookAtMarked() error {
+func (d looker) lookAtMarked() error {
 	marked := d.view.take()
 	var keys, nodes []string
 	for s := range marked {
@@ -29,7 +32,7 @@ func (d *Daemon) lookAtMarked() error {
 	}
 	slices.Sort(nodes)
 	for _, name := range nodes {
-		d.soon(func() error { return d.lookAtNode(name) })
+		d.soon(func() error { return fleet(d).lookAtNode(name) })
 	}
 	d.inOrder(keys)
 	for _, key := range keys {
@@ -39,7 +42,7 @@ func (d *Daemon) lookAtMarked() error {
 }
 
 // inOrder sorts keys of jobs by submission, then by key, as new jobs are numbered.
-func (d *Daemon) inOrder(keys []string) {
+func (d looker) inOrder(keys []string) {
 	created := make(map[string]time.Time, len(keys))
 	for _, key := range keys {
 		if d.entries[key] == nil {
@@ -58,7 +61,7 @@ func (d *Daemon) inOrder(keys []string) {
 
 // soon does something now, or in the next instant where it concerns a job to which
 // something has happened in this one.
-func (d *Daemon) soon(f func() error) {
+func (d looker) soon(f func() error) {
 	if err := f(); errors.Is(err, live.ErrLater) {
 		d.Loop.Later(f)
 	} else if err != nil {
@@ -67,7 +70,7 @@ func (d *Daemon) soon(f func() error) {
 }
 
 // look compares what the API shows of a job with what was decided.
-func (d *Daemon) look(key string) error {
+func (d looker) look(key string) error {
 	s, l := d.view.see(key), d.entries[key]
 	switch {
 	case l == nil && s == nil:
@@ -90,7 +93,7 @@ func (d *Daemon) look(key string) error {
 }
 
 // admit takes in a new job.
-func (d *Daemon) admit(s *sight) {
+func (d looker) admit(s *sight) {
 	if s.deleted || d.dismissed[s.key] == s.uid && s.uid != "" {
 		return
 	}
@@ -117,7 +120,7 @@ func (d *Daemon) admit(s *sight) {
 }
 
 // vanished deals with a job whose owner is gone: what is left of it leaves.
-func (d *Daemon) vanished(l *entry) {
+func (d looker) vanished(l *entry) {
 	if l.Purpose != live.Cancelled {
 		l.Purpose, l.Why = live.Cancelled, "its "+l.kind.String()+" was deleted"
 	}
@@ -136,7 +139,7 @@ func (d *Daemon) vanished(l *entry) {
 }
 
 // compare compares a job that is there.
-func (d *Daemon) compare(l *entry, s *sight) {
+func (d looker) compare(l *entry, s *sight) {
 	r := d.State().Record(l.ID)
 	d.noteCodes(l, s)
 	done, failed, why := l.isOver(s)
@@ -164,7 +167,7 @@ func (d *Daemon) compare(l *entry, s *sight) {
 }
 
 // deleted deals with a job whose user has deleted it while its object is still there.
-func (d *Daemon) deleted(l *entry) {
+func (d looker) deleted(l *entry) {
 	l.Purpose, l.Why, l.gone = live.Cancelled, "its "+l.kind.String()+" was deleted", true
 	if !l.stage.there() {
 		d.Loop.Emit(eventlog.Event{Kind: eventlog.Cancel, Job: l.ID})
@@ -177,7 +180,7 @@ func (d *Daemon) deleted(l *entry) {
 }
 
 // noteCodes notes how containers of the present run have ended.
-func (d *Daemon) noteCodes(l *entry, s *sight) {
+func (d looker) noteCodes(l *entry, s *sight) {
 	if !l.stage.there() {
 		return
 	}
@@ -197,7 +200,7 @@ func (d *Daemon) noteCodes(l *entry, s *sight) {
 
 // left tells whether nothing of a run is left in the cluster, but for what is on nodes that
 // are lost.
-func (d *Daemon) left(l *entry, s *sight) bool {
+func (d looker) left(l *entry, s *sight) bool {
 	if !l.told {
 		return false
 	}
@@ -229,13 +232,13 @@ func isSuspended(j *batch.Job) bool {
 }
 
 // lostNode tells whether a node is lost, or is no more.
-func (d *Daemon) lostNode(name string) bool {
+func (d looker) lostNode(name string) bool {
 	n := d.nodes.byName[name]
 	return n == nil || n.gone || n.state == cluster.Down
 }
 
 // settle sees to it that each pod of a run has its seat.
-func (d *Daemon) settle(l *entry, s *sight) {
+func (d looker) settle(l *entry, s *sight) {
 	d.vacate(l, s)
 	running := 0
 	for _, p := range s.pods {
@@ -275,7 +278,7 @@ func (d *Daemon) settle(l *entry, s *sight) {
 
 // vacate frees the seats of pods that have ended or are gone: another one follows on the
 // same seat, if the owner makes one.
-func (d *Daemon) vacate(l *entry, s *sight) {
+func (d looker) vacate(l *entry, s *sight) {
 	for i := range l.seats {
 		seat := &l.seats[i]
 		if seat.pod == "" {
@@ -296,7 +299,7 @@ func newSeat(s *seat) seat { return seat{node: s.node, role: s.role, devices: s.
 
 // recognise gives a seat on its node to a pod that is bound and has none, as after a change
 // of the leader; -1: there is none.
-func (d *Daemon) recognise(l *entry, p *core.Pod) int {
+func (d looker) recognise(l *entry, p *core.Pod) int {
 	free := func(i int) bool { return l.seats[i].pod == "" && l.seats[i].node == p.Spec.NodeName }
 	at := -1
 	if rank, ranked := rankOf(p); ranked && rank < len(l.seats) && free(rank) {
@@ -322,7 +325,7 @@ func rejected(p *core.Pod) bool {
 }
 
 // launched measures how long a launch took.
-func (d *Daemon) launched(l *entry) {
+func (d looker) launched(l *entry) {
 	r := d.State().Record(l.ID)
 	took := d.Loop.Now() - l.Decided
 	l.began, l.failed = d.Loop.Now(), 0
@@ -336,7 +339,7 @@ func (d *Daemon) launched(l *entry) {
 }
 
 // ended deals with a job whose owner says that it has ended.
-func (d *Daemon) ended(l *entry, r *job.Record, done bool, why string) {
+func (d looker) ended(l *entry, r *job.Record, done bool, why string) {
 	e := &live.Exit{Cause: live.Exited, Tasks: max(1, len(l.seats)), Status: api.Exit{Code: 0}}
 	if !done {
 		e.Status = api.Exit{Code: int(l.worstCode()), Note: why}
@@ -361,7 +364,7 @@ func (l *entry) worstCode() (worst int32) {
 const exitAgain = 75
 
 // concluded deals with a run that was told to leave and has left.
-func (d *Daemon) concluded(l *entry, r *job.Record) {
+func (d looker) concluded(l *entry, r *job.Record) {
 	e := &live.Exit{Cause: live.Left, Tasks: len(l.seats), Asked: true}
 	switch code := l.worstCode(); {
 	case l.lost != "":
@@ -385,7 +388,7 @@ func (d *Daemon) concluded(l *entry, r *job.Record) {
 }
 
 // over carries out the verdict on the end of a run.
-func (d *Daemon) over(l *entry, r *job.Record, e *live.Exit) {
+func (d looker) over(l *entry, r *job.Record, e *live.Exit) {
 	again := l.anew
 	d.quit(l)
 	l.Exit = e
@@ -414,7 +417,7 @@ func (d *Daemon) over(l *entry, r *job.Record, e *live.Exit) {
 }
 
 // carryOut carries out a verdict.
-func (d *Daemon) carryOut(l *entry, v *live.Verdict) {
+func (d looker) carryOut(l *entry, v *live.Verdict) {
 	emit := func(ev eventlog.Event) {
 		ev.Job = l.ID
 		d.Loop.Emit(ev)

@@ -13,9 +13,12 @@ import (
 	"github.com/norn-scheduler/norn/live"
 )
 
+// fleet is the daemon as it follows the nodes.
+type fleet struct{ *Daemon }
+
 // lookAtNode compares what the API shows of a node, and of the pods on it, with what the
 // ledger has.
-func (d *Daemon) lookAtNode(name string) error {
+func (d fleet) lookAtNode(name string) error {
 	obj, n := d.view.node(name), d.nodes.byName[name]
 	if n != nil && int(n.id) >= d.State().Cluster.Nodes() { // it has just been added
 		return live.ErrLater
@@ -56,7 +59,7 @@ func (d *Daemon) lookAtNode(name string) error {
 
 // outgrown tells whether a node has more than when it was added, or other things: it has to
 // be added anew, which is done when no job is there. What it has less is noted otherwise.
-func (d *Daemon) outgrown(n *node, now *convert.Node) bool {
+func (d fleet) outgrown(n *node, now *convert.Node) bool {
 	more := !slices.Equal(n.is.Place, now.Place)
 	for name, amount := range now.Amounts {
 		more = more || amount > n.is.Amounts[name]
@@ -70,7 +73,7 @@ func (d *Daemon) outgrown(n *node, now *convert.Node) bool {
 
 // nodeComes adds a node. Where the ledger does not know its GPU type or its place, a new log
 // begins, which does.
-func (d *Daemon) nodeComes(now *convert.Node) {
+func (d fleet) nodeComes(now *convert.Node) {
 	c := d.State().Cluster
 	if err := d.nodes.add(now); err != nil {
 		d.opt.Log.Error("a node cannot be added", "node", now.Name, "error", err)
@@ -98,7 +101,7 @@ func (d *Daemon) nodeComes(now *convert.Node) {
 }
 
 // nodeGoes deals with a node that is no more.
-func (d *Daemon) nodeGoes(n *node) error {
+func (d fleet) nodeGoes(n *node) error {
 	if err := d.setHealth(n, cluster.Down, "the node is gone"); err != nil {
 		return err
 	}
@@ -108,7 +111,7 @@ func (d *Daemon) nodeGoes(n *node) error {
 
 // nodeHealth notes whether a node works. One that does not answer takes no new work, and is
 // lost when that has lasted for a while.
-func (d *Daemon) nodeHealth(n *node, obj *core.Node, now *convert.Node) error {
+func (d fleet) nodeHealth(n *node, obj *core.Node, now *convert.Node) error {
 	health, why := now.Health, now.Why
 	if since, unready := d.unready(obj); unready && health != cluster.Down {
 		lost := since + d.opt.NodeLost
@@ -122,7 +125,7 @@ func (d *Daemon) nodeHealth(n *node, obj *core.Node, now *convert.Node) error {
 }
 
 // unready tells since when a node does not answer, or says that it does not work.
-func (d *Daemon) unready(obj *core.Node) (since time.Duration, unready bool) {
+func (d fleet) unready(obj *core.Node) (since time.Duration, unready bool) {
 	for _, c := range obj.Status.Conditions {
 		if c.Type == core.NodeReady && c.Status != core.ConditionTrue {
 			return max(0, min(d.Loop.Now(), d.Loop.Clock.Since(c.LastTransitionTime.Time))), true
@@ -132,7 +135,7 @@ func (d *Daemon) unready(obj *core.Node) (since time.Duration, unready bool) {
 }
 
 // setHealth tells the engine how a node is. The jobs on one that is lost are lost first.
-func (d *Daemon) setHealth(n *node, health cluster.Health, why string) error {
+func (d fleet) setHealth(n *node, health cluster.Health, why string) error {
 	n.why = why
 	if n.state == health {
 		return nil
@@ -156,7 +159,7 @@ func (d *Daemon) setHealth(n *node, health cluster.Health, why string) error {
 
 // lose deals with a job one of whose nodes is lost: it waits again, and what is left of it
 // elsewhere leaves. Bare pods are not made again, so their job has failed.
-func (d *Daemon) lose(l *entry, why string) {
+func (d fleet) lose(l *entry, why string) {
 	r := d.State().Record(l.ID)
 	l.lost, l.anew, l.drains = why, false, false
 	e := &live.Exit{Cause: live.Lost, Error: why, Tasks: len(l.seats)}
@@ -184,7 +187,7 @@ func (d *Daemon) lose(l *entry, why string) {
 }
 
 // nodeLabels notes other labels and taints.
-func (d *Daemon) nodeLabels(n *node, now *convert.Node) {
+func (d fleet) nodeLabels(n *node, now *convert.Node) {
 	if slices.Equal(n.is.Labels, now.Labels) && slices.Equal(n.is.Taints, now.Taints) {
 		return
 	}
@@ -194,7 +197,7 @@ func (d *Daemon) nodeLabels(n *node, now *convert.Node) {
 
 // nodeDevices notes how many of its devices a node has lost, as when a device plugin is
 // restarted: jobs there go on.
-func (d *Daemon) nodeDevices(n *node, now *convert.Node) {
+func (d fleet) nodeDevices(n *node, now *convert.Node) {
 	broken := n.lacks(now)
 	for i := range n.devices() {
 		is, was := i >= n.devices()-broken, i >= n.devices()-n.broken
@@ -206,7 +209,7 @@ func (d *Daemon) nodeDevices(n *node, now *convert.Node) {
 }
 
 // nodeOthers notes what others use of a node.
-func (d *Daemon) nodeOthers(n *node) {
+func (d fleet) nodeOthers(n *node) {
 	var pods []*core.Pod
 	taken := make([]bool, n.devices())
 	for _, p := range d.view.podsOn(n.is.Name) {
@@ -238,7 +241,7 @@ func (d *Daemon) nodeOthers(n *node) {
 }
 
 // holds tells whether the ledger knows what a pod uses, for it sits on a seat of its job.
-func (d *Daemon) holds(p *core.Pod) bool {
+func (d fleet) holds(p *core.Pod) bool {
 	l := d.entries[d.view.keyOfPod(p)]
 	if l == nil || l.seatOf(p.UID) < 0 {
 		return false
@@ -247,7 +250,7 @@ func (d *Daemon) holds(p *core.Pod) bool {
 }
 
 // newLog is called when a new log has begun: it knows no more what those use who leave.
-func (d *Daemon) newLog() {
+func (d fleet) newLog() {
 	d.logged, d.growing = d.Epoch(), false
 	for _, l := range d.entries {
 		if l.stage != leaving || !l.drains {
@@ -262,7 +265,7 @@ func (d *Daemon) newLog() {
 
 // relook has everything looked at again now and then, so that nothing stalls for good
 // whatever message is lost.
-func (d *Daemon) relook() {
+func (d fleet) relook() {
 	for key, l := range d.entries {
 		if l.stage == starting || l.stage == leaving {
 			if d.Loop.Now()-l.Decided > relookEvery {

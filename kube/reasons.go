@@ -30,7 +30,7 @@ type reason struct {
 }
 
 // tellReasons tells why jobs wait, of those first of which it was told longest ago.
-func (d *Daemon) tellReasons() {
+func (d looker) tellReasons() {
 	var due []*entry
 	for j := range d.All() {
 		l, r := d.entries[j.Key], d.State().Record(j.ID)
@@ -53,7 +53,7 @@ func (d *Daemon) tellReasons() {
 }
 
 // tellReason tells why one job waits.
-func (d *Daemon) tellReason(l *entry, text string) {
+func (d looker) tellReason(l *entry, text string) {
 	var pod *core.Pod
 	if l.kind != aJob {
 		if s := d.view.see(l.Key); s != nil && len(s.pods) > 0 {

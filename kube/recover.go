@@ -16,9 +16,12 @@ import (
 	"github.com/norn-scheduler/norn/live"
 )
 
+// recovery is the daemon while it finds out what an earlier Norn had decided.
+type recovery struct{ *Daemon }
+
 // recall makes the jobs known of which the API tells: those that run where its objects say,
 // and with the record that was noted on them.
-func (d *Daemon) recall() (live.Told, error) {
+func (d recovery) recall() (live.Told, error) {
 	told := live.Told{Origin: d.opt.Origin}
 	var all []*sight
 	for _, o := range d.view.jobs.GetStore().List() {
@@ -53,7 +56,7 @@ func (d *Daemon) recall() (live.Told, error) {
 }
 
 // recallOne makes one job known; false: it is none, or it has ended.
-func (d *Daemon) recallOne(s *sight, used [][]bool) (eventlog.Event, bool) {
+func (d recovery) recallOne(s *sight, used [][]bool) (eventlog.Event, bool) {
 	a, err := d.asks(s)
 	l := newEntry(s, &a)
 	if done, failed, _ := l.isOver(s); err != nil || s.deleted && len(s.pods) == 0 || (done || failed) && !d.active(s) {
@@ -84,14 +87,14 @@ func (d *Daemon) recallOne(s *sight, used [][]bool) (eventlog.Event, bool) {
 }
 
 // active tells whether pods of a job are on nodes.
-func (d *Daemon) active(s *sight) bool {
+func (d recovery) active(s *sight) bool {
 	return slices.ContainsFunc(s.pods, func(p *core.Pod) bool {
 		return !over(p) && p.Spec.NodeName != "" && d.nodes.byName[p.Spec.NodeName] != nil
 	})
 }
 
 // remember takes over what was noted of a job.
-func (d *Daemon) remember(s *sight, ev *eventlog.Event) {
+func (d recovery) remember(s *sight, ev *eventlog.Event) {
 	text := ""
 	switch {
 	case s.owner != nil:
@@ -114,7 +117,7 @@ func (d *Daemon) remember(s *sight, ev *eventlog.Event) {
 }
 
 // planOf is where the pods of a job were to go; false: it has not been told to run.
-func (d *Daemon) planOf(s *sight) (plan *convert.Plan, planned bool) {
+func (d recovery) planOf(s *sight) (plan *convert.Plan, planned bool) {
 	text, told := "", ""
 	switch s.kind {
 	case aJob:
@@ -154,7 +157,7 @@ func number(text string) (n int) {
 }
 
 // stands has a job run where its plan says.
-func (d *Daemon) stands(l *entry, s *sight, ev *eventlog.Event, plan *convert.Plan, used [][]bool) {
+func (d recovery) stands(l *entry, s *sight, ev *eventlog.Event, plan *convert.Plan, used [][]bool) {
 	r := ev.Record
 	alloc, seats := d.allocOf(l, s, plan, used)
 	if alloc == nil { // its nodes are gone, or are not what they were: it leaves, and waits again
@@ -178,7 +181,7 @@ func (d *Daemon) stands(l *entry, s *sight, ev *eventlog.Event, plan *convert.Pl
 }
 
 // allocOf is the allocation of a plan; nil: it cannot be.
-func (d *Daemon) allocOf(l *entry, s *sight, plan *convert.Plan, used [][]bool) (*cluster.Alloc, []seat) {
+func (d recovery) allocOf(l *entry, s *sight, plan *convert.Plan, used [][]bool) (*cluster.Alloc, []seat) {
 	a := new(cluster.Alloc)
 	demand, ranks := &l.ask.demand, plan.Nodes
 	others := 0 // tasks of the other roles
@@ -243,7 +246,7 @@ func seatOn(a *cluster.Alloc, n cluster.NodeID, role uint8, r *job.Role, shares 
 
 // chosen are devices of a node: those that a pod which is bound there says it has, else such
 // as nobody has.
-func (d *Daemon) chosen(n *node, count int, bound map[string][]*core.Pod, used []bool) (out []int) {
+func (d recovery) chosen(n *node, count int, bound map[string][]*core.Pod, used []bool) (out []int) {
 	if count == 0 {
 		return nil
 	}
@@ -267,7 +270,7 @@ func (d *Daemon) chosen(n *node, count int, bound map[string][]*core.Pod, used [
 
 // sights are what the API shows of an object from a list; none where Norn does not decide
 // about it.
-func (d *Daemon) sights(o any) []*sight {
+func (d recovery) sights(o any) []*sight {
 	m, ok := o.(interface {
 		GetNamespace() string
 		GetName() string
@@ -282,7 +285,7 @@ func (d *Daemon) sights(o any) []*sight {
 }
 
 // find goes on with a job that was recalled.
-func (d *Daemon) find(j *live.Job) {
+func (d recovery) find(j *live.Job) {
 	l := d.entries[j.Key]
 	l.Decided = d.Loop.Now()
 	switch l.stage {

@@ -39,7 +39,7 @@ func (r *room) take(u *convert.Use) bool {
 }
 
 // roomOn is what is left of a node for pods that are not there yet, nor on their way.
-func (d *Daemon) roomOn(name string) *room {
+func (d fleet) roomOn(name string) *room {
 	n := d.nodes.byName[name]
 	if n == nil || n.gone {
 		return nil
@@ -70,7 +70,7 @@ func (d *Daemon) roomOn(name string) *room {
 // fits tells whether there is room for pods on the nodes of their seats, and if there is,
 // counts them as on their way. All of them fit, or none does: then the job is looked at again
 // when something changes on the node that was short.
-func (d *Daemon) fits(l *entry, pods map[*core.Pod]string) bool {
+func (d fleet) fits(l *entry, pods map[*core.Pod]string) bool {
 	rooms := map[string]*room{}
 	for p, name := range pods {
 		r := rooms[name]
@@ -92,7 +92,7 @@ func (d *Daemon) fits(l *entry, pods map[*core.Pod]string) bool {
 
 // arrived forgets pods that were on their way to a node and are there, or will not come. Jobs
 // for whose pods there was no room are looked at again.
-func (d *Daemon) arrived(n *node) {
+func (d fleet) arrived(n *node) {
 	for uid, p := range n.coming {
 		l, at := d.entries[d.view.keyOfPod(p)], -1
 		if l != nil {

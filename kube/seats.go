@@ -96,7 +96,7 @@ func (d *Daemon) sit(l *entry, pods []*core.Pod) (bind []binding) {
 	for at, p := range takes {
 		nodes[p] = l.seats[at].node
 	}
-	if len(takes) == 0 || !d.fits(l, nodes) {
+	if len(takes) == 0 || !(fleet{d}).fits(l, nodes) {
 		return nil
 	}
 	for at := range l.seats {

@@ -23,33 +23,27 @@ func (d *Daemon) Input(_ context.Context, _ server.Caller, id string, _ api.Inpu
 }
 
 // Node implements server.Backend: the cluster as if it were one machine.
-func (d *Daemon) Node(ctx context.Context) (n api.Node, err error) {
-	err = d.Loop.Ask(ctx, func() error {
-		n = d.whole()
-		return nil
-	})
-	return n, err
+func (d *Daemon) Node(ctx context.Context) (api.Node, error) {
+	nodes, err := d.Nodes(ctx, server.Caller{}, api.NodeQuery{})
+	return api.Whole(d.opt.Name, nodes), err
 }
 
-// whole is the cluster as if it were one machine.
-func (d *Daemon) whole() api.Node {
-	n := api.Node{Name: d.opt.Name, Health: "up"}
-	c := d.State().Cluster
-	for i := range cluster.NodeID(c.Nodes()) {
-		spec := c.Node(i)
-		n.CPUs += float64(spec.CPU) / 1000
-		n.Memory += api.Bytes(spec.Memory)
-	}
-	return n
+// nodeNote says why a node is as it is; false: it is gone.
+func (d *Daemon) nodeNote(id cluster.NodeID, out *api.Node) bool {
+	n := d.nodes.nodes[id]
+	out.Note = n.why
+	return !n.gone
 }
 
 // Metrics implements server.Backend.
 func (d *Daemon) Metrics(ctx context.Context) (m server.Metrics, err error) {
 	err = d.Loop.Ask(ctx, func() error {
 		m = d.Measures()
-		m.Node = d.whole()
 		return nil
 	})
+	if err == nil {
+		m.Node, err = d.Node(ctx)
+	}
 	return m, err
 }
 
@@ -58,19 +52,30 @@ func (d *Daemon) Drain(ctx context.Context, c server.Caller, z api.Drain) error 
 	if !c.Operator {
 		return api.Refuse(api.Denied, "only an operator may drain nodes")
 	}
-	if len(z.Devices) == 0 {
-		return api.Refuse(api.Invalid, "name the nodes that are to take no new work")
-	}
-	for _, name := range z.Devices {
-		if d.view.node(name) == nil {
-			return api.Refuse(api.Unknown, "there is no node %s", name)
+	var chosen []string
+	err := d.Loop.Ask(ctx, func() error {
+		nodes, devices, err := d.Drained(&z)
+		switch {
+		case err != nil:
+			return err
+		case len(devices) > 0:
+			return api.Refuse(api.Invalid, "a Kubernetes cluster has no way to drain single devices: name their node")
+		case len(nodes) == 0:
+			return api.Refuse(api.Invalid, "name the nodes that are to take no new work")
 		}
+		for _, id := range nodes {
+			chosen = append(chosen, d.nodes.names[id])
+		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	body := []byte(`{"spec":{"unschedulable":true}}`)
 	if z.Undo {
 		body = []byte(`{"spec":{"unschedulable":null}}`)
 	}
-	for _, name := range z.Devices {
+	for _, name := range chosen {
 		err := d.write.do(func(ctx context.Context) error {
 			_, err := d.opt.Client.CoreV1().Nodes().Patch(ctx, name, types.MergePatchType, body, meta.PatchOptions{})
 			return err

@@ -103,7 +103,7 @@ func (d *Daemon) tell(l *entry, run int, p *patch) (err error) {
 		return err
 	}
 	d.Loop.Post(func() error {
-		d.soon(func() error { return d.isTold(l, run, err) })
+		looker{d}.soon(func() error { return d.isTold(l, run, err) })
 		return nil
 	})
 	return err
@@ -188,7 +188,7 @@ func (d *Daemon) isTold(l *entry, run int, err error) error {
 		d.throwOff(l, "it was changed while it was to be started")
 		return nil
 	}
-	d.Loop.Later(func() error { return d.look(l.Key) })
+	d.Loop.Later(func() error { return looker{d}.look(l.Key) })
 	return nil
 }
 
@@ -224,7 +224,7 @@ func (d *Daemon) put(l *entry, run int, all []binding) {
 		}
 		if err != nil {
 			d.Loop.Post(func() error {
-				d.soon(func() error { return d.unbound(l, run, &all[i], err) })
+				looker{d}.soon(func() error { return d.unbound(l, run, &all[i], err) })
 				return nil
 			})
 		}
@@ -250,7 +250,7 @@ func (d *Daemon) unbound(l *entry, run int, b *binding, err error) error {
 			return
 		}
 		l.seats[at] = newSeat(&l.seats[at])
-		d.soon(func() error { return d.look(l.Key) })
+		looker{d}.soon(func() error { return looker{d}.look(l.Key) })
 	})
 	return nil
 }
@@ -339,7 +339,7 @@ func (d *Daemon) tellToLeave(l *entry) {
 				}
 			}
 			d.Loop.Post(func() error {
-				d.soon(func() error { return d.isTold(l, run, err) })
+				looker{d}.soon(func() error { return d.isTold(l, run, err) })
 				return nil
 			})
 		}
@@ -360,6 +360,12 @@ func (d *Daemon) There(j *live.Job) bool { return d.entries[j.Key].stage.there()
 // Describe implements live.World.
 func (d *Daemon) Describe(j *live.Job, out *api.Job) {
 	l := d.entries[j.Key]
+	out.Namespace, out.Kind = l.namespace, l.kind.String()
+	for i := range l.seats {
+		if l.seats[i].name != "" {
+			out.Pods = append(out.Pods, l.seats[i].name)
+		}
+	}
 	if out.State != api.Running || out.Reason != "" {
 		return
 	}

@@ -45,6 +45,15 @@ const (
 
 var outcomeNames = [outcomes]string{"written", "conflict", "retried", "refused"}
 
+// report logs how many writes came to what.
+func (w *writer) report() {
+	var args []any
+	for i, name := range outcomeNames {
+		args = append(args, name, w.counts[i].Load())
+	}
+	w.log.Info("norn has written to the API server", args...)
+}
+
 // errFollows is the error of a write that is not tried: another process may lead.
 var errFollows = errors.New("this norn does not lead any more")
 
