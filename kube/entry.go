@@ -171,6 +171,7 @@ func (d *Daemon) jobAsks(s *sight) (ask, error) {
 	if out.demand, err = a.Demand(d.nodes.types); err != nil {
 		return out, err
 	}
+	out.demand.Roles[0].Min, out.demand.Roles[0].Max = 0, 0 // as many pods as it has: it is not resized yet
 	if t.Spec.SchedulerName != d.opt.Scheduler {
 		return out, fmt.Errorf("its pods do not name schedulerName: %s, so others would place them", d.opt.Scheduler)
 	}
