@@ -39,6 +39,7 @@ type entry struct {
 	trouble string // why its run was thrown off; empty: it was not
 	lost    string // why its run is lost; empty: it is not
 	reason  reason // that was last told of why it waits
+	short   bool   // it is held, for pods of it are gone
 	gone    bool   // its owner is gone, or is not to be touched any more
 	failed  int    // launches that the API refused, one after the other
 }

@@ -114,3 +114,32 @@ func TestNodeLost(t *testing.T) {
 	}
 	r.until("a is done", func() bool { return r.state("default/a") == api.Done })
 }
+
+// TestGangStaysWhole: a gang of which a pod is deleted while it waits does not start until it
+// is whole again.
+func TestGangStaysWhole(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, smallNodes[:1], 10, nil)
+	r.job("first", 1, 4, "40s", nil)
+	r.until("the first one runs", func() bool { return len(r.kubelet.Running()) == 1 })
+	pod := func(i int) {
+		r.pod(fmt.Sprintf("gang-%d", i), 1, "5s", map[string]string{names.Gang: "gang", names.GangSize: "3"})
+	}
+	for i := range 3 {
+		pod(i)
+	}
+	r.until("the gang waits", func() bool { return r.state("default/gang/gang") == api.Waiting })
+	now := int64(0)
+	if err := r.client.CoreV1().Pods("default").Delete(background, "gang-1", meta.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
+		t.Fatal(err)
+	}
+	r.until("it is held", func() bool { return r.state("default/gang/gang") == api.Held })
+	r.until("the first one is done", func() bool { return r.state("default/first") == api.Done })
+	for _, p := range r.pods() {
+		if p.Labels[names.Gang] != "" && p.Spec.NodeName != "" {
+			t.Errorf("pod %s is bound, and its gang is not whole", p.Name)
+		}
+	}
+	pod(1)
+	r.until("the gang is done", func() bool { return r.state("default/gang/gang") == api.Done })
+}

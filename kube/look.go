@@ -149,6 +149,8 @@ func (d looker) compare(l *entry, s *sight) {
 	case l.stage == noRun && (done || failed):
 		l.Why, l.gone = "it ended without norn", true
 		d.Loop.Emit(eventlog.Event{Kind: eventlog.Cancel, Job: l.ID})
+	case l.stage == noRun && l.kind == aGang:
+		d.gather(l, s)
 	case l.stage == noRun:
 	case done || failed:
 		if failed && l.kind != aJob && l.stage != leaving {
@@ -164,6 +166,29 @@ func (d looker) compare(l *entry, s *sight) {
 	default:
 		d.settle(l, s)
 	}
+}
+
+// gather holds a gang of which pods have gone while it waits, until they are all there again.
+func (d looker) gather(l *entry, s *sight) {
+	short := len(s.ready()) < int(l.ask.pods)
+	switch phase := d.State().Record(l.ID).Phase; {
+	case short && phase == job.Waiting:
+		l.short = true
+		d.Hold(&l.Job, (&incomplete{len(s.ready()), int(l.ask.pods)}).Error())
+	case !short && l.short && phase == job.Held:
+		l.short = false
+		d.Release(&l.Job)
+	}
+}
+
+// ready are the pods of a job that run or can.
+func (s *sight) ready() (out []*core.Pod) {
+	for _, p := range s.pods {
+		if p.DeletionTimestamp == nil && !over(p) {
+			out = append(out, p)
+		}
+	}
+	return out
 }
 
 // deleted deals with a job whose user has deleted it while its object is still there.
@@ -263,6 +288,10 @@ func (d looker) settle(l *entry, s *sight) {
 		if seat.running {
 			running++
 		}
+	}
+	if l.kind == aGang && l.stage == starting && len(s.ready()) < len(l.seats) {
+		d.throwOff(l, "one of its pods has gone")
+		return
 	}
 	if l.stage == starting && running == len(l.seats) {
 		l.stage = up

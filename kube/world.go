@@ -45,7 +45,7 @@ func (d *Daemon) launch(l *entry, a *cluster.Alloc) {
 	run := l.Run
 	var bind []binding
 	if l.kind != aJob { // its pods are there already
-		if s := d.view.see(l.Key); s != nil {
+		if s := d.view.see(l.Key); s != nil && len(s.ready()) >= len(l.seats) {
 			bind = d.sit(l, s.pods)
 		}
 	}

@@ -40,6 +40,12 @@ func (d *Daemon) Hold(l *Job, why string) {
 	d.Loop.Emit(eventlog.Event{Kind: eventlog.Hold, Job: l.ID, Reason: job.Reason{Code: job.OnHold, Job: job.None, Text: why}})
 }
 
+// Release lets a job go on that Hold had held, unless something else stands in its way.
+func (d *Daemon) Release(l *Job) {
+	l.Held, l.Until = false, 0
+	holds{d}.freeIf(l)
+}
+
 // Rest goes on with a job that waits or is held.
 func (d *Daemon) Rest(l *Job) {
 	r := d.st.Record(l.ID)
