@@ -177,7 +177,7 @@ func (d looker) gather(l *entry, s *sight) {
 		d.Hold(&l.Job, (&incomplete{len(s.ready()), int(l.ask.pods)}).Error())
 	case !short && l.short && phase == job.Held:
 		l.short = false
-		d.Release(&l.Job)
+		live.Release(d.Daemon.Daemon, &l.Job)
 	}
 }
 

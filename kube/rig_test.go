@@ -20,6 +20,7 @@ import (
 	"github.com/norn-scheduler/norn/kube"
 	"github.com/norn-scheduler/norn/kube/internal/fakekubelet"
 	"github.com/norn-scheduler/norn/kube/internal/testenv"
+	"github.com/norn-scheduler/norn/kube/internal/watch"
 	"github.com/norn-scheduler/norn/kube/names"
 )
 
@@ -61,6 +62,15 @@ func newRig(t *testing.T, nodes []fakekubelet.Node, factor float64, change func(
 	if change != nil {
 		change(&r.opt)
 	}
+	checker, err := watch.Start(background, r.env.Config(), watch.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for _, violation := range checker.Stop() {
+			t.Error(violation)
+		}
+	})
 	r.up()
 	t.Cleanup(func() { r.down() })
 	return r

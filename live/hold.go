@@ -40,8 +40,9 @@ func (d *Daemon) Hold(l *Job, why string) {
 	d.Loop.Emit(eventlog.Event{Kind: eventlog.Hold, Job: l.ID, Reason: job.Reason{Code: job.OnHold, Job: job.None, Text: why}})
 }
 
-// Release lets a job go on that Hold had held, unless something else stands in its way.
-func (d *Daemon) Release(l *Job) {
+// Release lets a job go on that Daemon.Hold had held, unless something else stands in its
+// way.
+func Release(d *Daemon, l *Job) {
 	l.Held, l.Until = false, 0
 	holds{d}.freeIf(l)
 }
