@@ -2,6 +2,7 @@ package kube_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -14,6 +15,8 @@ import (
 	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/kube"
 	"github.com/norn-scheduler/norn/kube/internal/fakekubelet"
+	"github.com/norn-scheduler/norn/kube/internal/testenv"
+	"github.com/norn-scheduler/norn/kube/internal/watch"
 	"github.com/norn-scheduler/norn/kube/names"
 )
 
@@ -142,4 +145,43 @@ func TestGangStaysWhole(t *testing.T) {
 	}
 	pod(1)
 	r.until("the gang is done", func() bool { return r.state("default/gang/gang") == api.Done })
+}
+
+// TestWrites counts what Norn writes (bar B5): one write for a single pod, one more than it has
+// pods for a gang and for a Job, and one to have a Job leave.
+func TestWrites(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, smallNodes[:1], 10, func(o *kube.Options) { o.Policy = experiment.Choice{Policy: "srtf"} }, testenv.Audit("Metadata"))
+	written := 0
+	wrote := func(what string, want int) {
+		t.Helper()
+		time.Sleep(300 * time.Millisecond) // the audit log is written behind the answers
+		all, err := watch.Audit(r.env.AuditLog())
+		if err != nil {
+			t.Fatal(err)
+		}
+		mine := slices.DeleteFunc(watch.By(all, nornUser), func(w watch.Write) bool { return !w.OK() }) // the Job controller may write in between
+		if got := len(mine) - written; got != want {
+			t.Errorf("%s: %d writes, expected %d: %v", what, got, want, watch.Count(mine[written:]))
+		}
+		written = len(mine)
+	}
+	r.pod("single", 1, "1s", nil)
+	r.until("the pod is done", func() bool { return r.state("default/pod/single") == api.Done })
+	wrote("a pod", 1)
+	for i := range 3 {
+		r.pod(fmt.Sprintf("gang-%d", i), 1, "1s", map[string]string{names.Gang: "gang", names.GangSize: "3"})
+	}
+	r.until("the gang is done", func() bool { return r.state("default/gang/gang") == api.Done })
+	wrote("a gang of 3", 4)
+	r.job("long", 4, 1, "40s", func(j *batch.Job) {
+		j.Annotations, j.Labels[names.Stop] = map[string]string{names.Estimate: "40s"}, "checkpoint"
+		j.Spec.Template.Annotations[fakekubelet.SaveTime] = "0s"
+	})
+	r.until("long runs", func() bool { return len(r.kubelet.Running()) == 4 })
+	wrote("a Job of 4", 5)
+	r.job("short", 2, 1, "2s", func(j *batch.Job) { j.Annotations = map[string]string{names.Estimate: "1s"} })
+	r.until("short is done", func() bool { return r.state("default/short") == api.Done })
+	r.until("long runs again", func() bool { return len(r.kubelet.Running()) == 4 })
+	wrote("a Job of 4 that leaves for one of 2 and comes back", 1+3+5)
 }

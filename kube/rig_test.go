@@ -37,6 +37,9 @@ type rig struct {
 	stop func()
 }
 
+// nornUser is the user as whom the Norn of a rig writes.
+const nornUser = "norn-of-the-rig"
+
 // background is a context without end.
 var background = context.Background()
 
@@ -55,8 +58,16 @@ func newRig(t *testing.T, nodes []fakekubelet.Node, factor float64, change func(
 		t.Fatal(err)
 	}
 	t.Cleanup(r.kubelet.Stop)
+	as, err := r.env.As(nornUser, "system:masters")
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := kube.Client(as)
+	if err != nil {
+		t.Fatal(err)
+	}
 	r.opt = kube.Options{
-		Client: r.client, Name: "test", State: t.TempDir(), Policy: experiment.Choice{Policy: "fifo"}, Origin: r.origin,
+		Client: client, Name: "test", State: t.TempDir(), Policy: experiment.Choice{Policy: "fifo"}, Origin: r.origin,
 		Log: slog.New(slog.NewTextHandler(logTo{t}, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	if change != nil {
