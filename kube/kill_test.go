@@ -34,8 +34,8 @@ func (r *rig) kill(dead *atomic.Bool) {
 }
 
 // TestKilled: a leader that is killed again and again, at any moment, loses no job, places
-// none twice, and leaves no gang in part: the checker of the rig watches (test T4; the
-// variable NORN_KILLS says how often, 25 times without it).
+// none twice, and leaves no gang in part (test T4). The checker of the rig watches. The
+// variable NORN_KILLS says how often it is killed, 25 times without it.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	kills := 25
