@@ -59,7 +59,7 @@ func Open(ctx context.Context, opt Options) (*Daemon, error) {
 	ctx, end := context.WithCancel(ctx)
 	d := &Daemon{
 		opt: opt, end: end, entries: map[string]*entry{}, partial: map[string]incomplete{}, dismissed: map[string]types.UID{}, crowded: map[string][]string{},
-		write: &writer{ctx: ctx, client: opt.Client, free: make(chan struct{}, opt.Workers), leads: opt.Leads, log: opt.Log},
+		write: &writer{ctx: ctx, client: opt.Client, free: make(chan struct{}, opt.Workers), leads: opt.Leads, timeout: opt.Timeout, log: opt.Log},
 	}
 	d.Daemon = live.New(d.config(journal))
 	err = d.begin(ctx)

@@ -26,7 +26,7 @@ import (
 func (r *rig) kill(dead *atomic.Bool) {
 	r.t.Helper()
 	dead.Store(true)
-	r.Close()
+	r.cut()
 	r.stop()
 	dead.Store(false)
 	r.opt.State = r.t.TempDir()

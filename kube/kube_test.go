@@ -185,3 +185,24 @@ func TestWrites(t *testing.T) {
 	r.until("long runs again", func() bool { return len(r.kubelet.Running()) == 4 })
 	wrote("a Job of 4 that leaves for one of 2 and comes back", 1+3+5)
 }
+
+// TestGangAfterRestart: a gang one of whose pods has ended goes on when a new leader comes.
+func TestGangAfterRestart(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, smallNodes[:1], 10, nil)
+	for i, run := range []string{"1s", "30s", "30s"} {
+		r.pod(fmt.Sprintf("gang-%d", i), 1, run, map[string]string{names.Gang: "gang", names.GangSize: "3"})
+	}
+	r.until("one pod has ended", func() bool {
+		return slices.ContainsFunc(r.pods(), func(p core.Pod) bool { return p.Status.Phase == core.PodSucceeded })
+	})
+	r.down()
+	r.opt.State = t.TempDir()
+	r.up()
+	r.until("the gang is done", func() bool { return r.state("default/gang/gang") == api.Done })
+	for _, p := range r.pods() {
+		if p.Status.Phase != core.PodSucceeded {
+			t.Errorf("pod %s is %s", p.Name, p.Status.Phase)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -111,6 +112,10 @@ func (f *fenced) Create(ctx context.Context, r resourcelock.LeaderElectionRecord
 // Update implements resourcelock.Interface.
 func (f *fenced) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
 	at := time.Since(began)
+	if r.HolderIdentity == "" { // the Lease is let go
+		f.last.Store(math.MinInt64 / 2)
+		return f.Interface.Update(ctx, r)
+	}
 	err := f.Interface.Update(ctx, r)
 	f.note(at, err)
 	return err

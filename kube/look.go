@@ -181,6 +181,16 @@ func (d looker) gather(l *entry, s *sight) {
 	}
 }
 
+// there counts the pods that nobody has deleted, whether they have ended or not.
+func (s *sight) there() (n int) {
+	for _, p := range s.pods {
+		if p.DeletionTimestamp == nil {
+			n++
+		}
+	}
+	return n
+}
+
 // ready are the pods of a job that run or can.
 func (s *sight) ready() (out []*core.Pod) {
 	for _, p := range s.pods {
@@ -268,7 +278,8 @@ func (d looker) settle(l *entry, s *sight) {
 	running := 0
 	for _, p := range s.pods {
 		at := l.seatOf(p.UID)
-		if at < 0 && p.Spec.NodeName != "" && !over(p) && p.DeletionTimestamp == nil {
+		goesOn := !over(p) || l.kind != aJob && p.Status.Phase == core.PodSucceeded
+		if at < 0 && p.Spec.NodeName != "" && goesOn && p.DeletionTimestamp == nil {
 			at = d.recognise(l, p)
 		}
 		if at < 0 {
@@ -289,7 +300,7 @@ func (d looker) settle(l *entry, s *sight) {
 			running++
 		}
 	}
-	if l.kind == aGang && l.stage == starting && len(s.ready()) < len(l.seats) {
+	if l.kind == aGang && l.stage == starting && s.there() < len(l.seats) {
 		d.throwOff(l, "one of its pods has gone")
 		return
 	}

@@ -45,6 +45,9 @@ type Options struct {
 	// Leads tells whether this process may still write: it holds the Lease, and has renewed it
 	// a short while ago. nil: nobody else can lead.
 	Leads func() bool
+	// Timeout is how long a write may take: no longer than the Lease lasts when Leads is false.
+	// 0: 5 seconds.
+	Timeout time.Duration
 
 	Version string
 	Log     *slog.Logger
@@ -53,6 +56,7 @@ type Options struct {
 // fill sets what was left out.
 func (o *Options) fill() {
 	o.NodeLost = cmp.Or(o.NodeLost, 5*time.Minute)
+	o.Timeout = cmp.Or(o.Timeout, 5*time.Second)
 	o.Workers = cmp.Or(o.Workers, 32)
 	o.Compact = cmp.Or(o.Compact, 50_000)
 	o.Recent = cmp.Or(o.Recent, 2_000)

@@ -35,6 +35,7 @@ type rig struct {
 
 	*kube.Daemon
 	stop func()
+	cut  context.CancelFunc // ends all writing and watching of it at once
 }
 
 // nornUser is the user as whom the Norn of a rig writes.
@@ -105,10 +106,12 @@ func (l logTo) Write(b []byte) (int, error) {
 // up starts a Norn.
 func (r *rig) up() {
 	r.t.Helper()
-	d, err := kube.Open(background, r.opt)
+	writes, cut := context.WithCancel(background)
+	d, err := kube.Open(writes, r.opt)
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	r.cut = cut
 	ctx, stop := context.WithCancel(background)
 	ended := make(chan error, 1)
 	go func() { ended <- d.Run(ctx) }()
@@ -119,6 +122,7 @@ func (r *rig) up() {
 			r.t.Errorf("norn ended: %v", err)
 		}
 		d.Close()
+		cut()
 	})
 }
 

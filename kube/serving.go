@@ -97,7 +97,7 @@ func Serve(ctx context.Context, e *Election, opt Options, api server.Config, doo
 		}
 	}
 	return e.Lead(ctx, func(ctx context.Context, origin time.Time, leads func() bool) error {
-		opt.Origin, opt.Leads = origin, leads
+		opt.Origin, opt.Leads, opt.Timeout = origin, leads, e.Lease-e.Renew
 		writing, end := context.WithCancel(context.WithoutCancel(ctx)) // what was decided is still written when it ends
 		defer end()
 		defer context.AfterFunc(ctx, func() { time.AfterFunc(10*time.Second, end) })()

@@ -330,11 +330,11 @@ func (d *Daemon) tellToLeave(l *entry) {
 			p := &patch{annotations: map[string]*string{names.Plan: nil, names.Record: d.recordOf(l)}, suspend: &on}
 			return func() { d.tell(l, run, p) }
 		}
-		pods := d.view.podsOf(l.Key)
+		pods, again := d.view.podsOf(l.Key), l.trouble // where it is tried again, pods that wait go on waiting
 		return func() {
 			var err error
 			for _, p := range pods {
-				if p.DeletionTimestamp == nil && !over(p) {
+				if p.DeletionTimestamp == nil && !over(p) && (p.Spec.NodeName != "" || again == "") {
 					err = errors.Join(err, d.write.remove(p.Namespace, p.Name, p.UID, nil))
 				}
 			}

@@ -23,11 +23,12 @@ import (
 // writer writes to the API, so many things at a time, with a precondition on each, and
 // never when another process may lead.
 type writer struct {
-	ctx    context.Context
-	client kubernetes.Interface
-	free   chan struct{} // room for one more write
-	leads  func() bool
-	log    *slog.Logger
+	ctx     context.Context
+	client  kubernetes.Interface
+	free    chan struct{} // room for one more write
+	leads   func() bool
+	timeout time.Duration // of a write: it must not arrive when another process leads
+	log     *slog.Logger
 
 	counts [outcomes]atomic.Int64
 }
@@ -100,7 +101,7 @@ func (w *writer) once(f func(ctx context.Context) error) error {
 	if !w.leads() {
 		return errFollows
 	}
-	ctx, cancel := context.WithTimeout(w.ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(w.ctx, w.timeout)
 	defer cancel()
 	return f(ctx)
 }
