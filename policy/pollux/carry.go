@@ -6,6 +6,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/policy/kit/resize"
 )
 
 // carryOut plans the difference: whose row is the same keeps its GPUs, the others
@@ -42,7 +43,7 @@ func (r *round) carryOut(m Matrix) {
 		if _, before := c.j.FirstStart(); before {
 			news.restarts++
 		}
-		news.ran(tasks, spread)
+		news.Add(tasks, spread)
 		r.p.Remember(c.j.ID, &news)
 	}
 }
@@ -52,11 +53,7 @@ func (r *round) tell(c *claimant, batch int32) {
 	if batch == c.j.Config().Chosen.Batch && c.j.Running() && r.p.Alloc(c.j.ID) == r.v.Alloc(c.j.ID) {
 		return
 	}
-	r.p.Adjust(c.j.ID, func(a *cluster.Alloc) {
-		for i := range a.Shares {
-			a.Shares[i].Batch = batch
-		}
-	})
+	resize.Batch(r.p, c.j.ID, batch)
 }
 
 // why is why a running job leaves what it has.
@@ -69,21 +66,7 @@ func (r *round) why(row Matrix) job.Reason {
 
 // hold tells a job that gets nothing why it waits.
 func (r *round) hold(c *claimant) {
-	if !c.j.Spec().Demand.Elastic() {
-		why, asked := r.whys[c.j.Class()]
-		if !asked {
-			why, _ = r.p.Fits(c.j.ID, r.o.cfg.Place)
-			if r.whys == nil {
-				r.whys = map[int32]job.Reason{}
-			}
-			r.whys[c.j.Class()] = why
-		}
-		if why.Code != job.NoReason {
-			r.p.Wait(c.j.ID, why)
-			return
-		}
-	}
-	r.p.Wait(c.j.ID, job.Reason{Code: job.Because, Job: job.None, Text: "other jobs gain more from the GPUs; divided anew at " + unit.Human(r.o.next(r.v))})
+	r.whys.Hold(r.p, c.j, r.o.cfg.Place, "other jobs gain more from the GPUs; divided anew at "+unit.Human(r.o.rounds().Next(r.v)))
 }
 
 // find finds free devices for a row.

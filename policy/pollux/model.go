@@ -1,10 +1,9 @@
 package pollux
 
 import (
-	"math/bits"
-
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/policy/kit/resize"
 	"github.com/norn-scheduler/norn/sched"
 )
 
@@ -12,8 +11,7 @@ import (
 // has reported, and how often it was restarted.
 type note struct {
 	restarts int
-	together uint32 // bit k-1: it has run with k tasks on one node; the last bit: or with more
-	spread   uint64 // the same on several nodes
+	resize.Sizes
 }
 
 // NewNote is a note of this policy, for the table of policies.
@@ -25,8 +23,7 @@ func (m *note) Kind() string { return "pollux" }
 // Fields implements sched.Note.
 func (m *note) Fields(f *sched.Fields) {
 	sched.Int(f, "restarts", &m.restarts)
-	sched.Int(f, "together", &m.together)
-	sched.Int(f, "spread", &m.spread)
+	m.Sizes.Fields(f)
 }
 
 func recall(j sched.Job) note {
@@ -34,44 +31,10 @@ func recall(j sched.Job) note {
 	return n
 }
 
-// ran notes a size.
-func (m *note) ran(tasks int, spread bool) {
-	if spread {
-		m.spread |= 1 << (min(tasks, 64) - 1)
-	} else {
-		m.together |= 1 << (min(tasks, 32) - 1)
-	}
-}
-
-// largest is the largest size.
-func (m *note) largest() int { return max(bits.Len32(m.together), bits.Len64(m.spread)) }
-
-// each yields the sizes.
-func (m *note) each(yield func(tasks int, spread bool)) {
-	for set := m.together; set != 0; set &= set - 1 {
-		yield(bits.TrailingZeros32(set)+1, false)
-	}
-	for set := m.spread; set != 0; set &= set - 1 {
-		yield(bits.TrailingZeros64(set)+1, true)
-	}
-}
-
 // model is the goodput of a job, fitted to what it has reported.
 type model struct {
-	of      note
-	goodput perf.Goodput
-	known   map[size]optimum
-}
-
-// optimum is the batch that is best for a size, and the goodput with it.
-type optimum struct {
-	batch perf.Batch
-	value float64
-}
-
-type size struct {
-	tasks  int
-	spread bool
+	of      resize.Sizes
+	goodput resize.Goodput
 }
 
 // model is what is believed of a job that reports; nil of one that has not, or does
@@ -82,15 +45,14 @@ func (r *round) model(c *claimant) *model {
 		return nil
 	}
 	m := r.o.models[c.j.ID]
-	of := c.note
-	of.restarts = 0
+	of := c.note.Sizes
 	if m != nil && m.of == of {
-		m.hears(c.j.Config().Reported.Noise)
+		m.goodput.Hear(c.j.Config().Reported.Noise)
 		return m
 	}
 	var seen []perf.Measurement
 	var last perf.Report
-	of.each(func(tasks int, spread bool) {
+	of.Each(func(tasks int, spread bool) {
 		if report, ok := reporter.Report(c.j.Spec(), tasks, spread); ok {
 			seen, last = append(seen, report.Measurement), report
 		}
@@ -98,29 +60,10 @@ func (r *round) model(c *claimant) *model {
 	if len(seen) == 0 {
 		return nil
 	}
-	m = &model{of, perf.Goodput{Time: perf.Fit(seen), Noise: last.Noise, Batches: last.Batches}, map[size]optimum{}}
-	m.hears(c.j.Config().Reported.Noise)
+	m = &model{of, resize.Goodput{Goodput: perf.Goodput{Time: perf.Fit(seen), Noise: last.Noise, Batches: last.Batches}}}
+	m.goodput.Hear(c.j.Config().Reported.Noise)
 	r.o.models[c.j.ID] = m
 	return m
-}
-
-// hears takes in the gradient noise scale that the job has reported; 0: none.
-func (m *model) hears(noise float64) {
-	if g := m.goodput.At(noise); g.Noise != m.goodput.Noise {
-		m.goodput = g
-		clear(m.known)
-	}
-}
-
-// at is the goodput with so many GPUs, and the batch with which the job has it.
-func (m *model) at(gpus int, spread bool) optimum {
-	s := size{gpus, spread}
-	b, ok := m.known[s]
-	if !ok {
-		b.batch, b.value = m.goodput.Best(gpus, spread)
-		m.known[s] = b
-	}
-	return b
 }
 
 // batch is how many samples each GPU of a job is to take for a step: those with the best
@@ -129,7 +72,7 @@ func (m *model) at(gpus int, spread bool) optimum {
 func (r *round) batch(c *claimant, tasks int, spread bool) int32 {
 	gpus := tasks * int(c.each.GPUs)
 	if m := r.model(c); m != nil {
-		b := m.at(gpus, spread).batch
+		b := m.goodput.Optimum(gpus, spread).Batch
 		return int32(b.Local * (b.Accum + 1))
 	}
 	reporter, ok := r.v.Speeds.(perf.Reporter)
@@ -150,7 +93,7 @@ func (r *round) batch(c *claimant, tasks int, spread bool) int32 {
 func (r *round) speedup(c *claimant, fair int) func(tasks int, spread bool) float64 {
 	goodput := func(tasks int, spread bool) float64 { return r.believed(c, tasks, spread) }
 	if m := r.model(c); m != nil {
-		goodput = func(tasks int, spread bool) float64 { return m.at(tasks*int(c.each.GPUs), spread).value }
+		goodput = func(tasks int, spread bool) float64 { return m.goodput.Optimum(tasks*int(c.each.GPUs), spread).Value }
 	} else if reporter, ok := r.v.Speeds.(perf.Reporter); ok {
 		if _, will := reporter.Report(c.j.Spec(), int(c.j.Spec().Demand.Roles[0].Tasks), false); will {
 			return func(tasks int, _ bool) float64 { return float64(tasks) / float64(fair) }

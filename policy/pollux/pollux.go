@@ -24,6 +24,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/place"
+	"github.com/norn-scheduler/norn/policy/kit/resize"
 	"github.com/norn-scheduler/norn/policy/need"
 	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
@@ -100,7 +101,7 @@ func (o *policy) Decide(v *sched.View, p *sched.Plan) {
 		}
 	}
 	if v.Now%o.cfg.Interval != 0 {
-		o.wait(v, p)
+		o.rounds().Wait(v, p)
 		return
 	}
 	first, last := v.Pool, v.Pool
@@ -110,7 +111,7 @@ func (o *policy) Decide(v *sched.View, p *sched.Plan) {
 	done := o.divided(v)
 	for pool := first; pool <= last; pool++ {
 		if done[pool] {
-			o.wait(v, p)
+			o.rounds().Wait(v, p)
 			continue
 		}
 		r := round{o: o, v: v, p: p, pool: pool}
@@ -145,34 +146,13 @@ func (o *policy) divided(v *sched.View) map[cluster.PoolID]bool {
 	return done
 }
 
-// wait tells jobs that came between two rounds what they wait for.
-func (o *policy) wait(v *sched.View, p *sched.Plan) {
-	for j := range v.Waiting() {
-		c := j.Reason().Code
-		again := v.NodesChanged() && j.Reason().Never() && p.Never(j.ID, o.cfg.Place).Code == job.NoReason
-		if c == job.NoReason || c > job.Because || again {
-			p.Wait(j.ID, job.Reason{Code: job.NotYet, At: o.next(v), Job: job.None})
-		}
-	}
-}
-
-// next is the next round.
-func (o *policy) next(v *sched.View) time.Duration {
-	return (v.Now/o.cfg.Interval + 1) * o.cfg.Interval
+// rounds are the moments at which GPUs are divided.
+func (o *policy) rounds() resize.Rounds {
+	return resize.Rounds{Interval: o.cfg.Interval, Place: o.cfg.Place}
 }
 
 // NextWake implements sched.Waker.
-func (o *policy) NextWake(v *sched.View) time.Duration {
-	for j := range v.Waiting() {
-		if !j.Reason().Never() || shrinks(v, j) { // others are reconsidered when nodes come or go
-			return o.next(v)
-		}
-	}
-	for range v.Running() {
-		return o.next(v)
-	}
-	return unit.Never
-}
+func (o *policy) NextWake(v *sched.View) time.Duration { return o.rounds().Wake(v) }
 
 // divide searches for who shall have what.
 func (r *round) divide() Matrix {

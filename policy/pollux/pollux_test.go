@@ -130,7 +130,7 @@ func TestNote(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := note{restarts: rapid.IntRange(0, 1<<30).Draw(t, "restarts")}
 		for range rapid.IntRange(0, 6).Draw(t, "sizes") {
-			m.ran(rapid.IntRange(1, 80).Draw(t, "tasks"), rapid.Bool().Draw(t, "spread"))
+			m.Add(rapid.IntRange(1, 80).Draw(t, "tasks"), rapid.Bool().Draw(t, "spread"))
 		}
 		written, err := sched.Written(&m)
 		if err != nil {
@@ -141,12 +141,12 @@ func TestNote(t *testing.T) {
 		}
 	})
 	m := note{}
-	m.ran(3, false)
-	m.ran(12, true)
+	m.Add(3, false)
+	m.Add(12, true)
 	var seen []string
-	m.each(func(k int, spread bool) { seen = append(seen, fmt.Sprint(k, spread)) })
-	if fmt.Sprint(seen) != "[3 false 12 true]" || m.largest() != 12 {
-		t.Errorf("sizes %v, largest %d", seen, m.largest())
+	m.Each(func(k int, spread bool) { seen = append(seen, fmt.Sprint(k, spread)) })
+	if fmt.Sprint(seen) != "[3 false 12 true]" || m.Largest() != 12 {
+		t.Errorf("sizes %v, largest %d", seen, m.Largest())
 	}
 }
 
@@ -315,11 +315,11 @@ func TestBelief(t *testing.T) {
 	*j.Demand = job.GPUs(4)
 	c := claimant{each: Need{GPUs: 1}}
 	for _, k := range []int{1, 2, 4} {
-		c.note.ran(k, false)
+		c.note.Add(k, false)
 	}
-	c.note.ran(8, true)
+	c.note.Add(8, true)
 	var seen []perf.Measurement
-	c.note.each(func(k int, spread bool) {
+	c.note.Each(func(k int, spread bool) {
 		r, ok := speeds.Report(j, k, spread)
 		if !ok {
 			t.Fatal("it does not report")

@@ -8,6 +8,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/policy/kit/resize"
 	"github.com/norn-scheduler/norn/sched"
 )
 
@@ -26,7 +27,7 @@ type round struct {
 	total  int // usable GPUs
 	others int // jobs that keep what they have
 	shapes map[int32]*shape
-	whys   map[int32]job.Reason // why gangs of a class do not fit, once asked
+	whys   resize.Reasons
 }
 
 // claimant is a job whose GPUs are divided.
@@ -61,7 +62,7 @@ func (r *round) gather() {
 		}
 		if r.shape(j).apart || j.Spec().Stop == job.Freeze {
 			apart = append(apart, j)
-		} else if why := r.never(j); why.Code != job.NoReason {
+		} else if why := r.o.rounds().Never(r.v, r.p, j); why.Code != job.NoReason {
 			r.p.Wait(j.ID, why)
 		} else {
 			r.add(j)
@@ -131,30 +132,8 @@ func (r *round) shape(j sched.Job) *shape {
 	return s
 }
 
-// never is why a job can never run, where it cannot at its least size.
-func (r *round) never(j sched.Job) job.Reason {
-	if shrinks(r.v, j) {
-		return job.Reason{}
-	}
-	return r.p.Never(j.ID, r.o.cfg.Place)
-}
-
-// shrinks tells whether an elastic job finds enough GPUs at its least size.
-func shrinks(v *sched.View, j sched.Job) bool {
-	d, class := j.Spec().Demand, v.Class(j.Class())
-	least, most := d.Roles[0].Range()
-	return least < most && !class.NoType && int((d.Milli(least)+999)/1000) <= v.Cluster().TotalGPUs(class.Scope, class.Mask)
-}
-
-// stays tells whether a running job keeps its devices. That is so if it is
-// apart, loses its work when it is stopped or must not be stopped, or shares
-// its GPUs. It is also so if it runs where no other job may, or has made no
-// progress yet since it got its devices. Otherwise jobs whose restart takes
-// longer than an interval would take turns for ever.
-func (r *round) stays(j sched.Job) bool {
-	a := r.v.Alloc(j.ID)
-	return r.shape(j).apart || j.Ready() >= r.v.Now || a.Milli() != j.Spec().Demand.Milli(int32(a.Tasks(0))) || j.Spec().Stop != job.Checkpoint || j.Phase() != job.Running || j.Profiling() || r.v.Cluster().UsableDevices(a) < len(a.Shares)
-}
+// stays tells whether a running job keeps its devices: it is apart, or see resize.Stays.
+func (r *round) stays(j sched.Job) bool { return r.shape(j).apart || resize.Stays(r.v, j) }
 
 // add takes a job in.
 func (r *round) add(j sched.Job) {
@@ -164,7 +143,7 @@ func (r *round) add(j sched.Job) {
 	if least < most {
 		c.most = min(c.most, r.o.cfg.Largest)
 		if x := r.o.cfg.Explore; x > 0 {
-			c.most = min(c.most, int(max(1, x*float64(c.note.largest()))))
+			c.most = min(c.most, int(max(1, x*float64(c.note.Largest()))))
 		}
 		c.most = max(c.most, c.least)
 	}
@@ -189,17 +168,8 @@ func (r *round) startApart(apart []sched.Job) {
 		}
 	}
 	for _, id := range off { // who can stays where it is
-		r.p.Try(func() bool { return r.free(r.v.Alloc(id)) && r.p.StartOn(id, r.v.Alloc(id)) })
+		r.p.Try(func() bool { return resize.Free(r.v.Cluster(), r.v.Alloc(id)) && r.p.StartOn(id, r.v.Alloc(id)) })
 	}
-}
-
-// free tells whether all that an Alloc takes is free.
-func (r *round) free(a *cluster.Alloc) bool {
-	c := r.v.Cluster()
-	mark := c.Mark()
-	ok := c.Allocate(a) == nil
-	c.Undo(mark)
-	return ok
 }
 
 // measure notes what the claimants hold, and what they and nobody else can have on

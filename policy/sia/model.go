@@ -2,11 +2,11 @@ package sia
 
 import (
 	"math"
-	"math/bits"
 	"slices"
 
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/policy/kit/resize"
 	"github.com/norn-scheduler/norn/sched"
 )
 
@@ -19,9 +19,8 @@ type note struct {
 
 // ran is the sizes on one GPU type.
 type ran struct {
-	on       string // name of the type
-	together uint32 // bit k-1: it has run with k tasks on one node; the last bit: or with more
-	spread   uint64 // the same on several nodes
+	on string // name of the type
+	resize.Sizes
 }
 
 // NewNote is a note of this policy, for the table of policies.
@@ -35,8 +34,7 @@ func (m *note) Fields(f *sched.Fields) {
 	sched.Int(f, "restarts", &m.restarts)
 	sched.List(f, "ran", &m.ran, func(r *ran, f *sched.Fields) {
 		f.Text("on", &r.on)
-		sched.Int(f, "together", &r.together)
-		sched.Int(f, "spread", &r.spread)
+		r.Sizes.Fields(f)
 	})
 }
 
@@ -52,32 +50,16 @@ func (m note) with(on string, tasks int, spread bool) note {
 	if i < 0 {
 		i, m.ran = len(m.ran), append(m.ran, ran{on: on})
 	}
-	if r := &m.ran[i]; spread {
-		r.spread |= 1 << (min(tasks, 64) - 1)
-	} else {
-		r.together |= 1 << (min(tasks, 32) - 1)
-	}
+	m.ran[i].Add(tasks, spread)
 	return m
 }
 
 // largest is the largest size, on any type.
 func (m *note) largest() (most int) {
 	for i := range m.ran {
-		most = max(most, m.ran[i].largest())
+		most = max(most, m.ran[i].Largest())
 	}
 	return most
-}
-
-func (r *ran) largest() int { return max(bits.Len32(r.together), bits.Len64(r.spread)) }
-
-// each yields the sizes on a type.
-func (r *ran) each(yield func(tasks int, spread bool)) {
-	for set := r.together; set != 0; set &= set - 1 {
-		yield(bits.TrailingZeros32(set)+1, false)
-	}
-	for set := r.spread; set != 0; set &= set - 1 {
-		yield(bits.TrailingZeros64(set)+1, true)
-	}
 }
 
 // model is the goodput of a job on each GPU type of which something is known.
@@ -89,22 +71,10 @@ type model struct {
 
 // typed is the goodput of a job on one GPU type.
 type typed struct {
-	goodput perf.Goodput
+	goodput resize.Goodput
 	ok      bool // something is known
 	several bool // it has run on several GPUs there, or everything is known
 	node    int  // GPUs of the largest node
-	known   map[size]optimum
-}
-
-// optimum is the batch that is best for a size, and the goodput with it.
-type optimum struct {
-	batch perf.Batch
-	value float64
-}
-
-type size struct {
-	gpus   int
-	spread bool
 }
 
 // model is what is believed of a claimant that reports how it fares on each GPU type, and
@@ -144,9 +114,9 @@ func (r *round) fit(reporter perf.TypeReporter, c *claimant) *model {
 			continue
 		}
 		m.types[t] = typed{
-			goodput: perf.Goodput{Time: perf.Fit(seen), Noise: last.Noise, Batches: last.Batches}, ok: true,
+			goodput: resize.Goodput{Goodput: perf.Goodput{Time: perf.Fit(seen), Noise: last.Noise, Batches: last.Batches}}, ok: true,
 			several: slices.ContainsFunc(seen, func(s perf.Measurement) bool { return s.Replicas > 1 }),
-			node:    r.nodes[t], known: map[size]optimum{},
+			node:    r.nodes[t],
 		}
 	}
 	return m
@@ -191,7 +161,7 @@ func (r *round) seen(reporter perf.TypeReporter, c *claimant, t cluster.TypeID) 
 	}
 	for i := range c.note.ran {
 		if of := &c.note.ran[i]; of.on == name {
-			of.each(func(tasks int, spread bool) { measure(tasks, spread, 0) })
+			of.Each(func(tasks int, spread bool) { measure(tasks, spread, 0) })
 		}
 	}
 	return seen, last
@@ -200,30 +170,19 @@ func (r *round) seen(reporter perf.TypeReporter, c *claimant, t cluster.TypeID) 
 // hears takes in the gradient noise scale that the job has reported; 0: none.
 func (m *model) hears(noise float64) {
 	for i := range m.types {
-		t := &m.types[i]
-		if !t.ok {
-			continue
-		}
-		if g := t.goodput.At(noise); g.Noise != t.goodput.Noise {
-			t.goodput = g
-			clear(t.known)
+		if t := &m.types[i]; t.ok {
+			t.goodput.Hear(noise)
 		}
 	}
 }
 
 // at is the goodput with so many GPUs by what was seen on the type alone, and the batch
 // with which the job has it. A fixed batch is that of all GPUs together; 0: the best one.
-func (t *typed) at(gpus int, spread bool, fixed int) optimum {
+func (t *typed) at(gpus int, spread bool, fixed int) resize.Optimum {
 	if fixed > 0 {
-		return optimum{value: t.goodput.Fixed(gpus, spread, fixed)}
+		return resize.Optimum{Value: t.goodput.Fixed(gpus, spread, fixed)}
 	}
-	s := size{gpus, spread}
-	b, ok := t.known[s]
-	if !ok {
-		b.batch, b.value = t.goodput.Best(gpus, spread)
-		t.known[s] = b
-	}
-	return b
+	return t.goodput.Optimum(gpus, spread)
 }
 
 // rate is the examples in a second of one replica with the largest batch.
@@ -244,11 +203,11 @@ func (m *model) value(t cluster.TypeID, gpus int, spread bool, fixed int) float6
 	if !on.several {
 		for i := range m.types {
 			if from := &m.types[i]; from.several {
-				return from.at(gpus, gpus > from.node, fixed).value * Carry(on.rate(), from.rate())
+				return from.at(gpus, gpus > from.node, fixed).Value * Carry(on.rate(), from.rate())
 			}
 		}
 	}
-	return on.at(gpus, spread, fixed).value
+	return on.at(gpus, spread, fixed).Value
 }
 
 // Carry is the ratio by which goodputs are carried over from one GPU type to another: that of

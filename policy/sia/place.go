@@ -8,6 +8,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/policy/kit/resize"
 )
 
 // carryOut places who was chosen, and tells the others why they wait. Who keeps its
@@ -72,21 +73,12 @@ func (c *claimant) option() Option { return c.row.Options[c.pick] }
 // putBack gives a claimant again what it had, if that is free.
 func (r *round) putBack(i int) bool {
 	c := &r.claims[i]
-	if c.was == nil || !r.free(c.was) || !r.p.StartOn(c.j.ID, c.was) {
+	if c.was == nil || !resize.Free(r.v.Cluster(), c.was) || !r.p.StartOn(c.j.ID, c.was) {
 		return false
 	}
 	c.kept = true
 	r.note(i, c.was)
 	return true
-}
-
-// free tells whether all that an allocation takes is free.
-func (r *round) free(a *cluster.Alloc) bool {
-	c := r.v.Cluster()
-	mark := c.Mark()
-	ok := c.Allocate(a) == nil
-	c.Undo(mark)
-	return ok
 }
 
 // note notes on which groups of devices a claimant is.
@@ -230,11 +222,7 @@ func (r *round) tell(c *claimant) {
 	t := r.v.Cluster().TypeOf(a.Shares[0].Device)
 	changed := c.was == nil || !a.Equal(c.was)
 	if batch := r.batch(c, t, tasks*c.each, spread); changed || batch != c.j.Config().Chosen.Batch {
-		r.p.Adjust(c.j.ID, func(a *cluster.Alloc) {
-			for i := range a.Shares {
-				a.Shares[i].Batch = batch
-			}
-		})
+		resize.Batch(r.p, c.j.ID, batch)
 	}
 	if !changed {
 		return
@@ -257,8 +245,8 @@ func (r *round) batch(c *claimant, t cluster.TypeID, gpus int, spread bool) int3
 		return 0
 	}
 	if on := &m.types[t]; on.ok && len(m.ran) > 0 {
-		if b := on.at(gpus, spread, 0); b.value > 0 {
-			return int32(b.batch.Local * (b.batch.Accum + 1))
+		if b := on.at(gpus, spread, 0); b.Value > 0 {
+			return int32(b.Batch.Local * (b.Batch.Accum + 1))
 		}
 	}
 	report, ok := r.v.Speeds.(perf.TypeReporter).ReportOn(c.j.Spec(), r.v.Cluster(), t, max(1, gpus/c.each), spread, 0)
@@ -270,19 +258,5 @@ func (r *round) batch(c *claimant, t cluster.TypeID, gpus int, spread bool) int3
 
 // hold tells a job that gets nothing why it waits.
 func (r *round) hold(c *claimant) {
-	if !c.j.Spec().Demand.Elastic() {
-		why, asked := r.whys[c.j.Class()]
-		if !asked {
-			why, _ = r.p.Fits(c.j.ID, r.o.cfg.Place)
-			if r.whys == nil {
-				r.whys = map[int32]job.Reason{}
-			}
-			r.whys[c.j.Class()] = why
-		}
-		if why.Code != job.NoReason {
-			r.p.Wait(c.j.ID, why)
-			return
-		}
-	}
-	r.p.Wait(c.j.ID, job.Reason{Code: job.Because, Job: job.None, Text: "other jobs gain more from the GPUs; configurations are chosen anew at " + unit.Human(r.o.next(r.v))})
+	r.whys.Hold(r.p, c.j, r.o.cfg.Place, "other jobs gain more from the GPUs; configurations are chosen anew at "+unit.Human(r.o.rounds().Next(r.v)))
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/policy/kit/resize"
 	"github.com/norn-scheduler/norn/sched"
 )
 
@@ -21,7 +22,7 @@ type round struct {
 	kinds  []kind
 	nodes  map[cluster.TypeID]int // GPUs of the largest node of each type
 	shapes map[int32]*shape
-	whys   map[int32]job.Reason // why gangs of a class do not fit, once asked
+	whys   resize.Reasons
 	put    map[cluster.GroupID][]int
 }
 
@@ -69,7 +70,7 @@ func (r *round) gather() {
 		if j.Pool() != r.pool {
 			continue
 		}
-		if why := r.never(j); why.Code != job.NoReason {
+		if why := r.o.rounds().Never(r.v, r.p, j); why.Code != job.NoReason {
 			r.p.Wait(j.ID, why)
 		} else if r.shape(j).apart || j.Spec().Stop == job.Freeze {
 			apart = append(apart, j)
@@ -159,29 +160,9 @@ func (r *round) fitsKind(scope cluster.PoolID, mask cluster.TypeMask, d *job.Dem
 	return false
 }
 
-// never is why a job can never run, where it cannot at its least size.
-func (r *round) never(j sched.Job) job.Reason {
-	if shrinks(r.v, j) {
-		return job.Reason{}
-	}
-	return r.p.Never(j.ID, r.o.cfg.Place)
-}
-
-// shrinks tells whether an elastic job finds enough GPUs at its least size.
-func shrinks(v *sched.View, j sched.Job) bool {
-	d, class := j.Spec().Demand, v.Class(j.Class())
-	least, most := d.Roles[0].Range()
-	return least < most && !class.NoType && int((d.Milli(least)+999)/1000) <= v.Cluster().TotalGPUs(class.Scope, class.Mask)
-}
-
-// stays tells whether a running job keeps its devices. That is so if no configuration is
-// chosen for it, if it loses its work when it is stopped or must not be stopped, or if it is
-// being checkpointed or restored. It is also so if it shares its GPUs, or runs where no other
-// job may.
-func (r *round) stays(j sched.Job) bool {
-	a := r.v.Alloc(j.ID)
-	return r.shape(j).apart || j.Ready() >= r.v.Now || a.Milli() != j.Spec().Demand.Milli(int32(a.Tasks(0))) || j.Spec().Stop != job.Checkpoint || j.Phase() != job.Running || j.Profiling() || r.v.Cluster().UsableDevices(a) < len(a.Shares)
-}
+// stays tells whether a running job keeps its devices: no configuration is chosen for it, or
+// see resize.Stays.
+func (r *round) stays(j sched.Job) bool { return r.shape(j).apart || resize.Stays(r.v, j) }
 
 // add takes a job in.
 func (r *round) add(j sched.Job) {

@@ -15,6 +15,7 @@ import (
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/policy/kit/resize"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim"
 	"github.com/norn-scheduler/norn/sim/simtest"
@@ -164,12 +165,12 @@ func TestHybrid(t *testing.T) {
 // exchange 20 on two of A; when four of A were seen to have 32, four of B are taken to
 // have 80.
 func TestBootstrap(t *testing.T) {
-	on := func(pass, exchange float64) perf.Goodput {
-		return perf.Goodput{
+	on := func(pass, exchange float64) resize.Goodput {
+		return resize.Goodput{Goodput: perf.Goodput{
 			Time:    perf.StepTime{Grad: pass, Local: exchange, Overlap: 1},
 			Noise:   perf.Noise{Var: 1}, // whatever the batch, each example is worth as much
 			Batches: perf.Batches{First: 10, Most: 1000, LocalMin: 10, LocalMost: 10, Accumulate: true},
-		}
+		}}
 	}
 	m := model{types: []typed{{goodput: on(1, 1e-8), ok: true}, {goodput: on(0.4, 1e-8), ok: true}, {}}}
 	if got := m.value(0, 2, false, 20); math.Abs(got-20) > 1e-6 {
@@ -487,7 +488,7 @@ type dice struct {
 // has moves only where it makes room.
 func (d dice) Decide(v *sched.View, p *sched.Plan) {
 	if v.Now%d.cfg.Interval != 0 {
-		d.wait(v, p)
+		d.rounds().Wait(v, p)
 		return
 	}
 	r := round{o: d.policy, v: v, p: p}
