@@ -193,8 +193,8 @@ func shellOf(f *fake, env ...string) *shell {
 	return &shell{
 		connect: func(*shell, where) (daemon, error) { return f, nil },
 		now:     func() time.Time { return noon },
-		environ: func() []string { return append([]string{"PATH=/bin", "HOME=/home/ann", "EXTRA=1"}, env...) },
-		dir:     func() (string, error) { return "/home/ann/work", nil },
+		environ: func() []string { return append([]string{"PATH=/bin", "HOME=/srv/ann", "EXTRA=1"}, env...) },
+		dir:     func() (string, error) { return "/srv/ann/work", nil },
 		user:    func() (string, error) { return "ann", nil },
 		process: func() (string, map[string]string) { return "", nil },
 	}

@@ -31,8 +31,8 @@ func submittedBy(t *testing.T, s *shell, f *fake, args ...string) api.JobSpec {
 // TestSubmitFlags: every flag sets its part of the job, and nothing else.
 func TestSubmitFlags(t *testing.T) {
 	basic := api.JobSpec{
-		Command: []string{"python", "train.py", "--lr", "3"}, Dir: "/home/ann/work", GPUs: api.Fixed(1),
-		Env: map[string]string{"PATH": "/bin", "HOME": "/home/ann", "EXTRA": "1"},
+		Command: []string{"python", "train.py", "--lr", "3"}, Dir: "/srv/ann/work", GPUs: api.Fixed(1),
+		Env: map[string]string{"PATH": "/bin", "HOME": "/srv/ann", "EXTRA": "1"},
 	}
 	for _, c := range []struct {
 		flags string
@@ -58,7 +58,7 @@ func TestSubmitFlags(t *testing.T) {
 		{"--stop=checkpoint --criu", func(j *api.JobSpec) { j.Stop = api.Stop{Mode: "checkpoint", CRIU: true} }},
 		{"--stop-command save", func(j *api.JobSpec) { j.Stop.Command = []string{"/bin/sh", "-c", "save"} }},
 		{"--retries -1 --backoff 5m", func(j *api.JobSpec) { j.Retry = api.Retry{Limit: -1, Backoff: 300} }},
-		{"--dir sub/..//x", func(j *api.JobSpec) { j.Dir = "/home/ann/work/x" }},
+		{"--dir sub/..//x", func(j *api.JobSpec) { j.Dir = "/srv/ann/work/x" }},
 		{"--dir /data", func(j *api.JobSpec) { j.Dir = "/data" }},
 		{"--env A=b=c --env HOME=/x --env EMPTY=", func(j *api.JobSpec) { j.Env["A"], j.Env["HOME"], j.Env["EMPTY"] = "b=c", "/x", "" }},
 		{"--cpu-est 3m --use gpu=0.3,cpu=1 --use host=0", func(j *api.JobSpec) { j.CPUEst, j.Use = 180, api.Use{GPU: 0.3, CPU: 1} }},
@@ -81,7 +81,7 @@ func TestSubmitFlags(t *testing.T) {
 		}},
 	} {
 		want := basic
-		want.Env = map[string]string{"PATH": "/bin", "HOME": "/home/ann", "EXTRA": "1"}
+		want.Env = map[string]string{"PATH": "/bin", "HOME": "/srv/ann", "EXTRA": "1"}
 		c.set(&want)
 		for _, tail := range [][]string{{"--", "python", "train.py", "--lr", "3"}, {"python", "train.py", "--lr", "3"}} {
 			f := busy()
@@ -196,10 +196,10 @@ func TestSubmitFile(t *testing.T) {
 		t.Fatalf("%q, %d jobs", out, len(f.submitted))
 	}
 	one, two := f.submitted[0], f.submitted[1]
-	if one.Name != "one" || one.Dir != "/home/ann/work/sub" || one.GPUs != api.Fixed(2) || one.Env["A"] != "flag" || one.Env["HOME"] != "file" || one.Env["EXTRA"] != "1" {
+	if one.Name != "one" || one.Dir != "/srv/ann/work/sub" || one.GPUs != api.Fixed(2) || one.Env["A"] != "flag" || one.Env["HOME"] != "file" || one.Env["EXTRA"] != "1" {
 		t.Errorf("%+v", one)
 	}
-	if two.Name != "two" || two.Dir != "/home/ann/work" || two.GPUs != api.Fixed(2) || !slices.Equal(two.Command, []string{"b"}) {
+	if two.Name != "two" || two.Dir != "/srv/ann/work" || two.GPUs != api.Fixed(2) || !slices.Equal(two.Command, []string{"b"}) {
 		t.Errorf("%+v", two)
 	}
 	f = busy()
@@ -288,7 +288,7 @@ func TestSubmitProgram(t *testing.T) {
 func TestSubmitFromInside(t *testing.T) {
 	f := busy()
 	got := submittedBy(t, shellOf(f, "NORN_JOB=3", "NORN_TOKEN=x", "NORN_ARRAY_INDEX=2", "CUDA_VISIBLE_DEVICES=1", "NORN_DEBUG=1"), f, "true")
-	if want := map[string]string{"PATH": "/bin", "HOME": "/home/ann", "EXTRA": "1", "NORN_DEBUG": "1"}; !reflect.DeepEqual(got.Env, want) {
+	if want := map[string]string{"PATH": "/bin", "HOME": "/srv/ann", "EXTRA": "1", "NORN_DEBUG": "1"}; !reflect.DeepEqual(got.Env, want) {
 		t.Errorf("%v", got.Env)
 	}
 	f = busy()
