@@ -34,7 +34,6 @@ type entry struct {
 	drains  bool // the engine knows that the run is leaving, and what it uses until then
 	anew    bool // it is to be launched again as soon as its last run has left: it has devices
 	began   time.Duration
-	saved   time.Duration // work up to the last checkpoint that is known of
 	codes   map[types.UID]int32
 	trouble string // why its run was thrown off; empty: it was not
 	lost    string // why its run is lost; empty: it is not
@@ -279,16 +278,11 @@ func newEntry(s *sight, a *ask) *entry {
 // all done their work has ended, too: its controller says so up to a second later.
 func (l *entry) isOver(s *sight) (done, failed bool, why string) {
 	if l.kind == aJob {
-		for _, c := range s.owner.Status.Conditions {
-			if c.Status != core.ConditionTrue {
-				continue
-			}
-			switch c.Type {
-			case batch.JobComplete:
-				return true, false, ""
-			case batch.JobFailed:
-				return false, true, strings.TrimSpace(string(c.Reason) + ": " + c.Message)
-			}
+		switch state := convert.StateOf(&s.owner.Status); state.Phase {
+		case convert.JobComplete:
+			return true, false, ""
+		case convert.JobFailed:
+			return false, true, state.Why
 		}
 		return s.succeeded(), false, ""
 	}

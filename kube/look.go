@@ -13,6 +13,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/kube/convert"
 	"github.com/norn-scheduler/norn/live"
 )
 
@@ -255,15 +256,8 @@ func (d looker) left(l *entry, s *sight) bool {
 
 // isSuspended tells whether a Job is suspended and its controller has seen to it.
 func isSuspended(j *batch.Job) bool {
-	if j.Spec.Suspend == nil || !*j.Spec.Suspend || j.Status.Active > 0 {
-		return false
-	}
-	for _, c := range j.Status.Conditions {
-		if c.Type == batch.JobSuspended {
-			return c.Status == core.ConditionTrue
-		}
-	}
-	return j.Status.StartTime == nil // it has not begun yet
+	state := convert.StateOf(&j.Status)
+	return j.Spec.Suspend != nil && *j.Spec.Suspend && state.Active == 0 && (state.Suspended || !state.Started)
 }
 
 // lostNode tells whether a node is lost, or is no more.
@@ -306,7 +300,8 @@ func (d looker) settle(l *entry, s *sight) {
 	}
 	if l.stage == starting && running == len(l.seats) {
 		l.stage = up
-		d.launched(l)
+		live.Launched(d.Daemon.Daemon, &l.Job)
+		l.began, l.failed = d.Loop.Now(), 0
 	}
 	if !l.told {
 		return
@@ -362,20 +357,6 @@ func rejected(p *core.Pod) bool {
 		return false
 	}
 	return strings.HasPrefix(p.Status.Reason, "OutOf") || slices.Contains([]string{"UnexpectedAdmissionError", "NodeAffinity", "NodeShutdown", "Terminated", "TaintToleration"}, p.Status.Reason)
-}
-
-// launched measures how long a launch took.
-func (d looker) launched(l *entry) {
-	r := d.State().Record(l.ID)
-	took := d.Loop.Now() - l.Decided
-	l.began, l.failed = d.Loop.Now(), 0
-	d.Tally.Launches.Observe(took.Seconds())
-	if r.Starts+r.Resizes+r.Migrations > 1 {
-		live.Average(&d.Costs().Base.Restore, took)
-	} else {
-		live.Average(&d.Costs().Base.Start, took)
-		d.Tally.Starts.Observe((d.Loop.Now() - r.Job.Submit).Seconds())
-	}
 }
 
 // ended deals with a job whose owner says that it has ended.
@@ -438,7 +419,7 @@ func (d looker) over(l *entry, r *job.Record, e *live.Exit) {
 		return
 	}
 	ending := live.Ending{
-		Exit: *e, Phase: r.Phase, Stop: r.Job.Stop, Purpose: l.Purpose, Why: l.Why, Progress: r.ProgressAt(d.Loop.Now()), Saved: l.saved,
+		Exit: *e, Phase: r.Phase, Stop: r.Job.Stop, Purpose: l.Purpose, Why: l.Why, Progress: r.ProgressAt(d.Loop.Now()), Saved: r.SavedAt(d.Loop.Now()),
 		Since: d.Loop.Now() - l.Decided, Failures: int(r.Failures), Counts: l.Counts,
 	}
 	if r.Phase == job.Waiting || r.Phase == job.Held { // it was thrown off at once, and this was only its leaving
@@ -458,32 +439,12 @@ func (d looker) over(l *entry, r *job.Record, e *live.Exit) {
 
 // carryOut carries out a verdict.
 func (d looker) carryOut(l *entry, v *live.Verdict) {
-	emit := func(ev eventlog.Event) {
-		ev.Job = l.ID
-		d.Loop.Emit(ev)
-	}
 	switch v.Fate {
-	case live.Done:
-		emit(eventlog.Event{Kind: eventlog.End, Outcome: job.Done})
-	case live.Failed:
-		emit(eventlog.Event{Kind: eventlog.End, Outcome: job.FailedPhase})
-	case live.Revoked:
-		emit(eventlog.Event{Kind: eventlog.Cancel})
-	case live.Gone:
-		emit(eventlog.Event{Kind: eventlog.Gone})
 	case live.Evicted, live.Retried:
-		emit(eventlog.Event{Kind: eventlog.Evict, Kept: v.Kept, Reason: job.Reason{Code: v.Reason, Job: job.None, Text: v.Why}})
+		d.Loop.Emit(eventlog.Event{Kind: eventlog.Evict, Job: l.ID, Kept: v.Kept, Reason: job.Reason{Code: v.Reason, Job: job.None, Text: v.Why}})
 	case live.Relaunch:
 		d.launch(l, d.State().Alloc(l.ID))
-		emit(eventlog.Event{Kind: eventlog.Progress, Kept: v.Kept})
+		d.Loop.Emit(eventlog.Event{Kind: eventlog.Progress, Job: l.ID, Kept: v.Kept})
 	}
-	if v.Saved {
-		live.Average(&d.Costs().Base.Checkpoint, d.Loop.Now()-l.Decided)
-	}
-	switch {
-	case v.Wait > 0:
-		d.HoldUntil(&l.Job, d.Loop.Now()+v.Wait, v.Hold)
-	case v.Hold != "":
-		d.Hold(&l.Job, v.Hold)
-	}
+	live.CarryOut(d.Daemon.Daemon, &l.Job, v)
 }

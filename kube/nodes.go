@@ -177,7 +177,7 @@ func (d fleet) lose(l *entry, why string) {
 		d.Loop.Emit(eventlog.Event{Kind: eventlog.Cancel, Job: l.ID})
 		return
 	}
-	kept := min(l.saved, r.ProgressAt(d.Loop.Now()))
+	kept := r.SavedAt(d.Loop.Now())
 	d.Loop.Emit(eventlog.Event{Kind: eventlog.Evict, Job: l.ID, Kept: kept, Reason: job.Reason{Code: job.NodeLost, Job: job.None, Text: why}})
 	for i := range l.seats { // at once: what is left there still takes room
 		if n := d.nodes.byName[l.seats[i].node]; n != nil && !n.gone && int(n.id) < d.State().Cluster.Nodes() {

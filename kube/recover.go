@@ -24,8 +24,10 @@ type recovery struct{ *Daemon }
 func (d recovery) recall() (live.Told, error) {
 	told := live.Told{Origin: d.opt.Origin}
 	var all []*sight
-	for _, o := range d.view.jobs.GetStore().List() {
-		all = append(all, d.sights(o)...)
+	for _, key := range d.view.jobs.GetStore().ListKeys() {
+		if s := d.view.see(key); s != nil { // else it is not for Norn
+			all = append(all, s)
+		}
 	}
 	seen := map[string]bool{}
 	for _, o := range d.view.pods.GetStore().List() {
@@ -266,22 +268,6 @@ func (d recovery) chosen(n *node, count int, bound map[string][]*core.Pod, used 
 		used[i] = true
 	}
 	return out
-}
-
-// sights are what the API shows of an object from a list; none where Norn does not decide
-// about it.
-func (d recovery) sights(o any) []*sight {
-	m, ok := o.(interface {
-		GetNamespace() string
-		GetName() string
-	})
-	if !ok {
-		return nil
-	}
-	if s := d.view.see(m.GetNamespace() + "/" + m.GetName()); s != nil {
-		return []*sight{s}
-	}
-	return nil
 }
 
 // find goes on with a job that was recalled.

@@ -265,7 +265,7 @@ func (d *Daemon) Stop(id job.ID) (kept time.Duration, atOnce bool) {
 	case job.Restart, job.Pinned:
 		kept = 0
 	case job.LastSave:
-		kept = min(kept, l.saved)
+		kept = r.SavedAt(d.State().Now)
 	}
 	if l.anew { // nothing of this run is there yet
 		l.anew = false
@@ -388,7 +388,8 @@ func (d *Daemon) Describe(j *live.Job, out *api.Job) {
 // Explain implements live.World.
 func (d *Daemon) Explain(j *live.Job, out *api.Why) {
 	l, r := d.entries[j.Key], d.State().Record(j.ID)
-	done := r.ProgressAt(max(d.Loop.Now(), d.State().Now))
+	now := max(d.Loop.Now(), d.State().Now)
+	done := r.ProgressAt(now)
 	cost := func(kept time.Duration) string {
 		return unit.Human((done - min(done, kept)).Round(time.Second)) + " of work"
 	}
@@ -399,7 +400,7 @@ func (d *Daemon) Explain(j *live.Job, out *api.Why) {
 			out.Stop += "; leaving has taken " + unit.Human(mean) + " on average"
 		}
 	case job.LastSave:
-		out.Stop = "last-save: its " + l.kind.String() + " is suspended, and it goes on from its last checkpoint; now that would cost " + cost(l.saved)
+		out.Stop = "last-save: its " + l.kind.String() + " is suspended, and it goes on from its last checkpoint; now that would cost " + cost(r.SavedAt(now))
 	case job.Pinned:
 		out.Stop = "never: it is not preempted"
 		if l.kind != aJob {

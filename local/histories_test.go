@@ -40,28 +40,9 @@ const leastPlayed = 27
 // given more time.
 func TestHistories(t *testing.T) {
 	t.Parallel()
-	played := 0
-	for _, s := range historytest.Stories(t, "../internal/history/testdata") {
-		if why := notHere(s.Play); why != "" {
-			t.Logf("%s is not played: %s", s.At, why)
-			continue
-		}
-		played++
-		t.Run(s.At, func(t *testing.T) {
-			t.Parallel()
-			var diff string
-			for _, second := range []time.Duration{50 * time.Millisecond, 150 * time.Millisecond, 400 * time.Millisecond} {
-				if diff = historytest.Compare(s.Expected, playLive(t, s.Play, s.Expected, second)); diff == "" {
-					return
-				}
-				t.Logf("with seconds of %v: %s", second, diff)
-			}
-			t.Errorf("what happens here is not what the history tells")
-		})
-	}
-	if played < leastPlayed {
-		t.Errorf("%d histories can be played, there should be at least %d", played, leastPlayed)
-	}
+	stories := historytest.Stories(t, "../internal/history/testdata")
+	seconds := []time.Duration{50 * time.Millisecond, 150 * time.Millisecond, 400 * time.Millisecond}
+	historytest.Play(t, stories, leastPlayed, len(stories), seconds, notHere, playLive)
 }
 
 // notHere is why a history cannot be played on one machine; empty: it can.
@@ -195,8 +176,9 @@ func (a *actor) work(stop <-chan os.Signal, began time.Time, work time.Duration)
 
 // playLive plays a history and returns what the event log tells, with the names of
 // jobs that the history gives them.
-func playLive(t *testing.T, h *history.History, expected []string, second time.Duration) []string {
+func playLive(t *testing.T, story *historytest.Story, second time.Duration) []string {
 	t.Helper()
+	h, left := story.Play, story.Leave()
 	site, err := h.Spec.Build()
 	if err != nil {
 		t.Fatal(err)
@@ -215,12 +197,6 @@ func playLive(t *testing.T, h *history.History, expected []string, second time.D
 		}
 	})
 	ids := d.conduct(h, began, second)
-	left := 0
-	for _, line := range expected {
-		if w := strings.Fields(line); w[1] == "end" || w[1] == "cancel" {
-			left++
-		}
-	}
 	until(t, "all have ended that do", func() bool {
 		s, err := d.Status(background)
 		if err != nil {

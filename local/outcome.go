@@ -71,14 +71,6 @@ func (l *entry) ends(e *rundir.Exit) { l.exit, l.Exit = e, l.exitOf(e) }
 func (d *Daemon) carryOut(l *entry, r *job.Record, v *live.Verdict) {
 	readings{d}.ended(l, v.Fate == live.Done)
 	switch v.Fate {
-	case live.Done:
-		d.Loop.Emit(eventlog.Event{Kind: eventlog.End, Job: l.ID, Outcome: job.Done})
-	case live.Failed:
-		d.Loop.Emit(eventlog.Event{Kind: eventlog.End, Job: l.ID, Outcome: job.FailedPhase})
-	case live.Revoked:
-		d.Loop.Emit(eventlog.Event{Kind: eventlog.Cancel, Job: l.ID})
-	case live.Gone:
-		d.Loop.Emit(eventlog.Event{Kind: eventlog.Gone, Job: l.ID})
 	case live.Evicted:
 		d.evict(l, v.Kept, v.Reason, v.Why)
 	case live.Retried:
@@ -91,15 +83,7 @@ func (d *Daemon) carryOut(l *entry, r *job.Record, v *live.Verdict) {
 	case live.Undone:
 		l.undone = true
 	}
-	if v.Saved {
-		live.Average(&d.Costs().Base.Checkpoint, d.Loop.Now()-l.Decided)
-	}
-	switch {
-	case v.Wait > 0:
-		d.HoldUntil(&l.Job, d.Loop.Now()+v.Wait, v.Hold)
-	case v.Hold != "":
-		d.Hold(&l.Job, v.Hold)
-	}
+	live.CarryOut(d.Daemon, &l.Job, v)
 }
 
 // evict takes a job off its devices, so that it waits again.

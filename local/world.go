@@ -228,14 +228,7 @@ func (d *Daemon) stands(l *entry, s *rundir.Status) {
 // launched measures the time of a launch. It corrects the progress of a job
 // that starts without its earlier work.
 func (d *Daemon) launched(l *entry, r *job.Record) {
-	took := d.Loop.Now() - l.Decided
-	d.Tally.Launches.Observe(took.Seconds())
-	if r.Starts+r.Resizes+r.Migrations > 1 {
-		live.Average(&d.Costs().Base.Restore, took)
-	} else {
-		live.Average(&d.Costs().Base.Start, took)
-		d.Tally.Starts.Observe((d.Loop.Now() - r.Job.Submit).Seconds())
-	}
+	took := live.Launched(d.Daemon, &l.Job)
 	if r.Phase != job.Running {
 		return
 	}

@@ -78,7 +78,7 @@ type JobState struct {
 // Batch reads a Job. It fails on what no job can be; the error names the Job.
 func Batch(j *batchv1.Job, levels Levels) (*JobAsk, error) {
 	out := &JobAsk{
-		Owner: OwnerOf(&j.ObjectMeta), Tasks: 1, Backoff: 6, Suspend: j.Spec.Suspend != nil && *j.Spec.Suspend, State: jobState(&j.Status),
+		Owner: OwnerOf(&j.ObjectMeta), Tasks: 1, Backoff: 6, Suspend: j.Spec.Suspend != nil && *j.Spec.Suspend, State: StateOf(&j.Status),
 		Indexed: j.Spec.CompletionMode != nil && *j.Spec.CompletionMode == batchv1.IndexedCompletion,
 		Grace:   30 * time.Second,
 	}
@@ -203,8 +203,8 @@ func (a *JobAsk) Demand(types Types) (job.Demand, error) {
 	return d, nil
 }
 
-// jobState reads the conditions of a Job.
-func jobState(s *batchv1.JobStatus) JobState {
+// StateOf reads the conditions of a Job.
+func StateOf(s *batchv1.JobStatus) JobState {
 	out := JobState{Started: s.StartTime != nil, Active: s.Active}
 	for i := range s.Conditions {
 		c := &s.Conditions[i]

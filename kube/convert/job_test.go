@@ -113,12 +113,12 @@ func TestJobState(t *testing.T) {
 		{[]batchv1.JobCondition{is(batchv1.JobFailureTarget)}, JobState{Phase: JobEnding, Why: "BackoffLimitExceeded: too many"}},
 		{[]batchv1.JobCondition{is(batchv1.JobFailureTarget), is(batchv1.JobFailed)}, JobState{Phase: JobFailed, Why: "BackoffLimitExceeded: too many"}},
 	} {
-		if got := jobState(&batchv1.JobStatus{Conditions: c.all}); got != c.want {
+		if got := StateOf(&batchv1.JobStatus{Conditions: c.all}); got != c.want {
 			t.Errorf("%+v, want %+v", got, c.want)
 		}
 	}
 	now := metav1.Now()
-	if got := jobState(&batchv1.JobStatus{StartTime: &now, Active: 3}); !got.Started || got.Active != 3 {
+	if got := StateOf(&batchv1.JobStatus{StartTime: &now, Active: 3}); !got.Started || got.Active != 3 {
 		t.Errorf("%+v", got)
 	}
 }

@@ -50,6 +50,49 @@ func Stories(t *testing.T, dir string) []Story {
 	return out
 }
 
+// Play plays the stories that a world can play, each with shorter seconds first and then with
+// longer ones, as a loaded machine needs them, and compares what came of them. notHere says
+// why a world cannot play one; empty: it can. At least so many must be played, so that such a
+// test cannot come to nothing unnoticed. At most atOnce of them are played at a time.
+func Play(t *testing.T, stories []Story, least, atOnce int, seconds []time.Duration, notHere func(*history.History) string, play func(t *testing.T, s *Story, second time.Duration) []string) {
+	played := 0
+	room := make(chan struct{}, atOnce)
+	for i := range stories {
+		s := &stories[i]
+		if why := notHere(s.Play); why != "" {
+			t.Logf("%s is not played: %s", s.At, why)
+			continue
+		}
+		played++
+		t.Run(s.At, func(t *testing.T) {
+			t.Parallel()
+			room <- struct{}{}
+			defer func() { <-room }()
+			for _, second := range seconds {
+				diff := Compare(s.Expected, play(t, s, second))
+				if diff == "" {
+					return
+				}
+				t.Logf("with seconds of %v: %s", second, diff)
+			}
+			t.Errorf("what happens here is not what the history tells")
+		})
+	}
+	if played < least {
+		t.Errorf("%d histories can be played, there should be at least %d", played, least)
+	}
+}
+
+// Leave counts the jobs of a story that come to an end.
+func (s *Story) Leave() (n int) {
+	for _, line := range s.Expected {
+		if w := strings.Fields(line); w[1] == "end" || w[1] == "cancel" {
+			n++
+		}
+	}
+	return n
+}
+
 // Scaled is a policy whose times are those of a world with shorter seconds.
 func Scaled(c experiment.Choice, second time.Duration) (experiment.Choice, error) {
 	out := experiment.Choice{Policy: c.Policy}
