@@ -24,35 +24,23 @@ func (l Lane) Wait(ctx context.Context) error {
 // Act has something done once what led to it is durable, in a goroutine of its own:
 // behind all that is still to be done in its lane, if it has one. Lanes do not wait for
 // each other.
-func (l *Loop) Act(lane *Lane, f func()) {
+func (l *Loop) Act(lane *Lane, f func()) { l.Then(lane, func() func() { return f }) }
+
+// Then is Act for what depends on how things stand once the present instant is decided:
+// prepare is called in the goroutine of the loop when that is durable, and returns what is
+// to be done.
+func (l *Loop) Then(lane *Lane, prepare func() func()) {
 	var before, done chan struct{}
 	if lane != nil {
 		before, done = lane.last, make(chan struct{})
 		lane.last = done
 	}
 	l.acts = append(l.acts, func() {
+		f := prepare()
 		l.Go(func() {
 			if done != nil {
 				defer close(done)
 			}
-			if before != nil {
-				<-before
-			}
-			f()
-		})
-	})
-}
-
-// Then is Act for what depends on how things stand once the present instant is decided:
-// prepare is called in the goroutine of the loop when that is durable, and returns what is
-// to be done.
-func (l *Loop) Then(lane *Lane, prepare func() func()) {
-	before, done := lane.last, make(chan struct{})
-	lane.last = done
-	l.acts = append(l.acts, func() {
-		f := prepare()
-		l.Go(func() {
-			defer close(done)
 			if before != nil {
 				<-before
 			}
