@@ -1,6 +1,6 @@
 # The usual errands. None is needed to use Norn: go build and go test do it all.
 
-.PHONY: build test race soak device-check bench bench-live bench-fidelity micro fuzz check reproduced nightly
+.PHONY: build test race soak kube-kills device-check bench bench-live bench-fidelity micro fuzz check reproduced properties nightly release release-check
 
 build: ## the programs, as ./norn and ./norn-kube
 	go build -o norn ./cmd/norn
@@ -10,10 +10,13 @@ test: ## everything, as in README.md
 	go test ./...
 
 race: ## what runs side by side, under the race detector; needs gcc, a few minutes
-	go test -race -short ./engine ./sim ./eventlog/... ./api/... ./live ./local
+	NORN_LONG=1 go test -race -short ./engine ./sim ./eventlog/... ./api/... ./live ./local
 
 soak: ## ten minutes of kills, full disks, flipped bits and hostile clients under three policies
 	go run ./internal/soak -for 10m
+
+kube-kills: ## a leader of a Kubernetes cluster that is killed 10,000 times at its writes; hours
+	NORN_KUBE=required NORN_KUBE_KILLS=10000 go test ./kube -run TestKilled -count 1 -timeout 12h -v
 
 check: ## what continuous integration checks besides the tests
 	test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }
@@ -29,7 +32,10 @@ reproduced: ## the policies against their papers, in the quick form; records it 
 	mv docs/reproduced.json.new docs/reproduced.json
 	go test ./experiment/reproduce -run TestRecorded -update
 
-nightly: ## the same in the full form, with commit and machine
+properties: ## every policy on 300 random worlds of each shape, where the tests try 25; some 15 minutes of CPU
+	RAPID_CHECKS=300 go test -timeout 2h -count=1 ./policy -run TestProperties
+
+nightly: properties ## the policies against their papers in the full form, with commit and machine
 	@{ printf '{"commit": "%s", "machine": "%s, %s cores", "rows":\n' "$$(git describe --always --dirty --abbrev=40)" "$$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1)" "$$(nproc)" && \
 		go run ./cmd/norn reproduce --all --json && echo '}'; } > docs/nightly.json.new
 	mv docs/nightly.json.new docs/nightly.json
@@ -52,3 +58,9 @@ fuzz: ## every reader of input for half a minute each
 			echo "$$pkg $$f"; go test -run '^$$' -fuzz "^$$f$$" -fuzztime 30s -fuzzminimizetime 50x $$pkg || exit 1; \
 		done; \
 	done
+
+release: ## archives, packages, an OCI image, bills of materials and checksums of the last commit, in dist
+	go run -C internal/release . -repo $(CURDIR) $(RELEASE_FLAGS)
+
+release-check: ## makes a release for amd64 twice, looks into it, and compares the bytes
+	go test -C internal/release -count=1 -timeout 30m -v .

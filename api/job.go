@@ -44,6 +44,7 @@ type JobSpec struct {
 	Types    []string `json:"types,omitempty" doc:"Acceptable GPU types, best first; none: any."`
 	App      string   `json:"app,omitempty" doc:"The search that it is one of the jobs of, such as a search for hyper-parameters: jobs of one user with the same app share one finish time, where the policy looks at it (themis)."`
 	Rungs    string   `json:"rungs,omitempty" maxLength:"400" doc:"Rungs of the app's search by successive halving, JOBSxUNITS joined by plus signs: 4x8+2x16+1x36 is four jobs for 8 units of work each, the best two for 16 more, the best for 36 more."`
+	Resize   string   `json:"resize,omitempty" enum:"restart,in-place" doc:"How it comes to another size: restart (it saves and is started again) or in-place (tasks join and leave at a step boundary). Default restart."`
 	Where    string   `json:"where,omitempty" maxLength:"16384" doc:"Condition on the labels of its nodes: zone in (a,b), gpu-mem > 40, !spot; | for or."`
 	Tolerate string   `json:"tolerate,omitempty" maxLength:"16384" doc:"Taints of nodes that it does not mind, with commas between them: spot, spot=yes:NoSchedule; * for all."`
 	Within   string   `json:"within,omitempty" maxLength:"200" doc:"Level of the topology, such as rack or node, of which all its tasks must be in one place; rack? where they should but need not."`
@@ -54,7 +55,8 @@ type JobSpec struct {
 	Estimate Seconds   `json:"est,omitempty" minimum:"0" doc:"Its user's word on its run time; none: the scheduler may learn it."`
 	CPUEst   Seconds   `json:"cpu_est,omitempty" minimum:"0" doc:"Its user's word on its run time on processors alone, without any GPU: where the policy knows how, it may be put on a host device; 0: it needs its GPUs."`
 	Limit    Seconds   `json:"limit,omitempty" minimum:"0" doc:"It is ended when it has run for so long; 0: never."`
-	Deadline time.Time `json:"deadline,omitzero" doc:"When it should have ended, where the policy looks at it."`
+	Deadline time.Time `json:"deadline,omitzero" doc:"When it should have ended, where the policy looks at it; none: best effort. A policy with admission may refuse it."`
+	Soft     bool      `json:"soft,omitempty" doc:"Its end is worth something after the deadline, too. Default: strict."`
 	Held     bool      `json:"held,omitempty" doc:"Submit it held: it waits until it is released."`
 
 	Stop  Stop  `json:"stop,omitzero" doc:"What it can do when it has to leave its devices."`
@@ -213,6 +215,7 @@ type Job struct {
 	After   []After   `json:"after,omitempty"`
 	Limit   Seconds   `json:"limit,omitempty"`
 	Deadl   time.Time `json:"deadline,omitzero"`
+	Soft    bool      `json:"soft,omitempty"`
 
 	Namespace string   `json:"namespace,omitempty" doc:"In a Kubernetes cluster: where it was made."`
 	Kind      string   `json:"kind,omitempty" doc:"What it is there, such as Job or Pod."`

@@ -89,6 +89,16 @@ func (a *Alloc) SamePlaces(b *Alloc) bool {
 	return true
 }
 
+// Meets tells whether some device has shares of both Allocs.
+func (a *Alloc) Meets(b *Alloc) bool {
+	for i := range a.Shares {
+		if slices.ContainsFunc(b.Shares, func(s Share) bool { return s.Device == a.Shares[i].Device }) {
+			return true
+		}
+	}
+	return false
+}
+
 // Milli is the device time held, in thousandths of a device.
 func (a *Alloc) Milli() unit.Milli {
 	var sum unit.Milli

@@ -327,6 +327,8 @@ func (e *Engine) happen(ev *eventlog.Event) error {
 	case eventlog.Evict, eventlog.Cancel:
 		e.drains.forget(e.state.Cluster, ev.Job)
 		return e.left(ev.Job) // if it was still leaving its devices, it has left them
+	case eventlog.Resize: // it has lost a node, and goes on without it
+		e.changes = append(e.changes, sched.Change{Job: ev.Job, Kind: sched.Altered})
 	case eventlog.Fail:
 		return e.estimateAgain(ev.Job)
 	case eventlog.NodeSet:
@@ -373,7 +375,7 @@ func (e *Engine) apply(ev *eventlog.Event) error {
 	case eventlog.NodeLabels:
 		e.nodes = true
 		e.reconsider()
-	case eventlog.NodeAdd, eventlog.NodeSet, eventlog.Device, eventlog.Foreign:
+	case eventlog.NodeAdd, eventlog.NodeSet, eventlog.Device, eventlog.Foreign, eventlog.Recall:
 		e.nodes = true
 	}
 	for _, sink := range e.cfg.Sinks {

@@ -53,6 +53,9 @@ func Apply(s *state.State, ev *eventlog.Event) error {
 	switch ev.Kind {
 	case eventlog.Used:
 		return s.SetUsed(ev.Device, ev.Use, ev.Memory)
+	case eventlog.Recall:
+		s.Loans.Recall(ev.Reason)
+		return nil
 	case eventlog.Learnt:
 		s.Learn(perf.Lesson{Pair: ev.Pair, Factor: ev.Speed})
 		return nil

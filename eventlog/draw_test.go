@@ -81,7 +81,7 @@ func drawJob(t *rapid.T, id job.ID) *job.Job {
 		Submit: moments().Draw(t, "submit"), Demand: &d, Kind: job.Kind(rapid.IntRange(0, 3).Draw(t, "kind")),
 		Model: texts().Draw(t, "model"), Backbone: texts().Draw(t, "backbone"), Dataset: texts().Draw(t, "dataset"), Share: rapid.Bool().Draw(t, "share"),
 		Batch: rapid.IntRange(0, 1<<40).Draw(t, "batch"), Units: numbers().Draw(t, "units"), Unit: texts().Draw(t, "unit"),
-		Priority: rapid.Int32().Draw(t, "priority"), Deadline: moments().Draw(t, "deadline"), Estimate: moments().Draw(t, "user's estimate"),
+		Priority: rapid.Int32().Draw(t, "priority"), Deadline: moments().Draw(t, "deadline"), Soft: rapid.Bool().Draw(t, "soft"), Estimate: moments().Draw(t, "user's estimate"),
 		Stop: job.StopMode(rapid.IntRange(0, 3).Draw(t, "stop")), Retries: rapid.Int32Range(-1, 9).Draw(t, "retries"),
 	}
 	if rapid.Bool().Draw(t, "hints") {
@@ -165,6 +165,9 @@ func drawEvent(t *rapid.T, kind eventlog.Kind) eventlog.Event {
 	case eventlog.Learnt:
 		ev.Pair = perf.Pair{Job: texts().Draw(t, "of"), Beside: texts().Draw(t, "beside"), Type: texts().Draw(t, "type")}
 		ev.Speed = rapid.SampledFrom([]float64{1, 0.5, 0.001, math.SmallestNonzeroFloat64}).Draw(t, "factor")
+		return ev
+	case eventlog.Recall:
+		ev.Reason = job.Reason{Code: job.TakenBack, Need: rapid.Int32Range(0, 9).Draw(t, "wanted"), At: moments().Draw(t, "by"), Job: job.None, Text: texts().Draw(t, "lender")}
 		return ev
 	}
 	ev.Job = job.ID(rapid.Int32Range(0, math.MaxInt32).Draw(t, "job"))

@@ -44,7 +44,7 @@ const (
 	Memo                   // Job, Note: what a policy remembers about it, nil for nothing
 	NodeAdd                // NodeSpec
 	NodeLabels             // Node, NodeSpec with its labels and taints alone: they have changed
-	NodeSet                // Node, Health, Power, Reason where an operator has ordered it
+	NodeSet                // Node, Health, Power, Reason where an operator has ordered it or its owner lends it or takes it back
 	Device                 // Device, Broken, Reason where an operator has ordered it
 	Merge                  // Job, With, How, Kept: the work that counts; how it is trained has changed
 	Used                   // Device, Use, Memory: what was measured of a device
@@ -55,12 +55,13 @@ const (
 	Config                 // Job, Reported: what it trains with has changed
 	Saved                  // Job, Kept: the work in the state that it has saved; Every: the work from each save to the next, from now on, 0 where it tells of each
 	Foreign                // Node, Foreign: what others use of it from now on
+	Recall                 // Reason, TakenBack: the lender wants so many of its nodes back; none: no more
 	kinds
 )
 
 var kindNames = [kinds]string{
 	"submit", "start", "assign", "preempt", "gone", "evict", "fail", "end", "cancel", "hold", "free", "wait",
-	"move", "resize", "speed", "progress", "estimate", "memo", "node-add", "node-labels", "node-set", "device", "merge", "used", "learnt", "carry", "past", "measured", "config", "saved", "foreign",
+	"move", "resize", "speed", "progress", "estimate", "memo", "node-add", "node-labels", "node-set", "device", "merge", "used", "learnt", "carry", "past", "measured", "config", "saved", "foreign", "recall",
 }
 
 func (k Kind) String() string { return kindNames[k] }

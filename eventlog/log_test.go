@@ -17,6 +17,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/internal/longtest"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/tenant"
 )
@@ -87,6 +88,7 @@ func TestRoundTrip(t *testing.T) {
 		for kind := eventlog.Submit; kind <= eventlog.Device; kind++ {
 			events = append(events, drawEvent(t, kind))
 		}
+		events = append(events, drawEvent(t, eventlog.Recall))
 		packing := rapid.SampledFrom(packings).Draw(t, "packing")
 		got, again, _, err := read(written(t, header, packing, events...))
 		if err != nil {
@@ -367,6 +369,7 @@ func torn(n int) []eventlog.Event {
 // all whole events are there, in order, and the error says where the log
 // breaks off. A cut between two lines of a plain log cannot be told from an end.
 func TestTorn(t *testing.T) {
+	longtest.Skip(t)
 	events := torn(20_000)
 	for _, packing := range packings {
 		log := written(t, eventlog.Header{Policy: "fifo"}, packing, events...)

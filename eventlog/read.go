@@ -309,7 +309,7 @@ func (l *Reader) complete(ev *Event) error {
 	case NodeAdd:
 		ev.NodeSpec = &l.node
 		return nil
-	case NodeSet, NodeLabels, Foreign:
+	case NodeSet, NodeLabels, Foreign, Recall:
 		return l.ofNode(ev)
 	case Device, Used:
 		if ev.Device < 0 {
@@ -353,8 +353,15 @@ func (l *Reader) complete(ev *Event) error {
 	return nil
 }
 
-// ofNode completes an event about a node: its state, or what others use of it.
+// ofNode completes an event about a node: its state, or what others use of it; or about nodes
+// that are wanted back.
 func (l *Reader) ofNode(ev *Event) error {
+	if ev.Kind == Recall {
+		if ev.Reason.Code != job.TakenBack || ev.Reason.Need < 0 {
+			return fmt.Errorf("recall without its reason (why), or with %d nodes (need)", ev.Reason.Need)
+		}
+		return nil
+	}
 	if ev.Node < 0 {
 		return fmt.Errorf("%s without its node (n)", ev.Kind)
 	}

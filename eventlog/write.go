@@ -163,6 +163,8 @@ func (ev *Event) Append(b []byte) ([]byte, error) {
 	case Foreign:
 		integer(&f, "n", int64(ev.Node))
 		appendForeign(&f, ev.Node, ev.Foreign)
+	case Recall:
+		appendReason(&f, &ev.Reason)
 	case Used:
 		integer(&f, "d", int64(ev.Device))
 		f.Float("use", ev.Use)

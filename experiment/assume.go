@@ -30,6 +30,8 @@ const (
 	AssumeCPU      Assumption = "cpu"      // they train one of ten models that need cores and memory beside their GPUs
 	AssumeDLRM     Assumption = "dlrm"     // they train one of twelve recommendation models
 	AssumeGoodput  Assumption = "goodput"  // they train one of six models, on any number of GPUs, with the batch that is best there
+	AssumeScaling  Assumption = "scaling"  // they train one of seven models, on any number of GPUs, with a batch that stays
+	AssumeQuality  Assumption = "quality"  // they report how their loss falls, on any number of GPUs
 	AssumeServices Assumption = "services" // as AssumeUse, and an online service runs on each GPU
 	AssumeStages   Assumption = "stages"   // they go through the stages of one of eight models
 	AssumeTasks    Assumption = "tasks"    // they train one of eight models with the batch that they are told
@@ -57,6 +59,18 @@ func assumptions() []assumption {
 		{AssumeCPU, "jobs train one of ten models that need cores and memory beside GPUs", rationed, func(x *Experiment) error { return x.ration() }},
 		{AssumeDLRM, "jobs of one GPU train one of twelve recommendation models", recommending, nil},
 		{AssumeGoodput, "jobs train one of six models on 1 to 64 GPUs, and their gradients get noisier", adaptive, func(x *Experiment) error { return x.adapt() }},
+		{AssumeQuality, "jobs report how their loss falls, on 1 to 64 GPUs", improving, func(x *Experiment) error {
+			x.alter(func(c *sim.Config) {
+				if c.Meter == nil {
+					c.Meter = lossMeter{gen.QualityMeter{Seed: x.Seed}}
+				}
+			})
+			return nil
+		}},
+		{AssumeScaling, "jobs train one of seven models on 1 to 64 GPUs, with a batch that stays", scaling, func(x *Experiment) error {
+			x.Model = gen.ScalingSpeeds()
+			return nil
+		}},
 		{AssumeServices, "as use, with an online service on each GPU", besideServices, func(x *Experiment) error { return x.serve() }},
 		{AssumeStages, "jobs go through the stages of one of eight models, on all their GPUs", staged, nil},
 		{AssumeTasks, "jobs of one GPU train one of eight models with the batch that they are told", tasked, func(x *Experiment) error { return x.rebatch(gen.AssumeTasks(nil, x.Seed)) }},
@@ -187,6 +201,11 @@ func adaptive(src trace.Source, o *Preparation) (trace.Source, func() string, er
 	}, nil
 }
 
+func scaling(src trace.Source, o *Preparation) (trace.Source, func() string, error) {
+	a := &gen.AssumedScaling{Source: src, Seed: o.Seed}
+	return a, o.told(&a.Jobs, "scale to other numbers of GPUs", "scale as was measured of one of seven models on 1 to 64 GPUs, that of its name and batch or one drawn by its name"), nil
+}
+
 // adapt has jobs be as fast as their models are with their batches, on each GPU type, and their
 // steps be measured, unless something else is measured.
 func (x *Experiment) adapt() error {
@@ -206,6 +225,11 @@ func (x *Experiment) adapt() error {
 		}
 	})
 	return nil
+}
+
+func improving(src trace.Source, o *Preparation) (trace.Source, func() string, error) {
+	a := &gen.AssumedQuality{Source: src}
+	return a, o.told(&a.Jobs, "lose as they train", "report a loss that falls as those of first-order methods or linearly, on 1 to 64 GPUs, drawn by its key"), nil
 }
 
 func tasked(src trace.Source, o *Preparation) (trace.Source, func() string, error) {

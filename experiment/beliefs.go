@@ -47,7 +47,7 @@ func (x *Experiment) believe(c Choice, world *sim.Config) engine.Believe {
 		world.Meter = nil
 		return nil
 	}
-	if m, some := world.Meter.(stepMeter); some && !m.serves(of(perf.Prior{Speeds: x.speeds()})) {
+	if m, some := world.Meter.(interface{ serves(perf.Believer) bool }); some && !m.serves(of(perf.Prior{Speeds: x.speeds()})) {
 		world.Meter = nil
 		return nil
 	}

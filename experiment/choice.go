@@ -84,6 +84,12 @@ func (c Choice) Shares() bool {
 	return e.Acts.Has(policy.Shares) || ok && sharer.Shares()
 }
 
+// Resizes tells whether the policy changes the number of tasks of running jobs.
+func (c Choice) Resizes() bool {
+	e, err := c.Entry()
+	return err == nil && e.Acts.Has(policy.Resizes)
+}
+
 // Needs says what the policy lives on, as it is set. It is empty for a choice that Make
 // refuses.
 func (c Choice) Needs() need.List {

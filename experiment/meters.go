@@ -9,11 +9,13 @@ import (
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/perf/predict/loss"
 	"github.com/norn-scheduler/norn/policy/gavel"
 	"github.com/norn-scheduler/norn/policy/muxflow"
 	"github.com/norn-scheduler/norn/policy/sia"
 	"github.com/norn-scheduler/norn/policy/synergy"
 	"github.com/norn-scheduler/norn/sim"
+	"github.com/norn-scheduler/norn/trace/gen"
 )
 
 // useMeter measures jobs as the counters of GPUs do: what a job uses while it is alone there,
@@ -87,6 +89,14 @@ func (m stepMeter) Measure(l *sim.Look, to *perf.Reading) {
 
 // serves tells whether a believer learns from what is measured: steps.
 func (stepMeter) serves(of perf.Believer) bool { _, ok := of.(perf.TypeReporter); return ok }
+
+// Losses is a meter of jobs that report how their losses fall. Where nobody looks, nothing is measured.
+func Losses(of gen.QualityMeter) sim.Meter { return lossMeter{of} }
+
+// lossMeter measures how losses fall, for believers that keep what jobs report of them.
+type lossMeter struct{ gen.QualityMeter }
+
+func (lossMeter) serves(of perf.Believer) bool { _, ok := of.(loss.Recorder); return ok }
 
 // servedMeter measures what useMeter does, and beside a service what that uses at the moment and the
 // share of the job.

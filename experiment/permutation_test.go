@@ -11,6 +11,7 @@ import (
 
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/experiment"
+	"github.com/norn-scheduler/norn/internal/longtest"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/policy"
 	"github.com/norn-scheduler/norn/trace"
@@ -84,6 +85,7 @@ func log(t *testing.T, name, cluster string, jobs experiment.Jobs) []byte {
 // distinct ids changes nothing, for every policy, whole and in partitions: the
 // event logs are equal byte by byte.
 func TestOrderOfRowsChangesNothing(t *testing.T) {
+	longtest.Skip(t)
 	for _, cluster := range []string{"3x8", "vca=1x8,vcb=1x8,vcc=1x8"} {
 		for _, e := range policy.Table() {
 			r := rand.New(rand.NewPCG(11, 13))

@@ -16,7 +16,8 @@ import (
 //  1. Read: the source gives the jobs in order of submission, numbered. A trace.Reader
 //     decodes, checks, simplifies, sorts, selects and shifts them, as trace.Options say.
 //  2. Assume: a job that does not tell what it does is given it, drawn from Seed. With
-//     services, these come ahead of the jobs of the source.
+//     services, these come ahead of the jobs of the source. A job without a deadline may be
+//     given one.
 //  3. Models: a job that tells no model is given one of those of Pairs, drawn from Seed.
 //  4. Types: GPU types are called as the cluster of Spec calls them.
 //  5. Order: jobs of one submission come in order of their keys, and are numbered anew.
@@ -26,13 +27,14 @@ import (
 type Preparation struct {
 	Spec   *clusterspec.Spec
 	Assume Assumption
+	Due    Due          // deadlines of jobs that have none
 	Pairs  *trace.Pairs // nil: no job is given a model
 	Seed   uint64
 }
 
 // Preparation is what the experiment makes of a trace.
 func (x *Experiment) Preparation() Preparation {
-	return Preparation{Spec: x.Spec, Assume: x.Assume, Pairs: x.Slowdown.Pairs, Seed: x.Seed}
+	return Preparation{Spec: x.Spec, Assume: x.Assume, Due: x.Due, Pairs: x.Slowdown.Pairs, Seed: x.Seed}
 }
 
 // Prepared is a trace as the simulator takes it. It implements trace.Source.
@@ -60,10 +62,11 @@ func Prepare(src trace.Source, o Preparation) (*Prepared, error) {
 	if err != nil {
 		return nil, err
 	}
+	jobs, due := o.Due.jobs(jobs, o.Seed)
 	named, told := o.name(jobs)
 	p.types = newTyped(named, site.Cluster)
 	p.jobs = trace.ByKey(p.types)
-	p.remarks = []func() string{remark, told}
+	p.remarks = []func() string{remark, due, told}
 	return p, nil
 }
 

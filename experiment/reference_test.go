@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/experiment"
+	"github.com/norn-scheduler/norn/internal/longtest"
 	"github.com/norn-scheduler/norn/internal/shared"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
@@ -161,6 +162,7 @@ func near(got, want, share float64) bool { return math.Abs(got-want) <= share*wa
 // attempts included, the log tells what the attempts ran. The requirements are
 // below; the table is in docs/policies/helios.md.
 func TestPhillyReference(t *testing.T) {
+	longtest.Skip(t)
 	want, jobs := published(t), phillyJobs(t)
 	got := referencePolicies(t, jobs)
 	table(t, "as logged", got, want)
@@ -232,6 +234,7 @@ func ofCluster(jobs experiment.Jobs, vc string) experiment.Jobs {
 // the log. QSSF without the quirk that jobs which find the queue empty are ordered
 // by size.
 func TestPhillyLiteral(t *testing.T) {
+	longtest.Skip(t)
 	jobs, nodes := phillyJobs(t), map[string]int{}
 	for _, g := range qssfNodes(t).Nodes {
 		nodes[g.Partition] += g.Count

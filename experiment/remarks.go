@@ -16,7 +16,7 @@ import (
 // estimate under an order that needs one, and preemptions that cost nothing. It lists
 // jobs that could never run, with the reasons, and jobs that were left when the run ended.
 func (o *Outcome) Remarks() []string {
-	var astray, never, left, unknown remark
+	var astray, refused, never, left, unknown remark
 	s := o.State
 	nowhere := s.Cluster.Pools() > 1 && len(s.Cluster.PoolNodes(0)) == 0
 	for id := range job.ID(s.Jobs()) {
@@ -28,6 +28,8 @@ func (o *Outcome) Remarks() []string {
 		case r.Phase.Over():
 		case nowhere && r.Pool == 0:
 			astray.note(r)
+		case r.Phase == job.Waiting && r.Reason.Code == job.Refused:
+			refused.note(r)
 		case r.Phase == job.Waiting && r.Reason.Never():
 			never.note(r)
 		default:
@@ -44,6 +46,9 @@ func (o *Outcome) Remarks() []string {
 	if astray.jobs > 0 {
 		out = append(out, fmt.Sprintf("%s of %s never ran, because no partition bears the name of their tenant and no node is outside the partitions (--whole ignores partitions)",
 			unit.CountOrNo(astray.jobs, "job"), astray.who()))
+	}
+	if refused.jobs > 0 {
+		out = append(out, fmt.Sprintf("%s refused; job %s, for one, %s", were(refused.jobs), refused.first.Job.Key, sentence(s, refused.first)))
 	}
 	if never.jobs > 0 {
 		out = append(out, fmt.Sprintf("%s never ran; job %s, for one, %s", unit.CountOrNo(never.jobs, "job"), never.first.Job.Key, sentence(s, never.first)+types(never.first)))
@@ -85,6 +90,14 @@ func (m *remark) who() string {
 		names = append(names, fmt.Sprintf("%d more", more))
 	}
 	return strings.Join(names, ", ")
+}
+
+// were says that so many jobs were something.
+func were(jobs int) string {
+	if jobs == 1 {
+		return "1 job was"
+	}
+	return unit.Count(jobs, "job") + " were"
 }
 
 // types says which GPU types a job accepts, where that is why it never ran.

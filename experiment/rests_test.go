@@ -1,6 +1,7 @@
 package experiment_test
 
 import (
+	"fmt"
 	"math"
 	"regexp"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/experiment"
+	"github.com/norn-scheduler/norn/internal/longtest"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/policy"
@@ -90,6 +92,7 @@ func worlds() map[string]func(*testing.T, *experiment.Experiment) {
 // TestActsAs runs each policy where it lacks what it lives on beside the one as which it is
 // said to act then: all jobs end at the same moments, after as many preemptions.
 func TestActsAs(t *testing.T) {
+	longtest.Skip(t)
 	t.Parallel()
 	jobs := bare(t, 100)
 	for _, text := range variants() {
@@ -231,6 +234,7 @@ func ways() []has {
 // TestLacks: a policy that lives on a thing is told where it is missing, and is not where
 // it is there. There is a way to every thing.
 func TestLacks(t *testing.T) {
+	longtest.Skip(t)
 	t.Parallel()
 	plain := bare(t, 12)
 	var known need.Set
@@ -253,6 +257,13 @@ func TestLacks(t *testing.T) {
 			if there != (len(o.Result.Lacks) == 0) {
 				t.Errorf("%s, there: %v: %q", w.thing, there, o.Result.Lacks)
 			}
+		}
+	}
+	for _, assume := range []experiment.Assumption{"", experiment.AssumeQuality} { // losses are measured for those alone that believe in them
+		known |= need.Of(need.Losses)
+		_, o := lives(t, &experiment.Experiment{Spec: spec(t, "4x8"), Seed: 1, Assume: assume}, "slaq", slices.Clone(plain))
+		if lacks := fmt.Sprint(o.Result.Lacks); strings.Contains(lacks, "no job reports its loss") != (assume == "") {
+			t.Errorf("slaq, --assume %q: %s", assume, lacks)
 		}
 	}
 	for _, thing := range need.All() {

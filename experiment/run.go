@@ -53,6 +53,8 @@ type Experiment struct {
 	// Properties of jobs beside those in their trace.
 	Assume Assumption // what jobs are taken to be that do not tell; it may set Spec, Model, Transfer, Costs and World
 
+	Due Due // deadlines that jobs without one are given; the zero value gives none
+
 	// How the world behaves.
 	Model    perf.Model        // the true speeds; nil: perf.Analytic with no penalty for spreading
 	Costs    *perf.Costs       // of transitions; nil: those of the cluster
@@ -222,7 +224,7 @@ func (x *Experiment) speeds() perf.Typed {
 
 // world is how the simulated world of one run behaves.
 func (x *Experiment) world(c Choice, site *clusterspec.Site, costs *perf.Costs, jobs trace.Source) sim.Config {
-	cfg := sim.Config{Source: jobs, Model: x.Model, Costs: *costs, Seed: x.Seed}
+	cfg := sim.Config{InPlace: c.Resizes(), Source: jobs, Model: x.Model, Costs: *costs, Seed: x.Seed}
 	if cfg.Model == nil {
 		cfg.Model = perf.Analytic{Scaling: 1, Spread: 1}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/eventlog/replay"
 	"github.com/norn-scheduler/norn/experiment"
+	"github.com/norn-scheduler/norn/internal/longtest"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/policy"
@@ -99,6 +100,7 @@ func stormy(t testing.TB, seed uint64) *experiment.Experiment {
 // TestEqualInputsEqualLogs runs every policy three times, twice in parallel with
 // all others and once alone: the logs are the same, byte by byte.
 func TestEqualInputsEqualLogs(t *testing.T) {
+	longtest.Skip(t)
 	jobs := sample(t, 400)
 	var all [2]logs
 	for i := range all {
@@ -149,6 +151,7 @@ func TestSeeds(t *testing.T) {
 // TestFoldOfARun folds the log of an experiment with everything in it, and finds
 // the state of the run.
 func TestFoldOfARun(t *testing.T) {
+	longtest.Skip(t)
 	jobs := sample(t, 300)
 	for _, c := range every() {
 		var l logs

@@ -92,9 +92,11 @@ type Job struct {
 	Units    float64       // its work in its own units, 0 unknown
 	Unit     string        // of Units: iterations, epochs, samples
 	Priority int32         // class, larger is more urgent
-	Deadline time.Duration // since the start of the run, 0 none
+	Deadline time.Duration // since the start of the run, 0 none: best effort
+	Soft     bool          // its end is worth something after the deadline, too
 	Estimate time.Duration // the user's word on its run time, 0 none
 	Stop     StopMode      // what a preemption costs it
+	Resize   ResizeMode    // how it comes to another size
 	Retries  int32         // how often it is started again after a failure, -1 always
 	Hints    *Hints        // what else its source tells; nil: nothing
 }
@@ -187,6 +189,23 @@ func (m StopMode) Keeps() bool { return m == Checkpoint || m == Freeze }
 // ParseStopMode reads the name of a way to stop; the empty name is Checkpoint.
 func ParseStopMode(s string) (StopMode, bool) { return parseName[StopMode](stopNames[:], s) }
 
+// ResizeMode is how a running job comes to another number of tasks, or to other devices.
+type ResizeMode uint8
+
+// The ways to resize.
+const (
+	ByRestart ResizeMode = iota // it is checkpointed and started again
+	InPlace                     // tasks join and leave at a step boundary, as long as one stays
+)
+
+var resizeNames = [...]string{"restart", "in-place"}
+
+// String is the name of the way: restart or in-place.
+func (m ResizeMode) String() string { return resizeNames[m] }
+
+// ParseResizeMode reads the name of a way to resize; the empty name is ByRestart.
+func ParseResizeMode(s string) (ResizeMode, bool) { return parseName[ResizeMode](resizeNames[:], s) }
+
 func parseName[T ~uint8](names []string, s string) (T, bool) {
 	if s == "" {
 		return 0, true
@@ -264,9 +283,10 @@ func (d *Demand) Milli(tasks int32) unit.Milli {
 
 // GPUs is the number of devices asked for at the user's size, parts rounded up
 // together.
-func (d *Demand) GPUs() int {
-	return int((d.Milli(d.Roles[0].Tasks) + 999) / 1000)
-}
+func (d *Demand) GPUs() int { return d.GPUsAt(d.Roles[0].Tasks) }
+
+// GPUsAt is the same when the first role has the given number of tasks.
+func (d *Demand) GPUsAt(tasks int32) int { return int((d.Milli(tasks) + 999) / 1000) }
 
 // CPU is the number of cores asked for at the user's size.
 func (d *Demand) CPU() unit.Milli {

@@ -16,7 +16,7 @@ type Reason struct {
 	Have int32         // as the code says
 	Job  ID            // the other job, where the code names one
 	At   time.Duration // a moment, where the code names one; 0 otherwise
-	Text string        // for Because: the policy's own words; for NeedSlots: the name; for NeedWhere, NeedWithin and NoSuchNode what their sentences say; for NoSuchType, TooLarge, Impossible, OnHold and the reasons to be stopped: the world's, in place of ours
+	Text string        // for Because: the policy's own words; for NeedSlots: the name; for NeedWhere, NeedWithin and NoSuchNode what their sentences say; for Refused: why; for NoSuchType, TooLarge, Impossible, OnHold and the reasons to be stopped: the world's, in place of ours
 }
 
 // ReasonCode tells apart the reasons.
@@ -39,6 +39,7 @@ const (
 	NoSuchType               // no node has an acceptable GPU type: can never run
 	Impossible               // it would not fit even if nothing else ran
 	OverLimit                // Need GPUs, its tenant may never hold more than Have: can never run
+	Refused                  // the policy did not admit it, since its deadline cannot be met, as Text says: it never runs
 	Behind                   // job Job goes first and blocks the queue
 	Outranked                // jobs of higher priority take the GPUs
 	Quota                    // the tenant holds Have of the Need GPUs it may hold
@@ -63,13 +64,14 @@ const (
 	Cancelling  // somebody has cancelled it, and it has still to end
 	AfterJob    // to be held: it comes after others that have still to end
 	InTurn      // to be held: others of its user, tenant or array have to end first, by the quotas
+	TakenBack   // the owner of node Need takes it back; of the event recall: lender Text wants Need nodes by At
 	lastReason
 )
 
 var reasonNames = [lastReason]string{
-	"none", "need-gpus", "need-one-node", "need-whole-nodes", "need-rack", "need-cpu", "need-slots", "need-part", "need-where", "need-within", "too-large", "no-such-node", "no-such-type", "impossible", "over-limit",
+	"none", "need-gpus", "need-one-node", "need-whole-nodes", "need-rack", "need-cpu", "need-slots", "need-part", "need-where", "need-within", "too-large", "no-such-node", "no-such-type", "impossible", "over-limit", "refused",
 	"behind", "outranked", "quota", "over-share", "reserved", "not-yet", "on-hold", "occupied", "because",
-	"makes-room", "used-share", "reclaimed", "moved", "resized", "node-lost", "failed", "ended", "user-request", "out-of-memory", "profiled", "cancelling", "after-job", "in-turn",
+	"makes-room", "used-share", "reclaimed", "moved", "resized", "node-lost", "failed", "ended", "user-request", "out-of-memory", "profiled", "cancelling", "after-job", "in-turn", "taken-back",
 }
 
 func (c ReasonCode) String() string {
@@ -91,7 +93,11 @@ func ParseReasonCode(s string) (ReasonCode, bool) {
 
 // Never tells whether a wait for this reason cannot end by itself.
 func (r Reason) Never() bool {
-	return r.Code == TooLarge || r.Code == NoSuchNode || r.Code == NoSuchType || r.Code == Impossible || r.Code == OverLimit
+	switch r.Code {
+	case TooLarge, NoSuchNode, NoSuchType, Impossible, OverLimit, Refused:
+		return true
+	}
+	return false
 }
 
 // Fragmentation tells whether enough GPUs exist but not where they are wanted.
@@ -146,12 +152,11 @@ func (r Reason) Sentence(name func(ID) string) string {
 		}
 		return "no node has a GPU of a type, and with the memory, that it needs: it can never run here"
 	case Impossible:
-		if r.Text != "" {
-			return r.Text
-		}
-		return "would not fit, as it must be placed, even if nothing else ran: it can never run here"
+		return cmp.Or(r.Text, "would not fit, as it must be placed, even if nothing else ran: it can never run here")
 	case OverLimit:
 		return fmt.Sprintf("needs %s but its tenant may hold at most %d: it can never run here", unit.Count(int(r.Need), "GPU"), r.Have)
+	case Refused:
+		return "was refused: " + cmp.Or(r.Text, "its deadline cannot be met")
 	case Behind:
 		return "waits behind job " + name(r.Job) + ", which goes first"
 	case Outranked:
@@ -224,6 +229,8 @@ func (r Reason) stopSentence(name func(ID) string) string {
 		return "waits for the end of other jobs"
 	case InTurn:
 		return "waits until others of its user, tenant or array end"
+	case TakenBack:
+		return "the owner of a node it ran on takes it back"
 	}
 	return "no reason is known"
 }

@@ -39,6 +39,8 @@ func TestUninstall(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, smallNodes[:1], 10, nil)
 	r.install()
+	r.define()
+	r.queue("team", nil)
 	r.job("runs", 2, 2, "60s", nil)
 	r.until("it runs", func() bool { return len(r.kubelet.Running()) == 2 })
 	r.job("waits", 1, 4, "10s", nil)
@@ -57,7 +59,7 @@ func TestUninstall(t *testing.T) {
 	if err := u.Uninstall(background); err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range []string{"removed Deployment norn-system/norn", "removed MutatingAdmissionPolicy norn-jobs", "handed back Job default/runs", "1 Jobs stay suspended", "removed Namespace norn-system"} {
+	for _, text := range []string{"removed Deployment norn-system/norn", "removed MutatingAdmissionPolicy norn-jobs", "handed back Job default/runs", "1 Queues stay", "1 Jobs stay suspended", "removed Namespace norn-system"} {
 		if !strings.Contains(told, text) {
 			t.Errorf("%q is not told:\n%s", text, told)
 		}
@@ -76,6 +78,9 @@ func TestUninstall(t *testing.T) {
 				t.Errorf("%s has still %s", j.Name, name)
 			}
 		}
+	}
+	if err := r.queues().Delete(background, "team", meta.DeleteOptions{}); err != nil {
+		t.Fatal(err)
 	}
 	u.Resume = true
 	if err := u.Uninstall(background); err != nil { // again
@@ -105,6 +110,9 @@ func TestUninstall(t *testing.T) {
 		_, err := jobs.Get(background, "runs", meta.GetOptions{})
 		return apierrors.IsNotFound(err)
 	})
+	if _, err := r.queues().List(background, meta.ListOptions{}); err == nil {
+		t.Error("the definition of Queues is still there")
+	}
 	if _, err := r.client.RbacV1().ClusterRoles().Get(background, "norn", meta.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the role: %v", err)
 	}
@@ -115,7 +123,7 @@ func TestCheck(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, smallNodes, 10, nil)
 	r.down()
-	c := &admin.Checker{Client: r.client, Namespace: "norn-system"}
+	c := &admin.Checker{Client: r.client, Dynamic: r.opt.Dynamic, Namespace: "norn-system"}
 	check := func(want ...admin.Finding) {
 		t.Helper()
 		found, err := c.Check(background)
@@ -139,8 +147,12 @@ func TestCheck(t *testing.T) {
 		admin.Finding{Level: admin.Hint, About: "admission", Text: "the policy norn-jobs or its binding is not there"},
 		admin.Finding{Level: admin.Hint, About: "controllers", Text: "16 pods of Jobs a second"},
 		admin.Finding{Level: admin.Hint, About: "leader", Text: "no Norn schedules"},
+		admin.Finding{Level: admin.Hint, About: "queues", Text: "the kind Queue is not defined"},
 	)
 	r.install()
+	r.define()
+	r.queue("a", map[string]any{"guarantee": int64(100)})
+	r.queue("b", map[string]any{"parent": "c"})
 	r.holdLease("somebody", 600)
 	foreign := &core.Pod{ObjectMeta: meta.ObjectMeta{Namespace: "default", Name: "foreign"}, Spec: spec(1, 1)}
 	foreign.Spec.SchedulerName, foreign.Spec.NodeName = "other", smallNodes[0].Name
@@ -156,6 +168,9 @@ func TestCheck(t *testing.T) {
 		admin.Finding{Level: admin.Hint, About: "schedulers", Text: "other has 1 pods on nodes with GPUs, 1 of them with GPUs"},
 		admin.Finding{Level: admin.OK, About: "admission", Text: "the policy norn-annotations is there"},
 		admin.Finding{Level: admin.OK, About: "leader", Text: "somebody schedules this cluster"},
+		admin.Finding{Level: admin.Wrong, About: "queues", Text: "jobs of Queue b wait: its parent c does not exist"},
+		admin.Finding{Level: admin.Hint, About: "queues", Text: "Queues are guaranteed 100 GPUs together, the cluster has 4"},
+		admin.Finding{Level: admin.OK, About: "queues", Text: "1 Queues are in force"},
 	)
 	c.Client, c.Namespace = r.user("ann"), "elsewhere"
 	check(

@@ -30,12 +30,14 @@ type Daemon struct {
 	fresh fresh   // any goroutine
 	nodes *table
 
-	entries   map[string]*entry     // jobs that have not ended, by key
-	partial   map[string]incomplete // gangs of which pods are missing
-	dismissed map[string]types.UID  // owners of jobs that have ended, as long as they are there
-	crowded   map[string][]string   // jobs for whose pods a node has no room yet, by node
-	logged    int                   // the number of the present log
-	growing   bool                  // a new log is about to begin, for a node of a new sort
+	queues queues
+
+	entries   map[string]*entry    // jobs that have not ended, by key
+	partial   map[string]error     // jobs of which something is missing without which nobody knows what they ask for
+	dismissed map[string]types.UID // owners of jobs that have ended, as long as they are there
+	crowded   map[string][]string  // jobs for whose pods a node has no room yet, by node
+	logged    int                  // the number of the present log
+	growing   bool                 // a new log is about to begin, for a node of a new sort
 
 	end context.CancelFunc
 }
@@ -58,8 +60,8 @@ func Open(ctx context.Context, opt Options) (*Daemon, error) {
 	}
 	ctx, end := context.WithCancel(ctx)
 	d := &Daemon{
-		opt: opt, end: end, entries: map[string]*entry{}, partial: map[string]incomplete{}, dismissed: map[string]types.UID{}, crowded: map[string][]string{},
-		write: &writer{ctx: ctx, client: opt.Client, free: make(chan struct{}, opt.Workers), leads: opt.Leads, timeout: opt.Timeout, log: opt.Log},
+		opt: opt, end: end, entries: map[string]*entry{}, partial: map[string]error{}, dismissed: map[string]types.UID{}, crowded: map[string][]string{}, queues: queues{told: map[string]queueStatus{}},
+		write: &writer{ctx: ctx, client: opt.Client, free: make(chan struct{}, opt.Workers), extra: opt.Dynamic, leads: opt.Leads, timeout: opt.Timeout, log: opt.Log},
 	}
 	d.Daemon = live.New(d.config(journal))
 	err = d.begin(ctx)
@@ -82,6 +84,7 @@ func (d *Daemon) begin(ctx context.Context) error {
 	d.nodes = newTable(d.view.allNodes(), d.opt.Levels, func(node string, err error) {
 		d.opt.Log.Warn("a node cannot be used", "node", node, "error", err)
 	})
+	d.readQueues()
 	if d.opt.Origin.IsZero() {
 		d.opt.Origin = time.Now()
 	}
@@ -97,12 +100,12 @@ func (d *Daemon) config(journal *live.Journal) live.Config {
 	opt := &d.opt
 	return live.Config{
 		World: d, Journal: journal, Log: opt.Log, Version: opt.Version, Kind: "kube", Name: opt.Name,
-		Cluster: func() (*cluster.Cluster, error) { return d.nodes.build() }, Tenants: opt.Tenants, Names: d.deviceName,
+		Cluster: func() (*cluster.Cluster, error) { return d.nodes.build() }, Tenants: d.tenants, Names: d.deviceName,
 		Policy: opt.Policy, Estimator: opt.Estimator, Estimates: opt.Estimates, Speeds: opt.Speeds,
 		Compact: opt.Compact, Recent: opt.Recent,
 		Tell: recovery{d}.recall, Folded: func() {}, Recall: d.known, Refit: func() (bool, error) { return false, nil }, Exclude: func(*cluster.Cluster) {},
 		Ordered: func([]eventlog.Event) (func() error, error) { return nil, nil }, Orders: func() []eventlog.Event { return nil },
-		Find: recovery{d}.find, Ended: d.jobEnded, Stray: func(*live.Job) {}, SendOff: d.sendOff, Node: d.nodeNote, Closed: func() string { return "" }, Trouble: d.trouble,
+		Correct: d.acceptsNew, Find: recovery{d}.find, Ended: d.jobEnded, Stands: d.stands, Stray: func(*live.Job) {}, SendOff: d.sendOff, Node: d.nodeNote, Closed: func() string { return "" }, Trouble: d.trouble,
 	}
 }
 
@@ -121,6 +124,28 @@ func (d *Daemon) known(r *job.Record) (*live.Job, error) {
 	return nil, nil
 }
 
+// acceptsNew has a job that is carried over accept the GPU types that have come since it was
+// made, as far as its owner lets it.
+func (d *Daemon) acceptsNew(ev *eventlog.Event) {
+	l := d.entries[ev.Spec.Key]
+	if l == nil || l.unfit != "" {
+		return
+	}
+	s := d.view.see(l.Key)
+	if s == nil || s.uid != l.uid {
+		return
+	}
+	a, err := d.asks(s)
+	if err != nil || a.demand.Types == l.ask.demand.Types {
+		return
+	}
+	l.ask.demand.Types = a.demand.Types
+	l.Spec.Types = l.ask.spec().Types
+	demand := *ev.Spec.Demand
+	demand.Types = a.demand.Types
+	ev.Spec.Demand = d.Shape(demand)
+}
+
 // sendOff has a job leave whose place is not there any more.
 func (d *Daemon) sendOff(key string) error {
 	if l := d.entries[key]; l != nil && l.stage != leaving {
@@ -134,12 +159,14 @@ func (d *Daemon) sendOff(key string) error {
 func (d *Daemon) jobEnded(j *live.Job) {
 	l := d.entries[j.Key]
 	delete(d.entries, j.Key)
-	d.dismissed[j.Key] = l.uid
+	if !l.retaken {
+		d.dismissed[j.Key] = l.uid
+	}
 	d.fresh.drop(l.uid)
 	if l.gone || d.State().Record(j.ID).Phase != job.Cancelled {
 		return
 	}
-	pods := d.view.podsOf(l.Key)
+	pods := d.view.podsOf(l.Key, l.uid)
 	d.Loop.Act(&l.Lane, func() {
 		if err := d.delete(l, pods); err != nil && !errors.Is(err, errConflict) {
 			d.opt.Log.Warn("a job that was cancelled cannot be deleted", "job", l.Key, "error", err)
@@ -151,8 +178,12 @@ func (d *Daemon) jobEnded(j *live.Job) {
 func (d *Daemon) delete(l *entry, pods []*core.Pod) error {
 	if l.kind == aJob {
 		how := meta.DeletePropagationBackground
+		options := meta.DeleteOptions{PropagationPolicy: &how, Preconditions: &meta.Preconditions{UID: &l.uid}}
 		return d.write.do(func(ctx context.Context) error {
-			return d.opt.Client.BatchV1().Jobs(l.namespace).Delete(ctx, l.name, meta.DeleteOptions{PropagationPolicy: &how, Preconditions: &meta.Preconditions{UID: &l.uid}})
+			if l.of != nil {
+				return d.opt.Dynamic.Resource(resourceOf(l.of)).Namespace(l.namespace).Delete(ctx, l.name, options)
+			}
+			return d.opt.Client.BatchV1().Jobs(l.namespace).Delete(ctx, l.name, options)
 		})
 	}
 	var err error
@@ -175,6 +206,11 @@ func (d *Daemon) Close() {
 // afterwards, and the next Norn finds them again.
 func (d *Daemon) Run(ctx context.Context) error {
 	defer d.write.report()
+	defer func() { // what they have used is known to the next Norn
+		for _, write := range d.dueStatuses(true) {
+			write()
+		}
+	}()
 	return d.Daemon.Run(ctx, func() {
 		for name := range d.nodes.byName {
 			d.view.mark(subject{node: true, name: name})
@@ -182,6 +218,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		d.Loop.Post(looker{d}.lookAtMarked)
 		d.Loop.Every(relookEvery, fleet{d}.relook)
 		d.Loop.Every(reasonsEvery, looker{d}.tellReasons)
+		d.Loop.Every(d.opt.Summary, d.tellQueues)
 	})
 }
 
@@ -219,8 +256,11 @@ func (d *Daemon) trouble() []string {
 		if len(out) > 6 {
 			break
 		}
-		name := strings.Replace(key, gangPrefix, "", 1)
-		out = append(out, "gang "+name+" waits for its pods: "+part.Error())
+		if name := strings.Replace(key, gangPrefix, "", 1); name != key {
+			out = append(out, "gang "+name+" waits for its pods: "+part.Error())
+		} else {
+			out = append(out, part.Error())
+		}
 	}
 	return out
 }

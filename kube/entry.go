@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	batch "k8s.io/api/batch/v1"
 	core "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -23,6 +22,7 @@ import (
 type entry struct {
 	live.Job
 	kind      kind
+	of        ownerKind // of a Job of another kind
 	namespace string
 	name      string    // of the owner
 	uid       types.UID // of the owner; empty: of a gang, which has none
@@ -35,19 +35,25 @@ type entry struct {
 	anew    bool // it is to be launched again as soon as its last run has left: it has devices
 	began   time.Duration
 	codes   map[types.UID]int32
-	trouble string // why its run was thrown off; empty: it was not
-	lost    string // why its run is lost; empty: it is not
-	reason  reason // that was last told of why it waits
-	short   bool   // it is held, for pods of it are gone
-	gone    bool   // its owner is gone, or is not to be touched any more
-	failed  int    // launches that the API refused, one after the other
+	trouble string        // why its run was thrown off; empty: it was not
+	lost    string        // why its run is lost; empty: it is not
+	reason  reason        // that was last told of why it waits
+	short   bool          // it is held, for pods of it are gone, or others have bound some
+	unfit   string        // why Norn cannot schedule it, for which it is held; empty: it can
+	barred  string        // why it may not use its queue, for which it is held; empty: it may
+	retaken bool          // it is about to be taken in anew
+	noted   bool          // its owner says that it is held
+	found   bool          // its run is one of an earlier Norn
+	saved   time.Duration // of its work, when it was told to leave: what it falls back to if it cannot save
+	gone    bool          // its owner is gone, or is not to be touched any more
+	failed  int           // launches that the API refused, one after the other
 }
 
 // kind is what sort of object a job is.
 type kind uint8
 
 const (
-	aJob  kind = iota // batch/v1
+	aJob  kind = iota // batch/v1, or another kind of owner
 	aGang             // pods that belong together by a label
 	aPod
 )
@@ -72,34 +78,36 @@ func (s stage) there() bool { return s != noRun }
 // sight is what the API shows of a job.
 type sight struct {
 	kind      kind
+	of        ownerKind // of a Job of another kind
 	key       string
 	namespace string
 	name      string
 	uid       types.UID
 	created   time.Time
-	owner     *batch.Job  // of a Job
+	owner     owner       // of a Job
 	pods      []*core.Pod // in order of their names
 	deleted   bool        // the owner is being deleted
 }
 
 // see looks at a job; nil: there is no such thing.
 func (w *watcher) see(key string) *sight {
-	namespace, rest, _ := strings.Cut(key, "/")
-	s := &sight{key: key, namespace: namespace, name: rest, pods: w.podsOf(key)}
-	slices.SortFunc(s.pods, func(a, b *core.Pod) int { return cmp.Compare(a.Name, b.Name) })
-	prefix, name, prefixed := strings.Cut(rest, "/")
-	if !prefixed {
-		if s.owner = w.job(key); s.owner == nil || !w.ours(s.owner) {
+	of, namespace, name, owned := w.kindOf(key)
+	s := &sight{key: key, namespace: namespace, name: name, of: of}
+	if owned {
+		if s.owner = w.ownerAt(key); s.owner == nil || !w.ours(key, s.owner) {
 			return nil
 		}
-		s.uid, s.created, s.deleted = s.owner.UID, s.owner.CreationTimestamp.Time, s.owner.DeletionTimestamp != nil
+		s.uid, s.created, s.deleted = s.owner.GetUID(), s.owner.GetCreationTimestamp().Time, s.owner.GetDeletionTimestamp() != nil
+		s.pods = w.podsOf(key, s.uid)
+		slices.SortFunc(s.pods, func(a, b *core.Pod) int { return cmp.Compare(a.Name, b.Name) })
 		return s
 	}
-	if len(s.pods) == 0 {
+	if s.pods = w.podsOf(key, ""); len(s.pods) == 0 {
 		return nil
 	}
-	s.kind, s.name, s.created = aGang, name, s.pods[0].CreationTimestamp.Time
-	if prefix+"/" == podPrefix {
+	slices.SortFunc(s.pods, func(a, b *core.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	s.kind, s.created = aGang, s.pods[0].CreationTimestamp.Time
+	if strings.HasPrefix(key, namespace+"/"+podPrefix) {
 		s.kind, s.uid, s.deleted = aPod, s.pods[0].UID, s.pods[0].DeletionTimestamp != nil
 	}
 	for _, p := range s.pods {
@@ -128,6 +136,7 @@ func rankOf(p *core.Pod) (int, bool) {
 // ask is what a job asks for, and what else its owner says of it.
 type ask struct {
 	name, tenant, user string
+	queued             bool // the tenant is a queue that a label names
 	demand             job.Demand
 	pods               int32
 	priority           int32
@@ -137,10 +146,26 @@ type ask struct {
 	command            []string
 }
 
-// incomplete is the error of a gang of which pods are missing.
-type incomplete struct{ have, want int }
+// equal tells whether two asks lead to the same job. The GPU types that come into question
+// change as nodes come: see acceptsNew.
+func (a *ask) equal(b *ask) bool {
+	x, y := a.demand, b.demand
+	x.Types, y.Types = "", ""
+	return a.name == b.name && a.tenant == b.tenant && a.queued == b.queued && a.user == b.user && x == y && a.pods == b.pods &&
+		a.priority == b.priority && a.estimate == b.estimate && a.stop == b.stop
+}
+
+// incomplete is the error of a gang of which pods are missing, or of an owner whose child has
+// the templates of its pods and is missing.
+type incomplete struct {
+	have, want int
+	child      string // what is missing instead of pods; empty: pods are
+}
 
 func (e *incomplete) Error() string {
+	if e.child != "" {
+		return e.child
+	}
 	return fmt.Sprintf("%d of its %d pods are there", e.have, e.want)
 }
 
@@ -148,34 +173,9 @@ func (e *incomplete) Error() string {
 // with incomplete while pods of a gang are missing.
 func (d *Daemon) asks(s *sight) (ask, error) {
 	if s.kind == aJob {
-		return d.jobAsks(s)
+		return s.owner.asks(d)
 	}
 	return d.podsAsk(s)
-}
-
-// jobAsks is what a Job asks for.
-func (d *Daemon) jobAsks(s *sight) (ask, error) {
-	t := &s.owner.Spec.Template
-	out := ask{name: s.name, tenant: cmp.Or(s.owner.Labels[names.Queue], s.namespace), user: s.namespace, stop: d.opt.Stop}
-	a, err := convert.Batch(s.owner, d.nodes.levels)
-	if err != nil {
-		return out, err
-	}
-	out.name, out.user, out.pods, out.priority, out.estimate, out.grace = cmp.Or(a.Name, s.name), cmp.Or(a.User, s.namespace), a.Tasks, a.Ask.Priority, a.Estimate, a.Grace
-	if tellsStop(s.owner.Labels, s.owner.Annotations) || tellsStop(t.Labels, t.Annotations) {
-		out.stop = a.Ask.Stop
-	}
-	if len(t.Spec.Containers) > 0 {
-		out.command = t.Spec.Containers[0].Command
-	}
-	if out.demand, err = a.Demand(d.nodes.types); err != nil {
-		return out, err
-	}
-	out.demand.Roles[0].Min, out.demand.Roles[0].Max = 0, 0 // as many pods as it has: it is not resized yet
-	if t.Spec.SchedulerName != d.opt.Scheduler {
-		return out, fmt.Errorf("its pods do not name schedulerName: %s, so others would place them", d.opt.Scheduler)
-	}
-	return out, beyond(a.Ask)
 }
 
 // beyond is the error of a pod that only kube-scheduler can place.
@@ -186,16 +186,12 @@ func beyond(a *convert.Ask) error {
 	return fmt.Errorf("only kube-scheduler can see to %s", strings.Join(a.Beyond, " and "))
 }
 
-func tellsStop(labels, annotations map[string]string) bool {
-	return labels[names.Stop] != "" || annotations[names.Stop] != ""
-}
-
 // podsAsk is what bare pods ask for together: equal ones are tasks of one role. Nobody would
 // make them again, so they are not preempted.
 func (d *Daemon) podsAsk(s *sight) (ask, error) {
 	p := s.pods[0]
 	out := ask{
-		name: s.name, tenant: cmp.Or(p.Labels[names.Queue], p.Namespace), user: cmp.Or(p.Annotations[names.User], p.Namespace),
+		name: s.name, tenant: cmp.Or(p.Labels[names.Queue], p.Namespace), queued: p.Labels[names.Queue] != "", user: cmp.Or(p.Annotations[names.User], p.Namespace),
 		stop: job.Pinned, pods: int32(len(s.pods)), grace: 30 * time.Second,
 	}
 	if len(p.Spec.Containers) > 0 {
@@ -218,7 +214,7 @@ func (d *Daemon) podsAsk(s *sight) (ask, error) {
 			return out, err
 		}
 		if s.kind == aGang && int(m.Size) > len(s.pods) {
-			return out, &incomplete{len(s.pods), int(m.Size)}
+			return out, &incomplete{have: len(s.pods), want: int(m.Size)}
 		}
 		a, err := convert.Pod(&p.Spec, p.Labels, p.Annotations, d.nodes.levels)
 		if err == nil {
@@ -227,7 +223,11 @@ func (d *Daemon) podsAsk(s *sight) (ask, error) {
 		if err != nil {
 			return out, fmt.Errorf("pod %s: %w", p.Name, err)
 		}
-		out.priority = max(out.priority, a.Priority)
+		rank, err := d.view.priorityOf(a)
+		if err != nil {
+			return out, err
+		}
+		out.priority = max(out.priority, rank)
 		if last := len(sets) - 1; last >= 0 && sets[last].Role == m.Role && sets[last].Ask.Size == a.Size {
 			sets[last].Count++
 		} else {
@@ -270,21 +270,14 @@ func (d *Daemon) engineJob(s *sight, a *ask, submit time.Duration) job.Job {
 func newEntry(s *sight, a *ask) *entry {
 	return &entry{
 		Job:  live.Job{Key: s.key, User: a.user, Spec: a.spec()},
-		kind: s.kind, namespace: s.namespace, name: s.name, uid: s.uid, ask: *a, codes: map[types.UID]int32{},
+		kind: s.kind, of: s.of, namespace: s.namespace, name: s.name, uid: s.uid, ask: *a, codes: map[types.UID]int32{},
 	}
 }
 
-// isOver tells whether the owner says that the job has ended, and how. A Job whose pods have
-// all done their work has ended, too: its controller says so up to a second later.
+// isOver tells whether the owner says that the job has ended, and how.
 func (l *entry) isOver(s *sight) (done, failed bool, why string) {
 	if l.kind == aJob {
-		switch state := convert.StateOf(&s.owner.Status); state.Phase {
-		case convert.JobComplete:
-			return true, false, ""
-		case convert.JobFailed:
-			return false, true, state.Why
-		}
-		return s.succeeded(), false, ""
+		return s.owner.over(s.pods)
 	}
 	ended := 0
 	for _, p := range s.pods {
@@ -296,26 +289,6 @@ func (l *entry) isOver(s *sight) (done, failed bool, why string) {
 		}
 	}
 	return ended > 0 && ended == len(s.pods), false, ""
-}
-
-// succeeded tells whether as many pods of a Job have done their work as it needs.
-func (s *sight) succeeded() bool {
-	need := s.owner.Spec.Completions
-	if need == nil || s.owner.Spec.SuccessPolicy != nil {
-		return false
-	}
-	done := map[string]bool{}
-	for _, p := range s.pods {
-		if p.Status.Phase != core.PodSucceeded {
-			continue
-		}
-		rank, ranked := p.Annotations[batch.JobCompletionIndexAnnotation]
-		if !ranked {
-			rank = p.Name
-		}
-		done[rank] = true
-	}
-	return len(done) > 0 && len(done) >= int(*need)
 }
 
 // podText says how a pod ended.

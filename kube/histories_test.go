@@ -161,7 +161,7 @@ func (p *play) run(left int) []string {
 	}
 	p.origin = time.Now()
 	opt := p.opt
-	opt.Name, opt.State, opt.Policy, opt.Origin, opt.Log = "play", t.TempDir(), choice, p.origin, slog.New(slog.NewTextHandler(logTo{t}, nil))
+	opt.Name, opt.State, opt.Policy, opt.Origin, opt.Log = "play", t.TempDir(), choice, p.origin, slog.New(slog.NewTextHandler(&logTo{t: t}, nil))
 	opt.Scheduler, opt.Nodes = p.prefix+"norn", labels.SelectorFromSet(labels.Set{"history": p.prefix + "x"})
 	opt.Tenants = func() (*tenant.Tree, error) {
 		site, err := p.h.Spec.Build()

@@ -3,11 +3,13 @@ package kube_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	batch "k8s.io/api/batch/v1"
 	core "k8s.io/api/core/v1"
+	scheduling "k8s.io/api/scheduling/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/norn-scheduler/norn/api"
@@ -51,7 +53,7 @@ func TestPreempted(t *testing.T) {
 		j.Spec.Template.Annotations[fakekubelet.SaveTime] = "1s"
 		j.Annotations = map[string]string{names.Estimate: j.Spec.Template.Annotations[fakekubelet.RunTime]}
 	}
-	r.job("long", 4, 1, "100s", saves)
+	r.job("long", 4, 1, "50s", saves)
 	r.until("long runs", func() bool { return r.state("default/long") == api.Running && len(r.kubelet.Running()) == 4 })
 	r.job("short", 4, 1, "10s", saves)
 	r.until("short is done", func() bool { return r.state("default/short") == api.Done })
@@ -160,7 +162,7 @@ func TestWrites(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		mine := slices.DeleteFunc(watch.By(all, nornUser), func(w watch.Write) bool { return !w.OK() }) // the Job controller may write in between
+		mine := slices.DeleteFunc(watch.By(all, account), func(w watch.Write) bool { return !w.OK() }) // the Job controller may write in between
 		if got := len(mine) - written; got != want {
 			t.Errorf("%s: %d writes, expected %d: %v", what, got, want, watch.Count(mine[written:]))
 		}
@@ -204,5 +206,58 @@ func TestGangAfterRestart(t *testing.T) {
 		if p.Status.Phase != core.PodSucceeded {
 			t.Errorf("pod %s is %s", p.Name, p.Status.Phase)
 		}
+	}
+}
+
+// TestPriority: Jobs that wait have the priority of the PriorityClass that their templates
+// name, or of the default one, and wait for a class that there is not.
+func TestPriority(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, smallNodes[:1], 10, func(o *kube.Options) {
+		o.Policy = experiment.Choice{Policy: "fifo", Settings: []experiment.Setting{{Name: "priority", Value: "true"}}}
+	})
+	class := func(name string, value int32, standard bool) {
+		t.Helper()
+		c := &scheduling.PriorityClass{ObjectMeta: meta.ObjectMeta{Name: name}, Value: value, GlobalDefault: standard}
+		if _, err := r.client.SchedulingV1().PriorityClasses().Create(background, c, meta.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	of := func(id string) int32 {
+		jobs, err := r.Jobs(background, me, api.Query{IDs: []string{id}})
+		if err != nil || len(jobs) == 0 {
+			return -1
+		}
+		return jobs[len(jobs)-1].Priority
+	}
+	named := func(name string) func(*batch.Job) {
+		return func(j *batch.Job) { j.Spec.Template.Spec.PriorityClassName = name }
+	}
+	class("high", 1000, false)
+	r.job("first", 1, 4, "10000s", nil)
+	r.until("first runs", func() bool { return r.state("default/first") == api.Running })
+	r.job("low", 1, 4, "5s", nil)
+	r.job("urgent", 1, 4, "5s", named("urgent"))
+	r.job("high", 1, 4, "5s", named("high"))
+	r.until("high has its priority", func() bool { return of("default/high") == 1000 })
+	r.until("urgent waits for its class", func() bool {
+		why, err := r.Why(background, me, "default/urgent")
+		return err == nil && r.state("default/urgent") == api.Held && strings.Contains(why.Job.Reason, "the PriorityClass urgent, which does not exist")
+	})
+	class("urgent", 2000, false)
+	r.until("urgent has its priority", func() bool { return of("default/urgent") == 2000 })
+	class("usual", 7, true)
+	r.until("low has the default", func() bool { return of("default/low") == 7 })
+	if err := r.Do(background, me, server.Cancel, "default/first"); err != nil {
+		t.Fatal(err)
+	}
+	last := time.Time{}
+	for _, id := range []string{"default/urgent", "default/high", "default/low"} {
+		r.until(id+" is done", func() bool { return r.state(id) == api.Done })
+		jobs, err := r.Jobs(background, me, api.Query{IDs: []string{id}})
+		if err != nil || len(jobs) == 0 || !jobs[len(jobs)-1].Started.After(last) {
+			t.Fatalf("%s did not start after the one before it: %v, %+v", id, err, jobs)
+		}
+		last = jobs[len(jobs)-1].Started
 	}
 }

@@ -23,7 +23,7 @@ type Election struct {
 	Client    kubernetes.Interface
 	Namespace string
 	Identity  string        // of this process, unlike any other
-	Lease     time.Duration // for which a leader that is not heard of still counts as one; 0: 15 s
+	Lease     time.Duration // for which a leader that is not heard of still counts as one, in whole seconds, and at least 2 s longer than Renew; 0: 15 s
 	Renew     time.Duration // within which a leader must renew the Lease, or ends; 0: 10 s
 	Retry     time.Duration // between two tries; 0: 2 s
 }
@@ -38,6 +38,9 @@ func (e *Election) Lead(ctx context.Context, f func(ctx context.Context, origin 
 	if e.Lease == 0 {
 		e.Lease, e.Renew, e.Retry = 15*time.Second, 10*time.Second, 2*time.Second
 	}
+	const whole = time.Second // of which a Lease and its renewals are told
+	e.Lease = max(e.Lease, e.Renew+2*whole)
+	e.Lease = (e.Lease + whole - 1).Truncate(whole)
 	held, stop := context.WithCancel(context.WithoutCancel(ctx)) // the Lease is let go when nothing is written any more
 	defer stop()
 	lock := &fenced{Interface: &resourcelock.LeaseLock{
@@ -79,6 +82,11 @@ func (e *Election) Lead(ctx context.Context, f func(ctx context.Context, origin 
 	return <-ended
 }
 
+// slack is how long a write may take that begins while the Lease is good, so that it has come
+// to its end when another process leads. Others tell renewals apart by their seconds, so that
+// the Lease may seem to be over a second early.
+func (e *Election) slack() time.Duration { return e.Lease - e.Renew - time.Second }
+
 // MakeNamespace makes the namespace of the Lease, where it is missing.
 func MakeNamespace(ctx context.Context, client kubernetes.Interface, name string) error {
 	_, err := client.CoreV1().Namespaces().Get(ctx, name, meta.GetOptions{})
@@ -97,13 +105,14 @@ type fenced struct {
 	resourcelock.Interface
 	good time.Duration
 	last atomic.Int64 // when the last renewal was asked for, in nanoseconds of the monotonic clock
+	wall atomic.Int64 // the same by the clock of the day, which goes on while a machine sleeps
 }
 
 var began = time.Now()
 
 // Create implements resourcelock.Interface.
 func (f *fenced) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
-	at := time.Since(began)
+	at := time.Now()
 	err := f.Interface.Create(ctx, r)
 	f.note(at, err)
 	return err
@@ -111,7 +120,7 @@ func (f *fenced) Create(ctx context.Context, r resourcelock.LeaderElectionRecord
 
 // Update implements resourcelock.Interface.
 func (f *fenced) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
-	at := time.Since(began)
+	at := time.Now()
 	if r.HolderIdentity == "" { // the Lease is let go
 		f.last.Store(math.MinInt64 / 2)
 		return f.Interface.Update(ctx, r)
@@ -121,13 +130,19 @@ func (f *fenced) Update(ctx context.Context, r resourcelock.LeaderElectionRecord
 	return err
 }
 
-func (f *fenced) note(at time.Duration, err error) {
+func (f *fenced) note(at time.Time, err error) {
 	if err == nil {
-		f.last.Store(int64(at))
+		f.wall.Store(at.UnixNano())
+		f.last.Store(int64(at.Sub(began)))
 	}
 }
 
-func (f *fenced) leads() bool { return time.Since(began)-time.Duration(f.last.Load()) < f.good }
+func (f *fenced) leads() bool { return f.leadsAt(time.Now()) }
+
+// leadsAt tells whether the Lease was renewed a short while before a moment, by both clocks.
+func (f *fenced) leadsAt(now time.Time) bool {
+	return now.Sub(began)-time.Duration(f.last.Load()) < f.good && now.UnixNano()-f.wall.Load() < int64(f.good)
+}
 
 // origin is the origin of time, which the first leader of all writes down.
 func (e *Election) origin(ctx context.Context) (at time.Time, err error) {

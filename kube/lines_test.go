@@ -35,6 +35,13 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	if text := os.Getenv(settings); text != "" {
+		if err := lead(text); err != nil {
+			fmt.Fprintln(os.Stderr, "norn:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	os.Exit(m.Run())
 }
 

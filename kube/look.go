@@ -3,17 +3,17 @@ package kube
 import (
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
-	batch "k8s.io/api/batch/v1"
 	core "k8s.io/api/core/v1"
 
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
-	"github.com/norn-scheduler/norn/kube/convert"
+	"github.com/norn-scheduler/norn/kube/names"
 	"github.com/norn-scheduler/norn/live"
 )
 
@@ -23,11 +23,17 @@ type looker struct{ *Daemon }
 // lookAtMarked looks at all that has changed. It is called in the goroutine of the loop.
 func (d looker) lookAtMarked() error {
 	marked := d.view.take()
+	if marked[subject{waiting: true}] {
+		d.lookAtQueues()
+		d.markWaiting(marked)
+	}
 	var keys, nodes []string
 	for s := range marked {
-		if s.node {
+		switch {
+		case s.waiting:
+		case s.node:
 			nodes = append(nodes, s.name)
-		} else {
+		default:
 			keys = append(keys, s.name)
 		}
 	}
@@ -105,25 +111,32 @@ func (d looker) admit(s *sight) {
 	}
 	var part *incomplete
 	if errors.As(err, &part) {
-		d.partial[s.key] = *part
+		d.partial[s.key] = part
 		return
 	}
 	delete(d.partial, s.key)
 	d.entries[s.key] = l
-	if err != nil {
-		a.demand = job.GPUs(1) // of one that is held
-		l.Held = true
+	if s.owner != nil { // its next run comes after those that are noted, whoever noted them
+		l.Run = number(s.owner.GetAnnotations()[names.Run])
 	}
+	why := d.amiss(l, s)
+	if l.short = why != ""; err != nil {
+		a.demand = job.GPUs(1) // of one that is held
+		l.unfit, why = err.Error(), "cannot be scheduled by norn: "+err.Error()
+	} else if l.barred = d.queues.barred(&a, s.namespace); l.barred != "" {
+		l.short, why = false, l.barred
+	}
+	l.Held = why != ""
 	d.Admit(&l.Job, d.engineJob(s, &a, d.Loop.Now()))
-	if err != nil {
-		d.Loop.Emit(eventlog.Event{Kind: eventlog.Wait, Job: l.ID, Reason: job.Reason{Code: job.OnHold, Job: job.None, Text: "cannot be scheduled by norn: " + err.Error()}})
+	if l.Held {
+		d.Loop.Emit(eventlog.Event{Kind: eventlog.Wait, Job: l.ID, Reason: job.Reason{Code: job.OnHold, Job: job.None, Text: why}})
 	}
 }
 
 // vanished deals with a job whose owner is gone: what is left of it leaves.
 func (d looker) vanished(l *entry) {
 	if l.Purpose != live.Cancelled {
-		l.Purpose, l.Why = live.Cancelled, "its "+l.kind.String()+" was deleted"
+		l.Purpose, l.Why = live.Cancelled, "its "+l.called()+" was deleted"
 	}
 	if l.stage.there() {
 		if l.stage != leaving {
@@ -150,9 +163,9 @@ func (d looker) compare(l *entry, s *sight) {
 	case l.stage == noRun && (done || failed):
 		l.Why, l.gone = "it ended without norn", true
 		d.Loop.Emit(eventlog.Event{Kind: eventlog.Cancel, Job: l.ID})
-	case l.stage == noRun && l.kind == aGang:
-		d.gather(l, s)
+	case l.stage == noRun && (d.retake(l, s) || l.unfit == "" && d.lineUp(l)):
 	case l.stage == noRun:
+		d.gather(l, s)
 	case done || failed:
 		if failed && l.kind != aJob && l.stage != leaving {
 			d.leaves(l) // its other pods
@@ -169,17 +182,79 @@ func (d looker) compare(l *entry, s *sight) {
 	}
 }
 
-// gather holds a gang of which pods have gone while it waits, until they are all there again.
+// markWaiting adds all jobs that wait or are held to what is to be looked at.
+func (d looker) markWaiting(marked map[subject]bool) {
+	for key, l := range d.entries {
+		if l.stage == noRun {
+			marked[subject{name: key}] = true
+		}
+	}
+}
+
+// retake takes a job in anew that waits for its first start and asks for something else than
+// when it was taken in, as when its Job was changed or its PriorityClass has come.
+func (d looker) retake(l *entry, s *sight) bool {
+	r := d.State().Record(l.ID)
+	if r.Starts > 0 || r.Phase != job.Waiting && r.Phase != job.Held || l.unfit == "" && (l.kind != aJob || l.Held && l.barred == "") {
+		return false
+	}
+	a, err := d.asks(s)
+	unfit := ""
+	if err != nil {
+		unfit = err.Error()
+	}
+	if unfit == l.unfit && (err != nil || a.equal(&l.ask)) {
+		return false
+	}
+	l.Why, l.gone, l.retaken = "it was changed, and is taken in anew", true, true
+	d.Loop.Emit(eventlog.Event{Kind: eventlog.Cancel, Job: l.ID})
+	d.Loop.Later(func() error { return d.look(l.Key) })
+	return true
+}
+
+// gather holds a gang of which pods have gone while it waits, until they are all there again,
+// and a job of which others have bound pods, until those have gone.
 func (d looker) gather(l *entry, s *sight) {
-	short := len(s.ready()) < int(l.ask.pods)
+	why := d.amiss(l, s)
 	switch phase := d.State().Record(l.ID).Phase; {
-	case short && phase == job.Waiting:
+	case why != "" && phase == job.Waiting:
 		l.short = true
-		d.Hold(&l.Job, (&incomplete{len(s.ready()), int(l.ask.pods)}).Error())
-	case !short && l.short && phase == job.Held:
+		d.Hold(&l.Job, why)
+	case why == "" && l.short && phase == job.Held:
 		l.short = false
 		live.Release(d.Daemon.Daemon, &l.Job)
 	}
+}
+
+// amiss is why a job must wait for what is the matter with its pods; empty: nothing is.
+func (d looker) amiss(l *entry, s *sight) string {
+	if p := d.theirs(s); p != nil {
+		return "others have bound its pod " + p.Name + " to node " + p.Spec.NodeName + ": it waits until that has ended"
+	}
+	if have := len(s.ready()); l.kind == aGang && have < int(l.ask.pods) {
+		return (&incomplete{have: have, want: int(l.ask.pods)}).Error()
+	}
+	return ""
+}
+
+// theirs is a pod of a job that others have bound and that has not ended; nil: there is none.
+func (d looker) theirs(s *sight) *core.Pod {
+	for _, p := range s.pods {
+		if d.occupies(p) {
+			return p
+		}
+	}
+	return nil
+}
+
+// occupies tells whether a pod that others have bound stays on its node.
+func (d looker) occupies(p *core.Pod) bool {
+	return isTheirs(p) && p.DeletionTimestamp == nil && !d.lostNode(p.Spec.NodeName)
+}
+
+// isTheirs tells whether others have bound a pod, which has not ended.
+func isTheirs(p *core.Pod) bool {
+	return p.Spec.NodeName != "" && p.Annotations[names.Run] == "" && !over(p)
 }
 
 // there counts the pods that nobody has deleted, whether they have ended or not.
@@ -204,7 +279,7 @@ func (s *sight) ready() (out []*core.Pod) {
 
 // deleted deals with a job whose user has deleted it while its object is still there.
 func (d looker) deleted(l *entry) {
-	l.Purpose, l.Why, l.gone = live.Cancelled, "its "+l.kind.String()+" was deleted", true
+	l.Purpose, l.Why, l.gone = live.Cancelled, "its "+l.called()+" was deleted", true
 	if !l.stage.there() {
 		d.Loop.Emit(eventlog.Event{Kind: eventlog.Cancel, Job: l.ID})
 		return
@@ -221,7 +296,7 @@ func (d looker) noteCodes(l *entry, s *sight) {
 		return
 	}
 	for _, p := range s.pods {
-		if l.seatOf(p.UID) < 0 {
+		if l.seatOf(p.UID) < 0 && !(l.found && p.Annotations[names.Run] == strconv.Itoa(l.Run)) {
 			continue
 		}
 		for _, c := range p.Status.ContainerStatuses {
@@ -240,7 +315,13 @@ func (d looker) left(l *entry, s *sight) bool {
 	if !l.told {
 		return false
 	}
-	for _, p := range d.view.podsOf(l.Key) {
+	pods := d.view.podsOf(l.Key, l.uid)
+	for i := range l.seats { // also those between whom and their owner nothing is any more
+		if p := d.view.pod(l.namespace, l.seats[i].name, l.seats[i].pod); p != nil {
+			pods = append(pods, p)
+		}
+	}
+	for _, p := range pods {
 		if !over(p) && p.Spec.NodeName != "" && !d.lostNode(p.Spec.NodeName) {
 			return false
 		}
@@ -251,13 +332,7 @@ func (d looker) left(l *entry, s *sight) bool {
 	if done, failed, _ := l.isOver(s); done || failed {
 		return true
 	}
-	return isSuspended(s.owner)
-}
-
-// isSuspended tells whether a Job is suspended and its controller has seen to it.
-func isSuspended(j *batch.Job) bool {
-	state := convert.StateOf(&j.Status)
-	return j.Spec.Suspend != nil && *j.Spec.Suspend && state.Active == 0 && (state.Suspended || !state.Started)
+	return s.owner.quiet()
 }
 
 // lostNode tells whether a node is lost, or is no more.
@@ -275,6 +350,10 @@ func (d looker) settle(l *entry, s *sight) {
 		goesOn := !over(p) || l.kind != aJob && p.Status.Phase == core.PodSucceeded
 		if at < 0 && p.Spec.NodeName != "" && goesOn && p.DeletionTimestamp == nil {
 			at = d.recognise(l, p)
+		}
+		if at < 0 && d.occupies(p) {
+			d.throwOff(l, "somebody else has bound pod "+p.Name+" to node "+p.Spec.NodeName)
+			return
 		}
 		if at < 0 {
 			continue
@@ -300,7 +379,9 @@ func (d looker) settle(l *entry, s *sight) {
 	}
 	if l.stage == starting && running == len(l.seats) {
 		l.stage = up
-		live.Launched(d.Daemon.Daemon, &l.Job)
+		if !l.found { // else nobody knows when it was decided
+			live.Launched(d.Daemon.Daemon, &l.Job)
+		}
 		l.began, l.failed = d.Loop.Now(), 0
 	}
 	if !l.told {
@@ -335,10 +416,13 @@ func newSeat(s *seat) seat { return seat{node: s.node, role: s.role, devices: s.
 // recognise gives a seat on its node to a pod that is bound and has none, as after a change
 // of the leader; -1: there is none.
 func (d looker) recognise(l *entry, p *core.Pod) int {
-	free := func(i int) bool { return l.seats[i].pod == "" && l.seats[i].node == p.Spec.NodeName }
+	role := l.roleOf(p)
+	free := func(i int) bool {
+		return l.seats[i].pod == "" && l.seats[i].node == p.Spec.NodeName && (role < 0 || int(l.seats[i].role) == role)
+	}
 	at := -1
-	if rank, ranked := rankOf(p); ranked && rank < len(l.seats) && free(rank) {
-		at = rank
+	if rank, ranked := rankOf(p); ranked && rank+l.firstOf(role) < len(l.seats) && free(rank+l.firstOf(role)) {
+		at = rank + l.firstOf(role)
 	}
 	for i := 0; at < 0 && i < len(l.seats); i++ {
 		if free(i) {
@@ -387,9 +471,15 @@ const exitAgain = 75
 // concluded deals with a run that was told to leave and has left.
 func (d looker) concluded(l *entry, r *job.Record) {
 	e := &live.Exit{Cause: live.Left, Tasks: len(l.seats), Asked: true}
+	orphan := l.found && len(l.seats) == 0 // it was leaving when this Norn found it
+	if orphan {
+		e.Tasks = int(l.ask.pods)
+	}
 	switch code := l.worstCode(); {
 	case l.lost != "":
 		e.Cause, e.Error, e.Asked = live.Lost, l.lost, false
+	case orphan && len(l.codes) < e.Tasks:
+		e.Cause, e.Error, e.Asked = live.Lost, "nobody saw how all of its pods ended, for another norn leads now", false
 	case len(l.codes) == 0 && l.began == 0: // nothing had begun
 		e.Tasks = 0
 	case len(l.codes) == 0:
@@ -419,7 +509,7 @@ func (d looker) over(l *entry, r *job.Record, e *live.Exit) {
 		return
 	}
 	ending := live.Ending{
-		Exit: *e, Phase: r.Phase, Stop: r.Job.Stop, Purpose: l.Purpose, Why: l.Why, Progress: r.ProgressAt(d.Loop.Now()), Saved: r.SavedAt(d.Loop.Now()),
+		Exit: *e, Phase: r.Phase, Stop: r.Job.Stop, Purpose: l.Purpose, Why: l.Why, Progress: r.ProgressAt(d.Loop.Now()), Saved: l.savedAt(r, d.Loop.Now()),
 		Since: d.Loop.Now() - l.Decided, Failures: int(r.Failures), Counts: l.Counts,
 	}
 	if r.Phase == job.Waiting || r.Phase == job.Held { // it was thrown off at once, and this was only its leaving
@@ -435,6 +525,15 @@ func (d looker) over(l *entry, r *job.Record, e *live.Exit) {
 		d.HoldUntil(&l.Job, d.Loop.Now()+backoff(l.failed), l.trouble)
 		l.failed++
 	}
+}
+
+// savedAt is the work that a job surely has kept: of one that is leaving, what it had when it
+// was told to.
+func (l *entry) savedAt(r *job.Record, now time.Duration) time.Duration {
+	if r.Phase == job.Stopping {
+		return min(r.Progress, l.saved)
+	}
+	return r.SavedAt(now)
 }
 
 // carryOut carries out a verdict.

@@ -52,7 +52,7 @@ func (d fleet) lookAtNode(name string) error {
 	}
 	d.nodeLabels(n, now)
 	d.nodeDevices(n, now)
-	d.nodeOthers(n)
+	d.nodeOthers(n, job.None)
 	d.arrived(n)
 	return nil
 }
@@ -177,11 +177,11 @@ func (d fleet) lose(l *entry, why string) {
 		d.Loop.Emit(eventlog.Event{Kind: eventlog.Cancel, Job: l.ID})
 		return
 	}
-	kept := r.SavedAt(d.Loop.Now())
+	kept := l.savedAt(r, d.Loop.Now())
 	d.Loop.Emit(eventlog.Event{Kind: eventlog.Evict, Job: l.ID, Kept: kept, Reason: job.Reason{Code: job.NodeLost, Job: job.None, Text: why}})
 	for i := range l.seats { // at once: what is left there still takes room
 		if n := d.nodes.byName[l.seats[i].node]; n != nil && !n.gone && int(n.id) < d.State().Cluster.Nodes() {
-			d.nodeOthers(n)
+			d.nodeOthers(n, l.ID)
 		}
 	}
 }
@@ -208,8 +208,9 @@ func (d fleet) nodeDevices(n *node, now *convert.Node) {
 	n.broken = broken
 }
 
-// nodeOthers notes what others use of a node.
-func (d fleet) nodeOthers(n *node) {
+// nodeOthers notes what others use of a node. gone is a job that is losing what it has there
+// at this moment, or none.
+func (d fleet) nodeOthers(n *node, gone job.ID) {
 	var pods []*core.Pod
 	taken := make([]bool, n.devices())
 	for _, p := range d.view.podsOn(n.is.Name) {
@@ -221,6 +222,9 @@ func (d fleet) nodeOthers(n *node) {
 		}
 	}
 	for _, id := range d.State().JobsOn(n.id, nil) {
+		if id == gone {
+			continue
+		}
 		for _, s := range d.State().Alloc(id).Shares {
 			if i := int(s.Device - d.nodes.first[n.id]); i >= 0 && i < len(taken) {
 				taken[i] = true

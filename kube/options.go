@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/norn-scheduler/norn/experiment"
@@ -20,8 +21,9 @@ import (
 
 // Options say how Norn runs in a cluster.
 type Options struct {
-	Client kubernetes.Interface
-	Name   string // of the cluster, for logs
+	Client  kubernetes.Interface
+	Dynamic dynamic.Interface // for kinds that a cluster need not have, such as Queues; nil: these are not looked for
+	Name    string            // of the cluster, for logs
 
 	Scheduler string          // the schedulerName by which pods ask for this Norn; empty: names.Scheduler
 	Nodes     labels.Selector // of the nodes that are for it; nil: all
@@ -38,9 +40,13 @@ type Options struct {
 	Stop     job.StopMode   // of Jobs that do not say how they may be stopped
 	NodeLost time.Duration  // for which a node does not answer before its jobs go elsewhere; 0: 5 minutes
 	Workers  int            // writes at a time; 0: 32
-	Patience live.Patience  // with jobs that end badly again and again
-	Compact  int            // events after which a new log is begun; 0: 50,000
-	Recent   int            // ended jobs that are kept in memory; 0: 2,000
+	// Rediscover is how often kinds are looked for whose definitions have come later, and
+	// Summary how often it is told how Queues stand. 0: 30 seconds, 1 minute.
+	Rediscover, Summary time.Duration
+
+	Patience live.Patience // with jobs that end badly again and again
+	Compact  int           // events after which a new log is begun; 0: 50,000
+	Recent   int           // ended jobs that are kept in memory; 0: 2,000
 
 	// Leads tells whether this process may still write: it holds the Lease, and has renewed it
 	// a short while ago. nil: nobody else can lead.
@@ -58,6 +64,8 @@ func (o *Options) fill() {
 	o.NodeLost = cmp.Or(o.NodeLost, 5*time.Minute)
 	o.Timeout = cmp.Or(o.Timeout, 5*time.Second)
 	o.Workers = cmp.Or(o.Workers, 32)
+	o.Rediscover = cmp.Or(o.Rediscover, 30*time.Second)
+	o.Summary = cmp.Or(o.Summary, time.Minute)
 	o.Compact = cmp.Or(o.Compact, 50_000)
 	o.Recent = cmp.Or(o.Recent, 2_000)
 	if o.Patience == (live.Patience{}) {

@@ -113,9 +113,13 @@ func (w *writer) unschedulable(p *core.Pod, text string) error {
 // event says of a Job why it waits.
 func (w *writer) event(l *entry, text string) error {
 	now := meta.Now()
+	kind, version := "Job", "batch/v1"
+	if l.of != nil {
+		kind, version = l.of.Name, l.of.APIVersion()
+	}
 	ev := &core.Event{
 		ObjectMeta:     meta.ObjectMeta{Namespace: l.namespace, GenerateName: l.name + "."},
-		InvolvedObject: core.ObjectReference{Kind: "Job", APIVersion: "batch/v1", Namespace: l.namespace, Name: l.name, UID: l.uid},
+		InvolvedObject: core.ObjectReference{Kind: kind, APIVersion: version, Namespace: l.namespace, Name: l.name, UID: l.uid},
 		Reason:         "Waiting", Message: text, Type: core.EventTypeNormal, Count: 1, FirstTimestamp: now, LastTimestamp: now,
 		Source: core.EventSource{Component: names.Scheduler}, ReportingController: names.Group + "/" + names.Scheduler,
 	}

@@ -1,6 +1,7 @@
 package kube_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -8,16 +9,21 @@ import (
 	"testing"
 	"time"
 
+	authorization "k8s.io/api/authorization/v1"
 	batch "k8s.io/api/batch/v1"
 	core "k8s.io/api/core/v1"
+	rbac "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/api/server"
 	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/kube"
+	"github.com/norn-scheduler/norn/kube/deploy"
 	"github.com/norn-scheduler/norn/kube/internal/fakekubelet"
 	"github.com/norn-scheduler/norn/kube/internal/testenv"
 	"github.com/norn-scheduler/norn/kube/internal/watch"
@@ -38,9 +44,6 @@ type rig struct {
 	cut  context.CancelFunc // ends all writing and watching of it at once
 }
 
-// nornUser is the user as whom the Norn of a rig writes.
-const nornUser = "norn-of-the-rig"
-
 // background is a context without end.
 var background = context.Background()
 
@@ -59,17 +62,11 @@ func newRig(t *testing.T, nodes []fakekubelet.Node, factor float64, change func(
 		t.Fatal(err)
 	}
 	t.Cleanup(r.kubelet.Stop)
-	as, err := r.env.As(nornUser, "system:masters")
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := kube.Client(as)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r.rights()
 	r.opt = kube.Options{
-		Client: client, Name: "test", State: t.TempDir(), Policy: experiment.Choice{Policy: "fifo"}, Origin: r.origin,
-		Log: slog.New(slog.NewTextHandler(logTo{t}, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Client: r.as(account, "system:serviceaccounts", "system:authenticated"), Dynamic: r.extraAs(account, "system:serviceaccounts", "system:authenticated"),
+		Rediscover: 200 * time.Millisecond, Summary: 200 * time.Millisecond, Name: "test", State: t.TempDir(), Policy: experiment.Choice{Policy: "fifo"}, Origin: r.origin,
+		Log: slog.New(slog.NewTextHandler(&logTo{t: t}, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	if change != nil {
 		change(&r.opt)
@@ -88,17 +85,95 @@ func newRig(t *testing.T, nodes []fakekubelet.Node, factor float64, change func(
 	return r
 }
 
-// logTo writes to the log of a test.
-type logTo struct{ t *testing.T }
+// leaders is a group of users who may do what Norn may, for tests with several Norns.
+var leaders = rbac.Subject{APIGroup: rbac.GroupName, Kind: "Group", Name: "leaders"}
 
-var logMu sync.Mutex
+// rights gives Norn the rights that the manifests give it in a cluster, so that a test fails
+// for want of one.
+func (r *rig) rights() {
+	r.t.Helper()
+	text, err := deploy.Manifests(deploy.Default())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	all, err := deploy.Objects(text)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, u := range all {
+		var err error
+		switch u.GetKind() {
+		case "ClusterRole":
+			o := &rbac.ClusterRole{}
+			if err = runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, o); err == nil {
+				_, err = r.client.RbacV1().ClusterRoles().Create(background, o, meta.CreateOptions{FieldManager: "test"})
+			}
+		case "ClusterRoleBinding":
+			o := &rbac.ClusterRoleBinding{}
+			if err = runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, o); err == nil {
+				_, err = r.client.RbacV1().ClusterRoleBindings().Create(background, o, meta.CreateOptions{FieldManager: "test"})
+				if o.Name, o.Subjects = leaders.Name, []rbac.Subject{leaders}; err == nil {
+					_, err = r.client.RbacV1().ClusterRoleBindings().Create(background, o, meta.CreateOptions{})
+				}
+			}
+		case "Namespace":
+			err = kube.MakeNamespace(background, r.client, u.GetName())
+		case "Role":
+			o := &rbac.Role{}
+			if err = runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, o); err == nil {
+				_, err = r.client.RbacV1().Roles(o.Namespace).Create(background, o, meta.CreateOptions{FieldManager: "test"})
+			}
+		case "RoleBinding":
+			o := &rbac.RoleBinding{}
+			if err = runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, o); err == nil {
+				_, err = r.client.RbacV1().RoleBindings(o.Namespace).Create(background, o, meta.CreateOptions{FieldManager: "test"})
+				if o.Name, o.Subjects = leaders.Name, []rbac.Subject{leaders}; err == nil {
+					_, err = r.client.RbacV1().RoleBindings(o.Namespace).Create(background, o, meta.CreateOptions{})
+				}
+			}
+		}
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			r.t.Fatal(err)
+		}
+	}
+	for deadline := time.Now().Add(time.Minute); !r.allowed(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			r.t.Fatal("the API server does not give Norn its rights")
+		}
+	}
+}
+
+// allowed tells whether the API server knows of the rights of Norn, those of the cluster and
+// those of its namespace.
+func (r *rig) allowed() bool {
+	for _, a := range []*authorization.ResourceAttributes{
+		{Verb: "patch", Group: "batch", Resource: "jobs"}, {Verb: "create", Resource: "pods", Subresource: "binding"},
+		{Verb: "create", Group: "coordination.k8s.io", Resource: "leases", Namespace: "norn-system"},
+	} {
+		review := &authorization.SubjectAccessReview{Spec: authorization.SubjectAccessReviewSpec{ResourceAttributes: a, User: account, Groups: []string{leaders.Name}}}
+		got, err := r.client.AuthorizationV1().SubjectAccessReviews().Create(background, review, meta.CreateOptions{})
+		if err != nil || !got.Status.Allowed {
+			return false
+		}
+	}
+	return true
+}
+
+// logTo writes to the log of a test, and fails it when Norn says that it has made a mistake.
+type logTo struct {
+	t  *testing.T
+	mu sync.Mutex
+}
 
 // Write implements io.Writer.
-func (l logTo) Write(b []byte) (int, error) {
-	logMu.Lock()
-	defer logMu.Unlock()
+func (l *logTo) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.t.Context().Err() == nil {
 		l.t.Logf("%s", b[:len(b)-1])
+		if bytes.Contains(b, []byte("has made a mistake")) || bytes.Contains(b, []byte("panic")) || bytes.Contains(b, []byte("the policy failed")) {
+			l.t.Errorf("%s", b)
+		}
 	}
 	return len(b), nil
 }

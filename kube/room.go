@@ -38,8 +38,9 @@ func (r *room) take(u *convert.Use) bool {
 	return fits
 }
 
-// roomOn is what is left of a node for pods that are not there yet, nor on their way.
-func (d fleet) roomOn(name string) *room {
+// roomOn is what is left of a node for pods that are not there yet. Others that are on their
+// way there count.
+func (d fleet) roomOn(name string, pods map[*core.Pod]string) *room {
 	n := d.nodes.byName[name]
 	if n == nil || n.gone {
 		return nil
@@ -52,6 +53,9 @@ func (d fleet) roomOn(name string) *room {
 		r.gpus[g.Resource] += g.Count
 	}
 	there := map[types.UID]bool{}
+	for p, to := range pods {
+		there[p.UID] = to == name // it takes its room once, though it was on its way before
+	}
 	for _, p := range d.view.podsOn(name) {
 		there[p.UID] = true
 		if use := convert.UseOf(p, d.nodes.slots); !over(p) {
@@ -75,7 +79,7 @@ func (d fleet) fits(l *entry, pods map[*core.Pod]string) bool {
 	for p, name := range pods {
 		r := rooms[name]
 		if r == nil {
-			r = d.roomOn(name)
+			r = d.roomOn(name, pods)
 			rooms[name] = r
 		}
 		use := convert.UseOf(p, d.nodes.slots)
@@ -90,21 +94,44 @@ func (d fleet) fits(l *entry, pods map[*core.Pod]string) bool {
 	return true
 }
 
+// staysAway forgets a pod whose binding was refused. Jobs for whose pods there was no room
+// beside it are looked at again.
+func (d fleet) staysAway(b *binding) {
+	n := d.nodes.byName[b.node]
+	if n == nil {
+		return
+	}
+	delete(n.coming, b.uid)
+	d.roomier(b.node)
+}
+
+// roomier has those jobs looked at again for whose pods there was no room on a node.
+func (d fleet) roomier(node string) {
+	keys := d.crowded[node]
+	delete(d.crowded, node)
+	for _, key := range keys {
+		d.view.mark(subject{name: key})
+	}
+}
+
+// onItsWay tells whether a pod has a seat on which the API does not show it yet. One whose
+// binding failed, or that is gone, has none any more.
+func (d fleet) onItsWay(p *core.Pod) bool {
+	l := d.entries[d.view.keyOfPod(p)]
+	if l == nil {
+		return false
+	}
+	at := l.seatOf(p.UID)
+	return at >= 0 && !l.seats[at].bound
+}
+
 // arrived forgets pods that were on their way to a node and are there, or will not come. Jobs
 // for whose pods there was no room are looked at again.
 func (d fleet) arrived(n *node) {
 	for uid, p := range n.coming {
-		l, at := d.entries[d.view.keyOfPod(p)], -1
-		if l != nil {
-			at = l.seatOf(uid)
-		}
-		if at < 0 || l.seats[at].bound {
+		if !d.onItsWay(p) {
 			delete(n.coming, uid)
 		}
 	}
-	keys := d.crowded[n.is.Name]
-	delete(d.crowded, n.is.Name)
-	for _, key := range keys {
-		d.view.mark(subject{name: key})
-	}
+	d.roomier(n.is.Name)
 }

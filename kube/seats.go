@@ -10,6 +10,7 @@ import (
 
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/kube/convert"
 )
 
 // seat is a place for one pod of a job.
@@ -66,31 +67,34 @@ func (t *table) within(n cluster.NodeID, shares []cluster.Share) string {
 
 // sit gives seats to those pods of a job that have none, if there is room for all of them,
 // and returns for each seat that was given the pod that is to be bound. A pod with a rank
-// sits on that seat, any other on the first that is free. Pods for which there is no seat
-// wait.
+// sits on that seat of its role, any other on the first that is free. Pods for which there
+// is no seat wait.
 func (d *Daemon) sit(l *entry, pods []*core.Pod) (bind []binding) {
 	var late []*core.Pod
-	takes := map[int]*core.Pod{}
-	free := func(at int) bool { return l.seats[at].pod == "" && takes[at] == nil }
+	takes, roles := map[int]*core.Pod{}, map[*core.Pod]int{}
+	free := func(at int, p *core.Pod) bool {
+		return l.seats[at].pod == "" && takes[at] == nil && (roles[p] < 0 || int(l.seats[at].role) == roles[p])
+	}
 	for _, p := range pods {
 		if p.Spec.NodeName != "" || over(p) || p.DeletionTimestamp != nil || len(p.Spec.SchedulingGates) > 0 || l.seatOf(p.UID) >= 0 {
 			continue
 		}
-		if at, ranked := rankOf(p); ranked && at < len(l.seats) && free(at) {
+		roles[p] = l.roleOf(p)
+		at, ranked := rankOf(p)
+		if at += l.firstOf(roles[p]); ranked && at < len(l.seats) && free(at, p) {
 			takes[at] = p
 		} else {
 			late = append(late, p)
 		}
 	}
-	at := 0
+	inOrder(late)
 	for _, p := range late {
-		for at < len(l.seats) && !free(at) {
-			at++
+		for at := range l.seats {
+			if free(at, p) {
+				takes[at] = p
+				break
+			}
 		}
-		if at == len(l.seats) {
-			break
-		}
-		takes[at] = p
 	}
 	nodes := make(map[*core.Pod]string, len(takes))
 	for at, p := range takes {
@@ -108,6 +112,51 @@ func (d *Daemon) sit(l *entry, pods []*core.Pod) (bind []binding) {
 		bind = append(bind, binding{namespace: p.Namespace, pod: p.Name, uid: p.UID, node: s.node, devices: s.devices, run: l.Run})
 	}
 	return bind
+}
+
+// inOrder sorts pods of one job by role, then by the indexes that they tell.
+func inOrder(pods []*core.Pod) {
+	members := map[*core.Pod]convert.Member{}
+	for _, p := range pods {
+		members[p], _ = convert.MemberOf(p) // what it cannot read it leaves out
+	}
+	slices.SortStableFunc(pods, func(a, b *core.Pod) int {
+		m, o := members[a], members[b]
+		return m.Compare(&o)
+	})
+}
+
+// roleOf is the role in which a pod sits: the one with its name and size, else one of its
+// size; -1: there is none.
+func (l *entry) roleOf(p *core.Pod) int {
+	roles := &l.ask.demand.Roles
+	if roles[1].Tasks == 0 {
+		return 0
+	}
+	a, err := convert.Pod(&p.Spec, nil, nil, nil)
+	if err != nil {
+		return -1
+	}
+	m, _ := convert.MemberOf(p) // its role is read first
+	same := -1
+	for i := range roles {
+		r := &roles[i]
+		if r.Tasks == 0 || r.GPU != a.Size.GPU || r.CPU != a.Size.CPU || r.Memory != a.Size.Memory || r.Slots != a.Size.Slots {
+			continue
+		}
+		if r.Name == m.Role {
+			return i
+		}
+		if same < 0 {
+			same = i
+		}
+	}
+	return same
+}
+
+// firstOf is the first seat of a role.
+func (l *entry) firstOf(role int) int {
+	return max(0, slices.IndexFunc(l.seats, func(s seat) bool { return int(s.role) == role }))
 }
 
 // seatOf is the seat on which a pod sits; -1: on none.

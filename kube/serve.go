@@ -17,6 +17,30 @@ func (d *Daemon) Submit(context.Context, server.Caller, api.JobSpec) ([]string, 
 	return nil, api.Refuse(api.Invalid, "this norn schedules a Kubernetes cluster: make a Job there, with kubectl for instance, and label it for norn")
 }
 
+// Do implements server.Backend: what was asked for stands in the cluster before it is
+// answered.
+func (d *Daemon) Do(ctx context.Context, c server.Caller, v server.Verb, id string) error {
+	err := d.Loop.Ask(ctx, func() error {
+		switch l := d.entries[id]; {
+		case l == nil:
+		case v == server.Release && (l.short || l.unfit != "" || d.queues.barred(&l.ask, l.namespace) != ""):
+			return api.Refuse(api.Conflict, "job %s cannot be released: %s", id, d.State().Record(l.ID).Reason.Text)
+		case v == server.Requeue && l.kind != aJob:
+			if _, err := d.Mine(c, id); err == nil {
+				return api.Refuse(api.Conflict, "job %s is a %s: its pods would be deleted, and nobody would make them again", id, l.kind)
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		err = d.Daemon.Do(ctx, c, v, id)
+	}
+	if err == nil && d.write.ended() {
+		return api.Refuse(api.Unavailable, "this norn leads no more, and may not have noted that in the cluster: ask again")
+	}
+	return err
+}
+
 // Input implements server.Backend.
 func (d *Daemon) Input(_ context.Context, _ server.Caller, id string, _ api.Input) error {
 	return api.Refuse(api.Conflict, "job %s runs in a Kubernetes cluster: use kubectl attach", id)

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -54,6 +55,15 @@ func Client(cfg *rest.Config) (kubernetes.Interface, error) {
 	return kubernetes.NewForConfig(cfg)
 }
 
+// Dynamic makes a client for kinds of objects that not every cluster has.
+func Dynamic(cfg *rest.Config) (dynamic.Interface, error) {
+	cfg = rest.CopyConfig(cfg)
+	cfg.QPS = -1
+	cfg.ContentType, cfg.AcceptContentTypes = "application/json", "application/json"
+	cfg.UserAgent = "norn-kube"
+	return dynamic.NewForConfig(cfg)
+}
+
 // Doors are addresses of the network at which a Norn answers; those that are empty are closed.
 type Doors struct {
 	Health string // signs of life for a kubelet, also while another Norn leads
@@ -81,7 +91,8 @@ func open(ctx context.Context, d *Daemon, e *Election, addr string, api *server.
 }
 
 // Serve leads a cluster, as soon as no other Norn does, and serves the API of Norn until the
-// context ends.
+// context ends. When it comes to lead no more, as without the API server, or finds that
+// another one has decided since, it begins anew, with what the API tells then.
 func Serve(ctx context.Context, e *Election, opt Options, api server.Config, doors Doors) error {
 	h := &health{}
 	if doors.Health != "" {
@@ -96,40 +107,66 @@ func Serve(ctx context.Context, e *Election, opt Options, api server.Config, doo
 			return err
 		}
 	}
-	return e.Lead(ctx, func(ctx context.Context, origin time.Time, leads func() bool) error {
-		opt.Origin, opt.Leads, opt.Timeout = origin, leads, e.Lease-e.Renew
-		writing, end := context.WithCancel(context.WithoutCancel(ctx)) // what was decided is still written when it ends
-		defer end()
-		defer context.AfterFunc(ctx, func() { time.AfterFunc(10*time.Second, end) })()
-		d, err := Open(writing, opt)
-		if err != nil {
-			return err
-		}
-		defer d.Close()
-		api.Backend = d
-		if doors.API != "" {
-			if err := open(ctx, d, e, doors.API, &api); err != nil {
-				return err
+	for {
+		lost := false
+		err := e.Lead(ctx, func(leading context.Context, origin time.Time, leads func() bool) error {
+			opt.Origin, opt.Leads, opt.Timeout = origin, leads, e.slack()
+			err := serve(ctx, leading, e, opt, api, doors, h)
+			if lost = ctx.Err() == nil && (leading.Err() != nil || errors.Is(err, errOvertaken)); lost {
+				logger(opt.Log).Warn("norn does not lead any more, and waits to lead again", "error", err)
+				return nil
 			}
-		}
-		srv, err := server.New(api)
-		if err != nil {
+			return err
+		})
+		if err != nil || !lost {
 			return err
 		}
-		ctx, stop := context.WithCancel(ctx)
-		defer stop()
-		served := make(chan error, 1)
-		go func() {
-			served <- srv.Serve(ctx)
-			stop()
-		}()
-		h.leads.Store(d)
-		defer h.leads.Store(nil)
-		logger(opt.Log).Info("norn leads", "cluster", opt.Name, "nodes", len(d.nodes.nodes), "policy", opt.Policy.String())
-		err = d.Run(ctx)
+	}
+}
+
+// finish is how long what was decided is still written when a Norn is to end.
+const finish = 10 * time.Second
+
+// serve schedules and serves the API as long as this process leads, and until it is to end.
+// When it leads no more it writes nothing more.
+func serve(ctx, leading context.Context, e *Election, opt Options, api server.Config, doors Doors, h *health) error {
+	writing, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	defer context.AfterFunc(leading, func() {
+		if ctx.Err() == nil {
+			end()
+			return
+		}
+		time.AfterFunc(finish, end) // it holds the Lease until it has written what was decided
+	})()
+	d, err := Open(writing, opt)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	api.Backend = d
+	if doors.API != "" {
+		if err := open(leading, d, e, doors.API, &api); err != nil {
+			return err
+		}
+	}
+	srv, err := server.New(api)
+	if err != nil {
+		return err
+	}
+	leading, stop := context.WithCancel(leading)
+	defer stop()
+	served := make(chan error, 1)
+	go func() {
+		served <- srv.Serve(leading)
 		stop()
-		return errors.Join(err, <-served)
-	})
+	}()
+	h.leads.Store(d)
+	defer h.leads.Store(nil)
+	logger(opt.Log).Info("norn leads", "cluster", opt.Name, "nodes", len(d.nodes.nodes), "policy", opt.Policy.String())
+	err = d.Run(leading)
+	stop()
+	return errors.Join(err, <-served)
 }
 
 func logger(l *slog.Logger) *slog.Logger {

@@ -12,6 +12,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/kube/convert"
+	"github.com/norn-scheduler/norn/kube/names"
 )
 
 // table is the nodes of the cluster, by the numbers that the ledger has for them. A number
@@ -165,7 +166,7 @@ func (t *table) others(n *node, has, now *cluster.NodeSpec, pods []*core.Pod, ta
 		f.Memory += use.Memory
 		f.Slots.Add(1, &use.Slots)
 		there[p.UID] = true
-		t.occupy(n, p.UID, &use, taken)
+		t.occupy(n, p, &use, taken)
 	}
 	maps.DeleteFunc(n.uses, func(uid types.UID, _ []int) bool { return !there[uid] })
 	var all []int
@@ -179,10 +180,11 @@ func (t *table) others(n *node, has, now *cluster.NodeSpec, pods []*core.Pod, ta
 	return f
 }
 
-// occupy chooses the devices that a pod of others is taken to use, those first that no job
-// has: which ones it really uses is only known to the node. taken tells of each device
-// whether a job has it.
-func (t *table) occupy(n *node, pod types.UID, use *convert.Use, taken []bool) {
+// occupy chooses the devices that a pod of others is taken to use: those that it is noted to
+// have, if it is one that leaves, else those first that no job has. Which ones it really uses
+// is only known to the node. taken tells of each device whether a job has it.
+func (t *table) occupy(n *node, p *core.Pod, use *convert.Use, taken []bool) {
+	pod := p.UID
 	if len(use.GPUs) == 0 || n.uses[pod] != nil {
 		return
 	}
@@ -193,7 +195,15 @@ func (t *table) occupy(n *node, pod types.UID, use *convert.Use, taken []bool) {
 		}
 	}
 	var mine []int
-	at := 0
+	at, left := 0, 0 // to be chosen
+	for _, count := range use.GPUs {
+		left += count
+	}
+	noted, ok := devicesOf(p.Annotations[names.Devices], len(taken))
+	if ok && len(noted) == left && !slices.ContainsFunc(noted, func(i int) bool { return used[i] || taken[i] }) {
+		n.uses[pod] = noted
+		return
+	}
 	for _, g := range n.is.GPUs {
 		need := use.GPUs[g.Resource]
 		for _, jobs := range []bool{false, true} {

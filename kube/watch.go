@@ -3,21 +3,25 @@ package kube
 import (
 	"context"
 	"errors"
-	"strings"
+	"fmt"
 	"sync"
+	"time"
 
 	batch "k8s.io/api/batch/v1"
 	core "k8s.io/api/core/v1"
+	scheduling "k8s.io/api/scheduling/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/norn-scheduler/norn/kube/names"
+	"github.com/norn-scheduler/norn/kube/convert"
+	"github.com/norn-scheduler/norn/kube/kinds"
 )
 
-// watcher keeps what the API shows: pods, nodes and Jobs. It says which jobs and nodes
-// should be looked at.
+// watcher keeps what the API shows: pods, nodes, Jobs and PriorityClasses. It says which
+// jobs and nodes should be looked at.
 type watcher struct {
 	scheduler string          // by which pods ask for this Norn
 	mine      labels.Selector // of nodes
@@ -25,6 +29,12 @@ type watcher struct {
 	pods      cache.SharedIndexInformer
 	nodes     cache.SharedIndexInformer
 	jobs      cache.SharedIndexInformer
+	classes   cache.SharedIndexInformer // of priority
+	extras    *extras
+	kinds     []kinds.Kind // of owners beside batch/v1 Jobs
+	levels    convert.Levels
+	keys      map[types.UID]string // of jobs to which pods belong, as long as what is between them was there; of seePod alone
+	every     time.Duration        // between two looks for other kinds
 
 	mu    sync.Mutex
 	dirty map[subject]bool
@@ -32,10 +42,10 @@ type watcher struct {
 	tell  func() // has somebody look
 }
 
-// subject is a job by its key, or a node by its name.
+// subject is a job by its key, a node by its name, or all jobs that wait.
 type subject struct {
-	node bool
-	name string
+	node, waiting bool
+	name          string
 }
 
 // The indexes of pods.
@@ -51,43 +61,66 @@ func newWatcher(opt *Options, tell func()) (*watcher, error) {
 	w := &watcher{
 		scheduler: opt.Scheduler, mine: opt.Nodes,
 		factory: f, pods: f.Core().V1().Pods().Informer(), nodes: f.Core().V1().Nodes().Informer(), jobs: f.Batch().V1().Jobs().Informer(),
-		dirty: map[subject]bool{}, tell: tell,
+		classes: f.Scheduling().V1().PriorityClasses().Informer(),
+		dirty:   map[subject]bool{}, tell: tell, extras: newExtras(opt), every: opt.Rediscover, levels: opt.Levels, keys: map[types.UID]string{},
 	}
 	err := w.pods.AddIndexers(cache.Indexers{
-		byJob:  func(o any) ([]string, error) { return one(w.keyOfPod(o.(*core.Pod))), nil },
-		byNode: func(o any) ([]string, error) { return one(o.(*core.Pod).Spec.NodeName), nil },
+		byJob:   func(o any) ([]string, error) { return one(w.maker(o.(*core.Pod))), nil },
+		byOwner: ownerIndex,
+		byNode:  func(o any) ([]string, error) { return one(o.(*core.Pod).Spec.NodeName), nil },
 	})
+	if err == nil {
+		err = w.jobs.AddIndexers(cache.Indexers{byOwner: ownerIndex})
+	}
 	if err != nil {
 		return nil, err
 	}
-	for informer, see := range map[cache.SharedIndexInformer]func(any){w.pods: w.seePod, w.nodes: w.seeNode, w.jobs: w.seeJob} {
-		_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc: see, UpdateFunc: func(_, o any) { see(o) },
-			DeleteFunc: func(o any) {
-				if last, is := o.(cache.DeletedFinalStateUnknown); is {
-					o = last.Obj
-				}
-				see(o)
-			},
-		})
-		if err != nil {
+	for informer, see := range map[cache.SharedIndexInformer]func(any){w.pods: w.seePod, w.nodes: w.seeNode, w.jobs: w.seeJob, w.classes: w.seeRule} {
+		if err := handle(informer, see); err != nil {
 			return nil, err
+		}
+	}
+	w.extras.want(queueObjects, w.seeRule)
+	for _, k := range kinds.All() {
+		if k.Suspends() {
+			w.kinds = append(w.kinds, k)
+			w.extras.want(resourceOf(&k), w.seeOwner(&k))
 		}
 	}
 	return w, nil
 }
 
+// handle has a function called with each object that comes, changes or goes.
+func handle(informer cache.SharedIndexInformer, see func(any)) error {
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: see, UpdateFunc: func(_, o any) { see(o) },
+		DeleteFunc: func(o any) {
+			if last, is := o.(cache.DeletedFinalStateUnknown); is {
+				o = last.Obj
+			}
+			see(o)
+		},
+	})
+	return err
+}
+
 // start lists everything, and returns when that is known.
 func (w *watcher) start(ctx context.Context) error {
+	if err := w.extras.start(ctx, w.every); err != nil { // by them it is known whose pods are whose
+		return fmt.Errorf("kinds of objects beside Jobs: %w", err)
+	}
 	w.factory.Start(ctx.Done())
-	if !cache.WaitForCacheSync(ctx.Done(), w.pods.HasSynced, w.nodes.HasSynced, w.jobs.HasSynced) {
-		return errors.New("the API server does not list pods, nodes and Jobs: " + ctx.Err().Error())
+	if !cache.WaitForCacheSync(ctx.Done(), w.pods.HasSynced, w.nodes.HasSynced, w.jobs.HasSynced, w.classes.HasSynced) {
+		return errors.New("the API server does not list pods, nodes, Jobs and PriorityClasses: " + ctx.Err().Error())
 	}
 	return nil
 }
 
 // stop waits until nothing is watched any more; the context given to start must have ended.
-func (w *watcher) stop() { w.factory.Shutdown() }
+func (w *watcher) stop() {
+	w.factory.Shutdown()
+	w.extras.stop()
+}
 
 func one(key string) []string {
 	if key == "" {
@@ -111,6 +144,8 @@ func strip(o any) (any, error) {
 		x.ManagedFields, x.Status.Images = nil, nil
 	case *batch.Job:
 		x.ManagedFields = nil
+	case *scheduling.PriorityClass:
+		x.ManagedFields = nil
 	}
 	return o, nil
 }
@@ -122,11 +157,23 @@ func slim(c *core.Container) {
 
 // keyOfPod is the key of the job that a pod belongs to; empty: it is somebody else's.
 func (w *watcher) keyOfPod(p *core.Pod) string {
+	key := w.maker(p)
+	if key == "" {
+		return ""
+	}
+	return w.above(key)
+}
+
+// maker is the key of the object that has made a pod, of its gang, or of itself; empty: it is
+// somebody else's.
+func (w *watcher) maker(p *core.Pod) string {
 	if p.Spec.SchedulerName != w.scheduler {
 		return ""
 	}
-	if o := meta.GetControllerOfNoCopy(p); o != nil && o.Kind == "Job" && strings.HasPrefix(o.APIVersion, "batch/") {
-		return p.Namespace + "/" + o.Name
+	if o := meta.GetControllerOfNoCopy(p); o != nil {
+		if k, known := w.controllerKind(o); known {
+			return keyOf(k, p.Namespace, o.Name)
+		}
 	}
 	if gang := gangOf(p); gang != "" {
 		return p.Namespace + "/" + gangPrefix + gang
@@ -145,6 +192,14 @@ func (w *watcher) seePod(o any) {
 	p := o.(*core.Pod)
 	if key := w.keyOfPod(p); key != "" {
 		w.mark(subject{name: key})
+		if old := w.keys[p.UID]; old != "" && old != key { // what was between them is gone
+			w.mark(subject{name: old})
+		} else if key != w.maker(p) {
+			w.keys[p.UID] = key
+		}
+	}
+	if _, there, _ := w.pods.GetStore().Get(p); !there {
+		delete(w.keys, p.UID)
 	}
 	if p.Spec.NodeName != "" {
 		w.mark(subject{node: true, name: p.Spec.NodeName})
@@ -173,19 +228,15 @@ func (w *watcher) allNodes() (out []*core.Node) {
 }
 
 func (w *watcher) seeJob(o any) {
-	if j := o.(*batch.Job); w.ours(j) {
-		w.mark(subject{name: j.Namespace + "/" + j.Name})
+	j := o.(*batch.Job)
+	key := j.Namespace + "/" + j.Name
+	if above := w.above(key); above != key || w.ours(key, batchJob{j}) {
+		w.mark(subject{name: above})
 	}
 }
 
-// ours tells whether Norn decides about a Job.
-func (w *watcher) ours(j *batch.Job) bool {
-	if by := j.Spec.ManagedBy; by != nil && *by != batch.JobControllerName {
-		return false
-	}
-	scheduler := j.Spec.Template.Spec.SchedulerName
-	return scheduler == w.scheduler || j.Labels[names.Queue] != "" && w.scheduler == names.Scheduler
-}
+// seeRule is called when what decides about jobs that wait has changed.
+func (w *watcher) seeRule(any) { w.mark(subject{waiting: true}) }
 
 // mark has something looked at.
 func (w *watcher) mark(s subject) {
@@ -217,20 +268,41 @@ func (w *watcher) job(key string) *batch.Job {
 	return o.(*batch.Job)
 }
 
-// podsOf are the pods of a job.
-func (w *watcher) podsOf(key string) []*core.Pod { return w.indexed(byJob, key) }
+// podsOf are the pods of a job, whose owner has a UID if it has an owner.
+func (w *watcher) podsOf(key string, uid types.UID) []*core.Pod {
+	if k, namespace, _, owned := w.kindOf(key); owned && k != nil {
+		return w.podsBelow(namespace, uid, deepest, nil)
+	}
+	return podsIn(indexed(w.pods, byJob, key))
+}
 
 // podsOn are the pods on a node.
-func (w *watcher) podsOn(node string) []*core.Pod { return w.indexed(byNode, node) }
+func (w *watcher) podsOn(node string) []*core.Pod { return podsIn(indexed(w.pods, byNode, node)) }
 
-func (w *watcher) indexed(index, key string) []*core.Pod {
-	found, err := w.pods.GetIndexer().ByIndex(index, key)
+// indexed is what an index has for a key.
+func indexed(informer cache.SharedIndexInformer, index, key string) []any {
+	found, err := informer.GetIndexer().ByIndex(index, key)
 	if err != nil { // there is no such index, which cannot be
 		return nil
 	}
-	out := make([]*core.Pod, len(found))
+	return found
+}
+
+func podsIn(found []any) []*core.Pod {
+	out := make([]*core.Pod, 0, len(found))
 	for i := range found {
-		out[i] = found[i].(*core.Pod)
+		if p, is := found[i].(*core.Pod); is { // an index may name one that has gone
+			out = append(out, p)
+		}
 	}
 	return out
+}
+
+// pod is a pod by its name, if it is still the same; else nil.
+func (w *watcher) pod(namespace, name string, uid types.UID) *core.Pod {
+	o, there, _ := w.pods.GetStore().GetByKey(namespace + "/" + name)
+	if !there || o.(*core.Pod).UID != uid {
+		return nil
+	}
+	return o.(*core.Pod)
 }

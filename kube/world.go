@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -38,7 +39,7 @@ func (d *Daemon) Start(id job.ID, a *cluster.Alloc) (delay time.Duration, speed 
 // launch begins a run of a job.
 func (d *Daemon) launch(l *entry, a *cluster.Alloc) {
 	l.Purpose, l.Why, l.Decided = "", "", d.Loop.Now()
-	l.stage, l.told, l.drains, l.anew, l.lost, l.trouble, l.began = starting, false, true, false, "", "", 0
+	l.stage, l.told, l.drains, l.anew, l.lost, l.trouble, l.began, l.found = starting, false, true, false, "", "", 0, false
 	clear(l.codes)
 	l.Run++
 	l.seats = d.nodes.seatsOf(a)
@@ -73,7 +74,11 @@ func (d *Daemon) goOn(l *entry) *patch {
 	p := &patch{annotations: map[string]*string{names.Run: &run, names.Plan: &text, names.Record: d.recordOf(l)}}
 	if l.kind == aJob {
 		off := false
-		p.suspend = &off
+		p.suspend, p.of = &off, l.of
+		if least, most := l.ask.demand.Roles[0].Range(); least != most {
+			asked := strconv.Itoa(int(l.ask.demand.Roles[0].Tasks))
+			p.annotations[names.Asked], p.size = &asked, len(l.seats)
+		}
 	}
 	return p
 }
@@ -81,6 +86,9 @@ func (d *Daemon) goOn(l *entry) *patch {
 // recordOf is what has to be remembered of a job, as it stands now; nil: nothing can be.
 func (d *Daemon) recordOf(l *entry) *string {
 	r := *d.State().Record(l.ID)
+	if r.Phase == job.Stopping { // nobody knows yet whether it saves more
+		r.Saves.Last = min(r.Saves.Last, l.saved)
+	}
 	text, err := convert.FormatRecord(&eventlog.Event{Time: d.State().Now, Record: &r, Estimate: r.Estimate, Reason: r.Reason, Note: r.Note})
 	if err != nil {
 		d.opt.Log.Warn("what is known of a job cannot be noted on it", "error", err)
@@ -92,12 +100,8 @@ func (d *Daemon) recordOf(l *entry) *string {
 // tell tells the API that a run goes on, or is to leave: in the lane of the job. What comes of
 // it is looked at.
 func (d *Daemon) tell(l *entry, run int, p *patch) (err error) {
-	switch {
-	case p == nil:
-	case l.kind == aJob:
-		err = d.patchOwner(l, run, p)
-	default:
-		err = d.patchGang(l, p)
+	if p != nil {
+		err = d.change(l, run, p)
 	}
 	if errors.Is(err, errFollows) {
 		return err
@@ -109,38 +113,90 @@ func (d *Daemon) tell(l *entry, run int, p *patch) (err error) {
 	return err
 }
 
-// patchOwner changes a Job, unless another Norn has launched a later run of it.
+// stands notes on its owner that a job is held, or is not any more, so that the next leader
+// knows. What follows from its pods, and what is over soon, is not noted.
+func (d *Daemon) stands(j *live.Job) {
+	l := d.entries[j.Key]
+	if l == nil || &l.Job != j {
+		return
+	}
+	held := d.State().Record(l.ID).Phase == job.Held && l.Held && !l.short && l.unfit == "" && l.barred == ""
+	if held == l.noted {
+		return
+	}
+	l.noted = held
+	run := l.Run
+	d.Loop.Then(&l.Lane, func() func() {
+		p := &patch{annotations: map[string]*string{names.Record: d.recordOf(l)}}
+		return func() {
+			if err := d.change(l, run, p); err != nil && !errors.Is(err, errFollows) {
+				d.Loop.Post(func() error { d.unnoted(l, held, err); return nil })
+			}
+		}
+	})
+}
+
+// unnoted tries again to note that a job is held, or is not.
+func (d *Daemon) unnoted(l *entry, held bool, err error) {
+	if d.entries[l.Key] != l || l.noted != held {
+		return
+	}
+	d.opt.Log.Warn("that a job is held, or is not, cannot be noted on it", "job", l.Key, "error", err)
+	l.noted = !held
+	d.Loop.At(d.Loop.Now()+time.Second, func() {
+		if d.entries[l.Key] == l {
+			d.stands(&l.Job)
+		}
+	})
+}
+
+// change changes the owner of a job, or what stands for it. A Norn that finds there that
+// another one has decided comes to its end.
+func (d *Daemon) change(l *entry, run int, p *patch) error {
+	if l.kind != aJob {
+		return d.patchGang(l, p)
+	}
+	err := d.patchOwner(l, run, p)
+	if errors.Is(err, errOvertaken) {
+		d.Loop.Post(func() error { return fmt.Errorf("job %s: %w", l.Key, errOvertaken) })
+	}
+	return err
+}
+
+// patchOwner changes the owner of a job, unless another Norn has launched a later run of it, or this one.
 func (d *Daemon) patchOwner(l *entry, run int, p *patch) (err error) {
 	for range 5 { // its controller writes its status now and then
 		now, gerr := d.owner(l)
 		if gerr != nil {
 			return gerr
 		}
-		if n, _ := strconv.Atoi(now.Annotations[names.Run]); n > run {
-			return errFollows
+		n := number(now.GetAnnotations()[names.Run])
+		if mine := p.annotations[names.Plan]; n > run || n == run && p.annotations[names.Run] != nil && now.GetAnnotations()[names.Plan] != *mine {
+			return errOvertaken
 		}
-		p.uid, p.version = now.UID, now.ResourceVersion
-		if err = d.write.patchJob(l.namespace, l.name, p); !errors.Is(err, errConflict) {
+		p.uid, p.version = now.GetUID(), now.GetResourceVersion()
+		if err = d.write.patchOwner(l.namespace, l.name, p); !errors.Is(err, errConflict) {
 			return err
 		}
 	}
 	return err
 }
 
-// owner is a Job as the API has it at this moment, where what is watched is not that.
-func (d *Daemon) owner(l *entry) (*meta.ObjectMeta, error) {
-	if j := d.view.job(l.Key); j != nil && j.UID == l.uid && d.fresh.take(l.uid, j.ResourceVersion) {
-		return &j.ObjectMeta, nil
+// owner is the owner of a job as the API has it at this moment, where what is watched is not
+// that.
+func (d *Daemon) owner(l *entry) (out meta.Object, err error) {
+	if o := d.view.ownerAt(l.Key); o != nil && o.GetUID() == l.uid && d.fresh.take(l.uid, o.GetResourceVersion()) {
+		return o, nil
 	}
-	var out *meta.ObjectMeta
-	err := d.write.do(func(ctx context.Context) error {
-		j, err := d.opt.Client.BatchV1().Jobs(l.namespace).Get(ctx, l.name, meta.GetOptions{})
-		if err == nil {
-			out = &j.ObjectMeta
+	err = d.write.do(func(ctx context.Context) (err error) {
+		if l.of != nil {
+			out, err = d.opt.Dynamic.Resource(resourceOf(l.of)).Namespace(l.namespace).Get(ctx, l.name, meta.GetOptions{})
+		} else {
+			out, err = d.opt.Client.BatchV1().Jobs(l.namespace).Get(ctx, l.name, meta.GetOptions{})
 		}
 		return err
 	})
-	if err == nil && out.UID != l.uid {
+	if err == nil && out.GetUID() != l.uid {
 		err = errConflict
 	}
 	return out, err
@@ -148,7 +204,7 @@ func (d *Daemon) owner(l *entry) (*meta.ObjectMeta, error) {
 
 // patchGang notes the plan of a gang on its first pod, before any of it is bound.
 func (d *Daemon) patchGang(l *entry, p *patch) error {
-	pods := d.view.podsOf(l.Key)
+	pods := d.view.podsOf(l.Key, l.uid)
 	if len(pods) == 0 {
 		return errConflict
 	}
@@ -233,6 +289,7 @@ func (d *Daemon) put(l *entry, run int, all []binding) {
 
 // unbound deals with a pod that could not be bound.
 func (d *Daemon) unbound(l *entry, run int, b *binding, err error) error {
+	d.Loop.At(d.Loop.Now()+time.Second, func() { fleet{d}.staysAway(b) })
 	if d.entries[l.Key] != l || l.Run != run || l.stage == leaving {
 		return nil
 	}
@@ -260,13 +317,8 @@ func (d *Daemon) unbound(l *entry, run int, b *binding, err error) error {
 // back later.
 func (d *Daemon) Stop(id job.ID) (kept time.Duration, atOnce bool) {
 	l, r := d.of(id), d.State().Record(id)
-	kept = r.ProgressAt(d.State().Now)
-	switch r.Job.Stop {
-	case job.Restart, job.Pinned:
-		kept = 0
-	case job.LastSave:
-		kept = r.SavedAt(d.State().Now)
-	}
+	kept = keptBy(r, d.State().Now)
+	l.saved = r.SavedAt(d.State().Now)
 	if l.anew { // nothing of this run is there yet
 		l.anew = false
 		return r.Progress, true
@@ -277,6 +329,17 @@ func (d *Daemon) Stop(id job.ID) (kept time.Duration, atOnce bool) {
 	l.Purpose, l.Why, l.Decided = live.Preempted, "the scheduler needs its devices", d.Loop.Now()
 	d.leaves(l)
 	return kept, false
+}
+
+// keptBy is the work that is left of a run that leaves at a moment, if it does as it says.
+func keptBy(r *job.Record, now time.Duration) time.Duration {
+	switch r.Job.Stop {
+	case job.Restart, job.Pinned:
+		return 0
+	case job.LastSave:
+		return r.SavedAt(now)
+	}
+	return r.ProgressAt(now)
 }
 
 // Reshape implements engine.World: the run leaves, and the job is launched again on its new
@@ -297,9 +360,12 @@ func (d *Daemon) Leave(j *live.Job, p live.Purpose, why string) {
 	l := d.entries[j.Key]
 	l.Purpose, l.Why, l.anew = p, why, false
 	d.Loop.Mark(l.ID)
-	if l.stage != leaving {
+	switch {
+	case l.stage != leaving:
 		l.Decided = d.Loop.Now()
 		d.leaves(l)
+	case l.kind == aJob && p == live.Cancelled: // its owner has to say so
+		d.tellToLeave(l)
 	}
 }
 
@@ -327,10 +393,10 @@ func (d *Daemon) tellToLeave(l *entry) {
 	d.Loop.Then(&l.Lane, func() func() {
 		if l.kind == aJob && !l.gone {
 			on := true
-			p := &patch{annotations: map[string]*string{names.Plan: nil, names.Record: d.recordOf(l)}, suspend: &on}
+			p := &patch{annotations: map[string]*string{names.Plan: nil, names.Record: d.recordOf(l)}, suspend: &on, of: l.of}
 			return func() { d.tell(l, run, p) }
 		}
-		pods, again := d.view.podsOf(l.Key), l.trouble // where it is tried again, pods that wait go on waiting
+		pods, again := d.view.podsOf(l.Key, l.uid), l.trouble // where it is tried again, pods that wait go on waiting
 		return func() {
 			var err error
 			for _, p := range pods {
@@ -351,7 +417,7 @@ func (d *Daemon) quit(l *entry) {
 	for i := range l.seats {
 		d.view.mark(subject{node: true, name: l.seats[i].node}) // what is left there is others' now
 	}
-	l.stage, l.seats, l.told, l.anew, l.lost, l.began = noRun, nil, false, false, "", 0
+	l.stage, l.seats, l.told, l.anew, l.lost, l.began, l.found = noRun, nil, false, false, "", 0, false
 }
 
 // There implements live.World.
@@ -360,7 +426,7 @@ func (d *Daemon) There(j *live.Job) bool { return d.entries[j.Key].stage.there()
 // Describe implements live.World.
 func (d *Daemon) Describe(j *live.Job, out *api.Job) {
 	l := d.entries[j.Key]
-	out.Namespace, out.Kind = l.namespace, l.kind.String()
+	out.Namespace, out.Kind = l.namespace, l.called()
 	for i := range l.seats {
 		if l.seats[i].name != "" {
 			out.Pods = append(out.Pods, l.seats[i].name)
@@ -395,18 +461,18 @@ func (d *Daemon) Explain(j *live.Job, out *api.Why) {
 	}
 	switch r.Job.Stop {
 	case job.Checkpoint:
-		out.Stop = "checkpoint: its " + l.kind.String() + " is suspended, and its pods have " + unit.Human(l.ask.grace) + " to save their state"
+		out.Stop = "checkpoint: its " + l.called() + " is suspended, and its pods have " + unit.Human(l.ask.grace) + " to save their state"
 		if mean := d.Costs().Base.Checkpoint.Round(time.Millisecond); mean > 0 {
 			out.Stop += "; leaving has taken " + unit.Human(mean) + " on average"
 		}
 	case job.LastSave:
-		out.Stop = "last-save: its " + l.kind.String() + " is suspended, and it goes on from its last checkpoint; now that would cost " + cost(r.SavedAt(now))
+		out.Stop = "last-save: its " + l.called() + " is suspended, and it goes on from its last checkpoint; now that would cost " + cost(r.SavedAt(now))
 	case job.Pinned:
 		out.Stop = "never: it is not preempted"
 		if l.kind != aJob {
 			out.Stop += ", for nobody would make its pods again"
 		}
 	default:
-		out.Stop = "restart: its " + l.kind.String() + " is suspended and begins anew later; now that would cost " + cost(0)
+		out.Stop = "restart: its " + l.called() + " is suspended and begins anew later; now that would cost " + cost(0)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/norn-scheduler/norn/kube/names"
@@ -25,7 +26,8 @@ import (
 type writer struct {
 	ctx     context.Context
 	client  kubernetes.Interface
-	free    chan struct{} // room for one more write
+	extra   dynamic.Interface // for owners of other kinds
+	free    chan struct{}     // room for one more write
 	leads   func() bool
 	timeout time.Duration // of a write: it must not arrive when another process leads
 	log     *slog.Logger
@@ -58,12 +60,20 @@ func (w *writer) report() {
 // errFollows is the error of a write that is not tried: another process may lead.
 var errFollows = errors.New("this norn does not lead any more")
 
+// errOvertaken is the error of a Norn that finds what another one has decided since it led.
+var errOvertaken = fmt.Errorf("%w: another one has launched it since", errFollows)
+
 // errConflict is the error of a write to an object that is not as it was when the write
 // was decided.
 var errConflict = errors.New("the object has changed")
 
+// doubt is how long a server is doubted that says that Norn may not write: for a moment after
+// its start it does not know yet who may do what.
+const doubt = 5 * time.Second
+
 // do carries out a write, again and again as long as the server is only busy.
 func (w *writer) do(f func(ctx context.Context) error) error {
+	first := time.Now()
 	for wait := 20 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		err := w.once(f)
 		switch {
@@ -75,6 +85,7 @@ func (w *writer) do(f func(ctx context.Context) error) error {
 		case apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err):
 			w.counts[conflicts].Add(1)
 			return fmt.Errorf("%w: %w", errConflict, err)
+		case (apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)) && time.Since(first) < doubt:
 		case !transient(err):
 			w.counts[refused].Add(1)
 			return err
@@ -90,6 +101,9 @@ func (w *writer) do(f func(ctx context.Context) error) error {
 		}
 	}
 }
+
+// ended tells whether nothing is written any more.
+func (w *writer) ended() bool { return w.ctx.Err() != nil || !w.leads() }
 
 func (w *writer) once(f func(ctx context.Context) error) error {
 	select {
@@ -154,11 +168,14 @@ func (w *writer) bindOne(b *binding) error {
 	return nil
 }
 
-// patch is a change of an object: of annotations (nil removes one), and of spec.suspend.
+// patch is a change of an object: of annotations (nil removes one), of whether it is
+// suspended, and of its size.
 type patch struct {
 	annotations map[string]*string
 	suspend     *bool
-	version     string // that the object must have; empty: any
+	size        int       // pods of a batch/v1 Job that is resumed; 0: as many as it has
+	of          ownerKind // of a Job of another kind
+	version     string    // that the object must have; empty: any
 	uid         types.UID
 }
 
@@ -168,17 +185,18 @@ func (p *patch) json() []byte {
 		Version     string             `json:"resourceVersion,omitempty"`
 		Annotations map[string]*string `json:"annotations,omitempty"`
 	}
-	type spec struct {
-		Suspend *bool `json:"suspend,omitempty"`
+	out := map[string]any{}
+	switch {
+	case p.suspend != nil && p.of != nil:
+		out = p.of.Patch(*p.suspend)
+	case p.suspend != nil:
+		spec := map[string]any{"suspend": *p.suspend}
+		if p.size > 0 {
+			spec["parallelism"], spec["completions"] = p.size, p.size
+		}
+		out["spec"] = spec
 	}
-	var out struct {
-		Metadata metadata `json:"metadata"`
-		Spec     *spec    `json:"spec,omitempty"`
-	}
-	out.Metadata = metadata{p.uid, p.version, p.annotations}
-	if p.suspend != nil {
-		out.Spec = &spec{p.suspend}
-	}
+	out["metadata"] = metadata{p.uid, p.version, p.annotations}
 	b, err := json.Marshal(out)
 	if err != nil { // strings alone
 		panic(err)
@@ -186,14 +204,22 @@ func (p *patch) json() []byte {
 	return b
 }
 
-// patchJob changes a Job.
-func (w *writer) patchJob(namespace, name string, p *patch) error {
-	err := w.do(func(ctx context.Context) error {
-		_, err := w.client.BatchV1().Jobs(namespace).Patch(ctx, name, types.MergePatchType, p.json(), meta.PatchOptions{})
+// patchOwner changes the owner of a job.
+func (w *writer) patchOwner(namespace, name string, p *patch) error {
+	err := w.do(func(ctx context.Context) (err error) {
+		if p.of != nil {
+			_, err = w.extra.Resource(resourceOf(p.of)).Namespace(namespace).Patch(ctx, name, types.MergePatchType, p.json(), meta.PatchOptions{})
+		} else {
+			_, err = w.client.BatchV1().Jobs(namespace).Patch(ctx, name, types.MergePatchType, p.json(), meta.PatchOptions{})
+		}
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("job %s/%s: %w", namespace, name, err)
+		what := "job"
+		if p.of != nil {
+			what = p.of.Name
+		}
+		return fmt.Errorf("%s %s/%s: %w", what, namespace, name, err)
 	}
 	return nil
 }

@@ -79,8 +79,10 @@ type Config struct {
 	// be nil. Orders are those that hold now, with which a new log begins.
 	Ordered func(orders []eventlog.Event) (mend func() error, err error)
 	Orders  func() []eventlog.Event
+	Correct func(*eventlog.Event)  // corrects what a new log tells of a job that is carried over; nil: nothing has to be
 	Find    func(*Job)             // finds out what has become of a job's run
 	Ended   func(*Job)             // a job has ended: nothing of it need be kept
+	Stands  func(*Job)             // a job was held, let go, or is held for another reason; nil: the log alone need know
 	Stray   func(*Job)             // ends what may be left of a job that had ended
 	SendOff func(key string) error // ends what runs of a job that waits, and waits for that
 	// Folders are the numbers of the submissions of which there are folders, and Remains
@@ -121,6 +123,7 @@ type Daemon struct {
 	arrived   []*Job             // submitted in this instant, by number: the engine has no record of them yet
 	undecided []chan<- error     // orders of other sizes in this instant
 	rolling   *experiment.Choice // the policy that comes into force
+	renews    bool               // a new log is to begin under the same policy
 	lets      bool               // it is another one: see engine.RestoreDemand
 	refit     bool               // the devices are others than those of the last log
 	mistake   string             // what is wrong with the policy
@@ -260,6 +263,9 @@ func (d *Daemon) Event(ev *eventlog.Event, s *state.State) {
 			l.Life.Remember(e.Time, text)
 		}
 		d.count(l, s.Record(ev.Job).Phase)
+		if d.cfg.Stands != nil && (ev.Kind == eventlog.Hold || ev.Kind == eventlog.Free || ev.Kind == eventlog.Wait) {
+			d.cfg.Stands(l)
+		}
 		if s.Record(ev.Job).Phase.Over() {
 			d.bury(ev.Job)
 		}
@@ -346,7 +352,7 @@ func (d *Daemon) step() error {
 		return err
 	}
 	d.undecided = d.undecided[:0]
-	if d.rolling != nil || len(d.buried) == 0 && d.epoch.Events >= d.cfg.Compact+d.epoch.Carried {
+	if d.rolling != nil || d.renews || len(d.buried) == 0 && d.epoch.Events >= d.cfg.Compact+d.epoch.Carried {
 		return d.roll()
 	}
 	return nil

@@ -443,13 +443,11 @@ func (m *mending) remake() error {
 // apply makes a job known. One whose devices others hold by now waits.
 func (m *mending) apply(st *state.State, ev *eventlog.Event) error {
 	if a := ev.Alloc; a != nil && ev.Kind == eventlog.Carry {
-		err := st.Cluster.Valid(a)
-		if err == nil && ev.Record.Phase.HasDevices() {
-			mark := st.Cluster.Mark()
-			err = st.Cluster.Allocate(a)
-			st.Cluster.Undo(mark)
+		can := st.Cluster.Valid
+		if ev.Record.Phase.HasDevices() {
+			can = func(a *cluster.Alloc) error { return state.CanHold(st, a) }
 		}
-		if err != nil {
+		if can(a) != nil {
 			ev.Alloc = nil
 		}
 	}

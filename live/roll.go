@@ -62,6 +62,9 @@ func (d recovery) carried(was *state.State) []eventlog.Event {
 		if d.refit && !ev.Record.Phase.HasDevices() {
 			ev.Alloc = nil
 		}
+		if d.cfg.Correct != nil && ev.Kind == eventlog.Carry {
+			d.cfg.Correct(ev)
+		}
 	}
 	return events
 }
@@ -117,7 +120,7 @@ func (d *Daemon) roll() error {
 		return err
 	}
 	d.adopt(fresh)
-	d.rolling = nil
+	d.rolling, d.renews = nil, false
 	if err := d.newEngine(); err != nil {
 		return err
 	}

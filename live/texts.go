@@ -68,7 +68,7 @@ func besideText(a *cluster.Alloc) string {
 
 // AboutJob tells whether a kind of events tells of a job.
 func AboutJob(k eventlog.Kind) bool {
-	return k != eventlog.NodeAdd && k != eventlog.NodeLabels && k != eventlog.NodeSet && k != eventlog.Device && k != eventlog.Used && k != eventlog.Learnt && k != eventlog.Foreign
+	return k != eventlog.NodeAdd && k != eventlog.NodeLabels && k != eventlog.NodeSet && k != eventlog.Device && k != eventlog.Used && k != eventlog.Learnt && k != eventlog.Foreign && k != eventlog.Recall
 }
 
 // EventText says an event for a reader; empty for those that nobody need know.

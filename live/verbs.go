@@ -8,6 +8,7 @@ import (
 
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/api/server"
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/job"
@@ -52,6 +53,9 @@ func (d *Daemon) Resize(ctx context.Context, c server.Caller, id string, z api.R
 func (d orders) resize(l *Job, gpus float64, decided chan<- error) error {
 	r := d.st.Record(l.ID)
 	n, g := int(gpus), l.Spec.GPUs
+	role := &r.Job.Demand.Roles[0]
+	each := max(1, int(role.GPU/unit.One)) // GPUs of a task
+	least, most := role.Range()
 	switch {
 	case r.Phase != job.Running:
 		return api.Refuse(api.Conflict, "job %s is %s: only a running job can be resized", l.Key, r.Phase)
@@ -59,11 +63,15 @@ func (d orders) resize(l *Job, gpus float64, decided chan<- error) error {
 		return api.Refuse(api.Conflict, "job %s was submitted for exactly %s GPUs: a range such as --gpus 1-4 makes it elastic", l.Key, g)
 	case float64(n) != gpus || gpus < g.Least || gpus > g.Most:
 		return api.Refuse(api.Invalid, "job %s runs on %v to %v GPUs, not on %v", l.Key, g.Least, g.Most, gpus)
+	case n%each != 0:
+		return api.Refuse(api.Invalid, "job %s runs on a multiple of %d GPUs, as each of its tasks has so many: not on %v", l.Key, each, gpus)
+	case n/each < int(least) || n/each > int(most):
+		return api.Refuse(api.Invalid, "job %s has %d to %d tasks of %d GPUs each: it cannot run on %v", l.Key, least, most, each, gpus)
 	case r.Job.Stop == job.Freeze || r.Job.Stop == job.Pinned:
 		return api.Refuse(api.Conflict, "job %s cannot be resized: its way to stop is %s", l.Key, r.Job.Stop)
 	case l.Purpose.Away():
 		return api.Refuse(api.Conflict, "job %s is leaving its devices (%s)", l.Key, l.Purpose)
-	case int(r.Tasks) == n:
+	case int(r.Tasks) == n/each:
 		decided <- nil
 		return nil
 	}
@@ -74,7 +82,7 @@ func (d orders) resize(l *Job, gpus float64, decided chan<- error) error {
 		switch {
 		case p.Alloc(id) == nil || v.Job(id).Phase() != job.Running:
 			decided <- api.Refuse(api.Conflict, "job %s was stopped by the scheduler at this very moment", l.Key)
-		case p.Resize(id, n, place.Pack):
+		case p.Resize(id, n/each, place.Pack):
 			decided <- nil
 		default:
 			decided <- api.Refuse(api.Conflict, "job %s cannot have %d GPUs now: too few are free", l.Key, n)
@@ -118,27 +126,40 @@ func (d *Daemon) Do(ctx context.Context, c server.Caller, v server.Verb, id stri
 		return err
 	}
 	for _, key := range list {
-		var told Lane
-		err := d.Change(ctx, func() error {
-			l := d.byKey[key]
-			if l == nil {
-				return nil // it has ended meanwhile
-			}
-			if err := d.Loop.Touch(l.ID); err != nil {
-				return err
-			}
-			err := orders{d}.verb(c, l, v)
-			told = l.Lane
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		if err := told.Wait(ctx); err != nil { // until its run has been told
+		if err := (orders{d}).do(ctx, c, v, key); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// do does what a person asks of a job, and waits until the world has been told what follows
+// from that.
+func (d orders) do(ctx context.Context, c server.Caller, v server.Verb, key string) error {
+	var l *Job
+	var told Lane
+	err := d.Change(ctx, func() error {
+		if l = d.byKey[key]; l == nil {
+			return nil // it has ended meanwhile
+		}
+		if err := d.Loop.Touch(l.ID); err != nil {
+			return err
+		}
+		err := d.verb(c, l, v)
+		told = l.Lane
+		return err
+	})
+	if err != nil || l == nil {
+		return err
+	}
+	err = d.Loop.Ask(ctx, func() error { // what follows was put into the lane when it was decided
+		told = l.Lane
+		return nil
+	})
+	if err != nil && !errors.Is(err, ErrAway) {
+		return err
+	}
+	return told.Wait(ctx)
 }
 
 func (d orders) verb(c server.Caller, l *Job, v server.Verb) error {

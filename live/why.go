@@ -131,8 +131,11 @@ func (d explainer) whyWaits(l *Job, r *job.Record, w *api.Why) {
 		if never.Code != job.NoReason {
 			w.Reason, w.Unknown = d.sentence(never), "it can never run here"
 			w.Frees = []string{"other hardware, or a smaller job"}
-			if never.Code == job.OverLimit {
+			switch never.Code {
+			case job.OverLimit:
 				w.Frees = []string{"a higher limit of its tenant, or a smaller job"}
+			case job.Refused:
+				w.Unknown, w.Frees = "it was refused", []string{"a later deadline or none: cancel it, and submit it anew"}
 			}
 			return
 		}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/api/server"
+	"github.com/norn-scheduler/norn/internal/longtest"
 	"github.com/norn-scheduler/norn/local"
 )
 
@@ -64,6 +65,7 @@ func TestCancelledAndPreempted(t *testing.T) {
 // Jobs are taken back while they wait, run, leave, are frozen, are assigned their
 // devices and are held: nothing of them is left.
 func TestCancelInEveryState(t *testing.T) {
+	longtest.Skip(t)
 	t.Parallel()
 	h := newHere(t, "srtf", 1, func(o *local.Options) { o.Defaults.CancelGrace = 60 })
 	slow := `trap "touch asked$NORN_JOB" TERM; touch up$NORN_JOB; ` + awaits("leave") + "; exit 75"

@@ -21,6 +21,7 @@ import (
 	"github.com/norn-scheduler/norn/api/client"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/eventlog/replay"
+	"github.com/norn-scheduler/norn/internal/longtest"
 )
 
 // work is what a test's job does: so many ticks of a few milliseconds. It notes
@@ -224,6 +225,7 @@ func killsOf(usually, short int) int {
 // hold, release, requeue and resize. No job may be lost, be run twice, or be reported
 // otherwise than its own ledger tells.
 func TestKilledAtAnyMoment(t *testing.T) {
+	longtest.Skip(t)
 	kills := killsOf(200, 30)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

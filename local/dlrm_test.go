@@ -12,6 +12,7 @@ import (
 
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/api/server"
+	"github.com/norn-scheduler/norn/internal/longtest"
 	"github.com/norn-scheduler/norn/local"
 )
 
@@ -51,6 +52,7 @@ func (h *here) served() {
 // Twelve real trainings of examples/dlrm, one by one and then under RMixer on a slot
 // and the processors: all end, and each has the same result.
 func TestDLRM(t *testing.T) {
+	longtest.Skip(t)
 	t.Parallel()
 	python := torchPython(t)
 	program, err := filepath.Abs("../examples/dlrm/dlrm.py")

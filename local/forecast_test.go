@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/internal/longtest"
 	"github.com/norn-scheduler/norn/local"
 )
 
@@ -34,6 +35,7 @@ func (h *here) expected(id string) time.Time {
 // and no start is earlier. (How much later is a matter of the machine: a launch
 // takes time, and a loaded machine takes more.)
 func TestForecast(t *testing.T) {
+	longtest.Skip(t)
 	for policy, jobs := range map[string][]struct {
 		gpus   float64
 		tenths int
@@ -84,6 +86,7 @@ func TestForecast(t *testing.T) {
 // The work of a running job in its present run counts, so a later question does
 // not get a later start.
 func TestForecastLater(t *testing.T) {
+	longtest.Skip(t)
 	t.Parallel()
 	h := newHere(t, "fifo", 1, nil)
 	spec := h.sh(1, "touch up; "+awaits("end"))

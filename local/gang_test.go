@@ -12,6 +12,7 @@ import (
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/api/server"
 	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/internal/longtest"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/local"
 )
@@ -68,6 +69,7 @@ func TestGangEnds(t *testing.T) {
 // A failed job is tried again as often as its user wants, behind a wait that
 // doubles.
 func TestRetry(t *testing.T) {
+	longtest.Skip(t)
 	t.Parallel()
 	h := newHere(t, "fifo", 1, nil)
 	spec := h.sh(1, "exit 4")
@@ -172,6 +174,7 @@ func TestTimeLimit(t *testing.T) {
 // Jobs start behind others: when these are done, when they have failed where that
 // is allowed, and behind all of an array.
 func TestAfter(t *testing.T) {
+	longtest.Skip(t)
 	t.Parallel()
 	h := newHere(t, "fifo", 8, nil)
 	after := func(deps ...api.After) string {

@@ -13,6 +13,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/internal/longtest"
 	"github.com/norn-scheduler/norn/local"
 	"github.com/norn-scheduler/norn/local/rundir"
 	"github.com/norn-scheduler/norn/sched"
@@ -23,6 +24,7 @@ import (
 // time, which is more than a busy machine adds to what is measured. The coordinator waits after each step until it has been measured what came of it:
 // the guest is let go once, is seen to be too much, stands still again, and stays so.
 func TestGuestIsHeldBack(t *testing.T) {
+	longtest.Skip(t)
 	t.Parallel()
 	h := newHere(t, "antman(up=300,down=300,period=100ms,window=1s,look=1s)", 1, func(o *local.Options) {
 		o.Machine.Devices[0].Cores = 1
@@ -70,6 +72,7 @@ func TestGuestIsHeldBack(t *testing.T) {
 
 // A step with half of a job's own batch is half a step of its work.
 func TestStepsOfABatch(t *testing.T) {
+	longtest.Skip(t)
 	t.Parallel()
 	h := newHere(t, "fifo", 1, func(o *local.Options) {
 		o.Defaults.SpeedFor, o.Defaults.SpeedMargin = 2*time.Second, 0.2 // long beside the delays of a busy machine
@@ -105,6 +108,7 @@ func TestStepsOfABatch(t *testing.T) {
 // that tells none is beside nobody. The entitlement of a job reaches antman,
 // whatever its tenant's quota.
 func TestStagesAndClass(t *testing.T) {
+	longtest.Skip(t)
 	t.Parallel()
 	h := newHere(t, "muri-s(round=0s)", 1, nil)
 	spec := h.sh(1, awaits("end"))
@@ -146,6 +150,7 @@ func TestStagesAndClass(t *testing.T) {
 
 // One that uses too much of a GPU, and is started again at once, has its time in each run.
 func TestMemoryGuardEachRun(t *testing.T) {
+	longtest.Skip(t)
 	t.Parallel()
 	const memoryFor = 1500 * time.Millisecond
 	h := newHere(t, "fifo", 1, func(o *local.Options) {

@@ -22,6 +22,7 @@ import (
 	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/internal/history"
 	"github.com/norn-scheduler/norn/internal/history/historytest"
+	"github.com/norn-scheduler/norn/internal/longtest"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/local"
 	"github.com/norn-scheduler/norn/local/rundir"
@@ -39,6 +40,7 @@ const leastPlayed = 27
 // clock are left out (see plain). A machine that is too loaded to keep up is
 // given more time.
 func TestHistories(t *testing.T) {
+	longtest.Skip(t)
 	t.Parallel()
 	stories := historytest.Stories(t, "../internal/history/testdata")
 	seconds := []time.Duration{50 * time.Millisecond, 150 * time.Millisecond, 400 * time.Millisecond}

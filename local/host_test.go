@@ -11,6 +11,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/internal/longtest"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/local"
 )
@@ -139,6 +140,7 @@ func (h *here) used(d cluster.DeviceID) []eventlog.Event {
 // The use of processors by jobs, and a driver's report about a GPU, reach the
 // engine when they have changed noticeably, and not again and again.
 func TestUseIsMeasured(t *testing.T) {
+	longtest.Skip(t)
 	t.Parallel()
 	var gpu sickness
 	gpu.says = []local.Sample{{OK: true, Util: 0.5, Used: 3 << 30}}
@@ -195,6 +197,7 @@ func TestUseIsMeasured(t *testing.T) {
 // RMixer as the simulator knows it: several jobs on one GPU, and those that can do
 // without one on the processors, over a restart of the daemon.
 func TestRMixer(t *testing.T) {
+	longtest.Skip(t)
 	t.Parallel()
 	h := newHere(t, "rmixer(gpu-workers=2,cpu-workers=1,beta=0,batch-size=6)", 1, withHosts(1, 1))
 	on := map[string][]string{} // jobs by device

@@ -71,16 +71,17 @@ func (d *Daemon) engineJob(s *stored, key string, now time.Duration) (job.Job, e
 	if err != nil {
 		return job.Job{}, err
 	}
-	stop, _ := job.ParseStopMode(spec.Stop.Mode) // checked by complete
+	stop, _ := job.ParseStopMode(spec.Stop.Mode)  // checked by complete
+	resize, _ := job.ParseResizeMode(spec.Resize) // the same
 	kind, _ := job.ParseKind(spec.Kind)
 	j := job.Job{
 		Key: key, Name: spec.Name, User: s.User, Tenant: spec.Tenant, App: spec.App, Submit: now, Demand: d.Shape(demand),
 		Kind: kind, Model: spec.Model, Backbone: spec.Backbone, Dataset: spec.Dataset, Share: spec.Share, Batch: spec.Batch,
 		Units: spec.Units, Unit: spec.Unit, Priority: spec.Priority, Estimate: spec.Estimate.Duration(),
-		Stop: stop, Retries: int32(spec.Retry.Limit),
+		Stop: stop, Resize: resize, Retries: int32(spec.Retry.Limit),
 	}
 	if !spec.Deadline.IsZero() {
-		j.Deadline = max(1, d.Loop.Clock.Since(spec.Deadline))
+		j.Deadline, j.Soft = max(1, d.Loop.Clock.Since(spec.Deadline)), spec.Soft
 	}
 	j.Hints = hints(spec)
 	return j, nil
@@ -252,6 +253,9 @@ func (d intake) complete(spec *api.JobSpec) error {
 	}
 	if _, ok := job.ParseKind(spec.Kind); !ok {
 		return bad("no kind of job %q", spec.Kind)
+	}
+	if _, ok := job.ParseResizeMode(spec.Resize); !ok {
+		return bad("no way to resize %q: write restart or in-place", spec.Resize)
 	}
 	if err := checkTasks(spec); err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/api/server"
+	"github.com/norn-scheduler/norn/internal/longtest"
 	"github.com/norn-scheduler/norn/local"
 	"github.com/norn-scheduler/norn/local/rundir"
 )
@@ -97,6 +98,7 @@ func (h *here) ends() {
 // history: the jobs are there again as their folders tell, nobody runs twice, and no
 // number is given again.
 func TestLogIsLost(t *testing.T) {
+	longtest.Skip(t)
 	t.Parallel()
 	for _, c := range []struct {
 		name string
@@ -164,6 +166,7 @@ func TestLogIsLost(t *testing.T) {
 // A line of the log that was changed costs what stands behind it, and of that all that
 // the folders and the history tell is put back.
 func TestLogIsChanged(t *testing.T) {
+	longtest.Skip(t)
 	t.Parallel()
 	h := mixed(t)
 	h.down()
@@ -191,6 +194,7 @@ func TestLogIsChanged(t *testing.T) {
 // A description that is torn costs its own job, which can be cancelled, and nobody else.
 // The one that runs goes on to its end.
 func TestSpecIsTorn(t *testing.T) {
+	longtest.Skip(t)
 	t.Parallel()
 	h := mixed(t)
 	h.down()
@@ -331,6 +335,7 @@ func TestEveryByteIsChecked(t *testing.T) {
 // Bytes of the files that a daemon needs, changed: it starts and tells, every job that has
 // its description comes to its end, and nobody runs twice at once.
 func TestStartsOnChangedFiles(t *testing.T) {
+	longtest.Skip(t)
 	t.Parallel()
 	h := mixed(t)
 	h.down()
@@ -378,6 +383,7 @@ func TestStartsOnChangedFiles(t *testing.T) {
 // norn fsck --repair through the daemon writes anew what that knows, sets aside what it
 // does not, and finds nothing when it is asked again.
 func TestRepairWhileUp(t *testing.T) {
+	longtest.Skip(t)
 	t.Parallel()
 	h := mixed(t)
 	spoil := func(name string) {
@@ -423,6 +429,7 @@ func TestRepairWhileUp(t *testing.T) {
 // norn fsck --repair without a daemon mends what norn up would, says so, and has nothing
 // to say when it is called again. It refuses a folder that a daemon has.
 func TestRepairWhileDown(t *testing.T) {
+	longtest.Skip(t)
 	t.Parallel()
 	h := mixed(t)
 	opt, err := h.setup.options()
@@ -460,6 +467,7 @@ func TestRepairWhileDown(t *testing.T) {
 // A job that this machine could not run now is put back all the same, and nobody has to
 // leave devices because fsck is told of fewer.
 func TestPutBackOnFewerDevices(t *testing.T) {
+	longtest.Skip(t)
 	t.Parallel()
 	h := mixed(t)
 	h.down()
@@ -495,6 +503,7 @@ func TestPutBackOnFewerDevices(t *testing.T) {
 // A job that has ended while its history cannot be written is listed all the same, and is
 // told by the history once, when that can be written again.
 func TestHistoryIsTriedAgain(t *testing.T) {
+	longtest.Skip(t)
 	t.Parallel()
 	h := newHere(t, "fifo", 2, func(o *local.Options) { o.Limits.Compact = 4 })
 	history, real := filepath.Join(h.setup.State, "history.jsonl"), filepath.Join(t.TempDir(), "not", "yet")

@@ -10,6 +10,7 @@ import (
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/internal/longtest"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/local"
 	"github.com/norn-scheduler/norn/perf"
@@ -42,6 +43,7 @@ func half() *cluster.Alloc {
 // that are trained together are told so and run on halves of a device. When
 // they are split, each begins its run anew, by itself.
 func TestMerge(t *testing.T) {
+	longtest.Skip(t)
 	t.Parallel()
 	h := newHere(t, "fifo", 1, func(o *local.Options) {
 		task := perf.Task{Backbone: "llama"}

@@ -20,7 +20,7 @@ import (
 // Output implements server.Backend.
 func (d *Daemon) Output(ctx context.Context, c server.Caller, id string, run int) (server.Output, error) {
 	var key string
-	last := 0
+	last, ended := 0, false
 	err := d.Loop.Ask(ctx, func() error {
 		jobs, err := d.Mine(c, id)
 		if err == nil {
@@ -34,7 +34,7 @@ func (d *Daemon) Output(ctx context.Context, c server.Caller, id string, run int
 			return nil
 		}
 		if j := d.EndedJob(id); live.ValidID(id) && j != nil && (c.Operator || j.User == c.User) {
-			key, last = j.ID, j.Run
+			key, last, ended = j.ID, j.Run, true
 			if last == 0 {
 				return api.Refuse(api.Conflict, "job %s never ran: it is %s", key, j.State)
 			}
@@ -49,7 +49,9 @@ func (d *Daemon) Output(ctx context.Context, c server.Caller, id string, run int
 		run = last
 	}
 	dir := d.store.runDir(key, run)
-	if _, err := os.Stat(dir); run < 0 || run > last || err != nil {
+	_, err = os.Stat(dir)
+	begins := run == last && !ended // its folder may be about to be made: it has written nothing yet
+	if run < 0 || run > last || err != nil && !begins {
 		return nil, api.Refuse(api.Unknown, "job %s has no run %d whose output is kept; its last one is %d", key, run, last)
 	}
 	_, err = os.Lstat(filepath.Join(dir, rundir.InputFile))

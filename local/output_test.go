@@ -150,3 +150,38 @@ func TestTail(t *testing.T) {
 		out.Close()
 	}
 }
+
+// TestOutputOfARunThatBegins: who asks for the output of a run whose folder is not made yet
+// is not refused, and reads it from its beginning.
+func TestOutputOfARunThatBegins(t *testing.T) {
+	t.Parallel()
+	h := newHere(t, "fifo", 1, nil)
+	a := h.submit(h.sh(1, "echo hello; "+awaits("on")))
+	h.running(a, 1)
+	dir := h.runDir(a, 1)
+	until(t, "it has written", func() bool {
+		b, err := os.ReadFile(filepath.Join(dir, rundir.OutputFile))
+		return err == nil && len(b) > 0
+	})
+	if err := os.Rename(dir, dir+".away"); err != nil {
+		t.Fatal(err)
+	}
+	out, err := h.Output(background, h.me, a, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := readAll(t, out); text != "" {
+		t.Errorf("before there is anything it reads %q", text)
+	}
+	if err := os.Rename(dir+".away", dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := out.Wait(soon(t)); err != nil {
+		t.Fatal(err)
+	}
+	if text := readAll(t, out); text != "hello\n" {
+		t.Errorf("it reads %q", text)
+	}
+	h.make("on")
+	h.until(a, api.Done)
+}

@@ -11,6 +11,7 @@ import (
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/internal/longtest"
 	"github.com/norn-scheduler/norn/local"
 	"github.com/norn-scheduler/norn/local/mps"
 	"github.com/norn-scheduler/norn/local/rundir"
@@ -72,6 +73,7 @@ func (p *packed) server() string {
 // be no server the job runs without. The server outlives the daemon, and ends when
 // nobody uses it.
 func TestMPS(t *testing.T) {
+	longtest.Skip(t)
 	t.Parallel()
 	p := newPacked(t)
 	const where = "CUDA_MPS_LOG_DIRECTORY=MPS/log\n"

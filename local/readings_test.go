@@ -7,6 +7,7 @@ import (
 
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/internal/longtest"
 	"github.com/norn-scheduler/norn/perf"
 )
 
@@ -14,6 +15,7 @@ import (
 // is estimated by its loss, norn why tells from what, and the next daemon believes the same. What
 // it needed is told before its end.
 func TestReadings(t *testing.T) {
+	longtest.Skip(t)
 	t.Parallel()
 	h := newHere(t, "ymir(profile=0s,interval=1s,gap=1s)", 1, nil)
 	spec := h.sh(1, `while [ ! -e end ]; do sleep 0.01; done`)

@@ -17,6 +17,7 @@ import (
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/api/server"
 	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/internal/longtest"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/local"
 	"github.com/norn-scheduler/norn/local/rundir"
@@ -26,6 +27,7 @@ import (
 // A job that ran when the machine went down goes on from its last checkpoint when
 // the machine is up again, and is told why.
 func TestReboot(t *testing.T) {
+	longtest.Skip(t)
 	t.Parallel()
 	h := newHere(t, "fifo", 1, nil)
 	a := h.submit(h.long("checkpoint", "touch up$NORN_RUN; "+awaits("enough")))
@@ -56,6 +58,7 @@ func TestReboot(t *testing.T) {
 // The runner of a job is killed: nothing of the job is left, and it starts again
 // with the work of its last checkpoint, be it of an earlier run.
 func TestRunnerKilled(t *testing.T) {
+	longtest.Skip(t)
 	t.Parallel()
 	h := newHere(t, "fifo", 1, nil)
 	a := h.submit(h.long("checkpoint", `setsid sh -c "echo \$\$ >> pids; sleep 1000" & echo $$ >> pids; touch up$NORN_RUN; `+awaits("enough")))
@@ -113,6 +116,7 @@ func (h *here) says(id string, run int, s rundir.Status, pid int) {
 // A runner that has not said who it is when a daemon comes up is watched over as
 // soon as it has.
 func TestRunnerSaysLate(t *testing.T) {
+	longtest.Skip(t)
 	t.Parallel()
 	h := newHere(t, "fifo", 1, nil)
 	a := h.submit(h.sh(1, "touch up$NORN_RUN; "+awaits("enough")))
@@ -162,6 +166,7 @@ func TestRunnerSaysLate(t *testing.T) {
 
 // The next daemon finds out how runs went on while there was no daemon.
 func TestWhileAway(t *testing.T) {
+	longtest.Skip(t)
 	t.Parallel()
 	h := newHere(t, "fifo", 4, nil)
 	done := h.submit(h.sh(1, "touch up1; "+awaits("enough")))
@@ -199,6 +204,7 @@ func TestWhileAway(t *testing.T) {
 // Torn last lines of the log are cut off after a crash. They had not been acted
 // on.
 func TestTornLog(t *testing.T) {
+	longtest.Skip(t)
 	t.Parallel()
 	h := newHere(t, "fifo", 1, nil)
 	a := h.submit(h.sh(1, "touch up; "+awaits("enough")))
@@ -286,6 +292,7 @@ func TestDependencyGoesOn(t *testing.T) {
 // A job that waits for another one starts though the daemon died between the end
 // of that and its release.
 func TestDependencyEndsAtCrash(t *testing.T) {
+	longtest.Skip(t)
 	t.Parallel()
 	h := newHere(t, "fifo", 1, nil)
 	a := h.submit(h.sh(1, "touch up; "+awaits("enough")))
@@ -328,6 +335,7 @@ func TestDependencyEndsAtCrash(t *testing.T) {
 
 // A job that was requeued and waits keeps its work over a restart of the daemon.
 func TestRequeuedOverRestart(t *testing.T) {
+	longtest.Skip(t)
 	t.Parallel()
 	h := newHere(t, "fifo", 1, nil)
 	a := h.submit(h.long("checkpoint", `trap "exit 75" TERM; touch up$NORN_RUN; `+awaits("enough")))
@@ -364,6 +372,7 @@ func TestRequeuedOverRestart(t *testing.T) {
 // The machine comes up with fewer devices: jobs that had others are ended before
 // they are started again, so that none runs twice.
 func TestFewerDevices(t *testing.T) {
+	longtest.Skip(t)
 	t.Parallel()
 	h := newHere(t, "srtf", 3, nil)
 	saves := h.submit(h.long("checkpoint", `trap "exit 75" TERM; echo $$ > pid1-$NORN_RUN; `+awaits("enough")))
@@ -400,6 +409,7 @@ func TestFewerDevices(t *testing.T) {
 
 // Runners may say something when nobody hears: the daemon looks by itself.
 func TestNobodyHears(t *testing.T) {
+	longtest.Skip(t)
 	t.Parallel()
 	h := newHere(t, "srtf", 1, nil)
 	if err := h.Deafen(); err != nil {
@@ -417,6 +427,7 @@ func TestNobodyHears(t *testing.T) {
 
 // Two daemons do not share a state folder.
 func TestTwoDaemons(t *testing.T) {
+	longtest.Skip(t)
 	t.Parallel()
 	h := newHere(t, "fifo", 1, nil)
 	opt, err := h.setup.options()
@@ -431,6 +442,7 @@ func TestTwoDaemons(t *testing.T) {
 
 // Numbers of events go on growing from one daemon to the next.
 func TestEventNumbers(t *testing.T) {
+	longtest.Skip(t)
 	t.Parallel()
 	h := newHere(t, "fifo", 1, nil)
 	var last int64
@@ -461,6 +473,7 @@ func TestEventNumbers(t *testing.T) {
 // A daemon that is told to end while users submit loses no job that it has
 // acknowledged, and acknowledges none that it has not written.
 func TestSubmittedAtTheEnd(t *testing.T) {
+	longtest.Skip(t)
 	t.Parallel()
 	h := newHere(t, "fifo", 1, nil)
 	var mu sync.Mutex
@@ -512,6 +525,7 @@ func TestSubmittedAtTheEnd(t *testing.T) {
 // A run that has been found again is told what is wanted of it, and heard, though
 // the path of the state folder is too long for a socket in it.
 func TestLongPath(t *testing.T) {
+	longtest.Skip(t)
 	t.Parallel()
 	h := newHere(t, "fifo", 1, nil)
 	h.down()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/api/server"
+	"github.com/norn-scheduler/norn/internal/longtest"
 	"github.com/norn-scheduler/norn/local"
 )
 
@@ -93,6 +94,7 @@ func TestRunsAsItself(t *testing.T) {
 // Jobs of others do not exist for a user. She can neither see nor change them,
 // nor learn of them by the way.
 func TestOthersJobs(t *testing.T) {
+	longtest.Skip(t)
 	t.Parallel()
 	h := newHere(t, "fifo", 2, nil)
 	ann, bob := others()

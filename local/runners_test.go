@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/internal/longtest"
 	"github.com/norn-scheduler/norn/local/rundir"
 	"github.com/norn-scheduler/norn/local/runner"
 )
@@ -22,6 +23,7 @@ import (
 // with them. Their jobs start again: none is lost, none runs twice at one time,
 // and one that saves its state loses at most what it did since.
 func TestRunnersKilledAtAnyMoment(t *testing.T) {
+	longtest.Skip(t)
 	t.Parallel()
 	kills := killsOf(40, 10)
 	seed := uint64(time.Now().UnixNano())

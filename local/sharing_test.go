@@ -15,6 +15,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/eventlog/replay"
+	"github.com/norn-scheduler/norn/internal/longtest"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/local"
 	"github.com/norn-scheduler/norn/local/cgroup"
@@ -98,6 +99,7 @@ func (h *here) inForce(id, words string) {
 // runs; then the first is as fast as before. All of that holds over a restart of the
 // daemon, and the log replayed makes the same state.
 func TestSharing(t *testing.T) {
+	longtest.Skip(t)
 	t.Parallel()
 	parent := confined(t)
 	groups := parent != ""
@@ -275,6 +277,7 @@ func (h *here) replayed() (out []string) {
 // changes, and is not stopped but where it is to stand still; a restart of the daemon
 // changes nothing of that.
 func TestPaced(t *testing.T) {
+	longtest.Skip(t)
 	t.Parallel()
 	h := newHere(t, "rmixer", 1, nil)
 	h.orders(func(*sched.View, *sched.Plan) {})
@@ -322,6 +325,7 @@ func TestPaced(t *testing.T) {
 
 // A job that never had its devices for itself can tell how fast it would be.
 func TestToldAlone(t *testing.T) {
+	longtest.Skip(t)
 	t.Parallel()
 	h := newHere(t, "fifo", 1, func(o *local.Options) { o.Defaults.SpeedFor, o.Defaults.SpeedMargin = time.Second, 0.2 })
 	h.orders(func(*sched.View, *sched.Plan) {})
@@ -354,6 +358,7 @@ func TestToldAlone(t *testing.T) {
 // learnt; of a job that is alone, what was expected is no news. (A busy machine that takes
 // a report half a second late must not make a difference.)
 func TestUndisturbed(t *testing.T) {
+	longtest.Skip(t)
 	t.Parallel()
 	h := newHere(t, "fifo", 1, func(o *local.Options) { o.Defaults.SpeedFor, o.Defaults.SpeedMargin = 1200*time.Millisecond, 0.5 })
 	h.orders(func(*sched.View, *sched.Plan) {})
@@ -390,6 +395,7 @@ func TestUndisturbed(t *testing.T) {
 // A job that takes more of a GPU than is booked for it leaves it when others are there,
 // and is held when it does so again and again.
 func TestMemoryGuard(t *testing.T) {
+	longtest.Skip(t)
 	t.Parallel()
 	var gpu sickness
 	h := newHere(t, "fifo", 1, func(o *local.Options) {

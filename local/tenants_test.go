@@ -7,6 +7,7 @@ import (
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/internal/longtest"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/local"
 	"github.com/norn-scheduler/norn/tenant"
@@ -42,6 +43,7 @@ func (h *here) of(tenant string, spec api.JobSpec) api.JobSpec {
 // A job counts for the tenant that it may count for; a tenant gets back what it is
 // guaranteed, and holds no more than it may.
 func TestTenants(t *testing.T) {
+	longtest.Skip(t)
 	t.Parallel()
 	h := newHere(t, "maxmin", 2, withTenants)
 	user := h.me

@@ -286,9 +286,7 @@ func (m *Adaptive) otherwise() Typed {
 }
 
 // replicas is the number of GPUs of a job with so many tasks.
-func replicas(j *job.Job, tasks int) int {
-	return int((j.Demand.Milli(int32(tasks)) + 999) / 1000)
-}
+func replicas(j *job.Job, tasks int) int { return j.Demand.GPUsAt(int32(tasks)) }
 
 var (
 	_ TypeReporter = (*Adaptive)(nil)

@@ -112,6 +112,7 @@ type Cost struct {
 	Restore    time.Duration // start after a stop, instead of Start
 	Migrate    time.Duration // after it has moved, instead of Restore
 	Resize     time.Duration // after its size has changed
+	InPlace    time.Duration // after its size or place has changed, where tasks join and leave a running job (job.InPlace)
 }
 
 // Zero tells whether every transition is free.
@@ -162,8 +163,16 @@ func (c *Costs) Save(j *job.Job) time.Duration {
 	return 0
 }
 
-// Resize is what it costs a job to change its size, once that is gpus.
-func (c *Costs) Resize(j *job.Job, gpus int, warm bool) time.Duration {
+// Reshape is what it costs a running job to go on with gpus on other devices. warm tells that
+// all of these hold a runtime of its backbone, moved that its size is the same, and stays that
+// a task keeps its device.
+func (c *Costs) Reshape(j *job.Job, gpus int, warm, moved, stays bool) time.Duration {
+	switch {
+	case j.Resize == job.InPlace && stays:
+		return c.Of(gpus).InPlace
+	case moved:
+		return c.Of(gpus).Migrate
+	}
 	if _, ok := c.Switch[j.Backbone]; ok && j.Backbone != "" {
 		return c.Begin(j, gpus, false, warm)
 	}

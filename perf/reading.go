@@ -81,6 +81,9 @@ func SerialOf(j *job.Job) int64 {
 	return int64(j.ID)
 }
 
+// MostReadings bounds the readings of a job that are kept: its first one and its latest ones.
+const MostReadings = 64
+
 // MaxSeries bounds the numbers of a value, and MaxValues the values of a measurement.
 const (
 	MaxSeries = 256

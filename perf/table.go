@@ -117,7 +117,7 @@ func (t *Table) otherwise() Typed {
 func (t *Table) On(j *job.Job, c *cluster.Cluster, typ cluster.TypeID, tasks int, spread bool) float64 {
 	all := t.jobs[j.Name]
 	base := t.base(all, j, c)
-	gpus := int((j.Demand.Milli(int32(tasks)) + 999) / 1000)
+	gpus := j.Demand.GPUsAt(int32(tasks))
 	rate, ok := rateOf(all, gpus, c.Type(typ).Name, spread)
 	if base == 0 || !ok {
 		return t.otherwise().On(j, c, typ, tasks, spread)

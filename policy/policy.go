@@ -12,10 +12,13 @@ import (
 	"github.com/norn-scheduler/norn/policy/antman"
 	"github.com/norn-scheduler/norn/policy/astraea"
 	"github.com/norn-scheduler/norn/policy/bsbf"
+	"github.com/norn-scheduler/norn/policy/chronus"
 	"github.com/norn-scheduler/norn/policy/drf"
+	"github.com/norn-scheduler/norn/policy/elasticflow"
 	"github.com/norn-scheduler/norn/policy/fairshare"
 	"github.com/norn-scheduler/norn/policy/fgd"
 	"github.com/norn-scheduler/norn/policy/fifo"
+	"github.com/norn-scheduler/norn/policy/freetrain"
 	"github.com/norn-scheduler/norn/policy/gandiva"
 	"github.com/norn-scheduler/norn/policy/gandivafair"
 	"github.com/norn-scheduler/norn/policy/gavel"
@@ -26,10 +29,12 @@ import (
 	"github.com/norn-scheduler/norn/policy/kit/rounds"
 	"github.com/norn-scheduler/norn/policy/las"
 	"github.com/norn-scheduler/norn/policy/lucid"
+	"github.com/norn-scheduler/norn/policy/lyra"
 	"github.com/norn-scheduler/norn/policy/maxmin"
 	"github.com/norn-scheduler/norn/policy/muri"
 	"github.com/norn-scheduler/norn/policy/muxflow"
 	"github.com/norn-scheduler/norn/policy/need"
+	"github.com/norn-scheduler/norn/policy/ones"
 	"github.com/norn-scheduler/norn/policy/optimus"
 	"github.com/norn-scheduler/norn/policy/pai"
 	"github.com/norn-scheduler/norn/policy/param"
@@ -40,6 +45,7 @@ import (
 	"github.com/norn-scheduler/norn/policy/shockwave"
 	"github.com/norn-scheduler/norn/policy/shortest"
 	"github.com/norn-scheduler/norn/policy/sia"
+	"github.com/norn-scheduler/norn/policy/slaq"
 	"github.com/norn-scheduler/norn/policy/synergy"
 	"github.com/norn-scheduler/norn/policy/themis"
 	"github.com/norn-scheduler/norn/policy/tiresias"
@@ -120,6 +126,13 @@ func Table() []Entry {
 		{"optimus", "one GPU after the other to the elastic job whose remaining time it shortens most, at fixed intervals", "Peng et al., EuroSys 2018; workers alone, as in Sia", func() Config { return optimus.NewConfig() }, Preempts | Resizes, nil},
 		{"pollux", "elastic jobs that choose their batch sizes, for the best goodput, by a genetic algorithm in rounds", "Qiao et al., OSDI 2021", func() Config { return pollux.NewConfig() }, Preempts | Resizes, pollux.NewNote},
 		{"sia", "a GPU type, a number of GPUs and a batch for each job, for the best goodput, by an exact integer program in rounds", "Jayaram Subramanya et al., SOSP 2023", func() Config { return sia.NewConfig() }, Preempts | Resizes, sia.NewNote},
+		{"elasticflow", "deadlines of elastic jobs: admission by schedules that keep all promises, spare GPUs where they save most of GPU time", "Gu et al., ASPLOS 2023", func() Config { return elasticflow.NewConfig() }, Preempts | Resizes, elasticflow.NewNote},
+		{"chronus", "deadlines of gangs: admission by leases that keep all promises, the rest to the shortest remaining service", "Gao et al., SoCC 2021", func() Config { return chronus.NewConfig() }, Preempts, chronus.NewNote},
+		{"edf", "earliest deadline first, elastic jobs on as many GPUs as make them faster", "classic; as in ElasticFlow (ASPLOS 2023)", func() Config { return elasticflow.NewEDF() }, Preempts | Resizes, nil},
+		{"slaq", "one GPU after the other to the elastic job whose loss it is foretold to lower most, in short rounds", "Zhang et al., SoCC 2017", func() Config { return slaq.NewConfig() }, Preempts | Resizes, nil},
+		{"ones", "divisions of all GPUs, found by an evolutionary search over the sizes of elastic jobs that grow and shrink in place", "Bian et al., SC 2021", func() Config { return ones.NewConfig() }, Preempts | Resizes, ones.NewNote},
+		{"lyra", "borrowed nodes, vacated with the fewest preemptions, and elastic jobs that grow into what is idle; base workers shortest job first", "Li et al., EuroSys 2023", func() Config { return lyra.NewConfig() }, Preempts | Resizes, nil},
+		{"freetrain", "nodes that their owner leaves idle, divided among elastic jobs for the most work less what changes of size cost, exactly, whenever nodes come or go", "BFTrainer, arXiv 2106.12091; FreeTrain, CCGrid 2023", func() Config { return freetrain.NewConfig() }, Preempts | Resizes, nil},
 		{"ymir", "fine-tuning: jobs of one backbone that learn from each other are merged, GPUs divided for the least sum of slowdowns, warm runtimes", "Ymir, ICS 2024", func() Config { return ymir.NewConfig() }, Preempts | Shares | Resizes | Merges, ymir.NewNote},
 		{"rmixer", "several recommendation models on a GPU, chosen to need different things of it, and some on processors", "Tian et al., TPDS 2024", func() Config { return rmixer.NewConfig() }, Shares, rmixer.NewNote},
 		{"muri-s", "groups of up to four jobs take turns at storage, CPU, GPU and network; shortest remaining service first", "Zhao et al., SIGCOMM 2022", func() Config { return muri.NewShort() }, Preempts | Shares, nil},

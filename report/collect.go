@@ -56,7 +56,10 @@ type Collector struct {
 	ahead  unit.Milli // held by jobs that were only assigned their devices
 	behind unit.Milli // held by jobs that are leaving theirs
 	supply supply
+	loans  loans
 	flow   flow
+
+	falls falls
 
 	first, arrival, end moment // the first and the last submission, the last end
 
@@ -85,10 +88,10 @@ const (
 	absent   mode = 0
 	waiting  mode = 1 // + the code of the reason
 	onHold   mode = waiting + mode(job.OnHold)
-	assigned mode = 40 // its devices are still being left by others
-	running  mode = 41
-	stopping mode = 42
-	over     mode = 43
+	assigned mode = 60 // its devices are still being left by others
+	running  mode = 61
+	stopping mode = 62
+	over     mode = 63
 	modes         = int(assigned) + 1 // absent, and those in which a job waits
 )
 
@@ -111,10 +114,14 @@ func NewCollector(opt Options) *Collector {
 // folded into the state.
 func (c *Collector) Event(ev *eventlog.Event, s *state.State) {
 	switch ev.Kind {
-	case eventlog.Memo, eventlog.Estimate, eventlog.Used, eventlog.Learnt, eventlog.Past, eventlog.Measured:
+	case eventlog.Measured:
+		c.falls.event(ev, s)
+		return
+	case eventlog.Memo, eventlog.Estimate, eventlog.Used, eventlog.Learnt, eventlog.Past, eventlog.Recall:
 		return
 	}
 	c.advance(s.Now)
+	c.loans.event(ev, s)
 	if !c.joined {
 		c.join(ev, s)
 		return

@@ -186,7 +186,7 @@ func (b *bar) ended() (ending, string) {
 	switch b.why.Code {
 	case job.Failed:
 		return failed, sentence
-	case job.NodeLost:
+	case job.NodeLost, job.TakenBack:
 		return lostNode, sentence
 	}
 	return preempted, sentence

@@ -12,6 +12,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/norn-scheduler/norn/internal/longtest"
 	"github.com/norn-scheduler/norn/policy/fifo"
 )
 
@@ -67,6 +68,7 @@ func (b *browser) drawn() {
 }
 
 func TestPageOnDesktop(t *testing.T) {
+	longtest.Skip(t)
 	b := open(t, samplePage(t), 1280, 900, false)
 	b.drawn()
 	b.noOverflow()
@@ -251,6 +253,7 @@ func testPrint(b *browser) {
 }
 
 func TestPageOnPhone(t *testing.T) {
+	longtest.Skip(t)
 	b := open(t, samplePage(t), 390, 844, true)
 	b.drawn()
 	b.noOverflow()
@@ -282,6 +285,7 @@ func TestPageOnPhone(t *testing.T) {
 }
 
 func TestPageInTheDark(t *testing.T) {
+	longtest.Skip(t)
 	b := open(t, samplePage(t), 1100, 800, false)
 	light := b.image("#plot-jct canvas")
 	b.media("", "dark")
@@ -299,6 +303,7 @@ var hostile = []string{
 }
 
 func TestPageWithHostileNames(t *testing.T) {
+	longtest.Skip(t)
 	name := func(i int) string { return fmt.Sprint(hostile[i%len(hostile)], i/len(hostile)) }
 	var runs []Named
 	for i := range 2 {
@@ -373,6 +378,7 @@ func TestPageStandsAlone(t *testing.T) {
 // TestPageOfTheTableAlone checks that a page can be made of results without
 // series and intervals, and of no results.
 func TestPageOfTheTableAlone(t *testing.T) {
+	longtest.Skip(t)
 	c, s := play(t, setup{jobs: 50, seed: 1})
 	b := open(t, writePage(t, Meta{Title: "Figures alone"}, []Named{{"fifo", c.Result(s)}}), 390, 844, true)
 	if n := eval[int](b, `document.querySelectorAll('canvas').length`); n != 0 {

@@ -362,5 +362,8 @@ func outcomes(c *Counts) string {
 	if c.Impossible > 0 {
 		parts = append(parts, number(c.Impossible)+" of the waiting jobs can never run here")
 	}
+	if c.Refused > 0 {
+		parts = append(parts, number(c.Refused)+" of the waiting jobs were refused")
+	}
 	return strings.Join(parts, ", ")
 }

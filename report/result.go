@@ -56,6 +56,8 @@ func (c *Collector) Result(s *state.State) *Result {
 	}
 	r.times(c, last)
 	r.waits(c, f.micros)
+	r.Borrowed = c.loans.result(last.now)
+	r.Losses = c.falls.result()
 	if c.series != nil {
 		r.series = c.series.upTo(c.flow.now, last.now)
 		r.Dues = c.shares.upTo(c.flow.now, last.now).dues(s)
@@ -123,6 +125,7 @@ type numbers struct {
 	all     sums
 
 	jct, wait, first []time.Duration
+	promised         promised
 	worst            *job.Job
 }
 
@@ -149,6 +152,7 @@ func newNumbers(c *Collector, s *state.State) *numbers {
 // job counts one job.
 func (n *numbers) job(r *job.Record, t *track) {
 	n.count(r)
+	n.promised.job(r)
 	gpu := r.ServiceAt(n.s.Now)
 	groups := [3]*sums{&n.all, &n.tenants[r.Tenant], &n.sizes[t.size]}
 	for _, g := range groups {
@@ -202,7 +206,9 @@ func (n *numbers) count(r *job.Record) {
 		jobs.Running++
 	default:
 		jobs.Waiting++
-		if r.Reason.Never() {
+		if r.Reason.Code == job.Refused {
+			jobs.Refused++
+		} else if r.Reason.Never() {
 			jobs.Impossible++
 		}
 	}
@@ -267,6 +273,7 @@ func (n *numbers) result() *Result {
 			r.Sizes = append(r.Sizes, g)
 		}
 	}
+	r.Promises = n.promised.result()
 	n.fairness(&r.Fairness)
 	return r
 }

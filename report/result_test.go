@@ -185,7 +185,7 @@ func TestSummaryJSON(t *testing.T) {
 	want := []string{
 		"failed_attempts", "fairness [jain_tenants rated_jobs rho_above_1_share rho_mean rho_worst rho_worst_job]",
 		"first_start_s [max mean median p90 p99]", "gpu_hours [available held lost lost_to_failures]", "gpu_utilisation", "gpu_utilisation_until_last_arrival",
-		"jct_s [max mean median p90 p99]", "jobs [cancelled failed finished held impossible never_started running submitted waiting]",
+		"jct_s [max mean median p90 p99]", "jobs [cancelled failed finished held impossible never_started refused running submitted waiting]",
 		"lacks", "makespan_s", "migrations", "preemptions", "resizes", "shares", "sizes", "starts", "tenants",
 		"wait_job_hours [fairness fragmentation other]", "wait_reasons", "wait_s [max mean median p90 p99]",
 	}

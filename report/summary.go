@@ -30,8 +30,11 @@ type Summary struct {
 	Resizes     int `json:"resizes"`
 	Failures    int `json:"failed_attempts"`
 
-	Fairness Fairness `json:"fairness"`
-	Waiting  Waiting  `json:"wait_job_hours"`
+	Borrowed *Borrowed `json:"borrowed,omitempty"` // nil: no node was ever borrowed
+	Promises Promises  `json:"deadlines,omitzero"`
+	Fairness Fairness  `json:"fairness"`
+	Waiting  Waiting   `json:"wait_job_hours"`
+	Losses   *Losses   `json:"losses,omitempty"` // nil: no job that ended reported its loss
 }
 
 // Counts is what became of the jobs.
@@ -45,6 +48,7 @@ type Counts struct {
 	Held         int `json:"held"`          // at the end of the run
 	NeverStarted int `json:"never_started"` // of all of them
 	Impossible   int `json:"impossible"`    // of those waiting: can never run here
+	Refused      int `json:"refused"`       // of those waiting: the policy did not admit them
 }
 
 // Left is the jobs that had not left when the run ended.

@@ -39,8 +39,10 @@ type column struct {
 	human  func(float64) string
 }
 
-// leftField counts the jobs that are in no mean.
-const leftField = "jobs_left"
+const (
+	leftField      = "jobs_left"           // the jobs that are in no mean
+	deadlinesField = "deadlines_met_share" // shown to readers where some job has a deadline
+)
 
 func columns() []column {
 	return []column{
@@ -58,6 +60,7 @@ func columns() []column {
 		{"rho_worst", "worst rho", 5, -1, rated(func(f *Fairness) float64 { return f.Worst }), brief},
 		{"rho_above_1_share", "rho>1", 12, -1, rated(func(f *Fairness) float64 { return f.Unfair }), percent},
 		{leftField, "left", 13, -1, always(func(r *Result) float64 { return float64(r.Jobs.Left()) }), count},
+		{deadlinesField, "deadlines", 0, 1, func(r *Result) (float64, bool) { return r.Promises.Share(), r.Promises.Jobs > 0 }, percent},
 	}
 }
 

@@ -113,6 +113,9 @@ func (t *Table) layout(width int) (cols []column, name int, widths []int) {
 		if c.field == leftField && t.any(i) {
 			cols[i].rank = 0 // the other figures are too good then: see docs/reports.md
 		}
+		if t.hides(i, c) {
+			continue
+		}
 		widths[i] = utf8.RuneCountInString(c.title)
 		for _, row := range t.cells {
 			widths[i] = max(widths[i], utf8.RuneCountInString(c.text(row[i])))
@@ -129,6 +132,11 @@ func (t *Table) layout(width int) (cols []column, name int, widths []int) {
 		}
 	}
 	return cols, min(name, max(minName, width-sum)), widths
+}
+
+// hides tells whether a column is of no use to readers.
+func (t *Table) hides(i int, c column) bool {
+	return c.field == deadlinesField && !slices.ContainsFunc(t.cells, func(row []cell) bool { return row[i].known })
 }
 
 // any tells whether a figure is other than zero in any run.
@@ -170,10 +178,14 @@ func (t *Table) WriteMarkdown(w io.Writer) error {
 	out := bufio.NewWriter(w)
 	cols := columns()
 	out.WriteString("| policy |")
-	for _, c := range cols {
-		out.WriteString(" " + strings.ReplaceAll(c.title, ">", "\\>") + " |")
+	rule := "\n| :-- |"
+	for i, c := range cols {
+		if !t.hides(i, c) {
+			out.WriteString(" " + strings.ReplaceAll(c.title, ">", "\\>") + " |")
+			rule += " --: |"
+		}
 	}
-	out.WriteString("\n| :-- |" + strings.Repeat(" --: |", len(cols)) + "\n")
+	out.WriteString(rule + "\n")
 	for r, row := range t.cells {
 		name := t.names[r]
 		if marks := t.rests[r].marks(); marks != "" {
@@ -182,6 +194,9 @@ func (t *Table) WriteMarkdown(w io.Writer) error {
 		out.WriteString("| " + markdown(name) + " |")
 		for i, c := range cols {
 			text := c.text(row[i])
+			if t.hides(i, c) {
+				continue
+			}
 			if row[i].best {
 				text = "**" + text + "**"
 			}

@@ -143,6 +143,9 @@ func (v *View) Cluster() *cluster.Cluster { return v.state.Cluster }
 // changed.
 func (v *View) Tenants() *tenant.Tree { return v.state.Tenants }
 
+// Recalls are the lenders that want some of their nodes back. It must not be changed.
+func (v *View) Recalls() []state.Recall { return v.state.Loans.Recalls() }
+
 // Alloc is what a job holds, or nil. It must not be changed.
 func (v *View) Alloc(id job.ID) *cluster.Alloc { return v.state.Alloc(id) }
 
@@ -204,6 +207,23 @@ func (v *View) Classes() int { return v.state.Classes() }
 // Pools is the number of pools of the cluster.
 func (v *View) Pools() int { return v.state.Cluster.Pools() }
 
+// EachPool yields the pools that the policy decides about: its own, or all.
+func (v *View) EachPool() iter.Seq[cluster.PoolID] {
+	first, last := v.span()
+	return func(yield func(cluster.PoolID) bool) {
+		for p := first; p <= last && yield(p); p++ {
+		}
+	}
+}
+
+// span is the first and the last pool that the policy decides about.
+func (v *View) span() (first, last cluster.PoolID) {
+	if v.All {
+		return 0, cluster.PoolID(v.Pools() - 1)
+	}
+	return v.Pool, v.Pool
+}
+
 // Waiting yields the jobs that wait, in order of submission. The plan may be
 // changed while they are visited.
 func (v *View) Waiting() iter.Seq[Job] { return v.each((*state.State).Waiting) }
@@ -215,10 +235,7 @@ func (v *View) Running() iter.Seq[Job] { return v.each((*state.State).Running) }
 // each yields the members of one set of a pool, or of that set of all pools
 // merged by number.
 func (v *View) each(set func(*state.State, cluster.PoolID) *dense.Set) iter.Seq[Job] {
-	first, last := v.Pool, v.Pool
-	if v.All {
-		first, last = 0, cluster.PoolID(v.Pools()-1)
-	}
+	first, last := v.span()
 	return func(yield func(Job) bool) {
 		for at := 0; ; at++ {
 			next := -1
@@ -259,11 +276,8 @@ func (v *View) Total() int { return v.sum((*cluster.Cluster).TotalGPUs, 0) }
 func (v *View) TotalOf(m cluster.TypeMask) int { return v.sum((*cluster.Cluster).TotalGPUs, m) }
 
 func (v *View) sum(f func(*cluster.Cluster, cluster.PoolID, cluster.TypeMask) int, m cluster.TypeMask) int {
-	if !v.All {
-		return f(v.state.Cluster, v.Pool, m)
-	}
 	n := 0
-	for p := range cluster.PoolID(v.Pools()) {
+	for p := range v.EachPool() {
 		n += f(v.state.Cluster, p, m)
 	}
 	return n

@@ -19,6 +19,15 @@ type Meter interface {
 	Measure(l *Look, to *perf.Reading)
 }
 
+// Reporter is a Meter of jobs that report by themselves, more often than they would be looked
+// at otherwise.
+type Reporter interface {
+	Meter
+	// Every is how often a job reports: first after that time on an allocation, later also
+	// whenever an eighth of the time that it has been there has passed.
+	Every(j *job.Job) time.Duration
+}
+
 // Look is what there is to be measured of one job, as it truly is.
 type Look struct {
 	Job   *job.Job
@@ -49,13 +58,29 @@ type meters struct{ *Sim }
 
 // firstLook is after how long a job is looked at first on a new allocation, with those who
 // are beside it. It is then looked at when it has been there for twice as long, and so on, and
-// when it leaves.
+// when it leaves. A Reporter may say otherwise.
 const firstLook = time.Minute
+
+// first is after how long a job is looked at first.
+func (w meters) first(id job.ID) time.Duration {
+	if r, ok := w.cfg.Meter.(Reporter); ok {
+		return max(time.Millisecond, r.Every(w.state.Record(id).Job))
+	}
+	return firstLook
+}
+
+// again is after how long a job that has been there for so long is looked at again.
+func (w meters) again(id job.ID, ran time.Duration) time.Duration {
+	if _, ok := w.cfg.Meter.(Reporter); ok {
+		return max(w.first(id), ran/8)
+	}
+	return ran
+}
 
 // lookAfter has a job looked at that makes progress from ready on.
 func (w meters) lookAfter(id job.ID, ready time.Duration) {
 	if w.truth[id].began = ready; w.cfg.Meter != nil {
-		w.meter.due.Set(int32(id), int64(later(ready, firstLook)))
+		w.meter.due.Set(int32(id), int64(later(ready, w.first(id))))
 	}
 }
 
@@ -67,10 +92,10 @@ func (w meters) looks(now time.Duration, out []eventlog.Event) []eventlog.Event 
 			continue
 		}
 		out = w.reading(id, now, perf.InRun, out)
-		if now-w.truth[id].began == firstLook {
+		if now-w.truth[id].began == w.first(id) {
 			out = w.lookBeside(id, now, out)
 		}
-		w.meter.due.Set(int32(id), int64(later(now, now-w.truth[id].began)))
+		w.meter.due.Set(int32(id), int64(later(now, w.again(id, now-w.truth[id].began))))
 	}
 	return out
 }

@@ -48,7 +48,12 @@ type Config struct {
 	JobMTBF    time.Duration // mean time between failures of a running job, 0 never
 	Snapshot   time.Duration // how often jobs save their state; 0: only when they leave with a checkpoint
 
-	Nodes []Node // nodes that arrive later, in order of time
+	Nodes []Node       // nodes that arrive later, in order of time
+	Loans []trace.Loan // nodes that others lend and take back, in order of time
+
+	// InPlace has jobs that resize in place (job.InPlace) go on with what they have elsewhere when
+	// an owner takes a node back. The policy must be one that resizes jobs.
+	InPlace bool
 
 	// Script is what happens besides, in order of time: NodeSet, NodeLabels, Device, Cancel,
 	// Hold, Free, Speed and Used. A node that goes down throws off what runs there.
@@ -88,6 +93,7 @@ type Sim struct {
 	writing []leaving // devices on which a pipeline writes its weights
 	shared  sharing
 	loads   loads
+	loans   loans
 	meter   meter
 	courses courses
 	told    []told   // what this instant has made of jobs so far
@@ -158,6 +164,9 @@ func (w *Sim) Attach(s *state.State) error {
 			w.nodes.Set(int32(n), int64(w.exponential(w.cfg.NodeMTBF)))
 		}
 	}
+	if err := w.loans.attach(s.Cluster, w.cfg.Loans); err != nil {
+		return err
+	}
 	return w.fetch()
 }
 
@@ -227,6 +236,7 @@ func (w *Sim) Next(wake time.Duration, out []eventlog.Event) (time.Duration, []e
 	w.turns(now)
 	out = w.ended(now, out)
 	out = w.nodeEvents(now, out)
+	out = lending{w}.loaned(now, out)
 	out, err := w.script(now, out)
 	if err != nil {
 		return now, out, err
@@ -275,7 +285,12 @@ func (w *Sim) nextInstant() time.Duration {
 		_, at := w.meter.due.Min()
 		now = min(now, time.Duration(at))
 	}
-	mayHelp := w.down.Len() > 0 && len(w.state.Ended()) < w.state.Jobs()
+	left := len(w.state.Ended()) < w.state.Jobs()
+	if len(w.loans.nodes) > 0 && (now != unit.Never || left) {
+		lending{w}.vacated()
+		now = min(now, max(w.state.Now, w.loans.next(w.state.Now)))
+	}
+	mayHelp := w.down.Len() > 0 && left
 	if w.nodes.Len() > 0 && (now != unit.Never || mayHelp) {
 		_, at := w.nodes.Min()
 		now = min(now, time.Duration(at))
@@ -372,7 +387,7 @@ func (w *Sim) saved(r *job.Record, now time.Duration) time.Duration {
 // fallsBack tells whether a job may be thrown back to a snapshot. Only then it matters when
 // it makes them.
 func (c *Config) fallsBack(j *job.Job) bool {
-	fails := c.NodeMTBF > 0 || c.JobMTBF > 0
+	fails := c.NodeMTBF > 0 || c.JobMTBF > 0 || len(c.Loans) > 0
 	return c.Snapshot > 0 && (j.Stop == job.LastSave || fails && j.Stop != job.Restart)
 }
 
@@ -406,18 +421,24 @@ func (w *Sim) nodeEvents(now time.Duration, out []eventlog.Event) []eventlog.Eve
 		}
 		w.nodes.Set(n, int64(now+max(1, w.exponential(w.cfg.NodeRepair))))
 		ev.Health = cluster.Down
-		out = append(w.evict(id, now, out), ev)
+		out = append(w.evict(id, now, job.Reason{Code: job.NodeLost, Need: n, Job: job.None}, out), ev)
 	}
 	return out
 }
 
 // evict throws off a node what runs there, unless it has left at this very
-// instant.
-func (w *Sim) evict(node cluster.NodeID, now time.Duration, out []eventlog.Event) []eventlog.Event {
+// instant. The node is lost, or its owner takes it back.
+func (w *Sim) evict(node cluster.NodeID, now time.Duration, why job.Reason, out []eventlog.Event) []eventlog.Event {
 	for _, id := range w.state.JobsOn(node, nil) {
 		r := w.state.Record(id)
 		if w.phase(id) != r.Phase {
 			continue // its attempt has ended, it was cancelled, or another of its nodes was lost
+		}
+		if why.Code == job.TakenBack {
+			if ev, outlives := (lending{w}).outlives(id, node, now); outlives {
+				out = append(out, ev)
+				continue
+			}
 		}
 		w.told = append(w.told, told{id, job.Waiting})
 		w.leaves(id)
@@ -425,12 +446,10 @@ func (w *Sim) evict(node cluster.NodeID, now time.Duration, out []eventlog.Event
 		delete(w.breaks, id)
 		kept := r.Progress
 		if r.Phase == job.Running {
-			kept = w.saved(r, now)
+			kept = lending{w}.savedIn(r, why, now)
+			w.truth[id].saved = kept
 		}
-		out = append(out, eventlog.Event{
-			Time: now, Kind: eventlog.Evict, Job: id, Kept: kept,
-			Reason: job.Reason{Code: job.NodeLost, Need: int32(node), Job: job.None},
-		})
+		out = append(out, eventlog.Event{Time: now, Kind: eventlog.Evict, Job: id, Kept: kept, Reason: why})
 	}
 	return out
 }
@@ -447,7 +466,7 @@ func (w *Sim) script(now time.Duration, out []eventlog.Event) ([]eventlog.Event,
 				return out, fmt.Errorf("the script tells of node number %d, which is not there at %s", ev.Node, unit.Human(now))
 			}
 			if ev.Health == cluster.Down {
-				out = w.evict(ev.Node, now, out)
+				out = w.evict(ev.Node, now, lostBy(&ev), out)
 			}
 			if w.down.Has(int(ev.Node)) { // which it stays until it is repaired
 				w.before[ev.Node], ev.Health = ev.Health, cluster.Down
@@ -466,6 +485,14 @@ func (w *Sim) script(now time.Duration, out []eventlog.Event) ([]eventlog.Event,
 		out = append(out, ev)
 	}
 	return out, nil
+}
+
+// lostBy is why those who run on a node that a script takes down lose it.
+func lostBy(ev *eventlog.Event) job.Reason {
+	if ev.Reason.Code == job.TakenBack {
+		return ev.Reason
+	}
+	return job.Reason{Code: job.NodeLost, Need: int32(ev.Node), Job: job.None}
 }
 
 // happens carries out in the world what a script tells of a job, and tells
@@ -540,7 +567,7 @@ func (w *Sim) Start(id job.ID, a *cluster.Alloc) (delay time.Duration, speed flo
 	w.begins(id, r.Progress)
 	delay = pipelines{w}.delay(r, a)
 	speed = w.speed(id, a)
-	if w.phase(id).Over() { // it is started where another one has just left, and was cancelled at this very instant
+	if p := w.phase(id); p.Over() || r.Phase == job.Assigned && p == job.Waiting { // it begins where another one has just left, and was cancelled or lost its node at this very instant
 		w.shared.gone.Add(int(id))
 		return delay, speed
 	}
@@ -639,10 +666,7 @@ func (w *Sim) Reshape(id job.ID, a *cluster.Alloc, moved bool) (pause time.Durat
 	w.adjusts(w.state.Alloc(id))
 	w.adjusts(a)
 	gpus := int(a.Milli() / unit.One)
-	pause = w.cfg.Costs.Resize(r.Job, gpus, w.warm(r.Job, a))
-	if moved {
-		pause = w.cfg.Costs.Of(gpus).Migrate
-	}
+	pause = w.cfg.Costs.Reshape(r.Job, gpus, w.warm(r.Job, a), moved, w.state.Alloc(id).Meets(a))
 	kept := w.leaving[:0]
 	wait := now
 	for _, l := range w.leaving {

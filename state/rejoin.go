@@ -61,6 +61,18 @@ func (s *State) leave(id job.ID, r *job.Record) {
 	s.booked = booked
 }
 
+// CanHold says why a job that holds an allocation cannot have it in this state, as one that is
+// carried over; nil: it can, also on cordoned nodes and broken devices.
+func CanHold(s *State, a *cluster.Alloc) error {
+	if err := s.Cluster.Valid(a); err != nil {
+		return err
+	}
+	defer s.open(a)()
+	mark := s.Cluster.Mark()
+	defer s.Cluster.Undo(mark)
+	return s.Cluster.Allocate(a)
+}
+
 // open makes cordoned nodes and broken devices usable for a moment, and takes back
 // what others use, so that a job can get back what it held there. The function that
 // it returns undoes that.

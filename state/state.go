@@ -30,6 +30,7 @@ type State struct {
 	Tenants *tenant.Tree
 
 	Readings Readings // what was measured of jobs
+	Loans    Loans    // what the owners of borrowed nodes want back
 
 	NoNote job.Note // stands for the missing note of any job; policies read it once
 

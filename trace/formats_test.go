@@ -128,7 +128,7 @@ var samples = []struct {
 	{"chronus", "job_id,user,num_gpu,submit_time,iterations,model_name,duration,interval,expect_time_list,expect_value_list,best_effort,job_type\n" +
 		"0,vc_e,1,10,5530,mob,96,5,159-189,10-8,0,soft\n1,vc_e,0,11,1,mob,2,5,159,10,0,strict\n2,vc_a,2,5,30,alexnet,30,17,14341,10,1,best\n", []string{
 		`{"job":"2","submit":300,"gpus":2,"work":1800,"tenant":"vc_a","model":"alexnet","units":30,"unit":"iterations","hints":{"qos":"best"}}`,
-		`{"job":"0","submit":600,"gpus":1,"work":5760,"tenant":"vc_e","model":"mob","units":5530,"unit":"iterations","deadline":10140,"hints":{"qos":"soft","worth":[[10140,10],[11940,8]]}}`,
+		`{"job":"0","submit":600,"gpus":1,"work":5760,"tenant":"vc_e","model":"mob","units":5530,"unit":"iterations","deadline":10140,"soft":true,"hints":{"qos":"soft","worth":[[10140,10],[11940,8]]}}`,
 	}},
 	{"pal", "job_id,num_gpus,submit_time,duration,model,batch_size\n1,4,33,9447.5,alexnet,32\n", []string{
 		`{"job":"1","submit":33,"gpus":4,"work":9447.5,"model":"alexnet","batch":32}`,

@@ -64,6 +64,7 @@ func (c *ownCSV) columns() []Column {
 		Opt("unit", func(r *Row, v []byte) error { r.Job.Unit = r.Text(v); return nil }).Or("none"),
 		Opt("priority", Priority).Or("0"),
 		Opt("stop", setStop).Or("checkpoint"),
+		Opt("resize", setResize).Or("restart"),
 		Opt("retries", setRetries).Or("0"),
 		Col("gpus", GPUs).Or("0"),
 		Opt("tasks", Tasks).Or("one for each whole GPU, otherwise one"),
@@ -105,6 +106,7 @@ func (c *ownCSV) timeColumns() []Column {
 			return setDuration(&r.Truth.Wait, v)
 		}).Or("unknown"),
 		Opt("deadline", c.deadline).Or("none"),
+		Opt("soft", Flag(func(r *Row) *bool { return &r.Job.Soft })).Or("no"),
 		Opt("estimate", func(r *Row, v []byte) error { return setDuration(&r.Job.Estimate, v) }).Or("none"),
 		hint("user_estimate", func(h *job.Hints) *time.Duration { return &h.UserEstimate }),
 		hint("group_estimate", func(h *job.Hints) *time.Duration { return &h.GroupEstimate }),
@@ -233,6 +235,15 @@ func setKind(r *Row, v []byte) error {
 		return Want("training, fine-tuning, recommendation or inference")
 	}
 	r.Job.Kind = k
+	return nil
+}
+
+func setResize(r *Row, v []byte) error {
+	m, ok := job.ParseResizeMode(string(bytes.TrimSpace(v)))
+	if !ok {
+		return Want("restart or in-place")
+	}
+	r.Job.Resize = m
 	return nil
 }
 

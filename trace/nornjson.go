@@ -242,6 +242,8 @@ func (s *JobText) jobField(j *job.Job, t *Truth, key []byte) error {
 		return s.float(&j.Units)
 	case "deadline":
 		return s.time(&j.Deadline)
+	case "soft":
+		return s.bool(&j.Soft)
 	case "estimate":
 		return s.time(&j.Estimate)
 	case "batch":
@@ -256,6 +258,8 @@ func (s *JobText) jobField(j *job.Job, t *Truth, key []byte) error {
 		return parsed(s, &j.Kind, job.ParseKind, "a kind of job")
 	case "stop":
 		return parsed(s, &j.Stop, job.ParseStopMode, "a way to stop")
+	case "resize":
+		return parsed(s, &j.Resize, job.ParseResizeMode, "a way to resize")
 	case "hints":
 		j.Hints = &job.Hints{}
 		return s.text.Object(func(key []byte) error {

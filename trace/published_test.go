@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/internal/longtest"
 	"github.com/norn-scheduler/norn/internal/shared"
 	"github.com/norn-scheduler/norn/trace"
 )
@@ -89,6 +90,7 @@ func manifestRows(t *testing.T) map[string]int {
 // trace is told for what it is and all its rows are accounted for, and nothing
 // else is taken for a trace.
 func TestEveryPublishedFile(t *testing.T) {
+	longtest.Skip(t)
 	root := shared.Path(t, "")
 	rows := manifestRows(t)
 	traces, counted := 0, 0

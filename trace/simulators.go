@@ -179,7 +179,7 @@ func finishChronus(r *Row) error {
 	for i, minutes := range c.by {
 		h.Worth[i] = job.Worth{By: r.Job.Submit + time.Duration(minutes*float64(time.Minute)), Value: c.value[i]}
 	}
-	r.Job.Deadline = h.Worth[0].By
+	r.Job.Deadline, r.Job.Soft = h.Worth[0].By, h.QoS == "soft"
 	return nil
 }
 

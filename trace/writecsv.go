@@ -145,8 +145,15 @@ func csvColumns(origin time.Time, byDay bool) []csvColumn {
 			}
 			return appendMoment(b, e.Job.Deadline, origin, byDay)
 		}},
+		{name: "soft", append: func(b []byte, e *Entry) []byte {
+			if e.Job.Soft {
+				b = append(b, '1')
+			}
+			return b
+		}},
 		{name: "estimate", append: func(b []byte, e *Entry) []byte { return appendTime(b, e.Job.Estimate) }},
 		text("stop", func(j *job.Job) string { return named(j.Stop, job.Checkpoint) }),
+		text("resize", func(j *job.Job) string { return named(j.Resize, job.ByRestart) }),
 		number("retries", func(e *Entry) int64 { return int64(e.Job.Retries) }),
 	}, truthColumns(), hintColumns())
 }

@@ -111,9 +111,13 @@ func details(f *jsontext.Writer, j *job.Job) {
 	f.Text("unit", j.Unit)
 	f.Int("priority", int64(j.Priority))
 	f.Time("deadline", j.Deadline)
+	f.Bool("soft", j.Soft)
 	f.Time("estimate", j.Estimate)
 	if j.Stop != job.Checkpoint {
 		f.Text("stop", j.Stop.String())
+	}
+	if j.Resize != job.ByRestart {
+		f.Text("resize", j.Resize.String())
 	}
 	f.Int("retries", int64(j.Retries))
 	if j.Hints != nil {

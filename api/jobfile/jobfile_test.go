@@ -41,6 +41,7 @@ array: 0-10:5
 est: 2h30m
 limit: 86400
 deadline: 2026-03-05 18:00
+soft: true
 held: true
 stop: {mode: checkpoint, signal: USR1, command: [./save, now], grace: 90s, criu: false}
 retry: {limit: -1, backoff: 30}
@@ -83,7 +84,7 @@ func TestJobFile(t *testing.T) {
 			Env:  map[string]string{"OMP_NUM_THREADS": "4", "GREETING": "a\tb", "EMPTY": "", "SCRIPT": "one\ntwo\n"},
 			GPUs: api.Range{Least: 1, Most: 4, Ask: 2}, Tasks: api.Tasks{PerGPU: true}, CPUs: 16, Memory: 64 << 30, GPUMem: 40 << 30, Types: []string{"H100", "A100"}, Priority: -3,
 			After: []api.After{{Job: "17", Any: true}, {Job: "18"}, {Job: "19", Any: true}}, Array: "0-10:5", Estimate: 9000, Limit: 86400,
-			Deadline: time.Date(2026, 3, 5, 18, 0, 0, 0, noon.Location()), Held: true,
+			Deadline: time.Date(2026, 3, 5, 18, 0, 0, 0, noon.Location()), Soft: true, Held: true,
 			Stop:  api.Stop{Mode: "checkpoint", Signal: "USR1", Command: []string{"./save", "now"}, Grace: 90},
 			Retry: api.Retry{Limit: -1, Backoff: 30}, App: "learning-rate", Rungs: "4x8+2x16+1x36", Kind: "training", Model: "bert-large", Backbone: "none", Dataset: "wiki", Share: true, Plan: "pipeline", Batch: 256, Units: 1e5, Unit: "steps",
 			Shape: "table words 30000x768*512\nlayers pooler 768x768x2\noptimizer adam\n",

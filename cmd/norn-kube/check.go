@@ -46,7 +46,7 @@ func checkCommand() *cobra.Command {
 		Short: "Say what would not work in a cluster, and why",
 		Long: `Check looks at the cluster of your kubeconfig and changes nothing: its version, your rights, the GPUs
 and their types, nodes that Norn would not use, feature gates, admission policies, pods that other
-schedulers have put on nodes with GPUs, the pace of the Job controller, and who schedules it now.
+schedulers have put on nodes with GPUs, the pace of the Job controller, Queues, and who schedules it now.
 
 It ends with exit code 1 if something will not work.`,
 		Example: `  norn kube check
@@ -57,11 +57,15 @@ It ends with exit code 1 if something will not work.`,
 			if err != nil {
 				return &misuse{fmt.Sprintf("--nodes %s: %v", nodes, err)}
 			}
-			_, client, err := w.connect()
+			cfg, client, err := w.connect()
 			if err != nil {
 				return err
 			}
-			found, err := (&admin.Checker{Client: client, Namespace: w.namespace, Nodes: of}).Check(cmd.Context())
+			extra, err := kube.Dynamic(cfg)
+			if err != nil {
+				return err
+			}
+			found, err := (&admin.Checker{Client: client, Dynamic: extra, Namespace: w.namespace, Nodes: of}).Check(cmd.Context())
 			if err != nil {
 				return err
 			}

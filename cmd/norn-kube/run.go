@@ -41,7 +41,7 @@ func (f *runFlags) bind(set *pflag.FlagSet) {
 	set.StringVar(&f.nodes, "nodes", "", "label selector of the nodes that are for this norn, such as pool=training (default: all)")
 	set.DurationVar(&f.lost, "node-lost", 5*time.Minute, "time for which a node does not answer before its jobs go elsewhere")
 	set.IntVar(&f.workers, "workers", 32, "writes to the API server at a time")
-	set.DurationVar(&f.lease, "lease", 15*time.Second, "time for which a leader that is not heard of still counts as one")
+	set.DurationVar(&f.lease, "lease", 15*time.Second, "time for which a leader that is not heard of still counts as one, in whole seconds and at least 2 s longer than --lease-renew")
 	set.DurationVar(&f.renew, "lease-renew", 10*time.Second, "time within which the leader renews the Lease, or ends")
 	set.DurationVar(&f.retry, "lease-retry", 2*time.Second, "time between two tries to renew the Lease, or to lead")
 	set.BoolVar(&f.debug, "debug", false, "log more")
@@ -135,6 +135,10 @@ func (f *runFlags) run(ctx context.Context, errOut io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("the cluster: %w", err)
 	}
+	extra, err := kube.Dynamic(cfg)
+	if err != nil {
+		return fmt.Errorf("the cluster: %w", err)
+	}
 	f.fill(name)
 	if !f.inCluster {
 		if err := kube.MakeNamespace(ctx, client, f.namespace); err != nil {
@@ -151,7 +155,7 @@ func (f *runFlags) run(ctx context.Context, errOut io.Writer) error {
 	}
 	me := uint32(os.Getuid())
 	return kube.Serve(ctx, e, kube.Options{
-		Client: client, Name: name, Scheduler: f.scheduler, Nodes: nodes, State: f.state, Policy: choice, Stop: stop, NodeLost: f.lost, Workers: f.workers, Version: version(), Log: log,
+		Client: client, Dynamic: extra, Name: name, Scheduler: f.scheduler, Nodes: nodes, State: f.state, Policy: choice, Stop: stop, NodeLost: f.lost, Workers: f.workers, Version: version(), Log: log,
 	}, server.Config{
 		Socket: f.socket, Version: version(), Metrics: true, Log: log, Operators: func(uid uint32, _ string) bool { return uid == me || uid == 0 },
 	}, kube.Doors{Health: f.health, API: f.listen})

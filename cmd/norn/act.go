@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -98,7 +99,8 @@ func (s *shell) actCommand(d deed, cmd *cobra.Command) *cobra.Command {
 }
 
 func (f *acting) run(cmd *cobra.Command, d daemon, ids []string) error {
-	if len(ids) == 0 {
+	selected := len(ids) == 0
+	if selected {
 		q, err := f.chosen()
 		if err != nil {
 			return err
@@ -118,7 +120,7 @@ func (f *acting) run(cmd *cobra.Command, d daemon, ids []string) error {
 	} else if !f.empty() || f.all || f.everyone {
 		return misused("name jobs or select them with flags, not both")
 	}
-	return f.carryOut(cmd, d, ids)
+	return f.carryOut(cmd, d, ids, selected)
 }
 
 // chosen is the query for the jobs that flags select: the caller's own, unless
@@ -140,8 +142,9 @@ type deedJSON struct {
 	Error string `json:"error,omitempty"`
 }
 
-// carryOut does it to each job; one that fails does not keep the others from it.
-func (f *acting) carryOut(cmd *cobra.Command, d daemon, ids []string) error {
+// carryOut does it to each job; one that fails does not keep the others from it. Among jobs
+// that flags have selected, one that ended meanwhile is no error.
+func (f *acting) carryOut(cmd *cobra.Command, d daemon, ids []string, selected bool) error {
 	var results []deedJSON
 	var first error
 	for _, id := range ids {
@@ -152,6 +155,13 @@ func (f *acting) carryOut(cmd *cobra.Command, d daemon, ids []string) error {
 		r := deedJSON{Job: id, Done: err == nil}
 		if err != nil {
 			r.Error = err.Error()
+		}
+		if selected && isConflict(err) {
+			if !f.quiet {
+				remark(cmd, "%v", err)
+			}
+			results = append(results, r)
+			continue
 		}
 		if err != nil && first != nil {
 			remark(cmd, "%v", first) // the last one is told as that of the program
@@ -212,4 +222,11 @@ func gpusOf(v float64) string {
 		return "1 GPU"
 	}
 	return trimmed(v) + " GPUs"
+}
+
+// isConflict tells whether Norn refused something for how things stand, as with a job that
+// has ended.
+func isConflict(err error) bool {
+	var e *api.Error
+	return errors.As(err, &e) && e.Kind == api.Conflict
 }

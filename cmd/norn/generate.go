@@ -25,6 +25,22 @@ const likeGavel = "gavel"
 // likeSearch is what a user writes for searches for hyper-parameters, no log either.
 const likeSearch = "search"
 
+// likeLyra and likeIdeal are what a user writes for training beside an inference cluster that lends
+// its servers, no log either; ideal: every job is elastic and may run there.
+const (
+	likeLyra  = "lyra"
+	likeIdeal = "lyra-ideal"
+)
+
+// loaned makes the jobs of --like lyra and lyra-ideal.
+func loaned(o gen.Options, ideal bool) (trace.Source, error) {
+	jobs, err := gen.NewLoaned(gen.Loaned{Jobs: o.Jobs, GPUs: o.GPUs, Load: o.Load, Seed: o.Seed, Ideal: ideal})
+	if err != nil {
+		return nil, misused("--like lyra: %w", err)
+	}
+	return trace.FromMemory(jobs), nil
+}
+
 // dlrmFlags are the flags of generate that are of such a batch alone.
 type dlrmFlags struct {
 	list, gap string

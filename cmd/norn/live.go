@@ -55,9 +55,9 @@ type shell struct {
 	process func() (umask string, ulimits map[string]string)
 }
 
-// liveCommands are the verbs that talk to a running Norn.
-func liveCommands() []*cobra.Command {
-	return (&shell{connect: dial, now: time.Now, environ: os.Environ, dir: os.Getwd, user: userName, process: ofProcess}).commands()
+// theShell is the shell in which this program runs.
+func theShell() *shell {
+	return &shell{connect: dial, now: time.Now, environ: os.Environ, dir: os.Getwd, user: userName, process: ofProcess}
 }
 
 func (s *shell) commands() []*cobra.Command {

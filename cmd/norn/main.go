@@ -121,9 +121,10 @@ schedules the jobs of one machine, with norn up.`,
 	}
 	cmd.SetVersionTemplate("norn {{.Version}}\n")
 	cmd.AddCommand(simCommand(), traceCommand(), clusterCommand(), policiesCommand(), explainCommand(), validateCommand(), reproduceCommand(), docsCommand(), versionCommand())
-	cmd.AddCommand(upCommand(), downCommand(), configCommand())
+	s := theShell()
+	cmd.AddCommand(upCommand(), downCommand(s), configCommand())
 	cmd.AddCommand(fidelityCommand(), selftestCommand(), kubeCommand())
-	cmd.AddCommand(liveCommands()...)
+	cmd.AddCommand(s.commands()...)
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misused("%w%s", err, nearFlag(flagNames(cmd), err)) })
 	arrange(cmd)
 	strict(cmd)

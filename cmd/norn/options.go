@@ -109,6 +109,7 @@ func (s *shell) conditions() []jobOption {
 			j.Deadline, err = jobfile.Future(last(t), s.now())
 			return err
 		}},
+		{"soft", "", "bool", "the end of the job is worth something after --deadline, too", func(j *api.JobSpec, t []string) error { return boolOption(&j.Soft, t) }},
 		{"priority", "", "N", "priority class, larger first, for policies that use it", func(j *api.JobSpec, t []string) error {
 			n, err := strconv.ParseInt(last(t), 10, 32)
 			if err != nil {
@@ -205,6 +206,7 @@ func content() []jobOption {
 			_, err := job.ParseRungs(j.Rungs)
 			return err
 		}},
+		wordOption("resize", "WAY", "how the job comes to another size, for policies that change it", []string{job.ByRestart.String(), job.InPlace.String()}, func(j *api.JobSpec) *string { return &j.Resize }),
 		textOption("model", "NAME", "name of the model that is trained", func(j *api.JobSpec) *string { return &j.Model }),
 		textOption("backbone", "NAME", "fine-tuning: the foundation model", func(j *api.JobSpec) *string { return &j.Backbone }),
 		textOption("dataset", "NAME", "name of the data set", func(j *api.JobSpec) *string { return &j.Dataset }),

@@ -19,7 +19,7 @@ func unrecorded() []string {
 }
 
 // filed are the flags whose value may be a file.
-func filed() []string { return []string{"cluster", "speeds", "pairs", "profile"} }
+func filed() []string { return []string{"cluster", "speeds", "pairs", "profile", "loans"} }
 
 // origin is what a run is made from, but for its policy. The trace is named by its path,
 // which is empty for the built-in one.

@@ -48,7 +48,11 @@ type simFlags struct {
 	repair    string
 	jobMTBF   string
 	snapshot  string
+	loans     string
+	notice    string
+	headroom  float64
 	quiet     bool
+	due       experiment.Due      // deadlines of jobs that have none
 	slowdown  experiment.Slowdown // of jobs that share a GPU, in the world
 	pairs     string
 	assume    string // what jobs are taken to be that do not tell
@@ -100,13 +104,16 @@ Write settings behind the name of a policy to compare variants of it:
 	fl.StringVar(&f.format, "table", "text", "format of the table: text, markdown, csv or json")
 	fl.StringVar(&f.packing, "log", "zst", "event log in --out: plain, gz, zst or none")
 	fl.BoolVar(&f.whole, "whole", false, "ignore the partitions of the cluster: every job may use all of it")
-	fl.StringSliceVar(&f.cost, "cost", nil, "costs of transitions: start=10s,checkpoint=5s,restore=20s,migrate=30s,resize=30s")
+	fl.StringSliceVar(&f.cost, "cost", nil, "costs of transitions: start=10s,checkpoint=5s,restore=20s,migrate=30s,resize=30s,in-place=2s")
 	fl.StringVar(&f.speeds, "speeds", "", "measured throughputs of jobs on GPU types (JSON, as Gavel publishes them), which policies know, too; speeds are relative to a V100")
 	fl.Float64Var(&f.spread, "spread", 1, "speed factor of a gang on several nodes, for each step between them in the topology")
 	fl.StringVar(&f.nodeMTBF, "node-mtbf", "", "mean time between failures of a node (default: never)")
 	fl.StringVar(&f.repair, "repair", "1h", "mean time to repair a node")
 	fl.StringVar(&f.jobMTBF, "job-mtbf", "", "mean time between failures of a running job (default: never)")
 	fl.StringVar(&f.snapshot, "snapshot", "30m", "time between two snapshots of a job, to which it falls back after a failure")
+	fl.StringVar(&f.loans, "loans", "", "what the owners of borrowed nodes lend and take back (CSV; see norn docs formats)")
+	fl.StringVar(&f.notice, "notice", "", "how long before they take nodes back they tell, where --loans does not say (default: not before)")
+	fl.Float64Var(&f.headroom, "headroom", trace.DefaultHeadroom, "part of its nodes that a lender keeps above its load in --loans")
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress and no remarks, only results and errors")
 	fl.StringVar(&f.pairs, "pairs", "", "measured speeds of jobs that share a GPU, two at a time (as Lucid and Gavel publish them, or CSV: model, beside, speed); a job without a model is given one of them, drawn by --seed")
 	fl.StringVar(&f.slowdown.By, "slowdown", experiment.ByDemands, "how jobs that share a GPU slow each other down; see the table above")
@@ -114,6 +121,7 @@ Write settings behind the name of a policy to compare variants of it:
 	fl.StringVar(&f.assume, "assume", "", "assumed work of jobs that do not declare it, drawn by --seed; see the table above (default: no assumption)")
 	fl.StringVar(&f.from, "from-summary", "", "repeat the run of this summary.json, with the same trace, cluster, policy and flags, except those that are given anew")
 	f.reading.flags(cmd)
+	fl.Var(&f.due, "deadlines", "deadlines of jobs without one: submission + run time times a factor drawn from a range, as in 0.5-1.5, with shares of soft ones and of jobs without, as in 0.5-1.5,soft=30%,none=20%")
 	complete(cmd, map[string]completer{
 		"assume": words(experiment.Assumptions()...), "slowdown": words(experiment.Slowdowns()...),
 		"cluster": completeCluster, "policy": completeList(policyNames), "set": completeSetting,
@@ -278,7 +286,7 @@ var errPipe = errors.New("can be read only once")
 
 // worldly are the flags that say how the world of a run behaves, and what is believed of it.
 func worldly() []string {
-	return []string{"cost", "spread", "speeds", "pairs", "switching", "slowdown", "sharing", "node-mtbf", "repair", "job-mtbf", "snapshot", "whole"}
+	return []string{"cost", "spread", "speeds", "pairs", "switching", "slowdown", "sharing", "node-mtbf", "repair", "job-mtbf", "snapshot", "loans", "notice", "headroom", "whole"}
 }
 
 // otherWorld tells of what a log was made with and this run is not, so that what
@@ -371,7 +379,7 @@ func (f *simFlags) experiment(cmd *cobra.Command) (*experiment.Experiment, error
 	if f.whole && len(spec.Partitions) == 0 && !f.quiet {
 		fmt.Fprintln(cmd.ErrOrStderr(), "norn: --whole changes nothing: the cluster has no partitions")
 	}
-	x := &experiment.Experiment{Spec: spec, Whole: f.whole, Seed: f.seed, Assume: experiment.Assumption(f.assume), Slowdown: f.slowdown, Model: perf.Analytic{Scaling: 1, Spread: f.spread}}
+	x := &experiment.Experiment{Spec: spec, Whole: f.whole, Seed: f.seed, Assume: experiment.Assumption(f.assume), Due: f.due, Slowdown: f.slowdown, Model: perf.Analytic{Scaling: 1, Spread: f.spread}}
 	x.Header.Cluster, x.Header.Conditions = f.cluster, given(cmd, elsewhere())
 	if x.Estimate, err = experiment.ParseEstimate(f.estimates); err != nil {
 		return nil, misused("--estimates: %w", err)
@@ -409,13 +417,13 @@ func (f *simFlags) experiment(cmd *cobra.Command) (*experiment.Experiment, error
 // elsewhere are the flags that a log tells of in other places, or need not tell.
 func elsewhere() []string { return append(unrecorded(), "cluster", "estimates", "seed") }
 
-// failures reads the flags about failures.
+// failures reads the flags about failures, and about nodes that others lend.
 func (f *simFlags) failures() (func(*sim.Config), error) {
-	var node, repair, job, snapshot time.Duration
+	var node, repair, job, snapshot, notice time.Duration
 	for _, v := range []struct {
 		flag, text string
 		to         *time.Duration
-	}{{"node-mtbf", f.nodeMTBF, &node}, {"repair", f.repair, &repair}, {"job-mtbf", f.jobMTBF, &job}, {"snapshot", f.snapshot, &snapshot}} {
+	}{{"node-mtbf", f.nodeMTBF, &node}, {"repair", f.repair, &repair}, {"job-mtbf", f.jobMTBF, &job}, {"snapshot", f.snapshot, &snapshot}, {"notice", f.notice, &notice}} {
 		if v.text == "" {
 			continue
 		}
@@ -425,9 +433,27 @@ func (f *simFlags) failures() (func(*sim.Config), error) {
 		}
 		*v.to = d
 	}
+	loans, err := f.lent(trace.LoanOptions{Notice: notice, Headroom: f.headroom})
 	return func(c *sim.Config) {
+		c.Loans = loans
 		c.NodeMTBF, c.NodeRepair, c.JobMTBF, c.Snapshot = node, repair, job, snapshot
-	}, nil
+	}, err
+}
+
+// lent reads what owners of borrowed nodes lend.
+func (f *simFlags) lent(opt trace.LoanOptions) ([]trace.Loan, error) {
+	if f.loans == "" {
+		return nil, nil
+	}
+	if !(opt.Headroom >= 0 && opt.Headroom <= 1) {
+		return nil, misused("--headroom: %v is no part of a lender's nodes (write 0 to 1)", opt.Headroom)
+	}
+	file, err := os.Open(f.loans)
+	if err != nil {
+		return nil, fmt.Errorf("--loans: %w", err)
+	}
+	defer file.Close()
+	return trace.ReadLoans(file, f.loans, opt)
 }
 
 // opened is the experiment and its trace, which the caller closes.

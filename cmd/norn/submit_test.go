@@ -75,8 +75,8 @@ func TestSubmitFlags(t *testing.T) {
 		}},
 		{"--no-env --env EXTRA", func(j *api.JobSpec) {}},
 		{"--no-env", func(j *api.JobSpec) { delete(j.Env, "EXTRA") }},
-		{"--app lr --rungs 4x8+1x16 --plan pipeline --kind fine-tuning --model bert --backbone llama --dataset wiki --share --batch 64 --units 1000 --unit steps", func(j *api.JobSpec) {
-			j.App, j.Rungs, j.Plan = "lr", "4x8+1x16", "pipeline"
+		{"--app lr --rungs 4x8+1x16 --resize in-place --plan pipeline --kind fine-tuning --model bert --backbone llama --dataset wiki --share --batch 64 --units 1000 --unit steps", func(j *api.JobSpec) {
+			j.App, j.Rungs, j.Resize, j.Plan = "lr", "4x8+1x16", "in-place", "pipeline"
 			j.Kind, j.Model, j.Backbone, j.Dataset, j.Share, j.Batch, j.Units, j.Unit = "fine-tuning", "bert", "llama", "wiki", true, 64, 1000, "steps"
 		}},
 	} {
@@ -121,6 +121,8 @@ func TestSubmitOptionsComplete(t *testing.T) {
 			value = jobKinds[0]
 		case "CLASS":
 			value = qosClasses[0]
+		case "WAY":
+			value = "in-place"
 		}
 		if err := flags.Set(o.name, value); err != nil || value == "" {
 			t.Fatalf("--%s %s: %v", o.name, value, err)

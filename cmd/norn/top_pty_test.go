@@ -17,6 +17,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/internal/longtest"
 )
 
 // tty is a terminal with somebody before it.
@@ -128,6 +129,7 @@ func startTop(ctx context.Context, f *fake, x *tty) <-chan error {
 
 // TestTopOnTerminal drives the live screen: keys, news, another size, and the end.
 func TestTopOnTerminal(t *testing.T) {
+	longtest.Skip(t)
 	x := newTTY(t, 80, 24)
 	f := busy()
 	f.tell, f.why, f.output["5/0"] = make(chan api.Event), sampleWhy(), "loss 3.1\n"

@@ -29,7 +29,7 @@ format into another, and fetches published ones. docs/traces.md describes the fo
   norn trace convert sacct.txt jobs.jsonl.zst
   norn trace formats`,
 	}
-	cmd.AddCommand(summaryCommand(), generateCommand(), convertCommand(), formatsCommand(), fetchCommand())
+	cmd.AddCommand(summaryCommand(), generateCommand(), convertCommand(), loansCommand(), formatsCommand(), fetchCommand())
 	return cmd
 }
 
@@ -206,7 +206,8 @@ with those of the logs. --like dlrm makes a batch of jobs that train recommendat
 models, with their use, their memory, and their time without GPUs. --like synergy makes
 jobs that need cores and memory beside their GPUs, --like gavel those whose speeds were
 measured on several GPU types (for norn sim --speeds). --like search makes searches for
-hyper-parameters by successive halving, each an app of several jobs.`,
+hyper-parameters by successive halving, each an app of several jobs. --like lyra makes
+jobs for a cluster beside one that lends it nodes, some of them elastic (lyra-ideal: all).`,
 		Example: `  norn trace generate --like philly --jobs 10000 -o jobs.csv
   norn trace generate --like venus --span 7d --gpus 512 --offered-load 0.9 --seed 3 -o week.jsonl.zst
   norn trace generate --like dlrm --list memory --jobs 72 -o batch.jsonl`,
@@ -216,7 +217,8 @@ hyper-parameters by successive halving, each an app of several jobs.`,
 				likeDLRM:    func() (trace.Source, error) { return dlrm.source(opt.Jobs, opt.Seed) },
 				likeSynergy: func() (trace.Source, error) { return rations.source(opt.Jobs, opt.Seed) },
 				likeGavel:   func() (trace.Source, error) { return rations.sorts(opt.Jobs, opt.Seed) },
-				likeSearch:  func() (trace.Source, error) { return searches(opt, most) },
+				likeLyra:    func() (trace.Source, error) { return loaned(opt, false) }, likeIdeal: func() (trace.Source, error) { return loaned(opt, true) },
+				likeSearch: func() (trace.Source, error) { return searches(opt, most) },
 			}
 			if from := made[like]; from != nil {
 				src, err := from()
@@ -245,7 +247,7 @@ hyper-parameters by successive halving, each an app of several jobs.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&like, "like", "philly", "the log to imitate: "+likes+"; or dlrm, synergy, gavel or search")
+	f.StringVar(&like, "like", "philly", "the log to imitate: "+likes+"; or dlrm, synergy, gavel, search, lyra or lyra-ideal")
 	f.IntVar(&opt.Jobs, "jobs", 0, "number of jobs")
 	f.StringVar(&span, "span", "", "time from the first to the last submission")
 	f.Uint64Var(&opt.Seed, "seed", 0, "equal seeds give equal traces")
@@ -258,7 +260,7 @@ hyper-parameters by successive halving, each an app of several jobs.`,
 	dlrm.add(cmd)
 	rations.add(cmd)
 	f.IntVar(&most, "per-job", 1, "like search: GPUs that one job can use at most")
-	complete(cmd, map[string]completer{"like": words(append(likeNames(), likeDLRM, likeSynergy, likeGavel, likeSearch)...), "list": words("memory", "balance", "bandwidth", "computing")})
+	complete(cmd, map[string]completer{"like": words(append(likeNames(), likeDLRM, likeSynergy, likeGavel, likeSearch, likeLyra, likeIdeal)...), "list": words("memory", "balance", "bandwidth", "computing")})
 	return cmd
 }
 

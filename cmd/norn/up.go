@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,13 +27,14 @@ import (
 	"github.com/norn-scheduler/norn/local/config"
 	"github.com/norn-scheduler/norn/local/hardware"
 	"github.com/norn-scheduler/norn/local/mps"
+	"github.com/norn-scheduler/norn/local/rundir"
 	"github.com/norn-scheduler/norn/tenant"
 )
 
 // upFlags are what norn up takes beside the configuration.
 type upFlags struct {
-	config, state, socket, devices, policy string
-	detach                                 bool
+	config, state, socket, devices, policy, server string
+	detach                                         bool
 }
 
 func upCommand() *cobra.Command {
@@ -410,28 +412,64 @@ func answers(socket string) (trouble []string, ok bool) {
 	return s.Trouble, err == nil
 }
 
-func downCommand() *cobra.Command {
+func downCommand(s *shell) *cobra.Command {
 	f := &upFlags{}
 	cmd := &cobra.Command{
 		Use:   "down",
 		Short: "End the daemon of this machine; its jobs go on",
 		Long: `Down ends the daemon that norn up started. Running jobs go on, and the next norn up
-finds them again. To end jobs, use norn cancel.`,
+finds them again. To end jobs, use norn cancel.
+
+Like every other verb it means the Norn of $NORN_SERVER, if that is set. A Norn on another
+machine is ended there.`,
 		Example: `  norn down
+  norn down --server /tmp/norn.sock
   norn down --state /var/lib/norn`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := f.load()
+			state, err := s.stateOf(cmd.Context(), f)
 			if err != nil {
 				return err
 			}
-			return down(cmd.Context(), c.State)
+			return down(cmd.Context(), state)
 		},
 	}
 	cmd.Flags().StringVar(&f.config, "config", "", "configuration (default: "+config.Path()+", if it is there)")
 	cmd.Flags().StringVar(&f.state, "state", "", "state folder of the daemon, instead of that of the configuration")
-	complete(cmd, map[string]completer{"config": files, "state": files})
+	cmd.Flags().StringVar(&f.server, "server", "", "socket of the daemon (default: $NORN_SERVER)")
+	cmd.MarkFlagsMutuallyExclusive("state", "server")
+	cmd.MarkFlagsMutuallyExclusive("config", "server")
+	complete(cmd, map[string]completer{"config": files, "state": files, "server": files})
 	return cmd
+}
+
+// stateOf is the state folder of the Norn that is meant: that of --state or --config, else
+// the one that the Norn of --server or $NORN_SERVER names, else that of the configuration.
+// A URL is an error: who serves it may run on another machine.
+func (s *shell) stateOf(ctx context.Context, f *upFlags) (string, error) {
+	addr := cmp.Or(f.server, s.getenv("NORN_SERVER"), s.getenv(rundir.EnvSocket))
+	if f.state != "" || f.config != "" || addr == "" {
+		c, err := f.load()
+		if err != nil {
+			return "", err
+		}
+		return c.State, nil
+	}
+	if strings.Contains(addr, "://") {
+		return "", misused("norn down ends a Norn of this machine, by its socket: %s may be on another; end it there, or name its folder with --state", addr)
+	}
+	d, err := s.connect(s, where{server: addr})
+	if err != nil {
+		return "", refused(err)
+	}
+	node, err := d.Node(ctx)
+	if err != nil {
+		return "", err
+	}
+	if node.Disk.Path == "" {
+		return "", fmt.Errorf("the Norn of %s has no state folder: end norn kube up where it runs", addr)
+	}
+	return node.Disk.Path, nil
 }
 
 // errNotUp is the error of a state folder on which no daemon runs.

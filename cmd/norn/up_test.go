@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/live"
 	"github.com/norn-scheduler/norn/local"
@@ -105,5 +106,27 @@ func TestLimitsPage(t *testing.T) {
 	all := quotaOf(&config.Quota{Queued: 1, Running: 2, GPUs: 2500, Memory: 3, Array: 4, Priority: 5, Grace: 6, PIDs: 7})
 	if want := (live.Quota{Queued: 1, Running: 2, GPUs: 2.5, Memory: 3, Array: 4, Priority: 5, Grace: 6, PIDs: 7}); all != want {
 		t.Errorf("%+v", all)
+	}
+}
+
+// TestDownMeans: norn down means the Norn that every other verb means. What is named on the
+// command line goes before the environment, and a URL is refused.
+func TestDownMeans(t *testing.T) {
+	f := &fake{node: api.Node{Disk: api.Disk{Path: "/srv/other"}}}
+	for _, c := range []struct {
+		flags      upFlags
+		env        string
+		want, fail string
+	}{
+		{flags: upFlags{state: "/srv/mine"}, want: "/srv/mine"},
+		{flags: upFlags{state: "/srv/mine"}, env: "NORN_SERVER=/run/other.sock", want: "/srv/mine"},
+		{env: "NORN_SERVER=/run/other.sock", want: "/srv/other"},
+		{flags: upFlags{server: "/run/other.sock"}, want: "/srv/other"},
+		{env: "NORN_SERVER=https://box:7077", fail: "https://box:7077 may be on another"},
+	} {
+		state, err := shellOf(f, c.env).stateOf(t.Context(), &c.flags)
+		if state != c.want || (err == nil) != (c.fail == "") || err != nil && !strings.Contains(err.Error(), c.fail) {
+			t.Errorf("%+v: %q, %v", c, state, err)
+		}
 	}
 }

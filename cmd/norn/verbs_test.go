@@ -76,6 +76,26 @@ func TestWhyPace(t *testing.T) {
 	}
 }
 
+// TestWhyDeadline tells by when a job should end, and by how much it is late.
+func TestWhyDeadline(t *testing.T) {
+	at := func(hours float64) time.Time { return noon.Add(time.Duration(hours * float64(time.Hour))) }
+	for _, c := range []struct {
+		ended, expected, deadline time.Time
+		soft                      bool
+		want                      string
+	}{
+		{},
+		{deadline: at(3), want: "deadline " + minute(at(3))},
+		{expected: at(2), deadline: at(3), soft: true, want: "expected end " + minute(at(2)) + ", deadline " + minute(at(3)) + " (soft)"},
+		{expected: at(3.5), deadline: at(3), want: "expected end " + minute(at(3.5)) + ", deadline " + minute(at(3)) + ": 30m late"},
+		{ended: at(1), expected: at(9), deadline: at(3), want: "ended " + minute(at(1)) + ", deadline " + minute(at(3))},
+	} {
+		if got := deadlineText(api.Job{Ended: c.ended, ExpectEnd: c.expected, Deadl: c.deadline, Soft: c.soft}); got != c.want {
+			t.Errorf("%+v: %q, want %q", c, got, c.want)
+		}
+	}
+}
+
 // TestActs: verbs are carried out on the jobs that are named, or on the caller's
 // own that flags select.
 func TestActs(t *testing.T) {
@@ -143,6 +163,11 @@ func TestActsFail(t *testing.T) {
 	out, _, code = liveIn(t.Context(), shellOf(f), "cancel", "1", "3", "--json")
 	if err := json.Unmarshal([]byte(out), &list); err != nil || code != exitFailed || !slices.Equal(list, []deedJSON{{"1", false, "job 1 has ended"}, {"3", true, ""}}) {
 		t.Errorf("exit code %d, %s, %v", code, out, err)
+	}
+	ended := busy() // between the list and the order
+	ended.refuse["cancel 3"] = api.Refuse(api.Conflict, "job 3 has ended")
+	if _, errOut, code := liveIn(t.Context(), shellOf(ended), "cancel", "--all"); code != 0 || errOut != "norn: job 3 has ended\n" {
+		t.Errorf("of the jobs that flags select one has ended: exit code %d, %q", code, errOut)
 	}
 	f.refuse["drain {Devices:[] Where: Undo:false Why:}"] = api.Refuse(api.Denied, "only an operator drains")
 	if _, errOut, code := liveIn(t.Context(), shellOf(f), "drain"); code != exitFailed || errOut != "norn: only an operator drains\n" {

@@ -64,6 +64,9 @@ func whyLines(w api.Why, now time.Time, width int) []string {
 	if text := paceText(j); text != "" {
 		p.line("  ", text)
 	}
+	if text := deadlineText(j); text != "" {
+		p.line("  ", text)
+	}
 	if !j.State.Over() && (j.State == api.Waiting || j.State == api.Held || j.State == api.Assigned) {
 		p.head("Earliest start")
 		switch {
@@ -127,6 +130,31 @@ func paceText(j api.Job) string {
 	}
 	return strings.Join(parts, "; ")
 }
+
+// deadlineText says by when a job should end, and when it has ended or is expected to; empty
+// for a job without a deadline.
+func deadlineText(j api.Job) string {
+	if j.Deadl.IsZero() {
+		return ""
+	}
+	text, late := "", time.Duration(0)
+	switch {
+	case !j.Ended.IsZero():
+		text, late = "ended "+minute(j.Ended)+", ", j.Ended.Sub(j.Deadl)
+	case !j.ExpectEnd.IsZero():
+		text, late = "expected end "+minute(j.ExpectEnd)+", ", j.ExpectEnd.Sub(j.Deadl)
+	}
+	if text += "deadline " + minute(j.Deadl); j.Soft {
+		text += " (soft)"
+	}
+	if late > 0 {
+		text += ": " + span(late) + " late"
+	}
+	return text
+}
+
+// minute is a moment of the local day, to the minute.
+func minute(at time.Time) string { return at.Local().Format("2006-01-02 15:04") }
 
 // titled is the name of a job behind its number.
 func titled(j api.Job) string {

@@ -50,7 +50,7 @@ type arrival struct {
 // with the first one that is about a job.
 func (e *editor) before(ev *eventlog.Event) error {
 	switch ev.Kind {
-	case eventlog.NodeAdd, eventlog.NodeSet, eventlog.NodeLabels, eventlog.Device, eventlog.Foreign, eventlog.Used, eventlog.Learnt, eventlog.Carry, eventlog.Past, eventlog.Measured:
+	case eventlog.NodeAdd, eventlog.NodeSet, eventlog.NodeLabels, eventlog.Device, eventlog.Foreign, eventlog.Used, eventlog.Learnt, eventlog.Carry, eventlog.Past, eventlog.Measured, eventlog.Recall:
 	default:
 		if from := e.begins(); !e.open && ev.Time >= from {
 			e.begin(from)
@@ -237,7 +237,7 @@ func (e *editor) Event(ev *eventlog.Event, s *state.State) {
 			return
 		}
 	}
-	if ev.Kind == eventlog.Learnt || ev.Kind == eventlog.Memo || ev.Kind == eventlog.Past || ev.Kind == eventlog.Measured { // what a scheduler believes is no part of the world
+	if ev.Kind == eventlog.Learnt || ev.Kind == eventlog.Memo || ev.Kind == eventlog.Past || ev.Kind == eventlog.Measured || ev.Kind == eventlog.Recall { // what a scheduler believes is no part of the world
 		return
 	}
 	e.flush()
@@ -268,7 +268,7 @@ func (e *editor) node(ev *eventlog.Event) {
 	e.emit(*ev)
 	switch ev.Kind {
 	case eventlog.NodeSet:
-		e.script = append(e.script, eventlog.Event{Time: ev.Time, Kind: ev.Kind, Node: ev.Node, Health: ev.Health, Power: ev.Power})
+		e.script = append(e.script, eventlog.Event{Time: ev.Time, Kind: ev.Kind, Node: ev.Node, Health: ev.Health, Power: ev.Power, Reason: loan(ev.Reason)})
 	case eventlog.Device:
 		e.script = append(e.script, eventlog.Event{Time: ev.Time, Kind: ev.Kind, Device: ev.Device, Broken: ev.Broken})
 	case eventlog.Foreign:
@@ -276,6 +276,14 @@ func (e *editor) node(ev *eventlog.Event) {
 		use.GPUs = slices.Clone(use.GPUs)
 		e.script = append(e.script, eventlog.Event{Time: ev.Time, Kind: ev.Kind, Node: ev.Node, Foreign: &use})
 	}
+}
+
+// loan is the reason of a change of a node if its owner has lent it or taken it back.
+func loan(r job.Reason) job.Reason {
+	if r.Code == job.TakenBack {
+		return r
+	}
+	return job.Reason{Job: job.None}
 }
 
 // job tells an event about a job.

@@ -196,7 +196,7 @@ func (f *follower) what(ev *eventlog.Event, s *state.State) string {
 	r, name := s.Record(f.id), names(s)
 	switch ev.Kind {
 	case eventlog.Submit:
-		return "submitted"
+		return "submitted" + deadline(r.Job, s.Now)
 	case eventlog.Carry:
 		return "goes on from an earlier log: " + f.carried(s, r)
 	case eventlog.Wait:
@@ -256,9 +256,33 @@ func (f *follower) what(ev *eventlog.Event, s *state.State) string {
 	case eventlog.Cancel:
 		return "is cancelled"
 	case eventlog.End:
-		return "ends: " + ev.Outcome.String()
+		return "ends: " + ev.Outcome.String() + punctual(r)
 	}
 	return ""
+}
+
+// deadline says by when a job is to end; empty without a deadline.
+func deadline(j *job.Job, now time.Duration) string {
+	if j.Deadline == 0 {
+		return ""
+	}
+	text := ", to end within " + unit.Human(j.Deadline-now)
+	if j.Soft {
+		text += " (soft)"
+	}
+	return text
+}
+
+// punctual says whether a job that has ended did so in time; empty without a deadline.
+func punctual(r *job.Record) string {
+	switch late := r.End - r.Job.Deadline; {
+	case r.Job.Deadline == 0:
+		return ""
+	case late > 0:
+		return ", " + unit.Human(late) + " after its deadline"
+	default:
+		return ", " + unit.Human(-late) + " before its deadline"
+	}
 }
 
 // sentence says a reason. Where it tells of a moment to come, that is said as the

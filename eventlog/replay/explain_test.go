@@ -123,6 +123,21 @@ func TestExplain(t *testing.T) {
 	golden(t, "lives.txt", out.String())
 }
 
+// TestExplainDeadline tells by when jobs are to end, and whether they do.
+func TestExplainDeadline(t *testing.T) {
+	log := history(t, "fifo", nil, perf.Cost{},
+		simtest.Job{Key: "punctual", GPUs: 8, Run: 60, Spec: func(j *job.Job) { j.Deadline = 100 * time.Second }},
+		simtest.Job{Key: "late", GPUs: 8, Run: 60, Spec: func(j *job.Job) { j.Deadline, j.Soft = 100*time.Second, true }})
+	for key, want := range map[string][2]string{
+		"punctual": {"submitted, to end within 1m40s\n", "ends: done, 40s before its deadline"},
+		"late":     {"submitted, to end within 1m40s (soft)\n", "ends: done, 20s after its deadline"},
+	} {
+		if _, text := explain(t, log, key); !strings.Contains(text, want[0]) || !strings.Contains(text, want[1]) {
+			t.Errorf("%s: %s", key, text)
+		}
+	}
+}
+
 // TestExplainEvery tells of every kind of event that a job can meet.
 func TestExplainEvery(t *testing.T) {
 	log, err := os.ReadFile(filepath.Join("testdata", "every.log"))

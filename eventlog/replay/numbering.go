@@ -274,7 +274,7 @@ func (n *numbering) event(ev *eventlog.Event, s *state.State) error {
 		return n.node(&ev.Node)
 	case eventlog.Foreign:
 		return n.foreign(ev)
-	case eventlog.Learnt:
+	case eventlog.Learnt, eventlog.Recall:
 		return nil
 	case eventlog.Device, eventlog.Used:
 		return n.device(&ev.Device)
@@ -309,7 +309,7 @@ func (n *numbering) job(id job.ID) job.ID {
 // terms of the state.
 func (n *numbering) places(ev *eventlog.Event) error {
 	ev.Reason.Job = n.job(ev.Reason.Job)
-	if why := &ev.Reason; why.Code == job.NodeLost && why.Need >= 0 && int(why.Need) < len(n.nodes) {
+	if why := &ev.Reason; (why.Code == job.NodeLost || why.Code == job.TakenBack) && why.Need >= 0 && int(why.Need) < len(n.nodes) {
 		why.Need = int32(n.nodes[why.Need])
 	}
 	if ev.Alloc == nil {

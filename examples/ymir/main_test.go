@@ -3,6 +3,7 @@ package main
 import (
 	"testing"
 
+	"github.com/norn-scheduler/norn/internal/longtest"
 	"github.com/norn-scheduler/norn/trace/gen"
 )
 
@@ -29,6 +30,7 @@ func mean(t *testing.T, load float64, warm, schedule string) (jct, merged float6
 // short search) 1.3 times and Tiresias 1.6 times. All factors are larger at
 // twice the load. Merging alone and warm runtimes pay.
 func TestAgainstOthers(t *testing.T) {
+	longtest.Skip(t)
 	const pollux = "pollux:population=20:generations=20"
 	ratio := map[string][2]float64{}
 	for i, load := range []float64{1, 2} {

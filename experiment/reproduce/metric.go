@@ -39,12 +39,40 @@ func meanWait() Metric {
 	return stat("mean-wait", "mean wait", func(r *report.Result) time.Duration { return r.Wait.Mean })
 }
 
+// deadlines is the share of deadlines that were met.
+func deadlines() Metric {
+	return Metric{Key: "deadlines", Name: "share of deadlines met", Higher: true, Of: func(o *experiment.Outcome) float64 { return o.Result.Promises.Share() }}
+}
+
+// restJCT is the mean JCT of jobs without a deadline beside others that have one.
+func restJCT() Metric {
+	return stat("best-effort-jct", "mean JCT of best-effort jobs", func(r *report.Result) time.Duration {
+		for _, c := range r.Promises.Classes {
+			if c.Class == "best-effort" {
+				return c.JCT
+			}
+		}
+		return 0
+	})
+}
+
 func firstStart() Metric {
 	return stat("first-start", "mean time to the first run", func(r *report.Result) time.Duration { return r.FirstStart.Mean })
 }
 
 func makespan() Metric {
 	return stat("makespan", "makespan", func(r *report.Result) time.Duration { return r.Makespan })
+}
+
+// lossTime is the mean time in seconds until the losses of jobs have fallen by so many percent
+// of what they fall in all.
+func lossTime(percent string, of func(*report.Losses) time.Duration) Metric {
+	return stat("loss-"+percent, "mean time to "+percent+" % of the loss reduction", func(r *report.Result) time.Duration {
+		if r.Losses == nil {
+			return 0
+		}
+		return of(r.Losses)
+	})
 }
 
 func worstRho() Metric {
@@ -183,6 +211,22 @@ func unallocated(gpus float64) Metric {
 		}
 		return 1 - held/gpus
 	}}
+}
+
+// work is what all jobs have done, in seconds of the reference configuration.
+func work() Metric {
+	return Metric{Key: "work", Name: "work done", Higher: true, Of: func(o *experiment.Outcome) float64 {
+		sum := 0.0
+		for _, r := range records(o, 0, o.State.Jobs()) {
+			sum += r.Progress.Seconds()
+		}
+		return sum
+	}}
+}
+
+// stopped is how often jobs were preempted, in all. One is added, so that none is a figure, too.
+func stopped() Metric {
+	return Metric{Key: "preemptions", Name: "preemptions", Of: func(o *experiment.Outcome) float64 { return 1 + float64(o.Result.Preemptions) }}
 }
 
 // restarts is how often a job is stopped, moved or resized on average.

@@ -96,6 +96,34 @@ func searching(jobs, most int, seed uint64) World {
 	}}
 }
 
+// improving is so many jobs whose losses fall (experiment.AssumeQuality) on 20 machines of 32
+// units, one every 15 s on average. Each can use all units, twice as many are twice as fast, and
+// sizes change at no cost. As much work comes as all units can do.
+func improving(jobs int, seed uint64) World {
+	return World{Make: func(string, experiment.Choice) (*experiment.Experiment, trace.Source, error) {
+		const units, machine, gap, load = 640, 32, 15.0, 1.0
+		x, err := plain(fmt.Sprintf("%dx%d", units/machine, machine))
+		if err != nil {
+			return nil, nil, err
+		}
+		x.Seed, x.Assume = seed, experiment.AssumeQuality
+		rng := rand.New(rand.NewPCG(seed, 0x736c6171))
+		d := job.GPUs(machine)
+		d.Roles[0].Min, d.Roles[0].Max = 1, units
+		var all []trace.Entry
+		at := 0.0
+		for i := range jobs {
+			work := units * gap * load / machine * (0.5 + rng.Float64())
+			all = append(all, trace.Entry{
+				Job:   job.Job{ID: job.ID(i), Key: fmt.Sprintf("job%d", i), Submit: time.Duration(at * float64(time.Second)), Demand: &d},
+				Truth: trace.Truth{Work: time.Duration(work * float64(time.Second))},
+			})
+			at += gap * rng.ExpFloat64()
+		}
+		return x, trace.FromMemory(all), nil
+	}}
+}
+
 // curves are the times of an iteration of models on 1, 2, ... GPUs, in microseconds.
 type curves map[string][]float64
 

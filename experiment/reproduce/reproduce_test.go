@@ -42,7 +42,7 @@ func TestStudies(t *testing.T) {
 		for i := range s.Claims {
 			c := &s.Claims[i]
 			claims++
-			if id := s.ID(c); ids[id] || c.Place == "" || c.Metric.Of == nil || !(c.Published.From > 0 && c.Published.To >= c.Published.From) || c.Tolerance < 0 || c.Tolerance > 0.25 || s.Of(c) == c.Baseline || s.Of(c) == "" {
+			if id := s.ID(c); ids[id] || c.Place == "" || c.Metric.Of == nil || !(c.Published.From > 0 && c.Published.To >= c.Published.From) || c.Tolerance < 0 || c.Tolerance > 1.0/3 || s.Of(c) == c.Baseline || s.Of(c) == "" {
 				t.Errorf("%s, place %q, published %v, tolerance %v: twice, or not well formed", id, c.Place, c.Published, c.Tolerance)
 			} else {
 				ids[id] = true

@@ -8,7 +8,8 @@ func Studies() []Study {
 		tiresias(), helios(), philly(), pai(), // queueing.go
 		gavel(), pop(), allox(), synergy(), shockwave(), // heterogeneous.go
 		themis(), astraea(), gandivaFair(), fgd(), // fair.go
-		pollux(), sia(), optimus(), afs(), ymir(), // elastic.go
+		pollux(), sia(), slaq(), ones(), optimus(), afs(), elasticflow(), chronus(), ymir(), // elastic.go
+		lyra(), freetrain(), // borrowed.go
 		lucid(), muri(), gandiva(), antman(), iadeep(), muxflow(), bsbf(), gimbal(), rmixer(), // sharing.go
 	)
 }

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/norn-scheduler/norn/internal/longtest"
 )
 
 // mostGrowth is how many times the statements of a decision may be that is about twice as
@@ -21,12 +23,14 @@ const mostRunGrowth = 1.4
 // TestDecisionsGrow: no policy looks at all pairs of jobs in a decision. Statements are
 // counted by a build of this program, so that a busy machine changes nothing.
 func TestDecisionsGrow(t *testing.T) {
+	longtest.Skip(t)
 	grows(t, func(int) float64 { return mostGrowth }, len(questions()), "twice", "-steps")
 }
 
 // TestRunsGrow: a run of many jobs on many GPUs takes about as much for each job as a small
 // one.
 func TestRunsGrow(t *testing.T) {
+	longtest.Skip(t)
 	runs := longRuns()
 	most := func(i int) float64 { return cmp.Or(runs[i].grows, mostRunGrowth) }
 	grows(t, most, len(runs), "four times", "-steps", "-runs")

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/norn-scheduler/norn/internal/longtest"
 	"github.com/norn-scheduler/norn/internal/published/harness"
 	"github.com/norn-scheduler/norn/internal/published/shockwave"
 	"github.com/norn-scheduler/norn/internal/shared"
@@ -17,6 +18,7 @@ import (
 // asks for less. Exceptions are Shockwave itself, whose programs have many
 // optima, and Pollux, which searches at random.
 func TestManifest(t *testing.T) {
+	longtest.Skip(t)
 	lines, err := ReadManifest(shared.Path(t, "golden/manifest.csv"))
 	if err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/norn-scheduler/norn/cluster"
@@ -45,11 +46,13 @@ type Finding struct {
 // Checker looks at a cluster. Nothing is written to it.
 type Checker struct {
 	Client    kubernetes.Interface
-	Namespace string          // of Norn
-	Nodes     labels.Selector // of the nodes that are for it; nil: all
+	Dynamic   dynamic.Interface // for Queues; nil: they are not looked at
+	Namespace string            // of Norn
+	Nodes     labels.Selector   // of the nodes that are for it; nil: all
 
 	found []Finding
 	gpus  map[string]bool // nodes with GPUs
+	count int             // GPUs
 }
 
 func (c *Checker) add(l Level, about, format string, args ...any) {
@@ -59,7 +62,7 @@ func (c *Checker) add(l Level, about, format string, args ...any) {
 // Check finds what would not work, and what there is. It fails only where the cluster cannot
 // be asked at all.
 func (c *Checker) Check(ctx context.Context) ([]Finding, error) {
-	c.found, c.gpus = nil, map[string]bool{}
+	c.found, c.gpus, c.count = nil, map[string]bool{}, 0
 	if c.Nodes == nil {
 		c.Nodes = labels.Everything()
 	}
@@ -70,7 +73,7 @@ func (c *Checker) Check(ctx context.Context) ([]Finding, error) {
 		about string
 		look  func(context.Context) error
 	}{
-		{"rights", c.rights}, {"nodes", c.nodes}, {"schedulers", c.others}, {"features", c.features}, {"admission", c.admission}, {"controllers", c.controllers}, {"leader", c.leader},
+		{"rights", c.rights}, {"nodes", c.nodes}, {"schedulers", c.others}, {"features", c.features}, {"admission", c.admission}, {"controllers", c.controllers}, {"queues", c.queues}, {"leader", c.leader},
 	} {
 		if err := part.look(ctx); err != nil {
 			if ctx.Err() != nil {
@@ -168,6 +171,7 @@ func (c *Checker) nodes(ctx context.Context) error {
 		for _, g := range n.GPUs {
 			c.gpus[n.Name] = true
 			count[g.Type] += g.Count
+			c.count += g.Count
 			on[g.Type]++
 			if g.Broken > 0 {
 				c.add(Hint, "nodes", "node %s has %d of %d %s that no pod may use", n.Name, g.Broken, g.Broken+g.Count, g.Resource)

@@ -12,11 +12,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/norn-scheduler/norn/kube/deploy"
+	"github.com/norn-scheduler/norn/kube/kinds"
 	"github.com/norn-scheduler/norn/kube/names"
 )
 
@@ -44,11 +47,22 @@ func (u *Uninstaller) Uninstall(ctx context.Context) error {
 		return err
 	}
 	removed := func(what string) { u.Tell("removed %s", what) }
+	client, err := dynamic.NewForConfig(u.Config)
+	if err != nil {
+		return err
+	}
+	queues, err := keepsQueues(ctx, client)
+	if err != nil {
+		return err
+	}
 	var first, rest []*unstructured.Unstructured // the policies would have Jobs made anew wait
 	for _, o := range all {
-		if o.GetKind() == "Deployment" || strings.Contains(o.GetKind(), "AdmissionPolicy") {
+		switch {
+		case o.GetKind() == "Deployment" || strings.Contains(o.GetKind(), "AdmissionPolicy"):
 			first = append(first, o)
-		} else {
+		case o.GetKind() == "CustomResourceDefinition" && queues > 0:
+			u.Tell("%d Queues stay, and with them their definition: kubectl delete crd %s removes both", queues, o.GetName())
+		default:
 			rest = append(rest, o)
 		}
 	}
@@ -59,6 +73,9 @@ func (u *Uninstaller) Uninstall(ctx context.Context) error {
 		return err
 	}
 	if err := u.jobs(ctx); err != nil {
+		return err
+	}
+	if err := u.owners(ctx, client); err != nil {
 		return err
 	}
 	if err := u.pods(ctx); err != nil {
@@ -200,6 +217,47 @@ func renewed(j *batch.Job) *batch.Job {
 		}
 	}
 	return out
+}
+
+// owners removes annotations of Norn from objects of other kinds, and tells how many wait.
+func (u *Uninstaller) owners(ctx context.Context, client dynamic.Interface) error {
+	waiting := 0
+	for _, k := range kinds.All() {
+		if !k.Suspends() {
+			continue
+		}
+		at := client.Resource(schema.GroupVersionResource{Group: k.Group, Version: k.Version, Resource: k.Plural})
+		err := pages(func(o meta.ListOptions) (string, error) {
+			list, err := at.List(ctx, o)
+			if apierrors.IsNotFound(err) { // there is no such kind
+				return "", nil
+			}
+			if err != nil {
+				return "", err
+			}
+			for i := range list.Items {
+				w := &list.Items[i]
+				if w.GetLabels()[names.Queue] != "" && k.Suspended(w.Object) {
+					waiting++
+				}
+				if body := without(w.GetAnnotations()); body != nil {
+					_, err := at.Namespace(w.GetNamespace()).Patch(ctx, w.GetName(), types.MergePatchType, body, meta.PatchOptions{})
+					if err != nil && !apierrors.IsNotFound(err) {
+						return "", fmt.Errorf("%s %s/%s: %w", k.Name, w.GetNamespace(), w.GetName(), err)
+					}
+					u.Tell("handed back %s %s/%s", k.Name, w.GetNamespace(), w.GetName())
+				}
+			}
+			return list.GetContinue(), nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if waiting > 0 {
+		u.Tell("%d objects of other kinds stay suspended", waiting)
+	}
+	return nil
 }
 
 // pods removes annotations of Norn from pods, and tells how many wait for it.

@@ -129,7 +129,7 @@ func (a *JobAsk) read(j *batchv1.Job, levels Levels) (err error) {
 		return err
 	}
 	if text := j.Annotations[names.Resize]; text != "" {
-		if err := a.resize(text, j.Spec.Completions, j.Spec.Parallelism); err != nil {
+		if err := a.resize(text, j.Annotations[names.Asked], j.Spec.Completions, j.Spec.Parallelism); err != nil {
 			return err
 		}
 	}
@@ -173,8 +173,9 @@ func Estimate(text string, deadline time.Duration) (time.Duration, error) {
 	return d, nil
 }
 
-// resize reads names.Resize.
-func (a *JobAsk) resize(text string, completions, parallelism *int32) error {
+// resize reads names.Resize, and names.Asked, by which the parallelism is known that its user
+// has told.
+func (a *JobAsk) resize(text, asked string, completions, parallelism *int32) error {
 	least, most, ok := strings.Cut(text, "-")
 	low, err1 := strconv.ParseInt(strings.TrimSpace(least), 10, 32)
 	high, err2 := strconv.ParseInt(strings.TrimSpace(most), 10, 32)
@@ -187,6 +188,9 @@ func (a *JobAsk) resize(text string, completions, parallelism *int32) error {
 		return fmt.Errorf("%s %q: the Job has %d pods", names.Resize, text, a.Tasks)
 	}
 	a.Least, a.Most = int32(low), int32(high)
+	if n, err := strconv.ParseInt(asked, 10, 32); err == nil && n >= low && n <= high { // what Norn noted
+		a.Tasks = int32(n)
+	}
 	return nil
 }
 

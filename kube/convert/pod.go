@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -26,8 +27,12 @@ type Ask struct {
 	Prefer          bool
 
 	Priority int32
+	Ranked   bool   // the number is told
 	Class    string // of the priority, where the number is not told yet, as in templates
 	Never    bool   // it never preempts others
+
+	Scheduler string        // by whom it is to be bound
+	Grace     time.Duration // that it has to leave
 
 	Stop     job.StopMode // by names.Stop
 	StopTold bool         // names.Stop is there
@@ -47,7 +52,10 @@ type Ask struct {
 // for, and on what Norn cannot count: GPUs of two resources, more than six counted
 // resources, conditions that are too long.
 func Pod(spec *corev1.PodSpec, labels, annotations map[string]string, levels Levels) (*Ask, error) {
-	out := &Ask{Class: spec.PriorityClassName}
+	out := &Ask{Class: spec.PriorityClassName, Scheduler: spec.SchedulerName, Grace: 30 * time.Second}
+	if g := spec.TerminationGracePeriodSeconds; g != nil {
+		out.Grace = Bounded(*g)
+	}
 	var err error
 	if err = out.count(spec); err != nil {
 		return nil, err
@@ -69,7 +77,7 @@ func Pod(spec *corev1.PodSpec, labels, annotations map[string]string, levels Lev
 	}
 	out.StopTold = stop != ""
 	if spec.Priority != nil {
-		out.Priority, out.Class = *spec.Priority, ""
+		out.Priority, out.Ranked, out.Class = *spec.Priority, true, ""
 	}
 	out.Never = spec.PreemptionPolicy != nil && *spec.PreemptionPolicy == corev1.PreemptNever
 	for _, g := range spec.SchedulingGates {

@@ -5,6 +5,8 @@ package deploy
 import (
 	_ "embed"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"text/template"
@@ -15,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
 
+	"github.com/norn-scheduler/norn/kube/kinds"
 	"github.com/norn-scheduler/norn/kube/names"
 )
 
@@ -56,11 +59,29 @@ type holes struct {
 	Group, Own, OwnText                                           string
 	Namespace, NamespaceArg, Image, Policy, Stop, Nodes, Replicas string
 	Whole, Admission                                              bool
+	Owners                                                        []owners
+}
+
+// owners are the kinds of a group whose objects Norn suspends, as a list of YAML.
+type owners struct{ Group, Resources string }
+
+// suspended are the kinds beside Jobs whose objects Norn suspends.
+func suspended() (out []owners) {
+	resources := map[string][]string{}
+	for _, k := range kinds.All() {
+		if k.Suspends() && !slices.Contains(resources[k.Group], k.Plural) {
+			resources[k.Group] = append(resources[k.Group], k.Plural)
+		}
+	}
+	for _, group := range slices.Sorted(maps.Keys(resources)) {
+		out = append(out, owners{"[" + group + "]", "[" + strings.Join(resources[group], ", ") + "]"})
+	}
+	return out
 }
 
 // Own are the annotations that Norn alone writes.
 func Own() []string {
-	return []string{names.Run, names.Devices, names.Plan, names.Record, names.Reason}
+	return []string{names.Asked, names.Run, names.Devices, names.Plan, names.Record}
 }
 
 func fill(h holes) (string, error) {
@@ -73,6 +94,7 @@ func fill(h holes) (string, error) {
 		short = append(short, strings.TrimPrefix(name, names.Group+"/"))
 	}
 	h.Group, h.Own, h.OwnText = names.Group, "['"+strings.Join(Own(), "', '")+"']", strings.Join(short, ", ")
+	h.Owners = suspended()
 	var out strings.Builder
 	if err := t.Execute(&out, h); err != nil {
 		return "", err
@@ -186,14 +208,16 @@ func Rights(namespace string) ([]Right, error) {
 		}
 		for _, r := range role.Rules {
 			for _, verb := range r.Verbs {
-				if r.APIGroups[0] == names.Group {
+				if verb == "operate" {
 					continue
 				}
-				right := Right{Namespace: u.GetNamespace(), Group: r.APIGroups[0], Resource: r.Resources[0], Verb: verb}
-				if len(r.ResourceNames) > 0 {
-					right.Name = r.ResourceNames[0]
+				for _, resource := range r.Resources {
+					right := Right{Namespace: u.GetNamespace(), Group: r.APIGroups[0], Resource: resource, Verb: verb}
+					if len(r.ResourceNames) > 0 {
+						right.Name = r.ResourceNames[0]
+					}
+					out = append(out, right)
 				}
-				out = append(out, right)
 			}
 		}
 	}

@@ -14,7 +14,6 @@
 package kinds
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 
@@ -66,19 +65,27 @@ func (k *Kind) APIVersion() string { return k.Group + "/" + k.Version }
 // bound as they come.
 func (k *Kind) Suspends() bool { return k.suspend != nil }
 
-// Patch is the JSON merge patch that suspends an object, or resumes it; nil where the kind
-// cannot be suspended.
-func (k *Kind) Patch(suspend bool) []byte {
+// Patch is the part of a merge patch that suspends an object, or resumes it; nil where the
+// kind cannot be suspended.
+func (k *Kind) Patch(suspend bool) map[string]any {
 	if k.suspend == nil {
 		return nil
 	}
-	var v any = suspend
-	for _, name := range slices.Backward(k.suspend) {
-		v = map[string]any{name: v}
+	out := map[string]any{k.suspend[len(k.suspend)-1]: suspend}
+	for _, name := range slices.Backward(k.suspend[:len(k.suspend)-1]) {
+		out = map[string]any{name: out}
 	}
-	b, _ := json.Marshal(v) // maps of texts and one bool
-	return b
+	return out
 }
+
+// Suspended tells whether the spec of an object says that it is suspended.
+func (k *Kind) Suspended(of map[string]any) bool {
+	v, _ := object(of).at(k.suspend...).(bool)
+	return v
+}
+
+// State is where an object stands.
+func (k *Kind) State(of map[string]any) convert.JobState { return k.end.state(of) }
 
 // All is the table of kinds, in the order of their names.
 func All() []Kind {

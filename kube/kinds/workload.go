@@ -42,7 +42,7 @@ func (k *Kind) Read(of map[string]any, levels convert.Levels) (*Workload, error)
 		return nil, fmt.Errorf("%s: metadata: %w", k.Name, err)
 	}
 	w := &Workload{Owner: convert.OwnerOf(&meta.ObjectMeta), Kind: k.String(), Gangs: 1, State: k.end.state(o), Progress: -1, Remaining: -1}
-	w.Suspend, _ = o.at(k.suspend...).(bool)
+	w.Suspend = k.Suspended(of)
 	if k.managed != nil {
 		if by := o.text(k.managed...); by != k.manager {
 			w.ManagedBy = by

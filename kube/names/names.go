@@ -15,6 +15,12 @@ const Scheduler = "norn"
 // Lease is the name of the Lease by which one of several Norns leads.
 const Lease = "norn"
 
+// Queues and QueueVersion are the resource and the version of the objects of kind Queue.
+const (
+	Queues       = "queues"
+	QueueVersion = "v1alpha1"
+)
+
 // Certificate is an annotation of the Lease: the certificate of the API of the Norn that
 // leads, in PEM.
 const Certificate = Group + "/certificate"
@@ -48,6 +54,9 @@ const (
 
 // What Norn writes.
 const (
+	// Asked is an annotation of Jobs that may be resized: the parallelism for which their
+	// users asked, as Norn changes that.
+	Asked = Group + "/asked"
 	// Run is an annotation of pods and owners: the number of the run, from 1.
 	Run = Group + "/run"
 	// Devices is an annotation of pods: the devices that they were given.
@@ -58,8 +67,6 @@ const (
 	// Record is an annotation of owners: what Norn has to remember of the job (attained
 	// service, progress, failures, notes of the policy).
 	Record = Group + "/record"
-	// Reason is an annotation of owners: why the job waits.
-	Reason = Group + "/reason"
 	// Gate is the scheduling gate of pods that kube-scheduler binds once Norn has chosen
 	// their node.
 	Gate = Group + "/plan"

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/norn-scheduler/norn/internal/longtest"
 	"github.com/norn-scheduler/norn/local/cgroup"
 	"github.com/norn-scheduler/norn/local/rundir"
 )
@@ -60,6 +61,7 @@ const burns = `trap "exit 5" TERM; touch $WORK/up; while :; do :; done`
 // that is not, by the freezer and by signals; one that is throttled wholly gets none;
 // neither counts as frozen. Told to leave, it does so as any other.
 func TestThrottle(t *testing.T) {
+	longtest.Skip(t)
 	free := newRun(t, burns)
 	free.launch()
 	for way, long := range map[string]time.Duration{"freezer": time.Second, "signals": 2 * time.Second} {
@@ -113,6 +115,7 @@ func TestThrottle(t *testing.T) {
 // A run can be frozen and thawed while it is throttled, and its time limit goes on
 // while it waits for its turn alone.
 func TestThrottledAndFrozen(t *testing.T) {
+	longtest.Skip(t)
 	for _, way := range []string{"freezer", "signals"} {
 		t.Run(way, func(t *testing.T) {
 			f := newRun(t, burns)

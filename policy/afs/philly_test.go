@@ -7,6 +7,7 @@ import (
 
 	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/experiment/reproduce"
+	"github.com/norn-scheduler/norn/internal/longtest"
 	"github.com/norn-scheduler/norn/internal/shared"
 )
 
@@ -33,6 +34,7 @@ func philly(t testing.TB, vc, policy string, jobs int) (jct float64) {
 // and under heavy load AFS-L is ahead of SRTF, and AFS-P of Tiresias-L by a factor
 // of 1.9 or more.
 func TestPhilly(t *testing.T) {
+	longtest.Skip(t)
 	for _, c := range []struct {
 		name, vc string
 		jobs     int

@@ -102,13 +102,11 @@ type waiting struct {
 
 // Decide implements sched.Policy.
 func (a *policy) Decide(v *sched.View, p *sched.Plan) {
-	for id := range cluster.PoolID(v.Pools()) {
-		if v.All || id == v.Pool {
-			a.pool = newPool(v, id)
-			a.list(v, p, id)
-			a.machines = a.pool.machines(v, p, a.machines[:0])
-			a.serve(v, p)
-		}
+	for id := range v.EachPool() {
+		a.pool = newPool(v, id)
+		a.list(v, p, id)
+		a.machines = a.pool.machines(v, p, a.machines[:0])
+		a.serve(v, p)
 	}
 }
 

@@ -305,10 +305,7 @@ func (f *policy) find(v *sched.View) {
 	f.listed, f.spots = true, make([]spot, 0, v.Cluster().Devices())
 	f.filled.Clear()
 	c := v.Cluster()
-	for pool := range cluster.PoolID(v.Pools()) {
-		if !v.All && pool != v.Pool {
-			continue
-		}
+	for pool := range v.EachPool() {
 		for _, n := range c.PoolNodes(pool) {
 			if !c.Usable(n) || c.Node(n).Pooled {
 				continue

@@ -10,6 +10,7 @@ import (
 
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/internal/longtest"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/sched"
@@ -34,6 +35,7 @@ func built(set map[string]string) func() (sched.Policy, error) {
 // TestRandomWorlds runs the policy over random worlds in which jobs tell what they use,
 // perhaps wrongly, and disturb each other, with tenants and without.
 func TestRandomWorlds(t *testing.T) {
+	longtest.Skip(t)
 	for name, set := range map[string]map[string]string{
 		"defaults": nil,
 		"crowded":  {"guests": "3", "use": "1", "memory": "100", "wait": "10s", "up": "200"},

@@ -10,6 +10,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/internal/longtest"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/policy/antman"
@@ -122,6 +123,7 @@ func asked(t testing.TB, src trace.Source, until time.Duration) (use float64) {
 // take 1.5 times less time than first in, first out, and a fifth more of the GPUs is in
 // use while jobs come. (A trace that leaves GPUs idle asks for no more use than that.)
 func TestRelative(t *testing.T) {
+	longtest.Skip(t)
 	baseline := fifo.NewConfig()
 	baseline.Place = place.Consolidated // as antman places those who own GPUs
 	var jct, use, memory [2]float64

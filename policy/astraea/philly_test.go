@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/norn-scheduler/norn/experiment"
+	"github.com/norn-scheduler/norn/internal/longtest"
 	"github.com/norn-scheduler/norn/internal/shared"
 	"github.com/norn-scheduler/norn/policy/astraea"
 	"github.com/norn-scheduler/norn/trace"
@@ -40,6 +41,7 @@ func philly(t testing.TB, policy, nodes string, limit int) *experiment.Outcome {
 // fair time) under Astraea. More have one if the job that is worst off by
 // finish time goes first, and most under FIFO, which also has the longer JCT.
 func TestPhilly(t *testing.T) {
+	longtest.Skip(t)
 	loss, jct := map[string]float64{}, map[string]float64{}
 	for _, policy := range []string{"astraea", "themis(variant=greedy,term=15m)", "fifo"} {
 		o := philly(t, policy, "12x8", 1500)

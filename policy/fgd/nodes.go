@@ -169,13 +169,11 @@ func (m *mirror) follow(v *sched.View) {
 		m.nodes = append(m.nodes, n)
 	}
 	m.pool = m.pool[:0]
-	for p := range cluster.PoolID(v.Pools()) {
-		if v.All || p == v.Pool {
-			for _, id := range c.PoolNodes(p) {
-				if c.Usable(id) {
-					m.pool = append(m.pool, id)
-					m.nodes[id].read(v, id)
-				}
+	for p := range v.EachPool() {
+		for _, id := range c.PoolNodes(p) {
+			if c.Usable(id) {
+				m.pool = append(m.pool, id)
+				m.nodes[id].read(v, id)
 			}
 		}
 	}

@@ -116,10 +116,7 @@ func (g *policy) findServers() {
 	c := g.v.Cluster()
 	g.made.servers, g.servers, g.at = 0, g.servers[:0], slices.Grow(g.at[:0], c.Nodes())[:c.Nodes()]
 	clear(g.at)
-	for pool := range cluster.PoolID(g.v.Pools()) {
-		if !g.v.All && pool != g.v.Pool {
-			continue
-		}
+	for pool := range g.v.EachPool() {
 		for _, n := range c.PoolNodes(pool) {
 			if !c.Usable(n) {
 				continue

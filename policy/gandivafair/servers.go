@@ -39,10 +39,7 @@ func (s *servers) open(r *rounds.Round) {
 	*s = servers{r: r, live: map[cluster.NodeID]int{}, passes: map[cluster.NodeID][]float64{}, sites: map[job.ID][]cluster.NodeID{}}
 	for t := range cluster.TypeID(c.Types()) {
 		budget, size := make([]unit.Milli, c.Nodes()), make([]int, c.Nodes())
-		for pool := range cluster.PoolID(v.Pools()) {
-			if !v.All && pool != v.Pool {
-				continue
-			}
+		for pool := range v.EachPool() {
 			for _, n := range c.PoolNodes(pool) {
 				if !c.Usable(n) || c.Node(n).Pooled {
 					continue

@@ -7,6 +7,7 @@ import (
 
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/experiment"
+	"github.com/norn-scheduler/norn/internal/longtest"
 	"github.com/norn-scheduler/norn/internal/shared"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
@@ -72,6 +73,7 @@ func sharing(truth, belief perf.Sharing) func(x *experiment.Experiment) {
 // come one by one, on a third of the GPUs for which it was made. Most of the
 // gain stays if a tenth of the measurements is known and the rest estimated.
 func TestPacked(t *testing.T) {
+	longtest.Skip(t)
 	measured, err := trace.ReadPairs(shared.Path(t, "data/gavel/simulation_throughputs.json.gz"))
 	if err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package gavel_test
 import (
 	"testing"
 
+	"github.com/norn-scheduler/norn/internal/longtest"
 	"github.com/norn-scheduler/norn/policy/gavel"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim/simtest"
@@ -11,6 +12,7 @@ import (
 // TestPackedProperties: packed policies in random worlds, in which they are replaced at
 // random moments.
 func TestPackedProperties(t *testing.T) {
+	longtest.Skip(t)
 	for name, set := range map[string]map[string]string{
 		"las":          {"round": "10s", "reset": "20s", "gangs": "true"},
 		"ftf":          {"objective": "ftf", "round": "10s", "reset": "0s"},

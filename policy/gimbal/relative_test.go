@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/norn-scheduler/norn/experiment"
+	"github.com/norn-scheduler/norn/internal/longtest"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/report"
 	"github.com/norn-scheduler/norn/sim"
@@ -34,6 +35,7 @@ func (f *first) Next(e *trace.Entry) error {
 // jobs are the first 600 of the built-in trace, which is like Philly, with
 // demands drawn for them.
 func TestRelative(t *testing.T) {
+	longtest.Skip(t)
 	spec, err := clusterspec.Parse(gen.SampleCluster)
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/norn-scheduler/norn/engine"
+	"github.com/norn-scheduler/norn/internal/longtest"
 	"github.com/norn-scheduler/norn/internal/shared"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/policy/helios"
@@ -128,6 +129,7 @@ func measure(predicted, truth []float64) accuracy {
 // well if users are known. The blended ones must be nearer to the truth in the
 // middle.
 func TestAccuracy(t *testing.T) {
+	longtest.Skip(t)
 	for _, c := range []struct {
 		name, cluster, file string
 		all, told           float64 // order at least: of all jobs, of those whose user is told

@@ -8,6 +8,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/internal/longtest"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/sched"
@@ -19,6 +20,7 @@ import (
 // TestWorlds runs the policy over random worlds, replaced by a new one at random moments,
 // at settings that change its course.
 func TestWorlds(t *testing.T) {
+	longtest.Skip(t)
 	for name, set := range map[string]map[string]string{
 		"defaults": nil, "short": {"settling": "2s", "left": "0s", "jobs": "4", "explore": "1", "util": "1"},
 		"cluster": {"choose": "cluster", "settling": "7s", "left": "5s", "trials": "3"}, "first-fit": {"choose": "first-fit", "tune": "false"},

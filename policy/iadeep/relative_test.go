@@ -8,6 +8,7 @@ import (
 
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/internal/longtest"
 	"github.com/norn-scheduler/norn/internal/shared"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
@@ -133,6 +134,7 @@ func play(t testing.TB, seed uint64, truth perf.Sharing, change func(*Config)) (
 // TestRelative compares them with those whose batches are left alone, and with the first
 // GPU that holds a job.
 func TestRelative(t *testing.T) {
+	longtest.Skip(t)
 	mean := map[string]float64{}
 	for name, change := range map[string]func(*Config){
 		"iadeep": nil, "untuned": func(c *Config) { c.Tune = false },

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/internal/longtest"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/sched"
@@ -42,6 +43,7 @@ func (counters) Measure(l *sim.Look, to *perf.Reading) {
 // Learnt beliefs over random worlds: every job ends, a policy that starts anew decides the same,
 // and so does a scheduler that starts again; and nothing of what jobs truly use is seen.
 func TestLearntProperties(t *testing.T) {
+	longtest.Skip(t)
 	l := simtest.Learning{
 		Meter: counters{}, Believe: func(p perf.Prior) perf.Believer {
 			b := NewConfig().Believer(p).(*believer)

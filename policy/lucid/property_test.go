@@ -3,6 +3,7 @@ package lucid
 import (
 	"testing"
 
+	"github.com/norn-scheduler/norn/internal/longtest"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim/simtest"
 )
@@ -12,6 +13,7 @@ import (
 // that are lent to it, with predictions that change often, and with pairs that
 // are taken apart.
 func TestPacked(t *testing.T) {
+	longtest.Skip(t)
 	for name, set := range map[string]map[string]string{
 		"defaults": nil,
 		"given": {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-scheduler/norn/internal/longtest"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/policy/muxflow"
 	"github.com/norn-scheduler/norn/trace"
@@ -138,6 +139,7 @@ func (o *oracle) run(t *testing.T, span time.Duration, how muxflow.Matching, ane
 // if nothing else counts: speeds are known, everybody is matched anew every
 // quarter of an hour, and moving costs nothing.
 func TestOracle(t *testing.T) {
+	longtest.Skip(t)
 	const gpus, span = 48, 30 * time.Hour
 	for _, load := range []float64{1.2, 2} {
 		var best, greedy, offered float64

@@ -12,6 +12,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/internal/longtest"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/sched"
@@ -360,6 +361,7 @@ func logOf(r *simtest.Run) string {
 // TestRandomWorlds runs the policy over random worlds without services (see TestProtects
 // for those with).
 func TestRandomWorlds(t *testing.T) {
+	longtest.Skip(t)
 	for name, set := range map[string]map[string]string{
 		"defaults": {"init": "5s"},
 		"greedy":   {"match": "greedy", "fixed": "0.5", "round": "20s", "init": "0s", "cool": "10s"},

@@ -9,6 +9,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/internal/longtest"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/policy/muxflow"
@@ -169,6 +170,7 @@ func (o *outcome) add(x outcome, part float64) {
 // GPU job by job with half of it for each. Twice as many ask as there are GPUs:
 // where nobody waits there is nobody to choose (TestOracle).
 func TestRelative(t *testing.T) {
+	longtest.Skip(t)
 	const gpus, span, load = 48, 30 * time.Hour, 2
 	var matched, greedy outcome
 	for seed := range uint64(3) {

@@ -31,13 +31,21 @@ func Look(s *state.State, b Beliefs) Set {
 	for id := range job.ID(s.Jobs()) {
 		l.job(s.Record(id))
 	}
+	l.measured()
 	return l.found
+}
+
+// measured looks at what was measured of jobs.
+func (l *look) measured() {
+	for _, m := range l.s.Readings.All() {
+		l.add(Losses, m.Series(perf.Loss) != nil)
+	}
 }
 
 // Possible is the facts of a machine that runs on: those that there are, and all that jobs
 // may yet tell that come. What is missing is what the machine cannot give.
 func Possible(s *state.State, b Beliefs) Set {
-	facts := Look(s, b) | Of(Predictions, History, Elastic, Batches, Stages, Use, Memory, Pairs, Services, Models, Backbones, Tenants, Users, Classes, Deadlines, Priorities, Parts)
+	facts := Look(s, b) | Of(Predictions, History, Elastic, Losses, Batches, Stages, Use, Memory, Pairs, Services, Models, Backbones, Tenants, Users, Classes, Deadlines, Priorities, Parts)
 	if facts.Has(Kinds) {
 		facts |= Of(Types)
 	}

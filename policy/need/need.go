@@ -23,6 +23,7 @@ const (
 	History                  // users, groups or names, by which jobs resemble those before
 	Elastic                  // jobs that run with other numbers of tasks than they asked for
 	Reports                  // jobs that report their batch sizes and what these are worth
+	Losses                   // jobs that report how their loss falls
 	Batches                  // jobs whose batches may be changed
 	Stages                   // stages of an iteration: loading, GPU, network
 	Use                      // how busy a job keeps its GPUs
@@ -59,6 +60,7 @@ var table = [things]about{
 	History:     {"users, groups or names of jobs", "no job tells its user, group or name", "columns user and name of the trace"},
 	Elastic:     {"elastic jobs", "no job is elastic", "--assume goodput"},
 	Reports:     {"jobs that report their goodput", "no job reports its goodput", "--assume goodput"},
+	Losses:      {"jobs that report their loss", "no job reports its loss", "--assume quality"},
 	Batches:     {"jobs whose batches may be changed", "no job takes another batch than its own", "--assume tasks or batches"},
 	Stages:      {"stages of iterations", "no job tells the stages of its iterations", "--assume stages"},
 	Use:         {"use of GPUs by each job", "no job tells how busy it keeps its GPUs", "--assume use"},
@@ -76,7 +78,7 @@ var table = [things]about{
 	Users:       {"several users", "all jobs are of one user", "column user of the trace"},
 	Quotas:      {"quotas of tenants", "no tenant has a quota", "tenants in the cluster file (docs/clusters.md)"},
 	Classes:     {"classes of service", "no job tells its class of service", "column qos of the trace"},
-	Deadlines:   {"deadlines", "no job has a deadline", "column deadline of the trace"},
+	Deadlines:   {"deadlines", "no job has a deadline", "column deadline of the trace, --deadlines 0.5-1.5"},
 	Priorities:  {"priority classes", "all jobs are of one priority class", "column priority of the trace"},
 	Parts:       {"tasks that ask for parts of GPUs, or several", "no task asks for a part of a GPU or for several GPUs", "columns gpus and tasks of the trace"},
 }

@@ -12,25 +12,35 @@
 package optimus
 
 import (
-	"cmp"
 	"container/heap"
 	"errors"
 	"math"
-	"slices"
 	"time"
 
-	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/perf/predict/loss"
 	"github.com/norn-scheduler/norn/place"
+	"github.com/norn-scheduler/norn/policy/kit/resize"
 	"github.com/norn-scheduler/norn/policy/need"
 	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/sched"
 )
 
+// Learn says where remaining times come from.
+type Learn uint8
+
+// The values of Learn.
+const (
+	Told   Learn = iota // what the run believes of run times and speeds
+	Losses              // losses and speeds that jobs report, to which curves are fitted
+)
+
 // Config is the settings of the policy.
 type Config struct {
 	Interval time.Duration
+	Learn    Learn
 	Place    place.Strategy
 }
 
@@ -41,6 +51,8 @@ func NewConfig() *Config { return &Config{Interval: time.Minute, Place: place.Pa
 func (c *Config) Params() param.Set {
 	return param.Set{
 		param.Duration("interval", &c.Interval, "how often GPUs are divided anew; nothing is decided in between"),
+		param.Choice("learn", &c.Learn, []param.Option[Learn]{{Name: "told", Value: Told}, {Name: "losses", Value: Losses}},
+			"where remaining times come from: what the run believes of run times and speeds, or curves that are fitted to the losses and speeds that jobs report"),
 		place.Param(&c.Place),
 	}
 }
@@ -49,7 +61,17 @@ func (c *Config) Params() param.Set {
 func (c *Config) Needs() need.List {
 	return need.List(nil).
 		And(need.Of(need.Elastic), "jobs go by submission, with the numbers of GPUs that they ask for").
-		And(need.Of(need.RunTimes), "every job is taken to have an hour left")
+		If(c.Learn == Told, need.Of(need.RunTimes), "every job is taken to have an hour left").
+		If(c.Learn == Losses, need.Of(need.Losses), "every job is taken to have an hour left")
+}
+
+// Believer makes what the scheduler believes from the losses and speeds that jobs report; nil
+// where it goes by what the run believes.
+func (c *Config) Believer(prior perf.Prior) perf.Believer {
+	if c.Learn != Losses {
+		return nil
+	}
+	return loss.NewBeliever(prior)
 }
 
 // Policy makes the policy.
@@ -64,80 +86,30 @@ type policy struct{ cfg Config }
 
 // claim is a job that wants GPUs.
 type claim struct {
-	j           sched.Job
-	left        float64 // seconds at speed 1
-	least, most int
-	each        int // GPUs of a task, rounded up
-	tasks       int
-	gain        float64 // of one task more, for each GPU
+	*resize.Claim
+	gain  float64                 // of one task more, for each GPU
+	after func(tasks int) float64 // the time in seconds that it has left with so many tasks
 }
 
 // Decide implements sched.Policy.
 func (o *policy) Decide(v *sched.View, p *sched.Plan) {
-	if v.Now%o.cfg.Interval != 0 {
-		for j := range v.Waiting() {
-			c := j.Reason().Code
-			again := v.NodesChanged() && j.Reason().Never() && p.Never(j.ID, o.cfg.Place).Code == job.NoReason
-			if c == job.NoReason || c > job.Because || again {
-				p.Wait(j.ID, job.Reason{Code: job.NotYet, At: (v.Now/o.cfg.Interval + 1) * o.cfg.Interval, Job: job.None})
-			}
-		}
+	if !o.rounds().Begin(v, p) {
 		return
 	}
-	first, last := v.Pool, v.Pool
-	if v.All {
-		first, last = 0, cluster.PoolID(v.Pools()-1)
-	}
-	for pool := first; pool <= last; pool++ {
-		claims, gpus := o.gather(v, pool)
+	for pool := range v.EachPool() {
+		claims, gpus := resize.Claims(v, pool, func(j sched.Job) bool { return o.stays(v, j) })
 		o.divide(v, claims, gpus)
-		o.carryOut(p, claims)
+		resize.CarryOut(p, claims, o.cfg.Place)
 	}
+}
+
+// rounds are the moments at which GPUs are divided.
+func (o *policy) rounds() resize.Rounds {
+	return resize.Rounds{Interval: o.cfg.Interval, Place: o.cfg.Place}
 }
 
 // NextWake implements sched.Waker.
-func (o *policy) NextWake(v *sched.View) time.Duration {
-	for j := range v.Waiting() {
-		if !j.Reason().Never() { // it is reconsidered when nodes come or go
-			return (v.Now/o.cfg.Interval + 1) * o.cfg.Interval
-		}
-	}
-	for range v.Running() {
-		return (v.Now/o.cfg.Interval + 1) * o.cfg.Interval
-	}
-	return unit.Never
-}
-
-// gather lists the jobs of a pool that may be stopped and started, by number, and
-// the GPUs that they share.
-func (o *policy) gather(v *sched.View, pool cluster.PoolID) (claims []*claim, gpus int) {
-	gpus = v.Cluster().TotalGPUs(pool, 0)
-	add := func(j sched.Job) {
-		least, most := j.Spec().Demand.Roles[0].Range()
-		left, known := j.Remaining()
-		if !known {
-			left = time.Hour
-		}
-		each := int((j.Spec().Demand.Roles[0].GPU + unit.One - 1) / unit.One)
-		claims = append(claims, &claim{j: j, left: max(1, left.Seconds()), least: int(least), most: int(most), each: each})
-	}
-	for j := range v.Waiting() {
-		if j.Pool() == pool {
-			add(j)
-		}
-	}
-	for j := range v.Running() {
-		switch {
-		case j.Pool() != pool:
-		case o.stays(v, j):
-			gpus -= v.Cluster().UsableDevices(v.Alloc(j.ID))
-		default:
-			add(j)
-		}
-	}
-	slices.SortFunc(claims, func(a, b *claim) int { return cmp.Compare(a.j.ID, b.j.ID) })
-	return claims, max(0, gpus)
-}
+func (o *policy) NextWake(v *sched.View) time.Duration { return o.rounds().Wake(v) }
 
 // stays tells whether a running job keeps what it has: one that must not be
 // stopped, that has not begun, or that runs where nobody else may.
@@ -147,26 +119,26 @@ func (o *policy) stays(v *sched.View, j sched.Job) bool {
 }
 
 // divide settles the number of tasks of each job.
-func (o *policy) divide(v *sched.View, claims []*claim, gpus int) {
+func (o *policy) divide(v *sched.View, claims []*resize.Claim, gpus int) {
 	var h claimHeap
 	for _, c := range claims {
-		if need := c.j.Spec().Demand.GPUs(); c.least == c.most && need <= gpus {
-			c.tasks, gpus = c.least, gpus-need
-		} else if need := c.least * c.each; c.least < c.most && need <= gpus {
-			c.tasks, gpus = c.least, gpus-need
-			if o.weigh(v, c) {
-				h = append(h, c)
-			}
+		need := c.GPUs()
+		if need > gpus {
+			continue
+		}
+		c.Tasks, gpus = c.Least, gpus-need
+		if grows := o.newClaim(v, c); !c.Rigid() && grows.weigh() {
+			h = append(h, grows)
 		}
 	}
 	heap.Init(&h)
 	for len(h) > 0 && gpus > 0 {
 		c := h[0]
-		if c.gain <= 0 || c.each > gpus { // as the prototype does: no other job is tried
+		if c.gain <= 0 || c.Each > gpus { // as the prototype does: no other job is tried
 			return
 		}
-		c.tasks, gpus = c.tasks+1, gpus-c.each
-		if o.weigh(v, c) {
+		c.Tasks, gpus = c.Tasks+1, gpus-c.Each
+		if c.weigh() {
 			heap.Fix(&h, 0)
 		} else {
 			heap.Pop(&h)
@@ -174,60 +146,38 @@ func (o *policy) divide(v *sched.View, claims []*claim, gpus int) {
 	}
 }
 
-// weigh finds the gain of one task more, and tells whether there can be one.
-func (o *policy) weigh(v *sched.View, c *claim) bool {
-	if c.tasks >= c.most {
-		return false
-	}
-	now, more := o.time(v, c, c.tasks), o.time(v, c, c.tasks+1)
-	c.gain = (now - more) / float64(max(1, c.each))
-	return !math.IsNaN(c.gain)
-}
-
-// time is the remaining time of a job at a size.
-func (o *policy) time(v *sched.View, c *claim, tasks int) float64 {
-	best, most := 0.0, 1
-	cl := v.Cluster()
-	for _, n := range cl.PoolNodes(v.Scope(c.j)) {
-		most = max(most, cl.NodeGPUs(n))
-	}
-	for t := range cluster.TypeID(cl.Types()) {
-		if !cl.Type(t).Host {
-			best = max(best, v.TypeSpeed(c.j, t, tasks, tasks*c.each > most))
-		}
-	}
-	return c.left / best
-}
-
-// carryOut plans the difference: who keeps its size keeps its GPUs, the others
-// leave, and the smallest of them are placed first.
-func (o *policy) carryOut(p *sched.Plan, claims []*claim) {
-	var change []*claim
-	for _, c := range claims {
-		switch {
-		case c.j.Running() && c.j.Tasks() == c.tasks:
-			continue
-		case c.j.Running() && c.tasks == 0:
-			p.Stop(c.j.ID, job.Reason{Code: job.MakesRoom, Job: job.None})
-		case c.j.Running():
-			p.Stop(c.j.ID, job.Reason{Code: job.Resized, Need: int32(c.tasks), Job: job.None})
-		}
-		change = append(change, c)
-	}
-	size := func(c *claim) int { // who is to wait comes last
-		if c.tasks == 0 {
-			return math.MaxInt
-		}
-		return c.tasks
-	}
-	slices.SortStableFunc(change, func(a, b *claim) int { return cmp.Or(cmp.Compare(size(a), size(b)), cmp.Compare(a.j.ID, b.j.ID)) })
-	for _, c := range change {
-		for n := max(c.tasks, c.least); n >= c.least; n-- { // who is to wait is told why, or finds room after all
-			if p.StartSize(c.j.ID, n, o.cfg.Place) {
-				break
+// newClaim is a claim with what its job is believed to have left.
+func (o *policy) newClaim(v *sched.View, c *resize.Claim) *claim {
+	x := &claim{Claim: c}
+	largest := resize.LargestNode(v, c.Job)
+	speed := func(tasks int) float64 { return resize.BestSpeed(v, c.Job, tasks, largest) }
+	if b, learns := v.Speeds.(loss.Recorder); learns && o.cfg.Learn == Losses {
+		if h := b.History(c.Job.Spec()); h != nil {
+			if _, _, told := h.Loss(); told {
+				rate := newRates(h, speed)
+				epochs := remaining(h)
+				x.after = func(tasks int) float64 { return epochs / rate.at(tasks) }
+				return x
 			}
 		}
 	}
+	left, known := c.Job.Remaining()
+	if !known || o.cfg.Learn == Losses {
+		left = time.Hour
+	}
+	seconds := max(1, left.Seconds())
+	x.after = func(tasks int) float64 { return seconds / speed(tasks) }
+	return x
+}
+
+// weigh finds the gain of one task more, and tells whether there can be one.
+func (c *claim) weigh() bool {
+	if c.Tasks >= c.Most {
+		return false
+	}
+	now, more := c.after(c.Tasks), c.after(c.Tasks+1)
+	c.gain = (now - more) / float64(max(1, c.Each))
+	return !math.IsNaN(c.gain)
 }
 
 // claimHeap has the largest gain on top, of equal ones the job that was submitted
@@ -240,7 +190,7 @@ func (h claimHeap) Less(a, b int) bool {
 	if h[a].gain != h[b].gain {
 		return h[a].gain > h[b].gain
 	}
-	return h[a].j.ID < h[b].j.ID
+	return h[a].Job.ID < h[b].Job.ID
 }
 func (h claimHeap) Swap(a, b int) { h[a], h[b] = h[b], h[a] }
 

@@ -100,16 +100,11 @@ func (o *policy) Decide(v *sched.View, p *sched.Plan) {
 			delete(o.models, ch.Job)
 		}
 	}
-	if v.Now%o.cfg.Interval != 0 {
-		o.rounds().Wait(v, p)
+	if !o.rounds().Begin(v, p) {
 		return
 	}
-	first, last := v.Pool, v.Pool
-	if v.All {
-		first, last = 0, cluster.PoolID(v.Pools()-1)
-	}
 	done := o.divided(v)
-	for pool := first; pool <= last; pool++ {
+	for pool := range v.EachPool() {
 		if done[pool] {
 			o.rounds().Wait(v, p)
 			continue

@@ -62,7 +62,7 @@ func (r *round) gather() {
 		}
 		if r.shape(j).apart || j.Spec().Stop == job.Freeze {
 			apart = append(apart, j)
-		} else if why := r.o.rounds().Never(r.v, r.p, j); why.Code != job.NoReason {
+		} else if why := resize.Never(r.v, r.p, j, r.o.cfg.Place); why.Code != job.NoReason {
 			r.p.Wait(j.ID, why)
 		} else {
 			r.add(j)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/norn-scheduler/norn/internal/longtest"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/policy/rmixer"
@@ -66,6 +67,7 @@ func TestPairByHand(t *testing.T) {
 // or by what they demand. The policies are choice by class, and dyPair with the
 // truth known, believed wrongly, and learnt. To learn is better than not to.
 func TestBeliefTable(t *testing.T) {
+	longtest.Skip(t)
 	truths := []struct {
 		name string
 		m    perf.Sharing

@@ -3,6 +3,7 @@ package rmixer_test
 import (
 	"testing"
 
+	"github.com/norn-scheduler/norn/internal/longtest"
 	"github.com/norn-scheduler/norn/policy/rmixer"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim/simtest"
@@ -11,6 +12,7 @@ import (
 // TestProperties runs every job policy over random worlds in which jobs disturb each
 // other, take other memory than estimated, and can run on processors.
 func TestProperties(t *testing.T) {
+	longtest.Skip(t)
 	for name, set := range map[string][][2]string{
 		"mix": {}, "type": {{"job-policy", "dyType"}, {"batch-window", "0"}}, "arin": {{"job-policy", "dyArin"}, {"device-policy", "dyWork"}, {"gpu-workers", "2"}},
 		"memo": {{"job-policy", "dyMemo"}, {"device-policy", "dyMemo"}}, "sequ": {{"job-policy", "dySequ"}, {"device-policy", "dySequ"}, {"batch-size", "3"}},

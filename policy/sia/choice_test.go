@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/norn-scheduler/norn/internal/longtest"
 	"github.com/norn-scheduler/norn/solve"
 	"github.com/norn-scheduler/norn/solve/highs"
 )
@@ -169,6 +170,7 @@ func random(rng *rand.Rand, jobs int) ([]int64, []Row) {
 // TestAgainstHiGHS: choices are as good as those of a general solver, for powers of both
 // signs.
 func TestAgainstHiGHS(t *testing.T) {
+	longtest.Skip(t)
 	rng := rand.New(rand.NewPCG(5, 6))
 	for n := range 30 {
 		capacity, rows := random(rng, 1+rng.IntN(14))

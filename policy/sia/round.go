@@ -70,7 +70,7 @@ func (r *round) gather() {
 		if j.Pool() != r.pool {
 			continue
 		}
-		if why := r.o.rounds().Never(r.v, r.p, j); why.Code != job.NoReason {
+		if why := resize.Never(r.v, r.p, j, r.o.cfg.Place); why.Code != job.NoReason {
 			r.p.Wait(j.ID, why)
 		} else if r.shape(j).apart || j.Spec().Stop == job.Freeze {
 			apart = append(apart, j)

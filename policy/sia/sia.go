@@ -22,7 +22,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/place"
@@ -122,15 +121,10 @@ func (o *policy) Decide(v *sched.View, p *sched.Plan) {
 			delete(o.models, ch.Job)
 		}
 	}
-	if v.Now%o.cfg.Interval != 0 {
-		o.rounds().Wait(v, p)
+	if !o.rounds().Begin(v, p) {
 		return
 	}
-	first, last := v.Pool, v.Pool
-	if v.All {
-		first, last = 0, cluster.PoolID(v.Pools()-1)
-	}
-	for pool := first; pool <= last; pool++ {
+	for pool := range v.EachPool() {
 		r := round{o: o, v: v, p: p, pool: pool}
 		r.gather()
 		if err := r.choose(); err != nil {

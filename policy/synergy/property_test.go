@@ -14,6 +14,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/internal/longtest"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/sched"
@@ -238,6 +239,7 @@ func relative(m *perf.Grids, s *state.State, ev *eventlog.Event) float64 {
 // jobs that must not be stopped, nodes that fail: also where cores and memory are nothing
 // that anybody knows anything of.
 func TestShapes(t *testing.T) {
+	longtest.Skip(t)
 	for name, shape := range map[string]simtest.Shape{
 		"parts": {Parts: true}, "types": {Types: true, Costs: true}, "both": {Parts: true, Types: true, Failures: true, Operated: true}, "pools": {Parts: true, Pools: true},
 	} {

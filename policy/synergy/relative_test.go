@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/norn-scheduler/norn/experiment"
+	"github.com/norn-scheduler/norn/internal/longtest"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/trace/clusterspec"
 	"github.com/norn-scheduler/norn/trace/gen"
@@ -51,6 +52,7 @@ func TestRelativeResult(t *testing.T) {
 // on 128 GPUs: less than a tenth of the mean JCT, while with proportional shares, as
 // without any measurement, more than that is lost. docs/policies/synergy.md has the figures.
 func TestLearnt(t *testing.T) {
+	longtest.Skip(t)
 	spec, err := clusterspec.Load("synergy")
 	if err != nil {
 		t.Fatal(err)

@@ -159,9 +159,8 @@ func (s *policy) Decide(v *sched.View, p *sched.Plan) {
 	if !begins && !s.cfg.Fill {
 		return
 	}
-	for pool := range cluster.PoolID(v.Pools()) {
+	for pool := range v.EachPool() {
 		switch {
-		case !v.All && pool != v.Pool:
 		case begins:
 			s.begin(v, p, pool)
 		case v.Cluster().FreeGPUs(pool, 0) > 0 || anyInParts(v):

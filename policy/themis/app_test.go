@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-scheduler/norn/internal/longtest"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/policy/themis"
@@ -95,6 +96,7 @@ func TestHalvingCountsWhatIsToCome(t *testing.T) {
 // TestApps: the invariants of every run hold where jobs are apps of several, and a policy that
 // starts anew decides the same.
 func TestApps(t *testing.T) {
+	longtest.Skip(t)
 	for name, change := range map[string]func(*themis.Config){
 		"auction": func(*themis.Config) {},
 		"greedy":  func(c *themis.Config) { c.Variant = themis.ByRho },

@@ -393,13 +393,11 @@ func offered(v *sched.View) (o lots) {
 	c := v.Cluster()
 	for k := range cluster.TypeID(c.Types()) {
 		free, span, rooms := int64(0), int64(0), []int64(nil)
-		for pool := range cluster.PoolID(v.Pools()) {
-			if v.All || pool == v.Pool {
-				free += int64(c.FreeMilli(pool, 1<<k))
-				for _, n := range c.PoolNodes(pool) {
-					if here := int64(c.NodeFreeGPUs(n, 1<<k)) * int64(unit.One); here > 0 {
-						rooms, span = append(rooms, here), max(span, here)
-					}
+		for pool := range v.EachPool() {
+			free += int64(c.FreeMilli(pool, 1<<k))
+			for _, n := range c.PoolNodes(pool) {
+				if here := int64(c.NodeFreeGPUs(n, 1<<k)) * int64(unit.One); here > 0 {
+					rooms, span = append(rooms, here), max(span, here)
 				}
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/norn-scheduler/norn/experiment"
+	"github.com/norn-scheduler/norn/internal/longtest"
 	"github.com/norn-scheduler/norn/internal/shared"
 	"github.com/norn-scheduler/norn/policy/tiresias"
 	"github.com/norn-scheduler/norn/report"
@@ -79,6 +80,7 @@ func TestSixtyJobs(t *testing.T) {
 // jobs of more than 3200 GPU-seconds, the limit of the testbed, differ by a
 // factor of a thousand.
 func TestPhillyShape(t *testing.T) {
+	longtest.Skip(t)
 	file := data(t, "philly/philly_jobs_reconstructed.csv.gz")
 	opt := trace.Options{Limit: 20000}
 	yarn := result(t, file, "100x8", opt, "fifo", experiment.Setting{Name: "place", Value: "consolidated"}).Summary

@@ -24,12 +24,8 @@ type group struct {
 // solve divides the GPUs of each pool among backbones, and those of a backbone
 // among its jobs, and plans the difference.
 func (y *policy) solve(v *sched.View, p *sched.Plan) {
-	first, last := v.Pool, v.Pool
-	if v.All {
-		first, last = 0, cluster.PoolID(v.Pools()-1)
-	}
 	y.noted = y.noted[:0]
-	for pool := first; pool <= last; pool++ {
+	for pool := range v.EachPool() {
 		y.solvePool(v, p, pool)
 	}
 }

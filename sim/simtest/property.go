@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/label"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
@@ -43,9 +44,12 @@ type Shape struct {
 	Still    bool // jobs that stand still on one of two GPU types, and are slower on the other (with Types)
 	Apps     bool // jobs that are searches together, some of which tell their rungs
 	Adapts   bool // jobs that change their batch and their noise as they go on
+	Due      bool // elastic jobs, and jobs with deadlines, strict and soft
 	Where    bool // nodes with labels and taints, which change, and jobs that ask for labels, tolerate taints, and want to be in one rack
 	Slots    bool // counted resources, which only some nodes have (with Parts)
 	Others   bool // others who use what they like of the nodes, and leave in the end (with Operated)
+	Lent     bool // nodes of others, who lend them and take them back, and lend all in the end
+	Resizes  bool // jobs that resize in place and outlive the loss of a node (with Lent): the policy resizes jobs
 	Operated bool // nodes that are cordoned and taken down, GPUs that break, jobs that are held and cancelled
 }
 
@@ -74,6 +78,9 @@ func Draw(t *rapid.T, shape Shape) World {
 			j.Demand = &d
 		}
 		j.Spec = drawSpec(t)
+		if shape.Due {
+			j.Spec = drawDue(t, &j)
+		}
 		if shape.Adapts {
 			j.Spec, j.Course = drawCourse(t, j.Run, j.Spec)
 		}
@@ -154,6 +161,23 @@ func drawSpec(t *rapid.T) func(*job.Job) {
 	stop := rapid.SampledFrom([]job.StopMode{job.Checkpoint, job.Checkpoint, job.Checkpoint, job.Restart, job.Pinned, job.LastSave}).Draw(t, "stop")
 	priority := rapid.Int32Range(0, 2).Draw(t, "priority")
 	return func(j *job.Job) { j.Stop, j.Priority = stop, priority }
+}
+
+// drawDue makes some jobs elastic, and gives some a deadline.
+func drawDue(t *rapid.T, j *Job) func(*job.Job) {
+	if j.Demand == nil && rapid.Bool().Draw(t, "elastic") {
+		d := job.GPUs(j.GPUs)
+		d.Roles[0].Min, d.Roles[0].Max = 1, int32(rapid.IntRange(j.GPUs, 8).Draw(t, "most"))
+		j.Demand = &d
+	}
+	before, at := j.Spec, duration(j.At)
+	slack, soft := rapid.IntRange(0, 30).Draw(t, "slack"), rapid.Bool().Draw(t, "soft")
+	return func(j *job.Job) {
+		before(j)
+		if slack > 0 {
+			j.Deadline, j.Soft = at+time.Duration(slack)*5*time.Second, soft
+		}
+	}
 }
 
 // drawCourse is what a job trains with as it goes on, and what it tells of that: the
@@ -254,6 +278,12 @@ func (w *World) Fresh(t *rapid.T, shape Shape, nodes []int) {
 		}
 		if shape.Pools {
 			spec.Pool = c.AddPool([]string{"a", "b", "c"}[i%3])
+		}
+		if shape.Lent {
+			spec.Name = fmt.Sprint("n", i)
+			if i%2 == 1 {
+				spec.Labels = []label.Label{{Key: cluster.LenderLabel, Value: "owner"}}
+			}
 		}
 		if shape.Where {
 			spec.Domain = rack(t, c, i/2)
@@ -363,6 +393,52 @@ func (w *World) others(t *rapid.T, nodes []int) {
 	}
 }
 
+// lend has every other node be lent and taken back at random moments, each by itself or as
+// many as the owner says, until all are lent.
+func (w *World) lend(t *rapid.T, nodes int, resizes bool) {
+	for i := range w.Jobs {
+		if !resizes {
+			break
+		}
+		elastic, spec := rapid.Bool().Draw(t, "in place"), w.Jobs[i].Spec
+		w.Jobs[i].Spec = func(j *job.Job) {
+			if spec != nil {
+				spec(j)
+			}
+			if elastic {
+				d := *j.Demand
+				d.Roles[0].Min, j.Resize, j.Demand = 1, job.InPlace, &d
+			}
+		}
+	}
+	var loans []trace.Loan
+	named := rapid.Bool().Draw(t, "named")
+	for range rapid.IntRange(0, 8).Draw(t, "loans") {
+		at := duration(float64(rapid.IntRange(0, 25).Draw(t, "loan at")) * 5)
+		notice := duration(float64(rapid.IntRange(0, 3).Draw(t, "notice")) * 4)
+		if named {
+			node := rapid.IntRange(0, nodes-1).Draw(t, "loan of")
+			loans = append(loans, trace.Loan{At: at, Node: fmt.Sprint("n", node), Lent: rapid.Bool().Draw(t, "lent"), Notice: notice})
+		} else if nodes > 1 {
+			loans = append(loans, trace.Loan{At: at, Lender: "owner", Nodes: rapid.IntRange(0, nodes/2).Draw(t, "lends"), Notice: notice})
+		}
+	}
+	for i := range nodes {
+		if named {
+			loans = append(loans, trace.Loan{At: duration(500), Node: fmt.Sprint("n", i), Lent: true})
+		} else if nodes > 1 {
+			loans = append(loans, trace.Loan{At: duration(500), Lender: "owner", Nodes: nodes / 2})
+		}
+	}
+	slices.SortStableFunc(loans, func(a, b trace.Loan) int { return cmp.Compare(a.At, b.At) })
+	world := w.World
+	w.World = func(c *sim.Config) {
+		if c.Loans, c.InPlace = loans, resizes; world != nil {
+			world(c)
+		}
+	}
+}
+
 // Properties checks a policy on random worlds of a shape. The policy keeps the
 // invariants of every run, and every job that can run ends. It decides the same when it
 // is replaced by a new one at random moments. A failure prints the smallest history
@@ -381,6 +457,9 @@ func Properties(t *testing.T, shape Shape, build func() (sched.Policy, error)) {
 		}
 		if shape.Others {
 			w.others(t, nodes)
+		}
+		if shape.Lent {
+			w.lend(t, len(nodes), shape.Resizes)
 		}
 		w.Fresh(t, shape, nodes)
 		run, err := Try(w.Config, w.Jobs...)

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/norn-scheduler/norn/internal/longtest"
 	"github.com/norn-scheduler/norn/solve"
 )
 
@@ -101,6 +102,7 @@ func glpk(t *testing.T, program, dir string, m *solve.Model) (objective float64,
 
 // TestAgainstGLPK holds a few hundred random models to another solver.
 func TestAgainstGLPK(t *testing.T) {
+	longtest.Skip(t)
 	program, err := exec.LookPath("glpsol")
 	if err != nil {
 		if os.Getenv("CI") != "" {

@@ -13,6 +13,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/label"
 	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/internal/longtest"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/tenant"
@@ -355,6 +356,7 @@ func TestChecks(t *testing.T) {
 
 // TestTooLong: what could not be read again is not accepted either.
 func TestTooLong(t *testing.T) {
+	longtest.Skip(t)
 	if _, err := ParseYAML("c", make([]byte, maxYAML+1)); err == nil || !strings.Contains(err.Error(), "at most 4 MiB") {
 		t.Errorf("%v", err)
 	}

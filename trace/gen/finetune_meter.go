@@ -6,7 +6,7 @@ import (
 
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
-	"github.com/norn-scheduler/norn/policy/ymir/estimator"
+	"github.com/norn-scheduler/norn/perf/predict/loss"
 	"github.com/norn-scheduler/norn/sim"
 )
 
@@ -141,7 +141,7 @@ func (m *TuningMeter) size(l *sim.Look, t *metered) (samples, steps float64) {
 }
 
 // gain is the true gain of a merged job, through which its loss is lower.
-func (m *TuningMeter) gain(l *sim.Look, how job.Merge, curve estimator.Curve, steps float64) float64 {
+func (m *TuningMeter) gain(l *sim.Look, how job.Merge, curve loss.Curve, steps float64) float64 {
 	if how == job.Apart || l.With == nil {
 		return 0
 	}
@@ -167,12 +167,12 @@ func (m *TuningMeter) fisher(rng *rand.Rand, t *metered) []float64 {
 
 // lossCurve is the loss, 1 at first, of a job that needs so many steps, and nearly keeps b0
 // of it for ever.
-func lossCurve(steps, b0 float64) estimator.Curve {
-	b0 = min(b0/(1+b0), max(0, 0.9*(1-steps*4*estimator.Stop)))
-	c := estimator.Curve{B0: b0, B1: 1 / (1 - b0)}
+func lossCurve(steps, b0 float64) loss.Curve {
+	b0 = min(b0/(1+b0), max(0, 0.9*(1-steps*4*loss.Stop)))
+	c := loss.Curve{B0: b0, B1: 1 / (1 - b0)}
 	// The loss falls by B2/(B2 k + B1)² within a step, which is Stop after all steps.
-	u := 1 + math.Sqrt(max(0, 1-4*steps*c.B1*estimator.Stop))
-	u /= 2 * steps * estimator.Stop
-	c.B2 = u * u * estimator.Stop
+	u := 1 + math.Sqrt(max(0, 1-4*steps*c.B1*loss.Stop))
+	u /= 2 * steps * loss.Stop
+	c.B2 = u * u * loss.Stop
 	return c
 }

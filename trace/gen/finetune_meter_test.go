@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/perf/predict/loss"
 	"github.com/norn-scheduler/norn/policy/ymir/estimator"
 	"github.com/norn-scheduler/norn/sim"
 )
@@ -34,11 +35,11 @@ func TestMeter(t *testing.T) {
 					t.Fatal(err)
 				}
 				size, _ := m.Figure(perf.EpochSize)
-				var points []estimator.Sample
-				for k, loss := range m.Series(perf.Loss) {
-					points = append(points, estimator.Sample{K: m.Series(perf.Samples)[k] * stepsPerEpoch / size, Loss: loss})
+				var points []loss.Sample
+				for k, l := range m.Series(perf.Loss) {
+					points = append(points, loss.Sample{K: m.Series(perf.Samples)[k] * stepsPerEpoch / size, Loss: l})
 				}
-				curve, err := estimator.Fit(estimator.Normalize(points))
+				curve, err := loss.Fit(loss.Normalize(points))
 				if err != nil {
 					t.Fatal(err)
 				}

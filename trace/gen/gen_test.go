@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-scheduler/norn/internal/longtest"
 	"github.com/norn-scheduler/norn/trace"
 	"pgregory.net/rapid"
 )
@@ -218,6 +219,7 @@ func TestDay(t *testing.T) {
 // TestRecurrence: at least 65 % of the PAI tasks recur at least five times
 // (Weng et al., NSDI 22), and those of one name ask for the same.
 func TestRecurrence(t *testing.T) {
+	longtest.Skip(t)
 	jobs := all(t, Options{Like: PAI, Jobs: 100_000, Seed: 1})
 	count := map[string]int{}
 	shape := map[string]trace.Entry{}
@@ -243,6 +245,7 @@ func TestRecurrence(t *testing.T) {
 // TestPAIRequests: the mean request of an instance is 0.68 GPU and the median
 // 0.5, as published.
 func TestPAIRequests(t *testing.T) {
+	longtest.Skip(t)
 	sum, half, n := 0.0, 0, 0
 	for _, e := range all(t, Options{Like: PAI, Jobs: 100_000, Seed: 1}) {
 		r := e.Job.Demand.Roles[0]
@@ -262,6 +265,7 @@ func TestPAIRequests(t *testing.T) {
 // TestTenants: each user belongs to one tenant, and the tenants of the log have
 // about their shares.
 func TestTenants(t *testing.T) {
+	longtest.Skip(t)
 	for _, l := range []Like{Philly, Venus, ITP} {
 		count := map[string]float64{}
 		of := map[string]string{}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/norn-scheduler/norn/policy/ymir/estimator"
+	"github.com/norn-scheduler/norn/perf/predict/loss"
 )
 
 // unit is how many steps of the optimiser Ymir's rule counts as one: a fifth of an epoch.
@@ -98,13 +98,13 @@ func (f *family) lengthsAfter(l length) float64 {
 
 // iterations is K as the first steps of a trace tell it, for a job with some gain.
 func iterations(trace [][2]float64, steps int, gain float64) (float64, error) {
-	var s []estimator.Sample
+	var s []loss.Sample
 	for _, p := range trace {
 		if p[0] <= float64(steps) {
-			s = append(s, estimator.Sample{K: p[0] / unit, Loss: p[1]})
+			s = append(s, loss.Sample{K: p[0] / unit, Loss: p[1]})
 		}
 	}
-	c, err := estimator.Fit(estimator.Normalize(s))
+	c, err := loss.Fit(loss.Normalize(s))
 	if err != nil {
 		return 0, err
 	}

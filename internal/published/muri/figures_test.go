@@ -11,6 +11,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/norn-scheduler/norn/internal/longtest"
 	"github.com/norn-scheduler/norn/internal/shared"
 )
 
@@ -68,6 +69,7 @@ func meanJCT(t testing.TB, trace, policy string) float64 {
 // matched they are met, and the ratios to Muri's are within their bounds.
 func figures(t testing.TB, without string, traces ...string) {
 	t.Helper()
+	longtest.Skip(t)
 	of := published(t, "order_fig9_10")
 	for _, trace := range traces {
 		got, want := map[string]float64{}, map[string]float64{}
@@ -155,6 +157,7 @@ func BenchmarkFigure12(b *testing.B) {
 
 // The published code, run again, has these mean JCTs, digit by digit.
 func TestRunAgain(t *testing.T) {
+	longtest.Skip(t)
 	for _, c := range []struct {
 		trace string
 		size  int

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/norn-scheduler/norn/internal/longtest"
 	"github.com/norn-scheduler/norn/perf"
 )
 
@@ -162,6 +163,7 @@ func TestOneType(t *testing.T) {
 // A whole run of a small workload: everybody ends, in whole seconds; the same seed ends
 // the same.
 func TestRun(t *testing.T) {
+	longtest.Skip(t)
 	dir := t.TempDir()
 	write(t, dir, "bert", "")
 	write(t, dir, "ncf", "")

@@ -18,6 +18,9 @@ const Required = "NORN_KUBE"
 // fails are kept, in a folder that it names.
 func Start(t testing.TB, options ...Option) *Env {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("starts a control plane: not under -short")
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	dir, err := os.MkdirTemp("", "norn-kube-")

@@ -35,9 +35,11 @@ type state struct {
 
 // pod is what counts of a pod.
 type pod struct {
+	title string
 	node  string // empty: not bound
 	asked demand.Resources
-	gang  string // key of its gang; empty: none
+	has   []string // devices of its node that it is noted to have, while it holds them
+	gang  string   // key of its gang; empty: none
 	life  life
 	notes []string // of ours, that were seen on a pod of others
 }
@@ -113,8 +115,10 @@ func (s *state) pod(now time.Time, p *core.Pod, gone bool) {
 		s.touched(now, p, was)
 	}
 	terminal := p.Status.Phase == core.PodSucceeded || p.Status.Phase == core.PodFailed
-	s.book(now, p, was, p.Spec.NodeName != "" && !terminal && !gone)
+	holds := p.Spec.NodeName != "" && !terminal && !gone
+	s.book(now, p, was, holds)
 	if ours {
+		s.devices(now, p, was, holds)
 		s.member(now, p, was, terminal, gone)
 	}
 	if gone {
@@ -139,7 +143,7 @@ func (s *state) touched(now time.Time, p *core.Pod, was *pod) {
 // notes are the annotations of a pod that only Norn writes.
 func notes(p *core.Pod) []string {
 	var out []string
-	for _, key := range []string{names.Run, names.Devices, names.Plan, names.Record, names.Reason} {
+	for _, key := range []string{names.Run, names.Devices, names.Plan, names.Record} {
 		if _, there := p.Annotations[key]; there {
 			out = append(out, key)
 		}
@@ -180,6 +184,28 @@ func (s *state) book(now time.Time, p *core.Pod, was *pod, holds bool) {
 	}
 	if over != "" {
 		s.violation(now, "node %s: %s, since pod %s of scheduler %q was bound", was.node, over, title(p), p.Spec.SchedulerName)
+	}
+}
+
+// devices checks that no device of a node is noted on two pods that hold it.
+func (s *state) devices(now time.Time, p *core.Pod, was *pod, holds bool) {
+	had := was.has
+	was.title, was.has = title(p), nil
+	if text := p.Annotations[names.Devices]; holds && text != "" {
+		was.has = strings.Split(text, ",")
+	}
+	if slices.Equal(had, was.has) {
+		return
+	}
+	for _, other := range s.pods {
+		if other == was || other.node != p.Spec.NodeName {
+			continue
+		}
+		for _, device := range was.has {
+			if slices.Contains(other.has, device) {
+				s.violation(now, "device %s of node %s is noted on pod %s and on pod %s", device, p.Spec.NodeName, was.title, other.title)
+			}
+		}
 	}
 }
 

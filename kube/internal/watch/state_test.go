@@ -67,6 +67,10 @@ func leaves(p *core.Pod) { p.DeletionTimestamp = &meta.Time{} }
 
 func others(p *core.Pod) { p.Spec.SchedulerName = "default-scheduler" }
 
+func has(devices string) change {
+	return func(p *core.Pod) { p.Annotations[names.Devices] = devices }
+}
+
 func noted(key string) change { return func(p *core.Pod) { p.Annotations[key] = "x" } }
 
 func of(gang string, size int) change {
@@ -123,6 +127,13 @@ func TestState(t *testing.T) {
 			s.is("q", asks(4, 1), on("n"))
 			s.is("q", asks(4, 1), on("n"), noted("other")) // told once
 		}, []string{"node n: 9 of 8 nvidia.com/gpu are booked, since pod a/q of scheduler \"norn\" was bound"}},
+		{"a device on two pods", Options{}, func(s *story) {
+			s.is("p", asks(2, 1), on("n"), has("0,1"))
+			s.is("q", asks(1, 1), on("n"), has("2"))
+			s.is("p", asks(2, 1), on("n"), has("0,1"), ended(core.PodSucceeded))
+			s.is("r", asks(1, 1), on("n"), has("1"))
+			s.is("x", asks(1, 1), on("n"), has("2"))
+		}, []string{"device 2 of node n is noted on pod a/x and on pod a/q"}},
 		{"cores and pods", Options{}, func(s *story) {
 			for i := range 5 {
 				s.is(fmt.Sprint(i), asks(0, 2), on("n"))

@@ -22,7 +22,6 @@
 package quota
 
 import (
-	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/sched"
@@ -145,10 +144,7 @@ func (b *Book) Close() {
 // nodes that the view shows. It is 0 where nodes declare none.
 func others(v *sched.View) (cpu unit.Milli, memory unit.Bytes) {
 	c := v.Cluster()
-	for p := range cluster.PoolID(c.Pools()) {
-		if !v.All && p != v.Pool {
-			continue
-		}
+	for p := range v.EachPool() {
 		for _, n := range c.PoolNodes(p) {
 			if c.Usable(n) {
 				cpu += c.Node(n).CPU

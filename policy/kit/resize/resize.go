@@ -29,6 +29,16 @@ type Rounds struct {
 // Next is the next round.
 func (o Rounds) Next(v *sched.View) time.Duration { return (v.Now/o.Interval + 1) * o.Interval }
 
+// Begin tells whether a round begins at this moment. If none does, jobs that came since the
+// last one are told what they wait for.
+func (o Rounds) Begin(v *sched.View, p *sched.Plan) bool {
+	if v.Now%o.Interval != 0 {
+		o.Wait(v, p)
+		return false
+	}
+	return true
+}
+
 // Wait tells jobs that came between two rounds what they wait for.
 func (o Rounds) Wait(v *sched.View, p *sched.Plan) {
 	for j := range v.Waiting() {
@@ -54,18 +64,18 @@ func (o Rounds) Wake(v *sched.View) time.Duration {
 }
 
 // Never is why a job can never run, where it cannot at its least size.
-func (o Rounds) Never(v *sched.View, p *sched.Plan, j sched.Job) job.Reason {
+func Never(v *sched.View, p *sched.Plan, j sched.Job, where place.Strategy) job.Reason {
 	if Shrinks(v, j) {
 		return job.Reason{}
 	}
-	return p.Never(j.ID, o.Place)
+	return p.Never(j.ID, where)
 }
 
 // Shrinks tells whether an elastic job finds enough GPUs at its least size.
 func Shrinks(v *sched.View, j sched.Job) bool {
 	d, class := j.Spec().Demand, v.Class(j.Class())
 	least, most := d.Roles[0].Range()
-	return least < most && !class.NoType && int((d.Milli(least)+999)/1000) <= v.Cluster().TotalGPUs(class.Scope, class.Mask)
+	return least < most && !class.NoType && d.GPUsAt(least) <= v.Cluster().TotalGPUs(class.Scope, class.Mask)
 }
 
 // Stays tells whether a running job keeps its devices whatever is divided. That is so if it

@@ -28,13 +28,9 @@ type tally struct{ gpus, gangs, slots int }
 func (n *nodes) count(r *Round) {
 	v, c := r.View, r.View.Cluster()
 	*n = nodes{taken: make([][]tally, c.Types())}
-	first, last := v.Pool, v.Pool
-	if v.All {
-		first, last = 0, cluster.PoolID(v.Pools()-1)
-	}
 	for t := range c.Types() {
 		row := make([]unit.Milli, c.Nodes())
-		for pool := first; pool <= last; pool++ {
+		for pool := range v.EachPool() {
 			for _, id := range c.PoolNodes(pool) {
 				if c.Usable(id) {
 					row[id] = unit.Milli(c.NodeFreeGPUs(id, 1<<t)) * unit.One

@@ -64,11 +64,7 @@ func (r *Round) room() bool {
 	if r.bareJobs {
 		return true
 	}
-	first, last := v.Pool, v.Pool
-	if v.All {
-		first, last = 0, cluster.PoolID(v.Pools()-1)
-	}
-	for pool := first; pool <= last; pool++ {
+	for pool := range v.EachPool() {
 		if v.Cluster().FreeMilli(pool, 0) > 0 {
 			return true
 		}
@@ -138,13 +134,9 @@ func (r *Round) addParts() {
 	v := r.View
 	for t := range r.total {
 		m := cluster.TypeMask(1) << t
-		if v.All {
-			r.total[t] = 0
-			for pool := range v.Pools() {
-				r.total[t] += v.Cluster().FreeMilli(cluster.PoolID(pool), m)
-			}
-		} else {
-			r.total[t] = v.Cluster().FreeMilli(v.Pool, m)
+		r.total[t] = 0
+		for pool := range v.EachPool() {
+			r.total[t] += v.Cluster().FreeMilli(pool, m)
 		}
 	}
 }

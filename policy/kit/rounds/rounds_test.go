@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/internal/longtest"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/place"
 	"github.com/norn-scheduler/norn/policy/kit/rounds"
@@ -152,6 +153,7 @@ func TestLargestFirst(t *testing.T) {
 }
 
 func TestProperties(t *testing.T) {
+	longtest.Skip(t)
 	for name, shape := range map[string]simtest.Shape{
 		"plain": {}, "types": {Types: true}, "parts": {Parts: true}, "costs": {Costs: true},
 		"failures": {Costs: true, Failures: true}, "operated": {Costs: true, Operated: true}, "both": {Types: true, Failures: true, Operated: true},

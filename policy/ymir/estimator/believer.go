@@ -8,6 +8,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/perf/predict/loss"
 )
 
 // Believer is what Ymir believes of jobs that tune foundation models, from what was measured of
@@ -101,7 +102,7 @@ func (b *Believer) loss(j *job.Job, x *belief, m *perf.Reading) {
 	}
 	for i := range loss {
 		if loss[i] > 0 && len(x.trace) < maxTrace {
-			x.trace = append(x.trace, Sample{at[i] / step, loss[i]})
+			x.trace = append(x.trace, Sample{K: at[i] / step, Loss: loss[i]})
 		}
 	}
 	if len(loss) > 0 {
@@ -114,8 +115,8 @@ const maxTrace = 1024
 
 // fit foretells how many steps a job needs.
 func (b *Believer) fit(j *job.Job, x *belief) {
-	points := Normalize(x.trace)
-	c, err := Fit(points)
+	points := loss.Normalize(x.trace)
+	c, err := loss.Fit(points)
 	if err != nil {
 		return
 	}

@@ -1,21 +1,17 @@
-// Package estimator is how Ymir foretells the length of fine-tuning jobs, alone and
-// merged.
+// Package loss foretells how the loss of a job goes on, from what it was so far.
 //
 // Nouns:
-//   - A Curve is how the loss of a job falls, where the loss is divided by its
-//     largest value.
-//   - k counts profiling steps, of whatever length.
-//   - K is the step at which the loss has stopped to fall, so that the job is
-//     done.
-//   - The gain G of a task is how much more accurate it becomes, relatively,
-//     when it is trained from, or with, another one.
-//   - The similarity S of two tasks foretells the gain.
-//   - A Believer learns all that from measurements.
+//   - A Sample is a loss that was measured after K steps, of whatever length.
+//   - A Form is a function that losses follow: a Curve, for first-order methods, or a
+//     Geometric, for those that converge linearly.
+//   - A weight says how much it matters that a form is near to a sample.
+//   - K is the step at which the loss has stopped to fall, so that the job is done.
+//   - A History is what was measured of one job, and a Believer has those of all jobs.
 //
-// Source: "Ymir: A Scheduler for Foundation Model Fine-tuning Workloads in
-// Datacenters", ICS 2024, section 4; similarity: Achille et al., "Task2Vec: Task
-// Embedding for Meta-Learning", ICCV 2019.
-package estimator
+// Sources: "Ymir: A Scheduler for Foundation Model Fine-tuning Workloads in Datacenters", ICS
+// 2024, section 4; Zhang et al., "SLAQ: Quality-Driven Scheduling for Distributed Machine
+// Learning", SoCC 2017; Peng et al., "Optimus", EuroSys 2018, section 3.1.
+package loss
 
 import (
 	"errors"
@@ -84,19 +80,25 @@ var errSamples = errors.New("a loss curve needs at least 3 measurements with los
 // in the other three, and there the best one without negative factors is found
 // exactly; B0 is searched for.
 func Fit(samples []Sample) (Curve, error) {
+	c, _, err := fitCurve(samples, func(int) float64 { return 1 })
+	return c, err
+}
+
+// fitCurve is Fit with weights, and the sum of the weighted squares of what is off.
+func fitCurve(samples []Sample, weight func(i int) float64) (Curve, float64, error) {
 	least, top := math.Inf(1), 0.0
 	for _, s := range samples {
 		if !(s.Loss > 0) || s.K < 0 || math.IsInf(s.Loss, 1) || math.IsInf(s.K, 1) || math.IsNaN(s.K) {
-			return Curve{}, errSamples
+			return Curve{}, 0, errSamples
 		}
 		least, top = min(least, s.Loss), max(top, s.K)
 	}
 	if len(samples) < MinSamples || top == 0 {
-		return Curve{}, errSamples
+		return Curve{}, 0, errSamples
 	}
 	best, error2 := Curve{}, math.Inf(1)
 	try := func(b0 float64) float64 {
-		c, e := fitReciprocal(samples, b0, top)
+		c, e := fitReciprocal(samples, weight, b0, top)
 		if e < error2 {
 			best, error2 = c, e
 		}
@@ -111,9 +113,9 @@ func Fit(samples []Sample) (Curve, error) {
 	}
 	narrow(least*float64(max(0, at-1))/steps, least*(float64(at)+0.999)/steps, try)
 	if math.IsInf(error2, 1) {
-		return Curve{}, errSamples
+		return Curve{}, 0, errSamples
 	}
-	return best, nil
+	return best, error2, nil
 }
 
 // narrow looks for the least value of a function between two places by the golden
@@ -135,12 +137,13 @@ func narrow(low, high float64, f func(float64) float64) {
 	}
 }
 
-// error2 is the sum of the squares of what the curve is off; +Inf where it is above most.
-func (c Curve) error2(samples []Sample, most float64) float64 {
+// error2 is the weighted sum of the squares of what the curve is off; +Inf where it is above
+// most.
+func (c Curve) error2(samples []Sample, weight func(i int) float64, most float64) float64 {
 	sum := 0.0
-	for _, s := range samples {
+	for i, s := range samples {
 		d := c.Loss(s.K) - s.Loss
-		if sum += d * d; !(sum <= most) {
+		if sum += d * d * weight(i); !(sum <= most) {
 			return math.Inf(1)
 		}
 	}
@@ -150,13 +153,13 @@ func (c Curve) error2(samples []Sample, most float64) float64 {
 // fitReciprocal finds B1, B2 and B3 for a B0: of the fits with some of them 0 the
 // best one in which none is negative, and its error2. Being off by d in 1/y is being
 // off by d y² in y, so each sample has the weight y⁴.
-func fitReciprocal(samples []Sample, b0, top float64) (best Curve, least float64) {
+func fitReciprocal(samples []Sample, weight func(i int) float64, b0, top float64) (best Curve, least float64) {
 	var m [3][4]float64
-	for _, s := range samples {
+	for i, s := range samples {
 		y := s.Loss - b0
 		x := s.K / top
 		row := [4]float64{1, x, x * x, 1 / y}
-		w := y * y * y * y
+		w := y * y * y * y * weight(i)
 		for i := range 3 {
 			for j := range 4 {
 				m[i][j] += w * row[i] * row[j]
@@ -170,7 +173,7 @@ func fitReciprocal(samples []Sample, b0, top float64) (best Curve, least float64
 			continue
 		}
 		c := Curve{B0: b0, B1: b[0], B2: b[1] / top, B3: b[2] / (top * top)}
-		if e := c.error2(samples, least); e < least {
+		if e := c.error2(samples, weight, least); e < least {
 			best, least = c, e
 		}
 	}
