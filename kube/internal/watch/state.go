@@ -114,7 +114,7 @@ func (s *state) pod(now time.Time, p *core.Pod, gone bool) {
 	if !ours {
 		s.touched(now, p, was)
 	}
-	terminal := p.Status.Phase == core.PodSucceeded || p.Status.Phase == core.PodFailed
+	terminal := over(p)
 	holds := p.Spec.NodeName != "" && !terminal && !gone
 	s.book(now, p, was, holds)
 	if ours {
@@ -124,6 +124,11 @@ func (s *state) pod(now time.Time, p *core.Pod, gone bool) {
 	if gone {
 		delete(s.pods, p.UID)
 	}
+}
+
+// over tells whether a pod has ended.
+func over(p *core.Pod) bool {
+	return p.Status.Phase == core.PodSucceeded || p.Status.Phase == core.PodFailed
 }
 
 // touched looks for signs that a pod of others was treated as one of ours.
@@ -175,15 +180,15 @@ func (s *state) book(now time.Time, p *core.Pod, was *pod, holds bool) {
 	if !grows {
 		return
 	}
-	over := s.over(was.node)
-	if over != "" && s.lookup != nil { // the news of a node may be late
+	excess := s.over(was.node)
+	if excess != "" && s.lookup != nil { // the news of a node may be late
 		if fresh, there := s.lookup(was.node); there {
 			s.allocatable[was.node] = fresh
-			over = s.over(was.node)
+			excess = s.over(was.node)
 		}
 	}
-	if over != "" {
-		s.violation(now, "node %s: %s, since pod %s of scheduler %q was bound", was.node, over, title(p), p.Spec.SchedulerName)
+	if excess != "" {
+		s.violation(now, "node %s: %s, since pod %s of scheduler %q was bound", was.node, excess, title(p), p.Spec.SchedulerName)
 	}
 }
 
@@ -282,7 +287,7 @@ func declared(p *core.Pod) int {
 // review notes when a gang begins or ends to be bound in part, and complains of one that
 // has been for too long.
 func (s *state) review(now time.Time, g *gang) {
-	size, here, over := g.size, 0, 0
+	size, here, ended := g.size, 0, 0
 	if g.job != "" {
 		size = s.sizes[g.job]
 	}
@@ -291,20 +296,20 @@ func (s *state) review(now time.Time, g *gang) {
 		case present:
 			here++
 		case done:
-			over++
+			ended++
 		}
 	}
 	switch {
 	case here == 0: // the run is over, and with it what ended in it
 		maps.DeleteFunc(g.members, func(_ types.UID, m *pod) bool { return m.life == done })
 		g.since, g.told = time.Time{}, false
-	case here+over >= size:
+	case here+ended >= size:
 		g.since, g.told = time.Time{}, false
 	case g.since.IsZero():
 		g.since = now
 	case now.Sub(g.since) > s.opts.Whole && !g.told:
 		g.told = true
-		s.violation(now, "%s: %d of %d pods are bound, for more than %v", g.name, here+over, size, s.opts.Whole)
+		s.violation(now, "%s: %d of %d pods are bound, for more than %v", g.name, here+ended, size, s.opts.Whole)
 	}
 }
 

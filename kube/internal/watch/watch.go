@@ -16,7 +16,7 @@ import (
 	core "k8s.io/api/core/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -75,9 +75,15 @@ func Start(ctx context.Context, config *rest.Config, opts Options) (*Checker, er
 	}
 	// Nodes and Jobs first: pods are held against them.
 	for _, follow := range []func() bool{
-		func() bool { return follow(ctx, c, client.CoreV1().RESTClient(), "nodes", &core.Node{}, c.node) },
-		func() bool { return follow(ctx, c, client.BatchV1().RESTClient(), "jobs", &batch.Job{}, c.job) },
-		func() bool { return follow(ctx, c, client.CoreV1().RESTClient(), "pods", &core.Pod{}, c.pod) },
+		func() bool {
+			return follow(ctx, c, client.CoreV1().RESTClient(), "nodes", &core.Node{}, &feed[*core.Node]{tell: c.node})
+		},
+		func() bool {
+			return follow(ctx, c, client.BatchV1().RESTClient(), "jobs", &batch.Job{}, &feed[*batch.Job]{tell: c.job})
+		},
+		func() bool {
+			return follow(ctx, c, client.CoreV1().RESTClient(), "pods", &core.Pod{}, &feed[*core.Pod]{tell: c.pod, frees: over})
+		},
 	} {
 		if !follow() {
 			c.Stop()
@@ -96,26 +102,17 @@ func named(p *core.Pod) bool {
 
 // follow passes all versions of the objects of a resource on, from now on, and waits
 // until those that are there have been seen.
-func follow[T runtime.Object](ctx context.Context, c *Checker, client cache.Getter, resource string, kind T, tell func(T, bool)) bool {
-	told := func(obj any, gone bool) {
-		if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-			obj = unknown.Obj
-		}
-		if x, ok := obj.(T); ok {
-			tell(x, gone)
-		}
+func follow[T object](ctx context.Context, c *Checker, client cache.Getter, resource string, kind T, f *feed[T]) bool {
+	f.last, f.begun = map[types.UID]T{}, make(chan struct{})
+	all := cache.NewListWatchFromClient(client, resource, meta.NamespaceAll, fields.Everything())
+	reflector := cache.NewReflectorWithOptions(all, kind, f, cache.ReflectorOptions{})
+	c.all.Go(func() { reflector.RunWithContext(ctx) })
+	select {
+	case <-f.begun:
+		return true
+	case <-ctx.Done():
+		return false
 	}
-	_, informer := cache.NewInformerWithOptions(cache.InformerOptions{
-		ListerWatcher: cache.NewListWatchFromClient(client, resource, meta.NamespaceAll, fields.Everything()),
-		ObjectType:    kind,
-		Handler: cache.ResourceEventHandlerFuncs{
-			AddFunc:    func(obj any) { told(obj, false) },
-			UpdateFunc: func(_, obj any) { told(obj, false) },
-			DeleteFunc: func(obj any) { told(obj, true) },
-		},
-	})
-	c.all.Go(func() { informer.RunWithContext(ctx) })
-	return cache.WaitForCacheSync(ctx.Done(), informer.HasSynced)
 }
 
 func (c *Checker) node(n *core.Node, gone bool) {
