@@ -71,14 +71,14 @@ func TestPageOnDesktop(t *testing.T) {
 	longtest.Skip(t)
 	b := open(t, samplePage(t), 1280, 900, false)
 	b.drawn()
-	b.noOverflow()
+	b.NoOverflow(".scroll, .runs")
 	testZoom(b)
 	testPick(b)
 	testRuns(b)
 	testChips(b)
 	testSorting(b)
 	testPrint(b)
-	b.check()
+	b.Check()
 }
 
 // testZoom zooms and moves with buttons, keys, the wheel and by dragging.
@@ -104,8 +104,8 @@ func testZoom(b *browser) {
 	rows := func() float64 { return at("y1") - at("y0") }
 	start := func() float64 { return at("t0") }
 	whole, all := time(), rows()
-	step("the button to zoom in", func() { b.click(`#gantt [data-do="in"]`) }, time, -1)
-	step("the button for GPUs", func() { b.click(`#gantt [data-do="taller"]`) }, rows, -1)
+	step("the button to zoom in", func() { b.Click(`#gantt [data-do="in"]`) }, time, -1)
+	step("the button for GPUs", func() { b.Click(`#gantt [data-do="taller"]`) }, rows, -1)
 	step("the key +", func() { b.key("+") }, time, -1)
 	step("the key ]", func() { b.key("]") }, rows, -1)
 	step("the arrow to the right", func() { b.key(kb.ArrowRight) }, start, 1)
@@ -113,7 +113,7 @@ func testZoom(b *browser) {
 	step("the wheel", func() { b.wheel(x, y) }, time, -1)
 	step("dragging to the right", func() { b.drag(x, y, 90) }, start, -1)
 	b.key("0")
-	b.frame()
+	b.Frame()
 	if time() != whole || rows() != all {
 		b.t.Errorf("%v seconds and %v GPUs in view after showing all, want %v and %v", time(), rows(), whole, all)
 	}
@@ -126,7 +126,7 @@ func (b *browser) wheel(x, y float64) {
 
 func (b *browser) drag(x, y, dx float64) {
 	b.t.Helper()
-	b.do(chromedp.MouseEvent(chromedp.MousePressed, x, y, chromedp.ButtonLeft, chromedp.ClickCount(1)),
+	b.Do(chromedp.MouseEvent(chromedp.MousePressed, x, y, chromedp.ButtonLeft, chromedp.ClickCount(1)),
 		chromedp.MouseEvent(chromedp.MouseMoved, x+dx/2, y, chromedp.ButtonLeft),
 		chromedp.MouseEvent(chromedp.MouseMoved, x+dx, y, chromedp.ButtonLeft),
 		chromedp.MouseEvent(chromedp.MouseReleased, x+dx, y, chromedp.ButtonLeft, chromedp.ClickCount(1)))
@@ -151,23 +151,23 @@ type point struct {
 // testPick hovers over a bar and picks it.
 func testPick(b *browser) {
 	at := eval[point](b, barAt)
-	b.do(chromedp.MouseEvent(chromedp.MouseMoved, at.X, at.Y))
-	b.frame()
-	tip := b.text("#gantt-tip")
+	b.Do(chromedp.MouseEvent(chromedp.MouseMoved, at.X, at.Y))
+	b.Frame()
+	tip := b.Text("#gantt-tip")
 	for _, want := range []string{"Job " + at.Key, "GPU", "From ", "How it ended: ", "submitted at", "tenant "} {
 		if !strings.Contains(tip, want) {
 			b.t.Errorf("the tip %q does not say %q", tip, want)
 		}
 	}
-	b.do(chromedp.MouseClickXY(at.X, at.Y))
-	b.frame()
-	if picked := b.text("#gantt-picked"); !strings.Contains(picked, "Job "+at.Key) {
+	b.Do(chromedp.MouseClickXY(at.X, at.Y))
+	b.Frame()
+	if picked := b.Text("#gantt-picked"); !strings.Contains(picked, "Job "+at.Key) {
 		b.t.Errorf("picked %q, want job %s", picked, at.Key)
 	}
-	was := b.text("#gantt-picked")
+	was := b.Text("#gantt-picked")
 	b.key("n")
-	b.frame()
-	if picked := b.text("#gantt-picked"); !strings.HasPrefix(picked, "Job ") || picked == was {
+	b.Frame()
+	if picked := b.Text("#gantt-picked"); !strings.HasPrefix(picked, "Job ") || picked == was {
 		b.t.Errorf("the key n turns %q into %q", was, picked)
 	}
 }
@@ -180,7 +180,7 @@ func testRuns(b *browser) {
 	if after == before || eval[int](b, `nornReport.gantt.run`) != 2 {
 		b.t.Error("selecting another run changes nothing")
 	}
-	if note := b.text("#gantt-note"); !strings.Contains(note, "left out") {
+	if note := b.Text("#gantt-note"); !strings.Contains(note, "left out") {
 		b.t.Errorf("the note %q does not say how many intervals are left out", note)
 	}
 	for _, colour := range []string{"tenant", "size", "ending"} {
@@ -203,11 +203,11 @@ func testRuns(b *browser) {
 // testChips hides a run and shows it again.
 func testChips(b *browser) {
 	before := b.image("#plot-jct canvas")
-	b.click(`.chip[data-run="0"]`)
+	b.Click(`.chip[data-run="0"]`)
 	if b.image("#plot-jct canvas") == before {
 		b.t.Error("hiding a run changes nothing")
 	}
-	b.click(`.chip[data-run="0"]`)
+	b.Click(`.chip[data-run="0"]`)
 	if b.image("#plot-jct canvas") != before {
 		b.t.Error("showing a run again does not restore the chart")
 	}
@@ -217,9 +217,9 @@ func testChips(b *browser) {
 func testSorting(b *browser) {
 	column := `[...document.querySelectorAll('#compare tbody tr')].map(r => Number(r.cells[1].dataset.value))`
 	button := `#compare thead th:nth-child(2) button`
-	b.click(button)
+	b.Click(button)
 	up := eval[[]float64](b, column)
-	b.click(button)
+	b.Click(button)
 	down := eval[[]float64](b, column)
 	for i := range up {
 		if i > 0 && up[i] < up[i-1] || up[i] != down[len(down)-1-i] {
@@ -233,7 +233,7 @@ func testSorting(b *browser) {
 
 // testPrint looks at the page as it is printed by a reader who likes it dark.
 func testPrint(b *browser) {
-	b.media("print", "dark")
+	b.Media("print", "dark")
 	b.drawn()
 	if shown := eval[string](b, `[...document.querySelectorAll('select, .tools')].filter(e => e.offsetParent !== null).map(e => e.id).join()`); shown != "" {
 		b.t.Errorf("in print, selectors are shown: %s", shown)
@@ -244,11 +244,10 @@ func testPrint(b *browser) {
 	if cut := eval[int](b, `[...document.querySelectorAll('canvas')].filter(c => c.getBoundingClientRect().right > c.closest('.card').getBoundingClientRect().right).length`); cut != 0 {
 		b.t.Errorf("in print, %d charts are cut", cut)
 	}
-	pdf, err := chromedp.Run(b.ctx, chromedp.PrintToPDF(chromedp.PDFPrintBackground(), chromedp.PDFPreferCSSPageSize()))
-	if err != nil || len(pdf) < 10_000 {
-		b.t.Errorf("the printed page has %d bytes: %v", len(pdf), err)
+	if pdf := b.PDF(); len(pdf) < 10_000 {
+		b.t.Errorf("the printed page has %d bytes", len(pdf))
 	}
-	b.media("", "")
+	b.Media("", "")
 	b.drawn()
 }
 
@@ -256,7 +255,7 @@ func TestPageOnPhone(t *testing.T) {
 	longtest.Skip(t)
 	b := open(t, samplePage(t), 390, 844, true)
 	b.drawn()
-	b.noOverflow()
+	b.NoOverflow(".scroll, .runs")
 	span := func() float64 { return eval[float64](b, `nornReport.gantt.view.t1 - nornReport.gantt.view.t0`) }
 	whole, before := span(), b.picture()
 	x, y := b.middle(`#gantt canvas`)
@@ -271,29 +270,29 @@ func TestPageOnPhone(t *testing.T) {
 	if b.picture() == before || span() >= whole {
 		t.Errorf("%v seconds in view of %v after pinching", span(), whole)
 	}
-	b.click(`#gantt [data-do="reset"]`)
-	b.frame()
+	b.Click(`#gantt [data-do="reset"]`)
+	b.Frame()
 	at := eval[point](b, barAt)
 	b.touch(input.DispatchTouchEventTypeTouchStart, [2]float64{at.X, at.Y})
 	b.touch(input.DispatchTouchEventTypeTouchEnd)
-	b.frame()
-	if picked := b.text("#gantt-picked"); !strings.Contains(picked, "Job "+at.Key) {
+	b.Frame()
+	if picked := b.Text("#gantt-picked"); !strings.Contains(picked, "Job "+at.Key) {
 		t.Errorf("tapping job %s picks %q", at.Key, picked)
 	}
-	b.noOverflow()
-	b.check()
+	b.NoOverflow(".scroll, .runs")
+	b.Check()
 }
 
 func TestPageInTheDark(t *testing.T) {
 	longtest.Skip(t)
 	b := open(t, samplePage(t), 1100, 800, false)
 	light := b.image("#plot-jct canvas")
-	b.media("", "dark")
+	b.Media("", "dark")
 	b.drawn()
 	if b.image("#plot-jct canvas") == light {
 		t.Error("the charts do not follow the colours of the page")
 	}
-	b.check()
+	b.Check()
 }
 
 // hostile is text that would break a careless page.
@@ -314,12 +313,12 @@ func TestPageWithHostileNames(t *testing.T) {
 	path := writePage(t, Meta{Title: hostile[0] + hostile[1], Trace: hostile[9], Cluster: hostile[4], Seed: hostile[2]}, runs)
 	b := open(t, path, 390, 844, true)
 	b.drawn()
-	b.noOverflow()
+	b.NoOverflow(".scroll, .runs")
 	for range 30 {
 		b.key("n")
 	}
 	b.choose("#gantt-colour", "tenant")
-	b.frame()
+	b.Frame()
 	if eval[bool](b, `'pwned' in window`) {
 		t.Errorf("the page ran a user's string: pwned = %v", eval[int](b, `window.pwned`))
 	}
@@ -336,7 +335,7 @@ func TestPageWithHostileNames(t *testing.T) {
 	if n := eval[int](b, `document.querySelectorAll('img, script').length`); n != 2 {
 		t.Errorf("%d scripts and images, want the page's own 2 scripts", n)
 	}
-	b.check()
+	b.Check()
 }
 
 func ptr[T any](v T) *T { return &v }
@@ -384,10 +383,10 @@ func TestPageOfTheTableAlone(t *testing.T) {
 	if n := eval[int](b, `document.querySelectorAll('canvas').length`); n != 0 {
 		t.Errorf("%d charts without data", n)
 	}
-	if text := b.text("main"); !strings.Contains(text, "makespan") || !strings.Contains(text, "vision") {
+	if text := b.Text("main"); !strings.Contains(text, "makespan") || !strings.Contains(text, "vision") {
 		t.Errorf("the page says %q", text)
 	}
-	b.noOverflow()
-	b.check()
-	open(t, writePage(t, Meta{Title: "Nothing"}, nil), 800, 600, false).check()
+	b.NoOverflow(".scroll, .runs")
+	b.Check()
+	open(t, writePage(t, Meta{Title: "Nothing"}, nil), 800, 600, false).Check()
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra/doc"
 
 	"github.com/norn-scheduler/norn/docs"
+	"github.com/norn-scheduler/norn/docs/site"
 	"github.com/norn-scheduler/norn/internal/grid"
 )
 
@@ -19,6 +20,7 @@ import (
 type docsFlags struct {
 	find bool
 	man  string // folder for pages of the manual
+	site string // folder for a site
 }
 
 func docsCommand() *cobra.Command {
@@ -28,12 +30,14 @@ func docsCommand() *cobra.Command {
 		Short: "Show the documentation of this build, without a network",
 		Long: `Docs lists the pages of the documentation that belongs to this build. Given the name of a
 page, or of a policy, it prints that page in Markdown. With --find it lists the lines that
-have all of some words. With --man it writes a page of the manual for each verb.`,
+have all of some words. With --man it writes a page of the manual for each verb. With --site it
+writes all pages as a static site with a search, which works from a folder or any web server.`,
 		Example: `  norn docs
   norn docs slurm
   norn docs ymir | less
   norn docs --find gang preempt
-  norn docs --man ~/.local/share/man/man1`,
+  norn docs --man ~/.local/share/man/man1
+  norn docs --site out/docs`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return pageNames(), cobra.ShellCompDirectiveNoFileComp
 		},
@@ -41,15 +45,20 @@ have all of some words. With --man it writes a page of the manual for each verb.
 	}
 	cmd.Flags().BoolVar(&f.find, "find", false, "list the lines that have all of the words that follow")
 	cmd.Flags().StringVar(&f.man, "man", "", "folder in which to write the manual, a page for each verb; it is made if it is missing")
+	cmd.Flags().StringVar(&f.site, "site", "", "folder in which to write all pages as a static site; it is made if it is missing")
 	return cmd
 }
 
 func (f *docsFlags) run(cmd *cobra.Command, args []string) error {
 	switch {
-	case f.man != "" && (f.find || len(args) > 0):
-		return misused("--man writes the manual of all verbs: leave out pages and --find")
+	case f.man != "" && (f.find || f.site != "" || len(args) > 0):
+		return misused("--man writes the manual of all verbs: leave out pages, --find and --site")
 	case f.man != "":
 		return writeManual(cmd, f.man)
+	case f.site != "" && (f.find || len(args) > 0):
+		return misused("--site writes all pages: leave out their names and --find")
+	case f.site != "":
+		return writeSite(cmd, f.site)
 	case f.find && len(args) == 0:
 		return misused("--find: which words?")
 	case f.find:
@@ -134,5 +143,15 @@ func writeManual(cmd *cobra.Command, dir string) error {
 		return err
 	}
 	_, err = fmt.Fprintf(cmd.ErrOrStderr(), "norn: %d pages in %s; read one with man -l %s\n", len(pages), dir, filepath.Join(dir, "norn-sim.1"))
+	return err
+}
+
+// writeSite writes the documentation as a static site.
+func writeSite(cmd *cobra.Command, dir string) error {
+	n, err := site.Write(dir, version())
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(cmd.ErrOrStderr(), "norn: %d files in %s; open %s\n", n, dir, filepath.Join(dir, "index.html"))
 	return err
 }

@@ -672,7 +672,7 @@ func TestDocs(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 	for line, want := range map[string]string{
-		"policies fifo --suggest x.csv": "leave out the name of a policy", "docs --find": "which words?", "docs --man x live": "leave out pages and --find", "docs api live": "one page at a time",
+		"policies fifo --suggest x.csv": "leave out the name of a policy", "docs --find": "which words?", "docs --man x live": "leave out pages, --find and --site", "docs --site x live": "leave out their names and --find", "docs api live": "one page at a time",
 	} {
 		if _, errOut, code := norn(t, strings.Fields(line)...); code != exitUsage || !strings.Contains(errOut, want) {
 			t.Errorf("norn %s: exit code %d, %q", line, code, errOut)

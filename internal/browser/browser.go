@@ -1,0 +1,194 @@
+// Package browser has tests open pages in a real browser. A page that throws an error, logs
+// something, or asks the network for anything fails its test.
+package browser
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+// Action is a step of a user of a page.
+type Action = chromedp.Action[chromedp.Void]
+
+// Page is a page open in a real browser. Whatever goes wrong in it fails the test.
+type Page struct {
+	t   *testing.T
+	ctx context.Context
+
+	mu       sync.Mutex
+	problems []string
+}
+
+// Window is what a page is shown in, in pixels.
+type Window struct {
+	Width, Height int64
+	Phone         bool // touched, at twice the pixels
+}
+
+// Path is the path of a browser. Without one the test is skipped, but not where CI is set.
+func Path(t *testing.T) string {
+	t.Helper()
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	if os.Getenv("CI") != "" {
+		t.Fatal("no chromium in the PATH")
+	}
+	t.Skip("no chromium in the PATH: the page is not tested in a browser")
+	return ""
+}
+
+// Open shows a file in a window.
+func Open(t *testing.T, path string, w Window) *Page {
+	t.Helper()
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(Path(t)), chromedp.NoSandbox, chromedp.Flag("disable-dev-shm-usage", true), chromedp.DisableGPU)
+	alloc, stopAlloc := chromedp.NewExecAllocator(context.Background(), options...)
+	ctx, stop := chromedp.NewContext(alloc)
+	ctx, expire := context.WithTimeout(ctx, 2*time.Minute)
+	t.Cleanup(func() { expire(); stop(); stopAlloc() })
+	p := &Page{t: t, ctx: ctx}
+	if err := chromedp.Listen(ctx, p.listen); err != nil {
+		t.Fatal(err)
+	}
+	size := chromedp.EmulateViewport(w.Width, w.Height)
+	if w.Phone {
+		size = chromedp.EmulateViewport(w.Width, w.Height, chromedp.EmulateMobile, chromedp.EmulateTouch, chromedp.EmulateScale(2))
+	}
+	Call(p, network.Enable, network.EnableParams{})
+	p.Do(size, chromedp.Navigate((&url.URL{Scheme: "file", Path: path}).String()))
+	return p
+}
+
+// listen notes whatever goes wrong.
+func (p *Page) listen(ev any) {
+	problem := ""
+	switch ev := ev.(type) {
+	case *runtime.EventExceptionThrown:
+		problem = fmt.Sprintf("script error: %+v", ev.ExceptionDetails.Exception)
+	case *runtime.EventConsoleAPICalled:
+		problem = fmt.Sprintf("console %s", ev.Type)
+		for _, arg := range ev.Args {
+			problem += fmt.Sprintf(" %s", arg.Value)
+		}
+	case *log.EventEntryAdded:
+		problem = fmt.Sprintf("log %s: %s", ev.Entry.Level, ev.Entry.Text)
+	case *network.EventRequestWillBeSent:
+		if !strings.HasPrefix(ev.Request.URL, "file:") {
+			problem = "asks the network for " + ev.Request.URL
+		}
+	}
+	if problem != "" {
+		p.mu.Lock()
+		p.problems = append(p.problems, problem)
+		p.mu.Unlock()
+	}
+}
+
+// Check fails the test for whatever has gone wrong so far.
+func (p *Page) Check() {
+	p.t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, problem := range p.problems {
+		p.t.Error(problem)
+	}
+	p.problems = nil
+}
+
+// Do takes steps of a user.
+func (p *Page) Do(steps ...Action) {
+	p.t.Helper()
+	if err := chromedp.Do(p.ctx, steps...); err != nil {
+		p.Check()
+		p.t.Fatal(err)
+	}
+}
+
+// Call runs a command of the browser.
+func Call[P, R any](p *Page, command cdp.Command[P, R], params P) R {
+	p.t.Helper()
+	out, err := chromedp.Call(p.ctx, command, params)
+	if err != nil {
+		p.Check()
+		p.t.Fatal(err)
+	}
+	return out
+}
+
+// Eval evaluates an expression of the page, and waits when it is a promise.
+func Eval[T any](p *Page, expression string) T {
+	p.t.Helper()
+	out, err := chromedp.Run(p.ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	if err != nil {
+		p.Check()
+		p.t.Fatal(err)
+	}
+	return out
+}
+
+// PDF is the page as it is printed.
+func (p *Page) PDF() []byte {
+	p.t.Helper()
+	pdf, err := chromedp.Run(p.ctx, chromedp.PrintToPDF(chromedp.PDFPrintBackground(), chromedp.PDFPreferCSSPageSize()))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return pdf
+}
+
+// Frame waits until the page was drawn.
+func (p *Page) Frame() {
+	p.t.Helper()
+	Eval[bool](p, `new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`)
+}
+
+// Click clicks the first element that matches.
+func (p *Page) Click(selector string) {
+	p.t.Helper()
+	p.Do(chromedp.Click(chromedp.CSS(selector)))
+}
+
+// Media makes the page believe that it is shown on another medium. scheme is light, dark, or
+// empty.
+func (p *Page) Media(medium, scheme string) {
+	p.t.Helper()
+	params := emulation.SetEmulatedMediaParams{Media: medium}
+	if scheme != "" {
+		params.Features = []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}
+	}
+	Call(p, emulation.SetEmulatedMedia, params)
+	p.Frame()
+}
+
+// Text is the text of an element as it is shown, empty when it is hidden.
+func (p *Page) Text(selector string) string {
+	p.t.Helper()
+	return Eval[string](p, fmt.Sprintf(`(() => { const e = document.querySelector(%q); return e.offsetParent === null ? '' : e.innerText; })()`, selector))
+}
+
+// NoOverflow checks that the page is no wider than its window. Elements within those that
+// match scrolled may be.
+func (p *Page) NoOverflow(scrolled string) {
+	p.t.Helper()
+	if wide := Eval[int](p, `document.documentElement.scrollWidth - document.documentElement.clientWidth`); wide > 0 {
+		p.t.Errorf("the page is %d pixels wider than the window: %s", wide, Eval[string](p, fmt.Sprintf(`[...document.querySelectorAll('body *')]
+			.filter(e => e.getBoundingClientRect().right > innerWidth + 1 && !e.closest(%q)).slice(0, 5).map(e => e.outerHTML.slice(0, 120)).join('\n')`, scrolled)))
+	}
+}
