@@ -44,10 +44,10 @@ func carried(s *state.State, was, now job.ID, left int32) Event {
 	if r.Phase.Over() {
 		return ev
 	}
-	on, home := s.Alloc(was), s.PinnedPlace(was)
-	ev.Kind, ev.Frozen = Carry, on != nil && home != nil
+	on, pinned := s.Alloc(was), s.PinnedPlace(was)
+	ev.Kind, ev.Frozen = Carry, on != nil && pinned != nil
 	if ev.Alloc = on; on == nil {
-		ev.Alloc = home
+		ev.Alloc = pinned
 	}
 	return ev
 }

@@ -141,8 +141,8 @@ func (d recovery) recallOne(s *sight, devices *claims) (eventlog.Event, bool) {
 		ev.Reason = job.Reason{Code: job.OnHold, Job: job.None, Text: looker(d).amiss(l, s)}
 	default:
 		ev.Record.Phase = job.Waiting
-		if l.barred = d.queues.barred(&a, s.namespace); l.barred != "" {
-			ev.Record.Phase, ev.Reason = job.Held, job.Reason{Code: job.OnHold, Job: job.None, Text: l.barred}
+		if l.denied = d.queues.denied(&a, s.namespace); l.denied != "" {
+			ev.Record.Phase, ev.Reason = job.Held, job.Reason{Code: job.OnHold, Job: job.None, Text: l.denied}
 		}
 	}
 	if a.estimate > 0 && ev.Estimate < 0 {

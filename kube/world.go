@@ -120,7 +120,7 @@ func (d *Daemon) stands(j *live.Job) {
 	if l == nil || &l.Job != j {
 		return
 	}
-	held := d.State().Record(l.ID).Phase == job.Held && l.Held && !l.short && l.unfit == "" && l.barred == ""
+	held := d.State().Record(l.ID).Phase == job.Held && l.Held && !l.short && l.unfit == "" && l.denied == ""
 	if held == l.noted {
 		return
 	}

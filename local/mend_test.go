@@ -386,7 +386,7 @@ func TestRepairWhileUp(t *testing.T) {
 	longtest.Skip(t)
 	t.Parallel()
 	h := mixed(t)
-	spoil := func(name string) {
+	damage := func(name string) {
 		path := filepath.Join(h.setup.State, name)
 		b, err := os.ReadFile(path)
 		if err != nil {
@@ -398,7 +398,7 @@ func TestRepairWhileUp(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"jobs/4/spec.json", "jobs/5/spec.json", "jobs/1/spec.json", "runs/4/1/want.json", "runs/1/1/exit.json", "history.jsonl"} {
-		spoil(name)
+		damage(name)
 	}
 	first, err := h.Fsck(background, h.me, false)
 	if err != nil || len(first.Findings) != 6 {

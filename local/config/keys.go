@@ -157,7 +157,7 @@ and hash, the SHA-256 of the token, or file, in which that stands. norn config t
 makes one.
   - {name: ci, hash: 9f86d081…, user: alice, role: user}`},
 		),
-		section("limits", "They keep one caller from spoiling it for the others.",
+		section("limits", "They protect users of the machine from each other.",
 			size("body", &c.Limits.Body, 64*unit.KiB, unit.GiB, "Bytes of one request."),
 			count("connections", &c.Limits.Connections, 1, 1_000_000, "Connections at a time."),
 			span("header", &c.Limits.Header, 100e6, "Within which a connection must have sent what it asks for."),
