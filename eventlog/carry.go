@@ -124,8 +124,8 @@ func (ev *Event) appendCarry(f *jsontext.Writer) {
 	appendNote(f, r.Note)
 }
 
-// appendConfig writes what a job has reported of its training. What it was told follows
-// from what it holds.
+// appendConfig writes what a job has reported of its training. The chosen side follows
+// from its allocation.
 func appendConfig(f *jsontext.Writer, c *job.Config) {
 	if c.Reported == (job.Reported{}) {
 		return

@@ -63,7 +63,7 @@ func (d condition) ordered(orders []eventlog.Event) (mend func() error, err erro
 	}, nil
 }
 
-// drainedIn is what operators had put out of use by their orders. What a device is called
+// drainedIn is what operators had put out of use by their orders. The name of a device
 // that is no longer here is not known.
 func (d condition) drainedIn(orders []eventlog.Event) drained {
 	out := drained{Devices: map[string]string{}}

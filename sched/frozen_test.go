@@ -50,10 +50,10 @@ func must(t *testing.T, err error) {
 // nowhere else.
 func TestFrozenJobGoesOnInItsPinnedPlace(t *testing.T) {
 	for _, c := range []struct {
-		name  string
-		taken cluster.DeviceID
+		name   string
+		taken  cluster.DeviceID
 		change func(*cluster.Cluster)
-		want  bool
+		want   bool
 	}{
 		{"the other is taken", 1, nil, true},
 		{"its own is taken", 0, nil, false},

@@ -573,7 +573,7 @@ func (s *State) AddNode(spec cluster.NodeSpec) (cluster.NodeID, error) {
 	return id, err
 }
 
-// SetLabels gives a node other labels and taints. What runs there goes on.
+// SetLabels gives a node other labels and taints. Jobs that run there go on.
 func SetLabels(s *State, id cluster.NodeID, labels []label.Label, taints []label.Taint) error {
 	err := s.Cluster.SetLabels(id, labels, taints)
 	s.classes.rescope(s.Cluster)

@@ -113,8 +113,8 @@ func nodesOf(t *testing.T, s *clusterspec.Spec) string {
 	return strings.Join(out, ", ")
 }
 
-// What people did is done again to the nodes that are still there: with a node more b need
-// not wait; without n1 it waits for the only one, which is drained until the end.
+// The orders of people are given again to the nodes that are still there: with a node more
+// b need not wait; without n1 it waits for the only one, which is drained until the end.
 func TestPlanWithNodes(t *testing.T) {
 	h := fleetHistory(t)
 	waits := func(add, remove string) (b float64, left int) {
