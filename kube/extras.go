@@ -92,7 +92,7 @@ func (e *extras) start(ctx context.Context, every time.Duration) error {
 			case <-tick.C:
 			}
 			if err := e.look(ctx, time.Now()); err != nil && ctx.Err() == nil {
-				e.log.Warn("what kinds of objects there are is not known", "error", err)
+				e.log.Warn("the kinds of objects are not known", "error", err)
 			}
 		}
 	}()

@@ -203,7 +203,7 @@ func (d recovery) remember(s *sight, ev *eventlog.Event) *eventlog.Event {
 	}
 	was, err := convert.ParseRecord(text)
 	if err != nil {
-		d.opt.Log.Warn("what was noted of a job cannot be read, and counts as lost", "job", s.key, "error", err)
+		d.opt.Log.Warn("the record of a job cannot be read, and counts as lost", "job", s.key, "error", err)
 		return &eventlog.Event{Record: &job.Record{}}
 	}
 	ev.Spec.Serial = was.Spec.Serial

@@ -91,7 +91,7 @@ func (d *Daemon) recordOf(l *entry) *string {
 	}
 	text, err := convert.FormatRecord(&eventlog.Event{Time: d.State().Now, Record: &r, Estimate: r.Estimate, Reason: r.Reason, Note: r.Note})
 	if err != nil {
-		d.opt.Log.Warn("what is known of a job cannot be noted on it", "error", err)
+		d.opt.Log.Warn("the record of a job cannot be written on it", "error", err)
 		return nil
 	}
 	return &text

@@ -131,7 +131,7 @@ func (d *books) keepEnded() error {
 // tryHistory writes the history of the jobs that have ended, or tells that it cannot.
 func (d *books) tryHistory(log *slog.Logger) {
 	if err := d.keepEnded(); err != nil {
-		log.Error("what has ended is not in the history yet", "jobs", len(d.buried), "error", err)
+		log.Error("jobs that have ended are not in the history yet", "jobs", len(d.buried), "error", err)
 	}
 }
 

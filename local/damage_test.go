@@ -81,7 +81,7 @@ func TestKilledAndDamaged(t *testing.T) {
 	until(t, "all jobs have ended; "+strings.Join(did, ", "), func() bool {
 		all, err := b.client.Jobs(ctx, api.Query{})
 		return err == nil && !slices.ContainsFunc(all, func(j api.Job) bool {
-			return j.State != api.Held || !strings.Contains(j.Reason, "what was submitted is lost")
+			return j.State != api.Held || !strings.Contains(j.Reason, "its submission is lost")
 		})
 	})
 	for id, lines := range b.lines() {

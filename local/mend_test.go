@@ -212,7 +212,7 @@ func TestSpecIsTorn(t *testing.T) {
 	until(t, "job 5 is held", func() bool { return h.job("5").State == api.Held })
 	tells(t, h.Findings(), "jobs/5/spec.json (job 5)", "is never started again: norn cancel 6")
 	for _, id := range []string{"5", "6"} {
-		if j := h.job(id); j.State != api.Held || !strings.Contains(j.Reason, "what was submitted is lost") {
+		if j := h.job(id); j.State != api.Held || !strings.Contains(j.Reason, "its submission is lost") {
 			t.Errorf("job %s is %s (%s)", id, j.State, j.Reason)
 		}
 		refused(t, h.Do(background, h.me, server.Release, id), api.Conflict, "norn cancel "+id+" ends it")

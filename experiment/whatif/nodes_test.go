@@ -132,7 +132,7 @@ func TestPlanWithNodes(t *testing.T) {
 		if want := "fifo, " + m.Name; last.Name != want {
 			t.Errorf("the row is %s, want %s", last.Name, want)
 		}
-		if !strings.Contains(strings.Join(p.Assumptions(), "\n"), "Nodes that are added are as those with the same GPUs are that were there") {
+		if !strings.Contains(strings.Join(p.Assumptions(), "\n"), "Added nodes are like earlier ones with the same GPUs") {
 			t.Errorf("%q", p.Assumptions())
 		}
 		return last.Wait.Max.Seconds(), last.Left

@@ -33,7 +33,7 @@ func connect(cfg *rest.Config) (*objects, error) {
 	}
 	groups, err := restmapper.GetAPIGroupResources(d)
 	if err != nil {
-		return nil, fmt.Errorf("what the cluster can do: %w", err)
+		return nil, fmt.Errorf("the abilities of the cluster: %w", err)
 	}
 	return &objects{client, restmapper.NewDiscoveryRESTMapper(groups)}, nil
 }
