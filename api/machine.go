@@ -16,7 +16,7 @@ type Node struct {
 	Isolation []string `json:"isolation" doc:"What jobs are confined to here, and to what not."`
 	Disk      Disk     `json:"disk"`
 
-	// What follows is told in a list of nodes alone.
+	// The fields below are set in lists of nodes alone.
 	Pool       string            `json:"pool,omitempty" doc:"Partition of the cluster in which it is."`
 	Type       string            `json:"type,omitempty" doc:"Of its GPUs; several with commas between them."`
 	GPUs       float64           `json:"gpus,omitempty" doc:"That it has, or slots that stand for them."`

@@ -53,8 +53,8 @@ func (f *Foreign) Equal(g *Foreign) bool {
 func (c *Cluster) Foreign(id NodeID) Foreign { return c.foreign[id].now }
 
 // SetForeign says what others use of a node from now on, in place of what was said
-// before. It fails, and changes nothing, on amounts that no node has and on devices
-// of other nodes. What jobs hold there they keep.
+// before. It fails, and changes nothing, on amounts that no node has and on devices of
+// other nodes. Jobs keep what they have there.
 func (c *Cluster) SetForeign(id NodeID, f Foreign) error {
 	if err := checkForeign(c, id, &f); err != nil {
 		return err

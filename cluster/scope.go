@@ -216,7 +216,7 @@ func (c *Cluster) leave(id NodeID, p PoolID) {
 	}
 }
 
-// SetLabels gives a node other labels and taints. What runs there goes on. It fails,
+// SetLabels gives a node other labels and taints. Jobs that run there go on. It fails,
 // and changes nothing, when a label cannot be one.
 func (c *Cluster) SetLabels(id NodeID, labels []label.Label, taints []label.Taint) error {
 	spec := &c.nodes[id].spec

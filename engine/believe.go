@@ -59,8 +59,8 @@ func (e *Engine) estimate(j *job.Job) (d time.Duration, ok bool) {
 	return e.cfg.Estimator.Estimate(j)
 }
 
-// measured takes in a measurement of a job. What it changes of the run time that the job
-// is believed to need is an event.
+// measured takes in a measurement of a job. If the believed run time of the job changes
+// by it, that is an event.
 func (e *Engine) measured(ev *eventlog.Event) error {
 	if e.beliefs.of == nil {
 		return nil

@@ -46,10 +46,10 @@ func resumes(t *rapid.T, e, before policy.Entry, met map[job.Phase]int) {
 	cutAnywhere(t, e, before, shape, w, met)
 }
 
-// TestHeirs is TestResume with a first policy that lets jobs share GPUs, and a
+// TestInherited is TestResume with a first policy that lets jobs share GPUs, and a
 // next one that perhaps does not. Then only jobs that shared a GPU before may
 // share it afterwards.
-func TestHeirs(t *testing.T) {
+func TestInherited(t *testing.T) {
 	var sharing []policy.Entry
 	for _, e := range policy.Table() {
 		if e.Acts.Has(policy.Shares) {

@@ -44,10 +44,10 @@ func carried(s *state.State, was, now job.ID, left int32) Event {
 	if r.Phase.Over() {
 		return ev
 	}
-	on, home := s.Alloc(was), s.PinnedPlace(was)
-	ev.Kind, ev.Frozen = Carry, on != nil && home != nil
+	on, pinned := s.Alloc(was), s.PinnedPlace(was)
+	ev.Kind, ev.Frozen = Carry, on != nil && pinned != nil
 	if ev.Alloc = on; on == nil {
-		ev.Alloc = home
+		ev.Alloc = pinned
 	}
 	return ev
 }
@@ -124,8 +124,8 @@ func (ev *Event) appendCarry(f *jsontext.Writer) {
 	appendNote(f, r.Note)
 }
 
-// appendConfig writes what a job has reported of its training. What it was told follows
-// from what it holds.
+// appendConfig writes what a job has reported of its training. The chosen side follows
+// from its allocation.
 func appendConfig(f *jsontext.Writer, c *job.Config) {
 	if c.Reported == (job.Reported{}) {
 		return

@@ -8,10 +8,10 @@ import (
 	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
-// Config is what a job trains with, as far as anybody but the job itself knows. What
-// the job says of itself and what it was told stand apart, since a job may be told
-// one thing and do another. Config is comparable. Its zero value is that of a job
-// that trains as its user asked and has reported nothing.
+// Config is what a job trains with, as far as anybody but the job itself knows. Reports
+// of the job and orders to it stand apart, since a job may be told one thing and do
+// another. Config is comparable. Its zero value is that of a job that trains as its user
+// asked and has reported nothing.
 //
 // Everything about a job that may change while it runs, and that is neither what it
 // holds nor how far it has come, has its place here.

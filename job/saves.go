@@ -7,9 +7,9 @@ import (
 	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
-// Saves is when a job saves its state, in work done. What a job has done since is lost if
-// it dies, and with LastSave also if it is stopped. Saves is comparable; the zero value is
-// that of a job that has saved nothing and has told nothing.
+// Saves is when a job saves its state, in work done. A job loses its work since the last
+// save if it dies, and with LastSave also if it is stopped. Saves is comparable; the zero
+// value is that of a job that has saved nothing and has told nothing.
 type Saves struct {
 	Last    time.Duration // work in the last state that it has told of; 0: none
 	Every   time.Duration // work between two saves; 0: not known

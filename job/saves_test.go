@@ -71,8 +71,8 @@ func TestSavesAsTold(t *testing.T) {
 	}
 }
 
-// What is thrown away has not been saved: a failed attempt, a lost node, a job that goes on
-// from an earlier state. A checkpoint on demand has.
+// Work that is thrown away does not count as saved: after a failed attempt, a lost node, or
+// a return to an earlier state. After a checkpoint on demand it does.
 func TestSavesWhatIsKept(t *testing.T) {
 	for name, x := range map[string]struct {
 		stop StopMode

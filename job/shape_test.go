@@ -42,7 +42,7 @@ func TestParseShape(t *testing.T) {
 	}
 }
 
-// What is wrong is told with the part in which it is.
+// Errors name the part of the shape that is wrong.
 func TestParseShapeErrors(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"", "neither tables nor layers"},

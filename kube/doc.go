@@ -15,8 +15,8 @@
 // log of events is only the history, and may be lost.
 //
 // The package looks at what there is and not at what has changed: an informer only says
-// that a job should be looked at. What is found is compared with what was decided, and the
-// difference is acted upon. So a lost, late or repeated message changes nothing.
+// that a job should be looked at. It compares what it finds with what was decided, and
+// acts upon the difference. So a lost, late or repeated message changes nothing.
 //
 // Sources: the API of Kubernetes 1.36 (k8s.io/api v0.36.3) and its documentation of Jobs,
 // bindings, leases and taints.

@@ -40,7 +40,7 @@ type entry struct {
 	reason  reason        // that was last told of why it waits
 	short   bool          // it is held, for pods of it are gone, or others have bound some
 	unfit   string        // why Norn cannot schedule it, for which it is held; empty: it can
-	barred  string        // why it may not use its queue, for which it is held; empty: it may
+	denied  string        // why it may not use its queue, for which it is held; empty: it may
 	retaken bool          // it is about to be taken in anew
 	noted   bool          // its owner says that it is held
 	found   bool          // its run is one of an earlier Norn

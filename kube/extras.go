@@ -62,7 +62,7 @@ func newExtras(opt *Options) *extras {
 // objects there are.
 const patience = 30 * time.Second
 
-// start watches what there is, and returns when that is known. What comes later is looked for
+// start watches what there is, and returns when that is known. Later objects are looked for
 // again and again until the context ends.
 func (e *extras) start(ctx context.Context, every time.Duration) error {
 	if e.client == nil {
@@ -92,7 +92,7 @@ func (e *extras) start(ctx context.Context, every time.Duration) error {
 			case <-tick.C:
 			}
 			if err := e.look(ctx, time.Now()); err != nil && ctx.Err() == nil {
-				e.log.Warn("what kinds of objects there are is not known", "error", err)
+				e.log.Warn("the kinds of objects are not known", "error", err)
 			}
 		}
 	}()

@@ -20,8 +20,9 @@ import (
 )
 
 // Gate is a Norn for those who come over the network: the cluster says who they are, and
-// what they may. Who may get Jobs of a namespace sees the jobs there; who may update them
-// holds, releases and cancels them; who may operate on queues is an operator.
+// what they may. A person who may get Jobs of a namespace sees the jobs there. One who
+// may update them holds, releases and cancels them. One who may operate on queues is an
+// operator.
 type Gate struct {
 	server.Backend
 	client kubernetes.Interface

@@ -123,8 +123,8 @@ func (d looker) admit(s *sight) {
 	if l.short = why != ""; err != nil {
 		a.demand = job.GPUs(1) // of one that is held
 		l.unfit, why = err.Error(), "cannot be scheduled by norn: "+err.Error()
-	} else if l.barred = d.queues.barred(&a, s.namespace); l.barred != "" {
-		l.short, why = false, l.barred
+	} else if l.denied = d.queues.denied(&a, s.namespace); l.denied != "" {
+		l.short, why = false, l.denied
 	}
 	l.Held = why != ""
 	d.Admit(&l.Job, d.engineJob(s, &a, d.Loop.Now()))
@@ -195,7 +195,7 @@ func (d looker) markWaiting(marked map[subject]bool) {
 // when it was taken in, as when its Job was changed or its PriorityClass has come.
 func (d looker) retake(l *entry, s *sight) bool {
 	r := d.State().Record(l.ID)
-	if r.Starts > 0 || r.Phase != job.Waiting && r.Phase != job.Held || l.unfit == "" && (l.kind != aJob || l.Held && l.barred == "") {
+	if r.Starts > 0 || r.Phase != job.Waiting && r.Phase != job.Held || l.unfit == "" && (l.kind != aJob || l.Held && l.denied == "") {
 		return false
 	}
 	a, err := d.asks(s)

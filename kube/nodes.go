@@ -58,7 +58,8 @@ func (d fleet) lookAtNode(name string) error {
 }
 
 // outgrown tells whether a node has more than when it was added, or other things: it has to
-// be added anew, which is done when no job is there. What it has less is noted otherwise.
+// be added anew, which is done when no job is there. A node that has less is noted
+// otherwise.
 func (d fleet) outgrown(n *node, now *convert.Node) bool {
 	more := !slices.Equal(n.is.Place, now.Place)
 	for name, amount := range now.Amounts {

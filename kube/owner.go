@@ -306,7 +306,8 @@ func (w *watcher) ownerAt(key string) owner {
 }
 
 // ours tells whether Norn decides about an object of a key: by its label, or because its
-// pods ask for it. What another object has made is decided about with that.
+// pods ask for it. An object that another one has made is decided about together with
+// that one.
 func (w *watcher) ours(key string, o owner) bool {
 	if w.above(key) != key {
 		return false

@@ -129,8 +129,8 @@ func (r *rig) patched(_ *operator, who, body string) error {
 	return err
 }
 
-// ownerCancelled has a RayJob cancelled that runs, whose object is deleted then. What it had made
-// was no job of its own.
+// ownerCancelled has a RayJob cancelled that runs, whose object is deleted then. The objects that
+// it had made were no jobs of their own.
 func (r *rig) ownerCancelled(o *operator) {
 	t := r.t
 	t.Helper()

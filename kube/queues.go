@@ -65,8 +65,8 @@ func (d *Daemon) tenants() (*tenant.Tree, error) {
 	return t, convert.AddTo(t, d.queues.tree)
 }
 
-// barred says why a job may not use its queue; empty: it may.
-func (q *queues) barred(a *ask, namespace string) string {
+// denied says why a job may not use its queue; empty: it may.
+func (q *queues) denied(a *ask, namespace string) string {
 	is := q.all[a.tenant]
 	switch {
 	case is == nil && a.queued && len(q.all) > 0:
@@ -84,22 +84,22 @@ func (q *queues) barred(a *ask, namespace string) string {
 // lineUp holds a job that may not use its queue, and lets it go on once it may. It tells
 // whether the job has to wait for that.
 func (d looker) lineUp(l *entry) bool {
-	why, phase := d.queues.barred(&l.ask, l.namespace), d.State().Record(l.ID).Phase
+	why, phase := d.queues.denied(&l.ask, l.namespace), d.State().Record(l.ID).Phase
 	switch {
 	case why != "" && phase == job.Waiting:
-		l.barred = why
+		l.denied = why
 		d.Hold(&l.Job, why)
-	case why != "" && phase == job.Held && l.barred != "" && l.barred != why:
-		l.barred = why
+	case why != "" && phase == job.Held && l.denied != "" && l.denied != why:
+		l.denied = why
 		d.Loop.Emit(eventlog.Event{Kind: eventlog.Wait, Job: l.ID, Reason: job.Reason{Code: job.OnHold, Job: job.None, Text: why}})
-	case why == "" && l.barred != "":
-		l.barred = ""
+	case why == "" && l.denied != "":
+		l.denied = ""
 		if phase == job.Held {
 			live.Release(d.Daemon.Daemon, &l.Job)
 			d.Loop.Later(func() error { return d.look(l.Key) })
 		}
 	}
-	return l.barred != ""
+	return l.denied != ""
 }
 
 // lookAtQueues takes in Queues that have changed: other guarantees and limits begin with a new

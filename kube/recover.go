@@ -141,8 +141,8 @@ func (d recovery) recallOne(s *sight, devices *claims) (eventlog.Event, bool) {
 		ev.Reason = job.Reason{Code: job.OnHold, Job: job.None, Text: looker(d).amiss(l, s)}
 	default:
 		ev.Record.Phase = job.Waiting
-		if l.barred = d.queues.barred(&a, s.namespace); l.barred != "" {
-			ev.Record.Phase, ev.Reason = job.Held, job.Reason{Code: job.OnHold, Job: job.None, Text: l.barred}
+		if l.denied = d.queues.denied(&a, s.namespace); l.denied != "" {
+			ev.Record.Phase, ev.Reason = job.Held, job.Reason{Code: job.OnHold, Job: job.None, Text: l.denied}
 		}
 	}
 	if a.estimate > 0 && ev.Estimate < 0 {
@@ -203,7 +203,7 @@ func (d recovery) remember(s *sight, ev *eventlog.Event) *eventlog.Event {
 	}
 	was, err := convert.ParseRecord(text)
 	if err != nil {
-		d.opt.Log.Warn("what was noted of a job cannot be read, and counts as lost", "job", s.key, "error", err)
+		d.opt.Log.Warn("the record of a job cannot be read, and counts as lost", "job", s.key, "error", err)
 		return &eventlog.Event{Record: &job.Record{}}
 	}
 	ev.Spec.Serial = was.Spec.Serial

@@ -23,7 +23,7 @@ func (d *Daemon) Do(ctx context.Context, c server.Caller, v server.Verb, id stri
 	err := d.Loop.Ask(ctx, func() error {
 		switch l := d.entries[id]; {
 		case l == nil:
-		case v == server.Release && (l.short || l.unfit != "" || d.queues.barred(&l.ask, l.namespace) != ""):
+		case v == server.Release && (l.short || l.unfit != "" || d.queues.denied(&l.ask, l.namespace) != ""):
 			return api.Refuse(api.Conflict, "job %s cannot be released: %s", id, d.State().Record(l.ID).Reason.Text)
 		case v == server.Requeue && l.kind != aJob:
 			if _, err := d.Mine(c, id); err == nil {

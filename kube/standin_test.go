@@ -17,9 +17,9 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// What stands in for the controllers of other kinds of owners: each obeys the suspend field of
-// its objects, makes and deletes what their pods come from, and tells how they stand. Sources:
-// the API types of JobSet v0.10, Kubeflow Trainer v2.2 and KubeRay v1.5.
+// Stand-ins for the controllers of other kinds of owners. Each obeys the suspend field of its
+// objects, makes and deletes what their pods come from, and tells how they stand. Sources: the
+// API types of JobSet v0.10, Kubeflow Trainer v2.2 and KubeRay v1.5.
 
 // definition is a CRD whose objects may have any fields.
 const definition = `apiVersion: apiextensions.k8s.io/v1
@@ -82,7 +82,8 @@ func (r *rig) operators() *operator {
 	return o
 }
 
-// each has each object of a kind looked after. What goes wrong goes right the next time.
+// each has each object of a kind looked after. Errors are passed over, since it is tried
+// again.
 func (o *operator) each(k schema.GroupVersionResource, f func(*unstructured.Unstructured) (map[string]any, error)) {
 	list, err := o.client.Resource(k).Namespace("default").List(background, meta.ListOptions{})
 	if err != nil {

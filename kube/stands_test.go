@@ -54,7 +54,8 @@ func saves(j *batch.Job) {
 
 // TestOrdersOutliveLeader: who is held by a person stays held under another leader, who was
 // released is released, and who was cancelled while it runs is cancelled though it has still to
-// leave. Who runs on a node that takes no new work goes on. A run of the earlier leader does not count as a launch.
+// leave. A job on a node that takes no new work goes on. A run of the earlier leader does not count
+// as a launch.
 func TestOrdersOutliveLeader(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, smallNodes[:1], 10, nil)
@@ -123,7 +124,8 @@ func TestDevicesOnce(t *testing.T) {
 }
 
 // TestKept: a job that says that it saves its state, and is seen not to, goes back to where it
-// was. What a job has kept that was leaving when the leader changed is found in the same way.
+// was. The saved work of a job that was leaving when the leader changed is found in the same
+// way.
 func TestKept(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, smallNodes[:1], 10, func(o *kube.Options) { o.Policy = experiment.Choice{Policy: "srtf"} })

@@ -43,8 +43,8 @@ type node struct {
 	coming  map[types.UID]*core.Pod // that are being bound to it
 }
 
-// newTable makes a table of what there is. What is wrong with nodes that are left out is
-// told by note.
+// newTable makes a table of what there is. It calls note for each node that is left out,
+// with the error.
 func newTable(all []*core.Node, levels convert.Levels, note func(node string, err error)) *table {
 	t := &table{levels: levels, byName: map[string]*node{}, types: convert.Types{}}
 	var nodes []*convert.Node

@@ -181,8 +181,8 @@ func (w *watcher) maker(p *core.Pod) string {
 	return p.Namespace + "/" + podPrefix + p.Name
 }
 
-// What stands before the names of bare gangs and pods in keys, so that no two jobs have one
-// key: names of objects have no slashes.
+// Prefixes of the names of bare gangs and pods in keys. No two jobs have one key by them,
+// since names of objects have no slashes.
 const (
 	gangPrefix = "gang/"
 	podPrefix  = "pod/"

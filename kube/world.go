@@ -91,14 +91,14 @@ func (d *Daemon) recordOf(l *entry) *string {
 	}
 	text, err := convert.FormatRecord(&eventlog.Event{Time: d.State().Now, Record: &r, Estimate: r.Estimate, Reason: r.Reason, Note: r.Note})
 	if err != nil {
-		d.opt.Log.Warn("what is known of a job cannot be noted on it", "error", err)
+		d.opt.Log.Warn("the record of a job cannot be written on it", "error", err)
 		return nil
 	}
 	return &text
 }
 
-// tell tells the API that a run goes on, or is to leave: in the lane of the job. What comes of
-// it is looked at.
+// tell tells the API that a run goes on, or is to leave: in the lane of the job. The job is
+// looked at afterwards.
 func (d *Daemon) tell(l *entry, run int, p *patch) (err error) {
 	if p != nil {
 		err = d.change(l, run, p)
@@ -114,13 +114,13 @@ func (d *Daemon) tell(l *entry, run int, p *patch) (err error) {
 }
 
 // stands notes on its owner that a job is held, or is not any more, so that the next leader
-// knows. What follows from its pods, and what is over soon, is not noted.
+// knows. States that follow from its pods, or that are over soon, are not noted.
 func (d *Daemon) stands(j *live.Job) {
 	l := d.entries[j.Key]
 	if l == nil || &l.Job != j {
 		return
 	}
-	held := d.State().Record(l.ID).Phase == job.Held && l.Held && !l.short && l.unfit == "" && l.barred == ""
+	held := d.State().Record(l.ID).Phase == job.Held && l.Held && !l.short && l.unfit == "" && l.denied == ""
 	if held == l.noted {
 		return
 	}

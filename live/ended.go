@@ -114,8 +114,9 @@ func (d *Daemon) bury(id job.ID) {
 	holds{d}.settle(l.Key)
 }
 
-// keepEnded writes the history of the jobs that have ended. What cannot be written, as on
-// a full disk, is written later; the log has it, should the daemon end before.
+// keepEnded writes the history of the jobs that have ended. A history that cannot be
+// written, as on a full disk, is written later. The log has it, should the daemon end
+// before.
 func (d *books) keepEnded() error {
 	if len(d.buried) == 0 {
 		return nil
@@ -130,7 +131,7 @@ func (d *books) keepEnded() error {
 // tryHistory writes the history of the jobs that have ended, or tells that it cannot.
 func (d *books) tryHistory(log *slog.Logger) {
 	if err := d.keepEnded(); err != nil {
-		log.Error("what has ended is not in the history yet", "jobs", len(d.buried), "error", err)
+		log.Error("jobs that have ended are not in the history yet", "jobs", len(d.buried), "error", err)
 	}
 }
 

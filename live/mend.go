@@ -93,7 +93,7 @@ func (d recovery) readLog(old *past) (err error) {
 	}
 	if old.log < old.mark.Log && !old.lacks {
 		old.lacks = true
-		d.Note(api.Finding{File: logName(old.mark.Log), Text: "the log is gone", Done: "what the folders of jobs tell is put back"})
+		d.Note(api.Finding{File: logName(old.mark.Log), Text: "the log is gone", Done: "the state is put back from the folders of jobs"})
 	}
 	return nil
 }
@@ -106,13 +106,13 @@ func (d recovery) judgeLog(old *past, f *Folded) {
 		old.mends = append(old.mends, func() error { return d.journal.CutOff(n, good, torn) })
 		if !torn {
 			old.lacks = true
-			d.Note(api.Finding{File: logName(n), Text: f.Wrong.Error(), Done: fmt.Sprintf("the log is set aside and ends after %d bytes; what the folders of jobs tell is put back", good)})
+			d.Note(api.Finding{File: logName(n), Text: f.Wrong.Error(), Done: fmt.Sprintf("the log is set aside and ends after %d bytes; the state is put back from the folders of jobs", good)})
 			return
 		}
 	}
 	if n == old.mark.Log && f.Good < old.mark.Bytes {
 		old.lacks = true
-		d.Note(api.Finding{File: logName(n), Text: fmt.Sprintf("the log has %d bytes and had %d", f.Good, old.mark.Bytes), Done: "what the folders of jobs tell is put back"})
+		d.Note(api.Finding{File: logName(n), Text: fmt.Sprintf("the log has %d bytes and had %d", f.Good, old.mark.Bytes), Done: "the state is put back from the folders of jobs"})
 	}
 }
 
@@ -192,7 +192,7 @@ func (d recovery) begunWithout(old *past) error {
 	d.st = state.New(c, tenants)
 	d.st.Now = time.Since(origin)
 	if old.mark.Log == 0 && len(old.epochs) == 0 { // else that was told
-		d.Note(api.Finding{File: "events", Text: "there is no log", Done: "what the folders of jobs tell is put back"})
+		d.Note(api.Finding{File: "events", Text: "there is no log", Done: "the state is put back from the folders of jobs"})
 	}
 	return nil
 }

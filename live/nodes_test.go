@@ -280,7 +280,7 @@ func TestNodesComeAndGo(t *testing.T) {
 	}
 }
 
-// Who asks is told of the jobs that she may see, and how many others there are.
+// A caller is told of the jobs that she may see, and how many others there are.
 func TestNodesOfOthers(t *testing.T) {
 	w := fleet(t)
 	w.submitWith("t/a", 2, where(t, "", 0))

@@ -188,8 +188,8 @@ type Told struct {
 	Jobs []eventlog.Event
 }
 
-// believe goes on from what the world tells of its jobs. What logs are there are kept for
-// what-ifs, and their history teaches the estimator.
+// believe goes on from what the world tells of its jobs. The logs that are there are kept
+// for what-ifs, and their history teaches the estimator.
 func (d recovery) believe() error {
 	old := &past{name: d.cfg.Names, ended: map[string]api.State{}}
 	old.restart()
@@ -414,7 +414,7 @@ func (p *past) text(ev *eventlog.Event, s *state.State) string {
 }
 
 // setAside leaves a policy alone that does not come to the end of its decision, with all
-// that it may still look at or change. What has happened is read back from the log.
+// that it may still look at or change. The state is read back from the log.
 func (d recovery) setAside() error {
 	if err := d.durable(); err != nil {
 		return err

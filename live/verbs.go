@@ -265,7 +265,7 @@ func (d holds) mustWait(l *Job) (job.Reason, bool) {
 	why := job.Reason{Code: job.OnHold, Job: job.None}
 	switch {
 	case l.Broken != "":
-		why.Text = fmt.Sprintf("what was submitted is lost: it can never run again, norn cancel %s ends it (%s)", l.Key, l.Broken)
+		why.Text = fmt.Sprintf("its submission is lost: it can never run again, norn cancel %s ends it (%s)", l.Key, l.Broken)
 		return why, true
 	case l.Held:
 		return why, true

@@ -43,15 +43,15 @@ func (d *Daemon) Panics() error {
 	})
 }
 
-// Spoil is Mistake, and asks at once.
-func (d *Daemon) Spoil(p sched.Policy) error {
-	return d.within(func() { d.Impose("spoilt", p); d.Loop.RequestDecision() })
+// MistakeNow is Mistake, and asks at once.
+func (d *Daemon) MistakeNow(p sched.Policy) error {
+	return d.within(func() { d.Impose("mistaken", p); d.Loop.RequestDecision() })
 }
 
 // Mistake puts a policy in force that is in no table, and is asked when something
 // happens.
 func (d *Daemon) Mistake(p sched.Policy) error {
-	return d.within(func() { d.Impose("spoilt", p) })
+	return d.within(func() { d.Impose("mistaken", p) })
 }
 
 // SetDisk changes how much must be free on the disk, and looks at it.

@@ -74,7 +74,7 @@ func survey(opt Options) (d *Daemon, leave int, err error) {
 // changed behind its back.
 func (d *Daemon) Fsck(ctx context.Context, caller server.Caller, mend bool) (api.Fsck, error) {
 	if !caller.Operator {
-		return api.Fsck{}, api.Refuse(api.Denied, "what norn keeps is everybody's: only an operator may check it")
+		return api.Fsck{}, api.Refuse(api.Denied, "the state folder has the jobs of all users: only an operator may check it")
 	}
 	c := checker{store: d.store, out: api.Fsck{Folder: d.store.dir}}
 	err := d.Loop.Ask(ctx, func() (err error) {
@@ -216,7 +216,7 @@ func (d repair) mend(c *checker) {
 		f := &c.found[i]
 		done, err := d.mendFile(c, f)
 		if err != nil {
-			d.log.Error("what is damaged cannot be mended", "file", f.File, "error", err)
+			d.log.Error("a damaged file cannot be mended", "file", f.File, "error", err)
 			continue
 		}
 		f.Done = done

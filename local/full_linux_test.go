@@ -278,8 +278,8 @@ func TestFullDisk(t *testing.T) {
 }
 
 // A disk that becomes full while the daemon runs does not end it: it can be asked, refuses
-// every change, and goes on when there is room. What it had decided and could not write
-// has not happened.
+// every change, and goes on when there is room. Decisions that it could not write have not
+// happened.
 func TestFullWhileUp(t *testing.T) {
 	longtest.Skip(t)
 	t.Parallel()

@@ -230,7 +230,7 @@ func TestLetGo(t *testing.T) {
 
 // Two that share a device when a policy comes into force that has nobody share go on,
 // with a half each; who is left has the whole, and only then somebody else comes.
-func TestHeirs(t *testing.T) {
+func TestInherited(t *testing.T) {
 	t.Parallel()
 	h := newHere(t, "rmixer", 1, nil)
 	h.orders(func(*sched.View, *sched.Plan) {})

@@ -109,7 +109,7 @@ func (d condition) everySoOften() {
 func (d condition) lookAtDisk() {
 	if d.health.unkept {
 		if err := d.keep(d.health.drained); err != nil {
-			d.log.Error("what is put out of use cannot be written down", "error", err)
+			d.log.Error("the list of drained devices cannot be written", "error", err)
 		}
 	}
 	free, _ := d.store.free()
@@ -176,7 +176,7 @@ func (d condition) lookAtDevices() {
 		}
 		used, err := d.health.meter.measure(m.Devices, loads, samples)
 		if err != nil {
-			d.log.Warn("what jobs use of the processors cannot be measured", "error", err)
+			d.log.Warn("the use of processors by jobs cannot be measured", "error", err)
 		}
 		much := exceeding(d.opt.Defaults.MemoryFactor, m.Devices, loads, used, samples)
 		d.Loop.Post(func() error {

@@ -308,7 +308,7 @@ func TestPolicyPanics(t *testing.T) {
 	a := h.submit(h.sh(1, "touch up; "+awaits("enough")))
 	b := h.submit(h.sh(1, "true"))
 	h.made("up")
-	if err := h.Spoil(broken{}); err != nil {
+	if err := h.MistakeNow(broken{}); err != nil {
 		t.Fatal(err)
 	}
 	var s api.Status
@@ -319,7 +319,7 @@ func TestPolicyPanics(t *testing.T) {
 		}
 		return s.Policy == "fifo"
 	})
-	if len(s.Trouble) != 1 || !strings.HasPrefix(s.Trouble[0], "policy srtf failed and was replaced by fifo: policy spoilt at ") ||
+	if len(s.Trouble) != 1 || !strings.HasPrefix(s.Trouble[0], "policy srtf failed and was replaced by fifo: policy mistaken at ") ||
 		!strings.HasSuffix(s.Trouble[0], "panicked: index out of range") {
 		t.Errorf("%q", s.Trouble)
 	}

@@ -92,7 +92,7 @@ func TestHintsRefused(t *testing.T) {
 	}
 }
 
-// What a job tells of its app and of its layout reaches the engine, and the app its users.
+// The app and the layout of a job reach the engine, and the app its users.
 func TestAppIsTold(t *testing.T) {
 	t.Parallel()
 	h := newHere(t, "themis", 1, nil)

@@ -219,7 +219,7 @@ func (d intake) complete(spec *api.JobSpec) error {
 	case spec.CPUs < 0 || spec.Memory < 0 || spec.GPUMem < 0 || spec.Estimate < 0 || spec.CPUEst < 0 || spec.Limit < 0 || spec.Retry.Backoff < 0 || spec.Stop.Grace < 0:
 		return bad("a size or a time is negative")
 	case !isPart(spec.Use.GPU, spec.Use.Memory, spec.Use.Host, spec.Use.CPU):
-		return bad("what a job uses is a part of what there is: write 0 to 1")
+		return bad("the use of a job is a part of the whole: write 0 to 1")
 	case spec.CPUEst > 0 && (spec.GPUs.Ask == 0 || spec.GPUs.Ask > 1 || spec.Tasks.Of(1) > 1):
 		return bad("cpu_est is for jobs of one task that ask for one GPU, or for a part of one, and can do without it")
 	case spec.Retry.Limit < -1:

@@ -359,7 +359,7 @@ func (d *launcher) exitOf(dir, why string) (*rundir.Exit, error) {
 	}
 	exit = rundir.Exit{}
 	if err := runner.Clean(dir); err != nil { // it is not over before that is gone
-		return nil, fmt.Errorf("what a lost run left behind cannot be ended: %w", err)
+		return nil, fmt.Errorf("the processes of a lost run cannot be ended: %w", err)
 	}
 	var want rundir.Want
 	rundir.Read(dir, rundir.WantFile, &want)

@@ -100,7 +100,7 @@ type facts struct {
 	behind  bool // its run belongs to an earlier launch than the one that was decided last
 	toLeave bool // its run was told to leave in this launch
 	seen    bool // its tasks were seen
-	home    bool // its frozen processes are somewhere
+	pinned  bool // its frozen processes are somewhere
 }
 
 // todo is the task of a daemon for a job that it finds.
@@ -137,7 +137,7 @@ func (f *facts) resume() (stage, todo) {
 		return up, stopNow
 	case f.phase == job.Stopping:
 		return leaving, watch
-	case f.ran && (f.home || f.away):
+	case f.ran && (f.pinned || f.away):
 		return frozen, waits
 	case f.done: // it finished its work just when it was evicted
 		return late, waits

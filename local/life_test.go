@@ -68,7 +68,7 @@ func TestResumeHolds(t *testing.T) {
 	for bits := range 1 << 9 {
 		is := func(n int) bool { return bits>>n&1 == 1 }
 		for _, phase := range []job.Phase{job.Running, job.Stopping, job.Waiting, job.Held, job.Assigned} {
-			f := facts{phase: phase, away: is(0), ran: is(1), ended: is(2), news: is(3), done: is(4), behind: is(5), toLeave: is(6), seen: is(7), home: is(8)}
+			f := facts{phase: phase, away: is(0), ran: is(1), ended: is(2), news: is(3), done: is(4), behind: is(5), toLeave: is(6), seen: is(7), pinned: is(8)}
 			if (f.ended || f.seen || f.away || f.toLeave) && !f.ran || f.news && !f.ended || f.done && !f.ended || f.behind && f.toLeave || f.away && f.ended && !f.news {
 				continue // cannot be
 			}

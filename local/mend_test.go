@@ -212,7 +212,7 @@ func TestSpecIsTorn(t *testing.T) {
 	until(t, "job 5 is held", func() bool { return h.job("5").State == api.Held })
 	tells(t, h.Findings(), "jobs/5/spec.json (job 5)", "is never started again: norn cancel 6")
 	for _, id := range []string{"5", "6"} {
-		if j := h.job(id); j.State != api.Held || !strings.Contains(j.Reason, "what was submitted is lost") {
+		if j := h.job(id); j.State != api.Held || !strings.Contains(j.Reason, "its submission is lost") {
 			t.Errorf("job %s is %s (%s)", id, j.State, j.Reason)
 		}
 		refused(t, h.Do(background, h.me, server.Release, id), api.Conflict, "norn cancel "+id+" ends it")
@@ -386,7 +386,7 @@ func TestRepairWhileUp(t *testing.T) {
 	longtest.Skip(t)
 	t.Parallel()
 	h := mixed(t)
-	spoil := func(name string) {
+	damage := func(name string) {
 		path := filepath.Join(h.setup.State, name)
 		b, err := os.ReadFile(path)
 		if err != nil {
@@ -398,7 +398,7 @@ func TestRepairWhileUp(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"jobs/4/spec.json", "jobs/5/spec.json", "jobs/1/spec.json", "runs/4/1/want.json", "runs/1/1/exit.json", "history.jsonl"} {
-		spoil(name)
+		damage(name)
 	}
 	first, err := h.Fsck(background, h.me, false)
 	if err != nil || len(first.Findings) != 6 {

@@ -29,7 +29,7 @@ func (o *once) Decide(v *sched.View, p *sched.Plan) { o.Do(func() { o.f(v, p) })
 // orders has a plan carried out.
 func (h *here) orders(f func(v *sched.View, p *sched.Plan)) {
 	h.t.Helper()
-	if err := h.Spoil(&once{f: f}); err != nil {
+	if err := h.MistakeNow(&once{f: f}); err != nil {
 		h.t.Fatal(err)
 	}
 }

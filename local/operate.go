@@ -66,7 +66,7 @@ func (d condition) keep(orders drained) error {
 	if d.health.unkept = err != nil; err == nil {
 		return nil
 	}
-	d.log.Error("what is put out of use is in the event log alone", "error", err)
+	d.log.Error("the list of drained devices is in the event log alone", "error", err)
 	if gone := os.Remove(filepath.Join(d.store.dir, drainedFile)); gone != nil && !errors.Is(gone, os.ErrNotExist) {
 		return err
 	}

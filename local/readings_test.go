@@ -12,8 +12,8 @@ import (
 )
 
 // TestReadings: what a job that tunes reports is measured, for a policy that learns from it. It
-// is estimated by its loss, norn why tells from what, and the next daemon believes the same. What
-// it needed is told before its end.
+// is estimated by its loss, norn why tells from what, and the next daemon believes the same. Its
+// need is told before its end.
 func TestReadings(t *testing.T) {
 	longtest.Skip(t)
 	t.Parallel()

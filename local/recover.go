@@ -128,7 +128,7 @@ func (d recovery) find(l *entry) {
 	}
 	f := facts{
 		phase: r.Phase, away: l.Purpose != "", ran: l.Run > 0, ended: l.exit != nil, news: l.exit != nil && d.untold(l, &want, r),
-		behind: want.Seq < k*seqs+seqGo, toLeave: want.Seq >= k*seqs+seqLeave, seen: l.status.PID != 0, home: d.State().PinnedPlace(l.ID) != nil,
+		behind: want.Seq < k*seqs+seqGo, toLeave: want.Seq >= k*seqs+seqLeave, seen: l.status.PID != 0, pinned: d.State().PinnedPlace(l.ID) != nil,
 	}
 	f.done = f.ended && d.ending(l, r, l.exit).Done()
 	var do todo

@@ -44,12 +44,12 @@ func (d condition) ordered(orders []eventlog.Event) (mend func() error, err erro
 	if !broken && (err != nil || there || len(orders) == 0) {
 		return nil, err
 	}
-	found := api.Finding{File: drainedFile, Text: "the file is gone", Done: "what operators had put out of use is put back from the event log"}
+	found := api.Finding{File: drainedFile, Text: "the file is gone", Done: "the devices that operators had drained are put back from the event log"}
 	if broken {
 		found.Text = err.Error()
 	}
 	if d.health.drained = d.drainedIn(orders); len(orders) == 0 {
-		d.health.drained = drained{Machine: true, Why: "what operators had put out of use is lost, as drained.json was damaged: put devices out of use again, then norn undrain"}
+		d.health.drained = drained{Machine: true, Why: "the list of drained devices is lost, as drained.json was damaged: drain devices again, then norn undrain"}
 		found.Done = "the machine takes no new work until norn undrain"
 	}
 	d.Note(found)
@@ -63,7 +63,7 @@ func (d condition) ordered(orders []eventlog.Event) (mend func() error, err erro
 	}, nil
 }
 
-// drainedIn is what operators had put out of use by their orders. What a device is called
+// drainedIn is what operators had put out of use by their orders. The name of a device
 // that is no longer here is not known.
 func (d condition) drainedIn(orders []eventlog.Event) drained {
 	out := drained{Devices: map[string]string{}}

@@ -9,8 +9,9 @@ import (
 	"github.com/norn-scheduler/norn/sched"
 )
 
-// What a job trains with is in the log when it changes: its batch, or the noise of its
-// gradients by more than a tenth. The next daemon knows it, by the log that it goes on from.
+// The log tells when a job trains with something else: another batch, or noise of its
+// gradients that differs by more than a tenth. The next daemon knows it, by the log that it
+// goes on from.
 func TestReportsWhatItTrainsWith(t *testing.T) {
 	t.Parallel()
 	h := newHere(t, "fifo", 1, nil)

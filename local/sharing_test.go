@@ -108,7 +108,7 @@ func TestSharing(t *testing.T) {
 		o.Defaults.SpeedFor, o.Defaults.SpeedMargin, o.Defaults.Period = 700*time.Millisecond, 0.2, 100*time.Millisecond
 		o.Defaults.Cgroup = parent
 	})
-	if err := h.Spoil(protector{}); err != nil {
+	if err := h.MistakeNow(protector{}); err != nil {
 		t.Fatal(err)
 	}
 	burn := func(name string) string {

@@ -198,21 +198,21 @@ func TestFreezeSharesTime(t *testing.T) {
 
 // A frozen job goes on where its memory is, though another device is free
 // earlier.
-func TestFrozenGoesHome(t *testing.T) {
+func TestFrozenGoesOnInItsPinnedPlace(t *testing.T) {
 	t.Parallel()
 	h := newHere(t, "srtf", 2, nil)
 	spec := h.long("freeze", `echo $$ > pid; touch up; `+awaits("enough")+`; echo $$ >> pid`)
 	a := h.submit(spec)
 	h.made("up")
-	home := h.job(a).Devices
+	pinned := h.job(a).Devices
 	never := h.sh(1, awaits("c-ends"))
 	never.Stop = api.Stop{Mode: "never"}
 	c := h.submit(never)
 	h.until(c, api.Running)
 	b := h.submit(h.short(awaits("b-ends")))
 	h.until(b, api.Running)
-	if j := h.job(b); fmt.Sprint(j.Devices) != fmt.Sprint(home) {
-		t.Fatalf("b runs on %v, a ran on %v", j.Devices, home)
+	if j := h.job(b); fmt.Sprint(j.Devices) != fmt.Sprint(pinned) {
+		t.Fatalf("b runs on %v, a ran on %v", j.Devices, pinned)
 	}
 	h.make("c-ends")
 	h.until(c, api.Done)
@@ -221,8 +221,8 @@ func TestFrozenGoesHome(t *testing.T) {
 	}
 	h.make("b-ends")
 	j := h.until(a, api.Running)
-	if fmt.Sprint(j.Devices) != fmt.Sprint(home) || j.Run != 1 {
-		t.Errorf("a goes on in run %d on %v, its memory is on %v", j.Run, j.Devices, home)
+	if fmt.Sprint(j.Devices) != fmt.Sprint(pinned) || j.Run != 1 {
+		t.Errorf("a goes on in run %d on %v, its memory is on %v", j.Run, j.Devices, pinned)
 	}
 	h.make("enough")
 	h.until(a, api.Done)

@@ -13,8 +13,8 @@ import (
 	"github.com/norn-scheduler/norn/local/rundir"
 )
 
-// What a job writes goes to the file that its user names, too, with all placeholders, over
-// its runs, and with her rights and her mask.
+// The output of a job also goes to the file that its user names, with all placeholders,
+// over its runs, and with her rights and her mask.
 func TestLogOfTheUser(t *testing.T) {
 	longtest.Skip(t)
 	t.Parallel()

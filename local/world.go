@@ -88,7 +88,7 @@ func (d *Daemon) put(l *entry, a *cluster.Alloc, k int, from time.Duration) {
 		return
 	}
 	if l.Broken != "" {
-		n := notice{key: l.Key, run: l.Run, exit: notStarted("what was submitted is lost: " + l.Broken)}
+		n := notice{key: l.Key, run: l.Run, exit: notStarted("its submission is lost: " + l.Broken)}
 		d.Loop.Later(func() error { return d.notice(n) })
 		return
 	}

@@ -62,8 +62,8 @@ func TestPeakOfLargest(t *testing.T) {
 }
 
 // A job that tells its shape alone demands what the arithmetic of its steps does. Two
-// models that only multiply share a GPU at half speed, and one beside one that only
-// looks up is nearly as fast as alone. What a job tells that it demands goes first.
+// models that only multiply share a GPU at half speed, and one beside one that only looks
+// up is nearly as fast as alone. A demand that the job tells goes first.
 func TestShapeDemands(t *testing.T) {
 	multiplies := func() *job.Job { return shaped(t, "layers 8192x8192x8192; optimizer sgd", 1<<16, 1) }
 	looksUp := shaped(t, "table 1000000x64*512; layers 1x1; optimizer sgd; sparse", 1<<16, 1)

@@ -162,8 +162,8 @@ func SetupOf(c *cluster.Cluster, a *cluster.Alloc) Setup {
 }
 
 // Believer is what is believed of jobs from what was measured of them. It is a pure fold:
-// equal measurements in equal order make equal beliefs. What it answers depends on the
-// interfaces that it implements besides: Typed (speeds), Sharing, Transfer and RunTimes.
+// equal measurements in equal order make equal beliefs. It answers by the interfaces that
+// it implements besides: Typed (speeds), Sharing, Transfer and RunTimes.
 type Believer interface {
 	// Observe takes in a measurement of a job. Neither may be changed.
 	Observe(j *job.Job, m *Reading)

@@ -28,8 +28,8 @@ func (c *Collector) pace(r *job.Record, now time.Duration) {
 	c.paces[r.Job.ID] = all
 }
 
-// reported appends a pace that was reported when so much work was done. What was said of
-// work that was lost is forgotten.
+// reported appends a pace that was reported when so much work was done. Reports about
+// work that was lost are forgotten.
 func (p paces) reported(done time.Duration, times float64) paces {
 	for len(p) > 0 && p[len(p)-1].from >= done {
 		p = p[:len(p)-1]

@@ -46,14 +46,14 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// TestFrozenJobGoesHome: a frozen job starts on the GPU where its memory is, and
+// TestFrozenJobGoesOnInItsPinnedPlace: a frozen job starts on the GPU where its memory is, and
 // nowhere else.
-func TestFrozenJobGoesHome(t *testing.T) {
+func TestFrozenJobGoesOnInItsPinnedPlace(t *testing.T) {
 	for _, c := range []struct {
-		name  string
-		taken cluster.DeviceID
-		spoil func(*cluster.Cluster)
-		want  bool
+		name   string
+		taken  cluster.DeviceID
+		change func(*cluster.Cluster)
+		want   bool
 	}{
 		{"the other is taken", 1, nil, true},
 		{"its own is taken", 0, nil, false},
@@ -64,8 +64,8 @@ func TestFrozenJobGoesHome(t *testing.T) {
 		d := job.GPUs(1)
 		must(t, s.Submit(&job.Job{ID: 1, Key: "b", Demand: &d}, -1))
 		must(t, s.Begin(1, on(s.Cluster, c.taken), 0))
-		if c.spoil != nil {
-			c.spoil(s.Cluster)
+		if c.change != nil {
+			c.change(s.Cluster)
 		}
 		v := sched.NewView(s, nil, false)
 		var p sched.Plan
@@ -103,10 +103,10 @@ func TestFrozenMemory(t *testing.T) {
 	}
 }
 
-// TestFrozenJobIsSentHome: a frozen job starts at its pinned place, or nowhere,
+// TestFrozenJobIsSentToItsPinnedPlace: a frozen job starts at its pinned place, or nowhere,
 // whatever devices a policy names. A job that the policy then starts on those
 // devices is refused, which is no mistake of the policy.
-func TestFrozenJobIsSentHome(t *testing.T) {
+func TestFrozenJobIsSentToItsPinnedPlace(t *testing.T) {
 	s := frozen(t, 0)
 	d := job.GPUs(1)
 	must(t, s.Submit(&job.Job{ID: 1, Key: "b", Demand: &d}, -1))
@@ -126,17 +126,17 @@ func TestFrozenJobIsSentHome(t *testing.T) {
 
 	p.Open(&v)
 	if !p.StartOn(1, on(s.Cluster, 0)) || p.StartOn(0, on(s.Cluster, 1)) || p.Why().Code != job.Occupied {
-		t.Errorf("with its home taken it starts: %v", p.Why())
+		t.Errorf("it starts although its pinned place is allocated to another job: %v", p.Why())
 	}
 	must(t, p.Err())
 	p.Discard()
 	must(t, s.Check())
 }
 
-// TestWayHomeTakenBack: a start at the pinned place that was taken back excuses
+// TestPinnedPlaceTakenBack: a start at the pinned place that was taken back excuses
 // no later mistake. A job that is started where there is no room makes the plan
 // invalid.
-func TestWayHomeTakenBack(t *testing.T) {
+func TestPinnedPlaceTakenBack(t *testing.T) {
 	s := frozen(t, 0)
 	for id := job.ID(1); id <= 2; id++ {
 		d := job.GPUs(1)

@@ -205,8 +205,8 @@ func (p *Plan) StartOn(id job.ID, a *cluster.Alloc) bool {
 	if op == nil {
 		return false
 	}
-	if home := p.state.PinnedPlace(id); home != nil && !home.SamePlaces(a) {
-		if p.why, _ = p.goHome(home); p.why.Code != job.NoReason {
+	if pinned := p.state.PinnedPlace(id); pinned != nil && !pinned.SamePlaces(a) {
+		if p.why, _ = p.findPinned(pinned); p.why.Code != job.NoReason {
 			p.Wait(id, p.why)
 			return false
 		}
@@ -612,32 +612,32 @@ func (p *Plan) keptOn(d cluster.DeviceID) unit.Bytes {
 	return sum
 }
 
-// goHome is find for a frozen job. Such a job can go on only where its memory
+// findPinned is find for a frozen job. Such a job can go on only where its memory
 // is, at the size that it had.
-func (p *Plan) goHome(home *cluster.Alloc) (job.Reason, bool) {
+func (p *Plan) findPinned(pinned *cluster.Alloc) (job.Reason, bool) {
 	c := p.state.Cluster
 	usable := true
-	for i := range home.Pieces {
-		usable = usable && c.Health(home.Pieces[i].Node) == cluster.Up && c.Power(home.Pieces[i].Node) == cluster.Awake
+	for i := range pinned.Pieces {
+		usable = usable && c.Health(pinned.Pieces[i].Node) == cluster.Up && c.Power(pinned.Pieces[i].Node) == cluster.Awake
 	}
-	for i := range home.Shares {
-		usable = usable && !c.Broken(home.Shares[i].Device)
+	for i := range pinned.Shares {
+		usable = usable && !c.Broken(pinned.Shares[i].Device)
 	}
 	mark := c.Mark()
-	usable = usable && c.Allocate(home) == nil
+	usable = usable && c.Allocate(pinned) == nil
 	c.Undo(mark)
 	if !usable {
 		return job.Reason{Code: job.Occupied, Job: job.None}, false
 	}
-	p.req.Out.CopyFrom(home)
+	p.req.Out.CopyFrom(pinned)
 	return job.Reason{}, true
 }
 
 // find asks the strategy for devices; the answer is in p.req.Out.
 func (p *Plan) find(id job.ID, tasks int, where place.Strategy) (job.Reason, bool) {
 	r := p.state.Record(id)
-	if home := p.state.PinnedPlace(id); home != nil {
-		return p.goHome(home)
+	if pinned := p.state.PinnedPlace(id); pinned != nil {
+		return p.findPinned(pinned)
 	}
 	p.request(&p.req, r, tasks)
 	class := p.state.Class(r.Class)

@@ -298,7 +298,7 @@ func randomPlan(t *rapid.T, b *table, p *sched.Plan, depth int) {
 			p.Wait(id, because)
 			p.Remember(id, &remark{tasks: tasks})
 		case what == 5 && held == nil:
-			if on, ok := found(b, id, where); ok { // goes home, where it is frozen
+			if on, ok := found(b, id, where); ok { // goes on where it is frozen
 				rapid.SampledFrom([]func(job.ID, *cluster.Alloc) bool{p.StartOn, p.Profile}).Draw(t, "start on")(id, on)
 			}
 		case what == 6 && held != nil:

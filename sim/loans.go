@@ -148,8 +148,8 @@ func (w lending) loan(t *trace.Loan, now time.Duration, out []eventlog.Event) []
 
 // counted has a lender lend and take back as many nodes as it wants to. Idle ones go at
 // once. For others the lender says how many it wants and by when, so that a policy can
-// vacate those that it likes. What is not vacated by then is taken: the nodes with the
-// fewest jobs, then the lowest numbers.
+// vacate those that it likes. Of those that are not vacated by then it takes the nodes
+// with the fewest jobs, then the lowest numbers.
 func (w lending) counted(o *lender, now time.Duration, out []eventlog.Event) []eventlog.Event {
 	over := -o.lends
 	for _, id := range o.nodes {
@@ -198,7 +198,7 @@ func (w lending) vacated() {
 }
 
 // emptiest is the node of a lender that is lent and has the fewest jobs, the lowest number
-// among equals. Whoever is still leaving it counts, too.
+// among equals. Jobs that are still leaving it count, too.
 func (w lending) emptiest(o *lender) (best cluster.NodeID, jobs int) {
 	on := map[cluster.NodeID]int{}
 	for p := range cluster.PoolID(w.state.Cluster.Pools()) {

@@ -31,8 +31,8 @@ func (k *Class) EachType(c *cluster.Cluster, visit func(cluster.TypeID) bool) {
 	k.Demand.EachType(c, func(t cluster.TypeID) bool { return !k.Mask.Has(t) || visit(t) })
 }
 
-// scope finds the nodes that the jobs may use. What the text of a demand says was
-// checked with it; one that cannot be read after all admits no node.
+// scope finds the nodes that the jobs may use. The text of a demand was checked with the
+// demand; one that cannot be read after all admits no node.
 func (k *Class) scope(c *cluster.Cluster) {
 	var err error
 	if k.Scope, err = c.Scope(k.Demand.Condition(k.Pool)); err != nil {
@@ -136,7 +136,7 @@ func (k *classes) class(d *job.Demand, p cluster.PoolID, still cluster.TypeMask,
 
 // Believe tells how fast jobs are believed to run. A type on which a job would stand still,
 // whatever its size, is not among those that it can have (Class.Mask). Without it every
-// acceptable type will do. What was decided for jobs before stays as it is.
+// acceptable type will do. Earlier decisions for jobs stay as they are.
 func (s *State) Believe(m perf.Typed) {
 	s.classes.speeds = m
 	for i := range s.Jobs() {

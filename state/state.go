@@ -133,8 +133,8 @@ func (s *State) PinnedPlace(id job.ID) *cluster.Alloc {
 // counts only jobs that have declared how much they need.
 func (s *State) Frozen(d cluster.DeviceID) unit.Bytes {
 	var sum unit.Bytes
-	for id, home := range s.pinned {
-		sum += Keeps(s.Record(id).Job, home, d)
+	for id, pinned := range s.pinned {
+		sum += Keeps(s.Record(id).Job, pinned, d)
 	}
 	return sum
 }
@@ -242,7 +242,7 @@ func mayStand(s *State, j *job.Job, past *job.Record, a *cluster.Alloc) error {
 	if since := max(past.Since, past.Placed); since > s.Now {
 		return fmt.Errorf("job %s: is %s since %v, which has not come yet", j.Key, past.Phase, since)
 	}
-	if !isHome(j, past, a) && past.Phase.HasDevices() != (a != nil) {
+	if !isPinnedPlace(j, past, a) && past.Phase.HasDevices() != (a != nil) {
 		return fmt.Errorf("job %s: is %s, and a job holds devices exactly when it is assigned or running", j.Key, past.Phase)
 	}
 	if a != nil {
@@ -253,8 +253,8 @@ func mayStand(s *State, j *job.Job, past *job.Record, a *cluster.Alloc) error {
 	return nil
 }
 
-// isHome tells whether a is not the allocation of a job but its pinned place.
-func isHome(j *job.Job, past *job.Record, a *cluster.Alloc) bool {
+// isPinnedPlace tells whether a is not the allocation of a job but its pinned place.
+func isPinnedPlace(j *job.Job, past *job.Record, a *cluster.Alloc) bool {
 	return a != nil && j.Stop == job.Freeze && (past.Phase == job.Waiting || past.Phase == job.Stopping || past.Phase == job.Held)
 }
 
@@ -267,7 +267,7 @@ func (s *State) stand(id job.ID, past *job.Record, a *cluster.Alloc, why job.Rea
 	}
 	r.Reason = why
 	switch {
-	case isHome(r.Job, past, a):
+	case isPinnedPlace(r.Job, past, a):
 		s.pinned[id] = new(cluster.Alloc)
 		s.pinned[id].CopyFrom(a)
 		s.pinned[id].Slots = s.Class(r.Class).Slots
@@ -409,9 +409,9 @@ func (s *State) Preempt(id job.ID, kept time.Duration, atOnce bool, why job.Reas
 	r := s.Record(id)
 	held := r.Phase.HasDevices()
 	if r.Phase == job.Running && r.Job.Stop == job.Freeze {
-		home := new(cluster.Alloc)
-		home.CopyFrom(s.Alloc(id))
-		s.pinned[id] = home
+		pinned := new(cluster.Alloc)
+		pinned.CopyFrom(s.Alloc(id))
+		s.pinned[id] = pinned
 	}
 	var err error
 	if atOnce || r.Phase == job.Assigned {
@@ -573,7 +573,7 @@ func (s *State) AddNode(spec cluster.NodeSpec) (cluster.NodeID, error) {
 	return id, err
 }
 
-// SetLabels gives a node other labels and taints. What runs there goes on.
+// SetLabels gives a node other labels and taints. Jobs that run there go on.
 func SetLabels(s *State, id cluster.NodeID, labels []label.Label, taints []label.Taint) error {
 	err := s.Cluster.SetLabels(id, labels, taints)
 	s.classes.rescope(s.Cluster)

@@ -59,8 +59,8 @@ func (p *Profile) Name() string {
 //   - Norn's own (CSV): model, beside, speed, and perhaps type, a GPU type; one line for
 //     each direction.
 //
-// What was measured to be faster than alone counts as not disturbed. An error names the
-// file and the line or the job type.
+// A pair that was measured to be faster than alone counts as not disturbed. An error
+// names the file and the line or the job type.
 func ReadPairs(path string) (*Pairs, error) {
 	content, err := readPacked(path)
 	if err != nil {

@@ -114,7 +114,7 @@ func Work(of time.Duration) Setter {
 func (r *Row) setWork(from string, seconds float64) error {
 	work, err := unit.Seconds(seconds)
 	if err != nil || work < 0 || work > century {
-		return r.Wrong(from, "what makes a run time of 100 years at most")
+		return r.Wrong(from, "a run time of 100 years at most")
 	}
 	r.Truth.Work = work
 	return nil

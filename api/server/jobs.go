@@ -138,7 +138,7 @@ func (s *Server) verbRoutes() {
 	}
 	register(s, huma.Operation{
 		OperationID: "input", Method: http.MethodPost, Path: "/v1/jobs/{id}/input", Tags: []string{tagJobs},
-		Summary: "Type at the terminal of a job", Description: "What it answers is in its logs.",
+		Summary: "Type at the terminal of a job", Description: "The answer is in its logs.",
 	}, func(ctx context.Context, c Caller, in *input) (*nothing, error) {
 		return nil, s.Backend.Input(ctx, c, in.ID, in.Body)
 	})

@@ -203,7 +203,7 @@ func (t Tolerations) Tolerate(taints []Taint) bool {
 	})
 }
 
-// What keys and values may be.
+// The rules for keys and values.
 const (
 	keyRule   = "a key has letters, digits and ._-/, at most 317, and begins and ends with a letter or digit"
 	valueRule = "a value has letters, digits and ._-, at most 63"

@@ -49,7 +49,7 @@ func root() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "norn-kube", Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "norn kube"}, Short: "Schedule a Kubernetes cluster with the policies of Norn",
 		Long: `Norn-kube decides about Jobs, pods and gangs of pods of a Kubernetes cluster, by any of the
-policies of norn. What it decides it writes to the API of the cluster, where the next
+policies of norn. It writes its decisions to the API of the cluster, where the next
 norn-kube finds it again. norn kube starts it, too.`,
 		SilenceUsage: true, SilenceErrors: true,
 		Args: func(_ *cobra.Command, args []string) error {

@@ -109,8 +109,8 @@ func TestLimitsPage(t *testing.T) {
 	}
 }
 
-// TestDownMeans: norn down means the Norn that every other verb means. What is named on the
-// command line goes before the environment, and a URL is refused.
+// TestDownMeans: norn down means the Norn that every other verb means. The command line
+// goes before the environment, and a URL is refused.
 func TestDownMeans(t *testing.T) {
 	f := &fake{node: api.Node{Disk: api.Disk{Path: "/srv/other"}}}
 	for _, c := range []struct {

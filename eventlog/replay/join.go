@@ -317,7 +317,7 @@ func (f *folder) foreign(o *opening, now time.Duration) error {
 }
 
 // missing is why a job is held that a later log does not carry on.
-const missing = "what became of it was told in a part of the log that is missing"
+const missing = "its end was told in a part of the log that is missing"
 
 // lost are the jobs that are not carried, because a part of a log is missing.
 // Their work until then counts, and they are held for good.

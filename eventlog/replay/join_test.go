@@ -344,7 +344,7 @@ func TestMissingPart(t *testing.T) {
 		t.Errorf("%d jobs, %+v, %+v", s.Jobs(), r, s.Record(1).Reason)
 	}
 	_, life := explain(t, log, "1")
-	if !strings.Contains(life, "08:00:09  the log breaks off, and another one goes on\n2026-03-01 08:00:20  is put on hold: what became of it") {
+	if !strings.Contains(life, "08:00:09  the log breaks off, and another one goes on\n2026-03-01 08:00:20  is put on hold: its end was told") {
 		t.Errorf("%s", life)
 	}
 	if _, life := explain(t, log, "3"); strings.Contains(life, "breaks off") { // it had ended before

@@ -240,12 +240,12 @@ func (n *numbering) stays(ev *eventlog.Event, id job.ID, s *state.State) bool {
 		r.Job, r.Reason, r.Note, r.Estimate = nil, job.Reason{}, nil, 0
 		r.Tenant, r.Pool, r.Class, r.Mask, r.Slot = 0, 0, 0, 0, 0
 	}
-	holds, home := s.Alloc(id), s.PinnedPlace(id)
-	if frozen := holds != nil && home != nil; frozen != ev.Frozen {
+	holds, pinned := s.Alloc(id), s.PinnedPlace(id)
+	if frozen := holds != nil && pinned != nil; frozen != ev.Frozen {
 		return false
 	}
 	if holds == nil {
-		holds = home
+		holds = pinned
 	}
 	if x != y || (holds == nil) != (ev.Alloc == nil) {
 		return false

@@ -122,8 +122,8 @@ func named(policy string) string {
 
 func join(policies []string) string { return strings.Join(policies, ",") }
 
-// digits rounds a figure to four digits that count. What is none becomes 0, which JSON
-// can hold.
+// digits rounds a figure to four digits that count. A figure that is no number becomes 0,
+// which JSON can express.
 func digits(x float64) float64 {
 	if x == 0 || math.IsNaN(x) || math.IsInf(x, 0) {
 		return 0

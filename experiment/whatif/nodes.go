@@ -17,11 +17,11 @@ import (
 
 // WithNodes is the cluster that was there with other nodes beside its own, or without some
 // of them. Both texts are shorthand of package clusterspec (4x8:H100); an empty one is
-// nothing. What a text does not tell of an added node is as it is of a node with the same
-// GPUs, in a place of its own. Instead of shorthand, remove may be names of nodes with
-// commas between them, in which * stands for any letters. Of alike nodes the last ones
-// are removed. It fails where a text cannot be read or means nodes that are not there, and
-// as Was does.
+// nothing. An added node is in a place of its own, and otherwise like a node with the same
+// GPUs where the text does not say more. Instead of shorthand, remove may be names of
+// nodes with commas between them, in which * stands for any letters. Of alike nodes the
+// last ones are removed. It fails where a text cannot be read or means nodes that are not
+// there, and as Was does.
 func (h *History) WithNodes(add, remove string) (*Machine, error) {
 	was, err := h.Past.Machine()
 	if err != nil {

@@ -113,8 +113,8 @@ func nodesOf(t *testing.T, s *clusterspec.Spec) string {
 	return strings.Join(out, ", ")
 }
 
-// What people did is done again to the nodes that are still there: with a node more b need
-// not wait; without n1 it waits for the only one, which is drained until the end.
+// The orders of people are given again to the nodes that are still there: with a node more
+// b need not wait; without n1 it waits for the only one, which is drained until the end.
 func TestPlanWithNodes(t *testing.T) {
 	h := fleetHistory(t)
 	waits := func(add, remove string) (b float64, left int) {
@@ -132,7 +132,7 @@ func TestPlanWithNodes(t *testing.T) {
 		if want := "fifo, " + m.Name; last.Name != want {
 			t.Errorf("the row is %s, want %s", last.Name, want)
 		}
-		if !strings.Contains(strings.Join(p.Assumptions(), "\n"), "Nodes that are added are as those with the same GPUs are that were there") {
+		if !strings.Contains(strings.Join(p.Assumptions(), "\n"), "Added nodes are like earlier ones with the same GPUs") {
 			t.Errorf("%q", p.Assumptions())
 		}
 		return last.Wait.Max.Seconds(), last.Left

@@ -40,7 +40,7 @@ func (p *Plan) Assumptions() []string {
 	}
 	switch m := p.q.Machine; {
 	case m != nil && m.nodes != nil:
-		out = append(out, "Nodes that are added are as those with the same GPUs are that were there, in places of their own. What is not told of others is not accounted.")
+		out = append(out, "Added nodes are like earlier ones with the same GPUs, in places of their own. Nothing else is known of others.")
 	case m != nil && m.Resized:
 		out = append(out, "With another number of GPUs, the machine has the CPUs and the memory that it has.")
 	}

@@ -177,7 +177,7 @@ func (b *box) discard() {
 	for _, j := range jobs {
 		b.Do(ctx, "cancel", j.ID)
 	}
-	until("what ran has ended", 10*time.Second, func() (bool, error) {
+	until("the jobs that ran have ended", 10*time.Second, func() (bool, error) {
 		left, err := b.Jobs(ctx, api.Query{States: []api.State{api.Running}})
 		return len(left) == 0, err
 	})

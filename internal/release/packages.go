@@ -43,8 +43,8 @@ func (r *release) writePackages(b build, files []file) error {
 	return nil
 }
 
-// contents are the files of a package at the places where a distribution has them. What is
-// in memory is written down first: packages are made of files.
+// contents are the files of a package at the places where a distribution has them.
+// Contents in memory are written down first, since packages are made of files.
 func (r *release) contents(b build, files []file) (packed.Contents, error) {
 	var list packed.Contents
 	for _, f := range files {

@@ -146,7 +146,7 @@ func (u *Uninstaller) jobs(ctx context.Context) error {
 }
 
 // anew makes a suspended Job again, for the default scheduler: the scheduler of a Job's pods
-// cannot be changed. What its pods had done is lost, as it is with Norn.
+// cannot be changed. The work of its pods is lost, as it is with Norn.
 func (u *Uninstaller) anew(ctx context.Context, j *batch.Job) error {
 	bad := func(err error) error {
 		return fmt.Errorf("job %s/%s cannot be made anew: %w", j.Namespace, j.Name, err)

@@ -10,9 +10,9 @@
 //   - A JobAsk is a batch/v1 Job.
 //   - A Plan says where each rank of a run goes.
 //
-// Amounts are in cores, bytes and devices (podmap.Amounts). What belongs together, which
-// resources are GPUs and what a pod sums up to are the rules of package trace/podmap, by
-// which lists of pods are read, too.
+// Amounts are in cores, bytes and devices (podmap.Amounts). Package trace/podmap has the
+// rules for gangs, GPU resources and the sum of a pod's demands. Lists of pods are read
+// by the same rules.
 //
 // Users can write anything into their objects. Whatever is read is bounded and checked:
 // it leads to an error, which says what is wrong, and never to a panic.

@@ -167,7 +167,8 @@ func mebibytes(text string) unit.Bytes {
 // SlotNames are the counted resources of a cluster, at most cluster.MaxSlots: what its
 // nodes have beside GPUs, cores and memory. Pods always count. Then come network adapters
 // (rdma/*), huge pages, other extended resources and ephemeral storage, of each sort first
-// what most nodes have. What is left over, pods cannot ask for; dropped names it.
+// what most nodes have. Pods cannot ask for the resources that are left over, which
+// dropped names.
 func SlotNames(nodes []*Node) (kept, dropped []string) {
 	count := map[string]int{}
 	for _, n := range nodes {
@@ -212,8 +213,8 @@ func slotsOf(a podmap.Amounts, c *cluster.Cluster) cluster.Slots {
 	return out
 }
 
-// Spec is the node as a cluster describes it. What it names the cluster must know; Add
-// tells it. It fails where the cluster does not.
+// Spec is the node as a cluster describes it. The cluster must know all names in it,
+// which Add tells. It fails where the cluster does not.
 func (n *Node) Spec(c *cluster.Cluster) (cluster.NodeSpec, error) {
 	spec := cluster.NodeSpec{
 		Name: n.Name, CPU: podmap.Milli(n.Amounts[podmap.CPU]), Memory: unit.Bytes(n.Amounts[podmap.Memory]),

@@ -33,7 +33,7 @@ func connect(cfg *rest.Config) (*objects, error) {
 	}
 	groups, err := restmapper.GetAPIGroupResources(d)
 	if err != nil {
-		return nil, fmt.Errorf("what the cluster can do: %w", err)
+		return nil, fmt.Errorf("the abilities of the cluster: %w", err)
 	}
 	return &objects{client, restmapper.NewDiscoveryRESTMapper(groups)}, nil
 }
@@ -59,7 +59,7 @@ func named(u *unstructured.Unstructured) string {
 }
 
 // Remove deletes what manifests made, the last first, and calls told for each object that was
-// there. What does not carry the label of Norn is somebody else's, and stays.
+// there. Objects without the label of Norn belong to somebody else, and stay.
 func Remove(ctx context.Context, cfg *rest.Config, all []*unstructured.Unstructured, told func(what string)) error {
 	o, err := connect(cfg)
 	if err != nil {

@@ -28,7 +28,7 @@ const Certificate = Group + "/certificate"
 // Audience is what tokens are for that are sent to the API of Norn.
 const Audience = Group
 
-// What users write.
+// Names that users write.
 const (
 	// Queue is a label of an owner (such as a Job) that Norn admits: the name of the
 	// tenant that it belongs to.
@@ -52,7 +52,7 @@ const (
 	User = Group + "/user"
 )
 
-// What Norn writes.
+// Names that Norn writes.
 const (
 	// Asked is an annotation of Jobs that may be resized: the parallelism for which their
 	// users asked, as Norn changes that.

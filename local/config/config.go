@@ -147,7 +147,7 @@ type History struct {
 	Keep    time.Duration // of logs that were put aside; 0: for ever
 }
 
-// Limits keep one caller from spoiling it for the others.
+// Limits protect users of the machine from each other.
 type Limits struct {
 	Body        unit.Bytes    // of a request
 	Connections int           // at a time

@@ -34,7 +34,7 @@ func (c *Config) readGain(n ast.Node) error {
 	case g.Backbone == "" || g.From == "" || g.To == "":
 		return yamltext.Fault(n, "a gain needs backbone, from and to")
 	case slices.ContainsFunc(c.Gains, same):
-		return yamltext.Fault(n, "what %q gives %q is given twice", g.From, g.To)
+		return yamltext.Fault(n, "the gain from %q to %q is given twice", g.From, g.To)
 	}
 	c.Gains = append(c.Gains, g)
 	return nil

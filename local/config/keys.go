@@ -36,7 +36,7 @@ slots of two types.`},
 		size("slot-memory", &c.SlotMem, 0, largest, "Memory of each declared slot, for policies that book memory. 0B: not known."),
 		section("host", `The processors as devices: so many host devices (host0, ...), each an equal part of
 the processors, on which a policy that knows how (rmixer) runs jobs that tell how long
-they take without a GPU (cpu_est). What they have is taken from nobody.`,
+they take without a GPU (cpu_est). They take nothing from others.`,
 			count("slots", &c.Host.Slots, 0, maxSlots, "How many. 0: none."),
 			size("memory", &c.Host.Memory, 0, largest, "Main memory of each. 0B: an equal part of the machine's."),
 		),
@@ -74,13 +74,13 @@ user, else for the first one open to everybody. No tenants: everybody for hersel
 			doc: `What fine-tuning tasks learn from each other, for policies that merge them (ymir). Of
 each: backbone, from and to (data sets), after (how many times less work "to" takes
 when it goes on from "from"), together (how many times less when both are trained as
-one). What is not listed gains nothing.
+one). Models that are not listed gain nothing.
   - {backbone: llama, from: questions, to: summaries, after: 2.5, together: 1.3}`},
 		{key: "speeds", set: yamltext.List("speeds", c.readSpeed), items: func() []string { return lines(c.Speeds) },
 			doc: `How fast jobs run on each type of device, relative to the type to which run times
 (est) refer, for a machine with unlike devices and policies that choose between them
 (gavel, allox, gandiva_fair): type, speed, and model where that holds for jobs of one
-model alone. 0: they cannot run there. What is not listed is 1.
+model alone. 0: they cannot run there. Types that are not listed count as 1.
   - {type: T4, speed: 0.4}
   - {type: T4, model: bert, speed: 0.25}`},
 		span("half-life", &c.HalfLife, 0, "In which usage of the past loses half its weight. 0s: as the policy has it."),
@@ -157,7 +157,7 @@ and hash, the SHA-256 of the token, or file, in which that stands. norn config t
 makes one.
   - {name: ci, hash: 9f86d081…, user: alice, role: user}`},
 		),
-		section("limits", "They keep one caller from spoiling it for the others.",
+		section("limits", "They protect users of the machine from each other.",
 			size("body", &c.Limits.Body, 64*unit.KiB, unit.GiB, "Bytes of one request."),
 			count("connections", &c.Limits.Connections, 1, 1_000_000, "Connections at a time."),
 			span("header", &c.Limits.Header, 100e6, "Within which a connection must have sent what it asks for."),

@@ -10,7 +10,7 @@ import (
 // Config from it.
 func (c *Config) Write(w io.Writer) error {
 	out := printer{Writer: bufio.NewWriter(w), comments: true}
-	out.line("", "# Configuration of Norn. What a file leaves out has the default that")
+	out.line("", "# Configuration of Norn. Keys that a file leaves out have the default that")
 	out.line("", "# norn config show --default prints.")
 	out.entries("", c.entries())
 	return out.Flush()

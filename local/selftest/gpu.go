@@ -244,7 +244,7 @@ func (b *bench) sampling(ctx context.Context) (string, error) {
 			return "", err
 		}
 		text := ""
-		err = until(ctx, "what is measured is what nvidia-smi says", func() (bool, error) {
+		err = until(ctx, "measured use is equal to that of nvidia-smi", func() (bool, error) {
 			var off error
 			if text, off, err = b.sampled(ctx, n, told); err != nil {
 				return false, err

@@ -242,7 +242,7 @@ func (a *policy) match(v *sched.View, jobs []*waiting) []Spot {
 		q.Time[j] = w.times
 	}
 	c := v.Cluster()
-	q.Bars = func(j, i int) bool { return !jobs[j].fits(c, &a.machines[useful[i]]) }
+	q.Forbids = func(j, i int) bool { return !jobs[j].fits(c, &a.machines[useful[i]]) }
 	spots, _ := q.Solve()
 	for j := range spots {
 		if spots[j].Machine != None {

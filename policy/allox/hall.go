@@ -47,7 +47,7 @@ func newHall(p *Problem) *hall {
 		key := i
 		if p.Alike != nil {
 			key = p.Alike[i]
-		} else if p.Bars == nil {
+		} else if p.Forbids == nil {
 			key = p.Kind[i]
 		}
 		at, ok := number[key]
@@ -66,7 +66,7 @@ func newHall(p *Problem) *hall {
 		row := flat[j*len(h.groups) : (j+1)*len(h.groups)]
 		for i := range h.groups {
 			g := &h.groups[i]
-			if row[i] = p.Time[j][g.kind]; p.Bars != nil && !math.IsInf(row[i], 1) && p.Bars(j, g.machines[0]) {
+			if row[i] = p.Time[j][g.kind]; p.Forbids != nil && !math.IsInf(row[i], 1) && p.Forbids(j, g.machines[0]) {
 				row[i] = math.Inf(1)
 			}
 		}

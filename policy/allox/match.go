@@ -12,9 +12,9 @@ type Problem struct {
 	Free []float64   // by machine: until then it runs another job; from now, 0 or more
 	Kind []int       // by machine: its kind
 	Time [][]float64 // by job, by kind: how long it takes there; +Inf: it cannot run there
-	// Bars tells that a job cannot run on a machine although it can on its kind; nil:
+	// Forbids tells that a job cannot run on a machine although it can on its kind; nil:
 	// there is no such machine.
-	Bars func(job, machine int) bool
+	Forbids func(job, machine int) bool
 	// Alike is by machine a number that those have in common which are of one kind and bar
 	// the same jobs; nil: those of one kind where no machine bars any, otherwise none.
 	Alike []int
@@ -67,7 +67,7 @@ func (p *Problem) apart() (spots []Spot, sum float64, ok bool) {
 		}
 		at := slices.IndexFunc(p.Kind, func(k int) bool { return times[k] == fastest[j] })
 		for ; at < len(taken); at++ {
-			if !taken[at] && p.Free[at] == 0 && p.Time[j][p.Kind[at]] == fastest[j] && !(p.Bars != nil && p.Bars(j, at)) {
+			if !taken[at] && p.Free[at] == 0 && p.Time[j][p.Kind[at]] == fastest[j] && !(p.Forbids != nil && p.Forbids(j, at)) {
 				break
 			}
 		}

@@ -39,7 +39,7 @@ func best(p *Problem, on []int) float64 {
 	if j := len(on); j < len(p.Time) {
 		least := math.Inf(1)
 		for i := range p.Free {
-			if !math.IsInf(p.Time[j][p.Kind[i]], 1) && (p.Bars == nil || !p.Bars(j, i)) {
+			if !math.IsInf(p.Time[j][p.Kind[i]], 1) && (p.Forbids == nil || !p.Forbids(j, i)) {
 				least = min(least, best(p, append(on, i)))
 			}
 		}
@@ -101,13 +101,13 @@ func TestMatchingOptimal(t *testing.T) {
 			times[p.Kind[0]] = float64(rapid.IntRange(0, 12).Draw(t, "time on the first"))
 			p.Time = append(p.Time, times)
 		}
-		barred := rapid.IntRange(-1, len(p.Free)-1).Draw(t, "barred") // to odd jobs
-		if barred > 0 {
-			p.Bars = func(j, i int) bool { return j%2 == 1 && i == barred }
+		forbidden := rapid.IntRange(-1, len(p.Free)-1).Draw(t, "forbidden") // to odd jobs
+		if forbidden > 0 {
+			p.Forbids = func(j, i int) bool { return j%2 == 1 && i == forbidden }
 		}
 		if rapid.Bool().Draw(t, "alike") {
 			for i, k := range p.Kind {
-				if i == barred && p.Bars != nil {
+				if i == forbidden && p.Forbids != nil {
 					k = kinds
 				}
 				p.Alike = append(p.Alike, k)
@@ -148,8 +148,8 @@ func TestMatchingAgainstAssignment(t *testing.T) {
 			p.Kind = append(p.Kind, rapid.IntRange(0, kinds-1).Draw(t, "kind"))
 			p.Alike = append(p.Alike, 2*p.Kind[len(p.Kind)-1]+rapid.IntRange(0, 1).Draw(t, "sort"))
 		}
-		bars := rapid.IntRange(0, 3).Draw(t, "bars")
-		p.Bars = func(j, i int) bool { return (j+p.Alike[i])%4 < bars }
+		forbidden := rapid.IntRange(0, 3).Draw(t, "forbidden")
+		p.Forbids = func(j, i int) bool { return (j+p.Alike[i])%4 < forbidden }
 		for range n {
 			times := make([]float64, kinds)
 			for k := range times {
@@ -161,7 +161,7 @@ func TestMatchingAgainstAssignment(t *testing.T) {
 		for j := range n {
 			for i, free := range p.Free {
 				for k := range n {
-					if c := free + float64(k+1)*p.Time[j][p.Kind[i]]; p.Bars(j, i) {
+					if c := free + float64(k+1)*p.Time[j][p.Kind[i]]; p.Forbids(j, i) {
 						cost = append(cost, math.Inf(1))
 					} else {
 						cost = append(cost, c)
@@ -178,7 +178,7 @@ func TestMatchingAgainstAssignment(t *testing.T) {
 		for j, s := range spots {
 			if s.Machine != None {
 				placed++
-				if p.Bars(j, s.Machine) {
+				if p.Forbids(j, s.Machine) {
 					t.Fatalf("job %d is on machine %d", j, s.Machine)
 				}
 			}

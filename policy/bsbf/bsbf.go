@@ -172,7 +172,7 @@ func (r *refused) reason() job.Reason {
 		text string
 	}{
 		{r.slower, "the two would end later than one after the other"}, {r.memory, "the GPU memory does not hold both"},
-		{r.pairs, "two jobs share the GPU already"}, {r.alone, "who is there shares with nobody, or has just begun"}, {r.beside, "CPU or memory beside the GPUs is short"},
+		{r.pairs, "two jobs share the GPU already"}, {r.alone, "the job there shares with nobody, or has just begun"}, {r.beside, "CPU or memory beside the GPUs is short"},
 	} {
 		if k.is {
 			why = append(why, k.text)

@@ -65,7 +65,7 @@ func legal(t *rapid.T, free []int, wants []Want, leases [][]int) {
 }
 
 // TestSearch finds leases where HiGHS finds some for the program of the paper, and only there.
-// What packing finds is right, too.
+// The leases that packing finds are right, too.
 func TestSearch(t *testing.T) {
 	engine := highs.Shared()
 	rapid.Check(t, func(t *rapid.T) {

@@ -376,8 +376,8 @@ func (r *round) opportunists() []*claim {
 	return all
 }
 
-// replace has those of a queue run and stops all others. Who runs already stays where it is,
-// unless somebody would be slower for want of room on one node: then all are placed anew, the
+// replace has those of a queue run and stops all others. Running jobs stay where they are,
+// unless a job would be slower for want of room on one node. Then all are placed anew, the
 // largest first.
 func (r *round) replace(queue []*claim) {
 	runs := map[job.ID]bool{}

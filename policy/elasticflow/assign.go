@@ -90,9 +90,9 @@ func (r *round) affords(c *claim, s Size) bool {
 	return c.note.plan.End(&w, from) <= c.due()
 }
 
-// carryOut places all at their sizes. Who keeps its size keeps its GPUs, unless somebody would
-// be slower for want of room on one node: then all are placed anew, the largest first, which
-// finds room for sizes that are powers of two.
+// carryOut places all at their sizes. A job that keeps its size keeps its GPUs, unless another
+// would be slower for want of room on one node. Then all are placed anew, the largest first,
+// which finds room for sizes that are powers of two.
 func (r *round) carryOut() {
 	if !r.p.Try(func() bool { return r.place(true) }) && !r.p.Try(func() bool { return r.place(false) }) {
 		r.settle()

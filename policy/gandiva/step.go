@@ -14,11 +14,10 @@ import (
 // steps is the policy as it decides without a survey of all jobs.
 type steps struct{ *policy }
 
-// rests tells whether a decision leaves a state in which nothing is to be done until
-// a job comes or the policy looks for something better. All jobs have GPUs, in their servers
-// for themselves or as pairs, or on parts of several nodes, and none is leaving, is measured,
-// or has grown. Who lives where is then known to the next decision, which need not survey all
-// jobs.
+// rests tells whether a decision leaves a state in which nothing is to be done until a job
+// comes or the policy looks for something better. All jobs have GPUs, in their servers for
+// themselves or as pairs, or on parts of several nodes, and none is leaving, is measured, or
+// has grown. The next decision then knows the servers of all jobs, and need not survey them.
 func (g steps) rests() bool {
 	if len(g.others)+len(g.p.Waits()) > 0 || g.again || g.active.Len() != len(g.members) {
 		return false

@@ -189,8 +189,8 @@ func (s *servers) listed(j sched.Job) bool {
 }
 
 // serve serves gangs in the order of passes: first the large ones that are due, then on each
-// node those who live there. What is left goes to whoever can use it, wherever she lives: a
-// small gang moves there.
+// node those who live there. GPUs that are left go to any gang that can use them: a small
+// gang of another node moves there.
 func (s *servers) serve(order []*member) {
 	for _, m := range order {
 		if m.home >= 0 {

@@ -52,7 +52,7 @@ func (c *Config) Believer(prior perf.Prior) perf.Believer {
 
 // believer is what is believed of pairs (section 6 of the paper): reference jobs were measured
 // beside each other; a new sort of job is measured beside some of them, and the rest is estimated
-// by completing the matrix (perf.Complete). What pairs show as they run goes before. It
+// by completing the matrix (perf.Complete). Measurements of pairs that run go before. It
 // implements perf.Sharing and perf.Telling.
 type believer struct {
 	prior      perf.Sharing // of sorts of which nothing is known; nil: they gain nothing

@@ -52,8 +52,8 @@ func besides(factor float64, other *job.Job) *perf.Reading {
 }
 
 // TestBelieves: a new sort gains nothing by sharing. One that was measured beside one reference,
-// and did as r3 does, is taken to do beside the others as r3 does. What a pair shows as it runs
-// goes before that.
+// and did as r3 does, is taken to do beside the others as r3 does. Measurements of a pair that
+// runs go before that.
 func TestBelieves(t *testing.T) {
 	b := packed().Believer(perf.Prior{Sharing: known()}).(*believer)
 	v100 := cluster.GPUType{Name: "V100"}

@@ -106,7 +106,7 @@ func (c *Config) Params() param.Set {
 		param.Choice("pack", &c.Packing, []param.Option[Packing]{{Name: "flexible", Value: Flexible}, {Name: "equal", Value: Equal}, {Name: "off", Value: Off}},
 			"who shares GPUs: any gangs, two of equal size that hardly keep them busy (Lucid's rule), or nobody"),
 		param.Bool("calibrate", &c.Calibrate, "change parts worker by worker; otherwise both have half"),
-		param.Bool("protect", &c.Protect, "who had its GPUs for itself before others came keeps its speed, but for slack"),
+		param.Bool("protect", &c.Protect, "a job that had its GPUs for itself before others came keeps its speed, but for slack"),
 		param.Duration("period", &c.Period, "after a change until packed gangs are looked at again"),
 		param.Int("step", &c.Step, 1, 500, "thousandths", "of a GPU in which parts change"),
 		param.Float("slack", &c.Slack, 0, 1, "share", "of its speed that a protected gang may lose"),

@@ -278,7 +278,7 @@ func (g *policy) share(v *sched.View, p *sched.Plan, j sched.Job, on []site) job
 		return beside.Because("sharing with %s would not be worth it: it would run at %.2f of its speed, and all together would count %.2f times as much", v.Job(partners[0]).Spec().Key, l.GangRate(0), after/max(before, 1e-300))
 	}
 	if !g.apply(p, l, ids) {
-		return beside.Because("who has the GPUs that it would share cannot be changed now")
+		return beside.Because("the jobs on the GPUs that it would share cannot be changed now")
 	}
 	if g.cfg.Calibrate {
 		g.calibrated(v, p, j.ID, ids)

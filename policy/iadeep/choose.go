@@ -216,7 +216,7 @@ func (f *policy) start(v *sched.View, p *sched.Plan, j sched.Job, s *spot) {
 	f.alloc.Reset()
 	beside.AddTask(&f.alloc, v.Cluster().NodeOf(s.device), role, cluster.Share{Device: s.device, Milli: part, Memory: books(v, j, s.device)})
 	if !beside.Join(p, j.ID, &f.alloc) {
-		p.Wait(j.ID, beside.Because("who has the GPU that it would share cannot be changed now"))
+		p.Wait(j.ID, beside.Because("the job on the GPU that it would share cannot be changed now"))
 		return
 	}
 	if len(on) > 0 {

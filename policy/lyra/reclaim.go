@@ -17,7 +17,7 @@ type Part struct{ Server, GPUs int }
 
 // Reclaim chooses servers so that so many of them are vacated. gpus has the parts of each job
 // on all of its servers; lent are the servers that may be given back, of which those that hold
-// nothing count first. Whoever has a part on a chosen server is preempted on all of its
+// nothing count first. A job with a part on a chosen server is preempted on all of its
 // servers. The result is who is preempted, in order, and the servers that are vacated, not
 // more than wanted. rank breaks ties of Random; nil: the number of the server.
 //

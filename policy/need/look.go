@@ -43,7 +43,7 @@ func (l *look) measured() {
 }
 
 // Possible is the facts of a machine that runs on: those that there are, and all that jobs
-// may yet tell that come. What is missing is what the machine cannot give.
+// may yet tell that come. A fact that is missing is one that the machine cannot give.
 func Possible(s *state.State, b Beliefs) Set {
 	facts := Look(s, b) | Of(Predictions, History, Elastic, Losses, Batches, Stages, Use, Memory, Pairs, Services, Models, Backbones, Tenants, Users, Classes, Deadlines, Priorities, Parts)
 	if facts.Has(Kinds) {

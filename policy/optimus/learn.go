@@ -8,7 +8,7 @@ import (
 	"github.com/norn-scheduler/norn/perf/predict/loss"
 )
 
-// What is taken of the convergence of jobs, as in the prototype.
+// Assumptions about the convergence of jobs, as in the prototype.
 const (
 	fall    = 0.05 // of the largest loss, within ten epochs: a job that falls by no more has converged
 	most    = 100  // epochs until then; later ones are not looked for

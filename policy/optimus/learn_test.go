@@ -49,8 +49,8 @@ func observed(rates map[int]float64, losses ...float64) *loss.History {
 }
 
 // TestSpeedRecovered is the fit of acceptance D of the specification, with as many servers as
-// workers: from points without noise speeds elsewhere are foretold within 1 %. What was measured
-// is used as it is, and with too few sizes speeds are what is believed of them.
+// workers: from points without noise speeds elsewhere are foretold within 1 %. Measured speeds
+// are used as they are, and with too few sizes the believed ones count.
 func TestSpeedRecovered(t *testing.T) {
 	const batch = 64
 	f := func(w float64) float64 { return 1 / (0.02*batch/w + 0.1 + 0.3 + (0.01+0.02)*w) } // t2 w/p is t2

@@ -3,10 +3,10 @@ package shockwave
 import "github.com/norn-scheduler/norn/sched"
 
 // adapt forecasts a job that changes its batch size. whole is how many seconds all its
-// epochs would take with its own batch, and done the part of them that it has done. What
-// is known is the batch sizes that it declares, how long an epoch takes with each, and
-// the epochs that it has done with each by its reports. In which order they will come is
-// not known.
+// epochs would take with its own batch, and done the part of them that it has done. It
+// knows the batch sizes that the job declares, how long an epoch takes with each, and the
+// epochs that it has done with each by its reports. In which order they will come is not
+// known.
 func (x *Job) adapt(j sched.Job, whole, done float64) {
 	now, declared := j.Spec().Mode(j.Config().Reported.Batch)
 	if !declared || x.Done >= x.Epochs {

@@ -37,8 +37,8 @@ type deaf struct{}
 // Observe implements perf.Believer.
 func (deaf) Observe(*job.Job, *perf.Reading) {}
 
-// believer is what was measured of jobs. What they declare of themselves, and the profiles of
-// one replica, are those of the prior.
+// believer is what was measured of jobs. The declarations of jobs and the profiles of one
+// replica are those of the prior.
 type believer struct {
 	perf.TypeReporter
 	jobs map[int64][]mean // by perf.SerialOf, in order of first measurements

@@ -50,7 +50,7 @@ type Row struct {
 const None = choose.None
 
 // Normalise scales the values of a row so that the least of them becomes a number of
-// GPUs: those of the least configuration of the job, 1 for a plain one. What is not known
+// GPUs: those of the least configuration of the job, 1 for a plain one. An unknown value
 // is taken to be worth its GPUs.
 func (r *Row) Normalise(gpus int) {
 	least := math.Inf(1)

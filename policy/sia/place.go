@@ -11,8 +11,8 @@ import (
 	"github.com/norn-scheduler/norn/policy/kit/resize"
 )
 
-// carryOut places who was chosen, and tells the others why they wait. Who keeps its
-// configuration keeps its GPUs, unless it must make room for another one of which no
+// carryOut places who was chosen, and tells the others why they wait. A job that keeps
+// its configuration keeps its GPUs, unless it must make room for another one of which no
 // placement exists otherwise. Where none exists even so, nobody makes room, and who finds
 // none has another configuration.
 func (r *round) carryOut() {

@@ -110,7 +110,7 @@ func (o *policy) objective() Objective {
 	return Objective{Power: o.cfg.Power, Price: o.cfg.Price, Limits: choose.Limits{Gap: o.cfg.Gap, Steps: steps}}
 }
 
-// steps bounds the search for the best choice. What was found by then is within the gap
+// steps bounds the search for the best choice. The choice at the bound is within the gap
 // that the search has shown.
 const steps = 2_000_000
 

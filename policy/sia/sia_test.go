@@ -191,8 +191,8 @@ func TestBootstrap(t *testing.T) {
 	}
 }
 
-// What is known of a job before it has run: with no profiles one type is as good as
-// another, with all of them everything.
+// Knowledge of a job before it has run: with no profiles one type is as good as another,
+// with all of them everything is known.
 func TestProfiles(t *testing.T) {
 	c := func() *cluster.Cluster { return machines(group{"slow", 1, 4}, group{"fast", 1, 4}) }
 	got := holding(t, config(c(), func(c *Config) { c.Profiles = Nothing }), elastic("n", 0, 1, 4, 4, 2000))
@@ -389,8 +389,8 @@ func TestLearns(t *testing.T) {
 	}
 }
 
-// What makes no sense, or is not a step, teaches nothing; measurements of one configuration are
-// averaged.
+// Readings that make no sense, or are no steps, teach nothing; measurements of one
+// configuration are averaged.
 func TestObserves(t *testing.T) {
 	d := job.GPUs(2)
 	j := &job.Job{ID: 4, Demand: &d}

@@ -29,10 +29,10 @@ func (c *Claim) gain(units int) float64 {
 	return c.gains[units-c.Least]
 }
 
-// Divide shares GPUs out, and sets Units. Every claim gets its least, those with the largest gains where there
-// are not enough GPUs for all. Then units go one after the other to the claim to whose gain
-// they add most, for each GPU; of equal ones to the first. What adds to no gain is shared
-// equally. Where gains are concave there is no better division.
+// Divide shares GPUs out, and sets Units. Every claim gets its least, those with the largest gains
+// where there are not enough GPUs for all. Then units go one after the other to the claim to whose
+// gain they add most, for each GPU; of equal ones to the first. Units that add to no gain are
+// shared equally. Where gains are concave there is no better division.
 func Divide(claims []Claim, gpus int) {
 	in, gpus := admit(claims, gpus)
 	grow(in, &gpus, (*Claim).improve)

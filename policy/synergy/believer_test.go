@@ -54,10 +54,10 @@ func reading(cores, seconds []float64) *perf.Reading {
 	return m
 }
 
-// What is believed: of an unknown model that its share is enough, of a known one what was
-// measured of it, with the most cores if it was measured twice. A model that was still
-// faster with the most cores is worth another measurement with more. What makes no sense
-// teaches nothing.
+// Beliefs: of an unknown model that its share is enough, of a known one what was measured
+// of it, with the most cores if it was measured twice. A model that was still faster with
+// the most cores is worth another measurement with more. Readings that make no sense
+// teach nothing.
 func TestBeliever(t *testing.T) {
 	b := NewConfig().Believer(perf.Prior{Speeds: &perf.Grids{Models: perf.MeasuredGrids()}}).(*believer)
 	j := &job.Job{Model: "resnet18"}

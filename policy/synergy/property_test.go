@@ -106,7 +106,7 @@ func TestProperties(t *testing.T) { properties(t, false) }
 
 // The same where nothing is known of models, and what is believed of them is learnt: jobs
 // are measured first, the log tells what was measured, and a policy and a believer that
-// start anew decide the same. What is believed may be wrong of the truth.
+// start anew decide the same. Beliefs may differ from the truth.
 func TestLearntProperties(t *testing.T) { properties(t, true) }
 
 func properties(t *testing.T, learns bool) {

@@ -48,9 +48,9 @@ func TestRelativeResult(t *testing.T) {
 	}
 }
 
-// What is lost where nothing is known of models and jobs are measured first, 1,000 jobs
-// on 128 GPUs: less than a tenth of the mean JCT, while with proportional shares, as
-// without any measurement, more than that is lost. docs/policies/synergy.md has the figures.
+// The loss where nothing is known of models and jobs are measured first, 1,000 jobs on 128
+// GPUs: less than a tenth of the mean JCT. With proportional shares, as without any
+// measurement, more than that is lost. docs/policies/synergy.md has the figures.
 func TestLearnt(t *testing.T) {
 	longtest.Skip(t)
 	spec, err := clusterspec.Load("synergy")

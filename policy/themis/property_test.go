@@ -171,7 +171,7 @@ func splits(o themis.Offer, apps []themis.Bidder, free int64) float64 {
 
 // TestFairestOnMachines: a split among few apps that bid for GPUs of machines has the greatest
 // product of values of all that the machines have room for, which is checked by trying them
-// all. What an app keeps is the difference that it makes to the others.
+// all. An app keeps the difference that it makes to the others.
 func TestFairestOnMachines(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o, apps := onMachines(t, rapid.IntRange(1, 3).Draw(t, "machines"), 4), []themis.Bidder(nil)

@@ -101,8 +101,7 @@ func (e *Engine) Load() error {
 }
 
 // SolveContext is Solve with an end: when ctx ends it returns at once, with a
-// solve.Interrupted. What HiGHS is doing is given up the next time it reads its
-// clock, in the background.
+// solve.Interrupted. HiGHS stops, in the background, the next time it reads its clock.
 func (e *Engine) SolveContext(ctx context.Context, m *solve.Model, o solve.Options) (*solve.Solution, error) {
 	return e.within(ctx, 0, m, o)
 }

@@ -178,8 +178,8 @@ func (m *method) direction() bool {
 // mended finds a direction, and mends it by what the arithmetic has left of what is
 // missing. It returns how much of that stays.
 //
-// What mends is added to the changes of values and of prices on its own: next to a price
-// it may be less than the last digit, and yet count for a value.
+// The correction is added to the changes of values and of prices on its own: next to a
+// price it may be less than the last digit, and yet count for a value.
 func (m *method) mended() float64 {
 	m.still()
 	t := len(m.cols)

@@ -12,11 +12,12 @@ import (
 	"github.com/norn-scheduler/norn/trace"
 )
 
-// Loaned says what workload is wanted for a training cluster beside an inference cluster that
-// lends it servers, like that of Lyra's evaluation. Its trace is not published. What is known of
-// it: 50,390 jobs on 3,544 GPUs in fifteen days. Under FIFO the GPUs are in use for 72 % of the
-// time. Half of the jobs end within 791 s then, and the mean is 16,610 s. A fifth of the jobs (21 %) can run on the GPUs of the lender. One in twenty is
-// elastic, and these take 36 % of the GPU time. A job that is preempted begins anew.
+// Loaned says what workload is wanted for a training cluster beside an inference cluster that lends
+// it servers, like that of Lyra's evaluation. Its trace is not published. It is known to have
+// 50,390 jobs on 3,544 GPUs in fifteen days. Under FIFO the GPUs are in use for 72 % of the time.
+// Half of the jobs end within 791 s then, and the mean is 16,610 s. A fifth of the jobs (21 %) can
+// run on the GPUs of the lender. One in twenty is elastic, and these take 36 % of the GPU time. A
+// job that is preempted begins anew.
 //
 // Ours are the distributions that meet this: run times are log-normal, sizes powers of two;
 // elastic jobs run for long, and can have twice the workers that they ask for. More jobs come by

@@ -13,15 +13,15 @@ import (
 
 // Search says what workload is wanted of apps that search hyper-parameters by successive
 // halving, like those of Themis' evaluation (NSDI 2020, section 8.1). Its traces are not
-// published. What is known of them is that apps are of many jobs, 60 % train language
-// models, 30 % speech models and 10 % image models, and jobs need few GPUs or several.
+// published. Known is that apps are of many jobs, 60 % train language models, 30 % speech
+// models and 10 % image models, and jobs need few GPUs or several.
 //
-// An app has 4, 8, 16 or 32 jobs, submitted at once, which each do 8 units of work on the
-// first rung. The best half goes on for twice as many units, until one is left. A unit
-// takes 300 s on one GPU in the median, so that the winner of eight takes 600 GPU-minutes and
-// those that lose first 40; the two jobs that the paper tells of take 580 and 83. It is
-// log-normal with a deviation of 1 between apps and of 0.1 between the jobs of one. Who wins is drawn, and nobody knows it: users estimate
-// each job as if it won. Apps come by a Poisson process.
+// An app has 4, 8, 16 or 32 jobs, submitted at once, which each do 8 units of work on the first
+// rung. The best half goes on for twice as many units, until one is left. A unit takes 300 s on one
+// GPU in the median, so that the winner of eight takes 600 GPU-minutes and those that lose first
+// 40; the two jobs that the paper tells of take 580 and 83. It is log-normal with a deviation of 1
+// between apps and of 0.1 between the jobs of one. The winner is drawn, and nobody knows it: users
+// estimate each job as if it won. Apps come by a Poisson process.
 type Search struct {
 	Jobs int     // at least so many: no app is cut
 	GPUs int     // of the cluster that the trace is meant for

@@ -34,9 +34,9 @@ type known struct {
 	Needed float64 `json:"needed"` // steps to the target
 }
 
-// lengths foretells from profiles of one, two, four and six times the usual length. What
-// the rule tells is turned into steps to a target by what the other tasks of the family
-// have needed of it.
+// lengths foretells from profiles of one, two, four and six times the usual length. The
+// steps that the other tasks of the family have needed turn the answer of the rule into
+// steps to a target.
 func (f *family) lengths() (lengths, error) {
 	out := lengths{Family: f.Family}
 	for _, times := range []int{1, 2, 4, 6} {

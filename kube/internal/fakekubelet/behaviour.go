@@ -63,8 +63,8 @@ type Behaviour struct {
 	Left func(saved time.Duration) string
 }
 
-// Annotated is the behaviour that the annotations of a pod say. What cannot be read
-// counts as not there.
+// Annotated is the behaviour that the annotations of a pod say. Annotations that cannot
+// be read count as not there.
 func Annotated(p *core.Pod) Behaviour {
 	b := Behaviour{Work: Forever, Message: p.Annotations[Message], Job: p.Annotations[Job]}
 	if d, err := time.ParseDuration(p.Annotations[RunTime]); err == nil && d >= 0 {

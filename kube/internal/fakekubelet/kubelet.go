@@ -1,7 +1,7 @@
 // Package fakekubelet stands in for the kubelets of nodes that do not exist. It makes the
 // nodes, keeps them ready, and runs the pods that are bound to them, in appearance. Pods
 // start, work for as long as an annotation says, save when they are told to end, and
-// leave as under a real kubelet. What does not fit is rejected, so over-commitment is
+// leave as under a real kubelet. Pods that do not fit are rejected, so over-commitment is
 // seen. Nodes can die, lose their network, and come back.
 //
 // All durations in annotations, behaviours and grace periods are virtual; a factor says
@@ -55,7 +55,7 @@ type Kubelet struct {
 
 	known cache.Store // all pods that are bound, as the API has them
 
-	// What follows belongs to the loop.
+	// The fields below belong to the loop.
 	nodes map[string]*node
 	order []*node // in the order in which their leases are renewed
 	pods  map[types.UID]*pod

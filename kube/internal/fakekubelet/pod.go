@@ -286,7 +286,7 @@ func (k *Kubelet) end(p *pod) {
 	}
 }
 
-// lost ends a pod with its node. What became of it is told when the node returns.
+// lost ends a pod with its node. The end of the pod is told when the node returns.
 func (k *Kubelet) lost(p *pod) {
 	k.keep(p)
 	p.quiet()

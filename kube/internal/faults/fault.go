@@ -10,7 +10,7 @@ import (
 // Kind is what goes wrong with a request.
 type Kind string
 
-// What can go wrong.
+// The faults.
 const (
 	None     Kind = ""
 	Conflict Kind = "conflict" // 409, nothing is written
@@ -74,9 +74,9 @@ type Rates struct {
 	Steady time.Duration
 }
 
-// Random draws faults. What it draws for a request follows from the seed, the verb, the
-// path and the number of the request. So a test that makes the same requests meets the
-// same faults, in whatever order they come.
+// Random draws faults. The fault of a request follows from the seed and from the verb,
+// the path and the number of the request. So a test that makes the same requests meets
+// the same faults, in whatever order they come.
 func Random(seed uint64, rates Rates) Choice {
 	if rates.Longest == 0 {
 		rates.Longest = 2 * time.Second

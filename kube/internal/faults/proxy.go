@@ -1,7 +1,7 @@
 // Package faults puts a proxy between a client and the API server that has requests go
 // wrong: refused, cut off before or after they are done, delayed; and watches that end,
-// stall, or cannot go on. What goes wrong is chosen by a function, such as a random one
-// with a seed, and is noted, so that it can be repeated.
+// stall, or cannot go on. A function chooses what goes wrong, such as a random one with a
+// seed. Its choices are noted, so that they can be repeated.
 package faults
 
 import (

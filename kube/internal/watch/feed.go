@@ -16,9 +16,10 @@ type object interface {
 }
 
 // feed passes versions of objects on in an order in which they can have come about: also
-// after a watch broke off, when all that has happened meanwhile is found at once. What has
-// gone or holds nothing any more is told first then, before what has taken its place.
-// It implements cache.ReflectorStore, and is used by one goroutine.
+// after a watch broke off, when all that has happened meanwhile is found at once. It then
+// tells first of objects that have gone or have no devices any more, and afterwards of
+// those that have taken their place. It implements cache.ReflectorStore, and is used by
+// one goroutine.
 type feed[T object] struct {
 	tell  func(x T, gone bool)
 	frees func(T) bool // tells whether an object holds nothing; nil: none does

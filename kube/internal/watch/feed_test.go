@@ -9,7 +9,7 @@ import (
 )
 
 // TestFeed: what is found at once after a watch broke off is told in an order in which it can
-// have come about, whatever the order of the list. What is wrong in it is found all the same.
+// have come about, whatever the order of the list. Faults in it are found all the same.
 func TestFeed(t *testing.T) {
 	for _, twice := range []bool{false, true} {
 		s := tell(Options{})

@@ -17,7 +17,7 @@ func reading(gpu, bandwidth float64, memory unit.Bytes) *perf.Reading {
 	return m
 }
 
-// What is believed of a job is what was measured of it; else what was measured of jobs alike, if
+// The belief about a job is what was measured of it; else what was measured of jobs alike, if
 // that was nearly the same each time; else what its user tells, where that counts.
 func TestBook(t *testing.T) {
 	told := &job.Hints{GPUUse: 0.9, GPUMemory: unit.GiB}

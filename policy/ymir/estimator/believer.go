@@ -86,8 +86,8 @@ func (b *Believer) Observe(j *job.Job, m *perf.Reading) {
 	}
 }
 
-// loss takes in a loss trace. What a job has learnt from the backbone alone shows how many
-// steps it needs, and what it has learnt with another one how much that gains.
+// loss takes in a loss trace. The trace of a job that trains apart shows how many steps
+// it needs. That of a job that trains with another one shows how much this gains.
 func (b *Believer) loss(j *job.Job, x *belief, m *perf.Reading) {
 	loss, at := m.Series(perf.Loss), m.Series(perf.Samples)
 	if len(loss) != len(at) || x.size <= 0 {

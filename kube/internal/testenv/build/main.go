@@ -4,7 +4,8 @@
 //	go run ./kube/internal/testenv/build [program ...]
 //
 // Without arguments these are etcd, kube-apiserver and kube-controller-manager;
-// kube-scheduler and kubectl may be asked for too. What is there is not built again.
+// kube-scheduler and kubectl may be asked for too. Programs that are there are not built
+// again.
 package main
 
 import (

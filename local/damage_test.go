@@ -14,8 +14,8 @@ import (
 	"github.com/norn-scheduler/norn/api"
 )
 
-// spoil loses or changes one file of a state folder, and says which and how.
-func spoil(t *testing.T, r *rand.Rand, state string) string {
+// damage loses or changes one file of a state folder, and says which and how.
+func damage(t *testing.T, r *rand.Rand, state string) string {
 	t.Helper()
 	files := stateFiles(t, state)
 	logs, _ := filepath.Glob(filepath.Join(state, "events", "*")) // packed ones, too, and the mark
@@ -46,7 +46,7 @@ func spoil(t *testing.T, r *rand.Rand, state string) string {
 // A daemon is killed again and again, and each time a file of its state is lost or changed.
 // It starts, gives no number twice, and runs no job twice at once. In the end every job has
 // ended, or is held for want of its description.
-func TestKilledAndSpoilt(t *testing.T) {
+func TestKilledAndDamaged(t *testing.T) {
 	t.Parallel()
 	rounds, _ := strconv.Atoi(os.Getenv("NORN_ROUNDS"))
 	if rounds = max(rounds, 12); testing.Short() {
@@ -75,13 +75,13 @@ func TestKilledAndSpoilt(t *testing.T) {
 		}
 		time.Sleep(time.Duration(r.IntN(150)) * time.Millisecond)
 		b.kill()
-		did = append(did, spoil(t, r, b.setup.State))
+		did = append(did, damage(t, r, b.setup.State))
 		b.up(true)
 	}
 	until(t, "all jobs have ended; "+strings.Join(did, ", "), func() bool {
 		all, err := b.client.Jobs(ctx, api.Query{})
 		return err == nil && !slices.ContainsFunc(all, func(j api.Job) bool {
-			return j.State != api.Held || !strings.Contains(j.Reason, "what was submitted is lost")
+			return j.State != api.Held || !strings.Contains(j.Reason, "its submission is lost")
 		})
 	})
 	for id, lines := range b.lines() {
