@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/template"
 
 	rbac "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -54,19 +53,14 @@ func (s *Settings) check() error {
 	return nil
 }
 
-// holes are the values of the template, as YAML or as expressions of Helm.
-type holes struct {
-	Group, Own, OwnText                                           string
+// settled are the values of the template that Settings decide, as YAML or as expressions of Helm.
+type settled struct {
 	Namespace, NamespaceArg, Image, Policy, Stop, Nodes, Replicas string
 	Whole, Admission                                              bool
-	Owners                                                        []owners
 }
 
-// owners are the kinds of a group whose objects Norn suspends, as a list of YAML.
-type owners struct{ Group, Resources string }
-
-// suspended are the kinds beside Jobs whose objects Norn suspends.
-func suspended() (out []owners) {
+// suspended are the groups of kinds beside Jobs whose objects Norn suspends, as lists of YAML.
+func suspended() (out []scope) {
 	resources := map[string][]string{}
 	for _, k := range kinds.All() {
 		if k.Suspends() && !slices.Contains(resources[k.Group], k.Plural) {
@@ -74,7 +68,7 @@ func suspended() (out []owners) {
 		}
 	}
 	for _, group := range slices.Sorted(maps.Keys(resources)) {
-		out = append(out, owners{"[" + group + "]", "[" + strings.Join(resources[group], ", ") + "]"})
+		out = append(out, scope{holes: map[string]string{"Group": "[" + group + "]", "Resources": "[" + strings.Join(resources[group], ", ") + "]"}})
 	}
 	return out
 }
@@ -84,22 +78,28 @@ func Own() []string {
 	return []string{names.Asked, names.Run, names.Devices, names.Plan, names.Record}
 }
 
-func fill(h holes) (string, error) {
-	t, err := template.New("norn.yaml").Delims("[[", "]]").Option("missingkey=error").Parse(text)
-	if err != nil {
-		return "", err
-	}
+func fill(h settled) (string, error) {
 	var short []string
 	for _, name := range Own() {
 		short = append(short, strings.TrimPrefix(name, names.Group+"/"))
 	}
-	h.Group, h.Own, h.OwnText = names.Group, "['"+strings.Join(Own(), "', '")+"']", strings.Join(short, ", ")
-	h.Owners = suspended()
+	s := scope{holes: map[string]string{
+		"Group": names.Group, "Own": "['" + strings.Join(Own(), "', '") + "']", "OwnText": strings.Join(short, ", "),
+		"Namespace": h.Namespace, "NamespaceArg": h.NamespaceArg, "Image": h.Image, "Policy": h.Policy, "Stop": h.Stop, "Nodes": h.Nodes, "Replicas": h.Replicas,
+	}}
+	with := func(part bool) (out []scope) {
+		if part {
+			out = []scope{s}
+		}
+		return out
+	}
+	s.parts = map[string][]scope{"Owners": suspended()}
+	s.parts["Whole"], s.parts["Admission"] = with(h.Whole), with(h.Admission)
 	var out strings.Builder
-	if err := t.Execute(&out, h); err != nil {
+	if err := s.expand(strings.SplitAfter(text, "\n"), &out); err != nil {
 		return "", err
 	}
-	return strings.TrimLeft(out.String(), "\n"), nil
+	return out.String(), nil
 }
 
 // Manifests is everything, in YAML.
@@ -107,7 +107,7 @@ func Manifests(s Settings) (string, error) {
 	if err := s.check(); err != nil {
 		return "", err
 	}
-	return fill(holes{
+	return fill(settled{
 		Namespace: s.Namespace, NamespaceArg: quote(s.Namespace), Image: quote(s.Image), Policy: quote(s.Policy), Stop: quote(s.Stop), Nodes: quote(s.Nodes),
 		Replicas: strconv.Itoa(s.Replicas), Whole: true, Admission: s.Admission,
 	})
@@ -139,7 +139,7 @@ const ChartVersion = "0.1.0"
 func Helm(version string) ([]File, error) {
 	const ns = "{{ .Release.Namespace }}"
 	value := func(name string) string { return "{{ .Values." + name + " | quote }}" }
-	body, err := fill(holes{
+	body, err := fill(settled{
 		Namespace: ns, NamespaceArg: "{{ .Release.Namespace | quote }}", Image: value("image"), Policy: value("policy"), Stop: value("stop"), Nodes: value("nodes"),
 		Replicas: "{{ .Values.replicas }}", Admission: true,
 	})
