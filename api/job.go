@@ -181,16 +181,16 @@ type Job struct {
 	State  State  `json:"state"`
 	Reason string `json:"reason,omitempty" doc:"Why it waits, was last stopped, or has ended like that: a sentence."`
 
-	GPUs     Range    `json:"gpus" doc:"That it asks for."`
-	Tasks    Tasks    `json:"tasks"`
-	CPUs     float64  `json:"cpus,omitempty"`
-	Memory   Bytes    `json:"mem,omitempty"`
-	Priority int32    `json:"priority,omitempty"`
-	Held     float64  `json:"gpus_held,omitempty" doc:"GPUs that it holds now."`
-	Devices  []string `json:"devices,omitempty" doc:"Names of the devices that it holds, as in Node."`
-	Throttle int      `json:"throttle,omitempty" doc:"Thousandths of the time for which it leaves its devices to others that share them."`
-	Speed    float64  `json:"speed,omitempty" doc:"How fast it is known to run, where that is not as fast as its estimate has it: 0.5 takes twice as long."`
-	StopMode string   `json:"stop_mode"`
+	GPUs      Range    `json:"gpus" doc:"That it asks for."`
+	Tasks     Tasks    `json:"tasks"`
+	CPUs      float64  `json:"cpus,omitempty"`
+	Memory    Bytes    `json:"mem,omitempty"`
+	Priority  int32    `json:"priority,omitempty"`
+	Allocated float64  `json:"gpus_held,omitempty" doc:"GPUs that it holds now."`
+	Devices   []string `json:"devices,omitempty" doc:"Names of the devices that it holds, as in Node."`
+	Throttle  int      `json:"throttle,omitempty" doc:"Thousandths of the time for which it leaves its devices to others that share them."`
+	Speed     float64  `json:"speed,omitempty" doc:"How fast it is known to run, where that is not as fast as its estimate has it: 0.5 takes twice as long."`
+	StopMode  string   `json:"stop_mode"`
 
 	Submitted time.Time `json:"submitted"`
 	Started   time.Time `json:"started,omitzero" doc:"For the first time."`

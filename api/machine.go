@@ -4,32 +4,32 @@ import "time"
 
 // Node is a machine that Norn shares out: the only one, or one of a cluster.
 type Node struct {
-	Name      string   `json:"name"`
-	Health    string   `json:"health" enum:"up,drained,down" doc:"drained: takes no new work; down: it is lost, with what ran there."`
-	Note      string   `json:"note,omitempty" doc:"Why it is drained or down, or what else is wrong."`
-	CPUs      float64  `json:"cpus"`
-	CPUsHeld  float64  `json:"cpus_held"`
-	Memory    Bytes    `json:"mem"`
-	MemHeld   Bytes    `json:"mem_held"`
-	NUMA      int      `json:"numa_nodes,omitempty"`
-	Devices   []Device `json:"devices"`
-	Isolation []string `json:"isolation" doc:"What jobs are confined to here, and to what not."`
-	Disk      Disk     `json:"disk"`
+	Name          string   `json:"name"`
+	Health        string   `json:"health" enum:"up,drained,down" doc:"drained: takes no new work; down: it is lost, with what ran there."`
+	Note          string   `json:"note,omitempty" doc:"Why it is drained or down, or what else is wrong."`
+	CPUs          float64  `json:"cpus"`
+	CPUsAllocated float64  `json:"cpus_held"`
+	Memory        Bytes    `json:"mem"`
+	MemAllocated  Bytes    `json:"mem_held"`
+	NUMA          int      `json:"numa_nodes,omitempty"`
+	Devices       []Device `json:"devices"`
+	Isolation     []string `json:"isolation" doc:"What jobs are confined to here, and to what not."`
+	Disk          Disk     `json:"disk"`
 
 	// The fields below are set in lists of nodes alone.
-	Pool       string            `json:"pool,omitempty" doc:"Partition of the cluster in which it is."`
-	Type       string            `json:"type,omitempty" doc:"Of its GPUs; several with commas between them."`
-	GPUs       float64           `json:"gpus,omitempty" doc:"That it has, or slots that stand for them."`
-	GPUsFree   float64           `json:"gpus_free,omitempty" doc:"That new work may have."`
-	GPUsHeld   float64           `json:"gpus_held,omitempty" doc:"That jobs hold."`
-	GPUsBroken float64           `json:"gpus_broken,omitempty" doc:"That take no new work."`
-	Slots      []Slot            `json:"slots,omitempty" doc:"Its counted resources."`
-	Labels     map[string]string `json:"labels,omitempty"`
-	Taints     []string          `json:"taints,omitempty" doc:"By which it repels jobs, such as spot=yes:NoSchedule."`
-	Tasks      int               `json:"tasks,omitempty" doc:"Of jobs that hold something there: processes, or pods."`
-	Jobs       []string          `json:"jobs,omitempty" doc:"That hold something there, as far as the caller may see them."`
-	Others     int               `json:"others_jobs,omitempty" doc:"Jobs of others that hold something there, and that the caller may not see."`
-	Foreign    *Foreign          `json:"foreign,omitempty" doc:"What is used there by whoever is no job of Norn."`
+	Pool          string            `json:"pool,omitempty" doc:"Partition of the cluster in which it is."`
+	Type          string            `json:"type,omitempty" doc:"Of its GPUs; several with commas between them."`
+	GPUs          float64           `json:"gpus,omitempty" doc:"That it has, or slots that stand for them."`
+	GPUsFree      float64           `json:"gpus_free,omitempty" doc:"That new work may have."`
+	GPUsAllocated float64           `json:"gpus_held,omitempty" doc:"That jobs hold."`
+	GPUsBroken    float64           `json:"gpus_broken,omitempty" doc:"That take no new work."`
+	Slots         []Slot            `json:"slots,omitempty" doc:"Its counted resources."`
+	Labels        map[string]string `json:"labels,omitempty"`
+	Taints        []string          `json:"taints,omitempty" doc:"By which it repels jobs, such as spot=yes:NoSchedule."`
+	Tasks         int               `json:"tasks,omitempty" doc:"Of jobs that hold something there: processes, or pods."`
+	Jobs          []string          `json:"jobs,omitempty" doc:"That hold something there, as far as the caller may see them."`
+	Others        int               `json:"others_jobs,omitempty" doc:"Jobs of others that hold something there, and that the caller may not see."`
+	Foreign       *Foreign          `json:"foreign,omitempty" doc:"What is used there by whoever is no job of Norn."`
 }
 
 // Slot is a counted resource of a node.
@@ -74,8 +74,8 @@ func Whole(name string, nodes []Node) Node {
 	w := Node{Name: name, Health: "up"}
 	for i := range nodes {
 		n := &nodes[i]
-		w.CPUs, w.CPUsHeld, w.Memory, w.MemHeld = w.CPUs+n.CPUs, w.CPUsHeld+n.CPUsHeld, w.Memory+n.Memory, w.MemHeld+n.MemHeld
-		w.GPUs, w.GPUsFree, w.GPUsHeld, w.GPUsBroken = w.GPUs+n.GPUs, w.GPUsFree+n.GPUsFree, w.GPUsHeld+n.GPUsHeld, w.GPUsBroken+n.GPUsBroken
+		w.CPUs, w.CPUsAllocated, w.Memory, w.MemAllocated = w.CPUs+n.CPUs, w.CPUsAllocated+n.CPUsAllocated, w.Memory+n.Memory, w.MemAllocated+n.MemAllocated
+		w.GPUs, w.GPUsFree, w.GPUsAllocated, w.GPUsBroken = w.GPUs+n.GPUs, w.GPUsFree+n.GPUsFree, w.GPUsAllocated+n.GPUsAllocated, w.GPUsBroken+n.GPUsBroken
 		w.Tasks += n.Tasks
 		if n.Foreign != nil {
 			if w.Foreign == nil {
@@ -141,7 +141,7 @@ type Tenant struct {
 	Guarantee float64 `json:"guarantee,omitempty" doc:"GPUs it gets back whenever it asks."`
 	Limit     float64 `json:"limit,omitempty" doc:"GPUs it may hold at most; 0: no limit."`
 	Weight    float64 `json:"weight"`
-	Held      float64 `json:"gpus_held"`
+	Allocated float64 `json:"gpus_held"`
 	Waiting   int     `json:"waiting"`
 	Usage     float64 `json:"usage_gpu_hours" doc:"Decayed usage."`
 }

@@ -18,8 +18,8 @@ func TestPacked(t *testing.T) {
 
 // A whole is the sum of its nodes; a node drains as long as jobs are there.
 func TestWhole(t *testing.T) {
-	w := Whole("c", []Node{{CPUs: 8, CPUsHeld: 1, Memory: 2, GPUs: 4, GPUsFree: 1.5, GPUsHeld: 2.5, Tasks: 2, Foreign: &Foreign{CPUs: 1}}, {CPUs: 4, GPUs: 4, GPUsBroken: 1, GPUsFree: 3}})
-	if w.Name != "c" || w.CPUs != 12 || w.CPUsHeld != 1 || w.Memory != 2 || w.GPUs != 8 || w.GPUsFree != 4.5 || w.GPUsHeld != 2.5 || w.GPUsBroken != 1 || w.Tasks != 2 || w.Foreign.CPUs != 1 {
+	w := Whole("c", []Node{{CPUs: 8, CPUsAllocated: 1, Memory: 2, GPUs: 4, GPUsFree: 1.5, GPUsAllocated: 2.5, Tasks: 2, Foreign: &Foreign{CPUs: 1}}, {CPUs: 4, GPUs: 4, GPUsBroken: 1, GPUsFree: 3}})
+	if w.Name != "c" || w.CPUs != 12 || w.CPUsAllocated != 1 || w.Memory != 2 || w.GPUs != 8 || w.GPUsFree != 4.5 || w.GPUsAllocated != 2.5 || w.GPUsBroken != 1 || w.Tasks != 2 || w.Foreign.CPUs != 1 {
 		t.Errorf("%+v", w)
 	}
 	for want, n := range map[string]Node{"up": {Health: "up", Tasks: 1}, "draining": {Health: "drained", Tasks: 1}, "drained": {Health: "drained"}, "down": {Health: "down", Tasks: 1}} {

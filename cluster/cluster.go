@@ -120,7 +120,7 @@ type node struct {
 	scopes    []PoolID // the scopes that it is in
 	health    Health
 	power     Power
-	shares    int32 // device shares and CPU pieces held here
+	shares    int32 // device shares and CPU pieces allocated here
 	cpuFree   unit.Milli
 	memFree   unit.Bytes
 	accountsC bool
@@ -148,7 +148,7 @@ type device struct {
 	group   GroupID
 	sharers int32
 	broken  bool
-	foreign int32 // milli that others use; free is negative where jobs hold some of it
+	foreign int32 // milli that others use; free is negative where jobs have some of it
 	memFree unit.Bytes
 }
 
@@ -669,7 +669,7 @@ func (c *Cluster) NodeOf(d DeviceID) NodeID { return c.groups[c.devices[d].group
 // TypeOf is the type of a device.
 func (c *Cluster) TypeOf(d DeviceID) TypeID { return c.groups[c.devices[d].group].typ }
 
-// Sharers is the number of shares held on a device.
+// Sharers is the number of shares allocated on a device.
 func (c *Cluster) Sharers(d DeviceID) int { return int(c.devices[d].sharers) }
 
 // DeviceFree is what is left of a device, in milli.
@@ -847,7 +847,7 @@ func lowest(mask uint64, n int) uint64 {
 	return out
 }
 
-// Empty is a cluster with the same inventory, in which no job holds anything and
+// Empty is a cluster with the same inventory, in which no job has anything and
 // every node and device works. Others use what they have used ever since it was first
 // asked for: so what once fits there fits there later, too.
 func (c *Cluster) Empty() *Cluster {

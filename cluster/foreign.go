@@ -9,7 +9,7 @@ import (
 
 // Foreign is what others use of a node: whoever runs there without being a job of
 // this scheduler. The ledger has as much less to give. Others need not ask, so they
-// may use what jobs hold; Overbooked tells how much.
+// may use what jobs have; Overbooked tells how much.
 type Foreign struct {
 	CPU    unit.Milli
 	Memory unit.Bytes
@@ -137,7 +137,7 @@ func useForeign(c *Cluster, id NodeID, f *Foreign, sign int32) {
 	}
 }
 
-// left is what is left of a device, in milli: none where jobs hold what others use.
+// left is what is left of a device, in milli: none where jobs have what others use.
 func (d *device) left() int32 { return max(0, d.free) }
 
 // Overbooked is how much more of a node is in use, by jobs and by others together,

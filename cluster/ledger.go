@@ -8,7 +8,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
-// Alloc is what one job holds: pieces, one for each node and role, and the
+// Alloc is what one job has: pieces, one for each node and role, and the
 // device shares of all pieces in the order of the ranks of its tasks.
 type Alloc struct {
 	Pieces []Piece
@@ -28,9 +28,9 @@ type Piece struct {
 }
 
 // Share is a part of a device: Milli of its time and Memory of its memory. A
-// packed guest holds zero milli: it runs in the gaps of the other sharers.
+// packed guest has zero milli: it runs in the gaps of the other sharers.
 // Throttle is for how many thousandths of the time the holder is kept from using
-// the device, whatever it holds: 0 never, 1000 it stands still there. Batch is how
+// the device, whatever it has: 0 never, 1000 it stands still there. Batch is how
 // many samples at a time it is told to take through the device; 0: as many as its user
 // wants.
 type Share struct {
@@ -51,7 +51,7 @@ func (a *Alloc) CopyFrom(b *Alloc) {
 	a.Slots = b.Slots
 }
 
-// Equal tells whether both hold the same parts in the same order.
+// Equal tells whether both have the same parts in the same order.
 func (a *Alloc) Equal(b *Alloc) bool {
 	if len(a.Pieces) != len(b.Pieces) || len(a.Shares) != len(b.Shares) || !slices.Equal(a.Slots, b.Slots) {
 		return false
@@ -69,7 +69,7 @@ func (a *Alloc) Equal(b *Alloc) bool {
 	return true
 }
 
-// SamePlaces tells whether both hold parts of the same devices for the same tasks,
+// SamePlaces tells whether both have parts of the same devices for the same tasks,
 // however large the parts are.
 func (a *Alloc) SamePlaces(b *Alloc) bool {
 	if len(a.Pieces) != len(b.Pieces) || len(a.Shares) != len(b.Shares) {
@@ -99,7 +99,7 @@ func (a *Alloc) Meets(b *Alloc) bool {
 	return false
 }
 
-// Milli is the device time held, in thousandths of a device.
+// Milli is the device time allocated, in thousandths of a device.
 func (a *Alloc) Milli() unit.Milli {
 	var sum unit.Milli
 	for i := range a.Shares {

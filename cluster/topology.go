@@ -61,7 +61,7 @@ func (c *Cluster) DomainFree(d DomainID, p PoolID, m TypeMask) int {
 }
 
 // Distance is the number of steps up the tree, from the deeper node, to the
-// smallest place that holds both nodes. It is 0 for the same node, 1 for nodes
+// smallest place that has both nodes. It is 0 for the same node, 1 for nodes
 // of one rack, 2 for neighbouring racks, and so on.
 func (c *Cluster) Distance(a, b NodeID) int {
 	if a == b {

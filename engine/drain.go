@@ -8,7 +8,7 @@ import (
 	"github.com/norn-scheduler/norn/job"
 )
 
-// drains keeps which jobs are still leaving what they held, and which jobs wait
+// drains keeps which jobs are still leaving what they had, and which jobs wait
 // for that. It is empty wherever leaving takes no time, and allocates nothing
 // once warm.
 //
@@ -29,8 +29,8 @@ type drains struct {
 }
 
 type leaver struct {
-	id   job.ID
-	held *cluster.Alloc // empty where it is not known any more
+	id    job.ID
+	alloc *cluster.Alloc // empty where it is not known any more
 }
 
 type waiter struct {
@@ -179,9 +179,9 @@ func (d *drains) short(c *cluster.Cluster, a *cluster.Alloc) bool {
 	return false
 }
 
-// leave notes that a job is leaving what it held; nil: it is not known any more.
-func (d *drains) leave(c *cluster.Cluster, id job.ID, held *cluster.Alloc) {
-	own := d.copied(held)
+// leave notes that a job is leaving what it had; nil: it is not known any more.
+func (d *drains) leave(c *cluster.Cluster, id job.ID, alloc *cluster.Alloc) {
+	own := d.copied(alloc)
 	d.leaving = append(d.leaving, leaver{id, own})
 	d.count(c, own, 1, true)
 }
@@ -202,7 +202,7 @@ func (d *drains) blocks(c *cluster.Cluster, id job.ID, a *cluster.Alloc) bool {
 	}
 	on := pop(&d.spareJobs)
 	for _, l := range d.leaving {
-		if d.meet(c, a, l.held) {
+		if d.meet(c, a, l.alloc) {
 			on = append(on, l.id)
 		}
 	}
@@ -267,9 +267,9 @@ func (d *drains) spare(w waiter) {
 func (d *drains) left(c *cluster.Cluster, id job.ID) (ready []job.ID) {
 	d.ready = d.ready[:0]
 	if i := slices.IndexFunc(d.leaving, func(l leaver) bool { return l.id == id }); i >= 0 {
-		held := d.leaving[i].held
-		d.count(c, held, -1, true)
-		d.spareAllocs = append(d.spareAllocs, held)
+		alloc := d.leaving[i].alloc
+		d.count(c, alloc, -1, true)
+		d.spareAllocs = append(d.spareAllocs, alloc)
 		d.leaving = slices.Delete(d.leaving, i, i+1)
 	}
 	kept := d.waiting[:0]

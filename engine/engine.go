@@ -179,7 +179,7 @@ func New(cfg Config, world World) *Engine {
 // policy is told of every active job.
 //
 // An earlier policy may have let jobs share devices although the present one is
-// Exclusive. Such jobs go on. Each holds the same fraction of its demand, so no
+// Exclusive. Such jobs go on. Each has the same fraction of its demand, so no
 // other job is placed beside them, and gets all of its demand once it is alone.
 func (e *Engine) Resume(s *state.State) {
 	e.state, e.last = s, s.Now

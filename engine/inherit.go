@@ -37,7 +37,7 @@ func (e *Engine) inherits(id job.ID) bool {
 	return e.state.Alloc(id) != nil || e.state.PinnedPlace(id) != nil
 }
 
-// wanted is the sum of the demands of the jobs that hold a share of a device,
+// wanted is the sum of the demands of the jobs that have a share of a device,
 // in thousandths of the device.
 func (e *Engine) wanted(d cluster.DeviceID) (sum unit.Milli) {
 	for _, id := range e.state.On(d) {
@@ -61,7 +61,7 @@ func (e *Engine) part(id job.ID, wanted unit.Milli) int32 {
 	return int32(e.whole(id) * unit.One / max(unit.One, wanted))
 }
 
-// trimmed tells whether a running job holds less of a device than it asks for, shares it
+// trimmed tells whether a running job has less of a device than it asks for, shares it
 // with jobs that ask for more than there is, or is throttled.
 func (e *Engine) trimmed(id job.ID) bool {
 	r, a := e.state.Record(id), e.state.Alloc(id)
@@ -132,8 +132,8 @@ func (e *Engine) RestoreDemand() { e.Order(e.restoreDemand) }
 
 func (e *Engine) restoreDemand(v *sched.View, p *sched.Plan) {
 	for j := range v.Running() {
-		held, r := v.Alloc(j.ID), e.state.Record(j.ID)
-		if r.Phase != job.Running || r.Merged != job.Apart || p.Alloc(j.ID) != held {
+		alloc, r := v.Alloc(j.ID), e.state.Record(j.ID)
+		if r.Phase != job.Running || r.Merged != job.Apart || p.Alloc(j.ID) != alloc {
 			continue
 		}
 		free := func(a *cluster.Alloc) {

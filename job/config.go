@@ -14,7 +14,7 @@ import (
 // asked and has reported nothing.
 //
 // Everything about a job that may change while it runs, and that is neither what it
-// holds nor how far it has come, has its place here.
+// has nor how far it has come, has its place here.
 type Config struct {
 	Reported Reported
 	Chosen   Chosen
@@ -30,7 +30,7 @@ type Reported struct {
 	Pace  float64 // its speed with that batch over that with Job.Batch, alone on the reference GPU type; 0: not told
 }
 
-// Chosen is what the policy has told a job. It follows from what the job holds.
+// Chosen is what the policy has told a job. It follows from what the job has.
 type Chosen struct {
 	Batch int32 // samples that each of its devices takes at a time (cluster.Share.Batch); 0: as its user wants
 }

@@ -6,7 +6,7 @@
 //   - A Demand is its shape.
 //   - A Record is its lifecycle.
 //   - An attempt runs from the start to an end or a failure.
-//   - Service is the GPU-time held.
+//   - Service is the GPU-time allocated.
 //   - Progress is work done, counted as the time that it would have taken in
 //     the reference configuration: the size the user asked for, on the
 //     reference GPU type, alone.

@@ -38,16 +38,16 @@ const (
 	NoSuchNode               // no node is one that it may use, as Text says: can never run
 	NoSuchType               // no node has an acceptable GPU type: can never run
 	Impossible               // it would not fit even if nothing else ran
-	OverLimit                // Need GPUs, its tenant may never hold more than Have: can never run
+	OverLimit                // Need GPUs, its tenant may never have more than Have: can never run
 	Refused                  // the policy did not admit it, since its deadline cannot be met, as Text says: it never runs
 	Behind                   // job Job goes first and blocks the queue
 	Outranked                // jobs of higher priority take the GPUs
-	Quota                    // the tenant holds Have of the Need GPUs it may hold
-	OverShare                // the tenant holds Have, its share is Need, and no others are free
+	Quota                    // the tenant has Have of the Need GPUs it may have
+	OverShare                // the tenant has Have, its share is Need, and no others are free
 	Reserved                 // it would delay job Job, which has a reservation for At
 	NotYet                   // the policy decides again at At
 	OnHold                   // the user or an operator holds it
-	Occupied                 // it was frozen, and others hold the devices on which its memory stays
+	Occupied                 // it was frozen, and others have the devices on which its memory stays
 	Because                  // see Text
 	// Reasons to be stopped.
 	MakesRoom   // for job Job, which goes first

@@ -47,18 +47,18 @@ type Record struct {
 	Pool   cluster.PoolID
 	Class  int32            // jobs of equal demand have equal classes
 	Mask   cluster.TypeMask // acceptable GPU types; 0 any
-	Slot   int32            // of its Alloc while it holds one, -1 otherwise
-	Tasks  int32            // of the first role while it holds devices
-	Milli  unit.Milli       // device time held, in thousandths of a device
+	Slot   int32            // of its Alloc while it has one, -1 otherwise
+	Tasks  int32            // of the first role while it has devices
+	Milli  unit.Milli       // device time allocated, in thousandths of a device
 
-	Since      time.Duration // of the current phase, or of the last change of what it holds
-	Placed     time.Duration // when it arrived on the devices that it holds, see Arrives; 0 without
+	Since      time.Duration // of the current phase, or of the last change of what it has
+	Placed     time.Duration // when it arrived on the devices that it has, see Arrives; 0 without
 	FirstStart time.Duration // -1 before
 	End        time.Duration // -1 before
 	Estimate   time.Duration // run time that the scheduler believes in, -1 none
 
 	AllocatedTime time.Duration // time with devices, up to Since
-	Service       float64       // GPU-seconds held, up to Since
+	Service       float64       // GPU-seconds allocated, up to Since
 	Lost          float64       // GPU-seconds in transitions and in work done twice
 	Failed        float64       // of Lost: work of its failed attempts, and work that lost nodes took with them
 	Ready         time.Duration // running: since when (or from when) it makes progress
@@ -70,7 +70,7 @@ type Record struct {
 	Past      bool  // it had ended before the log began
 	Merged    Merge // with job With
 	With      ID    // None: with none
-	Profiling bool  // running: holds its devices to be measured, and makes no progress
+	Profiling bool  // running: has its devices to be measured, and makes no progress
 
 	Config Config // what it trains with
 
@@ -115,7 +115,7 @@ func (r *Record) Carry(past *Record) error {
 	*r = *past
 	r.Job, r.Tenant, r.Pool, r.Class, r.Mask, r.Slot = was.Job, was.Tenant, was.Pool, was.Class, was.Mask, was.Slot
 	r.Estimate, r.Reason = was.Estimate, was.Reason
-	r.Config.Chosen = Chosen{} // which follows from what it holds
+	r.Config.Chosen = Chosen{} // which follows from what it has
 	if r.Past = r.Phase.Over(); !r.Past {
 		r.End = -1
 	}
@@ -145,7 +145,7 @@ func (r *Record) Assign(now time.Duration, tasks int32, milli unit.Milli) error 
 }
 
 // Begin is the arrow into running, from waiting or from assigned. The job
-// holds its devices from now on and makes progress after delay.
+// has its devices from now on and makes progress after delay.
 func (r *Record) Begin(now, delay time.Duration, tasks int32, milli unit.Milli) error {
 	if err := r.move(now, Running, "start", r.Phase == Waiting || r.Phase == Assigned); err != nil {
 		return err
@@ -211,7 +211,7 @@ func (r *Record) SetMerge(now time.Duration, how Merge, with ID, kept time.Durat
 	return nil
 }
 
-// Profile says of a job that has just started that it only holds its devices.
+// Profile says of a job that has just started that it only has its devices.
 func (r *Record) Profile() error {
 	if r.Phase != Running {
 		return r.wrong("profile")
@@ -233,7 +233,7 @@ func (r *Record) SetProgress(now, done time.Duration) error {
 	return nil
 }
 
-// Change is how what a running job holds has changed.
+// Change is how the allocation of a running job has changed.
 type Change uint8
 
 // The changes.
@@ -243,7 +243,7 @@ const (
 	ToOtherPart               // of the same devices
 )
 
-// Reshape changes what a running job holds, at the cost of a pause.
+// Reshape changes what a running job has, at the cost of a pause.
 func (r *Record) Reshape(now, pause time.Duration, tasks int32, milli unit.Milli, how Change) error {
 	if r.Phase != Running {
 		return r.wrong("reshape")
@@ -397,7 +397,7 @@ func (r *Record) ProgressAt(now time.Duration) time.Duration {
 	return r.Progress + time.Duration(float64(now-r.Ready)*r.Speed+0.5)
 }
 
-// ServiceAt is the GPU-time held up to a moment not before Since, in
+// ServiceAt is the GPU-time allocated up to a moment not before Since, in
 // GPU-seconds.
 func (r *Record) ServiceAt(now time.Duration) float64 {
 	if r.Phase != Running && r.Phase != Stopping {

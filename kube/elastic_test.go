@@ -30,7 +30,7 @@ func TestResizedByHand(t *testing.T) {
 		if err := r.Resize(background, me, "default/a", api.Resize{GPUs: float64(n)}); err != nil {
 			t.Fatal(err)
 		}
-		r.until("a has as many as were ordered", func() bool { return len(r.kubelet.Running()) == n && r.one("default/a").Held == float64(n) })
+		r.until("a has as many as were ordered", func() bool { return len(r.kubelet.Running()) == n && r.one("default/a").Allocated == float64(n) })
 	}
 	if err := r.Resize(background, me, "default/a", api.Resize{GPUs: 5}); err == nil {
 		t.Error("it is resized beyond its range")
@@ -47,7 +47,7 @@ func TestResizedByHand(t *testing.T) {
 			t.Errorf("b on %v GPUs: %v", gpus, err)
 		}
 	}
-	r.until("b has four GPUs", func() bool { return len(r.kubelet.Running()) == 2 && r.one("default/b").Held == 4 })
+	r.until("b has four GPUs", func() bool { return len(r.kubelet.Running()) == 2 && r.one("default/b").Allocated == 4 })
 }
 
 // TestResized: a policy that chooses the sizes of jobs has Jobs run with other numbers of pods
@@ -83,7 +83,7 @@ func TestResized(t *testing.T) {
 	r.opt.State = t.TempDir()
 	r.up()
 	jobs, err := r.Jobs(background, me, api.Query{IDs: []string{"default/a"}})
-	if err != nil || len(jobs) != 1 || jobs[0].State != api.Running || jobs[0].Held != 4 || jobs[0].Resizes < 2 || jobs[0].GPUs.Ask != 2 {
+	if err != nil || len(jobs) != 1 || jobs[0].State != api.Running || jobs[0].Allocated != 4 || jobs[0].Resizes < 2 || jobs[0].GPUs.Ask != 2 {
 		t.Errorf("to the next norn a is %v, %+v", err, jobs)
 	}
 	r.until("a is done", func() bool { return r.state("default/a") == api.Done })

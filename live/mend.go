@@ -440,12 +440,12 @@ func (m *mending) remake() error {
 	return nil
 }
 
-// apply makes a job known. One whose devices others hold by now waits.
+// apply makes a job known. One whose devices others have by now waits.
 func (m *mending) apply(st *state.State, ev *eventlog.Event) error {
 	if a := ev.Alloc; a != nil && ev.Kind == eventlog.Carry {
 		can := st.Cluster.Valid
 		if ev.Record.Phase.HasDevices() {
-			can = func(a *cluster.Alloc) error { return state.CanHold(st, a) }
+			can = func(a *cluster.Alloc) error { return state.CanAllocate(st, a) }
 		}
 		if can(a) != nil {
 			ev.Alloc = nil

@@ -69,9 +69,9 @@ func (d inventory) list(c server.Caller, q *api.NodeQuery) []api.Node {
 			out = append(out, n)
 		}
 	}
-	d.nodesHeld(c, out, at)
+	d.nodesAllocated(c, out, at)
 	if q.Devices {
-		d.devicesHeld(c, out, at)
+		d.devicesAllocated(c, out, at)
 	}
 	slices.SortStableFunc(out, func(a, b api.Node) int { return trace.CompareKeys(a.Name, b.Name) })
 	return out
@@ -150,10 +150,10 @@ func foreignOf(c *cluster.Cluster, f *cluster.Foreign) *api.Foreign {
 	return out
 }
 
-// nodesHeld adds up what jobs hold of nodes.
-func (d inventory) nodesHeld(c server.Caller, out []api.Node, at []int) {
+// nodesAllocated adds up what jobs hold of nodes.
+func (d inventory) nodesAllocated(c server.Caller, out []api.Node, at []int) {
 	on := d.st.Cluster
-	d.eachHeld(func(l *Job, a *cluster.Alloc) {
+	d.eachAllocated(func(l *Job, a *cluster.Alloc) {
 		share := 0
 		for i := range a.Pieces {
 			p := &a.Pieces[i]
@@ -163,12 +163,12 @@ func (d inventory) nodesHeld(c server.Caller, out []api.Node, at []int) {
 				continue
 			}
 			n := &out[at[p.Node]]
-			n.CPUsHeld += float64(p.CPU) / 1000
-			n.MemHeld += api.Bytes(p.Memory)
+			n.CPUsAllocated += float64(p.CPU) / 1000
+			n.MemAllocated += api.Bytes(p.Memory)
 			n.Tasks += int(p.Tasks)
 			for _, s := range mine {
 				if !on.Type(on.TypeOf(s.Device)).Host {
-					n.GPUsHeld += float64(s.Milli) / 1000
+					n.GPUsAllocated += float64(s.Milli) / 1000
 				}
 			}
 			switch there := slices.ContainsFunc(a.Pieces[:i], func(q cluster.Piece) bool { return q.Node == p.Node }); {
@@ -182,8 +182,8 @@ func (d inventory) nodesHeld(c server.Caller, out []api.Node, at []int) {
 	})
 }
 
-// eachHeld visits the jobs that hold anything, by number.
-func (d inventory) eachHeld(visit func(*Job, *cluster.Alloc)) {
+// eachAllocated visits the jobs that have anything, by number.
+func (d inventory) eachAllocated(visit func(*Job, *cluster.Alloc)) {
 	for l := range d.All() {
 		if a := d.st.Alloc(l.ID); a != nil && d.st.Record(l.ID).Phase.HasDevices() {
 			visit(l, a)
@@ -204,10 +204,10 @@ func (d inventory) devicesOf(id cluster.NodeID) []api.Device {
 	return out
 }
 
-// devicesHeld says which jobs hold devices, as far as the caller may see them.
-func (d inventory) devicesHeld(caller server.Caller, out []api.Node, at []int) {
+// devicesAllocated says which jobs have devices, as far as the caller may see them.
+func (d inventory) devicesAllocated(caller server.Caller, out []api.Node, at []int) {
 	c := d.st.Cluster
-	d.eachHeld(func(l *Job, a *cluster.Alloc) {
+	d.eachAllocated(func(l *Job, a *cluster.Alloc) {
 		if !caller.Operator && l.User != caller.User {
 			return
 		}

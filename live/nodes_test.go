@@ -173,7 +173,7 @@ func TestFleet(t *testing.T) {
 		list, err := w.Nodes(ctx, me, api.NodeQuery{Names: []string{"a-3"}, Devices: true})
 		ok(t, err)
 		n := list[0]
-		if n.Labels["zone"] != "y" || n.Foreign == nil || n.Foreign.CPUs != 3 || n.Foreign.Memory != 1<<30 || n.GPUsHeld != 1 || n.Tasks != 1 || n.Type != "slot" {
+		if n.Labels["zone"] != "y" || n.Foreign == nil || n.Foreign.CPUs != 3 || n.Foreign.Memory != 1<<30 || n.GPUsAllocated != 1 || n.Tasks != 1 || n.Type != "slot" {
 			t.Errorf("%s: %+v, others use %+v", when, n, n.Foreign)
 		}
 		if len(n.Devices) != 2 || n.Devices[1].Name != "a-3/1" || len(n.Devices[0].Jobs)+len(n.Devices[1].Jobs) != 1 {

@@ -93,7 +93,7 @@ const (
 	Gone          // it has left its devices, as it was to
 	Evicted       // it is thrown back to where it waits
 	Retried       // the attempt failed, and another one follows
-	Relaunch      // it goes on at once, on what it holds
+	Relaunch      // it goes on at once, on what it has
 	Late          // it ended by itself while it was taken to be frozen: that counts when it is to run again
 	Undone        // frozen processes were lost: it starts without the work that it had done
 )
@@ -118,10 +118,10 @@ const exitAgain = 75
 func (e *Ending) Verdict(p *Patience) Verdict {
 	cancelled := e.Purpose == Cancelled
 	running := e.Phase == job.Running
-	switch holds := running || e.Phase == job.Stopping; {
-	case holds && e.Done() && !(e.Asked && cancelled): // whatever was wanted of it meanwhile
+	switch has := running || e.Phase == job.Stopping; {
+	case has && e.Done() && !(e.Asked && cancelled): // whatever was wanted of it meanwhile
 		return e.verdict(Done)
-	case holds && !e.Asked && e.Cause == Exited && !cancelled: // it had not heard of it
+	case has && !e.Asked && e.Cause == Exited && !cancelled: // it had not heard of it
 		return e.unasked(p)
 	case cancelled:
 		return e.verdict(Revoked)
@@ -135,7 +135,7 @@ func (e *Ending) Verdict(p *Patience) Verdict {
 		return v
 	case running:
 		return e.unasked(p)
-	case holds:
+	case has:
 		return e.left(p)
 	case e.Stop == job.Freeze && e.ByItself():
 		return e.verdict(Late)

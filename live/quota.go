@@ -13,7 +13,7 @@ import (
 // Quota is how much one user, or one tenant, may have and ask for. 0: no limit.
 type Quota struct {
 	Queued   int           // jobs that wait or are held
-	Running  int           // jobs that hold devices, or may start
+	Running  int           // jobs that have devices, or may start
 	GPUs     float64       // that these ask for
 	Memory   api.Bytes     // likewise, in main memory
 	Array    int           // jobs of one array
@@ -60,7 +60,7 @@ const (
 	gone   standing = iota
 	kept            // it is held
 	ready           // it waits, and may start at any moment
-	placed          // it holds devices, or leaves them
+	placed          // it has devices, or leaves them
 )
 
 // standingOf is how a job counts in a phase.

@@ -26,7 +26,7 @@ type Whereabouts struct {
 }
 
 // Text is what is said of an event: of a move to the devices on which the job is
-// already, that it holds other parts of them.
+// already, that it has other parts of them.
 func (w *Whereabouts) Text(ev *eventlog.Event, s *state.State, names Names, text string) string {
 	a := s.Alloc(ev.Job)
 	if a == nil {
@@ -50,10 +50,10 @@ func (w *Whereabouts) Text(ev *eventlog.Event, s *state.State, names Names, text
 	return text
 }
 
-// goesOn begins what is said of a job that holds other parts of its devices.
+// goesOn begins what is said of a job that has other parts of its devices.
 const goesOn = "goes on with "
 
-// besideText says what a job holds beside devices, and for how long it leaves these to
+// besideText says what a job has beside devices, and for how long it leaves these to
 // others.
 func besideText(a *cluster.Alloc) string {
 	out := ""
@@ -148,7 +148,7 @@ func keptText(kept time.Duration) string {
 	return "; keeps " + unit.Human(kept) + " of work"
 }
 
-// On says which devices a job holds; of several nodes, how many on which of them.
+// On says which devices a job has; of several nodes, how many on which of them.
 func On(s *state.State, id job.ID, names Names) string {
 	a := s.Alloc(id)
 	if a != nil && several(s.Cluster) {
@@ -175,10 +175,10 @@ func onNodes(c *cluster.Cluster, a *cluster.Alloc) string {
 	if len(where) > 1 {
 		what = "the CPUs"
 	}
-	if held := c.GPUMilli(a); held == unit.One {
+	if gpus := c.GPUMilli(a); gpus == unit.One {
 		what = "1 GPU"
-	} else if held > 0 {
-		what = fmt.Sprintf("%v GPUs", held)
+	} else if gpus > 0 {
+		what = fmt.Sprintf("%v GPUs", gpus)
 	}
 	if len(where) == 1 {
 		return what + " of " + where[0]

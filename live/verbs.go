@@ -201,7 +201,7 @@ func (d orders) verb(c server.Caller, l *Job, v server.Verb) error {
 	return nil
 }
 
-// cancel takes a job back: at once where it holds nothing, or when its processes
+// cancel takes a job back: at once where it has nothing, or when its processes
 // have ended.
 func (d orders) cancel(l *Job, c server.Caller) {
 	phase := d.st.Record(l.ID).Phase

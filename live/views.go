@@ -44,7 +44,7 @@ func (d *Daemon) View(l *Job) api.Job {
 		Progress: l.Report, Command: spec.Command, Dir: spec.Dir, After: l.After, Limit: spec.Limit, Deadl: spec.Deadline, Soft: spec.Soft, PTY: spec.PTY,
 	}
 	if a := d.st.Alloc(l.ID); a != nil {
-		j.Held, j.Devices, j.Throttle = float64(d.st.Cluster.GPUMilli(a))/1000, d.cfg.Names.of(a), ThrottleOf(a)
+		j.Allocated, j.Devices, j.Throttle = float64(d.st.Cluster.GPUMilli(a))/1000, d.cfg.Names.of(a), ThrottleOf(a)
 		if several(d.st.Cluster) {
 			j.Nodes = nodesOf(d.st.Cluster, a)
 		}
@@ -243,7 +243,7 @@ func (d *Daemon) status() (api.Status, map[api.State]int) {
 	for id := tenant.ID(1); int(id) < t.Len(); id++ {
 		e := t.At(id)
 		v := api.Tenant{
-			Name: e.Name, Guarantee: float64(e.Guarantee) / 1000, Weight: e.Weight, Held: float64(e.Used.GPU) / 1000,
+			Name: e.Name, Guarantee: float64(e.Guarantee) / 1000, Weight: e.Weight, Allocated: float64(e.Used.GPU) / 1000,
 			Waiting: waiting[id], Usage: t.Usage(id, max(d.Loop.Now(), d.st.Now)) / 3600,
 		}
 		if e.Limit != tenant.Unlimited {

@@ -115,7 +115,7 @@ func (d explainer) frees(l *Job) []string {
 	return append(out, "norn release "+l.Key)
 }
 
-// whyWaits says what a waiting job waits for: who holds what it could use, who
+// whyWaits says what a waiting job waits for: who has what it could use, who
 // goes ahead, and when it could start.
 func (d explainer) whyWaits(l *Job, r *job.Record, w *api.Why) {
 	v := sched.NewView(d.st, nil, false)
@@ -165,7 +165,7 @@ func (d explainer) whyWaits(l *Job, r *job.Record, w *api.Why) {
 	}
 }
 
-// whoHolds lists the jobs that hold devices which the job could use.
+// whoHolds lists the jobs that have devices which the job could use.
 func (d explainer) whoHolds(l *Job, r *job.Record, w *api.Why) {
 	for i := range d.st.Running(r.Pool).All() {
 		id := job.ID(i)

@@ -177,7 +177,7 @@ func (b *box) resizeAny(ctx context.Context) {
 	running, _ := b.client.Jobs(ctx, api.Query{States: []api.State{api.Running}})
 	for _, j := range running {
 		if j.GPUs.Elastic() {
-			b.client.Resize(ctx, j.ID, api.Resize{GPUs: 3 - j.Held})
+			b.client.Resize(ctx, j.ID, api.Resize{GPUs: 3 - j.Allocated})
 		}
 	}
 }

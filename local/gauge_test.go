@@ -118,7 +118,7 @@ func TestStagesAndClass(t *testing.T) {
 	spec.Stages = api.Stages{Load: 0.01, GPU: 0.08}
 	computes := h.submit(spec)
 	h.running(computes, 1)
-	if j := h.job(loads); j.Held != 0.5 || j.Run != 1 {
+	if j := h.job(loads); j.Allocated != 0.5 || j.Run != 1 {
 		t.Errorf("of two that need different things, the first: %+v", j)
 	}
 	want := "job " + computes + " holds 0.5 of slot0; its steps are 80ms of loading, 10ms of computing, the other's 10ms of loading, 80ms of computing"
@@ -141,8 +141,8 @@ func TestStagesAndClass(t *testing.T) {
 	g.submit(g.sh(1, awaits("end")))
 	id := g.submit(guest)
 	g.running(id, 1)
-	if j := g.job(id); j.Held != 0 {
-		t.Errorf("a guest holds %v GPUs", j.Held)
+	if j := g.job(id); j.Allocated != 0 {
+		t.Errorf("a guest holds %v GPUs", j.Allocated)
 	}
 	g.make("end")
 	g.until(id, api.Done)
@@ -209,13 +209,13 @@ func TestLetGo(t *testing.T) {
 		until(t, "it is in force", func() bool { return h.why(id).Policy == policy })
 	}
 	use("rmixer(job-policy=mps)")
-	if j := h.job(id); j.Throttle != 1000 || j.Held != 0 {
+	if j := h.job(id); j.Throttle != 1000 || j.Allocated != 0 {
 		t.Errorf("under the same policy: %+v", j)
 	}
 	whole := func() bool {
 		life := h.why(id).Life
 		j := h.job(id)
-		return j.Throttle == 0 && j.Held == 1 && j.Run == 1 && strings.HasSuffix(life[len(life)-1], "goes on with slot0, 2 CPU cores, 0B of memory")
+		return j.Throttle == 0 && j.Allocated == 1 && j.Run == 1 && strings.HasSuffix(life[len(life)-1], "goes on with slot0, 2 CPU cores, 0B of memory")
 	}
 	use("srtf")
 	until(t, "it goes on", whole)
@@ -253,7 +253,7 @@ func TestInherited(t *testing.T) {
 	}
 	holds := func(id string, gpus float64) {
 		t.Helper()
-		until(t, fmt.Sprintf("job %s holds %v", id, gpus), func() bool { j := h.job(id); return j.Held == gpus && j.Throttle == 0 && j.Run == 1 })
+		until(t, fmt.Sprintf("job %s holds %v", id, gpus), func() bool { j := h.job(id); return j.Allocated == gpus && j.Throttle == 0 && j.Run == 1 })
 	}
 	holds(ids[0], 0.5)
 	holds(ids[1], 0.5)

@@ -54,7 +54,7 @@ func TestHostDevice(t *testing.T) {
 	h.down()
 	h.up()
 	j := h.running(a, 1)
-	if have := h.text("on-host"); have != ",0,3\n" || fmt.Sprint(j.Devices) != "[host0]" || j.Held != 0 || j.Run != 1 {
+	if have := h.text("on-host"); have != ",0,3\n" || fmt.Sprint(j.Devices) != "[host0]" || j.Allocated != 0 || j.Run != 1 {
 		t.Errorf("a job on processors sees %q: %+v", have, j)
 	}
 	if al, err := h.task(a, 1).Allocation(background); err != nil || !al.Host || al.GPUs != 0 || fmt.Sprint(al.Devices) != "[host0]" || al.Tasks != 1 {
@@ -227,8 +227,8 @@ func TestRMixer(t *testing.T) {
 	if have := fmt.Sprint(on["slot0"], on["host0"]); have != fmt.Sprint([]string{ids[0], ids[5]}, ids[4:5]) {
 		t.Errorf("on the GPU and on the processors are %v of %v", have, ids)
 	}
-	if j := h.job(on["slot0"][0]); j.Held != 0.5 {
-		t.Errorf("it holds %v GPUs", j.Held)
+	if j := h.job(on["slot0"][0]); j.Allocated != 0.5 {
+		t.Errorf("it holds %v GPUs", j.Allocated)
 	}
 	h.down()
 	h.up()

@@ -72,10 +72,10 @@ func (d *Daemon) describe(l *entry, a *cluster.Alloc) *rundir.Run {
 	if spec.Limit > 0 {
 		run.Limit = max(min(1, spec.Limit), spec.Limit-api.Of(d.State().Record(l.ID).AllocatedAt(d.State().Now)))
 	}
-	held := d.opt.Machine.devices(a)
+	devices := d.opt.Machine.devices(a)
 	for i := range d.opt.Machine.Devices {
 		files := d.opt.Machine.Devices[i].Files
-		if slices.Contains(held, i) {
+		if slices.Contains(devices, i) {
 			run.Devices = append(run.Devices, files...)
 		} else {
 			run.Hidden = append(run.Hidden, files...)
@@ -135,19 +135,19 @@ func (o *Options) ulimits(l *entry) map[string]string {
 
 // tasks deals devices out to the tasks of a gang, evenly and in order.
 func (m *Machine) tasks(spec *api.JobSpec, a *cluster.Alloc) []rundir.Task {
-	held := m.devices(a)
-	n := spec.Tasks.Of(len(held))
+	devices := m.devices(a)
+	n := spec.Tasks.Of(len(devices))
 	if spec.GPUs.Ask == 0 {
 		n = spec.Tasks.Of(0)
 	}
 	out := make([]rundir.Task, n)
 	for rank := range out {
-		mine := held
-		switch g := len(held); {
+		mine := devices
+		switch g := len(devices); {
 		case g >= n && n > 1:
-			mine = held[rank*g/n : (rank+1)*g/n]
+			mine = devices[rank*g/n : (rank+1)*g/n]
 		case g > 0 && n > g:
-			mine = held[rank*g/n : rank*g/n+1]
+			mine = devices[rank*g/n : rank*g/n+1]
 		}
 		out[rank].Env = append(m.visible(mine), m.caps(spec, a, mine)...)
 	}

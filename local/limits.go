@@ -58,7 +58,7 @@ func (d *Daemon) phase(l *entry, a *cluster.Alloc) int {
 		if other == l || !takesTurns(other.limits) {
 			continue
 		}
-		if held := d.State().Alloc(other.ID); held != nil && len(held.Shares) > 0 && held.Shares[0].Device == a.Shares[0].Device {
+		if alloc := d.State().Alloc(other.ID); alloc != nil && len(alloc.Shares) > 0 && alloc.Shares[0].Device == a.Shares[0].Device {
 			at += 1000 - other.limits.Throttle
 		}
 	}

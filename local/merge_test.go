@@ -106,8 +106,8 @@ func TestMerge(t *testing.T) {
 	if m := told(c, 2); m != (api.Merge{How: "together", With: d}) {
 		t.Errorf("the third job is told %+v when it comes back", m)
 	}
-	if x, y := h.job(c), h.job(d); x.Held != 0.5 || y.Held != 0.5 {
-		t.Errorf("they hold %v and %v", x.Held, y.Held)
+	if x, y := h.job(c), h.job(d); x.Allocated != 0.5 || y.Allocated != 0.5 {
+		t.Errorf("they hold %v and %v", x.Allocated, y.Allocated)
 	}
 	h.orders(func(v *sched.View, p *sched.Plan) { p.Split(2) })
 	if m := told(c, 3); m != (api.Merge{}) {

@@ -22,7 +22,7 @@ func TestOneNode(t *testing.T) {
 		t.Fatalf("%+v, %v", list, err)
 	}
 	n := list[0]
-	if n.Name != one.Name || n.State() != "up" || n.GPUs != 2 || n.GPUsFree != 1 || n.GPUsHeld != 1 || n.Tasks != 1 || len(n.Jobs) != 1 || n.Jobs[0] != id {
+	if n.Name != one.Name || n.State() != "up" || n.GPUs != 2 || n.GPUsFree != 1 || n.GPUsAllocated != 1 || n.Tasks != 1 || len(n.Jobs) != 1 || n.Jobs[0] != id {
 		t.Errorf("%+v", n)
 	}
 	if n.CPUs != one.CPUs || n.Memory != one.Memory || n.Disk.Path != one.Disk.Path || len(n.Devices) != 2 || len(n.Devices[0].Jobs) != 1 || n.Devices[0].Name != one.Devices[0].Name {

@@ -170,7 +170,7 @@ func (h *here) isThrottled(b string, groups bool) {
 	} else {
 		h.inForce(b, "it is stopped for 50% of each 1s")
 	}
-	if j := h.job(b); j.Run != 1 || j.Resizes != 0 || j.Speed != 0.5 || j.Held != 0.5 {
+	if j := h.job(b); j.Run != 1 || j.Resizes != 0 || j.Speed != 0.5 || j.Allocated != 0.5 {
 		h.t.Errorf("%+v", j)
 	}
 	if all := strings.Join(h.replayed(), "\n"); !strings.Contains(all, `"throttle":[0.5]`) || !strings.Contains(all, `"cpu":0.5,`) {

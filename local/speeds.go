@@ -212,11 +212,11 @@ func (d gauges) eachBeside(l *entry, a *cluster.Alloc, visit func(id job.ID, a *
 	for p := range cluster.PoolID(d.State().Cluster.Pools()) {
 		for i := range d.State().Running(p).All() {
 			id := job.ID(i)
-			held := d.State().Alloc(id)
-			if id == l.ID || held == nil || !overlap(held, a) {
+			alloc := d.State().Alloc(id)
+			if id == l.ID || alloc == nil || !overlap(alloc, a) {
 				continue
 			}
-			visit(id, held)
+			visit(id, alloc)
 		}
 	}
 }
@@ -236,7 +236,7 @@ func (d gauges) undisturbed(l *entry, a *cluster.Alloc) bool {
 		return false
 	}
 	alone := true
-	d.eachBeside(l, a, func(_ job.ID, held *cluster.Alloc) { alone = alone && live.ThrottleOf(held) >= 1000 })
+	d.eachBeside(l, a, func(_ job.ID, alloc *cluster.Alloc) { alone = alone && live.ThrottleOf(alloc) >= 1000 })
 	return alone
 }
 

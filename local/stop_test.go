@@ -361,7 +361,7 @@ func TestResize(t *testing.T) {
 	}
 	h.made("up2-0-of-1-on-0")
 	h.running(a, 2)
-	if j := h.job(a); j.Held != 1 || len(j.Devices) != 1 {
+	if j := h.job(a); j.Allocated != 1 || len(j.Devices) != 1 {
 		t.Errorf("%+v", j)
 	}
 	b := h.submit(h.sh(1, awaits("b-ends"))) // takes what has become free

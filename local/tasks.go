@@ -43,20 +43,20 @@ func (t task) with(ctx context.Context, f func(*entry) error) error {
 // Allocation implements server.Task.
 func (t task) Allocation(ctx context.Context) (a api.Allocation, err error) {
 	err = t.with(ctx, func(l *entry) error {
-		held, spec := t.d.State().Alloc(l.ID), l.Spec
+		alloc, spec := t.d.State().Alloc(l.ID), l.Spec
 		a = api.Allocation{
-			Job: l.Key, Run: l.Run, Tasks: 1, Devices: t.d.opt.Machine.names(held), Elastic: spec.GPUs.Elastic(), Batch: t.d.ordered(l),
+			Job: l.Key, Run: l.Run, Tasks: 1, Devices: t.d.opt.Machine.names(alloc), Elastic: spec.GPUs.Elastic(), Batch: t.d.ordered(l),
 			StopMode: spec.Stop.Mode, Grace: spec.Stop.Grace, Resumable: l.Run > 1 && !l.forget && resumable(spec),
 		}
-		if held != nil {
-			a.GPUs = float64(t.d.State().Cluster.GPUMilli(held)) / 1000
-			a.CPUs, a.Memory = live.Beside(held)
-			a.Host = t.d.opt.Machine.onHost(held)
+		if alloc != nil {
+			a.GPUs = float64(t.d.State().Cluster.GPUMilli(alloc)) / 1000
+			a.CPUs, a.Memory = live.Beside(alloc)
+			a.Host = t.d.opt.Machine.onHost(alloc)
 		}
 		a.Tasks = spec.Tasks.Of(len(a.Devices))
 		a.Merge = t.d.merged(l)
-		if held != nil {
-			a.Throttle, a.GPUMemory = live.ThrottleOf(held), t.d.opt.Machine.cap(held, t.d.opt.Machine.devices(held))
+		if alloc != nil {
+			a.Throttle, a.GPUMemory = live.ThrottleOf(alloc), t.d.opt.Machine.cap(alloc, t.d.opt.Machine.devices(alloc))
 		}
 		return nil
 	})

@@ -69,7 +69,7 @@ func TestTenants(t *testing.T) {
 		t.Fatalf("%+v, %v", s, err)
 	}
 	for i, want := range []api.Tenant{
-		{Name: "a", Guarantee: 1, Weight: 1, Held: 1, Waiting: 1}, {Name: "b", Guarantee: 1, Weight: 1, Held: 1}, {Name: "small", Limit: 1, Weight: 1, Waiting: 2},
+		{Name: "a", Guarantee: 1, Weight: 1, Allocated: 1, Waiting: 1}, {Name: "b", Guarantee: 1, Weight: 1, Allocated: 1}, {Name: "small", Limit: 1, Weight: 1, Waiting: 2},
 	} {
 		have := s.Tenants[i]
 		have.Usage = 0

@@ -31,8 +31,8 @@ func (d condition) node() api.Node {
 		for i := range d.State().Running(cluster.PoolID(p)).All() {
 			a := d.State().Alloc(job.ID(i))
 			cpus, mem := live.Beside(a)
-			n.CPUsHeld += cpus
-			n.MemHeld += mem
+			n.CPUsAllocated += cpus
+			n.MemAllocated += mem
 			for _, dev := range d.opt.Machine.devices(a) {
 				n.Devices[dev].Jobs = append(n.Devices[dev].Jobs, d.of(job.ID(i)).Key)
 			}

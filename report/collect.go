@@ -29,7 +29,7 @@ import (
 // for the page alone, and costs time and memory.
 type Options struct {
 	Series       bool // utilisation, queue length and distributions
-	Intervals    bool // which job held which device, and when
+	Intervals    bool // which job had which device, and when
 	MaxIntervals int  // how many of them, those of the most GPU time first; 0: DefaultIntervals
 }
 
@@ -65,19 +65,19 @@ type Collector struct {
 
 	series *series
 	shares *shares
-	holds  *allocations
+	allocs *allocations
 }
 
 const chunk = 4096
 
 // track is what a Collector remembers about a job.
 type track struct {
-	load   float64       // until it is over: integral of the load at its submission; then: mean load of its life
-	work   time.Duration // progress when it was last told
-	failed time.Duration // work of its failed attempts
-	hold   int32         // place of its open interval, + 1
-	size   uint8
-	mode   mode
+	load    float64       // until it is over: integral of the load at its submission; then: mean load of its life
+	work    time.Duration // progress when it was last told
+	failed  time.Duration // work of its failed attempts
+	stretch int32         // place of its open interval, + 1
+	size    uint8
+	mode    mode
 }
 
 // mode is where a job stands, as far as time is counted: one of the reasons to
@@ -105,7 +105,7 @@ func NewCollector(opt Options) *Collector {
 		c.series, c.shares = newSeries(), newShares()
 	}
 	if opt.Intervals {
-		c.holds = newAllocations(opt.MaxIntervals)
+		c.allocs = newAllocations(opt.MaxIntervals)
 	}
 	return c
 }
@@ -188,9 +188,9 @@ func (c *Collector) follow(id job.ID, ev *eventlog.Event, s *state.State) {
 		return
 	}
 	if was >= assigned || is >= assigned {
-		c.flow.held = s.Tenants.At(tenant.Root).Used.GPU + c.behind - c.ahead
-		if c.holds != nil {
-			c.hold(id, t, was, ev, s)
+		c.flow.allocated = s.Tenants.At(tenant.Root).Used.GPU + c.behind - c.ahead
+		if c.allocs != nil {
+			c.allocation(id, t, was, ev, s)
 		}
 	}
 	if is == over && was != over && r.Starts > 0 {
@@ -328,17 +328,17 @@ type flow struct {
 	now    time.Duration
 	micros int64 // now
 
-	held, supply unit.Milli // devices held, devices there
-	ratio        float64    // load: devices asked for, for each device there
+	allocated, supply unit.Milli // devices allocated, devices there
+	ratio             float64    // load: devices asked for, for each device there
 
-	heldTime, supplyTime float64 // milli x seconds
-	load                 float64 // ratio x seconds
+	allocatedTime, supplyTime float64 // milli x seconds
+	load                      float64 // ratio x seconds
 }
 
 // advance moves on to a moment not before the last one.
 func (f *flow) advance(now time.Duration) {
 	dt := (now - f.now).Seconds()
-	f.heldTime += float64(f.held) * dt
+	f.allocatedTime += float64(f.allocated) * dt
 	f.supplyTime += float64(f.supply) * dt
 	f.load += f.ratio * dt
 	f.now, f.micros = now, int64(now/time.Microsecond)
@@ -353,12 +353,12 @@ func (f *flow) weigh(demand, there unit.Milli) {
 
 // moment is a flow at one moment.
 type moment struct {
-	known        bool
-	now          time.Duration
-	held, supply float64 // milli x seconds
+	known             bool
+	now               time.Duration
+	allocated, supply float64 // milli x seconds
 }
 
-func (f *flow) moment() moment { return moment{true, f.now, f.heldTime, f.supplyTime} }
+func (f *flow) moment() moment { return moment{true, f.now, f.allocatedTime, f.supplyTime} }
 
 func (c *Collector) advance(now time.Duration) {
 	if now == c.flow.now {
@@ -379,5 +379,5 @@ func (c *Collector) used() float64 {
 	if c.supply.total == 0 {
 		return 0
 	}
-	return float64(c.flow.held) / float64(c.supply.total)
+	return float64(c.flow.allocated) / float64(c.supply.total)
 }

@@ -84,7 +84,7 @@ func TestIntervalsAreBounded(t *testing.T) {
 	for i := range job.ID(1000) {
 		w.turn(t, i%10)
 	}
-	d := &w.c.holds.done
+	d := &w.c.allocs.done
 	if len(d.intervals) > 100 || cap(d.intervals) > 200 || cap(d.spans) > 400 {
 		t.Errorf("%d intervals (room for %d, %d spans) with a limit of 50", len(d.intervals), cap(d.intervals), cap(d.spans))
 	}

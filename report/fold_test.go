@@ -39,20 +39,20 @@ func TestRunsAreEventful(t *testing.T) {
 // naive is the figures computed the slow way: after every event, all jobs are
 // looked at.
 type naive struct {
-	s            *state.State
-	now          time.Duration
-	first        time.Duration
-	held, supply float64 // GPU-seconds since the first submission
-	heldArrival  float64
-	supArrival   float64
-	heldEnd      float64
-	supEnd       float64
-	waits        map[string]float64 // job-seconds by reason
-	loads        []float64          // integral of load over the life of each job
-	failed       []time.Duration
-	ratio        float64
-	broken       map[cluster.DeviceID]bool
-	seen         bool
+	s                 *state.State
+	now               time.Duration
+	first             time.Duration
+	allocated, supply float64 // GPU-seconds since the first submission
+	allocatedArrival  float64
+	supArrival        float64
+	allocatedEnd      float64
+	supEnd            float64
+	waits             map[string]float64 // job-seconds by reason
+	loads             []float64          // integral of load over the life of each job
+	failed            []time.Duration
+	ratio             float64
+	broken            map[cluster.DeviceID]bool
+	seen              bool
 }
 
 func (n *naive) supplied() unit.Milli {
@@ -74,13 +74,13 @@ func (n *naive) supplied() unit.Milli {
 func (n *naive) pass(to time.Duration) {
 	dt := (to - n.now).Seconds()
 	if dt > 0 {
-		var held, demand unit.Milli
+		var allocated, demand unit.Milli
 		for id := range job.ID(n.s.Jobs()) {
 			r := n.s.Record(id)
 			asks := n.s.Class(r.Class).Amount.GPU
 			switch r.Phase {
 			case job.Running, job.Stopping:
-				held += r.Milli
+				allocated += r.Milli
 				demand += asks
 			case job.Assigned:
 				n.waits["handover"] += dt
@@ -98,7 +98,7 @@ func (n *naive) pass(to time.Duration) {
 		if sup > 0 {
 			n.ratio = float64(demand) / float64(sup)
 		}
-		n.held += float64(held) / 1000 * dt
+		n.allocated += float64(allocated) / 1000 * dt
 		n.supply += float64(sup) / 1000 * dt
 		for id := range n.loads {
 			if !n.s.Record(job.ID(id)).Phase.Over() {
@@ -121,9 +121,9 @@ func (n *naive) fold(t *testing.T, ev *eventlog.Event) {
 	switch ev.Kind {
 	case eventlog.Submit:
 		if !n.seen {
-			n.seen, n.first, n.held, n.supply = true, ev.Time, 0, 0
+			n.seen, n.first, n.allocated, n.supply = true, ev.Time, 0, 0
 		}
-		n.heldArrival, n.supArrival = n.held, n.supply
+		n.allocatedArrival, n.supArrival = n.allocated, n.supply
 		n.loads, n.failed = append(n.loads, 0), append(n.failed, 0)
 	case eventlog.Fail:
 		n.failed[ev.Job] += done - ev.Kept
@@ -131,7 +131,7 @@ func (n *naive) fold(t *testing.T, ev *eventlog.Event) {
 		if n.s.Record(ev.Job).Starts == 0 {
 			return
 		}
-		n.heldEnd, n.supEnd = n.held, n.supply
+		n.allocatedEnd, n.supEnd = n.allocated, n.supply
 	case eventlog.Device:
 		n.broken[ev.Device] = ev.Broken
 	}
@@ -151,10 +151,10 @@ func TestAgainstNaive(t *testing.T) {
 		n.pass(s.Now)
 		r := col.Result(s)
 		if r.Jobs.Running > 0 {
-			n.heldEnd, n.supEnd = n.held, n.supply
+			n.allocatedEnd, n.supEnd = n.allocated, n.supply
 		}
-		if !near(r.Utilisation, n.heldEnd/n.supEnd) || !near(r.UtilisationArrivals, n.heldArrival/n.supArrival) || !near(r.GPU.Available, n.supEnd/3600) {
-			t.Errorf("seed %d: utilisation %v %v of %v GPU-hours, want %v %v %v", seed, r.Utilisation, r.UtilisationArrivals, r.GPU.Available, n.heldEnd/n.supEnd, n.heldArrival/n.supArrival, n.supEnd/3600)
+		if !near(r.Utilisation, n.allocatedEnd/n.supEnd) || !near(r.UtilisationArrivals, n.allocatedArrival/n.supArrival) || !near(r.GPU.Available, n.supEnd/3600) {
+			t.Errorf("seed %d: utilisation %v %v of %v GPU-hours, want %v %v %v", seed, r.Utilisation, r.UtilisationArrivals, r.GPU.Available, n.allocatedEnd/n.supEnd, n.allocatedArrival/n.supArrival, n.supEnd/3600)
 		}
 		compareWaits(t, r, n)
 		compareRho(t, col, s, r, n)
@@ -186,11 +186,11 @@ func compareWaits(t *testing.T, r *Result, n *naive) {
 
 func compareRho(t *testing.T, col *Collector, s *state.State, r *Result, n *naive) {
 	t.Helper()
-	var sum, worst, held, lost float64
+	var sum, worst, allocated, lost float64
 	rated, unfair := 0, 0
 	for id := range job.ID(s.Jobs()) {
 		rec := s.Record(id)
-		held += rec.ServiceAt(s.Now)
+		allocated += rec.ServiceAt(s.Now)
 		lost += rec.Lost
 		if rec.Phase.Over() && col.track(id).failed != n.failed[id] {
 			t.Errorf("job %d: %v of work in failed attempts, want %v", id, col.track(id).failed, n.failed[id])
@@ -212,8 +212,8 @@ func compareRho(t *testing.T, col *Collector, s *state.State, r *Result, n *naiv
 	if f.Rated != rated || !near(f.Mean*float64(rated), sum) || !near(f.Worst, worst) || !near(f.Unfair, float64(unfair)/float64(rated)) {
 		t.Errorf("%+v, want %d jobs, mean %v, worst %v, %d unfair", f, rated, sum/float64(rated), worst, unfair)
 	}
-	if !near(r.GPU.Held, held/3600) || !near(r.GPU.Lost, lost/3600) || rated == 0 || unfair == 0 {
-		t.Errorf("%+v, want %v held, %v lost; %d rated, %d unfair", r.GPU, held/3600, lost/3600, rated, unfair)
+	if !near(r.GPU.Held, allocated/3600) || !near(r.GPU.Lost, lost/3600) || rated == 0 || unfair == 0 {
+		t.Errorf("%+v, want %v held, %v lost; %d rated, %d unfair", r.GPU, allocated/3600, lost/3600, rated, unfair)
 	}
 }
 
@@ -278,8 +278,8 @@ func TestJoinsLate(t *testing.T) {
 	if r.Jobs.Submitted != 200 || r.Utilisation <= 0 || r.Utilisation > 1 {
 		t.Errorf("%+v", r.Summary)
 	}
-	if late.behind != 0 || late.ahead != 0 || late.flow.held < 0 {
-		t.Errorf("left with %v behind, %v ahead, %v held", late.behind, late.ahead, late.flow.held)
+	if late.behind != 0 || late.ahead != 0 || late.flow.allocated < 0 {
+		t.Errorf("left with %v behind, %v ahead, %v held", late.behind, late.ahead, late.flow.allocated)
 	}
 }
 

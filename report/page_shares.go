@@ -8,7 +8,7 @@ import (
 // shownShares is how many tenants' shares are drawn.
 const shownShares = 8
 
-// shareView is what a tenant held and was due, drawn in a box of one for each slot by
+// shareView is what a tenant had and was due, drawn in a box of one for each slot by
 // one for all devices.
 type shareView struct {
 	Of           Due
@@ -29,7 +29,7 @@ func shareViews(dues []Due) []shareView {
 		if v.Name == "" {
 			v.Name = "(no tenant)"
 		}
-		v.Filled = "M0 1" + steps(d.slots, func(s dueSlot) float64 { return s.held }) + "V1Z"
+		v.Filled = "M0 1" + steps(d.slots, func(s dueSlot) float64 { return s.allocated }) + "V1Z"
 		v.Line = "M0 " + height(d.slots[0].due) + steps(d.slots, func(s dueSlot) float64 { return s.due })
 		if d.Guarantee > 0 && d.there > 0 {
 			v.Promise = 1 - min(1, d.Guarantee/d.there)

@@ -62,8 +62,8 @@ func (c *Collector) Result(s *state.State) *Result {
 		r.series = c.series.upTo(c.flow.now, last.now)
 		r.Dues = c.shares.upTo(c.flow.now, last.now).dues(s)
 	}
-	if c.holds != nil {
-		r.chart = newTimeline(c.holds, s, c.first.now, last.now)
+	if c.allocs != nil {
+		r.chart = newTimeline(c.allocs, s, c.first.now, last.now)
 	}
 	return r
 }
@@ -74,7 +74,7 @@ func (r *Result) times(c *Collector, last moment) {
 		if b.supply <= a.supply {
 			return 0
 		}
-		return (b.held - a.held) / (b.supply - a.supply)
+		return (b.allocated - a.allocated) / (b.supply - a.supply)
 	}
 	if c.end.known {
 		r.Makespan = c.end.now - c.first.now
@@ -133,7 +133,7 @@ type numbers struct {
 type sums struct {
 	jobs, ended, rated int
 	jct, wait          total
-	gpu                float64 // GPU-seconds held
+	gpu                float64 // GPU-seconds allocated
 	rho                float64
 	unfair             int
 }

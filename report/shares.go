@@ -15,7 +15,7 @@ import (
 // slots is the largest number of slots of shares.
 const slots = 256
 
-// shares is what tenants asked for and held over time, in slots of equal width. It
+// shares is what tenants asked for and had over time, in slots of equal width. It
 // starts with slots of a second and doubles their width whenever the run outgrows
 // them. Those counted are directly below the root, with all below them; tenants are
 // known by number, and the jobs of no tenant are those of the root.
@@ -28,7 +28,7 @@ type shares struct {
 	who   []account
 }
 
-// account is what somebody asks for and holds, in thousandths of a GPU, now and over
+// account is what somebody asks for and has, in thousandths of a GPU, now and over
 // time.
 type account struct {
 	stake
@@ -37,11 +37,11 @@ type account struct {
 	slots   []stake       // in each, times seconds
 }
 
-type stake struct{ asked, held float64 }
+type stake struct{ asked, allocated float64 }
 
 func (s *stake) add(o stake, times float64) {
 	s.asked += o.asked * times
-	s.held += o.held * times
+	s.allocated += o.allocated * times
 }
 
 func newShares() *shares {
@@ -49,9 +49,9 @@ func newShares() *shares {
 }
 
 // follow takes in a change of a job, which asks for more devices than before by
-// more. leaving is the change of the difference between what jobs hold and what
-// the books say. Jobs that are leaving hold devices that the books no longer
-// have, and jobs that have not begun do not hold theirs yet.
+// more. leaving is the change of the difference between what jobs have and what
+// the books say. Jobs that are leaving have devices that the books no longer
+// have, and jobs that have not begun do not have theirs yet.
 func (s *shares) follow(r *job.Record, more, leaving unit.Milli, st *state.State) {
 	t := quota.Top(st.Tenants, r.Tenant)
 	for int(t) >= len(s.who) {
@@ -61,21 +61,21 @@ func (s *shares) follow(r *job.Record, more, leaving unit.Milli, st *state.State
 	if a.slots == nil {
 		a.slots = make([]stake, slots)
 	}
-	held := st.Tenants.At(t).Used.GPU
+	allocated := st.Tenants.At(t).Used.GPU
 	if t == tenant.Root {
 		for _, child := range st.Tenants.At(t).Children {
-			held -= st.Tenants.At(child).Used.GPU
+			allocated -= st.Tenants.At(child).Used.GPU
 		}
 	}
 	s.settle(a, st.Now)
 	a.leaving += leaving
-	a.asked, a.held = a.asked+float64(more), float64(held+a.leaving)
+	a.asked, a.allocated = a.asked+float64(more), float64(allocated+a.leaving)
 }
 
 // supply says how many devices are there from now on.
 func (s *shares) supply(there unit.Milli, now time.Duration) {
 	s.settle(&s.there, now)
-	s.there.held = float64(there)
+	s.there.allocated = float64(there)
 }
 
 // advance moves on from one moment to another, at which nothing has changed yet.
@@ -148,7 +148,7 @@ func (s *shares) upTo(told, end time.Duration) *shares {
 	return &c
 }
 
-// Due is what a tenant asked for, held and was due, over the whole run.
+// Due is what a tenant asked for, had and was due, over the whole run.
 type Due struct {
 	Name      string  `json:"tenant"`    // empty: jobs of no tenant
 	Guarantee float64 `json:"guarantee"` // GPUs
@@ -156,18 +156,18 @@ type Due struct {
 	Asked     float64 `json:"asked_gpu_hours"`
 	Allocated float64 `json:"held_gpu_hours"`
 	Due       float64 `json:"due_gpu_hours"`
-	Short     float64 `json:"short_gpu_hours"` // by which it held less than it was due, slot by slot
+	Short     float64 `json:"short_gpu_hours"` // by which it had less than it was due, slot by slot
 
 	there float64   // GPUs that were there, in the mean
 	slots []dueSlot // by time
 }
 
 // dueSlot is a tenant in a slot: parts of the devices that were there.
-type dueSlot struct{ held, due float64 }
+type dueSlot struct{ allocated, due float64 }
 
 // dues divides the available GPUs of each slot between the tenants. Each gets
 // its guarantee, and the rest is divided by weight. No tenant gets more than it
-// asked for (or held, if that is more).
+// asked for (or had, if that is more).
 func (s *shares) dues(st *state.State) []Due {
 	out, parts := make([]Due, len(s.who)), make([]quota.Part, len(s.who))
 	var all stake
@@ -176,7 +176,7 @@ func (s *shares) dues(st *state.State) []Due {
 	}
 	for t := range out {
 		e := st.Tenants.At(tenant.ID(t))
-		out[t] = Due{Name: e.Name, Guarantee: float64(e.Guarantee) / float64(unit.One), Weight: e.Weight, there: safeShare(all.held, all.asked) / float64(unit.One)}
+		out[t] = Due{Name: e.Name, Guarantee: float64(e.Guarantee) / float64(unit.One), Weight: e.Weight, there: safeShare(all.allocated, all.asked) / float64(unit.One)}
 		if tenant.ID(t) == tenant.Root {
 			out[t].Guarantee, out[t].Weight = 0, 1
 		}
@@ -185,11 +185,11 @@ func (s *shares) dues(st *state.State) []Due {
 		there := s.there.slots[i]
 		for t := range parts {
 			w := s.at(t, i)
-			parts[t] = quota.PartOf(st.Tenants, tenant.ID(t), max(w.asked, w.held), there.asked)
+			parts[t] = quota.PartOf(st.Tenants, tenant.ID(t), max(w.asked, w.allocated), there.asked)
 		}
-		quota.Divide(parts, there.held, quota.Borrowed)
+		quota.Divide(parts, there.allocated, quota.Borrowed)
 		for t := range out {
-			out[t].add(s.at(t, i), parts[t].Share, there.held)
+			out[t].add(s.at(t, i), parts[t].Share, there.allocated)
 		}
 	}
 	out = slices.DeleteFunc(out, func(d Due) bool { return d.Asked == 0 && d.Allocated == 0 })
@@ -197,7 +197,7 @@ func (s *shares) dues(st *state.State) []Due {
 	return out
 }
 
-// at is what a tenant asked for and held in a slot.
+// at is what a tenant asked for and had in a slot.
 func (s *shares) at(t, slot int) stake {
 	if s.who[t].slots == nil {
 		return stake{}
@@ -210,8 +210,8 @@ func (s *shares) at(t, slot int) stake {
 func (d *Due) add(w stake, due, there float64) {
 	const hour = 3600 * float64(unit.One)
 	d.Asked += w.asked / hour
-	d.Allocated += w.held / hour
+	d.Allocated += w.allocated / hour
 	d.Due += due / hour
-	d.Short += max(0, due-w.held) / hour
-	d.slots = append(d.slots, dueSlot{safeShare(w.held, there), safeShare(due, there)})
+	d.Short += max(0, due-w.allocated) / hour
+	d.slots = append(d.slots, dueSlot{safeShare(w.allocated, there), safeShare(due, there)})
 }

@@ -42,16 +42,16 @@ func TestSharesAddUp(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		c, s := play(t, setup{jobs: rapid.IntRange(1, 80).Draw(rt, "jobs"), seed: rapid.Uint64().Draw(rt, "seed"), opt: Options{Series: true}})
 		sh := c.shares.upTo(c.flow.now, s.Now)
-		held, asked, due := 0.0, 0.0, 0.0
+		allocated, asked, due := 0.0, 0.0, 0.0
 		for _, d := range sh.dues(s) {
-			held, asked, due = held+d.Allocated, asked+d.Asked, due+d.Due
+			allocated, asked, due = allocated+d.Allocated, asked+d.Asked, due+d.Due
 			if d.Due > d.Asked+d.Allocated+1e-9 || d.Short < 0 || d.Short > d.Due+1e-9 {
 				rt.Errorf("%+v", d)
 			}
 		}
 		there := 0.0
 		for _, slot := range sh.there.slots[:sh.n] {
-			there += slot.held / 3600 / float64(unit.One)
+			there += slot.allocated / 3600 / float64(unit.One)
 		}
 		if due > there*(1+1e-9) {
 			rt.Errorf("%v GPU-hours were due of %v", due, there)
@@ -63,8 +63,8 @@ func TestSharesAddUp(t *testing.T) {
 		for id := range job.ID(s.Jobs()) {
 			service += s.Record(id).ServiceAt(s.Now) / 3600
 		}
-		if math.Abs(held-service) > 1e-6*max(1, service) {
-			rt.Errorf("tenants held %v GPU-hours, the jobs %v", held, service)
+		if math.Abs(allocated-service) > 1e-6*max(1, service) {
+			rt.Errorf("tenants held %v GPU-hours, the jobs %v", allocated, service)
 		}
 	})
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // Summary is the figures of a run. A job is counted as ended when it has left
-// for good after it held devices at least once, whatever its outcome.
+// for good after it had devices at least once, whatever its outcome.
 type Summary struct {
 	Jobs       Counts `json:"jobs"`
 	JCT        Stats  `json:"jct_s"`         // of jobs that ended: submission to end
@@ -20,7 +20,7 @@ type Summary struct {
 	FirstStart Stats  `json:"first_start_s"` // of jobs that started: submission to first start
 
 	Makespan            time.Duration `json:"-"`               // first submission to last end; written as makespan_s
-	Utilisation         float64       `json:"gpu_utilisation"` // GPU time held / available
+	Utilisation         float64       `json:"gpu_utilisation"` // GPU time allocated / available
 	UtilisationArrivals float64       `json:"gpu_utilisation_until_last_arrival"`
 	GPU                 GPUTime       `json:"gpu_hours"`
 

@@ -28,8 +28,8 @@ func (c *Collector) nodes(ev *eventlog.Event, s *state.State) {
 	}
 	late := len(c.supply.of) > 0 // the nodes known from the first event on are not
 	for len(c.supply.of) < s.Cluster.Nodes() {
-		if late && c.holds != nil {
-			c.holds.missing(cluster.NodeID(len(c.supply.of)))
+		if late && c.allocs != nil {
+			c.allocs.missing(cluster.NodeID(len(c.supply.of)))
 		}
 		c.supply.of = append(c.supply.of, 0)
 		c.node(cluster.NodeID(len(c.supply.of)-1), s)
@@ -56,8 +56,8 @@ func (c *Collector) node(n cluster.NodeID, s *state.State) {
 		c.supply.of[n] = c.supply.healthy(s.Cluster, n)
 	}
 	c.supply.total += c.supply.of[n] - was
-	if c.holds != nil {
-		c.holds.outage(n, there, s.Now)
+	if c.allocs != nil {
+		c.allocs.outage(n, there, s.Now)
 	}
 }
 

@@ -75,7 +75,7 @@ func newTimeline(h *allocations, s *state.State, start, end time.Duration) *time
 
 // lanes gives every share of a device a place on the vertical axis. Shares of
 // the same time lie side by side, unless more is allocated than there is. A job
-// that is moved holds its new devices while others are still leaving them.
+// that is moved has its new devices while others are still leaving them.
 type lanes struct {
 	top    []int64 // of each device
 	size   []int64

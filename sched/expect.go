@@ -13,7 +13,7 @@ import (
 	"github.com/norn-scheduler/norn/state/dense"
 )
 
-// ending is a job that holds devices, with the moment at which it is expected
+// ending is a job that has devices, with the moment at which it is expected
 // to leave them.
 type ending struct {
 	id job.ID
@@ -53,7 +53,7 @@ func (p *Plan) Expect(id job.ID, where place.Strategy) (at time.Duration, on *cl
 	return unit.Never, nil, false
 }
 
-// endings goes through the jobs that hold devices in a pool as the plan stands and are
+// endings goes through the jobs that have devices in a pool as the plan stands and are
 // expected to end, by when they are, ties by number. Most of them stand in order in the
 // state already.
 type endings struct {

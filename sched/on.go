@@ -25,7 +25,7 @@ func (s *seats) reset() {
 	s.kept, s.devices = false, s.devices[:0]
 }
 
-// On lists the jobs that hold a part of a device as the plan stands. Jobs that
+// On lists the jobs that have a part of a device as the plan stands. Jobs that
 // stay there come first, in order of arrival (View.On). Jobs that this plan
 // brings there follow, in the order of the plan. The list is valid until the
 // plan changes, and must not be changed.
@@ -91,7 +91,7 @@ func (p *Plan) departs(id job.ID, a *cluster.Alloc) {
 }
 
 // arrival compares two jobs by the moments at which they came to the devices
-// that they hold as the plan stands.
+// that they have as the plan stands.
 func (p *Plan) arrival(a, b job.ID) int {
 	return cmp.Or(cmp.Compare(p.turn(a), p.turn(b)), cmp.Compare(p.state.Record(a).Placed, p.state.Record(b).Placed), cmp.Compare(a, b))
 }

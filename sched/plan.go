@@ -45,7 +45,7 @@ type Plan struct {
 	ends   []ending // scratch of Expect
 	why    job.Reason
 	err    error
-	noted  dense.Set // scratch of lastHolds
+	noted  dense.Set // scratch of lastNotes
 	seats  seats
 	turns  int32 // how often it has brought a job to devices
 
@@ -58,8 +58,8 @@ type Plan struct {
 // Op is the plan for one job.
 type Op struct {
 	Job job.ID
-	Was *cluster.Alloc // what it held before; nil: nothing
-	Now *cluster.Alloc // what it shall hold; nil: nothing
+	Was *cluster.Alloc // what it had before; nil: nothing
+	Now *cluster.Alloc // what it shall have; nil: nothing
 	Why job.Reason     // of its stop
 
 	Profile bool // it is started only to be measured
@@ -117,12 +117,12 @@ func (p *Plan) Commit() error {
 		return p.err
 	}
 	p.state.Cluster.Keep(p.mark)
-	p.lastHolds()
+	p.lastNotes()
 	return nil
 }
 
-// lastHolds keeps the last note for each job.
-func (p *Plan) lastHolds() {
+// lastNotes keeps the last note for each job.
+func (p *Plan) lastNotes() {
 	if len(p.waits) < 2 {
 		return
 	}
@@ -223,7 +223,7 @@ func staysOn(a, was *cluster.Alloc) bool {
 	})
 }
 
-// admitted tells whether a job may hold what the policy names. The plan refuses a
+// admitted tells whether a job may have what the policy names. The plan refuses a
 // job that asks for other nodes (View.Admits), and does not become invalid. On the
 // nodes on which it runs a job stays, whatever has become of their labels.
 func (p *Plan) admitted(op *Op, a *cluster.Alloc) bool {
@@ -339,11 +339,11 @@ func (p *Plan) Move(id job.ID, where place.Strategy) bool {
 	if !p.known(id, "move") {
 		return false
 	}
-	held := p.Alloc(id)
-	if held == nil {
+	alloc := p.Alloc(id)
+	if alloc == nil {
 		return p.fail(id, "move it", "holds nothing")
 	}
-	return p.Resize(id, held.Tasks(0), where)
+	return p.Resize(id, alloc.Tasks(0), where)
 }
 
 // Resize changes the number of tasks of the first role of a running job. When
@@ -515,7 +515,7 @@ func (p *Plan) rollBack(to *savepoint) {
 	p.used, p.frozen, p.homed, p.why = to.used, to.frozen, to.homed, to.why
 }
 
-// Alloc is what a job will hold as the plan stands, or nil.
+// Alloc is what a job will have as the plan stands, or nil.
 func (p *Plan) Alloc(id job.ID) *cluster.Alloc {
 	if !p.state.Known(id) {
 		return nil

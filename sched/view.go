@@ -146,11 +146,11 @@ func (v *View) Tenants() *tenant.Tree { return v.state.Tenants }
 // Recalls are the lenders that want some of their nodes back. It must not be changed.
 func (v *View) Recalls() []state.Recall { return v.state.Loans.Recalls() }
 
-// Alloc is what a job holds, or nil. It must not be changed.
+// Alloc is what a job has, or nil. It must not be changed.
 func (v *View) Alloc(id job.ID) *cluster.Alloc { return v.state.Alloc(id) }
 
-// On lists the jobs that hold a part of a device, of any pool, in order of
-// arrival. The job that has held its present devices longest comes first, and
+// On lists the jobs that have a part of a device, of any pool, in order of
+// arrival. The job that has had its present devices longest comes first, and
 // ties go by number. A job that is moved or resized arrives anew; a job that
 // gets another part of the same devices does not. The list must not be changed.
 func (v *View) On(d cluster.DeviceID) []job.ID { return v.state.On(d) }
@@ -373,7 +373,7 @@ func (j Job) Tenant() tenant.ID { return j.r.Tenant }
 // Tasks is the number of tasks of the first role that it runs with.
 func (j Job) Tasks() int { return int(j.r.Tasks) }
 
-// Allocated is the sum of the parts of devices that it holds now, in
+// Allocated is the sum of the parts of devices that it has now, in
 // thousandths of a GPU.
 func (j Job) Allocated() unit.Milli {
 	if !j.r.Phase.HasDevices() {
@@ -382,16 +382,16 @@ func (j Job) Allocated() unit.Milli {
 	return j.r.Milli
 }
 
-// Service is the GPU-seconds it has held so far.
+// Service is the GPU-seconds it has had so far.
 func (j Job) Service() float64 { return j.r.ServiceAt(j.now) }
 
-// RunTime is the time it has held devices so far.
+// RunTime is the time it has had devices so far.
 func (j Job) RunTime() time.Duration { return j.r.AllocatedAt(j.now) }
 
 // Wait is the time it has been without devices since it was submitted.
 func (j Job) Wait() time.Duration { return j.r.WaitAt(j.now) }
 
-// RunTimeAt is the time for which it had held devices at moment t of its
+// RunTimeAt is the time for which it had been allocated devices at moment t of its
 // present phase. For a moment before that phase it answers for the beginning of
 // the phase.
 func (j Job) RunTimeAt(t time.Duration) time.Duration { return j.r.AllocatedAt(max(t, j.r.Since)) }
@@ -463,7 +463,7 @@ func (j Job) Config() job.Config { return j.r.Config }
 // job.None when the second is Apart.
 func (j Job) Merged() (with job.ID, how job.Merge) { return j.r.With, j.r.Merged }
 
-// Profiling tells whether it holds its devices only to be measured.
+// Profiling tells whether it has its devices only to be measured.
 func (j Job) Profiling() bool { return j.r.Profiling }
 
 // Preemptions is how often it was preempted or evicted.

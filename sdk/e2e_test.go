@@ -256,8 +256,8 @@ func TestTorchEndToEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.trained(id, 3+i, 20)
-		if j := b.job(id); j.Held != gpus {
-			t.Errorf("it was resized to %v GPUs and holds %v", gpus, j.Held)
+		if j := b.job(id); j.Allocated != gpus {
+			t.Errorf("it was resized to %v GPUs and holds %v", gpus, j.Allocated)
 		}
 	}
 	b.until("the training ends", func() bool { return b.job(id).State.Over() })

@@ -115,7 +115,7 @@ func (w meters) lookBeside(id job.ID, now time.Duration, out []eventlog.Event) [
 	return out
 }
 
-// look looks at a running job that is about to leave what it holds or to change it.
+// look looks at a running job that is about to leave what it has or to change it.
 func (w meters) look(id job.ID) {
 	r := w.state.Record(id)
 	if w.cfg.Meter == nil || r.Phase != job.Running || w.state.Now <= w.truth[id].began {
@@ -136,7 +136,7 @@ func (w meters) finished(id job.ID, now time.Duration, out []eventlog.Event) []e
 	return w.reading(id, now, perf.AtEnd, out)
 }
 
-// readings tells of those that were made when jobs left or changed what they held.
+// readings tells of those that were made when jobs left or changed what they had.
 func (w meters) readings(out []eventlog.Event) []eventlog.Event {
 	for _, ev := range w.meter.pending {
 		if !w.state.Record(ev.Job).Phase.Over() {

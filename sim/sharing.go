@@ -246,7 +246,7 @@ func (w *Sim) left(id job.ID) time.Duration {
 	return max(0, w.truth[id].work()-w.state.Record(id).ProgressAt(w.state.Now))
 }
 
-// beside are the jobs on a device but for two, and the parts that they hold.
+// beside are the jobs on a device but for two, and the parts that they have.
 func (w *Sim) beside(d cluster.DeviceID, self, partner job.ID) []perf.Sharer {
 	w.shared.others = w.shared.others[:0]
 	for _, id := range w.holders(d) {
@@ -258,7 +258,7 @@ func (w *Sim) beside(d cluster.DeviceID, self, partner job.ID) []perf.Sharer {
 	return w.shared.others
 }
 
-// sharer is a job on a device, and the part that it holds.
+// sharer is a job on a device, and the part that it has.
 func (w *Sim) sharer(id job.ID, d cluster.DeviceID) perf.Sharer {
 	o := perf.Sharer{Job: w.state.Record(id).Job, Load: w.loads.of(id)}
 	if a := w.state.Alloc(id); a != nil {
@@ -382,7 +382,7 @@ func (w *Sim) measured(d cluster.DeviceID, now time.Duration) eventlog.Event {
 	return eventlog.Event{Time: now, Kind: eventlog.Used, Job: job.None, Device: d, Use: min(1, use), Memory: memory}
 }
 
-// warm tells whether devices hold a runtime of a job's backbone.
+// warm tells whether devices have a runtime of a job's backbone.
 func (w *Sim) warm(j *job.Job, a *cluster.Alloc) bool {
 	for i := range a.Shares {
 		if w.state.Runtime(a.Shares[i].Device) != j.Backbone {

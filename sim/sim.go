@@ -114,7 +114,7 @@ type truth struct {
 	gain   float64       // on its speed, by what it has learnt or learns from another job; 0: 1
 	gone   time.Duration // work done as if without gains, up to marked
 	marked time.Duration // progress up to which gone counts
-	began  time.Duration // since when it makes progress, or is measured, on what it holds
+	began  time.Duration // since when it makes progress, or is measured, on what it has
 	turn   int           // place in Course
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/norn-scheduler/norn/job"
 )
 
-// On lists the jobs that hold a part of a device, in order of arrival: by
+// On lists the jobs that have a part of a device, in order of arrival: by
 // job.Record.Placed, ties by number. A log that goes on from this one has that
 // moment of each job, so the order stays the same. A job that is assigned the
 // device is among them; one that is leaving it is not. The list is valid until
@@ -63,7 +63,7 @@ func arrival(s *State, a, b job.ID) int {
 	return cmp.Or(cmp.Compare(s.Record(a).Placed, s.Record(b).Placed), cmp.Compare(a, b))
 }
 
-// checkOn verifies that each device lists exactly the jobs that hold a part of
+// checkOn verifies that each device lists exactly the jobs that have a part of
 // it.
 func checkOn(s *State) error {
 	want := make([][]job.ID, s.Cluster.Devices())

@@ -56,14 +56,14 @@ func (s *State) leave(id job.ID, r *job.Record) {
 	}
 	s.moving = slices.Delete(s.moving, moves, moves+1)
 	booked := s.booked
-	s.booked = true // the ledger holds nothing for it
+	s.booked = true // the ledger has nothing for it
 	s.take(id, r)
 	s.booked = booked
 }
 
-// CanHold says why a job that holds an allocation cannot have it in this state, as one that is
+// CanAllocate says why a job cannot have its allocation in this state, as one that is
 // carried over; nil: it can, also on cordoned nodes and broken devices.
-func CanHold(s *State, a *cluster.Alloc) error {
+func CanAllocate(s *State, a *cluster.Alloc) error {
 	if err := s.Cluster.Valid(a); err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func CanHold(s *State, a *cluster.Alloc) error {
 }
 
 // open makes cordoned nodes and broken devices usable for a moment, and takes back
-// what others use, so that a job can get back what it held there. The function that
+// what others use, so that a job can get back what it had there. The function that
 // it returns undoes that.
 func (s *State) open(a *cluster.Alloc) (back func()) {
 	c := s.Cluster

@@ -46,7 +46,7 @@ type State struct {
 
 	pinned map[job.ID]*cluster.Alloc // the devices on which frozen jobs have left their memory
 
-	runtimes []string   // of each device: the backbone whose runtime it holds
+	runtimes []string   // of each device: the backbone whose runtime it has
 	used     []Used     // of each device: the latest measurement
 	on       [][]job.ID // of each device, see On
 	windows  [][]sample
@@ -375,7 +375,7 @@ func (s *State) take(id job.ID, r *job.Record) {
 	s.pools[r.Pool].running.Remove(int(id))
 }
 
-// amount is what a job with devices holds, as it counts for its tenant.
+// amount is what a job with devices has, as it counts for its tenant.
 func (s *State) amount(r *job.Record) tenant.Amount {
 	c := &s.classes.list[r.Class]
 	if r.Tasks == c.Demand.Roles[0].Tasks {
@@ -384,10 +384,10 @@ func (s *State) amount(r *job.Record) tenant.Amount {
 		return a
 	}
 	a := tenant.Amount{GPU: r.Milli}
-	held := s.slots[r.Slot]
-	for i := range held.Pieces {
-		a.CPU += held.Pieces[i].CPU
-		a.Memory += held.Pieces[i].Memory
+	alloc := s.slots[r.Slot]
+	for i := range alloc.Pieces {
+		a.CPU += alloc.Pieces[i].CPU
+		a.Memory += alloc.Pieces[i].Memory
 	}
 	return a
 }
@@ -407,7 +407,7 @@ func (s *State) newSlot() int32 {
 // assigned. Otherwise it is stopping until Gone.
 func (s *State) Preempt(id job.ID, kept time.Duration, atOnce bool, why job.Reason) error {
 	r := s.Record(id)
-	held := r.Phase.HasDevices()
+	had := r.Phase.HasDevices()
 	if r.Phase == job.Running && r.Job.Stop == job.Freeze {
 		pinned := new(cluster.Alloc)
 		pinned.CopyFrom(s.Alloc(id))
@@ -419,7 +419,7 @@ func (s *State) Preempt(id job.ID, kept time.Duration, atOnce bool, why job.Reas
 	} else {
 		err = r.Preempt(s.Now, kept)
 	}
-	return s.left(id, r, held, why, err)
+	return s.left(id, r, had, why, err)
 }
 
 // Gone notes that a stopping job has left its devices and waits again.
@@ -433,39 +433,39 @@ func (s *State) Gone(id job.ID) error {
 func (s *State) Evict(id job.ID, kept time.Duration, why job.Reason) error {
 	r := s.Record(id)
 	delete(s.pinned, id)
-	held := r.Phase.HasDevices()
-	return s.left(id, r, held, why, r.Evict(s.Now, kept))
+	had := r.Phase.HasDevices()
+	return s.left(id, r, had, why, r.Evict(s.Now, kept))
 }
 
 // Fail notes that an attempt failed and that the job waits for the next.
 func (s *State) Fail(id job.ID, kept time.Duration, why job.Reason) error {
 	r := s.Record(id)
-	held := r.Phase.HasDevices()
-	return s.left(id, r, held, why, r.Fail(s.Now, kept))
+	had := r.Phase.HasDevices()
+	return s.left(id, r, had, why, r.Fail(s.Now, kept))
 }
 
 // Finish notes that a running job has ended.
 func (s *State) Finish(id job.ID, outcome job.Phase) error {
 	r := s.Record(id)
-	held := r.Phase.HasDevices()
-	return s.left(id, r, held, job.Reason{Code: job.Ended}, r.Finish(s.Now, outcome))
+	had := r.Phase.HasDevices()
+	return s.left(id, r, had, job.Reason{Code: job.Ended}, r.Finish(s.Now, outcome))
 }
 
 // Cancel notes that the user of a job has cancelled it.
 func (s *State) Cancel(id job.ID) error {
 	r := s.Record(id)
-	held := r.Phase.HasDevices()
-	return s.left(id, r, held, job.Reason{Code: job.UserRequest}, r.Cancel(s.Now))
+	had := r.Phase.HasDevices()
+	return s.left(id, r, had, job.Reason{Code: job.UserRequest}, r.Cancel(s.Now))
 }
 
 // left completes a transition that took a job off its devices or out of the
-// waiting jobs. held tells whether it held devices before.
-func (s *State) left(id job.ID, r *job.Record, held bool, why job.Reason, err error) error {
+// waiting jobs. had tells whether it had devices before.
+func (s *State) left(id job.ID, r *job.Record, had bool, why job.Reason, err error) error {
 	if err != nil {
 		return err
 	}
 	r.Reason = why
-	if held {
+	if had {
 		s.take(id, r)
 	}
 	switch {
@@ -487,22 +487,22 @@ func (s *State) Reshape(id job.ID, a *cluster.Alloc, pause time.Duration, moved 
 	if r.Phase != job.Running {
 		return r.Reshape(s.Now, pause, 0, 0, job.ToOthers) // returns the error
 	}
-	held, how := s.slots[r.Slot], job.ToSize
+	alloc, how := s.slots[r.Slot], job.ToSize
 	switch {
-	case held.SamePlaces(a):
+	case alloc.SamePlaces(a):
 		how = job.ToOtherPart
 	case moved:
 		how = job.ToOthers
 	}
 	s.Tenants.Hold(r.Tenant, s.amount(r), -1, s.Now)
 	if how.Arrives() {
-		s.departs(id, held)
+		s.departs(id, alloc)
 	}
 	if s.booked {
-		held.CopyFrom(a)
+		alloc.CopyFrom(a)
 	} else {
-		s.Cluster.Release(held)
-		held.CopyFrom(a)
+		s.Cluster.Release(alloc)
+		alloc.CopyFrom(a)
 		s.moving = append(s.moving, moving{id, how == job.ToOtherPart})
 		s.book()
 	}
@@ -519,7 +519,7 @@ func (s *State) Reshape(id job.ID, a *cluster.Alloc, pause time.Duration, moved 
 	return nil
 }
 
-// chosen is what a job is told that holds a.
+// chosen is what a job is told that has a.
 func chosen(a *cluster.Alloc) (c job.Chosen) {
 	if len(a.Shares) > 0 {
 		c.Batch = a.Shares[0].Batch
@@ -528,7 +528,7 @@ func chosen(a *cluster.Alloc) (c job.Chosen) {
 }
 
 // book books the devices of the jobs that have moved. Another job that moves at
-// the same moment, but later in the log, may still hold them.
+// the same moment, but later in the log, may still have them.
 func (s *State) book() {
 	for some := true; some; {
 		some = false
@@ -551,7 +551,7 @@ func (s *State) bookMove(m moving) error {
 	return s.Cluster.Allocate(s.Alloc(m.id))
 }
 
-// Settle checks that every job that has moved holds its new devices. It must be
+// Settle checks that every job that has moved has its new devices. It must be
 // called after the last of the moves of one moment.
 func (s *State) Settle() error {
 	if len(s.moving) == 0 {
@@ -580,7 +580,7 @@ func SetLabels(s *State, id cluster.NodeID, labels []label.Label, taints []label
 	return err
 }
 
-// JobsOn appends the jobs that hold anything on a node, by number.
+// JobsOn appends the jobs that have anything on a node, by number.
 func (s *State) JobsOn(node cluster.NodeID, out []job.ID) []job.ID {
 	for p := range s.pools {
 		for id := range s.pools[p].running.All() {

@@ -246,7 +246,7 @@ func (f *fake) Nodes(_ context.Context, c Caller, q api.NodeQuery) ([]api.Node, 
 }
 
 func fakeNode() api.Node {
-	return api.Node{Name: "box", Health: "up", CPUs: 8, CPUsHeld: 2, Memory: 64 << 30, Devices: []api.Device{
+	return api.Node{Name: "box", Health: "up", CPUs: 8, CPUsAllocated: 2, Memory: 64 << 30, Devices: []api.Device{
 		{Name: "gpu0", Type: "NVIDIA H200", NUMA: -1, Memory: 141 << 30, Used: 3 << 30, Util: 0.5, Celsius: 40, Watts: 120, Measured: true, Jobs: []string{"1"}},
 		{Name: "gpu1", Type: "NVIDIA H200", NUMA: -1, Index: 1, Memory: 141 << 30},
 	}, Disk: api.Disk{Path: "/var/lib/norn", Free: 1 << 30, Size: 2 << 30}, Isolation: []string{"memory by cgroup v2"}}
@@ -262,7 +262,7 @@ func (f *fake) Status(context.Context) (api.Status, error) {
 		panic(f.boom)
 	}
 	return api.Status{Version: "test", Policy: f.policy, Waiting: len(f.jobs), Events: int64(len(f.events)),
-		Tenants: []api.Tenant{{Name: "vision", Guarantee: 1, Weight: 1, Held: 0.5, Waiting: 2, Usage: 1.5}}}, nil
+		Tenants: []api.Tenant{{Name: "vision", Guarantee: 1, Weight: 1, Allocated: 0.5, Waiting: 2, Usage: 1.5}}}, nil
 }
 
 func (f *fake) Drain(_ context.Context, c Caller, d api.Drain) error {

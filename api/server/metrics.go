@@ -167,7 +167,7 @@ func jobs(version string) []metric {
 				out(float64(m.ByState[s]), string(s))
 			}
 		}},
-		{desc("norn_tenant_gpus_held", "GPUs that jobs of a tenant hold.", "tenant"), prometheus.GaugeValue, byTenant(func(t api.Tenant) float64 { return t.Held })},
+		{desc("norn_tenant_gpus_held", "GPUs that jobs of a tenant hold.", "tenant"), prometheus.GaugeValue, byTenant(func(t api.Tenant) float64 { return t.Allocated })},
 		{desc("norn_tenant_gpus_guaranteed", "GPUs that a tenant gets back whenever it asks.", "tenant"), prometheus.GaugeValue, byTenant(func(t api.Tenant) float64 { return t.Guarantee })},
 		{desc("norn_tenant_jobs_waiting", "Jobs of a tenant that wait.", "tenant"), prometheus.GaugeValue, byTenant(func(t api.Tenant) float64 { return float64(t.Waiting) })},
 		{desc("norn_tenant_usage_gpu_seconds", "Decayed usage of a tenant.", "tenant"), prometheus.GaugeValue, byTenant(func(t api.Tenant) float64 { return t.Usage * 3600 })},
@@ -222,7 +222,7 @@ func machine() []metric {
 					n++
 				}
 			}
-			return float64(n) + sum(m.Nodes, func(n *api.Node) float64 { return n.GPUsHeld })
+			return float64(n) + sum(m.Nodes, func(n *api.Node) float64 { return n.GPUsAllocated })
 		}),
 		gauge("norn_gpus_broken", "Of those, how many take no new work.", func(m *Metrics) float64 {
 			n := 0
@@ -234,9 +234,9 @@ func machine() []metric {
 			return float64(n) + sum(m.Nodes, func(n *api.Node) float64 { return n.GPUsBroken })
 		}),
 		gauge("norn_cpu_cores", "CPU cores of the machine.", func(m *Metrics) float64 { return m.Node.CPUs }),
-		gauge("norn_cpu_cores_held", "CPU cores that jobs asked for and hold.", func(m *Metrics) float64 { return m.Node.CPUsHeld }),
+		gauge("norn_cpu_cores_held", "CPU cores that jobs asked for and hold.", func(m *Metrics) float64 { return m.Node.CPUsAllocated }),
 		gauge("norn_memory_bytes", "Main memory of the machine.", func(m *Metrics) float64 { return float64(m.Node.Memory) }),
-		gauge("norn_memory_held_bytes", "Main memory that jobs asked for and hold.", func(m *Metrics) float64 { return float64(m.Node.MemHeld) }),
+		gauge("norn_memory_held_bytes", "Main memory that jobs asked for and hold.", func(m *Metrics) float64 { return float64(m.Node.MemAllocated) }),
 		gauge("norn_disk_size_bytes", "Size of the disk that holds Norn's state.", func(m *Metrics) float64 { return float64(m.Node.Disk.Size) }),
 		gauge("norn_disk_free_bytes", "Free space of that disk.", func(m *Metrics) float64 { return float64(m.Node.Disk.Free) }),
 		gauge("norn_disk_low", "1 when too little is free, and no new work is taken or started.", func(m *Metrics) float64 { return flag(m.Node.Disk.Low) }),
@@ -312,10 +312,10 @@ func nodes() []metric {
 			}
 		}},
 		byType("norn_type_gpus", "GPUs of the cluster, by type.", func(n *api.Node) float64 { return n.GPUs }),
-		byType("norn_type_gpus_held", "Of those, how many jobs hold.", func(n *api.Node) float64 { return n.GPUsHeld }),
+		byType("norn_type_gpus_held", "Of those, how many jobs hold.", func(n *api.Node) float64 { return n.GPUsAllocated }),
 		byType("norn_type_gpus_free", "Of those, how many new work may have.", func(n *api.Node) float64 { return n.GPUsFree }),
 		each("norn_node_up", "1 when the node takes new work. Metrics of single nodes are there up to 256 nodes.", func(n *api.Node) float64 { return map[bool]float64{true: 1}[n.Health == "up"] }),
 		each("norn_node_gpus", "GPUs of the node.", func(n *api.Node) float64 { return n.GPUs }),
-		each("norn_node_gpus_held", "Of those, how many jobs hold.", func(n *api.Node) float64 { return n.GPUsHeld }),
+		each("norn_node_gpus_held", "Of those, how many jobs hold.", func(n *api.Node) float64 { return n.GPUsAllocated }),
 	}
 }

@@ -67,7 +67,7 @@ func TestMetrics(t *testing.T) {
 func TestMetricsOfNodes(t *testing.T) {
 	r := start(t, nil)
 	nodes := []api.Node{
-		{Name: "a-1", Health: "up", Type: "H100", GPUs: 8, GPUsFree: 2, GPUsHeld: 6}, {Name: "a-2", Health: "drained", Type: "H100", GPUs: 8, GPUsHeld: 7, GPUsBroken: 1, Tasks: 1},
+		{Name: "a-1", Health: "up", Type: "H100", GPUs: 8, GPUsFree: 2, GPUsAllocated: 6}, {Name: "a-2", Health: "drained", Type: "H100", GPUs: 8, GPUsAllocated: 7, GPUsBroken: 1, Tasks: 1},
 		{Name: "b-1", Health: "down", Type: "A100", GPUs: 4}, {Name: "cpu-1", Health: "up"},
 	}
 	r.fake.change(func() { r.fake.cluster = nodes })

@@ -70,8 +70,8 @@ func jobName(j api.Job) string {
 
 // gpuCount is how many GPUs a job holds, or else asks for.
 func gpuCount(j api.Job) string {
-	if j.Held > 0 && j.GPUs.Elastic() {
-		return trimmed(j.Held) + "/" + api.Range{Least: j.GPUs.Least, Most: j.GPUs.Most, Ask: j.GPUs.Most}.String()
+	if j.Allocated > 0 && j.GPUs.Elastic() {
+		return trimmed(j.Allocated) + "/" + api.Range{Least: j.GPUs.Least, Most: j.GPUs.Most, Ask: j.GPUs.Most}.String()
 	}
 	return j.GPUs.String()
 }

@@ -261,14 +261,14 @@ func sampleJobs() []api.Job {
 	ago := func(d time.Duration) time.Time { return noon.Add(-d) }
 	train := []string{"python", "train.py"}
 	return []api.Job{
-		{ID: "3", Name: "bert-large", User: "ann", Tenant: "nlp", State: api.Running, GPUs: api.Range{Least: 1, Most: 4, Ask: 4}, Held: 2, Devices: []string{"gpu0", "gpu1"}, StopMode: "checkpoint",
+		{ID: "3", Name: "bert-large", User: "ann", Tenant: "nlp", State: api.Running, GPUs: api.Range{Least: 1, Most: 4, Ask: 4}, Allocated: 2, Devices: []string{"gpu0", "gpu1"}, StopMode: "checkpoint",
 			Submitted: ago(3 * time.Hour), Started: ago(2 * time.Hour), Since: ago(2 * time.Hour), Wait: 3600, Ran: 7200, GPUTime: 4 * 3600, Estimate: 4 * 3600, ExpectEnd: noon.Add(2 * time.Hour), Run: 1,
 			Progress: &api.Report{Step: 4200, Steps: 10000, Loss: 2.1}, Command: train},
-		{ID: "5", User: "bob", Tenant: "vision", State: api.Running, GPUs: api.Fixed(1), Held: 1, Devices: []string{"gpu2"}, StopMode: "restart",
+		{ID: "5", User: "bob", Tenant: "vision", State: api.Running, GPUs: api.Fixed(1), Allocated: 1, Devices: []string{"gpu2"}, StopMode: "restart",
 			Submitted: ago(time.Hour), Started: ago(50 * time.Minute), Since: ago(50 * time.Minute), Wait: 600, Ran: 3000, Estimate: 2400, ExpectEnd: ago(10 * time.Minute), Run: 1, Command: train},
-		{ID: "6", Name: "eval", User: "bob", Tenant: "vision", State: api.Stopping, GPUs: api.Fixed(0.5), Held: 0.5, Devices: []string{"gpu3"}, StopMode: "checkpoint", Reason: "preempted for job 7",
+		{ID: "6", Name: "eval", User: "bob", Tenant: "vision", State: api.Stopping, GPUs: api.Fixed(0.5), Allocated: 0.5, Devices: []string{"gpu3"}, StopMode: "checkpoint", Reason: "preempted for job 7",
 			Submitted: ago(time.Hour), Started: ago(time.Hour), Since: ago(3 * time.Second), Ran: 3600, Run: 1, Command: train},
-		{ID: "7", Name: "urgent", User: "eve", Tenant: "nlp", State: api.Assigned, GPUs: api.Fixed(1), Held: 1, Devices: []string{"gpu3"}, StopMode: "never", Reason: "its devices are being left",
+		{ID: "7", Name: "urgent", User: "eve", Tenant: "nlp", State: api.Assigned, GPUs: api.Fixed(1), Allocated: 1, Devices: []string{"gpu3"}, StopMode: "never", Reason: "its devices are being left",
 			Submitted: ago(4 * time.Second), Since: ago(3 * time.Second), Wait: 4, Estimate: 1800, Command: train},
 		{ID: "8", Name: "resnet-with-a-very-long-name-indeed", User: "ann", Tenant: "nlp", State: api.Waiting, GPUs: api.Fixed(4), Tasks: api.Tasks{PerGPU: true}, CPUs: 16, Memory: 64 << 30, StopMode: "checkpoint",
 			Submitted: ago(12 * time.Minute), Since: ago(12 * time.Minute), Wait: 720, Estimate: 5400, Reason: "needs 4 GPUs; 1 is free", Command: train},
@@ -289,7 +289,7 @@ func sampleNode() api.Node {
 		return api.Device{Name: fmt.Sprintf("gpu%d", i), Index: i, Type: "NVIDIA H200", NUMA: i / 2, Memory: 141 << 30, Jobs: jobs,
 			Used: used << 30, Util: util, Celsius: 61, Watts: 480, Measured: true}
 	}
-	n := api.Node{Name: "box1", Health: "up", CPUs: 64, CPUsHeld: 40, Memory: 512 << 30, MemHeld: 96 << 30, NUMA: 2,
+	n := api.Node{Name: "box1", Health: "up", CPUs: 64, CPUsAllocated: 40, Memory: 512 << 30, MemAllocated: 96 << 30, NUMA: 2,
 		Devices:   []api.Device{gpu(0, 0.97, 120, "3"), gpu(1, 0.95, 118, "3"), gpu(2, 0.31, 20, "5"), gpu(3, 0, 0, "6", "7")},
 		Isolation: []string{"CPU time and memory by cgroups v2", "not: device files, for want of rights"},
 		Disk:      api.Disk{Path: "/var/lib/norn", Free: 120 << 30, Size: 400 << 30}}
@@ -300,7 +300,7 @@ func sampleNode() api.Node {
 func sampleStatus() api.Status {
 	return api.Status{Version: "1.0", Now: noon, Up: noon.Add(-76 * time.Hour), Policy: "tiresias(limits=3600,36000)", Held: 1, Waiting: 1, Running: 2, Stopping: 1, Ended: 3, Events: 3,
 		Trouble: []string{"gpu3 is broken: XID 79: it has fallen off the bus"},
-		Tenants: []api.Tenant{{Name: "nlp", Guarantee: 2, Limit: 3, Weight: 1, Held: 2, Waiting: 1, Usage: 12.5}, {Name: "vision", Weight: 2, Held: 1.5, Usage: 3}}}
+		Tenants: []api.Tenant{{Name: "nlp", Guarantee: 2, Limit: 3, Weight: 1, Allocated: 2, Waiting: 1, Usage: 12.5}, {Name: "vision", Weight: 2, Allocated: 1.5, Usage: 3}}}
 }
 
 func busy() *fake {

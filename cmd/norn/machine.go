@@ -127,12 +127,12 @@ func tally(st api.Status) string {
 func machineText(n api.Node, nodes []api.Node) string {
 	var parts []string
 	if len(nodes) > 0 {
-		parts = append(parts, unit.CountOrNo(len(nodes), "node"), fmt.Sprintf("%s of %s GPUs allocated", trimmed(n.GPUsHeld), trimmed(n.GPUs)))
+		parts = append(parts, unit.CountOrNo(len(nodes), "node"), fmt.Sprintf("%s of %s GPUs allocated", trimmed(n.GPUsAllocated), trimmed(n.GPUs)))
 	}
-	if held := heldDevices(n); len(n.Devices) > 0 {
+	if held := allocatedDevices(n); len(n.Devices) > 0 {
 		parts = append(parts, fmt.Sprintf("%d of %d devices allocated", held, len(n.Devices)))
 	}
-	parts = append(parts, fmt.Sprintf("%s of %s CPU cores", trimmed(n.CPUsHeld), trimmed(n.CPUs)), fmt.Sprintf("%s of %s memory", memory(n.MemHeld), memory(n.Memory)))
+	parts = append(parts, fmt.Sprintf("%s of %s CPU cores", trimmed(n.CPUsAllocated), trimmed(n.CPUs)), fmt.Sprintf("%s of %s memory", memory(n.MemAllocated), memory(n.Memory)))
 	if n.NUMA > 1 {
 		parts = append(parts, fmt.Sprintf("%d NUMA nodes", n.NUMA))
 	}
@@ -142,7 +142,7 @@ func machineText(n api.Node, nodes []api.Node) string {
 	return strings.Join(parts, ", ")
 }
 
-func heldDevices(n api.Node) int {
+func allocatedDevices(n api.Node) int {
 	held := 0
 	for _, d := range n.Devices {
 		if len(d.Jobs) > 0 {
@@ -202,7 +202,7 @@ func tenantTable(list []api.Tenant) *grid.Table {
 		{Title: "WEIGHT", Right: true}, {Title: "WAITING", Right: true}, {Title: "USED GPU-H", Right: true},
 	}}
 	for _, t := range list {
-		g.Add(t.Name, trimmed(t.Held), some(t.Guarantee), some(t.Limit), trimmed(t.Weight), fmt.Sprint(t.Waiting), fmt.Sprintf("%.1f", t.Usage))
+		g.Add(t.Name, trimmed(t.Allocated), some(t.Guarantee), some(t.Limit), trimmed(t.Weight), fmt.Sprint(t.Waiting), fmt.Sprintf("%.1f", t.Usage))
 	}
 	return g
 }

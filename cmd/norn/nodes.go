@@ -200,7 +200,7 @@ func typeTable(list []api.Node) *grid.Table {
 			others = t.whole.Foreign.GPUs
 		}
 		g.Add(t.name, strconv.Itoa(nodes), strconv.Itoa(t.states["up"]), some(float64(t.states["draining"]+t.states["drained"])), some(float64(t.states["down"])),
-			gpus(t.whole.GPUs), gpus(t.whole.GPUsHeld), gpus(t.whole.GPUsFree), some(t.whole.GPUsBroken), some(others))
+			gpus(t.whole.GPUs), gpus(t.whole.GPUsAllocated), gpus(t.whole.GPUsFree), some(t.whole.GPUsBroken), some(others))
 	}
 	return g
 }
@@ -221,17 +221,17 @@ func nodeTable(list []api.Node) *grid.Table {
 	}}
 	for i := range list {
 		n := &list[i]
-		g.Add(n.Name, n.Type, n.State(), heldGPUs(n), freeGPUs(n), foreignGPUs(n), heldOf(trimmed(n.CPUsHeld), trimmed(n.CPUs)), heldOf(memory(n.MemHeld), memory(n.Memory)), jobsThere(n), nodeNote(n))
+		g.Add(n.Name, n.Type, n.State(), allocatedGPUs(n), freeGPUs(n), foreignGPUs(n), allocatedOf(trimmed(n.CPUsAllocated), trimmed(n.CPUs)), allocatedOf(memory(n.MemAllocated), memory(n.Memory)), jobsThere(n), nodeNote(n))
 	}
 	return g
 }
 
-// heldGPUs are the GPUs of a node: held of all.
-func heldGPUs(n *api.Node) string {
+// allocatedGPUs are the GPUs of a node: held of all.
+func allocatedGPUs(n *api.Node) string {
 	if n.GPUs == 0 {
 		return ""
 	}
-	return heldOf(trimmed(n.GPUsHeld), trimmed(n.GPUs))
+	return allocatedOf(trimmed(n.GPUsAllocated), trimmed(n.GPUs))
 }
 
 func freeGPUs(n *api.Node) string {
@@ -248,7 +248,7 @@ func foreignGPUs(n *api.Node) string {
 	return some(n.Foreign.GPUs)
 }
 
-func heldOf(held, all string) string {
+func allocatedOf(held, all string) string {
 	if all == "0" {
 		return ""
 	}
@@ -290,7 +290,7 @@ func wideNodes(list []api.Node) *grid.Table {
 		for _, x := range n.Slots {
 			slots = append(slots, fmt.Sprintf("%s=%d/%d", x.Name, x.Free, x.Amount))
 		}
-		g.Add(n.Name, n.Pool, n.Type, n.State(), heldGPUs(n), freeGPUs(n), some(n.GPUsBroken), heldOf(trimmed(n.CPUsHeld), trimmed(n.CPUs)), heldOf(memory(n.MemHeld), memory(n.Memory)),
+		g.Add(n.Name, n.Pool, n.Type, n.State(), allocatedGPUs(n), freeGPUs(n), some(n.GPUsBroken), allocatedOf(trimmed(n.CPUsAllocated), trimmed(n.CPUs)), allocatedOf(memory(n.MemAllocated), memory(n.Memory)),
 			strings.Join(slots, " "), some(float64(n.Tasks)), jobsThere(n), foreignText(n.Foreign), labelsText(n.Labels), strings.Join(n.Taints, " "), n.Note)
 	}
 	return g
@@ -344,7 +344,7 @@ func writeNodesCSV(out io.Writer, list []api.Node) error {
 			f = *n.Foreign
 		}
 		err := w.Write([]string{
-			n.Name, n.Pool, n.Type, n.State(), trimmed(n.GPUs), trimmed(n.GPUsHeld), trimmed(n.GPUsFree), trimmed(n.GPUsBroken), trimmed(n.CPUs), trimmed(n.CPUsHeld), whole(n.Memory), whole(n.MemHeld),
+			n.Name, n.Pool, n.Type, n.State(), trimmed(n.GPUs), trimmed(n.GPUsAllocated), trimmed(n.GPUsFree), trimmed(n.GPUsBroken), trimmed(n.CPUs), trimmed(n.CPUsAllocated), whole(n.Memory), whole(n.MemAllocated),
 			strconv.Itoa(n.Tasks), strings.Join(n.Jobs, " "), strconv.Itoa(n.Others), trimmed(f.GPUs), trimmed(f.CPUs), whole(f.Memory), labelsText(n.Labels), strings.Join(n.Taints, " "), n.Note,
 		})
 		if err != nil {

@@ -15,14 +15,14 @@ import (
 // manyNodes are n nodes: most with eight H100, some with four A100, one without GPUs; one
 // in ten is not as it should be.
 func manyNodes(n int) []api.Node {
-	list := []api.Node{{Name: "login", Health: "up", CPUs: 16, CPUsHeld: 2, Memory: 64 << 30, Labels: map[string]string{"zone": "x"}}}
+	list := []api.Node{{Name: "login", Health: "up", CPUs: 16, CPUsAllocated: 2, Memory: 64 << 30, Labels: map[string]string{"zone": "x"}}}
 	for i := range n - 1 {
 		v := api.Node{
-			Name: fmt.Sprintf("a-%d", i+1), Health: "up", Type: "H100", GPUs: 8, GPUsHeld: 6, GPUsFree: 2, CPUs: 128, CPUsHeld: 96, Memory: 2 << 40, MemHeld: 1 << 40, Tasks: 3, Pool: "main",
+			Name: fmt.Sprintf("a-%d", i+1), Health: "up", Type: "H100", GPUs: 8, GPUsAllocated: 6, GPUsFree: 2, CPUs: 128, CPUsAllocated: 96, Memory: 2 << 40, MemAllocated: 1 << 40, Tasks: 3, Pool: "main",
 			Jobs: []string{fmt.Sprintf("team-a/bert-%d", i), "team-b/gpt"}, Labels: map[string]string{"zone": "x", "rack": fmt.Sprint("r", i/8)}, Slots: []api.Slot{{Name: "rdma", Amount: 8, Free: 2}},
 		}
 		if i%7 == 6 {
-			v.Type, v.GPUs, v.GPUsHeld, v.GPUsFree, v.Labels["zone"] = "A100", 4, 0, 4, "y"
+			v.Type, v.GPUs, v.GPUsAllocated, v.GPUsFree, v.Labels["zone"] = "A100", 4, 0, 4, "y"
 			v.Jobs, v.Tasks, v.Foreign = nil, 0, &api.Foreign{CPUs: 1.5, Memory: 3 << 30, Slots: map[string]int64{"pods": 11}}
 		}
 		switch i % 40 {
@@ -31,10 +31,10 @@ func manyNodes(n int) []api.Node {
 		case 6:
 			v.Health, v.Note, v.GPUsFree = "drained", "", 0
 		case 9:
-			v.Health, v.Note, v.GPUsFree, v.GPUsHeld, v.Jobs, v.Tasks = "down", "it has not answered for 5m", 0, 0, nil, 0
+			v.Health, v.Note, v.GPUsFree, v.GPUsAllocated, v.Jobs, v.Tasks = "down", "it has not answered for 5m", 0, 0, nil, 0
 		case 12:
 			v.GPUsBroken, v.GPUsFree, v.Others, v.Jobs = 1, 0, 3, append(v.Jobs, "team-c/x", "team-c/y")
-			v.GPUsHeld, v.Foreign = 6, &api.Foreign{GPUs: 1}
+			v.GPUsAllocated, v.Foreign = 6, &api.Foreign{GPUs: 1}
 		}
 		list = append(list, v)
 	}

@@ -289,7 +289,7 @@ func jobRow(j api.Job) []string {
 		step, steps = strconv.FormatInt(p.Step, 10), strconv.FormatInt(p.Steps, 10)
 	}
 	return []string{
-		j.ID, j.Name, j.User, j.Tenant, string(j.State), j.Reason, j.GPUs.String(), trimmed(j.Held), strings.Join(j.Devices, " "), j.Tasks.String(),
+		j.ID, j.Name, j.User, j.Tenant, string(j.State), j.Reason, j.GPUs.String(), trimmed(j.Allocated), strings.Join(j.Devices, " "), j.Tasks.String(),
 		trimmed(j.CPUs), strconv.FormatInt(int64(j.Memory), 10), strconv.Itoa(int(j.Priority)),
 		moment(j.Submitted), moment(j.Started), moment(j.Since), moment(j.Ended), seconds(j.Wait), seconds(j.Ran), seconds(j.GPUTime), seconds(j.Estimate), moment(j.ExpectEnd),
 		strconv.Itoa(j.Run), strconv.Itoa(j.Preemptions), strconv.Itoa(j.Resizes), strconv.Itoa(j.Failures), code, signal, step, steps, strings.Join(j.Command, " "),

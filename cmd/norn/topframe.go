@@ -105,12 +105,12 @@ func (v *topView) holdings() string {
 	n := v.node
 	parts := []string{}
 	if len(n.Devices) > 0 {
-		parts = append(parts, fmt.Sprintf("devices %d/%d", heldDevices(n), len(n.Devices)))
+		parts = append(parts, fmt.Sprintf("devices %d/%d", allocatedDevices(n), len(n.Devices)))
 	}
 	if len(v.nodes) > 0 {
-		parts = append(parts, unit.Count(len(v.nodes), "node"), fmt.Sprintf("GPUs %s/%s", trimmed(n.GPUsHeld), trimmed(n.GPUs)))
+		parts = append(parts, unit.Count(len(v.nodes), "node"), fmt.Sprintf("GPUs %s/%s", trimmed(n.GPUsAllocated), trimmed(n.GPUs)))
 	}
-	parts = append(parts, fmt.Sprintf("CPUs %s/%s", trimmed(n.CPUsHeld), trimmed(n.CPUs)), fmt.Sprintf("memory %s/%s", memory(n.MemHeld), memory(n.Memory)))
+	parts = append(parts, fmt.Sprintf("CPUs %s/%s", trimmed(n.CPUsAllocated), trimmed(n.CPUs)), fmt.Sprintf("memory %s/%s", memory(n.MemAllocated), memory(n.Memory)))
 	if n.Disk.Size > 0 {
 		parts = append(parts, "disk "+memory(n.Disk.Free)+" free")
 	}

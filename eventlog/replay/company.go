@@ -50,7 +50,7 @@ func (c *company) event(ev *eventlog.Event, s *state.State, id job.ID) {
 	}
 }
 
-// common tells whether both hold something of one device.
+// common tells whether both have something of one device.
 func common(a, b *cluster.Alloc) bool {
 	return a != nil && b != nil && slices.ContainsFunc(a.Shares, func(x cluster.Share) bool {
 		return slices.ContainsFunc(b.Shares, func(y cluster.Share) bool { return x.Device == y.Device })

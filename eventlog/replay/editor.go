@@ -117,7 +117,7 @@ func (e *editor) begin(from time.Duration) {
 	}
 }
 
-// turn orders the jobs that are there: those that hold devices go first.
+// turn orders the jobs that are there: those that have devices go first.
 func turn(r *job.Record) int {
 	if r.Phase.HasDevices() {
 		return 0

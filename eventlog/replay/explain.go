@@ -130,7 +130,7 @@ type follower struct {
 	plan   sched.Plan
 
 	company company
-	held    cluster.Alloc // of the job before the event
+	had     cluster.Alloc // of the job before the event
 }
 
 // Event implements engine.Sink.
@@ -147,7 +147,7 @@ func (f *follower) Event(ev *eventlog.Event, s *state.State) {
 	}
 	what := f.what(ev, s)
 	if a := s.Alloc(f.id); a != nil {
-		f.held.CopyFrom(a)
+		f.had.CopyFrom(a)
 	}
 	if what == "" {
 		return
@@ -231,7 +231,7 @@ func (f *follower) what(ev *eventlog.Event, s *state.State) string {
 	case eventlog.Free:
 		return "is free to run again"
 	case eventlog.Move:
-		if f.held.SamePlaces(s.Alloc(f.id)) {
+		if f.had.SamePlaces(s.Alloc(f.id)) {
 			return "stays, and has " + Where(s, s.Alloc(f.id)) + beside(s, f.id) + f.resources(s) + paced(ev.Speed)
 		}
 		return "moves to " + Where(s, s.Alloc(f.id)) + delayed(ev.Delay) + paced(ev.Speed)
@@ -306,7 +306,7 @@ func (f *follower) sentence(r job.Reason, now time.Duration, name func(job.ID) s
 
 // resources says how much CPU and memory a job has now, if that has changed.
 func (f *follower) resources(s *state.State) string {
-	was, now := amounts(&f.held), amounts(s.Alloc(f.id))
+	was, now := amounts(&f.had), amounts(s.Alloc(f.id))
 	if was == now {
 		return ""
 	}
@@ -356,7 +356,7 @@ func kept(r *job.Record) string {
 	return fmt.Sprintf("; it keeps %s of work", unit.Human(r.Progress))
 }
 
-// standing says what stands in the way of a waiting job: who holds the GPUs,
+// standing says what stands in the way of a waiting job: who has the GPUs,
 // and when it would fit if they ended as estimated and nobody went ahead.
 // Where the policy insists on GPUs of one node or one rack, so does the answer.
 func (f *follower) standing(s *state.State, why job.ReasonCode) []string {

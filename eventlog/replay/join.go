@@ -108,7 +108,7 @@ func (o *opening) fresh(ev *eventlog.Event) bool {
 
 // join brings the state to where a log begins. Jobs that stand as the state has
 // them are left alone; the others are taken off first, so that nobody is in the
-// way of whoever holds his devices now.
+// way of whoever has his devices now.
 func (f *folder) join(o *opening) error {
 	s, now := f.s, f.r.Header.Begins
 	n := &numbering{header: f.r.Header}

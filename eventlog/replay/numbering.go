@@ -240,22 +240,22 @@ func (n *numbering) stays(ev *eventlog.Event, id job.ID, s *state.State) bool {
 		r.Job, r.Reason, r.Note, r.Estimate = nil, job.Reason{}, nil, 0
 		r.Tenant, r.Pool, r.Class, r.Mask, r.Slot = 0, 0, 0, 0, 0
 	}
-	holds, pinned := s.Alloc(id), s.PinnedPlace(id)
-	if frozen := holds != nil && pinned != nil; frozen != ev.Frozen {
+	alloc, pinned := s.Alloc(id), s.PinnedPlace(id)
+	if frozen := alloc != nil && pinned != nil; frozen != ev.Frozen {
 		return false
 	}
-	if holds == nil {
-		holds = pinned
+	if alloc == nil {
+		alloc = pinned
 	}
-	if x != y || (holds == nil) != (ev.Alloc == nil) {
+	if x != y || (alloc == nil) != (ev.Alloc == nil) {
 		return false
 	}
-	if holds == nil {
+	if alloc == nil {
 		return true
 	}
 	told := eventlog.Event{Alloc: new(cluster.Alloc)}
 	told.Alloc.CopyFrom(ev.Alloc)
-	return n.places(&told) == nil && holds.Equal(told.Alloc)
+	return n.places(&told) == nil && alloc.Equal(told.Alloc)
 }
 
 // event brings an event into the terms of the state.
@@ -305,7 +305,7 @@ func (n *numbering) job(id job.ID) job.ID {
 	return n.jobs[id]
 }
 
-// places brings what a job holds, and the reason that names others, into the
+// places brings what a job has, and the reason that names others, into the
 // terms of the state.
 func (n *numbering) places(ev *eventlog.Event) error {
 	ev.Reason.Job = n.job(ev.Reason.Job)

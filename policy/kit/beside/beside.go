@@ -1,13 +1,13 @@
 // Package beside is for policies that put jobs beside each other on devices. It
 // finds the devices of a node that come into question, and the jobs that
-// another one may join there. It also says what each of them holds, and what a
+// another one may join there. It also says what each of them has, and what a
 // job gets back that is left alone.
 //
 // Who is on a device is known to the view (View.On) and to the plan (Plan.On). The plan
 // follows what it starts and stops, so that a policy keeps no account of that.
 //
 // Nouns: a part is what a job holds of a device, in thousandths (Share.Milli).
-// A job is alone if it holds all of its devices and no other job holds any of
+// A job is alone if it has all of its devices and no other job has any of
 // them. It is settled if it began before this moment and goes on.
 package beside
 
@@ -38,14 +38,14 @@ func Plain(j sched.Job) bool {
 	return d.Roles[0].GPU == unit.One && d.Roles[1].Tasks == 0 && !d.Elastic() && d.Within == ""
 }
 
-// Settled tells whether others may join a job, and what it holds can be changed: it has
+// Settled tells whether others may join a job, and what it has can be changed: it has
 // begun before this moment, is not only measured, and goes on.
 func Settled(v *sched.View, p *sched.Plan, id job.ID) bool {
 	j := v.Job(id)
 	return j.Phase() == job.Running && j.Since() < v.Now && !j.Profiling() && p.Alloc(id) != nil
 }
 
-// Alone tells whether somebody who holds an alloc has each of its devices for itself, and
+// Alone tells whether somebody who has an alloc has each of its devices for itself, and
 // all of it.
 func Alone(p *sched.Plan, a *cluster.Alloc) bool {
 	return !slices.ContainsFunc(a.Shares, func(s cluster.Share) bool { return s.Milli != Whole || len(p.On(s.Device)) > 1 })
@@ -137,7 +137,7 @@ func makeRoom(p *sched.Plan, a *cluster.Alloc) bool {
 	return true
 }
 
-// Largest lists the jobs that hold a part of a device as the plan stands. Those
+// Largest lists the jobs that have a part of a device as the plan stands. Those
 // with the larger parts come first, ties by number. In this order parts can be
 // made equal.
 func Largest(p *sched.Plan, d cluster.DeviceID) []job.ID {
@@ -235,7 +235,7 @@ func NeedsGPUs(v *sched.View, j sched.Job) job.Reason {
 	return job.Reason{Code: job.NeedGPUs, Need: int32(j.GPUs()), Have: int32(v.Free()), Job: job.None}
 }
 
-// MemoryLeft is the memory of a device that nobody on it holds, or where it holds none says
+// MemoryLeft is the memory of a device that nobody on it has, or where it has none says
 // that it takes (perf.MemoryOf), and no frozen job keeps; ok is false where it is not known how much the
 // device has.
 func MemoryLeft(v *sched.View, p *sched.Plan, d cluster.DeviceID) (left unit.Bytes, ok bool) {

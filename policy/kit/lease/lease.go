@@ -38,7 +38,7 @@ type Terms struct {
 	wake    time.Duration
 	classes int      // of demands that were looked at
 	elastic bool     // one of them is elastic
-	unknown []job.ID // running jobs whose terms nobody knows: an earlier policy has given them what they hold
+	unknown []job.ID // running jobs whose terms nobody knows: an earlier policy has given them what they have
 }
 
 // Pass is one giving out of what is free.
@@ -121,9 +121,9 @@ func (t *Terms) end(v *sched.View, j sched.Job) time.Duration {
 	return unit.Later(began, unit.Later(n*t.Length, t.Length))
 }
 
-// Decide gives out what is free and what jobs hold whose term is over: serve takes
+// Decide gives out what is free and what jobs have whose term is over: serve takes
 // candidates in the order in which they are to be served. Candidates that are not
-// taken lose what they hold.
+// taken lose what they have.
 func (t *Terms) Decide(v *sched.View, p *sched.Plan, serve func(*Pass)) {
 	s := &t.pass
 	s.View, s.plan, s.place = v, p, t.Place
@@ -220,7 +220,7 @@ func (s *Pass) ServeSize(j sched.Job, tasks int) bool {
 	return s.serve(winner{id: j.ID, tasks: tasks, where: s.place})
 }
 
-// ServeOn is ServeSize on GPUs of one type. A job that holds others is moved.
+// ServeOn is ServeSize on GPUs of one type. A job that has others is moved.
 func (s *Pass) ServeOn(j sched.Job, tasks int, t cluster.TypeID) bool {
 	return s.serve(winner{id: j.ID, tasks: tasks, where: rounds.On(s.place, t), typed: true, on: t})
 }
@@ -242,12 +242,12 @@ func (s *Pass) serve(w winner) bool {
 	return true
 }
 
-// suits tells whether a winner may keep what it holds, perhaps at another size.
+// suits tells whether a winner may keep what it has, perhaps at another size.
 func (w *winner) suits(c *cluster.Cluster, held *cluster.Alloc) bool {
 	return !w.typed || !slices.ContainsFunc(held.Shares, func(s cluster.Share) bool { return c.TypeOf(s.Device) != w.on })
 }
 
-// settle makes what was decided real: winners keep what they hold, others leave,
+// settle makes what was decided real: winners keep what they have, others leave,
 // and those who come are placed in the room that is left. Where that is not enough
 // for one, the next in the order has a chance.
 func (t *Terms) settle(v *sched.View, p *sched.Plan) {

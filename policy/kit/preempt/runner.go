@@ -25,7 +25,7 @@ type Order interface {
 //
 // Sizes are in thousandths of a GPU, and the capacity is that of all usable
 // GPUs of the view. Jobs on cordoned nodes or broken GPUs are left alone, and
-// the usable GPUs that they hold are not part of the capacity. A chosen job may
+// the usable GPUs that they have are not part of the capacity. A chosen job may
 // find no place, for example because its strategy wants GPUs on one node. It
 // keeps its claim and is tried again at every decision. A running job that must
 // not be stopped, or that would lose its work, stays at the top.
@@ -60,7 +60,7 @@ type start struct {
 	key Key
 }
 
-// alone is a job that is left alone, with the usable GPUs that it holds, in
+// alone is a job that is left alone, with the usable GPUs that it has, in
 // thousandths.
 type alone struct {
 	id     job.ID
@@ -162,7 +162,7 @@ func (r *Policy) mayBeUnsaved(j sched.Job) {
 }
 
 // stays tells whether a running job is to be left alone, because it is on a
-// cordoned node or on a broken GPU. Stopping it would free less than it holds,
+// cordoned node or on a broken GPU. Stopping it would free less than it has,
 // and it might find no other place.
 func stays(v *sched.View, id job.ID) bool {
 	a := v.Alloc(id)
@@ -174,7 +174,7 @@ func stays(v *sched.View, id job.ID) bool {
 		slices.ContainsFunc(a.Shares, func(s cluster.Share) bool { return c.Broken(s.Device) })
 }
 
-// usableOf is the amount of usable GPUs that a job holds, in thousandths.
+// usableOf is the amount of usable GPUs that a job has, in thousandths.
 func usableOf(v *sched.View, id job.ID) (sum int64) {
 	for _, s := range v.Alloc(id).Shares {
 		if v.Cluster().UsableDevice(s.Device) {

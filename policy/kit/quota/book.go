@@ -1,5 +1,5 @@
 // Package quota is for schedulers that divide a cluster between tenants. It
-// keeps what each tenant holds as a plan takes shape, queues jobs by tenant,
+// keeps what each tenant has as a plan takes shape, queues jobs by tenant,
 // fills the cluster progressively down the tenant tree, and reclaims what was
 // borrowed.
 //
@@ -34,7 +34,7 @@ type Node struct {
 	Own    bool // only the jobs of the tenant itself, not those of its children
 }
 
-// Book keeps what each tenant holds as a plan stands: the tenant tree, and the
+// Book keeps what each tenant has as a plan stands: the tenant tree, and the
 // changes of the plan. It is valid from one Open to the next.
 type Book struct {
 	Total tenant.Amount // usable resources in the part of the cluster that the view shows
@@ -50,7 +50,7 @@ type Book struct {
 }
 
 // outer is a limited tenant that has, or may have, jobs in other parts of the
-// cluster. It keeps the GPUs that the tenant held at the last look.
+// cluster. It keeps the GPUs that the tenant had at the last look.
 type outer struct {
 	id   tenant.ID
 	used unit.Milli
@@ -197,7 +197,7 @@ func (b *Book) Undo(mark int) {
 	b.log = b.log[:mark]
 }
 
-// Used is what a node holds.
+// Used is what a node has.
 func (b *Book) Used(n Node) tenant.Amount {
 	e := b.tree.At(n.Tenant)
 	u := plus(e.Used, b.delta[n.Tenant], 1)
@@ -216,7 +216,7 @@ func plus(a, b tenant.Amount, sign int) tenant.Amount {
 	return a
 }
 
-// GPU is the amount of GPUs that a node holds.
+// GPU is the amount of GPUs that a node has.
 func (b *Book) GPU(n Node) unit.Milli { return b.Used(n).GPU }
 
 // Promise is what a node is guaranteed. For a tenant it is the larger of its
@@ -269,7 +269,7 @@ func (b *Book) Quota(t tenant.ID) job.Reason {
 	return job.Reason{Code: job.Quota, Need: int32(limit / unit.One), Have: int32(has / unit.One), Job: job.None}
 }
 
-// Forbids tells whether a job asks for more GPUs than its tenant may ever hold.
+// Forbids tells whether a job asks for more GPUs than its tenant may ever have.
 // If so, it notes the reason.
 func (b *Book) Forbids(p *sched.Plan, j sched.Job, need unit.Milli) bool {
 	limit := b.Cap(j.Tenant())
@@ -290,7 +290,7 @@ func (b *Book) Owed(t tenant.ID, need unit.Milli) bool {
 	return false
 }
 
-// Cap is the largest number of GPUs that the jobs of a tenant may ever hold.
+// Cap is the largest number of GPUs that the jobs of a tenant may ever have.
 func (b *Book) Cap(t tenant.ID) unit.Milli {
 	limit := tenant.Unlimited
 	for ; t >= 0; t = b.tree.At(t).Parent {

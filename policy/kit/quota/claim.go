@@ -22,7 +22,7 @@ import (
 // than its own. The job then gets its GPUs whatever gang has to leave.
 //
 // A claim is soft if the claimant's node stays within its share while the
-// victim's node holds more than its own. The victim's node must also remain
+// victim's node has more than its own. The victim's node must also remain
 // better served than the claimant's is now, and not fall below its promise. So
 // a soft claim always raises the lower level of the two, and claims cannot go
 // round in circles.
@@ -207,7 +207,7 @@ func (r *Policy) take(v *sched.View, p *sched.Plan) bool {
 	return true
 }
 
-// amount is what a job holds or asks for.
+// amount is what a job has or asks for.
 func amount(v *sched.View, id job.ID) tenant.Amount { return v.Class(v.Job(id).Class()).Amount }
 
 // enough tells whether enough GPUs are free to make a search for a place
@@ -400,7 +400,7 @@ func (r *Policy) oneOf(v *sched.View, p *sched.Plan, t tenant.ID) job.ID {
 	return best
 }
 
-// mayLeave tells whether a job that holds devices may be a victim of the claim, as far as
+// mayLeave tells whether a job that has devices may be a victim of the claim, as far as
 // that is a matter of the job alone.
 func (r *Policy) mayLeave(v *sched.View, p *sched.Plan, j sched.Job) bool {
 	was, now := v.Alloc(j.ID), p.Alloc(j.ID)
@@ -422,7 +422,7 @@ func (r *Policy) mayLeave(v *sched.View, p *sched.Plan, j sched.Job) bool {
 	return true
 }
 
-// useful tells whether a job holds a GPU of a type that the claimant accepts.
+// useful tells whether a job has a GPU of a type that the claimant accepts.
 func useful(c *cluster.Cluster, a *cluster.Alloc, class *state.Class) bool {
 	if class.Mask == 0 && class.Scope == class.Pool {
 		return true

@@ -157,7 +157,7 @@ type water struct {
 }
 
 // fill divides the GPUs of the view down the tenant tree, by what each tenant
-// holds and asks for. asked is the demand of a tenant's own waiting jobs, in
+// has and asks for. asked is the demand of a tenant's own waiting jobs, in
 // thousandths of a GPU.
 func (w *water) fill(b *Book, basis Basis, asked func(tenant.ID) int64) {
 	n := b.tree.Len()

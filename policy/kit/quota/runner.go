@@ -23,12 +23,12 @@ func (l Level) Below(m Level) bool { return l.Tier < m.Tier || l.Tier == m.Tier 
 
 // Rule is the part in which the policies of this package differ.
 type Rule interface {
-	// Level is the level of a node that holds so much.
+	// Level is the level of a node that has so much.
 	Level(b *Book, n Node, held tenant.Amount) Level
 }
 
-// Guaranteed is the level of a node that holds less than its guarantee; ok is
-// false if it holds that much. Such nodes go before all others, and the one
+// Guaranteed is the level of a node that has less than its guarantee; ok is
+// false if it has that much. Such nodes go before all others, and the one
 // with the smallest part of its guarantee goes first.
 func Guaranteed(b *Book, n Node, held tenant.Amount) (level Level, ok bool) {
 	g := b.Promise(n)
@@ -56,7 +56,7 @@ type Policy struct {
 	accounts   []account
 	infeasible sched.Infeasible
 	round      uint64
-	books      uint64 // how often a claim has changed what tenants hold
+	books      uint64 // how often a claim has changed what tenants have
 	full       []bool // classes of which no job fits until something is freed
 	fresh      bool   // something was freed, or a job has come that might fit
 	wake       time.Duration

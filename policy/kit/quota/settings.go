@@ -22,7 +22,7 @@ const (
 	Priority              // largest priority class
 )
 
-// Reclaim says what a tenant may take back from others that hold borrowed GPUs.
+// Reclaim says what a tenant may take back from others that have borrowed GPUs.
 type Reclaim uint8
 
 // The kinds of reclaim.

@@ -19,7 +19,7 @@ type deal struct {
 
 // begin gives devices to all jobs that were served, and takes them from the
 // others. Jobs that may use only some nodes come first, and then those that must
-// be on a single node. Sizes follow in decreasing order. Within a size, jobs that hold devices of the right type
+// be on a single node. Sizes follow in decreasing order. Within a size, jobs that have devices of the right type
 // keep them unless a larger job has taken them, and then the others are placed.
 // A job that finds no place on its type, although enough devices are free, gets
 // those of another type if it fits there.

@@ -7,7 +7,7 @@ import (
 	"github.com/norn-scheduler/norn/sched"
 )
 
-// Two jobs that share devices hold a half of each of them. They have the same
+// Two jobs that share devices have a half of each of them. They have the same
 // size and one role, take whole devices, and may be stopped.
 
 // half is the part of a device that each of two jobs has, in thousandths.

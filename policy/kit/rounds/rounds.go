@@ -33,7 +33,7 @@
 //   - jobs that have not made any progress yet since they were started, since
 //     otherwise jobs that start slowly would change places for ever;
 //   - jobs on a cordoned node or a broken GPU;
-//   - jobs that hold their devices only to be measured.
+//   - jobs that have their devices only to be measured.
 //
 // Jobs without GPUs are started where they fit and are not counted. A job that
 // no single type can hold is told that it can never run.

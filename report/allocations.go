@@ -12,10 +12,10 @@ import (
 	"github.com/norn-scheduler/norn/state"
 )
 
-// allocations is which job held which devices, and when. It keeps the intervals of
+// allocations is which job had which devices, and when. It keeps the intervals of
 // the most GPU time, and counts the others.
 type allocations struct {
-	open    []hold
+	open    []stretch
 	spare   []int32
 	done    ledger
 	outages []outage
@@ -25,8 +25,8 @@ type allocations struct {
 // maxOutages is how many outages are kept, the longest ones.
 const maxOutages = 5000
 
-// hold is one interval that has not ended yet.
-type hold struct {
+// stretch is one interval that has not ended yet.
+type stretch struct {
 	job   job.ID // job.None: this place is free
 	start time.Duration
 	spans []span
@@ -39,7 +39,7 @@ type span struct {
 	milli  int32
 }
 
-// interval is a time during which a job held the same devices.
+// interval is a time during which a job had the same devices.
 type interval struct {
 	job        job.ID
 	start, end time.Duration
@@ -57,21 +57,21 @@ type outage struct {
 
 func newAllocations(limit int) *allocations { return &allocations{done: ledger{limit: limit}} }
 
-// hold follows what a job holds through one event.
-func (c *Collector) hold(id job.ID, t *track, was mode, ev *eventlog.Event, s *state.State) {
+// allocation follows the allocation of a job through one event.
+func (c *Collector) allocation(id job.ID, t *track, was mode, ev *eventlog.Event, s *state.State) {
 	r := s.Record(id)
 	reshaped := ev.Kind == eventlog.Move || ev.Kind == eventlog.Resize
-	held, holding := was == running || was == stopping, t.mode == running || t.mode == stopping
-	if held && t.hold > 0 && (!holding || reshaped) {
-		c.holds.close(t.hold-1, s.Now, stopReason(r, ev), r.Phase)
-		t.hold = 0
+	had, has := was == running || was == stopping, t.mode == running || t.mode == stopping
+	if had && t.stretch > 0 && (!has || reshaped) {
+		c.allocs.close(t.stretch-1, s.Now, stopReason(r, ev), r.Phase)
+		t.stretch = 0
 	}
-	if t.mode == running && (!held || reshaped) {
-		t.hold = c.holds.begin(id, s.Now, s.Alloc(id)) + 1
+	if t.mode == running && (!had || reshaped) {
+		t.stretch = c.allocs.begin(id, s.Now, s.Alloc(id)) + 1
 	}
 }
 
-// stopReason is why a job no longer holds what it held.
+// stopReason is why a job no longer has what it had.
 func stopReason(r *job.Record, ev *eventlog.Event) job.Reason {
 	switch ev.Kind {
 	case eventlog.Move:
@@ -84,13 +84,13 @@ func stopReason(r *job.Record, ev *eventlog.Event) job.Reason {
 
 func (h *allocations) begin(id job.ID, now time.Duration, a *cluster.Alloc) int32 {
 	if a == nil || len(a.Shares) == 0 {
-		return -1 // it holds no devices
+		return -1 // it has no devices
 	}
 	at := int32(len(h.open))
 	if n := len(h.spare); n > 0 {
 		at, h.spare = h.spare[n-1], h.spare[:n-1]
 	} else {
-		h.open = append(h.open, hold{})
+		h.open = append(h.open, stretch{})
 	}
 	o := &h.open[at]
 	o.job, o.start, o.spans = id, now, o.spans[:0]
@@ -193,7 +193,7 @@ func (l *ledger) clone() *ledger {
 }
 
 // add closes an interval. One that took no time is left out.
-func (l *ledger) add(o *hold, now time.Duration, why job.Reason, how job.Phase) {
+func (l *ledger) add(o *stretch, now time.Duration, why job.Reason, how job.Phase) {
 	if now <= o.start {
 		return
 	}
