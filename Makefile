@@ -1,6 +1,6 @@
 # The usual errands. None is needed to use Norn: go build and go test do it all.
 
-.PHONY: build test race soak kube-kills device-check bench bench-live bench-fidelity micro fuzz check reproduced properties nightly release release-check
+.PHONY: build test race soak kube-kills device-check bench bench-live bench-kube bench-fidelity micro fuzz check reproduced properties nightly release release-check
 
 build: ## the programs, as ./norn and ./norn-kube
 	go build -o norn ./cmd/norn
@@ -45,6 +45,10 @@ bench: ## whole processes against their bounds; rewrites the tables of docs/perf
 
 bench-live: ## a running daemon against its bounds, beside the peers that are installed; half an hour
 	go run ./internal/bench -live -peers -write docs/performance.md
+
+bench-kube: ## norn in Kubernetes clusters that exist in appearance, beside the least scheduler that could be and kube-scheduler; half an hour
+	go run ./kube/internal/testenv/build etcd kube-apiserver kube-controller-manager kube-scheduler
+	go run ./kube/internal/bench -rounds 3 -write docs/performance.md -json docs/kube.json
 
 bench-fidelity: ## the simulator against real processes, by norn fidelity
 	go run ./internal/bench -fidelity docs/fidelity.md -write docs/performance.md

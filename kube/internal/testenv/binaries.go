@@ -26,8 +26,8 @@ const (
 	kubectl           = "kubectl"
 )
 
-// version is that of Kubernetes in tools/go.mod.
-const version = "v1.36.3"
+// Version is that of Kubernetes in tools/go.mod.
+const Version = "v1.36.3"
 
 // Command is the command that builds what the tests need.
 const Command = "go run ./kube/internal/testenv/build"
@@ -185,9 +185,9 @@ func build(ctx context.Context, module, dir, name string) error {
 	}
 	partial := path + ".partial"
 	const x = "-X k8s.io/component-base/version."
-	minor := strings.Split(version, ".")[1]
+	minor := strings.Split(Version, ".")[1]
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", partial,
-		"-ldflags", "-s -w "+x+"gitVersion="+version+" "+x+"gitMajor=1 "+x+"gitMinor="+minor, pkg)
+		"-ldflags", "-s -w "+x+"gitVersion="+Version+" "+x+"gitMajor=1 "+x+"gitMinor="+minor, pkg)
 	cmd.Dir = module
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-mod=readonly", "GOWORK=off")
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -261,6 +261,9 @@ func (e *Env) APIServer() *Process { return e.apiServer }
 // ControllerManager is the process of the controller manager, or nil.
 func (e *Env) ControllerManager() *Process { return e.manager }
 
+// Scheduler is the process of kube-scheduler, or nil.
+func (e *Env) Scheduler() *Process { return e.scheduler }
+
 // Dir is the folder with the logs and all other files.
 func (e *Env) Dir() string { return e.dir }
 
