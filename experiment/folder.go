@@ -17,7 +17,7 @@ import (
 )
 
 // Folder is where the files of runs go. Each run has a folder of its own in it,
-// with jobs.csv, summary.json and the event log; report.html is about all runs.
+// with jobs.csv, summary.json and the event log; report.html and comparison.json are about all runs.
 // It is written as a whole: Begin makes PATH.partial, into which everything
 // goes, and Commit puts that in the place of PATH, and of all that an earlier
 // run left there. The files of an interrupted run stay in PATH.partial until
@@ -35,6 +35,7 @@ type Folder struct {
 const (
 	lockName    = ".lock" // locked as long as a run writes
 	pageName    = "report.html"
+	sidesName   = "comparison.json"
 	jobsName    = "jobs.csv"
 	summaryName = "summary.json"
 	logName     = "events.log"
@@ -118,7 +119,8 @@ func replaceable(dir string) error {
 		return err
 	}
 	for _, e := range entries {
-		if e.Name() != lockName && strings.TrimSuffix(e.Name(), fileio.Unfinished) != pageName && !ofRun(filepath.Join(dir, e.Name())) {
+		name := strings.TrimSuffix(e.Name(), fileio.Unfinished)
+		if e.Name() != lockName && name != pageName && name != sidesName && !ofRun(filepath.Join(dir, e.Name())) {
 			return fmt.Errorf("%s is not from a run of norn: name another folder, since a run replaces all of it", filepath.Join(dir, e.Name()))
 		}
 	}
@@ -214,6 +216,11 @@ func (f *Folder) Write(name string, s *state.State, r *report.Result) error {
 		return err
 	}
 	return fileio.CreateWhole(filepath.Join(f.Of(name), summaryName), r.WriteSummary)
+}
+
+// WriteComparison writes how the runs compare, for programs.
+func (f *Folder) WriteComparison(c *report.Comparison) error {
+	return fileio.CreateWhole(filepath.Join(f.partial, sidesName), c.WriteJSON)
 }
 
 // WritePage writes the page with charts for all runs, and returns where it is after Commit.

@@ -5,6 +5,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/norn-scheduler/norn/report"
 	"github.com/norn-scheduler/norn/trace"
 	"github.com/norn-scheduler/norn/trace/clusterspec"
 	"github.com/norn-scheduler/norn/trace/gen"
@@ -43,6 +44,7 @@ type Prepared struct {
 	input   *input
 	types   *typed
 	remarks []func() string // of stages 2 and 3
+	told    []report.Job    // the jobs that were given out, as reports compare them
 }
 
 // Prepare has a trace go through all stages of a preparation. A trace that is prepared
@@ -71,7 +73,13 @@ func Prepare(src trace.Source, o Preparation) (*Prepared, error) {
 }
 
 // Next implements trace.Source.
-func (p *Prepared) Next(e *trace.Entry) error { return p.jobs.Next(e) }
+func (p *Prepared) Next(e *trace.Entry) error {
+	err := p.jobs.Next(e)
+	if err == nil {
+		p.told = append(p.told, report.JobOf(e))
+	}
+	return err
+}
 
 // Begins is the time of day at the start of the trace. It is zero where the trace does
 // not tell it.

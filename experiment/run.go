@@ -87,6 +87,7 @@ type Log struct {
 type Outcome struct {
 	Choice Choice
 	Result *report.Result
+	Fates  []report.Fate // of the jobs, by their numbers
 	State  *state.State
 	Sim    *sim.Sim
 
@@ -186,7 +187,7 @@ func (x *Experiment) simulate(ctx context.Context, c Choice, jobs trace.Source, 
 	case err != nil:
 		return nil, err
 	}
-	o.State, o.Result = e.State(), collector.Result(e.State())
+	o.State, o.Result, o.Fates = e.State(), collector.Result(e.State()), report.Fates(e.State())
 	o.rests(x, cfg.Sharing)
 	return o, nil
 }

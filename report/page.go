@@ -19,6 +19,8 @@ type Meta struct {
 
 	Estimates  string // what the policies knew of run times
 	Conditions string // where the world differed from the usual one, such as cost=restore=30s
+
+	Comparison *Comparison // the same runs in the same order, beside a baseline; nil: it is not shown
 }
 
 //go:embed assets

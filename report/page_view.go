@@ -108,7 +108,7 @@ func newPageView(m Meta, runs []Named) (*pageView, error) {
 	if m.Title == "" {
 		m.Title = "Report of a run"
 	}
-	v := &pageView{Meta: Meta{short(m.Title), short(m.Trace), short(m.Cluster), short(m.Seed), short(m.Estimates), short(m.Conditions)}}
+	v := &pageView{Meta: Meta{short(m.Title), short(m.Trace), short(m.Cluster), short(m.Seed), short(m.Estimates), short(m.Conditions), m.Comparison}}
 	script, err := concat(scripts, "script")
 	if err != nil {
 		return nil, err
@@ -155,7 +155,7 @@ func (v *pageView) compare(runs []Named) {
 	for r, row := range t.cells {
 		view := rowView{Index: r, Name: short(t.names[r]), Marks: t.rests[r].marks()}
 		for i, c := range cols {
-			cell := cellView{Text: c.text(row[i]), Best: row[i].best}
+			cell := cellView{Text: t.text(r, c, row[i]), Best: row[i].best}
 			if row[i].known {
 				cell.Value = strconv.FormatFloat(row[i].value, 'g', -1, 64)
 			}

@@ -21,6 +21,7 @@ type Result struct {
 	Reasons []Wait  // in the order of job.ReasonCode, those with any time
 	Dues    []Due   // what tenants had and were due, most due first; with Options.Series
 	Made    *Origin // what the run was made from; nil: it is not told
+	Told    bool    // it is what a trace tells of what really happened: only times are known
 
 	// Estimates is the source of the run times by which the policy went, such as
 	// oracle; empty: it goes by none.
@@ -165,7 +166,7 @@ func (n *numbers) job(r *job.Record, t *track) {
 		return
 	}
 	n.first = append(n.first, r.FirstStart-r.Job.Submit)
-	if !r.Phase.Over() || r.Job.Kind == job.Inference && r.Job.Stop == job.Pinned { // a service is not there to end soon
+	if !r.Phase.Over() || endless(r.Job) {
 		return
 	}
 	jct, wait := r.End-r.Job.Submit, r.WaitAt(n.s.Now)
@@ -188,6 +189,9 @@ func (n *numbers) job(r *job.Record, t *track) {
 		cv.wait.add(wait.Seconds(), secondsGrid[:])
 	}
 }
+
+// endless tells of a service that it is not there to end soon.
+func endless(j *job.Job) bool { return j.Kind == job.Inference && j.Stop == job.Pinned }
 
 // count counts how the job ended, and what was done to it.
 func (n *numbers) count(r *job.Record) {

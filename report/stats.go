@@ -120,6 +120,13 @@ func (t *total) add(d time.Duration) {
 	t.hi += carry
 }
 
+// join adds another sum.
+func (t *total) join(u total) {
+	var carry uint64
+	t.lo, carry = bits.Add64(t.lo, u.lo, 0)
+	t.hi += u.hi + carry
+}
+
 // mean is the sum divided by the number of durations, to the nearest
 // nanosecond.
 func (t total) mean(n int) time.Duration {

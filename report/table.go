@@ -20,6 +20,12 @@ type Table struct {
 	names []string
 	rests []rest   // by row, what runs rest on
 	cells [][]cell // by row
+	told  []bool   // by row: it tells what really happened
+
+	// With Against.
+	base   int       // row of the baseline
+	versus []*Versus // by row
+	shown  bool      // readers see changes
 }
 
 // cell is one figure of one run.
@@ -37,6 +43,7 @@ type column struct {
 	better int // -1: less is better; 1: more is; 0: neither
 	value  func(*Result) (float64, bool)
 	human  func(float64) string
+	times  func(*Times) time.Duration // where a change of it in per cent is of use; nil: it is not
 }
 
 const (
@@ -46,33 +53,34 @@ const (
 
 func columns() []column {
 	return []column{
-		{"jct_mean_s", "mean JCT", 0, -1, ofStats(func(r *Result) (Stats, time.Duration) { return r.JCT, r.JCT.Mean }), humanTime},
-		{"jct_median_s", "JCT p50", 8, -1, ofStats(func(r *Result) (Stats, time.Duration) { return r.JCT, r.JCT.Median }), humanTime},
-		{"jct_p90_s", "JCT p90", 10, -1, ofStats(func(r *Result) (Stats, time.Duration) { return r.JCT, r.JCT.P90 }), humanTime},
-		{"jct_p99_s", "JCT p99", 3, -1, ofStats(func(r *Result) (Stats, time.Duration) { return r.JCT, r.JCT.P99 }), humanTime},
-		{"wait_mean_s", "mean wait", 1, -1, ofStats(func(r *Result) (Stats, time.Duration) { return r.Wait, r.Wait.Mean }), humanTime},
-		{"wait_p99_s", "wait p99", 11, -1, ofStats(func(r *Result) (Stats, time.Duration) { return r.Wait, r.Wait.P99 }), humanTime},
-		{"makespan_s", "makespan", 2, -1, ofStats(func(r *Result) (Stats, time.Duration) { return r.JCT, r.Makespan }), humanTime},
-		{"gpu_utilisation", "util", 4, 1, always(func(r *Result) float64 { return r.Utilisation }), percent},
-		{"preemptions", "preempt", 6, -1, always(func(r *Result) float64 { return float64(r.Preemptions) }), count},
-		{"gpu_hours_lost_to_transitions", "lost GPUh", 9, -1, always(func(r *Result) float64 { return r.GPU.Transitions() }), brief},
-		{"rho_mean", "rho", 7, -1, rated(func(f *Fairness) float64 { return f.Mean }), brief},
-		{"rho_worst", "worst rho", 5, -1, rated(func(f *Fairness) float64 { return f.Worst }), brief},
-		{"rho_above_1_share", "rho>1", 12, -1, rated(func(f *Fairness) float64 { return f.Unfair }), percent},
-		{leftField, "left", 13, -1, always(func(r *Result) float64 { return float64(r.Jobs.Left()) }), count},
-		{deadlinesField, "deadlines", 0, 1, func(r *Result) (float64, bool) { return r.Promises.Share(), r.Promises.Jobs > 0 }, percent},
+		timed("jct_mean_s", "mean JCT", 0, func(t *Times) time.Duration { return t.JCT.Mean }),
+		timed("jct_median_s", "JCT p50", 8, func(t *Times) time.Duration { return t.JCT.Median }),
+		timed("jct_p90_s", "JCT p90", 10, func(t *Times) time.Duration { return t.JCT.P90 }),
+		timed("jct_p99_s", "JCT p99", 3, func(t *Times) time.Duration { return t.JCT.P99 }),
+		timed("wait_mean_s", "mean wait", 1, func(t *Times) time.Duration { return t.Wait.Mean }),
+		timed("wait_p99_s", "wait p99", 11, func(t *Times) time.Duration { return t.Wait.P99 }),
+		timed("makespan_s", "makespan", 2, func(t *Times) time.Duration { return t.Makespan }),
+		{"gpu_utilisation", "util", 4, 1, always(func(r *Result) float64 { return r.Utilisation }), percent, nil},
+		{"preemptions", "preempt", 6, -1, always(func(r *Result) float64 { return float64(r.Preemptions) }), count, nil},
+		{"gpu_hours_lost_to_transitions", "lost GPUh", 9, -1, always(func(r *Result) float64 { return r.GPU.Transitions() }), brief, nil},
+		{"rho_mean", "rho", 7, -1, rated(func(f *Fairness) float64 { return f.Mean }), brief, nil},
+		{"rho_worst", "worst rho", 5, -1, rated(func(f *Fairness) float64 { return f.Worst }), brief, nil},
+		{"rho_above_1_share", "rho>1", 12, -1, rated(func(f *Fairness) float64 { return f.Unfair }), percent, nil},
+		{leftField, "left", 13, -1, always(func(r *Result) float64 { return float64(r.Jobs.Left()) }), count, nil},
+		{deadlinesField, "deadlines", 0, 1, func(r *Result) (float64, bool) { return r.Promises.Share(), r.Promises.Jobs > 0 }, percent, nil},
 	}
 }
 
-func ofStats(f func(*Result) (Stats, time.Duration)) func(*Result) (float64, bool) {
-	return func(r *Result) (float64, bool) {
-		s, d := f(r)
-		return d.Seconds(), s.N > 0
+// timed is the column of a time of the jobs that ended.
+func timed(field, title string, rank int, of func(*Times) time.Duration) column {
+	value := func(r *Result) (float64, bool) {
+		return of(&Times{r.JCT, r.Wait, r.Makespan}).Seconds(), r.JCT.N > 0
 	}
+	return column{field, title, rank, -1, value, humanTime, of}
 }
 
 func always(f func(*Result) float64) func(*Result) (float64, bool) {
-	return func(r *Result) (float64, bool) { return f(r), true }
+	return func(r *Result) (float64, bool) { return f(r), !r.Told }
 }
 
 func rated(f func(*Fairness) float64) func(*Result) (float64, bool) {
@@ -106,7 +114,7 @@ func Compare(runs []Named) *Table {
 		}
 		t.names = append(t.names, run.Name)
 		t.rests = append(t.rests, rest{run.Result.Estimates, run.Result.ToldBeliefs, run.Result.Lacks})
-		t.cells = append(t.cells, row)
+		t.cells, t.told = append(t.cells, row), append(t.told, run.Result.Told)
 	}
 	for i, c := range cols {
 		t.judge(i, c)
@@ -114,12 +122,22 @@ func Compare(runs []Named) *Table {
 	return t
 }
 
+// Against adds how each run compares with the baseline of a comparison, which must have the
+// same runs in the same order. With show, readers see times as changes in per cent from the
+// baseline, of the jobs that ended in both.
+func (t *Table) Against(c *Comparison, show bool) {
+	t.base, t.shown, t.versus = c.Base, show, nil
+	for run := range c.Runs {
+		t.versus = append(t.versus, c.Versus(run))
+	}
+}
+
 // judge marks the best figures of a column: those that read the same as the
 // best one. Nothing is marked where all read the same.
 func (t *Table) judge(i int, c column) {
 	best, known := 0.0, 0
-	for _, row := range t.cells {
-		if v := row[i]; v.known {
+	for r, row := range t.cells {
+		if v := row[i]; v.known && !t.told[r] {
 			if known == 0 || float64(c.better)*(v.value-best) > 0 {
 				best = v.value
 			}
@@ -129,7 +147,7 @@ func (t *Table) judge(i int, c column) {
 	same := 0
 	for r := range t.cells {
 		v := &t.cells[r][i]
-		v.best = v.known && c.better != 0 && c.human(v.value) == c.human(best)
+		v.best = v.known && !t.told[r] && c.better != 0 && c.human(v.value) == c.human(best)
 		if v.best {
 			same++
 		}
@@ -142,9 +160,17 @@ func (t *Table) judge(i int, c column) {
 }
 
 // text is a cell as it is read.
-func (c column) text(v cell) string {
+func (t *Table) text(row int, c column, v cell) string {
 	if !v.known {
 		return "-"
 	}
-	return c.human(v.value)
+	if !t.shown || c.times == nil || row == t.base {
+		return c.human(v.value)
+	}
+	vs := t.versus[row]
+	was, is := c.times(&vs.Base), c.times(&vs.Here)
+	if vs.Jobs == 0 || was == 0 && is > 0 { // there is no such part
+		return c.human(v.value)
+	}
+	return signedShare(relative(was, is))
 }

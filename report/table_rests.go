@@ -22,6 +22,9 @@ const (
 // knewTruth tells whether the policy went by true run times.
 func (r *rest) knewTruth() bool { return strings.HasPrefix(r.estimates, "oracle") }
 
+// Informed tells whether the policy went by true run times, perhaps with an error on them.
+func (r *Result) Informed() bool { return (&rest{estimates: r.Estimates}).knewTruth() }
+
 // Marks stand behind the name of the run in tables; empty: there is nothing to note.
 func (r *Result) Marks() string { return (&rest{r.Estimates, r.ToldBeliefs, r.Lacks}).marks() }
 
@@ -40,10 +43,13 @@ func (r *rest) marks() string {
 // LacksText is what a policy lacks in one line; it is empty where it lacks nothing.
 func LacksText(lacks []string) string { return strings.Join(lacks, ". And ") }
 
-// Notes explain the marks behind the names of runs, a line each. Runs with the same note
+// Notes explain changes from a baseline, and the marks behind the names of runs, a line each. Runs with the same note
 // share a line.
 func (t *Table) Notes() []string {
 	var out []string
+	if t.shown {
+		out = append(out, "Times of other rows are changes from "+clean(t.names[t.base])+", of the jobs that ended in both.")
+	}
 	for i := range t.rests {
 		if r := &t.rests[i]; r.knewTruth() {
 			line := markTruth + " knew the true run times (--estimates " + r.estimates + ")"

@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"encoding/json"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -47,7 +49,7 @@ func (t *Table) WriteText(w io.Writer, opt TextOptions) error {
 			if widths[i] == 0 {
 				continue
 			}
-			text := c.text(row[i])
+			text := t.text(r, c, row[i])
 			shown := text
 			if opt.Color && row[i].best {
 				shown = markOn + text + markOff
@@ -56,7 +58,21 @@ func (t *Table) WriteText(w io.Writer, opt TextOptions) error {
 		}
 		out.WriteByte('\n')
 	}
-	writeNotes(out, t.Notes(), opt.Width)
+	if notes := t.Notes(); len(notes) > 0 {
+		out.WriteByte('\n')
+		writeLines(out, notes, opt.Width)
+	}
+	return out.Flush()
+}
+
+// WriteLines writes texts for a terminal of so many columns, each on lines of its own that are
+// broken between words; 0: they are not broken.
+func WriteLines(w io.Writer, texts []string, width int) error {
+	if width <= 0 {
+		width = math.MaxInt
+	}
+	out := bufio.NewWriter(w)
+	writeLines(out, texts, width)
 	return out.Flush()
 }
 
@@ -71,12 +87,9 @@ func writeMarked(out *bufio.Writer, s, marks string, width int) {
 	out.WriteString(marks + strings.Repeat(" ", max(0, width-len(marks)-utf8.RuneCountInString(clean(s)))))
 }
 
-// writeNotes writes lines beneath a table, broken between words where they are wider.
-func writeNotes(out *bufio.Writer, notes []string, width int) {
-	if len(notes) > 0 {
-		out.WriteByte('\n')
-	}
-	for _, note := range notes {
+// writeLines is WriteLines.
+func writeLines(out *bufio.Writer, texts []string, width int) {
+	for _, note := range texts {
 		at := 0
 		for i, word := range strings.Fields(note) {
 			switch n := utf8.RuneCountInString(word); {
@@ -117,8 +130,8 @@ func (t *Table) layout(width int) (cols []column, name int, widths []int) {
 			continue
 		}
 		widths[i] = utf8.RuneCountInString(c.title)
-		for _, row := range t.cells {
-			widths[i] = max(widths[i], utf8.RuneCountInString(c.text(row[i])))
+		for r, row := range t.cells {
+			widths[i] = max(widths[i], utf8.RuneCountInString(t.text(r, c, row[i])))
 		}
 		widths[i] += 2
 		sum += widths[i]
@@ -193,7 +206,7 @@ func (t *Table) WriteMarkdown(w io.Writer) error {
 		}
 		out.WriteString("| " + markdown(name) + " |")
 		for i, c := range cols {
-			text := c.text(row[i])
+			text := t.text(r, c, row[i])
 			if t.hides(i, c) {
 				continue
 			}
@@ -209,6 +222,9 @@ func (t *Table) WriteMarkdown(w io.Writer) error {
 	}
 	return out.Flush()
 }
+
+// Markdown writes a text so that nothing in it is taken for markup.
+func Markdown(s string) string { return markdown(s) }
 
 // markdown writes a name so that nothing in it is taken for markup.
 func markdown(s string) string {
@@ -230,6 +246,9 @@ func (t *Table) WriteCSV(w io.Writer) error {
 	for _, c := range columns() {
 		out.WriteString("," + c.field)
 	}
+	if t.versus != nil {
+		out.WriteString(",baseline,jct_mean_change,wait_mean_change")
+	}
 	out.WriteString(",estimates,lacks\n")
 	for r, row := range t.cells {
 		out.Write(appendField(nil, t.names[r]))
@@ -238,6 +257,10 @@ func (t *Table) WriteCSV(w io.Writer) error {
 			if v.known {
 				out.WriteString(strconv.FormatFloat(v.value, 'f', -1, 64))
 			}
+		}
+		for _, change := range t.changes(r) {
+			out.WriteByte(',')
+			out.Write(appendField(nil, change.text))
 		}
 		out.WriteByte(',')
 		out.Write(appendField(nil, t.rests[r].estimates))
@@ -270,6 +293,13 @@ func (t *Table) WriteJSON(w io.Writer) error {
 			}
 			out.WriteString(", \"" + c.field + "\": " + value)
 		}
+		for _, change := range t.changes(r) {
+			text, err := change.json()
+			if err != nil {
+				return err
+			}
+			out.WriteString(", \"" + change.field + "\": " + text)
+		}
 		rest, err := t.rests[r].json()
 		if err != nil {
 			return err
@@ -278,4 +308,42 @@ func (t *Table) WriteJSON(w io.Writer) error {
 	}
 	out.WriteString("\n]\n")
 	return out.Flush()
+}
+
+// change is one figure of how a run compares with the baseline, for programs.
+type change struct {
+	field, text string // the text is empty where it is not known
+	name        bool   // it is no number
+}
+
+func (c change) json() (string, error) {
+	switch {
+	case c.name:
+		b, err := json.Marshal(c.text)
+		return string(b), err
+	case c.text == "":
+		return "null", nil
+	}
+	return c.text, nil
+}
+
+// changes are the parts by which the means of a run are above those of the baseline, of the
+// jobs that ended in both; none without a baseline.
+func (t *Table) changes(r int) []change {
+	if t.versus == nil {
+		return nil
+	}
+	v := t.versus[r]
+	out := []change{{"baseline", t.names[t.base], true}}
+	for _, x := range []struct {
+		field   string
+		was, is time.Duration
+	}{{"jct_mean_change", v.Base.JCT.Mean, v.Here.JCT.Mean}, {"wait_mean_change", v.Base.Wait.Mean, v.Here.Wait.Mean}} {
+		text := ""
+		if v.Jobs > 0 && (x.was > 0 || x.is == 0) {
+			text = strconv.FormatFloat(relative(x.was, x.is), 'f', -1, 64)
+		}
+		out = append(out, change{x.field, text, false})
+	}
+	return out
 }

@@ -271,6 +271,7 @@ func (r *Reader) give(e *Entry) {
 	j.Submit -= r.zero + r.shift
 	if r.opt.Load > 0 && r.opt.Load != 1 {
 		j.Submit = scaled(j.Submit, 1/r.opt.Load)
+		e.Truth.Wait, e.Truth.HasWait = 0, false // which was with jobs that came as they came
 	}
 	r.move(&j.Deadline, before, j.Submit)
 	if j.Hints != nil && j.Hints.Worth[0].By > 0 {

@@ -99,6 +99,8 @@ type sacctJob struct {
 	gpuUse  float64
 	gpuMem  unit.Bytes
 	started time.Duration
+	ended   time.Duration // of the last run
+	between time.Duration // waits between its runs
 	ready   time.Duration // eligible
 }
 
@@ -424,6 +426,12 @@ func (s *sacctSource) run(j *sacctJob, follows bool) error {
 	if known && (j.started == 0 || began < j.started) {
 		j.started = began
 	}
+	if known {
+		if follows && j.ended > 0 {
+			j.between += max(0, began-j.ended)
+		}
+		j.ended = began + ran
+	}
 	t.Work = ran
 	return nil
 }
@@ -452,7 +460,7 @@ func (s *sacctSource) finish(j *sacctJob) error {
 	}
 	e := &j.entry
 	if j.started > 0 {
-		e.Truth.Wait, e.Truth.HasWait = max(0, j.started-j.ready), true
+		e.Truth.Wait, e.Truth.HasWait = max(0, j.started-j.ready)+j.between, true
 	}
 	j.tellUse()
 	d, err := sacctDemand(j.roles)

@@ -42,7 +42,7 @@ type Truth struct {
 	Attempts []time.Duration // how long each failed attempt before it ran
 	Outcome  Outcome
 
-	Wait      time.Duration // how long it queued where the trace was taken; see HasWait
+	Wait      time.Duration // how long it queued where the trace was taken, for reports alone; see HasWait
 	HasWait   bool
 	GPUMemory unit.Bytes // peak on each of its GPUs; 0: what it asks for
 

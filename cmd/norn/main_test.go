@@ -191,6 +191,10 @@ func TestSim(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "results")
 	out, errOut := works(t, "sim", "--out", dir)
 	lines := strings.Split(strings.TrimSpace(out), "\n")
+	if !strings.HasPrefix(lines[0], "srtf (knew true run times): mean completion time -79% from fifo") || lines[1] != "" {
+		t.Errorf("no sentence on top: %q", lines[:2])
+	}
+	lines = lines[2:]
 	for _, column := range []string{"policy", "mean JCT", "JCT p50", "JCT p90", "JCT p99", "mean wait", "makespan", "util", "preempt", "lost GPUh", "rho", "worst rho"} {
 		if !strings.Contains(lines[0], column) {
 			t.Errorf("no column %q in %q", column, lines[0])
@@ -254,7 +258,7 @@ func TestTables(t *testing.T) {
 	args := []string{"sim", path, "--cluster", "1x8", "--policy", "fifo,srtf", "--table"}
 	text, _ := works(t, append(args, "csv")...)
 	rows, err := csv.NewReader(strings.NewReader(text)).ReadAll()
-	if err != nil || len(rows) != 3 || rows[1][0] != "fifo" || !slices.Contains(rows[0], "gpu_hours_lost_to_transitions") || !slices.Contains(rows[0], "rho_mean") {
+	if err != nil || len(rows) != 3 || rows[1][0] != "fifo" || !slices.Contains(rows[0], "gpu_hours_lost_to_transitions") || !slices.Contains(rows[0], "rho_mean") || !slices.Contains(rows[0], "jct_mean_change") {
 		t.Errorf("%q, %v", rows, err)
 	}
 	var objects []map[string]any
@@ -262,7 +266,7 @@ func TestTables(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &objects); err != nil || len(objects) != 2 || objects[1]["policy"] != "srtf" {
 		t.Errorf("%v, %v", objects, err)
 	}
-	if text, _ = works(t, append(args, "markdown")...); !strings.HasPrefix(text, "| policy |") {
+	if text, _ = works(t, append(args, "markdown")...); !strings.Contains(text, "from fifo") || !strings.Contains(text, "\n\n| policy |") {
 		t.Errorf("%q", text)
 	}
 }

@@ -37,7 +37,7 @@ func TestFromSummary(t *testing.T) {
 				t.Errorf("%s: %s is another one", policy, name)
 			}
 		}
-		if entries, err := os.ReadDir(again); err != nil || len(entries) != 2 {
+		if entries, err := os.ReadDir(again); err != nil || len(entries) != 3 {
 			t.Errorf("%s: %v, %v", policy, entries, err)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-var runs = regexp.MustCompile(`(?s)<!-- command: run -->\n` + "```sh\ngo run ./cmd/norn ([^\n]*)\n```" + `.*?` + "```\n(policy .*?)```")
+var runs = regexp.MustCompile(`(?s)<!-- command: run -->\n` + "```sh\ngo run ./cmd/norn ([^\n]*)\n```" + `.*?` + "```\n([^\n]*\n\npolicy .*?)```")
 
 // README.md shows what its first command prints.
 func TestReadmeTable(t *testing.T) {

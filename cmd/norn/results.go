@@ -1,9 +1,11 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -36,14 +38,27 @@ func (f *simFlags) prepare(cmd *cobra.Command, x *experiment.Experiment, args []
 }
 
 // results writes the page and the table, and puts all files in their place.
-func (f *simFlags) results(cmd *cobra.Command, x *experiment.Experiment, outcomes []*experiment.Outcome, whole bool) error {
-	if err := f.table(cmd.OutOrStdout(), outcomes); err != nil {
+func (f *simFlags) results(cmd *cobra.Command, x *experiment.Experiment, jobs *experiment.Prepared, outcomes []*experiment.Outcome, whole bool) error {
+	c, err := jobs.Compare(outcomes, f.beside, x.Report)
+	if errors.Is(err, experiment.ErrUntold) { // which is known only now: the results are worth something all the same
+		fmt.Fprintf(cmd.ErrOrStderr(), "norn: --baseline %s: %v; the baseline is another run\n", f.baseline, err)
+		c, err = jobs.Compare(outcomes, "", x.Report)
+	}
+	if err != nil {
+		return err
+	}
+	if err := f.table(cmd.OutOrStdout(), c); err != nil {
 		return err
 	}
 	if f.to == nil {
 		return nil
 	}
-	path, err := f.to.WritePage(x.Meta(), experiment.Named(outcomes))
+	if err := f.to.WriteComparison(c.Comparison); err != nil {
+		return err
+	}
+	meta := x.Meta()
+	meta.Comparison = c.Comparison
+	path, err := f.to.WritePage(meta, c.All)
 	if err != nil || !whole {
 		return err
 	}
@@ -61,10 +76,14 @@ func (f *simFlags) results(cmd *cobra.Command, x *experiment.Experiment, outcome
 // columns and for names of variants with all their settings.
 const pipedWidth = 1000
 
-func (f *simFlags) table(out io.Writer, outcomes []*experiment.Outcome) error {
-	t := report.Compare(experiment.Named(outcomes))
+// table writes the comparison as it was asked for: for readers with a sentence on top, and
+// with who gains and loses where a baseline was named.
+func (f *simFlags) table(out io.Writer, c *experiment.Compared) error {
+	t := report.Compare(c.All)
+	t.Against(c.Comparison, f.baseline != "")
 	switch f.format {
 	case "markdown":
+		fmt.Fprintf(out, "%s\n\n", report.Markdown(c.Verdict()))
 		return t.WriteMarkdown(out)
 	case "csv":
 		return t.WriteCSV(out)
@@ -78,5 +97,46 @@ func (f *simFlags) table(out io.Writer, outcomes []*experiment.Outcome) error {
 			opt.Width = w
 		}
 	}
-	return t.WriteText(out, opt)
+	report.WriteLines(out, []string{c.Verdict()}, opt.Width)
+	fmt.Fprintln(out)
+	err := t.WriteText(out, opt)
+	if checks := c.Checks(); err == nil && len(checks) > 0 {
+		fmt.Fprintln(out)
+		err = report.WriteLines(out, checks, opt.Width)
+	}
+	if err != nil || f.baseline == "" {
+		return err
+	}
+	return c.WriteClasses(out, opt.Width)
+}
+
+// against finds the baseline among the policies that are compared, by the name that it has
+// with all its settings; one that is not there is compared, too.
+func (f *simFlags) against() ([]experiment.Choice, error) {
+	if f.baseline == "" || f.baseline == experiment.AsWas {
+		f.beside = f.baseline
+		return choices(f.policies, f.settings)
+	}
+	one, err := experiment.ParseChoices(f.baseline)
+	if err != nil || len(one) != 1 {
+		return nil, misused("--baseline %s: name one policy, or %s", f.baseline, experiment.AsWas)
+	}
+	plain, err := choices(f.policies, nil)
+	if err != nil {
+		return nil, err
+	}
+	at := slices.IndexFunc(plain, func(c experiment.Choice) bool { return c.String() == one[0].String() })
+	policies := f.policies
+	if at < 0 {
+		at = 0
+		policies = append([]string{f.baseline}, policies...)
+		if len(f.policies) == 0 {
+			policies = append(policies, defaultPolicies...)
+		}
+	}
+	all, err := choices(policies, f.settings)
+	if err == nil {
+		f.beside = all[at].String()
+	}
+	return all, err
 }

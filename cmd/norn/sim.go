@@ -57,6 +57,8 @@ type simFlags struct {
 	pairs     string
 	assume    string // what jobs are taken to be that do not tell
 	from      string // summary of the result that is made again
+	baseline  string // that others are told as changes from; empty: none
+	beside    string // the baseline, by the name that its run has
 
 	to   *experiment.Folder // that of out, which has begun; nil: nothing is written
 	made *report.Origin     // what the runs are made from
@@ -87,6 +89,7 @@ Write settings behind the name of a policy to compare variants of it:
   norn sim jobs.csv --cluster 16x8:V100 --policy fifo,srtf,tiresias
   norn sim philly_jobs.csv.gz --cluster philly --policy tiresias --set tiresias.limits=3600,36000 --out results
   norn sim jobs.csv --cluster cluster.yaml --policy fifo --set fifo.mode=easy --estimates user
+  norn sim jobs.txt --cluster 16x8 --policy srtf,tiresias --baseline fifo
   norn sim results/fifo/events.log.zst --policy srtf      what if, on a log
   norn sim --from-summary results/fifo/summary.json       the same result once more`,
 		Args: cobra.MaximumNArgs(1),
@@ -95,6 +98,7 @@ Write settings behind the name of a policy to compare variants of it:
 	fl := cmd.Flags()
 	fl.StringVarP(&f.cluster, "cluster", "c", "", "cluster: 16x8:V100, a preset, or a file (see norn cluster)")
 	fl.StringArrayVarP(&f.policies, "policy", "p", nil, "policies to compare, separated by commas (default "+strings.Join(defaultPolicies, ",")+"; see norn policies)")
+	fl.StringVarP(&f.baseline, "baseline", "b", "", "tell times as changes in per cent from this policy, and who gains and loses by size, length, tenant and user; as-was: from what really happened, where the trace tells it")
 	fl.StringArrayVar(&f.settings, "set", nil, "a parameter of a policy: policy.param=value; may be repeated")
 	fl.StringVar(&f.estimates, "estimates", "oracle", "source of run-time estimates: oracle, user, history or none, optionally with an error (oracle+50%)")
 	fl.StringVar(&f.beliefs, "beliefs", "learnt", "beliefs of policies with an estimator of their own (synergy, ymir): learnt from what is measured of jobs, or true; where nothing can be measured they are true")
@@ -124,7 +128,7 @@ Write settings behind the name of a policy to compare variants of it:
 	fl.Var(&f.due, "deadlines", "deadlines of jobs without one: submission + run time times a factor drawn from a range, as in 0.5-1.5, with shares of soft ones and of jobs without, as in 0.5-1.5,soft=30%,none=20%")
 	complete(cmd, map[string]completer{
 		"assume": words(experiment.Assumptions()...), "slowdown": words(experiment.Slowdowns()...),
-		"cluster": completeCluster, "policy": completeList(policyNames), "set": completeSetting,
+		"cluster": completeCluster, "policy": completeList(policyNames), "set": completeSetting, "baseline": completeList(policyNames),
 		"estimates": words("oracle", "user", "history", "none", "oracle+50%"), "beliefs": words("learnt", "true"), "sharing": words("truth", "none", "truth+40%", "none+learn", "truth+40%+learn"),
 		"table": words("text", "markdown", "csv", "json"), "log": words("zst", "gz", "plain", "none"),
 	})
@@ -175,7 +179,7 @@ func (f *simFlags) simulate(cmd *cobra.Command, args []string) (err error) {
 	if err := f.words(); err != nil {
 		return err
 	}
-	compared, err := choices(f.policies, f.settings)
+	compared, err := f.against()
 	if err != nil {
 		return err
 	}
@@ -210,7 +214,7 @@ func (f *simFlags) simulate(cmd *cobra.Command, args []string) (err error) {
 	if err != nil && (len(outcomes) == 0 || !errors.Is(err, context.Canceled)) {
 		return f.kept(err, outcomes, compared)
 	}
-	if e := f.results(cmd, x, outcomes, err == nil); e != nil {
+	if e := f.results(cmd, x, jobs, outcomes, err == nil); e != nil {
 		return e
 	}
 	return f.kept(err, outcomes, compared)

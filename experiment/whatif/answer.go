@@ -10,7 +10,6 @@ import (
 
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/experiment"
-	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/report"
 	"github.com/norn-scheduler/norn/sim"
@@ -43,6 +42,9 @@ func (q *Question) Answer(ctx context.Context) (*Plan, error) {
 	}
 	if q.Estimates.believed {
 		p.believe()
+	}
+	for _, i := range p.set {
+		p.sides.Jobs = append(p.sides.Jobs, report.JobOf(&p.jobs[i]))
 	}
 	p.happened()
 	if err := p.on(ctx, was, "", h.Script); err != nil || q.Machine == nil {
@@ -84,10 +86,11 @@ func (p *Plan) believe() {
 // happened adds what happened.
 func (p *Plan) happened() {
 	row := &Row{Name: AsItWas, Kind: Real, Result: p.h.Result}
+	var fates []report.Fate
 	for _, i := range p.set {
-		row.fates = append(row.fates, fateOf(p.h.State.Record(p.h.Of[i])))
+		fates = append(fates, report.FateOf(p.h.State.Record(p.h.Of[i])))
 	}
-	p.add(row)
+	p.add(row, fates)
 }
 
 // scriptThere is what people did, as far as it can be done on the other machine:
@@ -128,10 +131,13 @@ func (p *Plan) on(ctx context.Context, spec *clusterspec.Spec, suffix string, sc
 		defer w.End()
 		x.Watch = w.Sink
 	}
-	rows := map[string]*Row{}
+	rows, fates := map[string]*Row{}, map[string][]report.Fate{}
 	_, err := x.All(ctx, all, experiment.Jobs(p.jobs).Source(), func(o *experiment.Outcome) error {
 		name := o.Choice.String()
-		rows[name] = p.row(o, suffix)
+		rows[name], fates[name] = p.simulated(o, suffix), nil
+		for _, i := range p.set {
+			fates[name] = append(fates[name], o.Fates[i])
+		}
 		if q.Folder != nil {
 			o.Result.Made = q.Made.With(name)
 			if err := q.Folder.Write(name+suffix, o.State, o.Result); err != nil {
@@ -145,13 +151,13 @@ func (p *Plan) on(ctx context.Context, spec *clusterspec.Spec, suffix string, sc
 		return err
 	}
 	for _, c := range all {
-		p.add(rows[c.String()])
+		p.add(rows[c.String()], fates[c.String()])
 	}
 	return nil
 }
 
-// row is the line of a simulation.
-func (p *Plan) row(o *experiment.Outcome, suffix string) *Row {
+// simulated is the line of a simulation.
+func (p *Plan) simulated(o *experiment.Outcome, suffix string) *Row {
 	row := &Row{Name: o.Choice.String() + suffix, Kind: Tried, Result: o.Result, Remarks: o.Remarks()}
 	o.Result.Lacks = nil
 	for _, l := range o.Lacks() { // what a simulation could assume is of no use for what really happened
@@ -162,9 +168,6 @@ func (p *Plan) row(o *experiment.Outcome, suffix string) *Row {
 	}
 	if p.Unchecked == nil && suffix == "" && o.Choice.String() == p.force.String() {
 		row.Name, row.Kind = row.Name+", simulated", Checked
-	}
-	for _, i := range p.set {
-		row.fates = append(row.fates, fateOf(o.State.Record(job.ID(i))))
 	}
 	return row
 }
@@ -179,6 +182,10 @@ func (p *Plan) Publish() (path string, err error) {
 	meta := report.Meta{
 		Title: "Norn: what if", Trace: "what happened " + h.When(p.q.clock()), Cluster: cmp.Or(h.last().Cluster, "this machine"),
 		Estimates: p.q.Estimates.String(), Conditions: strings.TrimSuffix(p.transitions(), "."),
+	}
+	meta.Comparison = &p.sides
+	if err := to.WriteComparison(&p.sides); err != nil {
+		return "", err
 	}
 	var all []report.Named
 	for _, r := range p.Rows {

@@ -36,9 +36,12 @@ type JSON struct {
 	Jobs        JobsJSON    `json:"jobs"`
 	InForce     []string    `json:"in_force"`
 	Check       *CheckJSON  `json:"check"` // null: it could not be simulated
+	Verdict     string      `json:"verdict"`
 	Runs        []RowJSON   `json:"runs"`
 	Tenants     []GroupJSON `json:"tenants"`
 	Users       []GroupJSON `json:"users"`
+	Sizes       []GroupJSON `json:"sizes"`
+	Lengths     []GroupJSON `json:"lengths"`
 	Costs       CostsJSON   `json:"costs_s"`
 	Estimates   string      `json:"estimates"`
 	Assumptions []string    `json:"assumptions"`
@@ -89,7 +92,7 @@ type JobJSON struct {
 	Would  float64 `json:"would_be_s"`
 }
 
-// GroupJSON is the jobs of a tenant or user.
+// GroupJSON is the jobs of a tenant, user, size or length.
 type GroupJSON struct {
 	Name string     `json:"name"`
 	Jobs int        `json:"jobs"`
@@ -114,7 +117,8 @@ func (p *Plan) JSON() JSON {
 			Submitted: h.State.Jobs(), Compared: len(p.set), NotEnded: h.State.Jobs() - len(h.State.Ended()), Already: h.Already, OnHold: h.Waived, Unknown: h.Unknown,
 		},
 		Costs:   CostsJSON{c.Start.Seconds(), c.Checkpoint.Seconds(), c.Restore.Seconds(), c.Migrate.Seconds(), c.Resize.Seconds()},
-		Tenants: p.groupsJSON(groupsOf[0]), Users: p.groupsJSON(groupsOf[1]),
+		Tenants: p.groupsJSON(report.ByTenant), Users: p.groupsJSON(report.ByUser),
+		Sizes: p.groupsJSON(report.BySize), Lengths: p.groupsJSON(report.ByLength), Verdict: p.sides.Verdict(),
 	}
 	if origin := h.Parts[0].Header.Origin; !origin.IsZero() {
 		from, to := origin.Add(h.From), origin.Add(h.To)
@@ -146,19 +150,19 @@ func (p *Plan) jobsJSON(r *Row, of []int) []JobJSON {
 	for _, k := range of {
 		j := &p.jobs[p.set[k]].Job
 		out = append(out, JobJSON{
-			j.Key, j.Name, j.User, j.Tenant, float64(j.Demand.Milli(j.Demand.Roles[0].Tasks)) / 1000, p.Rows[0].fates[k].jct.Seconds(), r.fates[k].jct.Seconds(),
+			j.Key, j.Name, j.User, j.Tenant, float64(j.Demand.Milli(j.Demand.Roles[0].Tasks)) / 1000, p.fate(0, k).JCT.Seconds(), p.fate(p.row(r), k).JCT.Seconds(),
 		})
 	}
 	return out
 }
 
-func (p *Plan) groupsJSON(by grouping) []GroupJSON {
+func (p *Plan) groupsJSON(by report.Grouping) []GroupJSON {
 	out := []GroupJSON{}
-	for _, g := range p.groups(by) {
-		x := GroupJSON{Name: g.name, Jobs: g.jobs}
-		for run := range p.Rows {
+	for _, g := range p.sides.Classes(by) {
+		x := GroupJSON{Name: g.Name, Jobs: g.Jobs}
+		for i := range g.Runs {
 			var mean *float64
-			if s := g.mean(run); g.ended[run] > 0 {
+			if s := g.Runs[i].JCT.Seconds(); g.Runs[i].Ended > 0 {
 				mean = &s
 			}
 			x.JCT = append(x.JCT, mean)

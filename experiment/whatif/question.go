@@ -182,8 +182,8 @@ func (h *History) When(clock *time.Location) string {
 }
 
 // compared tells whether a job is part of what is compared: it has ended, and it
-// ran.
-func compared(r *job.Record) bool { return r.Phase.Over() && r.Starts > 0 }
+// ran. Services that stay are not.
+func compared(r *job.Record) bool { return report.FateOf(r).Ended && r.Starts > 0 }
 
 // set is the jobs that are compared, by their places in Jobs.
 func (h *History) set() []int {

@@ -1,11 +1,9 @@
 package whatif
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -27,6 +25,7 @@ type TextOptions struct {
 func (p *Plan) WriteText(out io.Writer, opt TextOptions) error {
 	width := opt.Width
 	fmt.Fprintln(out, p.subject(opt.Now))
+	report.WriteLines(out, []string{p.sides.Verdict()}, width)
 	fmt.Fprintln(out)
 	if err := p.table().Write(out, width); err != nil {
 		return err
@@ -37,15 +36,8 @@ func (p *Plan) WriteText(out io.Writer, opt TextOptions) error {
 	if text := p.trust(); text != "" {
 		fmt.Fprintf(out, "\n%s\n", text)
 	}
-	for _, by := range groupsOf {
-		groups := p.groups(by)
-		if len(groups) < 2 {
-			continue
-		}
-		fmt.Fprintln(out)
-		if err := p.groupTable(by.name, groups).Write(out, width); err != nil {
-			return err
-		}
+	if err := p.sides.WriteClasses(out, width); err != nil {
+		return err
 	}
 	if g := p.jobTable(); len(g.Rows) > 0 {
 		fmt.Fprintln(out)
@@ -190,51 +182,6 @@ func human(s report.Stats, d time.Duration) string {
 	return unit.Human(d)
 }
 
-// mostGroups is how many tenants or users are told of.
-const mostGroups = 10
-
-// groupTable says which tenants or users gain and lose: those with most jobs.
-func (p *Plan) groupTable(by string, groups []group) *grid.Table {
-	g := &grid.Table{Cols: []grid.Column{{Title: strings.ToUpper(by), Least: 8}, {Title: "JOBS", Right: true}}}
-	for n, r := range p.Rows {
-		if r.Kind != Checked {
-			g.Cols = append(g.Cols, grid.Column{Title: r.Name, Right: true, Rank: (len(p.Rows) - n) * min(1, n)})
-		}
-	}
-	if len(groups) > mostGroups {
-		groups = slices.Clone(groups)
-		slices.SortStableFunc(groups, func(a, b group) int { return cmp.Compare(b.jobs, a.jobs) })
-		rest := newGroup(fmt.Sprintf("%d more", len(groups)-mostGroups), len(p.Rows))
-		for i := range groups[mostGroups:] {
-			rest.join(&groups[mostGroups+i])
-		}
-		groups = append(groups[:mostGroups:mostGroups], rest)
-	}
-	for _, x := range groups {
-		cells := []string{cmp.Or(x.name, "-"), strconv.Itoa(x.jobs)}
-		for n, r := range p.Rows {
-			if r.Kind != Checked {
-				cells = append(cells, x.cell(n))
-			}
-		}
-		g.Add(cells...)
-	}
-	return g
-}
-
-// cell is the mean JCT of a group in a run, and how it compares with what happened.
-func (x *group) cell(run int) string {
-	is, was := x.mean(run), x.mean(0)
-	if x.ended[run] == 0 {
-		return "-"
-	}
-	text := unit.Human(time.Duration(is * 1e9))
-	if run > 0 && was > 0 {
-		text += " " + signedPercent((is-was)/was)
-	}
-	return text
-}
-
 // jobTable tells of the jobs that would have gained and lost most.
 func (p *Plan) jobTable() *grid.Table {
 	g := &grid.Table{Cols: []grid.Column{
@@ -246,8 +193,9 @@ func (p *Plan) jobTable() *grid.Table {
 			continue
 		}
 		gain, loss := p.extremes(r)
+		row := p.row(r)
 		for _, k := range append(gain, loss...) {
-			j, was, is := &p.jobs[p.set[k]].Job, p.Rows[0].fates[k].jct, r.fates[k].jct
+			j, was, is := &p.jobs[p.set[k]].Job, p.fate(0, k).JCT, p.fate(row, k).JCT
 			change := unit.Human(is - was)
 			if is > was {
 				change = "+" + change

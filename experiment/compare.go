@@ -1,0 +1,62 @@
+package experiment
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/norn-scheduler/norn/report"
+)
+
+// AsWas is the baseline that means what really happened.
+const AsWas = "as-was"
+
+// ErrUntold says that there is no baseline AsWas.
+var ErrUntold = errors.New("the trace does not tell when jobs started")
+
+// Compared is what came of several choices, side by side.
+type Compared struct {
+	All []report.Named // what really happened, where the trace tells it of any job, and the outcomes
+	*report.Comparison
+}
+
+// Compare sets the outcomes that ended beside a baseline: a choice by its name, or AsWas. Where
+// it is empty, it is fifo, or else the first outcome. The jobs must have gone through p. It
+// fails where the baseline is not there, with ErrUntold where that is AsWas, and where nothing
+// has ended.
+func (p *Prepared) Compare(outcomes []*Outcome, baseline string, opt report.Options) (*Compared, error) {
+	c := &Compared{Comparison: &report.Comparison{Jobs: p.told}}
+	if was := report.Happened(p.told, opt); was != nil {
+		run := report.Run{Name: report.AsItWas, Real: true, Fates: make([]report.Fate, len(p.told))}
+		for k := range p.told {
+			run.Fates[k] = p.told[k].Was
+		}
+		c.Runs, c.All = append(c.Runs, run), append(c.All, report.Named{Name: run.Name, Result: was})
+	}
+	real := len(c.Runs)
+	for _, o := range outcomes {
+		if o != nil {
+			c.Runs = append(c.Runs, report.Run{Name: o.Choice.String(), Informed: o.Result.Informed(), Fates: o.Fates})
+		}
+	}
+	c.All = append(c.All, Named(outcomes)...)
+	at := func(name string) int {
+		return slices.IndexFunc(c.Runs, func(r report.Run) bool { return r.Name == name })
+	}
+	switch {
+	case len(c.Runs) == real:
+		return nil, errors.New("no run has ended: there is nothing to compare")
+	case baseline == "":
+		c.Base = max(real, at("fifo"))
+	case baseline == AsWas && real == 0:
+		return nil, ErrUntold
+	case baseline == AsWas:
+		c.Base = 0
+	default:
+		c.Base = at(baseline)
+	}
+	if c.Base < 0 {
+		return nil, fmt.Errorf("the baseline %s is none of the runs that ended", baseline)
+	}
+	return c, nil
+}
