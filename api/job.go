@@ -44,7 +44,7 @@ type JobSpec struct {
 	Types    []string `json:"types,omitempty" doc:"Acceptable GPU types, best first; none: any."`
 	App      string   `json:"app,omitempty" doc:"The search that it is one of the jobs of, such as a search for hyper-parameters: jobs of one user with the same app share one finish time, where the policy looks at it (themis)."`
 	Rungs    string   `json:"rungs,omitempty" maxLength:"400" doc:"Rungs of the app's search by successive halving, JOBSxUNITS joined by plus signs: 4x8+2x16+1x36 is four jobs for 8 units of work each, the best two for 16 more, the best for 36 more."`
-	Resize   string   `json:"resize,omitempty" enum:"restart,in-place" doc:"How it comes to another size: restart (it saves and is started again) or in-place (tasks join and leave at a step boundary). Default restart."`
+	Resize   string   `json:"resize,omitempty" enum:"restart,in-place,time-sliced" doc:"How it comes to another size: restart (it saves and is started again) or in-place (tasks join and leave at a step boundary) or time-sliced (its workers take turns on fewer GPUs, with the same result). Default restart."`
 	Where    string   `json:"where,omitempty" maxLength:"16384" doc:"Condition on the labels of its nodes: zone in (a,b), gpu-mem > 40, !spot; | for or."`
 	Tolerate string   `json:"tolerate,omitempty" maxLength:"16384" doc:"Taints of nodes that it does not mind, with commas between them: spot, spot=yes:NoSchedule; * for all."`
 	Within   string   `json:"within,omitempty" maxLength:"200" doc:"Level of the topology, such as rack or node, of which all its tasks must be in one place; rack? where they should but need not."`

@@ -33,6 +33,7 @@ const (
 	AssumeScaling  Assumption = "scaling"  // they train one of seven models, on any number of GPUs, with a batch that stays
 	AssumeQuality  Assumption = "quality"  // they report how their loss falls, on any number of GPUs
 	AssumeServices Assumption = "services" // as AssumeUse, and an online service runs on each GPU
+	AssumeSlices   Assumption = "slices"   // their workers take turns on fewer GPUs than they ask for
 	AssumeStages   Assumption = "stages"   // they go through the stages of one of eight models
 	AssumeTasks    Assumption = "tasks"    // they train one of eight models with the batch that they are told
 	AssumeTuning   Assumption = "tuning"   // they tune one of three foundation models
@@ -72,6 +73,7 @@ func assumptions() []assumption {
 			return nil
 		}},
 		{AssumeServices, "as use, with an online service on each GPU", besideServices, func(x *Experiment) error { return x.serve() }},
+		{AssumeSlices, "workers of jobs of several GPUs take turns on fewer of them", slicing, nil},
 		{AssumeStages, "jobs go through the stages of one of eight models, on all their GPUs", staged, nil},
 		{AssumeTasks, "jobs of one GPU train one of eight models with the batch that they are told", tasked, func(x *Experiment) error { return x.rebatch(gen.AssumeTasks(nil, x.Seed)) }},
 		{AssumeTuning, "jobs of whole GPUs fine-tune one of three foundation models, on 1 to 16 GPUs", tuning, func(x *Experiment) error { return x.tune() }},
@@ -199,6 +201,11 @@ func adaptive(src trace.Source, o *Preparation) (trace.Source, func() string, er
 		}
 		return strings.TrimPrefix(text, "; ")
 	}, nil
+}
+
+func slicing(src trace.Source, o *Preparation) (trace.Source, func() string, error) {
+	a := &gen.AssumedSlices{Source: src}
+	return a, o.told(&a.Jobs, "do on fewer GPUs", "have its workers take turns there, on one GPU or more"), nil
 }
 
 func scaling(src trace.Source, o *Preparation) (trace.Source, func() string, error) {

@@ -55,6 +55,7 @@
 package job
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -194,14 +195,18 @@ type ResizeMode uint8
 
 // The ways to resize.
 const (
-	ByRestart ResizeMode = iota // it is checkpointed and started again
-	InPlace                     // tasks join and leave at a step boundary, as long as one stays
+	ByRestart  ResizeMode = iota // it is checkpointed and started again
+	InPlace                      // tasks join and leave at a step boundary, as long as one stays
+	TimeSliced                   // its workers stay as many as asked for, and take turns where it has fewer devices; the result is the same
 )
 
-var resizeNames = [...]string{"restart", "in-place"}
+var resizeNames = [...]string{"restart", "in-place", "time-sliced"}
 
-// String is the name of the way: restart or in-place.
+// String is the name of the way: restart, in-place or time-sliced.
 func (m ResizeMode) String() string { return resizeNames[m] }
+
+// ResizeModes are the names of all ways to resize.
+func ResizeModes() []string { return slices.Clone(resizeNames[:]) }
 
 // ParseResizeMode reads the name of a way to resize; the empty name is ByRestart.
 func ParseResizeMode(s string) (ResizeMode, bool) { return parseName[ResizeMode](resizeNames[:], s) }

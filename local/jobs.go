@@ -255,7 +255,7 @@ func (d intake) complete(spec *api.JobSpec) error {
 		return bad("no kind of job %q", spec.Kind)
 	}
 	if _, ok := job.ParseResizeMode(spec.Resize); !ok {
-		return bad("no way to resize %q: write restart or in-place", spec.Resize)
+		return bad("no way to resize %q: write restart, in-place or time-sliced", spec.Resize)
 	}
 	if err := checkTasks(spec); err != nil {
 		return err

@@ -113,6 +113,7 @@ type Cost struct {
 	Migrate    time.Duration // after it has moved, instead of Restore
 	Resize     time.Duration // after its size has changed
 	InPlace    time.Duration // after its size or place has changed, where tasks join and leave a running job (job.InPlace)
+	TimeSliced time.Duration // after its size or place has changed, where its workers take turns (job.TimeSliced)
 }
 
 // Zero tells whether every transition is free.
@@ -170,6 +171,8 @@ func (c *Costs) Reshape(j *job.Job, gpus int, warm, moved, stays bool) time.Dura
 	switch {
 	case j.Resize == job.InPlace && stays:
 		return c.Of(gpus).InPlace
+	case j.Resize == job.TimeSliced && stays:
+		return c.Of(gpus).TimeSliced
 	case moved:
 		return c.Of(gpus).Migrate
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/norn-scheduler/norn/policy/bsbf"
 	"github.com/norn-scheduler/norn/policy/chronus"
 	"github.com/norn-scheduler/norn/policy/drf"
+	"github.com/norn-scheduler/norn/policy/easyscale"
 	"github.com/norn-scheduler/norn/policy/elasticflow"
 	"github.com/norn-scheduler/norn/policy/fairshare"
 	"github.com/norn-scheduler/norn/policy/fgd"
@@ -126,6 +127,7 @@ func Table() []Entry {
 		{"optimus", "one GPU after the other to the elastic job whose remaining time it shortens most, at fixed intervals", "Peng et al., EuroSys 2018; workers alone, as in Sia", func() Config { return optimus.NewConfig() }, Preempts | Resizes, nil},
 		{"pollux", "elastic jobs that choose their batch sizes, for the best goodput, by a genetic algorithm in rounds", "Qiao et al., OSDI 2021", func() Config { return pollux.NewConfig() }, Preempts | Resizes, pollux.NewNote},
 		{"sia", "a GPU type, a number of GPUs and a batch for each job, for the best goodput, by an exact integer program in rounds", "Jayaram Subramanya et al., SOSP 2023", func() Config { return sia.NewConfig() }, Preempts | Resizes, sia.NewNote},
+		{"easyscale", "jobs whose workers take turns on fewer GPUs, of any types, grow into idle ones by the largest gain in speed for each GPU", "Li et al., SC 2023", func() Config { return easyscale.NewConfig() }, Resizes, easyscale.NewNote},
 		{"elasticflow", "deadlines of elastic jobs: admission by schedules that keep all promises, spare GPUs where they save most of GPU time", "Gu et al., ASPLOS 2023", func() Config { return elasticflow.NewConfig() }, Preempts | Resizes, elasticflow.NewNote},
 		{"chronus", "deadlines of gangs: admission by leases that keep all promises, the rest to the shortest remaining service", "Gao et al., SoCC 2021", func() Config { return chronus.NewConfig() }, Preempts, chronus.NewNote},
 		{"edf", "earliest deadline first, elastic jobs on as many GPUs as make them faster", "classic; as in ElasticFlow (ASPLOS 2023)", func() Config { return elasticflow.NewEDF() }, Preempts | Resizes, nil},

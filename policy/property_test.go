@@ -23,6 +23,7 @@ func TestProperties(t *testing.T) {
 		"allox":        {{"alpha": "1", "limit": "2"}, {"alpha": "0.4", "grow": "false", "limit": "0", "place": "pack"}},
 		"gandiva":      {{"quantum": "10s", "interval": "10s", "measure": "10s"}, {"quantum": "5s", "pack": "false", "spread": "false", "defrag": "0.5", "weights": "true", "patience": "10s", "interval": "10s"}},
 		"chronus":      {{"lease": "20s"}, {"lease": "10s", "objective": "maximise", "refused": "drop", "steps": "50"}},
+		"easyscale":    {{"mix": "false", "interval": "10s"}, {"waste": "1", "interval": "20s"}},
 		"elasticflow":  {{"refused": "run", "largest": "4", "replans": "1"}},
 		"gandiva_fair": {{"quantum": "10s", "split": "job", "by": "user"}},
 		"afs":          {{"regulate": "false"}},
@@ -58,7 +59,7 @@ func TestProperties(t *testing.T) {
 		"muxflow": true, "bsbf": true, "synergy": true, "iadeep": true, "gimbal": true, "fgd": true,
 	}
 	// outlive are those that have jobs go on, and grow again, that have lost a node.
-	outlive := map[string]bool{"lyra": true, "freetrain": true, "sia": true, "pollux": true, "afs": true}
+	outlive := map[string]bool{"lyra": true, "freetrain": true, "sia": true, "pollux": true, "afs": true, "easyscale": true}
 	shapes := map[string]simtest.Shape{
 		"plain":    {},
 		"types":    {Types: true},
@@ -72,6 +73,7 @@ func TestProperties(t *testing.T) {
 		"adapts":   {Adapts: true, Costs: true},
 		"operated": {Costs: true, Operated: true},
 		"due":      {Due: true, Costs: true, Failures: true},
+		"sliced":   {Due: true, Types: true, Costs: true, Failures: true},
 		"lent":     {Costs: true, Lent: true, Operated: true},
 		"where":    {Where: true},
 		"apart":    {Where: true, Types: true, Parts: true, Costs: true, Failures: true, Operated: true},
@@ -96,7 +98,7 @@ func TestProperties(t *testing.T) {
 				return c.Policy()
 			}
 			for name, shape := range shapes {
-				if shape.Slots && starving[e.Name] || i > 0 && mechanics[name] {
+				if shape.Slots && starving[e.Name] || i > 0 && mechanics[name] || name == "sliced" && !e.Acts.Has(policy.Resizes) {
 					continue
 				}
 				if shape.Others && (e.Name == "shockwave" || e.Name == "pop" || e.Name == "gavel") { // docs/limits.md

@@ -260,7 +260,7 @@ func (v *View) TypeSpeed(j Job, t cluster.TypeID, tasks int, spread bool) float6
 	if mask := j.r.Mask; mask != 0 && mask&(1<<t) == 0 || v.state.Class(j.r.Class).NoType {
 		return 0
 	}
-	return v.Speeds.On(j.r.Job, v.state.Cluster, t, tasks, spread) * j.r.Config.Reported.Times()
+	return perf.On(v.Speeds, j.r.Job, v.state.Cluster, t, tasks, spread) * j.r.Config.Reported.Times()
 }
 
 // Free is the number of wholly free GPUs.

@@ -268,14 +268,15 @@ func (w lending) savedIn(r *job.Record, why job.Reason, now time.Duration) time.
 }
 
 // outlives is what becomes of a job that resizes in place when the owner of a node takes it back:
-// it goes on with the tasks that it has elsewhere, if these are enough.
-func (w lending) outlives(id job.ID, node cluster.NodeID, now time.Duration) (eventlog.Event, bool) {
+// it goes on with the tasks that it has elsewhere, if these are enough. Workers that take turns go on
+// elsewhere, too, if they were told in time.
+func (w lending) outlives(id job.ID, node cluster.NodeID, told bool, now time.Duration) (eventlog.Event, bool) {
 	r, was := w.state.Record(id), w.state.Alloc(id)
 	if a := w.loans.shrunk[id]; a != nil {
 		was = a
 	}
 	least, _ := r.Job.Demand.Roles[0].Range()
-	if !w.cfg.InPlace || r.Job.Resize != job.InPlace || r.Phase != job.Running || r.Profiling {
+	if !w.cfg.InPlace || r.Job.Resize == job.ByRestart || r.Job.Resize == job.TimeSliced && !told || r.Phase != job.Running || r.Profiling {
 		return eventlog.Event{}, false
 	}
 	var a cluster.Alloc
@@ -288,7 +289,7 @@ func (w lending) outlives(id job.ID, node cluster.NodeID, now time.Duration) (ev
 		}
 		next += p.Shares
 	}
-	if a.Slots = was.Slots; a.Tasks(0) < max(1, int(least)) {
+	if a.Slots = was.Slots; a.Tasks(0) < max(1, int(least)) || !w.state.Cluster.UsableAlloc(&a) { // a node that is to go, too, takes nobody
 		return eventlog.Event{}, false
 	}
 	if w.loans.shrunk == nil {

@@ -435,7 +435,7 @@ func (w *Sim) evict(node cluster.NodeID, now time.Duration, why job.Reason, out 
 			continue // its attempt has ended, it was cancelled, or another of its nodes was lost
 		}
 		if why.Code == job.TakenBack {
-			if ev, outlives := (lending{w}).outlives(id, node, now); outlives {
+			if ev, outlives := (lending{w}).outlives(id, node, why.Have > 0, now); outlives {
 				out = append(out, ev)
 				continue
 			}

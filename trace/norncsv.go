@@ -241,7 +241,7 @@ func setKind(r *Row, v []byte) error {
 func setResize(r *Row, v []byte) error {
 	m, ok := job.ParseResizeMode(string(bytes.TrimSpace(v)))
 	if !ok {
-		return Want("restart or in-place")
+		return Want("restart, in-place or time-sliced")
 	}
 	r.Job.Resize = m
 	return nil

@@ -206,7 +206,7 @@ func content() []jobOption {
 			_, err := job.ParseRungs(j.Rungs)
 			return err
 		}},
-		wordOption("resize", "WAY", "how the job comes to another size, for policies that change it", []string{job.ByRestart.String(), job.InPlace.String()}, func(j *api.JobSpec) *string { return &j.Resize }),
+		wordOption("resize", "WAY", "how the job comes to another size, for policies that change it", job.ResizeModes(), func(j *api.JobSpec) *string { return &j.Resize }),
 		textOption("model", "NAME", "name of the model that is trained", func(j *api.JobSpec) *string { return &j.Model }),
 		textOption("backbone", "NAME", "fine-tuning: the foundation model", func(j *api.JobSpec) *string { return &j.Backbone }),
 		textOption("dataset", "NAME", "name of the data set", func(j *api.JobSpec) *string { return &j.Dataset }),

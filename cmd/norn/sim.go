@@ -108,7 +108,7 @@ Write settings behind the name of a policy to compare variants of it:
 	fl.StringVar(&f.format, "table", "text", "format of the table: text, markdown, csv or json")
 	fl.StringVar(&f.packing, "log", "zst", "event log in --out: plain, gz, zst or none")
 	fl.BoolVar(&f.whole, "whole", false, "ignore the partitions of the cluster: every job may use all of it")
-	fl.StringSliceVar(&f.cost, "cost", nil, "costs of transitions: start=10s,checkpoint=5s,restore=20s,migrate=30s,resize=30s,in-place=2s")
+	fl.StringSliceVar(&f.cost, "cost", nil, "costs of transitions: start=10s,checkpoint=5s,restore=20s,migrate=30s,resize=30s,in-place=2s,time-sliced=1s")
 	fl.StringVar(&f.speeds, "speeds", "", "measured throughputs of jobs on GPU types (JSON, as Gavel publishes them), which policies know, too; speeds are relative to a V100")
 	fl.Float64Var(&f.spread, "spread", 1, "speed factor of a gang on several nodes, for each step between them in the topology")
 	fl.StringVar(&f.nodeMTBF, "node-mtbf", "", "mean time between failures of a node (default: never)")

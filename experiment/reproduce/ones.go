@@ -69,21 +69,23 @@ func onesTrain(parameters, local, grows, rate float64, asked int) []float64 {
 	return out
 }
 
-// readRows reads a CSV file as one map for each row.
+// readRows reads a CSV file as one map for each row. Rows may end before the header does.
 func readRows(path string) (rows []map[string]string, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	all, err := csv.NewReader(f).ReadAll()
+	r := csv.NewReader(f)
+	r.FieldsPerRecord = -1
+	all, err := r.ReadAll()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	for _, fields := range all[1:] {
 		row := map[string]string{}
-		for i, name := range all[0] {
-			row[name] = fields[i]
+		for i := range min(len(fields), len(all[0])) {
+			row[all[0][i]] = fields[i]
 		}
 		rows = append(rows, row)
 	}

@@ -8,7 +8,7 @@ func Studies() []Study {
 		tiresias(), helios(), philly(), pai(), // queueing.go
 		gavel(), pop(), allox(), synergy(), shockwave(), // heterogeneous.go
 		themis(), astraea(), gandivaFair(), fgd(), // fair.go
-		pollux(), sia(), slaq(), ones(), optimus(), afs(), elasticflow(), chronus(), ymir(), // elastic.go
+		pollux(), sia(), slaq(), ones(), easyscale(), optimus(), afs(), elasticflow(), chronus(), ymir(), // elastic.go
 		lyra(), freetrain(), // borrowed.go
 		lucid(), muri(), gandiva(), antman(), iadeep(), muxflow(), bsbf(), gimbal(), rmixer(), // sharing.go
 	)

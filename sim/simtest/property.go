@@ -163,17 +163,19 @@ func drawSpec(t *rapid.T) func(*job.Job) {
 	return func(j *job.Job) { j.Stop, j.Priority = stop, priority }
 }
 
-// drawDue makes some jobs elastic, and gives some a deadline.
+// drawDue makes some jobs elastic, by restart or by turns of their workers, and gives some a deadline.
 func drawDue(t *rapid.T, j *Job) func(*job.Job) {
 	if j.Demand == nil && rapid.Bool().Draw(t, "elastic") {
 		d := job.GPUs(j.GPUs)
 		d.Roles[0].Min, d.Roles[0].Max = 1, int32(rapid.IntRange(j.GPUs, 8).Draw(t, "most"))
 		j.Demand = &d
 	}
-	before, at := j.Spec, duration(j.At)
+	before, at, turns := j.Spec, duration(j.At), rapid.Bool().Draw(t, "turns")
 	slack, soft := rapid.IntRange(0, 30).Draw(t, "slack"), rapid.Bool().Draw(t, "soft")
 	return func(j *job.Job) {
-		before(j)
+		if before(j); turns {
+			j.Resize = job.TimeSliced
+		}
 		if slack > 0 {
 			j.Deadline, j.Soft = at+time.Duration(slack)*5*time.Second, soft
 		}
@@ -400,14 +402,14 @@ func (w *World) lend(t *rapid.T, nodes int, resizes bool) {
 		if !resizes {
 			break
 		}
-		elastic, spec := rapid.Bool().Draw(t, "in place"), w.Jobs[i].Spec
+		way, spec := rapid.SampledFrom([]job.ResizeMode{job.ByRestart, job.InPlace, job.TimeSliced}).Draw(t, "resizes"), w.Jobs[i].Spec
 		w.Jobs[i].Spec = func(j *job.Job) {
 			if spec != nil {
 				spec(j)
 			}
-			if elastic {
+			if way != job.ByRestart {
 				d := *j.Demand
-				d.Roles[0].Min, j.Resize, j.Demand = 1, job.InPlace, &d
+				d.Roles[0].Min, j.Resize, j.Demand = 1, way, &d
 			}
 		}
 	}

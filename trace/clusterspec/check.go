@@ -290,7 +290,7 @@ func (s *Spec) checkCosts() error {
 	}
 	last := 0
 	for i, t := range append([]perf.Tier{{Cost: s.Costs.Base}}, s.Costs.Tiers...) {
-		for _, d := range []time.Duration{t.Cost.Start, t.Cost.Checkpoint, t.Cost.Restore, t.Cost.Migrate, t.Cost.Resize, t.Cost.InPlace} {
+		for _, d := range []time.Duration{t.Cost.Start, t.Cost.Checkpoint, t.Cost.Restore, t.Cost.Migrate, t.Cost.Resize, t.Cost.InPlace, t.Cost.TimeSliced} {
 			if d < 0 || d > latest {
 				return fmt.Errorf("costs: a transition cannot take %v: from 0 to 100 years is allowed", d)
 			}

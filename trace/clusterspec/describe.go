@@ -77,10 +77,10 @@ func describeCosts(w io.Writer, c *perf.Costs) {
 	if c.Base.Zero() && len(c.Tiers) == 0 {
 		return
 	}
-	fmt.Fprintln(w, "\ncosts of jobs\tstart\tcheckpoint\trestore\tmigrate\tresize\tin place")
+	fmt.Fprintln(w, "\ncosts of jobs\tstart\tcheckpoint\trestore\tmigrate\tresize\tin place\ttime-sliced")
 	line := func(who string, x perf.Cost) {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", who, unit.Human(x.Start), unit.Human(x.Checkpoint),
-			unit.Human(x.Restore), unit.Human(x.Migrate), unit.Human(x.Resize), unit.Human(x.InPlace))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", who, unit.Human(x.Start), unit.Human(x.Checkpoint),
+			unit.Human(x.Restore), unit.Human(x.Migrate), unit.Human(x.Resize), unit.Human(x.InPlace), unit.Human(x.TimeSliced))
 	}
 	line("all", c.Base)
 	for _, t := range c.Tiers {

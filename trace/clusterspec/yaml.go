@@ -291,6 +291,7 @@ func costKeys(c *perf.Cost) yamltext.Keys {
 	return yamltext.Keys{
 		"start": yamltext.Duration(&c.Start), "checkpoint": yamltext.Duration(&c.Checkpoint), "restore": yamltext.Duration(&c.Restore),
 		"migrate": yamltext.Duration(&c.Migrate), "resize": yamltext.Duration(&c.Resize), "in-place": yamltext.Duration(&c.InPlace),
+		"time-sliced": yamltext.Duration(&c.TimeSliced),
 	}
 }
 
@@ -321,7 +322,7 @@ func (s *Spec) readCosts(n ast.Node) error {
 // costs lists the transitions in the order in which they are written.
 func costs(c *perf.Cost) []named[time.Duration] {
 	return []named[time.Duration]{
-		{"start", c.Start}, {"checkpoint", c.Checkpoint}, {"restore", c.Restore}, {"migrate", c.Migrate}, {"resize", c.Resize}, {"in-place", c.InPlace},
+		{"start", c.Start}, {"checkpoint", c.Checkpoint}, {"restore", c.Restore}, {"migrate", c.Migrate}, {"resize", c.Resize}, {"in-place", c.InPlace}, {"time-sliced", c.TimeSliced},
 	}
 }
 

@@ -128,7 +128,7 @@ func Divides(v *sched.View, j sched.Job) bool {
 }
 
 // keeps tells whether a job keeps its work at another size: it saves its state when it is told
-// to stop, or its tasks join and leave while others go on.
+// to stop, its tasks join and leave while others go on, or its workers take turns.
 func keeps(j *job.Job) bool {
-	return j.Stop == job.Checkpoint || j.Resize == job.InPlace && j.Stop != job.Pinned
+	return j.Stop == job.Checkpoint || j.Resize != job.ByRestart && j.Stop != job.Pinned
 }
