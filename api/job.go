@@ -56,6 +56,7 @@ type JobSpec struct {
 	CPUEst   Seconds   `json:"cpu_est,omitempty" minimum:"0" doc:"Its user's word on its run time on processors alone, without any GPU: where the policy knows how, it may be put on a host device; 0: it needs its GPUs."`
 	Limit    Seconds   `json:"limit,omitempty" minimum:"0" doc:"It is ended when it has run for so long; 0: never."`
 	Deadline time.Time `json:"deadline,omitzero" doc:"When it should have ended, where the policy looks at it; none: best effort. A policy with admission may refuse it."`
+	Tier     string    `json:"tier,omitempty" enum:"basic,standard,premium" doc:"What it is promised of the GPUs that it asks for: basic (nothing), standard (70 %) or premium (95 %). Default basic."`
 	Soft     bool      `json:"soft,omitempty" doc:"Its end is worth something after the deadline, too. Default: strict."`
 	Held     bool      `json:"held,omitempty" doc:"Submit it held: it waits until it is released."`
 
@@ -216,6 +217,7 @@ type Job struct {
 	Limit   Seconds   `json:"limit,omitempty"`
 	Deadl   time.Time `json:"deadline,omitzero"`
 	Soft    bool      `json:"soft,omitempty"`
+	Promise string    `json:"promise,omitempty" doc:"What it has had of the GPUs that its tier is promised, in words."`
 
 	Namespace string   `json:"namespace,omitempty" doc:"In a Kubernetes cluster: where it was made."`
 	Kind      string   `json:"kind,omitempty" doc:"What it is there, such as Job or Pod."`

@@ -52,7 +52,7 @@ func TestActs(t *testing.T) {
 				text = "pollux(population=10,generations=5)" // which take a tenth of the time
 			}
 			for _, assume := range append(experiment.Assumptions(), "") {
-				named := assume == "" || assume == string(experiment.AssumeGoodput)
+				named := assume == "" || assume == string(experiment.AssumeGoodput) || e.Name == "singularity" && assume == string(experiment.AssumeSlices)
 				for _, n := range e.Needs() {
 					named = named || strings.Contains(n.Any.Get(), assume)
 				}

@@ -227,6 +227,7 @@ func ways() []has {
 			d.Roles[0].GPU = unit.One / 2
 			j.Demand = &d
 		}},
+		{thing: need.Tiers, jobs: func(_ int, j *job.Job) { j.Tier = job.Standard }},
 		{thing: need.Processors, world: hosted, jobs: hint(func(h *job.Hints) { h.CPUTime = time.Hour })},
 	}
 }

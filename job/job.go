@@ -96,6 +96,7 @@ type Job struct {
 	Deadline time.Duration // since the start of the run, 0 none: best effort
 	Soft     bool          // its end is worth something after the deadline, too
 	Estimate time.Duration // the user's word on its run time, 0 none
+	Tier     Tier          // what it is promised of the GPUs that it asks for
 	Stop     StopMode      // what a preemption costs it
 	Resize   ResizeMode    // how it comes to another size
 	Retries  int32         // how often it is started again after a failure, -1 always

@@ -41,7 +41,7 @@ func (d *Daemon) View(l *Job) api.Job {
 		Submitted: d.Loop.Clock.Wall(r.Job.Submit), Started: d.Loop.Clock.Wall(r.FirstStart), Since: d.Loop.Clock.Wall(l.standsSince(r)), Ended: d.Loop.Clock.Wall(r.End),
 		Wait: api.Of(r.WaitAt(now)), Ran: api.Of(r.AllocatedAt(now)), GPUTime: api.Seconds(r.ServiceAt(now)),
 		Run: l.Run, Preemptions: int(r.Preemptions), Resizes: int(r.Resizes), Failures: int(r.Failures),
-		Progress: l.Report, Command: spec.Command, Dir: spec.Dir, After: l.After, Limit: spec.Limit, Deadl: spec.Deadline, Soft: spec.Soft, PTY: spec.PTY,
+		Progress: l.Report, Command: spec.Command, Dir: spec.Dir, After: l.After, Limit: spec.Limit, Deadl: spec.Deadline, Soft: spec.Soft, Promise: r.FractionText(now), PTY: spec.PTY,
 	}
 	if a := d.st.Alloc(l.ID); a != nil {
 		j.Allocated, j.Devices, j.Throttle = float64(d.st.Cluster.GPUMilli(a))/1000, d.cfg.Names.of(a), ThrottleOf(a)

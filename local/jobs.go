@@ -73,12 +73,13 @@ func (d *Daemon) engineJob(s *stored, key string, now time.Duration) (job.Job, e
 	}
 	stop, _ := job.ParseStopMode(spec.Stop.Mode)  // checked by complete
 	resize, _ := job.ParseResizeMode(spec.Resize) // the same
+	tier, _ := job.ParseTier(spec.Tier)           // the same
 	kind, _ := job.ParseKind(spec.Kind)
 	j := job.Job{
 		Key: key, Name: spec.Name, User: s.User, Tenant: spec.Tenant, App: spec.App, Submit: now, Demand: d.Shape(demand),
 		Kind: kind, Model: spec.Model, Backbone: spec.Backbone, Dataset: spec.Dataset, Share: spec.Share, Batch: spec.Batch,
 		Units: spec.Units, Unit: spec.Unit, Priority: spec.Priority, Estimate: spec.Estimate.Duration(),
-		Stop: stop, Resize: resize, Retries: int32(spec.Retry.Limit),
+		Tier: tier, Stop: stop, Resize: resize, Retries: int32(spec.Retry.Limit),
 	}
 	if !spec.Deadline.IsZero() {
 		j.Deadline, j.Soft = max(1, d.Loop.Clock.Since(spec.Deadline)), spec.Soft
@@ -253,6 +254,9 @@ func (d intake) complete(spec *api.JobSpec) error {
 	}
 	if _, ok := job.ParseKind(spec.Kind); !ok {
 		return bad("no kind of job %q", spec.Kind)
+	}
+	if _, ok := job.ParseTier(spec.Tier); !ok {
+		return bad("no tier %q: write basic, standard or premium", spec.Tier)
 	}
 	if _, ok := job.ParseResizeMode(spec.Resize); !ok {
 		return bad("no way to resize %q: write restart, in-place or time-sliced", spec.Resize)

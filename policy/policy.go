@@ -46,6 +46,7 @@ import (
 	"github.com/norn-scheduler/norn/policy/shockwave"
 	"github.com/norn-scheduler/norn/policy/shortest"
 	"github.com/norn-scheduler/norn/policy/sia"
+	"github.com/norn-scheduler/norn/policy/singularity"
 	"github.com/norn-scheduler/norn/policy/slaq"
 	"github.com/norn-scheduler/norn/policy/synergy"
 	"github.com/norn-scheduler/norn/policy/themis"
@@ -131,6 +132,7 @@ func Table() []Entry {
 		{"elasticflow", "deadlines of elastic jobs: admission by schedules that keep all promises, spare GPUs where they save most of GPU time", "Gu et al., ASPLOS 2023", func() Config { return elasticflow.NewConfig() }, Preempts | Resizes, elasticflow.NewNote},
 		{"chronus", "deadlines of gangs: admission by leases that keep all promises, the rest to the shortest remaining service", "Gao et al., SoCC 2021", func() Config { return chronus.NewConfig() }, Preempts, chronus.NewNote},
 		{"edf", "earliest deadline first, elastic jobs on as many GPUs as make them faster", "classic; as in ElasticFlow (ASPLOS 2023)", func() Config { return elasticflow.NewEDF() }, Preempts | Resizes, nil},
+		{"singularity", "tiers with a promised GPU fraction, kept by splicing the workers of lower tiers onto fewer GPUs, then by preempting them", "Shukla et al., arXiv 2202.07848, 2022; the policy in outline", func() Config { return singularity.NewConfig() }, Preempts | Resizes, nil},
 		{"slaq", "one GPU after the other to the elastic job whose loss it is foretold to lower most, in short rounds", "Zhang et al., SoCC 2017", func() Config { return slaq.NewConfig() }, Preempts | Resizes, nil},
 		{"ones", "divisions of all GPUs, found by an evolutionary search over the sizes of elastic jobs that grow and shrink in place", "Bian et al., SC 2021", func() Config { return ones.NewConfig() }, Preempts | Resizes, ones.NewNote},
 		{"lyra", "borrowed nodes, vacated with the fewest preemptions, and elastic jobs that grow into what is idle; base workers shortest job first", "Li et al., EuroSys 2023", func() Config { return lyra.NewConfig() }, Preempts | Resizes, nil},

@@ -127,6 +127,7 @@ type numbers struct {
 
 	jct, wait, first []time.Duration
 	promised         promised
+	tiers            tiered
 	worst            *job.Job
 }
 
@@ -154,6 +155,7 @@ func newNumbers(c *Collector, s *state.State) *numbers {
 func (n *numbers) job(r *job.Record, t *track) {
 	n.count(r)
 	n.promised.job(r)
+	n.tiers.job(r, r.Fraction(n.s.Now))
 	gpu := r.ServiceAt(n.s.Now)
 	groups := [3]*sums{&n.all, &n.tenants[r.Tenant], &n.sizes[t.size]}
 	for _, g := range groups {
@@ -277,7 +279,7 @@ func (n *numbers) result() *Result {
 			r.Sizes = append(r.Sizes, g)
 		}
 	}
-	r.Promises = n.promised.result()
+	r.Promises, r.Tiers = n.promised.result(), n.tiers.result()
 	n.fairness(&r.Fairness)
 	return r
 }

@@ -32,6 +32,7 @@ type Summary struct {
 
 	Borrowed *Borrowed `json:"borrowed,omitempty"` // nil: no node was ever borrowed
 	Promises Promises  `json:"deadlines,omitzero"`
+	Tiers    []Tiered  `json:"tiers,omitempty"` // from the highest; nil: no job is promised anything
 	Fairness Fairness  `json:"fairness"`
 	Waiting  Waiting   `json:"wait_job_hours"`
 	Losses   *Losses   `json:"losses,omitempty"` // nil: no job that ended reported its loss

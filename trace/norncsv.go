@@ -105,6 +105,7 @@ func (c *ownCSV) timeColumns() []Column {
 			r.Truth.HasWait = true
 			return setDuration(&r.Truth.Wait, v)
 		}).Or("unknown"),
+		Opt("tier", setTier).Or("basic"),
 		Opt("deadline", c.deadline).Or("none"),
 		Opt("soft", Flag(func(r *Row) *bool { return &r.Job.Soft })).Or("no"),
 		Opt("estimate", func(r *Row, v []byte) error { return setDuration(&r.Job.Estimate, v) }).Or("none"),
@@ -244,6 +245,15 @@ func setResize(r *Row, v []byte) error {
 		return Want("restart, in-place or time-sliced")
 	}
 	r.Job.Resize = m
+	return nil
+}
+
+func setTier(r *Row, v []byte) error {
+	t, ok := job.ParseTier(string(bytes.TrimSpace(v)))
+	if !ok {
+		return Want("basic, standard or premium")
+	}
+	r.Job.Tier = t
 	return nil
 }
 

@@ -256,6 +256,8 @@ func (s *JobText) jobField(j *job.Job, t *Truth, key []byte) error {
 		return s.int32(&j.Retries)
 	case "kind":
 		return parsed(s, &j.Kind, job.ParseKind, "a kind of job")
+	case "tier":
+		return parsed(s, &j.Tier, job.ParseTier, "a tier")
 	case "stop":
 		return parsed(s, &j.Stop, job.ParseStopMode, "a way to stop")
 	case "resize":

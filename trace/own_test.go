@@ -227,7 +227,7 @@ func drawEntries(t *rapid.T, demands *job.Interner) []trace.Entry {
 			Kind: job.Kind(rapid.IntRange(0, 3).Draw(t, "kind")), Model: texts().Draw(t, "model"),
 			Backbone: texts().Draw(t, "backbone"), Dataset: texts().Draw(t, "dataset"), Share: rapid.Bool().Draw(t, "share"), Batch: rapid.IntRange(0, 1<<40).Draw(t, "batch"),
 			Units: numbers().Draw(t, "units"), Unit: texts().Draw(t, "unit"), Priority: rapid.Int32().Draw(t, "priority"),
-			Deadline: times().Draw(t, "deadline"), Soft: rapid.Bool().Draw(t, "soft"), Estimate: times().Draw(t, "estimate"),
+			Deadline: times().Draw(t, "deadline"), Soft: rapid.Bool().Draw(t, "soft"), Tier: job.Tier(rapid.IntRange(0, 2).Draw(t, "tier")), Estimate: times().Draw(t, "estimate"),
 			Stop: job.StopMode(rapid.IntRange(0, 3).Draw(t, "stop")), Retries: rapid.Int32Range(-1, 9).Draw(t, "retries"),
 		}
 		var d job.Demand

@@ -153,6 +153,7 @@ func csvColumns(origin time.Time, byDay bool) []csvColumn {
 		}},
 		{name: "estimate", append: func(b []byte, e *Entry) []byte { return appendTime(b, e.Job.Estimate) }},
 		text("stop", func(j *job.Job) string { return named(j.Stop, job.Checkpoint) }),
+		text("tier", func(j *job.Job) string { return named(j.Tier, job.Basic) }),
 		text("resize", func(j *job.Job) string { return named(j.Resize, job.ByRestart) }),
 		number("retries", func(e *Entry) int64 { return int64(e.Job.Retries) }),
 	}, truthColumns(), hintColumns())

@@ -113,6 +113,9 @@ func details(f *jsontext.Writer, j *job.Job) {
 	f.Time("deadline", j.Deadline)
 	f.Bool("soft", j.Soft)
 	f.Time("estimate", j.Estimate)
+	if j.Tier != job.Basic {
+		f.Text("tier", j.Tier.String())
+	}
 	if j.Stop != job.Checkpoint {
 		f.Text("stop", j.Stop.String())
 	}

@@ -125,6 +125,7 @@ func (s *shell) conditions() []jobOption {
 // fails.
 func transitions() []jobOption {
 	return []jobOption{
+		wordOption("tier", "TIER", "what the job is promised of the GPUs that it asks for, for policies that look at it", job.TierNames(), func(j *api.JobSpec) *string { return &j.Tier }),
 		wordOption("stop", "MODE", "how the job leaves its GPUs when it is preempted", stopModes, func(j *api.JobSpec) *string { return &j.Stop.Mode }),
 		textOption("stop-signal", "SIGNAL", "checkpoint: the signal that tells the job to save its state (default TERM)", func(j *api.JobSpec) *string { return &j.Stop.Signal }),
 		{"stop-command", "", "COMMAND", "checkpoint: a shell command to use instead of the signal; NORN_PIDS lists the processes of the job", func(j *api.JobSpec, t []string) error {

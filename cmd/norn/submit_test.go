@@ -121,6 +121,8 @@ func TestSubmitOptionsComplete(t *testing.T) {
 			value = jobKinds[0]
 		case "CLASS":
 			value = qosClasses[0]
+		case "TIER":
+			value = "standard"
 		case "WAY":
 			value = "in-place"
 		}

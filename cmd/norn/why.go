@@ -67,6 +67,9 @@ func whyLines(w api.Why, now time.Time, width int) []string {
 	if text := deadlineText(j); text != "" {
 		p.line("  ", text)
 	}
+	if j.Promise != "" {
+		p.line("  ", j.Promise)
+	}
 	if !j.State.Over() && (j.State == api.Waiting || j.State == api.Held || j.State == api.Assigned) {
 		p.head("Earliest start")
 		switch {

@@ -256,7 +256,7 @@ func (f *follower) what(ev *eventlog.Event, s *state.State) string {
 	case eventlog.Cancel:
 		return "is cancelled"
 	case eventlog.End:
-		return "ends: " + ev.Outcome.String() + punctual(r)
+		return "ends: " + ev.Outcome.String() + punctual(r) + attained(r, ev.Time)
 	}
 	return ""
 }
@@ -283,6 +283,15 @@ func punctual(r *job.Record) string {
 	default:
 		return ", " + unit.Human(-late) + " before its deadline"
 	}
+}
+
+// attained says what a job that has ended had of what its tier is promised; empty for one that is
+// promised nothing.
+func attained(r *job.Record, now time.Duration) string {
+	if text := r.FractionText(now); text != "" {
+		return ", with " + text
+	}
+	return ""
 }
 
 // sentence says a reason. Where it tells of a moment to come, that is said as the

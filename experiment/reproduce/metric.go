@@ -44,6 +44,18 @@ func deadlines() Metric {
 	return Metric{Key: "deadlines", Name: "share of deadlines met", Higher: true, Of: func(o *experiment.Outcome) float64 { return o.Result.Promises.Share() }}
 }
 
+// promises is the share of the jobs of a tier that had the GPU fraction which it is promised.
+func promises(tier job.Tier) Metric {
+	return Metric{Key: "promises-" + tier.String(), Name: "share of " + tier.String() + " promises kept", Higher: true, Of: func(o *experiment.Outcome) float64 {
+		for _, t := range o.Result.Tiers {
+			if t.Tier == tier.String() {
+				return t.Share
+			}
+		}
+		return 0
+	}}
+}
+
 // restJCT is the mean JCT of jobs without a deadline beside others that have one.
 func restJCT() Metric {
 	return stat("best-effort-jct", "mean JCT of best-effort jobs", func(r *report.Result) time.Duration {

@@ -9,7 +9,7 @@ func Studies() []Study {
 		gavel(), pop(), allox(), synergy(), shockwave(), // heterogeneous.go
 		themis(), astraea(), gandivaFair(), fgd(), // fair.go
 		pollux(), sia(), slaq(), ones(), easyscale(), optimus(), afs(), elasticflow(), chronus(), ymir(), // elastic.go
-		lyra(), freetrain(), // borrowed.go
+		lyra(), freetrain(), singularity(), // borrowed.go
 		lucid(), muri(), gandiva(), antman(), iadeep(), muxflow(), bsbf(), gimbal(), rmixer(), // sharing.go
 	)
 }

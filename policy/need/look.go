@@ -45,7 +45,7 @@ func (l *look) measured() {
 // Possible is the facts of a machine that runs on: those that there are, and all that jobs
 // may yet tell that come. A fact that is missing is one that the machine cannot give.
 func Possible(s *state.State, b Beliefs) Set {
-	facts := Look(s, b) | Of(Predictions, History, Elastic, Losses, Batches, Stages, Use, Memory, Pairs, Services, Models, Backbones, Tenants, Users, Classes, Deadlines, Priorities, Parts)
+	facts := Look(s, b) | Of(Predictions, History, Elastic, Losses, Batches, Stages, Use, Memory, Pairs, Services, Models, Backbones, Tenants, Users, Classes, Deadlines, Tiers, Priorities, Parts)
 	if facts.Has(Kinds) {
 		facts |= Of(Types)
 	}
@@ -124,6 +124,7 @@ func (l *look) job(r *job.Record) {
 	l.add(Models, j.Model != "")
 	l.add(Backbones, j.Backbone != "")
 	l.add(Deadlines, j.Deadline > 0)
+	l.add(Tiers, j.Tier != job.Basic)
 	for i := range d.Roles {
 		l.add(Parts, d.Roles[i].GPU > 0 && d.Roles[i].GPU != unit.One)
 		l.add(Rations, d.Roles[i].CPU > 0 || d.Roles[i].Memory > 0)

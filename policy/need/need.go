@@ -42,6 +42,7 @@ const (
 	Quotas                   // guarantees or limits of tenants
 	Classes                  // classes of service of jobs
 	Deadlines                // deadlines of jobs
+	Tiers                    // jobs of a tier that is promised something
 	Priorities               // jobs of several priority classes
 	Parts                    // tasks that ask for a part of a GPU, or for several on a node
 	things
@@ -79,6 +80,7 @@ var table = [things]about{
 	Quotas:      {"quotas of tenants", "no tenant has a quota", "tenants in the cluster file (docs/clusters.md)"},
 	Classes:     {"classes of service", "no job tells its class of service", "column qos of the trace"},
 	Deadlines:   {"deadlines", "no job has a deadline", "column deadline of the trace, --deadlines 0.5-1.5"},
+	Tiers:       {"tiers of jobs", "no job is promised a GPU fraction", "column tier of the trace"},
 	Priorities:  {"priority classes", "all jobs are of one priority class", "column priority of the trace"},
 	Parts:       {"tasks that ask for parts of GPUs, or several", "no task asks for a part of a GPU or for several GPUs", "columns gpus and tasks of the trace"},
 }

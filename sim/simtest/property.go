@@ -160,7 +160,7 @@ func drawApp(t *rapid.T, spec func(*job.Job)) func(*job.Job) {
 func drawSpec(t *rapid.T) func(*job.Job) {
 	stop := rapid.SampledFrom([]job.StopMode{job.Checkpoint, job.Checkpoint, job.Checkpoint, job.Restart, job.Pinned, job.LastSave}).Draw(t, "stop")
 	priority := rapid.Int32Range(0, 2).Draw(t, "priority")
-	return func(j *job.Job) { j.Stop, j.Priority = stop, priority }
+	return func(j *job.Job) { j.Stop, j.Priority, j.Tier = stop, priority, job.Tier(priority) }
 }
 
 // drawDue makes some jobs elastic, by restart or by turns of their workers, and gives some a deadline.

@@ -18,7 +18,12 @@ type Claim struct {
 	Least, Most int // tasks; the same for a job with one size
 	Each        int // GPUs of a task, rounded up
 	Tasks       int // the choice
+
+	Sizes []int // the only numbers of tasks that it may have, from the smallest; nil: all from Least to Most
 }
+
+// allows tells whether the job may have so many tasks.
+func (c *Claim) allows(tasks int) bool { return c.Sizes == nil || slices.Contains(c.Sizes, tasks) }
 
 // Rigid tells whether the job has one size only.
 func (c *Claim) Rigid() bool { return c.Least == c.Most }
@@ -83,7 +88,7 @@ func CarryOut(p *sched.Plan, claims []*Claim, where place.Strategy) {
 	slices.SortStableFunc(change, func(a, b *Claim) int { return cmp.Or(cmp.Compare(size(a), size(b)), cmp.Compare(a.Job.ID, b.Job.ID)) })
 	for _, c := range change {
 		for n := max(c.Tasks, c.Least); n >= c.Least; n-- {
-			if p.StartSize(c.Job.ID, n, where) {
+			if c.allows(n) && p.StartSize(c.Job.ID, n, where) {
 				break
 			}
 		}
@@ -123,7 +128,7 @@ func CarryOutInPlace(v *sched.View, p *sched.Plan, claims []*Claim, where place.
 func grow(v *sched.View, p *sched.Plan, c *Claim, where place.Strategy) bool {
 	id, was := c.Job.ID, v.Alloc(c.Job.ID)
 	for n := c.Tasks - was.Tasks(0); n >= c.Least; n-- {
-		if p.Try(func() bool {
+		if c.allows(was.Tasks(0)+n) && p.Try(func() bool {
 			var more cluster.Alloc
 			p.Stop(id, job.Reason{Code: job.Resized, Need: int32(was.Tasks(0) + n), Job: job.None})
 			p.Without(was, func() {
