@@ -38,12 +38,23 @@ type extras struct {
 // wanted is a kind, and what is told when an object of it has changed.
 type wanted struct {
 	schema.GroupVersionResource
-	see func(any)
+	see     func(any)
+	changes func(was, is any) bool // whether a change counts
 }
 
 // want has a kind watched. It is called before start.
-func (e *extras) want(kind schema.GroupVersionResource, see func(any)) {
-	e.wanted = append(e.wanted, wanted{kind, see})
+func (e *extras) want(kind schema.GroupVersionResource, see func(any), changes func(was, is any) bool) {
+	e.wanted = append(e.wanted, wanted{kind, see, changes})
+}
+
+// always has every change of an object count.
+func always(any, any) bool { return true }
+
+// specified has those changes of an object count that are not of its status alone.
+func specified(was, is any) bool {
+	a, known := was.(*unstructured.Unstructured)
+	b, too := is.(*unstructured.Unstructured)
+	return !known || !too || a.GetUID() != b.GetUID() || a.GetGeneration() != b.GetGeneration()
 }
 
 func newExtras(opt *Options) *extras {
@@ -129,7 +140,7 @@ func (e *extras) look(ctx context.Context, doubts time.Time) error {
 			e.missed[kind] = true
 			continue
 		}
-		if err := e.watch(ctx, kind, w.see); err != nil {
+		if err := e.watch(ctx, &w); err != nil {
 			return err
 		}
 	}
@@ -184,7 +195,8 @@ func (e *extras) offered() (map[schema.GroupVersionResource]bool, error) {
 }
 
 // watch watches a kind, and returns when its objects are known.
-func (e *extras) watch(ctx context.Context, kind schema.GroupVersionResource, see func(any)) error {
+func (e *extras) watch(ctx context.Context, w *wanted) error {
+	kind, see := w.GroupVersionResource, w.see
 	informer := e.found.ForResource(kind).Informer()
 	err := informer.SetTransform(func(o any) (any, error) {
 		if u, is := o.(*unstructured.Unstructured); is {
@@ -196,7 +208,7 @@ func (e *extras) watch(ctx context.Context, kind schema.GroupVersionResource, se
 		err = informer.AddIndexers(cache.Indexers{byOwner: ownerIndex})
 	}
 	if err == nil {
-		err = handle(informer, see)
+		err = handle(informer, see, w.changes)
 	}
 	if err != nil {
 		return err

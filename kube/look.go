@@ -23,7 +23,7 @@ type looker struct{ *Daemon }
 // lookAtMarked looks at all that has changed. It is called in the goroutine of the loop.
 func (d looker) lookAtMarked() error {
 	marked := d.view.take()
-	if marked[subject{waiting: true}] {
+	if marked[subject{waiting: true}] && d.rulesDue() {
 		d.lookAtQueues()
 		d.markWaiting(marked)
 	}

@@ -222,17 +222,17 @@ func (d fleet) nodeOthers(n *node, gone job.ID) {
 			pods = append(pods, p)
 		}
 	}
-	for _, id := range d.State().JobsOn(n.id, nil) {
-		if id == gone {
-			continue
-		}
-		for _, s := range d.State().Alloc(id).Shares {
-			if i := int(s.Device - d.nodes.first[n.id]); i >= 0 && i < len(taken) {
-				taken[i] = true
+	c, first := d.State().Cluster, d.nodes.first[n.id]
+	for i := range taken {
+		taken[i] = c.Sharers(first+cluster.DeviceID(i)) > 0
+	}
+	if gone != job.None {
+		for _, s := range d.State().Alloc(gone).Shares { // whole devices: nobody else has them
+			if i := int(s.Device - first); i >= 0 && i < len(taken) {
+				taken[i] = false
 			}
 		}
 	}
-	c := d.State().Cluster
 	spec, err := n.now.Spec(c)
 	if err != nil { // its place has changed
 		spec = *c.Node(n.id)

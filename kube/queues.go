@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"time"
 
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -27,7 +28,12 @@ type queues struct {
 	lost map[string]error // why the others are none
 	told map[string]queueStatus
 	lane live.Lane
+	next time.Duration // until then changes are collected, also those of PriorityClasses
+	late bool          // there are some
 }
+
+// rulesEvery is how often changes of Queues and PriorityClasses are taken in at most.
+const rulesEvery = time.Second
 
 // queueStatus is what Norn says of a Queue. Numbers count those below it, too.
 type queueStatus struct {
@@ -100,6 +106,20 @@ func (d looker) lineUp(l *entry) bool {
 		}
 	}
 	return l.denied != ""
+}
+
+// rulesDue tells whether Queues and PriorityClasses are looked at now, with all jobs that wait.
+// Changes that follow soon on others are looked at together, a little later.
+func (d looker) rulesDue() bool {
+	if now := d.Loop.Now(); now >= d.queues.next {
+		d.queues.next, d.queues.late = now+rulesEvery, false
+		return true
+	}
+	if !d.queues.late {
+		d.queues.late = true
+		d.Loop.At(d.queues.next, func() { d.view.mark(subject{waiting: true}) })
+	}
+	return false
 }
 
 // lookAtQueues takes in Queues that have changed: other guarantees and limits begin with a new

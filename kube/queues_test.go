@@ -1,6 +1,7 @@
 package kube_test
 
 import (
+	"fmt"
 	"maps"
 	"strings"
 	"testing"
@@ -147,6 +148,38 @@ func (r *rig) ready(name string) string {
 		}
 	}
 	return ""
+}
+
+// TestQueuesAtOnce: many Queues that come at once begin few new logs, and all of them count; what
+// Norn says of them begins none.
+func TestQueuesAtOnce(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, smallNodes[:1], 10, func(o *kube.Options) { o.Policy = experiment.Choice{Policy: "drf"} })
+	r.define()
+	epoch := func() (n int) {
+		if err := r.Loop.Ask(background, func() error { n = r.Epoch(); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	before := epoch()
+	const all = 20
+	for i := range all {
+		r.queue(fmt.Sprintf("q%02d", i), map[string]any{"limit": int64(1 + i%8)})
+	}
+	for i := range all {
+		name := fmt.Sprintf("q%02d", i)
+		r.until(name+" is in force", func() bool { return r.ready(name) == "True" })
+	}
+	if logs := epoch() - before; logs < 1 || logs > all/2 {
+		t.Errorf("%d queues began %d new logs", all, logs)
+	}
+	r.job("fits", 1, 4, "1s", inQueue("q03"))
+	r.job("large", 1, 4, "1s", inQueue("q02"))
+	r.until("what its queue allows is done", func() bool { return r.state("default/fits") == api.Done })
+	if s := r.state("default/large"); s != api.Waiting {
+		t.Errorf("a job beyond the limit of its queue is %s", s)
+	}
 }
 
 // TestUsed: what a Queue has used is known to the next Norn.

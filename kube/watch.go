@@ -76,24 +76,29 @@ func newWatcher(opt *Options, tell func()) (*watcher, error) {
 		return nil, err
 	}
 	for informer, see := range map[cache.SharedIndexInformer]func(any){w.pods: w.seePod, w.nodes: w.seeNode, w.jobs: w.seeJob, w.classes: w.seeRule} {
-		if err := handle(informer, see); err != nil {
+		if err := handle(informer, see, always); err != nil {
 			return nil, err
 		}
 	}
-	w.extras.want(queueObjects, w.seeRule)
+	w.extras.want(queueObjects, w.seeRule, specified) // Norn writes their status
 	for _, k := range kinds.All() {
 		if k.Suspends() {
 			w.kinds = append(w.kinds, k)
-			w.extras.want(resourceOf(&k), w.seeOwner(&k))
+			w.extras.want(resourceOf(&k), w.seeOwner(&k), always)
 		}
 	}
 	return w, nil
 }
 
-// handle has a function called with each object that comes, changes or goes.
-func handle(informer cache.SharedIndexInformer, see func(any)) error {
+// handle has a function called with each object that comes, goes, or changes in a way that counts.
+func handle(informer cache.SharedIndexInformer, see func(any), changes func(was, is any) bool) error {
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: see, UpdateFunc: func(_, o any) { see(o) },
+		AddFunc: see,
+		UpdateFunc: func(was, o any) {
+			if changes(was, o) {
+				see(o)
+			}
+		},
 		DeleteFunc: func(o any) {
 			if last, is := o.(cache.DeletedFinalStateUnknown); is {
 				o = last.Obj
