@@ -22,7 +22,7 @@ type Job struct {
 	Was    Fate          // where its trace was taken; not Ended: that is not known
 }
 
-// JobOf is a job of a trace. What its trace tells of waits is known of jobs that had ended.
+// JobOf is a job of a trace. Its trace tells the waits of jobs that had ended.
 func JobOf(e *trace.Entry) Job {
 	j, t := &e.Job, &e.Truth
 	out := Job{Key: jobKey(j), User: j.User, Tenant: j.Tenant, GPUs: gpusOf(j), Submit: j.Submit, Length: t.Total()}
@@ -61,8 +61,9 @@ func Fates(s *state.State) []Fate {
 	return out
 }
 
-// Comparison sets runs of the same jobs beside a baseline, job by job. What it has computed
-// it keeps, so the fields are not changed once it was asked, and one is asked at a time.
+// Comparison sets runs of the same jobs beside a baseline, job by job. It keeps its
+// results, so the fields are not changed once it was asked, and one goroutine asks at a
+// time.
 type Comparison struct {
 	Jobs []Job // that are compared
 	Runs []Run

@@ -12,7 +12,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
-// What a verdict takes to be worth telling.
+// Differences that a verdict takes to be worth telling.
 const (
 	worthwhile  = 0.01             // of the mean JCT: what is less is no help
 	scarce      = 0.01             // of all completion times: where waits are less, GPUs are not short

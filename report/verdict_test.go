@@ -25,7 +25,7 @@ func fates(ran []int, waits ...int) []Fate {
 }
 
 // compared is a comparison of jobs with so many GPUs and run times in minutes, of users a
-// and b in turn. What a run waits stands behind its name.
+// and b in turn. The wait of a run stands behind its name.
 func compared(gpus, ran []int, runs ...Run) *Comparison {
 	c := &Comparison{Runs: runs}
 	for i := range gpus {

@@ -14,6 +14,9 @@ type pipelines struct{ *Sim }
 
 // leaves notes until when a pipeline that leaves at a moment writes its weights.
 func (w pipelines) leaves(id job.ID, now time.Duration) {
+	if len(w.cfg.Costs.Switch) == 0 { // nobody writes weights, as in most runs
+		return
+	}
 	r := w.state.Record(id)
 	save := w.cfg.Costs.Save(r.Job)
 	a := w.state.Alloc(id)
@@ -30,6 +33,9 @@ func (w pipelines) leaves(id job.ID, now time.Duration) {
 // write its weights.
 func (w pipelines) delay(r *job.Record, a *cluster.Alloc) time.Duration {
 	begin := w.cfg.Costs.Begin(r.Job, int(a.Milli()/unit.One), r.Starts == 0, w.warm(r.Job, a))
+	if len(w.writing) == 0 {
+		return begin
+	}
 	rest, written := time.Duration(0), 0
 	for i := range a.Shares {
 		left := time.Duration(0)

@@ -23,7 +23,7 @@ import (
 func everything() fields.Selector { return fields.Everything() }
 
 // least is the least scheduler that could be: it remembers nothing, explains nothing, and
-// writes nothing but bindings and the resumption of Jobs. What it reaches is the limit.
+// writes nothing but bindings and the resumption of Jobs. Its figures are the limit.
 type least struct {
 	ctx    context.Context
 	client kubernetes.Interface
