@@ -388,7 +388,7 @@ func TestPageBesideBaseline(t *testing.T) {
 		if len(runs) == 0 {
 			for id := range s.Jobs() {
 				r := s.Record(job.ID(id))
-				c.Jobs = append(c.Jobs, Job{Key: r.Job.Key, Tenant: r.Job.Tenant, GPUs: gpusOf(r.Job), Submit: r.Job.Submit, Length: r.Progress, Was: FateOf(r)})
+				c.Jobs = append(c.Jobs, Job{Tenant: r.Job.Tenant, GPUs: gpusOf(r.Job), Submit: r.Job.Submit, Length: r.Progress, Was: FateOf(r)})
 			}
 			c.Runs = append(c.Runs, Run{Name: AsItWas, Real: true, Fates: Fates(s)})
 			runs = append(runs, Named{AsItWas, Happened(c.Jobs, u.opt)})
