@@ -397,10 +397,10 @@ func TestPageBesideBaseline(t *testing.T) {
 		c.Runs = append(c.Runs, Run{Name: runs[len(runs)-1].Name, Fates: Fates(s)})
 	}
 	b := open(t, writePage(t, Meta{Title: "Beside fifo", Comparison: c}, runs), 390, 844, true)
-	if got := b.text("#verdict"); got != c.Verdict() || !strings.HasPrefix(got, "churn") {
+	if got := b.Text("#verdict"); got != c.Verdict() || !strings.HasPrefix(got, "churn") {
 		t.Errorf("on top it says %q, want %q", got, c.Verdict())
 	}
-	if got := b.text("#checks"); !strings.Contains(got, "Simulated fifo waits for") || !strings.Contains(got, "off by 0%") {
+	if got := b.Text("#checks"); !strings.Contains(got, "Simulated fifo waits for") || !strings.Contains(got, "off by 0%") {
 		t.Errorf("of what happened it says %q", got)
 	}
 	if n := eval[int](b, `document.querySelectorAll('#compare tbody tr').length`); n != 3 {
@@ -417,8 +417,8 @@ func TestPageBesideBaseline(t *testing.T) {
 	if strings.Contains(waits, AsItWas) || !strings.Contains(eval[string](b, `document.getElementById('h-gain').parentElement.textContent`), "length") {
 		t.Error("what happened has reasons, or nobody gains")
 	}
-	b.noOverflow()
-	b.check()
+	b.NoOverflow(".scroll, .runs")
+	b.Check()
 }
 
 // TestPageOfTheTableAlone checks that a page can be made of results without
