@@ -60,3 +60,13 @@ func (p *Prepared) Compare(outcomes []*Outcome, baseline string, opt report.Opti
 	}
 	return c, nil
 }
+
+// Waits says why jobs waited in the baseline or, where that is what really happened, in the
+// first run; it is empty where none did.
+func (c *Compared) Waits() string {
+	at := c.Base
+	if c.Runs[at].Real {
+		at = slices.IndexFunc(c.Runs, func(r report.Run) bool { return !r.Real })
+	}
+	return c.All[at].Result.Waits(c.All[at].Name)
+}

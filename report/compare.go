@@ -14,7 +14,7 @@ import (
 // Job is a job where runs are compared: by what it is told apart from others, and how it
 // fared where its trace was taken.
 type Job struct {
-	Key, User, Tenant string
+	User, Tenant string
 
 	GPUs   int32 // asked for, a part counting as one
 	Submit time.Duration
@@ -25,7 +25,7 @@ type Job struct {
 // JobOf is a job of a trace. Its trace tells the waits of jobs that had ended.
 func JobOf(e *trace.Entry) Job {
 	j, t := &e.Job, &e.Truth
-	out := Job{Key: jobKey(j), User: j.User, Tenant: j.Tenant, GPUs: gpusOf(j), Submit: j.Submit, Length: t.Total()}
+	out := Job{User: j.User, Tenant: j.Tenant, GPUs: gpusOf(j), Submit: j.Submit, Length: t.Total()}
 	if t.HasWait && !t.AtLeast {
 		out.Was = Fate{JCT: t.Wait + out.Length, Wait: t.Wait, Ended: true}
 	}
@@ -127,11 +127,11 @@ func (c *Comparison) beside(base, run int) *Versus {
 		return v
 	}
 	v := &Versus{Same: true}
-	times := make([]time.Duration, 4*len(c.Jobs))
+	room := make([]time.Duration, 4*len(c.Jobs))
 	jct, wait := [2][]time.Duration{}, [2][]time.Duration{}
 	for side := range 2 {
 		from := 2 * side * len(c.Jobs)
-		jct[side], wait[side] = times[from:from], times[from+len(c.Jobs):from+len(c.Jobs)]
+		jct[side], wait[side] = room[from:from:from+len(c.Jobs)], room[from+len(c.Jobs):from+len(c.Jobs):from+2*len(c.Jobs)]
 	}
 	var first time.Duration
 	var last [2]time.Duration
@@ -156,8 +156,10 @@ func (c *Comparison) beside(base, run int) *Versus {
 			jct[side], wait[side], last[side] = append(jct[side], f.JCT), append(wait[side], f.Wait), max(last[side], came+f.JCT)
 		}
 	}
-	for side, to := range []*Times{&v.Base, &v.Here} {
-		*to = Times{describe(jct[side]), describe(wait[side]), last[side] - first}
+	times := func(side int) Times { return Times{describe(jct[side]), describe(wait[side]), last[side] - first} }
+	v.Base = times(0)
+	if v.Here = v.Base; base != run {
+		v.Here = times(1)
 	}
 	v.Hours = (sum[1] - sum[0]) / 3600
 	if c.pairs == nil {

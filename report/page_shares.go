@@ -63,7 +63,7 @@ func height(share float64) string {
 func price(r *Result, runs []Named) string {
 	least := math.Inf(1)
 	for _, run := range runs {
-		if run.Result.JCT.N > 0 {
+		if run.Result.JCT.N > 0 && !run.Result.Told {
 			least = min(least, run.Result.JCT.Mean.Seconds())
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/norn-scheduler/norn/internal/longtest"
+	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/policy/fifo"
 )
 
@@ -372,6 +373,52 @@ func TestPageStandsAlone(t *testing.T) {
 			t.Errorf("%s: %d intervals", r.Name, r.Chart.N)
 		}
 	}
+}
+
+// TestPageBesideBaseline: the page says on top what the comparison comes to, who gains and who
+// loses, why jobs waited, and what each reason means. What happened is a row of its own, and
+// in no chart of what only a simulation knows.
+func TestPageBesideBaseline(t *testing.T) {
+	longtest.Skip(t)
+	var runs []Named
+	c := &Comparison{Base: 1}
+	for _, u := range []setup{{policy: first(t, fifo.Strict)}, {}} {
+		u.jobs, u.seed, u.opt = 300, 5, Options{Series: true}
+		col, s := play(t, u)
+		if len(runs) == 0 {
+			for id := range s.Jobs() {
+				r := s.Record(job.ID(id))
+				c.Jobs = append(c.Jobs, Job{Tenant: r.Job.Tenant, GPUs: gpusOf(r.Job), Submit: r.Job.Submit, Length: r.Progress, Was: FateOf(r)})
+			}
+			c.Runs = append(c.Runs, Run{Name: AsItWas, Real: true, Fates: Fates(s)})
+			runs = append(runs, Named{AsItWas, Happened(c.Jobs, u.opt)})
+		}
+		runs = append(runs, Named{[]string{"", "fifo", "churn"}[len(runs)], col.Result(s)})
+		c.Runs = append(c.Runs, Run{Name: runs[len(runs)-1].Name, Fates: Fates(s)})
+	}
+	b := open(t, writePage(t, Meta{Title: "Beside fifo", Comparison: c}, runs), 390, 844, true)
+	if got := b.Text("#verdict"); got != c.Verdict() || !strings.HasPrefix(got, "churn") {
+		t.Errorf("on top it says %q, want %q", got, c.Verdict())
+	}
+	if got := b.Text("#checks"); !strings.Contains(got, "Simulated fifo waits for") || !strings.Contains(got, "off by 0%") {
+		t.Errorf("of what happened it says %q", got)
+	}
+	if n := eval[int](b, `document.querySelectorAll('#compare tbody tr').length`); n != 3 {
+		t.Errorf("%d rows", n)
+	}
+	waits := eval[string](b, `document.getElementById('h-waits').parentElement.textContent`)
+	for _, r := range runs[1:] {
+		for _, w := range r.Result.Reasons {
+			if meaning := reasonMeanings[w.Reason]; !strings.Contains(waits, meaning) || !strings.Contains(waits, w.Cause.String()) {
+				t.Errorf("%s is not explained", w.Reason)
+			}
+		}
+	}
+	if strings.Contains(waits, AsItWas) || !strings.Contains(eval[string](b, `document.getElementById('h-gain').parentElement.textContent`), "length") {
+		t.Error("what happened has reasons, or nobody gains")
+	}
+	b.NoOverflow(".scroll, .runs")
+	b.Check()
 }
 
 // TestPageOfTheTableAlone checks that a page can be made of results without

@@ -22,9 +22,13 @@ type pageView struct {
 	Columns []columnView
 	Rows    []rowView // the comparison
 	Notes   []string  // beneath it
+	Beside  besideView
+	Causes  []barView     // that any run has
+	Reasons []meaningView // that any run has
 	Runs    []runView
 	Sizes   []sizeView
-	Jobs    int // submitted, of the first run
+	Jobs    int // submitted, of the run with most
+	Played  int // runs, but for what a trace tells of what happened
 	Curves  bool
 	Series  bool
 	Charts  bool
@@ -54,9 +58,10 @@ type runView struct {
 	Name     string
 	Summary  *Summary
 	Outcomes string
-	Kinds    []barView // waiting by kind
+	Told     bool      // it is what really happened
+	Kinds    []barView // waiting by cause
+	Classes  []waitView
 	Reasons  []Wait
-	Most     string // the reasons for which jobs waited longest
 	Tenants  []tenantView
 	More     int // tenants that are not shown
 	Shares   []shareView
@@ -126,9 +131,11 @@ func newPageView(m Meta, runs []Named) (*pageView, error) {
 		return nil, err
 	}
 	v.compare(runs)
+	v.Beside = newBesideView(m.Comparison)
+	v.waits(runs)
 	most := 0.0
 	for _, run := range runs {
-		most = max(most, run.Result.Waiting.Total())
+		most = max(most, run.Result.Causes.Total())
 	}
 	for i, run := range runs {
 		r := run.Result
@@ -139,8 +146,11 @@ func newPageView(m Meta, runs []Named) (*pageView, error) {
 		v.Charts = v.Charts || r.chart != nil && len(r.chart.bars) > 0
 	}
 	v.sizes(runs)
-	if len(runs) > 0 {
-		v.Jobs = runs[0].Result.Jobs.Submitted
+	for _, run := range runs {
+		v.Jobs = max(v.Jobs, run.Result.Jobs.Submitted)
+		if !run.Result.Told {
+			v.Played++
+		}
 	}
 	return v, nil
 }
@@ -169,16 +179,13 @@ func (v *pageView) compare(runs []Named) {
 func newRunView(i int, run Named, most float64) runView {
 	r := run.Result
 	v := runView{Index: i, Name: short(run.Name), Summary: &r.Summary, Reasons: r.Reasons, Outcomes: outcomes(&r.Jobs)}
-	for _, k := range []barView{
-		{Name: "fairness", Class: "k0", Share: r.Waiting.Fairness},
-		{Name: "fragmentation", Class: "k1", Share: r.Waiting.Fragmentation},
-		{Name: "other", Class: "k2", Share: r.Waiting.Other},
-	} {
-		k.Text = hours(k.Share)
-		k.Share = safeShare(k.Share, most)
-		v.Kinds = append(v.Kinds, k)
+	for i, spent := range r.Causes {
+		if spent > 0 {
+			v.Kinds = append(v.Kinds, barView{Cause(i).String(), "w" + strconv.Itoa(i), safeShare(spent, most), hours(spent)})
+		}
 	}
-	v.Most = mostWaited(r.Reasons)
+	v.Told = r.Told
+	v.waits(r)
 	v.tenants(r)
 	v.Shares = shareViews(r.Dues)
 	if r.JCT.N > 0 {
@@ -202,17 +209,6 @@ func newRunView(i int, run Named, most float64) runView {
 	return v
 }
 
-// mostWaited names the three reasons of the longest waits.
-func mostWaited(waits []Wait) string {
-	longest := slices.Clone(waits)
-	slices.SortStableFunc(longest, func(a, b Wait) int { return cmp.Compare(b.Hours, a.Hours) })
-	var parts []string
-	for _, w := range longest[:min(3, len(longest))] {
-		parts = append(parts, w.Reason+" "+hours(w.Hours))
-	}
-	return strings.Join(parts, ", ")
-}
-
 // tenants lists those of the most GPU time first.
 func (v *runView) tenants(r *Result) {
 	groups := slices.Clone(r.Tenants)
@@ -230,11 +226,11 @@ func (v *runView) tenants(r *Result) {
 	}
 }
 
-// sizes fills in the jobs by size. The shares are those of the first run.
+// sizes fills in the jobs by size. The shares are those of the first run with most jobs.
 func (v *pageView) sizes(runs []Named) {
 	for _, name := range sizeNames {
 		s := sizeView{Name: name}
-		for i, run := range runs {
+		for _, run := range runs {
 			at := slices.IndexFunc(run.Result.Sizes, func(g Group) bool { return g.Name == name })
 			if at < 0 {
 				s.Runs = append(s.Runs, Group{})
@@ -242,16 +238,25 @@ func (v *pageView) sizes(runs []Named) {
 			}
 			g := run.Result.Sizes[at]
 			s.Runs = append(s.Runs, g)
-			if i == 0 {
+			if g.Jobs > s.Jobs {
 				s.Jobs = g.Jobs
 				s.JobShare = safeShare(float64(g.Jobs), float64(run.Result.Jobs.Submitted))
-				s.GPUShare = safeShare(g.GPUHours, run.Result.GPU.Held)
+				s.GPUShare = safeShare(g.GPUHours, gpuHours(run.Result.Sizes))
 			}
 		}
 		if s.Jobs > 0 {
 			v.Sizes = append(v.Sizes, s)
 		}
 	}
+}
+
+// gpuHours is the GPU time of groups.
+func gpuHours(groups []Group) float64 {
+	sum := 0.0
+	for i := range groups {
+		sum += groups[i].GPUHours
+	}
+	return sum
 }
 
 // coarse is the series in a few lines, for readers of the table.

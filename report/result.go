@@ -91,9 +91,9 @@ func (r *Result) times(c *Collector, last moment) {
 func (r *Result) waits(c *Collector, micros int64) {
 	for m := waiting; int(m) < modes; m++ {
 		code := job.ReasonCode(m - waiting)
-		w := Wait{Reason: code.String(), Kind: kindOf(code)}
+		w := Wait{Reason: code.String(), Kind: kindOf(code), Cause: causeOf(code)}
 		if m == assigned {
-			w = Wait{Reason: "handover", Kind: Other}
+			w = Wait{Reason: "handover", Kind: Other, Cause: Handover}
 		}
 		for t := range c.waits {
 			w.Hours += c.waits[t][m].spent(micros) / 3600
@@ -103,15 +103,16 @@ func (r *Result) waits(c *Collector, micros int64) {
 		}
 		r.Reasons = append(r.Reasons, w)
 		r.Waiting.add(w.Kind, w.Hours)
+		r.Causes[w.Cause] += w.Hours
 		for i := range r.Tenants {
 			g := &r.Tenants[i]
 			if int(g.tenant) < len(c.waits) {
-				g.Waiting.add(w.Kind, c.waits[g.tenant][m].spent(micros)/3600)
+				g.waited(&w, c.waits[g.tenant][m].spent(micros)/3600)
 			}
 		}
 		for i := range r.Sizes {
 			g := &r.Sizes[i]
-			g.Waiting.add(w.Kind, c.sizes[g.size][m].spent(micros)/3600)
+			g.waited(&w, c.sizes[g.size][m].spent(micros)/3600)
 		}
 	}
 }

@@ -187,6 +187,7 @@ func TestSummaryJSON(t *testing.T) {
 		"first_start_s [max mean median p90 p99]", "gpu_hours [available held lost lost_to_failures]", "gpu_utilisation", "gpu_utilisation_until_last_arrival",
 		"jct_s [max mean median p90 p99]", "jobs [cancelled failed finished held impossible never_started refused running submitted waiting]",
 		"lacks", "makespan_s", "migrations", "preemptions", "resizes", "shares", "sizes", "starts", "tenants",
+		"wait_causes_job_hours [behind_the_head fragmentation handover held never no_gpu_free node_constraints other policy_order quota]",
 		"wait_job_hours [fairness fragmentation other]", "wait_reasons", "wait_s [max mean median p90 p99]",
 	}
 	var names []string
@@ -200,7 +201,7 @@ func TestSummaryJSON(t *testing.T) {
 		t.Errorf("the fields are\n%q, want\n%q", names, want)
 	}
 	group := slices.Sorted(maps.Keys(got["tenants"].([]any)[0].(map[string]any)))
-	if fmt.Sprint(group) != "[ended gpu_hours jct_mean_s jobs name rated_jobs rho_mean wait_job_hours wait_mean_s]" {
+	if fmt.Sprint(group) != "[ended gpu_hours jct_mean_s jobs name rated_jobs rho_mean wait_causes_job_hours wait_job_hours wait_mean_s]" {
 		t.Errorf("the fields of a tenant are %v", group)
 	}
 	if got["makespan_s"] != 250.0 || got["jct_s"].(map[string]any)["p99"] != 228.2 {
@@ -220,4 +221,52 @@ func FuzzField(f *testing.F) {
 			t.Fatalf("%q is written %q and read %q: %v", s, line, row, err)
 		}
 	})
+}
+
+// TestCauses: every reason has a cause and a meaning, and the causes of all waits, by size and
+// by tenant, add up to the time that was waited.
+func TestCauses(t *testing.T) {
+	for code := job.NoReason; ; code++ {
+		name := code.String()
+		if strings.HasPrefix(name, "reason-") {
+			break
+		}
+		if reasonMeanings[name] == "" || causeOf(code).String() == "" {
+			t.Errorf("%s means nothing", name)
+		}
+	}
+	for code, want := range map[job.ReasonCode]Cause{
+		job.NeedGPUs: NoGPU, job.Behind: BehindHead, job.Reserved: BehindHead, job.Outranked: Order, job.NeedRack: Fragmented, job.Quota: ByQuota,
+		job.NeedWhere: Nodes, job.OnHold: ByPeople, job.TooLarge: ForEver, job.NodeLost: Elsewise,
+	} {
+		if got := causeOf(code); got != want {
+			t.Errorf("%s is %s, want %s", code, got, want)
+		}
+	}
+	c, s := play(t, setup{jobs: 200, seed: 3})
+	r := c.Result(s)
+	near := func(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Max(1, b) }
+	for _, groups := range [][]Group{r.Sizes, r.Tenants} {
+		var sum Causes
+		for i := range groups {
+			for k, h := range groups[i].Causes {
+				sum[k] += h
+			}
+			if !near(groups[i].Causes.Total(), groups[i].Waiting.Total()) {
+				t.Errorf("%s: %v of %v hours", groups[i].Name, groups[i].Causes.Total(), groups[i].Waiting.Total())
+			}
+		}
+		for k := range sum {
+			if !near(sum[k], r.Causes[k]) {
+				t.Errorf("%s: %v of %v hours", Cause(k), sum[k], r.Causes[k])
+			}
+		}
+	}
+	if r.Causes.Total() <= 0 || !strings.HasPrefix(r.Waits("x"), "Why jobs waited under x, ") {
+		t.Errorf("%v: %s", r.Causes, r.Waits("x"))
+	}
+	some := Result{Summary: Summary{Causes: Causes{NoGPU: 2, BehindHead: 97.5, ByQuota: 0.6}}}
+	if got := some.Waits("fifo"); got != "Why jobs waited under fifo, 100 job-hours: behind the head of the line 97%, no GPU free 2%, quota <1%." {
+		t.Error(got)
+	}
 }

@@ -35,6 +35,7 @@ type Summary struct {
 	Tiers    []Tiered  `json:"tiers,omitempty"` // from the highest; nil: no job is promised anything
 	Fairness Fairness  `json:"fairness"`
 	Waiting  Waiting   `json:"wait_job_hours"`
+	Causes   Causes    `json:"wait_causes_job_hours"`
 	Losses   *Losses   `json:"losses,omitempty"` // nil: no job that ended reported its loss
 }
 
@@ -125,8 +126,12 @@ func (w Waiting) Total() float64 { return w.Fairness + w.Fragmentation + w.Other
 type Wait struct {
 	Reason string  `json:"reason"` // name of the job.ReasonCode, or "handover"
 	Kind   Kind    `json:"kind"`
+	Cause  Cause   `json:"cause"`
 	Hours  float64 `json:"job_hours"`
 }
+
+// MarshalText writes the cause as its field of Causes.
+func (c Cause) MarshalText() ([]byte, error) { return []byte(causeNames[c].field), nil }
 
 // Group is the figures of the jobs of one tenant or of one size.
 type Group struct {
@@ -139,9 +144,16 @@ type Group struct {
 	Rated    int           // the Rho is of these
 	Rho      float64       // mean
 	Waiting  Waiting
+	Causes   Causes
 
 	tenant tenant.ID
 	size   int
+}
+
+// waited adds hours for which jobs of the group waited for a reason.
+func (g *Group) waited(w *Wait, hours float64) {
+	g.Waiting.add(w.Kind, hours)
+	g.Causes[w.Cause] += hours
 }
 
 // MarshalJSON writes times in seconds; a mean of no jobs is null.
@@ -156,8 +168,9 @@ func (g Group) MarshalJSON() ([]byte, error) {
 		Rated    int             `json:"rated_jobs"`
 		Rho      *float64        `json:"rho_mean"`
 		Waiting  Waiting         `json:"wait_job_hours"`
+		Causes   Causes          `json:"wait_causes_job_hours"`
 	}
-	out := group{Name: g.Name, Jobs: g.Jobs, Ended: g.Ended, GPUHours: g.GPUHours, Rated: g.Rated, Waiting: g.Waiting}
+	out := group{Name: g.Name, Jobs: g.Jobs, Ended: g.Ended, GPUHours: g.GPUHours, Rated: g.Rated, Waiting: g.Waiting, Causes: g.Causes}
 	if g.Ended > 0 {
 		out.JCT, out.Wait = unit.AppendSeconds(nil, g.JCT), unit.AppendSeconds(nil, g.Wait)
 	}

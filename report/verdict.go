@@ -132,7 +132,9 @@ func (c *Comparison) best(tried []int) []candidate {
 	})
 	n := 0
 	for n < len(all) && all[n].vs.Left == all[0].vs.Left && signedShare(all[n].vs.Change()) == signedShare(all[0].vs.Change()) {
-		all[n].loss = c.loss(all[n].run)
+		if all[n].vs.Change() <= -worthwhile { // otherwise nobody asks at whose expense
+			all[n].loss = c.loss(all[n].run)
+		}
 		n++
 	}
 	slices.SortStableFunc(all[:n], func(a, b candidate) int { return cmp.Compare(a.loss.weight, b.loss.weight) })

@@ -29,7 +29,7 @@ func fates(ran []int, waits ...int) []Fate {
 func compared(gpus, ran []int, runs ...Run) *Comparison {
 	c := &Comparison{Runs: runs}
 	for i := range gpus {
-		c.Jobs = append(c.Jobs, Job{Key: fmt.Sprint(i), Tenant: "t", User: string(rune('a' + i%2)), GPUs: int32(gpus[i]), Length: time.Duration(ran[i]) * time.Minute})
+		c.Jobs = append(c.Jobs, Job{Tenant: "t", User: string(rune('a' + i%2)), GPUs: int32(gpus[i]), Length: time.Duration(ran[i]) * time.Minute})
 	}
 	return c
 }

@@ -100,9 +100,13 @@ func (f *simFlags) table(out io.Writer, c *experiment.Compared) error {
 	report.WriteLines(out, []string{c.Verdict()}, opt.Width)
 	fmt.Fprintln(out)
 	err := t.WriteText(out, opt)
-	if checks := c.Checks(); err == nil && len(checks) > 0 {
+	lines := c.Checks()
+	if text := c.Waits(); text != "" {
+		lines = append(lines, text)
+	}
+	if err == nil && len(lines) > 0 {
 		fmt.Fprintln(out)
-		err = report.WriteLines(out, checks, opt.Width)
+		err = report.WriteLines(out, lines, opt.Width)
 	}
 	if err != nil || f.baseline == "" {
 		return err
