@@ -76,7 +76,7 @@ func TestHintsRefused(t *testing.T) {
 	h := newHere(t, "fifo", 2, withHosts(1, 1))
 	for words, edit := range map[string]func(*api.JobSpec){
 		"write 0 to 1":                                          func(s *api.JobSpec) { s.Use.CPU = 1.5 },
-		"what a job uses is a part":                             func(s *api.JobSpec) { s.Use.Memory = math.NaN() },
+		"the use of a job is a part":                            func(s *api.JobSpec) { s.Use.Memory = math.NaN() },
 		"a size or a time is negative":                          func(s *api.JobSpec) { s.CPUEst = -1 },
 		"cpu_est is for jobs of one task":                       func(s *api.JobSpec) { s.CPUEst, s.GPUs = 9, api.Fixed(2) },
 		"that ask for one GPU, or for a p":                      func(s *api.JobSpec) { s.CPUEst, s.GPUs = 9, api.Fixed(0) },

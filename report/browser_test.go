@@ -11,8 +11,6 @@ import (
 	inbrowser "github.com/norn-scheduler/norn/internal/browser"
 )
 
-type action = inbrowser.Action
-
 // browser is a report open in a real browser. Whatever goes wrong in it fails the test.
 type browser struct {
 	*inbrowser.Page

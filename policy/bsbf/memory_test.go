@@ -57,7 +57,7 @@ func TestSaysWhyItDoesNotShare(t *testing.T) {
 		{"memory", 1, []simtest.Job{tells("a", 0, 600, 1, 12), tells("x", 30, 100, 1, 8)}, "the GPU memory does not hold both"},
 		{"slower", 3, []simtest.Job{tells("a", 0, 600, 1, 1), tells("x", 30, 600, 1, 1)}, "the two would end later than one after the other"},
 		{"pairs", 1, []simtest.Job{tells("a", 0, 600, 1, 1), tells("b", 30, 600, 1, 1), tells("x", 120, 100, 1, 1)}, "two jobs share the GPU already"},
-		{"alone", 1, []simtest.Job{{Key: "a", Run: 600, Demand: elastic()}, tells("x", 30, 100, 1, 1)}, "who is there shares with nobody"},
+		{"alone", 1, []simtest.Job{{Key: "a", Run: 600, Demand: elastic()}, tells("x", 30, 100, 1, 1)}, "the job there shares with nobody"},
 		{"elastic", 1, []simtest.Job{tells("a", 0, 600, 1, 1), {Key: "x", At: 30, Run: 100, Demand: elastic()}}, "only gangs of a fixed number of whole GPUs share"},
 	} {
 		run := run16(t, 1, k.slow, k.jobs...)

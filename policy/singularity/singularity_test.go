@@ -50,8 +50,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestNeed is the same example as arithmetic: after an hour at full speed a standard job of four
-// workers may have two GPUs for the next hour, where it keeps (1 + 0.4854)/2, but not one; after two
+// TestNeed is the same example as arithmetic. After an hour at full speed a standard job of four
+// workers may have two GPUs for the next hour, where it keeps (1 + 0.4854)/2, but not one. After two
 // more hours on two, it may not have two any longer. A premium job of age 600 s may have lost 30 s.
 func TestNeed(t *testing.T) {
 	c := Claim{Sizes: []int{1, 2, 4}, Rate: []float64{0.242718, 0.485437, 1}, Each: 1, Window: 3600}
@@ -81,8 +81,9 @@ func TestTransparent(t *testing.T) {
 	}
 }
 
-// TestDivide: on random jobs nobody has a size that he must not have, GPUs suffice, nobody of a lower
-// tier has more than one of a higher tier needs and could use, and no GPU is idle that somebody can use.
+// TestDivide holds on random jobs that nobody has a size that he must not have, and GPUs suffice.
+// Nobody of a lower tier has more while one of a higher tier needs and could use it, and no GPU is
+// idle that somebody can use.
 func TestDivide(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for range 2000 {

@@ -94,13 +94,6 @@ func (s *series) begin(name string) {
 	s.asked[name] = time.Now()
 }
 
-// first is when the first thing was asked for.
-func (s *series) first() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return earliest(s.asked)
-}
-
 func earliest(m map[string]time.Time) (at time.Time) {
 	for _, t := range m {
 		if at.IsZero() || t.Before(at) {
