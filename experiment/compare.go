@@ -25,11 +25,12 @@ type Compared struct {
 // fails where the baseline is not there, with ErrUntold where that is AsWas, and where nothing
 // has ended.
 func (p *Prepared) Compare(outcomes []*Outcome, baseline string, opt report.Options) (*Compared, error) {
-	c := &Compared{Comparison: &report.Comparison{Jobs: p.told}}
-	if was := report.Happened(p.told, opt); was != nil {
-		run := report.Run{Name: report.AsItWas, Real: true, Fates: make([]report.Fate, len(p.told))}
-		for k := range p.told {
-			run.Fates[k] = p.told[k].Was
+	jobs := p.told.Slice()
+	c := &Compared{Comparison: &report.Comparison{Jobs: jobs}}
+	if was := report.Happened(jobs, opt); was != nil {
+		run := report.Run{Name: report.AsItWas, Real: true, Fates: make([]report.Fate, len(jobs))}
+		for k := range jobs {
+			run.Fates[k] = jobs[k].Was
 		}
 		c.Runs, c.All = append(c.Runs, run), append(c.All, report.Named{Name: run.Name, Result: was})
 	}

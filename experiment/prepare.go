@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/report"
+	"github.com/norn-scheduler/norn/state/dense"
 	"github.com/norn-scheduler/norn/trace"
 	"github.com/norn-scheduler/norn/trace/clusterspec"
 	"github.com/norn-scheduler/norn/trace/gen"
@@ -43,8 +44,8 @@ type Prepared struct {
 	jobs    trace.Source // through all stages
 	input   *input
 	types   *typed
-	remarks []func() string // of stages 2 and 3
-	told    []report.Job    // the jobs that were given out, as reports compare them
+	remarks []func() string        // of stages 2 and 3
+	told    dense.Rows[report.Job] // the jobs that were given out, as reports compare them
 }
 
 // Prepare has a trace go through all stages of a preparation. A trace that is prepared
@@ -76,7 +77,7 @@ func Prepare(src trace.Source, o Preparation) (*Prepared, error) {
 func (p *Prepared) Next(e *trace.Entry) error {
 	err := p.jobs.Next(e)
 	if err == nil {
-		p.told = append(p.told, report.JobOf(e))
+		*p.told.Add() = report.JobOf(e)
 	}
 	return err
 }

@@ -78,7 +78,7 @@ type Node struct {
 type Sim struct {
 	cfg   Config
 	state *state.State
-	truth []truth
+	truth dense.Rows[truth]
 	specs []job.Job   // the chunk that the next jobs go into
 	next  trace.Entry // the next arrival
 	more  bool
@@ -117,6 +117,9 @@ type truth struct {
 	began  time.Duration // since when it makes progress, or is measured, on what it has
 	turn   int           // place in Course
 }
+
+// truthOf is the truth of a job.
+func (w *Sim) truthOf(id job.ID) *truth { return w.truth.At(int(id)) }
 
 // work is the work of the attempt that the job is in.
 func (t *truth) work() time.Duration {
@@ -178,9 +181,8 @@ func (w *Sim) Resume(left func(*job.Record) time.Duration) {
 	for i := range w.state.Jobs() {
 		id := job.ID(i)
 		r := w.state.Record(id)
-		t := truth{saved: r.Progress}
-		t.Work = later(r.ProgressAt(now), left(r))
-		w.truth = append(w.truth, t)
+		t := w.truth.Add()
+		t.saved, t.Work = r.Progress, later(r.ProgressAt(now), left(r))
 		switch r.Phase {
 		case job.Running:
 			w.comes(id, w.state.Alloc(id))
@@ -321,20 +323,20 @@ func (w *Sim) ended(now time.Duration, out []eventlog.Event) []eventlog.Event {
 			w.gone = append(w.gone, id)
 			continue
 		}
-		if w.breaks[id] || int(w.truth[id].attempt) < len(w.truth[id].Attempts) {
+		if w.breaks[id] || int(w.truthOf(id).attempt) < len(w.truthOf(id).Attempts) {
 			w.crash(id, now)
 		} else {
 			pipelines{w}.leaves(id, now)
 		}
 		w.leaves(id)
-		ev := eventlog.Event{Time: now, Kind: eventlog.End, Job: id, Outcome: w.truth[id].Outcome.Phase()}
+		ev := eventlog.Event{Time: now, Kind: eventlog.End, Job: id, Outcome: w.truthOf(id).Outcome.Phase()}
 		switch {
 		case w.breaks[id]:
 			delete(w.breaks, id)
 			ev = w.broke(id, r, now)
-		case int(w.truth[id].attempt) < len(w.truth[id].Attempts):
-			w.truth[id].attempt++
-			w.truth[id].saved = 0
+		case int(w.truthOf(id).attempt) < len(w.truthOf(id).Attempts):
+			w.truthOf(id).attempt++
+			w.truthOf(id).saved = 0
 			ev = eventlog.Event{Time: now, Kind: eventlog.Fail, Job: id, Reason: job.Reason{Code: job.Failed, Job: job.None}}
 		}
 		phase := job.Waiting
@@ -361,7 +363,7 @@ func (w *Sim) phase(id job.ID) job.Phase {
 // broke is a random failure of a running job: it goes on from its last
 // snapshot, or fails for good when it has no retry left.
 func (w *Sim) broke(id job.ID, r *job.Record, now time.Duration) eventlog.Event {
-	t := &w.truth[id]
+	t := w.truthOf(id)
 	if t.broken++; r.Job.Retries >= 0 && t.broken > r.Job.Retries {
 		return eventlog.Event{Time: now, Kind: eventlog.End, Job: id, Outcome: job.FailedPhase}
 	}
@@ -377,7 +379,7 @@ func (w *Sim) saved(r *job.Record, now time.Duration) time.Duration {
 	if r.Job.Stop == job.Restart {
 		return 0
 	}
-	saved := w.truth[r.Job.ID].saved
+	saved := w.truthOf(r.Job.ID).saved
 	if w.cfg.Snapshot > 0 {
 		saved = max(saved, r.ProgressAt(now)/w.cfg.Snapshot*w.cfg.Snapshot)
 	}
@@ -447,7 +449,7 @@ func (w *Sim) evict(node cluster.NodeID, now time.Duration, why job.Reason, out 
 		kept := r.Progress
 		if r.Phase == job.Running {
 			kept = lending{w}.savedIn(r, why, now)
-			w.truth[id].saved = kept
+			w.truthOf(id).saved = kept
 		}
 		out = append(out, eventlog.Event{Time: now, Kind: eventlog.Evict, Job: id, Kept: kept, Reason: why})
 	}
@@ -543,10 +545,10 @@ func (w *Sim) arrivals(now time.Duration, out []eventlog.Event) ([]eventlog.Even
 		}
 		w.specs = append(w.specs, w.next.Job)
 		spec := &w.specs[len(w.specs)-1]
-		if int(spec.ID) != len(w.truth) {
-			return out, fmt.Errorf("job %s: has number %d, the next one is %d", spec.Key, spec.ID, len(w.truth))
+		if int(spec.ID) != w.truth.Len() {
+			return out, fmt.Errorf("job %s: has number %d, the next one is %d", spec.Key, spec.ID, w.truth.Len())
 		}
-		w.truth = append(w.truth, truth{Truth: w.next.Truth})
+		w.truth.Add().Truth = w.next.Truth
 		out = append(out, eventlog.Event{Time: now, Kind: eventlog.Submit, Job: spec.ID, Spec: spec})
 		if w.cfg.fallsBack(spec) {
 			out = append(out, eventlog.Event{Time: now, Kind: eventlog.Saved, Job: spec.ID, Every: w.cfg.Snapshot})
@@ -580,7 +582,7 @@ func (w *Sim) Start(id job.ID, a *cluster.Alloc) (delay time.Duration, speed flo
 func (w *Sim) schedule(id job.ID, ready, progress time.Duration, speed float64) {
 	w.await(id, ready, progress, speed)
 	end := unit.Never
-	left := max(0, w.truth[id].work()-progress)
+	left := max(0, w.truthOf(id).work()-progress)
 	switch {
 	case speed == 1:
 		end = later(ready, left)
@@ -629,9 +631,9 @@ func (w *Sim) Stop(id job.ID) (kept time.Duration, atOnce bool) {
 		kept, cost = 0, 0
 	case job.LastSave:
 		kept, cost = w.saved(r, now), 0
-		w.truth[id].saved = kept
+		w.truthOf(id).saved = kept
 	case job.Checkpoint:
-		w.truth[id].saved = kept
+		w.truthOf(id).saved = kept
 	}
 	if cost <= 0 {
 		w.timers.Remove(int32(id))
@@ -717,7 +719,7 @@ func (w *Sim) exponential(mean time.Duration) time.Duration {
 
 // Truth is what really is the matter with a submitted job. It is for reports
 // and tests, never for a policy.
-func (w *Sim) Truth(id job.ID) *trace.Truth { return &w.truth[id].Truth }
+func (w *Sim) Truth(id job.ID) *trace.Truth { return &w.truthOf(id).Truth }
 
 // Oracle is an estimator that knows the truth of this world. Giving it to a run
 // is how an experiment says that the scheduler knows run times.
@@ -726,7 +728,7 @@ func (w *Sim) Oracle() predict.Estimator { return oracle{w} }
 type oracle struct{ w *Sim }
 
 // Estimate is the true run time of the attempt that the job is in.
-func (o oracle) Estimate(j *job.Job) (time.Duration, bool) { return o.w.truth[j.ID].work(), true }
+func (o oracle) Estimate(j *job.Job) (time.Duration, bool) { return o.w.truthOf(j.ID).work(), true }
 
 // Observe learns nothing.
 func (oracle) Observe(*job.Job, time.Duration) {}

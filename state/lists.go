@@ -35,7 +35,7 @@ func (l *Lists) Endings(p cluster.PoolID) *dense.List {
 	for len(l.endings) < len(l.state.pools) {
 		l.endings = append(l.endings, dense.List{})
 	}
-	for id := job.ID(0); !made && int(id) < l.state.n; id++ {
+	for id := job.ID(0); !made && int(id) < l.state.Jobs(); id++ {
 		l.Reckon(id)
 	}
 	return &l.endings[p]
@@ -116,7 +116,7 @@ func (l *Lists) measure(d cluster.DeviceID, before []sample, now time.Duration) 
 // check verifies the lists of endings, and has them kept from the first time on.
 func (l *Lists) check() error {
 	listed := 0
-	for id := range job.ID(l.state.n) {
+	for id := range job.ID(l.state.Jobs()) {
 		r := l.state.Record(id)
 		at, ok := r.ExpectedEnd()
 		ok = ok && at < unit.Never

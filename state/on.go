@@ -67,7 +67,7 @@ func arrival(s *State, a, b job.ID) int {
 // it.
 func checkOn(s *State) error {
 	want := make([][]job.ID, s.Cluster.Devices())
-	for i := range job.ID(s.n) {
+	for i := range job.ID(s.Jobs()) {
 		if r := s.Record(i); r.Slot >= 0 {
 			for _, share := range s.slots[r.Slot].Shares {
 				if on := want[share.Device]; !slices.Contains(on, i) {

@@ -21,8 +21,6 @@ import (
 	"github.com/norn-scheduler/norn/tenant"
 )
 
-const chunk = 4096
-
 // State is a run at one moment.
 type State struct {
 	Now     time.Duration
@@ -34,8 +32,7 @@ type State struct {
 
 	NoNote job.Note // stands for the missing note of any job; policies read it once
 
-	records   [][]job.Record // in chunks, so that a record never moves
-	n         int
+	records   dense.Rows[job.Record]
 	submitted int64    // over all logs: one more than the highest serial
 	ended     []job.ID // jobs that have left for good, in the order in which they left
 	lefts     []int32  // for each job that had ended before this log began, the argument left of CarryPast
@@ -82,7 +79,7 @@ func New(c *cluster.Cluster, t *tenant.Tree) *State {
 }
 
 // Jobs is the number of jobs submitted so far.
-func (s *State) Jobs() int { return s.n }
+func (s *State) Jobs() int { return s.records.Len() }
 
 // Submitted is the number of jobs submitted so far, including those in earlier
 // logs.
@@ -93,11 +90,11 @@ func (s *State) Submitted() int64 { return s.submitted }
 func (s *State) Ended() []job.ID { return s.ended }
 
 // Known tells whether a job with that number was submitted.
-func (s *State) Known(id job.ID) bool { return id >= 0 && int(id) < s.n }
+func (s *State) Known(id job.ID) bool { return id >= 0 && int(id) < s.Jobs() }
 
 // Record is the record of a known job. Only the fold changes it. Allocation and
 // phase change through the methods of State, the other fields in place.
-func (s *State) Record(id job.ID) *job.Record { return &s.records[id/chunk][id%chunk] }
+func (s *State) Record(id job.ID) *job.Record { return s.records.At(int(id)) }
 
 // Waiting is the set of the waiting jobs of a pool, by number.
 func (s *State) Waiting(p cluster.PoolID) *dense.Set { return &s.pools[p].waiting }
@@ -166,17 +163,13 @@ func (s *State) Booked(yes bool) { s.booked = yes }
 
 // Submit makes a job known. Its number must be the next one.
 func (s *State) Submit(j *job.Job, estimate time.Duration) error {
-	if int(j.ID) != s.n {
-		return fmt.Errorf("job %s: has number %d, the next one is %d", j.Key, j.ID, s.n)
+	if int(j.ID) != s.Jobs() {
+		return fmt.Errorf("job %s: has number %d, the next one is %d", j.Key, j.ID, s.Jobs())
 	}
 	if j.Demand == nil {
 		return fmt.Errorf("job %s: has no demand", j.Key)
 	}
-	if s.n%chunk == 0 {
-		s.records = append(s.records, make([]job.Record, chunk))
-	}
-	s.n++
-	r := s.Record(j.ID)
+	r := s.records.Add()
 	r.Submit(j, s.Now)
 	r.Estimate = estimate
 	r.Tenant = s.Tenants.Get(j.Tenant)
@@ -604,7 +597,7 @@ func (s *State) Check() error {
 	used := make([]tenant.Amount, s.Tenants.Len())
 	mark := s.Cluster.Mark()
 	defer s.Cluster.Undo(mark)
-	for i := range s.n {
+	for i := range s.Jobs() {
 		id := job.ID(i)
 		r := s.Record(id)
 		p := &s.pools[r.Pool]

@@ -190,3 +190,25 @@ func TestNoAllocationOnceWarm(t *testing.T) {
 		t.Errorf("%v allocations in a warm round", n)
 	}
 }
+
+// TestRows: what was added stays where it was, whatever comes after it.
+func TestRows(t *testing.T) {
+	var r Rows[int]
+	if len(r.Slice()) != 0 {
+		t.Error("the empty list has entries")
+	}
+	first := r.Add()
+	for i := range 3 * rowsOf {
+		*r.Add() = i + 1
+	}
+	*first = -7
+	all := r.Slice()
+	if r.Len() != 3*rowsOf+1 || len(all) != r.Len() || *r.At(0) != -7 {
+		t.Fatalf("%d entries, of which %d are listed; the first is %d", r.Len(), len(all), *r.At(0))
+	}
+	for i := 1; i < r.Len(); i++ {
+		if *r.At(i) != i || all[i] != i {
+			t.Fatalf("entry %d is %d, listed as %d", i, *r.At(i), all[i])
+		}
+	}
+}
