@@ -135,6 +135,12 @@ type Status struct {
 	Tenants  []Tenant  `json:"tenants,omitempty"`
 }
 
+// Me is who asks.
+type Me struct {
+	User     string `json:"user"`
+	Operator bool   `json:"operator" doc:"May see and touch everything."`
+}
+
 // Tenant is who shares the machine.
 type Tenant struct {
 	Name      string  `json:"name"`

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/internal/palette"
 )
 
 // pageView is what the page's template shows.
@@ -122,6 +123,7 @@ func newPageView(m Meta, runs []Named) (*pageView, error) {
 	if err != nil {
 		return nil, err
 	}
+	style = palette.CSS() + style
 	license, err := assets.ReadFile("assets/vendor/uplot/LICENSE")
 	if err != nil {
 		return nil, err

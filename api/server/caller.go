@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/api/web"
 )
 
 // noUID is the UID of a Caller over TCP: no user has it, least of all root.
@@ -85,8 +86,8 @@ func bearer(r *http.Request) string {
 }
 
 // forAnybody tells whether a path may be asked for without saying who one is:
-// signs of life.
-func forAnybody(path string) bool { return path == "/healthz" || path == "/readyz" }
+// signs of life, and the page, which asks the API for all that it shows.
+func forAnybody(path string) bool { return path == "/healthz" || path == "/readyz" || web.Serves(path) }
 
 // forTasks tells whether a path is part of the protocol of tasks, who come with
 // the tokens of their runs.

@@ -120,7 +120,7 @@ func TestTCPWithoutToken(t *testing.T) {
 	r.fake.add("anna", 1)
 	url, plain := "http://"+r.Addr().String(), &http.Client{Timeout: patience}
 	for path, want := range map[string]int{
-		"/healthz": 200, "/readyz": 200, "/metrics": 401, "/openapi.json": 401, "/v1/status": 401, "/v1/jobs": 401, "/v1/jobs/1": 401, "/v1/events": 401,
+		"/healthz": 200, "/readyz": 200, "/": 200, "/web/main.js": 200, "/web/nothing": 404, "/web": 401, "/v1/me": 401, "/metrics": 401, "/openapi.json": 401, "/v1/status": 401, "/v1/jobs": 401, "/v1/jobs/1": 401, "/v1/events": 401,
 		"/v1/log": 401, "/nothing": 401, "/v1/task/allocation": 401, "/healthz/": 401, "/v1/task/../jobs": 401, "/v1/task/": 401,
 	} {
 		if code, body := ask(t, plain, "GET", url+path, "", ""); code != want || code == 401 && !strings.Contains(body, "token") {

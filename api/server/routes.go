@@ -13,6 +13,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/api/web"
 )
 
 // apiVersion is the version of the routes and of what they say.
@@ -68,6 +69,8 @@ func (s *Server) routes() error {
 		}
 	}
 	s.document()
+	s.mux.Handle("GET /{$}", web.Page())
+	s.mux.Handle("GET /web/", web.Page())
 	return nil
 }
 
@@ -121,6 +124,12 @@ func (s *Server) machineRoutes() {
 	}, func(ctx context.Context, _ Caller, _ *nothing) (*struct{ Body api.Status }, error) {
 		st, err := s.Backend.Status(ctx)
 		return &struct{ Body api.Status }{st}, err
+	})
+	register(s, huma.Operation{
+		OperationID: "me", Method: http.MethodGet, Path: "/v1/me", Tags: []string{tagDaemon},
+		Summary: "Who asks, and what she may",
+	}, func(_ context.Context, c Caller, _ *nothing) (*struct{ Body api.Me }, error) {
+		return &struct{ Body api.Me }{api.Me{User: c.User, Operator: c.Operator}}, nil
 	})
 	register(s, huma.Operation{
 		OperationID: "set-policy", Method: http.MethodPut, Path: "/v1/policy", Tags: []string{tagDaemon},

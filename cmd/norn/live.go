@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -41,6 +42,7 @@ type daemon interface {
 	EventLog(ctx context.Context, w io.Writer) error
 	Fsck(ctx context.Context, repair bool) (api.Fsck, error)
 	Watch(ctx context.Context, since int64, each func(api.Event) error) error
+	Proxy() http.Handler
 }
 
 // shell is what the verbs of a live Norn know of the shell that they are called
@@ -64,7 +66,7 @@ func (s *shell) commands() []*cobra.Command {
 	return []*cobra.Command{
 		s.submitCommand(), s.runCommand(), s.attachCommand(), s.psCommand(), s.topCommand(), s.logsCommand(), s.whyCommand(),
 		s.cancelCommand(), s.holdCommand(), s.releaseCommand(), s.requeueCommand(), s.resizeCommand(),
-		s.historyCommand(), s.statusCommand(), s.nodesCommand(), s.fsckCommand(), s.eventsCommand(), s.drainCommand(), s.undrainCommand(), s.useCommand(), s.planCommand(),
+		s.historyCommand(), s.statusCommand(), s.nodesCommand(), s.fsckCommand(), s.eventsCommand(), s.drainCommand(), s.undrainCommand(), s.useCommand(), s.planCommand(), s.webCommand(),
 	}
 }
 

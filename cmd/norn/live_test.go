@@ -131,6 +131,10 @@ func (f *fake) Logs(_ context.Context, id string, o client.LogOptions) (io.ReadC
 	return io.NopCloser(strings.NewReader(text)), nil
 }
 
+func (f *fake) Proxy() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "%s of norn", r.URL.Path) })
+}
+
 func (f *fake) Node(context.Context) (api.Node, error) { return f.node, nil }
 
 func (f *fake) Nodes(_ context.Context, q api.NodeQuery) ([]api.Node, error) {

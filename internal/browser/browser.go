@@ -28,6 +28,7 @@ type Action = chromedp.Action[chromedp.Void]
 type Page struct {
 	t   *testing.T
 	ctx context.Context
+	own string // how addresses of its requests begin
 
 	mu       sync.Mutex
 	problems []string
@@ -54,8 +55,21 @@ func Path(t *testing.T) string {
 	return ""
 }
 
-// Open shows a file in a window.
+// Open shows a file in a window. A request for anything else is a problem.
 func Open(t *testing.T, path string, w Window) *Page {
+	t.Helper()
+	return show(t, (&url.URL{Scheme: "file", Path: path}).String(), "file:", w)
+}
+
+// OpenURL shows an address in a window. A request to another origin, such as
+// http://127.0.0.1:7078, is a problem.
+func OpenURL(t *testing.T, address, origin string, w Window) *Page {
+	t.Helper()
+	return show(t, address, origin+"/", w)
+}
+
+// show shows an address. Addresses of requests begin with own, or are a problem.
+func show(t *testing.T, address, own string, w Window) *Page {
 	t.Helper()
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(Path(t)), chromedp.NoSandbox, chromedp.Flag("disable-dev-shm-usage", true), chromedp.DisableGPU)
@@ -63,7 +77,7 @@ func Open(t *testing.T, path string, w Window) *Page {
 	ctx, stop := chromedp.NewContext(alloc)
 	ctx, expire := context.WithTimeout(ctx, 2*time.Minute)
 	t.Cleanup(func() { expire(); stop(); stopAlloc() })
-	p := &Page{t: t, ctx: ctx}
+	p := &Page{t: t, ctx: ctx, own: own}
 	if err := chromedp.Listen(ctx, p.listen); err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +86,7 @@ func Open(t *testing.T, path string, w Window) *Page {
 		size = chromedp.EmulateViewport(w.Width, w.Height, chromedp.EmulateMobile, chromedp.EmulateTouch, chromedp.EmulateScale(2))
 	}
 	Call(p, network.Enable, network.EnableParams{})
-	p.Do(size, chromedp.Navigate((&url.URL{Scheme: "file", Path: path}).String()))
+	p.Do(size, chromedp.Navigate(address))
 	return p
 }
 
@@ -90,7 +104,7 @@ func (p *Page) listen(ev any) {
 	case *log.EventEntryAdded:
 		problem = fmt.Sprintf("log %s: %s", ev.Entry.Level, ev.Entry.Text)
 	case *network.EventRequestWillBeSent:
-		if !strings.HasPrefix(ev.Request.URL, "file:") {
+		if !strings.HasPrefix(ev.Request.URL, p.own) {
 			problem = "asks the network for " + ev.Request.URL
 		}
 	}
@@ -110,6 +124,25 @@ func (p *Page) Check() {
 		p.t.Error(problem)
 	}
 	p.problems = nil
+}
+
+// Forget forgets whatever has gone wrong so far, and returns it.
+func (p *Page) Forget() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := p.problems
+	p.problems = nil
+	return out
+}
+
+// Picture is the whole page, in PNG.
+func (p *Page) Picture() []byte {
+	p.t.Helper()
+	picture, err := chromedp.Run(p.ctx, chromedp.FullScreenshot(100))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return picture
 }
 
 // Do takes steps of a user.

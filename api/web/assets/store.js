@@ -1,0 +1,161 @@
+// store.js: what the page knows of Norn, and how that stays true.
+//
+// The page asks for everything once, and then listens to events: each names a job, which is
+// asked for again. What has no events, such as progress and use of devices, is asked for
+// every few seconds. A stream that breaks off is taken up behind the last event that came,
+// after everything was asked for again, so that nothing is lost however long it was away.
+
+import * as api from './api.js';
+import { holds, over } from './words.js';
+
+const pause = 300; // ms between requests for jobs that have changed
+const every = 5000; // ms between looks at progress and devices
+const many = 50; // changed jobs above which all are asked for
+const recent = 500; // events that are kept
+
+export const store = {
+  me: null, status: null, node: null, nodes: [], jobs: new Map(), events: [],
+  link: 'connecting', // live, lost
+  trouble: '', // why the link is lost
+};
+
+const changed = new EventTarget();
+let told = 0; // number of the last event
+let dirty = new Set();
+let waking = 0, timer = 0;
+
+// watch calls a function whenever the page knows something new, until the signal ends.
+export function watch(each, signal) { changed.addEventListener('change', each, { signal }); }
+
+function tell() { changed.dispatchEvent(new Event('change')); }
+
+async function loadMachine(signal) {
+  const [status, node] = await Promise.all([api.get('/v1/status', signal), api.get('/v1/node', signal)]);
+  store.status = status;
+  store.node = node;
+  if (status.nodes) store.nodes = (await api.get('/v1/nodes', signal)).nodes;
+}
+
+async function loadJobs(signal) {
+  const { jobs } = await api.get('/v1/jobs', signal);
+  store.jobs = new Map(jobs.map((j) => [j.id, j]));
+}
+
+// put takes in jobs that were asked for: those of wanted that have not come are gone.
+function put(jobs, wanted = []) {
+  const here = new Map(jobs.map((j) => [j.id, j]));
+  for (const id of [...wanted, ...here.keys()]) {
+    const j = here.get(id);
+    if (j && !over(j)) store.jobs.set(id, j);
+    else store.jobs.delete(id);
+  }
+}
+
+async function refresh(signal) {
+  const ids = [...dirty];
+  dirty = new Set();
+  try {
+    if (ids.length > many) await loadJobs(signal);
+    else if (ids.length) put((await api.get(`/v1/jobs?all=true&id=${encodeURIComponent(ids.join(','))}`, signal)).jobs, ids);
+    await loadMachine(signal);
+  } catch (e) {
+    ids.forEach((id) => dirty.add(id));
+    throw e;
+  }
+}
+
+// soon asks for what has changed, in a while, and once for many changes.
+function soon(signal) {
+  if (waking || signal.aborted) return;
+  waking = setTimeout(async () => {
+    try {
+      await refresh(signal);
+      tell();
+    } catch {
+      // the stream tells that Norn is gone
+    }
+    waking = 0;
+    if (dirty.size) soon(signal);
+  }, pause);
+}
+
+function take(event, signal) {
+  if (event.seq <= told) return;
+  told = event.seq;
+  store.events.push(event);
+  if (store.events.length > recent) store.events.splice(0, store.events.length - recent);
+  if (event.job) dirty.add(event.job);
+  soon(signal);
+}
+
+// poll asks for what no event tells.
+async function poll(signal) {
+  try {
+    const [{ jobs }] = await Promise.all([api.get('/v1/jobs?state=running,assigned,stopping', signal), loadMachine(signal)]);
+    const stale = [...store.jobs.values()].filter((j) => holds(j) && !jobs.some((k) => k.id === j.id));
+    jobs.forEach((j) => store.jobs.set(j.id, j));
+    if (stale.length) {
+      stale.forEach((j) => dirty.add(j.id));
+      soon(signal);
+    }
+    tell();
+  } catch {
+    // the stream tells that Norn is gone
+  }
+  timer = setTimeout(() => poll(signal), every);
+}
+
+// listen keeps the page true until the signal ends or Norn refuses it.
+async function listen(signal) {
+  for (let wait = 500; !signal.aborted; wait = Math.min(2 * wait, 8000)) {
+    try {
+      store.me = await api.get('/v1/me', signal);
+      await loadMachine(signal);
+      if (told === 0) told = Math.max(0, store.status.events - recent);
+      await loadJobs(signal);
+      await api.events(told + 1, signal, () => {
+        wait = 500;
+        store.link = 'live';
+        store.trouble = '';
+        tell();
+        clearTimeout(timer);
+        timer = setTimeout(() => poll(signal), every);
+      }, (e) => take(e, signal));
+      store.trouble = '';
+    } catch (e) {
+      if (signal.aborted) return;
+      store.trouble = e.message;
+      if (e.status === 401) {
+        store.link = 'refused';
+        store.wantsToken = e.wantsToken;
+        tell();
+        return;
+      }
+    }
+    clearTimeout(timer);
+    if (signal.aborted) return;
+    store.link = 'lost';
+    tell();
+    await new Promise((done) => setTimeout(done, wait));
+  }
+}
+
+// start listens as long as somebody looks: a page in the background asks for nothing.
+export function start() {
+  let stop = new AbortController();
+  listen(stop.signal);
+  document.addEventListener('visibilitychange', () => {
+    stop.abort();
+    clearTimeout(timer);
+    clearTimeout(waking);
+    waking = 0;
+    if (document.hidden) return;
+    stop = new AbortController();
+    listen(stop.signal);
+  });
+  return () => {
+    stop.abort();
+    stop = new AbortController();
+    listen(stop.signal);
+  };
+}

@@ -1,0 +1,282 @@
+package web_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/norn-scheduler/norn/api"
+	"github.com/norn-scheduler/norn/internal/browser"
+	"github.com/norn-scheduler/norn/internal/longtest"
+)
+
+var desktop, phone = browser.Window{Width: 1280, Height: 900}, browser.Window{Width: 390, Height: 844, Phone: true}
+
+// page is a page of Norn open in a browser.
+type page struct {
+	*browser.Page
+	t *testing.T
+}
+
+// open opens an address of an origin.
+func open(t *testing.T, address, origin string, w browser.Window) *page {
+	t.Helper()
+	return &page{browser.OpenURL(t, address, origin, w), t}
+}
+
+// until waits until an expression of the page is true, and fails the test if it never is.
+func (p *page) until(expression string) {
+	p.t.Helper()
+	if !browser.Eval[bool](p.Page, fmt.Sprintf(`new Promise((done) => {
+		const end = performance.now() + 20000;
+		const look = () => { let ok = false; try { ok = Boolean(%s); } catch {} if (ok) done(true); else if (performance.now() > end) done(false); else setTimeout(look, 20); };
+		look();
+	})`, expression)) {
+		p.Check()
+		p.t.Fatalf("it never came to %s; the page says:\n%s", expression, p.words())
+	}
+}
+
+// says waits until an element has a text.
+func (p *page) says(selector, text string) {
+	p.t.Helper()
+	p.until(fmt.Sprintf(`document.querySelector(%q).innerText.includes(%q)`, selector, text))
+}
+
+// words are what the page shows.
+func (p *page) words() string {
+	p.t.Helper()
+	return browser.Eval[string](p.Page, `document.body.innerText`)
+}
+
+// rows is how many rows of tables and lists the document has.
+func (p *page) rows() int {
+	p.t.Helper()
+	return browser.Eval[int](p.Page, `document.querySelectorAll('tr, li').length`)
+}
+
+// press presses the button of that name.
+func (p *page) press(name string) {
+	p.t.Helper()
+	p.until(fmt.Sprintf(`(() => { const b = [...document.querySelectorAll('button')].find((b) => (b.getAttribute('aria-label') || b.innerText) === %q && b.offsetParent); b.click(); return true; })()`, name))
+}
+
+// photograph keeps a picture of the page for a reader, where NORN_PICTURES names a folder.
+func (p *page) photograph(name string) {
+	p.t.Helper()
+	if dir := os.Getenv("NORN_PICTURES"); dir != "" {
+		p.Frame()
+		if err := os.WriteFile(filepath.Join(dir, name+".png"), p.Picture(), 0o644); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+}
+
+// someJobs has a machine with work: two jobs run, one of them anna's, and three wait.
+func someJobs(n *norn) {
+	n.with(func() {
+		n.node.Devices[0].Jobs, n.node.Devices[1].Jobs, n.node.Devices[2].Jobs = []string{"1"}, []string{"1"}, []string{"2"}
+		for i := range 3 {
+			d := &n.node.Devices[i]
+			d.Measured, d.Util, d.Used, d.Celsius, d.Watts = true, 0.93-0.3*float64(i), api.Bytes(90-20*i)<<30, 61, 512
+		}
+		n.expect["3"], n.expect["4"] = time.Now().Add(40*time.Minute), time.Now().Add(3*time.Hour)
+	})
+	a := job("1", "bert-large", "anna", api.Running)
+	a.Devices, a.Allocated, a.Run, a.Ran, a.Started, a.ExpectEnd = []string{"gpu0", "gpu1"}, 2, 1, 5000, began.Add(6*time.Minute), time.Now().Add(40*time.Minute)
+	a.Progress = &api.Report{Step: 41250, Steps: 90000, Loss: 1.732, StepTime: 0.118, Epoch: 1.4}
+	n.put(a, "submit", "submitted: 2 GPUs")
+	n.put(a, "start", "starts on gpu0 and gpu1")
+	b := job("2", "sweep <b>", "boris", api.Running)
+	b.Devices, b.Allocated, b.GPUs, b.Run, b.Ran = []string{"gpu2"}, 1, api.Fixed(1), 3, 700
+	n.put(b, "start", "starts on gpu2")
+	for i, name := range []string{"resnet-ablation", "llama-finetune-with-a-rather-long-name-2026-03"} {
+		w := job(fmt.Sprint(3+i), name, "anna", api.Waiting)
+		w.Reason, w.Wait = "needs 2 GPUs, 1 is free", 4200
+		n.put(w, "submit", "submitted: 2 GPUs")
+	}
+	held := job("5", "", "boris", api.Held)
+	held.Reason = "held by boris"
+	n.put(held, "hold", "is held")
+}
+
+// The view of the present shows devices with who holds them, and the queue with reasons and
+// expected starts, and follows what happens.
+func TestNow(t *testing.T) {
+	g := gate(t)
+	someJobs(g.norn)
+	p := open(t, g.link, g.origin, desktop)
+	p.says("#link", "live")
+	p.says("#glance", "3 of 4 devices in use. 2 jobs run, 2 jobs wait, 1 held.")
+	p.says("#devices", "93 %")
+	p.says("#waiting", "needs 2 GPUs, 1 is free")
+	p.says("#glance", "(job 3)")
+	if address := browser.Eval[string](p.Page, `location.href`); address != g.origin+"/" {
+		t.Errorf("the address still tells the token: %s", address)
+	}
+	p.photograph("now")
+	g.put(job("6", "fresh", "anna", api.Waiting), "submit", "submitted: 2 GPUs")
+	p.says("#waiting", "fresh")
+	p.says("#happened", "submitted: 2 GPUs")
+	done := job("1", "bert-large", "anna", api.Done)
+	g.with(func() { g.node.Devices[0].Jobs, g.node.Devices[1].Jobs = nil, nil })
+	g.put(done, "end", "ends: done")
+	p.says("#glance", "1 of 4 devices in use. 1 job runs, 3 jobs wait")
+	p.until(`!document.querySelector('#running').innerText.includes('bert-large')`)
+	p.Media("", "dark")
+	p.photograph("now-dark")
+	p.Check()
+}
+
+// The page fits a phone.
+func TestNowOnPhone(t *testing.T) {
+	longtest.Skip(t)
+	g := gate(t)
+	someJobs(g.norn)
+	g.with(func() { g.trouble = []string{"gpu3 has not answered for 5 minutes"} })
+	p := open(t, g.link, g.origin, phone)
+	p.says("#waiting", "llama")
+	p.says("#trouble", "has not answered")
+	p.says("#glance", "(job 3)")
+	p.NoOverflow("none")
+	p.photograph("now-phone")
+	p.Check()
+}
+
+// 10,000 jobs wait, and the document has at most 100 rows.
+func TestManyJobs(t *testing.T) {
+	longtest.Skip(t)
+	g := gate(t)
+	someJobs(g.norn)
+	g.with(func() {
+		for i := range 10_000 {
+			j := job(fmt.Sprint(1000+i), fmt.Sprintf("trial-%d", i), "anna", api.Waiting)
+			j.Submitted, j.Since, j.StopMode, j.Reason = began, began, "never", "is behind others"
+			g.jobs = append(g.jobs, j)
+		}
+	})
+	p := open(t, g.link, g.origin, desktop)
+	p.says("#h-waiting", "Waiting: 10,003")
+	p.says("#waiting", "1 to 40 of 10,003")
+	check := func() {
+		t.Helper()
+		if n := p.rows(); n > 100 {
+			t.Errorf("the document has %d rows", n)
+		}
+	}
+	check()
+	p.press("Later waiting jobs")
+	p.says("#waiting", "41 to 80 of 10,003")
+	check()
+	browser.Eval[bool](p.Page, `(() => { const f = document.querySelector('#filter'); f.value = 'trial-9998'; return f.dispatchEvent(new Event('input')); })()`)
+	p.says("#waiting", "trial-9998")
+	p.until(`document.querySelectorAll('#waiting tbody tr').length === 1`)
+	g.put(job("99999", "trial-99980", "anna", api.Waiting), "submit", "submitted")
+	p.until(`document.querySelectorAll('#waiting tbody tr').length === 2`)
+	check()
+	p.Check()
+}
+
+// What happens while the page is out of touch is there when it is in touch again: jobs that
+// came and went, and every event once.
+func TestReconnect(t *testing.T) {
+	longtest.Skip(t)
+	g := gate(t)
+	someJobs(g.norn)
+	p := open(t, g.link, g.origin, desktop)
+	p.says("#link", "live")
+	g.line.cut()
+	p.says("#link", "out of touch")
+	g.put(job("3", "resnet-ablation", "anna", api.Cancelled), "cancel", "is cancelled")
+	for i := range 5 {
+		g.put(job(fmt.Sprint(7+i), fmt.Sprintf("missed-%d", i), "anna", api.Waiting), "submit", fmt.Sprintf("submitted as missed %d", i))
+	}
+	g.line.mend()
+	p.says("#link", "live")
+	p.says("#waiting", "missed-4")
+	p.says("#happened", "missed 4")
+	words := p.words()
+	for i := range 5 {
+		if n := strings.Count(words, fmt.Sprintf("submitted as missed %d", i)); n != 1 {
+			t.Errorf("event %d is told %d times", i, n)
+		}
+	}
+	if strings.Contains(browser.Eval[string](p.Page, `document.querySelector('#waiting').innerText`), "resnet-ablation") {
+		t.Error("a job that was cancelled still waits")
+	}
+	for _, problem := range p.Forget() { // the browser's own word on requests that were cut
+		if !strings.Contains(problem, "Failed to load resource") {
+			t.Error(problem)
+		}
+	}
+}
+
+// Over TCP the page asks for a token, and shows what its user may see: of others' jobs
+// nothing but which devices they hold.
+func TestOthersJobs(t *testing.T) {
+	longtest.Skip(t)
+	s := serve(t)
+	someJobs(s.norn)
+	p := open(t, s.tcp+"/", s.tcp, desktop)
+	p.says("#sign-in", "Your token")
+	p.Forget() // that a request was answered with 401
+	enter := func(token string) {
+		browser.Eval[bool](p.Page, fmt.Sprintf(`(() => { document.querySelector('#token').value = %q; return true; })()`, token))
+		p.press("Go on")
+	}
+	enter("wrong")
+	p.says("#said", "the token is not known here")
+	p.Forget()
+	enter(annasToken)
+	p.says("#who", "anna")
+	p.says("#devices", "2 of another user")
+	p.says("#waiting", "resnet-ablation")
+	s.put(job("8", "secret", "boris", api.Waiting), "submit", "submitted by boris")
+	s.put(job("9", "mine", "anna", api.Waiting), "submit", "submitted by anna")
+	p.says("#waiting", "mine")
+	for _, hidden := range []string{"boris", "sweep", "secret", "Drain"} {
+		if words := p.words(); strings.Contains(words, hidden) {
+			t.Errorf("anna reads %q:\n%s", hidden, words)
+		}
+	}
+	p.Check()
+}
+
+// Words of users are words on the page, whatever they look like, and the page makes no
+// program of any text.
+func TestHostileWords(t *testing.T) {
+	longtest.Skip(t)
+	g := gate(t)
+	hostile := `"><img src=x onerror="document.title='gone'"><script>document.title='gone'</script>${1}` + "\u202e\x1b[31m"
+	j := job("1", hostile, hostile, api.Waiting)
+	j.Reason, j.Command, j.Tenant = hostile, []string{hostile}, hostile
+	g.with(func() { g.trouble, g.node.Note, g.node.Devices[0].Note, g.node.Devices[0].Jobs = []string{hostile}, hostile, hostile, []string{hostile} })
+	g.put(j, "submit", hostile)
+	p := open(t, g.link, g.origin, desktop)
+	p.says("#waiting", "onerror")
+	p.says("#happened", "onerror")
+	if n := browser.Eval[int](p.Page, `document.querySelectorAll('img, main script').length`); n > 0 {
+		t.Errorf("%d elements were made of words", n)
+	}
+	for _, attempt := range []string{
+		`(() => { try { document.createElement('p').innerHTML = '<b>x</b>'; return 'taken'; } catch (e) { return 'refused'; } })()`,
+		`(() => { try { const s = document.createElement('script'); s.textContent = 'document.title = 1'; document.body.append(s); return 'taken'; } catch (e) { return 'refused'; } })()`,
+		`new Promise((done) => { const i = document.createElement('img'); i.onload = () => done('taken'); i.onerror = () => done('refused'); i.src = 'http://127.0.0.1:9/x.png'; })`,
+		`fetch('http://127.0.0.1:9/').then(() => 'taken', () => 'refused')`,
+	} {
+		if answer := browser.Eval[string](p.Page, attempt); answer != "refused" {
+			t.Errorf("%s: %s", attempt, answer)
+		}
+	}
+	for _, problem := range p.Forget() { // the browser's own word on what it refused
+		if !strings.Contains(problem, "Content Security Policy") && !strings.Contains(problem, "Trusted") && !strings.Contains(problem, "127.0.0.1:9") {
+			t.Error(problem)
+		}
+	}
+	if title := browser.Eval[string](p.Page, `document.title`); title != "box: 0 run, 1 wait" {
+		t.Errorf("the title is %q", title)
+	}
+}
