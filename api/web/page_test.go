@@ -243,6 +243,13 @@ func TestOthersJobs(t *testing.T) {
 		}
 	}
 	p.Check()
+	browser.Eval[bool](p.Page, `(() => { location.hash = '#/job/2'; return true; })()`)
+	p.says("#reason-of", "there is no job 2")
+	for _, hidden := range []string{"boris", "sweep", "gpu2", "Cancel"} {
+		if words := p.words(); strings.Contains(words, hidden) {
+			t.Errorf("of another user's job anna reads %q:\n%s", hidden, words)
+		}
+	}
 }
 
 // Words of users are words on the page, whatever they look like, and the page makes no
@@ -279,4 +286,71 @@ func TestHostileWords(t *testing.T) {
 	if title := browser.Eval[string](p.Page, `document.title`); title != "box: 0 run, 1 wait" {
 		t.Errorf("the title is %q", title)
 	}
+}
+
+// A job's page tells how it stands and why, its progress, its devices and what it writes, all
+// of it as it goes on; its buttons do what they say after a question.
+func TestJobPage(t *testing.T) {
+	longtest.Skip(t)
+	g := gate(t)
+	someJobs(g.norn)
+	g.with(func() {
+		g.outputs["1"] = "\x1b[31mepoch 1\x1b[0m loss 2.1\n 10 %\r 20 %\r 30 %\nepoch 2 \u202eloss 1.9\n"
+	})
+	p := open(t, g.link, g.origin, desktop)
+	p.says("#running", "bert-large")
+	p.Click(`#running a[href="#/job/1"]`)
+	p.says("h1", "1 bert-large")
+	p.says("#progress", "46 %, step 41,250 of 90,000")
+	p.says("#progress", "1.732")
+	p.says("#use", "93 % in use")
+	p.says("#life", "waited")
+	p.says("#life", "starts on gpu0")
+	p.says("#log", "epoch 2 loss 1.9")
+	if log := p.Text("#log"); log != "epoch 1 loss 2.1\n 30 %\nepoch 2 loss 1.9\n" {
+		t.Errorf("the output is shown as %q", log)
+	}
+	g.with(func() { g.outputs["1"] += "epoch 3 loss 1.7\n" })
+	p.says("#log", "epoch 3 loss 1.7")
+	p.photograph("job")
+	j := job("1", "bert-large", "anna", api.Running)
+	j.Devices, j.Run, j.Ran, j.Progress = []string{"gpu0", "gpu1"}, 1, 5100, &api.Report{Step: 45000, Steps: 90000, Loss: 1.5}
+	g.put(j, "config", "trains with batch 64")
+	p.says("#progress", "50 %, step 45,000 of 90,000")
+	p.press("Cancel")
+	p.says("dialog", "End job 1 for good?")
+	p.photograph("job-question")
+	p.press("Leave it")
+	p.press("Cancel")
+	p.until(`document.querySelector('dialog').open`)
+	p.Click("dialog .strong")
+	p.says(".top", "cancelled")
+	p.until(`document.querySelectorAll('.top button').length === 0`)
+	g.with(func() {
+		if len(g.orders) != 1 || !strings.HasPrefix(g.orders[0], "cancel 1 by") {
+			t.Errorf("Norn was told %q", g.orders)
+		}
+	})
+	p.Check()
+}
+
+// A waiting job is held and released again; its page says when it starts, and fits a phone.
+func TestHoldOnPhone(t *testing.T) {
+	longtest.Skip(t)
+	g := gate(t)
+	someJobs(g.norn)
+	p := open(t, g.link, g.origin, phone)
+	p.says("#waiting", "llama")
+	p.Click(`#waiting a[href="#/job/4"]`)
+	p.says("#reason-of", "Needs 2 GPUs, 1 is free. It is expected to start at")
+	p.says("#why", "the end of job 1")
+	p.NoOverflow("none")
+	p.photograph("job-phone")
+	p.press("Hold")
+	p.until(`document.querySelector('dialog').open`)
+	p.Click("dialog .strong")
+	p.says(".top", "held")
+	p.press("Release")
+	p.says(".top", "waiting")
+	p.Check()
 }

@@ -114,7 +114,7 @@ export function ask(question, yes, reason = '') {
       h('div', { class: 'buttons' },
         h('button', { type: 'button', onclick: close(() => null) }, 'Leave it'),
         h('button', { type: 'button', class: 'strong', onclick: agree }, yes)));
-    d.onclose = () => done(null);
+    d.onclose = () => { if (!d.open) done(null); }; // the close of a question before may come late
     d.showModal();
   });
 }

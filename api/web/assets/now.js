@@ -19,7 +19,8 @@ export function now(main, signal) {
   const devices = devicesPart(update), running = runningPart(update), waiting = waitingPart(update);
   const filter = h('input', { type: 'search', id: 'filter', placeholder: 'Number, name or user', 'aria-label': 'Show only jobs whose number, name or user has', oninput: () => { running.first(); waiting.first(); update(); } });
   const events = eventsPart();
-  main.replaceChildren(glance, trouble, about, devices, h('div', { class: 'find' }, filter), running, waiting, events);
+  const all = h('div', { hidden: true }, glance, trouble, about, devices, h('div', { class: 'find' }, filter), running, waiting, events);
+  main.replaceChildren(all);
   document.addEventListener('keydown', (e) => {
     if (e.key === '/' && !/INPUT|SELECT|TEXTAREA/.test(document.activeElement.tagName) && !e.ctrlKey && !e.metaKey) {
       e.preventDefault();
@@ -32,6 +33,7 @@ export function now(main, signal) {
     const wanted = filter.value.trim().toLowerCase();
     const jobs = [...store.jobs.values()];
     const shown = wanted ? jobs.filter((j) => `${j.id} ${words.title(j)} ${j.user}`.toLowerCase().includes(wanted)) : jobs;
+    when(all, true);
     text(glance, sentence(jobs));
     once(trouble, store.status.trouble || [], () => (store.status.trouble || []).map((t) => h('li', {}, t)));
     once(about, [store.node.name, store.node.health, store.node.note, store.status.policy, store.status.version, Math.floor((new Date(store.status.now) - new Date(store.status.up)) / 60000), store.me], aboutPart);

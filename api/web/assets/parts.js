@@ -44,10 +44,10 @@ export function facts(pairs) {
 }
 
 const verbs = {
-  cancel: { label: 'Cancel', question: (id) => `End job ${id} for good?`, done: 'is being cancelled', of: ['held', 'waiting', 'assigned', 'running', 'stopping'] },
-  hold: { label: 'Hold', question: (id) => `Keep job ${id} from starting until it is released?`, done: 'is held', of: ['waiting'] },
+  cancel: { label: 'Cancel', question: (id) => `End job ${id} for good?`, yes: 'End it', done: 'is being cancelled', of: ['held', 'waiting', 'assigned', 'running', 'stopping'] },
+  hold: { label: 'Hold', question: (id) => `Keep job ${id} from starting until it is released?`, yes: 'Hold it', done: 'is held', of: ['waiting'] },
   release: { label: 'Release', done: 'waits again', of: ['held'] },
-  requeue: { label: 'Requeue', question: (id) => `Take job ${id} off its devices, and have it wait again?`, done: 'will wait again', of: ['assigned', 'running'] },
+  requeue: { label: 'Requeue', question: (id) => `Take job ${id} off its devices, and have it wait again?`, yes: 'Requeue it', done: 'will wait again', of: ['assigned', 'running'] },
 };
 
 // orders are buttons for what can be done to a job as it stands.
@@ -61,7 +61,7 @@ export function orders(job) {
 
 async function order(id, verb) {
   const v = verbs[verb];
-  if (v.question && await ask(v.question(id), v.label) === null) return;
+  if (v.question && await ask(v.question(id), v.yes) === null) return;
   try {
     await api.post(`${api.ofJob(id)}/${verb}`);
     say(`Job ${id} ${v.done}.`);
