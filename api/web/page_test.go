@@ -354,3 +354,51 @@ func TestHoldOnPhone(t *testing.T) {
 	p.says(".top", "waiting")
 	p.Check()
 }
+
+// The history has the jobs that ended in a period, and the hours of each user; the tenants
+// are those of Norn.
+func TestHistory(t *testing.T) {
+	longtest.Skip(t)
+	g := gate(t)
+	someJobs(g.norn)
+	g.with(func() {
+		g.tenants = []api.Tenant{{Name: "vision", Guarantee: 2, Limit: 4, Weight: 1, Allocated: 2, Waiting: 1, Usage: 12.5}}
+		for i := range 120 {
+			user, state, ago := "anna", api.Done, time.Duration(i)*time.Hour
+			if i%3 == 0 {
+				user = "boris"
+			}
+			if i%10 == 9 {
+				state = api.Failed
+			}
+			j := job(fmt.Sprint(100+i), fmt.Sprintf("old-%d", i), user, state)
+			j.Submitted, j.Ended, j.Wait, j.Ran, j.GPUTime, j.StopMode = began.Add(-ago-2*time.Hour), began.Add(-ago), 600, 3600, 7200, "never"
+			if state == api.Failed {
+				j.Reason = "exit code 1 of task 0"
+			}
+			g.jobs = append(g.jobs, j)
+		}
+	})
+	p := open(t, g.link, g.origin, desktop)
+	p.says("#link", "live")
+	p.Click(`nav a[href="#/history"]`)
+	p.says("#glance", "120 jobs ended, after 240 GPU-hours.")
+	p.says("#users", "anna")
+	p.until(`document.querySelector('#users tbody tr').innerText.split(/\s+/).join(' ').startsWith('anna 160 80 72 8 0 10m')`)
+	p.says("#tenants", "12.5")
+	p.says("#ended", "exit code 1 of task 0")
+	p.says("#ended", "1 to 40 of 120")
+	if n := p.rows(); n > 100 {
+		t.Errorf("the document has %d rows", n)
+	}
+	p.photograph("history")
+	browser.Eval[bool](p.Page, `(() => { const e = document.querySelector('#period'); e.value = '1'; return e.dispatchEvent(new Event('change')); })()`)
+	p.says("#glance", "23 jobs ended")
+	ended := job("1", "bert-large", "anna", api.Done)
+	ended.Ended = time.Now()
+	g.put(ended, "end", "ends: done")
+	p.says("#ended", "bert-large")
+	p.Click(`#ended a[href="#/job/1"]`)
+	p.says("h1", "1 bert-large")
+	p.Check()
+}

@@ -2,6 +2,7 @@
 
 import { enter, get, useToken } from './api.js';
 import { h, say, text } from './dom.js';
+import { history } from './history.js';
 import { job } from './job.js';
 import { now } from './now.js';
 import { start, store, watch } from './store.js';
@@ -11,7 +12,7 @@ let leave = new AbortController();
 let again = () => {};
 
 // views are the pages by the beginning of their address.
-const views = [[/^#\/job\/(.+)$/, 'job', job], [/^/, 'now', now]];
+const views = [[/^#\/job\/(.+)$/, 'job', job], [/^#\/history$/, 'history', history], [/^/, 'now', now]];
 
 function show() {
   leave.abort();
