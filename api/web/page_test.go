@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/internal/browser"
 	"github.com/norn-scheduler/norn/internal/longtest"
@@ -402,3 +405,125 @@ func TestHistory(t *testing.T) {
 	p.says("h1", "1 bert-large")
 	p.Check()
 }
+
+// An operator drains a device with a reason, by the keyboard alone, and takes it back.
+func TestDrain(t *testing.T) {
+	longtest.Skip(t)
+	g := gate(t)
+	someJobs(g.norn)
+	p := open(t, g.link, g.origin, desktop)
+	p.says("#devices", "gpu3")
+	p.until(`(document.querySelector('[data-key="drain-gpu3"]').focus(), document.activeElement.dataset.key === 'drain-gpu3')`)
+	p.Do(chromedp.KeyEvent(kb.Enter))
+	p.says("dialog", "Start nothing new on gpu3?")
+	p.Do(chromedp.KeyEvent(kb.Escape))
+	p.until(`!document.querySelector('dialog').open && document.activeElement.dataset.key === 'drain-gpu3'`)
+	p.Do(chromedp.KeyEvent(kb.Enter))
+	p.until(`document.querySelector('dialog').open`)
+	p.Do(chromedp.Focus(chromedp.CSS("#reason")), chromedp.KeyEvent("fan is loud"), chromedp.KeyEvent(kb.Enter))
+	p.says("#devices", "takes no new work: fan is loud")
+	p.says("#said", "gpu3 takes no new work.")
+	p.until(`!document.querySelector('dialog').open`)
+	p.photograph("drained")
+	p.press("Take gpu3 back into use")
+	p.until(`!document.querySelector('#devices').innerText.includes('fan is loud')`)
+	g.with(func() {
+		if len(g.orders) != 2 || !strings.HasPrefix(g.orders[0], `drain [gpu3] false "fan is loud" by `) || !strings.HasPrefix(g.orders[1], `drain [gpu3] true "" by `) {
+			t.Errorf("Norn was told %q", g.orders)
+		}
+	})
+	p.Check()
+}
+
+// Of a cluster the page has nodes in place of devices, 25 at once, with what is in use and how
+// many jobs of others are there.
+func TestCluster(t *testing.T) {
+	longtest.Skip(t)
+	g := gate(t)
+	someJobs(g.norn)
+	g.with(func() {
+		g.node = api.Node{Name: "cluster", Health: "up"}
+		for i := range 60 {
+			n := api.Node{Name: fmt.Sprintf("a-%d", i+1), Health: "up", Type: "NVIDIA H200", GPUs: 8, GPUsAllocated: float64(i % 9)}
+			if i == 1 {
+				n.Health, n.Note = "drained", "new fans"
+			}
+			if i == 2 {
+				n.Jobs, n.Others = []string{"1", "2"}, 3
+			}
+			g.nodes = append(g.nodes, n)
+		}
+	})
+	p := open(t, g.link, g.origin, phone)
+	p.says("#h-devices", "Nodes")
+	p.says("#devices", "drained: new fans")
+	p.says("#devices", "3 of others")
+	p.says("#devices", "1 to 25 of 60")
+	p.press("Later nodes")
+	p.says("#devices", "a-26")
+	if n := p.rows(); n > 100 {
+		t.Errorf("the document has %d rows", n)
+	}
+	p.NoOverflow(".scroll")
+	p.photograph("cluster-phone")
+	p.Check()
+}
+
+// Whoever cannot see the page finds a name on all that can be pressed, typed into or read as
+// a table, and headings in order; words stand out from their ground by 4.5 to 1, by day and
+// by night.
+func TestAccessible(t *testing.T) {
+	longtest.Skip(t)
+	g := gate(t)
+	someJobs(g.norn)
+	failed := job("6", "broken", "anna", api.Failed)
+	failed.Ended, failed.Submitted, failed.Reason = time.Now(), began, "exit code 1"
+	g.put(failed, "end", "ends: failed")
+	g.with(func() {
+		g.outputs["1"], g.trouble, g.node.Devices[3].Broken = "epoch 1\n", []string{"gpu3 has not answered for 5 minutes"}, true
+	})
+	p := open(t, g.link, g.origin, desktop)
+	for _, view := range []struct{ hash, selector, text string }{{"#/", "#waiting", "llama"}, {"#/job/1", "#log", "epoch 1"}, {"#/history", "#glance", "1 job ended"}} {
+		browser.Eval[bool](p.Page, fmt.Sprintf(`(() => { location.hash = %q; return true; })()`, view.hash))
+		p.says(view.selector, view.text)
+		for _, scheme := range []string{"light", "dark"} {
+			p.Media("", scheme)
+			if faults := browser.Eval[[]string](p.Page, accessible); len(faults) > 0 {
+				t.Errorf("%s, %s:\n%s", view.hash, scheme, strings.Join(faults, "\n"))
+			}
+		}
+	}
+	p.Check()
+}
+
+// accessible lists what a reader who cannot see well would miss in the page.
+const accessible = `(() => {
+	const faults = [];
+	const say = (e, why) => faults.push(why + ': ' + e.outerHTML.slice(0, 120));
+	const shown = (e) => e.checkVisibility() && e.getClientRects().length;
+	for (const e of document.querySelectorAll('button, a, input, select, table, section, [role=img], [role=log]')) {
+		if (!shown(e)) continue;
+		const label = e.getAttribute('aria-label') || document.getElementById(e.getAttribute('aria-labelledby'))?.innerText || e.labels?.[0]?.innerText || (/^(BUTTON|A)$/.test(e.tagName) ? e.innerText : '');
+		if (!label.trim()) say(e, 'no name');
+	}
+	let level = 1;
+	for (const e of document.querySelectorAll('h1, h2, h3')) {
+		if (!shown(e)) continue;
+		const now = Number(e.tagName[1]);
+		if (now > level + 1) say(e, 'a level of headings is left out');
+		level = now;
+	}
+	const ids = [...document.querySelectorAll('[id]')].map((e) => e.id);
+	ids.filter((id, i) => ids.indexOf(id) !== i).forEach((id) => faults.push('two elements are called ' + id));
+	const canvas = new OffscreenCanvas(1, 1).getContext('2d', { willReadFrequently: true });
+	const rgb = (colour, under) => { canvas.fillStyle = under || '#fff'; canvas.fillRect(0, 0, 1, 1); canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1); return [...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3); };
+	const light = (c) => { const [r, g, b] = c.map((v) => { v /= 255; return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; }); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+	const ground = (e) => { for (; e; e = e.parentElement) { const c = getComputedStyle(e).backgroundColor; if (!/^rgba\(.*, 0\)$|transparent/.test(c)) return c; } return '#fff'; };
+	for (const e of document.querySelectorAll('body *')) {
+		if (!shown(e) || ![...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim()) || e.disabled) continue;
+		const a = light(rgb(getComputedStyle(e).color)), b = light(rgb(ground(e)));
+		const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+		if (ratio < 4.5) say(e, 'contrast ' + ratio.toFixed(2));
+	}
+	return faults;
+})()`

@@ -105,15 +105,13 @@ export function ask(question, yes, reason = '') {
   const d = document.getElementById('dialog');
   return new Promise((done) => {
     const input = reason && h('input', { id: 'reason', maxlength: 200, autocomplete: 'off' });
-    const close = (answer) => () => { d.onclose = null; d.close(); done(answer()); };
-    const agree = close(() => (input ? input.value : ''));
-    if (input) input.addEventListener('keydown', (e) => { if (e.key === 'Enter') agree(); });
-    d.replaceChildren(
+    const close = (answer) => (e) => { e.preventDefault(); d.onclose = null; d.close(); done(answer()); };
+    d.replaceChildren(h('form', { onsubmit: close(() => (input ? input.value : '')) },
       h('p', { id: 'question' }, question),
-      ...(input ? [h('label', { for: 'reason' }, reason), input] : []),
+      input ? [h('label', { for: 'reason' }, reason), input] : [],
       h('div', { class: 'buttons' },
         h('button', { type: 'button', onclick: close(() => null) }, 'Leave it'),
-        h('button', { type: 'button', class: 'strong', onclick: agree }, yes)));
+        h('button', { class: 'strong' }, yes))));
     d.onclose = () => { if (!d.open) done(null); }; // the close of a question before may come late
     d.showModal();
   });

@@ -136,10 +136,11 @@ function makeNode() {
   e.name = h('th', { scope: 'row' });
   e.bar = meter();
   e.use = h('span');
-  e.stand = h('td');
+  e.kind = h('span', { class: 'quiet wide' });
+  e.stand = h('td', { class: 'wrap' });
   e.jobs = h('td', { class: 'wrap' });
   e.act = h('td', { class: 'num' });
-  e.append(e.name, h('td', {}, e.bar, e.use), e.stand, e.jobs, e.act);
+  e.append(e.name, h('td', {}, e.bar, e.use, ' ', e.kind), e.stand, e.jobs, e.act);
   return e;
 }
 
@@ -147,7 +148,8 @@ function fillNode(e, n) {
   text(e.name, n.name);
   const used = n.gpus_held || 0, all = n.gpus || 0;
   e.bar.set(all ? used / all : 0, `${words.number(used)} of ${words.number(all)} GPUs of ${n.name} in use`);
-  text(e.use, `${words.number(used)} of ${words.number(all)}${n.type ? ` ${n.type}` : ''}`);
+  text(e.use, `${words.number(used)} of ${words.number(all)}`);
+  text(e.kind, n.type || '');
   text(e.stand, n.note ? `${n.health}: ${n.note}` : n.health);
   const jobs = n.jobs || [];
   once(e.jobs, [jobs.slice(0, 4), jobs.length, n.others_jobs], () => [
