@@ -209,7 +209,7 @@ func (s *storm) ask(r *rand.Rand, operation string) (method, path string, body a
 		return "GET", "/v1/log", nil, true
 	case "events":
 		return "GET", "/v1/events?since=" + strconv.Itoa(r.IntN(2)), nil, true
-	case "node", "status":
+	case "node", "status", "me":
 		return "GET", "/v1/" + operation, nil, true
 	case "nodes":
 		return "GET", "/v1/nodes" + []string{"", "?devices=true", "?state=up,draining&where=!spot"}[r.IntN(3)], nil, true

@@ -30,7 +30,7 @@ why and until when. You may do there to your jobs what you may do on the command
 
 The page is served on a port of this machine as long as norn web runs. Its link lets in
 one browser, once. Other users of the machine can reach the port, but not what is behind.
-From another machine, forward the same port: ssh -L 7078:127.0.0.1:7078 box norn web --port 7078`,
+From another machine, forward the same port: ssh -t -L 7078:127.0.0.1:7078 box norn web --port 7078`,
 		Example: `  norn web
   norn web --port 7078 --print`,
 		Args: cobra.NoArgs,
