@@ -28,11 +28,12 @@ export function job(main, signal, id) {
     setState(stand, j);
     once(buttons, [j.id, j.state], () => orders(j));
     text(reason, sentence(j, known, now));
-    once(about, [j, now.toDateString()], () => [aboutJob(j, now)]);
+    const pairs = aboutJob(j, now);
+    once(about, pairs, () => [facts(pairs.map(([name, value]) => [name, value && name === 'Command' ? h('code', {}, value) : value]))]);
     fill(progress, j.progress || '', () => progressOf(j));
     fill(devices, devicesOf(j), () => devicesOf(j).map(device));
     fill(why, because(known), () => because(known).map(([name, list]) => [h('h3', {}, name), h('ul', { class: 'plain' }, list.map((l) => h('li', {}, l)))]));
-    fill(life, [timesOf(j), known.life || ''], () => [...timesOf(j), h('ol', { class: 'events' }, (known.life || []).map(happened))]);
+    fill(life, [Math.round(j.wait), Math.round(j.ran), known.life || ''], () => [...timesOf(j), h('ol', { class: 'events' }, (known.life || []).map(happened))]);
   }
 
   async function look() {
@@ -65,6 +66,7 @@ async function watchJob(id, look, every, signal) {
     }
   }, signal);
   while (!signal.aborted && await look()) {
+    if (document.hidden) await new Promise((done) => document.addEventListener('visibilitychange', done, { once: true }));
     await new Promise((done) => {
       const timer = setTimeout(done, every());
       wake = () => { clearTimeout(timer); done(); };
@@ -97,13 +99,13 @@ function sentence(j, w, now) {
 
 function aboutJob(j, now) {
   const t = (x) => (x ? words.clock(x, now) : '');
-  return facts([
+  return [
     ['User', j.user], ['Tenant', j.tenant], ['Asks for', [words.gpus(j.gpus), j.cpus ? `, ${words.number(j.cpus)} cores` : '', j.mem ? `, ${words.memory(j.mem)}` : ''].join('')],
     ['On', places(j)], ['Submitted', t(j.submitted)], ['First start', t(j.started)], ['Ended', t(j.ended)],
     ['GPU-hours', j.gpu_seconds ? words.number(j.gpu_seconds / 3600) : ''], ['Run', j.run > 1 ? `${j.run}` : ''], ['Preempted', j.preemptions ? `${j.preemptions} times` : ''],
     ['Failed runs', j.failures], ['Exit', exit(j.exit)], ['Estimate', j.est ? words.span(j.est) : ''], ['Limit', j.limit ? words.span(j.limit) : ''], ['Deadline', t(j.deadline)],
-    ['Promise', j.promise], ['Stopped by', j.stop_mode], ['Priority', j.priority], ['Folder', j.dir], ['Command', h('code', {}, (j.command || []).join(' '))],
-  ]);
+    ['Promise', j.promise], ['Stopped by', j.stop_mode], ['Priority', j.priority], ['Folder', j.dir], ['Command', (j.command || []).join(' ')],
+  ];
 }
 
 function exit(e) {

@@ -237,7 +237,7 @@ function fillWaiting(e, j) {
   e.job.set(j);
   text(e.asks, words.gpus(j.gpus));
   text(e.why, j.state === 'held' && !/held/.test(j.reason) ? `held${j.reason ? `: ${j.reason}` : ''}` : j.reason || 'waits for a decision');
-  text(e.wait, words.long(j.wait));
+  text(e.wait, words.long(j.wait + (Date.now() - j.seen) / 1000));
   const s = starts.get(j.id);
   text(e.start, j.state === 'held' || !s ? '' : s.at ? (at(s.at) === 'now' ? 'now' : words.clock(s.at, new Date(store.status.now))) : 'not known');
   e.start.title = s && s.unknown ? s.unknown : '';
@@ -249,7 +249,7 @@ async function foretell(part, changed, signal) {
   while (!signal.aborted) {
     const due = part.shown.slice(0, foretold).filter((j) => j.state === 'waiting' && !(performance.now() - (starts.get(j.id)?.asked ?? -Infinity) < stale))[0];
     let rest = 500;
-    if (due && store.link === 'live') {
+    if (due && store.link === 'live' && !document.hidden) {
       const began = performance.now();
       try {
         const w = await api.get(`${api.ofJob(due.id)}/why`, signal);

@@ -38,15 +38,17 @@ async function loadMachine(signal) {
 
 async function loadJobs(signal) {
   const { jobs } = await api.get('/v1/jobs', signal);
-  store.jobs = new Map(jobs.map((j) => [j.id, j]));
+  store.jobs = new Map();
+  put(jobs);
 }
 
-// put takes in jobs that were asked for: those of wanted that have not come are gone.
+// put takes in jobs that were asked for, and notes when: those of wanted that have not come
+// are gone.
 function put(jobs, wanted = []) {
   const here = new Map(jobs.map((j) => [j.id, j]));
   for (const id of [...wanted, ...here.keys()]) {
     const j = here.get(id);
-    if (j && !over(j)) store.jobs.set(id, j);
+    if (j && !over(j)) store.jobs.set(id, Object.assign(j, { seen: Date.now() }));
     else store.jobs.delete(id);
   }
 }
@@ -93,7 +95,7 @@ async function poll(signal) {
   try {
     const [{ jobs }] = await Promise.all([api.get('/v1/jobs?state=running,assigned,stopping', signal), loadMachine(signal)]);
     const stale = [...store.jobs.values()].filter((j) => holds(j) && !jobs.some((k) => k.id === j.id));
-    jobs.forEach((j) => store.jobs.set(j.id, j));
+    put(jobs);
     if (stale.length) {
       stale.forEach((j) => dirty.add(j.id));
       soon(signal);
