@@ -30,41 +30,10 @@ func open(t *testing.T, address, origin string, w browser.Window) *page {
 	return &page{browser.OpenURL(t, address, origin, w), t}
 }
 
-// until waits until an expression of the page is true, and fails the test if it never is.
-func (p *page) until(expression string) {
-	p.t.Helper()
-	if !browser.Eval[bool](p.Page, fmt.Sprintf(`new Promise((done) => {
-		const end = performance.now() + 20000;
-		const look = () => { let ok = false; try { ok = Boolean(%s); } catch {} if (ok) done(true); else if (performance.now() > end) done(false); else setTimeout(look, 20); };
-		look();
-	})`, expression)) {
-		p.Check()
-		p.t.Fatalf("it never came to %s; the page says:\n%s", expression, p.words())
-	}
-}
-
-// says waits until an element has a text.
-func (p *page) says(selector, text string) {
-	p.t.Helper()
-	p.until(fmt.Sprintf(`document.querySelector(%q).innerText.includes(%q)`, selector, text))
-}
-
-// words are what the page shows.
-func (p *page) words() string {
-	p.t.Helper()
-	return browser.Eval[string](p.Page, `document.body.innerText`)
-}
-
 // rows is how many rows of tables and lists the document has.
 func (p *page) rows() int {
 	p.t.Helper()
 	return browser.Eval[int](p.Page, `document.querySelectorAll('tr, li').length`)
-}
-
-// press presses the button of that name.
-func (p *page) press(name string) {
-	p.t.Helper()
-	p.until(fmt.Sprintf(`(() => { const b = [...document.querySelectorAll('button')].find((b) => (b.getAttribute('aria-label') || b.innerText) === %q && b.offsetParent); b.click(); return true; })()`, name))
 }
 
 // photograph keeps a picture of the page for a reader, where NORN_PICTURES names a folder.
@@ -112,23 +81,23 @@ func TestNow(t *testing.T) {
 	g := gate(t)
 	someJobs(g.norn)
 	p := open(t, g.link, g.origin, desktop)
-	p.says("#link", "live")
-	p.says("#glance", "3 of 4 devices in use. 2 jobs run, 2 jobs wait, 1 held.")
-	p.says("#devices", "93 %")
-	p.says("#waiting", "needs 2 GPUs, 1 is free")
-	p.says("#glance", "(job 3)")
+	p.Says("#link", "live")
+	p.Says("#glance", "3 of 4 devices in use. 2 jobs run, 2 jobs wait, 1 held.")
+	p.Says("#devices", "93 %")
+	p.Says("#waiting", "needs 2 GPUs, 1 is free")
+	p.Says("#glance", "(job 3)")
 	if address := browser.Eval[string](p.Page, `location.href`); address != g.origin+"/" {
 		t.Errorf("the address still tells the token: %s", address)
 	}
 	p.photograph("now")
 	g.put(job("6", "fresh", "anna", api.Waiting), "submit", "submitted: 2 GPUs")
-	p.says("#waiting", "fresh")
-	p.says("#happened", "submitted: 2 GPUs")
+	p.Says("#waiting", "fresh")
+	p.Says("#happened", "submitted: 2 GPUs")
 	done := job("1", "bert-large", "anna", api.Done)
 	g.with(func() { g.node.Devices[0].Jobs, g.node.Devices[1].Jobs = nil, nil })
 	g.put(done, "end", "ends: done")
-	p.says("#glance", "1 of 4 devices in use. 1 job runs, 3 jobs wait")
-	p.until(`!document.querySelector('#running').innerText.includes('bert-large')`)
+	p.Says("#glance", "1 of 4 devices in use. 1 job runs, 3 jobs wait")
+	p.Until(`!document.querySelector('#running').innerText.includes('bert-large')`)
 	p.Media("", "dark")
 	p.photograph("now-dark")
 	p.Check()
@@ -141,9 +110,9 @@ func TestNowOnPhone(t *testing.T) {
 	someJobs(g.norn)
 	g.with(func() { g.trouble = []string{"gpu3 has not answered for 5 minutes"} })
 	p := open(t, g.link, g.origin, phone)
-	p.says("#waiting", "llama")
-	p.says("#trouble", "has not answered")
-	p.says("#glance", "(job 3)")
+	p.Says("#waiting", "llama")
+	p.Says("#trouble", "has not answered")
+	p.Says("#glance", "(job 3)")
 	p.NoOverflow("none")
 	p.photograph("now-phone")
 	p.Check()
@@ -162,8 +131,8 @@ func TestManyJobs(t *testing.T) {
 		}
 	})
 	p := open(t, g.link, g.origin, desktop)
-	p.says("#h-waiting", "Waiting: 10,003")
-	p.says("#waiting", "1 to 40 of 10,003")
+	p.Says("#h-waiting", "Waiting: 10,003")
+	p.Says("#waiting", "1 to 40 of 10,003")
 	check := func() {
 		t.Helper()
 		if n := p.rows(); n > 100 {
@@ -171,14 +140,14 @@ func TestManyJobs(t *testing.T) {
 		}
 	}
 	check()
-	p.press("Later waiting jobs")
-	p.says("#waiting", "41 to 80 of 10,003")
+	p.Press("Later waiting jobs")
+	p.Says("#waiting", "41 to 80 of 10,003")
 	check()
 	browser.Eval[bool](p.Page, `(() => { const f = document.querySelector('#filter'); f.value = 'trial-9998'; return f.dispatchEvent(new Event('input')); })()`)
-	p.says("#waiting", "trial-9998")
-	p.until(`document.querySelectorAll('#waiting tbody tr').length === 1`)
+	p.Says("#waiting", "trial-9998")
+	p.Until(`document.querySelectorAll('#waiting tbody tr').length === 1`)
 	g.put(job("99999", "trial-99980", "anna", api.Waiting), "submit", "submitted")
-	p.until(`document.querySelectorAll('#waiting tbody tr').length === 2`)
+	p.Until(`document.querySelectorAll('#waiting tbody tr').length === 2`)
 	check()
 	p.Check()
 }
@@ -190,18 +159,18 @@ func TestReconnect(t *testing.T) {
 	g := gate(t)
 	someJobs(g.norn)
 	p := open(t, g.link, g.origin, desktop)
-	p.says("#link", "live")
+	p.Says("#link", "live")
 	g.line.cut()
-	p.says("#link", "out of touch")
+	p.Says("#link", "out of touch")
 	g.put(job("3", "resnet-ablation", "anna", api.Cancelled), "cancel", "is cancelled")
 	for i := range 5 {
 		g.put(job(fmt.Sprint(7+i), fmt.Sprintf("missed-%d", i), "anna", api.Waiting), "submit", fmt.Sprintf("submitted as missed %d", i))
 	}
 	g.line.mend()
-	p.says("#link", "live")
-	p.says("#waiting", "missed-4")
-	p.says("#happened", "missed 4")
-	words := p.words()
+	p.Says("#link", "live")
+	p.Says("#waiting", "missed-4")
+	p.Says("#happened", "missed 4")
+	words := p.Words()
 	for i := range 5 {
 		if n := strings.Count(words, fmt.Sprintf("submitted as missed %d", i)); n != 1 {
 			t.Errorf("event %d is told %d times", i, n)
@@ -224,32 +193,32 @@ func TestOthersJobs(t *testing.T) {
 	s := serve(t)
 	someJobs(s.norn)
 	p := open(t, s.tcp+"/", s.tcp, desktop)
-	p.says("#sign-in", "Your token")
+	p.Says("#sign-in", "Your token")
 	p.Forget() // that a request was answered with 401
 	enter := func(token string) {
 		browser.Eval[bool](p.Page, fmt.Sprintf(`(() => { document.querySelector('#token').value = %q; return true; })()`, token))
-		p.press("Go on")
+		p.Press("Go on")
 	}
 	enter("wrong")
-	p.says("#said", "the token is not known here")
+	p.Says("#said", "the token is not known here")
 	p.Forget()
 	enter(annasToken)
-	p.says("#who", "anna")
-	p.says("#devices", "2 of another user")
-	p.says("#waiting", "resnet-ablation")
+	p.Says("#who", "anna")
+	p.Says("#devices", "2 of another user")
+	p.Says("#waiting", "resnet-ablation")
 	s.put(job("8", "secret", "boris", api.Waiting), "submit", "submitted by boris")
 	s.put(job("9", "mine", "anna", api.Waiting), "submit", "submitted by anna")
-	p.says("#waiting", "mine")
+	p.Says("#waiting", "mine")
 	for _, hidden := range []string{"boris", "sweep", "secret", "Drain"} {
-		if words := p.words(); strings.Contains(words, hidden) {
+		if words := p.Words(); strings.Contains(words, hidden) {
 			t.Errorf("anna reads %q:\n%s", hidden, words)
 		}
 	}
 	p.Check()
 	browser.Eval[bool](p.Page, `(() => { location.hash = '#/job/2'; return true; })()`)
-	p.says("#reason-of", "there is no job 2")
+	p.Says("#reason-of", "there is no job 2")
 	for _, hidden := range []string{"boris", "sweep", "gpu2", "Cancel"} {
-		if words := p.words(); strings.Contains(words, hidden) {
+		if words := p.Words(); strings.Contains(words, hidden) {
 			t.Errorf("of another user's job anna reads %q:\n%s", hidden, words)
 		}
 	}
@@ -263,11 +232,13 @@ func TestHostileWords(t *testing.T) {
 	hostile := `"><img src=x onerror="document.title='gone'"><script>document.title='gone'</script>${1}` + "\u202e\x1b[31m"
 	j := job("1", hostile, hostile, api.Waiting)
 	j.Reason, j.Command, j.Tenant = hostile, []string{hostile}, hostile
-	g.with(func() { g.trouble, g.node.Note, g.node.Devices[0].Note, g.node.Devices[0].Jobs = []string{hostile}, hostile, hostile, []string{hostile} })
+	g.with(func() {
+		g.trouble, g.node.Note, g.node.Devices[0].Note, g.node.Devices[0].Jobs = []string{hostile}, hostile, hostile, []string{hostile}
+	})
 	g.put(j, "submit", hostile)
 	p := open(t, g.link, g.origin, desktop)
-	p.says("#waiting", "onerror")
-	p.says("#happened", "onerror")
+	p.Says("#waiting", "onerror")
+	p.Says("#happened", "onerror")
 	if n := browser.Eval[int](p.Page, `document.querySelectorAll('img, main script').length`); n > 0 {
 		t.Errorf("%d elements were made of words", n)
 	}
@@ -301,34 +272,34 @@ func TestJobPage(t *testing.T) {
 		g.outputs["1"] = "\x1b[31mepoch 1\x1b[0m loss 2.1\n 10 %\r 20 %\r 30 %\nepoch 2 \u202eloss 1.9\n"
 	})
 	p := open(t, g.link, g.origin, desktop)
-	p.says("#running", "bert-large")
+	p.Says("#running", "bert-large")
 	p.Click(`#running a[href="#/job/1"]`)
-	p.says("h1", "1 bert-large")
-	p.says("#progress", "46 %, step 41,250 of 90,000")
-	p.says("#progress", "1.732")
-	p.says("#use", "93 % in use")
-	p.says("#life", "waited")
-	p.says("#life", "starts on gpu0")
-	p.says("#log", "epoch 2 loss 1.9")
+	p.Says("h1", "1 bert-large")
+	p.Says("#progress", "46 %, step 41,250 of 90,000")
+	p.Says("#progress", "1.732")
+	p.Says("#use", "93 % in use")
+	p.Says("#life", "waited")
+	p.Says("#life", "starts on gpu0")
+	p.Says("#log", "epoch 2 loss 1.9")
 	if log := p.Text("#log"); log != "epoch 1 loss 2.1\n 30 %\nepoch 2 loss 1.9\n" {
 		t.Errorf("the output is shown as %q", log)
 	}
 	g.with(func() { g.outputs["1"] += "epoch 3 loss 1.7\n" })
-	p.says("#log", "epoch 3 loss 1.7")
+	p.Says("#log", "epoch 3 loss 1.7")
 	p.photograph("job")
 	j := job("1", "bert-large", "anna", api.Running)
 	j.Devices, j.Run, j.Ran, j.Progress = []string{"gpu0", "gpu1"}, 1, 5100, &api.Report{Step: 45000, Steps: 90000, Loss: 1.5}
 	g.put(j, "config", "trains with batch 64")
-	p.says("#progress", "50 %, step 45,000 of 90,000")
-	p.press("Cancel")
-	p.says("dialog", "End job 1 for good?")
+	p.Says("#progress", "50 %, step 45,000 of 90,000")
+	p.Press("Cancel")
+	p.Says("dialog", "End job 1 for good?")
 	p.photograph("job-question")
-	p.press("Leave it")
-	p.press("Cancel")
-	p.until(`document.querySelector('dialog').open`)
+	p.Press("Leave it")
+	p.Press("Cancel")
+	p.Until(`document.querySelector('dialog').open`)
 	p.Click("dialog .strong")
-	p.says(".top", "cancelled")
-	p.until(`document.querySelectorAll('.top button').length === 0`)
+	p.Says(".top", "cancelled")
+	p.Until(`document.querySelectorAll('.top button').length === 0`)
 	g.with(func() {
 		if len(g.orders) != 1 || !strings.HasPrefix(g.orders[0], "cancel 1 by") {
 			t.Errorf("Norn was told %q", g.orders)
@@ -343,18 +314,18 @@ func TestHoldOnPhone(t *testing.T) {
 	g := gate(t)
 	someJobs(g.norn)
 	p := open(t, g.link, g.origin, phone)
-	p.says("#waiting", "llama")
+	p.Says("#waiting", "llama")
 	p.Click(`#waiting a[href="#/job/4"]`)
-	p.says("#reason-of", "Needs 2 GPUs, 1 is free. It is expected to start at")
-	p.says("#why", "the end of job 1")
+	p.Says("#reason-of", "Needs 2 GPUs, 1 is free. It is expected to start at")
+	p.Says("#why", "the end of job 1")
 	p.NoOverflow("none")
 	p.photograph("job-phone")
-	p.press("Hold")
-	p.until(`document.querySelector('dialog').open`)
+	p.Press("Hold")
+	p.Until(`document.querySelector('dialog').open`)
 	p.Click("dialog .strong")
-	p.says(".top", "held")
-	p.press("Release")
-	p.says(".top", "waiting")
+	p.Says(".top", "held")
+	p.Press("Release")
+	p.Says(".top", "waiting")
 	p.Check()
 }
 
@@ -383,26 +354,26 @@ func TestHistory(t *testing.T) {
 		}
 	})
 	p := open(t, g.link, g.origin, desktop)
-	p.says("#link", "live")
+	p.Says("#link", "live")
 	p.Click(`nav a[href="#/history"]`)
-	p.says("#glance", "120 jobs ended, after 240 GPU-hours.")
-	p.says("#users", "anna")
-	p.until(`document.querySelector('#users tbody tr').innerText.split(/\s+/).join(' ').startsWith('anna 160 80 72 8 0 10m')`)
-	p.says("#tenants", "12.5")
-	p.says("#ended", "exit code 1 of task 0")
-	p.says("#ended", "1 to 40 of 120")
+	p.Says("#glance", "120 jobs ended, after 240 GPU-hours.")
+	p.Says("#users", "anna")
+	p.Until(`document.querySelector('#users tbody tr').innerText.split(/\s+/).join(' ').startsWith('anna 160 80 72 8 0 10m')`)
+	p.Says("#tenants", "12.5")
+	p.Says("#ended", "exit code 1 of task 0")
+	p.Says("#ended", "1 to 40 of 120")
 	if n := p.rows(); n > 100 {
 		t.Errorf("the document has %d rows", n)
 	}
 	p.photograph("history")
 	browser.Eval[bool](p.Page, `(() => { const e = document.querySelector('#period'); e.value = '1'; return e.dispatchEvent(new Event('change')); })()`)
-	p.says("#glance", "23 jobs ended")
+	p.Says("#glance", "23 jobs ended")
 	ended := job("1", "bert-large", "anna", api.Done)
 	ended.Ended = time.Now()
 	g.put(ended, "end", "ends: done")
-	p.says("#ended", "bert-large")
+	p.Says("#ended", "bert-large")
 	p.Click(`#ended a[href="#/job/1"]`)
-	p.says("h1", "1 bert-large")
+	p.Says("h1", "1 bert-large")
 	p.Check()
 }
 
@@ -412,21 +383,21 @@ func TestDrain(t *testing.T) {
 	g := gate(t)
 	someJobs(g.norn)
 	p := open(t, g.link, g.origin, desktop)
-	p.says("#devices", "gpu3")
-	p.until(`(document.querySelector('[data-key="drain-gpu3"]').focus(), document.activeElement.dataset.key === 'drain-gpu3')`)
+	p.Says("#devices", "gpu3")
+	p.Until(`(document.querySelector('[data-key="drain-gpu3"]').focus(), document.activeElement.dataset.key === 'drain-gpu3')`)
 	p.Do(chromedp.KeyEvent(kb.Enter))
-	p.says("dialog", "Start nothing new on gpu3?")
+	p.Says("dialog", "Start nothing new on gpu3?")
 	p.Do(chromedp.KeyEvent(kb.Escape))
-	p.until(`!document.querySelector('dialog').open && document.activeElement.dataset.key === 'drain-gpu3'`)
+	p.Until(`!document.querySelector('dialog').open && document.activeElement.dataset.key === 'drain-gpu3'`)
 	p.Do(chromedp.KeyEvent(kb.Enter))
-	p.until(`document.querySelector('dialog').open`)
+	p.Until(`document.querySelector('dialog').open`)
 	p.Do(chromedp.Focus(chromedp.CSS("#reason")), chromedp.KeyEvent("fan is loud"), chromedp.KeyEvent(kb.Enter))
-	p.says("#devices", "takes no new work: fan is loud")
-	p.says("#said", "gpu3 takes no new work.")
-	p.until(`!document.querySelector('dialog').open`)
+	p.Says("#devices", "takes no new work: fan is loud")
+	p.Says("#said", "gpu3 takes no new work.")
+	p.Until(`!document.querySelector('dialog').open`)
 	p.photograph("drained")
-	p.press("Take gpu3 back into use")
-	p.until(`!document.querySelector('#devices').innerText.includes('fan is loud')`)
+	p.Press("Take gpu3 back into use")
+	p.Until(`!document.querySelector('#devices').innerText.includes('fan is loud')`)
 	g.with(func() {
 		if len(g.orders) != 2 || !strings.HasPrefix(g.orders[0], `drain [gpu3] false "fan is loud" by `) || !strings.HasPrefix(g.orders[1], `drain [gpu3] true "" by `) {
 			t.Errorf("Norn was told %q", g.orders)
@@ -455,12 +426,12 @@ func TestCluster(t *testing.T) {
 		}
 	})
 	p := open(t, g.link, g.origin, phone)
-	p.says("#h-devices", "Nodes")
-	p.says("#devices", "drained: new fans")
-	p.says("#devices", "3 of others")
-	p.says("#devices", "1 to 25 of 60")
-	p.press("Later nodes")
-	p.says("#devices", "a-26")
+	p.Says("#h-devices", "Nodes")
+	p.Says("#devices", "drained: new fans")
+	p.Says("#devices", "3 of others")
+	p.Says("#devices", "1 to 25 of 60")
+	p.Press("Later nodes")
+	p.Says("#devices", "a-26")
 	if n := p.rows(); n > 100 {
 		t.Errorf("the document has %d rows", n)
 	}
@@ -485,7 +456,7 @@ func TestAccessible(t *testing.T) {
 	p := open(t, g.link, g.origin, desktop)
 	for _, view := range []struct{ hash, selector, text string }{{"#/", "#waiting", "llama"}, {"#/job/1", "#log", "epoch 1"}, {"#/history", "#glance", "1 job ended"}} {
 		browser.Eval[bool](p.Page, fmt.Sprintf(`(() => { location.hash = %q; return true; })()`, view.hash))
-		p.says(view.selector, view.text)
+		p.Says(view.selector, view.text)
 		for _, scheme := range []string{"light", "dark"} {
 			p.Media("", scheme)
 			if faults := browser.Eval[[]string](p.Page, accessible); len(faults) > 0 {

@@ -225,3 +225,34 @@ func (p *Page) NoOverflow(scrolled string) {
 			.filter(e => e.getBoundingClientRect().right > innerWidth + 1 && !e.closest(%q)).slice(0, 5).map(e => e.outerHTML.slice(0, 120)).join('\n')`, scrolled)))
 	}
 }
+
+// Until waits until an expression of the page is true, and fails the test if it never is.
+func (p *Page) Until(expression string) {
+	p.t.Helper()
+	if !Eval[bool](p, fmt.Sprintf(`new Promise((done) => {
+		const end = performance.now() + 20000;
+		const look = () => { let ok = false; try { ok = Boolean(%s); } catch {} if (ok) done(true); else if (performance.now() > end) done(false); else setTimeout(look, 20); };
+		look();
+	})`, expression)) {
+		p.Check()
+		p.t.Fatalf("it never came to %s; the page says:\n%s", expression, p.Words())
+	}
+}
+
+// Says waits until an element has a text.
+func (p *Page) Says(selector, text string) {
+	p.t.Helper()
+	p.Until(fmt.Sprintf(`document.querySelector(%q).innerText.includes(%q)`, selector, text))
+}
+
+// Words are what the page shows.
+func (p *Page) Words() string {
+	p.t.Helper()
+	return Eval[string](p, `document.body.innerText`)
+}
+
+// Press presses the button of that name.
+func (p *Page) Press(name string) {
+	p.t.Helper()
+	p.Until(fmt.Sprintf(`(() => { const b = [...document.querySelectorAll('button')].find((b) => (b.getAttribute('aria-label') || b.innerText) === %q && b.offsetParent); b.click(); return true; })()`, name))
+}
