@@ -41,6 +41,7 @@ type norn struct {
 	trouble []string
 	expect  map[string]time.Time // expected starts
 	orders  []string
+	lists   int               // how often all jobs were asked for
 	outputs map[string]string // by number
 }
 
@@ -88,6 +89,9 @@ func sees(c server.Caller, j *api.Job) bool { return c.Operator || c.User == j.U
 func (n *norn) Jobs(_ context.Context, c server.Caller, q api.Query) (out []api.Job, _ error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if len(q.IDs) == 0 && len(q.States) == 0 {
+		n.lists++
+	}
 	for i := range n.jobs {
 		j := &n.jobs[i]
 		switch {

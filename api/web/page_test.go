@@ -149,6 +149,11 @@ func TestManyJobs(t *testing.T) {
 	g.put(job("99999", "trial-99980", "anna", api.Waiting), "submit", "submitted")
 	p.Until(`document.querySelectorAll('#waiting tbody tr').length === 2`)
 	check()
+	g.with(func() {
+		if g.lists != 1 {
+			t.Errorf("all jobs were asked for %d times", g.lists)
+		}
+	})
 	p.Check()
 }
 

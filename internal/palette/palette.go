@@ -1,8 +1,8 @@
 // Package palette has the colours of the pages that Norn makes, the report of runs and the
 // page of a running Norn, so that they look alike by day and by night.
 //
-// Source: the series are the colours of Okabe and Ito, and those of Tol, which people with
-// any colour vision tell apart.
+// Source: the first series are colours of Okabe and Ito, and the kinds are near those of Tol,
+// which people with any colour vision tell apart.
 package palette
 
 import _ "embed"

@@ -8,7 +8,7 @@
 import * as api from './api.js';
 import { holds, over } from './words.js';
 
-const pause = 300; // ms between requests for jobs that have changed
+const pause = 300; // ms between requests for jobs that have changed, or four times as long as one takes
 const every = 5000; // ms between looks at progress and devices
 const many = 50; // changed jobs above which all are asked for
 const recent = 500; // events that are kept
@@ -21,6 +21,8 @@ export const store = {
 
 const changed = new EventTarget();
 let told = 0; // number of the last event
+let loaded = 0; // number of the last event before all jobs were asked for
+let took = 0; // ms that the last request for what has changed took
 let dirty = new Set();
 let waking = 0, timer = 0;
 
@@ -70,15 +72,26 @@ async function refresh(signal) {
 function soon(signal) {
   if (waking || signal.aborted) return;
   waking = setTimeout(async () => {
+    const began = performance.now();
     try {
       await refresh(signal);
       tell();
     } catch {
       // the stream tells that Norn is gone
     }
+    took = performance.now() - began;
     waking = 0;
     if (dirty.size) soon(signal);
-  }, pause);
+  }, Math.max(pause, 4 * took));
+}
+
+// fresh tells of many events that came at once only once.
+let telling = 0;
+function fresh(signal) {
+  telling ||= setTimeout(() => {
+    telling = 0;
+    if (!signal.aborted) tell();
+  }, 50);
 }
 
 function take(event, signal) {
@@ -86,8 +99,11 @@ function take(event, signal) {
   told = event.seq;
   store.events.push(event);
   if (store.events.length > recent) store.events.splice(0, store.events.length - recent);
-  if (event.job) dirty.add(event.job);
-  soon(signal);
+  if (event.seq <= loaded) fresh(signal);
+  else {
+    if (event.job) dirty.add(event.job);
+    soon(signal);
+  }
 }
 
 // poll asks for what no event tells.
@@ -114,6 +130,7 @@ async function listen(signal) {
       store.me = await api.get('/v1/me', signal);
       await loadMachine(signal);
       if (told === 0) told = Math.max(0, store.status.events - recent);
+      loaded = store.status.events;
       await loadJobs(signal);
       await api.events(told + 1, signal, () => {
         wait = 500;
