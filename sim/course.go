@@ -22,7 +22,7 @@ type courses struct {
 
 // begins finds the turn that a job is in when it begins with so much work done.
 func (w *Sim) begins(id job.ID, done time.Duration) {
-	t := w.truthOf(id)
+	t := w.truth.of(id)
 	if len(t.Course) == 0 {
 		return
 	}
@@ -38,7 +38,7 @@ func (w *Sim) begins(id job.ID, done time.Duration) {
 // reported is what a job would report now. A job that trains as its user asked has
 // nothing to say until it has said otherwise.
 func (w *Sim) reported(id job.ID) job.Reported {
-	r, t := w.state.Record(id), w.truthOf(id)
+	r, t := w.state.Record(id), w.truth.of(id)
 	if len(t.Course) == 0 {
 		return r.Config.Reported
 	}
@@ -60,7 +60,7 @@ func (w *Sim) alone(id job.ID, a *cluster.Alloc) float64 {
 
 // await notes when a running job comes to its next turn, from ready on.
 func (w *Sim) await(id job.ID, ready, progress time.Duration, speed float64) {
-	t := w.truthOf(id)
+	t := w.truth.of(id)
 	if len(t.Course) == 0 {
 		return
 	}
@@ -77,7 +77,7 @@ func (w *Sim) await(id job.ID, ready, progress time.Duration, speed float64) {
 func (w *Sim) change(now time.Duration, out []eventlog.Event) []eventlog.Event {
 	for id, ok := due(&w.courses.next, now); ok; id, ok = due(&w.courses.next, now) {
 		r := w.state.Record(id)
-		w.truthOf(id).turn++
+		w.truth.of(id).turn++
 		out = append(out, eventlog.Event{Time: now, Kind: eventlog.Config, Job: id, Reported: w.reported(id)})
 		speed := w.speed(id, w.state.Alloc(id))
 		w.schedule(id, max(now, r.Ready), r.ProgressAt(now), speed)

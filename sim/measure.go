@@ -79,7 +79,7 @@ func (w meters) again(id job.ID, ran time.Duration) time.Duration {
 
 // lookAfter has a job looked at that makes progress from ready on.
 func (w meters) lookAfter(id job.ID, ready time.Duration) {
-	if w.truthOf(id).began = ready; w.cfg.Meter != nil {
+	if w.truth.of(id).began = ready; w.cfg.Meter != nil {
 		w.meter.due.Set(int32(id), int64(later(ready, w.first(id))))
 	}
 }
@@ -92,10 +92,10 @@ func (w meters) looks(now time.Duration, out []eventlog.Event) []eventlog.Event 
 			continue
 		}
 		out = w.reading(id, now, perf.InRun, out)
-		if now-w.truthOf(id).began == w.first(id) {
+		if now-w.truth.of(id).began == w.first(id) {
 			out = w.lookBeside(id, now, out)
 		}
-		w.meter.due.Set(int32(id), int64(later(now, w.again(id, now-w.truthOf(id).began))))
+		w.meter.due.Set(int32(id), int64(later(now, w.again(id, now-w.truth.of(id).began))))
 	}
 	return out
 }
@@ -108,7 +108,7 @@ func (w meters) lookBeside(id job.ID, now time.Duration, out []eventlog.Event) [
 	}
 	for _, o := range slices.Clone(w.holders(a.Shares[0].Device)) {
 		r := w.state.Record(o)
-		if o != id && o != r.With && w.phase(o) == job.Running && !r.Profiling && now-w.truthOf(o).began > firstLook {
+		if o != id && o != r.With && w.phase(o) == job.Running && !r.Profiling && now-w.truth.of(o).began > firstLook {
 			out = w.reading(o, now, perf.InRun, out)
 		}
 	}
@@ -118,7 +118,7 @@ func (w meters) lookBeside(id job.ID, now time.Duration, out []eventlog.Event) [
 // look looks at a running job that is about to leave what it has or to change it.
 func (w meters) look(id job.ID) {
 	r := w.state.Record(id)
-	if w.cfg.Meter == nil || r.Phase != job.Running || w.state.Now <= w.truthOf(id).began {
+	if w.cfg.Meter == nil || r.Phase != job.Running || w.state.Now <= w.truth.of(id).began {
 		return
 	}
 	when := perf.InRun
@@ -130,7 +130,7 @@ func (w meters) look(id job.ID) {
 
 // finished looks at a job that has done its work.
 func (w meters) finished(id job.ID, now time.Duration, out []eventlog.Event) []eventlog.Event {
-	if w.cfg.Meter == nil || w.truthOf(id).Outcome != trace.Passed {
+	if w.cfg.Meter == nil || w.truth.of(id).Outcome != trace.Passed {
 		return out
 	}
 	return w.reading(id, now, perf.AtEnd, out)
@@ -158,7 +158,7 @@ func (w meters) reading(id job.ID, now time.Duration, when perf.When, out []even
 	}
 	m := &perf.Reading{When: when, Setup: perf.SetupOf(w.state.Cluster, a)}
 	l := w.seen(id, now)
-	l.Ran, l.Number = now-w.truthOf(id).began, w.meter.looked[id]
+	l.Ran, l.Number = now-w.truth.of(id).began, w.meter.looked[id]
 	w.meter.looked[id]++
 	if m.Setup.How = r.Merged; r.Merged != job.Apart {
 		if w.state.Known(r.With) {
@@ -191,7 +191,7 @@ func (w meters) reading(id job.ID, now time.Duration, when perf.When, out []even
 // seen is how a job truly stands.
 func (w meters) seen(id job.ID, now time.Duration) *Look {
 	w.mark(id, now)
-	t, r := w.truthOf(id), w.state.Record(id)
+	t, r := w.truth.of(id), w.state.Record(id)
 	l := &Look{Job: r.Job, Truth: &t.Truth, Work: t.work(), Progress: t.marked, Gone: t.gone, Gain: t.gain, Speed: r.Speed}
 	if l.Gain == 0 {
 		l.Gain = 1
@@ -204,7 +204,7 @@ func (w meters) mark(id job.ID, now time.Duration) {
 	if w.cfg.Meter == nil {
 		return
 	}
-	t, progress := w.truthOf(id), w.state.Record(id).ProgressAt(now)
+	t, progress := w.truth.of(id), w.state.Record(id).ProgressAt(now)
 	switch {
 	case progress >= t.marked && t.gain > 0:
 		t.gone += time.Duration(float64(progress-t.marked) / t.gain)

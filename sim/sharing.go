@@ -207,7 +207,7 @@ func (w *Sim) gain(id job.ID) (partner job.ID, factor float64) {
 		factor, _ = w.cfg.Transfer.Together(r.Job, w.state.Record(partner).Job, [2]time.Duration{w.left(id), w.left(partner)})
 	}
 	meters{w}.mark(id, w.state.Now)
-	w.truthOf(id).gain = factor
+	w.truth.of(id).gain = factor
 	return partner, factor
 }
 
@@ -230,7 +230,7 @@ func (w *Sim) withoutGPUs(id job.ID, a *cluster.Alloc) (speed float64, ok bool) 
 	if h == nil || h.CPUTime <= 0 || len(a.Shares) == 0 || !w.state.Cluster.Type(w.state.Cluster.TypeOf(a.Shares[0].Device)).Host {
 		return 0, false
 	}
-	return float64(w.truthOf(id).work()) / float64(h.CPUTime), true
+	return float64(w.truth.of(id).work()) / float64(h.CPUTime), true
 }
 
 // phaseOf is phase for a job that may not be there.
@@ -243,7 +243,7 @@ func (w *Sim) phaseOf(id job.ID) job.Phase {
 
 // left is the work that a job still has.
 func (w *Sim) left(id job.ID) time.Duration {
-	return max(0, w.truthOf(id).work()-w.state.Record(id).ProgressAt(w.state.Now))
+	return max(0, w.truth.of(id).work()-w.state.Record(id).ProgressAt(w.state.Now))
 }
 
 // beside are the jobs on a device but for two, and the parts that they have.
@@ -271,7 +271,7 @@ func (w *Sim) sharer(id job.ID, d cluster.DeviceID) perf.Sharer {
 
 // memory is what a job really takes of the memory of each of its GPUs.
 func (w *Sim) memory(id job.ID) unit.Bytes {
-	if m := w.truthOf(id).GPUMemory; m > 0 {
+	if m := w.truth.of(id).GPUMemory; m > 0 {
 		return m
 	}
 	return perf.MemoryOf(w.state.Record(id).Job)
@@ -347,8 +347,8 @@ const mostTries = 3
 // than a GPU has. Its program would have ended each time, and its memory was
 // not declared.
 func (w *Sim) tooLarge(id job.ID) bool {
-	w.truthOf(id).large++
-	return w.truthOf(id).large >= mostTries
+	w.truth.of(id).large++
+	return w.truth.of(id).large >= mostTries
 }
 
 // overCap is the place, among those on a device, of one that takes more of its memory
@@ -398,7 +398,7 @@ func (w *Sim) Profile(id job.ID, a *cluster.Alloc) (delay time.Duration) {
 	w.comes(id, a)
 	w.timers.Remove(int32(id))
 	delay = pipelines{w}.delay(r, a)
-	w.truthOf(id).began = w.state.Now + delay
+	w.truth.of(id).began = w.state.Now + delay
 	return delay
 }
 

@@ -78,7 +78,7 @@ type Node struct {
 type Sim struct {
 	cfg   Config
 	state *state.State
-	truth dense.Rows[truth]
+	truth truths
 	specs []job.Job   // the chunk that the next jobs go into
 	next  trace.Entry // the next arrival
 	more  bool
@@ -118,8 +118,10 @@ type truth struct {
 	turn   int           // place in Course
 }
 
-// truthOf is the truth of a job.
-func (w *Sim) truthOf(id job.ID) *truth { return w.truth.At(int(id)) }
+// truths are those of all jobs, by number.
+type truths struct{ dense.Rows[truth] }
+
+func (t *truths) of(id job.ID) *truth { return t.At(int(id)) }
 
 // work is the work of the attempt that the job is in.
 func (t *truth) work() time.Duration {
@@ -323,20 +325,20 @@ func (w *Sim) ended(now time.Duration, out []eventlog.Event) []eventlog.Event {
 			w.gone = append(w.gone, id)
 			continue
 		}
-		if w.breaks[id] || int(w.truthOf(id).attempt) < len(w.truthOf(id).Attempts) {
+		if w.breaks[id] || int(w.truth.of(id).attempt) < len(w.truth.of(id).Attempts) {
 			w.crash(id, now)
 		} else {
 			pipelines{w}.leaves(id, now)
 		}
 		w.leaves(id)
-		ev := eventlog.Event{Time: now, Kind: eventlog.End, Job: id, Outcome: w.truthOf(id).Outcome.Phase()}
+		ev := eventlog.Event{Time: now, Kind: eventlog.End, Job: id, Outcome: w.truth.of(id).Outcome.Phase()}
 		switch {
 		case w.breaks[id]:
 			delete(w.breaks, id)
 			ev = w.broke(id, r, now)
-		case int(w.truthOf(id).attempt) < len(w.truthOf(id).Attempts):
-			w.truthOf(id).attempt++
-			w.truthOf(id).saved = 0
+		case int(w.truth.of(id).attempt) < len(w.truth.of(id).Attempts):
+			w.truth.of(id).attempt++
+			w.truth.of(id).saved = 0
 			ev = eventlog.Event{Time: now, Kind: eventlog.Fail, Job: id, Reason: job.Reason{Code: job.Failed, Job: job.None}}
 		}
 		phase := job.Waiting
@@ -363,7 +365,7 @@ func (w *Sim) phase(id job.ID) job.Phase {
 // broke is a random failure of a running job: it goes on from its last
 // snapshot, or fails for good when it has no retry left.
 func (w *Sim) broke(id job.ID, r *job.Record, now time.Duration) eventlog.Event {
-	t := w.truthOf(id)
+	t := w.truth.of(id)
 	if t.broken++; r.Job.Retries >= 0 && t.broken > r.Job.Retries {
 		return eventlog.Event{Time: now, Kind: eventlog.End, Job: id, Outcome: job.FailedPhase}
 	}
@@ -379,7 +381,7 @@ func (w *Sim) saved(r *job.Record, now time.Duration) time.Duration {
 	if r.Job.Stop == job.Restart {
 		return 0
 	}
-	saved := w.truthOf(r.Job.ID).saved
+	saved := w.truth.of(r.Job.ID).saved
 	if w.cfg.Snapshot > 0 {
 		saved = max(saved, r.ProgressAt(now)/w.cfg.Snapshot*w.cfg.Snapshot)
 	}
@@ -449,7 +451,7 @@ func (w *Sim) evict(node cluster.NodeID, now time.Duration, why job.Reason, out 
 		kept := r.Progress
 		if r.Phase == job.Running {
 			kept = lending{w}.savedIn(r, why, now)
-			w.truthOf(id).saved = kept
+			w.truth.of(id).saved = kept
 		}
 		out = append(out, eventlog.Event{Time: now, Kind: eventlog.Evict, Job: id, Kept: kept, Reason: why})
 	}
@@ -582,7 +584,7 @@ func (w *Sim) Start(id job.ID, a *cluster.Alloc) (delay time.Duration, speed flo
 func (w *Sim) schedule(id job.ID, ready, progress time.Duration, speed float64) {
 	w.await(id, ready, progress, speed)
 	end := unit.Never
-	left := max(0, w.truthOf(id).work()-progress)
+	left := max(0, w.truth.of(id).work()-progress)
 	switch {
 	case speed == 1:
 		end = later(ready, left)
@@ -631,9 +633,9 @@ func (w *Sim) Stop(id job.ID) (kept time.Duration, atOnce bool) {
 		kept, cost = 0, 0
 	case job.LastSave:
 		kept, cost = w.saved(r, now), 0
-		w.truthOf(id).saved = kept
+		w.truth.of(id).saved = kept
 	case job.Checkpoint:
-		w.truthOf(id).saved = kept
+		w.truth.of(id).saved = kept
 	}
 	if cost <= 0 {
 		w.timers.Remove(int32(id))
@@ -719,7 +721,7 @@ func (w *Sim) exponential(mean time.Duration) time.Duration {
 
 // Truth is what really is the matter with a submitted job. It is for reports
 // and tests, never for a policy.
-func (w *Sim) Truth(id job.ID) *trace.Truth { return &w.truthOf(id).Truth }
+func (w *Sim) Truth(id job.ID) *trace.Truth { return &w.truth.of(id).Truth }
 
 // Oracle is an estimator that knows the truth of this world. Giving it to a run
 // is how an experiment says that the scheduler knows run times.
@@ -728,7 +730,7 @@ func (w *Sim) Oracle() predict.Estimator { return oracle{w} }
 type oracle struct{ w *Sim }
 
 // Estimate is the true run time of the attempt that the job is in.
-func (o oracle) Estimate(j *job.Job) (time.Duration, bool) { return o.w.truthOf(j.ID).work(), true }
+func (o oracle) Estimate(j *job.Job) (time.Duration, bool) { return o.w.truth.of(j.ID).work(), true }
 
 // Observe learns nothing.
 func (oracle) Observe(*job.Job, time.Duration) {}

@@ -4,10 +4,9 @@
 //
 // Nouns: Set (ordered set, find-first in constant time for any practical size),
 // Heap (priority queue whose members can be moved and removed by number), List
-// (sorted list that also answers sums of weights up to a place), Rows (list whose entries
-// never move). None of them
-// allocates once it has grown to its working size, and all iterate in a fixed
-// order, so that equal inputs give equal runs.
+// (sorted list that also answers sums of weights up to a place). These allocate
+// nothing once they have grown to their working size. Rows is a list whose entries
+// never move. All iterate in a fixed order, so that equal inputs give equal runs.
 package dense
 
 import (
