@@ -37,10 +37,11 @@ type Config struct {
 	Guarantee Guarantee
 	Lazy      bool
 	Beyond    bool
+	Together  bool
 }
 
 // NewConfig returns the defaults.
-func NewConfig() *Config { return &Config{Lazy: true, Beyond: true} }
+func NewConfig() *Config { return &Config{Lazy: true, Beyond: true, Together: true} }
 
 // Params binds the settings.
 func (c *Config) Params() param.Set {
@@ -49,6 +50,7 @@ func (c *Config) Params() param.Set {
 			"what tenants are guaranteed: cells, or as many GPUs wherever they are"),
 		param.Bool("lazy", &c.Lazy, "a job from which a more urgent one of its tenant takes cells goes on as an opportunistic job; false: it is stopped"),
 		param.Bool("beyond", &c.Beyond, "a job that does not fit into the cells of its tenant, though no other guaranteed job of the tenant runs, runs as an opportunistic one; false: it waits"),
+		param.Bool("together", &c.Together, "tasks of one GPU each are placed together on as few nodes as can be, as far as the cells of their tenant allow that at all; false: each by itself"),
 	}
 }
 

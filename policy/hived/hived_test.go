@@ -112,7 +112,7 @@ func TestGangsWaitAlone(t *testing.T) {
 // Jobs of priority below 0, and of tenants without cells, have what is idle, and all of a gang leaves when an
 // owner takes a part of it back. They go to nodes of other guests, and stay away from guaranteed jobs.
 func TestGuests(t *testing.T) {
-	run := simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(3, 4), Tenants: promised(t, "a", "node=2", "b", "node=1"), Make: with()},
+	run := simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(3, 4), Tenants: promised(t, "a", "node=2", "b", "node=1"), Make: with(func(c *hived.Config) { c.Together = false })},
 		simtest.Job{Key: "own", Tenant: "a", GPUs: 2, Run: 1000},
 		simtest.Job{Key: "low", Tenant: "a", At: 1, GPUs: 1, Run: 1000, Spec: urgent(-1)},
 		simtest.Job{Key: "nobody", Tenant: "other", At: 2, GPUs: 5, Run: 100},
@@ -154,6 +154,23 @@ func TestWhoHasWhat(t *testing.T) {
 		simtest.Job{Key: "a", Tenant: "a", GPUs: 5, Run: 100}, simtest.Job{Key: "b", Tenant: "b", GPUs: 3, Run: 100})
 	if run.Start("a") != 0 || run.Start("b") != 0 {
 		t.Errorf("nobody is promised anything, and not all run at once\n%v", run.Log)
+	}
+}
+
+// A job of as many tasks of one GPU as a node has GPUs wants a whole node, rather than what others have left. If no cell of
+// its tenant is so large, it is spread.
+func TestTogether(t *testing.T) {
+	for together, want := range map[bool]string{true: "1 start two on n1[0-3]", false: "1 start two on n0[2-3]+n1[0-1]"} {
+		run := simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(2, 4), Tenants: promised(t, "a", "node=2"), Make: with(func(c *hived.Config) { c.Together = together })},
+			simtest.Job{Key: "one", Tenant: "a", GPUs: 2, Run: 100}, simtest.Job{Key: "two", Tenant: "a", At: 1, GPUs: 4, Run: 100})
+		if !strings.Contains(strings.Join(run.Log, "\n"), want) {
+			t.Errorf("together=%v: no %q in\n%v", together, want, run.Log)
+		}
+	}
+	run := simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(2, 4), Tenants: promised(t, "a", "2=2"), Make: with(func(c *hived.Config) { c.Beyond = false })},
+		simtest.Job{Key: "four", Tenant: "a", GPUs: 4, Run: 100})
+	if run.End("four") != 100 {
+		t.Errorf("four GPUs in two cells of two: %v", run.Log)
 	}
 }
 

@@ -19,8 +19,13 @@ type attempt struct {
 	site   *site
 	j      sched.Job
 
-	alloc cluster.Alloc
+	spread bool  // tasks of one GPU are placed each by itself
+	pods   []pod // what is placed, in the order of ranks
+	alloc  cluster.Alloc
 }
+
+// pod is tasks of a role that are placed on one node.
+type pod struct{ role, tasks, gpus int }
 
 // start starts the job if it can be, and notes why it waits otherwise.
 func (a *attempt) start() bool {
@@ -34,8 +39,13 @@ func (a *attempt) start() bool {
 	if a.guaranteed(vc, priority) {
 		return true
 	}
-	if _, used := a.site.gpus(vc); a.policy.cfg.Beyond && used == 0 {
-		return a.guest() || a.pack()
+	if _, used := a.site.gpus(vc); used == 0 { // these cells will never do better
+		if a.spread = true; a.policy.cfg.Together && a.guaranteed(vc, priority) {
+			return true
+		}
+		if a.policy.cfg.Beyond {
+			return a.guest() || a.pack()
+		}
 	}
 	a.p.Wait(a.j.ID, a.site.why(a.v, a.j))
 	return false
@@ -152,34 +162,57 @@ func (a *attempt) take(f *cells.Found, vc int, victims []job.ID) bool {
 	return true
 }
 
-// each calls try with what the job asks for, once for each place of the topology of which it must be in
-// one, until try returns true.
-func (a *attempt) each(try func(r *cells.Request) bool, vc int, priority int32) bool {
+// each calls try with what the job asks for, once for each chain that it may use, until try returns true.
+func (a *attempt) each(try func(r *cells.Request) bool, vc int, priority int32) (done bool) {
 	class, c := a.v.Class(a.j.Class()), a.v.Cluster()
-	r := &cells.Request{VC: vc, Priority: priority}
-	for i := range class.Demand.Roles {
-		role := &class.Demand.Roles[i]
-		for range role.Tasks {
-			r.Tasks = append(r.Tasks, taskGPUs(role))
-		}
-	}
 	class.EachType(c, func(t cluster.TypeID) bool {
 		for i := range a.site.forest.Chains {
-			if a.site.forest.Chains[i].Type == t {
-				r.Chains = append(r.Chains, i)
+			h := &a.site.forest.Chains[i]
+			if h.Type != t {
+				continue
+			}
+			r := &cells.Request{VC: vc, Priority: priority, Chains: []int{i}}
+			a.divide(class.Demand, h.Levels[h.Node].GPUs)
+			for _, p := range a.pods {
+				r.Tasks = append(r.Tasks, p.gpus)
+			}
+			if done = a.within(r, try); done {
+				return false
 			}
 		}
 		return true
 	})
+	return done
+}
+
+// divide makes pods of the tasks, for nodes of so many GPUs.
+func (a *attempt) divide(d *job.Demand, node int) {
+	a.pods = a.pods[:0]
+	for i := range d.Roles {
+		role := &d.Roles[i]
+		size := 1
+		if role.GPU == unit.One && a.policy.cfg.Together && !a.spread {
+			size = node
+		}
+		for left := int(role.Tasks); left > 0; left -= size {
+			n := min(size, left)
+			a.pods = append(a.pods, pod{i, n, n * taskGPUs(role)})
+		}
+	}
+}
+
+// within calls try once for each place of the topology of which the job must be in one, until try returns
+// true.
+func (a *attempt) within(r *cells.Request, try func(r *cells.Request) bool) bool {
+	c, d := a.v.Cluster(), a.v.Class(a.j.Class()).Demand
 	room := a.room()
 	r.Room = room
-	level := class.Demand.Within
-	if level == "" {
+	if d.Within == "" {
 		return try(r)
 	}
-	for first := range a.places(level) {
+	for first := range a.places(d.Within) {
 		r.Room = func(n cluster.NodeID) int {
-			if n != first && !c.Together(n, first, level) {
+			if n != first && !c.Together(n, first, d.Within) {
 				return 0
 			}
 			if room == nil {
@@ -191,10 +224,8 @@ func (a *attempt) each(try func(r *cells.Request) bool, vc int, priority int32) 
 			return true
 		}
 	}
-	if r.Room = room; class.Demand.Prefer {
-		return try(r)
-	}
-	return false
+	r.Room = room
+	return d.Prefer && try(r)
 }
 
 // places yields a node of each place of a level.
@@ -213,31 +244,28 @@ func (a *attempt) places(level string) func(yield func(cluster.NodeID) bool) {
 	}
 }
 
-// room is how many tasks of the job a node may hold beside what others have there of cores, memory and
-// counted resources; nil: any number.
+// room is how many pods of the job a node may hold beside what others have there of cores, memory and
+// counted resources, all pods taken for as large as the largest; nil: any number.
 func (a *attempt) room() func(n cluster.NodeID) int {
 	class, c := a.v.Class(a.j.Class()), a.v.Cluster()
-	limited := class.Scope != class.Pool || class.Slots != nil
 	var cpu unit.Milli
 	var memory unit.Bytes
-	tasks := 0
-	for i := range class.Demand.Roles {
-		role := &class.Demand.Roles[i]
-		cpu, memory = max(cpu, role.CPU), max(memory, role.Memory)
-		tasks += int(role.Tasks)
+	for _, p := range a.pods {
+		role := &class.Demand.Roles[p.role]
+		cpu, memory = max(cpu, role.CPU*unit.Milli(p.tasks)), max(memory, role.Memory*unit.Bytes(p.tasks))
 	}
-	if !limited && cpu == 0 && memory == 0 {
+	if class.Scope == class.Pool && class.Slots == nil && cpu == 0 && memory == 0 {
 		return nil
 	}
 	return func(n cluster.NodeID) int {
 		if !c.In(n, class.Scope) {
 			return 0
 		}
-		most := c.TasksBeside(n, cpu, memory, tasks)
-		for i := range class.Slots {
-			if class.Demand.Roles[i].Tasks > 0 {
-				free := c.SlotsFree(n)
-				most = free.Tasks(&class.Slots[i], most)
+		most := c.TasksBeside(n, cpu, memory, len(a.pods))
+		if class.Slots != nil {
+			free := c.SlotsFree(n)
+			for _, p := range a.pods {
+				most = min(most, free.Tasks(&class.Slots[p.role], most*p.tasks)/p.tasks)
 			}
 		}
 		return most
@@ -246,39 +274,35 @@ func (a *attempt) room() func(n cluster.NodeID) int {
 
 // startOn starts the job on what was found for it.
 func (a *attempt) startOn(f *cells.Found) bool {
-	c, space, d := a.v.Cluster(), a.site.space, a.j.Spec().Demand
+	c, d := a.v.Cluster(), a.j.Spec().Demand
 	a.alloc.Reset()
-	task := 0
 	var gpus []cluster.DeviceID
-	for i := range d.Roles {
-		role := &d.Roles[i]
+	for i, p := range a.pods {
+		role := &d.Roles[p.role]
 		milli := int32(min(role.GPU, unit.One))
-		for range role.Tasks {
-			var n cluster.NodeID
-			n, gpus = space.Task(f, c, task, gpus[:0])
-			task++
-			a.piece(n, uint8(i), role, len(gpus))
-			for _, g := range gpus {
-				if c.DeviceFree(g) < unit.Milli(milli) {
-					return false
-				}
-				a.alloc.Shares = append(a.alloc.Shares, cluster.Share{Device: g, Milli: milli, Memory: role.GPUMemory})
+		var n cluster.NodeID
+		n, gpus = a.site.space.Task(f, c, i, gpus[:0])
+		a.piece(n, p, role)
+		for _, g := range gpus {
+			if c.DeviceFree(g) < unit.Milli(milli) {
+				return false
 			}
+			a.alloc.Shares = append(a.alloc.Shares, cluster.Share{Device: g, Milli: milli, Memory: role.GPUMemory})
 		}
 	}
 	return a.beside() && a.p.StartOn(a.j.ID, &a.alloc)
 }
 
-// piece adds a task to what the job will have.
-func (a *attempt) piece(n cluster.NodeID, role uint8, r *job.Role, shares int) {
-	if at := len(a.alloc.Pieces); at == 0 || a.alloc.Pieces[at-1].Node != n || a.alloc.Pieces[at-1].Role != role {
-		a.alloc.Pieces = append(a.alloc.Pieces, cluster.Piece{Node: n, Role: role})
+// piece adds a pod to what the job will have.
+func (a *attempt) piece(n cluster.NodeID, p pod, r *job.Role) {
+	if at := len(a.alloc.Pieces); at == 0 || a.alloc.Pieces[at-1].Node != n || int(a.alloc.Pieces[at-1].Role) != p.role {
+		a.alloc.Pieces = append(a.alloc.Pieces, cluster.Piece{Node: n, Role: uint8(p.role)})
 	}
-	p := &a.alloc.Pieces[len(a.alloc.Pieces)-1]
-	p.Tasks++
-	p.Shares += int32(shares)
-	p.CPU += r.CPU
-	p.Memory += r.Memory
+	piece := &a.alloc.Pieces[len(a.alloc.Pieces)-1]
+	piece.Tasks += int32(p.tasks)
+	piece.Shares += int32(p.gpus)
+	piece.CPU += r.CPU * unit.Milli(p.tasks)
+	piece.Memory += r.Memory * unit.Bytes(p.tasks)
 }
 
 // beside tells whether nodes have cores and memory enough for what the job will have there.
