@@ -171,8 +171,8 @@ func (s *site) need(j sched.Job) (n int) {
 // taskGPUs is the number of GPUs of a task of a role: a part of one is one.
 func taskGPUs(r *job.Role) int { return int((r.GPU + unit.One - 1) / unit.One) }
 
-// note is what is remembered of a job that is guaranteed what it has: in roots of which levels its GPUs
-// lie. A guest has no note.
+// note is what is remembered of a job that is guaranteed what it has: the roots in which its GPUs lie. A
+// guest has no note.
 type note struct{ roots []cells.Root }
 
 // NewNote is a note of this policy, for the table of policies.
@@ -185,6 +185,7 @@ func (n *note) Kind() string { return "hived" }
 func (n *note) Fields(f *sched.Fields) {
 	sched.List(f, "roots", &n.roots, func(r *cells.Root, f *sched.Fields) {
 		sched.Int(f, "level", &r.Level)
+		sched.Int(f, "rank", &r.Rank)
 		sched.Int(f, "gpus", &r.GPUs)
 	})
 }

@@ -191,11 +191,11 @@ func (w *walk) inside() bool {
 		return true
 	}
 	for room := range w.c.Node + 1 {
-		size := int64(w.c.Levels[room].GPUs)
-		if int(size) < w.need() {
+		size := w.c.Levels[room].GPUs
+		if size < w.need() {
 			continue
 		}
-		if w.each(&p.rooms, dense.Item{B: size << 32}, dense.Item{B: (size + 1) << 32}, visit) {
+		if w.each(&p.rooms, dense.Item{B: emptyRoom(size)}, dense.Item{B: emptyRoom(size + 1)}, visit) {
 			return true
 		}
 		last := room
@@ -225,18 +225,12 @@ func (w *walk) roots(p *part, level int) bool {
 	return false
 }
 
-// root places tasks in a root that has just been bound, in the rooms with the fewest guests first.
+// root places tasks in the rooms of a root that has just been bound.
 func (w *walk) root(level, index int) {
-	first, step := index*w.c.Levels[level].GPUs, w.c.Levels[min(level, w.c.Node)].GPUs
-	var rooms []dense.Item
-	for pos := first; pos < first+w.c.Levels[level].GPUs; pos += step {
-		rooms = append(rooms, w.c.room(pos))
-	}
-	slices.SortFunc(rooms, func(a, b dense.Item) int { return cmp.Or(cmp.Compare(a.B, b.B), cmp.Compare(a.ID, b.ID)) })
-	for _, it := range rooms {
-		if !w.done() {
-			w.room(min(level, w.c.Node), int(it.ID))
-		}
+	room := min(level, w.c.Node)
+	size := w.c.Levels[level].GPUs
+	for pos := index * size; pos < (index+1)*size && !w.done(); pos += w.c.Levels[room].GPUs {
+		w.room(room, pos)
 	}
 }
 
@@ -370,7 +364,7 @@ func (w *walk) bind(level int) (index int, ok bool) {
 				index, ok := w.descend(from, int(it.ID), level)
 				if ok {
 					c.carve(from, level, index)
-					w.s.bound(w.found, c, level, index)
+					w.s.bound(w.found, c, level, index, 0)
 					return index, true
 				}
 			}

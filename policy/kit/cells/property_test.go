@@ -194,8 +194,17 @@ func alone(f *Forest, vc VC) *Space {
 	return NewSpace(private, []VC{vc})
 }
 
+// shares are the GPUs in each root.
+func shares(roots []Root) map[Root]int {
+	out := map[Root]int{}
+	for _, r := range roots {
+		out[Root{Level: r.Level, Rank: r.Rank}] += r.GPUs
+	}
+	return out
+}
+
 // The promise of the paper: whatever all others do, guests included, a request of a virtual cluster is satisfied exactly
-// when it would be in a cluster of its own. After every step all counts, and what is still promised, are checked.
+// when it would be in a cluster of its own, and in the same of its cells. After every step all counts, and what is still promised, are checked.
 func TestAsInAClusterOfItsOwn(t *testing.T) {
 	waits, starts := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -237,6 +246,9 @@ func TestAsInAClusterOfItsOwn(t *testing.T) {
 				}
 				s.Take(next, found, false)
 				private[vc].Take(next, mine, false)
+				if got, want := shares(s.Roots(next)), shares(private[vc].Roots(next)); !maps.Equal(got, want) {
+					t.Fatalf("%v for virtual cluster %d are in roots %v, alone in %v", tasks, vc, got, want)
+				}
 				owner[next] = vc
 				next++
 			},

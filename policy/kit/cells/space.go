@@ -64,6 +64,7 @@ type chain struct {
 	isFree  [][]bool     // by level and index
 	root    []int8       // by position: the level of the root in which it lies, or -1
 	owner   [][]int32    // by level and index: the virtual cluster of the root, plus 1
+	rank    [][]int32    // by level and index: the number of the root among those of its level in its virtual cluster
 	pinned  [][]bool     // by level and index
 	unbound []int        // by level: cells that are promised and not bound
 	nodes   dense.List   // nodes with idle GPUs: those with the most guests and then the fewest guaranteed GPUs first
@@ -80,7 +81,8 @@ type vc struct {
 // part is the cells of a virtual cluster in one chain.
 type part struct {
 	unbound    []int         // by level
-	rooms      dense.List    // of its roots: those with the most guaranteed GPUs, then the smallest, then those with the fewest guests first
+	ranks      []dense.Set   // by level: the numbers of roots that are taken
+	rooms      dense.List    // of its roots: those with the most guaranteed GPUs, then the smallest first
 	gpus, used int           // of all its cells; those of its guaranteed jobs
 	priorities map[int32]int // GPUs of guaranteed jobs by priority
 }
@@ -96,8 +98,9 @@ type hold struct {
 	roots    []Root
 }
 
-// Root says in roots of which level the GPUs of a job lie: the next so many of them.
-type Root struct{ Level, GPUs int }
+// Root is a root in which GPUs of a job lie: the next so many of them. Rank is its number among those of its
+// level in the virtual cluster.
+type Root struct{ Level, Rank, GPUs int }
 
 // NoVC is the virtual cluster of a guest.
 const NoVC = -1
@@ -117,7 +120,7 @@ func NewSpace(f *Forest, vcs []VC) *Space {
 	for i := range vcs {
 		v := vc{name: vcs[i].Name}
 		for _, c := range s.chains {
-			v.chains = append(v.chains, part{unbound: make([]int, len(c.Levels)), priorities: map[int32]int{}})
+			v.chains = append(v.chains, part{unbound: make([]int, len(c.Levels)), ranks: make([]dense.Set, len(c.Levels)), priorities: map[int32]int{}})
 		}
 		for _, q := range vcs[i].Quotas {
 			v.chains[q.Chain].unbound[q.Level] += q.Count
@@ -147,7 +150,7 @@ func (s *Space) pin(vc int, p Cell, f *Forest) {
 	c.carve(level, p.Level, p.Index)
 	c.pinned[p.Level][p.Index] = true
 	s.vcs[vc].chains[p.Chain].gpus += c.Levels[p.Level].GPUs
-	s.own(vc, c, p.Level, p.Index)
+	s.own(vc, c, p.Level, p.Index, 0)
 }
 
 func newChain(h *Chain, number int) *chain {
@@ -160,6 +163,7 @@ func newChain(h *Chain, number int) *chain {
 		c.count = append(c.count, slices.Repeat([]tally{{idle: n, open: n}}, h.Cells(l)))
 		c.isFree = append(c.isFree, make([]bool, h.Cells(l)))
 		c.owner = append(c.owner, make([]int32, h.Cells(l)))
+		c.rank = append(c.rank, make([]int32, h.Cells(l)))
 		c.pinned = append(c.pinned, make([]bool, h.Cells(l)))
 	}
 	top := len(h.Levels) - 1
@@ -184,13 +188,21 @@ func (c *chain) freeItem(level, index int) dense.Item {
 	return dense.Item{A: int64(c.Levels[level].GPUs) - int64(t.open), B: int64(t.guests), ID: int32(index)}
 }
 
-// room is the place of a room among those of its virtual cluster, by its first position.
+// room is the place of a room among those of its virtual cluster, by its first position. Of rooms that are
+// alike it goes by the number of the root and the place in it. So it says nothing of where the root is, nor
+// who else is there.
 func (c *chain) room(pos int) dense.Item {
-	level := min(int(c.root[pos]), c.Node)
+	root := int(c.root[pos])
+	level := min(root, c.Node)
 	size := c.Levels[level].GPUs
-	t := &c.count[level][pos/size]
-	return dense.Item{A: -int64(t.kept), B: int64(size)<<32 + int64(t.guests), ID: int32(pos / size * size)}
+	index := pos / c.Levels[root].GPUs
+	place := pos/size - index*(c.Levels[root].GPUs/size)
+	rank := int64(c.rank[root][index])*int64(c.Levels[root].GPUs/size) + int64(place)
+	return dense.Item{A: -int64(c.count[level][pos/size].kept), B: emptyRoom(size) + int64(root)<<36 + rank, ID: int32(pos / size * size)}
 }
+
+// emptyRoom is where the rooms of a size begin in the order of rooms in which no guaranteed job is.
+func emptyRoom(size int) int64 { return int64(size) << 42 }
 
 func (c *chain) setFree(level, index int, free bool) {
 	if c.isFree[level][index] = free; free {
@@ -268,9 +280,15 @@ func (c *chain) canPromise(level int) bool {
 	return more == 0
 }
 
-// own binds a cell, which is in no free cell any more, to a virtual cluster.
-func (s *Space) own(vc int, c *chain, level, index int) {
+// own binds a cell, which is in no free cell any more, to a virtual cluster. Its number is the first from
+// rank on that is not taken.
+func (s *Space) own(vc int, c *chain, level, index, rank int) {
 	size := c.Levels[level].GPUs
+	ranks := &s.vcs[vc].chains[c.number].ranks[level]
+	for !ranks.Add(rank) {
+		rank++
+	}
+	c.rank[level][index] = int32(rank)
 	c.owner[level][index] = int32(vc) + 1
 	for pos := index * size; pos < (index+1)*size; pos++ {
 		c.root[pos] = int8(level)
@@ -297,6 +315,7 @@ func (s *Space) release(c *chain, level, index int) {
 		c.root[pos] = -1
 	}
 	c.owner[level][index] = 0
+	p.ranks[level].Remove(int(c.rank[level][index]))
 	p.unbound[level]++
 	c.unbound[level]++
 	c.merge(level, index)
@@ -450,7 +469,7 @@ func (s *Space) Demote(id job.ID, stays bool) (back func()) {
 	}
 }
 
-// Restore gives a guaranteed job the GPUs that it had, in roots of the levels that these lay in. It
+// Restore gives a guaranteed job the GPUs that it had, in the roots that these lay in. It
 // changes nothing, and the result is false, when they are not there for this virtual cluster any more.
 func (s *Space) Restore(id job.ID, vc int, priority int32, fixed bool, devices []cluster.DeviceID, roots []Root) bool {
 	f := &Found{vc: vc, priority: priority}
@@ -467,7 +486,7 @@ func (s *Space) Restore(id job.ID, vc int, priority int32, fixed bool, devices [
 		if i == 0 {
 			f.chain = c.number
 		}
-		if left.GPUs == 0 || f.chain != c.number || c.gpus[pos].job != job.None || c.gpus[pos].guests > 0 || !s.bindAt(f, c, left.Level, pos) {
+		if left.GPUs == 0 || f.chain != c.number || c.gpus[pos].job != job.None || c.gpus[pos].guests > 0 || !s.bindAt(f, c, left, pos) {
 			s.Drop(f)
 			return false
 		}
@@ -479,8 +498,9 @@ func (s *Space) Restore(id job.ID, vc int, priority int32, fixed bool, devices [
 }
 
 // bindAt makes a position lie in a root of a level of the virtual cluster.
-func (s *Space) bindAt(f *Found, c *chain, level, pos int) bool {
-	if level < 0 || level >= len(c.Levels) {
+func (s *Space) bindAt(f *Found, c *chain, root Root, pos int) bool {
+	level := root.Level
+	if root.Rank < 0 || root.Rank >= len(c.gpus) || level < 0 || level >= len(c.Levels) {
 		return false
 	}
 	index := pos / c.Levels[level].GPUs
@@ -493,15 +513,15 @@ func (s *Space) bindAt(f *Found, c *chain, level, pos int) bool {
 		return false
 	}
 	c.carve(from, level, index)
-	s.bound(f, c, level, index)
+	s.bound(f, c, level, index, root.Rank)
 	return true
 }
 
 // bound notes that a virtual cluster has one of its cells from now on.
-func (s *Space) bound(f *Found, c *chain, level, index int) {
+func (s *Space) bound(f *Found, c *chain, level, index, rank int) {
 	s.vcs[f.vc].chains[c.number].unbound[level]--
 	c.unbound[level]--
-	s.own(f.vc, c, level, index)
+	s.own(f.vc, c, level, index, rank)
 	f.bound = append(f.bound, Cell{c.number, level, index})
 }
 
@@ -515,10 +535,11 @@ func (s *Space) Take(id job.ID, f *Found, fixed bool) {
 	for _, pos := range h.at {
 		h.devices = append(h.devices, c.GPUs[pos])
 		level := int(c.root[pos])
-		if n := len(h.roots); n > 0 && h.roots[n-1].Level == level {
+		rank := int(c.rank[level][int(pos)/c.Levels[level].GPUs])
+		if n := len(h.roots); n > 0 && h.roots[n-1].Level == level && h.roots[n-1].Rank == rank {
 			h.roots[n-1].GPUs++
 		} else {
-			h.roots = append(h.roots, Root{level, 1})
+			h.roots = append(h.roots, Root{level, rank, 1})
 		}
 	}
 	s.change(c, h.at, func(g *gpu) { g.job, g.priority, g.fixed = id, f.priority, fixed })
@@ -528,7 +549,7 @@ func (s *Space) Take(id job.ID, f *Found, fixed bool) {
 	s.holds[id] = h
 }
 
-// Roots says in roots of which levels the GPUs of a guaranteed job lie, in the order of its tasks.
+// Roots are the roots in which the GPUs of a guaranteed job lie, in the order of its tasks.
 func (s *Space) Roots(id job.ID) []Root { return s.holds[id].roots }
 
 // Drop gives up what was found.
