@@ -119,10 +119,9 @@ func waitsOf(o *experiment.Outcome, t tenant.ID) (shared, alone time.Duration) {
 // in a cluster of its own, and that tenants do under quotas.
 func hivedCells() []Study {
 	s := Study{
-		System: "hived", Name: "philly", CPU: 30, Policy: byCells,
+		System: "hived", Name: "philly", CPU: 15, Policy: byCells,
 		About:  "October and November of Philly on 352x8 GPUs, of which 11 virtual clusters are guaranteed 8 to 64 nodes each; a baseline of quotas has the same order and places",
 		Worlds: []World{cellsWorld(0, 1), cellsWorld(0, 0.98), cellsWorld(0, 1.02)},
-		Quick:  []World{cellsWorld(12000, 1), cellsWorld(12000, 0.98), cellsWorld(12000, 1.02)},
 		Claims: []Claim{
 			{Metric: anomalies(), Published: exactly(1), Place: "section 2: none with cells"},
 			{Policy: byQuota, Metric: anomalies(), Published: atLeast(2), Place: "section 2: some under quotas"},
