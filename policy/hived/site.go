@@ -113,7 +113,7 @@ func (s *site) unpaid(id job.ID) {
 	}
 }
 
-// GPUs is how many GPUs a virtual cluster has in all, and how many of them its guaranteed jobs have.
+// gpus is how many GPUs a virtual cluster has in all, and how many of them its guaranteed jobs have.
 func (s *site) gpus(vc int) (all, used int) {
 	if s.quota != nil {
 		return s.quota[vc], s.used[vc]

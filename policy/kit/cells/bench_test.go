@@ -32,8 +32,8 @@ func large(b *testing.B) *cluster.Cluster {
 	return c
 }
 
-// BenchmarkRequest is one request for GPUs and its end on 40,000 GPUs, half of which are in use: 1 to 64 GPUs for one of
-// twenty virtual clusters, of which each has racks, nodes and halves of nodes, or for a guest.
+// BenchmarkRequest is one request for GPUs and its end on 40,000 GPUs, half of which are in use. A request is for 1 to 64 GPUs,
+// of a guest or of one of twenty virtual clusters, each with racks, nodes and halves of nodes.
 func BenchmarkRequest(b *testing.B) {
 	c := large(b)
 	f := cells.Of(c, 0)

@@ -17,7 +17,6 @@ type Space struct {
 	vcs    []vc
 	holds  map[job.ID]*hold
 	doubly string // the first name of what is pinned twice
-	guests int    // GPUs that opportunistic jobs have
 }
 
 // spot is where a GPU is in a forest; chain is -1 where it is in no cell.
@@ -397,7 +396,6 @@ func (s *Space) SetUsable(d cluster.DeviceID, usable bool) {
 func (s *Space) Guest(id job.ID, devices []cluster.DeviceID, fixed bool) {
 	h := &hold{vc: NoVC, fixed: fixed, devices: devices}
 	s.holds[id] = h
-	s.guests += len(devices)
 	s.eachGuest(h, func(g *gpu) {
 		g.guests++
 		g.fixed = g.fixed || fixed
@@ -421,7 +419,6 @@ func (s *Space) Release(id job.ID) {
 	}
 	delete(s.holds, id)
 	if h.vc == NoVC {
-		s.guests -= len(h.devices)
 		s.eachGuest(h, func(g *gpu) {
 			g.guests--
 			g.fixed = g.fixed && g.guests > 0
@@ -568,31 +565,6 @@ func (s *Space) GPUs(vc int) (all, used int) {
 		used += s.vcs[vc].chains[i].used
 	}
 	return all, used
-}
-
-// Idle is the number of usable GPUs that nobody has.
-func (s *Space) Idle() (n int) {
-	for _, c := range s.chains {
-		top := len(c.Levels) - 1
-		for i := range c.count[top] {
-			n += int(c.count[top][i].idle)
-		}
-	}
-	return n
-}
-
-// Left is how many cells of each level of a chain could be had, if nobody asked for any other: those
-// that are free, and those inside larger ones.
-func (s *Space) Left(chain int) []int {
-	c := s.chains[chain]
-	out := make([]int, len(c.Levels))
-	for l := len(c.Levels) - 1; l >= 0; l-- {
-		out[l] = c.free[l].Len()
-		if l+1 < len(out) {
-			out[l] += out[l+1] * c.Levels[l+1].GPUs / c.Levels[l].GPUs
-		}
-	}
-	return out
 }
 
 func sorted(names map[string]bool) []string { return slices.Sorted(maps.Keys(names)) }
