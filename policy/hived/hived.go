@@ -86,11 +86,13 @@ func (o *policy) Decide(v *sched.View, p *sched.Plan) {
 	for len(o.sites) < v.Pools() {
 		o.sites = append(o.sites, nil)
 	}
-	if v.NodesChanged() {
-		o.freed()
-		for pool := range v.EachPool() {
+	for pool := range v.EachPool() {
+		if v.NodesChanged() || o.sites[pool] == nil {
 			o.look(v, pool)
 		}
+	}
+	if v.NodesChanged() {
+		o.freed()
 		for _, id := range o.infeasible.Reconsider(v) {
 			o.wait(v, p, v.Job(id))
 		}

@@ -138,7 +138,7 @@ func TestWhoHasWhat(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tree.Add("team/x", above, 0, 0, 0); err != nil {
+	if _, err := tree.Add("team/x", above, 4*unit.One, 0, 0); err != nil {
 		t.Fatal(err)
 	}
 	strict := with(func(c *hived.Config) { c.Beyond = false })

@@ -110,9 +110,9 @@ type Tenant struct {
 	Name      string
 	Parent    string // empty: the root
 	Guarantee Share
-	Limit     Share   // zero: no limit
-	Weight    float64 // 0: 1
-	Cells     tenant.Cells
+	Limit     Share        // zero: no limit
+	Weight    float64      // 0: 1
+	Cells     tenant.Cells // places that it is guaranteed; empty: none
 }
 
 // Share is a number of GPUs, or a percentage of all GPUs of the cluster, those

@@ -56,7 +56,7 @@ type Share struct {
 
 // Assign says which cells of a pool tenants are promised. Those who say their cells have them. Where
 // none does, a guarantee in GPUs is as many whole nodes as it fills, and smaller cells for the rest, as
-// far as there are any. Where nobody is promised anything, all tenants together have all cells. An error
+// far as there are any; tenants below such a one share these. Where nobody is promised anything, all tenants together have all cells. An error
 // names the first tenant and entry that the pool cannot satisfy; what can be promised is, all the same.
 func Assign(f *Forest, c *cluster.Cluster, pool cluster.PoolID, tree *tenant.Tree) (s Share, wrong error) {
 	s.Of = make([]int, tree.Len())
@@ -68,7 +68,7 @@ func Assign(f *Forest, c *cluster.Cluster, pool cluster.PoolID, tree *tenant.Tre
 	rest := newStock(f)
 	for t := range tenant.ID(tree.Len()) {
 		e := tree.At(t)
-		if in, _ := c.PoolByName(e.Name); in != pool && c.Pools() > 1 || e.Cells == "" && (told || e.Guarantee < unit.One) {
+		if in, _ := c.PoolByName(e.Name); in != pool && c.Pools() > 1 || e.Cells == "" && (told || e.Guarantee < unit.One || below(tree, e.Parent)) {
 			continue
 		}
 		vc := VC{Name: e.Name}
@@ -87,6 +87,16 @@ func Assign(f *Forest, c *cluster.Cluster, pool cluster.PoolID, tree *tenant.Tre
 		clear(s.Of)
 	}
 	return s, wrong
+}
+
+// below tells whether a tenant, or one above it, is guaranteed GPUs.
+func below(tree *tenant.Tree, t tenant.ID) bool {
+	for ; t >= 0; t = tree.At(t).Parent {
+		if tree.At(t).Guarantee >= unit.One {
+			return true
+		}
+	}
+	return false
 }
 
 // Everything is a virtual cluster that has all cells.
