@@ -244,6 +244,7 @@ func drawHeader(t *rapid.T) eventlog.Header {
 		e := tenant.Tenant{
 			Name: texts().Draw(t, "tenant"), Parent: tenant.ID(rapid.Int32Range(0, 9).Draw(t, "above")), Weight: numbers().Draw(t, "weight"),
 			Guarantee: unit.Milli(rapid.Int64Range(0, 1<<40).Draw(t, "guarantee")), Limit: tenant.Unlimited,
+			Cells: rapid.SampledFrom([]tenant.Cells{"", "node=2", "V100:4=1, @r/n 1"}).Draw(t, "cells"),
 		}
 		if rapid.Bool().Draw(t, "limited") {
 			e.Limit = unit.Milli(rapid.Int64Range(1, 1<<40).Draw(t, "limit"))

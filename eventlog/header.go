@@ -80,7 +80,7 @@ func (h *Header) Describe(c *cluster.Cluster, t *tenant.Tree) {
 	h.HalfLife = t.HalfLife()
 	for i := tenant.ID(1); int(i) < t.Len(); i++ {
 		e := t.At(i)
-		h.Tenants = append(h.Tenants, tenant.Tenant{Name: e.Name, Parent: e.Parent, Guarantee: e.Guarantee, Limit: e.Limit, Weight: e.Weight})
+		h.Tenants = append(h.Tenants, tenant.Tenant{Name: e.Name, Parent: e.Parent, Guarantee: e.Guarantee, Limit: e.Limit, Weight: e.Weight, Cells: e.Cells})
 	}
 }
 
@@ -108,9 +108,11 @@ func (h *Header) Build() (*cluster.Cluster, *tenant.Tree, error) {
 	}
 	tree := tenant.NewTree(h.HalfLife)
 	for _, t := range h.Tenants {
-		if _, err := tree.Add(t.Name, t.Parent, t.Guarantee, t.Limit, t.Weight); err != nil {
+		id, err := tree.Add(t.Name, t.Parent, t.Guarantee, t.Limit, t.Weight)
+		if err != nil {
 			return nil, nil, err
 		}
+		tree.SetCells(id, t.Cells)
 	}
 	if len(h.Usage) > tree.Len() {
 		return nil, nil, fmt.Errorf("tells what %d tenants have used, but there are %d", len(h.Usage), tree.Len())
@@ -166,6 +168,7 @@ func (h *Header) append(b []byte) ([]byte, error) {
 			f.Milli("limit", t.Limit)
 		}
 		f.Float("weight", t.Weight)
+		f.Text("cells", string(t.Cells))
 		f.B = append(f.B, '}')
 	})
 	f.Time("begins", h.Begins)
@@ -336,6 +339,12 @@ func (h *Header) tenant(t *jsontext.Reader) error {
 			return milli(t, &e.Limit)
 		case "weight":
 			e.Weight, err = t.Float()
+			return err
+		case "cells":
+			written := ""
+			if err = text(t, &written); err == nil {
+				e.Cells, err = tenant.ParseCells(written)
+			}
 			return err
 		}
 		return t.Skip()

@@ -25,6 +25,7 @@ import (
 	"github.com/norn-scheduler/norn/policy/gavel"
 	"github.com/norn-scheduler/norn/policy/gimbal"
 	"github.com/norn-scheduler/norn/policy/helios"
+	"github.com/norn-scheduler/norn/policy/hived"
 	"github.com/norn-scheduler/norn/policy/iadeep"
 	"github.com/norn-scheduler/norn/policy/kit/lease"
 	"github.com/norn-scheduler/norn/policy/kit/rounds"
@@ -112,6 +113,7 @@ func Table() []Entry {
 		{"philly", "fair share between virtual clusters with borrowing and reclaim, locality relaxed with waiting", "Jeon et al., ATC 2019", func() Config { return philly.NewConfig() }, Preempts, philly.NewNote},
 		{"pai", "shortest first by the means of groups, skipping, fractional GPUs, high-end GPUs kept for heavy jobs", "Weng et al., NSDI 2022", func() Config { return pai.NewConfig() }, 0, pai.NewNote},
 		{"qssf", "quasi-shortest service first: run times predicted from history, no preemption", "Helios: Hu et al., SC 2021", func() Config { return helios.NewConfig() }, 0, helios.NewNote},
+		{"hived", "guarantees as cells of GPUs that are close together, bound when they are needed; the rest lent to opportunistic jobs; first in, first out", "Zhao et al., OSDI 2020", func() Config { return hived.NewConfig() }, Preempts, hived.NewNote},
 		{"drf", "dominant resource fairness between tenants, down the tenant tree, with guarantees and limits", "Ghodsi et al., NSDI 2011", func() Config { return drf.NewConfig() }, 0, nil},
 		{"maxmin", "weighted max-min share of GPUs between tenants with guarantee, borrowing and reclaim", "water-filling; YARN fair scheduler, Kueue, KAI", func() Config { return maxmin.NewConfig() }, Preempts, nil},
 		{"fairshare", "decayed usage for one's share first, with age, size and priority; no preemption", "Slurm multifactor and Fair Tree", func() Config { return fairshare.NewConfig() }, 0, fairshare.NewNote},

@@ -29,6 +29,7 @@ func TestProperties(t *testing.T) {
 		"afs":          {{"regulate": "false"}},
 		"afs-p":        {{"unit": "20s"}},
 		"themis":       {{"term": "20s"}, {"term": "15s", "variant": "greedy"}, {"term": "15s", "rest": "worst"}},
+		"hived":        {{"lazy": "false", "together": "false"}, {"guarantee": "quota"}},
 		"fifo":         {{"mode": "skip"}, {"mode": "easy"}, {"priority": "true", "place": "consolidated"}},
 		"drf":          {{"order": "sjf", "grace": "20s"}, {"order": "priority", "block": "true", "minrun": "30s"}, {"reclaim": "none", "place": "consolidated"}},
 		"maxmin": {

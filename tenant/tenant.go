@@ -5,6 +5,7 @@
 // Nouns:
 //   - A Guarantee is what a tenant gets back whenever it asks.
 //   - A Limit is what it may never exceed.
+//   - Cells are a guarantee as places instead of a number.
 //   - What lies between the two is borrowed, and may be reclaimed.
 //   - The dominant share is the largest fraction of any resource of the cluster
 //     that it holds.
@@ -48,6 +49,7 @@ type Tenant struct {
 	Guarantee unit.Milli // GPUs it gets back whenever it asks
 	Limit     unit.Milli // GPUs it may hold at most; Unlimited: no limit
 	Weight    float64    // share of what is not guaranteed; 1 unless set
+	Cells     Cells      // places that it is guaranteed; empty: none
 
 	Used     Amount // held now, by its jobs and those of its children
 	Children []ID

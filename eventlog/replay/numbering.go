@@ -80,6 +80,7 @@ func (n *numbering) tenants(tree *tenant.Tree) error {
 		if err != nil {
 			return err
 		}
+		tree.SetCells(id, t.Cells)
 		ids = append(ids, id)
 	}
 	return nil

@@ -7,7 +7,7 @@ func Studies() []Study {
 	return slices.Concat(
 		tiresias(), helios(), philly(), pai(), // queueing.go
 		gavel(), pop(), allox(), synergy(), shockwave(), // heterogeneous.go
-		themis(), astraea(), gandivaFair(), fgd(), // fair.go
+		themis(), astraea(), gandivaFair(), fgd(), hivedCells(), // fair.go
 		pollux(), sia(), slaq(), ones(), easyscale(), optimus(), afs(), elasticflow(), chronus(), ymir(), // elastic.go
 		lyra(), freetrain(), singularity(), // borrowed.go
 		lucid(), muri(), gandiva(), antman(), iadeep(), muxflow(), bsbf(), gimbal(), rmixer(), // sharing.go

@@ -29,6 +29,7 @@ func (c *Config) readTenant(n ast.Node) error {
 		"guarantee": yamltext.Value(&t.Guarantee, parseShare),
 		"limit":     yamltext.Value(&t.Limit, parseShare),
 		"weight":    yamltext.Value(&t.Weight, parseWeight),
+		"cells":     yamltext.Value(&t.Cells, tenant.ParseCells),
 		"users":     names(&t.Users, "users"),
 	})
 	switch {
@@ -105,7 +106,11 @@ func (c *Config) Tree(gpus unit.Milli) (*tenant.Tree, error) {
 			}
 		}
 		promised[t.Parent] += t.Guarantee.Of(gpus)
-		return tree.Add(t.Name, parent, t.Guarantee.Of(gpus), t.Limit.Of(gpus), t.Weight)
+		id, err := tree.Add(t.Name, parent, t.Guarantee.Of(gpus), t.Limit.Of(gpus), t.Weight)
+		if err == nil {
+			tree.SetCells(id, t.Cells)
+		}
+		return id, err
 	}
 	for i := range c.Tenants {
 		if _, err := add(&c.Tenants[i]); err != nil {
@@ -167,6 +172,7 @@ func (t Tenant) Line() string {
 	add(t.Guarantee != none, "guarantee", t.Guarantee.String())
 	add(t.Limit != none, "limit", t.Limit.String())
 	add(t.Weight != 0, "weight", strconv.FormatFloat(t.Weight, 'g', -1, 64))
+	add(t.Cells != "", "cells", yamltext.Quote(string(t.Cells)))
 	add(len(t.Users) > 0, "users", flow(t.Users))
 	return "- {" + strings.Join(parts, ", ") + "}"
 }

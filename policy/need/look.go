@@ -107,6 +107,7 @@ func (l *look) quotas() {
 	for t := range tenant.ID(l.s.Tenants.Len()) {
 		e := l.s.Tenants.At(t)
 		l.add(Quotas, e.Guarantee > 0 || e.Limit < tenant.Unlimited)
+		l.add(Cells, e.Cells != "")
 	}
 }
 

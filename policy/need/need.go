@@ -40,6 +40,7 @@ const (
 	Tenants                  // several tenants in a pool
 	Users                    // several users in a pool
 	Quotas                   // guarantees or limits of tenants
+	Cells                    // cells that tenants are promised
 	Classes                  // classes of service of jobs
 	Deadlines                // deadlines of jobs
 	Tiers                    // jobs of a tier that is promised something
@@ -78,6 +79,7 @@ var table = [things]about{
 	Tenants:     {"several tenants", "all jobs are of one tenant", "column tenant of the trace"},
 	Users:       {"several users", "all jobs are of one user", "column user of the trace"},
 	Quotas:      {"quotas of tenants", "no tenant has a quota", "tenants in the cluster file (docs/clusters.md)"},
+	Cells:       {"cells of tenants", "no tenant has cells", "cells of tenants in the cluster file (docs/clusters.md)"},
 	Classes:     {"classes of service", "no job tells its class of service", "column qos of the trace"},
 	Deadlines:   {"deadlines", "no job has a deadline", "column deadline of the trace, --deadlines 0.5-1.5"},
 	Tiers:       {"tiers of jobs", "no job is promised a GPU fraction", "column tier of the trace"},

@@ -229,7 +229,11 @@ func (s *Spec) tree() (*tenant.Tree, error) {
 				return 0, err
 			}
 		}
-		return tree.Add(t.Name, parent, t.Guarantee.Of(total), t.Limit.Of(total), t.Weight)
+		id, err := tree.Add(t.Name, parent, t.Guarantee.Of(total), t.Limit.Of(total), t.Weight)
+		if err == nil {
+			tree.SetCells(id, t.Cells)
+		}
+		return id, err
 	}
 	for i := range s.Tenants {
 		if _, err := add(&s.Tenants[i]); err != nil {

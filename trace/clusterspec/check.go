@@ -12,6 +12,8 @@ import (
 	"github.com/norn-scheduler/norn/cluster/label"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/policy/kit/cells"
+	"github.com/norn-scheduler/norn/tenant"
 )
 
 // latest is the latest moment and the longest duration in a description.
@@ -21,7 +23,7 @@ const latest = 100 * 365 * 24 * time.Hour // as errors say
 // mentioned stands in its list) and checks it.
 func (s *Spec) finish() error {
 	s.normalise()
-	checks := []func() error{s.checkTypes, s.checkLevels, s.checkNodes, s.checkSlots, s.checkNames, s.checkTenants, s.checkCosts}
+	checks := []func() error{s.checkTypes, s.checkLevels, s.checkNodes, s.checkSlots, s.checkNames, s.checkTenants, s.checkCosts, s.checkCells}
 	for _, check := range checks {
 		if err := check(); err != nil {
 			return err
@@ -357,6 +359,34 @@ func (s *Spec) checkTree(byName map[string]*Tenant) error {
 		}
 		for _, name := range path {
 			below[name] = true
+		}
+	}
+	return nil
+}
+
+// checkCells makes sure that the cells which tenants are promised are there, all at once. Nodes that
+// arrive later do not count.
+func (s *Spec) checkCells() error {
+	if !slices.ContainsFunc(s.Tenants, func(t Tenant) bool { return t.Cells != "" }) {
+		return nil
+	}
+	for _, t := range s.Tenants {
+		if read, err := tenant.ParseCells(string(t.Cells)); err != nil || read != t.Cells {
+			return fmt.Errorf("tenant %q: cells %q: write how many of which level, such as node=3, V100:4=2", t.Name, string(t.Cells))
+		}
+	}
+	site, err := s.Build()
+	if err != nil {
+		return err
+	}
+	for p := range cluster.PoolID(site.Cluster.Pools()) {
+		f := cells.Of(site.Cluster, p)
+		share, err := cells.Assign(f, site.Cluster, p, site.Tenants)
+		if err != nil {
+			return err
+		}
+		if err := f.Legal(site.Cluster, share.VCs); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -26,6 +26,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/tenant"
 )
 
 // Limits on what a description may ask for, so that a slip of the pen does not
@@ -109,8 +110,9 @@ type Tenant struct {
 	Name      string
 	Parent    string // empty: the root
 	Guarantee Share
-	Limit     Share   // zero: no limit
-	Weight    float64 // 0: 1
+	Limit     Share        // zero: no limit
+	Weight    float64      // 0: 1
+	Cells     tenant.Cells // places that it is guaranteed; empty: none
 }
 
 // Share is a number of GPUs, or a percentage of all GPUs of the cluster, those

@@ -33,7 +33,7 @@ func (s *Spec) YAML() []byte {
 		t := &s.Tenants[i]
 		w.entry(pair("name", yamltext.Quote(t.Name)), optional("parent", t.Parent != "", yamltext.Quote(t.Parent)),
 			optional("guarantee", t.Guarantee != Share{}, t.Guarantee.String()), optional("limit", t.Limit != Share{}, t.Limit.String()),
-			optional("weight", t.Weight != 0, float(t.Weight)))
+			optional("weight", t.Weight != 0, float(t.Weight)), optional("cells", t.Cells != "", yamltext.Quote(string(t.Cells))))
 	}
 	if s.HalfLife > 0 {
 		w.line("half-life: " + s.HalfLife.String())

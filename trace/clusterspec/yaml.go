@@ -15,6 +15,7 @@ import (
 	"github.com/norn-scheduler/norn/internal/yamltext"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
+	"github.com/norn-scheduler/norn/tenant"
 )
 
 // maxYAML is the longest description in YAML, read or written: enough for forty
@@ -252,6 +253,7 @@ func (s *Spec) readTenant(n ast.Node) error {
 		"guarantee": yamltext.Value(&t.Guarantee, ParseShare),
 		"limit":     yamltext.Value(&t.Limit, ParseShare),
 		"weight":    positive("weight", &t.Weight),
+		"cells":     yamltext.Value(&t.Cells, tenant.ParseCells),
 	})
 	s.Tenants = append(s.Tenants, t)
 	return err
