@@ -126,7 +126,7 @@ func pal() (all []Study) {
 	} {
 		s := Study{
 			System: "pal", Name: k.name, CPU: 40, Policy: palPolicy,
-			About: fmt.Sprintf("8 traces of 160 jobs on 16x4 GPUs with measured scores of V100s, in three draws, gangs over nodes %g times as slow", k.penalty),
+			About: fmt.Sprintf("traces of 160 jobs on 16x4 GPUs with measured scores of V100s, gangs over nodes %g times as slow", k.penalty),
 			Claims: []Claim{
 				{Baseline: palSticky, Metric: meanJCT(), Published: exactly(1 / (1 - k.byPAL)), Tolerance: 0.25, Place: k.place},
 				{Policy: palFirst, Baseline: palSticky, Metric: meanJCT(), Published: exactly(1 / (1 - k.byFirst)), Tolerance: 0.25, Place: k.place},
@@ -140,7 +140,7 @@ func pal() (all []Study) {
 				s.Worlds = append(s.Worlds, palWorld(number+1, k.penalty, draw))
 			}
 		}
-		s.Quick = s.Worlds[:8]
+		s.Quick = []World{s.Worlds[0], s.Worlds[2], s.Worlds[5]} // of the others some last for months
 		all = append(all, s)
 	}
 	return all
