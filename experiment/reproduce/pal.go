@@ -115,10 +115,10 @@ func readPerf(path string) (all []float64, err error) {
 // mean over the traces. Without a penalty of gangs over nodes both gain 30 %, with one of 3 they gain 20 % and 9 %.
 func pal() (all []Study) {
 	for _, k := range []struct {
-		name          string
-		penalty       float64
+		name           string
+		penalty        float64
 		byPAL, byFirst float64 // published: how much less the mean JCT is
-		place         string
+		place          string
 	}{
 		{"sia-philly", 1.7, 0.43, 0.40, "abstract, section 5: 43 % and 40 % less than Packed-Sticky"},
 		{"near", 1, 0.30, 0.30, "locality penalty 1.0: 30 % less than Packed-Sticky"},
