@@ -100,6 +100,8 @@ type Config struct {
 	Seed       uint64            // of v.Rand
 	Sinks      []Sink
 	Budget     time.Duration // of a decision, see ErrOverdue; 0: it may take any time
+
+	Variability *perf.Variability // how far the policy believes that devices of a type differ; nil: they are alike
 }
 
 // Believe makes a believer that has observed nothing yet. Of what it does not answer, or of
@@ -408,6 +410,7 @@ func (e *Engine) decide() error {
 	e.view = sched.NewView(e.state, e.changes, e.nodes)
 	e.view.First, e.view.Woken, e.view.Rand, e.view.Costs = e.first, woken, e.rand, e.cfg.Costs
 	e.view.Speeds, e.view.Sharing, e.view.Transfer = e.cfg.Speeds, e.cfg.Sharing, e.cfg.Transfer
+	e.view.Variability = e.cfg.Variability
 	if e.cfg.Each != nil {
 		e.view.Each = e.cfg.Each
 	}

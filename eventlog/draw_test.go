@@ -87,7 +87,7 @@ func drawJob(t *rapid.T, id job.ID) *job.Job {
 	if rapid.Bool().Draw(t, "hints") {
 		j.Hints = &job.Hints{
 			UserEstimate: moments().Draw(t, "hint"), Group: texts().Draw(t, "group"), HasRank: true, Rank: -numbers().Draw(t, "rank"),
-			Stages: [3]time.Duration{1, 0, 3}, Speed: numbers().Draw(t, "units per second"), QoS: texts().Draw(t, "qos"), Sensitive: true,
+			Stages: [3]time.Duration{1, 0, 3}, Speed: numbers().Draw(t, "units per second"), QoS: texts().Draw(t, "qos"), Sensitivity: texts().Draw(t, "sensitivity"), Sensitive: true,
 			Worth: [4]job.Worth{{By: 5, Value: 2}, {By: 9, Value: -1}}, CPUs: 1500,
 			Epochs: 7, Modes: [job.MaxModes]job.Mode{{Batch: 32, Pace: 1}, {Batch: 64, Pace: 1.5}},
 		}

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -15,7 +16,9 @@ import (
 // what it lives on that the run does not have. truth is how jobs that share a device
 // really disturb each other.
 func (o *Outcome) rests(x *Experiment, truth perf.Sharing) {
-	o.facts = func() need.Set { return need.Look(o.State, need.Beliefs{Speeds: x.speeds(), Sharing: truth}) }
+	o.facts = func() need.Set {
+		return need.Look(o.State, need.Beliefs{Speeds: x.speeds(), Sharing: truth, Variability: cmp.Or(x.BelievedVariability, x.Variability)})
+	}
 	if len(o.needs) == 0 {
 		return
 	}

@@ -213,6 +213,9 @@ func ways() []has {
 		}},
 		{thing: need.Kinds, spec: "2x8:V100+2x8:K80"},
 		{thing: need.Spread, world: func(x *experiment.Experiment) { x.Model = perf.Analytic{Scaling: 1, Spread: 0.7} }},
+		{thing: need.Devices, world: func(x *experiment.Experiment) {
+			x.Variability = &perf.Variability{Classes: []string{"B"}, Scores: map[perf.Seat][]float64{{Node: "n0"}: {1.2}}}
+		}},
 		{thing: need.Models, jobs: func(_ int, j *job.Job) { j.Model = "vgg16" }},
 		{thing: need.Rations, assume: experiment.AssumeCPU},
 		{thing: need.Backbones, assume: experiment.AssumeTuning},

@@ -61,6 +61,8 @@ type Experiment struct {
 	Slowdown Slowdown          // how jobs that share a GPU disturb each other
 	World    func(*sim.Config) // failures and the like, set after Slowdown; nil: none
 
+	Variability *perf.Variability // how far GPUs of a type really differ; nil: they are alike
+
 	// Knowledge of the policies.
 	Beliefs  Beliefs       // whether policies with an estimator of their own use it, where the World has a Meter
 	Estimate Estimate      // of run times; the zero value is the truth
@@ -68,6 +70,8 @@ type Experiment struct {
 	Sharing  perf.Sharing  // of jobs that share a device; nil: the truth, as far as Belief lets it be known
 	Belief   Belief        // where Sharing is nil: how it differs from the truth
 	Transfer perf.Transfer // of what merged jobs learn from each other; nil: the truth that World sets
+
+	BelievedVariability *perf.Variability // of GPUs that differ; nil: the truth
 
 	// Outputs and observers.
 	Report report.Options            // what the result holds beside the figures
@@ -137,6 +141,9 @@ func (x *Experiment) simulate(ctx context.Context, c Choice, jobs trace.Source, 
 	if err != nil {
 		return nil, err
 	}
+	if err := x.checkVariability(site); err != nil {
+		return nil, err
+	}
 	costs := &site.Costs
 	if x.Costs != nil {
 		costs = x.Costs
@@ -174,6 +181,7 @@ func (x *Experiment) simulate(ctx context.Context, c Choice, jobs trace.Source, 
 	e := engine.New(engine.Config{
 		Cluster: site.Cluster, Tenants: site.Tenants, Policy: p, PolicyName: c.String(),
 		Estimator: estimator, Costs: costs, Speeds: x.speeds(), Sharing: sharing, Transfer: cmp.Or(x.Transfer, cfg.Transfer), Believe: believe, Seed: x.Seed, Sinks: sinks, Each: workers.Pool(0),
+		Variability: cmp.Or(x.BelievedVariability, x.Variability),
 	}, world)
 	e.Announce()
 	if err = world.Attach(e.State()); err == nil {
@@ -225,7 +233,7 @@ func (x *Experiment) speeds() perf.Typed {
 
 // world is how the simulated world of one run behaves.
 func (x *Experiment) world(c Choice, site *clusterspec.Site, costs *perf.Costs, jobs trace.Source) sim.Config {
-	cfg := sim.Config{InPlace: c.Resizes(), Source: jobs, Model: x.Model, Costs: *costs, Seed: x.Seed}
+	cfg := sim.Config{InPlace: c.Resizes(), Source: jobs, Model: x.Model, Costs: *costs, Seed: x.Seed, Variability: x.Variability}
 	if cfg.Model == nil {
 		cfg.Model = perf.Analytic{Scaling: 1, Spread: 1}
 	}

@@ -139,6 +139,8 @@ type Hints struct {
 	Sensitive bool           // to the bandwidth between its tasks
 	Rungs     Rungs          // of the search by successive halving that its app is; none: it is none
 
+	Sensitivity string // its class by how much it minds devices that are slower than others of their type (perf.Variability)
+
 	CPUTime     time.Duration // run time without GPUs; 0: it needs them
 	CPUEstimate time.Duration // the same as far as its user knows
 	CPUs        unit.Milli    // that it needs instead of GPUs

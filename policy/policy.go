@@ -39,6 +39,7 @@ import (
 	"github.com/norn-scheduler/norn/policy/ones"
 	"github.com/norn-scheduler/norn/policy/optimus"
 	"github.com/norn-scheduler/norn/policy/pai"
+	"github.com/norn-scheduler/norn/policy/pal"
 	"github.com/norn-scheduler/norn/policy/param"
 	"github.com/norn-scheduler/norn/policy/philly"
 	"github.com/norn-scheduler/norn/policy/pollux"
@@ -150,6 +151,7 @@ func Table() []Entry {
 		{"synergy", "cores and memory divided by what they do for each job, none below its proportional speed, under any order of jobs, in rounds", "Mohan et al., OSDI 2022", func() Config { return synergy.NewConfig() }, Preempts, synergy.NewNote},
 		{"iadeep", "jobs of one GPU share GPUs where they are predicted to disturb each other least, learnt as they run, and their batches are tuned to disturb less", "Geng et al., SC 2023", func() Config { return iadeep.NewConfig() }, Shares, iadeep.NewNote},
 		{"gimbal", "gangs of any sizes packed two on a GPU, how much of it each worker may use calibrated for completion times, fairness, makespan or deadlines", "Gimbal, TACO 2025; from its abstract", func() Config { return gimbal.NewConfig() }, Preempts | Shares, gimbal.NewNote},
+		{"pal", "gangs on GPUs of one type of which some are slower: by how slow their slowest GPU is and what it costs to be on several nodes, in rounds", "PAL, SC 2024", func() Config { return pal.NewConfig() }, 0, nil},
 		{"fgd", "each task where it fragments the idle GPUs least; parts of GPUs; also best fit, dot product, packing, clustering", "Weng et al., ATC 2023", func() Config { return fgd.NewConfig() }, 0, nil},
 	}
 }

@@ -48,6 +48,10 @@ func TestProperties(t *testing.T) {
 			{"round": "10s", "reset": "20s"}, {"objective": "ftf", "round": "10s", "reset": "0s"}, {"objective": "hierarchical", "round": "20s", "reset": "0s", "aware": "false", "fifo": "true"},
 			{"objective": "makespan", "round": "10s", "reset": "30s", "idle": "false"}, {"packed": "true", "gangs": "true", "round": "10s", "reset": "20s"},
 		},
+		"pal": {
+			{"order": "las", "round": "10s", "penalty": "1.5"}, {"order": "srtf", "round": "15s", "place": "pm-first", "fill": "false"},
+			{"place": "packed", "sticky": "true", "order": "las", "round": "20s"}, {"place": "random", "round": "30s"},
+		},
 		"philly":   {{"reclaim-at": "0", "acquire": "5s", "backoff": "5s", "attempts": "1"}, {"lend": "false", "locality": "rack"}, {"relax-to": "server", "reclaim-at": "0.5"}},
 		"rmixer":   {{"batch-window": "0", "job-policy": "dyType", "device-policy": "dyMemo"}, {"job-policy": "mps", "gpu-workers": "2"}},
 		"tiresias": {{"limits": "200,600", "promote": "1"}, {"limits": "60", "victims": "checkpoint"}, {"rank": "gittins", "limits": "200,600"}, {"1d": "true", "limits": "60", "promote": "2", "place": "consolidated"}},

@@ -98,6 +98,8 @@ type View struct {
 	Pool    cluster.PoolID // the part of the cluster it decides on, see All
 	All     bool           // it decides on every pool
 
+	Variability *perf.Variability // how far it believes that devices of a type differ; nil: they are alike
+
 	Transfer perf.Transfer // what it believes that merged jobs learn from each other
 	Profiles bool          // jobs can hold devices to be measured (Plan.Profile); else they start there
 	Each     solve.Each    // has independent work done, perhaps side by side

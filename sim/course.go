@@ -55,7 +55,8 @@ func (w *Sim) alone(id job.ID, a *cluster.Alloc) float64 {
 	if len(a.Shares) > 0 {
 		cfg.Chosen.Batch = a.Shares[0].Batch
 	}
-	return perf.With(w.cfg.Model, w.state.Record(id).Job, w.state.Cluster, a, cfg)
+	j, c := w.state.Record(id).Job, w.state.Cluster
+	return perf.With(w.cfg.Model, j, c, a, cfg) / w.cfg.Variability.Slowest(j, c, a)
 }
 
 // await notes when a running job comes to its next turn, from ready on.

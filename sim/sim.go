@@ -32,6 +32,8 @@ type Config struct {
 	Source trace.Source
 	Model  perf.Model // nil: perf.Reference
 
+	Variability *perf.Variability // how far devices of a type really differ; nil: they are alike
+
 	Sharing  perf.Sharing  // how jobs on one device really slow each other down; nil: they do not
 	Transfer perf.Transfer // what merged jobs really learn from each other; nil: nothing
 	Measure  bool          // tell what is in use of each device

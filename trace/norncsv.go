@@ -83,6 +83,7 @@ func (c *ownCSV) columns() []Column {
 		Opt("at_least", Flag(func(r *Row) *bool { return &r.Truth.AtLeast })).Or("no"),
 		Opt("group", hintText(func(h *job.Hints) *string { return &h.Group })).Or("none"),
 		Opt("qos", hintText(func(h *job.Hints) *string { return &h.QoS })).Or("none"),
+		Opt("sensitivity", hintText(func(h *job.Hints) *string { return &h.Sensitivity })).Or("that of the model"),
 		Opt("rank", Rank).Or("none"),
 		Opt("weight", func(r *Row, v []byte) error { return setWeight(&r.Hints().Weight, v) }).Or("none"),
 		Opt("rungs", setRungs).Or("none"),

@@ -503,6 +503,8 @@ func (s *JobText) moreHints(h *job.Hints, key []byte) error {
 	switch string(key) {
 	case "qos":
 		return s.string(&h.QoS)
+	case "sensitivity":
+		return s.string(&h.Sensitivity)
 	case "adapts":
 		return s.string(&h.Adapts)
 	case "plan":

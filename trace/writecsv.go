@@ -248,6 +248,7 @@ func hintColumns() []csvColumn {
 		hint("group_gpu_estimate", func(b []byte, h *job.Hints) []byte { return appendTime(b, h.GroupSizeEstimate) }),
 		hint("group", func(b []byte, h *job.Hints) []byte { return append(b, h.Group...) }),
 		hint("qos", func(b []byte, h *job.Hints) []byte { return append(b, h.QoS...) }),
+		hint("sensitivity", func(b []byte, h *job.Hints) []byte { return append(b, h.Sensitivity...) }),
 		hint("rank", func(b []byte, h *job.Hints) []byte { return appendFloat(b, h.Rank, h.HasRank) }),
 		hint("weight", func(b []byte, h *job.Hints) []byte { return appendFloat(b, h.Weight, h.Weight != 0) }),
 		hint("rungs", func(b []byte, h *job.Hints) []byte { return append(b, h.Rungs.String()...) }),

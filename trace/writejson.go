@@ -208,6 +208,7 @@ func hints(f *jsontext.Writer, h *job.Hints) {
 	}
 	f.Float("weight", h.Weight)
 	f.Text("qos", h.QoS)
+	f.Text("sensitivity", h.Sensitivity)
 	worth(f, h)
 	f.Text("adapts", h.Adapts)
 	f.Int("epochs", int64(h.Epochs))

@@ -19,7 +19,9 @@ func unrecorded() []string {
 }
 
 // filed are the flags whose value may be a file.
-func filed() []string { return []string{"cluster", "speeds", "pairs", "profile", "loans"} }
+func filed() []string {
+	return []string{"cluster", "speeds", "variability", "believed-variability", "pairs", "profile", "loans"}
+}
 
 // origin is what a run is made from, but for its policy. The trace is named by its path,
 // which is empty for the built-in one.

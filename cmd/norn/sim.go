@@ -44,6 +44,8 @@ type simFlags struct {
 	cost      []string
 	spread    float64
 	speeds    string
+	varied    string // how far GPUs of a type differ
+	believed  string // the same as policies believe it; empty: the truth
 	nodeMTBF  string
 	repair    string
 	jobMTBF   string
@@ -110,6 +112,8 @@ Write settings behind the name of a policy to compare variants of it:
 	fl.BoolVar(&f.whole, "whole", false, "ignore the partitions of the cluster: every job may use all of it")
 	fl.StringSliceVar(&f.cost, "cost", nil, "costs of transitions: start=10s,checkpoint=5s,restore=20s,migrate=30s,resize=30s,in-place=2s,time-sliced=1s")
 	fl.StringVar(&f.speeds, "speeds", "", "measured throughputs of jobs on GPU types (JSON, as Gavel publishes them), which policies know, too; speeds are relative to a V100")
+	fl.StringVar(&f.varied, "variability", "", "how far GPUs of a type differ, by class of job (CSV: node, gpu, run time relative to a typical GPU for each class; see norn docs formats)")
+	fl.StringVar(&f.believed, "believed-variability", "", "what policies believe of --variability: another such file, or none (default: the truth)")
 	fl.Float64Var(&f.spread, "spread", 1, "speed factor of a gang on several nodes, for each step between them in the topology")
 	fl.StringVar(&f.nodeMTBF, "node-mtbf", "", "mean time between failures of a node (default: never)")
 	fl.StringVar(&f.repair, "repair", "1h", "mean time to repair a node")
@@ -290,7 +294,7 @@ var errPipe = errors.New("can be read only once")
 
 // worldly are the flags that say how the world of a run behaves, and what is believed of it.
 func worldly() []string {
-	return []string{"cost", "spread", "speeds", "pairs", "switching", "slowdown", "sharing", "node-mtbf", "repair", "job-mtbf", "snapshot", "loans", "notice", "headroom", "whole"}
+	return []string{"cost", "spread", "speeds", "variability", "believed-variability", "pairs", "switching", "slowdown", "sharing", "node-mtbf", "repair", "job-mtbf", "snapshot", "loans", "notice", "headroom", "whole"}
 }
 
 // otherWorld tells of what a log was made with and this run is not, so that what
@@ -409,6 +413,9 @@ func (f *simFlags) experiment(cmd *cobra.Command) (*experiment.Experiment, error
 		table.Otherwise = perf.Analytic{Scaling: 1, Spread: f.spread}
 		x.Model = table
 	}
+	if err := f.variability(x); err != nil {
+		return nil, err
+	}
 	if x.World, err = f.failures(); err != nil {
 		return nil, err
 	}
@@ -416,6 +423,25 @@ func (f *simFlags) experiment(cmd *cobra.Command) (*experiment.Experiment, error
 		x.Slowdown.Pairs, err = trace.ReadPairs(f.pairs)
 	}
 	return x, err
+}
+
+// variability reads how far GPUs of a type differ, and what policies believe of that.
+func (f *simFlags) variability(x *experiment.Experiment) (err error) {
+	if f.varied != "" {
+		if x.Variability, err = trace.ReadVariability(f.varied); err != nil {
+			return fmt.Errorf("--variability: %w", err)
+		}
+	}
+	switch f.believed {
+	case "":
+	case "none":
+		x.BelievedVariability = &perf.Variability{}
+	default:
+		if x.BelievedVariability, err = trace.ReadVariability(f.believed); err != nil {
+			return fmt.Errorf("--believed-variability: %w", err)
+		}
+	}
+	return nil
 }
 
 // elsewhere are the flags that a log tells of in other places, or need not tell.

@@ -6,7 +6,7 @@ import "slices"
 func Studies() []Study {
 	return slices.Concat(
 		tiresias(), helios(), philly(), pai(), // queueing.go
-		gavel(), pop(), allox(), synergy(), shockwave(), // heterogeneous.go
+		gavel(), pop(), allox(), synergy(), shockwave(), pal(), // heterogeneous.go
 		themis(), astraea(), gandivaFair(), fgd(), hivedCells(), // fair.go
 		pollux(), sia(), slaq(), ones(), easyscale(), optimus(), afs(), elasticflow(), chronus(), ymir(), // elastic.go
 		lyra(), freetrain(), singularity(), // borrowed.go

@@ -14,6 +14,8 @@ import (
 type Beliefs struct {
 	Speeds  perf.Typed   // nil: every job runs at speed 1
 	Sharing perf.Sharing // nil: nobody disturbs anybody
+
+	Variability *perf.Variability // nil: devices of a type are alike
 }
 
 // Look finds the facts of a run, in one pass over the jobs that its state knows. A thing
@@ -26,6 +28,7 @@ func Look(s *state.State, b Beliefs) Set {
 	if _, measured := b.Sharing.(perf.Pairs); measured {
 		l.found |= Of(Pairs)
 	}
+	l.add(Devices, b.Variability != nil && len(b.Variability.Scores) > 0)
 	l.cluster()
 	l.quotas()
 	for id := range job.ID(s.Jobs()) {

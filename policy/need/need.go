@@ -34,6 +34,7 @@ const (
 	Kinds                    // several GPU types, whatever the speeds
 	Processors               // run times on processors, where nodes lend theirs
 	Spread                   // gangs that are slower when they are spread over nodes
+	Devices                  // GPUs of one type of which some are slower
 	Models                   // names of the models that are trained
 	Rations                  // jobs to which cores and memory beside GPUs matter
 	Backbones                // foundation models that are tuned
@@ -73,6 +74,7 @@ var table = [things]about{
 	Kinds:       {"several GPU types", "all GPUs are of one type", "--cluster with several types"},
 	Processors:  {"jobs that may run on processors", "no job can run on processors here", "host slots in the cluster file, cpu_est in the trace"},
 	Spread:      {"gangs that are slower when spread over nodes", "no gang is slower when it is spread over nodes", "--spread 0.7"},
+	Devices:     {"GPUs of one type that differ", "all GPUs of a type are alike", "--variability"},
 	Models:      {"names of models", "no job tells its model", "column model of the trace"},
 	Rations:     {"jobs that need cores and memory", "no job needs cores or memory as far as is known", "--assume cpu"},
 	Backbones:   {"jobs that tune foundation models", "no job tunes a foundation model", "--assume tuning"},

@@ -68,9 +68,10 @@ type Config struct {
 	Estimator predict.Estimator // nil: the oracle
 	Costs     perf.Costs
 	Model     perf.Model
-	Speeds    perf.Typed     // what the policy believes of speeds
-	Sharing   perf.Sharing   // what it believes of jobs that share a device
-	Believe   engine.Believe // what it believes from what is measured
+	Speeds    perf.Typed        // what the policy believes of speeds
+	Varied    *perf.Variability // how far devices of a type differ, which the policy knows; nil: they are alike
+	Sharing   perf.Sharing      // what it believes of jobs that share a device
+	Believe   engine.Believe    // what it believes from what is measured
 	Seed      uint64
 	World     func(*sim.Config) // changes the simulated world
 	Restart   bool              // replace the policy by a new one at random moments
@@ -223,7 +224,7 @@ func Try(cfg Config, jobs ...Job) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	sc := sim.Config{Source: Source(jobs), Costs: cfg.Costs, Model: cfg.Model, Seed: cfg.Seed}
+	sc := sim.Config{Source: Source(jobs), Costs: cfg.Costs, Model: cfg.Model, Seed: cfg.Seed, Variability: cfg.Varied}
 	if cfg.World != nil {
 		cfg.World(&sc)
 	}
@@ -236,7 +237,7 @@ func Try(cfg Config, jobs ...Job) (*Run, error) {
 	moves := &restarting{Sim: world}
 	e := engine.New(engine.Config{
 		Cluster: cfg.Cluster, Tenants: cfg.Tenants, Policy: policy, PolicyName: "test", Estimator: cfg.Estimator,
-		Costs: &cfg.Costs, Speeds: cfg.Speeds, Sharing: cfg.Sharing, Transfer: sc.Transfer, Believe: cfg.Believe, Seed: cfg.Seed, Sinks: append([]engine.Sink{watch}, cfg.Sinks...),
+		Costs: &cfg.Costs, Speeds: cfg.Speeds, Variability: cfg.Varied, Sharing: cfg.Sharing, Transfer: sc.Transfer, Believe: cfg.Believe, Seed: cfg.Seed, Sinks: append([]engine.Sink{watch}, cfg.Sinks...),
 	}, moves)
 	run.State, moves.state = e.State(), e.State()
 	if err := world.Attach(run.State); err != nil {
