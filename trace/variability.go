@@ -58,7 +58,7 @@ func parseVariability(content []byte) (*perf.Variability, error) {
 		}
 	}
 	if !index.have(at.node, at.gpu) || len(v.Classes) == 0 {
-		return nil, errors.New("is no table of scores: it has neither the columns node, gpu and classes of jobs nor Node_ID, Local_GPU_ID and PerfVar_class...")
+		return nil, errors.New("is no table of scores: it has neither the columns node, gpu and classes of jobs nor Node_ID, Local_GPU_ID and those that begin with PerfVar_class")
 	}
 	for i, row := range rows {
 		seat, scores, err := at.read(row)
