@@ -412,6 +412,9 @@ func (r *Request) closeTasks(index uint8, role *job.Role, tasks, per int) bool {
 	if r.oneNode(index, role, tasks, per) {
 		return true
 	}
+	if tasks == 1 {
+		return false // it cannot be spread
+	}
 	r.countRooms(role, tasks, per)
 	most := len(r.sizes) - 1
 	nodes := r.fewest(tasks)
@@ -568,13 +571,14 @@ func (r *Request) partTask(index uint8, role *job.Role) bool {
 }
 
 func (r *Request) bookPart(index uint8, role *job.Role, d cluster.DeviceID) bool {
-	if !r.inside(r.Cluster.NodeOf(d)) {
+	node := r.Cluster.NodeOf(d)
+	if !r.inside(node) || r.beside(node, role, 1) < 1 {
 		return false
 	}
 	a := r.part()
 	a.Shares = append(a.Shares, cluster.Share{Device: d, Milli: int32(role.GPU), Memory: role.GPUMemory})
 	a.Pieces = append(a.Pieces, cluster.Piece{
-		Node: r.Cluster.NodeOf(d), Role: index, Tasks: 1, Shares: 1, CPU: role.CPU, Memory: role.Memory,
+		Node: node, Role: index, Tasks: 1, Shares: 1, CPU: role.CPU, Memory: role.Memory,
 	})
 	return r.book(a)
 }

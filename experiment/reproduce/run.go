@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/norn-scheduler/norn/experiment"
+	"github.com/norn-scheduler/norn/internal/workers"
 )
 
 // Runner carries out studies.
@@ -19,11 +20,11 @@ type Runner struct {
 	Quick bool   // the form
 
 	// Simulate carries out the commands of a world as norn does. It tells done of each
-	// outcome, one at a time.
+	// outcome, one at a time. Worlds are simulated side by side.
 	Simulate func(ctx context.Context, w *World, policies []experiment.Choice, done func(*experiment.Outcome) error) error
 }
 
-// Run tries the claims of a study. Where a file is missing, the rows say so and nothing
+// Run tries the claims of a study, its worlds side by side. Where a file is missing, the rows say so and nothing
 // is run. An error names the study.
 func (r *Runner) Run(ctx context.Context, s *Study) ([]Row, error) {
 	worlds := s.Form(r.Quick)
@@ -36,11 +37,19 @@ func (r *Runner) Run(ctx context.Context, s *Study) ([]Row, error) {
 	}
 	began := time.Now()
 	tables := make([]table, len(worlds))
-	for i := range worlds {
-		var err error
-		if tables[i], err = r.world(ctx, s, &worlds[i]); err != nil {
-			return nil, fmt.Errorf("%s/%s: %w", s.System, s.Name, err)
+	side, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	workers.Pool(0).Each(len(worlds), func(i int) {
+		if side.Err() != nil {
+			return
 		}
+		var err error
+		if tables[i], err = r.world(side, s, &worlds[i]); err != nil {
+			stop(fmt.Errorf("%s/%s: %w", s.System, s.Name, err)) // the first one counts
+		}
+	})
+	if err := context.Cause(side); err != nil {
+		return nil, err
 	}
 	for i := range rows {
 		rows[i].judge(&s.Claims[i], s.Of(&s.Claims[i]), tables)
