@@ -317,8 +317,13 @@ func (d looker) left(l *entry, s *sight) bool {
 	}
 	pods := d.view.podsOf(l.Key, l.uid)
 	for i := range l.seats { // also those between whom and their owner nothing is any more
-		if p := d.view.pod(l.namespace, l.seats[i].name, l.seats[i].pod); p != nil {
-			pods = append(pods, p)
+		seat := &l.seats[i]
+		p := d.view.pod(l.namespace, seat.name, seat.pod)
+		if p == nil {
+			continue
+		}
+		if pods = append(pods, p); s != nil && s.owner != nil && p.Spec.NodeName == "" && !over(p) && !d.lostNode(seat.node) {
+			return false // it may be bound already, though that is not seen yet; its owner deletes it
 		}
 	}
 	for _, p := range pods {

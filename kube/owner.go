@@ -83,14 +83,16 @@ func (j batchJob) succeeded(pods []*core.Pod) bool {
 	}
 	done := map[string]bool{}
 	for _, p := range pods {
-		if p.Status.Phase != core.PodSucceeded {
-			continue
+		if p.Status.Phase != core.PodSucceeded || p.DeletionTimestamp != nil {
+			continue // of one that was told to go the controller says whether it counts
 		}
-		rank, ranked := p.Annotations[batch.JobCompletionIndexAnnotation]
-		if !ranked {
-			rank = p.Name
+		index, ranked := p.Annotations[batch.JobCompletionIndexAnnotation]
+		switch rank := number(index); {
+		case !ranked:
+			done[p.Name] = true
+		case rank < int(*need): // others are of a run of another size
+			done[index] = true
 		}
-		done[rank] = true
 	}
 	return len(done) > 0 && len(done) >= int(*need)
 }
