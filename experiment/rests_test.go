@@ -222,6 +222,9 @@ func ways() []has {
 		{thing: need.Tenants, jobs: func(i int, j *job.Job) { j.Tenant = string(rune('a' + i%3)) }},
 		{thing: need.Users, jobs: func(i int, j *job.Job) { j.User = string(rune('a' + i%3)) }},
 		{thing: need.Quotas, world: func(x *experiment.Experiment) { x.Spec.Tenants = append(x.Spec.Tenants, quota()) }},
+		{thing: need.Cells, world: func(x *experiment.Experiment) {
+			x.Spec.Tenants = append(x.Spec.Tenants, clusterspec.Tenant{Name: "a", Cells: "node=1"})
+		}},
 		{thing: need.Classes, jobs: hint(func(h *job.Hints) { h.QoS = "guaranteed" })},
 		{thing: need.Deadlines, jobs: func(_ int, j *job.Job) { j.Deadline = j.Submit + time.Hour }},
 		{thing: need.Priorities, jobs: func(i int, j *job.Job) { j.Priority = int32(i % 2) }},
