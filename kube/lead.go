@@ -62,6 +62,7 @@ func (e *Election) Lead(ctx context.Context, f func(ctx context.Context, origin 
 				}
 				end()
 				ended <- err
+				lock.quiet.Store(true)
 				stop()
 			},
 			OnStoppedLeading: func() {},
@@ -100,12 +101,16 @@ func MakeNamespace(ctx context.Context, client kubernetes.Interface, name string
 }
 
 // fenced notes when the Lease was last renewed, so that a process whose clock stood still
-// for a while knows that another one may lead.
+// for a while knows that another one may lead. It lets go of the Lease only where this process
+// still holds it and writes nothing any more: client-go does so after every renewal that
+// failed, whoever has taken the Lease meanwhile.
 type fenced struct {
 	resourcelock.Interface
-	good time.Duration
-	last atomic.Int64 // when the last renewal was asked for, in nanoseconds of the monotonic clock
-	wall atomic.Int64 // the same by the clock of the day, which goes on while a machine sleeps
+	good   time.Duration
+	last   atomic.Int64 // when the last renewal was asked for, in nanoseconds of the monotonic clock
+	wall   atomic.Int64 // the same by the clock of the day, which goes on while a machine sleeps
+	quiet  atomic.Bool  // nothing is written any more
+	holder string       // by the version of the Lease read last, which an update replaces
 }
 
 var began = time.Now()
@@ -118,11 +123,23 @@ func (f *fenced) Create(ctx context.Context, r resourcelock.LeaderElectionRecord
 	return err
 }
 
+// Get implements resourcelock.Interface.
+func (f *fenced) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	r, raw, err := f.Interface.Get(ctx)
+	if err == nil {
+		f.holder = r.HolderIdentity
+	}
+	return r, raw, err
+}
+
 // Update implements resourcelock.Interface.
 func (f *fenced) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
 	at := time.Now()
 	if r.HolderIdentity == "" { // the Lease is let go
 		f.last.Store(math.MinInt64 / 2)
+		if !f.quiet.Load() || f.holder != f.Identity() { // it runs out by itself, or is another's
+			return nil
+		}
 		return f.Interface.Update(ctx, r)
 	}
 	err := f.Interface.Update(ctx, r)

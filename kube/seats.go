@@ -96,11 +96,11 @@ func (d *Daemon) sit(l *entry, pods []*core.Pod) (bind []binding) {
 			}
 		}
 	}
-	nodes := make(map[*core.Pod]string, len(takes))
+	seats := make(map[*core.Pod]*seat, len(takes))
 	for at, p := range takes {
-		nodes[p] = l.seats[at].node
+		seats[p] = &l.seats[at]
 	}
-	if len(takes) == 0 || !(fleet{d}).fits(l, nodes) {
+	if len(takes) == 0 || !(fleet{d}).fits(l, seats) {
 		return nil
 	}
 	for at := range l.seats {

@@ -38,9 +38,9 @@ type node struct {
 	why   string
 
 	foreign cluster.Foreign
-	uses    map[types.UID][]int     // devices that pods of others are taken to use, by their numbers within the node
-	broken  int                     // devices that do not work at present
-	coming  map[types.UID]*core.Pod // that are being bound to it
+	uses    map[types.UID][]int    // devices that pods of others are taken to use, by their numbers within the node
+	broken  int                    // devices that do not work at present
+	coming  map[types.UID]newcomer // that are being bound to it
 }
 
 // newTable makes a table of what there is. It calls note for each node that is left out,
@@ -74,7 +74,7 @@ func (t *table) add(is *convert.Node) error {
 		}
 		t.types[g.Type] = g.Resource
 	}
-	n := &node{id: cluster.NodeID(len(t.nodes)), is: is, now: is, uses: map[types.UID][]int{}, coming: map[types.UID]*core.Pod{}, state: is.Health, why: is.Why}
+	n := &node{id: cluster.NodeID(len(t.nodes)), is: is, now: is, uses: map[types.UID][]int{}, coming: map[types.UID]newcomer{}, state: is.Health, why: is.Why}
 	first := cluster.DeviceID(0)
 	if last := len(t.nodes) - 1; last >= 0 {
 		first = t.first[last] + cluster.DeviceID(t.nodes[last].devices())
