@@ -369,8 +369,8 @@ func (p *Plan) Resize(id job.ID, tasks int, where place.Strategy) bool {
 		if tasks != was.Tasks(0) {
 			op.Why = job.Reason{Code: job.Resized, Need: int32(tasks), Job: job.None}
 		}
-		if _, ok := p.find(id, tasks, where); !ok || p.req.Out.Equal(was) {
-			return false
+		if _, ok := p.find(id, tasks, where); !ok || p.req.Out.Tasks(0) != tasks || p.req.Out.Equal(was) {
+			return false // a job that is frozen goes on with as many tasks as it had
 		}
 		changed = p.take(p.op(id), &p.req.Out)
 		return changed
