@@ -89,7 +89,10 @@ type order By
 
 // Key is the remaining time or service of a job, with the time that it takes to
 // start it: so a job that runs is not stopped for one that would end no sooner. A job that
-// waits is taken to go on at the pace that it has reported, as it will.
+// waits is taken to go on at the pace that it has reported, as it will. One that runs slower
+// than that, on slow GPUs or beside others, counts as if it ran at that pace, too: otherwise a
+// start alone would put it behind one that it went before, and two would take each other's
+// GPUs in turn.
 // A chosen job is ordered by its expected end, which stays as its remaining time
 // shrinks; by service, it is asked anew at each decision.
 func (o order) Key(v *sched.View, j sched.Job, chosen bool) preempt.Key {
@@ -97,28 +100,36 @@ func (o order) Key(v *sched.View, j sched.Job, chosen bool) preempt.Key {
 	if !ok {
 		return preempt.Key{A: unknown}
 	}
+	pace := j.Config().Reported.Times()
 	end, runs := j.ExpectedEnd()
-	if !runs {
-		if pace := j.Config().Reported.Times(); pace != 1 {
-			left = time.Duration(min(float64(left)/pace, unknown-1))
-		}
+	switch slow := runs && j.Speed() < pace; {
+	case slow && o == order(Service):
+		end = max(v.Now, j.Ready()) + atPace(left, pace)
+	case slow:
+		end = max(v.Now, j.Ready()+atPace(end-j.Ready(), pace/j.Speed()))
+	case !runs:
 		cost := v.Costs.Of(j.GPUs())
+		pause := cost.Start
 		if j.Preemptions()+j.Failures() > 0 {
-			left += cost.Restore
-		} else {
-			left += cost.Start
+			pause = cost.Restore
 		}
-		end = v.Now + left
+		end = v.Now + atPace(left, pace) + pause
 	}
 	switch {
-	case o == order(Service) && runs:
-		return preempt.Key{A: times(end-v.Now, j.GPUs())}
 	case o == order(Service):
-		return preempt.Key{A: times(left, j.GPUs())}
+		return preempt.Key{A: times(end-v.Now, j.GPUs())}
 	case chosen:
 		return preempt.Key{A: int64(end)}
 	}
-	return preempt.Key{A: int64(left)}
+	return preempt.Key{A: int64(end - v.Now)}
+}
+
+// atPace is the time that so much work takes.
+func atPace(work time.Duration, pace float64) time.Duration {
+	if pace == 1 {
+		return work
+	}
+	return time.Duration(min(float64(work)/pace, unknown-1))
 }
 
 // Shift brings remaining times onto the scale of expected ends.

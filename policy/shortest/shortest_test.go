@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/perf/predict"
@@ -114,5 +115,33 @@ func TestPaceOfAWaitingJob(t *testing.T) {
 	}
 	if a, b := run.Record("steady").End, run.Record("slower").End; a >= b {
 		t.Errorf("they end at %v and %v\n%v", a, b, run.Log)
+	}
+}
+
+// slow has every job run at half of the speed that its estimate is about, wherever it is.
+type slow struct{}
+
+// Speed implements perf.Model.
+func (slow) Speed(*job.Job, *cluster.Cluster, *cluster.Alloc) float64 { return 0.5 }
+
+// Jobs that run slower than a job that waits is taken to run do not take each other's GPUs in turn:
+// a start does not put a job behind one that it went before a moment earlier.
+func TestSlowJobsDoNotTakeTurns(t *testing.T) {
+	for name, build := range map[string]func() (sched.Policy, error){"srtf": shortest.NewSRTF().Policy, "srsf": shortest.NewSRSF().Policy} {
+		run, err := simtest.Try(simtest.Config{
+			Cluster: simtest.Nodes(1, 2), Make: build, Model: slow{},
+			Costs: perf.Costs{Base: perf.Cost{Start: 12 * time.Second, Checkpoint: 12 * time.Second, Restore: 9 * time.Second}},
+		},
+			simtest.Job{Key: "a", GPUs: 2, Run: 100},
+			simtest.Job{Key: "b", GPUs: 2, Run: 101},
+			simtest.Job{Key: "c", At: 20, GPUs: 2, Run: 250}, // has the order looked at again
+		)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if n := run.Preemptions(); n != 0 {
+			t.Errorf("%s: %d preemptions\n%v", name, n, run.Log)
+		}
 	}
 }
