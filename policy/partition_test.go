@@ -1,10 +1,14 @@
 package policy_test
 
 import (
+	"cmp"
+	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/policy"
 	"github.com/norn-scheduler/norn/sched"
 	"github.com/norn-scheduler/norn/sim/simtest"
@@ -47,4 +51,66 @@ func TestLimitAboveTwoPools(t *testing.T) {
 			t.Errorf("%s: y starts at %v\n%v", e.Name, run.Start("y"), run.Log)
 		}
 	}
+}
+
+// TestPoolsApart: what becomes of the jobs of one pool does not depend on the jobs of another,
+// whose policy decides at other moments.
+func TestPoolsApart(t *testing.T) {
+	var own, others []simtest.Job
+	for i := range 8 {
+		user := simtest.Job{Key: "b" + strconv.Itoa(i), Tenant: "b", GPUs: 1, At: float64(7 * i), Run: float64(30 + 11*i%40), Spec: plainly}
+		own = append(own, user)
+		user.Key, user.Tenant, user.At, user.Run = "a"+strconv.Itoa(i), "a", user.At+3, user.Run+5
+		others = append(others, user)
+	}
+	all := slices.SortedStableFunc(slices.Values(append(slices.Clone(own), others...)), func(a, b simtest.Job) int { return cmp.Compare(a.At, b.At) })
+	for _, e := range policy.Table() {
+		if e.Name == "themis" {
+			continue // draws lots by how many jobs were submitted, to all pools
+		}
+		build := func() (sched.Policy, error) { return e.New().Policy() }
+		ends := func(jobs []simtest.Job) (out []float64) {
+			run, err := simtest.Try(simtest.Config{
+				Cluster: apart(t, "a", "b"), Tenants: tenants(t, "a", "b"), Shared: true,
+				Make: func() (sched.Policy, error) { return policy.Partitioned(build), nil },
+			}, jobs...)
+			if err != nil {
+				t.Fatalf("%s: %v", e.Name, err)
+			}
+			for _, j := range own {
+				out = append(out, run.Start(j.Key), run.End(j.Key), float64(run.Record(j.Key).Preemptions))
+			}
+			return out
+		}
+		if alone, beside := ends(own), ends(all); !slices.Equal(alone, beside) {
+			t.Errorf("%s: starts, ends and preemptions in pool b are\n%v, and with jobs in pool a\n%v", e.Name, alone, beside)
+		}
+	}
+}
+
+func plainly(j *job.Job) { j.Model, j.Stop = "resnet50", job.Checkpoint }
+
+// apart is a cluster of one node of two GPUs in each pool.
+func apart(t *testing.T, pools ...string) *cluster.Cluster {
+	t.Helper()
+	c := cluster.New()
+	typ, _ := c.AddType(cluster.GPUType{Name: "gpu"})
+	for _, name := range pools {
+		if _, err := c.AddNode(cluster.NodeSpec{Pool: c.AddPool(name), GPUs: []cluster.GPUs{{Type: typ, Count: 2}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return c
+}
+
+// tenants is a tree of tenants without limits.
+func tenants(t *testing.T, names ...string) *tenant.Tree {
+	t.Helper()
+	tree := tenant.NewTree(0)
+	for _, name := range names {
+		if _, err := tree.Add(name, tenant.Root, 0, 0, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return tree
 }

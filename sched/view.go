@@ -218,6 +218,18 @@ func (v *View) EachPool() iter.Seq[cluster.PoolID] {
 	}
 }
 
+// Devices yields the devices of the nodes that the policy decides about, by number.
+func (v *View) Devices() iter.Seq[cluster.DeviceID] {
+	return func(yield func(cluster.DeviceID) bool) {
+		c := v.state.Cluster
+		for d := range cluster.DeviceID(c.Devices()) {
+			if (v.All || c.Node(c.NodeOf(d)).Pool == v.Pool) && !yield(d) {
+				return
+			}
+		}
+	}
+}
+
 // span is the first and the last pool that the policy decides about.
 func (v *View) span() (first, last cluster.PoolID) {
 	if v.All {

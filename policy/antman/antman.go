@@ -268,7 +268,7 @@ func (f *policy) NextWake(v *sched.View) time.Duration {
 // changing tells whether anything was measured of a device within the window: what it
 // shows of that device still changes.
 func (f *policy) changing(v *sched.View) bool {
-	for d := range cluster.DeviceID(v.Cluster().Devices()) {
+	for d := range v.Devices() {
 		if w := v.UsedOver(d, 0); w.Known && v.Now-w.Since < f.cfg.Window {
 			return true
 		}

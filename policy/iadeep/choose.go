@@ -153,7 +153,7 @@ func (f *policy) takes(v *sched.View, s *spot, on []job.ID, memory unit.Bytes) s
 func (f *policy) look(v *sched.View) {
 	f.scores, f.room = make([]float64, v.Cluster().Nodes()), make([]bool, v.Cluster().Nodes())
 	f.open, f.busy = make([]bool, v.Cluster().Devices()), make([]bool, v.Cluster().Devices())
-	for d := range cluster.DeviceID(v.Cluster().Devices()) {
+	for d := range v.Devices() {
 		used, on := v.Used(d), v.On(d)
 		f.open[d] = f.mine(v, on) && f.began(v, on)
 		f.busy[d] = used.Known && used.Use >= f.cfg.Util || f.filled(v, d, on) >= f.cfg.Util

@@ -140,7 +140,7 @@ func (f *policy) Decide(v *sched.View, p *sched.Plan) {
 	f.wake = unit.Never
 	f.learnt.follow(v)
 	f.survey(v)
-	for d := range cluster.DeviceID(v.Cluster().Devices()) {
+	for d := range v.Devices() {
 		if f.tuned[d] {
 			f.advance(v, p, d, slices.Sorted(slices.Values(v.On(d))))
 		}
@@ -202,7 +202,7 @@ func (f *policy) close(a *cluster.Alloc) {
 // even gives the jobs on a GPU equal parts of it in the books, and those that have
 // become alone their own batches.
 func (f *policy) even(v *sched.View, p *sched.Plan) {
-	for d := range cluster.DeviceID(v.Cluster().Devices()) {
+	for d := range v.Devices() {
 		on := p.On(d)
 		if len(on) == 0 || !beside.Divisible(v, d) || f.tuned[d] && len(on) > 1 || !f.mine(v, on) {
 			continue

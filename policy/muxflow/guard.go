@@ -163,7 +163,7 @@ func (n note) turn(now time.Duration, use float64) note {
 // are used too much.
 func (f *policy) watch(v *sched.View, p *sched.Plan) {
 	f.slots = f.slots[:0]
-	for d := range cluster.DeviceID(v.Cluster().Devices()) {
+	for d := range v.Devices() {
 		s := f.seat(v, d)
 		if s.service == job.None || !beside.Divisible(v, d) || v.Job(s.service).Phase() != job.Running {
 			continue

@@ -217,7 +217,7 @@ func (f *policy) NextWake(v *sched.View) time.Duration {
 	}
 	f.on = v.On
 	defer func() { f.on = nil }()
-	for d := range cluster.DeviceID(v.Cluster().Devices()) {
+	for d := range v.Devices() {
 		if s := f.seat(v, d); s.service != job.None {
 			at = min(at, f.turns(v, s, wants))
 			wants = wants || s.offline != job.None && f.cfg.Round < unit.Never

@@ -90,7 +90,7 @@ type order By
 // Key is the remaining time or service of a job, with the time that it takes to
 // start it: so a job that runs is not stopped for one that would end no sooner. A job that
 // waits is taken to go on at the pace that it has reported, as it will. One that runs slower
-// than that, on slow GPUs or beside others, counts as if it ran at that pace, too: otherwise a
+// than that, on slow GPUs or beside others, counts as if it ran at that pace, too. Otherwise a
 // start alone would put it behind one that it went before, and two would take each other's
 // GPUs in turn.
 // A chosen job is ordered by its expected end, which stays as its remaining time

@@ -172,8 +172,8 @@ func (w *walker) count(v *sched.View) {
 		return
 	}
 	w.free = make([]int64, len(w.kinds.scopes)*c.Types())
-	for d := range cluster.DeviceID(c.Devices()) {
-		if n := c.NodeOf(d); c.UsableDevice(d) && (v.All || c.Node(n).Pool == v.Pool) {
+	for d := range v.Devices() {
+		if c.UsableDevice(d) {
 			w.free[w.kinds.of(c, d)] += int64(c.Capacity(d))
 		}
 	}
