@@ -108,9 +108,13 @@ func (o *policy) Decide(v *sched.View, p *sched.Plan) {
 	}
 }
 
-// serve starts the jobs that fit, in their order.
+// serve starts the jobs that fit, in their order. When one stops others, all that wait are looked at
+// anew from the first one on, also those that did not fit before.
 func (o *policy) serve(v *sched.View, p *sched.Plan) {
 	o.queue.Walk(func(g int32) bool { return !o.full[g] }, func(id job.ID) queue.Step {
+		if o.fresh {
+			return queue.Stop
+		}
 		a := attempt{policy: o, v: v, p: p, site: o.sites[v.Job(id).Pool()], j: v.Job(id)}
 		if a.start() {
 			return queue.Took

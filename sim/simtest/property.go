@@ -507,15 +507,19 @@ func around(lines []string, i int) string {
 }
 
 // decisions are the lines of a log without the reasons given to jobs that
-// wait, which need not be given again in the same words. Notes that are made on
-// several jobs at once are in order: a policy that starts anew goes through all jobs
-// by number.
+// wait, which need not be given again in the same words. Lines of one kind that follow each
+// other at one moment are in order: a plan tells of its jobs in the order in which the policy first
+// tried something with them, also in vain, and a policy that starts anew goes through all
+// jobs by number.
 func decisions(log []string) []string {
 	out := slices.DeleteFunc(slices.Clone(log), func(line string) bool { return strings.Contains(line, " wait ") })
+	alike := func(a, b string) bool {
+		x, y := strings.Fields(a), strings.Fields(b)
+		return len(x) > 1 && len(y) > 1 && x[0] == y[0] && x[1] == y[1]
+	}
 	for from := 0; from < len(out); {
-		moment, _, noted := strings.Cut(out[from], " memo ")
 		to := from + 1
-		for noted && to < len(out) && strings.HasPrefix(out[to], moment+" memo ") {
+		for to < len(out) && alike(out[from], out[to]) {
 			to++
 		}
 		slices.Sort(out[from:to])

@@ -544,6 +544,9 @@ func (s *Space) Take(id job.ID, f *Found, fixed bool) {
 	p.used += len(h.at)
 	p.priorities[f.priority] += len(h.at)
 	s.holds[id] = h
+	for _, b := range f.bound { // those of which no task has a GPU are given back
+		s.release(c, b.Level, b.Index)
+	}
 }
 
 // Roots are the roots in which the GPUs of a guaranteed job lie, in the order of its tasks.
