@@ -193,7 +193,8 @@ type Cluster struct {
 
 	slotBook
 	foreign map[NodeID]use // of the nodes that others use
-	asked   bool           // what can ever fit: then others who come later do not change the answer
+	settled bool           // see Settle
+	overs   uint64         // see Overbookings
 
 	journal []journalEntry
 	depth   int
@@ -596,8 +597,13 @@ func (c *Cluster) SetBroken(id DeviceID, broken bool) {
 	}
 }
 
-// Version changes whenever nodes come, go, or change health or power.
+// Version changes whenever nodes come, go, or change health or power, and devices begin or cease
+// to be overbooked.
 func (c *Cluster) Version() uint64 { return c.version }
+
+// Overbookings is how often a device has begun or ceased to be overbooked because of what jobs
+// have there: how often Broken has changed without an event of its node.
+func Overbookings(c *Cluster) uint64 { return c.overs }
 
 // Nodes is the number of nodes, usable or not.
 func (c *Cluster) Nodes() int { return len(c.nodes) }
@@ -848,8 +854,8 @@ func lowest(mask uint64, n int) uint64 {
 }
 
 // Empty is a cluster with the same inventory, in which no job has anything and
-// every node and device works. Others use what they have used ever since it was first
-// asked for: so what once fits there fits there later, too.
+// every node and device works. Others use what they have used ever since Settle: so what
+// once fits there fits there later, too.
 func (c *Cluster) Empty() *Cluster {
 	e := New()
 	e.types, e.hosts, e.slots = append(e.types, c.types...), c.hosts, c.slots
@@ -868,7 +874,6 @@ func (c *Cluster) Empty() *Cluster {
 			panic("cluster: a node that was added once cannot be added again: " + err.Error())
 		}
 	}
-	c.asked = true
 	for id, u := range c.foreign {
 		if err := e.SetForeign(id, u.least); err != nil {
 			panic("cluster: what others use of a node cannot be used of its copy: " + err.Error())

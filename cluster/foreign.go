@@ -20,7 +20,7 @@ type Foreign struct {
 // use is what others use of a node.
 type use struct {
 	now   Foreign
-	least Foreign // of all since somebody has asked for the first time what can ever fit
+	least Foreign // of all since Settle
 }
 
 // least is the least of two uses, amount by amount.
@@ -52,6 +52,10 @@ func (f *Foreign) Equal(g *Foreign) bool {
 // Foreign is what others use of a node. It must not be changed.
 func (c *Cluster) Foreign(id NodeID) Foreign { return c.foreign[id].now }
 
+// Settle says that the first job has come. Others who come to a node later do not change what can
+// ever fit (Empty); those who leave do.
+func Settle(c *Cluster) { c.settled = true }
+
 // SetForeign says what others use of a node from now on, in place of what was said
 // before. It fails, and changes nothing, on amounts that no node has and on devices of
 // other nodes. Jobs keep what they have there.
@@ -77,7 +81,7 @@ func (c *Cluster) SetForeign(id NodeID, f Foreign) error {
 		c.foreign = map[NodeID]use{}
 	}
 	before := c.foreign[id].least
-	if !c.asked {
+	if !c.settled {
 		before = f
 	}
 	if c.foreign[id] = (use{f, least(&before, &f)}); f.None() {

@@ -359,8 +359,12 @@ func (c *Cluster) bookShare(s *Share, sign int32) {
 		return
 	}
 	sh := &c.shelves[g.shelf]
-	was := d.left()
+	was, over := d.left(), d.free < 0
 	d.free -= sign * s.Milli
+	if over != (d.free < 0) { // jobs and others no longer use more of it than there is, or do so now
+		c.version++
+		c.overs++
+	}
 	if g.listed && !d.broken {
 		c.countMilli(sh, d, s.Device, was, d.left())
 		for _, also := range g.also {

@@ -124,6 +124,7 @@ type Engine struct {
 
 	changes   []sched.Change
 	nodes     bool
+	overs     uint64 // of cluster.Overbookings, those that the policy knows of
 	first     bool
 	wake      time.Duration
 	idle      int           // number of wakes in a row with no other event
@@ -405,6 +406,9 @@ func (e *Engine) decide() error {
 	if e.first {
 		e.changes = e.everything(e.changes[:0])
 	}
+	if n := cluster.Overbookings(e.state.Cluster); n != e.overs { // a job has left a device that others use as well
+		e.nodes, e.overs = true, n
+	}
 	woken := e.wake <= e.state.Now
 	arrived := len(e.changes)
 	e.view = sched.NewView(e.state, e.changes, e.nodes)
@@ -606,10 +610,14 @@ func (e *Engine) explain(changes []sched.Change) error {
 		}
 		r := e.state.Record(ch.Job)
 		never := r.Reason.Never() && r.Reason.Code != job.NoSuchNode && r.Reason.Code != job.TooLarge
-		if r.Phase != job.Waiting || never || ch.Kind == sched.Stopped && waitReason(r.Reason) {
+		told := ch.Kind == sched.Stopped && waitReason(r.Reason)
+		if r.Phase != job.Waiting || never || told && !e.first {
 			continue
 		}
 		why := e.plan.Never(ch.Job, place.Pack)
+		if told { // a policy that starts anew may not see that labels have changed
+			why = e.plan.NeverAtAnySize(ch.Job, place.Pack)
+		}
 		switch {
 		case why.Code != job.NoReason:
 		case waitReason(r.Reason) && !r.Reason.Never():

@@ -679,6 +679,16 @@ func (p *Plan) Never(id job.ID, where place.Strategy) job.Reason {
 	return p.never(r, int(r.Job.Demand.Roles[0].Tasks), where)
 }
 
+// NeverAtAnySize is Never for the least size of an elastic job.
+func (p *Plan) NeverAtAnySize(id job.ID, where place.Strategy) job.Reason {
+	if !p.known(id, "place") {
+		return job.Reason{}
+	}
+	r := p.state.Record(id)
+	least, _ := r.Job.Demand.Roles[0].Range()
+	return p.never(r, int(least), where)
+}
+
 // noType is why jobs of a class for which there is no type can never run.
 func noType(class *state.Class) job.Reason {
 	why := job.Reason{Code: job.NoSuchType, Job: job.None}

@@ -169,6 +169,7 @@ func (s *State) Submit(j *job.Job, estimate time.Duration) error {
 	if j.Demand == nil {
 		return fmt.Errorf("job %s: has no demand", j.Key)
 	}
+	cluster.Settle(s.Cluster)
 	r := s.records.Add()
 	r.Submit(j, s.Now)
 	r.Estimate = estimate

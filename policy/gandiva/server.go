@@ -125,6 +125,8 @@ func (g *policy) findServers() {
 			s.room.gpus = c.NodeFreeGPUs(n, c.GPUMask())
 			s.room.cpu, s.room.counts[0] = c.CPUFree(n)
 			s.room.memory, s.room.counts[1] = c.MemoryFree(n)
+			over := c.Overbooked(n) // which take gives to the jobs there
+			s.room.cpu, s.room.memory = s.room.cpu-over.CPU, s.room.memory-over.Memory
 			g.servers, g.at[n] = append(g.servers, s), s
 		}
 	}

@@ -508,7 +508,7 @@ func around(lines []string, i int) string {
 
 // decisions are the lines of a log without the reasons given to jobs that
 // wait, which need not be given again in the same words. Lines of one kind that follow each
-// other at one moment are in order: a plan tells of its jobs in the order in which the policy first
+// other at one moment are in order. A plan tells of its jobs in the order in which the policy first
 // tried something with them, also in vain, and a policy that starts anew goes through all
 // jobs by number.
 func decisions(log []string) []string {
