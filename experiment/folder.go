@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/internal/fileio"
 	"github.com/norn-scheduler/norn/report"
+	"github.com/norn-scheduler/norn/sim/serve"
 	"github.com/norn-scheduler/norn/state"
 )
 
@@ -38,7 +40,10 @@ const (
 	sidesName   = "comparison.json"
 	jobsName    = "jobs.csv"
 	summaryName = "summary.json"
-	logName     = "events.log"
+
+	requestsName = "requests.csv" // of a trace of requests, in place of jobs
+	serviceName  = "service.csv"
+	logName      = "events.log"
 )
 
 // packed are the endings of event logs.
@@ -133,7 +138,7 @@ func ofRun(path string) bool {
 	if err != nil {
 		return false
 	}
-	known := []string{jobsName, summaryName, logName + packed[eventlog.Plain], logName + packed[eventlog.Gzip], logName + packed[eventlog.Zstd]}
+	known := []string{jobsName, requestsName, serviceName, summaryName, logName + packed[eventlog.Plain], logName + packed[eventlog.Gzip], logName + packed[eventlog.Zstd]}
 	for _, e := range entries {
 		if e.IsDir() || !slices.Contains(known, strings.TrimSuffix(e.Name(), fileio.Unfinished)) {
 			return false
@@ -216,6 +221,27 @@ func (f *Folder) Write(name string, s *state.State, r *report.Result) error {
 		return err
 	}
 	return fileio.CreateWhole(filepath.Join(f.Of(name), summaryName), r.WriteSummary)
+}
+
+// WriteServed writes what came of a run over a trace of requests: the life of each, the service of clients over time,
+// and the figures.
+func (f *Folder) WriteServed(name string, r *serve.Result, s *serve.Summary) error {
+	if err := os.MkdirAll(f.Of(name), 0o777); err != nil {
+		return err
+	}
+	for file, write := range map[string]func(io.Writer) error{
+		requestsName: r.WriteRequests, serviceName: r.WriteService,
+		summaryName: func(w io.Writer) error {
+			e := json.NewEncoder(w)
+			e.SetIndent("", "  ")
+			return e.Encode(s)
+		},
+	} {
+		if err := fileio.CreateWhole(filepath.Join(f.Of(name), file), write); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // WriteComparison writes how the runs compare, for programs.

@@ -23,6 +23,7 @@ import (
 type policiesFlags struct {
 	trace      simFlags // what --suggest looks at
 	placements bool
+	tokens     bool
 	suggest    string
 	json       bool
 }
@@ -48,6 +49,7 @@ policies to try, with the reason for each.`,
   norn policies tiresias
   norn policies --suggest jobs.csv --cluster 16x8:V100
   norn policies --json
+  norn policies --tokens
   norn policies --placements`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: completePolicyNames,
@@ -59,6 +61,7 @@ policies to try, with the reason for each.`,
 		}
 	})
 	cmd.Flags().BoolVar(&f.placements, "placements", false, "list the placement strategies instead")
+	cmd.Flags().BoolVar(&f.tokens, "tokens", false, "list the policies for requests to a server of a language model instead, which share its tokens among clients")
 	cmd.Flags().StringVar(&f.suggest, "suggest", "", "name three policies to try on this trace; other flags say how it is read, and the cluster")
 	cmd.Flags().BoolVar(&f.json, "json", false, "write JSON: an array of policies, or of suggestions")
 	return cmd
@@ -73,6 +76,8 @@ func (f *policiesFlags) run(cmd *cobra.Command, args []string) error {
 		return f.advise(cmd)
 	case f.placements:
 		return listPlacements(out)
+	case f.tokens:
+		return listTokens(out, args, f.json)
 	case len(args) == 0 && f.json:
 		return writePolicies(out, policy.Table())
 	case len(args) == 0:

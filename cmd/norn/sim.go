@@ -62,6 +62,8 @@ type simFlags struct {
 	baseline  string // that others are told as changes from; empty: none
 	beside    string // the baseline, by the name that its run has
 
+	requests requestFlags // of a trace of requests
+
 	to   *experiment.Folder // that of out, which has begun; nil: nothing is written
 	made *report.Origin     // what the runs are made from
 }
@@ -83,6 +85,9 @@ page with charts, report.html, for all. The folder is written as a whole: the fi
 in OUT.partial until all is done. OUT.partial then replaces what an earlier run has left
 in OUT. summary.json tells how the run was made, and --from-summary repeats it.
 
+A trace of requests to a server of a language model is replayed on --server, under policies
+of tokens (norn policies --tokens): how tokens are shared among clients.
+
 Write settings behind the name of a policy to compare variants of it:
 --policy 'tiresias,tiresias(limits=500,5000)'. --set gives settings to all variants.
 
@@ -93,6 +98,7 @@ Write settings behind the name of a policy to compare variants of it:
   norn sim jobs.csv --cluster cluster.yaml --policy fifo --set fifo.mode=easy --estimates user
   norn sim jobs.txt --cluster 16x8 --policy srtf,tiresias --baseline fifo
   norn sim results/fifo/events.log.zst --policy srtf      what if, on a log
+  norn sim requests.csv --policy fcfs,vtc --server a10g-7b   requests, not jobs
   norn sim --from-summary results/fifo/summary.json       the same result once more`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.simulate(cmd, args) },
@@ -129,6 +135,7 @@ Write settings behind the name of a policy to compare variants of it:
 	fl.StringVar(&f.assume, "assume", "", "assumed work of jobs that do not declare it, drawn by --seed; see the table above (default: no assumption)")
 	fl.StringVar(&f.from, "from-summary", "", "repeat the run of this summary.json, with the same trace, cluster, policy and flags, except those that are given anew")
 	f.reading.flags(cmd)
+	f.requests.add(fl)
 	fl.Var(&f.due, "deadlines", "deadlines of jobs without one: submission + run time times a factor drawn from a range, as in 0.5-1.5, with shares of soft ones and of jobs without, as in 0.5-1.5,soft=30%,none=20%")
 	complete(cmd, map[string]completer{
 		"assume": words(experiment.Assumptions()...), "slowdown": words(experiment.Slowdowns()...),
@@ -182,6 +189,9 @@ func (f *simFlags) simulate(cmd *cobra.Command, args []string) (err error) {
 	}
 	if err := f.words(); err != nil {
 		return err
+	}
+	if len(args) == 1 && trace.IsRequests(args[0]) {
+		return f.serveInto(cmd, args[0])
 	}
 	compared, err := f.against()
 	if err != nil {

@@ -188,6 +188,20 @@ zstd; "-" is standard input.`,
 	return cmd
 }
 
+// likeLog makes a trace that resembles a published log.
+func likeLog(opt gen.Options, like, limit string) (src trace.Source, err error) {
+	if opt.Like, err = gen.ParseLike(like); err != nil {
+		return nil, misused("--like: %w", err)
+	}
+	if opt.MaxRun, err = spanFlag("max-run", limit); err != nil {
+		return nil, err
+	}
+	if opt.Jobs == 0 && opt.Span == 0 {
+		return nil, misused("name the size of the trace: --jobs N or --span DURATION")
+	}
+	return gen.New(opt)
+}
+
 func generateCommand() *cobra.Command {
 	var (
 		opt         gen.Options
@@ -196,6 +210,7 @@ func generateCommand() *cobra.Command {
 		dlrm        dlrmFlags
 		rations     rationFlags
 		most        int
+		clients     []string
 	)
 	cmd := &cobra.Command{
 		Use:   "generate --like LOG",
@@ -207,10 +222,12 @@ models, with their use, their memory, and their time without GPUs. --like synerg
 jobs that need cores and memory beside their GPUs, --like gavel those whose speeds were
 measured on several GPU types (for norn sim --speeds). --like search makes searches for
 hyper-parameters by successive halving, each an app of several jobs. --like lyra makes
-jobs for a cluster beside one that lends it nodes, some of them elastic (lyra-ideal: all).`,
+jobs for a cluster beside one that lends it nodes, some of them elastic (lyra-ideal: all). --like requests
+makes requests to a server of a language model, by the clients of --client.`,
 		Example: `  norn trace generate --like philly --jobs 10000 -o jobs.csv
   norn trace generate --like venus --span 7d --gpus 512 --offered-load 0.9 --seed 3 -o week.jsonl.zst
-  norn trace generate --like dlrm --list memory --jobs 72 -o batch.jsonl`,
+  norn trace generate --like dlrm --list memory --jobs 72 -o batch.jsonl
+  norn trace generate --like requests --client a:rate=90 --client b:rate=180 --span 6m -o requests.csv`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			made := map[string]func() (trace.Source, error){
@@ -227,27 +244,21 @@ jobs for a cluster beside one that lends it nodes, some of them elastic (lyra-id
 				}
 				return write(cmd, out, src)
 			}
-			if opt.Like, err = gen.ParseLike(like); err != nil {
-				return misused("--like: %w", err)
-			}
 			if opt.Span, err = spanFlag("span", span); err != nil {
 				return err
 			}
-			if opt.MaxRun, err = spanFlag("max-run", limit); err != nil {
-				return err
+			if like == likeRequests {
+				return generateRequests(cmd, out, clients, opt.Span, opt.Seed)
 			}
-			if opt.Jobs == 0 && opt.Span == 0 {
-				return misused("name the size of the trace: --jobs N or --span DURATION")
-			}
-			g, err := gen.New(opt)
+			src, err := likeLog(opt, like, limit)
 			if err != nil {
 				return err
 			}
-			return write(cmd, out, g)
+			return write(cmd, out, src)
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&like, "like", "philly", "the log to imitate: "+likes+"; or dlrm, synergy, gavel, search, lyra or lyra-ideal")
+	f.StringVar(&like, "like", "philly", "the log to imitate: "+likes+"; or dlrm, synergy, gavel, search, lyra, lyra-ideal or requests")
 	f.IntVar(&opt.Jobs, "jobs", 0, "number of jobs")
 	f.StringVar(&span, "span", "", "time from the first to the last submission")
 	f.Uint64Var(&opt.Seed, "seed", 0, "equal seeds give equal traces")
@@ -259,8 +270,9 @@ jobs for a cluster beside one that lends it nodes, some of them elastic (lyra-id
 	f.StringVarP(&out, "output", "o", "", "file to write: .csv or .jsonl, optionally followed by .gz or .zst (default: CSV to standard output)")
 	dlrm.add(cmd)
 	rations.add(cmd)
+	f.StringArrayVar(&clients, "client", nil, "like requests: a client, name:rate=90,input=256,output=64-512,arrive=poisson,on=1m,off=30s,from=2m; may be repeated (default: two who send 90 and 180 requests in a minute)")
 	f.IntVar(&most, "per-job", 1, "like search: GPUs that one job can use at most")
-	complete(cmd, map[string]completer{"like": words(append(likeNames(), likeDLRM, likeSynergy, likeGavel, likeSearch, likeLyra, likeIdeal)...), "list": words("memory", "balance", "bandwidth", "computing")})
+	complete(cmd, map[string]completer{"like": words(append(likeNames(), likeDLRM, likeSynergy, likeGavel, likeSearch, likeLyra, likeIdeal, likeRequests)...), "list": words("memory", "balance", "bandwidth", "computing")})
 	return cmd
 }
 
