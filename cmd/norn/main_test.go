@@ -162,7 +162,7 @@ func TestCompletion(t *testing.T) {
 		{[]string{"sim", "--log", ""}, []string{"zst", "gz", "plain", "none"}},
 		{[]string{"sim", "--attempts", ""}, []string{"replay", "merge"}},
 		{[]string{"trace", "summary", "--format", "tires"}, []string{"tiresias"}},
-		{[]string{"trace", "generate", "--like", ""}, []string{"philly", "venus", "itp", "pai", "pollux", "dlrm", "synergy", "gavel", "search", "lyra", "lyra-ideal"}},
+		{[]string{"trace", "generate", "--like", ""}, []string{"philly", "venus", "itp", "pai", "pollux", "dlrm", "synergy", "gavel", "search", "lyra", "lyra-ideal", "requests"}},
 	} {
 		got := completions(t, c.args...)
 		begun := c.args[len(c.args)-1]
