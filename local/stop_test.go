@@ -97,16 +97,19 @@ func TestLastSave(t *testing.T) {
 // end at all, costs the work since the one before. When that happens again and
 // again the job is held, and a person can release it.
 func TestCheckpointFails(t *testing.T) {
-	for name, c := range map[string]struct{ script, why string }{
-		"wrong":    {`trap "exit 1" TERM`, "its checkpoint failed: exit code 1; it goes on from the one before, "},
-		"deaf":     {`trap "" TERM`, "its checkpoint failed: killed when its grace was over; it goes on from the one before, "},
-		"does not": {`:`, "its checkpoint failed: ended by SIGTERM; it goes on from the one before, "},
+	for name, c := range map[string]struct {
+		script, why string
+		grace       api.Seconds // so long that a slow machine is not taken for a job that does not end, or short
+	}{
+		"wrong":    {`trap "exit 1" TERM`, "its checkpoint failed: exit code 1; it goes on from the one before, ", 20},
+		"deaf":     {`trap "" TERM`, "its checkpoint failed: killed when its grace was over; it goes on from the one before, ", 0.2},
+		"does not": {`:`, "its checkpoint failed: ended by SIGTERM; it goes on from the one before, ", 20},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := newHere(t, "srtf", 1, func(o *local.Options) { o.Defaults.SaveFailures, o.Defaults.CrashWithin = 3, 0 })
 			spec := h.long("checkpoint", c.script+`; touch up$NORN_RUN; `+awaits("enough"))
-			spec.Stop.Grace = 0.2
+			spec.Stop.Grace = c.grace
 			a := h.submit(spec)
 			var saved time.Duration
 			for run := 1; run <= 3; run++ {
