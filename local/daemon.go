@@ -66,7 +66,7 @@ func newDaemon(opt Options) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Daemon{opt: opt, launcher: &launcher{log: opt.Log, store: s, spare: runner.NewSpare(opt.Exe)}, entries: map[string]*entry{}}
+	d := &Daemon{opt: opt, launcher: &launcher{log: opt.Log, store: s, socket: opt.Socket, spare: runner.NewSpare(opt.Exe)}, entries: map[string]*entry{}}
 	d.tokens.runs = map[string]string{}
 	d.health.sick = make([]string, len(opt.Machine.Devices))
 	if d.log == nil {

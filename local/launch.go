@@ -220,12 +220,13 @@ func (m *Machine) threads(a *cluster.Alloc) int {
 // launcher launches runs, writes their want.json, and reads what their runners
 // wrote. It may be used by any goroutine.
 type launcher struct {
-	log   *slog.Logger
-	store *store
-	spare *runner.Spare
-	watch *watcher
-	loop  *live.Loop
-	taken func(notice) error // takes in the files of a runner, in the goroutine of the loop
+	log    *slog.Logger
+	store  *store
+	socket string // of the daemon, which the processes of its jobs know
+	spare  *runner.Spare
+	watch  *watcher
+	loop   *live.Loop
+	taken  func(notice) error // takes in the files of a runner, in the goroutine of the loop
 }
 
 // launch makes way for a run, makes its folder, and launches its runner. It may be
@@ -321,7 +322,7 @@ func (d *launcher) lost(key string, run int, why string) {
 		lock, err := rundir.Lock(dir)
 		switch {
 		case err == nil:
-			exit, err := d.exitOf(dir, why)
+			exit, err := d.exitOf(key, run, why)
 			lock.Close()
 			if err == nil {
 				d.report(notice{key: key, run: run, exit: exit})
@@ -352,13 +353,15 @@ func (d *launcher) successor(dir, key string, run int) bool {
 
 // exitOf tells how a run without a runner ended. The runner has written it, or
 // was killed; then exitOf also kills the processes that it left behind.
-func (d *launcher) exitOf(dir, why string) (*rundir.Exit, error) {
+func (d *launcher) exitOf(key string, run int, why string) (*rundir.Exit, error) {
+	dir := d.store.runDir(key, run)
 	var exit rundir.Exit
 	if ok, err := rundir.Read(dir, rundir.ExitFile, &exit); ok || err != nil && !errors.Is(err, rundir.ErrDamaged) {
 		return &exit, err
 	}
 	exit = rundir.Exit{}
-	if err := runner.Clean(dir); err != nil { // it is not over before that is gone
+	marks := []string{rundir.EnvJob + "=" + key, rundir.EnvRun + "=" + strconv.Itoa(run), rundir.EnvSocket + "=" + d.socket}
+	if err := runner.Clean(dir, marks...); err != nil { // it is not over before that is gone
 		return nil, fmt.Errorf("the processes of a lost run cannot be ended: %w", err)
 	}
 	var want rundir.Want

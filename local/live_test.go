@@ -119,7 +119,7 @@ func endRuns(t *testing.T, state string) {
 			killRunner(dir)
 			lock, err := rundir.Lock(dir)
 			if err == nil {
-				err = runner.Clean(dir)
+				err = runner.Clean(dir, rundir.EnvJob+"="+filepath.Base(filepath.Dir(dir)), rundir.EnvRun+"="+filepath.Base(dir), rundir.EnvSocket+"="+filepath.Join(state, "norn.sock"))
 				lock.Close()
 			}
 			return err == nil

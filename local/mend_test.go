@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/norn-scheduler/norn/internal/longtest"
 	"github.com/norn-scheduler/norn/local"
 	"github.com/norn-scheduler/norn/local/rundir"
+	"github.com/norn-scheduler/norn/local/runner"
 )
 
 // standing is how all jobs stand, such as "1 done, 2 running".
@@ -551,5 +553,43 @@ func TestHistoryIsTriedAgain(t *testing.T) {
 	h.up()
 	if n := listed(); n != 2 || lines() != 2 {
 		t.Errorf("%d jobs are listed as done, of %d in the history", n, lines())
+	}
+}
+
+// A run whose description is lost or damaged while it runs, and whose runner is then
+// killed, is over all the same, with the processes that it left.
+func TestDescriptionOfARunIsLost(t *testing.T) {
+	t.Parallel()
+	for name, lose := range map[string]func(string) error{
+		"removed":   os.Remove,
+		"shortened": func(path string) error { return os.Truncate(path, 7) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHere(t, "fifo", 1, nil)
+			id := h.submit(h.sh(1, `test $NORN_RUN = 1 || exit 0; setsid sh -c 'echo $$ >left; touch up; exec sleep 1000' & wait`))
+			h.made("up")
+			h.running(id, 1)
+			b, err := os.ReadFile(filepath.Join(h.work, "left"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			left, err := strconv.Atoi(strings.TrimSpace(string(b)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			dir := h.runDir(id, 1)
+			if err := lose(filepath.Join(dir, rundir.RunFile)); err != nil {
+				t.Fatal(err)
+			}
+			killRunner(dir)
+			h.until(id, api.Done)
+			if j := h.job(id); j.Run != 2 {
+				t.Errorf("%+v", j)
+			}
+			if start, err := runner.StartTime(left); err == nil && runner.Alive(rundir.Proc{PID: left, Start: start}) {
+				t.Errorf("process %d of the lost run is there", left)
+			}
+		})
 	}
 }

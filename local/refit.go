@@ -111,7 +111,7 @@ func (d recovery) awaitEnd(l *entry) error {
 		lock, err := rundir.Lock(dir)
 		if err == nil {
 			var exit *rundir.Exit
-			if exit, err = d.exitOf(dir, "its devices are gone"); err == nil {
+			if exit, err = d.exitOf(l.Key, l.Run, "its devices are gone"); err == nil {
 				l.ends(exit)
 			}
 			lock.Close()

@@ -143,7 +143,7 @@ func (d trainers) newResident(want *residentNote) *resident {
 // devices and limits of the first job that uses it.
 func (d trainers) describeResident(l *entry, a *cluster.Alloc, r *resident) *rundir.Run {
 	run := d.describe(l, a)
-	run.Job, run.Run, run.Name, run.Command = fmt.Sprint("resident-", r.note.Number), 1, "resident", r.note.Command
+	run.Job, run.Run, run.Name, run.Command = residentJob(r.note.Number), 1, "resident", r.note.Command
 	if run.Cgroup != "" {
 		run.Cgroup = run.Job + "-1"
 	}
@@ -157,6 +157,9 @@ func (d trainers) describeResident(l *entry, a *cluster.Alloc, r *resident) *run
 		rundir.EnvToken+"="+newToken()) // it opens nothing: it marks the processes of this one
 	return run
 }
+
+// residentJob is the job that the processes of a resident are marked with.
+func residentJob(number int) string { return fmt.Sprint("resident-", number) }
 
 // launchResident launches the runner of a resident.
 func (d trainers) launchResident(r *resident, run *rundir.Run) error {
@@ -233,7 +236,7 @@ func (r *resident) cleared() bool {
 		return false
 	}
 	defer lock.Close()
-	if runner.Clean(r.dir) != nil {
+	if runner.Clean(r.dir, rundir.EnvJob+"="+residentJob(r.note.Number), rundir.EnvResident+"="+r.note.Socket) != nil {
 		return false
 	}
 	if r.note.Socket != "" {

@@ -29,18 +29,26 @@ const doubted = 5 * time.Second
 
 // Clean kills all that a run has left whose runner was lost, and returns when it
 // is gone, or with an error that names processes which do not end. The caller
-// holds the lock of the folder.
-func Clean(dir string) error {
+// holds the lock of the folder. The processes of a run whose description is lost or
+// damaged have all of marks, as NAME=value, in their environment.
+func Clean(dir string, marks ...string) error {
 	var run rundir.Run
-	if ok, err := rundir.Read(dir, rundir.RunFile, &run); !ok || err != nil {
-		return err // nothing was launched
+	described, err := rundir.Read(dir, rundir.RunFile, &run)
+	if err != nil && !errors.Is(err, rundir.ErrDamaged) {
+		return err
+	}
+	if _, is := begun(dir); !is && !described && !has(dir, rundir.StatusFile) {
+		return nil // nothing was launched
 	}
 	var st rundir.Status
 	rundir.Read(dir, rundir.StatusFile, &st) // without it there are other ways
 	if st.Boot != "" && st.Boot != BootID() {
 		return nil
 	}
-	l := leftover{status: &st, marks: marksOf(run.Env, run.Job, run.Run), group: groupOf(dir)}
+	l := leftover{status: &st, marks: marks, group: groupOf(dir)}
+	if described && err == nil {
+		l.marks = marksOf(run.Env, run.Job, run.Run)
+	}
 	if run.Restore != "" { // what CRIU restored has the environment of the run that it was saved from
 		if saved, err := readImages(run.Restore); err == nil {
 			l.older = saved.Marks

@@ -42,7 +42,7 @@ func (*Spare) Close() {}
 func Poke(dir string) error { return errNotHere }
 
 // Clean fails.
-func Clean(dir string) error { return errNotHere }
+func Clean(dir string, marks ...string) error { return errNotHere }
 
 // Alive is false.
 func Alive(rundir.Proc) bool { return false }

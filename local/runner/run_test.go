@@ -284,9 +284,10 @@ func TestRunnerKilled(t *testing.T) {
 }
 
 // Processes that become another program all the time have no environment for
-// moments, by which they could be told from others: Clean finds them all the same.
+// moments, by which they could be told from others: Clean finds them all the same, also
+// where what the run is and where it stands was lost or damaged.
 func TestRestless(t *testing.T) {
-	for range 5 {
+	for i := range 6 {
 		f := newRun(t, `printf '#!/bin/sh\nexec "$0"\n' >$WORK/again; chmod +x $WORK/again
 for i in 1 2 3 4 5 6 7 8; do setsid $WORK/again & done; touch $WORK/up; wait`)
 		f.launch()
@@ -299,7 +300,16 @@ for i in 1 2 3 4 5 6 7 8; do setsid $WORK/again & done; touch $WORK/up; wait`)
 		})
 		unix.Kill(st.PID, unix.SIGKILL)
 		f.wait(f.pids[0])
-		if err := Clean(f.dir); err != nil {
+		var marks []string
+		if i%2 == 1 {
+			marks = marksOf(f.run.Env, f.run.Job, f.run.Run)
+			os.Remove(filepath.Join(f.dir, rundir.StatusFile))
+			os.Truncate(filepath.Join(f.dir, rundir.RunFile), int64(i))
+		}
+		if i == 5 {
+			os.Remove(filepath.Join(f.dir, rundir.RunFile))
+		}
+		if err := Clean(f.dir, marks...); err != nil {
 			t.Error(err)
 		}
 		for _, p := range all {
