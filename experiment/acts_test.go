@@ -64,14 +64,14 @@ func TestActs(t *testing.T) {
 				}
 				for _, cluster := range []string{"4x8", "1x4:V100+1x4:K80"} { // one that is idle at times, one that is not
 					var watch acted
-					x := &experiment.Experiment{Spec: spec(t, cluster), Seed: 1, Assume: experiment.Assumption(assume), Watch: func(experiment.Choice) engine.Sink { return &watch }}
+					x := &experiment.Experiment{Spec: spec(t, cluster), Seed: 1, Assume: experiment.Assumption(assume), Watch: func(string) engine.Sink { return &watch }}
 					lives(t, x, text, sample(t, 80))
 					seen |= watch.seen
 				}
 			}
 			if e.Name == "lyra" { // nobody is stopped but by an owner who wants nodes back
 				var watch acted
-				x := &experiment.Experiment{Spec: borrowed(t), Seed: 1, Watch: func(experiment.Choice) engine.Sink { return &watch }, World: func(c *sim.Config) {
+				x := &experiment.Experiment{Spec: borrowed(t), Seed: 1, Watch: func(string) engine.Sink { return &watch }, World: func(c *sim.Config) {
 					c.Loans = []trace.Loan{{Lender: "owner", Nodes: 4}, {At: 4 * time.Hour, Lender: "owner", Notice: time.Minute}}
 				}}
 				lives(t, x, text, sample(t, 200))

@@ -8,7 +8,14 @@ import (
 	"sync"
 
 	"github.com/norn-scheduler/norn/trace"
+	"github.com/norn-scheduler/norn/trace/clusterspec"
 )
+
+// Growth is a cluster with more or fewer nodes than that of an experiment.
+type Growth struct {
+	Name string // what it has more or fewer, such as "+4 nodes"
+	Spec *clusterspec.Spec
+}
 
 // All prepares a trace and simulates it under several choices, as many at once as there
 // are processors. It returns the outcomes in the order of the choices. Done is told
@@ -19,14 +26,27 @@ import (
 // On an error, and when the context ends, the outcomes of those that had ended
 // are returned too; those of the others are nil. Errors are those of Run.
 func (x *Experiment) All(ctx context.Context, choices []Choice, src trace.Source, done func(*Outcome) error) ([]*Outcome, error) {
+	return x.AllOn(ctx, choices, nil, src, done)
+}
+
+// attempt is a choice on a cluster.
+type attempt struct {
+	on     *Experiment
+	choice Choice
+}
+
+// AllOn is All, with each choice simulated on larger and smaller clusters, too. The trace
+// is prepared for the cluster of the experiment, once. Outcomes come in the order of the
+// choices on that cluster, then on the others, one after the other.
+func (x *Experiment) AllOn(ctx context.Context, choices []Choice, growths []Growth, src trace.Source, done func(*Outcome) error) ([]*Outcome, error) {
 	if done == nil {
 		done = func(*Outcome) error { return nil }
 	}
 	prepared, err := Prepare(src, x.Preparation())
 	if err != nil {
-		return make([]*Outcome, len(choices)), err
+		return make([]*Outcome, len(choices)*(1+len(growths))), err
 	}
-	if len(choices) == 1 && x.Total == nil {
+	if len(choices) == 1 && len(growths) == 0 && x.Total == nil {
 		o, err := x.Run(ctx, choices[0], prepared)
 		if err == nil {
 			err = done(o)
@@ -35,27 +55,47 @@ func (x *Experiment) All(ctx context.Context, choices []Choice, src trace.Source
 	}
 	jobs, err := readAll(ctx, prepared)
 	if err != nil {
-		return make([]*Outcome, len(choices)), err
+		return make([]*Outcome, len(choices)*(1+len(growths))), err
 	}
-	if x, err = x.assuming(); err != nil {
-		return make([]*Outcome, len(choices)), err
+	all, err := x.attempts(choices, growths)
+	if err != nil {
+		return make([]*Outcome, len(choices)*(1+len(growths))), err
 	}
 	if x.Total != nil {
 		x.Total(len(jobs))
 	}
 	notes := prepared.types.remarks()
-	run := func(ctx context.Context, c Choice) (*Outcome, error) {
-		o, err := x.simulate(ctx, c, jobs.Source(), prepared.Begins())
+	run := func(ctx context.Context, a attempt) (*Outcome, error) {
+		o, err := a.on.simulate(ctx, a.choice, jobs.Source(), prepared.Begins())
 		if err == nil {
 			o.notes = notes
 		}
 		return o, err
 	}
-	return parallel(ctx, choices, run, done)
+	return parallel(ctx, all, run, done)
 }
 
-// parallel runs all choices, as many at once as there are processors.
-func parallel(ctx context.Context, choices []Choice, run func(context.Context, Choice) (*Outcome, error), done func(*Outcome) error) ([]*Outcome, error) {
+// attempts are all choices on all clusters.
+func (x *Experiment) attempts(choices []Choice, growths []Growth) ([]attempt, error) {
+	var out []attempt
+	for i := -1; i < len(growths); i++ {
+		y := *x
+		if i >= 0 {
+			y.Spec, y.growth = growths[i].Spec, &growths[i]
+		}
+		on, err := y.assuming()
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range choices {
+			out = append(out, attempt{on, c})
+		}
+	}
+	return out, nil
+}
+
+// parallel runs all attempts, as many at once as there are processors.
+func parallel(ctx context.Context, choices []attempt, run func(context.Context, attempt) (*Outcome, error), done func(*Outcome) error) ([]*Outcome, error) {
 	outer := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -36,11 +36,14 @@ func (p *Prepared) Compare(outcomes []*Outcome, baseline string, opt report.Opti
 	}
 	real := len(c.Runs)
 	for _, o := range outcomes {
-		if o != nil {
-			c.Runs = append(c.Runs, report.Run{Name: o.Choice.String(), Informed: o.Result.Informed(), Fates: o.Fates})
+		switch {
+		case o == nil:
+		case o.Growth != nil:
+			c.Grown = append(c.Grown, o.side())
+		default:
+			c.Runs, c.All = append(c.Runs, o.side()), append(c.All, report.Named{Name: o.Name, Result: o.Result})
 		}
 	}
-	c.All = append(c.All, Named(outcomes)...)
 	at := func(name string) int {
 		return slices.IndexFunc(c.Runs, func(r report.Run) bool { return r.Name == name })
 	}
@@ -70,4 +73,13 @@ func (c *Compared) Waits() string {
 		at = slices.IndexFunc(c.Runs, func(r report.Run) bool { return !r.Real })
 	}
 	return c.All[at].Result.Waits(c.All[at].Name)
+}
+
+// side is a run as it is compared.
+func (o *Outcome) side() report.Run {
+	r := report.Run{Name: o.Name, Policy: o.Choice.String(), GPUs: o.GPUs, Informed: o.Result.Informed(), Fates: o.Fates}
+	if o.Growth != nil {
+		r.Growth = o.Growth.Name
+	}
+	return r
 }

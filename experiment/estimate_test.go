@@ -102,7 +102,7 @@ func estimates(t *testing.T, jobs experiment.Jobs, from experiment.From) (at tol
 		t.Fatal(err)
 	}
 	at, ends = told{}, map[job.ID]time.Duration{}
-	x := experiment.Experiment{Spec: spec, Seed: 3, Estimate: experiment.Estimate{From: from}, Watch: func(experiment.Choice) engine.Sink { return at }}
+	x := experiment.Experiment{Spec: spec, Seed: 3, Estimate: experiment.Estimate{From: from}, Watch: func(string) engine.Sink { return at }}
 	o, err := x.Run(context.Background(), experiment.Choice{Policy: "sjf"}, jobs.Source())
 	if err != nil {
 		t.Fatal(err)

@@ -19,7 +19,8 @@ import (
 )
 
 // Folder is where the files of runs go. Each run has a folder of its own in it,
-// with jobs.csv, summary.json and the event log; report.html and comparison.json are about all runs.
+// with jobs.csv, summary.json and the event log; report.html, comparison.json and, where there are
+// clusters of several sizes, nodes.csv are about all runs.
 // It is written as a whole: Begin makes PATH.partial, into which everything
 // goes, and Commit puts that in the place of PATH, and of all that an earlier
 // run left there. The files of an interrupted run stay in PATH.partial until
@@ -38,6 +39,7 @@ const (
 	lockName    = ".lock" // locked as long as a run writes
 	pageName    = "report.html"
 	sidesName   = "comparison.json"
+	growthName  = "nodes.csv"
 	jobsName    = "jobs.csv"
 	summaryName = "summary.json"
 
@@ -246,6 +248,11 @@ func (f *Folder) WriteServed(name string, r *serve.Result, s *serve.Summary) err
 
 // WriteComparison writes how the runs compare, for programs.
 func (f *Folder) WriteComparison(c *report.Comparison) error {
+	if len(c.Growths()) > 0 {
+		if err := fileio.CreateWhole(filepath.Join(f.partial, growthName), c.WriteGrowthsCSV); err != nil {
+			return err
+		}
+	}
 	return fileio.CreateWhole(filepath.Join(f.partial, sidesName), c.WriteJSON)
 }
 
@@ -268,7 +275,7 @@ func Named(outcomes []*Outcome) []report.Named {
 	var out []report.Named
 	for _, o := range outcomes {
 		if o != nil {
-			out = append(out, report.Named{Name: o.Choice.String(), Result: o.Result})
+			out = append(out, report.Named{Name: o.Name, Result: o.Result})
 		}
 	}
 	return out

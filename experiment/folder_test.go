@@ -37,7 +37,7 @@ func names(t *testing.T, dir string) string {
 // ran writes what a run leaves, without the page.
 func ran(t *testing.T, f *experiment.Folder, c experiment.Choice) *experiment.Outcome {
 	t.Helper()
-	x := experiment.Experiment{Spec: spec(t, "1x8"), Seed: 1, Log: func(c experiment.Choice) (experiment.Log, error) { return f.Log(c.String()) }}
+	x := experiment.Experiment{Spec: spec(t, "1x8"), Seed: 1, Log: f.Log}
 	x.Report.Series = true
 	o, err := x.Run(context.Background(), c, sample(t, 20).Source())
 	if err != nil {

@@ -69,7 +69,7 @@ func log(t *testing.T, name, cluster string, jobs experiment.Jobs) []byte {
 		t.Fatal(err)
 	}
 	out := &buffer{}
-	x := experiment.Experiment{Spec: spec, Seed: 1, Log: func(experiment.Choice) (experiment.Log, error) {
+	x := experiment.Experiment{Spec: spec, Seed: 1, Log: func(string) (experiment.Log, error) {
 		return experiment.Log{WriteCloser: out, Compression: eventlog.Plain}, nil
 	}}
 	for i := range jobs {

@@ -164,7 +164,7 @@ func TestNobodyShares(t *testing.T) {
 	}{{"lucid", experiment.AssumeUse}, {"muri-s", experiment.AssumeStages}, {"muri-l", experiment.AssumeStages}} {
 		for _, assume := range []experiment.Assumption{"", c.assume} {
 			var watch slowed
-			x := &experiment.Experiment{Spec: spec(t, "4x8"), Seed: 1, Assume: assume, Watch: func(experiment.Choice) engine.Sink { return &watch }}
+			x := &experiment.Experiment{Spec: spec(t, "4x8"), Seed: 1, Assume: assume, Watch: func(string) engine.Sink { return &watch }}
 			_, o := lives(t, x, c.policy, jobs)
 			said := strings.Contains(strings.Join(o.Result.Lacks, " "), "no two jobs share GPUs")
 			if said == watch.seen || said != (assume == "") {

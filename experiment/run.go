@@ -76,9 +76,19 @@ type Experiment struct {
 	// Outputs and observers.
 	Report report.Options            // what the result holds beside the figures
 	Header eventlog.Header           // of the log: trace, cluster as written, time of day at the start
-	Log    func(Choice) (Log, error) // where the event log goes; nil: nowhere
-	Watch  func(Choice) engine.Sink  // watches a run, to show progress; nil: nobody
-	Total  func(jobs int)            // is told how many jobs there are before runs begin, for which all are held in memory; nil: nobody
+	Log    func(run string) (Log, error) // where the event log of a run goes, by its name; nil: nowhere
+	Watch  func(run string) engine.Sink  // watches a run, to show progress; nil: nobody
+	Total  func(jobs int)                // is told how many jobs there are before runs begin, for which all are held in memory; nil: nobody
+
+	growth *Growth // of the cluster; nil: none
+}
+
+// nameOf is the name of a run.
+func (x *Experiment) nameOf(c Choice) string {
+	if x.growth == nil {
+		return c.String()
+	}
+	return c.String() + ", " + x.growth.Name
 }
 
 // Log is where an event log is written.
@@ -90,6 +100,9 @@ type Log struct {
 // Outcome is what came of one choice.
 type Outcome struct {
 	Choice Choice
+	Name   string  // of the run: the choice, and the growth of the cluster
+	Growth *Growth // of the cluster; nil: it is that of the experiment
+	GPUs   int     // of the cluster, and of nodes that come later
 	Result *report.Result
 	Fates  []report.Fate // of the jobs, by their numbers
 	State  *state.State
@@ -161,7 +174,7 @@ func (x *Experiment) simulate(ctx context.Context, c Choice, jobs trace.Source, 
 	collector := report.NewCollector(x.Report)
 	sinks := []engine.Sink{collector}
 	if x.Watch != nil {
-		sinks = append(sinks, x.Watch(c))
+		sinks = append(sinks, x.Watch(x.nameOf(c)))
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -172,7 +185,7 @@ func (x *Experiment) simulate(ctx context.Context, c Choice, jobs trace.Source, 
 	if log != nil {
 		sinks = append(sinks, log)
 	}
-	o := &Outcome{Choice: c, Sim: world, needs: c.Needs(), learns: believe != nil && foretells(believe), told: believe == nil && x.Beliefs == TrueBeliefs && c.Believe() != nil}
+	o := &Outcome{Choice: c, Name: x.nameOf(c), Growth: x.growth, GPUs: x.Spec.GPUs(), Sim: world, needs: c.Needs(), learns: believe != nil && foretells(believe), told: believe == nil && x.Beliefs == TrueBeliefs && c.Believe() != nil}
 	if x.Costs == nil && costs.Free() {
 		o.free = new(freely)
 		sinks = append(sinks, o.free)
@@ -322,7 +335,7 @@ func (x *Experiment) openLog(c Choice, site *clusterspec.Site, begins time.Time,
 	if x.Log == nil {
 		return nil, nil
 	}
-	file, err := x.Log(c)
+	file, err := x.Log(x.nameOf(c))
 	if err != nil || file.WriteCloser == nil {
 		return nil, err
 	}

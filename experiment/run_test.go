@@ -39,14 +39,14 @@ type logs struct {
 	of map[string]*kept
 }
 
-func (l *logs) open(c experiment.Choice) (experiment.Log, error) {
+func (l *logs) open(run string) (experiment.Log, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.of == nil {
 		l.of = map[string]*kept{}
 	}
 	k := &kept{}
-	l.of[c.String()] = k
+	l.of[run] = k
 	return experiment.Log{WriteCloser: k}, nil
 }
 
@@ -226,8 +226,8 @@ func TestCancelled(t *testing.T) {
 	defer cancel()
 	var l logs
 	x.Log = l.open
-	x.Watch = func(c experiment.Choice) engine.Sink {
-		if c.Policy != "tiresias" {
+	x.Watch = func(run string) engine.Sink {
+		if run != "tiresias" {
 			return quiet{}
 		}
 		return &breaker{at: 2000, cancel: cancel}
@@ -279,10 +279,10 @@ func TestErrors(t *testing.T) {
 		"value":   {choice: experiment.Choice{Policy: "fifo", Settings: []experiment.Setting{{Name: "mode", Value: "lazy"}}}, want: "policy fifo: mode=lazy: write one of strict"},
 		"trace":   {choice: experiment.Choice{Policy: "fifo"}, src: &broken{jobs.Source(), 20}, want: "line 21 is torn"},
 		"no log": {choice: experiment.Choice{Policy: "fifo"}, change: func(x *experiment.Experiment) {
-			x.Log = func(experiment.Choice) (experiment.Log, error) { return experiment.Log{}, disk }
+			x.Log = func(string) (experiment.Log, error) { return experiment.Log{}, disk }
 		}, want: disk.Error()},
 		"full disk": {choice: experiment.Choice{Policy: "fifo"}, change: func(x *experiment.Experiment) {
-			x.Log = func(experiment.Choice) (experiment.Log, error) { return experiment.Log{WriteCloser: full{disk}}, nil }
+			x.Log = func(string) (experiment.Log, error) { return experiment.Log{WriteCloser: full{disk}}, nil }
 		}, want: "policy fifo: the event log: " + disk.Error()},
 		"estimates": {choice: experiment.Choice{Policy: "fifo"}, change: func(x *experiment.Experiment) { x.Estimate.From = 99 }, want: "source of estimates"},
 	} {
@@ -353,7 +353,7 @@ func TestPartitions(t *testing.T) {
 	most := func(whole bool) (max int, o *experiment.Outcome) {
 		x := &experiment.Experiment{Spec: parts, Whole: whole}
 		m := &largest{tenant: "team1"}
-		x.Watch = func(experiment.Choice) engine.Sink { return m }
+		x.Watch = func(string) engine.Sink { return m }
 		o, err := x.Run(t.Context(), experiment.Choice{Policy: "srtf"}, jobs.Source())
 		if err != nil {
 			t.Fatal(err)

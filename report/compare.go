@@ -69,6 +69,10 @@ type Comparison struct {
 	Runs []Run
 	Base int // the baseline, one of Runs
 
+	// Grown are the same policies on clusters with more or fewer nodes. They are told of in
+	// Growths alone.
+	Grown []Run
+
 	pairs   map[[2]int]*Versus // of a baseline and a run
 	classes [groupings][]Class
 }
@@ -76,6 +80,9 @@ type Comparison struct {
 // Run is a run that is compared.
 type Run struct {
 	Name     string
+	Policy   string // simulated
+	Growth   string // what its cluster has more or fewer, such as "+4 nodes"; empty: nothing
+	GPUs     int    // of its cluster; 0: that is not told
 	Real     bool   // it is what really happened
 	Check    bool   // it simulates what really happened: classes of jobs are not told of it
 	Informed bool   // its policy knew true run times
@@ -83,9 +90,11 @@ type Run struct {
 }
 
 // fate is what became of a job in a run.
-func (c *Comparison) fate(run, k int) Fate {
-	if f := c.Runs[run].Fates; k < len(f) {
-		return f[k]
+func (c *Comparison) fate(run, k int) Fate { return c.Runs[run].fate(k) }
+
+func (r *Run) fate(k int) Fate {
+	if k < len(r.Fates) {
+		return r.Fates[k]
 	}
 	return Fate{}
 }

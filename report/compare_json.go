@@ -18,6 +18,7 @@ type comparisonJSON struct {
 	Lengths  []ClassJSON  `json:"lengths"`
 	Tenants  []ClassJSON  `json:"tenants"`
 	Users    []ClassJSON  `json:"users"`
+	Growths  []GrowthJSON `json:"growths"`
 }
 
 // versusJSON is a run beside the baseline.
@@ -55,7 +56,7 @@ type ClassRunJSON struct {
 func (c *Comparison) WriteJSON(w io.Writer) error {
 	out := comparisonJSON{
 		Verdict: c.Verdict(), Baseline: c.Runs[c.Base].Name, Jobs: len(c.Jobs), Checks: some(c.Checks()),
-		Sizes: c.ClassesJSON(BySize), Lengths: c.ClassesJSON(ByLength), Tenants: c.ClassesJSON(ByTenant), Users: c.ClassesJSON(ByUser),
+		Sizes: c.ClassesJSON(BySize), Lengths: c.ClassesJSON(ByLength), Tenants: c.ClassesJSON(ByTenant), Users: c.ClassesJSON(ByUser), Growths: c.GrowthsJSON(),
 	}
 	for i, r := range c.Runs {
 		v := c.Versus(i)

@@ -29,6 +29,7 @@ type planning struct {
 	policies, settings []string
 	devices, more      int
 	add, remove        string // nodes
+	grow               string // clusters of several sizes
 	cluster            string
 	since, until       string
 	log                string
@@ -57,6 +58,7 @@ from a file (norn events --log) or from a state folder.`,
   norn plan --policy 'tiresias(limits=3600,36000)' --since 30d
   norn plan --add-devices 4
   norn plan --add-nodes 4x8:H100 --remove-nodes 'old-*'
+  norn plan --grow 1,2,4,8                      how many nodes are enough
   norn plan --policy srtf --devices 8 --out whatif
   norn plan --log /var/lib/norn --policy drf`,
 		Args: cobra.NoArgs,
@@ -69,6 +71,7 @@ from a file (norn events --log) or from a state folder.`,
 	fl.IntVar(&f.more, "add-devices", 0, "simulate a machine with so many more GPUs")
 	fl.StringVar(&f.add, "add-nodes", "", "simulate the cluster with these nodes more: 4x8:H100; what is not told of them is as it is of nodes with the same GPUs")
 	fl.StringVar(&f.remove, "remove-nodes", "", "simulate the cluster without these nodes: 2x8:A100, or their names: a-7,old-*")
+	fl.StringVar(&f.grow, "grow", "", "how many nodes are enough: simulate clusters with more or fewer nodes, one after the other: 2,4,-1 of those that there are most of, or others: 4x8:H100")
 	fl.StringVarP(&f.cluster, "cluster", "c", "", "simulate this cluster: 2x8:A100, a preset, or a file (see norn cluster)")
 	fl.StringVarP(&f.since, "since", "S", "", "begin of the history: 7d, today, 2026-03-01, \"2026-03-01 18:00\" (default: its first event)")
 	fl.StringVarP(&f.until, "until", "E", "", "end of the history (default: now)")
@@ -98,7 +101,7 @@ func (f *planning) run(cmd *cobra.Command) error {
 	if err := q.History.Check(q.Clock); err != nil {
 		return err
 	}
-	if q.Machine, err = f.machine(q.History); err != nil {
+	if q.Machines, err = f.machines(q.History); err != nil {
 		return err
 	}
 	if len(f.cost) > 0 {
@@ -132,7 +135,7 @@ func (f *planning) run(cmd *cobra.Command) error {
 func (f *planning) question(cmd *cobra.Command) (*whatif.Question, error) {
 	q := &whatif.Question{Clock: f.now().Location(), Report: report.Options{Series: f.out != "", Intervals: f.out != ""}}
 	machines, nodes := 0, cmd.Flags().Changed("add-nodes") || cmd.Flags().Changed("remove-nodes")
-	for _, name := range []string{"devices", "add-devices", "cluster"} {
+	for _, name := range []string{"devices", "add-devices", "cluster", "grow"} {
 		if cmd.Flags().Changed(name) {
 			machines++
 		}
@@ -142,9 +145,9 @@ func (f *planning) question(cmd *cobra.Command) (*whatif.Question, error) {
 	}
 	switch {
 	case machines > 1 && nodes:
-		return nil, misused("--add-nodes and --remove-nodes go together, and not with --devices, --add-devices or --cluster")
+		return nil, misused("--add-nodes and --remove-nodes go together, and not with --devices, --add-devices, --grow or --cluster")
 	case machines > 1:
-		return nil, misused("--devices, --add-devices and --cluster exclude each other: name one of them")
+		return nil, misused("--devices, --add-devices, --grow and --cluster exclude each other: name one of them")
 	case nodes && f.add+f.remove == "":
 		return nil, misused("--add-nodes and --remove-nodes: write nodes, such as 4x8:H100")
 	case cmd.Flags().Changed("devices") && f.devices < 1, cmd.Flags().Changed("add-devices") && f.more < 1:
@@ -162,7 +165,7 @@ func (f *planning) question(cmd *cobra.Command) (*whatif.Question, error) {
 		q.Folder = &experiment.Folder{Path: f.out, Packing: eventlog.Zstd}
 	}
 	if file, ok := cmd.ErrOrStderr().(*os.File); ok && !f.quiet && term.IsTerminal(int(file.Fd())) {
-		q.Watch = func(b whatif.Batch) whatif.Watch { return newProgress(file, b.Choices, b.Jobs) }
+		q.Watch = func(b whatif.Batch) whatif.Watch { return newProgress(file, b.Runs, b.Jobs) }
 	}
 	switch {
 	case len(f.policies) > 0 || machines == 0:
@@ -226,7 +229,23 @@ func (f *planning) stretch(h *eventlog.Header) (in replay.Stretch, err error) {
 	return in, nil
 }
 
-// machine is the one that is asked about, nil when none is.
+// machines are those that are asked about.
+func (f *planning) machines(h *whatif.History) ([]*whatif.Machine, error) {
+	if f.grow != "" {
+		all, err := h.Grown(f.grow)
+		if err != nil {
+			return nil, misused("--grow %w", err)
+		}
+		return all, nil
+	}
+	m, err := f.machine(h)
+	if m == nil || err != nil {
+		return nil, err
+	}
+	return []*whatif.Machine{m}, nil
+}
+
+// machine is another one than there was, nil when none is asked about.
 func (f *planning) machine(h *whatif.History) (*whatif.Machine, error) {
 	gpus := f.devices
 	switch {

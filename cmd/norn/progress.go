@@ -13,7 +13,6 @@ import (
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/eventlog"
-	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/state"
 )
 
@@ -35,11 +34,11 @@ type runProgress struct {
 	over      atomic.Int64
 }
 
-func newProgress(out *os.File, choices []experiment.Choice, total int) *progress {
-	p := &progress{out: out, runs: make([]runProgress, len(choices)), stop: make(chan struct{})}
+func newProgress(out *os.File, runs []string, total int) *progress {
+	p := &progress{out: out, runs: make([]runProgress, len(runs)), stop: make(chan struct{})}
 	p.total.Store(int64(total))
-	for i, c := range choices {
-		p.runs[i].name = c.String()
+	for i, name := range runs {
+		p.runs[i].name = name
 	}
 	p.done.Go(p.show)
 	return p
@@ -49,9 +48,9 @@ func newProgress(out *os.File, choices []experiment.Choice, total int) *progress
 func (p *progress) jobs(n int) { p.total.Store(int64(n)) }
 
 // Sink is the sink that follows one run.
-func (p *progress) Sink(c experiment.Choice) engine.Sink {
+func (p *progress) Sink(run string) engine.Sink {
 	for i := range p.runs {
-		if p.runs[i].name == c.String() && p.runs[i].begun.Load() == 0 {
+		if p.runs[i].name == run && p.runs[i].begun.Load() == 0 {
 			p.runs[i].begun.Store(time.Now().UnixNano())
 			return &watcher{run: &p.runs[i]}
 		}

@@ -33,7 +33,7 @@ func (f *simFlags) prepare(cmd *cobra.Command, x *experiment.Experiment, args []
 	}
 	f.to, f.made = to, from
 	x.Report = report.Options{Series: true, Intervals: true}
-	x.Log = func(c experiment.Choice) (experiment.Log, error) { return to.Log(c.String()) }
+	x.Log = to.Log
 	return nil
 }
 
@@ -67,7 +67,7 @@ func (f *simFlags) results(cmd *cobra.Command, x *experiment.Experiment, jobs *e
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "norn: wrote %s\n", path)
 	if f.packing != "none" {
-		fmt.Fprintf(cmd.ErrOrStderr(), "norn: norn explain %s JOB tells the life of one job\n", f.to.Final(outcomes[0].Choice.String()))
+		fmt.Fprintf(cmd.ErrOrStderr(), "norn: norn explain %s JOB tells the life of one job\n", f.to.Final(outcomes[0].Name))
 	}
 	return nil
 }
@@ -86,8 +86,14 @@ func (f *simFlags) table(out io.Writer, c *experiment.Compared) error {
 		fmt.Fprintf(out, "%s\n\n", report.Markdown(c.Verdict()))
 		return t.WriteMarkdown(out)
 	case "csv":
+		if len(c.Grown) > 0 {
+			return c.WriteGrowthsCSV(out)
+		}
 		return t.WriteCSV(out)
 	case "json":
+		if len(c.Grown) > 0 {
+			return c.WriteGrowthsJSON(out)
+		}
 		return t.WriteJSON(out)
 	}
 	opt := report.TextOptions{Width: pipedWidth}
@@ -107,6 +113,9 @@ func (f *simFlags) table(out io.Writer, c *experiment.Compared) error {
 	if err == nil && len(lines) > 0 {
 		fmt.Fprintln(out)
 		err = report.WriteLines(out, lines, opt.Width)
+	}
+	if err == nil {
+		err = c.WriteGrowths(out, opt.Width)
 	}
 	if err != nil || f.baseline == "" {
 		return err

@@ -18,6 +18,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/experiment"
+	"github.com/norn-scheduler/norn/experiment/whatif"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/report"
 	"github.com/norn-scheduler/norn/sim"
@@ -60,9 +61,12 @@ type simFlags struct {
 	assume    string // what jobs are taken to be that do not tell
 	from      string // summary of the result that is made again
 	baseline  string // that others are told as changes from; empty: none
+	grow      string // clusters with more or fewer nodes, which are tried, too
 	beside    string // the baseline, by the name that its run has
 
 	requests requestFlags // of a trace of requests
+
+	growths []experiment.Growth // that grow means
 
 	to   *experiment.Folder // that of out, which has begun; nil: nothing is written
 	made *report.Origin     // what the runs are made from
@@ -97,6 +101,7 @@ Write settings behind the name of a policy to compare variants of it:
   norn sim philly_jobs.csv.gz --cluster philly --policy tiresias --set tiresias.limits=3600,36000 --out results
   norn sim jobs.csv --cluster cluster.yaml --policy fifo --set fifo.mode=easy --estimates user
   norn sim jobs.txt --cluster 16x8 --policy srtf,tiresias --baseline fifo
+  norn sim jobs.txt --cluster 16x8 --policy fifo,srtf --grow 1,2,4,8   how many nodes are enough
   norn sim results/fifo/events.log.zst --policy srtf      what if, on a log
   norn sim requests.csv --policy fcfs,vtc --server a10g-7b   requests, not jobs
   norn sim --from-summary results/fifo/summary.json       the same result once more`,
@@ -105,6 +110,7 @@ Write settings behind the name of a policy to compare variants of it:
 	}
 	fl := cmd.Flags()
 	fl.StringVarP(&f.cluster, "cluster", "c", "", "cluster: 16x8:V100, a preset, or a file (see norn cluster)")
+	fl.StringVar(&f.grow, "grow", "", "how many nodes are enough: try each policy on clusters with more or fewer nodes, too: 2,4,-1 of those that there are most of, or others: 4x8:H100")
 	fl.StringArrayVarP(&f.policies, "policy", "p", nil, "policies to compare, separated by commas (default "+strings.Join(defaultPolicies, ",")+"; see norn policies)")
 	fl.StringVarP(&f.baseline, "baseline", "b", "", "tell times as changes in per cent from this policy, and who gains and loses by size, length, tenant and user; as-was: from what really happened, where the trace tells it")
 	fl.StringArrayVar(&f.settings, "set", nil, "a parameter of a policy: policy.param=value; may be repeated")
@@ -211,6 +217,9 @@ func (f *simFlags) simulate(cmd *cobra.Command, args []string) (err error) {
 		return err
 	}
 	defer src.Close()
+	if f.growths, err = f.larger(x); err != nil {
+		return err
+	}
 	if f.out != "" {
 		if err := f.prepare(cmd, x, args); err != nil {
 			return err
@@ -335,16 +344,18 @@ func (f *simFlags) kept(err error, ended []*experiment.Outcome, all []experiment
 func (f *simFlags) run(cmd *cobra.Command, x *experiment.Experiment, compared []experiment.Choice, src *experiment.Prepared) ([]*experiment.Outcome, []told, error) {
 	var show *progress
 	if file, ok := cmd.ErrOrStderr().(*os.File); ok && !f.quiet && term.IsTerminal(int(file.Fd())) {
-		show = newProgress(file, compared, 0)
+		show = newProgress(file, f.runs(compared), 0)
 		x.Watch, x.Total = show.Sink, show.jobs
 	}
 	said := map[string][]string{}
-	all, err := x.All(cmd.Context(), compared, src, func(o *experiment.Outcome) error {
-		said[o.Choice.String()] = o.Remarks()
+	all, err := x.AllOn(cmd.Context(), compared, f.growths, src, func(o *experiment.Outcome) error {
+		if o.Growth == nil { // those on other clusters would say the same
+			said[o.Name] = o.Remarks()
+		}
 		var err error
 		if f.to != nil {
-			o.Result.Made = f.made.With(o.Choice.String())
-			err = f.to.Write(o.Choice.String(), o.State, o.Result)
+			o.Result.Made = f.made.With(o.Name)
+			err = f.to.Write(o.Name, o.State, o.Result)
 		}
 		o.State, o.Sim = nil, nil // the figures are enough from here on
 		return err
@@ -357,14 +368,41 @@ func (f *simFlags) run(cmd *cobra.Command, x *experiment.Experiment, compared []
 			continue
 		}
 		ended = append(ended, o)
-		for _, text := range said[o.Choice.String()] {
-			remarks = append(remarks, told{o.Choice.String(), text})
+		for _, text := range said[o.Name] {
+			remarks = append(remarks, told{o.Name, text})
 		}
-		if text := report.LacksText(o.Result.Lacks); text != "" && (f.format == "csv" || f.format == "json") { // beneath other tables it stands
-			remarks = append(remarks, told{o.Choice.String(), text})
+		if text := report.LacksText(o.Result.Lacks); text != "" && o.Growth == nil && (f.format == "csv" || f.format == "json") { // beneath other tables it stands
+			remarks = append(remarks, told{o.Name, text})
 		}
 	}
 	return ended, remarks, err
+}
+
+// larger are the clusters that --grow means.
+func (f *simFlags) larger(x *experiment.Experiment) ([]experiment.Growth, error) {
+	if f.grow == "" {
+		return nil, nil
+	}
+	out, err := whatif.Grow(x.Spec, f.grow)
+	if err != nil {
+		return nil, misused("--grow %w", err)
+	}
+	return out, nil
+}
+
+// runs are the names of all runs.
+func (f *simFlags) runs(compared []experiment.Choice) []string {
+	var out []string
+	for i := -1; i < len(f.growths); i++ {
+		for _, c := range compared {
+			if i < 0 {
+				out = append(out, c.String())
+			} else {
+				out = append(out, c.String()+", "+f.growths[i].Name)
+			}
+		}
+	}
+	return out
 }
 
 // told is a remark about one policy.

@@ -8,12 +8,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/report"
 	"github.com/norn-scheduler/norn/sim"
-	"github.com/norn-scheduler/norn/trace/clusterspec"
 )
 
 // Answer simulates all that is asked. The context ends it. It fails on a
@@ -47,10 +47,15 @@ func (q *Question) Answer(ctx context.Context) (*Plan, error) {
 		p.sides.Jobs = append(p.sides.Jobs, report.JobOf(&p.jobs[i]))
 	}
 	p.happened()
-	if err := p.on(ctx, was, "", h.Script); err != nil || q.Machine == nil {
+	if err := p.on(ctx, &Machine{Spec: was}, h.Script); err != nil {
 		return p, err
 	}
-	return p, p.on(ctx, q.Machine.Spec, ", "+q.Machine.Name, q.scriptThere())
+	for _, m := range q.Machines {
+		if err := p.on(ctx, m, m.script(h.Script)); err != nil {
+			return p, err
+		}
+	}
+	return p, nil
 }
 
 // clock is that on which times of day are told.
@@ -93,15 +98,15 @@ func (p *Plan) happened() {
 	p.add(row, fates)
 }
 
-// scriptThere is what people did, as far as it can be done on the other machine:
-// on another cluster, nothing is drained.
-func (q *Question) scriptThere() []eventlog.Event {
+// script is what people did, as far as it can be done on the machine: on another cluster,
+// nothing is drained.
+func (m *Machine) script(there []eventlog.Event) []eventlog.Event {
 	var out []eventlog.Event
-	for _, ev := range q.History.Script {
+	for _, ev := range there {
 		switch ev.Kind {
 		case eventlog.NodeSet, eventlog.NodeLabels, eventlog.Device, eventlog.Foreign:
-			var there bool
-			if ev, there = q.Machine.here(ev); !there {
+			var is bool
+			if ev, is = m.here(ev); !is {
 				continue
 			}
 		}
@@ -110,11 +115,19 @@ func (q *Question) scriptThere() []eventlog.Event {
 	return out
 }
 
+// suffix ends the names of the runs on a machine.
+func (m *Machine) suffix() string {
+	if m.Name == "" {
+		return ""
+	}
+	return ", " + m.Name
+}
+
 // on simulates the jobs under all policies on one machine.
-func (p *Plan) on(ctx context.Context, spec *clusterspec.Spec, suffix string, script []eventlog.Event) error {
-	q := p.q
+func (p *Plan) on(ctx context.Context, m *Machine, script []eventlog.Event) error {
+	q, suffix := p.q, m.suffix()
 	x := &experiment.Experiment{
-		Spec: spec, Estimate: q.Estimates.of, Seed: 1, Costs: &p.costs, Report: q.Report,
+		Spec: m.Spec, Estimate: q.Estimates.of, Seed: 1, Costs: &p.costs, Report: q.Report,
 		World: func(c *sim.Config) { c.Script = slices.Clone(script) },
 	}
 	header := &p.h.Parts[0].Header
@@ -123,18 +136,22 @@ func (p *Plan) on(ctx context.Context, spec *clusterspec.Spec, suffix string, sc
 	}
 	x.Header.Origin, x.Header.Trace = header.Origin, "what happened "+p.h.When(q.clock())
 	if q.Folder != nil {
-		x.Log = func(c experiment.Choice) (experiment.Log, error) { return q.Folder.Log(c.String() + suffix) }
+		x.Log = func(run string) (experiment.Log, error) { return q.Folder.Log(run + suffix) }
 	}
 	all := q.choices()
 	if q.Watch != nil {
-		w := q.Watch(Batch{all, len(p.jobs)})
+		b := Batch{Jobs: len(p.jobs)}
+		for _, c := range all {
+			b.Runs = append(b.Runs, c.String()+suffix)
+		}
+		w := q.Watch(b)
 		defer w.End()
-		x.Watch = w.Sink
+		x.Watch = func(run string) engine.Sink { return w.Sink(run + suffix) }
 	}
 	rows, fates := map[string]*Row{}, map[string][]report.Fate{}
 	_, err := x.All(ctx, all, experiment.Jobs(p.jobs).Source(), func(o *experiment.Outcome) error {
 		name := o.Choice.String()
-		rows[name], fates[name] = p.simulated(o, suffix), nil
+		rows[name], fates[name] = p.simulated(o, m), nil
 		for _, i := range p.set {
 			fates[name] = append(fates[name], o.Fates[i])
 		}
@@ -157,8 +174,8 @@ func (p *Plan) on(ctx context.Context, spec *clusterspec.Spec, suffix string, sc
 }
 
 // simulated is the line of a simulation.
-func (p *Plan) simulated(o *experiment.Outcome, suffix string) *Row {
-	row := &Row{Name: o.Choice.String() + suffix, Kind: Tried, Result: o.Result, Remarks: o.Remarks()}
+func (p *Plan) simulated(o *experiment.Outcome, m *Machine) *Row {
+	row := &Row{Name: o.Name + m.suffix(), policy: o.Name, gpus: o.GPUs, Kind: Tried, Result: o.Result, Remarks: o.Remarks()}
 	o.Result.Lacks = nil
 	for _, l := range o.Lacks() { // what a simulation could assume is of no use for what really happened
 		o.Result.Lacks = append(o.Result.Lacks, l.Text)
@@ -166,7 +183,10 @@ func (p *Plan) simulated(o *experiment.Outcome, suffix string) *Row {
 	if o.Result.Estimates != "" {
 		o.Result.Estimates = p.q.Estimates.String()
 	}
-	if p.Unchecked == nil && suffix == "" && o.Choice.String() == p.force.String() {
+	if m.Grow {
+		row.growth = m.Name
+	}
+	if p.Unchecked == nil && m.Name == "" && o.Choice.String() == p.force.String() {
 		row.Name, row.Kind = row.Name+", simulated", Checked
 	}
 	return row

@@ -29,22 +29,24 @@ func (p *Plan) WriteCSV(out io.Writer) error {
 
 // JSON is a plan for other programs. Times are in seconds.
 type JSON struct {
-	From        *time.Time  `json:"from,omitempty"`
-	To          *time.Time  `json:"to,omitempty"`
-	FromS       float64     `json:"from_s"`
-	ToS         float64     `json:"to_s"`
-	Jobs        JobsJSON    `json:"jobs"`
-	InForce     []string    `json:"in_force"`
-	Check       *CheckJSON  `json:"check"` // null: it could not be simulated
-	Verdict     string      `json:"verdict"`
-	Runs        []RowJSON   `json:"runs"`
-	Tenants     []GroupJSON `json:"tenants"`
-	Users       []GroupJSON `json:"users"`
-	Sizes       []GroupJSON `json:"sizes"`
-	Lengths     []GroupJSON `json:"lengths"`
-	Costs       CostsJSON   `json:"costs_s"`
-	Estimates   string      `json:"estimates"`
-	Assumptions []string    `json:"assumptions"`
+	From    *time.Time  `json:"from,omitempty"`
+	To      *time.Time  `json:"to,omitempty"`
+	FromS   float64     `json:"from_s"`
+	ToS     float64     `json:"to_s"`
+	Jobs    JobsJSON    `json:"jobs"`
+	InForce []string    `json:"in_force"`
+	Check   *CheckJSON  `json:"check"` // null: it could not be simulated
+	Verdict string      `json:"verdict"`
+	Runs    []RowJSON   `json:"runs"`
+	Tenants []GroupJSON `json:"tenants"`
+	Users   []GroupJSON `json:"users"`
+	Sizes   []GroupJSON `json:"sizes"`
+	Lengths []GroupJSON `json:"lengths"`
+
+	Growths     []report.GrowthJSON `json:"growths"` // how waits change with the number of nodes
+	Costs       CostsJSON           `json:"costs_s"`
+	Estimates   string              `json:"estimates"`
+	Assumptions []string            `json:"assumptions"`
 }
 
 // JobsJSON counts the jobs of a history.
@@ -118,7 +120,7 @@ func (p *Plan) JSON() JSON {
 		},
 		Costs:   CostsJSON{c.Start.Seconds(), c.Checkpoint.Seconds(), c.Restore.Seconds(), c.Migrate.Seconds(), c.Resize.Seconds()},
 		Tenants: p.groupsJSON(report.ByTenant), Users: p.groupsJSON(report.ByUser),
-		Sizes: p.groupsJSON(report.BySize), Lengths: p.groupsJSON(report.ByLength), Verdict: p.sides.Verdict(),
+		Sizes: p.groupsJSON(report.BySize), Lengths: p.groupsJSON(report.ByLength), Verdict: p.sides.Verdict(), Growths: p.sides.GrowthsJSON(),
 	}
 	if origin := h.Parts[0].Header.Origin; !origin.IsZero() {
 		from, to := origin.Add(h.From), origin.Add(h.To)

@@ -2,9 +2,11 @@ package whatif
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/norn-scheduler/norn/cluster"
@@ -12,6 +14,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/eventlog/replay"
+	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/trace/clusterspec"
 )
 
@@ -27,21 +30,188 @@ func (h *History) WithNodes(add, remove string) (*Machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	gone, err := removed(was, remove)
+	var how change
+	for _, part := range []struct{ sign, text string }{{"+", add}, {"-", remove}} {
+		if part.text != "" {
+			how.name = strings.TrimSpace(how.name + " " + part.sign + part.text)
+		}
+	}
+	if how.add, err = groups(add); err != nil {
+		return nil, err
+	}
+	if how.remove, err = removed(was, remove); err != nil {
+		return nil, err
+	}
+	return h.with(was, how)
+}
+
+// Grown are clusters with more or fewer nodes than the one that was there had, one for each
+// part of a text between commas: a number of nodes like most that were there (4, or -2
+// for fewer), or shorthand for others (4x8:H100). It fails as WithNodes does.
+func (h *History) Grown(text string) ([]*Machine, error) {
+	was, err := h.Past.Machine()
 	if err != nil {
 		return nil, err
 	}
-	c, m := cluster.New(), &Machine{Resized: true, nodes: map[cluster.NodeID]cluster.NodeID{}, devices: map[cluster.DeviceID]cluster.DeviceID{}}
-	if err := replay.CopyKinds(was, c); err != nil {
+	steps, err := changes(was, text)
+	if err != nil {
 		return nil, err
 	}
+	var out []*Machine
+	for _, how := range steps {
+		m, err := h.with(was, how)
+		if err != nil {
+			return nil, err
+		}
+		m.Grow = true
+		out = append(out, m)
+	}
+	return out, nil
+}
+
+// with is the cluster that was there, changed.
+func (h *History) with(was *cluster.Cluster, how change) (*Machine, error) {
+	c, m, err := how.made(was)
+	if err != nil {
+		return nil, err
+	}
+	if m.Spec, err = clusterspec.Of(c); err != nil {
+		return nil, err
+	}
+	last := h.last()
+	m.Spec.Tenants, m.Spec.HalfLife = tenantsOf(last), last.HalfLife
+	return m, nil
+}
+
+// Grow is History.Grown for a described cluster. Its nodes stand as they stood, and those
+// that come later do so.
+func Grow(spec *clusterspec.Spec, text string) ([]experiment.Growth, error) {
+	site, err := spec.Build()
+	if err != nil {
+		return nil, err
+	}
+	was := site.Cluster
+	steps, err := changes(was, text)
+	if err != nil {
+		return nil, err
+	}
+	var out []experiment.Growth
+	for _, how := range steps {
+		c, m, err := how.made(was)
+		if err != nil {
+			return nil, err
+		}
+		for id, now := range m.nodes {
+			c.SetHealth(now, was.Health(id))
+			c.SetPower(now, was.Power(id))
+			if err := c.SetForeign(now, m.foreign(was.Foreign(id))); err != nil {
+				return nil, err
+			}
+		}
+		grown, err := clusterspec.Of(c)
+		if err != nil {
+			return nil, err
+		}
+		for i := range spec.Nodes {
+			if spec.Nodes[i].At > 0 {
+				grown.Nodes = append(grown.Nodes, spec.Nodes[i])
+			}
+		}
+		grown.Tenants, grown.HalfLife, grown.Costs = spec.Tenants, spec.HalfLife, spec.Costs
+		out = append(out, experiment.Growth{Name: m.Name, Spec: grown})
+	}
+	return out, nil
+}
+
+// change is nodes that a cluster has more or fewer.
+type change struct {
+	name   string
+	add    []clusterspec.Group
+	remove map[cluster.NodeID]bool
+}
+
+// changes are those that a text means, see History.Grown.
+func changes(was *cluster.Cluster, text string) ([]change, error) {
+	var out []change
+	for part := range strings.SplitSeq(text, ",") {
+		part = strings.TrimSpace(part)
+		how := change{name: part}
+		what, fewer := strings.CutPrefix(part, "-")
+		what = strings.TrimPrefix(what, "+")
+		n, err := strconv.Atoi(what)
+		alike := []clusterspec.Group{{Count: n}}
+		switch {
+		case err == nil && n < 1:
+			return nil, fmt.Errorf("%q: write 1 node or more, such as 4, -2 or 4x8:H100", part)
+		case err == nil:
+			if alike[0], err = usual(was); err != nil {
+				return nil, err
+			}
+			alike[0].Count = n
+			what = unit.Count(n, "node")
+		default:
+			if alike, err = groups(what); err != nil {
+				return nil, err
+			}
+		}
+		if fewer {
+			how.name = "-" + what
+			how.remove, err = last(was, alike, part)
+		} else {
+			how.name, how.add = "+"+what, alike
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, how)
+	}
+	return out, nil
+}
+
+// usual are nodes such as a cluster has most, of those with GPUs.
+func usual(c *cluster.Cluster) (clusterspec.Group, error) {
+	type kind struct {
+		gpus string
+		pool cluster.PoolID
+	}
+	count, most, at := map[kind]int{}, 0, cluster.NodeID(0)
+	for id := range cluster.NodeID(c.Nodes()) {
+		n := c.Node(id)
+		if _, gpus := c.DeviceRange(id); gpus == 0 {
+			continue
+		}
+		k := kind{fmt.Sprint(n.GPUs), n.Pool}
+		if count[k]++; count[k] > most {
+			most, at = count[k], id
+		}
+	}
+	if most == 0 {
+		return clusterspec.Group{}, errors.New("no node has GPUs: say which nodes are meant, such as 4x8:H100")
+	}
+	n := c.Node(at)
+	g := clusterspec.Group{Partition: c.PoolName(n.Pool), Pooled: n.Pooled}
+	for _, x := range n.GPUs {
+		if x.Count > 0 {
+			g.GPUs = append(g.GPUs, clusterspec.GPUs{Type: c.Type(x.Type).Name, Count: x.Count})
+		}
+	}
+	return g, nil
+}
+
+// made is a cluster with the change, and where its nodes and devices were.
+func (how change) made(was *cluster.Cluster) (*cluster.Cluster, *Machine, error) {
+	c := cluster.New()
+	m := &Machine{Name: how.name, Resized: true, nodes: map[cluster.NodeID]cluster.NodeID{}, devices: map[cluster.DeviceID]cluster.DeviceID{}}
+	if err := replay.CopyKinds(was, c); err != nil {
+		return nil, nil, err
+	}
 	for id := range cluster.NodeID(was.Nodes()) {
-		if gone[id] {
+		if how.remove[id] {
 			continue
 		}
 		now, err := c.AddNode(*was.Node(id))
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		m.nodes[id] = now
 		from, n := was.DeviceRange(id)
@@ -50,23 +220,23 @@ func (h *History) WithNodes(add, remove string) (*Machine, error) {
 			m.devices[from+i] = to + i
 		}
 	}
-	if err := addNodes(was, c, add); err != nil {
-		return nil, err
+	if err := addNodes(was, c, how.add); err != nil {
+		return nil, nil, err
 	}
 	if c.Nodes() == 0 {
-		return nil, fmt.Errorf("without %s there is no node", remove)
+		_, gone, _ := strings.Cut(how.name, "-")
+		return nil, nil, fmt.Errorf("without %s there is no node", gone)
 	}
-	if m.Spec, err = clusterspec.Of(c); err != nil {
-		return nil, err
+	return c, m, nil
+}
+
+// foreign is what others use of a node, as it is on the machine.
+func (m *Machine) foreign(f cluster.Foreign) cluster.Foreign {
+	f.GPUs = slices.Clone(f.GPUs)
+	for i := range f.GPUs {
+		f.GPUs[i].Device = m.devices[f.GPUs[i].Device]
 	}
-	last := h.last()
-	m.Spec.Tenants, m.Spec.HalfLife = tenantsOf(last), last.HalfLife
-	for _, part := range []struct{ sign, text string }{{"+", add}, {"-", remove}} {
-		if part.text != "" {
-			m.Name = strings.TrimSpace(m.Name + " " + part.sign + part.text)
-		}
-	}
-	return m, nil
+	return f
 }
 
 // here is an event about a node as it is on the machine; ok is false where that node is not
@@ -82,11 +252,7 @@ func (m *Machine) here(ev eventlog.Event) (out eventlog.Event, ok bool) {
 		return ev, ok
 	}
 	if ev.Node, ok = m.nodes[ev.Node]; ok && ev.Foreign != nil {
-		f := *ev.Foreign
-		f.GPUs = slices.Clone(f.GPUs)
-		for i := range f.GPUs {
-			f.GPUs[i].Device = m.devices[f.GPUs[i].Device]
-		}
+		f := m.foreign(*ev.Foreign)
 		ev.Foreign = &f
 	}
 	return ev, ok
@@ -113,13 +279,30 @@ func removed(c *cluster.Cluster, text string) (map[cluster.NodeID]bool, error) {
 	if unknown == "" {
 		return gone, nil
 	}
-	spec, err := clusterspec.Parse(text)
+	alike, err := groups(text)
 	if err != nil {
 		return nil, fmt.Errorf("%s is neither a node that was there nor a number of them such as 2x8:H100", unknown)
 	}
-	gone = map[cluster.NodeID]bool{}
-	for i := range spec.Nodes {
-		g := &spec.Nodes[i]
+	return last(c, alike, text)
+}
+
+// groups are the nodes of a shorthand; none of an empty one.
+func groups(text string) ([]clusterspec.Group, error) {
+	if text == "" {
+		return nil, nil
+	}
+	spec, err := clusterspec.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	return spec.Nodes, nil
+}
+
+// last are the last nodes of a cluster that are like some.
+func last(c *cluster.Cluster, alike []clusterspec.Group, text string) (map[cluster.NodeID]bool, error) {
+	gone := map[cluster.NodeID]bool{}
+	for i := range alike {
+		g := &alike[i]
 		want, err := gpusOf(c, g)
 		if err != nil {
 			return nil, err
@@ -138,22 +321,15 @@ func removed(c *cluster.Cluster, text string) (map[cluster.NodeID]bool, error) {
 	return gone, nil
 }
 
-// addNodes adds the nodes that a text means.
-func addNodes(was, c *cluster.Cluster, text string) error {
-	if text == "" {
-		return nil
-	}
-	spec, err := clusterspec.Parse(text)
-	if err != nil {
-		return err
-	}
+// addNodes adds nodes.
+func addNodes(was, c *cluster.Cluster, alike []clusterspec.Group) error {
 	prefix := "added-"
 	for slices.ContainsFunc(names(c), func(name string) bool { return strings.HasPrefix(name, prefix) }) {
 		prefix = "also-" + prefix
 	}
 	number := 0
-	for i := range spec.Nodes {
-		g := &spec.Nodes[i]
+	for i := range alike {
+		g := &alike[i]
 		n, err := nodeLike(was, c, g)
 		if err != nil {
 			return err

@@ -123,7 +123,7 @@ func TestPlanWithNodes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		q := whatif.Question{History: h, Machine: m, Estimates: estimates(t, "believed")}
+		q := whatif.Question{History: h, Machines: []*whatif.Machine{m}, Estimates: estimates(t, "believed")}
 		p, err := q.Answer(context.Background())
 		if err != nil {
 			t.Fatal(err)

@@ -34,6 +34,10 @@ type Row struct {
 	Name    string
 	Kind    Kind
 	Result  *report.Result // of all jobs
+
+	policy, growth string // simulated, and what the cluster has more or fewer
+	gpus           int    // of the cluster
+
 	Remarks []string       // what a user should know before believing the figures, beside Result.Lacks
 
 	JCT, Wait   report.Stats  // of the jobs that ended
@@ -61,10 +65,14 @@ const AsItWas = report.AsItWas
 // how they compare with what happened to the same jobs.
 func (p *Plan) add(row *Row, fates []report.Fate) {
 	n := len(p.Rows)
-	p.Rows = append(p.Rows, row)
-	p.sides.Runs = append(p.sides.Runs, report.Run{
-		Name: row.Name, Real: row.Kind == Real, Check: row.Kind == Checked, Informed: row.Result.Informed(), Fates: fates,
-	})
+	run := report.Run{
+		Name: row.Name, Policy: row.policy, Growth: row.growth, GPUs: row.gpus, Real: row.Kind == Real, Check: row.Kind == Checked, Informed: row.Result.Informed(), Fates: fates,
+	}
+	if row.growth != "" {
+		p.sides.Grown = append(p.sides.Grown, run)
+		return
+	}
+	p.Rows, p.sides.Runs = append(p.Rows, row), append(p.sides.Runs, run)
 	v := p.sides.Versus(n)
 	row.JCT, row.Wait, row.Makespan = v.Here.JCT, v.Here.Wait, v.Here.Makespan
 	row.Preemptions, row.Left, row.Change, row.Hours = v.Preemptions, v.Left, v.Change(), v.Hours

@@ -53,7 +53,7 @@ func Read(log *eventlog.Reader, in replay.Stretch, keep report.Options) (*Histor
 type Question struct {
 	History  *History
 	Policies []experiment.Choice // that are tried, beside the one that was in force last
-	Machine  *Machine            // on which all of them are tried, too; nil: on the one that was there alone
+	Machines []*Machine          // on which all of them are tried, too, beside the one that was there
 
 	Estimates Estimates          // what policies know of run times
 	Costs     *perf.Costs        // of transitions; nil: as they were measured (History.Measured)
@@ -66,13 +66,13 @@ type Question struct {
 
 // Batch is the runs on one machine.
 type Batch struct {
-	Choices []experiment.Choice
-	Jobs    int // of each run
+	Runs []string // by their names
+	Jobs int      // of each run
 }
 
 // Watch follows a batch of runs until its end.
 type Watch interface {
-	Sink(experiment.Choice) engine.Sink // follows one run
+	Sink(run string) engine.Sink // follows one run
 	End()                               // all have ended, or will not
 }
 
@@ -80,6 +80,7 @@ type Watch interface {
 type Machine struct {
 	Spec *clusterspec.Spec
 	Name string // ends the names of its rows: on 2x8:A100, or 3 GPUs
+	Grow bool   // it is one of those that tell how many nodes are enough
 
 	// Resized tells that it is the machine that was there with another number of GPUs, or the
 	// cluster that was there with other nodes.

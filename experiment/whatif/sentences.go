@@ -38,10 +38,13 @@ func (p *Plan) Assumptions() []string {
 			break
 		}
 	}
-	switch m := p.q.Machine; {
-	case m != nil && m.nodes != nil:
+	if len(p.q.Machines) == 0 {
+		return out
+	}
+	switch m := p.q.Machines[0]; {
+	case m.nodes != nil:
 		out = append(out, "Added nodes are like earlier ones with the same GPUs, in places of their own. Nothing else is known of others.")
-	case m != nil && m.Resized:
+	case m.Resized:
 		out = append(out, "With another number of GPUs, the machine has the CPUs and the memory that it has.")
 	}
 	return out

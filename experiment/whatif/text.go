@@ -36,6 +36,9 @@ func (p *Plan) WriteText(out io.Writer, opt TextOptions) error {
 	if text := p.trust(); text != "" {
 		fmt.Fprintf(out, "\n%s\n", text)
 	}
+	if err := p.sides.WriteGrowths(out, width); err != nil {
+		return err
+	}
 	if err := p.sides.WriteClasses(out, width); err != nil {
 		return err
 	}

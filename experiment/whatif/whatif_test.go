@@ -68,7 +68,7 @@ type watch struct {
 	ended bool
 }
 
-func (w *watch) Sink(experiment.Choice) engine.Sink {
+func (w *watch) Sink(string) engine.Sink {
 	w.runs++
 	return nothing{}
 }
@@ -91,7 +91,7 @@ func TestAnswer(t *testing.T) {
 	}
 	var watched []*watch
 	q := whatif.Question{
-		History: h, Policies: choices(t, "mine,fifo(mode=skip)", mine), Machine: more, Estimates: estimates(t, "believed"),
+		History: h, Policies: choices(t, "mine,fifo(mode=skip)", mine), Machines: []*whatif.Machine{more}, Estimates: estimates(t, "believed"),
 		Folder: &experiment.Folder{Path: filepath.Join(t.TempDir(), "out"), Packing: eventlog.Zstd},
 		Watch: func(b whatif.Batch) whatif.Watch {
 			watched = append(watched, &watch{batch: b})

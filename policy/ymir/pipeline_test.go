@@ -51,7 +51,7 @@ func TestPipelines(t *testing.T) {
 	look := &stages{t: t}
 	x := experiment.Experiment{
 		Spec: spec, Estimate: experiment.Estimate{From: experiment.User}, Seed: 1, Model: w.Speeds, Costs: &perf.Costs{Switch: w.Switch},
-		World: func(c *sim.Config) { c.Transfer = w.Truth }, Transfer: w.Belief, Watch: func(experiment.Choice) engine.Sink { return look },
+		World: func(c *sim.Config) { c.Transfer = w.Truth }, Transfer: w.Belief, Watch: func(string) engine.Sink { return look },
 	}
 	out, err := x.Run(context.Background(), choice, w.Source())
 	if err != nil {
