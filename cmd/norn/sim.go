@@ -74,6 +74,16 @@ type simFlags struct {
 
 func simCommand() *cobra.Command { return new(simFlags).command() }
 
+const simExamples = `  norn sim
+  norn sim jobs.csv --cluster 16x8:V100 --policy fifo,srtf,tiresias
+  norn sim philly_jobs.csv.gz --cluster philly --policy tiresias --set tiresias.limits=3600,36000 --out results
+  norn sim jobs.csv --cluster cluster.yaml --policy fifo --set fifo.mode=easy --estimates user
+  norn sim jobs.txt --cluster 16x8 --policy srtf,tiresias --baseline fifo
+  norn sim jobs.txt --cluster 16x8 --policy fifo,srtf --grow 1,2,4,8   how many nodes are enough
+  norn sim results/fifo/events.log.zst --policy srtf      what if, on a log
+  norn sim requests.csv --policy fcfs,vtc --server a10g-7b   requests, not jobs
+  norn sim --from-summary results/fifo/summary.json       the same result once more`
+
 // command is norn sim, which puts its flags into f.
 func (f *simFlags) command() *cobra.Command {
 	cmd := &cobra.Command{
@@ -96,15 +106,7 @@ Write settings behind the name of a policy to compare variants of it:
 --policy 'tiresias,tiresias(limits=500,5000)'. --set gives settings to all variants.
 
 ` + choicesText(),
-		Example: `  norn sim
-  norn sim jobs.csv --cluster 16x8:V100 --policy fifo,srtf,tiresias
-  norn sim philly_jobs.csv.gz --cluster philly --policy tiresias --set tiresias.limits=3600,36000 --out results
-  norn sim jobs.csv --cluster cluster.yaml --policy fifo --set fifo.mode=easy --estimates user
-  norn sim jobs.txt --cluster 16x8 --policy srtf,tiresias --baseline fifo
-  norn sim jobs.txt --cluster 16x8 --policy fifo,srtf --grow 1,2,4,8   how many nodes are enough
-  norn sim results/fifo/events.log.zst --policy srtf      what if, on a log
-  norn sim requests.csv --policy fcfs,vtc --server a10g-7b   requests, not jobs
-  norn sim --from-summary results/fifo/summary.json       the same result once more`,
+		Example: simExamples,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.simulate(cmd, args) },
 	}
