@@ -107,8 +107,8 @@ Write settings behind the name of a policy to compare variants of it:
 
 ` + choicesText(),
 		Example: simExamples,
-		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return f.simulate(cmd, args) },
+		Args:    cobra.MaximumNArgs(1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return f.simulate(cmd, args) },
 	}
 	fl := cmd.Flags()
 	fl.StringVarP(&f.cluster, "cluster", "c", "", "cluster: 16x8:V100, a preset, or a file (see norn cluster)")
