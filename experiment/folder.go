@@ -13,13 +13,15 @@ import (
 
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/internal/fileio"
+	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/report"
 	"github.com/norn-scheduler/norn/sim/serve"
 	"github.com/norn-scheduler/norn/state"
+	"github.com/norn-scheduler/norn/trace"
 )
 
 // Folder is where the files of runs go. Each run has a folder of its own in it,
-// with jobs.csv, summary.json and the event log; report.html, comparison.json and, where there are
+// with jobs.csv, series.csv, summary.json and the event log; report.html, comparison.json and, where there are
 // clusters of several sizes, nodes.csv are about all runs.
 // It is written as a whole: Begin makes PATH.partial, into which everything
 // goes, and Commit puts that in the place of PATH, and of all that an earlier
@@ -41,6 +43,7 @@ const (
 	sidesName   = "comparison.json"
 	growthName  = "nodes.csv"
 	jobsName    = "jobs.csv"
+	seriesName  = "series.csv"
 	summaryName = "summary.json"
 
 	requestsName = "requests.csv" // of a trace of requests, in place of jobs
@@ -140,7 +143,7 @@ func ofRun(path string) bool {
 	if err != nil {
 		return false
 	}
-	known := []string{jobsName, requestsName, serviceName, summaryName, logName + packed[eventlog.Plain], logName + packed[eventlog.Gzip], logName + packed[eventlog.Zstd]}
+	known := []string{jobsName, seriesName, requestsName, serviceName, summaryName, logName + packed[eventlog.Plain], logName + packed[eventlog.Gzip], logName + packed[eventlog.Zstd]}
 	for _, e := range entries {
 		if e.IsDir() || !slices.Contains(known, strings.TrimSuffix(e.Name(), fileio.Unfinished)) {
 			return false
@@ -212,17 +215,23 @@ func (f *Folder) Log(name string) (Log, error) {
 	return Log{WriteCloser: file, Compression: f.Packing}, nil
 }
 
-// Write writes what came of a run: the life of its jobs and its figures.
-func (f *Folder) Write(name string, s *state.State, r *report.Result) error {
-	err := os.MkdirAll(f.Of(name), 0o777)
-	if err != nil {
+// Write writes what came of a run: the life of its jobs, what it was like over time, and its
+// figures. truth says what a simulation knows of a job; nil where nobody does.
+func (f *Folder) Write(name string, s *state.State, r *report.Result, truth func(job.ID) *trace.Truth) error {
+	if err := os.MkdirAll(f.Of(name), 0o777); err != nil {
 		return err
 	}
-	err = fileio.CreateWhole(filepath.Join(f.Of(name), jobsName), func(w io.Writer) error { return report.WriteJobs(w, s) })
-	if err != nil {
-		return err
+	for _, file := range []struct {
+		name  string
+		write func(io.Writer) error
+	}{
+		{jobsName, func(w io.Writer) error { return r.WriteJobs(w, s, truth) }}, {seriesName, r.WriteSeries}, {summaryName, r.WriteSummary},
+	} {
+		if err := fileio.CreateWhole(filepath.Join(f.Of(name), file.name), file.write); err != nil {
+			return err
+		}
 	}
-	return fileio.CreateWhole(filepath.Join(f.Of(name), summaryName), r.WriteSummary)
+	return nil
 }
 
 // WriteServed writes what came of a run over a trace of requests: the life of each, the service of clients over time,

@@ -26,9 +26,9 @@ import (
 )
 
 // Options say what a Collector keeps beside what the figures need. All of it is
-// for the page alone, and costs time and memory.
+// for the page and the files, and costs time and memory.
 type Options struct {
-	Series       bool // utilisation, queue length and distributions
+	Series       bool // utilisation, queue and idle GPUs over time, distributions, and what jobs.csv has beside records
 	Intervals    bool // which job had which device, and when
 	MaxIntervals int  // how many of them, those of the most GPU time first; 0: DefaultIntervals
 }
@@ -63,9 +63,11 @@ type Collector struct {
 
 	first, arrival, end moment // the first and the last submission, the last end
 
-	series *series
-	shares *shares
-	allocs *allocations
+	series  *series
+	shares  *shares
+	waiters *waiters
+	details details
+	allocs  *allocations
 }
 
 const chunk = 4096
@@ -102,7 +104,7 @@ func NewCollector(opt Options) *Collector {
 	}
 	c := &Collector{opt: opt}
 	if opt.Series {
-		c.series, c.shares = newSeries(), newShares()
+		c.series, c.shares, c.waiters = newSeries(), newShares(), newWaiters()
 	}
 	if opt.Intervals {
 		c.allocs = newAllocations(opt.MaxIntervals)
@@ -197,7 +199,8 @@ func (c *Collector) follow(id job.ID, ev *eventlog.Event, s *state.State) {
 		c.end = c.flow.moment()
 	}
 	if c.series != nil {
-		c.series.set(c.used(), float64(c.queue))
+		c.detail(r, was, is, ev.Kind, s)
+		c.series.set(c.level())
 		c.shares.follow(r, c.demand-demand, c.behind-c.ahead-leaving, s)
 	}
 }

@@ -249,7 +249,7 @@ func render(t *testing.T, c *Collector, s *state.State) []byte {
 	runs := []Named{{"one", r}, {"two", r}}
 	table := Compare(runs)
 	for _, err := range []error{
-		r.WriteSummary(&out), WriteJobs(&out, s), table.WriteText(&out, TextOptions{}), table.WriteMarkdown(&out),
+		r.WriteSummary(&out), r.WriteJobs(&out, s, nil), r.WriteSeries(&out), table.WriteText(&out, TextOptions{}), table.WriteMarkdown(&out),
 		table.WriteCSV(&out), table.WriteJSON(&out), WriteHTML(&out, Meta{Title: "a run"}, runs),
 	} {
 		if err != nil {

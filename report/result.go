@@ -3,6 +3,7 @@ package report
 import (
 	"encoding/json"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/norn-scheduler/norn/cluster/unit"
@@ -31,9 +32,10 @@ type Result struct {
 	ToldBeliefs bool
 	Lacks       []string // what the policy lives on and the run does not have, with what it does instead
 
-	curves *curves   // with Options.Series
-	series *series   // with Options.Series
-	chart  *timeline // with Options.Intervals
+	curves  *curves   // with Options.Series
+	series  *series   // with Options.Series
+	details []detail  // with Options.Series, by job
+	chart   *timeline // with Options.Intervals
 }
 
 // Result computes the figures of the run so far. The state must be the one that
@@ -61,6 +63,7 @@ func (c *Collector) Result(s *state.State) *Result {
 	r.Losses = c.falls.result()
 	if c.series != nil {
 		r.series = c.series.upTo(c.flow.now, last.now)
+		r.details = n.details
 		r.Dues = c.shares.upTo(c.flow.now, last.now).dues(s)
 	}
 	if c.allocs != nil {
@@ -130,6 +133,7 @@ type numbers struct {
 	promised         promised
 	tiers            tiered
 	worst            *job.Job
+	details          []detail // nil: they are not kept
 }
 
 // sums is what is summed up over the jobs of a group.
@@ -147,7 +151,7 @@ func newNumbers(c *Collector, s *state.State) *numbers {
 	n.wait = make([]time.Duration, 0, len(s.Ended()))
 	n.first = make([]time.Duration, 0, s.Jobs()-s.Past())
 	if c.series != nil {
-		n.r.curves = &curves{}
+		n.r.curves, n.details = &curves{}, slices.Clone(c.details.Slice())
 	}
 	return n
 }
@@ -248,6 +252,7 @@ func (n *numbers) rate(r *job.Record, rho float64) {
 	}
 	if cv := n.r.curves; cv != nil {
 		cv.rho.add(rho, rhoGrid[:])
+		n.details[r.Job.ID].rho = rho
 	}
 }
 

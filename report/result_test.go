@@ -18,6 +18,7 @@ import (
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/state"
 	"github.com/norn-scheduler/norn/tenant"
+	"github.com/norn-scheduler/norn/trace"
 )
 
 // small is a run of three jobs on four GPUs that can be followed by hand:
@@ -39,7 +40,7 @@ func small(t *testing.T) (*Collector, *state.State) {
 	col := NewCollector(Options{Series: true, Intervals: true})
 	four, two := job.GPUs(4), job.GPUs(2)
 	jobs := []job.Job{
-		{ID: 0, Key: "zero", Tenant: "a", Demand: &four},
+		{ID: 0, Key: "zero", Tenant: "a", User: "ann", Name: "bert, large", Model: "bert", Demand: &four},
 		{ID: 1, Key: "one", Tenant: "b", Demand: &two, Submit: 10 * time.Second},
 		{ID: 2, Key: "two", Tenant: "a", Demand: &four, Submit: 20 * time.Second},
 	}
@@ -115,15 +116,16 @@ func TestSmallRun(t *testing.T) {
 }
 
 func TestSmallJobsCSV(t *testing.T) {
-	_, s := small(t)
+	c, s := small(t)
+	truths := []trace.Truth{{Work: 100 * time.Second}, {Work: 30 * time.Second, Attempts: []time.Duration{20 * time.Second}}, {Work: 100 * time.Second}}
 	var b strings.Builder
-	if err := WriteJobs(&b, s); err != nil {
+	if err := c.Result(s).WriteJobs(&b, s, func(id job.ID) *trace.Truth { return &truths[id] }); err != nil {
 		t.Fatal(err)
 	}
-	want := `job,tenant,gpus,submit_s,first_start_s,end_s,jct_s,wait_s,run_s,preemptions,migrations,state
-zero,a,4,0,0,100,100,0,100,0,0,done
-one,b,2,10,100,150,140,90,50,0,0,done
-two,a,4,20,150,250,230,130,100,0,0,done
+	want := `job,tenant,gpus,submit_s,first_start_s,end_s,jct_s,wait_s,run_s,preemptions,migrations,state,user,name,model,true_s,type,rho,lost_gpu_s,first_reason
+zero,a,4,0,0,100,100,0,100,0,0,done,ann,"bert, large",bert,100,V100,0.444444,0,
+one,b,2,10,100,150,140,90,50,0,0,done,,,,50,V100,1.351724,0,quota
+two,a,4,20,150,250,230,130,100,0,0,done,,,,100,V100,1.410667,0,need-one-node
 `
 	if b.String() != want {
 		t.Errorf("%s", b.String())
@@ -134,9 +136,9 @@ two,a,4,20,150,250,230,130,100,0,0,done
 // records.
 func TestJobsCSV(t *testing.T) {
 	name := func(i int) string { return fmt.Sprint(hostile[i%len(hostile)], i) }
-	_, s := play(t, setup{jobs: 300, seed: 9, name: name})
+	c, s := play(t, setup{jobs: 300, seed: 9, name: name})
 	var b bytes.Buffer
-	if err := WriteJobs(&b, s); err != nil {
+	if err := c.Result(s).WriteJobs(&b, s, nil); err != nil {
 		t.Fatal(err)
 	}
 	rows, err := csv.NewReader(&b).ReadAll()
@@ -162,12 +164,46 @@ func TestJobsCSV(t *testing.T) {
 		want := []string{strings.ReplaceAll(r.Job.Key, "\r\n", "\n"), r.Job.Tenant, "", known(r.Job.Submit), known(r.FirstStart), known(r.End), known(jct),
 			known(r.WaitAt(s.Now)), known(r.AllocatedAt(s.Now)), fmt.Sprint(r.Preemptions), fmt.Sprint(r.Migrations), r.Phase.String()}
 		want[2] = fmt.Sprint(float64(r.Job.Demand.Milli(r.Job.Demand.Roles[0].Tasks)) / 1000)
-		if strings.Join(row, "|") != strings.Join(want, "|") {
+		want = append(want, r.Job.User, r.Job.Name, r.Job.Model, "")
+		if strings.Join(row[:len(want)], "|") != strings.Join(want, "|") {
 			t.Fatalf("%q, want %q", row, want)
 		}
 	}
 	if empty == 0 {
 		t.Error("every job has ended: nothing is empty")
+	}
+}
+
+// TestSmallSeriesCSV: from 100 s on job 1 has two of the four GPUs, and job 2 asks for four.
+func TestSmallSeriesCSV(t *testing.T) {
+	c, s := small(t)
+	r := c.Result(s)
+	var b strings.Builder
+	if err := r.WriteSeries(&b); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(b.String(), "\n")
+	if len(lines) != 252 || lines[0]+"\n" != seriesHeader {
+		t.Fatalf("%d lines, the first is %s", len(lines), lines[0])
+	}
+	for second, want := range map[int]string{
+		0: "0,1,1,1,1,0,0,0,4,0,0,0,0,0", 10: "10,11,1,1,1,1,1,1,4,2,0,0,0,0", 99: "99,100,1,1,1,2,2,2,4,6,0,0,0,0",
+		100: "100,101,0.5,0.5,0.5,1,1,1,4,4,2,2,0,2", 149: "149,150,0.5,0.5,0.5,1,1,1,4,4,2,2,0,2", 249: "249,250,1,1,1,0,0,0,4,0,0,0,0,0",
+	} {
+		if lines[1+second] != want {
+			t.Errorf("second %d: %s, want %s", second, lines[1+second], want)
+		}
+	}
+	// The last part is shorter than the others.
+	r.series.double()
+	r.series.double()
+	b.Reset()
+	if err := r.WriteSeries(&b); err != nil || !strings.HasSuffix(b.String(), "\n248,250,1,1,1,0,0,0,4,0,0,0,0,0\n") || !strings.Contains(b.String(), "\n100,104,0.5,") {
+		t.Errorf("%v: %s", err, b.String())
+	}
+	b.Reset()
+	if err := new(Result).WriteSeries(&b); err != nil || b.String() != seriesHeader {
+		t.Errorf("%v: %s", err, b.String())
 	}
 }
 

@@ -175,16 +175,17 @@ func (w *workload) demand() job.Demand {
 
 // setup is a run to be made.
 type setup struct {
-	jobs   int
-	seed   uint64
-	policy sched.Policy
-	calm   bool // nothing fails and transitions are free
-	name   func(i int) string
-	opt    Options
-	sinks  []engine.Sink
-	sized  func(*testing.T) *cluster.Cluster
-	gap    float64
-	tenant []string
+	jobs    int
+	seed    uint64
+	policy  sched.Policy
+	calm    bool // nothing fails and transitions are free
+	name    func(i int) string
+	opt     Options
+	sinks   []engine.Sink
+	sized   func(*testing.T) *cluster.Cluster
+	gap     float64
+	tenant  []string
+	settled func(c *Collector, s *state.State) // looks on whenever all has happened that happens at a moment; nil: nobody does
 }
 
 // testCluster has three nodes of eight GPUs told apart, one with counted GPUs,
@@ -245,6 +246,9 @@ func play(t *testing.T, u setup) (*Collector, *state.State) {
 	if !u.calm {
 		world = m
 	}
+	if u.settled != nil {
+		world = &settling{world, func() { u.settled(col, m.s) }}
+	}
 	e := engine.New(engine.Config{
 		Cluster: u.sized(t), Tenants: tenant.NewTree(0), Policy: u.policy, PolicyName: "test", Estimator: w.Oracle(),
 		Seed: u.seed, Sinks: append([]engine.Sink{col}, u.sinks...),
@@ -260,6 +264,17 @@ func play(t *testing.T, u setup) (*Collector, *state.State) {
 		t.Fatal(err)
 	}
 	return col, e.State()
+}
+
+// settling is a world that looks on before anything else happens.
+type settling struct {
+	engine.World
+	look func()
+}
+
+func (w *settling) Next(wake time.Duration, out []eventlog.Event) (time.Duration, []eventlog.Event, error) {
+	w.look()
+	return w.World.Next(wake, out)
 }
 
 func first(t *testing.T, mode fifo.Mode) sched.Policy {

@@ -135,7 +135,7 @@ func TestSeries(t *testing.T) {
 		}), 1, 60).Draw(t, "steps")
 		for _, step := range steps {
 			v, dt := float64(step[1]), time.Duration(step[0])
-			s.set(v/100, v)
+			s.set(level{used: v / 100, queue: v, gpus: gpus{idle: v}})
 			s.advance(now, now+dt)
 			now += dt
 			if dt > 0 {

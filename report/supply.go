@@ -42,7 +42,8 @@ func (c *Collector) nodes(ev *eventlog.Event, s *state.State) {
 	}
 	c.flow.weigh(c.demand, c.supply.total)
 	if c.series != nil {
-		c.series.set(c.used(), float64(c.queue))
+		c.waiters.event(ev.Kind, s, c.idle())
+		c.series.set(c.level())
 		c.shares.supply(c.supply.total, s.Now)
 	}
 }

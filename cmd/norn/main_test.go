@@ -234,7 +234,7 @@ func checkFolder(t *testing.T, dir string) {
 		t.Fatalf("%d rows, %v", len(rows), err)
 	}
 	// Exactly the columns that the issue names.
-	if got := strings.Join(rows[0], ","); got != "job,tenant,gpus,submit_s,first_start_s,end_s,jct_s,wait_s,run_s,preemptions,migrations,state" {
+	if got := strings.Join(rows[0], ","); got != "job,tenant,gpus,submit_s,first_start_s,end_s,jct_s,wait_s,run_s,preemptions,migrations,state,user,name,model,true_s,type,rho,lost_gpu_s,first_reason" {
 		t.Errorf("%s: %s", dir, got)
 	}
 	text, err := os.ReadFile(filepath.Join(dir, "summary.json"))

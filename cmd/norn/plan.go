@@ -78,7 +78,7 @@ from a file (norn events --log) or from a state folder.`,
 	fl.StringVar(&f.log, "log", "", `take the log from this file or state folder; "-" is standard input (default: the running Norn)`)
 	fl.StringVar(&f.estimates, "estimates", whatif.Believed, "source of run-time estimates: believed (those of the scheduler then), user, history, oracle or none, optionally with an error (oracle+50%)")
 	fl.StringSliceVar(&f.cost, "cost", nil, "costs of transitions, instead of the measured ones: start=10s,checkpoint=5s,restore=20s,migrate=30s,resize=30s,in-place=2s,time-sliced=1s")
-	fl.StringVar(&f.out, "out", "", "folder for jobs.csv, summary.json, the event logs and report.html")
+	fl.StringVar(&f.out, "out", "", "folder for jobs.csv, series.csv, summary.json, the event logs and report.html")
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress and no remarks, only results and errors")
 	f.format.flags(cmd, "csv")
 	whereFlags(cmd)

@@ -94,7 +94,7 @@ Without a TRACE it uses the built-in one: 1,500 jobs of five tenants for a clust
 8 nodes with 8 GPUs. TRACE may be an event log of norn, to replay the same jobs under
 another policy. "-" is standard input.
 
-With --out it writes the jobs, the figures and the event log of each policy, and one
+With --out it writes the jobs, figures, course and event log of each policy, and one
 page with charts, report.html, for all. The folder is written as a whole: the files are
 in OUT.partial until all is done. OUT.partial then replaces what an earlier run has left
 in OUT. summary.json tells how the run was made, and --from-summary repeats it.
@@ -120,7 +120,7 @@ Write settings behind the name of a policy to compare variants of it:
 	fl.StringVar(&f.beliefs, "beliefs", "learnt", "beliefs of policies with an estimator of their own (synergy, ymir): learnt from what is measured of jobs, or true; where nothing can be measured they are true")
 	fl.StringVar(&f.sharing, "sharing", "truth", "belief of policies about jobs that share a GPU: truth, or none (jobs do not slow each other down), optionally with an error (truth+40%) or corrected by observed speeds (none+learn)")
 	fl.Uint64Var(&f.seed, "seed", 1, "seed of all random choices")
-	fl.StringVarP(&f.out, "out", "o", "", "folder for jobs.csv, summary.json, the event log and report.html")
+	fl.StringVarP(&f.out, "out", "o", "", "folder for jobs.csv, series.csv, summary.json, the event log and report.html")
 	fl.StringVar(&f.format, "table", "text", "format of the table: text, markdown, csv or json")
 	fl.StringVar(&f.packing, "log", "zst", "event log in --out: plain, gz, zst or none")
 	fl.BoolVar(&f.whole, "whole", false, "ignore the partitions of the cluster: every job may use all of it")
@@ -357,7 +357,7 @@ func (f *simFlags) run(cmd *cobra.Command, x *experiment.Experiment, compared []
 		var err error
 		if f.to != nil {
 			o.Result.Made = f.made.With(o.Name)
-			err = f.to.Write(o.Name, o.State, o.Result)
+			err = f.to.Write(o.Name, o.State, o.Result, o.Sim.Truth)
 		}
 		o.State, o.Sim = nil, nil // the figures are enough from here on
 		return err

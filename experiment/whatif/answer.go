@@ -157,7 +157,7 @@ func (p *Plan) on(ctx context.Context, m *Machine, script []eventlog.Event) erro
 		}
 		if q.Folder != nil {
 			o.Result.Made = q.Made.With(name)
-			if err := q.Folder.Write(name+suffix, o.State, o.Result); err != nil {
+			if err := q.Folder.Write(name+suffix, o.State, o.Result, nil); err != nil {
 				return err
 			}
 		}
@@ -196,7 +196,7 @@ func (p *Plan) simulated(o *experiment.Outcome, m *Machine) *Row {
 // of the question, commits it, and returns where the page is.
 func (p *Plan) Publish() (path string, err error) {
 	to, h := p.q.Folder, p.h
-	if err := to.Write(AsItWas, h.State, h.Result); err != nil {
+	if err := to.Write(AsItWas, h.State, h.Result, nil); err != nil {
 		return "", err
 	}
 	meta := report.Meta{
