@@ -116,7 +116,11 @@ func drawNode(t *rapid.T) *cluster.NodeSpec {
 		n.Links = cluster.NewLinks(devices)
 		for i := range devices {
 			for k := range i {
-				n.Links.Connect(i, k, cluster.LinkClass(rapid.IntRange(0, 4).Draw(t, "class")), numbers().Draw(t, "GB/s"))
+				l := cluster.Link{Class: cluster.LinkClass(rapid.IntRange(0, 4).Draw(t, "class")), GBps: numbers().Draw(t, "GB/s")}
+				if rapid.Bool().Draw(t, "counted") {
+					l.Count, l.Gen = uint8(rapid.IntRange(0, cluster.MaxNVLinks).Draw(t, "NVLinks")), uint8(rapid.IntRange(0, cluster.MaxNVLinkGen).Draw(t, "generation"))
+				}
+				n.Links.Connect(i, k, l)
 			}
 		}
 	}

@@ -100,9 +100,8 @@ type Links struct {
 // Link is the link between two GPUs of a node, by their index in it. A speed of
 // 0 is the typical one of the class.
 type Link struct {
-	A, B  int
-	Class cluster.LinkClass
-	GBps  float64
+	A, B int
+	cluster.Link
 }
 
 // Tenant is a tenant of the quota tree.
