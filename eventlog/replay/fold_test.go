@@ -154,10 +154,10 @@ func ledger(t *rapid.T, live, folded *cluster.Cluster) {
 // figures are the jobs, the summary and the page of a run as they are written.
 func figures(t fataler, s *state.State, c *report.Collector) string {
 	var out bytes.Buffer
-	if err := report.WriteJobs(&out, s); err != nil {
+	result := c.Result(s)
+	if err := result.WriteJobs(&out, s, nil); err != nil {
 		t.Fatal(err)
 	}
-	result := c.Result(s)
 	if err := result.WriteSummary(&out); err != nil {
 		t.Fatal(err)
 	}
