@@ -234,6 +234,14 @@ func (g *Gate) Input(ctx context.Context, c server.Caller, id string, in api.Inp
 	return g.Backend.Input(ctx, as, id, in)
 }
 
+// Plan implements server.Backend.
+func (g *Gate) Plan(ctx context.Context, c server.Caller, q api.WhatIf) (api.Plan, error) {
+	if !c.Operator {
+		return api.Plan{}, api.Refuse(api.Denied, "what-ifs are for operators: %s may not operate on queues.%s", c.User, names.Group)
+	}
+	return g.Backend.Plan(ctx, c, q)
+}
+
 // Log implements server.Backend.
 func (g *Gate) Log(ctx context.Context, c server.Caller, w io.Writer) error {
 	if !c.Operator {

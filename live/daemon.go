@@ -18,6 +18,7 @@ import (
 	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/internal/workers"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/live/planner"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/perf/predict"
 	"github.com/norn-scheduler/norn/sched"
@@ -93,8 +94,9 @@ type Config struct {
 	// Node fills in what the world alone knows of a node, such as why it is down, and of its
 	// devices; it returns false for one that is only left in the ledger. nil: it knows nothing.
 	Node    func(id cluster.NodeID, out *api.Node) bool
-	Closed  func() string   // why nothing new is started; empty: it is
-	Trouble func() []string // what else is wrong, one sentence each
+	Planner *planner.Planner // answers what-ifs; nil: nobody does
+	Closed  func() string    // why nothing new is started; empty: it is
+	Trouble func() []string  // what else is wrong, one sentence each
 }
 
 // Daemon is what every live world has: the engine with its state, the jobs that have not

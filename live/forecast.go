@@ -32,7 +32,7 @@ type forecast struct {
 }
 
 // forecastOf copies the present state.
-func (d *Daemon) forecastOf(key string) *forecast {
+func (d explainer) forecastOf(key string) *forecast {
 	f := &forecast{choice: d.choice, costs: *d.costs, gains: d.cfg.Transfer, speeds: d.cfg.Speeds, now: max(d.Loop.Now(), d.st.Now), of: key}
 	f.header.Describe(d.st.Cluster, d.st.Tenants)
 	f.header.Begins, f.header.Usage = f.now, Usage(d.st, d.st.Tenants)

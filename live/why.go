@@ -36,7 +36,7 @@ func (d *Daemon) Why(ctx context.Context, c server.Caller, id string) (w api.Why
 		}
 		w = explainer{d}.why(jobs[0])
 		if w.Job.State == api.Waiting && !(explainer{d}).never(jobs[0]) {
-			f = d.forecastOf(jobs[0].Key)
+			f = explainer{d}.forecastOf(jobs[0].Key)
 		}
 		return nil
 	})
@@ -187,11 +187,27 @@ func (d explainer) whoHolds(l *Job, r *job.Record, w *api.Why) {
 	}
 }
 
+// Plan implements server.Backend.
+func (d *Daemon) Plan(ctx context.Context, c server.Caller, q api.WhatIf) (api.Plan, error) {
+	switch {
+	case !c.Operator:
+		return api.Plan{}, api.Refuse(api.Denied, "a what-if tells of everybody's jobs: only an operator may ask for one")
+	case d.cfg.Planner == nil:
+		return api.Plan{}, api.Refuse(api.Unavailable, "this norn simulates nothing: use norn plan")
+	}
+	return d.cfg.Planner.Answer(ctx, c.User, q, func(w io.Writer) error { return explainer{d}.copyLog(ctx, w) })
+}
+
 // Log implements server.Backend.
 func (d *Daemon) Log(ctx context.Context, c server.Caller, w io.Writer) error {
 	if !c.Operator {
 		return api.Refuse(api.Denied, "the event log tells of everybody's jobs: only an operator may read it")
 	}
+	return explainer{d}.copyLog(ctx, w)
+}
+
+// copyLog copies the logs, up to what is decided now.
+func (d explainer) copyLog(ctx context.Context, w io.Writer) error {
 	var last int
 	var size int64
 	err := d.Loop.Ask(ctx, func() error { // what was decided is in it, and it ends with a whole line

@@ -67,6 +67,9 @@ type Backend interface {
 	Drain(ctx context.Context, c Caller, d api.Drain) error
 	// SetPolicy changes the policy, written as in norn sim: tiresias(limits=3600).
 	SetPolicy(ctx context.Context, c Caller, choice string) error
+	// Plan plays the past again under other policies, and needs an operator. It ends with the
+	// context.
+	Plan(ctx context.Context, c Caller, q api.WhatIf) (api.Plan, error)
 	// Log copies the event log: whole logs, one behind the other, oldest first.
 	Log(ctx context.Context, c Caller, w io.Writer) error
 	// Fsck holds what is kept against itself, and with repair mends what can be mended.

@@ -31,8 +31,9 @@ type fake struct {
 	drained  api.Drain
 	notReady error
 	typed    []byte
-	slow     int // so many events a watcher is told before she is cut off; 0: all
-	boom     any // Status panics with it
+	slow     int  // so many events a watcher is told before she is cut off; 0: all
+	boom     any  // Status panics with it
+	gaveUp   bool // Plan was given up
 }
 
 type fakeJob struct {
@@ -292,6 +293,22 @@ func (f *fake) Fsck(_ context.Context, c Caller, repair bool) (api.Fsck, error) 
 		out.Findings[0].Done = "set aside"
 	}
 	return out, nil
+}
+
+// Plan is a plan of the policies that are asked for; one called slow lasts until the client
+// leaves.
+func (f *fake) Plan(ctx context.Context, c Caller, q api.WhatIf) (p api.Plan, err error) {
+	f.change(func() { f.called(c) })
+	if q.Policies[0] == "slow" {
+		<-ctx.Done()
+		f.change(func() { f.gaveUp = true })
+		return p, ctx.Err()
+	}
+	for _, name := range q.Policies {
+		p.Runs = append(p.Runs, api.PlanRun{Name: name, Kind: "plan"})
+	}
+	p.From, p.To = q.Since, q.Until
+	return p, nil
 }
 
 func (f *fake) Log(_ context.Context, c Caller, w io.Writer) error {

@@ -62,6 +62,10 @@ func (s *Switch) SetPolicy(ctx context.Context, c Caller, choice string) error {
 	return s.now().SetPolicy(ctx, c, choice)
 }
 
+func (s *Switch) Plan(ctx context.Context, c Caller, q api.WhatIf) (api.Plan, error) {
+	return s.now().Plan(ctx, c, q)
+}
+
 func (s *Switch) Log(ctx context.Context, c Caller, w io.Writer) error {
 	return s.now().Log(ctx, c, w)
 }

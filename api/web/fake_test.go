@@ -390,3 +390,37 @@ func clientOf(t *testing.T, addr, token string) *client.Client {
 	}
 	return c
 }
+
+// Plan has srtf halve all times, for operators; a policy called gavel lasts until it is given
+// up.
+func (n *norn) Plan(ctx context.Context, _ server.Caller, q api.WhatIf) (p api.Plan, err error) {
+	n.with(func() { n.orders = append(n.orders, fmt.Sprint("plan ", q.Policies)) })
+	if q.Policies[0] == "gavel" {
+		<-ctx.Done()
+		n.with(func() { n.orders = append(n.orders, "given up") })
+		return p, ctx.Err()
+	}
+	p = api.Plan{
+		From: began, To: began.Add(time.Hour), Submitted: 50, Compared: 46, InForce: []string{"fifo"}, Assumptions: []string{"Users would have submitted the same jobs at the same moments."},
+		Verdict: "Under srtf jobs would have ended 47.1 % earlier on average; anna's large ones would have waited longer.", Trust: "The simulation of what was in force is off by +0.2% in mean JCT.",
+		Runs: []api.PlanRun{
+			{Name: "as it was", Kind: "real", Ended: 46, JCT: 5000, JCTMedian: 4000, JCT90: 9000, Wait: 4100, Utilisation: 0.73},
+			{Name: "fifo, simulated", Kind: "check", Ended: 46, JCT: 5010, JCTMedian: 4000, JCT90: 9000, Wait: 4100, Utilisation: 0.73, Change: 0.002},
+		},
+		Users: []api.PlanGroup{{Name: "anna", Jobs: 40}, {Name: "boris", Jobs: 6}},
+	}
+	for _, name := range q.Policies {
+		p.Runs = append(p.Runs, api.PlanRun{
+			Name: name, Kind: "plan", Ended: 46, JCT: 2645, JCTMedian: 1500, JCT90: 6100, Wait: 2000, Utilisation: 0.92, Preemptions: 12, Change: -0.471,
+			Gain: []api.PlanJob{{Job: "17", Name: "eval <b>", User: "boris", Was: 9000, Would: 60}}, Lose: []api.PlanJob{{Job: "3", Name: "bert", User: "anna", Was: 4000, Would: 6000}},
+			Remarks: []string{"it knows no true run times"},
+		})
+	}
+	for i := range p.Users {
+		for range p.Runs {
+			mean := api.Seconds(3600)
+			p.Users[i].JCT = append(p.Users[i].JCT, &mean)
+		}
+	}
+	return p, nil
+}

@@ -459,7 +459,7 @@ func TestAccessible(t *testing.T) {
 		g.outputs["1"], g.trouble, g.node.Devices[3].Broken = "epoch 1\n", []string{"gpu3 has not answered for 5 minutes"}, true
 	})
 	p := open(t, g.link, g.origin, desktop)
-	for _, view := range []struct{ hash, selector, text string }{{"#/", "#waiting", "llama"}, {"#/job/1", "#log", "epoch 1"}, {"#/history", "#glance", "1 job ended"}} {
+	for _, view := range []struct{ hash, selector, text string }{{"#/", "#waiting", "llama"}, {"#/job/1", "#log", "epoch 1"}, {"#/history", "#glance", "1 job ended"}, {"#/what-if", "#rests", "the same moments"}} {
 		browser.Eval[bool](p.Page, fmt.Sprintf(`(() => { location.hash = %q; return true; })()`, view.hash))
 		p.Says(view.selector, view.text)
 		for _, scheme := range []string{"light", "dark"} {

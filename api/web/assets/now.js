@@ -51,7 +51,7 @@ function aboutPart() {
   const n = store.node, s = store.status, out = n.health === 'drained';
   return [facts([
     [s.nodes ? 'Cluster' : 'Machine', [n.name, ' ', out ? h('span', { class: 'state is-failed' }, 'drained') : '', s.nodes ? '' : drain('', out)]], ['Note', n.note],
-    ['Policy', s.policy], ['Norn', `${s.version}, up ${words.long((new Date(s.now) - new Date(s.up)) / 1000)}`],
+    ['Policy', [s.policy, store.me && store.me.operator ? h('button', { type: 'button', class: 'small beside', 'data-key': 'what-if', onclick: () => { location.hash = '#/what-if'; } }, 'What if another?') : '']], ['Norn', `${s.version}, up ${words.long((new Date(s.now) - new Date(s.up)) / 1000)}`],
   ])];
 }
 
