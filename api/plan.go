@@ -68,3 +68,18 @@ type Policy struct {
 	Source string   `json:"source" doc:"Paper or system."`
 	Acts   []string `json:"acts,omitempty" doc:"What it does besides starting jobs: preempts, shares, resizes, merges."`
 }
+
+// Forecast is when waiting jobs are expected to start under the present policy, if estimates
+// hold and nobody comes.
+type Forecast struct {
+	At     time.Time `json:"at" doc:"When it was made."`
+	Policy string    `json:"policy"`
+	Starts []Start   `json:"starts" nullable:"false" doc:"Waiting jobs, in the order in which they start."`
+	Whole  bool      `json:"whole" doc:"It was played to its end: of the waiting jobs that are not told, no start is known. Otherwise they start later."`
+}
+
+// Start is an expected start.
+type Start struct {
+	Job string    `json:"job"`
+	At  time.Time `json:"at"`
+}

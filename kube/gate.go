@@ -198,6 +198,30 @@ func (g *Gate) Why(ctx context.Context, c server.Caller, id string) (api.Why, er
 	return g.Backend.Why(ctx, as, id)
 }
 
+// Forecast implements server.Backend.
+func (g *Gate) Forecast(ctx context.Context, c server.Caller) (api.Forecast, error) {
+	as := c
+	if _, ours := c.Identity.(*person); ours {
+		as.Operator = true
+	}
+	f, err := g.Backend.Forecast(ctx, as)
+	if err != nil {
+		return f, err
+	}
+	seen := []api.Start{}
+	for _, s := range f.Starts {
+		may, err := g.allowed(ctx, c, "get", s.Job)
+		if err != nil {
+			return api.Forecast{}, err
+		}
+		if may {
+			seen = append(seen, s)
+		}
+	}
+	f.Starts = seen
+	return f, nil
+}
+
 // Output implements server.Backend.
 func (g *Gate) Output(ctx context.Context, c server.Caller, id string, run int) (server.Output, error) {
 	as, err := g.sees(ctx, c, id)

@@ -131,7 +131,8 @@ type Daemon struct {
 	mistake   string             // what is wrong with the policy
 	findings  []api.Finding      // what was found wrong with what is kept
 	counts    counts             // whom jobs belong to
-	turning   bool               // those who wait for their turn are to be looked at
+	outlook   outlook
+	turning   bool // those who wait for their turn are to be looked at
 
 	ready   atomic.Bool
 	stalled atomic.Pointer[string] // why it can only be asked; nil: it does all

@@ -220,7 +220,7 @@ func (d *Daemon) Status(ctx context.Context) (api.Status, error) {
 // status is the whole at one glance, and the jobs that have not ended by state.
 func (d *Daemon) status() (api.Status, map[api.State]int) {
 	s := api.Status{
-		Version: d.cfg.Version, Now: d.Loop.Clock.Wall(d.Loop.Now()), Up: d.started, Policy: d.choice.String(), Lacks: d.lacks, Trouble: d.trouble(),
+		Version: d.cfg.Version, Now: d.Loop.Clock.Wall(d.Loop.Now()), Up: d.started, Policy: d.choice.String(), Lacks: d.lacks, Trouble: explainer{d}.trouble(),
 		Ended: d.Tally.Ended, Events: d.feed.Last(),
 	}
 	by := map[api.State]int{api.Held: 0, api.Waiting: 0, api.Assigned: 0, api.Running: 0, api.Stopping: 0}
@@ -264,7 +264,7 @@ func things(n int) string {
 }
 
 // trouble is what is wrong, one sentence each.
-func (d *Daemon) trouble() []string {
+func (d explainer) trouble() []string {
 	var out []string
 	if why := d.stalled.Load(); why != nil {
 		out = append(out, *why)

@@ -36,7 +36,7 @@ func (d *Daemon) Why(ctx context.Context, c server.Caller, id string) (w api.Why
 		}
 		w = explainer{d}.why(jobs[0])
 		if w.Job.State == api.Waiting && !(explainer{d}).never(jobs[0]) {
-			f = explainer{d}.forecastOf(jobs[0].Key)
+			f = explainer{d}.forecast()
 		}
 		return nil
 	})

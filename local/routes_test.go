@@ -211,7 +211,7 @@ func (s *storm) ask(r *rand.Rand, operation string) (method, path string, body a
 		return "GET", "/v1/events?since=" + strconv.Itoa(r.IntN(2)), nil, true
 	case "plan":
 		return "POST", "/v1/plan", api.WhatIf{Policies: []string{"srtf"}}, true
-	case "node", "status", "me", "policies":
+	case "node", "status", "me", "policies", "forecast":
 		return "GET", "/v1/" + operation, nil, true
 	case "nodes":
 		return "GET", "/v1/nodes" + []string{"", "?devices=true", "?state=up,draining&where=!spot"}[r.IntN(3)], nil, true

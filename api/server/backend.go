@@ -49,6 +49,8 @@ type Backend interface {
 	Jobs(ctx context.Context, c Caller, q api.Query) ([]api.Job, error)
 	// Why explains a job.
 	Why(ctx context.Context, c Caller, id string) (api.Why, error)
+	// Forecast tells when waiting jobs start, the first ones first.
+	Forecast(ctx context.Context, c Caller) (api.Forecast, error)
 	// Do carries out a verb; on an array without an index, for all of its jobs.
 	Do(ctx context.Context, c Caller, v Verb, id string) error
 	// Resize gives a running job another size, and returns when that is decided.

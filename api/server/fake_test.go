@@ -146,6 +146,18 @@ func (f *fake) Why(_ context.Context, c Caller, id string) (api.Why, error) {
 	return api.Why{Job: j.Job, Reason: "needs 2 GPUs, 1 is free", Policy: f.policy}, nil
 }
 
+func (f *fake) Forecast(_ context.Context, c Caller) (out api.Forecast, _ error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out.Starts = []api.Start{}
+	for _, j := range f.jobs {
+		if c.Operator || j.User == c.User {
+			out.Starts = append(out.Starts, api.Start{Job: j.ID})
+		}
+	}
+	return out, nil
+}
+
 func (f *fake) Do(_ context.Context, c Caller, v Verb, id string) (err error) {
 	f.change(func() {
 		var j *fakeJob

@@ -95,6 +95,13 @@ func (s *Server) jobRoutes() {
 		w, err := s.Backend.Why(ctx, c, in.ID)
 		return &struct{ Body api.Why }{w}, err
 	})
+	register(s, huma.Operation{
+		OperationID: "forecast", Method: http.MethodGet, Path: "/v1/forecast", Tags: []string{tagJobs},
+		Summary: "When waiting jobs start, the first ones first", Description: "The first 200, as far as they can be foretold within three seconds. One forecast is made for all callers, of which each is told her own jobs.",
+	}, func(ctx context.Context, c Caller, _ *nothing) (*struct{ Body api.Forecast }, error) {
+		f, err := s.Backend.Forecast(ctx, c)
+		return &struct{ Body api.Forecast }{f}, err
+	})
 	s.verbRoutes()
 }
 

@@ -30,6 +30,10 @@ func (s *Switch) Why(ctx context.Context, c Caller, id string) (api.Why, error) 
 	return s.now().Why(ctx, c, id)
 }
 
+func (s *Switch) Forecast(ctx context.Context, c Caller) (api.Forecast, error) {
+	return s.now().Forecast(ctx, c)
+}
+
 func (s *Switch) Do(ctx context.Context, c Caller, v Verb, id string) error {
 	return s.now().Do(ctx, c, v, id)
 }

@@ -128,6 +128,20 @@ func (n *norn) Why(_ context.Context, c server.Caller, id string) (w api.Why, er
 	return w, err
 }
 
+// Forecast has all jobs of expect start, the first one first.
+func (n *norn) Forecast(_ context.Context, c server.Caller) (f api.Forecast, _ error) {
+	f = api.Forecast{At: time.Now(), Policy: "srtf", Starts: []api.Start{}, Whole: true}
+	n.with(func() {
+		for i := range n.jobs {
+			if j := &n.jobs[i]; sees(c, j) && !n.expect[j.ID].IsZero() && j.State == api.Waiting {
+				f.Starts = append(f.Starts, api.Start{Job: j.ID, At: n.expect[j.ID]})
+			}
+		}
+	})
+	slices.SortFunc(f.Starts, func(a, b api.Start) int { return a.At.Compare(b.At) })
+	return f, nil
+}
+
 func (n *norn) Do(_ context.Context, c server.Caller, v server.Verb, id string) error {
 	n.mu.Lock()
 	j, err := n.find(c, id)

@@ -103,6 +103,28 @@ func TestNow(t *testing.T) {
 	p.Check()
 }
 
+// Waiting jobs stand in the order in which they are expected to start, and those of which that
+// cannot be told behind them in the order of submission; the page says which it is.
+func TestQueueInOrder(t *testing.T) {
+	longtest.Skip(t)
+	g := gate(t)
+	someJobs(g.norn)
+	g.with(func() { g.expect = map[string]time.Time{} })
+	g.put(job("6", "short", "anna", api.Waiting), "submit", "submitted: 2 GPUs")
+	p := open(t, g.link, g.origin, desktop)
+	order := `[...document.querySelectorAll('#waiting tbody tr b')].map((e) => e.innerText).join(' ')`
+	p.Says("#order", "when jobs start cannot be told")
+	p.Until(order + ` === '3 4 5 6'`)
+	g.with(func() {
+		g.expect["6"], g.expect["4"] = time.Now().Add(time.Minute), time.Now().Add(time.Hour)
+	})
+	p.Says("#order", "First 2 jobs in the order in which srtf is expected to start them")
+	p.Until(order + ` === '6 4 3 5'`)
+	p.Says("#glance", "(job 6)")
+	p.photograph("queue")
+	p.Check()
+}
+
 // The page fits a phone.
 func TestNowOnPhone(t *testing.T) {
 	longtest.Skip(t)

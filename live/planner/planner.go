@@ -32,7 +32,7 @@ const Verb = "plan-here"
 
 // Limits keep a simulation in bounds. Zero values are the usual ones.
 type Limits struct {
-	Jobs   int           // of the past that is played again; 20,000
+	Jobs   int           // of the past that is played again; 100,000
 	Time   time.Duration // for one answer; 5 minutes
 	Memory api.Bytes     // of the process; 2 GiB
 	AtOnce int           // answers that are worked on, of all users together; 2
@@ -40,7 +40,7 @@ type Limits struct {
 
 func (l Limits) orUsual() Limits {
 	if l.Jobs == 0 {
-		l.Jobs = 20_000
+		l.Jobs = 100_000
 	}
 	if l.Time == 0 {
 		l.Time = 5 * time.Minute
