@@ -265,6 +265,7 @@ func (d *Daemon) Event(ev *eventlog.Event, s *state.State) {
 		if text != "" {
 			l.Life.Remember(e.Time, text)
 		}
+		l.Course.Note(ev.Time, s, ev.Job, d.cfg.Names)
 		d.count(l, s.Record(ev.Job).Phase)
 		if d.cfg.Stands != nil && (ev.Kind == eventlog.Hold || ev.Kind == eventlog.Free || ev.Kind == eventlog.Wait) {
 			d.cfg.Stands(l)

@@ -101,7 +101,7 @@ func (d *books) endedJobs(q *api.Query, visible func(user string) bool) ([]api.J
 func (d *Daemon) bury(id job.ID) {
 	l := d.jobs[id]
 	j := d.View(l)
-	e := Ended{Log: d.epoch.N, N: len(d.st.Ended()) - 1, Job: j}
+	e := Ended{Log: d.epoch.N, N: len(d.st.Ended()) - 1, Job: j, Life: l.Life, Course: l.Course.tell(d.Loop.Clock.Wall), Losses: l.Losses.Points()}
 	d.buried = append(d.buried, e)
 	d.recent.Add(j)
 	d.Tally.Ended++

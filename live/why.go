@@ -25,11 +25,13 @@ type explainer struct{ *Daemon }
 // Why implements server.Backend.
 func (d *Daemon) Why(ctx context.Context, c server.Caller, id string) (w api.Why, err error) {
 	var f *forecast
+	ended := false // and all that is known of it is in the file of the history
 	err = d.Loop.Ask(ctx, func() error {
 		jobs, err := d.Mine(c, id)
 		if err != nil {
 			if j := d.EndedJob(id); ValidID(id) && j != nil && (c.Operator || j.User == c.User) {
 				w = explainer{d}.whyEnded(j)
+				ended = !explainer{d}.buriedLife(&w)
 				return nil
 			}
 			return err
@@ -40,10 +42,25 @@ func (d *Daemon) Why(ctx context.Context, c server.Caller, id string) (w api.Why
 		}
 		return nil
 	})
+	if ended && err == nil {
+		err = d.journal.lifeOf(&w)
+	}
 	if err == nil && f != nil {
 		err = f.expect(ctx, d.Loop.Clock.Wall, &w)
 	}
 	return w, err
+}
+
+// buriedLife fills in what is known of a job that has ended, and of which the history may not
+// tell yet.
+func (d explainer) buriedLife(w *api.Why) bool {
+	for i := range d.buried {
+		if e := &d.buried[i]; identityOf(&e.Job) == identityOf(&w.Job) {
+			e.fill(w)
+			return true
+		}
+	}
+	return false
 }
 
 // never tells whether a job can never run here.
@@ -62,7 +79,7 @@ func (d explainer) whyEnded(j *api.Job) api.Why {
 
 func (d explainer) why(l *Job) api.Why {
 	r := d.st.Record(l.ID)
-	w := api.Why{Job: d.View(l), Policy: d.choice.String(), Life: append([]string(nil), l.Life...)}
+	w := api.Why{Job: d.View(l), Policy: d.choice.String(), Life: append([]string(nil), l.Life...), Course: l.Course.tell(d.Loop.Clock.Wall), Losses: l.Losses.Points()}
 	w.Reason, w.Memory = w.Job.Reason, perf.MemoryText(r.Job)
 	if d.eng != nil { // with no room for a log there is none
 		w.Beliefs = d.eng.Grounds(l.ID)

@@ -43,10 +43,12 @@ type norn struct {
 	orders  []string
 	lists   int               // how often all jobs were asked for
 	outputs map[string]string // by number
+	course  map[string][]api.Stretch
+	losses  map[string][]api.LossPoint
 }
 
 func newNorn() *norn {
-	n := &norn{expect: map[string]time.Time{}, outputs: map[string]string{}}
+	n := &norn{expect: map[string]time.Time{}, outputs: map[string]string{}, course: map[string][]api.Stretch{}, losses: map[string][]api.LossPoint{}}
 	n.Begin(1)
 	n.node = api.Node{Name: "box", Health: "up", CPUs: 64, Memory: 512 << 30, Disk: api.Disk{Path: "/var/lib/norn", Free: 1 << 40, Size: 2 << 40}}
 	for i := range 4 {
@@ -122,7 +124,7 @@ func (n *norn) Why(_ context.Context, c server.Caller, id string) (w api.Why, er
 		var j *api.Job
 		if j, err = n.find(c, id); err == nil {
 			w = api.Why{Job: *j, Reason: cmp.Or(j.Reason, "runs"), Policy: "srtf", Stop: "it saves and leaves within 30s", Expected: n.expect[id],
-				Frees: []string{"the end of job 1"}, Life: []string{began.Format(time.DateTime) + " submitted: 2 GPUs", began.Add(time.Minute).Format(time.DateTime) + " starts on gpu0"}}
+				Course: n.course[id], Losses: n.losses[id], Frees: []string{"the end of job 1"}, Life: []string{began.Format(time.DateTime) + " submitted: 2 GPUs", began.Add(time.Minute).Format(time.DateTime) + " starts on gpu0"}}
 		}
 	})
 	return w, err

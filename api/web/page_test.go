@@ -335,6 +335,71 @@ func TestJobPage(t *testing.T) {
 	p.Check()
 }
 
+// lived has a job wait, run, make way and run elsewhere, with a loss that falls.
+func lived(n *norn, id string, over time.Time) {
+	at := func(minutes int) time.Time { return began.Add(time.Duration(minutes) * time.Minute) }
+	n.with(func() {
+		n.course[id] = []api.Stretch{
+			{From: began, To: at(6), State: api.Waiting}, {From: at(6), To: at(30), State: api.Running, GPUs: 2, On: "gpu0, gpu1"}, {From: at(30), To: at(31), State: api.Stopping, GPUs: 2, On: "gpu0, gpu1"},
+			{From: at(31), To: at(50), State: api.Waiting}, {From: at(50), To: over, State: api.Running, GPUs: 2, On: "gpu2, gpu3"},
+		}
+		n.losses[id] = nil
+		for i := range 40 {
+			n.losses[id] = append(n.losses[id], api.LossPoint{Step: int64(1000 * (i + 1)), Loss: 1.7 + 4/float64(i+1) + 0.05*float64(i%3)})
+		}
+	})
+}
+
+// A job's page draws the losses that it reported and where it was from when to when, also
+// after it has ended, with words for who does not see them.
+func TestCharts(t *testing.T) {
+	longtest.Skip(t)
+	g := gate(t)
+	someJobs(g.norn)
+	lived(g.norn, "1", time.Time{})
+	p := open(t, g.link, g.origin, desktop)
+	p.Says("#running", "bert-large")
+	p.Click(`#running a[href="#/job/1"]`)
+	p.Says("#progress", "Loss")
+	p.Until(`document.querySelector('#progress svg').getAttribute('aria-label') === 'Loss from 5.7 at step 1,000 to 1.8 at step 40,000, lowest 1.8'`)
+	p.Until(`[...document.querySelectorAll('#life .lane > small')].map((e) => e.innerText).join('|') === 'no device|gpu0, gpu1|gpu2, gpu3'`)
+	p.Until(`document.querySelectorAll('#life .bar-of').length === 5`)
+	// The bars of one lane lie where the times are: the job waited from the beginning to a
+	// fifteenth of 90 minutes, and a last bar reaches to now.
+	p.Until(`(() => {
+		const track = document.querySelector('#life .track').getBoundingClientRect(), bars = [...document.querySelectorAll('#life .bar-of')].map((e) => e.getBoundingClientRect());
+		return Math.abs(bars[0].left - track.left) < 1 && Math.abs(bars[0].width / track.width - 6 / 90) < 0.01 && Math.abs(bars.at(-1).right - track.right) < 3;
+	})()`)
+	p.photograph("charts")
+	p.Media("", "dark")
+	p.photograph("charts-dark")
+	if faults := browser.Eval[[]string](p.Page, accessible); len(faults) > 0 {
+		t.Error(strings.Join(faults, "\n"))
+	}
+	lived(g.norn, "1", time.Now())
+	done := job("1", "bert-large", "anna", api.Done)
+	done.Ended, done.Wait, done.Ran = time.Now(), 1500, 3900
+	g.put(done, "end", "ends: done")
+	p.Says(".top", "done")
+	p.Until(`document.querySelectorAll('#life .bar-of').length === 5 && document.querySelector('#progress svg') !== null`)
+	p.Check()
+}
+
+// The drawings fit a phone.
+func TestChartsOnPhone(t *testing.T) {
+	longtest.Skip(t)
+	g := gate(t)
+	someJobs(g.norn)
+	lived(g.norn, "1", time.Time{})
+	p := open(t, g.link, g.origin, phone)
+	p.Says("#running", "bert-large")
+	p.Click(`#running a[href="#/job/1"]`)
+	p.Says("#life", "gpu2, gpu3")
+	p.NoOverflow("none")
+	p.photograph("charts-phone")
+	p.Check()
+}
+
 // A waiting job is held and released again; its page says when it starts, and fits a phone.
 func TestHoldOnPhone(t *testing.T) {
 	longtest.Skip(t)

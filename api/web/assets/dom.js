@@ -1,6 +1,6 @@
 // dom.js: elements, made and brought up to date without losing what a reader has in focus.
 
-const isSVG = { svg: true, g: true, rect: true, line: true, title: true, path: true, circle: true, text: true };
+const isSVG = { svg: true, rect: true, line: true, title: true, path: true };
 
 // h makes an element. Properties that begin with "on" are listeners; children are elements
 // or text.
