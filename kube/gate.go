@@ -17,6 +17,7 @@ import (
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/api/server"
 	"github.com/norn-scheduler/norn/kube/names"
+	"github.com/norn-scheduler/norn/live"
 )
 
 // Gate is a Norn for those who come over the network: the cluster says who they are, and
@@ -172,6 +173,10 @@ func (g *Gate) Jobs(ctx context.Context, c server.Caller, q api.Query) ([]api.Jo
 	if _, ours := c.Identity.(*person); ours {
 		as.Operator = true
 	}
+	page := q
+	if as.Operator != c.Operator { // a page is one of the jobs that she may see
+		q.Page, q.After = 0, api.Cursor{}
+	}
 	all, err := g.Backend.Jobs(ctx, as, q)
 	if err != nil {
 		return nil, err
@@ -186,7 +191,7 @@ func (g *Gate) Jobs(ctx context.Context, c server.Caller, q api.Query) ([]api.Jo
 			out = append(out, all[i])
 		}
 	}
-	return out, nil
+	return live.PageOf(out, &page), nil
 }
 
 // Why implements server.Backend.

@@ -133,6 +133,9 @@ func (f *fake) Jobs(_ context.Context, c Caller, q api.Query) ([]api.Job, error)
 	if q.Limit > 0 && len(out) > q.Limit {
 		out = out[len(out)-q.Limit:]
 	}
+	if i := slices.IndexFunc(out, func(j api.Job) bool { return j.ID == q.After.ID }); q.Page > 0 {
+		out = out[i+1 : min(len(out), i+1+q.Page)]
+	}
 	return out, nil
 }
 

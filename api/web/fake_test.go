@@ -91,7 +91,7 @@ func sees(c server.Caller, j *api.Job) bool { return c.Operator || c.User == j.U
 func (n *norn) Jobs(_ context.Context, c server.Caller, q api.Query) (out []api.Job, _ error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if len(q.IDs) == 0 && len(q.States) == 0 {
+	if len(q.IDs) == 0 && len(q.States) == 0 && q.After.ID == "" {
 		n.lists++
 	}
 	for i := range n.jobs {
@@ -105,6 +105,9 @@ func (n *norn) Jobs(_ context.Context, c server.Caller, q api.Query) (out []api.
 	}
 	if q.Limit > 0 && len(out) > q.Limit {
 		out = out[len(out)-q.Limit:]
+	}
+	if i := slices.IndexFunc(out, func(j api.Job) bool { return j.ID == q.After.ID }); q.Page > 0 {
+		out = out[i+1 : min(len(out), i+1+q.Page)]
 	}
 	return out, nil
 }
