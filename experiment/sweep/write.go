@@ -24,7 +24,7 @@ func (r *Results) columns() []string {
 
 // cells are the columns of a run.
 func (r *Results) cells(run *Run) []string {
-	out := []string{run.World.Trace.Name, run.Cluster, run.load()}
+	out := []string{run.World.Trace.Name, run.Cluster, report.Exact(run.load())}
 	for _, name := range r.Plan.Varied() {
 		out = append(out, run.World.Value(name))
 	}
@@ -70,16 +70,12 @@ func (r *Results) WriteParquet(w io.Writer) error {
 	out := parquet.NewWriter(w, schema, parquet.Compression(&parquet.Zstd))
 	for _, run := range r.Runs {
 		cells := r.cells(run)
-		load, err := strconv.ParseFloat(run.load(), 64)
-		if err != nil {
-			return err
-		}
 		row := make(parquet.Row, len(names))
 		put := func(name string, v parquet.Value) { row[at[name]] = v.Level(0, 0, at[name]) }
 		for i, cell := range cells {
 			put(names[i], parquet.ByteArrayValue([]byte(cell)))
 		}
-		put("load", parquet.DoubleValue(load))
+		put("load", parquet.DoubleValue(run.load()))
 		put("seed", parquet.Int64Value(int64(run.World.Seed)))
 		for _, m := range report.Measures() {
 			v, known := run.Figures[m.Field]
@@ -101,7 +97,7 @@ type (
 	groupJSON struct {
 		Trace    string            `json:"trace"`
 		Cluster  string            `json:"cluster"`
-		Load     string            `json:"load"`
+		Load     float64           `json:"load"`
 		Varied   map[string]string `json:"varied,omitempty"`
 		Seeds    []uint64          `json:"seeds"`
 		Baseline string            `json:"baseline"`
