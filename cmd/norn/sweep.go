@@ -1,8 +1,6 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -106,10 +104,10 @@ func (f *sweepFlags) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	results, err := watched(cmd, s, f.quiet)
+	if err != nil && results != nil {
+		return fmt.Errorf("%w: %d of %d runs are kept in %s, and the same command makes the others", err, len(results.Runs), len(plan.Worlds())*len(plan.Policies), out)
+	}
 	if err != nil {
-		if results != nil && errors.Is(err, context.Canceled) {
-			return fmt.Errorf("%w: %d of %d runs are kept in %s, and the same command makes the others", err, len(results.Runs), len(plan.Worlds())*len(plan.Policies), out)
-		}
 		return err
 	}
 	if err := store.Write(results); err != nil {

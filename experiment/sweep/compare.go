@@ -63,7 +63,7 @@ func (r *Run) group(p *Plan) string {
 
 // add adds a run.
 func (g *Group) add(run *Run) {
-	if !slices.Contains(g.Seeds, run.World.Seed) {
+	if n := len(g.Seeds); n == 0 || g.Seeds[n-1] != run.World.Seed { // runs of a seed come one after the other
 		g.Seeds = append(g.Seeds, run.World.Seed)
 	}
 	i := slices.IndexFunc(g.Policies, func(p *Policy) bool { return p.of.Choice.String() == run.Choice.String() })
@@ -108,8 +108,10 @@ func (g *Group) compare(base string) {
 			if len(own) == 0 {
 				continue
 			}
-			p.Means[m.Field] = MeanOf(own)
-			if p.Unmoved = p.Unmoved && len(own) == p.Seeds && p.Means[m.Field].Min == p.Means[m.Field].Max; p.Versus != nil && len(both) > 0 {
+			mean := MeanOf(own)
+			p.Means[m.Field] = mean
+			p.Unmoved = p.Unmoved && len(own) == p.Seeds && mean.Min == mean.Max
+			if p.Versus != nil && len(both) > 0 {
 				p.Versus[m.Field] = PairedOf(both, beside)
 			}
 		}

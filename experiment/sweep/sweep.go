@@ -13,8 +13,9 @@
 //     over the seeds.
 //
 // Statistics: a figure of a policy is told as its mean over the seeds, with the interval of
-// Student's t around it. Policies had the same seeds, so the same jobs, and failures and errors that were drawn alike. They are
-// compared seed by seed, by a paired t-test and by Wilcoxon's signed-rank test.
+// Student's t around it. Policies had the same seeds, so the same jobs, and failures and
+// errors that were drawn alike. They are compared seed by seed, by a paired t-test and by
+// Wilcoxon's signed-rank test.
 //
 // Times are in seconds and shares are parts of one, as in package report.
 package sweep
@@ -159,8 +160,10 @@ type Run struct {
 }
 
 // load is that of the run, for the column of it: 1 where it is as in the trace.
-func (r *Run) load() float64 {
-	v, err := strconv.ParseFloat(r.World.Value(AxisLoad), 64)
+func (r *Run) load() float64 { return loadOf(r.World.Value(AxisLoad)) }
+
+func loadOf(text string) float64 {
+	v, err := strconv.ParseFloat(text, 64)
 	if err != nil || v == 0 { // the lab accepted it, or there is no such axis
 		return 1
 	}

@@ -199,7 +199,7 @@ func (r *Results) WriteText(w io.Writer, width int) error {
 		if notes == nil && slices.ContainsFunc(g.Policies, func(p *Policy) bool { return p.Seeds > 1 && !p.Unmoved }) {
 			notes = append(notes, "± is half of the 95 % confidence interval of the mean over seeds (Student's t).")
 			if len(g.Policies) > 1 && g.Base != nil {
-				notes = append(notes, fmt.Sprintf("change is that of the mean JCT from %s, over the same seeds. p is how often chance alone would make a difference as large: by a paired t-test, and by Wilcoxon's signed-rank test, which looks at the order of differences alone and suits figures that vary much. Both are two-sided, and not corrected for the number of comparisons.", g.Base))
+				notes = append(notes, fmt.Sprintf("change is that of the mean JCT from %s, seed by seed. p is how often chance alone would make one as large, by a paired t-test and by Wilcoxon's signed-rank test, two-sided, not corrected for the number of comparisons.", g.Base))
 			}
 		}
 	}
@@ -272,19 +272,18 @@ func seedsText(seeds []uint64) string {
 			j++
 		}
 		switch j - i {
-		case 0, 1:
-			for ; i <= j; i++ {
-				parts = append(parts, seedText(seeds[i]))
+		case 0, 1: // two are no range
+			for _, s := range seeds[i : j+1] {
+				parts = append(parts, seedText(s))
 			}
 		default:
 			parts = append(parts, seedText(seeds[i])+"-"+seedText(seeds[j]))
 		}
 		i = j + 1
 	}
-	what := "seed"
-	if len(seeds) > 1 {
-		what = fmt.Sprintf("%d seeds", len(seeds))
-		return what + " (" + strings.Join(parts, ", ") + ")"
+	list := strings.Join(parts, ", ")
+	if len(seeds) == 1 {
+		return "seed " + list
 	}
-	return what + " " + strings.Join(parts, ", ")
+	return fmt.Sprintf("%d seeds (%s)", len(seeds), list)
 }
