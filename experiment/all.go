@@ -74,6 +74,7 @@ type Loaded struct {
 	jobs   Jobs
 	begins time.Time
 	notes  []string
+	told   []string // of what was assumed
 }
 
 // Load prepares a trace and reads it to its end. It fails as Prepare does, on an error of the
@@ -96,11 +97,14 @@ func (x *Experiment) load(ctx context.Context, prepared *Prepared) (*Loaded, err
 	if err != nil {
 		return nil, err
 	}
-	return &Loaded{jobs: jobs, begins: prepared.Begins(), notes: prepared.types.remarks()}, nil
+	return &Loaded{jobs: jobs, begins: prepared.Begins(), notes: prepared.types.remarks(), told: prepared.Remarks()}, nil
 }
 
 // Jobs is how many jobs there are.
 func (l *Loaded) Jobs() int { return len(l.jobs) }
+
+// Remarks says what was assumed of how many jobs.
+func (l *Loaded) Remarks() []string { return l.told }
 
 // Run simulates the jobs under one choice. Errors are those of Experiment.Run.
 func (l *Loaded) Run(ctx context.Context, c Choice) (*Outcome, error) {

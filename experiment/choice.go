@@ -226,7 +226,7 @@ func Assign(all []Choice, text string) error {
 // Variants puts, in the place of each choice, one for each combination of the values that
 // its settings list: tiresias(promote=2|8) becomes two. Values stand with | between them, or
 // with commas where the parameter takes no such list itself, as in promote=2,8. It fails
-// where there are more than 10,000.
+// where there are more than 1,000.
 func Variants(all []Choice) ([]Choice, error) {
 	var out []Choice
 	for _, c := range all {
@@ -251,7 +251,7 @@ func Variants(all []Choice) ([]Choice, error) {
 	return out, nil
 }
 
-const mostVariants = 10_000
+const mostVariants = 1000
 
 // values are those that a setting lists; itself alone where it lists none.
 func (c Choice) values(s Setting) []string {

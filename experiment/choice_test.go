@@ -142,7 +142,7 @@ func TestVariants(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Variants(all); err == nil || !strings.Contains(err.Error(), "more than 10000 variants") {
+	if _, err := Variants(all); err == nil || !strings.Contains(err.Error(), "more than 1000 variants") {
 		t.Error(err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/experiment/sweep"
@@ -227,29 +229,41 @@ func (l *lab) hash(path string) (string, error) {
 }
 
 // Open implements sweep.Lab.
-func (l *lab) Open(_ context.Context, w *sweep.World) (*experiment.Experiment, trace.Source, error) {
+func (l *lab) Open(_ context.Context, w *sweep.World) (*sweep.Opened, error) {
 	f, cmd, args, err := l.flags(w)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	x, err := f.experiment(cmd)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	var src *trace.Reader
+	var windows string
 	switch {
 	case w.Trace.Like != nil:
 		src, err = l.generated(f, w)
 	case w.Trace.Window > 0:
-		src, err = l.window(f, w, args[0])
+		src, windows, err = l.window(f, w, args[0])
 	default:
 		src, err = f.source(args, x)
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	x.Header.Trace = w.Trace.Name
-	return x, src, nil
+	return &sweep.Opened{Experiment: x, Jobs: src, Remarks: func() []string {
+		var text strings.Builder
+		remarks(&text, src.Info())
+		var out []string
+		for _, part := range strings.Split("\n"+text.String(), "\nnorn: ")[1:] {
+			out = append(out, strings.TrimSpace(part))
+		}
+		if windows != "" {
+			out = append(out, windows)
+		}
+		return out
+	}}, nil
 }
 
 // generator is what a trace is made by. The seed is that of the run, unless the settings name one.
@@ -262,7 +276,7 @@ func (l *lab) generator(like []sweep.Setting, seed uint64) (trace.Source, error)
 	}
 	for _, s := range like {
 		if err := cmd.Flags().Set(s.Name, s.Value); err != nil {
-			return nil, errors.New(s.String() + ": " + err.Error())
+			return nil, fmt.Errorf("%s: %w", s, err)
 		}
 	}
 	return g.source()
@@ -286,22 +300,26 @@ func (l *lab) generated(f *simFlags, w *sweep.World) (*trace.Reader, error) {
 	return trace.NewReader(&text, w.Trace.Name, opt)
 }
 
-// window opens the stretch of a trace that the seed of a world has.
-func (l *lab) window(f *simFlags, w *sweep.World, path string) (*trace.Reader, error) {
+// window opens the stretch of a trace that the seed of a world has, and says how many of them
+// there can be.
+func (l *lab) window(f *simFlags, w *sweep.World, path string) (*trace.Reader, string, error) {
 	opt, err := f.options()
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	submits, err := l.submitted(path, opt)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	from, err := sweep.Window(submits, w.Trace.Window, w.Seed)
+	length := w.Trace.Window
+	from, err := sweep.Window(submits, length, w.Seed)
 	if err != nil {
-		return nil, errors.New(w.Trace.Name + ": " + err.Error())
+		return nil, "", fmt.Errorf("%s: %w", w.Trace.Name, err)
 	}
-	opt.From, opt.To, opt.Rebase = from, from+w.Trace.Window, true
-	return experiment.OpenTrace(path, opt)
+	opt.From, opt.To, opt.Rebase = from, from+length, true
+	src, err := experiment.OpenTrace(path, opt)
+	span := submits[len(submits)-1] - submits[0]
+	return src, fmt.Sprintf("each seed has a window of %s out of %s, in which %d lie side by side: the more seeds there are beside that, the more windows overlap, and intervals are too narrow", unit.Human(length), unit.Human(span), int(span/length)), err
 }
 
 // submitted are the moments at which jobs of a trace were submitted, on its own clock.

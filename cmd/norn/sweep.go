@@ -1,9 +1,8 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -105,10 +104,10 @@ func (f *sweepFlags) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	results, err := watched(cmd, s, f.quiet)
+	if err != nil && results != nil {
+		return fmt.Errorf("%w: %d of %d runs are kept in %s, and the same command makes the others", err, len(results.Runs), len(plan.Worlds())*len(plan.Policies), out)
+	}
 	if err != nil {
-		if results != nil && errors.Is(err, context.Canceled) {
-			return fmt.Errorf("%w: %d of %d runs are kept in %s, and the same command makes the others", err, len(results.Runs), len(plan.Worlds())*len(plan.Policies), out)
-		}
 		return err
 	}
 	if err := store.Write(results); err != nil {
@@ -161,21 +160,7 @@ func (s *sweepState) line(now time.Time) string {
 // printSweep prints what came of a sweep, and what has to be known of it.
 func printSweep(cmd *cobra.Command, r *sweep.Results, format string, quiet bool) error {
 	if !quiet {
-		var all []told
-		seen := map[string]bool{}
-		for _, run := range r.Runs { // of the first world of each trace: others would say much the same
-			first := run.World.Trace.Name + "\x00" + run.Choice.String()
-			if seen[first] {
-				continue
-			}
-			seen[first] = true
-			for _, text := range run.Remarks {
-				if t := (told{run.Choice.String(), text}); !slices.Contains(all, t) {
-					all = append(all, t)
-				}
-			}
-		}
-		tell(cmd.ErrOrStderr(), all)
+		tellSweep(cmd.ErrOrStderr(), r)
 	}
 	switch format {
 	case "csv":
@@ -184,6 +169,34 @@ func printSweep(cmd *cobra.Command, r *sweep.Results, format string, quiet bool)
 		return r.WriteJSON(cmd.OutOrStdout())
 	}
 	return r.WriteText(cmd.OutOrStdout(), widthOf(cmd))
+}
+
+// tellSweep tells the remarks of the first world of each trace: others would say much the same.
+func tellSweep(w io.Writer, r *sweep.Results) {
+	var all []told
+	seen := map[string]bool{}
+	first := func(what string) bool {
+		was := seen[what]
+		seen[what] = true
+		return !was
+	}
+	for _, run := range r.Runs {
+		name := run.World.Trace.Name
+		if first(name) {
+			for _, text := range run.Notes {
+				fmt.Fprintf(w, "norn: %s: %s\n", name, strings.TrimPrefix(text, name+": "))
+			}
+		}
+		if !first(name + "\x00" + run.Choice.String()) {
+			continue
+		}
+		for _, text := range run.Remarks {
+			if t := (told{run.Choice.String(), text}); !slices.Contains(all, t) {
+				all = append(all, t)
+			}
+		}
+	}
+	tell(w, all)
 }
 
 // overSeeds simulates several seeds, and compares policies over them.

@@ -9,11 +9,12 @@ import (
 
 // Group is the runs that differ in seed and policy alone.
 type Group struct {
-	Trace, Cluster, Load string
-	Varied               []Setting // values of the other axes with several values
-	Seeds                []uint64  // those in which any policy has ended
-	Policies             []*Policy // in the order of the plan, those with any run
-	Base                 *Policy   // with which the others are compared; nil: it has not ended
+	Trace, Cluster string
+	Load           float64
+	Varied         []Setting // values of the other axes with several values
+	Seeds          []uint64  // those in which any policy has ended
+	Policies       []*Policy // in the order of the plan, those with any run
+	Base           *Policy   // with which the others are compared; nil: it has not ended
 }
 
 // Policy is what came of one policy in a group.
@@ -53,7 +54,7 @@ func (r *Results) Groups() []*Group {
 
 // group is the same for all runs of a group.
 func (r *Run) group(p *Plan) string {
-	parts := []string{r.World.Trace.Name, r.Cluster, r.load()}
+	parts := []string{r.World.Trace.Name, r.Cluster, report.Exact(r.load())}
 	for _, name := range p.Varied() {
 		parts = append(parts, r.World.Value(name))
 	}
@@ -62,7 +63,7 @@ func (r *Run) group(p *Plan) string {
 
 // add adds a run.
 func (g *Group) add(run *Run) {
-	if !slices.Contains(g.Seeds, run.World.Seed) {
+	if n := len(g.Seeds); n == 0 || g.Seeds[n-1] != run.World.Seed { // runs of a seed come one after the other
 		g.Seeds = append(g.Seeds, run.World.Seed)
 	}
 	i := slices.IndexFunc(g.Policies, func(p *Policy) bool { return p.of.Choice.String() == run.Choice.String() })
@@ -107,8 +108,10 @@ func (g *Group) compare(base string) {
 			if len(own) == 0 {
 				continue
 			}
-			p.Means[m.Field] = MeanOf(own)
-			if p.Unmoved = p.Unmoved && len(own) == p.Seeds && p.Means[m.Field].Min == p.Means[m.Field].Max; p.Versus != nil && len(both) > 0 {
+			mean := MeanOf(own)
+			p.Means[m.Field] = mean
+			p.Unmoved = p.Unmoved && len(own) == p.Seeds && mean.Min == mean.Max
+			if p.Versus != nil && len(both) > 0 {
 				p.Versus[m.Field] = PairedOf(both, beside)
 			}
 		}
@@ -129,8 +132,8 @@ func (p *Policy) String() string { return p.of.Choice.String() }
 // Title says what the runs of the group share.
 func (g *Group) Title() string {
 	title := g.Trace + " on " + g.Cluster
-	if g.Load != "1" {
-		title += ", load " + g.Load
+	if g.Load != 1 {
+		title += ", load " + report.Exact(g.Load)
 	}
 	for _, s := range g.Varied {
 		title += ", " + s.Name + " " + s.Value

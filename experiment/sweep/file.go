@@ -12,6 +12,7 @@ import (
 
 	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/internal/yamltext"
+	"github.com/norn-scheduler/norn/report"
 )
 
 // Words are what may stand in a file beside trace, policy, baseline and seed.
@@ -25,8 +26,8 @@ type Words struct {
 // The most that a file may ask for: more is a slip of the pen.
 const (
 	mostSeeds  = 100_000
-	mostTraces = 10_000
-	mostRuns   = 10_000_000
+	mostTraces = 1000 // and policies
+	mostRuns   = 1_000_000
 )
 
 // Load reads a plan from a file.
@@ -41,7 +42,7 @@ func Load(path string, words Words) (*Plan, error) {
 // Read reads a plan from YAML. Wherever a list stands in place of one value, there are runs
 // for each of its entries. Errors name file, line and column.
 func Read(name string, text []byte, words Words) (*Plan, error) {
-	f := &file{words: words}
+	f := &file{words: words, seeded: map[uint64]bool{}, named: map[string]bool{}}
 	n, err := yamltext.Parse(text)
 	if err == nil && n == nil {
 		err = errors.New("nothing stands in it")
@@ -71,6 +72,8 @@ type file struct {
 	plan     Plan
 	baseline string
 	baseNode ast.Node
+	seeded   map[uint64]bool // the seeds so far
+	named    map[string]bool // the policies so far
 }
 
 // each hands the entries of a list to a setter, or the one value that stands in its place.
@@ -93,11 +96,14 @@ func (f *file) axis(flag string) yamltext.Setter {
 			if err != nil {
 				return err
 			}
-			if slices.Contains(a.Values, value) {
-				return yamltext.Fault(v, "%s is named twice", value)
-			}
 			if err := f.words.Check(Setting{Name: flag, Value: value}); err != nil {
 				return yamltext.Fault(v, "%v", err)
+			}
+			if flag == AxisLoad { // 1.0 is 1, and so is 0
+				value = report.Exact(loadOf(value))
+			}
+			if slices.Contains(a.Values, value) {
+				return yamltext.Fault(v, "%s is named twice", value)
 			}
 			a.Values = append(a.Values, value)
 			return nil
@@ -114,17 +120,20 @@ func (f *file) seeds(n ast.Node) error {
 		if err != nil {
 			return err
 		}
-		if f.plan.Seeds, err = addSeeds(f.plan.Seeds, text); err != nil {
+		some, err := seedsOf(text, f.seeded)
+		if err != nil {
 			return yamltext.Fault(v, "%v", err)
 		}
+		f.plan.Seeds = append(f.plan.Seeds, some...)
 		return nil
 	})
 }
 
 // ParseSeeds reads seeds as a user writes them: 1,2,3 or 1-10, or both.
-func ParseSeeds(text string) ([]uint64, error) { return addSeeds(nil, text) }
+func ParseSeeds(text string) ([]uint64, error) { return seedsOf(text, map[uint64]bool{}) }
 
-func addSeeds(seeds []uint64, text string) ([]uint64, error) {
+// seedsOf reads seeds that are not there yet.
+func seedsOf(text string, there map[uint64]bool) (seeds []uint64, err error) {
 	for part := range strings.SplitSeq(text, ",") {
 		part = strings.TrimSpace(part)
 		first, last, ranged := strings.Cut(part, "-")
@@ -136,17 +145,15 @@ func addSeeds(seeds []uint64, text string) ([]uint64, error) {
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("%q is no seed: write whole numbers as in 1,2,3 or 1-10", part)
-		case to < from || to-from >= uint64(mostSeeds-len(seeds)):
+		case to < from || to-from >= uint64(mostSeeds-len(there)):
 			return nil, fmt.Errorf("%s: write at most %d seeds, the smaller number first", part, mostSeeds)
 		}
 		for n := range to - from + 1 {
+			if there[from+n] {
+				return nil, fmt.Errorf("seed %d is named twice", from+n)
+			}
+			there[from+n] = true
 			seeds = append(seeds, from+n)
-		}
-	}
-	sorted := slices.Sorted(slices.Values(seeds))
-	for i := 1; i < len(sorted); i++ {
-		if sorted[i] == sorted[i-1] {
-			return nil, fmt.Errorf("seed %d is named twice", sorted[i])
 		}
 	}
 	return seeds, nil
@@ -173,9 +180,17 @@ func (f *file) policies(n ast.Node) error {
 		if err != nil {
 			return err
 		}
-		f.plan.Policies = append(f.plan.Policies, some...)
-		if err := experiment.CheckChoices(f.plan.Policies); err != nil {
-			return yamltext.Fault(v, "%v", err)
+		for _, c := range some {
+			if _, err := c.Make(); err != nil {
+				return yamltext.Fault(v, "%v", err)
+			}
+			if f.named[c.String()] {
+				return yamltext.Fault(v, "policy %s is named twice", c)
+			}
+			f.named[c.String()] = true
+		}
+		if f.plan.Policies = append(f.plan.Policies, some...); len(f.plan.Policies) > mostTraces {
+			return yamltext.Fault(v, "more than %d policies: name fewer", mostTraces)
 		}
 		return nil
 	})
@@ -250,6 +265,9 @@ func (f *file) traces(n ast.Node) error {
 				return yamltext.Fault(v, "two traces are called %s: give one another name", t.Name)
 			}
 			f.plan.Traces = append(f.plan.Traces, t)
+		}
+		if len(f.plan.Traces) > mostTraces {
+			return yamltext.Fault(v, "more than %d traces: name fewer", mostTraces)
 		}
 		return nil
 	})

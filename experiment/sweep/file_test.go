@@ -109,7 +109,7 @@ func TestReadErrors(t *testing.T) {
 		"policy: fifo\nseed: [1, 1-2]":               "exp.yaml:2:11: seed 1 is named twice",
 		"policy: fifo\nseed: x":                      `exp.yaml:2:7: "x" is no seed`,
 		"policy: fifo\ncluster: [a, no]":             "exp.yaml:2:14: cluster says no",
-		"policy: fifo\nload: [1, 1]":                 "exp.yaml:2:11: 1 is named twice",
+		"policy: fifo\nload: [1, 1.0]":               "exp.yaml:2:11: 1 is named twice",
 		"policy: fifo\ntrace: [a, a]":                "exp.yaml:2:12: two traces are called a",
 		"policy: fifo\ntrace: {name: a}":             "a trace is a file, or is generated",
 		"policy: fifo\ntrace: {file: a, jobs: 1}":    "leave out file, or jobs",
@@ -118,7 +118,7 @@ func TestReadErrors(t *testing.T) {
 		"policy: fifo\ntrace: {file: a, window: -1}": "a window of -1s",
 		"policy: fifo\ntrace: {flie: a}":             "did you mean file?",
 		"policy: 'tiresias(promote=1|2|3|4|5|6|7|8|9|10,limits=1|2|3|4|5|6|7|8|9|10,starve=1|2|3|4|5|6|7|8|9|10|11|12)'": "",
-		"policy: fifo\nseed: 1-100000\nload: [1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31,32,33,34,35,36,37,38,39,40,41,42,43,44,45,46,47,48,49,50,51,52,53,54,55,56,57,58,59,60,61,62,63,64,65,66,67,68,69,70,71,72,73,74,75,76,77,78,79,80,81,82,83,84,85,86,87,88,89,90,91,92,93,94,95,96,97,98,99,100,101]": "runs: 10000000 are the most",
+		"policy: fifo\nseed: 1-100000\nload: [1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31,32,33,34,35,36,37,38,39,40,41,42,43,44,45,46,47,48,49,50,51,52,53,54,55,56,57,58,59,60,61,62,63,64,65,66,67,68,69,70,71,72,73,74,75,76,77,78,79,80,81,82,83,84,85,86,87,88,89,90,91,92,93,94,95,96,97,98,99,100,101]": "runs: 1000000 are the most",
 	} {
 		_, err := Read("exp.yaml", []byte(text), testWords())
 		if err == nil || !strings.Contains(err.Error(), want) {

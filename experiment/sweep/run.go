@@ -91,6 +91,7 @@ type opened struct {
 	world *World
 	once  sync.Once
 	jobs  *experiment.Loaded
+	notes []string
 	err   error
 
 	counting sync.Mutex
@@ -123,7 +124,8 @@ func (s *Sweep) tasks(ctx context.Context) ([]*task, error) {
 					return nil, err
 				}
 				if k != nil {
-					t.run.Figures, t.run.Seconds, t.run.Remarks, t.run.Kept = k.Figures, k.Seconds, k.Remarks, true
+					t.run.take(k)
+					t.run.Kept = true
 				}
 			}
 			if t.run.Figures == nil {
@@ -133,6 +135,11 @@ func (s *Sweep) tasks(ctx context.Context) ([]*task, error) {
 		}
 	}
 	return out, nil
+}
+
+// take takes over what is kept.
+func (r *Run) take(k *kept) {
+	r.Figures, r.Seconds, r.Remarks, r.Notes = k.Figures, k.Seconds, k.Remarks, k.Notes
 }
 
 // spent is the time that runs of a policy took.
@@ -252,21 +259,24 @@ func (r *runner) make(ctx context.Context, t *task) error {
 	defer r.room.give(weight)
 	begun := time.Now()
 	o, err := jobs.Run(ctx, t.run.Choice)
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
 	if err != nil {
 		return fmt.Errorf("%s, seed %d: %w", t.in.world.Trace.Name, t.in.world.Seed, err)
 	}
-	figures, remarks, seconds := o.Result.Figures(), o.Remarks(), time.Since(begun).Seconds()
+	k := &kept{t.id.Made, t.run.Choice.String(), o.Result.Figures(), o.Remarks(), t.in.notes, time.Since(begun).Seconds()}
 	if text := report.LacksText(o.Result.Lacks); text != "" {
-		remarks = append(remarks, text)
+		k.Remarks = append(k.Remarks, text)
 	}
 	if r.Store != nil {
-		if err := r.Store.keep(t.key, &kept{t.id.Made, t.run.Choice.String(), figures, remarks, seconds}); err != nil {
+		if err := r.Store.keep(t.key, k); err != nil {
 			return err
 		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	t.run.Figures, t.run.Remarks, t.run.Seconds = figures, remarks, seconds
+	t.run.take(k)
 	r.spent[t.run.Choice.String()].left--
 	r.count(t.run)
 	r.tell()
@@ -276,14 +286,19 @@ func (r *runner) make(ctx context.Context, t *task) error {
 // open opens the world once.
 func (o *opened) open(ctx context.Context, lab Lab) (*experiment.Loaded, error) {
 	o.once.Do(func() {
-		x, src, err := lab.Open(ctx, o.world)
+		w, err := lab.Open(ctx, o.world)
 		if err == nil {
-			o.jobs, err = x.Load(ctx, src)
-			if c, ok := src.(io.Closer); ok {
-				c.Close()
+			o.jobs, err = w.Experiment.Load(ctx, w.Jobs)
+			if c, ok := w.Jobs.(io.Closer); ok {
+				defer c.Close()
 			}
 		}
-		o.err = err
+		if o.err = err; err != nil {
+			return
+		}
+		if o.notes = o.jobs.Remarks(); w.Remarks != nil {
+			o.notes = append(o.notes, w.Remarks()...)
+		}
 	})
 	return o.jobs, o.err
 }

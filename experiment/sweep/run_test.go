@@ -20,7 +20,6 @@ import (
 
 	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/sim"
-	"github.com/norn-scheduler/norn/trace"
 	"github.com/norn-scheduler/norn/trace/clusterspec"
 	"github.com/norn-scheduler/norn/trace/gen"
 )
@@ -38,14 +37,14 @@ func (l *lab) Identity(w *World) (Identity, error) {
 	return Identity{Cluster: "2x8", Made: made}, err
 }
 
-func (l *lab) Open(_ context.Context, w *World) (*experiment.Experiment, trace.Source, error) {
+func (l *lab) Open(_ context.Context, w *World) (*Opened, error) {
 	l.opened.Add(1)
 	if w.Trace.Name == l.broken {
-		return nil, nil, errors.New("the disk is on fire")
+		return nil, errors.New("the disk is on fire")
 	}
 	spec, err := clusterspec.Load("2x8")
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	seed := w.Seed
 	if w.Trace.Name == "fixed" {
@@ -56,7 +55,7 @@ func (l *lab) Open(_ context.Context, w *World) (*experiment.Experiment, trace.S
 	if w.Value("mtbf") == "1h" {
 		x.World = func(c *sim.Config) { c.JobMTBF = time.Hour }
 	}
-	return x, jobs, err
+	return &Opened{x, jobs, func() []string { return []string{"drawn"} }}, err
 }
 
 func plan(t testing.TB) *Plan {
@@ -139,6 +138,9 @@ func TestKilled(t *testing.T) {
 	for _, run := range r.Runs {
 		if run.Kept {
 			kept++
+		}
+		if len(run.Notes) != 1 || run.Notes[0] != "drawn" {
+			t.Errorf("notes of a run that was kept (%v): %q", run.Kept, run.Notes)
 		}
 	}
 	if first := steps[0]; first.Done != kept || first.Kept != kept || first.Total != 36 || kept < 7 || kept > 8 { // 7 and what the other one made meanwhile

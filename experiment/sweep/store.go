@@ -62,6 +62,7 @@ type kept struct {
 	Policy  string             `json:"policy"`
 	Figures map[string]float64 `json:"figures"`
 	Remarks []string           `json:"remarks,omitempty"`
+	Notes   []string           `json:"notes,omitempty"`
 	Seconds float64            `json:"seconds"`
 }
 

@@ -13,14 +13,14 @@
 //     over the seeds.
 //
 // Statistics: a figure of a policy is told as its mean over the seeds, with the interval of
-// Student's t around it. Two policies had the same seeds, so the same jobs, failures and errors: they are
-// compared seed by seed, by a paired t-test and by Wilcoxon's signed-rank test.
+// Student's t around it. Policies had the same seeds, so the same jobs, and failures and
+// errors that were drawn alike. They are compared seed by seed, by a paired t-test and by
+// Wilcoxon's signed-rank test.
 //
 // Times are in seconds and shares are parts of one, as in package report.
 package sweep
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -136,9 +136,15 @@ type Identity struct {
 type Lab interface {
 	// Identity tells what a world is made from. Errors are for the user.
 	Identity(*World) (Identity, error)
-	// Open makes the experiment of a world, and opens its trace. A trace that is an
-	// io.Closer is closed when it has been read.
-	Open(context.Context, *World) (*experiment.Experiment, trace.Source, error)
+	// Open makes the experiment of a world, and opens its trace.
+	Open(context.Context, *World) (*Opened, error)
+}
+
+// Opened is a world that is open.
+type Opened struct {
+	Experiment *experiment.Experiment
+	Jobs       trace.Source    // it is closed, where it is an io.Closer, when it has been read
+	Remarks    func() []string // on the trace, when it has been read; nil: none
 }
 
 // Run is a world under a policy.
@@ -149,11 +155,20 @@ type Run struct {
 	Figures map[string]float64 // by report.Measure.Field; those that are not known are missing
 	Seconds float64            // that the simulation took
 	Kept    bool               // it comes from the Store
-	Remarks []string           // of what a reader of the figures has to know; see experiment.Outcome
+	Remarks []string           // what a reader of the figures has to know of the policy; see experiment.Outcome
+	Notes   []string           // the same of the world: what was made of its trace
 }
 
-// load is that of the run, for the column of it.
-func (r *Run) load() string { return cmp.Or(r.World.Value(AxisLoad), "1") }
+// load is that of the run, for the column of it: 1 where it is as in the trace.
+func (r *Run) load() float64 { return loadOf(r.World.Value(AxisLoad)) }
+
+func loadOf(text string) float64 {
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil || v == 0 { // the lab accepted it, or there is no such axis
+		return 1
+	}
+	return v
+}
 
 // params are the settings of its policy.
 func (r *Run) params() string {

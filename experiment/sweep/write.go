@@ -24,7 +24,7 @@ func (r *Results) columns() []string {
 
 // cells are the columns of a run.
 func (r *Results) cells(run *Run) []string {
-	out := []string{run.World.Trace.Name, run.Cluster, run.load()}
+	out := []string{run.World.Trace.Name, run.Cluster, report.Exact(run.load())}
 	for _, name := range r.Plan.Varied() {
 		out = append(out, run.World.Value(name))
 	}
@@ -70,16 +70,12 @@ func (r *Results) WriteParquet(w io.Writer) error {
 	out := parquet.NewWriter(w, schema, parquet.Compression(&parquet.Zstd))
 	for _, run := range r.Runs {
 		cells := r.cells(run)
-		load, err := strconv.ParseFloat(run.load(), 64)
-		if err != nil {
-			return err
-		}
 		row := make(parquet.Row, len(names))
 		put := func(name string, v parquet.Value) { row[at[name]] = v.Level(0, 0, at[name]) }
 		for i, cell := range cells {
 			put(names[i], parquet.ByteArrayValue([]byte(cell)))
 		}
-		put("load", parquet.DoubleValue(load))
+		put("load", parquet.DoubleValue(run.load()))
 		put("seed", parquet.Int64Value(int64(run.World.Seed)))
 		for _, m := range report.Measures() {
 			v, known := run.Figures[m.Field]
@@ -101,7 +97,7 @@ type (
 	groupJSON struct {
 		Trace    string            `json:"trace"`
 		Cluster  string            `json:"cluster"`
-		Load     string            `json:"load"`
+		Load     float64           `json:"load"`
 		Varied   map[string]string `json:"varied,omitempty"`
 		Seeds    []uint64          `json:"seeds"`
 		Baseline string            `json:"baseline"`
@@ -203,7 +199,7 @@ func (r *Results) WriteText(w io.Writer, width int) error {
 		if notes == nil && slices.ContainsFunc(g.Policies, func(p *Policy) bool { return p.Seeds > 1 && !p.Unmoved }) {
 			notes = append(notes, "± is half of the 95 % confidence interval of the mean over seeds (Student's t).")
 			if len(g.Policies) > 1 && g.Base != nil {
-				notes = append(notes, fmt.Sprintf("change is that of the mean JCT from %s, over the same seeds. p is how often chance alone would make a difference as large: by a paired t-test, and by Wilcoxon's signed-rank test, which looks at the order of differences alone and suits figures that vary much. Both are two-sided, and not corrected for the number of comparisons.", g.Base))
+				notes = append(notes, fmt.Sprintf("change is that of the mean JCT from %s, seed by seed. p is how often chance alone would make one as large, by a paired t-test and by Wilcoxon's signed-rank test, two-sided, not corrected for the number of comparisons.", g.Base))
 			}
 		}
 	}
@@ -276,19 +272,18 @@ func seedsText(seeds []uint64) string {
 			j++
 		}
 		switch j - i {
-		case 0, 1:
-			for ; i <= j; i++ {
-				parts = append(parts, seedText(seeds[i]))
+		case 0, 1: // two are no range
+			for _, s := range seeds[i : j+1] {
+				parts = append(parts, seedText(s))
 			}
 		default:
 			parts = append(parts, seedText(seeds[i])+"-"+seedText(seeds[j]))
 		}
 		i = j + 1
 	}
-	what := "seed"
-	if len(seeds) > 1 {
-		what = fmt.Sprintf("%d seeds", len(seeds))
-		return what + " (" + strings.Join(parts, ", ") + ")"
+	list := strings.Join(parts, ", ")
+	if len(seeds) == 1 {
+		return "seed " + list
 	}
-	return what + " " + strings.Join(parts, ", ")
+	return fmt.Sprintf("%d seeds (%s)", len(seeds), list)
 }
