@@ -24,7 +24,7 @@ func TestPlot(t *testing.T) {
 	}
 	works(t, "plot", res, "-f", "bars", "-o", at("bars.pdf"), "--data", at("bars.csv"), "--run", "srtf", "--run", "fifo", "--label", "srtf=SRTF", "--label", "fifo=FIFO", "--baseline", "srtf", "--metric", "jct_mean_s", "-q")
 	data, err := os.ReadFile(at("bars.csv"))
-	if lines := strings.Split(string(data), "\n"); err != nil || len(lines) != 4 || lines[1] != ",,,jct_mean_s,SRTF,SRTF,1,1,," || !strings.HasPrefix(lines[2], ",,,jct_mean_s,FIFO,SRTF,1,") {
+	if lines := strings.Split(string(data), "\n"); err != nil || len(lines) != 4 || lines[1] != ",,,,jct_mean_s,SRTF,SRTF,1,1,," || !strings.HasPrefix(lines[2], ",,,,jct_mean_s,FIFO,SRTF,1,") {
 		t.Errorf("%v, %s", err, data)
 	}
 	if pdf, err := os.ReadFile(at("bars.pdf")); err != nil || !bytes.HasPrefix(pdf, []byte("%PDF-")) {

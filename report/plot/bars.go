@@ -99,6 +99,7 @@ func settings(all []Measure) ([]setting, []string) {
 		return slices.ContainsFunc(out, func(s setting) bool { return of(s) != of(out[0]) })
 	}
 	traces, clusters, loads := differ(func(s setting) string { return s.trace }), differ(func(s setting) string { return s.cluster }), differ(func(s setting) string { return s.load })
+	varied := differ(func(s setting) string { return s.varied })
 	var names []string
 	for _, s := range out {
 		var words []string
@@ -110,6 +111,9 @@ func settings(all []Measure) ([]setting, []string) {
 		}
 		if loads {
 			words = append(words, "load "+s.load)
+		}
+		if varied {
+			words = append(words, s.varied)
 		}
 		names = append(names, strings.Join(words, ", "))
 	}
@@ -132,7 +136,7 @@ func bars(in *Input, o Options) (*Picture, error) {
 	}
 	policies := distinct(all, func(m *Measure) string { return m.Policy })
 	where, names := settings(all)
-	p := &Picture{Data: Table{Header: []string{"trace", "cluster", "load", "metric", "policy", "baseline", "seeds", "ratio", "low", "high"}}}
+	p := &Picture{Data: Table{Header: []string{"trace", "cluster", "load", "varied", "metric", "policy", "baseline", "seeds", "ratio", "low", "high"}}}
 	title := "Relative to " + base
 	one := draw.Panel{Y: draw.Axis{Title: title, Zero: true}, Rules: []float64{1}}
 	for _, metric := range chosen {
@@ -140,7 +144,7 @@ func bars(in *Input, o Options) (*Picture, error) {
 		for c, s := range where {
 			for i, policy := range policies {
 				e := estimate(relative(all, s, metric, policy, base))
-				p.Data.add(s.trace, s.cluster, s.load, metric, policy, base, e.N, e.Mean, e.Low, e.High)
+				p.Data.add(s.trace, s.cluster, s.load, s.varied, metric, policy, base, e.N, e.Mean, e.Low, e.High)
 				b := slot(c, i, len(policies))
 				b.To, b.Low, b.High = e.Mean, e.Low, e.High
 				if len(where) == 1 {
@@ -171,7 +175,7 @@ func load(in *Input, o Options) (*Picture, error) {
 	}
 	chosen := metrics(in.Measures, o)
 	policies := distinct(in.Measures, func(m *Measure) string { return m.Policy })
-	p := &Picture{Data: Table{Header: []string{"trace", "cluster", "metric", "policy", "load", "seeds", "mean", "low", "high"}}}
+	p := &Picture{Data: Table{Header: []string{"trace", "cluster", "varied", "metric", "policy", "load", "seeds", "mean", "low", "high"}}}
 	where := map[setting]bool{}
 	for i := range in.Measures {
 		s := in.Measures[i].setting()
@@ -181,13 +185,13 @@ func load(in *Input, o Options) (*Picture, error) {
 		}
 		where[s] = true
 		for _, metric := range chosen {
-			panel := draw.Panel{X: draw.Axis{Title: "Load"}, Title: strings.Trim(s.trace+", "+s.cluster, ", ")}
+			panel := draw.Panel{X: draw.Axis{Title: "Load"}, Title: strings.Join(slices.DeleteFunc([]string{s.trace, s.cluster, s.varied}, func(text string) bool { return text == "" }), ", ")}
 			largest := 0.0
 			for k, policy := range policies {
 				line := draw.Line{Look: k, Points: true}
 				for l, at := range loads {
-					e := estimate(valuesOf(in.Measures, setting{s.trace, s.cluster, at}, metric, policy))
-					p.Data.add(s.trace, s.cluster, metric, policy, at, e.N, e.Mean, e.Low, e.High)
+					e := estimate(valuesOf(in.Measures, setting{s.trace, s.cluster, at, s.varied}, metric, policy))
+					p.Data.add(s.trace, s.cluster, s.varied, metric, policy, at, e.N, e.Mean, e.Low, e.High)
 					if e.N == 0 {
 						continue
 					}

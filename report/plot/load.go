@@ -50,10 +50,11 @@ type Part struct {
 const (
 	jobsName   = "jobs.csv"
 	seriesName = "series.csv"
+	sweepName  = "results.csv" // in the folder of a sweep
 )
 
 // Read adds what lies at a path: the folder of norn sim --out or that of one run in it, an event
-// log, or the table of a sweep.
+// log, or the folder of a sweep or its table.
 func (in *Input) Read(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -95,10 +96,14 @@ func (in *Input) folder(dir string) error {
 		return err
 	}
 	if len(all) == 0 {
+		if table, err := os.Open(filepath.Join(dir, sweepName)); err == nil {
+			defer table.Close()
+			return in.sweep(table.Name(), table)
+		}
 		if log, err := eventlog.OpenState(dir); err == nil && log != nil {
 			return in.fold(log)
 		}
-		return fmt.Errorf("%s has no results of norn sim --out: no %s lies in it or in a folder in it", dir, jobsName)
+		return fmt.Errorf("%s has no results of norn sim --out: no %s lies in it or in a folder in it, and no %s of a sweep", dir, jobsName, sweepName)
 	}
 	first := len(in.Runs)
 	for _, path := range all {

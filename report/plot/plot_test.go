@@ -107,15 +107,15 @@ bob,fifo,1,400,400,400,400
 1m-10m,srtf(a=1),4,225,150,410,491
 1m-10m,fifo,3,266.666666667,300,380,398
 `},
-		{"bars", Options{Metrics: []string{"jct_mean_s", "wait_mean_s", "makespan_s", "rho_mean"}}, `trace,cluster,load,metric,policy,baseline,seeds,ratio,low,high
-,,,jct_mean_s,srtf(a=1),fifo,1,0.8437499999989453,,
-,,,jct_mean_s,fifo,fifo,1,1,,
-,,,wait_mean_s,srtf(a=1),fifo,1,0.5,,
-,,,wait_mean_s,fifo,fifo,1,1,,
-,,,makespan_s,srtf(a=1),fifo,1,1.25,,
-,,,makespan_s,fifo,fifo,1,1,,
-,,,rho_mean,srtf(a=1),fifo,1,0.8035714285714285,,
-,,,rho_mean,fifo,fifo,1,1,,
+		{"bars", Options{Metrics: []string{"jct_mean_s", "wait_mean_s", "makespan_s", "rho_mean"}}, `trace,cluster,load,varied,metric,policy,baseline,seeds,ratio,low,high
+,,,,jct_mean_s,srtf(a=1),fifo,1,0.8437499999989453,,
+,,,,jct_mean_s,fifo,fifo,1,1,,
+,,,,wait_mean_s,srtf(a=1),fifo,1,0.5,,
+,,,,wait_mean_s,fifo,fifo,1,1,,
+,,,,makespan_s,srtf(a=1),fifo,1,1.25,,
+,,,,makespan_s,fifo,fifo,1,1,,
+,,,,rho_mean,srtf(a=1),fifo,1,0.8035714285714285,,
+,,,,rho_mean,fifo,fifo,1,1,,
 `},
 		{"utilisation", Options{}, "run,from_s,to_s,utilisation\nfifo,0,100,0.5\nfifo,100,150,1\n"},
 		{"queue", Options{}, "run,from_s,to_s,waiting_jobs\nfifo,0,100,2\nfifo,100,150,3\n"},
@@ -190,19 +190,19 @@ func TestSweep(t *testing.T) {
 	if err := x.Read(path); err != nil || len(x.Measures) != 9 {
 		t.Fatalf("%d measures, %v", len(x.Measures), err)
 	}
-	e := estimate(relative(x.Measures, setting{"philly", "2x8", "1"}, "jct_mean_s", "srtf(a=1)", "fifo"))
+	e := estimate(relative(x.Measures, setting{"philly", "2x8", "1", ""}, "jct_mean_s", "srtf(a=1)", "fifo"))
 	if half := 4.3027 * 0.1 / math.Sqrt(3); e.N != 3 || math.Abs(e.Mean-0.6) > 1e-12 || math.Abs(e.High-0.6-half) > 1e-9 || math.Abs(0.6-e.Low-half) > 1e-9 {
 		t.Errorf("%+v", e)
 	}
 	p, err := bars(&x, Options{Metrics: []string{"jct_mean_s"}})
-	if err != nil || len(p.Data.Rows) != 4 || strings.Join(p.Data.Rows[0], ",") != "philly,2x8,1,jct_mean_s,fifo,fifo,3,1,1,1" || strings.Join(p.Data.Rows[3], ",") != "philly,2x8,0.5,jct_mean_s,srtf(a=1),fifo,0,,," {
+	if err != nil || len(p.Data.Rows) != 4 || strings.Join(p.Data.Rows[0], ",") != "philly,2x8,1,,jct_mean_s,fifo,fifo,3,1,," || strings.Join(p.Data.Rows[3], ",") != "philly,2x8,0.5,,jct_mean_s,srtf(a=1),fifo,0,,," {
 		t.Errorf("%v, %q", err, p.Data.Rows)
 	}
 	if n := p.Chart.Panels[0].X.Names; strings.Join(n, "|") != "load 1|load 0.5" {
 		t.Errorf("%q", n)
 	}
 	p, err = load(&x, Options{Metrics: []string{"jct_mean_s"}})
-	if err != nil || len(p.Data.Rows) != 4 || strings.Join(p.Data.Rows[0], ",") != "philly,2x8,jct_mean_s,fifo,0.5,1,10,," || strings.Join(p.Data.Rows[1][:7], ",") != "philly,2x8,jct_mean_s,fifo,1,3,233.33333333333334" {
+	if err != nil || len(p.Data.Rows) != 4 || strings.Join(p.Data.Rows[0], ",") != "philly,2x8,,jct_mean_s,fifo,0.5,1,10,," || strings.Join(p.Data.Rows[1][:8], ",") != "philly,2x8,,jct_mean_s,fifo,1,3,233.33333333333334" {
 		t.Errorf("%v, %q", err, p.Data.Rows)
 	}
 	if err := x.Keep([]string{"srtf(a=1)"}); err != nil || len(x.Measures) != 4 {
@@ -210,6 +210,37 @@ func TestSweep(t *testing.T) {
 	}
 	if _, err := bars(&x, Options{Baseline: "fifo"}); !errors.Is(err, ErrNoData) || !strings.Contains(err.Error(), "there are srtf(a=1)") {
 		t.Error(err)
+	}
+}
+
+// TestVaried: further columns of a sweep keep measures apart. A folder of a sweep is read, too.
+func TestVaried(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, sweepName), `trace,cluster,load,estimates,seed,policy,params,metric,value
+philly,2x8,1,oracle,1,fifo,,jct_mean_s,100
+philly,2x8,1,oracle,1,srtf,"a=1,b=2",jct_mean_s,50
+philly,2x8,1,user,1,fifo,,jct_mean_s,100
+philly,2x8,1,user,1,srtf,"a=1,b=2",jct_mean_s,75
+`)
+	var x Input
+	if err := x.Read(dir); err != nil {
+		t.Fatal(err)
+	}
+	p, err := bars(&x, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := p.Data.Write(&b); err != nil || b.String() != `trace,cluster,load,varied,metric,policy,baseline,seeds,ratio,low,high
+philly,2x8,1,estimates=oracle,jct_mean_s,fifo,fifo,1,1,,
+philly,2x8,1,estimates=oracle,jct_mean_s,"srtf(a=1,b=2)",fifo,1,0.5,,
+philly,2x8,1,estimates=user,jct_mean_s,fifo,fifo,1,1,,
+philly,2x8,1,estimates=user,jct_mean_s,"srtf(a=1,b=2)",fifo,1,0.75,,
+` {
+		t.Errorf("%v: %s", err, b.String())
+	}
+	if n := p.Chart.Panels[0].X.Names; strings.Join(n, "|") != "estimates=oracle|estimates=user" {
+		t.Errorf("%q", n)
 	}
 }
 

@@ -13,15 +13,19 @@ import (
 // Measure is a line of the table of a sweep: one metric of one run.
 type Measure struct {
 	Trace, Cluster, Load, Seed string
+	Varied                     string // further columns: name=value, with commas between them
 	Policy                     string // with its settings
 	Metric                     string
 	Value                      float64
 }
 
 // setting is what measures must have in common to be compared.
-type setting struct{ trace, cluster, load string }
+type setting struct{ trace, cluster, load, varied string }
 
-func (m *Measure) setting() setting { return setting{m.Trace, m.Cluster, m.Load} }
+func (m *Measure) setting() setting { return setting{m.Trace, m.Cluster, m.Load, m.Varied} }
+
+// plain are the columns of a sweep that say the same in each.
+var plain = []string{"trace", "cluster", "load", "seed", "policy", "params", "metric", "value"}
 
 // sweep adds the lines of a sweep. Those without a value are left out.
 func (in *Input) sweep(path string, from io.Reader) error {
@@ -29,6 +33,13 @@ func (in *Input) sweep(path string, from io.Reader) error {
 	if err != nil {
 		return err
 	}
+	var further []string
+	for column := range t.columns {
+		if !slices.Contains(plain, column) {
+			further = append(further, column)
+		}
+	}
+	slices.SortFunc(further, func(a, b string) int { return t.columns[a] - t.columns[b] })
 	for {
 		if err := t.next(); errors.Is(err, io.EOF) {
 			return nil
@@ -46,6 +57,11 @@ func (in *Input) sweep(path string, from io.Reader) error {
 			Trace: t.text("trace"), Cluster: t.text("cluster"), Load: t.text("load"), Seed: t.text("seed"),
 			Policy: policyName(t.text("policy"), t.text("params")), Metric: t.text("metric"), Value: v,
 		}
+		var varied []string
+		for _, column := range further {
+			varied = append(varied, column+"="+t.text(column))
+		}
+		m.Varied = strings.Join(varied, ", ")
 		in.Measures = append(in.Measures, m)
 	}
 }
@@ -62,7 +78,7 @@ func policyName(policy, params string) string {
 // Estimate is a mean over seeds with the interval in which it lies in 95 of 100 cases.
 type Estimate struct {
 	N               int
-	Mean, Low, High float64 // Low and High are NaN for fewer than two values
+	Mean, Low, High float64 // Low and High are NaN for fewer than two values, and where all are equal
 }
 
 // estimate is the mean of values that are taken to be spread normally, with Student's interval.
@@ -76,12 +92,12 @@ func estimate(values []float64) Estimate {
 		sum += v
 	}
 	e.Mean = sum / float64(e.N)
-	if e.N == 1 {
-		return e
-	}
 	squares := 0.0
 	for _, v := range values {
 		squares += (v - e.Mean) * (v - e.Mean)
+	}
+	if e.N == 1 || squares == 0 {
+		return e
 	}
 	half := student(e.N-1) * math.Sqrt(squares/float64(e.N-1)/float64(e.N))
 	e.Low, e.High = e.Mean-half, e.Mean+half
