@@ -204,8 +204,8 @@ var lengths = []struct {
 	{time.Minute, "<1m"}, {10 * time.Minute, "1m-10m"}, {time.Hour, "10m-1h"}, {8 * time.Hour, "1h-8h"}, {24 * time.Hour, "8h-1d"}, {1 << 62, ">1d"},
 }
 
-// of is the class of a job.
-func (g Grouping) of(j *Job) string {
+// Of is the class of a job.
+func (g Grouping) Of(j *Job) string {
 	switch g {
 	case BySize:
 		return sizeNames[sizeOf(j.GPUs)]
@@ -226,8 +226,8 @@ func lengthOf(d time.Duration) int {
 	return len(lengths) - 1
 }
 
-// rank is where a class of known names stands among the others; 0 for all others.
-func (g Grouping) rank(name string) int {
+// Rank is where a class of known names stands among the others; 0 for all others.
+func (g Grouping) Rank(name string) int {
 	switch g {
 	case BySize:
 		return slices.Index(sizeNames[:], name)
@@ -273,7 +273,7 @@ func (c *Comparison) tellApart(by Grouping) []Class {
 	at := map[string]int{}
 	var out []Class
 	for k := range c.Jobs {
-		name := by.of(&c.Jobs[k])
+		name := by.Of(&c.Jobs[k])
 		i, known := at[name]
 		if !known {
 			i = len(out)
@@ -289,7 +289,7 @@ func (c *Comparison) tellApart(by Grouping) []Class {
 		}
 	}
 	slices.SortFunc(out, func(a, b Class) int {
-		return cmp.Or(cmp.Compare(by.rank(a.Name), by.rank(b.Name)), trace.CompareKeys(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(by.Rank(a.Name), by.Rank(b.Name)), trace.CompareKeys(a.Name, b.Name))
 	})
 	for i := range out {
 		out[i].means()

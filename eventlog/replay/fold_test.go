@@ -3,6 +3,7 @@ package replay_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -151,14 +152,11 @@ func ledger(t *rapid.T, live, folded *cluster.Cluster) {
 	}
 }
 
-// figures are the jobs, the summary and the page of a run as they are written.
+// figures are the jobs, the course, the summary and the page of a run as they are written.
 func figures(t fataler, s *state.State, c *report.Collector) string {
 	var out bytes.Buffer
 	result := c.Result(s)
-	if err := result.WriteJobs(&out, s, nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := result.WriteSummary(&out); err != nil {
+	if err := errors.Join(result.WriteJobs(&out, s, nil), result.WriteSeries(&out), result.WriteSummary(&out)); err != nil {
 		t.Fatal(err)
 	}
 	if s.Jobs()%3 != 0 { // the page takes longest, and some will do
