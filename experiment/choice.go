@@ -37,7 +37,23 @@ func (c Choice) String() string {
 	if len(c.Settings) == 0 {
 		return c.Policy
 	}
-	return c.Policy + "(" + joined(c.Settings, ",") + ")"
+	text := joined(c.Settings, ",")
+	if first := c.first(); first != "" && c.Settings[0].Name == first {
+		text = strings.TrimPrefix(text, first+"=")
+	}
+	return c.Policy + "(" + text + ")"
+}
+
+// first is the parameter whose value may be written without its name, where the policy is the
+// caller's own and has one; empty: it has none.
+func (c Choice) first() string {
+	if c.Own == nil {
+		return ""
+	}
+	if f, ok := c.Own.New().(interface{ First() string }); ok {
+		return f.First()
+	}
+	return ""
 }
 
 // joined are settings as texts have them, with something between them.
@@ -84,10 +100,15 @@ func (c Choice) Shares() bool {
 	return e.Acts.Has(policy.Shares) || ok && sharer.Shares()
 }
 
-// Resizes tells whether the policy changes the number of tasks of running jobs.
+// Resizes tells whether the policy changes the number of tasks of running jobs, always or as
+// it is set. It is false for a choice that Make refuses.
 func (c Choice) Resizes() bool {
-	e, err := c.Entry()
-	return err == nil && e.Acts.Has(policy.Resizes)
+	e, cfg, err := c.config()
+	if err != nil {
+		return false
+	}
+	resizer, ok := cfg.(interface{ Resizes() bool })
+	return e.Acts.Has(policy.Resizes) || ok && resizer.Resizes()
 }
 
 // Needs says what the policy lives on, as it is set. It is empty for a choice that Make
@@ -133,6 +154,10 @@ func (c Choice) Make() (sched.Policy, error) {
 // tiresias(limits=3600,36000,promote=2). A part without = goes on with the value
 // before it. A name is looked for among own first, and then in the table. Whether there
 // is such a policy, and such settings, is told by Make.
+//
+// A policy of the caller's own whose Config has a method First() string takes the value of
+// that parameter without its name: exec(./mine.py). Such a value may be any text, so = only
+// divides what stands behind the name of a parameter.
 func ParseChoice(text string, own ...policy.Entry) (Choice, error) {
 	text = strings.TrimSpace(text)
 	name, inside, has := strings.Cut(text, "(")
@@ -147,13 +172,19 @@ func ParseChoice(text string, own ...policy.Entry) (Choice, error) {
 	if !closed {
 		return c, fmt.Errorf("%s: the closing parenthesis is missing", text)
 	}
+	first := c.first()
 	for part := range strings.SplitSeq(inside, ",") {
 		key, value, set := strings.Cut(part, "=")
+		if first != "" {
+			set = set && slices.Contains(c.Own.New().Params().Names(), strings.TrimSpace(key))
+		}
 		switch n := len(c.Settings); {
 		case set:
 			c.Settings = append(c.Settings, Setting{Name: strings.TrimSpace(key), Value: strings.TrimSpace(value)})
 		case n > 0:
 			c.Settings[n-1].Value += "," + strings.TrimSpace(part)
+		case first != "":
+			c.Settings = append(c.Settings, Setting{Name: first, Value: strings.TrimSpace(part)})
 		default:
 			return c, fmt.Errorf("%s: write settings as %s(param=value)", text, c.Policy)
 		}
@@ -255,11 +286,13 @@ const mostVariants = 1000
 
 // values are those that a setting lists; itself alone where it lists none.
 func (c Choice) values(s Setting) []string {
-	if strings.Contains(s.Value, "|") {
-		return parts(s.Value, "|")
-	}
 	e, err := c.Entry()
-	if err != nil || !strings.Contains(s.Value, ",") || e.New().Params().Set(s.Name, s.Value) == nil {
+	switch {
+	case err == nil && e.New().Params().Set(s.Name, s.Value) == nil: // such as a command with a pipe
+		return []string{s.Value}
+	case strings.Contains(s.Value, "|"):
+		return parts(s.Value, "|")
+	case err != nil || !strings.Contains(s.Value, ","):
 		return []string{s.Value}
 	}
 	list := parts(s.Value, ",")

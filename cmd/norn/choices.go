@@ -1,18 +1,29 @@
 package main
 
-import "github.com/norn-scheduler/norn/experiment"
+import (
+	"github.com/norn-scheduler/norn/experiment"
+	"github.com/norn-scheduler/norn/experiment/foreign"
+	"github.com/norn-scheduler/norn/policy"
+)
 
 // defaultPolicies are compared when none are named.
 var defaultPolicies = []string{"fifo", "srtf", "tiresias"}
 
-// choices turns --policy and --set into the policies to compare.
-func choices(policies, settings []string) ([]experiment.Choice, error) {
+// simulated turns --policy and --set into the policies to simulate, also those that are
+// programs of their own. Only the command line may name a program: what stands in a log or
+// a summary is looked up in the table alone.
+func simulated(policies, settings []string) ([]experiment.Choice, error) {
+	return choices(policies, settings, foreign.Entry())
+}
+
+// choices turns --policy and --set into policies of the table and of own.
+func choices(policies, settings []string, own ...policy.Entry) ([]experiment.Choice, error) {
 	if len(policies) == 0 {
 		policies = defaultPolicies
 	}
 	var out []experiment.Choice
 	for _, list := range policies {
-		some, err := experiment.ParseChoices(list)
+		some, err := experiment.ParseChoices(list, own...)
 		if err != nil {
 			return nil, misused("--policy %w", err)
 		}

@@ -159,8 +159,8 @@ const simExamples = `  norn sim
   norn sim requests.csv --policy fcfs,vtc --server a10g-7b   requests, not jobs
   norn sim --from-summary results/fifo/summary.json       the same result once more`
 
-// choicesText is a table of what jobs can be assumed to do, and of how jobs that share a GPU
-// slow each other down.
+// choicesText is a table of what jobs can be assumed to do, of how jobs that share a GPU
+// slow each other down, and of programs that are policies.
 func choicesText() string {
 	var b strings.Builder
 	b.WriteString("Assumptions (--assume), for jobs that do not tell what they do:\n")
@@ -171,6 +171,8 @@ func choicesText() string {
 	for _, name := range experiment.Slowdowns() {
 		fmt.Fprintf(&b, "  %-9s %s\n", name, experiment.AboutSlowdown(name))
 	}
+	b.WriteString("\nexec(COMMAND) is a policy of your own: a program in any language that is told what has\n" +
+		"changed and answers with a plan: --policy 'srtf,exec(python3 mine.py)'. See norn policies\nexec and norn docs external-policies.\n")
 	return strings.TrimRight(b.String(), "\n")
 }
 
@@ -446,6 +448,7 @@ func (f *simFlags) experiment(cmd *cobra.Command) (*experiment.Experiment, error
 		fmt.Fprintln(cmd.ErrOrStderr(), "norn: --whole changes nothing: the cluster has no partitions")
 	}
 	x := &experiment.Experiment{Spec: spec, Whole: f.whole, Seed: f.seeds[0], Assume: experiment.Assumption(f.assume), Due: f.due, Slowdown: f.slowdown, Model: perf.Analytic{Scaling: 1, Spread: f.spread}}
+	x.Messages = cmd.ErrOrStderr()
 	x.Header.Cluster, x.Header.Conditions = f.cluster, given(cmd, elsewhere())
 	if x.Estimate, err = experiment.ParseEstimate(f.estimates); err != nil {
 		return nil, misused("--estimates: %w", err)
