@@ -189,6 +189,9 @@ func (l *line) produced(t *ticket, n int) {
 		t.holds += more
 		l.hold(t, more)
 	}
+	if l.waiting > 0 {
+		l.admit() // it may be somebody else's turn now, for whom there is room
+	}
 }
 
 // leave takes a request out, wherever it is. used is what the server says that it has had; nil: it says nothing, and
