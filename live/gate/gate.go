@@ -135,7 +135,7 @@ type Gate struct {
 	Options
 	line   *line
 	up     *upstream
-	keys   atomic.Pointer[map[Hash]*account]
+	keys   atomic.Pointer[map[Hash]caller]
 	cert   atomic.Pointer[tls.Certificate]
 	http   *http.Server
 	listen net.Listener
@@ -273,6 +273,12 @@ func (g *Gate) Serve(ctx context.Context, again <-chan os.Signal) error {
 	}
 }
 
+// caller is who sends a request.
+type caller struct {
+	*account
+	operator bool
+}
+
 // stamp tells whether a file has changed.
 type stamp struct {
 	time time.Time
@@ -312,12 +318,12 @@ func (g *Gate) reload() {
 // install has clients in the place of those that there were.
 func (g *Gate) install(clients []Client) {
 	g.line.take(clients, g.meters.of)
-	byHash := map[Hash]*account{}
+	byHash := map[Hash]caller{}
 	weighted := false
 	for _, c := range clients {
 		weighted = weighted || c.Weight != 1
 		for _, h := range c.Hashes {
-			byHash[h] = g.line.find(c.Name)
+			byHash[h] = caller{g.line.find(c.Name), c.Operator}
 		}
 	}
 	g.keys.Store(&byHash)
@@ -330,7 +336,7 @@ func (g *Gate) install(clients []Client) {
 func (g *Gate) routes() {
 	g.mux = http.NewServeMux()
 	post := func(path string, k kind) {
-		g.mux.HandleFunc("POST "+path, g.known(func(w http.ResponseWriter, r *http.Request, a *account) { g.ask(w, r, a, k) }))
+		g.mux.HandleFunc("POST "+path, g.known(func(w http.ResponseWriter, r *http.Request, c caller) { g.ask(w, r, c.account, k) }))
 	}
 	post("/v1/chat/completions", chat)
 	post("/v1/completions", completion)
@@ -339,8 +345,8 @@ func (g *Gate) routes() {
 	g.mux.HandleFunc("GET /v1/models/{model...}", g.known(g.aside))
 	g.mux.HandleFunc("GET /gate/queue", g.known(g.queue))
 	metrics := g.meters.handler()
-	g.mux.HandleFunc("GET /metrics", g.known(func(w http.ResponseWriter, r *http.Request, a *account) {
-		if !a.Operator {
+	g.mux.HandleFunc("GET /metrics", g.known(func(w http.ResponseWriter, r *http.Request, c caller) {
+		if !c.operator {
 			wrong(http.StatusForbidden, "metrics are for keys with the role operator").write(w)
 			return
 		}
@@ -368,18 +374,18 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // known lets through who has a key.
-func (g *Gate) known(then func(http.ResponseWriter, *http.Request, *account)) http.HandlerFunc {
+func (g *Gate) known(then func(http.ResponseWriter, *http.Request, caller)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		scheme, key, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-		a := (*g.keys.Load())[HashOf(strings.TrimSpace(key))]
-		if a == nil || !strings.EqualFold(scheme, "Bearer") {
+		who, known := (*g.keys.Load())[HashOf(strings.TrimSpace(key))]
+		if !known || !strings.EqualFold(scheme, "Bearer") {
 			g.meters.strangers.Inc()
 			(&problem{http.StatusUnauthorized, badRequest, "invalid_api_key", "a key is needed that this gate knows: Authorization: Bearer KEY", 0}).write(w)
 			return
 		}
 		c := &counted{ResponseWriter: w}
-		defer func() { g.meters.answers.WithLabelValues(a.Name, c.code()).Inc() }()
-		then(c, r, a)
+		defer func() { g.meters.answers.WithLabelValues(who.name, c.code()).Inc() }()
+		then(c, r, who)
 	}
 }
 

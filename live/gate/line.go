@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"sync"
@@ -10,10 +11,14 @@ import (
 	"github.com/norn-scheduler/norn/policy/tokens"
 )
 
-// account is a client with what the gate knows of it. All but what stands first is guarded by the line.
+// account is a client with what the gate knows of it. All but its name, number and counts is guarded by the line.
 type account struct {
-	Client
+	name   string
 	number int
+	counts *counts
+
+	weight float64
+	most   int  // of its requests that wait at once; 0: as the line has it
 	gone   bool // taken out of the file of keys
 
 	waiting, running int
@@ -21,7 +26,6 @@ type account struct {
 	bodies           int64   // bytes of requests that are kept for it
 	perByte          float64 // tokens of a byte of its prompts, as the server has counted them
 	output           float64 // mean tokens of its last answers; 0: none was seen
-	counts           *counts
 }
 
 // belief is by how much one more observation changes a mean.
@@ -81,7 +85,7 @@ func (l *line) enter(a *account, q ask, label string) (*ticket, *problem) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	input := q.input(a.perByte)
-	switch most := cmpOr(a.Waiting, l.each); {
+	switch most := cmp.Or(a.most, l.each); {
 	case l.closed != nil:
 		return nil, l.closed
 	case a.gone:
@@ -91,7 +95,7 @@ func (l *line) enter(a *account, q ask, label string) (*ticket, *problem) {
 	case input > l.limit:
 		return nil, wrong(http.StatusBadRequest, "the prompt has some %d tokens, and no more than %d are let to the server at once", input, l.limit)
 	case a.waiting >= most:
-		return nil, &problem{http.StatusTooManyRequests, rateLimited, "rate_limit_exceeded", fmt.Sprintf("%s of %s wait already, as many as may: GET /gate/queue tells when they start", unit.Count(a.waiting, "request"), a.Name), l.freed(a)}
+		return nil, &problem{http.StatusTooManyRequests, rateLimited, "rate_limit_exceeded", fmt.Sprintf("%s of %s wait already, as many as may: GET /gate/queue tells when they start", unit.Count(a.waiting, "request"), a.name), l.freed(a)}
 	case l.waiting >= l.most:
 		return nil, &problem{http.StatusServiceUnavailable, serverError, "overloaded", fmt.Sprintf("%s wait already, as many as may", unit.Count(l.waiting, "request")), retryDown}
 	}
@@ -103,7 +107,7 @@ func (l *line) enter(a *account, q ask, label string) (*ticket, *problem) {
 	t.holds = min(l.limit, input+q.outputs(l.reserve))
 	if !l.policy.Arrive(t.Request) {
 		a.counts.refused.Inc()
-		return nil, &problem{http.StatusTooManyRequests, rateLimited, "rate_limit_exceeded", "the policy of this gate lets no more requests of " + a.Name + " through in this minute", time.Minute - now%time.Minute}
+		return nil, &problem{http.StatusTooManyRequests, rateLimited, "rate_limit_exceeded", "the policy of this gate lets no more requests of " + a.name + " through in this minute", time.Minute - now%time.Minute}
 	}
 	l.next++
 	l.tickets[t.ID] = t
@@ -113,15 +117,8 @@ func (l *line) enter(a *account, q ask, label string) (*ticket, *problem) {
 	return t, nil
 }
 
-func cmpOr(a, b int) int {
-	if a != 0 {
-		return a
-	}
-	return b
-}
-
 func takenBack(a *account) *problem {
-	return &problem{http.StatusUnauthorized, badRequest, "invalid_api_key", "the key of " + a.Name + " was taken back", 0}
+	return &problem{http.StatusUnauthorized, badRequest, "invalid_api_key", "the key of " + a.name + " was taken back", 0}
 }
 
 // admit lets requests to the server as long as there is room for the next one. Nobody goes ahead of one for which there
@@ -303,15 +300,15 @@ func (l *line) take(clients []Client, counts func(name string) *counts) {
 	for _, c := range clients {
 		a := l.numbers[c.Name]
 		if a == nil {
-			a = &account{number: len(l.accounts), perByte: usualPerByte, counts: counts(c.Name)}
+			a = &account{name: c.Name, number: len(l.accounts), perByte: usualPerByte, counts: counts(c.Name)}
 			l.accounts = append(l.accounts, a)
 			l.numbers[c.Name] = a
 		}
-		a.Client, a.gone = c, false
+		a.weight, a.most, a.gone = c.Weight, c.Waiting, false
 	}
 	weights := make([]float64, len(l.accounts))
 	for i, a := range l.accounts {
-		weights[i] = a.Weight
+		weights[i] = a.weight
 	}
 	l.policy.Reweigh(weights)
 	for _, a := range l.accounts {

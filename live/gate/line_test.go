@@ -248,7 +248,7 @@ func check(t *rapid.T, l *line, all []*ticket) {
 	}
 	for _, a := range l.accounts {
 		if a.waiting != waits[a] || a.running != runs[a] {
-			t.Fatalf("%s has %d that wait and %d that run, counted %d and %d", a.Name, waits[a], runs[a], a.waiting, a.running)
+			t.Fatalf("%s has %d that wait and %d that run, counted %d and %d", a.name, waits[a], runs[a], a.waiting, a.running)
 		}
 	}
 	if r := l.policy.Next(l.now()); r != nil && l.halted == nil && l.tickets[r.ID].holds <= l.limit-l.inFlight {

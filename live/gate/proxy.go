@@ -190,7 +190,7 @@ func (g *Gate) unanswered(w http.ResponseWriter, r *http.Request, t *ticket, cau
 		(&problem{http.StatusGatewayTimeout, serverError, "server_stalled", fmt.Sprintf("the server has not answered within %s, and the request was cancelled", unit.Human(g.Stall)), 0}).write(w)
 	default:
 		g.line.leave(t, nil)
-		g.Log.Warn("the server has not answered", "client", t.account.Name, "error", err)
+		g.Log.Warn("the server has not answered", "client", t.account.name, "error", err)
 		g.up.suspect()
 		(&problem{http.StatusBadGateway, serverError, "server_lost", "the server broke off before it answered; the request may have reached it, and was not sent again", 0}).write(w)
 	}
@@ -230,7 +230,7 @@ func (g *Gate) whole(w http.ResponseWriter, r *http.Request, t *ticket, resp *ht
 	if err != nil {
 		g.line.leave(t, nil)
 		if r.Context().Err() == nil {
-			g.Log.Warn("an answer broke off", "client", t.account.Name, "error", err)
+			g.Log.Warn("an answer broke off", "client", t.account.name, "error", err)
 			g.up.suspect()
 			w.Header().Del("Content-Encoding")
 			(&problem{http.StatusBadGateway, serverError, "server_lost", "the answer of the server broke off; the request was not sent again", 0}).write(w)
@@ -243,7 +243,7 @@ func (g *Gate) whole(w http.ResponseWriter, r *http.Request, t *ticket, resp *ht
 		used = &usage{} // it was refused
 	default:
 		if used, err = answered(text, t.Input, g.line.perByte(t.account)); err != nil {
-			g.Log.Warn("what an answer has used is not known", "client", t.account.Name, "error", err)
+			g.Log.Warn("what an answer has used is not known", "client", t.account.name, "error", err)
 		}
 	}
 	g.line.leave(t, used)
@@ -306,7 +306,7 @@ func (s *stream) read(from io.Reader) {
 		if !drop && !s.pipe.write(raw) {
 			s.cancel(errSlow)
 			g.line.leave(t, m.used)
-			g.Log.Info("a client reads too slowly: its request was cancelled", "client", t.account.Name)
+			g.Log.Info("a client reads too slowly: its request was cancelled", "client", t.account.name)
 			s.pipe.end(errSlow)
 			return
 		}
@@ -322,7 +322,7 @@ func (s *stream) broken(err error) {
 			p.code, p.message = "server_stalled", errStalled.Error()
 		}
 		s.pipe.write(fmt.Appendf(nil, "data: %s\n\n", p.body()))
-		s.gate.Log.Warn("a stream broke off", "client", s.ticket.account.Name, "error", err)
+		s.gate.Log.Warn("a stream broke off", "client", s.ticket.account.name, "error", err)
 		go s.gate.up.suspect()
 	}
 	s.pipe.end(err)
@@ -356,7 +356,7 @@ func (s *stream) write(w http.ResponseWriter, r *http.Request) {
 }
 
 // aside passes on what is no work for the model, such as the list of models, without a place in the line.
-func (g *Gate) aside(w http.ResponseWriter, r *http.Request, _ *account) {
+func (g *Gate) aside(w http.ResponseWriter, r *http.Request, _ caller) {
 	if strings.Contains(r.URL.Path, "..") {
 		wrong(http.StatusNotFound, "there is no such model").write(w)
 		return

@@ -116,8 +116,8 @@ type board struct {
 }
 
 // queue tells a client about its requests, and an operator about all.
-func (g *Gate) queue(w http.ResponseWriter, _ *http.Request, a *account) {
-	text, err := json.Marshal(g.line.board(a, a.Operator))
+func (g *Gate) queue(w http.ResponseWriter, _ *http.Request, c caller) {
+	text, err := json.Marshal(g.line.board(c.account, c.operator))
 	if err != nil {
 		g.Log.Error("the queue cannot be written", "error", err)
 		w.WriteHeader(http.StatusInternalServerError)
@@ -153,7 +153,7 @@ func (l *line) standings(which func(*account) bool) []standing {
 	out := []standing{}
 	for _, a := range l.accounts {
 		if which(a) {
-			out = append(out, standing{a.Name, a.Weight, l.counterOf(a), a.waiting, a.running, a.inFlight})
+			out = append(out, standing{a.name, a.weight, l.counterOf(a), a.waiting, a.running, a.inFlight})
 		}
 	}
 	slices.SortFunc(out, func(x, y standing) int { return strings.Compare(x.Client, y.Client) })
@@ -171,7 +171,7 @@ func (l *line) counterOf(a *account) *float64 {
 func (l *line) place(t, next *ticket, starts map[int]tokens.Start) place {
 	now, clock := l.now(), time.Now()
 	p := place{
-		ID: t.ID, Label: t.label, Client: t.account.Name, Model: t.asked.model, State: "running", Counter: l.counterOf(t.account),
+		ID: t.ID, Label: t.label, Client: t.account.name, Model: t.asked.model, State: "running", Counter: l.counterOf(t.account),
 		Arrived: clock.Add(t.Arrived - now).Truncate(time.Millisecond), Input: t.Input, Output: t.Produced(), Holds: t.holds,
 	}
 	if t.state == running {
@@ -196,7 +196,7 @@ func (l *line) place(t, next *ticket, starts map[int]tokens.Start) place {
 		p.Position = max(1, p.Position)
 		p.Why = fmt.Sprintf("%s expected to go first; the next one needs %d tokens in flight, and of %d, %d are free", are(p.Position), next.holds, l.limit, free)
 		if c, ok := l.policy.Counter(next.Client); ok && next.account != t.account {
-			p.Why += fmt.Sprintf("; its client has %.0f on its counter, and %s %.0f", c, t.account.Name, *p.Counter)
+			p.Why += fmt.Sprintf("; its client has %.0f on its counter, and %s %.0f", c, t.account.name, *p.Counter)
 		}
 	}
 	return p
