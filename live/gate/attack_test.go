@@ -342,6 +342,32 @@ func TestTLS(t *testing.T) {
 	}
 }
 
+// A stream may rest for longer than a client may take to read a piece, also over HTTP/2.
+func TestRests(t *testing.T) {
+	f := newFake(t)
+	f.step = make(chan struct{})
+	dir := t.TempDir()
+	o := Options{Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem"), times: usualTimes()}
+	o.times.write = 20 * time.Millisecond
+	pool := x509.NewCertPool()
+	pool.AddCert(certify(t, o.Cert, o.Key))
+	h := newHouse(t, "http://"+f.addr, o, "alice")
+	for _, second := range []bool{false, true} {
+		h.url = "https://" + h.Addr().String()
+		h.http = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: second}}
+		a := h.later(t.Context(), "alice", `{"prompt":"a","stream":true,"max_tokens":3}`)
+		for range 3 {
+			time.Sleep(3 * o.times.write)
+			f.step <- struct{}{}
+		}
+		got := <-a
+		if n, done := tokensOf(got.text); got.err != nil || n != 3 || !done {
+			t.Errorf("HTTP/2 %v: %+v", second, got)
+		}
+		h.http.CloseIdleConnections()
+	}
+}
+
 // certify writes a certificate for 127.0.0.1.
 func certify(t *testing.T, cert, key string) *x509.Certificate {
 	t.Helper()
@@ -401,6 +427,23 @@ func TestLeaves(t *testing.T) {
 	}
 	if n := len(f.requests()); n != 2 {
 		t.Errorf("%d requests have reached the server, want 2", n)
+	}
+}
+
+// A client that leaves while the server is being reached says nothing of the server, and others go on.
+func TestLeavesEarly(t *testing.T) {
+	f := newFake(t)
+	h := newHouse(t, "http://"+f.addr, Options{}, "alice")
+	l := h.line
+	k, p := l.enter(l.find("alice"), ask{exact: 5, choices: 1}, "")
+	if p != nil {
+		t.Fatal(p)
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	h.unanswered(discard{http.Header{}}, h.request(ctx, "alice", "POST", "/", ""), k, ctx.Err(), &net.OpError{Op: "dial", Err: ctx.Err()})
+	if b := h.boardOf("alice"); b.Server != "up" || *b.Clients[0].Counter != 0 || b.InFlight != 0 {
+		t.Errorf("%+v", b)
 	}
 }
 

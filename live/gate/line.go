@@ -205,8 +205,8 @@ func (l *line) leave(t *ticket, used *usage) {
 		a.counts.left.Inc()
 		close(t.ready)
 	case running:
+		l.learn(t, used)
 		if used != nil {
-			l.learn(t, used)
 			l.policy.Settle(t.Request, used.Prompt, used.Completion)
 		}
 		l.policy.Finish(t.Request)
@@ -222,17 +222,21 @@ func (l *line) leave(t *ticket, used *usage) {
 	l.admit()
 }
 
-// learn takes from a request that has ended how long prompts and answers of its client are, and how fast the server is.
+// learn takes from a request that has ended how long prompts and answers of its client are, and how fast the server is. used is
+// nil where the server does not say what it had.
 func (l *line) learn(t *ticket, used *usage) {
-	a := t.account
-	if n := t.asked.text; n >= 32 && used.Prompt > 0 && t.asked.exact == 0 && t.asked.images == 0 {
-		a.perByte += belief * (min(4, max(0.05, float64(used.Prompt)/float64(n))) - a.perByte)
-	}
-	if used.Completion > 0 {
-		if a.output == 0 {
-			a.output = float64(used.Completion)
+	a, output := t.account, t.Produced()
+	if used != nil {
+		output = used.Completion
+		if n := t.asked.text; n >= 32 && used.Prompt > 0 && t.asked.exact == 0 && t.asked.images == 0 {
+			a.perByte += belief * (min(4, max(0.05, float64(used.Prompt)/float64(n))) - a.perByte)
 		}
-		a.output += belief * (float64(used.Completion) - a.output)
+	}
+	if output > 0 {
+		if a.output == 0 {
+			a.output = float64(output)
+		}
+		a.output += belief * (float64(output) - a.output)
 	}
 	if t.first == 0 || t.Produced() < 2 {
 		return

@@ -127,20 +127,22 @@ func (g *Gate) wait(w http.ResponseWriter, r *http.Request, t *ticket) bool {
 // hint tells a client where its request stands, ahead of the answer (103).
 func (g *Gate) hint(w http.ResponseWriter, t *ticket) {
 	place, ok := g.line.placeOf(t)
-	if !ok {
+	if !ok || place.Position == nil {
 		return
 	}
 	h := w.Header()
 	h.Set("Norn-Request", strconv.Itoa(t.ID))
-	h.Set("Norn-Position", strconv.Itoa(place.Position))
+	h.Set("Norn-Position", strconv.Itoa(*place.Position))
 	if place.Counter != nil {
 		h.Set("Norn-Counter", strconv.FormatFloat(*place.Counter, 'f', 1, 64))
 	}
 	if place.Expected != nil {
 		h.Set("Norn-Expected-Start", place.Expected.Format(time.RFC3339))
 	}
-	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(g.times.write))
+	rc := http.NewResponseController(w)
+	rc.SetWriteDeadline(time.Now().Add(g.times.write))
 	w.WriteHeader(http.StatusEarlyHints)
+	rc.SetWriteDeadline(time.Time{})
 	h.Del("Norn-Position")
 	h.Del("Norn-Expected-Start")
 }
@@ -177,21 +179,21 @@ func (g *Gate) forward(w http.ResponseWriter, r *http.Request, t *ticket, sent f
 // unanswered tells that there is no answer, and what became of the request.
 func (g *Gate) unanswered(w http.ResponseWriter, r *http.Request, t *ticket, cause, err error) {
 	switch {
+	case r.Context().Err() != nil && unreached(err): // the client has left, which says nothing of the server
+		g.line.leave(t, &usage{})
+	case r.Context().Err() != nil:
+		g.line.leave(t, nil)
 	case unreached(err):
 		g.line.leave(t, &usage{})
 		g.up.lost(err)
-		if r.Context().Err() == nil {
-			(&problem{http.StatusServiceUnavailable, serverError, "server_down", "the server behind this gate cannot be reached: try again", retryDown}).write(w)
-		}
-	case r.Context().Err() != nil:
-		g.line.leave(t, nil)
+		(&problem{http.StatusServiceUnavailable, serverError, "server_down", "the server behind this gate cannot be reached: try again", retryDown}).write(w)
 	case errors.Is(cause, errStalled):
 		g.line.leave(t, nil)
 		(&problem{http.StatusGatewayTimeout, serverError, "server_stalled", fmt.Sprintf("the server has not answered within %s, and the request was cancelled", unit.Human(g.Stall)), 0}).write(w)
 	default:
 		g.line.leave(t, nil)
 		g.Log.Warn("the server has not answered", "client", t.account.name, "error", err)
-		g.up.suspect()
+		go g.up.suspect()
 		(&problem{http.StatusBadGateway, serverError, "server_lost", "the server broke off before it answered; the request may have reached it, and was not sent again", 0}).write(w)
 	}
 }
@@ -231,7 +233,7 @@ func (g *Gate) whole(w http.ResponseWriter, r *http.Request, t *ticket, resp *ht
 		g.line.leave(t, nil)
 		if r.Context().Err() == nil {
 			g.Log.Warn("an answer broke off", "client", t.account.name, "error", err)
-			g.up.suspect()
+			go g.up.suspect()
 			w.Header().Del("Content-Encoding")
 			(&problem{http.StatusBadGateway, serverError, "server_lost", "the answer of the server broke off; the request was not sent again", 0}).write(w)
 		}
@@ -257,18 +259,23 @@ func (g *Gate) pass(w http.ResponseWriter, status int, text []byte) {
 	g.give(w, text)
 }
 
-// give writes to a client, which must take each piece within times.write.
+// give writes to a client, which must take each piece within times.write. Between two calls any time may pass: over HTTP/2 a
+// deadline that is over ends a stream, also one to which nothing is written.
 func (g *Gate) give(w http.ResponseWriter, b []byte) error {
 	rc := http.NewResponseController(w)
-	for len(b) > 0 {
+	for {
 		n := min(len(b), pieceBytes)
 		rc.SetWriteDeadline(time.Now().Add(g.times.write))
 		if _, err := w.Write(b[:n]); err != nil {
 			return err
 		}
-		b = b[n:]
+		if b = b[n:]; len(b) > 0 {
+			continue
+		}
+		err := rc.Flush()
+		rc.SetWriteDeadline(time.Time{})
+		return err
 	}
-	return rc.Flush()
 }
 
 // stream is an answer that comes piece by piece.
@@ -380,7 +387,7 @@ func (g *Gate) aside(w http.ResponseWriter, r *http.Request, _ caller) {
 			return
 		}
 	}
-	if unreached(err) {
+	if unreached(err) && r.Context().Err() == nil {
 		g.up.lost(err)
 	}
 	(&problem{http.StatusServiceUnavailable, serverError, "server_down", "the server behind this gate does not answer: try again", retryDown}).write(w)

@@ -102,6 +102,7 @@ func parse(k kind, text []byte, usage bool) (ask, *problem) {
 	}
 	r := reader{keys: keys}
 	r.get("model", &q.model)
+	q.model = q.model[:min(len(q.model), mostLabel)]
 	r.get("stream", &q.stream)
 	most, newer, best := 0, 0, 0
 	r.number("max_tokens", &most)

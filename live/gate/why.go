@@ -85,7 +85,7 @@ type place struct {
 	Client   string     `json:"client"`
 	Model    string     `json:"model,omitempty"`
 	State    string     `json:"state"`
-	Position int        `json:"position"` // requests that go first
+	Position *int       `json:"position,omitempty"` // requests that go first; nil: it runs, or came after the last forecast
 	Counter  *float64   `json:"counter,omitempty"`
 	Arrived  time.Time  `json:"arrived"`
 	Expected *time.Time `json:"expected_start,omitempty"`
@@ -177,12 +177,13 @@ func (l *line) place(t, next *ticket, starts map[int]tokens.Start) place {
 	if t.state == running {
 		return p
 	}
-	p.State, p.Position = "waiting", l.waiting-1
+	p.State = "waiting"
+	at, known := 0, false
 	if s, ok := starts[t.ID]; ok {
-		p.Position = s.Position
+		at, known = s.Position, true
 		if l.pace.Token > 0 {
-			at := clock.Add(max(0, s.At-now)).Truncate(time.Millisecond)
-			p.Expected = &at
+			start := clock.Add(max(0, s.At-now)).Truncate(time.Millisecond)
+			p.Expected = &start
 		}
 	}
 	free := max(0, l.limit-l.inFlight)
@@ -190,11 +191,14 @@ func (l *line) place(t, next *ticket, starts map[int]tokens.Start) place {
 	case next == nil:
 		p.Why = "the policy lets it through later, by its limit on requests"
 	case next == t:
-		p.Position = 0
+		p.Position = new(int)
 		p.Why = fmt.Sprintf("it is expected to go next, and needs %d tokens in flight; of %d, %d are free", t.holds, l.limit, free)
+	case !known:
+		p.Why = "it has just come: ask again"
 	default:
-		p.Position = max(1, p.Position)
-		p.Why = fmt.Sprintf("%s expected to go first; the next one needs %d tokens in flight, and of %d, %d are free", are(p.Position), next.holds, l.limit, free)
+		at = max(1, at) // those of a forecast may have gone meanwhile
+		p.Position = &at
+		p.Why = fmt.Sprintf("%s expected to go first; the next one needs %d tokens in flight, and of %d, %d are free", are(at), next.holds, l.limit, free)
 		if c, ok := l.policy.Counter(next.Client); ok && next.account != t.account {
 			p.Why += fmt.Sprintf("; its client has %.0f on its counter, and %s %.0f", c, t.account.name, *p.Counter)
 		}
