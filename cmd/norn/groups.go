@@ -15,6 +15,7 @@ func groups() []group {
 		{"jobs", "Jobs on this machine:", []string{"submit", "run", "ps", "why", "logs", "attach", "cancel", "hold", "release", "requeue", "resize", "history"}},
 		{"machine", "Run this machine:", []string{"up", "down", "status", "nodes", "top", "web", "events", "plan", "use", "drain", "undrain", "config", "fsck", "selftest", "fidelity"}},
 		{"kube", "A Kubernetes cluster:", []string{"kube"}},
+		{"models", "A server of a language model:", []string{"gate"}},
 		{"tools", "Tools:", []string{"docs", "completion", "version", "help"}},
 	}
 }

@@ -127,7 +127,7 @@ schedules the jobs of one machine, with norn up.`,
 	cmd.AddCommand(simCommand(), sweepCommand(), traceCommand(), clusterCommand(), policiesCommand(), explainCommand(), validateCommand(), reproduceCommand(), plotCommand(), docsCommand(), versionCommand())
 	s := theShell()
 	cmd.AddCommand(upCommand(), downCommand(s), configCommand())
-	cmd.AddCommand(fidelityCommand(), selftestCommand(), kubeCommand())
+	cmd.AddCommand(fidelityCommand(), selftestCommand(), kubeCommand(), gateCommand())
 	cmd.AddCommand(s.commands()...)
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misused("%w%s", err, nearFlag(flagNames(cmd), err)) })
 	arrange(cmd)
@@ -139,9 +139,11 @@ schedules the jobs of one machine, with norn up.`,
 // command one that says which command may be meant.
 func strict(cmd *cobra.Command) {
 	if len(cmd.Commands()) > 0 {
-		cmd.FParseErrWhitelist.UnknownFlags = true // the unknown command is told first
 		cmd.Args = unknownCommand
-		cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		if cmd.RunE == nil { // it does nothing by itself
+			cmd.FParseErrWhitelist.UnknownFlags = true // the unknown command is told first
+			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		}
 		for _, c := range cmd.Commands() {
 			strict(c)
 		}
