@@ -1,5 +1,11 @@
 package mapa
 
+import (
+	"math"
+
+	"github.com/norn-scheduler/norn/cluster/fabric"
+)
+
 // Rule is by what GPUs of a node are chosen.
 type Rule uint8
 
@@ -13,10 +19,10 @@ const (
 
 // Query asks for GPUs of a node.
 type Query struct {
-	Free      Set // those that no job has
-	Among     Set // of these, those that may be chosen
-	GPUs      int // how many; at least one, and at most as many as there are
-	Pattern   Pattern
+	Free      fabric.Set // those that no job has
+	Among     fabric.Set // of these, those that may be chosen
+	GPUs      int        // how many; at least one, and at most as many as there are
+	Pattern   fabric.Pattern
 	Sensitive bool
 	Rule      Rule
 	Group     int // for TopoAware: GPUs of consecutive numbers that are neighbours; 0: half of the node
@@ -24,23 +30,23 @@ type Query struct {
 
 // Choose is the GPUs that a query gets. Of equal choices it is the one with the lowest numbers,
 // the first number counting most.
-func (g *Graph) Choose(q *Query) Set {
+func Choose(g *fabric.Graph, q *Query) fabric.Set {
 	switch {
-	case q.GPUs >= q.Among.Len() || g.uniform || q.Rule == Baseline || q.Rule == Greedy && q.GPUs == 1:
+	case q.GPUs >= q.Among.Len() || g.Uniform() || q.Rule == Baseline || q.Rule == Greedy && q.GPUs == 1:
 		return q.Among.Lowest(q.GPUs)
 	case q.Rule == TopoAware:
-		return g.neighbours(q)
+		return neighbours(g, q)
 	}
-	t := g.table(q.Pattern, q.GPUs)
-	var best Set
-	most := [3]float64{never, never, never}
-	q.each(func(s Set) {
-		worth := [3]float64{t.aggregate[s]}
+	var best fabric.Set
+	most := [3]float64{math.Inf(-1)}
+	q.each(func(s fabric.Set) {
+		predicted, aggregate := g.Worth(q.Pattern, s)
+		worth := [3]float64{aggregate}
 		switch {
 		case q.Rule == Preserve && q.Sensitive && q.GPUs > 1:
-			worth = [3]float64{t.predicted[s], t.aggregate[s], g.preserved(q.Free &^ s)}
+			worth = [3]float64{predicted, aggregate, g.Preserved(q.Free &^ s)}
 		case q.Rule == Preserve:
-			worth = [3]float64{g.preserved(q.Free &^ s), t.aggregate[s]}
+			worth = [3]float64{g.Preserved(q.Free &^ s), aggregate}
 		}
 		if larger(&worth, &most) {
 			best, most = s, worth
@@ -60,12 +66,12 @@ func larger(a, b *[3]float64) bool {
 }
 
 // neighbours is the lowest numbers of the first group that has enough, or of all.
-func (g *Graph) neighbours(q *Query) Set {
+func neighbours(g *fabric.Graph, q *Query) fabric.Set {
 	size := q.Group
 	if size == 0 {
-		size = (g.n + 1) / 2
+		size = (g.Devices() + 1) / 2
 	}
-	for first := 0; first < g.n; first += size {
+	for first := 0; first < g.Devices(); first += size {
 		if here := q.Among & ((1<<size - 1) << first); here.Len() >= q.GPUs {
 			return here.Lowest(q.GPUs)
 		}
@@ -74,9 +80,9 @@ func (g *Graph) neighbours(q *Query) Set {
 }
 
 // each visits all sets of the size that is asked for, those of the lowest numbers first.
-func (q *Query) each(visit func(Set)) {
-	var walk func(chosen, rest Set, more int)
-	walk = func(chosen, rest Set, more int) {
+func (q *Query) each(visit func(fabric.Set)) {
+	var walk func(chosen, rest fabric.Set, more int)
+	walk = func(chosen, rest fabric.Set, more int) {
 		if more == 0 {
 			visit(chosen)
 			return

@@ -2,27 +2,23 @@
 // talk to each other, or those that leave the best links to others.
 //
 // Nouns:
-//   - A Graph is the GPUs of a node and the links between each two of them.
-//   - A Pattern is which GPUs of a job talk to each other: a ring, a chain, a star, a clique. A
-//     set of GPUs can hold a pattern in many orders.
 //   - A sensitive job is slower where it has less bandwidth.
-//   - Aggregate is the speeds of the links that a job uses, added up. Predicted is the effective
-//     bandwidth that it has over them, as a fit foretells. Preserved is the speeds of all NVLinks
-//     between the GPUs that stay free. All are in GB/s.
+//   - A Query asks for GPUs of a node. What sets of them are worth is in package fabric: the sum of
+//     the speeds of the links that a job uses, the effective bandwidth that is predicted, and what is
+//     preserved for others.
 //   - A Rule is by what a set is chosen. Preserve is MAPA; Greedy, TopoAware and Baseline are what
 //     the paper compares with.
 //
 // Jobs are served in order of submission, and nobody is preempted. Nodes are chosen by a strategy
-// of package place. What each set of GPUs of a node is worth is found once for a layout of links
-// and a pattern, over sets of growing size, so that a choice is a look at each set of free GPUs.
-// The policy keeps nothing else between calls.
+// of package place. The policy keeps nothing between calls but what follows from the links of
+// nodes.
 //
 // Source: Ranganath et al., "MAPA: Multi-Accelerator Pattern Allocation Policy for Multi-Tenant GPU
 // Servers", SC 2021, and its code, socal-ucr/MAPA.
 package mapa
 
 import (
-	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/fabric"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/place"
@@ -46,9 +42,9 @@ const (
 type Config struct {
 	Rule    Rule
 	Mind    Mind
-	Pattern Pattern // of jobs that tell none
-	Group   int     // of TopoAware; 0: half of a node
-	Skip    bool    // behind a job that does not fit, others may start
+	Pattern fabric.Pattern // of jobs that tell none
+	Group   int            // of TopoAware; 0: half of a node
+	Skip    bool           // behind a job that does not fit, others may start
 	Place   place.Strategy
 }
 
@@ -57,9 +53,9 @@ func NewConfig() *Config { return &Config{Place: place.Pack} }
 
 // Params binds the settings.
 func (c *Config) Params() param.Set {
-	patterns := make([]param.Option[Pattern], 0, int(Clique)+1)
-	for p := Ring; p <= Clique; p++ {
-		patterns = append(patterns, param.Option[Pattern]{Name: p.String(), Value: p})
+	patterns := make([]param.Option[fabric.Pattern], 0, int(fabric.Clique)+1)
+	for p := fabric.Ring; p <= fabric.Clique; p++ {
+		patterns = append(patterns, param.Option[fabric.Pattern]{Name: p.String(), Value: p})
 	}
 	return param.Set{
 		param.Choice("rule", &c.Rule, []param.Option[Rule]{
@@ -68,7 +64,7 @@ func (c *Config) Params() param.Set {
 		param.Choice("sensitive", &c.Mind, []param.Option[Mind]{{Name: "told", Value: Told}, {Name: "all", Value: All}, {Name: "none", Value: Nobody}},
 			"which jobs mind their bandwidth: those that tell it or whose model is known to, all, none"),
 		param.Choice("pattern", &c.Pattern, patterns, "how the tasks of jobs talk to each other that do not tell"),
-		param.Int("group", &c.Group, 0, MaxDevices, "GPUs", "of rule=topo-aware: GPUs of consecutive numbers that are neighbours; 0: half of the node"),
+		param.Int("group", &c.Group, 0, fabric.MaxDevices, "GPUs", "of rule=topo-aware: GPUs of consecutive numbers that are neighbours; 0: half of the node"),
 		param.Bool("skip", &c.Skip, "jobs behind one that does not fit may start"),
 		place.Param(&c.Place),
 	}
@@ -83,7 +79,7 @@ func (c *Config) Needs() need.List {
 
 // Policy makes the policy.
 func (c *Config) Policy() (sched.Policy, error) {
-	return &policy{cfg: *c, where: aware{nodes: c.Place, graphs: map[*cluster.Links]*Graph{}}}, nil
+	return &policy{cfg: *c, where: aware{nodes: c.Place}}, nil
 }
 
 type policy struct {
@@ -134,7 +130,7 @@ func (m *policy) add(j sched.Job, p *sched.Plan) {
 func (m *policy) ask(j *job.Job) Query {
 	q := Query{Pattern: m.cfg.Pattern, Rule: m.cfg.Rule, Group: m.cfg.Group, Sensitive: m.cfg.Mind == All}
 	if j.Hints != nil {
-		if p, ok := ParsePattern(j.Hints.Pattern); ok {
+		if p, ok := fabric.ParsePattern(j.Hints.Pattern); ok {
 			q.Pattern = p
 		}
 	}

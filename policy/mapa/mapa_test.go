@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/fabric"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/place"
@@ -85,7 +86,7 @@ func TestPatterns(t *testing.T) {
 		}
 		greedy := func(cfg *Config) { cfg.Rule = Greedy }
 		if pattern == "" { // as it is set
-			greedy = func(cfg *Config) { cfg.Rule, cfg.Pattern = Greedy, Star }
+			greedy = func(cfg *Config) { cfg.Rule, cfg.Pattern = Greedy, fabric.Star }
 			want = "n0[0-2]"
 		}
 		has(t, run(t, c, greedy, of("j", 0, 10, 3, pattern, true)), "0 start j on "+want)
@@ -130,7 +131,7 @@ func TestOtherDemands(t *testing.T) {
 		d    job.Demand
 		want []cluster.DeviceID
 	}{{part, []cluster.DeviceID{0, 0}}, {several, nil}, {double, []cluster.DeviceID{0, 3}}} {
-		s := &aware{nodes: place.Pack, query: Query{Sensitive: true}, graphs: map[*cluster.Links]*Graph{}}
+		s := &aware{nodes: place.Pack, query: Query{Sensitive: true}}
 		req := place.Request{Cluster: linked(t, "dgx1", 1, 8), Demand: &c.d, Tasks: c.d.Roles[0].Tasks}
 		if _, ok := s.Place(&req); !ok {
 			t.Fatal(c.d)

@@ -2,6 +2,7 @@ package mapa
 
 import (
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/fabric"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/place"
@@ -14,8 +15,8 @@ type aware struct {
 	nodes place.Strategy
 	query Query // of the job
 
-	graphs map[*cluster.Links]*Graph // of all nodes seen; nil: too large
-	free   []cluster.Share           // scratch
+	graphs fabric.Graphs
+	free   []cluster.Share // scratch
 }
 
 // String implements place.Strategy.
@@ -38,7 +39,7 @@ func (s *aware) Place(r *place.Request) (job.Reason, bool) {
 // choose replaces the devices of a gang on one node, which are of one group, by better ones of
 // this group. A part of a gang is a chain, unless each of its GPUs talks to each.
 func (s *aware) choose(c *cluster.Cluster, node cluster.NodeID, shares []cluster.Share, part bool) {
-	g := s.graph(c.Node(node).Links)
+	g := s.graphs.Of(c.Node(node).Links)
 	if g == nil || len(shares) == 0 {
 		return
 	}
@@ -63,31 +64,12 @@ func (s *aware) choose(c *cluster.Cluster, node cluster.NodeID, shares []cluster
 			return // of another group, or not whole
 		}
 	}
-	if part && q.Pattern != Clique {
-		q.Pattern = Chain
+	if part && q.Pattern != fabric.Clique {
+		q.Pattern = fabric.Chain
 	}
-	set := g.Choose(&q)
+	set := Choose(g, &q)
 	for i := range shares {
-		shares[i].Device = first + cluster.DeviceID(set.low())
+		shares[i].Device = first + cluster.DeviceID(set.Low())
 		set &= set - 1
 	}
 }
-
-// graph is the graph of links, made when they are first seen.
-func (s *aware) graph(l *cluster.Links) *Graph {
-	if l == nil || l.Devices() < 2 {
-		return nil
-	}
-	g, known := s.graphs[l]
-	if !known {
-		if len(s.graphs) >= mostGraphs {
-			clear(s.graphs)
-		}
-		g = NewGraph(l)
-		s.graphs[l] = g
-	}
-	return g
-}
-
-// mostGraphs bounds what is kept where every node has links of its own.
-const mostGraphs = 1024

@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/norn-scheduler/norn/cluster/fabric"
 	"github.com/norn-scheduler/norn/internal/shared"
 	"github.com/norn-scheduler/norn/policy/mapa"
 )
@@ -103,7 +104,7 @@ func TestPolicy(t *testing.T) {
 			t.Fatal(err)
 		}
 		busy := make([]bool, m.n)
-		var free mapa.Set
+		var free fabric.Set
 		for g := range busy {
 			if busy[g] = rapid.IntRange(0, 2).Draw(t, "busy") == 0; !busy[g] {
 				free |= 1 << g
@@ -124,10 +125,10 @@ func TestPolicy(t *testing.T) {
 			}
 		}
 		all := m.candidates(busy, one)
-		set := mapa.NewGraph(m.links).Choose(&q)
+		set := mapa.Choose(fabric.New(m.links), &q)
 		mine := 0
 		for i := range all {
-			var s mapa.Set
+			var s fabric.Set
 			for _, g := range all[i].gpus {
 				s |= 1 << g
 			}

@@ -2,8 +2,8 @@ package mapa
 
 import (
 	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/fabric"
 	"github.com/norn-scheduler/norn/internal/published/harness"
-	"github.com/norn-scheduler/norn/policy/mapa"
 )
 
 // machine is a machine of the simulator.
@@ -70,13 +70,13 @@ type candidate struct {
 
 // predicted is the effective bandwidth that the authors foretell. That of no GPUs at all is not 0.
 func (c *candidate) predicted() float64 {
-	return mapa.Predicted(c.links[mapa.Double], c.links[mapa.Single], c.links[mapa.Slow])
+	return fabric.Predicted(c.links[fabric.Double], c.links[fabric.Single], c.links[fabric.Slow])
 }
 
 // slowShare is the part of the links that are no NVLinks.
 func (c *candidate) slowShare() float64 {
 	if all := c.links[0] + c.links[1] + c.links[2]; all > 0 {
-		return float64(c.links[mapa.Slow]) / float64(all)
+		return float64(c.links[fabric.Slow]) / float64(all)
 	}
 	return 0
 }
@@ -143,7 +143,7 @@ func (m *machine) candidate(order []int, kept int, pattern string) candidate {
 	c := candidate{gpus: order, preserved: kept}
 	link := func(a, b int) {
 		l := m.links.Between(a, b)
-		c.links[mapa.KindOf(l)]++
+		c.links[fabric.KindOf(l)]++
 		c.aggregate += int(l.GBps)
 	}
 	n := len(order)

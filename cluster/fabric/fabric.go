@@ -1,4 +1,18 @@
-package mapa
+// Package fabric is what sets of the GPUs of a node are worth by their links.
+//
+// Nouns:
+//   - A Graph is the GPUs of a node and the links between each two of them.
+//   - A Pattern is which GPUs of a job talk to each other: a ring, a chain, a star, a clique. A set
+//     of GPUs can hold a pattern in many orders.
+//   - Aggregate is the speeds of the links that a pattern uses, added up. Predicted is the effective
+//     bandwidth over them, as a fit foretells. Preserved is the speeds of all NVLinks between GPUs.
+//
+// Units: GB/s, one way. A Graph finds what all sets are worth to a pattern once, when it is first asked,
+// and is not safe for concurrent use.
+//
+// Source: Ranganath et al., "MAPA: Multi-Accelerator Pattern Allocation Policy for Multi-Tenant GPU
+// Servers", SC 2021.
+package fabric
 
 import (
 	"math"
@@ -7,7 +21,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster"
 )
 
-// MaxDevices is the largest node whose GPUs are chosen by their links.
+// MaxDevices is the largest node that has a Graph.
 const MaxDevices = 16
 
 // Kind is how fast a link is, as the prediction of bandwidth tells links apart.
@@ -46,8 +60,8 @@ func (s Set) Lowest(n int) Set {
 	return s &^ rest
 }
 
-// low is the lowest number in a set that is not empty.
-func (s Set) low() int { return bits.TrailingZeros32(uint32(s)) }
+// Low is the lowest number in a set that is not empty.
+func (s Set) Low() int { return bits.TrailingZeros32(uint32(s)) }
 
 // Graph is the devices of a node and the links between each two of them.
 type Graph struct {
@@ -61,8 +75,8 @@ type Graph struct {
 	foretold [MaxDevices + 1][]float64 // by the number of links that are used, and by how many of each kind these are
 }
 
-// NewGraph is the graph of a node; nil when it has more than MaxDevices devices.
-func NewGraph(l *cluster.Links) *Graph {
+// New is the graph of a node; nil when its links are not known, or it has more than MaxDevices devices.
+func New(l *cluster.Links) *Graph {
 	if l == nil || l.Devices() > MaxDevices {
 		return nil
 	}
@@ -83,19 +97,40 @@ func NewGraph(l *cluster.Links) *Graph {
 	}
 	g.nvlink = make([]float64, 1<<g.n)
 	for s := Set(1); s < 1<<g.n; s++ {
-		v, rest := s.low(), s&(s-1)
+		v, rest := s.Low(), s&(s-1)
 		sum := g.nvlink[rest]
 		for links := rest &^ g.of[v][Slow]; links != 0; links &= links - 1 {
-			sum += g.gbps[v][links.low()]
+			sum += g.gbps[v][links.Low()]
 		}
 		g.nvlink[s] = sum
 	}
 	return g
 }
 
-// preserved is the bandwidth of all NVLinks between devices of a set, in GB/s: what is left to
-// other jobs when these stay free. The graph must not be uniform.
-func (g *Graph) preserved(s Set) float64 { return g.nvlink[s] }
+// Slowest is the speed of the slowest link between two devices of a set, in GB/s; 0 where it has fewer
+// than two.
+func (g *Graph) Slowest(s Set) float64 {
+	least := math.Inf(1)
+	for a := s; a != 0; a &= a - 1 {
+		for b := a & (a - 1); b != 0; b &= b - 1 {
+			least = min(least, g.gbps[a.Low()][b.Low()])
+		}
+	}
+	if s.Len() < 2 {
+		return 0
+	}
+	return least
+}
+
+// Devices is their number.
+func (g *Graph) Devices() int { return g.n }
+
+// Uniform tells whether all links are equal, so that a set is worth as much as any other of its size.
+func (g *Graph) Uniform() bool { return g.uniform }
+
+// Preserved is the bandwidth of all NVLinks between devices of a set, in GB/s: what is left to
+// other jobs when these stay free. It must not be asked of a uniform graph.
+func (g *Graph) Preserved(s Set) float64 { return g.nvlink[s] }
 
 // Predicted is the effective bandwidth in GB/s of a collective operation over so many double
 // NVLinks, single NVLinks and other links. It is the fit that the authors made of NCCL's
@@ -111,3 +146,26 @@ func Predicted(double, single, slow int) float64 {
 
 // never is less than the score of anything.
 var never = math.Inf(-1)
+
+// Graphs are the graphs of links, each made when it is first asked for. The zero Graphs has none.
+type Graphs struct{ known map[*cluster.Links]*Graph }
+
+// mostGraphs bounds what is kept where every node has links of its own.
+const mostGraphs = 1024
+
+// Of is the graph of a node; nil when its links are not known, or it has fewer than two devices or
+// more than MaxDevices.
+func (s *Graphs) Of(l *cluster.Links) *Graph {
+	if l == nil || l.Devices() < 2 || l.Devices() > MaxDevices {
+		return nil
+	}
+	g, known := s.known[l]
+	if !known {
+		if s.known == nil || len(s.known) >= mostGraphs {
+			s.known = map[*cluster.Links]*Graph{}
+		}
+		g = New(l)
+		s.known[l] = g
+	}
+	return g
+}

@@ -1,4 +1,4 @@
-package mapa
+package fabric
 
 import (
 	"math/bits"
@@ -44,6 +44,30 @@ type table struct {
 	most      int       // devices of the largest sets that it has
 	aggregate []float64 // by set: GB/s, the speeds of the links that are used, added up
 	predicted []float64 // by set: GB/s, see Predicted
+
+	best [MaxDevices + 1]float64 // by number of devices: the largest prediction of any set; 0: not known yet
+}
+
+// Worth is what a set is worth to jobs of a pattern, in GB/s: the largest effective bandwidth that is
+// predicted, and the largest sum of speeds, of any order of the devices each.
+func (g *Graph) Worth(p Pattern, s Set) (predicted, aggregate float64) {
+	t := g.table(p, s.Len())
+	return t.predicted[s], t.aggregate[s]
+}
+
+// Best is the largest effective bandwidth that is predicted for any n devices.
+func (g *Graph) Best(p Pattern, n int) float64 {
+	t := g.table(p, n)
+	if t.best[n] == 0 {
+		most := never
+		for s := range t.predicted {
+			if Set(s).Len() == n {
+				most = max(most, t.predicted[s])
+			}
+		}
+		t.best[n] = most
+	}
+	return t.best[n]
 }
 
 // table is the table of a pattern with sets of so many devices, which is made when it is first asked
@@ -52,7 +76,7 @@ func (g *Graph) table(p Pattern, most int) *table {
 	if t := g.tables[p]; t != nil && t.most >= most {
 		return t
 	}
-	t := &table{most, make([]float64, 1<<g.n), make([]float64, 1<<g.n)}
+	t := &table{most: most, aggregate: make([]float64, 1<<g.n), predicted: make([]float64, 1<<g.n)}
 	g.tables[p] = t
 	switch p {
 	case Ring:
@@ -75,13 +99,13 @@ func (g *Graph) table(p Pattern, most int) *table {
 func (g *Graph) cliques(t *table) {
 	counts := make([][3]int, 1<<g.n)
 	for s := Set(1); s < 1<<g.n; s++ {
-		v, rest := s.low(), s&(s-1)
+		v, rest := s.Low(), s&(s-1)
 		c, sum := counts[rest], t.aggregate[rest]
 		for k := range c {
 			c[k] += (rest & g.of[v][k]).Len()
 		}
 		for others := rest; others != 0; others &= others - 1 {
-			sum += g.gbps[v][others.low()]
+			sum += g.gbps[v][others.Low()]
 		}
 		counts[s], t.aggregate[s] = c, sum
 		t.predicted[s] = Predicted(c[Double], c[Single], c[Slow])
@@ -92,10 +116,10 @@ func (g *Graph) cliques(t *table) {
 func (g *Graph) stars(t *table, s Set) {
 	t.aggregate[s], t.predicted[s] = never, never
 	for centres := s; centres != 0; centres &= centres - 1 {
-		v, sum := centres.low(), 0.0
+		v, sum := centres.Low(), 0.0
 		rest := s &^ (1 << v)
 		for others := rest; others != 0; others &= others - 1 {
-			sum += g.gbps[v][others.low()]
+			sum += g.gbps[v][others.Low()]
 		}
 		t.aggregate[s] = max(t.aggregate[s], sum)
 		t.predicted[s] = max(t.predicted[s], Predicted((rest&g.of[v][Double]).Len(), (rest&g.of[v][Single]).Len(), (rest&g.of[v][Slow]).Len()))
@@ -170,7 +194,7 @@ func (g *Graph) extend(out *ways, set Set, to int, from []ways) {
 	for k := Double; k <= Slow; k++ {
 		var all mixes
 		for lasts := set & g.of[to][k]; lasts != 0; lasts &= lasts - 1 {
-			last := lasts.low()
+			last := lasts.Low()
 			w := &from[last]
 			all.add(&w.mixes)
 			out.aggregate = max(out.aggregate, w.aggregate+g.gbps[last][to])
@@ -193,7 +217,7 @@ func (g *Graph) rings(t *table, first int) {
 		}
 		to := at(set)
 		for lasts := set; lasts != 0; lasts &= lasts - 1 {
-			last := lasts.low()
+			last := lasts.Low()
 			if rest := set &^ (1 << last); rest == 0 {
 				one := mixes{1}
 				to[last] = ways{one.with(g.kind[first][last]), g.gbps[first][last]}
@@ -218,7 +242,7 @@ func (g *Graph) chains(t *table) {
 		}
 		to, sum := at(set), ways{aggregate: never}
 		for lasts := set; lasts != 0; lasts &= lasts - 1 {
-			last := lasts.low()
+			last := lasts.Low()
 			if rest := set &^ (1 << last); rest == 0 {
 				to[last] = ways{mixes: mixes{1}}
 			} else {
