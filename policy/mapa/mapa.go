@@ -73,7 +73,8 @@ func (c *Config) Params() param.Set {
 // Needs says what the policy lives on.
 func (c *Config) Needs() need.List {
 	return need.List(nil).
-		And(need.Of(need.Links), "it acts as fifo").
+		If(!c.Skip, need.Of(need.Links), "it acts as fifo").
+		If(c.Skip, need.Of(need.Links), "it acts as fifo(mode=skip)").
 		If(c.Rule == Preserve && c.Mind == Told, need.Of(need.Bandwidth), "every job gets the GPUs that leave the best links to others")
 }
 
