@@ -101,6 +101,7 @@ type Config struct {
 	Sinks      []Sink
 	Budget     time.Duration // of a decision, see ErrOverdue; 0: it may take any time
 
+	Linked      *perf.Linked      // how far jobs are believed to be slower that are not linked best; nil: they are not
 	Variability *perf.Variability // how far the policy believes that devices of a type differ; nil: they are alike
 }
 

@@ -64,6 +64,10 @@ type Experiment struct {
 
 	Variability *perf.Variability // how far GPUs of a type really differ; nil: they are alike
 
+	// Communication is the part of their time, 0 to 1, during which jobs that mind their bandwidth communicate
+	// where they are linked best (perf.Linked); 0: links make no difference to speeds.
+	Communication float64
+
 	// Knowledge of the policies.
 	Beliefs  Beliefs       // whether policies with an estimator of their own use it, where the World has a Meter
 	Estimate Estimate      // of run times; the zero value is the truth
@@ -199,7 +203,7 @@ func (x *Experiment) simulate(ctx context.Context, c Choice, jobs trace.Source, 
 	e := engine.New(engine.Config{
 		Cluster: site.Cluster, Tenants: site.Tenants, Policy: p, PolicyName: c.String(),
 		Estimator: estimator, Costs: costs, Speeds: x.speeds(), Sharing: sharing, Transfer: cmp.Or(x.Transfer, cfg.Transfer), Believe: believe, Seed: x.Seed, Sinks: sinks, Each: workers.Pool(0),
-		Variability: cmp.Or(x.BelievedVariability, x.Variability),
+		Variability: cmp.Or(x.BelievedVariability, x.Variability), Linked: perf.NewLinked(x.Communication),
 	}, world)
 	e.Announce()
 	if err = world.Attach(e.State()); err == nil {
@@ -251,7 +255,7 @@ func (x *Experiment) speeds() perf.Typed {
 
 // world is how the simulated world of one run behaves.
 func (x *Experiment) world(c Choice, site *clusterspec.Site, costs *perf.Costs, jobs trace.Source) sim.Config {
-	cfg := sim.Config{InPlace: c.Resizes(), Source: jobs, Model: x.Model, Costs: *costs, Seed: x.Seed, Variability: x.Variability}
+	cfg := sim.Config{InPlace: c.Resizes(), Source: jobs, Model: x.Model, Costs: *costs, Seed: x.Seed, Variability: x.Variability, Linked: perf.NewLinked(x.Communication)}
 	if cfg.Model == nil {
 		cfg.Model = perf.Analytic{Scaling: 1, Spread: 1}
 	}
