@@ -54,7 +54,7 @@ func (n *Node) GPUs() ([]GPUs, error) {
 		}
 		if most > 0 {
 			out = append(out, GPUs{
-				Resource: name, Type: gpuType(name, n.Labels), Memory: gpuMemory(name, n.Labels),
+				Resource: name, Type: GPUType(name, n.Labels), Memory: GPUMemory(name, n.Labels),
 				Count: int(n.Allocatable[name]), Broken: int(most - n.Allocatable[name]),
 			})
 		}
@@ -161,9 +161,10 @@ func Key(name string) string {
 	return name
 }
 
-// gpuType is the type of the GPUs of a resource. Slices have labels of their own where
+// GPUType is the type of the GPUs of a resource by the labels of their node: the resource
+// itself where no label tells it. Slices have labels of their own where
 // several sizes of them are mixed; where they are all of one size, gpu.product tells it.
-func gpuType(resource string, labels map[string]string) string {
+func GPUType(resource string, labels map[string]string) string {
 	if v := labels[resource+".product"]; IsSlice(resource) && v != "" {
 		return v
 	}
@@ -180,8 +181,8 @@ func gpuType(resource string, labels map[string]string) string {
 	return resource
 }
 
-// gpuMemory is the memory of each GPU of a resource, or 0 where no label tells it.
-func gpuMemory(resource string, labels map[string]string) unit.Bytes {
+// GPUMemory is the memory of each GPU of a resource, or 0 where no label tells it.
+func GPUMemory(resource string, labels map[string]string) unit.Bytes {
 	if IsSlice(resource) {
 		if m := mebibytes(labels[resource+".memory"]); m > 0 {
 			return m
