@@ -58,7 +58,7 @@ const (
 // help texts list them.
 func Formats() []Format {
 	return []Format{
-		nornCSV(), nornJSON(), sacctFormat(), podsFormat(),
+		nornCSV(), nornJSON(), sacctFormat(), podsFormat(), workloadsFormat(), prometheusFormat(),
 		philly(), phillyPassed(), phillyPCS(), phillyAttempts(), genParallel(),
 		helios(), heliosClamped(), heliosLog(),
 		itp(), pai2020(), paiSimulator(), openb(), alibabaDLRM(), alibabaGenAI(), kalos(), thetaGPU(),

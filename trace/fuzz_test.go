@@ -29,6 +29,10 @@ func FuzzFormats(f *testing.F) {
 	f.Add(uint8(index["jsonl"]), []byte(`{"norn":"trace","version":1,"origin":"2024-03-01T00:00:00Z"}`+"\n"+`{"job":"a\u00e9\ud83d\ude00","gpus":1,"work":1.5,"attempts":[1],"hints":{"stages":[1,2,3],"worth":[[1,2]]}}`+"\n"), false)
 	f.Add(uint8(index["sacct"]), []byte(sacctExport), true)
 	f.Add(uint8(index["pods"]), []byte(podList(podOf("p", labels("job-name", "j"), gpu1, "Failed", 0, 1, 2), podOf("q", labels("job-name", "j"), gpu1, "Running", 3, 4, -1))), true)
+	f.Add(uint8(index["workloads"]), []byte(sample(f, "workloads.json")), true)
+	f.Add(uint8(index["workloads"]), []byte(workload("x: 1", "Admitted True Admitted 5")), false)
+	f.Add(uint8(index["prometheus"]), []byte("["+series("kube_pod_created", "", "2000=1000")+","+series("kube_pod_container_resource_limits", `,"container":"c","resource":"cpu"`, "1=1")+
+		","+series("kube_pod_start_time", "", "2000=1100")+","+series("kube_pod_status_phase", `,"phase":"Running"`, "1800=1 1860=1")+"]"), true)
 	f.Fuzz(func(t *testing.T, which uint8, text []byte, skip bool) {
 		if len(text) > 1<<16 {
 			t.Skip("too long to be of use")

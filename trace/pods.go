@@ -1,14 +1,16 @@
 package trace
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"time"
 
-	"github.com/norn-scheduler/norn/internal/jsontext"
+	"github.com/norn-scheduler/norn/internal/kubelist"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/trace/podmap"
 )
 
 // podsFormat is a list of pods as kubectl get pods -o json writes it (with -A
@@ -20,25 +22,7 @@ func podsFormat() Format {
 		Name: "pods", Aliases: []string{"kubernetes", "kubectl"}, Title: "Kubernetes pods, kubectl get pods -o json",
 		Clock: Unix, Order: Unsorted,
 		Match: func(h *Head) int {
-			t := jsontext.NewReader(h.Text)
-			kind, items := false, false
-			// The head may end anywhere, so what follows the first fields is not asked for.
-			_ = t.Object(func(key []byte) error {
-				switch string(key) {
-				case "kind":
-					v, err := t.Text()
-					kind = string(v) == "List" || string(v) == "PodList" || string(v) == "Pod"
-					return err
-				case "apiVersion":
-					_, err := t.Text()
-					return err
-				case "items":
-					items = t.Peek() == '['
-					return io.EOF
-				}
-				return t.Skip()
-			})
-			if items || kind {
+			if _, ok := kubelist.Head(h.Text); ok && bytes.HasPrefix(bytes.TrimSpace(h.Text), []byte("{")) {
 				return 500
 			}
 			return 0
@@ -59,18 +43,7 @@ type pod struct {
 		Annotations map[string]string `json:"annotations"`
 		Owners      []podOwner        `json:"ownerReferences"`
 	} `json:"metadata"`
-	Spec struct {
-		Containers   []podContainer    `json:"containers"`
-		Init         []podContainer    `json:"initContainers"`
-		NodeSelector map[string]string `json:"nodeSelector"`
-		Affinity     *podAffinity      `json:"affinity"`
-		Priority     int32             `json:"priority"`
-		Overhead     map[string]string `json:"overhead"`
-		Resources    podResources      `json:"resources"`
-		Group        struct {
-			Name string `json:"podGroupName"`
-		} `json:"schedulingGroup"`
-	} `json:"spec"`
+	Spec   podSpec `json:"spec"`
 	Status struct {
 		Phase      string         `json:"phase"`
 		QoS        string         `json:"qosClass"`
@@ -78,6 +51,24 @@ type pod struct {
 		Conditions []podCondition `json:"conditions"`
 		Containers []podStatus    `json:"containerStatuses"`
 	} `json:"status"`
+
+	gone  bool // it was deleted while it ran
+	again int  // how many jobs its gang was before, under the same name
+}
+
+// podSpec is what is used of the spec of a pod, and of a template for pods.
+type podSpec struct {
+	Containers   []podContainer      `json:"containers"`
+	Init         []podContainer      `json:"initContainers"`
+	NodeSelector map[string]string   `json:"nodeSelector"`
+	Affinity     *podAffinity        `json:"affinity"`
+	Tolerations  []podmap.Toleration `json:"tolerations"`
+	Priority     int32               `json:"priority"`
+	Overhead     map[string]string   `json:"overhead"`
+	Resources    podResources        `json:"resources"`
+	Group        struct {
+		Name string `json:"podGroupName"`
+	} `json:"schedulingGroup"`
 }
 
 type podOwner struct {
@@ -154,7 +145,7 @@ func (p *pod) run() podRun {
 			}
 		}
 	}
-	over := p.Status.Phase == "Succeeded" || p.Status.Phase == "Failed"
+	over := p.Status.Phase == "Succeeded" || p.Status.Phase == "Failed" || p.gone
 	if over && r.started.IsZero() && !r.ended.IsZero() {
 		r.began(p.Status.Started)
 	}

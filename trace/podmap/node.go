@@ -149,6 +149,39 @@ func (n *Node) Repels() []label.Taint {
 	return slices.Compact(out)
 }
 
+// Toleration is a toleration of a pod as the API has it.
+type Toleration struct{ Key, Operator, Value, Effect string }
+
+// Tolerate is the taints that a pod tolerates, as a canonical text. Tolerations that
+// compare numbers (operators Gt and Lt, an alpha feature of Kubernetes 1.36) tolerate
+// nothing; ignored names them. It fails on more tolerations than a job may have.
+func Tolerate(tolerations []Toleration) (text string, ignored []string, err error) {
+	var out label.Tolerations
+	for _, t := range tolerations {
+		effect, known := Effect(t.Effect)
+		switch {
+		case OfHealth(t.Key), t.Effect != "" && !known:
+			continue
+		case t.Operator == "Gt" || t.Operator == "Lt":
+			ignored = append(ignored, fmt.Sprintf("toleration of %s with operator %s", t.Key, t.Operator))
+			continue
+		}
+		one := label.Toleration{Key: t.Key, Effect: effect}
+		switch t.Operator {
+		case "Equal", "":
+			if one.Equal, one.Value = true, t.Value; t.Key == "" {
+				continue // which Kubernetes refuses
+			}
+		case "Exists":
+		default:
+			continue
+		}
+		out = append(out, one)
+	}
+	read, err := label.ParseTolerations(out.String())
+	return read.String(), ignored, err
+}
+
 // NodeLabel stands for the label "node" of a Kubernetes node. Norn's own label of that
 // key is the name of the node (cluster.NodeLabel).
 const NodeLabel = "norn-scheduler.github.io/node-label"
