@@ -77,7 +77,7 @@ func drawJob(t *rapid.T, id job.ID) *job.Job {
 		d.Within, d.Prefer = "rack", rapid.Bool().Draw(t, "prefer")
 	}
 	j := &job.Job{
-		ID: id, Key: texts().Draw(t, "key"), Name: texts().Draw(t, "name"), User: texts().Draw(t, "user"), Tenant: texts().Draw(t, "tenant"), App: texts().Draw(t, "app"),
+		ID: id, Key: texts().Draw(t, "key"), Name: texts().Draw(t, "name"), User: texts().Draw(t, "user"), Tenant: texts().Draw(t, "tenant"), Partition: texts().Draw(t, "partition"), App: texts().Draw(t, "app"),
 		Submit: moments().Draw(t, "submit"), Demand: &d, Kind: job.Kind(rapid.IntRange(0, 3).Draw(t, "kind")),
 		Model: texts().Draw(t, "model"), Backbone: texts().Draw(t, "backbone"), Dataset: texts().Draw(t, "dataset"), Share: rapid.Bool().Draw(t, "share"),
 		Batch: rapid.IntRange(0, 1<<40).Draw(t, "batch"), Units: numbers().Draw(t, "units"), Unit: texts().Draw(t, "unit"),

@@ -28,7 +28,9 @@ func FuzzFormats(f *testing.F) {
 	f.Add(uint8(index["csv"]), []byte("gpus,duration,mem,cpus,tasks,deadline,attempts\n4,1h,16GiB,8,2,+2h,1|2\nx,,,,,,\n"), true)
 	f.Add(uint8(index["jsonl"]), []byte(`{"norn":"trace","version":1,"origin":"2024-03-01T00:00:00Z"}`+"\n"+`{"job":"a\u00e9\ud83d\ude00","gpus":1,"work":1.5,"attempts":[1],"hints":{"stages":[1,2,3],"worth":[[1,2]]}}`+"\n"), false)
 	f.Add(uint8(index["sacct"]), []byte(sacctExport), true)
+	f.Add(uint8(index["sacct-json"]), []byte(sacctJSONExport), true)
 	f.Add(uint8(index["pods"]), []byte(podList(podOf("p", labels("job-name", "j"), gpu1, "Failed", 0, 1, 2), podOf("q", labels("job-name", "j"), gpu1, "Running", 3, 4, -1))), true)
+	f.Add(uint8(index["pods"]), []byte(podList(event("Job", "b", "SuccessfulCreate", "Created pod: b-a", 1), event("Pod", "b-a", "Started", "", 3), podOf("b-b", owner("Job", "b"), gpu1, "Succeeded", 13, 20, 50))), false)
 	f.Add(uint8(index["workloads"]), []byte(sample(f, "workloads.json")), true)
 	f.Add(uint8(index["workloads"]), []byte(workload("x: 1", "Admitted True Admitted 5")), false)
 	f.Add(uint8(index["prometheus"]), []byte("["+series("kube_pod_created", "", "2000=1000")+","+series("kube_pod_container_resource_limits", `,"container":"c","resource":"cpu"`, "1=1")+
@@ -50,6 +52,7 @@ func FuzzDetect(f *testing.F) {
 	}
 	f.Add([]byte(small))
 	f.Add([]byte(sacctExport))
+	f.Add([]byte(sacctJSONExport))
 	f.Add([]byte("\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"))
 	f.Add([]byte("\x28\xb5\x2f\xfd\x04\x00"))
 	f.Add(archive(f, [2]string{"jobs.csv", small}))

@@ -198,3 +198,74 @@ func TestPrometheusWhatIsThere(t *testing.T) {
 		}
 	}
 }
+
+// event is an event of core/v1 about an object, so many minutes after eight.
+func event(kind, name, reason, message string, minute int) string {
+	at := time.Date(2024, 3, 1, 8, minute, 0, 0, time.UTC).Format(time.RFC3339)
+	return fmt.Sprintf(`{"apiVersion":"v1","kind":"Event","metadata":{"name":"%s.17","namespace":"team-a"},"involvedObject":{"apiVersion":"v1","kind":%q,"name":%q,"namespace":"team-a","uid":"u-%s"},`+
+		`"reason":%q,"message":%q,"firstTimestamp":%q,"lastTimestamp":%q,"count":1,"type":"Normal","source":{"component":"kubelet"}}`, name, kind, name, name, reason, message, at, at)
+}
+
+// TestPodEvents: events beside pods tell of a first start, and of a pod that was preempted
+// and is gone. What they do not tell is counted.
+func TestPodEvents(t *testing.T) {
+	meta := labels("batch.kubernetes.io/job-name", "b", "batch.kubernetes.io/job-completion-index", "0") + owner("Job", "b")
+	text := podList(
+		event("Job", "b", "SuccessfulCreate", "Created pod: b-0-aaaaa", 1),
+		event("Pod", "b-0-aaaaa", "Scheduled", "Successfully assigned team-a/b-0-aaaaa to n1", 2),
+		event("Pod", "b-0-aaaaa", "Started", "Started container c", 3),
+		event("Pod", "b-0-aaaaa", "Preempted", "Preempted by pod 17 on node n1", 13),
+		event("Job", "b", "SuccessfulCreate", "Created pod: b-0-bbbbb", 13),
+		podOf("b-0-bbbbb", meta, gpu1, "Succeeded", 13, 20, 50),
+		// A container that was started again: its status tells the last start alone.
+		podOf("again", "", gpu1, "Running", 0, 30, -1),
+		event("Pod", "again", "Started", "Started container c", 5),
+		event("Pod", "again", "BackOff", "Back-off restarting failed container", 29),
+		// What is of no use.
+		event("Pod", "other-x-ccccc", "Started", "Started container c", 5),
+		event("Pod", "b-0-ddddd", "FailedScheduling", "0/3 nodes are available", 14),
+		event("Node", "n1", "NodeReady", "Node n1 status is now: NodeReady", 5),
+		`{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"b","namespace":"team-a"`+meta+`}}`,
+	)
+	entries, info := readText(t, text, trace.Options{AnyType: true})
+	const size = `"roles":[{"tasks":1,"gpu":1,"cpu":0.5,"mem":17179869184}],`
+	equalLines(t, entries,
+		`{"job":"team-a/again",`+size+`"work":2700,"wait":300,"at_least":true,"name":"again","tenant":"team-a","priority":5,"hints":{"qos":"Burstable"}}`,
+		`{"job":"team-a/b","submit":60,`+size+`"work":1800,"attempts":[600],"wait":540,"name":"b","tenant":"team-a","priority":5,"hints":{"qos":"Burstable"}}`,
+	)
+	if info.Format != "pods" || info.Rows != 13 || info.Jobs != 2 || info.LeftOut != 4 || info.Folded != 7 {
+		t.Errorf("%+v", info)
+	}
+	var why []string
+	for _, r := range info.Reasons {
+		why = append(why, fmt.Sprintf("%d %s", r.Rows, r.Why))
+	}
+	want := "1 is an event of a Node; 1 is a Job, not a pod; 1 is an event of a pod that is gone and had not started; " +
+		"1 is an event of a pod that is gone, and of which no pod in the list tells what it asked for (kubectl get pods,events)"
+	if got := strings.Join(why, "; "); got != want {
+		t.Errorf("left out are %s\nwant %s", got, want)
+	}
+	_, err := trace.NewReader(strings.NewReader(podList(event("Pod", "p", "Started", "", 1))), "events.json", trace.Options{SomeJob: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestPodsYAML reads a list of pods in YAML.
+func TestPodsYAML(t *testing.T) {
+	text := `apiVersion: v1
+items:
+- apiVersion: v1
+  kind: Pod
+  metadata: {name: p, namespace: n, creationTimestamp: "2024-03-01T08:00:00Z"}
+  spec:
+    containers: [{name: c, resources: {limits: {nvidia.com/gpu: 2}}}]
+    tolerations: [{key: team, operator: Equal, value: x, effect: NoSchedule}, {key: node.kubernetes.io/not-ready, operator: Exists, effect: NoExecute, tolerationSeconds: 300}]
+  status:
+    phase: Succeeded
+    containerStatuses: [{state: {terminated: {startedAt: "2024-03-01T08:01:00Z", finishedAt: "2024-03-01T08:02:00Z"}}}]
+kind: List
+`
+	entries, _ := readText(t, text, trace.Options{})
+	equalLines(t, entries, `{"job":"n/p","tolerate":"team=x:NoSchedule","roles":[{"tasks":1,"gpu":2}],"work":60,"wait":60,"name":"p","tenant":"n"}`)
+}

@@ -33,15 +33,25 @@ type member struct {
 	generation  int  // how many pods it has taken the place of, one after the other
 }
 
+// gangKey is the key of the gang that the pod belongs to.
+func (p *pod) gangKey() string {
+	key, _ := p.meta().Gang()
+	return key + p.number()
+}
+
+// number tells jobs of the same name apart; empty: it is the first.
+func (p *pod) number() string {
+	if p.again == 0 {
+		return ""
+	}
+	return fmt.Sprintf("#%d", p.again+1)
+}
+
 // add puts a pod into its gang.
 func (s *podSource) add(p *pod) {
 	meta := p.meta()
-	key, title := meta.Gang()
-	name := p.Metadata.Namespace + "/" + title
-	if p.again > 0 {
-		again := fmt.Sprintf("#%d", p.again+1)
-		key, name = key+again, name+again
-	}
+	_, title := meta.Gang()
+	key, name := p.gangKey(), p.Metadata.Namespace+"/"+title+p.number()
 	g := s.byKey[key]
 	if g == nil {
 		g = &gang{title: title, name: name, tenant: p.Metadata.Namespace}
@@ -72,14 +82,12 @@ func (s *podSource) add(p *pod) {
 	if p.Status.QoS != "" {
 		g.qos = s.in.Text([]byte(p.Status.QoS))
 	}
-	s.judge(p.Kind, meta.OfNode(), g, &m)
+	s.judge(meta.OfNode(), g, &m)
 }
 
 // judge tells why a pod is no job.
-func (s *podSource) judge(kind, ofNode string, g *gang, m *member) {
+func (s *podSource) judge(ofNode string, g *gang, m *member) {
 	switch {
-	case kind != "" && kind != "Pod":
-		g.why = "is a " + kind + ", not a pod"
 	case ofNode != "":
 		g.why = "belongs to its node (" + ofNode + ")"
 	case m.size.Empty() && len(g.members) == 1:

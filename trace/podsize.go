@@ -1,10 +1,7 @@
 package trace
 
 import (
-	"fmt"
-	"maps"
-	"slices"
-
+	"github.com/norn-scheduler/norn/internal/kubelist"
 	"github.com/norn-scheduler/norn/trace/podmap"
 )
 
@@ -61,16 +58,8 @@ func (p *podSpec) size() (podmap.Size, error) {
 }
 
 // amounts reads quantities.
-func amounts(written map[string]string) (podmap.Amounts, error) {
-	out := podmap.Amounts{}
-	for _, name := range slices.Sorted(maps.Keys(written)) {
-		v, err := podmap.Quantity(written[name])
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		out[name] = v
-	}
-	return out, nil
+func amounts(written map[string]kubelist.Quantity) (podmap.Amounts, error) {
+	return kubelist.Amounts(written, podmap.Quantity)
 }
 
 // gpuTypes are the acceptable GPU types, joined by "|".

@@ -129,11 +129,11 @@ func (s *promSource) answer(d *json.Decoder) error {
 		}
 		switch key {
 		case "data":
-			if err = delimiter(d, '{'); err == nil {
+			if err = delimiter(d, '{', "an answer of Prometheus"); err == nil {
 				err = s.answer(d)
 			}
 		case "result":
-			if err = delimiter(d, '['); err == nil {
+			if err = delimiter(d, '[', "an answer of Prometheus"); err == nil {
 				err = s.list(d)
 			}
 		case "error":

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/norn-scheduler/norn/internal/kubelist"
 	"github.com/norn-scheduler/norn/trace/podmap"
 )
 
@@ -152,11 +153,11 @@ func promNames(m map[string]string, prefix string, to map[string]string) {
 func promAmount(to map[string]*podContainer, of func(string) string, samples []promSample, limit bool) {
 	c := to[of("container")]
 	if c == nil {
-		c = &podContainer{Resources: podResources{Limits: map[string]string{}, Requests: map[string]string{}}}
+		c = &podContainer{Resources: podResources{Limits: map[string]kubelist.Quantity{}, Requests: map[string]kubelist.Quantity{}}}
 		to[of("container")] = c
 	}
 	most := slices.MaxFunc(samples, func(a, b promSample) int { return cmp.Compare(a.value, b.value) })
-	text := strconv.FormatFloat(most.value, 'f', -1, 64)
+	text := kubelist.Quantity(strconv.FormatFloat(most.value, 'f', -1, 64))
 	if limit {
 		c.Resources.Limits[promResource(of("resource"))] = text
 	} else {

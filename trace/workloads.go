@@ -140,7 +140,7 @@ func (s *workloadSource) Next(e *Entry) error {
 	case r.bad != nil:
 		return r.bad
 	case r.why != "":
-		return &leftOut{why: r.name + ": " + r.why}
+		return LeaveOutJob(r.name, r.why, 1)
 	}
 	return s.entry(r, e)
 }
@@ -267,9 +267,9 @@ func (s *workloadSource) times(r *workloadRow, e *Entry) error {
 	case past > 0 && admitted != nil: // it was evicted, and does not run
 		began, t.Work = *admitted.At, past
 	case finished.holds():
-		return &leftOut{why: r.name + ": ended before it was admitted"}
+		return LeaveOutJob(r.name, "ended before it was admitted", 1)
 	default:
-		return &leftOut{why: r.name + ": has not been admitted"}
+		return LeaveOutJob(r.name, "has not been admitted", 1)
 	}
 	t.Wait, t.HasWait = max(0, began.Sub(created)-past), true
 	e.Job.Submit = time.Duration(created.UnixNano())

@@ -135,11 +135,12 @@ func remarks(w io.Writer, info trace.Info) {
 		return
 	}
 	fmt.Fprintf(w, "norn: %s: of %s, some were left out, %s:\n", info.File, unit.CountOrNo(info.Rows, "row"), strings.Join(why, " and "))
-	for _, p := range info.Problems {
-		fmt.Fprintf(w, "  %v\n", p)
-	}
-	if more := info.LeftOut + info.Bad - len(info.Problems); more > 0 {
-		fmt.Fprintf(w, "  and %d more\n", more)
+	for _, r := range info.Reasons {
+		if r.Rows == 1 {
+			fmt.Fprintf(w, "  %v\n", r.First)
+			continue
+		}
+		fmt.Fprintf(w, "  %s: %s; the first: %v\n", unit.Count(r.Rows, "row"), r.Why, r.First)
 	}
 }
 

@@ -149,10 +149,7 @@ func (m *Meta) circle() (key, title string) {
 		return label + "=" + v, v
 	}
 	for _, o := range m.Owners {
-		switch o.Kind {
-		case "ReplicaSet", "StatefulSet", "ReplicationController", "DaemonSet", "Node":
-			// Their pods live and die one by one.
-		default:
+		if !oneByOne(o.Kind) {
 			return o.Kind + "=" + o.UID, o.Name
 		}
 	}
@@ -213,4 +210,19 @@ func (m *Meta) OfNode() string {
 		return m.Owners[0].Kind
 	}
 	return ""
+}
+
+// Replaced tells whether the owner of a pod makes another one in its place that is the
+// same work, where it is gone: those of ReplicaSets and the like are jobs of their own.
+func (m *Meta) Replaced() bool {
+	return slices.ContainsFunc(m.Owners, func(o Owner) bool { return !oneByOne(o.Kind) })
+}
+
+// oneByOne tells whether pods of an owner of that kind live and die one by one.
+func oneByOne(kind string) bool {
+	switch kind {
+	case "ReplicaSet", "StatefulSet", "ReplicationController", "DaemonSet", "Node":
+		return true
+	}
+	return false
 }
