@@ -136,16 +136,18 @@ schedules the jobs of one machine, with norn up.`,
 }
 
 // strict makes every wrong number of arguments a usage error, and every unknown
-// command one that says which command may be meant.
+// command one that says which command may be meant. A verb may have commands below it
+// and do something by itself (norn cluster).
 func strict(cmd *cobra.Command) {
-	if len(cmd.Commands()) > 0 {
+	for _, c := range cmd.Commands() {
+		strict(c)
+	}
+	alone := cmd.RunE != nil
+	if len(cmd.Commands()) > 0 && (!alone || cmd.Args(cmd, []string{"x"}) != nil) { // it takes nothing but a command
 		cmd.Args = unknownCommand
-		if cmd.RunE == nil { // it does nothing by itself
+		if !alone {
 			cmd.FParseErrWhitelist.UnknownFlags = true // the unknown command is told first
 			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
-		}
-		for _, c := range cmd.Commands() {
-			strict(c)
 		}
 		return
 	}
