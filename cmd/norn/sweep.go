@@ -90,19 +90,21 @@ func (f *sweepFlags) run(cmd *cobra.Command, args []string) error {
 	if out == "" {
 		out = strings.TrimSuffix(args[0], filepath.Ext(args[0])) + ".results"
 	}
-	store, err := sweep.OpenStore(out)
-	if err != nil {
-		return err
-	}
-	defer store.Close()
-	s := &sweep.Sweep{Plan: plan, Lab: lab, Store: store, AtOnce: f.atOnce, Memory: memory}
+	s := &sweep.Sweep{Plan: plan, Lab: lab, AtOnce: f.atOnce, Memory: memory}
 	if f.list {
+		s.Store = &sweep.Store{Path: out} // which is looked at alone, perhaps while it is written
 		p, err := s.Count(cmd.Context())
 		if err == nil {
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, of which %d are there\n", args[0], unit.Count(p.Total, "run"), p.Done)
 		}
 		return err
 	}
+	store, err := sweep.OpenStore(out)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	s.Store = store
 	results, err := watched(cmd, s, f.quiet)
 	if err != nil && results != nil {
 		return fmt.Errorf("%w: %d of %d runs are kept in %s, and the same command makes the others", err, len(results.Runs), len(plan.Worlds())*len(plan.Policies), out)
