@@ -120,7 +120,7 @@ schedules the jobs of one machine, with norn up.`,
 		SilenceErrors: true,
 	}
 	cmd.SetVersionTemplate("norn {{.Version}}\n")
-	cmd.AddCommand(simCommand(), traceCommand(), clusterCommand(), policiesCommand(), explainCommand(), validateCommand(), reproduceCommand(), docsCommand(), versionCommand())
+	cmd.AddCommand(simCommand(), traceCommand(), clusterCommand(), policiesCommand(), policyCommand(), explainCommand(), validateCommand(), reproduceCommand(), docsCommand(), versionCommand())
 	s := theShell()
 	cmd.AddCommand(upCommand(), downCommand(s), configCommand())
 	cmd.AddCommand(fidelityCommand(), selftestCommand(), kubeCommand())
