@@ -124,7 +124,7 @@ schedules the jobs of one machine, with norn up.`,
 		SilenceErrors: true,
 	}
 	cmd.SetVersionTemplate("norn {{.Version}}\n")
-	cmd.AddCommand(simCommand(), sweepCommand(), traceCommand(), clusterCommand(), policiesCommand(), explainCommand(), validateCommand(), reproduceCommand(), plotCommand(), docsCommand(), versionCommand())
+	cmd.AddCommand(simCommand(), sweepCommand(), traceCommand(), clusterCommand(), policiesCommand(), policyCommand(), explainCommand(), validateCommand(), reproduceCommand(), plotCommand(), docsCommand(), versionCommand())
 	s := theShell()
 	cmd.AddCommand(upCommand(), downCommand(s), configCommand())
 	cmd.AddCommand(fidelityCommand(), selftestCommand(), kubeCommand(), gateCommand())
