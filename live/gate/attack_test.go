@@ -136,9 +136,7 @@ func TestTooMany(t *testing.T) {
 	for _, done := range kept {
 		done()
 	}
-	for range 8 * len(all) {
-		f.step <- struct{}{}
-	}
+	f.steps(8 * len(all))
 	for _, a := range all {
 		if got := <-a; got.status != 200 {
 			t.Errorf("%+v", got)
@@ -358,7 +356,7 @@ func TestRests(t *testing.T) {
 		a := h.later(t.Context(), "alice", `{"prompt":"a","stream":true,"max_tokens":3}`)
 		for range 3 {
 			time.Sleep(3 * o.times.write)
-			f.step <- struct{}{}
+			f.steps(1)
 		}
 		got := <-a
 		if n, done := tokensOf(got.text); got.err != nil || n != 3 || !done {
@@ -404,7 +402,7 @@ func TestLeaves(t *testing.T) {
 	h := newHouse(t, "http://"+f.addr, Options{InFlight: 12, Reserve: 8}, "alice", "bob")
 	ctx, leave := context.WithCancel(t.Context())
 	runs := h.later(ctx, "alice", `{"prompt":"a b c","max_tokens":8,"stream":true}`)
-	f.step <- struct{}{}
+	f.steps(1)
 	wctx, leaveWaiting := context.WithCancel(t.Context())
 	waits := h.later(wctx, "alice", `{"prompt":"a b c","max_tokens":8,"stream":true}`)
 	until(t, "alice waits", func() bool { return h.boardOf("alice").Waiting == 1 })
@@ -416,9 +414,7 @@ func TestLeaves(t *testing.T) {
 	leave()
 	<-runs
 	until(t, "the server is told", func() bool { return f.cancelled() == 1 })
-	for range 8 {
-		f.step <- struct{}{}
-	}
+	f.steps(8)
 	if a := <-bob; a.status != 200 {
 		t.Errorf("%+v", a)
 	}
@@ -494,7 +490,7 @@ func TestServerRestarts(t *testing.T) {
 	f.step = make(chan struct{})
 	h := newHouse(t, "http://"+f.addr, Options{InFlight: 12, Reserve: 8}, "alice", "bob")
 	runs := h.later(t.Context(), "alice", `{"prompt":"a b c","max_tokens":8,"stream":true}`)
-	f.step <- struct{}{}
+	f.steps(1)
 	until(t, "a token was charged", func() bool { return *h.boardOf("alice").Clients[0].Counter == 4 })
 	waits := h.later(t.Context(), "bob", `{"prompt":"a b c","max_tokens":8,"stream":true}`)
 	until(t, "bob waits", func() bool { return h.boardOf("bob").Waiting == 1 })
@@ -564,9 +560,7 @@ func TestAsksForMuch(t *testing.T) {
 	}
 	// What is produced beyond the reserve counts as it comes.
 	s := h.later(t.Context(), "much", `{"prompt":"a b c","max_tokens":20,"stream":true}`)
-	for range 20 {
-		f.step <- struct{}{}
-	}
+	f.steps(20)
 	if a := <-s; a.status != 200 {
 		t.Errorf("%+v", a)
 	}

@@ -157,6 +157,18 @@ func (f *fake) wait(ctx context.Context) bool {
 	}
 }
 
+// steps has the server produce so many tokens, of whichever requests it answers.
+func (f *fake) steps(n int) {
+	f.t.Helper()
+	for range n {
+		select {
+		case f.step <- struct{}{}:
+		case <-time.After(30 * time.Second):
+			f.t.Fatal("the server answers nobody")
+		}
+	}
+}
+
 // requests are those that have come so far.
 func (f *fake) requests() []asked {
 	f.mu.Lock()

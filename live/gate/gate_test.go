@@ -45,7 +45,7 @@ func TestStream(t *testing.T) {
 		t.Errorf("first comes %s", got)
 	}
 	for range 3 {
-		f.step <- struct{}{}
+		f.steps(1)
 		if got := next(); !strings.Contains(got, `"x "`) { // before the server may go on
 			t.Errorf("then comes %s", got)
 		}
@@ -141,9 +141,7 @@ func TestOrder(t *testing.T) {
 	send("flood", 6)
 	send("ann", 2)
 	send("bob", 3)
-	for range 8 * len(all) {
-		f.step <- struct{}{}
-	}
+	f.steps(8 * len(all))
 	for _, a := range all {
 		if got := <-a; got.status != 200 {
 			t.Errorf("%+v", got)
@@ -167,9 +165,7 @@ func TestWhy(t *testing.T) {
 	f.step = make(chan struct{})
 	h := newHouse(t, "http://"+f.addr, Options{InFlight: 12, Reserve: 8}, "alice", "bob", "root!")
 	warm := h.later(t.Context(), "alice", `{"prompt":"a","max_tokens":4,"stream":true}`) // from which the pace is learnt
-	for range 4 {
-		f.step <- struct{}{}
-	}
+	f.steps(4)
 	<-warm
 	var all []<-chan answer
 	for range 3 {
@@ -211,9 +207,7 @@ func TestWhy(t *testing.T) {
 	if len(b.Requests) != 4 || len(b.Clients) != 3 || !positions[0] || !positions[1] || !positions[2] {
 		t.Errorf("%+v", b)
 	}
-	for range 8 * 4 {
-		f.step <- struct{}{}
-	}
+	f.steps(8 * 4)
 	if a := <-bob; a.status != 200 || a.header.Get("Norn-Position") != "" {
 		t.Errorf("%+v", a)
 	}
@@ -286,16 +280,14 @@ func TestEnds(t *testing.T) {
 	f.step = make(chan struct{})
 	h := newHouse(t, "http://"+f.addr, Options{InFlight: 12, Reserve: 8}, "alice")
 	runs := h.later(t.Context(), "alice", `{"prompt":"a b c","max_tokens":8,"stream":true}`)
-	f.step <- struct{}{}
+	f.steps(1)
 	waits := h.later(t.Context(), "alice", `{"prompt":"a b c","max_tokens":8,"stream":true}`)
 	until(t, "one waits", func() bool { return h.boardOf("alice").Waiting == 1 })
 	h.stop()
 	if a := <-waits; a.status != 503 || a.header.Get("Retry-After") == "" {
 		t.Errorf("%+v", a)
 	}
-	for range 7 {
-		f.step <- struct{}{}
-	}
+	f.steps(7)
 	a := <-runs
 	if n, done := tokensOf(a.text); n != 8 || !done {
 		t.Errorf("%+v", a)

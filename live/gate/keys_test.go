@@ -138,9 +138,7 @@ func TestReload(t *testing.T) {
 	if a := h.get("bob", "/gate/queue"); a.status != 401 {
 		t.Errorf("%+v", a)
 	}
-	for range 8 {
-		f.step <- struct{}{}
-	}
+	f.steps(8)
 	if a := <-runs; a.status != 200 {
 		t.Errorf("what ran has not ended: %+v", a)
 	}
