@@ -253,18 +253,35 @@ type Exit struct {
 
 // Why is the answer to the question why a job waits, or what it does.
 type Why struct {
-	Job       Job       `json:"job"`
-	Reason    string    `json:"reason" doc:"One sentence."`
-	Frees     []string  `json:"frees,omitempty" doc:"What would let it start, one sentence each."`
-	Expected  time.Time `json:"expected_start,omitzero" doc:"Earliest start if estimates hold and nobody goes ahead."`
-	Unknown   string    `json:"expected_unknown,omitempty" doc:"Why no start can be told."`
-	Ahead     []string  `json:"ahead,omitempty" doc:"Waiting jobs that were submitted before it."`
-	Holders   []string  `json:"holders,omitempty" doc:"Jobs that hold the devices it could use, with when each is expected to end."`
-	Beside    []string  `json:"beside,omitempty" doc:"Jobs that share its devices, each with what it holds there, and what is known of both."`
-	Memory    string    `json:"memory,omitempty" doc:"How much of the memory of each GPU it is believed to take, and where that figure comes from."`
-	Stop      string    `json:"stop" doc:"What happens when it is preempted, and what that would cost now."`
-	Isolation []string  `json:"isolation,omitempty" doc:"What its run is confined to, and to what not."`
-	Life      []string  `json:"life,omitempty" doc:"What has happened to it, one line each."`
-	Beliefs   []string  `json:"beliefs,omitempty" doc:"What the policy believes of it and from what it learnt that, one sentence each."`
-	Policy    string    `json:"policy"`
+	Job       Job         `json:"job"`
+	Reason    string      `json:"reason" doc:"One sentence."`
+	Frees     []string    `json:"frees,omitempty" doc:"What would let it start, one sentence each."`
+	Expected  time.Time   `json:"expected_start,omitzero" doc:"Earliest start if estimates hold and nobody goes ahead."`
+	Unknown   string      `json:"expected_unknown,omitempty" doc:"Why no start can be told."`
+	Ahead     []string    `json:"ahead,omitempty" doc:"Waiting jobs that were submitted before it."`
+	Holders   []string    `json:"holders,omitempty" doc:"Jobs that hold the devices it could use, with when each is expected to end."`
+	Beside    []string    `json:"beside,omitempty" doc:"Jobs that share its devices, each with what it holds there, and what is known of both."`
+	Memory    string      `json:"memory,omitempty" doc:"How much of the memory of each GPU it is believed to take, and where that figure comes from."`
+	Stop      string      `json:"stop" doc:"What happens when it is preempted, and what that would cost now."`
+	Isolation []string    `json:"isolation,omitempty" doc:"What its run is confined to, and to what not."`
+	Life      []string    `json:"life,omitempty" doc:"What has happened to it, one line each."`
+	Course    []Stretch   `json:"course,omitempty" doc:"How it stood from when to when, as far as that is kept: since the log before the present one began, 64 stretches."`
+	Losses    []LossPoint `json:"losses,omitempty" doc:"That it reported since the daemon began, by rising steps: the first, the latest, and some between them, 65 at most."`
+	Beliefs   []string    `json:"beliefs,omitempty" doc:"What the policy believes of it and from what it learnt that, one sentence each."`
+	Policy    string      `json:"policy"`
+}
+
+// Stretch is a time in which a job stood in one way.
+type Stretch struct {
+	From  time.Time `json:"from"`
+	To    time.Time `json:"to,omitzero" doc:"None: it goes on."`
+	State State     `json:"state"`
+	GPUs  float64   `json:"gpus,omitempty" doc:"That it held."`
+	On    string    `json:"on,omitempty" doc:"Where, for a reader."`
+}
+
+// LossPoint is a loss that a job reported.
+type LossPoint struct {
+	Step int64   `json:"step"`
+	Loss float64 `json:"loss"`
 }

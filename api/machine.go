@@ -1,6 +1,10 @@
 package api
 
-import "time"
+import (
+	"fmt"
+	"strings"
+	"time"
+)
 
 // Node is a machine that Norn shares out: the only one, or one of a cluster.
 type Node struct {
@@ -186,4 +190,36 @@ type Query struct {
 	Since  time.Time // ended, or active, since
 	Until  time.Time // submitted before
 	Limit  int       // 0: no limit; the last ones
+	Page   int       // so many at most, the first ones behind After; 0: all. Not with Limit
+	After  Cursor
+}
+
+// Cursor is a place in a list of jobs: that behind a job. The zero value is the beginning.
+type Cursor struct {
+	ID        string
+	Submitted time.Time
+}
+
+// Behind is the place behind a job.
+func Behind(j *Job) Cursor { return Cursor{j.ID, j.Submitted} }
+
+// String is a Cursor as addresses have it; ParseCursor reads it.
+func (c Cursor) String() string {
+	if c.ID == "" {
+		return ""
+	}
+	return c.Submitted.UTC().Format(time.RFC3339Nano) + "," + c.ID
+}
+
+// ParseCursor reads the text of a Cursor, also an empty one. The error is fit for a user.
+func ParseCursor(s string) (c Cursor, err error) {
+	if s == "" {
+		return c, nil
+	}
+	moment, id, ok := strings.Cut(s, ",")
+	if c.Submitted, err = time.Parse(time.RFC3339Nano, moment); err != nil || !ok || id == "" {
+		return Cursor{}, fmt.Errorf("after: %q is no place in a list: take it from next of the page before", s)
+	}
+	c.ID = id
+	return c, nil
 }

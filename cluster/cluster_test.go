@@ -185,8 +185,8 @@ func TestLinksChooseFast(t *testing.T) {
 		t.Fatal(err)
 	}
 	pair := c.AppendWhole(nil, 0, 2, 0)
-	if class, gbps := links.Between(int(pair[0].Device), int(pair[1].Device)); class != NVLink || gbps != 50 {
-		t.Errorf("devices %v are linked by %v at %v GB/s, want nvlink at 50", pair, class, gbps)
+	if l := links.Between(int(pair[0].Device), int(pair[1].Device)); l != (Link{NVLink, 50, 2, 2}) {
+		t.Errorf("devices %v are linked by %+v, want two NVLinks 2 at 50 GB/s", pair, l)
 	}
 	if _, err := LinkPreset("dgx1", 4); err == nil || !strings.Contains(err.Error(), "for 8 GPUs, the node has 4") {
 		t.Errorf("dgx1 of 4: %v", err)

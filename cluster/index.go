@@ -169,8 +169,7 @@ func (l *Links) best(free uint64, offset, n int) uint64 {
 func (l *Links) speedTo(device int, chosen uint64, offset int) float64 {
 	sum := 0.0
 	for ; chosen != 0; chosen &= chosen - 1 {
-		_, gbps := l.Between(device, bits.TrailingZeros64(chosen)+offset)
-		sum += gbps
+		sum += l.Between(device, bits.TrailingZeros64(chosen)+offset).GBps
 	}
 	return sum
 }

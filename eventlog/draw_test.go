@@ -77,7 +77,7 @@ func drawJob(t *rapid.T, id job.ID) *job.Job {
 		d.Within, d.Prefer = "rack", rapid.Bool().Draw(t, "prefer")
 	}
 	j := &job.Job{
-		ID: id, Key: texts().Draw(t, "key"), Name: texts().Draw(t, "name"), User: texts().Draw(t, "user"), Tenant: texts().Draw(t, "tenant"), App: texts().Draw(t, "app"),
+		ID: id, Key: texts().Draw(t, "key"), Name: texts().Draw(t, "name"), User: texts().Draw(t, "user"), Tenant: texts().Draw(t, "tenant"), Partition: texts().Draw(t, "partition"), App: texts().Draw(t, "app"),
 		Submit: moments().Draw(t, "submit"), Demand: &d, Kind: job.Kind(rapid.IntRange(0, 3).Draw(t, "kind")),
 		Model: texts().Draw(t, "model"), Backbone: texts().Draw(t, "backbone"), Dataset: texts().Draw(t, "dataset"), Share: rapid.Bool().Draw(t, "share"),
 		Batch: rapid.IntRange(0, 1<<40).Draw(t, "batch"), Units: numbers().Draw(t, "units"), Unit: texts().Draw(t, "unit"),
@@ -116,7 +116,11 @@ func drawNode(t *rapid.T) *cluster.NodeSpec {
 		n.Links = cluster.NewLinks(devices)
 		for i := range devices {
 			for k := range i {
-				n.Links.Connect(i, k, cluster.LinkClass(rapid.IntRange(0, 4).Draw(t, "class")), numbers().Draw(t, "GB/s"))
+				l := cluster.Link{Class: cluster.LinkClass(rapid.IntRange(0, 4).Draw(t, "class")), GBps: numbers().Draw(t, "GB/s")}
+				if rapid.Bool().Draw(t, "counted") {
+					l.Count, l.Gen = uint8(rapid.IntRange(0, cluster.MaxNVLinks).Draw(t, "NVLinks")), uint8(rapid.IntRange(0, cluster.MaxNVLinkGen).Draw(t, "generation"))
+				}
+				n.Links.Connect(i, k, l)
 			}
 		}
 	}

@@ -660,6 +660,8 @@ func (l *Reader) nodeField(ev *Event, key []byte) (err error) {
 		return l.slots(&n.Slots)
 	case "links":
 		return l.links()
+	case "nvlinks":
+		return l.nvlinks()
 	case "labels":
 		return each(t, label.ParseLabel, &n.Labels)
 	case "taints":
@@ -713,19 +715,13 @@ func (l *Reader) gpus() error {
 	return err
 }
 
-// link is one link between two devices of a node.
-type link struct {
-	class int64
-	gbps  float64
-}
-
 // maxLinks bounds the links that a node tells: those of 1024 devices.
 const maxLinks = 1024 * 1023 / 2
 
 // links reads the links of each device to those before it, class and speed:
 // for n devices n(n-1)/2 of them.
 func (l *Reader) links() error {
-	var all []link
+	var all []cluster.Link
 	err := l.text.Array(func() error {
 		k, err := l.link()
 		all = append(all, k)
@@ -747,7 +743,7 @@ func (l *Reader) links() error {
 	links := cluster.NewLinks(n)
 	for i, k := 0, 0; i < n; i++ {
 		for j := 0; j < i; j, k = j+1, k+1 {
-			links.Connect(i, j, cluster.LinkClass(all[k].class), all[k].gbps)
+			links.Connect(i, j, all[k])
 		}
 	}
 	l.node.Links = links
@@ -755,14 +751,15 @@ func (l *Reader) links() error {
 }
 
 // link reads [class, speed].
-func (l *Reader) link() (k link, err error) {
-	n := 0
+func (l *Reader) link() (k cluster.Link, err error) {
+	n, class := 0, int64(0)
 	err = l.text.Array(func() (err error) {
 		switch n++; n {
 		case 1:
-			k.class, err = l.text.Int(0, int64(cluster.CrossSocket))
+			class, err = l.text.Int(0, int64(cluster.CrossSocket))
+			k.Class = cluster.LinkClass(class)
 		case 2:
-			if k.gbps, err = l.text.Float(); err == nil && k.gbps < 0 {
+			if k.GBps, err = l.text.Float(); err == nil && k.GBps < 0 {
 				err = errors.New("a negative speed of a link")
 			}
 		default:
@@ -774,6 +771,47 @@ func (l *Reader) link() (k link, err error) {
 		err = errors.New("a link is its class and its speed")
 	}
 	return k, err
+}
+
+// nvlinks reads the NVLinks of each link, [count, generation], in the order of the links,
+// which stand before them.
+func (l *Reader) nvlinks() error {
+	links, i, j := l.node.Links, 1, 0
+	if links == nil {
+		return errors.New("the links (links) before their NVLinks")
+	}
+	err := l.text.Array(func() error {
+		if i >= links.Devices() {
+			return errors.New("as many NVLinks as links (links)")
+		}
+		link, n := links.Between(i, j), 0
+		err := l.text.Array(func() (err error) {
+			v := int64(0)
+			switch n++; n {
+			case 1:
+				v, err = l.text.Int(0, cluster.MaxNVLinks)
+				link.Count = uint8(v)
+			case 2:
+				v, err = l.text.Int(0, cluster.MaxNVLinkGen)
+				link.Gen = uint8(v)
+			default:
+				err = errors.New("NVLinks are their count and their generation")
+			}
+			return err
+		})
+		links.Connect(i, j, link)
+		if j++; j == i {
+			i, j = i+1, 0
+		}
+		if err == nil && n != 2 {
+			err = errors.New("NVLinks are their count and their generation")
+		}
+		return err
+	})
+	if err == nil && (j != 0 || i < links.Devices()) {
+		err = errors.New("as many NVLinks as links (links)")
+	}
+	return err
 }
 
 // named reads the name of one of some values.

@@ -415,24 +415,41 @@ func appendNode(f *jsontext.Writer, n *cluster.NodeSpec) {
 	f.Bool("pooled", n.Pooled)
 	appendLabels(f, n)
 	appendSlots(f, &n.Slots)
-	if n.Links == nil || n.Links.Devices() == 0 {
-		return
+	if n.Links != nil && n.Links.Devices() > 0 {
+		appendLinks(f, n.Links)
 	}
-	f.Key("links")
-	f.B = append(f.B, '[')
-	first := true
-	for i := range n.Links.Devices() {
+}
+
+// appendLinks writes the links of each device to those before it, and the number and
+// generation of the NVLinks where any is known.
+func appendLinks(f *jsontext.Writer, l *cluster.Links) {
+	var all []cluster.Link
+	counted := false
+	for i := range l.Devices() {
 		for j := range i {
-			class, gbps := n.Links.Between(i, j)
-			if !first {
-				f.B = append(f.B, ',')
-			}
-			first = false
-			f.B = fmt.Appendf(f.B, "[%d,", class)
-			f.B = append(jsontext.AppendNumber(f.B, gbps), ']')
+			link := l.Between(i, j)
+			counted = counted || link.Count > 0 || link.Gen > 0
+			all = append(all, link)
 		}
 	}
-	f.B = append(f.B, ']')
+	write := func(name string, one func(cluster.Link)) {
+		f.Key(name)
+		f.B = append(f.B, '[')
+		for i, link := range all {
+			if i > 0 {
+				f.B = append(f.B, ',')
+			}
+			one(link)
+		}
+		f.B = append(f.B, ']')
+	}
+	write("links", func(k cluster.Link) {
+		f.B = fmt.Appendf(f.B, "[%d,", k.Class)
+		f.B = append(jsontext.AppendNumber(f.B, k.GBps), ']')
+	})
+	if counted {
+		write("nvlinks", func(k cluster.Link) { f.B = fmt.Appendf(f.B, "[%d,%d]", k.Count, k.Gen) })
+	}
 }
 
 // appendLabels writes the labels and taints of a node.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"runtime"
 	"sync"
+	"time"
 
 	"github.com/norn-scheduler/norn/trace"
 	"github.com/norn-scheduler/norn/trace/clusterspec"
@@ -53,7 +54,7 @@ func (x *Experiment) AllOn(ctx context.Context, choices []Choice, growths []Grow
 		}
 		return []*Outcome{o}, err
 	}
-	jobs, err := readAll(ctx, prepared)
+	loaded, err := x.load(ctx, prepared)
 	if err != nil {
 		return make([]*Outcome, len(choices)*(1+len(growths))), err
 	}
@@ -62,17 +63,60 @@ func (x *Experiment) AllOn(ctx context.Context, choices []Choice, growths []Grow
 		return make([]*Outcome, len(choices)*(1+len(growths))), err
 	}
 	if x.Total != nil {
-		x.Total(len(jobs))
+		x.Total(len(loaded.jobs))
 	}
-	notes := prepared.types.remarks()
-	run := func(ctx context.Context, a attempt) (*Outcome, error) {
-		o, err := a.on.simulate(ctx, a.choice, jobs.Source(), prepared.Begins())
-		if err == nil {
-			o.notes = notes
-		}
-		return o, err
+	return parallel(ctx, all, loaded.run, done)
+}
+
+// Loaded is a prepared trace in memory, on which any number of choices are simulated, also at once.
+type Loaded struct {
+	on     *Experiment // with what it assumes
+	jobs   Jobs
+	begins time.Time
+	notes  []string
+	told   []string // of what was assumed
+}
+
+// Load prepares a trace and reads it to its end. It fails as Prepare does, on an error of the
+// trace, and when the context ends.
+func (x *Experiment) Load(ctx context.Context, src trace.Source) (*Loaded, error) {
+	prepared, err := Prepare(src, x.Preparation())
+	if err != nil {
+		return nil, err
 	}
-	return parallel(ctx, all, run, done)
+	l, err := x.load(ctx, prepared)
+	if err != nil {
+		return nil, err
+	}
+	l.on, err = x.assuming()
+	return l, err
+}
+
+func (x *Experiment) load(ctx context.Context, prepared *Prepared) (*Loaded, error) {
+	jobs, err := readAll(ctx, prepared)
+	if err != nil {
+		return nil, err
+	}
+	return &Loaded{jobs: jobs, begins: prepared.Begins(), notes: prepared.types.remarks(), told: prepared.Remarks()}, nil
+}
+
+// Jobs is how many jobs there are.
+func (l *Loaded) Jobs() int { return len(l.jobs) }
+
+// Remarks says what was assumed of how many jobs.
+func (l *Loaded) Remarks() []string { return l.told }
+
+// Run simulates the jobs under one choice. Errors are those of Experiment.Run.
+func (l *Loaded) Run(ctx context.Context, c Choice) (*Outcome, error) {
+	return l.run(ctx, attempt{l.on, c})
+}
+
+func (l *Loaded) run(ctx context.Context, a attempt) (*Outcome, error) {
+	o, err := a.on.simulate(ctx, a.choice, l.jobs.Source(), l.begins)
+	if err == nil {
+		o.notes = l.notes
+	}
+	return o, err
 }
 
 // attempts are all choices on all clusters.

@@ -223,6 +223,62 @@ func Assign(all []Choice, text string) error {
 	return nil
 }
 
+// Variants puts, in the place of each choice, one for each combination of the values that
+// its settings list: tiresias(promote=2|8) becomes two. Values stand with | between them, or
+// with commas where the parameter takes no such list itself, as in promote=2,8. It fails
+// where there are more than 1,000.
+func Variants(all []Choice) ([]Choice, error) {
+	var out []Choice
+	for _, c := range all {
+		made := []Choice{c}
+		made[0].Settings = nil
+		for _, s := range c.Settings {
+			var next []Choice
+			for _, m := range made {
+				for _, value := range c.values(s) {
+					v := m
+					v.Settings = append(slices.Clone(m.Settings), Setting{Name: s.Name, Value: value})
+					next = append(next, v)
+				}
+				if len(out)+len(next) > mostVariants {
+					return nil, fmt.Errorf("the settings of %s make more than %d variants: name fewer values", c.Policy, mostVariants)
+				}
+			}
+			made = next
+		}
+		out = append(out, made...)
+	}
+	return out, nil
+}
+
+const mostVariants = 1000
+
+// values are those that a setting lists; itself alone where it lists none.
+func (c Choice) values(s Setting) []string {
+	if strings.Contains(s.Value, "|") {
+		return parts(s.Value, "|")
+	}
+	e, err := c.Entry()
+	if err != nil || !strings.Contains(s.Value, ",") || e.New().Params().Set(s.Name, s.Value) == nil {
+		return []string{s.Value}
+	}
+	list := parts(s.Value, ",")
+	for _, v := range list {
+		if e.New().Params().Set(s.Name, v) != nil {
+			return []string{s.Value} // which Make refuses, and says what is wanted
+		}
+	}
+	return list
+}
+
+func parts(text, between string) []string {
+	out := strings.Split(text, between)
+	for i := range out {
+		out[i] = strings.TrimSpace(out[i])
+	}
+	return out
+}
+
 // CheckChoices fails where one of the choices cannot be made, and where two are the same:
 // nobody could tell their rows in a table apart.
 func CheckChoices(all []Choice) error {

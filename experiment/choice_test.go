@@ -108,3 +108,41 @@ func TestOwn(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestVariants: a list of values makes a variant of each, and a value that is a list itself
+// stays one.
+func TestVariants(t *testing.T) {
+	for text, want := range map[string]string{
+		"fifo,srtf":                            "fifo srtf",
+		"tiresias(promote=2|8)":                "tiresias(promote=2) tiresias(promote=8)",
+		"tiresias(promote=2,8)":                "tiresias(promote=2) tiresias(promote=8)",
+		"tiresias(limits=3600,36000)":          "tiresias(limits=3600,36000)",
+		"tiresias(limits=500|3600,36000)":      "tiresias(limits=500) tiresias(limits=3600,36000)",
+		"tiresias(limits=5|6,promote=2,8),las": "tiresias(limits=5,promote=2) tiresias(limits=5,promote=8) tiresias(limits=6,promote=2) tiresias(limits=6,promote=8) las",
+		"tiresias(promote=2,many)":             "tiresias(promote=2,many)", // which Make refuses
+		"nobody(x=1,2)":                        "nobody(x=1,2)",
+	} {
+		all, err := ParseChoices(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all, err = Variants(all); err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, c := range all {
+			names = append(names, c.String())
+		}
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+	many := "tiresias(" + strings.Repeat("promote=1|2|3|4|5|6|7|8|9|10,", 5) + "limits=5)"
+	all, err := ParseChoices(many)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Variants(all); err == nil || !strings.Contains(err.Error(), "more than 1000 variants") {
+		t.Error(err)
+	}
+}

@@ -22,9 +22,11 @@ import (
 //     given one.
 //  3. Models: a job that tells no model is given one of those of Pairs, drawn from Seed.
 //  4. Types: GPU types are called as the cluster of Spec calls them.
-//  5. Order: jobs of one submission come in order of their keys, and are numbered anew.
+//  5. Partitions: where nodes tell their partitions by labels (clusterspec.PartitionLabel),
+//     jobs keep to the nodes of theirs.
+//  6. Order: jobs of one submission come in order of their keys, and are numbered anew.
 //
-// Draws go by the numbers that jobs have before stage 5, so the order of rows in a file
+// Draws go by the numbers that jobs have before stage 6, so the order of rows in a file
 // counts for them. Spec must be set; without anything else, stages 2 and 3 are left out.
 type Preparation struct {
 	Spec   *clusterspec.Spec
@@ -32,11 +34,12 @@ type Preparation struct {
 	Due    Due          // deadlines of jobs that have none
 	Pairs  *trace.Pairs // nil: no job is given a model
 	Seed   uint64
+	Whole  bool // partitions are ignored
 }
 
 // Preparation is what the experiment makes of a trace.
 func (x *Experiment) Preparation() Preparation {
-	return Preparation{Spec: x.Spec, Assume: x.Assume, Due: x.Due, Pairs: x.Slowdown.Pairs, Seed: x.Seed}
+	return Preparation{Spec: x.Spec, Assume: x.Assume, Due: x.Due, Pairs: x.Slowdown.Pairs, Seed: x.Seed, Whole: x.Whole}
 }
 
 // Prepared is a trace as the simulator takes it. It implements trace.Source.
@@ -44,7 +47,7 @@ type Prepared struct {
 	jobs    trace.Source // through all stages
 	input   *input
 	types   *typed
-	remarks []func() string        // of stages 2 and 3
+	remarks []func() string        // of stages 2, 3 and 5
 	told    dense.Rows[report.Job] // the jobs that were given out, as reports compare them
 }
 
@@ -68,8 +71,9 @@ func Prepare(src trace.Source, o Preparation) (*Prepared, error) {
 	jobs, due := o.Due.jobs(jobs, o.Seed)
 	named, told := o.name(jobs)
 	p.types = newTyped(named, site.Cluster)
-	p.jobs = trace.ByKey(p.types)
-	p.remarks = []func() string{remark, due, told}
+	within, astray := newPlaced(p.types, o.Spec, o.Whole)
+	p.jobs = trace.ByKey(within)
+	p.remarks = []func() string{remark, due, told, astray}
 	return p, nil
 }
 

@@ -44,8 +44,12 @@ func (o *Outcome) Remarks() []string {
 		out = append(out, text)
 	}
 	if astray.jobs > 0 {
-		out = append(out, fmt.Sprintf("%s of %s never ran, because no partition bears the name of their tenant and no node is outside the partitions (--whole ignores partitions)",
-			unit.CountOrNo(astray.jobs, "job"), astray.who()))
+		why := "no partition bears the name of their tenant"
+		if astray.named {
+			why = "the cluster has neither the partition that they name nor one with the name of their tenant,"
+		}
+		out = append(out, fmt.Sprintf("%s of %s never ran, because %s and no node is outside the partitions (--whole ignores partitions)",
+			unit.CountOrNo(astray.jobs, "job"), astray.who(), why))
 	}
 	if refused.jobs > 0 {
 		out = append(out, fmt.Sprintf("%s refused; job %s, for one, %s", were(refused.jobs), refused.first.Job.Key, sentence(s, refused.first)))
@@ -65,12 +69,14 @@ type remark struct {
 	jobs    int
 	first   *job.Record
 	tenants []string
+	named   bool // some name a partition
 }
 
 func (m *remark) note(r *job.Record) {
 	if m.jobs++; m.first == nil {
 		m.first = r
 	}
+	m.named = m.named || r.Job.Partition != ""
 	if !slices.Contains(m.tenants, r.Job.Tenant) {
 		m.tenants = append(m.tenants, r.Job.Tenant)
 	}

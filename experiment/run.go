@@ -74,8 +74,8 @@ type Experiment struct {
 	BelievedVariability *perf.Variability // of GPUs that differ; nil: the truth
 
 	// Outputs and observers.
-	Report report.Options            // what the result holds beside the figures
-	Header eventlog.Header           // of the log: trace, cluster as written, time of day at the start
+	Report report.Options                // what the result holds beside the figures
+	Header eventlog.Header               // of the log: trace, cluster as written, time of day at the start
 	Log    func(run string) (Log, error) // where the event log of a run goes, by its name; nil: nowhere
 	Watch  func(run string) engine.Sink  // watches a run, to show progress; nil: nobody
 	Total  func(jobs int)                // is told how many jobs there are before runs begin, for which all are held in memory; nil: nobody

@@ -75,32 +75,33 @@ const None ID = -1
 // nothing that a scheduler could not know: how long the job will really run is
 // the simulator's secret.
 type Job struct {
-	ID       ID
-	Serial   int64         // its number for life, where that is not ID; see Record.Serial
-	Key      string        // the job's own name or number in its source
-	Name     string        // what the user called it; the same for similar jobs
-	User     string        // who submitted it
-	Tenant   string        // virtual cluster, queue, project
-	App      string        // the search that it is one of the jobs of, among those of its user; empty: it is by itself
-	Submit   time.Duration // since the start of the run
-	Demand   *Demand       // shared between jobs of the same shape
-	Kind     Kind
-	Model    string        // what is trained: resnet50, bert
-	Backbone string        // fine-tuning: the foundation model
-	Dataset  string        // what it is trained on
-	Share    bool          // its user consents to its being merged with jobs of other users, see MayMerge
-	Batch    int           // global batch size, 0 unknown
-	Units    float64       // its work in its own units, 0 unknown
-	Unit     string        // of Units: iterations, epochs, samples
-	Priority int32         // class, larger is more urgent
-	Deadline time.Duration // since the start of the run, 0 none: best effort
-	Soft     bool          // its end is worth something after the deadline, too
-	Estimate time.Duration // the user's word on its run time, 0 none
-	Tier     Tier          // what it is promised of the GPUs that it asks for
-	Stop     StopMode      // what a preemption costs it
-	Resize   ResizeMode    // how it comes to another size
-	Retries  int32         // how often it is started again after a failure, -1 always
-	Hints    *Hints        // what else its source tells; nil: nothing
+	ID        ID
+	Serial    int64         // its number for life, where that is not ID; see Record.Serial
+	Key       string        // the job's own name or number in its source
+	Name      string        // what the user called it; the same for similar jobs
+	User      string        // who submitted it
+	Tenant    string        // virtual cluster, queue, project
+	Partition string        // part of the cluster that it was submitted to; empty: that of its tenant
+	App       string        // the search that it is one of the jobs of, among those of its user; empty: it is by itself
+	Submit    time.Duration // since the start of the run
+	Demand    *Demand       // shared between jobs of the same shape
+	Kind      Kind
+	Model     string        // what is trained: resnet50, bert
+	Backbone  string        // fine-tuning: the foundation model
+	Dataset   string        // what it is trained on
+	Share     bool          // its user consents to its being merged with jobs of other users, see MayMerge
+	Batch     int           // global batch size, 0 unknown
+	Units     float64       // its work in its own units, 0 unknown
+	Unit      string        // of Units: iterations, epochs, samples
+	Priority  int32         // class, larger is more urgent
+	Deadline  time.Duration // since the start of the run, 0 none: best effort
+	Soft      bool          // its end is worth something after the deadline, too
+	Estimate  time.Duration // the user's word on its run time, 0 none
+	Tier      Tier          // what it is promised of the GPUs that it asks for
+	Stop      StopMode      // what a preemption costs it
+	Resize    ResizeMode    // how it comes to another size
+	Retries   int32         // how often it is started again after a failure, -1 always
+	Hints     *Hints        // what else its source tells; nil: nothing
 }
 
 // Pipeline is the Plan of a job whose layers are divided among its GPUs, stage by stage.

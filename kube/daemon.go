@@ -99,7 +99,7 @@ func (d *Daemon) begin(ctx context.Context) error {
 func (d *Daemon) config(journal *live.Journal) live.Config {
 	opt := &d.opt
 	return live.Config{
-		World: d, Journal: journal, Log: opt.Log, Version: opt.Version, Kind: "kube", Name: opt.Name,
+		World: d, Planner: opt.Planner, Journal: journal, Log: opt.Log, Version: opt.Version, Kind: "kube", Name: opt.Name,
 		Cluster: func() (*cluster.Cluster, error) { return d.nodes.build() }, Tenants: d.tenants, Names: d.deviceName,
 		Policy: opt.Policy, Estimator: opt.Estimator, Estimates: opt.Estimates, Speeds: opt.Speeds,
 		Compact: opt.Compact, Recent: opt.Recent,

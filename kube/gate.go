@@ -17,6 +17,7 @@ import (
 	"github.com/norn-scheduler/norn/api"
 	"github.com/norn-scheduler/norn/api/server"
 	"github.com/norn-scheduler/norn/kube/names"
+	"github.com/norn-scheduler/norn/live"
 )
 
 // Gate is a Norn for those who come over the network: the cluster says who they are, and
@@ -172,6 +173,10 @@ func (g *Gate) Jobs(ctx context.Context, c server.Caller, q api.Query) ([]api.Jo
 	if _, ours := c.Identity.(*person); ours {
 		as.Operator = true
 	}
+	page := q
+	if as.Operator != c.Operator { // a page is one of the jobs that she may see
+		q.Page, q.After = 0, api.Cursor{}
+	}
 	all, err := g.Backend.Jobs(ctx, as, q)
 	if err != nil {
 		return nil, err
@@ -186,7 +191,7 @@ func (g *Gate) Jobs(ctx context.Context, c server.Caller, q api.Query) ([]api.Jo
 			out = append(out, all[i])
 		}
 	}
-	return out, nil
+	return live.PageOf(out, &page), nil
 }
 
 // Why implements server.Backend.
@@ -196,6 +201,30 @@ func (g *Gate) Why(ctx context.Context, c server.Caller, id string) (api.Why, er
 		return api.Why{}, err
 	}
 	return g.Backend.Why(ctx, as, id)
+}
+
+// Forecast implements server.Backend.
+func (g *Gate) Forecast(ctx context.Context, c server.Caller) (api.Forecast, error) {
+	as := c
+	if _, ours := c.Identity.(*person); ours {
+		as.Operator = true
+	}
+	f, err := g.Backend.Forecast(ctx, as)
+	if err != nil {
+		return f, err
+	}
+	seen := []api.Start{}
+	for _, s := range f.Starts {
+		may, err := g.allowed(ctx, c, "get", s.Job)
+		if err != nil {
+			return api.Forecast{}, err
+		}
+		if may {
+			seen = append(seen, s)
+		}
+	}
+	f.Starts = seen
+	return f, nil
 }
 
 // Output implements server.Backend.
@@ -232,6 +261,14 @@ func (g *Gate) Input(ctx context.Context, c server.Caller, id string, in api.Inp
 		return err
 	}
 	return g.Backend.Input(ctx, as, id, in)
+}
+
+// Plan implements server.Backend.
+func (g *Gate) Plan(ctx context.Context, c server.Caller, q api.WhatIf) (api.Plan, error) {
+	if !c.Operator {
+		return api.Plan{}, api.Refuse(api.Denied, "what-ifs are for operators: %s may not operate on queues.%s", c.User, names.Group)
+	}
+	return g.Backend.Plan(ctx, c, q)
 }
 
 // Log implements server.Backend.

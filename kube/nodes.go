@@ -11,6 +11,7 @@ import (
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/kube/convert"
 	"github.com/norn-scheduler/norn/live"
+	"github.com/norn-scheduler/norn/trace/podmap"
 )
 
 // fleet is the daemon as it follows the nodes.
@@ -66,7 +67,7 @@ func (d fleet) outgrown(n *node, now *convert.Node) bool {
 		more = more || amount > n.is.Amounts[name]
 	}
 	for _, g := range now.GPUs {
-		at := slices.IndexFunc(n.is.GPUs, func(o convert.GPUs) bool { return o.Resource == g.Resource })
+		at := slices.IndexFunc(n.is.GPUs, func(o podmap.GPUs) bool { return o.Resource == g.Resource })
 		more = more || at < 0 || n.is.GPUs[at].Type != g.Type || g.Count > n.is.GPUs[at].Count+n.is.GPUs[at].Broken
 	}
 	return more && len(d.State().JobsOn(n.id, nil)) == 0

@@ -14,6 +14,7 @@ import (
 	"github.com/norn-scheduler/norn/kube/convert"
 	"github.com/norn-scheduler/norn/kube/names"
 	"github.com/norn-scheduler/norn/live"
+	"github.com/norn-scheduler/norn/live/planner"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/perf/predict"
 	"github.com/norn-scheduler/norn/tenant"
@@ -55,6 +56,8 @@ type Options struct {
 	// 0: 5 seconds.
 	Timeout time.Duration
 
+	// Planner answers what-ifs; nil: nobody does.
+	Planner *planner.Planner
 	Version string
 	Log     *slog.Logger
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/internal/workers"
 	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/live/planner"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/perf/predict"
 	"github.com/norn-scheduler/norn/sched"
@@ -93,8 +94,9 @@ type Config struct {
 	// Node fills in what the world alone knows of a node, such as why it is down, and of its
 	// devices; it returns false for one that is only left in the ledger. nil: it knows nothing.
 	Node    func(id cluster.NodeID, out *api.Node) bool
-	Closed  func() string   // why nothing new is started; empty: it is
-	Trouble func() []string // what else is wrong, one sentence each
+	Planner *planner.Planner // answers what-ifs; nil: nobody does
+	Closed  func() string    // why nothing new is started; empty: it is
+	Trouble func() []string  // what else is wrong, one sentence each
 }
 
 // Daemon is what every live world has: the engine with its state, the jobs that have not
@@ -129,7 +131,8 @@ type Daemon struct {
 	mistake   string             // what is wrong with the policy
 	findings  []api.Finding      // what was found wrong with what is kept
 	counts    counts             // whom jobs belong to
-	turning   bool               // those who wait for their turn are to be looked at
+	outlook   outlook
+	turning   bool // those who wait for their turn are to be looked at
 
 	ready   atomic.Bool
 	stalled atomic.Pointer[string] // why it can only be asked; nil: it does all
@@ -262,6 +265,7 @@ func (d *Daemon) Event(ev *eventlog.Event, s *state.State) {
 		if text != "" {
 			l.Life.Remember(e.Time, text)
 		}
+		l.Course.Note(ev.Time, s, ev.Job, d.cfg.Names)
 		d.count(l, s.Record(ev.Job).Phase)
 		if d.cfg.Stands != nil && (ev.Kind == eventlog.Hold || ev.Kind == eventlog.Free || ev.Kind == eventlog.Wait) {
 			d.cfg.Stands(l)

@@ -85,8 +85,9 @@ func (d *books) submitted(id string) bool {
 // any goroutine: it reads the history file.
 func (d *books) endedJobs(q *api.Query, visible func(user string) bool) ([]api.Job, error) {
 	var out []api.Job
+	wanted := idsOf(q)
 	err := d.journal.EachEnded(func(e *Ended) {
-		if visible(e.Job.User) && matches(&e.Job, q) {
+		if visible(e.Job.User) && matches(&e.Job, q, wanted) {
 			out = append(out, e.Job)
 		}
 		if q.Limit > 0 && len(out) > 2*q.Limit {
@@ -101,7 +102,7 @@ func (d *books) endedJobs(q *api.Query, visible func(user string) bool) ([]api.J
 func (d *Daemon) bury(id job.ID) {
 	l := d.jobs[id]
 	j := d.View(l)
-	e := Ended{Log: d.epoch.N, N: len(d.st.Ended()) - 1, Job: j}
+	e := Ended{Log: d.epoch.N, N: len(d.st.Ended()) - 1, Job: j, Life: l.Life, Course: l.Course.tell(d.Loop.Clock.Wall), Losses: l.Losses.Points()}
 	d.buried = append(d.buried, e)
 	d.recent.Add(j)
 	d.Tally.Ended++

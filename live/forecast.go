@@ -28,12 +28,11 @@ type forecast struct {
 	gains  perf.Transfer
 	speeds perf.Typed
 	now    time.Duration
-	of     string // the job that is asked about
 }
 
-// forecastOf copies the present state.
-func (d *Daemon) forecastOf(key string) *forecast {
-	f := &forecast{choice: d.choice, costs: *d.costs, gains: d.cfg.Transfer, speeds: d.cfg.Speeds, now: max(d.Loop.Now(), d.st.Now), of: key}
+// forecast copies the present state.
+func (d explainer) forecast() *forecast {
+	f := &forecast{choice: d.choice, costs: *d.costs, gains: d.cfg.Transfer, speeds: d.cfg.Speeds, now: max(d.Loop.Now(), d.st.Now)}
 	f.header.Describe(d.st.Cluster, d.st.Tenants)
 	f.header.Begins, f.header.Usage = f.now, Usage(d.st, d.st.Tenants)
 	f.events = Inventory(d.st.Cluster, d.st.Now)
@@ -52,47 +51,76 @@ func (d *Daemon) forecastOf(key string) *forecast {
 // maxInstants bounds a forecast: decisions of the policy.
 const maxInstants = 200_000
 
-// start is when the job starts, ok is false when that cannot be told: what goes
-// ahead of it has no estimate, or it is too far away.
-func (f *forecast) start(ctx context.Context) (at time.Duration, ok bool, err error) {
+// first notes the first moment at which each job has devices.
+type first struct {
+	waits map[job.ID]bool // jobs that had none at the beginning, and still have none
+	begun func(id job.ID, at time.Duration)
+}
+
+// Event implements engine.Sink.
+func (f *first) Event(ev *eventlog.Event, s *state.State) {
+	if AboutJob(ev.Kind) && f.waits[ev.Job] && s.Record(ev.Job).Phase.HasDevices() {
+		delete(f.waits, ev.Job)
+		f.begun(ev.Job, ev.Time)
+	}
+}
+
+// play goes on from the present state until more says that it is enough, there is nothing
+// more to come, or the context ends. It tells begun of each waiting job that starts, by
+// its key. whole says that it came to an end by itself: the jobs that have not begun never
+// do, as far as is known.
+func (f *forecast) play(ctx context.Context, begun func(key string, at time.Duration), more func() bool) (whole bool, err error) {
 	c, tenants, err := f.header.Build()
 	if err != nil {
-		return 0, false, err
+		return false, err
 	}
 	s := state.New(c, tenants)
-	id := job.None
+	seen := &first{waits: map[job.ID]bool{}, begun: func(id job.ID, at time.Duration) { begun(s.Record(id).Job.Key, at) }}
 	for i := range f.events {
 		if err := engine.Apply(s, &f.events[i]); err != nil {
-			return 0, false, err
+			return false, err
 		}
-		if f.events[i].Kind == eventlog.Carry && f.events[i].Spec.Key == f.of {
-			id = f.events[i].Job
+	}
+	for id := range job.ID(s.Jobs()) {
+		if s.Known(id) && s.Record(id).Phase == job.Waiting {
+			seen.waits[id] = true
 		}
 	}
 	s.Now = f.now
 	p, err := f.choice.Make()
 	if err != nil {
-		return 0, false, err
+		return false, err
 	}
 	world := sim.New(sim.Config{Source: trace.FromMemory(nil), Model: f.speeds, Costs: f.costs})
-	e := engine.New(engine.Config{Cluster: c, Tenants: tenants, Policy: p, PolicyName: f.choice.Policy, Costs: &f.costs, Speeds: f.speeds, Sharing: belief(), Transfer: f.gains, Believe: f.choice.Believe(), Exclusive: !f.choice.Shares(), Seed: 1, Each: workers.Pool(0)}, world)
+	e := engine.New(engine.Config{Cluster: c, Tenants: tenants, Policy: p, PolicyName: f.choice.Policy, Costs: &f.costs, Speeds: f.speeds, Sharing: belief(), Transfer: f.gains, Believe: f.choice.Believe(), Exclusive: !f.choice.Shares(), Seed: 1, Sinks: []engine.Sink{seen}, Each: workers.Pool(0)}, world)
 	e.Resume(s)
 	if err := world.Attach(s); err != nil {
-		return 0, false, err
+		return false, err
 	}
 	world.Resume(func(r *job.Record) time.Duration { return left(r, f.now) })
 	for range maxInstants {
-		if err := e.Step(); err != nil { // the end, or a policy that sees no end
-			return 0, false, nil
+		if len(seen.waits) == 0 || e.Step() != nil { // the end, or a policy that sees no end
+			return true, nil
 		}
-		if s.Known(id) && s.Record(id).Phase.HasDevices() {
-			return s.Now, true, nil
+		if !more() {
+			return false, nil
 		}
 		if ctx.Err() != nil {
-			return 0, false, ctx.Err()
+			return false, ctx.Err()
 		}
 	}
-	return 0, false, nil
+	return false, nil
+}
+
+// start is when a job starts, ok is false when that cannot be told: what goes ahead of it
+// has no estimate, or it is too far away.
+func (f *forecast) start(ctx context.Context, key string) (at time.Duration, ok bool, err error) {
+	_, err = f.play(ctx, func(k string, moment time.Duration) {
+		if k == key {
+			at, ok = moment, true
+		}
+	}, func() bool { return !ok })
+	return at, ok, err
 }
 
 // left is the work that a job still has, as far as is known.
@@ -105,7 +133,7 @@ func left(r *job.Record, now time.Duration) time.Duration {
 
 // expect fills in when a waiting job is expected to start.
 func (f *forecast) expect(ctx context.Context, wall func(time.Duration) time.Time, w *api.Why) error {
-	at, ok, err := f.start(ctx)
+	at, ok, err := f.start(ctx, w.Job.ID)
 	switch {
 	case err != nil:
 		return err

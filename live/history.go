@@ -23,7 +23,15 @@ type Ended struct {
 	Log int     `json:"log"`
 	N   int     `json:"n"`
 	Job api.Job `json:"job"`
+
+	// What is told of it by Why alone; older lines do not have it.
+	Life   []string        `json:"life,omitempty"`
+	Course []api.Stretch   `json:"course,omitempty"`
+	Losses []api.LossPoint `json:"losses,omitempty"`
 }
+
+// fill tells of a job that has ended what is not part of the Job.
+func (e *Ended) fill(w *api.Why) { w.Life, w.Course, w.Losses = e.Life, e.Course, e.Losses }
 
 func (s *Journal) historyPath() string { return filepath.Join(s.dir, "history.jsonl") }
 
@@ -33,6 +41,23 @@ func (s *Journal) EachEnded(visit func(*Ended)) error {
 	return s.eachLine(func(line []byte) {
 		if e := readEnded(line); e != nil {
 			visit(e)
+		}
+	})
+}
+
+// lifeOf fills in what the history tells of a job that has ended.
+func (s *Journal) lifeOf(w *api.Why) error {
+	name, err := json.Marshal(w.Job.ID)
+	if err != nil {
+		return err
+	}
+	mark := append([]byte(`"id":`), name...) // few lines have it, and reading one costs more than looking
+	return s.eachLine(func(line []byte) {
+		if !bytes.Contains(line, mark) {
+			return
+		}
+		if e := readEnded(line); e != nil && identityOf(&e.Job) == identityOf(&w.Job) {
+			e.fill(w)
 		}
 	})
 }

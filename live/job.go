@@ -36,6 +36,8 @@ type Job struct {
 
 	Lane    Lane
 	Life    Life
+	Course  Course
+	Losses  Curve
 	where   Whereabouts
 	counted standing // for those whom it belongs to
 }

@@ -329,6 +329,9 @@ func (d recovery) findJobs(old *past) error {
 		for _, line := range old.texts[i] {
 			l.Life.Remember(d.Loop.Clock.Wall(line.at), line.text)
 		}
+		if c := old.courses[i]; c != nil {
+			l.Course = *c
+		}
 	}
 	return nil
 }
@@ -336,11 +339,12 @@ func (d recovery) findJobs(old *past) error {
 // past is what is known of what a daemon left behind, and the sink that notes what a log
 // tells beside the state.
 type past struct {
-	next   int64
-	texts  map[job.ID][]lifeLine // of jobs that have not ended
-	where  map[job.ID]*Whereabouts
-	wants  map[job.ID]job.Reason      // what somebody wants of runs that have still to leave
-	orders map[subject]eventlog.Event // what operators have ordered of nodes and devices
+	next    int64
+	texts   map[job.ID][]lifeLine // of jobs that have not ended
+	courses map[job.ID]*Course
+	where   map[job.ID]*Whereabouts
+	wants   map[job.ID]job.Reason      // what somebody wants of runs that have still to leave
+	orders  map[subject]eventlog.Event // what operators have ordered of nodes and devices
 
 	name Names
 
@@ -367,6 +371,7 @@ type lifeLine struct {
 // restart makes the sink forget, for a log that is read again.
 func (p *past) restart() engine.Sink {
 	p.next, p.texts, p.where, p.wants = 1, map[job.ID][]lifeLine{}, map[job.ID]*Whereabouts{}, map[job.ID]job.Reason{}
+	p.courses = map[job.ID]*Course{}
 	p.orders = map[subject]eventlog.Event{}
 	return p
 }
@@ -379,13 +384,27 @@ func (p *past) Event(ev *eventlog.Event, s *state.State) {
 		if s.Record(ev.Job).Phase.Over() {
 			delete(p.texts, ev.Job)
 			delete(p.where, ev.Job)
-		} else if text := p.text(ev, s); text != "" {
-			p.texts[ev.Job] = append(p.texts[ev.Job], lifeLine{ev.Time, text})
+			delete(p.courses, ev.Job)
+		} else {
+			p.goes(ev, s)
 		}
 	}
 	if ev.Kind == eventlog.Submit || ev.Kind == eventlog.Carry || ev.Kind == eventlog.Past {
 		p.passed(ev.Spec.Key)
 	}
+}
+
+// goes notes what a log tells of the life of a job that goes on.
+func (p *past) goes(ev *eventlog.Event, s *state.State) {
+	if text := p.text(ev, s); text != "" {
+		p.texts[ev.Job] = append(p.texts[ev.Job], lifeLine{ev.Time, text})
+	}
+	c := p.courses[ev.Job]
+	if c == nil {
+		c = new(Course)
+		p.courses[ev.Job] = c
+	}
+	c.Note(ev.Time, s, ev.Job, p.name)
 }
 
 // intention notes what somebody wants of a run, until it has come about.

@@ -123,16 +123,26 @@ func (d *Daemon) sentence(r job.Reason) string {
 // Jobs implements server.Backend.
 func (d *Daemon) Jobs(ctx context.Context, c server.Caller, q api.Query) ([]api.Job, error) {
 	var out []api.Job
+	wanted := idsOf(&q)
 	visible := func(user string) bool { return c.Operator || user == c.User }
 	err := d.Loop.Ask(ctx, func() error {
 		var found []*Job
 		for _, l := range d.jobs {
-			if l != nil && visible(l.User) && l.asked(d.st.Record(l.ID), &q) {
+			if l != nil && visible(l.User) && l.asked(d.st.Record(l.ID), &q, wanted) {
 				found = append(found, l)
 			}
 		}
 		submitted := func(l *Job) time.Time { return d.Loop.Clock.Wall(d.st.Record(l.ID).Job.Submit) }
 		slices.SortFunc(found, func(a, b *Job) int { return compareJobs(a.Key, submitted(a), b.Key, submitted(b)) }) // nearly is already
+		if onlyPaged(&q) {                                                                                           // so that views are made of one page
+			at, _ := slices.BinarySearchFunc(found, q.After, func(l *Job, c api.Cursor) int {
+				if c.ID == "" || compareJobs(l.Key, submitted(l), c.ID, c.Submitted) > 0 {
+					return 1
+				}
+				return -1
+			})
+			found = found[at:min(len(found), at+q.Page)]
+		}
 		out = make([]api.Job, len(found))
 		for i, l := range found {
 			out[i] = d.View(l)
@@ -147,7 +157,7 @@ func (d *Daemon) Jobs(ctx context.Context, c server.Caller, q api.Query) ([]api.
 	if err != nil {
 		return nil, err
 	}
-	out = slices.DeleteFunc(out, func(j api.Job) bool { return !matches(&j, &q) })
+	out = slices.DeleteFunc(out, func(j api.Job) bool { return !matches(&j, &q, wanted) })
 	if wantsEnded(&q) {
 		more, err := d.endedJobs(&q, visible)
 		if err != nil {
@@ -158,7 +168,32 @@ func (d *Daemon) Jobs(ctx context.Context, c server.Caller, q api.Query) ([]api.
 	if q.Limit > 0 && len(out) > q.Limit {
 		out = out[len(out)-q.Limit:]
 	}
-	return out, nil
+	return PageOf(out, &q), nil
+}
+
+// onlyPaged tells whether a query selects by what asked looks at, and asks for a page.
+func onlyPaged(q *api.Query) bool {
+	return q.Page > 0 && !wantsEnded(q) && len(q.Users) == 0 && q.Tenant == "" && q.Name == "" && q.Since.IsZero() && q.Until.IsZero()
+}
+
+// PageOf is the page of a list of jobs, in their order, that a query asks for.
+func PageOf(jobs []api.Job, q *api.Query) []api.Job {
+	if q.Page <= 0 {
+		return jobs
+	}
+	for q.After.ID != "" && len(jobs) > 0 && compareJobs(jobs[0].ID, jobs[0].Submitted, q.After.ID, q.After.Submitted) <= 0 {
+		jobs = jobs[1:]
+	}
+	return jobs[:min(len(jobs), q.Page)]
+}
+
+// idsOf are the numbers or names that a query asks for, which may be many.
+func idsOf(q *api.Query) map[string]bool {
+	out := make(map[string]bool, len(q.IDs))
+	for _, id := range q.IDs {
+		out[id] = true
+	}
+	return out
 }
 
 // both are jobs that have ended and such that had not a moment before, in order. One that
@@ -176,8 +211,8 @@ func both(ended, active []api.Job) []api.Job {
 
 // asked tells quickly whether a job that has not ended may match a query, so that
 // views are made of few.
-func (j *Job) asked(r *job.Record, q *api.Query) bool {
-	if len(q.IDs) > 0 && !slices.Contains(q.IDs, j.Key) && !slices.Contains(q.IDs, j.Array) {
+func (j *Job) asked(r *job.Record, q *api.Query, wanted map[string]bool) bool {
+	if len(wanted) > 0 && !wanted[j.Key] && !wanted[j.Array] {
 		return false
 	}
 	if r.Phase.Over() && !wantsEnded(q) { // where the history could not be written
@@ -188,14 +223,16 @@ func (j *Job) asked(r *job.Record, q *api.Query) bool {
 
 // wantsEnded tells whether a query asks for jobs that have ended.
 func wantsEnded(q *api.Query) bool {
-	return q.All || len(q.IDs) > 0 || slices.ContainsFunc(q.States, api.State.Over)
+	if len(q.States) > 0 { // of no other jobs, however they are named
+		return slices.ContainsFunc(q.States, api.State.Over)
+	}
+	return q.All || len(q.IDs) > 0
 }
 
 // matches tells whether a job is one that a query asks for.
-func matches(j *api.Job, q *api.Query) bool {
-	base := BaseOf(j.ID)
+func matches(j *api.Job, q *api.Query, wanted map[string]bool) bool {
 	switch {
-	case len(q.IDs) > 0 && !slices.Contains(q.IDs, j.ID) && !slices.Contains(q.IDs, base),
+	case len(wanted) > 0 && !wanted[j.ID] && !wanted[BaseOf(j.ID)],
 		len(q.States) > 0 && !slices.Contains(q.States, j.State),
 		len(q.Users) > 0 && !slices.Contains(q.Users, j.User),
 		q.Tenant != "" && q.Tenant != j.Tenant,
@@ -220,7 +257,7 @@ func (d *Daemon) Status(ctx context.Context) (api.Status, error) {
 // status is the whole at one glance, and the jobs that have not ended by state.
 func (d *Daemon) status() (api.Status, map[api.State]int) {
 	s := api.Status{
-		Version: d.cfg.Version, Now: d.Loop.Clock.Wall(d.Loop.Now()), Up: d.started, Policy: d.choice.String(), Lacks: d.lacks, Trouble: d.trouble(),
+		Version: d.cfg.Version, Now: d.Loop.Clock.Wall(d.Loop.Now()), Up: d.started, Policy: d.choice.String(), Lacks: d.lacks, Trouble: explainer{d}.trouble(),
 		Ended: d.Tally.Ended, Events: d.feed.Last(),
 	}
 	by := map[api.State]int{api.Held: 0, api.Waiting: 0, api.Assigned: 0, api.Running: 0, api.Stopping: 0}
@@ -264,7 +301,7 @@ func things(n int) string {
 }
 
 // trouble is what is wrong, one sentence each.
-func (d *Daemon) trouble() []string {
+func (d explainer) trouble() []string {
 	var out []string
 	if why := d.stalled.Load(); why != nil {
 		out = append(out, *why)

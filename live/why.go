@@ -25,25 +25,42 @@ type explainer struct{ *Daemon }
 // Why implements server.Backend.
 func (d *Daemon) Why(ctx context.Context, c server.Caller, id string) (w api.Why, err error) {
 	var f *forecast
+	ended := false // and all that is known of it is in the file of the history
 	err = d.Loop.Ask(ctx, func() error {
 		jobs, err := d.Mine(c, id)
 		if err != nil {
 			if j := d.EndedJob(id); ValidID(id) && j != nil && (c.Operator || j.User == c.User) {
 				w = explainer{d}.whyEnded(j)
+				ended = !explainer{d}.buriedLife(&w)
 				return nil
 			}
 			return err
 		}
 		w = explainer{d}.why(jobs[0])
 		if w.Job.State == api.Waiting && !(explainer{d}).never(jobs[0]) {
-			f = d.forecastOf(jobs[0].Key)
+			f = explainer{d}.forecast()
 		}
 		return nil
 	})
+	if ended && err == nil {
+		err = d.journal.lifeOf(&w)
+	}
 	if err == nil && f != nil {
 		err = f.expect(ctx, d.Loop.Clock.Wall, &w)
 	}
 	return w, err
+}
+
+// buriedLife fills in what is known of a job that has ended, and of which the history may not
+// tell yet.
+func (d explainer) buriedLife(w *api.Why) bool {
+	for i := range d.buried {
+		if e := &d.buried[i]; identityOf(&e.Job) == identityOf(&w.Job) {
+			e.fill(w)
+			return true
+		}
+	}
+	return false
 }
 
 // never tells whether a job can never run here.
@@ -62,7 +79,7 @@ func (d explainer) whyEnded(j *api.Job) api.Why {
 
 func (d explainer) why(l *Job) api.Why {
 	r := d.st.Record(l.ID)
-	w := api.Why{Job: d.View(l), Policy: d.choice.String(), Life: append([]string(nil), l.Life...)}
+	w := api.Why{Job: d.View(l), Policy: d.choice.String(), Life: append([]string(nil), l.Life...), Course: l.Course.tell(d.Loop.Clock.Wall), Losses: l.Losses.Points()}
 	w.Reason, w.Memory = w.Job.Reason, perf.MemoryText(r.Job)
 	if d.eng != nil { // with no room for a log there is none
 		w.Beliefs = d.eng.Grounds(l.ID)
@@ -187,11 +204,27 @@ func (d explainer) whoHolds(l *Job, r *job.Record, w *api.Why) {
 	}
 }
 
+// Plan implements server.Backend.
+func (d *Daemon) Plan(ctx context.Context, c server.Caller, q api.WhatIf) (api.Plan, error) {
+	switch {
+	case !c.Operator:
+		return api.Plan{}, api.Refuse(api.Denied, "a what-if tells of everybody's jobs: only an operator may ask for one")
+	case d.cfg.Planner == nil:
+		return api.Plan{}, api.Refuse(api.Unavailable, "this norn simulates nothing: use norn plan")
+	}
+	return d.cfg.Planner.Answer(ctx, c.User, q, func(w io.Writer) error { return explainer{d}.copyLog(ctx, w) })
+}
+
 // Log implements server.Backend.
 func (d *Daemon) Log(ctx context.Context, c server.Caller, w io.Writer) error {
 	if !c.Operator {
 		return api.Refuse(api.Denied, "the event log tells of everybody's jobs: only an operator may read it")
 	}
+	return explainer{d}.copyLog(ctx, w)
+}
+
+// copyLog copies the logs, up to what is decided now.
+func (d explainer) copyLog(ctx context.Context, w io.Writer) error {
 	var last int
 	var size int64
 	err := d.Loop.Ask(ctx, func() error { // what was decided is in it, and it ends with a whole line

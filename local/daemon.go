@@ -11,6 +11,7 @@ import (
 	"github.com/norn-scheduler/norn/eventlog"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/live"
+	"github.com/norn-scheduler/norn/live/planner"
 	"github.com/norn-scheduler/norn/local/rundir"
 	"github.com/norn-scheduler/norn/local/runner"
 )
@@ -81,7 +82,7 @@ func newDaemon(opt Options) (*Daemon, error) {
 func (d *Daemon) config() live.Config {
 	opt := &d.opt
 	return live.Config{
-		World: d, Journal: d.store.Journal, Log: d.log, Version: opt.Version, Kind: "local", Name: opt.Machine.Name,
+		World: d, Planner: planner.New(opt.Exe, planner.Limits{}, d.log), Journal: d.store.Journal, Log: d.log, Version: opt.Version, Kind: "local", Name: opt.Machine.Name,
 		Cluster: d.cluster, Tenants: opt.Tenants, Names: opt.Machine.name,
 		Policy: opt.Policy, Estimator: opt.Estimator, Estimates: opt.Estimates, Speeds: d.speeds(), Transfer: opt.Transfer,
 		Compact: opt.Limits.Compact, Recent: opt.Limits.Recent, Jobs: opt.Limits.Jobs, Quotas: opt.Limits.Quotas,

@@ -64,6 +64,19 @@ func TestForecast(t *testing.T) {
 			if len(order) < 2 {
 				t.Fatalf("only %v wait", order)
 			}
+			f, err := h.Forecast(background, h.me)
+			if err != nil || !f.Whole || f.Policy != policy || len(f.Starts) != len(order) {
+				t.Fatalf("%+v, %v", f, err)
+			}
+			for i, s := range f.Starts {
+				if s.At.Sub(foretold[s.Job]).Abs() > time.Second || i > 0 && s.At.Before(f.Starts[i-1].At) {
+					t.Errorf("job %s is foretold to start at %v by itself, and at %v of all", s.Job, foretold[s.Job], s.At)
+				}
+			}
+			_, bob := others()
+			if f, err := h.Forecast(background, bob); err != nil || len(f.Starts) > 0 {
+				t.Errorf("bob is told %+v, %v", f, err)
+			}
 			for _, id := range ids {
 				h.until(id, api.Done)
 			}

@@ -20,6 +20,7 @@ import (
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/live"
+	"github.com/norn-scheduler/norn/live/planner"
 	"github.com/norn-scheduler/norn/local"
 	"github.com/norn-scheduler/norn/local/runner"
 	"github.com/norn-scheduler/norn/perf/predict"
@@ -33,6 +34,8 @@ func TestMain(m *testing.M) {
 		switch os.Args[1] {
 		case runner.Verb:
 			os.Exit(runner.Main(os.Args[2]))
+		case planner.Verb:
+			os.Exit(planner.Main(os.Args[2]))
 		case "daemon":
 			os.Exit(daemonMain(os.Args[2]))
 		case "job":

@@ -209,7 +209,9 @@ func (s *storm) ask(r *rand.Rand, operation string) (method, path string, body a
 		return "GET", "/v1/log", nil, true
 	case "events":
 		return "GET", "/v1/events?since=" + strconv.Itoa(r.IntN(2)), nil, true
-	case "node", "status", "me":
+	case "plan":
+		return "POST", "/v1/plan", api.WhatIf{Policies: []string{"srtf"}}, true
+	case "node", "status", "me", "policies", "forecast":
 		return "GET", "/v1/" + operation, nil, true
 	case "nodes":
 		return "GET", "/v1/nodes" + []string{"", "?devices=true", "?state=up,draining&where=!spot"}[r.IntN(3)], nil, true
@@ -222,7 +224,7 @@ func (s *storm) ask(r *rand.Rand, operation string) (method, path string, body a
 	case "repair":
 		return "POST", "/v1/fsck", nil, true
 	case "set-policy":
-		return "PUT", "/v1/policy", server.Policy{Policy: []string{"fifo", "srtf", "tiresias", "las"}[r.IntN(4)]}, true
+		return "PUT", "/v1/policy", server.Choice{Policy: []string{"fifo", "srtf", "tiresias", "las"}[r.IntN(4)]}, true
 	case "allocation", "report":
 		return map[string]string{"allocation": "GET", "report": "POST"}[operation], "/v1/task/" + operation, map[string]any{"allocation": nil, "report": api.Report{Step: 1}}[operation], true
 	case "order":
@@ -254,7 +256,7 @@ func (s *storm) fire(r *rand.Rand, operation string) error {
 	method, path, body, _ := s.ask(r, operation)
 	ctx, cancel := context.WithTimeout(background, 30*time.Second)
 	defer cancel()
-	if operation == "events" || operation == "order" || strings.Contains(path, "follow=true") { // whoever watches leaves some time
+	if operation == "events" || operation == "order" || operation == "plan" && r.IntN(4) > 0 || strings.Contains(path, "follow=true") { // whoever watches leaves some time
 		var leave context.CancelFunc
 		ctx, leave = context.WithTimeout(ctx, time.Duration(1+r.IntN(20))*time.Millisecond)
 		defer leave()

@@ -78,6 +78,7 @@ func (t task) Report(ctx context.Context, r api.Report) (o api.Order, err error)
 		if r.Rank == 0 {
 			trainers{t.d}.switched(l)
 			l.Report = merge(l.Report, &r)
+			l.Losses.Add(&r)
 			t.d.judge(l, &r)
 			listener{t.d}.trainsWith(l, l.Report)
 			gauges{t.d}.gaugeSpeed(l, l.Report)

@@ -12,8 +12,8 @@ import (
 )
 
 // Partitioned runs an independent policy in each pool of the cluster, so that
-// tenants with a partition of their own neither wait for nor disturb each
-// other, but for the limits of tenants above them. build is called once for each
+// jobs of different partitions neither wait for nor disturb each other, but for
+// the limits of their tenants. build is called once for each
 // pool that ever has a job; a policy that is a sched.Divider makes those of
 // further pools itself.
 func Partitioned(build func() (sched.Policy, error)) sched.Policy { return &partitioned{build: build} }
@@ -76,9 +76,12 @@ func (d *partitioned) Decide(v *sched.View, p *sched.Plan) {
 // left tells whether a job has left its devices.
 func left(ch sched.Change) bool { return ch.Kind == sched.Ended || ch.Kind == sched.Stopped }
 
-// limited tells whether any limit is over tenants of several pools, so that what
-// is given back in one lets jobs of another start.
+// limited tells whether what is given back in one pool may let jobs of another start: where
+// a tenant has jobs in several, or a limit is over tenants of several.
 func (d *partitioned) limited(v *sched.View) bool {
+	if v.Visits() > 0 {
+		return true
+	}
 	tree := v.Tenants()
 	if d.tenants == tree.Len() {
 		return d.limits
@@ -86,7 +89,7 @@ func (d *partitioned) limited(v *sched.View) bool {
 	d.tenants = tree.Len()
 	pools := make([]cluster.PoolID, tree.Len()) // of the first tenant below each, plus one
 	for t := range tenant.ID(tree.Len()) {
-		pool, _ := v.Cluster().PoolByName(tree.At(t).Name) // pool 0 when there is none
+		pool := v.PoolsOf(t)[0]
 		for up := t; up >= 0; up = tree.At(up).Parent {
 			if pools[up] == 0 {
 				pools[up] = pool + 1

@@ -53,6 +53,33 @@ func TestLimitAboveTwoPools(t *testing.T) {
 	}
 }
 
+// TestLimitAcrossPools: where the jobs of a tenant name the pools in which they run, its limit
+// covers them all, and what one pool gives back lets a job of another start.
+func TestLimitAcrossPools(t *testing.T) {
+	for _, e := range policy.Table() {
+		name := e.Name
+		if !slices.Contains([]string{"philly", "drf", "maxmin", "fairshare"}, name) {
+			continue
+		}
+		tree := tenant.NewTree(0)
+		if _, err := tree.Add("team", tenant.Root, 0, 2*unit.One, 0); err != nil {
+			t.Fatal(err)
+		}
+		build := func() (sched.Policy, error) { return e.New().Policy() }
+		run, err := simtest.Try(simtest.Config{
+			Cluster: apart(t, "a", "b"), Tenants: tree,
+			Make: func() (sched.Policy, error) { return policy.Partitioned(build), nil },
+		}, simtest.Job{Key: "a1", Tenant: "team", Partition: "a", GPUs: 2, Run: 50}, simtest.Job{Key: "b1", Tenant: "team", Partition: "b", GPUs: 1, At: 10, Run: 30},
+			simtest.Job{Key: "b2", Tenant: "other", Partition: "b", GPUs: 1, At: 20, Run: 30})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a, b, other := run.Start("a1"), run.Start("b1"), run.Start("b2"); a != 0 || b != 50 || other != 20 {
+			t.Errorf("%s: starts at %v, %v and %v, want 0, 50 and 20", name, a, b, other)
+		}
+	}
+}
+
 // TestPoolsApart: what becomes of the jobs of one pool does not depend on the jobs of another,
 // whose policy decides at other moments.
 func TestPoolsApart(t *testing.T) {

@@ -82,7 +82,9 @@ func (c *Comparison) growth(runs []*Run) Growth {
 		p.Growth, p.GPUs, p.Jobs = r.Growth, r.GPUs, len(jct[i])
 		p.Times = Times{describe(jct[i]), describe(wait[i]), max(0, ends[i]-first)}
 		was := points[0].Wait.Mean
-		p.Saved, p.Hours = -relative(was, p.Wait.Mean), (was-p.Wait.Mean).Hours()*float64(p.Jobs)
+		if p.Growth != "" {
+			p.Saved, p.Hours = -relative(was, p.Wait.Mean), (was-p.Wait.Mean).Hours()*float64(p.Jobs)
+		}
 	}
 	slices.SortStableFunc(points, func(a, b Point) int { return cmp.Compare(a.GPUs, b.GPUs) })
 	return Growth{runs[0].Policy, points}

@@ -75,8 +75,9 @@ func concat(names []string, element string) (string, error) {
 type pageData struct {
 	Tick    float64     `json:"tick"` // seconds: what packed moments count
 	Runs    []runData   `json:"runs"`
-	Seconds []float64   `json:"seconds"` // points of the distributions of times
-	Rhos    []float64   `json:"rhos"`    // points of the distributions of rho
+	Seconds []float64   `json:"seconds"`        // points of the distributions of times
+	Rhos    []float64   `json:"rhos"`           // points of the distributions of rho
+	GPUs    []int       `json:"gpus,omitempty"` // of the clusters of several sizes, in order
 	Jobs    packedJobs  `json:"jobs"`
 	Racks   [][]rackRow `json:"racks"`
 	Endings []string    `json:"endings"`
@@ -84,9 +85,10 @@ type pageData struct {
 
 type runData struct {
 	Name   string       `json:"name"`
-	JCT    []float64    `json:"jct,omitempty"`  // shares at the points
-	Wait   []float64    `json:"wait,omitempty"` // shares at the points
-	Rho    []float64    `json:"rho,omitempty"`  // shares at the points
+	JCT    []float64    `json:"jct,omitempty"`   // shares at the points
+	Wait   []float64    `json:"wait,omitempty"`  // shares at the points
+	Rho    []float64    `json:"rho,omitempty"`   // shares at the points
+	Grown  []*float64   `json:"grown,omitempty"` // mean wait in seconds on clusters of several sizes
 	Series *seriesData  `json:"series,omitempty"`
 	Chart  *packedChart `json:"chart,omitempty"`
 }

@@ -24,6 +24,7 @@ type pageView struct {
 	Rows    []rowView // the comparison
 	Notes   []string  // beneath it
 	Beside  besideView
+	Growth  growthView
 	Causes  []barView     // that any run has
 	Reasons []meaningView // that any run has
 	Runs    []runView
@@ -129,11 +130,13 @@ func newPageView(m Meta, runs []Named) (*pageView, error) {
 		return nil, err
 	}
 	v.Script, v.Style = template.JS("/* uPlot:\n"+string(license)+"*/\n"+script), template.CSS(style)
-	if v.Data, err = newPageData(runs).encode(); err != nil {
+	data := newPageData(runs)
+	data.grown(m.Comparison)
+	if v.Data, err = data.encode(); err != nil {
 		return nil, err
 	}
 	v.compare(runs)
-	v.Beside = newBesideView(m.Comparison)
+	v.Beside, v.Growth = newBesideView(m.Comparison), newGrowthView(m.Comparison)
 	v.waits(runs)
 	most := 0.0
 	for _, run := range runs {

@@ -130,6 +130,16 @@ func (v *View) Within(p cluster.PoolID, changes []Change) View {
 // view's pool.
 func (v *View) Covers(j Job) bool { return v.All || j.r.Pool == v.Pool }
 
+// PoolsOf are the pools to which jobs of a tenant belong: the one of its name, the first
+// pool where there is none, and those that its jobs have named. It must not be changed.
+func (v *View) PoolsOf(t tenant.ID) []cluster.PoolID { return v.state.Homes.Of(v.state, t) }
+
+// Uses tells whether jobs of a tenant belong to the view's pool, or to any that it covers.
+func (v *View) Uses(t tenant.ID) bool { return v.All || slices.Contains(v.PoolsOf(t), v.Pool) }
+
+// Visits grows whenever PoolsOf of any tenant does.
+func (v *View) Visits() int { return v.state.Homes.Visits() }
+
 // Changes is what happened to jobs since the last call, in the order in which
 // it happened. On the first call it lists every active job, by number.
 func (v *View) Changes() []Change { return v.changes }

@@ -29,6 +29,7 @@ type State struct {
 
 	Readings Readings // what was measured of jobs
 	Loans    Loans    // what the owners of borrowed nodes want back
+	Homes    Homes    // where tenants have jobs
 
 	NoNote job.Note // stands for the missing note of any job; policies read it once
 
@@ -37,7 +38,6 @@ type State struct {
 	ended     []job.ID // jobs that have left for good, in the order in which they left
 	lefts     []int32  // for each job that had ended before this log began, the argument left of CarryPast
 	pools     []poolJobs
-	poolOf    []cluster.PoolID // of each tenant; -1 not looked up yet
 
 	classes classes
 
@@ -174,7 +174,7 @@ func (s *State) Submit(j *job.Job, estimate time.Duration) error {
 	r.Submit(j, s.Now)
 	r.Estimate = estimate
 	r.Tenant = s.Tenants.Get(j.Tenant)
-	r.Pool = s.pool(r.Tenant, j.Tenant)
+	r.Pool = s.Homes.pool(s, r.Tenant, j)
 	s.classes.sort(r, s.Cluster)
 	s.pools[r.Pool].waiting.Add(int(j.ID))
 	s.submitted = max(s.submitted, r.Serial()+1)
@@ -276,16 +276,6 @@ func (s *State) stand(id job.ID, past *job.Record, a *cluster.Alloc, why job.Rea
 		s.pools[r.Pool].waiting.Remove(int(id))
 	}
 	return nil
-}
-
-func (s *State) pool(t tenant.ID, name string) cluster.PoolID {
-	for int(t) >= len(s.poolOf) {
-		s.poolOf = append(s.poolOf, cluster.None)
-	}
-	if s.poolOf[t] == cluster.None {
-		s.poolOf[t], _ = s.Cluster.PoolByName(name) // pool 0 when there is none
-	}
-	return s.poolOf[t]
 }
 
 // Hold is the transition from waiting to held.

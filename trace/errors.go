@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -43,6 +44,15 @@ func (e *Error) Error() string {
 	return harmless(s.String())
 }
 
+// why is what rows have in common that are wrong in the same way.
+func (e *Error) why() string {
+	column := e.Column
+	if strings.HasPrefix(column, "job ") { // each has a name of its own
+		column = "a job"
+	}
+	return harmless(cmp.Or(column, "a row") + ": expected " + e.Want)
+}
+
 // Want is an error of a Setter: what it expected to find.
 type Want string
 
@@ -60,13 +70,18 @@ func (w *wrongColumn) Error() string { return w.column + ": " + w.want.Error() }
 
 // leftOut is a row that a format leaves out on purpose.
 type leftOut struct {
-	line int
-	why  string
+	line  int
+	about string // which job it is, where no line tells; empty: not told
+	why   string
+	rows  int // about it; 0: one
 }
 
 // Error says why the row was left out.
 func (l *leftOut) Error() string {
-	if l.line == 0 {
+	switch {
+	case l.about != "":
+		return harmless("left out: " + l.about + ": " + l.why)
+	case l.line == 0:
 		return harmless("left out: " + l.why)
 	}
 	return harmless(fmt.Sprintf("line %d left out: %s", l.line, l.why))
@@ -76,6 +91,12 @@ func (l *leftOut) Error() string {
 // is no job, such as a step of a job that has its own row. The Reader counts it
 // and goes on.
 func LeaveOut(why string) error { return &leftOut{why: why} }
+
+// LeaveOutJob is LeaveOut for a job of several rows, by its name. All rows are counted,
+// together with those that are left out for the same reason.
+func LeaveOutJob(name, why string, rows int) error {
+	return &leftOut{about: name, why: why, rows: rows}
+}
 
 // quote shows what was found, not more of it than fits a message.
 func quote(found []byte) string {

@@ -58,7 +58,7 @@ const (
 // help texts list them.
 func Formats() []Format {
 	return []Format{
-		nornCSV(), nornJSON(), sacctFormat(), podsFormat(),
+		nornCSV(), nornJSON(), sacctFormat(), sacctJSON(), podsFormat(),
 		philly(), phillyPassed(), phillyPCS(), phillyAttempts(), genParallel(),
 		helios(), heliosClamped(), heliosLog(),
 		itp(), pai2020(), paiSimulator(), openb(), alibabaDLRM(), alibabaGenAI(), kalos(), thetaGPU(),
@@ -194,6 +194,15 @@ func (in *Input) Row() { in.info.Rows++ }
 
 // Fold tells that n rows became a part of other rows' jobs.
 func (in *Input) Fold(n int) { in.info.Folded += n }
+
+// passOver tells that n rows are left out because they are about jobs with errors, beside
+// the rows of these errors.
+func (in *Input) passOver(n int) {
+	if n > 0 {
+		in.info.LeftOut += n
+		in.info.reason("about jobs with errors", n, LeaveOut("rows about jobs with errors"))
+	}
+}
 
 // Note tells the reader of Info about something assumed or guessed. The same
 // note is kept once.

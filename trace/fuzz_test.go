@@ -28,6 +28,7 @@ func FuzzFormats(f *testing.F) {
 	f.Add(uint8(index["csv"]), []byte("gpus,duration,mem,cpus,tasks,deadline,attempts\n4,1h,16GiB,8,2,+2h,1|2\nx,,,,,,\n"), true)
 	f.Add(uint8(index["jsonl"]), []byte(`{"norn":"trace","version":1,"origin":"2024-03-01T00:00:00Z"}`+"\n"+`{"job":"a\u00e9\ud83d\ude00","gpus":1,"work":1.5,"attempts":[1],"hints":{"stages":[1,2,3],"worth":[[1,2]]}}`+"\n"), false)
 	f.Add(uint8(index["sacct"]), []byte(sacctExport), true)
+	f.Add(uint8(index["sacct-json"]), []byte(sacctJSONExport), true)
 	f.Add(uint8(index["pods"]), []byte(podList(podOf("p", labels("job-name", "j"), gpu1, "Failed", 0, 1, 2), podOf("q", labels("job-name", "j"), gpu1, "Running", 3, 4, -1))), true)
 	f.Fuzz(func(t *testing.T, which uint8, text []byte, skip bool) {
 		if len(text) > 1<<16 {
@@ -46,6 +47,7 @@ func FuzzDetect(f *testing.F) {
 	}
 	f.Add([]byte(small))
 	f.Add([]byte(sacctExport))
+	f.Add([]byte(sacctJSONExport))
 	f.Add([]byte("\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"))
 	f.Add([]byte("\x28\xb5\x2f\xfd\x04\x00"))
 	f.Add(archive(f, [2]string{"jobs.csv", small}))

@@ -53,6 +53,7 @@ func (c *ownCSV) columns() []Column {
 		Opt("name", Name).Or("none"),
 		Opt("user", User).Or("none"),
 		Opt("tenant", Tenant).Or("none"),
+		Opt("partition", Partition).Or("that of its tenant"),
 		Opt("app", func(r *Row, v []byte) error { r.Job.App = r.Text(v); return nil }).Or("none"),
 		Opt("kind", setKind).Or("training"),
 		Opt("model", Model).Or("none"),

@@ -226,6 +226,8 @@ func (s *JobText) jobField(j *job.Job, t *Truth, key []byte) error {
 		return s.string(&j.User)
 	case "tenant":
 		return s.string(&j.Tenant)
+	case "partition":
+		return s.string(&j.Partition)
 	case "app":
 		return s.string(&j.App)
 	case "model":

@@ -223,7 +223,7 @@ func drawEntries(t *rapid.T, demands *job.Interner) []trace.Entry {
 		submit += times().Draw(t, "gap")
 		j := job.Job{
 			ID: job.ID(i), Key: fmt.Sprintf("%d%s", i, texts().Draw(t, "key")), Name: texts().Draw(t, "name"),
-			User: texts().Draw(t, "user"), Tenant: texts().Draw(t, "tenant"), App: texts().Draw(t, "app"), Submit: submit,
+			User: texts().Draw(t, "user"), Tenant: texts().Draw(t, "tenant"), Partition: texts().Draw(t, "partition"), App: texts().Draw(t, "app"), Submit: submit,
 			Kind: job.Kind(rapid.IntRange(0, 3).Draw(t, "kind")), Model: texts().Draw(t, "model"),
 			Backbone: texts().Draw(t, "backbone"), Dataset: texts().Draw(t, "dataset"), Share: rapid.Bool().Draw(t, "share"), Batch: rapid.IntRange(0, 1<<40).Draw(t, "batch"),
 			Units: numbers().Draw(t, "units"), Unit: texts().Draw(t, "unit"), Priority: rapid.Int32().Draw(t, "priority"),

@@ -69,13 +69,16 @@ func ReadPairs(path string) (*Pairs, error) {
 	p, err := ParsePairs(content)
 	if err == nil {
 		p.File = path
-		err = p.lucidUses(filepath.Join(filepath.Dir(path), "single_data.csv"))
+		err = p.lucidUses(BesidePairs(path))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return p, nil
 }
+
+// BesidePairs is the file that ReadPairs reads beside a table of Lucid, if there is one.
+func BesidePairs(path string) string { return filepath.Join(filepath.Dir(path), "single_data.csv") }
 
 // ParsePairs is ReadPairs for the content of a file that is not packed.
 func ParsePairs(content []byte) (*Pairs, error) {

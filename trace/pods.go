@@ -235,7 +235,7 @@ func (s *podSource) readAll() error {
 
 // readList reads a list, or a single pod, which is an object without items.
 func (s *podSource) readList(d *json.Decoder) error {
-	if err := delimiter(d, '{'); err != nil {
+	if err := delimiter(d, '{', "a list of pods"); err != nil {
 		return err
 	}
 	fields, list := map[string]json.RawMessage{}, false
@@ -263,11 +263,11 @@ func (s *podSource) readList(d *json.Decoder) error {
 		}
 		s.readPod(raw)
 	}
-	return delimiter(d, '}')
+	return delimiter(d, '}', "a list of pods")
 }
 
 func (s *podSource) readItems(d *json.Decoder) error {
-	if err := delimiter(d, '['); err != nil {
+	if err := delimiter(d, '[', "a list of pods"); err != nil {
 		return err
 	}
 	for d.More() {
@@ -277,7 +277,7 @@ func (s *podSource) readItems(d *json.Decoder) error {
 		}
 		s.readPod(raw)
 	}
-	return delimiter(d, ']')
+	return delimiter(d, ']', "a list of pods")
 }
 
 // readPod reads one pod. One that makes no sense is a row of its own, told when
@@ -295,37 +295,34 @@ func (s *podSource) readPod(raw json.RawMessage) {
 }
 
 // delimiter passes over one bracket.
-func delimiter(d *json.Decoder, want json.Delim) error {
+func delimiter(d *json.Decoder, want json.Delim, in string) error {
 	switch t, err := d.Token(); {
 	case err != nil:
 		return err
 	case t != want:
-		return fmt.Errorf("byte %d: expected %v in a list of pods", d.InputOffset(), want)
+		return fmt.Errorf("byte %d: expected %v in %s", d.InputOffset(), want, in)
 	}
 	return nil
 }
 
 // entry makes the job of a gang.
 func (s *podSource) entry(g *gang, e *Entry) error {
-	if g.bad != nil || g.why != "" {
-		s.in.info.LeftOut += len(g.members) - 1
-	}
 	switch {
 	case g.bad != nil:
+		s.in.passOver(len(g.members) - 1)
 		return g.bad
 	case g.why != "":
-		return &leftOut{why: g.name + ": " + g.why}
+		return LeaveOutJob(g.name, g.why, len(g.members))
 	}
 	if !g.times(s.now, e) {
-		s.in.info.LeftOut += len(g.members) - 1
-		return &leftOut{why: g.name + ": has not started"}
+		return LeaveOutJob(g.name, "has not started", len(g.members))
 	}
 	d, err := g.demand()
 	if err == nil {
 		e.Job.Demand, err = s.in.pool.whole(&d)
 	}
 	if err != nil {
-		s.in.info.LeftOut += len(g.members) - 1
+		s.in.passOver(len(g.members) - 1)
 		return s.in.Bad(0, g.name, nil, "a demand that can be met: it "+err.Error())
 	}
 	s.in.Fold(len(g.members) - 1)

@@ -84,6 +84,7 @@ type Info struct {
 	Filtered int // jobs that were not asked for
 
 	Problems []error       // the first rows that were left out or bad
+	Reasons  []Reason      // why rows were left out or bad, in the order in which they were met
 	Empty    []EmptyFields // columns that were empty in some rows
 	Notes    []string      // what was assumed or guessed; the last one tells of Empty
 	Ignored  []string      // columns that the format does not know
@@ -96,8 +97,31 @@ type EmptyFields struct {
 	Rows   int
 }
 
-// maxProblems bounds Info.Problems.
+// Reason is why rows were left out, or what is wrong with them.
+type Reason struct {
+	Why   string // in a few words, the same for all of these rows
+	Rows  int
+	First error // about the first of them
+}
+
+// maxProblems bounds Info.Problems and Info.Reasons. The last of the reasons stands for
+// all that would be too many.
 const maxProblems = 20
+
+// reason counts rows that were left out or bad.
+func (i *Info) reason(why string, rows int, first error) {
+	at := slices.IndexFunc(i.Reasons, func(r Reason) bool { return r.Why == why })
+	switch {
+	case at >= 0:
+	case len(i.Reasons) < maxProblems:
+		at = len(i.Reasons)
+		i.Reasons = append(i.Reasons, Reason{Why: why, First: first})
+	default:
+		at = maxProblems - 1
+		i.Reasons[at].Why = "anything else"
+	}
+	i.Reasons[at].Rows += rows
+}
 
 // Reader reads a trace. It implements Source.
 type Reader struct {
@@ -207,6 +231,7 @@ func findFormat(body *bytesReader, opt *Options) (Format, error) {
 func (r *Reader) Info() Info {
 	i := r.info
 	i.Problems = slices.Clone(i.Problems)
+	i.Reasons = slices.Clone(i.Reasons)
 	i.Empty = slices.Clone(i.Empty)
 	i.Notes = slices.Clone(i.Notes)
 	if note := emptyNote(i.Empty); note != "" {
@@ -339,9 +364,12 @@ func (r *Reader) raw(e *Entry) error {
 		case errors.Is(err, io.EOF):
 			return io.EOF
 		case errors.As(err, &out):
-			r.info.LeftOut++
+			rows := max(1, out.rows)
+			r.info.LeftOut += rows
+			r.info.reason(harmless(out.why), rows, err)
 		case r.opt.SkipBad && errors.As(err, &bad):
 			r.info.Bad++
+			r.info.reason(bad.why(), 1, err)
 		default:
 			return err
 		}

@@ -94,6 +94,7 @@ type sacctJob struct {
 	roles   []sacctRole
 	why     string // it is left out; empty: it is not
 	line    int
+	about   string // where no line tells it: which job it is
 	bad     error
 	rows    int
 	gpuUse  float64
@@ -118,7 +119,8 @@ type sacctSource struct {
 	index [sacctFields]int // of the columns; -1: not there
 	names []string         // of the columns, as the header has them
 	width int
-	open  bool // the last column is the name of the job, and no other may hold the separator
+	open  bool   // the last column is the name of the job, and no other may hold the separator
+	about string // which job the row is about, where lines do not tell
 	jobs  []sacctJob
 	byID  map[string]int
 	at    int
@@ -212,7 +214,11 @@ func (s *sacctSource) field(c sacctField) []byte {
 
 // bad is the error about a field that must be there and make sense.
 func (s *sacctSource) bad(c sacctField, want string) error {
-	return s.in.Bad(s.rec.line, s.names[s.index[c]], s.field(c), want)
+	column := s.names[s.index[c]]
+	if s.about != "" {
+		column = s.about + ", " + column
+	}
+	return s.in.Bad(s.rec.line, column, s.field(c), want)
 }
 
 // assume counts a field that is empty, or not understood, and says what is
@@ -244,7 +250,7 @@ func (s *sacctSource) row() {
 	}
 	key := s.in.Unique(base)
 	s.byID[key] = len(s.jobs)
-	s.jobs = append(s.jobs, sacctJob{line: s.rec.line, rows: 1})
+	s.jobs = append(s.jobs, sacctJob{line: s.rec.line, about: s.about, rows: 1})
 	j := &s.jobs[len(s.jobs)-1]
 	j.entry.Job.Key = key
 	switch {
@@ -276,8 +282,12 @@ func (s *sacctSource) step(base, _ []byte) {
 		s.jobs = append(s.jobs, sacctJob{line: s.rec.line, rows: 1, why: "a step of a job"})
 		return
 	}
-	j := &s.jobs[n]
 	s.in.Fold(1)
+	s.use(&s.jobs[n])
+}
+
+// use takes in how much a step used the GPUs of its job.
+func (s *sacctSource) use(j *sacctJob) {
 	tres(s.field(usage), func(key, value []byte) {
 		switch string(key) {
 		case "gres/gpuutil":
@@ -298,18 +308,19 @@ func (s *sacctSource) first(j *sacctJob, component string) error {
 	e.Job.Name = s.in.Text(s.field(jobName))
 	e.Job.User = s.in.Text(s.field(user))
 	e.Job.Tenant = s.in.Text(s.field(account))
+	e.Job.Partition = s.in.Text(s.partition())
 	if e.Job.Tenant == "" {
-		e.Job.Tenant = s.in.Text(s.field(partition))
+		e.Job.Tenant = e.Job.Partition
 	}
-	for _, c := range []sacctField{jobName, user, account, qos} {
+	for _, c := range []sacctField{jobName, user, account, partition, qos} {
 		s.assume(c, true, "none")
 	}
 	var ok bool
-	if e.Job.Submit, ok = ParseWall(s.field(submit)); !ok {
-		return s.bad(submit, string(wantWall))
+	if e.Job.Submit, ok = slurmMoment(s.field(submit)); !ok {
+		return s.bad(submit, string(wantWall)+", or seconds since 1970")
 	}
 	j.ready = e.Job.Submit
-	at, ok := ParseWall(s.field(eligible))
+	at, ok := slurmMoment(s.field(eligible))
 	s.assume(eligible, ok, "as it was submitted")
 	if ok {
 		j.ready = max(j.ready, at)
@@ -330,6 +341,15 @@ func (s *sacctSource) first(j *sacctJob, component string) error {
 		return err
 	}
 	return nil // what a job would have held that never ran need not be told
+}
+
+// partition is the one that the job ran in, or the first of those that it may run in.
+func (s *sacctSource) partition() []byte {
+	first, _, several := bytes.Cut(s.field(partition), []byte{','})
+	if several {
+		s.in.Empty(s.names[s.index[partition]], "several partitions: the first")
+	}
+	return first
 }
 
 // limit is the time limit of the job; 0: none.
@@ -401,22 +421,8 @@ func (s *sacctSource) run(j *sacctJob, follows bool) error {
 	if follows && j.why == "" && t.Work > 0 {
 		t.Attempts = append(t.Attempts, t.Work)
 	}
-	j.why, t.AtLeast = "", false
-	switch string(word) {
-	case "RUNNING", "SUSPENDED", "COMPLETING", "STOPPED", "RESIZING", "SIGNALING", "STAGE_OUT":
-		t.Outcome, t.AtLeast = Passed, true
-	case "PENDING", "CONFIGURING", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD":
-		j.why = "it has not started"
-	case "REVOKED":
-		j.why = "it ran in another cluster"
-	case "REQUEUED":
-		t.Outcome = Failed
-	default:
-		if t.Outcome, ok = outcomeOf(word); !ok || len(word) == 0 {
-			return s.bad(state, "a state of a job")
-		}
-	}
-	began, known := ParseWall(s.field(start))
+	j.why = t.ended(string(word))
+	began, known := slurmMoment(s.field(start))
 	if !follows {
 		s.assume(start, known, "wait unknown")
 	}
@@ -436,6 +442,30 @@ func (s *sacctSource) run(j *sacctJob, follows bool) error {
 	return nil
 }
 
+// ended stores how a run ended, by its state. It says why the run is left out if it is: one
+// that has not started, or whose state nobody knows.
+func (t *Truth) ended(state string) (why string) {
+	t.AtLeast = false
+	var known bool
+	switch state {
+	case "RUNNING", "SUSPENDED", "COMPLETING", "STOPPED", "RESIZING", "SIGNALING", "STAGE_OUT", "UPDATE_DB", "POWER_UP_NODE":
+		t.Outcome, t.AtLeast = Passed, true
+	case "PENDING", "CONFIGURING", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD", "EXPEDITING":
+		return "it has not started"
+	case "REVOKED":
+		return "it ran in another cluster"
+	case "REQUEUED", "LAUNCH_FAILED", "RECONFIG_FAIL":
+		t.Outcome = Failed
+	case "":
+		return "its state is not told"
+	default:
+		if t.Outcome, known = outcomeOf([]byte(state)); !known {
+			return fmt.Sprintf("its state %s is not known", quote([]byte(state)))
+		}
+	}
+	return ""
+}
+
 func (s *sacctSource) elapsed() (time.Duration, bool) {
 	if v := s.field(elapsedRaw); len(v) > 0 {
 		d, ok := ParseTimes(v, time.Second)
@@ -447,17 +477,14 @@ func (s *sacctSource) elapsed() (time.Duration, bool) {
 
 // finish makes the entry of a job that has been read whole.
 func (s *sacctSource) finish(j *sacctJob) error {
-	if j.why == "" && j.bad == nil {
-		s.in.Fold(j.rows - 1)
-	} else {
-		s.in.info.LeftOut += j.rows - 1
-	}
 	switch {
 	case j.bad != nil:
+		s.in.passOver(j.rows - 1)
 		return j.bad
 	case j.why != "":
-		return &leftOut{line: j.line, why: j.why}
+		return &leftOut{line: j.line, about: j.about, why: j.why, rows: j.rows}
 	}
+	s.in.Fold(j.rows - 1)
 	e := &j.entry
 	if j.started > 0 {
 		e.Truth.Wait, e.Truth.HasWait = max(0, j.started-j.ready)+j.between, true

@@ -48,6 +48,9 @@ func User(r *Row, v []byte) error { r.Job.User = r.Text(v); return nil }
 // Tenant stores the virtual cluster, queue or project.
 func Tenant(r *Row, v []byte) error { r.Job.Tenant = r.Text(v); return nil }
 
+// Partition stores the part of the cluster that the job was submitted to.
+func Partition(r *Row, v []byte) error { r.Job.Partition = r.Text(v); return nil }
+
 // Model stores what is trained.
 func Model(r *Row, v []byte) error { r.Job.Model = r.Text(v); return nil }
 

@@ -41,6 +41,16 @@ func slurmTime(v []byte) (time.Duration, bool) {
 	return time.Duration(days)*24*time.Hour + whole*time.Minute + last, true
 }
 
+// slurmMoment reads a time of day, or seconds since 1970, which sacct writes in JSON and
+// where SLURM_TIME_FORMAT is %s.
+func slurmMoment(v []byte) (time.Duration, bool) {
+	if at, ok := ParseWall(v); ok {
+		return at, true
+	}
+	at, ok := ParseTimes(v, time.Second)
+	return at, ok && at > 0 && at < 230*365*24*time.Hour
+}
+
 // tres reads a list such as cpu=8,gres/gpu:a100=2,mem=64G. It is false where a
 // part is no pair; the others are used.
 func tres(v []byte, use func(key, value []byte)) bool {
@@ -239,7 +249,7 @@ func (s *sacctSource) role(j *sacctJob, component string) error {
 		if s.index[allocTRES] < 0 && s.index[reqTRES] < 0 {
 			hint = " (AllocTRES and ReqTRES tell it, where they are exported)"
 		}
-		return s.in.Bad(s.rec.line, "", s.rec.text, "a demand that can be met: it "+err.Error()+hint)
+		return s.in.Bad(s.rec.line, s.about, s.rec.text, "a demand that can be met: it "+err.Error()+hint)
 	}
 	j.roles = append(j.roles, sacctRole{component, shape})
 	return nil

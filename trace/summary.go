@@ -30,14 +30,15 @@ type Summary struct {
 	Duration Quantiles `json:"duration_s"`
 	Wait     Quantiles `json:"wait_s"` // of the jobs that tell how long they queued
 
-	Sizes    []Share      `json:"sizes"` // by GPUs, in increasing order
-	Hours    [24]int      `json:"arrivals_by_hour"`
-	ByDay    bool         `json:"hours_are_of_the_day"` // otherwise hours since zero, modulo 24
-	Tenants  []Share      `json:"tenants"`              // by GPU time, the most first
-	Kinds    []Share      `json:"kinds"`
-	Outcomes []Share      `json:"outcomes"`
-	Attempts AttemptStats `json:"attempts"`
-	AtLeast  int          `json:"cut_off"` // jobs whose duration is a lower bound
+	Sizes      []Share      `json:"sizes"` // by GPUs, in increasing order
+	Hours      [24]int      `json:"arrivals_by_hour"`
+	ByDay      bool         `json:"hours_are_of_the_day"` // otherwise hours since zero, modulo 24
+	Tenants    []Share      `json:"tenants"`              // by GPU time, the most first
+	Partitions []Share      `json:"partitions,omitempty"` // by GPU time, where any job names one
+	Kinds      []Share      `json:"kinds"`
+	Outcomes   []Share      `json:"outcomes"`
+	Attempts   AttemptStats `json:"attempts"`
+	AtLeast    int          `json:"cut_off"` // jobs whose duration is a lower bound
 
 	File *Accounts `json:"file,omitempty"` // where the jobs were read from, if from a file
 }
@@ -45,24 +46,35 @@ type Summary struct {
 // Accounts is what became of the rows of a file: read = jobs + folded + left out +
 // bad + filtered, as Info says.
 type Accounts struct {
-	Format   string   `json:"format"`
-	Read     int      `json:"rows"`
-	Folded   int      `json:"folded"`
-	LeftOut  int      `json:"left_out"`
-	Bad      int      `json:"bad"`
-	Filtered int      `json:"filtered"`
-	Problems []string `json:"problems"` // the first rows that were left out or bad
-	Notes    []string `json:"notes"`    // what was assumed or guessed
+	Format   string        `json:"format"`
+	Read     int           `json:"rows"`
+	Folded   int           `json:"folded"`
+	LeftOut  int           `json:"left_out"`
+	Bad      int           `json:"bad"`
+	Filtered int           `json:"filtered"`
+	Problems []string      `json:"problems"` // the first rows that were left out or bad
+	Reasons  []ReasonCount `json:"reasons"`  // why, by rows
+	Notes    []string      `json:"notes"`    // what was assumed or guessed
+}
+
+// ReasonCount is a Reason as JSON has it.
+type ReasonCount struct {
+	Why   string `json:"why"`
+	Rows  int    `json:"rows"`
+	First string `json:"first"`
 }
 
 // Accounts are the accounts of what was read so far.
 func (i *Info) Accounts() *Accounts {
 	a := &Accounts{
 		Format: i.Format, Read: i.Rows, Folded: i.Folded, LeftOut: i.LeftOut, Bad: i.Bad, Filtered: i.Filtered,
-		Problems: []string{}, Notes: append([]string{}, i.Notes...),
+		Problems: []string{}, Reasons: []ReasonCount{}, Notes: append([]string{}, i.Notes...),
 	}
 	for _, err := range i.Problems {
 		a.Problems = append(a.Problems, err.Error())
+	}
+	for _, r := range i.Reasons {
+		a.Reasons = append(a.Reasons, ReasonCount{r.Why, r.Rows, r.First.Error()})
 	}
 	return a
 }
@@ -101,7 +113,7 @@ type AttemptStats struct {
 // Summarize reads a source to its end.
 func Summarize(src Source) (Summary, error) {
 	c := counter{
-		sizes: map[unit.Milli]*Share{}, tenants: map[string]*Share{}, users: map[string]bool{},
+		sizes: map[unit.Milli]*Share{}, tenants: map[string]*Share{}, partitions: map[string]*Share{}, users: map[string]bool{},
 		kinds: map[job.Kind]*Share{}, outcomes: map[Outcome]*Share{},
 	}
 	var e Entry
@@ -131,6 +143,7 @@ type counter struct {
 	waits       []float64
 	sizes       map[unit.Milli]*Share
 	tenants     map[string]*Share
+	partitions  map[string]*Share
 	users       map[string]bool
 	kinds       map[job.Kind]*Share
 	outcomes    map[Outcome]*Share
@@ -160,6 +173,7 @@ func (c *counter) add(e *Entry) {
 	}
 	count(c.sizes, milli, hours)
 	count(c.tenants, j.Tenant, hours)
+	count(c.partitions, j.Partition, hours)
 	count(c.kinds, j.Kind, hours)
 	count(c.outcomes, t.Outcome, hours)
 	if n := len(t.Attempts); n > 0 {
@@ -205,7 +219,12 @@ func (c *counter) done() Summary {
 	s.Kinds = shares(c, c.kinds, job.Kind.String)
 	s.Outcomes = shares(c, c.outcomes, Outcome.String)
 	s.Tenants = shares(c, c.tenants, func(t string) string { return t })
-	slices.SortStableFunc(s.Tenants, func(a, b Share) int { return cmp.Compare(b.GPUHours, a.GPUHours) })
+	most := func(a, b Share) int { return cmp.Compare(b.GPUHours, a.GPUHours) }
+	slices.SortStableFunc(s.Tenants, most)
+	if c.partitions[""] == nil || len(c.partitions) > 1 {
+		s.Partitions = shares(c, c.partitions, func(p string) string { return p })
+		slices.SortStableFunc(s.Partitions, most)
+	}
 	return *s
 }
 
@@ -298,6 +317,9 @@ func (s *Summary) WriteTable(w io.Writer) error {
 	table("outcome", s.Outcomes)
 	table("kind", s.Kinds)
 	table("tenant", s.Tenants)
+	if len(s.Partitions) > 0 {
+		table("partition", s.Partitions)
+	}
 	line()
 	line(hoursTitle(s.ByDay), s.hours())
 	return t.Flush()

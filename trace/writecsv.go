@@ -123,6 +123,7 @@ func csvColumns(origin time.Time, byDay bool) []csvColumn {
 	}, demandColumns(number), []csvColumn{
 		text("user", func(j *job.Job) string { return j.User }),
 		text("tenant", func(j *job.Job) string { return j.Tenant }),
+		text("partition", func(j *job.Job) string { return j.Partition }),
 		text("app", func(j *job.Job) string { return j.App }),
 		text("name", func(j *job.Job) string { return j.Name }),
 		text("model", func(j *job.Job) string { return j.Model }),

@@ -98,6 +98,7 @@ func details(f *jsontext.Writer, j *job.Job) {
 	f.Text("name", j.Name)
 	f.Text("user", j.User)
 	f.Text("tenant", j.Tenant)
+	f.Text("partition", j.Partition)
 	f.Text("app", j.App)
 	if j.Kind != job.Training {
 		f.Text("kind", j.Kind.String())

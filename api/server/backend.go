@@ -49,6 +49,8 @@ type Backend interface {
 	Jobs(ctx context.Context, c Caller, q api.Query) ([]api.Job, error)
 	// Why explains a job.
 	Why(ctx context.Context, c Caller, id string) (api.Why, error)
+	// Forecast tells when waiting jobs start, the first ones first.
+	Forecast(ctx context.Context, c Caller) (api.Forecast, error)
 	// Do carries out a verb; on an array without an index, for all of its jobs.
 	Do(ctx context.Context, c Caller, v Verb, id string) error
 	// Resize gives a running job another size, and returns when that is decided.
@@ -67,6 +69,9 @@ type Backend interface {
 	Drain(ctx context.Context, c Caller, d api.Drain) error
 	// SetPolicy changes the policy, written as in norn sim: tiresias(limits=3600).
 	SetPolicy(ctx context.Context, c Caller, choice string) error
+	// Plan plays the past again under other policies, and needs an operator. It ends with the
+	// context.
+	Plan(ctx context.Context, c Caller, q api.WhatIf) (api.Plan, error)
 	// Log copies the event log: whole logs, one behind the other, oldest first.
 	Log(ctx context.Context, c Caller, w io.Writer) error
 	// Fsck holds what is kept against itself, and with repair mends what can be mended.

@@ -72,8 +72,8 @@ func TestListAsPackageJSON(t *testing.T) {
 		jobs = append(jobs, all)
 	}
 	var fast bytes.Buffer
-	ok(t, encode(&fast, JobList{jobs}))
-	slow, err := json.Marshal(JobList{jobs})
+	ok(t, encode(&fast, JobList{Jobs: jobs}))
+	slow, err := json.Marshal(JobList{Jobs: jobs})
 	ok(t, err)
 	var have, want struct{ Jobs []map[string]any }
 	ok(t, json.Unmarshal(fast.Bytes(), &have))

@@ -31,8 +31,9 @@ type fake struct {
 	drained  api.Drain
 	notReady error
 	typed    []byte
-	slow     int // so many events a watcher is told before she is cut off; 0: all
-	boom     any // Status panics with it
+	slow     int  // so many events a watcher is told before she is cut off; 0: all
+	boom     any  // Status panics with it
+	gaveUp   bool // Plan was given up
 }
 
 type fakeJob struct {
@@ -132,6 +133,9 @@ func (f *fake) Jobs(_ context.Context, c Caller, q api.Query) ([]api.Job, error)
 	if q.Limit > 0 && len(out) > q.Limit {
 		out = out[len(out)-q.Limit:]
 	}
+	if i := slices.IndexFunc(out, func(j api.Job) bool { return j.ID == q.After.ID }); q.Page > 0 {
+		out = out[i+1 : min(len(out), i+1+q.Page)]
+	}
 	return out, nil
 }
 
@@ -143,6 +147,18 @@ func (f *fake) Why(_ context.Context, c Caller, id string) (api.Why, error) {
 		return api.Why{}, err
 	}
 	return api.Why{Job: j.Job, Reason: "needs 2 GPUs, 1 is free", Policy: f.policy}, nil
+}
+
+func (f *fake) Forecast(_ context.Context, c Caller) (out api.Forecast, _ error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out.Starts = []api.Start{}
+	for _, j := range f.jobs {
+		if c.Operator || j.User == c.User {
+			out.Starts = append(out.Starts, api.Start{Job: j.ID})
+		}
+	}
+	return out, nil
 }
 
 func (f *fake) Do(_ context.Context, c Caller, v Verb, id string) (err error) {
@@ -292,6 +308,22 @@ func (f *fake) Fsck(_ context.Context, c Caller, repair bool) (api.Fsck, error) 
 		out.Findings[0].Done = "set aside"
 	}
 	return out, nil
+}
+
+// Plan is a plan of the policies that are asked for; one called slow lasts until the client
+// leaves.
+func (f *fake) Plan(ctx context.Context, c Caller, q api.WhatIf) (p api.Plan, err error) {
+	f.change(func() { f.called(c) })
+	if q.Policies[0] == "slow" {
+		<-ctx.Done()
+		f.change(func() { f.gaveUp = true })
+		return p, ctx.Err()
+	}
+	for _, name := range q.Policies {
+		p.Runs = append(p.Runs, api.PlanRun{Name: name, Kind: "plan"})
+	}
+	p.From, p.To = q.Since, q.Until
+	return p, nil
 }
 
 func (f *fake) Log(_ context.Context, c Caller, w io.Writer) error {

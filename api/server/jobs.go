@@ -32,6 +32,7 @@ type Submitted struct {
 // JobList is a list of jobs.
 type JobList struct {
 	Jobs []api.Job `json:"jobs" nullable:"false"`
+	Next string    `json:"next,omitempty" doc:"Of a page: where the next one begins, for after; none: it was the last one."`
 }
 
 // listInput selects jobs: an api.Query as a URL has it.
@@ -45,6 +46,33 @@ type listInput struct {
 	Since  time.Time `query:"since" doc:"Ended, or active, since."`
 	Until  time.Time `query:"until" doc:"Submitted before."`
 	Limit  int       `query:"limit" minimum:"0" doc:"So many, the last ones; 0: no limit."`
+	Page   int       `query:"page" minimum:"0" maximum:"10000" doc:"So many at most, the first ones behind after; 0: all. Not with limit."`
+	After  string    `query:"after" maxLength:"400" doc:"Where the page begins: next of the one before; none: at the beginning."`
+}
+
+// page lists one page of jobs.
+func (s *Server) page(ctx context.Context, c Caller, in *listInput) (out JobList, err error) {
+	q := in.query()
+	if q.After, err = api.ParseCursor(in.After); err != nil {
+		return out, api.Refuse(api.Invalid, "%v", err)
+	}
+	switch {
+	case in.Page == 0 && in.After != "":
+		return out, api.Refuse(api.Invalid, "after is for pages: say how many jobs one has, as in page=100")
+	case in.Page > 0 && in.Limit > 0:
+		return out, api.Refuse(api.Invalid, "page and limit exclude each other")
+	case in.Page > 0:
+		q.Page = in.Page + 1 // whether there are more
+	}
+	out.Jobs, err = s.Backend.Jobs(ctx, c, q)
+	if in.Page > 0 && len(out.Jobs) > in.Page {
+		out.Jobs = out.Jobs[:in.Page]
+		out.Next = api.Behind(&out.Jobs[in.Page-1]).String()
+	}
+	if out.Jobs == nil {
+		out.Jobs = []api.Job{} // [] in JSON, not null
+	}
+	return out, err
 }
 
 func (in *listInput) query() api.Query {
@@ -75,11 +103,8 @@ func (s *Server) jobRoutes() {
 		OperationID: "jobs", Method: http.MethodGet, Path: "/v1/jobs", Tags: []string{tagJobs},
 		Summary: "List jobs", Description: "By number; those that have not ended unless told otherwise.",
 	}, func(ctx context.Context, c Caller, in *listInput) (*struct{ Body JobList }, error) {
-		jobs, err := s.Backend.Jobs(ctx, c, in.query())
-		if jobs == nil {
-			jobs = []api.Job{} // [] in JSON, not null
-		}
-		return &struct{ Body JobList }{JobList{jobs}}, err
+		list, err := s.page(ctx, c, in)
+		return &struct{ Body JobList }{list}, err
 	})
 	register(s, huma.Operation{
 		OperationID: "job", Method: http.MethodGet, Path: "/v1/jobs/{id}", Tags: []string{tagJobs},
@@ -94,6 +119,13 @@ func (s *Server) jobRoutes() {
 	}, func(ctx context.Context, c Caller, in *OfJob) (*struct{ Body api.Why }, error) {
 		w, err := s.Backend.Why(ctx, c, in.ID)
 		return &struct{ Body api.Why }{w}, err
+	})
+	register(s, huma.Operation{
+		OperationID: "forecast", Method: http.MethodGet, Path: "/v1/forecast", Tags: []string{tagJobs},
+		Summary: "When waiting jobs start, the first ones first", Description: "The first 200, as far as they can be foretold within three seconds. One forecast is made for all callers, of which each is told her own jobs.",
+	}, func(ctx context.Context, c Caller, _ *nothing) (*struct{ Body api.Forecast }, error) {
+		f, err := s.Backend.Forecast(ctx, c)
+		return &struct{ Body api.Forecast }{f}, err
 	})
 	s.verbRoutes()
 }

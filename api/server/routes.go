@@ -60,6 +60,7 @@ func (s *Server) routes() error {
 	s.jobRoutes()
 	s.streamRoutes()
 	s.machineRoutes()
+	s.policyRoutes()
 	s.fsckRoutes()
 	s.taskRoutes()
 	s.signsOfLife()
@@ -131,15 +132,6 @@ func (s *Server) machineRoutes() {
 	}, func(_ context.Context, c Caller, _ *nothing) (*struct{ Body api.Me }, error) {
 		return &struct{ Body api.Me }{api.Me{User: c.User, Operator: c.Operator}}, nil
 	})
-	register(s, huma.Operation{
-		OperationID: "set-policy", Method: http.MethodPut, Path: "/v1/policy", Tags: []string{tagDaemon},
-		Summary: "Change the policy", Description: "For operators.",
-	}, func(ctx context.Context, c Caller, in *struct{ Body Policy }) (*nothing, error) {
-		if err := operator(c, "changing the policy"); err != nil {
-			return nil, err
-		}
-		return nil, s.Backend.SetPolicy(ctx, c, in.Body.Policy)
-	})
 }
 
 // NodeList is a list of nodes.
@@ -177,11 +169,6 @@ func (s *Server) fsckRoutes() {
 			return &struct{ Body api.Fsck }{out}, err
 		})
 	}
-}
-
-// Policy is a choice of a policy.
-type Policy struct {
-	Policy string `json:"policy" minLength:"1" maxLength:"1000" doc:"As in norn sim, such as tiresias(limits=3600)."`
 }
 
 // taskRoutes are those of training processes, who come with the token of their run.

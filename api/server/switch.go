@@ -30,6 +30,10 @@ func (s *Switch) Why(ctx context.Context, c Caller, id string) (api.Why, error) 
 	return s.now().Why(ctx, c, id)
 }
 
+func (s *Switch) Forecast(ctx context.Context, c Caller) (api.Forecast, error) {
+	return s.now().Forecast(ctx, c)
+}
+
 func (s *Switch) Do(ctx context.Context, c Caller, v Verb, id string) error {
 	return s.now().Do(ctx, c, v, id)
 }
@@ -60,6 +64,10 @@ func (s *Switch) Drain(ctx context.Context, c Caller, d api.Drain) error {
 
 func (s *Switch) SetPolicy(ctx context.Context, c Caller, choice string) error {
 	return s.now().SetPolicy(ctx, c, choice)
+}
+
+func (s *Switch) Plan(ctx context.Context, c Caller, q api.WhatIf) (api.Plan, error) {
+	return s.now().Plan(ctx, c, q)
 }
 
 func (s *Switch) Log(ctx context.Context, c Caller, w io.Writer) error {

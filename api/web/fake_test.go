@@ -43,10 +43,12 @@ type norn struct {
 	orders  []string
 	lists   int               // how often all jobs were asked for
 	outputs map[string]string // by number
+	course  map[string][]api.Stretch
+	losses  map[string][]api.LossPoint
 }
 
 func newNorn() *norn {
-	n := &norn{expect: map[string]time.Time{}, outputs: map[string]string{}}
+	n := &norn{expect: map[string]time.Time{}, outputs: map[string]string{}, course: map[string][]api.Stretch{}, losses: map[string][]api.LossPoint{}}
 	n.Begin(1)
 	n.node = api.Node{Name: "box", Health: "up", CPUs: 64, Memory: 512 << 30, Disk: api.Disk{Path: "/var/lib/norn", Free: 1 << 40, Size: 2 << 40}}
 	for i := range 4 {
@@ -89,7 +91,7 @@ func sees(c server.Caller, j *api.Job) bool { return c.Operator || c.User == j.U
 func (n *norn) Jobs(_ context.Context, c server.Caller, q api.Query) (out []api.Job, _ error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if len(q.IDs) == 0 && len(q.States) == 0 {
+	if len(q.IDs) == 0 && len(q.States) == 0 && q.After.ID == "" {
 		n.lists++
 	}
 	for i := range n.jobs {
@@ -103,6 +105,9 @@ func (n *norn) Jobs(_ context.Context, c server.Caller, q api.Query) (out []api.
 	}
 	if q.Limit > 0 && len(out) > q.Limit {
 		out = out[len(out)-q.Limit:]
+	}
+	if i := slices.IndexFunc(out, func(j api.Job) bool { return j.ID == q.After.ID }); q.Page > 0 {
+		out = out[i+1 : min(len(out), i+1+q.Page)]
 	}
 	return out, nil
 }
@@ -122,10 +127,24 @@ func (n *norn) Why(_ context.Context, c server.Caller, id string) (w api.Why, er
 		var j *api.Job
 		if j, err = n.find(c, id); err == nil {
 			w = api.Why{Job: *j, Reason: cmp.Or(j.Reason, "runs"), Policy: "srtf", Stop: "it saves and leaves within 30s", Expected: n.expect[id],
-				Frees: []string{"the end of job 1"}, Life: []string{began.Format(time.DateTime) + " submitted: 2 GPUs", began.Add(time.Minute).Format(time.DateTime) + " starts on gpu0"}}
+				Course: n.course[id], Losses: n.losses[id], Frees: []string{"the end of job 1"}, Life: []string{began.Format(time.DateTime) + " submitted: 2 GPUs", began.Add(time.Minute).Format(time.DateTime) + " starts on gpu0"}}
 		}
 	})
 	return w, err
+}
+
+// Forecast has all jobs of expect start, the first one first.
+func (n *norn) Forecast(_ context.Context, c server.Caller) (f api.Forecast, _ error) {
+	f = api.Forecast{At: time.Now(), Policy: "srtf", Starts: []api.Start{}, Whole: true}
+	n.with(func() {
+		for i := range n.jobs {
+			if j := &n.jobs[i]; sees(c, j) && !n.expect[j.ID].IsZero() && j.State == api.Waiting {
+				f.Starts = append(f.Starts, api.Start{Job: j.ID, At: n.expect[j.ID]})
+			}
+		}
+	})
+	slices.SortFunc(f.Starts, func(a, b api.Start) int { return a.At.Compare(b.At) })
+	return f, nil
 }
 
 func (n *norn) Do(_ context.Context, c server.Caller, v server.Verb, id string) error {
@@ -389,4 +408,38 @@ func clientOf(t *testing.T, addr, token string) *client.Client {
 		t.Fatal(err)
 	}
 	return c
+}
+
+// Plan has srtf halve all times, for operators; a policy called gavel lasts until it is given
+// up.
+func (n *norn) Plan(ctx context.Context, _ server.Caller, q api.WhatIf) (p api.Plan, err error) {
+	n.with(func() { n.orders = append(n.orders, fmt.Sprint("plan ", q.Policies)) })
+	if q.Policies[0] == "gavel" {
+		<-ctx.Done()
+		n.with(func() { n.orders = append(n.orders, "given up") })
+		return p, ctx.Err()
+	}
+	p = api.Plan{
+		From: began, To: began.Add(time.Hour), Submitted: 50, Compared: 46, InForce: []string{"fifo"}, Assumptions: []string{"Users would have submitted the same jobs at the same moments."},
+		Verdict: "Under srtf jobs would have ended 47.1 % earlier on average; anna's large ones would have waited longer.", Trust: "The simulation of what was in force is off by +0.2% in mean JCT.",
+		Runs: []api.PlanRun{
+			{Name: "as it was", Kind: "real", Ended: 46, JCT: 5000, JCTMedian: 4000, JCT90: 9000, Wait: 4100, Utilisation: 0.73},
+			{Name: "fifo, simulated", Kind: "check", Ended: 46, JCT: 5010, JCTMedian: 4000, JCT90: 9000, Wait: 4100, Utilisation: 0.73, Change: 0.002},
+		},
+		Users: []api.PlanGroup{{Name: "anna", Jobs: 40}, {Name: "boris", Jobs: 6}},
+	}
+	for _, name := range q.Policies {
+		p.Runs = append(p.Runs, api.PlanRun{
+			Name: name, Kind: "plan", Ended: 46, JCT: 2645, JCTMedian: 1500, JCT90: 6100, Wait: 2000, Utilisation: 0.92, Preemptions: 12, Change: -0.471,
+			Gain: []api.PlanJob{{Job: "17", Name: "eval <b>", User: "boris", Was: 9000, Would: 60}}, Lose: []api.PlanJob{{Job: "3", Name: "bert", User: "anna", Was: 4000, Would: 6000}},
+			Remarks: []string{"it knows no true run times"},
+		})
+	}
+	for i := range p.Users {
+		for range p.Runs {
+			mean := api.Seconds(3600)
+			p.Users[i].JCT = append(p.Users[i].JCT, &mean)
+		}
+	}
+	return p, nil
 }

@@ -62,7 +62,7 @@ func NewGate(host string, to http.Handler, now func() time.Time) (g *Gate, link 
 	told, kept := draw()
 	g.token = kept
 	for _, route := range []string{
-		"GET /v1/me", "GET /v1/status", "GET /v1/node", "GET /v1/nodes", "GET /v1/events",
+		"GET /v1/me", "GET /v1/policies", "GET /v1/forecast", "POST /v1/plan", "GET /v1/status", "GET /v1/node", "GET /v1/nodes", "GET /v1/events",
 		"GET /v1/jobs", "GET /v1/jobs/{id}", "GET /v1/jobs/{id}/why", "GET /v1/jobs/{id}/logs",
 		"POST /v1/jobs/{id}/cancel", "POST /v1/jobs/{id}/hold", "POST /v1/jobs/{id}/release", "POST /v1/jobs/{id}/requeue",
 		"POST /v1/node/drain",

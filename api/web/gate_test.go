@@ -211,7 +211,7 @@ func TestGateLetsThroughWhatThePageNeeds(t *testing.T) {
 	b := newBehind(t)
 	session := b.enter()
 	for _, route := range []string{
-		"POST /v1/jobs", "POST /v1/jobs/17/input", "POST /v1/jobs/17/resize", "PUT /v1/policy", "GET /v1/log", "GET /v1/fsck", "POST /v1/fsck",
+		"POST /v1/jobs", "POST /v1/jobs/17/input", "POST /v1/jobs/17/resize", "PUT /v1/policy", "GET /v1/plan", "POST /v1/policies", "GET /v1/log", "GET /v1/fsck", "POST /v1/fsck",
 		"GET /metrics", "GET /openapi.json", "GET /v1/task/allocation", "POST /v1/task/report", "GET /v1/jobs/17/../../log", "GET //v1/log", "DELETE /v1/jobs/17", "POST /", "GET /nothing",
 	} {
 		method, path, _ := strings.Cut(route, " ")

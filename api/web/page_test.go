@@ -103,6 +103,28 @@ func TestNow(t *testing.T) {
 	p.Check()
 }
 
+// Waiting jobs stand in the order in which they are expected to start, and those of which that
+// cannot be told behind them in the order of submission; the page says which it is.
+func TestQueueInOrder(t *testing.T) {
+	longtest.Skip(t)
+	g := gate(t)
+	someJobs(g.norn)
+	g.with(func() { g.expect = map[string]time.Time{} })
+	g.put(job("6", "short", "anna", api.Waiting), "submit", "submitted: 2 GPUs")
+	p := open(t, g.link, g.origin, desktop)
+	order := `[...document.querySelectorAll('#waiting tbody tr b')].map((e) => e.innerText).join(' ')`
+	p.Says("#order", "when jobs start cannot be told")
+	p.Until(order + ` === '3 4 5 6'`)
+	g.with(func() {
+		g.expect["6"], g.expect["4"] = time.Now().Add(time.Minute), time.Now().Add(time.Hour)
+	})
+	p.Says("#order", "First 2 jobs in the order in which srtf is expected to start them")
+	p.Until(order + ` === '6 4 3 5'`)
+	p.Says("#glance", "(job 6)")
+	p.photograph("queue")
+	p.Check()
+}
+
 // The page fits a phone.
 func TestNowOnPhone(t *testing.T) {
 	longtest.Skip(t)
@@ -313,6 +335,71 @@ func TestJobPage(t *testing.T) {
 	p.Check()
 }
 
+// lived has a job wait, run, make way and run elsewhere, with a loss that falls.
+func lived(n *norn, id string, over time.Time) {
+	at := func(minutes int) time.Time { return began.Add(time.Duration(minutes) * time.Minute) }
+	n.with(func() {
+		n.course[id] = []api.Stretch{
+			{From: began, To: at(6), State: api.Waiting}, {From: at(6), To: at(30), State: api.Running, GPUs: 2, On: "gpu0, gpu1"}, {From: at(30), To: at(31), State: api.Stopping, GPUs: 2, On: "gpu0, gpu1"},
+			{From: at(31), To: at(50), State: api.Waiting}, {From: at(50), To: over, State: api.Running, GPUs: 2, On: "gpu2, gpu3"},
+		}
+		n.losses[id] = nil
+		for i := range 40 {
+			n.losses[id] = append(n.losses[id], api.LossPoint{Step: int64(1000 * (i + 1)), Loss: 1.7 + 4/float64(i+1) + 0.05*float64(i%3)})
+		}
+	})
+}
+
+// A job's page draws the losses that it reported and where it was from when to when, also
+// after it has ended, with words for who does not see them.
+func TestCharts(t *testing.T) {
+	longtest.Skip(t)
+	g := gate(t)
+	someJobs(g.norn)
+	lived(g.norn, "1", time.Time{})
+	p := open(t, g.link, g.origin, desktop)
+	p.Says("#running", "bert-large")
+	p.Click(`#running a[href="#/job/1"]`)
+	p.Says("#progress", "Loss")
+	p.Until(`document.querySelector('#progress svg').getAttribute('aria-label') === 'Loss from 5.7 at step 1,000 to 1.8 at step 40,000, lowest 1.8'`)
+	p.Until(`[...document.querySelectorAll('#life .lane > small')].map((e) => e.innerText).join('|') === 'no device|gpu0, gpu1|gpu2, gpu3'`)
+	p.Until(`document.querySelectorAll('#life .bar-of').length === 5`)
+	// The bars of one lane lie where the times are: the job waited from the beginning to a
+	// fifteenth of 90 minutes, and a last bar reaches to now.
+	p.Until(`(() => {
+		const track = document.querySelector('#life .track').getBoundingClientRect(), bars = [...document.querySelectorAll('#life .bar-of')].map((e) => e.getBoundingClientRect());
+		return Math.abs(bars[0].left - track.left) < 1 && Math.abs(bars[0].width / track.width - 6 / 90) < 0.01 && Math.abs(bars.at(-1).right - track.right) < 3;
+	})()`)
+	p.photograph("charts")
+	p.Media("", "dark")
+	p.photograph("charts-dark")
+	if faults := browser.Eval[[]string](p.Page, accessible); len(faults) > 0 {
+		t.Error(strings.Join(faults, "\n"))
+	}
+	lived(g.norn, "1", time.Now())
+	done := job("1", "bert-large", "anna", api.Done)
+	done.Ended, done.Wait, done.Ran = time.Now(), 1500, 3900
+	g.put(done, "end", "ends: done")
+	p.Says(".top", "done")
+	p.Until(`document.querySelectorAll('#life .bar-of').length === 5 && document.querySelector('#progress svg') !== null`)
+	p.Check()
+}
+
+// The drawings fit a phone.
+func TestChartsOnPhone(t *testing.T) {
+	longtest.Skip(t)
+	g := gate(t)
+	someJobs(g.norn)
+	lived(g.norn, "1", time.Time{})
+	p := open(t, g.link, g.origin, phone)
+	p.Says("#running", "bert-large")
+	p.Click(`#running a[href="#/job/1"]`)
+	p.Says("#life", "gpu2, gpu3")
+	p.NoOverflow("none")
+	p.photograph("charts-phone")
+	p.Check()
+}
+
 // A waiting job is held and released again; its page says when it starts, and fits a phone.
 func TestHoldOnPhone(t *testing.T) {
 	longtest.Skip(t)
@@ -459,7 +546,7 @@ func TestAccessible(t *testing.T) {
 		g.outputs["1"], g.trouble, g.node.Devices[3].Broken = "epoch 1\n", []string{"gpu3 has not answered for 5 minutes"}, true
 	})
 	p := open(t, g.link, g.origin, desktop)
-	for _, view := range []struct{ hash, selector, text string }{{"#/", "#waiting", "llama"}, {"#/job/1", "#log", "epoch 1"}, {"#/history", "#glance", "1 job ended"}} {
+	for _, view := range []struct{ hash, selector, text string }{{"#/", "#waiting", "llama"}, {"#/job/1", "#log", "epoch 1"}, {"#/history", "#glance", "1 job ended"}, {"#/what-if", "#rests", "the same moments"}} {
 		browser.Eval[bool](p.Page, fmt.Sprintf(`(() => { location.hash = %q; return true; })()`, view.hash))
 		p.Says(view.selector, view.text)
 		for _, scheme := range []string{"light", "dark"} {

@@ -12,9 +12,14 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/norn-scheduler/norn/live/planner"
 )
 
 func main() {
+	if len(os.Args) == 3 && os.Args[1] == planner.Verb { // a what-if
+		os.Exit(planner.Main(os.Args[2]))
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second interrupt ends the program at once
 	os.Exit(execute(ctx, os.Args[1:], os.Stdout, os.Stderr))

@@ -19,6 +19,7 @@ import (
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/kube"
 	"github.com/norn-scheduler/norn/kube/names"
+	"github.com/norn-scheduler/norn/live/planner"
 	"github.com/norn-scheduler/norn/local/config"
 )
 
@@ -155,8 +156,18 @@ func (f *runFlags) run(ctx context.Context, errOut io.Writer) error {
 	}
 	me := uint32(os.Getuid())
 	return kube.Serve(ctx, e, kube.Options{
-		Client: client, Dynamic: extra, Name: name, Scheduler: f.scheduler, Nodes: nodes, State: f.state, Policy: choice, Stop: stop, NodeLost: f.lost, Workers: f.workers, Version: version(), Log: log,
+		Client: client, Dynamic: extra, Name: name, Scheduler: f.scheduler, Nodes: nodes, State: f.state, Policy: choice, Stop: stop, NodeLost: f.lost, Workers: f.workers, Planner: simulating(log), Version: version(), Log: log,
 	}, server.Config{
 		Socket: f.socket, Version: version(), Metrics: true, Log: log, Operators: func(uid uint32, _ string) bool { return uid == me || uid == 0 },
 	}, kube.Doors{Health: f.health, API: f.listen})
+}
+
+// simulating answers what-ifs by this program; nil: it cannot be found.
+func simulating(log *slog.Logger) *planner.Planner {
+	exe, err := os.Executable()
+	if err != nil {
+		log.Warn("what-ifs are not answered: this program cannot find itself", "error", err)
+		return nil
+	}
+	return planner.New(exe, planner.Limits{}, log)
 }

@@ -86,3 +86,28 @@ func TestBaseline(t *testing.T) {
 		}
 	}
 }
+
+// TestGrow: how many nodes are enough stands beneath the table, in a file of --out, and alone
+// in tables for programs. What is tried on other clusters is in no other figure.
+func TestGrow(t *testing.T) {
+	path, dir := file(t, "jobs.csv", jobs), filepath.Join(t.TempDir(), "out")
+	args := []string{"sim", path, "--cluster", "1x8", "--policy", "fifo,srtf", "-q", "--grow", "1,1x4"}
+	out, _ := works(t, append(args, "--out", dir)...)
+	plain, _ := works(t, args[:len(args)-2]...)
+	rest, told := strings.CutPrefix(out, strings.TrimRight(plain, "\n"))
+	if !told || !strings.Contains(rest, "How many nodes are enough") || strings.Count(rest, "+1 node ") < 2 || strings.Count(rest, "as it is") < 2 {
+		t.Errorf("%s\nbeneath\n%s", rest, plain)
+	}
+	rows, err := csv.NewReader(strings.NewReader(must(t, append(args, "--table", "csv")...))).ReadAll()
+	if err != nil || len(rows) != 7 || rows[0][1] != "growth" || rows[2][1] != "+1x4" || rows[3][2] != "16" {
+		t.Errorf("%q, %v", rows, err)
+	}
+	for _, name := range []string{"nodes.csv", "report.html", "srtf/jobs.csv", "srtf,_+1_node/jobs.csv"} {
+		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Size() == 0 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, errOut, code := norn(t, "sim", path, "--cluster", "1x8", "--grow", "-1"); code != exitUsage || !strings.Contains(errOut, "--grow without 1 node there is no node") {
+		t.Error(errOut)
+	}
+}

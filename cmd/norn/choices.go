@@ -23,6 +23,10 @@ func choices(policies, settings []string) ([]experiment.Choice, error) {
 			return nil, misused("--set %w", err)
 		}
 	}
+	out, err := experiment.Variants(out)
+	if err != nil {
+		return nil, misused("%w", err)
+	}
 	if err := experiment.CheckChoices(out); err != nil {
 		return nil, misused("%w", err)
 	}

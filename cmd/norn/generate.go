@@ -134,3 +134,110 @@ func spanFlag(name, text string) (time.Duration, error) {
 	}
 	return d, nil
 }
+
+// likeLog makes a trace that resembles a published log.
+func likeLog(opt gen.Options, like, limit string) (src trace.Source, err error) {
+	if opt.Like, err = gen.ParseLike(like); err != nil {
+		return nil, misused("--like: %w", err)
+	}
+	if opt.MaxRun, err = spanFlag("max-run", limit); err != nil {
+		return nil, err
+	}
+	if opt.Jobs == 0 && opt.Span == 0 {
+		return nil, misused("name the size of the trace: --jobs N or --span DURATION")
+	}
+	return gen.New(opt)
+}
+
+func generateCommand() *cobra.Command {
+	var f generateFlags
+	out := ""
+	cmd := &cobra.Command{
+		Use:   "generate --like LOG",
+		Short: "Make a synthetic trace that resembles a published log",
+		Long: `Generate makes a trace of any size with the arrivals, sizes, run times and failures of a
+published log. Equal seeds give equal traces. docs/generators.md compares the quantiles
+with those of the logs. --like dlrm makes a batch of jobs that train recommendation
+models, with their use, their memory, and their time without GPUs. --like synergy makes
+jobs that need cores and memory beside their GPUs, --like gavel those whose speeds were
+measured on several GPU types (for norn sim --speeds). --like search makes searches for
+hyper-parameters by successive halving, each an app of several jobs. --like lyra makes
+jobs for a cluster beside one that lends it nodes, some of them elastic (lyra-ideal: all). --like requests
+makes requests to a server of a language model, by the clients of --client.`,
+		Example: `  norn trace generate --like philly --jobs 10000 -o jobs.csv
+  norn trace generate --like venus --span 7d --gpus 512 --offered-load 0.9 --seed 3 -o week.jsonl.zst
+  norn trace generate --like dlrm --list memory --jobs 72 -o batch.jsonl
+  norn trace generate --like requests --client a:rate=90 --client b:rate=180 --span 6m -o requests.csv`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.like == likeRequests {
+				span, err := spanFlag("span", f.span)
+				if err != nil {
+					return err
+				}
+				return generateRequests(cmd, out, f.clients, span, f.opt.Seed)
+			}
+			src, err := f.source()
+			if err != nil {
+				return err
+			}
+			return write(cmd, out, src)
+		},
+	}
+	f.add(cmd)
+	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write: .csv or .jsonl, optionally followed by .gz or .zst (default: CSV to standard output)")
+	complete(cmd, map[string]completer{"like": words(append(likeNames(), likeDLRM, likeSynergy, likeGavel, likeSearch, likeLyra, likeIdeal, likeRequests)...), "list": words("memory", "balance", "bandwidth", "computing")})
+	return cmd
+}
+
+// generateFlags is what trace norn trace generate was asked for.
+type generateFlags struct {
+	opt         gen.Options
+	like        string
+	span, limit string
+	dlrm        dlrmFlags
+	rations     rationFlags
+	most        int
+	clients     []string
+}
+
+// add adds the flags to a command.
+func (g *generateFlags) add(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&g.like, "like", "philly", "the log to imitate: "+likes+"; or dlrm, synergy, gavel, search, lyra, lyra-ideal or requests")
+	f.IntVar(&g.opt.Jobs, "jobs", 0, "number of jobs")
+	f.StringVar(&g.span, "span", "", "time from the first to the last submission")
+	f.Uint64Var(&g.opt.Seed, "seed", 0, "equal seeds give equal traces")
+	f.IntVar(&g.opt.GPUs, "gpus", 0, "size of the cluster that the trace is meant for (0: that of the log)")
+	f.Float64Var(&g.opt.Load, "offered-load", 0, "mean of the GPUs demanded, divided by the GPUs of the cluster (0: as in the log)")
+	f.IntVar(&g.opt.MaxGPUs, "max-gpus", 0, "leave out jobs of more GPUs (0: those larger than the cluster)")
+	f.StringVar(&g.limit, "max-run", "", "leave out jobs with a longer run time")
+	f.IntVar(&g.opt.Tenants, "tenants", 0, "number of tenants (0: as in the log)")
+	g.dlrm.add(cmd)
+	g.rations.add(cmd)
+	f.StringArrayVar(&g.clients, "client", nil, "like requests: a client, name:rate=90,input=256,output=64-512,arrive=poisson,on=1m,off=30s,from=2m; may be repeated (default: two who send 90 and 180 requests in a minute)")
+	f.IntVar(&g.most, "per-job", 1, "like search: GPUs that one job can use at most")
+}
+
+// source makes the trace, which is one of jobs.
+func (g *generateFlags) source() (src trace.Source, err error) {
+	switch g.like {
+	case likeDLRM:
+		return g.dlrm.source(g.opt.Jobs, g.opt.Seed)
+	case likeSynergy:
+		return g.rations.source(g.opt.Jobs, g.opt.Seed)
+	case likeGavel:
+		return g.rations.sorts(g.opt.Jobs, g.opt.Seed)
+	case likeLyra, likeIdeal:
+		return loaned(g.opt, g.like == likeIdeal)
+	case likeSearch:
+		return searches(g.opt, g.most)
+	case likeRequests:
+		return nil, misused("--like requests: requests are no jobs")
+	}
+	opt := g.opt
+	if opt.Span, err = spanFlag("span", g.span); err != nil {
+		return nil, err
+	}
+	return likeLog(opt, g.like, g.limit)
+}

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/norn-scheduler/norn/engine"
+	"github.com/norn-scheduler/norn/live/planner"
 	"github.com/norn-scheduler/norn/local/fidelity"
 	"github.com/norn-scheduler/norn/local/runner"
 	"github.com/norn-scheduler/norn/local/selftest"
@@ -26,6 +27,9 @@ import (
 func main() {
 	if len(os.Args) == 3 && os.Args[1] == runner.Verb { // what watches over a job, launched by norn up
 		os.Exit(runner.Main(os.Args[2]))
+	}
+	if len(os.Args) == 3 && os.Args[1] == planner.Verb { // a what-if of norn up
+		os.Exit(planner.Main(os.Args[2]))
 	}
 	if len(os.Args) == 3 && os.Args[1] == fidelity.Verb { // a job of norn fidelity
 		os.Exit(fidelity.Main(os.Args[2]))
@@ -120,7 +124,7 @@ schedules the jobs of one machine, with norn up.`,
 		SilenceErrors: true,
 	}
 	cmd.SetVersionTemplate("norn {{.Version}}\n")
-	cmd.AddCommand(simCommand(), traceCommand(), clusterCommand(), policiesCommand(), explainCommand(), validateCommand(), reproduceCommand(), plotCommand(), docsCommand(), versionCommand())
+	cmd.AddCommand(simCommand(), sweepCommand(), traceCommand(), clusterCommand(), policiesCommand(), explainCommand(), validateCommand(), reproduceCommand(), plotCommand(), docsCommand(), versionCommand())
 	s := theShell()
 	cmd.AddCommand(upCommand(), downCommand(s), configCommand())
 	cmd.AddCommand(fidelityCommand(), selftestCommand(), kubeCommand())

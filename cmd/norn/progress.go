@@ -19,12 +19,9 @@ import (
 // progress shows on a terminal how far the runs have come and how long they
 // will still take.
 type progress struct {
-	out   *os.File
 	total atomic.Int64 // jobs of the trace; 0: not known
 	runs  []runProgress
-	stop  chan struct{}
-	done  sync.WaitGroup
-	wide  int
+	shown *statusLine
 }
 
 type runProgress struct {
@@ -35,12 +32,12 @@ type runProgress struct {
 }
 
 func newProgress(out *os.File, runs []string, total int) *progress {
-	p := &progress{out: out, runs: make([]runProgress, len(runs)), stop: make(chan struct{})}
+	p := &progress{runs: make([]runProgress, len(runs))}
 	p.total.Store(int64(total))
 	for i, name := range runs {
 		p.runs[i].name = name
 	}
-	p.done.Go(p.show)
+	p.shown = newStatusLine(out, p.line)
 	return p
 }
 
@@ -72,7 +69,23 @@ func (w *watcher) Event(_ *eventlog.Event, s *state.State) {
 	}
 }
 
-func (p *progress) show() {
+// statusLine is the last line of a terminal, which tells how far something has come.
+type statusLine struct {
+	out  *os.File
+	line func(now time.Time) string
+	stop chan struct{}
+	done sync.WaitGroup
+	wide int
+}
+
+// newStatusLine shows a line until End.
+func newStatusLine(out *os.File, line func(time.Time) string) *statusLine {
+	p := &statusLine{out: out, line: line, stop: make(chan struct{})}
+	p.done.Go(p.show)
+	return p
+}
+
+func (p *statusLine) show() {
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -90,6 +103,12 @@ func (p *progress) show() {
 			fmt.Fprint(p.out, "\r"+line+strings.Repeat(" ", pad))
 		}
 	}
+}
+
+// End takes the line away.
+func (p *statusLine) End() {
+	close(p.stop)
+	p.done.Wait()
 }
 
 // line is one line for all runs that go on.
@@ -131,7 +150,6 @@ func (p *progress) line(now time.Time) string {
 // End takes the line away.
 func (p *progress) End() {
 	if p != nil {
-		close(p.stop)
-		p.done.Wait()
+		p.shown.End()
 	}
 }

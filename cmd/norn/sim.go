@@ -37,7 +37,7 @@ type simFlags struct {
 	estimates string
 	beliefs   string
 	sharing   string // what policies believe of jobs that share a GPU
-	seed      uint64
+	seeds     seedList
 	out       string
 	format    string // of the table
 	packing   string // of the event log
@@ -93,20 +93,14 @@ A trace of requests to a server of a language model is replayed on --server, und
 of tokens (norn policies --tokens): how tokens are shared among clients.
 
 Write settings behind the name of a policy to compare variants of it:
---policy 'tiresias,tiresias(limits=500,5000)'. --set gives settings to all variants.
+--policy 'tiresias,tiresias(limits=500,5000)'. A list of values makes a variant of each:
+--policy 'tiresias(promote=2|8)'. --set gives settings to all variants. --seed 1-10 runs
+each policy with ten seeds and compares the means; norn sweep varies anything.
 
 ` + choicesText(),
-		Example: `  norn sim
-  norn sim jobs.csv --cluster 16x8:V100 --policy fifo,srtf,tiresias
-  norn sim philly_jobs.csv.gz --cluster philly --policy tiresias --set tiresias.limits=3600,36000 --out results
-  norn sim jobs.csv --cluster cluster.yaml --policy fifo --set fifo.mode=easy --estimates user
-  norn sim jobs.txt --cluster 16x8 --policy srtf,tiresias --baseline fifo
-  norn sim jobs.txt --cluster 16x8 --policy fifo,srtf --grow 1,2,4,8   how many nodes are enough
-  norn sim results/fifo/events.log.zst --policy srtf      what if, on a log
-  norn sim requests.csv --policy fcfs,vtc --server a10g-7b   requests, not jobs
-  norn sim --from-summary results/fifo/summary.json       the same result once more`,
-		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return f.simulate(cmd, args) },
+		Example: simExamples,
+		Args:    cobra.MaximumNArgs(1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return f.simulate(cmd, args) },
 	}
 	fl := cmd.Flags()
 	fl.StringVarP(&f.cluster, "cluster", "c", "", "cluster: 16x8:V100, a preset, or a file (see norn cluster)")
@@ -117,7 +111,8 @@ Write settings behind the name of a policy to compare variants of it:
 	fl.StringVar(&f.estimates, "estimates", "oracle", "source of run-time estimates: oracle, user, history or none, optionally with an error (oracle+50%)")
 	fl.StringVar(&f.beliefs, "beliefs", "learnt", "beliefs of policies with an estimator of their own (synergy, ymir): learnt from what is measured of jobs, or true; where nothing can be measured they are true")
 	fl.StringVar(&f.sharing, "sharing", "truth", "belief of policies about jobs that share a GPU: truth, or none (jobs do not slow each other down), optionally with an error (truth+40%) or corrected by observed speeds (none+learn)")
-	fl.Uint64Var(&f.seed, "seed", 1, "seed of all random choices")
+	f.seeds = seedList{1}
+	fl.Var(&f.seeds, "seed", "seed of all random choices; several, 1,2,3 or 1-10, are run side by side and their means compared")
 	fl.StringVarP(&f.out, "out", "o", "", "folder for jobs.csv, series.csv, summary.json, the event log and report.html")
 	fl.StringVar(&f.format, "table", "text", "format of the table: text, markdown, csv or json")
 	fl.StringVar(&f.packing, "log", "zst", "event log in --out: plain, gz, zst or none")
@@ -151,6 +146,18 @@ Write settings behind the name of a policy to compare variants of it:
 	})
 	return cmd
 }
+
+// simExamples are the examples in its help.
+const simExamples = `  norn sim
+  norn sim jobs.csv --cluster 16x8:V100 --policy fifo,srtf,tiresias
+  norn sim philly_jobs.csv.gz --cluster philly --policy tiresias --set tiresias.limits=3600,36000 --out results
+  norn sim jobs.csv --cluster cluster.yaml --policy fifo --set fifo.mode=easy --estimates user
+  norn sim jobs.txt --cluster 16x8 --policy srtf,tiresias --baseline fifo
+  norn sim jobs.txt --cluster 16x8 --policy fifo,srtf --grow 1,2,4,8   how many nodes are enough
+  norn sim --policy fifo,srtf --node-mtbf 7d --seed 1-10   means over seeds
+  norn sim results/fifo/events.log.zst --policy srtf      what if, on a log
+  norn sim requests.csv --policy fcfs,vtc --server a10g-7b   requests, not jobs
+  norn sim --from-summary results/fifo/summary.json       the same result once more`
 
 // choicesText is a table of what jobs can be assumed to do, and of how jobs that share a GPU
 // slow each other down.
@@ -198,6 +205,9 @@ func (f *simFlags) simulate(cmd *cobra.Command, args []string) (err error) {
 	}
 	if len(args) == 1 && trace.IsRequests(args[0]) {
 		return f.serveInto(cmd, args[0])
+	}
+	if len(f.seeds) > 1 {
+		return f.overSeeds(cmd, args)
 	}
 	compared, err := f.against()
 	if err != nil {
@@ -435,7 +445,7 @@ func (f *simFlags) experiment(cmd *cobra.Command) (*experiment.Experiment, error
 	if f.whole && len(spec.Partitions) == 0 && !f.quiet {
 		fmt.Fprintln(cmd.ErrOrStderr(), "norn: --whole changes nothing: the cluster has no partitions")
 	}
-	x := &experiment.Experiment{Spec: spec, Whole: f.whole, Seed: f.seed, Assume: experiment.Assumption(f.assume), Due: f.due, Slowdown: f.slowdown, Model: perf.Analytic{Scaling: 1, Spread: f.spread}}
+	x := &experiment.Experiment{Spec: spec, Whole: f.whole, Seed: f.seeds[0], Assume: experiment.Assumption(f.assume), Due: f.due, Slowdown: f.slowdown, Model: perf.Analytic{Scaling: 1, Spread: f.spread}}
 	x.Header.Cluster, x.Header.Conditions = f.cluster, given(cmd, elsewhere())
 	if x.Estimate, err = experiment.ParseEstimate(f.estimates); err != nil {
 		return nil, misused("--estimates: %w", err)

@@ -15,7 +15,6 @@ import (
 	"github.com/norn-scheduler/norn/internal/fileio"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/trace"
-	"github.com/norn-scheduler/norn/trace/gen"
 )
 
 func traceCommand() *cobra.Command {
@@ -135,11 +134,12 @@ func remarks(w io.Writer, info trace.Info) {
 		return
 	}
 	fmt.Fprintf(w, "norn: %s: of %s, some were left out, %s:\n", info.File, unit.CountOrNo(info.Rows, "row"), strings.Join(why, " and "))
-	for _, p := range info.Problems {
-		fmt.Fprintf(w, "  %v\n", p)
-	}
-	if more := info.LeftOut + info.Bad - len(info.Problems); more > 0 {
-		fmt.Fprintf(w, "  and %d more\n", more)
+	for _, r := range info.Reasons {
+		if r.Rows == 1 {
+			fmt.Fprintf(w, "  %v\n", r.First)
+			continue
+		}
+		fmt.Fprintf(w, "  %s: %s; the first: %v\n", unit.Count(r.Rows, "row"), r.Why, r.First)
 	}
 }
 
@@ -185,94 +185,6 @@ zstd; "-" is standard input.`,
 	}
 	r.flags(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
-	return cmd
-}
-
-// likeLog makes a trace that resembles a published log.
-func likeLog(opt gen.Options, like, limit string) (src trace.Source, err error) {
-	if opt.Like, err = gen.ParseLike(like); err != nil {
-		return nil, misused("--like: %w", err)
-	}
-	if opt.MaxRun, err = spanFlag("max-run", limit); err != nil {
-		return nil, err
-	}
-	if opt.Jobs == 0 && opt.Span == 0 {
-		return nil, misused("name the size of the trace: --jobs N or --span DURATION")
-	}
-	return gen.New(opt)
-}
-
-func generateCommand() *cobra.Command {
-	var (
-		opt         gen.Options
-		like, out   string
-		span, limit string
-		dlrm        dlrmFlags
-		rations     rationFlags
-		most        int
-		clients     []string
-	)
-	cmd := &cobra.Command{
-		Use:   "generate --like LOG",
-		Short: "Make a synthetic trace that resembles a published log",
-		Long: `Generate makes a trace of any size with the arrivals, sizes, run times and failures of a
-published log. Equal seeds give equal traces. docs/generators.md compares the quantiles
-with those of the logs. --like dlrm makes a batch of jobs that train recommendation
-models, with their use, their memory, and their time without GPUs. --like synergy makes
-jobs that need cores and memory beside their GPUs, --like gavel those whose speeds were
-measured on several GPU types (for norn sim --speeds). --like search makes searches for
-hyper-parameters by successive halving, each an app of several jobs. --like lyra makes
-jobs for a cluster beside one that lends it nodes, some of them elastic (lyra-ideal: all). --like requests
-makes requests to a server of a language model, by the clients of --client.`,
-		Example: `  norn trace generate --like philly --jobs 10000 -o jobs.csv
-  norn trace generate --like venus --span 7d --gpus 512 --offered-load 0.9 --seed 3 -o week.jsonl.zst
-  norn trace generate --like dlrm --list memory --jobs 72 -o batch.jsonl
-  norn trace generate --like requests --client a:rate=90 --client b:rate=180 --span 6m -o requests.csv`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			made := map[string]func() (trace.Source, error){
-				likeDLRM:    func() (trace.Source, error) { return dlrm.source(opt.Jobs, opt.Seed) },
-				likeSynergy: func() (trace.Source, error) { return rations.source(opt.Jobs, opt.Seed) },
-				likeGavel:   func() (trace.Source, error) { return rations.sorts(opt.Jobs, opt.Seed) },
-				likeLyra:    func() (trace.Source, error) { return loaned(opt, false) }, likeIdeal: func() (trace.Source, error) { return loaned(opt, true) },
-				likeSearch: func() (trace.Source, error) { return searches(opt, most) },
-			}
-			if from := made[like]; from != nil {
-				src, err := from()
-				if err != nil {
-					return err
-				}
-				return write(cmd, out, src)
-			}
-			if opt.Span, err = spanFlag("span", span); err != nil {
-				return err
-			}
-			if like == likeRequests {
-				return generateRequests(cmd, out, clients, opt.Span, opt.Seed)
-			}
-			src, err := likeLog(opt, like, limit)
-			if err != nil {
-				return err
-			}
-			return write(cmd, out, src)
-		},
-	}
-	f := cmd.Flags()
-	f.StringVar(&like, "like", "philly", "the log to imitate: "+likes+"; or dlrm, synergy, gavel, search, lyra, lyra-ideal or requests")
-	f.IntVar(&opt.Jobs, "jobs", 0, "number of jobs")
-	f.StringVar(&span, "span", "", "time from the first to the last submission")
-	f.Uint64Var(&opt.Seed, "seed", 0, "equal seeds give equal traces")
-	f.IntVar(&opt.GPUs, "gpus", 0, "size of the cluster that the trace is meant for (0: that of the log)")
-	f.Float64Var(&opt.Load, "offered-load", 0, "mean of the GPUs demanded, divided by the GPUs of the cluster (0: as in the log)")
-	f.IntVar(&opt.MaxGPUs, "max-gpus", 0, "leave out jobs of more GPUs (0: those larger than the cluster)")
-	f.StringVar(&limit, "max-run", "", "leave out jobs with a longer run time")
-	f.IntVar(&opt.Tenants, "tenants", 0, "number of tenants (0: as in the log)")
-	f.StringVarP(&out, "output", "o", "", "file to write: .csv or .jsonl, optionally followed by .gz or .zst (default: CSV to standard output)")
-	dlrm.add(cmd)
-	rations.add(cmd)
-	f.StringArrayVar(&clients, "client", nil, "like requests: a client, name:rate=90,input=256,output=64-512,arrive=poisson,on=1m,off=30s,from=2m; may be repeated (default: two who send 90 and 180 requests in a minute)")
-	f.IntVar(&most, "per-job", 1, "like search: GPUs that one job can use at most")
-	complete(cmd, map[string]completer{"like": words(append(likeNames(), likeDLRM, likeSynergy, likeGavel, likeSearch, likeLyra, likeIdeal, likeRequests)...), "list": words("memory", "balance", "bandwidth", "computing")})
 	return cmd
 }
 

@@ -143,7 +143,7 @@ func (h *history) Next(e *trace.Entry) error {
 		if ok := truth(&e.Truth, r, h.state.Now); ok {
 			return nil
 		}
-		return trace.LeaveOut("job " + r.Job.Key + ": never ran, and its run time was not estimated")
+		return trace.LeaveOutJob("job "+r.Job.Key, "never ran, and its run time was not estimated", 1)
 	}
 	return io.EOF
 }

@@ -46,8 +46,8 @@ func (h *History) WithNodes(add, remove string) (*Machine, error) {
 }
 
 // Grown are clusters with more or fewer nodes than the one that was there had, one for each
-// part of a text between commas: a number of nodes like most that were there (4, or -2
-// for fewer), or shorthand for others (4x8:H100). It fails as WithNodes does.
+// part of a text between commas. A part is a number of nodes like most that were there (4,
+// or -2 for fewer), or shorthand for others (4x8:H100). It fails as WithNodes does.
 func (h *History) Grown(text string) ([]*Machine, error) {
 	was, err := h.Past.Machine()
 	if err != nil {
@@ -141,6 +141,8 @@ func changes(was *cluster.Cluster, text string) ([]change, error) {
 		n, err := strconv.Atoi(what)
 		alike := []clusterspec.Group{{Count: n}}
 		switch {
+		case what == "":
+			return nil, fmt.Errorf("%q: write a number of nodes, such as 4 or -2, or nodes, such as 4x8:H100", text)
 		case err == nil && n < 1:
 			return nil, fmt.Errorf("%q: write 1 node or more, such as 4, -2 or 4x8:H100", part)
 		case err == nil:

@@ -2,8 +2,10 @@ package whatif_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/unit"
@@ -145,5 +147,73 @@ func TestPlanWithNodes(t *testing.T) {
 	}
 	if b, left := waits("", "1x1:A100"); left != 1 || b > 100 {
 		t.Errorf("without the A100 %d jobs are left, the longest wait is %v s", left, b)
+	}
+}
+
+// Clusters of several sizes, of a history and of a described one: a number means nodes such
+// as there are most of.
+func TestGrown(t *testing.T) {
+	h := fleetHistory(t)
+	all, err := h.Grown("1, -1,+1x4:B200/64c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, m := range all {
+		got = append(got, m.Name+": "+nodesOf(t, m.Spec))
+	}
+	if want := "+1 node: n1, n2, old-1, added-1; -1 node: n1, old-1; +1x4:B200/64c: n1, n2, old-1, added-1"; strings.Join(got, "; ") != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	for text, want := range map[string]string{"0": "write 1 node or more", "": "write a number of nodes", "2,": "write a number of nodes", "-3": "-3: only 2 nodes such as these were there", "2,x": "is not understood", "1x2": "say of which type"} {
+		if _, err := h.Grown(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+	q := whatif.Question{History: h, Machines: all[:2], Estimates: estimates(t, "believed")}
+	p, err := q.Answer(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := p.JSON()
+	if len(j.Growths) != 1 || len(j.Growths[0].Points) != 3 || j.Growths[0].Points[0].Growth != "-1 node" || j.Growths[0].Points[1].Growth != "" {
+		t.Errorf("%+v", j.Growths)
+	}
+}
+
+// Nodes that a cluster file has come later, are down, or are used by others stay so.
+func TestGrowDescribed(t *testing.T) {
+	spec, err := clusterspec.Parse("2x8:A100")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := whatif.Grow(spec, "2,-1,1x4:H100")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, g := range all {
+		got = append(got, fmt.Sprint(g.Name, " ", g.Spec.GPUs()))
+	}
+	if want := "+2 nodes 32, -1 node 8, +1x4:H100 20"; strings.Join(got, ", ") != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	text := "nodes:\n  - {count: 1, gpus: 8xA100, health: cordoned}\n  - {count: 1, gpus: 8xA100, foreign: {gpus: 1}}\n  - {count: 1, gpus: 8xA100, at: 1h}\n"
+	if spec, err = clusterspec.ParseYAML("cluster.yaml", []byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	if all, err = whatif.Grow(spec, "1"); err != nil {
+		t.Fatal(err)
+	}
+	site, err := all[0].Spec.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := site.Cluster
+	if c.Nodes() != 3 || c.Health(0) != cluster.Cordoned || len(c.Foreign(1).GPUs) != 1 || c.Health(2) != cluster.Up || all[0].Spec.Nodes[len(all[0].Spec.Nodes)-1].At != time.Hour {
+		t.Errorf("%d nodes, %v, %+v, %+v", c.Nodes(), c.Health(0), c.Foreign(1), all[0].Spec.Nodes)
+	}
+	if _, err := whatif.Grow(spec, "-9"); err == nil {
+		t.Error("nine nodes fewer than two")
 	}
 }

@@ -31,14 +31,14 @@ type Plan struct {
 // Row is one line of a plan: what happened, or what would have. Its figures are about
 // the jobs that are compared: those that ended in Real, after they ran.
 type Row struct {
-	Name    string
-	Kind    Kind
-	Result  *report.Result // of all jobs
+	Name   string
+	Kind   Kind
+	Result *report.Result // of all jobs
 
 	policy, growth string // simulated, and what the cluster has more or fewer
 	gpus           int    // of the cluster
 
-	Remarks []string       // what a user should know before believing the figures, beside Result.Lacks
+	Remarks []string // what a user should know before believing the figures, beside Result.Lacks
 
 	JCT, Wait   report.Stats  // of the jobs that ended
 	Makespan    time.Duration // from the first submission to the last end of these

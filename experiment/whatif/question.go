@@ -73,7 +73,7 @@ type Batch struct {
 // Watch follows a batch of runs until its end.
 type Watch interface {
 	Sink(run string) engine.Sink // follows one run
-	End()                               // all have ended, or will not
+	End()                        // all have ended, or will not
 }
 
 // Machine is another machine than the one that was there.

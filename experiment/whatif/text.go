@@ -33,7 +33,7 @@ func (p *Plan) WriteText(out io.Writer, opt TextOptions) error {
 	if notes := p.notes(); len(notes) > 0 {
 		fmt.Fprintf(out, "\n%s\n", strings.Join(notes, "\n"))
 	}
-	if text := p.trust(); text != "" {
+	if text := p.Trust(); text != "" {
 		fmt.Fprintf(out, "\n%s\n", text)
 	}
 	if err := p.sides.WriteGrowths(out, width); err != nil {
@@ -105,8 +105,8 @@ func (p *Plan) moment(d time.Duration, now time.Time) string {
 	return unit.Human(d)
 }
 
-// trust says how far the simulation is from what happened.
-func (p *Plan) trust() string {
+// Trust says how far the simulation is from what happened.
+func (p *Plan) Trust() string {
 	r := p.checked()
 	if r == nil || r.JCT.N == 0 {
 		return ""

@@ -201,6 +201,8 @@ func jobField(j *simtest.Job, d *job.Demand, change *[]func(*job.Job), name, v s
 		}
 	case "tenant":
 		j.Tenant = v
+	case "partition":
+		j.Partition = v
 	case "user":
 		j.User = v
 	case "model":

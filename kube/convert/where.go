@@ -1,7 +1,6 @@
 package convert
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,19 +14,8 @@ import (
 	"github.com/norn-scheduler/norn/cluster/label"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/kube/names"
+	"github.com/norn-scheduler/norn/trace/podmap"
 )
-
-// nodeLabel stands for the label "node" of a Kubernetes node. Norn's own label of that
-// key is the name of the node (cluster.NodeLabel).
-const nodeLabel = names.Group + "/node-label"
-
-// key is what a label of a Kubernetes node is called in Norn.
-func key(name string) string {
-	if name == cluster.NodeLabel {
-		return nodeLabel
-	}
-	return name
-}
 
 // nowhere is a condition that holds on no node, for each node has a name.
 func nowhere() label.Where {
@@ -41,7 +29,7 @@ func nowhere() label.Where {
 func Where(spec *corev1.PodSpec) (string, error) {
 	var selector []label.Requirement
 	for _, k := range slices.Sorted(maps.Keys(spec.NodeSelector)) {
-		selector = append(selector, label.Requirement{Key: key(k), Op: label.In, Values: []string{spec.NodeSelector[k]}})
+		selector = append(selector, label.Requirement{Key: podmap.Key(k), Op: label.In, Values: []string{spec.NodeSelector[k]}})
 	}
 	w := label.Where{selector}
 	if terms := requiredTerms(spec); terms != nil {
@@ -102,7 +90,7 @@ func term(t *corev1.NodeSelectorTerm) (all []label.Requirement, ok bool, err err
 		if _, err := labels.NewRequirement(e.Key, o.checks, e.Values); err != nil {
 			return nil, false, nil //nolint:nilerr // Kubernetes takes it as a term that holds nowhere
 		}
-		r := label.Requirement{Key: key(e.Key), Op: o.op, Values: e.Values}
+		r := label.Requirement{Key: podmap.Key(e.Key), Op: o.op, Values: e.Values}
 		if o.op == label.Gt || o.op == label.Lt {
 			r.Values = nil
 			r.Number, _ = strconv.ParseInt(e.Values[0], 10, 64) // NewRequirement has read it
@@ -123,24 +111,15 @@ func term(t *corev1.NodeSelectorTerm) (all []label.Requirement, ok bool, err err
 	return all, len(all) > 0, nil
 }
 
-// told are the taints by which Kubernetes tells of the health of a node, of which Norn
-// keeps the health itself (Node.Health), and which it leaves out of taints and
-// tolerations.
-var told = []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable, corev1.TaintNodeUnschedulable}
-
-var effects = map[corev1.TaintEffect]label.Effect{
-	corev1.TaintEffectNoSchedule: label.NoSchedule, corev1.TaintEffectPreferNoSchedule: label.PreferNoSchedule, corev1.TaintEffectNoExecute: label.NoExecute,
-}
-
 // Tolerate is the taints that a pod tolerates, as a canonical text. Tolerations that
 // compare numbers (operators Gt and Lt, an alpha feature of Kubernetes 1.36) tolerate
 // nothing; ignored names them. It fails on more tolerations than a job may have.
 func Tolerate(tolerations []corev1.Toleration) (text string, ignored []string, err error) {
 	var out label.Tolerations
 	for _, t := range tolerations {
-		effect, known := effects[t.Effect]
+		effect, known := podmap.Effect(string(t.Effect))
 		switch {
-		case slices.Contains(told, t.Key), t.Effect != "" && !known:
+		case podmap.OfHealth(t.Key), t.Effect != "" && !known:
 			continue
 		case t.Operator == corev1.TolerationOpGt || t.Operator == corev1.TolerationOpLt:
 			ignored = append(ignored, fmt.Sprintf("toleration of %s with operator %s", t.Key, t.Operator))
@@ -160,23 +139,6 @@ func Tolerate(tolerations []corev1.Toleration) (text string, ignored []string, e
 	}
 	read, err := label.ParseTolerations(out.String())
 	return read.String(), ignored, err
-}
-
-// taints are those of a node by which it repels jobs, in order. Those that tell of its
-// health, and those that cannot be read, are left out.
-func taints(all []corev1.Taint) []label.Taint {
-	var out []label.Taint
-	for i := range all {
-		t := label.Taint{Key: all[i].Key, Value: all[i].Value, Effect: effects[all[i].Effect]}
-		if slices.Contains(told, t.Key) || t.Effect == 0 {
-			continue
-		}
-		if _, err := label.ParseTaint(t.String()); err == nil {
-			out = append(out, t)
-		}
-	}
-	slices.SortFunc(out, func(a, b label.Taint) int { return cmp.Compare(a.String(), b.String()) })
-	return slices.Compact(out)
 }
 
 // stopMode reads names.Stop. A job that would freeze is stopped by a checkpoint, for its

@@ -14,6 +14,7 @@ import (
 
 	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/label"
+	"github.com/norn-scheduler/norn/trace/podmap"
 )
 
 // Words that requirements, labels and taints are made of: few, so that they meet.
@@ -142,7 +143,11 @@ func TestTolerateAsKubernetes(t *testing.T) {
 		_, repels := v1helper.FindMatchingUntoleratedTaint(klog.Background(), all, tolerations, func(x *corev1.Taint) bool {
 			return x.Effect != corev1.TaintEffectPreferNoSchedule && x.Key != corev1.TaintNodeNotReady
 		}, false)
-		if got := mine.Tolerate(taints(all)); got == repels {
+		is, err := observed(&corev1.Node{Spec: corev1.NodeSpec{Taints: all}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := mine.Tolerate(is.Repels()); got == repels {
 			t.Fatalf("%q with taints %v: %v, Kubernetes says %v", text, all, got, !repels)
 		}
 		held[repels]++
@@ -172,7 +177,7 @@ func TestWhere(t *testing.T) {
 		"disk=ssd, node=n1":                     affinity(field),
 		"!node":                                 affinity(),
 		"!spot, disk=ssd":                       affinity(in("DoesNotExist", "spot"), in("Gt", "cores", "many"), corev1.NodeSelectorTerm{}),
-		nodeLabel + "=x":                        {NodeSelector: map[string]string{"node": "x"}},
+		podmap.NodeLabel + "=x":                 {NodeSelector: map[string]string{"node": "x"}},
 	} {
 		if got, err := Where(spec); err != nil || got != want {
 			t.Errorf("%q, %v; want %q", got, err, want)

@@ -71,8 +71,8 @@ func TestAMD(t *testing.T) {
 	if b.Type != "MI210" || b.UUID != "GPU-0000000200000000" || b.Visible != b.UUID || b.Memory != 64*unit.GiB || !slices.Equal(b.Files, []string{"/dev/dri/renderD129", "/dev/dri/card1"}) {
 		t.Errorf("%+v", b)
 	}
-	if class, gbps := m.Links.Between(1, 0); class != cluster.NVLink || gbps != 50 {
-		t.Errorf("%v, %v GB/s", class, gbps)
+	if l := m.Links.Between(1, 0); l.Class != cluster.NVLink || l.GBps != 50 {
+		t.Errorf("%+v", l)
 	}
 	s := m.Sampler()
 	got := s.Sample()

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/unit"
 )
 
@@ -63,7 +64,7 @@ type fakeNVML struct {
 	hang   chan struct{} // open returns when this is closed; nil: at once
 	opened int
 	closed int
-	links  map[[2]string]link
+	links  map[[2]string]cluster.Link
 }
 
 // fakeGPU is one of them.
@@ -106,7 +107,7 @@ func (f *fakeNVML) find(pci string) (handle, error) {
 	return 0, &nvmlError{6, "Not Found"}
 }
 
-func (f *fakeNVML) path(a, b handle) (link, bool) {
+func (f *fakeNVML) path(a, b handle) (cluster.Link, bool) {
 	l, known := f.links[[2]string{f.gpus[a-1].pci, f.gpus[b-1].pci}]
 	return l, known
 }

@@ -14,10 +14,10 @@ import (
 // TestNVIDIA: GPUs as the driver tells of them, with what sysfs adds.
 func TestNVIDIA(t *testing.T) {
 	f, files := hgx(4, "NVIDIA H200", 141*unit.GiB)
-	f.links = map[[2]string]link{}
+	f.links = map[[2]string]cluster.Link{}
 	for i := range f.gpus {
 		for j := range f.gpus {
-			f.links[[2]string{f.gpus[i].pci, f.gpus[j].pci}] = link{cluster.NVLink, 478}
+			f.links[[2]string{f.gpus[i].pci, f.gpus[j].pci}] = cluster.Link{Class: cluster.NVLink, GBps: 478}
 		}
 	}
 	m := find(t, plant(t, with(files)), Options{nvml: f})
@@ -35,8 +35,8 @@ func TestNVIDIA(t *testing.T) {
 	}); !reflect.DeepEqual(d, want) {
 		t.Errorf("have %+v\nwant %+v", d, want)
 	}
-	if class, gbps := m.Links.Between(0, 3); class != cluster.NVLink || gbps != 478 {
-		t.Errorf("link: %v, %v GB/s", class, gbps)
+	if l := m.Links.Between(0, 3); l.Class != cluster.NVLink || l.GBps != 478 {
+		t.Errorf("link: %+v", l)
 	}
 	types, node := m.Node()
 	c := cluster.New()
@@ -57,8 +57,8 @@ func TestNVIDIA(t *testing.T) {
 func TestNUMALinks(t *testing.T) {
 	f, files := hgx(4, "Tesla T4", 15*unit.GiB)
 	m := find(t, plant(t, with(files)), Options{nvml: f})
-	near, _ := m.Links.Between(0, 1)
-	far, _ := m.Links.Between(1, 2)
+	near := m.Links.Between(0, 1).Class
+	far := m.Links.Between(1, 2).Class
 	if near != cluster.Socket || far != cluster.CrossSocket {
 		t.Errorf("links %v and %v", near, far)
 	}
@@ -70,7 +70,7 @@ func TestTypesTogether(t *testing.T) {
 	f, files := hgx(4, "NVIDIA A100-SXM4-80GB", 80*unit.GiB)
 	f.gpus[1].product, f.gpus[1].memory = "NVIDIA H100 PCIe", 80*unit.GiB
 	f.gpus[3].product, f.gpus[3].memory = "NVIDIA A100-PCIE-40GB", 40*unit.GiB
-	f.links = map[[2]string]link{{f.gpus[0].pci, f.gpus[2].pci}: {cluster.NVLink, 300}}
+	f.links = map[[2]string]cluster.Link{{f.gpus[0].pci, f.gpus[2].pci}: {Class: cluster.NVLink, GBps: 300}}
 	m := find(t, plant(t, with(files)), Options{nvml: f})
 	var have []string
 	for _, d := range m.Devices {
@@ -79,7 +79,7 @@ func TestTypesTogether(t *testing.T) {
 	if want := []string{"gpu0 A100-80G", "gpu2 A100-80G", "gpu1 H100", "gpu3 A100-40G"}; !slices.Equal(have, want) {
 		t.Errorf("devices %v, want %v", have, want)
 	}
-	if class, _ := m.Links.Between(0, 1); class != cluster.NVLink {
+	if class := m.Links.Between(0, 1).Class; class != cluster.NVLink {
 		t.Errorf("gpu0 and gpu2 are linked by %v", class)
 	}
 	types, node := m.Node()

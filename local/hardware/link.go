@@ -13,17 +13,16 @@ func (m *Machine) link(t tree) {
 	direct := t.amdLinks()
 	for i := range n {
 		for j := range i {
-			l := m.between(&m.Devices[j], &m.Devices[i], direct)
-			m.Links.Connect(j, i, l.class, l.gbps)
+			m.Links.Connect(j, i, m.between(&m.Devices[j], &m.Devices[i], direct))
 		}
 	}
 }
 
-// between is the link between two devices.
-func (m *Machine) between(a, b *Device, direct map[[2]string]float64) link {
+// between is the link between two devices; a speed of 0 is the typical one.
+func (m *Machine) between(a, b *Device, direct map[[2]string]float64) cluster.Link {
 	if a.Kind == AMD && b.Kind == AMD {
 		if gbps, ok := direct[[2]string{a.PCI, b.PCI}]; ok {
-			return link{cluster.NVLink, gbps}
+			return cluster.Link{Class: cluster.NVLink, GBps: gbps}
 		}
 	}
 	p, okA := a.probe.(*nvidiaProbe)
@@ -34,7 +33,7 @@ func (m *Machine) between(a, b *Device, direct map[[2]string]float64) link {
 		}
 	}
 	if a.NUMA >= 0 && a.NUMA == b.NUMA {
-		return link{class: cluster.Socket}
+		return cluster.Link{Class: cluster.Socket}
 	}
-	return link{class: cluster.CrossSocket}
+	return cluster.Link{Class: cluster.CrossSocket}
 }

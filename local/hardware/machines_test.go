@@ -63,6 +63,27 @@ func TestRecordedMachines(t *testing.T) {
 	}
 }
 
+// TestRecordedLayouts: the layouts of links that are known by name are those of the machines
+// that were recorded.
+func TestRecordedLayouts(t *testing.T) {
+	for machine, layout := range map[string]string{"dgx1-v100": "dgx1", "dgx-a100": "dgx-a100", "h100-quad": "h100-quad"} {
+		got := recorded(t, machine).Links
+		want, err := cluster.LinkPreset(layout, got.Devices())
+		if err != nil {
+			t.Errorf("%s: %v", machine, err)
+			continue
+		}
+		for i := range got.Devices() {
+			for j := range i {
+				g, w := got.Between(i, j), want.Between(i, j)
+				if w.Gen = 0; g != w { // the driver is not asked for the generation
+					t.Errorf("%s: %d and %d: %+v, the layout has %+v", machine, i, j, g, w)
+				}
+			}
+		}
+	}
+}
+
 // TestRecordedLinks: NVLinks are counted, those to each other and those to switches.
 func TestRecordedLinks(t *testing.T) {
 	for _, c := range []struct {
@@ -76,9 +97,9 @@ func TestRecordedLinks(t *testing.T) {
 		{"dgx-a100", 0, 7, cluster.NVLink, 300}, {"h100-quad", 1, 2, cluster.NVLink, 150},
 		{"rtx5090-pair", 0, 1, cluster.Socket, 0}, {"rtx4090-eight", 0, 1, cluster.CrossSocket, 0},
 	} {
-		class, gbps := recorded(t, c.machine).Links.Between(c.i, c.j)
-		if class != c.class || c.gbps > 0 && gbps != c.gbps {
-			t.Errorf("%s: %d and %d: %v, %v GB/s", c.machine, c.i, c.j, class, gbps)
+		l := recorded(t, c.machine).Links.Between(c.i, c.j)
+		if l.Class != c.class || c.gbps > 0 && l.GBps != c.gbps {
+			t.Errorf("%s: %d and %d: %+v", c.machine, c.i, c.j, l)
 		}
 	}
 }

@@ -24,7 +24,7 @@ type nvml interface {
 	// find is the handle of a GPU by its PCI address.
 	find(pci string) (handle, error)
 	// path is how two GPUs are linked; known is false where the driver does not tell.
-	path(a, b handle) (l link, known bool)
+	path(a, b handle) (l cluster.Link, known bool)
 	read(h handle) (reading, error)
 	close()
 }
@@ -43,12 +43,6 @@ type nvidiaGPU struct {
 	minor   int // of its device file; -1: not known
 	memory  unit.Bytes
 	mig     bool
-}
-
-// link is a link between two devices; a speed of 0 is the typical one.
-type link struct {
-	class cluster.LinkClass
-	gbps  float64
 }
 
 // driverGPU is what NVIDIA's driver tells of a GPU in /proc.

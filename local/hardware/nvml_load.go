@@ -342,21 +342,21 @@ func (l *library) listed(h handle, list func(handle, *uint32, *processInfo) int3
 }
 
 // path implements nvml.
-func (l *library) path(a, b handle) (link, bool) {
+func (l *library) path(a, b handle) (cluster.Link, bool) {
 	if n, perLink := l.nvlinks(a, b); n > 0 {
-		return link{cluster.NVLink, float64(n) * perLink}, true
+		return cluster.Link{Class: cluster.NVLink, GBps: float64(n) * perLink, Count: uint8(n)}, true
 	}
 	var level int32
 	if l.ancestor == nil || l.ancestor(a, b, &level) != 0 {
-		return link{}, false
+		return cluster.Link{}, false
 	}
 	switch {
 	case level <= 20: // on one board, or without a host bridge between them
-		return link{class: cluster.PCIeSwitch}, true
+		return cluster.Link{Class: cluster.PCIeSwitch}, true
 	case level <= 40: // one host bridge, or one NUMA node
-		return link{class: cluster.Socket}, true
+		return cluster.Link{Class: cluster.Socket}, true
 	}
-	return link{class: cluster.CrossSocket}, true
+	return cluster.Link{Class: cluster.CrossSocket}, true
 }
 
 // nvlinks is how many NVLinks go from a to b, directly or through switches, and

@@ -51,8 +51,8 @@ func TestLibrary(t *testing.T) {
 	if d.Type != "H200" || d.Product != "NVIDIA H200" || d.UUID != "GPU-0000-1" || d.PCI != "0000:3b:00.0" || d.Memory != 141*unit.GiB || d.Files[0] != "/dev/nvidia5" {
 		t.Errorf("%+v", d)
 	}
-	if class, gbps := m.Links.Between(0, 1); class != cluster.NVLink || gbps != 14*26.562 { // 3 links that work go to the GPU, 14 to a switch
-		t.Errorf("%v, %v GB/s", class, gbps)
+	if l := m.Links.Between(0, 1); l != (cluster.Link{Class: cluster.NVLink, GBps: 14 * 26.562, Count: 14}) { // 3 links that work go to the GPU, 14 to a switch
+		t.Errorf("%+v", l)
 	}
 	s := m.Sampler()
 	s.expire = never

@@ -284,7 +284,7 @@ func TestRunnerKilled(t *testing.T) {
 }
 
 // Processes that become another program all the time have no environment for
-// moments, by which they could be told from others: Clean finds them all the same, also
+// moments, by which they could be told from others. Clean finds them all the same, also
 // where what the run is and where it stands was lost or damaged.
 func TestRestless(t *testing.T) {
 	for i := range 6 {

@@ -1,7 +1,6 @@
 package philly
 
 import (
-	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/sched"
@@ -14,6 +13,7 @@ type shares struct {
 	planned []unit.Milli // what the plan adds to what the tenant tree says
 	touched []tenant.ID
 	total   int // GPUs that the quotas were made for
+	visits  int // the same, see View.Visits
 }
 
 // settle makes the quotas. A tenant has the GPUs that it is guaranteed; what its
@@ -23,15 +23,15 @@ type shares struct {
 // changed.
 func (s *shares) settle(v *sched.View) bool {
 	tree, total := v.Tenants(), v.Total()
-	if len(s.quota) == tree.Len() && s.total == total {
+	if len(s.quota) == tree.Len() && s.total == total && s.visits == v.Visits() {
 		return false
 	}
 	for len(s.quota) < tree.Len() {
 		s.quota, s.planned = append(s.quota, 0), append(s.planned, 0)
 	}
-	s.total = total
+	s.total, s.visits = total, v.Visits()
 	left, weights := make([]unit.Milli, tree.Len()), make([]float64, tree.Len())
-	member := func(t tenant.ID) bool { return v.All || poolOf(v, t) == v.Pool }
+	member := func(t tenant.ID) bool { return v.Uses(t) }
 	parent := func(t tenant.ID) tenant.ID {
 		up := tree.At(t).Parent
 		for up != tenant.Root && !member(up) {
@@ -61,12 +61,6 @@ func (s *shares) settle(v *sched.View) bool {
 		left[t] += s.quota[t]
 	}
 	return true
-}
-
-// poolOf is the pool to which the jobs of a tenant belong.
-func poolOf(v *sched.View, t tenant.ID) cluster.PoolID {
-	p, _ := v.Cluster().PoolByName(v.Tenants().At(t).Name) // pool 0 when there is none
-	return p
 }
 
 // used is what a VC and its children hold as the plan stands.

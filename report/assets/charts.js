@@ -31,7 +31,7 @@
         legend: { live: true, markers: markers() },
         cursor: { drag: { x: Boolean(s.time), y: false }, points: { size: 6 }, sync: s.time ? { key: 'time' } : undefined },
         scales: {
-          x: s.time ? { time: false } : { time: false, distr: 3, log: 10, range: (u, low, high) => [low, high] },
+          x: s.time || s.even ? { time: false } : { time: false, distr: 3, log: 10, range: (u, low, high) => [low, high] },
           y: { range: s.range },
         },
         axes: this.axes(),
@@ -39,8 +39,8 @@
           { label: s.what, value: (u, v) => (v === null ? '' : s.read(v)) },
           ...this.runs.map((run, i) => ({
             label: run.name, show: this.shown[i], stroke: Norn.tone(i), width: 2, dash: Norn.dashes[i % 8],
-            points: { show: false },
-            value: (u, v) => (v === null || v === undefined ? '' : s.percent ? Norn.percent(v) : Norn.count(v)),
+            points: { show: Boolean(s.even) }, spanGaps: Boolean(s.even),
+            value: (u, v) => (v === null || v === undefined ? '' : s.percent ? Norn.percent(v) : (s.tell || Norn.count)(v)),
           })),
         ],
         hooks: { drawAxes: [(u) => { this.bands(u); this.rule(u); }] },
@@ -50,9 +50,9 @@
     axes() {
       const s = this.spec, font = '12px system-ui, sans-serif';
       const axis = { stroke: Norn.colour('muted'), grid: { stroke: Norn.colour('grid'), width: 1 }, ticks: { show: false }, font };
-      const x = s.time ? timeAxis() : logAxis(s.marks, s.mark);
-      const read = (v) => (v === null ? '' : s.percent ? Norn.percent(v, 0) : Norn.count(v));
-      const y = { size: s.percent ? 48 : 56, values: (u, vs) => vs.map(read), incrs: s.percent ? [0.05, 0.1, 0.2, 0.25, 0.5] : undefined };
+      const x = s.time ? timeAxis() : s.even ? { space: 60, values: (u, vs) => vs.map((v) => Norn.count(v)) } : logAxis(s.marks, s.mark);
+      const read = (v) => (v === null ? '' : s.percent ? Norn.percent(v, 0) : (s.tell || Norn.count)(v));
+      const y = { size: s.percent ? 48 : 56, values: (u, vs) => vs.map(read), incrs: s.percent ? [0.05, 0.1, 0.2, 0.25, 0.5] : s.tell ? Norn.steps : undefined };
       return [{ ...axis, ...x, size: 30 }, { ...axis, ...y }];
     }
 
@@ -169,6 +169,10 @@
     if (data.rhos.length > 1) {
       const plain = (v) => String(Number(v.toPrecision(3)));
       curve('rho', data.rhos, { what: 'rho up to', read: plain, marks: powers, mark: plain, rule: 1 });
+    }
+    if (data.gpus) {
+      const most = Math.max(0, ...runs.flatMap((r) => r.grown || []).filter((v) => v !== null));
+      add('grown', { even: true, x: data.gpus, lines: runs.map((r) => r.grown || null), what: 'GPUs', read: Norn.count, tell: (v) => (v === 0 ? '0' : Norn.human(v)), range: () => [0, Math.max(1, 1.05 * most)] });
     }
     if (runs.some((r) => r.series)) {
       const most = Math.max(...runs.filter((r) => r.series).flatMap((r) => r.series.queue.max));

@@ -44,17 +44,18 @@ import (
 
 // Job is one job of a history, times in seconds.
 type Job struct {
-	Key    string
-	At     float64 // submission
-	GPUs   int
-	Run    float64   // true run time of the last attempt
-	Fails  []float64 // true run times of the failed attempts before it
-	Tenant string
-	User   string
-	Model  string
-	Demand *job.Demand // instead of GPUs
-	Spec   func(*job.Job)
-	Serial int64 // its number for life; 0: its place in the list
+	Key       string
+	At        float64 // submission
+	GPUs      int
+	Run       float64   // true run time of the last attempt
+	Fails     []float64 // true run times of the failed attempts before it
+	Tenant    string
+	Partition string
+	User      string
+	Model     string
+	Demand    *job.Demand // instead of GPUs
+	Spec      func(*job.Job)
+	Serial    int64 // its number for life; 0: its place in the list
 
 	GPUMemory unit.Bytes   // that it really takes of each GPU; 0: as it tells
 	Course    []trace.Turn // what it trains with as it goes on; nil: what its user asked for
@@ -157,7 +158,7 @@ func Source(jobs []Job) trace.Source {
 		e := trace.Entry{
 			Job: job.Job{
 				Key: j.Key, Name: j.Key, Submit: duration(j.At), Demand: demand,
-				Tenant: j.Tenant, User: j.User, Model: j.Model, Retries: -1, Serial: j.Serial,
+				Tenant: j.Tenant, Partition: j.Partition, User: j.User, Model: j.Model, Retries: -1, Serial: j.Serial,
 			},
 			Truth: trace.Truth{Work: duration(j.Run), GPUMemory: j.GPUMemory, Course: j.Course},
 		}

@@ -200,7 +200,7 @@ func (l *Links) make(n int) (*cluster.Links, error) {
 	}
 	links := cluster.NewLinks(n)
 	for _, p := range l.Pairs {
-		links.Connect(p.A, p.B, p.Class, p.GBps)
+		links.Connect(p.A, p.B, p.Link)
 	}
 	return links, nil
 }

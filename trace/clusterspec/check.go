@@ -251,6 +251,10 @@ func (l *Links) check(g *Group) error {
 			return fmt.Errorf("link between GPUs %d and %d; the node has GPUs 0 to %d", p.A, p.B, n-1)
 		case p.Class < cluster.NVLink || p.Class > cluster.CrossSocket:
 			return fmt.Errorf("link between GPUs %d and %d: unknown class", p.A, p.B)
+		case p.Class != cluster.NVLink && p.Count+p.Gen > 0:
+			return fmt.Errorf("link between GPUs %d and %d: count and generation are those of NVLinks, its class is %s", p.A, p.B, p.Class)
+		case p.Gen > cluster.MaxNVLinkGen:
+			return fmt.Errorf("link between GPUs %d and %d: generation %d of NVLink is not known; write 1 to %d", p.A, p.B, p.Gen, cluster.MaxNVLinkGen)
 		case !(p.GBps >= 0 && p.GBps <= 1e6):
 			return fmt.Errorf("link between GPUs %d and %d: a speed of %v GB/s; at most 1e6 are allowed", p.A, p.B, p.GBps)
 		}

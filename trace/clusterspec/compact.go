@@ -132,28 +132,13 @@ func linksOf(l *cluster.Links) Links {
 	var pairs []Link
 	for a := range l.Devices() {
 		for b := range a {
-			class, gbps := l.Between(b, a)
-			pairs = append(pairs, Link{A: b, B: a, Class: class, GBps: gbps})
+			pairs = append(pairs, Link{A: b, B: a, Link: l.Between(b, a)})
 		}
 	}
-	for _, name := range []string{"nvswitch", "pcie", "dgx1"} {
-		preset, err := cluster.LinkPreset(name, l.Devices())
-		if err == nil && sameLinks(preset, l) {
-			return Links{Preset: name}
+	for _, p := range cluster.LinkLayouts() {
+		if preset, err := p.Links(l.Devices()); err == nil && preset.Equal(l) {
+			return Links{Preset: p.Name}
 		}
 	}
 	return Links{Pairs: pairs}
-}
-
-func sameLinks(a, b *cluster.Links) bool {
-	for i := range a.Devices() {
-		for k := range i {
-			classA, speedA := a.Between(k, i)
-			classB, speedB := b.Between(k, i)
-			if classA != classB || speedA != speedB {
-				return false
-			}
-		}
-	}
-	return true
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // Describe writes a short table of a cluster: its nodes by shape, its GPUs by
-// type, its partitions and its places by level.
+// type, its partitions and its places by level, and how GPUs are linked in its nodes.
 func Describe(w io.Writer, c *cluster.Cluster) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	total := 0
@@ -27,6 +27,10 @@ func Describe(w io.Writer, c *cluster.Cluster) error {
 	describeTypes(t, c)
 	describePartitions(t, c)
 	describePlaces(t, c)
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	describeLinks(t, c)
 	return t.Flush()
 }
 

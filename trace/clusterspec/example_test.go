@@ -40,6 +40,7 @@ func ExampleParse_mistake() {
 	// cluster "vcA=4x8,vcB=2y8": "2y8" is not understood: it is no number of nodes and GPUs, no preset and no file
 	// write 16x8:V100 for 16 nodes of 8 GPUs, 16x8:V100/96c/720GiB with CPUs and memory of each node,
 	// 2x8:V100+4x4:P100 for two kinds of nodes, vcA=4x8,vcB=2x8 for partitions, 64 or pool:2490 for GPUs in one pool,
+	// 16x8:V100/dgx1 with the links of a machine that is known (norn cluster --links lists them),
 	// n8g8 or g300 as published simulators do, the path of a file, or a preset: earth, helios-venus-lucid, pai, pai-hetero, philly, philly-qssf, pollux, saturn, sia, synergy, uranus, venus
 }
 

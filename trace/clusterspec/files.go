@@ -32,6 +32,8 @@ func Load(arg string) (*Spec, error) {
 		return s, nil
 	case missing == nil:
 		return nil, fmt.Errorf("%s is a folder; a cluster is a file, a preset or a shorthand\n%s", arg, forms())
+	case hasShape(arg):
+		return nil, err
 	case strings.ContainsAny(arg, `/\`) || hasAnySuffix(arg, ".yaml", ".yml", ".csv", ".ini", ".gz"):
 		return nil, fmt.Errorf("there is no file %s\n%s", arg, forms())
 	}

@@ -3,9 +3,11 @@ package clusterspec
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 )
@@ -17,6 +19,7 @@ const UnnamedType = "gpu"
 func forms() string {
 	return `write 16x8:V100 for 16 nodes of 8 GPUs, 16x8:V100/96c/720GiB with CPUs and memory of each node,
 2x8:V100+4x4:P100 for two kinds of nodes, vcA=4x8,vcB=2x8 for partitions, 64 or pool:2490 for GPUs in one pool,
+16x8:V100/dgx1 with the links of a machine that is known (norn cluster --links lists them),
 n8g8 or g300 as published simulators do, the path of a file, or a preset: ` + strings.Join(presetNames(), ", ")
 }
 
@@ -27,7 +30,7 @@ n8g8 or g300 as published simulators do, the path of a file, or a preset: ` + st
 //	part    = [ partition "=" ] group { "+" group } .
 //	group   = shape [ ":" type ] { "/" extra } .
 //	shape   = nodes "x" GPUs | "n" nodes "g" GPUs | "g" GPUs | [ "pool:" ] GPUs .
-//	extra   = cores "c" | memory | amount "*" name .
+//	extra   = cores "c" | memory | amount "*" name | links .
 //
 // where pool:64, 64 and g64 are one node whose GPUs are counted and not told
 // apart; g64 has 23.22 cores for each of them. Nodes of nNgG stand in one rack.
@@ -106,11 +109,20 @@ func parseGroup(text string) (Group, error) {
 			}
 			continue
 		}
+		if isLayout(extra) {
+			g.Links.Preset = extra
+			continue
+		}
 		if g.Memory, err = unit.ParseBytes(extra); err != nil {
-			return g, fmt.Errorf("%q is neither cores (96c) nor memory (720GiB), nor a counted resource (8*rdma)", extra)
+			return g, fmt.Errorf("%q is neither cores (96c) nor memory (720GiB), nor a counted resource (8*rdma), nor links that are known (dgx1)", extra)
 		}
 	}
 	return g, nil
+}
+
+// isLayout tells whether a name is that of links that are known.
+func isLayout(name string) bool {
+	return slices.ContainsFunc(cluster.LinkLayouts(), func(l cluster.LinkLayout) bool { return l.Name == name })
 }
 
 // poolCPU is the cores for each GPU of the pool of the PAI simulator.
@@ -158,6 +170,16 @@ func parseShape(text string) (Group, error) {
 		g.CPU = unit.Milli(math.Round(poolCPU * 1000 * float64(n)))
 	}
 	return g, nil
+}
+
+// hasShape tells whether a text begins as a shorthand does.
+func hasShape(text string) bool {
+	first := text
+	if i := strings.IndexAny(text, "/+,"); i >= 0 {
+		first = text[:i]
+	}
+	_, err := parseShape(strings.TrimSpace(first))
+	return err == nil
 }
 
 func digits(s string) bool {

@@ -7,8 +7,8 @@
 //     YAML and read again.
 //   - A Group is nodes that are alike.
 //   - A place is the path of a node in the topology (zone, rack).
-//   - A partition is a set of nodes that jobs of the tenant of that name use (a
-//     pool of package cluster).
+//   - A partition is a set of nodes that jobs use which name it, or whose tenant
+//     has its name (a pool of package cluster).
 //   - A Site is what Build makes of a Spec. It is made fresh every time,
 //     because a cluster carries its ledger.
 //
@@ -35,6 +35,11 @@ const (
 	MaxNodes   = 200_000
 	MaxDevices = 10_000_000
 )
+
+// PartitionLabel is what the key of a label begins with that says of a node that it is in
+// a partition: partition/long. Such partitions may overlap, which Group.Partition does
+// not. Jobs that name one keep to its nodes (package experiment).
+const PartitionLabel = "partition/"
 
 // Spec describes a cluster. Those that the functions of this package return
 // have been checked: Build does not fail on them.
@@ -100,9 +105,8 @@ type Links struct {
 // Link is the link between two GPUs of a node, by their index in it. A speed of
 // 0 is the typical one of the class.
 type Link struct {
-	A, B  int
-	Class cluster.LinkClass
-	GBps  float64
+	A, B int
+	cluster.Link
 }
 
 // Tenant is a tenant of the quota tree.

@@ -139,8 +139,9 @@ func (w *writer) group(g *Group) {
 		w.line("    links:")
 	}
 	for _, l := range g.Links.Pairs {
-		speed := optional(", speed", l.GBps > 0, float(l.GBps))
-		w.line(fmt.Sprintf("      - {between: [%d, %d], class: %s%s}", l.A, l.B, l.Class, speed))
+		rest := optional(", count", l.Count > 0, strconv.Itoa(int(l.Count))) + optional(", generation", l.Gen > 0, strconv.Itoa(int(l.Gen))) +
+			optional(", speed", l.GBps > 0, float(l.GBps))
+		w.line(fmt.Sprintf("      - {between: [%d, %d], class: %s%s}", l.A, l.B, l.Class, rest))
 	}
 }
 

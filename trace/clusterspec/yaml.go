@@ -199,8 +199,9 @@ func (g *Group) readLinks(n ast.Node) error {
 		return yamltext.Text(&g.Links.Preset)(n)
 	}
 	return yamltext.List("links", func(n ast.Node) error {
-		l := Link{Class: cluster.NVLink}
+		l := Link{Link: cluster.Link{Class: cluster.NVLink}}
 		var ends []int
+		nvlinks, gen := 0, 0
 		err := yamltext.Mapping(n, "a link", yamltext.Keys{
 			"between": yamltext.List("the GPUs of a link", func(n ast.Node) error {
 				end := 0
@@ -210,10 +211,14 @@ func (g *Group) readLinks(n ast.Node) error {
 			}),
 			"class": yamltext.Choice(&l.Class, classNames()...),
 			"speed": positive("speed", &l.GBps),
+
+			"count":      yamltext.Int(&nvlinks, 1, cluster.MaxNVLinks),
+			"generation": yamltext.Int(&gen, 1, cluster.MaxNVLinkGen),
 		})
 		if err != nil {
 			return err
 		}
+		l.Count, l.Gen = uint8(nvlinks), uint8(gen)
 		if len(ends) != 2 {
 			return yamltext.Fault(n, "a link is between two GPUs: write between: [0, 1]")
 		}

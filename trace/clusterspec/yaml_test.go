@@ -158,7 +158,11 @@ func anyGroup(r *rapid.T, s *Spec, i int) Group {
 			g.Links.Preset = rapid.SampledFrom([]string{"nvswitch", "pcie"}).Draw(r, "preset")
 		case 2:
 			class := cluster.LinkClass(rapid.IntRange(int(cluster.NVLink), int(cluster.CrossSocket)).Draw(r, "class"))
-			g.Links.Pairs = []Link{{0, n - 1, class, rapid.Float64Range(0, 900).Draw(r, "speed")}}
+			g.Links.Pairs = []Link{{0, n - 1, cluster.Link{Class: class, GBps: rapid.Float64Range(0, 900).Draw(r, "speed")}}}
+			if class == cluster.NVLink {
+				g.Links.Pairs[0].Count = uint8(rapid.IntRange(0, cluster.MaxNVLinks).Draw(r, "NVLinks"))
+				g.Links.Pairs[0].Gen = uint8(rapid.IntRange(0, cluster.MaxNVLinkGen).Draw(r, "generation"))
+			}
 		}
 	}
 	return g
@@ -239,8 +243,8 @@ func TestExample(t *testing.T) {
 	if n := c.Node(0); n.Name != "a100-00" || n.CPU != 128000 || n.Memory != unit.TiB {
 		t.Errorf("first node: %+v", n)
 	}
-	if class, speed := c.Node(8).Links.Between(1, 0); class != cluster.NVLink || speed != 50 {
-		t.Errorf("link of %s: %v, %v GB/s", c.Node(8).Name, class, speed)
+	if l := c.Node(8).Links.Between(1, 0); l.Class != cluster.NVLink || l.GBps != 50 {
+		t.Errorf("link of %s: %+v", c.Node(8).Name, l)
 	}
 	if c.Health(12) != cluster.Cordoned || c.PoolName(c.Node(12).Pool) != "prod" {
 		t.Errorf("last node: %+v", c.Node(12))

@@ -39,6 +39,11 @@ export async function post(path, body) {
   await open(path, options);
 }
 
+// plan asks what other policies would have made of the past.
+export async function plan(question, signal) {
+  return (await open('/v1/plan', { method: 'POST', body: JSON.stringify(question), headers: { 'Content-Type': 'application/json' }, signal })).json();
+}
+
 export const ofJob = (id) => `/v1/jobs/${encodeURIComponent(id)}`;
 
 // enter exchanges the token of a link for a session. The token leaves the address at once.

@@ -2,6 +2,7 @@
 // and what it writes.
 
 import * as api from './api.js';
+import { curve, timeline } from './chart.js';
 import { h, meter, once, text, when } from './dom.js';
 import { facts, orders, places, setState, state } from './parts.js';
 import { store, watch } from './store.js';
@@ -30,10 +31,10 @@ export function job(main, signal, id) {
     text(reason, sentence(j, known, now));
     const pairs = aboutJob(j, now);
     once(about, pairs, () => [facts(pairs.map(([name, value]) => [name, value && name === 'Command' ? h('code', {}, value) : value]))]);
-    fill(progress, j.progress || '', () => progressOf(j));
+    fill(progress, [j.progress, known.losses].some(Boolean) ? [j.progress || {}, known.losses || ''] : '', () => [...progressOf(j), curve(known.losses)]);
     fill(devices, devicesOf(j), () => devicesOf(j).map(device));
     fill(why, because(known), () => because(known).map(([name, list]) => [h('h3', {}, name), h('ul', { class: 'plain' }, list.map((l) => h('li', {}, l)))]));
-    fill(life, [Math.round(j.wait), Math.round(j.ran), known.life || ''], () => [...timesOf(j), h('ol', { class: 'events' }, (known.life || []).map(happened))]);
+    fill(life, [Math.round(j.wait), Math.round(j.ran), known.life || '', known.course || ''], () => [...timesOf(j, known.course, now), h('ol', { class: 'events' }, (known.life || []).map(happened))]);
   }
 
   async function look() {
@@ -114,7 +115,7 @@ function exit(e) {
 }
 
 function progressOf(j) {
-  const r = j.progress, p = words.progress(j), bar = meter();
+  const r = j.progress || {}, p = words.progress(j), bar = meter();
   if (p && p.share !== undefined) bar.set(p.share, words.percent(p.share));
   return [
     p ? h('p', { class: 'bars' }, p.share === undefined ? '' : bar, `${p.share === undefined ? '' : `${words.percent(p.share)}, `}${p.words}`) : '',
@@ -148,16 +149,11 @@ function because(w) {
   ].filter(([, list]) => list && list.length);
 }
 
-// timesOf is the share of its life that a job waited and ran.
-function timesOf(j) {
-  const wait = j.wait || 0, ran = j.ran || 0, all = wait + ran;
-  if (!all) return [];
-  const piece = (kind, share) => {
-    const e = h('span', { class: kind });
-    e.style.width = `${100 * share}%`;
-    return e;
-  };
-  return [h('div', { class: 'track', role: 'img', 'aria-label': `waited ${words.span(wait)}, ran ${words.span(ran)}` }, piece('waited', wait / all), piece('ran', ran / all)),
+// timesOf is where a job was from when to when, and for how long it waited and ran.
+function timesOf(j, course, now) {
+  const wait = j.wait || 0, ran = j.ran || 0;
+  if (!wait && !ran) return [];
+  return [timeline(course, now),
     h('p', {}, h('small', { class: 'quiet' }, h('i', { class: 'sw waited' }), `waited ${words.span(wait)}`, h('i', { class: 'sw ran' }), `ran ${words.span(ran)}`))];
 }
 

@@ -6,13 +6,14 @@ import { history } from './history.js';
 import { job } from './job.js';
 import { now } from './now.js';
 import { start, store, watch } from './store.js';
+import { whatif } from './whatif.js';
 
 const main = document.getElementById('main');
 let leave = new AbortController();
 let again = () => {};
 
 // views are the pages by the beginning of their address.
-const views = [[/^#\/job\/(.+)$/, 'job', job], [/^#\/history$/, 'history', history], [/^/, 'now', now]];
+const views = [[/^#\/job\/(.+)$/, 'job', job], [/^#\/history$/, 'history', history], [/^#\/what-if$/, 'what-if', whatif], [/^/, 'now', now]];
 
 function show() {
   leave.abort();
@@ -57,6 +58,7 @@ function tellLink() {
   link.className = `link is-${store.link}`;
   link.title = store.trouble;
   if (store.me) text(document.getElementById('who'), store.me.operator ? `${store.me.user}, operator` : store.me.user);
+  document.querySelector('nav [data-view="what-if"]').hidden = !(store.me && store.me.operator);
   if (store.status && store.node) document.title = `${store.node.name}: ${store.status.running} run, ${store.status.waiting} wait`;
   if (store.link === 'refused' && !document.getElementById('sign-in')) signIn();
 }

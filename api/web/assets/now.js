@@ -7,10 +7,9 @@ import { column, drain, facts, holder, jobLink, places, setState, state, table }
 import { store, watch } from './store.js';
 import * as words from './words.js';
 
-const stale = 20000; // ms after which a forecast is made anew
-const foretold = 10; // waiting jobs, from the top of those that are shown, whose starts are foretold
+const pause = 5000; // ms between two forecasts, or four times as long as one takes
 
-const starts = new Map(); // by job: {words, asked}
+let forecast = { starts: new Map(), whole: false, policy: '' }; // starts: by job, in the order in which they start
 
 // now shows the view until the signal ends.
 export function now(main, signal) {
@@ -44,15 +43,34 @@ export function now(main, signal) {
   }
   watch(update, signal);
   update();
-  foretell(waiting, update, signal);
+  foretell(update, signal);
 }
 
 function aboutPart() {
   const n = store.node, s = store.status, out = n.health === 'drained';
   return [facts([
     [s.nodes ? 'Cluster' : 'Machine', [n.name, ' ', out ? h('span', { class: 'state is-failed' }, 'drained') : '', s.nodes ? '' : drain('', out)]], ['Note', n.note],
-    ['Policy', s.policy], ['Norn', `${s.version}, up ${words.long((new Date(s.now) - new Date(s.up)) / 1000)}`],
+    ['Policy', [s.policy, store.me && store.me.operator ? h('button', { type: 'button', class: 'small beside', 'data-key': 'what-if', onclick: () => { location.hash = '#/what-if'; } }, 'What if another?') : '']], ['Norn', `${s.version}, up ${words.long((new Date(s.now) - new Date(s.up)) / 1000)}`],
   ])];
+}
+
+const isWaiting = (job) => Boolean(job) && job.state === 'waiting';
+
+// queue is waiting jobs in the order in which they are expected to start, and behind them the
+// others in the order of submission.
+function queue(jobs) {
+  const turn = new Map([...forecast.starts.keys()].map((id, i) => [id, i]));
+  const of = (j) => (isWaiting(j) && turn.has(j.id) ? turn.get(j.id) : Infinity);
+  return jobs.map((j, i) => ({ j, i, turn: of(j) })).sort((a, b) => (a.turn === b.turn ? a.i - b.i : a.turn - b.turn)).map((x) => x.j);
+}
+
+// order says in which order waiting jobs stand.
+function order(jobs) {
+  const known = jobs.filter((j) => isWaiting(j) && forecast.starts.has(j.id)).length, all = jobs.filter(isWaiting).length;
+  const rests = 'if estimates hold and nobody comes';
+  if (known === 0) return forecast.policy && all ? 'In the order of submission: when jobs start cannot be told, since some that go ahead have no estimate, or wait for something else.' : 'In the order of submission.';
+  if (known === jobs.length) return `In the order in which ${forecast.policy} is expected to start them, ${rests}.`;
+  return `First ${words.count(known, 'job')} in the order in which ${forecast.policy} is expected to start them, ${rests}; then the others in the order of submission${forecast.whole ? ', since their starts cannot be told' : ''}.`;
 }
 
 // sentence is the state of things in one or two sentences.
@@ -61,7 +79,7 @@ function sentence(jobs) {
   const used = store.nodes.length ? '' : `${devices.filter((d) => d.jobs && d.jobs.length).length} of ${words.count(devices.length, 'device')} in use. `;
   const waits = s.waiting ? `${words.count(s.waiting, 'job waits', 'jobs wait')}` : 'nobody waits';
   const held = s.held ? `, ${s.held.toLocaleString('en')} held` : '';
-  const next = jobs.map((j) => ({ id: j.id, at: starts.get(j.id)?.at })).filter((x) => x.at).sort((a, b) => new Date(a.at) - new Date(b.at))[0];
+  const next = [...forecast.starts].map(([id, at]) => ({ id, at })).find((x) => isWaiting(store.jobs.get(x.id)));
   return `${used}${words.count(s.running, 'job runs', 'jobs run')}, ${waits}${held}.${next ? ` The next start is expected ${at(next.at)} (job ${next.id}).` : ''}`;
 }
 
@@ -208,16 +226,17 @@ function fillRunning(e, j) {
 function waitingPart(changed) {
   const t = table('Waiting jobs', column('job'), column('asks for', 'wide'), column('why'), column('waits for', 'num wide'), column('starts about', 'num'));
   const turn = pager(40, 'waiting jobs', changed), none = h('p', { class: 'quiet none' }, 'Nobody waits.');
+  const lead = h('p', { class: 'lead', id: 'order' });
   const e = section('waiting', 'Waiting', h('div', { class: 'card' },
-    h('p', { class: 'lead' }, 'In the order of submission. A start is expected if estimates hold and nobody goes ahead.'), t, none, turn));
-  e.shown = [];
+    lead, t, none, turn));
   e.first = turn.first;
   e.update = (jobs) => {
     text(e.heading, jobs.length ? `Waiting: ${jobs.length.toLocaleString('en')}` : 'Waiting');
     when(t, jobs.length > 0);
     when(none, jobs.length === 0);
-    e.shown = turn.cut(jobs);
-    rows(t.body, e.shown, (j) => j.id, makeWaiting, fillWaiting);
+    when(lead, jobs.length > 0);
+    text(lead, order(jobs));
+    rows(t.body, turn.cut(queue(jobs)), (j) => j.id, makeWaiting, fillWaiting);
   };
   return e;
 }
@@ -238,28 +257,25 @@ function fillWaiting(e, j) {
   text(e.asks, words.gpus(j.gpus));
   text(e.why, j.state === 'held' && !/held/.test(j.reason) ? `held${j.reason ? `: ${j.reason}` : ''}` : j.reason || 'waits for a decision');
   text(e.wait, words.long(j.wait + (Date.now() - j.seen) / 1000));
-  const s = starts.get(j.id);
-  text(e.start, j.state === 'held' || !s ? '' : s.at ? (at(s.at) === 'now' ? 'now' : words.clock(s.at, new Date(store.status.now))) : 'not known');
-  e.start.title = s && s.unknown ? s.unknown : '';
+  const start = isWaiting(j) ? forecast.starts.get(j.id) : '';
+  text(e.start, start ? (at(start) === 'now' ? 'now' : words.clock(start, new Date(store.status.now))) : isWaiting(j) && forecast.whole && j.seen < forecast.asked ? 'not known' : '');
 }
 
-// foretell asks for the expected starts of the jobs at the top, one after the other, and
-// rests longer than Norn has worked for it.
-async function foretell(part, changed, signal) {
+// foretell asks when the waiting jobs start, as long as any waits, and rests longer than
+// Norn has worked for it.
+async function foretell(changed, signal) {
   while (!signal.aborted) {
-    const due = part.shown.slice(0, foretold).filter((j) => j.state === 'waiting' && !(performance.now() - (starts.get(j.id)?.asked ?? -Infinity) < stale))[0];
     let rest = 500;
-    if (due && store.link === 'live' && !document.hidden) {
-      const began = performance.now();
+    if (store.link === 'live' && !document.hidden && store.status.waiting > 0) {
+      const asked = Date.now();
       try {
-        const w = await api.get(`${api.ofJob(due.id)}/why`, signal);
-        starts.set(due.id, { at: w.expected_start, unknown: w.expected_unknown, asked: performance.now() });
+        const f = await api.get('/v1/forecast', signal);
+        forecast = { starts: new Map(f.starts.map((s) => [s.job, s.at])), whole: f.whole, policy: f.policy, asked };
+        if (!signal.aborted) changed();
       } catch {
-        starts.set(due.id, { asked: performance.now() });
+        // the link tells that Norn is gone
       }
-      rest = 4 * (performance.now() - began);
-      for (const id of starts.keys()) if (!store.jobs.has(id) || words.holds(store.jobs.get(id))) starts.delete(id);
-      if (!signal.aborted) changed();
+      rest = Math.max(pause, 4 * (Date.now() - asked));
     }
     await new Promise((done) => setTimeout(done, rest));
   }

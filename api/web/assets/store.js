@@ -10,7 +10,10 @@ import { holds, over } from './words.js';
 
 const pause = 300; // ms between requests for jobs that have changed, or four times as long as one takes
 const every = 5000; // ms between looks at progress and devices
-const many = 50; // changed jobs above which all are asked for
+const many = 2000; // changed jobs above which all are asked for
+const page = 1000; // jobs that are asked for at once
+const long = 4000; // characters of numbers or names in one request
+const active = 'state=held,waiting,assigned,running,stopping'; // the history is not searched for those that have ended
 const recent = 500; // events that are kept
 
 export const store = {
@@ -38,20 +41,39 @@ async function loadMachine(signal) {
   if (status.nodes) store.nodes = (await api.get('/v1/nodes', signal)).nodes;
 }
 
+// loadJobs asks for all jobs, a page at a time. At first the pages are shown as they come.
 async function loadJobs(signal) {
-  const { jobs } = await api.get('/v1/jobs', signal);
-  store.jobs = new Map();
-  put(jobs);
+  const before = store.jobs, all = new Map();
+  if (!before.size) store.jobs = all;
+  for (let after = ''; ;) {
+    const { jobs, next } = await api.get(`/v1/jobs?page=${page}${after && `&after=${encodeURIComponent(after)}`}`, signal);
+    put(jobs, [], all);
+    if (!next) break;
+    after = next;
+    if (store.jobs === all) tell();
+  }
+  store.jobs = all;
+}
+
+// loadSome asks for the jobs of some numbers or names.
+async function loadSome(ids, signal) {
+  for (let from = 0; from < ids.length;) {
+    let to = from;
+    for (let size = 0; to < ids.length && to - from < 500 && (size += ids[to].length + 3) < long; to++);
+    const some = ids.slice(from, Math.max(to, from + 1));
+    put((await api.get(`/v1/jobs?${active}&id=${encodeURIComponent(some.join(','))}`, signal)).jobs, some);
+    from += some.length;
+  }
 }
 
 // put takes in jobs that were asked for, and notes when: those of wanted that have not come
 // are gone.
-function put(jobs, wanted = []) {
+function put(jobs, wanted = [], into = store.jobs) {
   const here = new Map(jobs.map((j) => [j.id, j]));
   for (const id of [...wanted, ...here.keys()]) {
     const j = here.get(id);
-    if (j && !over(j)) store.jobs.set(id, Object.assign(j, { seen: Date.now() }));
-    else store.jobs.delete(id);
+    if (j && !over(j)) into.set(id, Object.assign(j, { seen: Date.now() }));
+    else into.delete(id);
   }
 }
 
@@ -60,7 +82,7 @@ async function refresh(signal) {
   dirty = new Set();
   try {
     if (ids.length > many) await loadJobs(signal);
-    else if (ids.length) put((await api.get(`/v1/jobs?all=true&id=${encodeURIComponent(ids.join(','))}`, signal)).jobs, ids);
+    else await loadSome(ids, signal);
     await loadMachine(signal);
   } catch (e) {
     ids.forEach((id) => dirty.add(id));

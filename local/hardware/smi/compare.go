@@ -98,12 +98,12 @@ func (t *Topology) Differences(m *hardware.Machine) (off []string) {
 				continue
 			}
 			want := t.Links[a.Index][b.Index]
-			class, gbps := m.Links.Between(i, j)
+			link := m.Links.Between(i, j)
 			switch {
-			case class != want.Class:
-				off = append(off, fmt.Sprintf("%s and %s: linked by %v, in nvidia-smi %s", b.Name, a.Name, class, want.Word))
-			case class == cluster.NVLink && gbps < slowest*float64(want.NVLinks):
-				off = append(off, fmt.Sprintf("%s and %s: %.0f GB/s, in nvidia-smi %s", b.Name, a.Name, gbps, want.Word))
+			case link.Class != want.Class:
+				off = append(off, fmt.Sprintf("%s and %s: linked by %v, in nvidia-smi %s", b.Name, a.Name, link.Class, want.Word))
+			case link.Class == cluster.NVLink && link.GBps < slowest*float64(want.NVLinks):
+				off = append(off, fmt.Sprintf("%s and %s: %.0f GB/s, in nvidia-smi %s", b.Name, a.Name, link.GBps, want.Word))
 			}
 		}
 	}

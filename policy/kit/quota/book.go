@@ -22,6 +22,9 @@
 package quota
 
 import (
+	"slices"
+
+	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/sched"
@@ -44,6 +47,7 @@ type Book struct {
 	touched []tenant.ID
 	promise []unit.Milli
 	here    []bool // tenants whose jobs run in the part of the cluster that the view shows
+	visits  int    // for which here was found, see sched.View.Visits
 	outer   []outer
 	listed  []bool // tenants in outer
 	log     []held
@@ -69,6 +73,8 @@ func (b *Book) Open(v *sched.View, p *sched.Plan) {
 	b.tree = v.Tenants()
 	if len(b.delta) < b.tree.Len() {
 		b.grow(v)
+	} else if b.visits != v.Visits() {
+		b.visited(v)
 	}
 	b.Total.GPU = unit.Milli(v.Total()) * unit.One
 	if v.NodesChanged() {
@@ -94,8 +100,7 @@ func (b *Book) grow(v *sched.View) {
 	b.listed = append(b.listed, make([]bool, all-known)...)
 	promises := false
 	for t := tenant.ID(known); int(t) < all; t++ {
-		pool, _ := v.Cluster().PoolByName(b.tree.At(t).Name) // pool 0 when there is none
-		b.here = append(b.here, v.All || pool == v.Pool)
+		b.here = append(b.here, false)
 		promises = promises || b.tree.At(t).Guarantee > 0
 	}
 	if promises {
@@ -104,15 +109,23 @@ func (b *Book) grow(v *sched.View) {
 	for i := range b.outer {
 		b.outer[i].used = b.tree.At(b.outer[i].id).Used.GPU
 	}
-	for t := tenant.ID(known); int(t) < all; t++ {
-		b.outside(t)
+	b.visited(v)
+}
+
+// visited takes in where tenants have jobs.
+func (b *Book) visited(v *sched.View) {
+	b.visits = v.Visits()
+	for t := range tenant.ID(len(b.here)) {
+		b.here[t] = v.Uses(t)
+		if !v.All && slices.ContainsFunc(v.PoolsOf(t), func(p cluster.PoolID) bool { return p != v.Pool }) {
+			b.outside(t)
+		}
 	}
 }
 
-// outside lists the limits over a tenant if they also apply to jobs in other parts of the
-// cluster.
+// outside lists the limits over a tenant with jobs in other parts of the cluster.
 func (b *Book) outside(t tenant.ID) {
-	for up := t; up >= 0 && !b.here[t]; up = b.tree.At(up).Parent {
+	for up := t; up >= 0; up = b.tree.At(up).Parent {
 		if e := b.tree.At(up); e.Limit < tenant.Unlimited && !b.listed[up] {
 			b.listed[up] = true
 			b.outer = append(b.outer, outer{up, e.Used.GPU})
