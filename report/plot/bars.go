@@ -146,7 +146,7 @@ func bars(in *Input, o Options) (*Picture, error) {
 				e := estimate(relative(all, s, metric, policy, base))
 				p.Data.add(s.trace, s.cluster, s.load, s.varied, metric, policy, base, e.N, e.Mean, e.Low, e.High)
 				b := slot(c, i, len(policies))
-				b.To, b.Low, b.High = e.Mean, e.Low, e.High
+				b.From, b.To, b.Low, b.High = 0, e.Mean, math.Max(e.Low, 0), e.High // nothing that is divided is below 0
 				if len(where) == 1 {
 					b.At += float64(len(one.X.Names))
 					one.Bars = append(one.Bars, b)
@@ -176,16 +176,22 @@ func load(in *Input, o Options) (*Picture, error) {
 	chosen := metrics(in.Measures, o)
 	policies := distinct(in.Measures, func(m *Measure) string { return m.Policy })
 	p := &Picture{Data: Table{Header: []string{"trace", "cluster", "varied", "metric", "policy", "load", "seeds", "mean", "low", "high"}}}
-	where := map[setting]bool{}
+	where, _ := settings(in.Measures)
+	several := slices.ContainsFunc(where, func(s setting) bool { return s != setting{where[0].trace, where[0].cluster, s.load, where[0].varied} })
+	room := 0.05 * (values[len(values)-1] - values[0]) // beside the first and the last load
+	seen := map[setting]bool{}
 	for i := range in.Measures {
 		s := in.Measures[i].setting()
 		s.load = ""
-		if where[s] {
+		if seen[s] {
 			continue
 		}
-		where[s] = true
+		seen[s] = true
 		for _, metric := range chosen {
-			panel := draw.Panel{X: draw.Axis{Title: "Load"}, Title: strings.Join(slices.DeleteFunc([]string{s.trace, s.cluster, s.varied}, func(text string) bool { return text == "" }), ", ")}
+			panel := draw.Panel{X: draw.Axis{Title: "Load", From: values[0] - room, To: values[len(values)-1] + room}}
+			if several {
+				panel.Title = strings.Join(slices.DeleteFunc([]string{s.trace, s.cluster, s.varied}, func(text string) bool { return text == "" }), ", ")
+			}
 			largest := 0.0
 			for k, policy := range policies {
 				line := draw.Line{Look: k, Points: true}
@@ -196,7 +202,9 @@ func load(in *Input, o Options) (*Picture, error) {
 						continue
 					}
 					largest = max(largest, e.Mean)
-					line.X, line.Y, line.Low, line.High = append(line.X, values[l]), append(line.Y, e.Mean), append(line.Low, e.Low), append(line.High, e.High)
+					aside := (float64(k) - float64(len(policies)-1)/2) * room / 6 // so that intervals do not hide each other
+					line.X, line.Y = append(line.X, values[l]+aside), append(line.Y, e.Mean)
+					line.Low, line.High = append(line.Low, math.Max(e.Low, 0)), append(line.High, e.High)
 				}
 				panel.Lines = append(panel.Lines, line)
 			}

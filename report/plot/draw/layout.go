@@ -116,7 +116,7 @@ func (l *layout) axes(p *frame) {
 		p.xTicks = l.apart(&p.x)
 	}
 	if p.Y.Names == nil {
-		p.yTicks = p.y.ticks(int((p.bottom - p.top) / (l.size * 2)))
+		p.yTicks = p.y.ticks(min(int((p.bottom-p.top)/(l.size*2)), 9))
 	}
 }
 
@@ -143,8 +143,8 @@ func (l *layout) left(p *frame) float64 {
 	for _, name := range p.Y.Names {
 		wide = max(wide, min(l.font.width(name, l.size), l.width/4))
 	}
-	if p.Y.Names == nil {
-		for _, t := range p.y.ticks(8) {
+	for most := 1; p.Y.Names == nil && most < 10; most++ { // how many there will be is not known yet
+		for _, t := range p.y.ticks(most) {
 			wide = max(wide, l.font.width(t.text, l.size))
 		}
 	}
