@@ -168,7 +168,18 @@ func (p *program) answer(mode string, m *heard) {
 		p.last(m)
 	case "notes":
 		p.notes(m)
-	case "srtf", "past":
+	case "past": // tells how many jobs its first message says have ended
+		if m.First {
+			over := 0
+			for _, j := range m.Jobs {
+				if j.Phase == "done" {
+					over++
+				}
+			}
+			fmt.Fprintf(os.Stderr, "at %g s %d have ended\n", m.Now, over)
+		}
+		p.srtf(m)
+	case "srtf":
 		p.srtf(m)
 	}
 }

@@ -261,6 +261,26 @@ func TestNotes(t *testing.T) {
 	}
 }
 
+// TestPast: a program that asks for it is told of jobs that have ended, when it starts anew.
+func TestPast(t *testing.T) {
+	var said messages
+	build := func() (sched.Policy, error) {
+		p, err := New(settings(t, "past"))
+		if err != nil {
+			return nil, err
+		}
+		p.Stderr = &said
+		return &killed{Policy: p, now: func() bool { return true }, kills: new(int)}, nil
+	}
+	simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(1, 4), Make: build},
+		simtest.Job{Key: "a", At: 0, GPUs: 2, Run: 15}, simtest.Job{Key: "b", At: 5, GPUs: 2, Run: 20}, simtest.Job{Key: "c", At: 30, GPUs: 2, Run: 20})
+	for _, line := range []string{"at 0 s 0 have ended", "at 5 s 0 have ended", "at 15 s 1 have ended", "at 25 s 2 have ended", "at 30 s 2 have ended", "at 50 s 3 have ended"} {
+		if !strings.Contains(said.String(), line) {
+			t.Errorf("nobody said %q:\n%s", line, said.String())
+		}
+	}
+}
+
 // TestClose: a decision that goes on when the policy is closed fails soon, and no process
 // stays.
 func TestClose(t *testing.T) {
