@@ -165,8 +165,17 @@ func TestProperties(t *testing.T) {
 	fewDraws(t)
 	for name, shape := range map[string]simtest.Shape{
 		"tenants": {Tenants: true, Costs: true}, "parts": {Parts: true, Types: true}, "operated": {Operated: true, Failures: true, Costs: true}, "pools": {Pools: true},
+		"where": {Where: true, Due: true},
 	} {
-		t.Run(name, func(t *testing.T) { simtest.Properties(t, shape, maker(settings(t, "srtf"), io.Discard, nil)) })
+		t.Run(name, func(t *testing.T) {
+			var all []*Policy
+			simtest.Properties(t, shape, maker(settings(t, "srtf"), io.Discard, &all))
+			for _, p := range all {
+				if remarks := p.Remarks(); remarks != nil {
+					t.Errorf("a program failed: %q", remarks)
+				}
+			}
+		})
 	}
 }
 
@@ -281,6 +290,17 @@ func TestPast(t *testing.T) {
 	}
 }
 
+// TestOddNames: whatever jobs are called, a message is one line of JSON.
+func TestOddNames(t *testing.T) {
+	var all []*Policy
+	odd := "a\"b\\c\nd\xff\u2028{"
+	run := simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(1, 4), Make: maker(settings(t, "srtf"), io.Discard, &all)},
+		simtest.Job{Key: odd, GPUs: 1, Run: 10, User: odd, Tenant: odd, Model: odd, Spec: func(j *job.Job) { j.App, j.Dataset = odd, odd }})
+	if run.End(odd) != 10 || all[0].Remarks() != nil {
+		t.Errorf("it ends at %g s; %q", run.End(odd), all[0].Remarks())
+	}
+}
+
 // TestClose: a decision that goes on when the policy is closed fails soon, and no process
 // stays.
 func TestClose(t *testing.T) {
@@ -372,6 +392,10 @@ func FuzzAnswer(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
+		_, _ = readHello([]byte(text))
+		if words, err := Words(text); err == nil && len(strings.Join(words, "")) > len(text) {
+			t.Errorf("%q is %q", text, words)
+		}
 		elastic := job.GPUs(2)
 		elastic.Roles[0].Min, elastic.Roles[0].Max = 1, 4
 		parts := job.GPUs(2)
