@@ -39,6 +39,10 @@ func srtf(t testing.TB) string {
 // TestPolicyThirtyLines: the example is as short as the pages say.
 func TestPolicyThirtyLines(t *testing.T) {
 	text := run(t, "-c", "print(open('../../examples/policy/srtf.py').read())")
+	page, err := os.ReadFile("../docs/external-policies.md")
+	if _, code, ok := strings.Cut(text, `exec(examples/policy/srtf.py)'."""`); err != nil || !ok || !bytes.Contains(page, []byte("```python"+strings.TrimRight(code, "\n")+"\n```")) {
+		t.Errorf("docs/external-policies.md has another program: %v", err)
+	}
 	n := 0
 	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, `"""`) {

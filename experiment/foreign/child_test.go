@@ -101,6 +101,17 @@ func decide(mode string) {
 			os.Exit(1)
 		}
 		p.hear(&m)
+		if mode == "page" { // answers as the page does, and shows what it is told
+			fmt.Fprint(os.Stderr, string(line))
+			switch m.Now {
+			case 0:
+				p.say(`{"decision":1,"plan":[{"start":0}],"wake":600}`)
+			case 60:
+				p.say(`{"decision":2,"plan":[{"all":[{"stop":0,"for":1},{"start":1}]}]}`)
+			default:
+				return
+			}
+		}
 		p.answer(mode, &m)
 	}
 }

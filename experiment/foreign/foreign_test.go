@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/internal/longtest"
 	"github.com/norn-scheduler/norn/job"
@@ -298,6 +300,48 @@ func TestOddNames(t *testing.T) {
 		simtest.Job{Key: odd, GPUs: 1, Run: 10, User: odd, Tenant: odd, Model: odd, Spec: func(j *job.Job) { j.App, j.Dataset = odd, odd }})
 	if run.End(odd) != 10 || all[0].Remarks() != nil {
 		t.Errorf("it ends at %g s; %q", run.End(odd), all[0].Remarks())
+	}
+}
+
+// TestPage: the messages of docs/external-policies.md are those of a program that answers so.
+func TestPage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/external-policies.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := cluster.New()
+	typ, err := c.AddType(cluster.GPUType{Name: "V100"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.AddNode(cluster.NodeSpec{Name: "n0", GPUs: []cluster.GPUs{{Type: typ, Count: 8}}}); err != nil {
+		t.Fatal(err)
+	}
+	random := regexp.MustCompile(`"random":[0-9]+`)
+	lines := func(text string) map[string]bool {
+		out := map[string]bool{}
+		for line := range strings.Lines(text) {
+			if _, message, is := strings.Cut(line, `{"decision":`); is && strings.Contains(message, `"now":`) {
+				out[random.ReplaceAllString(strings.TrimSpace(message), `"random":0`)] = true
+			}
+		}
+		return out
+	}
+	var said messages
+	nameless := func(j *job.Job) { j.Name = "" }
+	config := settings(t, "page")
+	config.Tries = 1
+	simtest.Go(t, simtest.Config{Cluster: c, Make: maker(config, &said, nil)}, // from the third decision on it fails, and fifo decides
+		simtest.Job{Key: "17", At: 0, GPUs: 4, Run: 3600, Spec: nameless}, simtest.Job{Key: "18", At: 60, GPUs: 8, Run: 300, Spec: nameless})
+	told := lines(said.String())
+	for message := range lines(string(page)) {
+		if !told[message] {
+			t.Errorf("nobody is told\n%s\nbut\n%s", message, said.String())
+		}
+		delete(told, message)
+	}
+	if len(told) > 1 {
+		t.Errorf("the page lacks %v", told)
 	}
 }
 
