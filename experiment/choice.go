@@ -7,6 +7,7 @@ import (
 
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/eventlog"
+	"github.com/norn-scheduler/norn/experiment/foreign"
 	"github.com/norn-scheduler/norn/perf"
 	"github.com/norn-scheduler/norn/policy"
 	"github.com/norn-scheduler/norn/policy/need"
@@ -31,6 +32,27 @@ type Setting = eventlog.Setting
 func Own(e policy.Entry, settings ...Setting) Choice {
 	return Choice{Policy: e.Name, Settings: settings, Own: &e}
 }
+
+// Made is the choice of a policy that the caller makes: any value that implements
+// sched.Policy, under a name, without settings. build is called for each run, and for each
+// partition of a cluster.
+func Made(name string, build func() (sched.Policy, error)) Choice {
+	return Own(policy.Entry{Name: name, Title: "a policy of the caller", New: func() policy.Config { return value{build} }, Acts: policy.Preempts})
+}
+
+// value is a policy without settings.
+type value struct {
+	build func() (sched.Policy, error)
+}
+
+// Params is empty.
+func (value) Params() param.Set { return nil }
+
+// Needs is empty: nobody knows what it lives on.
+func (value) Needs() need.List { return nil }
+
+// Policy makes the policy.
+func (v value) Policy() (sched.Policy, error) { return v.build() }
 
 // String is how tables name the choice: tiresias, or tiresias(limits=500).
 func (c Choice) String() string {
@@ -164,6 +186,9 @@ func ParseChoice(text string, own ...policy.Entry) (Choice, error) {
 	c := Choice{Policy: strings.TrimSpace(name)}
 	if i := slices.IndexFunc(own, func(e policy.Entry) bool { return e.Name == c.Policy }); i >= 0 {
 		c = Own(own[i])
+	}
+	if c.Policy == foreign.Name && c.Own == nil {
+		return c, fmt.Errorf("%s: a program that decides is simulated alone (norn sim, norn plan), and is no policy of a live Norn", text)
 	}
 	if !has {
 		return c, nil

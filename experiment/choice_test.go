@@ -176,7 +176,9 @@ func TestParseChoiceFirst(t *testing.T) {
 			t.Errorf("%s: it resizes %v, %v", text, c.Resizes(), err)
 		}
 	}
-	if _, err := ParseChoice("exec(./mine)"); err == nil {
-		t.Error("a program was accepted although the caller has none")
+	for _, text := range []string{"exec", "exec(./mine)"} {
+		if _, err := ParseChoice(text); err == nil || !strings.Contains(err.Error(), "is simulated alone") {
+			t.Errorf("%s where programs are no policies: %v", text, err)
+		}
 	}
 }

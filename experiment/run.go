@@ -83,7 +83,7 @@ type Experiment struct {
 	Header   eventlog.Header               // of the log: trace, cluster as written, time of day at the start
 	Log      func(run string) (Log, error) // where the event log of a run goes, by its name; nil: nowhere
 	Watch    func(run string) engine.Sink  // watches a run, to show progress; nil: nobody
-	Messages io.Writer                     // where the standard error of policies that are programs goes; nil: os.Stderr
+	Messages io.Writer                     // where the standard error of policies that are programs goes, in whole lines, of several at once; nil: os.Stderr
 	Total    func(jobs int)                // is told how many jobs there are before runs begin, for which all are held in memory; nil: nobody
 
 	growth *Growth // of the cluster; nil: none
@@ -157,9 +157,9 @@ func (x *Experiment) simulate(ctx context.Context, c Choice, jobs trace.Source, 
 	if err != nil {
 		return nil, err
 	}
-	var made made
-	defer made.close()
-	p, err := x.policy(c, site, &made)
+	var own made
+	defer own.close()
+	p, err := x.policy(c, site, &own)
 	if err != nil {
 		return nil, err
 	}
@@ -217,7 +217,7 @@ func (x *Experiment) simulate(ctx context.Context, c Choice, jobs trace.Source, 
 	case err != nil:
 		return nil, err
 	}
-	o.State, o.Result, o.Fates, o.said = e.State(), collector.Result(e.State()), report.Fates(e.State()), made.remarks()
+	o.State, o.Result, o.Fates, o.said = e.State(), collector.Result(e.State()), report.Fates(e.State()), own.remarks()
 	o.rests(x, cfg.Sharing)
 	return o, nil
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"flag"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -40,6 +39,10 @@ func srtf(t testing.TB) string {
 // TestPolicyThirtyLines: the example is as short as the pages say.
 func TestPolicyThirtyLines(t *testing.T) {
 	text := run(t, "-c", "print(open('../../examples/policy/srtf.py').read())")
+	page, err := os.ReadFile("../docs/external-policies.md")
+	if _, code, ok := strings.Cut(text, `exec(examples/policy/srtf.py)'."""`); err != nil || !ok || !bytes.Contains(page, []byte("```python"+strings.TrimRight(code, "\n")+"\n```")) {
+		t.Errorf("docs/external-policies.md has another program: %v", err)
+	}
 	n := 0
 	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, `"""`) {
@@ -113,15 +116,21 @@ func (l *log) decisions() (out []string) {
 func TestPolicyKilled(t *testing.T) {
 	longtest.Skip(t)
 	command := srtf(t)
+	var said bytes.Buffer
 	build := func() (sched.Policy, error) {
 		c := foreign.NewConfig()
 		c.Command, c.Budget, c.Begin = command, time.Minute, time.Minute
 		p, err := foreign.New(*c)
 		if err == nil {
-			p.Stderr = io.Discard
+			p.Stderr = &said
 		}
 		return p, err
 	}
+	defer func() {
+		if said.Len() > 0 { // nothing of the example fails, as fifo would decide in its place then
+			t.Errorf("said: %s", said.String())
+		}
+	}()
 	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == "100" && os.Getenv("RAPID_CHECKS") == "" {
 		t.Cleanup(func() { _ = flag.Set("rapid.checks", "100") })
 		if err := flag.Set("rapid.checks", "4"); err != nil { // each has some ten processes

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"io"
+	"sync"
+
 	"github.com/norn-scheduler/norn/experiment"
 	"github.com/norn-scheduler/norn/experiment/foreign"
 	"github.com/norn-scheduler/norn/policy"
@@ -42,4 +45,17 @@ func choices(policies, settings []string, own ...policy.Entry) ([]experiment.Cho
 		return nil, misused("%w", err)
 	}
 	return out, nil
+}
+
+// oneByOne is a writer to which several policies that are programs write.
+type oneByOne struct {
+	guard sync.Mutex
+	to    io.Writer
+}
+
+// Write implements io.Writer.
+func (w *oneByOne) Write(text []byte) (int, error) {
+	w.guard.Lock()
+	defer w.guard.Unlock()
+	return w.to.Write(text)
 }

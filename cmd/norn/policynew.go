@@ -54,9 +54,9 @@ func policyNewCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "new NAME [DIR]",
 		Short: "Write a Go module with a policy of your own, its tests and a program that compares it",
-		Long: `New writes a Go module into the folder DIR, which is NAME unless it is given: a policy in
-thirty lines to begin with, the property tests that all policies of Norn pass, and a
-program that simulates it beside others. It builds and passes its tests as it is.
+		Long: `New writes a Go module into the folder DIR, which is NAME unless it is given: a small
+policy to begin with, the property tests that all policies of Norn pass, and a program
+that simulates it beside others. It builds and passes its tests as it is.
 
 The module uses Norn as a library: the clone in which you are or that --norn names, or the
 version of this program. A policy in another language needs no module: see norn docs

@@ -459,7 +459,7 @@ func (f *simFlags) experiment(cmd *cobra.Command) (*experiment.Experiment, error
 		fmt.Fprintln(cmd.ErrOrStderr(), "norn: --whole changes nothing: the cluster has no partitions")
 	}
 	x := &experiment.Experiment{Spec: spec, Whole: f.whole, Seed: f.seeds[0], Assume: experiment.Assumption(f.assume), Due: f.due, Slowdown: f.slowdown, Model: perf.Analytic{Scaling: 1, Spread: f.spread}, Communication: f.talk}
-	x.Messages = cmd.ErrOrStderr()
+	x.Messages = &oneByOne{to: cmd.ErrOrStderr()}
 	x.Header.Cluster, x.Header.Conditions = f.cluster, given(cmd, elsewhere())
 	if x.Estimate, err = experiment.ParseEstimate(f.estimates); err != nil {
 		return nil, misused("--estimates: %w", err)

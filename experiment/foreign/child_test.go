@@ -101,6 +101,17 @@ func decide(mode string) {
 			os.Exit(1)
 		}
 		p.hear(&m)
+		if mode == "page" { // answers as the page does, and shows what it is told
+			fmt.Fprint(os.Stderr, string(line))
+			switch m.Now {
+			case 0:
+				p.say(`{"decision":1,"plan":[{"start":0}],"wake":600}`)
+			case 60:
+				p.say(`{"decision":2,"plan":[{"all":[{"stop":0,"for":1},{"start":1}]}]}`)
+			default:
+				return
+			}
+		}
 		p.answer(mode, &m)
 	}
 }
@@ -168,7 +179,18 @@ func (p *program) answer(mode string, m *heard) {
 		p.last(m)
 	case "notes":
 		p.notes(m)
-	case "srtf", "past":
+	case "past": // tells how many jobs its first message says have ended
+		if m.First {
+			over := 0
+			for _, j := range m.Jobs {
+				if j.Phase == "done" {
+					over++
+				}
+			}
+			fmt.Fprintf(os.Stderr, "at %g s %d have ended\n", m.Now, over)
+		}
+		p.srtf(m)
+	case "srtf":
 		p.srtf(m)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/norn-scheduler/norn/cluster"
 	"github.com/norn-scheduler/norn/engine"
 	"github.com/norn-scheduler/norn/internal/longtest"
 	"github.com/norn-scheduler/norn/job"
@@ -165,8 +167,17 @@ func TestProperties(t *testing.T) {
 	fewDraws(t)
 	for name, shape := range map[string]simtest.Shape{
 		"tenants": {Tenants: true, Costs: true}, "parts": {Parts: true, Types: true}, "operated": {Operated: true, Failures: true, Costs: true}, "pools": {Pools: true},
+		"where": {Where: true, Due: true},
 	} {
-		t.Run(name, func(t *testing.T) { simtest.Properties(t, shape, maker(settings(t, "srtf"), io.Discard, nil)) })
+		t.Run(name, func(t *testing.T) {
+			var all []*Policy
+			simtest.Properties(t, shape, maker(settings(t, "srtf"), io.Discard, &all))
+			for _, p := range all {
+				if remarks := p.Remarks(); remarks != nil {
+					t.Errorf("a program failed: %q", remarks)
+				}
+			}
+		})
 	}
 }
 
@@ -261,6 +272,79 @@ func TestNotes(t *testing.T) {
 	}
 }
 
+// TestPast: a program that asks for it is told of jobs that have ended, when it starts anew.
+func TestPast(t *testing.T) {
+	var said messages
+	build := func() (sched.Policy, error) {
+		p, err := New(settings(t, "past"))
+		if err != nil {
+			return nil, err
+		}
+		p.Stderr = &said
+		return &killed{Policy: p, now: func() bool { return true }, kills: new(int)}, nil
+	}
+	simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(1, 4), Make: build},
+		simtest.Job{Key: "a", At: 0, GPUs: 2, Run: 15}, simtest.Job{Key: "b", At: 5, GPUs: 2, Run: 20}, simtest.Job{Key: "c", At: 30, GPUs: 2, Run: 20})
+	for _, line := range []string{"at 0 s 0 have ended", "at 5 s 0 have ended", "at 15 s 1 have ended", "at 25 s 2 have ended", "at 30 s 2 have ended", "at 50 s 3 have ended"} {
+		if !strings.Contains(said.String(), line) {
+			t.Errorf("nobody said %q:\n%s", line, said.String())
+		}
+	}
+}
+
+// TestOddNames: whatever jobs are called, a message is one line of JSON.
+func TestOddNames(t *testing.T) {
+	var all []*Policy
+	odd := "a\"b\\c\nd\xff\u2028{"
+	run := simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(1, 4), Make: maker(settings(t, "srtf"), io.Discard, &all)},
+		simtest.Job{Key: odd, GPUs: 1, Run: 10, User: odd, Tenant: odd, Model: odd, Spec: func(j *job.Job) { j.App, j.Dataset = odd, odd }})
+	if run.End(odd) != 10 || all[0].Remarks() != nil {
+		t.Errorf("it ends at %g s; %q", run.End(odd), all[0].Remarks())
+	}
+}
+
+// TestPage: the messages of docs/external-policies.md are those of a program that answers so.
+func TestPage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/external-policies.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := cluster.New()
+	typ, err := c.AddType(cluster.GPUType{Name: "V100"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.AddNode(cluster.NodeSpec{Name: "n0", GPUs: []cluster.GPUs{{Type: typ, Count: 8}}}); err != nil {
+		t.Fatal(err)
+	}
+	random := regexp.MustCompile(`"random":[0-9]+`)
+	lines := func(text string) map[string]bool {
+		out := map[string]bool{}
+		for line := range strings.Lines(text) {
+			if _, message, is := strings.Cut(line, `{"decision":`); is && strings.Contains(message, `"now":`) {
+				out[random.ReplaceAllString(strings.TrimSpace(message), `"random":0`)] = true
+			}
+		}
+		return out
+	}
+	var said messages
+	nameless := func(j *job.Job) { j.Name = "" }
+	config := settings(t, "page")
+	config.Tries = 1
+	simtest.Go(t, simtest.Config{Cluster: c, Make: maker(config, &said, nil)}, // from the third decision on it fails, and fifo decides
+		simtest.Job{Key: "17", At: 0, GPUs: 4, Run: 3600, Spec: nameless}, simtest.Job{Key: "18", At: 60, GPUs: 8, Run: 300, Spec: nameless})
+	told := lines(said.String())
+	for message := range lines(string(page)) {
+		if !told[message] {
+			t.Errorf("nobody is told\n%s\nbut\n%s", message, said.String())
+		}
+		delete(told, message)
+	}
+	if len(told) > 1 {
+		t.Errorf("the page lacks %v", told)
+	}
+}
+
 // TestClose: a decision that goes on when the policy is closed fails soon, and no process
 // stays.
 func TestClose(t *testing.T) {
@@ -352,6 +436,10 @@ func FuzzAnswer(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
+		_, _ = readHello([]byte(text))
+		if words, err := Words(text); err == nil && len(strings.Join(words, "")) > len(text) {
+			t.Errorf("%q is %q", text, words)
+		}
 		elastic := job.GPUs(2)
 		elastic.Roles[0].Min, elastic.Roles[0].Max = 1, 4
 		parts := job.GPUs(2)

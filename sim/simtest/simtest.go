@@ -65,8 +65,8 @@ type Job struct {
 type Config struct {
 	Cluster   *cluster.Cluster
 	Tenants   *tenant.Tree
-	Make      func() (sched.Policy, error)
-	Estimator predict.Estimator // nil: the oracle
+	Make      func() (sched.Policy, error) // one that is an io.Closer is closed at its end
+	Estimator predict.Estimator            // nil: the oracle
 	Costs     perf.Costs
 	Model     perf.Model
 	Speeds    perf.Typed        // what the policy believes of speeds
