@@ -20,6 +20,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/norn-scheduler/norn/policy/tokens"
 )
 
 // Nobody gets through without a key, and a refusal says nothing of keys that there are.
@@ -92,12 +94,13 @@ func (endless) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// The server reads what the gate has read: a key that is there twice cannot have one value here and another there.
+// The server reads what the gate has read: a key that is there twice cannot have one value here and another there. Nobody tells the
+// server another order.
 func TestKeyTwice(t *testing.T) {
 	f := newFake(t)
 	h := newHouse(t, "http://"+f.addr, Options{}, "alice")
-	h.post("alice", `{"max_tokens":100000,"prompt":"long long long","prompt":"a","max_tokens":1,"MAX_TOKENS":7}`)
-	if q := f.requests()[0].text; strings.Count(q, `"max_tokens"`) != 1 || strings.Contains(q, "long") {
+	h.post("alice", `{"max_tokens":100000,"prompt":"long long long","prompt":"a","max_tokens":1,"MAX_TOKENS":7,"priority":-9,"kv_transfer_params":{}}`)
+	if q := f.requests()[0].text; strings.Count(q, `"max_tokens"`) != 1 || strings.Contains(q, "long") || strings.Contains(q, "priority") || strings.Contains(q, "kv_") {
 		t.Errorf("the server was sent %s", q)
 	}
 }
@@ -423,6 +426,31 @@ func TestLeaves(t *testing.T) {
 	}
 	if n := len(f.requests()); n != 2 {
 		t.Errorf("%d requests have reached the server, want 2", n)
+	}
+}
+
+// Whoever has the server work on an answer that is to come as a whole, and leaves just before it comes, pays for it: as much as the
+// server makes in that time, at most what was asked for.
+func TestLeavesWhole(t *testing.T) {
+	f := newFake(t)
+	f.step = make(chan struct{})
+	h := newHouse(t, "http://"+f.addr, Options{Policy: tokens.NewLCF()}, "warm", "alice")
+	for _, client := range []string{"alice", "warm", "alice"} { // before and after the pace of the server is known
+		before := *h.boardOf(client).Clients[0].Counter
+		ctx, leave := context.WithCancel(t.Context())
+		a := h.later(ctx, client, fmt.Sprintf(`{"prompt":"a b c","max_tokens":6,"stream":%v}`, client == "warm"))
+		f.steps(5)
+		if client == "warm" {
+			f.steps(1)
+		} else {
+			leave()
+		}
+		<-a
+		leave()
+		until(t, "it is over", func() bool { return h.boardOf(client).InFlight == 0 })
+		if got := *h.boardOf(client).Clients[0].Counter - before; client == "alice" && (got < 2+2*1 || got > 2+2*6) {
+			t.Errorf("alice was charged %v", got)
+		}
 	}
 }
 

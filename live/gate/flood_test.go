@@ -58,15 +58,15 @@ const (
 
 // crowd is clients at a server, with all that happens in the order in which it does.
 type crowd struct {
-	t    *testing.T
-	url  string
-	key  func(client string) string
-	all  sync.WaitGroup
-	mu   sync.Mutex
-	done map[string]int         // by client: service so far
-	came map[int]seen           // by request
-	firs map[int]map[string]int // by request: service of each client when its first token was there
-	n    int
+	t          *testing.T
+	model, url string
+	key        func(client string) string
+	all        sync.WaitGroup
+	mu         sync.Mutex
+	done       map[string]int         // by client: service so far
+	came       map[int]seen           // by request
+	firs       map[int]map[string]int // by request: service of each client when its first token was there
+	n          int
 }
 
 // seen is a request when it came.
@@ -75,8 +75,8 @@ type seen struct {
 	served map[string]int // service of each client then
 }
 
-func newCrowd(t *testing.T, url string, key func(string) string) *crowd {
-	return &crowd{t: t, url: url, key: key, done: map[string]int{}, came: map[int]seen{}, firs: map[int]map[string]int{}}
+func newCrowd(t *testing.T, model, url string, key func(string) string) *crowd {
+	return &crowd{t: t, model: model, url: url, key: key, done: map[string]int{}, came: map[int]seen{}, firs: map[int]map[string]int{}}
 }
 
 // copyOf is the service of each client now.
@@ -147,9 +147,20 @@ func neighbours() []string {
 	return out
 }
 
-// flooded has one client flood with so many requests, and then 49 others send one each. It tells the most service that the flood was
+// tell tells the model something.
+func (c *crowd) tell(path string) {
+	c.t.Helper()
+	resp, err := http.Get(c.model + path)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	resp.Body.Close()
+}
+
+// flooded has one client flood with so many requests, and then 49 others send one each, while the model is paused. It tells the most service that the flood was
 // given while one of them waited for its first token, and the most that all others were given.
 func (c *crowd) flooded(flood int, there func(n int) bool) (ofFlood, ofAll int) {
+	c.tell("/pause")
 	for range flood {
 		c.send("flood")
 	}
@@ -157,6 +168,8 @@ func (c *crowd) flooded(flood int, there func(n int) bool) (ofFlood, ofAll int) 
 	for _, client := range neighbours() {
 		c.send(client)
 	}
+	until(c.t, "all are there", func() bool { return there(flood + len(neighbours())) })
+	c.tell("/go")
 	c.all.Wait()
 	for id, s := range c.came {
 		if s.client != "flood" || flood == 1 {
@@ -169,7 +182,7 @@ func (c *crowd) flooded(flood int, there func(n int) bool) (ofFlood, ofAll int) 
 
 // TestFlood has 50 clients at a small real model, of whom one floods it. Behind the gate the flood is given at most 2U of service while
 // somebody else waits for a first token, and she waits at most 2U longer than beside 49 clients of equal rate. Without the gate
-// she waits for all of the flood, however much it is.
+// she waits for the flood, however much it is, but for those beside whom she runs.
 func TestFlood(t *testing.T) {
 	longtest.Skip(t)
 	model := startModel(t, floodSlots)
@@ -188,7 +201,7 @@ func TestFlood(t *testing.T) {
 	}
 	sofar := 0
 	without := func(flood int) int {
-		c := newCrowd(t, model, func(string) string { return "none" })
+		c := newCrowd(t, model, model, func(string) string { return "none" })
 		ofFlood, _ := c.flooded(flood, received(sofar))
 		sofar += flood + 49
 		return ofFlood
@@ -196,7 +209,7 @@ func TestFlood(t *testing.T) {
 	for _, flood := range []int{40, 80} {
 		got := without(flood)
 		t.Logf("without the gate, a flood of %d is given %d units while somebody waits", flood, got)
-		if got < (flood-2*floodSlots)*oneRequest || got <= 2*u {
+		if got < (flood-floodSlots)*oneRequest || got <= 2*u { // the last ones run beside those of others
 			t.Errorf("without the gate, a flood of %d requests was given only %d units while others waited", flood, got)
 		}
 	}
@@ -208,7 +221,7 @@ func TestFlood(t *testing.T) {
 			a.perByte = 1
 		}
 		h.line.mu.Unlock()
-		c := newCrowd(t, h.url, func(client string) string { return h.keys[client] })
+		c := newCrowd(t, model, h.url, func(client string) string { return h.keys[client] })
 		ofFlood, ofAll = c.flooded(flood, func(n int) bool {
 			h.line.mu.Lock()
 			defer h.line.mu.Unlock()

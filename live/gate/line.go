@@ -205,6 +205,9 @@ func (l *line) leave(t *ticket, used *usage) {
 		a.counts.left.Inc()
 		close(t.ready)
 	case running:
+		if n := l.unseen(t); used == nil && n > 0 {
+			used = &usage{t.Input, n}
+		}
 		l.learn(t, used)
 		if used != nil {
 			l.policy.Settle(t.Request, used.Prompt, used.Completion)
@@ -220,6 +223,22 @@ func (l *line) leave(t *ticket, used *usage) {
 	t.state = over
 	delete(l.tickets, t.ID)
 	l.admit()
+}
+
+// unseen is how many tokens the server is taken to have produced for an answer that was to come as a whole, and did not come: as
+// many as it makes in that time. Else a client that leaves just before each answer would be charged for none.
+func (l *line) unseen(t *ticket) int {
+	if t.asked.stream || t.asked.silent || t.admitted == 0 {
+		return 0
+	}
+	n := t.asked.believed(t.account.output)
+	if l.pace.Token > 0 {
+		n = 1 + int(min(mostOfAnyKind, max(0, l.now()-t.admitted-l.pace.First)/l.pace.Token))
+	}
+	if t.asked.most > 0 {
+		n = min(n, t.asked.most)
+	}
+	return n * t.asked.choices
 }
 
 // learn takes from a request that has ended how long prompts and answers of its client are, and how fast the server is. used is

@@ -86,6 +86,10 @@ type part struct {
 	Text string `json:"text"`
 }
 
+// serversOwn are keys of bodies that do not go on: by priority a server would be told another order than that of the gate, and
+// kv_transfer_params have vLLM fetch from elsewhere.
+var serversOwn = []string{"priority", "kv_transfer_params"}
+
 // parse reads the body of a request. The body that goes on is written anew from what was read, so that the server cannot
 // read another one out of it, such as from a key that is there twice. usage has a stream end with what it has used.
 func parse(k kind, text []byte, usage bool) (ask, *problem) {
@@ -101,6 +105,9 @@ func parse(k kind, text []byte, usage bool) (ask, *problem) {
 		return q, wrong(http.StatusBadRequest, "the body is no JSON object: %v", err)
 	}
 	r := reader{keys: keys}
+	for _, key := range serversOwn {
+		delete(keys, key)
+	}
 	r.get("model", &q.model)
 	q.model = q.model[:min(len(q.model), mostLabel)]
 	r.get("stream", &q.stream)

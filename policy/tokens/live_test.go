@@ -58,11 +58,12 @@ func TestSettle(t *testing.T) {
 	for _, predict := range []Predict{Nothing, Mean} {
 		c := NewVTC()
 		c.Predict = predict
-		made, err := c.Policy(Setup{Clients: []string{"A"}, Weights: []float64{2}})
+		made, err := c.Policy(Setup{Clients: []string{"A"}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		p := made.(*vtc)
+		p.Reweigh([]float64{2})
 		p.recent[0] = []int{8}
 		r := &Request{Input: 10}
 		p.Arrive(r)

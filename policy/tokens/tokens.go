@@ -72,9 +72,8 @@ type Policy interface {
 
 // Setup is what a policy is made for.
 type Setup struct {
-	Clients []string  // by number, in the order of names
-	Weights []float64 // by number; nil: all have 1
-	Pool    int       // tokens for which the server has memory
+	Clients []string // by number, in the order of names
+	Pool    int      // tokens for which the server has memory
 }
 
 // Config is the settings of one policy.

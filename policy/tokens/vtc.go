@@ -73,7 +73,6 @@ func (c *VTC) Policy(s Setup) (Policy, error) {
 	for i := range v.weights {
 		v.weights[i], v.at[i] = 1, -1
 	}
-	copy(v.weights, s.Weights)
 	for _, text := range c.Weights {
 		name, value, _ := strings.Cut(text, ":")
 		w, err := strconv.ParseFloat(value, 64)

@@ -2,7 +2,8 @@
 
 The model is a causal transformer (2 layers of 64, 4 heads) over letters, in PyTorch on the CPU, with weights drawn from a
 seed. The server batches continuously: --slots requests at once, a token each in every step, the others first come, first
-served. A letter is a token. It prints its port, and ends with its standard input.
+served. A letter is a token. It prints its port, and ends with its standard input. GET /pause has it take in requests and
+produce nothing until GET /go.
 """
 
 import argparse
@@ -48,6 +49,7 @@ class Server:
         self.slots = slots
         self.waiting = collections.deque()
         self.received = 0
+        self.paused = False
         self.changed = threading.Condition()
 
     def put(self, request):
@@ -56,12 +58,17 @@ class Server:
             self.waiting.append(request)
             self.changed.notify()
 
+    def pause(self, paused):
+        with self.changed:
+            self.paused = paused
+            self.changed.notify()
+
     @torch.no_grad()
     def run(self):
         batch = []
         while True:
             with self.changed:
-                while not batch and not self.waiting:
+                while self.paused or not batch and not self.waiting:
                     self.changed.wait()
                 while self.waiting and len(batch) < self.slots:
                     batch.append(self.waiting.popleft())
@@ -104,6 +111,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(text)
 
     def do_GET(self):
+        if self.path in ("/pause", "/go"):
+            self.server.engine.pause(self.path == "/pause")
         self.answer({"received": self.server.engine.received, "data": [{"id": "letters"}]})
 
     def do_POST(self):
@@ -142,6 +151,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
 class Listener(http.server.ThreadingHTTPServer):
     request_queue_size = 512
     daemon_threads = True
+
+    def handle_error(self, *_):
+        pass  # a client has left
 
 
 def main():
