@@ -17,6 +17,7 @@ package fabric
 import (
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/norn-scheduler/norn/cluster"
 )
@@ -147,8 +148,12 @@ func Predicted(double, single, slow int) float64 {
 // never is less than the score of anything.
 var never = math.Inf(-1)
 
-// Graphs are the graphs of links, each made when it is first asked for. The zero Graphs has none.
-type Graphs struct{ known map[*cluster.Links]*Graph }
+// Graphs are the graphs of links, each made when it is first asked for. Equal links have one graph.
+// The zero Graphs has none.
+type Graphs struct {
+	known map[*cluster.Links]*Graph
+	alike []*cluster.Links // of which no two are equal
+}
 
 // mostGraphs bounds what is kept where every node has links of its own.
 const mostGraphs = 1024
@@ -161,10 +166,15 @@ func (s *Graphs) Of(l *cluster.Links) *Graph {
 	}
 	g, known := s.known[l]
 	if !known {
-		if s.known == nil || len(s.known) >= mostGraphs {
-			s.known = map[*cluster.Links]*Graph{}
+		if s.known == nil || len(s.alike) >= mostGraphs {
+			s.known, s.alike = map[*cluster.Links]*Graph{}, nil
 		}
-		g = New(l)
+		if i := slices.IndexFunc(s.alike, l.Equal); i >= 0 {
+			g = s.known[s.alike[i]]
+		} else {
+			g = New(l)
+			s.alike = append(s.alike, l)
+		}
 		s.known[l] = g
 	}
 	return g

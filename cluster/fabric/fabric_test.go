@@ -152,8 +152,9 @@ func TestKinds(t *testing.T) {
 // TestGraphs: equal links have one graph, and nodes that are too large have none.
 func TestGraphs(t *testing.T) {
 	var all Graphs
-	l := cluster.NewLinks(4)
-	if all.Of(l) == nil || all.Of(l) != all.Of(l) || all.Of(nil) != nil || all.Of(cluster.NewLinks(MaxDevices+1)) != nil || all.Of(cluster.NewLinks(1)) != nil {
+	l, other := cluster.NewLinks(4), cluster.NewLinks(4)
+	other.Connect(0, 1, cluster.Link{Class: cluster.NVLink})
+	if all.Of(l) == nil || all.Of(l) != all.Of(cluster.NewLinks(4)) || all.Of(l) == all.Of(other) || all.Of(other).Uniform() || all.Of(nil) != nil || all.Of(cluster.NewLinks(MaxDevices+1)) != nil || all.Of(cluster.NewLinks(1)) != nil {
 		t.Errorf("%+v", all)
 	}
 	if !all.Of(l).Uniform() || all.Of(l).Devices() != 4 || New(cluster.NewLinks(17)) != nil {

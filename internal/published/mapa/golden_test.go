@@ -162,6 +162,24 @@ func TestReadErrors(t *testing.T) {
 	}
 }
 
+// TestTooMany: what would take all memory is refused, and what is too large for the machine waits for ever.
+func TestTooMany(t *testing.T) {
+	m, err := findMachine("torus-2d")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := readText("t.txt", "5,ring,0,1,1,x\n6,ring,0,1,1,x\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.check(m); err == nil || !strings.Contains(err.Error(), "job 1: there are more than 1000000 orders of 6 of 16 GPUs") {
+		t.Errorf("error %v", err)
+	}
+	if got := play(t, "dgx-v", "greedy", "2,ring,0,9,1,x\n9,ring,0,5,1,x\n16,ring,0,5,1,x\n"); got != "0@0:1+4" {
+		t.Error(got)
+	}
+}
+
 func FuzzRead(f *testing.F) {
 	f.Add("3,ring,17,11,1,x\n")
 	f.Add("2,star,,1,0,\n5,clique,1,2,1,a")

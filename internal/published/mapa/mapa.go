@@ -64,6 +64,9 @@ func Run(ctx context.Context, tracePath, machineName, policyName string) (*harne
 }
 
 func (p Policy) run(ctx context.Context, m *machine, w *workload) (*harness.Result, error) {
+	if err := w.check(m); err != nil {
+		return nil, err
+	}
 	c := cluster.New()
 	typ, err := c.AddType(cluster.GPUType{Name: "gpu"})
 	if err != nil {

@@ -54,6 +54,24 @@ func readText(name, text string) (*workload, error) {
 	return w, nil
 }
 
+// mostCandidates bounds the candidates that are looked at for a job.
+const mostCandidates = 1_000_000
+
+// check refuses jobs for which the code would look at more candidates than fit in memory. Those that
+// are larger than the machine wait for ever.
+func (w *workload) check(m *machine) error {
+	for i := range w.tasks {
+		all := 1
+		for k := range min(w.tasks[i].gpus, m.n) {
+			all *= m.n - k
+			if w.tasks[i].gpus <= m.n && all > mostCandidates {
+				return fmt.Errorf("job %d: there are more than %d orders of %d of %d GPUs", i, mostCandidates, w.tasks[i].gpus, m.n)
+			}
+		}
+	}
+	return nil
+}
+
 func readTask(line string) (task, error) {
 	fields := strings.Split(line, ",")
 	if len(fields) != 6 {
