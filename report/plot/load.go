@@ -57,8 +57,20 @@ const (
 )
 
 // Read adds what lies at a path: the folder of norn sim --out or that of one run in it, an event
-// log, or the folder of a sweep or its table.
+// log, or the folder of a sweep or its table. A run of a name that is there already has the name
+// of the folder or file in front of its own.
 func (in *Input) Read(path string) error {
+	before := names(in.Runs)
+	err := in.read(path)
+	for i := len(before); i < len(in.Runs); i++ {
+		if r := &in.Runs[i]; slices.Contains(before, r.Name) {
+			r.Name = filepath.Base(path) + "/" + r.Name
+		}
+	}
+	return err
+}
+
+func (in *Input) read(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
 		return err

@@ -150,6 +150,23 @@ bob,fifo,1,400,400,400,400
 	}
 }
 
+// TestTwice: runs of one name are told apart by where they come from.
+func TestTwice(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"before/fifo", "after/fifo", "after/srtf"} {
+		write(t, filepath.Join(dir, name, jobsName), "job,gpus,submit_s,first_start_s,end_s,jct_s,wait_s\na,1,0,0,1,1,0\n")
+	}
+	var x Input
+	for _, name := range []string{"before", "after"} {
+		if err := x.Read(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := strings.Join(names(x.Runs), " "); got != "fifo after/fifo srtf" {
+		t.Errorf("%s", got)
+	}
+}
+
 // TestCoarse: parts are joined to means over their times.
 func TestCoarse(t *testing.T) {
 	var parts []Part
