@@ -101,6 +101,10 @@ type Config struct {
 	Sinks      []Sink
 	Budget     time.Duration // of a decision, see ErrOverdue; 0: it may take any time
 
+	// Decided is told how long each decision of the policy took on this machine, before
+	// anything of it is carried out; nil: nobody measures it.
+	Decided func(took time.Duration, s *state.State)
+
 	Linked      *perf.Linked      // how far jobs are believed to be slower that are not linked best; nil: they are not
 	Variability *perf.Variability // how far the policy believes that devices of a type differ; nil: they are alike
 }
@@ -424,7 +428,7 @@ func (e *Engine) decide() error {
 		e.view.Lag = e.can.measure.SpeedLag()
 	}
 	e.plan.Open(&e.view)
-	err := e.ask()
+	err := e.timed()
 	if errors.Is(err, ErrOverdue) { // the policy still works on the plan
 		return err
 	}
@@ -465,6 +469,17 @@ func (e *Engine) ask() error {
 	case <-late.C:
 		return e.mistake(fmt.Errorf("%w within %s", ErrOverdue, unit.Human(e.cfg.Budget)))
 	}
+}
+
+// timed is ask, and tells how long it took.
+func (e *Engine) timed() error {
+	if e.cfg.Decided == nil {
+		return e.ask()
+	}
+	began := time.Now()
+	err := e.ask()
+	e.cfg.Decided(time.Since(began), e.state)
+	return err
 }
 
 // obey adds to the plan what was ordered.

@@ -65,7 +65,11 @@ func (x *Experiment) AllOn(ctx context.Context, choices []Choice, growths []Grow
 	if x.Total != nil {
 		x.Total(len(loaded.jobs))
 	}
-	return parallel(ctx, all, loaded.run, done)
+	most := runtime.GOMAXPROCS(0)
+	if x.Timed { // runs beside each other would slow each other's decisions down
+		most = 1
+	}
+	return parallel(ctx, most, all, loaded.run, done)
 }
 
 // Loaded is a prepared trace in memory, on which any number of choices are simulated, also at once.
@@ -138,8 +142,8 @@ func (x *Experiment) attempts(choices []Choice, growths []Growth) ([]attempt, er
 	return out, nil
 }
 
-// parallel runs all attempts, as many at once as there are processors.
-func parallel(ctx context.Context, choices []attempt, run func(context.Context, attempt) (*Outcome, error), done func(*Outcome) error) ([]*Outcome, error) {
+// parallel runs all attempts, so many at once.
+func parallel(ctx context.Context, most int, choices []attempt, run func(context.Context, attempt) (*Outcome, error), done func(*Outcome) error) ([]*Outcome, error) {
 	outer := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -154,7 +158,7 @@ func parallel(ctx context.Context, choices []attempt, run func(context.Context, 
 		return at - 1
 	}
 	var all sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), len(choices)) {
+	for range min(most, len(choices)) {
 		all.Go(func() {
 			for i := take(); i < len(choices) && ctx.Err() == nil; i = take() {
 				if outcomes[i], errs[i] = run(ctx, choices[i]); errs[i] == nil {

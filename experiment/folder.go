@@ -38,13 +38,15 @@ type Folder struct {
 
 // Names of files in a folder.
 const (
-	lockName    = ".lock" // locked as long as a run writes
-	pageName    = "report.html"
-	sidesName   = "comparison.json"
-	growthName  = "nodes.csv"
-	jobsName    = "jobs.csv"
-	seriesName  = "series.csv"
-	summaryName = "summary.json"
+	lockName   = ".lock" // locked as long as a run writes
+	pageName   = "report.html"
+	sidesName  = "comparison.json"
+	growthName = "nodes.csv"
+	jobsName   = "jobs.csv"
+	seriesName = "series.csv"
+
+	decisionsName = "decisions.csv" // where they were timed
+	summaryName   = "summary.json"
 
 	requestsName = "requests.csv" // of a trace of requests, in place of jobs
 	serviceName  = "service.csv"
@@ -143,7 +145,7 @@ func ofRun(path string) bool {
 	if err != nil {
 		return false
 	}
-	known := []string{jobsName, seriesName, requestsName, serviceName, summaryName, logName + packed[eventlog.Plain], logName + packed[eventlog.Gzip], logName + packed[eventlog.Zstd]}
+	known := []string{jobsName, seriesName, decisionsName, requestsName, serviceName, summaryName, logName + packed[eventlog.Plain], logName + packed[eventlog.Gzip], logName + packed[eventlog.Zstd]}
 	for _, e := range entries {
 		if e.IsDir() || !slices.Contains(known, strings.TrimSuffix(e.Name(), fileio.Unfinished)) {
 			return false

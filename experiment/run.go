@@ -86,6 +86,8 @@ type Experiment struct {
 	Messages io.Writer                     // where the standard error of policies that are programs goes, in whole lines, of several at once; nil: os.Stderr
 	Total    func(jobs int)                // is told how many jobs there are before runs begin, for which all are held in memory; nil: nobody
 
+	Timed bool // notes how long each decision takes on this machine, see Outcome.Decisions
+
 	growth *Growth // of the cluster; nil: none
 }
 
@@ -113,6 +115,8 @@ type Outcome struct {
 	Fates  []report.Fate // of the jobs, by their numbers
 	State  *state.State
 	Sim    *sim.Sim
+
+	Decisions []Decision // with Experiment.Timed, in their order
 
 	notes []string // what was made of the trace to fit the cluster
 	needs need.List
@@ -199,11 +203,15 @@ func (x *Experiment) simulate(ctx context.Context, c Choice, jobs trace.Source, 
 		o.free = new(freely)
 		sinks = append(sinks, o.free)
 	}
+	var decided func(time.Duration, *state.State)
+	if x.Timed {
+		decided = o.decided
+	}
 	sharing := cmp.Or(x.Sharing, x.Belief.Make(cfg.Sharing, x.Seed))
 	e := engine.New(engine.Config{
 		Cluster: site.Cluster, Tenants: site.Tenants, Policy: p, PolicyName: c.String(),
 		Estimator: estimator, Costs: costs, Speeds: x.speeds(), Sharing: sharing, Transfer: cmp.Or(x.Transfer, cfg.Transfer), Believe: believe, Seed: x.Seed, Sinks: sinks, Each: workers.Pool(0),
-		Variability: cmp.Or(x.BelievedVariability, x.Variability), Linked: perf.NewLinked(x.Communication),
+		Variability: cmp.Or(x.BelievedVariability, x.Variability), Linked: perf.NewLinked(x.Communication), Decided: decided,
 	}, world)
 	e.Announce()
 	if err = world.Attach(e.State()); err == nil {

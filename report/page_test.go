@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -13,6 +15,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/norn-scheduler/norn/internal/longtest"
+	"github.com/norn-scheduler/norn/internal/palette"
 	"github.com/norn-scheduler/norn/job"
 	"github.com/norn-scheduler/norn/policy/fifo"
 )
@@ -77,6 +80,7 @@ func TestPageOnDesktop(t *testing.T) {
 	testPick(b)
 	testRuns(b)
 	testChips(b)
+	testLooks(b)
 	testSorting(b)
 	testPrint(b)
 	b.Check()
@@ -201,16 +205,41 @@ func testRuns(b *browser) {
 	}
 }
 
-// testChips hides a run and shows it again.
+// testChips hides a run and shows it again, and makes the others pale.
 func testChips(b *browser) {
+	pointer := func(kind string) {
+		eval[bool](b, fmt.Sprintf(`document.querySelector('.chip[data-run="0"]').dispatchEvent(new PointerEvent(%q))`, kind))
+	}
 	before := b.image("#plot-jct canvas")
+	pointer("pointerenter")
+	if b.image("#plot-jct canvas") == before {
+		b.t.Error("pointing at a run changes nothing")
+	}
+	pointer("pointerleave")
+	if b.image("#plot-jct canvas") != before {
+		b.t.Error("pointing elsewhere does not restore the chart")
+	}
 	b.Click(`.chip[data-run="0"]`)
+	pointer("pointerleave")
 	if b.image("#plot-jct canvas") == before {
 		b.t.Error("hiding a run changes nothing")
 	}
 	b.Click(`.chip[data-run="0"]`)
+	pointer("pointerleave")
 	if b.image("#plot-jct canvas") != before {
 		b.t.Error("showing a run again does not restore the chart")
+	}
+}
+
+// testLooks: the page has the dashes of package palette, so that 64 runs differ.
+func testLooks(b *browser) {
+	lists := eval[[][]float64](b, `Norn.dashes`)
+	for run := range palette.Looks * palette.Looks {
+		name, lengths := palette.Look(run)
+		at := eval[[]int](b, fmt.Sprintf(`[Norn.dash(%d), %d %% 8]`, run, run))
+		if !slices.Equal(lists[at[0]], lengths) || at[0] != dash(run) || name != "s"+strconv.Itoa(at[1]) {
+			b.t.Fatalf("run %d has dashes %v, want %v", run, lists[at[0]], lengths)
+		}
 	}
 }
 

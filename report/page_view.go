@@ -2,6 +2,7 @@ package report
 
 import (
 	"cmp"
+	"fmt"
 	"html/template"
 	"math"
 	"slices"
@@ -124,7 +125,7 @@ func newPageView(m Meta, runs []Named) (*pageView, error) {
 	if err != nil {
 		return nil, err
 	}
-	style = palette.CSS() + style
+	style = palette.CSS() + style + dashes()
 	license, err := assets.ReadFile("assets/vendor/uplot/LICENSE")
 	if err != nil {
 		return nil, err
@@ -311,13 +312,25 @@ func (t *timeline) largest() []largeView {
 func (b *bar) weight() float64 { return float64(b.milli) * (b.end - b.start).Seconds() }
 
 func pageFuncs() template.FuncMap {
-	return template.FuncMap{"human": unit.Human, "hours": hours, "number": number, "percent": percent, "decimal": decimal, "dict": dict, "tone": tone}
+	return template.FuncMap{"human": unit.Human, "hours": hours, "number": number, "percent": percent, "decimal": decimal, "dict": dict, "tone": tone, "dash": dash}
 }
 
-// tones is how many colours tell runs apart; more runs share them.
-const tones = 8
+// tone and dash are the numbers of the colour and of the dashes of a run, as palette.Look has
+// them.
+func tone(run int) int { return run % palette.Looks }
 
-func tone(run int) int { return run % tones }
+func dash(run int) int { return (run + run/palette.Looks) % palette.Looks }
+
+// dashes is a style sheet for the dashes of runs.
+func dashes() string {
+	var b strings.Builder
+	for i := range palette.Looks {
+		if _, lengths := palette.Look(i); lengths != nil {
+			fmt.Fprintf(&b, ".d%d { stroke-dasharray: %s; }\n", dash(i), strings.Trim(fmt.Sprint(lengths), "[]"))
+		}
+	}
+	return b.String()
+}
 
 // dict makes a map of pairs, for a template with several arguments.
 func dict(pairs ...string) map[string]string {

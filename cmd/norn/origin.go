@@ -17,7 +17,7 @@ import (
 
 // unrecorded are the flags that do not bear on a result, or are told of in other places.
 func unrecorded() []string {
-	return []string{"policy", "set", "out", "table", "log", "quiet", "from-summary", "baseline", "output", "json"}
+	return []string{"policy", "set", "out", "table", "log", "quiet", "from-summary", "baseline", "output", "json", "decisions"}
 }
 
 // filed are the flags whose value may be a file.

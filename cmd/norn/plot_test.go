@@ -13,13 +13,13 @@ func TestPlot(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
 	res := at("results")
-	works(t, "sim", file(t, "jobs.csv", jobs), "--cluster", "1x8", "--policy", "fifo,srtf", "--out", res, "--quiet")
+	works(t, "sim", file(t, "jobs.csv", jobs), "--cluster", "1x8", "--policy", "fifo,srtf", "--out", res, "--decisions", "--quiet")
 	out, errOut := works(t, "plot", res, "-o", at("figures"))
-	if want := "norn: wrote " + at("figures") + ": jct, jct-tail, wait, wait-tail, jct-class, bars, fairness, utilisation, queue, demand, idle, fragmentation, gantt, each as svg, pdf, csv\n"; out != "" || errOut != want {
+	if want := "norn: wrote " + at("figures") + ": jct, jct-tail, wait, wait-tail, jct-class, bars, fairness, decisions, utilisation, queue, demand, idle, fragmentation, gantt, each as svg, pdf, csv\n"; out != "" || errOut != want {
 		t.Errorf("%q, %q", out, errOut)
 	}
 	files, err := os.ReadDir(at("figures"))
-	if err != nil || len(files) != 3*13 {
+	if err != nil || len(files) != 3*14 {
 		t.Errorf("%d files, %v", len(files), err)
 	}
 	works(t, "plot", res, "-f", "bars", "-o", at("bars.pdf"), "--data", at("bars.csv"), "--run", "srtf", "--run", "fifo", "--label", "srtf=SRTF", "--label", "fifo=FIFO", "--baseline", "srtf", "--metric", "jct_mean_s", "-q")
@@ -50,6 +50,14 @@ func TestPlot(t *testing.T) {
 			t.Errorf("norn %s: exit code %d, %q, %q, want %q", line, code, out, errOut, want)
 		}
 	}
+	decisions, err := os.ReadFile(filepath.Join(res, "fifo", "decisions.csv"))
+	if lines := strings.Split(string(decisions), "\n"); err != nil || len(lines) < 6 || lines[0] != "t_s,decision_us,waiting_jobs,running_jobs" || !strings.HasPrefix(lines[1], "0,") || !strings.HasSuffix(lines[1], ",1,0") {
+		t.Errorf("%v, %s", err, decisions)
+	}
+	if _, errOut, code := norn(t, "sim", "--decisions"); code != exitUsage || !strings.Contains(errOut, "--decisions goes into a folder") {
+		t.Errorf("exit code %d, %q", code, errOut)
+	}
+	works(t, "sim", "--from-summary", filepath.Join(res, "srtf", "summary.json"), "--out", res, "--quiet") // in the place of a folder with decisions
 	for line, want := range map[string]string{
 		"plot " + dir:                                            "has no results of norn sim --out",
 		"plot " + res + " -f load -o " + at("x"):                 "figure load: there are no data for it: no sweep has runs at several loads",

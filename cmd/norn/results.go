@@ -33,7 +33,7 @@ func (f *simFlags) prepare(cmd *cobra.Command, x *experiment.Experiment, args []
 		return fmt.Errorf("--out %w", err)
 	}
 	f.to, f.made = to, from
-	x.Report = report.Options{Series: true, Intervals: true}
+	x.Report, x.Timed = report.Options{Series: true, Intervals: true}, f.timed
 	x.Log = to.Log
 	return nil
 }

@@ -43,6 +43,7 @@ type simFlags struct {
 	format    string // of the table
 	packing   string // of the event log
 	whole     bool
+	timed     bool // decisions
 	cost      []string
 	spread    float64
 	talk      float64
@@ -118,6 +119,7 @@ each policy with ten seeds and compares the means; norn sweep varies anything.
 	fl.StringVarP(&f.out, "out", "o", "", "folder for jobs.csv, series.csv, summary.json, the event log and report.html")
 	fl.StringVar(&f.format, "table", "text", "format of the table: text, markdown, csv or json")
 	fl.StringVar(&f.packing, "log", "zst", "event log in --out: plain, gz, zst or none")
+	fl.BoolVar(&f.timed, "decisions", false, "write decisions.csv into --out, too: how long each decision took on this machine, which is never the same twice; runs take turns")
 	fl.BoolVar(&f.whole, "whole", false, "ignore the partitions of the cluster: every job may use all of it")
 	fl.StringSliceVar(&f.cost, "cost", nil, "costs of transitions: start=10s,checkpoint=5s,restore=20s,migrate=30s,resize=30s,in-place=2s,time-sliced=1s")
 	fl.StringVar(&f.speeds, "speeds", "", "measured throughputs of jobs on GPU types (JSON, as Gavel publishes them), which policies know, too; speeds are relative to a V100")
@@ -272,6 +274,9 @@ func (f *simFlags) words() error {
 			return misused("--%s %s: write one of %s", w.flag, w.value, w.known)
 		}
 	}
+	if f.timed && f.out == "" {
+		return misused("--decisions goes into a folder: name it with --out")
+	}
 	if err := (&experiment.Slowdown{By: f.slowdown.By}).Check(); err != nil {
 		return misused("--slowdown %w", err)
 	}
@@ -378,7 +383,9 @@ func (f *simFlags) run(cmd *cobra.Command, x *experiment.Experiment, compared []
 		var err error
 		if f.to != nil {
 			o.Result.Made = f.made.With(o.Name)
-			err = f.to.Write(o.Name, o.State, o.Result, o.Sim.Truth)
+			if err = f.to.Write(o.Name, o.State, o.Result, o.Sim.Truth); err == nil && f.timed {
+				err = f.to.WriteDecisions(o.Name, o.Decisions)
+			}
 		}
 		o.State, o.Sim = nil, nil // the figures are enough from here on
 		return err

@@ -20,7 +20,7 @@ func CSS() string { return css }
 // Looks is how many colours, and how many dashes, tell series apart.
 const Looks = 8
 
-// dashes are lengths of strokes and gaps, as in the style sheets of the pages.
+// dashes are lengths of strokes and gaps, as the page of reports has them, too.
 var dashes = [Looks][]float64{nil, {7, 3}, {2.5, 2.5}, {9, 3, 2, 3}, {5, 2}, {1.5, 1.5}, {4, 2, 1, 2}, {12, 3}}
 
 // Look is how series i, counted from 0, is told apart from the others: the name of a colour,

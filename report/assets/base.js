@@ -55,8 +55,9 @@ Norn.colour = (name) => getComputedStyle(document.documentElement).getPropertyVa
 // tones and dashes tell runs apart, as in page.css; borders are what comes next
 // to the dashes where only a border can be drawn.
 Norn.tone = (run) => Norn.colour('s' + run % 8);
-Norn.borders = ['solid', 'dashed', 'dotted', 'dashed', 'dashed', 'dotted', 'dashed', 'solid'];
-Norn.dashes = [[], [7, 3], [2.5, 2.5], [9, 3, 2, 3], [5, 2], [1.5, 1.5], [4, 2, 1, 2], []];
+Norn.borders = ['solid', 'dashed', 'dotted', 'dashed', 'dashed', 'dotted', 'dashed', 'dashed'];
+Norn.dashes = [[], [7, 3], [2.5, 2.5], [9, 3, 2, 3], [5, 2], [1.5, 1.5], [4, 2, 1, 2], [12, 3]];
+Norn.dash = (run) => (run + Math.floor(run / 8)) % 8; // 64 runs differ in colour or dashes
 
 // element makes an element with a text.
 Norn.element = function (tag, text, className) {

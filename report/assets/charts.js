@@ -29,6 +29,7 @@
       return {
         width: this.width(), height: this.height(), padding: [10, 14, 0, 0],
         legend: { live: true, markers: markers() },
+        focus: { alpha: 0.15 },
         cursor: { drag: { x: Boolean(s.time), y: false }, points: { size: 6 }, sync: s.time ? { key: 'time' } : undefined },
         scales: {
           x: s.time || s.even ? { time: false } : { time: false, distr: 3, log: 10, range: (u, low, high) => [low, high] },
@@ -38,7 +39,7 @@
         series: [
           { label: s.what, value: (u, v) => (v === null ? '' : s.read(v)) },
           ...this.runs.map((run, i) => ({
-            label: run.name, show: this.shown[i], stroke: Norn.tone(i), width: 2, dash: Norn.dashes[i % 8],
+            label: run.name, show: this.shown[i], stroke: Norn.tone(i), width: 2, dash: Norn.dashes[Norn.dash(i)],
             points: { show: Boolean(s.even) }, spanGaps: Boolean(s.even),
             value: (u, v) => (v === null || v === undefined ? '' : s.percent ? Norn.percent(v) : (s.tell || Norn.count)(v)),
           })),
@@ -98,6 +99,9 @@
 
     resize() { if (this.width() !== this.u.width) this.u.setSize({ width: this.width(), height: this.height() }); }
 
+    // stress makes all runs but one pale; null: none.
+    stress(run) { this.u.setSeries(run === null ? null : run + 1, { focus: true }); }
+
     show(run, yes) {
       this.shown[run] = yes;
       this.u.setSeries(run + 1, { show: yes });
@@ -110,7 +114,7 @@
       width: 2,
       fill: () => 'transparent',
       stroke: (u, i) => (i > 0 ? Norn.tone(i - 1) : 'transparent'),
-      dash: (u, i) => Norn.borders[(i + 7) % 8],
+      dash: (u, i) => (i > 0 ? Norn.borders[Norn.dash(i - 1)] : 'solid'),
     };
   }
 

@@ -46,7 +46,7 @@
     }
   }
 
-  // makeChips lets each run be shown or hidden in the charts with lines.
+  // makeChips lets each run be shown, hidden, or told apart from the others in the charts with lines.
   function makeChips() {
     for (const chip of document.querySelectorAll('.chip')) {
       chip.addEventListener('click', () => {
@@ -54,6 +54,9 @@
         chip.setAttribute('aria-pressed', String(on));
         Object.values(page.plots).forEach((p) => p.show(Number(chip.dataset.run), on));
       });
+      const stress = (run) => Object.values(page.plots).forEach((p) => p.stress(run));
+      for (const kind of ['pointerenter', 'focus']) chip.addEventListener(kind, () => stress(Number(chip.dataset.run)));
+      for (const kind of ['pointerleave', 'blur']) chip.addEventListener(kind, () => stress(null));
     }
   }
 

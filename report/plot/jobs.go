@@ -18,16 +18,24 @@ type quantity struct {
 	time   bool   // it is in seconds
 	rule   float64
 	of     func(*Job) float64
+
+	all func(*Run) []float64 // where it is no figure of jobs; nil: it is
+	per string               // what it is a figure of, for the axis
 }
 
 var (
-	jct  = quantity{"JCT", "jct_s", true, 0, func(j *Job) float64 { return j.JCT }}
-	wait = quantity{"Wait", "wait_s", true, 0, func(j *Job) float64 { return j.Wait }}
-	rho  = quantity{"Finish-time fairness (rho)", "rho", false, 1, func(j *Job) float64 { return j.Rho }}
+	jct  = quantity{title: "JCT", column: "jct_s", time: true, of: func(j *Job) float64 { return j.JCT }, per: "jobs"}
+	wait = quantity{title: "Wait", column: "wait_s", time: true, of: func(j *Job) float64 { return j.Wait }, per: "jobs"}
+	rho  = quantity{title: "Finish-time fairness (rho)", column: "rho", rule: 1, of: func(j *Job) float64 { return j.Rho }, per: "jobs"}
+	took = quantity{title: "Time of a decision (ms)", column: "decision_ms", all: func(r *Run) []float64 { return r.Took }, per: "decisions"}
 )
 
-// values are those of the jobs that have ended, from small to large.
+// values are those of the jobs that have ended, or whatever else it is a figure of, from small to
+// large.
 func (q *quantity) values(r *Run) []float64 {
+	if q.all != nil {
+		return slices.Sorted(slices.Values(q.all(r)))
+	}
 	var out []float64
 	for i := range r.Jobs {
 		if j := &r.Jobs[i]; j.ended() && !math.IsNaN(q.of(j)) {
@@ -68,7 +76,7 @@ func distribution(q quantity, tail bool) func(*Input, Options) (*Picture, error)
 			}
 		}
 		if most == 0 && (tail || !slices.ContainsFunc(all, func(v []float64) bool { return len(v) > 0 })) {
-			return nil, noData("no run has jobs of which the %s is known", q.column)
+			return nil, noData("no run has %s of which %s is known", q.per, q.column)
 		}
 		unit := span{"", 1}
 		if q.time {
@@ -79,12 +87,12 @@ func distribution(q quantity, tail bool) func(*Input, Options) (*Picture, error)
 			share = "share_above"
 		}
 		p := &Picture{Data: Table{Header: []string{"run", q.column, share}}}
-		panel := draw.Panel{X: draw.Axis{Title: q.title, Log: true}, Y: draw.Axis{Title: "Share of jobs", Percent: true, From: 0, To: 1}}
+		panel := draw.Panel{X: draw.Axis{Title: q.title, Log: true}, Y: draw.Axis{Title: "Share of " + q.per, Percent: true, From: 0, To: 1}}
 		if q.time {
 			panel.X.Title += " (" + unit.name + ")"
 		}
 		if tail {
-			panel.Y = draw.Axis{Title: "Share of jobs above", Percent: true, Log: true}
+			panel.Y = draw.Axis{Title: "Share of " + q.per + " above", Percent: true, Log: true}
 		}
 		if q.rule > 0 {
 			panel.Marks = []float64{q.rule}
@@ -105,8 +113,11 @@ func distribution(q quantity, tail bool) func(*Input, Options) (*Picture, error)
 
 // floor is the least value that is drawn on a logarithmic axis; lower ones are drawn there.
 func floor(q *quantity) float64 {
-	if q.time {
+	switch {
+	case q.time:
 		return 1
+	case q.all != nil:
+		return 1e-4
 	}
 	return 0.01
 }

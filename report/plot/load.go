@@ -24,7 +24,8 @@ import (
 type Run struct {
 	Name string
 	Jobs []Job
-	Part []Part // over time; nil: it is not known
+	Part []Part    // over time; nil: it is not known
+	Took []float64 // how long each decision took, in milliseconds; nil: it was not measured
 
 	log   string        // path of its event log; empty: there is none
 	gantt *report.Gantt // nil: the log has not been read for it
@@ -51,11 +52,25 @@ const (
 	jobsName   = "jobs.csv"
 	seriesName = "series.csv"
 	sweepName  = "results.csv" // in the folder of a sweep
+
+	decisionsName = "decisions.csv"
 )
 
 // Read adds what lies at a path: the folder of norn sim --out or that of one run in it, an event
-// log, or the folder of a sweep or its table.
+// log, or the folder of a sweep or its table. A run of a name that is there already has the name
+// of the folder or file in front of its own.
 func (in *Input) Read(path string) error {
+	before := names(in.Runs)
+	err := in.read(path)
+	for i := len(before); i < len(in.Runs); i++ {
+		if r := &in.Runs[i]; slices.Contains(before, r.Name) {
+			r.Name = filepath.Base(path) + "/" + r.Name
+		}
+	}
+	return err
+}
+
+func (in *Input) read(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
 		return err
@@ -163,6 +178,16 @@ func (in *Input) run(dir string) error {
 	case err == nil:
 		defer series.Close()
 		if r.Part, err = readSeries(series, series.Name()); err != nil {
+			return err
+		}
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	decisions, err := os.Open(filepath.Join(dir, decisionsName))
+	switch {
+	case err == nil:
+		defer decisions.Close()
+		if r.Took, err = readDecisions(decisions, decisions.Name()); err != nil {
 			return err
 		}
 	case !errors.Is(err, fs.ErrNotExist):
@@ -362,5 +387,27 @@ func readSeries(in io.Reader, name string) ([]Part, error) {
 			return nil, fmt.Errorf("%s, line %d: a part needs all figures, and an end behind its beginning", name, line)
 		}
 		out = append(out, p)
+	}
+}
+
+func readDecisions(in io.Reader, name string) ([]float64, error) {
+	t, err := newTable(in, name, "decision_us")
+	if err != nil {
+		return nil, err
+	}
+	var out []float64
+	for {
+		if err := t.next(); errors.Is(err, io.EOF) {
+			return out, nil
+		} else if err != nil {
+			return nil, err
+		}
+		v, err := t.number("decision_us")
+		if err != nil {
+			return nil, err
+		}
+		if !math.IsNaN(v) {
+			out = append(out, v/1000)
+		}
 	}
 }

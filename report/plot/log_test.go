@@ -81,7 +81,7 @@ func TestLog(t *testing.T) {
 			t.Errorf("figure %s of a folder and of its log differ", f.Name)
 		}
 	}
-	if drawn != 3*(len(plot.Figures())-1) { // all but that of loads
+	if drawn != 3*(len(plot.Figures())-2) { // all but those of loads and decisions
 		t.Errorf("%d figures were drawn", drawn)
 	}
 	f, _ := plot.Find("gantt")

@@ -70,6 +70,7 @@ func Figures() []Figure {
 		{"bars", "metrics relative to a baseline; of a sweep with 95 % intervals over seeds", bars},
 		{"load", "metrics of a sweep by load, with the same intervals", load},
 		{"fairness", "distribution of finish-time fairness, rho", distribution(rho, false)},
+		{"decisions", "how long decisions took, as norn sim --decisions measures it: the share above each time", distribution(took, true)},
 		{"utilisation", "GPUs held over time", overTime(utilisation)},
 		{"queue", "waiting jobs over time", overTime(queue)},
 		{"demand", "GPUs asked for by waiting jobs over time", overTime(demand)},

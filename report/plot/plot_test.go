@@ -34,6 +34,7 @@ d,x,1,0,0,200,200,0,200,0,0,done,ann,,,200,V100,1,0,
 		write(t, filepath.Join(dir, name, jobsName), text)
 	}
 	write(t, filepath.Join(dir, "fifo", seriesName), seriesText)
+	write(t, filepath.Join(dir, "fifo", decisionsName), "t_s,decision_us,waiting_jobs,running_jobs\n0,1500,1,0\n1,500,1,0\n2,1500,0,0\n9,250,0,0\n")
 	write(t, filepath.Join(dir, "comparison.json"), `{"runs":[{"name":"srtf(a=1)"},{"name":"fifo"}]}`)
 	var got Input
 	if err := got.Read(dir); err != nil {
@@ -117,6 +118,7 @@ bob,fifo,1,400,400,400,400
 ,,,,rho_mean,srtf(a=1),fifo,1,0.8035714285714285,,
 ,,,,rho_mean,fifo,fifo,1,1,,
 `},
+		{"decisions", Options{}, "run,decision_ms,share_above\nfifo,0.25,0.75\nfifo,0.5,0.5\nfifo,1.5,0\n"},
 		{"utilisation", Options{}, "run,from_s,to_s,utilisation\nfifo,0,100,0.5\nfifo,100,150,1\n"},
 		{"queue", Options{}, "run,from_s,to_s,waiting_jobs\nfifo,0,100,2\nfifo,100,150,3\n"},
 		{"demand", Options{}, "run,from_s,to_s,waiting_gpus\nfifo,0,100,6\nfifo,100,150,8\n"},
@@ -145,6 +147,23 @@ bob,fifo,1,400,400,400,400
 	}
 	if p, err := distribution(jct, false)(x, Options{}); err != nil || p.Chart.Panels[0].Lines[0].X[0] != 100 || p.Chart.Panels[0].X.Title != "JCT (s)" {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestTwice: runs of one name are told apart by where they come from.
+func TestTwice(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"before/fifo", "after/fifo", "after/srtf"} {
+		write(t, filepath.Join(dir, name, jobsName), "job,gpus,submit_s,first_start_s,end_s,jct_s,wait_s\na,1,0,0,1,1,0\n")
+	}
+	var x Input
+	for _, name := range []string{"before", "after"} {
+		if err := x.Read(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := strings.Join(names(x.Runs), " "); got != "fifo after/fifo srtf" {
+		t.Errorf("%s", got)
 	}
 }
 
