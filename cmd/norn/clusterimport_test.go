@@ -41,6 +41,9 @@ func TestClusterImport(t *testing.T) {
 	if out, _ := works(t, "sim", jobs, "--cluster", made, "--policy", "fairshare", "--table", "csv"); !strings.Contains(out, "fairshare") {
 		t.Errorf("%s", out)
 	}
+	if _, errOut, code := norn(t, "cluster", samples+"nodes.json"); code != exitFailed || !strings.Contains(errOut, "norn cluster import makes a cluster file of them") {
+		t.Errorf("exit code %d, %s", code, errOut)
+	}
 	if _, errOut, code := norn(t, "cluster", "import", "nowhere.json"); code != exitFailed || !strings.Contains(errOut, "nowhere.json") {
 		t.Errorf("exit code %d, %s", code, errOut)
 	}

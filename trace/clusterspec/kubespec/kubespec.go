@@ -17,6 +17,8 @@
 package kubespec
 
 import (
+	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -33,6 +35,9 @@ func Is(head []byte) bool {
 	_, ok := kubelist.Head(head)
 	return ok
 }
+
+// headSize is how much of a file is looked at to tell what it is.
+const headSize = 64 << 10
 
 // Import is what was read of a cluster. The zero Import has read nothing.
 type Import struct {
@@ -105,8 +110,18 @@ const (
 // on what kubectl does not write, and on a node or queue that makes no sense; the error
 // names the file and the object.
 func (im *Import) Read(name string, in io.Reader) error {
+	body := bufio.NewReaderSize(in, headSize)
+	head, err := body.Peek(headSize)
+	switch {
+	case err != nil && !errors.Is(err, io.EOF):
+		return fmt.Errorf("%s: %w", name, err)
+	case len(bytes.TrimSpace(head)) == 0:
+		return fmt.Errorf("%s: is empty", name)
+	case !Is(head):
+		return fmt.Errorf("%s: is not what kubectl get -o json or -o yaml writes", name)
+	}
 	read := 0
-	err := kubelist.Each(in, func(o kubelist.Object) error {
+	err = kubelist.Each(body, func(o kubelist.Object) error {
 		read++
 		if err := im.object(&o); err != nil {
 			return fmt.Errorf("item %d: %w", read, err)

@@ -186,14 +186,14 @@ nodes:
 // TestErrors: what makes no sense names the file and the object.
 func TestErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                           "file1: is empty",
-		"hello":                      "file1: ",
-		`{"items":[`:                 "file1: it breaks off in the middle of an object",
-		`{"items":{}}`:               "file1: byte 10: expected [",
-		`{"kind":"NodeList"}`:        "file1: a NodeList without items",
-		"kind: [\n":                  "file1: line 1",
-		"a: &x 1\nb: *x\n":           "anchors, aliases",
-		`{"kind":"List","items":[]}`: "no node was read",
+		"":                                      "file1: is empty",
+		"hello":                                 "file1: ",
+		`{"items":[`:                            "file1: it breaks off in the middle of an object",
+		`{"items":{}}`:                          "file1: is not what kubectl get",
+		`{"kind":"NodeList","apiVersion":"v1"}`: "file1: a NodeList without items",
+		"apiVersion: v1\nkind: [\n":             "file1: line 2",
+		"apiVersion: &x v1\nkind: *x\n":         "anchors, aliases",
+		`{"kind":"List","items":[]}`:            "no node was read",
 		`{"kind":"Node","apiVersion":"v1","metadata":{}}`:       "file1: item 1: a Node without a name",
 		strings.Replace(bare("n", 1, ""), `"8"`, `"-8"`, 1):     `file1: item 1: Node n: allocatable: cpu: "-8" is not a quantity`,
 		strings.Replace(bare("n", 1, ""), `"8"`, `{}`, 1):       "Node n: {} is no quantity",
