@@ -50,6 +50,7 @@ node list in the format of another program. docs/clusters.md describes them.`,
 		},
 	}
 	cmd.Flags().BoolVar(&yaml, "yaml", false, "write the spec as YAML")
+	cmd.AddCommand(clusterImportCommand())
 	return cmd
 }
 

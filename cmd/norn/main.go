@@ -132,15 +132,16 @@ schedules the jobs of one machine, with norn up.`,
 }
 
 // strict makes every wrong number of arguments a usage error, and every unknown
-// command one that says which command may be meant.
+// command one that says which command may be meant. A command that does something by
+// itself may have commands below it (norn cluster).
 func strict(cmd *cobra.Command) {
-	if len(cmd.Commands()) > 0 {
+	for _, c := range cmd.Commands() {
+		strict(c)
+	}
+	if len(cmd.Commands()) > 0 && cmd.RunE == nil {
 		cmd.FParseErrWhitelist.UnknownFlags = true // the unknown command is told first
 		cmd.Args = unknownCommand
 		cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
-		for _, c := range cmd.Commands() {
-			strict(c)
-		}
 		return
 	}
 	if check := cmd.Args; check != nil {
