@@ -27,7 +27,7 @@ func TestClusterImport(t *testing.T) {
 	}
 	nodes, made := file(t, "nodes.json.gz", packed.String()), filepath.Join(t.TempDir(), "cluster.yaml")
 	out, told := works(t, "cluster", "import", nodes, samples+"kueue.yaml", "-o", made)
-	if out != "" || !strings.Contains(told, "norn: quotas by flavor, which are added up: 1 (nlp)\n") {
+	if out != "" || !strings.Contains(told, "  quotas by flavor, which are added up (nlp): 1 time\n") {
 		t.Errorf("%s\n%s", out, told)
 	}
 	again, _ := works(t, "cluster", "import", samples+"kueue.yaml", samples+"nodes.json")
