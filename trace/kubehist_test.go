@@ -186,7 +186,7 @@ func TestPrometheusWhatIsThere(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		`{"status":"error","errorType":"bad_data","error":"exceeded maximum resolution of 11,000 points","data":{"resultType":"matrix","result":[]}}`: "Prometheus has answered with an error: exceeded",
+		`{"status":"error","errorType":"bad_data","error":"exceeded maximum resolution of 11,000 points","data":{"resultType":"matrix","result":[]}}`: "an answer is an error of Prometheus: exceeded",
 		matrix(created)[:60]:  "unexpected EOF",
 		matrix(created) + "x": "invalid character",
 		matrix(strings.Replace(created, `"1000"`, `"much"`, 1)): `series 1: "much" is no value`,
