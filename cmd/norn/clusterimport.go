@@ -127,5 +127,5 @@ func tellImport(w io.Writer, r *clusterimport.Result, to string) {
 	if r.Stop != "" {
 		stop = " --stop " + r.Stop
 	}
-	fmt.Fprintf(w, "norn: the policy of this cluster: norn sim jobs.txt --cluster %s%s --policy '%s'\n", to, stop, r.Policy)
+	fmt.Fprintf(w, "norn: the policy of this cluster: norn sim jobs.txt --cluster %s --estimates user%s --policy '%s'\n", to, stop, r.Policy)
 }

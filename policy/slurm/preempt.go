@@ -115,7 +115,8 @@ func (x *extra) MakeRoom(v *sched.View, p *sched.Plan, id job.ID, sort int32) (s
 	return stopped, true
 }
 
-// gather lists the jobs that may be stopped for one.
+// gather lists the jobs that may be stopped for one. Those that begin anew are among them, as
+// in Slurm: who may preempt whom is an order, so jobs never stop each other in turn.
 func (x *extra) gather(v *sched.View, p *sched.Plan, id job.ID, key sortKey) {
 	x.victims = x.victims[:0]
 	may := x.may(key)
@@ -126,7 +127,7 @@ func (x *extra) gather(v *sched.View, p *sched.Plan, id job.ID, key sortKey) {
 	for j := range v.Running() {
 		on := p.Alloc(j.ID)
 		k := keyOf(j.Spec())
-		if on == nil || j.Phase() != job.Running || j.Spec().Stop == job.Pinned || j.Unsaved() || !may(k) ||
+		if on == nil || j.Phase() != job.Running || j.Spec().Stop == job.Pinned || !may(k) ||
 			!slices.ContainsFunc(on.Pieces, func(piece cluster.Piece) bool { return c.In(piece.Node, scope) }) {
 			continue
 		}

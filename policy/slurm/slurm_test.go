@@ -142,7 +142,7 @@ func TestExempt(t *testing.T) {
 	low := func(stop job.StopMode) func(*job.Job) {
 		return func(j *job.Job) { j.Hints, j.Stop = &job.Hints{QoS: "low"}, stop }
 	}
-	for stop, want := range map[job.StopMode]float64{job.Checkpoint: 40, job.Pinned: 100} {
+	for stop, want := range map[job.StopMode]float64{job.Checkpoint: 40, job.Restart: 40, job.Pinned: 100} {
 		jobs := []simtest.Job{{Key: "low", GPUs: 1, Run: 100, Spec: low(stop)}, {Key: "high", At: 10, GPUs: 1, Run: 10, Spec: of("high")}}
 		run := simtest.Go(t, simtest.Config{Cluster: simtest.Nodes(1, 1), Make: with("preempt=qos", "qoses=high:1:low", "exempt=40s")}, jobs...)
 		if got := run.Start("high"); got != want {
