@@ -51,6 +51,7 @@ import (
 	"github.com/norn-scheduler/norn/policy/sia"
 	"github.com/norn-scheduler/norn/policy/singularity"
 	"github.com/norn-scheduler/norn/policy/slaq"
+	"github.com/norn-scheduler/norn/policy/slurm"
 	"github.com/norn-scheduler/norn/policy/synergy"
 	"github.com/norn-scheduler/norn/policy/themis"
 	"github.com/norn-scheduler/norn/policy/tiresias"
@@ -119,6 +120,7 @@ func Table() []Entry {
 		{"drf", "dominant resource fairness between tenants, down the tenant tree, with guarantees and limits", "Ghodsi et al., NSDI 2011", func() Config { return drf.NewConfig() }, 0, nil},
 		{"maxmin", "weighted max-min share of GPUs between tenants with guarantee, borrowing and reclaim", "water-filling; YARN fair scheduler, Kueue, KAI", func() Config { return maxmin.NewConfig() }, Preempts, nil},
 		{"fairshare", "decayed usage for one's share first, with age, size and priority; no preemption", "Slurm multifactor and Fair Tree", func() Config { return fairshare.NewConfig() }, 0, fairshare.NewNote},
+		{"slurm", "multifactor priority of owners, age, size, partition and QOS, with backfill and preemption by QOS or partition", "Slurm multifactor, backfill, preempt/qos, preempt/partition_prio", func() Config { return slurm.NewConfig() }, 0, fairshare.NewNote},
 		{"gavel", "shares of unlike GPUs by optimisation, in rounds: max-min, finish times, makespan, cost and others, aware of speeds or not", "Narayanan et al., OSDI 2020", func() Config { return gavel.NewConfig() }, Preempts, rounds.NewNote},
 		{"pop", "gavel's shares, found in parts: jobs and GPUs are divided, each part shared out as the whole would be", "Narayanan et al., SOSP 2021", func() Config { return pop.NewConfig() }, Preempts, rounds.NewNote},
 		{"allox", "jobs for a GPU of any type, or none, matched to all machines for the least mean completion time, poorest users first", "Le et al., EuroSys 2020", func() Config { return allox.NewConfig() }, 0, nil},

@@ -186,7 +186,7 @@ func TestPrometheusWhatIsThere(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		`{"status":"error","errorType":"bad_data","error":"exceeded maximum resolution of 11,000 points","data":{"resultType":"matrix","result":[]}}`: "Prometheus has answered with an error: exceeded",
+		`{"status":"error","errorType":"bad_data","error":"exceeded maximum resolution of 11,000 points","data":{"resultType":"matrix","result":[]}}`: "an answer is an error of Prometheus: exceeded",
 		matrix(created)[:60]:  "unexpected EOF",
 		matrix(created) + "x": "invalid character",
 		matrix(strings.Replace(created, `"1000"`, `"much"`, 1)): `series 1: "much" is no value`,
@@ -268,4 +268,59 @@ kind: List
 `
 	entries, _ := readText(t, text, trace.Options{})
 	equalLines(t, entries, `{"job":"n/p","tolerate":"team=x:NoSchedule","roles":[{"tasks":1,"gpu":2}],"work":60,"wait":60,"name":"p","tenant":"n"}`)
+}
+
+// TestPodsThatGiveWay: a pod that is made while the one before it still leaves takes its
+// place; pods that were made together are several.
+func TestPodsThatGiveWay(t *testing.T) {
+	for name, c := range map[string]struct {
+		meta                 string
+		created, start, ends int // of a pod that fails; the other is created at 20
+		want                 string
+	}{
+		"after it":                     {"", 0, 1, 20, `"tasks":1`},
+		"while it leaves":              {"", 0, 1, 22, `"tasks":1`},
+		"long before it":               {"", 0, 1, 25, `"tasks":2`},
+		"by its index, long before it": {`"batch.kubernetes.io/job-completion-index":"0",`, 0, 1, 25, `"tasks":1`},
+		"made together":                {"", 19, 19, 21, `"tasks":2`},
+		"before it had started":        {`"batch.kubernetes.io/job-completion-index":"0",`, 0, 21, 22, `"tasks":2`},
+	} {
+		meta := `,"labels":{` + c.meta + `"job-name":"b"}`
+		entries, _ := readText(t, podList(podOf("b-a", meta, gpu1, "Failed", c.created, c.start, c.ends), podOf("b-b", meta, gpu1, "Succeeded", 20, 21, 40)), trace.Options{AnyType: true})
+		if got := strings.Join(lines(t, entries), "\n"); len(entries) != 1 || !strings.Contains(got, c.want+",") {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+// TestPrometheusNames: a label tells a Job that was suspended for long from another one of
+// the same name; without it time does.
+func TestPrometheusNames(t *testing.T) {
+	pod := func(name, uid string, created int) string {
+		all := []string{
+			series("kube_pod_created", "", fmt.Sprintf("90000=%d", created)), series("kube_pod_start_time", "", fmt.Sprintf("90000=%d", created+10)),
+			series("kube_pod_completion_time", "", fmt.Sprintf("90000=%d", created+100)), series("kube_pod_status_phase", `,"phase":"Failed"`, fmt.Sprintf("%d=1 90000=1", created+120)),
+			series("kube_pod_container_resource_requests", `,"container":"c","resource":"cpu"`, "90000=1"),
+			series("kube_pod_labels", `,"label_batch_kubernetes_io_job_name":"j","label_batch_kubernetes_io_job_completion_index":"0","label_batch_kubernetes_io_controller_uid":"`+uid+`"`, "90000=1"),
+		}
+		return strings.ReplaceAll(strings.Join(all, ","), `"pod":"p"`, `"pod":"`+name+`"`)
+	}
+	for name, c := range map[string]struct {
+		uids [3]string
+		want string
+	}{
+		"one Job, twice suspended": {[3]string{"a", "a", "a"}, "n/j 2"},
+		"another Job at once":      {[3]string{"a", "b", "b"}, "n/j 0, n/j#2 1"},
+		"not told":                 {[3]string{}, "n/j 1, n/j#2 0"},
+	} {
+		text := "[" + pod("x", c.uids[0], 1000) + "," + pod("y", c.uids[1], 1200) + "," + pod("z", c.uids[2], 40000) + "]"
+		entries, _ := readText(t, text, trace.Options{})
+		var got []string
+		for _, e := range entries {
+			got = append(got, fmt.Sprintf("%s %d", e.Job.Key, len(e.Truth.Attempts)))
+		}
+		if strings.Join(got, ", ") != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
 }

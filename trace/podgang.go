@@ -116,12 +116,32 @@ func (g *gang) generations() {
 	for i := range g.members {
 		m := &g.members[i]
 		at := place{m.role, m.index}
-		if all := failed[at]; len(all) > 0 && all[0] != m && !all[0].run.ended.After(m.run.created) {
+		if all := failed[at]; len(all) > 0 && all[0] != m && all[0].gaveWay(m) {
 			all[0].replaced = true
 			m.generation = all[0].generation + 1
 			failed[at] = all[1:]
 		}
 	}
+}
+
+// leaving is how long a pod may take to go while another one is there in its place: the
+// usual grace is half a minute.
+const leaving = 2 * time.Minute
+
+// gaveWay tells whether another pod of the same role and index came in the place of one
+// that failed or was deleted. Controllers may make it while the other is still leaving. A
+// pod without an index must then have come at another time than the others of its role.
+func (m *member) gaveWay(to *member) bool {
+	late := m.run.ended.Sub(to.run.created)
+	switch {
+	case late <= 0:
+		return true
+	case m.run.started.IsZero() || !to.run.created.After(m.run.started):
+		return false
+	case m.index != "":
+		return true
+	}
+	return late <= leaving && to.run.created.Sub(m.run.created) > leaving
 }
 
 // times fills in when the job was submitted, how long it waited and ran, and

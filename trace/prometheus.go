@@ -139,7 +139,7 @@ func (s *promSource) answer(d *json.Decoder) error {
 		case "error":
 			var text string
 			if err = d.Decode(&text); err == nil {
-				err = fmt.Errorf("Prometheus has answered with an error: %.200s", text)
+				err = fmt.Errorf("an answer is an error of Prometheus: %.200s", text)
 			}
 		default:
 			var skip json.RawMessage

@@ -206,10 +206,10 @@ func (s *promSource) gather() {
 		key, _ := p.meta().Gang()
 		r := runs[key]
 		if r == nil {
-			r = &promRun{n: 1}
+			r = &promRun{n: 1, uids: map[string]int{}}
 			runs[key] = r
 		}
-		p.again = r.next(&p.pod)
+		p.again = r.next(&p.pod, p.meta().Instance())
 		s.add(&p.pod)
 	}
 	s.pods, s.order = nil, nil
@@ -219,8 +219,9 @@ func (s *promSource) gather() {
 // again: a Job that is deleted and made anew is another job.
 type promRun struct {
 	n     int
-	ended time.Time // the last end of its pods
-	open  bool      // some of them has none
+	uids  map[string]int // the number of the run of each object that a label tells
+	ended time.Time      // the last end of its pods
+	open  bool           // some of them has none
 }
 
 // betweenRuns is longer than a controller waits before it makes a pod that failed anew:
@@ -228,11 +229,21 @@ type promRun struct {
 const betweenRuns = 10 * time.Minute
 
 // next is the number of the run that a pod is of, from 0, those before it having been
-// created earlier.
-func (r *promRun) next(p *pod) int {
+// created earlier. A uid says which object it belongs to; empty: no label tells.
+func (r *promRun) next(p *pod, uid string) int {
 	run := p.run()
-	if !r.open && !r.ended.IsZero() && run.created.Sub(r.ended) > betweenRuns {
-		*r = promRun{n: r.n + 1}
+	if n, known := r.uids[uid]; uid != "" && known {
+		return n
+	}
+	another := !r.open && !r.ended.IsZero() && run.created.Sub(r.ended) > betweenRuns
+	if uid != "" {
+		another = len(r.uids) > 0
+	}
+	if another {
+		r.n, r.ended, r.open = r.n+1, time.Time{}, false
+	}
+	if uid != "" {
+		r.uids[uid] = r.n - 1
 	}
 	r.open = r.open || run.ended.IsZero()
 	if run.ended.After(r.ended) {

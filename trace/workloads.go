@@ -249,7 +249,7 @@ func (s *workloadSource) times(r *workloadRow, e *Entry) error {
 		return s.in.Bad(0, r.name, nil, "accumulatedPastExecutionTimeSeconds from 0 to 100 years")
 	}
 	past, created := time.Duration(w.Status.Past)*time.Second, *w.Metadata.Created
-	began := time.Time{} // the last admission, or else the last eviction
+	var began time.Time // the last admission, or else the last eviction
 	switch {
 	case admitted.holds():
 		began = *admitted.At

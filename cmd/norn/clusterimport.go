@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -9,75 +10,122 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/spf13/cobra"
 
+	"github.com/norn-scheduler/norn/cluster/unit"
 	"github.com/norn-scheduler/norn/internal/fileio"
-	"github.com/norn-scheduler/norn/trace/clusterspec"
-	"github.com/norn-scheduler/norn/trace/clusterspec/kubespec"
+	"github.com/norn-scheduler/norn/trace/clusterimport"
 )
 
+// mostImported is the largest file that is imported, in bytes.
+const mostImported = 256 << 20
+
 func clusterImportCommand() *cobra.Command {
-	output := ""
+	var opt clusterimport.Options
+	to := ""
 	cmd := &cobra.Command{
 		Use:   "import FILE...",
-		Short: "Make a cluster file of what another system says of its cluster",
-		Long: `Import reads what kubectl get writes (-o json or -o yaml): nodes, and the queues of
-Kueue, Norn, Volcano and KAI, which become tenants. It writes a cluster file, and says
-what it could not take over. Several files are one cluster; - is standard input:
-kubectl get nodes -o json | norn cluster import -
-docs/clusters.md tells what becomes of each field.`,
-		Example: `  norn cluster import nodes.json -o cluster.yaml
-  norn cluster import nodes.json queues.json -o cluster.yaml`,
+		Short: "Describe a Slurm or Kubernetes cluster by what its own programs tell",
+		Long: `Each FILE is told by its content, and all together make one cluster file.
+
+Of Slurm: scontrol show node (also with -o or --json), scontrol show partition, scontrol show config,
+sinfo -N, sacctmgr show assoc -P, sacctmgr show qos -P, slurm.conf. Nodes, GPU
+types, partitions, accounts with shares and limits are taken over, and what could
+not be is counted by name. The policy that does what Slurm does with these settings is
+printed beside it. docs/slurm.md says what becomes of each field.
+
+Of Kubernetes: kubectl get -o json (or -o yaml) of nodes, and of the queues of Kueue,
+Norn, Volcano and KAI, which become tenants. docs/clusters.md says what becomes of each
+field. Files may be packed with gzip; - is standard input.
+
+  scontrol show node > nodes.txt
+  sacctmgr show assoc -P format=Account,ParentName,User,Share,GrpTRES > assoc.txt
+  sacctmgr show qos -P > qos.txt
+  kubectl get nodes,clusterqueues,cohorts -o json > cluster.json`,
+		Example: `  norn cluster import nodes.txt assoc.txt qos.txt /etc/slurm/slurm.conf -o cluster.yaml
+  norn cluster import slurm.conf --pools
+  norn cluster import cluster.json -o cluster.yaml`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			spec, told, err := importKube(cmd.InOrStdin(), args)
-			for i := range told {
-				fmt.Fprintf(cmd.ErrOrStderr(), "norn: %s\n", told[i].String())
+			files := make([]clusterimport.File, len(args))
+			for i, name := range args {
+				text, err := readImport(cmd.InOrStdin(), name)
+				if err != nil {
+					return err
+				}
+				files[i] = clusterimport.File{Name: name, Text: text}
 			}
+			r, err := clusterimport.Import(files, opt)
 			if err != nil {
 				return err
 			}
-			write := func(w io.Writer) error {
-				_, err := w.Write(spec.YAML())
-				return err
+			write := func(w io.Writer) error { _, err := w.Write(r.Spec.YAML()); return err }
+			if to == "" {
+				err = write(cmd.OutOrStdout())
+			} else {
+				err = fileio.CreateWhole(to, write)
 			}
-			if output == "" || output == "-" {
-				return write(cmd.OutOrStdout())
+			if err == nil {
+				tellImport(cmd.ErrOrStderr(), r, to)
 			}
-			return fileio.Create(output, write)
+			return err
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "", "file to write (default: standard output)")
+	cmd.Flags().StringVarP(&to, "output", "o", "", "file to write; otherwise the description goes to standard output")
+	cmd.Flags().BoolVar(&opt.Pools, "pools", false, "partitions become pools, each with a policy of its own; they must not overlap")
 	return cmd
 }
 
-// importKube reads files of kubectl as one cluster.
-func importKube(stdin io.Reader, paths []string) (*clusterspec.Spec, []kubespec.Remark, error) {
-	var im kubespec.Import
-	for _, path := range paths {
-		if err := importFile(&im, stdin, path); err != nil {
-			return nil, nil, err
-		}
-	}
-	return im.Spec()
-}
-
-// importFile reads a file, which may be packed with gzip.
-func importFile(im *kubespec.Import, stdin io.Reader, path string) error {
-	name, in := "standard input", stdin
-	if path != "-" {
-		file, err := os.Open(path)
+// readImport reads a file, or standard input by the name -, packed with gzip or not.
+func readImport(in io.Reader, name string) ([]byte, error) {
+	if name != "-" {
+		file, err := os.Open(name)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		defer file.Close()
-		name, in = path, file
+		in = file
 	}
 	body := bufio.NewReader(in)
-	if head, _ := body.Peek(2); string(head) != "\x1f\x8b" {
-		return im.Read(name, body)
+	in = body
+	if head, _ := body.Peek(2); string(head) == "\x1f\x8b" {
+		unpacked, err := gzip.NewReader(body)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		in = unpacked
 	}
-	unpacked, err := gzip.NewReader(body)
+	text, err := io.ReadAll(io.LimitReader(in, mostImported+1))
+	if err == nil && len(text) > mostImported {
+		err = errors.New("more than 256 MiB are not read")
+	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	return im.Read(name, unpacked)
+	return text, nil
+}
+
+// tellImport says what was imported, what was not, and what to do with it.
+func tellImport(w io.Writer, r *clusterimport.Result, to string) {
+	for _, text := range r.Read {
+		fmt.Fprintf(w, "norn: %s\n", text)
+	}
+	for _, text := range r.Notes {
+		fmt.Fprintf(w, "norn: %s\n", text)
+	}
+	if len(r.Lost) > 0 {
+		fmt.Fprintln(w, "norn: not taken over, by name:")
+	}
+	for _, l := range r.Lost {
+		fmt.Fprintf(w, "  %s: %s\n", l.What, unit.Count(l.Times, "time"))
+	}
+	if r.Policy == "" {
+		return
+	}
+	if to == "" {
+		to = "cluster.yaml"
+	}
+	stop := ""
+	if r.Stop != "" {
+		stop = " --stop " + r.Stop
+	}
+	fmt.Fprintf(w, "norn: the policy of this cluster: norn sim jobs.txt --cluster %s --estimates user%s --policy '%s'\n", to, stop, r.Policy)
 }

@@ -1,47 +1,67 @@
 package main
 
 import (
-	"bytes"
-	"compress/gzip"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// TestClusterImport makes a cluster file of nodes and queues, packed and not, on which jobs
-// are simulated.
+// TestClusterImport: what Slurm's programs print becomes a cluster file and a policy, under which
+// an export of sacct is replayed, each job in its partition.
 func TestClusterImport(t *testing.T) {
-	const samples = "../../trace/clusterspec/kubespec/testdata/"
-	plain, err := os.ReadFile(samples + "nodes.json")
+	nodes := file(t, "nodes.txt", "NodeName=g1 CPUTot=8 RealMemory=1000 Gres=gpu:a100:4 State=IDLE Partitions=gpu,debug\nNodeName=g2 CPUTot=8 RealMemory=1000 Gres=gpu:a100:4 State=IDLE Partitions=gpu\n")
+	conf := file(t, "slurm.conf", "PriorityWeightQOS=10\nPriorityWeightTRES=cpu=1\nPreemptType=preempt/qos\nPreemptMode=REQUEUE\n")
+	qos := file(t, "qos.txt", "Name|Priority|Preempt\nhigh|10|normal\nnormal|0|\n")
+	jobs := file(t, "jobs.txt", `JobID|User|Account|Partition|Submit|Start|State|ElapsedRaw|NNodes|AllocTRES|Timelimit|QOS
+1|ann|nlp|debug|2026-01-01T10:00:00|2026-01-01T10:00:00|COMPLETED|600|1|gres/gpu:a100=4|00:10:00|normal
+2|bob|gpu|debug|2026-01-01T10:00:00|2026-01-01T10:10:00|COMPLETED|600|1|gres/gpu:a100=4|00:10:00|normal
+3|cid|vision|gpu|2026-01-01T10:01:00|2026-01-01T10:01:00|COMPLETED|600|1|gres/gpu:a100=4|00:10:00|normal
+4|dan|vision|gpu|2026-01-01T10:02:00|2026-01-01T10:02:00|COMPLETED|60|1|gres/gpu:a100=4|00:10:00|high
+`)
+	to := filepath.Join(t.TempDir(), "cluster.yaml")
+	out, told := works(t, "cluster", "import", conf, qos, nodes, "-o", to)
+	policy := regexp.MustCompile(`--estimates user --stop restart --policy '(.*)'`).FindStringSubmatch(told)
+	if out != "" || policy == nil || !strings.Contains(told, "  PriorityWeightTRES of slurm.conf: 1 time\n") {
+		t.Fatalf("%q\n%s", out, told)
+	}
+	if shown := must(t, "cluster", to); !strings.Contains(shown, "1      4     debug\n2      8     gpu\n") {
+		t.Errorf("%s", shown)
+	}
+	folder := filepath.Join(t.TempDir(), "out")
+	works(t, "sim", jobs, "--cluster", to, "-q", "--stop", "restart", "--estimates", "user", "--policy", policy[1], "--out", folder)
+	found, _ := filepath.Glob(filepath.Join(folder, "*", "jobs.csv"))
+	if len(found) == 0 {
+		found, _ = filepath.Glob(filepath.Join(folder, "jobs.csv"))
+	}
+	if len(found) != 1 {
+		t.Fatalf("%v", found)
+	}
+	rows, err := os.ReadFile(found[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	var packed bytes.Buffer
-	z := gzip.NewWriter(&packed)
-	if _, err := z.Write(plain); err != nil {
-		t.Fatal(err)
+	// Job 4 takes the place of the youngest on any node, job 3. Jobs 1 and 2 follow each other on g1.
+	want := map[string]string{"1": "0", "2": "600", "3": "60", "4": "120"}
+	lines := strings.Split(strings.TrimSpace(string(rows)), "\n")
+	head := strings.Split(lines[0], ",")
+	if !slices.Contains(head, "first_start_s") || len(lines) != 5 {
+		t.Fatalf("%s", rows)
 	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
+	for _, line := range lines[1:] {
+		f := strings.Split(line, ",")
+		for i, name := range head {
+			if name == "first_start_s" && f[i] != want[f[0]] {
+				t.Errorf("job %s starts at %s, want %s", f[0], f[i], want[f[0]])
+			}
+		}
 	}
-	nodes, made := file(t, "nodes.json.gz", packed.String()), filepath.Join(t.TempDir(), "cluster.yaml")
-	out, told := works(t, "cluster", "import", nodes, samples+"kueue.yaml", "-o", made)
-	if out != "" || !strings.Contains(told, "norn: quotas by flavor, which are added up: 1 (nlp)\n") {
-		t.Errorf("%s\n%s", out, told)
+	if stdout, _ := works(t, "cluster", "import", nodes); !strings.HasPrefix(stdout, "gpu-types:") {
+		t.Errorf("without -o: %s", stdout)
 	}
-	again, _ := works(t, "cluster", "import", samples+"kueue.yaml", samples+"nodes.json")
-	if text, err := os.ReadFile(made); err != nil || string(text) != again {
-		t.Errorf("%v: in a file\n%s\nand on standard output\n%s", err, text, again)
-	}
-	if out, _ := works(t, "cluster", made); !strings.Contains(out, "8 nodes, 56 GPUs") || !strings.Contains(out, "nlp       research  20         36     2") {
-		t.Errorf("%s", out)
-	}
-	jobs := file(t, "jobs.csv", "gpus,duration,tenant\n8,60,nlp\n8,60,vision\n")
-	if out, _ := works(t, "sim", jobs, "--cluster", made, "--policy", "fairshare", "--table", "csv"); !strings.Contains(out, "fairshare") {
-		t.Errorf("%s", out)
-	}
-	if _, errOut, code := norn(t, "cluster", "import", "nowhere.json"); code != exitFailed || !strings.Contains(errOut, "nowhere.json") {
-		t.Errorf("exit code %d, %s", code, errOut)
+	if _, stderr, code := norn(t, "cluster", "import", jobs); code == 0 || !strings.Contains(stderr, "is nothing that can be imported") {
+		t.Errorf("a trace is imported: %s", stderr)
 	}
 }

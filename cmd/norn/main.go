@@ -136,8 +136,8 @@ schedules the jobs of one machine, with norn up.`,
 }
 
 // strict makes every wrong number of arguments a usage error, and every unknown
-// command one that says which command may be meant. A verb may have commands below it
-// and do something by itself (norn cluster).
+// command one that says which command may be meant. A command that does something by
+// itself may have commands below it (norn cluster).
 func strict(cmd *cobra.Command) {
 	for _, c := range cmd.Commands() {
 		strict(c)

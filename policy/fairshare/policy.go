@@ -13,8 +13,36 @@ import (
 	"github.com/norn-scheduler/norn/state/dense"
 )
 
+// Extra is what a policy that is built on this one knows besides of jobs. Jobs of one sort
+// are alike in that.
+type Extra interface {
+	// Sort tells the sort of a job, 0 or more.
+	Sort(j *job.Job) int32
+	// Bonus is added to the priority of the jobs of a sort. Those of a higher tier go first,
+	// whatever their priority.
+	Bonus(sort int32) (tier int32, priority float64)
+	// MakeRoom stops running jobs for the first waiting one that does not fit, and starts it.
+	// It tells which it stopped. It changes nothing where it does not start the job.
+	MakeRoom(v *sched.View, p *sched.Plan, id job.ID, sort int32) (stopped []job.ID, started bool)
+	// Open begins a decision.
+	Open()
+	// Wake is when MakeRoom, as it was asked since Open, may find more to stop; unit.Never
+	// where time changes nothing.
+	Wake() time.Duration
+}
+
+// With makes the policy with something extra.
+func (c *Config) With(x Extra) (sched.Policy, error) {
+	p, err := c.Policy()
+	if f, ok := p.(*policy); ok {
+		f.extra = x
+	}
+	return p, err
+}
+
 type policy struct {
 	cfg    Config
+	extra  Extra // nil: nothing
 	usage  *usage
 	ranks  ranks
 	ranked bool // the ranks are those of the last boundary and of all accounts
@@ -36,6 +64,9 @@ func (f *policy) Decide(v *sched.View, p *sched.Plan) {
 		f.usage = newUsage(f.cfg.Period, f.cfg.halfLife(v.Tenants().HalfLife()))
 	}
 	f.book.Open(v, p)
+	if f.extra != nil {
+		f.extra.Open()
+	}
 	f.account(v)
 	f.follow(v, p)
 	f.blocked = job.None
@@ -51,7 +82,7 @@ func (f *policy) start(v *sched.View, p *sched.Plan) {
 	f.fresh = false
 	var why job.Reason
 	f.walk(v, p, func(id job.ID) queue.Step {
-		if p.Start(id, f.cfg.Place) {
+		if p.Start(id, f.cfg.Place) || f.roomMade(v, p, id) {
 			return queue.Took
 		}
 		if f.cfg.Mode == Skip {
@@ -73,6 +104,29 @@ func (f *policy) start(v *sched.View, p *sched.Plan) {
 	})
 }
 
+// roomMade tells whether others were stopped for a job, which then was started.
+func (f *policy) roomMade(v *sched.View, p *sched.Plan, id job.ID) bool {
+	if f.extra == nil {
+		return false
+	}
+	stopped, started := f.extra.MakeRoom(v, p, id, f.sort(v.Job(id)))
+	for _, victim := range stopped {
+		j := v.Job(victim)
+		f.book.Count(j.Tenant(), v.Class(j.Class()).Amount, -1)
+	}
+	if len(stopped) > 0 {
+		f.freed()
+	}
+	return started
+}
+
+func (f *policy) sort(j sched.Job) int32 {
+	if f.extra == nil {
+		return 0
+	}
+	return f.extra.Sort(j.Spec())
+}
+
 // account keeps the usage of all accounts true.
 func (f *policy) account(v *sched.View) {
 	if f.usage.know(v, f.cfg.Users) {
@@ -83,13 +137,21 @@ func (f *policy) account(v *sched.View) {
 		f.ranked = false
 		return
 	}
+	for _, ch := range v.Changes() {
+		if ch.Kind != sched.Stopped && ch.Kind != sched.Ended {
+			continue
+		}
+		at := ms(v.Now)
+		if j := v.Job(ch.Job); j.Waiting() { // one that was preempted at no cost has left before
+			at = min(at, ms(j.Since()))
+		}
+		if f.usage.advance(at) {
+			f.ranked = false
+		}
+		f.usage.hold(ch.Job, 0, at)
+	}
 	if f.usage.advance(ms(v.Now)) {
 		f.ranked = false
-	}
-	for _, ch := range v.Changes() {
-		if ch.Kind == sched.Stopped || ch.Kind == sched.Ended {
-			f.usage.hold(ch.Job, 0, ms(v.Now))
-		}
 	}
 }
 
@@ -97,7 +159,7 @@ func (f *policy) account(v *sched.View) {
 // not show it.
 func (f *policy) remember(v *sched.View, p *sched.Plan) {
 	note := func(j sched.Job) {
-		if _, ran := j.FirstStart(); ran && p.Alloc(j.ID) == nil {
+		if _, ran := j.FirstStart(); ran && p.Alloc(j.ID) == nil && !j.Phase().Over() {
 			p.Remember(j.ID, f.usage.stopped(v, j).note())
 		}
 	}
@@ -158,7 +220,7 @@ func (f *policy) wait(v *sched.View, p *sched.Plan, j sched.Job) {
 	if f.infeasible.Rejects(p, j.ID, f.cfg.Place) || f.book.Forbids(p, j, v.Class(j.Class()).Amount.GPU) {
 		return
 	}
-	lane, _ := f.lanes.Lane(quota.LaneKey{Tenant: j.Tenant(), Class: j.Class(), Account: f.usage.of[j.ID], Priority: j.Spec().Priority})
+	lane, _ := f.lanes.Lane(quota.LaneKey{Tenant: j.Tenant(), Class: j.Class(), Account: f.usage.of[j.ID], Priority: j.Spec().Priority, Sort: f.sort(j)})
 	f.lanes.Add(j.ID, lane, queue.Key{})
 	f.active.Add(int(lane))
 	if f.cfg.Mode == EASY {
@@ -182,7 +244,11 @@ func (f *policy) NextWake(*sched.View) time.Duration {
 	if f.lanes.Len() == 0 || f.cfg.Mode == Skip {
 		return unit.Never
 	}
-	return time.Duration((f.usage.boundary+1)*f.usage.period) * time.Millisecond
+	at := time.Duration((f.usage.boundary+1)*f.usage.period) * time.Millisecond
+	if f.extra != nil {
+		at = min(at, f.extra.Wake())
+	}
+	return at
 }
 
 // Why implements sched.Explainer.

@@ -137,3 +137,23 @@ func TestClassic(t *testing.T) {
 		t.Errorf("damped by 3, u has factor %v, want %v", got, want)
 	}
 }
+
+// TestClassicOfSlurm is the example of Slurm's page Classic Fairshare Algorithm: accounts A and
+// D with 40 and 60 shares, B and C below A with 30 and 10, E and F below D with 25 and 35. Users
+// 1 to 5 have used 0.2, 0.25, 0, 0.25 and 0 of the machine; the rest is charged to an
+// account with next to no shares.
+func TestClassicOfSlurm(t *testing.T) {
+	f := forest{tenant.NewTree(0), newUsage(time.Minute, 0)}
+	a, d := f.tenant(t, "A", tenant.Root, 40), f.tenant(t, "D", tenant.Root, 60)
+	b, c := f.tenant(t, "B", a, 30), f.tenant(t, "C", a, 10)
+	e, g := f.tenant(t, "E", d, 25), f.tenant(t, "F", d, 35)
+	users := []int{f.user(b, "1", 20), f.user(c, "2", 25), f.user(c, "3", 0), f.user(e, "4", 25), f.user(g, "5", 0)}
+	f.user(f.tenant(t, "rest", tenant.Root, 1e-9), "rest", 30)
+	var r ranks
+	r.classic(f.usage, f.tree, 1)
+	for i, want := range []float64{0.408479, 0.022097, 0.125000, 0.500000, 0.749154} {
+		if got := r.factor[users[i]]; math.Abs(got-want) > 1e-6 {
+			t.Errorf("user %d has factor %.6f, want %.6f", i+1, got, want)
+		}
+	}
+}

@@ -10,11 +10,12 @@ import (
 )
 
 // head is the first job of a lane and where it stands: those of tenants that
-// have less than they are guaranteed before all others, then by priority.
+// have less than they are guaranteed before all others, then by tier, then by priority.
 type head struct {
 	id       job.ID
 	lane     int32
 	owed     bool
+	tier     int32
 	priority float64
 }
 
@@ -22,6 +23,8 @@ func (a head) before(b head) bool {
 	switch {
 	case a.owed != b.owed:
 		return a.owed
+	case a.tier != b.tier:
+		return a.tier > b.tier
 	case a.priority != b.priority:
 		return a.priority > b.priority
 	}
@@ -121,7 +124,13 @@ func (f *policy) rank(v *sched.View) {
 
 func (f *policy) headOf(v *sched.View, id job.ID, lane int32) head {
 	at := f.lanes.At(lane)
-	return head{id, lane, f.owed(at.Tenant, v, at.Class), f.priority(v, v.Job(id), at.Account)}
+	h := head{id: id, lane: lane, owed: f.owed(at.Tenant, v, at.Class), priority: f.priority(v, v.Job(id), at.Account)}
+	if f.extra != nil {
+		var bonus float64
+		h.tier, bonus = f.extra.Bonus(at.Sort)
+		h.priority += bonus
+	}
+	return h
 }
 
 func (f *policy) owed(t tenant.ID, v *sched.View, class int32) bool {

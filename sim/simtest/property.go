@@ -74,7 +74,7 @@ func Draw(t *rapid.T, shape Shape) World {
 		if shape.Tenants || shape.Pools {
 			j.Tenant = rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "tenant")
 		}
-		if shape.Pools {
+		if shape.Tenants || shape.Pools {
 			j.Partition = rapid.SampledFrom([]string{"", "", "a", "b", "missing"}).Draw(t, "partition")
 		}
 		if shape.Types || shape.Parts || shape.Where {

@@ -142,3 +142,15 @@ func linksOf(l *cluster.Links) Links {
 	}
 	return Links{Pairs: pairs}
 }
+
+// Complete completes a description that a program has put together: it joins nodes that
+// differ only by the number in their names, lists all types and partitions, and checks it as
+// it is checked when it is read. Each node is a group of one with a plain name.
+func Complete(s *Spec) error {
+	nodes, err := compact(s.Nodes)
+	if err != nil {
+		return err
+	}
+	s.Nodes = nodes
+	return s.finish()
+}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"sort"
 	"strings"
@@ -26,6 +27,7 @@ func Describe(w io.Writer, c *cluster.Cluster) error {
 	describeShapes(t, c)
 	describeTypes(t, c)
 	describePartitions(t, c)
+	describeLabelled(t, c)
 	describePlaces(t, c)
 	if err := t.Flush(); err != nil {
 		return err
@@ -231,5 +233,26 @@ func describePlaces(w io.Writer, c *cluster.Cluster) {
 			each = fmt.Sprintf("%d to %d", all[0], all[len(all)-1])
 		}
 		fmt.Fprintf(w, "%d\t%s\t%s\n", levels.count[level], level, each)
+	}
+}
+
+// describeLabelled lists the partitions that labels of nodes tell. They may overlap.
+func describeLabelled(w io.Writer, c *cluster.Cluster) {
+	type size struct{ nodes, gpus int }
+	all := map[string]size{}
+	for id := range cluster.NodeID(c.Nodes()) {
+		for _, l := range c.Node(id).Labels {
+			if name, is := strings.CutPrefix(l.Key, PartitionLabel); is {
+				s := all[name]
+				all[name] = size{s.nodes + 1, s.gpus + c.NodeGPUs(id)}
+			}
+		}
+	}
+	if len(all) == 0 {
+		return
+	}
+	fmt.Fprintln(w, "\nnodes\tGPUs\tpartition (label)")
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		fmt.Fprintf(w, "%d\t%d\t%s\n", all[name].nodes, all[name].gpus, name)
 	}
 }

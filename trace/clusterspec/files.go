@@ -11,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/norn-scheduler/norn/internal/kubelist"
 )
 
 // maxFile is the largest file that is read.
@@ -81,6 +83,9 @@ func ReadText(name string, text []byte) (*Spec, error) {
 			return nil, fmt.Errorf("%s (%s): %w", name, f.name, err)
 		}
 		return s, nil
+	}
+	if _, ok := kubelist.Head(text[:min(len(text), 1<<16)]); ok {
+		return nil, fmt.Errorf("%s: holds objects of Kubernetes; norn cluster import makes a cluster file of them", name)
 	}
 	return ParseYAML(name, text)
 }

@@ -74,9 +74,24 @@ var sizeLabels = []string{
 	"pod-group.scheduling.sigs.k8s.io/min-available",
 }
 
+// uidLabels say which object of a name it is that pods belong to, by the circle that has
+// the name.
+var uidLabels = []struct{ circle, uid string }{
+	{"jobset.sigs.k8s.io/jobset-name=", "jobset.sigs.k8s.io/jobset-uid"},
+	{"batch.kubernetes.io/job-name=", "batch.kubernetes.io/controller-uid"},
+	{"job-name=", "controller-uid"},
+	{"Job=", "batch.kubernetes.io/controller-uid"},
+}
+
 // Labels are all labels and annotations of pods and nodes by which this package goes.
 func Labels() []string {
-	return slices.Concat(gangLabels, roleLabels, indexLabels, sizeLabels, typeLabels)
+	all := slices.Concat(gangLabels, roleLabels, indexLabels, sizeLabels, typeLabels)
+	for _, l := range uidLabels {
+		if !slices.Contains(all, l.uid) {
+			all = append(all, l.uid)
+		}
+	}
+	return all
 }
 
 // MetricLabel is what kube-state-metrics makes of the name of a label or annotation, behind
@@ -154,6 +169,18 @@ func (m *Meta) circle() (key, title string) {
 		}
 	}
 	return "pod=" + m.Name + "/" + m.UID, m.Name
+}
+
+// Instance tells objects of one name apart to which pods belong one after the other. It is
+// empty where no label tells.
+func (m *Meta) Instance() string {
+	key, _ := m.circle()
+	for _, l := range uidLabels {
+		if strings.HasPrefix(key, l.circle) {
+			return m.Tag(l.uid)
+		}
+	}
+	return ""
 }
 
 // Named tells whether a label, an annotation or a PodGroup says to which gang the pod

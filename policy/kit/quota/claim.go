@@ -225,7 +225,7 @@ func (r *Policy) spare(v *sched.View, p *sched.Plan) {
 		stays := false
 		if room, _ := r.book.Room(j.Tenant()); amount(v, id).GPU > room {
 			// the claimant has it
-		} else if vacant(v.Cluster(), on, p.Alloc(r.claim.id)) {
+		} else if Vacant(v.Cluster(), on, p.Alloc(r.claim.id)) {
 			stays = p.StartOn(id, on)
 		} else if j.Spec().Stop.Keeps() && j.Phase() == job.Running {
 			stays = p.Start(id, r.Place)
@@ -244,9 +244,9 @@ func (r *Policy) spare(v *sched.View, p *sched.Plan) {
 	}
 }
 
-// vacant tells whether a stopped job can stay on its old devices beside the
+// Vacant tells whether a stopped job can stay on its old devices beside the
 // allocation of another job.
-func vacant(c *cluster.Cluster, was, other *cluster.Alloc) bool {
+func Vacant(c *cluster.Cluster, was, other *cluster.Alloc) bool {
 	for i := range was.Shares {
 		s := &was.Shares[i]
 		if c.DeviceFree(s.Device) < unit.Milli(s.Milli) {

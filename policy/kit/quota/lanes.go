@@ -15,6 +15,7 @@ type LaneKey struct {
 	Class    int32
 	Account  int32
 	Priority int32
+	Sort     int32 // of its policy
 }
 
 // Lanes keeps the waiting jobs, in one queue for each LaneKey. The zero Lanes

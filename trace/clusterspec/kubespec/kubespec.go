@@ -17,6 +17,8 @@
 package kubespec
 
 import (
+	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -33,6 +35,9 @@ func Is(head []byte) bool {
 	_, ok := kubelist.Head(head)
 	return ok
 }
+
+// headSize is how much of a file is looked at to tell what it is.
+const headSize = 64 << 10
 
 // Import is what was read of a cluster. The zero Import has read nothing.
 type Import struct {
@@ -52,13 +57,12 @@ type Remark struct {
 	Names []string // of the first few objects that had it
 }
 
-// String says it in a line.
+// String says what it is about, with the names.
 func (r *Remark) String() string {
-	text := fmt.Sprintf("%s: %d", r.What, r.Count)
 	if len(r.Names) == 0 {
-		return text
+		return r.What
 	}
-	text += " (" + strings.Join(r.Names, ", ")
+	text := r.What + " (" + strings.Join(r.Names, ", ")
 	if r.Count > len(r.Names) {
 		text += ", ..."
 	}
@@ -103,23 +107,32 @@ const (
 // Read reads a file: lists and single objects of any kinds, in JSON or YAML. It may be
 // called for several files, in any order. An object that comes twice counts once. It fails
 // on what kubectl does not write, and on a node or queue that makes no sense; the error
-// names the file and the object.
-func (im *Import) Read(name string, in io.Reader) error {
-	read := 0
-	err := kubelist.Each(in, func(o kubelist.Object) error {
-		read++
+// names the file and the object. objects is how many were read.
+func (im *Import) Read(name string, in io.Reader) (objects int, err error) {
+	body := bufio.NewReaderSize(in, headSize)
+	head, err := body.Peek(headSize)
+	switch {
+	case err != nil && !errors.Is(err, io.EOF):
+		return 0, fmt.Errorf("%s: %w", name, err)
+	case len(bytes.TrimSpace(head)) == 0:
+		return 0, fmt.Errorf("%s: is empty", name)
+	case !Is(head):
+		return 0, fmt.Errorf("%s: is not what kubectl get -o json or -o yaml writes", name)
+	}
+	err = kubelist.Each(body, func(o kubelist.Object) error {
+		objects++
 		if err := im.object(&o); err != nil {
-			return fmt.Errorf("item %d: %w", read, err)
+			return fmt.Errorf("item %d: %w", objects, err)
 		}
 		return nil
 	})
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return fmt.Errorf("%s: it breaks off in the middle of an object: %w", name, err)
+		return 0, fmt.Errorf("%s: it breaks off in the middle of an object: %w", name, err)
 	case err != nil:
-		return fmt.Errorf("%s: %w", name, err)
+		return 0, fmt.Errorf("%s: %w", name, err)
 	}
-	return nil
+	return objects, nil
 }
 
 // object reads an object of any kind.

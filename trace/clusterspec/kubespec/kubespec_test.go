@@ -17,14 +17,14 @@ func read(t testing.TB, texts ...string) (*clusterspec.Spec, string, error) {
 	t.Helper()
 	var im kubespec.Import
 	for i, text := range texts {
-		if err := im.Read(fmt.Sprintf("file%d", i+1), strings.NewReader(text)); err != nil {
+		if _, err := im.Read(fmt.Sprintf("file%d", i+1), strings.NewReader(text)); err != nil {
 			return nil, "", err
 		}
 	}
 	spec, remarks, err := im.Spec()
 	var told strings.Builder
 	for i := range remarks {
-		told.WriteString(remarks[i].String() + "\n")
+		fmt.Fprintf(&told, "%v: %d\n", &remarks[i], remarks[i].Count)
 	}
 	return spec, told.String(), err
 }
@@ -110,17 +110,17 @@ func TestQueues(t *testing.T) {
 		"in a cohort without limit":  {[]string{kueue("ClusterQueue", "a", `"cohort":"c",`, `"nominalQuota":"8"`)}, "c< 0/0; a<c 8/0", ""},
 		"in a cohort with a limit":   {[]string{kueue("ClusterQueue", "a", `"cohortName":"c",`, `"nominalQuota":"8","borrowingLimit":"4"`)}, "c< 0/0; a<c 8/12", ""},
 		"weight":                     {[]string{kueue("ClusterQueue", "a", `"fairSharing":{"weight":"500m"},`, `"nominalQuota":"8"`)}, "a< 8/8 x0.5", ""},
-		"no weight":                  {[]string{kueue("ClusterQueue", "a", `"fairSharing":{"weight":"0"},`, `"nominalQuota":"8"`)}, "a< 8/8", "weights of 0, which are 1 now: 1 (a)"},
-		"no quota":                   {[]string{kueue("ClusterQueue", "a", "", `"nominalQuota":"0"`)}, "a< 0/0", "limits of 0 GPUs, which are no limit now: 1 (a)"},
+		"no weight":                  {[]string{kueue("ClusterQueue", "a", `"fairSharing":{"weight":"0"},`, `"nominalQuota":"8"`)}, "a< 8/8", "weights of 0, which are 1 now (a): 1"},
+		"no quota":                   {[]string{kueue("ClusterQueue", "a", "", `"nominalQuota":"0"`)}, "a< 0/0", "limits of 0 GPUs, which are no limit now (a): 1"},
 		"a cohort has its own":       {[]string{kueue("Cohort", "c", "", `"nominalQuota":"4"`), kueue("ClusterQueue", "a", `"cohort":"c",`, `"nominalQuota":"8"`)}, "c< 12/0; a<c 8/0", ""},
 		"a cohort like a queue":      {[]string{kueue("ClusterQueue", "a", `"cohort":"a",`, `"nominalQuota":"8"`)}, "a (cohort)< 0/0; a<a (cohort) 8/0", "names that something else has, too"},
-		"cohorts in a circle":        {[]string{kueue("Cohort", "c", `"parentName":"d",`, `"nominalQuota":"1"`), kueue("Cohort", "d", `"parentName":"c",`, `"nominalQuota":"1"`)}, "d< 2/0; c<d 1/0", "go round in a circle, which is cut: 1 (d)"},
+		"cohorts in a circle":        {[]string{kueue("Cohort", "c", `"parentName":"d",`, `"nominalQuota":"1"`), kueue("Cohort", "d", `"parentName":"c",`, `"nominalQuota":"1"`)}, "d< 2/0; c<d 1/0", "go round in a circle, which is cut (d): 1"},
 		"more than there is":         {[]string{kueue("ClusterQueue", "a", "", `"nominalQuota":"24"`), kueue("ClusterQueue", "b", `"cohort":"c",`, `"nominalQuota":"8"`)}, "a< 12/24; c< 0/0; b<c 4/0", "guarantees of more GPUs (32) than the nodes have (16)"},
-		"Norn's own":                 {[]string{norn("p", `"guarantee":8,"limit":12,"weight":3`), norn("q", `"parent":"p","guarantee":10,"namespaces":["x"]`), norn("r", `"parent":"gone"`)}, "p< 10/12 x3; r< 0/0; q<p 10/0", "below the sum of those beneath them, which are raised to that: 1 (p)"},
-		"Volcano":                    {[]string{volcano("root", `"weight":1`), volcano("v", `"parent":"root","weight":2,"deserved":{"nvidia.com/gpu":"6","cpu":4},"capability":{"nvidia.com/gpu":"10"}`), volcano("w", `"weight":1,"guarantee":{"resource":{"nvidia.com/gpu":2}}`)}, "v< 6/10 x2; w< 2/0", "reserved even while they are idle (guarantee): 1 (w)"},
-		"KAI":                        {[]string{kai("d", `"resources":{"gpu":{"quota":8,"limit":-1,"overQuotaWeight":2},"cpu":{"quota":-1,"limit":-1}}`), kai("t", `"parentQueue":"d","resources":{"gpu":{"quota":-1,"limit":4}}`)}, "d< 8/0 x2; t<d 0/4", "no bound (-1), which have no guarantee now: 1 (t)"},
+		"Norn's own":                 {[]string{norn("p", `"guarantee":8,"limit":12,"weight":3`), norn("q", `"parent":"p","guarantee":10,"namespaces":["x"]`), norn("r", `"parent":"gone"`)}, "p< 10/12 x3; r< 0/0; q<p 10/0", "below the sum of those beneath them, which are raised to that (p): 1"},
+		"Volcano":                    {[]string{volcano("root", `"weight":1`), volcano("v", `"parent":"root","weight":2,"deserved":{"nvidia.com/gpu":"6","cpu":4},"capability":{"nvidia.com/gpu":"10"}`), volcano("w", `"weight":1,"guarantee":{"resource":{"nvidia.com/gpu":2}}`)}, "v< 6/10 x2; w< 2/0", "reserved even while they are idle (guarantee) (w): 1"},
+		"KAI":                        {[]string{kai("d", `"resources":{"gpu":{"quota":8,"limit":-1,"overQuotaWeight":2},"cpu":{"quota":-1,"limit":-1}}`), kai("t", `"parentQueue":"d","resources":{"gpu":{"quota":-1,"limit":4}}`)}, "d< 8/0 x2; t<d 0/4", "no bound (-1), which have no guarantee now (t): 1"},
 		"two systems with one name":  {[]string{norn("q", `"guarantee":1`), kai("q", `"resources":{}`)}, "q< 1/0; q (KAI)< 0/0", "names that something else has"},
-		"an object that comes again": {[]string{norn("q", `"guarantee":1`), norn("q", `"guarantee":2`)}, "q< 1/0", "come again, of which the first counts: 1 (q)"},
+		"an object that comes again": {[]string{norn("q", `"guarantee":1`), norn("q", `"guarantee":2`)}, "q< 1/0", "come again, of which the first counts (q): 1"},
 	} {
 		spec, told, err := read(t, node+"\n"+strings.Join(c.queues, "\n"))
 		if err != nil {
@@ -176,7 +176,7 @@ nodes:
 	if got := string(spec.YAML()); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
-	for _, want := range []string{"objects of kind Service, which are not read: 1 (s)", "it has not said that it is ready: 1 (b)", "a place called no- and the level: 1 (b)", "pods may not use, which are left out: 1 (c)"} {
+	for _, want := range []string{"objects of kind Service, which are not read (s): 1", "it has not said that it is ready (b): 1", "a place called no- and the level (b): 1", "pods may not use, which are left out (c): 1"} {
 		if !strings.Contains(told, want) {
 			t.Errorf("told is\n%swant %s", told, want)
 		}
@@ -186,14 +186,14 @@ nodes:
 // TestErrors: what makes no sense names the file and the object.
 func TestErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                           "file1: is empty",
-		"hello":                      "file1: ",
-		`{"items":[`:                 "file1: it breaks off in the middle of an object",
-		`{"items":{}}`:               "file1: byte 10: expected [",
-		`{"kind":"NodeList"}`:        "file1: a NodeList without items",
-		"kind: [\n":                  "file1: line 1",
-		"a: &x 1\nb: *x\n":           "anchors, aliases",
-		`{"kind":"List","items":[]}`: "no node was read",
+		"":                                      "file1: is empty",
+		"hello":                                 "file1: ",
+		`{"items":[`:                            "file1: it breaks off in the middle of an object",
+		`{"items":{}}`:                          "file1: is not what kubectl get",
+		`{"kind":"NodeList","apiVersion":"v1"}`: "file1: a NodeList without items",
+		"apiVersion: v1\nkind: [\n":             "file1: line 2",
+		"apiVersion: &x v1\nkind: *x\n":         "anchors, aliases",
+		`{"kind":"List","items":[]}`:            "no node was read",
 		`{"kind":"Node","apiVersion":"v1","metadata":{}}`:       "file1: item 1: a Node without a name",
 		strings.Replace(bare("n", 1, ""), `"8"`, `"-8"`, 1):     `file1: item 1: Node n: allocatable: cpu: "-8" is not a quantity`,
 		strings.Replace(bare("n", 1, ""), `"8"`, `{}`, 1):       "Node n: {} is no quantity",
@@ -220,7 +220,7 @@ func FuzzImport(f *testing.F) {
 		}
 		kubespec.Is(text)
 		var im kubespec.Import
-		if err := im.Read("fuzz", bytes.NewReader(text)); err != nil {
+		if _, err := im.Read("fuzz", bytes.NewReader(text)); err != nil {
 			if !strings.HasPrefix(err.Error(), "fuzz: ") {
 				t.Fatalf("the error does not name the file: %v", err)
 			}

@@ -1,0 +1,160 @@
+package slurm
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/norn-scheduler/norn/cluster"
+	"github.com/norn-scheduler/norn/cluster/unit"
+	"github.com/norn-scheduler/norn/job"
+	"github.com/norn-scheduler/norn/policy/kit/quota"
+	"github.com/norn-scheduler/norn/sched"
+)
+
+// sortKey is what jobs of one sort have in common.
+type sortKey struct{ partition, qos string }
+
+// extra is what is known of partitions and QOSs, for package fairshare.
+type extra struct {
+	cfg        Config
+	partitions map[string]partition
+	plain      partition // one that is not told
+	qoses      map[string]qos
+	sorts      map[sortKey]int32
+	keys       []sortKey // of sorts
+	wake       time.Duration
+	victims    []victim // scratch
+}
+
+// keyOf is the partition and the QOS of a job.
+func keyOf(j *job.Job) sortKey {
+	k := sortKey{partition: j.Partition}
+	if j.Hints != nil {
+		k.qos = j.Hints.QoS
+	}
+	return k
+}
+
+// Sort implements fairshare.Extra.
+func (x *extra) Sort(j *job.Job) int32 {
+	k := keyOf(j)
+	n, ok := x.sorts[k]
+	if !ok {
+		n = int32(len(x.keys))
+		x.sorts[k] = n
+		x.keys = append(x.keys, k)
+	}
+	return n
+}
+
+// Bonus implements fairshare.Extra.
+func (x *extra) Bonus(sort int32) (tier int32, priority float64) {
+	k := x.keys[sort]
+	p := x.partition(k.partition)
+	return p.tier, x.cfg.Partition*p.factor + x.cfg.QOS*x.qoses[k.qos].factor
+}
+
+// partition is what is told of a partition, or assumed.
+func (x *extra) partition(name string) partition {
+	if p, ok := x.partitions[name]; ok {
+		return p
+	}
+	return x.plain
+}
+
+// Open implements fairshare.Extra.
+func (x *extra) Open() { x.wake = unit.Never }
+
+// Wake implements fairshare.Extra.
+func (x *extra) Wake() time.Duration { return x.wake }
+
+// victim is a job that may be stopped, with what makes it go first.
+type victim struct {
+	id    job.ID
+	rank  float64 // of its QOS, or the tier of its partition
+	since time.Duration
+	on    *cluster.Alloc
+}
+
+// MakeRoom implements fairshare.Extra. The victims of the lowest QOS or tier go first, of
+// these the youngest. Those that turn out not to be in the way stay.
+func (x *extra) MakeRoom(v *sched.View, p *sched.Plan, id job.ID, sort int32) (stopped []job.ID, started bool) {
+	if x.cfg.Preempt == Nobody || v.Job(id).GPUs() == 0 && v.Job(id).Spec().Demand.CPU() == 0 {
+		return nil, false
+	}
+	x.gather(v, p, id, x.keys[sort])
+	class := v.Class(v.Job(id).Class())
+	free := v.Cluster().FreeMilli(class.Scope, class.Mask)
+	within := free
+	for i := range x.victims {
+		within += v.Cluster().GPUMilli(x.victims[i].on)
+	}
+	if len(x.victims) == 0 || within < class.Amount.GPU {
+		return nil, false
+	}
+	n := 0
+	started = p.Try(func() bool {
+		for ; n < len(x.victims); n++ {
+			if v.Cluster().FreeMilli(class.Scope, class.Mask) >= class.Amount.GPU && p.Start(id, x.cfg.Fair.Place) {
+				return true
+			}
+			p.Stop(x.victims[n].id, job.Reason{Code: job.MakesRoom, Job: id})
+		}
+		return p.Start(id, x.cfg.Fair.Place)
+	})
+	if !started {
+		return nil, false
+	}
+	for i := n - 1; i >= 0; i-- {
+		on := x.victims[i].on
+		if !quota.Vacant(v.Cluster(), on, p.Alloc(id)) || !p.StartOn(x.victims[i].id, on) {
+			stopped = append(stopped, x.victims[i].id)
+		}
+	}
+	return stopped, true
+}
+
+// gather lists the jobs that may be stopped for one. Those that begin anew are among them, as
+// in Slurm: who may preempt whom is an order, so jobs never stop each other in turn.
+func (x *extra) gather(v *sched.View, p *sched.Plan, id job.ID, key sortKey) {
+	x.victims = x.victims[:0]
+	may := x.may(key)
+	if may == nil {
+		return
+	}
+	scope, c := v.Scope(v.Job(id)), v.Cluster()
+	for j := range v.Running() {
+		on := p.Alloc(j.ID)
+		k := keyOf(j.Spec())
+		if on == nil || j.Phase() != job.Running || j.Spec().Stop == job.Pinned || !may(k) ||
+			!slices.ContainsFunc(on.Pieces, func(piece cluster.Piece) bool { return c.In(piece.Node, scope) }) {
+			continue
+		}
+		if until := unit.Later(j.Since(), x.cfg.Exempt); until > v.Now {
+			x.wake = min(x.wake, until)
+			continue
+		}
+		w := victim{id: j.ID, rank: x.qoses[k.qos].rank, since: j.Since(), on: on}
+		if x.cfg.Preempt == ByPartition {
+			w.rank = float64(x.partition(k.partition).tier)
+		}
+		x.victims = append(x.victims, w)
+	}
+	slices.SortFunc(x.victims, func(a, b victim) int {
+		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(b.since, a.since), cmp.Compare(b.id, a.id))
+	})
+}
+
+// may tells which jobs those of a sort may preempt; nil: none.
+func (x *extra) may(key sortKey) func(sortKey) bool {
+	if x.cfg.Preempt == ByPartition {
+		tier := x.partition(key.partition).tier
+		return func(k sortKey) bool { return x.partition(k.partition).tier < tier }
+	}
+	over := x.qoses[key.qos].over
+	if len(over) == 0 {
+		return nil
+	}
+	return func(k sortKey) bool { return slices.Contains(over, k.qos) }
+}
